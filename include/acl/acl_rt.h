@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The runtime: devices, contexts, streams, events, host callbacks, memory, copies.
+ *
+ * True for all functions, and not repeated below:
+ * - They return ACL_SUCCESS (0) or an error code, and leave a message for aclGetRecentErrMsg and a code for
+ *   aclrtGetLastError. "Errors:" lists only what is particular to a function.
+ * - ACL_ERROR_INVALID_PARAM: a pointer that must not be NULL is, or a value is not in its enum.
+ *   ACL_ERROR_RT_PARAM_INVALID: a value, size or handle makes no sense, as that of a destroyed object.
+ *   ACL_ERROR_RT_CONTEXT_NULL: the calling thread has no context, and the function needs one.
+ *   ACL_ERROR_RT_STREAM_CONTEXT: a stream or event belongs to another context.
+ * - Any thread may call any of them at any time; what is per thread says so.
+ * - A stream that is NULL is the default stream of the current context.
+ * - "Asynchronous": success means that the task was accepted. If it fails when it runs, the next
+ * synchronisation of its stream, device or event returns the error.
+ * - Timeouts: milliseconds and -1 for ever when the host waits; seconds and 0 for ever when a stream waits.
+ */
+#ifndef ACL_ACL_RT_H
+#define ACL_ACL_RT_H
+
+#include "acl_rt_types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- Process ---- */
+
+/* Takes back one aclInit, and ends what it began with the last. refCount, unless NULL, gets how many remain.
+ * Errors: ACL_ERROR_REPEAT_FINALIZE when the library does not run. */
+ACL_FUNC_VISIBILITY aclError aclFinalizeReference(uint64_t *refCount);
+
+/* The last error of the calling thread, 0 if none. Get resets it, Peek leaves it; a success does not reset
+ * it. level must be ACL_RT_THREAD_LEVEL. */
+ACL_FUNC_VISIBILITY aclError aclrtPeekAtLastError(aclrtLastErrLevel level);
+ACL_FUNC_VISIBILITY aclError aclrtGetLastError(aclrtLastErrLevel level);
+
+/* Options of the process, and of the current context. What was never set reads as 0 for the process, and is
+ * ACL_ERROR_RT_SYSPARAMOPT_NOT_SET for the context. */
+ACL_FUNC_VISIBILITY aclError aclrtSetSysParamOpt(aclSysParamOpt opt, int64_t value);
+ACL_FUNC_VISIBILITY aclError aclrtGetSysParamOpt(aclSysParamOpt opt, int64_t *value);
+ACL_FUNC_VISIBILITY aclError aclrtCtxSetSysParamOpt(aclSysParamOpt opt, int64_t value);
+ACL_FUNC_VISIBILITY aclError aclrtCtxGetSysParamOpt(aclSysParamOpt opt, int64_t *value);
+
+/* ---- Device. ACL_ERROR_RT_INVALID_DEVICEID: there is no device of that number ---- */
+
+/* Number of devices, as ASCEND_RT_VISIBLE_DEVICES leaves them; they are numbered from 0. Needs no context. */
+ACL_FUNC_VISIBILITY aclError aclrtGetDeviceCount(uint32_t *count);
+
+/* Makes the device's default context current on the calling thread, creating it when it is the first, and
+ * counts the call for aclrtResetDevice. All threads share that context. */
+ACL_FUNC_VISIBILITY aclError aclrtSetDevice(int32_t deviceId);
+
+/* Takes back one aclrtSetDevice; with the last, waits for the default context's tasks and frees it with its
+ * streams. Force does so at once, whatever the count. Fails when the count is 0. Handles and blocks of the
+ * device can afterwards still be destroyed and freed, without a context. */
+ACL_FUNC_VISIBILITY aclError aclrtResetDevice(int32_t deviceId);
+ACL_FUNC_VISIBILITY aclError aclrtResetDeviceForce(int32_t deviceId);
+
+/* The device of the calling thread's context. */
+ACL_FUNC_VISIBILITY aclError aclrtGetDevice(int32_t *deviceId);
+
+/* ACL_HOST: the program runs beside the device. Needs no context. */
+ACL_FUNC_VISIBILITY aclError aclrtGetRunMode(aclrtRunMode *runMode);
+
+/* Waits for all streams of the current context. timeout: milliseconds, -1 for ever.
+ * Errors: ACL_ERROR_RT_STREAM_SYNC_TIMEOUT; that of the first task that failed. */
+ACL_FUNC_VISIBILITY aclError aclrtSynchronizeDevice(void);
+ACL_FUNC_VISIBILITY aclError aclrtSynchronizeDeviceWithTimeout(int32_t timeout);
+
+/* One attribute of a device; 0 for one that this kind of device lacks. */
+ACL_FUNC_VISIBILITY aclError aclrtGetDeviceInfo(uint32_t deviceId, aclrtDevAttr attr, int64_t *value);
+ACL_FUNC_VISIBILITY aclError aclrtQueryDeviceStatus(int32_t deviceId, aclrtDeviceStatus *deviceStatus);
+
+/* Range of stream priorities; the smaller number is the higher priority. */
+ACL_FUNC_VISIBILITY aclError aclrtDeviceGetStreamPriorityRange(int32_t *leastPriority,
+                                                               int32_t *greatestPriority);
+
+/* Whether two different devices can reach each other's memory: 1 or 0. Needs no context. */
+ACL_FUNC_VISIBILITY aclError aclrtDeviceCanAccessPeer(int32_t *canAccessPeer, int32_t deviceId,
+                                                      int32_t peerDeviceId);
+
+/* Lets the current device reach the peer's memory, or no more; the other direction needs a call of its own.
+ * flags must be 0, the peer another device. */
+ACL_FUNC_VISIBILITY aclError aclrtDeviceEnablePeerAccess(int32_t peerDeviceId, uint32_t flags);
+ACL_FUNC_VISIBILITY aclError aclrtDeviceDisablePeerAccess(int32_t peerDeviceId);
+
+/* 1 if deviceId was enabled to reach peerDeviceId's memory, else 0. */
+ACL_FUNC_VISIBILITY aclError aclrtDevicePeerAccessStatus(int32_t deviceId, int32_t peerDeviceId,
+                                                         int32_t *status);
+
+/* ---- Context: a device's streams, events and errors, kept apart from those of other contexts ---- */
+
+/* Creates a context with a default stream and makes it current on the calling thread. Needs no
+ * aclrtSetDevice. The caller destroys it. */
+ACL_FUNC_VISIBILITY aclError aclrtCreateContext(aclrtContext *context, int32_t deviceId);
+
+/* Destroys a context that aclrtCreateContext made. A thread whose context it was has none afterwards. */
+ACL_FUNC_VISIBILITY aclError aclrtDestroyContext(aclrtContext context);
+
+/* The calling thread's context. Default contexts may be got and set, too. */
+ACL_FUNC_VISIBILITY aclError aclrtSetCurrentContext(aclrtContext context);
+ACL_FUNC_VISIBILITY aclError aclrtGetCurrentContext(aclrtContext *context);
+
+/* A handle that means what NULL means as stream, while this context is current. Not to be destroyed. */
+ACL_FUNC_VISIBILITY aclError aclrtCtxGetCurrentDefaultStream(aclrtStream *stream);
+
+/* Whether the device's default context exists: active gets 1 or 0. flags must be NULL. */
+ACL_FUNC_VISIBILITY aclError aclrtGetPrimaryCtxState(int32_t deviceId, uint32_t *flags, int32_t *active);
+
+/* ---- Stream: a queue of tasks that run one after the other. Streams are ordered among each other only by
+ * events; that holds for the default stream, too ---- */
+
+/* Creates a stream in the current context; the caller destroys it. Plain streams have the highest priority.
+ * priority: see aclrtDeviceGetStreamPriorityRange; flag: ACL_STREAM_*, combined.
+ * Errors: ACL_ERROR_RT_NO_STREAM_RESOURCE, when the device has no more. */
+ACL_FUNC_VISIBILITY aclError aclrtCreateStream(aclrtStream *stream);
+ACL_FUNC_VISIBILITY aclError aclrtCreateStreamWithConfig(aclrtStream *stream, uint32_t priority,
+                                                         uint32_t flag);
+
+/* Destroys a stream, after its tasks are done; Force drops those that have not begun. */
+ACL_FUNC_VISIBILITY aclError aclrtDestroyStream(aclrtStream stream);
+ACL_FUNC_VISIBILITY aclError aclrtDestroyStreamForce(aclrtStream stream);
+
+/* Whether all tasks of the stream are done; does not wait. */
+ACL_FUNC_VISIBILITY aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus *status);
+
+/* Waits until all tasks submitted so far are done. timeout: milliseconds, -1 for ever; after a timeout the
+ * tasks are still there. Errors: ACL_ERROR_RT_STREAM_SYNC_TIMEOUT; that of the first task that failed. */
+ACL_FUNC_VISIBILITY aclError aclrtSynchronizeStream(aclrtStream stream);
+ACL_FUNC_VISIBILITY aclError aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t timeout);
+
+ACL_FUNC_VISIBILITY aclError aclrtStreamGetId(aclrtStream stream, int32_t *streamId);
+ACL_FUNC_VISIBILITY aclError aclrtStreamGetFlags(aclrtStream stream, uint32_t *flags);
+ACL_FUNC_VISIBILITY aclError aclrtStreamGetPriority(aclrtStream stream, uint32_t *priority);
+
+/* What a failed task means for those behind it: ACL_CONTINUE_ON_FAILURE (the default) runs them all the same,
+ * ACL_STOP_ON_FAILURE stops all streams of the context. Can be set once.
+ * Errors: ACL_ERROR_RT_FEATURE_NOT_SUPPORT for going back from stop to continue. */
+ACL_FUNC_VISIBILITY aclError aclrtSetStreamFailureMode(aclrtStream stream, uint64_t mode);
+
+/* Asynchronous: later tasks of the stream wait for the event. It may be destroyed straight after the call. An
+ * event that was never recorded is waited for, unless aclrtCreateEventExWithFlag made it.
+ * timeout: seconds, 0 for ever; without one, aclrtSetOpWaitTimeout's holds. When it is over, the stream's
+ * next synchronisation returns an error. */
+ACL_FUNC_VISIBILITY aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event);
+ACL_FUNC_VISIBILITY aclError aclrtStreamWaitEventWithTimeout(aclrtStream stream, aclrtEvent event,
+                                                             int32_t timeout);
+
+/* How long aclrtStreamWaitEvent's waits may take, in seconds; 0, the default: for ever. */
+ACL_FUNC_VISIBILITY aclError aclrtSetOpWaitTimeout(uint32_t timeout);
+
+/* ---- Event: a mark in a stream. A record takes in everything that was submitted to the stream before ----
+ */
+
+/* Creates an event in the current context; the caller destroys it. By its kind it can do:
+ * - aclrtCreateEvent: waits, synchronisation, timing; no reset.
+ * - WithFlag: with ACL_EVENT_SYNC waits and reset, with ACL_EVENT_TIME_LINE timing, with
+ *   ACL_EVENT_CAPTURE_STREAM_PROGRESS queries.
+ * - ExWithFlag: the same by flag, but a later record does not disturb waits that were submitted before it,
+ * and it counts as complete until its first record. No reset, aclrtQueryEvent or aclrtQueryEventWaitStatus.
+ */
+ACL_FUNC_VISIBILITY aclError aclrtCreateEvent(aclrtEvent *event);
+ACL_FUNC_VISIBILITY aclError aclrtCreateEventWithFlag(aclrtEvent *event, uint32_t flag);
+ACL_FUNC_VISIBILITY aclError aclrtCreateEventExWithFlag(aclrtEvent *event, uint32_t flag);
+
+/* Destroys an event, without waiting; streams that wait for it still get what they wait for. */
+ACL_FUNC_VISIBILITY aclError aclrtDestroyEvent(aclrtEvent event);
+
+/* Asynchronous: marks the stream's present end. */
+ACL_FUNC_VISIBILITY aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream);
+
+/* Asynchronous: makes the event unrecorded, once the stream's tasks so far are done. */
+ACL_FUNC_VISIBILITY aclError aclrtResetEvent(aclrtEvent event, aclrtStream stream);
+
+/* Whether the recorded tasks are done, and whether the waits for the event are over; do not wait. The first
+ * is the old form of the second: mind that their answers' numbers are the opposite of each other. */
+ACL_FUNC_VISIBILITY aclError aclrtQueryEvent(aclrtEvent event, aclrtEventStatus *status);
+ACL_FUNC_VISIBILITY aclError aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus *status);
+ACL_FUNC_VISIBILITY aclError aclrtQueryEventWaitStatus(aclrtEvent event, aclrtEventWaitStatus *status);
+
+/* Waits until the recorded tasks are done. timeout: milliseconds, -1 for ever.
+ * Errors: ACL_ERROR_RT_EVENT_SYNC_TIMEOUT. */
+ACL_FUNC_VISIBILITY aclError aclrtSynchronizeEvent(aclrtEvent event);
+ACL_FUNC_VISIBILITY aclError aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t timeout);
+
+/* Time from one event to another, both recorded and complete, in milliseconds.
+ * Errors: ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID: one has no time; ACL_ERROR_RT_EVENT_TIMESTAMP_REVERSAL: the
+ * end came first. */
+ACL_FUNC_VISIBILITY aclError aclrtEventElapsedTime(float *ms, aclrtEvent startEvent, aclrtEvent endEvent);
+
+/* When the event was reached, in microseconds. Errors: ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID: it has no time.
+ */
+ACL_FUNC_VISIBILITY aclError aclrtEventGetTimestamp(aclrtEvent event, uint64_t *timestamp);
+
+ACL_FUNC_VISIBILITY aclError aclrtGetEventId(aclrtEvent event, uint32_t *eventId);
+
+/* ---- Host callbacks ---- */
+
+/* Asynchronous: calls fn(args) on a thread of the library; later tasks of the stream wait until it returns.
+ * It must not call the runtime. args stays the caller's. */
+ACL_FUNC_VISIBILITY aclError aclrtLaunchHostFunc(aclrtStream stream, aclrtHostFunc fn, void *args);
+
+/* Names the thread (its pthread_t as a number) that runs a stream's callbacks. One thread may serve several
+ * streams of one device. Errors: ACL_ERROR_RT_STREAM_SUBSCRIBE, ACL_ERROR_RT_THREAD_SUBSCRIBE: stream or
+ * thread is taken, or, to unsubscribe, is not. */
+ACL_FUNC_VISIBILITY aclError aclrtSubscribeReport(uint64_t threadId, aclrtStream stream);
+ACL_FUNC_VISIBILITY aclError aclrtUnSubscribeReport(uint64_t threadId, aclrtStream stream);
+
+/* Asynchronous: has the subscribed thread call fn(userData), in aclrtProcessReport. userData stays the
+ * caller's. Errors: ACL_ERROR_RT_STREAM_NO_CB_REG: no thread is subscribed for the stream. */
+ACL_FUNC_VISIBILITY aclError aclrtLaunchCallback(aclrtCallback fn, void *userData,
+                                                 aclrtCallbackBlockType blockType, aclrtStream stream);
+
+/* Waits on the calling thread for a callback and runs it. timeout: milliseconds, -1 for ever.
+ * Errors: ACL_ERROR_RT_REPORT_TIMEOUT: none came; ACL_ERROR_RT_THREAD_SUBSCRIBE: the thread is not
+ * subscribed. */
+ACL_FUNC_VISIBILITY aclError aclrtProcessReport(int32_t timeout);
+
+/* ---- Memory. Sizes are in bytes; blocks belong to the caller, and outlive contexts. The host cannot touch
+ * device memory, only copy from and to it ---- */
+
+/* Allocates size bytes, not 0, on the current device, at an address that is a multiple of 64; contents are
+ * undefined. It takes size rounded up to 32, plus 32; Align32 does without the latter. Cached has only the
+ * policies HUGE_FIRST, HUGE_ONLY, NORMAL_ONLY and HUGE1G_ONLY. A policy outside the enum is no error: it
+ * means huge pages for 2 MiB and more, else normal ones. Errors: ACL_ERROR_RT_MEMORY_ALLOCATION: there is not
+ * enough. */
+ACL_FUNC_VISIBILITY aclError aclrtMalloc(void **devPtr, size_t size, aclrtMemMallocPolicy policy);
+ACL_FUNC_VISIBILITY aclError aclrtMallocAlign32(void **devPtr, size_t size, aclrtMemMallocPolicy policy);
+ACL_FUNC_VISIBILITY aclError aclrtMallocCached(void **devPtr, size_t size, aclrtMemMallocPolicy policy);
+
+/* Frees a block by its start address. Does not wait: no task may use the block any more. WithDevSync waits
+ * for the device first. NULL is an error. */
+ACL_FUNC_VISIBILITY aclError aclrtFree(void *devPtr);
+ACL_FUNC_VISIBILITY aclError aclrtFreeWithDevSync(void *devPtr);
+
+/* Host memory that tasks can copy from and to while the host does something else; see aclrtMemcpyAsync. */
+ACL_FUNC_VISIBILITY aclError aclrtMallocHost(void **hostPtr, size_t size);
+ACL_FUNC_VISIBILITY aclError aclrtFreeHost(void *hostPtr);
+ACL_FUNC_VISIBILITY aclError aclrtFreeHostWithDevSync(void *hostPtr);
+
+/* Free and total memory of the current device, in bytes; zeros for a kind that it lacks. */
+ACL_FUNC_VISIBILITY aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t *free, size_t *total);
+
+/* Copies count bytes, before it returns; waits for no stream. destMax: room at dst, at least count, which is
+ * not 0. Either side may be any host memory. kind must agree with the addresses. */
+ACL_FUNC_VISIBILITY aclError aclrtMemcpy(void *dst, size_t destMax, const void *src, size_t count,
+                                         aclrtMemcpyKind kind);
+
+/* The same as a task of a stream. Asynchronous if the host's side is pinned (aclrtMallocHost) or there is
+ * none; with other host memory it returns when the copy, and so everything before it in the stream, is done.
+ * Errors: ACL_ERROR_RT_FEATURE_NOT_SUPPORT for host to host. */
+ACL_FUNC_VISIBILITY aclError aclrtMemcpyAsync(void *dst, size_t destMax, const void *src, size_t count,
+                                              aclrtMemcpyKind kind, aclrtStream stream);
+
+/* Sets count bytes to value's lowest byte, in device or host memory. maxCount: room at devPtr. The first
+ * returns when it is done and waits for no stream, the second is a task of a stream. */
+ACL_FUNC_VISIBILITY aclError aclrtMemset(void *devPtr, size_t maxCount, int32_t value, size_t count);
+ACL_FUNC_VISIBILITY aclError aclrtMemsetAsync(void *devPtr, size_t maxCount, int32_t value, size_t count,
+                                              aclrtStream stream);
+
+/* Copies height rows of width bytes, whose starts are dpitch and spitch bytes apart, both at least width.
+ * Host to device and device to host; as a task of a stream within a device, too, but width only to 5,000,000
+ * and height to 5,242,880. */
+ACL_FUNC_VISIBILITY aclError aclrtMemcpy2d(void *dst, size_t dpitch, const void *src, size_t spitch,
+                                           size_t width, size_t height, aclrtMemcpyKind kind);
+ACL_FUNC_VISIBILITY aclError aclrtMemcpy2dAsync(void *dst, size_t dpitch, const void *src, size_t spitch,
+                                                size_t width, size_t height, aclrtMemcpyKind kind,
+                                                aclrtStream stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

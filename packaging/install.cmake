@@ -1,0 +1,57 @@
+# What an installation has besides headers, libraries and tools, so that build files and scripts written for CANN find
+# things where CANN has them. Included by the top CMakeLists.txt; needs CANNON_VERSION and CANN_VERSION. Nothing
+# installed here holds the prefix's path: an installation can be moved.
+set(packaging ${CMAKE_CURRENT_LIST_DIR})
+set(packaged ${PROJECT_BINARY_DIR}/packaging) # what is written at configuration
+set(arch ${CMAKE_SYSTEM_PROCESSOR}-linux)
+
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION .)
+install(FILES ${packaging}/set_env.sh DESTINATION .)
+install(FILES ${packaging}/set_env.sh DESTINATION bin RENAME setenv.bash)
+
+# Version files: frameworks and build scripts read them in each package's folder.
+foreach(PACKAGE runtime compiler opp)
+  foreach(file version.info version.cfg)
+    configure_file(${packaging}/${file}.in ${packaged}/${PACKAGE}/${file} @ONLY)
+  endforeach()
+  install(DIRECTORY ${packaged}/${PACKAGE}/ DESTINATION ${PACKAGE})
+endforeach()
+configure_file(${packaging}/ascend_toolkit_install.info.in ${packaged}/ascend_toolkit_install.info @ONLY)
+install(FILES ${packaged}/ascend_toolkit_install.info DESTINATION ${arch})
+
+# Links: "place>what it points to". runtime, compiler and <arch>-linux are where CANN's own files are; acllib and devlib
+# are older names that samples use; lib64/stub is what cross-building samples link with; share/cmake is where CMake
+# looks on Debian, which leaves lib64 out.
+foreach(link
+    "runtime/include>../include" "runtime/lib64>../lib64"
+    "compiler/include>../include" "compiler/lib64>../lib64"
+    "acllib/include>../include" "acllib/lib64>../lib64"
+    "${arch}/include>../include" "${arch}/lib64>../lib64" "${arch}/devlib>../lib64"
+    "devlib>lib64" "lib64/stub>." "share/cmake>../lib64/cmake")
+  string(REPLACE ">" ";" link ${link})
+  list(GET link 0 place)
+  list(GET link 1 target)
+  get_filename_component(folder ${place} DIRECTORY)
+  file(MAKE_DIRECTORY ${packaged}/links/${folder})
+  file(CREATE_LINK ${target} ${packaged}/links/${place} SYMBOLIC)
+endforeach()
+install(DIRECTORY ${packaged}/links/ DESTINATION .)
+
+# pkg-config: name, version, libraries, description.
+foreach(pc
+    "ascendcl|${CANN_VERSION}|-lascendcl|AscendCL runtime interface, as Cannon implements it"
+    "cannon|${CANNON_VERSION}|-lopapi -lnnopbase -lascendcl|CANN host interface without an NPU: runtime and operators")
+  string(REPLACE "|" ";" pc ${pc})
+  list(GET pc 0 PC_NAME)
+  list(GET pc 1 PC_VERSION)
+  list(GET pc 2 PC_LIBS)
+  list(GET pc 3 PC_ABOUT)
+  configure_file(${packaging}/library.pc.in ${packaged}/pkgconfig/${PC_NAME}.pc @ONLY)
+endforeach()
+install(DIRECTORY ${packaged}/pkgconfig/ DESTINATION lib64/pkgconfig)
+
+include(CMakePackageConfigHelpers)
+write_basic_package_version_file(${packaged}/cannon-config-version.cmake
+  VERSION ${CANNON_VERSION} COMPATIBILITY SameMinorVersion)
+install(FILES ${packaging}/cannon-config.cmake ${packaged}/cannon-config-version.cmake
+  DESTINATION lib64/cmake/cannon)

@@ -1,0 +1,46 @@
+# Source this to use the installation that this file lies in:  . /path/to/set_env.sh
+#
+# For bash, zsh, dash and other POSIX shells; safe under `set -euo pipefail` and when sourced twice. Installed twice, as
+# set_env.sh and as bin/setenv.bash, because scripts written for CANN source either one. The variables and their values
+# come from `cannon env`, which is their only list. Names that begin with _cannon_ are unset again.
+
+_cannon_folder() { # prints the folder of the sourced file, $1 if the shell has told its path
+  _cannon_file=$1
+  if [ -z "$_cannon_file" ]; then
+    # dash tells a sourced file nothing about itself, but has it open while it runs.
+    for _cannon_fd in /proc/$$/fd/*; do
+      _cannon_target=$(readlink "$_cannon_fd" || :)
+      case $_cannon_target in */set_env.sh | */setenv.bash) _cannon_file=$_cannon_target ;; esac
+    done
+  fi
+  [ -n "$_cannon_file" ] && cd "$(dirname "$_cannon_file")" >/dev/null && pwd
+}
+
+_cannon_setup() {
+  if ! _cannon_here=$(CDPATH='' && _cannon_folder "$1"); then
+    echo "set_env.sh: cannot tell which folder it is in; source it from bash, or use: eval \"\$(PREFIX/bin/cannon env)\"" >&2
+    return 1
+  fi
+  for _cannon_tool in "$_cannon_here/bin/cannon" "$_cannon_here/cannon"; do
+    if [ -x "$_cannon_tool" ]; then
+      _cannon_exports=$("$_cannon_tool" env) || return 1
+      eval "$_cannon_exports"
+      return 0
+    fi
+  done
+  echo "set_env.sh: $_cannon_here/bin/cannon is missing" >&2
+  return 1
+}
+
+if [ -n "${ZSH_VERSION:-}" ]; then
+  _cannon_setup "$0" && _cannon_status=0 || _cannon_status=1
+else
+  _cannon_setup "${BASH_SOURCE:-}" && _cannon_status=0 || _cannon_status=1
+fi
+unset -f _cannon_folder _cannon_setup
+unset -v _cannon_here _cannon_tool _cannon_exports
+if [ "$_cannon_status" -ne 0 ]; then
+  unset -v _cannon_status
+  return 1
+fi
+unset -v _cannon_status

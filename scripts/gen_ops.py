@@ -1,0 +1,169 @@
+#!/usr/bin/env python3
+"""Operator schemas (ops/*.ops) -> CANN's aclnnop headers, entry points and operator table entries.
+
+usage: gen_ops.py --abi DIR --headers OUT_INCLUDE --sources OUT_SOURCES FILE.ops...
+
+C types, parameter names and header names are CANN's (abi/aclnn_ops.tsv); a schema that does not fit them is an error.
+Writes OUT_INCLUDE/aclnnop/*.h and OUT_SOURCES/<file>_ops.c; files that would not change are left alone."""
+import argparse
+import collections
+import csv
+import os
+import re
+import sys
+
+# schema type: (arg_kind, union member, C types it may have)
+TYPES = {
+    'Tensor': ('ARG_TENSOR', 'tensor', {'const aclTensor *', 'aclTensor *'}),
+    'TensorList': ('ARG_TENSOR_LIST', 'tensors', {'const aclTensorList *', 'aclTensorList *'}),
+    'Scalar': ('ARG_SCALAR', 'scalar', {'const aclScalar *', 'aclScalar *'}),
+    'ScalarList': ('ARG_SCALAR_LIST', 'scalars', {'const aclScalarList *'}),
+    'IntArray': ('ARG_INT_ARRAY', 'ints', {'const aclIntArray *', 'aclIntArray *'}),
+    'BoolArray': ('ARG_BOOL_ARRAY', 'bools', {'const aclBoolArray *'}),
+    'FloatArray': ('ARG_FLOAT_ARRAY', 'floats', {'const aclFloatArray *'}),
+    'int': ('ARG_INT', 'integer', {'int64_t', 'uint64_t', 'int8_t', 'int32_t'}),
+    'dtype': ('ARG_INT', 'integer', {'aclDataType', 'const aclDataType'}),
+    'float': ('ARG_FLOAT', 'real', {'float', 'double'}),
+    'bool': ('ARG_BOOL', 'boolean', {'bool'}),
+}
+FLAGS = {'': 'ARG_READ', '!': 'ARG_WRITTEN', '&': 'ARG_READ | ARG_WRITTEN'}
+LINE = re.compile(r'(\w+)\((.*)\)\s+(\w+)(?:\s+(\w+))?$')
+ARGUMENT = re.compile(r'(\w+)([!&]?)(\??) (\w+)$')
+
+Arg = collections.namedtuple('Arg', 'type access optional name c_type')
+Op = collections.namedtuple('Op', 'name header args family variant c_params schema')
+
+
+def facts(abi):
+    """{op: (header, parameter text of phase one)}, of CANN's first level."""
+    with open(os.path.join(abi, 'aclnn_ops.tsv'), encoding='utf-8', newline='') as f:
+        rows = list(csv.DictReader(f, delimiter='\t', quoting=csv.QUOTE_NONE))
+    return {r['op']: (r['header'], r['get_workspace_size_params']) for r in rows if '/level2/' not in r['header']}
+
+
+def c_parameters(text):
+    """[(C type, name)] of a parameter list."""
+    return [re.match(r'(.*?)(\w+)$', p.strip()).groups() for p in text.split(',')]
+
+
+def parse(path, known):
+    ops = []
+    with open(path, encoding='utf-8') as f:
+        for number, text in enumerate(f, 1):
+            text = text.split('#')[0].strip()
+            if text:
+                try:
+                    ops.append(parse_line(text, known))
+                except ValueError as error:
+                    sys.exit(f'{path}:{number}: {error}')
+    return ops
+
+
+def parse_line(text, known):
+    m = LINE.match(text)
+    if not m:
+        raise ValueError('expected: Name(Type name, ...)  family [VARIANT]')
+    name, arguments, family, variant = m.groups()
+    if 'aclnn' + name not in known:
+        raise ValueError(f'aclnn{name} is not in abi/aclnn_ops.tsv')
+    header, c_text = known['aclnn' + name]
+    params = c_parameters(c_text)[:-2]  # without workspaceSize, executor
+    parts = [p.strip() for p in arguments.split(',')]
+    if len(parts) != len(params):
+        raise ValueError(f'{len(parts)} arguments, CANN has {len(params)}: {c_text}')
+    args = []
+    for part, (c_type, c_name) in zip(parts, params):
+        a = ARGUMENT.match(part)
+        if not a or a.group(1) not in TYPES:
+            raise ValueError(f'{part!r}: expected a type, ! or & and ? where they apply, a name')
+        kind, access, optional, arg_name = a.groups()
+        if arg_name != c_name or c_type.strip() not in TYPES[kind][2]:
+            raise ValueError(f'{part!r} does not fit {c_type}{c_name}')
+        args.append(Arg(kind, access, bool(optional), arg_name, c_type))
+    return Op(name, header, args, family, variant or '0', c_text, f'{name}({arguments})')
+
+
+def wrap(head, params, end):
+    """A declaration or definition head, one parameter after the other, to 110 columns."""
+    lines, indent = [head], ' ' * len(head)
+    for i, p in enumerate(params):
+        piece = p + (', ' if i + 1 < len(params) else end)
+        if len(lines[-1]) + len(piece.rstrip()) > 110 and lines[-1].strip():
+            lines[-1] = lines[-1].rstrip()
+            lines.append(indent)
+        lines[-1] += piece
+    return '\n'.join(lines)
+
+
+def signatures(op, prefix, end):
+    one = wrap(f'{prefix}aclnnStatus aclnn{op.name}GetWorkspaceSize(', [p.strip() for p in op.c_params.split(',')], end)
+    two = wrap(f'{prefix}aclnnStatus aclnn{op.name}(', ['void *workspace', 'uint64_t workspaceSize',
+                                                         'aclOpExecutor *executor', 'aclrtStream stream'], end)
+    return one, two
+
+
+def header_text(header, ops):
+    guard = re.sub(r'\W', '_', header).upper()
+    out = [f'/* SPDX-License-Identifier: Apache-2.0',
+           ' *',
+           ' * ' + ', '.join('aclnn' + o.name for o in ops) + ': made by scripts/gen_ops.py from the schemas below, in which "!" is',
+           ' * written, "&" read and written, "?" may be NULL.',
+           ' *',
+           ' * Phase one checks the arguments (161001 for a NULL, 161002 for what does not fit; aclGetRecentErrMsg says which) and',
+           ' * returns the bytes of workspace and an executor; phase two queues the work on the stream, with that much device',
+           ' * memory, and frees the executor. The arguments may be destroyed when phase two has returned. Any thread. */',
+           f'#ifndef {guard}_', f'#define {guard}_', '', '#include "aclnn/aclnn_base.h"', '',
+           '#ifndef ACLNN_MAX_SHAPE_RANK', '#  define ACLNN_MAX_SHAPE_RANK 8', '#endif', '',
+           '#ifdef __cplusplus', 'extern "C" {', '#endif', '']
+    for op in ops:
+        one, two = signatures(op, 'ACL_FUNC_VISIBILITY ', ');')
+        out += [f'/* {op.schema} */', one, two, '']
+    return '\n'.join(out + ['#ifdef __cplusplus', '}', '#endif', '', '#endif', ''])
+
+
+def source_text(path, ops):
+    out = [f'/* Made by scripts/gen_ops.py from ops/{os.path.basename(path)}. */',
+           '#include "api/api.h"', '#include "kernel/families.h"']
+    out += [f'#include "{h}"' for h in sorted({o.header for o in ops})] + ['']
+    for op in ops:
+        flags = [FLAGS[a.access] + (' | ARG_OPTIONAL' if a.optional else '') for a in op.args]
+        out.append(f'static const arg_schema schema_{op.name}[] = {{')
+        out += [f'    {{"{a.name}", {TYPES[a.type][0]}, {f}}},' for a, f in zip(op.args, flags)]
+        out += ['};', f'static op op_{op.name} = {{.name = "{op.name}", .schema = schema_{op.name}, .n_args = {len(op.args)},',
+                f'    .variant = {op.variant}, .prepare = prepare_{op.family}}};']
+        one, two = signatures(op, '', ') {')
+        values = ', '.join('{.%s = %s%s}' % (TYPES[a.type][1], '(int64_t)' if TYPES[a.type][1] == 'integer' else '', a.name)
+                           for a in op.args)
+        last = [re.search(r'\w+$', p.strip()).group() for p in op.c_params.split(',')][-2:]
+        out += [one, f'  const op_arg a[] = {{{values}}};', f'  API(op_prepare(&op_{op.name}, a, {last[0]}, {last[1]}));', '}',
+                two, f'  API(op_launch(&op_{op.name}, workspace, workspaceSize, executor, stream));', '}', '']
+    return '\n'.join(out)
+
+
+def write(path, text):
+    if os.path.exists(path) and open(path, encoding='utf-8').read() == text:
+        return
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, 'w', encoding='utf-8') as f:
+        f.write(text)
+
+
+def main():
+    ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ap.add_argument('--abi', required=True)
+    ap.add_argument('--headers', required=True)
+    ap.add_argument('--sources', required=True)
+    ap.add_argument('files', nargs='+')
+    a = ap.parse_args()
+    known, by_header = facts(a.abi), collections.defaultdict(list)
+    for path in a.files:
+        ops = parse(path, known)
+        for op in ops:
+            by_header[op.header].append(op)
+        write(os.path.join(a.sources, os.path.basename(path)[:-4] + '_ops.c'), source_text(path, ops))
+    for header, ops in by_header.items():
+        write(os.path.join(a.headers, header), header_text(header, ops))
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,279 @@
+/* The aclnn objects, and what can be done to executors. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "aclnn/aclnn_base.h"
+#include "api/api.h"
+#include "op/executor.h"
+#include "runtime/process.h"
+#include "tensor/objects.h"
+
+#undef NEED
+#define NEED(pointer)                                                                                        \
+  do {                                                                                                       \
+    if (unlikely(!(pointer)))                                                                                \
+      return api_result(fail(ST_OP_NULL, #pointer " is NULL, expected a pointer"), __func__);                \
+  } while (0)
+
+/* The object is there and alive. */
+#define NEED_OBJECT(object, kind)                                                                            \
+  do {                                                                                                       \
+    NEED(object);                                                                                            \
+    if ((object)->magic != (kind))                                                                           \
+      return api_result(OP_FAIL(#object " %p is no such object (destroyed?)", (const void *)(object)), __func__); \
+  } while (0)
+
+/* NULL for a creator, after publishing the pending failure. */
+#define NOTHING(st) (error_publish((st), __func__), NULL)
+
+aclnnStatus aclnnInit(const char *configPath) {
+  const status st = process_init(configPath);
+  if (st != ST_REPEATED_INIT) return api_result(st, __func__);
+  fail_take();
+  return ACL_SUCCESS;
+}
+
+aclnnStatus aclnnFinalize(void) { API(process_finalize(false, NULL)); }
+
+/* ---- tensors ---------------------------------------------------------------------------------------------- */
+
+aclTensor *aclCreateTensor(const int64_t *viewDims, uint64_t viewDimsNum, aclDataType dataType, const int64_t *stride,
+                           int64_t offset, aclFormat format, const int64_t *storageDims, uint64_t storageDimsNum,
+                           void *tensorData) {
+  tensor *t = tensor_new();
+  if (!t) return NOTHING(ST_NO_HOST_MEMORY);
+  const status st = tensor_init(t, viewDims, viewDimsNum, (int)dataType, stride, offset, (int)format, storageDims,
+                                storageDimsNum, tensorData);
+  if (likely(st == ST_OK)) return t;
+  tensor_free(t);
+  return NOTHING(st);
+}
+
+aclnnStatus aclInitTensor(aclTensor *tensor, const int64_t *viewDims, uint64_t viewDimsNum, aclDataType dataType,
+                          const int64_t *stride, int64_t offset, aclFormat format, const int64_t *storageDims,
+                          uint64_t storageDimsNum, void *tensorDataAddr) {
+  NEED_OBJECT(tensor, MAGIC_TENSOR);
+  API(tensor_init(tensor, viewDims, viewDimsNum, (int)dataType, stride, offset, (int)format, storageDims, storageDimsNum,
+                  tensorDataAddr));
+}
+
+aclnnStatus aclDestroyTensor(const aclTensor *tensor) {
+  if (!tensor) return ACL_SUCCESS;
+  NEED_OBJECT(tensor, MAGIC_TENSOR);
+  tensor_free((aclTensor *)tensor);
+  return ACL_SUCCESS;
+}
+
+/* A new array for the caller to free; one element at least, so that rank 0 is no failure. */
+static status copy_dims(const int64_t *dims, int rank, int64_t **out, uint64_t *n) {
+  int64_t *copy = malloc((size_t)(rank ? rank : 1) * sizeof *copy);
+  if (!copy) return fail(ST_NO_HOST_MEMORY, "no host memory for %d dimensions", rank);
+  memcpy(copy, dims, (size_t)rank * sizeof *copy);
+  *out = copy;
+  *n = (uint64_t)rank;
+  return ST_OK;
+}
+
+aclnnStatus aclGetViewShape(const aclTensor *tensor, int64_t **viewDims, uint64_t *viewDimsNum) {
+  NEED_OBJECT(tensor, MAGIC_TENSOR);
+  NEED(viewDims);
+  NEED(viewDimsNum);
+  API(copy_dims(tensor->dims, tensor->rank, viewDims, viewDimsNum));
+}
+
+aclnnStatus aclGetViewStrides(const aclTensor *tensor, int64_t **stridesValue, uint64_t *stridesNum) {
+  NEED_OBJECT(tensor, MAGIC_TENSOR);
+  NEED(stridesValue);
+  NEED(stridesNum);
+  API(copy_dims(tensor->strides, tensor->rank, stridesValue, stridesNum));
+}
+
+aclnnStatus aclGetStorageShape(const aclTensor *tensor, int64_t **storageDims, uint64_t *storageDimsNum) {
+  NEED_OBJECT(tensor, MAGIC_TENSOR);
+  NEED(storageDims);
+  NEED(storageDimsNum);
+  API(copy_dims(tensor->storage_dims, tensor->storage_rank, storageDims, storageDimsNum));
+}
+
+#define TENSOR_GETTER(name, type, parameter, value)                                                          \
+  aclnnStatus name(const aclTensor *tensor, type *parameter) {                                               \
+    NEED_OBJECT(tensor, MAGIC_TENSOR);                                                                       \
+    NEED(parameter);                                                                                         \
+    *parameter = value;                                                                                      \
+    return ACL_SUCCESS;                                                                                      \
+  }
+TENSOR_GETTER(aclGetDataType, aclDataType, dataType, (aclDataType)tensor->dtype)
+TENSOR_GETTER(aclGetFormat, aclFormat, format, (aclFormat)tensor->format)
+TENSOR_GETTER(aclGetViewOffset, int64_t, offset, tensor->offset)
+TENSOR_GETTER(aclGetRawTensorAddr, void *, addr, tensor->data)
+
+aclnnStatus aclSetRawTensorAddr(aclTensor *tensor, void *addr) {
+  NEED_OBJECT(tensor, MAGIC_TENSOR);
+  tensor->data = addr;
+  return ACL_SUCCESS;
+}
+
+/* ---- scalars and arrays ----------------------------------------------------------------------------------- */
+
+aclScalar *aclCreateScalar(void *value, aclDataType dataType) {
+  scalar *s = scalar_new(value, (int)dataType);
+  return s ? s : NOTHING(value ? ST_OP_INVALID : ST_OP_NULL);
+}
+
+aclnnStatus aclDestroyScalar(const aclScalar *scalar) {
+  if (!scalar) return ACL_SUCCESS;
+  NEED_OBJECT(scalar, MAGIC_SCALAR);
+  scalar_free((aclScalar *)scalar);
+  return ACL_SUCCESS;
+}
+
+/* Arrays copy their values; lists own their members. Both are one allocation. */
+static void *array_new(uint32_t magic, size_t header, const void *value, uint64_t size, size_t element) {
+  size_t bytes;
+  if (!value && size) {
+    fail(ST_OP_NULL, "value is NULL, expected %ju elements", (uintmax_t)size);
+    return NULL;
+  }
+  if (__builtin_mul_overflow(size, element, &bytes) || bytes > SIZE_MAX / 2) {
+    fail(ST_OP_INVALID, "size is %ju, which overflows", (uintmax_t)size);
+    return NULL;
+  }
+  char *array = malloc(header + bytes);
+  if (!array) {
+    fail(ST_NO_HOST_MEMORY, "no host memory for %ju elements", (uintmax_t)size);
+    return NULL;
+  }
+  memcpy(array, &magic, sizeof magic);
+  memcpy(array + offsetof(aclIntArray, size), &size, sizeof size);
+  if (bytes) memcpy(array + header, value, bytes);
+  return array;
+}
+
+#define ARRAY(Kind, type, kind_magic)                                                                        \
+  acl##Kind##Array *aclCreate##Kind##Array(const type *value, uint64_t size) {                               \
+    acl##Kind##Array *array = array_new(kind_magic, sizeof *array, value, size, sizeof *value);              \
+    return array ? array : NOTHING(value ? ST_OP_INVALID : ST_OP_NULL);                                      \
+  }                                                                                                          \
+  aclnnStatus aclDestroy##Kind##Array(const acl##Kind##Array *array) {                                       \
+    if (!array) return ACL_SUCCESS;                                                                          \
+    NEED_OBJECT(array, kind_magic);                                                                          \
+    ((acl##Kind##Array *)array)->magic = 0;                                                                  \
+    free((void *)array);                                                                                     \
+    return ACL_SUCCESS;                                                                                      \
+  }                                                                                                          \
+  aclnnStatus aclGet##Kind##ArraySize(const acl##Kind##Array *array, uint64_t *size) {                       \
+    NEED_OBJECT(array, kind_magic);                                                                          \
+    NEED(size);                                                                                              \
+    *size = array->size;                                                                                     \
+    return ACL_SUCCESS;                                                                                      \
+  }
+ARRAY(Int, int64_t, MAGIC_INT_ARRAY)
+ARRAY(Float, float, MAGIC_FLOAT_ARRAY)
+ARRAY(Bool, bool, MAGIC_BOOL_ARRAY)
+
+static bool all_members(const void *const *member, uint64_t n, uint32_t magic) {
+  for (uint64_t i = 0; i < n; ++i) {
+    if (member[i] && *(const uint32_t *)member[i] == magic) continue;
+    fail(member[i] ? ST_OP_INVALID : ST_OP_NULL, "value[%ju] is %s", (uintmax_t)i, member[i] ? "no such object" : "NULL");
+    return false;
+  }
+  return true;
+}
+
+#define LIST(Kind, parameter, kind_magic, member_magic)                                                      \
+  acl##Kind##List *aclCreate##Kind##List(const acl##Kind *const *value, uint64_t size) {                     \
+    if (value && !all_members((const void *const *)value, size, member_magic)) return NOTHING(ST_OP_INVALID); \
+    acl##Kind##List *list = array_new(kind_magic, sizeof *list, value, size, sizeof *value);                 \
+    return list ? list : NOTHING(value ? ST_OP_INVALID : ST_OP_NULL);                                        \
+  }                                                                                                          \
+  aclnnStatus aclDestroy##Kind##List(const acl##Kind##List *array) {                                         \
+    if (!array) return ACL_SUCCESS;                                                                          \
+    NEED_OBJECT(array, kind_magic);                                                                          \
+    for (uint64_t i = 0; i < array->size; ++i) aclDestroy##Kind(array->value[i]);                            \
+    ((acl##Kind##List *)array)->magic = 0;                                                                   \
+    free((void *)array);                                                                                     \
+    return ACL_SUCCESS;                                                                                      \
+  }                                                                                                          \
+  aclnnStatus aclGet##Kind##ListSize(const acl##Kind##List *parameter, uint64_t *size) {                     \
+    NEED_OBJECT(parameter, kind_magic);                                                                      \
+    NEED(size);                                                                                              \
+    *size = parameter->size;                                                                                 \
+    return ACL_SUCCESS;                                                                                      \
+  }
+LIST(Tensor, tensorList, MAGIC_TENSOR_LIST, MAGIC_TENSOR)
+LIST(Scalar, scalarList, MAGIC_SCALAR_LIST, MAGIC_SCALAR)
+
+/* ---- executors -------------------------------------------------------------------------------------------- */
+
+/* CANN's code for a null object in these calls. */
+enum { ST_NULL_OBJECT = 561103 };
+
+static status executor_of(const aclOpExecutor *e) {
+  if (!e) return fail(ST_NULL_OBJECT, "executor is NULL, expected one of a phase one");
+  return e->magic == MAGIC_EXECUTOR ? ST_OK : OP_FAIL("executor %p is none (launched or destroyed before?)", (const void *)e);
+}
+
+aclnnStatus aclSetAclOpExecutorRepeatable(aclOpExecutor *executor) {
+  NEED_OK(executor_of(executor));
+  if (executor->launched && !executor->repeatable) API(OP_FAIL("executor %p was launched before", (void *)executor));
+  executor->repeatable = true;
+  return ACL_SUCCESS;
+}
+
+aclnnStatus aclDestroyAclOpExecutor(aclOpExecutor *executor) {
+  NEED_OK(executor_of(executor));
+  if (executor->launched && !executor->repeatable) API(OP_FAIL("executor %p was launched, and goes with that", (void *)executor));
+  executor_unref(executor);
+  return ACL_SUCCESS;
+}
+
+/* Which operands an index counts: inputs, outputs, or inputs and then outputs. What is read and written is an input. */
+typedef enum { COUNT_INPUTS, COUNT_OUTPUTS, COUNT_ALL } operand_order;
+
+static bool is_input(const operand *p) { return p->flags & ARG_READ; }
+
+static status set_address(aclOpExecutor *e, operand_order order, size_t index, const void *object, size_t list_index,
+                          bool in_list, void *address) {
+  TRY(executor_of(e));
+  if (!object) return fail(ST_NULL_OBJECT, "%s is NULL, expected the argument of phase one", in_list ? "tensors" : "tensor");
+  size_t seen = 0;
+  int last_argument = -1;
+  for (int pass = 0; pass < 2; ++pass) { /* inputs, outputs */
+    if ((pass == 0 && order == COUNT_OUTPUTS) || (pass == 1 && order == COUNT_INPUTS)) continue;
+    for (int i = 0; i < e->n_operands; ++i) {
+      operand *p = &e->operands[i];
+      const bool counts = order == COUNT_OUTPUTS ? (p->flags & ARG_WRITTEN) != 0 : is_input(p) == (pass == 0);
+      if (!counts) continue;
+      if (p->argument != last_argument) ++seen; /* a list is one argument */
+      last_argument = p->argument;
+      if (seen != index + 1 || (in_list && p->list_index != list_index)) continue;
+      p->data = address;
+      return ST_OK;
+    }
+  }
+  return OP_FAIL("index is %zu%s, which aclnn%s does not have", index, in_list ? " or relativeIndex" : "", e->op->name);
+}
+
+/* Both spellings of each: CANN has them with and without a capital. */
+#define SETTER(name, order)                                                                                  \
+  aclnnStatus acl##name(aclOpExecutor *executor, const size_t index, aclTensor *tensor, void *addr) {        \
+    API(set_address(executor, order, index, tensor, 0, false, addr));                                        \
+  }                                                                                                          \
+  aclnnStatus Acl##name(aclOpExecutor *executor, const size_t index, aclTensor *tensor, void *addr) {        \
+    API(set_address(executor, order, index, tensor, 0, false, addr));                                        \
+  }
+#define LIST_SETTER(name, order)                                                                             \
+  aclnnStatus acl##name(aclOpExecutor *executor, size_t irIndex, const size_t relativeIndex,                 \
+                        aclTensorList *tensors, void *addr) {                                                \
+    API(set_address(executor, order, irIndex, tensors, relativeIndex, true, addr));                          \
+  }                                                                                                          \
+  aclnnStatus Acl##name(aclOpExecutor *executor, size_t irIndex, const size_t relativeIndex,                 \
+                        aclTensorList *tensors, void *addr) {                                                \
+    API(set_address(executor, order, irIndex, tensors, relativeIndex, true, addr));                          \
+  }
+SETTER(SetInputTensorAddr, COUNT_INPUTS)
+SETTER(SetOutputTensorAddr, COUNT_OUTPUTS)
+SETTER(SetTensorAddr, COUNT_ALL)
+LIST_SETTER(SetDynamicInputTensorAddr, COUNT_INPUTS)
+LIST_SETTER(SetDynamicOutputTensorAddr, COUNT_OUTPUTS)
+LIST_SETTER(SetDynamicTensorAddr, COUNT_ALL)

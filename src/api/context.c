@@ -1,0 +1,94 @@
+/* Contexts and options. */
+#include "runtime/context.h"
+
+#include "api/api.h"
+#include "runtime/device.h"
+#include "runtime/process.h"
+
+static status create(aclrtContext *out, int device) {
+  context *c;
+  TRY(device_open(device));
+  TRY(context_create(device, false, &c));
+  context_set_current(c);
+  *out = c;
+  return ST_OK;
+}
+
+static status context_of(aclrtContext handle, context **out) {
+  *out = object_live(OBJECT_CONTEXT, handle);
+  return *out ? ST_OK : fail(ST_INVALID_VALUE, "context %p is no context (destroyed, or its device reset?)", handle);
+}
+
+aclError aclrtCreateContext(aclrtContext *context, int32_t deviceId) {
+  NEED(context);
+  API(create(context, deviceId));
+}
+
+aclError aclrtDestroyContext(aclrtContext handle) {
+  context *c;
+  NEED(handle);
+  NEED_OK(context_of(handle, &c));
+  if (c->primary) API(fail(ST_INVALID_VALUE, "context %p is the device's own, expected one of aclrtCreateContext", handle));
+  if (object_kill(&c->o)) context_destroy(c, false);
+  return ACL_SUCCESS;
+}
+
+aclError aclrtSetCurrentContext(aclrtContext handle) {
+  context *c;
+  NEED(handle);
+  NEED_OK(context_of(handle, &c));
+  context_set_current(c);
+  return ACL_SUCCESS;
+}
+
+aclError aclrtGetCurrentContext(aclrtContext *handle) {
+  context *c;
+  NEED(handle);
+  NEED_OK(context_current(&c));
+  *handle = c;
+  return ACL_SUCCESS;
+}
+
+aclError aclrtCtxGetCurrentDefaultStream(aclrtStream *stream) {
+  context *c;
+  NEED(stream);
+  NEED_OK(context_current(&c));
+  *stream = c->default_stream;
+  return ACL_SUCCESS;
+}
+
+aclError aclrtGetPrimaryCtxState(int32_t deviceId, uint32_t *flags, int32_t *active) {
+  NEED(active);
+  NEED_OK(device_check(deviceId));
+  if (flags) *flags = 0;
+  *active = device_has_primary(deviceId);
+  return ACL_SUCCESS;
+}
+
+aclError aclrtSetSysParamOpt(aclSysParamOpt opt, int64_t value) { API(process_option_set((int)opt, value)); }
+
+aclError aclrtGetSysParamOpt(aclSysParamOpt opt, int64_t *value) {
+  NEED(value);
+  NEED_OK(process_option_check((int)opt));
+  *value = process_option((int)opt);
+  return ACL_SUCCESS;
+}
+
+aclError aclrtCtxSetSysParamOpt(aclSysParamOpt opt, int64_t value) {
+  context *c;
+  NEED_OK(process_option_check_value((int)opt, value));
+  NEED_OK(context_current(&c));
+  atomic_store(&c->option[opt], value);
+  atomic_fetch_or(&c->option_set, 1u << opt);
+  return ACL_SUCCESS;
+}
+
+aclError aclrtCtxGetSysParamOpt(aclSysParamOpt opt, int64_t *value) {
+  context *c;
+  NEED(value);
+  NEED_OK(process_option_check((int)opt));
+  NEED_OK(context_current(&c));
+  if (!(atomic_load(&c->option_set) >> opt & 1)) API(fail(ST_NEVER_SET, "opt %d was never set in this context", opt));
+  *value = atomic_load(&c->option[opt]);
+  return ACL_SUCCESS;
+}

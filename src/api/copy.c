@@ -1,0 +1,99 @@
+/* Copies and fills. */
+#include "runtime/copy.h"
+
+#include "api/api.h"
+#include "runtime/context.h"
+
+/* Limits of the asynchronous 2-D copy, as documented. */
+enum { MAX_ASYNC_WIDTH = 5000000, MAX_ASYNC_HEIGHT = 5242880 };
+
+static status check_flat(size_t room, size_t count, aclrtMemcpyKind kind) {
+  if ((int)kind < ACL_MEMCPY_HOST_TO_HOST || (int)kind > ACL_MEMCPY_DEFAULT)
+    return fail(ST_INVALID_PARAM, "kind is %d, expected 0 to 4", kind);
+  if (count == 0) return fail(ST_INVALID_VALUE, "count is 0, expected 1 or more");
+  if (count > room) return fail(ST_INVALID_VALUE, "count is %zu, more than destMax, which is %zu", count, room);
+  return ST_OK;
+}
+
+static copy_shape flat(void *dst, const void *src, size_t count) {
+  return (copy_shape){.dst = dst, .src = src, .width = count, .height = 1, .dst_pitch = count, .src_pitch = count};
+}
+
+aclError aclrtMemcpy(void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind) {
+  NEED(dst);
+  NEED(src);
+  NEED_OK(check_flat(destMax, count, kind));
+  const copy_shape c = flat(dst, src, count);
+  API(copy_now(&c, (copy_kind)kind));
+}
+
+aclError aclrtMemcpyAsync(void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind,
+                          aclrtStream handle) {
+  stream *s;
+  NEED(dst);
+  NEED(src);
+  NEED_OK(check_flat(destMax, count, kind));
+  if (kind == ACL_MEMCPY_HOST_TO_HOST)
+    API(fail(ST_NOT_SUPPORTED, "kind is HOST_TO_HOST, expected a copy that a device takes part in"));
+  NEED_OK(context_stream(handle, &s));
+  const copy_shape c = flat(dst, src, count);
+  API(copy_in_stream(&c, (copy_kind)kind, s));
+}
+
+static status check_2d(const copy_shape *c, aclrtMemcpyKind kind, bool async) {
+  const int k = (int)kind;
+  if (k != ACL_MEMCPY_HOST_TO_DEVICE && k != ACL_MEMCPY_DEVICE_TO_HOST && !(async && k == ACL_MEMCPY_DEVICE_TO_DEVICE))
+    return fail(ST_INVALID_PARAM, "kind is %d, expected 1 or 2%s", k, async ? ", or 3" : "");
+  if (!c->width || !c->height)
+    return fail(ST_INVALID_VALUE, "width is %zu and height %zu, expected 1 or more", c->width, c->height);
+  if (c->width > c->dst_pitch || c->width > c->src_pitch)
+    return fail(ST_INVALID_VALUE, "width is %zu, more than a pitch (dpitch %zu, spitch %zu)", c->width, c->dst_pitch,
+                c->src_pitch);
+  if (async && (c->width > MAX_ASYNC_WIDTH || c->height > MAX_ASYNC_HEIGHT))
+    return fail(ST_INVALID_VALUE, "width is %zu and height %zu, expected at most %d and %d", c->width, c->height,
+                MAX_ASYNC_WIDTH, MAX_ASYNC_HEIGHT);
+  size_t last;
+  if (__builtin_mul_overflow(c->dst_pitch, c->height, &last) || __builtin_mul_overflow(c->src_pitch, c->height, &last))
+    return fail(ST_INVALID_VALUE, "height is %zu, which overflows with the pitches", c->height);
+  return ST_OK;
+}
+
+aclError aclrtMemcpy2d(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width, size_t height,
+                       aclrtMemcpyKind kind) {
+  NEED(dst);
+  NEED(src);
+  const copy_shape c = {dst, src, width, height, dpitch, spitch};
+  NEED_OK(check_2d(&c, kind, false));
+  API(copy_now(&c, (copy_kind)kind));
+}
+
+aclError aclrtMemcpy2dAsync(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width, size_t height,
+                            aclrtMemcpyKind kind, aclrtStream handle) {
+  stream *s;
+  NEED(dst);
+  NEED(src);
+  const copy_shape c = {dst, src, width, height, dpitch, spitch};
+  NEED_OK(check_2d(&c, kind, true));
+  NEED_OK(context_stream(handle, &s));
+  API(copy_in_stream(&c, (copy_kind)kind, s));
+}
+
+static status check_fill(size_t room, size_t count) {
+  if (count == 0) return fail(ST_INVALID_VALUE, "count is 0, expected 1 or more");
+  if (count > room) return fail(ST_INVALID_VALUE, "count is %zu, more than maxCount, which is %zu", count, room);
+  return ST_OK;
+}
+
+aclError aclrtMemset(void *devPtr, size_t maxCount, int32_t value, size_t count) {
+  NEED(devPtr);
+  NEED_OK(check_fill(maxCount, count));
+  API(fill_now(devPtr, value, count));
+}
+
+aclError aclrtMemsetAsync(void *devPtr, size_t maxCount, int32_t value, size_t count, aclrtStream handle) {
+  stream *s;
+  NEED(devPtr);
+  NEED_OK(check_fill(maxCount, count));
+  NEED_OK(context_stream(handle, &s));
+  API(fill_in_stream(devPtr, value, count, s));
+}

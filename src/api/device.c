@@ -1,0 +1,125 @@
+/* Devices. */
+#include "runtime/device.h"
+
+#include "api/api.h"
+#include "memory/memory.h"
+#include "runtime/peer.h"
+
+aclError aclrtSetDevice(int32_t deviceId) { API(device_set(deviceId)); }
+aclError aclrtResetDevice(int32_t deviceId) { API(device_reset(deviceId, false)); }
+aclError aclrtResetDeviceForce(int32_t deviceId) { API(device_reset(deviceId, true)); }
+
+aclError aclrtGetDevice(int32_t *deviceId) {
+  NEED(deviceId);
+  context *c;
+  NEED_OK(context_current(&c));
+  *deviceId = c->device;
+  return ACL_SUCCESS;
+}
+
+aclError aclrtGetDeviceCount(uint32_t *count) {
+  NEED(count);
+  *count = (uint32_t)device_count();
+  return ACL_SUCCESS;
+}
+
+aclError aclrtGetRunMode(aclrtRunMode *runMode) {
+  NEED(runMode);
+  *runMode = ACL_HOST;
+  return ACL_SUCCESS;
+}
+
+static status synchronize(int32_t timeout_ms) {
+  context *c;
+  uint64_t ns;
+  TRY(api_timeout_ns(timeout_ms, &ns));
+  TRY(context_current(&c));
+  return context_synchronize(c, ns);
+}
+
+aclError aclrtSynchronizeDevice(void) { API(synchronize(-1)); }
+aclError aclrtSynchronizeDeviceWithTimeout(int32_t timeout) { API(synchronize(timeout)); }
+
+aclError aclrtDeviceCanAccessPeer(int32_t *canAccessPeer, int32_t deviceId, int32_t peerDeviceId) {
+  NEED(canAccessPeer);
+  NEED_OK(device_check(deviceId));
+  NEED_OK(device_check(peerDeviceId));
+  if (deviceId == peerDeviceId) API(fail(ST_INVALID_VALUE, "peerDeviceId is %d, expected another than deviceId", peerDeviceId));
+  *canAccessPeer = 1;
+  return ACL_SUCCESS;
+}
+
+aclError aclrtDeviceEnablePeerAccess(int32_t peerDeviceId, uint32_t flags) {
+  context *c;
+  if (flags) API(fail(ST_INVALID_PARAM, "flags is %u, expected 0", flags));
+  NEED_OK(context_current(&c));
+  API(peer_enable(c->device, peerDeviceId));
+}
+
+aclError aclrtDeviceDisablePeerAccess(int32_t peerDeviceId) {
+  context *c;
+  NEED_OK(context_current(&c));
+  API(peer_disable(c->device, peerDeviceId));
+}
+
+aclError aclrtDevicePeerAccessStatus(int32_t deviceId, int32_t peerDeviceId, int32_t *status) {
+  NEED(status);
+  NEED_OK(device_check(deviceId));
+  NEED_OK(device_check(peerDeviceId));
+  *status = peer_is_enabled(deviceId, peerDeviceId);
+  return ACL_SUCCESS;
+}
+
+aclError aclrtDeviceGetStreamPriorityRange(int32_t *leastPriority, int32_t *greatestPriority) {
+  NEED(leastPriority);
+  NEED(greatestPriority);
+  *leastPriority = (int32_t)device_profile_of_all()->stream_priorities - 1;
+  *greatestPriority = 0;
+  return ACL_SUCCESS;
+}
+
+/* What a product lacks is 0, but for the two kinds that CANN documents as failing. */
+aclError aclrtGetDeviceInfo(uint32_t deviceId, aclrtDevAttr attr, int64_t *value) {
+  NEED(value);
+  NEED_OK(device_check((int)deviceId));
+  const device_profile *p = device_profile_of_all();
+  switch ((int)attr) {
+  case ACL_DEV_ATTR_AICPU_CORE_NUM: *value = (int64_t)p->ai_cpus; break;
+  case ACL_DEV_ATTR_AICORE_CORE_NUM:
+  case ACL_DEV_ATTR_CUBE_CORE_NUM: *value = (int64_t)p->cube_cores; break;
+  case ACL_DEV_ATTR_VECTOR_CORE_NUM: *value = (int64_t)p->vector_cores; break;
+  case ACL_DEV_ATTR_UBUF_PER_VECTOR_CORE: *value = (int64_t)p->ub_bytes; break;
+  case ACL_DEV_ATTR_TOTAL_GLOBAL_MEM_SIZE: *value = (int64_t)device_memory_bytes(); break;
+  case ACL_DEV_ATTR_L2_CACHE_SIZE: *value = (int64_t)p->l2_bytes; break;
+  case ACL_DEV_ATTR_PHY_CHIP_ID: *value = deviceId; break;
+  case ACL_DEV_ATTR_IS_VIRTUAL: *value = 0; break;
+  case ACL_DEV_ATTR_NPU_ARCH: *value = (int64_t)p->npu_arch; break;
+  case ACL_DEV_ATTR_WARP_SIZE:
+  case ACL_DEV_ATTR_MAX_THREAD_PER_VECTOR_CORE:
+  case ACL_DEV_ATTR_MAX_GRID_DIM_X:
+  case ACL_DEV_ATTR_MAX_GRID_DIM_Y:
+  case ACL_DEV_ATTR_MAX_GRID_DIM_Z:
+  case ACL_DEV_ATTR_MAX_BLOCK_PER_GRID:
+  case ACL_DEV_ATTR_MAX_THREADS_PER_BLOCK:
+  case ACL_DEV_ATTR_MAX_BLOCK_DIM_X:
+  case ACL_DEV_ATTR_MAX_BLOCK_DIM_Y:
+  case ACL_DEV_ATTR_MAX_BLOCK_DIM_Z:
+  case ACL_DEV_ATTR_SMP_ID:
+  case ACL_DEV_ATTR_SUPER_POD_DEVICE_ID:
+  case ACL_DEV_ATTR_SUPER_POD_SERVER_ID:
+  case ACL_DEV_ATTR_SUPER_POD_ID:
+  case ACL_DEV_ATTR_CUST_OP_PRIVILEGE:
+  case ACL_DEV_ATTR_MAINBOARD_ID: *value = 0; break;
+  case ACL_DEV_ATTR_HD_CONNECT_TYPE:
+  case ACL_DEV_ATTR_DEVICE_FORM_FACTOR: API(fail(ST_NOT_SUPPORTED, "attr %d means nothing without an NPU", attr));
+  default: API(fail(ST_INVALID_PARAM, "attr is %d, expected a value of aclrtDevAttr", attr));
+  }
+  return ACL_SUCCESS;
+}
+
+aclError aclrtQueryDeviceStatus(int32_t deviceId, aclrtDeviceStatus *deviceStatus) {
+  NEED(deviceStatus);
+  NEED_OK(device_check(deviceId));
+  *deviceStatus = ACL_RT_DEVICE_STATUS_NORMAL;
+  return ACL_SUCCESS;
+}

@@ -1,0 +1,201 @@
+/* Events. */
+#include "runtime/event.h"
+
+#include "api/api.h"
+#include "runtime/context.h"
+
+enum { PLAIN_FLAGS = ACL_EVENT_SYNC | ACL_EVENT_TIME_LINE };
+
+/* Seconds that waits without a timeout of their own may take; 0: for ever. */
+static _Atomic uint32_t op_wait_timeout_s;
+
+static status create(aclrtEvent *out, event_kind kind, uint32_t flags, uint32_t known) {
+  context *c;
+  event *e;
+  if (!flags || flags & ~known) return fail(ST_INVALID_PARAM, "flag is %#x, expected an OR of bits in %#x", flags, known);
+  if (flags & ACL_EVENT_EXTERNAL && flags != ACL_EVENT_EXTERNAL)
+    return fail(ST_INVALID_PARAM, "flag is %#x, expected ACL_EVENT_EXTERNAL alone", flags);
+  TRY(context_current(&c));
+  TRY(event_create(c, kind, flags, &e));
+  *out = e;
+  return ST_OK;
+}
+
+aclError aclrtCreateEvent(aclrtEvent *event) {
+  NEED(event);
+  API(create(event, EVENT_PLAIN, PLAIN_FLAGS, PLAIN_FLAGS));
+}
+
+aclError aclrtCreateEventWithFlag(aclrtEvent *event, uint32_t flag) {
+  NEED(event);
+  API(create(event, EVENT_WITH_FLAG, flag,
+             ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE | ACL_EVENT_DEVICE_USE_ONLY |
+                 ACL_EVENT_EXTERNAL));
+}
+
+aclError aclrtCreateEventExWithFlag(aclrtEvent *event, uint32_t flag) {
+  NEED(event);
+  if (flag & ACL_EVENT_IPC) API(fail(ST_NOT_SUPPORTED, "flag is %#x: events between processes are not there yet", flag));
+  API(create(event, EVENT_EX, flag, ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE));
+}
+
+static status event_of(aclrtEvent handle, event **out) {
+  *out = object_live(OBJECT_EVENT, handle);
+  return *out ? ST_OK : fail(ST_INVALID_VALUE, "event %p is no event (destroyed?)", handle);
+}
+
+/* Both must be of the current context. */
+static status event_and_stream(aclrtEvent event_handle, aclrtStream stream_handle, event **e, stream **s) {
+  TRY(event_of(event_handle, e));
+  TRY(context_stream(stream_handle, s));
+  context *c = (*s)->context;
+  if (c && c->o.serial == (*e)->context_serial) return ST_OK;
+  return fail(ST_OTHER_CONTEXT, "event %p is not of the stream's context", event_handle);
+}
+
+aclError aclrtDestroyEvent(aclrtEvent handle) {
+  event *e;
+  NEED(handle);
+  NEED_OK(event_of(handle, &e));
+  if (!object_kill(&e->o)) API(fail(ST_INVALID_VALUE, "event %p is being destroyed", handle));
+  event_destroy(e);
+  return ACL_SUCCESS;
+}
+
+aclError aclrtRecordEvent(aclrtEvent event_handle, aclrtStream stream_handle) {
+  event *e;
+  stream *s;
+  NEED(event_handle);
+  NEED_OK(event_and_stream(event_handle, stream_handle, &e, &s));
+  API(event_record(e, s));
+}
+
+aclError aclrtResetEvent(aclrtEvent event_handle, aclrtStream stream_handle) {
+  event *e;
+  stream *s;
+  NEED(event_handle);
+  NEED_OK(event_and_stream(event_handle, stream_handle, &e, &s));
+  if (e->kind != EVENT_WITH_FLAG || !(e->flags & (EVENT_SYNC | EVENT_EXTERNAL)))
+    API(fail(ST_INVALID_VALUE, "event %p can't be reset, expected one of aclrtCreateEventWithFlag with ACL_EVENT_SYNC",
+             event_handle));
+  API(event_reset(e, s));
+}
+
+static status wait(aclrtStream stream_handle, aclrtEvent event_handle, int64_t timeout_s) {
+  event *e;
+  stream *s;
+  TRY(event_and_stream(event_handle, stream_handle, &e, &s));
+  if (e->kind != EVENT_PLAIN && !(e->flags & (EVENT_SYNC | EVENT_EXTERNAL)))
+    return fail(ST_INVALID_VALUE, "event %p can't be waited for, expected one made with ACL_EVENT_SYNC", event_handle);
+  if (timeout_s < 0) return fail(ST_INVALID_VALUE, "timeout is %jd, expected 0 (for ever) or more seconds", (intmax_t)timeout_s);
+  return event_wait(e, s, (uint64_t)timeout_s * 1000000000u);
+}
+
+aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event) {
+  NEED(event);
+  API(wait(stream, event, op_wait_timeout_s));
+}
+
+aclError aclrtStreamWaitEventWithTimeout(aclrtStream stream, aclrtEvent event, int32_t timeout) {
+  NEED(event);
+  API(wait(stream, event, timeout));
+}
+
+aclError aclrtSetOpWaitTimeout(uint32_t timeout) {
+  op_wait_timeout_s = timeout;
+  return ACL_SUCCESS;
+}
+
+static status synchronize(aclrtEvent handle, int32_t timeout_ms) {
+  event *e;
+  uint64_t ns;
+  TRY(api_timeout_ns(timeout_ms, &ns));
+  TRY(event_of(handle, &e));
+  return event_synchronize(e, ns);
+}
+
+aclError aclrtSynchronizeEvent(aclrtEvent event) {
+  NEED(event);
+  API(synchronize(event, -1));
+}
+
+aclError aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t timeout) {
+  NEED(event);
+  API(synchronize(event, timeout));
+}
+
+/* The older calls refuse events of the Ex creator. */
+static status old_event_of(aclrtEvent handle, event **out) {
+  TRY(event_of(handle, out));
+  if ((*out)->kind != EVENT_EX) return ST_OK;
+  return fail(ST_INVALID_VALUE, "event %p was made by aclrtCreateEventExWithFlag, expected aclrtQueryEventStatus", handle);
+}
+
+aclError aclrtQueryEvent(aclrtEvent handle, aclrtEventStatus *status) {
+  event *e;
+  NEED(handle);
+  NEED(status);
+  NEED_OK(old_event_of(handle, &e));
+  *status = event_is_complete(e) ? ACL_EVENT_STATUS_COMPLETE : ACL_EVENT_STATUS_NOT_READY;
+  return ACL_SUCCESS;
+}
+
+aclError aclrtQueryEventStatus(aclrtEvent handle, aclrtEventRecordedStatus *status) {
+  event *e;
+  NEED(handle);
+  NEED(status);
+  NEED_OK(event_of(handle, &e));
+  *status = event_is_complete(e) ? ACL_EVENT_RECORDED_STATUS_COMPLETE : ACL_EVENT_RECORDED_STATUS_NOT_READY;
+  return ACL_SUCCESS;
+}
+
+aclError aclrtQueryEventWaitStatus(aclrtEvent handle, aclrtEventWaitStatus *status) {
+  event *e;
+  NEED(handle);
+  NEED(status);
+  NEED_OK(old_event_of(handle, &e));
+  *status = event_waits_are_complete(e) ? ACL_EVENT_WAIT_STATUS_COMPLETE : ACL_EVENT_WAIT_STATUS_NOT_READY;
+  return ACL_SUCCESS;
+}
+
+/* Plain events record times; others where they were made with ACL_EVENT_TIME_LINE. */
+static status time_of(aclrtEvent handle, uint64_t *ns) {
+  event *e;
+  TRY(event_of(handle, &e));
+  *ns = e->flags & EVENT_TIME_LINE ? event_time_ns(e) : 0;
+  return *ns ? ST_OK : fail(ST_NO_TIMESTAMP, "event %p has no time, expected a completed record", handle);
+}
+
+static status elapsed(float *ms, aclrtEvent start, aclrtEvent end) {
+  uint64_t from, to;
+  TRY(time_of(start, &from));
+  TRY(time_of(end, &to));
+  if (to < from) return fail(ST_REVERSED_TIMESTAMP, "endEvent was recorded %ju ns before startEvent", (uintmax_t)(from - to));
+  *ms = (float)((double)(to - from) * 1e-6);
+  return ST_OK;
+}
+
+aclError aclrtEventElapsedTime(float *ms, aclrtEvent startEvent, aclrtEvent endEvent) {
+  NEED(ms);
+  NEED(startEvent);
+  NEED(endEvent);
+  API(elapsed(ms, startEvent, endEvent));
+}
+
+aclError aclrtEventGetTimestamp(aclrtEvent event, uint64_t *timestamp) {
+  uint64_t ns;
+  NEED(event);
+  NEED(timestamp);
+  NEED_OK(time_of(event, &ns));
+  *timestamp = ns / 1000;
+  return ACL_SUCCESS;
+}
+
+aclError aclrtGetEventId(aclrtEvent handle, uint32_t *eventId) {
+  event *e;
+  NEED(handle);
+  NEED(eventId);
+  NEED_OK(event_of(handle, &e));
+  *eventId = e->id;
+  return ACL_SUCCESS;
+}

@@ -1,0 +1,124 @@
+/* Streams. */
+#include "runtime/stream.h"
+
+#include "api/api.h"
+#include "runtime/callback.h"
+#include "runtime/context.h"
+#include "runtime/device.h"
+
+enum { KNOWN_FLAGS = ACL_STREAM_FAST_LAUNCH | ACL_STREAM_FAST_SYNC | ACL_STREAM_HUGE };
+
+static status create(aclrtStream *out, uint32_t priority, uint32_t flags) {
+  context *c;
+  stream *s;
+  TRY(context_current(&c));
+  const uint32_t n = (uint32_t)device_profile_of_all()->stream_priorities;
+  if (priority >= n) return fail(ST_INVALID_PARAM, "priority is %u, expected 0 to %u", priority, n - 1);
+  TRY(stream_create(c, priority, flags & KNOWN_FLAGS, &s));
+  *out = s;
+  return ST_OK;
+}
+
+aclError aclrtCreateStream(aclrtStream *stream) {
+  NEED(stream);
+  API(create(stream, 0, 0));
+}
+
+aclError aclrtCreateStreamWithConfig(aclrtStream *stream, uint32_t priority, uint32_t flag) {
+  NEED(stream);
+  /* Kinds that only make sense with captured or device-side models, which are not there yet. */
+  if (flag & (ACL_STREAM_PERSISTENT | ACL_STREAM_CPU_SCHEDULE | ACL_STREAM_DEVICE_USE_ONLY))
+    API(fail(ST_NOT_SUPPORTED, "flag is %#x, expected an OR of 1, 2 and 8", flag));
+  API(create(stream, priority, flag));
+}
+
+/* A handle whose context is gone may be destroyed from any thread, with or without a context. */
+static status destroy(aclrtStream handle, bool discard) {
+  stream *s = object_live(OBJECT_STREAM, handle);
+  if (!s) return fail(ST_INVALID_VALUE, "stream %p is no stream (destroyed?)", handle);
+  context *own = s->context, *current;
+  if (own) {
+    TRY(context_current(&current));
+    if (own != current) return fail(ST_OTHER_CONTEXT, "stream %p is not of the current context", handle);
+    if (s == own->default_stream) return fail(ST_INVALID_VALUE, "stream %p is the context's default stream", handle);
+  }
+  if (!object_kill(&s->o)) return fail(ST_INVALID_VALUE, "stream %p is being destroyed", handle);
+  stream_destroy(s, discard);
+  callback_forget(s);
+  return ST_OK;
+}
+
+aclError aclrtDestroyStream(aclrtStream stream) {
+  NEED(stream);
+  API(destroy(stream, false));
+}
+
+aclError aclrtDestroyStreamForce(aclrtStream stream) {
+  NEED(stream);
+  API(destroy(stream, true));
+}
+
+aclError aclrtStreamQuery(aclrtStream handle, aclrtStreamStatus *status) {
+  stream *s;
+  NEED(status);
+  NEED_OK(context_stream(handle, &s));
+  *status = stream_is_idle(s) ? ACL_STREAM_STATUS_COMPLETE : ACL_STREAM_STATUS_NOT_READY;
+  return ACL_SUCCESS;
+}
+
+aclError aclrtSynchronizeStream(aclrtStream handle) {
+  stream *s;
+  NEED_OK(context_stream(handle, &s));
+  API(stream_synchronize(s, 0));
+}
+
+aclError aclrtSynchronizeStreamWithTimeout(aclrtStream handle, int32_t timeout) {
+  stream *s;
+  uint64_t ns;
+  NEED_OK(api_timeout_ns(timeout, &ns));
+  NEED_OK(context_stream(handle, &s));
+  API(stream_synchronize(s, ns));
+}
+
+aclError aclrtStreamGetId(aclrtStream handle, int32_t *streamId) {
+  stream *s;
+  NEED(streamId);
+  NEED_OK(context_stream(handle, &s));
+  *streamId = (int32_t)s->id;
+  return ACL_SUCCESS;
+}
+
+aclError aclrtStreamGetFlags(aclrtStream handle, uint32_t *flags) {
+  stream *s;
+  NEED(flags);
+  NEED_OK(context_stream(handle, &s));
+  *flags = s->flags;
+  return ACL_SUCCESS;
+}
+
+aclError aclrtStreamGetPriority(aclrtStream handle, uint32_t *priority) {
+  stream *s;
+  NEED(priority);
+  NEED_OK(context_stream(handle, &s));
+  *priority = s->priority;
+  return ACL_SUCCESS;
+}
+
+/* Once per stream; the mode stop holds for the whole context. */
+static status set_failure_mode(stream *s, uint64_t mode) {
+  if (mode != STREAM_FAIL_CONTINUE && mode != STREAM_FAIL_STOP)
+    return fail(ST_INVALID_VALUE, "mode is %ju, expected 0 (continue) or 1 (stop)", (uintmax_t)mode);
+  if (atomic_exchange(&s->fail_mode_set, true)) {
+    if (mode == STREAM_FAIL_CONTINUE && atomic_load(&s->context->stop_on_failure))
+      return fail(ST_NOT_SUPPORTED, "mode is 0 (continue), but the stream is set to stop");
+    return fail(ST_INVALID_VALUE, "the failure mode of stream %u is set already", s->id);
+  }
+  if (mode == STREAM_FAIL_STOP) atomic_store(&s->context->stop_on_failure, true);
+  return ST_OK;
+}
+
+aclError aclrtSetStreamFailureMode(aclrtStream handle, uint64_t mode) {
+  stream *s;
+  NEED_OK(context_stream(handle, &s));
+  API(set_failure_mode(s, mode));
+}

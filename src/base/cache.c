@@ -1,0 +1,106 @@
+#include "base/cache.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "base/status.h"
+#include "base/sync.h"
+
+enum { CACHE_KEEP = 64, TRADE = CACHE_KEEP / 2 };
+
+static void *make(size_t bytes) { return aligned_alloc(64, (bytes + 63) / 64 * 64); }
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#  define BYPASS 1
+#elif defined(__has_feature)
+#  if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#    define BYPASS 1
+#  endif
+#endif
+
+#ifdef BYPASS
+void *cache_get(cache_kind kind, size_t bytes) {
+  (void)kind;
+  return make(bytes);
+}
+
+void cache_put(cache_kind kind, void *object) {
+  (void)kind;
+  free(object);
+}
+#else
+
+typedef struct free_object {
+  struct free_object *next;
+} free_object;
+
+/* Free objects that no thread keeps. */
+static struct {
+  _Alignas(64) spinlock lock;
+  free_object *first;
+} depot[N_CACHES];
+
+typedef struct {
+  unsigned n[N_CACHES];
+  void *object[N_CACHES][CACHE_KEEP];
+} magazine;
+
+static _Thread_local magazine own;
+static _Thread_local bool registered; /* flush() will run when the thread ends */
+static pthread_key_t key;
+static pthread_once_t key_once = PTHREAD_ONCE_INIT;
+
+static void give(cache_kind kind, magazine *m, unsigned n) {
+  spin_lock(&depot[kind].lock);
+  while (n--) {
+    free_object *object = m->object[kind][--m->n[kind]];
+    object->next = depot[kind].first;
+    depot[kind].first = object;
+  }
+  spin_unlock(&depot[kind].lock);
+}
+
+static void flush(void *m) {
+  for (cache_kind kind = 0; kind < N_CACHES; ++kind) give(kind, m, ((magazine *)m)->n[kind]);
+  registered = false;
+}
+
+static void make_key(void) { pthread_key_create(&key, flush); }
+
+static void register_thread(void) {
+  pthread_once(&key_once, make_key);
+  pthread_setspecific(key, &own);
+  registered = true;
+}
+
+__attribute__((noinline)) static void *refill(cache_kind kind, size_t bytes) {
+  if (!registered) register_thread();
+  spin_lock(&depot[kind].lock);
+  while (own.n[kind] < TRADE && depot[kind].first) {
+    own.object[kind][own.n[kind]++] = depot[kind].first;
+    depot[kind].first = depot[kind].first->next;
+  }
+  spin_unlock(&depot[kind].lock);
+  return own.n[kind] ? own.object[kind][--own.n[kind]] : make(bytes);
+}
+
+__attribute__((noinline)) static void spill(cache_kind kind, void *object) {
+  if (!registered) register_thread();
+  if (own.n[kind] == CACHE_KEEP) give(kind, &own, TRADE);
+  own.object[kind][own.n[kind]++] = object;
+}
+
+void *cache_get(cache_kind kind, size_t bytes) {
+  if (likely(own.n[kind])) return own.object[kind][--own.n[kind]];
+  return refill(kind, bytes);
+}
+
+void cache_put(cache_kind kind, void *object) {
+  if (likely(registered && own.n[kind] < CACHE_KEEP))
+    own.object[kind][own.n[kind]++] = object;
+  else
+    spill(kind, object);
+}
+#endif

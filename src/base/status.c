@@ -1,0 +1,121 @@
+#include "base/status.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "trace/trace.h"
+
+enum { PENDING_BYTES = 512, RECENT_BYTES = 4096 };
+
+/* A store of published messages, newest first, and the copy that was handed out last. */
+typedef struct {
+  char text[RECENT_BYTES], taken[RECENT_BYTES];
+} recent_store;
+
+static _Thread_local char pending[PENDING_BYTES];
+static _Thread_local status last_error;
+static _Thread_local recent_store *thread_store; /* made by the thread's first failure */
+
+static pthread_key_t store_key;
+static pthread_once_t store_once = PTHREAD_ONCE_INIT;
+static pthread_mutex_t process_lock = PTHREAD_MUTEX_INITIALIZER; /* guards process_store */
+static recent_store process_store;
+static _Atomic bool process_scope;
+
+static void make_key(void) { pthread_key_create(&store_key, free); }
+
+static recent_store *own_store(void) {
+  if (!thread_store) {
+    pthread_once(&store_once, make_key);
+    thread_store = calloc(1, sizeof *thread_store);
+    pthread_setspecific(store_key, thread_store);
+  }
+  return thread_store;
+}
+
+void fail_words(const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  vsnprintf(pending, sizeof pending, format, args);
+  va_end(args);
+}
+
+const char *fail_take(void) {
+  static _Thread_local char taken[PENDING_BYTES];
+  memcpy(taken, pending, sizeof taken);
+  pending[0] = '\0';
+  return taken;
+}
+
+/* The catalogue number that CANN puts before a message of this kind (semantics page, 1.4). */
+static const char *catalogue_number(status code) {
+  switch (code) {
+  case ST_INVALID_PARAM: return "EH0007";
+  case ST_NOT_INITIALISED:
+  case ST_REPEATED_INIT:
+  case ST_REPEATED_FINALISE: return "EE1018";
+  case ST_CONFIG_PATH:
+  case ST_CONFIG_PARSE:
+  case ST_CONFIG_ATTRIBUTE: return "EH0009";
+  case ST_OTHER_CONTEXT: return "EE1010";
+  case ST_STREAM_TIMEOUT:
+  case ST_EVENT_TIMEOUT: return "EE1002";
+  case ST_NOT_SUPPORTED: return "EE1005";
+  case ST_OP_NULL:
+  case ST_OP_INVALID: return "EZ1001";
+  default: return "EE1003";
+  }
+}
+
+static void prepend(recent_store *store, const char *line) {
+  char joined[RECENT_BYTES];
+  if (snprintf(joined, sizeof joined, "%s%s%s", line, store->text[0] ? "\n" : "", store->text) < 0) return;
+  memcpy(store->text, joined, sizeof joined);
+}
+
+status error_publish(status code, const char *call) {
+  char line[PENDING_BYTES + 128];
+  const char *words = fail_take();
+  snprintf(line, sizeof line, "%s: %s: %s (error %d)", catalogue_number(code), call, words[0] ? words : "failed", code);
+  last_error = code;
+  trace_error();
+  log_line(LOG_ERROR, "%s", line);
+  if (process_scope) {
+    pthread_mutex_lock(&process_lock);
+    prepend(&process_store, line);
+    pthread_mutex_unlock(&process_lock);
+  } else if (own_store()) {
+    prepend(thread_store, line);
+  }
+  return code;
+}
+
+static const char *take(recent_store *store) {
+  if (!store || !store->text[0]) return NULL;
+  memcpy(store->taken, store->text, sizeof store->taken);
+  store->text[0] = '\0';
+  return store->taken;
+}
+
+const char *error_recent(void) {
+  if (!process_scope) return take(thread_store);
+  pthread_mutex_lock(&process_lock);
+  const char *text = take(&process_store);
+  pthread_mutex_unlock(&process_lock);
+  return text;
+}
+
+void error_scope_process(bool process) { process_scope = process; }
+
+status error_last_peek(void) { return last_error; }
+
+void error_last_set(status code) { last_error = code; }
+
+status error_last_take(void) {
+  const status code = last_error;
+  last_error = ST_OK;
+  return code;
+}

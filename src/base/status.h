@@ -1,0 +1,92 @@
+/* How failure travels: a status is CANN's own number, so nothing is translated on the way out, and the words that go
+ * with it wait in the thread until the entry point knows its name (src/api/api.h) and publishes both.
+ *
+ *   if (size == 0) return fail(ST_INVALID_VALUE, "size is 0, expected 1 or more");
+ *
+ * The message names the argument, what it was and what was expected. Codes: runtime_semantics in docs, section 1. */
+#ifndef CANNON_BASE_STATUS_H
+#define CANNON_BASE_STATUS_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef int status;
+
+enum {
+  ST_OK = 0,
+  /* Found by an entry point: a null pointer, a bad enum. */
+  ST_INVALID_PARAM = 100000,
+  ST_NOT_INITIALISED = 100001,
+  ST_REPEATED_INIT = 100002,
+  ST_CONFIG_PATH = 100003,
+  ST_CONFIG_PARSE = 100006,
+  ST_CONFIG_ATTRIBUTE = 100008,
+  ST_REPEATED_FINALISE = 100037,
+  /* Found by the core: values, ids, alignment, stale handles. */
+  ST_INVALID_VALUE = 107000,
+  ST_INVALID_DEVICE = 107001,
+  ST_NO_CONTEXT = 107002,
+  ST_OTHER_CONTEXT = 107003,
+  ST_NO_TIMESTAMP = 107006,
+  ST_REVERSED_TIMESTAMP = 107007,
+  ST_STREAM_SUBSCRIBED = 107011,
+  ST_THREAD_SUBSCRIBED = 107012,
+  ST_NO_CALLBACK_THREAD = 107015,
+  ST_WAIT_TIMEOUT = 107019,
+  ST_NEVER_SET = 107021,
+  /* Found by an operator's phase one or two. */
+  ST_OP_NULL = 161001,
+  ST_OP_INVALID = 161002,
+  ST_OP_RUNTIME = 361001,
+  /* Resources. */
+  ST_NO_HOST_MEMORY = 200000,
+  ST_NOT_SUPPORTED = 207000,
+  ST_NO_MEMORY = 207001,
+  ST_NO_EVENTS = 207007,
+  ST_NO_STREAMS = 207008,
+  /* Found by a task, or by waiting for one. */
+  ST_INTERNAL = 507000,
+  ST_REPORT_TIMEOUT = 507012,
+  ST_DEVICE_EXCEPTION = 507035,
+  ST_STREAM_TIMEOUT = 507046,
+  ST_EVENT_TIMEOUT = 507047,
+};
+
+#define likely(x) __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+
+/* Returns st from the enclosing function unless it is ST_OK. */
+#define TRY(expression)                                                                                      \
+  do {                                                                                                       \
+    const int try_status_ = (expression);                                                                 \
+    if (unlikely(try_status_ != ST_OK)) return try_status_;                                                  \
+  } while (0)
+
+/* fail(code, format, ...): remembers the words in this thread, and is code. Text over about 500 bytes is cut. A macro, so
+ * that the compiler sees that the code is not ST_OK. */
+#define fail(code, ...)                                                                                                \
+  ({                                                                                                                   \
+    fail_words(__VA_ARGS__);                                                                                           \
+    (code);                                                                                                            \
+  })
+__attribute__((cold, format(printf, 1, 2))) void fail_words(const char *format, ...);
+
+/* The pending words of fail(), or "" (never NULL); valid until the thread's next fail(). Taking them clears them. */
+const char *fail_take(void);
+
+/* Publishes a failure of the entry point `call`: joins the pending words with the call's name and CANN's message
+ * code, keeps them for error_recent(), sets the thread's last error, logs them. Returns code. */
+__attribute__((cold)) status error_publish(status code, const char *call);
+
+/* aclGetRecentErrMsg: everything published and not yet taken, newest first, or NULL. Valid until the next call in
+ * the same scope. Scope is the thread unless error_scope_process(true). */
+const char *error_recent(void);
+void error_scope_process(bool process);
+
+/* The thread's last runtime error; take resets it to 0. */
+status error_last_peek(void);
+status error_last_take(void);
+void error_last_set(status code);
+
+#endif

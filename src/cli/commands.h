@@ -1,0 +1,12 @@
+/* The subcommands of `cannon`: one file each. argv[0] is the subcommand's name; the result is the exit
+ * status. */
+#ifndef CANNON_CLI_COMMANDS_H
+#define CANNON_CLI_COMMANDS_H
+
+enum { EXIT_USAGE = 2 }; /* wrong command line, nothing was done */
+
+int command_run(int argc, char **argv);
+int command_env(int argc, char **argv);
+int command_info(int argc, char **argv);
+
+#endif

@@ -1,0 +1,12 @@
+/* Numbers on the command line. */
+#ifndef CANNON_CLI_SIZE_H
+#define CANNON_CLI_SIZE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* "512", "1536M", "64G": digits and perhaps one of K, M, G, T (either case; powers of 1024). True and *bytes
+ * set when it is that, above 0 and below 2^63. */
+bool size_parse(const char *text, uint64_t *bytes);
+
+#endif

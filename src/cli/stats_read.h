@@ -1,0 +1,51 @@
+/* Reads the statistics that the processes of a run left in a folder (format: trace/stats.h). */
+#ifndef CANNON_CLI_STATS_READ_H
+#define CANNON_CLI_STATS_READ_H
+
+#include "trace/stats.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+typedef struct {
+  stats_file **process; /* in the order of their starts */
+  size_t count;
+  size_t n_unreadable; /* files of another version, or cut short; each was named on stderr */
+} stats_list;
+
+stats_list stats_read_folder(const char *folder);
+void stats_list_free(stats_list *list);
+
+/* The whole of a run, as the reports need it. */
+typedef struct {
+  char *const *argv;
+  pid_t pid;
+  int status; /* of the program, as waitpid gives it */
+  uint64_t wall_ns;
+  stats_list stats;
+} run_report;
+
+/* Rows in use of p->ops; the writer may have been stopped anywhere. */
+static inline unsigned stats_op_count(const stats_file *p) {
+  unsigned n = p->n_ops;
+  return n < STATS_MAX_OPS ? n : STATS_MAX_OPS;
+}
+static inline unsigned stats_device_count(const stats_file *p) {
+  uint64_t n = p->n_devices;
+  return n < STATS_MAX_DEVICES ? (unsigned)n : STATS_MAX_DEVICES;
+}
+static inline unsigned stats_leak_count(const stats_file *p) {
+  uint64_t n = p->n_leaks;
+  return n < STATS_MAX_LEAKS ? (unsigned)n : STATS_MAX_LEAKS;
+}
+
+/* Process p's life until its end, or until now. */
+uint64_t stats_duration_ns(const stats_file *p);
+
+/* "ended", "running" or "killed". */
+typedef enum { PROCESS_ENDED, PROCESS_RUNNING, PROCESS_KILLED } process_state;
+process_state stats_process_state(const stats_file *p, const run_report *run);
+const char *process_state_name(process_state state);
+
+#endif

@@ -1,0 +1,171 @@
+#include "cli/summary.h"
+#include "cli/format.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+enum { TOP_BY_TIME = 15, TOP_BY_WORKSPACE = 6, TOP_LEAKS = 8 };
+
+const char *const stats_direction_names[STATS_N_DIRECTIONS] = {"host to device", "device to host",
+                                                               "device to device", "host to host"};
+
+static void print_heap(FILE *out, const char *name, const stats_heap *h) {
+  uint64_t live = h->live_bytes;
+  fprintf(out,
+          "  memory      %-9s peak %s of %s, %" PRIu64 " allocations (%s), %" PRIu64 " frees, %" PRIu64
+          " refused",
+          name, format_bytes(h->peak_bytes), format_bytes(h->size_bytes), h->n_allocs,
+          format_bytes(h->allocated_bytes), h->n_frees, h->n_refused);
+  if (live) fprintf(out, ", %s left", format_bytes(live));
+  fputc('\n', out);
+}
+
+static void print_memory(FILE *out, const stats_file *p) {
+  for (unsigned i = 0; i < stats_device_count(p); i++) {
+    if (!p->device[i].size_bytes) continue;
+    char name[24];
+    snprintf(name, sizeof name, "device %u", i);
+    print_heap(out, name, &p->device[i]);
+  }
+  if (p->pinned.n_allocs || p->pinned.n_refused) print_heap(out, "pinned", &p->pinned);
+}
+
+static void print_copies(FILE *out, const stats_file *p) {
+  for (int i = 0; i < STATS_N_DIRECTIONS; i++)
+    if (p->copies[i].count)
+      fprintf(out, "  copies      %-17s %10" PRIu64 "  %10s\n", stats_direction_names[i], p->copies[i].count,
+              format_bytes(p->copies[i].bytes));
+}
+
+static int by_time(const void *a, const void *b) {
+  const stats_op *x = *(const stats_op *const *)a, *y = *(const stats_op *const *)b;
+  if (x->time_ns != y->time_ns) return x->time_ns < y->time_ns ? 1 : -1;
+  return (x->launches < y->launches) - (x->launches > y->launches);
+}
+
+static int by_workspace(const void *a, const void *b) {
+  const stats_op *x = *(const stats_op *const *)a, *y = *(const stats_op *const *)b;
+  return (x->workspace_peak_bytes < y->workspace_peak_bytes) -
+         (x->workspace_peak_bytes > y->workspace_peak_bytes);
+}
+
+/* The operators that were launched or asked for a workspace, ordered; returns how many. */
+static unsigned sorted_ops(const stats_file *p, const stats_op *sorted[STATS_MAX_OPS],
+                           int (*order)(const void *, const void *)) {
+  unsigned n = 0;
+  for (unsigned i = 0; i < stats_op_count(p); i++)
+    if (p->ops[i].launches || p->ops[i].workspace_peak_bytes) sorted[n++] = &p->ops[i];
+  if (n) qsort(sorted, n, sizeof *sorted, order);
+  return n;
+}
+
+static void print_time(FILE *out, const stats_file *p) {
+  const stats_op *ops[STATS_MAX_OPS];
+  unsigned n = sorted_ops(p, ops, by_time);
+  while (n && !ops[n - 1]->launches) n--; /* no time either, so they are last */
+  if (!n) return;
+  uint64_t total = 0, rest_ns = 0, rest_launches = 0;
+  for (unsigned i = 0; i < n; i++) total += ops[i]->time_ns;
+  fprintf(out, "  operators   %-24s %10s %10s %7s %10s\n", "", "launches", "time", "share", "each");
+  for (unsigned i = 0; i < n; i++) {
+    uint64_t time = ops[i]->time_ns, launches = ops[i]->launches;
+    if (i >= TOP_BY_TIME) {
+      rest_ns += time;
+      rest_launches += launches;
+      continue;
+    }
+    fprintf(out, "              %-24.40s %10" PRIu64 " %10s %5.1f %% %10s\n", ops[i]->name, launches,
+            format_ns(time), total ? 100.0 * time / total : 0.0, format_ns(time / launches));
+  }
+  if (n > TOP_BY_TIME) {
+    char name[32];
+    snprintf(name, sizeof name, "%u more", n - TOP_BY_TIME);
+    fprintf(out, "              %-24s %10" PRIu64 " %10s %5.1f %%\n", name, rest_launches, format_ns(rest_ns),
+            total ? 100.0 * rest_ns / total : 0.0);
+  }
+}
+
+static void print_workspaces(FILE *out, const stats_file *p) {
+  const stats_op *ops[STATS_MAX_OPS];
+  unsigned n = sorted_ops(p, ops, by_workspace);
+  while (n && !ops[n - 1]->workspace_peak_bytes) n--;
+  if (!n) {
+    fprintf(out, "  workspaces  none\n");
+    return;
+  }
+  fprintf(out, "  workspaces  %-24s %10s = %10s + %13s + %10s\n", "", "largest", "copies", "intermediates",
+          "partials");
+  for (unsigned i = 0; i < n && i < TOP_BY_WORKSPACE; i++)
+    fprintf(out, "              %-24.40s %10s   %10s   %13s   %10s\n", ops[i]->name,
+            format_bytes(ops[i]->workspace_peak_bytes), format_bytes(ops[i]->workspace_copies_bytes),
+            format_bytes(ops[i]->workspace_intermediates_bytes),
+            format_bytes(ops[i]->workspace_partials_bytes));
+  if (n > TOP_BY_WORKSPACE) fprintf(out, "              %u more\n", n - TOP_BY_WORKSPACE);
+}
+
+static void print_leaks(FILE *out, const stats_file *p, process_state state) {
+  if (state != PROCESS_ENDED) {
+    fprintf(out, "  leaks: not known, the process %s\n",
+            state == PROCESS_RUNNING ? "is still running" : "did not reach its end");
+    return;
+  }
+  uint64_t n = p->n_leaks;
+  if (!n) {
+    fprintf(out, "  leaks: none\n");
+    return;
+  }
+  fprintf(out, "  leaks: %" PRIu64 " block%s\n", n, n == 1 ? "" : "s");
+  unsigned shown = stats_leak_count(p) < TOP_LEAKS ? stats_leak_count(p) : TOP_LEAKS;
+  for (unsigned i = 0; i < shown; i++) {
+    const stats_leak *l = &p->leaks[i];
+    char where[24] = "pinned";
+    if (l->device >= 0) snprintf(where, sizeof where, "device %d", l->device);
+    fprintf(out, "              %10s  %s, allocation %" PRIu64 ", %s from %s\n", format_bytes(l->size_bytes),
+            where, l->number, l->call, *l->site ? l->site : "?");
+  }
+  if (n > shown) fprintf(out, "              %" PRIu64 " more\n", n - shown);
+}
+
+static const char *base_name(const char *path) {
+  const char *slash = strrchr(path, '/');
+  return slash ? slash + 1 : path;
+}
+
+static void print_process(FILE *out, const stats_file *p, const run_report *run) {
+  process_state state = stats_process_state(p, run);
+  uint64_t n_devices = p->n_devices;
+  fprintf(out, "%s (process %d): %s, %" PRIu64 " device%s", base_name(p->program), p->pid, p->soc_name,
+          n_devices, n_devices == 1 ? "" : "s");
+  if (p->device[0].size_bytes) fprintf(out, " of %s", format_bytes(p->device[0].size_bytes));
+  if (state != PROCESS_RUNNING && !p->ended_ns)
+    fprintf(out, ", did not reach its end\n");
+  else
+    fprintf(out, ", %s%s\n", format_ns(stats_duration_ns(p)), state == PROCESS_RUNNING ? " so far" : "");
+  print_memory(out, p);
+  print_copies(out, p);
+  fprintf(out,
+          "  created     contexts %" PRIu64 ", streams %" PRIu64 ", events %" PRIu64 ", threads %" PRIu64
+          "\n",
+          p->n_contexts, p->n_streams, p->n_events, p->n_threads);
+  print_workspaces(out, p);
+  print_time(out, p);
+  fprintf(out, "  errors: ");
+  if (p->n_errors)
+    fprintf(out, "%" PRIu64 " calls returned one\n", p->n_errors);
+  else
+    fprintf(out, "none\n");
+  print_leaks(out, p, state);
+}
+
+void summary_print(FILE *out, const run_report *run) {
+  fprintf(out, "\ncannon: %s ", base_name(run->argv[0]));
+  if (WIFSIGNALED(run->status))
+    fprintf(out, "ended by signal %d (%s)", WTERMSIG(run->status), strsignal(WTERMSIG(run->status)));
+  else
+    fprintf(out, "ended with status %d", WEXITSTATUS(run->status));
+  fprintf(out, " after %s\n", format_ns(run->wall_ns));
+  if (!run->stats.count && !run->stats.n_unreadable) fprintf(out, "The program used no Cannon.\n");
+  for (size_t i = 0; i < run->stats.count; i++) print_process(out, run->stats.process[i], run);
+}

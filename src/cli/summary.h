@@ -1,0 +1,17 @@
+/* What `cannon run` tells when the program is over. */
+#ifndef CANNON_CLI_SUMMARY_H
+#define CANNON_CLI_SUMMARY_H
+
+#include "cli/stats_read.h"
+
+#include <stdio.h>
+
+/* For people: about 40 lines a process, the most expensive operators only. */
+void summary_print(FILE *out, const run_report *run);
+
+/* For programs: everything. Returns 0, or -1 with errno set. */
+int summary_write_json(FILE *out, const run_report *run);
+
+extern const char *const stats_direction_names[STATS_N_DIRECTIONS];
+
+#endif

@@ -1,0 +1,111 @@
+#include "cli/summary.h"
+
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+
+typedef struct {
+  const char *name;
+  uint64_t value;
+} figure;
+
+/* cJSON keeps numbers as doubles: exact to 2^53, which bytes and nanoseconds of one run stay below. */
+static cJSON *figures(cJSON *object, const figure *list, size_t n) {
+  for (size_t i = 0; i < n; i++) cJSON_AddNumberToObject(object, list[i].name, (double)list[i].value);
+  return object;
+}
+#define FIGURES(object, ...)                                                                                 \
+  figures(object, (figure[]){__VA_ARGS__}, sizeof((figure[]){__VA_ARGS__}) / sizeof(figure))
+
+static cJSON *heap_json(const stats_heap *h) {
+  return FIGURES(cJSON_CreateObject(), {"size_bytes", h->size_bytes}, {"live_bytes", h->live_bytes},
+                 {"peak_bytes", h->peak_bytes}, {"allocated_bytes", h->allocated_bytes},
+                 {"allocations", h->n_allocs}, {"frees", h->n_frees}, {"refused", h->n_refused});
+}
+
+static cJSON *op_json(const stats_op *op) {
+  cJSON *object = cJSON_CreateObject();
+  cJSON_AddStringToObject(object, "name", op->name);
+  FIGURES(object, {"launches", op->launches}, {"time_ns", op->time_ns}, {"bytes", op->bytes});
+  cJSON *workspace = cJSON_AddObjectToObject(object, "workspace");
+  FIGURES(workspace, {"peak_bytes", op->workspace_peak_bytes}, {"copies_bytes", op->workspace_copies_bytes},
+          {"intermediates_bytes", op->workspace_intermediates_bytes},
+          {"partials_bytes", op->workspace_partials_bytes});
+  return object;
+}
+
+static cJSON *leak_json(const stats_leak *l) {
+  cJSON *object = cJSON_CreateObject();
+  if (l->device >= 0)
+    cJSON_AddNumberToObject(object, "device", l->device);
+  else
+    cJSON_AddNullToObject(object, "device"); /* pinned host memory */
+  FIGURES(object, {"address", l->address}, {"size_bytes", l->size_bytes}, {"number", l->number});
+  cJSON_AddStringToObject(object, "call", l->call);
+  cJSON_AddStringToObject(object, "site", l->site);
+  return object;
+}
+
+static cJSON *process_json(const stats_file *p, const run_report *run) {
+  static const char *const directions[STATS_N_DIRECTIONS] = {"host_to_device", "device_to_host",
+                                                             "device_to_device", "host_to_host"};
+  cJSON *object = cJSON_CreateObject();
+  process_state state = stats_process_state(p, run);
+  cJSON_AddNumberToObject(object, "pid", p->pid);
+  cJSON_AddStringToObject(object, "program", p->program);
+  cJSON_AddStringToObject(object, "state", process_state_name(state));
+  cJSON_AddStringToObject(object, "soc_name", p->soc_name);
+  if (p->ended_ns)
+    cJSON_AddNumberToObject(object, "duration_ns", (double)stats_duration_ns(p));
+  else
+    cJSON_AddNullToObject(object, "duration_ns");
+  FIGURES(object, {"contexts", p->n_contexts}, {"streams", p->n_streams}, {"events", p->n_events},
+          {"threads", p->n_threads}, {"errors", p->n_errors});
+  cJSON *devices = cJSON_AddArrayToObject(object, "devices");
+  for (unsigned i = 0; i < stats_device_count(p); i++)
+    cJSON_AddItemToArray(devices, heap_json(&p->device[i]));
+  cJSON_AddItemToObject(object, "pinned", heap_json(&p->pinned));
+  cJSON *copies = cJSON_AddObjectToObject(object, "copies");
+  for (int i = 0; i < STATS_N_DIRECTIONS; i++)
+    FIGURES(cJSON_AddObjectToObject(copies, directions[i]), {"count", p->copies[i].count},
+            {"bytes", p->copies[i].bytes});
+  cJSON *ops = cJSON_AddArrayToObject(object, "operators");
+  for (unsigned i = 0; i < stats_op_count(p); i++) cJSON_AddItemToArray(ops, op_json(&p->ops[i]));
+  if (state != PROCESS_ENDED) { /* nobody knows */
+    cJSON_AddNullToObject(object, "leaks");
+    return object;
+  }
+  cJSON *leaks = cJSON_AddObjectToObject(object, "leaks");
+  FIGURES(leaks, {"count", p->n_leaks});
+  cJSON *blocks = cJSON_AddArrayToObject(leaks, "blocks"); /* at most STATS_MAX_LEAKS */
+  for (unsigned i = 0; i < stats_leak_count(p); i++) cJSON_AddItemToArray(blocks, leak_json(&p->leaks[i]));
+  return object;
+}
+
+int summary_write_json(FILE *out, const run_report *run) {
+  cJSON *root = cJSON_CreateObject();
+  cJSON *arguments = cJSON_AddArrayToObject(root, "command");
+  for (char *const *arg = run->argv; *arg; arg++) cJSON_AddItemToArray(arguments, cJSON_CreateString(*arg));
+  cJSON_AddNumberToObject(root, "pid", run->pid);
+  cJSON_AddItemToObject(root, "exit_status",
+                        WIFEXITED(run->status) ? cJSON_CreateNumber(WEXITSTATUS(run->status))
+                                               : cJSON_CreateNull());
+  cJSON_AddItemToObject(root, "signal",
+                        WIFSIGNALED(run->status) ? cJSON_CreateNumber(WTERMSIG(run->status))
+                                                 : cJSON_CreateNull());
+  FIGURES(root, {"wall_ns", run->wall_ns});
+  cJSON *processes = cJSON_AddArrayToObject(root, "processes");
+  for (size_t i = 0; i < run->stats.count; i++)
+    cJSON_AddItemToArray(processes, process_json(run->stats.process[i], run));
+
+  char *text = cJSON_Print(root);
+  cJSON_Delete(root);
+  if (!text) {
+    errno = ENOMEM;
+    return -1;
+  }
+  int failed = fprintf(out, "%s\n", text) < 0 || fflush(out);
+  free(text);
+  return failed ? -1 : 0;
+}

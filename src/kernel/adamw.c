@@ -1,0 +1,148 @@
+/* One step of AdamW (Loshchilov and Hutter, "Decoupled weight decay regularization"), with t = step + 1: the
+ * step tensor counts the steps done before this one.
+ *
+ *   m   = beta1 m + (1 - beta1) g               g = -grad if maximize, else grad
+ *   v   = beta2 v + (1 - beta2) g^2
+ *   top = max(top, v) if amsgrad, else v        top: maxGradNorm
+ *   var = (1 - lr weightDecay) var - lr / (1 - beta1^t) * m / (sqrt(top) / sqrt(1 - beta2^t) + eps)
+ *
+ * Computed in float; what depends on t, in double. Tensors may differ in layout and float type. */
+#include "kernel/adamw_loop.h"
+
+#include <math.h>
+
+#include "kernel/families.h"
+#include "kernel/walk.h"
+#include "op/parallel.h"
+
+enum { VAR, M, V, TOP, GRAD, N_TENSORS };
+enum {
+  TILE = 512,  /* elements converted at a time */
+  BLOCK = 2048 /* elements that need no conversion: they stay in L1 between the loop's passes */
+};
+
+typedef struct {
+  walk walk; /* VAR to GRAD; without amsgrad, TOP stands for V and is not looked at */
+  int dtype[N_TENSORS];
+  bool amsgrad, maximize, contiguous; /* contiguous: all float in one run */
+  int step_dtype;
+  float lr, beta1, beta2, weight_decay, eps;
+} adamw_plan;
+
+/* ---- the task
+ * ---------------------------------------------------------------------------------------------- */
+
+static status set_parameters(const adamw_plan *p, const void *step, float *out) {
+  const double done = p->step_dtype == ACL_INT64 ? (double)*(const int64_t *)step : (double)*(const float *)step;
+  if (!(done >= 0)) return fail(ST_DEVICE_EXCEPTION, "step is %g, expected 0 or more", done);
+  const double t = done + 1, lr = (double)p->lr, beta1 = (double)p->beta1, beta2 = (double)p->beta2;
+  out[ADAMW_KEEP] = (float)(1 - lr * (double)p->weight_decay);
+  out[ADAMW_BETA1] = p->beta1;
+  out[ADAMW_NEW1] = (float)(1 - beta1);
+  out[ADAMW_BETA2] = p->beta2;
+  out[ADAMW_NEW2] = (float)(1 - beta2);
+  out[ADAMW_ROOT] = (float)(1 / sqrt(1 - pow(beta2, t)));
+  out[ADAMW_EPS] = p->eps;
+  out[ADAMW_STEP] = (float)(lr / (1 - pow(beta1, t)));
+  out[ADAMW_SIGN] = p->maximize ? -1 : 1;
+  return ST_OK;
+}
+
+/* n elements of a row, converted to float and back. */
+static void run_tile(const adamw_plan *p, char *const *at, const float *parameters, int64_t n) {
+  float tile[N_TENSORS][TILE];
+  const int last = p->walk.rank - 1;
+  for (int k = 0; k < N_TENSORS; ++k)
+    if (k != TOP || p->amsgrad) loops->load[p->dtype[k]][COMPUTE_F32](tile[k], at[k], p->walk.strides[k][last], n);
+  loops->adamw_f32(tile[VAR], tile[M], tile[V], p->amsgrad ? tile[TOP] : NULL, tile[GRAD], parameters, n);
+  for (int k = 0; k < GRAD; ++k)
+    if (k != TOP || p->amsgrad) loops->store[p->dtype[k]][COMPUTE_F32](at[k], p->walk.strides[k][last], tile[k], n);
+}
+
+static void run_share(const adamw_plan *p, void *const *view, const float *parameters, int64_t begin, int64_t end) {
+  if (begin == end) return;
+  cursor c;
+  cursor_start(&c, &p->walk, view, begin);
+  if (p->contiguous) {
+    for (int64_t i = begin, n; i < end; i += n, cursor_next(&c, n)) {
+      float *x[N_TENSORS];
+      for (int k = 0; k < N_TENSORS; ++k) x[k] = (float *)(void *)c.at[k];
+      n = cursor_row(&c, end - i < BLOCK ? end - i : BLOCK);
+      loops->adamw_f32(x[VAR], x[M], x[V], p->amsgrad ? x[TOP] : NULL, x[GRAD], parameters, n);
+    }
+    return;
+  }
+  for (int64_t i = begin, n; i < end; i += n, cursor_next(&c, n)) {
+    n = cursor_row(&c, end - i < TILE ? end - i : TILE);
+    run_tile(p, c.at, parameters, n);
+  }
+}
+
+static status run_adamw(const executor *e, void *const *view, void *scratch) {
+  (void)scratch;
+  const adamw_plan *p = PLAN(e, adamw_plan);
+  if (p->walk.n == 0) return ST_OK;
+  float parameters[ADAMW_PARAMETERS];
+  TRY(set_parameters(p, view[GRAD + 1], parameters));
+  void *const at[] = {view[VAR], view[M], view[V], p->amsgrad ? view[TOP] : view[V], view[GRAD]};
+  const int n_threads = parallel_begin(e->cost_ns);
+#pragma omp parallel for num_threads(n_threads) schedule(static, 1)
+  for (int t = 0; t < n_threads; ++t) {
+    int64_t begin, end;
+    parallel_share(p->walk.n, TILE, t, n_threads, &begin, &end);
+    run_share(p, at, parameters, begin, end);
+  }
+  parallel_end(n_threads);
+  return ST_OK;
+}
+
+/* ---- phase one
+ * --------------------------------------------------------------------------------------------- */
+
+static status check_tensors(const executor *e, const op_arg *a, bool amsgrad) {
+  const uint64_t floats = DTYPES_FLOAT & ~DTYPE_BIT(ACL_DOUBLE);
+  const tensor *var = a[VAR].tensor;
+  if (amsgrad && !a[TOP].tensor)
+    return fail(ST_OP_NULL, "maxGradNormOptionalRef is NULL, expected a tensor, since amsgrad is true");
+  for (int k = 0; k < N_TENSORS; ++k) {
+    const tensor *x = a[k].tensor;
+    if (!x) continue;
+    TRY(op_expect_dtype(x, e->op->schema[k].name, floats));
+    TRY(op_expect_shape(x, e->op->schema[k].name, var->dims, var->rank));
+  }
+  const tensor *step = a[GRAD + 1].tensor;
+  TRY(op_expect_dtype(step, "step", DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_INT64)));
+  EXPECT(step->n == 1, "step has %jd elements, expected 1", (intmax_t)step->n);
+  return ST_OK;
+}
+
+status prepare_adamw(executor *e, const op_arg *a) {
+  adamw_plan *p = PLAN(e, adamw_plan);
+  const op_arg *scalars = a + GRAD + 2; /* lr, beta1, beta2, weightDecay, eps, amsgrad, maximize */
+  *p = (adamw_plan){.lr = (float)scalars[0].real,
+                    .beta1 = (float)scalars[1].real,
+                    .beta2 = (float)scalars[2].real,
+                    .weight_decay = (float)scalars[3].real,
+                    .eps = (float)scalars[4].real,
+                    .amsgrad = scalars[5].boolean,
+                    .maximize = scalars[6].boolean,
+                    .step_dtype = a[GRAD + 1].tensor->dtype};
+  TRY(check_tensors(e, a, p->amsgrad));
+  view v[N_TENSORS];
+  const view *views[N_TENSORS];
+  for (int k = 0; k < N_TENSORS; ++k) {
+    v[k] = view_of(a[k == TOP && !p->amsgrad ? V : k].tensor);
+    views[k] = &v[k];
+    p->dtype[k] = v[k].dtype;
+  }
+  walk_init(&p->walk, views, N_TENSORS, v[VAR].rank);
+  p->contiguous = true;
+  for (int k = 0; k < N_TENSORS; ++k)
+    p->contiguous &= p->dtype[k] == ACL_FLOAT && walk_is_contiguous(&p->walk, k, sizeof(float));
+  uint64_t bytes = 0;
+  for (int k = 0; k < N_TENSORS; ++k)
+    if (k != TOP || p->amsgrad) bytes += (uint64_t)p->walk.n * dtype_bytes(p->dtype[k]) * (k == GRAD ? 1 : 2);
+  e->run = run_adamw;
+  executor_cost(e, bytes, (uint64_t)p->walk.n * 16);
+  return ST_OK;
+}

@@ -1,0 +1,45 @@
+/* The loop of AdamW on contiguous floats; compiled with the other loops, once per instruction set level. */
+#ifndef CANNON_KERNEL_ADAMW_LOOP_H
+#define CANNON_KERNEL_ADAMW_LOOP_H
+
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What p[] holds. */
+enum {
+  ADAMW_KEEP,  /* 1 - lr * weightDecay */
+  ADAMW_BETA1, /* share of the old m */
+  ADAMW_NEW1,  /* share of the gradient in m: 1 - beta1 */
+  ADAMW_BETA2, /* of the old v */
+  ADAMW_NEW2,  /* of the gradient's square in v: 1 - beta2 */
+  ADAMW_ROOT,  /* factor on the root of v: 1 / sqrt(1 - beta2^t) */
+  ADAMW_EPS,   /* added to that */
+  ADAMW_STEP,  /* lr / (1 - beta1^t) */
+  ADAMW_SIGN,  /* -1: maximise */
+  ADAMW_PARAMETERS
+};
+
+static inline float adamw_var(const float *p, float var, float m, float v) {
+  return p[ADAMW_KEEP] * var - p[ADAMW_STEP] * m / (sqrtf(v) * p[ADAMW_ROOT] + p[ADAMW_EPS]);
+}
+
+/* One step on distinct arrays; max_v: the running maximum of v (amsgrad), or NULL. NaN stays NaN in it. */
+static inline void adamw_f32(float *restrict var, float *restrict m, float *restrict v, float *restrict max_v,
+                             const float *restrict grad, const float *p, int64_t n) {
+  float q[ADAMW_PARAMETERS]; /* seen not to overlap */
+  for (int k = 0; k < ADAMW_PARAMETERS; ++k) q[k] = p[k];
+  for (int64_t i = 0; i < n; ++i) {
+    const float g = q[ADAMW_SIGN] * grad[i];
+    m[i] = q[ADAMW_BETA1] * m[i] + q[ADAMW_NEW1] * g;
+    v[i] = q[ADAMW_BETA2] * v[i] + q[ADAMW_NEW2] * (g * g);
+    if (!max_v) var[i] = adamw_var(q, var[i], m[i], v[i]);
+  }
+  for (int64_t i = 0; max_v && i < n; ++i) {
+    const float old = max_v[i];
+    max_v[i] = old != old || old > v[i] ? old : v[i];
+    var[i] = adamw_var(q, var[i], m[i], max_v[i]);
+  }
+}
+
+#endif

@@ -1,0 +1,57 @@
+/* The innermost loops, compiled once per instruction set level and chosen by the processor's feature bits (never by its
+ * model). Everything works on contiguous data that stays in L1, except load and store, which take a stride.
+ *
+ * A level's table is the same functions in other machine code; results may differ between levels within the stated
+ * bounds, never between runs on one machine. CANNON_ISA=portable|v3|v4 forces a lower level, for tests. */
+#ifndef CANNON_KERNEL_LOOPS_H
+#define CANNON_KERNEL_LOOPS_H
+
+#include "kernel/elementwise.h"
+
+/* Functions of elementwise.def. */
+#define UNARY(name, expression) EW_##name,
+#define UNARY_F UNARY
+#define BINARY UNARY
+#define BINARY_F UNARY
+#define TERNARY UNARY
+#define TERNARY_F UNARY
+enum {
+#include "kernel/elementwise.def"
+  N_EW
+};
+#undef UNARY
+#undef UNARY_F
+#undef BINARY
+#undef BINARY_F
+#undef TERNARY
+#undef TERNARY_F
+
+/* out[i] = f(in[0][i], in[1][i], ...) in the compute type; out may be one of the inputs. */
+typedef void elementwise_loop(void *out, const void *const *in, const compute_value *parameter, int64_t n);
+
+/* n elements at stride bytes to or from contiguous ones of the compute type. */
+typedef void load_loop(void *to, const void *from, int64_t stride, int64_t n);
+typedef void store_loop(void *to, int64_t stride, const void *from, int64_t n);
+
+typedef struct {
+  const char *name;
+  elementwise_loop *elementwise[N_EW][N_COMPUTE]; /* NULL: not for that type */
+  load_loop *load[DTYPE_END][N_COMPUTE];
+  store_loop *store[DTYPE_END][N_COMPUTE];
+  /* Reductions of up to REDUCE_BLOCK contiguous elements. Sums go by 16 lanes and a tree, so a block's result depends
+   * on its elements and their order only. Maxima keep NaN. */
+  float (*sum_f32)(const float *x, int64_t n);
+  double (*sum_f64)(const double *x, int64_t n);
+  int64_t (*sum_i64)(const int64_t *x, int64_t n);
+  float (*max_f32)(const float *x, int64_t n);
+  /* y[i] = exp(x[i] - shift), and their sum as by sum_f32; y may be x. */
+  float (*exp_sum_f32)(float *y, const float *x, float shift, int64_t n);
+  /* One step of AdamW on n contiguous elements; see kernel/adam.c. */
+  void (*adamw_f32)(float *var, float *m, float *v, float *max_v, const float *grad, const float *p, int64_t n);
+} kernel_loops;
+
+enum { REDUCE_BLOCK = 1024 };
+
+extern const kernel_loops *loops; /* set before main */
+
+#endif

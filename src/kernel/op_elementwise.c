@@ -1,0 +1,199 @@
+/* Elementwise operators: what types they compute in, and that shapes fit. The functions are in elementwise.def. */
+#include "kernel/families.h"
+#include "op/parallel.h"
+
+/* What is special about a function. */
+enum {
+  FLOAT_RESULT = 1,  /* integers are brought to float */
+  BOOL_RESULT = 2,   /* stored as 0 or 1, into any dtype */
+  SCALAR_TYPED = 4,  /* the first scalar takes part in the promotion */
+  SLOW = 8,          /* some 2 ns an element rather than memory speed */
+};
+
+static const uint8_t traits[N_EW] = {
+    [EW_exp] = FLOAT_RESULT | SLOW,
+    [EW_log] = FLOAT_RESULT | SLOW,
+    [EW_sqrt] = FLOAT_RESULT,
+    [EW_rsqrt] = FLOAT_RESULT | SLOW,
+    [EW_reciprocal] = FLOAT_RESULT,
+    [EW_sigmoid] = FLOAT_RESULT | SLOW,
+    [EW_tanh] = FLOAT_RESULT | SLOW,
+    [EW_adds] = SCALAR_TYPED,
+    [EW_subs] = SCALAR_TYPED,
+    [EW_muls] = SCALAR_TYPED,
+    [EW_divs] = FLOAT_RESULT | SCALAR_TYPED,
+    [EW_div] = FLOAT_RESULT,
+    [EW_addcdiv] = FLOAT_RESULT,
+    [EW_lerps] = FLOAT_RESULT,
+    [EW_logical_not] = BOOL_RESULT,
+    [EW_logical_and] = BOOL_RESULT,
+    [EW_eqs] = BOOL_RESULT | SCALAR_TYPED,
+    [EW_gts] = BOOL_RESULT | SCALAR_TYPED,
+    [EW_lts] = BOOL_RESULT | SCALAR_TYPED,
+    [EW_ges] = BOOL_RESULT | SCALAR_TYPED,
+    [EW_les] = BOOL_RESULT | SCALAR_TYPED,
+    [EW_eq] = BOOL_RESULT,
+    [EW_ne] = BOOL_RESULT,
+    [EW_gt] = BOOL_RESULT,
+    [EW_lt] = BOOL_RESULT,
+    [EW_ge] = BOOL_RESULT,
+    [EW_le] = BOOL_RESULT,
+};
+
+/* The call's arguments by what they are to the function. */
+typedef struct {
+  const tensor *out, *in[ELEMENTWISE_INPUTS];
+  const char *out_name, *in_name[ELEMENTWISE_INPUTS];
+  const scalar *scalar[ELEMENTWISE_PARAMETERS];
+  int n_inputs, n_scalars;
+  int8_t operand[1 + ELEMENTWISE_INPUTS]; /* where each of out, in... is among the executor's */
+} arguments;
+
+typedef struct {
+  elementwise_plan plan;
+  int8_t operand[1 + ELEMENTWISE_INPUTS];
+} elementwise_op_plan;
+
+static void sort_arguments(const op *o, const op_arg *a, arguments *g) {
+  int operand = 0;
+  for (int i = 0; i < o->n_args; ++i) {
+    const arg_schema *s = &o->schema[i];
+    if (s->kind == ARG_SCALAR) g->scalar[g->n_scalars++] = a[i].scalar;
+    if (s->kind != ARG_TENSOR) continue;
+    if (s->flags & ARG_READ) {
+      g->in_name[g->n_inputs] = s->name;
+      g->in[g->n_inputs++] = a[i].tensor;
+      g->operand[g->n_inputs] = (int8_t)operand;
+    }
+    if (s->flags & ARG_WRITTEN) {
+      g->out_name = s->name;
+      g->out = a[i].tensor;
+      g->operand[0] = (int8_t)operand;
+    }
+    ++operand;
+  }
+}
+
+static status check_dtypes(const arguments *g, int function, int *result) {
+  TRY(op_expect_dtype(g->in[0], g->in_name[0], DTYPES_REAL));
+  int common = g->in[0]->dtype;
+  for (int k = 1; k < g->n_inputs; ++k) {
+    TRY(op_expect_dtype(g->in[k], g->in_name[k], DTYPES_REAL));
+    common = dtype_promote(common, g->in[k]->dtype);
+  }
+  if (traits[function] & SCALAR_TYPED) {
+    const dtype_class of_scalar = dtype_class_of(g->scalar[0]->dtype);
+    EXPECT(of_scalar <= CLASS_FLOAT, "%s is a complex scalar, expected a real one", "other");
+    if (of_scalar > dtype_class_of(common)) common = of_scalar == CLASS_FLOAT ? ACL_FLOAT : ACL_INT64;
+  }
+  if (traits[function] & FLOAT_RESULT && dtype_class_of(common) != CLASS_FLOAT) common = ACL_FLOAT;
+  TRY(op_expect_dtype(g->out, g->out_name, DTYPES_REAL));
+  if (!(traits[function] & BOOL_RESULT) && !dtype_can_cast(common, g->out->dtype))
+    return OP_FAIL("%s has dtype %s, expected one that the result's %s can be cast to", g->out_name,
+                   dtype_name(g->out->dtype), dtype_name(common));
+  *result = common;
+  return ST_OK;
+}
+
+/* The inputs broadcast to exactly the output's shape. */
+static status check_shapes(const arguments *g) {
+  int64_t dims[MAX_RANK];
+  int rank = 0;
+  for (int k = 0; k < g->n_inputs; ++k)
+    if (g->in[k]->rank > rank) rank = g->in[k]->rank;
+  for (int d = 0; d < rank; ++d) dims[d] = 1;
+  for (int k = 0; k < g->n_inputs; ++k) {
+    const tensor *t = g->in[k];
+    for (int d = 0; d < t->rank; ++d) {
+      int64_t *common = &dims[rank - t->rank + d];
+      if (t->dims[d] == *common || t->dims[d] == 1) continue;
+      if (*common == 1) {
+        *common = t->dims[d];
+        continue;
+      }
+      char is[SHAPE_TEXT], expected[SHAPE_TEXT];
+      return OP_FAIL("%s has shape %s, expected one that broadcasts with %s of shape %s", g->in_name[k],
+                     shape_text(t->dims, t->rank, is), g->in_name[0], shape_text(g->in[0]->dims, g->in[0]->rank, expected));
+    }
+  }
+  return op_expect_shape(g->out, g->out_name, dims, rank);
+}
+
+static compute_value value_of(const scalar *s, compute_type compute) {
+  switch (compute) {
+  case COMPUTE_F32: return (compute_value){.f32 = (float)scalar_real(s)};
+  case COMPUTE_F64: return (compute_value){.f64 = scalar_real(s)};
+  case COMPUTE_I32: return (compute_value){.i32 = (int32_t)scalar_integer(s)};
+  default: return (compute_value){.i64 = scalar_integer(s)};
+  }
+}
+
+/* Same shape, no gaps: one loop over everything, the common case, planned without looking at dimensions. */
+static bool plan_contiguous(elementwise_plan *p, const arguments *g, int function, compute_type compute) {
+  static const int native[N_COMPUTE] = {ACL_FLOAT, ACL_DOUBLE, ACL_INT32, ACL_INT64};
+  bool linear = g->out->dtype == native[compute];
+  if (!g->out->contiguous) return false;
+  for (int k = 0; k < g->n_inputs; ++k) {
+    if (!g->in[k]->contiguous || !same_dims(g->in[k], g->out)) return false;
+    linear &= g->in[k]->dtype == native[compute];
+  }
+  p->function = (int16_t)function;
+  p->compute = (uint8_t)compute;
+  p->n_inputs = (uint8_t)g->n_inputs;
+  p->rank = 1;
+  p->linear = linear;
+  p->narrow = -1;
+  p->n = p->dims[0] = g->out->n;
+  for (int k = 0; k <= g->n_inputs; ++k) {
+    const tensor *t = k ? g->in[k - 1] : g->out;
+    p->dtype[k] = (int8_t)t->dtype;
+    p->strides[k][0] = (int64_t)dtype_bytes(t->dtype);
+  }
+  return true;
+}
+
+static void plan_any(elementwise_plan *p, const arguments *g, int function, compute_type compute) {
+  view views[1 + ELEMENTWISE_INPUTS];
+  const view *in[ELEMENTWISE_INPUTS];
+  views[0] = view_of(g->out);
+  for (int k = 0; k < g->n_inputs; ++k) {
+    views[k + 1] = view_of(g->in[k]);
+    in[k] = &views[k + 1];
+  }
+  elementwise_plan_init(p, function, compute, &views[0], in, g->n_inputs);
+}
+
+static status run(const executor *e, void *const *view, void *scratch) {
+  (void)scratch;
+  const elementwise_op_plan *p = PLAN(e, const elementwise_op_plan);
+  void *at[1 + ELEMENTWISE_INPUTS];
+  for (int k = 0; k <= p->plan.n_inputs; ++k) at[k] = view[p->operand[k]];
+  elementwise_run(&p->plan, at, e->cost_ns);
+  return ST_OK;
+}
+
+status prepare_elementwise(executor *e, const op_arg *a) {
+  const int function = e->op->variant;
+  arguments g = {0};
+  int dtype;
+  sort_arguments(e->op, a, &g);
+  TRY(check_dtypes(&g, function, &dtype));
+  TRY(check_shapes(&g));
+  const compute_type compute = compute_type_of(dtype);
+  elementwise_op_plan *p = PLAN(e, elementwise_op_plan);
+  if (!plan_contiguous(&p->plan, &g, function, compute)) plan_any(&p->plan, &g, function, compute);
+  for (int k = 0; k < g.n_scalars; ++k) p->plan.parameter[k] = value_of(g.scalar[k], compute);
+  if (!(traits[function] & BOOL_RESULT) && dtype_class_of(dtype) < CLASS_FLOAT && dtype != g.out->dtype &&
+      dtype_bytes(dtype) < (compute == COMPUTE_I64 ? 8 : 4)) {
+    p->plan.narrow = (int8_t)dtype;
+    p->plan.linear = false;
+  }
+  uint64_t bytes = 0;
+  for (int k = 0; k <= g.n_inputs; ++k) {
+    p->operand[k] = g.operand[k];
+    bytes += e->operands[g.operand[k]].extent_bytes;
+  }
+  executor_cost(e, bytes, traits[function] & SLOW ? (uint64_t)g.out->n * 64 : 0);
+  e->run = run;
+  return ST_OK;
+}

@@ -1,0 +1,111 @@
+#include "kernel/rows.h"
+
+#include "op/parallel.h"
+
+static const struct {
+  int dtype, size;
+} native[N_COMPUTE] = {
+    [COMPUTE_F32] = {ACL_FLOAT, 4},
+    [COMPUTE_F64] = {ACL_DOUBLE, 8},
+    [COMPUTE_I32] = {ACL_INT32, 4},
+    [COMPUTE_I64] = {ACL_INT64, 8},
+};
+
+row_access row_access_of(int dtype, compute_type compute, int64_t along, int64_t across, int64_t block) {
+  const int size = native[compute].size;
+  return (row_access){
+      .load = loops->load[dtype][compute],
+      .store = loops->store[dtype][compute],
+      .along = along,
+      .across = across,
+      .pitch = block * size + PANEL_BYTES,
+      .size = size,
+      .direct = dtype == native[compute].dtype && along == size,
+  };
+}
+
+int row_panel(const row_access *a, int64_t n) {
+  return n > 1 && a->across < a->along ? PANEL_BYTES / a->size : 1;
+}
+
+/* Tiles are typed by what fills them: these words may alias anything. */
+typedef uint32_t __attribute__((may_alias)) word32;
+typedef uint64_t __attribute__((may_alias)) word64;
+
+/* Element i of each row of a tile from a line across them, or back. */
+static inline void spread(char *tile, int64_t pitch, const void *line, int width, int size) {
+  for (int j = 0; j < width; ++j) {
+    if (size == 4)
+      *(word32 *)(tile + j * pitch) = ((const word32 *)line)[j];
+    else
+      *(word64 *)(tile + j * pitch) = ((const word64 *)line)[j];
+  }
+}
+
+static inline void collect(void *line, const char *tile, int64_t pitch, int width, int size) {
+  for (int j = 0; j < width; ++j) {
+    if (size == 4)
+      ((word32 *)line)[j] = *(const word32 *)(tile + j * pitch);
+    else
+      ((word64 *)line)[j] = *(const word64 *)(tile + j * pitch);
+  }
+}
+
+void row_load(const row_access *a, char *tile, const char *from, int width, int64_t n) {
+  if (width == 1) {
+    a->load(tile, from, a->along, n);
+    return;
+  }
+  _Alignas(PANEL_BYTES) char line[PANEL_BYTES];
+  for (int64_t i = 0; i < n; ++i) {
+    a->load(line, from + i * a->along, a->across, width);
+    spread(tile + i * a->size, a->pitch, line, width, a->size);
+  }
+}
+
+void row_store(const row_access *a, char *to, const char *tile, int width, int64_t n) {
+  if (width == 1) {
+    a->store(to, a->along, tile, n);
+    return;
+  }
+  _Alignas(PANEL_BYTES) char line[PANEL_BYTES];
+  for (int64_t i = 0; i < n; ++i) {
+    collect(line, tile + i * a->size, a->pitch, width, a->size);
+    a->store(to + i * a->along, a->across, line, width);
+  }
+}
+
+const char *row_fetch(const row_access *a, char *tile, const char *from, int width, int64_t n) {
+  if (a->direct && width == 1) return from;
+  row_load(a, tile, from, width, n);
+  return tile;
+}
+
+static void swap_dims(view *v, int a, int b) {
+  const int64_t dim = v->dims[a], stride = v->strides[a];
+  v->dims[a] = v->dims[b];
+  v->strides[a] = v->strides[b];
+  v->dims[b] = dim;
+  v->strides[b] = stride;
+}
+
+void rows_sort(view *const *v, int n_views) {
+  for (int i = 1; i < v[0]->rank; ++i)
+    for (int j = i; j > 0 && v[0]->strides[j] > v[0]->strides[j - 1]; --j)
+      for (int k = 0; k < n_views; ++k) swap_dims(v[k], j, j - 1);
+}
+
+void rows_parallel(range_body *body, const void *job, int64_t total, int64_t grain, uint64_t cost_ns) {
+  const int n_threads = parallel_begin(cost_ns);
+  if (likely(n_threads == 1)) {
+    if (total) body(job, 0, total);
+    return;
+  }
+#pragma omp parallel for num_threads(n_threads) schedule(static, 1)
+  for (int t = 0; t < n_threads; ++t) {
+    int64_t begin, end;
+    parallel_share(total, grain, t, n_threads, &begin, &end);
+    if (begin < end) body(job, begin, end);
+  }
+  parallel_end(n_threads);
+}

@@ -1,0 +1,316 @@
+#include "memory/heap.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/falloc.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "memory/host.h"
+#include "memory/ranges.h"
+
+/* Left to the host when the heap grows: below this a desktop starts to swap. */
+static const uint64_t HOST_MARGIN_BYTES = 256u << 20;
+
+enum { MAX_BLOCKS = 1 << 26 };
+
+typedef _Atomic uint32_t block_id; /* index into heap.block; 0 is none */
+
+typedef struct {
+  block_id block;           /* the block that owns this granule's run */
+  block_id *_Atomic units;  /* arena: the block of each unit. Never freed: readers hold no lock */
+  range_id run;             /* arena: its run of one granule */
+  bool charged;
+} granule;
+
+struct heap {
+  heap_config config;
+  int file; /* memfd with the window's contents at the same offsets; -1: anonymous memory */
+  pthread_mutex_t lock; /* guards all below but what heap_find reads */
+  granule *granules;
+  heap_block *block;
+  uint32_t n_blocks, unused_block; /* chain of freed ids through .range */
+  ranges *runs, *arenas;
+  uint64_t n_charged, n_used; /* granules: charged (used or cached), and with a live block */
+  uint64_t granted; /* n_charged may grow to this before the host is asked again */
+  uint64_t top;     /* granules at and above this were never charged */
+  uint64_t n_allocations;
+};
+
+static void *table(size_t bytes) {
+  void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return p == MAP_FAILED ? NULL : p;
+}
+
+static uint64_t n_granules(const heap *h) { return h->config.window_bytes >> HEAP_GRANULE_SHIFT; }
+static unsigned units_shift(const heap *h) { return HEAP_GRANULE_SHIFT - h->config.unit_shift; }
+static uintptr_t view_of(const heap *h, uint64_t g) {
+  return h->config.window + h->config.view_distance + (g << HEAP_GRANULE_SHIFT);
+}
+
+/* Puts memory behind the kernels' view: a sparse shared file for a device (any block may have to be exported), private
+ * pages for pinned memory (which a forked child inherits like any other). */
+static bool map_view(heap *h) {
+  const int common = MAP_FIXED | MAP_NORESERVE;
+  void *const at = (void *)view_of(h, 0);
+  if (!h->config.view_distance)
+    return mmap(at, h->config.window_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | common, -1, 0) == at;
+  h->file = memfd_create("cannon-device", MFD_CLOEXEC);
+  if (h->file < 0 || ftruncate(h->file, (off_t)h->config.window_bytes)) return false;
+  if (mmap(at, h->config.window_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | common, h->file, 0) != at) return false;
+  return madvise(at, h->config.window_bytes, MADV_DONTFORK) == 0;
+}
+
+status heap_create(const heap_config *config, heap **out) {
+  heap *h = calloc(1, sizeof *h);
+  if (!h) return fail(ST_NO_HOST_MEMORY, "no host memory for the heap of %s", config->name);
+  *h = (heap){.config = *config, .file = -1, .runs = ranges_create(), .arenas = ranges_create()};
+  pthread_mutex_init(&h->lock, NULL);
+  h->granules = table(n_granules(h) * sizeof *h->granules);
+  h->block = table(MAX_BLOCKS * sizeof *h->block);
+  h->n_blocks = 1;
+  if (!h->runs || !h->arenas || !h->granules || !h->block || !map_view(h) ||
+      !ranges_add(h->runs, 0, (uint32_t)n_granules(h))) {
+    const int error = errno;
+    if (h->file >= 0) close(h->file);
+    ranges_destroy(h->runs);
+    ranges_destroy(h->arenas);
+    if (h->granules) munmap(h->granules, n_granules(h) * sizeof *h->granules);
+    if (h->block) munmap(h->block, MAX_BLOCKS * sizeof *h->block);
+    free(h);
+    return fail(ST_NO_MEMORY, "the memory of %s can't be set up: %s", config->name, strerror(error));
+  }
+  atomic_store(&config->stats->size_bytes, config->size_bytes);
+  *out = h;
+  return ST_OK;
+}
+
+/* Gives charged granules that no block uses back to the host until at most `most` are charged. */
+static void trim(heap *h, uint64_t most) {
+  for (uint64_t g = 0; g < h->top && h->n_charged > most; ++g) {
+    granule *it = &h->granules[g];
+    if (!it->charged || it->run || atomic_load_explicit(&it->block, memory_order_relaxed)) continue;
+    const uint64_t offset = g << HEAP_GRANULE_SHIFT;
+    if (h->file >= 0)
+      fallocate(h->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, HEAP_GRANULE_BYTES);
+    else
+      madvise((void *)view_of(h, g), HEAP_GRANULE_BYTES, MADV_DONTNEED);
+    it->charged = false;
+    --h->n_charged;
+  }
+}
+
+/* Bytes that are charged but not yet touched, which the host still counts as available. */
+static uint64_t promised_bytes(const heap *h) {
+  const uint64_t charged = h->n_charged << HEAP_GRANULE_SHIFT;
+  struct stat s;
+  if (h->file < 0 || fstat(h->file, &s)) return 0;
+  const uint64_t touched = (uint64_t)s.st_blocks * 512;
+  return charged > touched ? charged - touched : 0;
+}
+
+static bool host_has(heap *h, uint64_t wanted) {
+  if (!h->config.check_host || wanted <= h->granted) return true;
+  const uint64_t keep = promised_bytes(h) + HOST_MARGIN_BYTES, available = host_available_bytes();
+  const uint64_t room = available > keep ? (available - keep) >> HEAP_GRANULE_SHIFT : 0;
+  if (wanted - h->n_charged > room) return false;
+  h->granted = wanted + (room - (wanted - h->n_charged)) / 8; /* asking again costs more than a small block */
+  return true;
+}
+
+/* Charges the n granules from `first`, which are in no one's use, and counts them as used. */
+static bool charge(heap *h, uint64_t first, uint64_t n) {
+  const uint64_t size = h->config.size_bytes >> HEAP_GRANULE_SHIFT;
+  uint64_t fresh = 0;
+  for (uint64_t g = first; g < first + n; ++g) fresh += !h->granules[g].charged;
+  if (h->n_charged + fresh > size || !host_has(h, h->n_charged + fresh)) {
+    if (h->n_used + n > size) return false;
+    trim(h, h->n_used); /* caches go first, ours too */
+    fresh = n;
+    if (!host_has(h, h->n_charged + fresh)) return false;
+  }
+  for (uint64_t g = first; g < first + n; ++g) h->granules[g].charged = true;
+  h->n_charged += fresh;
+  h->n_used += n;
+  if (h->top < first + n) h->top = first + n;
+  return true;
+}
+
+static range_id take_run(heap *h, uint32_t n, uint32_t *first) {
+  const range_id run = ranges_take(h->runs, n, first);
+  if (!run) return 0;
+  if (charge(h, *first, n)) return run;
+  range_id whole;
+  ranges_give(h->runs, run, &whole);
+  return 0;
+}
+
+static void give_run(heap *h, range_id run, uint64_t n) {
+  range_id whole;
+  ranges_give(h->runs, run, &whole);
+  h->n_used -= n;
+}
+
+static bool add_arena(heap *h) {
+  uint32_t g;
+  const range_id run = take_run(h, 1, &g);
+  if (!run) return false;
+  granule *it = &h->granules[g];
+  block_id *units = atomic_load_explicit(&it->units, memory_order_relaxed);
+  if (!units && (units = calloc(1u << units_shift(h), sizeof *units)))
+    atomic_store_explicit(&it->units, units, memory_order_release);
+  if (!units || !ranges_add(h->arenas, g << units_shift(h), 1u << units_shift(h))) {
+    give_run(h, run, 1);
+    return false;
+  }
+  it->run = run;
+  return true;
+}
+
+static uint32_t block_new(heap *h) {
+  const uint32_t id = h->unused_block;
+  if (id) {
+    h->unused_block = h->block[id].range;
+    return id;
+  }
+  return h->n_blocks < MAX_BLOCKS ? h->n_blocks++ : 0;
+}
+
+static void block_drop(heap *h, uint32_t id) {
+  h->block[id].range = h->unused_block;
+  h->unused_block = id;
+}
+
+/* Marks the block's granules or units as its own (id) or nobody's (0). */
+static void mark(heap *h, uint64_t offset, uint64_t bytes, uint32_t id) {
+  if (bytes > HEAP_SMALL_BYTES) {
+    const uint64_t first = offset >> HEAP_GRANULE_SHIFT;
+    for (uint64_t g = first; g << HEAP_GRANULE_SHIFT < offset + bytes; ++g)
+      atomic_store_explicit(&h->granules[g].block, id, memory_order_release);
+    return;
+  }
+  block_id *units = atomic_load_explicit(&h->granules[offset >> HEAP_GRANULE_SHIFT].units, memory_order_relaxed);
+  const uint64_t first = (offset & (HEAP_GRANULE_BYTES - 1)) >> h->config.unit_shift;
+  const uint64_t n = (bytes + (1u << h->config.unit_shift) - 1) >> h->config.unit_shift;
+  for (uint64_t u = first; u < first + n; ++u) atomic_store_explicit(&units[u], id, memory_order_release);
+}
+
+/* Finds room for the block; its offset in the window, or UINT64_MAX. */
+static uint64_t place(heap *h, uint64_t bytes, range_id *range) {
+  uint32_t start;
+  if (bytes > HEAP_SMALL_BYTES) {
+    const uint64_t n = (bytes + HEAP_GRANULE_BYTES - 1) >> HEAP_GRANULE_SHIFT;
+    if (n > n_granules(h) || !(*range = take_run(h, (uint32_t)n, &start))) return UINT64_MAX;
+    return (uint64_t)start << HEAP_GRANULE_SHIFT;
+  }
+  const uint32_t n = (uint32_t)((bytes + (1u << h->config.unit_shift) - 1) >> h->config.unit_shift);
+  *range = ranges_take(h->arenas, n, &start);
+  if (!*range && add_arena(h)) *range = ranges_take(h->arenas, n, &start);
+  return *range ? (uint64_t)start << h->config.unit_shift : UINT64_MAX;
+}
+
+static void count_alloc(stats_heap *s, uint64_t bytes) {
+  const uint64_t live = atomic_fetch_add_explicit(&s->live_bytes, bytes, memory_order_relaxed) + bytes;
+  if (live > atomic_load_explicit(&s->peak_bytes, memory_order_relaxed)) atomic_store(&s->peak_bytes, live);
+  atomic_fetch_add_explicit(&s->allocated_bytes, bytes, memory_order_relaxed);
+  atomic_fetch_add_explicit(&s->n_allocs, 1, memory_order_relaxed);
+}
+
+status heap_alloc(heap *h, uint64_t bytes, uint64_t requested, const char *call, void *site, void **out) {
+  pthread_mutex_lock(&h->lock);
+  range_id range = 0;
+  const uint32_t id = block_new(h);
+  const uint64_t offset = id ? place(h, bytes, &range) : UINT64_MAX;
+  if (offset == UINT64_MAX) {
+    if (id) block_drop(h, id);
+    const uint64_t used = h->n_used << HEAP_GRANULE_SHIFT;
+    pthread_mutex_unlock(&h->lock);
+    atomic_fetch_add_explicit(&h->config.stats->n_refused, 1, memory_order_relaxed);
+    return fail(ST_NO_MEMORY, "size is %ju bytes, more than %s has left: %ju of %ju bytes are in use, the host has %ju available",
+                (uintmax_t)requested, h->config.name, (uintmax_t)used, (uintmax_t)h->config.size_bytes,
+                (uintmax_t)host_available_bytes());
+  }
+  heap_block *b = &h->block[id];
+  b->range = range;
+  atomic_store_explicit(&b->address, h->config.window + offset, memory_order_relaxed);
+  atomic_store_explicit(&b->requested, requested, memory_order_relaxed);
+  atomic_store_explicit(&b->number, ++h->n_allocations, memory_order_relaxed);
+  atomic_store_explicit(&b->call, call, memory_order_relaxed);
+  atomic_store_explicit(&b->site, site, memory_order_relaxed);
+  atomic_store_explicit(&b->bytes, bytes, memory_order_release);
+  mark(h, offset, bytes, id);
+  count_alloc(h->config.stats, bytes);
+  pthread_mutex_unlock(&h->lock);
+  *out = (void *)(h->config.window + offset);
+  return ST_OK;
+}
+
+static uint32_t find_id(const heap *h, uintptr_t address) {
+  const uint64_t offset = address - h->config.window;
+  if (offset >= h->config.window_bytes) return 0;
+  const granule *g = &h->granules[offset >> HEAP_GRANULE_SHIFT];
+  const uint32_t id = atomic_load_explicit(&g->block, memory_order_acquire);
+  if (id) return id;
+  const block_id *units = atomic_load_explicit(&g->units, memory_order_acquire);
+  const uint64_t unit = (offset & (HEAP_GRANULE_BYTES - 1)) >> h->config.unit_shift;
+  return units ? atomic_load_explicit(&units[unit], memory_order_acquire) : 0;
+}
+
+const heap_block *heap_find(const heap *h, uintptr_t address) {
+  const uint32_t id = find_id(h, address);
+  return id ? &h->block[id] : NULL;
+}
+
+/* The arena that holds `offset` became empty; its granule stays charged, so making it an arena again is cheap. */
+static void drop_arena(heap *h, uint64_t offset, range_id whole) {
+  granule *g = &h->granules[offset >> HEAP_GRANULE_SHIFT];
+  ranges_remove(h->arenas, whole);
+  give_run(h, g->run, 1);
+  g->run = 0;
+}
+
+status heap_free(heap *h, uintptr_t address) {
+  pthread_mutex_lock(&h->lock);
+  const uint32_t id = find_id(h, address);
+  heap_block *b = &h->block[id];
+  if (!id || atomic_load_explicit(&b->address, memory_order_relaxed) != address) {
+    const uintptr_t start = id ? atomic_load_explicit(&b->address, memory_order_relaxed) : 0;
+    pthread_mutex_unlock(&h->lock);
+    if (start)
+      return fail(ST_INVALID_VALUE, "pointer %p is inside the block that starts at %p, expected a block's start",
+                  (void *)address, (void *)start);
+    return fail(ST_INVALID_VALUE, "pointer %p is not a live block of %s (freed before?)", (void *)address, h->config.name);
+  }
+  const uint64_t offset = address - h->config.window, bytes = atomic_load_explicit(&b->bytes, memory_order_relaxed);
+  mark(h, offset, bytes, 0);
+  atomic_store_explicit(&b->bytes, 0, memory_order_relaxed);
+  range_id whole;
+  if (bytes > HEAP_SMALL_BYTES)
+    give_run(h, b->range, (bytes + HEAP_GRANULE_BYTES - 1) >> HEAP_GRANULE_SHIFT);
+  else if (ranges_give(h->arenas, b->range, &whole))
+    drop_arena(h, offset, whole);
+  block_drop(h, id);
+  atomic_fetch_sub_explicit(&h->config.stats->live_bytes, bytes, memory_order_relaxed);
+  atomic_fetch_add_explicit(&h->config.stats->n_frees, 1, memory_order_relaxed);
+  pthread_mutex_unlock(&h->lock);
+  return ST_OK;
+}
+
+void heap_info(heap *h, uint64_t *free_bytes, uint64_t *total_bytes) {
+  pthread_mutex_lock(&h->lock);
+  const uint64_t used = h->n_used << HEAP_GRANULE_SHIFT;
+  pthread_mutex_unlock(&h->lock);
+  *total_bytes = h->config.size_bytes;
+  *free_bytes = used < h->config.size_bytes ? h->config.size_bytes - used : 0;
+}
+
+void heap_each_block(heap *h, void (*visit)(const heap_block *, void *), void *argument) {
+  pthread_mutex_lock(&h->lock);
+  for (uint32_t id = 1; id < h->n_blocks; ++id)
+    if (atomic_load_explicit(&h->block[id].bytes, memory_order_relaxed)) visit(&h->block[id], argument);
+  pthread_mutex_unlock(&h->lock);
+}

@@ -1,0 +1,51 @@
+#include "memory/host.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static uint64_t meminfo(const char *key) {
+  FILE *f = fopen("/proc/meminfo", "re");
+  if (!f) return UINT64_MAX;
+  char line[128];
+  uint64_t kib = UINT64_MAX >> 10;
+  const size_t n = strlen(key);
+  while (fgets(line, sizeof line, f))
+    if (!strncmp(line, key, n) && sscanf(line + n, ": %" SCNu64, &kib) == 1) break;
+  fclose(f);
+  return kib << 10;
+}
+
+/* The number in a control-group file; UINT64_MAX where there is none ("max", or no such file). */
+static uint64_t cgroup(const char *path) {
+  FILE *f = fopen(path, "re");
+  uint64_t value = UINT64_MAX;
+  if (!f) return value;
+  if (fscanf(f, "%" SCNu64, &value) != 1) value = UINT64_MAX;
+  fclose(f);
+  return value;
+}
+
+static uint64_t cgroup_limit(void) {
+  const uint64_t v2 = cgroup("/sys/fs/cgroup/memory.max");
+  return v2 != UINT64_MAX ? v2 : cgroup("/sys/fs/cgroup/memory/memory.limit_in_bytes");
+}
+
+static uint64_t cgroup_used(void) {
+  const uint64_t v2 = cgroup("/sys/fs/cgroup/memory.current");
+  return v2 != UINT64_MAX ? v2 : cgroup("/sys/fs/cgroup/memory/memory.usage_in_bytes");
+}
+
+static uint64_t smaller(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
+uint64_t host_total_bytes(void) { return smaller(meminfo("MemTotal"), cgroup_limit()); }
+
+uint64_t host_available_bytes(void) {
+  const uint64_t limit = cgroup_limit();
+  uint64_t available = meminfo("MemAvailable");
+  if (limit != UINT64_MAX) {
+    const uint64_t used = cgroup_used();
+    available = smaller(available, used < limit ? limit - used : 0);
+  }
+  return available;
+}

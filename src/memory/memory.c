@@ -1,0 +1,140 @@
+#include "memory/memory.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "memory/fault.h"
+#include "memory/host.h"
+#include "trace/trace.h"
+
+static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
+static heap *_Atomic device_heaps[SPACE_MAX_DEVICES];
+static heap *_Atomic pinned_heap;
+static char device_names[SPACE_MAX_DEVICES][16];
+
+static status open_heap(heap *_Atomic *slot, const heap_config *config) {
+  heap *h;
+  TRY(heap_create(config, &h));
+  atomic_store_explicit(slot, h, memory_order_release);
+  return ST_OK;
+}
+
+/* The window is larger than the device, so that free addresses never run out before memory does. */
+static uint64_t window_bytes(uint64_t size_bytes) {
+  const uint64_t roomy = (size_bytes * 4 + HEAP_GRANULE_BYTES - 1) & -(uint64_t)HEAP_GRANULE_BYTES;
+  return roomy < space_stride() ? roomy : space_stride();
+}
+
+status memory_open_device(int device, uint64_t size_bytes, bool check_host) {
+  if (atomic_load_explicit(&device_heaps[device], memory_order_acquire)) return ST_OK;
+  TRY(space_init());
+  pthread_mutex_lock(&open_lock);
+  status st = ST_OK;
+  if (!atomic_load(&device_heaps[device])) {
+    snprintf(device_names[device], sizeof device_names[device], "device %d", device);
+    st = open_heap(&device_heaps[device], &(heap_config){.name = device_names[device],
+                                                         .window = space_device_window(device),
+                                                         .window_bytes = window_bytes(size_bytes),
+                                                         .view_distance = space.view_distance,
+                                                         .unit_shift = RULE_DEVICE_UNIT_SHIFT,
+                                                         .size_bytes = size_bytes,
+                                                         .check_host = check_host,
+                                                         .stats = &trace_stats()->device[device]});
+    if (st == ST_OK) fault_handler_install();
+  }
+  pthread_mutex_unlock(&open_lock);
+  return st;
+}
+
+static status open_pinned(void) {
+  if (atomic_load_explicit(&pinned_heap, memory_order_acquire)) return ST_OK;
+  TRY(space_init());
+  pthread_mutex_lock(&open_lock);
+  status st = ST_OK;
+  if (!atomic_load(&pinned_heap))
+    st = open_heap(&pinned_heap, &(heap_config){.name = "pinned host memory",
+                                                .window = space.pinned_base,
+                                                .window_bytes = window_bytes(host_total_bytes()),
+                                                .unit_shift = RULE_PINNED_UNIT_SHIFT,
+                                                .size_bytes = host_total_bytes(),
+                                                .check_host = true,
+                                                .stats = &trace_stats()->pinned});
+  pthread_mutex_unlock(&open_lock);
+  return st;
+}
+
+status memory_alloc(int device, const alloc_rule *rule, uint64_t size, const char *call, void *site, void **out) {
+  if (size == 0) return fail(ST_INVALID_PARAM, "size is 0, expected 1 or more");
+  const uint64_t bytes = rule_bytes(rule, size);
+  if (!bytes) return fail(ST_NO_MEMORY, "size is %ju, which overflows when it is rounded", (uintmax_t)size);
+  if (rule->pinned) TRY(open_pinned());
+  heap *h = atomic_load_explicit(rule->pinned ? &pinned_heap : &device_heaps[device], memory_order_acquire);
+  return heap_alloc(h, bytes, size, call, site, out);
+}
+
+static heap *heap_of(const void *p) {
+  const int device = space_device_of((uintptr_t)p);
+  if (device >= 0) return atomic_load_explicit(&device_heaps[device], memory_order_acquire);
+  return space_is_pinned((uintptr_t)p) ? atomic_load_explicit(&pinned_heap, memory_order_acquire) : NULL;
+}
+
+status memory_free(void *block, bool pinned) {
+  if (!block) return fail(ST_INVALID_PARAM, "pointer is NULL, expected a block");
+  heap *h = memory_place_of(block) == (pinned ? PLACE_PINNED : PLACE_DEVICE) ? heap_of(block) : NULL;
+  if (!h)
+    return fail(ST_INVALID_VALUE, "pointer %p is no %s, expected what %s gave", block,
+                pinned ? "pinned host memory" : "device memory", pinned ? "aclrtMallocHost" : "aclrtMalloc");
+  return heap_free(h, (uintptr_t)block);
+}
+
+status memory_info(int device, uint64_t *free_bytes, uint64_t *total_bytes) {
+  heap_info(atomic_load_explicit(&device_heaps[device], memory_order_acquire), free_bytes, total_bytes);
+  return ST_OK;
+}
+
+const heap_block *memory_find(const void *p) {
+  const heap *h = heap_of(p);
+  return h ? heap_find(h, (uintptr_t)p) : NULL;
+}
+
+__attribute__((cold)) static status refuse_range(const void *p, uint64_t bytes, const char *name) {
+  if (memory_place_of(p) == PLACE_PAGEABLE)
+    return fail(ST_INVALID_VALUE, "%s: address %p is no device or pinned memory, expected what aclrtMalloc gave", name, p);
+  const heap_block *b = memory_find(p);
+  if (!b) return fail(ST_INVALID_VALUE, "%s: address %p is in no live block (freed, or out of range)", name, p);
+  return fail(ST_INVALID_VALUE, "%s: %ju bytes at %p end beyond the block of %ju bytes at %p", name, (uintmax_t)bytes, p,
+              (uintmax_t)b->bytes, (void *)b->address);
+}
+
+status memory_view(const void *p, uint64_t bytes, const char *name, void **view) {
+  const uintptr_t address = (uintptr_t)p;
+  const int device = space_device_of(address);
+  const heap_block *b = memory_find(p);
+  if (unlikely(!b)) return refuse_range(p, bytes, name);
+  const uint64_t inside = address - atomic_load_explicit(&b->address, memory_order_relaxed);
+  const uint64_t size = atomic_load_explicit(&b->bytes, memory_order_relaxed);
+  if (unlikely(inside > size || bytes > size - inside)) return refuse_range(p, bytes, name);
+  *view = (void *)(address + (device >= 0 ? space.view_distance : 0));
+  return ST_OK;
+}
+
+static void list_leak(const heap_block *b, void *argument) {
+  stats_file *report = argument;
+  const uint64_t n = atomic_fetch_add(&report->n_leaks, 1);
+  if (n >= STATS_MAX_LEAKS) return;
+  stats_leak *leak = &report->leaks[n];
+  leak->address = b->address;
+  leak->size_bytes = b->requested;
+  leak->number = b->number;
+  leak->device = space_device_of(b->address);
+  snprintf(leak->call, sizeof leak->call, "%s", b->call);
+  fault_describe_site(b->site, leak->site, sizeof leak->site);
+}
+
+void memory_list_leaks(stats_file *report) {
+  for (int d = 0; d < SPACE_MAX_DEVICES; ++d)
+    if (device_heaps[d]) heap_each_block(device_heaps[d], list_leak, report);
+  if (pinned_heap) heap_each_block(pinned_heap, list_leak, report);
+}

@@ -1,0 +1,50 @@
+/* Memory as the runtime sees it: blocks on devices and pinned blocks on the host, by the rules of the table in
+ * rules.h; and what an address is, and where a kernel finds it. All calls from any thread. */
+#ifndef CANNON_MEMORY_MEMORY_H
+#define CANNON_MEMORY_MEMORY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+#include "memory/heap.h"
+#include "memory/rules.h"
+#include "memory/space.h"
+
+/* Sets up a device's memory; once per device, repeated calls do nothing. check_host: also refuse what the host could
+ * not back. Installs the fault handler. */
+status memory_open_device(int device, uint64_t size_bytes, bool check_host);
+
+/* A block of `size` bytes on the device (rule->pinned: on the host; device is then ignored). call and site name the
+ * caller in messages. */
+status memory_alloc(int device, const alloc_rule *rule, uint64_t size, const char *call, void *site, void **out);
+
+/* Frees a block by its start; pinned says which kind is expected. */
+status memory_free(void *block, bool pinned);
+
+status memory_info(int device, uint64_t *free_bytes, uint64_t *total_bytes);
+
+typedef enum {
+  PLACE_PAGEABLE, /* ordinary host memory, or nothing at all: not ours */
+  PLACE_PINNED,
+  PLACE_DEVICE,
+} memory_place;
+
+/* What an address is, by its window alone. */
+static inline memory_place memory_place_of(const void *p) {
+  const uintptr_t address = (uintptr_t)p;
+  if (space_device_of(address) >= 0) return PLACE_DEVICE;
+  return space_is_pinned(address) ? PLACE_PINNED : PLACE_PAGEABLE;
+}
+
+/* The live block (on a device or pinned) that holds the address, or NULL. Lock-free. */
+const heap_block *memory_find(const void *p);
+
+/* Where a kernel reaches [p, p + bytes): in *view. The range must lie in one live block of a device or of pinned
+ * memory. ST_INVALID_VALUE otherwise, with words that start with `name`. bytes may be 0. */
+status memory_view(const void *p, uint64_t bytes, const char *name, void **view);
+
+/* Fills report with the leaks at the end of the process; see stats.h. */
+void memory_list_leaks(stats_file *report);
+
+#endif

@@ -1,0 +1,27 @@
+/* The rules of each kind of allocation, as CANN documents them: one table, used by memory.c and by whoever explains. */
+#ifndef CANNON_MEMORY_RULES_H
+#define CANNON_MEMORY_RULES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct {
+  const char *call;         /* CANN's function */
+  uint32_t round_bytes;     /* the size is rounded up to this */
+  uint32_t slack_bytes;     /* and grows by this */
+  uint32_t promised_align;  /* of the start, as documented */
+  bool pinned;              /* on the host */
+} alloc_rule;
+
+typedef enum { RULE_MALLOC, RULE_MALLOC_ALIGN32, RULE_MALLOC_CACHED, RULE_MALLOC_HOST, N_RULES } rule_kind;
+
+extern const alloc_rule alloc_rules[N_RULES];
+
+/* Device blocks start at multiples of 512, of which frameworks that carve blocks up make use; pinned blocks on pages,
+ * since programs register what they get. Both are above everything promised. */
+enum { RULE_DEVICE_UNIT_SHIFT = 9, RULE_PINNED_UNIT_SHIFT = 12 };
+
+/* What a request of `size` bytes makes of it: ALIGN_UP(size, round) + slack; 0 where that overflows. */
+uint64_t rule_bytes(const alloc_rule *rule, uint64_t size);
+
+#endif

@@ -1,0 +1,49 @@
+/* The address space: where device memory and pinned host memory live, fixed for the life of the process.
+ *
+ *   device d, what users hold    [device_base + d·stride, + stride)    PROT_NONE, nothing behind it
+ *   device d, the kernels' view  the same + view_distance              the memory itself
+ *   pinned host memory           [pinned_base, + stride)               ordinary memory, its own view
+ *
+ * So telling what an address is costs a subtraction and a shift, translating it an addition, and nothing is ever
+ * switched. The windows are reserved lazily, one per device. CANN's own windows (16 to 24 TiB for reservations, 9 to
+ * 12 TiB for managed memory) are left free; builds with ThreadSanitizer, which owns most of the address space, let
+ * the kernel choose smaller windows. */
+#ifndef CANNON_MEMORY_SPACE_H
+#define CANNON_MEMORY_SPACE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+enum { SPACE_MAX_DEVICES = 16 };
+
+typedef struct {
+  uintptr_t device_base, pinned_base; /* both 0 until space_init() */
+  uintptr_t view_distance;
+  unsigned stride_shift;
+} space_layout;
+
+extern space_layout space;
+
+/* Fixes the layout. Any thread, any number of times. ST_NO_MEMORY where the windows can't be had. */
+status space_init(void);
+
+static inline uintptr_t space_stride(void) { return (uintptr_t)1 << space.stride_shift; }
+
+/* The device whose window holds the address, or -1. */
+static inline int space_device_of(uintptr_t address) {
+  const uintptr_t distance = address - space.device_base;
+  return distance >> space.stride_shift < SPACE_MAX_DEVICES && space.device_base ? (int)(distance >> space.stride_shift)
+                                                                                 : -1;
+}
+
+static inline bool space_is_pinned(uintptr_t address) {
+  return space.pinned_base && address - space.pinned_base < space_stride();
+}
+
+static inline uintptr_t space_device_window(int device) {
+  return space.device_base + ((uintptr_t)device << space.stride_shift);
+}
+
+#endif

@@ -1,0 +1,73 @@
+/* What phase one makes: everything a launch needs but addresses.
+ *
+ * operands[] are the tensors of the call, in the order of the schema, lists spread out; an absent one keeps its place,
+ * without bytes. An operand knows the bytes it touches, so that a launch can check and translate its address without its shape; what a
+ * kernel needs to walk it is in the plan, which belongs to the operator's family. Kernels get the operands' addresses
+ * as view[], in the same order, each pointing at the view's first element (NULL: absent, or no element).
+ *
+ * An executor is used for one launch and then freed, unless it was made repeatable; it is referenced by its owner and
+ * by each queued launch. */
+#ifndef CANNON_OP_EXECUTOR_H
+#define CANNON_OP_EXECUTOR_H
+
+#include <stdatomic.h>
+
+#include "op/op.h"
+
+enum { EXECUTOR_OPERANDS = 8, EXECUTOR_PLAN_BYTES = 896 };
+
+typedef struct {
+  void *data;            /* the user's address of the storage */
+  uint64_t offset_bytes; /* of the first element */
+  uint64_t extent_bytes; /* from the first element to behind the last; 0: no element */
+  const char *name;      /* the argument's */
+  tensor *written_shape; /* of operators whose output shape depends on data: the caller's tensor */
+  uint8_t flags;         /* ARG_READ, ARG_WRITTEN */
+  uint8_t argument;      /* index in the schema */
+  uint16_t list_index;   /* in a tensor list */
+} operand;
+
+/* The parts of a workspace, in bytes; each piece is rounded up to 64. docs/architecture.md explains them. */
+typedef struct {
+  uint64_t copies;        /* contiguous copies that the kernel can't avoid */
+  uint64_t intermediates; /* between the steps of an operator */
+  uint64_t partials;      /* of reductions */
+} workspace_parts;
+
+struct aclOpExecutor {
+  uint32_t magic;
+  _Atomic uint32_t refs;
+  op *op;
+  bool repeatable, launched;
+  uint16_t n_operands;
+  operand *operands; /* own_operands, or malloc'ed where there are more */
+  void *heap;        /* further memory of the plan, malloc'ed, freed with the executor; or NULL */
+  status (*run)(const executor *e, void *const *view, void *scratch);
+  workspace_parts workspace;
+  uint64_t workspace_bytes; /* their sum */
+  uint64_t touched_bytes;   /* read and written, by the shapes: for the statistics */
+  uint32_t cost_ns;         /* estimate of run */
+  operand own_operands[EXECUTOR_OPERANDS];
+  _Alignas(16) char plan[EXECUTOR_PLAN_BYTES];
+};
+
+/* The executor's plan as the family's struct; cleared by op_prepare only where the family says so. */
+#define PLAN(e, type)                                                                                        \
+  ({                                                                                                         \
+    _Static_assert(sizeof(type) <= EXECUTOR_PLAN_BYTES, "plan is too large");                                \
+    (type *)(void *)(e)->plan;                                                                               \
+  })
+
+/* Adds the three kinds of workspace: each returns the piece's offset in the scratch that run() gets. Only from prepare
+ * functions. */
+uint64_t workspace_copy(executor *e, uint64_t bytes);
+uint64_t workspace_intermediate(executor *e, uint64_t bytes);
+uint64_t workspace_partial(executor *e, uint64_t bytes);
+
+/* A task's estimated time from what it moves and computes, on one core: 8 bytes and 32 operations a nanosecond. Sets
+ * touched_bytes too. */
+void executor_cost(executor *e, uint64_t bytes, uint64_t operations);
+
+void executor_unref(executor *e);
+
+#endif

@@ -1,0 +1,134 @@
+/* Phase two: addresses are taken, checked and translated, and a task is queued that runs the executor. What is taken
+ * here belongs to the launch, so an executor may be given other addresses while it is still queued. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "memory/memory.h"
+#include "op/executor.h"
+#include "runtime/context.h"
+#include "runtime/stream.h"
+#include "trace/trace.h"
+
+enum { INLINE_VIEWS = sizeof((task *)0)->launch.view / sizeof(void *) };
+
+/* Views that do not fit into the task are in an array of their own, whose address is then view[0]. */
+static void **views_of(task *t) {
+  return t->launch.executor->n_operands <= INLINE_VIEWS ? t->launch.view : t->launch.view[0];
+}
+
+static void release(task *t) {
+  executor *e = t->launch.executor;
+  if (unlikely(e->n_operands > INLINE_VIEWS)) free(t->launch.view[0]);
+  executor_unref(e);
+}
+
+static stats_op *row_of(op *o) {
+  stats_op *row = atomic_load_explicit(&o->row, memory_order_relaxed);
+  if (!row) atomic_store(&o->row, row = trace_row(o->name));
+  return row;
+}
+
+/* As run_launch, under `cannon run`. */
+__attribute__((noinline)) static status run_timed(const executor *e, void *const *view, void *scratch) {
+  stats_op *row = row_of(e->op);
+  const uint64_t start = now_ns();
+  const status st = e->run(e, view, scratch);
+  trace_add(&row->time_ns, now_ns() - start);
+  trace_add(&row->launches, 1);
+  trace_add(&row->bytes, e->touched_bytes);
+  if (e->workspace_bytes > atomic_load_explicit(&row->workspace_peak_bytes, memory_order_relaxed)) {
+    atomic_store(&row->workspace_peak_bytes, e->workspace_bytes);
+    atomic_store(&row->workspace_copies_bytes, e->workspace.copies);
+    atomic_store(&row->workspace_intermediates_bytes, e->workspace.intermediates);
+    atomic_store(&row->workspace_partials_bytes, e->workspace.partials);
+  }
+  return st;
+}
+
+static status run_launch(task *t, stream *s) {
+  (void)s;
+  const executor *e = t->launch.executor;
+  status st = likely(!trace_is_on()) ? e->run(e, views_of(t), t->launch.scratch)
+                                     : run_timed(e, views_of(t), t->launch.scratch);
+  if (unlikely(st != ST_OK)) {
+    char words[400];
+    snprintf(words, sizeof words, "%s", fail_take());
+    st = fail(st, "aclnn%s: %s", e->op->name, words);
+  }
+  release(t);
+  return st;
+}
+
+static void drop_launch(task *t, stream *s) {
+  (void)s;
+  release(t);
+}
+
+static const task_kind launch_kind = {.name = "operator", .run = run_launch, .drop = drop_launch};
+
+/* memory_view's failures are, here, those of an argument. */
+static status operand_view(const void *p, uint64_t bytes, const char *name, void **view) {
+  const status st = memory_view(p, bytes, name, view);
+  if (likely(st == ST_OK)) return st;
+  char words[400];
+  snprintf(words, sizeof words, "%s", fail_take());
+  return fail(ST_OP_INVALID, "%s", words);
+}
+
+static status translate(const executor *e, void **view) {
+  for (int i = 0; i < e->n_operands; ++i) {
+    const operand *p = &e->operands[i];
+    view[i] = NULL;
+    if (likely(p->extent_bytes)) TRY(operand_view((const char *)p->data + p->offset_bytes, p->extent_bytes, p->name, &view[i]));
+  }
+  return ST_OK;
+}
+
+static status translate_scratch(const executor *e, void *workspace, uint64_t bytes, void **scratch) {
+  *scratch = NULL;
+  if (likely(!e->workspace_bytes)) return ST_OK;
+  if (!workspace)
+    return fail(ST_OP_NULL, "workspace is NULL, expected device memory of %ju bytes", (uintmax_t)e->workspace_bytes);
+  if (bytes < e->workspace_bytes)
+    return OP_FAIL("workspaceSize is %ju, expected the %ju bytes that phase one asked for", (uintmax_t)bytes,
+                   (uintmax_t)e->workspace_bytes);
+  return operand_view(workspace, e->workspace_bytes, "workspace", scratch);
+}
+
+static status check_executor(const op *o, const executor *e) {
+  if (!e) return fail(ST_OP_NULL, "executor is NULL, expected that of aclnn%sGetWorkspaceSize", o->name);
+  if (e->magic != MAGIC_EXECUTOR) return OP_FAIL("executor %p is none (launched or destroyed before?)", (const void *)e);
+  if (e->op != o) return OP_FAIL("executor %p is of aclnn%s, expected that of aclnn%sGetWorkspaceSize", (const void *)e,
+                                 e->op->name, o->name);
+  if (e->launched && !e->repeatable) return OP_FAIL("executor %p was launched before, and is not repeatable", (const void *)e);
+  return ST_OK;
+}
+
+status op_launch(op *o, void *workspace, uint64_t workspace_bytes, executor *e, void *handle) {
+  stream *s;
+  void *scratch, *inline_views[INLINE_VIEWS], **view = inline_views;
+  TRY(check_executor(o, e));
+  TRY(context_stream(handle, &s));
+  TRY(translate_scratch(e, workspace, workspace_bytes, &scratch));
+  if (unlikely(e->n_operands > INLINE_VIEWS) && !(view = malloc(e->n_operands * sizeof *view)))
+    return fail(ST_NO_HOST_MEMORY, "no host memory for a launch of %d tensors", e->n_operands);
+  task *t;
+  status st = translate(e, view);
+  if (st == ST_OK) st = stream_new_task(s, &t);
+  if (unlikely(st != ST_OK)) {
+    if (view != inline_views) free(view);
+    return st;
+  }
+  t->kind = &launch_kind;
+  t->cost_ns = e->cost_ns;
+  t->launch.executor = e;
+  t->launch.scratch = scratch;
+  if (likely(view == inline_views))
+    for (int i = 0; i < INLINE_VIEWS; ++i) t->launch.view[i] = view[i];
+  else
+    t->launch.view[0] = view;
+  e->launched = true;
+  if (unlikely(e->repeatable)) atomic_fetch_add_explicit(&e->refs, 1, memory_order_relaxed);
+  stream_submit(s, t);
+  return ST_OK;
+}

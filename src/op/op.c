@@ -1,0 +1,160 @@
+#include "op/op.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/cache.h"
+#include "op/executor.h"
+
+/* ---- phase one -------------------------------------------------------------------------------------------- */
+
+static const uint32_t magic_of_kind[] = {
+    [ARG_TENSOR] = MAGIC_TENSOR,           [ARG_TENSOR_LIST] = MAGIC_TENSOR_LIST, [ARG_SCALAR] = MAGIC_SCALAR,
+    [ARG_SCALAR_LIST] = MAGIC_SCALAR_LIST, [ARG_INT_ARRAY] = MAGIC_INT_ARRAY,     [ARG_BOOL_ARRAY] = MAGIC_BOOL_ARRAY,
+    [ARG_FLOAT_ARRAY] = MAGIC_FLOAT_ARRAY,
+};
+
+/* Objects are there (unless optional), and are what they should be; counts the tensors. */
+static status check_objects(const op *o, const op_arg *a, uint64_t *n_operands) {
+  uint64_t n = 0;
+  for (int i = 0; i < o->n_args; ++i) {
+    const arg_schema *s = &o->schema[i];
+    if (s->kind > ARG_FLOAT_ARRAY) continue;
+    const uint32_t *object = a[i].pointer;
+    if (unlikely(!object)) {
+      if (!(s->flags & ARG_OPTIONAL)) return fail(ST_OP_NULL, "%s is NULL, expected an object", s->name);
+    } else if (unlikely(*object != magic_of_kind[s->kind])) {
+      return fail(ST_OP_INVALID, "%s is no object of its type (destroyed?)", s->name);
+    }
+    n += s->kind == ARG_TENSOR_LIST ? (object ? a[i].tensors->size : 0) : s->kind == ARG_TENSOR;
+  }
+  *n_operands = n;
+  return ST_OK;
+}
+
+static uint64_t extent_bytes(const tensor *t) {
+  const uint64_t bytes = dtype_bytes(t->dtype);
+  if (t->contiguous || !t->n) return (uint64_t)t->n * bytes;
+  uint64_t last = 0;
+  for (int d = 0; d < t->rank; ++d) last += (uint64_t)((t->dims[d] - 1) * t->strides[d]);
+  return (last + 1) * bytes;
+}
+
+static void fill_operand(operand *p, const arg_schema *s, int argument, int list_index, const tensor *t) {
+  p->name = s->name;
+  p->flags = s->flags;
+  p->argument = (uint8_t)argument;
+  p->list_index = (uint16_t)list_index;
+  p->written_shape = NULL;
+  p->data = t ? t->data : NULL;
+  p->offset_bytes = t ? (uint64_t)t->offset * dtype_bytes(t->dtype) : 0;
+  p->extent_bytes = t ? extent_bytes(t) : 0;
+}
+
+static void fill_operands(executor *e, const op_arg *a) {
+  operand *p = e->operands;
+  for (int i = 0; i < e->op->n_args; ++i) {
+    const arg_schema *s = &e->op->schema[i];
+    if (s->kind == ARG_TENSOR)
+      fill_operand(p++, s, i, 0, a[i].tensor);
+    else if (s->kind == ARG_TENSOR_LIST && a[i].tensors)
+      for (uint64_t k = 0; k < a[i].tensors->size; ++k) fill_operand(p++, s, i, (int)k, a[i].tensors->value[k]);
+  }
+}
+
+static executor *executor_new(op *o, uint64_t n_operands) {
+  executor *e = cache_get(CACHE_EXECUTOR, sizeof *e);
+  if (!e) return NULL;
+  e->operands = e->own_operands;
+  if (unlikely(n_operands > EXECUTOR_OPERANDS)) {
+    e->operands = n_operands <= UINT16_MAX ? malloc(n_operands * sizeof *e->operands) : NULL;
+    if (!e->operands) {
+      cache_put(CACHE_EXECUTOR, e);
+      return NULL;
+    }
+  }
+  e->magic = MAGIC_EXECUTOR;
+  atomic_store_explicit(&e->refs, 1, memory_order_relaxed);
+  e->op = o;
+  e->repeatable = e->launched = false;
+  e->n_operands = (uint16_t)n_operands;
+  e->heap = NULL;
+  e->run = NULL;
+  e->workspace = (workspace_parts){0};
+  e->touched_bytes = 0;
+  e->cost_ns = 0;
+  return e;
+}
+
+void executor_unref(executor *e) {
+  /* The sole owner needs no locked instruction. */
+  if (atomic_load_explicit(&e->refs, memory_order_acquire) != 1 &&
+      atomic_fetch_sub_explicit(&e->refs, 1, memory_order_acq_rel) != 1)
+    return;
+  e->magic = 0;
+  if (unlikely(e->operands != e->own_operands)) free(e->operands);
+  if (unlikely(e->heap)) free(e->heap);
+  cache_put(CACHE_EXECUTOR, e);
+}
+
+status op_prepare(op *o, const op_arg *a, uint64_t *workspace_bytes, executor **out) {
+  uint64_t n_operands;
+  if (unlikely(!workspace_bytes)) return fail(ST_OP_NULL, "workspaceSize is NULL, expected a pointer");
+  if (unlikely(!out)) return fail(ST_OP_NULL, "executor is NULL, expected a pointer");
+  TRY(check_objects(o, a, &n_operands));
+  executor *e = executor_new(o, n_operands);
+  if (!e) return fail(ST_NO_HOST_MEMORY, "no host memory for an executor of %ju tensors", (uintmax_t)n_operands);
+  fill_operands(e, a);
+  const status st = o->prepare(e, a);
+  if (unlikely(st != ST_OK)) {
+    executor_unref(e);
+    return st;
+  }
+  e->workspace_bytes = e->workspace.copies + e->workspace.intermediates + e->workspace.partials;
+  *workspace_bytes = e->workspace_bytes;
+  *out = e;
+  return ST_OK;
+}
+
+/* ---- for prepare functions -------------------------------------------------------------------------------- */
+
+/* Pieces are laid one behind the other in the order of the calls; each starts at a multiple of 64. */
+static uint64_t add_piece(executor *e, uint64_t *part, uint64_t bytes) {
+  const uint64_t offset = e->workspace.copies + e->workspace.intermediates + e->workspace.partials;
+  *part += (bytes + 63) / 64 * 64;
+  return offset;
+}
+
+uint64_t workspace_copy(executor *e, uint64_t bytes) { return add_piece(e, &e->workspace.copies, bytes); }
+uint64_t workspace_intermediate(executor *e, uint64_t bytes) { return add_piece(e, &e->workspace.intermediates, bytes); }
+uint64_t workspace_partial(executor *e, uint64_t bytes) { return add_piece(e, &e->workspace.partials, bytes); }
+
+void executor_cost(executor *e, uint64_t bytes, uint64_t operations) {
+  const uint64_t ns = 30 + bytes / 8 + operations / 32;
+  e->touched_bytes = bytes;
+  e->cost_ns = ns < UINT32_MAX ? (uint32_t)ns : UINT32_MAX - 1;
+}
+
+status op_expect_dtype(const tensor *t, const char *name, uint64_t allowed) {
+  if (likely(t->dtype >= 0 && allowed >> t->dtype & 1)) return ST_OK;
+  char list[256] = "";
+  int n = 0;
+  for (int d = 0; d < DTYPE_END && n < (int)sizeof list - 24; ++d)
+    if (allowed >> d & 1) n += snprintf(list + n, sizeof list - (size_t)n, "%s%s", n ? ", " : "", dtype_name(d));
+  return OP_FAIL("%s has dtype %s, expected one of %s", name, dtype_name(t->dtype), list);
+}
+
+status op_expect_shape(const tensor *t, const char *name, const int64_t *dims, int rank) {
+  bool same = t->rank == rank;
+  for (int d = 0; same && d < rank; ++d) same = t->dims[d] == dims[d];
+  if (likely(same)) return ST_OK;
+  char is[SHAPE_TEXT], expected[SHAPE_TEXT];
+  return OP_FAIL("%s has shape %s, expected %s", name, shape_text(t->dims, t->rank, is), shape_text(dims, rank, expected));
+}
+
+status op_expect_dim(int64_t value, const char *name, int rank, int *dim) {
+  const int n = rank ? rank : 1;
+  if (value < -n || value >= n) return OP_FAIL("%s is %jd, expected %d to %d", name, (intmax_t)value, -n, n - 1);
+  *dim = (int)(value < 0 ? value + n : value);
+  return ST_OK;
+}

@@ -1,0 +1,28 @@
+#include "op/view.h"
+
+view view_of(const tensor *t) {
+  view v = {.rank = t->rank, .dtype = t->dtype};
+  const int64_t bytes = (int64_t)dtype_bytes(t->dtype);
+  for (int d = 0; d < t->rank; ++d) {
+    v.dims[d] = t->dims[d];
+    v.strides[d] = t->strides[d] * bytes;
+  }
+  return v;
+}
+
+int64_t view_elements(const view *v) {
+  int64_t n = 1;
+  for (int d = 0; d < v->rank; ++d) n *= v->dims[d];
+  return n;
+}
+
+view view_contiguous(int dtype, int rank, const int64_t *dims) {
+  view v = {.rank = rank, .dtype = dtype};
+  int64_t step = (int64_t)dtype_bytes(dtype);
+  for (int d = rank - 1; d >= 0; --d) {
+    v.dims[d] = dims[d];
+    v.strides[d] = step;
+    step *= dims[d];
+  }
+  return v;
+}

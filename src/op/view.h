@@ -1,0 +1,24 @@
+/* Views: tensors as kernels walk them. */
+#ifndef CANNON_OP_VIEW_H
+#define CANNON_OP_VIEW_H
+
+#include "tensor/tensor.h"
+
+/* A tensor's dimensions, and one for the two parts of a complex number. */
+enum { VIEW_RANK = MAX_RANK + 1 };
+
+/* A shape with strides in bytes, of one operand. */
+typedef struct {
+  int rank;
+  int dtype;
+  int64_t dims[VIEW_RANK];
+  int64_t strides[VIEW_RANK]; /* bytes */
+} view;
+
+view view_of(const tensor *t);
+int64_t view_elements(const view *v);
+
+/* Row-major without gaps. */
+view view_contiguous(int dtype, int rank, const int64_t *dims);
+
+#endif

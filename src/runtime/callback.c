@@ -1,0 +1,230 @@
+#include "runtime/callback.h"
+
+#include <errno.h>
+#include <pthread.h>
+
+#include "runtime/fpmode.h"
+
+/* ---- host functions --------------------------------------------------------------------------------------- */
+
+static status run_host(task *t, stream *s) {
+  (void)s;
+  t->host.function(t->host.argument);
+  fp_enter(); /* whatever the user's code left behind */
+  return ST_OK;
+}
+
+static const task_kind host_kind = {.name = "host function", .run = run_host, .user_code = true};
+
+status host_function_submit(stream *s, void (*function)(void *), void *argument) {
+  task *t;
+  TRY(stream_new_task(s, &t));
+  t->kind = &host_kind;
+  t->cost_ns = TASK_COST_UNKNOWN;
+  t->host.function = function;
+  t->host.argument = argument;
+  stream_submit(s, t);
+  return ST_OK;
+}
+
+/* ---- callbacks -------------------------------------------------------------------------------------------- */
+
+/* A callback that has been reached and not yet called. */
+typedef struct report {
+  struct report *next;
+  void (*function)(void *);
+  void *argument;
+  stream *blocked; /* to be unblocked afterwards, with a reference; or NULL */
+} report;
+
+/* A subscription. Entries are few and short-lived, so one list with one lock serves. */
+typedef struct subscription {
+  struct subscription *next;
+  uint64_t thread;
+  stream *stream;
+} subscription;
+
+/* What has arrived for a thread. */
+typedef struct mailbox {
+  struct mailbox *next;
+  uint64_t thread;
+  int device;
+  unsigned n_streams;
+  bool in_use; /* the thread waits in callback_process, which then removes an abandoned mailbox */
+  pthread_cond_t arrived;
+  report *first, **last;
+} mailbox;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards all of the three */
+static subscription *subscriptions;
+static mailbox *mailboxes;
+
+static subscription **find_subscription(const stream *s) {
+  subscription **link = &subscriptions;
+  while (*link && (*link)->stream != s) link = &(*link)->next;
+  return link;
+}
+
+static mailbox **find_mailbox(uint64_t thread) {
+  mailbox **link = &mailboxes;
+  while (*link && (*link)->thread != thread) link = &(*link)->next;
+  return link;
+}
+
+static mailbox *new_mailbox(uint64_t thread, int device) {
+  mailbox *box = malloc(sizeof *box);
+  if (!box) return NULL;
+  *box = (mailbox){.next = mailboxes, .thread = thread, .device = device, .last = &box->first};
+  pthread_condattr_t attributes;
+  pthread_condattr_init(&attributes);
+  pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+  pthread_cond_init(&box->arrived, &attributes);
+  pthread_condattr_destroy(&attributes);
+  return mailboxes = box;
+}
+
+static status subscribe_locked(uint64_t thread, stream *s) {
+  if (*find_subscription(s)) return fail(ST_STREAM_SUBSCRIBED, "stream %u is subscribed already", s->id);
+  mailbox *box = *find_mailbox(thread);
+  if (box && box->device != s->device)
+    return fail(ST_THREAD_SUBSCRIBED, "thread %ju serves device %d already, stream %u is of device %d", (uintmax_t)thread,
+                box->device, s->id, s->device);
+  subscription *added = malloc(sizeof *added);
+  if (!added || (!box && !(box = new_mailbox(thread, s->device)))) {
+    free(added);
+    return fail(ST_NO_HOST_MEMORY, "no host memory for a subscription");
+  }
+  *added = (subscription){.next = subscriptions, .thread = thread, .stream = s};
+  subscriptions = added;
+  ++box->n_streams;
+  return ST_OK;
+}
+
+status callback_subscribe(uint64_t thread, stream *s) {
+  pthread_mutex_lock(&lock);
+  const status st = subscribe_locked(thread, s);
+  pthread_mutex_unlock(&lock);
+  return st;
+}
+
+static void drop_mailbox(mailbox **link) {
+  mailbox *gone = *link;
+  *link = gone->next;
+  pthread_cond_destroy(&gone->arrived);
+  free(gone);
+}
+
+static void drop_subscription(subscription **link) {
+  subscription *gone = *link;
+  mailbox **box_link = find_mailbox(gone->thread), *box = *box_link;
+  *link = gone->next;
+  free(gone);
+  if (--box->n_streams || box->first) return;
+  if (box->in_use)
+    pthread_cond_signal(&box->arrived);
+  else
+    drop_mailbox(box_link);
+}
+
+status callback_unsubscribe(uint64_t thread, stream *s) {
+  pthread_mutex_lock(&lock);
+  subscription **link = find_subscription(s);
+  const bool found = *link && (*link)->thread == thread;
+  if (found) drop_subscription(link);
+  pthread_mutex_unlock(&lock);
+  return found ? ST_OK : fail(ST_THREAD_SUBSCRIBED, "thread %ju is not subscribed for stream %u", (uintmax_t)thread, s->id);
+}
+
+void callback_forget(stream *s) {
+  pthread_mutex_lock(&lock);
+  subscription **link = find_subscription(s);
+  if (*link) drop_subscription(link);
+  pthread_mutex_unlock(&lock);
+}
+
+static status run_callback(task *t, stream *s) {
+  if (atomic_exchange(&s->called, false)) return ST_OK;
+  report *r = malloc(sizeof *r);
+  if (!r) return fail(ST_NO_HOST_MEMORY, "no host memory for a callback");
+  *r = (report){.function = t->host.function, .argument = t->host.argument};
+  pthread_mutex_lock(&lock);
+  subscription *to = *find_subscription(s);
+  mailbox *box = to ? *find_mailbox(to->thread) : NULL;
+  if (box) {
+    if (t->host.blocks) {
+      object_ref(&s->o);
+      r->blocked = s;
+      atomic_store(&s->blocked, true);
+    }
+    *box->last = r;
+    box->last = &r->next;
+    pthread_cond_signal(&box->arrived);
+  }
+  const bool blocks = t->host.blocks;
+  pthread_mutex_unlock(&lock);
+  if (!box) {
+    free(r);
+    return fail(ST_NO_CALLBACK_THREAD, "stream %u has no subscribed thread any more", s->id);
+  }
+  return blocks ? TASK_BLOCKED : ST_OK;
+}
+
+static const task_kind callback_kind = {.name = "callback", .run = run_callback};
+
+status callback_submit(stream *s, void (*function)(void *), void *argument, bool blocks) {
+  pthread_mutex_lock(&lock);
+  const bool served = *find_subscription(s);
+  pthread_mutex_unlock(&lock);
+  if (!served) return fail(ST_NO_CALLBACK_THREAD, "stream %u has no subscribed thread, expected aclrtSubscribeReport before", s->id);
+  task *t;
+  TRY(stream_new_task(s, &t));
+  t->kind = &callback_kind;
+  t->cost_ns = TASK_COST_UNKNOWN;
+  t->host.function = function;
+  t->host.argument = argument;
+  t->host.blocks = blocks;
+  stream_submit(s, t);
+  return ST_OK;
+}
+
+/* The first report for the thread, off its list; NULL and a status where none comes. */
+static report *receive(uint64_t timeout_ns, status *st) {
+  const uint64_t thread = (uint64_t)pthread_self(), deadline_ns = now_ns() + timeout_ns;
+  const struct timespec deadline = {(time_t)(deadline_ns / 1000000000u), (long)(deadline_ns % 1000000000u)};
+  int late = 0;
+  mailbox **link = find_mailbox(thread), *box = *link;
+  if (!box) {
+    *st = fail(ST_THREAD_SUBSCRIBED, "this thread is not subscribed, expected aclrtSubscribeReport before");
+    return NULL;
+  }
+  box->in_use = true;
+  while (!box->first && box->n_streams && !late)
+    if (timeout_ns)
+      late = pthread_cond_timedwait(&box->arrived, &lock, &deadline);
+    else
+      pthread_cond_wait(&box->arrived, &lock);
+  box->in_use = false;
+  report *r = box->first;
+  if (!r)
+    *st = fail(ST_REPORT_TIMEOUT, "no callback arrived within %ju ms", (uintmax_t)(timeout_ns / 1000000));
+  else if (!(box->first = r->next))
+    box->last = &box->first;
+  if (!box->first && !box->n_streams) drop_mailbox(find_mailbox(thread));
+  return r;
+}
+
+status callback_process(uint64_t timeout_ns) {
+  status st = ST_OK;
+  pthread_mutex_lock(&lock);
+  report *r = receive(timeout_ns, &st);
+  pthread_mutex_unlock(&lock);
+  if (!r) return st;
+  r->function(r->argument);
+  if (r->blocked) {
+    atomic_store(&r->blocked->called, true);
+    stream_unblock(r->blocked);
+    stream_unref(r->blocked);
+  }
+  free(r);
+  return ST_OK;
+}

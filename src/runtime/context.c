@@ -1,0 +1,156 @@
+#include "runtime/context.h"
+
+#include "runtime/device.h"
+#include "trace/trace.h"
+
+/* The thread's context, by serial number too: a slot may have been reused since. */
+static _Thread_local struct {
+  context *context;
+  uint64_t serial;
+} current;
+
+void context_set_current(context *c) {
+  current.context = c;
+  current.serial = c ? c->o.serial : 0;
+}
+
+__attribute__((cold)) static status no_context(context **out) {
+  const int device = device_default();
+  if (device_forked())
+    return fail(ST_NO_CONTEXT, "this process was forked from one that used the device, whose state a child does not "
+                               "inherit: use exec after fork");
+  if (device >= 0) {
+    TRY(device_set(device));
+    return context_current(out);
+  }
+  return fail(ST_NO_CONTEXT, "no context in this thread, expected aclrtSetDevice or aclrtSetCurrentContext before");
+}
+
+status context_current(context **out) {
+  context *c = current.context;
+  if (unlikely(!c || !atomic_load_explicit(&c->o.live, memory_order_acquire) || c->o.serial != current.serial))
+    return no_context(out);
+  *out = c;
+  return ST_OK;
+}
+
+status context_stream(void *handle, stream **out) {
+  context *c;
+  TRY(context_current(&c));
+  if (!handle) {
+    *out = c->default_stream;
+    return ST_OK;
+  }
+  stream *s = object_live(OBJECT_STREAM, handle);
+  if (unlikely(!s)) return fail(ST_INVALID_VALUE, "stream %p is no stream (destroyed?)", handle);
+  if (unlikely(s->context != c))
+    return fail(ST_OTHER_CONTEXT, "stream %p is not of the current context (device %d)", handle, c->device);
+  *out = s;
+  return ST_OK;
+}
+
+status context_create(int device, bool primary, context **out) {
+  context *c = object_new(OBJECT_CONTEXT);
+  if (!c) return fail(ST_NO_HOST_MEMORY, "no room for another context");
+  c->device = device;
+  c->primary = primary;
+  pthread_mutex_init(&c->lock, NULL);
+  const status st = stream_create(c, 0, 0, &c->default_stream);
+  if (st != ST_OK) {
+    object_kill(&c->o);
+    context_unref(c);
+    return st;
+  }
+  trace_add(&trace_stats()->n_contexts, 1);
+  *out = c;
+  return ST_OK;
+}
+
+void context_unref(context *c) {
+  if (!object_unref(&c->o)) return;
+  pthread_mutex_destroy(&c->lock);
+  object_release(OBJECT_CONTEXT, &c->o);
+}
+
+status context_add_stream(context *c, stream *s) {
+  TRY(device_take_stream(c->device));
+  s->device = c->device;
+  object_ref(&c->o);
+  atomic_store(&s->context, c);
+  s->id = device_stream_id(c->device);
+  pthread_mutex_lock(&c->lock);
+  s->next_in_context = c->streams;
+  if (c->streams) c->streams->previous_in_context = s;
+  c->streams = s;
+  pthread_mutex_unlock(&c->lock);
+  return ST_OK;
+}
+
+/* The list's lock is held. */
+static void unlink_stream(context *c, stream *s) {
+  *(s->previous_in_context ? &s->previous_in_context->next_in_context : &c->streams) = s->next_in_context;
+  if (s->next_in_context) s->next_in_context->previous_in_context = s->previous_in_context;
+  s->next_in_context = s->previous_in_context = NULL;
+  atomic_store(&s->context, NULL);
+}
+
+void context_remove_stream(stream *s) {
+  context *c = s->context;
+  if (!c) return;
+  pthread_mutex_lock(&c->lock);
+  const bool member = s->context == c;
+  if (member) unlink_stream(c, s);
+  pthread_mutex_unlock(&c->lock);
+  if (!member) return;
+  device_give_stream(s->device);
+  context_unref(c);
+}
+
+/* The context's streams are walked with a reference to the one at hand, since waiting needs the lock released. */
+static stream *nth_stream(context *c, unsigned n) {
+  pthread_mutex_lock(&c->lock);
+  stream *s = c->streams;
+  while (s && n--) s = s->next_in_context;
+  if (s) object_ref(&s->o);
+  pthread_mutex_unlock(&c->lock);
+  return s;
+}
+
+status context_synchronize(context *c, uint64_t timeout_ns) {
+  const uint64_t deadline_ns = timeout_ns ? now_ns() + timeout_ns : 0;
+  status first = ST_OK;
+  stream *s;
+  for (unsigned n = 0; (s = nth_stream(c, n)); ++n) {
+    const uint64_t now = deadline_ns ? now_ns() : 0;
+    const status st = stream_synchronize(s, deadline_ns ? (now < deadline_ns ? deadline_ns - now : 1) : 0);
+    stream_unref(s);
+    if (first == ST_OK) first = st;
+    if (st == ST_STREAM_TIMEOUT) return st;
+  }
+  return first;
+}
+
+void context_destroy(context *c, bool discard) {
+  stream *s;
+  if (!discard)
+    for (unsigned n = 0; (s = nth_stream(c, n)); ++n) {
+      stream_wait(s, stream_submitted(s), 0);
+      stream_unref(s);
+    }
+  while ((s = nth_stream(c, 0))) {
+    const bool ours = s == c->default_stream && object_kill(&s->o);
+    if (discard) {
+      atomic_store(&s->discard, true);
+      stream_run(s, UINT64_MAX, 0, RUN_AS_WORKER);
+    }
+    context_remove_stream(s);
+    stream_unref(s);
+    if (ours) stream_unref(s);
+  }
+  context_unref(c);
+}
+
+void context_task_failed(context *c, status st) {
+  status none = ST_OK;
+  if (atomic_load(&c->stop_on_failure)) atomic_compare_exchange_strong(&c->stopped, &none, st);
+}

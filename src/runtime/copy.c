@@ -1,0 +1,133 @@
+#include "runtime/copy.h"
+
+#include <string.h>
+
+#include "memory/memory.h"
+#include "runtime/device.h"
+#include "runtime/peer.h"
+#include "trace/trace.h"
+
+enum { COPY_COST_NS = 30, COPY_BYTES_PER_NS = 8 };
+
+static uint32_t cost_of(size_t bytes) {
+  const uint64_t ns = COPY_COST_NS + bytes / COPY_BYTES_PER_NS;
+  return ns < TASK_COST_UNKNOWN ? (uint32_t)ns : TASK_COST_UNKNOWN - 1;
+}
+
+/* Bytes from the first to behind the last. */
+static size_t span(size_t width, size_t height, size_t pitch) { return height ? (height - 1) * pitch + width : 0; }
+
+/* Where the copying thread reaches the memory; *place says what it is. */
+static status resolve(const void *p, size_t bytes, const char *name, memory_place *place, void **view) {
+  *place = memory_place_of(p);
+  if (*place != PLACE_PAGEABLE) return memory_view(p, bytes, name, view);
+  *view = (void *)(uintptr_t)p;
+  return ST_OK;
+}
+
+static status check_kind(copy_kind kind, memory_place dst, memory_place src) {
+  static const char *const names[] = {"HOST_TO_HOST", "HOST_TO_DEVICE", "DEVICE_TO_HOST", "DEVICE_TO_DEVICE"};
+  const bool to_device = dst == PLACE_DEVICE, from_device = src == PLACE_DEVICE;
+  if (kind == COPY_BY_ADDRESS) return ST_OK;
+  if ((kind == COPY_H2D || kind == COPY_D2D) && !to_device)
+    return fail(ST_INVALID_VALUE, "kind is %s, but dst is no device memory", names[kind]);
+  if ((kind == COPY_D2H || kind == COPY_D2D) && !from_device)
+    return fail(ST_INVALID_VALUE, "kind is %s, but src is no device memory", names[kind]);
+  if ((kind == COPY_H2H || kind == COPY_D2H) && to_device)
+    return fail(ST_INVALID_VALUE, "kind is %s, but dst is device memory", names[kind]);
+  if ((kind == COPY_H2H || kind == COPY_H2D) && from_device)
+    return fail(ST_INVALID_VALUE, "kind is %s, but src is device memory", names[kind]);
+  return ST_OK;
+}
+
+/* Checks the copy, replaces its addresses by views and counts it; *pageable: one side is ordinary memory. */
+static status prepare(copy_shape *c, copy_kind kind, bool *pageable) {
+  memory_place dst, src;
+  const void *const user_dst = c->dst, *const user_src = c->src;
+  void *view;
+  TRY(resolve(c->src, span(c->width, c->height, c->src_pitch), "src", &src, &view));
+  c->src = view;
+  TRY(resolve(c->dst, span(c->width, c->height, c->dst_pitch), "dst", &dst, &view));
+  c->dst = view;
+  TRY(check_kind(kind, dst, src));
+  if (dst == PLACE_DEVICE && src == PLACE_DEVICE)
+    TRY(peer_check_copy(space_device_of((uintptr_t)user_dst), space_device_of((uintptr_t)user_src)));
+  *pageable = dst == PLACE_PAGEABLE || src == PLACE_PAGEABLE;
+  if (trace_is_on()) {
+    const stats_direction direction = dst == PLACE_DEVICE ? (src == PLACE_DEVICE ? STATS_D2D : STATS_H2D)
+                                                          : (src == PLACE_DEVICE ? STATS_D2H : STATS_H2H);
+    trace_add(&trace_stats()->copies[direction].count, 1);
+    trace_add(&trace_stats()->copies[direction].bytes, c->width * c->height);
+  }
+  return ST_OK;
+}
+
+/* memmove: blocks of one buffer may overlap. */
+static void copy_rows(void *dst, const void *src, size_t width, size_t height, size_t dst_pitch, size_t src_pitch) {
+  for (size_t row = 0; row < height; ++row)
+    memmove((char *)dst + row * dst_pitch, (const char *)src + row * src_pitch, width);
+}
+
+status copy_now(const copy_shape *shape, copy_kind kind) {
+  copy_shape c = *shape;
+  bool pageable;
+  TRY(prepare(&c, kind, &pageable));
+  copy_rows(c.dst, c.src, c.width, c.height, c.dst_pitch, c.src_pitch);
+  return ST_OK;
+}
+
+static status run_copy(task *t, stream *s) {
+  (void)s;
+  copy_rows(t->copy.dst, t->copy.src, t->copy.width, t->copy.height, t->copy.dst_pitch, t->copy.src_pitch);
+  return ST_OK;
+}
+
+static status run_fill(task *t, stream *s) {
+  (void)s;
+  memset(t->set.dst, t->set.value, t->set.bytes);
+  return ST_OK;
+}
+
+static const task_kind copy_task = {.name = "memcpy", .run = run_copy};
+static const task_kind fill_task = {.name = "memset", .run = run_fill};
+
+status copy_in_stream(const copy_shape *shape, copy_kind kind, stream *s) {
+  copy_shape c = *shape;
+  bool pageable;
+  TRY(prepare(&c, kind, &pageable));
+  task *t;
+  TRY(stream_new_task(s, &t));
+  t->kind = &copy_task;
+  t->cost_ns = cost_of(c.width * c.height);
+  t->copy.dst = c.dst;
+  t->copy.src = c.src;
+  t->copy.width = c.width;
+  t->copy.height = c.height;
+  t->copy.dst_pitch = c.dst_pitch;
+  t->copy.src_pitch = c.src_pitch;
+  stream_submit(s, t);
+  return pageable ? stream_wait(s, stream_submitted(s), 0) : ST_OK;
+}
+
+status fill_now(void *dst, int value, size_t bytes) {
+  memory_place place;
+  void *view;
+  TRY(resolve(dst, bytes, "devPtr", &place, &view));
+  memset(view, value, bytes);
+  return ST_OK;
+}
+
+status fill_in_stream(void *dst, int value, size_t bytes, stream *s) {
+  memory_place place;
+  void *view;
+  task *t;
+  TRY(resolve(dst, bytes, "devPtr", &place, &view));
+  TRY(stream_new_task(s, &t));
+  t->kind = &fill_task;
+  t->cost_ns = cost_of(bytes);
+  t->set.dst = view;
+  t->set.bytes = bytes;
+  t->set.value = value;
+  stream_submit(s, t);
+  return place == PLACE_PAGEABLE ? stream_wait(s, stream_submitted(s), 0) : ST_OK;
+}

@@ -1,0 +1,182 @@
+#include "runtime/device.h"
+
+#include <ctype.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "memory/host.h"
+#include "memory/memory.h"
+#include "runtime/scheduler.h"
+#include "trace/trace.h"
+
+static struct {
+  const device_profile *profile;
+  int n_devices;
+  uint64_t memory_bytes;
+  bool check_host;
+} machine;
+static pthread_once_t machine_once = PTHREAD_ONCE_INIT;
+
+static struct {
+  pthread_mutex_t lock; /* guards count and primary; held over no wait */
+  unsigned count;
+  context *primary;
+  _Atomic uint32_t n_streams, n_stream_ids;
+} devices[SPACE_MAX_DEVICES] = {[0 ... SPACE_MAX_DEVICES - 1] = {.lock = PTHREAD_MUTEX_INITIALIZER}};
+
+static _Atomic int default_device = -1;
+static _Atomic bool forked;
+
+/* The count of visible devices: numbers below n, ascending, separated by commas; parsing stops at anything else. */
+static int count_visible(const char *list, int n) {
+  int count = 0, last = -1;
+  while (isdigit((unsigned char)*list)) {
+    char *end;
+    const long id = strtol(list, &end, 10);
+    if (id <= last || id >= n) break;
+    last = (int)id;
+    ++count;
+    if (*end != ',') break;
+    list = end + 1;
+  }
+  return count;
+}
+
+static void read_machine(void) {
+  const char *name = getenv("CANNON_DEVICE"), *n = getenv("CANNON_DEVICES"), *bytes = getenv("CANNON_MEM");
+  const char *visible = getenv("ASCEND_RT_VISIBLE_DEVICES");
+  machine.profile = profile_find(name && *name ? name : PROFILE_DEFAULT_SOC);
+  if (!machine.profile) {
+    log_line(LOG_ERROR, "CANNON_DEVICE is %s, expected a profile that `cannon info` lists; taking " PROFILE_DEFAULT_SOC, name);
+    machine.profile = profile_find(PROFILE_DEFAULT_SOC);
+  }
+  machine.n_devices = n && *n ? atoi(n) : 1;
+  if (machine.n_devices < 0 || machine.n_devices > SPACE_MAX_DEVICES) {
+    log_line(LOG_ERROR, "CANNON_DEVICES is %s, expected 0 to %d; taking 1", n, SPACE_MAX_DEVICES);
+    machine.n_devices = 1;
+  }
+  if (visible) machine.n_devices = count_visible(visible, machine.n_devices);
+
+  const uint64_t host = host_total_bytes(), device = profile_memory_bytes(machine.profile);
+  const uint64_t usual = device < host / 10 * 8 ? device : host / 10 * 8;
+  const uint64_t wanted = bytes && *bytes ? strtoull(bytes, NULL, 10) : 0;
+  machine.memory_bytes = (wanted ? wanted : usual) & -(uint64_t)HEAP_GRANULE_BYTES;
+  machine.check_host = machine.memory_bytes <= host;
+  if (!machine.check_host) {
+    fprintf(stderr, "cannon: warning: the device is given %ju MiB, the host has %ju MiB; only the former is enforced\n",
+            (uintmax_t)(machine.memory_bytes >> 20), (uintmax_t)(host >> 20));
+  }
+}
+
+static void need_machine(void) { pthread_once(&machine_once, read_machine); }
+
+int device_count(void) {
+  need_machine();
+  return machine.n_devices;
+}
+
+const device_profile *device_profile_of_all(void) {
+  need_machine();
+  return machine.profile;
+}
+
+uint64_t device_memory_bytes(void) {
+  need_machine();
+  return machine.memory_bytes;
+}
+
+status device_check(int device) {
+  const int n = device_count();
+  if (device >= 0 && device < n) return ST_OK;
+  return fail(ST_INVALID_DEVICE, "device is %d, expected 0 to %d", device, n - 1);
+}
+
+/* ---- the process ------------------------------------------------------------------------------------------ */
+
+/* The child of a fork has none of the threads and no device memory: it may run on and exit, but not use a device. */
+static void in_child(void) {
+  atomic_store(&forked, true);
+  context_set_current(NULL);
+}
+
+static void at_exit(void) {
+  if (atomic_load(&forked)) return;
+  scheduler_stop();
+  memory_list_leaks(trace_stats());
+  trace_close();
+}
+
+static void process_start(void) {
+  pthread_atfork(NULL, NULL, in_child);
+  atexit(at_exit);
+  stats_file *s = trace_stats();
+  snprintf(s->soc_name, sizeof s->soc_name, "%s", machine.profile->soc_name);
+  atomic_store(&s->n_devices, (uint64_t)machine.n_devices);
+}
+
+bool device_forked(void) { return atomic_load(&forked); }
+
+status device_open(int device) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  if (device_forked()) return fail(ST_NO_CONTEXT, "this process was forked from one that used a device, expected exec after fork");
+  TRY(device_check(device));
+  pthread_once(&once, process_start);
+  return memory_open_device(device, machine.memory_bytes, machine.check_host);
+}
+
+/* ---- set and reset ---------------------------------------------------------------------------------------- */
+
+status device_set(int device) {
+  TRY(device_open(device));
+  status st = ST_OK;
+  pthread_mutex_lock(&devices[device].lock);
+  if (!devices[device].primary) st = context_create(device, true, &devices[device].primary);
+  if (st == ST_OK) {
+    ++devices[device].count;
+    context_set_current(devices[device].primary);
+  }
+  pthread_mutex_unlock(&devices[device].lock);
+  return st;
+}
+
+status device_reset(int device, bool force) {
+  TRY(device_check(device));
+  pthread_mutex_lock(&devices[device].lock);
+  if (!devices[device].count) {
+    pthread_mutex_unlock(&devices[device].lock);
+    return fail(ST_INVALID_VALUE, "device %d is not set, expected aclrtSetDevice before", device);
+  }
+  devices[device].count = force ? 0 : devices[device].count - 1;
+  context *gone = NULL;
+  if (!devices[device].count) {
+    gone = devices[device].primary;
+    devices[device].primary = NULL;
+  }
+  pthread_mutex_unlock(&devices[device].lock);
+  if (gone && object_kill(&gone->o)) context_destroy(gone, force);
+  return ST_OK;
+}
+
+bool device_has_primary(int device) {
+  pthread_mutex_lock(&devices[device].lock);
+  const bool has = devices[device].primary;
+  pthread_mutex_unlock(&devices[device].lock);
+  return has;
+}
+
+int device_default(void) { return atomic_load(&default_device); }
+void device_set_default(int device) { atomic_store(&default_device, device); }
+
+status device_take_stream(int device) {
+  const uint32_t most = machine.profile->max_streams;
+  if (atomic_fetch_add(&devices[device].n_streams, 1) < most) return ST_OK;
+  atomic_fetch_sub(&devices[device].n_streams, 1);
+  return fail(ST_NO_STREAMS, "device %d has %u streams, which is its limit", device, most);
+}
+
+void device_give_stream(int device) { atomic_fetch_sub(&devices[device].n_streams, 1); }
+
+uint32_t device_stream_id(int device) { return atomic_fetch_add(&devices[device].n_stream_ids, 1); }

@@ -1,0 +1,276 @@
+#include "runtime/event.h"
+
+#include "runtime/context.h"
+#include "trace/trace.h"
+
+enum { CONTROL_COST_NS = 30 };
+
+status event_create(context *c, event_kind kind, uint32_t flags, event **out) {
+  event *e = object_new(OBJECT_EVENT);
+  if (!e) return fail(ST_NO_EVENTS, "no event is left on device %d", c->device);
+  e->context_serial = c->o.serial;
+  e->device = c->device;
+  e->kind = kind;
+  e->flags = flags;
+  e->id = (uint32_t)e->o.serial;
+  trace_add(&trace_stats()->n_events, 1);
+  *out = e;
+  return ST_OK;
+}
+
+void event_unref(event *e) {
+  if (!object_unref(&e->o)) return;
+  if (e->source) stream_unref(e->source);
+  object_release(OBJECT_EVENT, &e->o);
+}
+
+void event_destroy(event *e) { event_unref(e); }
+
+/* ---- record ----------------------------------------------------------------------------------------------- */
+
+/* Takes the streams whose wait is over off the list, chained through next_waiter. Each entry has a reference. */
+static stream *take_satisfied(event *e) {
+  stream *satisfied = NULL, **link = &e->waiters;
+  while (*link) {
+    stream *s = *link;
+    if (s->waits_generation > e->completed) {
+      link = &s->next_waiter;
+      continue;
+    }
+    *link = s->next_waiter;
+    atomic_store(&s->waits_for, NULL);
+    s->next_waiter = satisfied;
+    satisfied = s;
+  }
+  return satisfied;
+}
+
+static status run_record(task *t, stream *s) {
+  (void)s;
+  event *e = t->sync.event;
+  const uint64_t now = now_ns();
+  spin_lock(&e->lock);
+  if (e->completed < t->sync.generation) {
+    e->completed = t->sync.generation;
+    e->time_ns = now;
+  }
+  stream *satisfied = e->waiters ? take_satisfied(e) : NULL;
+  spin_unlock(&e->lock);
+  while (satisfied) {
+    stream *next = satisfied->next_waiter; /* read before the stream can wait, or go, again */
+    stream_unblock(satisfied);
+    stream_unref(satisfied);
+    satisfied = next;
+  }
+  event_unref(e);
+  return ST_OK;
+}
+
+static void drop_sync(task *t, stream *s) {
+  (void)s;
+  event_unref(t->sync.event);
+}
+
+/* A record that is dropped still completes: what waits for it must not hang. */
+static void drop_record(task *t, stream *s) { run_record(t, s); }
+
+static const task_kind record_kind = {.name = "event record", .run = run_record, .drop = drop_record, .control = true};
+
+status event_record(event *e, stream *s) {
+  task *t;
+  TRY(stream_new_task(s, &t));
+  object_ref(&e->o);
+  object_ref(&s->o);
+  spin_lock(&e->lock);
+  stream *old = e->source;
+  e->source = s;
+  e->position = atomic_load_explicit(&s->q.submitted, memory_order_relaxed) + 1;
+  e->recorded = true;
+  const uint64_t generation = ++e->submitted;
+  spin_unlock(&e->lock);
+  t->kind = &record_kind;
+  t->cost_ns = CONTROL_COST_NS;
+  t->sync.event = e;
+  t->sync.generation = generation;
+  stream_submit(s, t);
+  if (old) stream_unref(old);
+  return ST_OK;
+}
+
+/* ---- reset ------------------------------------------------------------------------------------------------ */
+
+static status run_reset(task *t, stream *s) {
+  (void)s;
+  event *e = t->sync.event;
+  spin_lock(&e->lock);
+  if (e->reset_floor < t->sync.generation) e->reset_floor = t->sync.generation;
+  spin_unlock(&e->lock);
+  event_unref(e);
+  return ST_OK;
+}
+
+static const task_kind reset_kind = {.name = "event reset", .run = run_reset, .drop = drop_sync};
+
+status event_reset(event *e, stream *s) {
+  task *t;
+  TRY(stream_new_task(s, &t));
+  object_ref(&e->o);
+  spin_lock(&e->lock);
+  e->recorded = false;
+  t->sync.generation = e->submitted;
+  spin_unlock(&e->lock);
+  t->kind = &reset_kind;
+  t->cost_ns = CONTROL_COST_NS;
+  t->sync.event = e;
+  stream_submit(s, t);
+  return ST_OK;
+}
+
+/* ---- wait ------------------------------------------------------------------------------------------------- */
+
+/* Enters s into the event's waiters unless the wait is over. */
+static bool must_wait(event *e, stream *s, uint64_t generation) {
+  spin_lock(&e->lock);
+  const bool wait = e->completed < generation;
+  if (wait) {
+    object_ref(&s->o);
+    atomic_store(&s->blocked, true);
+    atomic_store(&s->waits_for, e);
+    s->waits_generation = generation;
+    s->next_waiter = e->waiters;
+    e->waiters = s;
+  } else {
+    ++e->n_waits_done;
+  }
+  spin_unlock(&e->lock);
+  return wait;
+}
+
+/* Takes s out of the waiters; false where a record came first. */
+static bool give_up(event *e, stream *s) {
+  spin_lock(&e->lock);
+  stream **link = &e->waiters;
+  while (*link && *link != s) link = &(*link)->next_waiter;
+  const bool found = *link;
+  if (found) {
+    *link = s->next_waiter;
+    atomic_store(&s->waits_for, NULL);
+  }
+  spin_unlock(&e->lock);
+  if (found) stream_unref(s);
+  return found;
+}
+
+static status run_wait(task *t, stream *s) {
+  event *e = t->sync.event;
+  const uint64_t deadline = atomic_load(&s->wait_deadline_ns);
+  if (deadline && now_ns() >= deadline && give_up(e, s)) {
+    atomic_store(&s->wait_deadline_ns, 0);
+    const uint32_t id = e->id;
+    event_unref(e);
+    return fail(ST_WAIT_TIMEOUT, "event %u was not recorded within the wait's %ju ms", id,
+                (uintmax_t)(t->sync.timeout_ns / 1000000));
+  }
+  if (t->sync.timeout_ns && !deadline) atomic_store(&s->wait_deadline_ns, now_ns() + t->sync.timeout_ns);
+  if (must_wait(e, s, t->sync.generation)) return TASK_BLOCKED;
+  if (t->sync.timeout_ns) atomic_store(&s->wait_deadline_ns, 0);
+  event_unref(e);
+  return ST_OK;
+}
+
+/* A stream that is destroyed while it waits leaves the event's list here. */
+static void drop_wait(task *t, stream *s) {
+  give_up(t->sync.event, s);
+  atomic_store(&s->blocked, false);
+  event_unref(t->sync.event);
+}
+
+static const task_kind wait_kind = {.name = "event wait", .run = run_wait, .drop = drop_wait};
+
+status event_wait(event *e, stream *s, uint64_t timeout_ns) {
+  task *t;
+  TRY(stream_new_task(s, &t));
+  object_ref(&e->o);
+  spin_lock(&e->lock);
+  ++e->n_waits;
+  if (e->kind == EVENT_EX)
+    t->sync.generation = e->submitted; /* what was captured by now; nothing yet: does not wait */
+  else
+    t->sync.generation = e->recorded ? e->submitted : e->submitted + 1;
+  spin_unlock(&e->lock);
+  t->kind = &wait_kind;
+  t->cost_ns = CONTROL_COST_NS;
+  t->sync.event = e;
+  t->sync.timeout_ns = timeout_ns;
+  stream_submit(s, t);
+  return ST_OK;
+}
+
+stream *event_source_of_wait(stream *s, uint64_t *position) {
+  event *e = atomic_load(&s->waits_for);
+  if (!e) return NULL;
+  stream *source = NULL;
+  spin_lock(&e->lock); /* the slot of a freed event is still an event; the next line finds out */
+  if (atomic_load(&s->waits_for) == e && e->source && e->submitted >= s->waits_generation) {
+    source = e->source;
+    *position = e->position;
+    object_ref(&source->o);
+  }
+  spin_unlock(&e->lock);
+  return source;
+}
+
+/* ---- on the host ------------------------------------------------------------------------------------------ */
+
+/* The stream of the latest record, with a reference; NULL where there is none to wait for. */
+static stream *pending_source(event *e, uint64_t *position) {
+  stream *source = NULL;
+  spin_lock(&e->lock);
+  if (e->recorded && e->completed < e->submitted) {
+    source = e->source;
+    *position = e->position;
+    object_ref(&source->o);
+  }
+  spin_unlock(&e->lock);
+  return source;
+}
+
+status event_synchronize(event *e, uint64_t timeout_ns) {
+  uint64_t position;
+  stream *source = pending_source(e, &position);
+  if (!source) return ST_OK;
+  status st = stream_wait(source, position, timeout_ns);
+  if (st == ST_STREAM_TIMEOUT)
+    st = fail(ST_EVENT_TIMEOUT, "event %u is not reached after %ju ms", e->id, (uintmax_t)(timeout_ns / 1000000));
+  if (st == ST_OK && atomic_load(&source->error)) st = stream_take_failure(source);
+  stream_unref(source);
+  return st;
+}
+
+bool event_is_complete(event *e) {
+  uint64_t position;
+  spin_lock(&e->lock);
+  const bool complete = e->submitted ? e->completed >= e->submitted && e->reset_floor < e->submitted : e->kind == EVENT_EX;
+  spin_unlock(&e->lock);
+  if (complete) return true;
+  stream *source = pending_source(e, &position);
+  if (source) {
+    stream_is_idle(source);
+    stream_unref(source);
+  }
+  return false;
+}
+
+bool event_waits_are_complete(event *e) {
+  spin_lock(&e->lock);
+  const bool complete = e->n_waits_done >= e->n_waits;
+  spin_unlock(&e->lock);
+  return complete;
+}
+
+uint64_t event_time_ns(event *e) {
+  spin_lock(&e->lock);
+  const uint64_t time = e->time_ns;
+  spin_unlock(&e->lock);
+  return time;
+}

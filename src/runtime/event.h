@@ -1,0 +1,57 @@
+/* Events: marks in streams that others wait for.
+ *
+ * Each record has a generation; an event is complete up to the highest generation whose record was reached. What
+ * differs between the three creators of CANN (semantics page, section 7) is a few bits of event_kind. */
+#ifndef CANNON_RUNTIME_EVENT_H
+#define CANNON_RUNTIME_EVENT_H
+
+#include "runtime/stream.h"
+
+enum { EVENT_SYNC = 1, EVENT_PROGRESS = 2, EVENT_TIME_LINE = 8, EVENT_DEVICE_ONLY = 0x10, EVENT_EXTERNAL = 0x20 };
+typedef enum { EVENT_PLAIN, EVENT_WITH_FLAG, EVENT_EX } event_kind;
+
+struct event {
+  object o;
+  uint64_t context_serial; /* events are isolated by context */
+  int device;
+  event_kind kind;
+  uint32_t flags, id;
+  spinlock lock; /* guards what follows, and the waits_* fields of the streams that wait here */
+  bool recorded; /* in the order of submission: recorded and not reset since */
+  uint64_t submitted, completed; /* generations of records */
+  uint64_t reset_floor;          /* generations up to this were reset when a reset was reached */
+  uint64_t n_waits, n_waits_done;
+  uint64_t time_ns; /* of the latest completed record; 0: none */
+  stream *source;   /* of the latest record, with a reference, and the position behind it */
+  uint64_t position;
+  stream *waiters;
+};
+
+status event_create(context *c, event_kind kind, uint32_t flags, event **out);
+
+/* Destroys the handle; what is queued keeps the event. */
+void event_destroy(event *e);
+void event_unref(event *e);
+
+/* The three tasks. e and s must be of the same context (checked by the caller). */
+status event_record(event *e, stream *s);
+status event_reset(event *e, stream *s);
+status event_wait(event *e, stream *s, uint64_t timeout_ns);
+
+/* Waits on the host for the latest record; at once where there is none. Returns a failure of that record's stream. */
+status event_synchronize(event *e, uint64_t timeout_ns);
+
+/* Whether the latest record was reached; without one: true for EVENT_EX only. Starts what is not running. */
+bool event_is_complete(event *e);
+
+/* Whether all waits submitted so far were passed. */
+bool event_waits_are_complete(event *e);
+
+/* Time of the latest completed record, nanoseconds since an arbitrary start; 0 where there is none. */
+uint64_t event_time_ns(event *e);
+
+/* Of the event that a blocked stream waits for: the stream that will record it (with a reference) and the position
+ * behind the record; NULL where nobody will yet. */
+stream *event_source_of_wait(stream *s, uint64_t *position);
+
+#endif

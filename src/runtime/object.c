@@ -1,0 +1,90 @@
+#include "runtime/object.h"
+
+#include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "runtime/context.h"
+#include "runtime/event.h"
+#include "runtime/stream.h"
+
+/* Capacity: CANN's limits per device (1984 streams, 65536 events) times 16 devices, and room for destroyed objects
+ * that tasks still hold. The memory is committed as slots are first used. A slot is a power of two, so that checking a
+ * handle takes no division. */
+static const struct {
+  size_t bytes, capacity;
+  unsigned shift;
+} kinds[N_OBJECT_KINDS] = {
+    [OBJECT_CONTEXT] = {sizeof(context), 1 << 14, 9},
+    [OBJECT_STREAM] = {sizeof(stream), 1 << 16, 9},
+    [OBJECT_EVENT] = {sizeof(event), 1 << 21, 8},
+};
+_Static_assert(sizeof(context) <= 512 && sizeof(stream) <= 512 && sizeof(event) <= 256, "kinds[].shift");
+
+/* Slots are reused only when this many others were freed after them, so that stale handles are found. */
+enum { MIN_FREE = 64 };
+
+static struct {
+  pthread_mutex_t lock; /* guards all but base, which is set once */
+  char *_Atomic base;
+  size_t n_used; /* slots ever used */
+  size_t n_free;
+  object *oldest_free, *newest_free;
+} tables[N_OBJECT_KINDS] = {{.lock = PTHREAD_MUTEX_INITIALIZER},
+                            {.lock = PTHREAD_MUTEX_INITIALIZER},
+                            {.lock = PTHREAD_MUTEX_INITIALIZER}};
+
+static _Atomic uint64_t serials;
+
+static size_t slot_bytes(object_kind kind) { return (size_t)1 << kinds[kind].shift; }
+
+static char *table_base(object_kind kind) {
+  char *base = atomic_load_explicit(&tables[kind].base, memory_order_acquire);
+  if (base) return base;
+  base = mmap(NULL, slot_bytes(kind) * kinds[kind].capacity, PROT_READ | PROT_WRITE,
+              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (base == MAP_FAILED) return NULL;
+  atomic_store_explicit(&tables[kind].base, base, memory_order_release);
+  return base;
+}
+
+void *object_new(object_kind kind) {
+  object *o = NULL;
+  pthread_mutex_lock(&tables[kind].lock);
+  char *base = table_base(kind);
+  if (base && (tables[kind].n_free <= MIN_FREE && tables[kind].n_used < kinds[kind].capacity)) {
+    o = (object *)(base + slot_bytes(kind) * tables[kind].n_used++);
+  } else if (base && tables[kind].n_free) {
+    o = tables[kind].oldest_free;
+    tables[kind].oldest_free = o->next_free;
+    --tables[kind].n_free;
+  }
+  pthread_mutex_unlock(&tables[kind].lock);
+  if (!o) return NULL;
+  memset(o + 1, 0, kinds[kind].bytes - sizeof *o);
+  o->serial = atomic_fetch_add(&serials, 1) + 1;
+  atomic_store_explicit(&o->refs, 1, memory_order_relaxed);
+  atomic_store_explicit(&o->live, 1, memory_order_release);
+  return o;
+}
+
+void *object_live(object_kind kind, const void *handle) {
+  const size_t distance = (size_t)((const char *)handle - atomic_load_explicit(&tables[kind].base, memory_order_relaxed));
+  const size_t slot = slot_bytes(kind);
+  if (distance >= slot * kinds[kind].capacity || distance & (slot - 1)) return NULL;
+  object *o = (object *)(uintptr_t)handle;
+  return atomic_load_explicit(&o->live, memory_order_acquire) ? o : NULL;
+}
+
+bool object_kill(object *o) { return atomic_exchange_explicit(&o->live, 0, memory_order_acq_rel); }
+
+void object_release(object_kind kind, object *o) {
+  pthread_mutex_lock(&tables[kind].lock);
+  o->next_free = NULL;
+  if (tables[kind].n_free++)
+    tables[kind].newest_free->next_free = o;
+  else
+    tables[kind].oldest_free = o;
+  tables[kind].newest_free = o;
+  pthread_mutex_unlock(&tables[kind].lock);
+}

@@ -1,0 +1,136 @@
+#include "runtime/process.h"
+
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "runtime/context.h"
+#include "runtime/device.h"
+
+enum { MAX_NESTING = 10, MAX_CONFIG_BYTES = 10 << 20 };
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards count */
+static uint64_t count;
+static _Atomic int64_t options[CONTEXT_N_OPTIONS];
+
+/* The file's text, malloc'ed. */
+static status read_config(const char *path, char **text) {
+  FILE *f = fopen(path, "re");
+  if (!f) return fail(ST_CONFIG_PATH, "configPath is %s: %s", path, strerror(errno));
+  char *buffer = malloc(MAX_CONFIG_BYTES + 1);
+  const size_t n = buffer ? fread(buffer, 1, MAX_CONFIG_BYTES, f) : 0;
+  const bool bad = !buffer || ferror(f) || n == MAX_CONFIG_BYTES;
+  fclose(f);
+  if (bad) {
+    free(buffer);
+    return fail(ST_CONFIG_PATH, "configPath is %s, expected a readable file of less than %d MiB", path,
+                MAX_CONFIG_BYTES >> 20);
+  }
+  buffer[n] = '\0';
+  *text = buffer;
+  return ST_OK;
+}
+
+/* CANN limits the nesting of objects, and that of arrays, to 10 each. */
+static status check_nesting(const cJSON *node, int objects, int arrays) {
+  objects += cJSON_IsObject(node);
+  arrays += cJSON_IsArray(node);
+  if (objects > MAX_NESTING || arrays > MAX_NESTING)
+    return fail(ST_CONFIG_PARSE, "the configuration is nested more than %d deep", MAX_NESTING);
+  for (const cJSON *child = node->child; child; child = child->next) TRY(check_nesting(child, objects, arrays));
+  return ST_OK;
+}
+
+/* A number, as such or as a string; anything else is an error. */
+static status number_of(const cJSON *node, const char *name, int *value) {
+  char *end = NULL;
+  if (cJSON_IsNumber(node)) {
+    *value = node->valueint;
+    return ST_OK;
+  }
+  const char *text = cJSON_GetStringValue(node);
+  const long parsed = text ? strtol(text, &end, 10) : 0;
+  if (!text || end == text || *end) return fail(ST_CONFIG_ATTRIBUTE, "%s is no number", name);
+  *value = (int)parsed;
+  return ST_OK;
+}
+
+/* Keys that mean something here; others (dump, profiler, queue and stack sizes) are accepted and mean nothing. */
+static status apply(const cJSON *config) {
+  int device, mode = 0;
+  if (!cJSON_IsObject(config)) return fail(ST_CONFIG_PARSE, "the configuration is no JSON object");
+  TRY(check_nesting(config, 0, 0));
+  const cJSON *scope = cJSON_GetObjectItem(config, "err_msg_mode");
+  const cJSON *chosen = cJSON_GetObjectItem(config, "defaultDevice");
+  const cJSON *number = cJSON_GetObjectItem(chosen, "default_device");
+  if (scope) TRY(number_of(scope, "err_msg_mode", &mode));
+  if (mode != 0 && mode != 1) return fail(ST_CONFIG_ATTRIBUTE, "err_msg_mode is %d, expected 0 (thread) or 1 (process)", mode);
+  if (chosen && !number) return fail(ST_CONFIG_ATTRIBUTE, "defaultDevice has no default_device");
+  if (number) {
+    TRY(number_of(number, "default_device", &device));
+    TRY(device_check(device));
+    device_set_default(device);
+  }
+  error_scope_process(mode == 1);
+  return ST_OK;
+}
+
+static status configure(const char *path) {
+  char *text;
+  TRY(read_config(path, &text));
+  cJSON *config = cJSON_ParseWithOpts(text, NULL, true);
+  const status st = config ? apply(config) : fail(ST_CONFIG_PARSE, "%s is no valid JSON", path);
+  cJSON_Delete(config);
+  free(text);
+  return st;
+}
+
+status process_init(const char *config_path) {
+  pthread_mutex_lock(&lock);
+  status st = ST_OK;
+  if (count)
+    st = fail(ST_REPEATED_INIT, "initialised already (%ju times); the first configuration stays", (uintmax_t)count);
+  else if (config_path)
+    st = configure(config_path);
+  if (st == ST_OK || st == ST_REPEATED_INIT) ++count;
+  pthread_mutex_unlock(&lock);
+  return st;
+}
+
+status process_finalize(bool all, uint64_t *left) {
+  pthread_mutex_lock(&lock);
+  const bool was = count;
+  if (was) count = all ? 0 : count - 1;
+  if (left) *left = count;
+  if (was && !count) {
+    device_set_default(-1);
+    error_scope_process(false);
+  }
+  pthread_mutex_unlock(&lock);
+  return was ? ST_OK : fail(ST_REPEATED_FINALISE, "not initialised, expected aclInit before");
+}
+
+status process_option_check(int option) {
+  if (option >= 0 && option < CONTEXT_N_OPTIONS) return ST_OK;
+  return fail(ST_INVALID_PARAM, "opt is %d, expected 0 to %d", option, CONTEXT_N_OPTIONS - 1);
+}
+
+status process_option_check_value(int option, int64_t value) {
+  TRY(process_option_check(option));
+  const int64_t end = option == 0 ? 4 : 2;
+  if (value < 0 || value >= end) return fail(ST_INVALID_VALUE, "value is %jd, expected 0 to %jd", (intmax_t)value, (intmax_t)end - 1);
+  return ST_OK;
+}
+
+status process_option_set(int option, int64_t value) {
+  TRY(process_option_check_value(option, value));
+  atomic_store(&options[option], value);
+  return ST_OK;
+}
+
+int64_t process_option(int option) { return atomic_load(&options[option]); }

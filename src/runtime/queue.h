@@ -1,0 +1,78 @@
+/* A stream's queue: tasks in order, in chained segments. Producers serialise among themselves (the stream's submit
+ * lock), consumers too (its run lock); a producer and a consumer meet only in `submitted` and `completed`. A drained
+ * segment is kept for the producer, so that a stream in steady state allocates nothing; an unused stream has none. */
+#ifndef CANNON_RUNTIME_QUEUE_H
+#define CANNON_RUNTIME_QUEUE_H
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "runtime/task.h"
+
+enum { SEGMENT_TASKS = 127 };
+
+typedef struct segment {
+  struct segment *next;
+  char padding[56];
+  task tasks[SEGMENT_TASKS];
+} segment;
+
+typedef struct {
+  /* Producers. */
+  _Alignas(64) _Atomic uint64_t submitted; /* positions below this are in the queue, or were */
+  segment *tail;
+  uint32_t tail_index;
+  /* Consumers. */
+  _Alignas(64) _Atomic uint64_t completed; /* positions below this are done; published per batch */
+  uint64_t next;                           /* the consumer's own: first position not yet done */
+  segment *head;
+  uint32_t head_index;
+  segment *_Atomic spare;
+} queue;
+
+/* The slot for the next task, to be filled and then published by queue_push; NULL without memory. */
+static inline task *queue_slot(queue *q) {
+  if (unlikely(!q->tail || q->tail_index == SEGMENT_TASKS)) {
+    segment *fresh = atomic_exchange_explicit(&q->spare, NULL, memory_order_acquire);
+    if (!fresh) fresh = aligned_alloc(64, sizeof *fresh);
+    if (!fresh) return NULL;
+    fresh->next = NULL;
+    if (q->tail)
+      q->tail->next = fresh;
+    else
+      q->head = fresh;
+    q->tail = fresh;
+    q->tail_index = 0;
+  }
+  return &q->tail->tasks[q->tail_index];
+}
+
+static inline void queue_push(queue *q) {
+  ++q->tail_index;
+  const uint64_t n = atomic_load_explicit(&q->submitted, memory_order_relaxed) + 1;
+  atomic_store_explicit(&q->submitted, n, memory_order_release);
+}
+
+/* The task at position q->next, which must be below submitted. */
+static inline task *queue_front(queue *q) {
+  if (unlikely(q->head_index == SEGMENT_TASKS)) {
+    segment *drained = q->head;
+    q->head = drained->next;
+    q->head_index = 0;
+    free(atomic_exchange_explicit(&q->spare, drained, memory_order_release));
+  }
+  return &q->head->tasks[q->head_index];
+}
+
+static inline void queue_pop(queue *q) {
+  ++q->head_index;
+  ++q->next;
+}
+
+/* Only when the queue is empty and nobody uses it any more. */
+static inline void queue_free(queue *q) {
+  free(q->head);
+  free(q->spare);
+}
+
+#endif

@@ -1,0 +1,214 @@
+#include "runtime/scheduler.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+
+#include "base/log.h"
+#include "trace/trace.h"
+
+enum {
+  TICK_NS = 500 * 1000,
+  IDLE_TICKS = 20,   /* a stream without work for this long leaves the list */
+  MAX_WORKERS = 256, /* each beyond the cores sits in user code */
+};
+
+static struct {
+  pthread_mutex_t lock; /* guards the list and the counts of threads */
+  pthread_cond_t work;
+  stream *first, *last;
+  int n_workers, n_idle;
+  bool ticker_started, stopped;
+  _Atomic uint32_t tick; /* futex of the ticker, and whether it may sleep for ever */
+} scheduler = {.lock = PTHREAD_MUTEX_INITIALIZER, .work = PTHREAD_COND_INITIALIZER};
+
+static _Atomic int n_long, n_long_waiters, n_in_user_code, n_running_workers;
+
+int scheduler_n_cores(void) {
+  static _Atomic int cores;
+  int n = atomic_load_explicit(&cores, memory_order_relaxed);
+  if (!n) {
+    cpu_set_t set;
+    n = sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
+    atomic_store_explicit(&cores, n, memory_order_relaxed);
+  }
+  return n;
+}
+
+int scheduler_n_long(void) { return atomic_load_explicit(&n_long, memory_order_relaxed); }
+
+bool scheduler_should_yield(void) {
+  return atomic_load_explicit(&n_long_waiters, memory_order_relaxed) >= scheduler_n_cores();
+}
+
+void scheduler_enter_long(bool as_waiter, bool user_code) {
+  atomic_fetch_add(user_code ? &n_in_user_code : &n_long, 1);
+  if (as_waiter) atomic_fetch_add(&n_long_waiters, 1);
+}
+
+void scheduler_leave_long(bool as_waiter, bool user_code) {
+  atomic_fetch_sub(user_code ? &n_in_user_code : &n_long, 1);
+  if (as_waiter) atomic_fetch_sub(&n_long_waiters, 1);
+}
+
+/* ---- the list --------------------------------------------------------------------------------------------- */
+
+static void list_push(stream *s) {
+  s->next_listed = NULL;
+  s->previous_listed = scheduler.last;
+  *(scheduler.last ? &scheduler.last->next_listed : &scheduler.first) = s;
+  scheduler.last = s;
+}
+
+static void list_remove(stream *s) {
+  *(s->previous_listed ? &s->previous_listed->next_listed : &scheduler.first) = s->next_listed;
+  *(s->next_listed ? &s->next_listed->previous_listed : &scheduler.last) = s->previous_listed;
+}
+
+static bool has_work(stream *s) { return stream_completed(s) < stream_submitted(s); }
+
+static bool is_runnable(stream *s) {
+  return has_work(s) && !atomic_load(&s->blocked) && !atomic_load_explicit(&s->run_lock, memory_order_relaxed) &&
+         !atomic_load_explicit(&s->wanted, memory_order_relaxed);
+}
+
+/* A listed stream that a worker can run, with a reference; it goes to the end of the list, for fairness. */
+static stream *pick(void) {
+  for (stream *s = scheduler.first; s; s = s->next_listed) {
+    if (!is_runnable(s)) continue;
+    list_remove(s);
+    list_push(s);
+    object_ref(&s->o);
+    return s;
+  }
+  return NULL;
+}
+
+/* ---- threads ---------------------------------------------------------------------------------------------- */
+
+/* Library threads take no signals: those are for the program's own threads. */
+static bool start_thread(void *(*body)(void *)) {
+  pthread_t thread;
+  pthread_attr_t attributes;
+  sigset_t all, old;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &old);
+  pthread_attr_init(&attributes);
+  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  const int error = pthread_create(&thread, &attributes, body, NULL);
+  pthread_attr_destroy(&attributes);
+  pthread_sigmask(SIG_SETMASK, &old, NULL);
+  if (error) log_line(LOG_ERROR, "no library thread can be started (error %d); waiters will run all tasks", error);
+  if (!error) trace_add(&trace_stats()->n_threads, 1);
+  return !error;
+}
+
+static void *worker(void *unused) {
+  (void)unused;
+  bool rest = false; /* waiters have the cores: sit out until the ticker's next look */
+  pthread_mutex_lock(&scheduler.lock);
+  for (;;) {
+    stream *s;
+    while (rest || scheduler.stopped || !(s = pick())) {
+      rest = false;
+      ++scheduler.n_idle;
+      pthread_cond_wait(&scheduler.work, &scheduler.lock);
+      --scheduler.n_idle;
+    }
+    atomic_fetch_add(&n_running_workers, 1);
+    pthread_mutex_unlock(&scheduler.lock);
+    stream_run(s, UINT64_MAX, 0, RUN_AS_WORKER);
+    stream_unref(s);
+    atomic_fetch_sub(&n_running_workers, 1);
+    rest = scheduler_should_yield();
+    pthread_mutex_lock(&scheduler.lock);
+  }
+  return NULL;
+}
+
+/* Wakes or makes up to n workers; the lock is held. */
+static void wake_workers(int n) {
+  for (int idle = scheduler.n_idle; n > 0 && idle > 0; --n, --idle) pthread_cond_signal(&scheduler.work);
+  const int useful = scheduler_n_cores() + atomic_load(&n_in_user_code);
+  while (n-- > 0 && scheduler.n_workers < useful && scheduler.n_workers < MAX_WORKERS && !scheduler.stopped)
+    if (start_thread(worker)) ++scheduler.n_workers;
+}
+
+void scheduler_kick(stream *s) {
+  if (!is_runnable(s) || atomic_exchange(&s->kicked, true)) return;
+  scheduler_list(s);
+  pthread_mutex_lock(&scheduler.lock);
+  wake_workers(1);
+  pthread_mutex_unlock(&scheduler.lock);
+}
+
+/* Takes a stream that has been idle off the list. A submission that still saw it listed is seen here: both sides write
+ * first and look then, with a full barrier between. True where it went. */
+static bool unlist(stream *s) {
+  atomic_store(&s->listed, false);
+  if (has_work(s) && !atomic_load(&s->blocked) && !atomic_exchange(&s->listed, true)) return false;
+  if (atomic_load(&s->wait_deadline_ns) && !atomic_exchange(&s->listed, true)) return false;
+  list_remove(s);
+  return true;
+}
+
+enum { MAX_GONE = 64 };
+
+/* One look at everything listed; returns how many streams wait for a worker. Streams that leave the list are handed
+ * back, since dropping their reference may free them. */
+static int look(stream *gone[MAX_GONE], int *n_gone) {
+  int runnable = 0;
+  for (stream *s = scheduler.first, *next; s; s = next) {
+    next = s->next_listed;
+    const uint64_t submitted = stream_submitted(s), deadline = atomic_load(&s->wait_deadline_ns);
+    if (has_work(s) && atomic_load(&s->blocked) && deadline && now_ns() >= deadline) atomic_store(&s->blocked, false);
+    if (is_runnable(s)) {
+      ++runnable;
+    } else if (submitted == s->idle_seen && (!has_work(s) || (atomic_load(&s->blocked) && !deadline))) {
+      if (++s->idle_ticks >= IDLE_TICKS && *n_gone < MAX_GONE && unlist(s)) gone[(*n_gone)++] = s;
+      continue;
+    }
+    s->idle_seen = submitted;
+    s->idle_ticks = 0;
+  }
+  return runnable;
+}
+
+static void *ticker(void *unused) {
+  (void)unused;
+  for (;;) {
+    const uint32_t seen = atomic_load(&scheduler.tick);
+    stream *gone[MAX_GONE];
+    int n_gone = 0;
+    pthread_mutex_lock(&scheduler.lock);
+    const int runnable = scheduler.stopped ? 0 : look(gone, &n_gone);
+    if (runnable) wake_workers(runnable);
+    const bool idle = !scheduler.first || scheduler.stopped;
+    pthread_mutex_unlock(&scheduler.lock);
+    while (n_gone) stream_unref(gone[--n_gone]);
+    futex_wait(&scheduler.tick, seen, idle ? 0 : TICK_NS);
+  }
+  return NULL;
+}
+
+void scheduler_list(stream *s) {
+  if (atomic_exchange(&s->listed, true)) return;
+  object_ref(&s->o);
+  pthread_mutex_lock(&scheduler.lock);
+  const bool first = !scheduler.first;
+  s->idle_ticks = 0;
+  list_push(s);
+  if (!scheduler.ticker_started) scheduler.ticker_started = start_thread(ticker);
+  pthread_mutex_unlock(&scheduler.lock);
+  if (first) {
+    atomic_fetch_add(&scheduler.tick, 1);
+    futex_wake(&scheduler.tick, 1);
+  }
+}
+
+void scheduler_stop(void) {
+  pthread_mutex_lock(&scheduler.lock);
+  scheduler.stopped = true;
+  pthread_mutex_unlock(&scheduler.lock);
+  while (atomic_load(&n_running_workers) > atomic_load(&n_in_user_code)) sched_yield();
+}

@@ -1,0 +1,43 @@
+/* Workers: library threads that run streams nobody waits for.
+ *
+ *   listed streams   those with something submitted lately; looked through by workers and by the ticker
+ *   workers          as many as there are cores, made when first needed, asleep when nothing is to run; one more
+ *                    for each that sits in user code, so that a blocked host function stops nobody else
+ *   ticker           a thread that looks at the listed streams each half millisecond and wakes workers for what
+ *                    waits; asleep while no stream is listed
+ *
+ * So an idle program has no running thread, and a submission makes no system call but the first after a pause. */
+#ifndef CANNON_RUNTIME_SCHEDULER_H
+#define CANNON_RUNTIME_SCHEDULER_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "runtime/stream.h"
+
+/* A task this long counts as a runner of its own: parallel loops inside a task, and workers, leave it the cores. Also
+ * what a parallel loop must be worth before it opens a team. */
+enum { SCHEDULER_LONG_NS = 20 * 1000 };
+
+/* Puts the stream on the list (idempotent). */
+void scheduler_list(stream *s);
+
+/* Sees to it that a worker runs the stream soon. */
+void scheduler_kick(stream *s);
+
+/* Around a long task (its estimate above SCHEDULER_LONG_NS). */
+void scheduler_enter_long(bool as_waiter, bool user_code);
+void scheduler_leave_long(bool as_waiter, bool user_code);
+
+/* Whether waiters have all cores, so that a worker should step aside between tasks. */
+bool scheduler_should_yield(void);
+
+/* Long tasks that run now, over all threads, user code not counted. */
+int scheduler_n_long(void);
+
+int scheduler_n_cores(void);
+
+/* At the end of the process: workers finish the task they are in and start no other; user code is not waited for. */
+void scheduler_stop(void);
+
+#endif

@@ -1,0 +1,282 @@
+#include "runtime/stream.h"
+
+#include <string.h>
+
+#include "base/log.h"
+#include "runtime/context.h"
+#include "runtime/event.h"
+#include "runtime/fpmode.h"
+#include "runtime/scheduler.h"
+#include "trace/trace.h"
+
+enum {
+  KICK_NS = 200 * 1000,   /* pending work that is worth waking a worker for (waking: 24 to 39 us) */
+  PUBLISH_NS = 5 * 1000,  /* a task this long is published by itself */
+  PUBLISH_TASKS = 64,     /* else this many at a time */
+  SPIN_TURNS = 1000,      /* about 20 us of looking for a turn before sleeping, which costs as much */
+  MAX_DEPENDENCIES = 32,  /* streams that a waiter follows from event to event before it leaves them to workers */
+};
+
+/* ---- submission ------------------------------------------------------------------------------------------- */
+
+static uint64_t pending_cost(stream *s) {
+  return atomic_load_explicit(&s->submitted_cost_ns, memory_order_relaxed) -
+         atomic_load_explicit(&s->retired_cost_ns, memory_order_relaxed);
+}
+
+void stream_submit(stream *s, task *t) {
+  const uint64_t cost = t->cost_ns;
+  t->id = (uint32_t)atomic_load_explicit(&s->q.submitted, memory_order_relaxed);
+  atomic_store_explicit(&s->submitted_cost_ns,
+                        atomic_load_explicit(&s->submitted_cost_ns, memory_order_relaxed) + cost, memory_order_relaxed);
+  queue_push(&s->q);
+  spin_unlock_fence(&s->submit_lock); /* against scheduler_unlist: it looks at submitted after it clears listed */
+  if (unlikely(!atomic_load_explicit(&s->listed, memory_order_relaxed))) scheduler_list(s);
+  if (unlikely(pending_cost(s) > KICK_NS) && !atomic_load_explicit(&s->kicked, memory_order_relaxed)) scheduler_kick(s);
+}
+
+status stream_new_task(stream *s, task **t) {
+  *t = stream_slot(s);
+  return likely(*t) ? ST_OK : fail(ST_NO_HOST_MEMORY, "no host memory for the queue of stream %u", s->id);
+}
+
+/* ---- running ---------------------------------------------------------------------------------------------- */
+
+static void keep_failure(stream *s, const task *t, status st) {
+  const char *words = fail_take();
+  log_line(LOG_ERROR, "stream %u, task %u (%s) failed with %d: %s", s->id, t->id, t->kind->name, st, words);
+  status none = ST_OK;
+  if (atomic_compare_exchange_strong(&s->error, &none, st)) free(atomic_exchange(&s->error_text, strdup(words)));
+  context *c = s->context;
+  if (c) context_task_failed(c, st);
+}
+
+/* Runs or drops the front task. TASK_BLOCKED leaves it where it is. */
+static status run_front(stream *s, task *t, run_mode mode) {
+  const bool drop = atomic_load_explicit(&s->discard, memory_order_relaxed) ||
+                    (unlikely(context_is_stopped(s->context)) && !t->kind->control);
+  if (unlikely(drop)) {
+    if (t->kind->drop) t->kind->drop(t, s);
+    return ST_OK;
+  }
+  if (t->cost_ns < SCHEDULER_LONG_NS) return t->kind->run(t, s);
+  scheduler_enter_long(mode == RUN_AS_WAITER, t->kind->user_code);
+  const status st = t->kind->run(t, s);
+  scheduler_leave_long(mode == RUN_AS_WAITER, t->kind->user_code);
+  return st;
+}
+
+static void publish(stream *s, uint64_t retired_ns) {
+  atomic_store_explicit(&s->q.completed, s->q.next, memory_order_release);
+  atomic_store_explicit(&s->retired_cost_ns,
+                        atomic_load_explicit(&s->retired_cost_ns, memory_order_relaxed) + retired_ns, memory_order_relaxed);
+}
+
+static void wake_sleepers(stream *s) {
+  atomic_store(&s->sleep_target, UINT64_MAX);
+  atomic_fetch_add(&s->wake, 1);
+  futex_wake(&s->wake, INT_MAX);
+}
+
+static bool sleeper_is_served(stream *s) {
+  return atomic_load(&s->sleepers) && atomic_load(&s->q.completed) >= atomic_load(&s->sleep_target);
+}
+
+/* Runs tasks below target; the run lock is held. */
+static run_result run_batch(stream *s, uint64_t target, uint64_t deadline_ns, run_mode mode) {
+  queue *q = &s->q;
+  run_result result = RUN_DONE;
+  uint64_t end = 0, retired_ns = 0;
+  unsigned unpublished = 0;
+  for (;;) {
+    if (q->next >= end) {
+      end = stream_submitted(s);
+      if (end > target) end = target;
+      if (q->next >= end) break;
+    }
+    task *t = queue_front(q);
+    const uint64_t cost = t->cost_ns;
+    if (!atomic_load_explicit(&s->discard, memory_order_relaxed)) {
+      if (atomic_load_explicit(&s->blocked, memory_order_acquire)) {
+        result = RUN_BLOCKED;
+        break;
+      }
+      if (mode == RUN_AS_WAITER && (t->kind->user_code || (deadline_ns && now_ns() + cost > deadline_ns))) {
+        result = RUN_LEFT;
+        break;
+      }
+    }
+    const status st = run_front(s, t, mode);
+    if (unlikely(st != ST_OK)) {
+      if (st == TASK_BLOCKED) {
+        result = RUN_BLOCKED;
+        break;
+      }
+      keep_failure(s, t, st);
+    }
+    retired_ns += cost;
+    queue_pop(q);
+    if (cost > PUBLISH_NS || ++unpublished == PUBLISH_TASKS) {
+      publish(s, retired_ns);
+      retired_ns = unpublished = 0;
+      if (sleeper_is_served(s)) wake_sleepers(s);
+    }
+    if (mode == RUN_AS_WORKER && (atomic_load_explicit(&s->wanted, memory_order_relaxed) || scheduler_should_yield()))
+      break;
+  }
+  publish(s, retired_ns);
+  return result;
+}
+
+run_result stream_run(stream *s, uint64_t target, uint64_t deadline_ns, run_mode mode) {
+  for (;;) {
+    if (!spin_trylock(&s->run_lock)) return RUN_BUSY;
+    atomic_store_explicit(&s->kicked, false, memory_order_relaxed);
+    const fp_mode fp = fp_enter();
+    const run_result result = run_batch(s, target, deadline_ns, mode);
+    fp_leave(fp);
+    spin_unlock_fence(&s->run_lock); /* against sleep_for: it looks at completed after it counts itself a sleeper */
+    if (unlikely(atomic_load_explicit(&s->sleepers, memory_order_relaxed))) {
+      const bool left_over = mode == RUN_AS_WAITER && stream_completed(s) < stream_submitted(s);
+      if (left_over || sleeper_is_served(s)) wake_sleepers(s);
+    }
+    /* Unblocked between the look and the release of the lock, when whoever unblocked found it taken. */
+    if (unlikely(result == RUN_BLOCKED && !atomic_load(&s->blocked))) continue;
+    return result;
+  }
+}
+
+void stream_unblock(stream *s) {
+  atomic_store(&s->blocked, false);
+  if (!atomic_load(&s->listed)) scheduler_list(s);
+  if (atomic_load(&s->sleepers))
+    wake_sleepers(s);
+  else if (pending_cost(s) > KICK_NS)
+    scheduler_kick(s);
+}
+
+/* ---- waiting ---------------------------------------------------------------------------------------------- */
+
+/* Runs s towards target, and where it is blocked what it waits for, and so on. */
+static run_result advance(stream *s, uint64_t target, uint64_t deadline_ns, unsigned depth) {
+  for (;;) {
+    const run_result result = stream_run(s, target, deadline_ns, RUN_AS_WAITER);
+    if (likely(result == RUN_DONE)) return result;
+    if (result == RUN_LEFT) scheduler_kick(s);
+    if (result != RUN_BLOCKED || depth == MAX_DEPENDENCIES) return result;
+    uint64_t position;
+    stream *source = event_source_of_wait(s, &position);
+    if (!source) return result;
+    const run_result there = stream_completed(source) < position
+                                 ? advance(source, position, deadline_ns, depth + 1)
+                                 : RUN_DONE;
+    stream_unref(source);
+    if (there != RUN_DONE || atomic_load(&s->blocked)) return result;
+  }
+}
+
+/* Looks for a while whether the target is reached or the run lock free; workers that run s step aside for it. */
+static bool spin_for_turn(stream *s, uint64_t target) {
+  bool turn = false;
+  atomic_fetch_add(&s->wanted, 1);
+  for (int i = 0; i < SPIN_TURNS && !turn; ++i) {
+    cpu_relax();
+    turn = stream_completed(s) >= target || !atomic_load_explicit(&s->run_lock, memory_order_relaxed);
+  }
+  atomic_fetch_sub(&s->wanted, 1);
+  return turn;
+}
+
+/* Sleeps until something changed for a waiter that found `found`; false where the time is over. */
+static bool sleep_for(stream *s, uint64_t target, uint64_t deadline_ns, run_result found) {
+  const uint64_t now = deadline_ns ? now_ns() : 0;
+  if (deadline_ns && now >= deadline_ns) return false;
+  atomic_fetch_add(&s->sleepers, 1);
+  uint64_t lowest = atomic_load(&s->sleep_target);
+  while (target < lowest && !atomic_compare_exchange_weak(&s->sleep_target, &lowest, target)) {
+  }
+  const uint32_t seen = atomic_load(&s->wake);
+  /* What happened before we were counted as a sleeper woke nobody. */
+  const bool changed = atomic_load(&s->q.completed) >= target || (found == RUN_BUSY && !atomic_load(&s->run_lock)) ||
+                       (found == RUN_BLOCKED && !atomic_load(&s->blocked)) ||
+                       atomic_load(&s->sleep_target) > target;
+  if (!changed) futex_wait(&s->wake, seen, deadline_ns ? deadline_ns - now : 0);
+  atomic_fetch_sub(&s->sleepers, 1);
+  return true;
+}
+
+status stream_wait(stream *s, uint64_t target, uint64_t timeout_ns) {
+  const uint64_t deadline_ns = timeout_ns ? now_ns() + timeout_ns : 0;
+  while (stream_completed(s) < target) {
+    const run_result result = advance(s, target, deadline_ns, 0);
+    if (stream_completed(s) >= target) break;
+    if (result == RUN_BUSY && spin_for_turn(s, target)) continue;
+    if (!sleep_for(s, target, deadline_ns, result))
+      return fail(ST_STREAM_TIMEOUT, "stream %u is not done after %ju ms", s->id, (uintmax_t)(timeout_ns / 1000000));
+  }
+  return ST_OK;
+}
+
+status stream_take_failure(stream *s) {
+  const status st = atomic_exchange(&s->error, ST_OK);
+  char *words = atomic_exchange(&s->error_text, NULL);
+  if (st != ST_OK) fail(st, "a task of stream %u failed: %s", s->id, words ? words : "");
+  free(words);
+  return st;
+}
+
+status stream_synchronize(stream *s, uint64_t timeout_ns) {
+  TRY(stream_wait(s, stream_submitted(s), timeout_ns));
+  if (unlikely(atomic_load_explicit(&s->error, memory_order_relaxed))) return stream_take_failure(s);
+  if (unlikely(context_is_stopped(s->context))) return context_stop_status(s->context);
+  return ST_OK;
+}
+
+bool stream_is_idle(stream *s) {
+  if (stream_completed(s) >= stream_submitted(s)) return true;
+  scheduler_kick(s);
+  return false;
+}
+
+/* ---- life ------------------------------------------------------------------------------------------------- */
+
+status stream_create(context *c, uint32_t priority, uint32_t flags, stream **out) {
+  stream *s = object_new(OBJECT_STREAM);
+  if (!s) return fail(ST_NO_STREAMS, "no stream is left on device %d", c->device);
+  s->priority = priority;
+  s->flags = flags;
+  s->sleep_target = UINT64_MAX;
+  const status st = context_add_stream(c, s);
+  if (st != ST_OK) {
+    object_kill(&s->o);
+    stream_unref(s);
+    return st;
+  }
+  trace_add(&trace_stats()->n_streams, 1);
+  *out = s;
+  return ST_OK;
+}
+
+void stream_destroy(stream *s, bool discard) {
+  if (discard) {
+    atomic_store(&s->discard, true);
+    stream_run(s, UINT64_MAX, 0, RUN_AS_WORKER); /* where somebody else runs, that one drops the rest */
+  } else {
+    stream_wait(s, stream_submitted(s), 0);
+  }
+  context_remove_stream(s);
+  stream_unref(s);
+}
+
+void stream_unref(stream *s) {
+  if (!object_unref(&s->o)) return;
+  spin_lock(&s->run_lock); /* a waiter that still drops tasks holds no reference */
+  while (s->q.next < stream_submitted(s)) {
+    task *t = queue_front(&s->q);
+    if (t->kind->drop) t->kind->drop(t, s);
+    queue_pop(&s->q);
+  }
+  queue_free(&s->q);
+  free(s->error_text);
+  object_release(OBJECT_STREAM, &s->o);
+}

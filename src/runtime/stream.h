@@ -1,0 +1,110 @@
+/* A stream: a queue of tasks in order, and who runs them.
+ *
+ * Any thread submits. One runner at a time holds the run lock: a thread that waits for the stream (stream_wait, up to
+ * the position it waits for) or a worker (scheduler.h). Waits for events are a state of the stream ("blocked"), not of
+ * a thread. Handing work to another thread costs 24 to 39 microseconds, so small work is left to the waiter.
+ *
+ * Lock order: context.lock, submit_lock, event.lock, scheduler's lock; the run lock is only ever tried, and is held
+ * while a task runs. No lock of the library but the run lock is held while a task runs. */
+#ifndef CANNON_RUNTIME_STREAM_H
+#define CANNON_RUNTIME_STREAM_H
+
+#include "base/sync.h"
+#include "runtime/object.h"
+#include "runtime/queue.h"
+
+typedef struct context context;
+
+enum { STREAM_FAIL_CONTINUE = 0, STREAM_FAIL_STOP = 1 };
+
+struct stream {
+  object o;
+  context *_Atomic context; /* NULL once the context is gone: the handle can still be destroyed */
+  int device;
+  uint32_t id, flags, priority;
+  spinlock submit_lock;
+  _Atomic uint64_t submitted_cost_ns; /* sums over all tasks */
+  queue q;
+  /* Written by the runner. */
+  _Alignas(64) spinlock run_lock;
+  _Atomic bool blocked;   /* the task at the front waits; stream_unblock() ends it */
+  _Atomic bool called;    /* the callback that the front waits for has returned */
+  _Atomic bool discard;   /* drop what is left instead of running it */
+  _Atomic status error;   /* first failure since the last synchronisation, and its words (malloc'ed) */
+  char *_Atomic error_text;
+  _Atomic uint64_t retired_cost_ns;
+  /* Meeting of runner and waiters. */
+  _Atomic uint32_t wanted;        /* waiters that would take the run lock at once: workers step aside */
+  _Atomic uint32_t sleepers;      /* waiters asleep on wake */
+  _Atomic uint32_t wake;
+  _Atomic uint64_t sleep_target; /* lowest position that a sleeper waits for */
+  /* The event that the front waits for; guarded by that event's lock. */
+  event *_Atomic waits_for;
+  stream *next_waiter;
+  uint64_t waits_generation;
+  _Atomic uint64_t wait_deadline_ns; /* 0: none */
+  /* The scheduler's, see there. */
+  _Atomic bool listed, kicked;
+  stream *next_listed, *previous_listed;
+  uint64_t idle_seen;
+  uint32_t idle_ticks;
+  /* The context's list; guarded by its lock. */
+  stream *next_in_context, *previous_in_context;
+  _Atomic bool fail_mode_set;
+};
+
+/* A task's slot in the queue, which stays locked until stream_submit; NULL without memory (and unlocked). The caller
+ * fills kind, cost_ns and the kind's fields. */
+static inline task *stream_slot(stream *s) {
+  spin_lock(&s->submit_lock);
+  task *t = queue_slot(&s->q);
+  if (unlikely(!t)) spin_unlock(&s->submit_lock);
+  return t;
+}
+
+/* Publishes the slot; wakes a worker where enough is pending. */
+void stream_submit(stream *s, task *t);
+
+/* stream_slot or a failure in words. */
+status stream_new_task(stream *s, task **t);
+
+/* Waits until all positions below `target` are done, running tasks itself where it may. timeout_ns 0: for ever.
+ * ST_STREAM_TIMEOUT where the time is over; tasks stay queued. Never called with a lock held. */
+status stream_wait(stream *s, uint64_t target, uint64_t timeout_ns);
+
+/* stream_wait for everything submitted so far, then the first failure of a task since the last such call. */
+status stream_synchronize(stream *s, uint64_t timeout_ns);
+
+/* The first failure of a task since the last call, in words; ST_OK where there was none. */
+__attribute__((cold)) status stream_take_failure(stream *s);
+
+/* Whether everything submitted is done; starts what is not. */
+bool stream_is_idle(stream *s);
+
+/* Ends the blocked state: the front task runs again. */
+void stream_unblock(stream *s);
+
+/* Who runs: workers take everything but step aside for waiters; waiters run no user code and stop at `target`. */
+typedef enum { RUN_AS_WORKER, RUN_AS_WAITER } run_mode;
+typedef enum {
+  RUN_DONE,    /* target reached, or nothing left */
+  RUN_BUSY,    /* somebody else runs */
+  RUN_BLOCKED, /* the front waits for an event */
+  RUN_LEFT,    /* the front is for a worker: user code, or longer than the deadline leaves */
+} run_result;
+run_result stream_run(stream *s, uint64_t target, uint64_t deadline_ns, run_mode mode);
+
+static inline uint64_t stream_submitted(stream *s) {
+  return atomic_load_explicit(&s->q.submitted, memory_order_acquire);
+}
+static inline uint64_t stream_completed(stream *s) {
+  return atomic_load_explicit(&s->q.completed, memory_order_acquire);
+}
+
+/* Makes and destroys. destroy: wait first (discard false), or drop what has not started. The handle must have been
+ * killed by the caller (object_kill); its reference goes. */
+status stream_create(context *c, uint32_t priority, uint32_t flags, stream **out);
+void stream_destroy(stream *s, bool discard);
+void stream_unref(stream *s);
+
+#endif

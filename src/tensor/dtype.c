@@ -1,0 +1,63 @@
+#include "tensor/dtype.h"
+
+const dtype_info dtype_table[DTYPE_END] = {
+    [ACL_FLOAT] = {"float32", 4, CLASS_FLOAT},
+    [ACL_FLOAT16] = {"float16", 2, CLASS_FLOAT},
+    [ACL_INT8] = {"int8", 1, CLASS_INTEGER},
+    [ACL_INT32] = {"int32", 4, CLASS_INTEGER},
+    [ACL_UINT8] = {"uint8", 1, CLASS_INTEGER},
+    [ACL_INT16] = {"int16", 2, CLASS_INTEGER},
+    [ACL_UINT16] = {"uint16", 2, CLASS_INTEGER},
+    [ACL_UINT32] = {"uint32", 4, CLASS_INTEGER},
+    [ACL_INT64] = {"int64", 8, CLASS_INTEGER},
+    [ACL_UINT64] = {"uint64", 8, CLASS_INTEGER},
+    [ACL_DOUBLE] = {"double", 8, CLASS_FLOAT},
+    [ACL_BOOL] = {"bool", 1, CLASS_BOOL},
+    [ACL_STRING] = {"string", 0, CLASS_NONE},
+    [ACL_COMPLEX64] = {"complex64", 8, CLASS_COMPLEX},
+    [ACL_COMPLEX128] = {"complex128", 16, CLASS_COMPLEX},
+    [ACL_BF16] = {"bfloat16", 2, CLASS_FLOAT},
+    [ACL_INT4] = {"int4", 1, CLASS_NONE},
+    [ACL_UINT1] = {"uint1", 1, CLASS_NONE},
+    [ACL_COMPLEX32] = {"complex32", 4, CLASS_COMPLEX},
+    [ACL_HIFLOAT8] = {"hifloat8", 1, CLASS_NONE},
+    [ACL_FLOAT8_E5M2] = {"float8_e5m2", 1, CLASS_NONE},
+    [ACL_FLOAT8_E4M3FN] = {"float8_e4m3fn", 1, CLASS_NONE},
+    [ACL_FLOAT8_E8M0] = {"float8_e8m0", 1, CLASS_NONE},
+    [ACL_FLOAT6_E3M2] = {"float6_e3m2", 1, CLASS_NONE},
+    [ACL_FLOAT6_E2M3] = {"float6_e2m3", 1, CLASS_NONE},
+    [ACL_FLOAT4_E2M1] = {"float4_e2m1", 1, CLASS_NONE},
+    [ACL_FLOAT4_E1M2] = {"float4_e1m2", 1, CLASS_NONE},
+};
+
+static bool is_unsigned(int dtype) {
+  return dtype == ACL_UINT8 || dtype == ACL_UINT16 || dtype == ACL_UINT32 || dtype == ACL_UINT64;
+}
+
+/* Two integers: the wider; of a signed and an unsigned, a signed one wider than the latter. */
+static int promote_integers(int a, int b) {
+  static const int signed_of[] = {[1] = ACL_INT8, [2] = ACL_INT16, [4] = ACL_INT32, [8] = ACL_INT64};
+  const size_t na = dtype_bytes(a), nb = dtype_bytes(b);
+  if (is_unsigned(a) == is_unsigned(b)) return na >= nb ? a : b;
+  const size_t n_signed = is_unsigned(a) ? nb : na, n_unsigned = is_unsigned(a) ? na : nb;
+  if (n_signed > n_unsigned) return signed_of[n_signed];
+  return n_unsigned < 8 ? signed_of[n_unsigned * 2] : ACL_DT_UNDEFINED;
+}
+
+int dtype_promote(int a, int b) {
+  if (a == b) return a;
+  const dtype_class ca = dtype_class_of(a), cb = dtype_class_of(b);
+  if (ca == CLASS_NONE || cb == CLASS_NONE) return ACL_DT_UNDEFINED;
+  if (ca != cb && ca != CLASS_COMPLEX && cb != CLASS_COMPLEX) return ca > cb ? a : b;
+  if (ca == CLASS_COMPLEX || cb == CLASS_COMPLEX)
+    return a == ACL_COMPLEX128 || b == ACL_COMPLEX128 || a == ACL_DOUBLE || b == ACL_DOUBLE ? ACL_COMPLEX128
+                                                                                           : ACL_COMPLEX64;
+  if (ca == CLASS_INTEGER) return promote_integers(a, b);
+  return a == ACL_DOUBLE || b == ACL_DOUBLE ? ACL_DOUBLE : ACL_FLOAT; /* two different floats; half with bfloat16 too */
+}
+
+bool dtype_can_cast(int from, int to) {
+  const dtype_class f = dtype_class_of(from), t = dtype_class_of(to);
+  if (f == CLASS_NONE || t == CLASS_NONE) return false;
+  return f <= t;
+}

@@ -1,0 +1,181 @@
+#include "tensor/objects.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "base/cache.h"
+
+/* Beyond any memory, and far from overflow in sums of eight such terms. */
+static const int64_t MAX_ELEMENTS = INT64_C(1) << 56;
+
+const char *shape_text(const int64_t *dims, int rank, char *text) {
+  int n = snprintf(text, SHAPE_TEXT, "[");
+  for (int d = 0; d < rank && n < SHAPE_TEXT - 24; ++d)
+    n += snprintf(text + n, SHAPE_TEXT - (size_t)n, "%s%jd", d ? ", " : "", (intmax_t)dims[d]);
+  snprintf(text + n, SHAPE_TEXT - (size_t)n, "]");
+  return text;
+}
+
+static bool is_contiguous(const tensor *t) {
+  int64_t expected = 1;
+  for (int d = t->rank - 1; d >= 0; --d) {
+    if (t->dims[d] == 0) return true;
+    if (t->dims[d] != 1 && t->strides[d] != expected) return false;
+    expected *= t->dims[d];
+  }
+  return true;
+}
+
+static status check_dims(const char *name, const int64_t *dims, uint64_t rank, int64_t *product) {
+  *product = 1;
+  if (rank > MAX_RANK) return fail(ST_OP_INVALID, "%sNum is %ju, expected at most %d", name, (uintmax_t)rank, MAX_RANK);
+  if (rank && !dims) return fail(ST_OP_NULL, "%s is NULL, expected %ju dimensions", name, (uintmax_t)rank);
+  for (uint64_t d = 0; d < rank; ++d) {
+    if (dims[d] < 0) return fail(ST_OP_INVALID, "%s[%ju] is %jd, expected 0 or more", name, (uintmax_t)d, (intmax_t)dims[d]);
+    if (__builtin_mul_overflow(*product, dims[d], product) || *product > MAX_ELEMENTS)
+      return fail(ST_OP_INVALID, "%s has more than 2^56 elements", name);
+  }
+  return ST_OK;
+}
+
+static status check_strides(const int64_t *dims, const int64_t *strides, uint64_t rank) {
+  for (uint64_t d = 0; strides && d < rank; ++d) {
+    int64_t extent;
+    if (strides[d] < 0) return fail(ST_OP_INVALID, "stride[%ju] is %jd, expected 0 or more", (uintmax_t)d, (intmax_t)strides[d]);
+    if (__builtin_mul_overflow(strides[d], dims[d], &extent) || extent > MAX_ELEMENTS)
+      return fail(ST_OP_INVALID, "stride[%ju] is %jd, which reaches beyond 2^56 elements", (uintmax_t)d, (intmax_t)strides[d]);
+  }
+  return ST_OK;
+}
+
+status tensor_init(tensor *t, const int64_t *dims, uint64_t rank, int dtype, const int64_t *strides, int64_t offset,
+                   int format, const int64_t *storage_dims, uint64_t storage_rank, void *data) {
+  int64_t n, unused;
+  TRY(check_dims("viewDims", dims, rank, &n));
+  TRY(check_strides(dims, strides, rank));
+  TRY(check_dims("storageDims", storage_dims, storage_rank, &unused));
+  if (offset < 0 || offset > MAX_ELEMENTS)
+    return fail(ST_OP_INVALID, "offset is %jd, expected 0 to 2^56 elements", (intmax_t)offset);
+  if (dtype != ACL_DT_UNDEFINED && !dtype_is_known(dtype))
+    return fail(ST_OP_INVALID, "dataType is %d, expected a value of aclDataType", dtype);
+  t->magic = MAGIC_TENSOR;
+  t->dtype = (int16_t)dtype;
+  t->format = (int16_t)format;
+  t->rank = (uint8_t)rank;
+  t->storage_rank = (uint8_t)storage_rank;
+  t->offset = offset;
+  t->data = data;
+  t->n = n;
+  int64_t step = 1;
+  for (int d = (int)rank - 1; d >= 0; --d) {
+    t->dims[d] = dims[d];
+    t->strides[d] = strides ? strides[d] : step;
+    step *= dims[d];
+  }
+  for (uint64_t d = 0; d < storage_rank; ++d) t->storage_dims[d] = storage_dims[d];
+  t->contiguous = is_contiguous(t);
+  return ST_OK;
+}
+
+tensor *tensor_new(void) {
+  tensor *t = cache_get(CACHE_TENSOR, sizeof *t);
+  if (!t) fail(ST_NO_HOST_MEMORY, "no host memory for a tensor");
+  return t;
+}
+
+void tensor_free(tensor *t) {
+  t->magic = 0;
+  cache_put(CACHE_TENSOR, t);
+}
+
+void tensor_set_shape(tensor *t, const int64_t *dims, int rank) {
+  int64_t step = 1;
+  for (int d = rank - 1; d >= 0; --d) {
+    t->dims[d] = dims[d];
+    t->strides[d] = step;
+    step *= dims[d];
+  }
+  t->rank = (uint8_t)rank;
+  t->n = step;
+  t->contiguous = true;
+}
+
+/* ---- scalars ---------------------------------------------------------------------------------------------- */
+
+static void read_value(scalar *s, const void *value) {
+  s->imaginary = 0;
+  switch (s->dtype) {
+#define READ(type, member, expression)                                                                       \
+  {                                                                                                          \
+    type v;                                                                                                  \
+    memcpy(&v, value, sizeof v);                                                                             \
+    s->member = expression;                                                                                  \
+    break;                                                                                                   \
+  }
+  case ACL_FLOAT: READ(float, real, v)
+  case ACL_DOUBLE: READ(double, real, v)
+  case ACL_FLOAT16: READ(uint16_t, real, half_to_float(v))
+  case ACL_BF16: READ(uint16_t, real, bf16_to_float(v))
+  case ACL_INT8: READ(int8_t, integer, v)
+  case ACL_INT16: READ(int16_t, integer, v)
+  case ACL_INT32: READ(int32_t, integer, v)
+  case ACL_INT64: READ(int64_t, integer, v)
+  case ACL_UINT8: READ(uint8_t, integer, v)
+  case ACL_UINT16: READ(uint16_t, integer, v)
+  case ACL_UINT32: READ(uint32_t, integer, v)
+  case ACL_UINT64: READ(uint64_t, integer, (int64_t)v)
+  case ACL_BOOL: READ(uint8_t, integer, v != 0)
+#undef READ
+  case ACL_COMPLEX64: {
+    float v[2];
+    memcpy(v, value, sizeof v);
+    s->real = v[0];
+    s->imaginary = v[1];
+    break;
+  }
+  case ACL_COMPLEX128: {
+    memcpy(&s->real, value, sizeof s->real);
+    memcpy(&s->imaginary, (const char *)value + sizeof s->real, sizeof s->imaginary);
+    break;
+  }
+  case ACL_COMPLEX32: {
+    uint16_t v[2];
+    memcpy(v, value, sizeof v);
+    s->real = half_to_float(v[0]);
+    s->imaginary = half_to_float(v[1]);
+    break;
+  }
+  default: break;
+  }
+}
+
+scalar *scalar_new(const void *value, int dtype) {
+  if (!value) {
+    fail(ST_OP_NULL, "value is NULL, expected a pointer");
+    return NULL;
+  }
+  if (dtype_class_of(dtype) == CLASS_NONE) {
+    fail(ST_OP_INVALID, "dataType is %s (%d), expected a type of numbers", dtype_name(dtype), dtype);
+    return NULL;
+  }
+  scalar *s = cache_get(CACHE_SCALAR, sizeof *s);
+  if (!s) {
+    fail(ST_NO_HOST_MEMORY, "no host memory for a scalar");
+    return NULL;
+  }
+  s->magic = MAGIC_SCALAR;
+  s->dtype = dtype;
+  read_value(s, value);
+  return s;
+}
+
+void scalar_free(scalar *s) {
+  s->magic = 0;
+  cache_put(CACHE_SCALAR, s);
+}
+
+int64_t scalar_integer(const scalar *s) {
+  if (dtype_class_of(s->dtype) < CLASS_FLOAT) return s->integer;
+  if (!(s->real == s->real)) return 0;
+  return s->real >= 0x1p63 ? INT64_MAX : s->real <= -0x1p63 ? INT64_MIN : (int64_t)s->real;
+}

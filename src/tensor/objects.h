@@ -1,0 +1,20 @@
+/* Making and unmaking the aclnn objects of tensor.h. Creators return NULL after fail(). Any thread. */
+#ifndef CANNON_TENSOR_OBJECTS_H
+#define CANNON_TENSOR_OBJECTS_H
+
+#include "base/status.h"
+#include "tensor/tensor.h"
+
+/* Fills a tensor. strides NULL: contiguous. ST_OP_NULL or ST_OP_INVALID; the tensor is then unchanged. */
+status tensor_init(tensor *t, const int64_t *dims, uint64_t rank, int dtype, const int64_t *strides, int64_t offset,
+                   int format, const int64_t *storage_dims, uint64_t storage_rank, void *data);
+tensor *tensor_new(void);
+void tensor_free(tensor *t);
+
+scalar *scalar_new(const void *value, int dtype);
+void scalar_free(scalar *s);
+
+/* Changes the view's shape to a contiguous one of no more elements: of operators whose output shape depends on data. */
+void tensor_set_shape(tensor *t, const int64_t *dims, int rank);
+
+#endif

@@ -1,0 +1,77 @@
+/* The process's counters: what `cannon run` prints when the program is over.
+ *
+ * They live in a file in $CANNON_STATS_DIR that the process maps shared, one file per process, named
+ * `<pid>.stats`, so that they can be read after any kind of death, and while the process runs. Without the
+ * variable they live in anonymous memory and nobody reads them. Counters only grow, except where a comment says
+ * otherwise; each is updated with relaxed atomics, by any thread.
+ *
+ * This header is the file's format, shared by the library (writer) and src/cli (reader). No pointers in it. */
+#ifndef CANNON_TRACE_STATS_H
+#define CANNON_TRACE_STATS_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+enum {
+  STATS_VERSION = 1,
+  STATS_MAX_DEVICES = 16,
+  STATS_MAX_OPS = 512,  /* operators and task kinds with a row of their own; the last row takes the rest */
+  STATS_MAX_LEAKS = 64, /* leaked blocks that are listed; all are counted */
+};
+#define STATS_MAGIC 0x54534e43u /* "CNST" */
+
+typedef _Atomic uint64_t counter;
+
+/* One heap: a device's memory, or the process's pinned host memory. */
+typedef struct {
+  counter size_bytes;      /* what may be live at once; 0: the heap was never opened */
+  counter live_bytes;      /* handed out and not freed, as the rules round them; goes down too */
+  counter peak_bytes;      /* highest live_bytes */
+  counter allocated_bytes; /* sum over all allocations */
+  counter n_allocs, n_frees, n_refused;
+} stats_heap;
+
+/* One operator (its name without "aclnn") or kind of task ("memcpy", "memset", "host function"). */
+typedef struct {
+  char name[48];
+  counter launches;
+  counter time_ns; /* inside the task, waiting not included; 0 where timing is off (no CANNON_STATS_DIR) */
+  counter bytes;   /* read and written, as the operands' shapes say */
+  /* Workspace that phase one asked for, largest over all calls, and its parts (docs/architecture.md). */
+  counter workspace_peak_bytes, workspace_copies_bytes, workspace_intermediates_bytes, workspace_partials_bytes;
+} stats_op;
+
+typedef enum { STATS_H2D, STATS_D2H, STATS_D2D, STATS_H2H, STATS_N_DIRECTIONS } stats_direction;
+
+typedef struct {
+  counter count, bytes;
+} stats_copy;
+
+/* A block that was still live when the program ended; only written at a normal end. */
+typedef struct {
+  uint64_t address, size_bytes, number; /* number: 1 for the heap's first allocation */
+  int32_t device;                       /* -1: pinned host memory */
+  char call[24];                        /* the CANN function that allocated it */
+  char site[160];                       /* caller, as "object(symbol+0x12)" */
+} stats_leak;
+
+typedef struct {
+  uint32_t magic, version;
+  int32_t pid;
+  _Atomic uint32_t ended; /* 1: exit() was reached and leaks were listed; 0: still running, or killed */
+  char soc_name[32];
+  char program[256]; /* /proc/self/exe */
+  uint64_t started_ns;       /* CLOCK_MONOTONIC */
+  counter ended_ns;
+  counter n_devices;
+  counter n_contexts, n_streams, n_events, n_threads; /* created; n_threads: library threads started */
+  counter n_errors;                                   /* calls that returned an error */
+  stats_heap device[STATS_MAX_DEVICES], pinned;
+  stats_copy copies[STATS_N_DIRECTIONS];
+  counter n_leaks; /* blocks; the first STATS_MAX_LEAKS are in leaks[] */
+  stats_leak leaks[STATS_MAX_LEAKS];
+  _Atomic uint32_t n_ops;
+  stats_op ops[STATS_MAX_OPS];
+} stats_file;
+
+#endif

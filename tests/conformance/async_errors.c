@@ -1,0 +1,168 @@
+/* Tasks that fail: the call that launched them returned 0, so a later one tells. The failing task is a
+ * look-up with an index that its table does not have. */
+#include "acl_ops.h"
+
+#include "aclnnop/aclnn_embedding.h"
+#include "aclnnop/aclnn_index_select.h"
+
+static void *table, *indices, *picked;
+
+static int tables_up(void **state) {
+  const int64_t out_of_range[] = {0, 99};
+  device_up(state);
+  table = DEV_FLOATS(1, 2, 3, 4, 5, 6);
+  indices = dev_from(out_of_range, sizeof out_of_range);
+  picked = dev_filled(0, 16);
+  return 0;
+}
+
+static int tables_down(void **state) {
+  CHECK_OK(aclrtFree(table));
+  CHECK_OK(aclrtFree(indices));
+  CHECK_OK(aclrtFree(picked));
+  return device_down(state);
+}
+
+typedef void (*failing_launch)(aclrtStream stream);
+
+static void launch_index_select(aclrtStream stream) {
+  aclTensor *self = TENSOR(table, ACL_FLOAT, 3, 2), *index = TENSOR(indices, ACL_INT64, 2),
+            *out = TENSOR(picked, ACL_FLOAT, 2, 2);
+  LAUNCH(stream, aclnnIndexSelect, self, 0, index, out);
+  CHECK_OK(aclDestroyTensor(self));
+  CHECK_OK(aclDestroyTensor(index));
+  CHECK_OK(aclDestroyTensor(out));
+}
+
+static void launch_embedding(aclrtStream stream) {
+  aclTensor *weight = TENSOR(table, ACL_FLOAT, 3, 2), *index = TENSOR(indices, ACL_INT64, 2),
+            *out = TENSOR(picked, ACL_FLOAT, 2, 2);
+  LAUNCH(stream, aclnnEmbedding, weight, index, out);
+  CHECK_OK(aclDestroyTensor(weight));
+  CHECK_OK(aclDestroyTensor(index));
+  CHECK_OK(aclDestroyTensor(out));
+}
+
+static const failing_launch failures[] = {launch_index_select, launch_embedding};
+
+static void failure_is_told_once_and_the_rest_still_runs(void **state) {
+  (void)state;
+  for (int f = 0; f < 2; f++) {
+    aclrtStream stream = stream_new();
+    void *p = dev_filled(1, 100);
+    failures[f](stream);
+    CHECK_OK(aclrtMemsetAsync(p, 100, 2, 100, stream)); /* behind it, and not dropped */
+    CHECK_FAILS(aclrtSynchronizeStream(stream));
+    assert_dev_filled(p, 2, 100); /* plain copies work, too */
+    CHECK_OK(aclrtSynchronizeStream(stream));
+    CHECK_OK(aclrtMemsetAsync(p, 100, 3, 100, stream));
+    CHECK_OK(aclrtSynchronizeStream(stream));
+    assert_dev_filled(p, 3, 100);
+    CHECK_OK(aclrtFree(p));
+    CHECK_OK(aclrtDestroyStream(stream));
+  }
+}
+
+static void good_indices_are_no_failure(void **state) {
+  (void)state;
+  const int64_t good[] = {2, 0}, bad[] = {0, 99};
+  CHECK_OK(aclrtMemcpy(indices, sizeof good, good, sizeof good, ACL_MEMCPY_HOST_TO_DEVICE));
+  for (int f = 0; f < 2; f++) {
+    failures[f](NULL);
+    CHECK_OK(aclrtSynchronizeStream(NULL));
+    ASSERT_FLOATS(picked, 5, 6, 1, 2);
+  }
+  CHECK_OK(aclrtMemcpy(indices, sizeof bad, bad, sizeof bad, ACL_MEMCPY_HOST_TO_DEVICE));
+}
+
+static void every_way_of_waiting_tells(void **state) {
+  (void)state;
+  aclrtStream stream = stream_new();
+  launch_index_select(stream);
+  CHECK_FAILS(aclrtSynchronizeStreamWithTimeout(stream, 10000));
+  CHECK_OK(aclrtSynchronizeStream(stream));
+  launch_index_select(stream);
+  CHECK_FAILS(aclrtSynchronizeDevice());
+  launch_index_select(NULL);
+  CHECK_FAILS(aclrtSynchronizeStream(NULL));
+  aclrtSynchronizeStream(stream);
+  CHECK_OK(aclrtDestroyStream(stream));
+}
+
+static void other_streams_are_not_blamed(void **state) {
+  (void)state;
+  aclrtStream bad = stream_new(), good = stream_new();
+  void *p = dev_filled(0, 100);
+  launch_index_select(bad);
+  CHECK_OK(aclrtMemsetAsync(p, 100, 1, 100, good));
+  CHECK_OK(aclrtSynchronizeStream(good));
+  assert_dev_filled(p, 1, 100);
+  CHECK_FAILS(aclrtSynchronizeStream(bad));
+  CHECK_OK(aclrtSynchronizeStream(good));
+  CHECK_OK(aclrtFree(p));
+  CHECK_OK(aclrtDestroyStream(bad));
+  CHECK_OK(aclrtDestroyStream(good));
+}
+
+static void failure_is_the_threads_last_error_with_a_text(void **state) {
+  (void)state;
+  aclrtGetLastError(ACL_RT_THREAD_LEVEL);
+  aclGetRecentErrMsg();
+  launch_index_select(NULL);
+  aclError code = aclrtSynchronizeStream(NULL);
+  assert_int_not_equal(code, 0);
+  assert_int_equal(aclrtGetLastError(ACL_RT_THREAD_LEVEL), code);
+  assert_non_null(aclGetRecentErrMsg());
+}
+
+/* ---- stop on failure, in a context of its own since the mode spreads over it ---- */
+
+static void stop_mode_drops_what_follows_in_the_whole_context(void **state) {
+  (void)state;
+  aclrtContext home = NULL, c = NULL;
+  CHECK_OK(aclrtGetCurrentContext(&home));
+  CHECK_OK(aclrtCreateContext(&c, 0));
+  aclrtStream stream = stream_new(), other = stream_new();
+  uint8_t *p = dev_filled(1, 100);
+  CHECK_OK(aclrtSetStreamFailureMode(stream, ACL_STOP_ON_FAILURE));
+  gate *g = gate_close(stream); /* so that the set is queued before the failure happens */
+  CHECK_OK(aclrtMemsetAsync(p, 100, 2, 50, stream));
+  launch_index_select(stream);
+  CHECK_OK(aclrtMemsetAsync(p, 100, 3, 100, stream));
+  gate_open(g);
+  CHECK_FAILS(aclrtSynchronizeStream(stream));
+  assert_dev_filled(p, 2, 50); /* before the failure: done; behind it: not */
+  assert_dev_filled(p + 50, 1, 50);
+  CHECK_FAILS(aclrtSynchronizeStream(other));
+
+  aclrtStream late = stream_new(); /* memory and handles can still be had and given back */
+  void *q = dev_filled(4, 100);
+  assert_dev_filled(q, 4, 100);
+  CHECK_OK(aclrtFree(q));
+  CHECK_OK(aclrtFree(p));
+  CHECK_OK(aclrtDestroyStream(late));
+  CHECK_OK(aclrtDestroyStream(other));
+  CHECK_OK(aclrtDestroyStream(stream));
+
+  CHECK_OK(aclrtSetCurrentContext(home)); /* another context knows nothing of it */
+  aclrtStream fresh = stream_new();
+  void *r = dev_filled(0, 100);
+  CHECK_OK(aclrtMemsetAsync(r, 100, 5, 100, fresh));
+  CHECK_OK(aclrtSynchronizeStream(fresh));
+  assert_dev_filled(r, 5, 100);
+  CHECK_OK(aclrtFree(r));
+  CHECK_OK(aclrtDestroyStream(fresh));
+  CHECK_OK(aclrtDestroyContext(c));
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      OP_TEST(good_indices_are_no_failure),
+      OP_TEST(failure_is_told_once_and_the_rest_still_runs),
+      OP_TEST(every_way_of_waiting_tells),
+      OP_TEST(other_streams_are_not_blamed),
+      OP_TEST(failure_is_the_threads_last_error_with_a_text),
+      OP_TEST(stop_mode_drops_what_follows_in_the_whole_context),
+  };
+  return cmocka_run_group_tests(tests, tables_up, tables_down);
+}

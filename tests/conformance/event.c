@@ -1,0 +1,390 @@
+/* Events: the kinds and what each may do, record, wait, reset, times. */
+#include "acl_test.h"
+
+typedef aclError (*event_creator)(aclrtEvent *event, uint32_t flag);
+
+static aclError create_plain(aclrtEvent *event, uint32_t flag) {
+  (void)flag;
+  return aclrtCreateEvent(event);
+}
+
+typedef struct {
+  const char *name;
+  event_creator create;
+  uint32_t flag;
+  int fresh;                                 /* aclrtQueryEventStatus before the first record */
+  bool waits, resets, old_queries, has_time; /* what is allowed */
+} event_kind;
+
+/* Rows: how an event is made. Columns: what may then be done with it. */
+static const event_kind kinds[] = {
+    {"plain", create_plain, 0, 0, true, false, true, true},
+    {"sync", aclrtCreateEventWithFlag, ACL_EVENT_SYNC, 0, true, true, true, false},
+    {"sync and time", aclrtCreateEventWithFlag, ACL_EVENT_SYNC | ACL_EVENT_TIME_LINE, 0, true, true, true,
+     true},
+    {"time", aclrtCreateEventWithFlag, ACL_EVENT_TIME_LINE, 0, false, false, true, true},
+    {"progress", aclrtCreateEventWithFlag, ACL_EVENT_CAPTURE_STREAM_PROGRESS, 0, false, false, true, false},
+    {"ex sync", aclrtCreateEventExWithFlag, ACL_EVENT_SYNC, 1, true, false, false, false},
+    {"ex sync and time", aclrtCreateEventExWithFlag, ACL_EVENT_SYNC | ACL_EVENT_TIME_LINE, 1, true, false,
+     false, true},
+    {"ex time", aclrtCreateEventExWithFlag, ACL_EVENT_TIME_LINE, 1, false, false, false, true},
+    {"ex progress", aclrtCreateEventExWithFlag, ACL_EVENT_CAPTURE_STREAM_PROGRESS, 1, false, false, false,
+     false},
+};
+enum { PLAIN = 0, SYNC = 1, EX_SYNC = 5, N_KINDS = sizeof kinds / sizeof *kinds };
+
+static aclrtEvent event_new(int kind) {
+  aclrtEvent event = NULL;
+  CHECK_OK(kinds[kind].create(&event, kinds[kind].flag));
+  assert_non_null(event);
+  return event;
+}
+
+static int recorded(aclrtEvent event) {
+  aclrtEventRecordedStatus status = (aclrtEventRecordedStatus)99;
+  CHECK_OK(aclrtQueryEventStatus(event, &status));
+  return (int)status;
+}
+
+/* Two streams for each test; `other` is the one that waits. */
+static aclrtStream stream, other;
+
+static int two_streams(void **state) {
+  (void)state;
+  stream = stream_new();
+  other = stream_new();
+  return 0;
+}
+
+static int no_streams(void **state) {
+  settle(state);
+  CHECK_OK(aclrtDestroyStream(other));
+  CHECK_OK(aclrtDestroyStream(stream));
+  return 0;
+}
+
+#define EVENT_TEST(function) cmocka_unit_test_setup_teardown(function, two_streams, no_streams)
+
+static const aclError allowed_code[] = {ANY_ERROR, ACL_SUCCESS};
+
+static void each_kind_does_what_its_row_says(void **state) {
+  (void)state;
+  for (int k = 0; k < N_KINDS; k++) {
+    const event_kind *kind = &kinds[k];
+    print_message("%s\n", kind->name);
+    aclrtEvent event = event_new(k), end = event_new(k);
+    assert_int_equal(recorded(event), kind->fresh);
+
+    CHECK_OK(aclrtRecordEvent(event, stream));
+    CHECK_OK(aclrtSynchronizeEvent(event));
+    assert_int_equal(recorded(event), ACL_EVENT_RECORDED_STATUS_COMPLETE);
+
+    CHECK_CODE(allowed_code[kind->waits], aclrtStreamWaitEvent(other, event));
+    CHECK_OK(aclrtSynchronizeStream(other));
+
+    aclrtEventStatus old = ACL_EVENT_STATUS_RESERVED; /* its polarity is the opposite */
+    CHECK_CODE(allowed_code[kind->old_queries], aclrtQueryEvent(event, &old));
+    if (kind->old_queries) assert_int_equal(old, ACL_EVENT_STATUS_COMPLETE);
+
+    uint64_t stamp = 0;
+    float ms = -1;
+    CHECK_CODE(allowed_code[kind->has_time], aclrtEventGetTimestamp(event, &stamp));
+    CHECK_OK(aclrtRecordEvent(end, stream));
+    CHECK_OK(aclrtSynchronizeEvent(end));
+    CHECK_CODE(allowed_code[kind->has_time], aclrtEventElapsedTime(&ms, event, end));
+    if (kind->has_time) assert_true(stamp > 0 && ms >= 0);
+
+    CHECK_CODE(allowed_code[kind->resets], aclrtResetEvent(event, stream));
+    CHECK_OK(aclrtSynchronizeStream(stream));
+    assert_int_equal(recorded(event), !kind->resets);
+    CHECK_OK(aclrtDestroyEvent(event));
+    CHECK_OK(aclrtDestroyEvent(end));
+  }
+}
+
+static void exclusive_flags_refuse_company(void **state) {
+  (void)state;
+  aclrtEvent event = NULL;
+  CHECK_FAILS(aclrtCreateEventWithFlag(&event, ACL_EVENT_EXTERNAL | ACL_EVENT_SYNC));
+  CHECK_FAILS(aclrtCreateEventExWithFlag(&event, ACL_EVENT_IPC | ACL_EVENT_SYNC));
+}
+
+/* ---- record ---- */
+
+static void record_stands_for_all_work_before_it(void **state) {
+  (void)state;
+  for (int k = 0; k < N_KINDS; k++) {
+    aclrtEvent event = event_new(k);
+    gate *g = gate_close(stream);
+    CHECK_OK(aclrtRecordEvent(event, stream));
+    assert_int_equal(recorded(event), ACL_EVENT_RECORDED_STATUS_NOT_READY);
+    CHECK_CODE(ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, aclrtSynchronizeEventWithTimeout(event, 5));
+    gate_open(g);
+    CHECK_OK(aclrtSynchronizeEventWithTimeout(event, -1));
+    assert_int_equal(recorded(event), ACL_EVENT_RECORDED_STATUS_COMPLETE);
+    CHECK_OK(aclrtSynchronizeEventWithTimeout(event, 1));
+    CHECK_OK(aclrtDestroyEvent(event));
+    gates_used = 0;
+  }
+}
+
+static void old_query_sees_a_pending_record(void **state) {
+  (void)state;
+  aclrtEvent event = event_new(SYNC);
+  aclrtEventStatus status = ACL_EVENT_STATUS_RESERVED;
+  gate *g = gate_close(stream);
+  CHECK_OK(aclrtRecordEvent(event, stream));
+  CHECK_OK(aclrtQueryEvent(event, &status));
+  assert_int_equal(status, ACL_EVENT_STATUS_NOT_READY);
+  gate_open(g);
+  CHECK_OK(aclrtSynchronizeEvent(event));
+  CHECK_OK(aclrtQueryEvent(event, &status));
+  assert_int_equal(status, ACL_EVENT_STATUS_COMPLETE);
+  CHECK_OK(aclrtDestroyEvent(event));
+}
+
+typedef struct {
+  aclrtContext context;
+  aclrtEvent event;
+  aclError code;
+} waiter;
+
+static void *wait_for_event(void *arg) {
+  waiter *w = arg;
+  w->code = aclrtSetCurrentContext(w->context);
+  if (w->code == 0) w->code = aclrtSynchronizeEvent(w->event);
+  return NULL;
+}
+
+static void other_threads_can_wait_for_an_event(void **state) {
+  (void)state;
+  waiter w = {.event = event_new(SYNC)};
+  CHECK_OK(aclrtGetCurrentContext(&w.context));
+  gate *g = gate_close(stream);
+  CHECK_OK(aclrtRecordEvent(w.event, stream));
+  pthread_t thread = thread_start(wait_for_event, &w);
+  gate_open(g);
+  pthread_join(thread, NULL);
+  CHECK_OK(w.code);
+  assert_int_equal(recorded(w.event), ACL_EVENT_RECORDED_STATUS_COMPLETE);
+  CHECK_OK(aclrtDestroyEvent(w.event));
+}
+
+/* ---- wait ---- */
+
+static void wait_before_record_blocks_all_but_ex(void **state) {
+  (void)state;
+  for (int k = 0; k < N_KINDS; k++) {
+    if (!kinds[k].waits) continue;
+    print_message("%s\n", kinds[k].name);
+    bool ex = kinds[k].fresh;
+    aclrtEvent event = event_new(k);
+    CHECK_OK(aclrtStreamWaitEvent(other, event));
+    CHECK_CODE(ex ? ACL_SUCCESS : ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
+               aclrtSynchronizeStreamWithTimeout(other, ex ? 10000 : 10));
+    CHECK_OK(aclrtRecordEvent(event, stream));
+    CHECK_OK(aclrtSynchronizeStream(other));
+    CHECK_OK(aclrtDestroyEvent(event));
+  }
+}
+
+static void waits_carry_order_across_streams(void **state) {
+  (void)state;
+  enum { LINKS = 6, SIZE = 1000 };
+  aclrtStream s[LINKS];
+  uint8_t *p = dev_filled(0, SIZE * LINKS);
+  gate *g = gate_close(stream);
+  CHECK_OK(aclrtMemsetAsync(p, SIZE, 7, SIZE, stream));
+  aclrtStream before = stream;
+  for (int i = 1; i < LINKS; i++) { /* each link copies what the one before has written */
+    s[i] = stream_new();
+    aclrtEvent event = event_new(i % 2 ? SYNC : EX_SYNC);
+    CHECK_OK(aclrtRecordEvent(event, before));
+    CHECK_OK(aclrtStreamWaitEvent(s[i], event));
+    CHECK_OK(aclrtDestroyEvent(event)); /* straight after the wait, as clients do */
+    CHECK_OK(
+        aclrtMemcpyAsync(p + i * SIZE, SIZE, p + (i - 1) * SIZE, SIZE, ACL_MEMCPY_DEVICE_TO_DEVICE, s[i]));
+    before = s[i];
+  }
+  assert_dev_filled(p, 0, SIZE * LINKS);
+  assert_int_equal(stream_status(before), ACL_STREAM_STATUS_NOT_READY);
+  CHECK_OK(aclrtSynchronizeStream(other)); /* one outside the chain is not concerned */
+  gate_open(g);
+  CHECK_OK(aclrtSynchronizeStream(before)); /* waiting for the last link runs all of them */
+  assert_dev_filled(p, 7, SIZE * LINKS);
+  for (int i = 1; i < LINKS; i++) CHECK_OK(aclrtDestroyStream(s[i]));
+  CHECK_OK(aclrtFree(p));
+}
+
+static void wait_keeps_the_capture_it_was_submitted_with(void **state) {
+  (void)state;
+  aclrtEvent event = event_new(EX_SYNC);
+  CHECK_OK(aclrtRecordEvent(event, stream));
+  CHECK_OK(aclrtStreamWaitEvent(other, event));
+  gate *g = gate_close(stream);
+  CHECK_OK(aclrtRecordEvent(event, stream)); /* a new capture, behind the gate */
+  CHECK_OK(aclrtSynchronizeStream(other));   /* the wait meant the old one */
+  assert_int_equal(recorded(event), ACL_EVENT_RECORDED_STATUS_NOT_READY);
+  CHECK_OK(aclrtStreamWaitEvent(other, event)); /* this one means the new */
+  CHECK_CODE(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, aclrtSynchronizeStreamWithTimeout(other, 10));
+  gate_open(g);
+  CHECK_OK(aclrtSynchronizeStream(other));
+  CHECK_OK(aclrtDestroyEvent(event));
+}
+
+static void destroy_does_not_wait(void **state) {
+  (void)state;
+  for (int k = 0; k < N_KINDS; k++) {
+    gates_used = 0;
+    gate *g = gate_close(stream);
+    aclrtEvent event = event_new(k);
+    CHECK_OK(aclrtRecordEvent(event, stream));
+    CHECK_OK(aclrtDestroyEvent(event)); /* would hang if it waited */
+    gate_open(g);
+    CHECK_OK(aclrtSynchronizeStream(stream));
+  }
+}
+
+static void wait_status_follows_the_wait(void **state) {
+  (void)state;
+  aclrtEvent event = event_new(SYNC);
+  aclrtEventWaitStatus status = ACL_EVENT_WAIT_STATUS_RESERVED;
+  gate *g = gate_close(stream);
+  CHECK_OK(aclrtRecordEvent(event, stream));
+  CHECK_OK(aclrtStreamWaitEvent(other, event));
+  CHECK_OK(aclrtQueryEventWaitStatus(event, &status));
+  assert_int_equal(status, ACL_EVENT_WAIT_STATUS_NOT_READY);
+  gate_open(g);
+  CHECK_OK(aclrtSynchronizeStream(other));
+  CHECK_OK(aclrtQueryEventWaitStatus(event, &status));
+  assert_int_equal(status, ACL_EVENT_WAIT_STATUS_COMPLETE);
+  CHECK_OK(aclrtDestroyEvent(event));
+  event = event_new(EX_SYNC);
+  CHECK_FAILS(aclrtQueryEventWaitStatus(event, &status));
+  CHECK_OK(aclrtDestroyEvent(event));
+}
+
+static void reset_makes_an_event_wait_again(void **state) {
+  (void)state;
+  aclrtEvent event = event_new(SYNC);
+  for (int round = 0; round < 3; round++) {
+    CHECK_OK(aclrtStreamWaitEvent(other, event));
+    CHECK_OK(aclrtResetEvent(event, other)); /* a task, behind the wait */
+    CHECK_CODE(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, aclrtSynchronizeStreamWithTimeout(other, 5));
+    CHECK_OK(aclrtRecordEvent(event, stream));
+    CHECK_OK(aclrtSynchronizeStream(other));
+    assert_int_equal(recorded(event), ACL_EVENT_RECORDED_STATUS_NOT_READY);
+  }
+  CHECK_OK(aclrtDestroyEvent(event));
+}
+
+static void expired_wait_is_told_by_the_streams_synchronise(void **state) {
+  (void)state;
+  aclrtEvent event = event_new(PLAIN);
+  CHECK_OK(aclrtStreamWaitEventWithTimeout(other, event, 1)); /* seconds */
+  CHECK_FAILS(aclrtSynchronizeStream(other));
+  CHECK_OK(aclrtSynchronizeStream(other)); /* told once */
+
+  CHECK_OK(aclrtSetOpWaitTimeout(1)); /* the same for all waits to come */
+  CHECK_OK(aclrtStreamWaitEvent(other, event));
+  CHECK_FAILS(aclrtSynchronizeStream(other));
+  CHECK_OK(aclrtSetOpWaitTimeout(0));
+
+  CHECK_OK(aclrtRecordEvent(event, stream));
+  CHECK_OK(aclrtStreamWaitEventWithTimeout(other, event, 1)); /* in time */
+  CHECK_OK(aclrtStreamWaitEventWithTimeout(other, event, 0)); /* for ever */
+  CHECK_OK(aclrtSynchronizeStream(other));
+  CHECK_OK(aclrtDestroyEvent(event));
+}
+
+/* ---- times ---- */
+
+static void times_grow_along_a_stream(void **state) {
+  (void)state;
+  static atomic_int ignored;
+  aclrtEvent start = event_new(PLAIN), end = event_new(PLAIN);
+  float ms = -1;
+  uint64_t from = 0, to = 0;
+  CHECK_OK(aclrtRecordEvent(start, stream));
+  CHECK_OK(aclrtLaunchHostFunc(stream, nap_then_count, &ignored)); /* 10 ms */
+  CHECK_OK(aclrtRecordEvent(end, stream));
+  CHECK_OK(aclrtSynchronizeStream(stream));
+  CHECK_OK(aclrtEventElapsedTime(&ms, start, end));
+  CHECK_OK(aclrtEventGetTimestamp(start, &from));
+  CHECK_OK(aclrtEventGetTimestamp(end, &to));
+  assert_true(ms >= 9.5f);
+  assert_true(to - from >= 9500); /* microseconds */
+  CHECK_CODE(ACL_ERROR_RT_EVENT_TIMESTAMP_REVERSAL, aclrtEventElapsedTime(&ms, end, start));
+  CHECK_OK(aclrtDestroyEvent(start));
+  CHECK_OK(aclrtDestroyEvent(end));
+}
+
+static void missing_times_have_their_code(void **state) {
+  (void)state;
+  aclrtEvent done = event_new(PLAIN), never = event_new(PLAIN);
+  float ms = -1;
+  uint64_t stamp = 0;
+  CHECK_OK(aclrtRecordEvent(done, stream));
+  CHECK_OK(aclrtSynchronizeEvent(done));
+  CHECK_CODE(ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID, aclrtEventGetTimestamp(never, &stamp));
+  CHECK_CODE(ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID, aclrtEventElapsedTime(&ms, done, never));
+  CHECK_CODE(ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID, aclrtEventElapsedTime(&ms, never, done));
+  CHECK_OK(aclrtDestroyEvent(done));
+  CHECK_OK(aclrtDestroyEvent(never));
+}
+
+/* ---- numbers ---- */
+
+static void ids_tell_events_apart(void **state) {
+  (void)state;
+  aclrtEvent a = event_new(SYNC), b = event_new(SYNC);
+  uint32_t ids[3] = {0, 0, 0};
+  CHECK_OK(aclrtRecordEvent(a, stream));
+  CHECK_OK(aclrtRecordEvent(b, stream));
+  CHECK_OK(aclrtGetEventId(a, &ids[0]));
+  CHECK_OK(aclrtGetEventId(b, &ids[1]));
+  CHECK_OK(aclrtGetEventId(a, &ids[2]));
+  assert_int_not_equal(ids[0], ids[1]);
+  assert_int_equal(ids[0], ids[2]);
+  CHECK_OK(aclrtDestroyEvent(a));
+  CHECK_OK(aclrtDestroyEvent(b));
+}
+
+static void thousands_of_records_and_waits_keep_order(void **state) {
+  (void)state;
+  enum { N = 2000 };
+  uint8_t *p = dev_filled(0, 64);
+  for (int i = 1; i <= N; i++) { /* a ball thrown between two streams */
+    aclrtStream from = i % 2 ? stream : other, to = i % 2 ? other : stream;
+    aclrtEvent event = event_new(i % 3 ? EX_SYNC : SYNC);
+    CHECK_OK(aclrtMemsetAsync(p, 64, i % 256, 64, from));
+    CHECK_OK(aclrtRecordEvent(event, from));
+    CHECK_OK(aclrtStreamWaitEvent(to, event));
+    CHECK_OK(aclrtDestroyEvent(event));
+  }
+  CHECK_OK(aclrtSynchronizeDevice());
+  assert_dev_filled(p, N % 256, 64);
+  CHECK_OK(aclrtFree(p));
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      EVENT_TEST(each_kind_does_what_its_row_says),
+      EVENT_TEST(exclusive_flags_refuse_company),
+      EVENT_TEST(record_stands_for_all_work_before_it),
+      EVENT_TEST(old_query_sees_a_pending_record),
+      EVENT_TEST(other_threads_can_wait_for_an_event),
+      EVENT_TEST(wait_before_record_blocks_all_but_ex),
+      EVENT_TEST(waits_carry_order_across_streams),
+      EVENT_TEST(wait_keeps_the_capture_it_was_submitted_with),
+      EVENT_TEST(destroy_does_not_wait),
+      EVENT_TEST(wait_status_follows_the_wait),
+      EVENT_TEST(reset_makes_an_event_wait_again),
+      EVENT_TEST(expired_wait_is_told_by_the_streams_synchronise),
+      EVENT_TEST(times_grow_along_a_stream),
+      EVENT_TEST(missing_times_have_their_code),
+      EVENT_TEST(ids_tell_events_apart),
+      EVENT_TEST(thousands_of_records_and_waits_keep_order),
+  };
+  return cmocka_run_group_tests(tests, device_up, device_down);
+}

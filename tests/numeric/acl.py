@@ -1,0 +1,429 @@
+"""The public libraries through ctypes: device memory, aclnn objects and the two-phase call.
+
+    x = Tensor.of(F32, values); out = Tensor.empty(F32, x.shape)
+    run("aclnnAdds", x, Scalar(2.0, F64), Scalar(1, I64), out)
+
+`run` takes an operator's own arguments in the order of its signature in abi/aclnn_ops.tsv, creates the aclnn objects,
+calls both phases with a workspace of exactly the size asked for, destroys the objects before it waits, and then looks
+at every byte: nothing outside the view of a tensor that the operator writes may have changed.
+"""
+import atexit
+import csv
+import ctypes as ct
+import faulthandler
+import os
+import sys
+
+import numpy as np
+
+from dtypes import DType
+
+faulthandler.enable()
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+H2D, D2H = 1, 2
+NULLPTR, INVALID, OUT_OF_MEMORY = 161001, 161002, 207001
+FORMAT_ND = 2
+GUARD = 64                       # bytes of pattern before and after each tensor and workspace
+ARENA_BYTES = 16 << 20           # small tensors are cut from one allocation, so that a case costs no aclrtMalloc
+TRACE = bool(os.environ.get("CANNON_TRACE"))    # names each call on stderr before it is made, to find a crash
+
+
+class AclError(Exception):
+    def __init__(self, what, code, message=""):
+        super().__init__(f"{what} returned {code}: {message}")
+        self.code, self.message = code, message
+
+
+# ---- libraries and signatures
+
+_CTYPES = {
+    "int64_t": ct.c_int64, "uint64_t": ct.c_uint64, "int8_t": ct.c_int8, "float": ct.c_float, "double": ct.c_double,
+    "bool": ct.c_bool, "aclDataType": ct.c_int,
+}
+
+
+class Param:
+    """One parameter of a phase-one signature. `ctype` is None for the two results."""
+
+    def __init__(self, text):
+        words = text.replace("*", " * ").split()
+        self.name, self.type = words[-1], " ".join(w for w in words[:-1] if w != "const")
+        self.is_pointer = "*" in self.type
+        self.is_result = self.type in ("uint64_t *", "aclOpExecutor * *")
+        self.is_tensor = self.type == "aclTensor *"
+        # some declare selfRef (InplaceAdd) or out (Embedding) const and write it all the same
+        self.is_written = self.is_tensor and ("const" not in words or self.name.endswith("Ref") or self.name == "out")
+        self.is_optional = "Optional" in self.name
+        self.ctype = ct.c_void_p if self.is_pointer else _CTYPES[self.type]
+
+
+def _read_signatures():
+    with open(os.path.join(ROOT, "abi", "aclnn_ops.tsv"), encoding="utf-8") as f:
+        rows = csv.DictReader(f, delimiter="\t", quoting=csv.QUOTE_NONE)
+        return {r["op"]: r["get_workspace_size_params"] for r in rows}
+
+
+_signatures = _read_signatures()
+
+
+def params(op):
+    """The operator's own parameters, without workspaceSize and executor."""
+    return [p for p in map(Param, _signatures[op].split(", ")) if not p.is_result]
+
+
+class _Libraries:
+    """Each name is looked up in the library that CANN has it in."""
+
+    def __init__(self):
+        lib64 = os.path.join(os.environ["CANNON_PREFIX"], "lib64")      # unset: an error, never a skipped test
+        # RTLD_GLOBAL is how frameworks get them too: by their DT_NEEDED entries
+        names = ("libascendcl.so", "libnnopbase.so", "libopapi.so")
+        self.acl, self.base, self.op = (ct.CDLL(os.path.join(lib64, n), ct.RTLD_GLOBAL) for n in names)
+        v, sz, i64 = ct.c_void_p, ct.c_size_t, ct.c_int64
+        for lib, name, restype, args in (
+                (self.acl, "aclInit", ct.c_int, [ct.c_char_p]),
+                (self.acl, "aclFinalize", ct.c_int, []),
+                (self.acl, "aclGetRecentErrMsg", ct.c_char_p, []),
+                (self.acl, "aclrtSetDevice", ct.c_int, [ct.c_int32]),
+                (self.acl, "aclrtResetDevice", ct.c_int, [ct.c_int32]),
+                (self.acl, "aclrtCreateStream", ct.c_int, [ct.POINTER(v)]),
+                (self.acl, "aclrtDestroyStream", ct.c_int, [v]),
+                (self.acl, "aclrtSynchronizeStream", ct.c_int, [v]),
+                (self.acl, "aclrtMalloc", ct.c_int, [ct.POINTER(v), sz, ct.c_int]),
+                (self.acl, "aclrtFree", ct.c_int, [v]),
+                (self.acl, "aclrtMemcpy", ct.c_int, [v, sz, v, sz, ct.c_int]),
+                (self.base, "aclCreateTensor", v, [v, ct.c_uint64, ct.c_int, v, i64, ct.c_int, v, ct.c_uint64, v]),
+                (self.base, "aclCreateScalar", v, [v, ct.c_int]),
+                (self.base, "aclCreateIntArray", v, [v, ct.c_uint64]),
+                (self.base, "aclCreateTensorList", v, [v, ct.c_uint64]),
+                (self.base, "aclDestroyTensor", ct.c_int, [v]),
+                (self.base, "aclDestroyScalar", ct.c_int, [v]),
+                (self.base, "aclDestroyIntArray", ct.c_int, [v]),
+                (self.base, "aclDestroyTensorList", ct.c_int, [v])):
+            f = getattr(lib, name)
+            f.restype, f.argtypes = restype, args
+            setattr(self, name, f)
+        self._pairs = {}
+
+    def pair(self, op):
+        if op not in self._pairs:
+            one, two = getattr(self.op, op + "GetWorkspaceSize"), getattr(self.op, op)
+            one.restype = two.restype = ct.c_int
+            one.argtypes = [p.ctype for p in params(op)] + [ct.c_void_p] * 2
+            two.argtypes = [ct.c_void_p, ct.c_uint64, ct.c_void_p, ct.c_void_p]
+            self._pairs[op] = one, two
+        return self._pairs[op]
+
+
+# ---- the device
+
+def recent_message():
+    text = lib().aclGetRecentErrMsg()
+    return text.decode("utf-8", "replace") if text else ""
+
+
+def check(what, code):
+    if code != 0:
+        raise AclError(what, code, recent_message())
+
+
+class _Device:
+    def __init__(self):
+        self.lib = _Libraries()
+        check("aclInit", self.lib.aclInit(None))
+        check("aclrtSetDevice", self.lib.aclrtSetDevice(0))
+        self.stream = ct.c_void_p()
+        check("aclrtCreateStream", self.lib.aclrtCreateStream(ct.byref(self.stream)))
+        self.arena = self.malloc(ARENA_BYTES)
+        self.top = 0
+        atexit.register(self.close)
+
+    def close(self):
+        check("aclrtFree", self.lib.aclrtFree(self.arena))
+        check("aclrtDestroyStream", self.lib.aclrtDestroyStream(self.stream))
+        check("aclrtResetDevice", self.lib.aclrtResetDevice(0))
+        check("aclFinalize", self.lib.aclFinalize())
+
+    def malloc(self, n_bytes):
+        p = ct.c_void_p()
+        code = self.lib.aclrtMalloc(ct.byref(p), n_bytes, 0)
+        if code:
+            raise AclError("aclrtMalloc", code, recent_message())
+        return p.value
+
+    def upload(self, address, array):
+        check("aclrtMemcpy", self.lib.aclrtMemcpy(address, array.nbytes, array.ctypes.data, array.nbytes, H2D))
+
+    def download(self, address, array):
+        check("aclrtMemcpy", self.lib.aclrtMemcpy(array.ctypes.data, array.nbytes, address, array.nbytes, D2H))
+
+    def synchronize(self):
+        check("aclrtSynchronizeStream", self.lib.aclrtSynchronizeStream(self.stream))
+
+
+_the_device = None
+
+
+def device():
+    global _the_device
+    if _the_device is None:
+        _the_device = _Device()
+    return _the_device
+
+
+def lib():
+    return device().lib
+
+
+class Block:
+    """Device bytes between two guards, and what the host has put or found there. Small blocks get their address from
+    `place`, for one run; large ones own an allocation."""
+
+    def __init__(self, n_bytes):
+        self.sent = np.full(n_bytes + 2 * GUARD, 0xA5, np.uint8)
+        self.own = device().malloc(self.sent.size) if self.sent.size > ARENA_BYTES // 8 else None
+        self.base = self.own
+
+    def __del__(self):
+        if getattr(self, "own", None) is not None:
+            lib().aclrtFree(self.own)
+
+    @property
+    def body(self):
+        return self.sent[GUARD:self.sent.size - GUARD]
+
+    @property
+    def address(self):
+        return self.base + GUARD
+
+    def place(self):
+        if self.own is None:
+            d = device()
+            self.base = d.arena + d.top
+            d.top += -(-self.sent.size // 64) * 64
+            assert d.top <= ARENA_BYTES, "a case with too many small tensors"
+        device().upload(self.base, self.sent)
+
+    def fetch(self):
+        back = np.empty_like(self.sent)
+        device().download(self.base, back)
+        return back
+
+
+# ---- aclnn objects
+
+def contiguous(shape):
+    strides, step = [], 1
+    for n in reversed(shape):
+        strides.append(step)
+        step *= max(n, 1)
+    return tuple(reversed(strides))
+
+
+class Tensor:
+    """A view in device memory: shape, strides and offset in elements within a storage of n_storage elements."""
+
+    def __init__(self, dtype, shape, strides=None, offset=0, n_storage=None):
+        self.dtype, self.shape, self.offset = dtype, tuple(map(int, shape)), int(offset)
+        self.strides = contiguous(self.shape) if strides is None else tuple(map(int, strides))
+        last = sum((n - 1) * s for n, s in zip(self.shape, self.strides)) if self.size else -1
+        self.n_storage = int(n_storage) if n_storage is not None else self.offset + last + 1
+        assert self.offset + last < self.n_storage or not self.size, self
+        self.code = dtype.code
+        self.block = Block(self.n_storage * dtype.size)
+
+    @classmethod
+    def of(cls, dtype, values):
+        values = np.asarray(values)
+        return cls(dtype, values.shape).set(values)
+
+    @classmethod
+    def empty(cls, dtype, shape):
+        return cls(dtype, shape)
+
+    def __repr__(self):
+        return f"{self.dtype}{list(self.shape)} strides {list(self.strides)} offset {self.offset}"
+
+    @property
+    def size(self):
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    def view(self, raw):
+        """The elements of this view in `raw`, the bytes of a block's body, as an array of the storage type."""
+        flat = raw.view(self.dtype.storage)[self.offset:]
+        if not self.size:
+            return np.empty(self.shape, self.dtype.storage)
+        steps = [s * self.dtype.size for s in self.strides]
+        return np.lib.stride_tricks.as_strided(flat, self.shape, steps)
+
+    def set(self, values):
+        """Writes values (of the dtype's value type) through the view; gaps keep the pattern."""
+        self.view(self.block.body)[...] = self.dtype.store(values)
+        return self
+
+    def get(self):
+        """The values that the last `run` left (or what was set)."""
+        return self.dtype.load(self.view(self.block.body).copy())
+
+    def bits(self):
+        return self.view(self.block.body).copy()
+
+    def create(self):
+        # 1-D storage dims are what frameworks pass; a plain tensor gets its own shape as the samples do
+        plain = self.offset == 0 and self.n_storage == self.size and self.strides == contiguous(self.shape)
+        dims, steps = _int64s(self.shape), _int64s(self.strides)
+        storage = _int64s(self.shape if plain else (self.n_storage,))
+        return lib().aclCreateTensor(dims, len(self.shape), self.code, steps, self.offset, FORMAT_ND, storage,
+                                     len(storage), self.block.address)
+
+    destroy = "aclDestroyTensor"
+
+    def with_code(self, code):
+        """The same memory under another data type code: for calls that must be refused."""
+        twin = object.__new__(Tensor)
+        twin.__dict__.update(self.__dict__, code=code)
+        return twin
+
+
+def _int64s(values):
+    return (ct.c_int64 * len(values))(*values)
+
+
+class Scalar:
+    def __init__(self, value, dtype):
+        self.value, self.dtype, self.code = value, dtype, dtype.code
+        self.raw = np.atleast_1d(dtype.store(dtype.values.type(value)))
+
+    def __repr__(self):
+        return f"{self.dtype}({self.value})"
+
+    def create(self):
+        return lib().aclCreateScalar(self.raw.ctypes.data, self.code)
+
+    destroy = "aclDestroyScalar"
+
+
+class Ints:
+    def __init__(self, *values):
+        self.values = values
+
+    def __repr__(self):
+        return f"Ints{self.values}"
+
+    def create(self):
+        return lib().aclCreateIntArray(_int64s(self.values), len(self.values))
+
+    destroy = "aclDestroyIntArray"
+
+
+class TensorList:
+    def __init__(self, tensors):
+        self.tensors = list(tensors)
+
+    def __repr__(self):
+        return repr(self.tensors)
+
+    def create(self):
+        handles = (ct.c_void_p * len(self.tensors))(*(t.create() for t in self.tensors))
+        return lib().aclCreateTensorList(handles, len(self.tensors))
+
+    destroy = "aclDestroyTensorList"            # takes its members with it
+
+
+# ---- the two-phase call
+
+def _tensors(args, signature):
+    for a, p in zip(args, signature):
+        if isinstance(a, Tensor):
+            yield a, p.is_written
+        elif isinstance(a, TensorList):
+            yield from ((t, False) for t in a.tensors)
+
+
+def place(args, signature):
+    """Puts the tensors of a call on the device; returns for each block the views that may be written."""
+    device().top = 0
+    touched = {}
+    for t, written in _tensors(args, signature):
+        touched.setdefault(t.block, []).extend([t] if written else [])
+    for block in touched:
+        block.place()
+    return touched
+
+
+def call_phase_one(op, args, workspace_size, executor):
+    """Creates the objects, calls phase one and returns (code, destroy)."""
+    if TRACE:
+        print(op, *args, file=sys.stderr, flush=True)
+    one, _ = lib().pair(op)
+    made, values = [], []
+    for a in args:
+        if hasattr(a, "create"):
+            handle = a.create()
+            if not handle:
+                raise AclError(f"creating {a}", -1, recent_message())
+            made.append((a.destroy, handle))
+            values.append(handle)
+        else:
+            values.append(a.code if isinstance(a, DType) else a)
+
+    def destroy():
+        for name, handle in made:
+            check(name, getattr(lib(), name)(handle))
+    return one(*values, workspace_size, executor), destroy
+
+
+def run(op, *args):
+    """Both phases and the synchronisation; tensors carry the results afterwards."""
+    signature = params(op)
+    assert len(args) == len(signature), f"{op} takes {[p.name for p in signature]}"
+    touched = place(args, signature)
+
+    size, executor = ct.c_uint64(0), ct.c_void_p()
+    recent_message()
+    code, destroy = call_phase_one(op, args, ct.byref(size), ct.byref(executor))
+    if code != 0:
+        destroy()
+        raise AclError(op + "GetWorkspaceSize", code, recent_message())
+    workspace = Block(size.value) if size.value else None
+    if workspace:
+        workspace.place()
+    _, two = lib().pair(op)
+    code = two(workspace.address if workspace else None, size.value, executor, device().stream)
+    destroy()                                   # as clients do: before the task has run
+    check(op, code)
+    device().synchronize()
+
+    for block, views in touched.items():
+        _take_back(op, block, views)
+    if workspace:
+        back = workspace.fetch()
+        if (back[:GUARD] != 0xA5).any() or (back[-GUARD:] != 0xA5).any():
+            raise AssertionError(f"{op} wrote outside its workspace of {size.value} bytes")
+    return size.value
+
+
+def _take_back(op, block, views):
+    """Fetches a block; only elements of `views` may differ from what was sent."""
+    back = block.fetch()
+    expected = block.sent.copy()
+    for t in views:
+        body = slice(GUARD, expected.size - GUARD)
+        t.view(expected[body])[...] = t.view(back[body])
+    wrong = np.flatnonzero(expected != back)
+    if wrong.size:
+        raise AssertionError(f"{op} changed {wrong.size} bytes that it may not write, the first at byte "
+                             f"{wrong[0] - GUARD} of a storage of {block.body.size}; it may write {views}")
+    block.sent = back
+
+
+def refused(op, *args, workspace_size=True, executor=True):
+    """Phase one of a call that must fail: (code, message). False for a result pointer passes null."""
+    size, handle = ct.c_uint64(0), ct.c_void_p()
+    place(args, params(op))
+    recent_message()
+    code, destroy = call_phase_one(op, args, ct.byref(size) if workspace_size else None,
+                                   ct.byref(handle) if executor else None)
+    message = recent_message()
+    destroy()
+    return code, message

@@ -1,0 +1,107 @@
+"""What results are right.
+
+A reference is computed in long double (or exact integers) and never by the way that the library goes. `check` then
+asks for the set of values that one correct computation can give: every value of the computing type within `ulps` of
+its units (plus `slack`, an absolute term for intermediate results) of the exact one, rounded once more to the type of
+the output. So float32 results are within `ulps`, halves are correctly rounded from such a float32, and 0.5 means
+correctly rounded arithmetic.
+"""
+import numpy as np
+
+from dtypes import F32, F64, LD, computed_in
+
+np.seterr(all="ignore")
+
+
+def bounds(exact, computing, out, ulps, slack=0):
+    exact = np.asarray(exact, LD)
+    err = ulps * computing.ulp(exact) + slack
+    lo, hi = exact - err, exact + err
+    # the computing type's values in [lo, hi]; the exact value itself may also be rounded to out at once
+    lo = np.minimum(computing.round(lo, np.ceil).astype(LD), exact)
+    hi = np.maximum(computing.round(hi, np.floor).astype(LD), exact)
+    return out.round(lo), out.round(hi)
+
+
+def check(got, exact, out, computing=None, ulps=2, slack=0, zero_sign=False, what="result"):
+    """got: values of a float type `out`; exact: long double of the same shape."""
+    got, exact = np.asarray(got), np.asarray(exact, LD)
+    assert got.shape == exact.shape, f"{what}: shape {got.shape}, expected {exact.shape}"
+    lo, hi = bounds(exact, computing or computed_in(out), out, ulps, slack)
+    good = np.where(np.isnan(exact), np.isnan(got), (lo <= got) & (got <= hi))
+    if zero_sign:
+        good &= ~((got == 0) & (exact == 0)) | (np.signbit(got) == np.signbit(exact))
+    complain(got, exact, good, what, lambda i: f"between {lo[i]!r} and {hi[i]!r}")
+
+
+def check_equal(got, expected, what="result"):
+    """Equal numbers of any type; NaN equals NaN."""
+    got, expected = np.asarray(got), np.asarray(expected)
+    assert got.shape == expected.shape, f"{what}: shape {got.shape}, expected {expected.shape}"
+    good = (got == expected) | ((got != got) & (expected != expected))
+    complain(got, expected, good, what, lambda i: "exactly that")
+
+
+def complain(got, expected, good, what, wanted):
+    if not np.all(good):
+        i = tuple(np.argwhere(~np.asarray(good))[0])
+        raise AssertionError(f"{what}{list(map(int, i))} is {got[i]!r}, exactly {expected[i]!r}, wanted {wanted(i)}; "
+                             f"{np.size(good) - np.count_nonzero(good)} of {np.size(good)} are wrong")
+
+
+def to_type(values, source, target):
+    """Conversion as PyTorch does it: floats truncate, integers wrap, anything but 0 is true."""
+    if target.kind == "b":
+        return values != 0
+    if target.kind == "i":
+        if source.kind == "f":
+            values = np.trunc(values)
+        return values.astype(target.values)
+    return target.round(values.astype(LD))
+
+
+def in_range(values, target):
+    """Where a float converts to the integer type without leaving it."""
+    t = np.trunc(values.astype(LD))
+    return np.isfinite(values) & (t >= target.min) & (t <= target.max)
+
+
+# ---- functions in long double that NumPy has not by that name
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def rsqrt(x):
+    return 1 / np.sqrt(x)
+
+
+def relu(x):
+    return np.where(x < 0, x.dtype.type(0), x)
+
+
+def log_softmax(x, axis):
+    top = np.max(x, axis=axis, keepdims=True)
+    return x - top - np.log(np.sum(np.exp(x - top), axis=axis, keepdims=True))
+
+
+def sum_slack(magnitudes, n, computing):
+    """Error bound of a sum of n terms added as a tree with leaves of some tens: not the n * eps of a running sum."""
+    eps = LD(2) ** (1 - computing.digits)
+    return (8 + np.log2(max(n, 1))) * eps * magnitudes
+
+
+def adamw(var, m, v, peak, grad, t, lr, beta1, beta2, decay, eps, maximize):
+    """One step of AdamW. peak: the running maximum of v, or None. Returns var, m, v, peak and the size of the step."""
+    g = -grad if maximize else grad
+    m = beta1 * m + (1 - beta1) * g
+    v = beta2 * v + (1 - beta2) * g * g
+    if peak is not None:
+        peak = np.maximum(peak, v)
+    root = np.sqrt((v if peak is None else peak) / (1 - beta2 ** t)) + eps
+    step = lr * (m / (1 - beta1 ** t)) / root
+    return var * (1 - lr * decay) - step, m, v, peak, step
+
+
+assert F64.digits <= np.finfo(LD).nmant + 1 - 8, "long double must be longer than double here"
+assert F32.round(LD(1) + LD(2) ** -24) == 1

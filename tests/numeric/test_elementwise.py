@@ -1,0 +1,380 @@
+"""Unary, binary and ternary elementwise operators: a table row each, random types, shapes, views and broadcasts."""
+import unittest
+from collections import namedtuple
+
+import numpy as np
+
+import reference as ref
+from acl import Scalar, Tensor, run
+from dtypes import (ALL, BF16, BOOL, F16, F32, F64, FLOATS, FLOATS64, I32, I64, INTS, LD, U8, computed_in, promote,
+                    promote_scalar)
+from gen import each_case
+
+CASES = 200
+
+
+def out_type(gen, result):
+    """Mostly the result's own type, now and then another that it converts to."""
+    if gen.chance(0.75):
+        return result
+    return gen.pick({"f": FLOATS64, "i": INTS + (F32, F64), "b": ALL}[result.kind])
+
+
+def exactly(dtype, values):
+    """Values as the engine computes with them, in numbers that hold them: long double for floats."""
+    return values.astype(LD) if dtype.kind == "f" else values
+
+
+def limit_for(dtype, common):
+    """Integers that meet a float must be exact in it: how they are rounded otherwise is not specified."""
+    if dtype.kind == "i" and common.kind == "f":
+        return {F32: 2 ** 20, F64: 2 ** 50}.get(common, 100)
+    return None
+
+
+def verify(got, expected, common, out, what, **bound):
+    """expected: long double where common is a float type, else exact values of common."""
+    if common.kind == "f" and out.kind == "f":
+        if common.digits < out.digits:         # halves to a wider output: PyTorch rounds to the half first, we need not
+            bound["slack"] = bound.get("slack", 0) + common.ulp(expected) / 2
+        ref.check(got, expected, out, computed_in(common), what=what, **bound)
+    else:
+        ref.check_equal(got, ref.to_type(np.asarray(expected), common, out), what)
+
+
+def same_bits_elsewhere(gen, op, args, out):
+    """Elementwise results may not depend on layout: not on tails of vectors, not on offsets."""
+    if gen.chance(0.25):
+        moved = [gen.again(a) if isinstance(a, Tensor) else a for a in args]
+        other = gen.out(out.dtype, out.shape)
+        run(op, *moved, other)
+        ref.check_equal(other.bits(), out.bits(), "bits in another layout")
+
+
+# ---- unary
+
+Unary = namedtuple("Unary", "op function dtypes ulps slack zero_sign")
+
+
+def unary_row(op, function, dtypes=FLOATS64 + INTS, ulps=2, slack=None, zero_sign=True):
+    return Unary("aclnn" + op, function, dtypes, ulps, slack, zero_sign)
+
+
+INTEGER_UNARY = {"aclnnAbs", "aclnnNeg", "aclnnSquare", "aclnnRelu", "aclnnInplaceRelu"}     # stay in the type, wrap
+UNARY = (
+    unary_row("Abs", np.abs, ulps=0.5),
+    unary_row("Neg", np.negative, ulps=0.5),
+    unary_row("Square", np.square, ulps=0.5),
+    unary_row("Relu", ref.relu, ulps=0.5, zero_sign=False),
+    unary_row("InplaceRelu", ref.relu, ulps=0.5, zero_sign=False),
+    unary_row("Sqrt", np.sqrt, ulps=0.5),
+    unary_row("Reciprocal", lambda x: 1 / x, ulps=0.5),
+    unary_row("Rsqrt", ref.rsqrt),
+    unary_row("Exp", np.exp),
+    unary_row("Log", np.log),
+    # 1 / (1 + exp(-x)): three roundings and exp's own error; results below the normal range may vanish
+    unary_row("Sigmoid", ref.sigmoid, ulps=4, slack=lambda c: c.tiny),
+    unary_row("Tanh", np.tanh, ulps=4),
+)
+
+
+class UnaryOperators(unittest.TestCase):
+    def test_all(self):
+        for row in UNARY:
+            each_case(self, row.op, CASES, lambda gen, row=row: self.case(gen, row))
+
+    def case(self, gen, row):
+        d = gen.pick(row.dtypes)
+        common = d if d.kind == "f" or row.op in INTEGER_UNARY else F32
+        shape = gen.shape()
+        inplace = "Inplace" in row.op
+        out = out_type(gen, common)
+        shared = inplace or out is d and gen.chance(0.2)           # self is out
+        x = gen.out(d, shape, gen.values(d, shape)) if shared else gen.tensor(d, shape)
+        values = x.get()
+        if inplace:
+            run(row.op, x)
+            y = x
+        else:
+            y = x if shared else gen.out(out, shape)
+            run(row.op, x, y)
+        exact = row.function(exactly(common, values if d is common else common.round(values.astype(LD))))
+        slack = row.slack(computed_in(common)) if row.slack and common.kind == "f" else 0
+        bound = dict(ulps=row.ulps, slack=slack, zero_sign=row.zero_sign)
+        verify(y.get(), exact, common, y.dtype, row.op, **bound)
+        if not shared:
+            same_bits_elsewhere(gen, row.op, [x], y)
+
+
+# ---- arithmetic of two
+
+Binary = namedtuple("Binary", "function boolean has_alpha zero_sign")
+BINARY = {
+    "Add": Binary(np.add, np.logical_or, True, True),
+    "Sub": Binary(np.subtract, None, True, True),                  # of two bools: refused, as PyTorch does
+    "Mul": Binary(np.multiply, np.logical_and, False, True),
+    "Div": Binary(np.divide, None, False, True),                   # integers and bools give floats
+    "Maximum": Binary(np.maximum, np.logical_or, False, False),    # of NaN and a number: NaN
+    "Minimum": Binary(np.minimum, np.logical_and, False, False),
+}
+TENSOR_OPS = ("Add", "Sub", "Mul", "Div", "Maximum", "Minimum", "InplaceAdd", "InplaceSub", "InplaceMul", "InplaceDiv")
+SCALAR_OPS = ("Adds", "Subs", "Muls", "Divs", "InplaceAdds", "InplaceMuls", "InplaceDivs")
+
+
+def result_type(base, common):
+    return F32 if base == "Div" and common.kind != "f" else common
+
+
+def legal(base, common, self_type, inplace):
+    """Whether the operator takes these: no bool - bool, and in place no result that self's kind cannot hold."""
+    kinds = "bif"
+    result = result_type(base, common)
+    return not (base == "Sub" and common is BOOL) and \
+        not (inplace and kinds.index(result.kind) > kinds.index(self_type.kind))
+
+
+def pick_alpha(gen, common):
+    """alpha in any scalar type that holds it."""
+    if common is BOOL or gen.chance(0.4):
+        return Scalar(1, gen.pick((I64, BOOL) if common.kind != "f" else (F32, F64, I64, BOOL)))
+    if common.kind == "i":
+        return Scalar(gen.integer(-3, 3), I64)
+    return Scalar(gen.integer(-16, 16) / 4, gen.pick((F32, F64))) if gen.chance(0.6) else \
+        Scalar(gen.integer(-3, 3), I64)
+
+
+def pick_scalar(gen, d):
+    """A scalar operand of any type, exact in the type that it is computed in; the sum's type with it."""
+    s = gen.pick((F64, F32, I64, BOOL))
+    common = promote_scalar(d, s)
+    low = 0 if common is U8 else -20
+    value = {"f": lambda: gen.integer(-40, 40) / 4, "i": lambda: gen.integer(low, 20),
+             "b": lambda: gen.chance(0.5)}[s.kind]()
+    return Scalar(value, s), common
+
+
+class BinaryOperators(unittest.TestCase):
+    def test_tensors(self):
+        for op in TENSOR_OPS:
+            each_case(self, "aclnn" + op, CASES, lambda gen, op=op: self.tensors(gen, op))
+
+    def test_scalars(self):
+        for op in SCALAR_OPS:
+            each_case(self, "aclnn" + op, CASES, lambda gen, op=op: self.scalars(gen, op))
+
+    def tensors(self, gen, op):
+        base, inplace = op.replace("Inplace", ""), op.startswith("Inplace")
+        shape = gen.shape()
+        sa, sb = (shape, gen.shrunk(shape)) if inplace else gen.broadcast_pair(shape)
+        # tensors of rank 0 promote by rules of their own: types are mixed only where both have axes or none has
+        mixed = gen.chance(0.4) and (not sa) == (not sb)
+        while True:
+            a = gen.pick(ALL)
+            b = gen.pick(ALL) if mixed else a
+            common = promote(a, b)
+            if legal(base, common, a, inplace):
+                break
+        x = self.self_tensor(gen, a, sa, common, inplace)
+        y = gen.drawn(b, sb, lambda s: gen.values(b, s, limit=limit_for(b, common)))
+        alpha = pick_alpha(gen, common) if BINARY[base].has_alpha else None
+        self.finish(gen, op, base, inplace, x, y, y.get(), common, alpha, shape)
+
+    def scalars(self, gen, op):
+        base, inplace = op.replace("Inplace", "")[:-1], op.startswith("Inplace")
+        while True:
+            a = gen.pick(ALL)
+            other, common = pick_scalar(gen, a)
+            if legal(base, common, a, inplace):
+                break
+        shape = gen.shape()
+        x = self.self_tensor(gen, a, shape, common, inplace)
+        alpha = pick_alpha(gen, common) if BINARY[base].has_alpha else None
+        self.finish(gen, op, base, inplace, x, other, np.asarray(other.value), common, alpha, shape)
+
+    def self_tensor(self, gen, dtype, shape, common, inplace):
+        def draw(s):
+            return gen.values(dtype, s, limit=limit_for(dtype, common))
+        return gen.out(dtype, shape, draw(shape)) if inplace else gen.drawn(dtype, shape, draw)
+
+    def finish(self, gen, op, base, inplace, x, y, y_values, common, alpha, shape):
+        row, result = BINARY[base], result_type(base, common)
+        computing = computed_in(result)
+        if result.kind == "f" and alpha and abs(float(alpha.value)) != 1 and isinstance(y, Tensor):
+            # alpha * other must not leave the range: where it does, the order of operations shows
+            big = np.isfinite(y_values) & (np.abs(y_values.astype(LD)) > LD(computing.max) / 16)
+            if big.any():
+                y_values = np.where(big, np.ones_like(y_values), y_values)
+                y = gen.tensor(y.dtype, y_values.shape, y_values)
+        x_values = x.get()
+        # the library sees x again as output: of the same buffer, of another type, or in place
+        if inplace:
+            out = x
+        elif x.dtype is result and x.shape == shape and 0 not in x.strides and gen.chance(0.2):
+            out = x
+        else:
+            out = gen.out(out_type(gen, result), shape)
+        args = [x, y] + ([alpha] if alpha else [])
+        run("aclnn" + op, *args, *([] if inplace else [out]))
+
+        slack, operands = 0, ((x_values, x), (np.asarray(y_values), y))
+        if result.kind == "f":
+            a, b = (ref.to_type(v, t.dtype, computing).astype(LD) for v, t in operands)
+            if alpha:
+                b = b * LD(float(alpha.value))
+                slack = 0 if abs(float(alpha.value)) == 1 else computing.ulp(b)
+            expected = row.function(a, b)
+        else:
+            a, b = (ref.to_type(v, t.dtype, common) for v, t in operands)
+            if common is BOOL:
+                expected = row.boolean(a, b)
+            else:
+                scaled = b * np.int64(alpha.value).astype(common.values) if alpha else b
+                expected = row.function(a, scaled.astype(common.values))
+        expected = np.broadcast_to(np.asarray(expected), shape)
+        verify(out.get(), expected, result, out.dtype, f"{op} computed in {common}", ulps=0.5, slack=slack,
+               zero_sign=row.zero_sign and not np.any(slack))
+        if out is not x:
+            same_bits_elsewhere(gen, "aclnn" + op, args, out)
+
+
+# ---- comparisons and logic
+
+COMPARE = {"Eq": np.equal, "Ne": np.not_equal, "Gt": np.greater, "Lt": np.less, "Ge": np.greater_equal,
+           "Le": np.less_equal}
+
+
+class Comparisons(unittest.TestCase):
+    def test_tensors(self):
+        for name, function in COMPARE.items():
+            each_case(self, f"aclnn{name}Tensor", CASES, lambda gen, n=name, f=function: self.tensors(gen, n, f))
+
+    def test_scalars(self):
+        for name, function in COMPARE.items():
+            if name != "Ne":
+                each_case(self, f"aclnn{name}Scalar", CASES, lambda gen, n=name, f=function: self.scalars(gen, n, f))
+
+    def out(self, gen, shape):
+        return gen.out(BOOL if gen.chance(0.7) else gen.pick(ALL), shape)
+
+    def tensors(self, gen, name, function):
+        shape = gen.shape()
+        sa, sb = gen.broadcast_pair(shape)
+        a = gen.pick(ALL)
+        b = gen.pick(ALL) if gen.chance(0.4) and (not sa) == (not sb) else a
+        common = promote(a, b)
+        near = 3 if gen.chance(0.5) else None                     # few different values: equal ones among them
+        x, y = (gen.drawn(d, s, lambda s, d=d: gen.values(d, s, limit=near or limit_for(d, common)))
+                for d, s in ((a, sa), (b, sb)))
+        out = self.out(gen, shape)
+        run(f"aclnn{name}Tensor", x, y, out)
+        u, v = (ref.to_type(t.get(), t.dtype, common) for t in (x, y))
+        expected = np.broadcast_to(function(u, v), shape)
+        ref.check_equal(out.get(), ref.to_type(expected, BOOL, out.dtype), f"compared as {common}")
+
+    def scalars(self, gen, name, function):
+        a = gen.pick(ALL)
+        other, common = pick_scalar(gen, a)
+        near = 10 if gen.chance(0.5) else None
+        x = gen.drawn(a, gen.shape(), lambda s: gen.values(a, s, limit=near or limit_for(a, common)))
+        out = self.out(gen, x.shape)
+        run(f"aclnn{name}Scalar", x, other, out)
+        u, v = ref.to_type(x.get(), a, common), ref.to_type(np.asarray(other.value), other.dtype, common)
+        ref.check_equal(out.get(), ref.to_type(function(u, v), BOOL, out.dtype), f"{other} compared as {common}")
+
+    def test_int64_beyond_double(self):
+        n = 2 ** 53
+        x, y = Tensor.of(I64, np.array([n, n + 1, -n - 1])), Tensor.of(I64, np.array([n + 1, n + 1, -n]))
+        for name, function in COMPARE.items():
+            out = Tensor.empty(BOOL, (3,))
+            run(f"aclnn{name}Tensor", x, y, out)
+            ref.check_equal(out.get(), function(x.get(), y.get()), name)
+            if name != "Ne":
+                run(f"aclnn{name}Scalar", x, Scalar(n + 1, I64), out)
+                ref.check_equal(out.get(), function(x.get(), n + 1), name + "Scalar")
+
+    def test_logic(self):
+        def both(gen):
+            shape = gen.shape()
+            x, y = (gen.tensor(gen.pick(ALL), s) for s in gen.broadcast_pair(shape))
+            out = self.out(gen, shape)
+            run("aclnnLogicalAnd", x, y, out)
+            expected = np.broadcast_to((x.get() != 0) & (y.get() != 0), shape)
+            ref.check_equal(out.get(), ref.to_type(expected, BOOL, out.dtype))
+
+        def inverted(gen):
+            x = gen.tensor(gen.pick(ALL), gen.shape())
+            out = self.out(gen, x.shape)
+            run("aclnnLogicalNot", x, out)
+            ref.check_equal(out.get(), ref.to_type(x.get() == 0, BOOL, out.dtype))
+        each_case(self, "aclnnLogicalAnd", CASES, both)
+        each_case(self, "aclnnLogicalNot", CASES, inverted)
+
+
+# ---- ternary
+
+def addcmul(s, a, b, w):
+    return s + w * a * b, 2 * np.abs(w * a * b) + np.abs(s)
+
+
+def addcdiv(s, a, b, w):
+    return s + w * a / b, 2 * np.abs(w * a / b) + np.abs(s)
+
+
+def lerp(s, e, w):
+    return s + w * (e - s), 2 * (1 + abs(w)) * (np.abs(s) + np.abs(e))
+
+
+class TernaryOperators(unittest.TestCase):
+    """selfRef op= others: the second value of each reference is what intermediate roundings are relative to."""
+
+    def test_all(self):
+        for op, function, n_tensors in (("aclnnInplaceAddcmul", addcmul, 2), ("aclnnInplaceAddcdiv", addcdiv, 2),
+                                        ("aclnnInplaceLerps", lerp, 1)):
+            each_case(self, op, CASES, lambda gen, o=op, f=function, n=n_tensors: self.case(gen, o, f, n))
+
+    def case(self, gen, op, function, n_tensors):
+        d = gen.pick(FLOATS + ((F64,) if n_tensors == 2 else ()))
+        shape = gen.shape()
+        target = gen.out(d, shape, gen.values(d, shape, limit=100))
+        others = [gen.drawn(d, gen.shrunk(shape), lambda s: gen.values(d, s, limit=100)) for _ in range(n_tensors)]
+        if op == "aclnnInplaceAddcdiv":                            # a divisor away from 0
+            away = np.where(np.abs(others[1].get()) < 0.1, d.round(LD(0.75)), others[1].get()).astype(d.values)
+            others[1] = gen.tensor(d, others[1].shape, away)
+        value = Scalar(gen.integer(-16, 16) / 8, gen.pick((F32, F64)))
+        args = [target.get().astype(LD)] + [t.get().astype(LD) for t in others] + [LD(float(value.value))]
+        exact, scale = function(*args)
+        run(op, target, *others, value)
+        computing = computed_in(d)
+        ref.check(target.get(), exact, d, computing, ulps=2, slack=computing.ulp(scale), what=f"value {value}")
+
+
+class Thresholds(unittest.TestCase):
+    def test_all(self):
+        types = FLOATS + INTS
+
+        def scalars(gen, d):
+            low = 0 if d is U8 else -8
+            s = I64 if d.kind == "i" else gen.pick((F32, F64, I64))
+            return [Scalar(gen.integer(low, 8) / (1 if s is I64 else 2), s) for _ in range(2)]
+
+        def forward(gen):
+            d = gen.pick(types)
+            x = gen.tensor(d, gen.shape())
+            threshold, value = scalars(gen, d)
+            out = gen.out(d, x.shape)
+            run("aclnnThreshold", x, threshold, value, out)
+            ref.check_equal(out.get(), np.where(x.get() <= threshold.value, d.values.type(value.value), x.get()))
+
+        def backward(gen):
+            d = gen.pick((F32, F16, BF16, I32))
+            shape = gen.shape()
+            grad, x, threshold = gen.tensor(d, shape), gen.tensor(d, shape), scalars(gen, d)[0]
+            out = gen.out(d, shape)
+            run("aclnnThresholdBackward", grad, x, threshold, out)
+            ref.check_equal(out.get(), np.where(x.get() <= threshold.value, d.values.type(0), grad.get()))
+        each_case(self, "aclnnThreshold", CASES, forward)
+        each_case(self, "aclnnThresholdBackward", CASES, backward)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,120 @@
+"""Matrix products against long double, within 2 K eps (|A| @ |B|) and the rounding of the output."""
+import unittest
+
+import numpy as np
+
+import reference as ref
+from acl import Scalar, run
+from dtypes import BF16, F16, F32, F64, I64, LD
+from gen import each_case
+
+CASES = 150
+EPS = LD(2) ** -24                       # unit roundoff of float32, in which every product is accumulated
+TYPES = ((F32, F32, F32), (F16, F16, F16), (BF16, BF16, BF16), (F32, F16, F32), (F32, BF16, F32), (F16, F16, F32))
+
+
+def size(gen):
+    """Empty, one, small, past a vector, past a cache tile."""
+    return gen.pick((0, 1, 1, 2, 3, 5, 8, 13, 17, 33, 64, 70))
+
+
+def matrix(gen, dtype, shape):
+    """Numbers around 1, in any layout: products see transposed, gapped and expanded operands."""
+    return gen.drawn(dtype, shape, lambda s: dtype.round(gen.rng.standard_normal(s)))
+
+
+def product(a, b):
+    """(a @ b, bound on its error in float32) in double, whose own error is far below the bound."""
+    x, y = a.get().astype(np.float64), b.get().astype(np.float64)
+    return np.matmul(x, y).astype(LD), 2 * x.shape[-1] * EPS * np.matmul(np.abs(x), np.abs(y)).astype(LD)
+
+
+class Products(unittest.TestCase):
+    def test_all(self):
+        for op, shapes in (("aclnnMm", self.mm_shapes), ("aclnnBatchMatMul", self.batch_shapes),
+                           ("aclnnMatmul", self.matmul_shapes)):
+            each_case(self, op, CASES, lambda gen, o=op, s=shapes: self.case(gen, o, *s(gen)))
+
+    def mm_shapes(self, gen):
+        m, k, n = (size(gen) for _ in range(3))
+        return (m, k), (k, n)
+
+    def batch_shapes(self, gen):
+        (m, k), (_, n) = self.mm_shapes(gen)
+        batch = gen.integer(0, 5)
+        return (batch, m, k), (batch, k, n)
+
+    def matmul_shapes(self, gen):
+        """Vectors, matrices and stacks with broadcast batch axes, as numpy.matmul and PyTorch know them."""
+        (m, k), (_, n) = self.mm_shapes(gen)
+        a, b = gen.pick((((k,), (k,)), ((k,), (k, n)), ((m, k), (k,)), ((m, k), (k, n)), ((m, k), (k, n))))
+        if gen.chance(0.6):
+            batch = gen.shape(max_rank=3, numel=12)
+            first, second = gen.broadcast_pair(batch)
+            a = first + a if len(a) == 2 else a
+            b = second + b if len(b) == 2 else b
+        return a, b
+
+    def case(self, gen, op, shape_a, shape_b):
+        ta, tb, to = gen.pick(TYPES)
+        a, b = matrix(gen, ta, shape_a), matrix(gen, tb, shape_b)
+        exact, slack = product(a, b)
+        out = gen.out(to, exact.shape)
+        run(op, a, b, out, gen.integer(0, 2))
+        ref.check(out.get(), exact, to, F32, ulps=1, slack=slack, what=f"{ta} x {tb} to {to}")
+
+    def test_expanded_batch(self):
+        """A weight shared by a batch through stride 0, and a transposed view as frameworks pass it."""
+        def body(gen):
+            a = matrix(gen, F32, (4, 3, 40))
+            b = gen.out(F32, (20, 40), np.float32(gen.rng.standard_normal((20, 40))))
+            b.shape, b.strides = (40, 20), b.strides[::-1]
+            b.shape, b.strides = (4, 40, 20), (0,) + b.strides
+            exact, slack = product(a, b)
+            for op in ("aclnnMatmul", "aclnnBatchMatMul"):
+                out = gen.out(F32, exact.shape)
+                run(op, a, b, out, 0)
+                ref.check(out.get(), exact, F32, F32, ulps=1, slack=slack, what=op)
+        each_case(self, "expanded weight", 10, body)
+
+    def test_special_values(self):
+        """0 * inf and NaN are not optimised away."""
+        def body(gen):
+            a, b = (gen.out(F32, s, np.float32(gen.rng.standard_normal(s))) for s in ((3, 4), (4, 5)))
+            a.set(np.where(np.eye(3, 4) > 0, np.float32(0), a.get()))
+            b.set(np.where(np.eye(4, 5) > 0, np.float32(gen.pick((np.inf, np.nan))), b.get()))
+            out = gen.out(F32, (3, 5))
+            run("aclnnMm", a, b, out, 0)
+            expected = np.matmul(a.get().astype(np.float64), b.get().astype(np.float64))
+            ref.check_equal(np.isnan(out.get()), np.isnan(expected))
+            ref.check_equal(np.isinf(out.get()), np.isinf(expected))
+        each_case(self, "products of inf and NaN", 10, body)
+
+
+class Addmm(unittest.TestCase):
+    def test_all(self):
+        for op in ("aclnnAddmm", "aclnnInplaceAddmm"):
+            each_case(self, op, CASES, lambda gen, o=op: self.case(gen, o))
+
+    def case(self, gen, op):
+        t = gen.pick((F32, F16, BF16))
+        m, k, n = (size(gen) for _ in range(3))
+        a, b = matrix(gen, t, (m, k)), matrix(gen, t, (k, n))
+        inplace = "Inplace" in op
+        bias = gen.out(t, (m, n), t.round(gen.rng.standard_normal((m, n)))) if inplace else \
+            matrix(gen, t, gen.pick(((m, n), (n,), (1, n), (m, 1), (1,), ())))
+        beta, alpha = (Scalar(gen.pick((0, 1, 1, 2, -1)) if s is I64 else gen.pick((0, 1, 0.5, -1.25)), s)
+                       for s in (gen.pick((F32, F64, I64)) for _ in range(2)))
+        if beta.value == 0 and gen.chance(0.5):
+            bias.set(np.full_like(bias.get(), np.nan))             # beta 0: self does not count, not even its NaNs
+        ab, slack = product(a, b)
+        added = LD(beta.value) * bias.get().astype(LD) if beta.value else LD(0)
+        exact = np.broadcast_to(added, (m, n)) + LD(alpha.value) * ab
+        slack = slack * abs(alpha.value) + 4 * EPS * (np.abs(added) + np.abs(alpha.value * ab))
+        out = bias if inplace else gen.out(t, (m, n))
+        run(op, bias, a, b, beta, alpha, *([] if inplace else [out]), gen.integer(0, 2))
+        ref.check(out.get(), exact, t, F32, ulps=1, slack=slack, what=f"beta {beta} alpha {alpha}")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,113 @@
+"""InplaceNormal and InplaceUniform: reproducible, independent, and of the distribution asked for.
+
+Every statistical bound lies six standard deviations out or further: a failure is a defect, not chance.
+"""
+import math
+import unittest
+
+import numpy as np
+
+from acl import Tensor, run
+from dtypes import F32, F64, FLOATS64
+from gen import Gen, SEED, SCALE
+
+N = 1 << (18 if SCALE >= 1 else 15)
+SIX = 6.0
+
+
+def normal(t, seed, offset, mean=0.0, std=1.0):
+    run("aclnnInplaceNormal", t, mean, std, seed, offset)
+    return t.get().astype(np.float64)
+
+
+def uniform(t, seed, offset, low=0.0, high=1.0):
+    run("aclnnInplaceUniform", t, low, high, seed, offset)
+    return t.get().astype(np.float64)
+
+
+def phi(x):
+    """The normal distribution function, from a table of erf."""
+    grid = np.linspace(-8, 8, 4001)
+    return np.interp(x, grid, [0.5 * (1 + math.erf(g / math.sqrt(2))) for g in grid])
+
+
+class Random(unittest.TestCase):
+    def setUp(self):
+        self.rng = np.random.default_rng([SEED, 77])
+        self.seed = int(self.rng.integers(1, 2 ** 62))
+        self.where = f"CANNON_SEED={SEED}"
+
+    def within(self, value, expected, sigma, what):
+        self.assertLess(abs(value - expected), SIX * sigma, f"{what}: {value}, expected {expected}; {self.where}")
+
+    def moments(self, x, mean, std, kurtosis, what):
+        """Mean, variance and neighbours' correlation; kurtosis is the fourth moment of the standardised variable."""
+        z, n = (x - mean) / std, x.size
+        self.within(z.mean(), 0, 1 / math.sqrt(n), what + " mean")
+        self.within((z * z).mean(), 1, math.sqrt((kurtosis - 1) / n), what + " variance")
+        for lag in (1, 2, 3, 4, 8, 16, 256):
+            self.within((z[lag:] * z[:-lag]).mean(), 0, 1 / math.sqrt(n - lag), f"{what} correlation at {lag}")
+
+    def kolmogorov(self, u, what):
+        """Greatest distance of the empirical distribution of u from the uniform one; P(above 4.3) < 1e-15."""
+        u, n = np.sort(u), u.size
+        distance = max(np.max(np.arange(1, n + 1) / n - u), np.max(u - np.arange(n) / n))
+        self.assertLess(distance * math.sqrt(n), 4.3, f"{what} distribution; {self.where}")
+
+    def test_normal(self):
+        for d in FLOATS64:
+            for mean, std in ((0.0, 1.0), (-3.0, 0.5)):
+                x = normal(Tensor.empty(d, (N,)), self.seed, 0, mean, std)
+                self.assertTrue(np.isfinite(x).all())
+                self.moments(x, mean, std, 3, f"normal {d}")
+                if d in (F32, F64):
+                    self.kolmogorov(phi((x - mean) / std), f"normal {d}")
+                    tail = np.abs(x - mean) / std > 3
+                    self.within(tail.mean(), 0.0027, math.sqrt(0.0027 / N), f"normal {d} beyond 3 sigma")
+
+    def test_uniform(self):
+        for d in FLOATS64:
+            for low, high in ((0.0, 1.0), (-2.0, 6.0)):
+                x = uniform(Tensor.empty(d, (N,)), self.seed, 0, low, high)
+                self.assertGreaterEqual(x.min(), low, f"{d}; {self.where}")
+                self.assertLess(x.max(), high, f"{d}: `to` is exclusive, after rounding to the type too; {self.where}")
+                # halves: excluding `to` after rounding moves the mean by a fraction of their unit
+                self.moments(x, (low + high) / 2, (high - low) / math.sqrt(12), 1.8, f"uniform {d}") \
+                    if d in (F32, F64) else None
+                if d in (F32, F64):
+                    self.kolmogorov((x - low) / (high - low), f"uniform {d}")
+                else:
+                    error = 6 / math.sqrt(12 * N) + 2.0 ** -d.digits
+                    self.assertLess(abs((x.mean() - low) / (high - low) - 0.5), error, f"uniform {d}; {self.where}")
+
+    def test_reproducible(self):
+        for draw in (normal, uniform):
+            gen = Gen([SEED, 78])
+            for d in FLOATS64:
+                shape = gen.shape(min_rank=1, empty=0)
+                first = draw(Tensor.empty(d, shape), self.seed, 24)
+                for t in (Tensor.empty(d, shape), gen.out(d, shape)):        # the same again, and in another layout
+                    np.testing.assert_array_equal(draw(t, self.seed, 24), first, f"{draw.__name__} {t}; {self.where}")
+
+    def test_different(self):
+        """Another seed or offset: other numbers, unrelated, and not the same stream shifted a little."""
+        for draw, centre, std in ((normal, 0, 1), (uniform, 0.5, 1 / math.sqrt(12))):
+            a = (draw(Tensor.empty(F32, (N,)), self.seed, 0) - centre) / std
+            for seed, offset in ((self.seed + 1, 0), (self.seed, 1), (self.seed, 12), (self.seed ^ 1 << 40, 0)):
+                b = (draw(Tensor.empty(F32, (N,)), seed, offset) - centre) / std
+                what = f"{draw.__name__} seed {seed - self.seed:+d} offset {offset}"
+                for lag in range(0, 65):
+                    for u, v in ((a[lag:], b[:N - lag]), (b[lag:], a[:N - lag])):
+                        self.within((u * v).mean(), 0, 1 / math.sqrt(N - lag), f"{what} correlation at {lag}")
+
+    def test_edges(self):
+        for d in FLOATS64:
+            x = normal(Tensor.empty(d, (100,)), self.seed, 0, 1.5, 0.0)
+            np.testing.assert_array_equal(x, 1.5)
+            for draw in (normal, uniform):
+                self.assertEqual(draw(Tensor.empty(d, (0, 3)), self.seed, 0).size, 0)
+                self.assertEqual(draw(Tensor.empty(d, ()), self.seed, 0).shape, ())
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,94 @@
+/* The text of an error names the function, the argument, what it was and what was expected. */
+#include "acl_ops.h"
+
+#include "aclnnop/aclnn_add.h"
+#include "aclnnop/aclnn_mm.h"
+
+static int wrong; /* every call is tried before the test fails */
+
+/* The failing call's message must hold each of the words. */
+static void look_for(const char *call, aclError code, const char *const *words) {
+  const char *message = aclGetRecentErrMsg();
+  bool good = code != 0 && message;
+  for (; good && *words; words++) good = strstr(message, *words) != NULL;
+  if (good) return;
+  print_error("%s\n  gave %d, message: %s\n  missing: %s\n", call, code, message ? message : "(none)",
+              message && *words ? *words : "an error");
+  wrong++;
+}
+
+#define SAYS(call, ...)                                                                                      \
+  do {                                                                                                       \
+    aclGetRecentErrMsg();                                                                                    \
+    aclError code_ = (call);                                                                                 \
+    look_for(#call, code_, (const char *const[]){__VA_ARGS__, NULL});                                        \
+  } while (0)
+
+static void runtime_messages_name_the_argument(void **state) {
+  (void)state;
+  char host[10], *dev = dev_new(100);
+  void *p = NULL;
+  int32_t i;
+  aclrtStream stream = stream_new();
+  aclrtEvent event = NULL;
+  CHECK_OK(aclrtCreateEventExWithFlag(&event, ACL_EVENT_SYNC));
+  wrong = 0;
+  SAYS(aclrtGetRunMode(NULL), "aclrtGetRunMode", "runMode");
+  SAYS(aclrtGetDevice(NULL), "aclrtGetDevice", "deviceId");
+  SAYS(aclrtSetDevice(-5), "aclrtSetDevice", "deviceId", "-5");
+  SAYS(aclrtSetDevice(777), "aclrtSetDevice", "deviceId", "777");
+  SAYS(aclrtDeviceCanAccessPeer(&i, 0, 888), "peerDeviceId", "888");
+  SAYS(aclrtCreateContext(NULL, 0), "aclrtCreateContext", "context");
+  SAYS(aclrtCreateStream(NULL), "aclrtCreateStream", "stream");
+  SAYS(aclrtSynchronizeStreamWithTimeout(stream, -9), "timeout", "-9");
+  SAYS(aclrtSetStreamFailureMode(stream, 7), "mode", "7");
+  SAYS(aclrtResetEvent(event, stream), "aclrtResetEvent", "event");
+  SAYS(aclrtLaunchHostFunc(stream, NULL, NULL), "aclrtLaunchHostFunc", "fn");
+  SAYS(aclrtProcessReport(-3), "timeout", "-3");
+  SAYS(aclrtMalloc(NULL, 64, ACL_MEM_MALLOC_HUGE_FIRST), "aclrtMalloc", "devPtr");
+  SAYS(aclrtMalloc(&p, 0, ACL_MEM_MALLOC_HUGE_FIRST), "aclrtMalloc", "size");
+  SAYS(aclrtMalloc(&p, (size_t)1 << 60, ACL_MEM_MALLOC_HUGE_FIRST), "aclrtMalloc", "1152921504606846976");
+  SAYS(aclrtFree(NULL), "aclrtFree", "devPtr");
+  SAYS(aclrtFree(dev + 64), "aclrtFree", "devPtr", "100"); /* the block that it is inside of */
+  SAYS(aclrtMemcpy(NULL, 10, host, 10, ACL_MEMCPY_HOST_TO_DEVICE), "aclrtMemcpy", "dst");
+  SAYS(aclrtMemcpy(dev, 10, NULL, 10, ACL_MEMCPY_HOST_TO_DEVICE), "aclrtMemcpy", "src");
+  SAYS(aclrtMemcpy(dev, 5, host, 6, ACL_MEMCPY_HOST_TO_DEVICE), "count", "6", "5");
+  SAYS(aclrtMemcpy(dev, 10, host, 10, (aclrtMemcpyKind)99), "kind", "99");
+  SAYS(aclrtMemset(dev, 41, 0, 42), "count", "42", "41");
+  SAYS(aclInit("/nonexistent/acl.json"), "aclInit");
+  CHECK_OK(aclrtFree(dev));
+  CHECK_OK(aclrtDestroyEvent(event));
+  CHECK_OK(aclrtDestroyStream(stream));
+  assert_int_equal(wrong, 0);
+}
+
+static void operator_messages_name_the_argument_and_the_shapes(void **state) {
+  (void)state;
+  void *a = dev_new(1024);
+  uint64_t bytes;
+  aclOpExecutor *executor;
+  aclScalar *one = float_scalar(1);
+  aclTensor *x = TENSOR(a, ACL_FLOAT, 2, 3), *y = TENSOR(a, ACL_FLOAT, 4), *z = TENSOR(a, ACL_STRING, 2, 3);
+  wrong = 0;
+  SAYS(aclnnAddGetWorkspaceSize(NULL, x, one, x, &bytes, &executor), "Add", "self");
+  SAYS(aclnnAddGetWorkspaceSize(x, NULL, one, x, &bytes, &executor), "Add", "other");
+  SAYS(aclnnAddGetWorkspaceSize(x, x, NULL, x, &bytes, &executor), "Add", "alpha");
+  SAYS(aclnnAddGetWorkspaceSize(x, y, one, x, &bytes, &executor), "other", "3", "4");
+  SAYS(aclnnAddGetWorkspaceSize(x, x, one, y, &bytes, &executor), "out", "4");
+  SAYS(aclnnAddGetWorkspaceSize(z, x, one, x, &bytes, &executor), "self", "STRING");
+  SAYS(aclnnMmGetWorkspaceSize(x, x, x, 0, &bytes, &executor), "Mm", "mat2", "3");
+  CHECK_OK(aclDestroyTensor(x));
+  CHECK_OK(aclDestroyTensor(y));
+  CHECK_OK(aclDestroyTensor(z));
+  CHECK_OK(aclDestroyScalar(one));
+  CHECK_OK(aclrtFree(a));
+  assert_int_equal(wrong, 0);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      TEST(runtime_messages_name_the_argument),
+      TEST(operator_messages_name_the_argument_and_the_shapes),
+  };
+  return cmocka_run_group_tests(tests, device_up, device_down);
+}

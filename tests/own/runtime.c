@@ -1,0 +1,157 @@
+/* What Cannon's runtime promises where CANN leaves it open. */
+#include "acl_test.h"
+
+static void claims_are_those_of_the_project(void **state) {
+  (void)state;
+  int32_t v[3] = {0};
+  aclCANNPackageVersion package;
+  CHECK_OK(aclrtGetVersion(&v[0], &v[1], &v[2]));
+  assert_true(v[0] == 1 && v[1] == 13 && v[2] == 0);
+  CHECK_OK(aclsysGetCANNVersion(ACL_PKG_NAME_CANN, &package));
+  assert_string_equal(package.version, "8.1.RC1");
+  if (!getenv("CANNON_DEVICE")) assert_string_equal(aclrtGetSocName(), "Ascend910B3");
+}
+
+/* ---- streams ---- */
+
+enum { N_MEETING = 12 };
+static atomic_int arrived;
+
+static void wait_for_all(void *arg) {
+  (void)arg;
+  atomic_fetch_add(&arrived, 1);
+  while (atomic_load(&arrived) < N_MEETING) nap_ms(1);
+}
+
+/* More host functions than cores, each of which ends only when all have begun. */
+static void host_functions_of_many_streams_run_at_once(void **state) {
+  (void)state;
+  aclrtStream streams[N_MEETING];
+  atomic_store(&arrived, 0);
+  for (int i = 0; i < N_MEETING; i++) {
+    streams[i] = stream_new();
+    CHECK_OK(aclrtLaunchHostFunc(streams[i], wait_for_all, NULL));
+  }
+  for (int i = 0; i < N_MEETING; i++) {
+    CHECK_OK(aclrtSynchronizeStream(streams[i]));
+    CHECK_OK(aclrtDestroyStream(streams[i]));
+  }
+  assert_int_equal(atomic_load(&arrived), N_MEETING);
+}
+
+static void work_that_nobody_waits_for_is_done(void **state) {
+  (void)state;
+  static atomic_int done;
+  atomic_store(&done, 0);
+  void *p = dev_filled(0, 1000);
+  CHECK_OK(aclrtMemsetAsync(p, 1000, 6, 1000, NULL));
+  CHECK_OK(aclrtLaunchHostFunc(NULL, count_one, &done));
+  for (int i = 0; i < 10000 && !atomic_load(&done); i++) nap_ms(1);
+  assert_int_equal(atomic_load(&done), 1);
+  assert_dev_filled(p, 6, 1000);
+  CHECK_OK(aclrtFree(p));
+}
+
+static void every_priority_of_the_range_is_kept(void **state) {
+  (void)state;
+  for (uint32_t priority = 0; priority <= 7; priority++) {
+    aclrtStream stream = NULL;
+    uint32_t got = 99;
+    CHECK_OK(aclrtCreateStreamWithConfig(&stream, priority, 0));
+    CHECK_OK(aclrtStreamGetPriority(stream, &got));
+    assert_int_equal(got, priority);
+    CHECK_OK(aclrtDestroyStream(stream));
+  }
+}
+
+/* ---- memory ---- */
+
+static void pinned_memory_starts_a_page(void **state) {
+  (void)state;
+  void *p[10];
+  for (int i = 0; i < 10; i++) {
+    p[i] = pinned_new((size_t)1 << i);
+    assert_int_equal((uintptr_t)p[i] % 4096, 0);
+  }
+  for (int i = 0; i < 10; i++) CHECK_OK(aclrtFreeHost(p[i]));
+}
+
+static void block_freed_under_a_queued_task_stays_till_it_ran(void **state) {
+  (void)state;
+  enum { SIZE = 5 << 20 };
+  aclrtStream stream = stream_new();
+  uint8_t *from = dev_filled(0x21, SIZE), *to = dev_filled(0, SIZE);
+  gate *g = gate_close(stream);
+  CHECK_OK(aclrtMemcpyAsync(to, SIZE, from, SIZE, ACL_MEMCPY_DEVICE_TO_DEVICE, stream));
+  CHECK_OK(aclrtFree(from));
+  void *next = dev_filled(0x99, 1000); /* has other memory to be made from */
+  gate_open(g);
+  CHECK_OK(aclrtSynchronizeStream(stream));
+  assert_dev_filled(to, 0x21, SIZE);
+  assert_dev_filled(next, 0x99, 1000);
+  CHECK_OK(aclrtFree(next));
+  CHECK_OK(aclrtFree(to));
+  CHECK_OK(aclrtDestroyStream(stream));
+}
+
+static void addresses_beyond_any_block_are_refused(void **state) {
+  (void)state;
+  char host[64] = {0}, *p = dev_filled(3, 64);
+  size_t free_bytes, total;
+  CHECK_OK(aclrtGetMemInfo(ACL_HBM_MEM, &free_bytes, &total));
+  CHECK_FAILS(aclrtMemcpy(p, SIZE_MAX, p, total * 2, ACL_MEMCPY_DEVICE_TO_DEVICE));
+  CHECK_FAILS(aclrtMemset(p, SIZE_MAX, 1, SIZE_MAX));
+  CHECK_FAILS(aclrtMemset(p, total * 2, 1, total * 2));
+  assert_dev_filled(p, 3, 64);
+  char *big = dev_new(256 << 20); /* large enough to be a mapping of its own, which goes with it */
+  CHECK_OK(aclrtFree(big));
+  CHECK_FAILS(aclrtMemcpy(big + (100 << 20), 64, host, 64, ACL_MEMCPY_HOST_TO_DEVICE));
+  CHECK_FAILS(aclrtMemset(big + (100 << 20), 64, 1, 64));
+  CHECK_OK(aclrtFree(p));
+}
+
+/* ---- after a reset ---- */
+
+static void everything_can_be_given_back_after_reset(void **state) {
+  (void)state;
+  CHECK_OK(aclrtSetDevice(0));
+  aclrtContext primary = NULL, context = NULL;
+  aclrtEvent event = NULL, pending = NULL;
+  CHECK_OK(aclrtGetCurrentContext(&primary));
+  CHECK_OK(aclrtCreateContext(&context, 0));
+  CHECK_OK(aclrtSetCurrentContext(primary));
+  aclrtStream stream = stream_new();
+  CHECK_OK(aclrtCreateEvent(&event));
+  CHECK_OK(aclrtCreateEvent(&pending));
+  CHECK_OK(aclrtRecordEvent(event, stream));
+  void *a = dev_filled(1, 100), *b = pinned_new(100);
+  CHECK_OK(aclrtResetDevice(0));
+
+  CHECK_OK(aclrtFree(a));
+  CHECK_OK(aclrtDestroyEvent(event));
+  CHECK_OK(aclrtDestroyEvent(pending));
+  CHECK_OK(aclrtDestroyStream(stream));
+  CHECK_OK(aclrtDestroyContext(context));
+  CHECK_OK(aclrtFreeHost(b));
+
+  CHECK_OK(aclrtSetDevice(0)); /* and the device can be had again */
+  void *c = dev_filled(5, 100);
+  assert_dev_filled(c, 5, 100);
+  CHECK_OK(aclrtFree(c));
+  CHECK_OK(aclrtResetDevice(0));
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      TEST(claims_are_those_of_the_project),
+      TEST(host_functions_of_many_streams_run_at_once),
+      TEST(work_that_nobody_waits_for_is_done),
+      TEST(every_priority_of_the_range_is_kept),
+      TEST(pinned_memory_starts_a_page),
+      TEST(block_freed_under_a_queued_task_stays_till_it_ran),
+      TEST(addresses_beyond_any_block_are_refused),
+  };
+  const struct CMUnitTest after[] = {TEST(everything_can_be_given_back_after_reset)};
+  return cmocka_run_group_tests_name("runtime", tests, device_up, device_down) +
+         cmocka_run_group_tests_name("after reset", after, acl_up, acl_down);
+}

@@ -1,0 +1,16 @@
+# acl_tests(LABEL name...): one executable and one test for each name.c of the current folder.
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka)
+find_package(Threads REQUIRED)
+
+function(acl_tests label)
+  foreach(name IN LISTS ARGN)
+    set(target ${label}_${name})
+    add_executable(${target} ${name}.c)
+    target_include_directories(${target} PRIVATE ${CMAKE_CURRENT_FUNCTION_LIST_DIR})
+    target_compile_definitions(${target} PRIVATE _GNU_SOURCE)
+    target_link_libraries(${target} PRIVATE ascendcl nnopbase opapi PkgConfig::CMOCKA Threads::Threads m)
+    add_test(NAME ${label}.${name} COMMAND ${target})
+    set_tests_properties(${label}.${name} PROPERTIES TIMEOUT 60 LABELS ${label})
+  endforeach()
+endfunction()
