@@ -59,7 +59,7 @@ aclError aclrtCtxGetCurrentDefaultStream(aclrtStream *stream) {
 
 aclError aclrtGetPrimaryCtxState(int32_t deviceId, uint32_t *flags, int32_t *active) {
   NEED(active);
-  NEED_OK(device_check(deviceId));
+  NEED_OK(device_check(deviceId, "deviceId"));
   if (flags) *flags = 0;
   *active = device_has_primary(deviceId);
   return ACL_SUCCESS;

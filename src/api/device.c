@@ -42,8 +42,8 @@ aclError aclrtSynchronizeDeviceWithTimeout(int32_t timeout) { API(synchronize(ti
 
 aclError aclrtDeviceCanAccessPeer(int32_t *canAccessPeer, int32_t deviceId, int32_t peerDeviceId) {
   NEED(canAccessPeer);
-  NEED_OK(device_check(deviceId));
-  NEED_OK(device_check(peerDeviceId));
+  NEED_OK(device_check(deviceId, "deviceId"));
+  NEED_OK(device_check(peerDeviceId, "peerDeviceId"));
   if (deviceId == peerDeviceId) API(fail(ST_INVALID_VALUE, "peerDeviceId is %d, expected another than deviceId", peerDeviceId));
   *canAccessPeer = 1;
   return ACL_SUCCESS;
@@ -64,8 +64,8 @@ aclError aclrtDeviceDisablePeerAccess(int32_t peerDeviceId) {
 
 aclError aclrtDevicePeerAccessStatus(int32_t deviceId, int32_t peerDeviceId, int32_t *status) {
   NEED(status);
-  NEED_OK(device_check(deviceId));
-  NEED_OK(device_check(peerDeviceId));
+  NEED_OK(device_check(deviceId, "deviceId"));
+  NEED_OK(device_check(peerDeviceId, "peerDeviceId"));
   *status = peer_is_enabled(deviceId, peerDeviceId);
   return ACL_SUCCESS;
 }
@@ -81,7 +81,7 @@ aclError aclrtDeviceGetStreamPriorityRange(int32_t *leastPriority, int32_t *grea
 /* What a product lacks is 0, but for the two kinds that CANN documents as failing. */
 aclError aclrtGetDeviceInfo(uint32_t deviceId, aclrtDevAttr attr, int64_t *value) {
   NEED(value);
-  NEED_OK(device_check((int)deviceId));
+  NEED_OK(device_check((int)deviceId, "deviceId"));
   const device_profile *p = device_profile_of_all();
   switch ((int)attr) {
   case ACL_DEV_ATTR_AICPU_CORE_NUM: *value = (int64_t)p->ai_cpus; break;
@@ -119,7 +119,7 @@ aclError aclrtGetDeviceInfo(uint32_t deviceId, aclrtDevAttr attr, int64_t *value
 
 aclError aclrtQueryDeviceStatus(int32_t deviceId, aclrtDeviceStatus *deviceStatus) {
   NEED(deviceStatus);
-  NEED_OK(device_check(deviceId));
+  NEED_OK(device_check(deviceId, "deviceId"));
   *deviceStatus = ACL_RT_DEVICE_STATUS_NORMAL;
   return ACL_SUCCESS;
 }

@@ -9,7 +9,7 @@
 /* ---- filling ---------------------------------------------------------------------------------------------- */
 
 enum {
-  REPEATED = 16 * 1024, /* bytes that are copied over and over: they stay in L1 */
+  REPEATED = 16 * 1024,  /* bytes that are copied over and over: they stay in L1 */
   FILL_GRAIN = 16 * 1024 /* elements */
 };
 
@@ -41,9 +41,9 @@ static void fill_row(char *to, int64_t stride, const char *value, size_t size, i
     fill_contiguous(to, value, size, (size_t)n * size);
     return;
   }
-#define FILL(bytes)                                                                                          \
-  case bytes:                                                                                                \
-    for (int64_t i = 0; i < n; ++i) memcpy(to + i * stride, value, bytes);                                   \
+#define FILL(bytes)                                                                                                    \
+  case bytes:                                                                                                          \
+    for (int64_t i = 0; i < n; ++i) memcpy(to + i * stride, value, bytes);                                             \
     break
   switch (size) {
     FILL(1);
@@ -103,12 +103,13 @@ static status fill_op_run(const executor *e, void *const *view, void *scratch) {
 }
 
 status prepare_fill(executor *e, const op_arg *a) {
-  static const scalar one = {.dtype = ACL_INT64, .integer = 1}, zero = {.dtype = ACL_INT64};
-  const scalar *const values[] = {[FILL_VALUE] = a[1].scalar, [FILL_ZERO] = &zero, [FILL_ONE] = &one};
+  static const scalar constants[] = {
+      [FILL_ZERO] = {.dtype = ACL_INT64}, [FILL_ONE] = {.dtype = ACL_INT64, .integer = 1}};
+  const int variant = e->op->variant;
   const tensor *t = a[0].tensor;
   _Alignas(16) char value[16];
   TRY(op_expect_dtype(t, "selfRef", DTYPES_NUMBER));
-  TRY(value_of(t, values[e->op->variant], value));
+  TRY(value_of(t, variant == FILL_VALUE ? a[1].scalar : &constants[variant], value));
   const view v = view_of(t);
   fill_plan_init(PLAN(e, fill_plan), &v, value);
   executor_cost(e, (uint64_t)t->n * dtype_bytes(t->dtype), 0);
@@ -173,8 +174,8 @@ static status expect_length(const scalar *start, const scalar *end, const scalar
     const __int128 distance = (__int128)end->integer - start->integer, s = step->integer;
     length = other = (double)((distance + s - (s > 0 ? 1 : -1)) / s);
   }
-  EXPECT((double)n == length || (double)n == other, "out has %jd elements, expected %.0f from start %g, end %g, step %g",
-         (intmax_t)n, length, first, last, by);
+  EXPECT((double)n == length || (double)n == other,
+         "out has %jd elements, expected %.0f from start %g, end %g, step %g", (intmax_t)n, length, first, last, by);
   return ST_OK;
 }
 

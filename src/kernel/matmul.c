@@ -14,17 +14,15 @@ static status check_cube_math(int64_t type) {
 
 static status check_rank(const tensor *t, const char *name, int rank) {
   char text[SHAPE_TEXT];
-  EXPECT(t->rank == rank, "%s has shape %s, expected %d dimensions", name, shape_text(t->dims, t->rank, text),
-         rank);
+  EXPECT(t->rank == rank, "%s has shape %s, expected %d dimensions", name, shape_text(t->dims, t->rank, text), rank);
   return ST_OK;
 }
 
 /* Right-hand factors name the matrix that they do not fit. */
 static status fail_factors(const executor *e, int a_at, const tensor *a, const tensor *b, const char *what) {
   char a_text[SHAPE_TEXT], b_text[SHAPE_TEXT];
-  return OP_FAIL("%s has shape %s and %s %s, expected %s", argument_name(e, a_at),
-                 shape_text(a->dims, a->rank, a_text), argument_name(e, a_at + 1),
-                 shape_text(b->dims, b->rank, b_text), what);
+  return OP_FAIL("%s has shape %s and %s %s, expected %s", argument_name(e, a_at), shape_text(a->dims, a->rank, a_text),
+                 argument_name(e, a_at + 1), shape_text(b->dims, b->rank, b_text), what);
 }
 
 /* The last two dimensions as matrices; a vector is one row (left) or one column (right). Leading dimensions
@@ -36,8 +34,7 @@ static matrices matrices_of(const tensor *t, bool left, int n_batch_dims) {
   if (r >= 2 || left) x.cols = v.dims[r - 1], x.col_stride = v.strides[r - 1];
   if (r >= 2) x.rows = v.dims[r - 2], x.row_stride = v.strides[r - 2];
   if (r == 1 && !left) x.rows = v.dims[0], x.row_stride = v.strides[0];
-  for (int d = 0; d < r - 2; ++d)
-    x.batch_strides[n_batch_dims - (r - 2) + d] = v.dims[d] == 1 ? 0 : v.strides[d];
+  for (int d = 0; d < r - 2; ++d) x.batch_strides[n_batch_dims - (r - 2) + d] = v.dims[d] == 1 ? 0 : v.strides[d];
   return x;
 }
 
@@ -78,8 +75,7 @@ status prepare_matmul(executor *e, const op_arg *a) {
   }
   EXPECT(self->rank > 0, "self has shape [], expected 1 or more dimensions");
   EXPECT(mat2->rank > 0, "mat2 has shape [], expected 1 or more dimensions");
-  if (!broadcast_batch(self, mat2, p))
-    return fail_factors(e, 0, self, mat2, "batch dimensions that broadcast");
+  if (!broadcast_batch(self, mat2, p)) return fail_factors(e, 0, self, mat2, "batch dimensions that broadcast");
   p->a = matrices_of(self, true, p->n_batch_dims);
   p->b = matrices_of(mat2, false, p->n_batch_dims);
   if (p->a.cols != p->b.rows)
@@ -120,20 +116,17 @@ static status self_matrices(const tensor *self, const char *name, int64_t m, int
   char is[SHAPE_TEXT], expected[SHAPE_TEXT];
   EXPECT(fits, "%s has shape %s, expected one that broadcasts to %s", name, shape_text(v.dims, v.rank, is),
          shape_text(dims, 2, expected));
-  *x = (matrices){
-      .dtype = self->dtype, .rows = m, .cols = n, .row_stride = strides[0], .col_stride = strides[1]};
+  *x = (matrices){.dtype = self->dtype, .rows = m, .cols = n, .row_stride = strides[0], .col_stride = strides[1]};
   return ST_OK;
 }
 
 /* In place, the schema has no out: self, which must then have the product's shape, is it. */
 status prepare_addmm(executor *e, const op_arg *a) {
   const bool in_place = e->op->n_args == 6;
-  const tensor *self = a[0].tensor, *mat1 = a[1].tensor, *mat2 = a[2].tensor,
-               *out = in_place ? self : a[5].tensor;
+  const tensor *self = a[0].tensor, *mat1 = a[1].tensor, *mat2 = a[2].tensor, *out = in_place ? self : a[5].tensor;
   const char *self_name = argument_name(e, 0);
   product_plan *p = PLAN(e, product_plan);
-  *p = (product_plan){
-      .has_self = true, .view_self = 0, .view_a = 1, .view_b = 2, .view_out = in_place ? 0 : 3};
+  *p = (product_plan){.has_self = true, .view_self = 0, .view_a = 1, .view_b = 2, .view_out = in_place ? 0 : 3};
   TRY(op_expect_dtype(self, self_name, DTYPES_FLOAT));
   TRY(op_expect_dtype(mat1, "mat1", DTYPES_FLOAT));
   TRY(op_expect_dtype(mat2, "mat2", DTYPES_FLOAT));

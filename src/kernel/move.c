@@ -1,5 +1,4 @@
 /* InplaceCopy, Cast, Permute, Cat: elements are moved, and converted where the dtypes differ. */
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "kernel/families.h"
@@ -121,17 +120,18 @@ typedef struct {
   int dtype; /* of all together */
 } cat_result;
 
+static bool is_number(int dtype) { return dtype >= 0 && DTYPES_NUMBER >> dtype & 1; }
+
 /* Joins shape and dtype of tensors[i] to the result so far. The first that is not skipped gives its shape. */
 static status join(cat_result *r, const tensor *t, int i, int64_t dim) {
-  char name[32], is[SHAPE_TEXT], expected[SHAPE_TEXT];
-  snprintf(name, sizeof name, "tensors[%d]", i);
-  if (!t) return fail(ST_OP_NULL, "%s is NULL, expected a tensor", name);
-  TRY(op_expect_dtype(t, name, DTYPES_NUMBER));
+  char is[SHAPE_TEXT], expected[SHAPE_TEXT];
+  if (!t) return fail(ST_OP_NULL, "tensors[%d] is NULL, expected a tensor", i);
+  EXPECT(is_number(t->dtype), "tensors[%d] has dtype %s, expected a type of numbers", i, dtype_name(t->dtype));
   const int dtype = r->dtype == ACL_DT_UNDEFINED ? t->dtype : dtype_promote(r->dtype, t->dtype);
-  EXPECT(dtype != ACL_DT_UNDEFINED, "%s has dtype %s, which has no type in common with %s before", name,
+  EXPECT(dtype != ACL_DT_UNDEFINED, "tensors[%d] has dtype %s, which has no type in common with %s before", i,
          dtype_name(t->dtype), dtype_name(r->dtype));
   r->dtype = dtype;
-  EXPECT(t->rank, "%s has no dimension, expected 1 or more", name);
+  EXPECT(t->rank, "tensors[%d] has no dimension, expected 1 or more", i);
   if (is_skipped(t)) return ST_OK;
   if (r->rank == 0) {
     r->rank = t->rank;
@@ -141,7 +141,7 @@ static status join(cat_result *r, const tensor *t, int i, int64_t dim) {
   }
   bool fits = t->rank == r->rank;
   for (int d = 0; fits && d < t->rank; ++d) fits = d == r->dim || t->dims[d] == r->dims[d];
-  EXPECT(fits, "%s has shape %s, expected %s but for dimension %d", name, shape_text(t->dims, t->rank, is),
+  EXPECT(fits, "tensors[%d] has shape %s, expected %s but for dimension %d", i, shape_text(t->dims, t->rank, is),
          shape_text(r->dims, r->rank, expected), r->dim);
   r->dims[r->dim] += t->dims[r->dim];
   return ST_OK;
@@ -188,12 +188,11 @@ status prepare_cat(executor *e, const op_arg *a) {
   TRY(op_expect_dtype(out, "out", DTYPES_NUMBER));
   EXPECT(dtype_can_cast(r.dtype, out->dtype), "out has dtype %s, expected one that %s, the tensors' type, converts to",
          dtype_name(out->dtype), dtype_name(r.dtype));
-  for (uint64_t i = 0; i < list->size; ++i) TRY(expect_conversion(list->value[i], "a tensor of tensors", out->dtype));
+  for (uint64_t i = 0; i < list->size; ++i) TRY(expect_conversion(list->value[i], "one of tensors", out->dtype));
   TRY(op_expect_shape(out, "out", r.dims, r.rank));
 
   e->heap = malloc(list->size * sizeof(cat_part));
-  if (!e->heap)
-    return fail(ST_NO_HOST_MEMORY, "no host memory for the plan of %ju tensors", (uintmax_t)list->size);
+  if (!e->heap) return fail(ST_NO_HOST_MEMORY, "no host memory for the plan of %ju tensors", (uintmax_t)list->size);
   executor_cost(e, plan_parts(e->heap, list, out, r.dim), 0);
   e->run = cat_run;
   return ST_OK;

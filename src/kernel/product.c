@@ -127,8 +127,7 @@ void product_plan_finish(executor *e) {
   /* 32 operations are a nanosecond for executor_cost; gemm has rates of its own. */
   const uint64_t ns = gemm_cost_ns(p->type, p->out.rows, p->out.cols, p->a.cols);
   const double operations = (double)ns * (double)n_batches * 32;
-  executor_cost(e, touched_bytes(p, n_batches),
-                operations < 0x1p60 ? (uint64_t)operations : UINT64_C(1) << 60);
+  executor_cost(e, touched_bytes(p, n_batches), operations < 0x1p60 ? (uint64_t)operations : UINT64_C(1) << 60);
 }
 
 /* ---- the task
@@ -145,13 +144,11 @@ typedef struct {
 } product;
 
 static view view_of_rows(const matrices *x, int64_t rows) {
-  return (view){
-      .rank = 2, .dtype = x->dtype, .dims = {rows, x->cols}, .strides = {x->row_stride, x->col_stride}};
+  return (view){.rank = 2, .dtype = x->dtype, .dims = {rows, x->cols}, .strides = {x->row_stride, x->col_stride}};
 }
 
 /* `rows` rows of x, converted, in the layout that gemm is told. */
-static void pack(const product_plan *p, const matrices *x, const char *from, int64_t rows, bool trans,
-                 void *to) {
+static void pack(const product_plan *p, const matrices *x, const char *from, int64_t rows, bool trans, void *to) {
   const int64_t bytes = (int64_t)dtype_bytes(dtype_of_gemm(p->type));
   const view in = view_of_rows(x, rows),
              out = {.rank = 2,
@@ -166,8 +163,8 @@ static compute_value compute_of(const product_plan *p, double value) {
 }
 
 /* out = function(x, y) with parameter P1, over `rows` rows; y may be absent. */
-static void combine(const product_plan *p, int function, double parameter, void *to, const view *out,
-                    const void *x, const view *x_view, const void *y, const view *y_view) {
+static void combine(const product_plan *p, int function, double parameter, void *to, const view *out, const void *x,
+                    const view *x_view, const void *y, const view *y_view) {
   elementwise_plan plan;
   const view *const in[] = {x_view, y_view};
   elementwise_plan_init(&plan, function, p->type == GEMM_F64 ? COMPUTE_F64 : COMPUTE_F32, out, in, y ? 2 : 1);
@@ -224,8 +221,7 @@ static status run_chunk(product *s, int64_t row, int64_t rows) {
   }
   if (p->pack_a) {
     packed_layout(&p->a, rows, &call.trans_a, &call.lda);
-    if (s->packed_a != a || s->packed_a_rows != rows)
-      pack(p, &p->a, a, rows, call.trans_a, s->scratch + p->scratch_a);
+    if (s->packed_a != a || s->packed_a_rows != rows) pack(p, &p->a, a, rows, call.trans_a, s->scratch + p->scratch_a);
     s->packed_a = a;
     s->packed_a_rows = rows;
     a = s->scratch + p->scratch_a;
@@ -238,8 +234,7 @@ static status run_chunk(product *s, int64_t row, int64_t rows) {
 
 static status run_product(const executor *e, void *const *view, void *scratch) {
   const product_plan *p = PLAN(e, product_plan);
-  product s = {
-      .p = p, .scratch = scratch, .a = view[p->view_a], .b = view[p->view_b], .out = view[p->view_out]};
+  product s = {.p = p, .scratch = scratch, .a = view[p->view_a], .b = view[p->view_b], .out = view[p->view_out]};
   if (p->has_self) s.self = view[p->view_self];
   int64_t index[MAX_RANK] = {0};
   for (int d;;) {

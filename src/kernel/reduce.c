@@ -112,8 +112,7 @@ static void combine(const reduce_plan *p, partial *r, const partial *next) {
 /* A block that starts at element `first` of its output. */
 static void combine_block(const reduce_plan *p, partial *r, const void *x, int64_t n, int64_t first) {
   partial next = {.value = p->sums ? block_sum(p, x, n) : block_max(p, x, n)};
-  if (p->wants_index && (r->index < 0 || exceeds(p, next.value, r->value)))
-    next.index = first + find(p, x, next.value);
+  if (p->wants_index && (r->index < 0 || exceeds(p, next.value, r->value))) next.index = first + find(p, x, next.value);
   combine(p, r, &next);
 }
 
@@ -141,8 +140,8 @@ static const char *next_block(const reduce_plan *p, cursor *c, char *tile, int w
 }
 
 /* result[]: of one chunk of `width` outputs whose first elements are at `from` and its neighbours. */
-static void reduce_chunk(const reduce_plan *p, const walk *reduced, void *from, int width, int64_t chunk,
-                         char *tile, partial *result) {
+static void reduce_chunk(const reduce_plan *p, const walk *reduced, void *from, int width, int64_t chunk, char *tile,
+                         partial *result) {
   const int64_t first = chunk * CHUNK, end = smaller(first + CHUNK, p->n);
   for (int j = 0; j < width; ++j) result[j] = nothing;
   cursor c;
@@ -232,8 +231,8 @@ static void append_dim(view *to, const view *from, int d) {
 }
 
 /* Fills the plan of `out`, whose shape has been checked, from the flags and the compute type that are set. */
-static void reduce_plan_init(executor *e, reduce_plan *p, const tensor *self, const tensor *out,
-                             const bool *is_reduced, bool keep) {
+static void reduce_plan_init(executor *e, reduce_plan *p, const tensor *self, const tensor *out, const bool *is_reduced,
+                             bool keep) {
   const view x = view_of(self), y = view_of(out);
   view kept_x = {0}, kept_y = {0}, reduced = {0};
   p->n = 1;
@@ -265,8 +264,7 @@ static void reduce_plan_init(executor *e, reduce_plan *p, const tensor *self, co
   p->width = row_panel(&p->in, p->outputs.dims[last]);
   p->n_chunks = (p->n + CHUNK - 1) / CHUNK;
   p->split = p->n_chunks > 1 && p->outputs.n <= FEW_OUTPUTS;
-  if (p->split)
-    p->partials = workspace_partial(e, (uint64_t)(p->outputs.n * p->n_chunks) * sizeof(partial));
+  if (p->split) p->partials = workspace_partial(e, (uint64_t)(p->outputs.n * p->n_chunks) * sizeof(partial));
   p->store = loops->store[out->dtype][p->wants_index || !is_float(p) ? COMPUTE_I64 : COMPUTE_F64];
   executor_cost(e, (uint64_t)self->n * dtype_bytes(self->dtype) + (uint64_t)out->n * dtype_bytes(out->dtype),
                 (uint64_t)self->n);
@@ -298,7 +296,8 @@ static status expect_reduced_shape(const tensor *self, const tensor *out, const 
 static status expect_elements(const tensor *self, const bool *is_reduced) {
   char text[SHAPE_TEXT];
   for (int d = 0; d < self->rank; ++d)
-    EXPECT(!is_reduced[d] || self->dims[d], "self has shape %s, nothing along dimension %d, expected one element or more",
+    EXPECT(!is_reduced[d] || self->dims[d],
+           "self has shape %s, nothing along dimension %d, expected one element or more",
            shape_text(self->dims, self->rank, text), d);
   return ST_OK;
 }

@@ -24,9 +24,7 @@ row_access row_access_of(int dtype, compute_type compute, int64_t along, int64_t
   };
 }
 
-int row_panel(const row_access *a, int64_t n) {
-  return n > 1 && a->across < a->along ? PANEL_BYTES / a->size : 1;
-}
+int row_panel(const row_access *a, int64_t n) { return n > 1 && a->across < a->along ? PANEL_BYTES / a->size : 1; }
 
 /* Tiles are typed by what fills them: these words may alias anything. */
 typedef uint32_t __attribute__((may_alias)) word32;

@@ -38,8 +38,7 @@ static inline void walk_init(walk *w, const view *const *v, int n_operands, int 
     w->n *= dim;
     if (dim == 1) continue;
     bool merges = w->rank > 0;
-    for (int k = 0; merges && k < n_operands; ++k)
-      merges = w->strides[k][w->rank - 1] == dim * v[k]->strides[d];
+    for (int k = 0; merges && k < n_operands; ++k) merges = w->strides[k][w->rank - 1] == dim * v[k]->strides[d];
     const int at = merges ? w->rank - 1 : w->rank++;
     w->dims[at] = merges ? w->dims[at] * dim : dim;
     for (int k = 0; k < n_operands; ++k) w->strides[k][at] = v[k]->strides[d];

@@ -33,7 +33,9 @@ struct heap {
   pthread_mutex_t lock; /* guards all below but what heap_find reads */
   granule *granules;
   heap_block *block;
-  uint32_t n_blocks, unused_block; /* chain of freed ids through .range */
+  uint32_t n_blocks, unused_block; /* chain of freed ids through .next */
+  uint32_t parked, closing;        /* freed blocks: since the fence was taken, and those that wait for it to pass */
+  void *fence;                     /* of closing; NULL: closing is empty */
   ranges *runs, *arenas;
   uint64_t n_charged, n_used; /* granules: charged (used or cached), and with a live block */
   uint64_t granted; /* n_charged may grow to this before the host is asked again */
@@ -174,15 +176,63 @@ static bool add_arena(heap *h) {
 static uint32_t block_new(heap *h) {
   const uint32_t id = h->unused_block;
   if (id) {
-    h->unused_block = h->block[id].range;
+    h->unused_block = h->block[id].next;
     return id;
   }
   return h->n_blocks < MAX_BLOCKS ? h->n_blocks++ : 0;
 }
 
 static void block_drop(heap *h, uint32_t id) {
-  h->block[id].range = h->unused_block;
+  h->block[id].next = h->unused_block;
   h->unused_block = id;
+}
+
+/* ---- freed blocks ------------------------------------------------------------------------------------------ */
+
+/* The arena that holds `offset` became empty; its granule stays charged, so making it an arena again is cheap. */
+static void drop_arena(heap *h, uint64_t offset, range_id whole) {
+  granule *g = &h->granules[offset >> HEAP_GRANULE_SHIFT];
+  ranges_remove(h->arenas, whole);
+  give_run(h, g->run, 1);
+  g->run = 0;
+}
+
+/* Makes a freed block's memory available again. */
+static void release(heap *h, uint32_t id) {
+  heap_block *b = &h->block[id];
+  const uint64_t bytes = b->parked_bytes, offset = atomic_load_explicit(&b->address, memory_order_relaxed) - h->config.window;
+  range_id whole;
+  if (bytes > HEAP_SMALL_BYTES)
+    give_run(h, b->range, (bytes + HEAP_GRANULE_BYTES - 1) >> HEAP_GRANULE_SHIFT);
+  else if (ranges_give(h->arenas, b->range, &whole))
+    drop_arena(h, offset, whole);
+  block_drop(h, id);
+}
+
+static void release_all(heap *h, uint32_t *list) {
+  while (*list) {
+    const uint32_t id = *list;
+    *list = h->block[id].next;
+    release(h, id);
+  }
+}
+
+/* Releases what no task can use any more. Blocks wait in two lists, so that one fence at a time serves for all: those
+ * freed while it is out are covered by the next. */
+static void settle(heap *h) {
+  if (h->fence && h->config.fences->passed(h->fence)) {
+    h->fence = NULL;
+    release_all(h, &h->closing);
+  }
+  if (h->fence || !h->parked) return;
+  if (!h->config.fences->pending()) {
+    release_all(h, &h->parked);
+    return;
+  }
+  h->fence = h->config.fences->take();
+  if (!h->fence) return;
+  h->closing = h->parked;
+  h->parked = 0;
 }
 
 /* Marks the block's granules or units as its own (id) or nobody's (0). */
@@ -223,8 +273,14 @@ static void count_alloc(stats_heap *s, uint64_t bytes) {
 status heap_alloc(heap *h, uint64_t bytes, uint64_t requested, const char *call, void *site, void **out) {
   pthread_mutex_lock(&h->lock);
   range_id range = 0;
+  if (unlikely(h->parked || h->fence)) settle(h);
   const uint32_t id = block_new(h);
-  const uint64_t offset = id ? place(h, bytes, &range) : UINT64_MAX;
+  uint64_t offset = id ? place(h, bytes, &range) : UINT64_MAX;
+  if (unlikely(offset == UINT64_MAX && id && (h->parked || h->closing))) {
+    release_all(h, &h->closing);
+    release_all(h, &h->parked);
+    offset = place(h, bytes, &range);
+  }
   if (offset == UINT64_MAX) {
     if (id) block_drop(h, id);
     const uint64_t used = h->n_used << HEAP_GRANULE_SHIFT;
@@ -265,35 +321,30 @@ const heap_block *heap_find(const heap *h, uintptr_t address) {
   return id ? &h->block[id] : NULL;
 }
 
-/* The arena that holds `offset` became empty; its granule stays charged, so making it an arena again is cheap. */
-static void drop_arena(heap *h, uint64_t offset, range_id whole) {
-  granule *g = &h->granules[offset >> HEAP_GRANULE_SHIFT];
-  ranges_remove(h->arenas, whole);
-  give_run(h, g->run, 1);
-  g->run = 0;
-}
-
-status heap_free(heap *h, uintptr_t address) {
+status heap_free(heap *h, uintptr_t address, const char *name) {
   pthread_mutex_lock(&h->lock);
   const uint32_t id = find_id(h, address);
   heap_block *b = &h->block[id];
   if (!id || atomic_load_explicit(&b->address, memory_order_relaxed) != address) {
     const uintptr_t start = id ? atomic_load_explicit(&b->address, memory_order_relaxed) : 0;
+    const uint64_t requested = id ? atomic_load_explicit(&b->requested, memory_order_relaxed) : 0;
     pthread_mutex_unlock(&h->lock);
     if (start)
-      return fail(ST_INVALID_VALUE, "pointer %p is inside the block that starts at %p, expected a block's start",
-                  (void *)address, (void *)start);
-    return fail(ST_INVALID_VALUE, "pointer %p is not a live block of %s (freed before?)", (void *)address, h->config.name);
+      return fail(ST_INVALID_VALUE, "%s is %p, inside the block of %ju bytes at %p, expected a block's start", name,
+                  (void *)address, (uintmax_t)requested, (void *)start);
+    return fail(ST_INVALID_VALUE, "%s is %p, no live block of %s (freed before?)", name, (void *)address, h->config.name);
   }
-  const uint64_t offset = address - h->config.window, bytes = atomic_load_explicit(&b->bytes, memory_order_relaxed);
-  mark(h, offset, bytes, 0);
+  const uint64_t bytes = atomic_load_explicit(&b->bytes, memory_order_relaxed);
+  mark(h, address - h->config.window, bytes, 0);
   atomic_store_explicit(&b->bytes, 0, memory_order_relaxed);
-  range_id whole;
-  if (bytes > HEAP_SMALL_BYTES)
-    give_run(h, b->range, (bytes + HEAP_GRANULE_BYTES - 1) >> HEAP_GRANULE_SHIFT);
-  else if (ranges_give(h->arenas, b->range, &whole))
-    drop_arena(h, offset, whole);
-  block_drop(h, id);
+  b->parked_bytes = bytes;
+  if (h->config.fences && h->config.fences->pending()) {
+    b->next = h->parked;
+    h->parked = id;
+  } else {
+    release(h, id);
+  }
+  if (h->parked) settle(h);
   atomic_fetch_sub_explicit(&h->config.stats->live_bytes, bytes, memory_order_relaxed);
   atomic_fetch_add_explicit(&h->config.stats->n_frees, 1, memory_order_relaxed);
   pthread_mutex_unlock(&h->lock);
@@ -302,6 +353,7 @@ status heap_free(heap *h, uintptr_t address) {
 
 void heap_info(heap *h, uint64_t *free_bytes, uint64_t *total_bytes) {
   pthread_mutex_lock(&h->lock);
+  if (h->parked || h->fence) settle(h);
   const uint64_t used = h->n_used << HEAP_GRANULE_SHIFT;
   pthread_mutex_unlock(&h->lock);
   *total_bytes = h->config.size_bytes;

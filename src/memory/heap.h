@@ -24,6 +24,13 @@ enum {
   HEAP_SMALL_BYTES = 1 << 20, /* as CANN: above this, huge pages */
 };
 
+/* How a heap learns which tasks may still use a freed block: given by the runtime. A fence is what is pending now. */
+typedef struct {
+  bool (*pending)(void);           /* whether any task is */
+  void *(*take)(void);             /* NULL: nothing is pending, or no memory for a fence */
+  bool (*passed)(void *fence);     /* whether all of it has retired; frees the fence then */
+} heap_fences;
+
 typedef struct {
   const char *name;       /* for messages: "device 0" */
   uintptr_t window;       /* first user address, granule aligned */
@@ -32,6 +39,7 @@ typedef struct {
   unsigned unit_shift;    /* small blocks start at, and are rounded to, multiples of 1 << unit_shift */
   uint64_t size_bytes;    /* what may be charged */
   bool check_host;        /* refuse what the host could not back */
+  const heap_fences *fences; /* NULL: freed blocks are reused at once */
   stats_heap *stats;
 } heap_config;
 
@@ -43,7 +51,8 @@ typedef struct {
   _Atomic uint64_t number;    /* 1 for the heap's first allocation */
   const char *_Atomic call;   /* the CANN function, a string constant */
   void *_Atomic site;         /* its return address */
-  uint32_t range;             /* the heap's own */
+  uint32_t range, next;       /* the heap's own */
+  uint64_t parked_bytes;
 } heap_block;
 
 typedef struct heap heap;
@@ -53,8 +62,10 @@ status heap_create(const heap_config *config, heap **out);
 /* Hands out `bytes` (already rounded), aligned to the unit. ST_NO_MEMORY with the numbers in words. */
 status heap_alloc(heap *h, uint64_t bytes, uint64_t requested, const char *call, void *site, void **out);
 
-/* Frees the block that starts at address; ST_INVALID_VALUE where none does. */
-status heap_free(heap *h, uintptr_t address);
+/* Frees the block that starts at address; ST_INVALID_VALUE where none does. name is the argument's. While tasks are
+ * pending, the block's memory stays what it is and is reused only when those submitted before the free have retired,
+ * or before an allocation is refused. */
+status heap_free(heap *h, uintptr_t address, const char *name);
 
 /* The live block that holds the address, or NULL. Constant time, lock-free, safe in a signal handler. */
 const heap_block *heap_find(const heap *h, uintptr_t address);

@@ -12,7 +12,10 @@
 static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
 static heap *_Atomic device_heaps[SPACE_MAX_DEVICES];
 static heap *_Atomic pinned_heap;
+static const heap_fences *fences;
 static char device_names[SPACE_MAX_DEVICES][16];
+
+void memory_set_fences(const heap_fences *given) { fences = given; }
 
 static status open_heap(heap *_Atomic *slot, const heap_config *config) {
   heap *h;
@@ -41,6 +44,7 @@ status memory_open_device(int device, uint64_t size_bytes, bool check_host) {
                                                          .unit_shift = RULE_DEVICE_UNIT_SHIFT,
                                                          .size_bytes = size_bytes,
                                                          .check_host = check_host,
+                                                         .fences = fences,
                                                          .stats = &trace_stats()->device[device]});
     if (st == ST_OK) fault_handler_install();
   }
@@ -60,6 +64,7 @@ static status open_pinned(void) {
                                                 .unit_shift = RULE_PINNED_UNIT_SHIFT,
                                                 .size_bytes = host_total_bytes(),
                                                 .check_host = true,
+                                                .fences = fences,
                                                 .stats = &trace_stats()->pinned});
   pthread_mutex_unlock(&open_lock);
   return st;
@@ -81,12 +86,13 @@ static heap *heap_of(const void *p) {
 }
 
 status memory_free(void *block, bool pinned) {
-  if (!block) return fail(ST_INVALID_PARAM, "pointer is NULL, expected a block");
+  const char *name = pinned ? "hostPtr" : "devPtr";
+  if (!block) return fail(ST_INVALID_PARAM, "%s is NULL, expected a block", name);
   heap *h = memory_place_of(block) == (pinned ? PLACE_PINNED : PLACE_DEVICE) ? heap_of(block) : NULL;
   if (!h)
-    return fail(ST_INVALID_VALUE, "pointer %p is no %s, expected what %s gave", block,
+    return fail(ST_INVALID_VALUE, "%s is %p, no %s, expected what %s gave", name, block,
                 pinned ? "pinned host memory" : "device memory", pinned ? "aclrtMallocHost" : "aclrtMalloc");
-  return heap_free(h, (uintptr_t)block);
+  return heap_free(h, (uintptr_t)block, name);
 }
 
 status memory_info(int device, uint64_t *free_bytes, uint64_t *total_bytes) {

@@ -88,10 +88,10 @@ uint64_t device_memory_bytes(void) {
   return machine.memory_bytes;
 }
 
-status device_check(int device) {
+status device_check(int device, const char *name) {
   const int n = device_count();
   if (device >= 0 && device < n) return ST_OK;
-  return fail(ST_INVALID_DEVICE, "device is %d, expected 0 to %d", device, n - 1);
+  return fail(ST_INVALID_DEVICE, "%s is %d, expected 0 to %d", name, device, n - 1);
 }
 
 /* ---- the process ------------------------------------------------------------------------------------------ */
@@ -110,6 +110,8 @@ static void at_exit(void) {
 }
 
 static void process_start(void) {
+  static const heap_fences fences = {scheduler_has_pending, scheduler_fence_take, scheduler_fence_passed};
+  memory_set_fences(&fences);
   pthread_atfork(NULL, NULL, in_child);
   atexit(at_exit);
   stats_file *s = trace_stats();
@@ -122,7 +124,7 @@ bool device_forked(void) { return atomic_load(&forked); }
 status device_open(int device) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   if (device_forked()) return fail(ST_NO_CONTEXT, "this process was forked from one that used a device, expected exec after fork");
-  TRY(device_check(device));
+  TRY(device_check(device, "deviceId"));
   pthread_once(&once, process_start);
   return memory_open_device(device, machine.memory_bytes, machine.check_host);
 }
@@ -143,11 +145,11 @@ status device_set(int device) {
 }
 
 status device_reset(int device, bool force) {
-  TRY(device_check(device));
+  TRY(device_check(device, "deviceId"));
   pthread_mutex_lock(&devices[device].lock);
   if (!devices[device].count) {
     pthread_mutex_unlock(&devices[device].lock);
-    return fail(ST_INVALID_VALUE, "device %d is not set, expected aclrtSetDevice before", device);
+    return fail(ST_INVALID_VALUE, "deviceId is %d, which is not set, expected aclrtSetDevice before", device);
   }
   devices[device].count = force ? 0 : devices[device].count - 1;
   context *gone = NULL;

@@ -28,12 +28,17 @@ void event_destroy(event *e) { event_unref(e); }
 
 /* ---- record ----------------------------------------------------------------------------------------------- */
 
+/* Whether a wait for this generation is over; 0 waits for nothing. */
+static bool is_over(const event *e, uint64_t generation) {
+  return !generation || (e->completed >= generation && e->completed > e->reset_floor);
+}
+
 /* Takes the streams whose wait is over off the list, chained through next_waiter. Each entry has a reference. */
 static stream *take_satisfied(event *e) {
   stream *satisfied = NULL, **link = &e->waiters;
   while (*link) {
     stream *s = *link;
-    if (s->waits_generation > e->completed) {
+    if (!is_over(e, s->waits_generation)) {
       link = &s->next_waiter;
       continue;
     }
@@ -99,11 +104,14 @@ status event_record(event *e, stream *s) {
 
 /* ---- reset ------------------------------------------------------------------------------------------------ */
 
+/* Undoes what was recorded before the reset was submitted, or ended a wait since: on a device the wait before a reset
+ * passes with a record that the host submits after both. Records beyond that are not lost. */
 static status run_reset(task *t, stream *s) {
   (void)s;
   event *e = t->sync.event;
   spin_lock(&e->lock);
-  if (e->reset_floor < t->sync.generation) e->reset_floor = t->sync.generation;
+  const uint64_t undone = e->consumed > t->sync.generation ? e->consumed : t->sync.generation;
+  if (e->reset_floor < undone) e->reset_floor = undone;
   spin_unlock(&e->lock);
   event_unref(e);
   return ST_OK;
@@ -131,7 +139,7 @@ status event_reset(event *e, stream *s) {
 /* Enters s into the event's waiters unless the wait is over. */
 static bool must_wait(event *e, stream *s, uint64_t generation) {
   spin_lock(&e->lock);
-  const bool wait = e->completed < generation;
+  const bool wait = !is_over(e, generation);
   if (wait) {
     object_ref(&s->o);
     atomic_store(&s->blocked, true);
@@ -141,6 +149,8 @@ static bool must_wait(event *e, stream *s, uint64_t generation) {
     e->waiters = s;
   } else {
     ++e->n_waits_done;
+    const uint64_t by = generation > e->reset_floor ? generation : e->reset_floor + 1;
+    if (generation && e->consumed < by) e->consumed = by;
   }
   spin_unlock(&e->lock);
   return wait;
@@ -250,7 +260,7 @@ status event_synchronize(event *e, uint64_t timeout_ns) {
 bool event_is_complete(event *e) {
   uint64_t position;
   spin_lock(&e->lock);
-  const bool complete = e->submitted ? e->completed >= e->submitted && e->reset_floor < e->submitted : e->kind == EVENT_EX;
+  const bool complete = e->submitted ? is_over(e, e->submitted) : e->kind == EVENT_EX;
   spin_unlock(&e->lock);
   if (complete) return true;
   stream *source = pending_source(e, &position);

@@ -19,7 +19,8 @@ struct event {
   spinlock lock; /* guards what follows, and the waits_* fields of the streams that wait here */
   bool recorded; /* in the order of submission: recorded and not reset since */
   uint64_t submitted, completed; /* generations of records */
-  uint64_t reset_floor;          /* generations up to this were reset when a reset was reached */
+  uint64_t consumed;             /* the latest generation that ended a wait */
+  uint64_t reset_floor;          /* generations up to this are undone: a reset was reached */
   uint64_t n_waits, n_waits_done;
   uint64_t time_ns; /* of the latest completed record; 0: none */
   stream *source;   /* of the latest record, with a reference, and the position behind it */

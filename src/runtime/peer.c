@@ -9,9 +9,9 @@
 static _Atomic uint32_t reach[SPACE_MAX_DEVICES]; /* bit p of reach[d]: d reaches p */
 
 static status check_pair(int device, int peer) {
-  TRY(device_check(device));
-  TRY(device_check(peer));
-  if (device == peer) return fail(ST_INVALID_VALUE, "peer device is %d, expected another than the device itself", peer);
+  TRY(device_check(device, "deviceId"));
+  TRY(device_check(peer, "peerDeviceId"));
+  if (device == peer) return fail(ST_INVALID_VALUE, "peerDeviceId is %d, expected another than the device itself", peer);
   return ST_OK;
 }
 

@@ -73,7 +73,7 @@ static status apply(const cJSON *config) {
   if (chosen && !number) return fail(ST_CONFIG_ATTRIBUTE, "defaultDevice has no default_device");
   if (number) {
     TRY(number_of(number, "default_device", &device));
-    TRY(device_check(device));
+    TRY(device_check(device, "default_device"));
     device_set_default(device);
   }
   error_scope_process(mode == 1);

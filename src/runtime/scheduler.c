@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdlib.h>
 
 #include "base/log.h"
 #include "trace/trace.h"
@@ -19,7 +20,8 @@ static struct {
   stream *first, *last;
   int n_workers, n_idle;
   bool ticker_started, stopped;
-  _Atomic uint32_t tick; /* futex of the ticker, and whether it may sleep for ever */
+  _Atomic uint32_t tick;      /* futex of the ticker */
+  _Atomic bool ticker_sleeps; /* for ever, until scheduler_rouse() */
 } scheduler = {.lock = PTHREAD_MUTEX_INITIALIZER, .work = PTHREAD_COND_INITIALIZER};
 
 static _Atomic int n_long, n_long_waiters, n_in_user_code, n_running_workers;
@@ -146,8 +148,7 @@ void scheduler_kick(stream *s) {
  * first and look then, with a full barrier between. True where it went. */
 static bool unlist(stream *s) {
   atomic_store(&s->listed, false);
-  if (has_work(s) && !atomic_load(&s->blocked) && !atomic_exchange(&s->listed, true)) return false;
-  if (atomic_load(&s->wait_deadline_ns) && !atomic_exchange(&s->listed, true)) return false;
+  if (has_work(s) && !atomic_exchange(&s->listed, true)) return false;
   list_remove(s);
   return true;
 }
@@ -164,7 +165,7 @@ static int look(stream *gone[MAX_GONE], int *n_gone) {
     if (has_work(s) && atomic_load(&s->blocked) && deadline && now_ns() >= deadline) atomic_store(&s->blocked, false);
     if (is_runnable(s)) {
       ++runnable;
-    } else if (submitted == s->idle_seen && (!has_work(s) || (atomic_load(&s->blocked) && !deadline))) {
+    } else if (submitted == s->idle_seen && !has_work(s)) {
       if (++s->idle_ticks >= IDLE_TICKS && *n_gone < MAX_GONE && unlist(s)) gone[(*n_gone)++] = s;
       continue;
     }
@@ -172,6 +173,14 @@ static int look(stream *gone[MAX_GONE], int *n_gone) {
     s->idle_ticks = 0;
   }
   return runnable;
+}
+
+/* Whether anything may change by itself: a stream that runs, could run, is about to leave the list, or waits with a
+ * deadline. Streams that only wait for events stay listed and are told by them. */
+static bool must_tick(void) {
+  for (stream *s = scheduler.first; s; s = s->next_listed)
+    if (!has_work(s) || !atomic_load(&s->blocked) || atomic_load(&s->wait_deadline_ns)) return true;
+  return false;
 }
 
 static void *ticker(void *unused) {
@@ -183,10 +192,13 @@ static void *ticker(void *unused) {
     pthread_mutex_lock(&scheduler.lock);
     const int runnable = scheduler.stopped ? 0 : look(gone, &n_gone);
     if (runnable) wake_workers(runnable);
-    const bool idle = !scheduler.first || scheduler.stopped;
+    /* Said first and looked at then, as whoever rouses us writes first and looks then. */
+    atomic_store(&scheduler.ticker_sleeps, true);
+    const bool sleep = scheduler.stopped || !must_tick();
+    if (!sleep) atomic_store(&scheduler.ticker_sleeps, false);
     pthread_mutex_unlock(&scheduler.lock);
     while (n_gone) stream_unref(gone[--n_gone]);
-    futex_wait(&scheduler.tick, seen, idle ? 0 : TICK_NS);
+    futex_wait(&scheduler.tick, seen, sleep ? 0 : TICK_NS);
   }
   return NULL;
 }
@@ -195,15 +207,62 @@ void scheduler_list(stream *s) {
   if (atomic_exchange(&s->listed, true)) return;
   object_ref(&s->o);
   pthread_mutex_lock(&scheduler.lock);
-  const bool first = !scheduler.first;
   s->idle_ticks = 0;
   list_push(s);
   if (!scheduler.ticker_started) scheduler.ticker_started = start_thread(ticker);
   pthread_mutex_unlock(&scheduler.lock);
-  if (first) {
-    atomic_fetch_add(&scheduler.tick, 1);
-    futex_wake(&scheduler.tick, 1);
+  scheduler_rouse();
+}
+
+void scheduler_rouse(void) {
+  if (likely(!atomic_load(&scheduler.ticker_sleeps)) || !atomic_exchange(&scheduler.ticker_sleeps, false)) return;
+  atomic_fetch_add(&scheduler.tick, 1);
+  futex_wake(&scheduler.tick, 1);
+}
+
+/* ---- fences ------------------------------------------------------------------------------------------------ */
+
+/* The positions that streams with work had reached in submission; every such stream is listed, or blocked. */
+typedef struct {
+  int n;
+  struct {
+    stream *stream;
+    uint64_t position;
+  } at[];
+} fence;
+
+bool scheduler_has_pending(void) {
+  bool pending = false;
+  pthread_mutex_lock(&scheduler.lock);
+  for (stream *s = scheduler.first; s && !pending; s = s->next_listed) pending = has_work(s);
+  pthread_mutex_unlock(&scheduler.lock);
+  return pending;
+}
+
+void *scheduler_fence_take(void) {
+  int n = 0;
+  pthread_mutex_lock(&scheduler.lock);
+  for (stream *s = scheduler.first; s; s = s->next_listed) n += has_work(s);
+  fence *f = n ? malloc(sizeof *f + (size_t)n * sizeof f->at[0]) : NULL;
+  if (f) {
+    f->n = 0;
+    for (stream *s = scheduler.first; s && f->n < n; s = s->next_listed) {
+      if (!has_work(s)) continue;
+      object_ref(&s->o);
+      f->at[f->n].stream = s;
+      f->at[f->n++].position = stream_submitted(s);
+    }
   }
+  pthread_mutex_unlock(&scheduler.lock);
+  return f;
+}
+
+bool scheduler_fence_passed(void *taken) {
+  fence *f = taken;
+  while (f->n && stream_completed(f->at[f->n - 1].stream) >= f->at[f->n - 1].position) stream_unref(f->at[--f->n].stream);
+  if (f->n) return false;
+  free(f);
+  return true;
 }
 
 void scheduler_stop(void) {

@@ -4,7 +4,7 @@
  *   workers          as many as there are cores, made when first needed, asleep when nothing is to run; one more
  *                    for each that sits in user code, so that a blocked host function stops nobody else
  *   ticker           a thread that looks at the listed streams each half millisecond and wakes workers for what
- *                    waits; asleep while no stream is listed
+ *                    waits; asleep while nothing is listed but streams that wait for events
  *
  * So an idle program has no running thread, and a submission makes no system call but the first after a pause. */
 #ifndef CANNON_RUNTIME_SCHEDULER_H
@@ -22,6 +22,9 @@ enum { SCHEDULER_LONG_NS = 20 * 1000 };
 /* Puts the stream on the list (idempotent). */
 void scheduler_list(stream *s);
 
+/* A listed stream that was blocked is so no more: the ticker looks again. */
+void scheduler_rouse(void);
+
 /* Sees to it that a worker runs the stream soon. */
 void scheduler_kick(stream *s);
 
@@ -36,6 +39,11 @@ bool scheduler_should_yield(void);
 int scheduler_n_long(void);
 
 int scheduler_n_cores(void);
+
+/* Fences, for memory that was freed while tasks may still use it: see heap_fences. */
+bool scheduler_has_pending(void);
+void *scheduler_fence_take(void);
+bool scheduler_fence_passed(void *fence);
 
 /* At the end of the process: workers finish the task they are in and start no other; user code is not waited for. */
 void scheduler_stop(void);

@@ -148,7 +148,7 @@ run_result stream_run(stream *s, uint64_t target, uint64_t deadline_ns, run_mode
 
 void stream_unblock(stream *s) {
   atomic_store(&s->blocked, false);
-  if (!atomic_load(&s->listed)) scheduler_list(s);
+  scheduler_rouse();
   if (atomic_load(&s->sleepers))
     wake_sleepers(s);
   else if (pending_cost(s) > KICK_NS)

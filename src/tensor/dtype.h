@@ -16,7 +16,7 @@ enum { DTYPE_END = 42 }; /* aclDataType values are below this */
 typedef enum { CLASS_NONE, CLASS_BOOL, CLASS_INTEGER, CLASS_FLOAT, CLASS_COMPLEX } dtype_class;
 
 typedef struct {
-  const char *name; /* "float16"; NULL: no such type */
+  const char *name; /* "FLOAT16", as in ACL_FLOAT16; NULL: no such type */
   uint8_t bytes;    /* of an element; 1 for types below a byte, 0 for those without a size */
   uint8_t class;
 } dtype_info;
@@ -30,7 +30,7 @@ static inline size_t dtype_bytes(int dtype) { return dtype_is_known(dtype) ? dty
 static inline dtype_class dtype_class_of(int dtype) {
   return dtype_is_known(dtype) ? (dtype_class)dtype_table[dtype].class : CLASS_NONE;
 }
-static inline const char *dtype_name(int dtype) { return dtype_is_known(dtype) ? dtype_table[dtype].name : "undefined"; }
+static inline const char *dtype_name(int dtype) { return dtype_is_known(dtype) ? dtype_table[dtype].name : "UNDEFINED"; }
 
 /* float16, bfloat16, float or double. */
 static inline bool dtype_is_float(int dtype) { return dtype_class_of(dtype) == CLASS_FLOAT && dtype_bytes(dtype) >= 2; }
