@@ -142,11 +142,11 @@ void model_train(model *m, device *dev, pass *p, float learning_rate) {
   forward(m, dev, p);
   loss(m, dev, p);
   backward(m, dev, p);
-  RUN(dev, aclnnInplaceAdds, m->step, m->c1, m->c1);
   adam(dev, &m->w1, m->step, learning_rate);
   adam(dev, &m->b1, m->step, learning_rate);
   adam(dev, &m->w2, m->step, learning_rate);
   adam(dev, &m->b2, m->step, learning_rate);
+  RUN(dev, aclnnInplaceAdds, m->step, m->c1, m->c1);
 }
 
 void model_evaluate(model *m, device *dev, pass *p) {

@@ -173,8 +173,8 @@ ARRAY(Bool, bool, MAGIC_BOOL_ARRAY)
 
 static bool all_members(const void *const *member, uint64_t n, uint32_t magic) {
   for (uint64_t i = 0; i < n; ++i) {
-    if (member[i] && *(const uint32_t *)member[i] == magic) continue;
-    fail(member[i] ? ST_OP_INVALID : ST_OP_NULL, "value[%ju] is %s", (uintmax_t)i, member[i] ? "no such object" : "NULL");
+    if (!member[i] || *(const uint32_t *)member[i] == magic) continue; /* operators refuse NULL where they must */
+    fail(ST_OP_INVALID, "value[%ju] is %p, no such object (destroyed?)", (uintmax_t)i, member[i]);
     return false;
   }
   return true;

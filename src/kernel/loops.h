@@ -46,7 +46,7 @@ typedef struct {
   float (*max_f32)(const float *x, int64_t n);
   /* y[i] = exp(x[i] - shift), and their sum as by sum_f32; y may be x. */
   float (*exp_sum_f32)(float *y, const float *x, float shift, int64_t n);
-  /* One step of AdamW on n contiguous elements; see kernel/adam.c. */
+  /* One step of AdamW on n contiguous elements; see adamw_loop.h. */
   void (*adamw_f32)(float *var, float *m, float *v, float *max_v, const float *grad, const float *p, int64_t n);
 } kernel_loops;
 

@@ -8,6 +8,7 @@ enum {
   BOOL_RESULT = 2,   /* stored as 0 or 1, into any dtype */
   SCALAR_TYPED = 4,  /* the first scalar takes part in the promotion */
   SLOW = 8,          /* some 2 ns an element rather than memory speed */
+  NO_BOOL = 16,      /* truth values are refused */
 };
 
 static const uint8_t traits[N_EW] = {
@@ -19,7 +20,9 @@ static const uint8_t traits[N_EW] = {
     [EW_sigmoid] = FLOAT_RESULT | SLOW,
     [EW_tanh] = FLOAT_RESULT | SLOW,
     [EW_adds] = SCALAR_TYPED,
-    [EW_subs] = SCALAR_TYPED,
+    [EW_sub] = NO_BOOL,
+    [EW_subs] = SCALAR_TYPED | NO_BOOL,
+    [EW_neg] = NO_BOOL,
     [EW_muls] = SCALAR_TYPED,
     [EW_divs] = FLOAT_RESULT | SCALAR_TYPED,
     [EW_div] = FLOAT_RESULT,
@@ -86,6 +89,8 @@ static status check_dtypes(const arguments *g, int function, int *result) {
     EXPECT(of_scalar <= CLASS_FLOAT, "%s is a complex scalar, expected a real one", "other");
     if (of_scalar > dtype_class_of(common)) common = of_scalar == CLASS_FLOAT ? ACL_FLOAT : ACL_INT64;
   }
+  if (traits[function] & NO_BOOL && common == ACL_BOOL)
+    return OP_FAIL("%s has dtype BOOL, expected a number", g->in_name[0]);
   if (traits[function] & FLOAT_RESULT && dtype_class_of(common) != CLASS_FLOAT) common = ACL_FLOAT;
   TRY(op_expect_dtype(g->out, g->out_name, DTYPES_REAL));
   if (!(traits[function] & BOOL_RESULT) && !dtype_can_cast(common, g->out->dtype))

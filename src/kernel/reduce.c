@@ -3,7 +3,11 @@
  * What an output element is made of is fixed by the shape alone: the elements that are reduced, in logical (row-major)
  * order, make blocks of REDUCE_BLOCK; a block is reduced by one of the inner loops; 64 blocks make a chunk, whose
  * result is that of its blocks, in order; the chunks' results are combined in order again. Sums of floats within a
- * block are in the compute type, beyond it in double. So strides, offsets and threads change no bit. */
+ * block are in the compute type, beyond it in double. So strides, offsets and threads change no bit.
+ *
+ * Memory is walked in one of two ways: an output at a time, its blocks brought into a tile; or, where outputs are
+ * nearer to each other than the elements of one (the sum over a matrix's first dimension), a strip of outputs at a
+ * time, row by row, by the very additions that the inner loops make. */
 #include <math.h>
 
 #include "kernel/families.h"
@@ -11,7 +15,11 @@
 
 enum {
   CHUNK = 64 * REDUCE_BLOCK,
-  FEW_OUTPUTS = 64, /* up to as many, threads share out chunks, else outputs */
+  LANES = 16,         /* of loops->sum_* */
+  FEW_OUTPUTS = 64,   /* up to as many, threads share out chunks, else outputs */
+  STRIP_BYTES = 2048, /* of a compute type: long enough for prefetching, and 16 lanes of it stay in L1 and L2 */
+  STRIP = STRIP_BYTES / sizeof(float),
+  GRAIN = 64, /* outputs */
 };
 
 typedef struct {
@@ -21,9 +29,9 @@ typedef struct {
   store_loop *store;
   int64_t n, n_chunks; /* per output */
   uint64_t partials;   /* offset in the workspace: partial[outputs][n_chunks], where `split` */
-  int width;           /* outputs that are read together */
   uint8_t compute;
   bool sums, mean, wants_index, split;
+  bool strips, row_is_direct; /* outputs by strips; their elements lie side by side in the compute type */
 } reduce_plan;
 
 /* The result of some elements. Floats are kept as double. */
@@ -37,6 +45,16 @@ typedef struct {
   void *const *view;
   partial *partials;
 } reduce_job;
+
+/* What a thread works in. */
+typedef union {
+  _Alignas(64) char tile[REDUCE_BLOCK * sizeof(double)];
+  struct {
+    _Alignas(64) char lane[LANES][STRIP_BYTES]; /* of the block so far; maxima use the first */
+    char row[STRIP_BYTES];
+    int64_t index[STRIP]; /* of maxima, in the block */
+  } strip;
+} reduce_buffer;
 
 /* ---- what is done to blocks ------------------------------------------------------------------------------- */
 
@@ -123,34 +141,117 @@ static void finish(const reduce_plan *p, const partial *r, char *to) {
   p->store(to, 0, &v, 1);
 }
 
-/* ---- walking ---------------------------------------------------------------------------------------------- */
+/* ---- an output at a time ---------------------------------------------------------------------------------- */
 
-/* The next n elements of each of `width` outputs, as tiles or where they are. */
-static const char *next_block(const reduce_plan *p, cursor *c, char *tile, int width, int64_t n) {
+/* The next n elements, in a tile or where they are. */
+static const char *next_block(const reduce_plan *p, cursor *c, char *tile, int64_t n) {
   if (cursor_row(c, n) == n) {
-    const char *x = row_fetch(&p->in, tile, c->at[0], width, n);
+    const char *x = row_fetch(&p->in, tile, c->at[0], 1, n);
     cursor_next(c, n);
     return x;
   }
   for (int64_t done = 0, run; done < n; done += run, cursor_next(c, run)) {
     run = cursor_row(c, n - done);
-    row_load(&p->in, tile + done * p->in.size, c->at[0], width, run);
+    row_load(&p->in, tile + done * p->in.size, c->at[0], 1, run);
   }
   return tile;
 }
 
-/* result[]: of one chunk of `width` outputs whose first elements are at `from` and its neighbours. */
-static void reduce_chunk(const reduce_plan *p, const walk *reduced, void *from, int width, int64_t chunk, char *tile,
-                         partial *result) {
-  const int64_t first = chunk * CHUNK, end = smaller(first + CHUNK, p->n);
-  for (int j = 0; j < width; ++j) result[j] = nothing;
-  cursor c;
-  cursor_start(&c, reduced, &from, first);
+static void reduce_blocks(const reduce_plan *p, cursor *c, int64_t first, int64_t end, char *tile, partial *result) {
+  *result = nothing;
   for (int64_t k = first, n; k < end; k += n) {
     n = smaller(REDUCE_BLOCK, end - k);
-    const char *x = next_block(p, &c, tile, width, n);
-    for (int j = 0; j < width; ++j) combine_block(p, &result[j], x + j * p->in.pitch, n, k);
+    combine_block(p, result, next_block(p, c, tile, n), n, k);
   }
+}
+
+/* ---- a strip of outputs at a time ------------------------------------------------------------------------- */
+
+static const compute_value no_parameters[ELEMENTWISE_PARAMETERS];
+
+/* Element k of a block is added to lane k % LANES, as in loops->sum_*. The first to a 0: -0 becomes 0. */
+static void add_row(const reduce_plan *p, reduce_buffer *b, const char *x, int64_t width, int64_t k) {
+  static const compute_value one[N_COMPUTE][ELEMENTWISE_PARAMETERS] = {
+      [COMPUTE_F32] = {{.f32 = 1}}, [COMPUTE_F64] = {{.f64 = 1}}, [COMPUTE_I64] = {{.i64 = 1}}};
+  char *lane = b->strip.lane[k % LANES];
+  if (k < LANES)
+    loops->elementwise[EW_adds][p->compute](lane, (const void *[ELEMENTWISE_INPUTS]){x}, no_parameters, width);
+  else
+    loops->elementwise[EW_add][p->compute](lane, (const void *[ELEMENTWISE_INPUTS]){lane, x}, one[p->compute], width);
+}
+
+/* The tree over the lanes that n rows have filled: the sums are then in the first. */
+static void add_lanes(const reduce_plan *p, reduce_buffer *b, int64_t width, int64_t n) {
+  for (int half = LANES / 2; half; half /= 2)
+    for (int l = 0; l < half && l + half < n; ++l) add_row(p, b, b->strip.lane[l + half], width, LANES + l);
+}
+
+#define TAKE_LARGER(T)                                                                                                 \
+  for (int64_t j = 0; j < width; ++j) {                                                                                \
+    const T v = ((const T *)x)[j], most = ((T *)best)[j];                                                              \
+    const bool larger = v > most || (v != v && most == most);                                                          \
+    ((T *)best)[j] = larger ? v : most;                                                                                \
+    index[j] = larger ? k : index[j];                                                                                  \
+  }
+
+static void take_row(const reduce_plan *p, reduce_buffer *b, const char *x, int64_t width, int64_t k) {
+  void *best = b->strip.lane[0];
+  int64_t *index = b->strip.index;
+  if (k == 0) {
+    memcpy(best, x, (size_t)(width * p->in.size));
+    memset(index, 0, (size_t)width * sizeof *index);
+  } else if (!p->wants_index) {
+    loops->elementwise[EW_maximum][p->compute](best, (const void *[ELEMENTWISE_INPUTS]){x, best}, no_parameters, width);
+  } else if (p->compute == COMPUTE_F32) {
+    TAKE_LARGER(float)
+  } else if (p->compute == COMPUTE_F64) {
+    TAKE_LARGER(double)
+  } else {
+    TAKE_LARGER(int64_t)
+  }
+}
+
+static compute_value value_at(const reduce_plan *p, const void *x, int64_t j) {
+  switch (p->compute) {
+  case COMPUTE_F32: return (compute_value){.f64 = ((const float *)x)[j]};
+  case COMPUTE_F64: return (compute_value){.f64 = ((const double *)x)[j]};
+  default: return (compute_value){.i64 = ((const int64_t *)x)[j]};
+  }
+}
+
+static void reduce_strip(const reduce_plan *p, cursor *c, int64_t width, int64_t first, int64_t end, reduce_buffer *b,
+                         partial *result) {
+  for (int64_t j = 0; j < width; ++j) result[j] = nothing;
+  for (int64_t block = first, n; block < end; block += n) {
+    n = smaller(REDUCE_BLOCK, end - block);
+    for (int64_t k = 0; k < n; ++k, cursor_next(c, 1)) {
+      const char *x = c->at[0];
+      if (!p->row_is_direct) {
+        p->in.load(b->strip.row, x, p->in.across, width);
+        x = b->strip.row;
+      }
+      (p->sums ? add_row : take_row)(p, b, x, width, k);
+    }
+    if (p->sums) add_lanes(p, b, width, n);
+    for (int64_t j = 0; j < width; ++j) {
+      const partial next = {value_at(p, b->strip.lane[0], j), p->wants_index ? block + b->strip.index[j] : 0};
+      combine(p, &result[j], &next);
+    }
+  }
+}
+
+/* ---- running ---------------------------------------------------------------------------------------------- */
+
+/* result[]: of one chunk of `width` outputs whose first elements are at `from` and its neighbours. */
+static void reduce_chunk(const reduce_plan *p, const walk *reduced, void *from, int64_t width, int64_t chunk,
+                         reduce_buffer *b, partial *result) {
+  const int64_t first = chunk * CHUNK, end = smaller(first + CHUNK, p->n);
+  cursor c;
+  cursor_start(&c, reduced, &from, first);
+  if (p->strips)
+    reduce_strip(p, &c, width, first, end, b, result);
+  else
+    reduce_blocks(p, &c, first, end, b->tile, result);
 }
 
 static walk reduced_of(const reduce_plan *p) {
@@ -159,24 +260,26 @@ static walk reduced_of(const reduce_plan *p) {
   return w;
 }
 
+static int64_t strip_width(const reduce_plan *p) { return p->strips ? STRIP_BYTES / p->in.size : 1; }
+
 /* Outputs begin to end, each all of it. */
 static void reduce_outputs(const void *job, int64_t begin, int64_t end) {
   const reduce_job *j = job;
   const reduce_plan *p = j->plan;
   const walk reduced = reduced_of(p);
-  _Alignas(64) char tile[TILE_BYTES(REDUCE_BLOCK)];
+  reduce_buffer b;
   const int64_t out_across = p->outputs.strides[1][p->outputs.rank - 1];
   cursor c;
   cursor_start(&c, &p->outputs, j->view, begin);
   for (int64_t i = begin, width; i < end; i += width, cursor_next(&c, width)) {
-    width = cursor_row(&c, smaller(p->width, end - i));
-    partial result[PANEL_ROWS], next[PANEL_ROWS];
-    for (int k = 0; k < width; ++k) result[k] = nothing;
+    width = cursor_row(&c, smaller(strip_width(p), end - i));
+    partial result[STRIP], next[STRIP];
+    for (int64_t k = 0; k < width; ++k) result[k] = nothing;
     for (int64_t chunk = 0; chunk < p->n_chunks; ++chunk) {
-      reduce_chunk(p, &reduced, c.at[0], (int)width, chunk, tile, next);
-      for (int k = 0; k < width; ++k) combine(p, &result[k], &next[k]);
+      reduce_chunk(p, &reduced, c.at[0], width, chunk, &b, next);
+      for (int64_t k = 0; k < width; ++k) combine(p, &result[k], &next[k]);
     }
-    for (int k = 0; k < width; ++k) finish(p, &result[k], c.at[1] + k * out_across);
+    for (int64_t k = 0; k < width; ++k) finish(p, &result[k], c.at[1] + k * out_across);
   }
 }
 
@@ -185,15 +288,15 @@ static void reduce_parts(const void *job, int64_t begin, int64_t end) {
   const reduce_job *j = job;
   const reduce_plan *p = j->plan;
   const walk reduced = reduced_of(p);
-  _Alignas(64) char tile[TILE_BYTES(REDUCE_BLOCK)];
+  reduce_buffer b;
   for (int64_t i = begin, width; i < end; i += width) {
     const int64_t chunk = i / p->outputs.n, output = i % p->outputs.n;
     cursor c;
     cursor_start(&c, &p->outputs, j->view, output);
-    width = cursor_row(&c, smaller(p->width, end - i));
-    partial result[PANEL_ROWS];
-    reduce_chunk(p, &reduced, c.at[0], (int)width, chunk, tile, result);
-    for (int k = 0; k < width; ++k) j->partials[(output + k) * p->n_chunks + chunk] = result[k];
+    width = cursor_row(&c, smaller(strip_width(p), end - i));
+    partial result[FEW_OUTPUTS];
+    reduce_chunk(p, &reduced, c.at[0], width, chunk, &b, result);
+    for (int64_t k = 0; k < width; ++k) j->partials[(output + k) * p->n_chunks + chunk] = result[k];
   }
 }
 
@@ -213,11 +316,11 @@ static status reduce_run(const executor *e, void *const *view, void *scratch) {
   const reduce_job job = {.plan = p, .view = view};
   if (p->outputs.n == 0) return ST_OK;
   if (!p->split) {
-    rows_parallel(reduce_outputs, &job, p->outputs.n, p->width, e->cost_ns);
+    rows_parallel(reduce_outputs, &job, p->outputs.n, GRAIN, e->cost_ns);
     return ST_OK;
   }
   const reduce_job split = {.plan = p, .view = view, .partials = (void *)((char *)scratch + p->partials)};
-  rows_parallel(reduce_parts, &split, p->outputs.n * p->n_chunks, p->width, e->cost_ns);
+  rows_parallel(reduce_parts, &split, p->outputs.n * p->n_chunks, 1, e->cost_ns);
   combine_parts(&split);
   return ST_OK;
 }
@@ -261,7 +364,8 @@ static void reduce_plan_init(executor *e, reduce_plan *p, const tensor *self, co
   const int last = p->outputs.rank - 1;
   p->in = row_access_of(self->dtype, p->compute, merged.strides[0][merged.rank - 1], p->outputs.strides[0][last],
                         REDUCE_BLOCK);
-  p->width = row_panel(&p->in, p->outputs.dims[last]);
+  p->strips = p->outputs.dims[last] > 1 && p->in.across < p->in.along;
+  p->row_is_direct = row_access_of(self->dtype, p->compute, p->in.across, 0, STRIP).direct;
   p->n_chunks = (p->n + CHUNK - 1) / CHUNK;
   p->split = p->n_chunks > 1 && p->outputs.n <= FEW_OUTPUTS;
   if (p->split) p->partials = workspace_partial(e, (uint64_t)(p->outputs.n * p->n_chunks) * sizeof(partial));

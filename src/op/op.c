@@ -14,6 +14,12 @@ static const uint32_t magic_of_kind[] = {
     [ARG_FLOAT_ARRAY] = MAGIC_FLOAT_ARRAY,
 };
 
+static status check_members(const char *name, const aclTensorList *list) {
+  for (uint64_t k = 0; k < list->size; ++k)
+    if (!list->value[k]) return fail(ST_OP_NULL, "%s[%ju] is NULL, expected a tensor", name, (uintmax_t)k);
+  return ST_OK;
+}
+
 /* Objects are there (unless optional), and are what they should be; counts the tensors. */
 static status check_objects(const op *o, const op_arg *a, uint64_t *n_operands) {
   uint64_t n = 0;
@@ -26,6 +32,7 @@ static status check_objects(const op *o, const op_arg *a, uint64_t *n_operands) 
     } else if (unlikely(*object != magic_of_kind[s->kind])) {
       return fail(ST_OP_INVALID, "%s is no object of its type (destroyed?)", s->name);
     }
+    if (s->kind == ARG_TENSOR_LIST && object) TRY(check_members(s->name, a[i].tensors));
     n += s->kind == ARG_TENSOR_LIST ? (object ? a[i].tensors->size : 0) : s->kind == ARG_TENSOR;
   }
   *n_operands = n;

@@ -87,9 +87,9 @@ static inline float float_to_odd(double d) {
   const float f = (float)d;
   uint32_t bits = bits_of_float(f);
   if ((double)f != d && d == d && !(bits & 1)) {
-    /* f is even and inexact: its odd neighbour towards d lies on the other side of d. */
-    const bool away = (d < 0) == ((double)f < d); /* |f| < |d| */
-    bits += away ? 1u : -1u;
+    /* f is even and inexact: the odd neighbour is the one on the other side of d. */
+    const bool f_is_smaller = (d < 0) != ((double)f < d); /* in magnitude */
+    bits += f_is_smaller ? 1u : -1u;
   }
   return float_of_bits(bits);
 }
