@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "base/sanitizer.h"
 #include "base/status.h"
 #include "base/sync.h"
 
@@ -12,15 +13,7 @@ enum { CACHE_KEEP = 64, TRADE = CACHE_KEEP / 2 };
 
 static void *make(size_t bytes) { return aligned_alloc(64, (bytes + 63) / 64 * 64); }
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#  define BYPASS 1
-#elif defined(__has_feature)
-#  if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#    define BYPASS 1
-#  endif
-#endif
-
-#ifdef BYPASS
+#if WITH_ASAN || WITH_TSAN
 void *cache_get(cache_kind kind, size_t bytes) {
   (void)kind;
   return make(bytes);

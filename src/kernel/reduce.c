@@ -180,7 +180,8 @@ static void add_row(const reduce_plan *p, reduce_buffer *b, const char *x, int64
     loops->elementwise[EW_add][p->compute](lane, (const void *[ELEMENTWISE_INPUTS]){lane, x}, one[p->compute], width);
 }
 
-/* The tree over the lanes that n rows have filled: the sums are then in the first. */
+/* The tree over the lanes that n rows have filled: the sums are then in the first. Lane l is added to as by a row
+ * number LANES + l. */
 static void add_lanes(const reduce_plan *p, reduce_buffer *b, int64_t width, int64_t n) {
   for (int half = LANES / 2; half; half /= 2)
     for (int l = 0; l < half && l + half < n; ++l) add_row(p, b, b->strip.lane[l + half], width, LANES + l);

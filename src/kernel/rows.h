@@ -3,7 +3,7 @@
  *   row     the elements along the dimension(s) in question; `along` bytes from one to the next
  *   tile    a piece of a row, contiguous and in a compute type, in L1 or L2
  *   panel   adjacent rows whose tiles are made together. Where the elements of a row are far apart and those of its
- *           neighbours near (sums over the first dimension of a matrix), this uses cache lines whole.
+ *           neighbours near (the first dimension of a matrix), this uses cache lines whole.
  *
  * A kernel does the same to a row wherever it comes from, so results do not depend on how it was read. */
 #ifndef CANNON_KERNEL_ROWS_H

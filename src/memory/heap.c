@@ -21,9 +21,8 @@ enum { MAX_BLOCKS = 1 << 26 };
 typedef _Atomic uint32_t block_id; /* index into heap.block; 0 is none */
 
 typedef struct {
-  block_id block;           /* the block that owns this granule's run */
-  block_id *_Atomic units;  /* arena: the block of each unit. Never freed: readers hold no lock */
-  range_id run;             /* arena: its run of one granule */
+  block_id block; /* the block that owns this granule's run */
+  range_id run;   /* arena: its run of one granule */
   bool charged;
 } granule;
 
@@ -32,6 +31,7 @@ struct heap {
   int file; /* memfd with the window's contents at the same offsets; -1: anonymous memory */
   pthread_mutex_t lock; /* guards all below but what heap_find reads */
   granule *granules;
+  block_id *units; /* of the whole window: the small block that owns each unit */
   heap_block *block;
   uint32_t n_blocks, unused_block; /* chain of freed ids through .next */
   uint32_t parked, closing;        /* freed blocks: since the fence was taken, and those that wait for it to pass */
@@ -49,6 +49,7 @@ static void *table(size_t bytes) {
 }
 
 static uint64_t n_granules(const heap *h) { return h->config.window_bytes >> HEAP_GRANULE_SHIFT; }
+static size_t units_bytes(const heap *h) { return (h->config.window_bytes >> h->config.unit_shift) * sizeof(block_id); }
 static unsigned units_shift(const heap *h) { return HEAP_GRANULE_SHIFT - h->config.unit_shift; }
 static uintptr_t view_of(const heap *h, uint64_t g) {
   return h->config.window + h->config.view_distance + (g << HEAP_GRANULE_SHIFT);
@@ -73,15 +74,17 @@ status heap_create(const heap_config *config, heap **out) {
   *h = (heap){.config = *config, .file = -1, .runs = ranges_create(), .arenas = ranges_create()};
   pthread_mutex_init(&h->lock, NULL);
   h->granules = table(n_granules(h) * sizeof *h->granules);
+  h->units = table(units_bytes(h));
   h->block = table(MAX_BLOCKS * sizeof *h->block);
   h->n_blocks = 1;
-  if (!h->runs || !h->arenas || !h->granules || !h->block || !map_view(h) ||
+  if (!h->runs || !h->arenas || !h->granules || !h->units || !h->block || !map_view(h) ||
       !ranges_add(h->runs, 0, (uint32_t)n_granules(h))) {
     const int error = errno;
     if (h->file >= 0) close(h->file);
     ranges_destroy(h->runs);
     ranges_destroy(h->arenas);
     if (h->granules) munmap(h->granules, n_granules(h) * sizeof *h->granules);
+    if (h->units) munmap(h->units, units_bytes(h));
     if (h->block) munmap(h->block, MAX_BLOCKS * sizeof *h->block);
     free(h);
     return fail(ST_NO_MEMORY, "the memory of %s can't be set up: %s", config->name, strerror(error));
@@ -161,15 +164,11 @@ static bool add_arena(heap *h) {
   uint32_t g;
   const range_id run = take_run(h, 1, &g);
   if (!run) return false;
-  granule *it = &h->granules[g];
-  block_id *units = atomic_load_explicit(&it->units, memory_order_relaxed);
-  if (!units && (units = calloc(1u << units_shift(h), sizeof *units)))
-    atomic_store_explicit(&it->units, units, memory_order_release);
-  if (!units || !ranges_add(h->arenas, g << units_shift(h), 1u << units_shift(h))) {
+  if (!ranges_add(h->arenas, g << units_shift(h), 1u << units_shift(h))) {
     give_run(h, run, 1);
     return false;
   }
-  it->run = run;
+  h->granules[g].run = run;
   return true;
 }
 
@@ -243,10 +242,9 @@ static void mark(heap *h, uint64_t offset, uint64_t bytes, uint32_t id) {
       atomic_store_explicit(&h->granules[g].block, id, memory_order_release);
     return;
   }
-  block_id *units = atomic_load_explicit(&h->granules[offset >> HEAP_GRANULE_SHIFT].units, memory_order_relaxed);
-  const uint64_t first = (offset & (HEAP_GRANULE_BYTES - 1)) >> h->config.unit_shift;
+  const uint64_t first = offset >> h->config.unit_shift;
   const uint64_t n = (bytes + (1u << h->config.unit_shift) - 1) >> h->config.unit_shift;
-  for (uint64_t u = first; u < first + n; ++u) atomic_store_explicit(&units[u], id, memory_order_release);
+  for (uint64_t u = first; u < first + n; ++u) atomic_store_explicit(&h->units[u], id, memory_order_release);
 }
 
 /* Finds room for the block; its offset in the window, or UINT64_MAX. */
@@ -308,12 +306,8 @@ status heap_alloc(heap *h, uint64_t bytes, uint64_t requested, const char *call,
 static uint32_t find_id(const heap *h, uintptr_t address) {
   const uint64_t offset = address - h->config.window;
   if (offset >= h->config.window_bytes) return 0;
-  const granule *g = &h->granules[offset >> HEAP_GRANULE_SHIFT];
-  const uint32_t id = atomic_load_explicit(&g->block, memory_order_acquire);
-  if (id) return id;
-  const block_id *units = atomic_load_explicit(&g->units, memory_order_acquire);
-  const uint64_t unit = (offset & (HEAP_GRANULE_BYTES - 1)) >> h->config.unit_shift;
-  return units ? atomic_load_explicit(&units[unit], memory_order_acquire) : 0;
+  const uint32_t id = atomic_load_explicit(&h->granules[offset >> HEAP_GRANULE_SHIFT].block, memory_order_acquire);
+  return id ? id : atomic_load_explicit(&h->units[offset >> h->config.unit_shift], memory_order_acquire);
 }
 
 const heap_block *heap_find(const heap *h, uintptr_t address) {

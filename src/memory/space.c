@@ -3,18 +3,12 @@
 #include <pthread.h>
 #include <sys/mman.h>
 
+#include "base/sanitizer.h"
+
 space_layout space;
 
-#if defined(__SANITIZE_THREAD__)
-#  define TSAN 1
-#elif defined(__has_feature)
-#  if __has_feature(thread_sanitizer)
-#    define TSAN 1
-#  endif
-#endif
-
 /* Fixed addresses are easy to recognise in a debugger; they are above CANN's windows and below the program. */
-#ifdef TSAN
+#if WITH_TSAN
 enum { STRIDE_SHIFT = 35 }; /* 32 GiB */
 #else
 enum { STRIDE_SHIFT = 40 }; /* 1 TiB */
@@ -25,7 +19,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* Finds the windows a place, all in one piece: users' addresses, views, pinned memory. */
 static uintptr_t reserve(uintptr_t bytes) {
-#ifdef TSAN
+#if WITH_TSAN
   void *const wanted = NULL;
 #else
   void *const wanted = (void *)DEVICE_BASE;

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/sanitizer.h"
 #include "runtime/context.h"
 #include "runtime/event.h"
 #include "runtime/stream.h"
@@ -54,6 +55,9 @@ void *object_new(object_kind kind) {
   char *base = table_base(kind);
   if (base && (tables[kind].n_free <= MIN_FREE && tables[kind].n_used < kinds[kind].capacity)) {
     o = (object *)(base + slot_bytes(kind) * tables[kind].n_used++);
+#if WITH_ASAN
+    __lsan_register_root_region(o, slot_bytes(kind)); /* it would not look for pointers in here */
+#endif
   } else if (base && tables[kind].n_free) {
     o = tables[kind].oldest_free;
     tables[kind].oldest_free = o->next_free;
