@@ -21,14 +21,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#define CHECK(call)                                                                                          \
-  do {                                                                                                       \
-    int code_ = (call);                                                                                      \
-    if (code_ != 0) {                                                                                        \
-      fprintf(stderr, "%s:%d: %s returned %d: %s\n", __FILE__, __LINE__, #call, code_,                       \
-              aclGetRecentErrMsg());                                                                         \
-      exit(1);                                                                                               \
-    }                                                                                                        \
+#define CHECK(call)                                                                                                    \
+  do {                                                                                                                 \
+    int code_ = (call);                                                                                                \
+    if (code_ != 0) {                                                                                                  \
+      fprintf(stderr, "%s:%d: %s returned %d: %s\n", __FILE__, __LINE__, #call, code_, aclGetRecentErrMsg());          \
+      exit(1);                                                                                                         \
+    }                                                                                                                  \
   } while (0)
 
 enum {
@@ -253,8 +252,7 @@ static int n_threads(void) {
 static double cpu_ms(void) {
   struct rusage used;
   getrusage(RUSAGE_SELF, &used);
-  return (used.ru_utime.tv_sec + used.ru_stime.tv_sec) * 1e3 +
-         (used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e3;
+  return (used.ru_utime.tv_sec + used.ru_stime.tv_sec) * 1e3 + (used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e3;
 }
 
 /* CPU time of the whole process while many streams, each used once, lie idle; and the threads they added. */
@@ -347,8 +345,7 @@ int main(int argc, char **argv) {
   report("launch", time_calls(launch, NULL, BATCH), "ns", "the same memset + synchronise");
   report("alloc_4k", time_calls(allocate_4k, NULL, BATCH), "ns", "aclrtMalloc + aclrtFree, 4 KiB");
   report("alloc_2m", time_calls(allocate_2m, NULL, BATCH), "ns", "aclrtMalloc + aclrtFree, 2 MiB");
-  report("event", time_calls(pass_event, NULL, BATCH), "ns",
-         "memset, event to another stream, synchronise that");
+  report("event", time_calls(pass_event, NULL, BATCH), "ns", "memset, event to another stream, synchronise that");
   time_overlap(&x, &y);
   report("overlap_serial", x, "", "50 us tasks + 50 us host computing, over the two in turn");
   report("overlap_ideal", y, "", "  over perfect overlap");

@@ -43,8 +43,7 @@ void load_digits(const char *path, samples *train, samples *test) {
   *test = new_samples();
   char line[1024];
   int n = 0;
-  while (n < N_SAMPLES && gzgets(file, line, sizeof line) &&
-         parse_sample(n % HOLD_OUT_EVERY == 0 ? test : train, line))
+  while (n < N_SAMPLES && gzgets(file, line, sizeof line) && parse_sample(n % HOLD_OUT_EVERY == 0 ? test : train, line))
     n++;
   if (n < N_SAMPLES) {
     fprintf(stderr, "%s:%d: expected %d pixels and a digit, on %d lines\n", path, n + 1, N_PIXELS, N_SAMPLES);

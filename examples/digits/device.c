@@ -69,8 +69,7 @@ static void *address(const aclTensor *t) {
 
 aclTensor *transposed(device *dev, const aclTensor *matrix, int64_t rows, int64_t cols) {
   int64_t dims[] = {cols, rows}, strides[] = {1, cols}, storage[] = {rows, cols};
-  aclTensor *view =
-      aclCreateTensor(dims, 2, ACL_FLOAT, strides, 0, ACL_FORMAT_ND, storage, 2, address(matrix));
+  aclTensor *view = aclCreateTensor(dims, 2, ACL_FLOAT, strides, 0, ACL_FORMAT_ND, storage, 2, address(matrix));
   return keep(dev, view, NULL);
 }
 

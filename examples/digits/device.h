@@ -30,12 +30,12 @@ void device_close(device *dev);
 
 /* Launches an operator: phase one checks the arguments and says how much workspace it needs, phase two
    queues it on the stream and returns at once. */
-#define RUN(dev, op, ...)                                                                                    \
-  do {                                                                                                       \
-    uint64_t bytes_ = 0;                                                                                     \
-    aclOpExecutor *executor_ = NULL;                                                                         \
-    CHECK(op##GetWorkspaceSize(__VA_ARGS__, &bytes_, &executor_));                                           \
-    CHECK(op(device_workspace(dev, bytes_), bytes_, executor_, (dev)->stream));                              \
+#define RUN(dev, op, ...)                                                                                              \
+  do {                                                                                                                 \
+    uint64_t bytes_ = 0;                                                                                               \
+    aclOpExecutor *executor_ = NULL;                                                                                   \
+    CHECK(op##GetWorkspaceSize(__VA_ARGS__, &bytes_, &executor_));                                                     \
+    CHECK(op(device_workspace(dev, bytes_), bytes_, executor_, (dev)->stream));                                        \
   } while (0)
 
 void *device_workspace(device *dev, uint64_t bytes);

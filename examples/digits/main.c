@@ -45,8 +45,7 @@ static float train(device *dev, samples *train_set, const samples *test_set) {
     CHECK(aclrtSynchronizeStream(dev->stream)); /* the only wait: until here, all of it was just queued */
 
     percent = 100 * result[1] / test_set->rows;
-    printf("epoch %2d/%d   loss %.4f   held-out accuracy %.2f %%\n", epoch, N_EPOCHS, result[0] / n_steps,
-           percent);
+    printf("epoch %2d/%d   loss %.4f   held-out accuracy %.2f %%\n", epoch, N_EPOCHS, result[0] / n_steps, percent);
     fflush(stdout);
   }
   CHECK(aclrtFreeHost(result));
@@ -59,8 +58,8 @@ int main(int argc, char **argv) {
   samples train_set, test_set;
   device_open(&dev, 0);
   load_digits(argc > 1 ? argv[1] : DIGITS_DATA, &train_set, &test_set);
-  printf("%s: a %d-%d-%d perceptron, %d digits to learn from, %d held out\n", aclrtGetSocName(), N_PIXELS,
-         N_HIDDEN, N_CLASSES, (int)train_set.rows, (int)test_set.rows);
+  printf("%s: a %d-%d-%d perceptron, %d digits to learn from, %d held out\n", aclrtGetSocName(), N_PIXELS, N_HIDDEN,
+         N_CLASSES, (int)train_set.rows, (int)test_set.rows);
 
   float percent = train(&dev, &train_set, &test_set);
 

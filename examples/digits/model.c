@@ -113,15 +113,14 @@ static void forward(model *m, device *dev, pass *p) {
 
 static void loss(model *m, device *dev, pass *p) {
   RUN(dev, aclnnLogSoftmax, p->logits, 1, p->log_probs);
-  RUN(dev, aclnnNLLLoss, p->log_probs, p->y, m->class_weights, MEAN, IGNORE_NOTHING, p->loss,
-      p->total_weight);
+  RUN(dev, aclnnNLLLoss, p->log_probs, p->y, m->class_weights, MEAN, IGNORE_NOTHING, p->loss, p->total_weight);
   RUN(dev, aclnnInplaceAdd, m->loss_sum, p->loss, m->c1);
 }
 
 /* From the loss back to the gradients of all parameters. */
 static void backward(model *m, device *dev, pass *p) {
-  RUN(dev, aclnnNLLLossBackward, m->one, p->log_probs, p->y, m->class_weights, MEAN, IGNORE_NOTHING,
-      p->total_weight, p->d_log_probs);
+  RUN(dev, aclnnNLLLossBackward, m->one, p->log_probs, p->y, m->class_weights, MEAN, IGNORE_NOTHING, p->total_weight,
+      p->d_log_probs);
   RUN(dev, aclnnLogSoftmaxBackward, p->d_log_probs, p->log_probs, 1, p->d_logits);
   RUN(dev, aclnnMm, p->hidden_t, p->d_logits, m->w2.grad, KEEP_PRECISION);
   RUN(dev, aclnnReduceSum, p->d_logits, m->over_batch, false, ACL_FLOAT, m->b2.grad);
@@ -134,8 +133,8 @@ static void backward(model *m, device *dev, pass *p) {
 
 static void adam(device *dev, param *w, const aclTensor *step, float learning_rate) {
   const float beta1 = 0.9f, beta2 = 0.999f, weight_decay = 0.01f, epsilon = 1e-8f;
-  RUN(dev, aclnnApplyAdamWV2, w->value, w->m, w->v, NULL, w->grad, step, learning_rate, beta1, beta2,
-      weight_decay, epsilon, false, false);
+  RUN(dev, aclnnApplyAdamWV2, w->value, w->m, w->v, NULL, w->grad, step, learning_rate, beta1, beta2, weight_decay,
+      epsilon, false, false);
 }
 
 void model_train(model *m, device *dev, pass *p, float learning_rate) {

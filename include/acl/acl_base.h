@@ -253,8 +253,7 @@ ACL_FUNC_VISIBILITY aclError aclGetCannAttribute(aclCannAttr cannAttr, int32_t *
 
 /* A quantity of a device. Errors: ACL_ERROR_INVALID_PARAM for an unknown quantity,
  * ACL_ERROR_RT_INVALID_DEVICEID. */
-ACL_FUNC_VISIBILITY aclError aclGetDeviceCapability(uint32_t deviceId, aclDeviceInfo deviceInfo,
-                                                    int64_t *value);
+ACL_FUNC_VISIBILITY aclError aclGetDeviceCapability(uint32_t deviceId, aclDeviceInfo deviceInfo, int64_t *value);
 
 /* Writes a line to the log, if logLevel is enabled; func, file and line say where it comes from, fmt and what
  * follows are printf's. Cut after 1024 bytes. */

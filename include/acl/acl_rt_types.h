@@ -234,8 +234,8 @@ typedef enum aclrtDeviceTaskAbortStage {
   ACL_RT_DEVICE_TASK_ABORT_POST = 1,
 } aclrtDeviceTaskAbortStage;
 
-typedef int32_t (*aclrtDeviceTaskAbortCallback)(int32_t deviceId, aclrtDeviceTaskAbortStage stage,
-                                                uint32_t timeout, void *args);
+typedef int32_t (*aclrtDeviceTaskAbortCallback)(int32_t deviceId, aclrtDeviceTaskAbortStage stage, uint32_t timeout,
+                                                void *args);
 
 typedef struct aclrtUtilizationExtendInfo aclrtUtilizationExtendInfo;
 

@@ -38,23 +38,20 @@ static const aclnnStatus OK = 0;
  * element from tensorData, are in elements and not negative. storageDims: the shape of the whole storage, in
  * the order that format says. tensorData: device address, which stays the caller's; it may be NULL if it is
  * set before the tensor is used. */
-ACL_FUNC_VISIBILITY aclTensor *aclCreateTensor(const int64_t *viewDims, uint64_t viewDimsNum,
-                                               aclDataType dataType, const int64_t *stride, int64_t offset,
-                                               aclFormat format, const int64_t *storageDims,
-                                               uint64_t storageDimsNum, void *tensorData);
+ACL_FUNC_VISIBILITY aclTensor *aclCreateTensor(const int64_t *viewDims, uint64_t viewDimsNum, aclDataType dataType,
+                                               const int64_t *stride, int64_t offset, aclFormat format,
+                                               const int64_t *storageDims, uint64_t storageDimsNum, void *tensorData);
 ACL_FUNC_VISIBILITY aclnnStatus aclDestroyTensor(const aclTensor *tensor);
 
 /* Makes an existing tensor what aclCreateTensor would have made. */
-ACL_FUNC_VISIBILITY aclnnStatus aclInitTensor(aclTensor *tensor, const int64_t *viewDims,
-                                              uint64_t viewDimsNum, aclDataType dataType,
-                                              const int64_t *stride, int64_t offset, aclFormat format,
-                                              const int64_t *storageDims, uint64_t storageDimsNum,
+ACL_FUNC_VISIBILITY aclnnStatus aclInitTensor(aclTensor *tensor, const int64_t *viewDims, uint64_t viewDimsNum,
+                                              aclDataType dataType, const int64_t *stride, int64_t offset,
+                                              aclFormat format, const int64_t *storageDims, uint64_t storageDimsNum,
                                               void *tensorDataAddr);
 
 /* Shape, strides, storage shape. The arrays are new at each call and become the caller's, to be released with
  * free() in C, delete[] in C++. */
-ACL_FUNC_VISIBILITY aclnnStatus aclGetViewShape(const aclTensor *tensor, int64_t **viewDims,
-                                                uint64_t *viewDimsNum);
+ACL_FUNC_VISIBILITY aclnnStatus aclGetViewShape(const aclTensor *tensor, int64_t **viewDims, uint64_t *viewDimsNum);
 ACL_FUNC_VISIBILITY aclnnStatus aclGetViewStrides(const aclTensor *tensor, int64_t **stridesValue,
                                                   uint64_t *stridesNum);
 ACL_FUNC_VISIBILITY aclnnStatus aclGetStorageShape(const aclTensor *tensor, int64_t **storageDims,
@@ -105,41 +102,39 @@ ACL_FUNC_VISIBILITY aclnnStatus aclDestroyAclOpExecutor(aclOpExecutor *executor)
  * the next on use it, those before are not touched. index counts the tensors of the operator from 0, all of
  * them, or only inputs, or only outputs, each member of a list as one. tensor is the one concerned; its
  * address changes as well. 161002: no such index, or phase one was given NULL there. */
-ACL_FUNC_VISIBILITY aclnnStatus aclSetTensorAddr(aclOpExecutor *executor, const size_t index,
-                                                 aclTensor *tensor, void *addr);
-ACL_FUNC_VISIBILITY aclnnStatus aclSetInputTensorAddr(aclOpExecutor *executor, const size_t index,
-                                                      aclTensor *tensor, void *addr);
-ACL_FUNC_VISIBILITY aclnnStatus aclSetOutputTensorAddr(aclOpExecutor *executor, const size_t index,
-                                                       aclTensor *tensor, void *addr);
+ACL_FUNC_VISIBILITY aclnnStatus aclSetTensorAddr(aclOpExecutor *executor, const size_t index, aclTensor *tensor,
+                                                 void *addr);
+ACL_FUNC_VISIBILITY aclnnStatus aclSetInputTensorAddr(aclOpExecutor *executor, const size_t index, aclTensor *tensor,
+                                                      void *addr);
+ACL_FUNC_VISIBILITY aclnnStatus aclSetOutputTensorAddr(aclOpExecutor *executor, const size_t index, aclTensor *tensor,
+                                                       void *addr);
 
 /* The same for a member of a list: irIndex counts the operator's arguments, a list as one; relativeIndex is
  * the member's place in the list. */
 ACL_FUNC_VISIBILITY aclnnStatus aclSetDynamicTensorAddr(aclOpExecutor *executor, size_t irIndex,
-                                                        const size_t relativeIndex, aclTensorList *tensors,
-                                                        void *addr);
+                                                        const size_t relativeIndex, aclTensorList *tensors, void *addr);
 ACL_FUNC_VISIBILITY aclnnStatus aclSetDynamicInputTensorAddr(aclOpExecutor *executor, size_t irIndex,
-                                                             const size_t relativeIndex,
-                                                             aclTensorList *tensors, void *addr);
+                                                             const size_t relativeIndex, aclTensorList *tensors,
+                                                             void *addr);
 ACL_FUNC_VISIBILITY aclnnStatus aclSetDynamicOutputTensorAddr(aclOpExecutor *executor, size_t irIndex,
-                                                              const size_t relativeIndex,
-                                                              aclTensorList *tensors, void *addr);
+                                                              const size_t relativeIndex, aclTensorList *tensors,
+                                                              void *addr);
 
 /* Older spellings of the six above. */
-ACL_FUNC_VISIBILITY aclnnStatus AclSetTensorAddr(aclOpExecutor *executor, const size_t index,
-                                                 aclTensor *tensor, void *addr);
-ACL_FUNC_VISIBILITY aclnnStatus AclSetInputTensorAddr(aclOpExecutor *executor, const size_t index,
-                                                      aclTensor *tensor, void *addr);
-ACL_FUNC_VISIBILITY aclnnStatus AclSetOutputTensorAddr(aclOpExecutor *executor, const size_t index,
-                                                       aclTensor *tensor, void *addr);
+ACL_FUNC_VISIBILITY aclnnStatus AclSetTensorAddr(aclOpExecutor *executor, const size_t index, aclTensor *tensor,
+                                                 void *addr);
+ACL_FUNC_VISIBILITY aclnnStatus AclSetInputTensorAddr(aclOpExecutor *executor, const size_t index, aclTensor *tensor,
+                                                      void *addr);
+ACL_FUNC_VISIBILITY aclnnStatus AclSetOutputTensorAddr(aclOpExecutor *executor, const size_t index, aclTensor *tensor,
+                                                       void *addr);
 ACL_FUNC_VISIBILITY aclnnStatus AclSetDynamicTensorAddr(aclOpExecutor *executor, size_t irIndex,
-                                                        const size_t relativeIndex, aclTensorList *tensors,
-                                                        void *addr);
+                                                        const size_t relativeIndex, aclTensorList *tensors, void *addr);
 ACL_FUNC_VISIBILITY aclnnStatus AclSetDynamicInputTensorAddr(aclOpExecutor *executor, size_t irIndex,
-                                                             const size_t relativeIndex,
-                                                             aclTensorList *tensors, void *addr);
+                                                             const size_t relativeIndex, aclTensorList *tensors,
+                                                             void *addr);
 ACL_FUNC_VISIBILITY aclnnStatus AclSetDynamicOutputTensorAddr(aclOpExecutor *executor, size_t irIndex,
-                                                              const size_t relativeIndex,
-                                                              aclTensorList *tensors, void *addr);
+                                                              const size_t relativeIndex, aclTensorList *tensors,
+                                                              void *addr);
 
 #ifdef __cplusplus
 }

@@ -9,18 +9,17 @@
 #include "tensor/objects.h"
 
 #undef NEED
-#define NEED(pointer)                                                                                        \
-  do {                                                                                                       \
-    if (unlikely(!(pointer)))                                                                                \
-      return api_result(fail(ST_OP_NULL, #pointer " is NULL, expected a pointer"), __func__);                \
+#define NEED(pointer)                                                                                                  \
+  do {                                                                                                                 \
+    if (unlikely(!(pointer))) return api_result(fail(ST_OP_NULL, #pointer " is NULL, expected a pointer"), __func__);  \
   } while (0)
 
 /* The object is there and alive. */
-#define NEED_OBJECT(object, kind)                                                                            \
-  do {                                                                                                       \
-    NEED(object);                                                                                            \
-    if ((object)->magic != (kind))                                                                           \
-      return api_result(OP_FAIL(#object " %p is no such object (destroyed?)", (const void *)(object)), __func__); \
+#define NEED_OBJECT(object, kind)                                                                                      \
+  do {                                                                                                                 \
+    NEED(object);                                                                                                      \
+    if ((object)->magic != (kind))                                                                                     \
+      return api_result(OP_FAIL(#object " %p is no such object (destroyed?)", (const void *)(object)), __func__);      \
   } while (0)
 
 /* NULL for a creator, after publishing the pending failure. */
@@ -35,7 +34,7 @@ aclnnStatus aclnnInit(const char *configPath) {
 
 aclnnStatus aclnnFinalize(void) { API(process_finalize(false, NULL)); }
 
-/* ---- tensors ---------------------------------------------------------------------------------------------- */
+/* ---- tensors ----------------------------------------------------------------------------------------------------- */
 
 aclTensor *aclCreateTensor(const int64_t *viewDims, uint64_t viewDimsNum, aclDataType dataType, const int64_t *stride,
                            int64_t offset, aclFormat format, const int64_t *storageDims, uint64_t storageDimsNum,
@@ -53,8 +52,8 @@ aclnnStatus aclInitTensor(aclTensor *tensor, const int64_t *viewDims, uint64_t v
                           const int64_t *stride, int64_t offset, aclFormat format, const int64_t *storageDims,
                           uint64_t storageDimsNum, void *tensorDataAddr) {
   NEED_OBJECT(tensor, MAGIC_TENSOR);
-  API(tensor_init(tensor, viewDims, viewDimsNum, (int)dataType, stride, offset, (int)format, storageDims, storageDimsNum,
-                  tensorDataAddr));
+  API(tensor_init(tensor, viewDims, viewDimsNum, (int)dataType, stride, offset, (int)format, storageDims,
+                  storageDimsNum, tensorDataAddr));
 }
 
 aclnnStatus aclDestroyTensor(const aclTensor *tensor) {
@@ -95,12 +94,12 @@ aclnnStatus aclGetStorageShape(const aclTensor *tensor, int64_t **storageDims, u
   API(copy_dims(tensor->storage_dims, tensor->storage_rank, storageDims, storageDimsNum));
 }
 
-#define TENSOR_GETTER(name, type, parameter, value)                                                          \
-  aclnnStatus name(const aclTensor *tensor, type *parameter) {                                               \
-    NEED_OBJECT(tensor, MAGIC_TENSOR);                                                                       \
-    NEED(parameter);                                                                                         \
-    *parameter = value;                                                                                      \
-    return ACL_SUCCESS;                                                                                      \
+#define TENSOR_GETTER(name, type, parameter, value)                                                                    \
+  aclnnStatus name(const aclTensor *tensor, type *parameter) {                                                         \
+    NEED_OBJECT(tensor, MAGIC_TENSOR);                                                                                 \
+    NEED(parameter);                                                                                                   \
+    *parameter = value;                                                                                                \
+    return ACL_SUCCESS;                                                                                                \
   }
 TENSOR_GETTER(aclGetDataType, aclDataType, dataType, (aclDataType)tensor->dtype)
 TENSOR_GETTER(aclGetFormat, aclFormat, format, (aclFormat)tensor->format)
@@ -113,7 +112,7 @@ aclnnStatus aclSetRawTensorAddr(aclTensor *tensor, void *addr) {
   return ACL_SUCCESS;
 }
 
-/* ---- scalars and arrays ----------------------------------------------------------------------------------- */
+/* ---- scalars and arrays ------------------------------------------------------------------------------------------ */
 
 aclScalar *aclCreateScalar(void *value, aclDataType dataType) {
   scalar *s = scalar_new(value, (int)dataType);
@@ -145,27 +144,27 @@ static void *array_new(uint32_t magic, size_t header, const void *value, uint64_
   }
   memcpy(array, &magic, sizeof magic);
   memcpy(array + offsetof(aclIntArray, size), &size, sizeof size);
-  if (bytes) memcpy(array + header, value, bytes);
+  if (value) memcpy(array + header, value, bytes);
   return array;
 }
 
-#define ARRAY(Kind, type, kind_magic)                                                                        \
-  acl##Kind##Array *aclCreate##Kind##Array(const type *value, uint64_t size) {                               \
-    acl##Kind##Array *array = array_new(kind_magic, sizeof *array, value, size, sizeof *value);              \
-    return array ? array : NOTHING(value ? ST_OP_INVALID : ST_OP_NULL);                                      \
-  }                                                                                                          \
-  aclnnStatus aclDestroy##Kind##Array(const acl##Kind##Array *array) {                                       \
-    if (!array) return ACL_SUCCESS;                                                                          \
-    NEED_OBJECT(array, kind_magic);                                                                          \
-    ((acl##Kind##Array *)array)->magic = 0;                                                                  \
-    free((void *)array);                                                                                     \
-    return ACL_SUCCESS;                                                                                      \
-  }                                                                                                          \
-  aclnnStatus aclGet##Kind##ArraySize(const acl##Kind##Array *array, uint64_t *size) {                       \
-    NEED_OBJECT(array, kind_magic);                                                                          \
-    NEED(size);                                                                                              \
-    *size = array->size;                                                                                     \
-    return ACL_SUCCESS;                                                                                      \
+#define ARRAY(Kind, type, kind_magic)                                                                                  \
+  acl##Kind##Array *aclCreate##Kind##Array(const type *value, uint64_t size) {                                         \
+    acl##Kind##Array *array = array_new(kind_magic, sizeof *array, value, size, sizeof *value);                        \
+    return array ? array : NOTHING(value ? ST_OP_INVALID : ST_OP_NULL);                                                \
+  }                                                                                                                    \
+  aclnnStatus aclDestroy##Kind##Array(const acl##Kind##Array *array) {                                                 \
+    if (!array) return ACL_SUCCESS;                                                                                    \
+    NEED_OBJECT(array, kind_magic);                                                                                    \
+    ((acl##Kind##Array *)array)->magic = 0;                                                                            \
+    free((void *)array);                                                                                               \
+    return ACL_SUCCESS;                                                                                                \
+  }                                                                                                                    \
+  aclnnStatus aclGet##Kind##ArraySize(const acl##Kind##Array *array, uint64_t *size) {                                 \
+    NEED_OBJECT(array, kind_magic);                                                                                    \
+    NEED(size);                                                                                                        \
+    *size = array->size;                                                                                               \
+    return ACL_SUCCESS;                                                                                                \
   }
 ARRAY(Int, int64_t, MAGIC_INT_ARRAY)
 ARRAY(Float, float, MAGIC_FLOAT_ARRAY)
@@ -180,37 +179,38 @@ static bool all_members(const void *const *member, uint64_t n, uint32_t magic) {
   return true;
 }
 
-#define LIST(Kind, parameter, kind_magic, member_magic)                                                      \
-  acl##Kind##List *aclCreate##Kind##List(const acl##Kind *const *value, uint64_t size) {                     \
-    if (value && !all_members((const void *const *)value, size, member_magic)) return NOTHING(ST_OP_INVALID); \
-    acl##Kind##List *list = array_new(kind_magic, sizeof *list, value, size, sizeof *value);                 \
-    return list ? list : NOTHING(value ? ST_OP_INVALID : ST_OP_NULL);                                        \
-  }                                                                                                          \
-  aclnnStatus aclDestroy##Kind##List(const acl##Kind##List *array) {                                         \
-    if (!array) return ACL_SUCCESS;                                                                          \
-    NEED_OBJECT(array, kind_magic);                                                                          \
-    for (uint64_t i = 0; i < array->size; ++i) aclDestroy##Kind(array->value[i]);                            \
-    ((acl##Kind##List *)array)->magic = 0;                                                                   \
-    free((void *)array);                                                                                     \
-    return ACL_SUCCESS;                                                                                      \
-  }                                                                                                          \
-  aclnnStatus aclGet##Kind##ListSize(const acl##Kind##List *parameter, uint64_t *size) {                     \
-    NEED_OBJECT(parameter, kind_magic);                                                                      \
-    NEED(size);                                                                                              \
-    *size = parameter->size;                                                                                 \
-    return ACL_SUCCESS;                                                                                      \
+#define LIST(Kind, parameter, kind_magic, member_magic)                                                                \
+  acl##Kind##List *aclCreate##Kind##List(const acl##Kind *const *value, uint64_t size) {                               \
+    if (value && !all_members((const void *const *)value, size, member_magic)) return NOTHING(ST_OP_INVALID);          \
+    acl##Kind##List *list = array_new(kind_magic, sizeof *list, value, size, sizeof *value);                           \
+    return list ? list : NOTHING(value ? ST_OP_INVALID : ST_OP_NULL);                                                  \
+  }                                                                                                                    \
+  aclnnStatus aclDestroy##Kind##List(const acl##Kind##List *array) {                                                   \
+    if (!array) return ACL_SUCCESS;                                                                                    \
+    NEED_OBJECT(array, kind_magic);                                                                                    \
+    for (uint64_t i = 0; i < array->size; ++i) aclDestroy##Kind(array->value[i]);                                      \
+    ((acl##Kind##List *)array)->magic = 0;                                                                             \
+    free((void *)array);                                                                                               \
+    return ACL_SUCCESS;                                                                                                \
+  }                                                                                                                    \
+  aclnnStatus aclGet##Kind##ListSize(const acl##Kind##List *parameter, uint64_t *size) {                               \
+    NEED_OBJECT(parameter, kind_magic);                                                                                \
+    NEED(size);                                                                                                        \
+    *size = parameter->size;                                                                                           \
+    return ACL_SUCCESS;                                                                                                \
   }
 LIST(Tensor, tensorList, MAGIC_TENSOR_LIST, MAGIC_TENSOR)
 LIST(Scalar, scalarList, MAGIC_SCALAR_LIST, MAGIC_SCALAR)
 
-/* ---- executors -------------------------------------------------------------------------------------------- */
+/* ---- executors --------------------------------------------------------------------------------------------------- */
 
 /* CANN's code for a null object in these calls. */
 enum { ST_NULL_OBJECT = 561103 };
 
 static status executor_of(const aclOpExecutor *e) {
   if (!e) return fail(ST_NULL_OBJECT, "executor is NULL, expected one of a phase one");
-  return e->magic == MAGIC_EXECUTOR ? ST_OK : OP_FAIL("executor %p is none (launched or destroyed before?)", (const void *)e);
+  return e->magic == MAGIC_EXECUTOR ? ST_OK
+                                    : OP_FAIL("executor %p is none (launched or destroyed before?)", (const void *)e);
 }
 
 aclnnStatus aclSetAclOpExecutorRepeatable(aclOpExecutor *executor) {
@@ -222,7 +222,8 @@ aclnnStatus aclSetAclOpExecutorRepeatable(aclOpExecutor *executor) {
 
 aclnnStatus aclDestroyAclOpExecutor(aclOpExecutor *executor) {
   NEED_OK(executor_of(executor));
-  if (executor->launched && !executor->repeatable) API(OP_FAIL("executor %p was launched, and goes with that", (void *)executor));
+  if (executor->launched && !executor->repeatable)
+    API(OP_FAIL("executor %p was launched, and goes with that", (void *)executor));
   executor_unref(executor);
   return ACL_SUCCESS;
 }
@@ -235,7 +236,8 @@ static bool is_input(const operand *p) { return p->flags & ARG_READ; }
 static status set_address(aclOpExecutor *e, operand_order order, size_t index, const void *object, size_t list_index,
                           bool in_list, void *address) {
   TRY(executor_of(e));
-  if (!object) return fail(ST_NULL_OBJECT, "%s is NULL, expected the argument of phase one", in_list ? "tensors" : "tensor");
+  if (!object)
+    return fail(ST_NULL_OBJECT, "%s is NULL, expected the argument of phase one", in_list ? "tensors" : "tensor");
   size_t seen = 0;
   int last_argument = -1;
   for (int pass = 0; pass < 2; ++pass) { /* inputs, outputs */
@@ -255,21 +257,21 @@ static status set_address(aclOpExecutor *e, operand_order order, size_t index, c
 }
 
 /* Both spellings of each: CANN has them with and without a capital. */
-#define SETTER(name, order)                                                                                  \
-  aclnnStatus acl##name(aclOpExecutor *executor, const size_t index, aclTensor *tensor, void *addr) {        \
-    API(set_address(executor, order, index, tensor, 0, false, addr));                                        \
-  }                                                                                                          \
-  aclnnStatus Acl##name(aclOpExecutor *executor, const size_t index, aclTensor *tensor, void *addr) {        \
-    API(set_address(executor, order, index, tensor, 0, false, addr));                                        \
+#define SETTER(name, order)                                                                                            \
+  aclnnStatus acl##name(aclOpExecutor *executor, const size_t index, aclTensor *tensor, void *addr) {                  \
+    API(set_address(executor, order, index, tensor, 0, false, addr));                                                  \
+  }                                                                                                                    \
+  aclnnStatus Acl##name(aclOpExecutor *executor, const size_t index, aclTensor *tensor, void *addr) {                  \
+    API(set_address(executor, order, index, tensor, 0, false, addr));                                                  \
   }
-#define LIST_SETTER(name, order)                                                                             \
-  aclnnStatus acl##name(aclOpExecutor *executor, size_t irIndex, const size_t relativeIndex,                 \
-                        aclTensorList *tensors, void *addr) {                                                \
-    API(set_address(executor, order, irIndex, tensors, relativeIndex, true, addr));                          \
-  }                                                                                                          \
-  aclnnStatus Acl##name(aclOpExecutor *executor, size_t irIndex, const size_t relativeIndex,                 \
-                        aclTensorList *tensors, void *addr) {                                                \
-    API(set_address(executor, order, irIndex, tensors, relativeIndex, true, addr));                          \
+#define LIST_SETTER(name, order)                                                                                       \
+  aclnnStatus acl##name(aclOpExecutor *executor, size_t irIndex, const size_t relativeIndex, aclTensorList *tensors,   \
+                        void *addr) {                                                                                  \
+    API(set_address(executor, order, irIndex, tensors, relativeIndex, true, addr));                                    \
+  }                                                                                                                    \
+  aclnnStatus Acl##name(aclOpExecutor *executor, size_t irIndex, const size_t relativeIndex, aclTensorList *tensors,   \
+                        void *addr) {                                                                                  \
+    API(set_address(executor, order, irIndex, tensors, relativeIndex, true, addr));                                    \
   }
 SETTER(SetInputTensorAddr, COUNT_INPUTS)
 SETTER(SetOutputTensorAddr, COUNT_OUTPUTS)

@@ -17,17 +17,17 @@ static inline aclError api_result(status st, const char *call) {
 #define API(expression) return api_result((expression), __func__)
 
 /* Returns from the entry point unless the pointer is there. */
-#define NEED(pointer)                                                                                        \
-  do {                                                                                                       \
-    if (unlikely(!(pointer)))                                                                                \
-      return api_result(fail(ST_INVALID_PARAM, #pointer " is NULL, expected a pointer"), __func__);          \
+#define NEED(pointer)                                                                                                  \
+  do {                                                                                                                 \
+    if (unlikely(!(pointer)))                                                                                          \
+      return api_result(fail(ST_INVALID_PARAM, #pointer " is NULL, expected a pointer"), __func__);                    \
   } while (0)
 
 /* Returns from the entry point unless the status is ST_OK. */
-#define NEED_OK(expression)                                                                                  \
-  do {                                                                                                       \
-    const int need_status_ = (expression);                                                                \
-    if (unlikely(need_status_ != ST_OK)) return api_result(need_status_, __func__);                          \
+#define NEED_OK(expression)                                                                                            \
+  do {                                                                                                                 \
+    const int need_status_ = (expression);                                                                             \
+    if (unlikely(need_status_ != ST_OK)) return api_result(need_status_, __func__);                                    \
   } while (0)
 
 /* Timeouts in milliseconds: -1 is for ever (0 here), else more than 0. */

@@ -28,7 +28,8 @@ aclError aclrtDestroyContext(aclrtContext handle) {
   context *c;
   NEED(handle);
   NEED_OK(context_of(handle, &c));
-  if (c->primary) API(fail(ST_INVALID_VALUE, "context %p is the device's own, expected one of aclrtCreateContext", handle));
+  if (c->primary)
+    API(fail(ST_INVALID_VALUE, "context %p is the device's own, expected one of aclrtCreateContext", handle));
   if (object_kill(&c->o)) context_destroy(c, false);
   return ACL_SUCCESS;
 }

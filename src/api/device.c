@@ -44,7 +44,8 @@ aclError aclrtDeviceCanAccessPeer(int32_t *canAccessPeer, int32_t deviceId, int3
   NEED(canAccessPeer);
   NEED_OK(device_check(deviceId, "deviceId"));
   NEED_OK(device_check(peerDeviceId, "peerDeviceId"));
-  if (deviceId == peerDeviceId) API(fail(ST_INVALID_VALUE, "peerDeviceId is %d, expected another than deviceId", peerDeviceId));
+  if (deviceId == peerDeviceId)
+    API(fail(ST_INVALID_VALUE, "peerDeviceId is %d, expected another than deviceId", peerDeviceId));
   *canAccessPeer = 1;
   return ACL_SUCCESS;
 }

@@ -12,7 +12,8 @@ static _Atomic uint32_t op_wait_timeout_s;
 static status create(aclrtEvent *out, event_kind kind, uint32_t flags, uint32_t known) {
   context *c;
   event *e;
-  if (!flags || flags & ~known) return fail(ST_INVALID_PARAM, "flag is %#x, expected an OR of bits in %#x", flags, known);
+  if (!flags || flags & ~known)
+    return fail(ST_INVALID_PARAM, "flag is %#x, expected an OR of bits in %#x", flags, known);
   if (flags & ACL_EVENT_EXTERNAL && flags != ACL_EVENT_EXTERNAL)
     return fail(ST_INVALID_PARAM, "flag is %#x, expected ACL_EVENT_EXTERNAL alone", flags);
   TRY(context_current(&c));
@@ -35,7 +36,8 @@ aclError aclrtCreateEventWithFlag(aclrtEvent *event, uint32_t flag) {
 
 aclError aclrtCreateEventExWithFlag(aclrtEvent *event, uint32_t flag) {
   NEED(event);
-  if (flag & ACL_EVENT_IPC) API(fail(ST_NOT_SUPPORTED, "flag is %#x: events between processes are not there yet", flag));
+  if (flag & ACL_EVENT_IPC)
+    API(fail(ST_NOT_SUPPORTED, "flag is %#x: events between processes are not there yet", flag));
   API(create(event, EVENT_EX, flag, ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE));
 }
 
@@ -87,7 +89,8 @@ static status wait(aclrtStream stream_handle, aclrtEvent event_handle, int64_t t
   TRY(event_and_stream(event_handle, stream_handle, &e, &s));
   if (e->kind != EVENT_PLAIN && !(e->flags & (EVENT_SYNC | EVENT_EXTERNAL)))
     return fail(ST_INVALID_VALUE, "event %p can't be waited for, expected one made with ACL_EVENT_SYNC", event_handle);
-  if (timeout_s < 0) return fail(ST_INVALID_VALUE, "timeout is %jd, expected 0 (for ever) or more seconds", (intmax_t)timeout_s);
+  if (timeout_s < 0)
+    return fail(ST_INVALID_VALUE, "timeout is %jd, expected 0 (for ever) or more seconds", (intmax_t)timeout_s);
   return event_wait(e, s, (uint64_t)timeout_s * 1000000000u);
 }
 
@@ -128,7 +131,8 @@ aclError aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t timeout) {
 static status old_event_of(aclrtEvent handle, event **out) {
   TRY(event_of(handle, out));
   if ((*out)->kind != EVENT_EX) return ST_OK;
-  return fail(ST_INVALID_VALUE, "event %p was made by aclrtCreateEventExWithFlag, expected aclrtQueryEventStatus", handle);
+  return fail(ST_INVALID_VALUE, "event %p was made by aclrtCreateEventExWithFlag, expected aclrtQueryEventStatus",
+              handle);
 }
 
 aclError aclrtQueryEvent(aclrtEvent handle, aclrtEventStatus *status) {
@@ -170,7 +174,8 @@ static status elapsed(float *ms, aclrtEvent start, aclrtEvent end) {
   uint64_t from, to;
   TRY(time_of(start, &from));
   TRY(time_of(end, &to));
-  if (to < from) return fail(ST_REVERSED_TIMESTAMP, "endEvent was recorded %ju ns before startEvent", (uintmax_t)(from - to));
+  if (to < from)
+    return fail(ST_REVERSED_TIMESTAMP, "endEvent was recorded %ju ns before startEvent", (uintmax_t)(from - to));
   *ms = (float)((double)(to - from) * 1e-6);
   return ST_OK;
 }

@@ -53,18 +53,18 @@ enum {
   ST_EVENT_TIMEOUT = 507047,
 };
 
-#define likely(x) __builtin_expect(!!(x), 1)
+#define likely(x)   __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
 /* Returns st from the enclosing function unless it is ST_OK. */
-#define TRY(expression)                                                                                      \
-  do {                                                                                                       \
-    const int try_status_ = (expression);                                                                 \
-    if (unlikely(try_status_ != ST_OK)) return try_status_;                                                  \
+#define TRY(expression)                                                                                                \
+  do {                                                                                                                 \
+    const int try_status_ = (expression);                                                                              \
+    if (unlikely(try_status_ != ST_OK)) return try_status_;                                                            \
   } while (0)
 
-/* fail(code, format, ...): remembers the words in this thread, and is code. Text over about 500 bytes is cut. A macro, so
- * that the compiler sees that the code is not ST_OK. */
+/* fail(code, format, ...): remembers the words in this thread, and is code. Text over about 500 bytes is cut. A macro,
+ * so that the compiler sees that the code is not ST_OK. */
 #define fail(code, ...)                                                                                                \
   ({                                                                                                                   \
     fail_words(__VA_ARGS__);                                                                                           \

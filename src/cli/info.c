@@ -42,15 +42,15 @@ static int print_devices(void) {
 
 static void print_profiles(void) {
   printf("\nProfiles (the first is the default)\n");
-  printf("  %-15s %4s %5s %7s %8s %10s %8s %8s %8s %8s\n", "SoC", "arch", "cubes", "vectors", "memory",
-         "bandwidth", "L2", "L1", "UB", "L0C");
+  printf("  %-15s %4s %5s %7s %8s %10s %8s %8s %8s %8s\n", "SoC", "arch", "cubes", "vectors", "memory", "bandwidth",
+         "L2", "L1", "UB", "L0C");
   for (unsigned i = 0; i < profile_count(); i++) {
     const device_profile *p = profile_at(i);
     uint64_t bandwidth = p->hbm_bytes ? p->hbm_bandwidth_bytes_per_s : p->ddr_bandwidth_bytes_per_s;
     printf("  %-15s %4u %5u %7u %8s %10s %8s %8s %8s %8s\n", p->soc_name, (unsigned)p->npu_arch,
            (unsigned)p->cube_cores, (unsigned)p->vector_cores, format_bytes(profile_memory_bytes(p)),
-           format_rate(bandwidth), format_bytes(p->l2_bytes), format_bytes(p->l1_bytes),
-           format_bytes(p->ub_bytes), format_bytes(p->l0c_bytes));
+           format_rate(bandwidth), format_bytes(p->l2_bytes), format_bytes(p->l1_bytes), format_bytes(p->ub_bytes),
+           format_bytes(p->l0c_bytes));
   }
 }
 
@@ -61,8 +61,8 @@ static void print_coverage_summary(void) {
     implemented += coverage_table[i].implemented;
     headers += coverage_table[i].implemented > 0;
   }
-  printf("\nCoverage: %u of %u functions, in %u of %u headers (cannon info --coverage lists them)\n",
-         implemented, known, headers, coverage_count);
+  printf("\nCoverage: %u of %u functions, in %u of %u headers (cannon info --coverage lists them)\n", implemented,
+         known, headers, coverage_count);
 }
 
 static void print_names(char mark, const char *const *names) {

@@ -8,11 +8,10 @@
 #include <string.h>
 #include <strings.h>
 
-static const char help[] =
-    "Usage: npu-smi info      table of the simulated devices\n"
-    "       npu-smi -v        version\n"
-    "       npu-smi -h        this text\n\n"
-    "Cannon's stand-in for the Ascend driver's tool: there is no NPU, nothing can be set.\n";
+static const char help[] = "Usage: npu-smi info      table of the simulated devices\n"
+                           "       npu-smi -v        version\n"
+                           "       npu-smi -h        this text\n\n"
+                           "Cannon's stand-in for the Ascend driver's tool: there is no NPU, nothing can be set.\n";
 
 static const char whole[] =
     "+------------------------------------------------------------------------------------------------+\n";
@@ -30,8 +29,8 @@ static void print_device(unsigned i, const char *chip, const device_memory *memo
   unsigned total = (unsigned)(memory->total_bytes >> 20);
   unsigned used = total - (unsigned)(memory->free_bytes >> 20);
   printf("| %-5u %-19s | %-13s | %-12s%-18s%-5s/ %-14s|\n", i, chip, "OK", "0.0", "0", "0", "0");
-  printf("| %-5u %-19s | 0000:%02X:00.0  | %-12s%-5u/ %-11u%-5u/ %-14u|\n", 0u, "", i + 1, "0",
-         has_hbm ? 0 : used, has_hbm ? 0 : total, has_hbm ? used : 0, has_hbm ? total : 0);
+  printf("| %-5u %-19s | 0000:%02X:00.0  | %-12s%-5u/ %-11u%-5u/ %-14u|\n", 0u, "", i + 1, "0", has_hbm ? 0 : used,
+         has_hbm ? 0 : total, has_hbm ? used : 0, has_hbm ? total : 0);
 }
 
 static int info(void) {
@@ -44,8 +43,7 @@ static int info(void) {
   fputs(whole, stdout);
   printf("| npu-smi %-24s Version: %-52s |\n", CANNON_VERSION, CANNON_VERSION);
   fputs(columns, stdout);
-  printf("| %-25s | %-13s | %-51s|\n", "NPU   Name", "Health",
-         "Power(W)    Temp(C)           Hugepages-Usage(page)");
+  printf("| %-25s | %-13s | %-51s|\n", "NPU   Name", "Health", "Power(W)    Temp(C)           Hugepages-Usage(page)");
   printf("| %-25s | %-13s | %-51s|\n", "Chip", "Bus-Id", "AICore(%)   Memory-Usage(MB)  HBM-Usage(MB)");
   fputs(columns_end, stdout);
   for (unsigned i = 0; i < list.count; i++) {
@@ -76,7 +74,6 @@ int main(int argc, char **argv) {
   if (argc < 2)
     fputs(help, stderr);
   else
-    fprintf(stderr, "npu-smi: '%s' is not known to Cannon, expected info, -v or -h\n",
-            argv[argc > 2 ? 2 : 1]);
+    fprintf(stderr, "npu-smi: '%s' is not known to Cannon, expected info, -v or -h\n", argv[argc > 2 ? 2 : 1]);
   return 1;
 }

@@ -160,8 +160,7 @@ int command_run(int argc, char **argv) {
 
   uint64_t started = now_ns();
   spawn_result child = spawn_and_wait(o.program, prepare, &o);
-  run_report run = {
-      .argv = o.program, .pid = child.pid, .status = child.status, .wall_ns = now_ns() - started};
+  run_report run = {.argv = o.program, .pid = child.pid, .status = child.status, .wall_ns = now_ns() - started};
   if (!child.error) report(&o, &run);
   remove_stats_folder(o.stats_folder);
   if (child.error) {

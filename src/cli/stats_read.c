@@ -17,8 +17,7 @@ static stats_file *read_one(int folder, const char *name) {
   if (!p) abort();
   int fd = openat(folder, name, O_RDONLY | O_CLOEXEC);
   size_t got = 0;
-  for (ssize_t n; fd >= 0 && got < sizeof *p && (n = read(fd, (char *)p + got, sizeof *p - got)) > 0;)
-    got += n;
+  for (ssize_t n; fd >= 0 && got < sizeof *p && (n = read(fd, (char *)p + got, sizeof *p - got)) > 0;) got += n;
   if (fd >= 0) close(fd);
   if (got == sizeof *p && p->magic == STATS_MAGIC && p->version == STATS_VERSION) {
     p->soc_name[sizeof p->soc_name - 1] = p->program[sizeof p->program - 1] = 0;
@@ -30,8 +29,8 @@ static stats_file *read_one(int folder, const char *name) {
     return p;
   }
   if (got >= 2 * sizeof(uint32_t) && p->magic == STATS_MAGIC && p->version != STATS_VERSION)
-    fprintf(stderr, "cannon: %s is of version %u, expected %d: the program loaded another libcannon.so\n",
-            name, p->version, STATS_VERSION);
+    fprintf(stderr, "cannon: %s is of version %u, expected %d: the program loaded another libcannon.so\n", name,
+            p->version, STATS_VERSION);
   else
     fprintf(stderr, "cannon: %s is no statistics file of %zu bytes\n", name, sizeof *p);
   free(p);

@@ -8,16 +8,14 @@
 
 enum { TOP_BY_TIME = 15, TOP_BY_WORKSPACE = 6, TOP_LEAKS = 8 };
 
-const char *const stats_direction_names[STATS_N_DIRECTIONS] = {"host to device", "device to host",
-                                                               "device to device", "host to host"};
+const char *const stats_direction_names[STATS_N_DIRECTIONS] = {"host to device", "device to host", "device to device",
+                                                               "host to host"};
 
 static void print_heap(FILE *out, const char *name, const stats_heap *h) {
   uint64_t live = h->live_bytes;
-  fprintf(out,
-          "  memory      %-9s peak %s of %s, %" PRIu64 " allocations (%s), %" PRIu64 " frees, %" PRIu64
-          " refused",
-          name, format_bytes(h->peak_bytes), format_bytes(h->size_bytes), h->n_allocs,
-          format_bytes(h->allocated_bytes), h->n_frees, h->n_refused);
+  fprintf(out, "  memory      %-9s peak %s of %s, %" PRIu64 " allocations (%s), %" PRIu64 " frees, %" PRIu64 " refused",
+          name, format_bytes(h->peak_bytes), format_bytes(h->size_bytes), h->n_allocs, format_bytes(h->allocated_bytes),
+          h->n_frees, h->n_refused);
   if (live) fprintf(out, ", %s left", format_bytes(live));
   fputc('\n', out);
 }
@@ -47,8 +45,7 @@ static int by_time(const void *a, const void *b) {
 
 static int by_workspace(const void *a, const void *b) {
   const stats_op *x = *(const stats_op *const *)a, *y = *(const stats_op *const *)b;
-  return (x->workspace_peak_bytes < y->workspace_peak_bytes) -
-         (x->workspace_peak_bytes > y->workspace_peak_bytes);
+  return (x->workspace_peak_bytes < y->workspace_peak_bytes) - (x->workspace_peak_bytes > y->workspace_peak_bytes);
 }
 
 /* The operators that were launched or asked for a workspace, ordered; returns how many. */
@@ -76,8 +73,8 @@ static void print_time(FILE *out, const stats_file *p) {
       rest_launches += launches;
       continue;
     }
-    fprintf(out, "              %-24.40s %10" PRIu64 " %10s %5.1f %% %10s\n", ops[i]->name, launches,
-            format_ns(time), total ? 100.0 * time / total : 0.0, format_ns(time / launches));
+    fprintf(out, "              %-24.40s %10" PRIu64 " %10s %5.1f %% %10s\n", ops[i]->name, launches, format_ns(time),
+            total ? 100.0 * time / total : 0.0, format_ns(time / launches));
   }
   if (n > TOP_BY_TIME) {
     char name[32];
@@ -95,13 +92,11 @@ static void print_workspaces(FILE *out, const stats_file *p) {
     fprintf(out, "  workspaces  none\n");
     return;
   }
-  fprintf(out, "  workspaces  %-24s %10s = %10s + %13s + %10s\n", "", "largest", "copies", "intermediates",
-          "partials");
+  fprintf(out, "  workspaces  %-24s %10s = %10s + %13s + %10s\n", "", "largest", "copies", "intermediates", "partials");
   for (unsigned i = 0; i < n && i < TOP_BY_WORKSPACE; i++)
     fprintf(out, "              %-24.40s %10s   %10s   %13s   %10s\n", ops[i]->name,
             format_bytes(ops[i]->workspace_peak_bytes), format_bytes(ops[i]->workspace_copies_bytes),
-            format_bytes(ops[i]->workspace_intermediates_bytes),
-            format_bytes(ops[i]->workspace_partials_bytes));
+            format_bytes(ops[i]->workspace_intermediates_bytes), format_bytes(ops[i]->workspace_partials_bytes));
   if (n > TOP_BY_WORKSPACE) fprintf(out, "              %u more\n", n - TOP_BY_WORKSPACE);
 }
 
@@ -122,8 +117,8 @@ static void print_leaks(FILE *out, const stats_file *p, process_state state) {
     const stats_leak *l = &p->leaks[i];
     char where[24] = "pinned";
     if (l->device >= 0) snprintf(where, sizeof where, "device %d", l->device);
-    fprintf(out, "              %10s  %s, allocation %" PRIu64 ", %s from %s\n", format_bytes(l->size_bytes),
-            where, l->number, l->call, *l->site ? l->site : "?");
+    fprintf(out, "              %10s  %s, allocation %" PRIu64 ", %s from %s\n", format_bytes(l->size_bytes), where,
+            l->number, l->call, *l->site ? l->site : "?");
   }
   if (n > shown) fprintf(out, "              %" PRIu64 " more\n", n - shown);
 }
@@ -136,8 +131,8 @@ static const char *base_name(const char *path) {
 static void print_process(FILE *out, const stats_file *p, const run_report *run) {
   process_state state = stats_process_state(p, run);
   uint64_t n_devices = p->n_devices;
-  fprintf(out, "%s (process %d): %s, %" PRIu64 " device%s", base_name(p->program), p->pid, p->soc_name,
-          n_devices, n_devices == 1 ? "" : "s");
+  fprintf(out, "%s (process %d): %s, %" PRIu64 " device%s", base_name(p->program), p->pid, p->soc_name, n_devices,
+          n_devices == 1 ? "" : "s");
   if (p->device[0].size_bytes) fprintf(out, " of %s", format_bytes(p->device[0].size_bytes));
   if (state != PROCESS_RUNNING && !p->ended_ns)
     fprintf(out, ", did not reach its end\n");
@@ -145,9 +140,7 @@ static void print_process(FILE *out, const stats_file *p, const run_report *run)
     fprintf(out, ", %s%s\n", format_ns(stats_duration_ns(p)), state == PROCESS_RUNNING ? " so far" : "");
   print_memory(out, p);
   print_copies(out, p);
-  fprintf(out,
-          "  created     contexts %" PRIu64 ", streams %" PRIu64 ", events %" PRIu64 ", threads %" PRIu64
-          "\n",
+  fprintf(out, "  created     contexts %" PRIu64 ", streams %" PRIu64 ", events %" PRIu64 ", threads %" PRIu64 "\n",
           p->n_contexts, p->n_streams, p->n_events, p->n_threads);
   print_workspaces(out, p);
   print_time(out, p);

@@ -15,13 +15,12 @@ static cJSON *figures(cJSON *object, const figure *list, size_t n) {
   for (size_t i = 0; i < n; i++) cJSON_AddNumberToObject(object, list[i].name, (double)list[i].value);
   return object;
 }
-#define FIGURES(object, ...)                                                                                 \
-  figures(object, (figure[]){__VA_ARGS__}, sizeof((figure[]){__VA_ARGS__}) / sizeof(figure))
+#define FIGURES(object, ...) figures(object, (figure[]){__VA_ARGS__}, sizeof((figure[]){__VA_ARGS__}) / sizeof(figure))
 
 static cJSON *heap_json(const stats_heap *h) {
   return FIGURES(cJSON_CreateObject(), {"size_bytes", h->size_bytes}, {"live_bytes", h->live_bytes},
-                 {"peak_bytes", h->peak_bytes}, {"allocated_bytes", h->allocated_bytes},
-                 {"allocations", h->n_allocs}, {"frees", h->n_frees}, {"refused", h->n_refused});
+                 {"peak_bytes", h->peak_bytes}, {"allocated_bytes", h->allocated_bytes}, {"allocations", h->n_allocs},
+                 {"frees", h->n_frees}, {"refused", h->n_refused});
 }
 
 static cJSON *op_json(const stats_op *op) {
@@ -30,8 +29,7 @@ static cJSON *op_json(const stats_op *op) {
   FIGURES(object, {"launches", op->launches}, {"time_ns", op->time_ns}, {"bytes", op->bytes});
   cJSON *workspace = cJSON_AddObjectToObject(object, "workspace");
   FIGURES(workspace, {"peak_bytes", op->workspace_peak_bytes}, {"copies_bytes", op->workspace_copies_bytes},
-          {"intermediates_bytes", op->workspace_intermediates_bytes},
-          {"partials_bytes", op->workspace_partials_bytes});
+          {"intermediates_bytes", op->workspace_intermediates_bytes}, {"partials_bytes", op->workspace_partials_bytes});
   return object;
 }
 
@@ -48,8 +46,8 @@ static cJSON *leak_json(const stats_leak *l) {
 }
 
 static cJSON *process_json(const stats_file *p, const run_report *run) {
-  static const char *const directions[STATS_N_DIRECTIONS] = {"host_to_device", "device_to_host",
-                                                             "device_to_device", "host_to_host"};
+  static const char *const directions[STATS_N_DIRECTIONS] = {"host_to_device", "device_to_host", "device_to_device",
+                                                             "host_to_host"};
   cJSON *object = cJSON_CreateObject();
   process_state state = stats_process_state(p, run);
   cJSON_AddNumberToObject(object, "pid", p->pid);
@@ -63,8 +61,7 @@ static cJSON *process_json(const stats_file *p, const run_report *run) {
   FIGURES(object, {"contexts", p->n_contexts}, {"streams", p->n_streams}, {"events", p->n_events},
           {"threads", p->n_threads}, {"errors", p->n_errors});
   cJSON *devices = cJSON_AddArrayToObject(object, "devices");
-  for (unsigned i = 0; i < stats_device_count(p); i++)
-    cJSON_AddItemToArray(devices, heap_json(&p->device[i]));
+  for (unsigned i = 0; i < stats_device_count(p); i++) cJSON_AddItemToArray(devices, heap_json(&p->device[i]));
   cJSON_AddItemToObject(object, "pinned", heap_json(&p->pinned));
   cJSON *copies = cJSON_AddObjectToObject(object, "copies");
   for (int i = 0; i < STATS_N_DIRECTIONS; i++)
@@ -89,11 +86,9 @@ int summary_write_json(FILE *out, const run_report *run) {
   for (char *const *arg = run->argv; *arg; arg++) cJSON_AddItemToArray(arguments, cJSON_CreateString(*arg));
   cJSON_AddNumberToObject(root, "pid", run->pid);
   cJSON_AddItemToObject(root, "exit_status",
-                        WIFEXITED(run->status) ? cJSON_CreateNumber(WEXITSTATUS(run->status))
-                                               : cJSON_CreateNull());
+                        WIFEXITED(run->status) ? cJSON_CreateNumber(WEXITSTATUS(run->status)) : cJSON_CreateNull());
   cJSON_AddItemToObject(root, "signal",
-                        WIFSIGNALED(run->status) ? cJSON_CreateNumber(WTERMSIG(run->status))
-                                                 : cJSON_CreateNull());
+                        WIFSIGNALED(run->status) ? cJSON_CreateNumber(WTERMSIG(run->status)) : cJSON_CreateNull());
   FIGURES(root, {"wall_ns", run->wall_ns});
   cJSON *processes = cJSON_AddArrayToObject(root, "processes");
   for (size_t i = 0; i < run->stats.count; i++)

@@ -29,8 +29,7 @@ typedef struct {
   float lr, beta1, beta2, weight_decay, eps;
 } adamw_plan;
 
-/* ---- the task
- * ---------------------------------------------------------------------------------------------- */
+/* ---- the task ---------------------------------------------------------------------------------------------------- */
 
 static status set_parameters(const adamw_plan *p, const void *step, float *out) {
   const double done = p->step_dtype == ACL_INT64 ? (double)*(const int64_t *)step : (double)*(const float *)step;
@@ -96,8 +95,7 @@ static status run_adamw(const executor *e, void *const *view, void *scratch) {
   return ST_OK;
 }
 
-/* ---- phase one
- * --------------------------------------------------------------------------------------------- */
+/* ---- phase one --------------------------------------------------------------------------------------------------- */
 
 static status check_tensors(const executor *e, const op_arg *a, bool amsgrad) {
   const uint64_t floats = DTYPES_FLOAT & ~DTYPE_BIT(ACL_DOUBLE);

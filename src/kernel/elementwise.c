@@ -6,10 +6,10 @@
 #include "op/parallel.h"
 
 enum {
-  TILE = 1024,         /* elements; the tiles of four operands fill two thirds of an L1 cache of 48 KiB */
-  ROW_IS_LONG = 256,   /* a row this long is worked on by itself, so that it need not be copied into a tile */
-  GRAIN = 16 * 1024,   /* elements that a thread gets at least, and starts at multiples of */
-  COPY_ROWS = -1,      /* function: bytes are moved row by row, no loop of elementwise.def */
+  TILE = 1024,       /* elements; the tiles of four operands fill two thirds of an L1 cache of 48 KiB */
+  ROW_IS_LONG = 256, /* a row this long is worked on by itself, so that it need not be copied into a tile */
+  GRAIN = 16 * 1024, /* elements that a thread gets at least, and starts at multiples of */
+  COPY_ROWS = -1,    /* function: bytes are moved row by row, no loop of elementwise.def */
   OPERANDS = 1 + ELEMENTWISE_INPUTS,
 };
 
@@ -22,7 +22,7 @@ compute_type compute_type_of(int dtype) {
   return dtype == ACL_INT64 || dtype == ACL_UINT64 || dtype == ACL_UINT32 ? COMPUTE_I64 : COMPUTE_I32;
 }
 
-/* ---- planning --------------------------------------------------------------------------------------------- */
+/* ---- planning ---------------------------------------------------------------------------------------------------- */
 
 /* Drops dimensions of one element. */
 static void drop_ones(elementwise_plan *p, int n) {
@@ -122,7 +122,7 @@ void elementwise_plan_init(elementwise_plan *p, int function, compute_type compu
   simplify(p);
 }
 
-/* ---- running ---------------------------------------------------------------------------------------------- */
+/* ---- running ----------------------------------------------------------------------------------------------------- */
 
 /* Where a range is in the iteration space. */
 typedef struct {
@@ -257,7 +257,7 @@ void elementwise_run(const elementwise_plan *p, void *const *at, uint64_t cost_n
   parallel_end(n_threads);
 }
 
-/* ---- copies ----------------------------------------------------------------------------------------------- */
+/* ---- copies ------------------------------------------------------------------------------------------------------ */
 
 /* Same dtype: the bits are moved as integers of the same size, a complex128 as two. */
 static int raw_dtype(int dtype) {

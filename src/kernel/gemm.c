@@ -16,8 +16,7 @@ static status dnnl_status(dnnl_status_t st, const gemm_call *g) {
               (intmax_t)g->k, (intmax_t)g->k, (intmax_t)g->n);
 }
 
-/* ---- bfloat16: oneDNN's matmul primitives
- * ------------------------------------------------------------------ */
+/* ---- bfloat16: oneDNN's matmul primitives ------------------------------------------------------------------------ */
 
 /* Making a primitive costs microseconds even when oneDNN has its code, so used ones wait in a pool. A thread
  * takes one out, has it alone while it runs (so its memory objects and stream can belong to it), and puts it
@@ -138,7 +137,7 @@ static void find_bf16(void) {
   if (bf16_describe(&key, md, &pd) != dnnl_success) return;
   const char *name = "ref";
   has_bf16 =
-      dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name) == dnnl_success && strncmp(name, "ref", 3);
+      dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name) == dnnl_success && strncmp(name, "ref", 3) != 0;
   dnnl_primitive_desc_destroy(pd);
 }
 
@@ -147,8 +146,7 @@ bool gemm_has_bf16(void) {
   return has_bf16;
 }
 
-/* ---- double: rare, so a loop that is good enough
- * ----------------------------------------------------------- */
+/* ---- double: rare, so a loop that is good enough ----------------------------------------------------------------- */
 
 enum { F64_BLOCK = 128 }; /* rows of B that stay in the cache while rows of A pass */
 
@@ -178,8 +176,7 @@ static void f64_run(const gemm_call *g, const double *a, const double *b, double
   }
 }
 
-/* ---- all
- * --------------------------------------------------------------------------------------------------- */
+/* ---- all --------------------------------------------------------------------------------------------------------- */
 
 uint64_t gemm_cost_ns(gemm_type type, int64_t m, int64_t n, int64_t k) {
   /* Measured on one core of a Granite Rapids (oneDNN 2.6.3, 256 to 1024 cubed); elsewhere they set the order

@@ -6,11 +6,6 @@
 #include "kernel/walk.h"
 #include "op/parallel.h"
 
-/* All types that have whole bytes: only bits are moved. */
-#define DTYPES_MOVED                                                                                                   \
-  (DTYPES_REAL | DTYPE_BIT(ACL_UINT16) | DTYPE_BIT(ACL_UINT32) | DTYPE_BIT(ACL_UINT64) | DTYPE_BIT(ACL_COMPLEX64) |    \
-   DTYPE_BIT(ACL_COMPLEX128))
-
 static int64_t read_index(int dtype, const char *at) {
   if (dtype == ACL_INT64) return *(const int64_t *)(const void *)at;
   return *(const int32_t *)(const void *)at;
@@ -26,7 +21,7 @@ static status fail_index(const char *name, const bad_index *bad, int64_t least, 
               (intmax_t)bad->value, (intmax_t)least, (intmax_t)extent - 1);
 }
 
-/* ---- IndexSelect, Embedding: out[i] = self[index[i]], for slices of both ----------------------------------- */
+/* ---- IndexSelect, Embedding: out[i] = self[index[i]], for slices of both ----------------------------------------- */
 
 typedef struct {
   walk places; /* operands: 0 the slices of out, 1 the index */
@@ -113,7 +108,7 @@ status prepare_index_select(executor *e, const op_arg *a) {
   select_plan *p = PLAN(e, select_plan);
   int dim;
   char text[SHAPE_TEXT];
-  TRY(op_expect_dtype(self, "self", DTYPES_MOVED));
+  TRY(op_expect_dtype(self, "self", DTYPES_NUMBER));
   TRY(op_expect_dtype(index, "index", DTYPES_INDEX));
   TRY(op_expect_dtype(out, "out", DTYPE_BIT(self->dtype)));
   TRY(op_expect_dim(a[1].integer, "dim", self->rank, &dim));
@@ -143,7 +138,7 @@ status prepare_embedding(executor *e, const op_arg *a) {
   const tensor *weight = a[0].tensor, *indices = a[1].tensor, *out = a[2].tensor;
   select_plan *p = PLAN(e, select_plan);
   char text[SHAPE_TEXT];
-  TRY(op_expect_dtype(weight, "weight", DTYPES_MOVED));
+  TRY(op_expect_dtype(weight, "weight", DTYPES_NUMBER));
   TRY(op_expect_dtype(indices, "indices", DTYPES_INDEX));
   TRY(op_expect_dtype(out, "out", DTYPE_BIT(weight->dtype)));
   EXPECT(weight->rank == 2, "weight has shape %s, expected 2 dimensions", shape_text(weight->dims, weight->rank, text));
@@ -164,7 +159,7 @@ status prepare_embedding(executor *e, const op_arg *a) {
   return ST_OK;
 }
 
-/* ---- EmbeddingDenseBackward: row i of out is the sum of the rows of grad whose index is i ------------------- */
+/* ---- EmbeddingDenseBackward: row i of out is the sum of the rows of grad whose index is i ------------------------ */
 
 /* They are added in their order, so results do not depend on threads, each of which has columns of its own. Sums are
  * kept in float: in out where that is float and has dense rows, else in workspace. */

@@ -10,11 +10,11 @@
 
 /* Functions of elementwise.def. */
 #define UNARY(name, expression) EW_##name,
-#define UNARY_F UNARY
-#define BINARY UNARY
-#define BINARY_F UNARY
-#define TERNARY UNARY
-#define TERNARY_F UNARY
+#define UNARY_F                 UNARY
+#define BINARY                  UNARY
+#define BINARY_F                UNARY
+#define TERNARY                 UNARY
+#define TERNARY_F               UNARY
 enum {
 #include "kernel/elementwise.def"
   N_EW

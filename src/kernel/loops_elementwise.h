@@ -3,12 +3,12 @@
 #define NOTHING(name, expression)
 
 #define LOAD_OPERANDS const T x = xs[i]
-#define UNARY INSTANTIATE
-#define UNARY_F INSTANTIATE_F
-#define BINARY NOTHING
-#define BINARY_F NOTHING
-#define TERNARY NOTHING
-#define TERNARY_F NOTHING
+#define UNARY         INSTANTIATE
+#define UNARY_F       INSTANTIATE_F
+#define BINARY        NOTHING
+#define BINARY_F      NOTHING
+#define TERNARY       NOTHING
+#define TERNARY_F     NOTHING
 #include "kernel/elementwise.def"
 #undef LOAD_OPERANDS
 #undef UNARY
@@ -17,10 +17,10 @@
 #undef BINARY_F
 
 #define LOAD_OPERANDS const T x = xs[i], y = ys[i]
-#define UNARY NOTHING
-#define UNARY_F NOTHING
-#define BINARY INSTANTIATE
-#define BINARY_F INSTANTIATE_F
+#define UNARY         NOTHING
+#define UNARY_F       NOTHING
+#define BINARY        INSTANTIATE
+#define BINARY_F      INSTANTIATE_F
 #include "kernel/elementwise.def"
 #undef LOAD_OPERANDS
 #undef BINARY
@@ -29,10 +29,10 @@
 #undef TERNARY_F
 
 #define LOAD_OPERANDS const T x = xs[i], y = ys[i], z = zs[i]
-#define BINARY NOTHING
-#define BINARY_F NOTHING
-#define TERNARY INSTANTIATE
-#define TERNARY_F INSTANTIATE_F
+#define BINARY        NOTHING
+#define BINARY_F      NOTHING
+#define TERNARY       INSTANTIATE
+#define TERNARY_F     INSTANTIATE_F
 #include "kernel/elementwise.def"
 #undef LOAD_OPERANDS
 #undef UNARY

@@ -8,11 +8,11 @@
 #include "kernel/vmath.h"
 
 #define JOIN_(a, b) a##b
-#define JOIN(a, b) JOIN_(a, b)
-#define TEXT_(a) #a
-#define TEXT(a) TEXT_(a)
+#define JOIN(a, b)  JOIN_(a, b)
+#define TEXT_(a)    #a
+#define TEXT(a)     TEXT_(a)
 
-/* ---- elementwise functions -------------------------------------------------------------------------------- */
+/* ---- elementwise functions --------------------------------------------------------------------------------------- */
 
 /* out may be an input, but only the very same array, so iterations are independent. */
 #if defined(__clang__)
@@ -21,29 +21,29 @@
 #  define INDEPENDENT _Pragma("GCC ivdep")
 #endif
 
-#define BODY(name, suffix, type, member, expression)                                                         \
-  static void ew_##name##_##suffix(void *out, const void *const *in, const compute_value *parameter, int64_t n) { \
-    typedef type T;                                                                                          \
-    const T P1 = parameter[0].member, P2 = parameter[1].member;                                              \
-    const T *const xs = in[0], *const ys = in[1], *const zs = in[2];                                         \
-    T *const os = out;                                                                                       \
-    (void)P1, (void)P2, (void)ys, (void)zs;                                                                  \
-    INDEPENDENT for (int64_t i = 0; i < n; ++i) {                                                            \
-      LOAD_OPERANDS;                                                                                         \
-      os[i] = (T)(expression);                                                                               \
-    }                                                                                                        \
+#define BODY(name, suffix, type, member, expression)                                                                   \
+  static void ew_##name##_##suffix(void *out, const void *const *in, const compute_value *parameter, int64_t n) {      \
+    typedef type T;                                                                                                    \
+    const T P1 = parameter[0].member, P2 = parameter[1].member;                                                        \
+    const T *const xs = in[0], *const ys = in[1], *const zs = in[2];                                                   \
+    T *const os = out;                                                                                                 \
+    (void)P1, (void)P2, (void)ys, (void)zs;                                                                            \
+    INDEPENDENT for (int64_t i = 0; i < n; ++i) {                                                                      \
+      LOAD_OPERANDS;                                                                                                   \
+      os[i] = (T)(expression);                                                                                         \
+    }                                                                                                                  \
   }
 
 /* Per compute type: the functions that the expressions of elementwise.def use. */
-#define ABS(x) fabsf(x)
-#define EXP(x) vexp_f32(x)
-#define LOG(x) vlog_f32(x)
-#define SQRT(x) sqrtf(x)
-#define RSQRT(x) vrsqrt_f32(x)
-#define SIGMOID(x) vsigmoid_f32(x)
-#define TANH(x) vtanh_f32(x)
+#define ABS(x)                        fabsf(x)
+#define EXP(x)                        vexp_f32(x)
+#define LOG(x)                        vlog_f32(x)
+#define SQRT(x)                       sqrtf(x)
+#define RSQRT(x)                      vrsqrt_f32(x)
+#define SIGMOID(x)                    vsigmoid_f32(x)
+#define TANH(x)                       vtanh_f32(x)
 #define INSTANTIATE(name, expression) BODY(name, f32, float, f32, expression)
-#define INSTANTIATE_F INSTANTIATE
+#define INSTANTIATE_F                 INSTANTIATE
 #include "kernel/loops_elementwise.h"
 
 #undef ABS
@@ -55,21 +55,21 @@
 #undef TANH
 #undef INSTANTIATE
 #undef INSTANTIATE_F
-#define ABS(x) fabs(x)
-#define EXP(x) exp(x)
-#define LOG(x) log(x)
-#define SQRT(x) sqrt(x)
-#define RSQRT(x) vrsqrt_f64(x)
-#define SIGMOID(x) vsigmoid_f64(x)
-#define TANH(x) tanh(x)
+#define ABS(x)                        fabs(x)
+#define EXP(x)                        exp(x)
+#define LOG(x)                        log(x)
+#define SQRT(x)                       sqrt(x)
+#define RSQRT(x)                      vrsqrt_f64(x)
+#define SIGMOID(x)                    vsigmoid_f64(x)
+#define TANH(x)                       tanh(x)
 #define INSTANTIATE(name, expression) BODY(name, f64, double, f64, expression)
-#define INSTANTIATE_F INSTANTIATE
+#define INSTANTIATE_F                 INSTANTIATE
 #include "kernel/loops_elementwise.h"
 
 #undef ABS
 #undef INSTANTIATE
 #undef INSTANTIATE_F
-#define ABS(x) ((x) < 0 ? -(x) : (x))
+#define ABS(x)                        ((x) < 0 ? -(x) : (x))
 #define INSTANTIATE(name, expression) BODY(name, i32, int32_t, i32, expression)
 #define INSTANTIATE_F(name, expression)
 #include "kernel/loops_elementwise.h"
@@ -78,7 +78,7 @@
 #define INSTANTIATE(name, expression) BODY(name, i64, int64_t, i64, expression)
 #include "kernel/loops_elementwise.h"
 
-/* ---- load and store --------------------------------------------------------------------------------------- */
+/* ---- load and store ---------------------------------------------------------------------------------------------- */
 
 /* Saturating truncation: what is out of range goes to the nearer end, NaN to 0. */
 static inline int32_t i32_of(double x) {
@@ -95,59 +95,62 @@ static inline int32_t narrow(double x, int32_t low, int32_t high) {
 /* An int64 as a double rounded to odd where it is inexact, so that rounding once more is right. */
 static inline double odd_double(int64_t v) {
   const uint64_t magnitude = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
-  const uint64_t sticky = magnitude >> 53 ? (magnitude & ~UINT64_C(0x7ff)) | ((magnitude & 0x7ff) != 0) << 11 : magnitude;
+  const uint64_t sticky =
+      magnitude >> 53 ? (magnitude & ~UINT64_C(0x7ff)) | ((magnitude & 0x7ff) != 0) << 11 : magnitude;
   return v < 0 ? -(double)sticky : (double)sticky;
 }
 
 /* stored type, how it becomes each compute type, and back. */
-#define LOAD(name, from, suffix, to, expression)                                                             \
-  static void load_##name##_##suffix(void *out, const void *in, int64_t stride, int64_t n) {                 \
-    to *const o = out;                                                                                       \
-    if (stride == (int64_t)sizeof(from)) {                                                                   \
-      const from *const s = in;                                                                              \
-      for (int64_t i = 0; i < n; ++i) {                                                                      \
-        const from v = s[i];                                                                                 \
-        o[i] = (to)(expression);                                                                             \
-      }                                                                                                      \
-    } else {                                                                                                 \
-      for (int64_t i = 0; i < n; ++i) {                                                                      \
-        const from v = *(const from *)((const char *)in + i * stride);                                       \
-        o[i] = (to)(expression);                                                                             \
-      }                                                                                                      \
-    }                                                                                                        \
+#define LOAD(name, from, suffix, to, expression)                                                                       \
+  static void load_##name##_##suffix(void *out, const void *in, int64_t stride, int64_t n) {                           \
+    to *const o = out;                                                                                                 \
+    if (stride == (int64_t)sizeof(from)) {                                                                             \
+      const from *const s = in;                                                                                        \
+      for (int64_t i = 0; i < n; ++i) {                                                                                \
+        const from v = s[i];                                                                                           \
+        o[i] = (to)(expression);                                                                                       \
+      }                                                                                                                \
+    } else {                                                                                                           \
+      for (int64_t i = 0; i < n; ++i) {                                                                                \
+        const from v = *(const from *)((const char *)in + i * stride);                                                 \
+        o[i] = (to)(expression);                                                                                       \
+      }                                                                                                                \
+    }                                                                                                                  \
   }
-#define STORE(name, to, suffix, from, expression)                                                            \
-  static void store_##name##_##suffix(void *out, int64_t stride, const void *in, int64_t n) {                \
-    const from *const s = in;                                                                                \
-    if (stride == (int64_t)sizeof(to)) {                                                                     \
-      to *const o = out;                                                                                     \
-      for (int64_t i = 0; i < n; ++i) {                                                                      \
-        const from v = s[i];                                                                                 \
-        o[i] = (to)(expression);                                                                             \
-      }                                                                                                      \
-    } else {                                                                                                 \
-      for (int64_t i = 0; i < n; ++i) {                                                                      \
-        const from v = s[i];                                                                                 \
-        *(to *)((char *)out + i * stride) = (to)(expression);                                                \
-      }                                                                                                      \
-    }                                                                                                        \
+#define STORE(name, to, suffix, from, expression)                                                                      \
+  static void store_##name##_##suffix(void *out, int64_t stride, const void *in, int64_t n) {                          \
+    const from *const s = in;                                                                                          \
+    if (stride == (int64_t)sizeof(to)) {                                                                               \
+      to *const o = out;                                                                                               \
+      for (int64_t i = 0; i < n; ++i) {                                                                                \
+        const from v = s[i];                                                                                           \
+        o[i] = (to)(expression);                                                                                       \
+      }                                                                                                                \
+    } else {                                                                                                           \
+      for (int64_t i = 0; i < n; ++i) {                                                                                \
+        const from v = s[i];                                                                                           \
+        *(to *)((char *)out + i * stride) = (to)(expression);                                                          \
+      }                                                                                                                \
+    }                                                                                                                  \
   }
-#define LOADS(name, from, as_number, as_integer)                                                             \
-  LOAD(name, from, f32, float, as_number)                                                                    \
-  LOAD(name, from, f64, double, as_number)                                                                   \
-  LOAD(name, from, i32, int32_t, as_integer)                                                                 \
+#define LOADS(name, from, as_number, as_integer)                                                                       \
+  LOAD(name, from, f32, float, as_number)                                                                              \
+  LOAD(name, from, f64, double, as_number)                                                                             \
+  LOAD(name, from, i32, int32_t, as_integer)                                                                           \
   LOAD(name, from, i64, int64_t, as_integer)
-#define STORES(name, to, from_f32, from_f64, from_i32, from_i64)                                             \
-  STORE(name, to, f32, float, from_f32)                                                                      \
-  STORE(name, to, f64, double, from_f64)                                                                     \
-  STORE(name, to, i32, int32_t, from_i32)                                                                    \
+#define STORES(name, to, from_f32, from_f64, from_i32, from_i64)                                                       \
+  STORE(name, to, f32, float, from_f32)                                                                                \
+  STORE(name, to, f64, double, from_f64)                                                                               \
+  STORE(name, to, i32, int32_t, from_i32)                                                                              \
   STORE(name, to, i64, int64_t, from_i64)
 
 /* Every dtype with its C type; "name, dtype" drive the tables below. */
-#define DTYPES(X)                                                                                            \
-  X(f32, ACL_FLOAT) X(f16, ACL_FLOAT16) X(bf16, ACL_BF16) X(f64, ACL_DOUBLE) X(i8, ACL_INT8) X(i16, ACL_INT16) \
-  X(i32, ACL_INT32) X(i64, ACL_INT64) X(u8, ACL_UINT8) X(u16, ACL_UINT16) X(u32, ACL_UINT32)                 \
-  X(u64, ACL_UINT64) X(b8, ACL_BOOL)
+#define DTYPES(X)                                                                                                      \
+  X(f32, ACL_FLOAT)                                                                                                    \
+  X(f16, ACL_FLOAT16)                                                                                                  \
+  X(bf16, ACL_BF16)                                                                                                    \
+  X(f64, ACL_DOUBLE) X(i8, ACL_INT8) X(i16, ACL_INT16) X(i32, ACL_INT32) X(i64, ACL_INT64) X(u8, ACL_UINT8)            \
+      X(u16, ACL_UINT16) X(u32, ACL_UINT32) X(u64, ACL_UINT64) X(b8, ACL_BOOL)
 
 LOADS(f32, float, v, i64_of(v))
 LOADS(f16, uint16_t, half_to_float(v), i64_of(half_to_float(v)))
@@ -175,24 +178,25 @@ STORES(i32, int32_t, i32_of(v), i32_of(v), v, v)
 STORES(i64, int64_t, i64_of(v), i64_of(v), v, v)
 STORES(u8, uint8_t, narrow(v, 0, UINT8_MAX), narrow(v, 0, UINT8_MAX), v, v)
 STORES(u16, uint16_t, narrow(v, 0, UINT16_MAX), narrow(v, 0, UINT16_MAX), v, v)
-STORES(u32, uint32_t, (v > 0 ? v >= 0x1p32f ? UINT32_MAX : (uint32_t)v : 0), (v > 0 ? v >= 0x1p32 ? UINT32_MAX : (uint32_t)v : 0), v, v)
+STORES(u32, uint32_t, (v > 0 ? v >= 0x1p32f ? UINT32_MAX : (uint32_t)v : 0),
+       (v > 0 ? v >= 0x1p32 ? UINT32_MAX : (uint32_t)v : 0), v, v)
 STORES(u64, uint64_t, u64_of(v), u64_of(v), v, v)
 STORES(b8, uint8_t, v != 0, v != 0, v != 0, v != 0)
 
-/* ---- reductions ------------------------------------------------------------------------------------------- */
+/* ---- reductions -------------------------------------------------------------------------------------------------- */
 
 enum { LANES = 16 };
 
-#define SUM(suffix, T)                                                                                       \
-  static T sum_##suffix(const T *x, int64_t n) {                                                             \
-    T lane[LANES] = {0};                                                                                     \
-    int64_t i = 0;                                                                                           \
-    for (; i + LANES <= n; i += LANES)                                                                       \
-      for (int l = 0; l < LANES; ++l) lane[l] += x[i + l];                                                   \
-    for (int l = 0; i + l < n; ++l) lane[l] += x[i + l];                                                     \
-    for (int width = LANES / 2; width; width /= 2)                                                           \
-      for (int l = 0; l < width; ++l) lane[l] += lane[l + width];                                            \
-    return lane[0];                                                                                          \
+#define SUM(suffix, T)                                                                                                 \
+  static T sum_##suffix(const T *x, int64_t n) {                                                                       \
+    T lane[LANES] = {0};                                                                                               \
+    int64_t i = 0;                                                                                                     \
+    for (; i + LANES <= n; i += LANES)                                                                                 \
+      for (int l = 0; l < LANES; ++l) lane[l] += x[i + l];                                                             \
+    for (int l = 0; i + l < n; ++l) lane[l] += x[i + l];                                                               \
+    for (int width = LANES / 2; width; width /= 2)                                                                     \
+      for (int l = 0; l < width; ++l) lane[l] += lane[l + width];                                                      \
+    return lane[0];                                                                                                    \
   }
 SUM(f32, float)
 SUM(f64, double)
@@ -216,30 +220,29 @@ static float exp_sum_f32(float *y, const float *x, float shift, int64_t n) {
   return sum_f32(y, n);
 }
 
-/* ---- the table -------------------------------------------------------------------------------------------- */
+/* ---- the table --------------------------------------------------------------------------------------------------- */
 
-#define ROW_F(name)                                                                                          \
-  [EW_##name] = {[COMPUTE_F32] = ew_##name##_f32, [COMPUTE_F64] = ew_##name##_f64},
-#define ROW(name)                                                                                            \
-  [EW_##name] = {[COMPUTE_F32] = ew_##name##_f32,                                                                 \
-                 [COMPUTE_F64] = ew_##name##_f64,                                                                 \
-                 [COMPUTE_I32] = ew_##name##_i32,                                                                 \
+#define ROW_F(name) [EW_##name] = {[COMPUTE_F32] = ew_##name##_f32, [COMPUTE_F64] = ew_##name##_f64},
+#define ROW(name)                                                                                                      \
+  [EW_##name] = {[COMPUTE_F32] = ew_##name##_f32,                                                                      \
+                 [COMPUTE_F64] = ew_##name##_f64,                                                                      \
+                 [COMPUTE_I32] = ew_##name##_i32,                                                                      \
                  [COMPUTE_I64] = ew_##name##_i64},
-#define UNARY(name, expression) ROW(name)
-#define BINARY(name, expression) ROW(name)
-#define TERNARY(name, expression) ROW(name)
-#define UNARY_F(name, expression) ROW_F(name)
-#define BINARY_F(name, expression) ROW_F(name)
+#define UNARY(name, expression)     ROW(name)
+#define BINARY(name, expression)    ROW(name)
+#define TERNARY(name, expression)   ROW(name)
+#define UNARY_F(name, expression)   ROW_F(name)
+#define BINARY_F(name, expression)  ROW_F(name)
 #define TERNARY_F(name, expression) ROW_F(name)
-#define LOAD_ROW(name, dtype)                                                                                \
-  [dtype] = {[COMPUTE_F32] = load_##name##_f32,                                                              \
-             [COMPUTE_F64] = load_##name##_f64,                                                              \
-             [COMPUTE_I32] = load_##name##_i32,                                                              \
+#define LOAD_ROW(name, dtype)                                                                                          \
+  [dtype] = {[COMPUTE_F32] = load_##name##_f32,                                                                        \
+             [COMPUTE_F64] = load_##name##_f64,                                                                        \
+             [COMPUTE_I32] = load_##name##_i32,                                                                        \
              [COMPUTE_I64] = load_##name##_i64},
-#define STORE_ROW(name, dtype)                                                                               \
-  [dtype] = {[COMPUTE_F32] = store_##name##_f32,                                                             \
-             [COMPUTE_F64] = store_##name##_f64,                                                             \
-             [COMPUTE_I32] = store_##name##_i32,                                                             \
+#define STORE_ROW(name, dtype)                                                                                         \
+  [dtype] = {[COMPUTE_F32] = store_##name##_f32,                                                                       \
+             [COMPUTE_F64] = store_##name##_f64,                                                                       \
+             [COMPUTE_I32] = store_##name##_i32,                                                                       \
              [COMPUTE_I64] = store_##name##_i64},
 
 const kernel_loops JOIN(loops_, LEVEL) = {

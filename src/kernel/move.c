@@ -11,7 +11,7 @@ static status expect_conversion(const tensor *from, const char *name, int to) {
   return ST_OK;
 }
 
-/* ---- one tensor to another -------------------------------------------------------------------------------- */
+/* ---- one tensor to another --------------------------------------------------------------------------------------- */
 
 typedef struct {
   elementwise_plan plan;
@@ -92,7 +92,7 @@ status prepare_permute(executor *e, const op_arg *a) {
   return ST_OK;
 }
 
-/* ---- Cat -------------------------------------------------------------------------------------------------- */
+/* ---- Cat --------------------------------------------------------------------------------------------------------- */
 
 /* One tensor of the list: operand i; the output is the operand behind the last. Parts are in e->heap. */
 typedef struct {

@@ -4,11 +4,11 @@
 
 /* What is special about a function. */
 enum {
-  FLOAT_RESULT = 1,  /* integers are brought to float */
-  BOOL_RESULT = 2,   /* stored as 0 or 1, into any dtype */
-  SCALAR_TYPED = 4,  /* the first scalar takes part in the promotion */
-  SLOW = 8,          /* some 2 ns an element rather than memory speed */
-  NO_BOOL = 16,      /* truth values are refused */
+  FLOAT_RESULT = 1, /* integers are brought to float */
+  BOOL_RESULT = 2,  /* stored as 0 or 1, into any dtype */
+  SCALAR_TYPED = 4, /* the first scalar takes part in the promotion */
+  SLOW = 8,         /* some 2 ns an element rather than memory speed */
+  NO_BOOL = 16,     /* truth values are refused */
 };
 
 static const uint8_t traits[N_EW] = {
@@ -118,7 +118,8 @@ static status check_shapes(const arguments *g) {
       }
       char is[SHAPE_TEXT], expected[SHAPE_TEXT];
       return OP_FAIL("%s has shape %s, expected one that broadcasts with %s of shape %s", g->in_name[k],
-                     shape_text(t->dims, t->rank, is), g->in_name[0], shape_text(g->in[0]->dims, g->in[0]->rank, expected));
+                     shape_text(t->dims, t->rank, is), g->in_name[0],
+                     shape_text(g->in[0]->dims, g->in[0]->rank, expected));
     }
   }
   return op_expect_shape(g->out, g->out_name, dims, rank);

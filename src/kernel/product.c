@@ -2,8 +2,7 @@
 
 #include "kernel/loops.h"
 
-/* ---- phase one
- * --------------------------------------------------------------------------------------------- */
+/* ---- phase one --------------------------------------------------------------------------------------------------- */
 
 /* Bytes of packed A and unconverted C at a time: they stay in a core's L2 cache, half of it here, and the
  * packing of B in each call of gemm is small beside the product of this many rows. */
@@ -130,8 +129,7 @@ void product_plan_finish(executor *e) {
   executor_cost(e, touched_bytes(p, n_batches), operations < 0x1p60 ? (uint64_t)operations : UINT64_C(1) << 60);
 }
 
-/* ---- the task
- * ---------------------------------------------------------------------------------------------- */
+/* ---- the task ---------------------------------------------------------------------------------------------------- */
 
 /* One product of a batch, while it runs. */
 typedef struct {

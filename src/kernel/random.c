@@ -130,8 +130,7 @@ static status run_random(const executor *e, void *const *view, void *scratch) {
   return ST_OK;
 }
 
-/* ---- phase one
- * --------------------------------------------------------------------------------------------- */
+/* ---- phase one --------------------------------------------------------------------------------------------------- */
 
 /* x rounded to the dtype, and then, where that is not beyond (up: at or above; else below) x, moved there. */
 static double half_beyond(double x, bool up, uint16_t (*from_float)(float), float (*to_float)(uint16_t)) {

@@ -56,7 +56,7 @@ typedef union {
   } strip;
 } reduce_buffer;
 
-/* ---- what is done to blocks ------------------------------------------------------------------------------- */
+/* ---- what is done to blocks -------------------------------------------------------------------------------------- */
 
 static double max_f64(const double *x, int64_t n) {
   double most = -INFINITY;
@@ -141,7 +141,7 @@ static void finish(const reduce_plan *p, const partial *r, char *to) {
   p->store(to, 0, &v, 1);
 }
 
-/* ---- an output at a time ---------------------------------------------------------------------------------- */
+/* ---- an output at a time ----------------------------------------------------------------------------------------- */
 
 /* The next n elements, in a tile or where they are. */
 static const char *next_block(const reduce_plan *p, cursor *c, char *tile, int64_t n) {
@@ -165,7 +165,7 @@ static void reduce_blocks(const reduce_plan *p, cursor *c, int64_t first, int64_
   }
 }
 
-/* ---- a strip of outputs at a time ------------------------------------------------------------------------- */
+/* ---- a strip of outputs at a time -------------------------------------------------------------------------------- */
 
 static const compute_value no_parameters[ELEMENTWISE_PARAMETERS];
 
@@ -241,7 +241,7 @@ static void reduce_strip(const reduce_plan *p, cursor *c, int64_t width, int64_t
   }
 }
 
-/* ---- running ---------------------------------------------------------------------------------------------- */
+/* ---- running ----------------------------------------------------------------------------------------------------- */
 
 /* result[]: of one chunk of `width` outputs whose first elements are at `from` and its neighbours. */
 static void reduce_chunk(const reduce_plan *p, const walk *reduced, void *from, int64_t width, int64_t chunk,
@@ -326,7 +326,7 @@ static status reduce_run(const executor *e, void *const *view, void *scratch) {
   return ST_OK;
 }
 
-/* ---- planning --------------------------------------------------------------------------------------------- */
+/* ---- planning ---------------------------------------------------------------------------------------------------- */
 
 /* The view's dimension d at the end of another. */
 static void append_dim(view *to, const view *from, int d) {

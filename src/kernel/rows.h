@@ -21,11 +21,6 @@ enum {
  * of large powers of two, so that they do not share the cache's sets. */
 #define TILE_BYTES(block) (PANEL_BYTES * ((block) + PANEL_ROWS))
 
-/* Every type that moves as whole numbers: for operators that don't compute. */
-#define DTYPES_NUMBER                                                                                                  \
-  (DTYPES_REAL | DTYPE_BIT(ACL_UINT16) | DTYPE_BIT(ACL_UINT32) | DTYPE_BIT(ACL_UINT64) | DTYPE_BIT(ACL_COMPLEX32) |    \
-   DTYPE_BIT(ACL_COMPLEX64) | DTYPE_BIT(ACL_COMPLEX128))
-
 /* How the rows of one operand are read and written. */
 typedef struct {
   load_loop *load;

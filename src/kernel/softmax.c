@@ -21,7 +21,7 @@ typedef struct {
   void *const *view;
 } softmax_job;
 
-/* ---- what is done to the blocks of one row ---------------------------------------------------------------- */
+/* ---- what is done to the blocks of one row ----------------------------------------------------------------------- */
 
 /* The larger; NaN is larger than all. */
 static double larger(double a, double b) { return a != a || a > b ? a : b; }
@@ -64,7 +64,7 @@ static void block_gradient(bool is_double, void *y, const void *g, const void *p
   }
 }
 
-/* ---- panels ----------------------------------------------------------------------------------------------- */
+/* ---- panels ------------------------------------------------------------------------------------------------------ */
 
 /* Elements k to k + n of a panel's rows, in operand o. */
 static const char *fetch(const softmax_plan *p, const cursor *c, int o, char *tile, int width, int64_t k, int64_t n) {
@@ -166,7 +166,7 @@ static status log_softmax_backward_run(const executor *e, void *const *view, voi
   return run(e, view, backward_range);
 }
 
-/* ---- planning --------------------------------------------------------------------------------------------- */
+/* ---- planning ---------------------------------------------------------------------------------------------------- */
 
 /* Plans rows along dim of n tensors of one shape. */
 static void softmax_plan_init(executor *e, const tensor *const *t, int n, int dim) {

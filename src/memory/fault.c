@@ -20,7 +20,8 @@ void fault_describe_site(void *site, char *text, size_t bytes) {
   }
   const char *object = strrchr(info.dli_fname, '/') ? strrchr(info.dli_fname, '/') + 1 : info.dli_fname;
   const uintptr_t base = (uintptr_t)(info.dli_sname ? info.dli_saddr : info.dli_fbase);
-  snprintf(text, bytes, "%s(%s+%#jx)", object, info.dli_sname ? info.dli_sname : "", (uintmax_t)((uintptr_t)site - base));
+  snprintf(text, bytes, "%s(%s+%#jx)", object, info.dli_sname ? info.dli_sname : "",
+           (uintmax_t)((uintptr_t)site - base));
 }
 
 /* The program ends right after this, so a formatter that is not async-signal-safe by the letter is worth its words. */
@@ -31,16 +32,18 @@ static void explain(uintptr_t address) {
   const uint64_t bytes = b ? b->bytes : 0;
   if (bytes) {
     fault_describe_site(b->site, site, sizeof site);
-    n = snprintf(text, sizeof text,
-                 "cannon: the host accessed device memory at %#jx: byte %ju of the block of %ju bytes at %#jx on device "
-                 "%d,\ncannon: allocation %ju, by %s called from %s.\n"
-                 "cannon: only kernels and aclrtMemcpy reach device memory, here as on an NPU.\n",
-                 (uintmax_t)address, (uintmax_t)(address - b->address), (uintmax_t)b->requested, (uintmax_t)b->address,
-                 space_device_of(address), (uintmax_t)b->number, b->call, site);
+    n = snprintf(
+        text, sizeof text,
+        "cannon: the host accessed device memory at %#jx: byte %ju of the block of %ju bytes at %#jx on device "
+        "%d,\ncannon: allocation %ju, by %s called from %s.\n"
+        "cannon: only kernels and aclrtMemcpy reach device memory, here as on an NPU.\n",
+        (uintmax_t)address, (uintmax_t)(address - b->address), (uintmax_t)b->requested, (uintmax_t)b->address,
+        space_device_of(address), (uintmax_t)b->number, b->call, site);
   } else {
-    n = snprintf(text, sizeof text,
-                 "cannon: the host accessed device memory at %#jx on device %d, where no block is live (freed before?).\n",
-                 (uintmax_t)address, space_device_of(address));
+    n = snprintf(
+        text, sizeof text,
+        "cannon: the host accessed device memory at %#jx on device %d, where no block is live (freed before?).\n",
+        (uintmax_t)address, space_device_of(address));
   }
   if (write(STDERR_FILENO, text, (size_t)n) < 0) return;
 }

@@ -28,7 +28,7 @@ typedef struct {
 
 struct heap {
   heap_config config;
-  int file; /* memfd with the window's contents at the same offsets; -1: anonymous memory */
+  int file;             /* memfd with the window's contents at the same offsets; -1: anonymous memory */
   pthread_mutex_t lock; /* guards all below but what heap_find reads */
   granule *granules;
   block_id *units; /* of the whole window: the small block that owns each unit */
@@ -38,8 +38,8 @@ struct heap {
   void *fence;                     /* of closing; NULL: closing is empty */
   ranges *runs, *arenas;
   uint64_t n_charged, n_used; /* granules: charged (used or cached), and with a live block */
-  uint64_t granted; /* n_charged may grow to this before the host is asked again */
-  uint64_t top;     /* granules at and above this were never charged */
+  uint64_t granted;           /* n_charged may grow to this before the host is asked again */
+  uint64_t top;               /* granules at and above this were never charged */
   uint64_t n_allocations;
 };
 
@@ -186,7 +186,7 @@ static void block_drop(heap *h, uint32_t id) {
   h->unused_block = id;
 }
 
-/* ---- freed blocks ------------------------------------------------------------------------------------------ */
+/* ---- freed blocks ------------------------------------------------------------------------------------------------ */
 
 /* The arena that holds `offset` became empty; its granule stays charged, so making it an arena again is cheap. */
 static void drop_arena(heap *h, uint64_t offset, range_id whole) {
@@ -199,7 +199,8 @@ static void drop_arena(heap *h, uint64_t offset, range_id whole) {
 /* Makes a freed block's memory available again. */
 static void release(heap *h, uint32_t id) {
   heap_block *b = &h->block[id];
-  const uint64_t bytes = b->parked_bytes, offset = atomic_load_explicit(&b->address, memory_order_relaxed) - h->config.window;
+  const uint64_t bytes = b->parked_bytes,
+                 offset = atomic_load_explicit(&b->address, memory_order_relaxed) - h->config.window;
   range_id whole;
   if (bytes > HEAP_SMALL_BYTES)
     give_run(h, b->range, (bytes + HEAP_GRANULE_BYTES - 1) >> HEAP_GRANULE_SHIFT);
@@ -284,7 +285,8 @@ status heap_alloc(heap *h, uint64_t bytes, uint64_t requested, const char *call,
     const uint64_t used = h->n_used << HEAP_GRANULE_SHIFT;
     pthread_mutex_unlock(&h->lock);
     atomic_fetch_add_explicit(&h->config.stats->n_refused, 1, memory_order_relaxed);
-    return fail(ST_NO_MEMORY, "size is %ju bytes, more than %s has left: %ju of %ju bytes are in use, the host has %ju available",
+    return fail(ST_NO_MEMORY,
+                "size is %ju bytes, more than %s has left: %ju of %ju bytes are in use, the host has %ju available",
                 (uintmax_t)requested, h->config.name, (uintmax_t)used, (uintmax_t)h->config.size_bytes,
                 (uintmax_t)host_available_bytes());
   }
@@ -326,7 +328,8 @@ status heap_free(heap *h, uintptr_t address, const char *name) {
     if (start)
       return fail(ST_INVALID_VALUE, "%s is %p, inside the block of %ju bytes at %p, expected a block's start", name,
                   (void *)address, (uintmax_t)requested, (void *)start);
-    return fail(ST_INVALID_VALUE, "%s is %p, no live block of %s (freed before?)", name, (void *)address, h->config.name);
+    return fail(ST_INVALID_VALUE, "%s is %p, no live block of %s (freed before?)", name, (void *)address,
+                h->config.name);
   }
   const uint64_t bytes = atomic_load_explicit(&b->bytes, memory_order_relaxed);
   mark(h, address - h->config.window, bytes, 0);

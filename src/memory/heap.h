@@ -26,19 +26,19 @@ enum {
 
 /* How a heap learns which tasks may still use a freed block: given by the runtime. A fence is what is pending now. */
 typedef struct {
-  bool (*pending)(void);           /* whether any task is */
-  void *(*take)(void);             /* NULL: nothing is pending, or no memory for a fence */
-  bool (*passed)(void *fence);     /* whether all of it has retired; frees the fence then */
+  bool (*pending)(void);       /* whether any task is */
+  void *(*take)(void);         /* NULL: nothing is pending, or no memory for a fence */
+  bool (*passed)(void *fence); /* whether all of it has retired; frees the fence then */
 } heap_fences;
 
 typedef struct {
-  const char *name;       /* for messages: "device 0" */
-  uintptr_t window;       /* first user address, granule aligned */
-  uint64_t window_bytes;  /* a multiple of the granule */
-  uintptr_t view_distance; /* 0: users and kernels share the addresses, memory is private to the process */
-  unsigned unit_shift;    /* small blocks start at, and are rounded to, multiples of 1 << unit_shift */
-  uint64_t size_bytes;    /* what may be charged */
-  bool check_host;        /* refuse what the host could not back */
+  const char *name;          /* for messages: "device 0" */
+  uintptr_t window;          /* first user address, granule aligned */
+  uint64_t window_bytes;     /* a multiple of the granule */
+  uintptr_t view_distance;   /* 0: users and kernels share the addresses, memory is private to the process */
+  unsigned unit_shift;       /* small blocks start at, and are rounded to, multiples of 1 << unit_shift */
+  uint64_t size_bytes;       /* what may be charged */
+  bool check_host;           /* refuse what the host could not back */
   const heap_fences *fences; /* NULL: freed blocks are reused at once */
   stats_heap *stats;
 } heap_config;

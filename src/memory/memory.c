@@ -32,7 +32,7 @@ static uint64_t window_bytes(uint64_t size_bytes) {
 
 status memory_open_device(int device, uint64_t size_bytes, bool check_host) {
   if (atomic_load_explicit(&device_heaps[device], memory_order_acquire)) return ST_OK;
-  TRY(space_init());
+  TRY(space_check());
   pthread_mutex_lock(&open_lock);
   status st = ST_OK;
   if (!atomic_load(&device_heaps[device])) {
@@ -54,7 +54,7 @@ status memory_open_device(int device, uint64_t size_bytes, bool check_host) {
 
 static status open_pinned(void) {
   if (atomic_load_explicit(&pinned_heap, memory_order_acquire)) return ST_OK;
-  TRY(space_init());
+  TRY(space_check());
   pthread_mutex_lock(&open_lock);
   status st = ST_OK;
   if (!atomic_load(&pinned_heap))
@@ -107,11 +107,12 @@ const heap_block *memory_find(const void *p) {
 
 __attribute__((cold)) static status refuse_range(const void *p, uint64_t bytes, const char *name) {
   if (memory_place_of(p) == PLACE_PAGEABLE)
-    return fail(ST_INVALID_VALUE, "%s: address %p is no device or pinned memory, expected what aclrtMalloc gave", name, p);
+    return fail(ST_INVALID_VALUE, "%s: address %p is no device or pinned memory, expected what aclrtMalloc gave", name,
+                p);
   const heap_block *b = memory_find(p);
   if (!b) return fail(ST_INVALID_VALUE, "%s: address %p is in no live block (freed, or out of range)", name, p);
-  return fail(ST_INVALID_VALUE, "%s: %ju bytes at %p end beyond the block of %ju bytes at %p", name, (uintmax_t)bytes, p,
-              (uintmax_t)b->bytes, (void *)b->address);
+  return fail(ST_INVALID_VALUE, "%s: %ju bytes at %p end beyond the block of %ju bytes at %p", name, (uintmax_t)bytes,
+              p, (uintmax_t)b->bytes, (void *)b->address);
 }
 
 status memory_view(const void *p, uint64_t bytes, const char *name, void **view) {

@@ -9,8 +9,8 @@ enum { SUB_BITS = 4, SUBS = 1 << SUB_BITS, POWERS = 32 - SUB_BITS + 1, N_CLASSES
 
 typedef struct {
   uint32_t start, n;
-  range_id before, after;         /* neighbours on the line, within one added piece */
-  range_id previous, next;        /* in the class's list where free; next also chains unused nodes */
+  range_id before, after;  /* neighbours on the line, within one added piece */
+  range_id previous, next; /* in the class's list where free; next also chains unused nodes */
   bool free;
 } range;
 
@@ -58,7 +58,7 @@ static void list_remove(ranges *r, range_id id) {
   if (node->next) r->node[node->next].previous = node->previous;
   if (node->previous)
     r->node[node->previous].next = node->next;
-  else if (!(r->list[c] = node->next) && !(r->subs[c / SUBS] &= (uint16_t)~(1u << c % SUBS)))
+  else if (!(r->list[c] = node->next) && !(r->subs[c / SUBS] &= (uint16_t) ~(1u << c % SUBS)))
     r->powers &= ~(1u << c / SUBS);
   node->free = false;
   r->free_units -= node->n;

@@ -6,11 +6,11 @@
 #include <stdint.h>
 
 typedef struct {
-  const char *call;         /* CANN's function */
-  uint32_t round_bytes;     /* the size is rounded up to this */
-  uint32_t slack_bytes;     /* and grows by this */
-  uint32_t promised_align;  /* of the start, as documented */
-  bool pinned;              /* on the host */
+  const char *call;        /* CANN's function */
+  uint32_t round_bytes;    /* the size is rounded up to this */
+  uint32_t slack_bytes;    /* and grows by this */
+  uint32_t promised_align; /* of the start, as documented */
+  bool pinned;             /* on the host */
 } alloc_rule;
 
 typedef enum { RULE_MALLOC, RULE_MALLOC_ALIGN32, RULE_MALLOC_CACHED, RULE_MALLOC_HOST, N_RULES } rule_kind;

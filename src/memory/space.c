@@ -1,21 +1,15 @@
 #include "memory/space.h"
 
-#include <pthread.h>
 #include <sys/mman.h>
 
 #include "base/sanitizer.h"
 
 space_layout space;
 
+#if !WITH_TSAN
 /* Fixed addresses are easy to recognise in a debugger; they are above CANN's windows and below the program. */
-#if WITH_TSAN
-enum { STRIDE_SHIFT = 35 }; /* 32 GiB */
-#else
-enum { STRIDE_SHIFT = 40 }; /* 1 TiB */
 static const uintptr_t DEVICE_BASE = (uintptr_t)32 << 40;
 #endif
-
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* Finds the windows a place, all in one piece: users' addresses, views, pinned memory. */
 static uintptr_t reserve(uintptr_t bytes) {
@@ -28,23 +22,18 @@ static uintptr_t reserve(uintptr_t bytes) {
   return got == MAP_FAILED ? 0 : (uintptr_t)got;
 }
 
-status space_init(void) {
-  pthread_mutex_lock(&lock);
-  status st = ST_OK;
-  if (!space.device_base) {
-    const uintptr_t windows = (uintptr_t)SPACE_MAX_DEVICES << STRIDE_SHIFT;
-    const uintptr_t base = reserve(2 * windows + ((uintptr_t)1 << STRIDE_SHIFT));
-    if (base) {
-      /* A forked child inherits no device mapping; the pinned window is handed back to inherit as usual. */
-      madvise((void *)base, 2 * windows, MADV_DONTFORK);
-      space = (space_layout){.pinned_base = base + 2 * windows,
-                             .view_distance = windows,
-                             .stride_shift = STRIDE_SHIFT,
-                             .device_base = base};
-    } else {
-      st = fail(ST_NO_MEMORY, "no room for %ju GiB of address space (ulimit -v?)", (uintmax_t)(2 * windows >> 30));
-    }
-  }
-  pthread_mutex_unlock(&lock);
-  return st;
+/* Before main, so that no reader needs a lock. */
+__attribute__((constructor)) static void reserve_windows(void) {
+  const uintptr_t windows = SPACE_MAX_DEVICES * space_stride();
+  const uintptr_t base = reserve(2 * windows + space_stride());
+  if (!base) return;
+  /* A forked child inherits no device mapping, but pinned memory like any other. */
+  madvise((void *)base, 2 * windows, MADV_DONTFORK);
+  space = (space_layout){.device_base = base, .pinned_base = base + 2 * windows, .view_distance = windows};
+}
+
+status space_check(void) {
+  if (space.device_base) return ST_OK;
+  return fail(ST_NO_MEMORY, "no room for %ju GiB of address space (ulimit -v?)",
+              (uintmax_t)((2 * SPACE_MAX_DEVICES + 1) * space_stride() >> 30));
 }

@@ -5,8 +5,8 @@
  *   pinned host memory           [pinned_base, + stride)               ordinary memory, its own view
  *
  * So telling what an address is costs a subtraction and a shift, translating it an addition, and nothing is ever
- * switched. The windows are reserved lazily, one per device. CANN's own windows (16 to 24 TiB for reservations, 9 to
- * 12 TiB for managed memory) are left free; builds with ThreadSanitizer, which owns most of the address space, let
+ * switched. The windows are reserved when the library is loaded, which costs addresses only. CANN's own
+ * windows (16 to 24 TiB for reservations, 9 to 12 TiB for managed memory) are left free; builds with ThreadSanitizer, which owns most of the address space, let
  * the kernel choose smaller windows. */
 #ifndef CANNON_MEMORY_SPACE_H
 #define CANNON_MEMORY_SPACE_H
@@ -14,27 +14,30 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/sanitizer.h"
 #include "base/status.h"
 
-enum { SPACE_MAX_DEVICES = 16 };
+enum {
+  SPACE_MAX_DEVICES = 16,
+  SPACE_STRIDE_SHIFT = WITH_TSAN ? 34 : 40, /* 1 TiB; no device is larger */
+};
 
 typedef struct {
-  uintptr_t device_base, pinned_base; /* both 0 until space_init() */
+  uintptr_t device_base, pinned_base; /* both 0 where the windows could not be had */
   uintptr_t view_distance;
-  unsigned stride_shift;
 } space_layout;
 
 extern space_layout space;
 
-/* Fixes the layout. Any thread, any number of times. ST_NO_MEMORY where the windows can't be had. */
-status space_init(void);
+/* ST_NO_MEMORY where the windows could not be had. */
+status space_check(void);
 
-static inline uintptr_t space_stride(void) { return (uintptr_t)1 << space.stride_shift; }
+static inline uintptr_t space_stride(void) { return (uintptr_t)1 << SPACE_STRIDE_SHIFT; }
 
 /* The device whose window holds the address, or -1. */
 static inline int space_device_of(uintptr_t address) {
   const uintptr_t distance = address - space.device_base;
-  return distance >> space.stride_shift < SPACE_MAX_DEVICES && space.device_base ? (int)(distance >> space.stride_shift)
+  return distance >> SPACE_STRIDE_SHIFT < SPACE_MAX_DEVICES && space.device_base ? (int)(distance >> SPACE_STRIDE_SHIFT)
                                                                                  : -1;
 }
 
@@ -43,7 +46,7 @@ static inline bool space_is_pinned(uintptr_t address) {
 }
 
 static inline uintptr_t space_device_window(int device) {
-  return space.device_base + ((uintptr_t)device << space.stride_shift);
+  return space.device_base + ((uintptr_t)device << SPACE_STRIDE_SHIFT);
 }
 
 #endif

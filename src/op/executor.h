@@ -1,9 +1,9 @@
 /* What phase one makes: everything a launch needs but addresses.
  *
  * operands[] are the tensors of the call, in the order of the schema, lists spread out; an absent one keeps its place,
- * without bytes. An operand knows the bytes it touches, so that a launch can check and translate its address without its shape; what a
- * kernel needs to walk it is in the plan, which belongs to the operator's family. Kernels get the operands' addresses
- * as view[], in the same order, each pointing at the view's first element (NULL: absent, or no element).
+ * without bytes. An operand knows the bytes it touches, so that a launch can check and translate its address without
+ * its shape; what a kernel needs to walk it is in the plan, which belongs to the operator's family. Kernels get the
+ * operands' addresses as view[], in the same order, each pointing at the view's first element (NULL: absent, or no element).
  *
  * An executor is used for one launch and then freed, unless it was made repeatable; it is referenced by its owner and
  * by each queued launch. */
@@ -52,10 +52,10 @@ struct aclOpExecutor {
 };
 
 /* The executor's plan as the family's struct; cleared by op_prepare only where the family says so. */
-#define PLAN(e, type)                                                                                        \
-  ({                                                                                                         \
-    _Static_assert(sizeof(type) <= EXECUTOR_PLAN_BYTES, "plan is too large");                                \
-    (type *)(void *)(e)->plan;                                                                               \
+#define PLAN(e, type)                                                                                                  \
+  ({                                                                                                                   \
+    _Static_assert(sizeof(type) <= EXECUTOR_PLAN_BYTES, "plan is too large");                                          \
+    (type *)(void *)(e)->plan;                                                                                         \
   })
 
 /* Adds the three kinds of workspace: each returns the piece's offset in the scratch that run() gets. Only from prepare

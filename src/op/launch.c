@@ -48,8 +48,8 @@ __attribute__((noinline)) static status run_timed(const executor *e, void *const
 static status run_launch(task *t, stream *s) {
   (void)s;
   const executor *e = t->launch.executor;
-  status st = likely(!trace_is_on()) ? e->run(e, views_of(t), t->launch.scratch)
-                                     : run_timed(e, views_of(t), t->launch.scratch);
+  status st =
+      likely(!trace_is_on()) ? e->run(e, views_of(t), t->launch.scratch) : run_timed(e, views_of(t), t->launch.scratch);
   if (unlikely(st != ST_OK)) {
     char words[400];
     snprintf(words, sizeof words, "%s", fail_take());
@@ -79,7 +79,8 @@ static status translate(const executor *e, void **view) {
   for (int i = 0; i < e->n_operands; ++i) {
     const operand *p = &e->operands[i];
     view[i] = NULL;
-    if (likely(p->extent_bytes)) TRY(operand_view((const char *)p->data + p->offset_bytes, p->extent_bytes, p->name, &view[i]));
+    if (likely(p->extent_bytes))
+      TRY(operand_view((const char *)p->data + p->offset_bytes, p->extent_bytes, p->name, &view[i]));
   }
   return ST_OK;
 }
@@ -97,10 +98,13 @@ static status translate_scratch(const executor *e, void *workspace, uint64_t byt
 
 static status check_executor(const op *o, const executor *e) {
   if (!e) return fail(ST_OP_NULL, "executor is NULL, expected that of aclnn%sGetWorkspaceSize", o->name);
-  if (e->magic != MAGIC_EXECUTOR) return OP_FAIL("executor %p is none (launched or destroyed before?)", (const void *)e);
-  if (e->op != o) return OP_FAIL("executor %p is of aclnn%s, expected that of aclnn%sGetWorkspaceSize", (const void *)e,
-                                 e->op->name, o->name);
-  if (e->launched && !e->repeatable) return OP_FAIL("executor %p was launched before, and is not repeatable", (const void *)e);
+  if (e->magic != MAGIC_EXECUTOR)
+    return OP_FAIL("executor %p is none (launched or destroyed before?)", (const void *)e);
+  if (e->op != o)
+    return OP_FAIL("executor %p is of aclnn%s, expected that of aclnn%sGetWorkspaceSize", (const void *)e, e->op->name,
+                   o->name);
+  if (e->launched && !e->repeatable)
+    return OP_FAIL("executor %p was launched before, and is not repeatable", (const void *)e);
   return ST_OK;
 }
 

@@ -6,7 +6,7 @@
 #include "base/cache.h"
 #include "op/executor.h"
 
-/* ---- phase one -------------------------------------------------------------------------------------------- */
+/* ---- phase one --------------------------------------------------------------------------------------------------- */
 
 static const uint32_t magic_of_kind[] = {
     [ARG_TENSOR] = MAGIC_TENSOR,           [ARG_TENSOR_LIST] = MAGIC_TENSOR_LIST, [ARG_SCALAR] = MAGIC_SCALAR,
@@ -123,7 +123,7 @@ status op_prepare(op *o, const op_arg *a, uint64_t *workspace_bytes, executor **
   return ST_OK;
 }
 
-/* ---- for prepare functions -------------------------------------------------------------------------------- */
+/* ---- for prepare functions --------------------------------------------------------------------------------------- */
 
 /* Pieces are laid one behind the other in the order of the calls; each starts at a multiple of 64. */
 static uint64_t add_piece(executor *e, uint64_t *part, uint64_t bytes) {
@@ -133,7 +133,9 @@ static uint64_t add_piece(executor *e, uint64_t *part, uint64_t bytes) {
 }
 
 uint64_t workspace_copy(executor *e, uint64_t bytes) { return add_piece(e, &e->workspace.copies, bytes); }
-uint64_t workspace_intermediate(executor *e, uint64_t bytes) { return add_piece(e, &e->workspace.intermediates, bytes); }
+uint64_t workspace_intermediate(executor *e, uint64_t bytes) {
+  return add_piece(e, &e->workspace.intermediates, bytes);
+}
 uint64_t workspace_partial(executor *e, uint64_t bytes) { return add_piece(e, &e->workspace.partials, bytes); }
 
 void executor_cost(executor *e, uint64_t bytes, uint64_t operations) {
@@ -156,7 +158,8 @@ status op_expect_shape(const tensor *t, const char *name, const int64_t *dims, i
   for (int d = 0; same && d < rank; ++d) same = t->dims[d] == dims[d];
   if (likely(same)) return ST_OK;
   char is[SHAPE_TEXT], expected[SHAPE_TEXT];
-  return OP_FAIL("%s has shape %s, expected %s", name, shape_text(t->dims, t->rank, is), shape_text(dims, rank, expected));
+  return OP_FAIL("%s has shape %s, expected %s", name, shape_text(t->dims, t->rank, is),
+                 shape_text(dims, rank, expected));
 }
 
 status op_expect_dim(int64_t value, const char *name, int rank, int *dim) {

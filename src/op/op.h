@@ -62,25 +62,27 @@ typedef struct op {
 status op_prepare(op *o, const op_arg *a, uint64_t *workspace_bytes, executor **out);
 status op_launch(op *o, void *workspace, uint64_t workspace_bytes, executor *e, void *stream);
 
-/* ---- for prepare functions: checks that fail with ST_OP_INVALID, naming the argument ----------------------- */
+/* ---- for prepare functions: checks that fail with ST_OP_INVALID, naming the argument ----------------------------- */
 
 #define OP_FAIL(format, ...) fail(ST_OP_INVALID, format, ##__VA_ARGS__)
 
 /* condition, or: "<name> <is ...>, expected <...>". */
-#define EXPECT(condition, format, ...)                                                                       \
-  do {                                                                                                       \
-    if (unlikely(!(condition))) return OP_FAIL(format, ##__VA_ARGS__);                                       \
+#define EXPECT(condition, format, ...)                                                                                 \
+  do {                                                                                                                 \
+    if (unlikely(!(condition))) return OP_FAIL(format, ##__VA_ARGS__);                                                 \
   } while (0)
 
 /* The dtype is one of the bits (DTYPE_BIT(ACL_FLOAT) | ...), else a message that lists them. */
 #define DTYPE_BIT(dtype) (UINT64_C(1) << (dtype))
 status op_expect_dtype(const tensor *t, const char *name, uint64_t allowed);
-#define DTYPES_FLOAT                                                                                         \
-  (DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_FLOAT16) | DTYPE_BIT(ACL_BF16) | DTYPE_BIT(ACL_DOUBLE))
-#define DTYPES_INTEGER                                                                                       \
-  (DTYPE_BIT(ACL_INT8) | DTYPE_BIT(ACL_INT16) | DTYPE_BIT(ACL_INT32) | DTYPE_BIT(ACL_INT64) |               \
-   DTYPE_BIT(ACL_UINT8))
+#define DTYPES_FLOAT (DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_FLOAT16) | DTYPE_BIT(ACL_BF16) | DTYPE_BIT(ACL_DOUBLE))
+#define DTYPES_INTEGER                                                                                                 \
+  (DTYPE_BIT(ACL_INT8) | DTYPE_BIT(ACL_INT16) | DTYPE_BIT(ACL_INT32) | DTYPE_BIT(ACL_INT64) | DTYPE_BIT(ACL_UINT8))
 #define DTYPES_REAL (DTYPES_FLOAT | DTYPES_INTEGER | DTYPE_BIT(ACL_BOOL))
+/* Every type whose elements are whole bytes: for operators that only move them. */
+#define DTYPES_NUMBER                                                                                                  \
+  (DTYPES_REAL | DTYPE_BIT(ACL_UINT16) | DTYPE_BIT(ACL_UINT32) | DTYPE_BIT(ACL_UINT64) | DTYPE_BIT(ACL_COMPLEX32) |    \
+   DTYPE_BIT(ACL_COMPLEX64) | DTYPE_BIT(ACL_COMPLEX128))
 #define DTYPES_INDEX (DTYPE_BIT(ACL_INT32) | DTYPE_BIT(ACL_INT64))
 
 /* The tensor has exactly these dims. */

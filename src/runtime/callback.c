@@ -5,7 +5,7 @@
 
 #include "runtime/fpmode.h"
 
-/* ---- host functions --------------------------------------------------------------------------------------- */
+/* ---- host functions ---------------------------------------------------------------------------------------------- */
 
 static status run_host(task *t, stream *s) {
   (void)s;
@@ -27,7 +27,7 @@ status host_function_submit(stream *s, void (*function)(void *), void *argument)
   return ST_OK;
 }
 
-/* ---- callbacks -------------------------------------------------------------------------------------------- */
+/* ---- callbacks --------------------------------------------------------------------------------------------------- */
 
 /* A callback that has been reached and not yet called. */
 typedef struct report {
@@ -87,8 +87,8 @@ static status subscribe_locked(uint64_t thread, stream *s) {
   if (*find_subscription(s)) return fail(ST_STREAM_SUBSCRIBED, "stream %u is subscribed already", s->id);
   mailbox *box = *find_mailbox(thread);
   if (box && box->device != s->device)
-    return fail(ST_THREAD_SUBSCRIBED, "thread %ju serves device %d already, stream %u is of device %d", (uintmax_t)thread,
-                box->device, s->id, s->device);
+    return fail(ST_THREAD_SUBSCRIBED, "thread %ju serves device %d already, stream %u is of device %d",
+                (uintmax_t)thread, box->device, s->id, s->device);
   subscription *added = malloc(sizeof *added);
   if (!added || (!box && !(box = new_mailbox(thread, s->device)))) {
     free(added);
@@ -132,7 +132,8 @@ status callback_unsubscribe(uint64_t thread, stream *s) {
   const bool found = *link && (*link)->thread == thread;
   if (found) drop_subscription(link);
   pthread_mutex_unlock(&lock);
-  return found ? ST_OK : fail(ST_THREAD_SUBSCRIBED, "thread %ju is not subscribed for stream %u", (uintmax_t)thread, s->id);
+  return found ? ST_OK
+               : fail(ST_THREAD_SUBSCRIBED, "thread %ju is not subscribed for stream %u", (uintmax_t)thread, s->id);
 }
 
 void callback_forget(stream *s) {
@@ -175,7 +176,9 @@ status callback_submit(stream *s, void (*function)(void *), void *argument, bool
   pthread_mutex_lock(&lock);
   const bool served = *find_subscription(s);
   pthread_mutex_unlock(&lock);
-  if (!served) return fail(ST_NO_CALLBACK_THREAD, "stream %u has no subscribed thread, expected aclrtSubscribeReport before", s->id);
+  if (!served)
+    return fail(ST_NO_CALLBACK_THREAD, "stream %u has no subscribed thread, expected aclrtSubscribeReport before",
+                s->id);
   task *t;
   TRY(stream_new_task(s, &t));
   t->kind = &callback_kind;

@@ -50,7 +50,8 @@ static void read_machine(void) {
   const char *visible = getenv("ASCEND_RT_VISIBLE_DEVICES");
   machine.profile = profile_find(name && *name ? name : PROFILE_DEFAULT_SOC);
   if (!machine.profile) {
-    log_line(LOG_ERROR, "CANNON_DEVICE is %s, expected a profile that `cannon info` lists; taking " PROFILE_DEFAULT_SOC, name);
+    log_line(LOG_ERROR, "CANNON_DEVICE is %s, expected a profile that `cannon info` lists; taking " PROFILE_DEFAULT_SOC,
+             name);
     machine.profile = profile_find(PROFILE_DEFAULT_SOC);
   }
   machine.n_devices = n && *n ? atoi(n) : 1;
@@ -64,6 +65,7 @@ static void read_machine(void) {
   const uint64_t usual = device < host / 10 * 8 ? device : host / 10 * 8;
   const uint64_t wanted = bytes && *bytes ? strtoull(bytes, NULL, 10) : 0;
   machine.memory_bytes = (wanted ? wanted : usual) & -(uint64_t)HEAP_GRANULE_BYTES;
+  if (machine.memory_bytes > space_stride()) machine.memory_bytes = space_stride();
   machine.check_host = machine.memory_bytes <= host;
   if (!machine.check_host) {
     fprintf(stderr, "cannon: warning: the device is given %ju MiB, the host has %ju MiB; only the former is enforced\n",
@@ -94,7 +96,7 @@ status device_check(int device, const char *name) {
   return fail(ST_INVALID_DEVICE, "%s is %d, expected 0 to %d", name, device, n - 1);
 }
 
-/* ---- the process ------------------------------------------------------------------------------------------ */
+/* ---- the process ------------------------------------------------------------------------------------------------- */
 
 /* The child of a fork has none of the threads and no device memory: it may run on and exit, but not use a device. */
 static void in_child(void) {
@@ -123,13 +125,14 @@ bool device_forked(void) { return atomic_load(&forked); }
 
 status device_open(int device) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
-  if (device_forked()) return fail(ST_NO_CONTEXT, "this process was forked from one that used a device, expected exec after fork");
+  if (device_forked())
+    return fail(ST_NO_CONTEXT, "this process was forked from one that used a device, expected exec after fork");
   TRY(device_check(device, "deviceId"));
   pthread_once(&once, process_start);
   return memory_open_device(device, machine.memory_bytes, machine.check_host);
 }
 
-/* ---- set and reset ---------------------------------------------------------------------------------------- */
+/* ---- set and reset ----------------------------------------------------------------------------------------------- */
 
 status device_set(int device) {
   TRY(device_open(device));

@@ -26,7 +26,7 @@ void event_unref(event *e) {
 
 void event_destroy(event *e) { event_unref(e); }
 
-/* ---- record ----------------------------------------------------------------------------------------------- */
+/* ---- record ------------------------------------------------------------------------------------------------------ */
 
 /* Whether a wait for this generation is over; 0 waits for nothing. */
 static bool is_over(const event *e, uint64_t generation) {
@@ -102,7 +102,7 @@ status event_record(event *e, stream *s) {
   return ST_OK;
 }
 
-/* ---- reset ------------------------------------------------------------------------------------------------ */
+/* ---- reset ------------------------------------------------------------------------------------------------------- */
 
 /* Undoes what was recorded before the reset was submitted, or ended a wait since: on a device the wait before a reset
  * passes with a record that the host submits after both. Records beyond that are not lost. */
@@ -134,7 +134,7 @@ status event_reset(event *e, stream *s) {
   return ST_OK;
 }
 
-/* ---- wait ------------------------------------------------------------------------------------------------- */
+/* ---- wait -------------------------------------------------------------------------------------------------------- */
 
 /* Enters s into the event's waiters unless the wait is over. */
 static bool must_wait(event *e, stream *s, uint64_t generation) {
@@ -230,7 +230,7 @@ stream *event_source_of_wait(stream *s, uint64_t *position) {
   return source;
 }
 
-/* ---- on the host ------------------------------------------------------------------------------------------ */
+/* ---- on the host ------------------------------------------------------------------------------------------------- */
 
 /* The stream of the latest record, with a reference; NULL where there is none to wait for. */
 static stream *pending_source(event *e, uint64_t *position) {

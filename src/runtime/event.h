@@ -16,8 +16,8 @@ struct event {
   int device;
   event_kind kind;
   uint32_t flags, id;
-  spinlock lock; /* guards what follows, and the waits_* fields of the streams that wait here */
-  bool recorded; /* in the order of submission: recorded and not reset since */
+  spinlock lock;                 /* guards what follows, and the waits_* fields of the streams that wait here */
+  bool recorded;                 /* in the order of submission: recorded and not reset since */
   uint64_t submitted, completed; /* generations of records */
   uint64_t consumed;             /* the latest generation that ended a wait */
   uint64_t reset_floor;          /* generations up to this are undone: a reset was reached */

@@ -31,9 +31,8 @@ static struct {
   size_t n_used; /* slots ever used */
   size_t n_free;
   object *oldest_free, *newest_free;
-} tables[N_OBJECT_KINDS] = {{.lock = PTHREAD_MUTEX_INITIALIZER},
-                            {.lock = PTHREAD_MUTEX_INITIALIZER},
-                            {.lock = PTHREAD_MUTEX_INITIALIZER}};
+} tables[N_OBJECT_KINDS] = {
+    {.lock = PTHREAD_MUTEX_INITIALIZER}, {.lock = PTHREAD_MUTEX_INITIALIZER}, {.lock = PTHREAD_MUTEX_INITIALIZER}};
 
 static _Atomic uint64_t serials;
 
@@ -73,7 +72,8 @@ void *object_new(object_kind kind) {
 }
 
 void *object_live(object_kind kind, const void *handle) {
-  const size_t distance = (size_t)((const char *)handle - atomic_load_explicit(&tables[kind].base, memory_order_relaxed));
+  const size_t distance =
+      (size_t)((const char *)handle - atomic_load_explicit(&tables[kind].base, memory_order_relaxed));
   const size_t slot = slot_bytes(kind);
   if (distance >= slot * kinds[kind].capacity || distance & (slot - 1)) return NULL;
   object *o = (object *)(uintptr_t)handle;

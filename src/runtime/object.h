@@ -32,9 +32,7 @@ bool object_kill(object *o);
 static inline void object_ref(object *o) { atomic_fetch_add_explicit(&o->refs, 1, memory_order_relaxed); }
 
 /* Drops a reference; true for the last one: the caller cleans up and calls object_release. */
-static inline bool object_unref(object *o) {
-  return atomic_fetch_sub_explicit(&o->refs, 1, memory_order_acq_rel) == 1;
-}
+static inline bool object_unref(object *o) { return atomic_fetch_sub_explicit(&o->refs, 1, memory_order_acq_rel) == 1; }
 
 /* Frees the slot. */
 void object_release(object_kind kind, object *o);

@@ -11,7 +11,8 @@ static _Atomic uint32_t reach[SPACE_MAX_DEVICES]; /* bit p of reach[d]: d reache
 static status check_pair(int device, int peer) {
   TRY(device_check(device, "deviceId"));
   TRY(device_check(peer, "peerDeviceId"));
-  if (device == peer) return fail(ST_INVALID_VALUE, "peerDeviceId is %d, expected another than the device itself", peer);
+  if (device == peer)
+    return fail(ST_INVALID_VALUE, "peerDeviceId is %d, expected another than the device itself", peer);
   return ST_OK;
 }
 
@@ -33,6 +34,6 @@ bool peer_is_enabled(int device, int peer) { return atomic_load(&reach[device]) 
 status peer_check_copy(int dst_device, int src_device) {
   if (dst_device == src_device || peer_is_enabled(dst_device, src_device) || peer_is_enabled(src_device, dst_device))
     return ST_OK;
-  return fail(ST_INVALID_VALUE, "copy between devices %d and %d, expected aclrtDeviceEnablePeerAccess before", src_device,
-              dst_device);
+  return fail(ST_INVALID_VALUE, "copy between devices %d and %d, expected aclrtDeviceEnablePeerAccess before",
+              src_device, dst_device);
 }

@@ -69,7 +69,8 @@ static status apply(const cJSON *config) {
   const cJSON *chosen = cJSON_GetObjectItem(config, "defaultDevice");
   const cJSON *number = cJSON_GetObjectItem(chosen, "default_device");
   if (scope) TRY(number_of(scope, "err_msg_mode", &mode));
-  if (mode != 0 && mode != 1) return fail(ST_CONFIG_ATTRIBUTE, "err_msg_mode is %d, expected 0 (thread) or 1 (process)", mode);
+  if (mode != 0 && mode != 1)
+    return fail(ST_CONFIG_ATTRIBUTE, "err_msg_mode is %d, expected 0 (thread) or 1 (process)", mode);
   if (chosen && !number) return fail(ST_CONFIG_ATTRIBUTE, "defaultDevice has no default_device");
   if (number) {
     TRY(number_of(number, "default_device", &device));
@@ -123,7 +124,8 @@ status process_option_check(int option) {
 status process_option_check_value(int option, int64_t value) {
   TRY(process_option_check(option));
   const int64_t end = option == 0 ? 4 : 2;
-  if (value < 0 || value >= end) return fail(ST_INVALID_VALUE, "value is %jd, expected 0 to %jd", (intmax_t)value, (intmax_t)end - 1);
+  if (value < 0 || value >= end)
+    return fail(ST_INVALID_VALUE, "value is %jd, expected 0 to %jd", (intmax_t)value, (intmax_t)end - 1);
   return ST_OK;
 }
 

@@ -53,7 +53,7 @@ void scheduler_leave_long(bool as_waiter, bool user_code) {
   if (as_waiter) atomic_fetch_sub(&n_long_waiters, 1);
 }
 
-/* ---- the list --------------------------------------------------------------------------------------------- */
+/* ---- the list ---------------------------------------------------------------------------------------------------- */
 
 static void list_push(stream *s) {
   s->next_listed = NULL;
@@ -86,7 +86,7 @@ static stream *pick(void) {
   return NULL;
 }
 
-/* ---- threads ---------------------------------------------------------------------------------------------- */
+/* ---- threads ----------------------------------------------------------------------------------------------------- */
 
 /* Library threads take no signals: those are for the program's own threads. */
 static bool start_thread(void *(*body)(void *)) {
@@ -220,7 +220,7 @@ void scheduler_rouse(void) {
   futex_wake(&scheduler.tick, 1);
 }
 
-/* ---- fences ------------------------------------------------------------------------------------------------ */
+/* ---- fences ------------------------------------------------------------------------------------------------------ */
 
 /* The positions that streams with work had reached in submission; every such stream is listed, or blocked. */
 typedef struct {
@@ -259,7 +259,8 @@ void *scheduler_fence_take(void) {
 
 bool scheduler_fence_passed(void *taken) {
   fence *f = taken;
-  while (f->n && stream_completed(f->at[f->n - 1].stream) >= f->at[f->n - 1].position) stream_unref(f->at[--f->n].stream);
+  while (f->n && stream_completed(f->at[f->n - 1].stream) >= f->at[f->n - 1].position)
+    stream_unref(f->at[--f->n].stream);
   if (f->n) return false;
   free(f);
   return true;

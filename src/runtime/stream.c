@@ -10,14 +10,14 @@
 #include "trace/trace.h"
 
 enum {
-  KICK_NS = 200 * 1000,   /* pending work that is worth waking a worker for (waking: 24 to 39 us) */
-  PUBLISH_NS = 5 * 1000,  /* a task this long is published by itself */
-  PUBLISH_TASKS = 64,     /* else this many at a time */
-  SPIN_TURNS = 1000,      /* about 20 us of looking for a turn before sleeping, which costs as much */
-  MAX_DEPENDENCIES = 32,  /* streams that a waiter follows from event to event before it leaves them to workers */
+  KICK_NS = 200 * 1000,  /* pending work that is worth waking a worker for (waking: 24 to 39 us) */
+  PUBLISH_NS = 5 * 1000, /* a task this long is published by itself */
+  PUBLISH_TASKS = 64,    /* else this many at a time */
+  SPIN_TURNS = 1000,     /* about 20 us of looking for a turn before sleeping, which costs as much */
+  MAX_DEPENDENCIES = 32, /* streams that a waiter follows from event to event before it leaves them to workers */
 };
 
-/* ---- submission ------------------------------------------------------------------------------------------- */
+/* ---- submission -------------------------------------------------------------------------------------------------- */
 
 static uint64_t pending_cost(stream *s) {
   return atomic_load_explicit(&s->submitted_cost_ns, memory_order_relaxed) -
@@ -27,8 +27,8 @@ static uint64_t pending_cost(stream *s) {
 void stream_submit(stream *s, task *t) {
   const uint64_t cost = t->cost_ns;
   t->id = (uint32_t)atomic_load_explicit(&s->q.submitted, memory_order_relaxed);
-  atomic_store_explicit(&s->submitted_cost_ns,
-                        atomic_load_explicit(&s->submitted_cost_ns, memory_order_relaxed) + cost, memory_order_relaxed);
+  atomic_store_explicit(&s->submitted_cost_ns, atomic_load_explicit(&s->submitted_cost_ns, memory_order_relaxed) + cost,
+                        memory_order_relaxed);
   queue_push(&s->q);
   spin_unlock_fence(&s->submit_lock); /* against scheduler_unlist: it looks at submitted after it clears listed */
   if (unlikely(!atomic_load_explicit(&s->listed, memory_order_relaxed))) scheduler_list(s);
@@ -40,7 +40,7 @@ status stream_new_task(stream *s, task **t) {
   return likely(*t) ? ST_OK : fail(ST_NO_HOST_MEMORY, "no host memory for the queue of stream %u", s->id);
 }
 
-/* ---- running ---------------------------------------------------------------------------------------------- */
+/* ---- running ----------------------------------------------------------------------------------------------------- */
 
 static void keep_failure(stream *s, const task *t, status st) {
   const char *words = fail_take();
@@ -69,7 +69,8 @@ static status run_front(stream *s, task *t, run_mode mode) {
 static void publish(stream *s, uint64_t retired_ns) {
   atomic_store_explicit(&s->q.completed, s->q.next, memory_order_release);
   atomic_store_explicit(&s->retired_cost_ns,
-                        atomic_load_explicit(&s->retired_cost_ns, memory_order_relaxed) + retired_ns, memory_order_relaxed);
+                        atomic_load_explicit(&s->retired_cost_ns, memory_order_relaxed) + retired_ns,
+                        memory_order_relaxed);
 }
 
 static void wake_sleepers(stream *s) {
@@ -155,7 +156,7 @@ void stream_unblock(stream *s) {
     scheduler_kick(s);
 }
 
-/* ---- waiting ---------------------------------------------------------------------------------------------- */
+/* ---- waiting ----------------------------------------------------------------------------------------------------- */
 
 /* Runs s towards target, and where it is blocked what it waits for, and so on. */
 static run_result advance(stream *s, uint64_t target, uint64_t deadline_ns, unsigned depth) {
@@ -167,9 +168,8 @@ static run_result advance(stream *s, uint64_t target, uint64_t deadline_ns, unsi
     uint64_t position;
     stream *source = event_source_of_wait(s, &position);
     if (!source) return result;
-    const run_result there = stream_completed(source) < position
-                                 ? advance(source, position, deadline_ns, depth + 1)
-                                 : RUN_DONE;
+    const run_result there =
+        stream_completed(source) < position ? advance(source, position, deadline_ns, depth + 1) : RUN_DONE;
     stream_unref(source);
     if (there != RUN_DONE || atomic_load(&s->blocked)) return result;
   }
@@ -198,8 +198,7 @@ static bool sleep_for(stream *s, uint64_t target, uint64_t deadline_ns, run_resu
   const uint32_t seen = atomic_load(&s->wake);
   /* What happened before we were counted as a sleeper woke nobody. */
   const bool changed = atomic_load(&s->q.completed) >= target || (found == RUN_BUSY && !atomic_load(&s->run_lock)) ||
-                       (found == RUN_BLOCKED && !atomic_load(&s->blocked)) ||
-                       atomic_load(&s->sleep_target) > target;
+                       (found == RUN_BLOCKED && !atomic_load(&s->blocked)) || atomic_load(&s->sleep_target) > target;
   if (!changed) futex_wait(&s->wake, seen, deadline_ns ? deadline_ns - now : 0);
   atomic_fetch_sub(&s->sleepers, 1);
   return true;
@@ -238,7 +237,7 @@ bool stream_is_idle(stream *s) {
   return false;
 }
 
-/* ---- life ------------------------------------------------------------------------------------------------- */
+/* ---- life -------------------------------------------------------------------------------------------------------- */
 
 status stream_create(context *c, uint32_t priority, uint32_t flags, stream **out) {
   stream *s = object_new(OBJECT_STREAM);

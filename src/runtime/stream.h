@@ -27,15 +27,15 @@ struct stream {
   queue q;
   /* Written by the runner. */
   _Alignas(64) spinlock run_lock;
-  _Atomic bool blocked;   /* the task at the front waits; stream_unblock() ends it */
-  _Atomic bool called;    /* the callback that the front waits for has returned */
-  _Atomic bool discard;   /* drop what is left instead of running it */
-  _Atomic status error;   /* first failure since the last synchronisation, and its words (malloc'ed) */
+  _Atomic bool blocked; /* the task at the front waits; stream_unblock() ends it */
+  _Atomic bool called;  /* the callback that the front waits for has returned */
+  _Atomic bool discard; /* drop what is left instead of running it */
+  _Atomic status error; /* first failure since the last synchronisation, and its words (malloc'ed) */
   char *_Atomic error_text;
   _Atomic uint64_t retired_cost_ns;
   /* Meeting of runner and waiters. */
-  _Atomic uint32_t wanted;        /* waiters that would take the run lock at once: workers step aside */
-  _Atomic uint32_t sleepers;      /* waiters asleep on wake */
+  _Atomic uint32_t wanted;   /* waiters that would take the run lock at once: workers step aside */
+  _Atomic uint32_t sleepers; /* waiters asleep on wake */
   _Atomic uint32_t wake;
   _Atomic uint64_t sleep_target; /* lowest position that a sleeper waits for */
   /* The event that the front waits for; guarded by that event's lock. */

@@ -21,8 +21,8 @@ typedef struct {
   const char *name; /* in reports */
   status (*run)(task *t, stream *s);
   void (*drop)(task *t, stream *s); /* instead of run, where a stream goes with tasks in it; NULL: nothing to release */
-  bool user_code;        /* runs the user's function: on library threads only, it may block on the waiter's locks */
-  bool control;          /* order only (events): never dropped for a failure of an earlier task */
+  bool user_code; /* runs the user's function: on library threads only, it may block on the waiter's locks */
+  bool control;   /* order only (events): never dropped for a failure of an earlier task */
 } task_kind;
 
 struct task {

@@ -51,7 +51,7 @@ int dtype_promote(int a, int b) {
   if (ca != cb && ca != CLASS_COMPLEX && cb != CLASS_COMPLEX) return ca > cb ? a : b;
   if (ca == CLASS_COMPLEX || cb == CLASS_COMPLEX)
     return a == ACL_COMPLEX128 || b == ACL_COMPLEX128 || a == ACL_DOUBLE || b == ACL_DOUBLE ? ACL_COMPLEX128
-                                                                                           : ACL_COMPLEX64;
+                                                                                            : ACL_COMPLEX64;
   if (ca == CLASS_INTEGER) return promote_integers(a, b);
   return a == ACL_DOUBLE || b == ACL_DOUBLE ? ACL_DOUBLE : ACL_FLOAT; /* two different floats; half with bfloat16 too */
 }

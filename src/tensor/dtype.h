@@ -23,14 +23,14 @@ typedef struct {
 
 extern const dtype_info dtype_table[DTYPE_END];
 
-static inline bool dtype_is_known(int dtype) {
-  return dtype >= 0 && dtype < DTYPE_END && dtype_table[dtype].name;
-}
+static inline bool dtype_is_known(int dtype) { return dtype >= 0 && dtype < DTYPE_END && dtype_table[dtype].name; }
 static inline size_t dtype_bytes(int dtype) { return dtype_is_known(dtype) ? dtype_table[dtype].bytes : 0; }
 static inline dtype_class dtype_class_of(int dtype) {
   return dtype_is_known(dtype) ? (dtype_class)dtype_table[dtype].class : CLASS_NONE;
 }
-static inline const char *dtype_name(int dtype) { return dtype_is_known(dtype) ? dtype_table[dtype].name : "UNDEFINED"; }
+static inline const char *dtype_name(int dtype) {
+  return dtype_is_known(dtype) ? dtype_table[dtype].name : "UNDEFINED";
+}
 
 /* float16, bfloat16, float or double. */
 static inline bool dtype_is_float(int dtype) { return dtype_class_of(dtype) == CLASS_FLOAT && dtype_bytes(dtype) >= 2; }
@@ -43,7 +43,7 @@ int dtype_promote(int a, int b);
  * bool (PyTorch's can_cast). */
 bool dtype_can_cast(int from, int to);
 
-/* ---- half precision: IEEE, round to nearest even; plain integer arithmetic, so that compilers vectorise it -- */
+/* ---- half precision: IEEE, round to nearest even; plain integer arithmetic, so that compilers vectorise it ------- */
 
 static inline float float_of_bits(uint32_t bits) {
   float f;

@@ -31,7 +31,8 @@ static status check_dims(const char *name, const int64_t *dims, uint64_t rank, i
   if (rank > MAX_RANK) return fail(ST_OP_INVALID, "%sNum is %ju, expected at most %d", name, (uintmax_t)rank, MAX_RANK);
   if (rank && !dims) return fail(ST_OP_NULL, "%s is NULL, expected %ju dimensions", name, (uintmax_t)rank);
   for (uint64_t d = 0; d < rank; ++d) {
-    if (dims[d] < 0) return fail(ST_OP_INVALID, "%s[%ju] is %jd, expected 0 or more", name, (uintmax_t)d, (intmax_t)dims[d]);
+    if (dims[d] < 0)
+      return fail(ST_OP_INVALID, "%s[%ju] is %jd, expected 0 or more", name, (uintmax_t)d, (intmax_t)dims[d]);
     if (__builtin_mul_overflow(*product, dims[d], product) || *product > MAX_ELEMENTS)
       return fail(ST_OP_INVALID, "%s has more than 2^56 elements", name);
   }
@@ -41,9 +42,11 @@ static status check_dims(const char *name, const int64_t *dims, uint64_t rank, i
 static status check_strides(const int64_t *dims, const int64_t *strides, uint64_t rank) {
   for (uint64_t d = 0; strides && d < rank; ++d) {
     int64_t extent;
-    if (strides[d] < 0) return fail(ST_OP_INVALID, "stride[%ju] is %jd, expected 0 or more", (uintmax_t)d, (intmax_t)strides[d]);
+    if (strides[d] < 0)
+      return fail(ST_OP_INVALID, "stride[%ju] is %jd, expected 0 or more", (uintmax_t)d, (intmax_t)strides[d]);
     if (__builtin_mul_overflow(strides[d], dims[d], &extent) || extent > MAX_ELEMENTS)
-      return fail(ST_OP_INVALID, "stride[%ju] is %jd, which reaches beyond 2^56 elements", (uintmax_t)d, (intmax_t)strides[d]);
+      return fail(ST_OP_INVALID, "stride[%ju] is %jd, which reaches beyond 2^56 elements", (uintmax_t)d,
+                  (intmax_t)strides[d]);
   }
   return ST_OK;
 }
@@ -100,17 +103,17 @@ void tensor_set_shape(tensor *t, const int64_t *dims, int rank) {
   t->contiguous = true;
 }
 
-/* ---- scalars ---------------------------------------------------------------------------------------------- */
+/* ---- scalars ----------------------------------------------------------------------------------------------------- */
 
 static void read_value(scalar *s, const void *value) {
   s->imaginary = 0;
   switch (s->dtype) {
-#define READ(type, member, expression)                                                                       \
-  {                                                                                                          \
-    type v;                                                                                                  \
-    memcpy(&v, value, sizeof v);                                                                             \
-    s->member = expression;                                                                                  \
-    break;                                                                                                   \
+#define READ(type, member, expression)                                                                                 \
+  {                                                                                                                    \
+    type v;                                                                                                            \
+    memcpy(&v, value, sizeof v);                                                                                       \
+    s->member = expression;                                                                                            \
+    break;                                                                                                             \
   }
   case ACL_FLOAT: READ(float, real, v)
   case ACL_DOUBLE: READ(double, real, v)

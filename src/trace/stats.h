@@ -60,8 +60,8 @@ typedef struct {
   int32_t pid;
   _Atomic uint32_t ended; /* 1: exit() was reached and leaks were listed; 0: still running, or killed */
   char soc_name[32];
-  char program[256]; /* /proc/self/exe */
-  uint64_t started_ns;       /* CLOCK_MONOTONIC */
+  char program[256];   /* /proc/self/exe */
+  uint64_t started_ns; /* CLOCK_MONOTONIC */
   counter ended_ns;
   counter n_devices;
   counter n_contexts, n_streams, n_events, n_threads; /* created; n_threads: library threads started */

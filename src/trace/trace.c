@@ -61,7 +61,7 @@ stats_op *trace_row(const char *name) {
   pthread_mutex_lock(&rows_lock);
   const uint32_t n = atomic_load_explicit(&s->n_ops, memory_order_relaxed);
   uint32_t i = 0;
-  while (i < n && strncmp(s->ops[i].name, name, sizeof s->ops[i].name - 1)) ++i;
+  while (i < n && strncmp(s->ops[i].name, name, sizeof s->ops[i].name - 1) != 0) ++i;
   if (i == STATS_MAX_OPS) i = STATS_MAX_OPS - 1;
   if (i == n) {
     snprintf(s->ops[i].name, sizeof s->ops[i].name, "%s", i == STATS_MAX_OPS - 1 ? "(others)" : name);

@@ -45,8 +45,7 @@ static void assert_int64s(int64_t *got, uint64_t n, const int64_t *want, uint64_
 static void getters_tell_what_the_creator_was_told(void **state) {
   (void)state;
   void *dev = dev_new(4096), *got = NULL;
-  aclTensor *x =
-      aclCreateTensor(DIMS(4, 3), ACL_FLOAT, (const int64_t[]){1, 8}, 5, ACL_FORMAT_ND, DIMS(64), dev);
+  aclTensor *x = aclCreateTensor(DIMS(4, 3), ACL_FLOAT, (const int64_t[]){1, 8}, 5, ACL_FORMAT_ND, DIMS(64), dev);
   assert_non_null(x);
   int64_t *numbers = NULL, offset = 0;
   uint64_t n = 0;
@@ -150,18 +149,15 @@ static void add_scales_broadcasts_and_reads_views(void **state) {
   (void)state;
   void *a = DEV_FLOATS(1, 2, 3, 4, 5, 6), *b = DEV_FLOATS(10, 20, 30), *c = dev_filled(0, 24);
   aclScalar *two = float_scalar(2);
-  aclTensor *x = TENSOR(a, ACL_FLOAT, 2, 3), *row = TENSOR(b, ACL_FLOAT, 3),
-            *out = TENSOR(c, ACL_FLOAT, 2, 3);
+  aclTensor *x = TENSOR(a, ACL_FLOAT, 2, 3), *row = TENSOR(b, ACL_FLOAT, 3), *out = TENSOR(c, ACL_FLOAT, 2, 3);
   LAUNCH(NULL, aclnnAdd, x, row, two, out);
   CHECK_OK(aclrtSynchronizeStream(NULL));
   ASSERT_FLOATS(c, 21, 42, 63, 24, 45, 66);
 
   /* the last two columns of the first operand, transposed, into a column-wise result */
-  aclTensor *view =
-      aclCreateTensor(DIMS(2, 2), ACL_FLOAT, (const int64_t[]){1, 3}, 1, ACL_FORMAT_ND, DIMS(6), a);
+  aclTensor *view = aclCreateTensor(DIMS(2, 2), ACL_FLOAT, (const int64_t[]){1, 3}, 1, ACL_FORMAT_ND, DIMS(6), a);
   aclTensor *two_of_b = TENSOR(b, ACL_FLOAT, 2);
-  aclTensor *columns =
-      aclCreateTensor(DIMS(2, 2), ACL_FLOAT, (const int64_t[]){1, 2}, 2, ACL_FORMAT_ND, DIMS(6), c);
+  aclTensor *columns = aclCreateTensor(DIMS(2, 2), ACL_FLOAT, (const int64_t[]){1, 2}, 2, ACL_FORMAT_ND, DIMS(6), c);
   LAUNCH(NULL, aclnnAdd, view, two_of_b, two, columns);
   CHECK_OK(aclrtSynchronizeStream(NULL));
   ASSERT_FLOATS(c, 21, 42, 22, 23, 45, 46); /* view is {2,5},{3,6}; the first two elements stay */
@@ -177,8 +173,7 @@ static void add_scales_broadcasts_and_reads_views(void **state) {
 static void mm_multiplies(void **state) {
   (void)state;
   void *a = DEV_FLOATS(1, 2, 3, 4, 5, 6), *b = DEV_FLOATS(1, 0, 2, 1, 0, 3), *c = dev_filled(0, 16);
-  aclTensor *x = TENSOR(a, ACL_FLOAT, 2, 3), *y = TENSOR(b, ACL_FLOAT, 3, 2),
-            *out = TENSOR(c, ACL_FLOAT, 2, 2);
+  aclTensor *x = TENSOR(a, ACL_FLOAT, 2, 3), *y = TENSOR(b, ACL_FLOAT, 3, 2), *out = TENSOR(c, ACL_FLOAT, 2, 2);
   aclTensor *transposed = /* the same memory as y, read as [2,3] transposed */
       aclCreateTensor(DIMS(3, 2), ACL_FLOAT, (const int64_t[]){1, 3}, 0, ACL_FORMAT_ND, DIMS(6), b);
   LAUNCH(NULL, aclnnMm, x, y, out, 0);
@@ -286,8 +281,7 @@ typedef struct {
 static void *add_phase_one(void *arg) {
   addition *x = arg;
   x->code = aclrtSetCurrentContext(x->context);
-  if (x->code == 0)
-    x->code = aclnnAddGetWorkspaceSize(x->self, x->other, x->alpha, x->out, &x->bytes, &x->executor);
+  if (x->code == 0) x->code = aclnnAddGetWorkspaceSize(x->self, x->other, x->alpha, x->out, &x->bytes, &x->executor);
   return NULL;
 }
 

@@ -12,10 +12,10 @@ enum {
 
 static int wrong; /* all lines of a table are tried before the test fails */
 
-#define BAD(want, call)                                                                                      \
-  do {                                                                                                       \
-    aclError got_ = (call);                                                                                  \
-    if (!code_is(got_, (want))) tell_code(got_, (want), #call, __FILE__, __LINE__), wrong++;                 \
+#define BAD(want, call)                                                                                                \
+  do {                                                                                                                 \
+    aclError got_ = (call);                                                                                            \
+    if (!code_is(got_, (want))) tell_code(got_, (want), #call, __FILE__, __LINE__), wrong++;                           \
   } while (0)
 
 static int table_starts(void **state) {

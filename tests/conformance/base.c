@@ -31,9 +31,8 @@ static void half_becomes_float_the_vendors_way(void **state) {
   static const struct {
     unsigned from;
     float to;
-  } cases[] = {{0, 0.0f},          {0x3C00, 1.0f},      {0xC000, -2.0f},
-               {0x3E80, 1.625f},   {0x0001, 0x1p-24f},  {0x7BFF, 65504.0f},
-               {0x7C00, 65536.0f}, {0xFC00, -65536.0f}, {0x7E00, 98304.0f}};
+  } cases[] = {{0, 0.0f},          {0x3C00, 1.0f},     {0xC000, -2.0f},     {0x3E80, 1.625f},  {0x0001, 0x1p-24f},
+               {0x7BFF, 65504.0f}, {0x7C00, 65536.0f}, {0xFC00, -65536.0f}, {0x7E00, 98304.0f}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
     assert_true(aclFloat16ToFloat((aclFloat16)cases[i].from) == cases[i].to);
 }

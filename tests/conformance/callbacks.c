@@ -134,8 +134,7 @@ static void one_thread_serves_many_streams(void **state) {
     streams[i] = stream_new();
     CHECK_OK(aclrtSubscribeReport(this_thread(), streams[i]));
     for (int j = 0; j < 3; j++)
-      CHECK_OK(aclrtLaunchCallback(note_call, &note, j % 2 ? ACL_CALLBACK_BLOCK : ACL_CALLBACK_NO_BLOCK,
-                                   streams[i]));
+      CHECK_OK(aclrtLaunchCallback(note_call, &note, j % 2 ? ACL_CALLBACK_BLOCK : ACL_CALLBACK_NO_BLOCK, streams[i]));
   }
   serve(&note.calls, 3 * N);
   for (int i = 0; i < N; i++) {
@@ -197,8 +196,7 @@ static void callbacks_need_a_subscription(void **state) {
   callback_note note = {.calls = 0};
   aclrtStream stream = stream_new();
   CHECK_CODE(ACL_ERROR_RT_THREAD_SUBSCRIBE, aclrtProcessReport(10));
-  CHECK_CODE(ACL_ERROR_RT_STREAM_NO_CB_REG,
-             aclrtLaunchCallback(note_call, &note, ACL_CALLBACK_NO_BLOCK, stream));
+  CHECK_CODE(ACL_ERROR_RT_STREAM_NO_CB_REG, aclrtLaunchCallback(note_call, &note, ACL_CALLBACK_NO_BLOCK, stream));
   assert_subscription_error(aclrtUnSubscribeReport(this_thread(), stream));
 
   CHECK_OK(aclrtSubscribeReport(this_thread(), stream));
@@ -206,8 +204,7 @@ static void callbacks_need_a_subscription(void **state) {
   assert_subscription_error(aclrtSubscribeReport(this_thread() + 1, stream)); /* the stream has its thread */
   CHECK_OK(aclrtUnSubscribeReport(this_thread(), stream));
 
-  CHECK_CODE(ACL_ERROR_RT_STREAM_NO_CB_REG,
-             aclrtLaunchCallback(note_call, &note, ACL_CALLBACK_NO_BLOCK, stream));
+  CHECK_CODE(ACL_ERROR_RT_STREAM_NO_CB_REG, aclrtLaunchCallback(note_call, &note, ACL_CALLBACK_NO_BLOCK, stream));
   CHECK_CODE(ACL_ERROR_RT_THREAD_SUBSCRIBE, aclrtProcessReport(10));
   assert_int_equal(atomic_load(&note.calls), 0);
   CHECK_OK(aclrtDestroyStream(stream));

@@ -18,8 +18,7 @@ static const copier copiers[] = {aclrtMemcpy, copy_in_stream};
 enum { N_COPIERS = 2, MAX_SIZE = 70000, SLACK = 64 };
 
 /* Up, across and down again, from and to odd addresses; the bytes around the target stay as they were. */
-static void round_trip(copier copy, size_t n, uint8_t *host, uint8_t *back, uint8_t *dev_a, uint8_t *dev_b,
-                       bool hint) {
+static void round_trip(copier copy, size_t n, uint8_t *host, uint8_t *back, uint8_t *dev_a, uint8_t *dev_b, bool hint) {
   size_t from = n % 7, to = n % 13 + 1;
   number(host, MAX_SIZE, (unsigned)n);
   memset(back, 0xcc, MAX_SIZE + SLACK);
@@ -102,8 +101,7 @@ static void copy_of_pinned_memory_does_not_wait(void **state) {
   memset(down, 0, 1000);
   void *dev = dev_filled(0, 1000);
   gate *g = gate_close(stream);
-  CHECK_OK(
-      aclrtMemcpyAsync(dev, 1000, up, 1000, ACL_MEMCPY_HOST_TO_DEVICE, stream)); /* would hang if it did */
+  CHECK_OK(aclrtMemcpyAsync(dev, 1000, up, 1000, ACL_MEMCPY_HOST_TO_DEVICE, stream)); /* would hang if it did */
   CHECK_OK(aclrtMemcpyAsync(down, 1000, dev, 1000, ACL_MEMCPY_DEVICE_TO_HOST, stream));
   assert_dev_filled(dev, 0, 1000);
   gate_open(g);
@@ -196,11 +194,9 @@ static void impossible_copies_are_refused(void **state) {
 enum { PITCH_A = 37, PITCH_B = 50, WIDTH = 29, HEIGHT = 11 };
 
 /* Is `dst` what it was (`before` everywhere) but for the rectangle, which is that of `src`? */
-static void assert_rectangle(const uint8_t *dst, size_t dpitch, uint8_t before, const uint8_t *src,
-                             size_t spitch) {
+static void assert_rectangle(const uint8_t *dst, size_t dpitch, uint8_t before, const uint8_t *src, size_t spitch) {
   for (size_t y = 0; y < HEIGHT; y++) {
-    for (size_t x = 0; x < dpitch; x++)
-      assert_int_equal(dst[y * dpitch + x], x < WIDTH ? src[y * spitch + x] : before);
+    for (size_t x = 0; x < dpitch; x++) assert_int_equal(dst[y * dpitch + x], x < WIDTH ? src[y * spitch + x] : before);
   }
 }
 
@@ -213,12 +209,9 @@ static void rectangles_arrive_and_the_rest_stays(void **state) {
     void *dev = dev_filled(0xaa, sizeof look), *dev2 = dev_filled(0xbb, sizeof look);
     memset(back, 0xcc, PITCH_B * HEIGHT);
     if (async) {
-      CHECK_OK(
-          aclrtMemcpy2dAsync(dev, PITCH_B, host, PITCH_A, WIDTH, HEIGHT, ACL_MEMCPY_HOST_TO_DEVICE, NULL));
-      CHECK_OK(
-          aclrtMemcpy2dAsync(dev2, PITCH_A, dev, PITCH_B, WIDTH, HEIGHT, ACL_MEMCPY_DEVICE_TO_DEVICE, NULL));
-      CHECK_OK(
-          aclrtMemcpy2dAsync(back, PITCH_B, dev2, PITCH_A, WIDTH, HEIGHT, ACL_MEMCPY_DEVICE_TO_HOST, NULL));
+      CHECK_OK(aclrtMemcpy2dAsync(dev, PITCH_B, host, PITCH_A, WIDTH, HEIGHT, ACL_MEMCPY_HOST_TO_DEVICE, NULL));
+      CHECK_OK(aclrtMemcpy2dAsync(dev2, PITCH_A, dev, PITCH_B, WIDTH, HEIGHT, ACL_MEMCPY_DEVICE_TO_DEVICE, NULL));
+      CHECK_OK(aclrtMemcpy2dAsync(back, PITCH_B, dev2, PITCH_A, WIDTH, HEIGHT, ACL_MEMCPY_DEVICE_TO_HOST, NULL));
       CHECK_OK(aclrtSynchronizeStream(NULL));
       from_dev(look, dev2, PITCH_A * HEIGHT);
       assert_rectangle(look, PITCH_A, 0xbb, host, PITCH_A);
@@ -252,8 +245,7 @@ static void impossible_rectangles_are_refused(void **state) {
   CHECK_CODE(ACL_ERROR_INVALID_PARAM, aclrtMemcpy2dAsync(NULL, 10, host, 10, 10, 5, up, NULL));
   CHECK_CODE(ACL_ERROR_INVALID_PARAM, aclrtMemcpy2d(dev, 10, host, 10, 10, 5, ACL_MEMCPY_HOST_TO_HOST));
   CHECK_CODE(ACL_ERROR_INVALID_PARAM, aclrtMemcpy2d(dev, 10, dev, 10, 10, 5, ACL_MEMCPY_DEVICE_TO_DEVICE));
-  CHECK_CODE(ACL_ERROR_INVALID_PARAM,
-             aclrtMemcpy2dAsync(dev, 10, host, 10, 10, 5, ACL_MEMCPY_HOST_TO_HOST, NULL));
+  CHECK_CODE(ACL_ERROR_INVALID_PARAM, aclrtMemcpy2dAsync(dev, 10, host, 10, 10, 5, ACL_MEMCPY_HOST_TO_HOST, NULL));
   CHECK_CODE(ACL_ERROR_INVALID_PARAM, aclrtMemcpy2d(dev, 10, host, 10, 10, 5, (aclrtMemcpyKind)99));
   CHECK_OK(aclrtSynchronizeStream(NULL));
   assert_dev_filled(dev, 8, 1000);

@@ -69,8 +69,7 @@ static void reading_the_text_empties_it(void **state) {
 /* Each entry names a code of the form E, letter, four digits. */
 static bool has_code(const char *text) {
   for (const char *c = text; (c = strchr(c, 'E')); c++)
-    if (isupper((unsigned char)c[1]) && isalnum((unsigned char)c[2]) && strspn(c + 3, "0123456789") >= 3)
-      return true;
+    if (isupper((unsigned char)c[1]) && isalnum((unsigned char)c[2]) && strspn(c + 3, "0123456789") >= 3) return true;
   return false;
 }
 

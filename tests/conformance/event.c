@@ -20,16 +20,13 @@ typedef struct {
 static const event_kind kinds[] = {
     {"plain", create_plain, 0, 0, true, false, true, true},
     {"sync", aclrtCreateEventWithFlag, ACL_EVENT_SYNC, 0, true, true, true, false},
-    {"sync and time", aclrtCreateEventWithFlag, ACL_EVENT_SYNC | ACL_EVENT_TIME_LINE, 0, true, true, true,
-     true},
+    {"sync and time", aclrtCreateEventWithFlag, ACL_EVENT_SYNC | ACL_EVENT_TIME_LINE, 0, true, true, true, true},
     {"time", aclrtCreateEventWithFlag, ACL_EVENT_TIME_LINE, 0, false, false, true, true},
     {"progress", aclrtCreateEventWithFlag, ACL_EVENT_CAPTURE_STREAM_PROGRESS, 0, false, false, true, false},
     {"ex sync", aclrtCreateEventExWithFlag, ACL_EVENT_SYNC, 1, true, false, false, false},
-    {"ex sync and time", aclrtCreateEventExWithFlag, ACL_EVENT_SYNC | ACL_EVENT_TIME_LINE, 1, true, false,
-     false, true},
+    {"ex sync and time", aclrtCreateEventExWithFlag, ACL_EVENT_SYNC | ACL_EVENT_TIME_LINE, 1, true, false, false, true},
     {"ex time", aclrtCreateEventExWithFlag, ACL_EVENT_TIME_LINE, 1, false, false, false, true},
-    {"ex progress", aclrtCreateEventExWithFlag, ACL_EVENT_CAPTURE_STREAM_PROGRESS, 1, false, false, false,
-     false},
+    {"ex progress", aclrtCreateEventExWithFlag, ACL_EVENT_CAPTURE_STREAM_PROGRESS, 1, false, false, false, false},
 };
 enum { PLAIN = 0, SYNC = 1, EX_SYNC = 5, N_KINDS = sizeof kinds / sizeof *kinds };
 
@@ -202,8 +199,7 @@ static void waits_carry_order_across_streams(void **state) {
     CHECK_OK(aclrtRecordEvent(event, before));
     CHECK_OK(aclrtStreamWaitEvent(s[i], event));
     CHECK_OK(aclrtDestroyEvent(event)); /* straight after the wait, as clients do */
-    CHECK_OK(
-        aclrtMemcpyAsync(p + i * SIZE, SIZE, p + (i - 1) * SIZE, SIZE, ACL_MEMCPY_DEVICE_TO_DEVICE, s[i]));
+    CHECK_OK(aclrtMemcpyAsync(p + i * SIZE, SIZE, p + (i - 1) * SIZE, SIZE, ACL_MEMCPY_DEVICE_TO_DEVICE, s[i]));
     before = s[i];
   }
   assert_dev_filled(p, 0, SIZE * LINKS);

@@ -100,8 +100,7 @@ static void missing_file_is_a_path_error(void **state) {
 
 static void text_that_is_not_json_is_a_parse_error(void **state) {
   (void)state;
-  static const char *const bad[] = {"{",     "{\"dump\":",  "{\"dump\":{}",
-                                    "hello", "{'dump':{}}", "{\"dump\" {}}"};
+  static const char *const bad[] = {"{", "{\"dump\":", "{\"dump\":{}", "hello", "{'dump':{}}", "{\"dump\" {}}"};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     print_message("config %s\n", bad[i]);
     CHECK_CODE(ACL_ERROR_PARSE_FILE, init_with(bad[i]));

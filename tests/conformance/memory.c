@@ -6,9 +6,8 @@ typedef aclError (*allocator)(void **p, size_t size, aclrtMemMallocPolicy policy
 static const struct {
   const char *name;
   allocator alloc;
-} allocators[] = {{"aclrtMalloc", aclrtMalloc},
-                  {"aclrtMallocAlign32", aclrtMallocAlign32},
-                  {"aclrtMallocCached", aclrtMallocCached}};
+} allocators[] = {
+    {"aclrtMalloc", aclrtMalloc}, {"aclrtMallocAlign32", aclrtMallocAlign32}, {"aclrtMallocCached", aclrtMallocCached}};
 enum { N_ALLOCATORS = sizeof allocators / sizeof *allocators };
 
 static size_t free_memory(void) {

@@ -17,11 +17,11 @@ static void look_for(const char *call, aclError code, const char *const *words) 
   wrong++;
 }
 
-#define SAYS(call, ...)                                                                                      \
-  do {                                                                                                       \
-    aclGetRecentErrMsg();                                                                                    \
-    aclError code_ = (call);                                                                                 \
-    look_for(#call, code_, (const char *const[]){__VA_ARGS__, NULL});                                        \
+#define SAYS(call, ...)                                                                                                \
+  do {                                                                                                                 \
+    aclGetRecentErrMsg();                                                                                              \
+    aclError code_ = (call);                                                                                           \
+    look_for(#call, code_, (const char *const[]){__VA_ARGS__, NULL});                                                  \
   } while (0)
 
 static void runtime_messages_name_the_argument(void **state) {

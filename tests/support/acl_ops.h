@@ -51,13 +51,13 @@ static inline int settle_ops(void **state) {
 #define OP_TEST(function) cmocka_unit_test_teardown(function, settle_ops)
 
 /* LAUNCH(stream, aclnnAdd, self, other, alpha, out) */
-#define LAUNCH(stream, op, ...)                                                                              \
-  do {                                                                                                       \
-    uint64_t bytes_ = 0;                                                                                     \
-    aclOpExecutor *executor_ = NULL;                                                                         \
-    CHECK_OK(op##GetWorkspaceSize(__VA_ARGS__, &bytes_, &executor_));                                        \
-    assert_non_null(executor_);                                                                              \
-    CHECK_OK(op(workspace(bytes_), bytes_, executor_, stream));                                              \
+#define LAUNCH(stream, op, ...)                                                                                        \
+  do {                                                                                                                 \
+    uint64_t bytes_ = 0;                                                                                               \
+    aclOpExecutor *executor_ = NULL;                                                                                   \
+    CHECK_OK(op##GetWorkspaceSize(__VA_ARGS__, &bytes_, &executor_));                                                  \
+    assert_non_null(executor_);                                                                                        \
+    CHECK_OK(op(workspace(bytes_), bytes_, executor_, stream));                                                        \
   } while (0)
 
 static inline void assert_floats(const void *dev, const float *want, size_t n) {
@@ -65,16 +65,14 @@ static inline void assert_floats(const void *dev, const float *want, size_t n) {
   assert_true(n <= 64);
   from_dev(got, dev, n * sizeof *got);
   for (size_t i = 0; i < n; i++) {
-    if (got[i] != want[i])
-      print_error("element %zu is %g, expected %g\n", i, (double)got[i], (double)want[i]);
+    if (got[i] != want[i]) print_error("element %zu is %g, expected %g\n", i, (double)got[i], (double)want[i]);
     assert_true(got[i] == want[i]);
   }
 }
 
-#define FLOATS(...)                                                                                          \
+#define FLOATS(...)                                                                                                    \
   (const float[]) { __VA_ARGS__ }
-#define ASSERT_FLOATS(dev, ...)                                                                              \
-  assert_floats(dev, FLOATS(__VA_ARGS__), sizeof(FLOATS(__VA_ARGS__)) / sizeof(float))
-#define DEV_FLOATS(...) dev_from(FLOATS(__VA_ARGS__), sizeof(FLOATS(__VA_ARGS__)))
+#define ASSERT_FLOATS(dev, ...) assert_floats(dev, FLOATS(__VA_ARGS__), sizeof(FLOATS(__VA_ARGS__)) / sizeof(float))
+#define DEV_FLOATS(...)         dev_from(FLOATS(__VA_ARGS__), sizeof(FLOATS(__VA_ARGS__)))
 
 #endif

@@ -14,8 +14,7 @@ typedef struct {
 
 static inline void child_wait(child_end *end, pid_t pid, int fd) {
   size_t n = 0;
-  for (ssize_t got;
-       n < sizeof end->text - 1 && (got = read(fd, end->text + n, sizeof end->text - 1 - n)) > 0;)
+  for (ssize_t got; n < sizeof end->text - 1 && (got = read(fd, end->text + n, sizeof end->text - 1 - n)) > 0;)
     n += (size_t)got;
   end->text[n] = 0;
   close(fd);

@@ -1,0 +1,38 @@
+/* What the unit tests share: cmocka, and random numbers that are the same in every run. */
+#ifndef CANNON_TESTS_UNIT_H
+#define CANNON_TESTS_UNIT_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/sanitizer.h"
+
+/* Sanitizers cost a factor of 5 to 20: their builds do a part of the random work. */
+#define ROUNDS(n) (WITH_ASAN || WITH_TSAN ? (n) / 10 : (n))
+
+/* splitmix64 */
+typedef struct {
+  uint64_t state;
+} random_source;
+
+static inline uint64_t random_next(random_source *r) {
+  uint64_t z = r->state += 0x9e3779b97f4a7c15u;
+  z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+  return z ^ z >> 31;
+}
+
+/* 0 to n - 1. */
+static inline uint32_t random_below(random_source *r, uint32_t n) { return (uint32_t)(random_next(r) >> 32) % n; }
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+#endif
