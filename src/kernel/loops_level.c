@@ -145,12 +145,12 @@ static inline double odd_double(int64_t v) {
   STORE(name, to, i64, int64_t, from_i64)
 
 /* Every dtype with its C type; "name, dtype" drive the tables below. */
+/* clang-format off */
 #define DTYPES(X)                                                                                                      \
-  X(f32, ACL_FLOAT)                                                                                                    \
-  X(f16, ACL_FLOAT16)                                                                                                  \
-  X(bf16, ACL_BF16)                                                                                                    \
-  X(f64, ACL_DOUBLE) X(i8, ACL_INT8) X(i16, ACL_INT16) X(i32, ACL_INT32) X(i64, ACL_INT64) X(u8, ACL_UINT8)            \
-      X(u16, ACL_UINT16) X(u32, ACL_UINT32) X(u64, ACL_UINT64) X(b8, ACL_BOOL)
+  X(f32, ACL_FLOAT) X(f16, ACL_FLOAT16) X(bf16, ACL_BF16) X(f64, ACL_DOUBLE)                                           \
+  X(i8, ACL_INT8) X(i16, ACL_INT16) X(i32, ACL_INT32) X(i64, ACL_INT64)                                                \
+  X(u8, ACL_UINT8) X(u16, ACL_UINT16) X(u32, ACL_UINT32) X(u64, ACL_UINT64) X(b8, ACL_BOOL)
+/* clang-format on */
 
 LOADS(f32, float, v, i64_of(v))
 LOADS(f16, uint16_t, half_to_float(v), i64_of(half_to_float(v)))

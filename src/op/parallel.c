@@ -1,5 +1,9 @@
 #include "op/parallel.h"
 
+#ifdef _OPENMP
+#  include <omp.h>
+#endif
+
 #include "runtime/scheduler.h"
 
 static spinlock team; /* held by the one task that runs with several threads */
@@ -10,7 +14,7 @@ int parallel_begin(uint64_t cost_ns) {
   if (cost_ns < SCHEDULER_LONG_NS || scheduler_n_cores() == 1 || scheduler_n_long() > 1 || !spin_trylock(&team))
     return 1;
   const uint64_t worth = cost_ns / (SCHEDULER_LONG_NS / 2);
-  return worth < (uint64_t)scheduler_n_cores() ? (int)worth : scheduler_n_cores();
+  return worth < (uint64_t)most ? (int)worth : most;
 #else
   (void)cost_ns;
   return 1;
