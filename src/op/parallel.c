@@ -10,9 +10,10 @@ static spinlock team; /* held by the one task that runs with several threads */
 
 int parallel_begin(uint64_t cost_ns) {
 #ifdef _OPENMP
+  if (likely(cost_ns < SCHEDULER_LONG_NS)) return 1;
+  const int allowed = omp_get_max_threads(), cores = scheduler_n_cores(), most = allowed < cores ? allowed : cores;
   /* The task itself is one of the long ones where its estimate said so. */
-  if (cost_ns < SCHEDULER_LONG_NS || scheduler_n_cores() == 1 || scheduler_n_long() > 1 || !spin_trylock(&team))
-    return 1;
+  if (most <= 1 || scheduler_n_long() > 1 || !spin_trylock(&team)) return 1;
   const uint64_t worth = cost_ns / (SCHEDULER_LONG_NS / 2);
   return worth < (uint64_t)most ? (int)worth : most;
 #else
