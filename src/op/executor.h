@@ -48,6 +48,7 @@ struct aclOpExecutor {
   uint64_t touched_bytes;   /* read and written, by the shapes: for the statistics */
   uint32_t cost_ns;         /* estimate of run */
   operand own_operands[EXECUTOR_OPERANDS];
+  void *own_views[EXECUTOR_OPERANDS]; /* of its only launch, where it is not repeatable; see launch.c */
   _Alignas(16) char plan[EXECUTOR_PLAN_BYTES];
 };
 
@@ -64,8 +65,8 @@ uint64_t workspace_copy(executor *e, uint64_t bytes);
 uint64_t workspace_intermediate(executor *e, uint64_t bytes);
 uint64_t workspace_partial(executor *e, uint64_t bytes);
 
-/* A task's estimated time from what it moves and computes, on one core: 8 bytes and 32 operations a nanosecond. Sets
- * touched_bytes too. */
+/* A task's estimated time from what it moves and computes, on one core: 8 bytes a nanosecond, 24 where all of it fits
+ * an L2 cache, and 32 operations. Sets touched_bytes too. */
 void executor_cost(executor *e, uint64_t bytes, uint64_t operations);
 
 void executor_unref(executor *e);

@@ -11,14 +11,15 @@
 
 enum { INLINE_VIEWS = sizeof((task *)0)->launch.view / sizeof(void *) };
 
-/* Views that do not fit into the task are in an array of their own, whose address is then view[0]. */
+/* Views that do not fit into the task are in an array whose address is then view[0]: the executor's own, or, where
+ * that could serve several launches at once or is too small, one of the launch. */
 static void **views_of(task *t) {
   return t->launch.executor->n_operands <= INLINE_VIEWS ? t->launch.view : t->launch.view[0];
 }
 
 static void release(task *t) {
   executor *e = t->launch.executor;
-  if (unlikely(e->n_operands > INLINE_VIEWS)) free(t->launch.view[0]);
+  if (unlikely(e->n_operands > INLINE_VIEWS) && t->launch.view[0] != e->own_views) free(t->launch.view[0]);
   executor_unref(e);
 }
 
@@ -114,13 +115,14 @@ status op_launch(op *o, void *workspace, uint64_t workspace_bytes, executor *e, 
   TRY(check_executor(o, e));
   TRY(context_stream(handle, &s));
   TRY(translate_scratch(e, workspace, workspace_bytes, &scratch));
-  if (unlikely(e->n_operands > INLINE_VIEWS) && !(view = malloc(e->n_operands * sizeof *view)))
-    return fail(ST_NO_HOST_MEMORY, "no host memory for a launch of %d tensors", e->n_operands);
+  if (unlikely(e->n_operands > INLINE_VIEWS))
+    view = !e->repeatable && e->n_operands <= EXECUTOR_OPERANDS ? e->own_views : malloc(e->n_operands * sizeof *view);
+  if (unlikely(!view)) return fail(ST_NO_HOST_MEMORY, "no host memory for a launch of %d tensors", e->n_operands);
   task *t;
   status st = translate(e, view);
   if (st == ST_OK) st = stream_new_task(s, &t);
   if (unlikely(st != ST_OK)) {
-    if (view != inline_views) free(view);
+    if (view != inline_views && view != e->own_views) free(view);
     return st;
   }
   t->kind = &launch_kind;

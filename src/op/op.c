@@ -139,7 +139,9 @@ uint64_t workspace_intermediate(executor *e, uint64_t bytes) {
 uint64_t workspace_partial(executor *e, uint64_t bytes) { return add_piece(e, &e->workspace.partials, bytes); }
 
 void executor_cost(executor *e, uint64_t bytes, uint64_t operations) {
-  const uint64_t ns = 30 + bytes / 8 + operations / 32;
+  enum { L2_BYTES = 1 << 20, L2_BYTES_PER_NS = 24, MEMORY_BYTES_PER_NS = 8, OPERATIONS_PER_NS = 32 };
+  const uint64_t rate = bytes <= L2_BYTES ? L2_BYTES_PER_NS : MEMORY_BYTES_PER_NS;
+  const uint64_t ns = 30 + bytes / rate + operations / OPERATIONS_PER_NS;
   e->touched_bytes = bytes;
   e->cost_ns = ns < UINT32_MAX ? (uint32_t)ns : UINT32_MAX - 1;
 }
