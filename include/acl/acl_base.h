@@ -238,6 +238,16 @@ ACL_FUNC_VISIBILITY const char *aclrtGetSocName(void);
 /* Size in bytes of an element; 0 for a type that is not one of aclDataType's. */
 ACL_FUNC_VISIBILITY size_t aclDataTypeSize(aclDataType dataType);
 
+/* A description of a piece of memory: address and size, which stay the caller's. Create gives a new object, which the
+ * caller destroys, or NULL without memory; data may be NULL and size 0. The getters give NULL and 0 for a NULL object.
+ * aclGetDataBufferSize is cut to 32 bits. Update replaces both. Errors: ACL_ERROR_INVALID_PARAM for a NULL object. */
+ACL_FUNC_VISIBILITY aclDataBuffer *aclCreateDataBuffer(void *data, size_t size);
+ACL_FUNC_VISIBILITY aclError aclDestroyDataBuffer(const aclDataBuffer *dataBuffer);
+ACL_FUNC_VISIBILITY aclError aclUpdateDataBuffer(aclDataBuffer *dataBuffer, void *data, size_t size);
+ACL_FUNC_VISIBILITY void *aclGetDataBufferAddr(const aclDataBuffer *dataBuffer);
+ACL_FUNC_VISIBILITY uint32_t aclGetDataBufferSize(const aclDataBuffer *dataBuffer);
+ACL_FUNC_VISIBILITY size_t aclGetDataBufferSizeV2(const aclDataBuffer *dataBuffer);
+
 /* Conversions as the NPU does them, which is not IEEE's way at the edges: infinity and NaN become the largest
  * finite half (65504, with -infinity's sign), and a half whose exponent is all ones is an ordinary number
  * from 65536 up. */

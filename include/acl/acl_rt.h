@@ -262,6 +262,12 @@ ACL_FUNC_VISIBILITY aclError aclrtMemcpy2d(void *dst, size_t dpitch, const void 
 ACL_FUNC_VISIBILITY aclError aclrtMemcpy2dAsync(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width,
                                                 size_t height, aclrtMemcpyKind kind, aclrtStream stream);
 
+/* Version of an installed package, named as its directory ("runtime", "compiler", "opp", ..., "driver", "firmware"): as
+ * text, in versionStr with room for ACL_PKG_VERSION_MAX_SIZE bytes, and as a number, major * 10^7 + minor * 10^5 +
+ * patch * 10^3, from which pre-releases take something off. Errors: ACL_ERROR_INVALID_PARAM for an unknown package. */
+ACL_FUNC_VISIBILITY aclError aclsysGetVersionStr(char *pkgName, char *versionStr);
+ACL_FUNC_VISIBILITY aclError aclsysGetVersionNum(char *pkgName, int32_t *versionNum);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,7 +1,5 @@
-/* Initialisation, versions, errors and the log. */
+/* Initialisation, errors and the log. */
 #include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "api/api.h"
 #include "base/log.h"
@@ -12,28 +10,6 @@ aclError aclFinalize(void) { API(process_finalize(true, NULL)); }
 aclError aclFinalizeReference(uint64_t *refCount) { API(process_finalize(false, refCount)); }
 
 const char *aclGetRecentErrMsg(void) { return error_recent(); }
-
-aclError aclrtGetVersion(int32_t *majorVersion, int32_t *minorVersion, int32_t *patchVersion) {
-  NEED(majorVersion);
-  NEED(minorVersion);
-  NEED(patchVersion);
-  *majorVersion = ACL_MAJOR_VERSION;
-  *minorVersion = ACL_MINOR_VERSION;
-  *patchVersion = ACL_PATCH_VERSION;
-  return ACL_SUCCESS;
-}
-
-aclError aclsysGetCANNVersion(aclCANNPackageName name, aclCANNPackageVersion *version) {
-  NEED(version);
-  if (name < ACL_PKG_NAME_CANN || name > ACL_PKG_NAME_DRIVER)
-    API(fail(ST_INVALID_PARAM, "name is %d, expected %d to %d", name, ACL_PKG_NAME_CANN, ACL_PKG_NAME_DRIVER));
-  /* CANN_VERSION is "major.minor.release", the release being "RC1" or a number. */
-  memset(version, 0, sizeof *version);
-  snprintf(version->version, sizeof version->version, "%s", CANN_VERSION);
-  sscanf(CANN_VERSION, "%63[^.].%63[^.].%63s", version->majorVersion, version->minorVersion, version->releaseVersion);
-  snprintf(version->patchVersion, sizeof version->patchVersion, "0");
-  return ACL_SUCCESS;
-}
 
 static status check_level(aclrtLastErrLevel level) {
   if (level == ACL_RT_THREAD_LEVEL) return ST_OK;

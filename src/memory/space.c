@@ -1,5 +1,6 @@
 #include "memory/space.h"
 
+#include <stddef.h>
 #include <sys/mman.h>
 
 #include "base/sanitizer.h"

@@ -70,11 +70,50 @@ static void long_log_texts_are_cut_not_fatal(void **state) {
   assert_int_equal(strlen(text), sizeof text - 1);
 }
 
+static void data_buffers_hold_what_they_are_given(void **state) {
+  (void)state;
+  int a = 0, b = 0;
+  aclDataBuffer *buffer = aclCreateDataBuffer(&a, sizeof a);
+  assert_non_null(buffer);
+  assert_ptr_equal(aclGetDataBufferAddr(buffer), &a);
+  assert_int_equal(aclGetDataBufferSizeV2(buffer), sizeof a);
+  CHECK_OK(aclUpdateDataBuffer(buffer, &b, (size_t)5 << 32));
+  assert_ptr_equal(aclGetDataBufferAddr(buffer), &b);
+  assert_true(aclGetDataBufferSizeV2(buffer) == (size_t)5 << 32);
+  CHECK_OK(aclDestroyDataBuffer(buffer));
+  assert_null(aclGetDataBufferAddr(NULL));
+  assert_int_equal(aclGetDataBufferSize(NULL), 0);
+  CHECK_FAILS(aclUpdateDataBuffer(NULL, &a, 1));
+  CHECK_FAILS(aclDestroyDataBuffer(NULL));
+}
+
+static void packages_have_versions(void **state) {
+  (void)state;
+  char name[] = "runtime", unknown[] = "no such package", text[ACL_PKG_VERSION_MAX_SIZE] = "";
+  int32_t number = 0;
+  int major = 0, minor = 0;
+  CHECK_OK(aclsysGetVersionStr(name, text));
+  assert_int_equal(sscanf(text, "%d.%d", &major, &minor), 2);
+  CHECK_OK(aclsysGetVersionNum(name, &number));
+  /* A pre-release sorts below its release, and above the minor version before. */
+  const int release = major * 10000000 + minor * 100000;
+  assert_true(strstr(text, "RC") ? number < release && number > release - 100000 : number >= release);
+  CHECK_FAILS(aclsysGetVersionStr(unknown, text));
+  CHECK_FAILS(aclsysGetVersionNum(unknown, &number));
+  CHECK_FAILS(aclsysGetVersionStr(NULL, text));
+  CHECK_FAILS(aclsysGetVersionNum(name, NULL));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(data_types_have_their_sizes),        TEST(float_becomes_half_the_vendors_way),
-      TEST(half_becomes_float_the_vendors_way), TEST(every_listed_attribute_can_be_asked),
-      TEST(capabilities_are_positive),          TEST(long_log_texts_are_cut_not_fatal),
+      TEST(data_types_have_their_sizes),
+      TEST(float_becomes_half_the_vendors_way),
+      TEST(half_becomes_float_the_vendors_way),
+      TEST(every_listed_attribute_can_be_asked),
+      TEST(capabilities_are_positive),
+      TEST(long_log_texts_are_cut_not_fatal),
+      TEST(data_buffers_hold_what_they_are_given),
+      TEST(packages_have_versions),
   };
   return cmocka_run_group_tests(tests, device_up, device_down);
 }

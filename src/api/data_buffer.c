@@ -1,0 +1,37 @@
+/* Data buffers: an address and a size in an object of their own. */
+#include <stdlib.h>
+
+#include "api/api.h"
+
+struct aclDataBuffer {
+  void *data;
+  size_t size;
+};
+
+aclDataBuffer *aclCreateDataBuffer(void *data, size_t size) {
+  aclDataBuffer *dataBuffer = malloc(sizeof *dataBuffer);
+  if (dataBuffer) {
+    *dataBuffer = (aclDataBuffer){data, size};
+  } else {
+    api_result(fail(ST_NO_HOST_MEMORY, "no host memory for a data buffer"), __func__);
+  }
+  return dataBuffer;
+}
+
+aclError aclDestroyDataBuffer(const aclDataBuffer *dataBuffer) {
+  NEED(dataBuffer);
+  free((void *)dataBuffer);
+  return ACL_SUCCESS;
+}
+
+aclError aclUpdateDataBuffer(aclDataBuffer *dataBuffer, void *data, size_t size) {
+  NEED(dataBuffer);
+  *dataBuffer = (aclDataBuffer){data, size};
+  return ACL_SUCCESS;
+}
+
+void *aclGetDataBufferAddr(const aclDataBuffer *dataBuffer) { return dataBuffer ? dataBuffer->data : NULL; }
+
+uint32_t aclGetDataBufferSize(const aclDataBuffer *dataBuffer) { return (uint32_t)aclGetDataBufferSizeV2(dataBuffer); }
+
+size_t aclGetDataBufferSizeV2(const aclDataBuffer *dataBuffer) { return dataBuffer ? dataBuffer->size : 0; }
