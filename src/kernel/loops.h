@@ -38,19 +38,22 @@ typedef struct {
   elementwise_loop *elementwise[N_EW][N_COMPUTE]; /* NULL: not for that type */
   load_loop *load[DTYPE_END][N_COMPUTE];
   store_loop *store[DTYPE_END][N_COMPUTE];
-  /* Reductions of up to REDUCE_BLOCK contiguous elements. Sums go by 16 lanes and a tree, so a block's result depends
-   * on its elements and their order only. Maxima keep NaN. */
+  /* Reductions of up to REDUCE_BLOCK contiguous elements. Sums go by REDUCE_LANES lanes (element i to lane i modulo
+   * their number) and a tree over them, so a block's result depends on its elements and their order only. Maxima keep
+   * NaN. */
   float (*sum_f32)(const float *x, int64_t n);
   double (*sum_f64)(const double *x, int64_t n);
   int64_t (*sum_i64)(const int64_t *x, int64_t n);
   float (*max_f32)(const float *x, int64_t n);
+  double (*max_f64)(const double *x, int64_t n);
+  int64_t (*max_i64)(const int64_t *x, int64_t n);
   /* y[i] = exp(x[i] - shift), and their sum as by sum_f32; y may be x. */
   float (*exp_sum_f32)(float *y, const float *x, float shift, int64_t n);
   /* One step of AdamW on n contiguous elements; see adamw_loop.h. */
   void (*adamw_f32)(float *var, float *m, float *v, float *max_v, const float *grad, const float *p, int64_t n);
 } kernel_loops;
 
-enum { REDUCE_BLOCK = 1024 };
+enum { REDUCE_BLOCK = 1024, REDUCE_LANES = 16 };
 
 extern const kernel_loops *loops; /* set before main */
 

@@ -185,16 +185,14 @@ STORES(b8, uint8_t, v != 0, v != 0, v != 0, v != 0)
 
 /* ---- reductions -------------------------------------------------------------------------------------------------- */
 
-enum { LANES = 16 };
-
 #define SUM(suffix, T)                                                                                                 \
   static T sum_##suffix(const T *x, int64_t n) {                                                                       \
-    T lane[LANES] = {0};                                                                                               \
+    T lane[REDUCE_LANES] = {0};                                                                                        \
     int64_t i = 0;                                                                                                     \
-    for (; i + LANES <= n; i += LANES)                                                                                 \
-      for (int l = 0; l < LANES; ++l) lane[l] += x[i + l];                                                             \
+    for (; i + REDUCE_LANES <= n; i += REDUCE_LANES)                                                                   \
+      for (int l = 0; l < REDUCE_LANES; ++l) lane[l] += x[i + l];                                                      \
     for (int l = 0; i + l < n; ++l) lane[l] += x[i + l];                                                               \
-    for (int width = LANES / 2; width; width /= 2)                                                                     \
+    for (int width = REDUCE_LANES / 2; width; width /= 2)                                                              \
       for (int l = 0; l < width; ++l) lane[l] += lane[l + width];                                                      \
     return lane[0];                                                                                                    \
   }
@@ -202,15 +200,19 @@ SUM(f32, float)
 SUM(f64, double)
 SUM(i64, int64_t)
 
-static float max_f32(const float *x, int64_t n) {
-  float most = -INFINITY;
-  int unordered = 0;
-  for (int64_t i = 0; i < n; ++i) {
-    most = x[i] > most ? x[i] : most;
-    unordered |= x[i] != x[i];
+#define MAX(suffix, T, LEAST, UNORDERED)                                                                               \
+  static T max_##suffix(const T *x, int64_t n) {                                                                       \
+    T most = LEAST;                                                                                                    \
+    int unordered = 0;                                                                                                 \
+    for (int64_t i = 0; i < n; ++i) {                                                                                  \
+      most = x[i] > most ? x[i] : most;                                                                                \
+      unordered |= x[i] != x[i];                                                                                       \
+    }                                                                                                                  \
+    return unordered ? UNORDERED : most;                                                                               \
   }
-  return unordered ? NAN : most;
-}
+MAX(f32, float, -INFINITY, NAN)
+MAX(f64, double, -INFINITY, (double)NAN)
+MAX(i64, int64_t, INT64_MIN, 0)
 
 static float exp_sum_f32(float *y, const float *x, float shift, int64_t n) {
   INDEPENDENT for (int64_t i = 0; i < n; ++i) {
@@ -257,6 +259,8 @@ const kernel_loops JOIN(loops_, LEVEL) = {
     .sum_f64 = sum_f64,
     .sum_i64 = sum_i64,
     .max_f32 = max_f32,
+    .max_f64 = max_f64,
+    .max_i64 = max_i64,
     .exp_sum_f32 = exp_sum_f32,
     .adamw_f32 = adamw_f32,
 };

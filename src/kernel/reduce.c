@@ -15,7 +15,6 @@
 
 enum {
   CHUNK = 64 * REDUCE_BLOCK,
-  LANES = 16,         /* of loops->sum_* */
   FEW_OUTPUTS = 64,   /* up to as many, threads share out chunks, else outputs */
   STRIP_BYTES = 2048, /* of a compute type: long enough for prefetching, and 16 lanes of it stay in L1 and L2 */
   STRIP = STRIP_BYTES / sizeof(float),
@@ -50,29 +49,13 @@ typedef struct {
 typedef union {
   _Alignas(64) char tile[REDUCE_BLOCK * sizeof(double)];
   struct {
-    _Alignas(64) char lane[LANES][STRIP_BYTES]; /* of the block so far; maxima use the first */
+    _Alignas(64) char lane[REDUCE_LANES][STRIP_BYTES]; /* of the block so far; maxima use the first */
     char row[STRIP_BYTES];
     int64_t index[STRIP]; /* of maxima, in the block */
   } strip;
 } reduce_buffer;
 
 /* ---- what is done to blocks -------------------------------------------------------------------------------------- */
-
-static double max_f64(const double *x, int64_t n) {
-  double most = -INFINITY;
-  int unordered = 0;
-  for (int64_t i = 0; i < n; ++i) {
-    most = x[i] > most ? x[i] : most;
-    unordered |= x[i] != x[i];
-  }
-  return unordered ? NAN : most;
-}
-
-static int64_t max_i64(const int64_t *x, int64_t n) {
-  int64_t most = INT64_MIN;
-  for (int64_t i = 0; i < n; ++i) most = x[i] > most ? x[i] : most;
-  return most;
-}
 
 static int64_t wrapping_sum(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }
 
@@ -89,8 +72,8 @@ static compute_value block_sum(const reduce_plan *p, const void *x, int64_t n) {
 static compute_value block_max(const reduce_plan *p, const void *x, int64_t n) {
   switch (p->compute) {
   case COMPUTE_F32: return (compute_value){.f64 = loops->max_f32(x, n)};
-  case COMPUTE_F64: return (compute_value){.f64 = max_f64(x, n)};
-  default: return (compute_value){.i64 = max_i64(x, n)};
+  case COMPUTE_F64: return (compute_value){.f64 = loops->max_f64(x, n)};
+  default: return (compute_value){.i64 = loops->max_i64(x, n)};
   }
 }
 
@@ -169,22 +152,22 @@ static void reduce_blocks(const reduce_plan *p, cursor *c, int64_t first, int64_
 
 static const compute_value no_parameters[ELEMENTWISE_PARAMETERS];
 
-/* Element k of a block is added to lane k % LANES, as in loops->sum_*. The first to a 0: -0 becomes 0. */
+/* Element k of a block is added to lane k % REDUCE_LANES, as in loops->sum_*. The first to a 0: -0 becomes 0. */
 static void add_row(const reduce_plan *p, reduce_buffer *b, const char *x, int64_t width, int64_t k) {
   static const compute_value one[N_COMPUTE][ELEMENTWISE_PARAMETERS] = {
       [COMPUTE_F32] = {{.f32 = 1}}, [COMPUTE_F64] = {{.f64 = 1}}, [COMPUTE_I64] = {{.i64 = 1}}};
-  char *lane = b->strip.lane[k % LANES];
-  if (k < LANES)
+  char *lane = b->strip.lane[k % REDUCE_LANES];
+  if (k < REDUCE_LANES)
     loops->elementwise[EW_adds][p->compute](lane, (const void *[ELEMENTWISE_INPUTS]){x}, no_parameters, width);
   else
     loops->elementwise[EW_add][p->compute](lane, (const void *[ELEMENTWISE_INPUTS]){lane, x}, one[p->compute], width);
 }
 
 /* The tree over the lanes that n rows have filled: the sums are then in the first. Lane l is added to as by a row
- * number LANES + l. */
+ * number REDUCE_LANES + l. */
 static void add_lanes(const reduce_plan *p, reduce_buffer *b, int64_t width, int64_t n) {
-  for (int half = LANES / 2; half; half /= 2)
-    for (int l = 0; l < half && l + half < n; ++l) add_row(p, b, b->strip.lane[l + half], width, LANES + l);
+  for (int half = REDUCE_LANES / 2; half; half /= 2)
+    for (int l = 0; l < half && l + half < n; ++l) add_row(p, b, b->strip.lane[l + half], width, REDUCE_LANES + l);
 }
 
 #define TAKE_LARGER(T)                                                                                                 \

@@ -27,10 +27,7 @@ typedef struct {
 static double larger(double a, double b) { return a != a || a > b ? a : b; }
 
 static double block_max(bool is_double, const void *x, int64_t n) {
-  if (!is_double) return loops->max_f32(x, n);
-  double most = -INFINITY;
-  for (int64_t i = 0; i < n; ++i) most = larger(most, ((const double *)x)[i]);
-  return most;
+  return is_double ? loops->max_f64(x, n) : (double)loops->max_f32(x, n);
 }
 
 static double block_sum(bool is_double, const void *x, int64_t n) {
