@@ -50,6 +50,9 @@ static void *table(size_t bytes) {
 
 static uint64_t n_granules(const heap *h) { return h->config.window_bytes >> HEAP_GRANULE_SHIFT; }
 static size_t units_bytes(const heap *h) { return (h->config.window_bytes >> h->config.unit_shift) * sizeof(block_id); }
+static uint64_t granules_of(uint64_t bytes) {
+  return (bytes >> HEAP_GRANULE_SHIFT) + !!(bytes & (HEAP_GRANULE_BYTES - 1));
+}
 static unsigned units_shift(const heap *h) { return HEAP_GRANULE_SHIFT - h->config.unit_shift; }
 static uintptr_t view_of(const heap *h, uint64_t g) {
   return h->config.window + h->config.view_distance + (g << HEAP_GRANULE_SHIFT);
@@ -203,7 +206,7 @@ static void release(heap *h, uint32_t id) {
                  offset = atomic_load_explicit(&b->address, memory_order_relaxed) - h->config.window;
   range_id whole;
   if (bytes > HEAP_SMALL_BYTES)
-    give_run(h, b->range, (bytes + HEAP_GRANULE_BYTES - 1) >> HEAP_GRANULE_SHIFT);
+    give_run(h, b->range, granules_of(bytes));
   else if (ranges_give(h->arenas, b->range, &whole))
     drop_arena(h, offset, whole);
   block_drop(h, id);
@@ -252,7 +255,7 @@ static void mark(heap *h, uint64_t offset, uint64_t bytes, uint32_t id) {
 static uint64_t place(heap *h, uint64_t bytes, range_id *range) {
   uint32_t start;
   if (bytes > HEAP_SMALL_BYTES) {
-    const uint64_t n = (bytes + HEAP_GRANULE_BYTES - 1) >> HEAP_GRANULE_SHIFT;
+    const uint64_t n = granules_of(bytes);
     if (n > n_granules(h) || !(*range = take_run(h, (uint32_t)n, &start))) return UINT64_MAX;
     return (uint64_t)start << HEAP_GRANULE_SHIFT;
   }

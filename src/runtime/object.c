@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 
 #include "base/sanitizer.h"
+#include "base/status.h"
 #include "runtime/context.h"
 #include "runtime/event.h"
 #include "runtime/stream.h"
@@ -72,10 +73,9 @@ void *object_new(object_kind kind) {
 }
 
 void *object_live(object_kind kind, const void *handle) {
-  const size_t distance =
-      (size_t)((const char *)handle - atomic_load_explicit(&tables[kind].base, memory_order_relaxed));
-  const size_t slot = slot_bytes(kind);
-  if (distance >= slot * kinds[kind].capacity || distance & (slot - 1)) return NULL;
+  const char *base = atomic_load_explicit(&tables[kind].base, memory_order_relaxed);
+  const size_t distance = (size_t)((uintptr_t)handle - (uintptr_t)base), slot = slot_bytes(kind);
+  if (unlikely(!base || distance >= slot * kinds[kind].capacity || distance & (slot - 1))) return NULL;
   object *o = (object *)(uintptr_t)handle;
   return atomic_load_explicit(&o->live, memory_order_acquire) ? o : NULL;
 }
