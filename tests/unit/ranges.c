@@ -8,9 +8,7 @@
 enum { PIECES = 3, MAX_TAKEN = 2000 };
 
 /* Pieces on the line: two that touch (which must not coalesce), and one away from them. */
-static const struct {
-  uint32_t start, n;
-} pieces[PIECES] = {{0, 4096}, {4096, 1000}, {9000, 33}};
+static const struct { uint32_t start, n; } pieces[PIECES] = {{0, 4096}, {4096, 1000}, {9000, 33}};
 enum { LINE = 9033 };
 
 typedef struct {
@@ -150,9 +148,7 @@ static void every_class_boundary_is_exact(void **state) {
   for (uint32_t n = 1; n < 200; n++) check_line_of(n);
   for (unsigned power = 7; power < 32; power++)
     for (uint32_t sixteenth = 16; sixteenth < 32; sixteenth++)
-      for (int d = -1; d <= 1; d++) check_line_of(((uint32_t)(sixteenth << (power - 4)) + (uint32_t)d) & 0xfffffff0u);
-  for (unsigned power = 7; power < 32; power++)
-    for (int d = -1; d <= 1; d++) check_line_of((1u << power) + (uint32_t)d);
+      for (int d = -1; d <= 1; d++) check_line_of((sixteenth << (power - 4)) + (uint32_t)d);
   check_line_of(UINT32_MAX - 5);
 }
 
@@ -161,7 +157,7 @@ static void range_is_found_behind_shorter_ones_of_its_class(void **state) {
   (void)state;
   ranges *r = ranges_create();
   uint32_t start;
-  assert_true(ranges_add(r, 1000, 70));                                            /* 64 to 67 are a class, 68 to 71 the next */
+  assert_true(ranges_add(r, 1000, 70)); /* 64 to 67 are a class, 68 to 71 the next */
   for (uint32_t i = 0; i < 20; i++) assert_true(ranges_add(r, 2000 + 100 * i, 68)); /* newer: looked at first */
   const range_id id = ranges_take(r, 70, &start);
   assert_int_not_equal(id, 0);

@@ -11,7 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The library has a macro of the name, too, and a better use for it. */
+#pragma push_macro("fail")
+#undef fail
 #include <cmocka.h>
+#undef fail
+#pragma pop_macro("fail")
 
 #include "base/sanitizer.h"
 

@@ -1,0 +1,135 @@
+/* What the environment says of the devices. Read once in a process, so each case is a process of its own. */
+#include "runtime/device.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "memory/host.h"
+#include "unit.h"
+
+enum { MIB = 1 << 20 };
+
+static void set(const char *name, const char *value) {
+  if (value)
+    setenv(name, value, 1);
+  else
+    unsetenv(name);
+}
+
+/* In a child: exits with what `answer` says. */
+static int ask(const char *n_devices, const char *visible, const char *device, const char *memory,
+               int (*answer)(void)) {
+  fflush(NULL);
+  const pid_t pid = fork();
+  assert_true(pid >= 0);
+  if (pid == 0) {
+    set("CANNON_DEVICES", n_devices);
+    set("ASCEND_RT_VISIBLE_DEVICES", visible);
+    set("CANNON_DEVICE", device);
+    set("CANNON_MEM", memory);
+    _exit(answer());
+  }
+  int status;
+  assert_int_equal(waitpid(pid, &status, 0), pid);
+  assert_true(WIFEXITED(status));
+  return WEXITSTATUS(status);
+}
+
+static void visible_devices_are_counted_up_to_the_first_error(void **state) {
+  (void)state;
+  static const struct {
+    const char *n_devices, *visible;
+    int count;
+  } cases[] = {
+      {NULL, NULL, 1},
+      {"", NULL, 1},
+      {"0", NULL, 0},
+      {"16", NULL, 16},
+      {"17", NULL, 1},
+      {"-1", NULL, 1},
+      {"4", "0,1,2,3", 4},
+      {"4", "0", 1},
+      {"4", "3", 1},
+      {"4", "1,3", 2},
+      {"4", "", 0},
+      {"4", ",", 0},
+      {"4", "0,", 1},
+      {"4", "0,,1", 1},
+      {"4", "4", 0},
+      {"4", "0,4,1", 1},
+      {"4", "1,0", 1},
+      {"4", "1,1", 1},
+      {"4", "0,1,2,3,4", 4},
+      {"4", "-1", 0},
+      {"4", "0,-1", 1},
+      {"4", "a", 0},
+      {"4", "0,a", 1},
+      {"4", "0,1a,2", 2},
+      {"4", "0 ,1", 1},
+      {"4", " 0", 0},
+      {"4", "0;1", 1},
+      {"4", "00,01", 2},
+      {"4", "0x1", 1},
+      {"4", "4294967296", 0},
+      {"4", "0,18446744073709551617", 1},
+      {"4", "+1", 0},
+      {"0", "0", 0},
+      {NULL, "0,1", 1},
+  };
+  for (size_t i = 0; i < COUNT(cases); i++) {
+    const int got = ask(cases[i].n_devices, cases[i].visible, NULL, NULL, device_count);
+    if (got != cases[i].count)
+      print_error("of %s devices, \"%s\" are visible\n", cases[i].n_devices,
+                  cases[i].visible ? cases[i].visible : "(unset)");
+    assert_int_equal(got, cases[i].count);
+  }
+}
+
+static int is_910b3(void) { return !strcmp(device_profile_of_all()->soc_name, "Ascend910B3"); }
+static int is_310p3(void) { return !strcmp(device_profile_of_all()->soc_name, "Ascend310P3"); }
+
+static void device_is_found_by_name(void **state) {
+  (void)state;
+  assert_true(ask(NULL, NULL, NULL, NULL, is_910b3));
+  assert_true(ask(NULL, NULL, "", NULL, is_910b3));
+  assert_true(ask(NULL, NULL, "ascend910b3", NULL, is_910b3));
+  assert_true(ask(NULL, NULL, "310P3", NULL, is_310p3));
+  assert_true(ask(NULL, NULL, "Ascend", NULL, is_910b3));
+  assert_true(ask(NULL, NULL, "none such", NULL, is_910b3));
+}
+
+/* In granules of 2 MiB. */
+static int granules(void) { return (int)(device_memory_bytes() / (2 * MIB)); }
+static int fits_the_host(void) {
+  return device_memory_bytes() <= host_total_bytes() / 10 * 8 && device_memory_bytes() % (2 * MIB) == 0;
+}
+
+static void memory_is_what_is_asked_for_or_fits(void **state) {
+  (void)state;
+  assert_int_equal(ask(NULL, NULL, NULL, "8388608", granules), 4);
+  assert_int_equal(ask(NULL, NULL, NULL, "8388607", granules), 3);
+  assert_true(ask(NULL, NULL, NULL, NULL, fits_the_host));
+  assert_true(ask(NULL, NULL, NULL, "", fits_the_host));
+  assert_true(ask(NULL, NULL, NULL, "many", fits_the_host));
+}
+
+static int ids_are_checked(void) {
+  return device_check(0, "id") == ST_OK && device_check(2, "id") == ST_OK &&
+         device_check(3, "id") == ST_INVALID_DEVICE && strstr(fail_take(), "id is 3, expected 0 to 2") &&
+         device_check(-1, "id") == ST_INVALID_DEVICE;
+}
+
+static void ids_are_indices_of_the_visible(void **state) {
+  (void)state;
+  assert_true(ask("8", "2,5,7", NULL, NULL, ids_are_checked));
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(visible_devices_are_counted_up_to_the_first_error),
+      cmocka_unit_test(device_is_found_by_name),
+      cmocka_unit_test(memory_is_what_is_asked_for_or_fits),
+      cmocka_unit_test(ids_are_indices_of_the_visible),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

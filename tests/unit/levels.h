@@ -1,0 +1,29 @@
+/* The loops of every instruction set level that this processor has. */
+#ifndef CANNON_TESTS_LEVELS_H
+#define CANNON_TESTS_LEVELS_H
+
+#include "kernel/loops.h"
+
+extern const kernel_loops loops_portable;
+#ifdef CANNON_X86_LEVELS
+extern const kernel_loops loops_v3, loops_v4;
+#endif
+
+enum { MAX_LEVELS = 3 };
+
+/* The levels, lowest first; returns how many. */
+static inline int levels_here(const kernel_loops *level[MAX_LEVELS]) {
+  int n = 0;
+  level[n++] = &loops_portable;
+#ifdef CANNON_X86_LEVELS
+  __builtin_cpu_init();
+  const bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
+  const bool v4 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                  __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+  if (v3) level[n++] = &loops_v3;
+  if (v3 && v4) level[n++] = &loops_v4;
+#endif
+  return n;
+}
+
+#endif

@@ -1,0 +1,369 @@
+/* Streams from inside: order, one runner, failures, blocking, what becomes of tasks that never run, and that a warm
+ * stream allocates nothing. */
+#include "runtime/stream.h"
+
+#include <pthread.h>
+
+#include "runtime/context.h"
+#include "runtime/device.h"
+#include "runtime/event.h"
+#include "unit.h"
+
+/* ---- allocations of the library, counted by the linker's --wrap ---- */
+
+static atomic_int n_allocated;
+
+void *__real_aligned_alloc(size_t align, size_t bytes);
+void *__real_malloc(size_t bytes);
+void *__real_calloc(size_t n, size_t bytes);
+void *__wrap_aligned_alloc(size_t align, size_t bytes);
+void *__wrap_malloc(size_t bytes);
+void *__wrap_calloc(size_t n, size_t bytes);
+
+void *__wrap_aligned_alloc(size_t align, size_t bytes) {
+  atomic_fetch_add(&n_allocated, 1);
+  return __real_aligned_alloc(align, bytes);
+}
+void *__wrap_malloc(size_t bytes) {
+  atomic_fetch_add(&n_allocated, 1);
+  return __real_malloc(bytes);
+}
+void *__wrap_calloc(size_t n, size_t bytes) {
+  atomic_fetch_add(&n_allocated, 1);
+  return __real_calloc(n, bytes);
+}
+
+/* ---- tasks that count ---- */
+
+enum { MANY = 100000, PRODUCERS = 4 };
+
+/* What the tasks of a test see of each other; host.argument points to it. */
+typedef struct {
+  atomic_int running, wrong;
+  uint64_t next[PRODUCERS]; /* number expected from each producer; only the stream's runner touches it */
+  atomic_int n_run, n_dropped;
+  atomic_int let_go; /* of blocked tasks */
+} record;
+
+/* A task's producer and number travel in fields of its copy part that its host part does not use. */
+static status run_counted(task *t, stream *s) {
+  (void)s;
+  record *r = t->host.argument;
+  const uint64_t number = t->copy.dst_pitch, producer = t->copy.src_pitch;
+  if (atomic_fetch_add(&r->running, 1)) atomic_fetch_add(&r->wrong, 1);
+  if (r->next[producer]++ != number) atomic_fetch_add(&r->wrong, 1);
+  atomic_fetch_add(&r->n_run, 1);
+  atomic_fetch_sub(&r->running, 1);
+  return ST_OK;
+}
+
+static status run_failing(task *t, stream *s) {
+  run_counted(t, s);
+  return fail(ST_DEVICE_EXCEPTION, "task %ju went wrong", (uintmax_t)t->copy.dst_pitch);
+}
+
+static status run_blocked(task *t, stream *s) {
+  record *r = t->host.argument;
+  if (!atomic_load(&r->let_go)) {
+    atomic_store(&s->blocked, true);
+    return TASK_BLOCKED;
+  }
+  return run_counted(t, s);
+}
+
+static void drop_counted(task *t, stream *s) {
+  (void)s;
+  atomic_fetch_add(&((record *)t->host.argument)->n_dropped, 1);
+}
+
+static void drop_blocked(task *t, stream *s) {
+  atomic_store(&s->blocked, false);
+  drop_counted(t, s);
+}
+
+static const task_kind counted = {.name = "counted", .run = run_counted, .drop = drop_counted};
+static const task_kind counted_user = {.name = "user", .run = run_counted, .drop = drop_counted, .user_code = true};
+static const task_kind failing = {.name = "failing", .run = run_failing, .drop = drop_counted};
+static const task_kind blocking = {.name = "blocking", .run = run_blocked, .drop = drop_blocked};
+
+static bool submit(stream *s, const task_kind *kind, record *r, uint64_t producer, uint64_t number, uint32_t cost_ns) {
+  task *t;
+  if (stream_new_task(s, &t) != ST_OK) return false;
+  t->kind = kind;
+  t->cost_ns = cost_ns;
+  t->host.argument = r;
+  t->copy.dst_pitch = number;
+  t->copy.src_pitch = producer;
+  stream_submit(s, t);
+  return true;
+}
+
+static context *the_context;
+
+static int up(void **state) {
+  (void)state;
+  setenv("CANNON_MEM", "16777216", 1);
+  return device_set(0) == ST_OK && context_current(&the_context) == ST_OK ? 0 : -1;
+}
+
+static int down(void **state) {
+  (void)state;
+  return device_reset(0, false) == ST_OK ? 0 : -1;
+}
+
+static stream *stream_new(void) {
+  stream *s = NULL;
+  assert_int_equal(stream_create(the_context, 0, 0, &s), ST_OK);
+  return s;
+}
+
+static void destroy(stream *s, bool discard) {
+  assert_true(object_kill(&s->o));
+  stream_destroy(s, discard);
+}
+
+/* ---- order ---- */
+
+static const uint32_t costs[] = {10, 1000, 30000, TASK_COST_UNKNOWN}; /* for the waiter, ..., for a worker at once */
+
+static void tasks_run_once_and_in_order(void **state) {
+  (void)state;
+  stream *s = stream_new();
+  for (size_t c = 0; c < COUNT(costs); c++) {
+    record r = {0};
+    for (uint64_t i = 0; i < MANY; i++) assert_true(submit(s, &counted, &r, 0, i, costs[c]));
+    assert_int_equal(stream_synchronize(s, 0), ST_OK);
+    assert_int_equal(r.n_run, MANY);
+    assert_int_equal(r.wrong, 0);
+    assert_true(stream_is_idle(s));
+  }
+  destroy(s, false);
+}
+
+typedef struct {
+  stream *s;
+  record *r;
+  uint64_t producer;
+} producer_args;
+
+static void *produce(void *arg) {
+  const producer_args *a = arg;
+  for (uint64_t i = 0; i < ROUNDS(MANY / 2); i++) {
+    if (!submit(a->s, i % 100 ? &counted : &counted_user, a->r, a->producer, i, i % 37 ? 50 : 50000))
+      atomic_fetch_add(&a->r->wrong, 1);
+    if (i % 1000 == 0 && stream_synchronize(a->s, 0) != ST_OK) atomic_fetch_add(&a->r->wrong, 1);
+  }
+  return NULL;
+}
+
+/* They submit, wait and run each other's tasks, one at a time. */
+static void producers_share_a_stream(void **state) {
+  (void)state;
+  static record r;
+  memset(&r, 0, sizeof r);
+  stream *s = stream_new();
+  pthread_t thread[PRODUCERS];
+  producer_args args[PRODUCERS];
+  for (uint64_t i = 0; i < PRODUCERS; i++) {
+    args[i] = (producer_args){s, &r, i};
+    assert_int_equal(pthread_create(&thread[i], NULL, produce, &args[i]), 0);
+  }
+  for (int i = 0; i < PRODUCERS; i++) pthread_join(thread[i], NULL);
+  assert_int_equal(stream_synchronize(s, 0), ST_OK);
+  assert_int_equal(r.n_run, PRODUCERS * ROUNDS(MANY / 2));
+  assert_int_equal(r.wrong, 0);
+  destroy(s, false);
+}
+
+static void wait_stops_at_its_target(void **state) {
+  (void)state;
+  record r = {0};
+  stream *s = stream_new();
+  for (uint64_t i = 0; i < 100; i++) submit(s, &counted, &r, 0, i, 10);
+  assert_int_equal(stream_wait(s, 40, 0), ST_OK);
+  assert_true(stream_completed(s) >= 40);
+  assert_true(r.n_run >= 40);
+  destroy(s, false);
+  assert_int_equal(r.n_run, 100);
+}
+
+/* ---- memory ---- */
+
+static void warm_stream_allocates_nothing(void **state) {
+  (void)state;
+  static record r;
+  memset(&r, 0, sizeof r);
+  stream *s = stream_new();
+  uint64_t number = 0;
+  for (int phase = 0; phase < 2; phase++) {
+    atomic_store(&n_allocated, 0);
+    for (int round = 0; round < 1000; round++) {
+      for (int i = 0; i < 100; i++) submit(s, &counted, &r, 0, number++, 10);
+      assert_int_equal(stream_synchronize(s, 0), ST_OK);
+    }
+  }
+  assert_int_equal(atomic_load(&n_allocated), 0);
+  assert_int_equal(r.n_run, 2 * MANY);
+  assert_int_equal(r.wrong, 0);
+  destroy(s, false);
+}
+
+/* ---- failures ---- */
+
+static void first_failure_is_kept_and_later_tasks_run(void **state) {
+  (void)state;
+  record r = {0};
+  stream *s = stream_new();
+  for (uint64_t i = 0; i < 10; i++) submit(s, i == 3 || i == 5 ? &failing : &counted, &r, 0, i, 10);
+  assert_int_equal(stream_synchronize(s, 0), ST_DEVICE_EXCEPTION);
+  assert_non_null(strstr(fail_take(), "task 3 went wrong"));
+  assert_int_equal(r.n_run, 10);
+  assert_int_equal(stream_synchronize(s, 0), ST_OK); /* it was given once */
+  submit(s, &failing, &r, 0, 10, 10);
+  destroy(s, false); /* with a failure that nobody has taken */
+  assert_int_equal(r.n_run, 11);
+}
+
+/* ---- blocking ---- */
+
+static void *let_go_later(void *arg) {
+  stream *s = arg;
+  usleep(20000);
+  record *r = s->q.head->tasks[0].host.argument;
+  atomic_store(&r->let_go, 1);
+  stream_unblock(s);
+  return NULL;
+}
+
+static void blocked_task_runs_when_it_is_let_go(void **state) {
+  (void)state;
+  record r = {0};
+  stream *s = stream_new();
+  pthread_t thread;
+  submit(s, &blocking, &r, 0, 0, 10);
+  submit(s, &counted, &r, 0, 1, 10);
+  assert_int_equal(stream_synchronize(s, 5000000), ST_STREAM_TIMEOUT);
+  assert_int_equal(r.n_run, 0);
+  assert_false(stream_is_idle(s));
+  assert_int_equal(pthread_create(&thread, NULL, let_go_later, s), 0);
+  assert_int_equal(stream_synchronize(s, 0), ST_OK);
+  assert_int_equal(r.n_run, 2);
+  pthread_join(thread, NULL);
+  destroy(s, false);
+}
+
+/* Nobody waits: the workers find out. */
+static void unblocked_stream_goes_on_by_itself(void **state) {
+  (void)state;
+  record r = {0};
+  stream *s = stream_new();
+  submit(s, &blocking, &r, 0, 0, TASK_COST_UNKNOWN);
+  submit(s, &counted, &r, 0, 1, TASK_COST_UNKNOWN);
+  while (!atomic_load(&s->blocked)) usleep(100);
+  usleep(2000);
+  assert_int_equal(r.n_run, 0);
+  atomic_store(&r.let_go, 1);
+  stream_unblock(s);
+  while (atomic_load(&r.n_run) < 2) usleep(100);
+  destroy(s, false);
+}
+
+/* ---- ends ---- */
+
+static void discarded_tasks_are_dropped_once(void **state) {
+  (void)state;
+  record r = {0};
+  stream *s = stream_new();
+  submit(s, &blocking, &r, 0, 0, 10);
+  for (uint64_t i = 1; i < 1000; i++) submit(s, i % 2 ? &counted : &counted_user, &r, 0, i, 10);
+  assert_int_equal(stream_wait(s, 1, 1000000), ST_STREAM_TIMEOUT);
+  destroy(s, true);
+  /* A worker may have been at it: it drops them then. */
+  for (int i = 0; i < 10000 && atomic_load(&r.n_dropped) < 1000; i++) usleep(1000);
+  assert_int_equal(atomic_load(&r.n_dropped), 1000);
+  assert_int_equal(atomic_load(&r.n_run), 0);
+}
+
+/* Streams that come and go with work in them, from several threads. */
+static void *come_and_go(void *arg) {
+  record *total = arg;
+  random_source random = {(uintptr_t)&random};
+  for (int round = 0; round < ROUNDS(3000); round++) {
+    record r = {0};
+    stream *s;
+    if (stream_create(the_context, 0, 0, &s) != ST_OK) {
+      atomic_fetch_add(&total->wrong, 1);
+      continue;
+    }
+    const uint32_t n = random_below(&random, 300);
+    for (uint64_t i = 0; i < n; i++) submit(s, &counted, &r, 0, i, costs[random_below(&random, 3)]);
+    object_kill(&s->o);
+    object_ref(&s->o);
+    stream_destroy(s, round % 2);
+    while (stream_completed(s) < n) sched_yield();
+    stream_unref(s);
+    if (atomic_load(&r.wrong) || atomic_load(&r.n_run) + atomic_load(&r.n_dropped) != (int)n)
+      atomic_fetch_add(&total->wrong, 1);
+    if (round % 2 == 0 && atomic_load(&r.n_dropped)) atomic_fetch_add(&total->wrong, 1);
+  }
+  return NULL;
+}
+
+static void streams_come_and_go(void **state) {
+  (void)state;
+  record total = {0};
+  pthread_t thread[PRODUCERS];
+  for (int i = 0; i < PRODUCERS; i++) assert_int_equal(pthread_create(&thread[i], NULL, come_and_go, &total), 0);
+  for (int i = 0; i < PRODUCERS; i++) pthread_join(thread[i], NULL);
+  assert_int_equal(atomic_load(&total.wrong), 0);
+}
+
+/* ---- events between many streams ---- */
+
+/* A ring in which each stream waits for the one before it: nothing runs before the first event is recorded, and then
+ * all in the order of the ring, whoever waits for the last. */
+static void waiter_follows_events_from_stream_to_stream(void **state) {
+  (void)state;
+  enum { RING = 60 }; /* more than a waiter follows by itself */
+  static record r;
+  memset(&r, 0, sizeof r);
+  stream *s[RING];
+  event *e[RING];
+  for (int i = 0; i < RING; i++) {
+    s[i] = stream_new();
+    assert_int_equal(event_create(the_context, EVENT_PLAIN, EVENT_SYNC, &e[i]), ST_OK);
+  }
+  for (int i = RING - 1; i > 0; i--) {
+    assert_int_equal(event_wait(e[i - 1], s[i], 0), ST_OK);
+    submit(s[i], &counted, &r, 0, (uint64_t)i, 10);
+    assert_int_equal(event_record(e[i], s[i]), ST_OK);
+  }
+  assert_int_equal(stream_synchronize(s[RING - 1], 2000000), ST_STREAM_TIMEOUT);
+  assert_int_equal(r.n_run, 0);
+  submit(s[0], &counted, &r, 0, 0, 10);
+  assert_int_equal(event_record(e[0], s[0]), ST_OK);
+  assert_int_equal(stream_synchronize(s[RING - 1], 0), ST_OK);
+  assert_int_equal(r.n_run, RING);
+  assert_int_equal(r.wrong, 0);
+  for (int i = 0; i < RING; i++) {
+    object_kill(&e[i]->o);
+    event_destroy(e[i]);
+    destroy(s[i], false);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(tasks_run_once_and_in_order),
+      cmocka_unit_test(producers_share_a_stream),
+      cmocka_unit_test(wait_stops_at_its_target),
+      cmocka_unit_test(warm_stream_allocates_nothing),
+      cmocka_unit_test(first_failure_is_kept_and_later_tasks_run),
+      cmocka_unit_test(blocked_task_runs_when_it_is_let_go),
+      cmocka_unit_test(unblocked_stream_goes_on_by_itself),
+      cmocka_unit_test(discarded_tasks_are_dropped_once),
+      cmocka_unit_test(streams_come_and_go),
+      cmocka_unit_test(waiter_follows_events_from_stream_to_stream),
+  };
+  return cmocka_run_group_tests(tests, up, down);
+}
