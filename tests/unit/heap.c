@@ -343,6 +343,46 @@ static void waiting_blocks_are_reused_before_anything_is_refused(void **state) {
   assert_int_equal(t.stats.n_refused, 2); /* fill's, and this one */
 }
 
+/* Room is made out of caches, never out of what a task may still read. */
+static void waiting_blocks_are_not_given_back(void **state) {
+  (void)state;
+  enum { GRANULES = 8 };
+  test_heap t;
+  memset(&tasks, 0, sizeof tasks);
+  make_heap(&t, GRANULES * 2 * MIB, &fake_fences);
+  char *block[GRANULES];
+  for (int i = 0; i < GRANULES; i++) {
+    block[i] = alloc(&t, 2 * MIB);
+    memset(view(&t, block[i]), 0xaa, 2 * MIB);
+  }
+  release(&t, block[2]); /* two caches */
+  release(&t, block[4]);
+  tasks.pending = true;
+  release(&t, block[0]);
+  char *big = alloc(&t, 4 * MIB);
+  for (int k = 0; k < 2 * MIB; k += 4 * KIB) assert_int_equal((uint8_t)view(&t, block[0])[k], 0xaa);
+  release(&t, big);
+  for (int i = 1; i < GRANULES; i++)
+    if (i != 2 && i != 4) release(&t, block[i]);
+  tasks.pending = false;
+  tasks.passes = true;
+  assert_int_equal(free_bytes(&t), GRANULES * 2 * MIB);
+  release(&t, alloc(&t, GRANULES * 2 * MIB)); /* nothing is charged that nobody has */
+}
+
+/* What can't be had anyway costs nobody a block. */
+static void impossible_request_leaves_waiting_blocks_alone(void **state) {
+  (void)state;
+  test_heap t;
+  memset(&tasks, 0, sizeof tasks);
+  make_heap(&t, 8 * MIB, &fake_fences);
+  char *a = alloc(&t, 2 * MIB);
+  tasks.pending = true;
+  release(&t, a);
+  assert_null(try_alloc(&t, 8 * MIB + 1));
+  assert_ptr_not_equal(alloc(&t, 2 * MIB), a);
+}
+
 /* ---- threads ---- */
 
 enum { THREADS = 4, HELD = 24 };
@@ -426,6 +466,8 @@ int main(void) {
       cmocka_unit_test(one_fence_serves_for_many_blocks),
       cmocka_unit_test(blocks_wait_where_no_fence_can_be_had),
       cmocka_unit_test(waiting_blocks_are_reused_before_anything_is_refused),
+      cmocka_unit_test(waiting_blocks_are_not_given_back),
+      cmocka_unit_test(impossible_request_leaves_waiting_blocks_alone),
       cmocka_unit_test(threads_share_a_heap),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

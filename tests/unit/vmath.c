@@ -134,7 +134,8 @@ static void edges_are_exact(void **state) {
       level[l]->elementwise[edges[i].function][COMPUTE_F32](y, (const void *[ELEMENTWISE_INPUTS]){x},
                                                             (compute_value[ELEMENTWISE_PARAMETERS]){{0}}, COUNT(x));
       for (size_t k = 0; k < COUNT(x); k++) {
-        const bool right = isnan(edges[i].y) ? isnan(y[k]) : y[k] == edges[i].y && !signbit(y[k]) == !signbit(edges[i].y);
+        const bool right =
+            isnan(edges[i].y) ? isnan(y[k]) : y[k] == edges[i].y && !signbit(y[k]) == !signbit(edges[i].y);
         if (!right)
           print_error("function %d of %a is %a at level %s, lane %zu\n", edges[i].function, (double)edges[i].x,
                       (double)y[k], level[l]->name, k);
