@@ -23,7 +23,8 @@ typedef _Atomic uint32_t block_id; /* index into heap.block; 0 is none */
 typedef struct {
   block_id block; /* the block that owns this granule's run */
   range_id run;   /* arena: its run of one granule */
-  bool charged;
+  bool charged;   /* counted against the size */
+  bool used;      /* in a run that is taken: not to be trimmed, whether the block is live or waits for its tasks */
 } granule;
 
 struct heap {
@@ -101,7 +102,7 @@ status heap_create(const heap_config *config, heap **out) {
 static void trim(heap *h, uint64_t most) {
   for (uint64_t g = 0; g < h->top && h->n_charged > most; ++g) {
     granule *it = &h->granules[g];
-    if (!it->charged || it->run || atomic_load_explicit(&it->block, memory_order_relaxed)) continue;
+    if (!it->charged || it->used) continue;
     const uint64_t offset = g << HEAP_GRANULE_SHIFT;
     if (h->file >= 0)
       fallocate(h->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, HEAP_GRANULE_BYTES);
@@ -141,7 +142,7 @@ static bool charge(heap *h, uint64_t first, uint64_t n) {
     fresh = n;
     if (!host_has(h, h->n_charged + fresh)) return false;
   }
-  for (uint64_t g = first; g < first + n; ++g) h->granules[g].charged = true;
+  for (uint64_t g = first; g < first + n; ++g) h->granules[g].charged = h->granules[g].used = true;
   h->n_charged += fresh;
   h->n_used += n;
   if (h->top < first + n) h->top = first + n;
@@ -157,9 +158,10 @@ static range_id take_run(heap *h, uint32_t n, uint32_t *first) {
   return 0;
 }
 
-static void give_run(heap *h, range_id run, uint64_t n) {
+static void give_run(heap *h, range_id run, uint64_t first, uint64_t n) {
   range_id whole;
   ranges_give(h->runs, run, &whole);
+  for (uint64_t g = first; g < first + n; ++g) h->granules[g].used = false;
   h->n_used -= n;
 }
 
@@ -168,7 +170,7 @@ static bool add_arena(heap *h) {
   const range_id run = take_run(h, 1, &g);
   if (!run) return false;
   if (!ranges_add(h->arenas, g << units_shift(h), 1u << units_shift(h))) {
-    give_run(h, run, 1);
+    give_run(h, run, g, 1);
     return false;
   }
   h->granules[g].run = run;
@@ -193,10 +195,9 @@ static void block_drop(heap *h, uint32_t id) {
 
 /* The arena that holds `offset` became empty; its granule stays charged, so making it an arena again is cheap. */
 static void drop_arena(heap *h, uint64_t offset, range_id whole) {
-  granule *g = &h->granules[offset >> HEAP_GRANULE_SHIFT];
+  const uint64_t g = offset >> HEAP_GRANULE_SHIFT;
   ranges_remove(h->arenas, whole);
-  give_run(h, g->run, 1);
-  g->run = 0;
+  give_run(h, h->granules[g].run, g, 1);
 }
 
 /* Makes a freed block's memory available again. */
@@ -206,7 +207,7 @@ static void release(heap *h, uint32_t id) {
                  offset = atomic_load_explicit(&b->address, memory_order_relaxed) - h->config.window;
   range_id whole;
   if (bytes > HEAP_SMALL_BYTES)
-    give_run(h, b->range, granules_of(bytes));
+    give_run(h, b->range, offset >> HEAP_GRANULE_SHIFT, granules_of(bytes));
   else if (ranges_give(h->arenas, b->range, &whole))
     drop_arena(h, offset, whole);
   block_drop(h, id);
@@ -278,7 +279,8 @@ status heap_alloc(heap *h, uint64_t bytes, uint64_t requested, const char *call,
   if (unlikely(h->parked || h->fence)) settle(h);
   const uint32_t id = block_new(h);
   uint64_t offset = id ? place(h, bytes, &range) : UINT64_MAX;
-  if (unlikely(offset == UINT64_MAX && id && (h->parked || h->closing))) {
+  if (unlikely(offset == UINT64_MAX && id && (h->parked || h->closing) &&
+               granules_of(bytes) <= h->config.size_bytes >> HEAP_GRANULE_SHIFT)) {
     release_all(h, &h->closing);
     release_all(h, &h->parked);
     offset = place(h, bytes, &range);

@@ -20,7 +20,6 @@ status event_create(context *c, event_kind kind, uint32_t flags, event **out) {
 
 void event_unref(event *e) {
   if (!object_unref(&e->o)) return;
-  if (e->source) stream_unref(e->source);
   object_release(OBJECT_EVENT, &e->o);
 }
 
@@ -28,9 +27,19 @@ void event_destroy(event *e) { event_unref(e); }
 
 /* ---- record ------------------------------------------------------------------------------------------------------ */
 
-/* Whether a wait for this generation is over; 0 waits for nothing. */
+/* The record of this generation where it was not reached yet. Older ones that are open are few: those of other streams. */
+static task *open_record(const event *e, uint64_t generation) {
+  task *t = e->first_open;
+  while (t && t->sync.generation < generation) t = t->sync.next;
+  return t && t->sync.generation == generation ? t : NULL;
+}
+
+/* Whether a wait for this generation is over; 0 waits for nothing. A generation that was undone is as good as the next
+ * one that is reached. */
 static bool is_over(const event *e, uint64_t generation) {
-  return !generation || (e->completed >= generation && e->completed > e->reset_floor);
+  if (!generation) return true;
+  if (generation <= e->reset_floor) return e->completed > e->reset_floor;
+  return generation <= e->submitted && !open_record(e, generation);
 }
 
 /* Takes the streams whose wait is over off the list, chained through next_waiter. Each entry has a reference. */
@@ -50,11 +59,24 @@ static stream *take_satisfied(event *e) {
   return satisfied;
 }
 
+static void open_append(event *e, task *t) {
+  t->sync.next = NULL;
+  t->sync.previous = e->last_open;
+  *(e->last_open ? &e->last_open->sync.next : &e->first_open) = t;
+  e->last_open = t;
+}
+
+static void open_remove(event *e, task *t) {
+  *(t->sync.previous ? &t->sync.previous->sync.next : &e->first_open) = t->sync.next;
+  *(t->sync.next ? &t->sync.next->sync.previous : &e->last_open) = t->sync.previous;
+}
+
 static status run_record(task *t, stream *s) {
   (void)s;
   event *e = t->sync.event;
   const uint64_t now = now_ns();
   spin_lock(&e->lock);
+  open_remove(e, t);
   if (e->completed < t->sync.generation) {
     e->completed = t->sync.generation;
     e->time_ns = now;
@@ -85,20 +107,17 @@ status event_record(event *e, stream *s) {
   task *t;
   TRY(stream_new_task(s, &t));
   object_ref(&e->o);
-  object_ref(&s->o);
-  spin_lock(&e->lock);
-  stream *old = e->source;
-  e->source = s;
-  e->position = atomic_load_explicit(&s->q.submitted, memory_order_relaxed) + 1;
-  e->recorded = true;
-  const uint64_t generation = ++e->submitted;
-  spin_unlock(&e->lock);
   t->kind = &record_kind;
   t->cost_ns = CONTROL_COST_NS;
   t->sync.event = e;
-  t->sync.generation = generation;
+  t->sync.stream = s;
+  t->sync.position = atomic_load_explicit(&s->q.submitted, memory_order_relaxed) + 1;
+  spin_lock(&e->lock);
+  e->recorded = true;
+  t->sync.generation = ++e->submitted;
+  open_append(e, t);
+  spin_unlock(&e->lock);
   stream_submit(s, t);
-  if (old) stream_unref(old);
   return ST_OK;
 }
 
@@ -216,15 +235,24 @@ status event_wait(event *e, stream *s, uint64_t timeout_ns) {
   return ST_OK;
 }
 
+/* An open record's stream, with a reference, and the position behind it; the event's lock is held, so that the task is
+ * still in its queue. */
+static stream *source_of(const task *t, uint64_t *position) {
+  *position = t->sync.position;
+  object_ref(&t->sync.stream->o);
+  return t->sync.stream;
+}
+
 stream *event_source_of_wait(stream *s, uint64_t *position) {
   event *e = atomic_load(&s->waits_for);
   if (!e) return NULL;
   stream *source = NULL;
   spin_lock(&e->lock); /* the slot of a freed event is still an event; the next line finds out */
-  if (atomic_load(&s->waits_for) == e && e->source && e->submitted >= s->waits_generation) {
-    source = e->source;
-    *position = e->position;
-    object_ref(&source->o);
+  if (atomic_load(&s->waits_for) == e) {
+    const task *t = open_record(e, s->waits_generation);
+    /* An undone generation: whichever record comes next. */
+    if (!t && s->waits_generation <= e->reset_floor) t = e->first_open;
+    if (t) source = source_of(t, position);
   }
   spin_unlock(&e->lock);
   return source;
@@ -236,11 +264,8 @@ stream *event_source_of_wait(stream *s, uint64_t *position) {
 static stream *pending_source(event *e, uint64_t *position) {
   stream *source = NULL;
   spin_lock(&e->lock);
-  if (e->recorded && e->completed < e->submitted) {
-    source = e->source;
-    *position = e->position;
-    object_ref(&source->o);
-  }
+  const task *t = e->recorded ? open_record(e, e->submitted) : NULL;
+  if (t) source = source_of(t, position);
   spin_unlock(&e->lock);
   return source;
 }

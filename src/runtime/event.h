@@ -1,7 +1,8 @@
 /* Events: marks in streams that others wait for.
  *
- * Each record has a generation; an event is complete up to the highest generation whose record was reached. What
- * differs between the three creators of CANN (semantics page, section 7) is a few bits of event_kind. */
+ * Each record has a generation, counted in the order of submission. Records in one stream are reached in that order,
+ * those in several streams in any, so the ones not yet reached are kept in a list. A wait is for one generation: the
+ * latest when it was submitted. What differs between the three creators of CANN (semantics page, section 7) is a few bits of event_kind. */
 #ifndef CANNON_RUNTIME_EVENT_H
 #define CANNON_RUNTIME_EVENT_H
 
@@ -18,13 +19,12 @@ struct event {
   uint32_t flags, id;
   spinlock lock;                 /* guards what follows, and the waits_* fields of the streams that wait here */
   bool recorded;                 /* in the order of submission: recorded and not reset since */
-  uint64_t submitted, completed; /* generations of records */
+  uint64_t submitted, completed; /* generations: of the latest record, and the highest that was reached */
+  task *first_open, *last_open;  /* records not yet reached */
   uint64_t consumed;             /* the latest generation that ended a wait */
   uint64_t reset_floor;          /* generations up to this are undone: a reset was reached */
   uint64_t n_waits, n_waits_done;
   uint64_t time_ns; /* of the latest completed record; 0: none */
-  stream *source;   /* of the latest record, with a reference, and the position behind it */
-  uint64_t position;
   stream *waiters;
 };
 

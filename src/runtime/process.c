@@ -2,6 +2,8 @@
 
 #include <cjson/cJSON.h>
 #include <errno.h>
+#include <limits.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -46,17 +48,17 @@ static status check_nesting(const cJSON *node, int objects, int arrays) {
   return ST_OK;
 }
 
-/* A number, as such or as a string; anything else is an error. */
+/* A whole number, as such or as a string; anything else is an error. What an int can't hold becomes its nearer end. */
 static status number_of(const cJSON *node, const char *name, int *value) {
-  char *end = NULL;
-  if (cJSON_IsNumber(node)) {
-    *value = node->valueint;
-    return ST_OK;
-  }
   const char *text = cJSON_GetStringValue(node);
-  const long parsed = text ? strtol(text, &end, 10) : 0;
-  if (!text || end == text || *end) return fail(ST_CONFIG_ATTRIBUTE, "%s is no number", name);
-  *value = (int)parsed;
+  char *end = NULL;
+  double number = cJSON_IsNumber(node) ? node->valuedouble : NAN;
+  if (text) {
+    const long parsed = strtol(text, &end, 10);
+    if (end != text && !*end) number = (double)parsed;
+  }
+  if (number != floor(number)) return fail(ST_CONFIG_ATTRIBUTE, "%s is no whole number", name);
+  *value = number > INT_MAX ? INT_MAX : number < INT_MIN ? INT_MIN : (int)number;
   return ST_OK;
 }
 

@@ -48,7 +48,12 @@ struct task {
     struct {
       event *event;
       uint64_t generation;
-      uint64_t timeout_ns; /* 0: none */
+      union {
+        uint64_t timeout_ns; /* of a wait; 0: none */
+        uint64_t position;   /* of a record: the one behind it, in its stream */
+      };
+      stream *stream;        /* of a record */
+      task *previous, *next; /* records of the event that were not reached yet, in the order of submission */
     } sync;
     struct {
       struct aclOpExecutor *executor;

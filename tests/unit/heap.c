@@ -11,8 +11,9 @@ enum { KIB = 1 << 10, MIB = 1 << 20 };
 
 /* ---- heaps ---- */
 
-/* A heap can't be destroyed, so each test has the window of a device of its own. */
+/* A heap can't be destroyed, so each test has the window of a device of its own; all are kept for leak checkers. */
 static int devices_used;
+static heap *kept[SPACE_MAX_DEVICES + 1];
 
 typedef struct {
   heap *h;
@@ -33,6 +34,7 @@ static void make_heap(test_heap *t, uint64_t size_bytes, const heap_fences *fenc
                             .fences = fences,
                             .stats = &t->stats};
   assert_int_equal(heap_create(&t->config, &t->h), ST_OK);
+  kept[devices_used] = t->h;
 }
 
 static void *try_alloc(test_heap *t, uint64_t bytes) {
@@ -235,6 +237,7 @@ static void host_is_not_promised_beyond_what_it_has(void **state) {
   t.config.window = space.pinned_base;
   t.config.window_bytes = space_stride();
   assert_int_equal(heap_create(&t.config, &t.h), ST_OK);
+  kept[0] = t.h;
   assert_null(try_alloc(&t, host_available_bytes() + MIB));
   assert_non_null(strstr(fail_take(), "the host has"));
   char *p = alloc(&t, 3 * MIB);

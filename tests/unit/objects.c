@@ -122,15 +122,15 @@ static void *make_and_drop(void *seed) {
   for (int round = 0; round < ROUNDS(200000); round++) {
     event **e = &held[random_below(&random, HELD)];
     if (*e) {
-      wrong += object_live(OBJECT_EVENT, *e) != *e || (*e)->position != (uintptr_t)e;
+      wrong += object_live(OBJECT_EVENT, *e) != *e || (*e)->submitted != (uintptr_t)e;
       wrong += !object_kill(&(*e)->o);
-      wrong += object_live(OBJECT_EVENT, *e) == *e && (*e)->position == (uintptr_t)e; /* ours is not released yet */
+      wrong += object_live(OBJECT_EVENT, *e) == *e && (*e)->submitted == (uintptr_t)e; /* ours is not released yet */
       wrong += !object_unref(&(*e)->o);
       object_release(OBJECT_EVENT, &(*e)->o);
       *e = NULL;
     } else if ((*e = object_new(OBJECT_EVENT))) {
-      wrong += (*e)->position != 0;
-      (*e)->position = (uintptr_t)e;
+      wrong += (*e)->submitted != 0;
+      (*e)->submitted = (uintptr_t)e;
       atomic_store(&foreign, (uintptr_t)*e);
     }
     object_live(OBJECT_EVENT, (void *)(uintptr_t)atomic_load(&foreign));

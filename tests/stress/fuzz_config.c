@@ -1,0 +1,186 @@
+/* aclInit's configuration file with random contents: it is taken or refused with one of its codes, and leaves the
+ * library as it was. LLVMFuzzerTestOneInput is what libFuzzer wants; without libFuzzer, main() mutates a few seeds:
+ *
+ *   stress_fuzz_config [INPUTS]
+ *   clang -fsanitize=fuzzer -DWITH_LIBFUZZER ...
+ */
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "acl/acl.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+enum { NO_FILE = 100003, NO_JSON = 100006, BAD_VALUE = 100008, NO_DEVICE = 107001 };
+
+#define HOLDS(condition)                                                                                               \
+  do {                                                                                                                 \
+    if (!(condition)) {                                                                                                \
+      fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                                                  \
+      abort();                                                                                                         \
+    }                                                                                                                  \
+  } while (0)
+
+static aclError init_with(const void *data, size_t size) {
+  static int file = -1;
+  char path[64];
+  if (file < 0) file = memfd_create("config", MFD_CLOEXEC);
+  HOLDS(file >= 0 && ftruncate(file, 0) == 0 && pwrite(file, data, size, 0) == (ssize_t)size);
+  snprintf(path, sizeof path, "/proc/self/fd/%d", file);
+  return aclInit(path);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  const aclError got = init_with(data, size);
+  const char *message = aclGetRecentErrMsg();
+  HOLDS(got == ACL_SUCCESS || got == NO_FILE || got == NO_JSON || got == BAD_VALUE || got == NO_DEVICE);
+  HOLDS((got == ACL_SUCCESS) == !message);
+  HOLDS((aclFinalize() == ACL_SUCCESS) == (got == ACL_SUCCESS)); /* refused is not initialised */
+  aclGetRecentErrMsg();
+  return 0;
+}
+
+#ifndef WITH_LIBFUZZER
+
+#  define TEN(x) x x x x x x x x x x
+
+/* Seeds, and what they must give. */
+static const struct {
+  const char *text;
+  aclError code;
+} seeds[] = {
+    {"{}", ACL_SUCCESS},
+    {" { } ", ACL_SUCCESS},
+    {"{\"defaultDevice\":{\"default_device\":\"0\"}}", ACL_SUCCESS},
+    {"{\"defaultDevice\":{\"default_device\":0}, \"err_msg_mode\":\"1\"}", ACL_SUCCESS},
+    {"{\"err_msg_mode\":0}", ACL_SUCCESS},
+    {"{\"dump\":{\"dump_list\":[{\"model_name\":\"m\",\"layer\":[\"a\",\"b\"]}],\"dump_path\":\"/"
+     "tmp\",\"dump_mode\":\"all\"}}",
+     ACL_SUCCESS},
+    {"{\"profiler\":{\"switch\":\"on\",\"aic_metrics\":\"\\u00e4\\ud83d\\ude00\"},\"StackSize\":{\"aicore_stack_size\":"
+     "32768}}",
+     ACL_SUCCESS},
+    {"{\"a\":[[[[[[[[[[1]]]]]]]]]]}", ACL_SUCCESS},
+    {"{\"a\":[[[[[[[[[[[1]]]]]]]]]]]}", NO_JSON},
+    {"{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":1}}}}}}}}}}", ACL_SUCCESS},
+    {"{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":1}}}}}}}}}}}", NO_JSON},
+    {"", NO_JSON},
+    {"{", NO_JSON},
+    {"[]", NO_JSON},
+    {"1", NO_JSON},
+    {"null", NO_JSON},
+    {"{}}", NO_JSON},
+    {"{\"a\":1,}", NO_JSON},
+    {"{\"a\":1 \"b\":2}", NO_JSON},
+    {"{\"a\":\"\\ud800\"}", NO_JSON},
+    {"{\"err_msg_mode\":2}", BAD_VALUE},
+    {"{\"err_msg_mode\":\"x\"}", BAD_VALUE},
+    {"{\"err_msg_mode\":null}", BAD_VALUE},
+    {"{\"defaultDevice\":{}}", BAD_VALUE},
+    {"{\"defaultDevice\":7}", BAD_VALUE},
+    {"{\"defaultDevice\":{\"default_device\":\"\"}}", BAD_VALUE},
+    {"{\"defaultDevice\":{\"default_device\":\"0x\"}}", BAD_VALUE},
+    {"{\"defaultDevice\":{\"default_device\":[0]}}", BAD_VALUE},
+    {"{\"defaultDevice\":{\"default_device\":0.5}}", BAD_VALUE},
+    {"{\"defaultDevice\":{\"default_device\":\"-1\"}}", NO_DEVICE},
+    {"{\"defaultDevice\":{\"default_device\":9999}}", NO_DEVICE},
+    {"{\"defaultDevice\":{\"default_device\":1e300}}", NO_DEVICE},
+    {"{\"defaultDevice\":{\"default_device\":\"4294967296\"}}", NO_DEVICE},
+    {"{\"a\":" TEN(TEN(TEN(TEN("[")))), NO_JSON},
+};
+enum { N_SEEDS = sizeof seeds / sizeof *seeds, MAX_BYTES = 1 << 14 };
+
+static uint64_t state = 1;
+
+static uint32_t below(uint32_t n) {
+  uint64_t z = state += 0x9e3779b97f4a7c15u; /* splitmix64 */
+  z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+  return (uint32_t)((z ^ z >> 31) >> 32) % n;
+}
+
+/* Puts `n` bytes in the place of `gone` at `at`, as far as there is room. */
+static size_t replace(char *text, size_t size, size_t at, size_t gone, const char *bytes, size_t n) {
+  if (gone > size - at) gone = size - at;
+  if (size - gone + n > MAX_BYTES) return size;
+  memmove(text + at + n, text + at + gone, size - at - gone);
+  memcpy(text + at, bytes, n);
+  return size - gone + n;
+}
+
+static size_t mutate(char *text, size_t size) {
+  static const char *const words[] = {"{",
+                                      "}",
+                                      "[",
+                                      "]",
+                                      "\"",
+                                      ":",
+                                      ",",
+                                      "\\",
+                                      "\\u",
+                                      "null",
+                                      "true",
+                                      "1e999",
+                                      "-",
+                                      "0",
+                                      "9999999999999999999999",
+                                      "\"defaultDevice\":",
+                                      "\"default_device\":",
+                                      "\"err_msg_mode\":",
+                                      "\xff",
+                                      "\xc3",
+                                      "/*",
+                                      "//",
+                                      "\t"};
+  const size_t at = below((uint32_t)size + 1);
+  char copy[64], byte = (char)below(256);
+  switch (below(6)) {
+  case 0: return replace(text, size, at, 1, &byte, 1);
+  case 1: return replace(text, size, at, 1 + below(4), "", 0);
+  case 2: return at; /* the end is missing */
+  case 3: {          /* a piece again, elsewhere */
+    size_t n = 1 + below(sizeof copy - 1);
+    if (n > size - at) n = size - at;
+    memcpy(copy, text + at, n);
+    return replace(text, size, below((uint32_t)size + 1), 0, copy, n);
+  }
+  case 4:
+    if (at < size) text[at] = (char)(text[at] ^ 1 << below(8));
+    return size;
+  default: {
+    const char *word = words[below(sizeof words / sizeof *words)];
+    return replace(text, size, at, below(3), word, strlen(word));
+  }
+  }
+}
+
+int main(int argc, char **argv) {
+  static char text[MAX_BYTES];
+  const long inputs = argc > 1 ? atol(argv[1]) : 10000;
+  int wrong = 0;
+  for (int i = 0; i < N_SEEDS; i++) {
+    const aclError got = init_with(seeds[i].text, strlen(seeds[i].text));
+    if (got != seeds[i].code) {
+      fprintf(stderr, "%.80s\n  gave %d, expected %d\n", seeds[i].text, got, seeds[i].code);
+      wrong = 1;
+    }
+    if (got == ACL_SUCCESS) aclFinalize();
+    aclGetRecentErrMsg();
+  }
+  HOLDS(aclInit("/none/such") == NO_FILE && aclInit("") == NO_FILE && aclInit("/") == NO_FILE);
+  aclGetRecentErrMsg();
+  for (long i = 0; i < inputs; i++) {
+    const char *from = seeds[below(N_SEEDS)].text;
+    size_t size = strlen(from);
+    memcpy(text, from, size);
+    for (uint32_t n = 1 + below(6); n; n--) size = mutate(text, size);
+    LLVMFuzzerTestOneInput((const uint8_t *)text, size);
+  }
+  return wrong;
+}
+#endif
