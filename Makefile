@@ -57,7 +57,7 @@ bench: $(BUILD)/prefix
 test: $(BUILD)/prefix
 	ctest --test-dir $(BUILD) --output-on-failure
 
-check: check-style check-clang check-asan check-tsan check-release
+check: check-clang check-style check-asan check-tsan check-release
 
 check-release: $(BUILD)/prefix demo
 	ctest --test-dir $(BUILD) --output-on-failure --no-tests=error
@@ -78,9 +78,10 @@ SOURCES = $(shell git ls-files '*.c' '*.h' '*.cpp')
 format: packages
 	clang-format -i $(SOURCES)
 
-check-style: $(BUILD)/prefix
-	@clang-format --dry-run --Werror $(SOURCES)
-	@scripts/tidy $(BUILD)
+# clang-tidy sees the sources as clang compiles them.
+check-style: check-clang
+	clang-format --dry-run --Werror $(SOURCES)
+	scripts/tidy $(BUILD)/clang
 
 clean:
 	rm -rf $(BUILD)
