@@ -1,5 +1,5 @@
 /* Vector math in plain C that compilers vectorise: float functions computed in double and rounded once, so that their
- * error is half a ULP plus a little (the bounds below were measured over all floats by tests/unit/vmath.c); double
+ * error is half a ULP plus a little (measured by tests/unit/vmath.c over some two million floats each); double
  * functions are the C library's. Included by the loops, once per instruction set level. */
 #ifndef CANNON_KERNEL_VMATH_H
 #define CANNON_KERNEL_VMATH_H

@@ -106,21 +106,24 @@ void context_remove_stream(stream *s) {
   context_unref(c);
 }
 
-/* The context's streams are walked with a reference to the one at hand, since waiting needs the lock released. */
-static stream *nth_stream(context *c, unsigned n) {
+/* The context's streams are walked from the newest to the oldest, with a reference to the one at hand, since waiting
+ * needs the lock released and streams come and go meanwhile. The newest older than `serial`. */
+static stream *stream_before(context *c, uint64_t serial) {
+  stream *found = NULL;
   pthread_mutex_lock(&c->lock);
-  stream *s = c->streams;
-  while (s && n--) s = s->next_in_context;
-  if (s) object_ref(&s->o);
+  for (stream *s = c->streams; s; s = s->next_in_context)
+    if (s->o.serial < serial && (!found || s->o.serial > found->o.serial)) found = s;
+  if (found) object_ref(&found->o);
   pthread_mutex_unlock(&c->lock);
-  return s;
+  return found;
 }
 
 status context_synchronize(context *c, uint64_t timeout_ns) {
   const uint64_t deadline_ns = timeout_ns ? now_ns() + timeout_ns : 0;
   status first = ST_OK;
   stream *s;
-  for (unsigned n = 0; (s = nth_stream(c, n)); ++n) {
+  for (uint64_t serial = UINT64_MAX; (s = stream_before(c, serial));) {
+    serial = s->o.serial;
     const uint64_t now = deadline_ns ? now_ns() : 0;
     const status st = stream_synchronize(s, deadline_ns ? (now < deadline_ns ? deadline_ns - now : 1) : 0);
     stream_unref(s);
@@ -133,11 +136,12 @@ status context_synchronize(context *c, uint64_t timeout_ns) {
 void context_destroy(context *c, bool discard) {
   stream *s;
   if (!discard)
-    for (unsigned n = 0; (s = nth_stream(c, n)); ++n) {
+    for (uint64_t serial = UINT64_MAX; (s = stream_before(c, serial));) {
+      serial = s->o.serial;
       stream_wait(s, stream_submitted(s), 0);
       stream_unref(s);
     }
-  while ((s = nth_stream(c, 0))) {
+  while ((s = stream_before(c, UINT64_MAX))) {
     const bool ours = s == c->default_stream && object_kill(&s->o);
     if (discard) {
       atomic_store(&s->discard, true);

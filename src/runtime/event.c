@@ -75,14 +75,14 @@ static status run_record(task *t, stream *s) {
   (void)s;
   event *e = t->sync.event;
   const uint64_t now = now_ns();
-  spin_lock(&e->lock);
+  spin_lock(&e->o.lock);
   open_remove(e, t);
   if (e->completed < t->sync.generation) {
     e->completed = t->sync.generation;
     e->time_ns = now;
   }
   stream *satisfied = e->waiters ? take_satisfied(e) : NULL;
-  spin_unlock(&e->lock);
+  spin_unlock(&e->o.lock);
   while (satisfied) {
     stream *next = satisfied->next_waiter; /* read before the stream can wait, or go, again */
     stream_unblock(satisfied);
@@ -112,11 +112,11 @@ status event_record(event *e, stream *s) {
   t->sync.event = e;
   t->sync.stream = s;
   t->sync.position = atomic_load_explicit(&s->q.submitted, memory_order_relaxed) + 1;
-  spin_lock(&e->lock);
+  spin_lock(&e->o.lock);
   e->recorded = true;
   t->sync.generation = ++e->submitted;
   open_append(e, t);
-  spin_unlock(&e->lock);
+  spin_unlock(&e->o.lock);
   stream_submit(s, t);
   return ST_OK;
 }
@@ -128,10 +128,10 @@ status event_record(event *e, stream *s) {
 static status run_reset(task *t, stream *s) {
   (void)s;
   event *e = t->sync.event;
-  spin_lock(&e->lock);
+  spin_lock(&e->o.lock);
   const uint64_t undone = e->consumed > t->sync.generation ? e->consumed : t->sync.generation;
   if (e->reset_floor < undone) e->reset_floor = undone;
-  spin_unlock(&e->lock);
+  spin_unlock(&e->o.lock);
   event_unref(e);
   return ST_OK;
 }
@@ -142,10 +142,10 @@ status event_reset(event *e, stream *s) {
   task *t;
   TRY(stream_new_task(s, &t));
   object_ref(&e->o);
-  spin_lock(&e->lock);
+  spin_lock(&e->o.lock);
   e->recorded = false;
   t->sync.generation = e->submitted;
-  spin_unlock(&e->lock);
+  spin_unlock(&e->o.lock);
   t->kind = &reset_kind;
   t->cost_ns = CONTROL_COST_NS;
   t->sync.event = e;
@@ -157,7 +157,7 @@ status event_reset(event *e, stream *s) {
 
 /* Enters s into the event's waiters unless the wait is over. */
 static bool must_wait(event *e, stream *s, uint64_t generation) {
-  spin_lock(&e->lock);
+  spin_lock(&e->o.lock);
   const bool wait = !is_over(e, generation);
   if (wait) {
     object_ref(&s->o);
@@ -171,13 +171,13 @@ static bool must_wait(event *e, stream *s, uint64_t generation) {
     const uint64_t by = generation > e->reset_floor ? generation : e->reset_floor + 1;
     if (generation && e->consumed < by) e->consumed = by;
   }
-  spin_unlock(&e->lock);
+  spin_unlock(&e->o.lock);
   return wait;
 }
 
 /* Takes s out of the waiters; false where a record came first. */
 static bool give_up(event *e, stream *s) {
-  spin_lock(&e->lock);
+  spin_lock(&e->o.lock);
   stream **link = &e->waiters;
   while (*link && *link != s) link = &(*link)->next_waiter;
   const bool found = *link;
@@ -185,7 +185,7 @@ static bool give_up(event *e, stream *s) {
     *link = s->next_waiter;
     atomic_store(&s->waits_for, NULL);
   }
-  spin_unlock(&e->lock);
+  spin_unlock(&e->o.lock);
   if (found) stream_unref(s);
   return found;
 }
@@ -220,13 +220,13 @@ status event_wait(event *e, stream *s, uint64_t timeout_ns) {
   task *t;
   TRY(stream_new_task(s, &t));
   object_ref(&e->o);
-  spin_lock(&e->lock);
+  spin_lock(&e->o.lock);
   ++e->n_waits;
   if (e->kind == EVENT_EX)
     t->sync.generation = e->submitted; /* what was captured by now; nothing yet: does not wait */
   else
     t->sync.generation = e->recorded ? e->submitted : e->submitted + 1;
-  spin_unlock(&e->lock);
+  spin_unlock(&e->o.lock);
   t->kind = &wait_kind;
   t->cost_ns = CONTROL_COST_NS;
   t->sync.event = e;
@@ -247,14 +247,14 @@ stream *event_source_of_wait(stream *s, uint64_t *position) {
   event *e = atomic_load(&s->waits_for);
   if (!e) return NULL;
   stream *source = NULL;
-  spin_lock(&e->lock); /* the slot of a freed event is still an event; the next line finds out */
+  spin_lock(&e->o.lock); /* the slot of a freed event still has its lock; the next line finds out */
   if (atomic_load(&s->waits_for) == e) {
     const task *t = open_record(e, s->waits_generation);
     /* An undone generation: whichever record comes next. */
     if (!t && s->waits_generation <= e->reset_floor) t = e->first_open;
     if (t) source = source_of(t, position);
   }
-  spin_unlock(&e->lock);
+  spin_unlock(&e->o.lock);
   return source;
 }
 
@@ -263,10 +263,10 @@ stream *event_source_of_wait(stream *s, uint64_t *position) {
 /* The stream of the latest record, with a reference; NULL where there is none to wait for. */
 static stream *pending_source(event *e, uint64_t *position) {
   stream *source = NULL;
-  spin_lock(&e->lock);
+  spin_lock(&e->o.lock);
   const task *t = e->recorded ? open_record(e, e->submitted) : NULL;
   if (t) source = source_of(t, position);
-  spin_unlock(&e->lock);
+  spin_unlock(&e->o.lock);
   return source;
 }
 
@@ -284,9 +284,9 @@ status event_synchronize(event *e, uint64_t timeout_ns) {
 
 bool event_is_complete(event *e) {
   uint64_t position;
-  spin_lock(&e->lock);
+  spin_lock(&e->o.lock);
   const bool complete = e->submitted ? is_over(e, e->submitted) : e->kind == EVENT_EX;
-  spin_unlock(&e->lock);
+  spin_unlock(&e->o.lock);
   if (complete) return true;
   stream *source = pending_source(e, &position);
   if (source) {
@@ -297,15 +297,15 @@ bool event_is_complete(event *e) {
 }
 
 bool event_waits_are_complete(event *e) {
-  spin_lock(&e->lock);
+  spin_lock(&e->o.lock);
   const bool complete = e->n_waits_done >= e->n_waits;
-  spin_unlock(&e->lock);
+  spin_unlock(&e->o.lock);
   return complete;
 }
 
 uint64_t event_time_ns(event *e) {
-  spin_lock(&e->lock);
+  spin_lock(&e->o.lock);
   const uint64_t time = e->time_ns;
-  spin_unlock(&e->lock);
+  spin_unlock(&e->o.lock);
   return time;
 }

@@ -10,12 +10,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/sync.h"
+
 typedef enum { OBJECT_CONTEXT, OBJECT_STREAM, OBJECT_EVENT, N_OBJECT_KINDS } object_kind;
 
 /* First member of every such struct. */
 typedef struct object {
   _Atomic uint32_t live; /* 1 from birth to destruction */
   _Atomic uint32_t refs;
+  spinlock lock;   /* for what the object likes; outlives it, so that it may be taken before one knows whose it is */
   uint64_t serial; /* unique in the process over all kinds, from 1 */
   struct object *next_free;
 } object;

@@ -148,7 +148,10 @@ void scheduler_kick(stream *s) {
  * first and look then, with a full barrier between. True where it went. */
 static bool unlist(stream *s) {
   atomic_store(&s->listed, false);
-  if (has_work(s) && !atomic_exchange(&s->listed, true)) return false;
+  if (has_work(s)) {
+    atomic_store(&s->listed, true);
+    return false;
+  }
   list_remove(s);
   return true;
 }
@@ -204,11 +207,14 @@ static void *ticker(void *unused) {
 }
 
 void scheduler_list(stream *s) {
-  if (atomic_exchange(&s->listed, true)) return;
-  object_ref(&s->o);
   pthread_mutex_lock(&scheduler.lock);
-  s->idle_ticks = 0;
-  list_push(s);
+  /* listed is set with the lock held: who sees it set relies on a fence that is taken next seeing the stream. */
+  if (!atomic_load(&s->listed)) {
+    object_ref(&s->o);
+    s->idle_ticks = 0;
+    list_push(s);
+    atomic_store(&s->listed, true);
+  }
   if (!scheduler.ticker_started) scheduler.ticker_started = start_thread(ticker);
   pthread_mutex_unlock(&scheduler.lock);
   scheduler_rouse();
@@ -242,11 +248,12 @@ bool scheduler_has_pending(void) {
 void *scheduler_fence_take(void) {
   int n = 0;
   pthread_mutex_lock(&scheduler.lock);
-  for (stream *s = scheduler.first; s; s = s->next_listed) n += has_work(s);
+  /* All of them: which have work may change between the two looks. */
+  for (stream *s = scheduler.first; s; s = s->next_listed) ++n;
   fence *f = n ? malloc(sizeof *f + (size_t)n * sizeof f->at[0]) : NULL;
   if (f) {
     f->n = 0;
-    for (stream *s = scheduler.first; s && f->n < n; s = s->next_listed) {
+    for (stream *s = scheduler.first; s; s = s->next_listed) {
       if (!has_work(s)) continue;
       object_ref(&s->o);
       f->at[f->n].stream = s;
