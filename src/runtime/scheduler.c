@@ -10,6 +10,7 @@
 
 enum {
   TICK_NS = 500 * 1000,
+  RANDOM_TICK_S = 1, /* long enough for what a test does between two waits */
   IDLE_TICKS = 20,   /* a stream without work for this long leaves the list */
   MAX_WORKERS = 256, /* each beyond the cores sits in user code */
 };
@@ -190,6 +191,8 @@ static void *ticker(void *unused) {
   (void)unused;
   for (;;) {
     const uint32_t seen = atomic_load(&scheduler.tick);
+    /* However it was woken: what workers run is up to chance, and not to the seed. */
+    if (scheduler_is_random) clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_sec = RANDOM_TICK_S}, NULL);
     stream *gone[MAX_GONE];
     int n_gone = 0;
     pthread_mutex_lock(&scheduler.lock);
@@ -224,6 +227,53 @@ void scheduler_rouse(void) {
   if (likely(!atomic_load(&scheduler.ticker_sleeps)) || !atomic_exchange(&scheduler.ticker_sleeps, false)) return;
   atomic_fetch_add(&scheduler.tick, 1);
   futex_wake(&scheduler.tick, 1);
+}
+
+/* ---- random mode ------------------------------------------------------------------------------------------------- */
+
+bool scheduler_is_random;
+static _Atomic uint64_t lot;
+
+__attribute__((constructor)) static void read_seed(void) {
+  const char *seed = getenv("CANNON_SCHEDULE_SEED");
+  lot = seed ? strtoull(seed, NULL, 0) : 0;
+  scheduler_is_random = lot != 0;
+}
+
+/* A number below n (splitmix64). */
+static unsigned draw(unsigned n) {
+  uint64_t z = atomic_fetch_add(&lot, 0x9e3779b97f4a7c15u) + 0x9e3779b97f4a7c15u;
+  z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+  return (unsigned)((z ^ z >> 31) >> 32) % n;
+}
+
+/* Any listed stream that can run, with a reference. */
+static stream *pick_any(void) {
+  unsigned n = 0;
+  stream *chosen = NULL;
+  pthread_mutex_lock(&scheduler.lock);
+  for (stream *s = scheduler.first; s; s = s->next_listed)
+    if (is_runnable(s) && draw(++n) == 0) chosen = s; /* each of n so far with the same chance */
+  if (chosen) object_ref(&chosen->o);
+  pthread_mutex_unlock(&scheduler.lock);
+  return chosen;
+}
+
+/* The device is now idle for a while, now slow, now fast. */
+void scheduler_shuffle(void) {
+  enum { MOST_TURNS = 4, MOST_TASKS = 4, CALLS_PER_PACE = 8 };
+  enum { IDLE, SLOW, FAST, N_PACES };
+  static _Atomic unsigned pace;
+  if (draw(CALLS_PER_PACE) == 0) atomic_store(&pace, draw(N_PACES));
+  const unsigned now = atomic_load(&pace);
+  if (now == IDLE || (now == SLOW && draw(4))) return;
+  for (unsigned turns = draw(MOST_TURNS + 1); turns--;) {
+    stream *s = pick_any();
+    if (!s) return;
+    stream_run(s, stream_completed(s) + 1 + draw(MOST_TASKS), 0, RUN_AS_WAITER);
+    stream_unref(s);
+  }
 }
 
 /* ---- fences ------------------------------------------------------------------------------------------------------ */

@@ -6,7 +6,12 @@
  *   ticker           a thread that looks at the listed streams each half millisecond and wakes workers for what
  *                    waits; asleep while nothing is listed but streams that wait for events
  *
- * So an idle program has no running thread, and a submission makes no system call but the first after a pause. */
+ * So an idle program has no running thread, and a submission makes no system call but the first after a pause.
+ *
+ * Random mode (CANNON_SCHEDULE_SEED=n, n not 0): whoever submits or waits first runs a few tasks of streams drawn by
+ * lot, and workers are left out for as long as they can be. So tasks are run early or late, in other legal orders than
+ * the usual lazy one, which shows up missing synchronisation. A program of one thread without host functions gets the
+ * same order from the same seed. */
 #ifndef CANNON_RUNTIME_SCHEDULER_H
 #define CANNON_RUNTIME_SCHEDULER_H
 
@@ -27,6 +32,10 @@ void scheduler_rouse(void);
 
 /* Sees to it that a worker runs the stream soon. */
 void scheduler_kick(stream *s);
+
+/* In random mode: runs what the lot says. No lock is held. */
+extern bool scheduler_is_random;
+void scheduler_shuffle(void);
 
 /* Around a long task (its estimate above SCHEDULER_LONG_NS). */
 void scheduler_enter_long(bool as_waiter, bool user_code);

@@ -32,7 +32,10 @@ void stream_submit(stream *s, task *t) {
   queue_push(&s->q);
   spin_unlock_fence(&s->submit_lock); /* against scheduler_unlist: it looks at submitted after it clears listed */
   if (unlikely(!atomic_load_explicit(&s->listed, memory_order_relaxed))) scheduler_list(s);
-  if (unlikely(pending_cost(s) > KICK_NS) && !atomic_load_explicit(&s->kicked, memory_order_relaxed)) scheduler_kick(s);
+  if (unlikely(scheduler_is_random))
+    scheduler_shuffle();
+  else if (unlikely(pending_cost(s) > KICK_NS) && !atomic_load_explicit(&s->kicked, memory_order_relaxed))
+    scheduler_kick(s);
 }
 
 status stream_new_task(stream *s, task **t) {
@@ -160,6 +163,7 @@ void stream_unblock(stream *s) {
 
 /* Runs s towards target, and where it is blocked what it waits for, and so on. */
 static run_result advance(stream *s, uint64_t target, uint64_t deadline_ns, unsigned depth) {
+  if (unlikely(scheduler_is_random)) scheduler_shuffle();
   for (;;) {
     const run_result result = stream_run(s, target, deadline_ns, RUN_AS_WAITER);
     if (likely(result == RUN_DONE)) return result;
