@@ -43,8 +43,10 @@ static status destroy(aclrtStream handle, bool discard) {
     if (s == own->default_stream) return fail(ST_INVALID_VALUE, "stream %p is the context's default stream", handle);
   }
   if (!object_kill(&s->o)) return fail(ST_INVALID_VALUE, "stream %p is being destroyed", handle);
+  object_ref(&s->o); /* the slot stays this stream's until its subscription is gone */
   stream_destroy(s, discard);
   callback_forget(s);
+  stream_unref(s);
   return ST_OK;
 }
 

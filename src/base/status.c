@@ -54,7 +54,6 @@ const char *fail_take(void) {
 static const char *catalogue_number(status code) {
   switch (code) {
   case ST_INVALID_PARAM: return "EH0007";
-  case ST_NOT_INITIALISED:
   case ST_REPEATED_INIT:
   case ST_REPEATED_FINALISE: return "EE1018";
   case ST_CONFIG_PATH:
@@ -111,8 +110,6 @@ const char *error_recent(void) {
 void error_scope_process(bool process) { process_scope = process; }
 
 status error_last_peek(void) { return last_error; }
-
-void error_last_set(status code) { last_error = code; }
 
 status error_last_take(void) {
   const status code = last_error;

@@ -17,7 +17,6 @@ enum {
   ST_OK = 0,
   /* Found by an entry point: a null pointer, a bad enum. */
   ST_INVALID_PARAM = 100000,
-  ST_NOT_INITIALISED = 100001,
   ST_REPEATED_INIT = 100002,
   ST_CONFIG_PATH = 100003,
   ST_CONFIG_PARSE = 100006,
@@ -38,7 +37,6 @@ enum {
   /* Found by an operator's phase one or two. */
   ST_OP_NULL = 161001,
   ST_OP_INVALID = 161002,
-  ST_OP_RUNTIME = 361001,
   /* Resources. */
   ST_NO_HOST_MEMORY = 200000,
   ST_NOT_SUPPORTED = 207000,
@@ -87,6 +85,5 @@ void error_scope_process(bool process);
 /* The thread's last runtime error; take resets it to 0. */
 status error_last_peek(void);
 status error_last_take(void);
-void error_last_set(status code);
 
 #endif

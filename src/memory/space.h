@@ -5,9 +5,9 @@
  *   pinned host memory           [pinned_base, + stride)               ordinary memory, its own view
  *
  * So telling what an address is costs a subtraction and a shift, translating it an addition, and nothing is ever
- * switched. The windows are reserved when the library is loaded, which costs addresses only. CANN's own
- * windows (16 to 24 TiB for reservations, 9 to 12 TiB for managed memory) are left free; builds with ThreadSanitizer, which owns most of the address space, let
- * the kernel choose smaller windows. */
+ * switched. The windows are reserved when the library is loaded, which costs addresses only. CANN's own windows (16 to 24
+ * TiB for reservations, 9 to 12 TiB for managed memory) are left free; builds with ThreadSanitizer, which owns most of
+ * the address space, let the kernel choose smaller windows. */
 #ifndef CANNON_MEMORY_SPACE_H
 #define CANNON_MEMORY_SPACE_H
 

@@ -21,7 +21,6 @@ typedef struct {
   uint64_t offset_bytes; /* of the first element */
   uint64_t extent_bytes; /* from the first element to behind the last; 0: no element */
   const char *name;      /* the argument's */
-  tensor *written_shape; /* of operators whose output shape depends on data: the caller's tensor */
   uint8_t flags;         /* ARG_READ, ARG_WRITTEN */
   uint8_t argument;      /* index in the schema */
   uint16_t list_index;   /* in a tensor list */

@@ -52,7 +52,6 @@ static void fill_operand(operand *p, const arg_schema *s, int argument, int list
   p->flags = s->flags;
   p->argument = (uint8_t)argument;
   p->list_index = (uint16_t)list_index;
-  p->written_shape = NULL;
   p->data = t ? t->data : NULL;
   p->offset_bytes = t ? (uint64_t)t->offset * dtype_bytes(t->dtype) : 0;
   p->extent_bytes = t ? extent_bytes(t) : 0;

@@ -1,6 +1,5 @@
 #include "runtime/callback.h"
 
-#include <errno.h>
 #include <pthread.h>
 
 #include "runtime/fpmode.h"

@@ -2,13 +2,14 @@
  *
  * Each record has a generation, counted in the order of submission. Records in one stream are reached in that order,
  * those in several streams in any, so the ones not yet reached are kept in a list. A wait is for one generation: the
- * latest when it was submitted. What differs between the three creators of CANN (semantics page, section 7) is a few bits of event_kind. */
+ * latest when it was submitted. What differs between the three creators of CANN (semantics page, section 7) is
+ * event_kind and the flags. */
 #ifndef CANNON_RUNTIME_EVENT_H
 #define CANNON_RUNTIME_EVENT_H
 
 #include "runtime/stream.h"
 
-enum { EVENT_SYNC = 1, EVENT_PROGRESS = 2, EVENT_TIME_LINE = 8, EVENT_DEVICE_ONLY = 0x10, EVENT_EXTERNAL = 0x20 };
+enum { EVENT_SYNC = 1, EVENT_PROGRESS = 2, EVENT_TIME_LINE = 8, EVENT_EXTERNAL = 0x20 };
 typedef enum { EVENT_PLAIN, EVENT_WITH_FLAG, EVENT_EX } event_kind;
 
 struct event {

@@ -91,18 +91,6 @@ void tensor_free(tensor *t) {
   cache_put(CACHE_TENSOR, t);
 }
 
-void tensor_set_shape(tensor *t, const int64_t *dims, int rank) {
-  int64_t step = 1;
-  for (int d = rank - 1; d >= 0; --d) {
-    t->dims[d] = dims[d];
-    t->strides[d] = step;
-    step *= dims[d];
-  }
-  t->rank = (uint8_t)rank;
-  t->n = step;
-  t->contiguous = true;
-}
-
 /* ---- scalars ----------------------------------------------------------------------------------------------------- */
 
 static void read_value(scalar *s, const void *value) {

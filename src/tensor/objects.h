@@ -14,7 +14,4 @@ void tensor_free(tensor *t);
 scalar *scalar_new(const void *value, int dtype);
 void scalar_free(scalar *s);
 
-/* Changes the view's shape to a contiguous one of no more elements: of operators whose output shape depends on data. */
-void tensor_set_shape(tensor *t, const int64_t *dims, int rank);
-
 #endif

@@ -15,7 +15,7 @@
 enum {
   STATS_VERSION = 1,
   STATS_MAX_DEVICES = 16,
-  STATS_MAX_OPS = 512,  /* operators and task kinds with a row of their own; the last row takes the rest */
+  STATS_MAX_OPS = 512,  /* operators with a row of their own; the last row takes the rest */
   STATS_MAX_LEAKS = 64, /* leaked blocks that are listed; all are counted */
 };
 #define STATS_MAGIC 0x54534e43u /* "CNST" */
@@ -31,7 +31,7 @@ typedef struct {
   counter n_allocs, n_frees, n_refused;
 } stats_heap;
 
-/* One operator (its name without "aclnn") or kind of task ("memcpy", "memset", "host function"). */
+/* One operator: its name without "aclnn". Copies are counted by direction, below. */
 typedef struct {
   char name[48];
   counter launches;
