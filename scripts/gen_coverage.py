@@ -23,7 +23,7 @@ def known_functions(abi):
     for r in table(abi, 'functions.tsv'):
         if 'inline' not in r['notes']:
             home[r['function']] = r['header'], [r['function']]
-    for r in sorted(table(abi, 'aclnn_ops.tsv'), key=lambda r: (r['header'].count('/'), r['header'])):
+    for r in sorted(table(abi, 'aclnn_ops.tsv') + table(abi, 'aclnn_extra.tsv'), key=lambda r: (r['header'].count('/'), r['header'])):
         home.setdefault(r['op'], (r['header'], [r['op'] + 'GetWorkspaceSize', r['op']]))
     headers = {}
     for name, (header, functions) in home.items():

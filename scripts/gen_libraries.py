@@ -26,7 +26,7 @@ def headers_of_functions(abi):
     headers = {}
     for r in table(abi, 'functions.tsv'):
         headers.setdefault(r['function'], set()).add(r['header'])
-    for r in table(abi, 'aclnn_ops.tsv'):
+    for r in table(abi, 'aclnn_ops.tsv') + table(abi, 'aclnn_extra.tsv'):
         for name in (r['op'], r['op'] + 'GetWorkspaceSize'):
             headers.setdefault(name, set()).add(r['header'])
     return headers

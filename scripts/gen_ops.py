@@ -3,8 +3,9 @@
 
 usage: gen_ops.py --abi DIR --headers OUT_INCLUDE --sources OUT_SOURCES FILE.ops...
 
-C types, parameter names and header names are CANN's (abi/aclnn_ops.tsv); a schema that does not fit them is an error.
-Writes OUT_INCLUDE/aclnnop/*.h and OUT_SOURCES/<file>_ops.c; files that would not change are left alone."""
+C types, parameter names and header names are CANN's (abi/aclnn_ops.tsv and aclnn_extra.tsv); a schema that does not fit
+them is an error. Writes OUT_INCLUDE/aclnnop/*.h, OUT_SOURCES/<file>_ops.c and OUT_SOURCES/kernel/families.h; files that
+would not change are left alone."""
 import argparse
 import collections
 import csv
@@ -12,21 +13,23 @@ import os
 import re
 import sys
 
-# schema type: (arg_kind, union member, C types it may have)
+# schema type: (arg_kind, union member, C types it may have, const or not)
 TYPES = {
-    'Tensor': ('ARG_TENSOR', 'tensor', {'const aclTensor *', 'aclTensor *'}),
-    'TensorList': ('ARG_TENSOR_LIST', 'tensors', {'const aclTensorList *', 'aclTensorList *'}),
-    'Scalar': ('ARG_SCALAR', 'scalar', {'const aclScalar *', 'aclScalar *'}),
-    'ScalarList': ('ARG_SCALAR_LIST', 'scalars', {'const aclScalarList *'}),
-    'IntArray': ('ARG_INT_ARRAY', 'ints', {'const aclIntArray *', 'aclIntArray *'}),
-    'BoolArray': ('ARG_BOOL_ARRAY', 'bools', {'const aclBoolArray *'}),
-    'FloatArray': ('ARG_FLOAT_ARRAY', 'floats', {'const aclFloatArray *'}),
-    'int': ('ARG_INT', 'integer', {'int64_t', 'uint64_t', 'int8_t', 'int32_t'}),
-    'dtype': ('ARG_INT', 'integer', {'aclDataType', 'const aclDataType'}),
+    'Tensor': ('ARG_TENSOR', 'tensor', {'aclTensor *'}),
+    'TensorList': ('ARG_TENSOR_LIST', 'tensors', {'aclTensorList *'}),
+    'Scalar': ('ARG_SCALAR', 'scalar', {'aclScalar *'}),
+    'ScalarList': ('ARG_SCALAR_LIST', 'scalars', {'aclScalarList *'}),
+    'IntArray': ('ARG_INT_ARRAY', 'ints', {'aclIntArray *'}),
+    'BoolArray': ('ARG_BOOL_ARRAY', 'bools', {'aclBoolArray *'}),
+    'FloatArray': ('ARG_FLOAT_ARRAY', 'floats', {'aclFloatArray *'}),
+    'int': ('ARG_INT', 'integer', {'int64_t', 'uint64_t', 'int8_t', 'int32_t', 'int'}),
+    'dtype': ('ARG_INT', 'integer', {'aclDataType'}),
     'float': ('ARG_FLOAT', 'real', {'float', 'double'}),
     'bool': ('ARG_BOOL', 'boolean', {'bool'}),
+    'string': ('ARG_STRING', 'string', {'char *'}),
 }
 FLAGS = {'': 'ARG_READ', '!': 'ARG_WRITTEN', '&': 'ARG_READ | ARG_WRITTEN'}
+FUNCTION = re.compile(r'function (\w+)$')
 LINE = re.compile(r'(\w+)\((.*)\)\s+(\w+)(?:\s+(\w+))?$')
 ARGUMENT = re.compile(r'(\w+)([!&]?)(\??) (\w+)$')
 
@@ -34,11 +37,21 @@ Arg = collections.namedtuple('Arg', 'type access optional name c_type')
 Op = collections.namedtuple('Op', 'name header args family variant c_params schema')
 
 
+def table(abi, name):
+    with open(os.path.join(abi, name), encoding='utf-8', newline='') as f:
+        return list(csv.DictReader(f, delimiter='\t', quoting=csv.QUOTE_NONE))
+
+
 def facts(abi):
     """{op: (header, parameter text of phase one)}, of CANN's first level."""
-    with open(os.path.join(abi, 'aclnn_ops.tsv'), encoding='utf-8', newline='') as f:
-        rows = list(csv.DictReader(f, delimiter='\t', quoting=csv.QUOTE_NONE))
+    rows = table(abi, 'aclnn_ops.tsv') + table(abi, 'aclnn_extra.tsv')
     return {r['op']: (r['header'], r['get_workspace_size_params']) for r in rows if '/level2/' not in r['header']}
+
+
+def functions_of_headers(abi):
+    """{function: (header, declaration)}, of the functions in aclnnop/ that are no operators."""
+    return {r['function']: (r['header'], f"{r['return_type']} {r['function']}({r['params']});")
+            for r in table(abi, 'functions.tsv') if r['header'].startswith('aclnnop/')}
 
 
 def c_parameters(text):
@@ -46,23 +59,34 @@ def c_parameters(text):
     return [re.match(r'(.*?)(\w+)$', p.strip()).groups() for p in text.split(',')]
 
 
-def parse(path, known):
-    ops = []
+def known_function(name, known):
+    if 'aclnn' + name not in known:
+        raise ValueError(f'aclnn{name} is no function of a header in aclnnop/')
+    return known['aclnn' + name]
+
+
+def parse(path, known, known_functions):
+    """The file's operators, and its functions as (header, declaration)."""
+    ops, functions = [], []
     with open(path, encoding='utf-8') as f:
         for number, text in enumerate(f, 1):
             text = text.split('#')[0].strip()
             if text:
                 try:
-                    ops.append(parse_line(text, known))
+                    function = FUNCTION.match(text)
+                    if function:
+                        functions.append(known_function(function.group(1), known_functions))
+                    else:
+                        ops.append(parse_line(text, known))
                 except ValueError as error:
                     sys.exit(f'{path}:{number}: {error}')
-    return ops
+    return ops, functions
 
 
 def parse_line(text, known):
     m = LINE.match(text)
     if not m:
-        raise ValueError('expected: Name(Type name, ...)  family [VARIANT]')
+        raise ValueError('expected: Name(Type name, ...)  family [VARIANT], or: function Name')
     name, arguments, family, variant = m.groups()
     if 'aclnn' + name not in known:
         raise ValueError(f'aclnn{name} is not in abi/aclnn_ops.tsv')
@@ -77,7 +101,7 @@ def parse_line(text, known):
         if not a or a.group(1) not in TYPES:
             raise ValueError(f'{part!r}: expected a type, ! or & and ? where they apply, a name')
         kind, access, optional, arg_name = a.groups()
-        if arg_name != c_name or c_type.strip() not in TYPES[kind][2]:
+        if arg_name != c_name or c_type.replace('const ', '').strip() not in TYPES[kind][2]:
             raise ValueError(f'{part!r} does not fit {c_type}{c_name}')
         args.append(Arg(kind, access, bool(optional), arg_name, c_type))
     return Op(name, header, args, family, variant or '0', c_text, f'{name}({arguments})')
@@ -102,7 +126,7 @@ def signatures(op, prefix, end):
     return one, two
 
 
-def header_text(header, ops):
+def header_text(header, ops, functions):
     guard = re.sub(r'\W', '_', header).upper()
     out = [f'/* SPDX-License-Identifier: Apache-2.0',
            ' *',
@@ -118,7 +142,25 @@ def header_text(header, ops):
     for op in ops:
         one, two = signatures(op, 'ACL_FUNC_VISIBILITY ', ');')
         out += [f'/* {op.schema} */', one, two, '']
+    out += [f'ACL_FUNC_VISIBILITY {f}\n' for f in functions]
     return '\n'.join(out + ['#ifdef __cplusplus', '}', '#endif', '', '#endif', ''])
+
+
+def families_text(ops):
+    """The prepare functions that schema lines name. Variants are numbered in the order of their first use; those of the
+    elementwise engine's functions (EW_...) have their numbers from there."""
+    variants = collections.defaultdict(dict)
+    for op in ops:
+        variants[op.family].setdefault(op.variant)
+    out = ['/* Made by scripts/gen_ops.py from ops/: the prepare functions that schema lines name, and the variants that they',
+           ' * tell apart by e->op->variant. Arguments come in the order of the schema; null checks are done. */',
+           '#ifndef CANNON_KERNEL_FAMILIES_H', '#define CANNON_KERNEL_FAMILIES_H', '',
+           '#include "kernel/engine/loops.h"', '#include "op/executor.h"', '']
+    for family, names in sorted(variants.items()):
+        own = [n for n in names if not n.startswith('EW_') and not n.isdigit()]
+        out += [f'enum {{ {", ".join(own)} }};'] if own else []
+        out += [f'status prepare_{family}(executor *e, const op_arg *a);']
+    return '\n'.join(out + ['', '#endif', ''])
 
 
 def source_text(path, ops):
@@ -155,14 +197,19 @@ def main():
     ap.add_argument('--sources', required=True)
     ap.add_argument('files', nargs='+')
     a = ap.parse_args()
-    known, by_header = facts(a.abi), collections.defaultdict(list)
+    known, known_functions = facts(a.abi), functions_of_headers(a.abi)
+    by_header, functions_by_header, all_ops = collections.defaultdict(list), collections.defaultdict(list), []
     for path in a.files:
-        ops = parse(path, known)
+        ops, functions = parse(path, known, known_functions)
+        all_ops += ops
         for op in ops:
             by_header[op.header].append(op)
+        for header, declaration in functions:
+            functions_by_header[header].append(declaration)
         write(os.path.join(a.sources, os.path.basename(path)[:-4] + '_ops.c'), source_text(path, ops))
     for header, ops in by_header.items():
-        write(os.path.join(a.headers, header), header_text(header, ops))
+        write(os.path.join(a.headers, header), header_text(header, ops, functions_by_header[header]))
+    write(os.path.join(a.sources, 'kernel', 'families.h'), families_text(all_ops))
 
 
 if __name__ == '__main__':

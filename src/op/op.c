@@ -25,7 +25,7 @@ static status check_objects(const op *o, const op_arg *a, uint64_t *n_operands) 
   uint64_t n = 0;
   for (int i = 0; i < o->n_args; ++i) {
     const arg_schema *s = &o->schema[i];
-    if (s->kind > ARG_FLOAT_ARRAY) continue;
+    if (s->kind > ARG_FLOAT_ARRAY) continue; /* operators check strings themselves */
     const uint32_t *object = a[i].pointer;
     if (unlikely(!object)) {
       if (!(s->flags & ARG_OPTIONAL)) return fail(ST_OP_NULL, "%s is NULL, expected an object", s->name);

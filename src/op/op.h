@@ -27,6 +27,7 @@ typedef enum {
   ARG_INT,   /* any integer type, and aclDataType */
   ARG_FLOAT, /* float, double */
   ARG_BOOL,
+  ARG_STRING,
 } arg_kind;
 
 enum { ARG_READ = 1, ARG_WRITTEN = 2, ARG_OPTIONAL = 4 };
@@ -47,6 +48,7 @@ typedef union {
   int64_t integer;
   double real;
   bool boolean;
+  const char *string;
   const void *pointer;
 } op_arg;
 

@@ -11,7 +11,10 @@ import atexit
 import csv
 import ctypes as ct
 import faulthandler
+import functools
+import glob
 import os
+import re
 import sys
 
 import numpy as np
@@ -38,7 +41,7 @@ class AclError(Exception):
 
 _CTYPES = {
     "int64_t": ct.c_int64, "uint64_t": ct.c_uint64, "int8_t": ct.c_int8, "float": ct.c_float, "double": ct.c_double,
-    "bool": ct.c_bool, "aclDataType": ct.c_int,
+    "bool": ct.c_bool, "aclDataType": ct.c_int, "int": ct.c_int, "int32_t": ct.c_int32,
 }
 
 
@@ -51,24 +54,40 @@ class Param:
         self.is_pointer = "*" in self.type
         self.is_result = self.type in ("uint64_t *", "aclOpExecutor * *")
         self.is_tensor = self.type == "aclTensor *"
-        # some declare selfRef (InplaceAdd) or out (Embedding) const and write it all the same
-        self.is_written = self.is_tensor and ("const" not in words or self.name.endswith("Ref") or self.name == "out")
-        self.is_optional = "Optional" in self.name
+        self.is_written = self.is_optional = False      # set from the schema: CANN's consts say little
         self.ctype = ct.c_void_p if self.is_pointer else _CTYPES[self.type]
 
 
 def _read_signatures():
-    with open(os.path.join(ROOT, "abi", "aclnn_ops.tsv"), encoding="utf-8") as f:
-        rows = csv.DictReader(f, delimiter="\t", quoting=csv.QUOTE_NONE)
-        return {r["op"]: r["get_workspace_size_params"] for r in rows}
+    signatures = {}
+    for name in ("aclnn_ops.tsv", "aclnn_extra.tsv"):
+        with open(os.path.join(ROOT, "abi", name), encoding="utf-8") as f:
+            for r in csv.DictReader(f, delimiter="\t", quoting=csv.QUOTE_NONE):
+                signatures[r["op"]] = r["get_workspace_size_params"]
+    return signatures
 
 
-_signatures = _read_signatures()
+def _read_schemas():
+    """{op: the schema's arguments}: "Tensor& selfRef" and the like."""
+    schemas = {}
+    for path in glob.glob(os.path.join(ROOT, "ops", "*.ops")):
+        with open(path, encoding="utf-8") as f:
+            for m in re.finditer(r"^(\w+)\((.*)\)\s", f.read(), re.M):
+                schemas["aclnn" + m[1]] = m[2].split(", ")
+    return schemas
 
 
+_signatures, _schemas = _read_signatures(), _read_schemas()
+
+
+@functools.lru_cache(None)
 def params(op):
     """The operator's own parameters, without workspaceSize and executor."""
-    return [p for p in map(Param, _signatures[op].split(", ")) if not p.is_result]
+    found = [p for p in map(Param, _signatures[op].split(", ")) if not p.is_result]
+    for p, argument in zip(found, _schemas.get(op, ())):
+        p.is_written = "!" in argument or "&" in argument
+        p.is_optional = "?" in argument
+    return found
 
 
 class _Libraries:
@@ -96,6 +115,12 @@ class _Libraries:
                 (self.base, "aclCreateScalar", v, [v, ct.c_int]),
                 (self.base, "aclCreateIntArray", v, [v, ct.c_uint64]),
                 (self.base, "aclCreateTensorList", v, [v, ct.c_uint64]),
+                (self.base, "aclCreateBoolArray", v, [v, ct.c_uint64]),
+                (self.base, "aclCreateFloatArray", v, [v, ct.c_uint64]),
+                (self.base, "aclCreateScalarList", v, [v, ct.c_uint64]),
+                (self.base, "aclDestroyBoolArray", ct.c_int, [v]),
+                (self.base, "aclDestroyFloatArray", ct.c_int, [v]),
+                (self.base, "aclDestroyScalarList", ct.c_int, [v]),
                 (self.base, "aclDestroyTensor", ct.c_int, [v]),
                 (self.base, "aclDestroyScalar", ct.c_int, [v]),
                 (self.base, "aclDestroyIntArray", ct.c_int, [v]),
@@ -223,7 +248,8 @@ def contiguous(shape):
 class Tensor:
     """A view in device memory: shape, strides and offset in elements within a storage of n_storage elements."""
 
-    def __init__(self, dtype, shape, strides=None, offset=0, n_storage=None):
+    def __init__(self, dtype, shape, strides=None, offset=0, n_storage=None, format=FORMAT_ND):
+        self.format = format
         self.dtype, self.shape, self.offset = dtype, tuple(map(int, shape)), int(offset)
         self.strides = contiguous(self.shape) if strides is None else tuple(map(int, strides))
         last = sum((n - 1) * s for n, s in zip(self.shape, self.strides)) if self.size else -1
@@ -273,7 +299,7 @@ class Tensor:
         plain = self.offset == 0 and self.n_storage == self.size and self.strides == contiguous(self.shape)
         dims, steps = _int64s(self.shape), _int64s(self.strides)
         storage = _int64s(self.shape if plain else (self.n_storage,))
-        return lib().aclCreateTensor(dims, len(self.shape), self.code, steps, self.offset, FORMAT_ND, storage,
+        return lib().aclCreateTensor(dims, len(self.shape), self.code, steps, self.offset, self.format, storage,
                                      len(storage), self.block.address)
 
     destroy = "aclDestroyTensor"
@@ -316,6 +342,46 @@ class Ints:
     destroy = "aclDestroyIntArray"
 
 
+class Bools:
+    def __init__(self, *values):
+        self.values = values
+
+    def __repr__(self):
+        return f"Bools{self.values}"
+
+    def create(self):
+        return lib().aclCreateBoolArray((ct.c_bool * len(self.values))(*self.values), len(self.values))
+
+    destroy = "aclDestroyBoolArray"
+
+
+class Floats:
+    def __init__(self, *values):
+        self.values = values
+
+    def __repr__(self):
+        return f"Floats{self.values}"
+
+    def create(self):
+        return lib().aclCreateFloatArray((ct.c_float * len(self.values))(*self.values), len(self.values))
+
+    destroy = "aclDestroyFloatArray"
+
+
+class ScalarList:
+    def __init__(self, scalars):
+        self.scalars = list(scalars)
+
+    def __repr__(self):
+        return repr(self.scalars)
+
+    def create(self):
+        handles = (ct.c_void_p * len(self.scalars))(*(s.create() for s in self.scalars))
+        return lib().aclCreateScalarList(handles, len(self.scalars))
+
+    destroy = "aclDestroyScalarList"            # takes its members with it
+
+
 class TensorList:
     def __init__(self, tensors):
         self.tensors = list(tensors)
@@ -337,7 +403,7 @@ def _tensors(args, signature):
         if isinstance(a, Tensor):
             yield a, p.is_written
         elif isinstance(a, TensorList):
-            yield from ((t, False) for t in a.tensors)
+            yield from ((t, p.is_written) for t in a.tensors)
 
 
 def place(args, signature):

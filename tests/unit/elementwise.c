@@ -1,8 +1,8 @@
 /* The elementwise engine on random views, against a loop over indices. The loops that convert and compute single
  * elements are the engine's own (tests/unit/loops.c checks them); what is tested here is where elements come from. */
-#include "kernel/elementwise.h"
+#include "kernel/engine/elementwise.h"
 
-#include "kernel/loops.h"
+#include "kernel/engine/loops.h"
 #include "unit.h"
 
 static const int dtypes[] = {ACL_FLOAT, ACL_FLOAT16, ACL_BF16,  ACL_DOUBLE, ACL_INT8,   ACL_INT16,

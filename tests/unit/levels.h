@@ -2,7 +2,7 @@
 #ifndef CANNON_TESTS_LEVELS_H
 #define CANNON_TESTS_LEVELS_H
 
-#include "kernel/loops.h"
+#include "kernel/engine/loops.h"
 
 extern const kernel_loops loops_portable;
 #ifdef CANNON_X86_LEVELS

@@ -1,6 +1,6 @@
 /* The innermost loops: conversions by their definition, sums whatever the alignment, and the same results at every
  * level. */
-#include "kernel/loops.h"
+#include "kernel/engine/loops.h"
 
 #include <float.h>
 #include <math.h>

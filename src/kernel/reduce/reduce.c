@@ -11,7 +11,7 @@
 #include <math.h>
 
 #include "kernel/families.h"
-#include "kernel/rows.h"
+#include "kernel/engine/rows.h"
 
 enum {
   CHUNK = 64 * REDUCE_BLOCK,

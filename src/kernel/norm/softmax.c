@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "kernel/families.h"
-#include "kernel/rows.h"
+#include "kernel/engine/rows.h"
 
 enum { BLOCK = 512, TILE = TILE_BYTES(BLOCK), TENSORS = 3 };
 

@@ -9,8 +9,8 @@
 #ifndef CANNON_KERNEL_ROWS_H
 #define CANNON_KERNEL_ROWS_H
 
-#include "kernel/loops.h"
-#include "kernel/walk.h"
+#include "kernel/engine/loops.h"
+#include "kernel/engine/walk.h"
 
 enum {
   PANEL_BYTES = 64, /* a cache line: this much of a compute type across the rows of a panel */

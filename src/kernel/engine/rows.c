@@ -1,4 +1,4 @@
-#include "kernel/rows.h"
+#include "kernel/engine/rows.h"
 
 #include "op/parallel.h"
 

@@ -10,7 +10,7 @@
 #include <math.h>
 
 #include "kernel/families.h"
-#include "kernel/walk.h"
+#include "kernel/engine/walk.h"
 #include "op/parallel.h"
 
 enum { TILE = 512 }; /* values made at a time; a multiple of four */

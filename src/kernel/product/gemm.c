@@ -1,4 +1,4 @@
-#include "kernel/gemm.h"
+#include "kernel/product/gemm.h"
 
 #include <dnnl.h>
 #include <pthread.h>

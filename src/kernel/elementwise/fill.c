@@ -1,10 +1,10 @@
 /* InplaceFillScalar, InplaceZero, InplaceOne, Arange: tensors that are made from scalars. */
-#include "kernel/fill.h"
+#include "kernel/elementwise/fill.h"
 
 #include <math.h>
 
 #include "kernel/families.h"
-#include "kernel/rows.h"
+#include "kernel/engine/rows.h"
 
 /* ---- filling ----------------------------------------------------------------------------------------------------- */
 

@@ -2,7 +2,7 @@
 #ifndef CANNON_KERNEL_FILL_H
 #define CANNON_KERNEL_FILL_H
 
-#include "kernel/walk.h"
+#include "kernel/engine/walk.h"
 
 typedef struct {
   walk at;

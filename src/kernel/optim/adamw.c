@@ -7,12 +7,12 @@
  *   var = (1 - lr weightDecay) var - lr / (1 - beta1^t) * m / (sqrt(top) / sqrt(1 - beta2^t) + eps)
  *
  * Computed in float; what depends on t, in double. Tensors may differ in layout and float type. */
-#include "kernel/adamw_loop.h"
+#include "kernel/optim/adamw_loop.h"
 
 #include <math.h>
 
 #include "kernel/families.h"
-#include "kernel/walk.h"
+#include "kernel/engine/walk.h"
 #include "op/parallel.h"
 
 enum { VAR, M, V, TOP, GRAD, N_TENSORS };

@@ -1,9 +1,9 @@
-/* Products of matrices: which arguments are legal, and what they mean as stacks of matrices. kernel/product.h
+/* Products of matrices: which arguments are legal, and what they mean as stacks of matrices. kernel/product/product.h
  * does the rest. cubeMathType (0 keep the precision to 3 allow HF32) asks an NPU for less precision; ours is
  * never less than asked. The private format FRACTAL_NZ is no matter here: a tensor is what its strides say.
  */
 #include "kernel/families.h"
-#include "kernel/product.h"
+#include "kernel/product/product.h"
 
 static const char *argument_name(const executor *e, int i) { return e->op->schema[i].name; }
 

@@ -9,7 +9,7 @@
 #define BINARY_F      NOTHING
 #define TERNARY       NOTHING
 #define TERNARY_F     NOTHING
-#include "kernel/elementwise.def"
+#include "kernel/engine/elementwise.def"
 #undef LOAD_OPERANDS
 #undef UNARY
 #undef UNARY_F
@@ -21,7 +21,7 @@
 #define UNARY_F       NOTHING
 #define BINARY        INSTANTIATE
 #define BINARY_F      INSTANTIATE_F
-#include "kernel/elementwise.def"
+#include "kernel/engine/elementwise.def"
 #undef LOAD_OPERANDS
 #undef BINARY
 #undef BINARY_F
@@ -33,7 +33,7 @@
 #define BINARY_F      NOTHING
 #define TERNARY       INSTANTIATE
 #define TERNARY_F     INSTANTIATE_F
-#include "kernel/elementwise.def"
+#include "kernel/engine/elementwise.def"
 #undef LOAD_OPERANDS
 #undef UNARY
 #undef UNARY_F

@@ -10,7 +10,7 @@
 #ifndef CANNON_KERNEL_PRODUCT_H
 #define CANNON_KERNEL_PRODUCT_H
 
-#include "kernel/gemm.h"
+#include "kernel/product/gemm.h"
 #include "op/executor.h"
 
 /* A stack of matrices; strides in bytes, 0 where broadcast. */

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "kernel/families.h"
-#include "kernel/rows.h"
+#include "kernel/engine/rows.h"
 
 /* Conversions between dtypes without a loop don't exist: they involve complex numbers. */
 static status expect_conversion(const tensor *from, const char *name, int to) {

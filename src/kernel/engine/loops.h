@@ -1,12 +1,9 @@
-/* The innermost loops, compiled once per instruction set level and chosen by the processor's feature bits (never by its
- * model). Everything works on contiguous data that stays in L1, except load and store, which take a stride.
- *
- * A level's table is the same functions in other machine code; results may differ between levels within the stated
- * bounds, never between runs on one machine. CANNON_ISA=portable|v3|v4 forces a lower level, for tests. */
+/* The innermost loops of the engines, by instruction set level (engine/level.h). Everything works on contiguous data that
+ * stays in L1, except load and store, which take a stride. */
 #ifndef CANNON_KERNEL_LOOPS_H
 #define CANNON_KERNEL_LOOPS_H
 
-#include "kernel/elementwise.h"
+#include "kernel/engine/elementwise.h"
 
 /* Functions of elementwise.def. */
 #define UNARY(name, expression) EW_##name,
@@ -16,7 +13,7 @@
 #define TERNARY                 UNARY
 #define TERNARY_F               UNARY
 enum {
-#include "kernel/elementwise.def"
+#include "kernel/engine/elementwise.def"
   N_EW
 };
 #undef UNARY

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "kernel/families.h"
-#include "kernel/walk.h"
+#include "kernel/engine/walk.h"
 #include "op/parallel.h"
 
 static int64_t read_index(int dtype, const char *at) {

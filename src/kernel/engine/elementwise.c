@@ -1,8 +1,8 @@
-#include "kernel/elementwise.h"
+#include "kernel/engine/elementwise.h"
 
 #include <string.h>
 
-#include "kernel/loops.h"
+#include "kernel/engine/loops.h"
 #include "op/parallel.h"
 
 enum {

@@ -1,16 +1,14 @@
-/* The loops of one instruction set level: CMake compiles this file once per level, with the level's compiler flags and
- * LEVEL set to its name. See loops.h. */
+/* The loops of one instruction set level (engine/level.h); see loops.h. */
 #include <float.h>
 #include <limits.h>
 
-#include "kernel/adamw_loop.h"
-#include "kernel/loops.h"
-#include "kernel/vmath.h"
+#include "kernel/optim/adamw_loop.h"
+#include "kernel/engine/level.h"
+#include "kernel/engine/loops.h"
+#include "kernel/engine/vmath.h"
 
-#define JOIN_(a, b) a##b
-#define JOIN(a, b)  JOIN_(a, b)
-#define TEXT_(a)    #a
-#define TEXT(a)     TEXT_(a)
+#define TEXT_(a) #a
+#define TEXT(a)  TEXT_(a)
 
 /* ---- elementwise functions --------------------------------------------------------------------------------------- */
 
@@ -44,7 +42,7 @@
 #define TANH(x)                       vtanh_f32(x)
 #define INSTANTIATE(name, expression) BODY(name, f32, float, f32, expression)
 #define INSTANTIATE_F                 INSTANTIATE
-#include "kernel/loops_elementwise.h"
+#include "kernel/engine/loops_elementwise.h"
 
 #undef ABS
 #undef EXP
@@ -64,7 +62,7 @@
 #define TANH(x)                       tanh(x)
 #define INSTANTIATE(name, expression) BODY(name, f64, double, f64, expression)
 #define INSTANTIATE_F                 INSTANTIATE
-#include "kernel/loops_elementwise.h"
+#include "kernel/engine/loops_elementwise.h"
 
 #undef ABS
 #undef INSTANTIATE
@@ -72,11 +70,11 @@
 #define ABS(x)                        ((x) < 0 ? -(x) : (x))
 #define INSTANTIATE(name, expression) BODY(name, i32, int32_t, i32, expression)
 #define INSTANTIATE_F(name, expression)
-#include "kernel/loops_elementwise.h"
+#include "kernel/engine/loops_elementwise.h"
 
 #undef INSTANTIATE
 #define INSTANTIATE(name, expression) BODY(name, i64, int64_t, i64, expression)
-#include "kernel/loops_elementwise.h"
+#include "kernel/engine/loops_elementwise.h"
 
 /* ---- load and store ---------------------------------------------------------------------------------------------- */
 
@@ -247,11 +245,11 @@ static float exp_sum_f32(float *y, const float *x, float shift, int64_t n) {
              [COMPUTE_I32] = store_##name##_i32,                                                                       \
              [COMPUTE_I64] = store_##name##_i64},
 
-const kernel_loops JOIN(loops_, LEVEL) = {
+const kernel_loops LEVELED(loops) = {
     .name = TEXT(LEVEL),
     .elementwise =
         {
-#include "kernel/elementwise.def"
+#include "kernel/engine/elementwise.def"
         },
     .load = {DTYPES(LOAD_ROW)},
     .store = {DTYPES(STORE_ROW)},

@@ -1,6 +1,6 @@
-#include "kernel/product.h"
+#include "kernel/product/product.h"
 
-#include "kernel/loops.h"
+#include "kernel/engine/loops.h"
 
 /* ---- phase one --------------------------------------------------------------------------------------------------- */
 

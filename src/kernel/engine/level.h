@@ -1,0 +1,42 @@
+/* Instruction set levels. A file whose name ends in _level.c is compiled once for each: the portable one, and on x86-64
+ * v3 (AVX2, FMA) and v4 (AVX-512). It defines one table of functions,
+ *
+ *     const norm_loops LEVELED(norm_loops) = {.mean = mean, ...};
+ *
+ * a header declares the pointer through which others call them, and one other file defines that:
+ *
+ *     extern const norm_loops *norm;              (the header)
+ *     LEVEL_CHOICE(norm_loops, norm, norm_loops)   (type, pointer, table; set before main)
+ *
+ * A level's table is the same functions in other machine code; results may differ between levels within the stated
+ * bounds, never between runs on one machine. Levels are chosen by the processor's feature bits, never by its model;
+ * CANNON_ISA=portable|v3|v4 sets the highest one, for tests. */
+#ifndef CANNON_KERNEL_ENGINE_LEVEL_H
+#define CANNON_KERNEL_ENGINE_LEVEL_H
+
+#include <stdint.h>
+
+typedef enum { LEVEL_PORTABLE, LEVEL_V3, LEVEL_V4 } isa_level;
+
+/* May be called before main. */
+isa_level isa_level_chosen(void);
+
+#define LEVEL_JOIN_(a, b) a##_##b
+#define LEVEL_JOIN(a, b)  LEVEL_JOIN_(a, b)
+#define LEVELED(table)    LEVEL_JOIN(table, LEVEL)
+
+#ifdef CANNON_X86_LEVELS
+#  define LEVEL_CHOICE(type, pointer, table)                                                                           \
+    extern const type table##_portable, table##_v3, table##_v4;                                                        \
+    const type *pointer = &table##_portable;                                                                           \
+    __attribute__((constructor)) static void choose_##pointer(void) {                                                  \
+      const isa_level level = isa_level_chosen();                                                                      \
+      pointer = level == LEVEL_V4 ? &table##_v4 : level == LEVEL_V3 ? &table##_v3 : &table##_portable;                 \
+    }
+#else
+#  define LEVEL_CHOICE(type, pointer, table)                                                                           \
+    extern const type table##_portable;                                                                                \
+    const type *pointer = &table##_portable;
+#endif
+
+#endif
