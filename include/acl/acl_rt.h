@@ -262,6 +262,43 @@ ACL_FUNC_VISIBILITY aclError aclrtMemcpy2d(void *dst, size_t dpitch, const void 
 ACL_FUNC_VISIBILITY aclError aclrtMemcpy2dAsync(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width,
                                                 size_t height, aclrtMemcpyKind kind, aclrtStream stream);
 
+/* ---- Virtual memory: addresses, memory, and the one mapped at the other. Sizes are multiples of the granularity; a
+ * handle must be freed as often as it was made or retained ---- */
+
+/* 2 MiB, and 1 GiB for the kinds of memory with such pages, whatever the option. */
+ACL_FUNC_VISIBILITY aclError aclrtMemGetAllocationGranularity(aclrtPhysicalMemProp *prop,
+                                                              aclrtMemGranularityOptions option, size_t *granularity);
+
+/* Reserves addresses, between 16 and 24 TiB: at expectPtr if that is not NULL. alignment: 0, or a power of two; flags: 0,
+ * or 1 for huge pages. Errors: ACL_ERROR_RT_PARAM_INVALID: they are taken. Released when nothing is mapped there. */
+ACL_FUNC_VISIBILITY aclError aclrtReserveMemAddress(void **virPtr, size_t size, size_t alignment, void *expectPtr,
+                                                    uint64_t flags);
+ACL_FUNC_VISIBILITY aclError aclrtReleaseMemAddress(void *virPtr);
+
+/* Memory without an address, on a device or on the host; flags: 0. Freeing drops the handle; the memory goes when nothing
+ * is mapped either. Errors: ACL_ERROR_RT_MEMORY_ALLOCATION: there is not enough. */
+ACL_FUNC_VISIBILITY aclError aclrtMallocPhysical(aclrtDrvMemHandle *handle, size_t size,
+                                                 const aclrtPhysicalMemProp *prop, uint64_t flags);
+ACL_FUNC_VISIBILITY aclError aclrtFreePhysical(aclrtDrvMemHandle handle);
+
+/* Maps the whole memory, readable and writable, at an address inside a reservation; size is the memory's, offset and flags
+ * 0. A reservation takes memory of one device. NoAccess: not accessible before aclrtMemSetAccess. */
+ACL_FUNC_VISIBILITY aclError aclrtMapMem(void *virPtr, size_t size, size_t offset, aclrtDrvMemHandle handle,
+                                         uint64_t flags);
+ACL_FUNC_VISIBILITY aclError aclrtMemMapNoAccess(void *virPtr, size_t size, size_t offset, aclrtDrvMemHandle handle,
+                                                 uint64_t flags);
+ACL_FUNC_VISIBILITY aclError aclrtUnmapMem(void *virPtr);
+
+/* Access rights of exactly one mapping; of the mapping that holds virPtr. Operators and copies that break them fail when
+ * they are submitted. */
+ACL_FUNC_VISIBILITY aclError aclrtMemSetAccess(void *virPtr, size_t size, aclrtMemAccessDesc *desc, size_t count);
+ACL_FUNC_VISIBILITY aclError aclrtMemGetAccess(void *virPtr, aclrtMemLocation *location, uint64_t *flag);
+
+/* A handle, to be freed, of what is mapped at virPtr; what a handle was made with. */
+ACL_FUNC_VISIBILITY aclError aclrtMemRetainAllocationHandle(void *virPtr, aclrtDrvMemHandle *handle);
+ACL_FUNC_VISIBILITY aclError aclrtMemGetAllocationPropertiesFromHandle(aclrtDrvMemHandle handle,
+                                                                       aclrtPhysicalMemProp *prop);
+
 /* Version of an installed package, named as its directory ("runtime", "compiler", "opp", ..., "driver", "firmware"): as
  * text, in versionStr with room for ACL_PKG_VERSION_MAX_SIZE bytes, and as a number, major * 10^7 + minor * 10^5 +
  * patch * 10^3, from which pre-releases take something off. Errors: ACL_ERROR_INVALID_PARAM for an unknown package. */

@@ -544,6 +544,12 @@ typedef enum aclrtMemAccessFlags {
   ACL_RT_MEM_ACCESS_FLAGS_READWRITE = 3,
 } aclrtMemAccessFlags;
 
+typedef struct aclrtMemAccessDesc {
+  aclrtMemAccessFlags flags;
+  aclrtMemLocation location;
+  uint8_t rsv[12];
+} aclrtMemAccessDesc;
+
 typedef struct aclrtPhysicalMemProp {
   aclrtMemHandleType handleType;
   aclrtMemAllocationType allocationType;

@@ -39,6 +39,12 @@ static void explain(uintptr_t address) {
         "cannon: only kernels and aclrtMemcpy reach device memory, here as on an NPU.\n",
         (uintmax_t)address, (uintmax_t)(address - b->address), (uintmax_t)b->requested, (uintmax_t)b->address,
         space_device_of(address), (uintmax_t)b->number, b->call, site);
+  } else if (space_is_reserved(address)) {
+    n = snprintf(text, sizeof text,
+                 "cannon: the host accessed the reserved address %#jx, where %s.\n"
+                 "cannon: only kernels and aclrtMemcpy reach device memory, here as on an NPU.\n",
+                 (uintmax_t)address,
+                 vmm_device_of(address) >= 0 ? "device memory is mapped" : "nothing is mapped that the host reaches");
   } else {
     n = snprintf(
         text, sizeof text,
@@ -51,10 +57,11 @@ static void explain(uintptr_t address) {
 static void on_fault(int signal_number, siginfo_t *info, void *context) {
   const int i = signal_number == SIGBUS;
   const uintptr_t address = (uintptr_t)info->si_addr;
-  if (space_device_of(address) >= 0) explain(address);
-  if (space_device_of(address) < 0 && previous[i].sa_flags & SA_SIGINFO) {
+  const bool ours = space_device_of(address) >= 0 || space_is_reserved(address);
+  if (ours) explain(address);
+  if (!ours && previous[i].sa_flags & SA_SIGINFO) {
     previous[i].sa_sigaction(signal_number, info, context);
-  } else if (space_device_of(address) < 0 && previous[i].sa_handler != SIG_DFL && previous[i].sa_handler != SIG_IGN) {
+  } else if (!ours && previous[i].sa_handler != SIG_DFL && previous[i].sa_handler != SIG_IGN) {
     previous[i].sa_handler(signal_number);
   } else {
     /* Returning repeats the access, and the default action ends the program with the right signal. */

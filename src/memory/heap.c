@@ -273,6 +273,14 @@ static void count_alloc(stats_heap *s, uint64_t bytes) {
   atomic_fetch_add_explicit(&s->n_allocs, 1, memory_order_relaxed);
 }
 
+static status refuse(heap *h, uint64_t requested, uint64_t used) {
+  atomic_fetch_add_explicit(&h->config.stats->n_refused, 1, memory_order_relaxed);
+  return fail(ST_NO_MEMORY,
+              "size is %ju bytes, more than %s has left: %ju of %ju bytes are in use, the host has %ju available",
+              (uintmax_t)requested, h->config.name, (uintmax_t)used, (uintmax_t)h->config.size_bytes,
+              (uintmax_t)host_available_bytes());
+}
+
 status heap_alloc(heap *h, uint64_t bytes, uint64_t requested, const char *call, void *site, void **out) {
   pthread_mutex_lock(&h->lock);
   range_id range = 0;
@@ -289,11 +297,7 @@ status heap_alloc(heap *h, uint64_t bytes, uint64_t requested, const char *call,
     if (id) block_drop(h, id);
     const uint64_t used = h->n_used << HEAP_GRANULE_SHIFT;
     pthread_mutex_unlock(&h->lock);
-    atomic_fetch_add_explicit(&h->config.stats->n_refused, 1, memory_order_relaxed);
-    return fail(ST_NO_MEMORY,
-                "size is %ju bytes, more than %s has left: %ju of %ju bytes are in use, the host has %ju available",
-                (uintmax_t)requested, h->config.name, (uintmax_t)used, (uintmax_t)h->config.size_bytes,
-                (uintmax_t)host_available_bytes());
+    return refuse(h, requested, used);
   }
   heap_block *b = &h->block[id];
   b->range = range;
@@ -352,6 +356,38 @@ status heap_free(heap *h, uintptr_t address, const char *name) {
   pthread_mutex_unlock(&h->lock);
   return ST_OK;
 }
+
+status heap_take_pages(heap *h, uint64_t bytes, uint64_t *offset) {
+  uint32_t first;
+  const uint64_t n = granules_of(bytes);
+  pthread_mutex_lock(&h->lock);
+  if (h->parked || h->fence) settle(h);
+  range_id run = n <= n_granules(h) ? take_run(h, (uint32_t)n, &first) : 0;
+  if (!run && (h->parked || h->closing)) {
+    release_all(h, &h->closing);
+    release_all(h, &h->parked);
+    run = n <= n_granules(h) ? take_run(h, (uint32_t)n, &first) : 0;
+  }
+  const uint64_t used = h->n_used << HEAP_GRANULE_SHIFT;
+  if (run) {
+    h->granules[first].run = run;
+    count_alloc(h->config.stats, bytes);
+    *offset = (uint64_t)first << HEAP_GRANULE_SHIFT;
+  }
+  pthread_mutex_unlock(&h->lock);
+  return run ? ST_OK : refuse(h, bytes, used);
+}
+
+void heap_give_pages(heap *h, uint64_t offset, uint64_t bytes) {
+  const uint64_t first = offset >> HEAP_GRANULE_SHIFT;
+  pthread_mutex_lock(&h->lock);
+  give_run(h, h->granules[first].run, first, granules_of(bytes));
+  atomic_fetch_sub_explicit(&h->config.stats->live_bytes, bytes, memory_order_relaxed);
+  atomic_fetch_add_explicit(&h->config.stats->n_frees, 1, memory_order_relaxed);
+  pthread_mutex_unlock(&h->lock);
+}
+
+int heap_file(const heap *h) { return h->file; }
 
 void heap_info(heap *h, uint64_t *free_bytes, uint64_t *total_bytes) {
   pthread_mutex_lock(&h->lock);

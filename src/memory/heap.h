@@ -70,6 +70,12 @@ status heap_free(heap *h, uintptr_t address, const char *name);
 /* The live block that holds the address, or NULL. Constant time, lock-free, safe in a signal handler. */
 const heap_block *heap_find(const heap *h, uintptr_t address);
 
+/* Whole granules out of the heap's file, charged and counted as a block is, for mappings elsewhere (memory/vmm.h).
+ * bytes: a multiple of the granule; *offset: in the file. They are given back at once. */
+status heap_take_pages(heap *h, uint64_t bytes, uint64_t *offset);
+void heap_give_pages(heap *h, uint64_t offset, uint64_t bytes);
+int heap_file(const heap *h);
+
 /* What could still be charged, and the whole size. */
 void heap_info(heap *h, uint64_t *free_bytes, uint64_t *total_bytes);
 

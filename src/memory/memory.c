@@ -15,7 +15,12 @@ static heap *_Atomic pinned_heap;
 static const heap_fences *fences;
 static char device_names[SPACE_MAX_DEVICES][16];
 
-void memory_set_fences(const heap_fences *given) { fences = given; }
+void memory_set_fences(const heap_fences *given) {
+  fences = given;
+  vmm_set_fences(given);
+}
+
+heap *memory_heap(int device) { return atomic_load_explicit(&device_heaps[device], memory_order_acquire); }
 
 static status open_heap(heap *_Atomic *slot, const heap_config *config) {
   heap *h;
@@ -115,9 +120,10 @@ __attribute__((cold)) static status refuse_range(const void *p, uint64_t bytes, 
               p, (uintmax_t)b->bytes, (void *)b->address);
 }
 
-status memory_view(const void *p, uint64_t bytes, const char *name, void **view) {
+status memory_view(const void *p, uint64_t bytes, unsigned access, const char *name, void **view) {
   const uintptr_t address = (uintptr_t)p;
   const int device = space_device_of(address);
+  if (unlikely(space_is_reserved(address))) return vmm_view(address, bytes, access, name, view);
   const heap_block *b = memory_find(p);
   if (unlikely(!b)) return refuse_range(p, bytes, name);
   const uint64_t inside = address - atomic_load_explicit(&b->address, memory_order_relaxed);

@@ -10,6 +10,7 @@
 #include "memory/heap.h"
 #include "memory/rules.h"
 #include "memory/space.h"
+#include "memory/vmm.h"
 
 /* Sets up a device's memory; once per device, repeated calls do nothing. check_host: also refuse what the host could
  * not back. Installs the fault handler. */
@@ -33,19 +34,31 @@ typedef enum {
   PLACE_DEVICE,
 } memory_place;
 
-/* What an address is, by its window alone. */
+/* What an address is, by its window alone; reserved addresses (memory/vmm.h) are a device's unless host memory is mapped
+ * there. */
 static inline memory_place memory_place_of(const void *p) {
   const uintptr_t address = (uintptr_t)p;
   if (space_device_of(address) >= 0) return PLACE_DEVICE;
+  if (unlikely(space_is_reserved(address))) return vmm_device_of(address) == VMM_HOST ? PLACE_PINNED : PLACE_DEVICE;
   return space_is_pinned(address) ? PLACE_PINNED : PLACE_PAGEABLE;
+}
+
+/* The device whose memory the address is, or a negative number. */
+static inline int memory_device_of(const void *p) {
+  const uintptr_t address = (uintptr_t)p;
+  return unlikely(space_is_reserved(address)) ? vmm_device_of(address) : space_device_of(address);
 }
 
 /* The live block (on a device or pinned) that holds the address, or NULL. Lock-free. */
 const heap_block *memory_find(const void *p);
 
 /* Where a kernel reaches [p, p + bytes): in *view. The range must lie in one live block of a device or of pinned
- * memory. ST_INVALID_VALUE otherwise, with words that start with `name`. bytes may be 0. */
-status memory_view(const void *p, uint64_t bytes, const char *name, void **view);
+ * memory, or all of it must be mapped with that access (VMM_READ | VMM_WRITE). ST_INVALID_VALUE otherwise, with words
+ * that start with `name`. bytes may be 0. */
+status memory_view(const void *p, uint64_t bytes, unsigned access, const char *name, void **view);
+
+/* The heap of an opened device. */
+heap *memory_heap(int device);
 
 /* Fills report with the leaks at the end of the process; see stats.h. */
 void memory_list_leaks(stats_file *report);

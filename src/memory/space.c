@@ -7,30 +7,37 @@
 
 space_layout space;
 
-#if !WITH_TSAN
 /* Fixed addresses are easy to recognise in a debugger; they are above CANN's windows and below the program. */
-static const uintptr_t DEVICE_BASE = (uintptr_t)32 << 40;
-#endif
+static const uintptr_t DEVICE_BASE = (uintptr_t)(WITH_TSAN ? 0 : 32) << (WITH_TSAN ? 0 : 40);
+static const uintptr_t VMM_BASE = (uintptr_t)(WITH_TSAN ? 0 : 16) << (WITH_TSAN ? 0 : 40);
+enum { VMM_SHIFT = WITH_TSAN ? 36 : 43 }; /* 8 TiB */
 
-/* Finds the windows a place, all in one piece: users' addresses, views, pinned memory. */
-static uintptr_t reserve(uintptr_t bytes) {
-#if WITH_TSAN
-  void *const wanted = NULL;
-#else
-  void *const wanted = (void *)DEVICE_BASE;
-#endif
-  void *got = mmap(wanted, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+/* Addresses in one piece, where wanted if the kernel agrees; 0 where there are none. */
+static uintptr_t reserve(uintptr_t wanted, uintptr_t bytes) {
+  void *got = mmap((void *)wanted, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   return got == MAP_FAILED ? 0 : (uintptr_t)got;
+}
+
+/* A forked child inherits no device mapping, but pinned memory like any other. */
+static void reserve_vmm(void) {
+  const uintptr_t bytes = (uintptr_t)1 << VMM_SHIFT;
+  const uintptr_t users = reserve(VMM_BASE, bytes), views = reserve(0, bytes);
+  if (!users || !views) return; /* reservations will be refused */
+  madvise((void *)users, bytes, MADV_DONTFORK);
+  madvise((void *)views, bytes, MADV_DONTFORK);
+  space.vmm_base = users;
+  space.vmm_bytes = bytes;
+  space.vmm_distance = views - users;
 }
 
 /* Before main, so that no reader needs a lock. */
 __attribute__((constructor)) static void reserve_windows(void) {
   const uintptr_t windows = SPACE_MAX_DEVICES * space_stride();
-  const uintptr_t base = reserve(2 * windows + space_stride());
+  const uintptr_t base = reserve(DEVICE_BASE, 2 * windows + space_stride());
   if (!base) return;
-  /* A forked child inherits no device mapping, but pinned memory like any other. */
   madvise((void *)base, 2 * windows, MADV_DONTFORK);
   space = (space_layout){.device_base = base, .pinned_base = base + 2 * windows, .view_distance = windows};
+  reserve_vmm();
 }
 
 status space_check(void) {

@@ -68,12 +68,16 @@ static void drop_launch(task *t, stream *s) {
 static const task_kind launch_kind = {.name = "operator", .run = run_launch, .drop = drop_launch};
 
 /* memory_view's failures are, here, those of an argument. */
-static status operand_view(const void *p, uint64_t bytes, const char *name, void **view) {
-  const status st = memory_view(p, bytes, name, view);
+static status operand_view(const void *p, uint64_t bytes, unsigned access, const char *name, void **view) {
+  const status st = memory_view(p, bytes, access, name, view);
   if (likely(st == ST_OK)) return st;
   char words[400];
   snprintf(words, sizeof words, "%s", fail_take());
   return fail(ST_OP_INVALID, "%s", words);
+}
+
+static unsigned access_of(const operand *p) {
+  return (p->flags & ARG_READ ? VMM_READ : 0) | (p->flags & ARG_WRITTEN ? VMM_WRITE : 0);
 }
 
 static status translate(const executor *e, void **view) {
@@ -81,7 +85,7 @@ static status translate(const executor *e, void **view) {
     const operand *p = &e->operands[i];
     view[i] = NULL;
     if (likely(p->extent_bytes))
-      TRY(operand_view((const char *)p->data + p->offset_bytes, p->extent_bytes, p->name, &view[i]));
+      TRY(operand_view((const char *)p->data + p->offset_bytes, p->extent_bytes, access_of(p), p->name, &view[i]));
   }
   return ST_OK;
 }
@@ -94,7 +98,7 @@ static status translate_scratch(const executor *e, void *workspace, uint64_t byt
   if (bytes < e->workspace_bytes)
     return OP_FAIL("workspaceSize is %ju, expected the %ju bytes that phase one asked for", (uintmax_t)bytes,
                    (uintmax_t)e->workspace_bytes);
-  return operand_view(workspace, e->workspace_bytes, "workspace", scratch);
+  return operand_view(workspace, e->workspace_bytes, VMM_READ | VMM_WRITE, "workspace", scratch);
 }
 
 static status check_executor(const op *o, const executor *e) {

@@ -18,9 +18,10 @@ static uint32_t cost_of(size_t bytes) {
 static size_t span(size_t width, size_t height, size_t pitch) { return height ? (height - 1) * pitch + width : 0; }
 
 /* Where the copying thread reaches the memory; *place says what it is. */
-static status resolve(const void *p, size_t bytes, const char *name, memory_place *place, void **view) {
+static status resolve(const void *p, size_t bytes, unsigned access, const char *name, memory_place *place,
+                      void **view) {
   *place = memory_place_of(p);
-  if (*place != PLACE_PAGEABLE) return memory_view(p, bytes, name, view);
+  if (*place != PLACE_PAGEABLE) return memory_view(p, bytes, access, name, view);
   *view = (void *)(uintptr_t)p;
   return ST_OK;
 }
@@ -45,13 +46,13 @@ static status prepare(copy_shape *c, copy_kind kind, bool *pageable) {
   memory_place dst, src;
   const void *const user_dst = c->dst, *const user_src = c->src;
   void *view;
-  TRY(resolve(c->src, span(c->width, c->height, c->src_pitch), "src", &src, &view));
+  TRY(resolve(c->src, span(c->width, c->height, c->src_pitch), VMM_READ, "src", &src, &view));
   c->src = view;
-  TRY(resolve(c->dst, span(c->width, c->height, c->dst_pitch), "dst", &dst, &view));
+  TRY(resolve(c->dst, span(c->width, c->height, c->dst_pitch), VMM_WRITE, "dst", &dst, &view));
   c->dst = view;
   TRY(check_kind(kind, dst, src));
   if (dst == PLACE_DEVICE && src == PLACE_DEVICE)
-    TRY(peer_check_copy(space_device_of((uintptr_t)user_dst), space_device_of((uintptr_t)user_src)));
+    TRY(peer_check_copy(memory_device_of(user_dst), memory_device_of(user_src)));
   *pageable = dst == PLACE_PAGEABLE || src == PLACE_PAGEABLE;
   if (trace_is_on()) {
     const stats_direction direction = dst == PLACE_DEVICE ? (src == PLACE_DEVICE ? STATS_D2D : STATS_H2D)
@@ -112,7 +113,7 @@ status copy_in_stream(const copy_shape *shape, copy_kind kind, stream *s) {
 status fill_now(void *dst, int value, size_t bytes) {
   memory_place place;
   void *view;
-  TRY(resolve(dst, bytes, "devPtr", &place, &view));
+  TRY(resolve(dst, bytes, VMM_WRITE, "devPtr", &place, &view));
   memset(view, value, bytes);
   return ST_OK;
 }
@@ -121,7 +122,7 @@ status fill_in_stream(void *dst, int value, size_t bytes, stream *s) {
   memory_place place;
   void *view;
   task *t;
-  TRY(resolve(dst, bytes, "devPtr", &place, &view));
+  TRY(resolve(dst, bytes, VMM_WRITE, "devPtr", &place, &view));
   TRY(stream_new_task(s, &t));
   t->kind = &fill_task;
   t->cost_ns = cost_of(bytes);

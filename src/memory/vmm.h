@@ -1,0 +1,60 @@
+/* Virtual memory that the program manages itself. What exists:
+ *
+ *   reservation  addresses, and nothing else; a piece of the window of memory/space.h
+ *   physical     memory without an address: granules of a device, or host memory; counted references
+ *   mapping      a physical at a place in a reservation, with access rights
+ *
+ * A physical's granules come out of its device's file, so that neighbours that were made one after the other are one
+ * mapping for the kernel, whose number of them is limited. Users' addresses have nothing behind them, as elsewhere on a
+ * device; only mappings of host memory can be read and written there. Unmapped memory stays behind the kernels' view until
+ * the tasks that were submitted before have retired, or something else is mapped there. All calls from any thread. */
+#ifndef CANNON_MEMORY_VMM_H
+#define CANNON_MEMORY_VMM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+#include "memory/heap.h"
+
+enum { VMM_READ = 1, VMM_WRITE = 2 };
+
+enum { VMM_HOST = -1 };
+
+/* alignment: 0 or a power of two; expected: where, or 0. The size is rounded up to granules. */
+status vmm_reserve(uint64_t bytes, uint64_t alignment, uintptr_t expected, uintptr_t *out);
+
+/* Nothing may be mapped in it. */
+status vmm_release(uintptr_t start);
+
+/* A physical of `bytes`, a multiple of `granularity`. heap: of the device (kept for its life); NULL for the host. tag: 32
+ * bytes that vmm_tag gives back. One reference. */
+status vmm_create(int device, heap *h, uint64_t bytes, uint64_t granularity, const void *tag, void **handle);
+
+/* Drops a reference; mappings have their own. */
+status vmm_drop(void *handle);
+
+status vmm_tag(void *handle, void *tag);
+
+/* A new reference to what is mapped at the address. */
+status vmm_retain(uintptr_t address, void **handle);
+
+/* The whole physical at the address, which is a granule of a reservation; access: VMM_READ | VMM_WRITE, or 0. */
+status vmm_map(uintptr_t at, uint64_t bytes, void *handle, unsigned access);
+status vmm_unmap(uintptr_t at);
+
+/* Of exactly one mapping; of the mapping that holds the address. */
+status vmm_set_access(uintptr_t at, uint64_t bytes, unsigned access);
+status vmm_get_access(uintptr_t address, unsigned *access);
+
+/* Where kernels reach [address, address + bytes), all of which is mapped with that access. */
+status vmm_view(uintptr_t address, uint64_t bytes, unsigned access, const char *name, void **view);
+
+/* The device of what is mapped there, VMM_HOST, or -2 where nothing is. Lock-free. */
+int vmm_device_of(uintptr_t address);
+
+/* How to learn what tasks are pending; before the first mapping. */
+void vmm_set_fences(const heap_fences *fences);
+
+#endif
