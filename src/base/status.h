@@ -49,6 +49,8 @@ enum {
   ST_DEVICE_EXCEPTION = 507035,
   ST_STREAM_TIMEOUT = 507046,
   ST_EVENT_TIMEOUT = 507047,
+  ST_ALREADY_REGISTERED = 507910,
+  ST_NOT_REGISTERED = 507911,
 };
 
 #define likely(x)   __builtin_expect(!!(x), 1)

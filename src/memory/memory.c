@@ -125,11 +125,35 @@ status memory_view(const void *p, uint64_t bytes, unsigned access, const char *n
   const int device = space_device_of(address);
   if (unlikely(space_is_reserved(address))) return vmm_view(address, bytes, access, name, view);
   const heap_block *b = memory_find(p);
-  if (unlikely(!b)) return refuse_range(p, bytes, name);
+  if (unlikely(!b)) {
+    if (!registered_holds(address, bytes ? bytes : 1, REGISTERED_MAPPED | REGISTERED_PINNED))
+      return refuse_range(p, bytes, name);
+    *view = (void *)address;
+    return ST_OK;
+  }
   const uint64_t inside = address - atomic_load_explicit(&b->address, memory_order_relaxed);
   const uint64_t size = atomic_load_explicit(&b->bytes, memory_order_relaxed);
   if (unlikely(inside > size || bytes > size - inside)) return refuse_range(p, bytes, name);
   *view = (void *)(address + (device >= 0 ? space.view_distance : 0));
+  return ST_OK;
+}
+
+enum { SMALL_PAGE_BYTES = 4096 };
+
+status memory_holder_of(const void *p, const char *name, memory_holder *out) {
+  const uintptr_t address = (uintptr_t)p;
+  *out = (memory_holder){.place = memory_place_of(p), .device = memory_device_of(p), .page_bytes = SMALL_PAGE_BYTES};
+  const heap_block *b = memory_find(p);
+  if (b) {
+    out->start = b->address;
+    out->bytes = b->requested;
+    if (b->bytes > HEAP_SMALL_BYTES && out->device >= 0) out->page_bytes = HEAP_GRANULE_BYTES;
+  } else if (vmm_find(address, &out->start, &out->bytes)) {
+    if (out->device >= 0) out->page_bytes = HEAP_GRANULE_BYTES;
+  } else if (!registered_find(address, &out->start, &out->bytes)) {
+    return fail(ST_INVALID_VALUE, "%s is %p, expected an address in a live block, a mapping or registered memory", name,
+                p);
+  }
   return ST_OK;
 }
 

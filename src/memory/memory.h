@@ -8,6 +8,7 @@
 
 #include "base/status.h"
 #include "memory/heap.h"
+#include "memory/registered.h"
 #include "memory/rules.h"
 #include "memory/space.h"
 #include "memory/vmm.h"
@@ -34,13 +35,12 @@ typedef enum {
   PLACE_DEVICE,
 } memory_place;
 
-/* What an address is, by its window alone; reserved addresses (memory/vmm.h) are a device's unless host memory is mapped
- * there. */
+/* What an address is. Reserved addresses (memory/vmm.h) are a device's unless host memory is mapped there. */
 static inline memory_place memory_place_of(const void *p) {
   const uintptr_t address = (uintptr_t)p;
   if (space_device_of(address) >= 0) return PLACE_DEVICE;
   if (unlikely(space_is_reserved(address))) return vmm_device_of(address) == VMM_HOST ? PLACE_PINNED : PLACE_DEVICE;
-  return space_is_pinned(address) ? PLACE_PINNED : PLACE_PAGEABLE;
+  return space_is_pinned(address) || registered_holds(address, 1, REGISTERED_PINNED) ? PLACE_PINNED : PLACE_PAGEABLE;
 }
 
 /* The device whose memory the address is, or a negative number. */
@@ -53,12 +53,22 @@ static inline int memory_device_of(const void *p) {
 const heap_block *memory_find(const void *p);
 
 /* Where a kernel reaches [p, p + bytes): in *view. The range must lie in one live block of a device or of pinned
- * memory, or all of it must be mapped with that access (VMM_READ | VMM_WRITE). ST_INVALID_VALUE otherwise, with words
- * that start with `name`. bytes may be 0. */
+ * memory, or all of it must be mapped with that access (VMM_READ | VMM_WRITE), or be registered. ST_INVALID_VALUE
+ * otherwise, with words that start with `name`. bytes may be 0. */
 status memory_view(const void *p, uint64_t bytes, unsigned access, const char *name, void **view);
 
 /* The heap of an opened device. */
 heap *memory_heap(int device);
+
+/* What holds an address: a block, a mapping or a registered range. ST_INVALID_VALUE, with words that start with the
+ * argument's name, where nothing does. */
+typedef struct {
+  memory_place place;
+  int device; /* PLACE_DEVICE */
+  uintptr_t start;
+  uint64_t bytes, page_bytes;
+} memory_holder;
+status memory_holder_of(const void *p, const char *name, memory_holder *out);
 
 /* Fills report with the leaks at the end of the process; see stats.h. */
 void memory_list_leaks(stats_file *report);

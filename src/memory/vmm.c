@@ -484,6 +484,14 @@ int vmm_device_of(uintptr_t address) {
   return m ? atomic_load_explicit(&m->device, memory_order_relaxed) : -2;
 }
 
+bool vmm_find(uintptr_t address, uintptr_t *start, uint64_t *bytes) {
+  const mapping *m = mapping_at(address);
+  if (!m) return false;
+  *start = atomic_load_explicit(&m->start, memory_order_relaxed);
+  *bytes = atomic_load_explicit(&m->bytes, memory_order_relaxed);
+  return true;
+}
+
 __attribute__((cold)) static status refuse(uintptr_t address, uintptr_t at, const mapping *m, unsigned access,
                                            const char *name) {
   if (!m)
