@@ -1,0 +1,19 @@
+/* The elementwise functions on integers; they wrap. */
+#include "kernel/engine/elementwise_loop.h"
+
+#define ABS(x)     ((x) < 0 ? -(x) : (x))
+#define FLOOR(x)   (x)
+#define CEIL(x)    (x)
+#define ROUND(x)   (x)
+#define TRUNC(x)   (x)
+#define SIGNBIT(x) ((x) < 0)
+
+#define EACH_ALL(n, name, expression) DEFINE_EW_LOOP(n, name, i32, int32_t, expression)
+#define EACH_FLOAT(n, name, expression)
+#define EACH_INTEGER EACH_ALL
+#include "kernel/engine/elementwise_each.h"
+
+#define EACH_ALL(n, name, expression) DEFINE_EW_LOOP(n, name, i64, int64_t, expression)
+#define EACH_FLOAT(n, name, expression)
+#define EACH_INTEGER EACH_ALL
+#include "kernel/engine/elementwise_each.h"
