@@ -132,6 +132,13 @@ static inline double log1p_unit_core(double v) {
   return s * p;
 }
 
+/* log(1 + e^-|x|). */
+static inline float log1p_exp_minus_f32(float x) {
+  const double r = log1p_unit_core(exp_core(-fabs((double)x)));
+  return x != x ? x : (float)r;
+}
+static inline double log1p_exp_minus_f64(double x) { return log1p(exp(-fabs(x))); }
+
 /* log(e^x + e^y) as the larger and what the smaller adds; equal infinities are themselves. */
 static inline float log_add_exp_f32(float x, float y) {
   const float larger = x > y || x != x ? x : y;
@@ -169,6 +176,7 @@ static inline double arc_f64(double y, double x) { return atan2(y, x); }
 #define ATAN2(y, x)        OF_FLOATS(arc, y, x)
 #define LOG_ADD_EXP(x, y)  OF_FLOATS(log_add_exp, x, y)
 #define LOG_ADD_EXP2(x, y) OF_FLOATS(log_add_exp2, x, y)
+#define LOG1P_EXP_MINUS(x) _Generic((x), float : log1p_exp_minus_f32, double : log1p_exp_minus_f64)(x)
 #define GCD(x, y)          OF_INTEGERS(gcd, x, y)
 #define SHIFT_LEFT(x, y)   OF_INTEGERS(shift_left, x, y)
 #define SHIFT_RIGHT(x, y)  OF_INTEGERS(shift_right, x, y)

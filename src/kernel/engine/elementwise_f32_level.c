@@ -6,6 +6,7 @@
 #define ABS(x)     fabsf(x)
 #define EXP(x)     vexp_f32(x)
 #define LOG(x)     vlog_f32(x)
+#define LOG1P(x)   (float)log1p((double)(x))
 #define SQRT(x)    sqrtf(x)
 #define RSQRT(x)   vrsqrt_f32(x)
 #define SIGMOID(x) vsigmoid_f32(x)

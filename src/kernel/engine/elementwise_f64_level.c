@@ -6,6 +6,7 @@
 #define ABS(x)     fabs(x)
 #define EXP(x)     exp(x)
 #define LOG(x)     log(x)
+#define LOG1P(x)   log1p(x)
 #define SQRT(x)    sqrt(x)
 #define RSQRT(x)   vrsqrt_f64(x)
 #define SIGMOID(x) vsigmoid_f64(x)

@@ -1,6 +1,6 @@
 /* NLLLoss and its gradient: of each row of class scores, the target's, weighted. Everything is computed in double. */
-#include "kernel/families.h"
 #include "kernel/elementwise/fill.h"
+#include "kernel/families.h"
 
 enum { REDUCTION_NONE, REDUCTION_MEAN, REDUCTION_SUM };
 
