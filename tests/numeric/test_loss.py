@@ -152,5 +152,196 @@ class Elementwise(unittest.TestCase):
                       lambda gen, l=loss: self.backward(gen, l, l.op == "BinaryCrossEntropyWithLogits"))
 
 
+def same_elsewhere(test, gen, op, args, outs):
+    """The same call in other layouts gives the same bits."""
+    others = [gen.out(o.dtype, o.shape) for o in outs]
+    moved = [gen.again(a) if isinstance(a, Tensor) and a not in outs else
+             others[outs.index(a)] if a in outs else a for a in args]
+    run(op, *moved)
+    for o, other in zip(outs, others):
+        ref.check_equal(other.bits(), o.bits(), f"{op}: bits in another layout")
+
+
+class Images(unittest.TestCase):
+    """NLLLoss2d: [N, C, H, W] with targets [N, H, W]; NLLLoss itself is in test_train.py."""
+
+    def problem(self, gen):
+        d = gen.pick(FLOATS)
+        shape = (gen.integer(0, 3), gen.integer(1, 9), gen.integer(1, 70), gen.integer(1, 70))
+        where = (shape[0], *shape[2:])
+        target = gen.drawn(gen.pick((I64, I32)), where, lambda s: gen.rng.integers(0, shape[1], s))
+        weight = gen.tensor(d, (shape[1],), d.round(gen.rng.uniform(0.125, 2, shape[1])))
+        ignore = gen.integer(0, shape[1] - 1) if gen.chance(0.4) else -100
+        t = target.get().astype(np.int64)
+        return d, shape, where, target, weight, ignore, t, np.where(t == ignore, LD(0), weight.get().astype(LD)[t])
+
+    def forward(self, gen):
+        d, shape, where, target, weight, ignore, t, w = self.problem(gen)
+        x = gen.drawn(d, shape, lambda s: gen.values(d, s, limit=20))
+        losses = -w * np.take_along_axis(x.get().astype(LD), t[:, None], 1)[:, 0]
+        reduction = gen.pick((NONE, MEAN, SUM))
+        out, total = gen.out(d, where if reduction == NONE else ()), gen.out(d, ())
+        args = [x, target, weight, reduction, ignore, out, total]
+        run("aclnnNLLLoss2d", *args)
+        exact = {NONE: losses, SUM: losses.sum(), MEAN: losses.sum() / w.sum()}[reduction]
+        slack = 0 if reduction == NONE else 1e-12 * abs(losses).sum() / (w.sum() if reduction == MEAN else 1)
+        ref.check(out.get(), exact, d, F32, slack=slack, what=f"reduction {reduction}, ignoring {ignore}")
+        if reduction != NONE:
+            ref.check(total.get(), w.sum(), d, F32, what="total weight")
+        same_elsewhere(self, gen, "aclnnNLLLoss2d", args, [out, total])
+
+    def backward(self, gen):
+        d, shape, where, target, weight, ignore, t, w = self.problem(gen)
+        reduction = gen.pick((NONE, MEAN, SUM))
+        x, total = gen.tensor(d, shape), gen.tensor(d, (), d.round(max(w.sum(), LD(0.5))))
+        grad = gen.drawn(d, where if reduction == NONE else (), lambda s: gen.values(d, s, limit=5))
+        out = gen.out(d, shape)
+        run("aclnnNLLLoss2dBackward", grad, x, target, weight, reduction, ignore, total, out)
+        g = -w * grad.get().astype(LD) / (total.get().astype(LD) if reduction == MEAN else 1)
+        exact = np.zeros(shape, LD)
+        np.put_along_axis(exact, t[:, None], g[:, None], 1)
+        ref.check(out.get(), exact, d, F32, what=f"reduction {reduction}, ignoring {ignore}")
+
+    def test_all(self):
+        each_case(self, "aclnnNLLLoss2d", CASES // 2, self.forward)
+        each_case(self, "aclnnNLLLoss2dBackward", CASES // 2, self.backward)
+
+    def test_target_out_of_range(self):
+        x, target = Tensor.of(F32, np.zeros((1, 3, 90, 70))), np.zeros((1, 90, 70))
+        target[0, 88, 1] = 3
+        out, total = Tensor.empty(F32, ()), Tensor.empty(F32, ())
+        with self.assertRaisesRegex(AclError, r"target\[6161\] is 3, expected 0 to 2"):
+            run("aclnnNLLLoss2d", x, Tensor.of(I64, target), Tensor.of(F32, np.ones(3)), SUM, -100, out, total)
+
+
+REDUCTIONS = {b"none": NONE, b"mean": MEAN, b"sum": SUM, None: MEAN}
+
+
+class CrossEntropy(unittest.TestCase):
+    def problem(self, gen):
+        d = gen.pick(FLOATS)
+        n, classes = gen.integer(0, 150), gen.pick((1, 2, 5, 30, 1500)) if gen.chance(0.7) else gen.integer(1, 60)
+        if classes > 1000:
+            n = gen.integer(1, 5)
+        target = gen.drawn(gen.pick((I64, I32)), (n,), lambda s: gen.rng.integers(0, classes, s))
+        weight = gen.tensor(F32, (classes,), F32.round(gen.rng.uniform(0.125, 2, classes))) if gen.chance(0.5) else None
+        ignore = gen.integer(0, classes - 1) if gen.chance(0.4) else -100
+        t = target.get().astype(np.int64)
+        w = weight.get().astype(LD) if weight else np.ones(classes, LD)
+        smoothing = gen.pick((0.0, 0.0, 0.1, 1.0))
+        return d, n, classes, target, weight, ignore, t, w, smoothing, gen.pick(list(REDUCTIONS))
+
+    def loss(self, log_p, t, w, ignore, smoothing, reduction):
+        kept = (t != ignore)
+        picked = np.take_along_axis(log_p, t[:, None], 1)[:, 0] if t.size else np.zeros(0, LD)
+        each = -(1 - LD(smoothing)) * w[t] * picked - LD(smoothing) / log_p.shape[1] * (w * log_p).sum(1)
+        each = np.where(kept, each, 0)
+        return {NONE: each, SUM: each.sum(), MEAN: each.sum() / (w[t] * kept).sum()}[REDUCTIONS[reduction]]
+
+    def forward(self, gen):
+        d, n, classes, target, weight, ignore, t, w, smoothing, reduction = self.problem(gen)
+        x = gen.drawn(d, (n, classes), lambda s: gen.values(d, s, limit=30))
+        each = REDUCTIONS[reduction] == NONE
+        loss, log_prob = gen.out(d, (n,) if each else gen.pick(((), (1,)))), gen.out(d, (n, classes))
+        args = [x, target, weight, reduction, ignore, smoothing, 0.0, False, loss, log_prob,
+                gen.out(d, loss.shape) if gen.chance(0.5) else None, gen.out(d, (n,)) if gen.chance(0.5) else None]
+        z_outputs = [a.bits() if a else None for a in args[-2:]]
+        run("aclnnCrossEntropyLoss", *args)
+        wide = x.get().astype(LD)
+        exact = ref.log_softmax(wide, 1) if n else wide
+        eps = LD(2) ** -23
+        scale = abs(wide).max(initial=1) + np.log(LD(classes)) + 1
+        ref.check(log_prob.get(), exact, d, F32, slack=4 * eps * scale, what="log_prob")
+        expected = self.loss(exact, t, w, ignore, smoothing, reduction)
+        kept = w[t] * (t != ignore)
+        terms = 2 * max(w.max(), 1) * (1 if REDUCTIONS[reduction] != SUM else n)
+        slack = 4 * eps * scale * terms * (n / max(kept.sum(), LD(0.01)) if REDUCTIONS[reduction] == MEAN else 1)
+        ref.check(loss.get(), np.reshape(expected, loss.shape), d, F32, slack=slack, what=f"loss {reduction} {smoothing}")
+        for a, before in zip(args[-2:], z_outputs):
+            if a:
+                ref.check_equal(a.bits(), before, "z-loss")
+        if gen.chance(0.3):
+            same_elsewhere(self, gen, "aclnnCrossEntropyLoss", args[:-2] + [None, None], [loss, log_prob])
+
+    def backward(self, gen):
+        """Against finite differences of the loss in long double."""
+        d, n, classes, target, weight, ignore, t, w, smoothing, reduction = self.problem(gen)
+        n, classes = min(n, 12), min(classes, 1500)
+        t = t[:n]
+        target = gen.tensor(target.dtype, (n,), t)
+        x = gen.rng.standard_normal((n, classes)).astype(LD) * 3
+        log_p = gen.tensor(d, (n, classes), d.round(ref.log_softmax(x, 1) if n else x))
+        each = REDUCTIONS[reduction] == NONE
+        if not each and not (t != ignore).any():
+            return                                       # a mean over nothing
+        grad = gen.drawn(d, (n,) if each else (), lambda s: gen.values(d, s, limit=5))
+        out = gen.out(d, (n, classes))
+        run("aclnnCrossEntropyLossGrad", grad, log_p, target, weight, None, None, reduction, ignore, smoothing, 0.0, out)
+        # rows don't meet: one class at a time is moved in all of them, from the scores that log_p itself is
+        rows = "sum" if not each else "none"
+        base, g = log_p.get().astype(LD), np.broadcast_to(grad.get().astype(LD), (n,))
+        divisor = (w[t] * (t != ignore)).sum() if REDUCTIONS[reduction] == MEAN else 1
+        p = np.exp(base)
+        kept = (t != ignore)[:, None]
+        one = np.eye(classes, dtype=LD)[t] if n else np.zeros((0, classes), LD)
+        s = LD(smoothing) / classes
+        u = (1 - LD(smoothing)) * w[t][:, None]
+        exact = np.where(kept, (p * (u + s * w.sum()) - s * w - one * u) * g[:, None] / divisor, 0)
+        scale = abs(g[:, None]) / divisor * 4 * max(w.max(), 1)
+        ref.check(out.get(), exact, d, F32, ulps=2, slack=LD(2) ** -22 * scale, what=f"{rows} {reduction} {smoothing}")
+
+    def differences(self, gen):
+        """The gradient's formula above is itself the slope of the loss."""
+        n, classes, h = 3, gen.integer(1, 6), LD(2) ** -20
+        x, w = gen.rng.standard_normal((n, classes)).astype(LD), gen.rng.uniform(0.5, 2, classes).astype(LD)
+        w = F32.round(w).astype(LD)
+        t, smoothing = gen.rng.integers(0, classes, n), gen.pick((0.0, 0.25))
+        target, weight = Tensor.of(I64, t), Tensor.of(F32, w)
+        log_p, out = Tensor.of(F32, F32.round(ref.log_softmax(x, 1))), Tensor.empty(F32, (n, classes))
+        run("aclnnCrossEntropyLossGrad", Tensor.of(F32, np.ones(())), log_p, target, weight, None, None, b"mean", -100,
+            smoothing, 0.0, out)
+        for i in np.ndindex(n, classes):
+            up, down = x.copy(), x.copy()
+            up[i] += h
+            down[i] -= h
+            slope = [self.loss(ref.log_softmax(v, 1), t, w, -100, smoothing, b"mean") for v in (up, down)]
+            self.assertAlmostEqual(float(out.get()[i]), float((slope[0] - slope[1]) / (2 * h)), delta=2e-6)
+
+    def logits(self, gen):
+        """SoftmaxCrossEntropyWithLogits: labels are probabilities."""
+        d = gen.pick(FLOATS)
+        n, classes = gen.integer(0, 40), gen.integer(1, 50) if gen.chance(0.8) else 2100
+        x = gen.drawn(d, (n, classes), lambda s: gen.values(d, s, limit=30))
+        labels = gen.drawn(d, (n, classes), lambda s: d.round(gen.rng.random(s)))
+        loss, backprop = gen.out(d, (n,)), gen.out(d, (n, classes))
+        args = [x, labels, loss, backprop]
+        run("aclnnSoftmaxCrossEntropyWithLogits", *args)
+        wide, y = x.get().astype(LD), labels.get().astype(LD)
+        log_p = ref.log_softmax(wide, 1) if n else wide
+        eps = LD(2) ** -23
+        scale = abs(wide).max(initial=1) + np.log(LD(classes)) + 1
+        ref.check(loss.get(), -(y * log_p).sum(1), d, F32, slack=4 * eps * scale * y.sum(1), what="loss")
+        ref.check(backprop.get(), np.exp(log_p) - y, d, F32, slack=4 * eps * scale, what="backprop")
+        if gen.chance(0.3):
+            same_elsewhere(self, gen, "aclnnSoftmaxCrossEntropyWithLogits", args, [loss, backprop])
+
+    def test_all(self):
+        each_case(self, "aclnnCrossEntropyLoss", CASES, self.forward)
+        each_case(self, "aclnnCrossEntropyLossGrad", CASES, self.backward)
+        each_case(self, "aclnnCrossEntropyLossGrad by differences", 5, self.differences)
+        each_case(self, "aclnnSoftmaxCrossEntropyWithLogits", CASES, self.logits)
+
+    def test_target_out_of_range(self):
+        x, out = Tensor.of(F32, np.zeros((200, 4))), Tensor.empty(F32, (200, 4))
+        target = np.zeros(200)
+        target[[77, 150]] = -2, 9
+        t = Tensor.of(I64, target)
+        with self.assertRaisesRegex(AclError, r"target\[77\] is -2, expected 0 to 3"):
+            run("aclnnCrossEntropyLoss", x, t, None, b"mean", -100, 0.0, 0.0, False, Tensor.empty(F32, ()), out, None, None)
+        with self.assertRaisesRegex(AclError, r"target\[77\] is -2, expected 0 to 3"):
+            run("aclnnCrossEntropyLossGrad", Tensor.of(F32, np.ones(())), x, t, None, None, None, b"sum", -100, 0.0, 0.0,
+                out)
+
+
 if __name__ == "__main__":
     unittest.main()
