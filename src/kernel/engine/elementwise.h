@@ -21,7 +21,7 @@ typedef union {
   int64_t i64;
 } compute_value;
 
-enum { ELEMENTWISE_INPUTS = 4, ELEMENTWISE_PARAMETERS = 4 };
+enum { ELEMENTWISE_INPUTS = 5, ELEMENTWISE_PARAMETERS = 4 };
 
 /* Everything about one elementwise loop but addresses. dims are common to all operands; operand 0 is the output, the
  * others the inputs; strides in bytes. */

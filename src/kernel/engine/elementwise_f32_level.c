@@ -1,9 +1,11 @@
 /* The elementwise functions on floats. */
+#include "kernel/engine/arithmetic.h"
 #include "kernel/engine/elementwise_loop.h"
 #include "kernel/engine/vmath.h"
 
 #define V(name)    v##name##_f32
 #define ABS(x)     fabsf(x)
+#define LOG1P(x)   V(log1p)(x)
 #define SQRT(x)    sqrtf(x)
 #define EXP(x)     V(exp)(x)
 #define LOG(x)     V(log)(x)

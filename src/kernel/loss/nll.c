@@ -1,146 +1,220 @@
-/* NLLLoss and its gradient: of each row of class scores, the target's, weighted. Everything is computed in double. */
-#include "kernel/families.h"
+/* NLLLoss, NLLLoss2d and their gradients: of each position's class scores, the target's, weighted. A position is what has
+ * a target: an element of the batch and, in two dimensions, of the image. Everything is computed in double. */
 #include "kernel/elementwise/fill.h"
+#include "kernel/engine/rows.h"
+#include "kernel/families.h"
+#include "kernel/loss/reduction.h"
+#include "kernel/loss/target.h"
 
-enum { REDUCTION_NONE, REDUCTION_MEAN, REDUCTION_SUM };
+enum {
+  TILE = 256,       /* positions whose targets are read together */
+  CHUNK_MIN = 4096, /* positions; the sums of chunks are added in order, whatever the number of threads */
+  CHUNKS = 64       /* at most */
+};
 
-/* Elements of an operand, one by one. */
+/* Operands of the walk over positions. */
+enum { AT_TARGET, AT_SCORES, AT_RESULT, N_AT };
+
 typedef struct {
-  load_loop *load;
-  int64_t stride; /* bytes */
-} series;
-
-typedef struct {
-  int64_t n, classes;
-  int64_t ignored;
-  int reduction;
-  bool each; /* a result per row */
-  series target, weight, total_weight;
-  series score;      /* forward: of the classes, in self */
-  int64_t row;       /* bytes between the rows of what has scores: self, or backward out */
-  series gradient;   /* backward: one per row, or with stride 0 */
-  int64_t out_class; /* backward: bytes between classes in out */
-  int64_t out_row;   /* forward: bytes between results */
+  walk at; /* AT_SCORES: class 0 of self or, backward, out. AT_RESULT: out or, backward, gradOutput */
+  target_reader target;
+  load_loop *load_score, *load_weight, *load_gradient, *load_total;
   store_loop *store, *store_total;
-  fill_plan zero; /* backward: all of out */
+  int64_t class_stride, weight_stride; /* bytes */
+  int64_t chunk;                       /* positions */
+  bool mean;
+  bool each; /* forward: a result per position */
+  view out;  /* backward: to be cleared */
 } nll_plan;
 
-static double real_at(const series *s, const void *base, int64_t i) {
-  double v;
-  s->load(&v, (const char *)base + i * s->stride, 0, 1);
-  return v;
+typedef struct {
+  double loss, weight;
+  bad_target bad;
+} nll_chunk;
+
+typedef struct {
+  const nll_plan *plan;
+  bool backward;
+  void *at[N_AT];
+  const char *weights;
+  double divisor; /* of gradients */
+  nll_chunk *chunks;
+} nll_job;
+
+static double weight_of(const nll_job *j, int64_t class) {
+  double w;
+  j->plan->load_weight(&w, j->weights + class * j->plan->weight_stride, 0, 1);
+  return w;
 }
 
-/* The class of row i, -1 where it is to be ignored. */
-static status target_at(const nll_plan *p, const void *targets, int64_t i, int64_t *class) {
-  int64_t t;
-  p->target.load(&t, (const char *)targets + i * p->target.stride, 0, 1);
-  *class = t == p->ignored ? -1 : t;
-  if (likely(t == p->ignored || (t >= 0 && t < p->classes))) return ST_OK;
-  return fail(ST_DEVICE_EXCEPTION, "target[%jd] is %jd, expected 0 to %jd", (intmax_t)i, (intmax_t)t,
-              (intmax_t)p->classes - 1);
+static void add_loss(const nll_job *j, const char *scores, char *result, int64_t class, nll_chunk *sums) {
+  const nll_plan *p = j->plan;
+  double loss = 0;
+  if (class != NO_CLASS) {
+    const double w = weight_of(j, class);
+    p->load_score(&loss, scores + class * p->class_stride, 0, 1);
+    loss *= -w;
+    sums->loss += loss;
+    sums->weight += w;
+  }
+  if (p->each) p->store(result, 0, &loss, 1);
+}
+
+/* Only the target's gradient is not 0. */
+static void put_gradient(const nll_job *j, char *scores, const char *result, int64_t class) {
+  const nll_plan *p = j->plan;
+  double g;
+  if (class == NO_CLASS) return;
+  p->load_gradient(&g, result, 0, 1);
+  g *= -weight_of(j, class) / j->divisor;
+  p->store(scores + class * p->class_stride, 0, &g, 1);
+}
+
+static void run_chunk(const nll_job *j, int64_t begin, int64_t end, nll_chunk *chunk) {
+  const nll_plan *p = j->plan;
+  const int last = p->at.rank - 1;
+  const int64_t scores = p->at.strides[AT_SCORES][last], result = p->at.strides[AT_RESULT][last];
+  int64_t class[TILE];
+  cursor c;
+  *chunk = (nll_chunk){.bad.place = -1};
+  cursor_start(&c, &p->at, j->at, begin);
+  for (int64_t i = begin, n; i < end; i += n, cursor_next(&c, n)) {
+    n = cursor_row(&c, smaller(TILE, end - i));
+    if (!targets_read(&p->target, c.at[AT_TARGET], p->at.strides[AT_TARGET][last], i, n, class, &chunk->bad)) return;
+    for (int64_t k = 0; k < n; ++k) {
+      if (j->backward)
+        put_gradient(j, c.at[AT_SCORES] + k * scores, c.at[AT_RESULT] + k * result, class[k]);
+      else
+        add_loss(j, c.at[AT_SCORES] + k * scores, c.at[AT_RESULT] + k * result, class[k], chunk);
+    }
+  }
+}
+
+static void run_chunks(const void *job, int64_t begin, int64_t end) {
+  const nll_job *j = job;
+  for (int64_t k = begin; k < end; ++k)
+    run_chunk(j, k * j->plan->chunk, smaller((k + 1) * j->plan->chunk, j->plan->at.n), &j->chunks[k]);
+}
+
+/* All positions; *sum is theirs. */
+static status run_all(const nll_job *j, uint64_t cost_ns, nll_chunk *sum) {
+  const nll_plan *p = j->plan;
+  const int64_t n_chunks = (p->at.n + p->chunk - 1) / p->chunk;
+  rows_parallel(run_chunks, j, n_chunks, 1, cost_ns);
+  *sum = (nll_chunk){0};
+  for (int64_t k = 0; k < n_chunks; ++k) {
+    if (j->chunks[k].bad.place >= 0) return fail_target(&p->target, &j->chunks[k].bad);
+    sum->loss += j->chunks[k].loss;
+    sum->weight += j->chunks[k].weight;
+  }
+  return ST_OK;
 }
 
 static status nll_loss_run(const executor *e, void *const *view, void *scratch) {
   (void)scratch;
   const nll_plan *p = PLAN(e, nll_plan);
-  const char *self = view[0];
-  double sum = 0, total = 0;
-  for (int64_t i = 0; i < p->n; ++i) {
-    int64_t t;
-    double loss = 0, weight = 0;
-    TRY(target_at(p, view[1], i, &t));
-    if (t >= 0) {
-      weight = real_at(&p->weight, view[2], t);
-      loss = -weight * real_at(&p->score, self + i * p->row, t);
-    }
-    if (p->each) {
-      p->store((char *)view[3] + i * p->out_row, 0, &loss, 1);
-    } else {
-      sum += loss;
-      total += weight;
-    }
-  }
-  if (p->reduction == REDUCTION_MEAN) sum /= total;
-  if (!p->each) p->store(view[3], 0, &sum, 1);
-  p->store_total(view[4], 0, &total, 1); /* 0 where there is a result for each row, as in PyTorch */
+  nll_chunk chunks[CHUNKS], sum;
+  const nll_job job = {.plan = p,
+                       .at = {[AT_TARGET] = view[1], [AT_SCORES] = view[0], [AT_RESULT] = view[3]},
+                       .weights = view[2],
+                       .chunks = chunks};
+  TRY(run_all(&job, e->cost_ns, &sum));
+  const double loss = p->mean ? sum.loss / sum.weight : sum.loss, total = p->each ? 0 : sum.weight;
+  if (!p->each) p->store(view[3], 0, &loss, 1);
+  p->store_total(view[4], 0, &total, 1); /* 0 where there is a result for each position, as in PyTorch */
   return ST_OK;
 }
 
 static status nll_loss_backward_run(const executor *e, void *const *view, void *scratch) {
   (void)scratch;
   const nll_plan *p = PLAN(e, nll_plan);
-  const double total = p->reduction == REDUCTION_MEAN ? real_at(&p->total_weight, view[4], 0) : 1;
-  fill_run(&p->zero, view[5], e->cost_ns);
-  for (int64_t i = 0; i < p->n; ++i) {
-    int64_t t;
-    TRY(target_at(p, view[2], i, &t));
-    if (t < 0) continue;
-    const double g = -real_at(&p->weight, view[3], t) * real_at(&p->gradient, view[0], i) / total;
-    p->store((char *)view[5] + i * p->row + t * p->out_class, 0, &g, 1);
-  }
-  return ST_OK;
+  nll_chunk chunks[CHUNKS], sum;
+  fill_plan zero;
+  nll_job job = {.plan = p,
+                 .backward = true,
+                 .at = {[AT_TARGET] = view[2], [AT_SCORES] = view[5], [AT_RESULT] = view[0]},
+                 .weights = view[3],
+                 .divisor = 1,
+                 .chunks = chunks};
+  if (p->mean) p->load_total(&job.divisor, view[4], 0, 1);
+  fill_plan_init(&zero, &p->out, NULL);
+  fill_run(&zero, view[5], e->cost_ns);
+  return run_all(&job, e->cost_ns, &sum);
 }
 
 /* ---- planning ---------------------------------------------------------------------------------------------------- */
 
 static int64_t stride_bytes(const tensor *t, int d) {
-  return d >= 0 && d < t->rank ? t->strides[d] * (int64_t)dtype_bytes(t->dtype) : 0;
+  return d < t->rank ? t->strides[d] * (int64_t)dtype_bytes(t->dtype) : 0;
 }
 
-static series series_of(const tensor *t, int d, compute_type compute) {
-  return (series){.load = loops->load[t->dtype][compute], .stride = stride_bytes(t, d)};
+static int class_dim(const tensor *self) { return self->rank > 1; }
+
+static view without_dim(const tensor *t, int dim) {
+  view v = view_of(t);
+  --v.rank;
+  for (int d = dim; d < v.rank; ++d) {
+    v.dims[d] = v.dims[d + 1];
+    v.strides[d] = v.strides[d + 1];
+  }
+  return v;
 }
 
-/* What both directions have in common. */
-static status expect_problem(nll_plan *p, const tensor *self, const tensor *target, const tensor *weight,
-                             int64_t reduction) {
+static status expect_scores(const tensor *self, bool image) {
   char text[SHAPE_TEXT];
   TRY(op_expect_dtype(self, "self", DTYPES_FLOAT));
-  TRY(op_expect_dtype(target, "target", DTYPES_INDEX | DTYPE_BIT(ACL_UINT8)));
-  TRY(op_expect_dtype(weight, "weight", DTYPES_FLOAT));
-  EXPECT(self->rank == 1 || self->rank == 2, "self has shape %s, expected [N, C] or [C]",
-         shape_text(self->dims, self->rank, text));
-  EXPECT(reduction >= REDUCTION_NONE && reduction <= REDUCTION_SUM,
-         "reduction is %jd, expected 0 (none), 1 (mean) or 2 (sum)", (intmax_t)reduction);
-  const bool batch = self->rank == 2;
-  p->n = batch ? self->dims[0] : 1;
-  p->classes = self->dims[self->rank - 1];
-  if (batch || target->rank > 1 || target->n != 1) TRY(op_expect_shape(target, "target", &p->n, batch));
-  TRY(op_expect_shape(weight, "weight", &p->classes, 1));
-  p->reduction = (int)reduction;
-  p->each = batch && reduction == REDUCTION_NONE;
-  p->target = series_of(target, batch ? 0 : -1, COMPUTE_I64);
-  p->weight = series_of(weight, 0, COMPUTE_F64);
+  EXPECT(image ? self->rank == 4 : self->rank == 1 || self->rank == 2, "self has shape %s, expected %s",
+         shape_text(self->dims, self->rank, text), image ? "[N, C, H, W]" : "[N, C] or [C]");
   return ST_OK;
 }
 
-/* A tensor with a value per row, or one value. */
-static status expect_result(const nll_plan *p, const tensor *t, const char *name) {
+/* A tensor with a value per position, or with one. */
+static status expect_result(const tensor *t, const char *name, const view *positions, bool each) {
+  if (!each) return expect_one(t, name);
   TRY(op_expect_dtype(t, name, DTYPES_FLOAT));
-  if (p->each) return op_expect_shape(t, name, &p->n, 1);
-  return t->n == 1 ? ST_OK : op_expect_shape(t, name, NULL, 0);
+  return op_expect_shape(t, name, positions->dims, positions->rank);
 }
 
-static status expect_one(const tensor *t, const char *name) {
-  TRY(op_expect_dtype(t, name, DTYPES_FLOAT));
-  return t->n == 1 ? ST_OK : op_expect_shape(t, name, NULL, 0);
+/* What both directions have in common. scores: self or, backward, out; result: out or gradOutput. */
+static status plan_positions(nll_plan *p, const op_arg *a, const tensor *scores, const tensor *result,
+                             const char *result_name) {
+  const tensor *self = a[0].tensor, *target = a[1].tensor, *weight = a[2].tensor;
+  const int64_t reduction = a[3].integer;
+  TRY(op_expect_dtype(target, "target", DTYPES_INDEX | DTYPE_BIT(ACL_UINT8)));
+  TRY(op_expect_dtype(weight, "weight", DTYPES_FLOAT));
+  TRY(expect_reduction(reduction, REDUCTION_SUM));
+  const view positions = without_dim(scores, class_dim(self));
+  const int64_t classes = self->dims[class_dim(self)];
+  if (positions.rank || target->rank > 1 || target->n != 1)
+    TRY(op_expect_shape(target, "target", positions.dims, positions.rank));
+  TRY(op_expect_shape(weight, "weight", &classes, 1));
+  p->mean = reduction == REDUCTION_MEAN;
+  p->each = reduction == REDUCTION_NONE && positions.rank;
+  TRY(expect_result(result, result_name, &positions, p->each));
+
+  view targets = view_of(target), results = positions;
+  for (int d = 0; d < results.rank; ++d) results.strides[d] = p->each ? stride_bytes(result, d) : 0;
+  walk_init(&p->at, (const view *const[N_AT]){&targets, &positions, &results}, N_AT, positions.rank);
+  p->target = target_reader_of(target, classes, a[4].integer);
+  p->load_weight = loops->load[weight->dtype][COMPUTE_F64];
+  p->weight_stride = stride_bytes(weight, 0);
+  p->class_stride = stride_bytes(scores, class_dim(self));
+  const int64_t even = (p->at.n + CHUNKS - 1) / CHUNKS;
+  p->chunk = even > CHUNK_MIN ? even : CHUNK_MIN;
+  return ST_OK;
 }
 
 status prepare_nll_loss(executor *e, const op_arg *a) {
   const tensor *self = a[0].tensor, *out = a[5].tensor, *total = a[6].tensor;
   nll_plan *p = PLAN(e, nll_plan);
-  TRY(expect_problem(p, self, a[1].tensor, a[2].tensor, a[3].integer));
-  TRY(expect_result(p, out, "out"));
+  TRY(expect_scores(self, e->op->variant == NLL_IMAGE));
+  TRY(plan_positions(p, a, self, out, "out"));
   TRY(expect_one(total, "totalWeightOut"));
-  p->ignored = a[4].integer;
-  p->score = series_of(self, self->rank - 1, COMPUTE_F64);
-  p->row = stride_bytes(self, self->rank - 2);
-  p->out_row = stride_bytes(out, 0);
+  p->load_score = loops->load[self->dtype][COMPUTE_F64];
   p->store = loops->store[out->dtype][COMPUTE_F64];
   p->store_total = loops->store[total->dtype][COMPUTE_F64];
-  /* Each row costs a cache line of scores and a few calls, not its length. */
-  executor_cost(e, (uint64_t)p->n * 64, (uint64_t)p->n * 512);
+  /* Each position costs a cache line of scores and a few calls, not its number of classes. */
+  executor_cost(e, (uint64_t)p->at.n * 64, (uint64_t)p->at.n * 512);
   e->run = nll_loss_run;
   return ST_OK;
 }
@@ -148,20 +222,16 @@ status prepare_nll_loss(executor *e, const op_arg *a) {
 status prepare_nll_loss_backward(executor *e, const op_arg *a) {
   const tensor *grad = a[0].tensor, *self = a[1].tensor, *total = a[6].tensor, *out = a[7].tensor;
   nll_plan *p = PLAN(e, nll_plan);
-  TRY(expect_problem(p, self, a[2].tensor, a[3].tensor, a[4].integer));
-  TRY(expect_result(p, grad, "gradOutput"));
-  TRY(expect_one(total, "totalWeight"));
+  TRY(expect_scores(self, e->op->variant == NLL_IMAGE_BACKWARD));
   TRY(op_expect_dtype(out, "out", DTYPES_FLOAT));
   TRY(op_expect_shape(out, "out", self->dims, self->rank));
-  p->ignored = a[5].integer;
-  p->gradient = series_of(grad, p->each ? 0 : -1, COMPUTE_F64);
-  p->total_weight = series_of(total, -1, COMPUTE_F64);
-  p->row = stride_bytes(out, out->rank - 2);
-  p->out_class = stride_bytes(out, out->rank - 1);
+  TRY(plan_positions(p, a + 1, out, grad, "gradOutput"));
+  TRY(expect_one(total, "totalWeight"));
+  p->load_gradient = loops->load[grad->dtype][COMPUTE_F64];
+  p->load_total = loops->load[total->dtype][COMPUTE_F64];
   p->store = loops->store[out->dtype][COMPUTE_F64];
-  const view v = view_of(out);
-  fill_plan_init(&p->zero, &v, NULL);
-  executor_cost(e, (uint64_t)out->n * dtype_bytes(out->dtype), (uint64_t)p->n * 512);
+  p->out = view_of(out);
+  executor_cost(e, (uint64_t)out->n * dtype_bytes(out->dtype), (uint64_t)p->at.n * 512);
   e->run = nll_loss_backward_run;
   return ST_OK;
 }

@@ -1,0 +1,406 @@
+/* CrossEntropyLoss and its gradient, SoftmaxCrossEntropyWithLogits: softmax and loss of a row of class scores while it is
+ * in cache. Rows are computed in float by blocks, their losses in double; chunks of rows, which depend on their number
+ * alone, are added in order. */
+#include "kernel/loss/cross_entropy.h"
+
+#include <math.h>
+
+#include "kernel/engine/level.h"
+#include "kernel/engine/rows.h"
+#include "kernel/families.h"
+#include "kernel/loss/reduction.h"
+#include "kernel/loss/target.h"
+
+LEVEL_CHOICE(cross_entropy_loops, cross_entropy, cross_entropy_loops)
+
+enum {
+  BLOCK = 1024, /* scores */
+  CHUNKS = 64,  /* of rows, at most */
+  DTYPES = DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_FLOAT16) | DTYPE_BIT(ACL_BF16)
+};
+
+/* A matrix by rows. */
+typedef struct {
+  row_access access;
+  int64_t row; /* bytes from row to row */
+} matrix;
+
+/* A value per row, or one for all (stride 0). */
+typedef struct {
+  load_loop *load;
+  store_loop *store;
+  int64_t stride;
+} column;
+
+typedef struct {
+  int64_t n, classes, chunk;
+  matrix in, labels,
+      out; /* labels: of SoftmaxCrossEntropyWithLogits; in, out: scores and probabilities, or the gradient */
+  target_reader target;
+  int64_t target_stride;
+  column weight; /* by class */
+  column result; /* losses, or their gradients */
+  bool weighted, mean, each;
+  double smoothing;
+} entropy_plan;
+
+typedef struct {
+  double loss, weight;
+  bad_target bad;
+} entropy_chunk;
+
+typedef struct {
+  const entropy_plan *plan;
+  char *in, *labels, *out, *result;
+  const char *target, *weights;
+  double divisor;    /* of gradients */
+  double weight_sum; /* of all classes */
+  entropy_chunk *chunks;
+} entropy_job;
+
+typedef float block[BLOCK];
+
+static const float *fetch(const matrix *m, const char *row, float *tile, int64_t k, int64_t n) {
+  return (const float *)(const void *)row_fetch(&m->access, (char *)tile, row + k * m->access.along, 1, n);
+}
+
+/* Where results for the scores k and on go: to their place, or to a tile that keep() brings there. */
+static float *place(const matrix *m, char *row, float *tile, int64_t k) {
+  return m->access.direct ? (float *)(void *)(row + k * m->access.along) : tile;
+}
+
+static void keep(const matrix *m, char *row, const float *y, const float *tile, int64_t k, int64_t n) {
+  if (y == tile) row_store(&m->access, row + k * m->access.along, (const char *)tile, 1, n);
+}
+
+static double value_at(const column *c, const char *base, int64_t i) {
+  double v;
+  c->load(&v, base + i * c->stride, 0, 1);
+  return v;
+}
+
+static double weight_of(const entropy_job *j, int64_t class) {
+  return j->plan->weighted ? value_at(&j->plan->weight, j->weights, class) : 1;
+}
+
+/* The largest score of a row, and the logarithm of the sum of e^(score - that). */
+static void row_scale(const entropy_plan *p, const char *row, float *tile, float *top, float *log_sum) {
+  double sum = 0;
+  const float *x = NULL;
+  block exps;
+  *top = -INFINITY;
+  for (int64_t k = 0, n; k < p->classes; k += n) {
+    n = smaller(BLOCK, p->classes - k);
+    x = fetch(&p->in, row, tile, k, n);
+    const float most = loops->max_f32(x, n);
+    *top = most != most || most > *top ? most : *top;
+  }
+  for (int64_t k = 0, n; k < p->classes; k += n) {
+    n = smaller(BLOCK, p->classes - k);
+    if (p->classes > BLOCK) x = fetch(&p->in, row, tile, k, n);
+    sum += loops->exp_sum_f32(exps, x, *top, n);
+  }
+  *log_sum = (float)log(sum);
+}
+
+/* The weights of classes k and on; NULL: all 1. */
+static const float *weights_at(const entropy_job *j, float *tile, int64_t k, int64_t n) {
+  const entropy_plan *p = j->plan;
+  if (!p->weighted) return NULL;
+  loops->load[ACL_FLOAT][COMPUTE_F32](tile, j->weights + k * p->weight.stride, p->weight.stride, n);
+  return tile;
+}
+
+/* ---- CrossEntropyLoss -------------------------------------------------------------------------------------------- */
+
+/* Writes the row's log probabilities; the target's, and what smoothing adds up over all classes. */
+static void log_softmax_row(const entropy_job *j, int64_t i, int64_t class, double *of_target, double *of_all) {
+  const entropy_plan *p = j->plan;
+  const char *row = j->in + i * p->in.row;
+  char *out = j->out + i * p->out.row;
+  block tile, weights;
+  float top, log_sum;
+  row_scale(p, row, tile, &top, &log_sum);
+  *of_target = *of_all = 0;
+  for (int64_t k = 0, n; k < p->classes; k += n) {
+    n = smaller(BLOCK, p->classes - k);
+    const float *x = fetch(&p->in, row, tile, k, n);
+    float *y = place(&p->out, out, tile, k);
+    cross_entropy->log_softmax(y, x, top, log_sum, n);
+    if (class >= k && class < k + n) *of_target = y[class - k];
+    if (p->smoothing != 0) *of_all += cross_entropy->weighted_sum(weights_at(j, weights, k, n), y, n);
+    keep(&p->out, out, y, tile, k, n);
+  }
+}
+
+static void loss_row(const entropy_job *j, int64_t i, int64_t class, entropy_chunk *sums) {
+  const entropy_plan *p = j->plan;
+  double of_target, of_all, loss = 0;
+  log_softmax_row(j, i, class, &of_target, &of_all);
+  if (class != NO_CLASS) {
+    const double w = weight_of(j, class);
+    loss = -(1 - p->smoothing) * w * of_target - p->smoothing / (double)p->classes * of_all;
+    sums->weight += w;
+  }
+  sums->loss += loss;
+  if (p->each) p->result.store(j->result + i * p->result.stride, 0, &loss, 1);
+}
+
+typedef void row_function(const entropy_job *j, int64_t row, int64_t class, entropy_chunk *sums);
+
+static inline void run_chunks(const entropy_job *j, int64_t begin, int64_t end, row_function *each_row) {
+  const entropy_plan *p = j->plan;
+  for (int64_t chunk = begin; chunk < end; ++chunk) {
+    entropy_chunk *sums = &j->chunks[chunk];
+    *sums = (entropy_chunk){.bad.place = -1};
+    for (int64_t i = chunk * p->chunk; i < smaller((chunk + 1) * p->chunk, p->n); ++i) {
+      int64_t class = NO_CLASS;
+      if (j->target && !targets_read(&p->target, j->target + i * p->target_stride, 0, i, 1, &class, &sums->bad)) break;
+      each_row(j, i, class, sums);
+    }
+  }
+}
+
+/* All rows; *sum is theirs. */
+static status run_rows(const entropy_job *j, range_body *chunks, uint64_t cost_ns, entropy_chunk *sum) {
+  const entropy_plan *p = j->plan;
+  const int64_t n_chunks = p->chunk ? (p->n + p->chunk - 1) / p->chunk : 0;
+  rows_parallel(chunks, j, n_chunks, 1, cost_ns);
+  *sum = (entropy_chunk){0};
+  for (int64_t k = 0; k < n_chunks; ++k) {
+    if (j->chunks[k].bad.place >= 0) return fail_target(&p->target, &j->chunks[k].bad);
+    sum->loss += j->chunks[k].loss;
+    sum->weight += j->chunks[k].weight;
+  }
+  return ST_OK;
+}
+
+static void loss_chunks(const void *job, int64_t begin, int64_t end) { run_chunks(job, begin, end, loss_row); }
+
+static status cross_entropy_run(const executor *e, void *const *view, void *scratch) {
+  (void)scratch;
+  const entropy_plan *p = PLAN(e, entropy_plan);
+  entropy_chunk chunks[CHUNKS], sum;
+  const entropy_job job = {.plan = p,
+                           .in = view[0],
+                           .target = view[1],
+                           .weights = view[2],
+                           .result = view[3],
+                           .out = view[4],
+                           .chunks = chunks};
+  TRY(run_rows(&job, loss_chunks, e->cost_ns, &sum));
+  const double loss = p->mean ? sum.loss / sum.weight : sum.loss;
+  if (!p->each) p->result.store(view[3], 0, &loss, 1);
+  return ST_OK;
+}
+
+/* ---- CrossEntropyLossGrad ---------------------------------------------------------------------------------------- */
+
+/* d loss / d score = p (u + s W) - s w - [target] u: u of the target's share, s of smoothing's, W the sum of weights. */
+static void gradient_row(const entropy_job *j, int64_t i, int64_t class, entropy_chunk *sums) {
+  (void)sums;
+  const entropy_plan *p = j->plan;
+  const char *row = j->in + i * p->in.row;
+  char *out = j->out + i * p->out.row;
+  block tile, weights;
+  double of_target = 0, smooth = 0;
+  if (class != NO_CLASS) {
+    const double g = value_at(&p->result, j->result, i) / j->divisor;
+    of_target = g * (1 - p->smoothing) * weight_of(j, class);
+    smooth = g * p->smoothing / (double)p->classes;
+  }
+  const float scale = (float)(of_target + smooth * j->weight_sum);
+  for (int64_t k = 0, n; k < p->classes; k += n) {
+    n = smaller(BLOCK, p->classes - k);
+    const float *x = fetch(&p->in, row, tile, k, n);
+    float *y = place(&p->out, out, tile, k);
+    if (class == NO_CLASS)
+      memset(y, 0, (size_t)n * sizeof *y);
+    else
+      cross_entropy->gradient(y, x, smooth != 0 ? weights_at(j, weights, k, n) : NULL, scale, (float)smooth, n);
+    if (class >= k && class < k + n) y[class - k] -= (float)of_target;
+    keep(&p->out, out, y, tile, k, n);
+  }
+}
+
+static void gradient_chunks(const void *job, int64_t begin, int64_t end) { run_chunks(job, begin, end, gradient_row); }
+
+/* The weights of all rows' targets. */
+static status sum_target_weights(const entropy_job *j, double *sum) {
+  const entropy_plan *p = j->plan;
+  *sum = 0;
+  for (int64_t i = 0; i < p->n; ++i) {
+    int64_t class;
+    bad_target bad;
+    if (!targets_read(&p->target, j->target + i * p->target_stride, 0, i, 1, &class, &bad))
+      return fail_target(&p->target, &bad);
+    if (class != NO_CLASS) *sum += weight_of(j, class);
+  }
+  return ST_OK;
+}
+
+static status cross_entropy_grad_run(const executor *e, void *const *view, void *scratch) {
+  (void)scratch;
+  const entropy_plan *p = PLAN(e, entropy_plan);
+  entropy_chunk chunks[CHUNKS], sum;
+  entropy_job job = {.plan = p,
+                     .result = view[0],
+                     .in = view[1],
+                     .target = view[2],
+                     .weights = view[3],
+                     .out = view[6],
+                     .divisor = 1,
+                     .chunks = chunks};
+  if (p->mean) TRY(sum_target_weights(&job, &job.divisor));
+  for (int64_t c = 0; p->smoothing != 0 && c < p->classes; ++c) job.weight_sum += weight_of(&job, c);
+  return run_rows(&job, gradient_chunks, e->cost_ns, &sum);
+}
+
+/* ---- SoftmaxCrossEntropyWithLogits ------------------------------------------------------------------------------- */
+
+static void softmax_loss_row(const entropy_job *j, int64_t i, int64_t class, entropy_chunk *sums) {
+  (void)class, (void)sums;
+  const entropy_plan *p = j->plan;
+  const char *row = j->in + i * p->in.row, *labels = j->labels + i * p->labels.row;
+  char *out = j->out + i * p->out.row;
+  block tile, label_tile;
+  float top, log_sum;
+  double loss = 0;
+  row_scale(p, row, tile, &top, &log_sum);
+  for (int64_t k = 0, n; k < p->classes; k += n) {
+    n = smaller(BLOCK, p->classes - k);
+    const float *x = fetch(&p->in, row, tile, k, n), *label = fetch(&p->labels, labels, label_tile, k, n);
+    float *y = place(&p->out, out, tile, k);
+    loss += cross_entropy->softmax_loss(y, x, label, top, log_sum, n);
+    keep(&p->out, out, y, tile, k, n);
+  }
+  p->result.store(j->result + i * p->result.stride, 0, &loss, 1);
+}
+
+static void softmax_loss_chunks(const void *job, int64_t begin, int64_t end) {
+  run_chunks(job, begin, end, softmax_loss_row);
+}
+
+static status softmax_cross_entropy_run(const executor *e, void *const *view, void *scratch) {
+  (void)scratch;
+  entropy_chunk chunks[CHUNKS], sum;
+  const entropy_job job = {.plan = PLAN(e, entropy_plan),
+                           .in = view[0],
+                           .labels = view[1],
+                           .result = view[2],
+                           .out = view[3],
+                           .chunks = chunks};
+  return run_rows(&job, softmax_loss_chunks, e->cost_ns, &sum);
+}
+
+/* ---- planning ---------------------------------------------------------------------------------------------------- */
+
+static matrix matrix_of(const tensor *t) {
+  const int64_t bytes = (int64_t)dtype_bytes(t->dtype);
+  return (matrix){row_access_of(t->dtype, COMPUTE_F32, t->strides[1] * bytes, 0, BLOCK), t->strides[0] * bytes};
+}
+
+static column column_of(const tensor *t, bool each) {
+  return (column){loops->load[t->dtype][COMPUTE_F64], loops->store[t->dtype][COMPUTE_F64],
+                  each ? t->strides[0] * (int64_t)dtype_bytes(t->dtype) : 0};
+}
+
+static status expect_matrix(const tensor *t, const char *name) {
+  char text[SHAPE_TEXT];
+  TRY(op_expect_dtype(t, name, DTYPES));
+  EXPECT(t->rank == 2 && t->dims[1] > 0, "%s has shape %s, expected [N, C] with a class or more", name,
+         shape_text(t->dims, t->rank, text));
+  return ST_OK;
+}
+
+/* Rows and classes of scores and what is made of them. */
+static status plan_rows(executor *e, entropy_plan *p, const tensor *in, const tensor *out, const char *out_name) {
+  TRY(op_expect_dtype(out, out_name, DTYPES));
+  TRY(op_expect_shape(out, out_name, in->dims, 2));
+  p->n = in->dims[0];
+  p->classes = in->dims[1];
+  p->chunk = (p->n + CHUNKS - 1) / CHUNKS;
+  p->in = matrix_of(in);
+  p->out = matrix_of(out);
+  executor_cost(e, (uint64_t)in->n * dtype_bytes(in->dtype) + (uint64_t)out->n * dtype_bytes(out->dtype),
+                (uint64_t)in->n * 32);
+  return ST_OK;
+}
+
+static status expect_result(entropy_plan *p, const tensor *t, const char *name) {
+  if (!p->each) {
+    TRY(expect_one(t, name));
+  } else {
+    TRY(op_expect_dtype(t, name, DTYPES));
+    TRY(op_expect_shape(t, name, &p->n, 1));
+  }
+  p->result = column_of(t, p->each);
+  return ST_OK;
+}
+
+static status plan_targets(entropy_plan *p, const tensor *target, const tensor *weight, int64_t ignored) {
+  TRY(op_expect_dtype(target, "target", DTYPES_INDEX));
+  TRY(op_expect_shape(target, "target", &p->n, 1));
+  p->target = target_reader_of(target, p->classes, ignored);
+  p->target_stride = target->strides[0] * (int64_t)dtype_bytes(target->dtype);
+  p->weighted = weight;
+  if (!weight) return ST_OK;
+  TRY(op_expect_dtype(weight, "weightOptional", DTYPE_BIT(ACL_FLOAT)));
+  TRY(op_expect_shape(weight, "weightOptional", &p->classes, 1));
+  p->weight = column_of(weight, true);
+  return ST_OK;
+}
+
+/* reduction: "none", "mean" (also where it is null, as in PyTorch) or "sum". The z-loss is CANN's to come: it says that
+ * its arguments have no effect, here they must ask for none. */
+static status plan_options(entropy_plan *p, const char *reduction, double smoothing, double z_scale) {
+  const bool none = reduction && !strcmp(reduction, "none"), sum = reduction && !strcmp(reduction, "sum");
+  EXPECT(!reduction || none || sum || !strcmp(reduction, "mean"),
+         "reductionOptional is \"%s\", expected \"none\", \"mean\" or \"sum\"", reduction);
+  EXPECT(smoothing >= 0 && smoothing <= 1, "labelSmoothing is %g, expected 0 to 1", smoothing);
+  EXPECT(z_scale == 0, "lseSquareScaleForZloss is %g, expected 0", z_scale);
+  p->each = none;
+  p->mean = !none && !sum;
+  p->smoothing = smoothing;
+  return ST_OK;
+}
+
+status prepare_cross_entropy(executor *e, const op_arg *a) {
+  const tensor *input = a[0].tensor, *loss = a[8].tensor, *log_prob = a[9].tensor;
+  entropy_plan *p = PLAN(e, entropy_plan);
+  TRY(expect_matrix(input, "input"));
+  TRY(plan_options(p, a[3].string, a[5].real, a[6].real));
+  EXPECT(!a[7].boolean, "returnZloss is true, expected %s", "false");
+  TRY(plan_rows(e, p, input, log_prob, "logProbOut"));
+  TRY(plan_targets(p, a[1].tensor, a[2].tensor, a[4].integer));
+  TRY(expect_result(p, loss, "lossOut"));
+  e->run = cross_entropy_run;
+  return ST_OK;
+}
+
+status prepare_cross_entropy_grad(executor *e, const op_arg *a) {
+  const tensor *grad = a[0].tensor, *log_prob = a[1].tensor, *out = a[10].tensor;
+  entropy_plan *p = PLAN(e, entropy_plan);
+  TRY(expect_matrix(log_prob, "logProb"));
+  TRY(plan_options(p, a[6].string, a[8].real, a[9].real));
+  EXPECT(!a[4].tensor, "gradZlossOptional is given, expected %s", "null");
+  TRY(plan_rows(e, p, log_prob, out, "out"));
+  TRY(plan_targets(p, a[2].tensor, a[3].tensor, a[7].integer));
+  TRY(expect_result(p, grad, "gradLoss"));
+  e->run = cross_entropy_grad_run;
+  return ST_OK;
+}
+
+status prepare_softmax_cross_entropy(executor *e, const op_arg *a) {
+  const tensor *features = a[0].tensor, *labels = a[1].tensor, *loss = a[2].tensor, *backprop = a[3].tensor;
+  entropy_plan *p = PLAN(e, entropy_plan);
+  TRY(expect_matrix(features, "features"));
+  TRY(op_expect_dtype(labels, "labels", DTYPES));
+  TRY(op_expect_shape(labels, "labels", features->dims, 2));
+  TRY(plan_rows(e, p, features, backprop, "backprop"));
+  p->labels = matrix_of(labels);
+  p->each = true;
+  TRY(expect_result(p, loss, "loss"));
+  e->run = softmax_cross_entropy_run;
+  return ST_OK;
+}

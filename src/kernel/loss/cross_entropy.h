@@ -1,0 +1,20 @@
+/* The loops of cross entropies over contiguous pieces of a row of class scores, by instruction set level. */
+#ifndef CANNON_KERNEL_LOSS_CROSS_ENTROPY_H
+#define CANNON_KERNEL_LOSS_CROSS_ENTROPY_H
+
+#include <stdint.h>
+
+typedef struct {
+  /* y = x - top - log_sum, in this order, since top may be much larger than what is left; y may be x. */
+  void (*log_softmax)(float *y, const float *x, float top, float log_sum, int64_t n);
+  /* The sum of w x; w NULL: of x. */
+  double (*weighted_sum)(const float *w, const float *x, int64_t n);
+  /* y = scale e^log_p - smooth w (w NULL: smooth); y may be log_p. */
+  void (*gradient)(float *y, const float *log_p, const float *w, float scale, float smooth, int64_t n);
+  /* y = e^(x - top - log_sum) - label, and the sum of label (log_sum - (x - top)); y may be x. */
+  double (*softmax_loss)(float *y, const float *x, const float *label, float top, float log_sum, int64_t n);
+} cross_entropy_loops;
+
+extern const cross_entropy_loops *cross_entropy; /* set before main */
+
+#endif

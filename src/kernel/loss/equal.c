@@ -1,0 +1,37 @@
+/* Equal: whether two tensors have the same shape and equal elements, one truth value. */
+#include "kernel/families.h"
+#include "kernel/loss/mapped_sum.h"
+
+typedef struct {
+  bool same_shape;
+  store_loop *store;
+  mapped_sum different; /* the number of elements that are */
+} equal_plan;
+
+static status equal_run(const executor *e, void *const *view, void *scratch) {
+  (void)scratch;
+  const equal_plan *p = PLAN(e, equal_plan);
+  const double equal = p->same_shape && mapped_sum_run(&p->different, view, e->cost_ns) == 0;
+  p->store(view[2], 0, &equal, 1);
+  return ST_OK;
+}
+
+status prepare_equal(executor *e, const op_arg *a) {
+  const tensor *self = a[0].tensor, *other = a[1].tensor, *out = a[2].tensor;
+  equal_plan *p = PLAN(e, equal_plan);
+  TRY(op_expect_dtype(self, "self", DTYPES_REAL));
+  TRY(op_expect_dtype(other, "other", DTYPE_BIT(self->dtype)));
+  TRY(op_expect_dtype(out, "out", DTYPE_BIT(ACL_BOOL)));
+  EXPECT(out->n == 1, "out has %jd elements, expected one", (intmax_t)out->n);
+  p->same_shape = same_dims(self, other);
+  p->store = loops->store[ACL_BOOL][COMPUTE_F64];
+  if (p->same_shape) {
+    const view x = view_of(self), y = view_of(other);
+    const compute_type compute = compute_type_of(self->dtype);
+    mapped_sum_init(&p->different, EW_ne, compute == COMPUTE_I32 ? COMPUTE_I64 : compute, self->dims, self->rank,
+                    (const view *const[]){&x, &y}, 2);
+  }
+  executor_cost(e, (uint64_t)self->n * 2 * dtype_bytes(self->dtype), (uint64_t)self->n);
+  e->run = equal_run;
+  return ST_OK;
+}

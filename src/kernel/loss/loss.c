@@ -1,0 +1,219 @@
+/* Losses that are an elementwise function of self and target, reduced, and their gradients. The functions are in
+ * loss.def. Everything is in one pass: values are stored where no reduction was asked for, else added up block by block
+ * (mapped_sum.h). */
+#include "kernel/families.h"
+#include "kernel/loss/mapped_sum.h"
+#include "kernel/loss/reduction.h"
+
+/* The call by what its arguments are to the function. */
+typedef struct {
+  const tensor *in[ELEMENTWISE_INPUTS]; /* NULL: a weight that the call has not */
+  const char *in_name[ELEMENTWISE_INPUTS];
+  const tensor *out;
+  int8_t out_operand;
+  int n_inputs, dtype;
+  int rank; /* of what the operands broadcast to: the rank and */
+  int64_t dims[MAX_RANK], n;
+} loss_call;
+
+typedef struct {
+  bool reduced;
+  int8_t operand[1 + ELEMENTWISE_INPUTS]; /* of the executor: output and inputs; -1: weights of 1 */
+  double divisor;                         /* of the sum */
+  store_loop *store;
+  union {
+    elementwise_plan each;
+    mapped_sum sum;
+  };
+} loss_plan;
+
+static const float one = 1;
+
+/* The inputs' addresses. */
+static void inputs_at(const loss_plan *p, int n_inputs, void *const *view, void **at) {
+  for (int k = 0; k < n_inputs; ++k) {
+    const int operand = p->operand[k + 1];
+    at[k] = operand < 0 ? (void *)(uintptr_t)&one : view[operand];
+  }
+}
+
+static status run(const executor *e, void *const *view, void *scratch) {
+  (void)scratch;
+  const loss_plan *p = PLAN(e, loss_plan);
+  void *at[1 + ELEMENTWISE_INPUTS] = {view[p->operand[0]]};
+  if (!p->reduced) {
+    inputs_at(p, p->each.n_inputs, view, at + 1);
+    elementwise_run(&p->each, at, e->cost_ns);
+    return ST_OK;
+  }
+  inputs_at(p, p->sum.n_inputs, view, at + 1);
+  const double result = mapped_sum_run(&p->sum, at + 1, e->cost_ns) / p->divisor;
+  p->store(at[0], 0, &result, 1);
+  return ST_OK;
+}
+
+/* ---- planning ---------------------------------------------------------------------------------------------------- */
+
+static void sort_arguments(const op *o, const op_arg *a, loss_call *c, loss_plan *p) {
+  int operand = 0;
+  c->n_inputs = 0;
+  for (int i = 0; i < o->n_args; ++i) {
+    const arg_schema *s = &o->schema[i];
+    if (s->kind != ARG_TENSOR) continue;
+    if (s->flags & ARG_WRITTEN) {
+      c->out = a[i].tensor;
+      p->operand[0] = (int8_t)operand;
+    } else {
+      c->in[c->n_inputs] = a[i].tensor;
+      c->in_name[c->n_inputs++] = s->name;
+      p->operand[c->n_inputs] = (int8_t)(a[i].tensor ? operand : -1);
+    }
+    ++operand;
+  }
+}
+
+static status expect_dtypes(loss_call *c) {
+  c->dtype = ACL_DT_UNDEFINED;
+  for (int k = 0; k < c->n_inputs; ++k) {
+    if (!c->in[k]) continue;
+    TRY(op_expect_dtype(c->in[k], c->in_name[k], DTYPES_FLOAT));
+    c->dtype = c->dtype == ACL_DT_UNDEFINED ? c->in[k]->dtype : dtype_promote(c->dtype, c->in[k]->dtype);
+  }
+  return op_expect_dtype(c->out, "out", DTYPES_FLOAT);
+}
+
+/* The tensor's dims are the common ones or 1; those that are 1 in common grow to it where that is allowed. */
+static status expect_broadcast(loss_call *c, int k, bool grow) {
+  const tensor *t = c->in[k];
+  const int missing = c->rank - t->rank;
+  char is[SHAPE_TEXT], expected[SHAPE_TEXT];
+  bool fits = missing >= 0;
+  for (int d = 0; fits && d < t->rank; ++d) {
+    int64_t *common = &c->dims[missing + d];
+    if (grow && *common == 1) *common = t->dims[d];
+    fits = t->dims[d] == *common || t->dims[d] == 1;
+  }
+  EXPECT(fits, "%s has shape %s, expected one that broadcasts to %s", c->in_name[k], shape_text(t->dims, t->rank, is),
+         shape_text(c->dims, c->rank, expected));
+  return ST_OK;
+}
+
+/* The shape of the losses, which self (input number `self`) and the target behind it broadcast to; weights and the
+ * gradient must not exceed it. */
+static status broadcast_inputs(loss_call *c, int self) {
+  const tensor *x = c->in[self], *target = c->in[self + 1];
+  c->rank = x->rank > target->rank ? x->rank : target->rank;
+  for (int d = 0; d < c->rank; ++d) c->dims[d] = 1;
+  TRY(expect_broadcast(c, self, true));
+  TRY(expect_broadcast(c, self + 1, true));
+  for (int k = 0; k < c->n_inputs; ++k)
+    if (c->in[k] && k != self && k != self + 1) TRY(expect_broadcast(c, k, false));
+  c->n = 1;
+  for (int d = 0; d < c->rank; ++d) c->n *= c->dims[d];
+  return ST_OK;
+}
+
+/* Views of the inputs; weights that the call has not are a 1. */
+static void views_of(const loss_call *c, view *views, const view **in) {
+  for (int k = 0; k < c->n_inputs; ++k) {
+    views[k] = c->in[k] ? view_of(c->in[k]) : (view){.rank = 0, .dtype = ACL_FLOAT};
+    in[k] = &views[k];
+  }
+}
+
+static compute_value number(double x, compute_type compute) {
+  return compute == COMPUTE_F64 ? (compute_value){.f64 = x} : (compute_value){.f32 = (float)x};
+}
+
+static uint64_t bytes_of(const loss_call *c) {
+  uint64_t bytes = (uint64_t)c->out->n * dtype_bytes(c->out->dtype);
+  for (int k = 0; k < c->n_inputs; ++k)
+    if (c->in[k]) bytes += (uint64_t)c->in[k]->n * dtype_bytes(c->in[k]->dtype);
+  return bytes;
+}
+
+static void plan_each(loss_plan *p, const loss_call *c, int function, compute_type compute) {
+  view views[ELEMENTWISE_INPUTS];
+  const view *in[ELEMENTWISE_INPUTS], out = view_of(c->out);
+  views_of(c, views, in);
+  p->reduced = false;
+  elementwise_plan_init(&p->each, function, compute, &out, in, c->n_inputs);
+}
+
+static void plan_sum(loss_plan *p, const loss_call *c, int function, compute_type compute) {
+  view views[ELEMENTWISE_INPUTS];
+  const view *in[ELEMENTWISE_INPUTS];
+  views_of(c, views, in);
+  p->reduced = true;
+  p->store = loops->store[c->out->dtype][COMPUTE_F64];
+  mapped_sum_init(&p->sum, function, compute, c->dims, c->rank, in, c->n_inputs);
+}
+
+/* What is not the same for all losses. */
+typedef struct {
+  int function;
+  int last_reduction;
+  double beta;
+  int64_t reduction;
+} loss_choice;
+
+static status choose(const op *o, const op_arg *a, loss_choice *l) {
+  *l = (loss_choice){.function = o->variant, .last_reduction = REDUCTION_SUM};
+  for (int i = 0; i < o->n_args; ++i) {
+    if (o->schema[i].kind == ARG_INT) l->reduction = a[i].integer;
+    if (o->schema[i].kind == ARG_FLOAT) l->beta = a[i].real;
+    if (o->schema[i].kind == ARG_BOOL && a[i].boolean)
+      l->function = l->function == EW_kl_div ? EW_kl_div_log : EW_kl_grad_log;
+  }
+  if (o->variant == EW_kl_div || o->variant == EW_kl_grad) l->last_reduction = REDUCTION_BATCH_MEAN;
+  EXPECT(l->beta >= 0, "beta is %g, expected 0 or more", l->beta);
+  return expect_reduction(l->reduction, l->last_reduction);
+}
+
+/* What a sum is divided by. */
+static double divisor_of(const loss_call *c, const tensor *self, int64_t reduction) {
+  if (reduction == REDUCTION_BATCH_MEAN) return self->rank ? (double)self->dims[0] : 1;
+  return reduction == REDUCTION_MEAN ? (double)c->n : 1;
+}
+
+status prepare_loss(executor *e, const op_arg *a) {
+  loss_plan *p = PLAN(e, loss_plan);
+  loss_call c;
+  loss_choice l;
+  TRY(choose(e->op, a, &l));
+  sort_arguments(e->op, a, &c, p);
+  TRY(expect_dtypes(&c));
+  TRY(broadcast_inputs(&c, 0));
+  const compute_type compute = compute_type_of(c.dtype);
+  if (l.reduction == REDUCTION_NONE) {
+    TRY(op_expect_shape(c.out, "out", c.dims, c.rank));
+    plan_each(p, &c, l.function, compute);
+    p->each.parameter[0] = number(l.beta, compute);
+  } else {
+    TRY(expect_one(c.out, "out"));
+    plan_sum(p, &c, l.function, compute);
+    p->divisor = divisor_of(&c, c.in[0], l.reduction);
+    p->sum.parameter[0] = number(l.beta, compute);
+  }
+  executor_cost(e, bytes_of(&c), (uint64_t)c.n * 4);
+  e->run = run;
+  return ST_OK;
+}
+
+status prepare_loss_backward(executor *e, const op_arg *a) {
+  loss_plan *p = PLAN(e, loss_plan);
+  loss_call c;
+  loss_choice l;
+  TRY(choose(e->op, a, &l));
+  sort_arguments(e->op, a, &c, p);
+  TRY(expect_dtypes(&c));
+  TRY(broadcast_inputs(&c, 1));
+  TRY(op_expect_shape(c.out, e->op->schema[e->op->n_args - 1].name, c.dims, c.rank));
+  const compute_type compute = compute_type_of(c.dtype);
+  plan_each(p, &c, l.function, compute);
+  p->each.parameter[0] = number(1 / divisor_of(&c, c.in[1], l.reduction), compute);
+  p->each.parameter[1] = number(l.beta, compute);
+  executor_cost(e, bytes_of(&c), (uint64_t)c.n * 4);
+  e->run = run;
+  return ST_OK;
+}
