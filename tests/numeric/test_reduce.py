@@ -1,17 +1,19 @@
-"""Reductions: sums within a tree's error, the same bits for every layout, order statistics exact."""
+"""Reductions: sums within the stated bound, the same bits for every layout, order statistics exact."""
 import unittest
 
 import numpy as np
 
 import reference as ref
-from acl import Ints, run
-from dtypes import ALL, BF16, BOOL, F16, F32, F64, FLOATS, FLOATS64, I16, I32, I64, I8, INTS, LD, U8, computed_in
+from acl import INVALID, Ints, Scalar, Tensor, refused, run
+from dtypes import (ALL, BF16, BOOL, F16, F32, F64, FLOATS, FLOATS64, I16, I32, I64, I8, INTS, LD, U8, computed_in)
 from gen import each_case
 
-CASES = 250
+CASES = 120
 SUMS = ((F32, F32), (F32, F32), (F16, F16), (BF16, BF16), (F64, F64), (F16, F32), (BF16, F32), (I32, I64), (I32, I32),
         (I64, I64), (I8, I64), (I16, I64), (U8, I64), (BOOL, I64), (I32, F32))
 MEANS = ((F32, F32), (F16, F16), (BF16, BF16), (F64, F64), (F16, F32))
+LONG = ((5000,), (3, 2001), (2001, 3), (40, 5, 40), (70000,), (2, 66000), (66000, 2), (300, 4), (300, 17), (130, 64),
+        (7, 1025), (1025, 140))
 
 
 def pick_dims(gen, rank):
@@ -21,48 +23,78 @@ def pick_dims(gen, rank):
     return passed, tuple(sorted(axes)) if axes else tuple(range(rank))
 
 
-def reducible(gen, empty=0.05):
-    shape = gen.shape(empty=empty)
-    if gen.chance(0.15):                                            # long rows and long columns
-        shape = gen.pick(((5000,), (3, 2001), (2001, 3), (40, 5, 40)))
-    return shape
+def reducible(gen, empty=0.05, min_rank=0):
+    """Mostly small; now and then long or many rows and columns, past blocks, chunks and strips."""
+    return gen.pick(LONG) if gen.chance(0.2) else gen.shape(empty=empty, min_rank=min_rank)
 
 
-class Sums(unittest.TestCase):
+def count(shape, axes):
+    return int(np.prod([shape[i] for i in axes], dtype=np.int64))
+
+
+def limited(gen, d, shape, limit=10):
+    return gen.drawn(d, shape, lambda s: gen.values(d, s, limit=limit if d.kind == "f" else 10 ** 6))
+
+
+class SameBits:
+    def run_twice(self, gen, op, x, make_args, outs, what):
+        """Runs op on x and on x in another layout; outs: (dtype, shape) of each result. The bits must be the same."""
+        first = [gen.out(d, s) for d, s in outs]
+        run(op, x, *make_args(first))
+        second = [gen.out(d, s) for d, s in outs]
+        run(op, gen.again(x), *make_args(second))
+        for a, b in zip(first, second):
+            ref.check_equal(b.bits(), a.bits(), what + ": bits in another layout")
+        return first[0] if len(first) == 1 else first
+
+
+class Sums(SameBits, unittest.TestCase):
     def test_sum(self):
         each_case(self, "aclnnReduceSum", CASES, lambda g: self.case(g, "aclnnReduceSum", SUMS))
 
     def test_mean(self):
         each_case(self, "aclnnMean", CASES, lambda g: self.case(g, "aclnnMean", MEANS))
 
+    def test_nansum(self):
+        each_case(self, "aclnnReduceNansum", CASES // 2, lambda g: self.case(g, "aclnnReduceNansum", SUMS))
+
+    def test_mean_v2(self):
+        each_case(self, "aclnnMeanV2", CASES // 2, lambda g: self.case(g, "aclnnMeanV2", MEANS[:4]))
+
+    def test_log_sum(self):
+        each_case(self, "aclnnReduceLogSum", CASES // 2, lambda g: self.case(g, "aclnnReduceLogSum", MEANS[:4]))
+
     def case(self, gen, op, types):
         source, target = gen.pick(types)
         shape = reducible(gen)
-        x = gen.drawn(source, shape, lambda s: gen.values(source, s, limit=10 if source.kind == "f" else 10 ** 6))
+        x = limited(gen, source, shape)
+        if op == "aclnnReduceLogSum":
+            x = gen.tensor(source, shape, np.abs(x.get()))
+        if op == "aclnnReduceNansum" and source.kind == "f" and x.size:
+            x = gen.tensor(source, shape, np.where(gen.rng.random(shape) < 0.2, np.nan, x.get()).astype(np.float64))
         dims, axes = pick_dims(gen, len(shape))
-        keep = gen.chance(0.5)
-        values = x.get()
+        keep, noop = gen.chance(0.5), gen.chance(0.3)
+        if noop and not dims and op in ("aclnnMeanV2", "aclnnReduceLogSum"):
+            axes = ()
+        values = np.nan_to_num(x.get()) if op == "aclnnReduceNansum" else x.get()
         if target.kind == "i":
             exact, magnitude = values.astype(target.values).sum(axes, target.values, keepdims=keep), None
         else:
             exact = values.astype(LD).sum(axes, LD, keepdims=keep)
             magnitude = np.abs(values.astype(LD)).sum(axes, LD, keepdims=keep)
-        n = int(np.prod([shape[i] for i in axes], dtype=np.int64))
-        if op == "aclnnMean":
+        n = count(shape, axes)
+        if "Mean" in op:
             exact, magnitude = exact / LD(n), magnitude / LD(n)      # of nothing: NaN
-        out = gen.out(target, np.shape(exact))
-        run(op, x, Ints(*dims), keep, target, out)
+        if op == "aclnnReduceLogSum":
+            exact, magnitude = np.log(exact), 1 + np.abs(np.log(exact))
         what = f"{op} over {dims} of {source} as {target}"
+        tail = (noop,) if op in ("aclnnMeanV2", "aclnnReduceLogSum") else (target,)
+        out = self.run_twice(gen, op, x, lambda o: (Ints(*dims), keep, *tail, *o), [(target, np.shape(exact))], what)
         if target.kind == "i":
             ref.check_equal(out.get(), exact, what)
-        else:
-            computing = computed_in(target)
-            ref.check(out.get(), exact, target, computing, slack=ref.sum_slack(magnitude, n, computing) if n else 0,
-                      what=what)
-        # the order of additions follows the logical tensor, not its memory
-        other = gen.out(target, np.shape(exact))
-        run(op, gen.again(x), Ints(*dims), keep, target, other)
-        ref.check_equal(other.bits(), out.bits(), what + ": bits in another layout")
+        else:       # summed in double: what is left is the rounding to the output
+            slack = ref.sum_slack(magnitude, n, F64) if n else 0
+            ref.check(out.get(), exact, target, computed_in(target), ulps=1, slack=np.nan_to_num(slack), what=what)
 
     def test_special_values(self):
         def body(gen):
@@ -79,33 +111,229 @@ class Sums(unittest.TestCase):
             ref.check_equal(out.get()[endless], values.sum(1)[endless].astype(np.float32))
         each_case(self, "sums of inf and NaN", 20, body)
 
-
-class Orders(unittest.TestCase):
-    def test_amax(self):
+    def test_prod(self):
         def body(gen):
-            shape = reducible(gen, empty=0)
-            x = gen.tensor(gen.pick(ALL), shape)
+            source, target = gen.pick(((F32, F32), (F16, F32), (BF16, BF16), (F64, F64), (I32, I64), (U8, I64)))
+            shape = gen.shape(numel=200)
+            x = gen.drawn(source, shape, lambda s: np.where(gen.rng.random(s) < 0.5, 1, gen.integer(1, 3)))
+            one_dim = len(shape) > 0 and gen.chance(0.5)
+            axis = gen.integer(0, len(shape) - 1) if one_dim else None
+            keep = one_dim and gen.chance(0.5)
+            exact = np.prod(x.get(), axis=axis, dtype=LD if target.kind == "f" else target.values, keepdims=keep)
+            op = "aclnnProdDim" if one_dim else "aclnnProd"
+            out = self.run_twice(gen, op, x, lambda o: (*((axis, keep) if one_dim else ()), target, *o),
+                                 [(target, np.shape(exact))], op)
+            if target.kind == "i":
+                ref.check_equal(out.get(), exact)
+            else:
+                ref.check(out.get(), exact, target, ulps=2)
+        each_case(self, "aclnnProd", CASES // 2, body)
+
+    def test_trace(self):
+        def body(gen):
+            source, target = gen.pick(((F32, F32), (F16, F16), (I32, I64), (F64, F64)))
+            x = limited(gen, source, (gen.integer(0, 70), gen.integer(0, 70)))
+            out = gen.out(target, ())
+            run("aclnnTrace", x, out)
+            diagonal = np.diagonal(x.get())
+            if target.kind == "i":
+                ref.check_equal(out.get(), diagonal.sum(dtype=np.int64))
+            else:
+                ref.check(out.get(), diagonal.astype(LD).sum(), target, slack=1e-12)
+        each_case(self, "aclnnTrace", CASES // 2, body)
+
+
+class Orders(SameBits, unittest.TestCase):
+    def test_dims(self):
+        for op, numpy_of in (("aclnnAmax", np.max), ("aclnnAmin", np.min), ("aclnnMaxV2", np.max),
+                             ("aclnnAny", np.any), ("aclnnAll", np.all)):
+            def body(gen, op=op, numpy_of=numpy_of):
+                shape = reducible(gen, empty=0 if numpy_of in (np.max, np.min) else 0.1)
+                d = gen.pick(ALL)
+                logic = numpy_of in (np.any, np.all)
+                x = gen.drawn(d, shape, lambda s: (gen.rng.random(s) < gen.pick((0, 0.01, 0.99, 1))).astype(d.values)
+                              if logic else gen.values(d, s))
+                dims, axes = pick_dims(gen, len(shape))
+                keep = gen.chance(0.5)
+                expected = numpy_of(x.get(), axis=axes, keepdims=keep)      # NaN wins here too
+                out_type = gen.pick((BOOL, U8)) if logic else d
+                tail = (False,) if op == "aclnnMaxV2" else ()
+                out = self.run_twice(gen, op, x, lambda o: (Ints(*dims), keep, *tail, *o),
+                                     [(out_type, np.shape(expected))], op)
+                ref.check_equal(out.get(), expected.astype(out_type.values), f"{op} over {dims}")
+            each_case(self, op, CASES, body)
+
+    def test_all_elements(self):
+        def body(gen):
+            x = gen.tensor(gen.pick(ALL), reducible(gen, empty=0))
+            top, bottom, least, most = (gen.out(x.dtype, ()) for _ in range(4))
+            run("aclnnMax", x, top)
+            run("aclnnMin", x, bottom)
+            run("aclnnAminmaxAll", x, least, most)
+            for got, f in ((top, np.max), (bottom, np.min), (least, np.min), (most, np.max)):
+                ref.check_equal(got.get(), f(x.get()))
+        each_case(self, "aclnnMax", CASES, body)
+
+    def test_places(self):
+        for op, places_of, values_of in (("aclnnArgMax", np.argmax, None), ("aclnnArgMin", np.argmin, None),
+                                         ("aclnnMaxDim", np.argmax, np.max), ("aclnnMinDim", np.argmin, np.min)):
+            def body(gen, op=op, places_of=places_of, values_of=values_of):
+                shape = reducible(gen, min_rank=1, empty=0)
+                d = gen.pick(FLOATS64 + INTS)
+                limit = 3 if gen.chance(0.5) else None                   # many equal maxima: the first counts
+                x = gen.drawn(d, shape, lambda s: gen.values(d, s, limit=limit))
+                axis, keep = gen.integer(0, len(shape) - 1), gen.chance(0.5)
+                places = places_of(x.get(), axis, keepdims=keep)         # the first; NaN wins
+                index = gen.pick((I64, I32))
+                outs = ([(d, np.shape(places))] if values_of else []) + [(index, np.shape(places))]
+                got = self.run_twice(gen, op, x, lambda o: (axis - (len(shape) if gen.chance(0.4) else 0), keep, *o),
+                                     outs, op)
+                if values_of:
+                    ref.check_equal(got[0].get(), values_of(x.get(), axis, keepdims=keep), f"{op} along {axis}")
+                    got = got[1]
+                ref.check_equal(got.get(), places.astype(index.values), f"places along {axis}")
+            each_case(self, op, CASES, body)
+
+    def test_aminmax(self):
+        def body(gen):
+            x = gen.tensor(gen.pick(ALL), reducible(gen, empty=0, min_rank=1))
+            keep = gen.chance(0.5)
+            if gen.chance(0.5):
+                dims, axes = pick_dims(gen, len(x.shape))
+                op, head = "aclnnAminmax", (Ints(*dims), keep)
+            else:
+                axes = gen.integer(0, len(x.shape) - 1)
+                op, head = "aclnnAminmaxDim", (axes, keep)
+            low, high = np.min(x.get(), axes, keepdims=keep), np.max(x.get(), axes, keepdims=keep)
+            got = self.run_twice(gen, op, x, lambda o: (*head, *o), [(x.dtype, np.shape(low))] * 2, op)
+            ref.check_equal(got[0].get(), low)
+            ref.check_equal(got[1].get(), high)
+        each_case(self, "aclnnAminmax", CASES, body)
+
+
+class Norms(SameBits, unittest.TestCase):
+    def test_norms(self):
+        for op in ("aclnnNorm", "aclnnLinalgVectorNorm"):
+            def body(gen, op=op):
+                d = gen.pick(FLOATS64)
+                shape = reducible(gen)
+                p = gen.pick((0, 1, 2, 2, 3, 0.5, -1, np.inf, -np.inf))
+                if np.isinf(p) and 0 in shape:
+                    return
+                x = limited(gen, d, shape)
+                if p < 0 and x.size:
+                    x = gen.tensor(d, shape, np.where(x.get() == 0, 1, x.get()))
+                dims, axes = pick_dims(gen, len(shape))
+                keep = gen.chance(0.5)
+                v = np.abs(x.get().astype(LD))
+                if p == 0:
+                    exact = (v != 0).sum(axes, LD, keepdims=keep)
+                elif np.isinf(p):
+                    exact = (np.max if p > 0 else np.min)(v, axes, keepdims=keep)
+                else:
+                    exact = (v ** LD(p)).sum(axes, LD, keepdims=keep) ** (1 / LD(p))
+                tail = (d,) if op == "aclnnLinalgVectorNorm" else ()
+                out = self.run_twice(gen, op, x, lambda o: (Scalar(p, F32), Ints(*dims), keep, *tail, *o),
+                                     [(d, np.shape(exact))], f"{op} {p}")
+                slack = np.abs(exact) * LD(2) ** -46 if d is F64 else 0
+                ref.check(out.get(), exact, d, computed_in(d), ulps=2, slack=np.nan_to_num(slack), what=f"{op} {p}")
+            each_case(self, op, CASES, body)
+
+    def test_large_and_special(self):
+        x = Tensor.of(F32, np.full(100, 1e30, np.float32))              # squares leave float32, not the sum's double
+        out = Tensor.empty(F32, ())
+        run("aclnnNorm", x, Scalar(2.0, F32), Ints(0), False, out)
+        np.testing.assert_allclose(out.get(), 1e31, rtol=1e-6)
+        code, message = refused("aclnnNorm", x, Scalar(np.nan, F32), Ints(0), False, out)
+        assert code == INVALID and "pScalar" in message, message
+
+    def test_log_sum_exp(self):
+        def body(gen):
+            d = gen.pick(FLOATS64)
+            shape = reducible(gen)
+            x = limited(gen, d, shape, limit=500 if gen.chance(0.5) else 5)
+            if gen.chance(0.4) and x.size:
+                odd = gen.rng.choice([np.inf, -np.inf, -np.inf, np.nan], shape)
+                x = gen.tensor(d, shape, np.where(gen.rng.random(shape) < 0.3, odd, x.get()))
             dims, axes = pick_dims(gen, len(shape))
             keep = gen.chance(0.5)
-            expected = np.max(x.get(), axis=axes, keepdims=keep)     # NaN wins here too
-            out = gen.out(x.dtype, np.shape(expected))
-            run("aclnnAmax", x, Ints(*dims), keep, out)
-            ref.check_equal(out.get(), expected, f"over {dims}")
-        each_case(self, "aclnnAmax", CASES, body)
+            v = x.get().astype(LD)
+            if count(shape, axes):
+                top = np.max(v, axes, keepdims=True)
+                finite = np.where(np.isfinite(top), top, 0)
+                exact = np.log(np.sum(np.exp(v - finite), axes, keepdims=True)) + finite
+                exact = exact if keep else exact.squeeze(axes)
+            else:
+                exact = np.full_like(v.sum(axes, keepdims=keep), -np.inf)
+            out = self.run_twice(gen, "aclnnLogSumExp", x, lambda o: (Ints(*dims), keep, *o), [(d, np.shape(exact))],
+                                 "aclnnLogSumExp")
+            slack = (1 + np.abs(np.nan_to_num(exact, posinf=0, neginf=0))) * LD(2) ** (-30 if d is not F64 else -47)
+            ref.check(out.get(), exact, d, computed_in(d), ulps=1, slack=slack)
+        each_case(self, "aclnnLogSumExp", CASES, body)
 
-    def test_argmax(self):
-        def body(gen):
-            shape = gen.shape(min_rank=1, empty=0) if gen.chance(0.8) else gen.pick(((4001,), (3, 1001), (1001, 3)))
-            d = gen.pick(FLOATS64 + INTS)
-            limit = 3 if gen.chance(0.5) else None                   # many equal maxima: the first counts
-            x = gen.drawn(d, shape, lambda s: gen.values(d, s, limit=limit))
-            axis, keep = gen.integer(0, len(shape) - 1), gen.chance(0.5)
-            expected = np.argmax(x.get(), axis)                      # the first maximum; NaN is greater than all
-            expected = np.expand_dims(expected, axis) if keep else expected
-            out = gen.out(gen.pick((I64, I32)), np.shape(expected))
-            run("aclnnArgMax", x, axis - (len(shape) if gen.chance(0.4) else 0), keep, out)
-            ref.check_equal(out.get(), expected.astype(out.dtype.values), f"along {axis}")
-        each_case(self, "aclnnArgMax", CASES, body)
+
+class Moments(SameBits, unittest.TestCase):
+    OPS = (("aclnnVar", False, False), ("aclnnVarCorrection", False, False), ("aclnnStd", True, False),
+           ("aclnnVarMean", False, True), ("aclnnStdMeanCorrection", True, True))
+
+    def test_moments(self):
+        for op, root, has_mean in self.OPS:
+            def body(gen, op=op, root=root, has_mean=has_mean):
+                d = gen.pick(FLOATS64)
+                shape = reducible(gen)
+                x = limited(gen, d, shape)
+                offset = gen.pick((0, 0, 1e4, -3e5)) if d in (F32, F64) else 0    # means far from 0
+                if offset:
+                    x = gen.tensor(d, shape, x.get() + offset)
+                dims, axes = pick_dims(gen, len(shape))
+                keep = gen.chance(0.5)
+                correction = gen.integer(0, 1) if op == "aclnnVar" else gen.integer(0, 3)
+                n = count(shape, axes)
+                v = x.get().astype(LD)
+                mean = v.sum(axes, LD, keepdims=True) / LD(n)
+                exact = ((v - mean) ** 2).sum(axes, LD, keepdims=keep) / LD(max(n - correction, 0))
+                exact = np.sqrt(exact) if root else exact
+                mean = mean if keep else mean.squeeze(axes)
+                arg = bool(correction) if op == "aclnnVar" else correction
+                dims_arg = Ints(*dims)
+                got = self.run_twice(gen, op, x, lambda o: (dims_arg, arg, keep, *o),
+                                     [(d, np.shape(exact))] * (1 + has_mean), op)
+                relative = LD(2) ** -48 * (16 * np.abs(exact) + np.abs(offset))
+                var = got[0] if has_mean else got
+                ref.check(var.get(), exact, d, computed_in(d), ulps=1, slack=np.nan_to_num(relative), what=op)
+                if has_mean:
+                    size = np.abs(v).sum(axes, LD, keepdims=keep) / LD(max(n, 1))
+                    ref.check(got[1].get(), mean, d, computed_in(d), ulps=1, slack=size * LD(2) ** -45)
+            each_case(self, op, CASES // 2, body)
+
+    def test_constant(self):
+        x, out = Tensor.of(F32, np.full(5000, 12345.678, np.float32)), Tensor.empty(F32, ())
+        run("aclnnVarCorrection", x, None, 1, False, out)                  # no dims: all
+        assert out.get() == 0, out.get()
+
+
+class Errors(unittest.TestCase):
+    def test_messages(self):
+        x = Tensor.of(F32, np.zeros((2, 3), np.float32))
+        out, empty = Tensor.empty(F32, (2,)), Tensor.of(F32, np.zeros((2, 0), np.float32))
+        for words, op, *args in (
+                (("dims is 5", "-2 to 1"), "aclnnReduceSum", x, Ints(5), False, F32, out),
+                (("dims has -1 twice",), "aclnnReduceSum", x, Ints(1, -1), False, F32, out),
+                (("dtype is FLOAT16", "FLOAT"), "aclnnReduceSum", x, Ints(1), False, F16, out),
+                (("out has shape [2]", "[2, 1]"), "aclnnAmax", x, Ints(1), True, out),
+                (("self has shape [2, 0]", "one element"), "aclnnAmax", empty, Ints(1), False, out),
+                (("self has shape [2, 0]", "one element"), "aclnnMaxDim", empty, 1, False, out, Tensor.empty(I64, (2,))),
+                (("indices has dtype FLOAT", "INT32"), "aclnnMaxDim", x, 1, False, out, Tensor.empty(F32, (2,))),
+                (("out has dtype INT32", "BOOL"), "aclnnAny", x, Ints(1), False, Tensor.empty(I32, (2,))),
+                (("self has shape [2]", "two dimensions"), "aclnnTrace", out, Tensor.empty(F32, ())),
+                (("meanOut has shape [3]",), "aclnnVarMean", x, Ints(1), 1, False, out, Tensor.empty(F32, (3,)))):
+            code, message = refused(op, *args)
+            assert code == INVALID and all(w in message for w in words), (op, code, message)
+
+    def test_no_outputs_of_nothing(self):
+        """No element is missed where there is no output either."""
+        x, out = Tensor.of(F32, np.zeros((0, 0), np.float32)), Tensor.empty(F32, (0,))
+        run("aclnnAmax", x, Ints(1), False, out)
 
 
 if __name__ == "__main__":

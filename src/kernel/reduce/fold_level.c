@@ -1,0 +1,349 @@
+/* The loops of reductions; see fold.h. */
+#include <math.h>
+
+#include "kernel/engine/level.h"
+#include "kernel/engine/vmath.h"
+#include "kernel/reduce/fold.h"
+
+#if defined(__AVX512F__)
+#  include <immintrin.h>
+#endif
+
+#if defined(__clang__)
+#  define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#else
+#  define INDEPENDENT _Pragma("GCC ivdep")
+#endif
+
+enum { FAR_BYTES = 2048, AHEAD = 8 }; /* rows that far apart are fetched ahead: the hardware stops at pages */
+
+/* Rows of a matrix that are read one after the other. */
+static inline void fetch_ahead(const char *row, int64_t pitch, int64_t bytes) {
+  if (pitch < FAR_BYTES) return;
+  for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(row + AHEAD * pitch + i);
+}
+
+/* ---- folds of one value: X read, T in the lanes, `member` of the result ------------------------------------------- */
+
+#define ROW(name, X, T, member, INIT, TERM, JOIN)                                                                      \
+  static void name##_row(const void *from, int64_t n, double shift, fold_value *value, fold_value *second) {           \
+    const X *const xs = from;                                                                                          \
+    T lane[FOLD_LANES];                                                                                                \
+    int64_t i = 0;                                                                                                     \
+    (void)shift, (void)second;                                                                                         \
+    for (int l = 0; l < FOLD_LANES; ++l) lane[l] = INIT;                                                               \
+    for (; i + FOLD_LANES <= n; i += FOLD_LANES)                                                                       \
+      for (int l = 0; l < FOLD_LANES; ++l) {                                                                           \
+        const T x = (T)xs[i + l], a = lane[l], b = TERM;                                                               \
+        lane[l] = JOIN;                                                                                                \
+      }                                                                                                                \
+    for (int l = 0; i + l < n; ++l) {                                                                                  \
+      const T x = (T)xs[i + l], a = lane[l], b = TERM;                                                                 \
+      lane[l] = JOIN;                                                                                                  \
+    }                                                                                                                  \
+    for (int half = FOLD_LANES / 2; half; half /= 2)                                                                   \
+      for (int l = 0; l < half; ++l) {                                                                                 \
+        const T a = lane[l], b = lane[l + half];                                                                       \
+        lane[l] = JOIN;                                                                                                \
+      }                                                                                                                \
+    value->member = lane[0];                                                                                           \
+  }
+
+#define LANE(T, state, l) ((T *)(void *)((char *)(state) + (l)*FOLD_LANE_BYTES))
+
+#define STEP(name, X, T, INIT, TERM, JOIN)                                                                             \
+  static void name##_step(void *state, const void *from, int64_t pitch, int64_t k, int64_t n, int64_t width,           \
+                          const double *shift_of) {                                                                    \
+    const char *row = from;                                                                                            \
+    (void)shift_of;                                                                                                    \
+    for (int64_t end = k + n; k < end; ++k, row += pitch) {                                                            \
+      const X *const xs = (const X *)(const void *)row;                                                                \
+      T *const lane = LANE(T, state, k % FOLD_LANES);                                                                  \
+      fetch_ahead(row, pitch, width *(int64_t)sizeof(X));                                                              \
+      if (k < FOLD_LANES) {                                                                                            \
+        INDEPENDENT for (int64_t j = 0; j < width; ++j) {                                                              \
+          const double shift = SHIFT(j);                                                                               \
+          const T x = (T)xs[j], a = INIT, b = TERM;                                                                    \
+          (void)shift;                                                                                                 \
+          lane[j] = JOIN;                                                                                              \
+        }                                                                                                              \
+      } else {                                                                                                         \
+        INDEPENDENT for (int64_t j = 0; j < width; ++j) {                                                              \
+          const double shift = SHIFT(j);                                                                               \
+          const T x = (T)xs[j], a = lane[j], b = TERM;                                                                 \
+          (void)shift;                                                                                                 \
+          lane[j] = JOIN;                                                                                              \
+        }                                                                                                              \
+      }                                                                                                                \
+    }                                                                                                                  \
+  }
+
+/* A lane that nothing came to holds INIT, which changes nothing. */
+#define TREE(T, state, JOIN)                                                                                           \
+  for (int half = FOLD_LANES / 2; half; half /= 2)                                                                     \
+    for (int l = 0; l < half && l + half < n; ++l) {                                                                   \
+      T *const as = LANE(T, state, l);                                                                                 \
+      const T *const bs = LANE(T, state, l + half);                                                                    \
+      INDEPENDENT for (int64_t j = 0; j < width; ++j) {                                                                \
+        const T a = as[j], b = bs[j];                                                                                  \
+        as[j] = JOIN;                                                                                                  \
+      }                                                                                                                \
+    }
+
+#define END(name, T, member, JOIN)                                                                                     \
+  static void name##_end(void *state, int64_t n, int64_t width, fold_value *value, fold_value *second) {               \
+    (void)second;                                                                                                      \
+    TREE(T, state, JOIN)                                                                                               \
+    const T *const results = LANE(T, state, 0);                                                                        \
+    for (int64_t j = 0; j < width; ++j) value[j].member = results[j];                                                  \
+  }
+
+#define FOLD(name, X, T, member, INIT, TERM, JOIN)                                                                     \
+  ROW(name, X, T, member, INIT, TERM, JOIN) STEP(name, X, T, INIT, TERM, JOIN) END(name, T, member, JOIN)
+
+#define ADD a + b
+/* NaN stays, and wins. */
+#define LARGER  (b > a || b != b ? b : a)
+#define SMALLER (b < a || b != b ? b : a)
+#define FOLD_F(name, INIT, TERM, JOIN)                                                                                 \
+  FOLD(name##_f32, float, double, f64, INIT, TERM, JOIN) FOLD(name##_f64, double, double, f64, INIT, TERM, JOIN)
+/* Comparisons need no wider type. */
+#define FOLD_ORDER(name, INIT, INIT_I64, TERM, TERM_I64, JOIN)                                                         \
+  FOLD(name##_f32, float, float, f64, INIT, TERM, JOIN)                                                                \
+  FOLD(name##_f64, double, double, f64, INIT, TERM, JOIN)                                                              \
+  FOLD(name##_i64, int64_t, int64_t, i64, INIT_I64, TERM_I64, JOIN)
+
+#define SHIFT(j) 0
+FOLD_F(sum, 0, x, ADD)
+FOLD_F(sum_abs, 0, fabs(x), ADD)
+FOLD_F(sum_square, 0, x *x, ADD)
+FOLD_F(sum_not_nan, 0, (x == x ? x : 0), ADD)
+FOLD_F(count, 0, (x != 0), ADD)
+FOLD_F(product, 1, x, a *b)
+FOLD(sum_i64, int64_t, int64_t, i64, 0, x, ADD)
+FOLD(product_i64, int64_t, int64_t, i64, 1, x, a *b)
+FOLD_ORDER(max, -INFINITY, INT64_MIN, x, x, LARGER)
+FOLD_ORDER(min, INFINITY, INT64_MAX, x, x, SMALLER)
+FOLD_ORDER(max_abs, 0, 0, (x < 0 ? -x : x), (x < 0 ? -x : x), LARGER)
+FOLD_ORDER(min_abs, INFINITY, INT64_MAX, (x < 0 ? -x : x), (x < 0 ? -x : x), SMALLER)
+FOLD_ORDER(any, 0, 0, (x != 0), (x != 0), (a > b ? a : b))
+FOLD_ORDER(all, 1, 1, (x != 0), (x != 0), (a < b ? a : b))
+#undef SHIFT
+#define SHIFT(j) shift_of[j]
+FOLD_F(sum_power, 0, pow(fabs(x), shift), ADD)
+FOLD(sum_exp_f32, float, double, f64, 0, exp_core(x - shift), ADD)
+FOLD(sum_exp_f64, double, double, f64, 0, exp(x - shift), ADD)
+
+/* ---- folds of two values ------------------------------------------------------------------------------------------ */
+
+/* As two folds, of the same elements; the second's lanes follow the first's. */
+#define PAIR(name, X, T, member, INIT_1, TERM_1, JOIN_1, INIT_2, TERM_2, JOIN_2)                                       \
+  ROW(name##_1, X, T, member, INIT_1, TERM_1, JOIN_1)                                                                  \
+  ROW(name##_2, X, T, member, INIT_2, TERM_2, JOIN_2)                                                                  \
+  STEP(name##_1, X, T, INIT_1, TERM_1, JOIN_1)                                                                         \
+  STEP(name##_2, X, T, INIT_2, TERM_2, JOIN_2)                                                                         \
+  END(name##_1, T, member, JOIN_1)                                                                                     \
+  END(name##_2, T, member, JOIN_2)                                                                                     \
+  static void name##_row(const void *x, int64_t n, double shift, fold_value *value, fold_value *second) {              \
+    name##_1_row(x, n, shift, value, NULL);                                                                            \
+    name##_2_row(x, n, shift, second, NULL);                                                                           \
+  }                                                                                                                    \
+  static void name##_step(void *state, const void *x, int64_t pitch, int64_t k, int64_t n, int64_t width,              \
+                          const double *shift) {                                                                       \
+    /* few rows at a time, which the second reads from L1 */                                                           \
+    for (int64_t i = 0, rows; i < n; i += rows) {                                                                      \
+      rows = n - i < FOLD_LANES ? n - i : FOLD_LANES;                                                                  \
+      const char *from = (const char *)x + i * pitch;                                                                  \
+      name##_1_step(state, from, pitch, k + i, rows, width, shift);                                                    \
+      name##_2_step((char *)state + FOLD_STATE_BYTES / 2, from, pitch, k + i, rows, width, shift);                     \
+    }                                                                                                                  \
+  }                                                                                                                    \
+  static void name##_end(void *state, int64_t n, int64_t width, fold_value *value, fold_value *second) {               \
+    name##_1_end(state, n, width, value, NULL);                                                                        \
+    name##_2_end((char *)state + FOLD_STATE_BYTES / 2, n, width, second, NULL);                                        \
+  }
+
+PAIR(deviations_f32, float, double, f64, 0, (x - shift), ADD, 0, (x - shift) * (x - shift), ADD)
+PAIR(deviations_f64, double, double, f64, 0, (x - shift), ADD, 0, (x - shift) * (x - shift), ADD)
+#undef SHIFT
+#define SHIFT(j) 0
+PAIR(min_max_f32, float, float, f64, INFINITY, x, SMALLER, -INFINITY, x, LARGER)
+PAIR(min_max_f64, double, double, f64, INFINITY, x, SMALLER, -INFINITY, x, LARGER)
+PAIR(min_max_i64, int64_t, int64_t, i64, INT64_MAX, x, SMALLER, INT64_MIN, x, LARGER)
+
+/* ---- places of maxima and minima: I, an integer of T's size, in the second half of the state ----------------------- */
+
+#define ARG(name, order, T, I, member, BEATS)                                                                          \
+  static void name##_row(const void *from, int64_t n, double shift, fold_value *value, fold_value *second) {           \
+    const T *const xs = from;                                                                                          \
+    order##_row(from, n, shift, value, NULL);                                                                          \
+    const T best = (T)value->member;                                                                                   \
+    /* The first that is equal: by vectors up to the one that has it. */                                               \
+    int64_t i = 0;                                                                                                     \
+    for (int found = 0; i + FOLD_LANES <= n; i += FOLD_LANES) {                                                        \
+      for (int l = 0; l < FOLD_LANES; ++l) found |= xs[i + l] == best || (xs[i + l] != xs[i + l] && best != best);     \
+      if (found) break;                                                                                                \
+    }                                                                                                                  \
+    while (!(xs[i] == best || (xs[i] != xs[i] && best != best))) ++i;                                                  \
+    second->i64 = i;                                                                                                   \
+  }                                                                                                                    \
+  static void name##_step(void *state, const void *from, int64_t pitch, int64_t k, int64_t n, int64_t width,           \
+                          const double *shift) {                                                                       \
+    T *const best = LANE(T, state, 0);                                                                                 \
+    I *const place = LANE(I, state, FOLD_LANES);                                                                       \
+    const char *row = from;                                                                                            \
+    (void)shift;                                                                                                       \
+    for (int64_t end = k + n; k < end; ++k, row += pitch) {                                                            \
+      const T *const xs = (const T *)(const void *)row;                                                                \
+      const I at = (I)k;                                                                                               \
+      fetch_ahead(row, pitch, width *(int64_t)sizeof(T));                                                              \
+      if (k == 0) {                                                                                                    \
+        for (int64_t j = 0; j < width; ++j) best[j] = xs[j], place[j] = 0;                                             \
+        continue;                                                                                                      \
+      }                                                                                                                \
+      INDEPENDENT for (int64_t j = 0; j < width; ++j) {                                                                \
+        const T b = xs[j], a = best[j];                                                                                \
+        const int beats = BEATS;                                                                                       \
+        best[j] = beats ? b : a;                                                                                       \
+        place[j] = beats ? at : place[j];                                                                              \
+      }                                                                                                                \
+    }                                                                                                                  \
+  }                                                                                                                    \
+  static void name##_end(void *state, int64_t n, int64_t width, fold_value *value, fold_value *second) {               \
+    (void)n;                                                                                                           \
+    for (int64_t j = 0; j < width; ++j) {                                                                              \
+      value[j].member = LANE(T, state, 0)[j];                                                                          \
+      second[j].i64 = LANE(I, state, FOLD_LANES)[j];                                                                   \
+    }                                                                                                                  \
+  }
+
+/* Nothing beats NaN. */
+#define ABOVE (b > a) | ((b != b) & (a == a))
+#define BELOW (b < a) | ((b != b) & (a == a))
+ARG(arg_max_f32, max_f32, float, int32_t, f64, ABOVE)
+ARG(arg_max_f64, max_f64, double, int64_t, f64, ABOVE)
+ARG(arg_max_i64, max_i64, int64_t, int64_t, i64, b > a)
+ARG(arg_min_f32, min_f32, float, int32_t, f64, BELOW)
+ARG(arg_min_f64, min_f64, double, int64_t, f64, BELOW)
+ARG(arg_min_i64, min_i64, int64_t, int64_t, i64, b < a)
+
+/* ---- what is left after the folds ---------------------------------------------------------------------------------- */
+
+/* Squares are of x - shift, not of x - mean: what the sum of x - shift says about the difference is taken off. */
+static void settle_moments(const double *shift, fold_value *value, fold_value *second, int64_t n, int64_t width) {
+  const double count = (double)n;
+  for (int64_t j = 0; j < width; ++j) {
+    const double off = value[j].f64 / count, squares = second[j].f64 - value[j].f64 * off;
+    value[j].f64 = shift[j] + off;
+    second[j].f64 = squares < 0 ? 0 : squares;
+  }
+}
+
+static void finish_variance(double correction, int64_t n, fold_value *value, fold_value *second, int64_t width) {
+  const double left = (double)n - correction, divisor = left > 0 ? left : 0;
+  for (int64_t j = 0; j < width; ++j) {
+    const double mean = value[j].f64;
+    value[j].f64 = second[j].f64 / divisor;
+    second[j].f64 = mean;
+  }
+}
+
+static void roots(fold_value *value, int64_t width) {
+  for (int64_t j = 0; j < width; ++j) value[j].f64 = sqrt(value[j].f64);
+}
+
+static void finish(finish_kind kind, double parameter, int64_t n, fold_value *value, fold_value *second,
+                   int64_t width) {
+  const double count = (double)n;
+  switch (kind) {
+  case FINISH_MEAN:
+    for (int64_t j = 0; j < width; ++j) value[j].f64 /= count;
+    break;
+  case FINISH_ROOT: roots(value, width); break;
+  case FINISH_POWER:
+    for (int64_t j = 0; j < width; ++j) value[j].f64 = pow(value[j].f64, parameter);
+    break;
+  case FINISH_LOG:
+    for (int64_t j = 0; j < width; ++j) value[j].f64 = log(value[j].f64);
+    break;
+  case FINISH_LOG_SUM_EXP:
+    for (int64_t j = 0; j < width; ++j)
+      value[j].f64 = second[j].f64 != second[j].f64 || isinf(value[j].f64)
+                         ? value[j].f64 + (second[j].f64 - second[j].f64)
+                         : value[j].f64 + log(second[j].f64);
+    break;
+  case FINISH_VARIANCE: finish_variance(parameter, n, value, second, width); break;
+  case FINISH_STANDARD:
+    finish_variance(parameter, n, value, second, width);
+    roots(value, width);
+    break;
+  default: break;
+  }
+}
+
+/* ---- turning -------------------------------------------------------------------------------------------------------- */
+
+#define TURN(name, T, GATHER)                                                                                          \
+  static void name(char *to, int64_t to_pitch, const char *from, int64_t pitch, int64_t n_rows, int64_t n) {           \
+    for (int64_t i = 0; i < n; ++i) {                                                                                  \
+      T *const out = (T *)(void *)(to + i * to_pitch);                                                                 \
+      const char *const column = from + i * (int64_t)sizeof(T);                                                        \
+      int64_t r = 0;                                                                                                   \
+      GATHER                                                                                                           \
+      for (; r < n_rows; ++r) out[r] = *(const T *)(const void *)(column + r * pitch);                                 \
+    }                                                                                                                  \
+  }
+
+#if defined(__AVX512F__)
+#  define GATHER_4                                                                                                     \
+    if (pitch < INT32_MAX / 16) {                                                                                      \
+      const __m512i rows = _mm512_mullo_epi32(_mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0),  \
+                                              _mm512_set1_epi32((int)pitch));                                          \
+      for (; r + 16 <= n_rows; r += 16)                                                                                \
+        _mm512_storeu_si512(out + r, _mm512_i32gather_epi32(rows, column + r * pitch, 1));                             \
+    }
+#else
+#  define GATHER_4
+#endif
+TURN(turn_4, int32_t, GATHER_4)
+TURN(turn_8, int64_t, )
+
+static void turn(void *to, int64_t to_pitch, const void *from, int64_t pitch, int64_t n_rows, int64_t n, int size) {
+  (size == 4 ? turn_4 : turn_8)(to, to_pitch, from, pitch, n_rows, n);
+}
+
+/* ---- the table ------------------------------------------------------------------------------------------------------ */
+
+#define LOOPS(name)                                                                                                    \
+  { .row = name##_row, .step = name##_step, .end = name##_end }
+#define FLOATS(name)                                                                                                   \
+  { [COMPUTE_F32] = LOOPS(name##_f32), [COMPUTE_F64] = LOOPS(name##_f64) }
+#define ALL_TYPES(name)                                                                                                \
+  { [COMPUTE_F32] = LOOPS(name##_f32), [COMPUTE_F64] = LOOPS(name##_f64), [COMPUTE_I64] = LOOPS(name##_i64) }
+
+const reduction_loops LEVELED(reduction) = {
+    .fold =
+        {
+            [FOLD_SUM] = ALL_TYPES(sum),
+            [FOLD_SUM_ABS] = FLOATS(sum_abs),
+            [FOLD_SUM_SQUARE] = FLOATS(sum_square),
+            [FOLD_SUM_NOT_NAN] = FLOATS(sum_not_nan),
+            [FOLD_SUM_POWER] = FLOATS(sum_power),
+            [FOLD_COUNT] = FLOATS(count),
+            [FOLD_PRODUCT] = ALL_TYPES(product),
+            [FOLD_MAX] = ALL_TYPES(max),
+            [FOLD_MIN] = ALL_TYPES(min),
+            [FOLD_MAX_ABS] = ALL_TYPES(max_abs),
+            [FOLD_MIN_ABS] = ALL_TYPES(min_abs),
+            [FOLD_ANY] = ALL_TYPES(any),
+            [FOLD_ALL] = ALL_TYPES(all),
+            [FOLD_SUM_EXP] = FLOATS(sum_exp),
+            [FOLD_DEVIATIONS] = FLOATS(deviations),
+            [FOLD_MIN_MAX] = ALL_TYPES(min_max),
+            [FOLD_ARG_MAX] = ALL_TYPES(arg_max),
+            [FOLD_ARG_MIN] = ALL_TYPES(arg_min),
+        },
+    .settle_moments = settle_moments,
+    .finish = finish,
+    .turn = turn,
+};

@@ -1,0 +1,352 @@
+/* The reduction operators: what each takes, checks and asks of the engine. */
+#include <math.h>
+
+#include "kernel/families.h"
+#include "kernel/reduce/reduction.h"
+
+/* ---- checks -------------------------------------------------------------------------------------------------------- */
+
+/* Which dimensions the list names; none, or no list: all, unless `noop`. */
+static status expect_dims(const aclIntArray *list, const char *name, int rank, bool noop, bool *is_reduced) {
+  const bool all = (!list || list->size == 0) && !noop;
+  for (int d = 0; d < MAX_RANK; ++d) is_reduced[d] = all;
+  for (uint64_t i = 0; list && i < list->size; ++i) {
+    int d;
+    TRY(op_expect_dim(list->value[i], name, rank, &d));
+    EXPECT(!is_reduced[d], "%s has %jd twice (as dimension %d), expected different dimensions", name,
+           (intmax_t)list->value[i], d);
+    is_reduced[d] = true;
+  }
+  return ST_OK;
+}
+
+static status expect_one_dim(int64_t value, const char *name, int rank, bool *is_reduced) {
+  int dim;
+  TRY(op_expect_dim(value, name, rank, &dim));
+  for (int d = 0; d < MAX_RANK; ++d) is_reduced[d] = d == dim;
+  return ST_OK;
+}
+
+static status expect_reduced_shape(const tensor *self, const tensor *out, const char *name, const bool *is_reduced,
+                                   bool keep) {
+  int64_t dims[MAX_RANK];
+  int rank = 0;
+  for (int d = 0; d < self->rank; ++d)
+    if (keep || !is_reduced[d]) dims[rank++] = is_reduced[d] ? 1 : self->dims[d];
+  return op_expect_shape(out, name, dims, rank);
+}
+
+/* Of nothing there is no maximum; where there is no output either, none is missed. */
+static status expect_elements(const tensor *self, const tensor *out, const bool *is_reduced) {
+  char text[SHAPE_TEXT];
+  for (int d = 0; d < self->rank && out->n; ++d)
+    EXPECT(!is_reduced[d] || self->dims[d],
+           "self has shape %s, nothing along dimension %d, expected one element or more",
+           shape_text(self->dims, self->rank, text), d);
+  return ST_OK;
+}
+
+static status expect_same_dtype(const tensor *t, const char *name, const tensor *self) {
+  EXPECT(t->dtype == self->dtype, "%s has dtype %s, expected that of self, %s", name, dtype_name(t->dtype),
+         dtype_name(self->dtype));
+  return ST_OK;
+}
+
+static status expect_dtype_argument(int64_t dtype, const tensor *out) {
+  EXPECT(out->dtype == dtype, "dtype is %s, expected that of out, %s", dtype_name((int)dtype), dtype_name(out->dtype));
+  return ST_OK;
+}
+
+/* ---- planning ------------------------------------------------------------------------------------------------------ */
+
+typedef struct {
+  reduction_kind kind;
+  double parameter;
+  const tensor *self, *out[REDUCTION_OUTPUTS]; /* NULL: not wanted */
+  uint8_t operand[1 + REDUCTION_OUTPUTS];
+  const char *name[REDUCTION_OUTPUTS];
+  const bool *is_reduced;
+  bool keep;
+} reduce_call;
+
+/* The shapes, and what was asked for, as views. */
+static status plan_reduction(executor *e, const reduce_call *c) {
+  view in = view_of(c->self), out[REDUCTION_OUTPUTS];
+  reduction_request r = {
+      .kind = c->kind, .parameter = c->parameter, .in = &in, .is_reduced = c->is_reduced, .keep = c->keep};
+  r.operand[0] = c->operand[0];
+  for (int k = 0; k < REDUCTION_OUTPUTS; ++k) {
+    if (!c->out[k]) continue;
+    TRY(expect_reduced_shape(c->self, c->out[k], c->name[k], c->is_reduced, c->keep));
+    if (!reduction_takes_nothing(c->kind)) TRY(expect_elements(c->self, c->out[k], c->is_reduced));
+    out[k] = view_of(c->out[k]);
+    r.out[k] = &out[k];
+    r.operand[1 + k] = c->operand[1 + k];
+  }
+  reduction_plan(e, &r);
+  return ST_OK;
+}
+
+/* One output, the call's second tensor. */
+static status plan_one(executor *e, reduction_kind kind, double parameter, const tensor *self, const tensor *out,
+                       const bool *is_reduced, bool keep) {
+  return plan_reduction(e, &(reduce_call){.kind = kind,
+                                          .parameter = parameter,
+                                          .self = self,
+                                          .out = {out},
+                                          .operand = {0, 1},
+                                          .name = {"out"},
+                                          .is_reduced = is_reduced,
+                                          .keep = keep});
+}
+
+/* ---- sums, means, products ------------------------------------------------------------------------------------------ */
+
+static status expect_sum_dtypes(const tensor *self, const tensor *out, bool floats) {
+  TRY(op_expect_dtype(self, "self", DTYPES_REAL));
+  TRY(op_expect_dtype(out, "out", floats ? DTYPES_FLOAT : DTYPES_REAL));
+  EXPECT(out->dtype != ACL_BOOL || self->dtype == ACL_BOOL, "out has dtype BOOL, expected a number as self is %s",
+         dtype_name(self->dtype));
+  return ST_OK;
+}
+
+/* (self, dims, keepDims, dtype, out) */
+status prepare_reduce_as(executor *e, const op_arg *a) {
+  static const reduction_kind kinds[] = {[REDUCE_AS_SUM] = REDUCTION_SUM,
+                                         [REDUCE_AS_SUM_NOT_NAN] = REDUCTION_SUM_NOT_NAN,
+                                         [REDUCE_AS_MEAN] = REDUCTION_MEAN};
+  const tensor *self = a[0].tensor, *out = a[4].tensor;
+  reduction_kind kind = kinds[e->op->variant];
+  bool is_reduced[MAX_RANK];
+  TRY(expect_sum_dtypes(self, out, kind == REDUCTION_MEAN));
+  TRY(expect_dtype_argument(a[3].integer, out));
+  TRY(expect_dims(a[1].ints, e->op->schema[1].name, self->rank, false, is_reduced));
+  if (kind == REDUCTION_SUM_NOT_NAN && !dtype_is_float(self->dtype)) kind = REDUCTION_SUM;
+  return plan_one(e, kind, 0, self, out, is_reduced, a[2].boolean);
+}
+
+/* (self, dims, keepDims, noopWithEmptyDims, out) */
+status prepare_reduce_noop(executor *e, const op_arg *a) {
+  static const reduction_kind kinds[] = {[REDUCE_NOOP_MEAN] = REDUCTION_MEAN,
+                                         [REDUCE_NOOP_MAX] = REDUCTION_MAX,
+                                         [REDUCE_NOOP_LOG_SUM] = REDUCTION_LOG_SUM};
+  const tensor *self = a[0].tensor, *out = a[4].tensor;
+  const reduction_kind kind = kinds[e->op->variant];
+  bool is_reduced[MAX_RANK];
+  TRY(expect_sum_dtypes(self, out, kind != REDUCTION_MAX));
+  if (kind == REDUCTION_MAX) TRY(expect_same_dtype(out, e->op->schema[4].name, self));
+  TRY(expect_dims(a[1].ints, e->op->schema[1].name, self->rank, a[3].boolean, is_reduced));
+  return plan_one(e, kind, 0, self, out, is_reduced, a[2].boolean);
+}
+
+/* (self, dtype, out) */
+status prepare_product(executor *e, const op_arg *a) {
+  const tensor *self = a[0].tensor, *out = a[2].tensor;
+  bool is_reduced[MAX_RANK];
+  TRY(expect_sum_dtypes(self, out, false));
+  TRY(expect_dtype_argument(a[1].integer, out));
+  TRY(expect_dims(NULL, NULL, self->rank, false, is_reduced));
+  return plan_one(e, REDUCTION_PRODUCT, 0, self, out, is_reduced, false);
+}
+
+/* (self, dim, keepDim, dtype, out) */
+status prepare_product_dim(executor *e, const op_arg *a) {
+  const tensor *self = a[0].tensor, *out = a[4].tensor;
+  bool is_reduced[MAX_RANK];
+  TRY(expect_sum_dtypes(self, out, false));
+  TRY(expect_dtype_argument(a[3].integer, out));
+  TRY(expect_one_dim(a[1].integer, "dim", self->rank, is_reduced));
+  return plan_one(e, REDUCTION_PRODUCT, 0, self, out, is_reduced, a[2].boolean);
+}
+
+/* (self, out): the sum of a matrix's diagonal, which is a row with the strides of both dimensions. */
+status prepare_trace(executor *e, const op_arg *a) {
+  const tensor *self = a[0].tensor, *out = a[1].tensor;
+  char text[SHAPE_TEXT];
+  TRY(expect_sum_dtypes(self, out, false));
+  EXPECT(self->rank == 2, "self has shape %s, expected two dimensions", shape_text(self->dims, self->rank, text));
+  TRY(op_expect_shape(out, "out", NULL, 0));
+  const view matrix = view_of(self), result = view_of(out);
+  const bool rows_are_fewer = self->dims[0] < self->dims[1];
+  const view diagonal = {.rank = 1,
+                         .dtype = self->dtype,
+                         .dims = {self->dims[rows_are_fewer ? 0 : 1]},
+                         .strides = {matrix.strides[0] + matrix.strides[1]}};
+  reduction_plan(e, &(reduction_request){.kind = REDUCTION_SUM,
+                                         .in = &diagonal,
+                                         .is_reduced = (const bool[]){true},
+                                         .out = {&result},
+                                         .operand = {0, 1}});
+  return ST_OK;
+}
+
+/* ---- order ---------------------------------------------------------------------------------------------------------- */
+
+/* (self, dims, keepDims, out) */
+status prepare_reduce_order(executor *e, const op_arg *a) {
+  static const reduction_kind kinds[] = {[REDUCE_ORDER_MAX] = REDUCTION_MAX,
+                                         [REDUCE_ORDER_MIN] = REDUCTION_MIN,
+                                         [REDUCE_ORDER_ANY] = REDUCTION_ANY,
+                                         [REDUCE_ORDER_ALL] = REDUCTION_ALL,
+                                         [REDUCE_ORDER_LOG_SUM_EXP] = REDUCTION_LOG_SUM_EXP};
+  const tensor *self = a[0].tensor, *out = a[3].tensor;
+  const reduction_kind kind = kinds[e->op->variant];
+  bool is_reduced[MAX_RANK];
+  TRY(op_expect_dtype(self, "self", DTYPES_REAL));
+  if (kind == REDUCTION_ANY || kind == REDUCTION_ALL)
+    TRY(op_expect_dtype(out, "out", DTYPE_BIT(ACL_BOOL) | DTYPE_BIT(ACL_UINT8)));
+  else if (kind == REDUCTION_LOG_SUM_EXP)
+    TRY(op_expect_dtype(out, "out", DTYPES_FLOAT));
+  else
+    TRY(expect_same_dtype(out, "out", self));
+  TRY(expect_dims(a[1].ints, e->op->schema[1].name, self->rank, false, is_reduced));
+  return plan_one(e, kind, 0, self, out, is_reduced, a[2].boolean);
+}
+
+/* (self, out): of all elements */
+status prepare_max_all(executor *e, const op_arg *a) {
+  const tensor *self = a[0].tensor, *out = a[1].tensor;
+  bool is_reduced[MAX_RANK];
+  TRY(op_expect_dtype(self, "self", DTYPES_REAL));
+  TRY(op_expect_dtype(out, "out", DTYPES_REAL));
+  TRY(expect_dims(NULL, NULL, self->rank, false, is_reduced));
+  return plan_one(e, e->op->variant == MAX_ALL_MIN ? REDUCTION_MIN : REDUCTION_MAX, 0, self, out, is_reduced, false);
+}
+
+/* (self, dim, keepdim, out): places */
+status prepare_arg_max(executor *e, const op_arg *a) {
+  const tensor *self = a[0].tensor, *out = a[3].tensor;
+  bool is_reduced[MAX_RANK];
+  TRY(op_expect_dtype(self, "self", DTYPES_REAL));
+  TRY(op_expect_dtype(out, "out", DTYPES_INDEX));
+  TRY(expect_one_dim(a[1].integer, "dim", self->rank, is_reduced));
+  return plan_reduction(e, &(reduce_call){.kind = e->op->variant == ARG_MAX_MIN ? REDUCTION_ARG_MIN : REDUCTION_ARG_MAX,
+                                          .self = self,
+                                          .out = {NULL, out},
+                                          .operand = {0, 0, 1},
+                                          .name = {"", "out"},
+                                          .is_reduced = is_reduced,
+                                          .keep = a[2].boolean});
+}
+
+/* (self, dim, keepdim, out, indices) */
+status prepare_max_dim(executor *e, const op_arg *a) {
+  const tensor *self = a[0].tensor, *out = a[3].tensor, *indices = a[4].tensor;
+  bool is_reduced[MAX_RANK];
+  TRY(op_expect_dtype(self, "self", DTYPES_REAL));
+  TRY(expect_same_dtype(out, "out", self));
+  TRY(op_expect_dtype(indices, "indices", DTYPES_INDEX));
+  TRY(expect_one_dim(a[1].integer, "dim", self->rank, is_reduced));
+  return plan_reduction(e, &(reduce_call){.kind = e->op->variant == MAX_DIM_MIN ? REDUCTION_ARG_MIN : REDUCTION_ARG_MAX,
+                                          .self = self,
+                                          .out = {out, indices},
+                                          .operand = {0, 1, 2},
+                                          .name = {"out", "indices"},
+                                          .is_reduced = is_reduced,
+                                          .keep = a[2].boolean});
+}
+
+static status plan_min_max(executor *e, const tensor *self, const tensor *min, const tensor *max,
+                           const bool *is_reduced, bool keep) {
+  TRY(op_expect_dtype(self, "self", DTYPES_REAL));
+  TRY(expect_same_dtype(min, "minOut", self));
+  TRY(expect_same_dtype(max, "maxOut", self));
+  return plan_reduction(e, &(reduce_call){.kind = REDUCTION_MIN_MAX,
+                                          .self = self,
+                                          .out = {min, max},
+                                          .operand = {0, 1, 2},
+                                          .name = {"minOut", "maxOut"},
+                                          .is_reduced = is_reduced,
+                                          .keep = keep});
+}
+
+/* (self, dims, keepDim, minOut, maxOut) */
+status prepare_min_max(executor *e, const op_arg *a) {
+  bool is_reduced[MAX_RANK];
+  TRY(expect_dims(a[1].ints, "dim", a[0].tensor->rank, false, is_reduced));
+  return plan_min_max(e, a[0].tensor, a[3].tensor, a[4].tensor, is_reduced, a[2].boolean);
+}
+
+/* (self, dim, keepDim, minOut, maxOut) */
+status prepare_min_max_dim(executor *e, const op_arg *a) {
+  bool is_reduced[MAX_RANK];
+  TRY(expect_one_dim(a[1].integer, "dim", a[0].tensor->rank, is_reduced));
+  return plan_min_max(e, a[0].tensor, a[3].tensor, a[4].tensor, is_reduced, a[2].boolean);
+}
+
+/* (self, minOut, maxOut) */
+status prepare_min_max_all(executor *e, const op_arg *a) {
+  bool is_reduced[MAX_RANK];
+  TRY(expect_dims(NULL, NULL, a[0].tensor->rank, false, is_reduced));
+  return plan_min_max(e, a[0].tensor, a[1].tensor, a[2].tensor, is_reduced, false);
+}
+
+/* ---- norms ---------------------------------------------------------------------------------------------------------- */
+
+static reduction_kind norm_kind(double p) {
+  return p == 0           ? REDUCTION_NORM_0
+         : p == 1         ? REDUCTION_NORM_1
+         : p == 2         ? REDUCTION_NORM_2
+         : p == INFINITY  ? REDUCTION_MAX_ABS
+         : p == -INFINITY ? REDUCTION_MIN_ABS
+                          : REDUCTION_NORM_P;
+}
+
+static status plan_norm(executor *e, const tensor *self, const scalar *p, const aclIntArray *dims, bool keep,
+                        const tensor *out) {
+  bool is_reduced[MAX_RANK];
+  const double exponent = scalar_real(p);
+  TRY(op_expect_dtype(self, "self", DTYPES_FLOAT));
+  TRY(op_expect_dtype(out, "out", DTYPES_FLOAT));
+  EXPECT(exponent == exponent, "%s is NaN, expected a number", e->op->schema[1].name);
+  TRY(expect_dims(dims, e->op->schema[2].name, self->rank, false, is_reduced));
+  return plan_one(e, norm_kind(exponent), exponent, self, out, is_reduced, keep);
+}
+
+/* (self, p, dims, keepdim, out) */
+status prepare_norm(executor *e, const op_arg *a) {
+  return plan_norm(e, a[0].tensor, a[1].scalar, a[2].ints, a[3].boolean, a[4].tensor);
+}
+
+/* (self, ord, dims, keepDims, dtype, out) */
+status prepare_vector_norm(executor *e, const op_arg *a) {
+  TRY(expect_dtype_argument(a[4].integer, a[5].tensor));
+  return plan_norm(e, a[0].tensor, a[1].scalar, a[2].ints, a[3].boolean, a[5].tensor);
+}
+
+/* ---- moments -------------------------------------------------------------------------------------------------------- */
+
+static status plan_moments(executor *e, reduction_kind kind, const op_arg *a, int64_t correction, const tensor *out,
+                           const tensor *mean) {
+  const tensor *self = a[0].tensor;
+  bool is_reduced[MAX_RANK];
+  TRY(op_expect_dtype(self, "self", DTYPES_FLOAT));
+  TRY(op_expect_dtype(out, "out", DTYPES_FLOAT));
+  if (mean) TRY(op_expect_dtype(mean, "meanOut", DTYPES_FLOAT));
+  TRY(expect_dims(a[1].ints, "dim", self->rank, false, is_reduced));
+  return plan_reduction(e, &(reduce_call){.kind = kind,
+                                          .parameter = (double)correction,
+                                          .self = self,
+                                          .out = {out, mean},
+                                          .operand = {0, 1, 2},
+                                          .name = {"out", "meanOut"},
+                                          .is_reduced = is_reduced,
+                                          .keep = a[3].boolean});
+}
+
+/* (self, dim, unbiased, keepdim, out) */
+status prepare_variance_unbiased(executor *e, const op_arg *a) {
+  return plan_moments(e, REDUCTION_VARIANCE, a, a[2].boolean, a[4].tensor, NULL);
+}
+
+/* (self, dim, correction, keepdim, out) */
+status prepare_variance(executor *e, const op_arg *a) {
+  return plan_moments(e, e->op->variant == VARIANCE_ROOT ? REDUCTION_STANDARD : REDUCTION_VARIANCE, a, a[2].integer,
+                      a[4].tensor, NULL);
+}
+
+/* (self, dim, correction, keepdim, out, meanOut) */
+status prepare_variance_mean(executor *e, const op_arg *a) {
+  return plan_moments(e, e->op->variant == VARIANCE_MEAN_ROOT ? REDUCTION_STANDARD : REDUCTION_VARIANCE, a,
+                      a[2].integer, a[4].tensor, a[5].tensor);
+}

@@ -1,0 +1,556 @@
+/* The reduction engine: see reduction.h. Memory is walked in one of three ways, which give the same bits:
+ *
+ *   rows      an output at a time, its blocks brought into a tile
+ *   columns   where outputs are nearer to each other than the elements of one (the sum over a matrix's first
+ *             dimension): a strip of outputs at a time, row by row
+ *   turned    outputs of few elements: many at a time, turned in L1 so that they make columns */
+#include "kernel/reduce/reduction.h"
+
+#include <math.h>
+
+#include "kernel/engine/level.h"
+#include "kernel/engine/rows.h"
+#include "kernel/reduce/fold.h"
+
+LEVEL_CHOICE(reduction_loops, reduction, reduction)
+
+enum {
+  CHUNK = 64 * FOLD_BLOCK,
+  FEW_OUTPUTS = 64, /* up to as many, threads share out chunks, else outputs */
+  GRAIN = 64,       /* outputs */
+  ROWS_GROUP = 64,  /* outputs that are finished together */
+  TURNED_MOST = 64, /* elements of an output */
+  TURNED_WIDTH = 64,
+  TILE_ROWS = 8, /* rows of a strip that are converted together */
+};
+
+/* How the result of one block becomes that of several. */
+typedef enum {
+  MERGE_ADD,
+  MERGE_MULTIPLY,
+  MERGE_MAX,
+  MERGE_MIN,
+  MERGE_MIN_MAX,
+  MERGE_ARG_MAX,
+  MERGE_ARG_MIN,
+  MERGE_MOMENTS,
+  MERGE_EXPONENTIALS
+} merge_kind;
+
+/* A second fold, where there is one, knows the first's result as its shift. */
+typedef struct {
+  uint8_t first, second, merge, finish;
+  double of_nothing; /* NAN: or no result */
+} kind_info;
+
+enum { NO_FOLD = N_FOLDS };
+
+static const kind_info kinds[N_REDUCTIONS] = {
+    [REDUCTION_SUM] = {FOLD_SUM, NO_FOLD, MERGE_ADD, FINISH_NONE, 0},
+    [REDUCTION_MEAN] = {FOLD_SUM, NO_FOLD, MERGE_ADD, FINISH_MEAN, 0},
+    [REDUCTION_SUM_NOT_NAN] = {FOLD_SUM_NOT_NAN, NO_FOLD, MERGE_ADD, FINISH_NONE, 0},
+    [REDUCTION_LOG_SUM] = {FOLD_SUM, NO_FOLD, MERGE_ADD, FINISH_LOG, 0},
+    [REDUCTION_PRODUCT] = {FOLD_PRODUCT, NO_FOLD, MERGE_MULTIPLY, FINISH_NONE, 1},
+    [REDUCTION_MAX] = {FOLD_MAX, NO_FOLD, MERGE_MAX, FINISH_NONE, NAN},
+    [REDUCTION_MIN] = {FOLD_MIN, NO_FOLD, MERGE_MIN, FINISH_NONE, NAN},
+    [REDUCTION_MIN_MAX] = {FOLD_MIN_MAX, NO_FOLD, MERGE_MIN_MAX, FINISH_NONE, NAN},
+    [REDUCTION_ARG_MAX] = {FOLD_ARG_MAX, NO_FOLD, MERGE_ARG_MAX, FINISH_NONE, NAN},
+    [REDUCTION_ARG_MIN] = {FOLD_ARG_MIN, NO_FOLD, MERGE_ARG_MIN, FINISH_NONE, NAN},
+    [REDUCTION_ANY] = {FOLD_ANY, NO_FOLD, MERGE_MAX, FINISH_NONE, 0},
+    [REDUCTION_ALL] = {FOLD_ALL, NO_FOLD, MERGE_MIN, FINISH_NONE, 1},
+    [REDUCTION_NORM_0] = {FOLD_COUNT, NO_FOLD, MERGE_ADD, FINISH_NONE, 0},
+    [REDUCTION_NORM_1] = {FOLD_SUM_ABS, NO_FOLD, MERGE_ADD, FINISH_NONE, 0},
+    [REDUCTION_NORM_2] = {FOLD_SUM_SQUARE, NO_FOLD, MERGE_ADD, FINISH_ROOT, 0},
+    [REDUCTION_NORM_P] = {FOLD_SUM_POWER, NO_FOLD, MERGE_ADD, FINISH_POWER, 0},
+    [REDUCTION_MAX_ABS] = {FOLD_MAX_ABS, NO_FOLD, MERGE_MAX, FINISH_NONE, NAN},
+    [REDUCTION_MIN_ABS] = {FOLD_MIN_ABS, NO_FOLD, MERGE_MIN, FINISH_NONE, NAN},
+    [REDUCTION_VARIANCE] = {FOLD_SUM, FOLD_DEVIATIONS, MERGE_MOMENTS, FINISH_VARIANCE, 0},
+    [REDUCTION_STANDARD] = {FOLD_SUM, FOLD_DEVIATIONS, MERGE_MOMENTS, FINISH_STANDARD, 0},
+    [REDUCTION_LOG_SUM_EXP] = {FOLD_MAX, FOLD_SUM_EXP, MERGE_EXPONENTIALS, FINISH_LOG_SUM_EXP, -INFINITY},
+};
+
+bool reduction_takes_nothing(reduction_kind kind) { return kinds[kind].of_nothing == kinds[kind].of_nothing; }
+
+typedef enum { BY_ROWS, BY_COLUMNS, BY_TURNING } reduce_way;
+
+typedef struct {
+  walk outputs;                         /* the dimensions that are kept; operand 0: the input, then the outputs */
+  row_access in;                        /* of the innermost reduced dimension */
+  store_loop *store[REDUCTION_OUTPUTS]; /* of value and second; NULL: not wanted */
+  const fold_loops *first, *second;     /* the latter NULL: one pass */
+  double parameter;
+  int64_t n, n_chunks; /* per output */
+  int64_t partials;    /* offset in the workspace, where `split` */
+  int64_t reduced_dims[MAX_RANK], reduced_strides[MAX_RANK];
+  uint8_t reduced_rank, kind, compute, way, operand[1 + REDUCTION_OUTPUTS];
+  bool split, across_is_direct; /* outputs' elements lie side by side in the compute type */
+} reduce_plan;
+
+typedef struct {
+  fold_value value, second;
+} partial;
+
+/* Results of adjacent outputs. */
+typedef struct {
+  fold_value value[FOLD_WIDTH], second[FOLD_WIDTH];
+} results;
+
+/* What a thread works in. */
+typedef struct {
+  _Alignas(64) char state[FOLD_STATE_BYTES];
+  _Alignas(64) char tile[TURNED_MOST * TURNED_WIDTH * sizeof(double)]; /* a block of a row, or rows of a strip */
+  _Alignas(64) char turned[TURNED_MOST * TURNED_WIDTH * sizeof(double)];
+  double shift[FOLD_WIDTH];
+} reduce_buffer;
+
+typedef struct {
+  const reduce_plan *plan;
+  char *at[1 + REDUCTION_OUTPUTS];
+  partial *partials; /* [outputs][n_chunks] */
+} reduce_job;
+
+static bool is_integer(const reduce_plan *p) { return p->compute == COMPUTE_I64; }
+
+/* ---- merging ------------------------------------------------------------------------------------------------------- */
+
+/* Whether b, which comes after a, replaces it as the maximum. Nothing replaces NaN. */
+static bool above(const reduce_plan *p, fold_value a, fold_value b) {
+  return is_integer(p) ? b.i64 > a.i64 : b.f64 > a.f64 || (b.f64 != b.f64 && a.f64 == a.f64);
+}
+static bool below(const reduce_plan *p, fold_value a, fold_value b) {
+  return is_integer(p) ? b.i64 < a.i64 : b.f64 < a.f64 || (b.f64 != b.f64 && a.f64 == a.f64);
+}
+
+static fold_value added(const reduce_plan *p, fold_value a, fold_value b) {
+  return is_integer(p) ? (fold_value){.i64 = (int64_t)((uint64_t)a.i64 + (uint64_t)b.i64)}
+                       : (fold_value){.f64 = a.f64 + b.f64};
+}
+static fold_value multiplied(const reduce_plan *p, fold_value a, fold_value b) {
+  return is_integer(p) ? (fold_value){.i64 = (int64_t)((uint64_t)a.i64 * (uint64_t)b.i64)}
+                       : (fold_value){.f64 = a.f64 * b.f64};
+}
+
+/* Means and sums of squared deviations of n_a and n_b elements (Chan, Golub and LeVeque). */
+static void merge_moments(partial *a, const partial *b, int64_t n_a, int64_t n_b) {
+  const double n = (double)(n_a + n_b), delta = b->value.f64 - a->value.f64, share = (double)n_b / n;
+  a->value.f64 += delta * share;
+  a->second.f64 += b->second.f64 + delta * delta * (double)n_a * share;
+}
+
+/* Maxima, and sums of exp(x - maximum), which are 0 beside an infinite maximum. */
+static void merge_exponentials(partial *a, const partial *b) {
+  const double top = a->value.f64 > b->value.f64 || a->value.f64 != a->value.f64 ? a->value.f64 : b->value.f64;
+  const double of_a = a->value.f64 == top ? a->second.f64 : a->second.f64 * exp(a->value.f64 - top);
+  const double of_b = b->value.f64 == top ? b->second.f64 : b->second.f64 * exp(b->value.f64 - top);
+  a->value.f64 = top;
+  a->second.f64 = of_a + of_b;
+}
+
+/* a, of n_a elements, becomes the result of them and of b's n_b, which follow. b's places count from its first. */
+static void merge(const reduce_plan *p, partial *a, const partial *b, int64_t n_a, int64_t n_b) {
+  switch ((merge_kind)kinds[p->kind].merge) {
+  case MERGE_ADD: a->value = added(p, a->value, b->value); break;
+  case MERGE_MULTIPLY: a->value = multiplied(p, a->value, b->value); break;
+  case MERGE_MAX:
+    if (above(p, a->value, b->value)) a->value = b->value;
+    break;
+  case MERGE_MIN:
+    if (below(p, a->value, b->value)) a->value = b->value;
+    break;
+  case MERGE_MIN_MAX:
+    if (below(p, a->value, b->value)) a->value = b->value;
+    if (above(p, a->second, b->second)) a->second = b->second;
+    break;
+  case MERGE_ARG_MAX:
+    if (above(p, a->value, b->value)) *a = (partial){b->value, {.i64 = n_a + b->second.i64}};
+    break;
+  case MERGE_ARG_MIN:
+    if (below(p, a->value, b->value)) *a = (partial){b->value, {.i64 = n_a + b->second.i64}};
+    break;
+  case MERGE_MOMENTS: merge_moments(a, b, n_a, n_b); break;
+  case MERGE_EXPONENTIALS: merge_exponentials(a, b); break;
+  }
+}
+
+/* The same for adjacent outputs; of no elements so far, b is the result. */
+static void merge_results(const reduce_plan *p, results *a, const results *b, int64_t width, int64_t n_a, int64_t n_b) {
+  for (int64_t j = 0; j < width; ++j) {
+    partial r = {a->value[j], a->second[j]};
+    const partial next = {b->value[j], b->second[j]};
+    if (n_a == 0)
+      r = next;
+    else
+      merge(p, &r, &next, n_a, n_b);
+    a->value[j] = r.value;
+    a->second[j] = r.second;
+  }
+}
+
+/* ---- blocks -------------------------------------------------------------------------------------------------------- */
+
+/* What the second pass over blocks of n elements subtracts, from the first's results. */
+static void set_shift(const reduce_plan *p, const fold_value *first, int64_t n, int64_t width, double *shift) {
+  const bool moments = kinds[p->kind].merge == MERGE_MOMENTS;
+  for (int64_t j = 0; j < width; ++j)
+    shift[j] = moments ? first[j].f64 / (double)n : isfinite(first[j].f64) ? first[j].f64 : 0;
+}
+
+/* The results of blocks of two passes. */
+static void settle(const reduce_plan *p, const double *shift, results *r, const fold_value *first, int64_t n,
+                   int64_t width) {
+  if (kinds[p->kind].merge == MERGE_MOMENTS) {
+    reduction->settle_moments(shift, r->value, r->second, n, width);
+    return;
+  }
+  for (int64_t j = 0; j < width; ++j) {
+    r->second[j].f64 = isfinite(first[j].f64) ? r->value[j].f64 : isinf(first[j].f64) ? 0 : NAN;
+    r->value[j] = first[j];
+  }
+}
+
+/* ---- a row at a time ----------------------------------------------------------------------------------------------- */
+
+/* The next n elements, in the tile or where they are. */
+static const char *next_block(const reduce_plan *p, cursor *c, char *tile, int64_t n) {
+  if (cursor_row(c, n) == n) {
+    const char *x = row_fetch(&p->in, tile, c->at[0], 1, n);
+    cursor_next(c, n);
+    return x;
+  }
+  for (int64_t done = 0, run; done < n; done += run, cursor_next(c, run)) {
+    run = cursor_row(c, n - done);
+    row_load(&p->in, tile + done * p->in.size, c->at[0], 1, run);
+  }
+  return tile;
+}
+
+static void fold_row(const reduce_plan *p, const char *x, int64_t n, results *r) {
+  if (!p->second) {
+    p->first->row(x, n, p->parameter, r->value, r->second);
+    return;
+  }
+  fold_value first;
+  double shift;
+  p->first->row(x, n, 0, &first, NULL);
+  set_shift(p, &first, n, 1, &shift);
+  p->second->row(x, n, shift, r->value, r->second);
+  settle(p, &shift, r, &first, n, 1);
+}
+
+/* ---- a strip of columns at a time ---------------------------------------------------------------------------------- */
+
+static void fold_strip_once(const reduce_plan *p, const fold_loops *f, cursor c, int64_t n, int64_t width,
+                            reduce_buffer *b, fold_value *value, fold_value *second) {
+  for (int64_t k = 0, rows; k < n; k += rows, cursor_next(&c, rows)) {
+    const char *x = c.at[0];
+    int64_t pitch = p->in.along;
+    rows = cursor_row(&c, n - k);
+    if (!p->across_is_direct) {
+      rows = smaller(rows, TILE_ROWS);
+      pitch = width * p->in.size;
+      for (int64_t i = 0; i < rows; ++i) p->in.load(b->tile + i * pitch, x + i * p->in.along, p->in.across, width);
+      x = b->tile;
+    }
+    f->step(b->state, x, pitch, k, rows, width, b->shift);
+  }
+  f->end(b->state, n, width, value, second);
+}
+
+/* One block of each column, from the cursor on. */
+static void fold_strip(const reduce_plan *p, const cursor *c, int64_t n, int64_t width, reduce_buffer *b, results *r) {
+  if (!p->second) {
+    fold_strip_once(p, p->first, *c, n, width, b, r->value, r->second);
+    return;
+  }
+  fold_value first[FOLD_WIDTH];
+  fold_strip_once(p, p->first, *c, n, width, b, first, NULL);
+  set_shift(p, first, n, width, b->shift);
+  fold_strip_once(p, p->second, *c, n, width, b, r->value, r->second);
+  settle(p, b->shift, r, first, n, width);
+}
+
+/* ---- many short rows at a time ------------------------------------------------------------------------------------- */
+
+static void fold_turned(const reduce_plan *p, const char *from, int64_t width, reduce_buffer *b, results *r) {
+  const int64_t n = p->n, size = p->in.size, pitch = TURNED_WIDTH * size;
+  int64_t from_pitch = p->in.across;
+  if (!p->in.direct) {
+    from_pitch = n * size;
+    if (p->in.across == n * p->in.along)
+      p->in.load(b->tile, from, p->in.along, n * width);
+    else
+      for (int64_t i = 0; i < width; ++i) p->in.load(b->tile + i * from_pitch, from + i * p->in.across, p->in.along, n);
+    from = b->tile;
+  }
+  reduction->turn(b->turned, pitch, from, from_pitch, width, n, p->in.size);
+  if (!p->second) {
+    p->first->step(b->state, b->turned, pitch, 0, n, width, b->shift);
+    p->first->end(b->state, n, width, r->value, r->second);
+    return;
+  }
+  fold_value first[FOLD_WIDTH];
+  p->first->step(b->state, b->turned, pitch, 0, n, width, b->shift);
+  p->first->end(b->state, n, width, first, NULL);
+  set_shift(p, first, n, width, b->shift);
+  p->second->step(b->state, b->turned, pitch, 0, n, width, b->shift);
+  p->second->end(b->state, n, width, r->value, r->second);
+  settle(p, b->shift, r, first, n, width);
+}
+
+/* ---- running ------------------------------------------------------------------------------------------------------- */
+
+static walk reduced_of(const reduce_plan *p) {
+  walk w;
+  w.rank = p->reduced_rank;
+  w.n_operands = 1;
+  w.n = p->n;
+  for (int d = 0; d < w.rank; ++d) {
+    w.dims[d] = p->reduced_dims[d];
+    w.strides[0][d] = p->reduced_strides[d];
+  }
+  return w;
+}
+
+/* The norm's exponent is the shift of all. */
+static void set_exponent(const reduce_plan *p, reduce_buffer *b) {
+  if (p->kind == REDUCTION_NORM_P)
+    for (int j = 0; j < FOLD_WIDTH; ++j) b->shift[j] = p->parameter;
+}
+
+/* One chunk of `width` outputs (1 by rows) whose first elements are at `from` and its neighbours. */
+static void reduce_chunk(const reduce_plan *p, const walk *reduced, void *from, int64_t width, int64_t chunk,
+                         reduce_buffer *b, results *r) {
+  const int64_t first = chunk * CHUNK, end = smaller(first + CHUNK, p->n);
+  results next;
+  cursor c;
+  cursor_start(&c, reduced, &from, first);
+  for (int64_t i = first, n; i < end; i += n) {
+    results *const block = i == first ? r : &next;
+    n = smaller(FOLD_BLOCK, end - i);
+    if (p->way == BY_COLUMNS) {
+      fold_strip(p, &c, n, width, b, block);
+      if (i + n < end) cursor_start(&c, reduced, &from, i + n);
+    } else {
+      fold_row(p, next_block(p, &c, b->tile, n), n, block);
+    }
+    if (block == &next) merge_results(p, r, &next, width, i - first, n);
+  }
+}
+
+/* All of `width` outputs, of which columns are adjacent. */
+static void reduce_all_chunks(const reduce_plan *p, const walk *reduced, char *from, int64_t width, reduce_buffer *b,
+                              results *r) {
+  results next;
+  reduce_chunk(p, reduced, from, width, 0, b, r);
+  for (int64_t chunk = 1; chunk < p->n_chunks; ++chunk) {
+    reduce_chunk(p, reduced, from, width, chunk, b, &next);
+    merge_results(p, r, &next, width, chunk * CHUNK, smaller(CHUNK, p->n - chunk * CHUNK));
+  }
+}
+
+/* Results of one row each, at places next to each other. */
+static void reduce_rows(const reduce_plan *p, const walk *reduced, char *from, int64_t width, reduce_buffer *b,
+                        results *r) {
+  results one;
+  for (int64_t i = 0; i < width; ++i) {
+    reduce_all_chunks(p, reduced, from + i * p->in.across, 1, b, &one);
+    r->value[i] = one.value[0];
+    r->second[i] = one.second[0];
+  }
+}
+
+static void of_nothing(const reduce_plan *p, int64_t width, results *r) {
+  for (int64_t j = 0; j < width; ++j) {
+    const double v = kinds[p->kind].of_nothing;
+    r->value[j] = is_integer(p) ? (fold_value){.i64 = (int64_t)v} : (fold_value){.f64 = v};
+    r->second[j].f64 = kinds[p->kind].merge == MERGE_MOMENTS ? 0 : 1;
+  }
+  if (kinds[p->kind].merge == MERGE_MOMENTS)
+    for (int64_t j = 0; j < width; ++j) r->value[j].f64 = NAN;
+}
+
+/* at[]: the operands of the first of `width` outputs. */
+static void finish(const reduce_plan *p, results *r, int64_t width, char *const *at, const walk *outputs) {
+  reduction->finish(kinds[p->kind].finish, p->kind == REDUCTION_NORM_P ? 1 / p->parameter : p->parameter, p->n,
+                    r->value, r->second, width);
+  for (int k = 0, operand = 1; k < REDUCTION_OUTPUTS; ++k) {
+    if (!p->store[k]) continue;
+    p->store[k](at[operand], outputs->strides[operand][outputs->rank - 1], k ? r->second : r->value, width);
+    ++operand;
+  }
+}
+
+static int64_t width_of(const reduce_plan *p) {
+  return p->way == BY_COLUMNS ? FOLD_WIDTH : p->way == BY_TURNING ? TURNED_WIDTH : ROWS_GROUP;
+}
+
+/* Outputs begin to end, each all of it. */
+static void reduce_outputs(const void *job, int64_t begin, int64_t end) {
+  const reduce_job *j = job;
+  const reduce_plan *p = j->plan;
+  const walk reduced = reduced_of(p);
+  reduce_buffer b;
+  results r;
+  cursor c;
+  set_exponent(p, &b);
+  cursor_start(&c, &p->outputs, (void *const *)j->at, begin);
+  for (int64_t i = begin, width; i < end; i += width, cursor_next(&c, width)) {
+    width = cursor_row(&c, smaller(width_of(p), end - i));
+    if (p->n == 0)
+      of_nothing(p, width, &r);
+    else if (p->way == BY_TURNING)
+      fold_turned(p, c.at[0], width, &b, &r);
+    else if (p->way == BY_COLUMNS)
+      reduce_all_chunks(p, &reduced, c.at[0], width, &b, &r);
+    else
+      reduce_rows(p, &reduced, c.at[0], width, &b, &r);
+    finish(p, &r, width, c.at, &p->outputs);
+  }
+}
+
+/* Parts begin to end of all outputs' chunks, those of one number side by side. */
+static void reduce_parts(const void *job, int64_t begin, int64_t end) {
+  const reduce_job *j = job;
+  const reduce_plan *p = j->plan;
+  const walk reduced = reduced_of(p);
+  reduce_buffer b;
+  results r;
+  set_exponent(p, &b);
+  for (int64_t i = begin, width; i < end; i += width) {
+    const int64_t chunk = i / p->outputs.n, output = i % p->outputs.n;
+    cursor c;
+    cursor_start(&c, &p->outputs, (void *const *)j->at, output);
+    width = p->way == BY_COLUMNS ? cursor_row(&c, smaller(FOLD_WIDTH, end - i)) : 1;
+    reduce_chunk(p, &reduced, c.at[0], width, chunk, &b, &r);
+    for (int64_t k = 0; k < width; ++k)
+      j->partials[(output + k) * p->n_chunks + chunk] = (partial){r.value[k], r.second[k]};
+  }
+}
+
+static void merge_parts(const reduce_job *j) {
+  const reduce_plan *p = j->plan;
+  for (int64_t i = 0; i < p->outputs.n; ++i) {
+    partial all = j->partials[i * p->n_chunks];
+    for (int64_t k = 1; k < p->n_chunks; ++k)
+      merge(p, &all, &j->partials[i * p->n_chunks + k], k * CHUNK, smaller(CHUNK, p->n - k * CHUNK));
+    results r;
+    r.value[0] = all.value;
+    r.second[0] = all.second;
+    cursor c;
+    cursor_start(&c, &p->outputs, (void *const *)j->at, i);
+    finish(p, &r, 1, c.at, &p->outputs);
+  }
+}
+
+static status reduce_run(const executor *e, void *const *view, void *scratch) {
+  const reduce_plan *p = PLAN(e, reduce_plan);
+  reduce_job job = {.plan = p, .at = {view[p->operand[0]]}};
+  if (p->outputs.n == 0) return ST_OK;
+  for (int k = 1; k < p->outputs.n_operands; ++k) job.at[k] = view[p->operand[k]];
+  if (!p->split) {
+    rows_parallel(reduce_outputs, &job, p->outputs.n, GRAIN, e->cost_ns);
+    return ST_OK;
+  }
+  job.partials = (partial *)(void *)((char *)scratch + p->partials);
+  rows_parallel(reduce_parts, &job, p->outputs.n * p->n_chunks, 1, e->cost_ns);
+  merge_parts(&job);
+  return ST_OK;
+}
+
+/* ---- planning ------------------------------------------------------------------------------------------------------ */
+
+/* The view's dimension d at the end of another. */
+static void append_dim(view *to, const view *from, int d) {
+  to->dims[to->rank] = from->dims[d];
+  to->strides[to->rank++] = from->strides[d];
+}
+
+/* The type of the elements: comparisons are in their own; results that are integers are made of integers; integers that
+ * become floats go by double. */
+static compute_type compute_for(const reduction_request *r) {
+  const bool compares = kinds[r->kind].merge >= MERGE_MAX && kinds[r->kind].merge <= MERGE_ARG_MIN;
+  const int in = r->in->dtype, out = compares ? in : r->out[0]->dtype;
+  if (!dtype_is_float(out)) return COMPUTE_I64;
+  return dtype_is_float(in) && in != ACL_DOUBLE ? COMPUTE_F32 : COMPUTE_F64;
+}
+
+static bool is_place(reduction_kind kind, int output) {
+  return output == 1 && (kind == REDUCTION_ARG_MAX || kind == REDUCTION_ARG_MIN);
+}
+
+/* Fills outputs, n and the reduced dimensions. */
+static void plan_walks(reduce_plan *p, const reduction_request *r) {
+  view kept[1 + REDUCTION_OUTPUTS], reduced = {0};
+  const view *sources[1 + REDUCTION_OUTPUTS] = {r->in};
+  view *sorted[1 + REDUCTION_OUTPUTS] = {&kept[0]};
+  int n_views = 1;
+  p->operand[0] = r->operand[0];
+  for (int k = 0; k < REDUCTION_OUTPUTS; ++k) {
+    if (!r->out[k]) continue;
+    p->operand[n_views] = r->operand[1 + k];
+    sorted[n_views] = &kept[n_views];
+    sources[n_views++] = r->out[k];
+  }
+  for (int k = 0; k < n_views; ++k) kept[k].rank = 0;
+  p->n = 1;
+  for (int d = 0, at = 0; d < r->in->rank; ++d) {
+    if (r->is_reduced[d]) {
+      append_dim(&reduced, r->in, d);
+      p->n *= r->in->dims[d];
+      at += r->keep;
+      continue;
+    }
+    append_dim(&kept[0], r->in, d);
+    for (int k = 1; k < n_views; ++k) append_dim(&kept[k], sources[k], at);
+    ++at;
+  }
+  if (p->n == 0) /* There is no input to walk. */
+    for (int d = 0; d < kept[0].rank; ++d) kept[0].strides[d] = 0;
+  rows_sort(sorted, n_views);
+  walk_init(&p->outputs, (const view *const *)sorted, n_views, kept[0].rank);
+
+  walk merged;
+  walk_init(&merged, (const view *const[]){&reduced}, 1, reduced.rank);
+  p->reduced_rank = (uint8_t)merged.rank;
+  for (int d = 0; d < merged.rank; ++d) {
+    p->reduced_dims[d] = merged.dims[d];
+    p->reduced_strides[d] = merged.strides[0][d];
+  }
+}
+
+static reduce_way choose_way(const reduce_plan *p, int element_bytes) {
+  const int64_t adjacent = p->outputs.dims[p->outputs.rank - 1];
+  if (adjacent > 1 && p->in.across < p->in.along) return BY_COLUMNS;
+  const bool short_rows = p->n <= TURNED_MOST && p->reduced_rank == 1 && p->in.along == element_bytes;
+  return adjacent >= 4 && short_rows ? BY_TURNING : BY_ROWS;
+}
+
+void reduction_plan(executor *e, const reduction_request *r) {
+  reduce_plan *p = PLAN(e, reduce_plan);
+  const kind_info *info = &kinds[r->kind];
+  const int element_bytes = (int)dtype_bytes(r->in->dtype);
+  plan_walks(p, r);
+  p->kind = (uint8_t)r->kind;
+  p->compute = (uint8_t)compute_for(r);
+  p->parameter = r->parameter;
+  p->first = &reduction->fold[info->first][p->compute];
+  p->second = info->second == NO_FOLD ? NULL : &reduction->fold[info->second][p->compute];
+
+  const int last = p->outputs.rank - 1;
+  const int64_t along = p->reduced_rank && p->n > 1 ? p->reduced_strides[p->reduced_rank - 1] : element_bytes;
+  p->in = row_access_of(r->in->dtype, p->compute, along, p->outputs.strides[0][last], FOLD_BLOCK);
+  p->across_is_direct = row_access_of(r->in->dtype, p->compute, p->in.across, 0, FOLD_BLOCK).direct;
+  p->way = (uint8_t)choose_way(p, element_bytes);
+  p->n_chunks = (p->n + CHUNK - 1) / CHUNK;
+  p->split = p->n_chunks > 1 && p->outputs.n <= FEW_OUTPUTS;
+  if (p->split) p->partials = (int64_t)workspace_partial(e, (uint64_t)(p->outputs.n * p->n_chunks) * sizeof(partial));
+
+  uint64_t bytes = (uint64_t)(p->n * p->outputs.n) * (uint64_t)element_bytes;
+  for (int k = 0; k < REDUCTION_OUTPUTS; ++k) {
+    const bool integer = is_integer(p) || is_place(r->kind, k);
+    p->store[k] = r->out[k] ? loops->store[r->out[k]->dtype][integer ? COMPUTE_I64 : COMPUTE_F64] : NULL;
+    if (r->out[k]) bytes += (uint64_t)p->outputs.n * dtype_bytes(r->out[k]->dtype);
+  }
+  executor_cost(e, bytes, (uint64_t)(p->n * p->outputs.n) * (p->second ? 8 : 1));
+  e->run = reduce_run;
+}

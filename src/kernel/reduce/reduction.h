@@ -1,0 +1,56 @@
+/* Reductions over any dimensions of a view, by kind.
+ *
+ * What an output element is made of is fixed by the shape alone: the elements that are reduced, in logical (row-major)
+ * order, make blocks of FOLD_BLOCK; a block is folded (fold.h); 64 blocks make a chunk, whose result is that of its
+ * blocks, merged in order; the chunks' results are merged in order again. Blocks are merged in double, moments by Chan's
+ * formula. So strides, offsets and threads change no bit. */
+#ifndef CANNON_KERNEL_REDUCE_REDUCTION_H
+#define CANNON_KERNEL_REDUCE_REDUCTION_H
+
+#include "op/executor.h"
+#include "op/view.h"
+
+typedef enum {
+  REDUCTION_SUM,
+  REDUCTION_MEAN,
+  REDUCTION_SUM_NOT_NAN,
+  REDUCTION_LOG_SUM,
+  REDUCTION_PRODUCT,
+  REDUCTION_MAX,
+  REDUCTION_MIN,
+  REDUCTION_MIN_MAX, /* two outputs */
+  REDUCTION_ARG_MAX, /* two outputs: the value (may be absent) and its place */
+  REDUCTION_ARG_MIN,
+  REDUCTION_ANY,
+  REDUCTION_ALL,
+  REDUCTION_NORM_0, /* the number of elements that are not 0 */
+  REDUCTION_NORM_1,
+  REDUCTION_NORM_2,
+  REDUCTION_NORM_P,
+  REDUCTION_MAX_ABS,
+  REDUCTION_MIN_ABS,
+  REDUCTION_VARIANCE, /* two outputs: the variance and the mean (may be absent) */
+  REDUCTION_STANDARD,
+  REDUCTION_LOG_SUM_EXP,
+  N_REDUCTIONS
+} reduction_kind;
+
+enum { REDUCTION_OUTPUTS = 2 };
+
+typedef struct {
+  reduction_kind kind;
+  double parameter; /* the norm's exponent, the variance's correction */
+  const view *in;
+  const bool *is_reduced; /* per dimension of in */
+  bool keep;              /* the outputs have reduced dimensions, of 1 */
+  const view *out[REDUCTION_OUTPUTS];
+  uint8_t operand[1 + REDUCTION_OUTPUTS]; /* which of the call's tensors are the input and the outputs */
+} reduction_request;
+
+/* Plans a reduction whose dtypes and shapes have been checked, as all that the executor does. */
+void reduction_plan(executor *e, const reduction_request *r);
+
+/* The reduction has a result for no elements. */
+bool reduction_takes_nothing(reduction_kind kind);
+
+#endif

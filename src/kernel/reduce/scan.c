@@ -1,0 +1,337 @@
+/* Running sums and products along a dimension (scan.h), and running maxima and minima.
+ *
+ * A row is scanned in blocks, which are brought into a tile where they are not floats side by side; rows that are nearer
+ * to each other than their elements go by strips of columns. 64 blocks make a chunk. Where one thread scans a row, a
+ * chunk's base is the one before and that chunk's total; several threads get the totals first. */
+#include "kernel/families.h"
+#include "kernel/engine/level.h"
+#include "kernel/engine/rows.h"
+#include "kernel/reduce/scan.h"
+#include "op/executor.h"
+#include "op/parallel.h"
+
+LEVEL_CHOICE(scan_table, scans, scans)
+
+enum { BLOCK = 1024, CHUNK = 64 * BLOCK, STRIP_ROWS = 8, MANY_ROWS = 16 };
+
+typedef struct {
+  walk rows;      /* all dimensions but the scanned; operand 0: the input, 1: the output, 2: places */
+  row_access in, out, places;
+  const scan_loops *loops;
+  extreme_loop *extreme; /* or these, with places */
+  int64_t n, n_chunks; /* elements of a row */
+  int64_t first_in, first_out; /* bytes from the view's first element to the first that is read and written */
+  int64_t totals; /* offset in the workspace: [rows][n_chunks] */
+  scan_value unit;
+  bool by_columns, in_is_direct, out_is_direct; /* elements of adjacent rows lie side by side */
+  bool exclusive, multiplies;
+  store_loop *store_unit;
+  uint8_t compute;
+} scan_plan;
+
+typedef struct {
+  const scan_plan *plan;
+  void *view[3]; /* the input, the output, places */
+  scan_value *bases; /* of chunks, where they are scanned apart; totals at first */
+  bool totals_only;
+} scan_job;
+
+/* ---- by rows ------------------------------------------------------------------------------------------------------- */
+
+/* One chunk that starts at element `first` of a row; base: what comes before it. out NULL: only for the total. */
+static scan_value scan_chunk(const scan_plan *p, const char *in, char *out, int64_t first, scan_value base) {
+  _Alignas(64) char tile[BLOCK * sizeof(double)];
+  scan_value carry = base, total = p->unit;
+  for (int64_t k = first, n, end = smaller(first + CHUNK, p->n); k < end; k += n) {
+    n = smaller(BLOCK, end - k);
+    const char *x = row_fetch(&p->in, tile, in + k * p->in.along, 1, n);
+    char *to = out && p->out.direct ? out + k * p->out.along : tile;
+    p->loops->row(to, x, n, &carry, &total);
+    if (out && to == tile) row_store(&p->out, out + k * p->out.along, tile, 1, n);
+  }
+  return total;
+}
+
+/* A chunk's base and total make the next one's base. */
+static scan_value joined(const scan_plan *p, scan_value a, scan_value b) {
+  if (p->compute != COMPUTE_I64) return (scan_value){.f64 = p->multiplies ? a.f64 * b.f64 : a.f64 + b.f64};
+  const uint64_t x = (uint64_t)a.i64, y = (uint64_t)b.i64;
+  return (scan_value){.i64 = (int64_t)(p->multiplies ? x * y : x + y)};
+}
+
+static void scan_row(const scan_plan *p, const char *in, char *out) {
+  scan_value base = p->unit;
+  for (int64_t k = 0; k < p->n; k += CHUNK) base = joined(p, base, scan_chunk(p, in, out, k, base));
+}
+
+/* ---- by columns ---------------------------------------------------------------------------------------------------- */
+
+static void scan_strip(const scan_plan *p, const char *in, char *out, int64_t width) {
+  _Alignas(64) char tile[STRIP_ROWS * SCAN_WIDTH * sizeof(double)];
+  scan_value base[SCAN_WIDTH], carry[SCAN_WIDTH], total[SCAN_WIDTH];
+  const int64_t pitch = width * p->in.size;
+  for (int64_t j = 0; j < width; ++j) carry[j] = base[j] = total[j] = p->unit;
+  for (int64_t k = 0, rows; k < p->n; k += rows) {
+    const bool direct = p->in_is_direct && p->out_is_direct;
+    rows = smaller(direct ? BLOCK : STRIP_ROWS, p->n - k);
+    if (k && k % CHUNK == 0)
+      for (int64_t j = 0; j < width; ++j) {
+        carry[j] = base[j] = joined(p, base[j], total[j]);
+        total[j] = p->unit;
+      }
+    const char *x = in + k * p->in.along;
+    char *o = out + k * p->out.along;
+    if (direct) {
+      p->loops->columns(o, p->out.along, x, p->in.along, rows, width, carry, total);
+      continue;
+    }
+    for (int64_t i = 0; i < rows; ++i) p->in.load(tile + i * pitch, x + i * p->in.along, p->in.across, width);
+    p->loops->columns(tile, pitch, tile, pitch, rows, width, carry, total);
+    for (int64_t i = 0; i < rows; ++i) p->out.store(o + i * p->out.along, p->out.across, tile + i * pitch, width);
+  }
+}
+
+/* ---- running maxima ------------------------------------------------------------------------------------------------ */
+
+static void extreme_strip(const scan_plan *p, const char *in, char *out, char *places, int64_t width) {
+  _Alignas(64) char best[SCAN_WIDTH * sizeof(double)];
+  _Alignas(64) char tile[STRIP_ROWS * SCAN_WIDTH * sizeof(double)];
+  int64_t place[SCAN_WIDTH], found[STRIP_ROWS * SCAN_WIDTH];
+  const int64_t pitch = width * p->in.size, places_pitch = width * (int64_t)sizeof *found;
+  for (int64_t k = 0, rows; k < p->n; k += rows) {
+    rows = smaller(STRIP_ROWS, p->n - k);
+    for (int64_t i = 0; i < rows; ++i)
+      p->in.load(tile + i * pitch, in + (k + i) * p->in.along, p->in.across, width);
+    p->extreme(tile, found, pitch, places_pitch, tile, pitch, k, rows, width, best, place);
+    for (int64_t i = 0; i < rows; ++i) {
+      p->out.store(out + (k + i) * p->out.along, p->out.across, tile + i * pitch, width);
+      p->places.store(places + (k + i) * p->places.along, p->places.across, found + i * width, width);
+    }
+  }
+}
+
+/* A row is a strip of one column whose elements are brought into tiles. */
+static void extreme_row(const scan_plan *p, const char *in, char *out, char *places) {
+  _Alignas(64) char tile[BLOCK * sizeof(double)];
+  int64_t place, found[BLOCK];
+  double best;
+  for (int64_t k = 0, n; k < p->n; k += n) {
+    n = smaller(BLOCK, p->n - k);
+    p->in.load(tile, in + k * p->in.along, p->in.along, n);
+    p->extreme(tile, found, p->in.size, sizeof *found, tile, p->in.size, k, n, 1, &best, &place);
+    p->out.store(out + k * p->out.along, p->out.along, tile, n);
+    p->places.store(places + k * p->places.along, p->places.along, found, n);
+  }
+}
+
+/* ---- running ------------------------------------------------------------------------------------------------------- */
+
+/* Rows begin to end, whole. */
+static void scan_rows(const void *job, int64_t begin, int64_t end) {
+  const scan_job *j = job;
+  const scan_plan *p = j->plan;
+  cursor c;
+  cursor_start(&c, &p->rows, j->view, begin);
+  for (int64_t i = begin, width; i < end; i += width, cursor_next(&c, width)) {
+    width = p->by_columns ? cursor_row(&c, smaller(SCAN_WIDTH, end - i)) : 1;
+    const char *in = c.at[0] + p->first_in;
+    char *out = c.at[1] + p->first_out;
+    if (p->exclusive) {
+      const compute_value unit[1] = {p->unit};
+      for (int64_t k = 0; k < width; ++k) p->store_unit(c.at[1] + p->first_out - p->out.along + k * p->out.across, 0, unit, 1);
+    }
+    if (p->extreme && p->by_columns)
+      extreme_strip(p, in, out, c.at[2], width);
+    else if (p->extreme)
+      extreme_row(p, in, out, c.at[2]);
+    else if (p->by_columns)
+      scan_strip(p, in, out, width);
+    else
+      scan_row(p, in, out);
+  }
+}
+
+/* Chunks begin to end, those of a row side by side. */
+static void scan_chunks(const void *job, int64_t begin, int64_t end) {
+  const scan_job *j = job;
+  const scan_plan *p = j->plan;
+  for (int64_t i = begin; i < end; ++i) {
+    cursor c;
+    cursor_start(&c, &p->rows, j->view, i / p->n_chunks);
+    const int64_t first = i % p->n_chunks * CHUNK;
+    const char *in = c.at[0] + p->first_in;
+    if (j->totals_only)
+      j->bases[i] = scan_chunk(p, in, NULL, first, p->unit);
+    else
+      scan_chunk(p, in, c.at[1] + p->first_out, first, j->bases[i]);
+  }
+}
+
+static void in_team(range_body *body, const void *job, int64_t total, int n_threads) {
+#pragma omp parallel for num_threads(n_threads) schedule(static, 1)
+  for (int t = 0; t < n_threads; ++t) {
+    int64_t begin, end;
+    parallel_share(total, 1, t, n_threads, &begin, &end);
+    if (begin < end) body(job, begin, end);
+  }
+}
+
+static status scan_run(const executor *e, void *const *view, void *scratch) {
+  const scan_plan *p = PLAN(e, scan_plan);
+  scan_job job = {.plan = p, .view = {view[0], e->n_operands > 1 ? view[1] : view[0]}};
+  if (p->extreme) job.view[2] = view[2];
+  if (p->rows.n == 0) return ST_OK;
+  const bool apart = p->n_chunks > 1 && p->rows.n < MANY_ROWS && !p->by_columns && !p->extreme && !p->exclusive;
+  const int n_threads = apart ? parallel_begin(e->cost_ns) : 1;
+  if (n_threads == 1) {
+    rows_parallel(scan_rows, &job, p->rows.n, p->by_columns ? SCAN_WIDTH : 1, apart ? 0 : e->cost_ns);
+    return ST_OK;
+  }
+  job.bases = (scan_value *)(void *)((char *)scratch + p->totals);
+  job.totals_only = true;
+  in_team(scan_chunks, &job, p->rows.n * p->n_chunks, n_threads);
+  for (int64_t r = 0; r < p->rows.n; ++r) {
+    scan_value base = p->unit;
+    for (int64_t k = 0; k < p->n_chunks; ++k) {
+      const scan_value total = job.bases[r * p->n_chunks + k];
+      job.bases[r * p->n_chunks + k] = base;
+      base = joined(p, base, total);
+    }
+  }
+  job.totals_only = false;
+  in_team(scan_chunks, &job, p->rows.n * p->n_chunks, n_threads);
+  parallel_end(n_threads);
+  return ST_OK;
+}
+
+/* ---- planning ------------------------------------------------------------------------------------------------------ */
+
+/* Takes dimension dim (of length 1 where there is none) out of a view; returns its stride. */
+static int64_t take_dim(view *v, int dim) {
+  if (!v->rank) return (int64_t)dtype_bytes(v->dtype);
+  const int64_t stride = v->strides[dim];
+  --v->rank;
+  for (int d = dim; d < v->rank; ++d) {
+    v->dims[d] = v->dims[d + 1];
+    v->strides[d] = v->strides[d + 1];
+  }
+  return stride;
+}
+
+typedef struct {
+  const tensor *self, *out, *places; /* the last only of extremes */
+  int dim;
+  bool exclusive, reverse;
+} scan_call;
+
+/* The rest of a plan whose `compute` and loops are set. */
+static void plan_scan(executor *e, scan_plan *p, const scan_call *c) {
+  view in = view_of(c->self), out = view_of(c->out), places = c->places ? view_of(c->places) : in;
+  p->n = c->self->rank ? c->self->dims[c->dim] : 1;
+  int64_t along[3] = {take_dim(&in, c->dim), take_dim(&out, c->dim), take_dim(&places, c->dim)};
+  rows_sort((view *const[]){&out, &in, &places}, 3);
+  walk_init(&p->rows, (const view *const[]){&in, &out, &places}, c->places ? 3 : 2, in.rank);
+  if (p->n == 0) p->rows.n = 0;
+  p->first_in = p->first_out = 0;
+  if (c->reverse) {
+    p->first_in = (p->n - 1) * along[0];
+    p->first_out = (p->n - 1) * along[1];
+    along[0] = -along[0];
+    along[1] = -along[1];
+  }
+  p->exclusive = c->exclusive;
+  if (c->exclusive) { /* what has been summed goes one place further; the first gets the unit */
+    p->first_out += along[1];
+    --p->n;
+  }
+  const int last = p->rows.rank - 1;
+  const int64_t *across[3] = {&p->rows.strides[0][last], &p->rows.strides[1][last], &p->rows.strides[2][last]};
+  p->in = row_access_of(c->self->dtype, p->compute, along[0], *across[0], BLOCK);
+  p->out = row_access_of(c->out->dtype, p->compute, along[1], *across[1], BLOCK);
+  if (c->places) p->places = row_access_of(c->places->dtype, COMPUTE_I64, along[2], *across[2], BLOCK);
+  const int64_t step = along[1] < 0 ? -along[1] : along[1];
+  p->by_columns = p->rows.dims[last] > 1 && p->out.across < step;
+  p->in_is_direct = row_access_of(c->self->dtype, p->compute, *across[0], 0, BLOCK).direct;
+  p->out_is_direct = row_access_of(c->out->dtype, p->compute, *across[1], 0, BLOCK).direct;
+  p->store_unit = loops->store[c->out->dtype][p->compute == COMPUTE_I64 ? COMPUTE_I64 : COMPUTE_F64];
+  p->n_chunks = (p->n + CHUNK - 1) / CHUNK;
+  p->totals = 0;
+  if (p->n_chunks > 1 && p->rows.n < MANY_ROWS && !c->places)
+    p->totals = (int64_t)workspace_partial(e, (uint64_t)(p->rows.n * p->n_chunks) * sizeof(scan_value));
+  executor_cost(e, (uint64_t)c->self->n * (dtype_bytes(c->self->dtype) + dtype_bytes(c->out->dtype)),
+                (uint64_t)c->self->n * 8);
+  e->run = scan_run;
+}
+
+static status plan_cumulation(executor *e, scan_kind kind, const scan_call *c) {
+  scan_plan *p = PLAN(e, scan_plan);
+  const int in = c->self->dtype, out = c->out->dtype;
+  TRY(op_expect_dtype(c->self, e->op->schema[0].name, DTYPES_REAL));
+  TRY(op_expect_dtype(c->out, "out", DTYPES_REAL & ~DTYPE_BIT(ACL_BOOL)));
+  TRY(op_expect_shape(c->out, "out", c->self->dims, c->self->rank));
+  p->compute = !dtype_is_float(out)                            ? COMPUTE_I64
+               : dtype_is_float(in) && in != ACL_DOUBLE && out != ACL_DOUBLE ? COMPUTE_F32
+                                                               : COMPUTE_F64;
+  p->loops = &scans->scan[kind][p->compute];
+  p->extreme = NULL;
+  p->multiplies = kind == SCAN_PRODUCT;
+  p->unit = p->compute == COMPUTE_I64 ? (scan_value){.i64 = kind == SCAN_PRODUCT}
+                                      : (scan_value){.f64 = kind == SCAN_PRODUCT};
+  plan_scan(e, p, c);
+  return ST_OK;
+}
+
+static status expect_dtype_argument(int64_t dtype, const tensor *out) {
+  EXPECT(out->dtype == dtype, "dtype is %s, expected that of out, %s", dtype_name((int)dtype), dtype_name(out->dtype));
+  return ST_OK;
+}
+
+/* (self, dim, dtype, out) */
+status prepare_cumsum(executor *e, const op_arg *a) {
+  scan_call c = {.self = a[0].tensor, .out = a[3].tensor};
+  TRY(expect_dtype_argument(a[2].integer, c.out));
+  TRY(op_expect_dim(a[1].integer, "dim", c.self->rank, &c.dim));
+  return plan_cumulation(e, SCAN_SUM, &c);
+}
+
+/* (self, dim, exclusive, reverse, out) */
+status prepare_cumsum_v2(executor *e, const op_arg *a) {
+  scan_call c = {.self = a[0].tensor, .out = a[4].tensor, .exclusive = a[2].boolean, .reverse = a[3].boolean};
+  EXPECT(c.out->dtype == c.self->dtype, "out has dtype %s, expected that of self, %s", dtype_name(c.out->dtype),
+         dtype_name(c.self->dtype));
+  TRY(op_expect_dim(a[1].integer, "dim", c.self->rank, &c.dim));
+  return plan_cumulation(e, SCAN_SUM, &c);
+}
+
+/* (input, dim, dtype, out) */
+status prepare_cumprod(executor *e, const op_arg *a) {
+  scan_call c = {.self = a[0].tensor, .out = a[3].tensor};
+  TRY(expect_dtype_argument(a[2].integer, c.out));
+  TRY(op_expect_dim(scalar_integer(a[1].scalar), "dim", c.self->rank, &c.dim));
+  return plan_cumulation(e, SCAN_PRODUCT, &c);
+}
+
+/* (input, dim) */
+status prepare_cumprod_in_place(executor *e, const op_arg *a) {
+  scan_call c = {.self = a[0].tensor, .out = a[0].tensor};
+  TRY(op_expect_dim(scalar_integer(a[1].scalar), "dim", c.self->rank, &c.dim));
+  return plan_cumulation(e, SCAN_PRODUCT, &c);
+}
+
+/* (self, dim, valuesOut, indicesOut) */
+status prepare_cummax(executor *e, const op_arg *a) {
+  scan_plan *p = PLAN(e, scan_plan);
+  scan_call c = {.self = a[0].tensor, .out = a[2].tensor, .places = a[3].tensor};
+  TRY(op_expect_dtype(c.self, "self", DTYPES_REAL));
+  EXPECT(c.out->dtype == c.self->dtype, "valuesOut has dtype %s, expected that of self, %s", dtype_name(c.out->dtype),
+         dtype_name(c.self->dtype));
+  TRY(op_expect_dtype(c.places, "indicesOut", DTYPES_INDEX));
+  TRY(op_expect_shape(c.out, "valuesOut", c.self->dims, c.self->rank));
+  TRY(op_expect_shape(c.places, "indicesOut", c.self->dims, c.self->rank));
+  TRY(op_expect_dim(a[1].integer, "dim", c.self->rank, &c.dim));
+  p->compute = !dtype_is_float(c.self->dtype) ? COMPUTE_I64 : c.self->dtype == ACL_DOUBLE ? COMPUTE_F64 : COMPUTE_F32;
+  p->extreme = scans->extreme[e->op->variant == CUMMAX_MIN][p->compute];
+  p->loops = NULL;
+  plan_scan(e, p, &c);
+  return ST_OK;
+}
