@@ -3,8 +3,8 @@
 
 #include <math.h>
 
-#include "kernel/families.h"
 #include "kernel/engine/rows.h"
+#include "kernel/families.h"
 
 /* ---- filling ----------------------------------------------------------------------------------------------------- */
 
@@ -79,13 +79,13 @@ void fill_run(const fill_plan *p, void *at, uint64_t cost_ns) {
 
 /* The scalar as an element of the tensor: floats become integers by truncation, integers wrap; parts of complex
  * numbers are stored as the float type of half the size. */
-static status value_of(const tensor *t, const scalar *s, char *value) {
+status fill_value_of(const tensor *t, const char *name, const scalar *s, char *value) {
   static const uint8_t part[DTYPE_END] = {
       [ACL_COMPLEX32] = ACL_FLOAT16, [ACL_COMPLEX64] = ACL_FLOAT, [ACL_COMPLEX128] = ACL_DOUBLE};
   const bool complex = dtype_class_of(t->dtype) == CLASS_COMPLEX;
   const int dtype = complex ? part[t->dtype] : t->dtype;
-  EXPECT(complex || dtype_class_of(s->dtype) != CLASS_COMPLEX, "value is %s, expected a real number as selfRef is %s",
-         dtype_name(s->dtype), dtype_name(t->dtype));
+  EXPECT(complex || dtype_class_of(s->dtype) != CLASS_COMPLEX, "value is %s, expected a real number as %s is %s",
+         dtype_name(s->dtype), name, dtype_name(t->dtype));
   if (!complex && dtype_class_of(s->dtype) <= CLASS_INTEGER) {
     loops->store[dtype][COMPUTE_I64](value, 0, &s->integer, 1);
     return ST_OK;
@@ -109,7 +109,7 @@ status prepare_fill(executor *e, const op_arg *a) {
   const tensor *t = a[0].tensor;
   _Alignas(16) char value[16];
   TRY(op_expect_dtype(t, "selfRef", DTYPES_NUMBER));
-  TRY(value_of(t, variant == FILL_VALUE ? a[1].scalar : &constants[variant], value));
+  TRY(fill_value_of(t, "selfRef", variant == FILL_VALUE ? a[1].scalar : &constants[variant], value));
   const view v = view_of(t);
   fill_plan_init(PLAN(e, fill_plan), &v, value);
   executor_cost(e, (uint64_t)t->n * dtype_bytes(t->dtype), 0);

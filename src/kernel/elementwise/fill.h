@@ -2,6 +2,7 @@
 #ifndef CANNON_KERNEL_FILL_H
 #define CANNON_KERNEL_FILL_H
 
+#include "base/status.h"
 #include "kernel/engine/walk.h"
 
 typedef struct {
@@ -13,5 +14,8 @@ typedef struct {
 /* value: as the tensor stores it; NULL for zero. */
 void fill_plan_init(fill_plan *p, const view *out, const void *value);
 void fill_run(const fill_plan *p, void *at, uint64_t cost_ns);
+
+/* The scalar as an element of tensor `name`, 16 bytes at most. */
+status fill_value_of(const tensor *t, const char *name, const scalar *s, char *value);
 
 #endif

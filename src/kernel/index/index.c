@@ -4,6 +4,7 @@
 
 #include "kernel/families.h"
 #include "kernel/engine/walk.h"
+#include "kernel/move/check.h"
 #include "op/parallel.h"
 
 static int64_t read_index(int dtype, const char *at) {
@@ -76,10 +77,6 @@ static status run_select(const executor *e, void *const *view, void *scratch) {
   return first.place == p->places.n ? ST_OK : fail_index(p->index_name, &first, p->wraps ? -p->extent : 0, p->extent);
 }
 
-static status run_nothing(const executor *e, void *const *view, void *scratch) {
-  (void)e, (void)view, (void)scratch;
-  return ST_OK;
-}
 
 static view without_dim(const view *v, int dim) {
   view rest = {.dtype = v->dtype};

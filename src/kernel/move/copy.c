@@ -1,0 +1,272 @@
+/* One tensor is moved into another: InplaceCopy, Cast, Permute, Expand, Flatten, Flip, ChannelShuffle,
+ * ConfusionTranspose. */
+#include <string.h>
+
+#include "kernel/engine/loops.h"
+#include "kernel/families.h"
+#include "kernel/move/check.h"
+
+/* ---- shared ------------------------------------------------------------------------------------------------------ */
+
+status expect_same_dtype(const tensor *self, const char *self_name, const tensor *out, const char *out_name) {
+  TRY(op_expect_dtype(self, self_name, DTYPES_NUMBER));
+  EXPECT(out->dtype == self->dtype, "%s has dtype %s, expected that of %s, %s", out_name, dtype_name(out->dtype),
+         self_name, dtype_name(self->dtype));
+  return ST_OK;
+}
+
+status expect_conversion(const tensor *from, const char *name, int to) {
+  EXPECT(from->dtype == to || (loops->load[from->dtype][0] && loops->load[to][0]),
+         "%s has dtype %s, which does not convert to %s", name, dtype_name(from->dtype), dtype_name(to));
+  return ST_OK;
+}
+
+bool broadcasts_to(const tensor *from, const tensor *to) {
+  const int missing = to->rank - from->rank;
+  for (int d = 0; d < from->rank; ++d)
+    if (missing < 0 || (from->dims[d] != 1 && from->dims[d] != to->dims[missing + d])) return false;
+  return true;
+}
+
+typedef struct {
+  copy_plan plan;
+  int to, from; /* operands */
+  int64_t to_offset, from_offset;
+} tensor_copy;
+
+static status run_copy(const executor *e, void *const *view, void *scratch) {
+  (void)scratch;
+  const tensor_copy *p = PLAN(e, tensor_copy);
+  copy_run(&p->plan, (char *)view[p->to] + p->to_offset, (const char *)view[p->from] + p->from_offset, e->cost_ns);
+  return ST_OK;
+}
+
+status run_nothing(const executor *e, void *const *view, void *scratch) {
+  (void)e, (void)view, (void)scratch;
+  return ST_OK;
+}
+
+void plan_copy(executor *e, int to_operand, const view *to, int from_operand, const view *from) {
+  tensor_copy *p = PLAN(e, tensor_copy);
+  const int64_t n = view_elements(to);
+  copy_plan_init(&p->plan, to, from);
+  p->to = to_operand;
+  p->from = from_operand;
+  p->to_offset = p->from_offset = 0;
+  executor_cost(e, (uint64_t)n * (dtype_bytes(to->dtype) + dtype_bytes(from->dtype)), 0);
+  e->run = n ? run_copy : run_nothing;
+}
+
+void plan_move(executor *e, int to_operand, int64_t to_offset, int from_operand, int64_t from_offset,
+               const move_space *s) {
+  tensor_copy *p = PLAN(e, tensor_copy);
+  int64_t n = 1;
+  for (int d = 0; d < s->rank; ++d) n *= s->dims[d];
+  p->plan.converts = false;
+  move_plan_init(&p->plan.move, s);
+  p->to = to_operand;
+  p->from = from_operand;
+  p->to_offset = to_offset;
+  p->from_offset = from_offset;
+  executor_cost(e, (uint64_t)(2 * n * s->element_bytes), 0);
+  e->run = n ? run_copy : run_nothing;
+}
+
+/* ---- InplaceCopy, Cast, Expand ----------------------------------------------------------------------------------- */
+
+status prepare_copy(executor *e, const op_arg *a) {
+  const tensor *self = a[0].tensor, *src = a[1].tensor;
+  char from[SHAPE_TEXT], to[SHAPE_TEXT];
+  TRY(op_expect_dtype(self, "selfRef", DTYPES_NUMBER));
+  TRY(op_expect_dtype(src, "src", DTYPES_NUMBER));
+  TRY(expect_conversion(src, "src", self->dtype));
+  EXPECT(broadcasts_to(src, self), "src has shape %s, expected one that broadcasts to selfRef's, %s",
+         shape_text(src->dims, src->rank, from), shape_text(self->dims, self->rank, to));
+  const view in = view_of(src), out = view_of(self);
+  plan_copy(e, 0, &out, 1, &in);
+  return ST_OK;
+}
+
+status prepare_cast(executor *e, const op_arg *a) {
+  const tensor *self = a[0].tensor, *out = a[2].tensor;
+  TRY(op_expect_dtype(self, "self", DTYPES_NUMBER));
+  TRY(op_expect_dtype(out, "out", DTYPES_NUMBER));
+  EXPECT(a[1].integer == out->dtype, "dtype is %s, expected that of out, %s", dtype_name((int)a[1].integer),
+         dtype_name(out->dtype));
+  TRY(expect_conversion(self, "self", out->dtype));
+  TRY(op_expect_shape(out, "out", self->dims, self->rank));
+  const view in = view_of(self), to = view_of(out);
+  plan_copy(e, 1, &to, 0, &in);
+  return ST_OK;
+}
+
+/* Sizes of -1 are those of self. */
+status prepare_expand(executor *e, const op_arg *a) {
+  const tensor *self = a[0].tensor, *out = a[2].tensor;
+  const aclIntArray *size = a[1].ints;
+  int64_t dims[MAX_RANK];
+  char from[SHAPE_TEXT], to[SHAPE_TEXT];
+  TRY(expect_same_dtype(self, "self", out, "out"));
+  EXPECT(size->size >= self->rank && size->size <= MAX_RANK, "size has %ju elements, expected %d to %d",
+         (uintmax_t)size->size, self->rank, MAX_RANK);
+  const int rank = (int)size->size, missing = rank - self->rank;
+  for (int d = 0; d < rank; ++d)
+    dims[d] = size->value[d] == -1 && d >= missing ? self->dims[d - missing] : size->value[d];
+  TRY(op_expect_shape(out, "out", dims, rank));
+  EXPECT(broadcasts_to(self, out), "self has shape %s, expected one that broadcasts to size, %s",
+         shape_text(self->dims, self->rank, from), shape_text(dims, rank, to));
+  const view v = view_of(self), o = view_of(out);
+  plan_copy(e, 1, &o, 0, &v);
+  return ST_OK;
+}
+
+/* ---- Permute, Flip, ChannelShuffle ------------------------------------------------------------------------------- */
+
+/* v with its dimensions in the order of dims. */
+static status permute(const view *v, const aclIntArray *dims, const char *name, view *permuted) {
+  bool used[MAX_RANK] = {false};
+  *permuted = (view){.rank = v->rank, .dtype = v->dtype};
+  EXPECT(dims->size == (uint64_t)v->rank, "%s has %ju elements, expected %d, one for each dimension", name,
+         (uintmax_t)dims->size, v->rank);
+  for (int i = 0; i < v->rank; ++i) {
+    int d;
+    TRY(op_expect_dim(dims->value[i], name, v->rank, &d));
+    EXPECT(!used[d], "%s has dimension %d twice, expected each once", name, d);
+    used[d] = true;
+    permuted->dims[i] = v->dims[d];
+    permuted->strides[i] = v->strides[d];
+  }
+  return ST_OK;
+}
+
+status prepare_permute(executor *e, const op_arg *a) {
+  const tensor *self = a[0].tensor, *out = a[2].tensor;
+  const view v = view_of(self), o = view_of(out);
+  view permuted;
+  TRY(expect_same_dtype(self, "self", out, "out"));
+  TRY(permute(&v, a[1].ints, "dims", &permuted));
+  TRY(op_expect_shape(out, "out", permuted.dims, permuted.rank));
+  plan_copy(e, 1, &o, 0, &permuted);
+  return ST_OK;
+}
+
+status prepare_flip(executor *e, const op_arg *a) {
+  const tensor *self = a[0].tensor, *out = a[2].tensor;
+  const aclIntArray *dims = a[1].ints;
+  bool flipped[MAX_RANK] = {false};
+  TRY(expect_same_dtype(self, "self", out, "out"));
+  TRY(op_expect_shape(out, "out", self->dims, self->rank));
+  const view v = view_of(self), o = view_of(out);
+  move_space s;
+  int64_t offset = 0;
+  space_of_views(&s, &o, &v);
+  for (uint64_t i = 0; i < dims->size; ++i) {
+    int d;
+    TRY(op_expect_dim(dims->value[i], "dims", self->rank, &d));
+    EXPECT(!flipped[d], "dims has dimension %d twice, expected each once", d);
+    flipped[d] = true;
+    if (d >= s.rank || s.dims[d] == 0) continue;
+    offset += (s.dims[d] - 1) * s.from[d];
+    s.from[d] = -s.from[d];
+  }
+  plan_move(e, 1, 0, 0, offset, &s);
+  return ST_OK;
+}
+
+/* Channels, dimension 1, are seen as groups x channels of a group, and these change places. */
+status prepare_channel_shuffle(executor *e, const op_arg *a) {
+  const tensor *self = a[0].tensor, *out = a[2].tensor;
+  const int64_t groups = a[1].integer;
+  TRY(expect_same_dtype(self, "self", out, "out"));
+  EXPECT(self->rank >= 3 && self->rank <= 7, "self has %d dimensions, expected 3 to 7", self->rank);
+  EXPECT(groups > 0 && self->dims[1] % groups == 0, "groups is %jd, expected a divisor of the %jd channels",
+         (intmax_t)groups, (intmax_t)self->dims[1]);
+  TRY(op_expect_shape(out, "out", self->dims, self->rank));
+  const view v = view_of(self), o = view_of(out);
+  const int64_t each = self->dims[1] / groups;
+  move_space s = {.element_bytes = (int64_t)dtype_bytes(self->dtype)};
+  for (int d = 0; d < v.rank; ++d) {
+    if (d != 1) {
+      space_add(&s, v.dims[d], o.strides[d], v.strides[d]);
+      continue;
+    }
+    space_add(&s, each, o.strides[1] * groups, v.strides[1]);
+    space_add(&s, groups, o.strides[1], v.strides[1] * each);
+  }
+  plan_move(e, 1, 0, 0, 0, &s);
+  return ST_OK;
+}
+
+/* ---- Flatten, ConfusionTranspose: the order of elements is kept, the shape is not -------------------------------- */
+
+typedef struct {
+  view to, from;
+} ordered_copy;
+
+static status run_in_order(const executor *e, void *const *at, void *scratch) {
+  (void)scratch;
+  const ordered_copy *p = PLAN(e, ordered_copy);
+  move_in_order(&p->to, at[1], 0, &p->from, at[0], 0, view_elements(&p->to));
+  return ST_OK;
+}
+
+/* Operand 1 gets the elements of operand 0 in row-major order. */
+static void plan_reshape(executor *e, const view *to, const view *from) {
+  move_space s;
+  if (space_of_reshape(&s, to, from)) {
+    plan_move(e, 1, 0, 0, 0, &s);
+    return;
+  }
+  *PLAN(e, ordered_copy) = (ordered_copy){*to, *from};
+  const uint64_t n = (uint64_t)view_elements(to);
+  executor_cost(e, 2 * n * dtype_bytes(to->dtype), 8 * n);
+  e->run = run_in_order;
+}
+
+status prepare_flatten(executor *e, const op_arg *a) {
+  const tensor *self = a[0].tensor, *out = a[2].tensor;
+  const int64_t axis = a[1].integer, rank = self->rank;
+  int64_t dims[2] = {1, 1};
+  TRY(expect_same_dtype(self, "self", out, "out"));
+  EXPECT(axis >= -rank && axis <= rank, "axis is %jd, expected %jd to %jd", (intmax_t)axis, (intmax_t)-rank,
+         (intmax_t)rank);
+  for (int d = 0; d < rank; ++d) dims[d >= (axis < 0 ? axis + rank : axis)] *= self->dims[d];
+  TRY(op_expect_shape(out, "out", dims, 2));
+  const view v = view_of(self), o = view_of(out);
+  plan_reshape(e, &o, &v);
+  return ST_OK;
+}
+
+/* out = permute(reshape(x, shape), perm), or reshape(permute(x, perm), shape) where the transposition is first. */
+status prepare_confusion_transpose(executor *e, const op_arg *a) {
+  const tensor *x = a[0].tensor, *out = a[4].tensor;
+  const aclIntArray *perm = a[1].ints, *shape = a[2].ints;
+  const bool transpose_first = a[3].boolean;
+  char text[SHAPE_TEXT];
+  int64_t n = 1;
+  TRY(expect_same_dtype(x, "x", out, "out"));
+  EXPECT(shape->size <= MAX_RANK, "shape has %ju elements, expected at most %d", (uintmax_t)shape->size, MAX_RANK);
+  for (uint64_t i = 0; i < shape->size; ++i) n *= shape->value[i];
+  EXPECT(n == x->n, "shape is %s, expected one of the %jd elements of x",
+         shape_text(shape->value, (int)shape->size, text), (intmax_t)x->n);
+  view from = view_of(x), to = view_of(out), permuted;
+  if (transpose_first) {
+    TRY(permute(&from, perm, "perm", &permuted));
+    TRY(op_expect_shape(out, "out", shape->value, (int)shape->size));
+    plan_reshape(e, &to, &permuted);
+    return ST_OK;
+  }
+  /* out is permuted back, and then has the shape that x is reshaped to. */
+  view reshaped = {.rank = (int)shape->size, .dtype = x->dtype}, back = {.rank = to.rank, .dtype = to.dtype};
+  memcpy(reshaped.dims, shape->value, shape->size * sizeof *shape->value);
+  TRY(permute(&reshaped, perm, "perm", &permuted));
+  TRY(op_expect_shape(out, "out", permuted.dims, permuted.rank));
+  for (int i = 0; i < to.rank; ++i) {
+    int d;
+    TRY(op_expect_dim(perm->value[i], "perm", to.rank, &d));
+    back.dims[d] = to.dims[i];
+    back.strides[d] = to.strides[i];
+  }
+  plan_reshape(e, &back, &from);
+  return ST_OK;
+}

@@ -1,0 +1,272 @@
+#include <string.h>
+
+#include "kernel/engine/level.h"
+#include "kernel/engine/rows.h"
+#include "kernel/move/move.h"
+
+LEVEL_CHOICE(move_loops, moves, move_loops)
+
+enum {
+  ROW_GRAIN = 64,        /* rows that a thread starts at multiples of: whole lines of a transposition's source */
+  COLUMN_GRAIN = 4096,   /* the same where a thread gets part of each row */
+  STREAM_BYTES = 8 << 20 /* results of this size and more go past the caches (measured: bench/ops, Copy) */
+};
+
+/* ---- spaces ------------------------------------------------------------------------------------------------------ */
+
+void space_of_views(move_space *s, const view *to, const view *from) {
+  const int missing = to->rank - from->rank;
+  s->rank = 0;
+  s->element_bytes = (int64_t)dtype_bytes(to->dtype);
+  for (int d = 0; d < to->rank; ++d) {
+    const bool there = d >= missing && from->dims[d - missing] != 1;
+    space_add(s, to->dims[d], to->strides[d], there ? from->strides[d - missing] : 0);
+  }
+}
+
+/* Dimensions of 1 dropped, neighbours merged. */
+static view merged(const view *v) {
+  view m = {.dtype = v->dtype};
+  for (int d = 0; d < v->rank; ++d) {
+    if (v->dims[d] == 1) continue;
+    if (m.rank && m.strides[m.rank - 1] == v->dims[d] * v->strides[d]) {
+      m.dims[m.rank - 1] *= v->dims[d];
+      m.strides[m.rank - 1] = v->strides[d];
+    } else {
+      m.dims[m.rank] = v->dims[d];
+      m.strides[m.rank++] = v->strides[d];
+    }
+  }
+  return m;
+}
+
+bool space_of_reshape(move_space *s, const view *to, const view *from) {
+  view t = merged(to), f = merged(from);
+  int64_t dims[MOVE_RANK], to_step[MOVE_RANK], from_step[MOVE_RANK];
+  int n = 0;
+  s->element_bytes = (int64_t)dtype_bytes(to->dtype);
+  s->rank = 0;
+  if (view_elements(to) == 0) {
+    space_add(s, 0, 0, 0);
+    return true;
+  }
+  /* From the innermost: the shorter of both dimensions is one, and leaves the longer's quotient. */
+  while (t.rank && f.rank) {
+    int64_t *const a = &t.dims[t.rank - 1], *const b = &f.dims[f.rank - 1];
+    const int64_t dim = *a < *b ? *a : *b;
+    if (*a % dim || *b % dim || n == MOVE_RANK) return false;
+    dims[n] = dim;
+    to_step[n] = t.strides[t.rank - 1];
+    from_step[n++] = f.strides[f.rank - 1];
+    t.strides[t.rank - 1] *= dim;
+    f.strides[f.rank - 1] *= dim;
+    if ((*a /= dim) == 1) --t.rank;
+    if ((*b /= dim) == 1) --f.rank;
+  }
+  while (n--) space_add(s, dims[n], to_step[n], from_step[n]);
+  return true;
+}
+
+/* ---- planning ---------------------------------------------------------------------------------------------------- */
+
+static int64_t magnitude(int64_t v) { return v < 0 ? -v : v; }
+
+/* Inserts a dimension among those that are there, by the strides of the result, the largest outermost. */
+static void insert_sorted(move_space *s, int64_t dim, int64_t to, int64_t from) {
+  int d = s->rank++;
+  for (; d > 0; --d) {
+    const int64_t a = magnitude(s->to[d - 1]), b = magnitude(to);
+    if (a > b || (a == b && magnitude(s->from[d - 1]) >= magnitude(from))) break;
+    s->dims[d] = s->dims[d - 1];
+    s->to[d] = s->to[d - 1];
+    s->from[d] = s->from[d - 1];
+  }
+  s->dims[d] = dim;
+  s->to[d] = to;
+  s->from[d] = from;
+}
+
+static void merge_neighbours(move_space *s) {
+  int last = 0;
+  for (int d = 1; d < s->rank; ++d) {
+    if (s->to[last] == s->to[d] * s->dims[d] && s->from[last] == s->from[d] * s->dims[d])
+      s->dims[last] *= s->dims[d];
+    else
+      s->dims[++last] = s->dims[d];
+    s->to[last] = s->to[d];
+    s->from[last] = s->from[d];
+  }
+  s->rank = last + 1;
+}
+
+/* Makes dimension d the one before the last. */
+static void bring_inside(move_space *s, int d) {
+  const int64_t dim = s->dims[d], to = s->to[d], from = s->from[d];
+  for (; d < s->rank - 2; ++d) {
+    s->dims[d] = s->dims[d + 1];
+    s->to[d] = s->to[d + 1];
+    s->from[d] = s->from[d + 1];
+  }
+  s->dims[d] = dim;
+  s->to[d] = to;
+  s->from[d] = from;
+}
+
+/* The dimension along which the source is dense, other than the last; -1: none. */
+static int dense_in_source(const move_space *s) {
+  for (int d = s->rank - 2; d >= 0; --d)
+    if (s->from[d] == s->element_bytes) return d;
+  return -1;
+}
+
+static plane_loop *choose(move_space *s) {
+  const int last = s->rank - 1, size = element_size_log2(s->element_bytes);
+  if (s->to[last] != s->element_bytes) return moves->strided[size];
+  if (s->from[last] == s->element_bytes) return moves->rows;
+  const int dense = dense_in_source(s);
+  if (dense < 0 || size == ELEMENT_SIZES - 1) return moves->strided[size];
+  bring_inside(s, dense);
+  return moves->transpose[size];
+}
+
+void move_plan_init(move_plan *p, const move_space *given) {
+  move_space *s = &p->space;
+  int64_t n = 1;
+  s->rank = 0;
+  s->element_bytes = given->element_bytes;
+  for (int d = 0; d < given->rank; ++d) {
+    n *= given->dims[d];
+    if (given->dims[d] != 1) insert_sorted(s, given->dims[d], given->to[d], given->from[d]);
+  }
+  if (n == 0) {
+    p->rows = 0;
+    return;
+  }
+  if (s->rank > 1) merge_neighbours(s);
+  if (s->rank == 0) space_add(s, 1, s->element_bytes, s->element_bytes);
+  if (s->rank == 1) {
+    s->dims[1] = s->dims[0];
+    s->to[1] = s->to[0];
+    s->from[1] = s->from[0];
+    s->dims[0] = 1;
+    s->to[0] = s->from[0] = 0;
+    s->rank = 2;
+  }
+  p->loop = choose(s);
+  p->rows = n / s->dims[s->rank - 1];
+  p->streams = n * s->element_bytes >= STREAM_BYTES;
+}
+
+/* ---- running ----------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+  const move_plan *plan;
+  char *to;
+  const char *from;
+} move_job;
+
+/* Rows [begin, end), of each the columns [first, last). */
+static void move_part(const move_job *job, int64_t begin, int64_t end, int64_t first, int64_t last) {
+  const move_plan *p = job->plan;
+  const move_space *s = &p->space;
+  const int outer = s->rank - 2;
+  const int64_t plane_rows = s->dims[outer];
+  plane part = {
+      .n = {0, last - first},
+      .to = {s->to[outer], s->to[outer + 1]},
+      .from = {s->from[outer], s->from[outer + 1]},
+      .element_bytes = s->element_bytes,
+      .streams = p->streams,
+  };
+  char *to = job->to + first * part.to[1];
+  const char *from = job->from + first * part.from[1];
+  int64_t index[MOVE_RANK], position = begin / plane_rows, row = begin % plane_rows;
+  for (int d = outer - 1; d >= 0; --d) {
+    index[d] = position % s->dims[d];
+    position /= s->dims[d];
+    to += index[d] * s->to[d];
+    from += index[d] * s->from[d];
+  }
+  for (;;) {
+    part.n[0] = smaller(end - begin, plane_rows - row);
+    p->loop(&part, to + row * part.to[0], from + row * part.from[0]);
+    begin += part.n[0];
+    if (begin == end) return;
+    row = 0;
+    int d = outer - 1;
+    for (; ++index[d] == s->dims[d]; --d) {
+      index[d] = 0;
+      to -= (s->dims[d] - 1) * s->to[d];
+      from -= (s->dims[d] - 1) * s->from[d];
+    }
+    to += s->to[d];
+    from += s->from[d];
+  }
+}
+
+static void move_rows(const void *job, int64_t begin, int64_t end) {
+  const move_space *s = &((const move_job *)job)->plan->space;
+  move_part(job, begin, end, 0, s->dims[s->rank - 1]);
+}
+
+static void move_columns(const void *job, int64_t begin, int64_t end) {
+  move_part(job, 0, ((const move_job *)job)->plan->rows, begin, end);
+}
+
+void move_run(const move_plan *p, void *to, const void *from, uint64_t cost_ns) {
+  if (p->rows == 0) return;
+  const move_job job = {p, to, from};
+  const int64_t columns = p->space.dims[p->space.rank - 1];
+  if (p->rows >= columns || p->rows >= 4 * ROW_GRAIN)
+    rows_parallel(move_rows, &job, p->rows, ROW_GRAIN, cost_ns);
+  else
+    rows_parallel(move_columns, &job, columns, columns > 2 * COLUMN_GRAIN ? COLUMN_GRAIN : ROW_GRAIN, cost_ns);
+}
+
+void move_now(const move_space *s, void *to, const void *from, uint64_t cost_ns) {
+  move_plan p;
+  move_plan_init(&p, s);
+  move_run(&p, to, from, cost_ns);
+}
+
+void move_in_order(const view *to, void *to_base, int64_t to_begin, const view *from, const void *from_base,
+                   int64_t from_begin, int64_t n) {
+  walk t, f;
+  cursor at, of;
+  if (n == 0) return;
+  walk_init(&t, (const view *const[]){to}, 1, to->rank);
+  walk_init(&f, (const view *const[]){from}, 1, from->rank);
+  cursor_start(&at, &t, (void *const[]){to_base}, to_begin);
+  cursor_start(&of, &f, (void *const[]){(void *)(uintptr_t)from_base}, from_begin);
+  plane row = {.n = {1, 0},
+               .to = {0, t.strides[0][t.rank - 1]},
+               .from = {0, f.strides[0][f.rank - 1]},
+               .element_bytes = (int64_t)dtype_bytes(to->dtype)};
+  plane_loop *const loop = moves->strided[element_size_log2(row.element_bytes)];
+  for (int64_t i = 0; i < n; i += row.n[1]) {
+    row.n[1] = cursor_row(&of, cursor_row(&at, n - i));
+    loop(&row, at.at[0], of.at[0]);
+    cursor_next(&at, row.n[1]);
+    cursor_next(&of, row.n[1]);
+  }
+}
+
+/* ---- copies ------------------------------------------------------------------------------------------------------ */
+
+void copy_plan_init(copy_plan *p, const view *to, const view *from) {
+  p->converts = to->dtype != from->dtype;
+  if (p->converts) {
+    elementwise_copy_plan(&p->convert, to, from);
+    return;
+  }
+  move_space s;
+  space_of_views(&s, to, from);
+  move_plan_init(&p->move, &s);
+}
+
+void copy_run(const copy_plan *p, void *to, const void *from, uint64_t cost_ns) {
+  if (p->converts)
+    elementwise_run(&p->convert, (void *const[]){to, (void *)(uintptr_t)from}, cost_ns);
+  else
+    move_run(&p->move, to, from, cost_ns);
+}

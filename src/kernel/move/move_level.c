@@ -1,0 +1,316 @@
+/* Loops of moves, compiled once per instruction set level. */
+#include "kernel/move/move_loops.h"
+
+#include <string.h>
+
+#include "kernel/engine/level.h"
+
+#ifdef __SSE2__
+#  include <immintrin.h>
+#endif
+
+typedef struct {
+  uint64_t half[2];
+} word16;
+
+/* ---- rows of bytes ----------------------------------------------------------------------------------------------- */
+
+/* Two copies of a fixed size that overlap make every length between that size and its double without a branch. All is
+ * read before anything is written, so a row may be copied onto itself. */
+#define MOVE_TWICE(to, from, bytes, size)                                                                              \
+  do {                                                                                                                 \
+    char first[size], last[size];                                                                                      \
+    memcpy(first, from, size);                                                                                         \
+    memcpy(last, (from) + (bytes) - (size), size);                                                                     \
+    memcpy(to, first, size);                                                                                           \
+    memcpy((to) + (bytes) - (size), last, size);                                                                       \
+  } while (0)
+
+enum { LINE = 64, LONG_ROW = 2048 };
+
+/* A row of more than a line. */
+static inline void move_long(char *to, const char *from, int64_t bytes) {
+  if (bytes > LONG_ROW) {
+    memmove(to, from, (size_t)bytes);
+    return;
+  }
+  char last[LINE];
+  memcpy(last, from + bytes - LINE, LINE);
+  for (int64_t i = 0; i < bytes - LINE; i += LINE) {
+    char line[LINE];
+    memcpy(line, from + i, LINE);
+    memcpy(to + i, line, LINE);
+  }
+  memcpy(to + bytes - LINE, last, LINE);
+}
+
+/* Does `n` rows of `bytes` bytes; TO and FROM are their addresses in terms of i. */
+#define FOR_ROWS(body)                                                                                                 \
+  for (int64_t i = 0; i < n; ++i) body
+#define MOVE_ONE(T, TO, FROM)                                                                                          \
+  {                                                                                                                    \
+    T one;                                                                                                             \
+    memcpy(&one, FROM, sizeof one);                                                                                    \
+    memcpy(TO, &one, sizeof one);                                                                                      \
+  }
+#define MOVE_PAIR(TO, FROM, size)                                                                                      \
+  {                                                                                                                    \
+    char *const t = TO;                                                                                                \
+    const char *const f = FROM;                                                                                        \
+    MOVE_TWICE(t, f, bytes, size);                                                                                     \
+  }
+#define MOVE_ROWS(TO, FROM)                                                                                            \
+  switch (bytes) {                                                                                                     \
+  case 0: return;                                                                                                      \
+  case 1: FOR_ROWS(MOVE_ONE(uint8_t, TO, FROM)) return;                                                                \
+  case 2: FOR_ROWS(MOVE_ONE(uint16_t, TO, FROM)) return;                                                               \
+  case 4: FOR_ROWS(MOVE_ONE(uint32_t, TO, FROM)) return;                                                               \
+  case 8: FOR_ROWS(MOVE_ONE(uint64_t, TO, FROM)) return;                                                               \
+  case 16: FOR_ROWS(MOVE_ONE(word16, TO, FROM)) return;                                                                \
+  default: break;                                                                                                      \
+  }                                                                                                                    \
+  if (bytes < 4)                                                                                                       \
+    FOR_ROWS(MOVE_PAIR(TO, FROM, 2))                                                                                   \
+  else if (bytes < 8)                                                                                                  \
+    FOR_ROWS(MOVE_PAIR(TO, FROM, 4))                                                                                   \
+  else if (bytes < 16)                                                                                                 \
+    FOR_ROWS(MOVE_PAIR(TO, FROM, 8))                                                                                   \
+  else if (bytes <= 32)                                                                                                \
+    FOR_ROWS(MOVE_PAIR(TO, FROM, 16))                                                                                  \
+  else if (bytes <= LINE)                                                                                              \
+    FOR_ROWS(MOVE_PAIR(TO, FROM, 32))                                                                                  \
+  else                                                                                                                 \
+    FOR_ROWS(move_long(TO, FROM, bytes);)
+
+static void rows_at_strides(char *to, int64_t to_step, const char *from, int64_t from_step, int64_t n, int64_t bytes) {
+  MOVE_ROWS(to + i * to_step, from + i * from_step)
+}
+
+static void scattered_rows(char *to, const int64_t *at, const char *from, const int64_t *of, int64_t n, int64_t bytes) {
+  MOVE_ROWS(to + at[i], from + of[i])
+}
+
+/* Stores that do not read the lines they replace: worth it where a result is too large for the caches. */
+static void stream(char *to, const char *from, int64_t bytes) {
+#if defined(__AVX512F__) || defined(__AVX2__)
+  if (bytes < 4 * LINE) {
+    memmove(to, from, (size_t)bytes);
+    return;
+  }
+  const int64_t head = (LINE - (int64_t)((uintptr_t)to & (LINE - 1))) & (LINE - 1);
+  memcpy(to, from, (size_t)head);
+  int64_t i = head;
+  for (; i + LINE <= bytes; i += LINE) {
+#  ifdef __AVX512F__
+    _mm512_stream_si512((void *)(to + i), _mm512_loadu_si512((const void *)(from + i)));
+#  else
+    const __m256i a = _mm256_loadu_si256((const void *)(from + i)),
+                  b = _mm256_loadu_si256((const void *)(from + i + 32));
+    _mm256_stream_si256((void *)(to + i), a);
+    _mm256_stream_si256((void *)(to + i + 32), b);
+#  endif
+  }
+  memcpy(to + i, from + i, (size_t)(bytes - i));
+  _mm_sfence();
+#else
+  memmove(to, from, (size_t)bytes);
+#endif
+}
+
+static void rows(const plane *p, char *to, const char *from) {
+  const int64_t bytes = p->n[1] * p->element_bytes;
+  if (p->streams && bytes >= LONG_ROW)
+    for (int64_t i = 0; i < p->n[0]; ++i) stream(to + i * p->to[0], from + i * p->from[0], bytes);
+  else
+    rows_at_strides(to, p->to[0], from, p->from[0], p->n[0], bytes);
+}
+
+/* ---- strided rows ------------------------------------------------------------------------------------------------ */
+
+/* Rows whose elements lie at constant small steps, which compilers make vectors of, or at any step. */
+#define STEP_LOOP(T, to_step, from_step)                                                                               \
+  for (int64_t j = 0; j < n1; ++j) *(T *)(void *)(t + j * (to_step)) = *(const T *)(const void *)(f + j * (from_step));
+#define STRIDED(name, T)                                                                                               \
+  static inline void row_##name(char *restrict t, int64_t to1, const char *restrict f, int64_t from1, int64_t n1) {    \
+    const int64_t size = sizeof(T);                                                                                    \
+    if (to1 == size && from1 == 0) {                                                                                   \
+      const T one = *(const T *)(const void *)f;                                                                       \
+      for (int64_t j = 0; j < n1; ++j) ((T *)(void *)t)[j] = one;                                                      \
+    } else if (to1 == size && from1 == 2 * size) {                                                                     \
+      STEP_LOOP(T, size, 2 * size)                                                                                     \
+    } else if (to1 == size && from1 == -size) {                                                                        \
+      STEP_LOOP(T, size, -size)                                                                                        \
+    } else if (to1 == size) {                                                                                          \
+      STEP_LOOP(T, size, from1)                                                                                        \
+    } else {                                                                                                           \
+      STEP_LOOP(T, to1, from1)                                                                                         \
+    }                                                                                                                  \
+  }                                                                                                                    \
+  static void strided_##name(const plane *p, char *to, const char *from) {                                             \
+    for (int64_t i = 0; i < p->n[0]; ++i)                                                                              \
+      row_##name(to + i * p->to[0], p->to[1], from + i * p->from[0], p->from[1], p->n[1]);                             \
+  }
+STRIDED(w1, uint8_t)
+STRIDED(w2, uint16_t)
+STRIDED(w4, uint32_t)
+STRIDED(w8, uint64_t)
+STRIDED(w16, word16)
+
+/* ---- transposition ----------------------------------------------------------------------------------------------- */
+
+/* Blocks of 16 / size rows of the result, each a vector wide. A lane of 16 bytes is loaded from each row of the source
+ * so that lane l of vector k has source row l * side + k; unpacking within lanes, log2(side) times with the vectors
+ * half the block apart, then leaves a whole row of the result in each vector. */
+#if defined(__AVX512BW__)
+typedef __m512i vector;
+#  define UNPACK(half, bits, a, b) _mm512_unpack##half##_epi##bits(a, b)
+#  define VECTOR_STORE(to, v)      _mm512_storeu_si512((void *)(to), v)
+#  define VECTOR_STREAM(to, v)     _mm512_stream_si512((void *)(to), v)
+static inline vector lanes_load(const char *from, int64_t step) {
+#  define LANE(l) _mm_loadu_si128((const void *)(from + (l)*step))
+  vector v = _mm512_castsi128_si512(LANE(0));
+  v = _mm512_inserti32x4(v, LANE(1), 1);
+  v = _mm512_inserti32x4(v, LANE(2), 2);
+  return _mm512_inserti32x4(v, LANE(3), 3);
+#  undef LANE
+}
+#elif defined(__AVX2__)
+typedef __m256i vector;
+#  define UNPACK(half, bits, a, b) _mm256_unpack##half##_epi##bits(a, b)
+#  define VECTOR_STORE(to, v)      _mm256_storeu_si256((void *)(to), v)
+#  define VECTOR_STREAM(to, v)     _mm256_stream_si256((void *)(to), v)
+static inline vector lanes_load(const char *from, int64_t step) {
+  return _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128((const void *)from)),
+                                 _mm_loadu_si128((const void *)(from + step)), 1);
+}
+#elif defined(__SSE2__)
+typedef __m128i vector;
+#  define UNPACK(half, bits, a, b) _mm_unpack##half##_epi##bits(a, b)
+#  define VECTOR_STORE(to, v)      _mm_storeu_si128((void *)(to), v)
+#  define VECTOR_STREAM(to, v)     _mm_stream_si128((void *)(to), v)
+static inline vector lanes_load(const char *from, int64_t step) {
+  (void)step;
+  return _mm_loadu_si128((const void *)from);
+}
+#endif
+
+/* What is too small for blocks. A few rows or columns side by side (the channels of a picture) are constant steps, of
+ * which compilers make vectors. */
+#define FEW_COLUMNS(T, count)                                                                                          \
+  case count:                                                                                                          \
+    for (int64_t i = 0; i < rows; ++i)                                                                                 \
+      for (int j = 0; j < count; ++j)                                                                                  \
+        ((T *)(void *)to)[i * count + j] = *(const T *)(const void *)(from + i * size + j * from_step);                \
+    return;
+#define FEW_ROWS(T, count)                                                                                             \
+  case count:                                                                                                          \
+    for (int i = 0; i < count; ++i)                                                                                    \
+      for (int64_t j = 0; j < columns; ++j)                                                                            \
+        *(T *)(void *)(to + i * to_step + j * size) = ((const T *)(const void *)from)[j * count + i];                  \
+    return;
+#define TRANSPOSE_ELEMENTS(name, T)                                                                                    \
+  static void elements_##name(char *restrict to, int64_t to_step, const char *restrict from, int64_t from_step,        \
+                              int64_t rows, int64_t columns) {                                                         \
+    const int64_t size = sizeof(T);                                                                                    \
+    if (to_step == columns * size) {                                                                                   \
+      switch (columns) {                                                                                               \
+        FEW_COLUMNS(T, 2)                                                                                              \
+        FEW_COLUMNS(T, 3)                                                                                              \
+        FEW_COLUMNS(T, 4)                                                                                              \
+      default: break;                                                                                                  \
+      }                                                                                                                \
+    }                                                                                                                  \
+    if (from_step == rows * size) {                                                                                    \
+      switch (rows) {                                                                                                  \
+        FEW_ROWS(T, 2)                                                                                                 \
+        FEW_ROWS(T, 3)                                                                                                 \
+        FEW_ROWS(T, 4)                                                                                                 \
+      default: break;                                                                                                  \
+      }                                                                                                                \
+    }                                                                                                                  \
+    for (int64_t i = 0; i < rows; ++i)                                                                                 \
+      for (int64_t j = 0; j < columns; ++j)                                                                            \
+        *(T *)(void *)(to + i * to_step + j * size) = *(const T *)(const void *)(from + i * size + j * from_step);     \
+  }
+
+TRANSPOSE_ELEMENTS(w1, uint8_t)
+TRANSPOSE_ELEMENTS(w2, uint16_t)
+TRANSPOSE_ELEMENTS(w4, uint32_t)
+TRANSPOSE_ELEMENTS(w8, uint64_t)
+
+/* The blocks of one tile are done column by column of the source's lines, whose 64 bytes are used up before the next.
+ * A last block that does not fit overlaps the one before it. Tiles are TILE_BYTES wide and high: both sides of one stay
+ * in L1, and a tile's rows are whole lines. */
+enum { TILE_BYTES = 256 };
+
+#ifdef UNPACK
+#  define TRANSPOSE(name, T, bits)                                                                                     \
+    static inline void block_##name(char *to, int64_t to_step, const char *from, int64_t from_step, bool streams) {    \
+      enum { SIDE = 16 / sizeof(T) };                                                                                  \
+      vector v[SIDE], w[SIDE];                                                                                         \
+      for (int k = 0; k < SIDE; ++k) v[k] = lanes_load(from + k * from_step, SIDE * from_step);                        \
+      for (int width = 1; width < SIDE; width *= 2) {                                                                  \
+        for (int k = 0; k < SIDE / 2; ++k) {                                                                           \
+          w[2 * k] = UNPACK(lo, bits, v[k], v[k + SIDE / 2]);                                                          \
+          w[2 * k + 1] = UNPACK(hi, bits, v[k], v[k + SIDE / 2]);                                                      \
+        }                                                                                                              \
+        for (int k = 0; k < SIDE; ++k) v[k] = w[k];                                                                    \
+      }                                                                                                                \
+      if (streams)                                                                                                     \
+        for (int k = 0; k < SIDE; ++k) VECTOR_STREAM(to + k * to_step, v[k]);                                          \
+      else                                                                                                             \
+        for (int k = 0; k < SIDE; ++k) VECTOR_STORE(to + k * to_step, v[k]);                                           \
+    }                                                                                                                  \
+    static void tile_##name(const plane *p, char *to, const char *from, int64_t rows, int64_t columns) {               \
+      enum { SIDE = 16 / sizeof(T), WIDE = sizeof(vector) / sizeof(T) };                                               \
+      const int64_t to_step = p->to[0], from_step = p->from[1], size = sizeof(T);                                      \
+      const bool streams = p->streams && !(((uintptr_t)to | (uintptr_t)to_step) & (sizeof(vector) - 1));               \
+      for (int64_t j = 0; j < columns; j += WIDE) {                                                                    \
+        const int64_t c = j + WIDE <= columns ? j : columns - WIDE;                                                    \
+        for (int64_t i = 0; i < rows; i += SIDE) {                                                                     \
+          const int64_t r = i + SIDE <= rows ? i : rows - SIDE;                                                        \
+          block_##name(to + r * to_step + c * size, to_step, from + c * from_step + r * size, from_step,               \
+                       streams && c == j);                                                                             \
+        }                                                                                                              \
+      }                                                                                                                \
+    }                                                                                                                  \
+    static void transpose_##name(const plane *p, char *to, const char *from) {                                         \
+      enum { SIDE = 16 / sizeof(T), WIDE = sizeof(vector) / sizeof(T), TILE = TILE_BYTES / sizeof(T) };                \
+      const int64_t rows = p->n[0], columns = p->n[1], size = sizeof(T);                                               \
+      if (rows < SIDE || columns < WIDE) {                                                                             \
+        elements_##name(to, p->to[0], from, p->from[1], rows, columns);                                                \
+        return;                                                                                                        \
+      }                                                                                                                \
+      for (int64_t j = 0, m; j < columns; j += m) {                                                                    \
+        m = columns - j < TILE + WIDE ? columns - j : TILE;                                                            \
+        for (int64_t i = 0, n; i < rows; i += n) {                                                                     \
+          n = rows - i < TILE + SIDE ? rows - i : TILE;                                                                \
+          tile_##name(p, to + i * p->to[0] + j * size, from + j * p->from[1] + i * size, n, m);                        \
+        }                                                                                                              \
+      }                                                                                                                \
+      if (p->streams) _mm_sfence();                                                                                    \
+    }
+#else
+#  define TRANSPOSE(name, T, bits)                                                                                     \
+    static void transpose_##name(const plane *p, char *to, const char *from) {                                         \
+      enum { TILE = TILE_BYTES / sizeof(T) };                                                                          \
+      const int64_t size = sizeof(T);                                                                                  \
+      for (int64_t j = 0; j < p->n[1]; j += TILE) {                                                                    \
+        const int64_t m = p->n[1] - j < TILE ? p->n[1] - j : TILE;                                                     \
+        elements_##name(to + j * size, p->to[0], from + j * p->from[1], p->from[1], p->n[0], m);                       \
+      }                                                                                                                \
+    }
+#endif
+
+TRANSPOSE(w1, uint8_t, 8)
+TRANSPOSE(w2, uint16_t, 16)
+TRANSPOSE(w4, uint32_t, 32)
+TRANSPOSE(w8, uint64_t, 64)
+
+const move_loops LEVELED(move_loops) = {
+    .rows = rows,
+    .transpose = {transpose_w1, transpose_w2, transpose_w4, transpose_w8, strided_w16},
+    .strided = {strided_w1, strided_w2, strided_w4, strided_w8, strided_w16},
+    .stream = stream,
+    .scattered_rows = scattered_rows,
+};

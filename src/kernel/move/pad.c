@@ -1,0 +1,247 @@
+/* ConstantPadNd, ReflectionPad, ReplicationPad, CircularPad: the result is cut into boxes, each of which is one move. */
+#include "kernel/move/pad.h"
+
+#include <stdlib.h>
+
+#include "kernel/elementwise/fill.h"
+#include "kernel/engine/rows.h"
+#include "kernel/families.h"
+#include "kernel/move/check.h"
+
+enum { SLICE_BYTES = 128 * 1024 }; /* the boxes of so much of the result are moved while it is in a cache */
+
+typedef struct {
+  move_plan plan;
+  int64_t to, from; /* offsets in bytes */
+  bool is_border;   /* of a constant */
+} box;
+
+/* Boxes (in e->heap) are those of a slice: of all dimensions but some leading ones, which are not padded. */
+typedef struct {
+  walk slices; /* operands: 0 out, 1 self */
+  int n_boxes;
+  _Alignas(16) char value[16];
+} pad_plan;
+
+typedef struct {
+  const pad_plan *plan;
+  const box *boxes;
+  void *at[2];
+  uint64_t cost_ns; /* of a slice, where it may be shared by threads */
+} pad_job;
+
+static void pad_slices(const void *arg, int64_t begin, int64_t end) {
+  const pad_job *job = arg;
+  const pad_plan *p = job->plan;
+  cursor c;
+  cursor_start(&c, &p->slices, job->at, begin);
+  for (; begin < end; ++begin, cursor_next(&c, 1))
+    for (int i = 0; i < p->n_boxes; ++i) {
+      const box *b = &job->boxes[i];
+      move_run(&b->plan, c.at[0] + b->to, b->is_border ? p->value : c.at[1] + b->from, job->cost_ns);
+    }
+}
+
+static status run_pad(const executor *e, void *const *view, void *scratch) {
+  (void)scratch;
+  const pad_plan *p = PLAN(e, pad_plan);
+  pad_job job = {.plan = p, .boxes = e->heap, .at = {view[1], view[0]}};
+  if (p->slices.n == 1) {
+    job.cost_ns = e->cost_ns;
+    pad_slices(&job, 0, 1);
+  } else {
+    rows_parallel(pad_slices, &job, p->slices.n, 1, e->cost_ns);
+  }
+  return ST_OK;
+}
+
+/* ---- boxes ------------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+  view to, from;
+  padding_kind kind;
+  padded_dim dims[MAX_RANK];
+  int first; /* dimension of a slice */
+} padding;
+
+typedef enum { BEFORE, CENTRE, AFTER } segment;
+
+/* The part of dimension d that is this segment: its size, and where it begins in the result and in the source, whose
+ * steps are *step. */
+static int64_t segment_of(const padding *p, int d, segment which, int64_t *to, int64_t *from, int64_t *step) {
+  const padded_dim *dim = &p->dims[d];
+  const int64_t size = padded_size(dim), before = dim->before > 0 ? dim->before : 0;
+  const int64_t after = dim->after > 0 ? dim->after : 0;
+  *step = which == CENTRE ? 1 : p->kind == PADDING_REFLECT ? -1 : p->kind == PADDING_REPLICATE ? 0 : 1;
+  *to = which == BEFORE ? 0 : which == CENTRE ? before : size - after;
+  *from = p->kind == PADDING_CONSTANT && which != CENTRE ? 0 : pad_source(p->kind, dim, *to);
+  return which == BEFORE ? before : which == AFTER ? after : size - before - after;
+}
+
+static void add_box(pad_plan *plan, box *b, const move_space *s, int64_t to, int64_t from, bool is_border) {
+  for (int d = 0; d < s->rank; ++d)
+    if (s->dims[d] <= 0) return;
+  b += plan->n_boxes++;
+  move_plan_init(&b->plan, s);
+  b->to = to;
+  b->from = from;
+  b->is_border = is_border;
+}
+
+/* Every combination of segments of the padded dimensions. */
+static void add_segments(pad_plan *plan, box *boxes, const padding *p, int n_padded) {
+  const int rank = p->to.rank;
+  int combinations = 1;
+  for (int i = 0; i < n_padded; ++i) combinations *= 3;
+  for (int k = 0; k < combinations; ++k) {
+    move_space s = {.element_bytes = (int64_t)dtype_bytes(p->to.dtype)};
+    int64_t to = 0, from = 0;
+    for (int d = p->first, left = k; d < rank; ++d) {
+      int64_t to_begin, from_begin, step;
+      const bool is_padded = d >= rank - n_padded;
+      const int64_t n = segment_of(p, d, is_padded ? (segment)(left % 3) : CENTRE, &to_begin, &from_begin, &step);
+      if (is_padded) left /= 3;
+      space_add(&s, n, p->to.strides[d], step * p->from.strides[d]);
+      to += to_begin * p->to.strides[d];
+      from += from_begin * p->from.strides[d];
+    }
+    add_box(plan, boxes, &s, to, from, false);
+  }
+}
+
+/* The centre, and for each dimension two slabs: of the dimensions before only the centre, of those behind all. */
+static void add_constant(pad_plan *plan, box *boxes, const padding *p) {
+  for (int d = p->first; d <= p->to.rank; ++d) { /* rank: the centre */
+    for (segment which = BEFORE; which <= AFTER; which += 2) {
+      move_space s = {.element_bytes = (int64_t)dtype_bytes(p->to.dtype)};
+      int64_t to = 0, from = 0;
+      for (int i = p->first; i < p->to.rank; ++i) {
+        int64_t to_begin = 0, from_begin = 0, step = 0;
+        const int64_t n =
+            i > d ? p->to.dims[i] : segment_of(p, i, i == d ? which : CENTRE, &to_begin, &from_begin, &step);
+        space_add(&s, n, p->to.strides[i], d < p->to.rank ? 0 : p->from.strides[i]);
+        to += to_begin * p->to.strides[i];
+        from += from_begin * p->from.strides[i];
+      }
+      add_box(plan, boxes, &s, to, from, d < p->to.rank);
+      if (d == p->to.rank) return;
+    }
+  }
+}
+
+/* Leading dimensions that are not padded become slices, while what is left is large. */
+static void choose_slices(padding *p) {
+  int64_t bytes = view_elements(&p->to) * (int64_t)dtype_bytes(p->to.dtype);
+  for (p->first = 0; p->first < p->to.rank && bytes > SLICE_BYTES; ++p->first) {
+    const padded_dim *d = &p->dims[p->first];
+    if (d->before || d->after) return;
+    bytes /= d->n;
+  }
+}
+
+static status plan_pad(executor *e, padding *p, int n_padded) {
+  pad_plan *plan = PLAN(e, pad_plan);
+  int most = 2 * p->to.rank + 1, combinations = 1;
+  if (p->kind != PADDING_CONSTANT) {
+    for (int i = 0; i < n_padded; ++i) combinations *= 3;
+    most = combinations;
+  }
+  e->run = run_nothing;
+  executor_cost(e, (uint64_t)(2 * view_elements(&p->to)) * dtype_bytes(p->to.dtype), 0);
+  if (view_elements(&p->to) == 0) return ST_OK;
+  e->heap = malloc((size_t)most * sizeof(box));
+  if (!e->heap) return fail(ST_NO_HOST_MEMORY, "no host memory for a plan of %d moves", most);
+  choose_slices(p);
+  plan->n_boxes = 0;
+  walk_init(&plan->slices, (const view *const[]){&p->to, &p->from}, 2, p->first);
+  if (p->kind == PADDING_CONSTANT)
+    add_constant(plan, e->heap, p);
+  else
+    add_segments(plan, e->heap, p, n_padded);
+  e->run = run_pad;
+  return ST_OK;
+}
+
+/* ---- operators --------------------------------------------------------------------------------------------------- */
+
+/* pads: pairs of before and after, from the last dimension on. */
+static status read_pads(padding *p, const tensor *self, const char *name, const aclIntArray *pads, int64_t *dims) {
+  for (int d = 0; d < self->rank; ++d) {
+    const uint64_t i = 2 * (uint64_t)(self->rank - 1 - d);
+    const bool given = i < pads->size;
+    p->dims[d] = (padded_dim){self->dims[d], given ? pads->value[i] : 0, given ? pads->value[i + 1] : 0};
+    dims[d] = padded_size(&p->dims[d]);
+    EXPECT(dims[d] >= 0 && -p->dims[d].before <= self->dims[d] && -p->dims[d].after <= self->dims[d],
+           "%s takes %jd and %jd from the %jd elements of dimension %d, expected at most as many", name,
+           (intmax_t)-p->dims[d].before, (intmax_t)-p->dims[d].after, (intmax_t)self->dims[d], d);
+  }
+  return ST_OK;
+}
+
+status prepare_constant_pad(executor *e, const op_arg *a) {
+  const tensor *self = a[0].tensor, *out = a[3].tensor;
+  const aclIntArray *pad = a[1].ints;
+  padding p = {.kind = PADDING_CONSTANT};
+  int64_t dims[MAX_RANK];
+  TRY(expect_same_dtype(self, "self", out, "out"));
+  EXPECT(pad->size % 2 == 0 && pad->size <= 2 * (uint64_t)self->rank,
+         "pad has %ju elements, expected an even number of at most %d", (uintmax_t)pad->size, 2 * self->rank);
+  TRY(read_pads(&p, self, "pad", pad, dims));
+  TRY(op_expect_shape(out, "out", dims, self->rank));
+  TRY(fill_value_of(self, "self", a[2].scalar, PLAN(e, pad_plan)->value));
+  p.from = view_of(self);
+  p.to = view_of(out);
+  return plan_pad(e, &p, self->rank);
+}
+
+static const struct {
+  uint8_t kind, n_dims;
+  bool is_backward;
+} pad_variants[] = {
+    [PAD_REFLECT_1D] = {PADDING_REFLECT, 1, false},     [PAD_REFLECT_1D_BACKWARD] = {PADDING_REFLECT, 1, true},
+    [PAD_REFLECT_2D] = {PADDING_REFLECT, 2, false},     [PAD_REFLECT_2D_BACKWARD] = {PADDING_REFLECT, 2, true},
+    [PAD_REFLECT_3D] = {PADDING_REFLECT, 3, false},     [PAD_REFLECT_3D_BACKWARD] = {PADDING_REFLECT, 3, true},
+    [PAD_REPLICATE_1D] = {PADDING_REPLICATE, 1, false}, [PAD_REPLICATE_1D_BACKWARD] = {PADDING_REPLICATE, 1, true},
+    [PAD_REPLICATE_2D] = {PADDING_REPLICATE, 2, false}, [PAD_REPLICATE_2D_BACKWARD] = {PADDING_REPLICATE, 2, true},
+    [PAD_REPLICATE_3D] = {PADDING_REPLICATE, 3, false}, [PAD_REPLICATE_3D_BACKWARD] = {PADDING_REPLICATE, 3, true},
+    [PAD_CIRCULAR_2D] = {PADDING_CIRCULAR, 2, false},   [PAD_CIRCULAR_2D_BACKWARD] = {PADDING_CIRCULAR, 2, true},
+    [PAD_CIRCULAR_3D] = {PADDING_CIRCULAR, 3, false},   [PAD_CIRCULAR_3D_BACKWARD] = {PADDING_CIRCULAR, 3, true},
+};
+
+/* How far a border may reach. */
+static status expect_reach(const padding *p, int d) {
+  const padded_dim *dim = &p->dims[d];
+  const int64_t most = p->kind == PADDING_REFLECT ? dim->n - 1 : dim->n;
+  EXPECT(dim->n > 0, "self has no element in dimension %d, expected 1 or more", d);
+  EXPECT(p->kind == PADDING_REPLICATE || (dim->before <= most && dim->after <= most),
+         "padding is %jd and %jd in dimension %d, expected at most %jd", (intmax_t)dim->before, (intmax_t)dim->after, d,
+         (intmax_t)most);
+  return ST_OK;
+}
+
+status pad_expect(const tensor *self, padding_kind kind, int n_padded, const aclIntArray *pads, padded_dim *padded,
+                  int64_t *dims) {
+  padding p = {.kind = kind};
+  EXPECT(self->rank == n_padded + 1 || self->rank == n_padded + 2, "self has %d dimensions, expected %d or %d",
+         self->rank, n_padded + 1, n_padded + 2);
+  EXPECT(pads->size == 2 * (uint64_t)n_padded, "padding has %ju elements, expected %d", (uintmax_t)pads->size,
+         2 * n_padded);
+  TRY(read_pads(&p, self, "padding", pads, dims));
+  for (int d = self->rank - n_padded; d < self->rank; ++d) TRY(expect_reach(&p, d));
+  for (int d = 0; d < self->rank; ++d) padded[d] = p.dims[d];
+  return ST_OK;
+}
+
+status prepare_pad(executor *e, const op_arg *a) {
+  const int n_padded = pad_variants[e->op->variant].n_dims;
+  padding p = {.kind = (padding_kind)pad_variants[e->op->variant].kind};
+  if (pad_variants[e->op->variant].is_backward) return prepare_pad_backward(e, a, p.kind, n_padded);
+  const tensor *self = a[0].tensor, *out = a[2].tensor;
+  int64_t dims[MAX_RANK];
+  TRY(expect_same_dtype(self, "self", out, "out"));
+  TRY(pad_expect(self, p.kind, n_padded, a[1].ints, p.dims, dims));
+  TRY(op_expect_shape(out, "out", dims, self->rank));
+  p.from = view_of(self);
+  p.to = view_of(out);
+  return plan_pad(e, &p, n_padded);
+}

@@ -1,0 +1,135 @@
+/* The gradients of ReflectionPad, ReplicationPad and CircularPad: an element's gradient is the sum of those of the places
+ * that it was copied to. They are added in row-major order, in double, and rounded once. */
+#include <string.h>
+
+#include "kernel/engine/rows.h"
+#include "kernel/families.h"
+#include "kernel/move/check.h"
+#include "kernel/move/pad.h"
+
+enum { SPACE = 3, COLUMNS = 512 }; /* padded dimensions; columns that are added up at once */
+
+typedef struct {
+  walk outer; /* operands: 0 gradInput, 1 gradOutput; over the dimensions that are not padded */
+  padding_kind kind;
+  padded_dim dims[SPACE];         /* outermost first; absent ones are of 1 */
+  int64_t to[SPACE], from[SPACE]; /* strides of gradInput and gradOutput */
+  load_loop *load;
+  store_loop *store;
+} backward_plan;
+
+typedef struct {
+  const backward_plan *plan;
+  void *at[2];
+} backward_job;
+
+static void add_tile(double *sum, const double *tile, int64_t n) {
+  static const compute_value one[ELEMENTWISE_PARAMETERS] = {{.f64 = 1}};
+  loops->elementwise[EW_add][COMPUTE_F64](sum, (const void *const[]){sum, tile, NULL, NULL}, one, n);
+}
+
+/* Places [begin, end) of a row of gradOutput, all in a border, add to columns [first, first + n) of sum. */
+static void add_border(const backward_plan *p, double *sum, const char *from, int64_t first, int64_t n, int64_t begin,
+                       int64_t end) {
+  const int64_t step = p->from[SPACE - 1];
+  for (int64_t i = begin; i < end; ++i) {
+    const int64_t s = pad_source(p->kind, &p->dims[SPACE - 1], i) - first;
+    double one;
+    if (s < 0 || s >= n) continue;
+    p->load(&one, from + i * step, step, 1);
+    sum[s] += one;
+  }
+}
+
+/* What a row of gradOutput has for columns [first, first + n). */
+static void add_row(const backward_plan *p, double *sum, const char *from, int64_t first, int64_t n) {
+  const padded_dim *dim = &p->dims[SPACE - 1];
+  const int64_t size = padded_size(dim), step = p->from[SPACE - 1];
+  const int64_t centre = dim->before + first, begin = centre > 0 ? centre : 0, end = smaller(centre + n, size);
+  double tile[COLUMNS];
+  add_border(p, sum, from, first, n, 0, dim->before);
+  if (end > begin) {
+    p->load(tile, from + begin * step, step, end - begin);
+    add_tile(sum + (begin - centre), tile, end - begin);
+  }
+  add_border(p, sum, from, first, n, dim->before + dim->n, size);
+}
+
+/* The next place from i on in dimension d whose source is s; the padded size where there is none. */
+static int64_t next_place(const backward_plan *p, int d, int64_t s, int64_t i) {
+  const padded_dim *dim = &p->dims[d];
+  const int64_t size = padded_size(dim), centre = s + dim->before, behind = dim->before + dim->n;
+  while (i < size && pad_source(p->kind, dim, i) != s) {
+    if (i < dim->before || i >= behind)
+      ++i;
+    else /* in the centre: its one place, or what is behind */
+      i = i < centre ? centre : behind;
+  }
+  return i < size ? i : size;
+}
+
+/* Row (d, h) of gradInput. */
+static void sum_row(const backward_plan *p, char *to, const char *from, int64_t d, int64_t h) {
+  double sum[COLUMNS];
+  const int64_t width = p->dims[2].n, depth = padded_size(&p->dims[0]), height = padded_size(&p->dims[1]);
+  for (int64_t first = 0; first < width; first += COLUMNS) {
+    const int64_t n = smaller(COLUMNS, width - first);
+    memset(sum, 0, (size_t)n * sizeof *sum);
+    for (int64_t i = next_place(p, 0, d, 0); i < depth; i = next_place(p, 0, d, i + 1))
+      for (int64_t j = next_place(p, 1, h, 0); j < height; j = next_place(p, 1, h, j + 1))
+        add_row(p, sum, from + i * p->from[0] + j * p->from[1], first, n);
+    p->store(to + first * p->to[2], p->to[2], sum, n);
+  }
+}
+
+static void backward_rows(const void *arg, int64_t begin, int64_t end) {
+  const backward_job *job = arg;
+  const backward_plan *p = job->plan;
+  const int64_t rows = p->dims[0].n * p->dims[1].n;
+  cursor c;
+  cursor_start(&c, &p->outer, job->at, begin / rows);
+  for (int64_t row = begin % rows; begin < end; ++begin) {
+    const int64_t d = row / p->dims[1].n, h = row % p->dims[1].n;
+    sum_row(p, c.at[0] + d * p->to[0] + h * p->to[1], c.at[1], d, h);
+    if (++row < rows) continue;
+    row = 0;
+    cursor_next(&c, 1);
+  }
+}
+
+static status run_backward(const executor *e, void *const *view, void *scratch) {
+  (void)scratch;
+  const backward_plan *p = PLAN(e, backward_plan);
+  const backward_job job = {p, {view[2], view[0]}};
+  rows_parallel(backward_rows, &job, p->outer.n * p->dims[0].n * p->dims[1].n, 1, e->cost_ns);
+  return ST_OK;
+}
+
+status prepare_pad_backward(executor *e, const op_arg *a, padding_kind kind, int n_padded) {
+  const tensor *grad = a[0].tensor, *self = a[1].tensor, *out = a[3].tensor;
+  const int rank = self->rank;
+  backward_plan *p = PLAN(e, backward_plan);
+  padded_dim padded[MAX_RANK];
+  int64_t dims[MAX_RANK];
+  TRY(op_expect_dtype(self, "self", DTYPES_FLOAT));
+  TRY(expect_same_dtype(self, "self", grad, "gradOutput"));
+  TRY(expect_same_dtype(self, "self", out, "gradInput"));
+  TRY(pad_expect(self, kind, n_padded, a[2].ints, padded, dims));
+  TRY(op_expect_shape(grad, "gradOutput", dims, rank));
+  TRY(op_expect_shape(out, "gradInput", self->dims, rank));
+  const view to = view_of(out), from = view_of(grad);
+  walk_init(&p->outer, (const view *const[]){&to, &from}, 2, rank - n_padded);
+  p->kind = kind;
+  p->load = loops->load[self->dtype][COMPUTE_F64];
+  p->store = loops->store[self->dtype][COMPUTE_F64];
+  for (int i = 0; i < SPACE; ++i) {
+    const int d = rank - SPACE + i;
+    const bool there = i >= SPACE - n_padded;
+    p->dims[i] = there ? padded[d] : (padded_dim){1, 0, 0};
+    p->to[i] = there ? to.strides[d] : 0;
+    p->from[i] = there ? from.strides[d] : 0;
+  }
+  executor_cost(e, (uint64_t)(grad->n + out->n) * dtype_bytes(self->dtype), (uint64_t)grad->n * 16);
+  e->run = out->n ? run_backward : run_nothing;
+  return ST_OK;
+}

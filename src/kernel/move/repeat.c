@@ -1,0 +1,141 @@
+/* Repeat, RepeatInterleaveInt, RepeatInterleaveIntWithDim, Roll. */
+#include "kernel/families.h"
+#include "kernel/move/check.h"
+
+/* Every dimension of out is seen as two: the repetitions, along which self stands still, and self's own. */
+status prepare_repeat(executor *e, const op_arg *a) {
+  const tensor *self = a[0].tensor, *out = a[2].tensor;
+  const aclIntArray *repeats = a[1].ints;
+  TRY(expect_same_dtype(self, "self", out, "out"));
+  EXPECT(repeats->size >= self->rank && repeats->size <= MAX_RANK, "repeats has %ju elements, expected %d to %d",
+         (uintmax_t)repeats->size, self->rank, MAX_RANK);
+  const int rank = (int)repeats->size, missing = rank - self->rank;
+  const view v = view_of(self), o = view_of(out);
+  int64_t dims[MAX_RANK];
+  move_space s = {.element_bytes = (int64_t)dtype_bytes(self->dtype)};
+  for (int d = 0; d < rank; ++d) {
+    const int64_t n = d >= missing ? v.dims[d - missing] : 1, times = repeats->value[d];
+    EXPECT(times >= 0, "repeats[%d] is %jd, expected 0 or more", d, (intmax_t)times);
+    dims[d] = times * n;
+  }
+  TRY(op_expect_shape(out, "out", dims, rank));
+  for (int d = 0; d < rank; ++d) {
+    const int64_t n = d >= missing ? v.dims[d - missing] : 1;
+    space_add(&s, repeats->value[d], o.strides[d] * n, 0);
+    if (d >= missing) space_add(&s, n, o.strides[d], v.strides[d - missing]);
+  }
+  plan_move(e, 1, 0, 0, 0, &s);
+  return ST_OK;
+}
+
+static status expect_output_size(int64_t is, int64_t expected) {
+  EXPECT(is == expected, "outputSize is %jd, expected %jd", (intmax_t)is, (intmax_t)expected);
+  return ST_OK;
+}
+
+/* Each element `repeats` times, the result in one dimension. */
+status prepare_repeat_interleave_int(executor *e, const op_arg *a) {
+  const tensor *self = a[0].tensor, *out = a[3].tensor;
+  const int64_t repeats = a[1].integer;
+  TRY(expect_same_dtype(self, "self", out, "out"));
+  EXPECT(repeats >= 0, "repeats is %jd, expected 0 or more", (intmax_t)repeats);
+  TRY(expect_output_size(a[2].integer, self->n * repeats));
+  TRY(op_expect_shape(out, "out", (const int64_t[]){self->n * repeats}, 1));
+  const view v = view_of(self), o = view_of(out);
+  move_space s = {.element_bytes = (int64_t)dtype_bytes(self->dtype)};
+  int64_t step = o.strides[0] * repeats * self->n;
+  for (int d = 0; d < v.rank; ++d) {
+    if (v.dims[d]) step /= v.dims[d];
+    space_add(&s, v.dims[d], step, v.strides[d]);
+  }
+  space_add(&s, repeats, o.strides[0], 0);
+  plan_move(e, 1, 0, 0, 0, &s);
+  return ST_OK;
+}
+
+status prepare_repeat_interleave_int_dim(executor *e, const op_arg *a) {
+  const tensor *self = a[0].tensor, *out = a[4].tensor;
+  const int64_t repeats = a[1].integer;
+  int dim;
+  int64_t dims[MAX_RANK];
+  TRY(expect_same_dtype(self, "self", out, "out"));
+  EXPECT(repeats >= 0, "repeats is %jd, expected 0 or more", (intmax_t)repeats);
+  TRY(op_expect_dim(a[2].integer, "dim", self->rank, &dim));
+  const view v = view_of(self), o = view_of(out);
+  for (int d = 0; d < v.rank; ++d) dims[d] = v.dims[d] * (d == dim ? repeats : 1);
+  TRY(expect_output_size(a[3].integer, v.rank ? dims[dim] : repeats));
+  if (v.rank)
+    TRY(op_expect_shape(out, "out", dims, v.rank));
+  else
+    TRY(op_expect_shape(out, "out", &repeats, 1));
+  move_space s = {.element_bytes = (int64_t)dtype_bytes(self->dtype)};
+  for (int d = 0; d < v.rank; ++d) space_add(&s, v.dims[d], o.strides[d] * (d == dim ? repeats : 1), v.strides[d]);
+  space_add(&s, repeats, o.strides[dim], 0);
+  plan_move(e, 1, 0, 0, 0, &s);
+  return ST_OK;
+}
+
+/* ---- Roll -------------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+  view to, from;
+  int64_t shift[MAX_RANK]; /* 0 to the dimension's size */
+  bool flat;               /* shift[0] is in row-major order over all */
+} roll_plan;
+
+/* Every dimension that is rolled has two parts, which change places; part `which` has bit d for the second of d. */
+static void roll_part(const roll_plan *p, unsigned which, char *to, const char *from, uint64_t cost_ns) {
+  move_space s = {.element_bytes = (int64_t)dtype_bytes(p->to.dtype)};
+  for (int d = 0; d < p->to.rank; ++d) {
+    const int64_t n = p->to.dims[d], shift = p->shift[d];
+    if (which >> d & 1) { /* the end comes first */
+      from += (n - shift) * p->from.strides[d];
+      space_add(&s, shift, p->to.strides[d], p->from.strides[d]);
+    } else {
+      to += shift * p->to.strides[d];
+      space_add(&s, n - shift, p->to.strides[d], p->from.strides[d]);
+    }
+  }
+  move_now(&s, to, from, cost_ns);
+}
+
+static status run_roll(const executor *e, void *const *at, void *scratch) {
+  (void)scratch;
+  const roll_plan *p = PLAN(e, roll_plan);
+  if (p->flat) {
+    const int64_t n = view_elements(&p->to), shift = p->shift[0];
+    move_in_order(&p->to, at[1], shift, &p->from, at[0], 0, n - shift);
+    move_in_order(&p->to, at[1], 0, &p->from, at[0], n - shift, shift);
+    return ST_OK;
+  }
+  unsigned rolled = 0;
+  for (int d = 0; d < p->to.rank; ++d) rolled |= (unsigned)(p->shift[d] != 0) << d;
+  unsigned which = rolled;
+  for (;; which = (which - 1) & rolled) { /* every subset */
+    roll_part(p, which, at[1], at[0], e->cost_ns);
+    if (which == 0) return ST_OK;
+  }
+}
+
+static int64_t wrapped(int64_t shift, int64_t n) { return n ? (shift % n + n) % n : 0; }
+
+/* Without dims, all elements are rolled in their order. Shifts of one dimension add up. */
+status prepare_roll(executor *e, const op_arg *a) {
+  const tensor *x = a[0].tensor, *out = a[3].tensor;
+  const aclIntArray *shifts = a[1].ints, *dims = a[2].ints;
+  roll_plan *p = PLAN(e, roll_plan);
+  TRY(expect_same_dtype(x, "x", out, "out"));
+  TRY(op_expect_shape(out, "out", x->dims, x->rank));
+  EXPECT(shifts->size == (dims->size ? dims->size : 1), "shifts has %ju elements, expected %ju",
+         (uintmax_t)shifts->size, (uintmax_t)(dims->size ? dims->size : 1));
+  *p = (roll_plan){.to = view_of(out), .from = view_of(x), .flat = !dims->size && x->rank != 1};
+  for (uint64_t i = 0; i < dims->size; ++i) {
+    int d;
+    TRY(op_expect_dim(dims->value[i], "dims", x->rank, &d));
+    if (x->rank) p->shift[d] = wrapped(p->shift[d] + wrapped(shifts->value[i], x->dims[d]), x->dims[d]);
+  }
+  if (!dims->size) p->shift[0] = wrapped(shifts->value[0], x->n);
+  executor_cost(e, (uint64_t)x->n * dtype_bytes(x->dtype) * 2, p->flat ? (uint64_t)x->n * 8 : 0);
+  e->run = x->n ? run_roll : run_nothing;
+  return ST_OK;
+}

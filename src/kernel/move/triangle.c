@@ -1,0 +1,160 @@
+/* Tril, Triu, Diag, DiagFlat. */
+#include <string.h>
+
+#include "kernel/engine/rows.h"
+#include "kernel/families.h"
+#include "kernel/move/check.h"
+
+static const uint64_t zeros[2];
+
+/* ---- Tril, Triu -------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+  walk matrices; /* operands: 0 out, 1 self; over all dimensions but the last two */
+  int64_t n[2];  /* rows, columns */
+  int64_t to[2], from[2];
+  int64_t element_bytes, diagonal;
+  bool lower;
+  int operand; /* out's */
+} triangle_plan;
+
+typedef struct {
+  const triangle_plan *plan;
+  void *at[2];
+} triangle_job;
+
+/* Row i: columns [begin, end) are kept, the others are zero. */
+static void triangle_row(const triangle_plan *p, int64_t i, char *to, const char *from) {
+  const int64_t n = p->n[1], first = i + p->diagonal + (p->lower ? 1 : 0); /* the first column beyond the diagonal */
+  const int64_t edge = first < 0 ? 0 : first > n ? n : first;
+  const int64_t begin = p->lower ? 0 : edge, end = p->lower ? edge : n;
+  const int64_t zero_begin = p->lower ? edge : 0, zero_end = p->lower ? n : edge;
+  plane_loop *const strided = moves->strided[element_size_log2(p->element_bytes)];
+  plane row = {.n = {1, end - begin}, .to = {0, p->to[1]}, .from = {0, p->from[1]}, .element_bytes = p->element_bytes};
+  to += i * p->to[0];
+  from += i * p->from[0];
+  if (row.n[1] && to != from) {
+    const bool dense = row.to[1] == p->element_bytes && row.from[1] == p->element_bytes;
+    (dense ? moves->rows : strided)(&row, to + begin * p->to[1], from + begin * p->from[1]);
+  }
+  row.n[1] = zero_end - zero_begin;
+  row.from[1] = 0;
+  if (row.to[1] == p->element_bytes)
+    memset(to + zero_begin * p->to[1], 0, (size_t)(row.n[1] * p->element_bytes));
+  else
+    strided(&row, to + zero_begin * p->to[1], (const char *)zeros);
+}
+
+static void triangle_rows(const void *arg, int64_t begin, int64_t end) {
+  const triangle_job *job = arg;
+  const triangle_plan *p = job->plan;
+  cursor c;
+  cursor_start(&c, &p->matrices, job->at, begin / p->n[0]);
+  for (int64_t row = begin % p->n[0]; begin < end; ++begin) {
+    triangle_row(p, row, c.at[0], c.at[1]);
+    if (++row < p->n[0]) continue;
+    row = 0;
+    cursor_next(&c, 1);
+  }
+}
+
+static status run_triangle(const executor *e, void *const *view, void *scratch) {
+  (void)scratch;
+  const triangle_plan *p = PLAN(e, triangle_plan);
+  const triangle_job job = {p, {view[p->operand], view[0]}};
+  rows_parallel(triangle_rows, &job, p->matrices.n * p->n[0], 16, e->cost_ns);
+  return ST_OK;
+}
+
+status prepare_triangle(executor *e, const op_arg *a) {
+  const int variant = e->op->variant;
+  const bool in_place = variant == TRIANGLE_LOWER_INPLACE || variant == TRIANGLE_UPPER_INPLACE;
+  const tensor *self = a[0].tensor, *out = in_place ? self : a[2].tensor;
+  const char *name = in_place ? "selfRef" : "self";
+  const int64_t diagonal = a[1].integer;
+  triangle_plan *p = PLAN(e, triangle_plan);
+  TRY(expect_same_dtype(self, name, out, "out"));
+  EXPECT(self->rank >= 2, "%s has %d dimensions, expected 2 or more", name, self->rank);
+  TRY(op_expect_shape(out, "out", self->dims, self->rank));
+  const view from = view_of(self), to = view_of(out);
+  const view *const walked[] = {&to, &from};
+  const int rows = self->rank - 2, columns = self->rank - 1;
+  *p = (triangle_plan){.n = {to.dims[rows], to.dims[columns]},
+                       .to = {to.strides[rows], to.strides[columns]},
+                       .from = {from.strides[rows], from.strides[columns]},
+                       .element_bytes = (int64_t)dtype_bytes(self->dtype),
+                       /* Far outside is as good as just outside, and does not overflow. */
+                       .diagonal = diagonal < -to.dims[rows] - 1     ? -to.dims[rows] - 1
+                                   : diagonal > to.dims[columns] + 1 ? to.dims[columns] + 1
+                                                                     : diagonal,
+                       .lower = variant == TRIANGLE_LOWER || variant == TRIANGLE_LOWER_INPLACE,
+                       .operand = in_place ? 0 : 1};
+  walk_init(&p->matrices, walked, 2, rows);
+  executor_cost(e, (uint64_t)(2 * self->n * p->element_bytes), 0);
+  e->run = self->n ? run_triangle : run_nothing;
+  return ST_OK;
+}
+
+/* ---- Diag, DiagFlat ---------------------------------------------------------------------------------------------- */
+
+/* A vector becomes a diagonal of a matrix of zeros, or a diagonal becomes a vector. */
+typedef struct {
+  view out, from; /* out: the whole matrix; from: in row-major order */
+  view diagonal;  /* of out */
+  int64_t offset; /* of the diagonal in out, bytes */
+} diagonal_plan;
+
+static status run_make_diagonal(const executor *e, void *const *at, void *scratch) {
+  (void)scratch;
+  const diagonal_plan *p = PLAN(e, diagonal_plan);
+  const view zero = {.dtype = p->out.dtype};
+  move_space s;
+  space_of_views(&s, &p->out, &zero);
+  move_now(&s, at[1], zeros, e->cost_ns);
+  if (at[0]) move_in_order(&p->diagonal, (char *)at[1] + p->offset, 0, &p->from, at[0], 0, view_elements(&p->from));
+  return ST_OK;
+}
+
+/* The first element of diagonal `diagonal` of a matrix with these strides. */
+static int64_t diagonal_offset(const view *v, int64_t diagonal) {
+  return diagonal >= 0 ? diagonal * v->strides[1] : -diagonal * v->strides[0];
+}
+
+static status make_diagonal(executor *e, const tensor *self, int64_t diagonal, const tensor *out) {
+  diagonal_plan *p = PLAN(e, diagonal_plan);
+  EXPECT(diagonal > INT32_MIN && diagonal < INT32_MAX, "diagonal is %jd, expected less", (intmax_t)diagonal);
+  const int64_t side = self->n + (diagonal < 0 ? -diagonal : diagonal);
+  TRY(op_expect_shape(out, "out", (const int64_t[]){side, side}, 2));
+  p->out = view_of(out);
+  p->from = view_of(self);
+  p->offset = diagonal_offset(&p->out, diagonal);
+  p->diagonal =
+      (view){.rank = 1, .dtype = out->dtype, .dims = {self->n}, .strides = {p->out.strides[0] + p->out.strides[1]}};
+  executor_cost(e, (uint64_t)(out->n + self->n * 2) * dtype_bytes(out->dtype), 0);
+  e->run = out->n ? run_make_diagonal : run_nothing;
+  return ST_OK;
+}
+
+status prepare_diag(executor *e, const op_arg *a) {
+  const tensor *self = a[0].tensor, *out = a[2].tensor;
+  const int64_t diagonal = a[1].integer;
+  TRY(expect_same_dtype(self, "self", out, "out"));
+  EXPECT(self->rank == 1 || self->rank == 2, "self has %d dimensions, expected 1 or 2", self->rank);
+  if (self->rank == 1) return make_diagonal(e, self, diagonal, out);
+  const view v = view_of(self), o = view_of(out);
+  EXPECT(diagonal >= -v.dims[0] && diagonal <= v.dims[1], "diagonal is %jd, expected %jd to %jd", (intmax_t)diagonal,
+         (intmax_t)-v.dims[0], (intmax_t)v.dims[1]);
+  const int64_t down = v.dims[0] + (diagonal < 0 ? diagonal : 0), across = v.dims[1] - (diagonal > 0 ? diagonal : 0);
+  const view taken = {
+      .rank = 1, .dtype = v.dtype, .dims = {down < across ? down : across}, .strides = {v.strides[0] + v.strides[1]}};
+  TRY(op_expect_shape(out, "out", taken.dims, 1));
+  move_space s;
+  space_of_views(&s, &o, &taken);
+  plan_move(e, 1, 0, 0, diagonal_offset(&v, diagonal), &s);
+  return ST_OK;
+}
+
+status prepare_diag_flat(executor *e, const op_arg *a) {
+  TRY(expect_same_dtype(a[0].tensor, "self", a[2].tensor, "out"));
+  return make_diagonal(e, a[0].tensor, a[1].integer, a[2].tensor);
+}
