@@ -12,8 +12,7 @@ typedef struct {
   void (*step)(void *best, int32_t *at, const void *x, int64_t step, int32_t place, int32_t place_step, int64_t n);
   /* The same for the n elements of one window and one best. */
   void (*scan)(void *best, int32_t *at, const void *x, int32_t place, int32_t place_step, int64_t n);
-  /* best[i] = the least value of the type. */
-  void (*least)(void *best, int64_t n);
+  void (*fill)(void *best, const void *value, int64_t n);
 } max_type_loops;
 
 typedef struct {

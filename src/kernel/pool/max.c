@@ -2,6 +2,8 @@
  * far. Windows are seen in row-major order and the first of equal maxima stays, as in PyTorch; so do NaNs. */
 #include "kernel/pool/max.h"
 
+#include <math.h>
+
 #include "kernel/engine/level.h"
 #include "kernel/engine/rows.h"
 #include "kernel/families.h"
@@ -19,10 +21,12 @@ typedef struct {
   walk planes; /* operands: 0 self, 1 out, 2 indices or out again */
   window_axis axis[WINDOW_AXES];
   int64_t stride[3][WINDOW_AXES]; /* bytes */
+  compute_value least;            /* of the dtype */
   load_loop *load;
   store_loop *store, *store_index; /* store_index: NULL without indices */
   uint8_t compute, element;        /* bytes */
   bool direct_in, direct_out, scans;
+  bool gaps; /* windows may miss all elements; their place is 0 */
   bool mask; /* indices are a mask; see max.h */
   int64_t mask_bytes;
 } max_plan;
@@ -44,14 +48,20 @@ typedef struct {
   char *tile;
 } max_part;
 
-/* [*begin, *end) of the row's elements are in windows of the part. */
+/* [*begin, *end) of the row's elements are in windows of the part; with dilation, the first window's first element may
+ * lie behind the second's. */
 static void part_extent(const max_part *j, int64_t *begin, int64_t *end) {
   const window_axis *w = &j->p->axis[2];
-  int64_t first, count;
-  window_inputs(w, j->o, &first, &count);
-  *begin = first;
-  window_inputs(w, j->o + j->n - 1, &first, &count);
-  *end = first + (count - 1) * w->dilation + 1;
+  if (w->adaptive) {
+    int64_t count;
+    window_inputs(w, j->o, begin, &count);
+    window_inputs(w, j->o + j->n - 1, end, &count);
+    *end += count;
+    return;
+  }
+  *begin = j->o * w->stride - w->pad;
+  *end = (j->o + j->n - 1) * w->stride - w->pad + (w->kernel - 1) * w->dilation + 1;
+  if (*begin < 0) *begin = 0;
   if (*end > w->in) *end = w->in;
   if (*begin > *end) *begin = *end;
 }
@@ -143,7 +153,7 @@ static void pool_row(const max_plan *p, max_tiles *t, char *const plane[3], int6
   for (; j.o < p->axis[2].out; j.o += j.n) {
     j.n = part_length(p, j.o);
     j.best = p->direct_out ? out + j.o * p->element : t->best;
-    j.loops->least(j.best, j.n);
+    j.loops->fill(j.best, &p->least, j.n);
     if (j.at) memset(j.at, -1, (size_t)j.n * sizeof *j.at);
     for (int64_t a = 0; a < count[0]; ++a)
       for (int64_t b = 0; b < count[1]; ++b) {
@@ -152,6 +162,7 @@ static void pool_row(const max_plan *p, max_tiles *t, char *const plane[3], int6
         j.row_place = (int32_t)((z * p->axis[1].in + y) * p->axis[2].in);
         compare_row(&j);
       }
+    for (int64_t i = 0; p->gaps && j.at && i < j.n; ++i) j.at[i] = j.at[i] < 0 ? 0 : j.at[i];
     if (!p->direct_out) p->store(out + j.o * p->stride[1][2], p->stride[1][2], j.best, j.n);
     if (j.at) p->store_index(index + j.o * p->stride[2][2], p->stride[2][2], j.at, j.n);
   }
@@ -193,6 +204,15 @@ static status run_nothing(const executor *e, void *const *view, void *scratch) {
 
 /* ---- planning ---------------------------------------------------------------------------------------------------- */
 
+/* As it is computed. */
+static compute_value least_of(int dtype, compute_type compute) {
+  if (compute == COMPUTE_F32) return (compute_value){.f32 = -INFINITY};
+  if (compute == COMPUTE_F64) return (compute_value){.f64 = -INFINITY};
+  const bool is_unsigned = dtype == ACL_UINT8 || dtype == ACL_UINT16;
+  const int64_t least = is_unsigned ? 0 : INT64_MIN >> (64 - 8 * dtype_bytes(dtype));
+  return compute == COMPUTE_I32 ? (compute_value){.i32 = (int32_t)least} : (compute_value){.i64 = least};
+}
+
 enum { NO_INDICES, INDICES, MASK };
 
 static status plan(executor *e, const window_axis *axis, int n, const tensor *self, const tensor *out,
@@ -213,6 +233,8 @@ static status plan(executor *e, const window_axis *axis, int n, const tensor *se
     memcpy(p->stride[k], w[k].stride, sizeof w[k].stride);
   }
   walk_init(&p->planes, views, 3, w[0].planes.rank);
+  p->gaps = false;
+  for (int i = 0; i < WINDOW_AXES; ++i) p->gaps |= p->axis[i].dilation > 1;
   for (int i = 0; i < WINDOW_AXES; ++i)
     taps *= p->axis[i].adaptive ? p->axis[i].in / p->axis[i].out + 1 : p->axis[i].kernel;
   const window_axis *last = &p->axis[2];
@@ -220,6 +242,7 @@ static status plan(executor *e, const window_axis *axis, int n, const tensor *se
   p->element = p->compute == COMPUTE_F64 || p->compute == COMPUTE_I64 ? 8 : 4;
   const int native[N_COMPUTE] = {ACL_FLOAT, ACL_DOUBLE, ACL_INT32, ACL_INT64};
   const bool same = self->dtype == native[p->compute];
+  p->least = least_of(self->dtype, p->compute);
   p->load = loops->load[self->dtype][p->compute];
   p->store = loops->store[out->dtype][p->compute];
   p->direct_in = same && (p->stride[0][2] == p->element || last->in == 1);

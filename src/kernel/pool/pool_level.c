@@ -1,10 +1,8 @@
 /* Compiled once per instruction set level; see loops.h. */
-#include <math.h>
-
 #include "kernel/engine/level.h"
 #include "kernel/pool/loops.h"
 
-#define MAX_LOOPS(T, suffix, LEAST)                                                                                    \
+#define MAX_LOOPS(T, suffix)                                                                                           \
   static inline void step_of_##suffix(T *restrict best, const T *restrict x, int64_t step, int64_t n) {                \
     for (int64_t i = 0; i < n; ++i) {                                                                                  \
       const T v = x[i * step], b = best[i];                                                                            \
@@ -48,21 +46,22 @@
     *(T *)best = b;                                                                                                    \
     *at = a;                                                                                                           \
   }                                                                                                                    \
-  static void least_##suffix(void *best, int64_t n) {                                                                  \
-    for (int64_t i = 0; i < n; ++i) ((T *)best)[i] = LEAST;                                                            \
+  static void fill_##suffix(void *best, const void *value, int64_t n) {                                                \
+    const T v = *(const T *)value;                                                                                     \
+    for (int64_t i = 0; i < n; ++i) ((T *)best)[i] = v;                                                                \
   }
 
-MAX_LOOPS(float, f32, -INFINITY)
-MAX_LOOPS(double, f64, -INFINITY)
-MAX_LOOPS(int32_t, i32, INT32_MIN)
-MAX_LOOPS(int64_t, i64, INT64_MIN)
+MAX_LOOPS(float, f32)
+MAX_LOOPS(double, f64)
+MAX_LOOPS(int32_t, i32)
+MAX_LOOPS(int64_t, i64)
 
 const max_loops_table LEVELED(max_loops_table) = {
     .of =
         {
-            [COMPUTE_F32] = {step_f32, scan_f32, least_f32},
-            [COMPUTE_F64] = {step_f64, scan_f64, least_f64},
-            [COMPUTE_I32] = {step_i32, scan_i32, least_i32},
-            [COMPUTE_I64] = {step_i64, scan_i64, least_i64},
+            [COMPUTE_F32] = {step_f32, scan_f32, fill_f32},
+            [COMPUTE_F64] = {step_f64, scan_f64, fill_f64},
+            [COMPUTE_I32] = {step_i32, scan_i32, fill_i32},
+            [COMPUTE_I64] = {step_i64, scan_i64, fill_i64},
         },
 };
