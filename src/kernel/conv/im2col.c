@@ -1,0 +1,260 @@
+/* Im2col: the windows of an image as columns, and its gradient, which adds columns up to an image. Column matrices have
+ * a row for each channel and place in the window, and a column for each window. */
+#include <string.h>
+
+#include "kernel/conv/loops.h"
+#include "kernel/engine/level.h"
+#include "kernel/engine/rows.h"
+#include "kernel/families.h"
+
+LEVEL_CHOICE(conv_loops_table, conv_loops, conv_loops_table)
+
+enum { TILE = 1024, AXES = 2 };
+
+typedef struct {
+  int64_t image, windows; /* elements of the image, windows along it */
+  int64_t kernel, stride, pad, dilation;
+  int64_t step; /* bytes from element to element of the image */
+} col_axis;
+
+typedef struct {
+  col_axis axis[AXES];
+  int64_t batch, channels;
+  int64_t image_step[2];  /* bytes from image to image, from channel to channel */
+  int64_t column_step[3]; /* of the matrices: from one to the next, from row to row, from column to column */
+  int size;               /* of an element, bytes; of sums */
+  bool direct;            /* images have contiguous rows; for sums also of their type */
+  bool direct_columns;    /* neighbouring columns are contiguous, likewise */
+  load_loop *load;
+  store_loop *store;
+} col_plan;
+
+typedef struct {
+  const col_plan *plan;
+  void *const *view;
+} col_job;
+
+/* Windows [*low, *high) of those from `begin` to `end` have their element k inside of elements [least, most). */
+static void windows_inside(const col_axis *a, int64_t k, int64_t least, int64_t most, int64_t *low, int64_t *high) {
+  const int64_t shift = k * a->dilation - a->pad; /* element = window * stride + shift */
+  *low = shift >= least ? 0 : (least - shift + a->stride - 1) / a->stride;
+  *high = shift >= most ? 0 : (most - 1 - shift) / a->stride + 1;
+  if (*high > a->windows) *high = a->windows;
+  if (*low > *high) *low = *high;
+}
+
+/* ---- Im2col ------------------------------------------------------------------------------------------------------ */
+
+static void zero(const col_plan *p, char *to, int64_t n) {
+  const int64_t step = p->column_step[2];
+  if (p->direct_columns)
+    memset(to, 0, (size_t)(n * p->size));
+  else
+    for (int64_t i = 0; i < n; ++i) memset(to + i * step, 0, (size_t)p->size);
+}
+
+static void take(const col_plan *p, char *to, const char *from, int64_t n) {
+  const col_axis *w = &p->axis[1];
+  if (p->direct && p->direct_columns && w->stride == 1) {
+    memcpy(to, from, (size_t)(n * p->size));
+  } else if (p->direct && p->direct_columns) {
+    conv_loops->take(to, from, w->stride, p->size, n);
+  } else {
+    for (int64_t i = 0; i < n; ++i) memcpy(to + i * p->column_step[2], from + i * w->stride * w->step, (size_t)p->size);
+  }
+}
+
+/* One row of a matrix: element (kh, kw) of all windows of a channel. */
+static void column_row(const col_plan *p, char *to, const char *image, int64_t kh, int64_t kw) {
+  const col_axis *h = &p->axis[0], *w = &p->axis[1];
+  const int64_t step = p->column_step[2];
+  int64_t low[AXES], high[AXES];
+  windows_inside(h, kh, 0, h->image, &low[0], &high[0]);
+  windows_inside(w, kw, 0, w->image, &low[1], &high[1]);
+  if (low[1] == high[1]) high[0] = low[0];
+  zero(p, to, low[0] * w->windows);
+  for (int64_t y = low[0]; y < high[0]; ++y) {
+    char *row = to + y * w->windows * step;
+    const char *from = image + (y * h->stride + kh * h->dilation - h->pad) * h->step;
+    zero(p, row, low[1]);
+    take(p, row + low[1] * step, from + (low[1] * w->stride + kw * w->dilation - w->pad) * w->step, high[1] - low[1]);
+    zero(p, row + high[1] * step, w->windows - high[1]);
+  }
+  zero(p, to + high[0] * w->windows * step, (h->windows - high[0]) * w->windows);
+}
+
+static void column_rows(const void *job, int64_t begin, int64_t end) {
+  const col_job *j = job;
+  const col_plan *p = j->plan;
+  const int64_t kh = p->axis[0].kernel, kw = p->axis[1].kernel, rows = p->channels * kh * kw;
+  for (int64_t i = begin; i < end; ++i) {
+    const int64_t n = i / rows, row = i % rows, c = row / (kh * kw);
+    const char *image = (const char *)j->view[0] + n * p->image_step[0] + c * p->image_step[1];
+    char *to = (char *)j->view[1] + n * p->column_step[0] + row * p->column_step[1];
+    column_row(p, to, image, row / kw % kh, row % kw);
+  }
+}
+
+/* ---- Im2colBackward ---------------------------------------------------------------------------------------------- */
+
+static void spread(const col_plan *p, char *sum, const char *x, int64_t n) {
+  if (p->size == sizeof(double))
+    conv_loops->spread_f64((double *)(void *)sum, p->axis[1].stride, (const double *)(const void *)x, n);
+  else
+    conv_loops->spread_f32((float *)(void *)sum, p->axis[1].stride, (const float *)(const void *)x, n);
+}
+
+/* Adds to sum, the elements [begin, end) of an image's row y, what windows have for them. */
+static void add_windows(const col_plan *p, char *sum, const char *matrix, int64_t y, int64_t begin, int64_t end) {
+  _Alignas(64) char tile[TILE * sizeof(double)];
+  const col_axis *h = &p->axis[0], *w = &p->axis[1];
+  for (int64_t kh = 0; kh < h->kernel; ++kh) {
+    int64_t top, bottom;
+    windows_inside(h, kh, y, y + 1, &top, &bottom); /* one, or none */
+    if (top == bottom) continue;
+    for (int64_t kw = 0; kw < w->kernel; ++kw) {
+      int64_t low, high;
+      windows_inside(w, kw, begin, end, &low, &high);
+      if (low == high) continue;
+      const char *x = matrix + (kh * w->kernel + kw) * p->column_step[1] + (top * w->windows + low) * p->column_step[2];
+      if (!p->direct_columns) {
+        p->load(tile, x, p->column_step[2], high - low);
+        x = tile;
+      }
+      spread(p, sum + (low * w->stride + kw * w->dilation - w->pad - begin) * p->size, x, high - low);
+    }
+  }
+}
+
+static void image_rows(const void *job, int64_t begin, int64_t end) {
+  _Alignas(64) char tile[TILE * sizeof(double)];
+  const col_job *j = job;
+  const col_plan *p = j->plan;
+  const col_axis *h = &p->axis[0], *w = &p->axis[1];
+  for (int64_t i = begin; i < end; ++i) {
+    const int64_t n = i / (p->channels * h->image), c = i / h->image % p->channels, y = i % h->image;
+    char *image = (char *)j->view[1] + n * p->image_step[0] + c * p->image_step[1] + y * h->step;
+    const char *matrix =
+        (const char *)j->view[0] + n * p->column_step[0] + c * h->kernel * w->kernel * p->column_step[1];
+    for (int64_t x = 0, count; x < w->image; x += count) {
+      count = smaller(TILE, w->image - x);
+      char *sum = p->direct ? image + x * p->size : tile;
+      memset(sum, 0, (size_t)(count * p->size));
+      add_windows(p, sum, matrix, y, x, x + count);
+      if (!p->direct) p->store(image + x * w->step, w->step, sum, count);
+    }
+  }
+}
+
+/* ---- planning ---------------------------------------------------------------------------------------------------- */
+
+static status run_im2col(const executor *e, void *const *view, void *scratch) {
+  (void)scratch;
+  const col_plan *p = PLAN(e, col_plan);
+  const col_job job = {.plan = p, .view = view};
+  const int64_t rows = p->batch * p->channels * p->axis[0].kernel * p->axis[1].kernel;
+  rows_parallel(column_rows, &job, rows, 1, e->cost_ns);
+  return ST_OK;
+}
+
+static status run_backward(const executor *e, void *const *view, void *scratch) {
+  (void)scratch;
+  const col_plan *p = PLAN(e, col_plan);
+  const col_job job = {.plan = p, .view = view};
+  rows_parallel(image_rows, &job, p->batch * p->channels * p->axis[0].image, 1, e->cost_ns);
+  return ST_OK;
+}
+
+static status run_nothing(const executor *e, void *const *view, void *scratch) {
+  (void)e, (void)view, (void)scratch;
+  return ST_OK;
+}
+
+static status expect_array(const aclIntArray *a, const char *name, int64_t least) {
+  EXPECT(a->size == AXES, "%s has %ju elements, expected %d", name, (uintmax_t)a->size, AXES);
+  for (int i = 0; i < AXES; ++i)
+    EXPECT(a->value[i] >= least && a->value[i] <= INT32_MAX, "%s[%d] is %jd, expected %jd or more", name, i,
+           (intmax_t)a->value[i], (intmax_t)least);
+  return ST_OK;
+}
+
+/* a: kernelSize, dilation, padding, stride; size: of the images. */
+static status axes_init(col_axis *axis, const op_arg *a, const int64_t *size) {
+  static const char *const names[] = {"kernelSize", "dilation", "padding", "stride"};
+  for (int i = 0; i < 4; ++i) TRY(expect_array(a[i].ints, names[i], i != 2));
+  for (int i = 0; i < AXES; ++i) {
+    col_axis *x = &axis[i];
+    *x = (col_axis){.image = size[i],
+                    .kernel = a[0].ints->value[i],
+                    .dilation = a[1].ints->value[i],
+                    .pad = a[2].ints->value[i],
+                    .stride = a[3].ints->value[i]};
+    const int64_t room = x->image + 2 * x->pad - x->dilation * (x->kernel - 1) - 1;
+    EXPECT(room >= 0, "the image has %jd elements along axis %d, expected room for a window of %jd", (intmax_t)x->image,
+           i, (intmax_t)(x->dilation * (x->kernel - 1) + 1));
+    x->windows = room / x->stride + 1;
+  }
+  return ST_OK;
+}
+
+/* images: [channels, H, W] or a batch of them; columns: one dimension less. */
+static status plan(executor *e, col_plan *p, const tensor *images, const char *images_name, const tensor *columns,
+                   const char *columns_name) {
+  char text[SHAPE_TEXT];
+  EXPECT(images->rank == 3 || images->rank == 4, "%s has shape %s, expected 3 or 4 dimensions", images_name,
+         shape_text(images->dims, images->rank, text));
+  const int b = images->rank - 3; /* 1: there is a batch */
+  const int64_t windows = p->axis[0].windows * p->axis[1].windows;
+  const int64_t per_channel = p->axis[0].kernel * p->axis[1].kernel;
+  int64_t dims[3] = {images->dims[0], images->dims[b] * per_channel, windows};
+  TRY(op_expect_shape(columns, columns_name, b ? dims : dims + 1, 2 + b));
+  const view image = view_of(images), column = view_of(columns);
+  p->batch = b ? images->dims[0] : 1;
+  p->channels = images->dims[b];
+  p->image_step[0] = b ? image.strides[0] : 0;
+  p->image_step[1] = image.strides[b];
+  p->column_step[0] = b ? column.strides[0] : 0;
+  p->column_step[1] = column.strides[b];
+  p->column_step[2] = column.strides[b + 1];
+  for (int i = 0; i < AXES; ++i) p->axis[i].step = image.strides[b + 1 + i];
+  p->direct = p->axis[1].step == p->size || p->axis[1].image == 1;
+  p->direct_columns = p->column_step[2] == p->size || windows == 1;
+  executor_cost(e, (uint64_t)(images->n + columns->n) * dtype_bytes(images->dtype), (uint64_t)columns->n * 4);
+  return ST_OK;
+}
+
+status prepare_im2col(executor *e, const op_arg *a) {
+  const tensor *self = a[0].tensor, *out = a[5].tensor;
+  col_plan *p = PLAN(e, col_plan);
+  char text[SHAPE_TEXT];
+  TRY(op_expect_dtype(self, "self", DTYPES_NUMBER));
+  TRY(op_expect_dtype(out, "out", DTYPE_BIT(self->dtype)));
+  EXPECT(self->rank == 3 || self->rank == 4, "self has shape %s, expected 3 or 4 dimensions",
+         shape_text(self->dims, self->rank, text));
+  TRY(axes_init(p->axis, a + 1, self->dims + self->rank - AXES));
+  p->size = (int)dtype_bytes(self->dtype);
+  e->run = out->n ? run_im2col : run_nothing;
+  return plan(e, p, self, "self", out, "out");
+}
+
+status prepare_im2col_backward(executor *e, const op_arg *a) {
+  const tensor *grad = a[0].tensor, *out = a[6].tensor;
+  col_plan *p = PLAN(e, col_plan);
+  char text[SHAPE_TEXT];
+  TRY(op_expect_dtype(grad, "gradOutput", DTYPES_FLOAT));
+  TRY(op_expect_dtype(out, "out", DTYPE_BIT(grad->dtype)));
+  TRY(expect_array(a[1].ints, "inputSize", 1));
+  TRY(axes_init(p->axis, a + 2, a[1].ints->value));
+  EXPECT(out->rank >= 3 && out->dims[out->rank - 2] == p->axis[0].image && out->dims[out->rank - 1] == p->axis[1].image,
+         "out has shape %s, expected inputSize as its last dimensions", shape_text(out->dims, out->rank, text));
+  const compute_type compute = compute_type_of(out->dtype);
+  p->size = compute == COMPUTE_F64 ? sizeof(double) : sizeof(float);
+  p->load = loops->load[grad->dtype][compute];
+  p->store = loops->store[out->dtype][compute];
+  e->run = out->n ? run_backward : run_nothing;
+  TRY(plan(e, p, out, "out", grad, "gradOutput"));
+  const bool computed = (int)dtype_bytes(out->dtype) == p->size;
+  p->direct &= computed;
+  p->direct_columns &= computed;
+  return ST_OK;
+}

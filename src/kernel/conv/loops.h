@@ -1,0 +1,17 @@
+/* The inner loops of convolutions and their like, by instruction set level (engine/level.h). */
+#ifndef CANNON_KERNEL_CONV_LOOPS_H
+#define CANNON_KERNEL_CONV_LOOPS_H
+
+#include <stdint.h>
+
+typedef struct {
+  /* out[i] = x[i * step]; elements of 1, 2, 4, 8 or 16 bytes */
+  void (*take)(void *out, const void *x, int64_t step, int element_bytes, int64_t n);
+  /* sum[i * step] += x[i] */
+  void (*spread_f32)(float *sum, int64_t step, const float *x, int64_t n);
+  void (*spread_f64)(double *sum, int64_t step, const double *x, int64_t n);
+} conv_loops_table;
+
+extern const conv_loops_table *conv_loops; /* set before main */
+
+#endif

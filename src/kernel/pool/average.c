@@ -1,0 +1,128 @@
+/* Average pools and their gradients: separable sums (resample/separable.h). */
+#include "kernel/families.h"
+#include "kernel/pool/window.h"
+#include "kernel/resample/separable.h"
+
+typedef struct {
+  bool count_pad;
+  int64_t divisor; /* 0: what is in the window */
+} average_options;
+
+static void bands_of(const window_axis *axis, int n, average_options o, band_spec *spec) {
+  for (int i = 0; i < n; ++i) {
+    const window_axis *a = &axis[i];
+    spec[i] = (band_spec){.kind = a->adaptive ? BAND_ADAPTIVE : BAND_WINDOW,
+                          .in = a->in,
+                          .out = a->out,
+                          .kernel = a->kernel,
+                          .stride = a->stride,
+                          .pad = a->pad,
+                          .count_pad = o.count_pad};
+    /* One divisor for the whole window: along the last axis. */
+    if (o.divisor) spec[i].divisor = i == n - 1 ? o.divisor : 1;
+  }
+}
+
+static status finish(executor *e, const window_axis *axis, int n, average_options o, const tensor *in,
+                     const tensor *out, bool backward) {
+  band_spec spec[WINDOW_AXES];
+  bands_of(axis, n, o, spec);
+  return separable_prepare(e, in, out, spec, n, backward);
+}
+
+/* ---- AvgPool2d, AvgPool3d ---------------------------------------------------------------------------------------- */
+
+/* a[0..5]: kernel, strides, padding, ceilMode, countIncludePad, divisorOverride; s: their schema. */
+static status window_arguments(const op_arg *a, const arg_schema *s, int n, const tensor *self, window_axis *axis,
+                               average_options *o) {
+  const window_arrays arrays = {.kernel = a[0].ints,
+                                .stride = a[1].ints,
+                                .pad = a[2].ints,
+                                .kernel_name = s[0].name,
+                                .stride_name = s[1].name,
+                                .pad_name = s[2].name,
+                                .ceil = a[3].boolean};
+  EXPECT(a[2].ints->size <= (uint64_t)n, "%s has %ju elements, expected at most %d", s[2].name,
+         (uintmax_t)a[2].ints->size, n);
+  TRY(windows_init(axis, n, self, &arrays));
+  *o = (average_options){.count_pad = a[4].boolean, .divisor = a[5].integer};
+  /* ggml pads windows of 1 by 1; that is well defined where the padding counts. */
+  if (!o->count_pad) TRY(windows_expect_half(axis, n, s[2].name));
+  return ST_OK;
+}
+
+static status prepare_window(executor *e, const op_arg *a, int n) {
+  const tensor *self = a[0].tensor, *out = a[e->op->n_args - 1].tensor;
+  window_axis axis[WINDOW_AXES];
+  average_options o;
+  TRY(op_expect_dtype(self, "self", DTYPES_FLOAT));
+  TRY(op_expect_dtype(out, "out", DTYPE_BIT(self->dtype)));
+  TRY(window_arguments(a + 1, e->op->schema + 1, n, self, axis, &o));
+  TRY(windows_expect_out(axis, n, self, out, "out"));
+  return finish(e, axis, n, o, self, out, false);
+}
+
+static status prepare_window_backward(executor *e, const op_arg *a, int n) {
+  const int last = e->op->n_args - 1;
+  const tensor *grad = a[0].tensor, *self = a[1].tensor, *out = a[last].tensor;
+  const char *grad_name = e->op->schema[0].name, *out_name = e->op->schema[last].name;
+  window_axis axis[WINDOW_AXES];
+  average_options o;
+  TRY(op_expect_dtype(grad, grad_name, DTYPES_FLOAT));
+  TRY(op_expect_dtype(out, out_name, DTYPE_BIT(grad->dtype)));
+  TRY(window_arguments(a + 2, e->op->schema + 2, n, self, axis, &o));
+  TRY(windows_expect_out(axis, n, self, grad, grad_name));
+  TRY(op_expect_shape(out, out_name, self->dims, self->rank));
+  return finish(e, axis, n, o, grad, out, true);
+}
+
+/* ---- AdaptiveAvgPool2d, AdaptiveAvgPool3d, GlobalAveragePool ------------------------------------------------------ */
+
+static status prepare_adaptive(executor *e, const op_arg *a, int n) {
+  const tensor *self = a[0].tensor, *out = a[2].tensor;
+  window_axis axis[WINDOW_AXES];
+  TRY(op_expect_dtype(self, "self", DTYPES_FLOAT));
+  TRY(op_expect_dtype(out, "out", DTYPE_BIT(self->dtype)));
+  EXPECT(a[1].ints->size == (uint64_t)n, "outputSize has %ju elements, expected %d", (uintmax_t)a[1].ints->size, n);
+  TRY(windows_init_adaptive(axis, n, self, a[1].ints->value));
+  TRY(windows_expect_out(axis, n, self, out, "out"));
+  return finish(e, axis, n, (average_options){0}, self, out, false);
+}
+
+static status prepare_adaptive_backward(executor *e, const op_arg *a, int n) {
+  const tensor *grad = a[0].tensor, *self = a[1].tensor, *out = a[2].tensor;
+  char text[SHAPE_TEXT];
+  window_axis axis[WINDOW_AXES];
+  TRY(op_expect_dtype(grad, "gradOutput", DTYPES_FLOAT));
+  TRY(op_expect_dtype(out, "out", DTYPE_BIT(grad->dtype)));
+  EXPECT(grad->rank == self->rank && grad->rank > n, "gradOutput has shape %s, expected as many dimensions as self",
+         shape_text(grad->dims, grad->rank, text));
+  TRY(windows_init_adaptive(axis, n, self, grad->dims + grad->rank - n));
+  TRY(windows_expect_out(axis, n, self, grad, "gradOutput"));
+  TRY(op_expect_shape(out, "out", self->dims, self->rank));
+  return finish(e, axis, n, (average_options){0}, grad, out, true);
+}
+
+status prepare_average_pool(executor *e, const op_arg *a) {
+  switch (e->op->variant) {
+  case AVERAGE_2D: return prepare_window(e, a, 2);
+  case AVERAGE_3D: return prepare_window(e, a, 3);
+  case AVERAGE_2D_BACKWARD: return prepare_window_backward(e, a, 2);
+  case AVERAGE_3D_BACKWARD: return prepare_window_backward(e, a, 3);
+  case AVERAGE_ADAPTIVE_2D: return prepare_adaptive(e, a, 2);
+  case AVERAGE_ADAPTIVE_3D: return prepare_adaptive(e, a, 3);
+  case AVERAGE_ADAPTIVE_2D_BACKWARD: return prepare_adaptive_backward(e, a, 2);
+  default: return prepare_adaptive_backward(e, a, 3);
+  }
+}
+
+status prepare_global_average(executor *e, const op_arg *a) {
+  const tensor *self = a[0].tensor, *out = a[1].tensor;
+  window_axis axis[WINDOW_AXES];
+  TRY(op_expect_dtype(self, "self", DTYPES_FLOAT));
+  TRY(op_expect_dtype(out, "out", DTYPE_BIT(self->dtype)));
+  int n;
+  TRY(windows_init_global(axis, &n, self));
+  TRY(windows_expect_out(axis, n, self, out, "out"));
+  return finish(e, axis, n, (average_options){0}, self, out, false);
+}

@@ -1,0 +1,24 @@
+/* The inner loops of max pools, by instruction set level (engine/level.h). */
+#ifndef CANNON_KERNEL_POOL_LOOPS_H
+#define CANNON_KERNEL_POOL_LOOPS_H
+
+#include <stdint.h>
+
+#include "kernel/engine/elementwise.h"
+
+typedef struct {
+  /* For i < n: where x[i * step] is larger than best[i], or a NaN, or at[i] is negative, it becomes best[i] and
+   * place + i * place_step becomes at[i]. Without at, best[] starts as the least value. */
+  void (*step)(void *best, int32_t *at, const void *x, int64_t step, int32_t place, int32_t place_step, int64_t n);
+  /* The same for the n elements of one window and one best. */
+  void (*scan)(void *best, int32_t *at, const void *x, int32_t place, int32_t place_step, int64_t n);
+  void (*fill)(void *best, const void *value, int64_t n);
+} max_type_loops;
+
+typedef struct {
+  max_type_loops of[N_COMPUTE];
+} max_loops_table;
+
+extern const max_loops_table *max_loops; /* set before main */
+
+#endif

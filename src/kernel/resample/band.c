@@ -1,0 +1,251 @@
+#include "kernel/resample/band.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+double resample_scale(int64_t in, int64_t out, bool align_corners, double given) {
+  if (align_corners) return out > 1 ? (double)(in - 1) / (double)(out - 1) : 0;
+  return given > 0 ? 1 / given : (double)in / (double)out;
+}
+
+static int64_t clamp(int64_t x, int64_t least, int64_t most) { return x < least ? least : x > most ? most : x; }
+
+int64_t band_nearest(const band_spec *s, int64_t o) {
+  const float scale = (float)s->scale;
+  const float at = s->kind == BAND_NEAREST ? floorf((float)o * scale) : floorf((float)(((double)o + 0.5) * scale));
+  if (s->kind == BAND_NEAREST && s->in == s->out) return o;
+  if (s->kind == BAND_NEAREST && 2 * s->in == s->out) return o / 2;
+  return at < (float)(s->in - 1) ? (int64_t)at : s->in - 1;
+}
+
+/* ---- rows of the matrices: inputs [*first, *first + count) and their weights; returns count -----------------------*/
+
+static int64_t average_row(const band_spec *s, int64_t o, int64_t *first, double *divisor) {
+  int64_t begin, end;
+  if (s->kind == BAND_ADAPTIVE) {
+    begin = o * s->in / s->out;
+    end = ((o + 1) * s->in + s->out - 1) / s->out;
+    *divisor = (double)(end - begin);
+  } else {
+    begin = o * s->stride - s->pad;
+    end = begin + s->kernel < s->in + s->pad ? begin + s->kernel : s->in + s->pad;
+    *divisor = (double)(end - begin);
+    begin = clamp(begin, 0, s->in);
+    end = clamp(end, begin, s->in);
+    if (!s->count_pad) *divisor = (double)(end - begin);
+  }
+  if (s->divisor) *divisor = (double)s->divisor;
+  *first = begin < s->in ? begin : s->in - 1;
+  return end - begin;
+}
+
+/* Where output o lies among the inputs. */
+static double source_of(const band_spec *s, int64_t o) {
+  if (s->align_corners) return s->scale * (double)o;
+  return s->scale * ((double)o + 0.5) - 0.5;
+}
+
+static int64_t linear_row(const band_spec *s, int64_t o, int64_t *first, double *w) {
+  const double x = s->in == s->out ? (double)o : fmax(source_of(s, o), 0);
+  *first = clamp((int64_t)x, 0, s->in - 1);
+  const double lambda = fmin(fmax(x - (double)*first, 0), 1);
+  if (*first == s->in - 1) return w[0] = 1, 1;
+  w[0] = 1 - lambda;
+  w[1] = lambda;
+  return 2;
+}
+
+/* Keys' kernel at distance x from the centre; a is -0.75 here, and -0.5 in the antialiased form. */
+static double cubic(double x, double a) {
+  x = fabs(x);
+  if (x <= 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
+  if (x < 2) return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a;
+  return 0;
+}
+
+/* Neighbours beyond the border are the border. */
+static int64_t cubic_row(const band_spec *s, int64_t o, int64_t *first, double *w) {
+  const double x = source_of(s, o), floor_x = floor(x);
+  const int64_t at = (int64_t)floor_x;
+  *first = clamp(at - 1, 0, s->in - 1);
+  for (int t = 0; t < 4; ++t) w[t] = 0;
+  for (int64_t t = -1; t <= 2; ++t) w[clamp(at + t, 0, s->in - 1) - *first] += cubic(x - floor_x - (double)t, -0.75);
+  return clamp(at + 2, 0, s->in - 1) - *first + 1;
+}
+
+static double aa_support(const band_spec *s) {
+  const double half = s->kind == BAND_CUBIC_AA ? 2 : 1;
+  return s->scale >= 1 ? half * s->scale : half;
+}
+
+static int64_t aa_row(const band_spec *s, int64_t o, int64_t *first, double *w) {
+  const double support = aa_support(s), shrink = s->scale >= 1 ? 1 / s->scale : 1;
+  const double centre = s->scale * ((double)o + 0.5);
+  *first = clamp((int64_t)(centre - support + 0.5), 0, s->in - 1);
+  const int64_t n = clamp((int64_t)(centre + support + 0.5), *first + 1, s->in) - *first;
+  double total = 0;
+  for (int64_t t = 0; t < n; ++t) {
+    const double x = ((double)(t + *first) - centre + 0.5) * shrink;
+    total += w[t] = s->kind == BAND_CUBIC_AA ? cubic(x, -0.5) : fmax(1 - fabs(x), 0);
+  }
+  for (int64_t t = 0; total != 0 && t < n; ++t) w[t] /= total;
+  return n;
+}
+
+static bool is_average(const band_spec *s) { return s->kind == BAND_WINDOW || s->kind == BAND_ADAPTIVE; }
+
+static int64_t row(const band_spec *s, int64_t o, int64_t *first, double *w) {
+  switch (s->kind) {
+  case BAND_IDENTITY: return *first = o, w[0] = 1, 1;
+  case BAND_NEAREST:
+  case BAND_NEAREST_EXACT: return *first = band_nearest(s, o), w[0] = 1, 1;
+  case BAND_LINEAR: return linear_row(s, o, first, w);
+  case BAND_CUBIC: return cubic_row(s, o, first, w);
+  case BAND_LINEAR_AA:
+  case BAND_CUBIC_AA: return aa_row(s, o, first, w);
+  default: break;
+  }
+  double divisor;
+  const int64_t n = average_row(s, o, first, &divisor);
+  for (int64_t t = 0; t < n; ++t) w[t] = 1 / divisor;
+  return n;
+}
+
+/* No row has more. */
+static int64_t row_taps(const band_spec *s) {
+  int64_t n = 1;
+  switch (s->kind) {
+  case BAND_WINDOW: n = s->kernel; break;
+  case BAND_ADAPTIVE: n = s->out ? (s->in + s->out - 1) / s->out + 1 : 1; break;
+  case BAND_LINEAR: n = 2; break;
+  case BAND_CUBIC: return 4; /* weights of the border are added up in place, whatever the size */
+  case BAND_LINEAR_AA:
+  case BAND_CUBIC_AA: n = (int64_t)ceil(2 * aa_support(s)) + 2; break;
+  default: break;
+  }
+  return n < s->in ? n : s->in > 0 ? s->in : 1;
+}
+
+/* ---- making ------------------------------------------------------------------------------------------------------ */
+
+/* Where the transpose's rows are: from the first output that an input counts in to the last. */
+static int64_t transposed_extents(const band_spec *s, int32_t *first, int32_t *count, double *w) {
+  int64_t most = 1;
+  for (int64_t i = 0; i < s->in; ++i) count[i] = first[i] = 0;
+  for (int64_t o = 0, at; o < s->out; ++o) {
+    const int64_t n = row(s, o, &at, w);
+    for (int64_t i = at; i < at + n; ++i) {
+      if (!count[i]) first[i] = (int32_t)o;
+      count[i] = (int32_t)(o + 1) - first[i];
+      if (count[i] > most) most = count[i];
+    }
+  }
+  /* Inputs that count nowhere keep the order. */
+  for (int64_t i = 1; i < s->in; ++i)
+    if (!count[i]) first[i] = first[i - 1] + (count[i - 1] ? count[i - 1] - 1 : 0);
+  return most;
+}
+
+static void fill_transposed(const band_spec *s, band *b, double *w) {
+  memset(b->weight, 0, (size_t)(b->out * b->taps) * sizeof *b->weight);
+  for (int64_t o = 0, at; o < s->out; ++o) {
+    const int64_t n = row(s, o, &at, w);
+    for (int64_t t = 0; t < n; ++t) b->weight[(at + t) * b->taps + o - b->first[at + t]] = w[t];
+  }
+}
+
+static void fill_forward(const band_spec *s, band *b) {
+  for (int64_t o = 0, at; o < s->out; ++o) {
+    if (is_average(s)) {
+      b->count[o] = (int32_t)average_row(s, o, &at, &b->divisor[o]);
+    } else {
+      double *w = b->weight + o * b->taps;
+      b->count[o] = (int32_t)row(s, o, &at, w);
+      for (int64_t t = b->count[o]; t < b->taps; ++t) w[t] = 0;
+    }
+    b->first[o] = (int32_t)at;
+  }
+}
+
+static void fill_typed(band *b, bool is_double) {
+  const bool few = b->taps <= BAND_FEW;
+  for (int64_t o = 0; o < b->out; ++o)
+    for (int64_t t = 0; t < b->taps; ++t) {
+      const int64_t to = few ? t * b->out + o : o * b->taps + t;
+      const double w = b->weight[o * b->taps + t];
+      if (is_double)
+        ((double *)b->typed)[to] = w;
+      else
+        ((float *)b->typed)[to] = (float)w;
+    }
+}
+
+/* The pieces of one band in memory; NULL: only their size. */
+static size_t place(band *b, char *memory, bool average, bool typed) {
+  const size_t n = (size_t)b->out, weights = n * (size_t)b->taps * sizeof(double);
+  char *at = memory;
+  if (average) {
+    b->divisor = (double *)(void *)at;
+    at += n * sizeof(double);
+    b->weight = NULL;
+    b->typed = NULL;
+  } else {
+    b->weight = (double *)(void *)at;
+    at += weights;
+    b->typed = typed ? at : NULL;
+    if (typed) at += weights;
+    b->divisor = NULL;
+  }
+  b->first = (int32_t *)(void *)at;
+  b->count = b->first + n;
+  b->end = b->count + n;
+  return average * n * sizeof(double) + !average * weights * (1 + typed) + 3 * n * sizeof(int32_t) + 64;
+}
+
+status bands_make(executor *e, const band_spec *spec, int n, bool transposed, bool is_double, band *b) {
+  size_t total = 0, most_taps = 1, most_in = 0;
+  for (int a = 0; a < n; ++a) {
+    const size_t taps = (size_t)row_taps(&spec[a]) + 4;
+    if (taps > most_taps) most_taps = taps;
+    if ((size_t)spec[a].in > most_in) most_in = (size_t)spec[a].in;
+  }
+  double small[64], *w = small;
+  void *work = NULL;
+  if (most_taps > 64 || transposed) {
+    work = malloc(most_taps * sizeof(double) + 2 * most_in * sizeof(int32_t));
+    if (!work) return fail(ST_NO_HOST_MEMORY, "no memory for %zu taps", most_taps);
+    w = work;
+  }
+  int32_t *extents = (int32_t *)(void *)(w + most_taps);
+  for (int a = 0; a < n; ++a) {
+    const band_spec *s = &spec[a];
+    b[a] = (band){.in = s->in, .out = s->out, .identity = s->kind == BAND_IDENTITY};
+    if (transposed) {
+      b[a].in = s->out;
+      b[a].out = s->in;
+      b[a].taps = transposed_extents(s, extents, extents + s->in, w);
+    } else {
+      b[a].taps = row_taps(s);
+    }
+    if (!b[a].identity) total += place(&b[a], NULL, is_average(s) && !transposed, a == n - 1);
+  }
+  char *memory = e->heap = total ? malloc(total) : NULL;
+  status st = total && !memory ? fail(ST_NO_HOST_MEMORY, "no memory for %zu bytes of weights", total) : ST_OK;
+  for (int a = 0; st == ST_OK && a < n; ++a) {
+    if (b[a].identity) continue;
+    memory += place(&b[a], memory, is_average(&spec[a]) && !transposed, a == n - 1) / 8 * 8;
+    if (transposed) {
+      transposed_extents(&spec[a], b[a].first, b[a].count, w);
+      fill_transposed(&spec[a], &b[a], w);
+    } else {
+      fill_forward(&spec[a], &b[a]);
+    }
+    for (int64_t o = 0, end = 0; o < b[a].out; ++o) {
+      if (b[a].first[o] + b[a].count[o] > end) end = b[a].first[o] + b[a].count[o];
+      b[a].end[o] = (int32_t)end;
+    }
+    if (b[a].typed) fill_typed(&b[a], is_double);
+  }
+  free(work);
+  return st;
+}

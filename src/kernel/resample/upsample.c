@@ -1,0 +1,111 @@
+/* Upsample* and their gradients: bands of weights along each of the last dimensions (separable.h); nearest neighbours
+ * are moved, in nearest.c. */
+#include "kernel/resample/upsample.h"
+#include "kernel/families.h"
+
+typedef struct {
+  int8_t variant, kind, n_axes;
+} mode;
+
+static const mode modes[] = {
+    {NEAREST_1D, BAND_NEAREST, 1},
+    {NEAREST_2D, BAND_NEAREST, 2},
+    {NEAREST_3D, BAND_NEAREST, 3},
+    {NEAREST_EXACT_1D, BAND_NEAREST_EXACT, 1},
+    {NEAREST_EXACT_2D, BAND_NEAREST_EXACT, 2},
+    {NEAREST_EXACT_3D, BAND_NEAREST_EXACT, 3},
+    {LINEAR_1D, BAND_LINEAR, 1},
+    {LINEAR_2D, BAND_LINEAR, 2},
+    {LINEAR_3D, BAND_LINEAR, 3},
+    {CUBIC_2D, BAND_CUBIC, 2},
+    {LINEAR_AA_2D, BAND_LINEAR_AA, 2},
+    {CUBIC_AA_2D, BAND_CUBIC_AA, 2},
+};
+
+static const mode *mode_of(const op *o) {
+  int i = 0;
+  while (modes[i].variant != o->variant) ++i;
+  return &modes[i];
+}
+
+static status expect_sizes(const aclIntArray *a, const char *name, uint64_t n) {
+  EXPECT(a->size == n, "%s has %ju elements, expected %ju", name, (uintmax_t)a->size, (uintmax_t)n);
+  for (uint64_t i = 0; i < n; ++i)
+    EXPECT(a->value[i] >= 0 && a->value[i] <= INT32_MAX, "%s[%ju] is %jd, expected 0 to %d", name, (uintmax_t)i,
+           (intmax_t)a->value[i], INT32_MAX);
+  return ST_OK;
+}
+
+/* The arguments in the order of all these operators: a tensor, outputSize, inputSize for gradients, alignCorners where
+ * there is a choice, scales (0: not given) where there are any, the result. */
+static status upsample_arguments(executor *e, const op_arg *a, bool backward, upsample_args *u) {
+  const arg_schema *s = e->op->schema;
+  const mode *m = mode_of(e->op);
+  int at = 1;
+  char text[SHAPE_TEXT];
+  *u = (upsample_args){.n_axes = m->n_axes, .in = a[0].tensor, .out = a[e->op->n_args - 1].tensor};
+  const int rank = m->n_axes + 2;
+  const aclIntArray *sizes = a[at++].ints;
+  TRY(expect_sizes(sizes, "outputSize", (uint64_t)m->n_axes));
+  EXPECT(u->in->rank == rank, "%s has shape %s, expected %d dimensions", s[0].name,
+         shape_text(u->in->dims, u->in->rank, text), rank);
+  int64_t dims[MAX_RANK]; /* of the side that is not u->in */
+  const int64_t *input = u->in->dims;
+  for (int d = 0; d < rank; ++d) dims[d] = d < 2 ? u->in->dims[d] : sizes->value[d - 2];
+  if (backward) {
+    const aclIntArray *given = a[at++].ints;
+    TRY(expect_sizes(given, "inputSize", (uint64_t)rank));
+    for (int d = 0; d < 2; ++d) dims[d] = given->value[d];
+    TRY(op_expect_shape(u->in, s[0].name, dims, rank));
+    input = given->value;
+  }
+  TRY(op_expect_shape(u->out, s[e->op->n_args - 1].name, backward ? input : dims, rank));
+  const bool align = s[at].kind == ARG_BOOL && a[at++].boolean;
+  for (int i = 0; i < m->n_axes; ++i) {
+    const double given = s[at].kind == ARG_FLOAT ? a[at++].real : 0;
+    const int64_t in = input[2 + i], out = sizes->value[i];
+    EXPECT(in > 0 || u->out->n == 0, "%s has no element along dimension %d, expected some", s[0].name, 2 + i);
+    u->axis[i] = (band_spec){.kind = (band_kind)m->kind, .in = in, .out = out, .align_corners = align};
+    u->axis[i].scale = resample_scale(in, out, align, given);
+  }
+  return ST_OK;
+}
+
+/* The gradients' schemas have two arrays. */
+static bool is_backward(const op *o) { return o->schema[2].kind == ARG_INT_ARRAY; }
+
+status prepare_upsample(executor *e, const op_arg *a) {
+  const bool backward = is_backward(e->op), moved = !backward && mode_of(e->op)->kind <= BAND_NEAREST_EXACT;
+  upsample_args u;
+  TRY(upsample_arguments(e, a, backward, &u));
+  TRY(op_expect_dtype(u.in, e->op->schema[0].name, moved ? DTYPES_NUMBER : DTYPES_FLOAT));
+  TRY(op_expect_dtype(u.out, e->op->schema[e->op->n_args - 1].name, DTYPE_BIT(u.in->dtype)));
+  return moved ? nearest_prepare(e, &u) : separable_prepare(e, u.in, u.out, u.axis, u.n_axes, backward);
+}
+
+/* The last two of four dimensions to out's size, as CANN's kernels behind it do: "nearest" takes the input at
+ * floor(o * in / out), "bilinear" is UpsampleBilinear2d without aligned corners. scales say what out's shape says. */
+status prepare_resize(executor *e, const op_arg *a) {
+  const tensor *self = a[0].tensor, *out = a[3].tensor;
+  const char *mode = a[2].string;
+  char text[SHAPE_TEXT];
+  EXPECT(mode && (!strcmp(mode, "nearest") || !strcmp(mode, "bilinear")),
+         "mode is %s, expected \"nearest\" or \"bilinear\"", mode ? mode : "NULL");
+  const bool nearest = !strcmp(mode, "nearest");
+  TRY(op_expect_dtype(self, "self", DTYPES_FLOAT));
+  TRY(op_expect_dtype(out, "out", DTYPE_BIT(self->dtype)));
+  EXPECT(a[1].floats->size == 4, "scales has %ju elements, expected 4", (uintmax_t)a[1].floats->size);
+  EXPECT(self->rank == 4, "self has shape %s, expected 4 dimensions", shape_text(self->dims, self->rank, text));
+  EXPECT(out->rank == 4, "out has shape %s, expected 4 dimensions", shape_text(out->dims, out->rank, text));
+  TRY(op_expect_shape(out, "out", (const int64_t[]){self->dims[0], self->dims[1], out->dims[2], out->dims[3]}, 4));
+  upsample_args u = {.in = self, .out = out, .n_axes = 2};
+  for (int i = 0; i < 2; ++i) {
+    const int64_t in = self->dims[2 + i], size = out->dims[2 + i];
+    EXPECT(in > 0 || out->n == 0, "self has no element along dimension %d, expected some", 2 + i);
+    EXPECT(in <= INT32_MAX && size <= INT32_MAX, "dimension %d is %jd, expected at most %d", 2 + i,
+           (intmax_t)(in > size ? in : size), INT32_MAX);
+    u.axis[i] = (band_spec){.kind = nearest ? BAND_NEAREST : BAND_LINEAR, .in = in, .out = size};
+    u.axis[i].scale = resample_scale(in, size, false, 0);
+  }
+  return nearest ? nearest_prepare(e, &u) : separable_prepare(e, self, out, u.axis, 2, false);
+}
