@@ -43,9 +43,10 @@ def table(abi, name):
 
 
 def facts(abi):
-    """{op: (header, parameter text of phase one)}, of CANN's first level."""
+    """{op: (header, parameter text of phase one)}, of CANN's first level where the operator is there."""
     rows = table(abi, 'aclnn_ops.tsv') + table(abi, 'aclnn_extra.tsv')
-    return {r['op']: (r['header'], r['get_workspace_size_params']) for r in rows if '/level2/' not in r['header']}
+    rows.sort(key=lambda r: '/level2/' not in r['header'])
+    return {r['op']: (r['header'], r['get_workspace_size_params']) for r in rows}
 
 
 def functions_of_headers(abi):

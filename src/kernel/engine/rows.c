@@ -1,6 +1,10 @@
 #include "kernel/engine/rows.h"
 
+#include "kernel/engine/level.h"
+#include "kernel/engine/rows_loops.h"
 #include "op/parallel.h"
+
+LEVEL_CHOICE(row_loops, rows_level, row_loops)
 
 static const struct {
   int dtype, size;
@@ -20,6 +24,7 @@ row_access row_access_of(int dtype, compute_type compute, int64_t along, int64_t
       .across = across,
       .pitch = block * size + PANEL_BYTES,
       .size = size,
+      .native = dtype == native[compute].dtype,
       .direct = dtype == native[compute].dtype && along == size,
   };
 }
@@ -27,50 +32,79 @@ row_access row_access_of(int dtype, compute_type compute, int64_t along, int64_t
 int row_panel(const row_access *a, int64_t n) { return n > 1 && a->across < a->along ? PANEL_BYTES / a->size : 1; }
 
 /* Tiles are typed by what fills them: these words may alias anything. */
-typedef uint32_t __attribute__((may_alias)) word32;
 typedef uint64_t __attribute__((may_alias)) word64;
 
-/* Element i of each row of a tile from a line across them, or back. */
-static inline void spread(char *tile, int64_t pitch, const void *line, int width, int size) {
-  for (int j = 0; j < width; ++j) {
-    if (size == 4)
-      *(word32 *)(tile + j * pitch) = ((const word32 *)line)[j];
+/* Element i of each of width rows, from a line across them, or back; of 64 bits. */
+static void spread64(char *tile, int64_t pitch, const void *line, int width) {
+  for (int j = 0; j < width; ++j) *(word64 *)(tile + j * pitch) = ((const word64 *)line)[j];
+}
+
+static void collect64(void *line, const char *tile, int64_t pitch, int width) {
+  for (int j = 0; j < width; ++j) ((word64 *)line)[j] = *(const word64 *)(tile + j * pitch);
+}
+
+/* Lines across the rows of a panel in the compute type, on their way to or from a tile. */
+enum { LINES = 16, LINE_BYTES = PANEL_MAX * 8 };
+
+static bool lines_are_direct(const row_access *a) { return a->native && a->across == a->size && a->size == 4; }
+
+static void load_across(const row_access *a, char *tile, const char *from, int width, int64_t n) {
+  if (lines_are_direct(a)) {
+    rows_level->transpose32(tile, a->pitch, from, a->along, n, width);
+    return;
+  }
+  _Alignas(64) char line[LINES][LINE_BYTES];
+  for (int64_t i = 0, m; i < n; i += m) {
+    m = smaller(LINES, n - i);
+    for (int64_t k = 0; k < m; ++k) a->load(line[k], from + (i + k) * a->along, a->across, width);
+    if (a->size == 4)
+      rows_level->transpose32(tile + i * 4, a->pitch, line, LINE_BYTES, m, width);
     else
-      *(word64 *)(tile + j * pitch) = ((const word64 *)line)[j];
+      for (int64_t k = 0; k < m; ++k) spread64(tile + (i + k) * 8, a->pitch, line[k], width);
   }
 }
 
-static inline void collect(void *line, const char *tile, int64_t pitch, int width, int size) {
-  for (int j = 0; j < width; ++j) {
-    if (size == 4)
-      ((word32 *)line)[j] = *(const word32 *)(tile + j * pitch);
-    else
-      ((word64 *)line)[j] = *(const word64 *)(tile + j * pitch);
+static void store_across(const row_access *a, char *to, const char *tile, int width, int64_t n) {
+  if (lines_are_direct(a)) {
+    rows_level->transpose32(to, a->along, tile, a->pitch, width, n);
+    return;
   }
+  _Alignas(64) char line[LINES][LINE_BYTES];
+  for (int64_t i = 0, m; i < n; i += m) {
+    m = smaller(LINES, n - i);
+    if (a->size == 4)
+      rows_level->transpose32(line, LINE_BYTES, tile + i * 4, a->pitch, width, m);
+    else
+      for (int64_t k = 0; k < m; ++k) collect64(line[k], tile + (i + k) * 8, a->pitch, width);
+    for (int64_t k = 0; k < m; ++k) a->store(to + (i + k) * a->along, a->across, line[k], width);
+  }
+}
+
+/* The rows are one run of memory and of the tile. */
+static bool rows_adjoin(const row_access *a, int64_t n) {
+  return a->along * n == a->across && a->pitch == n * a->size;
 }
 
 void row_load(const row_access *a, char *tile, const char *from, int width, int64_t n) {
-  if (width == 1) {
+  if (width == 1)
     a->load(tile, from, a->along, n);
-    return;
-  }
-  _Alignas(PANEL_BYTES) char line[PANEL_BYTES];
-  for (int64_t i = 0; i < n; ++i) {
-    a->load(line, from + i * a->along, a->across, width);
-    spread(tile + i * a->size, a->pitch, line, width, a->size);
-  }
+  else if (a->across && a->across < a->along)
+    load_across(a, tile, from, width, n);
+  else if (rows_adjoin(a, n))
+    a->load(tile, from, a->along, width * n);
+  else
+    for (int j = 0; j < width; ++j) a->load(tile + j * a->pitch, from + j * a->across, a->along, n);
 }
 
 void row_store(const row_access *a, char *to, const char *tile, int width, int64_t n) {
-  if (width == 1) {
+  if (width == 1)
     a->store(to, a->along, tile, n);
-    return;
-  }
-  _Alignas(PANEL_BYTES) char line[PANEL_BYTES];
-  for (int64_t i = 0; i < n; ++i) {
-    collect(line, tile + i * a->size, a->pitch, width, a->size);
-    a->store(to + i * a->along, a->across, line, width);
-  }
+  else if (a->across && a->across < a->along)
+    store_across(a, to, tile, width, n);
+  else if (rows_adjoin(a, n))
+    a->store(to, a->along, tile, width * n);
+  else
+    for (int j = 0; j < width; ++j) a->store(to + j * a->across, a->along, tile + j * a->pitch, n);
 }
 
 const char *row_fetch(const row_access *a, char *tile, const char *from, int width, int64_t n) {

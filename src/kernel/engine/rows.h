@@ -15,6 +15,7 @@
 enum {
   PANEL_BYTES = 64, /* a cache line: this much of a compute type across the rows of a panel */
   PANEL_ROWS = PANEL_BYTES / sizeof(float),
+  PANEL_MAX = 64, /* rows of a panel that row_load and row_store take */
 };
 
 /* Room for a panel of tiles of up to `block` elements: PANEL_BYTES / size rows, their starts a cache line off multiples
@@ -28,6 +29,7 @@ typedef struct {
   int64_t along, across; /* bytes: from element to element of a row, from row to row of a panel */
   int64_t pitch;         /* bytes, from row to row in a tile */
   int size;              /* of an element in a tile */
+  bool native;           /* stored in the compute type */
   bool direct;           /* contiguous, in the compute type: a row by itself needs no tile */
 } row_access;
 

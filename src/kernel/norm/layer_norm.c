@@ -1,0 +1,215 @@
+/* Norms of rows that are the last dimensions: LayerNorm and RmsNorm, with an addition before them (Add..., DeepNorm), or
+ * with 1 added to gamma (GemmaRmsNorm). A sum that is also an output is rounded only there: the norm is of the sum in
+ * float. */
+#include <math.h>
+
+#include "kernel/families.h"
+#include "kernel/norm/norm.h"
+
+typedef struct {
+  panel_plan rows;
+  double eps;
+  float alpha; /* x = other + alpha * x + bias */
+  float shift; /* added to gamma */
+  bool rms;    /* no mean */
+  int8_t other, bias, sum, gamma, beta, y, mean, rstd; /* operands beside x, which is the first; -1: absent */
+} layer_norm_plan;
+
+static float *row_or_null(const panel *p, int k, int i) { return k < 0 ? NULL : panel_floats(p, k, i); }
+
+static void norm_row(const layer_norm_plan *l, const panel *p, int i) {
+  const float *x = panel_floats(p, 0, i), *gamma = row_or_null(p, l->gamma, i);
+  float *y = panel_floats(p, l->y, i);
+  norm_stats s = {0};
+  if (l->other >= 0) {
+    float *sum = l->sum >= 0 ? panel_floats(p, l->sum, i) : y;
+    norm->add(sum, panel_floats(p, l->other, i), l->alpha, x, row_or_null(p, l->bias, i), p->n);
+    x = sum;
+  }
+  if (l->rms) {
+    s.rstd = 1 / sqrt(norm->squares(x, p->n) / (double)p->n + l->eps);
+    norm->scale(y, x, s.rstd, gamma, l->shift, p->n);
+  } else {
+    const norm_moments m = norm->moments(x, p->n);
+    s = (norm_stats){.mean = m.mean, .rstd = 1 / sqrt(m.m2 / m.n + l->eps)};
+    norm->apply(y, x, s, gamma, row_or_null(p, l->beta, i), p->n);
+  }
+  if (l->mean >= 0) *panel_floats(p, l->mean, i) = (float)s.mean;
+  if (l->rstd >= 0) *panel_floats(p, l->rstd, i) = (float)s.rstd;
+}
+
+static void norm_panel(const void *op, const panel *p) {
+  for (int i = 0; i < p->width; ++i) norm_row(op, p, i);
+}
+
+static status layer_norm_run(const executor *e, void *const *view, void *scratch) {
+  (void)scratch;
+  const layer_norm_plan *l = PLAN(e, layer_norm_plan);
+  return panels_run(&(panel_job){.plan = &l->rows, .view = view, .body = norm_panel, .op = l}, e->cost_ns);
+}
+
+/* ---- planning ---------------------------------------------------------------------------------------------------- */
+
+/* A tensor of the call: where it is among the views, and its name. NULL: absent. */
+typedef struct {
+  const tensor *t;
+  const char *name;
+  int view;
+} norm_arg;
+
+typedef struct {
+  norm_arg x, other, bias, sum, gamma, beta, y, mean, rstd;
+  int n_outer; /* dimensions that number the rows */
+  bool rms;
+  bool rstd_is_dense; /* whatever its strides */
+  float alpha, shift;
+  double eps;
+} norm_args;
+
+/* Adds an operand of x's shape, or of its last dimensions'; its index, or -1. */
+static status add_elements(layer_norm_plan *l, const norm_args *a, const norm_arg *arg, panel_role role, int8_t *index) {
+  *index = -1;
+  if (!arg->t) return ST_OK;
+  const tensor *x = a->x.t;
+  const int first = role == PANEL_COLUMN ? a->n_outer : 0;
+  TRY(norm_expect(arg->t, arg->name, x->dims + first, x->rank - first));
+  const view v = view_of(arg->t);
+  *index = (int8_t)panel_add(&l->rows, role, arg->view, &v);
+  return ST_OK;
+}
+
+static status add_row_numbers(layer_norm_plan *l, const norm_args *a, const norm_arg *arg, bool is_dense, int8_t *index) {
+  *index = -1;
+  if (!arg->t) return ST_OK;
+  view v;
+  TRY(norm_rows_view(arg->t, arg->name, a->x.t->dims, a->n_outer, &v));
+  if (is_dense) v = view_contiguous(arg->t->dtype, a->n_outer, a->x.t->dims);
+  *index = (int8_t)panel_add(&l->rows, PANEL_ROW_WRITTEN, arg->view, &v);
+  return ST_OK;
+}
+
+static status plan_norm(executor *e, const norm_args *a) {
+  layer_norm_plan *l = PLAN(e, layer_norm_plan);
+  const tensor *x = a->x.t;
+  int8_t x_index;
+  const bool bias_is_column = a->bias.t && a->bias.t->rank < x->rank;
+  l->eps = a->eps;
+  l->alpha = a->alpha;
+  l->shift = a->shift;
+  l->rms = a->rms;
+  panel_plan_init(&l->rows, COMPUTE_F32, a->n_outer, x->rank - a->n_outer, x->dims);
+  TRY(add_elements(l, a, &a->x, PANEL_READ, &x_index));
+  TRY(add_elements(l, a, &a->other, PANEL_READ, &l->other));
+  TRY(add_elements(l, a, &a->bias, bias_is_column ? PANEL_COLUMN : PANEL_READ, &l->bias));
+  TRY(add_elements(l, a, &a->gamma, PANEL_COLUMN, &l->gamma));
+  TRY(add_elements(l, a, &a->beta, PANEL_COLUMN, &l->beta));
+  TRY(add_elements(l, a, &a->y, PANEL_WRITTEN, &l->y));
+  TRY(add_elements(l, a, &a->sum, PANEL_WRITTEN_APART, &l->sum));
+  TRY(add_row_numbers(l, a, &a->mean, false, &l->mean));
+  TRY(add_row_numbers(l, a, &a->rstd, a->rstd_is_dense, &l->rstd));
+  panel_plan_end(&l->rows, false);
+  const uint64_t wide = 2 + (a->other.t != NULL) + (a->sum.t != NULL);
+  executor_cost(e, wide * tensor_bytes(x), (uint64_t)x->n * 8);
+  e->run = layer_norm_run;
+  return ST_OK;
+}
+
+/* gamma's dimensions are the last of x, at least one. */
+static status outer_rank(const tensor *x, const tensor *gamma, int *n_outer) {
+  char is[SHAPE_TEXT], expected[SHAPE_TEXT];
+  EXPECT(gamma->rank >= 1 && gamma->rank <= x->rank, "gamma has shape %s, expected the last dimensions of %s",
+         shape_text(gamma->dims, gamma->rank, is), shape_text(x->dims, x->rank, expected));
+  *n_outer = x->rank - gamma->rank;
+  return ST_OK;
+}
+
+static status plan_layer_norm(executor *e, const op_arg *a) {
+  const tensor *x = a[0].tensor;
+  const aclIntArray *shape = a[1].ints;
+  norm_args n = {.x = {x, "input", 0},          .gamma = {a[2].tensor, "weightOptional", 1},
+                 .beta = {a[3].tensor, "biasOptional", 2}, .y = {a[5].tensor, "out", 3},
+                 .mean = {a[6].tensor, "meanOutOptional", 4}, .rstd = {a[7].tensor, "rstdOutOptional", 5},
+                 .eps = a[4].real};
+  TRY(norm_expect_normalized_shape(x, shape, &n.n_outer));
+  return plan_norm(e, &n);
+}
+
+status prepare_layer_norm(executor *e, const op_arg *a) { return plan_layer_norm(e, a); }
+
+/* Modes 0 (precise), 1 (fast) and 2 (in float16, which all tensors must be of) are all done precisely. */
+status prepare_layer_norm_mode(executor *e, const op_arg *a) {
+  const int64_t mode = a[8].integer;
+  EXPECT(mode >= 0 && mode <= 2, "implMode is %jd, expected 0 to 2", (intmax_t)mode);
+  for (int i = 0; i < 8; ++i) {
+    if (mode != 2 || e->op->schema[i].kind != ARG_TENSOR || !a[i].tensor) continue;
+    EXPECT(a[i].tensor->dtype == ACL_FLOAT16 || i >= 6, "%s has dtype %s, expected FLOAT16 where implMode is 2",
+           e->op->schema[i].name, dtype_name(a[i].tensor->dtype));
+  }
+  return plan_layer_norm(e, a);
+}
+
+status prepare_rms_norm(executor *e, const op_arg *a) {
+  const tensor *x = a[0].tensor, *gamma = a[1].tensor;
+  norm_args n = {.x = {x, "x", 0},
+                 .gamma = {gamma, "gamma", 1},
+                 .y = {a[3].tensor, "yOut", 2},
+                 .rstd = {a[4].tensor, "rstdOut", 3},
+                 .rms = true,
+                 .shift = e->op->variant == RMS_NORM_GEMMA ? 1 : 0,
+                 .eps = a[2].real};
+  TRY(outer_rank(x, gamma, &n.n_outer));
+  return plan_norm(e, &n);
+}
+
+/* rstdOut is written without gaps, whatever its strides: one client leaves the outermost of them uninitialised. */
+status prepare_add_rms_norm(executor *e, const op_arg *a) {
+  enum { RSTD_VIEW = 4 };
+  const tensor *x1 = a[0].tensor, *gamma = a[2].tensor, *rstd = a[5].tensor;
+  norm_args n = {.x = {x1, "x1", 0},
+                 .other = {a[1].tensor, "x2", 1},
+                 .gamma = {gamma, "gamma", 2},
+                 .y = {a[4].tensor, "yOut", 3},
+                 .rstd = {rstd, "rstdOut", RSTD_VIEW},
+                 .sum = {a[6].tensor, "xOut", 5},
+                 .rms = true,
+                 .rstd_is_dense = true,
+                 .alpha = 1,
+                 .eps = a[3].real};
+  TRY(outer_rank(x1, gamma, &n.n_outer));
+  e->operands[RSTD_VIEW].extent_bytes = tensor_bytes(rstd);
+  return plan_norm(e, &n);
+}
+
+status prepare_add_layer_norm(executor *e, const op_arg *a) {
+  const tensor *x1 = a[0].tensor, *gamma = a[2].tensor;
+  const bool wants_sum = a[6].boolean;
+  if (wants_sum && !a[10].tensor) return fail(ST_OP_NULL, "xOut is NULL, expected a tensor as additionalOutput is true");
+  norm_args n = {.x = {x1, "x1", 0},
+                 .other = {a[1].tensor, "x2", 1},
+                 .gamma = {gamma, "gamma", 2},
+                 .beta = {a[3].tensor, "beta", 3},
+                 .bias = {a[4].tensor, "biasOptional", 4},
+                 .y = {a[7].tensor, "yOut", 5},
+                 .mean = {a[8].tensor, "meanOut", 6},
+                 .rstd = {a[9].tensor, "rstdOut", 7},
+                 .sum = {wants_sum ? a[10].tensor : NULL, "xOut", 8},
+                 .alpha = 1,
+                 .eps = a[5].real};
+  TRY(outer_rank(x1, gamma, &n.n_outer));
+  return plan_norm(e, &n);
+}
+
+status prepare_deep_norm(executor *e, const op_arg *a) {
+  const tensor *x = a[0].tensor, *gamma = a[3].tensor;
+  norm_args n = {.x = {x, "x", 0},
+                 .other = {a[1].tensor, "gx", 1},
+                 .beta = {a[2].tensor, "beta", 2},
+                 .gamma = {gamma, "gamma", 3},
+                 .mean = {a[6].tensor, "meanOut", 4},
+                 .rstd = {a[7].tensor, "rstdOut", 5},
+                 .y = {a[8].tensor, "yOut", 6},
+                 .alpha = (float)a[4].real,
+                 .eps = a[5].real};
+  TRY(outer_rank(x, gamma, &n.n_outer));
+  return plan_norm(e, &n);
+}

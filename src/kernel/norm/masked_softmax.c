@@ -1,0 +1,132 @@
+/* ScaledMaskedSoftmax, along the last of four dimensions: y = softmax(mask ? -10000 : scale * x), as Megatron has it; so
+ * a row that is masked as a whole is uniform. With fixedTriuMask the mask is what lies above the diagonal of the last two
+ * dimensions. Its gradient is 0 where the mask is set. */
+#include "kernel/families.h"
+#include "kernel/norm/panels.h"
+#include "kernel/norm/softmax_loops.h"
+
+enum { RANK = 4, MASKED = -10000 };
+
+typedef struct {
+  panel_plan rows; /* with the mask's bytes as the last operand, unless it is the triangle */
+  float scale;
+  bool triangle;
+  int64_t n_rows; /* of one matrix, for the triangle */
+} masked_plan;
+
+enum { PIECE = 1024 };
+
+/* The mask's bytes for n elements of row i. */
+static void mask_piece(const masked_plan *m, const panel *p, int operand, int i, int64_t begin, int64_t n,
+                       uint8_t *mask) {
+  if (m->triangle) {
+    const int64_t row = (p->row + i) % m->n_rows;
+    for (int64_t k = 0; k < n; ++k) mask[k] = begin + k > row;
+  } else {
+    const float *from = panel_floats(p, operand, i) + begin;
+    for (int64_t k = 0; k < n; ++k) mask[k] = from[k] != 0;
+  }
+}
+
+static void mask_row(const masked_plan *m, const panel *p, int operand, int i, float *y, const float *x, float fill) {
+  uint8_t mask[PIECE];
+  for (int64_t begin = 0, n; begin < p->n; begin += n) {
+    n = smaller(PIECE, p->n - begin);
+    mask_piece(m, p, operand, i, begin, n, mask);
+    softmax->masked_scale(y + begin, x + begin, mask, m->scale, fill, n);
+  }
+}
+
+/* Operands: x, y, mask. */
+static void masked_panel(const void *op, const panel *p) {
+  for (int i = 0; i < p->width; ++i) {
+    float *y = panel_floats(p, 1, i);
+    mask_row(op, p, 2, i, y, panel_floats(p, 0, i), MASKED);
+    softmax->f32.softmax(y, y, p->n);
+  }
+}
+
+/* Operands: the gradient, y, its input's gradient, mask. */
+static void masked_back_panel(const void *op, const panel *p) {
+  for (int i = 0; i < p->width; ++i) {
+    float *dx = panel_floats(p, 2, i);
+    softmax->f32.softmax_back(dx, panel_floats(p, 0, i), panel_floats(p, 1, i), p->n);
+    mask_row(op, p, 3, i, dx, dx, 0);
+  }
+}
+
+static status masked_run(const executor *e, void *const *view, void *scratch) {
+  (void)scratch;
+  const masked_plan *m = PLAN(e, masked_plan);
+  return panels_run(&(panel_job){.plan = &m->rows, .view = view, .body = masked_panel, .op = m}, e->cost_ns);
+}
+
+static status masked_back_run(const executor *e, void *const *view, void *scratch) {
+  (void)scratch;
+  const masked_plan *m = PLAN(e, masked_plan);
+  return panels_run(&(panel_job){.plan = &m->rows, .view = view, .body = masked_back_panel, .op = m}, e->cost_ns);
+}
+
+static const uint64_t DTYPES_OF_X = DTYPES_FLOAT & ~DTYPE_BIT(ACL_DOUBLE);
+
+static status expect_tensor(const tensor *t, const char *name, const tensor *x) {
+  TRY(op_expect_dtype(t, name, DTYPES_OF_X));
+  EXPECT(t->rank == RANK, "%s has %d dimensions, expected %d", name, t->rank, RANK);
+  return op_expect_shape(t, name, x->dims, RANK);
+}
+
+static status expect_mask(const tensor *mask, const tensor *x) {
+  char is[SHAPE_TEXT], expected[SHAPE_TEXT];
+  TRY(op_expect_dtype(mask, "mask", DTYPE_BIT(ACL_BOOL)));
+  bool fits = mask->rank == RANK;
+  for (int d = 0; fits && d < RANK; ++d) fits = mask->dims[d] == x->dims[d] || mask->dims[d] == 1;
+  EXPECT(fits, "mask has shape %s, expected one that broadcasts to %s", shape_text(mask->dims, mask->rank, is),
+         shape_text(x->dims, RANK, expected));
+  return ST_OK;
+}
+
+/* Plans rows of n tensors, the last of them written, and the mask's. */
+static status plan_masked(executor *e, const tensor *const *t, const int *view_index, int n, const tensor *mask,
+                          int mask_view, double scale, bool triangle) {
+  masked_plan *m = PLAN(e, masked_plan);
+  m->scale = (float)scale;
+  m->triangle = triangle;
+  m->n_rows = t[0]->dims[RANK - 2];
+  panel_plan_init(&m->rows, COMPUTE_F32, RANK - 1, 1, t[0]->dims);
+  uint64_t bytes = 0;
+  for (int k = 0; k < n; ++k) {
+    const view v = view_of(t[k]);
+    panel_add(&m->rows, k < n - 1 ? PANEL_READ : PANEL_WRITTEN, view_index[k], &v);
+    bytes += (uint64_t)t[k]->n * dtype_bytes(t[k]->dtype);
+  }
+  if (!triangle) {
+    if (!mask) return fail(ST_OP_NULL, "mask is NULL, expected a tensor where the mask is not the fixed triangle");
+    TRY(expect_mask(mask, t[0]));
+    view v = view_of(mask);
+    for (int d = 0; d < RANK; ++d)
+      if (v.dims[d] == 1) v.strides[d] = 0;
+    panel_add(&m->rows, PANEL_READ, mask_view, &v);
+    bytes += (uint64_t)mask->n;
+  }
+  panel_plan_end(&m->rows, triangle);
+  executor_cost(e, bytes, (uint64_t)t[0]->n * 24);
+  return ST_OK;
+}
+
+status prepare_masked_softmax(executor *e, const op_arg *a) {
+  const tensor *x = a[0].tensor, *y = a[4].tensor;
+  TRY(expect_tensor(x, "x", x));
+  TRY(expect_tensor(y, "y", x));
+  e->run = masked_run;
+  return plan_masked(e, (const tensor *const[]){x, y}, (const int[]){0, 2}, 2, a[1].tensor, 1, a[2].real, a[3].boolean);
+}
+
+status prepare_masked_softmax_backward(executor *e, const op_arg *a) {
+  const tensor *grad = a[0].tensor, *y = a[1].tensor, *out = a[5].tensor;
+  TRY(expect_tensor(grad, "gradOutput", grad));
+  TRY(expect_tensor(y, "y", grad));
+  TRY(expect_tensor(out, "out", grad));
+  e->run = masked_back_run;
+  return plan_masked(e, (const tensor *const[]){grad, y, out}, (const int[]){0, 1, 3}, 3, a[2].tensor, 2, a[3].real,
+                     a[4].boolean);
+}

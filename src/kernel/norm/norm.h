@@ -1,0 +1,24 @@
+/* What the norms' legality functions share. */
+#ifndef CANNON_KERNEL_NORM_NORM_H
+#define CANNON_KERNEL_NORM_NORM_H
+
+#include "kernel/norm/norm_loops.h"
+#include "kernel/norm/panels.h"
+#include "op/executor.h"
+
+/* Norms are for these; they compute in float, and sum in double. */
+#define DTYPES_NORM (DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_FLOAT16) | DTYPE_BIT(ACL_BF16))
+
+/* A norm's dtype, and the shape. */
+status norm_expect(const tensor *t, const char *name, const int64_t *dims, int rank);
+
+/* Numbers for each row: the first n_outer dimensions of x, then any number of ones; or, if the tensor has no gaps, any
+ * shape of so many elements. Fills its view of n_outer dimensions. */
+status norm_rows_view(const tensor *t, const char *name, const int64_t *dims, int n_outer, view *v);
+
+/* normalizedShape, which must be the last dimensions of the input; those before it number the rows. */
+status norm_expect_normalized_shape(const tensor *input, const aclIntArray *shape, int *n_outer);
+
+static inline uint64_t tensor_bytes(const tensor *t) { return t ? (uint64_t)t->n * dtype_bytes(t->dtype) : 0; }
+
+#endif

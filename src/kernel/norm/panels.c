@@ -1,0 +1,291 @@
+#include "kernel/norm/panels.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+/* Bytes for the tiles of a panel: those of rows that are read along memory stay in L1 beside what is computed with
+ * them; those that are read across it are better many, for each line of memory holds elements of some 16 rows. */
+enum { NEAR_BYTES = 24 << 10, FAR_BYTES = 256 << 10, STACK_BYTES = FAR_BYTES + (8 << 10), FAR_ROWS = 16, FAR_PAD = 64 };
+
+/* ---- planning ---------------------------------------------------------------------------------------------------- */
+
+void panel_plan_init(panel_plan *p, compute_type compute, int n_outer, int n_inner, const int64_t *dims) {
+  p->n_operands = 0;
+  p->n_outer = (int8_t)n_outer;
+  p->n_inner = (int8_t)n_inner;
+  p->compute = (uint8_t)compute;
+  p->n_rows = p->n = 1;
+  for (int d = 0; d < n_outer + n_inner; ++d) {
+    p->dims[d] = dims[d];
+    *(d < n_outer ? &p->n_rows : &p->n) *= dims[d];
+  }
+}
+
+int panel_add(panel_plan *p, panel_role role, int view_index, const view *v) {
+  const int k = p->n_operands++;
+  const int begin = role == PANEL_COLUMN ? p->n_outer : 0;
+  const int end = role == PANEL_ROW_READ || role == PANEL_ROW_WRITTEN ? p->n_outer : p->n_outer + p->n_inner;
+  p->operand[k] = (panel_operand){.role = (uint8_t)role, .view = (uint8_t)view_index, .dtype = (int8_t)v->dtype};
+  for (int d = 0; d < p->n_outer + p->n_inner; ++d)
+    p->strides[k][d] = d >= begin && d < end ? v->strides[d - begin] : 0;
+  return k;
+}
+
+static void move_dim(panel_plan *p, int to, int from) {
+  p->dims[to] = p->dims[from];
+  for (int k = 0; k < p->n_operands; ++k) p->strides[k][to] = p->strides[k][from];
+}
+
+static void swap_dims(panel_plan *p, int a, int b) {
+  const int64_t dim = p->dims[a];
+  p->dims[a] = p->dims[b];
+  p->dims[b] = dim;
+  for (int k = 0; k < p->n_operands; ++k) {
+    const int64_t stride = p->strides[k][a];
+    p->strides[k][a] = p->strides[k][b];
+    p->strides[k][b] = stride;
+  }
+}
+
+static bool dims_merge(const panel_plan *p, int a, int b) {
+  for (int k = 0; k < p->n_operands; ++k)
+    if (p->strides[k][a] != p->dims[b] * p->strides[k][b]) return false;
+  return true;
+}
+
+/* Dimensions begin to end go to `to` and on, without those of one element, neighbours merged; their number, at least 1. */
+static int merge_dims(panel_plan *p, int begin, int end, int to) {
+  const int first = to;
+  for (int d = begin; d < end; ++d) {
+    if (p->dims[d] == 1) continue;
+    if (to > first && dims_merge(p, to - 1, d)) {
+      const int64_t before = p->dims[to - 1];
+      move_dim(p, to - 1, d);
+      p->dims[to - 1] *= before;
+    } else {
+      if (to != d) move_dim(p, to, d);
+      ++to;
+    }
+  }
+  return to - first;
+}
+
+/* A dimension of one element at `at`, for there must be one; those behind it move. */
+static void insert_unit(panel_plan *p, int at, int rank) {
+  for (int d = rank; d > at; --d) move_dim(p, d, d - 1);
+  p->dims[at] = 1;
+  for (int k = 0; k < p->n_operands; ++k) p->strides[k][at] = 0;
+}
+
+void panel_plan_end(panel_plan *p, bool keep_order) {
+  const int outer = p->n_outer, rank = outer + p->n_inner;
+  if (!keep_order)
+    for (int i = 1; i < outer; ++i)
+      for (int j = i; j > 0 && p->strides[0][j] > p->strides[0][j - 1]; --j) swap_dims(p, j, j - 1);
+  int n_outer = merge_dims(p, 0, outer, 0);
+  int n_inner = merge_dims(p, outer, rank, n_outer);
+  if (!n_outer) insert_unit(p, 0, n_inner), n_outer = 1;
+  if (!n_inner) insert_unit(p, n_outer, n_outer), n_inner = 1;
+  p->n_outer = (int8_t)n_outer;
+  p->n_inner = (int8_t)n_inner;
+}
+
+/* ---- running ----------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+  const panel_job *job;
+  _Atomic bool *failed;
+} panel_run;
+
+/* One thread's walk. */
+typedef struct {
+  const panel_plan *plan;
+  row_access access[PANEL_OPERANDS];
+  bool has_tile[PANEL_OPERANDS];
+  char *tile[PANEL_OPERANDS];
+  char *at[PANEL_OPERANDS]; /* memory of the next row */
+  int64_t index[PANEL_RANK];
+  int width; /* rows of a panel, at most */
+} panel_walk;
+
+static bool is_row_number(const panel_plan *p, int k) {
+  return p->operand[k].role == PANEL_ROW_READ || p->operand[k].role == PANEL_ROW_WRITTEN;
+}
+
+static bool is_written(const panel_plan *p, int k) {
+  return p->operand[k].role == PANEL_WRITTEN || p->operand[k].role == PANEL_WRITTEN_APART;
+}
+
+static bool is_column(const panel_plan *p, int k) { return p->operand[k].role == PANEL_COLUMN; }
+
+/* Elements k of the rows as one run, or in pieces where the inner dimensions did not merge. */
+static void move_rows(const panel_walk *w, int k, char *memory, char *tile, int width, bool loads) {
+  const panel_plan *p = w->plan;
+  const row_access *a = &w->access[k];
+  const int first = p->n_outer, last = first + p->n_inner - 1;
+  if (first == last) {
+    loads ? row_load(a, tile, memory, width, p->n) : row_store(a, memory, tile, width, p->n);
+    return;
+  }
+  const int64_t run = p->dims[last];
+  int64_t index[PANEL_RANK] = {0};
+  for (int64_t done = 0; done < p->n; done += run, tile += run * a->size) {
+    loads ? row_load(a, tile, memory, width, run) : row_store(a, memory, tile, width, run);
+    for (int d = last - 1; d >= first; --d) {
+      memory += p->strides[k][d];
+      if (++index[d] < p->dims[d]) break;
+      memory -= p->dims[d] * p->strides[k][d];
+      index[d] = 0;
+    }
+  }
+}
+
+static void plan_access(panel_walk *w, const panel_job *j) {
+  const panel_plan *p = j->plan;
+  const int outer = p->n_outer - 1, inner = p->n_outer + p->n_inner - 1;
+  w->plan = p;
+  for (int k = 0; k < p->n_operands; ++k) {
+    const int64_t *s = p->strides[k];
+    w->access[k] = row_access_of(p->operand[k].dtype, p->compute, s[inner], s[outer], 0);
+    w->has_tile[k] = !(j->unused >> k & 1) && !is_row_number(p, k) &&
+                     !(w->access[k].native && p->n_inner == 1 && (w->access[k].direct || p->n == 1));
+    w->tile[k] = NULL;
+  }
+}
+
+static bool shares_tile(const panel_walk *w, int k) {
+  return w->plan->operand[k].role == PANEL_WRITTEN && k && w->has_tile[0];
+}
+
+/* Gives tiles their places in memory of the stack, or allocated where that is too small: then *allocated. NULL tiles at
+ * the end of a failure. */
+static bool place_tiles(panel_walk *w, char *stack, char **allocated) {
+  const panel_plan *p = w->plan;
+  const int64_t size = p->compute == COMPUTE_F64 ? 8 : 4;
+  int rows_tiles = 0, columns = 0;
+  bool far = false;
+  for (int k = 0; k < p->n_operands; ++k) {
+    if (!w->has_tile[k]) continue;
+    const bool shares = shares_tile(w, k);
+    *(is_column(p, k) ? &columns : &rows_tiles) += !shares;
+    far |= !is_column(p, k) && w->access[k].across && w->access[k].across < w->access[k].along;
+  }
+  far &= p->dims[p->n_outer - 1] > 1;
+  const int64_t pitch = far ? (p->n * size + 63) / 64 * 64 + FAR_PAD : p->n * size;
+  w->width = PANEL_MAX;
+  if (rows_tiles) {
+    const int64_t fit = (far ? FAR_BYTES : NEAR_BYTES) / (rows_tiles * pitch);
+    const int64_t least = far ? FAR_ROWS : 1, most = far ? fit / FAR_ROWS * FAR_ROWS : fit;
+    w->width = (int)(most < least ? least : most < PANEL_MAX ? most : PANEL_MAX);
+  }
+  const int64_t panel_bytes = (w->width * pitch + 63) / 64 * 64, column_bytes = (p->n * size + 63) / 64 * 64;
+  const int64_t bytes = rows_tiles * panel_bytes + columns * column_bytes;
+  *allocated = bytes > STACK_BYTES ? aligned_alloc(64, (size_t)bytes) : NULL;
+  char *next = bytes > STACK_BYTES ? *allocated : stack;
+  if (!next) return false;
+  for (int k = 0; k < p->n_operands; ++k) {
+    w->access[k].pitch = w->has_tile[k] && !is_column(p, k) ? pitch : 0;
+    if (!w->has_tile[k]) continue;
+    if (shares_tile(w, k)) {
+      w->tile[k] = w->tile[0];
+    } else {
+      w->tile[k] = next;
+      next += is_column(p, k) ? column_bytes : panel_bytes;
+    }
+  }
+  return true;
+}
+
+/* To row number `row`. */
+static void walk_start(panel_walk *w, const panel_job *j, int64_t row) {
+  const panel_plan *p = j->plan;
+  for (int k = 0; k < p->n_operands; ++k) w->at[k] = j->view[p->operand[k].view];
+  for (int d = p->n_outer - 1; d >= 0; --d) {
+    w->index[d] = row % p->dims[d];
+    row /= p->dims[d];
+    for (int k = 0; k < p->n_operands; ++k) w->at[k] += w->index[d] * p->strides[k][d];
+  }
+}
+
+static void walk_next(panel_walk *w, int width) {
+  const panel_plan *p = w->plan;
+  int d = p->n_outer - 1;
+  w->index[d] += width;
+  for (int k = 0; k < p->n_operands; ++k) w->at[k] += width * p->strides[k][d];
+  for (; d > 0 && w->index[d] == p->dims[d]; --d) {
+    w->index[d] = 0;
+    ++w->index[d - 1];
+    for (int k = 0; k < p->n_operands; ++k) w->at[k] += p->strides[k][d - 1] - p->dims[d] * p->strides[k][d];
+  }
+}
+
+/* Operand k of a panel before the body: its place, loaded if it is read. */
+static void open_operand(const panel_walk *w, int k, panel *pa, char *numbers) {
+  const row_access *a = &w->access[k];
+  const int role = w->plan->operand[k].role;
+  if (is_row_number(w->plan, k)) {
+    pa->at[k] = numbers;
+    pa->pitch[k] = a->size;
+    if (role == PANEL_ROW_READ) a->load(numbers, w->at[k], a->across, pa->width);
+  } else if (w->has_tile[k]) {
+    pa->at[k] = w->tile[k];
+    pa->pitch[k] = a->pitch;
+    if (role == PANEL_READ) move_rows(w, k, w->at[k], w->tile[k], pa->width, true);
+  } else {
+    pa->at[k] = w->at[k];
+    pa->pitch[k] = a->across;
+  }
+}
+
+static void close_operand(const panel_walk *w, int k, const panel *pa) {
+  const row_access *a = &w->access[k];
+  const int role = w->plan->operand[k].role;
+  if (role == PANEL_ROW_WRITTEN)
+    a->store(w->at[k], a->across, pa->at[k], pa->width);
+  else if (is_written(w->plan, k) && w->has_tile[k])
+    move_rows(w, k, w->at[k], w->tile[k], pa->width, false);
+}
+
+static void run_panels(panel_walk *w, const panel_job *j, int64_t begin, int64_t end) {
+  const panel_plan *p = j->plan;
+  _Alignas(64) char numbers[PANEL_OPERANDS][PANEL_MAX * 8];
+  panel pa = {.n = p->n};
+  walk_start(w, j, begin);
+  for (int k = 0; k < p->n_operands; ++k)
+    if (w->has_tile[k] && is_column(p, k)) move_rows(w, k, w->at[k], w->tile[k], 1, true);
+  for (int64_t row = begin; row < end; row += pa.width) {
+    const int64_t grain_end = j->grain ? (row / j->grain + 1) * j->grain : end;
+    const int64_t left = p->dims[p->n_outer - 1] - w->index[p->n_outer - 1];
+    pa.row = row;
+    pa.width = (int)smaller(smaller(w->width, left), smaller(end, grain_end) - row);
+    for (int k = 0; k < p->n_operands; ++k)
+      if (!(j->unused >> k & 1)) open_operand(w, k, &pa, numbers[k]);
+    j->body(j->op, &pa);
+    for (int k = 0; k < p->n_operands; ++k)
+      if (!(j->unused >> k & 1)) close_operand(w, k, &pa);
+    walk_next(w, pa.width);
+  }
+}
+
+static void run_range(const void *run, int64_t begin, int64_t end) {
+  const panel_run *r = run;
+  _Alignas(64) char stack[STACK_BYTES];
+  char *allocated;
+  panel_walk w;
+  plan_access(&w, r->job);
+  if (place_tiles(&w, stack, &allocated))
+    run_panels(&w, r->job, begin, end);
+  else
+    atomic_store(r->failed, true);
+  free(allocated);
+}
+
+status panels_run(const panel_job *j, uint64_t cost_ns) {
+  _Atomic bool failed = false;
+  const panel_run run = {.job = j, .failed = &failed};
+  if (!j->plan->n) return ST_OK;
+  rows_parallel(run_range, &run, j->plan->n_rows, j->grain ? j->grain : 1, cost_ns);
+  if (atomic_load(&failed))
+    return fail(ST_NO_HOST_MEMORY, "no host memory for rows of %jd elements", (intmax_t)j->plan->n);
+  return ST_OK;
+}

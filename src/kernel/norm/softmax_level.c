@@ -1,0 +1,199 @@
+/* The loops of softmax_loops.h. A row of up to CHUNK elements is read once and stays in L1; a longer one is read twice:
+ * each chunk's maximum and sum of exponentials are brought together (online softmax), then the results are made. */
+#include "kernel/norm/softmax_loops.h"
+
+#include <math.h>
+
+#include "kernel/engine/level.h"
+#include "kernel/norm/vec.h"
+
+enum { CHUNK = 4096 };
+
+/* ---- float ------------------------------------------------------------------------------------------------------- */
+
+/* The largest number; NaN is passed over, since its exponential will be NaN. */
+static float largest(const float *x, int64_t n) {
+  const vec least = vec_of(-INFINITY);
+  vec a = least, b = least, c = least, d = least;
+  int64_t i = 0;
+  for (; i + 4 * VEC <= n; i += 4 * VEC) {
+    a = vec_max(vec_load(x + i), a);
+    b = vec_max(vec_load(x + i + VEC), b);
+    c = vec_max(vec_load(x + i + 2 * VEC), c);
+    d = vec_max(vec_load(x + i + 3 * VEC), d);
+  }
+  for (; i + VEC <= n; i += VEC) a = vec_max(vec_load(x + i), a);
+  if (i < n) b = vec_max(vec_load_part(x + i, n - i, least), b);
+  return vec_largest(vec_max(vec_max(a, b), vec_max(c, d)));
+}
+
+/* exp(x - p) */
+VEC_INLINE vec exp_term(const vec_loop *l, int64_t i, int64_t n) {
+  return vec_exp(vec_get(l->x + i, n, vec_of(-INFINITY)) - l->p);
+}
+
+VEC_INLINE vec kept_exp_term(const vec_loop *l, int64_t i, int64_t n) {
+  const vec e = exp_term(l, i, n);
+  vec_put(l->out + i, e, n);
+  return e;
+}
+
+static double exp_sum(const float *x, float top, int64_t n) {
+  return vec_sum_terms(exp_term, &(vec_loop){.x = x, .p = vec_of(top)}, n);
+}
+
+VEC_INLINE void times_step(const vec_loop *l, int64_t i, int64_t n) {
+  vec_put(l->out + i, vec_get(l->x + i, n, (vec){0}) * l->q, n);
+}
+
+VEC_INLINE void softmax_step(const vec_loop *l, int64_t i, int64_t n) { vec_put(l->out + i, exp_term(l, i, n) * l->q, n); }
+
+/* x - top - log(sum), in this order, since top may be much larger than what is left. */
+VEC_INLINE void log_softmax_step(const vec_loop *l, int64_t i, int64_t n) {
+  vec_put(l->out + i, vec_get(l->x + i, n, (vec){0}) - l->p - l->q, n);
+}
+
+typedef struct {
+  float top;
+  double sum; /* of exp(x - top) */
+} exp_stats;
+
+/* A chunk of nothing but -inf (and NaN) adds 0 (NaN). */
+static exp_stats row_stats(const float *x, int64_t n) {
+  exp_stats row = {.top = -INFINITY};
+  for (int64_t i = 0; i < n; i += CHUNK) {
+    const int64_t m = n - i < CHUNK ? n - i : CHUNK;
+    const float top = largest(x + i, m);
+    const double sum = exp_sum(x + i, top > -INFINITY ? top : 0, m);
+    if (top > row.top) {
+      row.sum = row.sum * exp((double)row.top - (double)top) + sum;
+      row.top = top;
+    } else {
+      row.sum += top > -INFINITY ? sum * exp((double)top - (double)row.top) : sum;
+    }
+  }
+  return row;
+}
+
+static void softmax_f32(void *y, const void *x, int64_t n) {
+  if (n <= CHUNK) {
+    const float top = largest(x, n);
+    const double sum = vec_sum_terms(kept_exp_term, &(vec_loop){.x = x, .out = y, .p = vec_of(top)}, n);
+    vec_each(times_step, &(vec_loop){.x = y, .out = y, .q = vec_of((float)(1 / sum))}, n);
+  } else {
+    const exp_stats s = row_stats(x, n);
+    vec_each(softmax_step, &(vec_loop){.x = x, .out = y, .p = vec_of(s.top), .q = vec_of((float)(1 / s.sum))}, n);
+  }
+}
+
+static void log_softmax_f32(void *y, const void *x, int64_t n) {
+  const exp_stats s = row_stats(x, n);
+  vec_each(log_softmax_step, &(vec_loop){.x = x, .out = y, .p = vec_of(s.top), .q = vec_of((float)log(s.sum))}, n);
+}
+
+VEC_INLINE vec product_term(const vec_loop *l, int64_t i, int64_t n) {
+  return vec_get(l->x + i, n, (vec){0}) * vec_get(l->y + i, n, (vec){0});
+}
+
+VEC_INLINE vec plain_term(const vec_loop *l, int64_t i, int64_t n) { return vec_get(l->x + i, n, (vec){0}); }
+
+VEC_INLINE void softmax_back_step(const vec_loop *l, int64_t i, int64_t n) {
+  const vec dy = vec_get(l->x + i, n, (vec){0}), y = vec_get(l->y + i, n, (vec){0});
+  vec_put(l->out + i, (dy - l->p) * y, n);
+}
+
+VEC_INLINE void log_softmax_back_step(const vec_loop *l, int64_t i, int64_t n) {
+  const vec dy = vec_get(l->x + i, n, (vec){0}), y = vec_get(l->y + i, n, (vec){0});
+  vec_put(l->out + i, dy - vec_exp(y) * l->p, n);
+}
+
+static void softmax_back_f32(void *dx, const void *dy, const void *y, int64_t n) {
+  vec_loop l = {.x = dy, .y = y, .out = dx};
+  l.p = vec_of((float)vec_sum_terms(product_term, &l, n));
+  vec_each(softmax_back_step, &l, n);
+}
+
+static void log_softmax_back_f32(void *dx, const void *dy, const void *y, int64_t n) {
+  vec_loop l = {.x = dy, .y = y, .out = dx};
+  l.p = vec_of((float)vec_sum_terms(plain_term, &l, n));
+  vec_each(log_softmax_back_step, &l, n);
+}
+
+static void masked_scale(float *y, const float *x, const uint8_t *mask, float scale, float fill, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) {
+    const float scaled = x[i] * scale;
+    y[i] = mask[i] ? fill : scaled;
+  }
+}
+
+/* ---- double: the C library's functions, element by element ------------------------------------------------------- */
+
+typedef double term_f64(const double *x, const double *y, double p, int64_t i);
+
+/* As a tree with leaves of 32 terms. */
+static double sum_f64(term_f64 *term, const double *x, const double *y, double p, int64_t begin, int64_t end) {
+  if (end - begin > 32) {
+    const int64_t middle = begin + (end - begin) / 2;
+    return sum_f64(term, x, y, p, begin, middle) + sum_f64(term, x, y, p, middle, end);
+  }
+  double sum = 0;
+  for (int64_t i = begin; i < end; ++i) sum += term(x, y, p, i);
+  return sum;
+}
+
+static double exp_term_f64(const double *x, const double *y, double p, int64_t i) {
+  (void)y;
+  return exp(x[i] - p);
+}
+
+static double plain_term_f64(const double *x, const double *y, double p, int64_t i) {
+  (void)y, (void)p;
+  return x[i];
+}
+
+static double product_term_f64(const double *x, const double *y, double p, int64_t i) {
+  (void)p;
+  return x[i] * y[i];
+}
+
+static double largest_f64(const double *x, int64_t n) {
+  double top = -INFINITY;
+  for (int64_t i = 0; i < n; ++i) top = x[i] > top ? x[i] : top;
+  return top;
+}
+
+static void softmax_f64(void *out, const void *in, int64_t n) {
+  double *y = out;
+  const double *x = in, top = largest_f64(x, n), sum = sum_f64(exp_term_f64, x, NULL, top, 0, n);
+  for (int64_t i = 0; i < n; ++i) y[i] = exp(x[i] - top) / sum;
+}
+
+static void log_softmax_f64(void *out, const void *in, int64_t n) {
+  double *y = out;
+  const double *x = in, top = largest_f64(x, n), log_sum = log(sum_f64(exp_term_f64, x, NULL, top, 0, n));
+  for (int64_t i = 0; i < n; ++i) y[i] = x[i] - top - log_sum;
+}
+
+static void softmax_back_f64(void *out, const void *grad, const void *output, int64_t n) {
+  double *dx = out;
+  const double *dy = grad, *y = output, sum = sum_f64(product_term_f64, dy, y, 0, 0, n);
+  for (int64_t i = 0; i < n; ++i) dx[i] = (dy[i] - sum) * y[i];
+}
+
+static void log_softmax_back_f64(void *out, const void *grad, const void *output, int64_t n) {
+  double *dx = out;
+  const double *dy = grad, *y = output, sum = sum_f64(plain_term_f64, dy, NULL, 0, 0, n);
+  for (int64_t i = 0; i < n; ++i) dx[i] = dy[i] - exp(y[i]) * sum;
+}
+
+const softmax_loops LEVELED(softmax_loops) = {
+    .f32 = {.softmax = softmax_f32,
+            .log_softmax = log_softmax_f32,
+            .softmax_back = softmax_back_f32,
+            .log_softmax_back = log_softmax_back_f32},
+    .f64 = {.softmax = softmax_f64,
+            .log_softmax = log_softmax_f64,
+            .softmax_back = softmax_back_f64,
+            .log_softmax_back = log_softmax_back_f64},
+    .masked_scale = masked_scale,
+};

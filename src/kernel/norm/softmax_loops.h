@@ -1,0 +1,26 @@
+/* What softmax and its relatives do to rows of contiguous numbers, by instruction set level (engine/level.h). The type
+ * is that of the computation, float or double. Sums go by lanes in blocks of 1024 floats, and over blocks in double, so
+ * they depend on the row's elements and their order only. Outputs may be the inputs. */
+#ifndef CANNON_KERNEL_NORM_SOFTMAX_LOOPS_H
+#define CANNON_KERNEL_NORM_SOFTMAX_LOOPS_H
+
+#include <stdint.h>
+
+typedef void softmax_row(void *y, const void *x, int64_t n);
+typedef void softmax_back_row(void *dx, const void *dy, const void *y, int64_t n);
+
+typedef struct {
+  softmax_row *softmax, *log_softmax;
+  softmax_back_row *softmax_back;     /* dx = (dy - sum(dy * y)) * y */
+  softmax_back_row *log_softmax_back; /* dx = dy - exp(y) * sum(dy) */
+} softmax_type_loops;
+
+typedef struct {
+  softmax_type_loops f32, f64;
+  /* y = mask ? fill : scale * x. */
+  void (*masked_scale)(float *y, const float *x, const uint8_t *mask, float scale, float fill, int64_t n);
+} softmax_loops;
+
+extern const softmax_loops *softmax; /* set before main */
+
+#endif

@@ -1,0 +1,186 @@
+/* Vectors of floats of the level's width, for kernels of which the compiler would not make the best by itself:
+ * reductions in several lanes, and parts of a vector at the end of a row. Only for files named *_level.c. Operators
+ * work on them (GNU C); where an instruction is needed that has none, the portable level has it in plain C. */
+#ifndef CANNON_KERNEL_NORM_VEC_H
+#define CANNON_KERNEL_NORM_VEC_H
+
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__AVX2__)
+#  include <immintrin.h>
+#endif
+
+#if defined(__AVX512F__)
+enum { VEC = 16 };
+#elif defined(__AVX2__)
+enum { VEC = 8 };
+#else
+enum { VEC = 4 };
+#endif
+
+typedef float vec __attribute__((vector_size(VEC * sizeof(float))));
+typedef int32_t ivec __attribute__((vector_size(VEC * sizeof(float))));
+typedef float vec_anywhere __attribute__((vector_size(VEC * sizeof(float)), aligned(sizeof(float)), may_alias));
+
+static inline vec vec_of(float x) { return x - (vec){0}; } /* -0 - 0 is -0 */
+static inline vec vec_load(const float *p) { return *(const vec_anywhere *)p; }
+static inline void vec_store(float *p, vec v) { *(vec_anywhere *)p = v; }
+
+/* The first n < VEC elements, the others as in rest. */
+static inline vec vec_load_part(const float *p, int64_t n, vec rest) {
+#if defined(__AVX512F__)
+  return (vec)_mm512_mask_loadu_ps((__m512)rest, (__mmask16)((1u << n) - 1), p);
+#else
+  for (int i = 0; i < n; ++i) rest[i] = p[i];
+  return rest;
+#endif
+}
+
+static inline void vec_store_part(float *p, vec v, int64_t n) {
+#if defined(__AVX512F__)
+  _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), (__m512)v);
+#else
+  for (int i = 0; i < n; ++i) p[i] = v[i];
+#endif
+}
+
+/* The same of n <= VEC elements: where n is a constant, without a mask. */
+static inline vec vec_get(const float *p, int64_t n, vec rest) { return n == VEC ? vec_load(p) : vec_load_part(p, n, rest); }
+static inline void vec_put(float *p, vec v, int64_t n) {
+  if (n == VEC)
+    vec_store(p, v);
+  else
+    vec_store_part(p, v, n);
+}
+
+/* a * b + c, rounded once where the processor can. */
+static inline vec vec_fma(vec a, vec b, vec c) {
+#if defined(__AVX512F__)
+  return (vec)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+#elif defined(__FMA__)
+  return (vec)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+#else
+  return a * b + c;
+#endif
+}
+
+/* The larger (smaller); b where one is NaN. */
+static inline vec vec_max(vec a, vec b) {
+#if defined(__AVX512F__)
+  return (vec)_mm512_max_ps((__m512)a, (__m512)b);
+#elif defined(__AVX2__)
+  return (vec)_mm256_max_ps((__m256)a, (__m256)b);
+#else
+  const ivec is_a = a > b;
+  return (vec)(((ivec)a & is_a) | ((ivec)b & ~is_a));
+#endif
+}
+
+static inline vec vec_min(vec a, vec b) {
+#if defined(__AVX512F__)
+  return (vec)_mm512_min_ps((__m512)a, (__m512)b);
+#elif defined(__AVX2__)
+  return (vec)_mm256_min_ps((__m256)a, (__m256)b);
+#else
+  const ivec is_a = a < b;
+  return (vec)(((ivec)a & is_a) | ((ivec)b & ~is_a));
+#endif
+}
+
+/* Over the elements, as a tree. */
+static inline float vec_sum(vec v) {
+#if defined(__AVX512F__)
+  return _mm512_reduce_add_ps((__m512)v);
+#else
+  for (int half = VEC / 2; half; half /= 2)
+    for (int i = 0; i < half; ++i) v[i] += v[i + half];
+  return v[0];
+#endif
+}
+
+static inline float vec_largest(vec v) {
+#if defined(__AVX512F__)
+  return _mm512_reduce_max_ps((__m512)v);
+#else
+  for (int half = VEC / 2; half; half /= 2)
+    for (int i = 0; i < half; ++i) v[i] = v[i] > v[i + half] ? v[i] : v[i + half];
+  return v[0];
+#endif
+}
+
+/* ---- loops over the elements of rows ------------------------------------------------------------------------------ */
+
+#define VEC_INLINE __attribute__((always_inline)) static inline
+
+/* Elements that a loop is over, and what they are combined with. */
+typedef struct {
+  const float *x, *y, *z;
+  float *out;
+  vec p, q, r, s, t, u;
+} vec_loop;
+
+/* Does elements i to i + n, n <= VEC, of a loop. */
+typedef void vec_step(const vec_loop *l, int64_t i, int64_t n);
+
+VEC_INLINE void vec_each(vec_step *step, const vec_loop *l, int64_t n) {
+  int64_t i = 0;
+  for (; i + VEC <= n; i += VEC) step(l, i, VEC);
+  if (i < n) step(l, i, n - i);
+}
+
+/* The terms of elements i to i + n, n <= VEC, of a sum; 0 in the rest of the vector. */
+typedef vec vec_term(const vec_loop *l, int64_t i, int64_t n);
+
+enum { SUM_BLOCK = 1024 };
+
+/* Of elements begin to end: by lanes, then as a tree. */
+VEC_INLINE float vec_sum_block(vec_term *term, const vec_loop *l, int64_t begin, int64_t end) {
+  vec a = {0}, b = {0}, c = {0}, d = {0};
+  int64_t i = begin;
+  for (; i + 4 * VEC <= end; i += 4 * VEC) {
+    a += term(l, i, VEC);
+    b += term(l, i + VEC, VEC);
+    c += term(l, i + 2 * VEC, VEC);
+    d += term(l, i + 3 * VEC, VEC);
+  }
+  for (; i + VEC <= end; i += VEC) a += term(l, i, VEC);
+  if (i < end) b += term(l, i, end - i);
+  return vec_sum((a + b) + (c + d));
+}
+
+/* Of n elements: blocks are added in double. */
+VEC_INLINE double vec_sum_terms(vec_term *term, const vec_loop *l, int64_t n) {
+  double sum = 0;
+  for (int64_t begin = 0; begin < n; begin += SUM_BLOCK)
+    sum += vec_sum_block(term, l, begin, n - begin < SUM_BLOCK ? n : begin + SUM_BLOCK);
+  return sum;
+}
+
+/* e^x within one unit in the last place (0.99 found over a million floats), denormal results included; NaN stays.
+ * x = n ln 2 + r; e^r = 1 + r + r^2 q(r), q a polynomial whose error in e^r is 3e-9 on [-ln(2)/2, ln(2)/2]. */
+static inline vec vec_exp(vec x) {
+  const float LOG2E = 0x1.715476p+0f, LN2_HIGH = 0x1.63p-1f, LN2_LOW = -0x1.bd0106p-13f;
+  x = vec_max(vec_of(-106), vec_min(vec_of(90), x)); /* to 0 and infinity */
+#if defined(__AVX512F__)
+  const vec n = (vec)_mm512_roundscale_ps((__m512)(x * LOG2E), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+#else
+  const vec shifted = x * LOG2E + 0x1.8p23f, n = shifted - 0x1.8p23f;
+#endif
+  vec r = vec_fma(n, vec_of(-LN2_HIGH), x);
+  r = vec_fma(n, vec_of(-LN2_LOW), r);
+  vec q = vec_fma(r, vec_of(0x1.6a2434p-10f), vec_of(0x1.1239e2p-7f));
+  q = vec_fma(q, r, vec_of(0x1.5558f2p-5f));
+  q = vec_fma(q, r, vec_of(0x1.555492p-3f));
+  q = vec_fma(q, r, vec_of(0x1.fffffcp-2f));
+  const vec e = vec_fma(r * r, q, r) + 1.0f;
+#if defined(__AVX512F__)
+  return (vec)_mm512_scalef_ps((__m512)e, (__m512)n);
+#else
+  /* 2^n in two factors, since n goes from -153 to 130. The low bits of the shifted sum are n. */
+  const ivec whole = (ivec)shifted - 0x4b400000, half = whole >> 1;
+  return e * (vec)((half + 127) << 23) * (vec)((whole - half + 127) << 23);
+#endif
+}
+
+#endif
