@@ -8,18 +8,22 @@
 
 static spinlock team; /* held by the one task that runs with several threads */
 
-int parallel_begin(uint64_t cost_ns) {
+int parallel_most(uint64_t cost_ns) {
 #ifdef _OPENMP
   if (likely(cost_ns < SCHEDULER_LONG_NS)) return 1;
   const int allowed = omp_get_max_threads(), cores = scheduler_n_cores(), most = allowed < cores ? allowed : cores;
-  /* The task itself is one of the long ones where its estimate said so. */
-  if (most <= 1 || scheduler_n_long() > 1 || !spin_trylock(&team)) return 1;
   const uint64_t worth = cost_ns / (SCHEDULER_LONG_NS / 2);
   return worth < (uint64_t)most ? (int)worth : most;
 #else
   (void)cost_ns;
   return 1;
 #endif
+}
+
+int parallel_begin(uint64_t cost_ns) {
+  const int most = parallel_most(cost_ns);
+  /* The task itself is one of the long ones where its estimate said so. */
+  return most > 1 && scheduler_n_long() <= 1 && spin_trylock(&team) ? most : 1;
 }
 
 void parallel_end(int n_threads) {

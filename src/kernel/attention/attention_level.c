@@ -1,0 +1,204 @@
+/* See attention_level.h. */
+#include "kernel/attention/attention_level.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "kernel/engine/level.h"
+#include "tensor/dtype.h"
+
+#ifdef __F16C__
+#  include <immintrin.h>
+#endif
+
+enum { LANES = 16 };
+
+#if defined(__clang__)
+#  define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#else
+#  define INDEPENDENT _Pragma("GCC ivdep")
+#endif
+
+/* One rounding where the level has it; libm's fmaf is never called. */
+#ifdef __FMA__
+#  define MULTIPLY_ADD(a, b, c) __builtin_fmaf(a, b, c)
+#else
+#  define MULTIPLY_ADD(a, b, c) ((a) * (b) + (c))
+#endif
+
+static inline uint32_t bits_of(float x) {
+  uint32_t b;
+  memcpy(&b, &x, sizeof b);
+  return b;
+}
+
+static inline float float_of(uint32_t b) {
+  float x;
+  memcpy(&x, &b, sizeof x);
+  return x;
+}
+
+/* 2^x for x up to 128; 0 below -126. The polynomial is the series of 2^f, economised for |f| <= 1/2 (relative error
+ * 2e-8). NaN stays. */
+static inline float exp2_core(float x) {
+  const float ROUND = 0x1.8p23f;
+  const float high = x > 128 ? 128 : x, z = high < -126 ? -126 : high;
+  const float shifted = z + ROUND, f = z - (shifted - ROUND);
+  float p = 1.54034e-4f;
+  p = MULTIPLY_ADD(p, f, 1.339858e-3f);
+  p = MULTIPLY_ADD(p, f, 9.618437e-3f);
+  p = MULTIPLY_ADD(p, f, 5.550332e-2f);
+  p = MULTIPLY_ADD(p, f, 2.4022648e-1f);
+  p = MULTIPLY_ADD(p, f, 6.9314720e-1f);
+  p = MULTIPLY_ADD(p, f, 1.0f);
+  /* The low bits of `shifted` are the integer part. */
+  const float y = p * float_of((bits_of(shifted) + 127) << 23);
+  return x < -126 ? 0 : y;
+}
+
+static inline uint16_t to_bf16(float x) { return bf16_from_float(x); }
+static inline uint16_t to_f16(float x) { return half_from_float(x); }
+static inline float to_f32(float x) { return x; }
+
+/* A tree over the lanes. */
+static inline float lanes_sum(float *lane) {
+  for (int width = LANES / 2; width; width /= 2)
+    for (int l = 0; l < width; ++l) lane[l] += lane[l + width];
+  return lane[0];
+}
+
+static float row_max(const float *x, int64_t n) {
+  float most = -INFINITY;
+  for (int64_t i = 0; i < n; ++i) most = x[i] > most ? x[i] : most;
+  return most;
+}
+
+#define EXP2(name, type, convert)                                                                                      \
+  static float exp2_##name(void *to, const float *x, float factor, float shift, int64_t n) {                           \
+    type *const y = to;                                                                                                \
+    float lane[LANES] = {0};                                                                                           \
+    int64_t i = 0;                                                                                                     \
+    for (; i + LANES <= n; i += LANES)                                                                                 \
+      for (int l = 0; l < LANES; ++l) {                                                                                \
+        const float e = exp2_core(MULTIPLY_ADD(x[i + l], factor, -shift));                                             \
+        lane[l] += e;                                                                                                  \
+        y[i + l] = convert(e);                                                                                         \
+      }                                                                                                                \
+    for (int l = 0; i + l < n; ++l) {                                                                                  \
+      const float e = exp2_core(MULTIPLY_ADD(x[i + l], factor, -shift));                                               \
+      lane[l] += e;                                                                                                    \
+      y[i + l] = convert(e);                                                                                           \
+    }                                                                                                                  \
+    return lanes_sum(lane);                                                                                            \
+  }
+EXP2(f32, float, to_f32)
+EXP2(bf16, uint16_t, to_bf16)
+EXP2(f16, uint16_t, to_f16)
+
+static void row_scale(float *x, float a, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) x[i] *= a;
+}
+
+static void row_axpby(float *x, float a, const float *y, float b, int64_t n) {
+  INDEPENDENT for (int64_t i = 0; i < n; ++i) x[i] = MULTIPLY_ADD(x[i], a, y[i] * b);
+}
+
+static void row_multiply(float *x, const float *y, int64_t n) {
+  INDEPENDENT for (int64_t i = 0; i < n; ++i) x[i] *= y[i];
+}
+
+static void row_hide(float *x, const uint8_t *mask, int64_t n) {
+  INDEPENDENT for (int64_t i = 0; i < n; ++i) x[i] = mask[i] ? -INFINITY : x[i];
+}
+
+static void row_bits(float *y, const uint8_t *bits, int64_t first, float keep, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) y[i] = bits[(first + i) >> 3] >> ((first + i) & 7) & 1 ? keep : 0;
+}
+
+static void row_gradient(float *ds, const float *p, const float *dp, float delta, int64_t n) {
+  INDEPENDENT for (int64_t i = 0; i < n; ++i) ds[i] = p[i] * (dp[i] - delta);
+}
+
+static float row_dot(const float *x, const float *y, int64_t n) {
+  float lane[LANES] = {0};
+  int64_t i = 0;
+  for (; i + LANES <= n; i += LANES)
+    for (int l = 0; l < LANES; ++l) lane[l] = MULTIPLY_ADD(x[i + l], y[i + l], lane[l]);
+  for (int l = 0; i + l < n; ++l) lane[l] = MULTIPLY_ADD(x[i + l], y[i + l], lane[l]);
+  return lanes_sum(lane);
+}
+
+static inline float from_f16(uint16_t x) { return half_to_float(x); }
+static inline float from_bf16(uint16_t x) { return bf16_to_float(x); }
+
+#define WIDEN(name, type, convert)                                                                                     \
+  static void widen_##name(float *to, int64_t ld, const void *from, int64_t row_bytes, int64_t rows, int64_t n) {      \
+    for (int64_t r = 0; r < rows; ++r) {                                                                               \
+      const type *const s = (const type *)((const char *)from + r * row_bytes);                                        \
+      float *const t = to + r * ld;                                                                                    \
+      for (int64_t i = 0; i < n; ++i) t[i] = convert(s[i]);                                                            \
+    }                                                                                                                  \
+  }
+WIDEN(f32, float, to_f32)
+WIDEN(bf16, uint16_t, from_bf16)
+#ifdef __F16C__
+static void widen_f16(float *to, int64_t ld, const void *from, int64_t row_bytes, int64_t rows, int64_t n) {
+  for (int64_t r = 0; r < rows; ++r) {
+    const uint16_t *const s = (const uint16_t *)((const char *)from + r * row_bytes);
+    float *const t = to + r * ld;
+    int64_t i = 0;
+#  ifdef __AVX512F__
+    for (; i + 16 <= n; i += 16)
+      _mm512_storeu_ps(t + i, _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)(s + i))));
+#  endif
+    for (; i + 8 <= n; i += 8)
+      _mm256_storeu_ps(t + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(s + i))));
+    for (; i < n; ++i) t[i] = from_f16(s[i]);
+  }
+}
+#else
+WIDEN(f16, uint16_t, from_f16)
+#endif
+
+#define NARROW(name, type, convert)                                                                                    \
+  static void narrow_##name(void *to, const float *x, int64_t n) {                                                     \
+    type *const y = to;                                                                                                \
+    for (int64_t i = 0; i < n; ++i) y[i] = convert(x[i]);                                                              \
+  }
+NARROW(f32, float, to_f32)
+NARROW(bf16, uint16_t, to_bf16)
+NARROW(f16, uint16_t, to_f16)
+
+static void dots(float *s, int64_t lds, const float *q, int64_t ldq, int64_t rows, int64_t d, const float *key,
+                 int64_t ld, int64_t n) {
+  for (int64_t k = 0; k < n; ++k)
+    for (int64_t r = 0; r < rows; ++r) s[r * lds + k] = row_dot(q + r * ldq, key + k * ld, d);
+}
+
+static void sums(float *o, int64_t ldo, const float *p, int64_t ldp, int64_t rows, int64_t d, const float *value,
+                 int64_t ld, int64_t n) {
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t k = 0; k < n; ++k) {
+      const float w = p[r * ldp + k];
+      const float *const v = value + k * ld;
+      float *const out = o + r * ldo;
+      INDEPENDENT for (int64_t i = 0; i < d; ++i) out[i] = MULTIPLY_ADD(w, v[i], out[i]);
+    }
+}
+
+const attention_loops LEVELED(attention_loops) = {
+    .max = row_max,
+    .exp2 = {exp2_f32, exp2_bf16, exp2_f16},
+    .scale = row_scale,
+    .axpby = row_axpby,
+    .multiply = row_multiply,
+    .hide = row_hide,
+    .bits = row_bits,
+    .gradient = row_gradient,
+    .dot = row_dot,
+    .widen = {widen_f32, widen_bf16, widen_f16},
+    .narrow = {narrow_f32, narrow_bf16, narrow_f16},
+    .dots = dots,
+    .sums = sums,
+};

@@ -1,0 +1,285 @@
+/* The gradient of attention. Probabilities are made again, a block at a time, from the forward pass's maxima and sums:
+ *
+ *   P = exp(S - top) / sum          dV = (D o P)^T dO        D: the dropout mask's factors
+ *   dP = D o (dO V^T)               dS = P o (dP - delta)    delta: of each row, dO . O
+ *   dQ = scale dS K                 dK = scale dS^T Q
+ *
+ * A unit of work is all heads that share keys: it goes through the keys by blocks, whose dK and dV it has in memory, and
+ * adds to the dQ of all its queries. So nothing is shared by threads, and sums have one order. */
+#include <math.h>
+#include <string.h>
+
+#include "kernel/attention/attention.h"
+#include "kernel/attention/attention_level.h"
+
+#define LOG2_E 1.44269504088896340736f
+
+typedef struct {
+  char *query_a, *query_b, *dout_a, *dout_b; /* a block's rows, packed as left and right factors */
+  char *key_t, *value_t, *key_b;             /* a block's keys */
+  char *transposed, *packed;                 /* P or dS, packed */
+  char *narrow;                              /* P or dS as the operand type; not for TILE_F32 */
+  float *probability, *slope;                /* P and dS; rows of score_ld floats */
+  float *factors, *line;
+  float *dkey, *dvalue;  /* of the block of keys */
+  float *dquery, *delta; /* of all rows of the unit's heads */
+} backward_buffers;
+
+static int64_t score_ld(const attention_plan *p) { return p->blocks.keys + 16; }
+static int64_t group_heads(const attention_plan *p) { return p->n_heads / p->n_kv_heads; }
+
+static char *take(char **at, uint64_t bytes) {
+  char *piece = *at;
+  *at += (bytes + 63) / 64 * 64;
+  return piece;
+}
+
+static float *take_floats(char **at, int64_t n) { return (float *)(void *)take(at, (uint64_t)n * sizeof(float)); }
+
+static uint64_t lay_out(const attention_plan *p, char *at, backward_buffers *f) {
+  const attention_blocks *k = &p->blocks;
+  const int64_t rows = k->rows, keys = k->keys, all_rows = p->max_rows * group_heads(p);
+  char *const start = at;
+  f->query_a = take(&at, tile_a_bytes(k->tile, rows, p->d));
+  f->query_b = take(&at, tile_b_bytes(k->tile, rows, p->d));
+  f->dout_a = take(&at, tile_a_bytes(k->tile, rows, p->dv));
+  f->dout_b = take(&at, tile_b_bytes(k->tile, rows, p->dv));
+  f->key_t = take(&at, tile_b_bytes(k->tile, p->d, keys));
+  f->value_t = take(&at, tile_b_bytes(k->tile, p->dv, keys));
+  f->key_b = take(&at, tile_b_bytes(k->tile, keys, p->d));
+  f->transposed = take(&at, tile_a_bytes(k->tile, keys, rows));
+  f->packed = take(&at, tile_a_bytes(k->tile, rows, keys));
+  f->narrow = take(&at, k->tile == TILE_F32 ? 0 : (uint64_t)(rows * keys) * 2);
+  f->probability = take_floats(&at, rows * score_ld(p));
+  f->slope = take_floats(&at, rows * score_ld(p));
+  f->factors = take_floats(&at, keys);
+  f->line = take_floats(&at, 2 * p->dv);
+  f->dkey = take_floats(&at, keys * p->d);
+  f->dvalue = take_floats(&at, keys * p->dv);
+  f->dquery = take_floats(&at, all_rows * p->d);
+  f->delta = take_floats(&at, all_rows);
+  return (uint64_t)(at - start);
+}
+
+static uint64_t backward_scratch(const attention_plan *p) {
+  backward_buffers f;
+  return lay_out(p, NULL, &f);
+}
+
+typedef struct {
+  const attention_job *job;
+  attention_batch batch;
+  int64_t b, kv_head;
+  int64_t k, n; /* the block of keys */
+  backward_buffers buffers;
+} backward;
+
+/* A block of rows of one head. */
+typedef struct {
+  int64_t head, row, n;
+} row_range;
+
+static int64_t place_of(const backward *w, const row_range *r) {
+  return (r->head - w->kv_head * group_heads(w->job->plan)) * w->batch.n_rows + r->row;
+}
+
+static const char *rows_at(const backward *w, const head_view *v, const row_range *r) {
+  return head_at(w->job, v, w->b, r->head, w->batch.row_begin + r->row);
+}
+
+/* ---- rows -------------------------------------------------------------------------------------------------------- */
+
+static void find_delta(const backward *w, const row_range *r) {
+  const attention_plan *p = w->job->plan;
+  float *const x = w->buffers.line, *const y = x + p->dv;
+  for (int64_t i = 0; i < r->n; ++i) {
+    const row_range one = {r->head, r->row + i, 1};
+    loops->load[p->out.dtype][COMPUTE_F32](x, rows_at(w, &p->out, &one), p->out.col, p->dv);
+    loops->load[p->dout.dtype][COMPUTE_F32](y, rows_at(w, &p->dout, &one), p->dout.col, p->dv);
+    w->buffers.delta[place_of(w, &one)] = attention_rows->dot(x, y, p->dv);
+  }
+}
+
+static float softmax_result(const backward *w, const head_view *v, const row_range *one) {
+  return *(const float *)(const void *)rows_at(w, v, one);
+}
+
+/* x: products of a row with keys k to k + n, dp: its dO V^T there. They become D o P and dS. */
+static void score_gradient(const backward *w, const row_range *one, float *x, float *dp, int64_t k, int64_t n) {
+  const attention_plan *p = w->job->plan;
+  const float top = softmax_result(w, &p->row_max, one), sum = softmax_result(w, &p->row_sum, one);
+  const score_row r = {.job = w->job, .batch = &w->batch, .b = w->b, .head = one->head, .query = one->row};
+  if (sum == 0) { /* it sees nothing */
+    memset(x, 0, (size_t)n * sizeof *x);
+    memset(dp, 0, (size_t)n * sizeof *dp);
+    return;
+  }
+  const float factor = has_score_terms(p) ? score_logits(&r, x, k, n) : p->scale;
+  attention_rows->exp2[OPERAND_F32](x, x, factor * LOG2_E, top * LOG2_E, n);
+  attention_rows->scale(x, 1 / sum, n);
+  const float delta = w->buffers.delta[place_of(w, one)];
+  if (p->drop < 0) {
+    attention_rows->gradient(dp, x, dp, delta, n);
+    return;
+  }
+  score_dropout(&r, w->buffers.factors, k, n);
+  attention_rows->multiply(dp, w->buffers.factors, n);
+  attention_rows->gradient(dp, x, dp, delta, n);
+  attention_rows->multiply(x, w->buffers.factors, n);
+}
+
+static void score_gradients(const backward *w, const row_range *r) {
+  const int64_t ld = score_ld(w->job->plan), n = w->n;
+  for (int64_t i = 0; i < r->n; ++i) {
+    const row_range one = {r->head, r->row + i, 1};
+    float *const x = w->buffers.probability + i * ld, *const dp = w->buffers.slope + i * ld;
+    int64_t low, high;
+    visible_keys(&w->batch, one.row, &low, &high);
+    low = least(most(low - w->k, 0), n);
+    high = most(least(high - w->k, n), low);
+    if (high > low) score_gradient(w, &one, x + low, dp + low, w->k + low, high - low);
+    for (int side = 0; side < 2; ++side) {
+      float *const row = side ? dp : x;
+      memset(row, 0, (size_t)low * sizeof *row);
+      memset(row + high, 0, (size_t)(n - high) * sizeof *row);
+    }
+  }
+}
+
+/* ---- blocks ------------------------------------------------------------------------------------------------------ */
+
+/* P or dS as what can be packed; *ld in bytes. */
+static const void *as_operand(const backward *w, const float *x, int64_t rows, int64_t *ld) {
+  const attention_plan *p = w->job->plan;
+  *ld = score_ld(p) * (int64_t)sizeof *x;
+  if (p->blocks.tile == TILE_F32) return x;
+  *ld = w->n * 2;
+  for (int64_t i = 0; i < rows; ++i)
+    attention_rows->narrow[OPERAND_BF16](w->buffers.narrow + i * *ld, x + i * score_ld(p), w->n);
+  return w->buffers.narrow;
+}
+
+static void pack_rows(const backward *w, const head_view *v, const row_range *r, char *a, char *b, int64_t d) {
+  const tile_type tile = w->job->plan->blocks.tile;
+  const char *from = rows_at(w, v, r);
+  tile_pack_a(tile, a, v->dtype, from, v->row, v->col, r->n, d);
+  tile_pack_b(tile, b, v->dtype, from, v->row, v->col, r->n, d);
+}
+
+/* What one block of rows and the block of keys add to the three gradients. */
+static void block_gradient(const backward *w, const row_range *r) {
+  const attention_plan *p = w->job->plan;
+  const backward_buffers *f = &w->buffers;
+  const tile_type tile = p->blocks.tile;
+  const int dtype = tile == TILE_F32 ? ACL_FLOAT : ACL_BF16, size = tile == TILE_F32 ? 4 : 2;
+  const int64_t m = r->n, n = w->n, ld = score_ld(p);
+  int64_t pitch;
+  pack_rows(w, &p->query, r, f->query_a, f->query_b, p->d);
+  pack_rows(w, &p->dout, r, f->dout_a, f->dout_b, p->dv);
+  tile_gemm(tile, m, n, p->d, f->query_a, f->key_t, f->probability, ld, false);
+  tile_gemm(tile, m, n, p->dv, f->dout_a, f->value_t, f->slope, ld, false);
+  score_gradients(w, r);
+  const void *x = as_operand(w, f->probability, m, &pitch);
+  tile_pack_a(tile, f->transposed, dtype, x, size, pitch, n, m);
+  tile_gemm(tile, n, p->dv, m, f->transposed, f->dout_b, f->dvalue, p->dv, true);
+  x = as_operand(w, f->slope, m, &pitch);
+  tile_pack_a(tile, f->transposed, dtype, x, size, pitch, n, m);
+  tile_gemm(tile, n, p->d, m, f->transposed, f->query_b, f->dkey, p->d, true);
+  tile_pack_a(tile, f->packed, dtype, x, pitch, size, m, n);
+  tile_gemm(tile, m, p->d, n, f->packed, f->key_b, f->dquery + place_of(w, r) * p->d, p->d, true);
+}
+
+/* Whether any row of the range sees a key of the block: low and high ends grow with the row. */
+static bool range_sees(const backward *w, const row_range *r) {
+  int64_t low, high, last_low, last_high;
+  visible_keys(&w->batch, r->row, &low, &high);
+  visible_keys(&w->batch, r->row + r->n - 1, &last_low, &last_high);
+  return low < w->k + w->n && most(high, last_high) > w->k;
+}
+
+typedef void range_step(const backward *w, const row_range *r);
+
+static void all_rows(const backward *w, range_step *step) {
+  const attention_plan *p = w->job->plan;
+  for (int64_t h = 0; h < group_heads(p); ++h)
+    for (int64_t row = 0; row < w->batch.n_rows; row += p->blocks.rows) {
+      const row_range r = {w->kv_head * group_heads(p) + h, row, least(p->blocks.rows, w->batch.n_rows - row)};
+      step(w, &r);
+    }
+}
+
+static void add_if_seen(const backward *w, const row_range *r) {
+  if (range_sees(w, r)) block_gradient(w, r);
+}
+
+static void write_queries(const backward *w, const row_range *r) {
+  const attention_plan *p = w->job->plan;
+  float *const from = w->buffers.dquery + place_of(w, r) * p->d;
+  attention_rows->scale(from, p->scale, r->n * p->d);
+  for (int64_t i = 0; i < r->n; ++i)
+    row_write(&p->dquery, head_at(w->job, &p->dquery, w->b, r->head, w->batch.row_begin + r->row + i), from + i * p->d,
+              p->d);
+}
+
+static void write_keys(const backward *w) {
+  const attention_plan *p = w->job->plan;
+  attention_rows->scale(w->buffers.dkey, p->scale, w->n * p->d);
+  for (int64_t i = 0; i < w->n; ++i) {
+    const int64_t row = w->batch.key_begin + w->k + i;
+    row_write(&p->dkey, head_at(w->job, &p->dkey, w->b, w->kv_head, row), w->buffers.dkey + i * p->d, p->d);
+    row_write(&p->dvalue, head_at(w->job, &p->dvalue, w->b, w->kv_head, row), w->buffers.dvalue + i * p->dv, p->dv);
+  }
+}
+
+static void pack_keys(const backward *w) {
+  const attention_plan *p = w->job->plan;
+  const tile_type tile = p->blocks.tile;
+  int64_t row, run;
+  const char *key = key_run(w->job, &w->batch, KEYS, w->b, w->kv_head, w->k, &row, &run);
+  tile_pack_b(tile, w->buffers.key_t, p->key.dtype, key, p->key.col, row, p->d, w->n);
+  tile_pack_b(tile, w->buffers.key_b, p->key.dtype, key, row, p->key.col, w->n, p->d);
+  const char *value = key_run(w->job, &w->batch, VALUES, w->b, w->kv_head, w->k, &row, &run);
+  tile_pack_b(tile, w->buffers.value_t, p->value.dtype, value, p->value.col, row, p->dv, w->n);
+}
+
+static void backward_unit(const attention_job *j, int64_t unit, char *scratch) {
+  const attention_plan *p = j->plan;
+  backward w = {.job = j, .b = unit / p->n_kv_heads, .kv_head = unit % p->n_kv_heads};
+  w.batch = attention_batch_of(j, w.b);
+  lay_out(p, scratch, &w.buffers);
+  memset(w.buffers.dquery, 0, (size_t)(group_heads(p) * w.batch.n_rows * p->d) * sizeof(float));
+  all_rows(&w, find_delta);
+  for (w.k = 0; w.k < w.batch.n_keys; w.k += w.n) {
+    w.n = least(p->blocks.keys, w.batch.n_keys - w.k);
+    memset(w.buffers.dkey, 0, (size_t)(w.n * p->d) * sizeof(float));
+    memset(w.buffers.dvalue, 0, (size_t)(w.n * p->dv) * sizeof(float));
+    pack_keys(&w);
+    all_rows(&w, add_if_seen);
+    write_keys(&w);
+  }
+  all_rows(&w, write_queries);
+}
+
+/* ---- planning ---------------------------------------------------------------------------------------------------- */
+
+static status backward_run(const executor *e, void *const *view, void *scratch) {
+  attention_job j;
+  TRY(attention_job_init(&j, e, view, scratch));
+  attention_units(&j, backward_unit, j.plan->n_batches * j.plan->n_kv_heads);
+  return ST_OK;
+}
+
+status plan_attention_gradient(executor *e, attention_plan *p) {
+  enum { BLOCK_ROWS = 128, BLOCK_KEYS = 256 };
+  /* float16's range is too small for dS. */
+  p->blocks = (attention_blocks){
+      .tile = p->query.dtype == ACL_BF16 && tile_has(TILE_BF16) ? TILE_BF16 : TILE_F32,
+      .rows = (int32_t)most(least(BLOCK_ROWS, p->max_rows), 1),
+      .keys = (int32_t)most(least(BLOCK_KEYS, p->max_keys), 1),
+      .chunk = 1,
+  };
+  e->run = backward_run;
+  const uint64_t products = (uint64_t)(p->n_batches * p->n_heads * p->max_rows) * (uint64_t)p->max_keys;
+  return attention_plan_blocks(e, p, p->n_batches * p->n_kv_heads, backward_scratch,
+                               products * (uint64_t)(6 * p->d + 4 * p->dv + 30));
+}

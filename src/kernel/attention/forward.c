@@ -1,0 +1,367 @@
+/* Attention by blocks with an online softmax.
+ *
+ * A unit of work is a chunk: some hundred queries of the heads that share keys. Keys and values are packed a block at a
+ * time, and each block of the chunk's queries takes its step with them:
+ *
+ *   S = Q K^T;  P = exp(S - top), top being the largest so far;  O = O exp(old top - top) + P V
+ *
+ * Units own their rows, and their order of keys is fixed, so results don't depend on threads. */
+#include <math.h>
+#include <string.h>
+
+#include "kernel/attention/attention.h"
+#include "kernel/attention/attention_level.h"
+#include "kernel/engine/level.h"
+
+LEVEL_CHOICE(attention_loops, attention_rows, attention_loops)
+
+#define LOG2_E 1.44269504088896340736f
+
+/* Rows of one or more heads: `rows` from `row` on of each of `heads` from `head` on. */
+typedef struct {
+  int32_t head, heads, row, rows;
+  int64_t low, high; /* the keys that any of them sees */
+} row_block;
+
+typedef struct {
+  float top, sum;
+  int64_t low, high; /* the keys that it sees */
+} row_state;
+
+/* A thread's memory. Products and outputs have rows of `product_ld` and dv floats. */
+typedef struct {
+  row_block *block;
+  row_state *state;          /* of all rows of the chunk */
+  char *query, *key, *value; /* packed; query: for each block */
+  char *probability;         /* of one block, as the operand type; for TILE_F32 they replace the products */
+  char *packed_probability;
+  char *gathered; /* queries of a block */
+  float *product, *out, *factors;
+} forward_buffers;
+
+/* ---- sizes ------------------------------------------------------------------------------------------------------- */
+
+static int64_t product_ld(const attention_plan *p) { return p->blocks.keys + 16; }
+
+/* How the rows of the heads that share keys are cut into blocks. */
+typedef struct {
+  int64_t heads;       /* that share keys */
+  int64_t per_head;    /* blocks of one head; 0: a block has several heads */
+  int64_t block_heads; /* then so many */
+  int64_t n;
+} block_cut;
+
+static block_cut cut_of(const attention_plan *p, int64_t n_rows) {
+  block_cut c = {.heads = p->n_heads / p->n_kv_heads};
+  if (n_rows * 2 > p->blocks.rows) {
+    c.per_head = (n_rows + p->blocks.rows - 1) / p->blocks.rows;
+    c.n = c.heads * c.per_head;
+  } else {
+    c.block_heads = n_rows ? least(p->blocks.rows / n_rows, c.heads) : c.heads;
+    c.n = (c.heads + c.block_heads - 1) / c.block_heads;
+  }
+  return c;
+}
+
+static int64_t chunks_of(const attention_plan *p) {
+  return (cut_of(p, p->max_rows).n + p->blocks.chunk - 1) / p->blocks.chunk;
+}
+
+static char *take(char **at, uint64_t bytes) {
+  char *piece = *at;
+  *at += (bytes + 63) / 64 * 64;
+  return piece;
+}
+
+/* Lays the buffers out from `at` on; returns how many bytes that takes. */
+static uint64_t lay_out(const attention_plan *p, char *at, forward_buffers *f) {
+  const attention_blocks *k = &p->blocks;
+  char *const start = at;
+  const uint64_t rows = (uint64_t)k->rows, all_rows = rows * (uint64_t)k->chunk;
+  f->block = (row_block *)(void *)take(&at, (uint64_t)k->chunk * sizeof *f->block);
+  f->state = (row_state *)(void *)take(&at, all_rows * sizeof *f->state);
+  f->query = take(&at, (tile_a_bytes(k->tile, k->rows, p->d) + 63) / 64 * 64 * (uint64_t)k->chunk);
+  f->key = take(&at, tile_b_bytes(k->tile, p->d, k->keys));
+  f->value = take(&at, tile_b_bytes(k->tile, k->keys, p->dv));
+  f->product = (float *)(void *)take(&at, rows * (uint64_t)product_ld(p) * sizeof(float));
+  f->probability = k->tile == TILE_F32 ? (char *)f->product : take(&at, rows * (uint64_t)k->keys * 2);
+  f->packed_probability = take(&at, tile_a_bytes(k->tile, k->rows, k->keys));
+  f->gathered = take(&at, rows * (uint64_t)p->d * 4);
+  f->out = (float *)(void *)take(&at, all_rows * (uint64_t)p->dv * sizeof(float));
+  f->factors = (float *)(void *)take(&at, (uint64_t)k->keys * sizeof(float));
+  return (uint64_t)(at - start);
+}
+
+static uint64_t forward_scratch(const attention_plan *p) {
+  forward_buffers f;
+  return lay_out(p, NULL, &f);
+}
+
+/* ---- a chunk ----------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+  const attention_job *job;
+  attention_batch batch;
+  int64_t b, kv_head;
+  int32_t n_blocks;
+  forward_buffers buffers;
+} chunk;
+
+static int64_t block_size(const row_block *k) { return (int64_t)k->heads * k->rows; }
+static row_state *states_of(const chunk *c, int32_t block) {
+  return c->buffers.state + (int64_t)block * c->job->plan->blocks.rows;
+}
+static float *outs_of(const chunk *c, int32_t block) {
+  return c->buffers.out + (int64_t)block * c->job->plan->blocks.rows * c->job->plan->dv;
+}
+
+/* Row i of a block: its head, and the row in the query's tensor from the sequence's first. */
+static void locate(const row_block *k, int64_t i, int64_t *head, int64_t *row) {
+  *head = k->head + i / k->rows;
+  *row = k->row + i % k->rows;
+}
+
+static void start_row(const chunk *c, const row_block *k, int64_t i, row_state *s) {
+  int64_t head, row;
+  locate(k, i, &head, &row);
+  const int64_t query = row - c->batch.first_query;
+  *s = (row_state){.top = -INFINITY};
+  if (query >= 0 && query < c->batch.n_queries) visible_keys(&c->batch, query, &s->low, &s->high);
+}
+
+/* Queries of a block side by side, for heads that are not in step with rows. */
+static const char *gather(const chunk *c, const row_block *k, int64_t *row_bytes) {
+  const attention_plan *p = c->job->plan;
+  const head_view *v = &p->query;
+  const int64_t size = dtype_bytes(v->dtype);
+  const char *from = head_at(c->job, v, c->b, k->head, c->batch.row_begin + k->row);
+  *row_bytes = v->row;
+  if (k->heads == 1 || v->head == k->rows * v->row) return from;
+  *row_bytes = p->d * size;
+  for (int64_t i = 0; i < block_size(k); ++i) {
+    int64_t head, row;
+    locate(k, i, &head, &row);
+    const char *at = head_at(c->job, v, c->b, head, c->batch.row_begin + row);
+    char *to = c->buffers.gathered + i * *row_bytes;
+    if (v->col == size)
+      memcpy(to, at, (size_t)*row_bytes);
+    else
+      for (int64_t x = 0; x < p->d; ++x) memcpy(to + x * size, at + x * v->col, (size_t)size);
+  }
+  return c->buffers.gathered;
+}
+
+static char *packed_query(const chunk *c, int32_t block) {
+  const attention_plan *p = c->job->plan;
+  return c->buffers.query + (uint64_t)block * ((tile_a_bytes(p->blocks.tile, p->blocks.rows, p->d) + 63) / 64 * 64);
+}
+
+static void start_block(const chunk *c, int32_t block) {
+  const attention_plan *p = c->job->plan;
+  row_block *k = &c->buffers.block[block];
+  row_state *s = states_of(c, block);
+  const int64_t n = block_size(k);
+  k->low = INT64_MAX;
+  k->high = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    start_row(c, k, i, &s[i]);
+    if (s[i].low >= s[i].high) continue;
+    k->low = least(k->low, s[i].low);
+    k->high = most(k->high, s[i].high);
+  }
+  memset(outs_of(c, block), 0, (size_t)(n * p->dv) * sizeof(float));
+  if (k->low >= k->high) return;
+  int64_t row_bytes;
+  const char *from = gather(c, k, &row_bytes);
+  const int64_t col = from == c->buffers.gathered ? (int64_t)dtype_bytes(p->query.dtype) : p->query.col;
+  tile_pack_a(p->blocks.tile, packed_query(c, block), p->query.dtype, from, row_bytes, col, n, p->d);
+}
+
+/* ---- the softmax's step ------------------------------------------------------------------------------------------ */
+
+static const struct {
+  operand_type operand;
+  int dtype, bytes;
+} operands[] = {[TILE_F32] = {OPERAND_F32, ACL_FLOAT, 4},
+                [TILE_BF16] = {OPERAND_BF16, ACL_BF16, 2},
+                [TILE_F16] = {OPERAND_F16, ACL_FLOAT16, 2}};
+
+static bool any_nan(const float *x, int64_t n) {
+  bool nan = false;
+  for (int64_t i = 0; i < n; ++i) nan |= x[i] != x[i];
+  return nan;
+}
+
+/* x: products with keys k to k + n, all of which the row sees. Writes probabilities to y and rescales what the row has
+ * so far. */
+static void softmax_row(const chunk *c, const score_row *r, row_state *s, float *x, void *y, float *out, int64_t k,
+                        int64_t n) {
+  const attention_plan *p = c->job->plan;
+  const operand_type type = operands[p->blocks.tile].operand;
+  const float factor = has_score_terms(p) ? score_logits(r, x, k, n) : p->scale;
+  const float top = fmaxf(s->top, attention_rows->max(x, n) * factor);
+  if (top == -INFINITY) {
+    if (any_nan(x, n)) s->sum = NAN;
+    memset(y, 0, (size_t)(n * operands[p->blocks.tile].bytes));
+    return;
+  }
+  if (top > s->top) {
+    const float shrink = exp2f((s->top - top) * LOG2_E);
+    if (s->top != -INFINITY) attention_rows->scale(out, shrink, p->dv);
+    s->sum *= shrink;
+    s->top = top;
+  }
+  if (p->drop < 0) {
+    s->sum += attention_rows->exp2[type](y, x, factor * LOG2_E, top * LOG2_E, n);
+    return;
+  }
+  s->sum += attention_rows->exp2[OPERAND_F32](x, x, factor * LOG2_E, top * LOG2_E, n);
+  score_dropout(r, c->buffers.factors, k, n);
+  attention_rows->multiply(x, c->buffers.factors, n);
+  if (type != OPERAND_F32) attention_rows->narrow[type](y, x, n);
+}
+
+/* The block's products with keys k to k + n become probabilities, 0 where a row doesn't see a key. */
+static void softmax_block(const chunk *c, int32_t block, int64_t k, int64_t n) {
+  const attention_plan *p = c->job->plan;
+  const row_block *b = &c->buffers.block[block];
+  const int64_t ld = product_ld(p), bytes = operands[p->blocks.tile].bytes;
+  const int64_t pitch = p->blocks.tile == TILE_F32 ? ld * 4 : p->blocks.keys * bytes;
+  for (int64_t i = 0; i < block_size(b); ++i) {
+    row_state *s = states_of(c, block) + i;
+    char *y = c->buffers.probability + i * pitch;
+    const int64_t low = least(most(s->low - k, 0), n), high = most(least(s->high - k, n), low);
+    score_row r = {.job = c->job, .batch = &c->batch, .b = c->b};
+    locate(b, i, &r.head, &r.query);
+    r.query -= c->batch.first_query;
+    if (high > low)
+      softmax_row(c, &r, s, c->buffers.product + i * ld + low, y + low * bytes, outs_of(c, block) + i * p->dv, k + low,
+                  high - low);
+    if (low) memset(y, 0, (size_t)(low * bytes));
+    if (high < n) memset(y + high * bytes, 0, (size_t)((n - high) * bytes));
+  }
+}
+
+static void block_step(const chunk *c, int32_t block, int64_t k, int64_t n) {
+  const attention_plan *p = c->job->plan;
+  const tile_type tile = p->blocks.tile;
+  const int64_t m = block_size(&c->buffers.block[block]), ld = product_ld(p), bytes = operands[tile].bytes;
+  tile_gemm(tile, m, n, p->d, packed_query(c, block), c->buffers.key, c->buffers.product, ld, false);
+  softmax_block(c, block, k, n);
+  tile_pack_a(tile, c->buffers.packed_probability, operands[tile].dtype, c->buffers.probability,
+              tile == TILE_F32 ? ld * 4 : p->blocks.keys * bytes, bytes, m, n);
+  tile_gemm(tile, m, p->dv, n, c->buffers.packed_probability, c->buffers.value, outs_of(c, block), p->dv, true);
+}
+
+/* ---- all keys ---------------------------------------------------------------------------------------------------- */
+
+static bool sees(const row_block *b, int64_t k, int64_t n) { return b->low < k + n && b->high > k; }
+
+/* Packs as many keys from k on as are in one place, `n` at most. */
+static int64_t pack_keys(const chunk *c, int64_t k, int64_t n) {
+  const attention_plan *p = c->job->plan;
+  int64_t row, value_row, run, value_run;
+  const char *key = key_run(c->job, &c->batch, KEYS, c->b, c->kv_head, k, &row, &run);
+  const char *value = key_run(c->job, &c->batch, VALUES, c->b, c->kv_head, k, &value_row, &value_run);
+  n = least(n, least(run, value_run));
+  tile_pack_b(p->blocks.tile, c->buffers.key, p->key.dtype, key, p->key.col, row, p->d, n);
+  tile_pack_b(p->blocks.tile, c->buffers.value, p->value.dtype, value, value_row, p->value.col, n, p->dv);
+  return n;
+}
+
+static void all_keys(const chunk *c) {
+  int64_t low = INT64_MAX, high = 0;
+  for (int32_t i = 0; i < c->n_blocks; ++i) {
+    low = least(low, c->buffers.block[i].low);
+    high = most(high, c->buffers.block[i].high);
+  }
+  for (int64_t k = low, n; k < high; k += n) {
+    n = least(c->job->plan->blocks.keys, high - k);
+    bool any = false;
+    for (int32_t i = 0; i < c->n_blocks; ++i) any |= sees(&c->buffers.block[i], k, n);
+    if (!any) continue;
+    n = pack_keys(c, k, n);
+    for (int32_t i = 0; i < c->n_blocks; ++i)
+      if (sees(&c->buffers.block[i], k, n)) block_step(c, i, k, n);
+  }
+}
+
+static void finish_block(const chunk *c, int32_t block) {
+  const attention_plan *p = c->job->plan;
+  const row_block *b = &c->buffers.block[block];
+  for (int64_t i = 0; i < block_size(b); ++i) {
+    const row_state *s = states_of(c, block) + i;
+    float *out = outs_of(c, block) + i * p->dv;
+    int64_t head, row;
+    locate(b, i, &head, &row);
+    attention_rows->scale(out, s->sum == 0 ? 0 : 1 / s->sum, p->dv);
+    const score_row r = {.job = c->job, .batch = &c->batch, .b = c->b, .head = head};
+    row_write(&p->out, head_at(c->job, &p->out, c->b, head, c->batch.row_begin + row), out, p->dv);
+    score_store(&r, c->batch.row_begin + row, s->top, s->sum);
+  }
+}
+
+/* The blocks that the chunk consists of; none beyond the last of a short sequence. */
+static void find_blocks(chunk *c, int64_t number) {
+  const attention_plan *p = c->job->plan;
+  const block_cut cut = cut_of(p, c->batch.n_rows);
+  const int64_t first = number * p->blocks.chunk, head = c->kv_head * cut.heads;
+  c->n_blocks = 0;
+  if (!c->batch.n_rows) return;
+  for (int64_t i = first; i < least(first + p->blocks.chunk, cut.n); ++i) {
+    row_block *b = &c->buffers.block[c->n_blocks++];
+    if (cut.per_head) {
+      b->head = (int32_t)(head + i / cut.per_head);
+      b->heads = 1;
+      b->row = (int32_t)(i % cut.per_head * p->blocks.rows);
+      b->rows = (int32_t)least(p->blocks.rows, c->batch.n_rows - b->row);
+    } else {
+      b->head = (int32_t)(head + i * cut.block_heads);
+      b->heads = (int32_t)least(cut.block_heads, cut.heads - i * cut.block_heads);
+      b->row = 0;
+      b->rows = (int32_t)c->batch.n_rows;
+    }
+  }
+}
+
+static void forward_unit(const attention_job *j, int64_t unit, char *scratch) {
+  const attention_plan *p = j->plan;
+  const int64_t n_chunks = chunks_of(p), group = unit / n_chunks;
+  chunk c = {.job = j, .b = group / p->n_kv_heads, .kv_head = group % p->n_kv_heads};
+  c.batch = attention_batch_of(j, c.b);
+  lay_out(p, scratch, &c.buffers);
+  find_blocks(&c, unit % n_chunks);
+  for (int32_t i = 0; i < c.n_blocks; ++i) start_block(&c, i);
+  all_keys(&c);
+  for (int32_t i = 0; i < c.n_blocks; ++i) finish_block(&c, i);
+}
+
+/* ---- planning ---------------------------------------------------------------------------------------------------- */
+
+static status forward_run(const executor *e, void *const *view, void *scratch) {
+  attention_job j;
+  TRY(attention_job_init(&j, e, view, scratch));
+  attention_units(&j, forward_unit, j.plan->n_batches * j.plan->n_kv_heads * chunks_of(j.plan));
+  return ST_OK;
+}
+
+static tile_type tile_of(int dtype) {
+  if (dtype == ACL_BF16 && tile_has(TILE_BF16)) return TILE_BF16;
+  if (dtype == ACL_FLOAT16 && tile_has(TILE_F16)) return TILE_F16;
+  return TILE_F32;
+}
+
+status plan_attention(executor *e, attention_plan *p) {
+  enum { BLOCK_ROWS = 64, BLOCK_KEYS = 512, CHUNK_ROWS = 512 };
+  const int64_t rows = p->max_rows * (p->n_heads / p->n_kv_heads);
+  p->blocks = (attention_blocks){
+      .tile = tile_of(p->query.dtype),
+      .rows = (int32_t)most(least(BLOCK_ROWS, rows), 1),
+      .keys = (int32_t)most(least(BLOCK_KEYS, p->max_keys + p->n_prefix_keys), 1),
+  };
+  p->blocks.chunk = (int32_t)most(least(CHUNK_ROWS / p->blocks.rows, cut_of(p, p->max_rows).n), 1);
+  e->run = forward_run;
+  const uint64_t products = (uint64_t)(p->n_batches * p->n_heads * p->max_rows) * (uint64_t)p->max_keys;
+  return attention_plan_blocks(e, p, p->n_batches * p->n_kv_heads * chunks_of(p), forward_scratch,
+                               products * (uint64_t)(2 * (p->d + p->dv) + 20));
+}

@@ -1,0 +1,117 @@
+/* Plans of attention as they run: sequences, where keys are, units of work on threads. */
+#include "kernel/attention/attention.h"
+
+#ifdef _OPENMP
+#  include <omp.h>
+#endif
+
+#include "op/parallel.h"
+
+/* ---- blocks ------------------------------------------------------------------------------------------------------ */
+
+status attention_plan_blocks(executor *e, attention_plan *p, int64_t n_units,
+                             uint64_t (*per_thread)(const attention_plan *p), uint64_t operations) {
+  const uint64_t size = (uint64_t)dtype_bytes(p->query.dtype), n = (uint64_t)p->n_batches * (uint64_t)p->n_heads;
+  const uint64_t kv = (uint64_t)p->n_batches * (uint64_t)p->n_kv_heads;
+  const uint64_t bytes = size * (uint64_t)(p->d + p->dv) * (n * (uint64_t)p->max_rows + kv * (uint64_t)p->max_keys);
+  executor_cost(e, bytes, operations);
+  p->blocks.scratch_bytes = (per_thread(p) + 63) / 64 * 64;
+  p->blocks.max_threads = (int32_t)least(parallel_most(e->cost_ns), most(n_units, 1));
+  workspace_intermediate(e, p->blocks.scratch_bytes * (uint64_t)p->blocks.max_threads);
+  return ST_OK;
+}
+
+/* ---- sequences --------------------------------------------------------------------------------------------------- */
+
+static status read_padding(const attention_job *j, int operand, const char *name, int64_t *value) {
+  *value = ABSENT;
+  if (operand < 0) return ST_OK;
+  const int64_t v = *(const int64_t *)j->view[operand];
+  if (v > INT32_MAX) return fail(ST_DEVICE_EXCEPTION, "%s is %jd, expected a number of rows", name, (intmax_t)v);
+  *value = v < 0 ? 0 : v;
+  return ST_OK;
+}
+
+/* Every page that a sequence's keys are in exists. */
+static status check_pages(const attention_job *j) {
+  const attention_plan *p = j->plan;
+  for (int64_t b = 0; b < p->n_batches; ++b) {
+    const attention_batch s = attention_batch_of(j, b);
+    for (int64_t k = 0; k * p->pages.keys < s.n_keys; ++k) {
+      const char *at = (const char *)j->view[p->table] + b * p->pages.table_row + k * p->pages.table_col;
+      const int32_t page = *(const int32_t *)(const void *)at;
+      if (page < 0 || page >= p->pages.n_pages)
+        return fail(ST_DEVICE_EXCEPTION, "blockTable[%jd, %jd] is %d, expected 0 to %jd", (intmax_t)b, (intmax_t)k,
+                    page, (intmax_t)(p->pages.n_pages - 1));
+    }
+  }
+  return ST_OK;
+}
+
+status attention_job_init(attention_job *j, const executor *e, void *const *view, void *scratch) {
+  *j = (attention_job){.e = e, .plan = PLAN(e, attention_plan), .view = view, .scratch = scratch};
+  TRY(read_padding(j, j->plan->query_padding, "queryPaddingSize", &j->query_padding));
+  TRY(read_padding(j, j->plan->key_padding, "kvPaddingSize", &j->key_padding));
+  return j->plan->table >= 0 ? check_pages(j) : ST_OK;
+}
+
+attention_batch attention_batch_of(const attention_job *j, int64_t b) {
+  const attention_plan *p = j->plan;
+  attention_batch s = p->batch_is_listed ? ((const attention_batch *)j->e->heap)[b] : p->uniform;
+  if (!p->batch_is_listed) s.drop_bit = b * p->n_heads * s.n_rows * s.n_keys;
+  if (j->query_padding >= 0) {
+    s.first_query = s.n_rows - j->query_padding - s.n_queries;
+    if (s.first_query < 0) s.first_query = s.n_queries = 0;
+  }
+  if (j->key_padding >= 0) {
+    s.key_begin = p->max_keys - j->key_padding - s.n_keys;
+    if (s.key_begin < 0) s.key_begin = s.n_keys = 0;
+  }
+  return s;
+}
+
+/* ---- keys -------------------------------------------------------------------------------------------------------- */
+
+static const char *page_run(const attention_job *j, const head_view *v, int64_t b, int64_t kv_head, int64_t k,
+                            int64_t *run) {
+  const key_pages *g = &j->plan->pages;
+  const int64_t in_page = k % g->keys;
+  const char *at = (const char *)j->view[j->plan->table] + b * g->table_row + k / g->keys * g->table_col;
+  *run = least(*run, g->keys - in_page);
+  return head_at(j, v, *(const int32_t *)(const void *)at, kv_head, in_page);
+}
+
+const char *key_run(const attention_job *j, const attention_batch *s, key_or_value which, int64_t b, int64_t kv_head,
+                    int64_t k, int64_t *row, int64_t *run) {
+  const attention_plan *p = j->plan;
+  const head_view *v = which == KEYS ? &p->key : &p->value;
+  if (k < p->n_prefix_keys) {
+    v = which == KEYS ? &p->prefix_key : &p->prefix_value;
+    *row = v->row;
+    *run = p->n_prefix_keys - k;
+    return head_at(j, v, 0, kv_head, k);
+  }
+  k -= p->n_prefix_keys;
+  *row = v->row;
+  *run = s->n_keys - p->n_prefix_keys - k;
+  if (p->table >= 0) return page_run(j, v, b, kv_head, k, run);
+  const head_view one = {.operand = (int16_t)(v->operand + b), .head = v->head, .row = v->row};
+  return p->key_list ? head_at(j, &one, 0, kv_head, s->key_begin + k) : head_at(j, v, b, kv_head, s->key_begin + k);
+}
+
+/* ---- units ------------------------------------------------------------------------------------------------------- */
+
+void attention_units(const attention_job *j, unit_body *body, int64_t n_units) {
+  const attention_blocks *blocks = &j->plan->blocks;
+  const int begun = n_units > 1 ? parallel_begin(j->e->cost_ns) : 1;
+  if (begun == 1) {
+    for (int64_t u = 0; u < n_units; ++u) body(j, u, j->scratch);
+    return;
+  }
+#ifdef _OPENMP
+  const int n_threads = begun < blocks->max_threads ? begun : blocks->max_threads;
+#  pragma omp parallel for num_threads(n_threads) schedule(dynamic, 1)
+  for (int64_t u = 0; u < n_units; ++u) body(j, u, j->scratch + (uint64_t)omp_get_thread_num() * blocks->scratch_bytes);
+  parallel_end(begun);
+#endif
+}

@@ -1,0 +1,111 @@
+/* One query's products with keys, on their way to the softmax. */
+#include <math.h>
+
+#include "kernel/attention/attention.h"
+#include "kernel/attention/attention_level.h"
+
+enum { TILE = 512 };
+
+/* ---- bias -------------------------------------------------------------------------------------------------------- */
+
+static void add_alibi(const score_row *r, float *x, int64_t k, int64_t n) {
+  const attention_plan *p = r->job->plan;
+  float slope, tile[TILE];
+  loops->load[p->bias.dtype][COMPUTE_F32](&slope, head_at(r->job, &p->bias, r->b, r->head, 0), 0, 1);
+  const int64_t at = r->query + p->query_start - k - p->key_start;
+  for (int64_t i = 0, m; i < n; i += m) {
+    m = least(TILE, n - i);
+    for (int64_t l = 0; l < m; ++l) tile[l] = fabsf((float)(at - i - l));
+    if (p->bias_kind == BIAS_ALIBI_SQRT)
+      for (int64_t l = 0; l < m; ++l) tile[l] = sqrtf(tile[l]);
+    attention_rows->axpby(x + i, p->scale, tile, -slope, m);
+  }
+}
+
+/* Where the bias of key k is, and in *n how many there are; ALiBi depends on the distance only, so rows that are
+ * missing are the first one that is not, further left. */
+static const char *bias_at(const score_row *r, int64_t k, int64_t *n) {
+  const attention_plan *p = r->job->plan;
+  int64_t row = r->query + r->batch->first_query - p->bias_rows_missing, col = k;
+  if (p->bias_rows_missing && row < 0) {
+    col -= row;
+    row = 0;
+    *n = least(*n, r->batch->n_keys - col);
+  }
+  return head_at(r->job, &p->bias, r->b, r->head, row) + col * p->bias.col;
+}
+
+static void add_bias(const score_row *r, float *x, int64_t k, int64_t n) {
+  const attention_plan *p = r->job->plan;
+  float tile[TILE];
+  int64_t given = n;
+  const char *from = bias_at(r, k + r->batch->key_begin * (r->job->key_padding >= 0), &given);
+  const float factor = p->bias_kind == BIAS_SCALED ? p->scale : 1;
+  for (int64_t i = 0, m; i < n; i += m) {
+    m = least(TILE, n - i);
+    const int64_t have = most(0, least(m, given - i));
+    loops->load[p->bias.dtype][COMPUTE_F32](tile, from + i * p->bias.col, p->bias.col, have);
+    for (int64_t l = have; l < m; ++l) tile[l] = 0;
+    attention_rows->axpby(x + i, p->scale, tile, factor, m);
+  }
+}
+
+/* ---- mask -------------------------------------------------------------------------------------------------------- */
+
+static void hide(const score_row *r, float *x, int64_t k, int64_t n) {
+  const attention_plan *p = r->job->plan;
+  const head_view *v = &p->mask;
+  const int64_t first = r->job->key_padding >= 0 ? r->batch->key_begin : 0;
+  const char *from = head_at(r->job, v, r->b, r->head, r->query + r->batch->first_query) + (k + first) * v->col;
+  if (v->col == 1) {
+    attention_rows->hide(x, (const uint8_t *)from, n);
+    return;
+  }
+  for (int64_t i = 0; i < n; ++i) x[i] = from[i * v->col] ? -INFINITY : x[i];
+}
+
+/* ---- all of it --------------------------------------------------------------------------------------------------- */
+
+float score_logits(const score_row *r, float *x, int64_t k, int64_t n) {
+  const attention_plan *p = r->job->plan;
+  float factor = 1;
+  switch (p->bias_kind) {
+  case BIAS_NONE:
+    if (p->scale > 0)
+      factor = p->scale;
+    else
+      attention_rows->scale(x, p->scale, n);
+    break;
+  case BIAS_SCALED:
+  case BIAS_ADDED: add_bias(r, x, k, n); break;
+  case BIAS_ALIBI:
+  case BIAS_ALIBI_SQRT: add_alibi(r, x, k, n); break;
+  }
+  if (p->mask.operand >= 0) hide(r, x, k, n);
+  return factor;
+}
+
+void score_dropout(const score_row *r, float *y, int64_t k, int64_t n) {
+  const attention_plan *p = r->job->plan;
+  const attention_batch *s = r->batch;
+  const int64_t row = r->head * s->n_rows + s->first_query + r->query;
+  attention_rows->bits(y, r->job->view[p->drop], s->drop_bit + row * s->n_keys + k, p->keep, n);
+}
+
+/* ---- results ----------------------------------------------------------------------------------------------------- */
+
+void score_store(const score_row *r, int64_t row, float top, float sum) {
+  const attention_plan *p = r->job->plan;
+  const float lse = sum == 0 ? INFINITY : top + logf(sum);
+  const head_view *const v[2] = {&p->row_max, &p->row_sum};
+  const float value[2] = {p->lse ? lse : top, sum};
+  for (int i = 0; i < 2; ++i) {
+    if (v[i]->operand < 0) continue;
+    char *to = head_at(r->job, v[i], r->b, r->head, row);
+    for (int c = 0; c < p->n_copies; ++c) *(float *)(void *)(to + c * v[i]->col) = value[i];
+  }
+}
+
+void row_write(const head_view *v, char *to, const float *x, int64_t n) {
+  loops->store[v->dtype][COMPUTE_F32](to, v->col, x, n);
+}
