@@ -6,22 +6,13 @@
 #include "kernel/engine/elementwise.h"
 
 /* Functions of elementwise.def. */
-#define UNARY(name, expression) EW_##name,
-#define UNARY_F                 UNARY
-#define BINARY                  UNARY
-#define BINARY_F                UNARY
-#define TERNARY                 UNARY
-#define TERNARY_F               UNARY
+#define EACH_ALL(n, name, expression) EW_##name,
+#define EACH_FLOAT                    EACH_ALL
+#define EACH_INTEGER                  EACH_ALL
 enum {
-#include "kernel/engine/elementwise.def"
+#include "kernel/engine/elementwise_each.h"
   N_EW
 };
-#undef UNARY
-#undef UNARY_F
-#undef BINARY
-#undef BINARY_F
-#undef TERNARY
-#undef TERNARY_F
 
 /* out[i] = f(in[0][i], in[1][i], ...) in the compute type; out may be one of the inputs. */
 typedef void elementwise_loop(void *out, const void *const *in, const compute_value *parameter, int64_t n);

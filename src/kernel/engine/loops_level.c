@@ -1,80 +1,14 @@
-/* The loops of one instruction set level (engine/level.h); see loops.h. */
+/* The loops of one instruction set level (engine/level.h) but the elementwise ones, and the table; see loops.h. */
 #include <float.h>
 #include <limits.h>
 
-#include "kernel/optim/adamw_loop.h"
-#include "kernel/engine/level.h"
+#include "kernel/engine/elementwise_loop.h"
 #include "kernel/engine/loops.h"
 #include "kernel/engine/vmath.h"
+#include "kernel/optim/adamw_loop.h"
 
 #define TEXT_(a) #a
 #define TEXT(a)  TEXT_(a)
-
-/* ---- elementwise functions --------------------------------------------------------------------------------------- */
-
-/* out may be an input, but only the very same array, so iterations are independent. */
-#if defined(__clang__)
-#  define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
-#else
-#  define INDEPENDENT _Pragma("GCC ivdep")
-#endif
-
-#define BODY(name, suffix, type, member, expression)                                                                   \
-  static void ew_##name##_##suffix(void *out, const void *const *in, const compute_value *parameter, int64_t n) {      \
-    typedef type T;                                                                                                    \
-    const T P1 = parameter[0].member, P2 = parameter[1].member;                                                        \
-    const T *const xs = in[0], *const ys = in[1], *const zs = in[2];                                                   \
-    T *const os = out;                                                                                                 \
-    (void)P1, (void)P2, (void)ys, (void)zs;                                                                            \
-    INDEPENDENT for (int64_t i = 0; i < n; ++i) {                                                                      \
-      LOAD_OPERANDS;                                                                                                   \
-      os[i] = (T)(expression);                                                                                         \
-    }                                                                                                                  \
-  }
-
-/* Per compute type: the functions that the expressions of elementwise.def use. */
-#define ABS(x)                        fabsf(x)
-#define EXP(x)                        vexp_f32(x)
-#define LOG(x)                        vlog_f32(x)
-#define SQRT(x)                       sqrtf(x)
-#define RSQRT(x)                      vrsqrt_f32(x)
-#define SIGMOID(x)                    vsigmoid_f32(x)
-#define TANH(x)                       vtanh_f32(x)
-#define INSTANTIATE(name, expression) BODY(name, f32, float, f32, expression)
-#define INSTANTIATE_F                 INSTANTIATE
-#include "kernel/engine/loops_elementwise.h"
-
-#undef ABS
-#undef EXP
-#undef LOG
-#undef SQRT
-#undef RSQRT
-#undef SIGMOID
-#undef TANH
-#undef INSTANTIATE
-#undef INSTANTIATE_F
-#define ABS(x)                        fabs(x)
-#define EXP(x)                        exp(x)
-#define LOG(x)                        log(x)
-#define SQRT(x)                       sqrt(x)
-#define RSQRT(x)                      vrsqrt_f64(x)
-#define SIGMOID(x)                    vsigmoid_f64(x)
-#define TANH(x)                       tanh(x)
-#define INSTANTIATE(name, expression) BODY(name, f64, double, f64, expression)
-#define INSTANTIATE_F                 INSTANTIATE
-#include "kernel/engine/loops_elementwise.h"
-
-#undef ABS
-#undef INSTANTIATE
-#undef INSTANTIATE_F
-#define ABS(x)                        ((x) < 0 ? -(x) : (x))
-#define INSTANTIATE(name, expression) BODY(name, i32, int32_t, i32, expression)
-#define INSTANTIATE_F(name, expression)
-#include "kernel/engine/loops_elementwise.h"
-
-#undef INSTANTIATE
-#define INSTANTIATE(name, expression) BODY(name, i64, int64_t, i64, expression)
-#include "kernel/engine/loops_elementwise.h"
 
 /* ---- load and store ---------------------------------------------------------------------------------------------- */
 
@@ -222,18 +156,12 @@ static float exp_sum_f32(float *y, const float *x, float shift, int64_t n) {
 
 /* ---- the table --------------------------------------------------------------------------------------------------- */
 
-#define ROW_F(name) [EW_##name] = {[COMPUTE_F32] = ew_##name##_f32, [COMPUTE_F64] = ew_##name##_f64},
-#define ROW(name)                                                                                                      \
-  [EW_##name] = {[COMPUTE_F32] = ew_##name##_f32,                                                                      \
-                 [COMPUTE_F64] = ew_##name##_f64,                                                                      \
-                 [COMPUTE_I32] = ew_##name##_i32,                                                                      \
-                 [COMPUTE_I64] = ew_##name##_i64},
-#define UNARY(name, expression)     ROW(name)
-#define BINARY(name, expression)    ROW(name)
-#define TERNARY(name, expression)   ROW(name)
-#define UNARY_F(name, expression)   ROW_F(name)
-#define BINARY_F(name, expression)  ROW_F(name)
-#define TERNARY_F(name, expression) ROW_F(name)
+#define DECLARE(name, suffix)             elementwise_loop EW_LOOP(name, suffix);
+#define EACH_ALL(n, name, expression)     DECLARE(name, f32) DECLARE(name, f64) DECLARE(name, i32) DECLARE(name, i64)
+#define EACH_FLOAT(n, name, expression)   DECLARE(name, f32) DECLARE(name, f64)
+#define EACH_INTEGER(n, name, expression) DECLARE(name, i32) DECLARE(name, i64)
+#include "kernel/engine/elementwise_each.h"
+
 #define LOAD_ROW(name, dtype)                                                                                          \
   [dtype] = {[COMPUTE_F32] = load_##name##_f32,                                                                        \
              [COMPUTE_F64] = load_##name##_f64,                                                                        \
@@ -249,7 +177,12 @@ const kernel_loops LEVELED(loops) = {
     .name = TEXT(LEVEL),
     .elementwise =
         {
-#include "kernel/engine/elementwise.def"
+#define FLOAT_LOOPS(name)                 [COMPUTE_F32] = EW_LOOP(name, f32), [COMPUTE_F64] = EW_LOOP(name, f64)
+#define INTEGER_LOOPS(name)               [COMPUTE_I32] = EW_LOOP(name, i32), [COMPUTE_I64] = EW_LOOP(name, i64)
+#define EACH_ALL(n, name, expression)     [EW_##name] = {FLOAT_LOOPS(name), INTEGER_LOOPS(name)},
+#define EACH_FLOAT(n, name, expression)   [EW_##name] = {FLOAT_LOOPS(name)},
+#define EACH_INTEGER(n, name, expression) [EW_##name] = {INTEGER_LOOPS(name)},
+#include "kernel/engine/elementwise_each.h"
         },
     .load = {DTYPES(LOAD_ROW)},
     .store = {DTYPES(STORE_ROW)},

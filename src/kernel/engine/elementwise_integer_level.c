@@ -1,0 +1,14 @@
+/* The elementwise functions on integers; they wrap. */
+#include "kernel/engine/elementwise_loop.h"
+
+#define ABS(x) ((x) < 0 ? -(x) : (x))
+
+#define EACH_ALL(n, name, expression) DEFINE_EW_LOOP(n, name, i32, int32_t, expression)
+#define EACH_FLOAT(n, name, expression)
+#define EACH_INTEGER EACH_ALL
+#include "kernel/engine/elementwise_each.h"
+
+#define EACH_ALL(n, name, expression) DEFINE_EW_LOOP(n, name, i64, int64_t, expression)
+#define EACH_FLOAT(n, name, expression)
+#define EACH_INTEGER EACH_ALL
+#include "kernel/engine/elementwise_each.h"

@@ -1,0 +1,36 @@
+/* How a line of elementwise.def becomes a loop; for the elementwise_*_level.c files, one per kind of compute type. */
+#ifndef CANNON_KERNEL_ELEMENTWISE_LOOP_H
+#define CANNON_KERNEL_ELEMENTWISE_LOOP_H
+
+#include "kernel/engine/elementwise.h"
+#include "kernel/engine/level.h"
+
+/* out may be an input, but only the very same array, so iterations are independent. */
+#if defined(__clang__)
+#  define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#else
+#  define INDEPENDENT _Pragma("GCC ivdep")
+#endif
+
+#define OPERANDS_1 const T x = xs[i]
+#define OPERANDS_2 const T x = xs[i], y = ys[i]
+#define OPERANDS_3 const T x = xs[i], y = ys[i], z = zs[i]
+
+/* The function's name, by compute type and level. */
+#define EW_LOOP(name, suffix) LEVELED(ew_##name##_##suffix)
+
+#define DEFINE_EW_LOOP(n_operands, name, suffix, type, expression)                                                     \
+  void EW_LOOP(name, suffix)(void *out, const void *const *in, const compute_value *parameter, int64_t n);             \
+  void EW_LOOP(name, suffix)(void *out, const void *const *in, const compute_value *parameter, int64_t n) {            \
+    typedef type T;                                                                                                    \
+    const T P1 = parameter[0].suffix, P2 = parameter[1].suffix, P3 = parameter[2].suffix, P4 = parameter[3].suffix;    \
+    const T *const xs = in[0], *const ys = in[1], *const zs = in[2];                                                   \
+    T *const os = out;                                                                                                 \
+    (void)P1, (void)P2, (void)P3, (void)P4, (void)ys, (void)zs;                                                        \
+    INDEPENDENT for (int64_t i = 0; i < n; ++i) {                                                                      \
+      OPERANDS_##n_operands;                                                                                           \
+      os[i] = (T)(expression);                                                                                         \
+    }                                                                                                                  \
+  }
+
+#endif
