@@ -4,14 +4,18 @@
 
 /* What is special about a function. */
 enum {
-  FLOAT_RESULT = 1, /* integers are brought to float */
-  BOOL_RESULT = 2,  /* stored as 0 or 1, into any dtype */
-  SCALAR_TYPED = 4, /* the first scalar takes part in the promotion */
-  SLOW = 8,         /* some 2 ns an element rather than memory speed */
-  NO_BOOL = 16,     /* truth values are refused */
+  FLOAT_RESULT = 1,      /* integers are brought to float (to double where only a truth value comes out) */
+  BOOL_RESULT = 2,       /* stored as 0 or 1, into any dtype */
+  SCALAR_TYPED = 4,      /* the first scalar takes part in the promotion */
+  SLOW = 8,              /* some 2 ns an element rather than memory speed */
+  NO_BOOL = 16,          /* truth values are refused */
+  SCALARS_TYPED = 32,    /* all scalars take part in the promotion */
+  NO_FLOAT = 64,         /* floats are refused */
+  CONDITION_FIRST = 128, /* the first tensor is a condition: bool or uint8, no part of the promotion */
+  MASK_SECOND = 256,     /* the second is one, and the first's dtype is the result's, whatever the others' are */
 };
 
-static const uint8_t traits[N_EW] = {
+static const uint16_t traits[N_EW] = {
     [EW_exp] = FLOAT_RESULT | SLOW,
     [EW_log] = FLOAT_RESULT | SLOW,
     [EW_sqrt] = FLOAT_RESULT,
@@ -41,6 +45,51 @@ static const uint8_t traits[N_EW] = {
     [EW_lt] = BOOL_RESULT,
     [EW_ge] = BOOL_RESULT,
     [EW_le] = BOOL_RESULT,
+    [EW_nes] = BOOL_RESULT | SCALAR_TYPED,
+    [EW_rsub] = NO_BOOL,
+    [EW_rsubs] = SCALAR_TYPED | NO_BOOL,
+    [EW_add_to] = SCALAR_TYPED,
+    [EW_add_relu] = NO_BOOL,
+    [EW_clamp] = SCALARS_TYPED | NO_BOOL,
+    [EW_clamp_min] = SCALARS_TYPED | NO_BOOL,
+    [EW_clamp_max] = SCALARS_TYPED | NO_BOOL,
+    [EW_trunc_divs] = SCALAR_TYPED | NO_BOOL,
+    [EW_floor_divs] = SCALAR_TYPED | NO_BOOL,
+    [EW_floor_div] = NO_BOOL,
+    [EW_trunc_div] = NO_BOOL,
+    [EW_fmod] = SLOW | NO_BOOL,
+    [EW_fmods] = SLOW | SCALAR_TYPED | NO_BOOL,
+    [EW_remainder] = SLOW | NO_BOOL,
+    [EW_remainders] = SLOW | SCALAR_TYPED | NO_BOOL,
+    [EW_remainder_of] = SLOW | SCALAR_TYPED | NO_BOOL,
+    [EW_pow] = SLOW | NO_BOOL,
+    [EW_pows] = SLOW | SCALAR_TYPED | NO_BOOL,
+    [EW_power_of] = SLOW | SCALAR_TYPED | NO_BOOL,
+    [EW_gcd] = SLOW | NO_BOOL | NO_FLOAT,
+    [EW_bitwise_and] = NO_FLOAT,
+    [EW_bitwise_or] = NO_FLOAT,
+    [EW_bitwise_xor] = NO_FLOAT,
+    [EW_bitwise_ands] = SCALAR_TYPED | NO_FLOAT,
+    [EW_bitwise_ors] = SCALAR_TYPED | NO_FLOAT,
+    [EW_bitwise_xors] = SCALAR_TYPED | NO_FLOAT,
+    [EW_shift_left] = NO_BOOL | NO_FLOAT,
+    [EW_shift_lefts] = SCALAR_TYPED | NO_BOOL | NO_FLOAT,
+    [EW_shift_right] = NO_BOOL | NO_FLOAT,
+    [EW_logical_or] = BOOL_RESULT,
+    [EW_logical_xor] = BOOL_RESULT,
+    [EW_atan2] = FLOAT_RESULT | SLOW,
+    [EW_logaddexp] = FLOAT_RESULT | SLOW,
+    [EW_logaddexp2] = FLOAT_RESULT | SLOW,
+    [EW_xlogy] = FLOAT_RESULT | SLOW,
+    [EW_xlogys] = FLOAT_RESULT | SLOW | SCALAR_TYPED,
+    [EW_xlogy_of] = FLOAT_RESULT | SLOW | SCALAR_TYPED,
+    [EW_masked_scale] = FLOAT_RESULT,
+    [EW_is_close] = FLOAT_RESULT | BOOL_RESULT,
+    [EW_approximately] = FLOAT_RESULT | BOOL_RESULT,
+    [EW_lerp] = FLOAT_RESULT,
+    [EW_where] = CONDITION_FIRST,
+    [EW_masked_fill] = MASK_SECOND,
+    [EW_masked_fill_from] = MASK_SECOND,
 };
 
 /* The call's arguments by what they are to the function. */
@@ -48,6 +97,8 @@ typedef struct {
   const tensor *out, *in[ELEMENTWISE_INPUTS];
   const char *out_name, *in_name[ELEMENTWISE_INPUTS];
   const scalar *scalar[ELEMENTWISE_PARAMETERS];
+  const char *scalar_name[ELEMENTWISE_PARAMETERS];
+  scalar number[ELEMENTWISE_PARAMETERS]; /* what is passed as float or bool, as scalars */
   int n_inputs, n_scalars;
   int8_t operand[1 + ELEMENTWISE_INPUTS]; /* where each of out, in... is among the executor's */
 } arguments;
@@ -57,11 +108,26 @@ typedef struct {
   int8_t operand[1 + ELEMENTWISE_INPUTS];
 } elementwise_op_plan;
 
+/* The next parameter of the function; absent ones are left out. */
+static void add_scalar(arguments *g, const char *name, const scalar *s) {
+  if (!s) return;
+  g->scalar_name[g->n_scalars] = name;
+  g->scalar[g->n_scalars++] = s;
+}
+
+static void add_number(arguments *g, const char *name, scalar s) {
+  g->number[g->n_scalars] = s;
+  add_scalar(g, name, &g->number[g->n_scalars]);
+}
+
 static void sort_arguments(const op *o, const op_arg *a, arguments *g) {
   int operand = 0;
+  g->n_inputs = g->n_scalars = 0;
   for (int i = 0; i < o->n_args; ++i) {
     const arg_schema *s = &o->schema[i];
-    if (s->kind == ARG_SCALAR) g->scalar[g->n_scalars++] = a[i].scalar;
+    if (s->kind == ARG_SCALAR) add_scalar(g, s->name, a[i].scalar);
+    if (s->kind == ARG_FLOAT) add_number(g, s->name, (scalar){.dtype = ACL_DOUBLE, .real = a[i].real});
+    if (s->kind == ARG_BOOL) add_number(g, s->name, (scalar){.dtype = ACL_BOOL, .integer = a[i].boolean});
     if (s->kind != ARG_TENSOR) continue;
     if (s->flags & ARG_READ) {
       g->in_name[g->n_inputs] = s->name;
@@ -77,23 +143,48 @@ static void sort_arguments(const op *o, const op_arg *a, arguments *g) {
   }
 }
 
+/* The dtype that the tensors are computed in together. */
+static status promote_tensors(const arguments *g, int function, int *common) {
+  const uint16_t t = traits[function];
+  *common = ACL_DT_UNDEFINED;
+  for (int k = 0; k < g->n_inputs; ++k) {
+    const bool condition = t & CONDITION_FIRST ? k == 0 : t & MASK_SECOND && k == 1;
+    TRY(op_expect_dtype(g->in[k], g->in_name[k], condition ? DTYPE_BIT(ACL_BOOL) | DTYPE_BIT(ACL_UINT8) : DTYPES_REAL));
+    if (condition || (t & MASK_SECOND && k > 1)) continue;
+    *common = *common == ACL_DT_UNDEFINED ? g->in[k]->dtype : dtype_promote(*common, g->in[k]->dtype);
+  }
+  return ST_OK;
+}
+
+/* Scalars count only where their kind is higher: floats make float, integers int64. */
+static status promote_scalars(const arguments *g, int function, int *common) {
+  const uint16_t t = traits[function];
+  for (int k = 0; k < g->n_scalars; ++k) {
+    const dtype_class of_scalar = dtype_class_of(g->scalar[k]->dtype);
+    EXPECT(of_scalar <= CLASS_FLOAT, "%s is a complex scalar, expected a real one", g->scalar_name[k]);
+    if (!(t & SCALARS_TYPED || (t & SCALAR_TYPED && k == 0))) continue;
+    if (of_scalar > dtype_class_of(*common)) *common = of_scalar == CLASS_FLOAT ? ACL_FLOAT : ACL_INT64;
+  }
+  return ST_OK;
+}
+
+static const char *name_of_float(const arguments *g) {
+  for (int k = 0; k < g->n_inputs; ++k)
+    if (dtype_is_float(g->in[k]->dtype)) return g->in_name[k];
+  return g->scalar_name[0];
+}
+
 static status check_dtypes(const arguments *g, int function, int *result) {
-  TRY(op_expect_dtype(g->in[0], g->in_name[0], DTYPES_REAL));
-  int common = g->in[0]->dtype;
-  for (int k = 1; k < g->n_inputs; ++k) {
-    TRY(op_expect_dtype(g->in[k], g->in_name[k], DTYPES_REAL));
-    common = dtype_promote(common, g->in[k]->dtype);
-  }
-  if (traits[function] & SCALAR_TYPED) {
-    const dtype_class of_scalar = dtype_class_of(g->scalar[0]->dtype);
-    EXPECT(of_scalar <= CLASS_FLOAT, "%s is a complex scalar, expected a real one", "other");
-    if (of_scalar > dtype_class_of(common)) common = of_scalar == CLASS_FLOAT ? ACL_FLOAT : ACL_INT64;
-  }
-  if (traits[function] & NO_BOOL && common == ACL_BOOL)
-    return OP_FAIL("%s has dtype BOOL, expected a number", g->in_name[0]);
-  if (traits[function] & FLOAT_RESULT && dtype_class_of(common) != CLASS_FLOAT) common = ACL_FLOAT;
+  const uint16_t t = traits[function];
+  int common;
+  TRY(promote_tensors(g, function, &common));
+  TRY(promote_scalars(g, function, &common));
+  if (t & NO_BOOL && common == ACL_BOOL) return OP_FAIL("%s has dtype BOOL, expected a number", g->in_name[0]);
+  if (t & NO_FLOAT && dtype_class_of(common) == CLASS_FLOAT)
+    return OP_FAIL("%s is of dtype %s, expected integers or BOOL", name_of_float(g), dtype_name(common));
+  if (t & FLOAT_RESULT && dtype_class_of(common) != CLASS_FLOAT) common = t & BOOL_RESULT ? ACL_DOUBLE : ACL_FLOAT;
   TRY(op_expect_dtype(g->out, g->out_name, DTYPES_REAL));
-  if (!(traits[function] & BOOL_RESULT) && !dtype_can_cast(common, g->out->dtype))
+  if (!(t & BOOL_RESULT) && !dtype_can_cast(common, g->out->dtype))
     return OP_FAIL("%s has dtype %s, expected one that the result's %s can be cast to", g->out_name,
                    dtype_name(g->out->dtype), dtype_name(common));
   *result = common;
@@ -178,9 +269,8 @@ static status run(const executor *e, void *const *view, void *scratch) {
   return ST_OK;
 }
 
-status prepare_elementwise(executor *e, const op_arg *a) {
-  const int function = e->op->variant;
-  arguments g = {0};
+static status prepare_function(executor *e, const op_arg *a, int function) {
+  arguments g;
   int dtype;
   sort_arguments(e->op, a, &g);
   TRY(check_dtypes(&g, function, &dtype));
@@ -202,4 +292,37 @@ status prepare_elementwise(executor *e, const op_arg *a) {
   executor_cost(e, bytes, traits[function] & SLOW ? (uint64_t)g.out->n * 64 : 0);
   e->run = run;
   return ST_OK;
+}
+
+status prepare_elementwise(executor *e, const op_arg *a) { return prepare_function(e, a, e->op->variant); }
+
+/* DivMod and the like: the mode chooses what is done to the quotient. */
+status prepare_divide(executor *e, const op_arg *a) {
+  enum { MODES = 3 };
+  static const int16_t of_tensors[MODES] = {EW_div, EW_trunc_div, EW_floor_div};
+  static const int16_t of_scalar[MODES] = {EW_divs, EW_trunc_divs, EW_floor_divs};
+  const int64_t mode = a[2].integer;
+  EXPECT(mode >= 0 && mode < MODES, "%s is %jd, expected 0 (true), 1 (truncated) or 2 (floored)", e->op->schema[2].name,
+         (intmax_t)mode);
+  return prepare_function(e, a, (e->op->variant == EW_div ? of_tensors : of_scalar)[mode]);
+}
+
+/* PowTensorScalar: exponents that have functions of their own. */
+status prepare_power(executor *e, const op_arg *a) {
+  const tensor *self = a[0].tensor;
+  const scalar *exponent = a[1].scalar;
+  const double y = scalar_real(exponent);
+  EXPECT(dtype_is_float(self->dtype) || dtype_class_of(exponent->dtype) >= CLASS_FLOAT || y >= 0,
+         "exponent is %g, expected 0 or more as self has dtype %s", y, dtype_name(self->dtype));
+  int function = EW_pows;
+  if (dtype_is_float(self->dtype))
+    function = y == 2 ? EW_square : y == 0.5 ? EW_sqrt : y == -1 ? EW_reciprocal : EW_pows;
+  return prepare_function(e, a, function);
+}
+
+/* Either bound may be absent. */
+status prepare_clamp(executor *e, const op_arg *a) {
+  const bool low = a[1].scalar, high = a[2].scalar;
+  EXPECT(low || high, "%s and %s are null, expected one of them or both", e->op->schema[1].name, e->op->schema[2].name);
+  return prepare_function(e, a, low && high ? EW_clamp : low ? EW_clamp_min : EW_clamp_max);
 }

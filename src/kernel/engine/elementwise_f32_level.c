@@ -1,4 +1,5 @@
 /* The elementwise functions on floats. */
+#include "kernel/engine/arithmetic.h"
 #include "kernel/engine/elementwise_loop.h"
 #include "kernel/engine/vmath.h"
 

@@ -1,4 +1,5 @@
 /* The elementwise functions on integers; they wrap. */
+#include "kernel/engine/arithmetic.h"
 #include "kernel/engine/elementwise_loop.h"
 
 #define ABS(x) ((x) < 0 ? -(x) : (x))

@@ -1,0 +1,180 @@
+/* Functions of two operands that C has not, or leaves undefined for some: divisions, remainders, powers, shifts. Each is
+ * a macro that chooses by the operands' compute type, for the expressions of elementwise.def.
+ *
+ * Integers wrap; a quotient or remainder by 0 is 0 (PyTorch raises there, CANN's documents don't say). float functions are
+ * computed in double and rounded once where that matters; included once per instruction set level. */
+#ifndef CANNON_KERNEL_ENGINE_ARITHMETIC_H
+#define CANNON_KERNEL_ENGINE_ARITHMETIC_H
+
+#include <stdbool.h>
+
+#include "kernel/engine/vmath.h"
+
+/* ---- integers ---------------------------------------------------------------------------------------------------- */
+
+/* By way of double, which vectorises, and is exact: a quotient that is no integer differs from one by 2^-31 of itself. */
+static inline int32_t trunc_div_i32(int32_t x, int32_t y) {
+  const int32_t divisor = y == 0 || y == -1 ? 1 : y;
+  const int32_t q = (int32_t)((double)x / (double)divisor);
+  return y == 0 ? 0 : y == -1 ? (int32_t)(0 - (uint32_t)x) : q;
+}
+
+static inline int64_t trunc_div_i64(int64_t x, int64_t y) {
+  return y == 0 ? 0 : y == -1 ? (int64_t)(0 - (uint64_t)x) : x / y;
+}
+
+#define INTEGER_FUNCTIONS(suffix, T, U)                                                                                \
+  static inline T fmod_##suffix(T x, T y) { return y == 0 ? 0 : (T)((U)x - (U)trunc_div_##suffix(x, y) * (U)y); }      \
+  static inline T floor_div_##suffix(T x, T y) {                                                                       \
+    const T q = trunc_div_##suffix(x, y), r = fmod_##suffix(x, y);                                                     \
+    return r != 0 && (r ^ y) < 0 ? q - 1 : q;                                                                          \
+  }                                                                                                                    \
+  static inline T remainder_##suffix(T x, T y) {                                                                       \
+    const T r = fmod_##suffix(x, y);                                                                                   \
+    return r != 0 && (r ^ y) < 0 ? r + y : r;                                                                          \
+  }                                                                                                                    \
+  /* Negative powers are 0, but those of 1 and -1. */                                                                  \
+  static inline T power_##suffix(T x, T y) {                                                                           \
+    if (y < 0) return x == 1 ? 1 : x == -1 ? (y & 1 ? -1 : 1) : 0;                                                     \
+    U result = 1;                                                                                                      \
+    for (U square = (U)x; y; y >>= 1, square *= square) result *= y & 1 ? square : 1;                                  \
+    return (T)result;                                                                                                  \
+  }                                                                                                                    \
+  static inline T gcd_##suffix(T x, T y) {                                                                             \
+    U a = x < 0 ? 0 - (U)x : (U)x, b = y < 0 ? 0 - (U)y : (U)y;                                                        \
+    while (b) {                                                                                                        \
+      const U r = a % b;                                                                                               \
+      a = b;                                                                                                           \
+      b = r;                                                                                                           \
+    }                                                                                                                  \
+    return (T)a;                                                                                                       \
+  }                                                                                                                    \
+  /* By a number of bits that the type has not: everything is shifted out. */                                          \
+  static inline T shift_left_##suffix(T x, T y) {                                                                      \
+    const bool inside = y >= 0 && y < (T)(8 * sizeof(T));                                                              \
+    return inside ? (T)((U)x << (inside ? y : 0)) : 0;                                                                 \
+  }                                                                                                                    \
+  static inline T shift_right_##suffix(T x, T y) {                                                                     \
+    return x >> (y >= 0 && y < (T)(8 * sizeof(T)) ? y : (T)(8 * sizeof(T) - 1));                                       \
+  }
+INTEGER_FUNCTIONS(i32, int32_t, uint32_t)
+INTEGER_FUNCTIONS(i64, int64_t, uint64_t)
+#undef INTEGER_FUNCTIONS
+
+/* ---- division and remainder of floats ---------------------------------------------------------------------------- */
+
+static inline float trunc_div_f32(float x, float y) { return truncf(x / y); }
+static inline double trunc_div_f64(double x, double y) { return trunc(x / y); }
+
+/* floor of the exact quotient. Below 2^29 double tells it from the integers, since it is 2^-24 or more away from one that
+ * it is not; above, neighbours of the result are far apart. */
+static inline float floor_div_f32(float x, float y) {
+  const double q = floor((double)x / (double)y);
+  const float towards = x != 0 && (x < 0) != (y < 0) ? -1 : 0; /* of x / infinity, which is not 0 */
+  const float of_finite = fabsf(y) == INFINITY && x == x ? towards : (float)q;
+  return fabsf(x) == INFINITY && y != 0 ? NAN : of_finite;
+}
+
+static inline double floor_div_f64(double x, double y) {
+  if (y == 0) return x / y;
+  double r = fmod(x, y), q = (x - r) / y;
+  if (r != 0 && (y < 0) != (r < 0)) q -= 1;
+  if (q == 0) return copysign(0, x / y);
+  const double whole = floor(q);
+  return q - whole > 0.5 ? whole + 1 : whole;
+}
+
+/* Exact, of the sign of x. Quotients below 2^28 and the product with y are exact in double. */
+static inline float fmod_f32(float x, float y) {
+  const double q = (double)x / (double)y;
+  if (!(fabs(q) < 0x1p28) || fabsf(y) == INFINITY) return fmodf(x, y);
+  return copysignf((float)((double)x - trunc(q) * (double)y), x);
+}
+static inline double fmod_f64(double x, double y) { return fmod(x, y); }
+
+/* Of the sign of y. */
+static inline float remainder_f32(float x, float y) {
+  const float r = fmod_f32(x, y);
+  return r != 0 && (y < 0) != (r < 0) ? r + y : r;
+}
+static inline double remainder_f64(double x, double y) {
+  const double r = fmod(x, y);
+  return r != 0 && (y < 0) != (r < 0) ? r + y : r;
+}
+
+/* ---- powers, logarithms of sums ---------------------------------------------------------------------------------- */
+
+/* C's pow: an error of half a ULP and 104 times that of log_core. */
+static inline float power_f32(float x, float y) {
+  const float size = fabsf(x);
+  const float magnitude = (float)exp_core((double)y * log_core(size));
+  const bool whole = rintf(y) == y, odd = whole && rintf(y * 0.5f) * 2 != y && fabsf(y) < 0x1p24f;
+  const float real = x < 0 && x > -INFINITY && !whole ? NAN : odd ? copysignf(magnitude, x) : magnitude;
+  const float number = x != x || y != y ? NAN : size == 1 && fabsf(y) == INFINITY ? 1 : real;
+  return y == 0 || x == 1 ? 1 : number;
+}
+static inline double power_f64(double x, double y) { return pow(x, y); }
+
+/* log(1 + v) for v in [0, 1], in double, relative error below 1e-11: 2 atanh(v / (2 + v)). */
+static inline double log1p_unit_core(double v) {
+  const double s = v / (2 + v), s2 = s * s;
+  double p = 2.0 / 21;
+  p = p * s2 + 2.0 / 19;
+  p = p * s2 + 2.0 / 17;
+  p = p * s2 + 2.0 / 15;
+  p = p * s2 + 2.0 / 13;
+  p = p * s2 + 2.0 / 11;
+  p = p * s2 + 2.0 / 9;
+  p = p * s2 + 2.0 / 7;
+  p = p * s2 + 2.0 / 5;
+  p = p * s2 + 2.0 / 3;
+  p = p * s2 + 2.0;
+  return s * p;
+}
+
+/* log(e^x + e^y) as the larger and what the smaller adds; equal infinities are themselves. */
+static inline float log_add_exp_f32(float x, float y) {
+  const float larger = x > y || x != x ? x : y;
+  const double added = log1p_unit_core(exp_core(-fabs((double)x - (double)y)));
+  return x == y && fabsf(x) == INFINITY ? x : (float)((double)larger + added);
+}
+static inline double log_add_exp_f64(double x, double y) {
+  return x == y && fabs(x) == INFINITY ? x : (x > y || x != x ? x : y) + log1p(exp(-fabs(x - y)));
+}
+static inline float log_add_exp2_f32(float x, float y) {
+  const double LN2 = 0x1.62e42fefa39efp-1;
+  const float larger = x > y || x != x ? x : y;
+  const double added = log1p_unit_core(exp_core(-fabs((double)x - (double)y) * LN2)) / LN2;
+  return x == y && fabsf(x) == INFINITY ? x : (float)((double)larger + added);
+}
+static inline double log_add_exp2_f64(double x, double y) {
+  const double LN2 = 0x1.62e42fefa39efp-1;
+  return x == y && fabs(x) == INFINITY ? x : (x > y || x != x ? x : y) + log1p(exp2(-fabs(x - y))) / LN2;
+}
+
+static inline float arc_f32(float y, float x) { return atan2f(y, x); }
+static inline double arc_f64(double y, double x) { return atan2(y, x); }
+
+/* ---- by compute type --------------------------------------------------------------------------------------------- */
+
+#define OF_FLOATS(f, x, y)   _Generic((x), float : f##_f32, double : f##_f64)(x, y)
+#define OF_INTEGERS(f, x, y) _Generic((x), int32_t : f##_i32, int64_t : f##_i64)(x, y)
+#define OF_NUMBERS(f, x, y)  _Generic((x), float : f##_f32, double : f##_f64, int32_t : f##_i32, int64_t : f##_i64)(x, y)
+
+#define TRUNC_DIV(x, y)    OF_NUMBERS(trunc_div, x, y)
+#define FLOOR_DIV(x, y)    OF_NUMBERS(floor_div, x, y)
+#define FMOD(x, y)         OF_NUMBERS(fmod, x, y)
+#define REMAINDER(x, y)    OF_NUMBERS(remainder, x, y)
+#define POWER(x, y)        OF_NUMBERS(power, x, y)
+#define ATAN2(y, x)        OF_FLOATS(arc, y, x)
+#define LOG_ADD_EXP(x, y)  OF_FLOATS(log_add_exp, x, y)
+#define LOG_ADD_EXP2(x, y) OF_FLOATS(log_add_exp2, x, y)
+#define GCD(x, y)          OF_INTEGERS(gcd, x, y)
+#define SHIFT_LEFT(x, y)   OF_INTEGERS(shift_left, x, y)
+#define SHIFT_RIGHT(x, y)  OF_INTEGERS(shift_right, x, y)
+
+/* NaN if either is. */
+#define LARGER(x, y)  ((x) != (x) || (x) > (y) ? (x) : (y))
+#define SMALLER(x, y) ((x) != (x) || (x) < (y) ? (x) : (y))
+
+#endif
