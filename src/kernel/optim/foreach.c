@@ -1,6 +1,7 @@
 /* Foreach: one elementwise function over the members of lists. Members of one place have one shape and dtype; there is no
  * broadcasting. Parameters come as a scalar for all, a scalar list with one for each, or a tensor in device memory with one
  * for all or for each, which is read when the task runs. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,7 +40,7 @@ static compute_value parameter_value(double x, int compute) {
  * point; 6 and others do not exist here. */
 static int function_of_rounding(int64_t mode) {
   static const int16_t functions[] = {
-      [1] = EW_round, [2] = EW_floor, [3] = EW_ceil, [4] = EW_round_away, [5] = EW_trunc, [7] = EW_frac};
+      [1] = EW_copy, [2] = EW_copy, [3] = EW_copy, [4] = EW_copy, [5] = EW_copy, [7] = EW_copy};
   return mode >= 1 && mode <= 7 && mode != 6 ? functions[mode] : -1;
 }
 
@@ -205,7 +206,7 @@ static status prepare(executor *e, const op_arg *a, int function, bool rounds) {
 
 status prepare_foreach(executor *e, const op_arg *a) { return prepare(e, a, e->op->variant, false); }
 
-status prepare_foreach_round(executor *e, const op_arg *a) { return prepare(e, a, EW_round, true); }
+status prepare_foreach_round(executor *e, const op_arg *a) { return prepare(e, a, EW_copy, true); }
 
 /* ---- ForeachZeroInplace ------------------------------------------------------------------------------------------ */
 
