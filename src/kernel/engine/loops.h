@@ -37,8 +37,6 @@ typedef struct {
   int64_t (*max_i64)(const int64_t *x, int64_t n);
   /* y[i] = exp(x[i] - shift), and their sum as by sum_f32; y may be x. */
   float (*exp_sum_f32)(float *y, const float *x, float shift, int64_t n);
-  /* One step of AdamW on n contiguous elements; see adamw_loop.h. */
-  void (*adamw_f32)(float *var, float *m, float *v, float *max_v, const float *grad, const float *p, int64_t n);
 } kernel_loops;
 
 enum { REDUCE_BLOCK = 1024, REDUCE_LANES = 16 };

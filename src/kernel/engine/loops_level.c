@@ -5,7 +5,6 @@
 #include "kernel/engine/elementwise_loop.h"
 #include "kernel/engine/loops.h"
 #include "kernel/engine/vmath.h"
-#include "kernel/optim/adamw_loop.h"
 
 #define TEXT_(a) #a
 #define TEXT(a)  TEXT_(a)
@@ -193,5 +192,4 @@ const kernel_loops LEVELED(loops) = {
     .max_f64 = max_f64,
     .max_i64 = max_i64,
     .exp_sum_f32 = exp_sum_f32,
-    .adamw_f32 = adamw_f32,
 };

@@ -11,9 +11,13 @@
 
 #include <math.h>
 
-#include "kernel/families.h"
+#include "kernel/engine/level.h"
 #include "kernel/engine/walk.h"
+#include "kernel/families.h"
+#include "kernel/optim/optim.h"
 #include "op/parallel.h"
+
+LEVEL_CHOICE(optim_loops, optim, optim_loops)
 
 enum { VAR, M, V, TOP, GRAD, N_TENSORS };
 enum {
@@ -53,7 +57,7 @@ static void run_tile(const adamw_plan *p, char *const *at, const float *paramete
   const int last = p->walk.rank - 1;
   for (int k = 0; k < N_TENSORS; ++k)
     if (k != TOP || p->amsgrad) loops->load[p->dtype[k]][COMPUTE_F32](tile[k], at[k], p->walk.strides[k][last], n);
-  loops->adamw_f32(tile[VAR], tile[M], tile[V], p->amsgrad ? tile[TOP] : NULL, tile[GRAD], parameters, n);
+  optim->adamw(tile[VAR], tile[M], tile[V], p->amsgrad ? tile[TOP] : NULL, tile[GRAD], parameters, n);
   for (int k = 0; k < GRAD; ++k)
     if (k != TOP || p->amsgrad) loops->store[p->dtype[k]][COMPUTE_F32](at[k], p->walk.strides[k][last], tile[k], n);
 }
@@ -67,7 +71,7 @@ static void run_share(const adamw_plan *p, void *const *view, const float *param
       float *x[N_TENSORS];
       for (int k = 0; k < N_TENSORS; ++k) x[k] = (float *)(void *)c.at[k];
       n = cursor_row(&c, end - i < BLOCK ? end - i : BLOCK);
-      loops->adamw_f32(x[VAR], x[M], x[V], p->amsgrad ? x[TOP] : NULL, x[GRAD], parameters, n);
+      optim->adamw(x[VAR], x[M], x[V], p->amsgrad ? x[TOP] : NULL, x[GRAD], parameters, n);
     }
     return;
   }

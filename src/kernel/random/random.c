@@ -1,116 +1,180 @@
-/* Random fills. The generator is Philox4x32-10, which has no state: block number i of a call is a function of
- * (seed, offset, i) only, so results depend neither on threads nor on strides.
- *
- *   key      the seed
- *   counter  words 0 and 1: i; words 2 and 3: the call's offset
- *
- * Calls with different offsets therefore share no block, whatever their lengths. A block makes four values of
- * the 32-bit kinds (float, float16, bfloat16), two of double, in the elements' logical order. */
-#include <float.h>
-#include <math.h>
+/* Tensors of random numbers: normal, uniform, integers, truth values. Arguments are told by their names: mean and std,
+ * from and to, prob; numbers, scalars or tensors that broadcast to the output. */
+#include "kernel/random/random.h"
 
-#include "kernel/families.h"
+#include <math.h>
+#include <string.h>
+
+#include "kernel/engine/level.h"
 #include "kernel/engine/walk.h"
 #include "op/parallel.h"
 
-enum { TILE = 512 }; /* values made at a time; a multiple of four */
+LEVEL_CHOICE(random_loops, random_level, random_loops)
+
+enum { PARAMETERS = 2 };
 
 typedef struct {
-  walk out;
-  uint64_t seed, offset;
-  compute_type compute; /* COMPUTE_F64 for double, else COMPUTE_F32 */
+  walk walk; /* 0: the output; then the parameters that are tensors */
+  random_key key;
+  uint8_t compute;
+  int8_t operand[1 + PARAMETERS]; /* of the executor: by place in the walk */
+  int8_t place[PARAMETERS];       /* in the walk; 0: a number */
+  load_loop *load[PARAMETERS];
   store_loop *store;
-  double first, second;   /* normal: mean and deviation; uniform: from and to */
+  double number[PARAMETERS];
   double least, greatest; /* uniform: of out's dtype, within [from, to) */
+  int64_t from;           /* integers */
+  uint64_t range;         /* 0: all 2^64 */
 } random_plan;
 
-typedef struct {
-  uint32_t word[4];
-} block;
+typedef union {
+  float f32[RANDOM_TILE];
+  double f64[RANDOM_TILE];
+  int64_t i64[RANDOM_TILE];
+} value_tile;
 
-/* Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3. SC 2011. */
-static block philox(uint64_t seed, uint64_t offset, uint64_t number) {
-  uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
-  uint32_t c0 = (uint32_t)number, c1 = (uint32_t)(number >> 32), c2 = (uint32_t)offset, c3 = (uint32_t)(offset >> 32);
-  for (int round = 0; round < 10; ++round, k0 += 0x9e3779b9, k1 += 0xbb67ae85) {
-    const uint64_t x = UINT64_C(0xd2511f53) * c0, y = UINT64_C(0xcd9e8d57) * c2;
-    c0 = (uint32_t)(y >> 32) ^ c1 ^ k0;
-    c2 = (uint32_t)(x >> 32) ^ c3 ^ k1;
-    c1 = (uint32_t)y;
-    c3 = (uint32_t)x;
+/* ---- the key ----------------------------------------------------------------------------------------------------- */
+
+random_key random_key_at_run(const random_key *planned, void *const *view) {
+  random_key k = *planned;
+  if (k.seed_operand >= 0) k.seed = *(const uint64_t *)view[k.seed_operand];
+  if (k.offset_operand >= 0) k.offset += *(const uint64_t *)view[k.offset_operand];
+  return k;
+}
+
+static status expect_one_int64(const tensor *t, const char *name) {
+  TRY(op_expect_dtype(t, name, DTYPE_BIT(ACL_INT64)));
+  EXPECT(t->n == 1, "%s has %jd elements, expected 1", name, (intmax_t)t->n);
+  return ST_OK;
+}
+
+status random_key_plan(const executor *e, const op_arg *a, random_key *key) {
+  *key = (random_key){.seed_operand = -1, .offset_operand = -1};
+  int operand = 0;
+  for (int i = 0; i < e->op->n_args; ++i) {
+    const char *name = e->op->schema[i].name;
+    const bool is_tensor = e->op->schema[i].kind == ARG_TENSOR;
+    if (!strncmp(name, "seed", 4)) {
+      if (is_tensor) TRY(expect_one_int64(a[i].tensor, name));
+      if (is_tensor)
+        key->seed_operand = (int8_t)operand;
+      else
+        key->seed = (uint64_t)a[i].integer;
+    } else if (!strncmp(name, "offset", 6)) {
+      if (is_tensor) TRY(expect_one_int64(a[i].tensor, name));
+      if (is_tensor)
+        key->offset_operand = (int8_t)operand;
+      else
+        key->offset += (uint64_t)a[i].integer;
+    }
+    operand += is_tensor;
   }
-  return (block){{c0, c1, c2, c3}};
+  return ST_OK;
 }
 
-/* In [0, 1), and in (0, 1]. */
-static double unit_of_words(uint32_t high, uint32_t low) {
-  return (double)(((uint64_t)high << 32 | low) >> 11) * 0x1p-53;
-}
-static float open_unit_of_word(uint32_t w) { return (float)w * 0x1p-32f + 0x1p-33f; }
+/* ---- values ------------------------------------------------------------------------------------------------------ */
 
-/* Two independent normal values from two uniform ones (Box and Muller). */
-static void normal_pair_f32(const random_plan *p, uint32_t w0, uint32_t w1, float *out) {
-  const float radius = sqrtf(-2 * logf(open_unit_of_word(w0))), angle = (float)w1 * (float)(2 * M_PI * 0x1p-32);
-  out[0] = (float)p->first + (float)p->second * (radius * cosf(angle));
-  out[1] = (float)p->first + (float)p->second * (radius * sinf(angle));
-}
+/* The parameters of a piece of a tile: arrays, or NULL where they are numbers. */
+typedef struct {
+  const value_tile *first, *second;
+} parameters;
 
-static void normal_pair_f64(const random_plan *p, const block *b, double *out) {
-  const double radius = sqrt(-2 * log(1 - unit_of_words(b->word[0], b->word[1])));
-  const double angle = 2 * M_PI * unit_of_words(b->word[2], b->word[3]);
-  out[0] = p->first + p->second * (radius * cos(angle));
-  out[1] = p->first + p->second * (radius * sin(angle));
+static double parameter_f32(const random_plan *p, const value_tile *t, int which, int64_t i) {
+  return t ? (double)t->f32[i] : p->number[which];
+}
+static double parameter_f64(const random_plan *p, const value_tile *t, int which, int64_t i) {
+  return t ? t->f64[i] : p->number[which];
 }
 
 /* Rounding, here and to out's dtype, must not leave [from, to). */
 static double uniform(const random_plan *p, double unit) {
-  const double x = p->first * (1 - unit) + p->second * unit;
+  const double x = p->number[0] * (1 - unit) + p->number[1] * unit;
   return x < p->least ? p->least : x > p->greatest ? p->greatest : x;
 }
 
-/* Values number begin to begin + n, begin a multiple of four; room for n rounded up to four. */
-static void make_f32(const random_plan *p, bool normal, int64_t begin, int64_t n, float *out) {
-  for (int64_t i = 0; i < n; i += 4) {
-    const block b = philox(p->seed, p->offset, (uint64_t)(begin + i) / 4);
-    if (normal) {
-      normal_pair_f32(p, b.word[0], b.word[1], out + i);
-      normal_pair_f32(p, b.word[2], b.word[3], out + i + 2);
-    } else {
-      for (int k = 0; k < 4; ++k) out[i + k] = (float)uniform(p, b.word[k] * 0x1p-32);
-    }
-  }
+static int64_t integer(const random_plan *p, uint32_t low, uint32_t high) {
+  const uint64_t word = (uint64_t)high << 32 | low;
+  const uint64_t distance = p->range ? (uint64_t)(((unsigned __int128)word * p->range) >> 64) : word;
+  return (int64_t)((uint64_t)p->from + distance);
 }
 
-static void make_f64(const random_plan *p, bool normal, int64_t begin, int64_t n, double *out) {
-  for (int64_t i = 0; i < n; i += 2) {
-    const block b = philox(p->seed, p->offset, (uint64_t)(begin + i) / 2);
-    if (normal) {
-      normal_pair_f64(p, &b, out + i);
-    } else {
-      out[i] = uniform(p, unit_of_words(b.word[0], b.word[1]));
-      out[i + 1] = uniform(p, unit_of_words(b.word[2], b.word[3]));
-    }
-  }
-}
+/* Whether a value takes two words. */
+static bool is_wide(const random_plan *p, int kind) { return kind == RANDOM_INTEGER || p->compute == COMPUTE_F64; }
 
-static void run_share(const random_plan *p, bool normal, void *const *view, int64_t begin, int64_t end) {
-  union {
-    float f32[TILE];
-    double f64[TILE];
-  } tile;
-  const size_t bytes = p->compute == COMPUTE_F64 ? sizeof(double) : sizeof(float);
-  const int64_t stride = p->out.strides[0][p->out.rank - 1];
-  cursor c;
-  if (begin < end) cursor_start(&c, &p->out, view, begin);
-  for (int64_t at = begin; at < end; at += TILE) {
-    const int64_t n = end - at < TILE ? end - at : TILE;
-    if (p->compute == COMPUTE_F64)
-      make_f64(p, normal, at, n, tile.f64);
+/* The values number begin to begin + n without their parameters where those are tensors: standard normals, uniforms in
+ * [0, 1) for truth values. begin is a multiple of four; there is room for n rounded up to four. */
+static void make(const random_plan *p, const random_key *key, int kind, int64_t begin, int64_t n, value_tile *out) {
+  uint32_t w[2 * RANDOM_TILE];
+  const int64_t per_value = is_wide(p, kind) ? 2 : 1, n_words = (n * per_value + 3) / 4 * 4;
+  random_level->words(w, key->seed, key->offset, (uint64_t)(begin * per_value) / 4, n_words / 4);
+  if (kind == RANDOM_INTEGER) {
+    for (int64_t i = 0; i < n; ++i) out->i64[i] = integer(p, w[2 * i], w[2 * i + 1]);
+  } else if (p->compute == COMPUTE_F32) {
+    if (kind == RANDOM_NORMAL)
+      random_level->normal_f32(out->f32, w, n_words);
+    else if (kind == RANDOM_UNIFORM)
+      for (int64_t i = 0; i < n; ++i) out->f32[i] = (float)uniform(p, w[i] * 0x1p-32);
     else
-      make_f32(p, normal, at, n, tile.f32);
-    for (int64_t i = 0, row; i < n; i += row, cursor_next(&c, row)) {
-      row = cursor_row(&c, n - i);
-      p->store(c.at[0], stride, (char *)&tile + (size_t)i * bytes, row);
+      for (int64_t i = 0; i < n; ++i) out->f32[i] = (float)(w[i] >> 8) * 0x1p-24f;
+  } else if (kind == RANDOM_NORMAL) {
+    for (int64_t i = 0; i < n; i += 2) {
+      const uint32_t *x = w + 2 * i;
+      const double radius = sqrt(-2 * log(1 - random_unit(x[0], x[1]))), angle = 2 * M_PI * random_unit(x[2], x[3]);
+      out->f64[i] = radius * cos(angle);
+      out->f64[i + 1] = radius * sin(angle);
+    }
+  } else {
+    for (int64_t i = 0; i < n; ++i) {
+      const double unit = random_unit(w[2 * i], w[2 * i + 1]);
+      out->f64[i] = kind == RANDOM_UNIFORM ? uniform(p, unit) : unit;
+    }
+  }
+}
+
+/* Brings in what make() has left out, for n values from x on. */
+static void apply_f32(const random_plan *p, int kind, float *x, const parameters *with, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) {
+    const float first = (float)parameter_f32(p, with->first, 0, i);
+    x[i] = kind == RANDOM_NORMAL ? first + (float)parameter_f32(p, with->second, 1, i) * x[i] : (float)(x[i] < first);
+  }
+}
+
+static void apply_f64(const random_plan *p, int kind, double *x, const parameters *with, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) {
+    const double first = parameter_f64(p, with->first, 0, i);
+    x[i] = kind == RANDOM_NORMAL ? first + parameter_f64(p, with->second, 1, i) * x[i] : (double)(x[i] < first);
+  }
+}
+
+static const value_tile *load_parameter(const random_plan *p, int which, const cursor *c, value_tile *to, int64_t n) {
+  const int at = p->place[which];
+  if (!at) return NULL;
+  p->load[which](to, c->at[at], p->walk.strides[at][p->walk.rank - 1], n);
+  return to;
+}
+
+/* ---- the task ---------------------------------------------------------------------------------------------------- */
+
+static void run_share(const random_plan *p, const random_key *key, int kind, void *const *at, int64_t begin,
+                      int64_t end) {
+  value_tile tile, first, second;
+  const bool wide = p->compute != COMPUTE_F32;
+  cursor c;
+  if (begin < end) cursor_start(&c, &p->walk, at, begin);
+  for (int64_t i = begin; i < end; i += RANDOM_TILE) {
+    const int64_t n = end - i < RANDOM_TILE ? end - i : RANDOM_TILE;
+    make(p, key, kind, i, n, &tile);
+    for (int64_t k = 0, row; k < n; k += row, cursor_next(&c, row)) {
+      row = cursor_row(&c, n - k);
+      void *x = wide ? (void *)(tile.f64 + k) : (void *)(tile.f32 + k);
+      if (kind == RANDOM_NORMAL || kind == RANDOM_BERNOULLI) {
+        const parameters with = {load_parameter(p, 0, &c, &first, row), load_parameter(p, 1, &c, &second, row)};
+        if (wide)
+          apply_f64(p, kind, x, &with, row);
+        else
+          apply_f32(p, kind, x, &with, row);
+      }
+      p->store(c.at[0], p->walk.strides[0][p->walk.rank - 1], x, row);
     }
   }
 }
@@ -118,13 +182,15 @@ static void run_share(const random_plan *p, bool normal, void *const *view, int6
 static status run_random(const executor *e, void *const *view, void *scratch) {
   (void)scratch;
   const random_plan *p = PLAN(e, random_plan);
-  const bool normal = e->op->variant == RANDOM_NORMAL;
+  const random_key key = random_key_at_run(&p->key, view);
+  void *at[1 + PARAMETERS];
+  for (int k = 0; k < p->walk.n_operands; ++k) at[k] = view[p->operand[k]];
   const int n_threads = parallel_begin(e->cost_ns);
 #pragma omp parallel for num_threads(n_threads) schedule(static, 1)
   for (int t = 0; t < n_threads; ++t) {
     int64_t begin, end;
-    parallel_share(p->out.n, TILE, t, n_threads, &begin, &end);
-    run_share(p, normal, view, begin, end);
+    parallel_share(p->walk.n, RANDOM_TILE, t, n_threads, &begin, &end);
+    run_share(p, &key, e->op->variant, at, begin, end);
   }
   parallel_end(n_threads);
   return ST_OK;
@@ -154,37 +220,171 @@ static double beyond(double x, bool up, int dtype) {
   return there ? (double)f : (double)nextafterf(f, up ? INFINITY : -INFINITY);
 }
 
-static status check_normal(random_plan *p) {
-  EXPECT(p->second >= 0, "std is %g, expected 0 or more", p->second);
+static status plan_normal(random_plan *p, const tensor *out, const char *name) {
+  TRY(op_expect_dtype(out, name, DTYPES_FLOAT));
+  EXPECT(p->place[1] || p->number[1] >= 0, "std is %g, expected 0 or more", p->number[1]);
   return ST_OK;
 }
 
-static status check_uniform(random_plan *p, int dtype) {
-  EXPECT(isfinite(p->first), "from is %g, expected a finite number", p->first);
-  EXPECT(isfinite(p->second), "to is %g, expected a finite number", p->second);
-  EXPECT(p->first <= p->second, "from is %g and to is %g, expected to not less than from", p->first, p->second);
-  p->least = beyond(p->first, true, dtype);
-  p->greatest = beyond(p->second, false, dtype);
+static status plan_uniform(random_plan *p, const tensor *out, const char *name) {
+  TRY(op_expect_dtype(out, name, DTYPES_FLOAT));
+  EXPECT(isfinite(p->number[0]), "from is %g, expected a finite number", p->number[0]);
+  EXPECT(isfinite(p->number[1]), "to is %g, expected a finite number", p->number[1]);
+  EXPECT(p->number[0] <= p->number[1], "from is %g and to is %g, expected to not less than from", p->number[0],
+         p->number[1]);
+  p->least = beyond(p->number[0], true, out->dtype);
+  p->greatest = beyond(p->number[1], false, out->dtype);
   /* The dtype has no value in between: all are `from`. */
-  if (p->least > p->greatest) p->least = p->greatest = p->second = p->first;
+  if (p->least > p->greatest) p->least = p->greatest = p->number[1] = p->number[0];
   return ST_OK;
+}
+
+static status plan_bernoulli(random_plan *p, const tensor *out, const char *name) {
+  TRY(op_expect_dtype(out, name, DTYPES_REAL));
+  EXPECT(p->place[0] || (p->number[0] >= 0 && p->number[0] <= 1), "prob is %g, expected 0 to 1", p->number[0]);
+  return ST_OK;
+}
+
+/* The largest integer up to which a dtype has them all. */
+static int64_t last_integer(int dtype) {
+  switch (dtype) {
+  case ACL_BOOL: return 1;
+  case ACL_INT8: return INT8_MAX;
+  case ACL_UINT8: return UINT8_MAX;
+  case ACL_INT16: return INT16_MAX;
+  case ACL_INT32: return INT32_MAX;
+  case ACL_BF16: return 1 << 8;
+  case ACL_FLOAT16: return 1 << 11;
+  case ACL_FLOAT: return 1 << 24;
+  case ACL_DOUBLE: return INT64_C(1) << 53;
+  default: return INT64_MAX;
+  }
+}
+
+/* Integers from .. to - 1, or 0 to the dtype's last. */
+static status plan_integer(random_plan *p, const tensor *out, const char *name, const int64_t *bounds) {
+  TRY(op_expect_dtype(out, name, DTYPES_REAL));
+  if (!bounds) {
+    p->range = (uint64_t)last_integer(out->dtype) + 1;
+    return ST_OK;
+  }
+  EXPECT(bounds[0] < bounds[1], "from is %jd and to is %jd, expected to above from", (intmax_t)bounds[0],
+         (intmax_t)bounds[1]);
+  if (!dtype_is_float(out->dtype)) {
+    const int64_t last = last_integer(out->dtype);
+    const int64_t least = out->dtype == ACL_BOOL || out->dtype == ACL_UINT8 ? 0 : -last - 1;
+    EXPECT(bounds[0] >= least, "from is %jd, expected at least %jd, the least %s", (intmax_t)bounds[0], (intmax_t)least,
+           dtype_name(out->dtype));
+    EXPECT(bounds[1] - 1 <= last, "to is %jd, expected at most %jd, the largest %s and 1", (intmax_t)bounds[1],
+           (intmax_t)last, dtype_name(out->dtype));
+  }
+  p->from = bounds[0];
+  p->range = (uint64_t)bounds[1] - (uint64_t)bounds[0];
+  return ST_OK;
+}
+
+/* The call's arguments by what they are here. */
+typedef struct {
+  const tensor *out, *like, *parameter[PARAMETERS];
+  const char *out_name, *parameter_name[PARAMETERS];
+  int64_t bounds[2];
+  bool has_bounds;
+  int8_t out_operand, parameter_operand[PARAMETERS];
+} arguments;
+
+static int which_parameter(const char *name) {
+  if (!strcmp(name, "mean") || !strcmp(name, "from") || !strcmp(name, "prob")) return 0;
+  return !strcmp(name, "std") || !strcmp(name, "to") ? 1 : -1;
+}
+
+static void sort_arguments(const executor *e, const op_arg *a, random_plan *p, arguments *g) {
+  int operand = 0;
+  for (int i = 0; i < e->op->n_args; ++i) {
+    const arg_schema *s = &e->op->schema[i];
+    const int which = which_parameter(s->name);
+    if (s->kind == ARG_TENSOR && s->flags & ARG_WRITTEN) {
+      g->out = a[i].tensor;
+      g->out_name = s->name;
+      g->out_operand = (int8_t)operand;
+    } else if (s->kind == ARG_TENSOR && which >= 0) {
+      g->parameter[which] = a[i].tensor;
+      g->parameter_name[which] = s->name;
+      g->parameter_operand[which] = (int8_t)operand;
+    } else if (s->kind == ARG_TENSOR && !strcmp(s->name, "self")) {
+      g->like = a[i].tensor;
+    } else if (which >= 0) {
+      if (s->kind == ARG_INT) g->bounds[which] = a[i].integer, g->has_bounds = true;
+      p->number[which] = s->kind == ARG_SCALAR ? scalar_real(a[i].scalar) : s->kind == ARG_FLOAT ? a[i].real : 0;
+    }
+    operand += s->kind == ARG_TENSOR;
+  }
+}
+
+/* A parameter's view in the output's shape. */
+static status broadcast_parameter(const tensor *t, const char *name, const tensor *out, view *v) {
+  const view from = view_of(t);
+  *v = view_of(out);
+  v->dtype = from.dtype;
+  bool fits = from.rank <= v->rank;
+  for (int d = 0; fits && d < v->rank; ++d) {
+    const int at = from.rank - v->rank + d;
+    v->strides[d] = at < 0 || from.dims[at] == 1 ? 0 : from.strides[at];
+    fits = at < 0 || from.dims[at] == 1 || from.dims[at] == v->dims[d];
+  }
+  char is[SHAPE_TEXT], expected[SHAPE_TEXT];
+  EXPECT(fits, "%s has shape %s, expected one that broadcasts to out's %s", name, shape_text(t->dims, t->rank, is),
+         shape_text(out->dims, out->rank, expected));
+  return ST_OK;
+}
+
+static status plan_walk(random_plan *p, const arguments *g) {
+  view v[1 + PARAMETERS];
+  const view *views[1 + PARAMETERS];
+  int n = 0;
+  v[n] = view_of(g->out);
+  p->operand[n] = g->out_operand;
+  views[n] = &v[n];
+  ++n;
+  for (int k = 0; k < PARAMETERS; ++k) {
+    p->place[k] = 0;
+    if (!g->parameter[k]) continue;
+    TRY(op_expect_dtype(g->parameter[k], g->parameter_name[k], DTYPES_FLOAT));
+    TRY(broadcast_parameter(g->parameter[k], g->parameter_name[k], g->out, &v[n]));
+    p->load[k] = loops->load[g->parameter[k]->dtype][p->compute];
+    p->place[k] = (int8_t)n;
+    p->operand[n] = g->parameter_operand[k];
+    views[n] = &v[n];
+    ++n;
+  }
+  walk_init(&p->walk, views, n, v[0].rank);
+  return ST_OK;
+}
+
+static bool has_double(const arguments *g) {
+  bool found = g->out->dtype == ACL_DOUBLE;
+  for (int k = 0; k < PARAMETERS; ++k) found |= g->parameter[k] && g->parameter[k]->dtype == ACL_DOUBLE;
+  return found;
 }
 
 status prepare_random(executor *e, const op_arg *a) {
-  const tensor *self = a[0].tensor;
+  const int kind = e->op->variant;
   random_plan *p = PLAN(e, random_plan);
-  TRY(op_expect_dtype(self, "selfRef", DTYPES_FLOAT));
-  p->first = a[1].real;
-  p->second = a[2].real;
-  p->seed = (uint64_t)a[3].integer;
-  p->offset = (uint64_t)a[4].integer;
-  TRY(e->op->variant == RANDOM_NORMAL ? check_normal(p) : check_uniform(p, self->dtype));
-  p->compute = self->dtype == ACL_DOUBLE ? COMPUTE_F64 : COMPUTE_F32;
-  p->store = loops->store[self->dtype][p->compute];
-  const view v = view_of(self);
-  const view *const views[] = {&v};
-  walk_init(&p->out, views, 1, v.rank);
+  arguments g = {0};
+  p->from = 0;
+  TRY(random_key_plan(e, a, &p->key));
+  sort_arguments(e, a, p, &g);
+  if (g.like) TRY(op_expect_shape(g.out, g.out_name, g.like->dims, g.like->rank));
+  TRY(op_expect_dtype(g.out, g.out_name, DTYPES_REAL));
+  p->compute = kind == RANDOM_INTEGER ? COMPUTE_I64 : has_double(&g) ? COMPUTE_F64 : COMPUTE_F32;
+  TRY(plan_walk(p, &g));
+  switch (kind) {
+  case RANDOM_NORMAL: TRY(plan_normal(p, g.out, g.out_name)); break;
+  case RANDOM_UNIFORM: TRY(plan_uniform(p, g.out, g.out_name)); break;
+  case RANDOM_BERNOULLI: TRY(plan_bernoulli(p, g.out, g.out_name)); break;
+  default: TRY(plan_integer(p, g.out, g.out_name, g.has_bounds ? g.bounds : NULL));
+  }
+  p->store = loops->store[g.out->dtype][p->compute];
   e->run = run_random;
-  executor_cost(e, (uint64_t)self->n * dtype_bytes(self->dtype), (uint64_t)self->n * 32 * 10);
+  executor_cost(e, (uint64_t)g.out->n * dtype_bytes(g.out->dtype), (uint64_t)g.out->n * 32 * 4);
   return ST_OK;
 }

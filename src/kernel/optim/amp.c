@@ -1,0 +1,137 @@
+/* Scaling of losses in mixed precision: gradients are brought back to their scale and looked at for infinities; the scale
+ * is then lowered, or raised after a number of steps without one. */
+#include <math.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "kernel/engine/walk.h"
+#include "kernel/families.h"
+#include "kernel/optim/optim.h"
+#include "op/parallel.h"
+
+enum { TILE = 1024 };
+
+/* ---- ForeachNonFiniteCheckAndUnscale: grads *= invScale; foundInf = 1 where one was not finite --------------------- */
+
+typedef struct {
+  walk walk;
+  load_loop *load;
+  store_loop *store;
+  bool direct; /* floats in one run */
+} grad_plan;
+
+/* Elements begin to end of one gradient; whether one was not finite. */
+static bool unscale_share(const grad_plan *p, void *at, float scale, int64_t begin, int64_t end) {
+  if (begin >= end) return false;
+  if (p->direct) return optim->unscale((float *)at + begin, scale, end - begin);
+  float tile[TILE];
+  bool bad = false;
+  const int64_t stride = p->walk.strides[0][p->walk.rank - 1];
+  cursor c;
+  cursor_start(&c, &p->walk, &at, begin);
+  for (int64_t i = begin, n; i < end; i += n, cursor_next(&c, n)) {
+    n = cursor_row(&c, end - i < TILE ? end - i : TILE);
+    p->load(tile, c.at[0], stride, n);
+    bad |= optim->unscale(tile, scale, n);
+    p->store(c.at[0], stride, tile, n);
+  }
+  return bad;
+}
+
+static status run_unscale(const executor *e, void *const *view, void *scratch) {
+  (void)scratch;
+  const grad_plan *p = e->heap;
+  const int n = e->n_operands - 2;
+  float *found = view[n];
+  const float scale = *(const float *)view[n + 1];
+  atomic_bool bad = false;
+  const int n_threads = parallel_begin(e->cost_ns);
+#pragma omp parallel for num_threads(n_threads) schedule(static, 1)
+  for (int t = 0; t < n_threads; ++t) {
+    for (int i = 0; i < n; ++i) {
+      int64_t begin, end;
+      parallel_share(p[i].walk.n, TILE, t, n_threads, &begin, &end);
+      if (unscale_share(&p[i], view[i], scale, begin, end)) atomic_store_explicit(&bad, true, memory_order_relaxed);
+    }
+  }
+  parallel_end(n_threads);
+  if (bad) *found = 1;
+  return ST_OK;
+}
+
+static status expect_float(const tensor *t, const char *name) {
+  TRY(op_expect_dtype(t, name, DTYPE_BIT(ACL_FLOAT)));
+  EXPECT(t->n == 1, "%s has %jd elements, expected 1", name, (intmax_t)t->n);
+  return ST_OK;
+}
+
+status prepare_unscale(executor *e, const op_arg *a) {
+  const aclTensorList *grads = a[0].tensors;
+  TRY(expect_float(a[1].tensor, "foundInf"));
+  TRY(expect_float(a[2].tensor, "invScale"));
+  grad_plan *p = e->heap = malloc((grads->size ? grads->size : 1) * sizeof *p);
+  if (!p) return fail(ST_NO_HOST_MEMORY, "no host memory for a plan of %ju tensors", (uintmax_t)grads->size);
+  uint64_t bytes = 0;
+  for (uint64_t i = 0; i < grads->size; ++i) {
+    const tensor *t = grads->value[i];
+    TRY(op_expect_dtype(t, "scaledGrads", DTYPES_FLOAT & ~DTYPE_BIT(ACL_DOUBLE)));
+    const view v = view_of(t);
+    walk_init(&p[i].walk, (const view *const[]){&v}, 1, v.rank);
+    p[i].load = loops->load[t->dtype][COMPUTE_F32];
+    p[i].store = loops->store[t->dtype][COMPUTE_F32];
+    p[i].direct = t->dtype == ACL_FLOAT && walk_is_contiguous(&p[i].walk, 0, sizeof(float));
+    bytes += (uint64_t)t->n * dtype_bytes(t->dtype) * 2;
+  }
+  e->run = run_unscale;
+  executor_cost(e, bytes, 0);
+  return ST_OK;
+}
+
+/* ---- AmpUpdateScale ------------------------------------------------------------------------------------------------ */
+
+typedef struct {
+  float growth, backoff;
+  int64_t interval;
+} scale_plan;
+
+/* In place where the results are the arguments, as PyTorch calls it. A scale that would overflow stays. */
+static status run_update_scale(const executor *e, void *const *view, void *scratch) {
+  (void)scratch;
+  const scale_plan *p = PLAN(e, scale_plan);
+  const float scale = *(const float *)view[0];
+  const int32_t tracker = *(const int32_t *)view[1];
+  float *new_scale = view[3];
+  int32_t *new_tracker = view[4];
+  if (*(const float *)view[2] != 0) {
+    *new_scale = scale * p->backoff;
+    *new_tracker = 0;
+  } else if (tracker + 1 == p->interval) {
+    const float grown = scale * p->growth;
+    *new_scale = isfinite(grown) ? grown : scale;
+    *new_tracker = 0;
+  } else {
+    *new_scale = scale;
+    *new_tracker = tracker + 1;
+  }
+  return ST_OK;
+}
+
+static status expect_int32(const tensor *t, const char *name) {
+  TRY(op_expect_dtype(t, name, DTYPE_BIT(ACL_INT32)));
+  EXPECT(t->n == 1, "%s has %jd elements, expected 1", name, (intmax_t)t->n);
+  return ST_OK;
+}
+
+status prepare_amp_update_scale(executor *e, const op_arg *a) {
+  scale_plan *p = PLAN(e, scale_plan);
+  TRY(expect_float(a[0].tensor, "currentScale"));
+  TRY(expect_int32(a[1].tensor, "growthTracker"));
+  TRY(expect_float(a[2].tensor, "foundInf"));
+  TRY(expect_float(a[6].tensor, "updatedScale"));
+  TRY(expect_int32(a[7].tensor, "updatedGrowthTracker"));
+  EXPECT(a[5].integer > 0, "growthInterval is %jd, expected 1 or more", (intmax_t)a[5].integer);
+  *p = (scale_plan){(float)a[3].real, (float)a[4].real, a[5].integer};
+  e->run = run_update_scale;
+  executor_cost(e, 20, 0);
+  return ST_OK;
+}

@@ -1,0 +1,235 @@
+/* Foreach: one elementwise function over the members of lists. Members of one place have one shape and dtype; there is no
+ * broadcasting. Parameters come as a scalar for all, a scalar list with one for each, or a tensor in device memory with one
+ * for all or for each, which is read when the task runs. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernel/elementwise/fill.h"
+#include "kernel/families.h"
+
+enum { MOST_LISTS = 3 };
+
+typedef struct {
+  elementwise_plan plan;
+  uint64_t cost_ns;
+} member;
+
+typedef struct {
+  int n;                            /* members */
+  uint16_t operand[1 + MOST_LISTS]; /* of the executor: the first of out, of each input list */
+  uint16_t parameter;               /* operand of the tensor of parameters */
+  int64_t n_parameters;             /* in it: 0 (there is none), 1 or n */
+  int64_t parameter_step;           /* bytes */
+  load_loop *load_parameter;        /* as double */
+  bool rounds;                      /* the parameter chooses among the functions of rounding */
+} foreach_plan;
+
+/* ---- the task ---------------------------------------------------------------------------------------------------- */
+
+static compute_value parameter_value(double x, int compute) {
+  switch (compute) {
+  case COMPUTE_F32: return (compute_value){.f32 = (float)x};
+  case COMPUTE_F64: return (compute_value){.f64 = x};
+  case COMPUTE_I32: return (compute_value){.i32 = (int32_t)x};
+  default: return (compute_value){.i64 = (int64_t)x};
+  }
+}
+
+/* CANN's rounding modes: to the nearest (ties to even), down, up, to the nearest (ties away), to zero, what is behind the
+ * point; 6 and others do not exist here. */
+static int function_of_rounding(int64_t mode) {
+  static const int16_t functions[] = {[1] = EW_round, [2] = EW_floor, [3] = EW_ceil,
+                                      [4] = EW_round_away, [5] = EW_trunc, [7] = EW_frac};
+  return mode >= 1 && mode <= 7 && mode != 6 ? functions[mode] : -1;
+}
+
+static status run_foreach(const executor *e, void *const *view, void *scratch) {
+  (void)scratch;
+  const foreach_plan *p = PLAN(e, foreach_plan);
+  const member *m = e->heap;
+  for (int i = 0; i < p->n; ++i) {
+    if (!m[i].plan.n) continue;
+    void *at[1 + MOST_LISTS];
+    for (int k = 0; k <= m[i].plan.n_inputs; ++k) at[k] = view[p->operand[k] + i];
+    if (!p->n_parameters) {
+      elementwise_run(&m[i].plan, at, m[i].cost_ns);
+      continue;
+    }
+    elementwise_plan plan = m[i].plan;
+    double x;
+    p->load_parameter(&x, (const char *)view[p->parameter] + (p->n_parameters > 1 ? i * p->parameter_step : 0), 8, 1);
+    if (p->rounds) {
+      const int function = function_of_rounding((int64_t)x);
+      if (function < 0) return fail(ST_DEVICE_EXCEPTION, "roundMode is %g, expected 1 to 5 or 7", x);
+      plan.function = (int16_t)function;
+    } else {
+      plan.parameter[0] = parameter_value(x, plan.compute);
+    }
+    elementwise_run(&plan, at, m[i].cost_ns);
+  }
+  return ST_OK;
+}
+
+/* ---- phase one --------------------------------------------------------------------------------------------------- */
+
+/* The call's arguments by what they are here; names as in the schema. */
+typedef struct {
+  const aclTensorList *out, *in[MOST_LISTS];
+  const char *out_name, *in_name[MOST_LISTS], *parameter_name;
+  const tensor *parameter_tensor;
+  const scalar *scalar;
+  const aclScalarList *scalars;
+  int n_inputs;
+} arguments;
+
+static void sort_arguments(const op *o, const op_arg *a, foreach_plan *p, arguments *g) {
+  int operand = 0;
+  for (int i = 0; i < o->n_args; ++i) {
+    const arg_schema *s = &o->schema[i];
+    if (s->kind == ARG_TENSOR_LIST && s->flags & ARG_WRITTEN) {
+      g->out = a[i].tensors;
+      g->out_name = s->name;
+      p->operand[0] = (uint16_t)operand;
+    } else if (s->kind == ARG_TENSOR_LIST) {
+      g->in[g->n_inputs] = a[i].tensors;
+      g->in_name[g->n_inputs++] = s->name;
+      p->operand[g->n_inputs] = (uint16_t)operand;
+    } else {
+      g->parameter_name = s->name;
+      if (s->kind == ARG_TENSOR) {
+        g->parameter_tensor = a[i].tensor;
+        p->parameter = (uint16_t)operand;
+      } else if (s->kind == ARG_SCALAR) {
+        g->scalar = a[i].scalar;
+      } else {
+        g->scalars = a[i].scalars;
+      }
+    }
+    operand += s->kind == ARG_TENSOR_LIST ? (int)a[i].tensors->size : s->kind == ARG_TENSOR;
+  }
+}
+
+/* "x1[3]", for messages. */
+typedef struct {
+  char text[64];
+} member_name;
+
+static member_name name_of(const char *list, int i) {
+  member_name n;
+  snprintf(n.text, sizeof n.text, "%s[%d]", list, i);
+  return n;
+}
+
+static status check_lists(const arguments *g) {
+  for (int k = 0; k < g->n_inputs; ++k)
+    EXPECT(g->in[k]->size == g->out->size, "%s has %ju tensors, expected those of %s, %ju", g->in_name[k],
+           (uintmax_t)g->in[k]->size, g->out_name, (uintmax_t)g->out->size);
+  if (g->scalars)
+    EXPECT(g->scalars->size == g->out->size, "%s has %ju scalars, expected one for each of the %ju tensors",
+           g->parameter_name, (uintmax_t)g->scalars->size, (uintmax_t)g->out->size);
+  return ST_OK;
+}
+
+static status plan_parameter_tensor(foreach_plan *p, const arguments *g) {
+  const tensor *t = g->parameter_tensor;
+  TRY(op_expect_dtype(t, g->parameter_name, DTYPES_REAL));
+  EXPECT(t->rank <= 1, "%s has %d dimensions, expected 1 or none", g->parameter_name, t->rank);
+  EXPECT(t->n == 1 || (t->n == p->n && p->n > 0), "%s has %jd elements, expected 1 or one for each of the %d tensors",
+         g->parameter_name, (intmax_t)t->n, p->n);
+  const view v = view_of(t);
+  p->n_parameters = t->n;
+  p->parameter_step = v.rank ? v.strides[0] : 0;
+  p->load_parameter = loops->load[t->dtype][COMPUTE_F64];
+  return ST_OK;
+}
+
+/* Member i of all lists. */
+static status plan_member(const arguments *g, int function, int i, member *m) {
+  const tensor *out = g->out->value[i];
+  view v[1 + MOST_LISTS];
+  const view *in[MOST_LISTS];
+  v[0] = view_of(out);
+  TRY(op_expect_dtype(out, name_of(g->out_name, i).text, DTYPES_REAL));
+  const compute_type compute = compute_type_of(out->dtype);
+  EXPECT(loops->elementwise[function][compute], "%s[%d] has dtype %s, expected a float", g->out_name, i,
+         dtype_name(out->dtype));
+  for (int k = 0; k < g->n_inputs; ++k) {
+    const tensor *t = g->in[k]->value[i];
+    const member_name name = name_of(g->in_name[k], i);
+    TRY(op_expect_dtype(t, name.text, function == EW_copy ? DTYPES_REAL : DTYPE_BIT(out->dtype)));
+    TRY(op_expect_shape(t, name.text, out->dims, out->rank));
+    v[k + 1] = view_of(t);
+    in[k] = &v[k + 1];
+  }
+  if (function == EW_copy)
+    elementwise_copy_plan(&m->plan, &v[0], in[0]);
+  else
+    elementwise_plan_init(&m->plan, function, compute, &v[0], in, g->n_inputs);
+  const scalar *s = g->scalars ? g->scalars->value[i] : g->scalar;
+  if (s) m->plan.parameter[0] = parameter_value(scalar_real(s), compute);
+  m->plan.parameter[1] = parameter_value(1, compute); /* alpha, of those that have one */
+  m->cost_ns = (uint64_t)out->n / 4;
+  return ST_OK;
+}
+
+static status plan_members(executor *e, foreach_plan *p, const arguments *g, int function) {
+  member *m = e->heap = malloc((size_t)(p->n ? p->n : 1) * sizeof *m);
+  if (!m) return fail(ST_NO_HOST_MEMORY, "no host memory for a plan of %d tensors", p->n);
+  uint64_t bytes = 0;
+  for (int i = 0; i < p->n; ++i) {
+    const tensor *out = g->out->value[i];
+    TRY(plan_member(g, function, i, &m[i]));
+    bytes += (uint64_t)out->n * dtype_bytes(out->dtype) * (uint64_t)(g->n_inputs + 1);
+  }
+  e->run = run_foreach;
+  executor_cost(e, bytes, (uint64_t)p->n * 2048);
+  return ST_OK;
+}
+
+static status prepare(executor *e, const op_arg *a, int function, bool rounds) {
+  foreach_plan *p = PLAN(e, foreach_plan);
+  arguments g = {0};
+  p->n_parameters = 0;
+  p->rounds = rounds;
+  sort_arguments(e->op, a, p, &g);
+  p->n = (int)g.out->size;
+  TRY(check_lists(&g));
+  if (g.parameter_tensor) TRY(plan_parameter_tensor(p, &g));
+  if (rounds && g.scalar) {
+    const int64_t mode = scalar_integer(g.scalar);
+    function = function_of_rounding(mode);
+    EXPECT(function >= 0, "%s is %jd, expected 1 to 5 or 7", g.parameter_name, (intmax_t)mode);
+  }
+  return plan_members(e, p, &g, function);
+}
+
+status prepare_foreach(executor *e, const op_arg *a) { return prepare(e, a, e->op->variant, false); }
+
+status prepare_foreach_round(executor *e, const op_arg *a) { return prepare(e, a, EW_round, true); }
+
+/* ---- ForeachZeroInplace ------------------------------------------------------------------------------------------ */
+
+static status run_zero(const executor *e, void *const *view, void *scratch) {
+  (void)scratch;
+  const fill_plan *p = e->heap;
+  for (int i = 0; i < e->n_operands; ++i)
+    if (p[i].at.n) fill_run(&p[i], view[i], (uint64_t)p[i].at.n / 8);
+  return ST_OK;
+}
+
+status prepare_foreach_zero(executor *e, const op_arg *a) {
+  const aclTensorList *x = a[0].tensors;
+  fill_plan *p = e->heap = aligned_alloc(_Alignof(fill_plan), (x->size ? x->size : 1) * sizeof *p);
+  if (!p) return fail(ST_NO_HOST_MEMORY, "no host memory for a plan of %ju tensors", (uintmax_t)x->size);
+  uint64_t bytes = 0;
+  for (uint64_t i = 0; i < x->size; ++i) {
+    TRY(op_expect_dtype(x->value[i], name_of("x", (int)i).text, DTYPES_NUMBER));
+    const view v = view_of(x->value[i]);
+    fill_plan_init(&p[i], &v, NULL);
+    bytes += (uint64_t)x->value[i]->n * dtype_bytes(x->value[i]->dtype);
+  }
+  e->run = run_zero;
+  executor_cost(e, bytes, 0);
+  return ST_OK;
+}

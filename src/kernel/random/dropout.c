@@ -1,0 +1,298 @@
+/* Dropout: elements are dropped with a probability, the others scaled by 1 / (1 - probability), so that the expected value
+ * stays. A mask has a bit for each element in logical order, the lowest of a byte first, 1 where it is kept; it is padded
+ * to a multiple of 128 bits. RReLU, which draws slopes, is here too. */
+#include <math.h>
+#include <string.h>
+
+#include "kernel/engine/walk.h"
+#include "kernel/random/random.h"
+#include "op/parallel.h"
+
+enum { MASK_ALIGN_BITS = 128, TILE_MASK = RANDOM_TILE / 8 };
+
+/* Where a mask comes from. */
+typedef enum {
+  MASK_DRAWN, /* from random numbers */
+  MASK_READ,
+  MASK_FULL,  /* all are kept */
+  MASK_EMPTY, /* all are dropped */
+} mask_source;
+
+typedef struct {
+  walk values;       /* 0: output, 1: input; where has_values */
+  int64_t n;         /* bits */
+  int64_t mask_step; /* bytes between the mask's bytes */
+  random_key key;
+  uint32_t below; /* a word below this drops */
+  uint8_t source;
+  bool has_values, keeps_mask; /* keeps_mask: drawn or constant masks are stored */
+  int8_t out, in, mask;        /* operands of the executor */
+  load_loop *load;
+  store_loop *store;
+  float scale;
+} dropout_plan;
+
+/* ---- the task ---------------------------------------------------------------------------------------------------- */
+
+/* The mask of elements i to i + n; returns where it is. */
+static const uint8_t *make_mask(const dropout_plan *p, const random_key *key, const uint8_t *mask, int64_t i, int64_t n,
+                                uint8_t *tile) {
+  const int64_t bytes = (n + 7) / 8;
+  switch (p->source) {
+  case MASK_DRAWN: {
+    uint32_t words[RANDOM_TILE];
+    random_level->words(words, key->seed, key->offset, (uint64_t)i / RANDOM_BLOCK_WORDS,
+                        bytes * 8 / RANDOM_BLOCK_WORDS);
+    random_level->keep_bits(tile, words, p->below, bytes * 8);
+    return tile;
+  }
+  case MASK_READ:
+    if (p->mask_step == 1) return mask + i / 8;
+    for (int64_t k = 0; k < bytes; ++k) tile[k] = mask[(i / 8 + k) * p->mask_step];
+    return tile;
+  default: memset(tile, p->source == MASK_FULL ? 0xff : 0, (size_t)bytes); return tile;
+  }
+}
+
+/* n elements from a tile's rows on, as float, and back. */
+static void load_tile(const dropout_plan *p, cursor *c, float *tile, int64_t n) {
+  for (int64_t k = 0, row; k < n; k += row, cursor_next(c, row)) {
+    row = cursor_row(c, n - k);
+    p->load(tile + k, c->at[1], p->values.strides[1][p->values.rank - 1], row);
+  }
+}
+
+static void store_tile(const dropout_plan *p, cursor *c, const float *tile, int64_t n) {
+  for (int64_t k = 0, row; k < n; k += row, cursor_next(c, row)) {
+    row = cursor_row(c, n - k);
+    p->store(c->at[0], p->values.strides[0][p->values.rank - 1], tile + k, row);
+  }
+}
+
+static void run_share(const dropout_plan *p, const random_key *key, void *const *view, int64_t begin, int64_t end) {
+  float x[RANDOM_TILE];
+  uint8_t bits[TILE_MASK];
+  uint8_t *mask = p->mask >= 0 ? view[p->mask] : NULL;
+  const int64_t n_values = p->has_values ? p->values.n : 0;
+  cursor from;
+  if (begin < n_values) cursor_start(&from, &p->values, (void *const[]){view[p->out], view[p->in]}, begin);
+  for (int64_t i = begin, n; i < end; i += n) {
+    n = end - i < RANDOM_TILE ? end - i : RANDOM_TILE;
+    const uint8_t *m = make_mask(p, key, mask, i, n, bits);
+    if (p->keeps_mask)
+      for (int64_t k = 0; k < (n + 7) / 8; ++k) mask[(i / 8 + k) * p->mask_step] = m[k];
+    if (i >= n_values) continue;
+    cursor to = from;
+    const int64_t n_here = n_values - i < n ? n_values - i : n;
+    load_tile(p, &from, x, n_here);
+    random_level->drop(x, x, m, p->scale, n_here);
+    store_tile(p, &to, x, n_here);
+  }
+}
+
+static status run_dropout(const executor *e, void *const *view, void *scratch) {
+  (void)scratch;
+  const dropout_plan *p = PLAN(e, dropout_plan);
+  const random_key key = random_key_at_run(&p->key, view);
+  const int n_threads = parallel_begin(e->cost_ns);
+#pragma omp parallel for num_threads(n_threads) schedule(static, 1)
+  for (int t = 0; t < n_threads; ++t) {
+    int64_t begin, end;
+    parallel_share(p->n, RANDOM_TILE, t, n_threads, &begin, &end);
+    run_share(p, &key, view, begin, end);
+  }
+  parallel_end(n_threads);
+  return ST_OK;
+}
+
+/* ---- phase one --------------------------------------------------------------------------------------------------- */
+
+static int64_t mask_bits(int64_t n) { return (n + MASK_ALIGN_BITS - 1) / MASK_ALIGN_BITS * MASK_ALIGN_BITS; }
+
+static status expect_probability(double p, const char *name) {
+  EXPECT(p >= 0 && p <= 1, "%s is %g, expected 0 to 1", name, p);
+  return ST_OK;
+}
+
+/* A mask of n elements; its bytes must be evenly spaced. */
+static status plan_mask(dropout_plan *p, const tensor *mask, const char *name, int operand, int64_t n) {
+  TRY(op_expect_dtype(mask, name, DTYPE_BIT(ACL_UINT8)));
+  EXPECT(mask->n == mask_bits(n) / 8, "%s has %jd elements, expected %jd, a bit for each of %jd and padding to %d",
+         name, (intmax_t)mask->n, (intmax_t)(mask_bits(n) / 8), (intmax_t)n, MASK_ALIGN_BITS);
+  const view v = view_of(mask);
+  walk w;
+  walk_init(&w, (const view *const[]){&v}, 1, v.rank);
+  char text[SHAPE_TEXT];
+  EXPECT(w.rank == 1, "%s of shape %s has no single stride, expected one", name,
+         shape_text(mask->dims, mask->rank, text));
+  p->mask_step = w.dims[0] > 1 ? w.strides[0][0] : 1;
+  p->mask = (int8_t)operand;
+  return ST_OK;
+}
+
+static status plan_values(dropout_plan *p, const tensor *in, const char *in_name, const tensor *out,
+                          const char *out_name) {
+  const uint64_t floats = DTYPES_FLOAT & ~DTYPE_BIT(ACL_DOUBLE);
+  TRY(op_expect_dtype(in, in_name, floats));
+  TRY(op_expect_dtype(out, out_name, floats));
+  TRY(op_expect_shape(out, out_name, in->dims, in->rank));
+  const view to = view_of(out), from = view_of(in);
+  walk_init(&p->values, (const view *const[]){&to, &from}, 2, to.rank);
+  p->load = loops->load[in->dtype][COMPUTE_F32];
+  p->store = loops->store[out->dtype][COMPUTE_F32];
+  p->has_values = true;
+  return ST_OK;
+}
+
+/* Source and scale for a probability of being dropped. */
+static void plan_probability(dropout_plan *p, double probability) {
+  p->source = probability == 0 ? MASK_FULL : probability == 1 ? MASK_EMPTY : MASK_DRAWN;
+  p->scale = probability == 1 ? 0 : (float)(1 / (1 - probability));
+  const double words = ceil(probability * 0x1p32);
+  p->below = words > UINT32_MAX ? UINT32_MAX : (uint32_t)words;
+}
+
+static void finish(executor *e, const dropout_plan *p, int64_t n, size_t element_bytes) {
+  e->run = run_dropout;
+  executor_cost(e, (uint64_t)n * element_bytes * (p->has_values ? 2 : 0) + (uint64_t)n / 8,
+                (uint64_t)n * (p->source == MASK_DRAWN ? 64 : 16));
+}
+
+/* The forward operator; the mask is stored, or (store_constant is false) only if it was drawn. */
+static status prepare_forward(executor *e, const op_arg *a, double probability, bool train, bool store_constant,
+                              int out) {
+  dropout_plan *p = PLAN(e, dropout_plan);
+  *p = (dropout_plan){.mask = -1, .in = 0, .out = (int8_t)(e->n_operands - 2)};
+  const tensor *in = a[0].tensor;
+  TRY(expect_probability(probability, "p"));
+  TRY(random_key_plan(e, a, &p->key));
+  TRY(plan_values(p, in, "input", a[out].tensor, "out"));
+  TRY(plan_mask(p, a[out + 1].tensor, "maskOut", e->n_operands - 1, in->n));
+  plan_probability(p, train ? probability : 0);
+  p->keeps_mask = store_constant || p->source == MASK_DRAWN;
+  p->n = mask_bits(in->n);
+  finish(e, p, in->n, dtype_bytes(in->dtype));
+  return ST_OK;
+}
+
+status prepare_dropout(executor *e, const op_arg *a) { return prepare_forward(e, a, a[1].real, a[2].boolean, true, 5); }
+
+status prepare_dropout_v3(executor *e, const op_arg *a) {
+  EXPECT(!a[1].tensor, "optionalNoiseShape is a tensor, expected NULL: it is reserved");
+  return prepare_forward(e, a, a[2].real, true, false, 5);
+}
+
+status prepare_dropout_mask(executor *e, const op_arg *a) {
+  const aclIntArray *shape = a[0].ints;
+  const int last = e->op->n_args - 1;
+  dropout_plan *p = PLAN(e, dropout_plan);
+  *p = (dropout_plan){.out = -1, .in = -1, .keeps_mask = true};
+  int64_t n = 1;
+  for (uint64_t d = 0; d < shape->size; ++d) {
+    EXPECT(shape->value[d] >= 0, "shape[%ju] is %jd, expected 0 or more", (uintmax_t)d, (intmax_t)shape->value[d]);
+    EXPECT(!__builtin_mul_overflow(n, shape->value[d], &n) && n < INT64_MAX / 2,
+           "shape has more elements than an int64 counts, expected fewer");
+  }
+  TRY(expect_probability(a[1].real, "prob"));
+  TRY(random_key_plan(e, a, &p->key));
+  TRY(plan_mask(p, a[last].tensor, "out", e->n_operands - 1, n));
+  plan_probability(p, a[1].real);
+  p->n = mask_bits(n);
+  finish(e, p, n, 0);
+  return ST_OK;
+}
+
+status prepare_dropout_apply(executor *e, const op_arg *a) {
+  const arg_schema *s = e->op->schema;
+  dropout_plan *p = PLAN(e, dropout_plan);
+  *p = (dropout_plan){.in = 0, .out = 2, .source = MASK_READ, .key = {.seed_operand = -1, .offset_operand = -1}};
+  TRY(plan_values(p, a[0].tensor, s[0].name, a[3].tensor, s[3].name));
+  TRY(plan_mask(p, a[1].tensor, "mask", 1, a[0].tensor->n));
+  p->scale = (float)a[2].real;
+  if (e->op->variant == DROPOUT_PROBABILITY) {
+    TRY(expect_probability(a[2].real, "prob"));
+    plan_probability(p, a[2].real);
+    p->source = p->source == MASK_DRAWN ? MASK_READ : p->source;
+  }
+  p->n = a[0].tensor->n;
+  finish(e, p, p->n, dtype_bytes(a[0].tensor->dtype));
+  return ST_OK;
+}
+
+/* ---- RReLU: out = self * noise; noise is 1 where self > 0, else uniform in [lower, upper) -------------------------- */
+
+typedef struct {
+  walk walk; /* 0: out, 1: self, 2: noise (where training) */
+  random_key key;
+  bool training;
+  int8_t operand[3];
+  load_loop *load;
+  store_loop *store, *store_noise;
+  float lower, upper;
+} rrelu_plan;
+
+static void rrelu_share(const rrelu_plan *p, const random_key *key, void *const *at, int64_t begin, int64_t end) {
+  float x[RANDOM_TILE], slope[RANDOM_TILE];
+  uint32_t words[RANDOM_TILE];
+  const int last = p->walk.rank - 1;
+  cursor c;
+  if (begin < end) cursor_start(&c, &p->walk, at, begin);
+  for (int64_t i = begin; i < end; i += RANDOM_TILE) {
+    const int64_t n = end - i < RANDOM_TILE ? end - i : RANDOM_TILE;
+    if (p->training) random_level->words(words, key->seed, key->offset, (uint64_t)i / 4, (n + 3) / 4);
+    for (int64_t k = 0, row; k < n; k += row, cursor_next(&c, row)) {
+      row = cursor_row(&c, n - k);
+      p->load(x, c.at[1], p->walk.strides[1][last], row);
+      for (int64_t j = 0; j < row; ++j) {
+        const float unit = p->training ? (float)(words[k + j] >> 8) * 0x1p-24f : 0.5f;
+        slope[j] = x[j] > 0 ? 1 : p->lower + (p->upper - p->lower) * unit;
+        x[j] *= slope[j];
+      }
+      p->store(c.at[0], p->walk.strides[0][last], x, row);
+      if (p->training) p->store_noise(c.at[2], p->walk.strides[2][last], slope, row);
+    }
+  }
+}
+
+static status run_rrelu(const executor *e, void *const *view, void *scratch) {
+  (void)scratch;
+  const rrelu_plan *p = PLAN(e, rrelu_plan);
+  const random_key key = random_key_at_run(&p->key, view);
+  void *const at[] = {view[p->operand[0]], view[p->operand[1]], view[p->operand[2]]};
+  const int n_threads = parallel_begin(e->cost_ns);
+#pragma omp parallel for num_threads(n_threads) schedule(static, 1)
+  for (int t = 0; t < n_threads; ++t) {
+    int64_t begin, end;
+    parallel_share(p->walk.n, RANDOM_TILE, t, n_threads, &begin, &end);
+    rrelu_share(p, &key, at, begin, end);
+  }
+  parallel_end(n_threads);
+  return ST_OK;
+}
+
+status prepare_rrelu(executor *e, const op_arg *a) {
+  const bool in_place = e->op->n_args == 7;
+  const tensor *self = a[0].tensor, *noise = a[1].tensor, *out = in_place ? self : a[7].tensor;
+  const uint64_t floats = DTYPES_FLOAT & ~DTYPE_BIT(ACL_DOUBLE);
+  rrelu_plan *p = PLAN(e, rrelu_plan);
+  p->lower = (float)scalar_real(a[2].scalar);
+  p->upper = (float)scalar_real(a[3].scalar);
+  p->training = a[4].boolean;
+  TRY(random_key_plan(e, a, &p->key));
+  TRY(op_expect_dtype(self, "self", floats));
+  TRY(op_expect_dtype(noise, "noise", floats));
+  TRY(op_expect_dtype(out, "out", floats));
+  TRY(op_expect_shape(noise, "noise", self->dims, self->rank));
+  TRY(op_expect_shape(out, "out", self->dims, self->rank));
+  EXPECT(p->lower <= p->upper, "lower is %g and upper is %g, expected upper not below lower", (double)p->lower,
+         (double)p->upper);
+  const view to = view_of(out), from = view_of(self), slopes = view_of(noise);
+  walk_init(&p->walk, (const view *const[]){&to, &from, &slopes}, 3, to.rank);
+  memcpy(p->operand, (int8_t[]){in_place ? 0 : 2, 0, 1}, sizeof p->operand);
+  p->load = loops->load[self->dtype][COMPUTE_F32];
+  p->store = loops->store[out->dtype][COMPUTE_F32];
+  p->store_noise = loops->store[noise->dtype][COMPUTE_F32];
+  e->run = run_rrelu;
+  executor_cost(e, (uint64_t)self->n * dtype_bytes(self->dtype) * 3, (uint64_t)self->n * 64);
+  return ST_OK;
+}

@@ -1,0 +1,200 @@
+/* Multinomial: numbers of categories, drawn by weight; Randperm: the numbers 0 to n - 1 in random order. */
+#include <math.h>
+
+#include "kernel/engine/walk.h"
+#include "kernel/random/random.h"
+
+enum { MOST_CATEGORIES = 1 << 24 };
+
+typedef struct {
+  walk rows; /* 0: weights, 1: output; one element a row */
+  random_key key;
+  int64_t n_categories, n_samples;
+  int64_t weight_step, out_step; /* bytes */
+  int8_t out_operand;
+  bool replacement;
+  load_loop *load;
+  uint64_t sums; /* in scratch: double[n_categories] */
+  uint64_t heap; /* in scratch, without replacement: candidate[n_samples] */
+} multinomial_plan;
+
+/* The k-th random number in [0, 1) of a row. */
+static double unit_of(const random_key *key, int64_t number) {
+  uint32_t words[RANDOM_BLOCK_WORDS];
+  random_level->words(words, key->seed, key->offset, (uint64_t)number, 1);
+  return random_unit(words[0], words[1]);
+}
+
+/* Weights as double; fails where one is no weight. */
+static status load_weights(const multinomial_plan *p, int64_t row, const char *from, double *to) {
+  p->load(to, from, p->weight_step, p->n_categories);
+  for (int64_t k = 0; k < p->n_categories; ++k)
+    if (!(to[k] >= 0 && to[k] < INFINITY))
+      return fail(ST_DEVICE_EXCEPTION, "self[%jd, %jd] is %g, expected a finite number, 0 or more", (intmax_t)row,
+                  (intmax_t)k, to[k]);
+  return ST_OK;
+}
+
+/* ---- with replacement: the place of a uniform number among the running sums ---------------------------------------- */
+
+static status draw_row(const multinomial_plan *p, const random_key *key, int64_t row, double *sums, char *out) {
+  for (int64_t k = 1; k < p->n_categories; ++k) sums[k] += sums[k - 1];
+  const double total = sums[p->n_categories - 1];
+  if (!(total > 0))
+    return fail(ST_DEVICE_EXCEPTION, "row %jd of self is all 0, expected a weight above", (intmax_t)row);
+  for (int64_t i = 0; i < p->n_samples; ++i) {
+    const double x = unit_of(key, row * p->n_samples + i) * total;
+    int64_t low = 0, high = p->n_categories - 1; /* the first whose sum is above x; rounding can't leave the last */
+    while (low < high) {
+      const int64_t middle = (low + high) / 2;
+      if (sums[middle] > x)
+        high = middle;
+      else
+        low = middle + 1;
+    }
+    while (low > 0 && sums[low] == sums[low - 1]) --low; /* only where x was rounded up to the total */
+    *(int64_t *)(void *)(out + i * p->out_step) = low;
+  }
+  return ST_OK;
+}
+
+/* ---- without: each category waits an exponential time with its weight as rate; the first ones are drawn, in order -- */
+
+/* Efraimidis, Spirakis: Weighted random sampling with a reservoir. 2006. */
+typedef struct {
+  double time;
+  int64_t category;
+} candidate;
+
+static bool later(const candidate *a, const candidate *b) {
+  return a->time > b->time || (a->time == b->time && a->category > b->category);
+}
+
+/* The latest candidate is heap[0]. */
+static void sift_down(candidate *heap, int64_t n, int64_t at) {
+  const candidate moved = heap[at];
+  for (int64_t child; (child = 2 * at + 1) < n; at = child) {
+    if (child + 1 < n && later(&heap[child + 1], &heap[child])) ++child;
+    if (!later(&heap[child], &moved)) break;
+    heap[at] = heap[child];
+  }
+  heap[at] = moved;
+}
+
+static status draw_row_once(const multinomial_plan *p, const random_key *key, int64_t row, const double *weights,
+                            candidate *heap, char *out) {
+  int64_t n = 0;
+  for (int64_t k = 0; k < p->n_categories; ++k) {
+    if (weights[k] == 0) continue;
+    const candidate c = {-log(1 - unit_of(key, row * p->n_categories + k)) / weights[k], k};
+    if (n < p->n_samples) {
+      heap[n++] = c;
+      if (n == p->n_samples)
+        for (int64_t i = n / 2 - 1; i >= 0; --i) sift_down(heap, n, i);
+    } else if (later(&heap[0], &c)) {
+      heap[0] = c;
+      sift_down(heap, n, 0);
+    }
+  }
+  if (n < p->n_samples)
+    return fail(ST_DEVICE_EXCEPTION, "row %jd of self has %jd weights above 0, expected numsamples, %jd, or more",
+                (intmax_t)row, (intmax_t)n, (intmax_t)p->n_samples);
+  for (int64_t i = n - 1; i >= 0; --i) { /* the latest goes last */
+    *(int64_t *)(void *)(out + i * p->out_step) = heap[0].category;
+    heap[0] = heap[i];
+    sift_down(heap, i, 0);
+  }
+  return ST_OK;
+}
+
+static status run_multinomial(const executor *e, void *const *view, void *scratch) {
+  const multinomial_plan *p = PLAN(e, multinomial_plan);
+  const random_key key = random_key_at_run(&p->key, view);
+  double *sums = (double *)(void *)((char *)scratch + p->sums);
+  candidate *heap = (candidate *)(void *)((char *)scratch + p->heap);
+  if (p->rows.n == 0) return ST_OK;
+  cursor c;
+  cursor_start(&c, &p->rows, (void *const[]){view[0], view[p->out_operand]}, 0);
+  for (int64_t row = 0; row < p->rows.n; ++row, cursor_next(&c, 1)) {
+    TRY(load_weights(p, row, c.at[0], sums));
+    TRY(p->replacement ? draw_row(p, &key, row, sums, c.at[1]) : draw_row_once(p, &key, row, sums, heap, c.at[1]));
+  }
+  return ST_OK;
+}
+
+status prepare_multinomial(executor *e, const op_arg *a) {
+  const tensor *self = a[0].tensor, *out = a[e->op->n_args - 1].tensor;
+  multinomial_plan *p = PLAN(e, multinomial_plan);
+  char text[SHAPE_TEXT];
+  TRY(op_expect_dtype(self, "self", DTYPES_FLOAT));
+  TRY(op_expect_dtype(out, "out", DTYPE_BIT(ACL_INT64)));
+  EXPECT(self->rank == 1 || self->rank == 2, "self has shape %s, expected 1 or 2 dimensions",
+         shape_text(self->dims, self->rank, text));
+  p->n_samples = a[1].integer;
+  p->n_categories = self->dims[self->rank - 1];
+  p->replacement = a[2].boolean;
+  EXPECT(p->n_samples > 0, "numsamples is %jd, expected 1 or more", (intmax_t)p->n_samples);
+  EXPECT(p->n_categories > 0 && p->n_categories <= MOST_CATEGORIES, "self has %jd categories, expected 1 to %d",
+         (intmax_t)p->n_categories, MOST_CATEGORIES);
+  EXPECT(p->replacement || p->n_samples <= p->n_categories,
+         "numsamples is %jd, expected at most the %jd categories of self, as replacement is false",
+         (intmax_t)p->n_samples, (intmax_t)p->n_categories);
+  TRY(op_expect_shape(out, "out", (int64_t[]){self->rank == 2 ? self->dims[0] : p->n_samples, p->n_samples},
+                      self->rank));
+  TRY(random_key_plan(e, a, &p->key));
+  const view from = view_of(self), to = view_of(out);
+  walk_init(&p->rows, (const view *const[]){&from, &to}, 2, self->rank - 1);
+  p->weight_step = from.strides[from.rank - 1];
+  p->out_step = to.strides[to.rank - 1];
+  p->out_operand = (int8_t)(e->n_operands - 1);
+  p->load = loops->load[self->dtype][COMPUTE_F64];
+  p->sums = workspace_intermediate(e, (uint64_t)p->n_categories * sizeof(double));
+  p->heap = p->replacement ? 0 : workspace_intermediate(e, (uint64_t)p->n_samples * sizeof(candidate));
+  e->run = run_multinomial;
+  executor_cost(e, (uint64_t)self->n * dtype_bytes(self->dtype), (uint64_t)(self->n + out->n) * 1024);
+  return ST_OK;
+}
+
+/* ---- Randperm: Fisher and Yates, from the front -------------------------------------------------------------------- */
+
+typedef struct {
+  random_key key;
+  int64_t n, step; /* step: bytes */
+  store_loop *store;
+  uint64_t numbers; /* in scratch: int64_t[n] */
+} randperm_plan;
+
+static status run_randperm(const executor *e, void *const *view, void *scratch) {
+  const randperm_plan *p = PLAN(e, randperm_plan);
+  int64_t *x = (int64_t *)(void *)((char *)scratch + p->numbers);
+  uint32_t words[RANDOM_TILE];
+  for (int64_t i = 0; i < p->n; ++i) {
+    const int64_t at = i * 2 % RANDOM_TILE;
+    if (at == 0)
+      random_level->words(words, p->key.seed, p->key.offset, (uint64_t)i * 2 / RANDOM_BLOCK_WORDS,
+                          RANDOM_TILE / RANDOM_BLOCK_WORDS);
+    const uint64_t word = (uint64_t)words[at + 1] << 32 | words[at];
+    const int64_t j = (int64_t)(((unsigned __int128)word * (uint64_t)(i + 1)) >> 64); /* 0 to i */
+    x[i] = x[j];
+    x[j] = i;
+  }
+  if (p->n) p->store(view[0], p->step, x, p->n);
+  return ST_OK;
+}
+
+status prepare_randperm(executor *e, const op_arg *a) {
+  const tensor *out = a[3].tensor;
+  randperm_plan *p = PLAN(e, randperm_plan);
+  TRY(op_expect_dtype(out, "out", DTYPES_REAL & ~DTYPE_BIT(ACL_BOOL)));
+  EXPECT(a[0].integer >= 0, "n is %jd, expected 0 or more", (intmax_t)a[0].integer);
+  TRY(op_expect_shape(out, "out", &a[0].integer, 1));
+  TRY(random_key_plan(e, a, &p->key));
+  const view v = view_of(out);
+  p->n = out->n;
+  p->step = v.strides[0];
+  p->store = loops->store[out->dtype][COMPUTE_I64];
+  p->numbers = workspace_intermediate(e, (uint64_t)out->n * sizeof(int64_t));
+  e->run = run_randperm;
+  executor_cost(e, (uint64_t)out->n * 16, (uint64_t)out->n * 128);
+  return ST_OK;
+}

@@ -1,0 +1,87 @@
+/* The loops of random numbers; see random.h. */
+#include <math.h>
+#include <string.h>
+
+#include "kernel/engine/level.h"
+#include "kernel/engine/vmath.h"
+#include "kernel/random/random.h"
+
+enum { LANES = 16 };
+
+/* LANES blocks at a time. Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3. SC 2011. */
+static void philox(uint32_t *restrict out, uint64_t seed, uint64_t offset, uint64_t first) {
+  uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
+  uint32_t c0[LANES], c1[LANES], c2[LANES], c3[LANES];
+  for (int j = 0; j < LANES; ++j) {
+    c0[j] = (uint32_t)(first + (uint64_t)j);
+    c1[j] = (uint32_t)((first + (uint64_t)j) >> 32);
+    c2[j] = (uint32_t)offset;
+    c3[j] = (uint32_t)(offset >> 32);
+  }
+  for (int round = 0; round < 10; ++round, k0 += 0x9e3779b9, k1 += 0xbb67ae85) {
+    for (int j = 0; j < LANES; ++j) {
+      const uint64_t x = UINT64_C(0xd2511f53) * c0[j], y = UINT64_C(0xcd9e8d57) * c2[j];
+      c0[j] = (uint32_t)(y >> 32) ^ c1[j] ^ k0;
+      c2[j] = (uint32_t)(x >> 32) ^ c3[j] ^ k1;
+      c1[j] = (uint32_t)y;
+      c3[j] = (uint32_t)x;
+    }
+  }
+  for (int j = 0; j < LANES; ++j) {
+    out[4 * j] = c0[j];
+    out[4 * j + 1] = c1[j];
+    out[4 * j + 2] = c2[j];
+    out[4 * j + 3] = c3[j];
+  }
+}
+
+static void words(uint32_t *out, uint64_t seed, uint64_t offset, uint64_t first, int64_t n) {
+  int64_t i = 0;
+  for (; i + LANES <= n; i += LANES) philox(out + 4 * i, seed, offset, first + (uint64_t)i);
+  if (i == n) return;
+  uint32_t rest[4 * LANES];
+  philox(rest, seed, offset, first + (uint64_t)i);
+  memcpy(out + 4 * i, rest, (size_t)(n - i) * 4 * sizeof *out);
+}
+
+/* Sine and cosine of a 32-bit fraction of a turn: exact reduction to an eighth, Taylor series there. */
+static inline void sincos_turn(uint32_t turn, float *sine, float *cosine) {
+  const uint32_t quadrant = (turn + (1u << 29)) >> 30;
+  const float x = (float)(int32_t)(turn - (quadrant << 30)) * (float)(2 * M_PI * 0x1p-32), x2 = x * x;
+  const float s = x * (1 + x2 * (-1.0f / 6 + x2 * (1.0f / 120 - x2 * (1.0f / 5040))));
+  const float c = 1 + x2 * (-0.5f + x2 * (1.0f / 24 + x2 * (-1.0f / 720 + x2 * (1.0f / 40320))));
+  const float swapped_s = quadrant & 1 ? c : s, swapped_c = quadrant & 1 ? s : c;
+  *sine = quadrant & 2 ? -swapped_s : swapped_s;
+  *cosine = (quadrant + 1) & 2 ? -swapped_c : swapped_c;
+}
+
+static void normal_f32(float *restrict out, const uint32_t *restrict in, int64_t n) {
+  for (int64_t i = 0; i < n / 2; ++i) {
+    const float u = (float)in[2 * i] * 0x1p-32f + 0x1p-33f; /* in (0, 1] */
+    const float radius = sqrtf(-2 * vlog_f32(u));
+    float s, c;
+    sincos_turn(in[2 * i + 1], &s, &c);
+    out[2 * i] = radius * c;
+    out[2 * i + 1] = radius * s;
+  }
+}
+
+static void drop(float *out, const float *x, const uint8_t *mask, float scale, int64_t n) {
+  for (int64_t i = 0; i < n; i += 8) {
+    const uint32_t bits = mask[i / 8];
+    float factor[8];
+    for (int k = 0; k < 8; ++k) factor[k] = bits >> k & 1 ? scale : 0;
+    for (int k = 0; k < 8 && i + k < n; ++k) out[i + k] = factor[k] != 0 ? x[i + k] * factor[k] : 0;
+  }
+}
+
+static void keep_bits(uint8_t *mask, const uint32_t *in, uint32_t below, int64_t n) {
+  for (int64_t i = 0; i < n / 8; ++i) {
+    uint32_t bits = 0;
+    for (int k = 0; k < 8; ++k) bits |= (uint32_t)(in[8 * i + k] >= below) << k;
+    mask[i] = (uint8_t)bits;
+  }
+}
+
+const random_loops LEVELED(random_loops) = {
+    .words = words, .normal_f32 = normal_f32, .drop = drop, .keep_bits = keep_bits};
