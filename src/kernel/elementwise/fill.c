@@ -1,7 +1,6 @@
-/* InplaceFillScalar, InplaceZero, InplaceOne, Arange: tensors that are made from scalars. */
+/* One value into all elements, or those of a diagonal: InplaceFillScalar, InplaceFillTensor, InplaceZero, InplaceOne, Eye,
+ * InplaceFillDiagonal. */
 #include "kernel/elementwise/fill.h"
-
-#include <math.h>
 
 #include "kernel/engine/rows.h"
 #include "kernel/families.h"
@@ -117,94 +116,110 @@ status prepare_fill(executor *e, const op_arg *a) {
   return ST_OK;
 }
 
-/* ---- Arange ------------------------------------------------------------------------------------------------------ */
-
-enum { ARANGE_TILE = 256, ARANGE_GRAIN = 4096 };
-
-/* Element i is start + i * step: in int64, or in double and then rounded. */
-typedef struct {
-  walk at;
-  store_loop *store;
-  bool exact;
-  compute_value start, step;
-} arange_plan;
-
-typedef struct {
-  const arange_plan *plan;
-  void *at;
-} arange_job;
-
-static void arange_range(const void *job, int64_t begin, int64_t end) {
-  const arange_job *j = job;
-  const arange_plan *p = j->plan;
-  const int64_t stride = p->at.strides[0][p->at.rank - 1];
-  compute_value tile[ARANGE_TILE];
-  cursor c;
-  cursor_start(&c, &p->at, &j->at, begin);
-  for (int64_t i = begin, n; i < end; i += n, cursor_next(&c, n)) {
-    n = cursor_row(&c, smaller(ARANGE_TILE, end - i));
-    for (int64_t k = 0; k < n; ++k) {
-      if (p->exact)
-        tile[k].i64 = (int64_t)((uint64_t)p->start.i64 + (uint64_t)(i + k) * (uint64_t)p->step.i64);
-      else
-        tile[k].f64 = p->start.f64 + (double)(i + k) * p->step.f64;
-    }
-    p->store(c.at[0], stride, tile, n);
-  }
-}
-
-static status arange_run(const executor *e, void *const *view, void *scratch) {
+/* A value that is only known when the task runs, in another dtype perhaps. */
+static status fill_tensor_run(const executor *e, void *const *view, void *scratch) {
   (void)scratch;
-  const arange_plan *p = PLAN(e, arange_plan);
-  const arange_job job = {.plan = p, .at = view[0]};
-  rows_parallel(arange_range, &job, p->at.n, ARANGE_GRAIN, e->cost_ns);
+  elementwise_run(PLAN(e, elementwise_plan), view, e->cost_ns);
   return ST_OK;
 }
 
-static bool is_integer(const scalar *s) { return dtype_class_of(s->dtype) <= CLASS_INTEGER; }
-
-/* ceil((end - start) / step). Of floats also by float arithmetic, which some callers (ggml) compute the length in. */
-static status expect_length(const scalar *start, const scalar *end, const scalar *step, int64_t n) {
-  const double first = scalar_real(start), last = scalar_real(end), by = scalar_real(step);
-  EXPECT(by != 0 && isfinite(by), "step is %g, expected a number that is not 0", by);
-  EXPECT(isfinite(first) && isfinite(last) && (last - first == 0 || (last > first) == (by > 0)),
-         "start is %g, end %g, step %g, expected steps that lead from start to end", first, last, by);
-  double length = ceil((last - first) / by), other = ceilf(((float)last - (float)first) / (float)by);
-  if (is_integer(start) && is_integer(end) && is_integer(step)) {
-    const __int128 distance = (__int128)end->integer - start->integer, s = step->integer;
-    length = other = (double)((distance + s - (s > 0 ? 1 : -1)) / s);
-  }
-  EXPECT((double)n == length || (double)n == other,
-         "out has %jd elements, expected %.0f from start %g, end %g, step %g", (intmax_t)n, length, first, last, by);
+status prepare_fill_tensor(executor *e, const op_arg *a) {
+  const tensor *t = a[0].tensor, *value = a[1].tensor;
+  TRY(op_expect_dtype(t, "selfRef", DTYPES_NUMBER));
+  const uint64_t same = DTYPE_BIT(t->dtype), real = dtype_class_of(t->dtype) == CLASS_COMPLEX ? 0 : DTYPES_REAL;
+  TRY(op_expect_dtype(value, "value", same | real));
+  EXPECT(value->n == 1, "value has %jd elements, expected one", (intmax_t)value->n);
+  const view to = view_of(t), from = {.rank = 0, .dtype = value->dtype};
+  elementwise_copy_plan(PLAN(e, elementwise_plan), &to, &from);
+  executor_cost(e, (uint64_t)t->n * dtype_bytes(t->dtype), 0);
+  e->run = fill_tensor_run;
   return ST_OK;
 }
 
-status prepare_arange(executor *e, const op_arg *a) {
-  const scalar *start = a[0].scalar, *end = a[1].scalar, *step = a[2].scalar;
-  const tensor *out = a[3].tensor;
-  const struct {
-    const scalar *scalar;
-    const char *name;
-  } scalars[] = {{start, "start"}, {end, "end"}, {step, "step"}};
-  TRY(op_expect_dtype(out, "out", DTYPES_FLOAT | DTYPES_INTEGER));
-  for (int i = 0; i < 3; ++i)
-    EXPECT(dtype_class_of(scalars[i].scalar->dtype) != CLASS_COMPLEX, "%s is %s, expected a real number",
-           scalars[i].name, dtype_name(scalars[i].scalar->dtype));
-  TRY(expect_length(start, end, step, out->n));
+/* ---- diagonals --------------------------------------------------------------------------------------------------- */
 
-  arange_plan *p = PLAN(e, arange_plan);
-  const view v = view_of(out);
-  walk_init(&p->at, (const view *const[]){&v}, 1, v.rank);
-  p->exact = is_integer(start) && is_integer(step);
-  p->store = loops->store[out->dtype][p->exact ? COMPUTE_I64 : COMPUTE_F64];
-  if (p->exact) {
-    p->start.i64 = start->integer;
-    p->step.i64 = step->integer;
-  } else {
-    p->start.f64 = scalar_real(start);
-    p->step.f64 = scalar_real(step);
+enum { DIAGONALS = 2 };
+
+typedef struct {
+  view all; /* to be cleared; rank -1: nothing is */
+  view diagonal[DIAGONALS];
+  int64_t offset[DIAGONALS]; /* bytes from the first element */
+  _Alignas(16) char value[16];
+} diagonal_plan;
+
+static status diagonal_run(const executor *e, void *const *view, void *scratch) {
+  (void)scratch;
+  const diagonal_plan *p = PLAN(e, diagonal_plan);
+  fill_plan fill;
+  if (p->all.rank >= 0) {
+    fill_plan_init(&fill, &p->all, NULL);
+    fill_run(&fill, view[0], e->cost_ns);
   }
-  executor_cost(e, (uint64_t)out->n * dtype_bytes(out->dtype), (uint64_t)out->n * 8);
-  e->run = arange_run;
+  for (int k = 0; k < DIAGONALS; ++k) {
+    fill_plan_init(&fill, &p->diagonal[k], p->value);
+    fill_run(&fill, (char *)view[0] + p->offset[k], 0);
+  }
+  return ST_OK;
+}
+
+static view none_of(int dtype) { return (view){.rank = 1, .dtype = dtype}; }
+
+/* n elements, where all indices are the same. */
+static view main_diagonal(const tensor *t, int64_t n) {
+  view v = {.rank = 1, .dtype = t->dtype, .dims = {n}};
+  for (int d = 0; d < t->rank; ++d) v.strides[0] += t->strides[d] * (int64_t)dtype_bytes(t->dtype);
+  return v;
+}
+
+static void plan_diagonal(executor *e, diagonal_plan *p, const tensor *t, int64_t n) {
+  p->all.rank = -1;
+  p->diagonal[0] = main_diagonal(t, n);
+  p->diagonal[1] = none_of(t->dtype);
+  memset(p->offset, 0, sizeof p->offset);
+  executor_cost(e, (uint64_t)n * 64, 0);
+  e->run = diagonal_run;
+}
+
+status prepare_eye(executor *e, const op_arg *a) {
+  const tensor *out = a[2].tensor;
+  diagonal_plan *p = PLAN(e, diagonal_plan);
+  const scalar one = {.dtype = ACL_INT64, .integer = 1};
+  TRY(op_expect_dtype(out, "out", DTYPES_NUMBER));
+  EXPECT(a[0].integer >= 0 && a[1].integer >= 0, "n is %jd and m is %jd, expected 0 or more", (intmax_t)a[0].integer,
+         (intmax_t)a[1].integer);
+  TRY(op_expect_shape(out, "out", (const int64_t[]){a[0].integer, a[1].integer}, 2));
+  plan_diagonal(e, p, out, smaller(a[0].integer, a[1].integer));
+  TRY(value_of(out, &one, p->value));
+  p->all = view_of(out);
+  executor_cost(e, (uint64_t)out->n * dtype_bytes(out->dtype), 0);
+  return ST_OK;
+}
+
+/* wrap: in a tall matrix the diagonal starts again, a row below where it has left the matrix. */
+static void wrap_diagonal(diagonal_plan *p, const tensor *t) {
+  const int64_t rows = t->dims[0], columns = t->dims[1], again = columns + 1, whole = rows / again;
+  const int64_t bytes = (int64_t)dtype_bytes(t->dtype), along = p->diagonal[0].strides[0];
+  p->diagonal[0].rank = 2;
+  p->diagonal[0].dims[0] = whole;
+  p->diagonal[0].strides[0] = again * t->strides[0] * bytes;
+  p->diagonal[0].dims[1] = columns;
+  p->diagonal[0].strides[1] = along;
+  p->diagonal[1] = main_diagonal(t, smaller(rows - whole * again, columns));
+  p->offset[1] = whole * p->diagonal[0].strides[0];
+}
+
+status prepare_fill_diagonal(executor *e, const op_arg *a) {
+  const tensor *t = a[0].tensor;
+  diagonal_plan *p = PLAN(e, diagonal_plan);
+  char text[SHAPE_TEXT];
+  bool cube = true;
+  TRY(op_expect_dtype(t, "selfRef", DTYPES_NUMBER));
+  for (int d = 1; d < t->rank; ++d) cube &= t->dims[d] == t->dims[0];
+  EXPECT(t->rank == 2 || (t->rank > 2 && cube),
+         "selfRef has shape %s, expected two dimensions, or more of which all are the same",
+         shape_text(t->dims, t->rank, text));
+  plan_diagonal(e, p, t, smaller(t->dims[0], t->dims[1]));
+  TRY(value_of(t, a[1].scalar, p->value));
+  if (a[2].boolean && t->rank == 2 && t->dims[0] > t->dims[1] && t->dims[1]) wrap_diagonal(p, t);
   return ST_OK;
 }

@@ -131,7 +131,7 @@ FOLD_ORDER(all, 1, 1, (x != 0), (x != 0), (a < b ? a : b))
 #undef SHIFT
 #define SHIFT(j) shift_of[j]
 FOLD_F(sum_power, 0, pow(fabs(x), shift), ADD)
-FOLD(sum_exp_f32, float, double, f64, 0, exp_core(x - shift), ADD)
+FOLD(sum_exp_f32, float, double, f64, 0, wide_exp(x - shift), ADD)
 FOLD(sum_exp_f64, double, double, f64, 0, exp(x - shift), ADD)
 
 /* ---- folds of two values ------------------------------------------------------------------------------------------ */

@@ -1,0 +1,95 @@
+/* OneHot: offValue everywhere but where an index points along the new dimension. */
+#include "kernel/elementwise/fill.h"
+#include "kernel/engine/rows.h"
+#include "kernel/families.h"
+
+enum { TILE = 256, GRAIN = 4096 };
+
+typedef struct {
+  walk at;  /* 0: self, 1: out's class 0 */
+  view out; /* all of it */
+  load_loop *load;
+  int64_t classes, class_stride; /* bytes */
+  uint8_t size;
+} one_hot_plan;
+
+typedef struct {
+  const one_hot_plan *plan;
+  void *at[2];
+  const void *on;
+} one_hot_job;
+
+static inline void put(char *to, const void *value, size_t size) {
+  switch (size) {
+  case 1: memcpy(to, value, 1); break;
+  case 2: memcpy(to, value, 2); break;
+  case 4: memcpy(to, value, 4); break;
+  case 8: memcpy(to, value, 8); break;
+  default: memcpy(to, value, 16);
+  }
+}
+
+/* Indices out of range point nowhere: their elements are all off. */
+static void put_range(const void *job, int64_t begin, int64_t end) {
+  const one_hot_job *j = job;
+  const one_hot_plan *p = j->plan;
+  const int last = p->at.rank - 1;
+  int64_t class[TILE];
+  cursor c;
+  cursor_start(&c, &p->at, j->at, begin);
+  for (int64_t i = begin, n; i < end; i += n, cursor_next(&c, n)) {
+    n = cursor_row(&c, smaller(TILE, end - i));
+    p->load(class, c.at[0], p->at.strides[0][last], n);
+    for (int64_t k = 0; k < n; ++k)
+      if (class[k] >= 0 && class[k] < p -> classes)
+        put(c.at[1] + k * p->at.strides[1][last] + class[k] * p -> class_stride, j -> on, p -> size);
+  }
+}
+
+static status one_hot_run(const executor *e, void *const *view, void *scratch) {
+  (void)scratch;
+  const one_hot_plan *p = PLAN(e, one_hot_plan);
+  const one_hot_job job = {.plan = p, .at = {view[0], view[3]}, .on = view[1]};
+  fill_plan off;
+  if (p->at.n == 0 || p->classes == 0) return ST_OK;
+  fill_plan_init(&off, &p->out, view[2]);
+  fill_run(&off, view[3], e->cost_ns);
+  rows_parallel(put_range, &job, p->at.n, GRAIN, e->cost_ns);
+  return ST_OK;
+}
+
+static status expect_value(const tensor *t, const char *name, const tensor *out) {
+  TRY(op_expect_dtype(t, name, DTYPE_BIT(out->dtype)));
+  EXPECT(t->n >= 1, "%s has no elements, expected one", name);
+  return ST_OK;
+}
+
+status prepare_one_hot(executor *e, const op_arg *a) {
+  const tensor *self = a[0].tensor, *out = a[5].tensor;
+  const int64_t classes = a[1].integer;
+  one_hot_plan *p = PLAN(e, one_hot_plan);
+  int64_t dims[MAX_RANK + 1];
+  TRY(op_expect_dtype(self, "self", DTYPES_INDEX | DTYPE_BIT(ACL_UINT8)));
+  TRY(op_expect_dtype(out, "out", DTYPES_NUMBER));
+  TRY(expect_value(a[2].tensor, "onValue", out));
+  TRY(expect_value(a[3].tensor, "offValue", out));
+  EXPECT(classes >= (self->n == 0), "numClasses is %jd, expected %d or more", (intmax_t)classes, self->n == 0);
+  EXPECT(a[4].integer >= -1 && a[4].integer <= self->rank, "axis is %jd, expected -1 to %d", (intmax_t)a[4].integer,
+         self->rank);
+  const int axis = a[4].integer < 0 ? self->rank : (int)a[4].integer;
+  for (int d = 0; d <= self->rank; ++d) dims[d] = d < axis ? self->dims[d] : d == axis ? classes : self->dims[d - 1];
+  TRY(op_expect_shape(out, "out", dims, self->rank + 1));
+
+  const view indices = view_of(self);
+  view places = indices;
+  p->out = view_of(out);
+  for (int d = 0; d < places.rank; ++d) places.strides[d] = p->out.strides[d < axis ? d : d + 1];
+  walk_init(&p->at, (const view *const[]){&indices, &places}, 2, indices.rank);
+  p->load = loops->load[self->dtype][COMPUTE_I64];
+  p->classes = classes;
+  p->class_stride = p->out.strides[axis];
+  p->size = (uint8_t)dtype_bytes(out->dtype);
+  executor_cost(e, (uint64_t)out->n * p->size, (uint64_t)self->n * 16);
+  e->run = one_hot_run;
+  return ST_OK;
+}

@@ -1,0 +1,144 @@
+/* Numbers at equal distances: Arange, Range, Linspace, and the powers of LogSpace. */
+#include <math.h>
+
+#include "kernel/engine/rows.h"
+#include "kernel/families.h"
+
+enum { SEQUENCE_TILE = 256, SEQUENCE_GRAIN = 4096 };
+
+/* Element i is start + i * step, from `from_end` on end - (n - 1 - i) * step, so that the last is exact; or base to the
+ * power of that. In int64, or in double and then rounded. */
+typedef struct {
+  walk at;
+  store_loop *store;
+  bool exact;
+  double base; /* 0: none */
+  int64_t from_end;
+  compute_value start, step, end;
+} sequence_plan;
+
+typedef struct {
+  const sequence_plan *plan;
+  void *at;
+} sequence_job;
+
+static void integers(const sequence_plan *p, compute_value *tile, int64_t first, int64_t n) {
+  const uint64_t start = (uint64_t)p->start.i64, step = (uint64_t)p->step.i64;
+  for (int64_t k = 0; k < n; ++k) tile[k].i64 = (int64_t)(start + (uint64_t)(first + k) * step);
+}
+
+static void reals(const sequence_plan *p, compute_value *tile, int64_t first, int64_t n) {
+  const int64_t turn = p->from_end < first ? first : smaller(p->from_end, first + n);
+  for (int64_t i = first; i < turn; ++i) tile[i - first].f64 = p->start.f64 + (double)i * p->step.f64;
+  for (int64_t i = turn; i < first + n; ++i) tile[i - first].f64 = p->end.f64 - (double)(p->at.n - 1 - i) * p->step.f64;
+  for (int64_t k = 0; k < n && p->base != 0; ++k) tile[k].f64 = pow(p->base, tile[k].f64);
+}
+
+static void sequence_range(const void *job, int64_t begin, int64_t end) {
+  const sequence_job *j = job;
+  const sequence_plan *p = j->plan;
+  const int64_t stride = p->at.strides[0][p->at.rank - 1];
+  compute_value tile[SEQUENCE_TILE];
+  cursor c;
+  cursor_start(&c, &p->at, &j->at, begin);
+  for (int64_t i = begin, n; i < end; i += n, cursor_next(&c, n)) {
+    n = cursor_row(&c, smaller(SEQUENCE_TILE, end - i));
+    (p->exact ? integers : reals)(p, tile, i, n);
+    p->store(c.at[0], stride, tile, n);
+  }
+}
+
+static status sequence_run(const executor *e, void *const *view, void *scratch) {
+  (void)scratch;
+  const sequence_plan *p = PLAN(e, sequence_plan);
+  const sequence_job job = {.plan = p, .at = view[0]};
+  rows_parallel(sequence_range, &job, p->at.n, SEQUENCE_GRAIN, e->cost_ns);
+  return ST_OK;
+}
+
+static bool is_integer(const scalar *s) { return dtype_class_of(s->dtype) <= CLASS_INTEGER; }
+
+static status expect_real(const op *o, const op_arg *a, int n) {
+  for (int i = 0; i < n; ++i)
+    EXPECT(dtype_class_of(a[i].scalar->dtype) != CLASS_COMPLEX, "%s is %s, expected a real number", o->schema[i].name,
+           dtype_name(a[i].scalar->dtype));
+  return ST_OK;
+}
+
+static void plan_sequence(executor *e, sequence_plan *p, const tensor *out, bool exact) {
+  const view v = view_of(out);
+  walk_init(&p->at, (const view *const[]){&v}, 1, v.rank);
+  p->exact = exact;
+  p->base = 0;
+  p->from_end = out->n;
+  p->store = loops->store[out->dtype][exact ? COMPUTE_I64 : COMPUTE_F64];
+  executor_cost(e, (uint64_t)out->n * dtype_bytes(out->dtype), (uint64_t)out->n * 8);
+  e->run = sequence_run;
+}
+
+/* ---- Arange, Range ----------------------------------------------------------------------------------------------- */
+
+/* ceil((end - start) / step) or, with the end included, floor of that and one. Of floats also by float arithmetic, which
+ * some callers (ggml) compute the length in. */
+static status expect_length(const scalar *start, const scalar *end, const scalar *step, bool inclusive, int64_t n) {
+  const double first = scalar_real(start), last = scalar_real(end), by = scalar_real(step);
+  EXPECT(by != 0 && isfinite(by), "step is %g, expected a number that is not 0", by);
+  EXPECT(isfinite(first) && isfinite(last) && (last - first == 0 || (last > first) == (by > 0)),
+         "start is %g, end %g, step %g, expected steps that lead from start to end", first, last, by);
+  const double steps = (last - first) / by;
+  const float float_steps = ((float)last - (float)first) / (float)by;
+  double length = inclusive ? floor(steps) + 1 : ceil(steps);
+  double other = inclusive ? floorf(float_steps) + 1 : ceilf(float_steps);
+  if (is_integer(start) && is_integer(end) && is_integer(step)) {
+    const __int128 distance = (__int128)end->integer - start->integer, s = step->integer;
+    length = other = (double)(inclusive ? distance / s + 1 : (distance + s - (s > 0 ? 1 : -1)) / s);
+  }
+  EXPECT((double)n == length || (double)n == other,
+         "out has %jd elements, expected %.0f from start %g, end %g, step %g", (intmax_t)n, length, first, last, by);
+  return ST_OK;
+}
+
+status prepare_arange(executor *e, const op_arg *a) {
+  const scalar *start = a[0].scalar, *end = a[1].scalar, *step = a[2].scalar;
+  const tensor *out = a[3].tensor;
+  sequence_plan *p = PLAN(e, sequence_plan);
+  TRY(op_expect_dtype(out, "out", DTYPES_FLOAT | DTYPES_INTEGER));
+  TRY(expect_real(e->op, a, 3));
+  TRY(expect_length(start, end, step, e->op->variant == ARANGE_INCLUSIVE, out->n));
+  plan_sequence(e, p, out, is_integer(start) && is_integer(step));
+  if (p->exact) {
+    p->start.i64 = start->integer;
+    p->step.i64 = step->integer;
+  } else {
+    p->start.f64 = scalar_real(start);
+    p->step.f64 = scalar_real(step);
+  }
+  return ST_OK;
+}
+
+/* ---- Linspace, LogSpace ------------------------------------------------------------------------------------------ */
+
+/* The operator's last argument is the output, the third the number of its elements. */
+status prepare_linspace(executor *e, const op_arg *a) {
+  const int last = e->op->n_args - 1;
+  const char *name = e->op->schema[last].name;
+  const tensor *out = a[last].tensor;
+  const int64_t steps = a[2].integer;
+  sequence_plan *p = PLAN(e, sequence_plan);
+  TRY(op_expect_dtype(out, name, DTYPES_FLOAT | DTYPES_INTEGER));
+  TRY(expect_real(e->op, a, 2));
+  EXPECT(steps >= 0, "steps is %jd, expected 0 or more", (intmax_t)steps);
+  EXPECT(out->n == steps, "%s has %jd elements, expected as many as steps, %jd", name, (intmax_t)out->n,
+         (intmax_t)steps);
+  plan_sequence(e, p, out, false);
+  p->start.f64 = scalar_real(a[0].scalar);
+  p->end.f64 = scalar_real(a[1].scalar);
+  p->step.f64 = steps > 1 ? (p->end.f64 - p->start.f64) / (double)(steps - 1) : 0;
+  if (steps > 1) p->from_end = steps / 2;
+  if (e->op->variant == LINSPACE_POWERS) {
+    p->base = a[3].real;
+    EXPECT(p->base != 0, "base is 0, expected %s", "another number");
+    executor_cost(e, (uint64_t)out->n * dtype_bytes(out->dtype), (uint64_t)out->n * 256);
+  }
+  return ST_OK;
+}
