@@ -189,7 +189,7 @@ status prepare_eye(executor *e, const op_arg *a) {
          (intmax_t)a[1].integer);
   TRY(op_expect_shape(out, "out", (const int64_t[]){a[0].integer, a[1].integer}, 2));
   plan_diagonal(e, p, out, smaller(a[0].integer, a[1].integer));
-  TRY(value_of(out, &one, p->value));
+  TRY(fill_value_of(out, "out", &one, p->value));
   p->all = view_of(out);
   executor_cost(e, (uint64_t)out->n * dtype_bytes(out->dtype), 0);
   return ST_OK;
@@ -219,7 +219,7 @@ status prepare_fill_diagonal(executor *e, const op_arg *a) {
          "selfRef has shape %s, expected two dimensions, or more of which all are the same",
          shape_text(t->dims, t->rank, text));
   plan_diagonal(e, p, t, smaller(t->dims[0], t->dims[1]));
-  TRY(value_of(t, a[1].scalar, p->value));
+  TRY(fill_value_of(t, "selfRef", a[1].scalar, p->value));
   if (a[2].boolean && t->rank == 2 && t->dims[0] > t->dims[1] && t->dims[1]) wrap_diagonal(p, t);
   return ST_OK;
 }

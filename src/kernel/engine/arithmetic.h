@@ -34,7 +34,7 @@ static inline int64_t trunc_div_i64(int64_t x, int64_t y) {
     return r != 0 && (r ^ y) < 0 ? r + y : r;                                                                          \
   }                                                                                                                    \
   /* Negative powers are 0, but those of 1 and -1. */                                                                  \
-  static inline T power_##suffix(T x, T y) {                                                                           \
+  static inline T vpow_##suffix(T x, T y) {                                                                           \
     if (y < 0) return x == 1 ? 1 : x == -1 ? (y & 1 ? -1 : 1) : 0;                                                     \
     U result = 1;                                                                                                      \
     for (U square = (U)x; y; y >>= 1, square *= square) result *= y & 1 ? square : 1;                                  \
@@ -121,13 +121,11 @@ static inline double log_add_exp_f64(double x, double y) {
   return x == y && fabs(x) == INFINITY ? x : (x > y || x != x ? x : y) + log1p(exp(-fabs(x - y)));
 }
 static inline float log_add_exp2_f32(float x, float y) {
-  const double LN2 = 0x1.62e42fefa39efp-1;
   const float larger = x > y || x != x ? x : y;
   const double added = wide_log1p(wide_exp(-fabs((double)x - (double)y) * LN2)) / LN2;
   return x == y && fabsf(x) == INFINITY ? x : (float)((double)larger + added);
 }
 static inline double log_add_exp2_f64(double x, double y) {
-  const double LN2 = 0x1.62e42fefa39efp-1;
   return x == y && fabs(x) == INFINITY ? x : (x > y || x != x ? x : y) + log1p(exp2(-fabs(x - y))) / LN2;
 }
 
