@@ -161,6 +161,24 @@ class Foreach(unittest.TestCase):
         with self.assertRaisesRegex(AclError, "roundMode is 9"):
             run("aclnnForeachRoundOffNumber", x, Tensor.of(I8, np.array([9])), out)
 
+    def test_norm(self):
+        def body(gen):
+            d = gen.pick(FLOATS)
+            (x,), _ = lists(gen, d, 1)
+            p = gen.pick((0, 1, 2, 3, 0.5, np.inf, -np.inf))
+            out = [gen.out(d, gen.pick(((), (1,)))) for _ in x]
+            run("aclnnForeachNorm", TensorList(x), Scalar(p, F32), TensorList(out))
+            for t, o in zip(x, out):
+                a = np.abs(wide(t)).reshape(-1)
+                if p == 0:
+                    exact = LD(np.count_nonzero(a))
+                elif np.isinf(p):
+                    exact = (a.max() if p > 0 else a.min()) if a.size else LD(0)
+                else:
+                    exact = (a ** LD(p)).sum() ** (1 / LD(p))
+                ref.check(o.get(), np.full(o.shape, exact), d, ulps=1, slack=ref.sum_slack(exact, a.size, computed_in(d)), what=f"norm {p}")
+        each_case(self, "aclnnForeachNorm", 40, body)
+
     def test_copy_and_zero(self):
         def body(gen):
             d, to = gen.pick(FLOATS + (I32,)), gen.pick(FLOATS)
