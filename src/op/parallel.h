@@ -10,6 +10,9 @@
 int parallel_begin(uint64_t cost_ns);
 void parallel_end(int n_threads);
 
+/* The most that parallel_begin ever returns. */
+int parallel_most(void);
+
 /* [*begin, *end): the share of thread t of n in `total` items, cut at multiples of grain. */
 static inline void parallel_share(int64_t total, int64_t grain, int t, int n, int64_t *begin, int64_t *end) {
   const int64_t grains = (total + grain - 1) / grain;
