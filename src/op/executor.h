@@ -14,7 +14,7 @@
 
 #include "op/op.h"
 
-enum { EXECUTOR_OPERANDS = 8, EXECUTOR_PLAN_BYTES = 896 };
+enum { EXECUTOR_OPERANDS = 8, EXECUTOR_RESULTS = 3, EXECUTOR_PLAN_BYTES = 896 };
 
 typedef struct {
   void *data;            /* the user's address of the storage */
@@ -38,10 +38,12 @@ struct aclOpExecutor {
   _Atomic uint32_t refs;
   op *op;
   bool repeatable, launched;
+  uint8_t n_results;
   uint16_t n_operands;
   operand *operands; /* own_operands, or malloc'ed where there are more */
   void *heap;        /* further memory of the plan, malloc'ed, freed with the executor; or NULL */
   status (*run)(const executor *e, void *const *view, void *scratch);
+  tensor *results[EXECUTOR_RESULTS]; /* whose shape run will set; held, so that the caller may destroy them before */
   workspace_parts workspace;
   uint64_t workspace_bytes; /* their sum */
   uint64_t touched_bytes;   /* read and written, by the shapes: for the statistics */
@@ -63,6 +65,10 @@ struct aclOpExecutor {
 uint64_t workspace_copy(executor *e, uint64_t bytes);
 uint64_t workspace_intermediate(executor *e, uint64_t bytes);
 uint64_t workspace_partial(executor *e, uint64_t bytes);
+
+/* run will call tensor_set_shape on this output, whose shape depends on the data: the caller reads it after it has
+ * waited (aclGetViewShape). Returns its place in results[]. Only from prepare functions, at most EXECUTOR_RESULTS. */
+int executor_result(executor *e, const tensor *t);
 
 /* A task's estimated time from what it moves and computes, on one core: 8 bytes a nanosecond, 24 where all of it fits
  * an L2 cache, and 32 operations. Sets touched_bytes too. */

@@ -5,6 +5,7 @@
 
 #include "base/cache.h"
 #include "op/executor.h"
+#include "tensor/objects.h"
 
 /* ---- phase one --------------------------------------------------------------------------------------------------- */
 
@@ -83,6 +84,7 @@ static executor *executor_new(op *o, uint64_t n_operands) {
   atomic_store_explicit(&e->refs, 1, memory_order_relaxed);
   e->op = o;
   e->repeatable = e->launched = false;
+  e->n_results = 0;
   e->n_operands = (uint16_t)n_operands;
   e->heap = NULL;
   e->run = NULL;
@@ -100,6 +102,7 @@ void executor_unref(executor *e) {
   e->magic = 0;
   if (unlikely(e->operands != e->own_operands)) free(e->operands);
   if (unlikely(e->heap)) free(e->heap);
+  for (int i = 0; unlikely(i < e->n_results); ++i) tensor_release(e->results[i]);
   cache_put(CACHE_EXECUTOR, e);
 }
 
@@ -136,6 +139,13 @@ uint64_t workspace_intermediate(executor *e, uint64_t bytes) {
   return add_piece(e, &e->workspace.intermediates, bytes);
 }
 uint64_t workspace_partial(executor *e, uint64_t bytes) { return add_piece(e, &e->workspace.partials, bytes); }
+
+int executor_result(executor *e, const tensor *t) {
+  tensor *const result = (tensor *)t;
+  tensor_hold(result);
+  e->results[e->n_results] = result;
+  return e->n_results++;
+}
 
 void executor_cost(executor *e, uint64_t bytes, uint64_t operations) {
   enum { L2_BYTES = 1 << 20, L2_BYTES_PER_NS = 24, MEMORY_BYTES_PER_NS = 8, OPERATIONS_PER_NS = 32 };

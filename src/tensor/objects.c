@@ -1,5 +1,7 @@
 #include "tensor/objects.h"
 
+#include <stdatomic.h>
+
 #include <math.h>
 #include <stdio.h>
 
@@ -82,13 +84,39 @@ status tensor_init(tensor *t, const int64_t *dims, uint64_t rank, int dtype, con
 
 tensor *tensor_new(void) {
   tensor *t = cache_get(CACHE_TENSOR, sizeof *t);
-  if (!t) fail(ST_NO_HOST_MEMORY, "no host memory for a tensor");
+  if (!t) {
+    fail(ST_NO_HOST_MEMORY, "no host memory for a tensor");
+    return NULL;
+  }
+  atomic_store_explicit(&t->refs, 1, memory_order_relaxed);
   return t;
+}
+
+void tensor_hold(tensor *t) { atomic_fetch_add_explicit(&t->refs, 1, memory_order_relaxed); }
+
+void tensor_release(tensor *t) {
+  /* The sole owner needs no locked instruction. */
+  if (atomic_load_explicit(&t->refs, memory_order_acquire) != 1 &&
+      atomic_fetch_sub_explicit(&t->refs, 1, memory_order_acq_rel) != 1)
+    return;
+  cache_put(CACHE_TENSOR, t);
 }
 
 void tensor_free(tensor *t) {
   t->magic = 0;
-  cache_put(CACHE_TENSOR, t);
+  tensor_release(t);
+}
+
+void tensor_set_shape(tensor *t, const int64_t *dims, int rank) {
+  int64_t step = 1;
+  for (int d = rank - 1; d >= 0; --d) {
+    t->dims[d] = dims[d];
+    if (t->contiguous) t->strides[d] = step;
+    step *= dims[d];
+  }
+  t->rank = (uint8_t)rank;
+  t->n = step;
+  t->contiguous = is_contiguous(t);
 }
 
 /* ---- scalars ----------------------------------------------------------------------------------------------------- */

@@ -9,7 +9,13 @@
 status tensor_init(tensor *t, const int64_t *dims, uint64_t rank, int dtype, const int64_t *strides, int64_t offset,
                    int format, const int64_t *storage_dims, uint64_t storage_rank, void *data);
 tensor *tensor_new(void);
+/* The owner's: the tensor is no object any more, and its memory is given back with the last reference. */
 void tensor_free(tensor *t);
+void tensor_hold(tensor *t);
+void tensor_release(tensor *t);
+
+/* Gives a result the shape that it turned out to have, of no more elements. Strides stay where there are gaps. */
+void tensor_set_shape(tensor *t, const int64_t *dims, int rank);
 
 scalar *scalar_new(const void *value, int dtype);
 void scalar_free(scalar *s);

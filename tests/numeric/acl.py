@@ -112,6 +112,7 @@ class _Libraries:
                 (self.acl, "aclrtFree", ct.c_int, [v]),
                 (self.acl, "aclrtMemcpy", ct.c_int, [v, sz, v, sz, ct.c_int]),
                 (self.base, "aclCreateTensor", v, [v, ct.c_uint64, ct.c_int, v, i64, ct.c_int, v, ct.c_uint64, v]),
+                (self.base, "aclGetViewShape", ct.c_int, [v, v, v]),
                 (self.base, "aclCreateScalar", v, [v, ct.c_int]),
                 (self.base, "aclCreateIntArray", v, [v, ct.c_uint64]),
                 (self.base, "aclCreateTensorList", v, [v, ct.c_uint64]),
@@ -436,11 +437,22 @@ def call_phase_one(op, args, workspace_size, executor):
     def destroy():
         for name, handle in made:
             check(name, getattr(lib(), name)(handle))
+    destroy.handles = [handle for _, handle in made]
     return one(*values, workspace_size, executor), destroy
 
 
-def run(op, *args):
-    """Both phases and the synchronisation; tensors carry the results afterwards."""
+def _view_shape(handle):
+    dims, rank = ct.POINTER(ct.c_int64)(), ct.c_uint64()
+    check("aclGetViewShape", lib().aclGetViewShape(handle, ct.byref(dims), ct.byref(rank)))
+    shape = tuple(dims[:rank.value])
+    ct.CDLL(None).free(dims)
+    return shape
+
+
+def run(op, *args, shapes=None):
+    """Both phases and the synchronisation; tensors carry the results afterwards. With a list `shapes` the objects live
+    until the task has run, and the list gets the shapes that the tensors of args have then: for outputs whose shape
+    depends on the data."""
     signature = params(op)
     assert len(args) == len(signature), f"{op} takes {[p.name for p in signature]}"
     touched = place(args, signature)
@@ -456,9 +468,14 @@ def run(op, *args):
         workspace.place()
     _, two = lib().pair(op)
     code = two(workspace.address if workspace else None, size.value, executor, device().stream)
-    destroy()                                   # as clients do: before the task has run
+    if shapes is None or code:
+        destroy()                               # as clients do: before the task has run
     check(op, code)
     device().synchronize()
+    if shapes is not None:
+        objects = zip((a for a in args if hasattr(a, "create")), destroy.handles)
+        shapes.extend(_view_shape(h) for a, h in objects if isinstance(a, Tensor))
+        destroy()
 
     for block, views in touched.items():
         _take_back(op, block, views)

@@ -113,6 +113,19 @@ const char *row_fetch(const row_access *a, char *tile, const char *from, int wid
   return tile;
 }
 
+const char *row_gather(const row_access *a, cursor *c, char *tile, int64_t n) {
+  if (cursor_row(c, n) == n) {
+    const char *x = row_fetch(a, tile, c->at[0], 1, n);
+    cursor_next(c, n);
+    return x;
+  }
+  for (int64_t done = 0, run; done < n; done += run, cursor_next(c, run)) {
+    run = cursor_row(c, n - done);
+    row_load(a, tile + done * a->size, c->at[0], 1, run);
+  }
+  return tile;
+}
+
 static void swap_dims(view *v, int a, int b) {
   const int64_t dim = v->dims[a], stride = v->strides[a];
   v->dims[a] = v->dims[b];

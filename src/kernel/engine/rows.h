@@ -43,6 +43,10 @@ const char *row_fetch(const row_access *a, char *tile, const char *from, int wid
 void row_load(const row_access *a, char *tile, const char *from, int width, int64_t n);
 void row_store(const row_access *a, char *to, const char *tile, int width, int64_t n);
 
+/* The next n elements of a walk's operand 0 in logical order, across its rows, in a tile or where they are. `a` is of the
+ * walk's innermost dimension. */
+const char *row_gather(const row_access *a, cursor *c, char *tile, int64_t n);
+
 /* Sorts the dimensions of some views of one shape by the first's strides, the largest outermost: for rows whose order
  * does not matter. */
 void rows_sort(view *const *v, int n_views);

@@ -210,20 +210,6 @@ static void settle(const reduce_plan *p, const double *shift, results *r, const 
 
 /* ---- a row at a time ----------------------------------------------------------------------------------------------- */
 
-/* The next n elements, in the tile or where they are. */
-static const char *next_block(const reduce_plan *p, cursor *c, char *tile, int64_t n) {
-  if (cursor_row(c, n) == n) {
-    const char *x = row_fetch(&p->in, tile, c->at[0], 1, n);
-    cursor_next(c, n);
-    return x;
-  }
-  for (int64_t done = 0, run; done < n; done += run, cursor_next(c, run)) {
-    run = cursor_row(c, n - done);
-    row_load(&p->in, tile + done * p->in.size, c->at[0], 1, run);
-  }
-  return tile;
-}
-
 static void fold_row(const reduce_plan *p, const char *x, int64_t n, results *r) {
   if (!p->second) {
     p->first->row(x, n, p->parameter, r->value, r->second);
@@ -331,7 +317,7 @@ static void reduce_chunk(const reduce_plan *p, const walk *reduced, void *from, 
       fold_strip(p, &c, n, width, b, block);
       if (i + n < end) cursor_start(&c, reduced, &from, i + n);
     } else {
-      fold_row(p, next_block(p, &c, b->tile, n), n, block);
+      fold_row(p, row_gather(&p->in, &c, b->tile, n), n, block);
     }
     if (block == &next) merge_results(p, r, &next, width, i - first, n);
   }

@@ -3,10 +3,10 @@
  * A row is scanned in blocks, which are brought into a tile where they are not floats side by side; rows that are nearer
  * to each other than their elements go by strips of columns. 64 blocks make a chunk. Where one thread scans a row, a
  * chunk's base is the one before and that chunk's total; several threads get the totals first. */
-#include "kernel/families.h"
-#include "kernel/engine/level.h"
-#include "kernel/engine/rows.h"
 #include "kernel/reduce/scan.h"
+#include "kernel/engine/axis.h"
+#include "kernel/engine/level.h"
+#include "kernel/families.h"
 #include "op/executor.h"
 #include "op/parallel.h"
 
@@ -15,13 +15,13 @@ LEVEL_CHOICE(scan_table, scans, scans)
 enum { BLOCK = 1024, CHUNK = 64 * BLOCK, STRIP_ROWS = 8, MANY_ROWS = 16 };
 
 typedef struct {
-  walk rows;      /* all dimensions but the scanned; operand 0: the input, 1: the output, 2: places */
+  walk rows; /* all dimensions but the scanned; operand 0: the input, 1: the output, 2: places */
   row_access in, out, places;
   const scan_loops *loops;
-  extreme_loop *extreme; /* or these, with places */
-  int64_t n, n_chunks; /* elements of a row */
+  extreme_loop *extreme;       /* or these, with places */
+  int64_t n, n_chunks;         /* elements of a row */
   int64_t first_in, first_out; /* bytes from the view's first element to the first that is read and written */
-  int64_t totals; /* offset in the workspace: [rows][n_chunks] */
+  int64_t totals;              /* offset in the workspace: [rows][n_chunks] */
   scan_value unit;
   bool by_columns, in_is_direct, out_is_direct; /* elements of adjacent rows lie side by side */
   bool exclusive, multiplies;
@@ -31,7 +31,7 @@ typedef struct {
 
 typedef struct {
   const scan_plan *plan;
-  void *view[3]; /* the input, the output, places */
+  void *view[3];     /* the input, the output, places */
   scan_value *bases; /* of chunks, where they are scanned apart; totals at first */
   bool totals_only;
 } scan_job;
@@ -100,8 +100,7 @@ static void extreme_strip(const scan_plan *p, const char *in, char *out, char *p
   const int64_t pitch = width * p->in.size, places_pitch = width * (int64_t)sizeof *found;
   for (int64_t k = 0, rows; k < p->n; k += rows) {
     rows = smaller(STRIP_ROWS, p->n - k);
-    for (int64_t i = 0; i < rows; ++i)
-      p->in.load(tile + i * pitch, in + (k + i) * p->in.along, p->in.across, width);
+    for (int64_t i = 0; i < rows; ++i) p->in.load(tile + i * pitch, in + (k + i) * p->in.along, p->in.across, width);
     p->extreme(tile, found, pitch, places_pitch, tile, pitch, k, rows, width, best, place);
     for (int64_t i = 0; i < rows; ++i) {
       p->out.store(out + (k + i) * p->out.along, p->out.across, tile + i * pitch, width);
@@ -138,7 +137,8 @@ static void scan_rows(const void *job, int64_t begin, int64_t end) {
     char *out = c.at[1] + p->first_out;
     if (p->exclusive) {
       const compute_value unit[1] = {p->unit};
-      for (int64_t k = 0; k < width; ++k) p->store_unit(c.at[1] + p->first_out - p->out.along + k * p->out.across, 0, unit, 1);
+      for (int64_t k = 0; k < width; ++k)
+        p->store_unit(c.at[1] + p->first_out - p->out.along + k * p->out.across, 0, unit, 1);
     }
     if (p->extreme && p->by_columns)
       extreme_strip(p, in, out, c.at[2], width);
@@ -206,18 +206,6 @@ static status scan_run(const executor *e, void *const *view, void *scratch) {
 
 /* ---- planning ------------------------------------------------------------------------------------------------------ */
 
-/* Takes dimension dim (of length 1 where there is none) out of a view; returns its stride. */
-static int64_t take_dim(view *v, int dim) {
-  if (!v->rank) return (int64_t)dtype_bytes(v->dtype);
-  const int64_t stride = v->strides[dim];
-  --v->rank;
-  for (int d = dim; d < v->rank; ++d) {
-    v->dims[d] = v->dims[d + 1];
-    v->strides[d] = v->strides[d + 1];
-  }
-  return stride;
-}
-
 typedef struct {
   const tensor *self, *out, *places; /* the last only of extremes */
   int dim;
@@ -228,9 +216,8 @@ typedef struct {
 static void plan_scan(executor *e, scan_plan *p, const scan_call *c) {
   view in = view_of(c->self), out = view_of(c->out), places = c->places ? view_of(c->places) : in;
   p->n = c->self->rank ? c->self->dims[c->dim] : 1;
-  int64_t along[3] = {take_dim(&in, c->dim), take_dim(&out, c->dim), take_dim(&places, c->dim)};
-  rows_sort((view *const[]){&out, &in, &places}, 3);
-  walk_init(&p->rows, (const view *const[]){&in, &out, &places}, c->places ? 3 : 2, in.rank);
+  int64_t along[3];
+  axis_init(&p->rows, along, (view *const[]){&in, &out, &places}, c->places ? 3 : 2, c->dim);
   if (p->n == 0) p->rows.n = 0;
   p->first_in = p->first_out = 0;
   if (c->reverse) {
@@ -269,14 +256,14 @@ static status plan_cumulation(executor *e, scan_kind kind, const scan_call *c) {
   TRY(op_expect_dtype(c->self, e->op->schema[0].name, DTYPES_REAL));
   TRY(op_expect_dtype(c->out, "out", DTYPES_REAL & ~DTYPE_BIT(ACL_BOOL)));
   TRY(op_expect_shape(c->out, "out", c->self->dims, c->self->rank));
-  p->compute = !dtype_is_float(out)                            ? COMPUTE_I64
+  p->compute = !dtype_is_float(out)                                          ? COMPUTE_I64
                : dtype_is_float(in) && in != ACL_DOUBLE && out != ACL_DOUBLE ? COMPUTE_F32
-                                                               : COMPUTE_F64;
+                                                                             : COMPUTE_F64;
   p->loops = &scans->scan[kind][p->compute];
   p->extreme = NULL;
   p->multiplies = kind == SCAN_PRODUCT;
-  p->unit = p->compute == COMPUTE_I64 ? (scan_value){.i64 = kind == SCAN_PRODUCT}
-                                      : (scan_value){.f64 = kind == SCAN_PRODUCT};
+  p->unit =
+      p->compute == COMPUTE_I64 ? (scan_value){.i64 = kind == SCAN_PRODUCT} : (scan_value){.f64 = kind == SCAN_PRODUCT};
   plan_scan(e, p, c);
   return ST_OK;
 }

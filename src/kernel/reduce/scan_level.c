@@ -24,7 +24,7 @@
   s7 = JOIN(s5, s7), s6 = JOIN(s4, s6), s5 = JOIN(s3, s5), s4 = JOIN(s2, s4), s3 = JOIN(s1, s3), s2 = JOIN(s0, s2);    \
   s7 = JOIN(s3, s7), s6 = JOIN(s2, s6), s5 = JOIN(s1, s5), s4 = JOIN(s0, s4)
 
-#define SCAN_ROW(name, X, T, member, UNIT, JOIN, VECTORS, JOIN_V)                                                              \
+#define SCAN_ROW(name, X, T, member, UNIT, JOIN, VECTORS, JOIN_V)                                                      \
   static void name##_row(void *out, const void *in, int64_t n, scan_value *carry, scan_value *total) {                 \
     const X *const xs = in;                                                                                            \
     X *const os = out;                                                                                                 \
@@ -103,8 +103,8 @@ static inline __m512d moved_up(__m512d v, __m512d unit, int places) {
     }                                                                                                                  \
     carry->f64 = _mm512_cvtsd_f64(cv);                                                                                 \
     total->f64 = _mm512_cvtsd_f64(tv);
-#  define LOAD_F32(at)     _mm512_cvtps_pd(_mm256_loadu_ps(at))
-#  define STORE_F32(at, v) _mm256_storeu_ps(at, _mm512_cvtpd_ps(v))
+#  define LOAD_F32(at)              _mm512_cvtps_pd(_mm256_loadu_ps(at))
+#  define STORE_F32(at, v)          _mm256_storeu_ps(at, _mm512_cvtpd_ps(v))
 #  define VECTORS_F32(UNIT, JOIN_V) EIGHT_AT_A_TIME(UNIT, JOIN_V, LOAD_F32, STORE_F32)
 #  define VECTORS_F64(UNIT, JOIN_V) EIGHT_AT_A_TIME(UNIT, JOIN_V, _mm512_loadu_pd, _mm512_storeu_pd)
 #else
@@ -113,7 +113,7 @@ static inline __m512d moved_up(__m512d v, __m512d unit, int places) {
 #endif
 
 #define NO_VECTORS(UNIT, JOIN_V)
-#define SCAN(name, X, T, member, UNIT, JOIN, VECTORS, JOIN_V)                                                                  \
+#define SCAN(name, X, T, member, UNIT, JOIN, VECTORS, JOIN_V)                                                          \
   SCAN_ROW(name, X, T, member, UNIT, JOIN, VECTORS, JOIN_V) SCAN_COLUMNS(name, X, T, member, UNIT, JOIN)
 
 SCAN(sum_f32, float, double, f64, 0, ADD, VECTORS_F32, _mm512_add_pd)
@@ -149,8 +149,10 @@ EXTREME(min_f32, float, (x <= a) | (x != x))
 EXTREME(min_f64, double, (x <= a) | (x != x))
 EXTREME(min_i64, int64_t, x <= a)
 
-#define LOOPS(name)     {.row = name##_row, .columns = name##_columns}
-#define ALL_TYPES(name) {[COMPUTE_F32] = LOOPS(name##_f32), [COMPUTE_F64] = LOOPS(name##_f64), [COMPUTE_I64] = LOOPS(name##_i64)}
+#define LOOPS(name)                                                                                                    \
+  { .row = name##_row, .columns = name##_columns }
+#define ALL_TYPES(name)                                                                                                \
+  { [COMPUTE_F32] = LOOPS(name##_f32), [COMPUTE_F64] = LOOPS(name##_f64), [COMPUTE_I64] = LOOPS(name##_i64) }
 
 const scan_table LEVELED(scans) = {
     .scan = {[SCAN_SUM] = ALL_TYPES(sum), [SCAN_PRODUCT] = ALL_TYPES(product)},

@@ -1,0 +1,238 @@
+/* Sort, Argsort, SortWithIndex, Topk, Kthvalue and the medians. */
+#include "kernel/families.h"
+#include "kernel/sort/sort_rows.h"
+
+enum { MOST_ELEMENTS = INT32_MAX }; /* of a row: entries number them by 32 bits, results by int32 */
+
+static status expect_countable(const tensor *self, int dim) {
+  const int64_t n = self->rank ? self->dims[dim] : 1;
+  EXPECT(n <= MOST_ELEMENTS, "self has %jd elements along dimension %d, expected at most %jd", (intmax_t)n, dim,
+         (intmax_t)MOST_ELEMENTS);
+  return ST_OK;
+}
+
+/* ---- sorting -------------------------------------------------------------------------------------------------------- */
+
+static void sort_row(const sort_plan *p, const char *in, void *entries, void *spare, char *const *out) {
+  const bool odd = sort_pack(p, in, entries, 0, p->n, p->descending);
+  sort_write(p, in, p->sort->sort(entries, spare, p->n), p->n, odd, out);
+}
+
+static status plan_sort(executor *e, sort_request *r, int64_t dim, const char *dim_name) {
+  sort_plan *p = PLAN(e, sort_plan);
+  TRY(op_expect_dim(dim, dim_name, r->in->rank, &r->dim));
+  TRY(expect_countable(r->in, r->dim));
+  r->n_results = r->room = r->in->rank ? r->in->dims[r->dim] : 1;
+  r->keep_dim = true;
+  p->row = sort_row;
+  sort_rows_plan(e, p, r);
+  return ST_OK;
+}
+
+/* (self, stable, dim, descending, valuesOut, indicesOut); always stable */
+status prepare_sort(executor *e, const op_arg *a) {
+  sort_request r = {.in = a[0].tensor,
+                    .values = a[4].tensor,
+                    .numbers = a[5].tensor,
+                    .operand = {0, 1, 2},
+                    .descending = a[3].boolean};
+  TRY(sort_expect_dtypes(r.in, r.values, "valuesOut", r.numbers, "indicesOut"));
+  TRY(op_expect_shape(r.values, "valuesOut", r.in->dims, r.in->rank));
+  TRY(op_expect_shape(r.numbers, "indicesOut", r.in->dims, r.in->rank));
+  return plan_sort(e, &r, a[2].integer, "dim");
+}
+
+/* (self, dim, descending, out) */
+status prepare_argsort(executor *e, const op_arg *a) {
+  sort_request r = {.in = a[0].tensor, .numbers = a[3].tensor, .operand = {0, 0, 1}, .descending = a[2].boolean};
+  TRY(sort_expect_dtypes(r.in, NULL, NULL, r.numbers, "out"));
+  TRY(op_expect_shape(r.numbers, "out", r.in->dims, r.in->rank));
+  return plan_sort(e, &r, a[1].integer, "dim");
+}
+
+/* (x, index, axis, descending, stable, valuesOut, indicesOut): the indices are index's elements, as x's are ordered */
+status prepare_sort_with_index(executor *e, const op_arg *a) {
+  sort_request r = {.in = a[0].tensor,
+                    .values = a[5].tensor,
+                    .numbers = a[6].tensor,
+                    .index = a[1].tensor,
+                    .operand = {0, 2, 3, 1},
+                    .descending = a[3].boolean};
+  TRY(sort_expect_dtypes(r.in, r.values, "valuesOut", r.numbers, "indicesOut"));
+  TRY(op_expect_dtype(r.index, "index", DTYPES_INDEX));
+  TRY(op_expect_shape(r.index, "index", r.in->dims, r.in->rank));
+  TRY(op_expect_shape(r.values, "valuesOut", r.in->dims, r.in->rank));
+  TRY(op_expect_shape(r.numbers, "indicesOut", r.in->dims, r.in->rank));
+  return plan_sort(e, &r, a[2].integer, "axis");
+}
+
+/* ---- the k largest or smallest -------------------------------------------------------------------------------------- */
+
+/* The best k so far tell what need not be looked at. Few pass that filter, unless the row is in order the other way. */
+static void topk_row(const sort_plan *p, const char *in, void *entries, void *spare, char *const *out) {
+  _Alignas(64) char tile[SORT_BLOCK * sizeof(double)];
+  const int64_t k = p->k, at_first = p->room < p->n ? smaller(p->n, p->room / 2) : p->n;
+  const char *const limit = (char *)entries + (k - 1) * p->sort->entry_bytes;
+  bool odd = sort_pack(p, in, entries, 0, at_first, p->descending);
+  p->sort->smallest(entries, spare, at_first, k);
+  int64_t found = k;
+  for (int64_t i = at_first, block; i < p->n; i += block) {
+    block = smaller(SORT_BLOCK, p->n - i);
+    const char *x = row_fetch(&p->in, tile, in + i * p->in.along, 1, block);
+    for (int64_t done = 0; done < block;) {
+      done += p->sort->filter(entries, p->room, &found, limit, x + done * p->in.size, i + done, block - done,
+                              p->descending);
+      if (done == block) break;
+      p->sort->smallest(entries, spare, found, k);
+      found = k;
+    }
+    odd = true; /* not looked at */
+  }
+  if (found > k) p->sort->smallest(entries, spare, found, k);
+  sort_write(p, in, entries, k, odd, out);
+}
+
+/* (self, k, dim, largest, sorted, valuesOut, indicesOut); always sorted */
+status prepare_topk(executor *e, const op_arg *a) {
+  enum { LOOK_ROOM = 128, FEW = 8 };
+  sort_plan *p = PLAN(e, sort_plan);
+  sort_request r = {.in = a[0].tensor,
+                    .values = a[5].tensor,
+                    .numbers = a[6].tensor,
+                    .operand = {0, 1, 2},
+                    .keep_dim = true,
+                    .descending = a[3].boolean};
+  int64_t dims[MAX_RANK];
+  TRY(sort_expect_dtypes(r.in, r.values, "valuesOut", r.numbers, "indicesOut"));
+  TRY(op_expect_dim(a[2].integer, "dim", r.in->rank, &r.dim));
+  TRY(expect_countable(r.in, r.dim));
+  const int64_t k = a[1].integer, n = r.in->rank ? r.in->dims[r.dim] : 1;
+  EXPECT(k >= 0 && k <= n, "k is %jd, expected 0 to %jd, the elements along dimension %d", (intmax_t)k, (intmax_t)n,
+         r.dim);
+  for (int d = 0; d < r.in->rank; ++d) dims[d] = d == r.dim ? k : r.in->dims[d];
+  TRY(op_expect_shape(r.values, "valuesOut", dims, r.in->rank));
+  TRY(op_expect_shape(r.numbers, "indicesOut", dims, r.in->rank));
+  r.n_results = k;
+  r.room = k > n / FEW || 4 * k + LOOK_ROOM > n ? n : 4 * k + LOOK_ROOM;
+  p->k = k;
+  p->row = topk_row;
+  sort_rows_plan(e, p, &r);
+  return ST_OK;
+}
+
+/* ---- one of them ----------------------------------------------------------------------------------------------------- */
+
+enum { SELECT_KTH, SELECT_MEDIAN, SELECT_NAN_MEDIAN };
+
+static int64_t count_nan(const sort_plan *p, const char *entries) {
+  const double nan = __builtin_nan("");
+  const float nan_f32 = __builtin_nanf("");
+  entry64 one;
+  int64_t count = 0;
+  p->sort->pack(&one, p->compute == COMPUTE_F32 ? (const void *)&nan_f32 : &nan, 0, 1, false);
+  for (int64_t i = 0; i < p->n; ++i) count += p->sort->same_key(entries + i * p->sort->entry_bytes, &one);
+  return count;
+}
+
+/* Of two medians the lower one. NaN is the median of what has one, but for NAN_MEDIAN, which leaves it out. */
+static int64_t median_place(const sort_plan *p, const char *entries, bool odd) {
+  const bool is_float = p->compute == COMPUTE_F32 || p->compute == COMPUTE_F64;
+  const int64_t n_nan = odd && is_float ? count_nan(p, entries) : 0, n_numbers = p->n - n_nan;
+  return n_nan && (p->kind == SELECT_MEDIAN || n_numbers == 0) ? n_numbers + 1 : (n_numbers + 1) / 2;
+}
+
+static void select_row(const sort_plan *p, const char *in, void *entries, void *spare, char *const *out) {
+  entry64 found;
+  const bool odd = sort_pack(p, in, entries, 0, p->n, false);
+  p->sort->kth(entries, spare, p->n, p->kind == SELECT_KTH ? p->k : median_place(p, entries, odd), &found);
+  sort_write(p, in, &found, 1, odd, out);
+}
+
+static status plan_select(executor *e, sort_request *r, int64_t dim, int64_t k, int kind, const char *values_name) {
+  sort_plan *p = PLAN(e, sort_plan);
+  int64_t dims[MAX_RANK];
+  int rank = 0;
+  char text[SHAPE_TEXT];
+  TRY(sort_expect_dtypes(r->in, r->values, values_name, r->numbers, "indicesOut"));
+  TRY(op_expect_dim(dim, "dim", r->in->rank, &r->dim));
+  TRY(expect_countable(r->in, r->dim));
+  const int64_t n = r->in->rank ? r->in->dims[r->dim] : 1;
+  EXPECT(n || !r->values->n, "self has shape %s, nothing along dimension %d, expected one element or more",
+         shape_text(r->in->dims, r->in->rank, text), r->dim);
+  EXPECT(kind != SELECT_KTH || (k >= 1 && k <= n), "k is %jd, expected 1 to %jd, the elements along dimension %d",
+         (intmax_t)k, (intmax_t)n, r->dim);
+  for (int d = 0; d < r->in->rank; ++d)
+    if (d != r->dim || r->keep_dim) dims[rank++] = d == r->dim ? 1 : r->in->dims[d];
+  TRY(op_expect_shape(r->values, values_name, dims, rank));
+  if (r->numbers) TRY(op_expect_shape(r->numbers, "indicesOut", dims, rank));
+  if (!r->in->rank) r->keep_dim = false;
+  r->n_results = 1;
+  r->room = n;
+  p->k = k;
+  p->kind = (uint8_t)kind;
+  p->row = select_row;
+  sort_rows_plan(e, p, r);
+  return ST_OK;
+}
+
+/* (self, k, dim, keepdim, valuesOut, indicesOut) */
+status prepare_kth(executor *e, const op_arg *a) {
+  sort_request r = {
+      .in = a[0].tensor, .values = a[4].tensor, .numbers = a[5].tensor, .operand = {0, 1, 2}, .keep_dim = a[3].boolean};
+  return plan_select(e, &r, a[2].integer, a[1].integer, SELECT_KTH, "valuesOut");
+}
+
+/* (self, dim, keepDim, valuesOut, indicesOut) */
+status prepare_median_dim(executor *e, const op_arg *a) {
+  sort_request r = {
+      .in = a[0].tensor, .values = a[3].tensor, .numbers = a[4].tensor, .operand = {0, 1, 2}, .keep_dim = a[2].boolean};
+  return plan_select(e, &r, a[1].integer, 0, e->op->variant == MEDIAN_DIM_NAN ? SELECT_NAN_MEDIAN : SELECT_MEDIAN,
+                     "valuesOut");
+}
+
+/* Of all elements, in whatever order memory has them. */
+static status median_run(const executor *e, void *const *view, void *scratch) {
+  const sort_plan *p = PLAN(e, sort_plan);
+  _Alignas(64) char tile[SORT_BLOCK * sizeof(double)];
+  char *const entries = (char *)scratch + p->scratch, *const spare = entries + p->slot_bytes / 2;
+  bool odd = false;
+  cursor c;
+  cursor_start(&c, &p->rows, view, 0);
+  for (int64_t i = 0, n; i < p->n; i += n, cursor_next(&c, n)) {
+    n = cursor_row(&c, smaller(SORT_BLOCK, p->n - i));
+    odd |= p->sort->pack(entries + i * p->sort->entry_bytes, row_fetch(&p->in, tile, c.at[0], 1, n), i, n, false);
+  }
+  entry64 found, value;
+  int32_t number;
+  p->sort->kth(entries, spare, p->n, median_place(p, entries, odd), &found);
+  p->sort->unpack(NULL, &number, &found, 1, false);
+  cursor_start(&c, &p->rows, view, (int64_t)(uint32_t)number);
+  p->in.load(&value, c.at[0], 0, 1);
+  p->values.store(view[1], 0, &value, 1);
+  return ST_OK;
+}
+
+/* (self, out) */
+status prepare_median(executor *e, const op_arg *a) {
+  const tensor *self = a[0].tensor, *out = a[1].tensor;
+  const char *out_name = e->op->schema[1].name;
+  sort_plan *p = PLAN(e, sort_plan);
+  const view v = view_of(self);
+  TRY(sort_expect_dtypes(self, out, out_name, NULL, NULL));
+  TRY(op_expect_shape(out, out_name, NULL, 0));
+  EXPECT(self->n > 0 && self->n <= MOST_ELEMENTS, "self has %jd elements, expected 1 to %jd", (intmax_t)self->n,
+         (intmax_t)MOST_ELEMENTS);
+  const compute_type compute = sort_compute_of(self->dtype);
+  walk_init(&p->rows, (const view *const[]){&v}, 1, v.rank);
+  p->n = self->n;
+  p->kind = e->op->variant == MEDIAN_NAN ? SELECT_NAN_MEDIAN : SELECT_MEDIAN;
+  p->compute = (uint8_t)compute;
+  p->sort = &sorts->of[compute];
+  p->in = row_access_of(self->dtype, compute, p->rows.strides[0][p->rows.rank - 1], 0, SORT_BLOCK);
+  p->values = row_access_of(out->dtype, compute, 0, 0, SORT_BLOCK);
+  p->slot_bytes = 2 * (((uint64_t)p->n * (uint64_t)p->sort->entry_bytes + 63) / 64 * 64);
+  p->scratch = workspace_intermediate(e, p->slot_bytes);
+  executor_cost(e, (uint64_t)self->n * dtype_bytes(self->dtype), (uint64_t)self->n * 64);
+  e->run = median_run;
+  return ST_OK;
+}

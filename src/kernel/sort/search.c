@@ -1,0 +1,249 @@
+/* SearchSorted, SearchSorteds and IsIn: where values are, and whether. */
+#include "kernel/engine/rows.h"
+#include "kernel/families.h"
+#include "op/executor.h"
+
+/* What two tensors' elements, or a tensor's and a scalar, are compared in. */
+static compute_type comparing(int dtype) {
+  return !dtype_is_float(dtype) ? COMPUTE_I64 : dtype == ACL_DOUBLE ? COMPUTE_F64 : COMPUTE_F32;
+}
+
+/* A scalar as an element of this dtype is, once loaded: rounded to it. */
+static compute_value scalar_as(const scalar *s, int dtype, compute_type compute) {
+  _Alignas(16) char stored[16];
+  compute_value v = {0};
+  const double real = scalar_real(s);
+  const bool is_integer = dtype_class_of(s->dtype) < CLASS_FLOAT;
+  const int64_t integer = is_integer ? s->integer : 0;
+  loops->store[dtype][is_integer ? COMPUTE_I64 : COMPUTE_F64](stored, 0, is_integer ? (const void *)&integer : &real,
+                                                              1);
+  loops->load[dtype][compute](&v, stored, 0, 1);
+  return v;
+}
+
+/* ---- SearchSorted --------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+  walk rows; /* operand 0: values, 1: out, 2: the sequence's rows, 3: the sorter's; the last dimension is the row */
+  load_loop *load_value, *load_element;
+  store_loop *store;
+  compute_value value; /* of SearchSorteds */
+  int64_t n;           /* elements of a sequence */
+  int64_t along, sorter_along;
+  uint8_t compute;
+  bool right, has_sorter, is_scalar;
+} search_plan;
+
+/* Whether the place is behind element x: below the value, or, to the right, not above. NaN is behind all. */
+static bool is_before(const search_plan *p, compute_value x, compute_value v) {
+  switch (p->compute) {
+  case COMPUTE_F32: return p->right ? !(x.f32 > v.f32) : !(x.f32 >= v.f32);
+  case COMPUTE_F64: return p->right ? !(x.f64 > v.f64) : !(x.f64 >= v.f64);
+  default: return p->right ? x.i64 <= v.i64 : x.i64 < v.i64;
+  }
+}
+
+static int64_t search(const search_plan *p, const char *sequence, const char *sorter, compute_value v) {
+  int64_t low = 0, high = p->n;
+  while (low < high) {
+    const int64_t middle = low + (high - low) / 2;
+    const int64_t at = sorter ? *(const int64_t *)(const void *)(sorter + middle * p->sorter_along) : middle;
+    compute_value x;
+    p->load_element(&x, sequence + at * p->along, 0, 1);
+    if (is_before(p, x, v))
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+static status check_sorter(const search_plan *p, const char *sorter) {
+  for (int64_t i = 0; i < p->n; ++i) {
+    const int64_t at = *(const int64_t *)(const void *)(sorter + i * p->sorter_along);
+    EXPECT(at >= 0 && at < p->n, "sorter has %jd, expected 0 to %jd", (intmax_t)at, (intmax_t)p->n - 1);
+  }
+  return ST_OK;
+}
+
+static status search_run(const executor *e, void *const *view, void *scratch) {
+  (void)scratch;
+  const search_plan *p = PLAN(e, search_plan);
+  /* the schema's order: sortedSequence, (self,) sorter, out */
+  void *const at[4] = {p->is_scalar ? view[2] : view[1], p->is_scalar ? view[2] : view[3], view[0],
+                       p->is_scalar ? view[1] : view[2]};
+  cursor c;
+  if (p->rows.n) cursor_start(&c, &p->rows, at, 0);
+  const char *checked = NULL;
+  for (int64_t i = 0, n; i < p->rows.n; i += n, cursor_next(&c, n)) {
+    n = cursor_row(&c, p->rows.n - i);
+    const int last = p->rows.rank - 1;
+    for (int64_t k = 0; k < n; ++k) {
+      const char *const sequence = c.at[2] + k * p->rows.strides[2][last];
+      const char *const sorter = p->has_sorter ? c.at[3] + k * p->rows.strides[3][last] : NULL;
+      if (sorter && sorter != checked) TRY(check_sorter(p, checked = sorter));
+      compute_value v = p->value;
+      if (!p->is_scalar) p->load_value(&v, c.at[0] + k * p->rows.strides[0][last], 0, 1);
+      const int64_t found = search(p, sequence, sorter, v);
+      p->store(c.at[1] + k * p->rows.strides[1][last], 0, &found, 1);
+    }
+  }
+  return ST_OK;
+}
+
+/* The sequence's (or sorter's) rows, seen as if every value had its row: its last dimension does not move. */
+static view rows_of_values(const tensor *sequence, const tensor *values) {
+  view v = view_of(sequence), rows = {.rank = values->rank, .dtype = sequence->dtype};
+  for (int d = 0; d < rows.rank; ++d) {
+    rows.dims[d] = values->dims[d];
+    rows.strides[d] = sequence->rank == values->rank && d < rows.rank - 1 ? v.strides[d] : 0;
+  }
+  return rows;
+}
+
+static status expect_same_rows(const tensor *sequence, const tensor *values) {
+  char is[SHAPE_TEXT], other[SHAPE_TEXT];
+  bool same = sequence->rank == 1 || sequence->rank == values->rank;
+  for (int d = 0; same && sequence->rank > 1 && d < sequence->rank - 1; ++d)
+    same = sequence->dims[d] == values->dims[d];
+  EXPECT(same, "sortedSequence has shape %s, expected one dimension or the first dimensions of self, %s",
+         shape_text(sequence->dims, sequence->rank, is), shape_text(values->dims, values->rank, other));
+  return ST_OK;
+}
+
+/* values: self, or out in its place where a scalar is looked for. */
+static status plan_search(executor *e, search_plan *p, const tensor *sequence, const tensor *values,
+                          const tensor *sorter, const tensor *out, bool out_int32) {
+  const int dtype = out_int32 ? ACL_INT32 : ACL_INT64;
+  TRY(op_expect_dtype(sequence, "sortedSequence", DTYPES_REAL));
+  EXPECT(sequence->rank >= 1, "sortedSequence has no dimensions, expected one or more");
+  EXPECT(out->dtype == dtype, "out has dtype %s, expected %s", dtype_name(out->dtype), dtype_name(dtype));
+  TRY(op_expect_shape(out, "out", values->dims, values->rank));
+  TRY(expect_same_rows(sequence, values));
+  if (sorter) {
+    TRY(op_expect_dtype(sorter, "sorter", DTYPE_BIT(ACL_INT64)));
+    TRY(op_expect_shape(sorter, "sorter", sequence->dims, sequence->rank));
+  }
+  const int last = sequence->rank - 1;
+  const view v = view_of(values), o = view_of(out), s = rows_of_values(sequence, values);
+  const view t = sorter ? rows_of_values(sorter, values) : s;
+  walk_init(&p->rows, (const view *const[]){&v, &o, &s, &t}, 4, v.rank);
+  p->n = sequence->dims[last];
+  p->along = sequence->strides[last] * (int64_t)dtype_bytes(sequence->dtype);
+  p->sorter_along = sorter ? sorter->strides[last] * (int64_t)sizeof(int64_t) : 0;
+  p->has_sorter = sorter;
+  p->load_element = loops->load[sequence->dtype][p->compute];
+  p->store = loops->store[dtype][COMPUTE_I64];
+  executor_cost(e, (uint64_t)values->n * 12, (uint64_t)values->n * 2048);
+  e->run = search_run;
+  return ST_OK;
+}
+
+/* (sortedSequence, self, outInt32, right, sorter, out) */
+status prepare_search_sorted(executor *e, const op_arg *a) {
+  search_plan *p = PLAN(e, search_plan);
+  const tensor *sequence = a[0].tensor, *self = a[1].tensor;
+  TRY(op_expect_dtype(self, "self", DTYPES_REAL));
+  EXPECT(self->dtype == sequence->dtype, "self has dtype %s, expected that of sortedSequence, %s",
+         dtype_name(self->dtype), dtype_name(sequence->dtype));
+  p->compute = (uint8_t)comparing(self->dtype);
+  p->load_value = loops->load[self->dtype][p->compute];
+  p->right = a[3].boolean;
+  p->is_scalar = false;
+  return plan_search(e, p, sequence, self, a[4].tensor, a[5].tensor, a[2].boolean);
+}
+
+/* (sortedSequence, self, outInt32, right, sorter, out): self is a scalar, the sequence has one dimension */
+status prepare_search_sorteds(executor *e, const op_arg *a) {
+  search_plan *p = PLAN(e, search_plan);
+  const tensor *sequence = a[0].tensor, *out = a[5].tensor;
+  TRY(op_expect_dtype(sequence, "sortedSequence", DTYPES_REAL));
+  EXPECT(sequence->rank == 1, "sortedSequence has %d dimensions, expected one", sequence->rank);
+  EXPECT(out->n == 1, "out has %jd elements, expected one", (intmax_t)out->n);
+  const bool real = dtype_class_of(a[1].scalar->dtype) == CLASS_FLOAT && !dtype_is_float(sequence->dtype);
+  p->compute = (uint8_t)(real ? COMPUTE_F64 : comparing(sequence->dtype));
+  p->value = real ? (compute_value){.f64 = scalar_real(a[1].scalar)}
+                  : scalar_as(a[1].scalar, sequence->dtype, (compute_type)p->compute);
+  p->right = a[3].boolean;
+  p->is_scalar = true;
+  return plan_search(e, p, sequence, out, a[4].tensor, out, a[2].boolean);
+}
+
+/* ---- IsIn ------------------------------------------------------------------------------------------------------------ */
+
+typedef struct {
+  walk elements; /* operand 0: the tensor, 1: out, of the same shape or one element */
+  row_access in;
+  compute_value value;
+  store_loop *store;
+  uint8_t compute;
+  bool invert, any; /* one result: whether some element is equal */
+} is_in_plan;
+
+static bool is_equal(const is_in_plan *p, const char *tile, int64_t i) {
+  switch (p->compute) {
+  case COMPUTE_F32: return ((const float *)(const void *)tile)[i] == p->value.f32;
+  case COMPUTE_F64: return ((const double *)(const void *)tile)[i] == p->value.f64;
+  default: return ((const int64_t *)(const void *)tile)[i] == p->value.i64;
+  }
+}
+
+static status is_in_run(const executor *e, void *const *view, void *scratch) {
+  enum { BLOCK = 1024 };
+  (void)scratch;
+  const is_in_plan *p = PLAN(e, is_in_plan);
+  _Alignas(64) char tile[BLOCK * sizeof(double)];
+  uint8_t found[BLOCK];
+  bool any = false;
+  cursor c;
+  if (p->elements.n) cursor_start(&c, &p->elements, view, 0);
+  for (int64_t i = 0, n; i < p->elements.n && !any; i += n, cursor_next(&c, n)) {
+    n = cursor_row(&c, smaller(BLOCK, p->elements.n - i));
+    const char *x = row_fetch(&p->in, tile, c.at[0], 1, n);
+    for (int64_t k = 0; k < n; ++k) {
+      const bool equal = is_equal(p, x, k);
+      any |= equal & p->any;
+      found[k] = equal != p->invert;
+    }
+    if (!p->any)
+      loops->load[ACL_BOOL][COMPUTE_I64](tile, found, 1, n),
+          p->store(c.at[1], p->elements.strides[1][p->elements.rank - 1], tile, n);
+  }
+  if (p->any) p->store(view[1], 0, &(int64_t){any != p->invert}, 1);
+  return ST_OK;
+}
+
+static status plan_is_in(executor *e, const tensor *t, const char *name, const scalar *s, bool invert,
+                         const tensor *out, bool any) {
+  is_in_plan *p = PLAN(e, is_in_plan);
+  TRY(op_expect_dtype(t, name, DTYPES_REAL));
+  TRY(op_expect_dtype(out, "out", DTYPE_BIT(ACL_BOOL)));
+  TRY(any ? op_expect_shape(out, "out", NULL, 0) : op_expect_shape(out, "out", t->dims, t->rank));
+  const bool real = dtype_class_of(s->dtype) == CLASS_FLOAT && !dtype_is_float(t->dtype);
+  p->compute = (uint8_t)(real ? COMPUTE_F64 : comparing(t->dtype));
+  p->value = real ? (compute_value){.f64 = scalar_real(s)} : scalar_as(s, t->dtype, (compute_type)p->compute);
+  const view in = view_of(t);
+  view o = view_of(out);
+  if (any) {
+    o = in;
+    for (int d = 0; d < o.rank; ++d) o.strides[d] = 0;
+  }
+  walk_init(&p->elements, (const view *const[]){&in, &o}, 2, in.rank);
+  p->in = row_access_of(t->dtype, (compute_type)p->compute, p->elements.strides[0][p->elements.rank - 1], 0, 1024);
+  p->store = loops->store[ACL_BOOL][COMPUTE_I64];
+  p->invert = invert;
+  p->any = any;
+  executor_cost(e, (uint64_t)t->n * (dtype_bytes(t->dtype) + 1), (uint64_t)t->n * 32);
+  e->run = is_in_run;
+  return ST_OK;
+}
+
+/* (element, testElement, assumeUnique, invert, out) */
+status prepare_is_in_tensor_scalar(executor *e, const op_arg *a) {
+  return plan_is_in(e, a[0].tensor, "element", a[1].scalar, a[3].boolean, a[4].tensor, false);
+}
+
+/* (element, testElements, assumeUnique, invert, out) */
+status prepare_is_in_scalar_tensor(executor *e, const op_arg *a) {
+  return plan_is_in(e, a[1].tensor, "testElements", a[0].scalar, a[3].boolean, a[4].tensor, true);
+}

@@ -1,0 +1,157 @@
+#include "kernel/sort/sort_rows.h"
+
+#include <stdatomic.h>
+
+#include "kernel/engine/level.h"
+#include "op/parallel.h"
+
+LEVEL_CHOICE(sort_table, sorts, sorts)
+
+enum { STACK_BYTES = 16 << 10 }; /* of entries, and as much to spare */
+
+typedef struct {
+  const sort_plan *plan;
+  void *view[SORT_OPERANDS];
+  char *scratch;
+  atomic_int next_slot; /* each thread takes one */
+} sort_job;
+
+compute_type sort_compute_of(int dtype) {
+  if (dtype_is_float(dtype)) return dtype == ACL_DOUBLE ? COMPUTE_F64 : COMPUTE_F32;
+  return dtype_bytes(dtype) == 8 ? COMPUTE_I64 : COMPUTE_I32;
+}
+
+bool sort_pack(const sort_plan *p, const char *in, void *entries, int64_t first, int64_t n, bool descending) {
+  _Alignas(64) char tile[SORT_BLOCK * sizeof(double)];
+  bool odd = false;
+  for (int64_t i = 0, block; i < n; i += block) {
+    block = smaller(SORT_BLOCK, n - i);
+    const char *x = row_fetch(&p->in, tile, in + (first + i) * p->in.along, 1, block);
+    odd |= p->sort->pack((char *)entries + i * p->sort->entry_bytes, x, first + i, block, descending);
+  }
+  return odd;
+}
+
+/* NaNs and zeros get the bits that they had. */
+static void restore_odd(const sort_plan *p, const char *in, void *values, const int32_t *numbers, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) {
+    char *const to = (char *)values + i * p->in.size;
+    const double v = p->compute == COMPUTE_F32 ? *(float *)(void *)to : *(double *)(void *)to;
+    if (v == 0 || v != v) p->in.load(to, in + (int64_t)(uint32_t)numbers[i] * p->in.along, 0, 1);
+  }
+}
+
+/* What the index has at the numbers' places. */
+static void write_index(const sort_plan *p, const int32_t *numbers, int64_t n, const char *index, char *to) {
+  int64_t found[SORT_BLOCK];
+  for (int64_t i = 0; i < n; ++i)
+    p->index.load(&found[i], index + (int64_t)(uint32_t)numbers[i] * p->index.along, 0, 1);
+  loops->store[ACL_INT64][COMPUTE_I64](found, sizeof *found, found, n);
+  p->index.store(to, p->numbers.along, found, n);
+}
+
+void sort_write(const sort_plan *p, const char *in, const void *entries, int64_t n, bool was_odd, char *const *out) {
+  _Alignas(64) char tile[SORT_BLOCK * sizeof(double)];
+  _Alignas(64) int32_t numbers[SORT_BLOCK];
+  char *const values_out = p->values.store ? out[0] : NULL;
+  char *const numbers_out = p->numbers.store ? out[values_out ? 1 : 0] : NULL;
+  was_odd &= p->compute == COMPUTE_F32 || p->compute == COMPUTE_F64;
+  for (int64_t i = 0, block; i < n; i += block) {
+    block = smaller(SORT_BLOCK, n - i);
+    char *to = values_out ? values_out + i * p->values.along : NULL;
+    void *const values = to && p->values.direct ? to : tile;
+    p->sort->unpack(to ? values : NULL, numbers, (const char *)entries + i * p->sort->entry_bytes, block,
+                    p->descending);
+    if (to && was_odd) restore_odd(p, in, values, numbers, block);
+    if (to && values == tile) p->values.store(to, p->values.along, tile, block);
+    if (!numbers_out) continue;
+    if (p->has_index)
+      write_index(p, numbers, block, out[values_out ? 2 : 1], numbers_out + i * p->numbers.along);
+    else
+      p->numbers.store(numbers_out + i * p->numbers.along, p->numbers.along, numbers, block);
+  }
+}
+
+static void sort_rows(const void *job, int64_t begin, int64_t end) {
+  sort_job *j = (sort_job *)job;
+  const sort_plan *p = j->plan;
+  _Alignas(64) char stack[2 * STACK_BYTES];
+  char *entries = stack, *spare = stack + STACK_BYTES;
+  if (!p->on_stack) {
+    entries = j->scratch + (uint64_t)atomic_fetch_add(&j->next_slot, 1) * p->slot_bytes;
+    spare = entries + p->slot_bytes / 2;
+  }
+  cursor c;
+  cursor_start(&c, &p->rows, j->view, begin);
+  for (int64_t i = begin; i < end; ++i, cursor_next(&c, 1)) p->row(p, c.at[0], entries, spare, c.at + 1);
+}
+
+static status sort_run(const executor *e, void *const *view, void *scratch) {
+  const sort_plan *p = PLAN(e, sort_plan);
+  sort_job job = {.plan = p, .scratch = (char *)scratch + p->scratch};
+  for (int k = 0; k < p->rows.n_operands; ++k) job.view[k] = view[p->operand[k]];
+  if (p->n && p->n_results) rows_parallel(sort_rows, &job, p->rows.n, 1, e->cost_ns);
+  return ST_OK;
+}
+
+static row_access access_of(const tensor *t, compute_type compute, int64_t along) {
+  return row_access_of(t->dtype, compute, along, 0, SORT_BLOCK);
+}
+
+void sort_rows_plan(executor *e, sort_plan *p, const sort_request *r) {
+  const tensor *const tensors[SORT_OPERANDS] = {r->in, r->values, r->numbers, r->index};
+  view views[SORT_OPERANDS];
+  view *used[SORT_OPERANDS];
+  int64_t along[SORT_OPERANDS] = {0};
+  int n_used = 0, place[SORT_OPERANDS] = {0};
+  for (int k = 0; k < SORT_OPERANDS; ++k) {
+    if (!tensors[k]) continue;
+    views[n_used] = view_of(tensors[k]);
+    used[n_used] = &views[n_used];
+    p->operand[n_used] = r->operand[k];
+    place[k] = n_used++;
+  }
+  p->n = r->in->rank ? r->in->dims[r->dim] : 1;
+  for (int k = 0; k < n_used; ++k) {
+    const bool has_dim = k == 0 || r->keep_dim || (r->index && k == place[3]);
+    if (has_dim) along[k] = view_take_dim(used[k], r->dim);
+  }
+  rows_sort(used, n_used);
+  walk_init(&p->rows, (const view *const *)used, n_used, views[0].rank);
+
+  const compute_type compute = sort_compute_of(r->in->dtype);
+  p->compute = (uint8_t)compute;
+  p->sort = &sorts->of[compute];
+  p->in = access_of(r->in, compute, along[0]);
+  p->values.store = p->numbers.store = NULL;
+  if (r->values) p->values = access_of(r->values, compute, along[place[1]]);
+  if (r->numbers) p->numbers = access_of(r->numbers, COMPUTE_I32, along[place[2]]);
+  p->has_index = r->index;
+  if (r->index) {
+    p->index = access_of(r->index, COMPUTE_I64, along[place[3]]);
+    p->index.store = loops->store[r->numbers->dtype][COMPUTE_I64];
+  }
+  p->n_results = r->n_results;
+  p->room = r->room;
+  p->descending = r->descending;
+  const uint64_t bytes = (uint64_t)r->room * (uint64_t)p->sort->entry_bytes;
+  p->on_stack = bytes <= STACK_BYTES;
+  p->scratch = 0;
+  if (!p->on_stack) {
+    const int64_t most = parallel_most(UINT64_MAX);
+    p->slot_bytes = 2 * ((bytes + 63) / 64 * 64);
+    p->scratch = workspace_intermediate(e, p->slot_bytes * (uint64_t)smaller(most, p->rows.n));
+  }
+  executor_cost(e, (uint64_t)r->in->n * dtype_bytes(r->in->dtype) + (uint64_t)(p->rows.n * r->n_results) * 12,
+                (uint64_t)(p->rows.n * p->n) * (r->room == p->n ? 256 : 16));
+  e->run = sort_run;
+}
+
+status sort_expect_dtypes(const tensor *self, const tensor *values, const char *values_name, const tensor *numbers,
+                          const char *numbers_name) {
+  TRY(op_expect_dtype(self, "self", DTYPES_REAL));
+  EXPECT(!values || values->dtype == self->dtype, "%s has dtype %s, expected that of self, %s", values_name,
+         dtype_name(values->dtype), dtype_name(self->dtype));
+  if (numbers) TRY(op_expect_dtype(numbers, numbers_name, DTYPES_INDEX));
+  return ST_OK;
+}

@@ -1,0 +1,331 @@
+/* Unique, Unique2 and UniqueConsecutive of all elements; and UniqueConsecutive and UniqueDim of the slices along a
+ * dimension. The values come sorted, whether the caller asks for that or not (but of consecutive ones). NaN is equal to
+ * nothing, so each is a value of its own. The number of values is known when the task has run: their tensors, and those
+ * of the counts, then have that shape. */
+#include <stdlib.h>
+
+#include "kernel/families.h"
+#include "kernel/sort/sort_rows.h"
+#include "tensor/objects.h"
+
+enum { NO_DIM = 1000 }; /* UniqueConsecutive's dim: all elements */
+
+typedef struct {
+  tensor self, values, inverse, counts; /* copies; without elements where they are not wanted */
+  bool wants_inverse, wants_counts, sorts;
+  uint8_t compute;
+  int dim;
+  int values_result, counts_result; /* in the executor's results */
+  uint64_t entries, spare, order;   /* offsets in the workspace */
+} unique_plan;
+
+static status unique_set_counts(const executor *e, const unique_plan *p, int64_t n_values) {
+  EXPECT(!p->wants_counts || n_values <= p->counts.n, "countsOut has %jd elements, expected at least %jd",
+         (intmax_t)p->counts.n, (intmax_t)n_values);
+  if (p->wants_counts) tensor_set_shape(e->results[p->counts_result], &n_values, 1);
+  return ST_OK;
+}
+
+/* inverse[] is contiguous; its tensor need not be. */
+static void write_inverse(const unique_plan *p, const int64_t *inverse, void *out) {
+  const view to = view_of(&p->inverse), from = view_contiguous(ACL_INT64, p->inverse.rank, p->inverse.dims);
+  elementwise_copy(out, &to, inverse, &from, 0);
+}
+
+static void write_count(const unique_plan *p, void *out, int64_t value, int64_t count) {
+  if (p->wants_counts) ((int64_t *)out)[value * p->counts.strides[0]] = count;
+}
+
+/* ---- all elements --------------------------------------------------------------------------------------------------- */
+
+static void pack_all(const unique_plan *p, const sort_loops *sort, void *from, char *entries) {
+  _Alignas(64) char tile[SORT_BLOCK * sizeof(double)];
+  const view v = view_of(&p->self);
+  walk w;
+  cursor c;
+  walk_init(&w, (const view *const[]){&v}, 1, v.rank);
+  const row_access in = row_access_of(p->self.dtype, p->compute, w.strides[0][w.rank - 1], 0, SORT_BLOCK);
+  cursor_start(&c, &w, &from, 0);
+  for (int64_t i = 0, n; i < p->self.n; i += n) {
+    n = smaller(SORT_BLOCK, p->self.n - i);
+    sort->pack(entries + i * sort->entry_bytes, row_gather(&in, &c, tile, n), i, n, false);
+  }
+}
+
+/* Whether an entry is that of a NaN: the largest keys of floats. */
+static bool is_nan_entry(const unique_plan *p, const char *entry) {
+  if (p->compute == COMPUTE_F32) return *(const entry32 *)(const void *)entry >> 32 == UINT32_MAX;
+  return p->compute == COMPUTE_F64 && ((const entry64 *)(const void *)entry)->key == UINT64_MAX;
+}
+
+static int64_t number_of(const unique_plan *p, const char *entry) {
+  if (p->compute == COMPUTE_F32 || p->compute == COMPUTE_I32) return (uint32_t) * (const entry32 *)(const void *)entry;
+  return (int64_t)((const entry64 *)(const void *)entry)->number;
+}
+
+/* Entries of distinct values are moved to the front; returns how many. free_bytes: room for an int64 per element. */
+static int64_t distinct(const unique_plan *p, const sort_loops *sort, char *entries, int64_t *inverse,
+                        void *counts_out) {
+  const int64_t n = p->self.n, bytes = sort->entry_bytes;
+  int64_t n_values = 0, first = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    const char *entry = entries + i * bytes;
+    if (i == 0 || !sort->same_key(entry, entries + (n_values - 1) * bytes) || is_nan_entry(p, entry)) {
+      if (i && n_values <= p->counts.n) write_count(p, counts_out, n_values - 1, i - first);
+      first = i;
+      inverse[number_of(p, entry)] = n_values;
+      memmove(entries + n_values++ * bytes, entry, (size_t)bytes);
+    } else {
+      inverse[number_of(p, entry)] = n_values - 1;
+    }
+  }
+  if (n && n_values <= p->counts.n) write_count(p, counts_out, n_values - 1, n - first);
+  return n_values;
+}
+
+static status unique_run(const executor *e, void *const *view, void *scratch) {
+  const unique_plan *p = e->heap;
+  const sort_loops *sort = &sorts->of[p->compute];
+  char *entries = (char *)scratch + p->entries, *spare = (char *)scratch + p->spare;
+  const int64_t n = p->self.n, step = p->values.rank ? p->values.strides[0] * (int64_t)dtype_bytes(p->values.dtype) : 0;
+  _Alignas(64) char tile[SORT_BLOCK * sizeof(double)];
+  int64_t n_values = 0;
+  if (n) {
+    pack_all(p, sort, view[0], entries);
+    char *sorted = p->sorts ? sort->sort(entries, spare, n) : entries;
+    int64_t *inverse = (int64_t *)(void *)(sorted == entries ? spare : entries);
+    n_values = distinct(p, sort, sorted, inverse, view[3]);
+    EXPECT(n_values <= p->values.n, "valueOut has %jd elements, expected at least %jd", (intmax_t)p->values.n,
+           (intmax_t)n_values);
+    for (int64_t i = 0, block; i < n_values; i += block) {
+      block = smaller(SORT_BLOCK, n_values - i);
+      sort->unpack(tile, NULL, sorted + i * sort->entry_bytes, block, false);
+      loops->store[p->values.dtype][p->compute]((char *)view[1] + i * step, step, tile, block);
+    }
+    if (p->wants_inverse) write_inverse(p, inverse, view[2]);
+  }
+  TRY(unique_set_counts(e, p, n_values));
+  tensor_set_shape(e->results[p->values_result], &n_values, 1);
+  return ST_OK;
+}
+
+/* ---- slices along a dimension --------------------------------------------------------------------------------------- */
+
+typedef struct {
+  const char *rows; /* slices, contiguous in the compute type */
+  int64_t n;        /* elements of a slice */
+  compute_type compute;
+} slices;
+
+#define COMPARE_SLICES(T)                                                                                              \
+  for (int64_t k = 0; k < s->n; ++k) {                                                                                 \
+    const T x = ((const T *)(const void *)s->rows)[a * s->n + k],                                                      \
+            y = ((const T *)(const void *)s->rows)[b * s->n + k];                                                      \
+    if (x == y) continue;                                                                                              \
+    if (x != x || y != y) return x == x ? -1 : 1;                                                                      \
+    return x < y ? -1 : 1;                                                                                             \
+  }                                                                                                                    \
+  return 0;
+
+/* Below 0: slice a comes first, by their first elements that differ. NaN is largest and equal to nothing. */
+static int compare_slices(const slices *s, int64_t a, int64_t b) {
+  switch (s->compute) {
+  case COMPUTE_F32: COMPARE_SLICES(float)
+  case COMPUTE_F64: COMPARE_SLICES(double)
+  case COMPUTE_I32: COMPARE_SLICES(int32_t)
+  default: COMPARE_SLICES(int64_t)
+  }
+}
+
+/* Equal ones stay in order. Bottom-up merging: `order` is sorted with the help of `spare`. */
+static int64_t *sort_slices(const slices *s, int64_t *order, int64_t *spare, int64_t n) {
+  for (int64_t width = 1; width < n; width *= 2) {
+    for (int64_t begin = 0; begin < n; begin += 2 * width) {
+      const int64_t middle = smaller(begin + width, n), end = smaller(begin + 2 * width, n);
+      int64_t a = begin, b = middle;
+      for (int64_t k = begin; k < end; ++k)
+        spare[k] = b == end || (a < middle && compare_slices(s, order[a], order[b]) <= 0) ? order[a++] : order[b++];
+    }
+    int64_t *const t = order;
+    order = spare;
+    spare = t;
+  }
+  return order;
+}
+
+/* Dimension `dim` first. */
+static view dim_first(const tensor *t, int dim) {
+  view v = view_of(t), moved = v;
+  moved.dims[0] = v.dims[dim];
+  moved.strides[0] = v.strides[dim];
+  for (int d = 0, at = 1; d < v.rank; ++d) {
+    if (d == dim) continue;
+    moved.dims[at] = v.dims[d];
+    moved.strides[at++] = v.strides[d];
+  }
+  return moved;
+}
+
+/* Copies slice number `from` of self to number `to` of the values. */
+static void write_slice(const unique_plan *p, const tensor *values, void *const *view_at, int64_t from, int64_t to) {
+  view in = dim_first(&p->self, p->dim), out = dim_first(values, p->dim);
+  const char *const source = (const char *)view_at[0] + from * in.strides[0];
+  char *const target = (char *)view_at[1] + to * out.strides[0];
+  in.dims[0] = out.dims[0] = 1;
+  elementwise_copy(target, &out, source, &in, 0);
+}
+
+static void fetch_slices(const unique_plan *p, void *const *view_at, char *rows) {
+  static const int dtype_of[N_COMPUTE] = {ACL_FLOAT, ACL_DOUBLE, ACL_INT32, ACL_INT64};
+  const view in = dim_first(&p->self, p->dim), to = view_contiguous(dtype_of[p->compute], in.rank, in.dims);
+  elementwise_copy(rows, &to, view_at[0], &in, 0);
+}
+
+static status unique_slices_run(const executor *e, void *const *view_at, void *scratch) {
+  const unique_plan *p = e->heap;
+  const int64_t n = p->self.dims[p->dim];
+  char *const rows = (char *)scratch + p->entries;
+  int64_t *order = (int64_t *)(void *)((char *)scratch + p->order), *spare = order + n, *inverse = spare + n;
+  const slices s = {rows, n ? p->self.n / n : 0, p->compute};
+  if (p->self.n) fetch_slices(p, view_at, rows);
+  for (int64_t i = 0; i < n; ++i) order[i] = i;
+  if (p->sorts) {
+    int64_t *const sorted = sort_slices(&s, order, spare, n);
+    spare = sorted == order ? spare : order;
+    order = sorted;
+  }
+  /* spare[v]: the first slice of value v */
+  int64_t n_values = 0, first = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    if (i == 0 || compare_slices(&s, order[i], order[i - 1]) != 0) {
+      if (i && n_values <= p->counts.n) write_count(p, view_at[3], n_values - 1, i - first);
+      first = i;
+      spare[n_values++] = order[i];
+    }
+    inverse[order[i]] = n_values - 1;
+  }
+  if (n && n_values <= p->counts.n) write_count(p, view_at[3], n_values - 1, n - first);
+  EXPECT(n_values <= p->values.dims[p->dim], "valueOut has %jd elements along dimension %d, expected at least %jd",
+         (intmax_t)p->values.dims[p->dim], p->dim, (intmax_t)n_values);
+  tensor values = p->values;
+  int64_t dims[MAX_RANK];
+  for (int d = 0; d < values.rank; ++d) dims[d] = d == p->dim ? n_values : values.dims[d];
+  tensor_set_shape(&values, dims, values.rank);
+  for (int64_t v = 0; v < n_values && values.n; ++v) write_slice(p, &values, view_at, spare[v], v);
+  if (p->wants_inverse && n) write_inverse(p, inverse, view_at[2]);
+  TRY(unique_set_counts(e, p, n_values));
+  tensor_set_shape(e->results[p->values_result], dims, values.rank);
+  return ST_OK;
+}
+
+/* ---- planning ------------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+  const tensor *self, *values, *inverse, *counts; /* the last two NULL: not wanted */
+  bool sorts;
+  int dim; /* -1: all elements */
+} unique_call;
+
+static status expect_outputs(const unique_call *c) {
+  char text[SHAPE_TEXT];
+  TRY(op_expect_dtype(c->self, "self", DTYPES_REAL));
+  EXPECT(c->values->dtype == c->self->dtype, "valueOut has dtype %s, expected that of self, %s",
+         dtype_name(c->values->dtype), dtype_name(c->self->dtype));
+  EXPECT(c->self->n <= INT32_MAX, "self has %jd elements, expected at most %d", (intmax_t)c->self->n, INT32_MAX);
+  if (c->dim < 0)
+    EXPECT(c->values->rank == 1, "valueOut has shape %s, expected one dimension",
+           shape_text(c->values->dims, c->values->rank, text));
+  if (c->inverse) TRY(op_expect_dtype(c->inverse, "inverseOut", DTYPE_BIT(ACL_INT64)));
+  if (c->inverse && c->dim < 0) TRY(op_expect_shape(c->inverse, "inverseOut", c->self->dims, c->self->rank));
+  if (c->inverse && c->dim >= 0) TRY(op_expect_shape(c->inverse, "inverseOut", &c->self->dims[c->dim], 1));
+  if (!c->counts) return ST_OK;
+  TRY(op_expect_dtype(c->counts, "countsOut", DTYPE_BIT(ACL_INT64)));
+  EXPECT(c->counts->rank == 1, "countsOut has shape %s, expected one dimension",
+         shape_text(c->counts->dims, c->counts->rank, text));
+  return ST_OK;
+}
+
+/* In slices, the values' other dimensions are self's. */
+static status expect_slices(const unique_call *c) {
+  int64_t dims[MAX_RANK];
+  EXPECT(c->values->rank == c->self->rank, "valueOut has %d dimensions, expected those of self, %d", c->values->rank,
+         c->self->rank);
+  for (int d = 0; d < c->self->rank; ++d) dims[d] = d == c->dim ? c->values->dims[d] : c->self->dims[d];
+  return op_expect_shape(c->values, "valueOut", dims, c->self->rank);
+}
+
+static status plan_unique(executor *e, const unique_call *c) {
+  static const int bytes_of[N_COMPUTE] = {4, 8, 4, 8};
+  TRY(expect_outputs(c));
+  if (c->dim >= 0) TRY(expect_slices(c));
+  unique_plan *p = e->heap = malloc(sizeof *p);
+  if (!p) return fail(ST_NO_HOST_MEMORY, "no host memory for a plan of %zu bytes", sizeof *p);
+  p->self = *c->self;
+  p->values = *c->values;
+  p->wants_inverse = c->inverse;
+  p->wants_counts = c->counts;
+  p->inverse.n = p->counts.n = 0;
+  if (c->inverse) p->inverse = *c->inverse;
+  if (c->counts) p->counts = *c->counts;
+  p->sorts = c->sorts;
+  p->dim = c->dim;
+  p->compute = (uint8_t)sort_compute_of(c->self->dtype);
+  p->values_result = executor_result(e, c->values);
+  if (c->counts) p->counts_result = executor_result(e, c->counts);
+  const uint64_t n = (uint64_t)c->self->n, moved = n * dtype_bytes(c->self->dtype);
+  if (c->dim < 0) {
+    const uint64_t bytes = n * (uint64_t)sorts->of[p->compute].entry_bytes;
+    p->entries = workspace_intermediate(e, bytes);
+    p->spare = workspace_intermediate(e, bytes);
+    e->run = unique_run;
+  } else {
+    p->entries = workspace_copy(e, n * (uint64_t)bytes_of[p->compute]);
+    p->order = workspace_intermediate(e, 3 * sizeof(int64_t) * (uint64_t)c->self->dims[c->dim]);
+    e->run = unique_slices_run;
+  }
+  executor_cost(e, 2 * moved, n * 256);
+  return ST_OK;
+}
+
+/* (self, sorted, returnInverse, valueOut, inverseOut) */
+status prepare_unique(executor *e, const op_arg *a) {
+  return plan_unique(e, &(unique_call){.self = a[0].tensor,
+                                       .values = a[3].tensor,
+                                       .inverse = a[2].boolean ? a[4].tensor : NULL,
+                                       .sorts = true,
+                                       .dim = -1});
+}
+
+/* (self, sorted, returnInverse, returnCounts, valueOut, inverseOut, countsOut) */
+status prepare_unique2(executor *e, const op_arg *a) {
+  return plan_unique(e, &(unique_call){.self = a[0].tensor,
+                                       .values = a[4].tensor,
+                                       .inverse = a[2].boolean ? a[5].tensor : NULL,
+                                       .counts = a[3].boolean ? a[6].tensor : NULL,
+                                       .sorts = true,
+                                       .dim = -1});
+}
+
+/* (self, returnInverse, returnCounts, dim, valueOut, inverseOut, countsOut) */
+status prepare_unique_consecutive(executor *e, const op_arg *a) {
+  unique_call c = {.self = a[0].tensor,
+                   .values = a[4].tensor,
+                   .inverse = a[1].boolean ? a[5].tensor : NULL,
+                   .counts = a[2].boolean ? a[6].tensor : NULL,
+                   .dim = -1};
+  if (a[3].integer != NO_DIM && c.self->rank) TRY(op_expect_dim(a[3].integer, "dim", c.self->rank, &c.dim));
+  return plan_unique(e, &c);
+}
+
+/* (self, sorted, returnInverse, dim, valueOut, inverseOut, countsOut) */
+status prepare_unique_dim(executor *e, const op_arg *a) {
+  unique_call c = {.self = a[0].tensor,
+                   .values = a[4].tensor,
+                   .inverse = a[2].boolean ? a[5].tensor : NULL,
+                   .counts = a[6].tensor,
+                   .sorts = true};
+  char text[SHAPE_TEXT];
+  EXPECT(c.self->rank, "self has shape %s, expected one dimension or more", shape_text(c.self->dims, 0, text));
+  TRY(op_expect_dim(a[3].integer, "dim", c.self->rank, &c.dim));
+  return plan_unique(e, &c);
+}

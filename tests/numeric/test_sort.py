@@ -1,0 +1,145 @@
+"""Sorting and selecting: exact, stable, NaN largest."""
+import unittest
+
+import numpy as np
+
+import reference as ref
+from acl import INVALID, Tensor, refused, run
+from dtypes import ALL, BOOL, F16, F32, F64, FLOATS64, I32, I64, INTS
+from gen import each_case
+
+CASES = 120
+SHAPES = ((5000,), (9, 300), (300, 9), (40, 9, 33), (1030,), (3, 2100), (20, 25), (4099, 2))
+
+
+def drawn(gen, min_rank=0, empty=0.05, types=ALL):
+    d = gen.pick(types)
+    shape = gen.pick(SHAPES) if gen.chance(0.3) else gen.shape(min_rank=min_rank, empty=empty)
+    return gen.drawn(d, shape, lambda s: gen.values(d, s, limit=gen.pick((3, None, None))))
+
+
+def axis_of(gen, shape):
+    axis = gen.integer(0, max(len(shape) - 1, 0))
+    return axis, axis - max(len(shape), 1) if gen.chance(0.4) else axis
+
+
+def order(v, descending, axis=-1):
+    """A stable order of v along the axis: by rank among the sorted distinct values, NaN last (first, descending)."""
+    nan = v != v
+    distinct, rank = np.unique(np.where(nan, v.dtype.type(0), v), return_inverse=True)
+    rank = np.where(nan, len(distinct), rank.reshape(v.shape)).astype(np.int64)
+    return np.argsort(-rank if descending else rank, axis=axis, kind="stable")
+
+
+class Sorts(unittest.TestCase):
+    def same(self, got, expected, what):
+        """Bits: -0 stays -0."""
+        ref.check_equal(got, expected, what)
+        if got.dtype.kind == "f":
+            ref.check_equal(np.signbit(got) | (got != got), np.signbit(expected) | (expected != expected), what + " signs")
+
+    def test_sort(self):
+        def body(gen):
+            x = drawn(gen)
+            axis, passed = axis_of(gen, x.shape)
+            descending = gen.chance(0.5)
+            v = np.atleast_1d(x.get())
+            places = order(v, descending, axis)
+            values = np.take_along_axis(v, places, axis).reshape(x.shape)
+            out, where = gen.out(x.dtype, x.shape), gen.out(gen.pick((I64, I32)), x.shape)
+            run("aclnnSort", x, gen.chance(0.5), passed, descending, out, where)
+            self.same(out.get(), values, "values")
+            ref.check_equal(where.get(), places.reshape(x.shape).astype(where.dtype.values), "places")
+            alone = gen.out(I64, x.shape)
+            run("aclnnArgsort", x, passed, descending, alone)
+            ref.check_equal(alone.get(), places.reshape(x.shape))
+        each_case(self, "aclnnSort", CASES, body)
+
+    def test_sort_with_index(self):
+        def body(gen):
+            x = drawn(gen)
+            axis, passed = axis_of(gen, x.shape)
+            descending = gen.chance(0.5)
+            index = gen.tensor(I32, x.shape, gen.values(I32, x.shape))
+            places = order(np.atleast_1d(x.get()), descending, axis)
+            expected = np.take_along_axis(np.atleast_1d(index.get()), places, axis).reshape(x.shape)
+            out, where = gen.out(x.dtype, x.shape), gen.out(I32, x.shape)
+            run("aclnnSortWithIndex", x, index, passed, descending, True, out, where)
+            ref.check_equal(where.get(), expected)
+        each_case(self, "aclnnSortWithIndex", CASES // 3, body)
+
+    def test_topk(self):
+        def body(gen):
+            x = drawn(gen)
+            axis, passed = axis_of(gen, x.shape)
+            largest = gen.chance(0.5)
+            v = np.atleast_1d(x.get())
+            if gen.chance(0.15):                                  # in order the other way: every element passes
+                v = np.sort(v, axis)
+                v = v if largest else np.flip(v, axis)
+                x = gen.tensor(x.dtype, x.shape, v.reshape(x.shape))
+            n = v.shape[axis]
+            k = gen.integer(0, n) if gen.chance(0.5) else min(gen.integer(0, 12), n)
+            places = np.take(order(v, largest, axis), range(k), axis)
+            shape = tuple(k if i == axis else s for i, s in enumerate(x.shape))
+            if not x.shape and k == 0:
+                return
+            out, where = gen.out(x.dtype, shape), gen.out(gen.pick((I64, I32)), shape)
+            run("aclnnTopk", x, k, passed, largest, gen.chance(0.5), out, where)
+            self.same(out.get(), np.take_along_axis(v, places, axis).reshape(shape), "values")
+            ref.check_equal(where.get(), places.reshape(shape).astype(where.dtype.values), "places")
+        each_case(self, "aclnnTopk", CASES, body)
+
+    def test_one(self):
+        for op in ("aclnnKthvalue", "aclnnMedianDim", "aclnnNanMedianDim"):
+            def body(gen, op=op):
+                x = drawn(gen, empty=0)
+                axis, passed = axis_of(gen, x.shape)
+                keep = gen.chance(0.5) and len(x.shape) > 0
+                v = np.atleast_1d(x.get())
+                places, n = order(v, False, axis), v.shape[axis]
+                nan = (v != v).sum(axis, keepdims=True)
+                if op == "aclnnKthvalue":
+                    k = gen.integer(1, n)
+                    at, args = np.full_like(nan, k - 1), (k, passed, keep)
+                else:
+                    some = nan > 0 if op == "aclnnMedianDim" else nan == n
+                    at, args = np.where(some, n - nan, (n - nan - 1) // 2), (passed, keep)
+                places = np.take_along_axis(places, at, axis)
+                values = np.take_along_axis(v, places, axis)
+                shape = values.shape if keep else np.squeeze(values, axis).shape
+                shape = shape if x.shape else ()
+                out, where = gen.out(x.dtype, shape), gen.out(I64, shape)
+                run(op, x, *args, out, where)
+                self.same(out.get(), values.reshape(shape), op)
+                ref.check_equal(where.get(), places.reshape(shape), op + " places")
+            each_case(self, op, CASES, body)
+
+    def test_median(self):
+        def body(gen):
+            x = drawn(gen, empty=0)
+            v = np.sort(x.get().ravel())                                   # NaN last
+            numbers = v[v == v]
+            plain, without = gen.out(x.dtype, ()), gen.out(x.dtype, ())
+            run("aclnnMedian", x, plain)
+            run("aclnnNanMedian", x, without)
+            ref.check_equal(plain.get(), v[-1] if len(numbers) < len(v) else v[(len(v) - 1) // 2])
+            ref.check_equal(without.get(), numbers[(len(numbers) - 1) // 2] if len(numbers) else v[0])
+        each_case(self, "aclnnMedian", CASES, body)
+
+    def test_errors(self):
+        x, i = Tensor.of(F32, np.zeros((2, 3), np.float32)), Tensor.empty(I64, (2, 3))
+        narrow = Tensor.empty(F32, (2, 2))
+        for words, op, *args in (
+                (("dim is 2", "-2 to 1"), "aclnnSort", x, False, 2, False, x, i),
+                (("valuesOut has shape [2, 2]", "[2, 3]"), "aclnnSort", x, False, 1, False, narrow, i),
+                (("indicesOut has dtype FLOAT", "INT64"), "aclnnSort", x, False, 1, False, x, x),
+                (("k is 4", "0 to 3"), "aclnnTopk", x, 4, 1, True, True, narrow, i),
+                (("k is 0", "1 to 3"), "aclnnKthvalue", x, 0, 1, True, narrow, i),
+                (("valuesOut has dtype",), "aclnnMedian", x, Tensor.empty(F16, ()))):
+            code, message = refused(op, *args)
+            assert code == INVALID and all(w in message for w in words), (op, code, message)
+
+
+if __name__ == "__main__":
+    unittest.main()
