@@ -1,40 +1,42 @@
 #include "kernel/product/product.h"
 
-#include "kernel/engine/loops.h"
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "op/parallel.h"
+
+/* ---- scratch ----------------------------------------------------------------------------------------------------- */
+
+/* Memory that is written before it is read, again and again: from the allocator each time it would cost page faults. */
+typedef struct {
+  size_t bytes;
+  _Alignas(64) char memory[];
+} thread_scratch;
+
+static __thread thread_scratch *scratch;
+static pthread_key_t scratch_key;
+static pthread_once_t scratch_once = PTHREAD_ONCE_INIT;
+static void scratch_make_key(void) { pthread_key_create(&scratch_key, free); }
+
+static char *scratch_grow(size_t bytes) {
+  pthread_once(&scratch_once, scratch_make_key);
+  const size_t rounded = (sizeof(thread_scratch) + bytes + 4095) / 4096 * 4096;
+  free(scratch);
+  scratch = aligned_alloc(64, rounded);
+  pthread_setspecific(scratch_key, scratch);
+  if (!scratch) {
+    (void)fail(ST_NO_MEMORY, "no memory for %zu bytes of a product's scratch", bytes);
+    return NULL;
+  }
+  scratch->bytes = rounded - sizeof(thread_scratch);
+  return scratch->memory;
+}
+
+char *product_scratch(size_t bytes) {
+  return likely(scratch && scratch->bytes >= bytes) ? scratch->memory : scratch_grow(bytes);
+}
 
 /* ---- phase one --------------------------------------------------------------------------------------------------- */
-
-/* Bytes of packed A and unconverted C at a time: they stay in a core's L2 cache, half of it here, and the
- * packing of B in each call of gemm is small beside the product of this many rows. */
-enum { CHUNK_BYTES = 1 << 20, CHUNK_MIN_ROWS = 256 };
-
-static int dtype_of_gemm(gemm_type type) {
-  return type == GEMM_F64 ? ACL_DOUBLE : type == GEMM_BF16 ? ACL_BF16 : ACL_FLOAT;
-}
-static int dtype_of_sum(gemm_type type) { return type == GEMM_F64 ? ACL_DOUBLE : ACL_FLOAT; }
-
-/* Whether gemm takes the matrix as it is: one of its strides is an element, and rows do not overlap. */
-static bool fits(const matrices *x, int dtype, bool *trans, int64_t *ld) {
-  if (x->dtype != dtype) return false;
-  const int64_t bytes = (int64_t)dtype_bytes(dtype), row = x->row_stride / bytes, col = x->col_stride / bytes;
-  if ((col == 1 || x->cols == 1) && (row >= x->cols || x->rows == 1)) {
-    *trans = false;
-    *ld = x->rows == 1 ? x->cols : row;
-    return true;
-  }
-  if ((row == 1 || x->rows == 1) && (col >= x->rows || x->cols == 1)) {
-    *trans = true;
-    *ld = x->cols == 1 ? x->rows : col;
-    return true;
-  }
-  return false;
-}
-
-/* The layout of a packed matrix keeps the direction in which the source is dense. */
-static void packed_layout(const matrices *x, int64_t rows, bool *trans, int64_t *ld) {
-  *trans = x->row_stride < x->col_stride && x->cols > 1;
-  *ld = *trans ? rows : x->cols;
-}
 
 /* A batch of A whose matrices lie one behind the other, all times one B, is one taller A. */
 static void fold_batch(product_plan *p) {
@@ -42,11 +44,12 @@ static void fold_batch(product_plan *p) {
     const int d = p->n_batch_dims - 1;
     const int64_t n = p->batch_dims[d], m = p->a.rows;
     if (n != 1) {
-      if (p->has_self || p->b.batch_strides[d] != 0) return;
-      matrices *const tall[] = {&p->a, &p->out};
-      for (int i = 0; m != 1 && i < 2; ++i)
+      if (p->b.batch_strides[d] != 0) return;
+      matrices *const tall[] = {&p->a, &p->out, &p->self};
+      const int n_tall = p->has_self ? 3 : 2;
+      for (int i = 0; m != 1 && i < n_tall; ++i)
         if (tall[i]->batch_strides[d] != m * tall[i]->row_stride) return;
-      for (int i = 0; i < 2; ++i) {
+      for (int i = 0; i < n_tall; ++i) {
         if (m == 1) tall[i]->row_stride = tall[i]->batch_strides[d];
         tall[i]->rows = m * n;
       }
@@ -55,37 +58,53 @@ static void fold_batch(product_plan *p) {
   }
 }
 
-static void choose_direct(product_plan *p) {
-  bool trans;
-  int64_t ld;
-  const double beta = p->has_self ? p->beta : 0;
-  if (beta == 0) p->has_self = false; /* its values do not count, not even NaN */
-  p->direct = fits(&p->out, dtype_of_sum(p->type), &trans, &ld) && !trans;
-  /* gemm knows alpha and adding to C in float only. */
-  if (p->type != GEMM_F32 && (p->has_self || p->alpha != 1)) p->direct = false;
-  p->call.ldc = p->direct ? ld : p->out.cols;
-  p->call.alpha = p->direct ? (float)p->alpha : 1;
-  p->call.accumulate = p->direct && p->has_self;
+static void transpose(matrices *x) {
+  const int64_t rows = x->rows, row_stride = x->row_stride;
+  x->rows = x->cols, x->row_stride = x->col_stride;
+  x->cols = rows, x->col_stride = row_stride;
 }
 
-static void choose_chunk(executor *e, product_plan *p) {
-  const int64_t element = (int64_t)dtype_bytes(dtype_of_gemm(p->type)),
-                sum = (int64_t)dtype_bytes(dtype_of_sum(p->type));
-  const int64_t m = p->out.rows, n = p->out.cols, k = p->a.cols;
-  const int64_t row_bytes = (p->pack_a ? k * element : 0) + (p->direct ? 0 : n * sum);
-  p->chunk_rows = m;
-  if (row_bytes > 0) {
-    const int64_t rows = CHUNK_BYTES / row_bytes / 64 * 64;
-    p->chunk_rows = rows < CHUNK_MIN_ROWS ? CHUNK_MIN_ROWS : rows;
-    if (p->chunk_rows > m) p->chunk_rows = m;
-  }
-  uint64_t (*const piece_a)(executor *, uint64_t) =
-      p->a.dtype == dtype_of_gemm(p->type) ? workspace_copy : workspace_intermediate;
-  uint64_t (*const piece_b)(executor *, uint64_t) =
-      p->b.dtype == dtype_of_gemm(p->type) ? workspace_copy : workspace_intermediate;
-  if (p->pack_a) p->scratch_a = piece_a(e, (uint64_t)(p->chunk_rows * k * element));
-  if (p->pack_b) p->scratch_b = piece_b(e, (uint64_t)(k * n * element));
-  if (!p->direct) p->scratch_c = workspace_intermediate(e, (uint64_t)(p->chunk_rows * n * sum));
+/* out^T = B^T A^T: so that the factor with few rows is on the left, or out is written along its rows. */
+static void orient(product_plan *p) {
+  const int64_t m = p->out.rows, n = p->out.cols, size = (int64_t)dtype_bytes(p->out.dtype);
+  const bool few = m <= FEW_ROWS || n <= FEW_ROWS;
+  const bool swap = few ? n < m : p->out.row_stride == size && p->out.col_stride != size;
+  if (!swap) return;
+  transpose(&p->a);
+  transpose(&p->b);
+  transpose(&p->out);
+  transpose(&p->self);
+  const matrices a = p->a;
+  p->a = p->b;
+  p->b = a;
+  const uint8_t view_a = p->view_a;
+  p->view_a = p->view_b;
+  p->view_b = view_a;
+}
+
+static tile_type type_of(const product_plan *p) {
+  const int a = p->a.dtype, b = p->b.dtype;
+  if (a == ACL_DOUBLE || b == ACL_DOUBLE) return TILE_F64;
+  if (a == ACL_BF16 && b == ACL_BF16 && tile_has(TILE_BF16)) return TILE_BF16;
+  if (a == ACL_FLOAT16 && b == ACL_FLOAT16 && p->a.cols >= TILE_F16_MIN_K && tile_has(TILE_F16)) return TILE_F16;
+  return TILE_F32;
+}
+
+uint64_t product_cost_ns(tile_type type, int64_t m, int64_t n, int64_t k) {
+  /* Operations per ns, measured on one core of a Granite Rapids at 256 to 4096 cubed; elsewhere they set the order of
+   * magnitude. Below 2^50 whatever the shape. */
+  static const double rate[] = {
+      [TILE_F32] = 160, [TILE_F64] = 80, [TILE_I32] = 60, [TILE_I8] = 3000, [TILE_BF16] = 1500, [TILE_F16] = 500};
+  const double ns = 2.0 * (double)m * (double)n * (double)k / rate[type];
+  return ns < 0x1p50 ? (uint64_t)ns : UINT64_C(1) << 50;
+}
+
+static uint64_t touched_bytes(const product_plan *p) {
+  const matrices *const all[] = {&p->a, &p->b, &p->out, &p->self};
+  uint64_t bytes = 0;
+  for (int i = 0; i < (p->has_self ? 4 : 3); ++i)
+    bytes += (uint64_t)all[i]->rows * (uint64_t)all[i]->cols * dtype_bytes(all[i]->dtype);
+  return bytes * (uint64_t)p->n_batches;
 }
 
 static status run_product(const executor *e, void *const *view, void *scratch);
@@ -94,162 +113,126 @@ static status run_nothing(const executor *e, void *const *view, void *scratch) {
   return ST_OK;
 }
 
-static uint64_t touched_bytes(const product_plan *p, uint64_t n_batches) {
-  const matrices *const all[] = {&p->a, &p->b, &p->out, &p->self};
-  uint64_t bytes = 0;
-  for (int i = 0; i < (p->has_self ? 4 : 3); ++i)
-    bytes += (uint64_t)all[i]->rows * (uint64_t)all[i]->cols * dtype_bytes(all[i]->dtype);
-  return bytes * n_batches;
-}
-
 void product_plan_finish(executor *e) {
   product_plan *p = PLAN(e, product_plan);
+  if (p->beta == 0) p->has_self = false; /* its values do not count, not even NaN */
   fold_batch(p);
-  uint64_t n_batches = 1;
-  for (int d = 0; d < p->n_batch_dims; ++d) n_batches *= (uint64_t)p->batch_dims[d];
-  if (n_batches == 0 || p->out.rows == 0 || p->out.cols == 0) {
+  p->n_batches = 1;
+  for (int d = 0; d < p->n_batch_dims; ++d) p->n_batches *= p->batch_dims[d];
+  if (p->n_batches == 0 || p->out.rows == 0 || p->out.cols == 0) {
     e->run = run_nothing;
     executor_cost(e, 0, 0);
     return;
   }
-  const bool both_bf16 = p->a.dtype == ACL_BF16 && p->b.dtype == ACL_BF16;
-  p->type = p->a.dtype == ACL_DOUBLE || p->b.dtype == ACL_DOUBLE ? GEMM_F64
-            : both_bf16 && gemm_has_bf16()                       ? GEMM_BF16
-                                                                 : GEMM_F32;
-  p->call = (gemm_call){.n = p->out.cols, .k = p->a.cols};
-  choose_direct(p);
-  p->pack_a = p->call.k > 0 && !fits(&p->a, dtype_of_gemm(p->type), &p->call.trans_a, &p->call.lda);
-  p->pack_b = p->call.k > 0 && !fits(&p->b, dtype_of_gemm(p->type), &p->call.trans_b, &p->call.ldb);
-  choose_chunk(e, p);
-  if (p->pack_b) packed_layout(&p->b, p->b.rows, &p->call.trans_b, &p->call.ldb);
+  orient(p);
+  p->few_rows = p->out.rows <= FEW_ROWS && p->a.dtype != ACL_DOUBLE && p->b.dtype != ACL_DOUBLE;
+  p->type = p->few_rows ? TILE_F32 : type_of(p);
   e->run = run_product;
-  /* 32 operations are a nanosecond for executor_cost; gemm has rates of its own. */
-  const uint64_t ns = gemm_cost_ns(p->type, p->out.rows, p->out.cols, p->a.cols);
-  const double operations = (double)ns * (double)n_batches * 32;
-  executor_cost(e, touched_bytes(p, n_batches), operations < 0x1p60 ? (uint64_t)operations : UINT64_C(1) << 60);
+  /* 32 operations are a nanosecond for executor_cost; products have rates of their own. */
+  const double ns = (double)product_cost_ns(p->type, p->out.rows, p->out.cols, p->a.cols) * (double)p->n_batches;
+  executor_cost(e, touched_bytes(p), ns * 32 < 0x1p60 ? (uint64_t)(ns * 32) : UINT64_C(1) << 60);
+  p->cost_ns = e->cost_ns;
 }
 
 /* ---- the task ---------------------------------------------------------------------------------------------------- */
 
-/* One product of a batch, while it runs. */
+/* All of it as parts: each product of the batch is cut in row_parts by col_parts. */
 typedef struct {
-  const product_plan *p;
-  char *scratch;
-  const char *a, *b, *self;
-  char *out;
-  const char *packed_a, *packed_b; /* sources of what the workspace holds now */
-  int64_t packed_a_rows;
-} product;
+  const product_plan *plan;
+  void *const *view;
+  int64_t row_parts, col_parts;
+  status result;
+} product_job;
 
-static view view_of_rows(const matrices *x, int64_t rows) {
-  return (view){.rank = 2, .dtype = x->dtype, .dims = {rows, x->cols}, .strides = {x->row_stride, x->col_stride}};
+static void share(int64_t total, int64_t grain, int64_t t, int64_t n, int64_t *begin, int64_t *count) {
+  int64_t end;
+  parallel_share(total, grain, (int)t, (int)n, begin, &end);
+  *count = end - *begin;
 }
 
-/* `rows` rows of x, converted, in the layout that gemm is told. */
-static void pack(const product_plan *p, const matrices *x, const char *from, int64_t rows, bool trans, void *to) {
-  const int64_t bytes = (int64_t)dtype_bytes(dtype_of_gemm(p->type));
-  const view in = view_of_rows(x, rows),
-             out = {.rank = 2,
-                    .dtype = dtype_of_gemm(p->type),
-                    .dims = {rows, x->cols},
-                    .strides = {trans ? bytes : x->cols * bytes, trans ? rows * bytes : bytes}};
-  elementwise_copy(to, &out, from, &in, (uint64_t)(rows * x->cols));
-}
-
-static compute_value compute_of(const product_plan *p, double value) {
-  return p->type == GEMM_F64 ? (compute_value){.f64 = value} : (compute_value){.f32 = (float)value};
-}
-
-/* out = function(x, y) with parameter P1, over `rows` rows; y may be absent. */
-static void combine(const product_plan *p, int function, double parameter, void *to, const view *out, const void *x,
-                    const view *x_view, const void *y, const view *y_view) {
-  elementwise_plan plan;
-  const view *const in[] = {x_view, y_view};
-  elementwise_plan_init(&plan, function, p->type == GEMM_F64 ? COMPUTE_F64 : COMPUTE_F32, out, in, y ? 2 : 1);
-  plan.parameter[0] = compute_of(p, parameter);
-  void *const at[] = {to, (void *)(uintptr_t)x, (void *)(uintptr_t)y};
-  elementwise_run(&plan, at, (uint64_t)view_elements(out));
-}
-
-/* out = beta * self, for gemm to add to. */
-static void prepare_sum(const product *s, int64_t rows, char *out, const char *self) {
-  const product_plan *p = s->p;
-  const view to = view_of_rows(&p->out, rows), from = view_of_rows(&p->self, rows);
-  if (p->beta != 1)
-    combine(p, EW_muls, p->beta, out, &to, self, &from, NULL, NULL);
-  else if (out != self || p->out.row_stride != p->self.row_stride || p->out.col_stride != p->self.col_stride)
-    elementwise_copy(out, &to, self, &from, (uint64_t)(rows * p->out.cols));
-}
-
-/* out = alpha * c + beta * self: in the type of c, rounded once by the last step. */
-static void finish_sum(const product *s, int64_t rows, void *c, char *out, const char *self) {
-  const product_plan *p = s->p;
-  const int64_t dims[] = {rows, p->out.cols};
-  const view to = view_of_rows(&p->out, rows), c_view = view_contiguous(dtype_of_sum(p->type), 2, dims);
-  if (!p->has_self) {
-    if (p->alpha != 1)
-      combine(p, EW_muls, p->alpha, out, &to, c, &c_view, NULL, NULL);
-    else
-      elementwise_copy(out, &to, c, &c_view, (uint64_t)(rows * p->out.cols));
-    return;
+static void part_of(const product_job *job, int64_t at, product_part *part) {
+  enum { ROW_GRAIN = 32, COL_GRAIN = 64 };
+  const product_plan *p = job->plan;
+  const int64_t per_product = job->row_parts * job->col_parts, cut = at % per_product;
+  *part = (product_part){.plan = p, .out = job->view[p->view_out]};
+  if (p->a.cols > 0) part->a = job->view[p->view_a], part->b = job->view[p->view_b]; /* else they have no address */
+  if (p->has_self) part->self = job->view[p->view_self];
+  int64_t batch = at / per_product;
+  for (int d = p->n_batch_dims - 1; d >= 0; --d) {
+    const int64_t i = batch % p->batch_dims[d];
+    batch /= p->batch_dims[d];
+    if (part->a) part->a += i * p->a.batch_strides[d], part->b += i * p->b.batch_strides[d];
+    if (part->self) part->self += i * p->self.batch_strides[d];
+    part->out += i * p->out.batch_strides[d];
   }
-  const view self_view = view_of_rows(&p->self, rows);
-  if (p->beta == 1) {
-    combine(p, EW_add, p->alpha, out, &to, self, &self_view, c, &c_view);
-    return;
-  }
-  if (p->alpha != 1) combine(p, EW_muls, p->alpha, c, &c_view, c, &c_view, NULL, NULL);
-  combine(p, EW_add, p->beta, out, &to, c, &c_view, self, &self_view);
+  share(p->out.rows, ROW_GRAIN, cut / job->col_parts, job->row_parts, &part->row, &part->rows);
+  share(p->out.cols, COL_GRAIN, cut % job->col_parts, job->col_parts, &part->col, &part->cols);
 }
 
-static status run_chunk(product *s, int64_t row, int64_t rows) {
-  const product_plan *p = s->p;
-  gemm_call call = p->call;
-  call.m = rows;
-  const char *a = NULL, *b = NULL, *self = p->has_self ? s->self + row * p->self.row_stride : NULL;
-  char *out = s->out + row * p->out.row_stride, *c = p->direct ? out : s->scratch + p->scratch_c;
-  if (call.k > 0) { /* else they have no address */
-    a = s->a + row * p->a.row_stride;
-    b = s->b;
+static status run_parts(const product_job *job, int64_t begin, int64_t end) {
+  for (int64_t at = begin; at < end; ++at) {
+    product_part part;
+    part_of(job, at, &part);
+    if (part.rows > 0 && part.cols > 0) TRY(job->plan->few_rows ? product_few_rows(&part) : product_blocks(&part));
   }
-  if (p->pack_b) {
-    if (s->packed_b != b) pack(p, &p->b, b, p->b.rows, call.trans_b, s->scratch + p->scratch_b);
-    s->packed_b = b;
-    b = s->scratch + p->scratch_b;
-  }
-  if (p->pack_a) {
-    packed_layout(&p->a, rows, &call.trans_a, &call.lda);
-    if (s->packed_a != a || s->packed_a_rows != rows) pack(p, &p->a, a, rows, call.trans_a, s->scratch + p->scratch_a);
-    s->packed_a = a;
-    s->packed_a_rows = rows;
-    a = s->scratch + p->scratch_a;
-  }
-  if (call.accumulate) prepare_sum(s, rows, out, self);
-  TRY(gemm(p->type, &call, a, b, c));
-  if (!p->direct) finish_sum(s, rows, c, out, self);
   return ST_OK;
 }
 
-static status run_product(const executor *e, void *const *view, void *scratch) {
-  const product_plan *p = PLAN(e, product_plan);
-  product s = {.p = p, .scratch = scratch, .a = view[p->view_a], .b = view[p->view_b], .out = view[p->view_out]};
-  if (p->has_self) s.self = view[p->view_self];
-  int64_t index[MAX_RANK] = {0};
-  for (int d;;) {
-    for (int64_t row = 0; row < p->out.rows; row += p->chunk_rows) {
-      const int64_t left = p->out.rows - row;
-      TRY(run_chunk(&s, row, left < p->chunk_rows ? left : p->chunk_rows));
-    }
-    for (d = p->n_batch_dims - 1; d >= 0; --d) { /* the next matrices: count as an odometer does */
-      const int64_t steps = ++index[d] < p->batch_dims[d] ? 1 : 1 - p->batch_dims[d];
-      if (p->call.k > 0) {
-        s.a += steps * p->a.batch_strides[d];
-        s.b += steps * p->b.batch_strides[d];
-      }
-      s.out += steps * p->out.batch_strides[d];
-      if (steps == 1) break;
-      index[d] = 0;
-    }
-    if (d < 0) return ST_OK;
+/* Cuts one product for n threads, such that what each must read of both factors is least. */
+static void cut_product(product_job *job, int n_threads) {
+  const product_plan *p = job->plan;
+  double least = 0;
+  for (int rows = 1; rows <= n_threads; ++rows) {
+    if (n_threads % rows || (p->few_rows && rows > 1)) continue;
+    const double read = (double)p->out.rows / rows + (double)p->out.cols * rows / n_threads;
+    if (least == 0 || read < least) least = read, job->row_parts = rows, job->col_parts = n_threads / rows;
   }
+}
+
+static status run_product(const executor *e, void *const *view, void *scratch) {
+  (void)scratch;
+  const product_plan *p = PLAN(e, product_plan);
+  product_job job = {.plan = p, .view = view, .row_parts = 1, .col_parts = 1, .result = ST_OK};
+  const int n_threads = parallel_begin(p->cost_ns);
+  if (likely(n_threads == 1)) return run_parts(&job, 0, p->n_batches);
+  if (p->n_batches < 8 * n_threads) cut_product(&job, n_threads); /* else they divide well enough */
+  const int64_t total = p->n_batches * job.row_parts * job.col_parts;
+#pragma omp parallel for num_threads(n_threads) schedule(static, 1)
+  for (int t = 0; t < n_threads; ++t) {
+    int64_t begin, end;
+    parallel_share(total, 1, t, n_threads, &begin, &end);
+    const status st = run_parts(&job, begin, end);
+    if (unlikely(st != ST_OK)) __atomic_store_n(&job.result, st, __ATOMIC_RELAXED);
+  }
+  parallel_end(n_threads);
+  return job.result;
+}
+
+/* ---- out = alpha * sums + beta * self ---------------------------------------------------------------------------- */
+
+static compute_value value_of(compute_type compute, double x) {
+  return compute == COMPUTE_F64 ? (compute_value){.f64 = x} : (compute_value){.f32 = (float)x};
+}
+
+void product_finish(const product_part *part, int64_t row, int64_t rows, int64_t col, int64_t cols, char *sums,
+                    int64_t ld) {
+  enum { CHUNK = 512 };
+  _Alignas(64) char self[CHUNK * sizeof(double)];
+  const product_plan *p = part->plan;
+  const compute_type compute = p->type == TILE_F64 ? COMPUTE_F64 : COMPUTE_F32;
+  const int64_t size = (int64_t)tile_c_bytes(p->type);
+  const compute_value alpha = value_of(compute, p->alpha), beta = value_of(compute, p->beta);
+  store_loop *const store = loops->store[p->out.dtype][compute];
+  for (int64_t i = row; i < row + rows; ++i, sums += ld * size)
+    for (int64_t j = col; j < col + cols; j += CHUNK) {
+      const int64_t n = smaller(CHUNK, col + cols - j);
+      char *const x = sums + (j - col) * size;
+      if (p->alpha != 1) loops->elementwise[EW_muls][compute](x, (const void *const[]){x, x, x}, &alpha, n);
+      if (p->has_self) {
+        loops->load[p->self.dtype][compute](self, part->self + i * p->self.row_stride + j * p->self.col_stride,
+                                            p->self.col_stride, n);
+        loops->elementwise[EW_add][compute](x, (const void *const[]){x, self, x}, &beta, n);
+      }
+      store(part->out + i * p->out.row_stride + j * p->out.col_stride, p->out.col_stride, x, n);
+    }
 }

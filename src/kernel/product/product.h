@@ -1,16 +1,19 @@
-/* Batched matrix products of strided, typed, broadcast operands: what Mm, Matmul, BatchMatMul and Addmm have
- * in common once their arguments are checked.
+/* out = alpha * (A @ B) + beta * self for stacks of matrices with any strides and dtypes. Operators fill in the first
+ * part of a plan in their prepare function, and product_plan_finish() chooses the way:
  *
- *   out[b] = alpha * A[b] B[b] + beta * self[b]
+ *   few rows   A (or B, transposed) has at most FEW_ROWS: B is read once, where it lies, converted in registers
+ *              (product_rows.c)
+ *   blocks     A and B are packed by blocks into the layout of tile_gemm.h's kernels (product_blocks.c)
  *
- * Operands go to gemm() as they are where their layout and dtype allow. Otherwise they are packed into
- * workspace: B one matrix at a time, A by chunks of rows; and where the result can't be made in place, a
- * chunk of it is made in workspace and converted. Sums are kept in float (double where A or B is double), and
- * rounded to out's dtype once. */
+ * Either works on a part of one matrix product, on the calling thread, with the thread's own scratch memory; product.c
+ * hands out the parts. Products ask for no workspace. Sums are kept in float (double where A or B is double), and rounded
+ * to out's dtype once. */
 #ifndef CANNON_KERNEL_PRODUCT_H
 #define CANNON_KERNEL_PRODUCT_H
 
-#include "kernel/product/gemm.h"
+#include "kernel/engine/rows.h"
+#include "kernel/product/few_rows.h"
+#include "kernel/product/tile_gemm.h"
 #include "op/executor.h"
 
 /* A stack of matrices; strides in bytes, 0 where broadcast. */
@@ -30,16 +33,39 @@ typedef struct {
   uint8_t view_a, view_b, view_out, view_self; /* which operands of the executor they are */
 
   /* product_plan_finish sets these. */
-  bool pack_a, pack_b;
-  bool direct; /* gemm writes out itself */
-  gemm_type type;
-  gemm_call call;     /* m: of a chunk */
-  int64_t chunk_rows; /* of A and out, taken at a time */
-  uint64_t scratch_a, scratch_b, scratch_c;
+  bool few_rows;
+  tile_type type; /* what is multiplied; its sums are what out is converted from */
+  int64_t n_batches;
+  uint64_t cost_ns; /* of all, on one core */
 } product_plan;
 
-/* Chooses the way for the executor's plan, a product_plan whose upper part is filled in; sets the executor's
- * run, workspace and cost. */
+/* Chooses the way for the executor's plan, a product_plan whose upper part is filled in; sets the executor's run and
+ * cost. */
 void product_plan_finish(executor *e);
+
+/* ---- the parts --------------------------------------------------------------------------------------------------- */
+
+/* One product of a batch: addresses of its matrices, of which rows and columns of out are wanted. */
+typedef struct {
+  const product_plan *plan;
+  const char *a, *b, *self;
+  char *out;
+  int64_t row, rows, col, cols;
+} product_part;
+
+status product_blocks(const product_part *p);
+status product_few_rows(const product_part *p);
+
+/* Estimate for an m x n x k product of the type on one core. */
+uint64_t product_cost_ns(tile_type type, int64_t m, int64_t n, int64_t k);
+
+/* out[row.., col..] = alpha * sums + beta * self. sums: rows x cols in the type's float or double, ld elements apart; may
+ * be overwritten. */
+void product_finish(const product_part *p, int64_t row, int64_t rows, int64_t col, int64_t cols, char *sums,
+                    int64_t ld);
+
+/* The calling thread's scratch memory, of at least so many bytes, 64-byte aligned; good until the next call. It grows and
+ * stays until the thread ends. NULL: out of memory, with a message. */
+char *product_scratch(size_t bytes);
 
 #endif

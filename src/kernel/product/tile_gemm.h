@@ -3,10 +3,15 @@
  *   tile_pack_b(type, b, ...)        once per block of B: any dtype and strides become the layout that the kernel reads
  *   for blocks of rows:
  *     tile_pack_a(type, a, ...)
- *     tile_gemm(type, m, n, k, a, b, c, ldc, accumulate)     C (float) = or += A B
+ *     tile_gemm(type, m, n, k, a, b, c, ldc, accumulate)     C = or += A B
  *
- * A good block is some 64 to 256 rows by 256 to 512 columns by 256 to 512 deep: packed pieces then stay in L2. Sums are
- * in float (int32 for TILE_I8), within 2 k eps |A||B|. Packed pieces start at multiples of 64 bytes. */
+ * A good block is some 64 to 256 rows by 256 to 1024 columns by 256 to 512 deep: packed pieces then stay in L2, and 32
+ * columns of B in L1. Packed pieces start at multiples of 64 bytes; their layout is the processor's own.
+ *
+ * The error of an element, against the exact sum of |a||b|, is within k eps (eps: half an ulp of 1; 2^-24 in float).
+ * TILE_F16 leaves out products of two low halves, 2^-16 more at worst: use it from k = TILE_F16_MIN_K on, from where it
+ * too is within 2 k eps. Infinities and NaN come out as in float arithmetic. On AMX, TILE_BF16 takes bfloat16's denormals
+ * as 0. */
 #ifndef CANNON_KERNEL_PRODUCT_TILE_GEMM_H
 #define CANNON_KERNEL_PRODUCT_TILE_GEMM_H
 
@@ -15,24 +20,33 @@
 #include <stdint.h>
 
 typedef enum {
-  TILE_F32,  /* operands as floats; any dtype packs into it */
-  TILE_BF16, /* operands are bfloat16: products are exact; needs tile_has(TILE_BF16) */
-  TILE_F16,  /* operands are float16, split into bfloat16s; likewise */
+  TILE_F32,  /* operands as floats; any real dtype packs into it */
+  TILE_F64,  /* as doubles, C too; likewise */
+  TILE_I32,  /* as int32, C too, wrapping; any integer dtype */
   TILE_I8,   /* operands are int8, C is int32 */
+  TILE_BF16, /* operands are bfloat16: products are exact; needs tile_has(TILE_BF16) */
+  TILE_F16,  /* operands are float16, split into two bfloat16s each; needs tile_has(TILE_F16) */
+  N_TILE_TYPES,
 } tile_type;
 
-/* Whether this machine has something faster than TILE_F32 for the type. */
+enum { TILE_F16_MIN_K = 160 };
+
+/* Whether this machine has a kernel of its own for the type, faster than TILE_F32's. The first call asks the system for
+ * the use of AMX. */
 bool tile_has(tile_type type);
 
-/* Bytes of a packed block. */
+/* Of an element of C. */
+static inline size_t tile_c_bytes(tile_type type) { return type == TILE_F64 ? 8 : 4; }
+
+/* Bytes of a packed block, a multiple of 64. */
 size_t tile_a_bytes(tile_type type, int64_t m, int64_t k);
 size_t tile_b_bytes(tile_type type, int64_t k, int64_t n);
 
-/* dtype: of the source, strides in bytes. TILE_F32 takes any real dtype, the others their own. */
-void tile_pack_a(tile_type type, void *to, int dtype, const void *from, int64_t row_stride, int64_t col_stride, int64_t m,
-                 int64_t k);
-void tile_pack_b(tile_type type, void *to, int dtype, const void *from, int64_t row_stride, int64_t col_stride, int64_t k,
-                 int64_t n);
+/* dtype: of the source, strides in bytes. */
+void tile_pack_a(tile_type type, void *to, int dtype, const void *from, int64_t row_stride, int64_t col_stride,
+                 int64_t m, int64_t k);
+void tile_pack_b(tile_type type, void *to, int dtype, const void *from, int64_t row_stride, int64_t col_stride,
+                 int64_t k, int64_t n);
 
 /* c[i * ldc + j] for i < m, j < n; ldc in elements. Nothing else of c is written. */
 void tile_gemm(tile_type type, int64_t m, int64_t n, int64_t k, const void *a, const void *b, void *c, int64_t ldc,

@@ -1,0 +1,119 @@
+/* A product by packed blocks (tile_gemm.h). B is packed by strips of columns, all of K where that fits STRIP_BYTES; for
+ * each strip, A is packed by blocks of rows, slice by slice of K, and the sums of a block of out stay in L2 until they are
+ * whole. */
+#include "kernel/product/product.h"
+
+enum {
+  ROWS = 252,            /* a block of A: a multiple of 14 (the AVX-512 kernel's rows) ... */
+  ROWS_AMX = 256,        /* ... or of two tiles */
+  DEPTH = 384,           /* a slice of K: 32 columns of B as floats fill an L1 cache of 48 KiB */
+  DEPTH_AMX = 1024,      /* and as bfloat16 */
+  COLS = 1024,           /* most of a strip */
+  MIN_COLS = 128,        /* least */
+  STRIP_BYTES = 8 << 20, /* in a shared cache */
+};
+
+typedef struct {
+  const product_part *part;
+  tile_type type;
+  int64_t depth, rows, cols; /* of blocks */
+  int64_t n_slices, k;
+  bool keeps_strip; /* else each block of rows packs its slices of B again */
+  bool direct;      /* sums are made in out itself */
+  char *a, *b, *sums;
+  size_t slice_bytes; /* of a strip */
+} blocks;
+
+static bool is_amx(tile_type type) { return type >= TILE_I8 && tile_has(type); }
+
+/* Even slices: 1025 is not 1024 and 1. */
+static int64_t even(int64_t total, int64_t most, int64_t grain) {
+  if (total <= most) return total;
+  const int64_t n = (total + most - 1) / most;
+  return ((total + n - 1) / n + grain - 1) / grain * grain;
+}
+
+static bool out_takes_sums(const product_plan *p) {
+  const int64_t size = (int64_t)tile_c_bytes(p->type);
+  return p->out.dtype == (p->type == TILE_F64 ? ACL_DOUBLE : ACL_FLOAT) && p->alpha == 1 && !p->has_self &&
+         p->out.col_stride == size && p->out.row_stride % size == 0 && p->out.row_stride >= 0;
+}
+
+static void choose(blocks *s, const product_part *part) {
+  const product_plan *p = part->plan;
+  const bool amx = is_amx(p->type);
+  *s = (blocks){.part = part, .type = p->type, .k = p->a.cols};
+  s->depth = even(s->k, amx ? DEPTH_AMX : DEPTH, 64);
+  s->n_slices = (s->k + s->depth - 1) / s->depth;
+  s->rows = even(part->rows, amx ? ROWS_AMX : ROWS, amx ? 32 : 14);
+  const int64_t element = (int64_t)tile_b_bytes(p->type, 64, 64) / (64 * 64);
+  const int64_t fits = STRIP_BYTES / (element * s->k) / 64 * 64;
+  s->keeps_strip = fits >= MIN_COLS;
+  s->cols = even(part->cols, fits < MIN_COLS ? COLS : fits < COLS ? fits : COLS, 64);
+  s->direct = s->n_slices == 1 && out_takes_sums(p);
+}
+
+static status allocate(blocks *s) {
+  const size_t a = tile_a_bytes(s->type, s->rows, s->depth);
+  s->slice_bytes = tile_b_bytes(s->type, s->depth, s->cols);
+  const size_t b = s->slice_bytes * (size_t)(s->keeps_strip ? s->n_slices : 1);
+  const size_t sums = s->direct ? 0 : (size_t)(s->rows * s->cols) * tile_c_bytes(s->type);
+  s->a = product_scratch(a + b + sums);
+  if (!s->a) return ST_NO_MEMORY;
+  s->b = s->a + a;
+  s->sums = s->b + b;
+  return ST_OK;
+}
+
+static int64_t slice_depth(const blocks *s, int64_t slice) { return smaller(s->depth, s->k - slice * s->depth); }
+
+static char *pack_b(const blocks *s, int64_t slice, int64_t col, int64_t cols) {
+  const matrices *b = &s->part->plan->b;
+  char *const to = s->b + (s->keeps_strip ? (size_t)slice * s->slice_bytes : 0);
+  tile_pack_b(s->type, to, b->dtype, s->part->b + slice * s->depth * b->row_stride + col * b->col_stride, b->row_stride,
+              b->col_stride, slice_depth(s, slice), cols);
+  return to;
+}
+
+/* A block of rows times a strip. */
+static void run_block(const blocks *s, int64_t row, int64_t rows, int64_t col, int64_t cols, bool pack_strip) {
+  const product_plan *p = s->part->plan;
+  const int64_t size = (int64_t)tile_c_bytes(s->type), ldc = s->direct ? p->out.row_stride / size : cols;
+  char *const c = s->direct ? s->part->out + row * p->out.row_stride + col * size : s->sums;
+  for (int64_t slice = 0; slice < s->n_slices; ++slice) {
+    const int64_t depth = slice_depth(s, slice);
+    const char *const b = pack_strip ? pack_b(s, slice, col, cols) : s->b + (size_t)slice * s->slice_bytes;
+    tile_pack_a(s->type, s->a, p->a.dtype, s->part->a + row * p->a.row_stride + slice * s->depth * p->a.col_stride,
+                p->a.row_stride, p->a.col_stride, rows, depth);
+    tile_gemm(s->type, rows, cols, depth, s->a, b, c, ldc, slice > 0);
+  }
+  if (!s->direct) product_finish(s->part, row, rows, col, cols, c, ldc);
+}
+
+/* Nothing to sum. */
+static void run_empty(const blocks *s) {
+  const product_part *part = s->part;
+  for (int64_t i = part->row; i < part->row + part->rows; ++i)
+    for (int64_t j = part->col, n; j < part->col + part->cols; j += n) {
+      _Alignas(64) char zeros[512] = {0};
+      n = smaller((int64_t)(sizeof zeros / tile_c_bytes(s->type)), part->col + part->cols - j);
+      product_finish(part, i, 1, j, n, zeros, 0);
+    }
+}
+
+status product_blocks(const product_part *part) {
+  blocks s;
+  if (part->plan->a.cols == 0) {
+    s = (blocks){.part = part, .type = part->plan->type};
+    run_empty(&s);
+    return ST_OK;
+  }
+  choose(&s, part);
+  TRY(allocate(&s));
+  const int64_t row_end = part->row + part->rows, col_end = part->col + part->cols;
+  for (int64_t col = part->col; col < col_end; col += s.cols)
+    for (int64_t row = part->row; row < row_end; row += s.rows)
+      run_block(&s, row, smaller(s.rows, row_end - row), col, smaller(s.cols, col_end - col),
+                row == part->row || !s.keeps_strip);
+  return ST_OK;
+}

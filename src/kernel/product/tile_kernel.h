@@ -1,0 +1,39 @@
+/* The kernels behind tile_gemm.h: one table per operand type, of the instruction set level (tile_level.c) or of AMX
+ * (tile_amx.c). A packed operand is a row of panels of `width` rows of A (columns of B); tile_gemm.c cuts them. */
+#ifndef CANNON_KERNEL_PRODUCT_TILE_KERNEL_H
+#define CANNON_KERNEL_PRODUCT_TILE_KERNEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Of vector types. A panel of width w is packed as [k][step]: step - w elements of each group are unused. */
+typedef struct {
+  int a_width, a_step, b_width; /* b_step is b_width */
+  /* One panel from `width` rows that are dense along k: to[l * step + i] = from[i * stride + l]. Rows from `rows` up to
+   * step become 0. Strides in elements. */
+  void (*pack_across)(void *to, int step, const void *from, int64_t stride, int rows, int64_t k);
+  /* One panel from k rows of `width` adjacent elements: to[l * step + i] = from[l * stride + i]. */
+  void (*pack_along)(void *to, int step, const void *from, int64_t stride, int width, int64_t k);
+  void (*gemm)(int64_t m, int64_t n, int64_t k, const void *a, const void *b, void *c, int64_t ldc, bool accumulate);
+} tile_kernel;
+
+typedef struct {
+  tile_kernel f32, f64, i32;
+} tile_kernels;
+
+extern const tile_kernels *tile_vector; /* set before main */
+
+/* AMX. Packed pieces are tiles of 16 rows of 64 bytes: of A 16 rows by 16 groups of k, of B 16 groups of k by 16 columns,
+ * a group being as many elements as fill 32 bits. */
+typedef enum { AMX_BF16, AMX_F16, AMX_I8 } amx_type;
+
+bool amx_start(void); /* once: false where the processor or the system has none */
+size_t amx_packed_bytes(amx_type type, int64_t width, int64_t k);
+/* `width` rows of A (columns of B), `across` bytes from one to the next, `along` bytes between elements along k. */
+void amx_pack(amx_type type, void *to, bool is_b, const char *from, int64_t across, int64_t along, int64_t width,
+              int64_t k);
+void amx_gemm(amx_type type, int64_t m, int64_t n, int64_t k, const char *a, const char *b, void *c, int64_t ldc,
+              bool accumulate);
+
+#endif

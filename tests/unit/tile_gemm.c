@@ -1,0 +1,192 @@
+/* Blocks of products, packed from any strides, against sums in double; nothing outside C is touched. */
+#include "kernel/product/tile_gemm.h"
+
+#include <math.h>
+
+#include "kernel/product/tile_kernel.h"
+#include "tensor/dtype.h"
+#include "unit.h"
+
+enum { MOST = 70, MOST_K = 300, GUARD = 0x5a };
+
+typedef struct {
+  int dtype, size;
+  int64_t row, col; /* strides, bytes */
+  char *memory, *first;
+} operand;
+
+static double element(const operand *x, int64_t i, int64_t j) {
+  const char *at = x->first + i * x->row + j * x->col;
+  switch (x->dtype) {
+  case ACL_FLOAT: return (double)*(const float *)(const void *)at;
+  case ACL_DOUBLE: return *(const double *)(const void *)at;
+  case ACL_INT32: return *(const int32_t *)(const void *)at;
+  case ACL_INT8: return *(const int8_t *)at;
+  case ACL_BF16: return (double)bf16_to_float(*(const uint16_t *)(const void *)at);
+  default: return (double)half_to_float(*(const uint16_t *)(const void *)at);
+  }
+}
+
+static void set(const operand *x, int64_t i, int64_t j, double value) {
+  char *at = x->first + i * x->row + j * x->col;
+  switch (x->dtype) {
+  case ACL_FLOAT: *(float *)(void *)at = (float)value; break;
+  case ACL_DOUBLE: *(double *)(void *)at = value; break;
+  case ACL_INT32: *(int32_t *)(void *)at = (int32_t)value; break;
+  case ACL_INT8: *(int8_t *)at = (int8_t)value; break;
+  case ACL_BF16: *(uint16_t *)(void *)at = bf16_from_float((float)value); break;
+  default: *(uint16_t *)(void *)at = half_from_float((float)value); break;
+  }
+}
+
+/* rows x cols, exactly as much memory as they need, so that AddressSanitizer sees what is read beside them. */
+static operand make(random_source *random, int dtype, int64_t rows, int64_t cols) {
+  operand x = {.dtype = dtype, .size = (int)dtype_bytes(dtype)};
+  const int64_t gap = random_below(random, 3) == 0 ? random_below(random, 5) : 0;
+  const int64_t inner = random_below(random, 4) == 0 ? 2 : 1;
+  const bool transposed = random_below(random, 2);
+  x.row = x.size * (transposed ? inner : cols * inner + gap);
+  x.col = x.size * (transposed ? rows * inner + gap : inner);
+  if (random_below(random, 10) == 0) x.row = 0;
+  const int64_t bytes = (rows - 1) * x.row + (cols - 1) * x.col + x.size;
+  const bool backwards = random_below(random, 10) == 0;
+  x.memory = x.first = malloc((size_t)bytes);
+  if (backwards) {
+    x.first += (rows - 1) * x.row;
+    x.row = -x.row;
+  }
+  const bool integers = dtype == ACL_INT8 || dtype == ACL_INT32;
+  for (int64_t i = 0; i < rows; i++)
+    for (int64_t j = 0; j < cols; j++)
+      set(&x, i, j, integers ? (double)random_below(random, 256) - 128 : (double)(int32_t)random_next(random) / 0x1p30);
+  return x;
+}
+
+static const struct {
+  tile_type type;
+  int dtype[3];
+  double eps;
+} kinds[] = {{TILE_F32, {ACL_FLOAT, ACL_FLOAT16, ACL_BF16}, 0x1p-24},
+             {TILE_F64, {ACL_DOUBLE, ACL_FLOAT, ACL_DOUBLE}, 0x1p-53},
+             {TILE_I32, {ACL_INT32, ACL_INT8, ACL_INT32}, 0},
+             {TILE_I8, {ACL_INT8, ACL_INT8, ACL_INT8}, 0},
+             {TILE_BF16, {ACL_BF16, ACL_BF16, ACL_BF16}, 0x1p-24},
+             {TILE_F16, {ACL_FLOAT16, ACL_FLOAT16, ACL_FLOAT16}, 0x1p-24}};
+
+static double read_c(tile_type type, const void *c, int64_t at) {
+  if (type == TILE_F64) return ((const double *)c)[at];
+  return type == TILE_I8 || type == TILE_I32 ? ((const int32_t *)c)[at] : (double)((const float *)c)[at];
+}
+
+static void check(random_source *random, size_t kind, int64_t m, int64_t n, int64_t k) {
+  const tile_type type = kinds[kind].type;
+  operand a = make(random, kinds[kind].dtype[random_below(random, 3)], m, k);
+  operand b = make(random, kinds[kind].dtype[random_below(random, 3)], k, n);
+  const int64_t ldc = n + random_below(random, 4);
+  const size_t size = tile_c_bytes(type), c_bytes = (size_t)(m * ldc + 8) * size;
+  const bool accumulate = random_below(random, 2);
+  void *packed_a = aligned_alloc(64, tile_a_bytes(type, m, k)), *packed_b = aligned_alloc(64, tile_b_bytes(type, k, n));
+  char *c = malloc(c_bytes), *before = malloc(c_bytes);
+  memset(c, 0, c_bytes);
+  for (int64_t i = 0; i < m * ldc + 8; i++) c[(size_t)i * size] = 3; /* as an integer 3, as a float next to nothing */
+  memcpy(before, c, c_bytes);
+  tile_pack_a(type, packed_a, a.dtype, a.first, a.row, a.col, m, k);
+  tile_pack_b(type, packed_b, b.dtype, b.first, b.row, b.col, k, n);
+  tile_gemm(type, m, n, k, packed_a, packed_b, c + 4 * size, ldc, accumulate);
+  for (int64_t i = 0; i < m; i++)
+    for (int64_t j = 0; j < n; j++) {
+      const int64_t at = 4 + i * ldc + j;
+      double want = accumulate ? read_c(type, before, at) : 0, magnitude = 0;
+      for (int64_t l = 0; l < k; l++) {
+        const double x = element(&a, i, l) * element(&b, l, j);
+        want += x;
+        magnitude += fabs(x);
+      }
+      const double bound = kinds[kind].eps * magnitude * (double)(2 * (k > TILE_F16_MIN_K ? k : TILE_F16_MIN_K));
+      const double got = read_c(type, c, at);
+      if (!(fabs(got - want) <= bound))
+        print_error("type %d, %jd x %jd x %jd: [%jd, %jd] is %g, expected %g\n", type, (intmax_t)m, (intmax_t)n,
+                    (intmax_t)k, (intmax_t)i, (intmax_t)j, got, want);
+      assert_true(fabs(got - want) <= bound);
+      memcpy(c + (size_t)at * size, before + (size_t)at * size, size);
+    }
+  assert_memory_equal(c, before, c_bytes);
+  free(c), free(before), free(packed_a), free(packed_b), free(a.memory), free(b.memory);
+}
+
+static bool usable(tile_type type) { return type < TILE_BF16 || tile_has(type); }
+
+static void any_size_and_stride(void **state) {
+  (void)state;
+  random_source random = {31};
+  static const int sizes[] = {1, 2, 3, 7, 14, 15, 16, 17, 31, 32, 33, 48, 64, MOST};
+  for (size_t kind = 0; kind < COUNT(kinds); kind++)
+    for (int i = 0; usable(kinds[kind].type) && i < ROUNDS(300); i++)
+      check(&random, kind, sizes[random_below(&random, COUNT(sizes))], sizes[random_below(&random, COUNT(sizes))],
+            1 + random_below(&random, random_below(&random, 4) ? MOST : MOST_K));
+}
+
+/* Infinities and NaN are what float arithmetic makes of them, split or not. */
+static void infinities(void **state) {
+  (void)state;
+  static const uint16_t odd[] = {0, 0x8000, 0x3c00, 0xbc00, 0x0001, 0x7bff, 0x7c00, 0xfc00, 0x7e00, 0x3555};
+  enum { N = COUNT(odd), K = 32 };
+  static uint16_t a[N][K], b[K][N];
+  float c[N][N];
+  for (int kind = 0; kind < 2; kind++) {
+    const tile_type type = kind ? TILE_F16 : TILE_F32;
+    if (!usable(type)) continue;
+    for (size_t i = 0; i < N; i++) a[i][5] = odd[i], b[5][i] = odd[i];
+    void *packed_a = aligned_alloc(64, tile_a_bytes(type, N, K)),
+         *packed_b = aligned_alloc(64, tile_b_bytes(type, K, N));
+    tile_pack_a(type, packed_a, ACL_FLOAT16, a, sizeof a[0], 2, N, K);
+    tile_pack_b(type, packed_b, ACL_FLOAT16, b, sizeof b[0], 2, K, N);
+    tile_gemm(type, N, N, K, packed_a, packed_b, c, N, false);
+    for (size_t i = 0; i < N; i++)
+      for (size_t j = 0; j < N; j++) {
+        const float want = half_to_float(odd[i]) * half_to_float(odd[j]);
+        if (isnan(want))
+          assert_true(isnan(c[i][j]));
+        else if (isinf(want))
+          assert_true(c[i][j] == want);
+        else
+          assert_true(fabsf(c[i][j] - want) <= 0x1p-15f * fabsf(want));
+      }
+    free(packed_a), free(packed_b);
+  }
+}
+
+/* Every instruction set level's kernels, whichever this process would choose. */
+extern const tile_kernels tile_kernels_portable;
+#ifdef CANNON_X86_LEVELS
+extern const tile_kernels tile_kernels_v3, tile_kernels_v4;
+#endif
+
+static void every_level(void **state) {
+  (void)state;
+  const tile_kernels *const chosen = tile_vector;
+  random_source random = {32};
+  const tile_kernels *levels[3] = {&tile_kernels_portable};
+  int n = 1;
+#ifdef CANNON_X86_LEVELS
+  if (chosen != &tile_kernels_portable) levels[n++] = &tile_kernels_v3;
+  if (chosen == &tile_kernels_v4) levels[n++] = &tile_kernels_v4;
+#endif
+  for (int l = 0; l < n; l++) {
+    tile_vector = levels[l];
+    for (size_t kind = 0; kind < 3; kind++)
+      for (int i = 0; i < ROUNDS(60); i++)
+        check(&random, kind, 1 + random_below(&random, MOST), 1 + random_below(&random, MOST),
+              1 + random_below(&random, MOST));
+  }
+  tile_vector = chosen;
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(any_size_and_stride),
+      cmocka_unit_test(infinities),
+      cmocka_unit_test(every_level),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
