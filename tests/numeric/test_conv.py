@@ -111,5 +111,217 @@ class Columns(unittest.TestCase):
             self.assertIn(words, message)
 
 
+
+class Case:
+    """A random convolution: arguments, operands and what its passes give, in doubles."""
+
+    def __init__(self, gen, n, most=8):
+        self.g, self.n = Geometry(gen, n, {1: 40, 2: 10, 3: 5}[n] if gen.chance(0.9) else most * 3), n
+        self.groups = gen.pick((1, 1, 1, 2, 3))
+        c, m = gen.integer(1, 5), gen.integer(1, 12)
+        if gen.chance(0.2):
+            self.groups, c, m = gen.integer(2, 9), 1, gen.integer(1, 2)      # depthwise
+        self.batch = gen.integer(1, 3)
+        self.weight = (self.groups * m, c, *self.g.kernel)
+        self.x = (self.batch, self.groups * c, *self.g.size)
+        self.y = (self.batch, self.groups * m, *self.g.out)
+        self.more = [0] * n                                                  # output padding of the transposed
+        for i in range(n):
+            room = self.g.size[i] + 2 * self.g.pad[i] - self.g.dilation[i] * (self.g.kernel[i] - 1) - 1
+            self.more[i] = room % self.g.stride[i]
+
+    def split(self, t, channels_at=1):
+        """[batch, groups, channels, ...] of [batch, channels, ...]"""
+        return t.reshape(*t.shape[:channels_at], self.groups, -1, *t.shape[channels_at + 1:])
+
+    def columns(self, x):
+        g = self.g
+        w = windows(self.split(x), g.kernel, g.stride, g.pad, g.dilation, g.out)
+        return w.reshape(*w.shape[:2], -1, int(np.prod(g.out)))              # batch, groups, channels * kernel, outputs
+
+    def forward(self, x, w):
+        y = np.einsum("gmk,bgko->bgmo", self.split(w, 0).reshape(self.groups, len(w) // self.groups, -1), self.columns(x))
+        return y.reshape(self.y)
+
+    def of_input(self, y, w):
+        g, rows = self.g, len(w) // self.groups
+        c = np.einsum("gmk,bgmo->bgko", self.split(w, 0).reshape(self.groups, rows, -1), self.split(y.reshape(*y.shape[:2], -1)))
+        c = c.reshape(*c.shape[:2], self.weight[1], *g.kernel, *g.out)
+        return scattered(c, g.size, g.stride, g.pad, g.dilation).reshape(self.x)
+
+    def of_weight(self, x, y):
+        return np.einsum("bgmo,bgko->gmk", self.split(y.reshape(*y.shape[:2], -1)), self.columns(x)).reshape(self.weight)
+
+    def arguments(self, gen, transposed):
+        array = lambda v: Ints(v[0]) if len(set(v)) == 1 and gen.chance(0.2) else Ints(*v)
+        g = self.g
+        return [array(g.stride), array(g.pad), array(g.dilation), transposed, Ints(*self.more), self.groups]
+
+
+def checked(got, passes, operands, d, terms, what, more=0.0):
+    """passes(*operands) within (terms + 8) eps of its terms' magnitudes."""
+    wide = [o.astype(np.float64) for o in operands]
+    exact, bound = passes(*wide) + more, passes(*map(np.abs, wide)) + np.abs(more)
+    ref.check(got, exact.astype(LD), d, slack=(terms + 8) * 2.0 ** -24 * bound.astype(LD), what=what)
+
+
+def numbers(gen, d, shape):
+    return gen.tensor(d, shape, gen.values(d, shape, limit=4))
+
+
+class Convolutions(unittest.TestCase):
+    def forward(self, gen, n, transposed):
+        c = Case(gen, n)
+        d = gen.pick(FLOATS)
+        kinds = [d, d, d] if gen.chance(0.7) else [gen.pick(FLOATS) for _ in range(3)]
+        shape_in, shape_out = (c.y, c.x) if transposed else (c.x, c.y)
+        if gen.chance(0.1):
+            c.batch = 1
+            shape_in, shape_out = (1, *shape_in[1:]), (1, *shape_out[1:])
+            c.x, c.y = (1, *c.x[1:]), (1, *c.y[1:])
+        x, w = numbers(gen, kinds[0], shape_in), numbers(gen, kinds[1], c.weight)
+        bias = numbers(gen, gen.pick(FLOATS), (shape_out[1],)) if gen.chance(0.6) else None
+        out = gen.out(kinds[2], shape_out)
+        run("aclnnConvolution", x, w, bias, *c.arguments(gen, transposed), out, 0)
+        add = bias.get().astype(np.float64).reshape(-1, *[1] * n) if bias else 0.0
+        terms = int(np.prod(c.weight)) // (1 if transposed else c.weight[0])
+        checked(out.get(), c.of_input if transposed else c.forward, (x.get(), w.get()), kinds[2], terms, "output", add)
+
+    def test_forward(self):
+        for n, transposed in itertools.product((1, 2, 3), (False, True)):
+            each_case(self, f"aclnnConvolution {n}d {transposed}", 2 * CASES,
+                      lambda g, n=n, t=transposed: self.forward(g, n, t))
+
+    def backward(self, gen, n, transposed):
+        c = Case(gen, n)
+        d = gen.pick(FLOATS)
+        shape_in, shape_out = (c.y, c.x) if transposed else (c.x, c.y)
+        grad, x, w = numbers(gen, d, shape_out), numbers(gen, d, shape_in), numbers(gen, d, c.weight)
+        mask = [gen.chance(0.8) for _ in range(3)]
+        outs = [gen.out(d, s) if m else None for s, m in zip((shape_in, c.weight, (shape_out[1],)), mask)]
+        a = c.arguments(gen, transposed)
+        run("aclnnConvolutionBackward", grad, x, w, Ints(shape_out[1]) if gen.chance(0.5) else None, *a, Bools(*mask), 0, *outs)
+        positions = c.batch * int(np.prod(c.g.out))
+        if mask[0]:
+            passes = c.forward if transposed else c.of_input
+            checked(outs[0].get(), passes, (grad.get(), w.get()), d, int(np.prod(c.weight)), "gradInput")
+        if mask[1]:
+            ends = (grad.get(), x.get()) if transposed else (x.get(), grad.get())
+            checked(outs[1].get(), c.of_weight, ends, d, positions, "gradWeight")
+        if mask[2]:
+            axes = (0, *range(2, 2 + n))
+            checked(outs[2].get(), lambda g: g.sum(axes), (grad.get(),), d, positions, "gradBias")
+
+    def test_backward(self):
+        for n, transposed in itertools.product((1, 2, 3), (False, True)):
+            each_case(self, f"aclnnConvolutionBackward {n}d {transposed}", CASES,
+                      lambda g, n=n, t=transposed: self.backward(g, n, t))
+
+    def test_large(self):
+        """More than a tile, an image and a block of weights; with 1 x 1 kernels the input is its own image."""
+        rng = np.random.default_rng(5)
+        for (b, ci, h, w, co, k, s, p), d in itertools.product(
+                ((2, 20, 30, 41, 37, 3, 1, 1), (3, 70, 9, 9, 300, 1, 1, 0), (1, 3, 64, 50, 33, 7, 2, 3), (1, 40, 11, 13, 600, 3, 1, 1)),
+                (F32, BF16)):
+            c = object.__new__(Case)
+            c.g, c.n, c.groups, c.batch = object.__new__(Geometry), 2, 1, b
+            c.g.size, c.g.kernel, c.g.stride, c.g.pad, c.g.dilation = [h, w], [k, k], [s, s], [p, p], [1, 1]
+            c.g.out = [(i + 2 * p - k) // s + 1 for i in (h, w)]
+            c.weight, c.x, c.y = (co, ci, k, k), (b, ci, h, w), (b, co, *c.g.out)
+            x, wt, gy = (Tensor.of(d, d.round(rng.standard_normal(t)) if d is not F32 else rng.standard_normal(t).astype(np.float32))
+                         for t in (c.x, c.weight, c.y))
+            out = Tensor.empty(d, c.y)
+            a = [Ints(s, s), Ints(p, p), Ints(1, 1), False, Ints(0, 0), 1]
+            run("aclnnConvolution", x, wt, None, *a, out, 0)
+            checked(out.get(), c.forward, (x.get(), wt.get()), d, ci * k * k, "output")
+            outs = [Tensor.empty(d, t) for t in (c.x, c.weight, (co,))]
+            run("aclnnConvolutionBackward", gy, x, wt, Ints(co), *a, Bools(True, True, True), 0, *outs)
+            checked(outs[0].get(), c.of_input, (gy.get(), wt.get()), d, co * k * k, "gradInput")
+            checked(outs[1].get(), c.of_weight, (x.get(), gy.get()), d, b * int(np.prod(c.g.out)), "gradWeight")
+
+    def test_ggml(self):
+        """SSM_CONV: depthwise, its output transposed; CONV_TRANSPOSE_1D: kernels of up to 255."""
+        rng = np.random.default_rng(6)
+        x, w = rng.standard_normal((2, 1024, 11)).astype(np.float32), rng.standard_normal((1024, 1, 4)).astype(np.float32)
+        out = Tensor(F32, (2, 1024, 8), (8192, 1, 1024))
+        run("aclnnConvolution", Tensor.of(F32, x), Tensor.of(F32, w), None, Ints(1), Ints(0), Ints(1), False, Ints(0), 1024, out, 0)
+        exact = sum(w[:, 0, k, None].astype(LD) * x[:, :, k:k + 8] for k in range(4))
+        ref.check(out.get(), exact, F32, slack=1e-5)
+        x, w = rng.standard_normal((1, 3, 20)).astype(np.float32), rng.standard_normal((3, 2, 255)).astype(np.float32)
+        out = Tensor.empty(F32, (1, 2, 19 * 3 + 255))
+        run("aclnnConvolution", Tensor.of(F32, x), Tensor.of(F32, w), None, Ints(3), Ints(0), Ints(1), True, Ints(0), 1, out, 0)
+        exact = np.zeros(out.shape, LD)
+        for i in range(20):
+            exact[0, :, 3 * i:3 * i + 255] += np.einsum("c,cok->ok", x[0, :, i].astype(LD), w.astype(LD))
+        ref.check(out.get(), exact, F32, slack=1e-4)
+
+    def test_depthwise_and_tbc(self):
+        def depthwise(gen):
+            c = Case(gen, 2)
+            channels, times = gen.integer(1, 5), gen.integer(1, 3)
+            c.groups, c.weight = channels, (channels * times, 1, *c.g.kernel)
+            c.x, c.y = (c.batch, channels, *c.g.size), (c.batch, channels * times, *c.g.out)
+            d = gen.pick(FLOATS)
+            x, w, out = numbers(gen, d, c.x), numbers(gen, d, c.weight), gen.out(d, c.y)
+            bias = numbers(gen, d, c.y[1:2]) if gen.chance(0.5) else None
+            run("aclnnConvDepthwise2d", x, w, Ints(*c.g.kernel), bias, *c.arguments(gen, False)[:3], out, 0)
+            add = bias.get().astype(np.float64).reshape(-1, 1, 1) if bias else 0.0
+            checked(out.get(), c.forward, (x.get(), w.get()), d, int(np.prod(c.g.kernel)), "out", add)
+
+        def tbc(gen):
+            c = Case(gen, 1)
+            c.groups, c.g.stride, c.g.dilation = 1, [1], [1]
+            c.g.out = [c.g.size[0] + 2 * c.g.pad[0] - c.g.kernel[0] + 1]
+            channels, rows = gen.integer(1, 5), gen.integer(1, 9)
+            c.weight, c.x, c.y = (rows, channels, *c.g.kernel), (c.batch, channels, *c.g.size), (c.batch, rows, *c.g.out)
+            data, kernel = (lambda s: (s[2], s[0], s[1])), (lambda s: (s[2], s[1], s[0]))
+            back = lambda t: t.get().transpose(1, 2, 0)
+            d = gen.pick(FLOATS)
+            x, w, b = numbers(gen, d, data(c.x)), numbers(gen, d, kernel(c.weight)), numbers(gen, d, (rows,))
+            out = gen.out(d, data(c.y))
+            run("aclnnConvTbc", x, w, b, c.g.pad[0], out, 0)
+            terms, wt = channels * c.g.kernel[0], w.get().transpose(2, 1, 0)
+            checked(back(out), c.forward, (back(x), wt), d, terms, "output", b.get().astype(np.float64).reshape(-1, 1))
+            grad, outs = numbers(gen, d, data(c.y)), [gen.out(d, s) for s in (data(c.x), kernel(c.weight), (rows,))]
+            run("aclnnConvTbcBackward", grad, x, w, b, c.g.pad[0], 0, *outs)
+            checked(back(outs[0]), c.of_input, (back(grad), wt), d, rows * c.g.kernel[0], "gradInput")
+            positions = c.batch * c.g.out[0]
+            checked(outs[1].get().transpose(2, 1, 0), c.of_weight, (back(x), back(grad)), d, positions, "gradWeight")
+            checked(outs[2].get(), lambda g: g.sum((0, 2)), (back(grad),), d, positions, "gradBias")
+        each_case(self, "aclnnConvDepthwise2d", CASES, depthwise)
+        each_case(self, "aclnnConvTbc", CASES, tbc)
+
+    def test_infinities_stay_where_they_are(self):
+        x = np.ones((1, 40, 8, 20), np.float32)
+        x[0, 3, 4, 10] = np.inf
+        for d in (F32, BF16):
+            for c, k in ((40, 3), (3, 5), (4, 1)):
+                t, w = Tensor.of(d, x[:, :c]), Tensor.of(d, np.ones((5, c, k, k), np.float32))
+                out = Tensor.empty(d, (1, 5, 8, 20))
+                a = [Ints(1, 1), Ints(k // 2, k // 2), Ints(1, 1), False, Ints(0, 0), 1]
+                run("aclnnConvolution", t, w, None, *a, out, 0)
+                expected = np.zeros((8, 20), bool)
+                if c > 3:
+                    expected[4 - k // 2:5 + k // 2, 10 - k // 2:11 + k // 2] = True
+                ref.check_equal(~np.isfinite(out.get()[0, 2]), expected, f"{d} {c} {k}")
+
+    def test_errors(self):
+        x, w, out = Tensor.empty(F32, (1, 4, 8, 8)), Tensor.empty(F32, (6, 4, 3, 3)), Tensor.empty(F32, (1, 6, 6, 6))
+        good = [x, w, None, Ints(1, 1), Ints(0, 0), Ints(1, 1), False, Ints(0, 0), 1, out, 0]
+        for i, value, words in ((0, Tensor.empty(F32, (1, 5, 8, 8)), "input has 5 channels, expected 4"),
+                                (0, Tensor.empty(I32, (1, 4, 8, 8)), "input"), (3, Ints(0, 1), "stride[0] is 0"),
+                                (3, Ints(1, 1, 1), "stride has 3 elements, expected 2"), (4, Ints(-1, 0), "padding[0] is -1"),
+                                (5, Ints(9, 1), "expected room for a kernel of 19"), (8, 4, "expected a multiple of 4 groups"),
+                                (2, Tensor.empty(F32, (5,)), "bias has shape [5], expected [6]"),
+                                (9, Tensor.empty(F32, (1, 6, 6, 5)), "output has shape [1, 6, 6, 5], expected [1, 6, 6, 6]")):
+            args = list(good)
+            args[i] = value
+            code, message = refused("aclnnConvolution", *args)
+            self.assertEqual(code, INVALID, words)
+            self.assertIn(words, message)
+        code, message = refused("aclnnConvolutionBackward", out, x, w, None, *good[3:9], Bools(True, False, False), 0, None, None, None)
+        self.assertIn("gradInput is NULL", message)
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -1,0 +1,285 @@
+/* Convolution, ConvolutionBackward and the other forms of both. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernel/conv/correlate.h"
+#include "kernel/conv/weight_gradient.h"
+#include "kernel/engine/rows.h"
+#include "kernel/families.h"
+
+#define CONV_DTYPES (DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_FLOAT16) | DTYPE_BIT(ACL_BF16))
+
+static status run_nothing(const executor *e, void *const *view, void *scratch) {
+  (void)e, (void)view, (void)scratch;
+  return ST_OK;
+}
+
+/* ---- the forward pass -------------------------------------------------------------------------------------------- */
+
+/* Operands: where input, weight, bias and output are among the call's. */
+typedef struct {
+  correlation c;
+  int8_t operand[4];
+} forward_plan;
+
+_Static_assert(sizeof(forward_plan) <= EXECUTOR_PLAN_BYTES, "");
+
+static status run_forward(const executor *e, void *const *view, void *scratch) {
+  const forward_plan *p = PLAN(e, forward_plan);
+  correlation_run(&p->c, view[p->operand[0]], view[p->operand[3]], view[p->operand[1]], view[p->operand[2]], scratch);
+  return ST_OK;
+}
+
+static status expect_bias(const tensor *bias, const char *name, int64_t channels) {
+  char text[SHAPE_TEXT];
+  if (!bias) return ST_OK;
+  TRY(op_expect_dtype(bias, name, CONV_DTYPES));
+  EXPECT(bias->n == channels && bias->rank <= 1, "%s has shape %s, expected [%jd]", name,
+         shape_text(bias->dims, bias->rank, text), (intmax_t)channels);
+  return ST_OK;
+}
+
+static status prepare_forward(executor *e, const tensor *input, const tensor *weight, const tensor *bias,
+                              const tensor *output, const conv_arguments *a, const int8_t operand[4],
+                              const char *output_name) {
+  conv_geometry g;
+  int n;
+  int64_t dims[MAX_RANK];
+  TRY(op_expect_dtype(input, e->op->schema[0].name, CONV_DTYPES));
+  TRY(op_expect_dtype(weight, "weight", CONV_DTYPES));
+  TRY(op_expect_dtype(output, output_name, CONV_DTYPES));
+  TRY(conv_geometry_init(&g, input, weight, a, &n));
+  TRY(expect_bias(bias, "bias", g.groups * (a->transposed ? g.channels : g.rows)));
+  conv_output_dims(&g, input, a->transposed, n, dims);
+  TRY(op_expect_shape(output, output_name, dims, input->rank));
+  e->run = run_nothing;
+  if (output->n == 0) return ST_OK;
+  forward_plan *p = PLAN(e, forward_plan);
+  memcpy(p->operand, operand, sizeof p->operand);
+  const conv_operand from = conv_operand_of(input, n), to = conv_operand_of(output, n), w = conv_operand_of(weight, n);
+  correlation_init(&p->c, e, &g, a->transposed, &from, &to, &w, bias);
+  e->run = run_forward;
+  executor_cost(e, (uint64_t)(input->n + output->n + weight->n) * 4, p->c.cost_ns * 32);
+  return ST_OK;
+}
+
+status prepare_convolution(executor *e, const op_arg *a) {
+  const conv_arguments c = {.stride = a[3].ints,
+                            .padding = a[4].ints,
+                            .dilation = a[5].ints,
+                            .transposed = a[6].boolean,
+                            .output_padding = a[7].ints,
+                            .groups = a[8].integer};
+  return prepare_forward(e, a[0].tensor, a[1].tensor, a[2].tensor, a[9].tensor, &c, (const int8_t[]){0, 1, 2, 3},
+                         "output");
+}
+
+/* weight is [channels * multiplier, 1, H, W]. */
+status prepare_conv_depthwise(executor *e, const op_arg *a) {
+  const tensor *self = a[0].tensor, *weight = a[1].tensor;
+  char text[SHAPE_TEXT];
+  EXPECT(weight->rank == 4 && weight->dims[1] == 1, "weight has shape %s, expected [channels, 1, H, W]",
+         shape_text(weight->dims, weight->rank, text));
+  EXPECT(self->rank == 3 || self->rank == 4, "self has shape %s, expected 3 or 4 dimensions",
+         shape_text(self->dims, self->rank, text));
+  EXPECT(a[2].ints->size == 2 && a[2].ints->value[0] == weight->dims[2] && a[2].ints->value[1] == weight->dims[3],
+         "kernelSize is not [%jd, %jd], expected the weight's", (intmax_t)weight->dims[2], (intmax_t)weight->dims[3]);
+  const conv_arguments c = {
+      .stride = a[4].ints, .padding = a[5].ints, .dilation = a[6].ints, .groups = self->dims[self->rank - 3]};
+  return prepare_forward(e, self, weight, a[3].tensor, a[7].tensor, &c, (const int8_t[]){0, 1, 2, 3}, "out");
+}
+
+/* Dimensions in the order o. */
+static tensor permuted(const tensor *t, const int o[3]) {
+  tensor p = *t;
+  for (int d = 0; d < 3; ++d) {
+    p.dims[d] = t->dims[o[d]];
+    p.strides[d] = t->strides[o[d]];
+  }
+  return p;
+}
+
+/* [time, batch, channels], and a weight [time, channels, outputs]. */
+static const int tbc_data[3] = {1, 2, 0}, tbc_weight[3] = {2, 1, 0};
+
+/* An array of one number, made here. */
+typedef struct {
+  aclIntArray array;
+  int64_t value;
+} one_int;
+
+static one_int one_int_of(int64_t value) { return (one_int){.array = {.size = 1}, .value = value}; }
+
+static status expect_three(const tensor *t, const char *name) {
+  char text[SHAPE_TEXT];
+  EXPECT(t->rank == 3, "%s has shape %s, expected 3 dimensions", name, shape_text(t->dims, t->rank, text));
+  return ST_OK;
+}
+
+status prepare_conv_tbc(executor *e, const op_arg *a) {
+  TRY(expect_three(a[0].tensor, "self"));
+  TRY(expect_three(a[1].tensor, "weight"));
+  TRY(expect_three(a[4].tensor, "output"));
+  const tensor self = permuted(a[0].tensor, tbc_data), weight = permuted(a[1].tensor, tbc_weight),
+               output = permuted(a[4].tensor, tbc_data);
+  const one_int one = one_int_of(1), pad = one_int_of(a[3].integer);
+  const conv_arguments c = {.stride = &one.array, .padding = &pad.array, .dilation = &one.array, .groups = 1};
+  return prepare_forward(e, &self, &weight, a[2].tensor, &output, &c, (const int8_t[]){0, 1, 2, 3}, "output");
+}
+
+/* ---- gradients --------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+  bool of_input, of_weight, of_bias;
+  correlation input;
+  weight_gradient weight;
+  /* Of the bias: sums over batch and axes of the gradient. */
+  conv_operand grad;
+  int64_t batch, channels, dims[CONV_AXES];
+  int bias_dtype;
+  int64_t bias_stride; /* bytes */
+  uint64_t bias_cost_ns;
+  int8_t operand[6]; /* gradOutput, input, weight, gradInput, gradWeight, gradBias among the call's */
+  bool transposed;
+} backward_plan;
+
+enum { GRAD, INPUT, WEIGHT, GRAD_INPUT, GRAD_WEIGHT, GRAD_BIAS };
+
+typedef struct {
+  const backward_plan *plan;
+  const char *grad;
+  char *bias;
+} bias_job;
+
+static void sum_channels(const void *job, int64_t begin, int64_t end) {
+  _Alignas(64) float tile[REDUCE_BLOCK];
+  const bias_job *j = job;
+  const backward_plan *p = j->plan;
+  const int64_t rows = p->batch * p->dims[0] * p->dims[1];
+  for (int64_t c = begin; c < end; ++c) {
+    double sum = 0;
+    for (int64_t r = 0; r < rows; ++r) {
+      const int64_t n = r / (p->dims[0] * p->dims[1]), d = r / p->dims[1] % p->dims[0], h = r % p->dims[1];
+      const char *from = j->grad + n * p->grad.outer + c * p->grad.inner + d * p->grad.axis[0] + h * p->grad.axis[1];
+      for (int64_t w = 0, m; w < p->dims[2]; w += m, from += m * p->grad.axis[2]) {
+        m = smaller(REDUCE_BLOCK, p->dims[2] - w);
+        loops->load[p->grad.dtype][COMPUTE_F32](tile, from, p->grad.axis[2], m);
+        sum += loops->sum_f32(tile, m);
+      }
+    }
+    const float result = (float)sum;
+    loops->store[p->bias_dtype][COMPUTE_F32](j->bias + c * p->bias_stride, 0, &result, 1);
+  }
+}
+
+static status run_backward(const executor *e, void *const *view, void *scratch) {
+  const backward_plan *p = e->heap;
+  const void *const grad = view[p->operand[GRAD]];
+  if (p->of_input)
+    correlation_run(&p->input, grad, view[p->operand[GRAD_INPUT]], view[p->operand[WEIGHT]], NULL, scratch);
+  if (p->of_weight) {
+    const void *const input = view[p->operand[INPUT]];
+    weight_gradient_run(&p->weight, p->transposed ? grad : input, p->transposed ? input : grad,
+                        view[p->operand[GRAD_WEIGHT]], scratch);
+  }
+  if (p->of_bias) {
+    const bias_job job = {.plan = p, .grad = grad, .bias = view[p->operand[GRAD_BIAS]]};
+    rows_parallel(sum_channels, &job, p->channels, 1, p->bias_cost_ns);
+  }
+  return ST_OK;
+}
+
+/* The tensors of a call; results are NULL where they are not asked for. */
+typedef struct {
+  const tensor *t[6];
+  const char *name[6];
+  int8_t operand[6];
+} backward_call;
+
+static void plan_bias(backward_plan *p, const tensor *grad, const tensor *bias, int n) {
+  const int lead = grad->rank - n;
+  p->grad = conv_operand_of(grad, n);
+  p->batch = lead == 2 ? grad->dims[0] : 1;
+  p->channels = grad->dims[lead - 1];
+  for (int a = 0; a < CONV_AXES; ++a) p->dims[a] = a < CONV_AXES - n ? 1 : grad->dims[lead + a - (CONV_AXES - n)];
+  p->bias_dtype = bias->dtype;
+  p->bias_stride = (bias->rank ? bias->strides[0] : 1) * (int64_t)dtype_bytes(bias->dtype);
+  p->bias_cost_ns = (uint64_t)grad->n / 4;
+}
+
+static status prepare_gradients(executor *e, const backward_call *b, const conv_arguments *a) {
+  const tensor *const *t = b->t;
+  conv_geometry g;
+  int n;
+  int64_t dims[MAX_RANK];
+  for (int i = 0; i < 6; ++i)
+    if (t[i]) TRY(op_expect_dtype(t[i], b->name[i], CONV_DTYPES));
+  TRY(conv_geometry_init(&g, t[INPUT], t[WEIGHT], a, &n));
+  conv_output_dims(&g, t[INPUT], a->transposed, n, dims);
+  TRY(op_expect_shape(t[GRAD], b->name[GRAD], dims, t[INPUT]->rank));
+  if (t[GRAD_INPUT]) TRY(op_expect_shape(t[GRAD_INPUT], b->name[GRAD_INPUT], t[INPUT]->dims, t[INPUT]->rank));
+  if (t[GRAD_WEIGHT]) TRY(op_expect_shape(t[GRAD_WEIGHT], b->name[GRAD_WEIGHT], t[WEIGHT]->dims, t[WEIGHT]->rank));
+  TRY(expect_bias(t[GRAD_BIAS], b->name[GRAD_BIAS], g.groups * (a->transposed ? g.channels : g.rows)));
+  backward_plan *p = e->heap = malloc(sizeof *p);
+  if (!p) return fail(ST_NO_HOST_MEMORY, "no memory for a plan of %zu bytes", sizeof *p);
+  *p = (backward_plan){.of_input = t[GRAD_INPUT] && t[GRAD_INPUT]->n,
+                       .of_weight = t[GRAD_WEIGHT] && t[GRAD_WEIGHT]->n,
+                       .of_bias = t[GRAD_BIAS] && t[GRAD_BIAS]->n,
+                       .transposed = a->transposed};
+  memcpy(p->operand, b->operand, sizeof p->operand);
+  const conv_operand grad = conv_operand_of(t[GRAD], n), input = conv_operand_of(t[INPUT], n),
+                     weight = conv_operand_of(t[WEIGHT], n);
+  uint64_t cost = 0;
+  if (p->of_input) {
+    const conv_operand to = conv_operand_of(t[GRAD_INPUT], n);
+    correlation_init(&p->input, e, &g, !a->transposed, &grad, &to, &weight, NULL);
+    cost += p->input.cost_ns;
+  }
+  if (p->of_weight) {
+    const conv_operand to = conv_operand_of(t[GRAD_WEIGHT], n);
+    weight_gradient_init(&p->weight, e, &g, a->transposed ? &grad : &input, a->transposed ? &input : &grad, &to);
+    cost += p->weight.cost_ns;
+  }
+  if (p->of_bias) plan_bias(p, t[GRAD], t[GRAD_BIAS], n);
+  e->run = run_backward;
+  executor_cost(e, (uint64_t)(t[GRAD]->n + t[INPUT]->n + t[WEIGHT]->n) * 4, cost * 32);
+  return ST_OK;
+}
+
+/* biasSizes says what gradBias's shape says. */
+status prepare_convolution_backward(executor *e, const op_arg *a) {
+  const aclBoolArray *mask = a[10].bools;
+  EXPECT(mask->size == 3, "outputMask has %ju elements, expected 3", (uintmax_t)mask->size);
+  backward_call b = {.t = {a[0].tensor, a[1].tensor, a[2].tensor},
+                     .name = {"gradOutput", "input", "weight", "gradInput", "gradWeight", "gradBias"},
+                     .operand = {0, 1, 2, 3, 4, 5}};
+  for (int i = 0; i < 3; ++i) {
+    if (!mask->value[i]) continue;
+    b.t[GRAD_INPUT + i] = a[12 + i].tensor;
+    EXPECT(b.t[GRAD_INPUT + i], "%s is NULL, expected a tensor, as outputMask[%d] is true", b.name[GRAD_INPUT + i], i);
+  }
+  const conv_arguments c = {.stride = a[4].ints,
+                            .padding = a[5].ints,
+                            .dilation = a[6].ints,
+                            .transposed = a[7].boolean,
+                            .output_padding = a[8].ints,
+                            .groups = a[9].integer};
+  return prepare_gradients(e, &b, &c);
+}
+
+status prepare_conv_tbc_backward(executor *e, const op_arg *a) {
+  static const char *const names[] = {"self", "input", "weight", "gradInput", "gradWeight", "gradBias"};
+  const tensor *const given[] = {a[0].tensor, a[1].tensor, a[2].tensor, a[6].tensor, a[7].tensor, a[8].tensor};
+  tensor t[5];
+  backward_call b = {.operand = {0, 1, 2, 4, 5, 6}};
+  memcpy(b.name, names, sizeof names);
+  for (int i = 0; i < 5; ++i) {
+    TRY(expect_three(given[i], names[i]));
+    t[i] = permuted(given[i], i == WEIGHT || i == GRAD_WEIGHT ? tbc_weight : tbc_data);
+    b.t[i] = &t[i];
+  }
+  b.t[GRAD_BIAS] = given[GRAD_BIAS];
+  const one_int one = one_int_of(1), pad = one_int_of(a[4].integer);
+  const conv_arguments c = {.stride = &one.array, .padding = &pad.array, .dilation = &one.array, .groups = 1};
+  return prepare_gradients(e, &b, &c);
+}

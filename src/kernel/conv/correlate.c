@@ -1,0 +1,403 @@
+#include "kernel/conv/correlate.h"
+
+#include <string.h>
+
+#include "kernel/conv/direct.h"
+#include "kernel/engine/level.h"
+#include "kernel/engine/rows.h"
+
+LEVEL_CHOICE(direct_loops_table, direct_loops, direct_loops_table)
+
+enum {
+  MOST_ROWS = 8,
+  MOST_WIDTH = 48,        /* positions of a tile, at any level */
+  SINGLE_WIDTH = 960,     /* positions at a time where there is one output channel */
+  IMAGE_BYTES = 1 << 20,  /* images are done together up to this */
+  WEIGHT_BYTES = 3 << 18, /* more than this is read once, and positions are walked inside */
+};
+
+/* ---- phases ------------------------------------------------------------------------------------------------------ */
+
+/* One phase of outputs, along each axis: every `step`-th from `first` on. Tap t of it is tap first_tap + t * tap_step of
+ * the kernel and needs input number o + shift + t * dilation for output o of the phase. */
+typedef struct {
+  int64_t first, step, out;
+  int64_t taps, first_tap, tap_step;
+  int64_t shift, dilation;
+} phase_axis;
+
+static int64_t common_divisor(int64_t a, int64_t b) { return b ? common_divisor(b, a % b) : a; }
+
+static phase_axis forward_axis(const conv_geometry *g, int a) {
+  return (phase_axis){.step = 1,
+                      .out = g->out[a],
+                      .taps = g->kernel[a],
+                      .tap_step = 1,
+                      .shift = -g->pad[a],
+                      .dilation = g->dilation[a]};
+}
+
+/* Input i = p + stride * j is reached from output o by tap k where i + pad = o * stride + k * dilation. Taps are taken
+ * from the last one, which needs the least o. */
+static phase_axis backward_axis(const conv_geometry *g, int a, int64_t p) {
+  const int64_t stride = g->stride[a], divisor = common_divisor(stride, g->dilation[a]);
+  phase_axis f = {.first = p, .step = stride, .dilation = g->dilation[a] / divisor, .tap_step = -(stride / divisor)};
+  f.out = p < g->in[a] ? (g->in[a] - p + stride - 1) / stride : 0;
+  int64_t k = 0;
+  while (k < g->kernel[a] && (p + g->pad[a] - k * g->dilation[a]) % stride != 0) ++k;
+  if (k >= g->kernel[a] || k >= stride) return f; /* remainders repeat after stride taps */
+  f.taps = (g->kernel[a] - 1 - k) / -f.tap_step + 1;
+  f.first_tap = k - (f.taps - 1) * f.tap_step;
+  f.shift = (p + g->pad[a] - f.first_tap * g->dilation[a]) / stride;
+  return f;
+}
+
+/* What image holds the inputs of all phases. */
+static void backward_image(const conv_geometry *g, conv_image *image) {
+  static const int64_t one[CONV_AXES] = {1, 1, 1};
+  int64_t low[CONV_AXES], size[CONV_AXES];
+  for (int a = 0; a < CONV_AXES; ++a) {
+    int64_t end = INT64_MIN;
+    low[a] = INT64_MAX;
+    for (int64_t p = 0; p < g->stride[a]; ++p) {
+      const phase_axis f = backward_axis(g, a, p);
+      if (!f.taps || !f.out) continue;
+      if (f.shift < low[a]) low[a] = f.shift;
+      const int64_t last = f.shift + f.out - 1 + (f.taps - 1) * f.dilation;
+      if (last > end) end = last;
+    }
+    size[a] = end >= low[a] ? end - low[a] + 1 : 1;
+    if (end < low[a]) low[a] = 0;
+  }
+  image_init(image, low, size, one, one, one);
+}
+
+/* ---- one phase --------------------------------------------------------------------------------------------------- */
+
+/* A phase of some images, as all threads see it. */
+typedef struct {
+  const correlation *c;
+  phase_axis axis[CONV_AXES];
+  int64_t image_size[CONV_AXES];
+  direct_sums sums; /* of the first group, tile and position */
+  int64_t w_group;  /* elements */
+  const float *x, *last_x, *bias;
+  int64_t x_image, x_group; /* elements */
+  char *to;
+  int64_t to_axis[CONV_AXES]; /* bytes from output to output of the phase */
+  int64_t channels, rows;     /* of a group: summed over, and made */
+  int64_t positions, row_tiles, width, position_tiles;
+  bool rows_outer, plain; /* plain: tiles can be written where they belong */
+  store_loop *store;
+} phase;
+
+/* c[row][i] is position p + i: those that are outputs go to their places. */
+static void store_tile(const phase *f, char *to, const float *c, int64_t c_row, int64_t rows, int64_t p, int64_t n) {
+  const int64_t pitch = f->image_size[2], width = f->axis[2].out;
+  const int64_t size = f->c->to.dtype == ACL_FLOAT && f->to_axis[2] == (int64_t)sizeof *c ? (int64_t)sizeof *c : 0;
+  for (int64_t i = 0, count; i < n; i += count) {
+    const int64_t line = (p + i) / pitch, w = (p + i) % pitch;
+    const int64_t d = line / f->image_size[1], h = line % f->image_size[1];
+    count = smaller(pitch - w, n - i);
+    if (w >= width || h >= f->axis[1].out) continue;
+    const int64_t used = smaller(width - w, count);
+    char *at = to + d * f->to_axis[0] + h * f->to_axis[1] + w * f->to_axis[2];
+    for (int64_t r = 0; r < rows; ++r, at += f->c->to.inner) {
+      if (size)
+        memcpy(at, c + r * c_row + i, (size_t)(used * size));
+      else
+        f->store(at, f->to_axis[2], c + r * c_row + i, used);
+    }
+  }
+}
+
+static void make_tile(const phase *f, int64_t image, int64_t group, int64_t row_tile, int64_t tile) {
+  _Alignas(64) float out[MOST_ROWS * MOST_WIDTH];
+  const correlation *c = f->c;
+  const int64_t row = row_tile * direct_loops->rows, p = tile * f->width;
+  const int rows = (int)smaller(direct_loops->rows, f->rows - row);
+  const int64_t n = smaller(f->width, f->positions - p);
+  direct_sums s = f->sums;
+  s.w += group * f->w_group + row * s.w_row;
+  if (f->last_x && n < f->width) {
+    s.x = f->last_x + (image * c->g.groups + group) * f->channels * f->width;
+    s.x_channel = f->width;
+  } else {
+    s.x = f->x + image * f->x_image + group * f->x_group + p;
+  }
+  s.bias = f->bias ? f->bias + group * f->rows + row : NULL;
+  char *to = f->to + image * c->to.outer + (group * f->rows + row) * c->to.inner;
+  const int vectors = (int)((n + direct_loops->lanes - 1) / direct_loops->lanes);
+  if (f->plain && n == (int64_t)vectors * direct_loops->lanes) {
+    direct_loops->tile(&s, rows, vectors, (float *)(void *)to + p, c->to.inner / (int64_t)sizeof(float));
+    return;
+  }
+  direct_loops->tile(&s, rows, vectors, out, f->width);
+  store_tile(f, to, out, f->width, rows, p, n);
+}
+
+static void make_tiles(const void *job, int64_t begin, int64_t end) {
+  const phase *f = job;
+  const int64_t per_group = f->row_tiles * f->position_tiles;
+  for (int64_t i = begin; i < end; ++i) {
+    const int64_t group = i / per_group, at = i % per_group;
+    const int64_t row = f->rows_outer ? at / f->position_tiles : at % f->row_tiles;
+    const int64_t tile = f->rows_outer ? at % f->position_tiles : at / f->row_tiles;
+    make_tile(f, group / f->c->g.groups, group % f->c->g.groups, row, tile);
+  }
+}
+
+/* One output channel for each group: many positions at a time. */
+static void make_singles(const void *job, int64_t begin, int64_t end) {
+  _Alignas(64) float out[SINGLE_WIDTH + MOST_WIDTH];
+  const phase *f = job;
+  const correlation *c = f->c;
+  for (int64_t i = begin; i < end; ++i) {
+    const int64_t tile = i % f->position_tiles, group = i / f->position_tiles % c->g.groups;
+    const int64_t image = i / f->position_tiles / c->g.groups, p = tile * SINGLE_WIDTH;
+    const int64_t n = smaller(SINGLE_WIDTH, f->positions - p);
+    direct_sums s = f->sums;
+    s.w += group * f->w_group;
+    s.x = f->x + image * f->x_image + group * f->x_group + p;
+    s.bias = f->bias ? f->bias + group : NULL;
+    direct_loops->single(&s, n, out);
+    store_tile(f, f->to + image * c->to.outer + group * c->to.inner, out, 0, 1, p, n);
+  }
+}
+
+/* Outputs that no tap reaches are their bias. */
+static void make_untouched(const phase *f, int64_t n_images) {
+  static const float zero;
+  const correlation *c = f->c;
+  const int64_t channels = c->g.groups * f->rows;
+  const view to = {.rank = 5,
+                   .dtype = c->to.dtype,
+                   .dims = {n_images, channels, f->axis[0].out, f->axis[1].out, f->axis[2].out},
+                   .strides = {c->to.outer, c->to.inner, f->to_axis[0], f->to_axis[1], f->to_axis[2]}};
+  view from = to;
+  memset(from.strides, 0, sizeof from.strides);
+  from.dtype = ACL_FLOAT;
+  if (f->bias) from.strides[1] = sizeof(float);
+  elementwise_copy(f->to, &to, f->bias ? f->bias : &zero, &from, 0);
+}
+
+/* Everything of the phase but its axes is set; scratch for the taps is there. */
+static void run_phase(phase *f, int64_t n_images, int64_t *taps, uint64_t cost_ns) {
+  const correlation *c = f->c;
+  const phase_axis *const a = f->axis;
+  const int64_t w_size = (int64_t)sizeof(float);
+  if (a[0].out <= 0 || a[1].out <= 0 || a[2].out <= 0) return;
+  for (int i = 0; i < CONV_AXES; ++i) f->to_axis[i] = c->to.axis[i] * a[i].step;
+  for (int i = 0; i < CONV_AXES; ++i) f->to += c->to.axis[i] * a[i].first;
+  const int64_t n_taps = a[0].taps * a[1].taps * a[2].taps;
+  if (n_taps == 0) {
+    make_untouched(f, n_images);
+    return;
+  }
+  int64_t *const w_tap = taps, *const x_tap = taps + n_taps;
+  int64_t i = 0;
+  for (int64_t z = 0; z < a[0].taps; ++z)
+    for (int64_t y = 0; y < a[1].taps; ++y)
+      for (int64_t x = 0; x < a[2].taps; ++x, ++i) {
+        const int64_t t[CONV_AXES] = {z, y, x};
+        w_tap[i] = x_tap[i] = 0;
+        for (int k = 0; k < CONV_AXES; ++k) {
+          w_tap[i] += (a[k].first_tap + t[k] * a[k].tap_step) * c->w.axis[k] / w_size;
+          if (c->backward) x_tap[i] = x_tap[i] * f->image_size[k] + a[k].shift - c->image.low[k] + t[k] * a[k].dilation;
+        }
+        if (!c->backward) x_tap[i] = image_tap(&c->image, t);
+      }
+  f->sums.w_tap = w_tap;
+  f->sums.x_tap = x_tap;
+  f->sums.taps = n_taps;
+  f->positions = ((a[0].out - 1) * f->image_size[1] + a[1].out - 1) * f->image_size[2] + a[2].out;
+  f->plain = c->to.dtype == ACL_FLOAT && f->image_size[2] == a[2].out &&
+             (f->image_size[1] == a[1].out || a[0].out == 1) && f->to_axis[2] == w_size &&
+             (a[1].out == 1 || f->to_axis[1] == a[2].out * w_size) &&
+             (a[0].out == 1 || f->to_axis[0] == a[1].out * a[2].out * w_size) && c->to.inner % w_size == 0;
+  const bool single = f->rows == 1 && !f->last_x;
+  f->width = single ? SINGLE_WIDTH : (int64_t)direct_loops->vectors * direct_loops->lanes;
+  f->position_tiles = (f->positions + f->width - 1) / f->width;
+  f->row_tiles = (f->rows + direct_loops->rows - 1) / direct_loops->rows;
+  f->rows_outer = f->rows * f->channels * n_taps * w_size > WEIGHT_BYTES;
+  const int64_t groups = n_images * c->g.groups;
+  if (single)
+    rows_parallel(make_singles, f, groups * f->position_tiles, 1, cost_ns);
+  else
+    rows_parallel(make_tiles, f, groups * f->row_tiles * f->position_tiles, 1, cost_ns);
+}
+
+/* ---- images ------------------------------------------------------------------------------------------------------ */
+
+typedef struct {
+  const correlation *c;
+  const char *from;
+  float *to;
+  int64_t channels, width, first;
+} image_job;
+
+static void fill_images(const void *job, int64_t begin, int64_t end) {
+  const image_job *j = job;
+  const correlation *c = j->c;
+  const int64_t *const dims = c->backward ? c->g.out : c->g.in;
+  for (int64_t i = begin; i < end; ++i) {
+    const int64_t channel = i % j->channels;
+    image_fill(&c->image, j->to + i * c->image.channel, j->from + i / j->channels * c->from.outer, &c->from, dims,
+               channel, channel + 1);
+  }
+}
+
+/* The last positions of an input that is its own image, which vectors must not read beyond. */
+static void fill_last(const void *job, int64_t begin, int64_t end) {
+  const image_job *j = job;
+  const int64_t n = conv_volume(j->c->g.out) - j->first;
+  for (int64_t i = begin; i < end; ++i) {
+    const char *from = j->from + i / j->channels * j->c->from.outer + i % j->channels * j->c->from.inner;
+    float *to = j->to + i * j->width;
+    memcpy(to, from + j->first * (int64_t)sizeof *to, (size_t)n * sizeof *to);
+    memset(to + n, 0, (size_t)(j->width - n) * sizeof *to);
+  }
+}
+
+/* ---- all --------------------------------------------------------------------------------------------------------- */
+
+uint64_t conv_cost_ns(const conv_geometry *g, double flops_per_ns) {
+  const double ns = 2.0 * (double)(g->batch * g->groups) * (double)(g->channels * g->rows) *
+                    (double)conv_volume(g->out) * (double)conv_volume(g->kernel) / flops_per_ns;
+  return ns < 0x1p31 ? (uint64_t)ns : UINT64_C(1) << 31;
+}
+
+void conv_to_floats(float *to, const void *from, const conv_operand *o, int64_t outer, int64_t inner,
+                    const int64_t *axes, uint64_t cost_ns) {
+  const view v = {.rank = 5,
+                  .dtype = o->dtype,
+                  .dims = {outer, inner, axes[0], axes[1], axes[2]},
+                  .strides = {o->outer, o->inner, o->axis[0], o->axis[1], o->axis[2]}};
+  const view floats = view_contiguous(ACL_FLOAT, 5, v.dims);
+  elementwise_copy(to, &floats, from, &v, cost_ns);
+}
+
+static bool is_in_place(const correlation *c) {
+  const conv_geometry *g = &c->g;
+  const conv_operand *o = &c->from;
+  const int64_t size = sizeof(float);
+  bool plain = o->dtype == ACL_FLOAT && o->inner % size == 0 && o->outer % size == 0;
+  int64_t step = size;
+  for (int a = CONV_AXES - 1; a >= 0; --a) {
+    plain &= g->kernel[a] == 1 && g->stride[a] == 1 && g->pad[a] == 0 && (g->in[a] == 1 || o->axis[a] == step);
+    step *= g->in[a];
+  }
+  return plain;
+}
+
+void correlation_init(correlation *c, executor *e, const conv_geometry *g, bool backward, const conv_operand *from,
+                      const conv_operand *to, const conv_operand *w, const tensor *bias) {
+  *c = (correlation){.g = *g, .backward = backward, .from = *from, .to = *to, .w = *w, .bias_dtype = -1};
+  const int64_t channels = g->groups * (backward ? g->rows : g->channels);
+  int64_t low[CONV_AXES];
+  for (int a = 0; a < CONV_AXES; ++a) low[a] = -g->pad[a];
+  if (backward)
+    backward_image(g, &c->image);
+  else
+    image_init(&c->image, low, g->out, g->kernel, g->stride, g->dilation);
+  c->in_place = is_in_place(c);
+  const int64_t width = (int64_t)direct_loops->vectors * direct_loops->lanes;
+  const int64_t image_bytes = channels * (c->in_place ? width : c->image.channel) * (int64_t)sizeof(float);
+  c->n_images = smaller(g->batch, IMAGE_BYTES / image_bytes + 1);
+  c->image_at = workspace_copy(e, (uint64_t)(c->n_images * image_bytes) + IMAGE_SLACK * sizeof(float));
+  const int64_t volume = conv_volume(g->kernel);
+  c->given_w = *w;
+  bool floats = w->dtype == ACL_FLOAT && w->outer % 4 == 0 && w->inner % 4 == 0;
+  for (int a = 0; a < CONV_AXES; ++a) floats &= w->axis[a] % 4 == 0;
+  c->copies_w = !floats;
+  if (c->copies_w) {
+    c->weight_at = workspace_copy(e, (uint64_t)(g->groups * g->rows * g->channels * volume) * sizeof(float));
+    c->w.outer = g->channels * volume * (int64_t)sizeof(float);
+    c->w.inner = volume * (int64_t)sizeof(float);
+    for (int64_t a = CONV_AXES - 1, step = sizeof(float); a >= 0; step *= g->kernel[a--]) c->w.axis[a] = step;
+  }
+  if (bias) {
+    c->bias_dtype = bias->dtype;
+    c->bias_stride = (bias->rank ? bias->strides[0] : 1) * (int64_t)dtype_bytes(bias->dtype);
+    c->bias_at = workspace_copy(e, (uint64_t)bias->n * sizeof(float));
+  }
+  c->taps_at = workspace_intermediate(e, (uint64_t)(2 * volume) * sizeof(int64_t));
+  c->cost_ns = conv_cost_ns(g, 100);
+}
+
+/* Images [first, first + n): all phases. */
+static void run_images(const correlation *c, phase *base, int64_t n, int64_t *taps) {
+  const conv_geometry *g = &c->g;
+  const uint64_t cost = c->cost_ns / (uint64_t)g->batch * (uint64_t)n;
+  if (!c->backward) {
+    phase f = *base;
+    for (int a = 0; a < CONV_AXES; ++a) f.axis[a] = forward_axis(g, a);
+    run_phase(&f, n, taps, cost);
+    return;
+  }
+  const int64_t phases = conv_volume(g->stride);
+  for (int64_t i = 0; i < phases; ++i) {
+    phase f = *base;
+    f.axis[0] = backward_axis(g, 0, i / (g->stride[1] * g->stride[2]));
+    f.axis[1] = backward_axis(g, 1, i / g->stride[2] % g->stride[1]);
+    f.axis[2] = backward_axis(g, 2, i % g->stride[2]);
+    run_phase(&f, n, taps, cost / (uint64_t)phases);
+  }
+}
+
+/* Weights and bias as floats. */
+static void prepare_floats(const correlation *c, const void *w, const void *bias, char *scratch, phase *f) {
+  const conv_geometry *g = &c->g;
+  f->sums.w = w;
+  if (c->copies_w) {
+    float *const to = (float *)(void *)(scratch + c->weight_at);
+    conv_to_floats(to, w, &c->given_w, g->groups * g->rows, g->channels, g->kernel, c->cost_ns / 16);
+    f->sums.w = to;
+  }
+  if (c->bias_dtype >= 0) {
+    float *const to = (float *)(void *)(scratch + c->bias_at);
+    loops->load[c->bias_dtype][COMPUTE_F32](to, bias, c->bias_stride, g->groups * f->rows);
+    f->bias = to;
+  }
+}
+
+/* Where the inputs of some images are, copied where they must be. */
+static void prepare_images(const correlation *c, const char *from, int64_t n, float *scratch, phase *f) {
+  const int64_t size = sizeof(float), channels = c->g.groups * f->channels;
+  image_job job = {.c = c, .from = from, .to = scratch, .channels = channels};
+  if (!c->in_place) {
+    rows_parallel(fill_images, &job, n * channels, 1, (uint64_t)(n * channels * c->image.channel) / 2);
+    f->x = scratch;
+    f->sums.x_channel = c->image.channel;
+    f->x_image = channels * c->image.channel;
+  } else {
+    const int64_t positions = conv_volume(c->g.out);
+    job.width = (int64_t)direct_loops->vectors * direct_loops->lanes;
+    job.first = positions / job.width * job.width;
+    f->last_x = job.first < positions ? scratch : NULL;
+    if (f->last_x) fill_last(&job, 0, n * channels);
+    f->x = (const float *)(const void *)from;
+    f->sums.x_channel = c->from.inner / size;
+    f->x_image = c->from.outer / size;
+  }
+  f->x_group = f->channels * f->sums.x_channel;
+}
+
+void correlation_run(const correlation *c, const void *from, void *to, const void *w, const void *bias, char *scratch) {
+  const conv_geometry *g = &c->g;
+  const int64_t size = sizeof(float);
+  phase f = {.c = c, .channels = c->backward ? g->rows : g->channels, .rows = c->backward ? g->channels : g->rows};
+  f.sums.w_row = (c->backward ? c->w.inner : c->w.outer) / size;
+  f.sums.w_channel = (c->backward ? c->w.outer : c->w.inner) / size;
+  f.sums.channels = f.channels;
+  f.w_group = g->rows * c->w.outer / size;
+  f.store = loops->store[c->to.dtype][COMPUTE_F32];
+  memcpy(f.image_size, c->image.size, sizeof f.image_size);
+  prepare_floats(c, w, bias, scratch, &f);
+  for (int64_t i = 0, n; i < g->batch; i += n) {
+    n = smaller(c->n_images, g->batch - i);
+    prepare_images(c, (const char *)from + i * c->from.outer, n, (float *)(void *)(scratch + c->image_at), &f);
+    f.to = (char *)to + i * c->to.outer;
+    run_images(c, &f, n, (int64_t *)(void *)(scratch + c->taps_at));
+  }
+}

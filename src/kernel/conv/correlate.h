@@ -1,0 +1,38 @@
+/* y = w * x, and the gradient of x from that of y, on floats: inputs are copied to an image with their padding (where
+ * that is more than the input itself), weights are read where they lie. The gradient of a convolution with strides is
+ * done by phases: inputs whose coordinates have the same remainders see the same taps, as a convolution without
+ * strides. Any dtypes of operands; sums are float. */
+#ifndef CANNON_KERNEL_CONV_CORRELATE_H
+#define CANNON_KERNEL_CONV_CORRELATE_H
+
+#include "kernel/conv/image.h"
+
+typedef struct {
+  conv_geometry g;
+  bool backward;         /* x from y */
+  conv_operand from, to; /* x and y, or y and x */
+  conv_operand w;        /* floats: of the call, or their copy */
+  conv_operand given_w;  /* of the call */
+  int bias_dtype;        /* -1: none */
+  int64_t bias_stride;
+  conv_image image;
+  bool in_place;    /* the image is the input itself, but for the last positions */
+  int64_t n_images; /* at a time */
+  bool copies_w;
+  uint64_t image_at, weight_at, bias_at, taps_at; /* in scratch */
+  uint64_t cost_ns;
+} correlation;
+
+/* Asks for workspace. bias: of the outputs, or NULL. */
+void correlation_init(correlation *c, executor *e, const conv_geometry *g, bool backward, const conv_operand *from,
+                      const conv_operand *to, const conv_operand *w, const tensor *bias);
+/* Addresses of the first elements. bias may be NULL. */
+void correlation_run(const correlation *c, const void *from, void *to, const void *w, const void *bias, char *scratch);
+
+/* On one core. */
+uint64_t conv_cost_ns(const conv_geometry *g, double flops_per_ns);
+/* The floats of a tensor of [outer, inner, axes...]: contiguous, in the same order. */
+void conv_to_floats(float *to, const void *from, const conv_operand *o, int64_t outer, int64_t inner,
+                    const int64_t *axes, uint64_t cost_ns);
+
+#endif

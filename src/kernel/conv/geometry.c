@@ -1,0 +1,91 @@
+#include "kernel/conv/geometry.h"
+
+static status expect_array(const aclIntArray *a, const char *name, int n, int64_t least) {
+  EXPECT(a->size == (uint64_t)n || a->size == 1, "%s has %ju elements, expected %d", name, (uintmax_t)a->size, n);
+  for (uint64_t i = 0; i < a->size; ++i)
+    EXPECT(a->value[i] >= least && a->value[i] <= INT32_MAX, "%s[%ju] is %jd, expected %jd or more", name, (uintmax_t)i,
+           (intmax_t)a->value[i], (intmax_t)least);
+  return ST_OK;
+}
+
+static int64_t value_of(const aclIntArray *a, int i) { return a->value[a->size == 1 ? 0 : i]; }
+
+static status expect_arguments(const conv_arguments *a, int n) {
+  TRY(expect_array(a->stride, "stride", n, 1));
+  TRY(expect_array(a->padding, "padding", n, 0));
+  TRY(expect_array(a->dilation, "dilation", n, 1));
+  if (a->output_padding && a->transposed) TRY(expect_array(a->output_padding, "outputPadding", n, 0));
+  EXPECT(a->groups >= 1 && a->groups <= INT32_MAX, "groups is %jd, expected 1 or more", (intmax_t)a->groups);
+  return ST_OK;
+}
+
+/* The sizes of axis i of both sides. */
+static status size_axis(conv_geometry *g, const conv_arguments *a, int axis, int i, int64_t size) {
+  const int64_t reach = (g->kernel[axis] - 1) * g->dilation[axis] + 1;
+  if (a->transposed) {
+    const int64_t more = a->output_padding ? value_of(a->output_padding, i) : 0;
+    EXPECT(more < g->stride[axis] || more < g->dilation[axis],
+           "outputPadding[%d] is %jd, expected less than the stride, %jd, or the dilation, %jd", i, (intmax_t)more,
+           (intmax_t)g->stride[axis], (intmax_t)g->dilation[axis]);
+    g->out[axis] = size;
+    g->in[axis] = (size - 1) * g->stride[axis] - 2 * g->pad[axis] + reach + more;
+    EXPECT(g->in[axis] > 0, "padding[%d] is %jd, expected an output to be left", i, (intmax_t)g->pad[axis]);
+    return ST_OK;
+  }
+  g->in[axis] = size;
+  EXPECT(size + 2 * g->pad[axis] >= reach, "input has %jd elements along axis %d, expected room for a kernel of %jd",
+         (intmax_t)size, i, (intmax_t)reach);
+  g->out[axis] = (size + 2 * g->pad[axis] - reach) / g->stride[axis] + 1;
+  return ST_OK;
+}
+
+status conv_geometry_init(conv_geometry *g, const tensor *input, const tensor *weight, const conv_arguments *a,
+                          int *n) {
+  char text[SHAPE_TEXT];
+  EXPECT(weight->rank >= 3 && weight->rank <= 5, "weight has shape %s, expected 3 to 5 dimensions",
+         shape_text(weight->dims, weight->rank, text));
+  *n = weight->rank - 2;
+  EXPECT(input->rank == *n + 2 || input->rank == *n + 1, "input has shape %s, expected %d or %d dimensions, as weight",
+         shape_text(input->dims, input->rank, text), *n + 1, *n + 2);
+  TRY(expect_arguments(a, *n));
+  *g = (conv_geometry){.groups = a->groups, .channels = weight->dims[1]};
+  const int lead = input->rank - *n;
+  g->batch = lead == 2 ? input->dims[0] : 1;
+  EXPECT(weight->dims[0] % a->groups == 0 && weight->dims[0] > 0 && weight->dims[1] > 0,
+         "weight has shape %s, expected a multiple of %jd groups", shape_text(weight->dims, weight->rank, text),
+         (intmax_t)a->groups);
+  g->rows = weight->dims[0] / a->groups;
+  const int64_t expected = a->transposed ? weight->dims[0] : g->channels * g->groups;
+  EXPECT(input->dims[lead - 1] == expected, "input has %jd channels, expected %jd, as weight and groups have",
+         (intmax_t)input->dims[lead - 1], (intmax_t)expected);
+  for (int axis = 0; axis < CONV_AXES; ++axis) {
+    const int i = axis - (CONV_AXES - *n);
+    g->in[axis] = g->out[axis] = g->kernel[axis] = g->stride[axis] = g->dilation[axis] = 1;
+    if (i < 0) continue;
+    g->kernel[axis] = weight->dims[2 + i];
+    g->stride[axis] = value_of(a->stride, i);
+    g->pad[axis] = value_of(a->padding, i);
+    g->dilation[axis] = value_of(a->dilation, i);
+    EXPECT(g->kernel[axis] > 0 && g->kernel[axis] <= INT32_MAX, "weight has shape %s, expected a kernel",
+           shape_text(weight->dims, weight->rank, text));
+    EXPECT(input->dims[lead + i] > 0 && input->dims[lead + i] <= INT32_MAX,
+           "input has %jd elements along axis %d, expected some", (intmax_t)input->dims[lead + i], i);
+    TRY(size_axis(g, a, axis, i, input->dims[lead + i]));
+  }
+  return ST_OK;
+}
+
+void conv_output_dims(const conv_geometry *g, const tensor *input, bool transposed, int n, int64_t *dims) {
+  const int lead = input->rank - n;
+  dims[0] = g->batch;
+  dims[lead - 1] = g->groups * (transposed ? g->channels : g->rows);
+  for (int i = 0; i < n; ++i) dims[lead + i] = (transposed ? g->in : g->out)[CONV_AXES - n + i];
+}
+
+conv_operand conv_operand_of(const tensor *t, int n) {
+  const view v = view_of(t);
+  const int lead = t->rank - n;
+  conv_operand o = {.outer = lead == 2 ? v.strides[0] : 0, .inner = v.strides[lead - 1], .dtype = t->dtype};
+  for (int i = 0; i < n; ++i) o.axis[CONV_AXES - n + i] = v.strides[lead + i];
+  return o;
+}

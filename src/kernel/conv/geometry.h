@@ -1,0 +1,44 @@
+/* Convolutions as all of their passes see them: y = w * x, where
+ *
+ *   x   [batch, groups * channels, in...]     the larger side: input of a convolution, output of a transposed one
+ *   y   [batch, groups * rows, out...]
+ *   w   [groups * rows, channels, kernel...]
+ *
+ * A transposed convolution is the gradient of x from that of y, and its gradients are the forward pass and that of w.
+ * Everything has three axes; missing ones are 1. */
+#ifndef CANNON_KERNEL_CONV_GEOMETRY_H
+#define CANNON_KERNEL_CONV_GEOMETRY_H
+
+#include "op/executor.h"
+#include "op/view.h"
+
+enum { CONV_AXES = 3 };
+
+typedef struct {
+  int64_t batch, groups, channels, rows;
+  int64_t in[CONV_AXES], out[CONV_AXES], kernel[CONV_AXES], stride[CONV_AXES], pad[CONV_AXES], dilation[CONV_AXES];
+} conv_geometry;
+
+/* Where the elements of x, y or w are; strides in bytes. */
+typedef struct {
+  int64_t outer, inner; /* x, y: batch, channel; w: row, channel */
+  int64_t axis[CONV_AXES];
+  int dtype;
+} conv_operand;
+
+/* How a call gives it. Arrays have a value for each axis, or one for all. */
+typedef struct {
+  const aclIntArray *stride, *padding, *dilation, *output_padding; /* output_padding: NULL where there is none */
+  int64_t groups;
+  bool transposed;
+} conv_arguments;
+
+/* input, weight: as the call has them, [batch, channels, axes...], or without the batch; *n: the number of axes. */
+status conv_geometry_init(conv_geometry *g, const tensor *input, const tensor *weight, const conv_arguments *a, int *n);
+/* The result of the forward pass: its dimensions, of input's rank. */
+void conv_output_dims(const conv_geometry *g, const tensor *input, bool transposed, int n, int64_t *dims);
+conv_operand conv_operand_of(const tensor *t, int n);
+
+static inline int64_t conv_volume(const int64_t *axis) { return axis[0] * axis[1] * axis[2]; }
+
+#endif

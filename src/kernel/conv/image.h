@@ -1,0 +1,33 @@
+/* A copy of one side of a convolution as floats, with its padding, in an order in which a step of one output is a step
+ * of one element for every tap: along an axis with a stride, elements are sorted by their remainder first. An element
+ * of an image is x[low + j * stride + remainder], where the remainder is that of one of the taps.
+ *
+ *   [remainders...][j...] for each channel, LINE floats of slack behind all */
+#ifndef CANNON_KERNEL_CONV_IMAGE_H
+#define CANNON_KERNEL_CONV_IMAGE_H
+
+#include "kernel/conv/geometry.h"
+
+enum { IMAGE_SLACK = 64 /* floats that may be read behind an image */ };
+
+typedef struct {
+  int64_t low[CONV_AXES]; /* the first element's index in x; what is outside of x is 0 */
+  int64_t stride[CONV_AXES], dilation[CONV_AXES];
+  int64_t parts[CONV_AXES]; /* different remainders of taps */
+  int64_t size[CONV_AXES];  /* elements of each part */
+  int64_t rows;             /* of all parts, size[2] elements each */
+  int64_t channel;          /* elements from channel to channel: a multiple of 16, 0 behind the rows */
+} conv_image;
+
+/* Of `out` outputs with `taps` taps from x[low] on. */
+void image_init(conv_image *i, const int64_t *low, const int64_t *out, const int64_t *taps, const int64_t *stride,
+                const int64_t *dilation);
+/* Sets channel, from rows and size. */
+void image_align(conv_image *i);
+/* The element of output 0 that tap t (of each axis) needs, in its channel. */
+int64_t image_tap(const conv_image *i, const int64_t *t);
+/* Channels [begin, end) of all that lie `inner` apart in x, to to[(channel - begin) * i->channel]. */
+void image_fill(const conv_image *i, float *to, const char *x, const conv_operand *o, const int64_t *in, int64_t begin,
+                int64_t end);
+
+#endif

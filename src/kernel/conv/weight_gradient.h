@@ -1,0 +1,23 @@
+/* The gradient of w: for each element the product of y with x, shifted by the element's tap, summed over positions and
+ * images. On floats; y and x are copied to images of one order, in which y has zeros where x has its padding. Sums go
+ * by pieces of 4096 positions and, in them, by lanes. */
+#ifndef CANNON_KERNEL_CONV_WEIGHT_GRADIENT_H
+#define CANNON_KERNEL_CONV_WEIGHT_GRADIENT_H
+
+#include "kernel/conv/image.h"
+
+typedef struct {
+  conv_geometry g;
+  conv_operand x, y, w; /* w is written */
+  conv_image x_image, y_image;
+  int64_t n_images; /* at a time */
+  bool direct;      /* sums are made in w */
+  uint64_t x_at, y_at, sum_at, taps_at;
+  uint64_t cost_ns;
+} weight_gradient;
+
+void weight_gradient_init(weight_gradient *c, executor *e, const conv_geometry *g, const conv_operand *x,
+                          const conv_operand *y, const conv_operand *w);
+void weight_gradient_run(const weight_gradient *c, const void *x, const void *y, void *w, char *scratch);
+
+#endif
