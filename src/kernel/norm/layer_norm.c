@@ -114,15 +114,6 @@ static status plan_norm(executor *e, const norm_args *a) {
   return ST_OK;
 }
 
-/* gamma's dimensions are the last of x, at least one. */
-static status outer_rank(const tensor *x, const tensor *gamma, int *n_outer) {
-  char is[SHAPE_TEXT], expected[SHAPE_TEXT];
-  EXPECT(gamma->rank >= 1 && gamma->rank <= x->rank, "gamma has shape %s, expected the last dimensions of %s",
-         shape_text(gamma->dims, gamma->rank, is), shape_text(x->dims, x->rank, expected));
-  *n_outer = x->rank - gamma->rank;
-  return ST_OK;
-}
-
 static status plan_layer_norm(executor *e, const op_arg *a) {
   const tensor *x = a[0].tensor;
   const aclIntArray *shape = a[1].ints;
@@ -157,7 +148,7 @@ status prepare_rms_norm(executor *e, const op_arg *a) {
                  .rms = true,
                  .shift = e->op->variant == RMS_NORM_GEMMA ? 1 : 0,
                  .eps = a[2].real};
-  TRY(outer_rank(x, gamma, &n.n_outer));
+  TRY(norm_expect_gamma(x, gamma, &n.n_outer));
   return plan_norm(e, &n);
 }
 
@@ -175,7 +166,7 @@ status prepare_add_rms_norm(executor *e, const op_arg *a) {
                  .rstd_is_dense = true,
                  .alpha = 1,
                  .eps = a[3].real};
-  TRY(outer_rank(x1, gamma, &n.n_outer));
+  TRY(norm_expect_gamma(x1, gamma, &n.n_outer));
   e->operands[RSTD_VIEW].extent_bytes = tensor_bytes(rstd);
   return plan_norm(e, &n);
 }
@@ -195,7 +186,7 @@ status prepare_add_layer_norm(executor *e, const op_arg *a) {
                  .sum = {wants_sum ? a[10].tensor : NULL, "xOut", 8},
                  .alpha = 1,
                  .eps = a[5].real};
-  TRY(outer_rank(x1, gamma, &n.n_outer));
+  TRY(norm_expect_gamma(x1, gamma, &n.n_outer));
   return plan_norm(e, &n);
 }
 
@@ -210,6 +201,6 @@ status prepare_deep_norm(executor *e, const op_arg *a) {
                  .y = {a[8].tensor, "yOut", 6},
                  .alpha = (float)a[4].real,
                  .eps = a[5].real};
-  TRY(outer_rank(x, gamma, &n.n_outer));
+  TRY(norm_expect_gamma(x, gamma, &n.n_outer));
   return plan_norm(e, &n);
 }

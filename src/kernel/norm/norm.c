@@ -1,6 +1,7 @@
 #include "kernel/norm/norm.h"
 
 #include "kernel/engine/level.h"
+#include "kernel/norm/channels.h"
 
 LEVEL_CHOICE(norm_loops, norm, norm_loops)
 
@@ -33,5 +34,41 @@ status norm_expect_normalized_shape(const tensor *input, const aclIntArray *shap
   EXPECT(fits, "normalizedShape is %s, expected the last dimensions of input, whose shape is %s",
          shape_text(shape->value, rank, is), shape_text(input->dims, input->rank, of));
   *n_outer = input->rank - rank;
+  return ST_OK;
+}
+
+status norm_expect_gamma(const tensor *x, const tensor *gamma, int *n_outer) {
+  char is[SHAPE_TEXT], expected[SHAPE_TEXT];
+  EXPECT(gamma->rank >= 1 && gamma->rank <= x->rank, "gamma has shape %s, expected the last dimensions of %s",
+         shape_text(gamma->dims, gamma->rank, is), shape_text(x->dims, x->rank, expected));
+  *n_outer = x->rank - gamma->rank;
+  return ST_OK;
+}
+
+status norm_masked_outputs(const executor *e, const op_arg *a, int mask, const tensor **out) {
+  const aclBoolArray *wanted = a[mask].bools;
+  EXPECT(wanted->size == 3, "outputMask has %ju elements, expected 3", (uintmax_t)wanted->size);
+  for (int k = 0; k < 3; ++k) {
+    out[k] = wanted->value[k] ? a[mask + 1 + k].tensor : NULL;
+    if (wanted->value[k] && !out[k])
+      return fail(ST_OP_NULL, "%s is NULL, expected a tensor as outputMask[%d] is true",
+                  e->op->schema[mask + 1 + k].name, k);
+  }
+  return ST_OK;
+}
+
+status channel_vector_of(const tensor *t, const char *name, int view_index, int64_t channels, double otherwise,
+                         channel_vector *v) {
+  *v = (channel_vector){.otherwise = otherwise, .view = -1};
+  if (!t) return ST_OK;
+  char is[SHAPE_TEXT];
+  TRY(op_expect_dtype(t, name, DTYPES_NORM));
+  EXPECT(t->n == channels && (t->rank == 1 || t->contiguous),
+         "%s has shape %s, expected one element for each of %jd channels", name, shape_text(t->dims, t->rank, is),
+         (intmax_t)channels);
+  v->load = loops->load[t->dtype][COMPUTE_F64];
+  v->store = loops->store[t->dtype][COMPUTE_F64];
+  v->stride = (t->rank == 1 ? t->strides[0] : 1) * (int64_t)dtype_bytes(t->dtype);
+  v->view = (int8_t)view_index;
   return ST_OK;
 }

@@ -19,6 +19,13 @@ status norm_rows_view(const tensor *t, const char *name, const int64_t *dims, in
 /* normalizedShape, which must be the last dimensions of the input; those before it number the rows. */
 status norm_expect_normalized_shape(const tensor *input, const aclIntArray *shape, int *n_outer);
 
+/* gamma has the last dimensions of x, at least one; those before them number the rows. */
+status norm_expect_gamma(const tensor *x, const tensor *gamma, int *n_outer);
+
+/* The three optional outputs behind an outputMask, which is argument `mask`: NULL where it is false; one that it asks
+ * for must be there. */
+status norm_masked_outputs(const executor *e, const op_arg *a, int mask, const tensor **out);
+
 static inline uint64_t tensor_bytes(const tensor *t) { return t ? (uint64_t)t->n * dtype_bytes(t->dtype) : 0; }
 
 #endif

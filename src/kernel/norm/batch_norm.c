@@ -1,0 +1,228 @@
+/* BatchNorm and its gradient, and the phases that they and their distributed relatives (batch_norm_sync.c) are made of. */
+#include "kernel/norm/batch_norm.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "kernel/families.h"
+
+enum { FEW_POSITIONS = 16 }; /* below: rows are whole channels */
+
+/* ---- phases ------------------------------------------------------------------------------------------------------ */
+
+batch_run batch_run_of(const executor *e, void *const *view, void *scratch) {
+  const batch_args *b = e->heap;
+  return (batch_run){.e = e,
+                     .plan = PLAN(e, batch_plan),
+                     .args = b,
+                     .view = view,
+                     .step = (channel_step *)(void *)((char *)scratch + b->steps),
+                     .partial = (channel_sums *)(void *)((char *)scratch + b->partials)};
+}
+
+static const channel_step *step_of(const batch_run *r, int64_t row) { return &r->step[row % r->args->channels]; }
+
+static void moments_panel(const void *op, const panel *p) {
+  const batch_run *r = op;
+  for (int i = 0; i < p->width; ++i) r->partial[p->row + i].moments = norm->moments(panel_floats(p, 0, i), p->n);
+}
+
+static void grad_sums_panel(const void *op, const panel *p) {
+  const batch_run *r = op;
+  for (int i = 0; i < p->width; ++i)
+    r->partial[p->row + i].sums = norm->back_sums(panel_floats(p, 0, i), panel_floats(p, 1, i),
+                                                  step_of(r, p->row + i)->stats, NULL, NULL, NULL, p->n);
+}
+
+static void apply_panel(const void *op, const panel *p) {
+  for (int i = 0; i < p->width; ++i) {
+    const channel_step *s = step_of(op, p->row + i);
+    norm->apply_one(panel_floats(p, 1, i), panel_floats(p, 0, i), s->stats, (float)s->gamma, (float)s->beta, p->n);
+  }
+}
+
+static void grad_panel(const void *op, const panel *p) {
+  for (int i = 0; i < p->width; ++i) {
+    const channel_step *s = step_of(op, p->row + i);
+    norm->back_one(panel_floats(p, 2, i), panel_floats(p, 0, i), panel_floats(p, 1, i), s->stats, (float)s->gamma,
+                   s->mean, p->n);
+  }
+}
+
+static status run_phase(const batch_run *r, panel_body *body, uint32_t unused) {
+  const panel_job job = {.plan = &r->plan->rows, .view = r->view, .body = body, .op = r, .unused = unused};
+  return panels_run(&job, r->e->cost_ns);
+}
+
+status batch_moments(const batch_run *r) { return run_phase(r, moments_panel, 1u << 1); }
+status batch_grad_sums(const batch_run *r) { return run_phase(r, grad_sums_panel, 1u << 2); }
+status batch_apply(const batch_run *r) { return run_phase(r, apply_panel, 0); }
+status batch_grad(const batch_run *r) { return run_phase(r, grad_panel, 0); }
+
+norm_moments batch_channel_moments(const batch_run *r, int64_t channel) {
+  norm_moments m = {0};
+  for (int64_t k = 0; k < r->args->rows_per_channel; ++k)
+    m = norm_moments_join(m, r->partial[k * r->args->channels + channel].moments);
+  return m;
+}
+
+norm_sums batch_channel_sums(const batch_run *r, int64_t channel) {
+  norm_sums s = {0};
+  for (int64_t k = 0; k < r->args->rows_per_channel; ++k) {
+    const norm_sums *part = &r->partial[k * r->args->channels + channel].sums;
+    s.dy += part->dy;
+    s.dy_xhat += part->dy_xhat;
+  }
+  return s;
+}
+
+void batch_update_running(const batch_args *b, void *const *view, int64_t channel, norm_moments m) {
+  const double mean = channel_get(&b->running_mean, view, channel), var = channel_get(&b->running_var, view, channel);
+  const double unbiased = m.n > 1 ? m.m2 / (m.n - 1) : 0;
+  channel_put(&b->running_mean, view, channel, (1 - b->momentum) * mean + b->momentum * m.mean);
+  channel_put(&b->running_var, view, channel, (1 - b->momentum) * var + b->momentum * unbiased);
+}
+
+/* ---- planning ---------------------------------------------------------------------------------------------------- */
+
+/* Channels first, then samples and positions: the dimensions of rows that are whole channels. */
+static view channels_first(view v) {
+  const int64_t n = v.dims[0], stride = v.strides[0];
+  v.dims[0] = v.dims[1];
+  v.strides[0] = v.strides[1];
+  v.dims[1] = n;
+  v.strides[1] = stride;
+  return v;
+}
+
+status batch_plan_init(executor *e, const tensor *const *t, const char *const *names, int n_tensors, int last_view,
+                       bool needs_sums, batch_args **out) {
+  const tensor *x = t[0];
+  TRY(op_expect_dtype(x, names[0], DTYPES_NORM));
+  EXPECT(x->rank >= 2, "%s has %d dimensions, expected 2 or more", names[0], x->rank);
+  for (int k = 1; k < n_tensors; ++k)
+    if (t[k]) TRY(norm_expect(t[k], names[k], x->dims, x->rank));
+  EXPECT(x->dims[1] > 0, "%s has no channels, expected 1 or more", names[0]);
+
+  batch_args *b = *out = e->heap = malloc(sizeof *b);
+  if (!b) return fail(ST_NO_HOST_MEMORY, "no host memory for the plan of %s", e->op->name);
+  *b = (batch_args){.n = x->dims[0], .channels = x->dims[1], .positions = 1};
+  for (int d = 2; d < x->rank; ++d) b->positions *= x->dims[d];
+  b->count = b->n * b->positions;
+  const bool whole = b->positions < FEW_POSITIONS;
+  b->rows_per_channel = whole ? 1 : b->n;
+  panel_plan *p = &PLAN(e, batch_plan)->rows;
+  uint64_t bytes = 0;
+  for (int k = 0; k < n_tensors; ++k) {
+    if (!t[k]) continue;
+    const bool last = k == n_tensors - 1;
+    const view v = whole ? channels_first(view_of(t[k])) : view_of(t[k]);
+    if (k == 0) panel_plan_init(p, COMPUTE_F32, whole ? 1 : 2, whole ? v.rank - 1 : v.rank - 2, v.dims);
+    panel_add(p, last ? PANEL_WRITTEN : PANEL_READ, last ? last_view : k, &v);
+    bytes += tensor_bytes(t[k]);
+  }
+  panel_plan_end(p, true);
+  b->wants_elements = t[n_tensors - 1] != NULL;
+  b->steps = workspace_intermediate(e, (uint64_t)b->channels * sizeof(channel_step));
+  if (needs_sums)
+    b->partials = workspace_partial(e, (uint64_t)(b->rows_per_channel * b->channels) * sizeof(channel_sums));
+  executor_cost(e, bytes, (uint64_t)x->n * 8);
+  return ST_OK;
+}
+
+/* ---- BatchNorm --------------------------------------------------------------------------------------------------- */
+
+/* Of nothing, the mean is 0 and the deviation's inverse NaN. */
+static void train_channel(const batch_run *r, int64_t c) {
+  const batch_args *b = r->args;
+  const norm_moments m = b->count ? batch_channel_moments(r, c) : (norm_moments){0};
+  r->step[c].stats = (norm_stats){.mean = m.mean, .rstd = 1 / sqrt(m.m2 / m.n + b->eps)};
+  channel_put(&b->mean, r->view, c, r->step[c].stats.mean);
+  channel_put(&b->rstd, r->view, c, r->step[c].stats.rstd);
+  if (b->count) batch_update_running(b, r->view, c, m);
+}
+
+static norm_stats running_stats(const batch_args *b, void *const *view, int64_t c) {
+  const double var = channel_get(&b->running_var, view, c);
+  return (norm_stats){.mean = channel_get(&b->running_mean, view, c), .rstd = 1 / sqrt(var + b->eps)};
+}
+
+static status batch_norm_run(const executor *e, void *const *view, void *scratch) {
+  const batch_run r = batch_run_of(e, view, scratch);
+  const batch_args *b = r.args;
+  if (b->training) TRY(batch_moments(&r));
+  for (int64_t c = 0; c < b->channels; ++c) {
+    if (b->training)
+      train_channel(&r, c);
+    else
+      r.step[c].stats = running_stats(b, view, c);
+    r.step[c].gamma = channel_get(&b->gamma, view, c);
+    r.step[c].beta = channel_get(&b->beta, view, c);
+  }
+  return batch_apply(&r);
+}
+
+status prepare_batch_norm(executor *e, const op_arg *a) {
+  const tensor *t[] = {a[0].tensor, a[8].tensor}, *mean = a[9].tensor, *rstd = a[10].tensor;
+  const bool training = a[5].boolean;
+  batch_args *b;
+  if (training && !mean) return fail(ST_OP_NULL, "saveMean is NULL, expected a tensor as training is true");
+  if (training && !rstd) return fail(ST_OP_NULL, "saveInvstd is NULL, expected a tensor as training is true");
+  TRY(batch_plan_init(e, t, (const char *const[]){"input", "output"}, 2, 5, training, &b));
+  b->training = training;
+  b->momentum = a[6].real;
+  b->eps = a[7].real;
+  TRY(channel_vector_of(a[1].tensor, "weight", 1, b->channels, 1, &b->gamma));
+  TRY(channel_vector_of(a[2].tensor, "bias", 2, b->channels, 0, &b->beta));
+  TRY(channel_vector_of(a[3].tensor, "runningMean", 3, b->channels, 0, &b->running_mean));
+  TRY(channel_vector_of(a[4].tensor, "runningVar", 4, b->channels, 1, &b->running_var));
+  TRY(channel_vector_of(training ? mean : NULL, "saveMean", 6, b->channels, 0, &b->mean));
+  TRY(channel_vector_of(training ? rstd : NULL, "saveInvstd", 7, b->channels, 0, &b->rstd));
+  e->run = batch_norm_run;
+  return ST_OK;
+}
+
+/* ---- its gradient ------------------------------------------------------------------------------------------------ */
+
+static status batch_norm_grad_run(const executor *e, void *const *view, void *scratch) {
+  const batch_run r = batch_run_of(e, view, scratch);
+  const batch_args *b = r.args;
+  for (int64_t c = 0; c < b->channels; ++c)
+    r.step[c] = (channel_step){.stats = b->training ? (norm_stats){.mean = channel_get(&b->mean, view, c),
+                                                                   .rstd = channel_get(&b->rstd, view, c)}
+                                                    : running_stats(b, view, c),
+                               .gamma = channel_get(&b->gamma, view, c)};
+  if (b->count) TRY(batch_grad_sums(&r));
+  for (int64_t c = 0; c < b->channels; ++c) {
+    channel_step *s = &r.step[c];
+    const norm_sums sums = b->count ? batch_channel_sums(&r, c) : (norm_sums){0};
+    channel_put(&b->dgamma, view, c, sums.dy_xhat);
+    channel_put(&b->dbeta, view, c, sums.dy);
+    if (b->training)
+      s->mean = (norm_sums){.dy = s->gamma * sums.dy / (double)b->count,
+                            .dy_xhat = s->gamma * sums.dy_xhat / (double)b->count};
+  }
+  return b->wants_elements ? batch_grad(&r) : ST_OK;
+}
+
+status prepare_batch_norm_backward(executor *e, const op_arg *a) {
+  const tensor *out[3], *mean = a[5].tensor, *rstd = a[6].tensor;
+  const bool training = a[7].boolean;
+  batch_args *b;
+  TRY(norm_masked_outputs(e, a, 9, out));
+  if (training && !mean) return fail(ST_OP_NULL, "saveMean is NULL, expected a tensor as training is true");
+  if (training && !rstd) return fail(ST_OP_NULL, "saveInvstd is NULL, expected a tensor as training is true");
+  TRY(batch_plan_init(e, (const tensor *const[]){a[0].tensor, a[1].tensor, out[0]},
+                      (const char *const[]){"gradOut", "input", "gradInput"}, 3, 7, true, &b));
+  b->training = training;
+  b->eps = a[8].real;
+  TRY(channel_vector_of(a[2].tensor, "weight", 2, b->channels, 1, &b->gamma));
+  TRY(channel_vector_of(training ? NULL : a[3].tensor, "runningMean", 3, b->channels, 0, &b->running_mean));
+  TRY(channel_vector_of(training ? NULL : a[4].tensor, "runningVar", 4, b->channels, 1, &b->running_var));
+  TRY(channel_vector_of(training ? mean : NULL, "saveMean", 5, b->channels, 0, &b->mean));
+  TRY(channel_vector_of(training ? rstd : NULL, "saveInvstd", 6, b->channels, 0, &b->rstd));
+  TRY(channel_vector_of(out[1], "gradWeight", 8, b->channels, 0, &b->dgamma));
+  TRY(channel_vector_of(out[2], "gradBias", 9, b->channels, 0, &b->dbeta));
+  e->run = batch_norm_grad_run;
+  return ST_OK;
+}

@@ -1,0 +1,31 @@
+/* A number for each channel: parameters and results of the norms over channels, of any dtype and stride. */
+#ifndef CANNON_KERNEL_NORM_CHANNELS_H
+#define CANNON_KERNEL_NORM_CHANNELS_H
+
+#include "kernel/engine/loops.h"
+#include "op/executor.h"
+
+typedef struct {
+  load_loop *load; /* to double */
+  store_loop *store;
+  int64_t stride; /* bytes */
+  double otherwise;
+  int8_t view; /* which of the task's views; -1: absent */
+} channel_vector;
+
+/* Of a tensor with as many elements as there are channels; NULL: `otherwise` for all. */
+status channel_vector_of(const tensor *t, const char *name, int view_index, int64_t channels, double otherwise,
+                         channel_vector *v);
+
+static inline double channel_get(const channel_vector *v, void *const *views, int64_t channel) {
+  double value = v->otherwise;
+  if (v->view >= 0) v->load(&value, (const char *)views[v->view] + channel * v->stride, v->stride, 1);
+  return value;
+}
+
+/* Nothing where the vector is absent. */
+static inline void channel_put(const channel_vector *v, void *const *views, int64_t channel, double value) {
+  if (v->view >= 0) v->store((char *)views[v->view] + channel * v->stride, v->stride, &value, 1);
+}
+
+#endif

@@ -1,0 +1,251 @@
+/* GroupNorm, with Silu or Swish after it, and InstanceNorm, whose groups are single channels. The statistics are written
+ * when all else is done: a client passes buffers for them that are too small and lie over one another. No workspace: the
+ * same client's would lie there too. */
+#include "kernel/norm/group_norm.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "kernel/families.h"
+
+/* ---- shared with the gradient ------------------------------------------------------------------------------------ */
+
+status group_shape_of(int64_t n, int64_t channels, int64_t positions, int64_t groups, const char *name,
+                      group_shape *s) {
+  EXPECT(groups > 0, "%s is %jd, expected 1 or more", name, (intmax_t)groups);
+  EXPECT(channels > 0 && channels % groups == 0, "%s is %jd, expected a divisor of the number of channels, %jd", name,
+         (intmax_t)groups, (intmax_t)channels);
+  *s = (group_shape){.n = n, .channels = channels, .positions = positions, .groups = groups};
+  return ST_OK;
+}
+
+status group_view_of(const tensor *t, const char *name, const group_shape *s, const view *like, view *v) {
+  char is[SHAPE_TEXT];
+  const int64_t per_group = s->channels / s->groups;
+  TRY(op_expect_dtype(t, name, DTYPES_NORM));
+  bool has_dims = t->rank >= 2 && t->dims[0] == s->n && t->dims[1] == s->channels;
+  if (like) {
+    has_dims = has_dims && t->rank == like->rank - 1;
+    for (int d = 2; has_dims && d < t->rank; ++d) has_dims = t->dims[d] == like->dims[d + 1];
+  }
+  EXPECT(t->n == s->n * s->channels * s->positions && (has_dims || t->contiguous),
+         "%s has shape %s, expected [%jd, %jd, ...] with %jd elements for each", name,
+         shape_text(t->dims, t->rank, is), (intmax_t)s->n, (intmax_t)s->channels, (intmax_t)s->positions);
+  if (!has_dims) {
+    const int64_t plain[] = {s->n, s->groups, per_group, s->positions};
+    *v = like ? view_contiguous(t->dtype, like->rank, like->dims) : view_contiguous(t->dtype, 4, plain);
+    return ST_OK;
+  }
+  const view from = view_of(t);
+  *v = (view){.rank = from.rank + 1,
+              .dtype = from.dtype,
+              .dims = {s->n, s->groups, per_group},
+              .strides = {from.strides[0], per_group * from.strides[1], from.strides[1]}};
+  for (int d = 2; d < from.rank; ++d) {
+    v->dims[d + 1] = from.dims[d];
+    v->strides[d + 1] = from.strides[d];
+  }
+  return ST_OK;
+}
+
+/* ---- running ----------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+  group_shape shape;
+  channel_vector gamma, beta;
+  double eps;
+  float swish; /* its scale */
+  bool has_swish;
+  bool gives_variance; /* rather than rstd */
+  int8_t mean_view, rstd_view;
+  view mean, rstd; /* [N, G] */
+  float stats[];   /* means of all rows, then rstds */
+} group_norm_args;
+
+typedef struct {
+  panel_plan rows; /* operands: x, y */
+} group_norm_plan;
+
+typedef struct {
+  group_norm_args *args;
+  void *const *view;
+} group_norm_job;
+
+static void group_norm_row(const group_norm_job *j, const panel *p, int i) {
+  group_norm_args *g = j->args;
+  const int64_t row = p->row + i, channel = first_channel(&g->shape, row), step = g->shape.positions;
+  const float *x = panel_floats(p, 0, i);
+  float *y = panel_floats(p, 1, i);
+  const norm_moments m = norm->moments(x, p->n);
+  const double variance = m.m2 / m.n;
+  const norm_stats s = {.mean = m.mean, .rstd = 1 / sqrt(variance + g->eps)};
+  for (int64_t c = 0; c * step < p->n; ++c) {
+    const float gamma = (float)channel_get(&g->gamma, j->view, channel + c);
+    const float beta = (float)channel_get(&g->beta, j->view, channel + c);
+    norm->apply_one(y + c * step, x + c * step, s, gamma, beta, step);
+  }
+  if (g->has_swish) norm->swish(y, y, g->swish, p->n);
+  g->stats[row] = (float)m.mean;
+  g->stats[g->shape.n * g->shape.groups + row] = (float)(g->gives_variance ? variance : s.rstd);
+}
+
+static void group_norm_panel(const void *op, const panel *p) {
+  for (int i = 0; i < p->width; ++i) group_norm_row(op, p, i);
+}
+
+static status group_norm_run(const executor *e, void *const *view_at, void *scratch) {
+  (void)scratch;
+  const group_norm_plan *plan = PLAN(e, group_norm_plan);
+  group_norm_args *g = e->heap;
+  const group_norm_job job = {.args = g, .view = view_at};
+  const panel_job rows = {.plan = &plan->rows, .view = view_at, .body = group_norm_panel, .op = &job};
+  TRY(panels_run(&rows, e->cost_ns));
+  if (!plan->rows.n || !plan->rows.n_rows) return ST_OK;
+  const view stats = view_contiguous(ACL_FLOAT, 2, (const int64_t[]){g->shape.n, g->shape.groups});
+  elementwise_copy(view_at[g->mean_view], &g->mean, g->stats, &stats, 0);
+  elementwise_copy(view_at[g->rstd_view], &g->rstd, g->stats + plan->rows.n_rows, &stats, 0);
+  return ST_OK;
+}
+
+/* ---- planning ---------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+  const tensor *x, *gamma, *beta, *y, *mean, *rstd;
+  const char *names[6]; /* of these; their views are 0 to 5 */
+  view x_view, y_view;  /* [N, G, C / G, ...] */
+  group_shape shape;
+  double eps, swish;
+  bool has_swish, gives_variance;
+} group_norm_call;
+
+static status plan_group_norm(executor *e, const group_norm_call *c) {
+  enum { X, GAMMA, BETA, Y, MEAN, RSTD };
+  const group_shape *s = &c->shape;
+  const int64_t rows = s->n * s->groups;
+  group_norm_plan *plan = PLAN(e, group_norm_plan);
+  group_norm_args *g = e->heap = malloc(sizeof *g + 2 * (size_t)rows * sizeof *g->stats);
+  if (!g) return fail(ST_NO_HOST_MEMORY, "no host memory for the statistics of %jd groups", (intmax_t)rows);
+  g->shape = *s;
+  g->eps = c->eps;
+  g->swish = (float)c->swish;
+  g->has_swish = c->has_swish;
+  g->gives_variance = c->gives_variance;
+  g->mean_view = MEAN;
+  g->rstd_view = RSTD;
+  TRY(channel_vector_of(c->gamma, c->names[GAMMA], GAMMA, s->channels, 1, &g->gamma));
+  TRY(channel_vector_of(c->beta, c->names[BETA], BETA, s->channels, 0, &g->beta));
+  TRY(norm_rows_view(c->mean, c->names[MEAN], (const int64_t[]){s->n, s->groups}, 2, &g->mean));
+  TRY(norm_rows_view(c->rstd, c->names[RSTD], (const int64_t[]){s->n, s->groups}, 2, &g->rstd));
+  g->mean.rank = g->rstd.rank = 2; /* without the ones */
+  panel_plan_init(&plan->rows, COMPUTE_F32, 2, c->x_view.rank - 2, c->x_view.dims);
+  panel_add(&plan->rows, PANEL_READ, X, &c->x_view);
+  panel_add(&plan->rows, PANEL_WRITTEN, Y, &c->y_view);
+  panel_plan_end(&plan->rows, true);
+  executor_cost(e, tensor_bytes(c->x) + tensor_bytes(c->y), (uint64_t)c->x->n * (c->has_swish ? 24 : 8));
+  e->run = group_norm_run;
+  return ST_OK;
+}
+
+static status plan_grouped(executor *e, group_norm_call *c) {
+  TRY(group_view_of(c->x, c->names[0], &c->shape, NULL, &c->x_view));
+  TRY(group_view_of(c->y, c->names[3], &c->shape, &c->x_view, &c->y_view));
+  return plan_group_norm(e, c);
+}
+
+/* [N, C, ...] of x, for operators that aren't told. */
+static status shape_of_input(const tensor *x, const char *name, int64_t groups, const char *groups_name,
+                             group_shape *s) {
+  EXPECT(x->rank >= 2, "%s has %d dimensions, expected 2 or more", name, x->rank);
+  int64_t positions = 1;
+  for (int d = 2; d < x->rank; ++d) positions *= x->dims[d];
+  return group_shape_of(x->dims[0], x->dims[1], positions, groups, groups_name, s);
+}
+
+status prepare_group_norm(executor *e, const op_arg *a) {
+  group_norm_call c = {.x = a[0].tensor,
+                       .gamma = a[1].tensor,
+                       .beta = a[2].tensor,
+                       .y = a[8].tensor,
+                       .mean = a[9].tensor,
+                       .rstd = a[10].tensor,
+                       .names = {"self", "gamma", "beta", "out", "meanOut", "rstdOut"},
+                       .eps = a[7].real};
+  TRY(group_shape_of(a[3].integer, a[4].integer, a[5].integer, a[6].integer, "group", &c.shape));
+  return plan_grouped(e, &c);
+}
+
+status prepare_group_norm_silu(executor *e, const op_arg *a) {
+  const int v2 = e->op->variant == GROUP_NORM_SILU_V2;
+  group_norm_call c = {.x = a[0].tensor,
+                       .gamma = a[1].tensor,
+                       .beta = a[2].tensor,
+                       .y = a[5 + v2].tensor,
+                       .mean = a[6 + v2].tensor,
+                       .rstd = a[7 + v2].tensor,
+                       .names = {"self", "gamma", "beta", "out", "meanOut", "rstdOut"},
+                       .eps = a[4].real,
+                       .has_swish = v2 ? a[5].boolean : true,
+                       .swish = 1};
+  TRY(shape_of_input(c.x, "self", a[3].integer, "group", &c.shape));
+  return plan_grouped(e, &c);
+}
+
+static status expect_nchw(const char *format) {
+  EXPECT(!format || !strcmp(format, "NCHW"), "dataFormatOptional is \"%s\", expected NCHW", format);
+  return ST_OK;
+}
+
+status prepare_group_norm_swish(executor *e, const op_arg *a) {
+  group_norm_call c = {.x = a[0].tensor,
+                       .gamma = a[1].tensor,
+                       .beta = a[2].tensor,
+                       .y = a[8].tensor,
+                       .mean = a[9].tensor,
+                       .rstd = a[10].tensor,
+                       .names = {"x", "gamma", "beta", "yOut", "meanOut", "rstdOut"},
+                       .eps = a[5].real,
+                       .has_swish = a[6].boolean,
+                       .swish = a[7].real};
+  TRY(expect_nchw(a[4].string));
+  TRY(shape_of_input(c.x, "x", a[3].integer, "numGroups", &c.shape));
+  return plan_grouped(e, &c);
+}
+
+/* The view of four dimensions as [N, C, 1, H, W]. */
+static view channel_groups(const tensor *t, bool channels_last) {
+  static const int order[2][4] = {{0, 1, 2, 3}, {0, 3, 1, 2}};
+  const view from = view_of(t);
+  view v = {.rank = 5, .dtype = from.dtype};
+  for (int d = 0; d < 4; ++d) {
+    const int to = d < 2 ? d : d + 1, at = order[channels_last][d];
+    v.dims[to] = from.dims[at];
+    v.strides[to] = from.strides[at];
+  }
+  v.dims[2] = 1;
+  return v;
+}
+
+status prepare_instance_norm(executor *e, const op_arg *a) {
+  const tensor *x = a[0].tensor;
+  const char *format = a[3].string;
+  if (!format) return fail(ST_OP_NULL, "dataFormat is NULL, expected NCHW or NHWC");
+  const bool channels_last = !strcmp(format, "NHWC");
+  EXPECT(channels_last || !strcmp(format, "NCHW"), "dataFormat is \"%s\", expected NCHW or NHWC", format);
+  TRY(op_expect_dtype(x, "x", DTYPES_NORM));
+  EXPECT(x->rank == 4, "x has %d dimensions, expected 4", x->rank);
+  TRY(norm_expect(a[5].tensor, "y", x->dims, x->rank));
+  group_norm_call c = {.x = x,
+                       .gamma = a[1].tensor,
+                       .beta = a[2].tensor,
+                       .y = a[5].tensor,
+                       .mean = a[6].tensor,
+                       .rstd = a[7].tensor,
+                       .names = {"x", "gamma", "beta", "y", "mean", "variance"},
+                       .x_view = channel_groups(x, channels_last),
+                       .y_view = channel_groups(a[5].tensor, channels_last),
+                       .eps = a[4].real,
+                       .gives_variance = true};
+  const int64_t *dims = c.x_view.dims;
+  TRY(group_shape_of(dims[0], dims[1], dims[3] * dims[4], dims[1], "the number of channels", &c.shape));
+  return plan_group_norm(e, &c);
+}

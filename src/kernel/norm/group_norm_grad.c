@@ -1,0 +1,204 @@
+/* Gradients of GroupNorm, and of GroupNorm with Swish after it. What gamma and beta get is first summed for each sample
+ * and channel, then over samples, in their order and in double. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "kernel/families.h"
+#include "kernel/norm/group_norm.h"
+
+enum { GAMMA, BETA, N_SUMS };
+
+typedef struct {
+  group_shape shape;
+  channel_vector gamma, beta;
+  float swish;
+  bool has_swish;
+  uint64_t scratch;      /* of the sums: [GAMMA, BETA][N][C] doubles */
+  int8_t dx, mean, rstd; /* operands of the panels; dx: -1: not wanted */
+  bool wanted[N_SUMS];
+  int out_view[N_SUMS];
+  view out[N_SUMS];
+} group_grad_args;
+
+typedef struct {
+  panel_plan rows; /* operands: dy, x, dx, mean, rstd */
+} group_grad_plan;
+
+typedef struct {
+  const group_grad_args *args;
+  void *const *view;
+  double *sums[N_SUMS];
+} group_grad_job;
+
+static void group_grad_row(const group_grad_job *j, const panel *p, int i) {
+  const group_grad_args *g = j->args;
+  const group_shape *shape = &g->shape;
+  const int64_t row = p->row + i, channel = first_channel(shape, row), step = shape->positions;
+  const float *dy = panel_floats(p, 0, i), *x = panel_floats(p, 1, i);
+  float *dx = g->dx >= 0 ? panel_floats(p, g->dx, i) : NULL;
+  const norm_stats s = {.mean = *panel_floats(p, g->mean, i), .rstd = *panel_floats(p, g->rstd, i)};
+  double *const dgamma = j->sums[GAMMA] + row / shape->groups * shape->channels + channel;
+  double *const dbeta = j->sums[BETA] + row / shape->groups * shape->channels + channel;
+  norm_sums mean = {0};
+  if (g->has_swish) {
+    for (int64_t c = 0; c * step < p->n; ++c)
+      norm->apply_one(dx + c * step, x + c * step, s, (float)channel_get(&g->gamma, j->view, channel + c),
+                      (float)channel_get(&g->beta, j->view, channel + c), step);
+    norm->swish_back(dx, dy, dx, g->swish, p->n);
+    dy = dx;
+  }
+  for (int64_t c = 0; c * step < p->n; ++c) {
+    const norm_sums sums = norm->back_sums(dy + c * step, x + c * step, s, NULL, NULL, NULL, step);
+    const double gamma = channel_get(&g->gamma, j->view, channel + c);
+    dgamma[c] = sums.dy_xhat;
+    dbeta[c] = sums.dy;
+    mean.dy += gamma * sums.dy / (double)p->n;
+    mean.dy_xhat += gamma * sums.dy_xhat / (double)p->n;
+  }
+  for (int64_t c = 0; dx && c * step < p->n; ++c)
+    norm->back_one(dx + c * step, dy + c * step, x + c * step, s, (float)channel_get(&g->gamma, j->view, channel + c),
+                   mean, step);
+}
+
+static void group_grad_panel(const void *op, const panel *p) {
+  for (int i = 0; i < p->width; ++i) group_grad_row(op, p, i);
+}
+
+/* Over samples: the sums are then those of the first. */
+static void combine(const group_grad_job *j) {
+  const group_grad_args *g = j->args;
+  for (int k = 0; k < N_SUMS; ++k) {
+    if (!g->wanted[k]) continue;
+    double *total = j->sums[k];
+    for (int64_t n = 1; n < g->shape.n; ++n)
+      for (int64_t c = 0; c < g->shape.channels; ++c) total[c] += total[n * g->shape.channels + c];
+    const view sums = view_contiguous(ACL_DOUBLE, g->out[k].rank, g->out[k].dims);
+    elementwise_copy(j->view[g->out_view[k]], &g->out[k], total, &sums, 0);
+  }
+}
+
+static status group_grad_run(const executor *e, void *const *view, void *scratch) {
+  const group_grad_plan *plan = PLAN(e, group_grad_plan);
+  const group_grad_args *g = e->heap;
+  double *sums = (double *)(void *)((char *)scratch + g->scratch);
+  const int64_t n = g->shape.n ? g->shape.n : 1;
+  const group_grad_job job = {.args = g, .view = view, .sums = {sums, sums + n * g->shape.channels}};
+  const panel_job rows = {.plan = &plan->rows, .view = view, .body = group_grad_panel, .op = &job};
+  if (!plan->rows.n || !plan->rows.n_rows)
+    memset(sums, 0, (size_t)(n * g->shape.channels) * N_SUMS * sizeof *sums);
+  TRY(panels_run(&rows, e->cost_ns));
+  combine(&job);
+  return ST_OK;
+}
+
+/* ---- planning ---------------------------------------------------------------------------------------------------- */
+
+/* A tensor of the call, its name and which of the views it is. */
+typedef struct {
+  const tensor *t;
+  const char *name;
+  int view;
+} grad_arg;
+
+typedef struct {
+  grad_arg dy, x, mean, rstd, gamma, beta, dx, out[N_SUMS];
+  group_shape shape;
+  bool has_swish;
+  double swish;
+} group_grad_call;
+
+static status plan_sums(executor *e, group_grad_args *g, const group_grad_call *c) {
+  for (int k = 0; k < N_SUMS; ++k) {
+    const tensor *t = c->out[k].t;
+    char is[SHAPE_TEXT];
+    g->wanted[k] = t != NULL;
+    if (!t) continue;
+    TRY(op_expect_dtype(t, c->out[k].name, DTYPES_NORM));
+    EXPECT(t->n == c->shape.channels, "%s has shape %s, expected one element for each of %jd channels", c->out[k].name,
+           shape_text(t->dims, t->rank, is), (intmax_t)c->shape.channels);
+    g->out_view[k] = c->out[k].view;
+    g->out[k] = view_of(t);
+  }
+  const int64_t n = c->shape.n ? c->shape.n : 1;
+  g->scratch = workspace_partial(e, (uint64_t)(n * c->shape.channels) * N_SUMS * sizeof(double));
+  return ST_OK;
+}
+
+/* All have the shape of dy, `like`. */
+static status add_wide(panel_plan *p, const group_grad_call *c, const grad_arg *arg, const view *like, panel_role role,
+                       int8_t *index) {
+  view v;
+  *index = -1;
+  if (!arg->t) return ST_OK;
+  TRY(group_view_of(arg->t, arg->name, &c->shape, like, &v));
+  *index = (int8_t)panel_add(p, role, arg->view, &v);
+  return ST_OK;
+}
+
+static status add_numbers(panel_plan *p, const group_grad_call *c, const grad_arg *arg, int8_t *index) {
+  view v;
+  TRY(norm_rows_view(arg->t, arg->name, (const int64_t[]){c->shape.n, c->shape.groups}, 2, &v));
+  *index = (int8_t)panel_add(p, PANEL_ROW_READ, arg->view, &v);
+  return ST_OK;
+}
+
+static status plan_group_grad(executor *e, const group_grad_call *c) {
+  panel_plan *p = &PLAN(e, group_grad_plan)->rows;
+  group_grad_args *g = e->heap = malloc(sizeof *g);
+  if (!g) return fail(ST_NO_HOST_MEMORY, "no host memory for the plan of %s", e->op->name);
+  int8_t dy, x;
+  view like;
+  g->shape = c->shape;
+  g->swish = (float)c->swish;
+  g->has_swish = c->has_swish;
+  TRY(channel_vector_of(c->gamma.t, c->gamma.name, c->gamma.view, c->shape.channels, 1, &g->gamma));
+  TRY(channel_vector_of(c->beta.t, c->beta.name, c->beta.view, c->shape.channels, 0, &g->beta));
+  TRY(group_view_of(c->dy.t, c->dy.name, &c->shape, NULL, &like));
+  panel_plan_init(p, COMPUTE_F32, 2, like.rank - 2, like.dims);
+  TRY(add_wide(p, c, &c->dy, &like, PANEL_READ, &dy));
+  TRY(add_wide(p, c, &c->x, &like, PANEL_READ, &x));
+  TRY(add_wide(p, c, &c->dx, &like, c->has_swish ? PANEL_WRITTEN_APART : PANEL_WRITTEN, &g->dx));
+  TRY(add_numbers(p, c, &c->mean, &g->mean));
+  TRY(add_numbers(p, c, &c->rstd, &g->rstd));
+  TRY(plan_sums(e, g, c));
+  panel_plan_end(p, true);
+  executor_cost(e, 3 * tensor_bytes(c->dy.t), (uint64_t)c->dy.t->n * (c->has_swish ? 40 : 16));
+  e->run = group_grad_run;
+  return ST_OK;
+}
+
+status prepare_group_norm_backward(executor *e, const op_arg *a) {
+  const tensor *out[3];
+  TRY(norm_masked_outputs(e, a, 9, out));
+  group_grad_call c = {.dy = {a[0].tensor, "gradOut", 0},   .x = {a[1].tensor, "input", 1},
+                       .mean = {a[2].tensor, "mean", 2},    .rstd = {a[3].tensor, "rstd", 3},
+                       .gamma = {a[4].tensor, "gamma", 4},  .dx = {out[0], "gradInput", 5},
+                       .out = {{out[1], "gradGammaOut", 6}, {out[2], "gradBetaOut", 7}}};
+  TRY(group_shape_of(a[5].integer, a[6].integer, a[7].integer, a[8].integer, "group", &c.shape));
+  return plan_group_grad(e, &c);
+}
+
+status prepare_group_norm_swish_grad(executor *e, const op_arg *a) {
+  const tensor *x = a[3].tensor, *dgamma = a[12].tensor, *dbeta = a[13].tensor;
+  const char *format = a[7].string;
+  EXPECT(!format || !strcmp(format, "NCHW"), "dataFormatOptional is \"%s\", expected NCHW", format);
+  EXPECT(x->rank >= 2, "x has %d dimensions, expected 2 or more", x->rank);
+  if (a[9].boolean && !dgamma)
+    return fail(ST_OP_NULL, "dgammaOut is NULL, expected a tensor as dgammaIsRequire is true");
+  if (a[10].boolean && !dbeta) return fail(ST_OP_NULL, "dbetaOut is NULL, expected a tensor as dbetaIsRequire is true");
+  group_grad_call c = {.dy = {a[0].tensor, "dy", 0},
+                       .mean = {a[1].tensor, "mean", 1},
+                       .rstd = {a[2].tensor, "rstd", 2},
+                       .x = {x, "x", 3},
+                       .gamma = {a[4].tensor, "gamma", 4},
+                       .beta = {a[5].tensor, "beta", 5},
+                       .dx = {a[11].tensor, "dxOut", 6},
+                       .out = {{a[9].boolean ? dgamma : NULL, "dgammaOut", 7},
+                               {a[10].boolean ? dbeta : NULL, "dbetaOut", 8}},
+                       .has_swish = true,
+                       .swish = a[8].real};
+  int64_t positions = 1;
+  for (int d = 2; d < x->rank; ++d) positions *= x->dims[d];
+  TRY(group_shape_of(x->dims[0], x->dims[1], positions, a[6].integer, "numGroups", &c.shape));
+  return plan_group_grad(e, &c);
+}

@@ -1,0 +1,249 @@
+/* Gradients of the norms of layer_norm.c. What gamma and beta get are sums over all rows: blocks of rows, which the
+ * shape alone fixes, are summed each on its own (groups of rows in float, the groups in double) and then together in
+ * order, so that no bit depends on the number of threads. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "kernel/families.h"
+#include "kernel/norm/norm.h"
+
+enum { BLOCKS = 16, GROUP = 32 }; /* blocks of rows, at most; rows of a group */
+
+/* Sums over rows for each element of a row: of dy * xhat for gamma, of dy for beta. */
+enum { GAMMA, BETA, N_SUMS };
+
+/* Where they go, in the executor's heap. */
+typedef struct {
+  int64_t block_rows, n_blocks;
+  uint64_t scratch; /* of each block: doubles for both sums, then floats */
+  bool wanted[N_SUMS];
+  int out_view[N_SUMS];
+  view out[N_SUMS];
+} column_sums;
+
+typedef struct {
+  panel_plan rows;
+  float alpha; /* the norm was of other + alpha * x */
+  bool rms, has_columns;
+  int8_t other, dy, dsum, dx, dother, gamma, mean, rstd; /* operands beside x, which is the first; -1: absent */
+} norm_grad_plan;
+
+typedef struct {
+  const norm_grad_plan *plan;
+  const column_sums *columns; /* NULL: not wanted */
+  char *scratch;
+} norm_grad_job;
+
+static float *row_or_null(const panel *p, int k, int i) { return k < 0 ? NULL : panel_floats(p, k, i); }
+
+/* ---- sums over rows ---------------------------------------------------------------------------------------------- */
+
+static uint64_t block_bytes(int64_t n) { return (uint64_t)n * N_SUMS * (sizeof(double) + sizeof(float)); }
+
+static double *block_totals(const norm_grad_job *j, int64_t n, int64_t block) {
+  return (double *)(void *)(j->scratch + (uint64_t)block * block_bytes(n));
+}
+
+static void flush_columns(const column_sums *c, double *total, float *sum, int64_t n) {
+  for (int k = 0; k < N_SUMS; ++k)
+    if (c->wanted[k]) norm->flush(total + k * n, sum + k * n, n);
+}
+
+static void combine_columns(const norm_grad_job *j, int64_t n, void *const *views) {
+  const column_sums *c = j->columns;
+  double *total = block_totals(j, n, 0);
+  for (int k = 0; k < N_SUMS; ++k) {
+    if (!c->wanted[k]) continue;
+    for (int64_t b = 1; b < c->n_blocks; ++b) {
+      const double *part = block_totals(j, n, b) + k * n;
+      for (int64_t i = 0; i < n; ++i) total[k * n + i] += part[i];
+    }
+    const view sums = view_contiguous(ACL_DOUBLE, c->out[k].rank, c->out[k].dims);
+    elementwise_copy(views[c->out_view[k]], &c->out[k], total + k * n, &sums, 0);
+  }
+}
+
+/* ---- rows -------------------------------------------------------------------------------------------------------- */
+
+static void grad_row(const norm_grad_plan *g, const panel *p, int i, float *dgamma, float *dbeta) {
+  const float *x = panel_floats(p, 0, i), *dy = panel_floats(p, g->dy, i), *gamma = row_or_null(p, g->gamma, i);
+  float *dx = row_or_null(p, g->dother >= 0 ? g->dother : g->dx, i);
+  const norm_stats s = {.mean = g->rms ? 0 : *panel_floats(p, g->mean, i), .rstd = *panel_floats(p, g->rstd, i)};
+  if (g->other >= 0) {
+    norm->add(dx, panel_floats(p, g->other, i), g->alpha, x, NULL, p->n);
+    x = dx;
+  }
+  const norm_sums sums = norm->back_sums(dy, x, s, gamma, dgamma, dbeta, p->n);
+  if (!dx) return;
+  const double n = (double)p->n;
+  const norm_sums mean = {.dy = g->rms ? 0 : sums.dy / n, .dy_xhat = sums.dy_xhat / n};
+  if (gamma)
+    norm->back(dx, dy, x, s, gamma, mean, p->n);
+  else
+    norm->back_one(dx, dy, x, s, 1, mean, p->n);
+  if (g->dsum >= 0) norm->add(dx, dx, 1, panel_floats(p, g->dsum, i), NULL, p->n);
+  if (g->dother >= 0) norm->scale(panel_floats(p, g->dx, i), dx, g->alpha, NULL, 0, p->n);
+}
+
+static void grad_panel(const void *op, const panel *p) {
+  const norm_grad_job *j = op;
+  const column_sums *c = j->columns;
+  if (!c) {
+    for (int i = 0; i < p->width; ++i) grad_row(j->plan, p, i, NULL, NULL);
+    return;
+  }
+  double *total = block_totals(j, p->n, p->row / c->block_rows);
+  float *sum = (float *)(total + N_SUMS * p->n);
+  if (p->row % c->block_rows == 0) memset(total, 0, block_bytes(p->n));
+  for (int i = 0; i < p->width; ++i) {
+    grad_row(j->plan, p, i, c->wanted[GAMMA] ? sum : NULL, c->wanted[BETA] ? sum + p->n : NULL);
+    const int64_t done = p->row + i + 1;
+    if (done % GROUP == 0 || done == j->plan->rows.n_rows) flush_columns(c, total, sum, p->n);
+  }
+}
+
+static status norm_grad_run(const executor *e, void *const *view, void *scratch) {
+  const norm_grad_plan *g = PLAN(e, norm_grad_plan);
+  const column_sums *c = g->has_columns ? e->heap : NULL;
+  const norm_grad_job job = {.plan = g, .columns = c, .scratch = c ? (char *)scratch + c->scratch : NULL};
+  const panel_job rows = {
+      .plan = &g->rows, .view = view, .body = grad_panel, .op = &job, .grain = c ? c->block_rows : 1};
+  if (c && g->rows.n && !g->rows.n_rows) memset(job.scratch, 0, block_bytes(g->rows.n)); /* sums of no rows */
+  TRY(panels_run(&rows, e->cost_ns));
+  if (c && g->rows.n) combine_columns(&job, g->rows.n, view);
+  return ST_OK;
+}
+
+/* ---- planning ---------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+  const tensor *t;
+  const char *name;
+  int view;
+} grad_arg;
+
+typedef struct {
+  grad_arg x, other, dy, dsum, dx, dother, gamma, mean, rstd, out[N_SUMS];
+  int n_outer;
+  bool rms;
+  float alpha;
+} grad_args;
+
+static status add_elements(norm_grad_plan *g, const grad_args *a, const grad_arg *arg, panel_role role, int8_t *index) {
+  *index = -1;
+  if (!arg->t) return ST_OK;
+  const tensor *x = a->x.t;
+  const int first = role == PANEL_COLUMN ? a->n_outer : 0;
+  TRY(norm_expect(arg->t, arg->name, x->dims + first, x->rank - first));
+  const view v = view_of(arg->t);
+  *index = (int8_t)panel_add(&g->rows, role, arg->view, &v);
+  return ST_OK;
+}
+
+static status add_row_numbers(norm_grad_plan *g, const grad_args *a, const grad_arg *arg, int8_t *index) {
+  *index = -1;
+  if (!arg->t) return ST_OK;
+  view v;
+  TRY(norm_rows_view(arg->t, arg->name, a->x.t->dims, a->n_outer, &v));
+  *index = (int8_t)panel_add(&g->rows, PANEL_ROW_READ, arg->view, &v);
+  return ST_OK;
+}
+
+static status plan_columns(executor *e, norm_grad_plan *g, const grad_args *a) {
+  const tensor *x = a->x.t;
+  g->has_columns = a->out[GAMMA].t || a->out[BETA].t;
+  if (!g->has_columns) return ST_OK;
+  column_sums *c = e->heap = malloc(sizeof *c);
+  if (!c) return fail(ST_NO_HOST_MEMORY, "no host memory for the plan of %s", e->op->name);
+  for (int k = 0; k < N_SUMS; ++k) {
+    c->wanted[k] = a->out[k].t != NULL;
+    if (!c->wanted[k]) continue;
+    TRY(norm_expect(a->out[k].t, a->out[k].name, x->dims + a->n_outer, x->rank - a->n_outer));
+    c->out_view[k] = a->out[k].view;
+    c->out[k] = view_of(a->out[k].t);
+  }
+  const int64_t rows = g->rows.n_rows, groups = (rows + GROUP - 1) / GROUP;
+  c->block_rows = groups ? (groups + BLOCKS - 1) / BLOCKS * GROUP : GROUP;
+  c->n_blocks = rows ? (rows + c->block_rows - 1) / c->block_rows : 1;
+  c->scratch = workspace_partial(e, (uint64_t)c->n_blocks * block_bytes(g->rows.n));
+  return ST_OK;
+}
+
+static status plan_grad(executor *e, const grad_args *a) {
+  norm_grad_plan *g = PLAN(e, norm_grad_plan);
+  const tensor *x = a->x.t;
+  int8_t x_index;
+  g->alpha = a->alpha;
+  g->rms = a->rms;
+  panel_plan_init(&g->rows, COMPUTE_F32, a->n_outer, x->rank - a->n_outer, x->dims);
+  TRY(add_elements(g, a, &a->x, PANEL_READ, &x_index));
+  TRY(add_elements(g, a, &a->other, PANEL_READ, &g->other));
+  TRY(add_elements(g, a, &a->dy, PANEL_READ, &g->dy));
+  TRY(add_elements(g, a, &a->dsum, PANEL_READ, &g->dsum));
+  TRY(add_elements(g, a, &a->gamma, PANEL_COLUMN, &g->gamma));
+  TRY(add_elements(g, a, &a->dother, PANEL_WRITTEN, &g->dother));
+  TRY(add_elements(g, a, &a->dx, a->dother.t ? PANEL_WRITTEN_APART : PANEL_WRITTEN, &g->dx));
+  TRY(add_row_numbers(g, a, &a->mean, &g->mean));
+  TRY(add_row_numbers(g, a, &a->rstd, &g->rstd));
+  TRY(plan_columns(e, g, a));
+  panel_plan_end(&g->rows, g->has_columns);
+  const uint64_t wide = 3 + (a->other.t != NULL) + (a->dsum.t != NULL) + (a->dother.t != NULL);
+  executor_cost(e, wide * tensor_bytes(x), (uint64_t)x->n * 16);
+  e->run = norm_grad_run;
+  return ST_OK;
+}
+
+status prepare_layer_norm_backward(executor *e, const op_arg *a) {
+  const tensor *out[3];
+  TRY(norm_masked_outputs(e, a, 7, out));
+  grad_args g = {.x = {a[1].tensor, "input", 1},
+                 .dy = {a[0].tensor, "gradOut", 0},
+                 .mean = {a[3].tensor, "mean", 2},
+                 .rstd = {a[4].tensor, "rstd", 3},
+                 .gamma = {a[5].tensor, "weightOptional", 4},
+                 .dx = {out[0], "gradInputOut", 6},
+                 .out = {{out[1], "gradWeightOut", 7}, {out[2], "gradBiasOut", 8}}};
+  TRY(norm_expect_normalized_shape(a[1].tensor, a[2].ints, &g.n_outer));
+  if (a[6].tensor)
+    TRY(norm_expect(a[6].tensor, "biasOptional", a[1].tensor->dims + g.n_outer, a[1].tensor->rank - g.n_outer));
+  return plan_grad(e, &g);
+}
+
+status prepare_rms_norm_grad(executor *e, const op_arg *a) {
+  grad_args g = {.x = {a[1].tensor, "x", 1},         .dy = {a[0].tensor, "dy", 0},
+                 .rstd = {a[2].tensor, "rstd", 2},   .gamma = {a[3].tensor, "gamma", 3},
+                 .dx = {a[4].tensor, "dxOut", 4},    .out = {{a[5].tensor, "dgammaOut", 5}},
+                 .rms = true};
+  TRY(norm_expect_gamma(g.x.t, g.gamma.t, &g.n_outer));
+  return plan_grad(e, &g);
+}
+
+status prepare_add_layer_norm_grad(executor *e, const op_arg *a) {
+  grad_args g = {.x = {a[1].tensor, "x1", 1},
+                 .other = {a[2].tensor, "x2", 2},
+                 .dy = {a[0].tensor, "dy", 0},
+                 .rstd = {a[3].tensor, "rstd", 3},
+                 .mean = {a[4].tensor, "mean", 4},
+                 .gamma = {a[5].tensor, "gamma", 5},
+                 .dsum = {a[6].tensor, "dsumOptional", 6},
+                 .dx = {a[7].tensor, "dxOut", 7},
+                 .out = {{a[8].tensor, "dgammaOut", 8}, {a[9].tensor, "dbetaOut", 9}},
+                 .alpha = 1};
+  TRY(norm_expect_gamma(g.x.t, g.gamma.t, &g.n_outer));
+  return plan_grad(e, &g);
+}
+
+status prepare_deep_norm_grad(executor *e, const op_arg *a) {
+  grad_args g = {.x = {a[1].tensor, "x", 1},
+                 .other = {a[2].tensor, "gx", 2},
+                 .dy = {a[0].tensor, "dy", 0},
+                 .gamma = {a[3].tensor, "gamma", 3},
+                 .mean = {a[4].tensor, "mean", 4},
+                 .rstd = {a[5].tensor, "rstd", 5},
+                 .dx = {a[7].tensor, "dxOut", 6},
+                 .dother = {a[8].tensor, "dgxOut", 7},
+                 .out = {{a[10].tensor, "dgammaOut", 9}, {a[9].tensor, "dbetaOut", 8}},
+                 .alpha = (float)a[6].real};
+  TRY(norm_expect_gamma(g.x.t, g.gamma.t, &g.n_outer));
+  return plan_grad(e, &g);
+}

@@ -1,0 +1,86 @@
+/* Renorm: slices along a dimension whose p-norm exceeds a bound are scaled to it. As in PyTorch, the factor is
+ * bound / (norm + 1e-7). */
+#include <math.h>
+
+#include "kernel/families.h"
+#include "kernel/norm/norm.h"
+
+typedef struct {
+  panel_plan rows;
+  double p, bound;
+} renorm_plan;
+
+/* The sum of |x|^p, or what stands for it: the number of elements but 0 (p is 0), the largest (p is infinite). */
+static double power_sum(const float *x, double p, int64_t n) {
+  if (p == 2) return norm->squares(x, n);
+  double sum = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    const double a = fabs((double)x[i]);
+    if (p == INFINITY)
+      sum = a > sum || a != a ? a : sum;
+    else
+      sum += p == 1 ? a : p == 0 ? a != 0 : pow(a, p);
+  }
+  return sum;
+}
+
+static double norm_of(const float *x, double p, int64_t n) {
+  const double sum = power_sum(x, p, n);
+  return p == 2 ? sqrt(sum) : p == 0 || p == 1 || p == INFINITY ? sum : pow(sum, 1 / p);
+}
+
+static void renorm_panel(const void *op, const panel *p) {
+  const renorm_plan *r = op;
+  for (int i = 0; i < p->width; ++i) {
+    const double length = norm_of(panel_floats(p, 0, i), r->p, p->n);
+    const double factor = length > r->bound ? r->bound / (length + 1e-7) : 1;
+    norm->scale(panel_floats(p, 1, i), panel_floats(p, 0, i), factor, NULL, 0, p->n);
+  }
+}
+
+static status renorm_run(const executor *e, void *const *view, void *scratch) {
+  (void)scratch;
+  const renorm_plan *r = PLAN(e, renorm_plan);
+  /* In place there is one operand only, which is read and written. */
+  void *const both[] = {view[0], view[e->n_operands - 1]};
+  return panels_run(&(panel_job){.plan = &r->rows, .view = both, .body = renorm_panel, .op = r}, e->cost_ns);
+}
+
+/* Dimension d first: it numbers the slices. */
+static view slices(const tensor *t, int d) {
+  view v = view_of(t);
+  const int64_t dim = v.dims[d], stride = v.strides[d];
+  for (; d > 0; --d) {
+    v.dims[d] = v.dims[d - 1];
+    v.strides[d] = v.strides[d - 1];
+  }
+  v.dims[0] = dim;
+  v.strides[0] = stride;
+  return v;
+}
+
+status prepare_renorm(executor *e, const op_arg *a) {
+  const bool in_place = e->op->variant == RENORM_IN_PLACE;
+  const tensor *self = a[0].tensor, *out = in_place ? self : a[4].tensor;
+  const char *name = in_place ? "selfRef" : "self";
+  renorm_plan *r = PLAN(e, renorm_plan);
+  int dim;
+  r->p = scalar_real(a[1].scalar);
+  r->bound = scalar_real(a[3].scalar);
+  TRY(op_expect_dtype(self, name, DTYPES_NORM));
+  EXPECT(self->rank >= 2, "%s has %d dimensions, expected 2 or more", name, self->rank);
+  EXPECT(r->p >= 0, "p is %g, expected 0 or more", r->p);
+  EXPECT(r->bound >= 0, "maxNorm is %g, expected 0 or more", r->bound);
+  TRY(op_expect_dim(a[2].integer, "dim", self->rank, &dim));
+  EXPECT(out->dtype == self->dtype, "out has dtype %s, expected that of self, %s", dtype_name(out->dtype),
+         dtype_name(self->dtype));
+  TRY(op_expect_shape(out, "out", self->dims, self->rank));
+  const view x = slices(self, dim), y = slices(out, dim);
+  panel_plan_init(&r->rows, COMPUTE_F32, 1, x.rank - 1, x.dims);
+  panel_add(&r->rows, PANEL_READ, 0, &x);
+  panel_add(&r->rows, PANEL_WRITTEN, 1, &y);
+  panel_plan_end(&r->rows, false);
+  executor_cost(e, 2 * tensor_bytes(self), (uint64_t)self->n * 8);
+  e->run = renorm_run;
+  return ST_OK;
+}

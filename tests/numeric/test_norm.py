@@ -1,0 +1,709 @@
+"""Norms over rows, groups and channels, and their gradients, against their definitions in long double.
+
+Bounds: the statistics are of a sum in blocks, so an element is within some tens of units of float of its own size and of
+the deviation's; what gamma and beta get is a sum over rows in groups of 32."""
+import unittest
+
+import numpy as np
+
+import reference as ref
+from acl import INVALID, NULLPTR, Bools, Ints, Scalar, Tensor, refused, run
+from dtypes import BF16, F16, F32, F64, FLOATS, I32, I64, LD
+from gen import each_case
+
+CASES = 60
+EPS = LD(2) ** -23
+
+
+# ---- references
+
+def stats(x, axes, eps):
+    mean = x.mean(axes, keepdims=True)
+    return mean, 1 / np.sqrt(((x - mean) ** 2).mean(axes, keepdims=True) + eps)
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def swish(x, scale):
+    return x * sigmoid(scale * x)
+
+
+def swish_slope(x, scale):
+    s = sigmoid(scale * x)
+    return s * (1 + scale * x * (1 - s))
+
+
+def input_gradient(dy_gamma, xhat, rstd, axes, about_mean=True):
+    """Of (x - mean) * rstd, by the rules of the quotient and of sums."""
+    along = (dy_gamma * xhat).mean(axes, keepdims=True) * xhat
+    return rstd * (dy_gamma - along - (dy_gamma.mean(axes, keepdims=True) if about_mean else 0))
+
+
+def value(t, default=LD(0)):
+    return default if t is None else t.get().astype(LD)
+
+
+def check(test, out, exact, slack, what):
+    if out is not None and out.size:
+        ref.check(out.get(), np.reshape(exact, out.shape), out.dtype, F32, slack=np.broadcast_to(slack, np.shape(exact))
+                  .reshape(out.shape), what=what)
+
+
+# ---- arguments
+
+def far(gen):
+    """Numbers around one that is large beside their deviation, now and then."""
+    offset = gen.pick((0, 0, 3, 1000))
+
+    def draw(d):
+        return lambda s: d.round(gen.values(d, s, limit=4).astype(LD) + (offset if d is F32 else offset % 100))
+    return draw
+
+
+def rows_of(gen):
+    """(shape, number of dimensions that are normalised)"""
+    shape = gen.shape(min_rank=1, empty=0) if gen.chance(0.6) else \
+        gen.pick(((3, 5000), (70, 33), (200, 64), (9, 4, 130), (40, 17, 3), (2, 1100), (100, 20), (2, 3, 4, 5, 6)))
+    return shape, gen.integer(1, len(shape))
+
+
+def row_numbers(gen, shape, k, dtype, out=True, values=None):
+    """A tensor for one number per row: with ones for the normalised dimensions, or without them."""
+    head = shape[:len(shape) - k]
+    dims = head + (1,) * k if gen.chance(0.6) or not head else head
+    return gen.out(dtype, dims, None if values is None else values.reshape(dims)) if out else None
+
+
+def params(gen, d, shape, *names):
+    return [gen.drawn(d, shape, lambda s: gen.values(d, s, limit=3)) if name else None for name in names]
+
+
+def same_bits(test, gen, op, args, outs):
+    """The same call with its tensors in other layouts gives the same bits."""
+    again = {}
+    for a in args:
+        if isinstance(a, Tensor) and id(a) not in again:
+            again[id(a)] = gen.out(a.dtype, a.shape, None if a in outs else a.get())
+    run(op, *(again.get(id(a), a) if isinstance(a, Tensor) else a for a in args))
+    for o in outs:
+        if o is not None:
+            ref.check_equal(again[id(o)].bits(), o.bits(), f"{op}: bits in another layout")
+
+
+class Rows(unittest.TestCase):
+    def layer_norm(self, gen, op="aclnnLayerNorm"):
+        d, draw = gen.pick(FLOATS), far(gen)
+        shape, k = rows_of(gen)
+        tail, axes = shape[len(shape) - k:], tuple(range(len(shape) - k, len(shape)))
+        x = gen.drawn(d, shape, draw(d))
+        gamma, beta = params(gen, gen.pick((d, F32)), tail, gen.chance(0.7), gen.chance(0.7))
+        out = gen.out(gen.pick((d, d, F32)), shape)
+        mean = row_numbers(gen, shape, k, gen.pick((d, F32)), gen.chance(0.6))
+        rstd = row_numbers(gen, shape, k, gen.pick((d, F32)), gen.chance(0.6))
+        eps = gen.pick((1e-5, 0.1, 1.0))
+        args = [x, Ints(*tail), gamma, beta, eps, out, mean, rstd] + ([0] if op.endswith("Mode") else [])
+        self.assertEqual(run(op, *args), 0)
+        v = x.get().astype(LD)
+        m, r = stats(v, axes, LD(eps))
+        g, b = value(gamma, LD(1)), value(beta)
+        xhat = (v - m) * r
+        check(self, out, xhat * g + b, EPS * (30 * np.abs(g) * (np.abs(xhat) + 1) + 3 * np.abs(b)), op)
+        check(self, mean, m, EPS * (np.abs(m) + 20 / r), "mean")
+        check(self, rstd, r, EPS * 20 * r, "rstd")
+        same_bits(self, gen, op, args, [out, mean, rstd])
+
+    def test_layer_norm(self):
+        each_case(self, "aclnnLayerNorm", 2 * CASES, self.layer_norm)
+        each_case(self, "aclnnLayerNormWithImplMode", 5, lambda g: self.layer_norm(g, "aclnnLayerNormWithImplMode"))
+
+    def test_constant_rows(self):
+        """Of a row without deviation nothing is left but beta, however large its numbers."""
+        for v in (0.0, 1e4, -3.3e20):
+            x, out, mean = Tensor.of(F32, np.full((3, 5000), v, np.float32)), Tensor.empty(F32, (3, 5000)), Tensor.empty(F32, (3,))
+            run("aclnnLayerNorm", x, Ints(5000), None, None, 1e-5, out, mean, None)
+            ref.check_equal(out.get(), np.zeros((3, 5000), np.float32))
+            ref.check_equal(mean.get(), np.full(3, np.float32(v)))
+
+    def test_special_values(self):
+        v = np.zeros((3, 40), np.float32)
+        v[0, 3], v[1, 5] = np.nan, np.inf
+        x, out = Tensor.of(F32, v), Tensor.empty(F32, v.shape)
+        run("aclnnLayerNorm", x, Ints(40), None, None, 1e-5, out, None, None)
+        self.assertTrue(np.isnan(out.get()[:2]).all())
+        self.assertFalse(out.get()[2].any())
+
+    def rms_norm(self, gen, op):
+        d = gen.pick(FLOATS)
+        shape, k = rows_of(gen)
+        tail, axes = shape[len(shape) - k:], tuple(range(len(shape) - k, len(shape)))
+        x = gen.drawn(d, shape, lambda s: gen.values(d, s, limit=4))
+        gamma, = params(gen, gen.pick((d, F32)), tail, True)
+        out, rstd = gen.out(d, shape), row_numbers(gen, shape, k, F32)
+        eps = gen.pick((1e-6, 0.1, 1.0))
+        args = [x, gamma, eps, out, rstd]
+        self.assertEqual(run(op, *args), 0)
+        v, g = x.get().astype(LD), value(gamma) + (1 if "Gemma" in op else 0)
+        r = 1 / np.sqrt((v * v).mean(axes, keepdims=True) + LD(eps))
+        check(self, out, v * r * g, EPS * 20 * np.abs(v * r) * (np.abs(g) + 1), op)
+        check(self, rstd, r, EPS * 15 * r, "rstd")
+        same_bits(self, gen, op, args, [out, rstd])
+
+    def test_rms_norm(self):
+        for op in ("aclnnRmsNorm", "aclnnGemmaRmsNorm"):
+            each_case(self, op, CASES, lambda g: self.rms_norm(g, op))
+
+    def test_add_rms_norm(self):
+        def body(gen):
+            d = gen.pick(FLOATS)
+            shape, k = rows_of(gen)
+            tail, axes = shape[len(shape) - k:], tuple(range(len(shape) - k, len(shape)))
+            x1, x2 = (gen.drawn(d, shape, lambda s: gen.values(d, s, limit=4)) for _ in "12")
+            gamma, = params(gen, gen.pick((d, F32)), tail, True)
+            out, total = gen.out(d, shape), gen.out(d, shape)
+            rstd = Tensor.empty(F32, shape[:len(shape) - k] + (1,) * k)
+            self.assertEqual(run("aclnnAddRmsNorm", x1, x2, gamma, 1e-5, out, rstd, total), 0)
+            v, g = x1.get().astype(LD) + x2.get().astype(LD), value(gamma)
+            r = 1 / np.sqrt((v * v).mean(axes, keepdims=True) + LD(1e-5))
+            check(self, total, v, 0, "sum")
+            check(self, out, v * r * g, EPS * 20 * np.abs(v * r * g), "y")
+            check(self, rstd, r, EPS * 15 * r, "rstd")
+        each_case(self, "aclnnAddRmsNorm", CASES, body)
+
+    def test_add_rms_norm_with_wild_strides(self):
+        """ggml leaves rstdOut's outermost stride uninitialised: it is written without gaps."""
+        x = Tensor.of(F32, np.arange(24, dtype=np.float32).reshape(2, 3, 4) - 7)
+        gamma, y, total = Tensor.of(F32, np.ones(4, np.float32)), Tensor.empty(F32, (2, 3, 4)), Tensor.empty(F32, (2, 3, 4))
+        rstd = Tensor.empty(F32, (2, 3, 1))
+        wild = object.__new__(Tensor)
+        wild.__dict__.update(rstd.__dict__, strides=(1 << 40, 1, 1))
+        run("aclnnAddRmsNorm", x, x, gamma, 1e-5, y, _Unlooked(wild), total)
+        back = rstd.block.fetch()[64:-64].view(np.float32)
+        v = 2 * x.get().astype(LD)
+        ref.check(back, (1 / np.sqrt((v * v).mean(2) + LD(1e-5))).reshape(-1), F32, ulps=4)
+
+    def test_add_layer_norm(self):
+        def body(gen):
+            d, d2 = gen.pick(((F32, F32), (F16, F16), (BF16, BF16), (F16, F32), (F32, BF16)))
+            wide = d if d is d2 else F32
+            shape, k = rows_of(gen)
+            tail, axes = shape[len(shape) - k:], tuple(range(len(shape) - k, len(shape)))
+            x1 = gen.drawn(d, shape, lambda s: gen.values(d, s, limit=4))
+            x2 = gen.drawn(d2, shape, lambda s: gen.values(d2, s, limit=4))
+            gamma, beta = params(gen, gen.pick((wide, F32)), tail, True, True)
+            bias = gen.pick((None, *params(gen, wide, tail, True), *params(gen, wide, shape, True)))
+            more = gen.chance(0.6)
+            out, total = gen.out(wide, shape), gen.out(wide, shape) if more or gen.chance(0.5) else None
+            mean, rstd = (Tensor.empty(F32, shape[:len(shape) - k] + (1,) * k) for _ in "12")
+            run("aclnnAddLayerNorm", x1, x2, gamma, beta, bias, 1e-5, more, out, mean, rstd, total)
+            v = x1.get().astype(LD) + x2.get().astype(LD) + value(bias)
+            size = np.abs(x1.get()) + np.abs(x2.get()) + np.abs(value(bias))
+            m, r = stats(v, axes, LD(1e-5))
+            g, b, xhat = value(gamma), value(beta), (v - m) * r
+            if more:
+                check(self, total, v, EPS * size, "sum")
+            noise = size.max(axes, keepdims=True) * r                   # of the rounded sum
+            check(self, out, xhat * g + b, EPS * (30 * np.abs(g) * (np.abs(xhat) + 1) * (1 + noise) + 3 * np.abs(b)), "y")
+            check(self, mean, m, EPS * (np.abs(m) + 20 / r + size.max()), "mean")
+            check(self, rstd, r, EPS * 20 * r * (1 + noise), "rstd")
+        each_case(self, "aclnnAddLayerNorm", CASES, body)
+
+    def test_deep_norm(self):
+        def body(gen):
+            d, alpha = gen.pick(FLOATS), gen.pick((0.3, 1.0, 2.5))
+            shape, k = rows_of(gen)
+            tail, axes = shape[len(shape) - k:], tuple(range(len(shape) - k, len(shape)))
+            x, gx = (gen.drawn(d, shape, lambda s: gen.values(d, s, limit=4)) for _ in "12")
+            beta, gamma = params(gen, d, tail, True, True)
+            mean, rstd = (Tensor.empty(F32, shape[:len(shape) - k] + (1,) * k) for _ in "12")
+            out = gen.out(d, shape)
+            run("aclnnDeepNorm", x, gx, beta, gamma, alpha, 1e-5, mean, rstd, out)
+            v = LD(np.float32(alpha)) * x.get().astype(LD) + gx.get().astype(LD)
+            m, r = stats(v, axes, LD(1e-5))
+            g, b, xhat = value(gamma), value(beta), (v - m) * r
+            noise = (np.abs(x.get()) + np.abs(gx.get())).max(axes, keepdims=True).astype(LD) * 3 * r
+            check(self, out, xhat * g + b, EPS * (30 * np.abs(g) * (np.abs(xhat) + 1) * (1 + noise) + 3 * np.abs(b)), "y")
+            check(self, rstd, r, EPS * 20 * r * (1 + noise), "rstd")
+        each_case(self, "aclnnDeepNorm", CASES // 2, body)
+
+    def test_in_place(self):
+        for d in FLOATS:
+            v = d.round(np.sin(np.arange(3 * 70)).reshape(3, 70))
+            gamma, rstd, x, out = Tensor.of(d, d.round(np.ones(70))), Tensor.empty(F32, (3,)), Tensor.of(d, v), Tensor.empty(d, v.shape)
+            run("aclnnRmsNorm", x, gamma, 1e-5, out, rstd)
+            run("aclnnRmsNorm", x, gamma, 1e-5, x, rstd)
+            ref.check_equal(x.bits(), out.bits())
+
+
+class _Unlooked(Tensor):
+    """A written tensor whose view can't be looked at (its strides are wild)."""
+
+    def __init__(self, t):
+        self.__dict__.update(t.__dict__)
+
+    def view(self, raw):
+        return raw.view(self.dtype.storage)
+
+
+class RowGradients(unittest.TestCase):
+    def arguments(self, gen, several_rows=True):
+        d = gen.pick(FLOATS)
+        shape, k = rows_of(gen) if gen.chance(0.8) else ((gen.pick((31, 32, 700)), 3, 20), 1)
+        tail, axes = shape[len(shape) - k:], tuple(range(len(shape) - k, len(shape)))
+        x, dy = (gen.drawn(d, shape, lambda s: gen.values(d, s, limit=4)) for _ in "12")
+        return d, shape, k, tail, axes, x, dy
+
+    def check_columns(self, outs, dy, xhat, axes, k):
+        lead = tuple(range(dy.ndim - k))
+        n = int(np.prod([dy.shape[i] for i in lead], dtype=int))
+        for out, terms in zip(outs, (dy * xhat, dy)):
+            if out is not None:
+                check(self, out, terms.sum(lead), EPS * 40 * (np.abs(dy) * (np.abs(xhat) + 1)).sum(lead), f"sum over {n} rows")
+
+    def check_input(self, out, dy_gamma, xhat, rstd, axes, about_mean, extra=LD(0), scale=1):
+        exact = (input_gradient(dy_gamma, xhat, rstd, axes, about_mean) + extra) * scale
+        size = rstd * (np.abs(dy_gamma) + np.abs(dy_gamma).mean(axes, keepdims=True) +
+                       (np.abs(dy_gamma * xhat)).mean(axes, keepdims=True) * np.abs(xhat))
+        check(self, out, exact, EPS * abs(scale) * (30 * size + 2 * np.abs(extra)), "input's gradient")
+
+    def test_layer_norm(self):
+        def body(gen):
+            d, shape, k, tail, axes, x, dy = self.arguments(gen)
+            v, g = x.get().astype(LD), dy.get().astype(LD)
+            m, r = stats(v, axes, LD(0.01))
+            mean = row_numbers(gen, shape, k, F32, True, F32.round(m))
+            rstd = row_numbers(gen, shape, k, F32, True, F32.round(r))
+            m, r = mean.get().astype(LD).reshape(m.shape), rstd.get().astype(LD).reshape(r.shape)
+            gamma, beta = params(gen, gen.pick((d, F32)), tail, gen.chance(0.7), gen.chance(0.5))
+            mask = [gen.chance(0.7) for _ in range(3)]
+            dx = gen.out(d, shape) if mask[0] or gen.chance(0.5) else None
+            dgamma, dbeta = (gen.out(gen.pick((d, F32)), tail) if mask[i] or gen.chance(0.5) else None for i in (1, 2))
+            args = [dy, x, Ints(*tail), mean, rstd, gamma, beta, Bools(*mask), dx, dgamma, dbeta]
+            run("aclnnLayerNormBackward", *args)
+            xhat, w = (v - m) * r, value(gamma, LD(1))
+            outs = [o if wanted else None for o, wanted in zip((dx, dgamma, dbeta), mask)]
+            self.check_input(outs[0], g * w, xhat, r, axes, True)
+            self.check_columns(outs[1:], g, xhat, axes, k)
+            same_bits(self, gen, "aclnnLayerNormBackward", args, outs)
+        each_case(self, "aclnnLayerNormBackward", CASES, body)
+
+    def test_rms_norm(self):
+        def body(gen):
+            d, shape, k, tail, axes, x, dy = self.arguments(gen)
+            v, g = x.get().astype(LD), dy.get().astype(LD)
+            r = 1 / np.sqrt((v * v).mean(axes, keepdims=True) + LD(0.01))
+            rstd = row_numbers(gen, shape, k, F32, True, F32.round(r))
+            r = rstd.get().astype(LD).reshape(r.shape)
+            gamma, = params(gen, gen.pick((d, F32)), tail, True)
+            dx, dgamma = gen.out(d, shape), gen.out(F32, tail)
+            args = [dy, x, rstd, gamma, dx, dgamma]
+            run("aclnnRmsNormGrad", *args)
+            self.check_input(dx, g * value(gamma), v * r, r, axes, False)
+            self.check_columns([dgamma], g, v * r, axes, k)
+            same_bits(self, gen, "aclnnRmsNormGrad", args, [dx, dgamma])
+        each_case(self, "aclnnRmsNormGrad", CASES, body)
+
+    def sums(self, gen, alpha):
+        d, shape, k, tail, axes, x, dy = self.arguments(gen)
+        other = gen.drawn(d, shape, lambda s: gen.values(d, s, limit=4))
+        # the sum is rounded to float before it is used
+        v = F32.round(LD(np.float32(alpha)) * x.get().astype(LD) + other.get().astype(LD)).astype(LD)
+        m, r = stats(v, axes, LD(0.01))
+        mean, rstd = (gen.out(F32, shape[:len(shape) - k] + (1,) * k, F32.round(n)) for n in (m, r))
+        gamma, = params(gen, d, tail, True)
+        m, r = mean.get().astype(LD), rstd.get().astype(LD)
+        return d, shape, k, tail, axes, x, other, dy, gamma, mean, rstd, (v - m) * r, r
+
+    def test_add_layer_norm(self):
+        def body(gen):
+            d, shape, k, tail, axes, x1, x2, dy, gamma, mean, rstd, xhat, r = self.sums(gen, 1)
+            dsum = gen.drawn(d, shape, lambda s: gen.values(d, s, limit=4)) if gen.chance(0.5) else None
+            dx, dgamma, dbeta = gen.out(d, shape), gen.out(F32, tail), gen.out(F32, tail)
+            run("aclnnAddLayerNormGrad", dy, x1, x2, rstd, mean, gamma, dsum, dx, dgamma, dbeta)
+            g = dy.get().astype(LD)
+            self.check_input(dx, g * value(gamma), xhat, r, axes, True, value(dsum))
+            self.check_columns([dgamma, dbeta], g, xhat, axes, k)
+        each_case(self, "aclnnAddLayerNormGrad", CASES, body)
+
+    def test_deep_norm(self):
+        def body(gen):
+            alpha = gen.pick((0.5, 1.0, 3.0))
+            d, shape, k, tail, axes, x, gx, dy, gamma, mean, rstd, xhat, r = self.sums(gen, alpha)
+            dx, dgx, dgamma, dbeta = gen.out(d, shape), gen.out(d, shape), gen.out(F32, tail), gen.out(F32, tail)
+            run("aclnnDeepNormGrad", dy, x, gx, gamma, mean, rstd, alpha, dx, dgx, dbeta, dgamma)
+            g = dy.get().astype(LD)
+            self.check_input(dgx, g * value(gamma), xhat, r, axes, True)
+            self.check_input(dx, g * value(gamma), xhat, r, axes, True, scale=alpha)
+            self.check_columns([dgamma, dbeta], g, xhat, axes, k)
+        each_case(self, "aclnnDeepNormGrad", CASES // 2, body)
+
+
+# ---- groups
+
+def groups_of(gen):
+    """(N, C, ...), and a number of groups."""
+    c = gen.pick((1, 2, 4, 6, 12))
+    spatial = gen.pick(((), (1,), (5,), (3, 4), (17, 3), (70, 60), (2, 3, 4), (2, 1, 2, 3, 2, 2)))
+    return (gen.integer(1, 3), c) + spatial, gen.pick([g for g in (1, 2, 3, 4, 6, 12) if c % g == 0])
+
+
+def grouped(a, groups):
+    """As [N, G, C / G, positions]."""
+    return np.reshape(a, (a.shape[0], groups, a.shape[1] // groups, -1))
+
+
+def per_channel(v, groups):
+    return np.reshape(v, (1, groups, -1, 1)) if np.ndim(v) else v
+
+
+class Groups(unittest.TestCase):
+    def check_forward(self, gen, op, x, gamma, beta, groups, eps, out, mean, rstd, args, scale=None):
+        self.assertEqual(run(op, *args), 0)
+        v = grouped(x.get().astype(LD), groups)
+        m, r = stats(v, (2, 3), LD(eps))
+        g, b = per_channel(value(gamma, LD(1)), groups), per_channel(value(beta), groups)
+        y = (v - m) * r * g + b
+        slack = EPS * (30 * np.abs(g) * (np.abs((v - m) * r) + 1) + 3 * np.abs(b))
+        if scale is not None:
+            slack = slack * (1.1 + abs(scale)) + 12 * EPS * np.abs(swish(y, scale)) * (1 + np.abs(scale * y))
+            y = swish(y, scale)
+        check(self, out, y, slack, op)
+        check(self, mean, m, EPS * (np.abs(m) + 20 / r), "mean")
+        check(self, rstd, r, EPS * 20 * r, "rstd")
+        same_bits(self, gen, op, args, [out, mean, rstd])
+
+    def arguments(self, gen, optional=True):
+        d = gen.pick(FLOATS)
+        shape, groups = groups_of(gen)
+        x = gen.drawn(d, shape, far(gen)(d))
+        gamma, beta = params(gen, gen.pick((d, F32)), shape[1:2], not optional or gen.chance(0.7), not optional or gen.chance(0.7))
+        m = gen.pick((d, F32))
+        return d, shape, groups, x, gamma, beta, gen.out(d, shape), gen.out(m, (shape[0], groups)), gen.out(m, (shape[0], groups))
+
+    def test_group_norm(self):
+        def body(gen):
+            d, shape, groups, x, gamma, beta, out, mean, rstd = self.arguments(gen)
+            n, c, hw = shape[0], shape[1], int(np.prod(shape[2:], dtype=int))
+            args = [x, gamma, beta, n, c, hw, groups, 1e-5, out, mean, rstd]
+            self.check_forward(gen, "aclnnGroupNorm", x, gamma, beta, groups, 1e-5, out, mean, rstd, args)
+        each_case(self, "aclnnGroupNorm", CASES, body)
+
+    def test_silu(self):
+        def body(gen):
+            d, shape, groups, x, gamma, beta, out, mean, rstd = self.arguments(gen)
+            silu = gen.chance(0.6)
+            self.check_forward(gen, "aclnnGroupNormSiluV2", x, gamma, beta, groups, 1e-5, out, mean, rstd,
+                               [x, gamma, beta, groups, 1e-5, silu, out, mean, rstd], LD(1) if silu else None)
+            self.check_forward(gen, "aclnnGroupNormSilu", x, gamma, beta, groups, 1e-5, out, mean, rstd,
+                               [x, gamma, beta, groups, 1e-5, out, mean, rstd], LD(1))
+        each_case(self, "aclnnGroupNormSilu", CASES // 2, body)
+
+    def test_swish(self):
+        def body(gen):
+            d, shape, groups, x, gamma, beta, out, mean, rstd = self.arguments(gen, optional=False)
+            on, scale = gen.chance(0.7), gen.pick((1.0, 0.5, 1.75))
+            self.check_forward(gen, "aclnnGroupNormSwish", x, gamma, beta, groups, 1e-5, out, mean, rstd,
+                               [x, gamma, beta, groups, gen.pick((None, b"NCHW")), 1e-5, on, scale, out, mean, rstd],
+                               LD(scale) if on else None)
+        each_case(self, "aclnnGroupNormSwish", CASES // 2, body)
+
+    def test_statistics_over_one_another(self):
+        """ggml passes buffers for them that are too small and overlap: they are written last, without workspace."""
+        x = Tensor.of(F32, np.arange(64, dtype=np.float32).reshape(1, 8, 2, 4))
+        out, m = Tensor.empty(F32, (1, 8, 2, 4)), Tensor.empty(F32, (1, 4))
+        self.assertEqual(run("aclnnGroupNorm", x, None, None, 1, 8, 8, 4, 1e-6, out, m, m), 0)
+        v = grouped(x.get().astype(LD), 4)
+        mean, r = stats(v, (2, 3), LD(1e-6))
+        check(self, out, (v - mean) * r, EPS * 30, "out")
+
+    def test_instance_norm(self):
+        def body(gen):
+            d, layout = gen.pick((F32, F16, BF16)), gen.pick((b"NCHW", b"NHWC"))
+            n, c, h, w = gen.integer(1, 3), gen.integer(1, 20), gen.integer(1, 9), gen.integer(1, 9)
+            shape, axes = ((n, c, h, w), (2, 3)) if layout == b"NCHW" else ((n, h, w, c), (1, 2))
+            x, out = gen.drawn(d, shape, far(gen)(d)), gen.out(d, shape)
+            gamma, beta = params(gen, d, (c,), True, True)
+            dims = tuple(1 if i in axes else k for i, k in enumerate(shape))
+            mean, variance = (Tensor.empty(F32, dims) for _ in "12")
+            run("aclnnInstanceNorm", x, gamma, beta, layout, 1e-3, out, mean, variance)
+            v = x.get().astype(LD)
+            m, r = stats(v, axes, LD(1e-3))
+            var = ((v - m) ** 2).mean(axes, keepdims=True)
+            spread = (-1, 1, 1) if layout == b"NCHW" else (-1,)
+            g, b, xhat = value(gamma).reshape(spread), value(beta).reshape(spread), (v - m) * r
+            check(self, out, xhat * g + b, EPS * (30 * np.abs(g) * (np.abs(xhat) + 1) + 3 * np.abs(b)), "y")
+            check(self, mean, m, EPS * (np.abs(m) + 20 / r), "mean")
+            check(self, variance, var, EPS * 30 * var, "variance")
+        each_case(self, "aclnnInstanceNorm", CASES // 2, body)
+
+    def test_backward(self):
+        def body(gen):
+            d = gen.pick(FLOATS)
+            shape, groups = groups_of(gen)
+            n, c, hw = shape[0], shape[1], int(np.prod(shape[2:], dtype=int))
+            x, dy = (gen.drawn(d, shape, lambda s: gen.values(d, s, limit=4)) for _ in "12")
+            v, g = grouped(x.get().astype(LD), groups), grouped(dy.get().astype(LD), groups)
+            m, r = stats(v, (2, 3), LD(0.01))
+            mean, rstd = (gen.out(F32, (n, groups), F32.round(a).reshape(n, groups)) for a in (m, r))
+            m, r = (a.get().astype(LD).reshape(n, groups, 1, 1) for a in (mean, rstd))
+            mask = [gen.chance(0.7) for _ in range(3)]
+            with_swish = gen.chance(0.4)
+            gamma, beta = params(gen, d, (c,), with_swish or gen.chance(0.7), with_swish)
+            dx = gen.out(d, shape) if mask[0] or with_swish else None
+            dgamma, dbeta = (gen.out(gen.pick((d, F32)), (c,)) if mask[i] else None for i in (1, 2))
+            w, b, xhat = per_channel(value(gamma, LD(1)), groups), per_channel(value(beta), groups), (v - m) * r
+            noise = LD(1)
+            if with_swish:
+                op, scale = "aclnnGroupNormSwishGrad", gen.pick((1.0, 0.5))
+                args = [dy, mean, rstd, x, gamma, beta, groups, None, scale, mask[1], mask[2], dx, dgamma, dbeta]
+                z = xhat * w + b
+                g, noise = g * swish_slope(z, LD(scale)), 3 * (2 + np.abs(z).max())
+            else:
+                op, args = "aclnnGroupNormBackward", [dy, x, mean, rstd, gamma, n, c, hw, groups, Bools(*mask), dx, dgamma, dbeta]
+            run(op, *args)
+            size = np.abs(grouped(dy.get().astype(LD), groups)) * 1.2
+            if dx is not None:
+                exact = input_gradient(g * w, xhat, r, (2, 3))
+                bound = r * (size * np.abs(w) + (size * np.abs(w)).mean((2, 3), keepdims=True) * (1 + np.abs(xhat) * (1 + np.abs(xhat).max())))
+                check(self, dx, exact, EPS * 30 * noise * bound, "input's gradient")
+            for out, terms in ((dgamma, g * xhat), (dbeta, g)):
+                check(self, out, terms.sum((0, 3)).reshape(-1), EPS * 30 * noise * (size * (1 + np.abs(xhat))).sum((0, 3)).reshape(-1), op)
+            same_bits(self, gen, op, args, [dx, dgamma, dbeta])
+        each_case(self, "group norm's gradients", CASES, body)
+
+
+# ---- channels
+
+def batches_of(gen):
+    return gen.pick(((4, 3), (300, 17), (2, 5, 1), (3, 4, 5), (2, 3, 4, 5), (3, 2, 40, 50), (2, 3, 2, 3, 4), (5, 1, 9),
+                     (2, 3, 1, 2, 3, 1, 2, 2), (1, 2, 90, 100)))
+
+
+def channel(v):
+    return lambda shape: np.reshape(v, (1, -1) + (1,) * (len(shape) - 2)) if np.ndim(v) else v
+
+
+class Channels(unittest.TestCase):
+    def arguments(self, gen):
+        d = gen.pick(FLOATS)
+        shape = batches_of(gen)
+        axes = (0,) + tuple(range(2, len(shape)))
+        return d, gen.pick((d, F32)), shape, axes, gen.drawn(d, shape, far(gen)(d))
+
+    def test_batch_norm(self):
+        def body(gen):
+            d, dp, shape, axes, x = self.arguments(gen)
+            c, training, momentum, eps = shape[1], gen.chance(0.6), 0.3, 0.01
+            weight, bias = params(gen, dp, (c,), gen.chance(0.7), gen.chance(0.7))
+            running = gen.chance(0.7)
+            old_mean, old_var = dp.round(gen.rng.standard_normal(c)), dp.round(gen.rng.random(c) + 0.5)
+            rm, rv = (gen.out(dp, (c,), old_mean), gen.out(dp, (c,), old_var)) if running else (None, None)
+            out = gen.out(d, shape)
+            mean, rstd = (gen.out(F32, (c,)), gen.out(F32, (c,))) if training else (Tensor.empty(d, (0,)), None)
+            args = [x, weight, bias, rm, rv, training, momentum, eps, out, mean, rstd]
+            run("aclnnBatchNorm", *args)
+            v, count = x.get().astype(LD), x.size // c
+            if training:
+                m, r = stats(v, axes, LD(eps))
+                check(self, mean, m, EPS * (np.abs(m) + 20 / r), "mean")
+                check(self, rstd, r, EPS * 20 * r, "invstd")
+                if running:
+                    var = ((v - m) ** 2).mean(axes).reshape(-1) * (LD(count) / (count - 1) if count > 1 else 0)
+                    check(self, rm, LD(0.7) * old_mean + LD(0.3) * m.reshape(-1), EPS * (4 + np.abs(m) + 20 / r).reshape(-1), "running mean")
+                    check(self, rv, LD(0.7) * old_var + LD(0.3) * var, EPS * 30 * (var + 1), "running variance")
+            else:
+                m = channel(old_mean.astype(LD))(shape) if running else LD(0)
+                r = 1 / np.sqrt((channel(old_var.astype(LD))(shape) if running else LD(1)) + LD(eps))
+                if running:
+                    ref.check_equal(rm.get(), old_mean)
+            g, b, xhat = channel(value(weight, LD(1)))(shape), channel(value(bias))(shape), (v - m) * r
+            check(self, out, xhat * g + b, EPS * (30 * np.abs(g) * (np.abs(xhat) + 1) + 3 * np.abs(b)), "output")
+            if not running:
+                same_bits(self, gen, "aclnnBatchNorm", args, [out] + ([mean, rstd] if training else []))
+        each_case(self, "aclnnBatchNorm", CASES, body)
+
+    def test_nothing(self):
+        """Of no elements the mean is 0, and the deviation's inverse NaN, as in CANN."""
+        x, out = Tensor.empty(F32, (0, 3, 2)), Tensor.empty(F32, (0, 3, 2))
+        mean, rstd, rm = Tensor.empty(F32, (3,)), Tensor.empty(F32, (3,)), Tensor.of(F32, np.ones(3, np.float32))
+        run("aclnnBatchNorm", x, None, None, rm, None, True, 0.1, 1e-5, out, mean, rstd)
+        ref.check_equal(mean.get(), np.zeros(3, np.float32))
+        self.assertTrue(np.isnan(rstd.get()).all())
+        ref.check_equal(rm.get(), np.ones(3, np.float32))
+
+    def test_backward(self):
+        def body(gen):
+            d, dp, shape, axes, x = self.arguments(gen)
+            c, training, eps = shape[1], gen.chance(0.6), 0.01
+            dy = gen.drawn(d, shape, lambda s: gen.values(d, s, limit=4))
+            v, g, count = x.get().astype(LD), dy.get().astype(LD), x.size // c
+            m, r = stats(v, axes, LD(eps))
+            mean, rstd = gen.out(F32, (c,), F32.round(m).reshape(-1)), gen.out(F32, (c,), F32.round(r).reshape(-1))
+            rm, rv = gen.out(dp, (c,), dp.round(gen.rng.standard_normal(c))), gen.out(dp, (c,), dp.round(gen.rng.random(c) + 0.5))
+            weight, = params(gen, dp, (c,), gen.chance(0.7))
+            mask = [gen.chance(0.7) for _ in range(3)]
+            dx = gen.out(d, shape) if mask[0] else None
+            dw, db = (gen.out(gen.pick((dp, F32)), (c,)) if mask[i] else None for i in (1, 2))
+            args = [dy, x, weight, rm, rv, mean, rstd, training, eps, Bools(*mask), dx, dw, db]
+            if not training and gen.chance(0.3):
+                args[5] = args[6] = None
+            run("aclnnBatchNormBackward", *args)
+            if training:
+                m, r = (channel(a.get().astype(LD))(shape) for a in (mean, rstd))
+            else:
+                m, r = channel(rm.get().astype(LD))(shape), 1 / np.sqrt(channel(rv.get().astype(LD))(shape) + LD(eps))
+            xhat, w = (v - m) * r, channel(value(weight, LD(1)))(shape)
+            if mask[0]:
+                exact = input_gradient(g * w, xhat, r, axes) if training else g * w * r
+                size = np.abs(g * w) + np.abs(g * w).mean(axes, keepdims=True) + np.abs(g * w * xhat).mean(axes, keepdims=True) * np.abs(xhat)
+                check(self, dx, exact, EPS * 30 * r * size, "input's gradient")
+            for out, terms in ((dw, g * xhat), (db, g)):
+                check(self, out, terms.sum(axes), EPS * 30 * (np.abs(g) * (np.abs(xhat) + 1)).sum(axes), "sum")
+            same_bits(self, gen, "aclnnBatchNormBackward", args, [dx, dw, db])
+        each_case(self, "aclnnBatchNormBackward", CASES, body)
+
+    def test_pieces(self):
+        """Two devices' statistics gathered are those of one that has all; so are elements and gradients."""
+        def body(gen):
+            d, dp, shape, axes, x = self.arguments(gen)
+            c, eps, momentum = shape[1], 0.01, 0.2
+            x2 = gen.drawn(d, (shape[0] + 1,) + shape[1:], lambda s: gen.values(d, s, limit=4))
+            v = np.concatenate([x.get(), x2.get()]).astype(LD)
+            means, rstds = Tensor.empty(F32, (2, c)), Tensor.empty(F32, (2, c))
+            a, b = [], []
+            for t in (x, x2):
+                mean, rstd = gen.out(F32, (c,)), gen.out(F32, (c,))
+                run("aclnnBatchNormStats", t, eps, mean, rstd)
+                m, r = stats(t.get().astype(LD), axes, LD(eps))
+                check(self, mean, m, EPS * (np.abs(m) + 20 / r), "mean")
+                check(self, rstd, r, EPS * 20 * r, "invstd")
+                a.append(mean.get()), b.append(rstd.get())
+            means, rstds = gen.out(F32, (2, c), np.array(a)), gen.out(F32, (2, c), np.array(b))
+            counts = gen.out(gen.pick((F32, I32)), (2,), np.array([x.size // c, x2.size // c]))
+            old = np.ones(c, np.float32)
+            rm, rv, mean, rstd = gen.out(F32, (c,), old), gen.out(F32, (c,), old), gen.out(F32, (c,)), gen.out(F32, (c,))
+            run("aclnnBatchNormGatherStatsWithCounts", x, means, rstds, rm, rv, momentum, eps, counts, mean, rstd)
+            m, r = stats(v, axes, LD(eps))
+            count, apart = v.size // c, np.abs(means.get()[0] - means.get()[1]).max() + np.abs(means.get()).max()
+            check(self, mean, m, EPS * (4 * np.abs(means.get()).max() + 20 / r), "mean of all")
+            noise = EPS * 60 * (1 + apart * r) * (1 + apart)
+            check(self, rstd, r, noise * r, "invstd of all")
+            var = (1 / r ** 2 - LD(eps)).reshape(-1) * LD(count) / (count - 1)
+            check(self, rm, LD(0.8) + LD(0.2) * m.reshape(-1), EPS * (4 + 4 * np.abs(means.get()).max() + 20 / r.reshape(-1)), "running mean")
+            check(self, rv, LD(0.8) + LD(0.2) * var, 2 * noise.reshape(-1) * (1 + (var + eps)), "running variance")
+
+            weight, bias = params(gen, dp, (c,), gen.chance(0.7), gen.chance(0.7))
+            out = gen.out(d, shape)
+            run("aclnnBatchNormElemt", x, weight, bias, mean, rstd, eps, out)
+            m, r = (channel(t.get().astype(LD))(shape) for t in (mean, rstd))
+            w, beta = channel(value(weight, LD(1)))(shape), channel(value(bias))(shape)
+            xhat = (x.get().astype(LD) - m) * r
+            check(self, out, xhat * w + beta, EPS * 8 * (np.abs(w * xhat) + np.abs(beta)), "elements")
+
+            dy = gen.drawn(d, shape, lambda s: gen.values(d, s, limit=4))
+            g = dy.get().astype(LD)
+            flags = [gen.chance(0.7) for _ in range(3)]
+            sums = [gen.out(F32, (c,)) if flags[i] else None for i in (0, 0, 1, 2)]
+            run("aclnnBatchNormReduceBackward", dy, x, mean, rstd, weight, *flags, *sums)
+            xmu = xhat / r
+            for t, terms in zip(sums, (g, g * xmu, g * xhat, g)):
+                check(self, t, terms.sum(axes), EPS * 30 * np.abs(terms).sum(axes) + EPS * 4 * np.abs(g).sum(axes), "sums")
+            if flags[0]:
+                dx = gen.out(d, shape)
+                counter = gen.out(gen.pick((F32, I32)), (2,), np.array([4, 7]))
+                run("aclnnBatchNormElemtBackward", dy, x, mean, rstd, weight, sums[0], sums[1], counter, dx)
+                s, p = (channel(t.get().astype(LD))(shape) / 11 for t in sums[:2])
+                exact = (g - s - xmu * r * r * p) * r * w
+                check(self, dx, exact, EPS * 12 * np.abs(r * w) * (np.abs(g) + np.abs(s) + np.abs(xmu * r * r * p)), "gradient")
+        each_case(self, "batch norm in pieces", CASES // 2, body)
+
+
+class Renorm(unittest.TestCase):
+    def test_renorm(self):
+        def body(gen):
+            d = gen.pick(FLOATS)
+            shape = gen.shape(min_rank=2, empty=0.05) if gen.chance(0.7) else gen.pick(((5, 3000), (3000, 5), (20, 30, 9)))
+            p, bound, dim = gen.pick((0.0, 1.0, 2.0, 2.5, np.inf)), gen.pick((0.0, 1.0, 20.0)), gen.integer(0, len(shape) - 1)
+            x, out = gen.drawn(d, shape, lambda s: gen.values(d, s, limit=4)), gen.out(d, shape)
+            in_place = gen.out(d, shape, x.get())
+            run("aclnnRenorm", x, Scalar(p, F32), dim - (len(shape) if gen.chance(0.4) else 0), Scalar(bound, F32), out)
+            run("aclnnInplaceRenorm", in_place, Scalar(p, F32), dim, Scalar(bound, F32))
+            ref.check_equal(in_place.bits(), out.bits(), "in place")
+            v = x.get().astype(LD)
+            axes = tuple(i for i in range(len(shape)) if i != dim)
+            if not v.size:
+                return
+            a = np.abs(v)
+            length = (a != 0).sum(axes, keepdims=True).astype(LD) if p == 0 else a.max(axes, keepdims=True) if p == np.inf \
+                else (a ** LD(p)).sum(axes, keepdims=True) ** (1 / LD(p))
+            sure = np.abs(length - bound) > 1e-5 * length
+            factor = np.where(length > bound, bound / (length + LD(1e-7)), 1)
+            exact = np.where(sure, v * factor, np.nan)
+            slack = EPS * 12 * np.abs(v * factor)
+            got = np.where(np.broadcast_to(sure, shape), out.get(), np.nan)
+            ref.check(got, exact, d, F32, slack=slack, what=f"p = {p}, bound {bound}, dim {dim}")
+        each_case(self, "aclnnRenorm", CASES, body)
+
+
+class Errors(unittest.TestCase):
+    def check(self, code, words, op, *args):
+        got, message = refused(op, *args)
+        self.assertEqual(got, code, message)
+        for word in words:
+            self.assertIn(word, message)
+
+    def test_rows(self):
+        x, y, g, r = (Tensor.empty(F32, s) for s in ((2, 3, 4), (2, 3, 4), (4,), (2, 3, 1)))
+        bad, wide = Tensor.empty(F32, (3,)), Tensor.empty(F64, (2, 3, 4))
+        op = "aclnnLayerNorm"
+        self.check(INVALID, ("normalizedShape", "[3]", "[2, 3, 4]"), op, x, Ints(3), None, None, 1e-5, y, None, None)
+        self.check(INVALID, ("normalizedShape",), op, x, Ints(), None, None, 1e-5, y, None, None)
+        self.check(INVALID, ("weightOptional", "[3]", "[4]"), op, x, Ints(4), bad, None, 1e-5, y, None, None)
+        self.check(INVALID, ("biasOptional", "[3]"), op, x, Ints(4), g, bad, 1e-5, y, None, None)
+        self.check(INVALID, ("out", "[4]"), op, x, Ints(4), g, g, 1e-5, g, None, None)
+        self.check(INVALID, ("meanOutOptional", "[3]"), op, x, Ints(4), g, g, 1e-5, y, bad, None)
+        self.check(INVALID, ("input", "DOUBLE"), op, wide, Ints(4), g, g, 1e-5, y, None, None)
+        self.check(INVALID, ("implMode", "3"), op + "WithImplMode", x, Ints(4), g, g, 1e-5, y, None, None, 3)
+        self.check(INVALID, ("input", "FLOAT16"), op + "WithImplMode", x, Ints(4), g, g, 1e-5, y, None, None, 2)
+        self.check(NULLPTR, ("out",), op, x, Ints(4), g, g, 1e-5, None, None, None)
+        back = "aclnnLayerNormBackward"
+        self.check(NULLPTR, ("gradWeightOut", "outputMask[1]"), back, x, x, Ints(4), r, r, g, g, Bools(True, True, True), y, None, g)
+        self.check(INVALID, ("outputMask", "2"), back, x, x, Ints(4), r, r, g, g, Bools(True, True), y, g, g)
+        self.check(INVALID, ("gradBiasOut", "[3]"), back, x, x, Ints(4), r, r, g, g, Bools(True, True, True), y, g, bad)
+        self.check(INVALID, ("gamma", "[3]"), "aclnnRmsNorm", x, bad, 1e-5, y, r)
+        self.check(INVALID, ("rstdOut", "[3]"), "aclnnRmsNorm", x, g, 1e-5, y, bad)
+        self.check(NULLPTR, ("xOut",), "aclnnAddLayerNorm", x, x, g, g, None, 1e-5, True, y, r, r, None)
+        self.check(INVALID, ("x2", "[4]"), "aclnnAddRmsNorm", x, g, g, 1e-5, y, r, y)
+
+    def test_groups(self):
+        x, y, g, m = (Tensor.empty(F32, s) for s in ((2, 6, 5), (2, 6, 5), (6,), (2, 3)))
+        op = "aclnnGroupNorm"
+        self.check(INVALID, ("group", "4", "6"), op, x, g, g, 2, 6, 5, 4, 1e-5, y, m, m)
+        self.check(INVALID, ("group", "0"), op, x, g, g, 2, 6, 5, 0, 1e-5, y, m, m)
+        self.check(INVALID, ("self", "[2, 6, 5]"), op, x, g, g, 2, 6, 4, 3, 1e-5, y, m, m)
+        self.check(INVALID, ("meanOut", "[6]"), op, x, g, g, 2, 6, 5, 1, 1e-5, y, Tensor.empty(F32, (6,)), m)
+        self.check(INVALID, ("dataFormatOptional", "NHWC"), "aclnnGroupNormSwish", x, g, g, 3, b"NHWC", 1e-5, True, 1.0, y, m, m)
+        q, one = Tensor.empty(F32, (2, 6, 1, 5)), Tensor.empty(F32, (2, 6, 1, 1))
+        self.check(INVALID, ("dataFormat", "NCDHW"), "aclnnInstanceNorm", q, g, g, b"NCDHW", 1e-5, q, one, one)
+        self.check(INVALID, ("x", "3 dimensions"), "aclnnInstanceNorm", x, g, g, b"NCHW", 1e-5, x, one, one)
+
+    def test_channels(self):
+        x, y, c, bad = (Tensor.empty(F32, s) for s in ((2, 6, 5), (2, 6, 5), (6,), (5,)))
+        op = "aclnnBatchNorm"
+        self.check(NULLPTR, ("saveMean", "training"), op, x, c, c, c, c, True, 0.1, 1e-5, y, None, c)
+        self.check(INVALID, ("weight", "[5]", "6"), op, x, bad, c, c, c, True, 0.1, 1e-5, y, c, c)
+        self.check(INVALID, ("runningVar", "[5]"), op, x, c, c, c, bad, False, 0.1, 1e-5, y, c, c)
+        self.check(INVALID, ("input", "1 dimensions"), op, c, c, c, c, c, False, 0.1, 1e-5, c, c, c)
+        self.check(INVALID, ("output", "[6]"), op, x, c, c, c, c, False, 0.1, 1e-5, c, c, c)
+        self.check(NULLPTR, ("saveInvstd",), op + "Backward", x, x, c, c, c, c, None, True, 1e-5, Bools(True, True, True), y, c, c)
+        self.check(INVALID, ("counts", "2 dimensions"), "aclnnBatchNormGatherStatsWithCounts", x, c, c, None, None, 0.1, 1e-5,
+                   Tensor.empty(F32, (1, 1)), c, c)
+        self.check(NULLPTR, ("sumDy", "inputG"), "aclnnBatchNormReduceBackward", x, x, c, c, c, True, False, False, None, c, None, None)
+        self.check(INVALID, ("p", "-1"), "aclnnRenorm", x, Scalar(-1.0, F32), 0, Scalar(1.0, F32), y)
+        self.check(INVALID, ("maxNorm", "-2"), "aclnnRenorm", x, Scalar(1.0, F32), 0, Scalar(-2.0, F32), y)
+        self.check(INVALID, ("dim", "3"), "aclnnRenorm", x, Scalar(1.0, F32), 3, Scalar(1.0, F32), y)
+
+
+if __name__ == "__main__":
+    unittest.main()
