@@ -194,7 +194,7 @@ class Case:
         finite = exact_total[..., 0] > 0
         size = 1 + np.abs(exact_top[..., 0])
         slack = SOFTMAX_TOLERANCE[str(self.dtype)]
-        assert np.all(np.abs(top.get()[..., 0] - exact_top[..., 0])[finite] <= slack * size[finite]), "maxima"
+        assert np.all(np.abs(top.get()[..., 0][finite] - exact_top[..., 0][finite]) <= slack * size[finite]), "maxima"
         error = np.abs(total.get()[..., 0] / np.where(finite, exact_total[..., 0], 1) - finite)
         assert np.all(error <= 2 * slack * np.where(finite, size, 1)), f"sums {error.max()}"
 
@@ -409,6 +409,215 @@ class Flat(unittest.TestCase):
 
 def to_layout_back(x):
     return x.transpose(1, 0, 2)[None]
+
+
+class Inference(unittest.TestCase):
+    """FusedInferAttentionScore and its kin."""
+
+    VARIANTS = {"aclnnFusedInferAttentionScore": 10, "aclnnFusedInferAttentionScoreV2": 17, "aclnnFusedInferAttentionScoreV3": 20}
+
+    def fused(self, gen, q, keys, values, out, n, kv, scale, layout, bias=None, mask=None, lengths=(None, None), table=None,
+              padding=(None, None), prefix=(None, None, None), band=(65535, 65535), mode=0, page=0, lse=None, op=None):
+        op = op or gen.pick(list(self.VARIANTS)[1 if prefix[0] else 0:])
+        v1 = op.endswith("Score")
+        run(op, q, TensorList(keys), TensorList(values), bias, mask, *lengths, *[None] * 7, table, *padding,
+            *([] if v1 else [*[None] * 4, *prefix]), *([None] * 3 if op.endswith("V3") else []), n, scale, *band, text(layout),
+            kv, mode, gen.pick((0, 2)), page, 0, lse is not None, *([] if v1 else [0, 0]), out, lse)
+
+    def numbers(self, gen, dtype, shape):
+        return dtype.round(gen.rng.standard_normal(shape)).astype(np.float64)
+
+    def as_ggml_calls(self, gen):
+        """BSND, f16; keys in a cache with gaps; bias with rows that are -inf and heads at stride 0."""
+        b, kv, s = gen.integer(1, 2), gen.pick((1, 4)), gen.pick((1, 3, 35, 75))
+        n, keys, d = kv * gen.pick((1, 4)), gen.pick((7, 113, 512)), gen.pick((16, 64, 80))
+        q, k, v = (self.numbers(gen, F16, sh) for sh in ((b, s, n, d), (b, keys, kv, d), (b, keys, kv, d)))
+        bias = np.where(gen.rng.random((b, 1, s, keys)) < 0.3, -np.inf, F16.round(gen.rng.standard_normal((b, 1, s, keys))))
+        bias[0, 0, 0] = -np.inf
+        tensor = Tensor(F16, (b, n, s, keys), (s * keys, 0, keys, 1)).set(bias)
+        seen = gen.chance(0.7)
+        out = Tensor.empty(F16, (b, s, n, d))
+        self.fused(gen, Tensor.of(F16, q), [gen.out(F16, k.shape, k)], [gen.out(F16, v.shape, v)], out, n, kv, 0.11, "BSND",
+                   bias=tensor if seen else None)
+        exact = attention(*(x.transpose(0, 2, 1, 3) for x in (q, k, v)), 0.11, True, bias if seen else None)[0]
+        close(out.get().transpose(0, 2, 1, 3), exact, F16, "out", 4)
+
+    def with_lengths(self, gen):
+        """Lengths, masks, sparse modes, the log of sums, lists, padding on the left."""
+        dtype = gen.pick((F16, BF16))
+        b, kv, s = gen.integer(1, 3), gen.integer(1, 2), gen.pick((1, 4, 70))
+        n, keys, d = kv * gen.integer(1, 3), gen.pick((5, 40, 600)), gen.pick((16, 32))
+        layout = gen.pick(("BNSD", "BSND", "BSH", "BNSD_BSND"))
+        inner = layout[:4].rstrip("_")
+        outer = "BSND" if layout == "BNSD_BSND" else layout
+        q, k, v = (self.numbers(gen, dtype, sh) for sh in ((b, n, s, d), (b, kv, keys, d), (b, kv, keys, d)))
+        nq = [gen.integer(1, s) for _ in range(b)] if gen.chance(0.5) and s > 1 else None
+        nk = [gen.integer(0, keys) for _ in range(b)] if gen.chance(0.5) else None
+        pad_q = gen.integer(0, s - max(nq)) if nq and gen.chance(0.4) else None
+        pad_k = gen.integer(0, keys - max(nk)) if nk and gen.chance(0.4) else None
+        mode = gen.pick((0, 1, 2, 3, 4)) if gen.chance(0.6) else None
+        band = gen.pick(((65535, 65535), (20, 3), (65535, 0)))
+        values, mask = None, None
+        if mode is not None and mode < 2:
+            shape = gen.pick(((b, s, keys), (1, 1, s, keys), (b, 1, s, keys)) if s > 1 else ((b, keys), (b, 1, keys), (b, 1, 1, keys)))
+            values = gen.rng.random(shape) < 0.4
+            mask = gen.out(U8, shape, values.astype(np.uint8))
+            values = values.reshape((shape[0], 1, 1 if len(shape) == 2 else shape[-2], keys))
+        elif mode is not None:
+            mask = Tensor(BOOL, (2048, 2048), (0, 0)).set(np.zeros((2048, 2048), bool))
+        is_list = gen.chance(0.3) and pad_k is None
+        exact, log = np.zeros((b, n, s, d)), np.full((b, n, s, 1), np.inf)
+        for i in range(b):
+            rows, cols = nq[i] if nq else s, nk[i] if nk else keys
+            q0 = s - pad_q - rows if pad_q is not None else 0
+            k0 = keys - pad_k - cols if pad_k is not None else 0
+            ignored = mode == 0 and (pad_q is not None or pad_k is not None)
+            one = 1 if mode is None or s == 1 or ignored else mode
+            seen = visible(rows, cols, one, *band)
+            if values is not None:
+                part = np.broadcast_to(values, (b, 1, s, keys))[i, 0]
+                seen = seen & ~part[q0:q0 + rows, k0:k0 + cols]
+            r, top, total, _, _ = attention(q[i:i + 1, :, q0:q0 + rows], k[i:i + 1, :, k0:k0 + cols], v[i:i + 1, :, k0:k0 + cols],
+                                            0.25, seen)
+            exact[i, :, q0:q0 + rows] = r[0]
+            log[i, :, q0:q0 + rows] = np.where(total[0] > 0, top[0] + np.log(np.where(total[0] > 0, total[0], 1)), np.inf)
+
+        def made(x, where):
+            x = to_layout(x, where)
+            return gen.out(dtype, x.shape, x.astype(np.float32))
+
+        def listed(x):
+            return [Tensor.of(dtype, to_layout(x[i:i + 1], inner).astype(np.float32)) for i in range(b)] if is_list \
+                else [made(x, inner)]
+        out, lse = made(np.zeros(exact.shape), outer), gen.out(F32, (b, n, s, 1)) if gen.chance(0.5) else None
+        padding = [None if p is None else Tensor.of(I64, np.array([p])) for p in (pad_q, pad_k)]
+        self.fused(gen, made(q, inner), listed(k), listed(v), out, n, 0 if kv == n else kv, 0.25, layout, mask=mask,
+                   lengths=(nq and Ints(*nq), nk and Ints(*nk)), padding=padding, band=band, mode=mode or 0, lse=lse)
+        close(from_layout(out.get(), outer, n), exact, dtype, "out", 4)
+        if lse:
+            assert np.array_equal(np.isinf(lse.get()), np.isinf(log)) and np.all(lse.get()[np.isinf(log)] > 0)
+            assert np.allclose(lse.get(), log, rtol=1e-3, atol=1e-3)
+
+    def with_pages(self, gen):
+        dtype, b, kv, s = gen.pick((F16, BF16)), gen.integer(1, 3), gen.integer(1, 2), gen.pick((1, 20))
+        n, d, page = kv * gen.integer(1, 3), 16, gen.pick((16, 32))
+        lengths = [gen.integer(1, 4 * page) for _ in range(b)]
+        n_pages = 4 * b + 3
+        table = gen.rng.permutation(n_pages)[:4 * b].reshape(b, 4).astype(np.int32)
+        k, v = (self.numbers(gen, dtype, (n_pages, kv, page, d)) for _ in range(2))
+        q = self.numbers(gen, dtype, (b, n, s, d))
+        exact = np.concatenate([
+            attention(q[i:i + 1], *(x[table[i]].transpose(1, 0, 2, 3).reshape(1, kv, 4 * page, d)[:, :, :lengths[i]] for x in (k, v)),
+                      0.25, True)[0] for i in range(b)])
+        by_head = gen.chance(0.5)
+        keys, values = (gen.out(dtype, y.shape, y) for y in
+                        ((x if by_head else x.transpose(0, 2, 1, 3).reshape(n_pages, page, kv * d)) for x in (k, v)))
+        out = gen.out(dtype, q.shape)
+        self.fused(gen, gen.out(dtype, q.shape, q), [keys], [values], out, n, kv, 0.25, "BNSD", lengths=(None, Ints(*lengths)),
+                   table=gen.out(I32, table.shape, table), page=page)
+        close(out.get(), exact, dtype, "out", 4)
+
+    def with_prefix(self, gen):
+        dtype, b, kv, s = gen.pick((F16, BF16)), gen.integer(1, 3), gen.integer(1, 2), gen.pick((1, 20))
+        n, d, keys, shared = kv * gen.integer(1, 3), 16, gen.integer(1, 50), gen.integer(1, 40)
+        used = gen.integer(0, shared)
+        q, k, v = (self.numbers(gen, dtype, sh) for sh in ((b, n, s, d), (b, kv, keys, d), (b, kv, keys, d)))
+        pk, pv = (self.numbers(gen, dtype, (1, kv, shared, d)) for _ in range(2))
+        whole = [np.concatenate([np.repeat(p[:, :, :used], b, 0), x], 2) for p, x in ((pk, k), (pv, v))]
+        out = gen.out(dtype, q.shape)
+        self.fused(gen, gen.out(dtype, q.shape, q), [gen.out(dtype, k.shape, k)], [gen.out(dtype, v.shape, v)], out, n, kv, 0.25,
+                   "BNSD", prefix=(gen.out(dtype, pk.shape, pk), gen.out(dtype, pv.shape, pv), Ints(used)))
+        close(out.get(), attention(q, *whole, 0.25, True)[0], dtype, "out", 4)
+
+    def test_all(self):
+        for name, n in (("as_ggml_calls", 25), ("with_lengths", 50), ("with_pages", 15), ("with_prefix", 15)):
+            each_case(self, name, n, getattr(self, name))
+
+    def test_parts(self):
+        """Keys in several parts that are joined."""
+        def body(gen):
+            k, v = (self.numbers(gen, BF16, (1, 1, 3000, 64)) for _ in range(2))
+            q = self.numbers(gen, BF16, (1, 2, 1, 64)) * 2
+            out, lse = Tensor.empty(BF16, q.shape), Tensor.empty(F32, (1, 2, 1, 1))
+            self.fused(gen, Tensor.of(BF16, q), [Tensor.of(BF16, k)], [Tensor.of(BF16, v)], out, 2, 1, 0.3, "BNSD", lse=lse)
+            exact, top, total, _, _ = attention(q, k, v, 0.3, True)
+            close(out.get(), exact, BF16, "out", 2)
+            assert np.allclose(lse.get(), top + np.log(total), rtol=1e-5)
+        each_case(self, "parts", 2, body)
+
+    def test_thin_variants(self):
+        """PromptFlashAttention and IncreFlashAttention."""
+        def body(gen):
+            b, n, s, keys, d = 2, 3, gen.pick((1, 9)), 21, 16
+            q, k, v = (self.numbers(gen, F16, sh) for sh in ((b, n, s, d), (b, n, keys, d), (b, n, keys, d)))
+            lengths = [gen.integer(1, keys) for _ in range(b)]
+            cut = np.arange(keys) < np.array(lengths)[:, None, None, None]
+            exact, exact_cut = attention(q, k, v, 0.25, True)[0], attention(q, k, v, 0.25, cut)[0]
+            tq, tk, tv, out = (gen.out(F16, x.shape, x) for x in (q, k, v, q))
+            last = (n, 0.25, FAR, FAR, text("BNSD"), 0)
+            run("aclnnPromptFlashAttention", tq, tk, tv, None, None, None, *last, out)
+            close(out.get(), exact, F16, "prompt", 4)
+            for op, more in (("V2", (0,)), ("V3", (0, 1))):
+                run("aclnnPromptFlashAttention" + op, tq, tk, tv, None, None, None, Ints(*lengths), *[None] * 5, *last, *more, out)
+                close(out.get(), exact_cut, F16, "prompt " + op, 4)
+            for op, tensors, more in (("", 0, ()), ("V2", 5, ()), ("V3", 8, (0, 1)), ("V4", 9, (0, 1))):
+                run("aclnnIncreFlashAttention" + op, tq, TensorList([tk]), TensorList([tv]), None, None, Ints(*lengths),
+                    *[None] * tensors, n, 0.25, text("BNSD"), 0, *more, out)
+                close(out.get(), exact_cut, F16, "step " + op, 4)
+        each_case(self, "thin variants", 6, body)
+
+
+class Errors(unittest.TestCase):
+    def training(self, **changes):
+        t = {x: Tensor.of(F32, np.zeros((1, 2, 4, 8), np.float32)) for x in ("q", "k", "v", "out")}
+        t |= {"bias": None, "drop": None, "mask": None, "prefix": None, "keep": 1.0, "n": 2, "layout": "BNSD", "mode": 0,
+              "top": None} | changes
+        return refused("aclnnFlashAttentionScore", t["q"], t["k"], t["v"], t["bias"], t["drop"], None, t["mask"], t["prefix"],
+                       1.0, t["keep"], FAR, FAR, t["n"], text(t["layout"]), 0, t["mode"], t["top"], None, None, t["out"])
+
+    def test_training(self):
+        def zeros(dtype, *shape):
+            return Tensor.of(dtype, np.zeros(shape, dtype.values))
+        for changes, words in (
+                ({"q": zeros(I32, 1, 2, 4, 8)}, ("query", "dtype", "INT32")),
+                ({"k": zeros(F16, 1, 2, 4, 8)}, ("key", "FLOAT16")),
+                ({"k": zeros(F32, 1, 3, 4, 8)}, ("key", "3 heads")),
+                ({"v": zeros(F32, 1, 2, 5, 8)}, ("value", "5")),
+                ({"layout": "NDSB"}, ("inputLayout", "NDSB", "BNSD")),
+                ({"layout": "TND"}, ("inputLayout", "TND")),
+                ({"layout": "BSH"}, ("query", "4 dimensions", "3")),
+                ({"n": 3}, ("headNum", "3")),
+                ({"out": zeros(F32, 1, 2, 4, 7)}, ("attentionOut", "[1, 2, 4, 7]")),
+                ({"mask": zeros(U8, 4, 3)}, ("attenMask", "[4, 3]")),
+                ({"mask": zeros(F32, 4, 4)}, ("attenMask", "FLOAT")),
+                ({"mask": zeros(U8, 4, 4), "mode": 2}, ("attenMask", "2048")),
+                ({"mask": zeros(U8, 4, 4), "mode": 9}, ("sparseMode", "9")),
+                ({"mask": zeros(U8, 4, 4), "mode": 5}, ("prefix",)),
+                ({"mask": zeros(U8, 4, 4), "mode": 5, "prefix": Ints(5)}, ("prefix", "5")),
+                ({"bias": zeros(F32, 1, 2, 3, 4)}, ("realShift", "[1, 2, 3, 4]")),
+                ({"keep": 0.5}, ("dropMask",)),
+                ({"keep": 0.5, "drop": zeros(U8, 3)}, ("dropMask", "3 bytes", "4")),
+                ({"keep": 0.0}, ("keepProb",)),
+                ({"top": zeros(F32, 1, 2, 4, 1)}, ("softmaxMax", "[1, 2, 4, 8]"))):
+            code, message = self.training(**changes)
+            assert code == INVALID and all(w in message for w in words), (changes, code, message)
+
+    def test_inference(self):
+        def call(at=None, value=None, **changes):
+            z = lambda *s: Tensor.of(F16, np.zeros(s, np.float32))  # noqa: E731
+            a = [z(1, 4, 2, 16), TensorList([z(1, 6, 2, 16)]), TensorList([z(1, 6, 2, 16)])] + [None] * 21 + \
+                [2, 1.0, FAR, FAR, text("BSND"), 0, 0, 0, 0, 0, False, 0, 0, z(1, 4, 2, 16), None]
+            if at is not None:
+                a[at] = value
+            code, message = refused("aclnnFusedInferAttentionScoreV2", *a)
+            return code, message
+        one = Tensor.of(F32, np.ones(1, np.float32))
+        for at, value, words in ((7, one, "deqScale1"), (10, one, "quantScale2"), (12, one, "antiquantScale"), (17, one, "keyAntiquantScale"),
+                                 (28, text("TND"), "inputLayout"), (29, 3, "numKeyValueHeads"), (30, 3, "attenMask"),
+                                 (30, 5, "sparseMode"), (34, True, "softmaxLse"), (6, Ints(7), "actualSeqLengthsKv"), (24, 4, "numHeads"),
+                                 (14, Tensor.of(I32, np.zeros((1, 2), np.int32)), "actualSeqLengthsKv")):
+            code, message = call(at, value)
+            assert code == INVALID and words in message, (at, code, message)
 
 
 if __name__ == "__main__":

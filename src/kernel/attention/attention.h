@@ -12,6 +12,7 @@
 #ifndef CANNON_KERNEL_ATTENTION_ATTENTION_H
 #define CANNON_KERNEL_ATTENTION_ATTENTION_H
 
+#include "kernel/attention/attention_level.h"
 #include "kernel/engine/loops.h"
 #include "kernel/product/tile_gemm.h"
 #include "op/executor.h"
@@ -49,6 +50,7 @@ typedef struct {
   int32_t rows, keys; /* of a block */
   int32_t chunk;      /* blocks of rows that one packing of keys serves */
   int32_t max_threads;
+  int32_t splits;         /* decode.c: parts that a sequence's keys are cut into */
   uint64_t scratch_bytes; /* of one thread */
 } attention_blocks;
 
@@ -118,9 +120,14 @@ static inline void visible_keys(const attention_batch *s, int64_t i, int64_t *lo
 
 typedef enum { KEYS, VALUES } key_or_value;
 
-/* Address of key k of sequence b. *row: bytes to the next one; *run: how many there are at that distance, k's included. */
-const char *key_run(const attention_job *j, const attention_batch *s, key_or_value which, int64_t b, int64_t kv_head,
-                    int64_t k, int64_t *row, int64_t *run);
+/* Where key k of a sequence is, and how many follow it at the same distance, k included. */
+typedef struct {
+  const char *at;
+  int64_t row, col; /* bytes to the next key, to the next component */
+  int64_t run;
+} key_place;
+key_place key_run(const attention_job *j, const attention_batch *s, key_or_value which, int64_t b, int64_t kv_head,
+                  int64_t k);
 
 static inline char *head_at(const attention_job *j, const head_view *v, int64_t b, int64_t head, int64_t row) {
   return (char *)j->view[v->operand] + b * v->batch + head * v->head + row * v->row;
@@ -150,8 +157,23 @@ float score_logits(const score_row *r, float *x, int64_t k, int64_t n);
 /* y[i] = the factor of probability k + i: 0, or plan->keep. */
 void score_dropout(const score_row *r, float *y, int64_t k, int64_t n);
 
-/* The softmax's results of row `row` (in the query's tensor). */
-void score_store(const score_row *r, int64_t row, float top, float sum);
+/* What a row has so far of its softmax, and the keys that it sees. */
+typedef struct {
+  float top, sum;
+  int64_t low, high;
+} row_state;
+
+/* Of a row of the query's tensor, counted from the sequence's first. */
+row_state row_state_of(const attention_batch *s, int64_t row);
+
+/* One step of an online softmax. x: products with keys k to k + n, all of which the row sees, overwritten; y: their
+ * probabilities, as the type, relative to the largest so far. out: dv sums so far, scaled down where that has grown.
+ * factors: room for n floats. */
+void score_softmax(const score_row *r, row_state *s, float *x, void *y, operand_type type, float *out, float *factors,
+                   int64_t k, int64_t n);
+
+/* Sums become the result, which is written, as are the softmax's. */
+void score_finish(const score_row *r, int64_t row, const row_state *s, float *out);
 
 /* out[i] = x[i], converted; a row of a tensor. */
 void row_write(const head_view *v, char *to, const float *x, int64_t n);
@@ -164,9 +186,7 @@ status plan_attention_gradient(executor *e, attention_plan *p);
 
 /* Few queries, whose keys are read once and not packed. */
 bool decode_fits(const attention_plan *p);
-int64_t decode_units(const attention_plan *p);
-uint64_t decode_scratch(const attention_plan *p);
-unit_body decode_unit;
+status plan_decode(executor *e, attention_plan *p);
 
 static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }

@@ -5,6 +5,8 @@
 
 #include <stdint.h>
 
+#define LOG2_E 1.44269504088896340736f
+
 typedef enum { OPERAND_F32, OPERAND_BF16, OPERAND_F16, N_OPERAND } operand_type;
 
 typedef struct {

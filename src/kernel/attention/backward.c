@@ -10,9 +10,6 @@
 #include <string.h>
 
 #include "kernel/attention/attention.h"
-#include "kernel/attention/attention_level.h"
-
-#define LOG2_E 1.44269504088896340736f
 
 typedef struct {
   char *query_a, *query_b, *dout_a, *dout_b; /* a block's rows, packed as left and right factors */
@@ -234,12 +231,11 @@ static void write_keys(const backward *w) {
 static void pack_keys(const backward *w) {
   const attention_plan *p = w->job->plan;
   const tile_type tile = p->blocks.tile;
-  int64_t row, run;
-  const char *key = key_run(w->job, &w->batch, KEYS, w->b, w->kv_head, w->k, &row, &run);
-  tile_pack_b(tile, w->buffers.key_t, p->key.dtype, key, p->key.col, row, p->d, w->n);
-  tile_pack_b(tile, w->buffers.key_b, p->key.dtype, key, row, p->key.col, w->n, p->d);
-  const char *value = key_run(w->job, &w->batch, VALUES, w->b, w->kv_head, w->k, &row, &run);
-  tile_pack_b(tile, w->buffers.value_t, p->value.dtype, value, p->value.col, row, p->dv, w->n);
+  const key_place key = key_run(w->job, &w->batch, KEYS, w->b, w->kv_head, w->k);
+  const key_place value = key_run(w->job, &w->batch, VALUES, w->b, w->kv_head, w->k);
+  tile_pack_b(tile, w->buffers.key_t, p->key.dtype, key.at, key.col, key.row, p->d, w->n);
+  tile_pack_b(tile, w->buffers.key_b, p->key.dtype, key.at, key.row, key.col, w->n, p->d);
+  tile_pack_b(tile, w->buffers.value_t, p->value.dtype, value.at, value.col, value.row, p->dv, w->n);
 }
 
 static void backward_unit(const attention_job *j, int64_t unit, char *scratch) {

@@ -11,22 +11,12 @@
 
 #include "kernel/attention/attention.h"
 #include "kernel/attention/attention_level.h"
-#include "kernel/engine/level.h"
-
-LEVEL_CHOICE(attention_loops, attention_rows, attention_loops)
-
-#define LOG2_E 1.44269504088896340736f
 
 /* Rows of one or more heads: `rows` from `row` on of each of `heads` from `head` on. */
 typedef struct {
   int32_t head, heads, row, rows;
   int64_t low, high; /* the keys that any of them sees */
 } row_block;
-
-typedef struct {
-  float top, sum;
-  int64_t low, high; /* the keys that it sees */
-} row_state;
 
 /* A thread's memory. Products and outputs have rows of `product_ld` and dv floats. */
 typedef struct {
@@ -124,9 +114,7 @@ static void locate(const row_block *k, int64_t i, int64_t *head, int64_t *row) {
 static void start_row(const chunk *c, const row_block *k, int64_t i, row_state *s) {
   int64_t head, row;
   locate(k, i, &head, &row);
-  const int64_t query = row - c->batch.first_query;
-  *s = (row_state){.top = -INFINITY};
-  if (query >= 0 && query < c->batch.n_queries) visible_keys(&c->batch, query, &s->low, &s->high);
+  *s = row_state_of(&c->batch, row);
 }
 
 /* Queries of a block side by side, for heads that are not in step with rows. */
@@ -186,41 +174,6 @@ static const struct {
                 [TILE_BF16] = {OPERAND_BF16, ACL_BF16, 2},
                 [TILE_F16] = {OPERAND_F16, ACL_FLOAT16, 2}};
 
-static bool any_nan(const float *x, int64_t n) {
-  bool nan = false;
-  for (int64_t i = 0; i < n; ++i) nan |= x[i] != x[i];
-  return nan;
-}
-
-/* x: products with keys k to k + n, all of which the row sees. Writes probabilities to y and rescales what the row has
- * so far. */
-static void softmax_row(const chunk *c, const score_row *r, row_state *s, float *x, void *y, float *out, int64_t k,
-                        int64_t n) {
-  const attention_plan *p = c->job->plan;
-  const operand_type type = operands[p->blocks.tile].operand;
-  const float factor = has_score_terms(p) ? score_logits(r, x, k, n) : p->scale;
-  const float top = fmaxf(s->top, attention_rows->max(x, n) * factor);
-  if (top == -INFINITY) {
-    if (any_nan(x, n)) s->sum = NAN;
-    memset(y, 0, (size_t)(n * operands[p->blocks.tile].bytes));
-    return;
-  }
-  if (top > s->top) {
-    const float shrink = exp2f((s->top - top) * LOG2_E);
-    if (s->top != -INFINITY) attention_rows->scale(out, shrink, p->dv);
-    s->sum *= shrink;
-    s->top = top;
-  }
-  if (p->drop < 0) {
-    s->sum += attention_rows->exp2[type](y, x, factor * LOG2_E, top * LOG2_E, n);
-    return;
-  }
-  s->sum += attention_rows->exp2[OPERAND_F32](x, x, factor * LOG2_E, top * LOG2_E, n);
-  score_dropout(r, c->buffers.factors, k, n);
-  attention_rows->multiply(x, c->buffers.factors, n);
-  if (type != OPERAND_F32) attention_rows->narrow[type](y, x, n);
-}
-
 /* The block's products with keys k to k + n become probabilities, 0 where a row doesn't see a key. */
 static void softmax_block(const chunk *c, int32_t block, int64_t k, int64_t n) {
   const attention_plan *p = c->job->plan;
@@ -235,8 +188,8 @@ static void softmax_block(const chunk *c, int32_t block, int64_t k, int64_t n) {
     locate(b, i, &r.head, &r.query);
     r.query -= c->batch.first_query;
     if (high > low)
-      softmax_row(c, &r, s, c->buffers.product + i * ld + low, y + low * bytes, outs_of(c, block) + i * p->dv, k + low,
-                  high - low);
+      score_softmax(&r, s, c->buffers.product + i * ld + low, y + low * bytes, operands[p->blocks.tile].operand,
+                    outs_of(c, block) + i * p->dv, c->buffers.factors, k + low, high - low);
     if (low) memset(y, 0, (size_t)(low * bytes));
     if (high < n) memset(y + high * bytes, 0, (size_t)((n - high) * bytes));
   }
@@ -260,12 +213,11 @@ static bool sees(const row_block *b, int64_t k, int64_t n) { return b->low < k +
 /* Packs as many keys from k on as are in one place, `n` at most. */
 static int64_t pack_keys(const chunk *c, int64_t k, int64_t n) {
   const attention_plan *p = c->job->plan;
-  int64_t row, value_row, run, value_run;
-  const char *key = key_run(c->job, &c->batch, KEYS, c->b, c->kv_head, k, &row, &run);
-  const char *value = key_run(c->job, &c->batch, VALUES, c->b, c->kv_head, k, &value_row, &value_run);
-  n = least(n, least(run, value_run));
-  tile_pack_b(p->blocks.tile, c->buffers.key, p->key.dtype, key, p->key.col, row, p->d, n);
-  tile_pack_b(p->blocks.tile, c->buffers.value, p->value.dtype, value, value_row, p->value.col, n, p->dv);
+  const key_place key = key_run(c->job, &c->batch, KEYS, c->b, c->kv_head, k);
+  const key_place value = key_run(c->job, &c->batch, VALUES, c->b, c->kv_head, k);
+  n = least(n, least(key.run, value.run));
+  tile_pack_b(p->blocks.tile, c->buffers.key, p->key.dtype, key.at, key.col, key.row, p->d, n);
+  tile_pack_b(p->blocks.tile, c->buffers.value, p->value.dtype, value.at, value.row, value.col, n, p->dv);
   return n;
 }
 
@@ -294,10 +246,8 @@ static void finish_block(const chunk *c, int32_t block) {
     float *out = outs_of(c, block) + i * p->dv;
     int64_t head, row;
     locate(b, i, &head, &row);
-    attention_rows->scale(out, s->sum == 0 ? 0 : 1 / s->sum, p->dv);
     const score_row r = {.job = c->job, .batch = &c->batch, .b = c->b, .head = head};
-    row_write(&p->out, head_at(c->job, &p->out, c->b, head, c->batch.row_begin + row), out, p->dv);
-    score_store(&r, c->batch.row_begin + row, s->top, s->sum);
+    score_finish(&r, c->batch.row_begin + row, s, out);
   }
 }
 
@@ -352,6 +302,7 @@ static tile_type tile_of(int dtype) {
 }
 
 status plan_attention(executor *e, attention_plan *p) {
+  if (decode_fits(p)) return plan_decode(e, p);
   enum { BLOCK_ROWS = 64, BLOCK_KEYS = 512, CHUNK_ROWS = 512 };
   const int64_t rows = p->max_rows * (p->n_heads / p->n_kv_heads);
   p->blocks = (attention_blocks){

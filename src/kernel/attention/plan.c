@@ -72,31 +72,33 @@ attention_batch attention_batch_of(const attention_job *j, int64_t b) {
 
 /* ---- keys -------------------------------------------------------------------------------------------------------- */
 
-static const char *page_run(const attention_job *j, const head_view *v, int64_t b, int64_t kv_head, int64_t k,
-                            int64_t *run) {
+static key_place in_page(const attention_job *j, const head_view *v, int64_t b, int64_t kv_head, int64_t k,
+                         int64_t left) {
   const key_pages *g = &j->plan->pages;
-  const int64_t in_page = k % g->keys;
-  const char *at = (const char *)j->view[j->plan->table] + b * g->table_row + k / g->keys * g->table_col;
-  *run = least(*run, g->keys - in_page);
-  return head_at(j, v, *(const int32_t *)(const void *)at, kv_head, in_page);
+  const int64_t first = k % g->keys;
+  const char *page = (const char *)j->view[j->plan->table] + b * g->table_row + k / g->keys * g->table_col;
+  return (key_place){.at = head_at(j, v, *(const int32_t *)(const void *)page, kv_head, first),
+                     .row = v->row,
+                     .col = v->col,
+                     .run = least(left, g->keys - first)};
 }
 
-const char *key_run(const attention_job *j, const attention_batch *s, key_or_value which, int64_t b, int64_t kv_head,
-                    int64_t k, int64_t *row, int64_t *run) {
+key_place key_run(const attention_job *j, const attention_batch *s, key_or_value which, int64_t b, int64_t kv_head,
+                  int64_t k) {
   const attention_plan *p = j->plan;
-  const head_view *v = which == KEYS ? &p->key : &p->value;
   if (k < p->n_prefix_keys) {
-    v = which == KEYS ? &p->prefix_key : &p->prefix_value;
-    *row = v->row;
-    *run = p->n_prefix_keys - k;
-    return head_at(j, v, 0, kv_head, k);
+    const head_view *v = which == KEYS ? &p->prefix_key : &p->prefix_value;
+    return (key_place){head_at(j, v, 0, kv_head, k), v->row, v->col, p->n_prefix_keys - k};
   }
+  head_view v = which == KEYS ? p->key : p->value;
+  const int64_t left = s->n_keys - k;
   k -= p->n_prefix_keys;
-  *row = v->row;
-  *run = s->n_keys - p->n_prefix_keys - k;
-  if (p->table >= 0) return page_run(j, v, b, kv_head, k, run);
-  const head_view one = {.operand = (int16_t)(v->operand + b), .head = v->head, .row = v->row};
-  return p->key_list ? head_at(j, &one, 0, kv_head, s->key_begin + k) : head_at(j, v, b, kv_head, s->key_begin + k);
+  if (p->table >= 0) return in_page(j, &v, b, kv_head, k, left);
+  if (p->key_list) {
+    v.operand = (int16_t)(v.operand + b);
+    v.batch = 0;
+  }
+  return (key_place){head_at(j, &v, b, kv_head, s->key_begin + k), v.row, v.col, left};
 }
 
 /* ---- units ------------------------------------------------------------------------------------------------------- */

@@ -1,8 +1,11 @@
 /* One query's products with keys, on their way to the softmax. */
 #include <math.h>
+#include <string.h>
 
 #include "kernel/attention/attention.h"
-#include "kernel/attention/attention_level.h"
+#include "kernel/engine/level.h"
+
+LEVEL_CHOICE(attention_loops, attention_rows, attention_loops)
 
 enum { TILE = 512 };
 
@@ -92,9 +95,53 @@ void score_dropout(const score_row *r, float *y, int64_t k, int64_t n) {
   attention_rows->bits(y, r->job->view[p->drop], s->drop_bit + row * s->n_keys + k, p->keep, n);
 }
 
+/* ---- the online softmax ------------------------------------------------------------------------------------------ */
+
+row_state row_state_of(const attention_batch *b, int64_t row) {
+  row_state s = {.top = -INFINITY};
+  const int64_t query = row - b->first_query;
+  if (query >= 0 && query < b->n_queries) visible_keys(b, query, &s.low, &s.high);
+  return s;
+}
+
+static bool any_nan(const float *x, int64_t n) {
+  bool nan = false;
+  for (int64_t i = 0; i < n; ++i) nan |= x[i] != x[i];
+  return nan;
+}
+
+/* The row's largest is `top` from now on. */
+static void raise_top(row_state *s, float top, float *out, int64_t n) {
+  const float shrink = exp2f((s->top - top) * LOG2_E);
+  if (s->top != -INFINITY) attention_rows->scale(out, shrink, n);
+  s->sum *= shrink;
+  s->top = top;
+}
+
+void score_softmax(const score_row *r, row_state *s, float *x, void *y, operand_type type, float *out, float *factors,
+                   int64_t k, int64_t n) {
+  const attention_plan *p = r->job->plan;
+  const float factor = has_score_terms(p) ? score_logits(r, x, k, n) : p->scale;
+  const float top = fmaxf(s->top, attention_rows->max(x, n) * factor);
+  if (top == -INFINITY) {
+    if (any_nan(x, n)) s->sum = NAN;
+    memset(y, 0, (size_t)n * (type == OPERAND_F32 ? sizeof(float) : sizeof(uint16_t)));
+    return;
+  }
+  if (top > s->top) raise_top(s, top, out, p->dv);
+  if (p->drop < 0) {
+    s->sum += attention_rows->exp2[type](y, x, factor * LOG2_E, top * LOG2_E, n);
+    return;
+  }
+  s->sum += attention_rows->exp2[OPERAND_F32](x, x, factor * LOG2_E, top * LOG2_E, n);
+  score_dropout(r, factors, k, n);
+  attention_rows->multiply(x, factors, n);
+  attention_rows->narrow[type](y, x, n);
+}
+
 /* ---- results ----------------------------------------------------------------------------------------------------- */
 
-void score_store(const score_row *r, int64_t row, float top, float sum) {
+static void store_softmax(const score_row *r, int64_t row, float top, float sum) {
   const attention_plan *p = r->job->plan;
   const float lse = sum == 0 ? INFINITY : top + logf(sum);
   const head_view *const v[2] = {&p->row_max, &p->row_sum};
@@ -108,4 +155,11 @@ void score_store(const score_row *r, int64_t row, float top, float sum) {
 
 void row_write(const head_view *v, char *to, const float *x, int64_t n) {
   loops->store[v->dtype][COMPUTE_F32](to, v->col, x, n);
+}
+
+void score_finish(const score_row *r, int64_t row, const row_state *s, float *out) {
+  const attention_plan *p = r->job->plan;
+  attention_rows->scale(out, s->sum == 0 ? 0 : 1 / s->sum, p->dv);
+  row_write(&p->out, head_at(r->job, &p->out, r->b, r->head, row), out, p->dv);
+  store_softmax(r, row, s->top, s->sum);
 }

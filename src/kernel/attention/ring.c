@@ -1,0 +1,120 @@
+/* RingAttentionUpdate: joins the results of two attentions over different keys, by the maxima and sums of their
+ * softmaxes. Everything is one row of a head: numbers [.., 8] of the softmax, D of the result. */
+#include <math.h>
+#include <string.h>
+
+#include "kernel/attention/layout.h"
+#include "kernel/engine/rows.h"
+#include "kernel/families.h"
+
+enum { PREVIOUS, CURRENT, RESULT, SOURCES, TILE = 512 };
+
+typedef struct {
+  head_view out[SOURCES], top[SOURCES], sum[SOURCES];
+  int64_t n_batches, n_heads, n_rows, d;
+} ring_plan;
+
+typedef struct {
+  const ring_plan *plan;
+  void *const *view;
+} ring_job;
+
+static char *row_at(const ring_job *j, const head_view *v, const int64_t *at) {
+  return (char *)j->view[v->operand] + at[0] * v->batch + at[1] * v->head + at[2] * v->row;
+}
+
+static float softmax_at(const ring_job *j, const head_view *v, const int64_t *at) {
+  return *(const float *)(const void *)row_at(j, v, at);
+}
+
+static void put_softmax(const ring_job *j, const head_view *v, const int64_t *at, float x) {
+  char *to = row_at(j, v, at);
+  for (int i = 0; i < 8; ++i) *(float *)(void *)(to + i * v->col) = x;
+}
+
+static void join_row(const ring_job *j, const int64_t *at) {
+  const ring_plan *p = j->plan;
+  float top = -INFINITY, sum = 0, share[2], x[2][TILE];
+  for (int s = 0; s < 2; ++s) top = fmaxf(top, softmax_at(j, &p->top[s], at));
+  for (int s = 0; s < 2; ++s) {
+    const float own = softmax_at(j, &p->top[s], at);
+    share[s] = softmax_at(j, &p->sum[s], at) * (own == top ? 1 : expf(own - top));
+    sum += share[s];
+  }
+  for (int s = 0; s < 2; ++s) share[s] = sum == 0 ? 0 : share[s] / sum;
+  for (int64_t i = 0, n; i < p->d; i += n) {
+    n = smaller(TILE, p->d - i);
+    for (int s = 0; s < 2; ++s)
+      loops->load[p->out[s].dtype][COMPUTE_F32](x[s], row_at(j, &p->out[s], at) + i * p->out[s].col, p->out[s].col, n);
+    attention_rows->axpby(x[0], share[0], x[1], share[1], n);
+    const head_view *to = &p->out[RESULT];
+    loops->store[to->dtype][COMPUTE_F32](row_at(j, to, at) + i * to->col, to->col, x[0], n);
+  }
+  put_softmax(j, &p->top[RESULT], at, top);
+  put_softmax(j, &p->sum[RESULT], at, sum);
+}
+
+static void ring_range(const void *job, int64_t begin, int64_t end) {
+  const ring_plan *p = ((const ring_job *)job)->plan;
+  for (int64_t i = begin; i < end; ++i)
+    join_row(job, (const int64_t[]){i / p->n_rows / p->n_heads, i / p->n_rows % p->n_heads, i % p->n_rows});
+}
+
+static status ring_run(const executor *e, void *const *view, void *scratch) {
+  (void)scratch;
+  const ring_plan *p = PLAN(e, ring_plan);
+  const ring_job j = {.plan = p, .view = view};
+  rows_parallel(ring_range, &j, p->n_batches * p->n_heads * p->n_rows, 1, e->cost_ns);
+  return ST_OK;
+}
+
+/* Maxima or sums: [B, N, S, 8], or [T, N, 8]. */
+static status view_softmax(const tensor *t, const char *name, int operand, const tensor *like, head_view *v) {
+  const bool flat = like->rank == 3;
+  TRY(op_expect_dtype(t, name, DTYPE_BIT(ACL_FLOAT)));
+  TRY(op_expect_shape(t, name, like->dims, like->rank));
+  const int64_t *const st = t->strides;
+  *v = (head_view){.operand = (int16_t)operand,
+                   .dtype = t->dtype,
+                   .batch = flat ? 0 : st[0] * 4,
+                   .head = st[1] * 4,
+                   .row = st[flat ? 0 : 2] * 4,
+                   .col = st[t->rank - 1] * 4};
+  return ST_OK;
+}
+
+status prepare_ring_attention(executor *e, const op_arg *a) {
+  static const struct {
+    int8_t out, top, sum, operand; /* operand: of out; those of the others follow */
+  } at[SOURCES] = {{0, 1, 2, 0}, {3, 4, 5, 3}, {8, 9, 10, 7}};
+  ring_plan *p = PLAN(e, ring_plan);
+  const head_layout *layout;
+  const tensor *first = a[0].tensor, *top = a[1].tensor;
+  TRY(head_layout_find(a[7].string, "inputLayoutOptional", "SBH", "SBH TND", &layout));
+  const bool flat = layout->batch < 0;
+  char text[SHAPE_TEXT];
+  EXPECT(top->rank == (flat ? 3 : 4) && top->dims[top->rank - 1] == 8, "prevSoftmaxMax has shape %s, expected %s",
+         shape_text(top->dims, top->rank, text), flat ? "[T, N, 8]" : "[B, N, S, 8]");
+  TRY(op_expect_dtype(first, "prevAttnOut", DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_FLOAT16) | DTYPE_BIT(ACL_BF16)));
+  head_dims dims;
+  for (int s = 0; s < SOURCES; ++s) {
+    const tensor *out = a[at[s].out].tensor;
+    const arg_schema *names = e->op->schema;
+    dims = (head_dims){.heads = top->dims[1]};
+    TRY(op_expect_dtype(out, names[at[s].out].name, DTYPE_BIT(first->dtype)));
+    TRY(op_expect_shape(out, names[at[s].out].name, first->dims, first->rank));
+    TRY(head_view_of(out, names[at[s].out].name, at[s].operand, layout, &p->out[s], &dims));
+    TRY(view_softmax(a[at[s].top].tensor, names[at[s].top].name, at[s].operand + 1, top, &p->top[s]));
+    TRY(view_softmax(a[at[s].sum].tensor, names[at[s].sum].name, at[s].operand + 2, top, &p->sum[s]));
+  }
+  EXPECT(dims.heads == top->dims[1] && dims.rows == top->dims[flat ? 0 : 2] && (flat || dims.batches == top->dims[0]),
+         "prevSoftmaxMax has shape %s, expected %jd sequences, %jd heads, %jd positions",
+         shape_text(top->dims, top->rank, text), (intmax_t)dims.batches, (intmax_t)dims.heads, (intmax_t)dims.rows);
+  p->n_batches = dims.batches;
+  p->n_heads = dims.heads;
+  p->n_rows = dims.rows;
+  p->d = dims.d;
+  executor_cost(e, 3 * ((uint64_t)first->n * dtype_bytes(first->dtype) + (uint64_t)top->n * 8), (uint64_t)first->n * 3);
+  e->run = ring_run;
+  return ST_OK;
+}

@@ -1,0 +1,323 @@
+/* RotaryPositionEmbedding, its gradient, ApplyRotaryPosEmb: pairs of components are turned by angles whose cosines and
+ * sines are given, for rows that these broadcast to. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernel/attention/attention_level.h"
+#include "kernel/attention/rotary_level.h"
+#include "kernel/engine/level.h"
+#include "kernel/engine/rows.h"
+#include "kernel/families.h"
+
+LEVEL_CHOICE(rotary_loops, rotary, rotary_loops)
+
+enum {
+  MAX_D = 2048, /* twice what CANN allows: rows go through tiles on the stack */
+  TILE = 2048,  /* floats of a tile: several short rows, or one */
+  OUT = 0,
+  IN,
+  COS,
+  SIN,
+  OPERANDS,
+};
+
+/* One tensor to rotate. */
+typedef struct {
+  walk rows; /* by OUT, IN, COS, SIN */
+  int64_t d, along[OPERANDS];
+  int8_t dtype[OPERANDS];
+  uint8_t operand[OPERANDS];
+  uint8_t mode;
+  bool backward;
+} rotation;
+
+/* ---- rows -------------------------------------------------------------------------------------------------------- */
+
+static operand_type type_of(int dtype) {
+  return dtype == ACL_BF16 ? OPERAND_BF16 : dtype == ACL_FLOAT16 ? OPERAND_F16 : OPERAND_F32;
+}
+
+/* Rows as floats: where they are, or in the tile. *ld: floats from one to the next. */
+static const float *fetch(const rotation *p, int o, const char *from, int64_t row_bytes, int64_t rows, bool in_place,
+                          float *tile, int64_t *ld) {
+  const bool dense = p->along[o] == (int64_t)dtype_bytes(p->dtype[o]);
+  if (in_place && dense && p->dtype[o] == ACL_FLOAT) {
+    *ld = row_bytes / (int64_t)sizeof(float);
+    return (const float *)(const void *)from;
+  }
+  if (!row_bytes) rows = 1;
+  *ld = row_bytes ? p->d : 0;
+  if (dense)
+    attention_rows->widen[type_of(p->dtype[o])](tile, p->d, from, row_bytes, rows, p->d);
+  else
+    for (int64_t i = 0; i < rows; ++i)
+      loops->load[p->dtype[o]][COMPUTE_F32](tile + i * p->d, from + i * row_bytes, p->along[o], p->d);
+  return tile;
+}
+
+static void keep(const rotation *p, char *to, int64_t row_bytes, int64_t rows, const float *tile) {
+  const int64_t size = dtype_bytes(p->dtype[OUT]);
+  if (p->along[OUT] == size && row_bytes == p->d * size) {
+    attention_rows->narrow[type_of(p->dtype[OUT])](to, tile, rows * p->d);
+    return;
+  }
+  for (int64_t i = 0; i < rows; ++i)
+    loops->store[p->dtype[OUT]][COMPUTE_F32](to + i * row_bytes, p->along[OUT], tile + i * p->d, p->d);
+}
+
+typedef struct {
+  const rotation *plan;
+  void *base[OPERANDS];
+} rotation_job;
+
+/* A mode that moves components can't work in place. */
+static bool moves(const rotation *p) { return p->mode == ROTARY_INTERLEAVE_HALF; }
+
+static void rotate_range(const void *job, int64_t begin, int64_t end) {
+  _Alignas(64) float tile[OPERANDS][TILE];
+  const rotation_job *j = job;
+  const rotation *p = j->plan;
+  rotate_loop *rotate = (p->backward ? rotary->backward : rotary->forward)[p->mode];
+  const int64_t *strides[OPERANDS];
+  for (int o = 0; o < OPERANDS; ++o) strides[o] = &p->rows.strides[o][p->rows.rank - 1];
+  const bool direct = p->dtype[OUT] == ACL_FLOAT && p->along[OUT] == (int64_t)sizeof(float);
+  cursor c;
+  cursor_start(&c, &p->rows, j->base, begin);
+  for (int64_t i = begin, n; i < end; i += n, cursor_next(&c, n)) {
+    n = cursor_row(&c, smaller(end - i, TILE / p->d));
+    rotary_rows r = {.d = p->d, .rows = n, .ld_out = p->d};
+    const float *in = fetch(p, IN, c.at[IN], *strides[IN], n, !moves(p), tile[IN], &r.ld_in);
+    const float *cos = fetch(p, COS, c.at[COS], *strides[COS], n, true, tile[COS], &r.ld_cos);
+    const float *sin = fetch(p, SIN, c.at[SIN], *strides[SIN], n, true, tile[SIN], &r.ld_sin);
+    if (direct) r.ld_out = *strides[OUT] / (int64_t)sizeof(float);
+    rotate(direct ? (float *)(void *)c.at[OUT] : tile[OUT], in, cos, sin, &r);
+    if (!direct) keep(p, c.at[OUT], *strides[OUT], n, tile[OUT]);
+  }
+}
+
+static void rotate_all(const rotation *p, void *const *view, uint64_t cost_ns) {
+  rotation_job j = {.plan = p};
+  for (int o = 0; o < OPERANDS; ++o) j.base[o] = view[p->operand[o]];
+  rows_parallel(rotate_range, &j, p->d ? p->rows.n : 0, 1, cost_ns);
+}
+
+/* ---- planning ---------------------------------------------------------------------------------------------------- */
+
+#define DTYPES_ROTARY (DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_FLOAT16) | DTYPE_BIT(ACL_BF16))
+
+typedef struct {
+  const tensor *tensor;
+  const char *name;
+  int operand;
+} rotary_operand;
+
+/* A tensor's rows, broadcast to `dims` but in the last dimension, which is taken off. */
+static void view_rows(const tensor *t, const int64_t *dims, int rank, view *v, int64_t *along) {
+  *v = view_of(t);
+  *along = v->strides[rank - 1];
+  v->rank = rank - 1;
+  for (int d = 0; d < rank - 1; ++d) {
+    if (v->dims[d] != dims[d]) v->strides[d] = 0;
+    v->dims[d] = dims[d];
+  }
+}
+
+static status check_table(const rotary_operand *table, const tensor *x) {
+  const tensor *t = table->tensor;
+  char is[SHAPE_TEXT], to[SHAPE_TEXT];
+  TRY(op_expect_dtype(t, table->name, DTYPES_ROTARY));
+  bool fits = t->rank == x->rank && t->dims[x->rank - 1] == x->dims[x->rank - 1];
+  for (int d = 0; fits && d < x->rank - 1; ++d) fits = t->dims[d] == x->dims[d] || t->dims[d] == 1;
+  EXPECT(fits, "%s has shape %s, expected one that broadcasts to %s, with its last dimension", table->name,
+         shape_text(t->dims, t->rank, is), shape_text(x->dims, x->rank, to));
+  return ST_OK;
+}
+
+/* operands: OUT, IN, COS, SIN. */
+static status plan_rotation(rotation *p, int64_t mode, bool backward, const rotary_operand *operands) {
+  const tensor *x = operands[IN].tensor;
+  TRY(op_expect_dtype(x, operands[IN].name, DTYPES_ROTARY));
+  TRY(op_expect_dtype(operands[OUT].tensor, operands[OUT].name, DTYPES_ROTARY));
+  EXPECT(mode >= 0 && mode < N_ROTARY, "mode is %jd, expected 0 to 3", (intmax_t)mode);
+  EXPECT(x->rank >= 1, "%s has no dimension, expected 1 to %d", operands[IN].name, MAX_RANK);
+  const int64_t d = x->dims[x->rank - 1], divisor = mode == ROTARY_QUARTER ? 4 : 2;
+  EXPECT(d % divisor == 0 && d <= MAX_D, "%s has %jd components, expected a multiple of %jd, up to %d",
+         operands[IN].name, (intmax_t)d, (intmax_t)divisor, MAX_D);
+  TRY(op_expect_shape(operands[OUT].tensor, operands[OUT].name, x->dims, x->rank));
+  TRY(check_table(&operands[COS], x));
+  TRY(check_table(&operands[SIN], x));
+  view v[OPERANDS];
+  const view *rows[OPERANDS];
+  for (int o = 0; o < OPERANDS; ++o) {
+    view_rows(operands[o].tensor, x->dims, x->rank, &v[o], &p->along[o]);
+    p->dtype[o] = (int8_t)operands[o].tensor->dtype;
+    p->operand[o] = (uint8_t)operands[o].operand;
+    rows[o] = &v[o];
+  }
+  walk_init(&p->rows, rows, OPERANDS, x->rank - 1);
+  p->d = d;
+  p->mode = (uint8_t)mode;
+  p->backward = backward;
+  return ST_OK;
+}
+
+static uint64_t bytes_of(const tensor *t) { return (uint64_t)t->n * dtype_bytes(t->dtype); }
+
+static status rotary_run(const executor *e, void *const *view, void *scratch) {
+  (void)scratch;
+  rotate_all(PLAN(e, rotation), view, e->cost_ns);
+  return ST_OK;
+}
+
+status prepare_rotary(executor *e, const op_arg *a) {
+  const rotary_operand operands[OPERANDS] = {
+      {a[4].tensor, "out", 3}, {a[0].tensor, "x", 0}, {a[1].tensor, "cos", 1}, {a[2].tensor, "sin", 2}};
+  TRY(plan_rotation(PLAN(e, rotation), a[3].integer, false, operands));
+  executor_cost(e, 2 * bytes_of(a[0].tensor) + 2 * bytes_of(a[1].tensor), (uint64_t)a[0].tensor->n * 4);
+  e->run = rotary_run;
+  return ST_OK;
+}
+
+/* ---- ApplyRotaryPosEmb: query and key in place ------------------------------------------------------------------- */
+
+static status apply_run(const executor *e, void *const *view, void *scratch) {
+  (void)scratch;
+  rotate_all(PLAN(e, rotation), view, e->cost_ns / 2);
+  rotate_all(e->heap, view, e->cost_ns / 2);
+  return ST_OK;
+}
+
+status prepare_apply_rotary(executor *e, const op_arg *a) {
+  const tensor *query = a[0].tensor, *key = a[1].tensor;
+  const rotary_operand cos = {a[2].tensor, "cos", 2}, sin = {a[3].tensor, "sin", 3};
+  const rotary_operand q = {query, "queryRef", 0}, k = {key, "keyRef", 1};
+  EXPECT(a[4].integer == 1, "layout is %jd, expected 1 (BSND)", (intmax_t)a[4].integer);
+  EXPECT(query->rank == 4 && key->rank == 4, "queryRef and keyRef have %d and %d dimensions, expected 4", query->rank,
+         key->rank);
+  TRY(plan_rotation(PLAN(e, rotation), ROTARY_HALF, false, (const rotary_operand[]){q, q, cos, sin}));
+  e->heap = malloc(sizeof(rotation));
+  if (!e->heap) return fail(ST_NO_HOST_MEMORY, "no host memory for a plan");
+  TRY(plan_rotation(e->heap, ROTARY_HALF, false, (const rotary_operand[]){k, k, cos, sin}));
+  executor_cost(e, 2 * (bytes_of(query) + bytes_of(key)), (uint64_t)(query->n + key->n) * 4);
+  e->run = apply_run;
+  return ST_OK;
+}
+
+/* ---- the gradient ------------------------------------------------------------------------------------------------ */
+
+/* Gradients of cos and sin: for each of their rows, sums over the rows that it was broadcast to. */
+typedef struct {
+  walk kept, summed; /* over rows of dcos, dsin, dy, x; of dy, x */
+  row_access dcos, dsin, dy, x;
+  int64_t d;
+  uint8_t mode, n_summed; /* operands of views: dcos, dsin, dy, x */
+  uint8_t operand[4];
+} table_gradient;
+
+enum { BLOCK = 64 }; /* rows that are summed in float before they go on in double */
+
+static void add_block(double *sum, const float *block, int64_t d) {
+  for (int64_t i = 0; i < d; ++i) sum[i] += (double)block[i];
+}
+
+static void store_sum(const row_access *a, char *to, const double *sum, float *tile, int64_t d) {
+  for (int64_t i = 0; i < d; ++i) tile[i] = (float)sum[i];
+  row_store(a, to, (const char *)tile, 1, d);
+}
+
+typedef struct {
+  const table_gradient *plan;
+  void *base[4];
+} table_job;
+
+static void sum_row(const table_gradient *p, void *const *at) {
+  double sums[2][MAX_D];
+  _Alignas(64) float blocks[2][MAX_D], tile[2][MAX_D];
+  memset(sums[0], 0, (size_t)p->d * sizeof **sums);
+  memset(sums[1], 0, (size_t)p->d * sizeof **sums);
+  cursor c;
+  if (p->summed.n) cursor_start(&c, &p->summed, at + 2, 0);
+  for (int64_t i = 0; i < p->summed.n;) {
+    memset(blocks[0], 0, (size_t)p->d * sizeof **blocks);
+    memset(blocks[1], 0, (size_t)p->d * sizeof **blocks);
+    for (int64_t end = smaller(i + BLOCK, p->summed.n); i < end; ++i, cursor_next(&c, 1)) {
+      const char *dy = row_fetch(&p->dy, (char *)tile[0], c.at[0], 1, p->d);
+      const char *x = row_fetch(&p->x, (char *)tile[1], c.at[1], 1, p->d);
+      rotary->tables[p->mode](blocks[0], blocks[1], (const float *)(const void *)dy, (const float *)(const void *)x,
+                              p->d);
+    }
+    add_block(sums[0], blocks[0], p->d);
+    add_block(sums[1], blocks[1], p->d);
+  }
+  store_sum(&p->dcos, at[0], sums[0], tile[0], p->d);
+  store_sum(&p->dsin, at[1], sums[1], tile[0], p->d);
+}
+
+static void sum_range(const void *job, int64_t begin, int64_t end) {
+  const table_job *j = job;
+  cursor c;
+  cursor_start(&c, &j->plan->kept, j->base, begin);
+  for (int64_t i = begin; i < end; ++i, cursor_next(&c, 1)) sum_row(j->plan, (void *const *)c.at);
+}
+
+static status rotary_grad_run(const executor *e, void *const *view, void *scratch) {
+  (void)scratch;
+  rotate_all(PLAN(e, rotation), view, e->cost_ns / 2);
+  const table_gradient *p = e->heap;
+  if (!p) return ST_OK;
+  table_job j = {.plan = p};
+  for (int o = 0; o < 4; ++o) j.base[o] = view[p->operand[o]];
+  rows_parallel(sum_range, &j, p->d ? p->kept.n : 0, 1, e->cost_ns / 2);
+  return ST_OK;
+}
+
+/* Splits the dimensions of dy into those that cos has, and those that it is broadcast over. */
+static void plan_tables(table_gradient *p, const tensor *const *t, int64_t mode) {
+  const tensor *dy = t[2], *dcos = t[0];
+  view kept[4], summed[2];
+  const view *kept_views[4], *summed_views[2];
+  int64_t along[4];
+  for (int o = 0; o < 4; ++o) {
+    view_rows(t[o], t[o]->dims, dy->rank, &kept[o], &along[o]);
+    kept_views[o] = &kept[o];
+  }
+  for (int o = 0; o < 2; ++o) {
+    summed[o] = kept[2 + o];
+    summed_views[o] = &summed[o];
+  }
+  for (int d = 0; d < dy->rank - 1; ++d) {
+    const bool is_summed = dcos->dims[d] != dy->dims[d];
+    for (int o = 0; o < 4; ++o)
+      if (is_summed) kept[o].dims[d] = 1;
+    for (int o = 0; o < 2; ++o)
+      if (!is_summed) summed[o].dims[d] = 1;
+  }
+  walk_init(&p->kept, kept_views, 4, dy->rank - 1);
+  walk_init(&p->summed, summed_views, 2, dy->rank - 1);
+  row_access *const access[4] = {&p->dcos, &p->dsin, &p->dy, &p->x};
+  for (int o = 0; o < 4; ++o) *access[o] = row_access_of(t[o]->dtype, COMPUTE_F32, along[o], 0, MAX_D);
+  p->d = dy->dims[dy->rank - 1];
+  p->mode = (uint8_t)mode;
+  memcpy(p->operand, (const uint8_t[]){5, 6, 0, 3}, sizeof p->operand);
+}
+
+status prepare_rotary_grad(executor *e, const op_arg *a) {
+  const tensor *dy = a[0].tensor, *cos = a[1].tensor, *x = a[3].tensor, *dcos = a[6].tensor, *dsin = a[7].tensor;
+  const rotary_operand operands[OPERANDS] = {
+      {a[5].tensor, "dxOut", 4}, {dy, "dy", 0}, {cos, "cos", 1}, {a[2].tensor, "sin", 2}};
+  TRY(plan_rotation(PLAN(e, rotation), a[4].integer, true, operands));
+  executor_cost(e, 2 * bytes_of(dy) + (x ? 2 * bytes_of(dy) : 0), (uint64_t)dy->n * (x ? 10 : 4));
+  e->run = rotary_grad_run;
+  if (!x) return ST_OK;
+  TRY(op_expect_dtype(x, "xOptional", DTYPES_ROTARY));
+  TRY(op_expect_shape(x, "xOptional", dy->dims, dy->rank));
+  EXPECT(dcos && dsin, "%s is NULL, expected a tensor where xOptional is given", dcos ? "dsinOut" : "dcosOut");
+  TRY(op_expect_dtype(dcos, "dcosOut", DTYPES_ROTARY));
+  TRY(op_expect_dtype(dsin, "dsinOut", DTYPES_ROTARY));
+  TRY(op_expect_shape(dcos, "dcosOut", cos->dims, cos->rank));
+  TRY(op_expect_shape(dsin, "dsinOut", cos->dims, cos->rank));
+  table_gradient *p = e->heap = malloc(sizeof *p);
+  if (!p) return fail(ST_NO_HOST_MEMORY, "no host memory for a plan");
+  plan_tables(p, (const tensor *const[]){dcos, dsin, dy, x}, a[4].integer);
+  return ST_OK;
+}

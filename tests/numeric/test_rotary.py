@@ -1,0 +1,165 @@
+"""RotaryPositionEmbedding and its kin, and RingAttentionUpdate, in long double."""
+import unittest
+
+import numpy as np
+
+import reference as ref
+from acl import INVALID, Tensor, refused, run
+from dtypes import BF16, F16, F32, LD, I64
+from gen import each_case
+
+EPS = LD(2) ** -24
+HALF, INTERLEAVE, QUARTER, INTERLEAVE_HALF = range(4)
+
+
+def parts(x, mode):
+    """What cos and what sin multiply."""
+    d = x.shape[-1]
+    if mode == HALF:
+        return x, np.concatenate([-x[..., d // 2:], x[..., :d // 2]], -1)
+    if mode == INTERLEAVE:
+        return x, np.stack([-x[..., 1::2], x[..., ::2]], -1).reshape(x.shape)
+    if mode == QUARTER:
+        a, b, c, e = np.split(x, 4, -1)
+        return x, np.concatenate([-b, a, -e, c], -1)
+    return np.concatenate([x[..., ::2], x[..., 1::2]], -1), np.concatenate([-x[..., 1::2], x[..., ::2]], -1)
+
+
+def rotate(x, cos, sin, mode):
+    """The result and the sum of magnitudes."""
+    a, b = (p * t for p, t in zip(parts(x, mode), (cos, sin)))
+    return a + b, np.abs(a) + np.abs(b)
+
+
+def matrix(d, mode):
+    """The parts as matrices: part = matrix @ x."""
+    eye = np.eye(d, dtype=LD)
+    return [p.T for p in parts(eye, mode)]
+
+
+def problem(gen, max_d=200):
+    mode = gen.integer(0, 3)
+    d = 4 * gen.pick((1, 2, 8, 16, 20, 32, gen.integer(1, max_d // 4)))
+    rank = gen.integer(1, 5)
+    lead = [gen.pick((1, 2, 3, 7, 40 if rank < 4 else 5)) for _ in range(rank - 1)]
+    if lead and gen.chance(0.05):
+        lead[0] = 0
+    table = [n if gen.chance(0.5) else 1 for n in lead]
+    return mode, (*lead, d), (*table, d)
+
+
+class Rotary(unittest.TestCase):
+    def test_forward(self):
+        def body(gen):
+            mode, shape, table = problem(gen)
+            dtype = gen.pick((F32, F16, BF16))
+            mixed = gen.chance(0.2)
+            x = gen.tensor(dtype, shape, dtype.round(gen.rng.standard_normal(shape)))
+            cos, sin = (gen.drawn(F32 if mixed else dtype, table, lambda s: dtype.round(gen.rng.uniform(-1, 1, s))) for _ in range(2))
+            exact, size = rotate(*(t.get().astype(LD) for t in (x, cos, sin)), mode)
+            in_place = gen.chance(0.3)
+            out = x if in_place else gen.out(dtype, shape)
+            run("aclnnRotaryPositionEmbedding", x, cos, sin, mode, out)
+            ref.check(out.get(), exact, dtype, F32, ulps=1, slack=2 * EPS * size, what=f"mode {mode}")
+        each_case(self, "forward", 150, body)
+
+    def test_backward(self):
+        """By the transposed matrices of the two parts."""
+        def body(gen):
+            mode, shape, table = problem(gen, 64)
+            dtype = gen.pick((F32, F16, BF16))
+            draw = lambda s: dtype.round(gen.rng.standard_normal(s))  # noqa: E731
+            dy, x = gen.tensor(dtype, shape, draw(shape)), gen.tensor(dtype, shape, draw(shape))
+            cos, sin = (gen.drawn(dtype, table, draw) for _ in range(2))
+            dx, dcos, dsin = gen.out(dtype, shape), gen.out(dtype, table), gen.out(dtype, table)
+            with_x = gen.chance(0.7)
+            run("aclnnRotaryPositionEmbeddingGrad", dy, cos, sin, x if with_x else None, mode, dx, dcos if with_x else None,
+                dsin if with_x else None)
+            g, c, s, v = (t.get().astype(LD) for t in (dy, cos, sin, x))
+            m1, m2 = matrix(shape[-1], mode)
+            terms = (g * c) @ m1, (g * s) @ m2
+            ref.check(dx.get(), sum(terms), dtype, F32, ulps=1, slack=2 * EPS * sum(map(np.abs, terms)), what=f"dx {mode}")
+            if not with_x:
+                return
+            axes = tuple(i for i, (a, b) in enumerate(zip(shape, table)) if a != b)
+            for out, part, name in zip((dcos, dsin), parts(v, mode), ("dcos", "dsin")):
+                exact = (g * part).sum(axes, keepdims=True)
+                slack = 66 * EPS * np.abs(g * part).sum(axes, keepdims=True)
+                ref.check(out.get(), exact, dtype, F32, ulps=1, slack=slack, what=f"{name} {mode}")
+        each_case(self, "backward", 100, body)
+
+    def test_apply(self):
+        def body(gen):
+            b, s, nq, nk, d = gen.integer(1, 3), gen.integer(1, 20), gen.integer(1, 4), gen.integer(1, 2), gen.pick((8, 64, 128))
+            dtype = gen.pick((F32, F16, BF16))
+            draw = lambda *shape: dtype.round(gen.rng.standard_normal(shape))  # noqa: E731
+            q, k = gen.out(dtype, (b, s, nq, d), draw(b, s, nq, d)), gen.out(dtype, (b, s, nk, d), draw(b, s, nk, d))
+            cos, sin = (gen.out(dtype, (b, s, 1, d), draw(b, s, 1, d)) for _ in range(2))
+            exact = [rotate(*(t.get().astype(LD) for t in (x, cos, sin)), HALF) for x in (q, k)]
+            run("aclnnApplyRotaryPosEmb", q, k, cos, sin, 1)
+            for t, (e, size) in zip((q, k), exact):
+                ref.check(t.get(), e, dtype, F32, ulps=1, slack=2 * EPS * size)
+        each_case(self, "apply", 30, body)
+
+    def test_large(self):
+        """Several threads."""
+        def body(gen):
+            x = Tensor.of(F32, gen.rng.standard_normal((1, 900, 24, 64)).astype(np.float32))
+            cos, sin = (Tensor.of(F32, gen.rng.standard_normal((1, 900, 1, 64)).astype(np.float32)) for _ in range(2))
+            exact, size = rotate(*(t.get().astype(np.float64) for t in (x, cos, sin)), HALF)
+            out = Tensor.empty(F32, x.shape)
+            run("aclnnRotaryPositionEmbedding", x, cos, sin, HALF, out)
+            assert np.all(np.abs(out.get() - exact) <= 2e-7 * size)
+        each_case(self, "large", 1, body)
+
+    def test_errors(self):
+        z = lambda *s, t=F32: Tensor.of(t, np.zeros(s, t.values))  # noqa: E731
+        for args, words in (
+                ((z(2, 3, 8), z(2, 1, 8), z(2, 1, 8), 4, z(2, 3, 8)), ("mode", "4")),
+                ((z(2, 3, 7), z(2, 1, 7), z(2, 1, 7), 0, z(2, 3, 7)), ("x", "7")),
+                ((z(2, 3, 6), z(2, 1, 6), z(2, 1, 6), 2, z(2, 3, 6)), ("x", "6", "4")),
+                ((z(2, 3, 8), z(3, 1, 8), z(2, 1, 8), 0, z(2, 3, 8)), ("cos", "[3, 1, 8]")),
+                ((z(2, 3, 8), z(2, 1, 8), z(1, 8), 0, z(2, 3, 8)), ("sin", "[1, 8]")),
+                ((z(2, 3, 8), z(2, 1, 8), z(2, 1, 8), 0, z(2, 8)), ("out", "[2, 8]")),
+                ((z(2, 3, 8, t=I64), z(2, 1, 8), z(2, 1, 8), 0, z(2, 3, 8)), ("x", "INT64"))):
+            code, message = refused("aclnnRotaryPositionEmbedding", *args)
+            assert code == INVALID and all(w in message for w in words), (code, message)
+        code, message = refused("aclnnApplyRotaryPosEmb", z(1, 2, 3, 8), z(1, 2, 1, 8), z(1, 2, 1, 8), z(1, 2, 1, 8), 2)
+        assert code == INVALID and "layout" in message
+        code, message = refused("aclnnRotaryPositionEmbeddingGrad", z(2, 8), z(2, 8), z(2, 8), z(2, 8), 0, z(2, 8), None, z(2, 8))
+        assert code == INVALID and "dcosOut" in message
+
+
+class Ring(unittest.TestCase):
+    def test_update(self):
+        def body(gen):
+            dtype, flat = gen.pick((F32, F16, BF16)), gen.chance(0.5)
+            b, n, s, d = 1 if flat else gen.integer(1, 3), gen.integer(1, 3), gen.integer(1, 9), gen.pick((8, 64, 600))
+            shape = (s, n, d) if flat else (s, b, n * d)
+            stats = (s, n, 8) if flat else (b, n, s, 8)
+            outs = [gen.out(dtype, shape, dtype.round(gen.rng.standard_normal(shape))) for _ in range(2)]
+            tops = [np.float32(gen.rng.standard_normal((*stats[:-1], 1)) * 3) for _ in range(2)]
+            sums = [np.float32(gen.rng.uniform(1, 9, (*stats[:-1], 1))) for _ in range(2)]
+            if gen.chance(0.3):                                     # a row that saw nothing
+                tops[0][...], sums[0][...] = -np.inf, 0
+            made = [[gen.out(F32, stats, np.broadcast_to(x, stats)) for x in pair] for pair in (tops, sums)]
+            results = gen.out(dtype, shape), gen.out(F32, stats), gen.out(F32, stats)
+            lengths = Tensor.of(I64, np.array([0, s])) if flat else None
+            run("aclnnRingAttentionUpdate", outs[0], made[0][0], made[1][0], outs[1], made[0][1], made[1][1], lengths,
+                b"TND" if flat else b"SBH", *results)
+            top = np.maximum(*tops).astype(LD)
+            share = [x * np.exp(t - top) for x, t in zip(sums, tops)]
+            total = sum(share)
+
+            def as_rows(x):
+                """[.., 1] of the softmax as what multiplies out."""
+                return x if flat else np.repeat(x.transpose(2, 0, 1, 3), d, -1).reshape(shape)
+            terms = [o.get().astype(LD) * as_rows(w / total) for o, w in zip(outs, share)]
+            ref.check(results[0].get(), sum(terms), dtype, F32, ulps=1, slack=12 * EPS * sum(map(np.abs, terms)), what="out")
+            ref.check_equal(results[1].get(), np.broadcast_to(top, stats).astype(np.float32), "max")
+            ref.check(results[2].get(), np.broadcast_to(total, stats), F32, F32, ulps=6, what="sum")
+        each_case(self, "ring", 40, body)
+
+
+if __name__ == "__main__":
+    unittest.main()
