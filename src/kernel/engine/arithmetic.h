@@ -102,65 +102,30 @@ static inline double remainder_f64(double x, double y) {
   return r != 0 && (y < 0) != (r < 0) ? r + y : r;
 }
 
-/* ---- powers, logarithms of sums ---------------------------------------------------------------------------------- */
-
-/* C's pow: an error of half a ULP and 104 times that of log_core. */
-static inline float power_f32(float x, float y) {
-  const float size = fabsf(x);
-  const float magnitude = (float)exp_core((double)y * log_core(size));
-  const bool whole = rintf(y) == y, odd = whole && rintf(y * 0.5f) * 2 != y && fabsf(y) < 0x1p24f;
-  const float real = x < 0 && x > -INFINITY && !whole ? NAN : odd ? copysignf(magnitude, x) : magnitude;
-  const float number = x != x || y != y ? NAN : size == 1 && fabsf(y) == INFINITY ? 1 : real;
-  return y == 0 || x == 1 ? 1 : number;
-}
-static inline double power_f64(double x, double y) { return pow(x, y); }
-
-/* log(1 + v) for v in [0, 1], in double, relative error below 1e-11: 2 atanh(v / (2 + v)). */
-static inline double log1p_unit_core(double v) {
-  const double s = v / (2 + v), s2 = s * s;
-  double p = 2.0 / 21;
-  p = p * s2 + 2.0 / 19;
-  p = p * s2 + 2.0 / 17;
-  p = p * s2 + 2.0 / 15;
-  p = p * s2 + 2.0 / 13;
-  p = p * s2 + 2.0 / 11;
-  p = p * s2 + 2.0 / 9;
-  p = p * s2 + 2.0 / 7;
-  p = p * s2 + 2.0 / 5;
-  p = p * s2 + 2.0 / 3;
-  p = p * s2 + 2.0;
-  return s * p;
-}
+/* ---- logarithms of sums ------------------------------------------------------------------------------------------ */
 
 /* log(1 + e^-|x|). */
-static inline float log1p_exp_minus_f32(float x) {
-  const double r = log1p_unit_core(exp_core(-fabs((double)x)));
-  return x != x ? x : (float)r;
-}
+static inline double wide_log1p_exp_minus(double x) { return wide_log1p(wide_exp(-fabs(x))); }
+static inline float log1p_exp_minus_f32(float x) { return x != x ? x : (float)wide_log1p_exp_minus(x); }
 static inline double log1p_exp_minus_f64(double x) { return log1p(exp(-fabs(x))); }
 
 /* log(e^x + e^y) as the larger and what the smaller adds; equal infinities are themselves. */
 static inline float log_add_exp_f32(float x, float y) {
   const float larger = x > y || x != x ? x : y;
-  const double added = log1p_unit_core(exp_core(-fabs((double)x - (double)y)));
+  const double added = wide_log1p_exp_minus((double)x - (double)y);
   return x == y && fabsf(x) == INFINITY ? x : (float)((double)larger + added);
 }
 static inline double log_add_exp_f64(double x, double y) {
   return x == y && fabs(x) == INFINITY ? x : (x > y || x != x ? x : y) + log1p(exp(-fabs(x - y)));
 }
 static inline float log_add_exp2_f32(float x, float y) {
-  const double LN2 = 0x1.62e42fefa39efp-1;
   const float larger = x > y || x != x ? x : y;
-  const double added = log1p_unit_core(exp_core(-fabs((double)x - (double)y) * LN2)) / LN2;
+  const double added = wide_log1p_exp_minus(((double)x - (double)y) * LN2) * LOG2E;
   return x == y && fabsf(x) == INFINITY ? x : (float)((double)larger + added);
 }
 static inline double log_add_exp2_f64(double x, double y) {
-  const double LN2 = 0x1.62e42fefa39efp-1;
-  return x == y && fabs(x) == INFINITY ? x : (x > y || x != x ? x : y) + log1p(exp2(-fabs(x - y))) / LN2;
+  return x == y && fabs(x) == INFINITY ? x : (x > y || x != x ? x : y) + log1p(exp2(-fabs(x - y))) * LOG2E;
 }
-
-static inline float arc_f32(float y, float x) { return atan2f(y, x); }
-static inline double arc_f64(double y, double x) { return atan2(y, x); }
 
 /* ---- by compute type --------------------------------------------------------------------------------------------- */
 
@@ -172,8 +137,7 @@ static inline double arc_f64(double y, double x) { return atan2(y, x); }
 #define FLOOR_DIV(x, y)    OF_NUMBERS(floor_div, x, y)
 #define FMOD(x, y)         OF_NUMBERS(fmod, x, y)
 #define REMAINDER(x, y)    OF_NUMBERS(remainder, x, y)
-#define POWER(x, y)        OF_NUMBERS(power, x, y)
-#define ATAN2(y, x)        OF_FLOATS(arc, y, x)
+#define POWER(x, y)        _Generic((x), float : vpow_f32, double : vpow_f64, int32_t : power_i32, int64_t : power_i64)(x, y)
 #define LOG_ADD_EXP(x, y)  OF_FLOATS(log_add_exp, x, y)
 #define LOG_ADD_EXP2(x, y) OF_FLOATS(log_add_exp2, x, y)
 #define LOG1P_EXP_MINUS(x) _Generic((x), float : log1p_exp_minus_f32, double : log1p_exp_minus_f64)(x)

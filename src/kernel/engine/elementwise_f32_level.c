@@ -3,14 +3,16 @@
 #include "kernel/engine/elementwise_loop.h"
 #include "kernel/engine/vmath.h"
 
+#define V(name)    v##name##_f32
 #define ABS(x)     fabsf(x)
-#define EXP(x)     vexp_f32(x)
-#define LOG(x)     vlog_f32(x)
-#define LOG1P(x)   (float)log1p((double)(x))
 #define SQRT(x)    sqrtf(x)
-#define RSQRT(x)   vrsqrt_f32(x)
-#define SIGMOID(x) vsigmoid_f32(x)
-#define TANH(x)    vtanh_f32(x)
+#define EXP(x)     V(exp)(x)
+#define LOG(x)     V(log)(x)
+#define FLOOR(x)   floorf(x)
+#define CEIL(x)    ceilf(x)
+#define ROUND(x)   rintf(x) /* ties to even */
+#define TRUNC(x)   truncf(x)
+#define SIGNBIT(x) (copysignf(1, x) < 0)
 
 #define EACH_ALL(n, name, expression) DEFINE_EW_LOOP(n, name, f32, float, expression)
 #define EACH_FLOAT                    EACH_ALL

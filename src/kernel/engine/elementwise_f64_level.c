@@ -3,14 +3,16 @@
 #include "kernel/engine/elementwise_loop.h"
 #include "kernel/engine/vmath.h"
 
+#define V(name)    v##name##_f64
 #define ABS(x)     fabs(x)
-#define EXP(x)     exp(x)
-#define LOG(x)     log(x)
-#define LOG1P(x)   log1p(x)
 #define SQRT(x)    sqrt(x)
-#define RSQRT(x)   vrsqrt_f64(x)
-#define SIGMOID(x) vsigmoid_f64(x)
-#define TANH(x)    tanh(x)
+#define EXP(x)     V(exp)(x)
+#define LOG(x)     V(log)(x)
+#define FLOOR(x)   floor(x)
+#define CEIL(x)    ceil(x)
+#define ROUND(x)   rint(x) /* ties to even */
+#define TRUNC(x)   trunc(x)
+#define SIGNBIT(x) (copysign(1, x) < 0)
 
 #define EACH_ALL(n, name, expression) DEFINE_EW_LOOP(n, name, f64, double, expression)
 #define EACH_FLOAT                    EACH_ALL

@@ -2,7 +2,12 @@
 #include "kernel/engine/arithmetic.h"
 #include "kernel/engine/elementwise_loop.h"
 
-#define ABS(x) ((x) < 0 ? -(x) : (x))
+#define ABS(x)     ((x) < 0 ? -(x) : (x))
+#define FLOOR(x)   (x)
+#define CEIL(x)    (x)
+#define ROUND(x)   (x)
+#define TRUNC(x)   (x)
+#define SIGNBIT(x) ((x) < 0)
 
 #define EACH_ALL(n, name, expression) DEFINE_EW_LOOP(n, name, i32, int32_t, expression)
 #define EACH_FLOAT(n, name, expression)

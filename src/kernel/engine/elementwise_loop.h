@@ -12,6 +12,10 @@
 #  define INDEPENDENT _Pragma("GCC ivdep")
 #endif
 
+/* Constants of selu (Klambauer et al. 2017). */
+#define SELU_ALPHA 1.6732632423543772848170429916717
+#define SELU_SCALE 1.0507009873554804934193349852946
+
 /* What an element's function may use, and need not. */
 #define UNUSED     __attribute__((unused))
 #define OPERANDS_1 UNUSED const T x = xs[i]

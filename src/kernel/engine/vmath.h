@@ -1,6 +1,14 @@
-/* Vector math in plain C that compilers vectorise: float functions computed in double and rounded once, so that their
- * error is half a ULP plus a little (measured by tests/unit/vmath.c over some two million floats each); double
- * functions are the C library's. Included by the loops, once per instruction set level. */
+/* Vector math: elementary functions in plain C without branches, so that compilers turn loops over them into vector
+ * code. Included by the loops, once per instruction set level.
+ *
+ *   vmath.h         the float functions that training and inference spend time in, computed in `core`: float where there
+ *                   is a fused multiply-add, else double
+ *   vmath_wide.h    all other float functions, computed in double and rounded once
+ *   vmath_double.h  double functions, by the C library
+ *
+ * v<name>_f32 is within the bound that tests/unit/vmath.c has for it, at most 2 ULP, for all floats, denormal results
+ * included. At minus infinity gelu, silu and mish are their limit, -0. Polynomials are minimax fits on the interval
+ * that is noted with them, as relative error of the whole; coefficients begin at the lowest power. */
 #ifndef CANNON_KERNEL_VMATH_H
 #define CANNON_KERNEL_VMATH_H
 
@@ -8,76 +16,182 @@
 #include <stdint.h>
 #include <string.h>
 
-/* exp in double, relative error below 1e-11 for x in [-150, 130], clamped outside: enough for any float result. */
-static inline double exp_core(double x) {
-  const double ROUND = 0x1.8p52, LOG2E = 0x1.71547652b82fep0, LN2 = 0x1.62e42fefa39efp-1;
-  const double c = x < -150 ? -150 : x > 130 ? 130 : x;
-  const double shifted = c * LOG2E + ROUND, r = c - (shifted - ROUND) * LN2;
-  int64_t bits;
-  memcpy(&bits, &shifted, sizeof bits);
-  /* Taylor to r^9; |r| <= ln(2)/2 leaves r^10/10! < 7e-12 */
-  double p = 1.0 / 362880;
-  p = p * r + 1.0 / 40320;
-  p = p * r + 1.0 / 5040;
-  p = p * r + 1.0 / 720;
-  p = p * r + 1.0 / 120;
-  p = p * r + 1.0 / 24;
-  p = p * r + 1.0 / 6;
-  p = p * r + 0.5;
-  p = p * r + 1.0;
-  p = p * r + 1.0;
-  /* The low bits of the sum are the integer part of x log2(e). */
-  const uint64_t scale_bits = (uint64_t)(bits + 1023) << 52;
-  double scale;
-  memcpy(&scale, &scale_bits, sizeof scale);
-  return p * scale;
+/* HORNER_n(mad, x, c0, ... cn): c0 + c1 x + ... + cn x^n by mad(a, b, c) = a b + c. */
+#define HORNER_1(mad, x, a, b)    mad(x, b, a)
+#define HORNER_2(mad, x, a, ...)  mad(x, HORNER_1(mad, x, __VA_ARGS__), a)
+#define HORNER_3(mad, x, a, ...)  mad(x, HORNER_2(mad, x, __VA_ARGS__), a)
+#define HORNER_4(mad, x, a, ...)  mad(x, HORNER_3(mad, x, __VA_ARGS__), a)
+#define HORNER_5(mad, x, a, ...)  mad(x, HORNER_4(mad, x, __VA_ARGS__), a)
+#define HORNER_6(mad, x, a, ...)  mad(x, HORNER_5(mad, x, __VA_ARGS__), a)
+#define HORNER_7(mad, x, a, ...)  mad(x, HORNER_6(mad, x, __VA_ARGS__), a)
+#define HORNER_8(mad, x, a, ...)  mad(x, HORNER_7(mad, x, __VA_ARGS__), a)
+#define HORNER_9(mad, x, a, ...)  mad(x, HORNER_8(mad, x, __VA_ARGS__), a)
+#define HORNER_10(mad, x, a, ...) mad(x, HORNER_9(mad, x, __VA_ARGS__), a)
+#define HORNER_11(mad, x, a, ...) mad(x, HORNER_10(mad, x, __VA_ARGS__), a)
+#define HORNER_12(mad, x, a, ...) mad(x, HORNER_11(mad, x, __VA_ARGS__), a)
+#define HORNER_13(mad, x, a, ...) mad(x, HORNER_12(mad, x, __VA_ARGS__), a)
+#define HORNER_14(mad, x, a, ...) mad(x, HORNER_13(mad, x, __VA_ARGS__), a)
+
+/* The core type. In double the steps that make up for a float's rounding are superfluous, but not wrong. */
+#if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+typedef float core;
+typedef uint32_t core_bits;
+typedef int32_t core_int;
+#  define CORE_MAD(a, b, c) __builtin_fmaf(a, b, c)
+#  define WIDE_MAD(a, b, c) __builtin_fma(a, b, c)
+#  define CORE_ROUND        0x1.8p23f /* plus x: x rounded to an integer, which is in the low bits too */
+enum { CORE_MANTISSA = 23, CORE_BIAS = 127 };
+#else
+typedef double core;
+typedef uint64_t core_bits;
+typedef int64_t core_int;
+#  define CORE_MAD(a, b, c) ((a) * (b) + (c))
+#  define WIDE_MAD(a, b, c) ((a) * (b) + (c))
+#  define CORE_ROUND        0x1.8p52
+enum { CORE_MANTISSA = 52, CORE_BIAS = 1023 };
+#endif
+
+#define LOG2E  0x1.71547652b82fep0
+#define LN2    0x1.62e42fefa39efp-1
+#define LN2_HI 0x1.62e4p-1 /* times an exponent exact in float */
+#define LN2_LO 0x1.7f7d1cf79abcap-20
+
+static inline core core_of_bits(core_bits bits) {
+  core x;
+  memcpy(&x, &bits, sizeof x);
+  return x;
+}
+static inline core_bits bits_of_core(core x) {
+  core_bits bits;
+  memcpy(&bits, &x, sizeof bits);
+  return bits;
 }
 
-/* log of a float, in double; relative error below 1e-10. */
-static inline double log_core(float f) {
-  const double LN2 = 0x1.62e42fefa39efp-1;
-  const double x = f;
-  uint64_t bits;
-  memcpy(&bits, &x, sizeof bits);
-  /* x = m 2^k with m in [sqrt(1/2), sqrt(2)) */
-  const uint64_t SQRT_HALF = 0x3fe6a09e667f3bcdu;
-  const uint64_t distance = bits - SQRT_HALF;
-  const double k = (double)((int32_t)(distance >> 32) >> 20);
-  const uint64_t m_bits = (distance & 0x000fffffffffffffu) + SQRT_HALF;
-  double m;
-  memcpy(&m, &m_bits, sizeof m);
-  const double s = (m - 1) / (m + 1), s2 = s * s;
-  double p = 2.0 / 13;
-  p = p * s2 + 2.0 / 11;
-  p = p * s2 + 2.0 / 9;
-  p = p * s2 + 2.0 / 7;
-  p = p * s2 + 2.0 / 5;
-  p = p * s2 + 2.0 / 3;
-  p = p * s2 + 2.0;
-  const double normal = k * LN2 + s * p;
-  return f > 0 ? (f < (float)INFINITY ? normal : (double)f) : f == 0 ? -INFINITY : NAN;
+/* ---- exp and what is made of it ---------------------------------------------------------------------------------- */
+
+/* e^x as (1 + s) up down, |s| < 0.42; both factors are powers of 2, so that results between the smallest normal number
+ * and the smallest denormal one are rounded once, by the last multiplication. */
+typedef struct {
+  core s, up, down;
+} exp_parts;
+
+/* shifted: CORE_ROUND plus the integer n that s belongs to; r: what is left. Only n's low bits are looked at. */
+static inline exp_parts exp_parts_of(core shifted, core r) {
+  /* (e^r - 1 - r) / r^2 on +-ln(2)/2: 2^-30 */
+  const core p = HORNER_5(CORE_MAD, r, (core)0x1p-1, (core)0x1.555556p-3, (core)0x1.5554e8p-5, (core)0x1.1110e0p-7,
+                          (core)0x1.6d43b0p-10, (core)0x1.a1256cp-13);
+  const core_bits n = bits_of_core(shifted), half = n >> 1;
+  return (exp_parts){.s = CORE_MAD(r * r, p, r),
+                     .up = core_of_bits((half + CORE_BIAS) << CORE_MANTISSA),
+                     .down = core_of_bits((n - half + CORE_BIAS) << CORE_MANTISSA)};
+}
+
+/* |x| below 200; NaN's s is NaN. */
+static inline exp_parts exp_parts_at(core x) {
+  const core shifted = CORE_MAD(x, (core)LOG2E, CORE_ROUND), n = shifted - CORE_ROUND;
+  const core r = CORE_MAD(n, (core)-LN2_LO, CORE_MAD(n, (core)-LN2_HI, x));
+  return exp_parts_of(shifted, r);
 }
 
 static inline float vexp_f32(float x) {
-  const float e = (float)exp_core(x);
-  return x != x ? x : e;
+  const float below = 89 < x ? 89 : x, c = -105 > below ? -105 : below;
+  const exp_parts e = exp_parts_at(c);
+  return (float)((1 + e.s) * e.up * e.down);
 }
-static inline float vlog_f32(float x) { return x != x ? x : (float)log_core(x); }
-static inline float vsigmoid_f32(float x) {
-  const float s = (float)(1 / (1 + exp_core(-(double)x)));
-  return x != x ? x : s;
-}
-/* Below 2^-6, where 1 - 2/(e^2x + 1) cancels, the series. */
-static inline float vtanh_f32(float x) {
-  const double d = x, d2 = d * d;
-  const double small = d * (1 + d2 * (-1.0 / 3 + d2 * (2.0 / 15 - d2 * (17.0 / 315))));
-  const double large = 1 - 2 / (exp_core(2 * d) + 1);
-  const float t = (float)(d2 < 0x1p-12 ? small : large);
-  return x != x ? x : t;
-}
-static inline float vrsqrt_f32(float x) { return (float)(1 / sqrt((double)x)); }
 
-static inline double vsigmoid_f64(double x) { return 1 / (1 + exp(-x)); }
-static inline double vrsqrt_f64(double x) { return 1 / sqrt(x); }
+/* w / (1 + e^-x), given e^-|x|; w is 1 or has x's sign. The quotient is corrected once by its remainder, with what the
+ * numerator and the denominator lost to rounding. */
+static inline float logistic(core w, exp_parts e, int x_is_negative) {
+  const core power = 1 + e.s, power_low = e.s - (power - 1), small = power * e.up * e.down;
+  const core denominator = 1 + small, denominator_low = small - (denominator - 1), inverse = 1 / denominator;
+  const core numerator = x_is_negative ? power : 1, numerator_low = x_is_negative ? power_low : 0;
+  const core q = numerator * inverse;
+  const core remainder = CORE_MAD(-q, denominator_low, CORE_MAD(-q, denominator, numerator) + numerator_low);
+  const core up = x_is_negative ? e.up : 1, down = x_is_negative ? e.down : 1;
+  return (float)(CORE_MAD(remainder, inverse, q) * w * up * down);
+}
+
+enum { LOGISTIC_RANGE = 112 }; /* beyond, x e^-x is nothing */
+
+static inline float vsigmoid_f32(float x) {
+  const float a = fabsf(x), c = LOGISTIC_RANGE < a ? LOGISTIC_RANGE : a;
+  return logistic(1, exp_parts_at(-c), x < 0);
+}
+
+static inline float vsilu_f32(float x) {
+  const float a = fabsf(x), c = LOGISTIC_RANGE < a ? LOGISTIC_RANGE : a;
+  return logistic(x < 0 ? -c : x, exp_parts_at(-c), x < 0);
+}
+
+/* x sigmoid(y), y = sqrt(8/pi) (x + 0.044715 x^3): a float's y is not precise enough for its exponential. */
+static inline float vgelu_tanh_f32(float x) {
+  const float a = fabsf(x), c = 12 < a ? 12 : a; /* y is 148 at 12 */
+  const double wide = c, y = wide * WIDE_MAD(wide * wide, -0x1.2444f2a4d8b4bp-4, -0x1.9884533d43651p0);
+  const double shifted = WIDE_MAD(y, LOG2E, 0x1.8p52), n = shifted - 0x1.8p52;
+  const core r = (core)WIDE_MAD(n, -LN2, y);
+  return logistic(x < 0 ? -c : x, exp_parts_of((core)n + CORE_ROUND, r), x < 0);
+}
+
+/* Below 0.6, where 1 - 2/(e^2x + 1) cancels, a polynomial. */
+static inline float vtanh_f32(float x) {
+  const float a = fabsf(x), c = 10 < a ? 10 : a;
+  const exp_parts e = exp_parts_at(2 * (core)c);
+  const core large = 1 - 2 / ((1 + e.s) * e.up * e.down + 1), x2 = (core)x * x;
+  /* (tanh(x) - x) / x^3 in x^2 up to 0.36: 2^-28 */
+  const core p = HORNER_5(CORE_MAD, x2, (core)-0x1.555556p-2, (core)0x1.1110f6p-3, (core)-0x1.ba0d94p-5,
+                          (core)0x1.64fad8p-6, (core)-0x1.1394cap-7, (core)0x1.36bdb2p-9);
+  const core small = CORE_MAD(a * x2, p, (core)a);
+  return copysignf((float)(a < 0.6f ? small : large), x);
+}
+
+/* x Phi(x). With t = |x|, Phi(-t) = e^(-t^2/2) R(t); R is a polynomial up to 2.25, t R one in 1/t beyond. */
+static inline float vgelu_f32(float x) {
+  const float a = fabsf(x);
+  const core t = 14.7f < a ? 14.7f : a;
+  const core half = t * (core)0.5, h = half * t, h_low = CORE_MAD(half, t, -h); /* t^2/2 = h + h_low */
+  const core shifted = CORE_MAD(h, (core)-LOG2E, CORE_ROUND), n = shifted - CORE_ROUND;
+  const core r = CORE_MAD(n, (core)-LN2_HI, -h) - CORE_MAD(n, (core)LN2_LO, h_low);
+  const exp_parts e = exp_parts_of(shifted, r);
+  /* Each in its argument's distance from a point where the leading coefficient is nearly a float: 2^-24.7, 2^-25.2 */
+  const core near = t - (core)0x1.334034p0, v = 1 / t, far = v - (core)0x1.e14e96p-3;
+  const core r_near =
+      HORNER_10(CORE_MAD, near, (core)0x1.e41b3ep-3, (core)-0x1.d8052cp-4, (core)0x1.91b21cp-5, (core)-0x1.33f126p-6,
+                (core)0x1.b1bbf2p-8, (core)-0x1.1cc9dap-9, (core)0x1.601caap-11, (core)-0x1.90697ap-13,
+                (core)0x1.ac96a6p-15, (core)-0x1.2c41a0p-16, (core)0x1.6625f8p-18);
+  const core scaled_far =
+      HORNER_7(CORE_MAD, far, (core)0x1.84eecep-2, (core)-0x1.2451ccp-3, (core)-0x1.4fd2f4p-3, (core)0x1.91aca6p-2,
+               (core)-0x1.26ef90p-2, (core)-0x1.9f251ap-2, (core)0x1.88db74p0, (core)-0x1.b8d6f4p0);
+  /* Phi(-t), and for negative x t Phi(-t), but for the scale. */
+  const core near_part = x < 0 ? t * r_near : r_near, far_part = x < 0 ? scaled_far : v * scaled_far;
+  const core part = t < (core)2.25 ? near_part : far_part;
+  const core tail = CORE_MAD(part, e.s, part) * e.up * e.down;
+  return (float)(x < 0 ? -tail : CORE_MAD(-t, tail, (core)x));
+}
+
+/* ---- log --------------------------------------------------------------------------------------------------------- */
+
+static inline float vlog_f32(float x) {
+#if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+  const int is_tiny = x < 0x1p-126f;
+  const core scaled = is_tiny ? x * 0x1p23f : x, k_offset = is_tiny ? -23 : 0;
+  const core_bits TWO_THIRDS = 0x3f2aaaab;
+#else
+  const core scaled = x, k_offset = 0;
+  const core_bits TWO_THIRDS = 0x3fe5555555555555;
+#endif
+  /* x = (1 + f) 2^k with 1 + f in [2/3, 4/3) */
+  const core_bits distance = bits_of_core(scaled) - TWO_THIRDS;
+  const core k = (core)(int32_t)((core_int)distance >> CORE_MANTISSA) + k_offset;
+  const core f = core_of_bits((distance & (((core_bits)1 << CORE_MANTISSA) - 1)) + TWO_THIRDS) - 1;
+  /* (log(1 + f) - f) / f^2: 2^-26.6 */
+  const core p = HORNER_8(CORE_MAD, f, (core)-0x1p-1, (core)0x1.55552cp-2, (core)-0x1.ffffb6p-3, (core)0x1.99bf86p-3,
+                          (core)-0x1.557832p-3, (core)0x1.1fdcf0p-3, (core)-0x1.f75896p-4, (core)0x1.1990bcp-3,
+                          (core)-0x1.fcd036p-4);
+  const float normal = (float)CORE_MAD(k, (core)LN2, CORE_MAD(f * f, p, f));
+  return x > 0 ? (x < INFINITY ? normal : x) : x == 0 ? -INFINITY : NAN;
+}
+
+#include "kernel/engine/vmath_double.h"
+#include "kernel/engine/vmath_wide.h"
 
 #endif
