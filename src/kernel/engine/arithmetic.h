@@ -34,7 +34,7 @@ static inline int64_t trunc_div_i64(int64_t x, int64_t y) {
     return r != 0 && (r ^ y) < 0 ? r + y : r;                                                                          \
   }                                                                                                                    \
   /* Negative powers are 0, but those of 1 and -1. */                                                                  \
-  static inline T vpow_##suffix(T x, T y) {                                                                           \
+  static inline T power_##suffix(T x, T y) {                                                                           \
     if (y < 0) return x == 1 ? 1 : x == -1 ? (y & 1 ? -1 : 1) : 0;                                                     \
     U result = 1;                                                                                                      \
     for (U square = (U)x; y; y >>= 1, square *= square) result *= y & 1 ? square : 1;                                  \
@@ -102,19 +102,17 @@ static inline double remainder_f64(double x, double y) {
   return r != 0 && (y < 0) != (r < 0) ? r + y : r;
 }
 
-/* ---- logarithms of sums ------------------------------------------------------------------------------------------- */
+/* ---- logarithms of sums ------------------------------------------------------------------------------------------ */
 
 /* log(1 + e^-|x|). */
-static inline float log1p_exp_minus_f32(float x) {
-  const double r = wide_log1p(wide_exp(-fabs((double)x)));
-  return x != x ? x : (float)r;
-}
+static inline double wide_log1p_exp_minus(double x) { return wide_log1p(wide_exp(-fabs(x))); }
+static inline float log1p_exp_minus_f32(float x) { return x != x ? x : (float)wide_log1p_exp_minus(x); }
 static inline double log1p_exp_minus_f64(double x) { return log1p(exp(-fabs(x))); }
 
 /* log(e^x + e^y) as the larger and what the smaller adds; equal infinities are themselves. */
 static inline float log_add_exp_f32(float x, float y) {
   const float larger = x > y || x != x ? x : y;
-  const double added = wide_log1p(wide_exp(-fabs((double)x - (double)y)));
+  const double added = wide_log1p_exp_minus((double)x - (double)y);
   return x == y && fabsf(x) == INFINITY ? x : (float)((double)larger + added);
 }
 static inline double log_add_exp_f64(double x, double y) {
@@ -122,13 +120,12 @@ static inline double log_add_exp_f64(double x, double y) {
 }
 static inline float log_add_exp2_f32(float x, float y) {
   const float larger = x > y || x != x ? x : y;
-  const double added = wide_log1p(wide_exp(-fabs((double)x - (double)y) * LN2)) / LN2;
+  const double added = wide_log1p_exp_minus(((double)x - (double)y) * LN2) * LOG2E;
   return x == y && fabsf(x) == INFINITY ? x : (float)((double)larger + added);
 }
 static inline double log_add_exp2_f64(double x, double y) {
-  return x == y && fabs(x) == INFINITY ? x : (x > y || x != x ? x : y) + log1p(exp2(-fabs(x - y))) / LN2;
+  return x == y && fabs(x) == INFINITY ? x : (x > y || x != x ? x : y) + log1p(exp2(-fabs(x - y))) * LOG2E;
 }
-
 
 /* ---- by compute type --------------------------------------------------------------------------------------------- */
 
@@ -140,8 +137,7 @@ static inline double log_add_exp2_f64(double x, double y) {
 #define FLOOR_DIV(x, y)    OF_NUMBERS(floor_div, x, y)
 #define FMOD(x, y)         OF_NUMBERS(fmod, x, y)
 #define REMAINDER(x, y)    OF_NUMBERS(remainder, x, y)
-#define POWER(x, y)        OF_NUMBERS(vpow, x, y)
-#define ATAN2(y, x)        OF_FLOATS(vatan2, y, x)
+#define POWER(x, y)        _Generic((x), float : vpow_f32, double : vpow_f64, int32_t : power_i32, int64_t : power_i64)(x, y)
 #define LOG_ADD_EXP(x, y)  OF_FLOATS(log_add_exp, x, y)
 #define LOG_ADD_EXP2(x, y) OF_FLOATS(log_add_exp2, x, y)
 #define LOG1P_EXP_MINUS(x) _Generic((x), float : log1p_exp_minus_f32, double : log1p_exp_minus_f64)(x)

@@ -5,10 +5,8 @@
 
 #define V(name)    v##name##_f32
 #define ABS(x)     fabsf(x)
-#define LOG1P(x)   V(log1p)(x)
 #define SQRT(x)    sqrtf(x)
 #define EXP(x)     V(exp)(x)
-#define SIGMOID(x) V(sigmoid)(x)
 #define LOG(x)     V(log)(x)
 #define FLOOR(x)   floorf(x)
 #define CEIL(x)    ceilf(x)

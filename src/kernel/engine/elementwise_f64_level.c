@@ -5,10 +5,8 @@
 
 #define V(name)    v##name##_f64
 #define ABS(x)     fabs(x)
-#define LOG1P(x)   V(log1p)(x)
 #define SQRT(x)    sqrt(x)
 #define EXP(x)     V(exp)(x)
-#define SIGMOID(x) V(sigmoid)(x)
 #define LOG(x)     V(log)(x)
 #define FLOOR(x)   floor(x)
 #define CEIL(x)    ceil(x)
