@@ -49,7 +49,6 @@ static const uint16_t traits[N_EW] = {
     [EW_rsub] = NO_BOOL,
     [EW_rsubs] = SCALAR_TYPED | NO_BOOL,
     [EW_add_to] = SCALAR_TYPED,
-    [EW_add_relu] = NO_BOOL,
     [EW_clamp] = SCALARS_TYPED | NO_BOOL,
     [EW_clamp_min] = SCALARS_TYPED | NO_BOOL,
     [EW_clamp_max] = SCALARS_TYPED | NO_BOOL,
@@ -325,4 +324,12 @@ status prepare_clamp(executor *e, const op_arg *a) {
   const bool low = a[1].scalar, high = a[2].scalar;
   EXPECT(low || high, "%s and %s are null, expected one of them or both", e->op->schema[1].name, e->op->schema[2].name);
   return prepare_function(e, a, low && high ? EW_clamp : low ? EW_clamp_min : EW_clamp_max);
+}
+
+/* AddRelu: narrow integers would have to wrap before they are compared with 0. */
+status prepare_add_relu(executor *e, const op_arg *a) {
+  const uint64_t allowed = DTYPES_FLOAT | DTYPE_BIT(ACL_INT32) | DTYPE_BIT(ACL_INT64);
+  TRY(op_expect_dtype(a[0].tensor, e->op->schema[0].name, allowed));
+  TRY(op_expect_dtype(a[1].tensor, "other", allowed));
+  return prepare_function(e, a, EW_add_relu);
 }
