@@ -1,4 +1,5 @@
 /* Elementwise operators: what types they compute in, and that shapes fit. The functions are in elementwise.def. */
+#include "kernel/elementwise/complex.h"
 #include "kernel/families.h"
 #include "op/parallel.h"
 
@@ -268,10 +269,41 @@ static status run(const executor *e, void *const *view, void *scratch) {
   return ST_OK;
 }
 
+/* ---- complex numbers --------------------------------------------------------------------------------------------- */
+
+static bool is_complex(const arguments *g) {
+  bool found = false;
+  for (int k = 0; k < g->n_inputs; ++k) found |= dtype_class_of(g->in[k]->dtype) == CLASS_COMPLEX;
+  for (int k = 0; k < g->n_scalars; ++k) found |= dtype_class_of(g->scalar[k]->dtype) == CLASS_COMPLEX;
+  return found;
+}
+
+/* The result is complex, or a truth value or a magnitude, which may be stored as one. */
+static status prepare_of_complex(executor *e, const arguments *g, int function) {
+  const bool real = traits[function] & BOOL_RESULT || function == EW_abs;
+  const uint64_t complex = DTYPE_BIT(ACL_COMPLEX32) | DTYPE_BIT(ACL_COMPLEX64) | DTYPE_BIT(ACL_COMPLEX128);
+  const uint64_t results = traits[function] & BOOL_RESULT ? DTYPES_REAL : function == EW_abs ? DTYPES_FLOAT : complex;
+  EXPECT(complex_functions->of[function], "%s is complex, expected a real number", g->in_name[0]);
+  for (int k = 0; k < g->n_inputs; ++k) TRY(op_expect_dtype(g->in[k], g->in_name[k], DTYPES_REAL | complex));
+  TRY(op_expect_dtype(g->out, g->out_name, results));
+  TRY(check_shapes(g));
+  return complex_prepare(e, &(complex_call){.function = function,
+                                            .real_result = real,
+                                            .out = g->out,
+                                            .in = g->in,
+                                            .scalars = g->scalar,
+                                            .operand = g->operand,
+                                            .n_inputs = g->n_inputs,
+                                            .n_scalars = g->n_scalars});
+}
+
+/* ---- the operators ----------------------------------------------------------------------------------------------- */
+
 static status prepare_function(executor *e, const op_arg *a, int function) {
   arguments g;
   int dtype;
   sort_arguments(e->op, a, &g);
+  if (unlikely(is_complex(&g))) return prepare_of_complex(e, &g, function);
   TRY(check_dtypes(&g, function, &dtype));
   TRY(check_shapes(&g));
   const compute_type compute = compute_type_of(dtype);
