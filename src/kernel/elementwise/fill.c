@@ -3,8 +3,8 @@
 
 #include <math.h>
 
-#include "kernel/families.h"
 #include "kernel/engine/rows.h"
+#include "kernel/families.h"
 
 /* ---- filling ----------------------------------------------------------------------------------------------------- */
 

@@ -1,10 +1,13 @@
 /* Elementwise operators: what types they compute in, and that shapes fit. The functions are in elementwise.def. */
+#include "kernel/elementwise/elementwise_call.h"
+#include "kernel/engine/loops.h"
 #include "kernel/families.h"
 #include "op/parallel.h"
 
+#include <math.h>
+
 /* What is special about a function. */
 enum {
-  FLOAT_RESULT = 1, /* integers are brought to float */
   BOOL_RESULT = 2,  /* stored as 0 or 1, into any dtype */
   SCALAR_TYPED = 4, /* the first scalar takes part in the promotion */
   SLOW = 8,         /* some 2 ns an element rather than memory speed */
@@ -12,22 +15,23 @@ enum {
 };
 
 static const uint8_t traits[N_EW] = {
-    [EW_exp] = FLOAT_RESULT | SLOW,
-    [EW_log] = FLOAT_RESULT | SLOW,
-    [EW_sqrt] = FLOAT_RESULT,
-    [EW_rsqrt] = FLOAT_RESULT | SLOW,
-    [EW_reciprocal] = FLOAT_RESULT,
-    [EW_sigmoid] = FLOAT_RESULT | SLOW,
-    [EW_tanh] = FLOAT_RESULT | SLOW,
+    [EW_exp] = SLOW,
+    [EW_log] = SLOW,
+    [EW_rsqrt] = SLOW,
+    [EW_sigmoid] = SLOW,
+    [EW_tanh] = SLOW,
+    [EW_exp2... EW_logit] = SLOW,
+    [EW_gelu... EW_log_sigmoid] = SLOW,
+    [EW_elu... EW_selu] = SLOW,
+    [EW_gelu_backward... EW_log_sigmoid_backward] = SLOW,
+    [EW_glu... EW_geglu_tanh_slope] = SLOW,
+    [EW_signbit... EW_is_neg_inf] = BOOL_RESULT,
     [EW_adds] = SCALAR_TYPED,
     [EW_sub] = NO_BOOL,
     [EW_subs] = SCALAR_TYPED | NO_BOOL,
     [EW_neg] = NO_BOOL,
     [EW_muls] = SCALAR_TYPED,
-    [EW_divs] = FLOAT_RESULT | SCALAR_TYPED,
-    [EW_div] = FLOAT_RESULT,
-    [EW_addcdiv] = FLOAT_RESULT,
-    [EW_lerps] = FLOAT_RESULT,
+    [EW_divs] = SCALAR_TYPED,
     [EW_logical_not] = BOOL_RESULT,
     [EW_logical_and] = BOOL_RESULT,
     [EW_eqs] = BOOL_RESULT | SCALAR_TYPED,
@@ -43,41 +47,45 @@ static const uint8_t traits[N_EW] = {
     [EW_le] = BOOL_RESULT,
 };
 
-/* The call's arguments by what they are to the function. */
-typedef struct {
-  const tensor *out, *in[ELEMENTWISE_INPUTS];
-  const char *out_name, *in_name[ELEMENTWISE_INPUTS];
-  const scalar *scalar[ELEMENTWISE_PARAMETERS];
-  int n_inputs, n_scalars;
-  int8_t operand[1 + ELEMENTWISE_INPUTS]; /* where each of out, in... is among the executor's */
-} arguments;
-
 typedef struct {
   elementwise_plan plan;
   int8_t operand[1 + ELEMENTWISE_INPUTS];
 } elementwise_op_plan;
 
-static void sort_arguments(const op *o, const op_arg *a, arguments *g) {
+bool elementwise_is_slow(int function) { return traits[function] & SLOW; }
+
+static void add_parameter(elementwise_call *c, const scalar *s, double number) {
+  c->parameter[c->n_parameters++] = (elementwise_parameter){s, number};
+}
+
+void elementwise_call_of(const op *o, const op_arg *a, elementwise_call *c) {
   int operand = 0;
+  *c = (elementwise_call){0};
   for (int i = 0; i < o->n_args; ++i) {
     const arg_schema *s = &o->schema[i];
-    if (s->kind == ARG_SCALAR) g->scalar[g->n_scalars++] = a[i].scalar;
-    if (s->kind != ARG_TENSOR) continue;
+    switch (s->kind) {
+    case ARG_SCALAR: add_parameter(c, a[i].scalar, 1); continue;
+    case ARG_FLOAT: add_parameter(c, NULL, a[i].real); continue;
+    case ARG_INT: add_parameter(c, NULL, (double)a[i].integer); continue;
+    case ARG_BOOL: add_parameter(c, NULL, a[i].boolean); continue;
+    case ARG_TENSOR: break;
+    default: continue;
+    }
     if (s->flags & ARG_READ) {
-      g->in_name[g->n_inputs] = s->name;
-      g->in[g->n_inputs++] = a[i].tensor;
-      g->operand[g->n_inputs] = (int8_t)operand;
+      c->in_name[c->n_inputs] = s->name;
+      c->in[c->n_inputs++] = a[i].tensor;
+      c->operand[c->n_inputs] = (int8_t)operand;
     }
     if (s->flags & ARG_WRITTEN) {
-      g->out_name = s->name;
-      g->out = a[i].tensor;
-      g->operand[0] = (int8_t)operand;
+      c->out_name = s->name;
+      c->out = a[i].tensor;
+      c->operand[0] = (int8_t)operand;
     }
     ++operand;
   }
 }
 
-static status check_dtypes(const arguments *g, int function, int *result) {
+status elementwise_check_dtypes(const elementwise_call *g, int function, int *result) {
   TRY(op_expect_dtype(g->in[0], g->in_name[0], DTYPES_REAL));
   int common = g->in[0]->dtype;
   for (int k = 1; k < g->n_inputs; ++k) {
@@ -85,13 +93,17 @@ static status check_dtypes(const arguments *g, int function, int *result) {
     common = dtype_promote(common, g->in[k]->dtype);
   }
   if (traits[function] & SCALAR_TYPED) {
-    const dtype_class of_scalar = dtype_class_of(g->scalar[0]->dtype);
+    const dtype_class of_scalar = dtype_class_of(g->parameter[0].scalar->dtype);
     EXPECT(of_scalar <= CLASS_FLOAT, "%s is a complex scalar, expected a real one", "other");
     if (of_scalar > dtype_class_of(common)) common = of_scalar == CLASS_FLOAT ? ACL_FLOAT : ACL_INT64;
   }
   if (traits[function] & NO_BOOL && common == ACL_BOOL)
     return OP_FAIL("%s has dtype BOOL, expected a number", g->in_name[0]);
-  if (traits[function] & FLOAT_RESULT && dtype_class_of(common) != CLASS_FLOAT) common = ACL_FLOAT;
+  /* Functions that integers don't have bring them to float. */
+  elementwise_loop *const *loop = loops->elementwise[function];
+  if (!loop[COMPUTE_I32] && dtype_class_of(common) != CLASS_FLOAT) common = ACL_FLOAT;
+  if (!loop[compute_type_of(common)])
+    return OP_FAIL("%s has dtype %s, expected an integer or BOOL", g->in_name[0], dtype_name(g->in[0]->dtype));
   TRY(op_expect_dtype(g->out, g->out_name, DTYPES_REAL));
   if (!(traits[function] & BOOL_RESULT) && !dtype_can_cast(common, g->out->dtype))
     return OP_FAIL("%s has dtype %s, expected one that the result's %s can be cast to", g->out_name,
@@ -101,7 +113,7 @@ static status check_dtypes(const arguments *g, int function, int *result) {
 }
 
 /* The inputs broadcast to exactly the output's shape. */
-static status check_shapes(const arguments *g) {
+static status check_shapes(const elementwise_call *g) {
   int64_t dims[MAX_RANK];
   int rank = 0;
   for (int k = 0; k < g->n_inputs; ++k)
@@ -125,17 +137,19 @@ static status check_shapes(const arguments *g) {
   return op_expect_shape(g->out, g->out_name, dims, rank);
 }
 
-static compute_value value_of(const scalar *s, compute_type compute) {
+compute_value elementwise_value(const elementwise_parameter *p, compute_type compute) {
+  const double real = p->scalar ? scalar_real(p->scalar) : p->number;
+  const int64_t integer = p->scalar ? scalar_integer(p->scalar) : fabs(real) < 0x1p63 ? (int64_t)real : 0;
   switch (compute) {
-  case COMPUTE_F32: return (compute_value){.f32 = (float)scalar_real(s)};
-  case COMPUTE_F64: return (compute_value){.f64 = scalar_real(s)};
-  case COMPUTE_I32: return (compute_value){.i32 = (int32_t)scalar_integer(s)};
-  default: return (compute_value){.i64 = scalar_integer(s)};
+  case COMPUTE_F32: return (compute_value){.f32 = (float)real};
+  case COMPUTE_F64: return (compute_value){.f64 = real};
+  case COMPUTE_I32: return (compute_value){.i32 = (int32_t)integer};
+  default: return (compute_value){.i64 = integer};
   }
 }
 
 /* Same shape, no gaps: one loop over everything, the common case, planned without looking at dimensions. */
-static bool plan_contiguous(elementwise_plan *p, const arguments *g, int function, compute_type compute) {
+static bool plan_contiguous(elementwise_plan *p, const elementwise_call *g, int function, compute_type compute) {
   static const int native[N_COMPUTE] = {ACL_FLOAT, ACL_DOUBLE, ACL_INT32, ACL_INT64};
   bool linear = g->out->dtype == native[compute];
   if (!g->out->contiguous) return false;
@@ -158,7 +172,7 @@ static bool plan_contiguous(elementwise_plan *p, const arguments *g, int functio
   return true;
 }
 
-static void plan_any(elementwise_plan *p, const arguments *g, int function, compute_type compute) {
+static void plan_any(elementwise_plan *p, const elementwise_call *g, int function, compute_type compute) {
   view views[1 + ELEMENTWISE_INPUTS];
   const view *in[ELEMENTWISE_INPUTS];
   views[0] = view_of(g->out);
@@ -178,28 +192,31 @@ static status run(const executor *e, void *const *view, void *scratch) {
   return ST_OK;
 }
 
-status prepare_elementwise(executor *e, const op_arg *a) {
-  const int function = e->op->variant;
-  arguments g = {0};
+status elementwise_prepare(executor *e, int function, const elementwise_call *g) {
   int dtype;
-  sort_arguments(e->op, a, &g);
-  TRY(check_dtypes(&g, function, &dtype));
-  TRY(check_shapes(&g));
+  TRY(elementwise_check_dtypes(g, function, &dtype));
+  TRY(check_shapes(g));
   const compute_type compute = compute_type_of(dtype);
   elementwise_op_plan *p = PLAN(e, elementwise_op_plan);
-  if (!plan_contiguous(&p->plan, &g, function, compute)) plan_any(&p->plan, &g, function, compute);
-  for (int k = 0; k < g.n_scalars; ++k) p->plan.parameter[k] = value_of(g.scalar[k], compute);
-  if (!(traits[function] & BOOL_RESULT) && dtype_class_of(dtype) < CLASS_FLOAT && dtype != g.out->dtype &&
+  if (!plan_contiguous(&p->plan, g, function, compute)) plan_any(&p->plan, g, function, compute);
+  for (int k = 0; k < g->n_parameters; ++k) p->plan.parameter[k] = elementwise_value(&g->parameter[k], compute);
+  if (!(traits[function] & BOOL_RESULT) && dtype_class_of(dtype) < CLASS_FLOAT && dtype != g->out->dtype &&
       dtype_bytes(dtype) < (compute == COMPUTE_I64 ? 8 : 4)) {
     p->plan.narrow = (int8_t)dtype;
     p->plan.linear = false;
   }
   uint64_t bytes = 0;
-  for (int k = 0; k <= g.n_inputs; ++k) {
-    p->operand[k] = g.operand[k];
-    bytes += e->operands[g.operand[k]].extent_bytes;
+  for (int k = 0; k <= g->n_inputs; ++k) {
+    p->operand[k] = g->operand[k];
+    bytes += e->operands[g->operand[k]].extent_bytes;
   }
-  executor_cost(e, bytes, traits[function] & SLOW ? (uint64_t)g.out->n * 64 : 0);
+  executor_cost(e, bytes, traits[function] & SLOW ? (uint64_t)g->out->n * 64 : 0);
   e->run = run;
   return ST_OK;
+}
+
+status prepare_elementwise(executor *e, const op_arg *a) {
+  elementwise_call g;
+  elementwise_call_of(e->op, a, &g);
+  return elementwise_prepare(e, e->op->variant, &g);
 }
