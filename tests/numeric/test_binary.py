@@ -487,7 +487,7 @@ class Comparisons(unittest.TestCase):
         change = gen.pick(("none", "element", "shape", "nan"))
         expected = True
         if change in ("element", "nan") and x.size and (change == "element" or d.kind == "f"):
-            v = x.get().copy()
+            v = np.array(x.get())
             i = tuple(gen.integer(0, n - 1) for n in shape)
             v[i] = np.nan if change == "nan" else not v[i] if d is BOOL else v[i] + 1 if d.kind == "f" else v[i] ^ 1
             y, expected = gen.tensor(d, shape, v), False
@@ -519,9 +519,9 @@ class Refusals(unittest.TestCase):
     def test_messages(self):
         f, i, b = (Tensor.of(d, [1]) for d in (F32, I32, BOOL))
         for words, op, args in (
-                ("self is of dtype FLOAT, expected integers", "BitwiseAndTensor", [f, f, f]),
-                ("other is of dtype FLOAT, expected integers", "BitwiseOrScalar", [i, Scalar(1.5, F32), f]),
-                ("shiftBits is of dtype FLOAT", "LeftShift", [i, f, f]),
+                ("self has dtype FLOAT, expected an integer", "BitwiseAndTensor", [f, f, f]),
+                ("other has dtype FLOAT, expected an integer", "BitwiseOrScalar", [i, Scalar(1.5, F32), f]),
+                ("shiftBits has dtype FLOAT", "LeftShift", [i, f, f]),
                 ("self has dtype BOOL, expected a number", "FloorDivide", [b, b, i]),
                 ("condition", "SWhere", [f, f, f, f]),
                 ("mask", "InplaceMaskedFillScalar", [f, i, Scalar(1, I64)]),

@@ -86,12 +86,12 @@ static view broadcast_to(const view *out, const tensor *t) {
   return v;
 }
 
-status complex_prepare(executor *e, const complex_call *c) {
+status complex_prepare(executor *e, int function, const elementwise_call *c, bool real_result) {
   complex_plan *p = PLAN(e, complex_plan);
   view views[1 + COMPLEX_INPUTS] = {view_of(c->out)}, *order[1 + COMPLEX_INPUTS];
   const view *operands[1 + COMPLEX_INPUTS];
   uint64_t bytes = 0;
-  p->function = complex_functions->of[c->function];
+  p->function = complex_functions->of[function];
   p->n_inputs = (uint8_t)c->n_inputs;
   for (int k = 0; k <= c->n_inputs; ++k) {
     const tensor *t = k ? c->in[k - 1] : c->out;
@@ -101,11 +101,12 @@ status complex_prepare(executor *e, const complex_call *c) {
     p->operand[k] = c->operand[k];
     bytes += (uint64_t)t->n * dtype_bytes(t->dtype);
   }
-  if (c->real_result) p->access[0].part = 0;
+  if (real_result) p->access[0].part = 0;
   for (int k = 0; k < COMPLEX_PARAMETERS; ++k) {
-    const scalar *s = k < c->n_scalars ? c->scalars[k] : NULL;
-    p->parameter[k] =
-        (complex_number){s ? scalar_real(s) : 0, s && dtype_class_of(s->dtype) == CLASS_COMPLEX ? s->imaginary : 0};
+    if (k >= c->n_parameters) continue;
+    const scalar *s = c->parameter[k].scalar;
+    p->parameter[k].real = s ? scalar_real(s) : c->parameter[k].number;
+    p->parameter[k].imaginary = s && dtype_class_of(s->dtype) == CLASS_COMPLEX ? s->imaginary : 0;
   }
   rows_sort(order, 1 + c->n_inputs);
   walk_init(&p->at, operands, 1 + c->n_inputs, views[0].rank);

@@ -3,8 +3,8 @@
 #ifndef CANNON_KERNEL_ELEMENTWISE_COMPLEX_H
 #define CANNON_KERNEL_ELEMENTWISE_COMPLEX_H
 
+#include "kernel/elementwise/elementwise_call.h"
 #include "kernel/engine/loops.h"
-#include "op/executor.h"
 
 enum { COMPLEX_INPUTS = 3, COMPLEX_PARAMETERS = 2 };
 
@@ -25,16 +25,7 @@ typedef struct {
 
 extern const complex_loops *complex_functions; /* set before main */
 
-/* An elementwise call whose shapes have been checked. The output may be real where the result is. */
-typedef struct {
-  int function;
-  bool real_result;
-  const tensor *out, *const *in;
-  const scalar *const *scalars;
-  const int8_t *operand; /* where output and inputs are among the executor's */
-  int n_inputs, n_scalars;
-} complex_call;
-
-status complex_prepare(executor *e, const complex_call *c);
+/* Plans a call whose shapes have been checked. real_result: the imaginary parts, all 0, are not stored. */
+status complex_prepare(executor *e, int function, const elementwise_call *c, bool real_result);
 
 #endif

@@ -69,45 +69,50 @@ static inline core_bits bits_of_core(core x) {
 
 /* ---- exp and what is made of it ---------------------------------------------------------------------------------- */
 
-/* e^x as (1 + s) up down, |s| < 0.42; both factors are powers of 2, so that results between the smallest normal number
- * and the smallest denormal one are rounded once, by the last multiplication. */
-typedef struct {
-  core s, up, down;
-} exp_parts;
-
-/* shifted: CORE_ROUND plus the integer n that s belongs to; r: what is left. Only n's low bits are looked at. */
-static inline exp_parts exp_parts_of(core shifted, core r) {
-  /* (e^r - 1 - r) / r^2 on +-ln(2)/2: 2^-30 */
+/* e^r - 1 on +-ln(2)/2; NaN's is NaN. */
+static inline core exp_s(core r) {
+  /* (e^r - 1 - r) / r^2: 2^-30 */
   const core p = HORNER_5(CORE_MAD, r, (core)0x1p-1, (core)0x1.555556p-3, (core)0x1.5554e8p-5, (core)0x1.1110e0p-7,
                           (core)0x1.6d43b0p-10, (core)0x1.a1256cp-13);
-  const core_bits n = bits_of_core(shifted), half = n >> 1;
-  return (exp_parts){.s = CORE_MAD(r * r, p, r),
-                     .up = core_of_bits((half + CORE_BIAS) << CORE_MANTISSA),
-                     .down = core_of_bits((n - half + CORE_BIAS) << CORE_MANTISSA)};
+  return CORE_MAD(r * r, p, r);
 }
 
-/* |x| below 200; NaN's s is NaN. */
-static inline exp_parts exp_parts_at(core x) {
-  const core shifted = CORE_MAD(x, (core)LOG2E, CORE_ROUND), n = shifted - CORE_ROUND;
-  const core r = CORE_MAD(n, (core)-LN2_LO, CORE_MAD(n, (core)-LN2_HI, x));
-  return exp_parts_of(shifted, r);
+/* As exp's argument: s = e^r - 1, and CORE_ROUND + n where x = r + n log(2). */
+static inline core exp_s_at(core x, core *shifted) {
+  *shifted = CORE_MAD(x, (core)LOG2E, CORE_ROUND);
+  const core n = *shifted - CORE_ROUND;
+  return exp_s(CORE_MAD(n, (core)-LN2_LO, CORE_MAD(n, (core)-LN2_HI, x)));
+}
+
+/* (1 + s) 2^n by two powers of 2, so that a result between the smallest normal number and the smallest denormal one is
+ * rounded once, by the last multiplication. */
+static inline core scaled_power(core s, core shifted) {
+  const core_bits n = bits_of_core(shifted), half = n >> 1; /* only low bits count */
+  return (1 + s) * core_of_bits((half + CORE_BIAS) << CORE_MANTISSA) *
+         core_of_bits((n - half + CORE_BIAS) << CORE_MANTISSA);
+}
+
+/* For x in [-180, 0]: the factor is 2^n 2^64, so that one more multiplication, by 2^-64, rounds. */
+static inline core lifted_power(core shifted) {
+  return core_of_bits((bits_of_core(shifted) + CORE_BIAS + 64) << CORE_MANTISSA);
 }
 
 static inline float vexp_f32(float x) {
   const float below = 89 < x ? 89 : x, c = -105 > below ? -105 : below;
-  const exp_parts e = exp_parts_at(c);
-  return (float)((1 + e.s) * e.up * e.down);
+  core shifted;
+  const core s = exp_s_at(c, &shifted);
+  return (float)scaled_power(s, shifted);
 }
 
-/* w / (1 + e^-x), given e^-|x|; w is 1 or has x's sign. The quotient is corrected once by its remainder, with what the
- * numerator and the denominator lost to rounding. */
-static inline float logistic(core w, exp_parts e, int x_is_negative) {
-  const core power = 1 + e.s, power_low = e.s - (power - 1), small = power * e.up * e.down;
+/* w / (1 + e^-x), given e^-|x| as (1 + s) lifted 2^-64; w is 1 or has x's sign. The quotient is corrected once by its
+ * remainder, with what the numerator and the denominator lost to rounding. */
+static inline float logistic(core w, core s, core lifted, int x_is_negative) {
+  const core power = 1 + s, power_low = s - (power - 1), small = power * lifted * (core)0x1p-64;
   const core denominator = 1 + small, denominator_low = small - (denominator - 1), inverse = 1 / denominator;
   const core numerator = x_is_negative ? power : 1, numerator_low = x_is_negative ? power_low : 0;
   const core q = numerator * inverse;
   const core remainder = CORE_MAD(-q, denominator_low, CORE_MAD(-q, denominator, numerator) + numerator_low);
-  const core up = x_is_negative ? e.up : 1, down = x_is_negative ? e.down : 1;
+  const core up = x_is_negative ? lifted : 1, down = x_is_negative ? (core)0x1p-64 : 1;
   return (float)(CORE_MAD(remainder, inverse, q) * w * up * down);
 }
 
@@ -115,28 +120,34 @@ enum { LOGISTIC_RANGE = 112 }; /* beyond, x e^-x is nothing */
 
 static inline float vsigmoid_f32(float x) {
   const float a = fabsf(x), c = LOGISTIC_RANGE < a ? LOGISTIC_RANGE : a;
-  return logistic(1, exp_parts_at(-c), x < 0);
+  core shifted;
+  const core s = exp_s_at(-c, &shifted);
+  return logistic(1, s, lifted_power(shifted), x < 0);
 }
 
 static inline float vsilu_f32(float x) {
   const float a = fabsf(x), c = LOGISTIC_RANGE < a ? LOGISTIC_RANGE : a;
-  return logistic(x < 0 ? -c : x, exp_parts_at(-c), x < 0);
+  core shifted;
+  const core s = exp_s_at(-c, &shifted);
+  return logistic(x < 0 ? -c : x, s, lifted_power(shifted), x < 0);
 }
 
 /* x sigmoid(y), y = sqrt(8/pi) (x + 0.044715 x^3): a float's y is not precise enough for its exponential. */
 static inline float vgelu_tanh_f32(float x) {
-  const float a = fabsf(x), c = 12 < a ? 12 : a; /* y is 148 at 12 */
+  const float a = fabsf(x), c = 11 < a ? 11 : a; /* y is 112 at 11 */
   const double wide = c, y = wide * WIDE_MAD(wide * wide, -0x1.2444f2a4d8b4bp-4, -0x1.9884533d43651p0);
   const double shifted = WIDE_MAD(y, LOG2E, 0x1.8p52), n = shifted - 0x1.8p52;
-  const core r = (core)WIDE_MAD(n, -LN2, y);
-  return logistic(x < 0 ? -c : x, exp_parts_of((core)n + CORE_ROUND, r), x < 0);
+  const core s = exp_s((core)WIDE_MAD(n, -LN2, y));
+  return logistic(x < 0 ? -c : x, s, lifted_power((core)n + CORE_ROUND), x < 0);
 }
 
 /* Below 0.6, where 1 - 2/(e^2x + 1) cancels, a polynomial. */
 static inline float vtanh_f32(float x) {
   const float a = fabsf(x), c = 10 < a ? 10 : a;
-  const exp_parts e = exp_parts_at(2 * (core)c);
-  const core large = 1 - 2 / ((1 + e.s) * e.up * e.down + 1), x2 = (core)x * x;
+  core shifted;
+  const core s = exp_s_at(2 * (core)c, &shifted);
+  const core power = (1 + s) * core_of_bits((bits_of_core(shifted) + CORE_BIAS) << CORE_MANTISSA);
+  const core large = 1 - 2 / (power + 1), x2 = (core)x * x;
   /* (tanh(x) - x) / x^3 in x^2 up to 0.36: 2^-28 */
   const core p = HORNER_5(CORE_MAD, x2, (core)-0x1.555556p-2, (core)0x1.1110f6p-3, (core)-0x1.ba0d94p-5,
                           (core)0x1.64fad8p-6, (core)-0x1.1394cap-7, (core)0x1.36bdb2p-9);
@@ -144,27 +155,30 @@ static inline float vtanh_f32(float x) {
   return copysignf((float)(a < 0.6f ? small : large), x);
 }
 
-/* x Phi(x). With t = |x|, Phi(-t) = e^(-t^2/2) R(t); R is a polynomial up to 2.25, t R one in 1/t beyond. */
+/* x Phi(x). With t = |x|, Phi(-t) = e^(-t^2/2) R(t); R is a polynomial up to 2.1, t R one in 1/t beyond. */
 static inline float vgelu_f32(float x) {
   const float a = fabsf(x);
   const core t = 14.7f < a ? 14.7f : a;
   const core half = t * (core)0.5, h = half * t, h_low = CORE_MAD(half, t, -h); /* t^2/2 = h + h_low */
   const core shifted = CORE_MAD(h, (core)-LOG2E, CORE_ROUND), n = shifted - CORE_ROUND;
   const core r = CORE_MAD(n, (core)-LN2_HI, -h) - CORE_MAD(n, (core)LN2_LO, h_low);
-  const exp_parts e = exp_parts_of(shifted, r);
-  /* Each in its argument's distance from a point where the leading coefficient is nearly a float: 2^-24.7, 2^-25.2 */
-  const core near = t - (core)0x1.334034p0, v = 1 / t, far = v - (core)0x1.e14e96p-3;
-  const core r_near =
-      HORNER_10(CORE_MAD, near, (core)0x1.e41b3ep-3, (core)-0x1.d8052cp-4, (core)0x1.91b21cp-5, (core)-0x1.33f126p-6,
-                (core)0x1.b1bbf2p-8, (core)-0x1.1cc9dap-9, (core)0x1.601caap-11, (core)-0x1.90697ap-13,
-                (core)0x1.ac96a6p-15, (core)-0x1.2c41a0p-16, (core)0x1.6625f8p-18);
-  const core scaled_far =
-      HORNER_7(CORE_MAD, far, (core)0x1.84eecep-2, (core)-0x1.2451ccp-3, (core)-0x1.4fd2f4p-3, (core)0x1.91aca6p-2,
-               (core)-0x1.26ef90p-2, (core)-0x1.9f251ap-2, (core)0x1.88db74p0, (core)-0x1.b8d6f4p0);
-  /* Phi(-t), and for negative x t Phi(-t), but for the scale. */
-  const core near_part = x < 0 ? t * r_near : r_near, far_part = x < 0 ? scaled_far : v * scaled_far;
-  const core part = t < (core)2.25 ? near_part : far_part;
-  const core tail = CORE_MAD(part, e.s, part) * e.up * e.down;
+  const core s = exp_s(r);
+  /* Each in its argument's distance from a point where the leading coefficient is nearly a float: 2^-24.7, 2^-24.2 */
+  const core near = t - (core)0x1.fae02ep-1, v = 1 / t, far = v - (core)0x1.e14e96p-3;
+  const core near_slope =
+      HORNER_9(CORE_MAD, near, (core)-0x1.1be20ep-3, (core)0x1.017fa4p-4, (core)-0x1.a11ed6p-6, (core)0x1.348c02p-7,
+               (core)-0x1.a74fcap-9, (core)0x1.0f352ep-10, (core)-0x1.44c432p-12, (core)0x1.849cb4p-14,
+               (core)-0x1.f48768p-16, (core)0x1.b1bd4ap-18);
+  const core far_slope = HORNER_6(CORE_MAD, far, (core)-0x1.2451e0p-3, (core)-0x1.4fd51ep-3, (core)0x1.91b950p-2,
+                                  (core)-0x1.26660ep-2, (core)-0x1.a2e71ap-2, (core)0x1.85398cp0, (core)-0x1.a428bap0);
+  const core SPLIT = 2.1f;
+  const core slope = t < SPLIT ? near_slope : far_slope, distance = t < SPLIT ? near : far;
+  const core leading = t < SPLIT ? (core)0x1.0d4536p-2 : (core)0x1.84eecep-2;
+  /* R or t R, and what it lost to rounding; what is wanted is R, or t R for negative x. */
+  const core ratio = CORE_MAD(distance, slope, leading), low = CORE_MAD(distance, slope, leading - ratio);
+  const core near_factor = x < 0 ? t : 1, far_factor = x < 0 ? 1 : v;
+  const core factor = t < SPLIT ? near_factor : far_factor;
+  const core tail = (ratio + CORE_MAD(ratio, s, low)) * factor * lifted_power(shifted) * (core)0x1p-64;
   return (float)(x < 0 ? -tail : CORE_MAD(-t, tail, (core)x));
 }
 
