@@ -16,17 +16,6 @@ NUMBERS = FLOATS64 + INTS
 
 # ---- the functions, in long double or exact integers
 
-def truncated(x, y):
-    """Integer division towards 0; by 0 it gives 0."""
-    wide = [np.asarray(v, object) for v in (x, y)]
-    return np.vectorize(lambda a, b: 0 if b == 0 else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1),
-                        otypes=[object])(*wide)
-
-
-def floored(x, y):
-    return np.vectorize(lambda a, b: 0 if b == 0 else a // b, otypes=[object])(*(np.asarray(v, object) for v in (x, y)))
-
-
 def by_parts(integers, floats):
     """A function of numbers: one way for Python's integers (wrapped afterwards), another for long double."""
     def function(x, y):
@@ -79,16 +68,16 @@ def shift_right(a, b):
 
 
 # limit: of the magnitude of float operands; slack(x, y, result, unit): of intermediate roundings, unit the type's ulp
-Row = namedtuple("Row", "tensors scalar swapped function dtypes result ulps limit slack positive small")
+# small: of integers on the right
+Row = namedtuple("Row", "tensors scalar swapped function dtypes result ulps limit slack small")
 
 
-def row(tensors, scalar, swapped, function, dtypes=NUMBERS, result=None, ulps=2, limit=None, slack=None, positive=False,
-        small=None):
-    return Row(tensors, scalar, swapped, function, dtypes, result, ulps, limit, slack, positive, small)
+def row(tensors, scalar, swapped, function, dtypes=NUMBERS, result=None, ulps=2, limit=None, slack=None, small=None):
+    return Row(tensors, scalar, swapped, function, dtypes, result, ulps, limit, slack, small)
 
 
 ROWS = (
-    row("FloorDivide", "FloorDivides", None, by_parts(lambda a, b: 0 if b == 0 else a // b, float_floor), ulps=1),
+    row("FloorDivide", "FloorDivides", None, by_parts(lambda a, b: 0 if b == 0 else a // b, float_floor), ulps=2),
     row("FmodTensor", "FmodScalar", None, by_parts(int_fmod, np.fmod), ulps=0.5),
     row("RemainderTensorTensor", "RemainderTensorScalar", "RemainderScalarTensor",
         by_parts(lambda a, b: 0 if b == 0 else a % b, float_remainder), ulps=0.5),
@@ -236,6 +225,321 @@ class Functions(unittest.TestCase):
         if result.digits < out.dtype.digits:
             slack = slack + result.ulp(expected) / 2
         ref.check(out.get(), expected, out.dtype, computing, ulps=r.ulps, slack=slack, what=what)
+
+
+class Powers(unittest.TestCase):
+    def scalar(self, gen):
+        """PowTensorScalar, also by the exponents that have functions of their own."""
+        d = gen.pick(NUMBERS)
+        integer = d.kind == "i" and gen.chance(0.6)
+        exponent = gen.integer(0, 9) if integer else gen.pick((2, 0.5, -1, 3, -0.5, 1.75, 0, -2.5))
+        kind = I64 if integer else gen.pick((F32, F64))
+        common = promote_scalar(d, kind)
+        shape, inplace = gen.shape(), gen.chance(0.3) and common.kind == d.kind
+        values = gen.values(d, shape, limit=30 if common.kind == "f" else None)
+        x = gen.out(d, shape, values)
+        before, out = x.get().copy(), x if inplace else gen.out(common, shape)
+        if inplace:
+            run("aclnnInplacePowTensorScalar", x, Scalar(exponent, kind))
+        else:
+            run("aclnnPowTensorScalar", x, Scalar(exponent, kind), out)
+        if common.kind == "i":
+            wide = np.asarray(before.astype(object) ** exponent, object) if before.size else before
+            ref.check_equal(out.get(), wrapped(wide, common), f"power {exponent} of {d}")
+        else:
+            exact = np.power(ref.to_type(before, d, computed_in(common)).astype(LD), LD(exponent))
+            ref.check(out.get(), exact, common, computed_in(common), what=f"power {exponent} of {d}")
+
+    def test_all(self):
+        each_case(self, "aclnnPowTensorScalar", 2 * CASES, self.scalar)
+
+    def test_special(self):
+        """C's pow, for every pair of odd numbers."""
+        odd = np.array([0.0, -0.0, 1, -1, 2, -2, 0.5, -0.5, 3, -3, 1e-40, np.inf, -np.inf, np.nan, 2.0 ** 24, 2.0 ** 24 - 1,
+                        -1.0000001, 1e38, -1e38], np.float32)
+        x, y = (v.ravel() for v in np.meshgrid(odd, odd))
+        for d in (F32, F64):
+            out = Tensor.empty(d, x.shape)
+            run("aclnnPowTensorTensor", Tensor.of(d, x.astype(d.values)), Tensor.of(d, y.astype(d.values)), out)
+            ref.check(out.get(), np.power(x.astype(LD), y.astype(LD)), d, zero_sign=True, what="x ** y")
+
+    def test_negative_exponent_of_integers(self):
+        with self.assertRaisesRegex(AclError, "exponent is -1, expected 0 or more as self has dtype INT32"):
+            run("aclnnPowTensorScalar", Tensor.of(I32, [1]), Scalar(-1, I64), Tensor.empty(I32, (1,)))
+        out = Tensor.empty(I32, (5,))
+        run("aclnnPowTensorTensor", Tensor.of(I32, [2, 1, -1, -1, 0]), Tensor.of(I32, [-1, -5, -3, -4, -1]), out)
+        ref.check_equal(out.get(), [0, 1, -1, 1, 0])
+
+    def test_ggml_slopes(self):
+        """ggml's ALiBi: a scalar to the power of float16 numbers."""
+        out = Tensor.empty(F16, (8,))
+        run("aclnnPowScalarTensor", Scalar(0.25, F32), Tensor.of(F16, np.arange(1, 9, dtype=np.float16)), out)
+        ref.check_equal(out.get(), F16.round(LD(0.25) ** np.arange(1, 9)))
+
+
+class Divisions(unittest.TestCase):
+    def modes(self, gen):
+        op = gen.pick(("DivMod", "DivMods", "DivV3", "InplaceDivMod", "InplaceDivMods"))
+        mode, d = gen.integer(0, 2), gen.pick(NUMBERS)
+        inplace, scalar = "Inplace" in op, op.endswith("s")
+        common = F32 if mode == 0 and d.kind == "i" else d
+        if inplace and common is not d:
+            return
+        shape = gen.shape()
+        x = gen.out(d, shape, gen.values(d, shape, limit=10000))
+        value = gen.integer(1, 20)
+        y = Scalar(value, I64) if scalar else gen.drawn(d, shape if inplace else gen.shrunk(shape),
+                                                        lambda s: gen.values(d, s, limit=50))
+        a, b = x.get().copy(), np.asarray(value) if scalar else y.get()
+        out = x if inplace else gen.out(common, shape)
+        run("aclnn" + op, x, y, mode, *([] if inplace else [out]))
+        if common.kind == "i":
+            divide = {1: int_trunc, 2: lambda u, v: 0 if v == 0 else u // v}[mode]
+            expected = wrapped(by_parts(divide, None)(a, b.astype(d.values)), d)
+            ref.check_equal(out.get(), np.broadcast_to(expected, shape), f"{op} mode {mode}")
+            return
+        computing = computed_in(common)
+        a, b = (ref.to_type(v, d, computing).astype(LD) for v in (a, b))
+        quotient = np.broadcast_to(a / b, shape)
+        if mode == 2:
+            quotient = np.broadcast_to(float_floor(a, b), shape)
+        elif mode == 1:                                 # of the rounded quotient, as in PyTorch
+            quotient = np.trunc(computing.round(quotient).astype(LD))
+        ref.check(out.get(), quotient, common, computing, ulps=0.5, what=f"{op} mode {mode}")
+
+    def test_modes(self):
+        each_case(self, "aclnnDivMod", 4 * CASES, self.modes)
+
+    def test_floor_of_infinities(self):
+        inf, nan = np.inf, np.nan
+        x, y = np.array([[inf, 1], [-inf, 1], [1, inf], [1, -inf], [0, -inf], [inf, 0], [-1, 0], [0, 0], [nan, 1],
+                         [1, nan], [inf, inf], [-1e-45, 3e38]], np.float32).T
+        for d in (F32, F64):
+            out = Tensor.empty(d, x.shape)
+            run("aclnnFloorDivide", Tensor.of(d, x.astype(d.values)), Tensor.of(d, y.astype(d.values)), out)
+            ref.check_equal(out.get(), [nan, nan, 0, -1, 0, inf, -inf, nan, nan, nan, nan, -1])
+
+    def test_smallest_integer(self):
+        """Its quotient by -1 wraps; nothing traps."""
+        for d in (I32, I64, I8):
+            for op, expected in (("FloorDivide", d.min), ("FmodTensor", 0), ("RemainderTensorTensor", 0)):
+                out = Tensor.empty(d, (1,))
+                run("aclnn" + op, Tensor.of(d, [d.min]), Tensor.of(d, [-1]), out)
+                ref.check_equal(out.get(), [expected], f"{op} of {d}")
+
+    def test_mode_is_checked(self):
+        with self.assertRaisesRegex(AclError, "mode is 3, expected 0"):
+            run("aclnnDivMod", Tensor.of(F32, [1]), Tensor.of(F32, [1]), 3, Tensor.empty(F32, (1,)))
+
+
+class Ternary(unittest.TestCase):
+    FUNCTIONS = {
+        "Addcmul": (lambda x, y, z, v: x + v * y * z, lambda x, y, z, v: abs(v * y * z)),
+        "Addcdiv": (lambda x, y, z, v: x + v * y / z, lambda x, y, z, v: abs(v * y / z)),
+        "Lerp": (lambda x, y, z, v: x + z * (y - x), lambda x, y, z, v: (1 + abs(z)) * (abs(x) + abs(y))),
+        "Lerps": (lambda x, y, z, v: x + v * (y - x), lambda x, y, z, v: (1 + abs(v)) * (abs(x) + abs(y))),
+    }
+
+    def case(self, gen, op):
+        function, scale = self.FUNCTIONS[op]
+        d, shape, inplace = gen.pick(FLOATS64), gen.shape(), op == "Lerp" and gen.chance(0.3)
+        x = gen.out(d, shape, gen.values(d, shape, limit=100))
+        others = [gen.drawn(d, gen.shrunk(shape), lambda s: gen.values(d, s, limit=100))
+                  for _ in range(1 if op == "Lerps" else 2)]
+        if op == "Addcdiv":
+            away = np.where(abs(others[1].get()) < 0.1, d.values.type(0.75), others[1].get()).astype(d.values)
+            others[1] = gen.tensor(d, away.shape, away)
+        value = Scalar(gen.integer(-16, 16) / 8, gen.pick((F32, F64)))
+        wide = [t.get().astype(LD) for t in (x, *others)] + [LD(0)] * (op == "Lerps") + [LD(value.value)]
+        out = x if inplace else gen.out(d, shape)
+        args = [x, *others] + ([] if op == "Lerp" else [value]) + ([] if inplace else [out])
+        run(f"aclnn{'Inplace' if inplace else ''}{op}", *args)
+        exact = np.broadcast_to(function(*wide), shape)
+        slack = 2 * computed_in(d).ulp(np.broadcast_to(scale(*wide), shape))
+        ref.check(out.get(), exact, d, computed_in(d), slack=slack, what=op)
+
+    def alphas(self, gen):
+        """Rsub, Rsubs, AddRelu, AddV3, InplaceSubs: with a factor."""
+        op = gen.pick(("Rsub", "Rsubs", "AddRelu", "InplaceAddRelu", "AddV3", "InplaceSubs"))
+        d, shape = gen.pick(FLOATS64 + (I32, I64) if "Relu" in op else NUMBERS), gen.shape()
+        alpha, value = gen.integer(0, 3), gen.integer(0, 20)
+        x = gen.out(d, shape, gen.values(d, shape, limit=100))
+        a, other = x.get().copy(), None
+        if op in ("Rsub", "AddRelu", "InplaceAddRelu"):
+            other = gen.drawn(d, gen.shrunk(shape), lambda s: gen.values(d, s, limit=100))
+            b = other.get()
+        else:
+            other, b = Scalar(value, I64), np.asarray(value).astype(d.values)
+        out = x if "Inplace" in op else gen.out(d, shape)
+        run("aclnn" + op, *((other, x) if op == "AddV3" else (x, other)), Scalar(alpha, I64),
+            *([] if out is x else [out]))
+        a, b = (v.astype(LD if d.kind == "f" else object) for v in (a, np.asarray(b)))
+        exact = {"Rsub": b - alpha * a, "Rsubs": b - alpha * a, "AddV3": b + alpha * a,
+                 "InplaceSubs": a - alpha * b}.get(op, a + alpha * b)
+        exact = np.broadcast_to(np.asarray(exact), shape)
+        if d.kind == "i":
+            exact = wrapped(np.asarray(exact, object), d)
+        if "Relu" in op:
+            exact = np.maximum(exact, 0)
+        if d.kind == "i":
+            ref.check_equal(out.get(), exact, op)
+        else:
+            ref.check(out.get(), exact, d, computed_in(d), ulps=0.5, slack=computed_in(d).ulp(LD(300)), what=op)
+
+    def clamps(self, gen):
+        op = gen.pick(("Clamp", "ClampTensor"))
+        d, shape = gen.pick(NUMBERS), gen.shape()
+        x = gen.tensor(d, shape)
+        low, high = sorted(gen.integer(0 if d is U8 else -20, 20) for _ in range(2))
+        out = gen.out(d, shape)
+        if op == "Clamp":
+            kind = I64 if d.kind == "i" else gen.pick((F32, F64, I64))
+            which = gen.integer(0, 2)
+            bounds = [Scalar(low, kind) if which != 1 else None, Scalar(high, kind) if which != 2 else None]
+            lows, highs = (np.asarray(b.value if b else v) for b, v in zip(bounds, (-np.inf, np.inf)))
+            if d.kind == "i":
+                lows, highs = (np.asarray(b.value if b else v) for b, v in zip(bounds, (d.min, d.max)))
+        else:
+            bounds = [gen.drawn(d, gen.shrunk(shape), lambda s: gen.values(d, s)) for _ in range(2)]
+            lows, highs = (b.get() for b in bounds)
+        run("aclnn" + op, x, *bounds, out)
+        expected = np.minimum(np.maximum(x.get(), lows.astype(d.values)), highs.astype(d.values))
+        ref.check_equal(out.get(), np.broadcast_to(expected, shape), op)
+
+    def selections(self, gen):
+        op = gen.pick(("SWhere", "InplaceMaskedFillScalar", "InplaceMaskedFillTensor"))
+        d, shape = gen.pick(ALL), gen.shape()
+        m = gen.pick((BOOL, BOOL, U8))
+        mask = gen.drawn(m, gen.shrunk(shape), lambda s: gen.rng.random(s) < 0.5)
+        hit = mask.get() != 0
+        if op == "SWhere":
+            other = gen.pick(ALL) if gen.chance(0.3) else d
+            common = promote(d, other)
+            x, y = (gen.drawn(t, gen.shrunk(shape), lambda s, t=t: gen.values(
+                t, s, limit={F32: 2 ** 20, F64: 2 ** 50}.get(common, 100) if t.kind == "i" and common.kind == "f" else None))
+                    for t in (d, other))
+            shape = np.broadcast_shapes(mask.shape, x.shape, y.shape)
+            out = gen.out(common, shape)
+            run("aclnnSWhere", mask, x, y, out)
+            expected = np.where(hit, *(ref.to_type(t.get(), t.dtype, common) for t in (x, y)))
+        else:
+            out = gen.out(d, shape, gen.values(d, shape))
+            value = gen.integer(0, 20)
+            value = value != 0 if d is BOOL else value
+            kind = BOOL if d is BOOL else gen.pick((I64, F32, F64))
+            expected = np.where(hit, d.values.type(value), out.get())
+            given = Scalar(value, kind) if "Scalar" in op else \
+                gen.tensor(kind, gen.pick(((), (1,) if shape else ())), np.asarray(value))
+            run("aclnn" + op, out, mask, given)
+        ref.check_equal(out.get(), np.broadcast_to(expected, shape), op)
+
+    def masked_scale(self, gen):
+        d, m, shape = gen.pick(FLOATS), gen.pick((U8, I8, F32, F16)), gen.shape()
+        x = gen.drawn(d, shape, lambda s: gen.values(d, s, limit=100))
+        mask = gen.drawn(m, shape, lambda s: gen.rng.integers(0, 2, s))
+        out = gen.out(d, shape)
+        run("aclnnMaskedScale", x, mask, 1.25, out)
+        ref.check(out.get(), x.get().astype(LD) * mask.get() * LD(1.25), d, F32, ulps=0.5)
+
+    def test_all(self):
+        for op in self.FUNCTIONS:
+            each_case(self, "aclnn" + op, CASES, lambda gen, op=op: self.case(gen, op))
+        each_case(self, "factors", 3 * CASES, self.alphas)
+        each_case(self, "clamps", 2 * CASES, self.clamps)
+        each_case(self, "selections", 3 * CASES, self.selections)
+        each_case(self, "aclnnMaskedScale", CASES // 2, self.masked_scale)
+
+    def test_ggml_clamp(self):
+        out = Tensor.empty(F16, (1, 1, 2, 3))
+        run("aclnnClamp", Tensor.of(F16, np.array([[[[-3, -0.5, 0], [0.25, np.nan, np.inf]]]])), Scalar(-0.5, F32),
+            Scalar(np.inf, F32), out)
+        ref.check_equal(out.get()[0, 0], [[-0.5, -0.5, 0], [0.25, np.nan, np.inf]])
+
+
+class Comparisons(unittest.TestCase):
+    def is_close(self, gen):
+        d, shape = gen.pick(ALL), gen.shape()
+        rtol, atol, equal_nan = gen.pick((0.0, 1e-5, 0.1)), gen.pick((0.0, 1e-8, 0.5)), gen.chance(0.5)
+        x = gen.tensor(d, shape)
+        near = x.get().copy()
+        if d.kind == "f":
+            near = np.where(gen.rng.random(shape) < 0.5, near, d.round(near.astype(LD) * LD(1.05))).astype(d.values)
+        elif d.kind == "i":
+            near = np.where(gen.rng.random(shape) < 0.5, near, near ^ 1).astype(d.values)
+        y, out = gen.tensor(d, shape, near), gen.out(BOOL, shape)
+        run("aclnnIsClose", x, y, rtol, atol, equal_nan, out)
+        a, b = (v.astype(LD) for v in (x.get(), near))
+        c = computed_in(d)
+        allowed = c.values.type(atol).astype(LD) + abs(c.values.type(rtol).astype(LD) * b)
+        expected = (a == b) | (np.isfinite(b) & (abs(a - b) <= allowed)) | (equal_nan & np.isnan(a) & np.isnan(b))
+        # where the difference is within rounding of the bound, either is right
+        doubtful = abs(abs(a - b) - allowed) <= abs(b) * LD(2) ** (-20 if c is F32 and d.kind == "f" else -48)
+        doubtful &= a != b
+        ref.check_equal(np.where(doubtful, expected, out.get()), expected, f"rtol {rtol} atol {atol}")
+
+    def equal(self, gen):
+        d, shape = gen.pick(ALL), gen.shape()
+        if d.kind == "f":
+            x = gen.drawn(d, shape, lambda s: gen.values(d, s, limit=100))
+        else:
+            x = gen.tensor(d, shape)
+        y, out = gen.again(x), gen.out(BOOL, gen.pick(((), (1,))))
+        change = gen.pick(("none", "element", "shape", "nan"))
+        expected = True
+        if change in ("element", "nan") and x.size and (change == "element" or d.kind == "f"):
+            v = np.array(x.get())
+            i = tuple(gen.integer(0, n - 1) for n in shape)
+            v[i] = np.nan if change == "nan" else not v[i] if d is BOOL else v[i] + 1 if d.kind == "f" else v[i] ^ 1
+            y, expected = gen.tensor(d, shape, v), False
+        elif change == "shape":
+            y, expected = gen.tensor(d, shape[1:] if shape else (1,)), False
+        run("aclnnEqual", x, y, out)
+        ref.check_equal(out.get().reshape(()), expected, change)
+
+    def approximate(self, gen):
+        d, shape = gen.pick(FLOATS), gen.shape()
+        x = gen.drawn(d, shape, lambda s: gen.values(d, s, limit=10))
+        y, out = gen.drawn(d, shape, lambda s: gen.values(d, s, limit=10)), gen.out(BOOL, shape)
+        run("aclnnApproximateEqual", x, y, 1.5, out)
+        ref.check_equal(out.get(), abs(x.get().astype(F32.values) - y.get().astype(F32.values)) < np.float32(1.5))
+
+    def test_all(self):
+        each_case(self, "aclnnIsClose", 2 * CASES, self.is_close)
+        each_case(self, "aclnnEqual", CASES, self.equal)
+        each_case(self, "aclnnApproximateEqual", CASES // 2, self.approximate)
+
+    def test_inplace_not(self):
+        for d in ALL:
+            t = Tensor.of(d, np.array([0, 1, 2, 0]) % (2 if d is BOOL else 3))
+            run("aclnnInplaceLogicalNot", t)
+            ref.check_equal(t.get(), np.array([1, 0, 0 if d is not BOOL else 1, 1]).astype(d.values))
+
+
+class Refusals(unittest.TestCase):
+    def test_messages(self):
+        f, i, b = (Tensor.of(d, [1]) for d in (F32, I32, BOOL))
+        for words, op, args in (
+                ("self has dtype FLOAT, expected an integer", "BitwiseAndTensor", [f, f, f]),
+                ("other has dtype FLOAT, expected an integer", "BitwiseOrScalar", [i, Scalar(1.5, F32), f]),
+                ("shiftBits has dtype FLOAT", "LeftShift", [i, f, f]),
+                ("self has dtype BOOL, expected a number", "FloorDivide", [b, b, i]),
+                ("condition", "SWhere", [f, f, f, f]),
+                ("mask", "InplaceMaskedFillScalar", [f, i, Scalar(1, I64)]),
+                ("out has dtype INT32", "Atan2", [f, f, i]),
+                ("self has dtype INT8", "AddRelu", [Tensor.of(I8, [1])] * 2 + [Scalar(1, I64), Tensor.of(I8, [1])]),
+                ("clipValueMin and clipValueMax are null", "Clamp", [f, None, None, f]),
+                ("other has shape", "FmodTensor", [Tensor.empty(F32, (2,)), Tensor.empty(F32, (3,)), f]),
+                ("out has shape", "Gcd", [i, i, Tensor.empty(I32, (2,))]),
+                ("out has 2 elements, expected one", "Equal", [f, f, Tensor.empty(BOOL, (2,))])):
+            with self.subTest(words), self.assertRaisesRegex(AclError, words) as caught:
+                run("aclnn" + op, *args)
+            self.assertEqual(caught.exception.code, INVALID, words)
+
+    def test_null(self):
+        f = Tensor.of(F32, [1])
+        with self.assertRaises(AclError) as caught:
+            run("aclnnPowTensorScalar", f, None, f)
+        self.assertEqual(caught.exception.code, NULLPTR)
 
 
 if __name__ == "__main__":

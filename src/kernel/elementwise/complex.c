@@ -1,79 +1,116 @@
-/* Real and Complex: the parts of complex numbers, taken and put together. A part is an element of the float type of half
- * the size, every other one in memory. */
-#include "kernel/engine/elementwise.h"
-#include "kernel/families.h"
+#include "kernel/elementwise/complex.h"
 
-static int part_of(int dtype) {
-  return dtype == ACL_COMPLEX32 ? ACL_FLOAT16 : dtype == ACL_COMPLEX64 ? ACL_FLOAT : ACL_DOUBLE;
+#include "kernel/engine/level.h"
+#include "kernel/engine/rows.h"
+
+LEVEL_CHOICE(complex_loops, complex_functions, complex_loops)
+
+enum { TILE = 256, GRAIN = 4096 };
+
+typedef struct {
+  load_loop *load;
+  store_loop *store;
+  uint8_t part; /* bytes from the real part to the imaginary one; 0: there is none */
+} complex_access;
+
+typedef struct {
+  walk at; /* 0: out */
+  complex_loop *function;
+  complex_access access[1 + COMPLEX_INPUTS];
+  complex_number parameter[COMPLEX_PARAMETERS];
+  int8_t operand[1 + COMPLEX_INPUTS];
+  uint8_t n_inputs;
+} complex_plan;
+
+typedef struct {
+  const complex_plan *plan;
+  void *at[1 + COMPLEX_INPUTS];
+} complex_job;
+
+static void load_tile(const complex_access *a, const complex_tile *tile, const char *from, int64_t stride, int64_t n) {
+  a->load(tile->real, from, stride, n);
+  if (a->part)
+    a->load(tile->imaginary, from + a->part, stride, n);
+  else
+    memset(tile->imaginary, 0, (size_t)n * sizeof(double));
 }
 
-static bool is_complex(const tensor *t) { return dtype_class_of(t->dtype) == CLASS_COMPLEX; }
+static void run_range(const void *job, int64_t begin, int64_t end) {
+  const complex_job *j = job;
+  const complex_plan *p = j->plan;
+  const int last = p->at.rank - 1;
+  double part[1 + COMPLEX_INPUTS][2][TILE];
+  complex_tile tile[1 + COMPLEX_INPUTS];
+  cursor c;
+  for (int k = 0; k <= COMPLEX_INPUTS; ++k) {
+    const int source = k <= p->n_inputs ? k : 1;
+    tile[k] = (complex_tile){part[source][0], part[source][1]};
+  }
+  cursor_start(&c, &p->at, j->at, begin);
+  for (int64_t i = begin, n; i < end; i += n, cursor_next(&c, n)) {
+    n = cursor_row(&c, smaller(TILE, end - i));
+    for (int k = 1; k <= p->n_inputs; ++k) load_tile(&p->access[k], &tile[k], c.at[k], p->at.strides[k][last], n);
+    p->function(&tile[0], &tile[1], p->parameter, n);
+    p->access[0].store(c.at[0], p->at.strides[0][last], tile[0].real, n);
+    if (p->access[0].part)
+      p->access[0].store(c.at[0] + p->access[0].part, p->at.strides[0][last], tile[0].imaginary, n);
+  }
+}
 
-#define DTYPES_COMPLEX (DTYPE_BIT(ACL_COMPLEX32) | DTYPE_BIT(ACL_COMPLEX64) | DTYPE_BIT(ACL_COMPLEX128))
+static status run(const executor *e, void *const *view, void *scratch) {
+  (void)scratch;
+  const complex_plan *p = PLAN(e, complex_plan);
+  complex_job job = {.plan = p};
+  for (int k = 0; k <= p->n_inputs; ++k) job.at[k] = view[p->operand[k]];
+  rows_parallel(run_range, &job, p->at.n, GRAIN, e->cost_ns);
+  return ST_OK;
+}
 
-/* The real parts, of a complex tensor or any other. */
-static view real_parts(const tensor *t) {
-  view v = view_of(t);
-  if (is_complex(t)) v.dtype = part_of(t->dtype);
+static complex_access access_of(int dtype) {
+  static const int8_t part_of[DTYPE_END] = {
+      [ACL_COMPLEX32] = ACL_FLOAT16, [ACL_COMPLEX64] = ACL_FLOAT, [ACL_COMPLEX128] = ACL_DOUBLE};
+  const bool complex = dtype_class_of(dtype) == CLASS_COMPLEX;
+  const int part = complex ? part_of[dtype] : dtype;
+  return (complex_access){loops->load[part][COMPUTE_F64], loops->store[part][COMPUTE_F64],
+                          complex ? (uint8_t)dtype_bytes(part) : 0};
+}
+
+/* The input as if it had the output's shape. */
+static view broadcast_to(const view *out, const tensor *t) {
+  const view in = view_of(t);
+  view v = *out;
+  for (int d = 0; d < v.rank; ++d) {
+    const int own = d - (v.rank - in.rank);
+    v.strides[d] = own >= 0 && in.dims[own] != 1 ? in.strides[own] : 0;
+  }
   return v;
 }
 
-static status real_run(const executor *e, void *const *view, void *scratch) {
-  (void)scratch;
-  void *const at[] = {view[1], view[0]};
-  elementwise_run(PLAN(e, elementwise_plan), at, e->cost_ns);
-  return ST_OK;
-}
-
-status prepare_real(executor *e, const op_arg *a) {
-  const tensor *self = a[0].tensor, *out = a[1].tensor;
-  TRY(op_expect_dtype(self, "self", DTYPES_REAL | DTYPES_COMPLEX));
-  const view to = view_of(out), from = real_parts(self);
-  TRY(op_expect_dtype(out, "out", DTYPE_BIT(from.dtype)));
-  TRY(op_expect_shape(out, "out", self->dims, self->rank));
-  elementwise_copy_plan(PLAN(e, elementwise_plan), &to, &from);
-  executor_cost(e, (uint64_t)out->n * (dtype_bytes(self->dtype) + dtype_bytes(out->dtype)), 0);
-  e->run = real_run;
-  return ST_OK;
-}
-
-typedef struct {
-  view out, real, imaginary;
-} complex_plan;
-
-static status complex_run(const executor *e, void *const *view, void *scratch) {
-  (void)scratch;
-  const complex_plan *p = PLAN(e, complex_plan);
-  elementwise_copy(view[2], &p->out, view[0], &p->real, e->cost_ns);
-  elementwise_copy((char *)view[2] + dtype_bytes(p->out.dtype), &p->out, view[1], &p->imaginary, e->cost_ns);
-  return ST_OK;
-}
-
-/* What the two broadcast to. */
-static status broadcast_pair(const tensor *x, const tensor *y, int64_t *dims, int *rank) {
-  char is[SHAPE_TEXT], expected[SHAPE_TEXT];
-  *rank = x->rank > y->rank ? x->rank : y->rank;
-  for (int d = 0; d < *rank; ++d) {
-    const int dx = d - (*rank - x->rank), dy = d - (*rank - y->rank);
-    const int64_t nx = dx < 0 ? 1 : x->dims[dx], ny = dy < 0 ? 1 : y->dims[dy];
-    EXPECT(nx == ny || nx == 1 || ny == 1, "imag has shape %s, expected one that broadcasts with real of shape %s",
-           shape_text(y->dims, y->rank, is), shape_text(x->dims, x->rank, expected));
-    dims[d] = nx == 1 ? ny : nx;
+status complex_prepare(executor *e, int function, const elementwise_call *c, bool real_result) {
+  complex_plan *p = PLAN(e, complex_plan);
+  view views[1 + COMPLEX_INPUTS] = {view_of(c->out)}, *order[1 + COMPLEX_INPUTS];
+  const view *operands[1 + COMPLEX_INPUTS];
+  uint64_t bytes = 0;
+  p->function = complex_functions->of[function];
+  p->n_inputs = (uint8_t)c->n_inputs;
+  for (int k = 0; k <= c->n_inputs; ++k) {
+    const tensor *t = k ? c->in[k - 1] : c->out;
+    if (k) views[k] = broadcast_to(&views[0], t);
+    operands[k] = order[k] = &views[k];
+    p->access[k] = access_of(t->dtype);
+    p->operand[k] = c->operand[k];
+    bytes += (uint64_t)t->n * dtype_bytes(t->dtype);
   }
-  return ST_OK;
-}
-
-status prepare_complex(executor *e, const op_arg *a) {
-  const tensor *real = a[0].tensor, *imaginary = a[1].tensor, *out = a[2].tensor;
-  int64_t dims[MAX_RANK];
-  int rank;
-  TRY(op_expect_dtype(out, "out", DTYPES_COMPLEX));
-  TRY(op_expect_dtype(real, "real", DTYPE_BIT(part_of(out->dtype))));
-  TRY(op_expect_dtype(imaginary, "imag", DTYPE_BIT(part_of(out->dtype))));
-  TRY(broadcast_pair(real, imaginary, dims, &rank));
-  TRY(op_expect_shape(out, "out", dims, rank));
-  *PLAN(e, complex_plan) = (complex_plan){real_parts(out), view_of(real), view_of(imaginary)};
-  executor_cost(e, (uint64_t)out->n * dtype_bytes(out->dtype) * 2, 0);
-  e->run = complex_run;
+  if (real_result) p->access[0].part = 0;
+  for (int k = 0; k < COMPLEX_PARAMETERS; ++k) {
+    if (k >= c->n_parameters) continue;
+    const scalar *s = c->parameter[k].scalar;
+    p->parameter[k].real = s ? scalar_real(s) : c->parameter[k].number;
+    p->parameter[k].imaginary = s && dtype_class_of(s->dtype) == CLASS_COMPLEX ? s->imaginary : 0;
+  }
+  rows_sort(order, 1 + c->n_inputs);
+  walk_init(&p->at, operands, 1 + c->n_inputs, views[0].rank);
+  executor_cost(e, bytes, (uint64_t)c->out->n * 32);
+  e->run = run;
   return ST_OK;
 }

@@ -1,0 +1,31 @@
+/* Elementwise functions of complex numbers: computed in double, on tiles that hold real and imaginary parts apart, so that
+ * complex64 is rounded correctly and either may meet real operands. */
+#ifndef CANNON_KERNEL_ELEMENTWISE_COMPLEX_H
+#define CANNON_KERNEL_ELEMENTWISE_COMPLEX_H
+
+#include "kernel/elementwise/elementwise_call.h"
+#include "kernel/engine/loops.h"
+
+enum { COMPLEX_INPUTS = 3, COMPLEX_PARAMETERS = 2 };
+
+/* Contiguous parts; or of one number. */
+typedef struct {
+  double *real, *imaginary;
+} complex_tile;
+typedef struct {
+  double real, imaginary;
+} complex_number;
+
+/* out = f(in..., p...) over n elements. */
+typedef void complex_loop(const complex_tile *out, const complex_tile *in, const complex_number *p, int64_t n);
+
+typedef struct {
+  complex_loop *of[N_EW]; /* by functions of elementwise.def; NULL: not of complex numbers */
+} complex_loops;
+
+extern const complex_loops *complex_functions; /* set before main */
+
+/* Plans a call whose shapes have been checked. real_result: the imaginary parts, all 0, are not stored. */
+status complex_prepare(executor *e, int function, const elementwise_call *c, bool real_result);
+
+#endif

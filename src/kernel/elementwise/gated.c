@@ -1,0 +1,184 @@
+/* Gated linear units: one half of a dimension times the other half, activated. Both halves are views of one operand, so
+ * each result is one loop of the elementwise engine, and so is each half of a gradient. */
+#include <stdlib.h>
+
+#include "kernel/elementwise/elementwise_call.h"
+#include "kernel/families.h"
+#include "op/parallel.h"
+
+/* forward(x, y): x times y activated; slope(x, y, z): x y times the activation's derivative at z. */
+typedef struct {
+  int16_t forward, activation, slope;
+  int8_t activated_half; /* unless the call says */
+} gated_unit;
+
+static const gated_unit GLU = {EW_glu, EW_sigmoid, EW_glu_slope, 1};
+static const gated_unit SWIGLU = {EW_swiglu, EW_silu, EW_swiglu_slope, 0};
+static const gated_unit GEGLU = {EW_geglu, EW_gelu, EW_geglu_slope, 1};
+static const gated_unit GEGLU_TANH = {EW_geglu_tanh, EW_gelu_tanh, EW_geglu_tanh_slope, 1};
+
+static bool is_geglu(const executor *e) {
+  return e->op->variant == GATED_GEGLU || e->op->variant == GATED_GEGLU_BACKWARD;
+}
+
+/* What is asked for. */
+typedef struct {
+  gated_unit unit;
+  int dim;
+} gated_call;
+
+/* A part of one of the executor's operands. */
+typedef struct {
+  view v;
+  int operand;
+  int64_t offset_bytes;
+} part;
+
+enum { PASSES = 2, PASS_OPERANDS = 4 };
+
+typedef struct {
+  elementwise_plan plan;
+  int64_t offset_bytes[PASS_OPERANDS];
+  int8_t operand[PASS_OPERANDS];
+} gated_pass;
+
+typedef struct {
+  int n_passes;
+  gated_pass pass[PASSES];
+} gated_plan;
+
+static part whole(const tensor *t, int operand) { return (part){view_of(t), operand, 0}; }
+
+static part half(const tensor *t, int operand, int dim, int which) {
+  part p = whole(t, operand);
+  p.v.dims[dim] /= 2;
+  p.offset_bytes = which * p.v.dims[dim] * p.v.strides[dim];
+  return p;
+}
+
+static void add_pass(gated_plan *p, int function, const part *out, const part *const *in, int n_inputs) {
+  gated_pass *pass = &p->pass[p->n_passes++];
+  const view *views[PASS_OPERANDS];
+  for (int k = 0; k <= n_inputs; ++k) {
+    const part *of = k ? in[k - 1] : out;
+    pass->operand[k] = (int8_t)of->operand;
+    pass->offset_bytes[k] = of->offset_bytes;
+    if (k) views[k - 1] = &of->v;
+  }
+  elementwise_plan_init(&pass->plan, function, compute_type_of(in[0]->v.dtype), &out->v, views, n_inputs);
+}
+
+static status run(const executor *e, void *const *view, void *scratch) {
+  (void)scratch;
+  const gated_plan *p = e->heap;
+  for (int i = 0; i < p->n_passes; ++i) {
+    const gated_pass *pass = &p->pass[i];
+    void *at[PASS_OPERANDS];
+    for (int k = 0; k <= pass->plan.n_inputs; ++k) at[k] = (char *)view[pass->operand[k]] + pass->offset_bytes[k];
+    elementwise_run(&pass->plan, at, e->cost_ns / (unsigned)p->n_passes);
+  }
+  return ST_OK;
+}
+
+static status finish(executor *e, int64_t n) {
+  const gated_plan *p = e->heap;
+  uint64_t bytes = 0;
+  for (int k = 0; k < e->n_operands; ++k) bytes += e->operands[k].extent_bytes;
+  executor_cost(e, bytes, (uint64_t)(n * p->n_passes * 64));
+  e->run = run;
+  return ST_OK;
+}
+
+/* self is a float tensor, dim one of its dimensions, of even size. first: where dim is among the arguments. */
+static status check_call(const executor *e, const op_arg *a, int first, const tensor *self, const char *name,
+                         gated_call *c) {
+  TRY(op_expect_dtype(self, name, DTYPES_FLOAT));
+  EXPECT(self->rank > 0, "%s has 0 dimensions, expected at least 1", name);
+  TRY(op_expect_dim(a[first].integer, "dim", self->rank, &c->dim));
+  EXPECT(self->dims[c->dim] % 2 == 0, "%s has %jd elements in dimension %d, expected an even number", name,
+         (intmax_t)self->dims[c->dim], c->dim);
+  const bool is_swiglu = e->op->variant == GATED_SWIGLU || e->op->variant == GATED_SWIGLU_BACKWARD;
+  c->unit = is_swiglu ? SWIGLU : GLU;
+  if (!is_geglu(e)) return ST_OK;
+  const int64_t approximate = a[first + 1].integer;
+  EXPECT(approximate == 0 || approximate == 1, "approximate is %jd, expected 0 (tanh) or 1 (erf)",
+         (intmax_t)approximate);
+  c->unit = approximate ? GEGLU : GEGLU_TANH;
+  if (e->op->schema[first + 2].kind == ARG_BOOL && a[first + 2].boolean) c->unit.activated_half = 0;
+  return ST_OK;
+}
+
+/* t is a float tensor of self's shape with dim halved. */
+static status check_half(const tensor *t, const char *name, const tensor *self, int dim) {
+  int64_t dims[MAX_RANK];
+  for (int d = 0; d < self->rank; ++d) dims[d] = d == dim ? self->dims[d] / 2 : self->dims[d];
+  TRY(op_expect_dtype(t, name, DTYPES_FLOAT));
+  return op_expect_shape(t, name, dims, self->rank);
+}
+
+static gated_plan *new_plan(executor *e) {
+  gated_plan *p = e->heap = malloc(sizeof *p);
+  if (p) p->n_passes = 0;
+  return p;
+}
+
+/* (self, dim, ..., out) and for GeGlu the activated half as well. */
+static status prepare_forward(executor *e, const op_arg *a) {
+  const arg_schema *schema = e->op->schema;
+  const tensor *self = a[0].tensor;
+  const bool keeps_activated = is_geglu(e);
+  const int out = e->op->n_args - (keeps_activated ? 2 : 1);
+  gated_call c;
+  TRY(check_call(e, a, 1, self, schema[0].name, &c));
+  TRY(check_half(a[out].tensor, schema[out].name, self, c.dim));
+  if (keeps_activated) TRY(check_half(a[out + 1].tensor, schema[out + 1].name, self, c.dim));
+  gated_plan *p = new_plan(e);
+  if (!p) return fail(ST_NO_HOST_MEMORY, "no memory for a plan");
+  const part activated = half(self, 0, c.dim, c.unit.activated_half),
+             other = half(self, 0, c.dim, 1 - c.unit.activated_half);
+  const part result = whole(a[out].tensor, 1);
+  add_pass(p, c.unit.forward, &result, (const part *const[]){&other, &activated}, 2);
+  if (keeps_activated) {
+    const part kept = whole(a[out + 1].tensor, 2);
+    add_pass(p, c.unit.activation, &kept, (const part *const[]){&activated}, 1);
+  }
+  return finish(e, self->n / 2);
+}
+
+/* (gradient, self, ..., gradient of self); for GeGlu the activated half comes third. */
+static status prepare_backward(executor *e, const op_arg *a) {
+  const arg_schema *schema = e->op->schema;
+  const tensor *gradient = a[0].tensor, *self = a[1].tensor;
+  const bool has_activated = is_geglu(e);
+  const int out = e->op->n_args - 1, out_operand = has_activated ? 3 : 2;
+  gated_call c;
+  TRY(check_call(e, a, has_activated ? 3 : 2, self, schema[1].name, &c));
+  TRY(check_half(gradient, schema[0].name, self, c.dim));
+  if (has_activated) TRY(check_half(a[2].tensor, schema[2].name, self, c.dim));
+  TRY(op_expect_dtype(a[out].tensor, schema[out].name, DTYPES_FLOAT));
+  TRY(op_expect_shape(a[out].tensor, schema[out].name, self->dims, self->rank));
+  gated_plan *p = new_plan(e);
+  if (!p) return fail(ST_NO_HOST_MEMORY, "no memory for a plan");
+  const part g = whole(gradient, 0);
+  const part activated = half(self, 1, c.dim, c.unit.activated_half),
+             other = half(self, 1, c.dim, 1 - c.unit.activated_half);
+  const part to_activated = half(a[out].tensor, out_operand, c.dim, c.unit.activated_half);
+  const part to_other = half(a[out].tensor, out_operand, c.dim, 1 - c.unit.activated_half);
+  add_pass(p, c.unit.slope, &to_activated, (const part *const[]){&g, &other, &activated}, 3);
+  if (has_activated) {
+    const part value = whole(a[2].tensor, 2);
+    add_pass(p, EW_mul, &to_other, (const part *const[]){&g, &value}, 2);
+  } else {
+    add_pass(p, c.unit.forward, &to_other, (const part *const[]){&g, &activated}, 2);
+  }
+  return finish(e, self->n / 2);
+}
+
+status prepare_gated(executor *e, const op_arg *a) {
+  switch (e->op->variant) {
+  case GATED_GLU:
+  case GATED_SWIGLU:
+  case GATED_GEGLU: return prepare_forward(e, a);
+  default: return prepare_backward(e, a);
+  }
+}

@@ -1,0 +1,52 @@
+/* Elementwise operators of arithmetic whose function hangs on an argument's value or presence. */
+#include "kernel/elementwise/elementwise_call.h"
+#include "kernel/families.h"
+
+static status prepare_as(executor *e, const op_arg *a, int function) {
+  elementwise_call c;
+  elementwise_call_of(e->op, a, &c);
+  return elementwise_prepare(e, function, &c);
+}
+
+/* DivMod and the like: the mode chooses what is done to the quotient. */
+status prepare_divide(executor *e, const op_arg *a) {
+  enum { MODES = 3 };
+  static const int16_t of_tensors[MODES] = {EW_div, EW_trunc_div, EW_floor_div};
+  static const int16_t of_scalar[MODES] = {EW_divs, EW_trunc_divs, EW_floor_divs};
+  const int64_t mode = a[2].integer;
+  EXPECT(mode >= 0 && mode < MODES, "%s is %jd, expected 0 (true), 1 (truncated) or 2 (floored)", e->op->schema[2].name,
+         (intmax_t)mode);
+  return prepare_as(e, a, (e->op->variant == EW_div ? of_tensors : of_scalar)[mode]);
+}
+
+/* PowTensorScalar: exponents that have functions of their own. */
+status prepare_power(executor *e, const op_arg *a) {
+  const tensor *self = a[0].tensor;
+  const scalar *exponent = a[1].scalar;
+  const double y = scalar_real(exponent);
+  EXPECT(dtype_is_float(self->dtype) || dtype_class_of(exponent->dtype) >= CLASS_FLOAT || y >= 0,
+         "exponent is %g, expected 0 or more as self has dtype %s", y, dtype_name(self->dtype));
+  int function = EW_pows;
+  if (dtype_is_float(self->dtype))
+    function = y == 2 ? EW_square : y == 0.5 ? EW_sqrt : y == -1 ? EW_reciprocal : EW_pows;
+  return prepare_as(e, a, function);
+}
+
+/* Either bound may be absent. */
+status prepare_clamp(executor *e, const op_arg *a) {
+  const bool low = a[1].scalar, high = a[2].scalar;
+  EXPECT(low || high, "%s and %s are null, expected one of them or both", e->op->schema[1].name, e->op->schema[2].name);
+  elementwise_call c;
+  elementwise_call_of(e->op, a, &c);
+  if (!low) c.parameter[0] = c.parameter[1];
+  c.n_parameters = low + high;
+  return elementwise_prepare(e, low && high ? EW_clamp : low ? EW_clamp_min : EW_clamp_max, &c);
+}
+
+/* AddRelu: narrow integers would have to wrap before they are compared with 0. */
+status prepare_add_relu(executor *e, const op_arg *a) {
+  const uint64_t allowed = DTYPES_FLOAT | DTYPE_BIT(ACL_INT32) | DTYPE_BIT(ACL_INT64);
+  TRY(op_expect_dtype(a[0].tensor, e->op->schema[0].name, allowed));
+  TRY(op_expect_dtype(a[1].tensor, "other", allowed));
+  return prepare_as(e, a, EW_add_relu);
+}
