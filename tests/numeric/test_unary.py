@@ -6,8 +6,8 @@ from collections import namedtuple
 import numpy as np
 
 import reference as ref
-from acl import Scalar, Tensor, _schemas, refused, run
-from dtypes import ALL, BF16, BOOL, F16, F32, F64, FLOATS, FLOATS64, I8, I32, I64, INTS, LD, U8, computed_in
+from acl import Tensor, _schemas, refused, run
+from dtypes import ALL, BOOL, F16, F32, F64, FLOATS, FLOATS64, I8, I32, I64, INTS, LD, U8
 from gen import each_case
 from test_elementwise import exactly, same_bits_elsewhere, verify
 
