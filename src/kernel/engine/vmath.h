@@ -69,13 +69,13 @@ static inline core_bits bits_of_core(core x) {
 
 /* ---- exp and what is made of it ---------------------------------------------------------------------------------- */
 
-/* e^r - 1 on +-ln(2)/2; NaN's is NaN. */
-static inline core exp_s(core r) {
-  /* (e^r - 1 - r) / r^2: 2^-30 */
-  const core p = HORNER_5(CORE_MAD, r, (core)0x1p-1, (core)0x1.555556p-3, (core)0x1.5554e8p-5, (core)0x1.1110e0p-7,
-                          (core)0x1.6d43b0p-10, (core)0x1.a1256cp-13);
-  return CORE_MAD(r * r, p, r);
+/* (e^r - 1 - r) / r^2 on +-ln(2)/2: 2^-30 of e^r. */
+static inline core exp_tail(core r) {
+  return HORNER_5(CORE_MAD, r, (core)0x1p-1, (core)0x1.555556p-3, (core)0x1.5554e8p-5, (core)0x1.1110e0p-7,
+                  (core)0x1.6d43b0p-10, (core)0x1.a1256cp-13);
 }
+/* e^r - 1; NaN's is NaN. */
+static inline core exp_s(core r) { return CORE_MAD(r * r, exp_tail(r), r); }
 
 /* As exp's argument: s = e^r - 1, and CORE_ROUND + n where x = r + n log(2). */
 static inline core exp_s_at(core x, core *shifted) {
@@ -161,8 +161,8 @@ static inline float vgelu_f32(float x) {
   const core t = 14.7f < a ? 14.7f : a;
   const core half = t * (core)0.5, h = half * t, h_low = CORE_MAD(half, t, -h); /* t^2/2 = h + h_low */
   const core shifted = CORE_MAD(h, (core)-LOG2E, CORE_ROUND), n = shifted - CORE_ROUND;
-  const core r = CORE_MAD(n, (core)-LN2_HI, -h) - CORE_MAD(n, (core)LN2_LO, h_low);
-  const core s = exp_s(r);
+  const core high = CORE_MAD(n, (core)-LN2_HI, -h), small = CORE_MAD(n, (core)LN2_LO, h_low), r = high - small;
+  const core s = r + CORE_MAD(r * r, exp_tail(r), (high - r) - small);
   /* Each in its argument's distance from a point where the leading coefficient is nearly a float: 2^-24.7, 2^-24.2 */
   const core near = t - (core)0x1.fae02ep-1, v = 1 / t, far = v - (core)0x1.e14e96p-3;
   const core near_slope =
