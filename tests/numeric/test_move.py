@@ -182,53 +182,5 @@ class Arrangements(unittest.TestCase):
         each_case(self, "aclnnPermute", 2 * CASES, body)
 
 
-class Lookups(unittest.TestCase):
-    def indices(self, gen, shape, n):
-        d = gen.pick((I32, I64))
-        return gen.drawn(d, shape, lambda s: gen.rng.integers(0, n, s))
-
-    def test_index_select(self):
-        def body(gen):
-            shape = gen.shape(min_rank=1, empty=0)
-            axis = gen.integer(0, len(shape) - 1)
-            x = gen.tensor(gen.pick(ALL), shape)
-            index = self.indices(gen, (gen.integer(0, 9),), shape[axis])
-            expected = np.take(x.get(), index.get(), axis)
-            out = gen.out(x.dtype, expected.shape)
-            run("aclnnIndexSelect", x, axis - (len(shape) if gen.chance(0.4) else 0), index, out)
-            ref.check_equal(out.get(), expected)
-        each_case(self, "aclnnIndexSelect", 2 * CASES, body)
-
-    def test_embedding(self):
-        def body(gen):
-            weight = gen.tensor(gen.pick(ALL), (gen.integer(1, 20), gen.integer(1, 40)))
-            index = self.indices(gen, gen.shape(max_rank=4, numel=60), weight.shape[0])
-            expected = weight.get()[index.get()]
-            out = gen.out(weight.dtype, expected.shape)
-            run("aclnnEmbedding", weight, index, out)
-            ref.check_equal(out.get(), expected)
-        each_case(self, "aclnnEmbedding", 2 * CASES, body)
-
-    def test_embedding_backward(self):
-        def body(gen):
-            d, n, width = gen.pick(FLOATS), gen.integer(1, 12), gen.integer(1, 40)
-            index = self.indices(gen, gen.shape(max_rank=3, numel=60), n)
-            grad = gen.drawn(d, index.shape + (width,), lambda s: gen.values(d, s, limit=100))
-            padding = gen.integer(0, n - 1) if gen.chance(0.5) else 2 ** 64 - 1      # -1 as clients pass it: none
-            scale, i = gen.chance(0.5), index.get().ravel()
-            out = gen.out(d, (n, width))
-            run("aclnnEmbeddingDenseBackward", grad, index, n, padding, scale, out)
-            count = np.bincount(i, minlength=n)
-            weight = np.where(i == padding, 0, 1 / count[i].astype(LD) if scale else LD(1))
-            terms = grad.get().astype(LD).reshape(-1, width) * weight[:, None]
-            exact, magnitude = np.zeros((n, width), LD), np.zeros((n, width), LD)
-            np.add.at(exact, i, terms)
-            np.add.at(magnitude, i, np.abs(terms))
-            # a running sum per row: count additions, and the division
-            slack = (count[:, None] + 2) * LD(2) ** -24 * magnitude
-            ref.check(out.get(), exact, d, F32, ulps=1, slack=slack, what=f"padding {padding} scale {scale}")
-        each_case(self, "aclnnEmbeddingDenseBackward", 2 * CASES, body)
-
-
 if __name__ == "__main__":
     unittest.main()

@@ -1,0 +1,87 @@
+/* Loops of indexing, compiled once per instruction set level. */
+#include "kernel/engine/level.h"
+#include "kernel/index/index_loops.h"
+
+/* ---- indices to offsets ------------------------------------------------------------------------------------------ */
+
+#define INDICES(T, step)                                                                                               \
+  for (int64_t i = 0; i < n; ++i) {                                                                                    \
+    int64_t v = *(const T *)(const void *)(index + i * (step));                                                        \
+    v += v < 0 ? below : 0;                                                                                            \
+    outside |= (uint64_t)v >= (uint64_t)extent;                                                                        \
+    offset[i] += v * stride;                                                                                           \
+  }
+#define INDEX_LOOP(name, T)                                                                                            \
+  static int64_t index_##name(int64_t *restrict offset, const char *restrict index, int64_t step, int64_t n,           \
+                              int64_t extent, int64_t stride, bool wraps) {                                            \
+    const int64_t below = wraps ? extent : 0;                                                                          \
+    int outside = 0;                                                                                                   \
+    if (step == (int64_t)sizeof(T))                                                                                    \
+      INDICES(T, (int64_t)sizeof(T))                                                                                   \
+    else                                                                                                               \
+      INDICES(T, step)                                                                                                 \
+    if (!outside) return n;                                                                                            \
+    for (int64_t i = 0;; ++i) {                                                                                        \
+      const int64_t v = *(const T *)(const void *)(index + i * step);                                                  \
+      if (v < -below || v >= extent) return i;                                                                         \
+    }                                                                                                                  \
+  }
+INDEX_LOOP(i32, int32_t)
+INDEX_LOOP(i64, int64_t)
+
+/* ---- arithmetic -------------------------------------------------------------------------------------------------- */
+
+#define ACCUMULATE(name, T, S, member, expression)                                                                     \
+  static void name(char *to, const int64_t *at, const char *from, const int64_t *of, int64_t n, int64_t m,             \
+                   compute_value alpha) {                                                                              \
+    const T a = (T)alpha.member;                                                                                       \
+    (void)a;                                                                                                           \
+    for (int64_t i = 0; i < n; ++i) {                                                                                  \
+      T *restrict const t = (void *)(to + at[i]);                                                                      \
+      const S *restrict const f = (const void *)(from + of[i]);                                                        \
+      for (int64_t j = 0; j < m; ++j) {                                                                                \
+        const T x = t[j];                                                                                              \
+        const S v = f[j];                                                                                              \
+        t[j] = (T)(expression);                                                                                        \
+      }                                                                                                                \
+    }                                                                                                                  \
+  }
+#define BOTH(name, T, S, member, value)                                                                                \
+  ACCUMULATE(add_##name, T, S, member, x + a * (value))                                                                \
+  ACCUMULATE(multiply_##name, T, S, member, x *(value))
+BOTH(f32, float, float, f32, v)
+BOTH(f64, double, double, f64, v)
+BOTH(f16, float, uint16_t, f32, half_to_float(v))
+BOTH(bf16, float, uint16_t, f32, bf16_to_float(v))
+BOTH(i8, int8_t, int8_t, i64, v)
+BOTH(u8, uint8_t, uint8_t, i64, v)
+BOTH(i16, int16_t, int16_t, i64, v)
+BOTH(i32, int32_t, int32_t, i64, v)
+BOTH(i64, int64_t, int64_t, i64, v)
+ACCUMULATE(add_bool, uint8_t, uint8_t, i64, (x != 0) | ((v != 0) & (a != 0)))
+ACCUMULATE(multiply_bool, uint8_t, uint8_t, i64, (x != 0) & (v != 0))
+
+const index_loops LEVELED(index_loops) = {
+    .index_i32 = index_i32,
+    .index_i64 = index_i64,
+    .add = {[ACL_FLOAT] = add_f32,
+            [ACL_DOUBLE] = add_f64,
+            [ACL_FLOAT16] = add_f16,
+            [ACL_BF16] = add_bf16,
+            [ACL_INT8] = add_i8,
+            [ACL_UINT8] = add_u8,
+            [ACL_INT16] = add_i16,
+            [ACL_INT32] = add_i32,
+            [ACL_INT64] = add_i64,
+            [ACL_BOOL] = add_bool},
+    .multiply = {[ACL_FLOAT] = multiply_f32,
+                 [ACL_DOUBLE] = multiply_f64,
+                 [ACL_FLOAT16] = multiply_f16,
+                 [ACL_BF16] = multiply_bf16,
+                 [ACL_INT8] = multiply_i8,
+                 [ACL_UINT8] = multiply_u8,
+                 [ACL_INT16] = multiply_i16,
+                 [ACL_INT32] = multiply_i32,
+                 [ACL_INT64] = multiply_i64,
+                 [ACL_BOOL] = multiply_bool},
+};

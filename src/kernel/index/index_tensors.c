@@ -1,0 +1,399 @@
+/* Index, IndexPutImpl: PyTorch's self[i, j, :, k], where i, j and k are tensors of integers that are broadcast together,
+ * or masks, which stand for the coordinates of what is true in them. A tensor of shape [0] stands for ":". */
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernel/engine/walk.h"
+#include "kernel/families.h"
+#include "kernel/index/scatter.h"
+#include "kernel/move/check.h"
+
+/* ---- what a list of tensors means -------------------------------------------------------------------------------- */
+
+typedef struct {
+  const tensor *self;
+  const aclTensorList *list;
+  int n_sources, n_masks;
+  bool empty_is_index;     /* a tensor of shape [0] is an index without places */
+  int source_of[MAX_RANK]; /* of each dimension of self: the position in the list; -1: none, a slice */
+  int first;               /* the place dimensions' position in the result */
+  int place_rank;
+  int64_t place_dims[MAX_RANK]; /* a mask counts as one dimension of 1, until its number is known */
+} index_meaning;
+
+static bool is_index_type(int dtype) { return dtype == ACL_INT32 || dtype == ACL_INT64; }
+
+/* torch_npu passes an empty tensor of self's type. Where that is a type of indices, it may be an index of no places;
+ * then the other tensors' shapes decide. */
+static bool is_whole(const index_meaning *m, const tensor *t) {
+  if (t->rank != 1 || t->n) return false;
+  return !is_index_type(t->dtype) || (t->dtype == m->self->dtype && !m->empty_is_index);
+}
+
+/* Nobody indexes by ":" alone. */
+static bool are_all_empty(const aclTensorList *list) {
+  for (uint64_t i = 0; i < list->size; ++i)
+    if (list->value[i]->rank != 1 || list->value[i]->n || !is_index_type(list->value[i]->dtype)) return false;
+  return true;
+}
+
+static status expect_mask(const tensor *self, const tensor *mask, int i, int d) {
+  char is[SHAPE_TEXT], of[SHAPE_TEXT];
+  bool fits = mask->rank > 0 && d + mask->rank <= self->rank;
+  for (int k = 0; fits && k < mask->rank; ++k) fits = mask->dims[k] == self->dims[d + k];
+  EXPECT(fits, "indices[%d] is a mask of shape %s, expected that of self from dimension %d on, %s", i,
+         shape_text(mask->dims, mask->rank, is), d, shape_text(self->dims + d, self->rank - d, of));
+  return ST_OK;
+}
+
+static status join_dims(index_meaning *m, const int64_t *dims, int rank, int i) {
+  char is[SHAPE_TEXT], of[SHAPE_TEXT];
+  const int most = rank > m->place_rank ? rank : m->place_rank;
+  int64_t joined[MAX_RANK];
+  for (int d = 0; d < most; ++d) {
+    const int a = d - (most - m->place_rank), b = d - (most - rank);
+    const int64_t x = a >= 0 ? m->place_dims[a] : 1, y = b >= 0 ? dims[b] : 1;
+    EXPECT(x == y || x == 1 || y == 1, "indices[%d] has shape %s, expected one that broadcasts with those before, %s",
+           i, shape_text(dims, rank, is), shape_text(m->place_dims, m->place_rank, of));
+    joined[d] = x == 1 ? y : x;
+  }
+  m->place_rank = most;
+  memcpy(m->place_dims, joined, sizeof joined);
+  return ST_OK;
+}
+
+/* Goes through the list. The places take the position of the indexed dimensions where these are neighbours in the list,
+ * else the front. */
+static status understand(index_meaning *m) {
+  static const int64_t one = 1;
+  int d = 0, last = -1;
+  bool neighbours = true;
+  m->first = m->n_sources = m->n_masks = m->place_rank = 0;
+  for (int i = 0; i < MAX_RANK; ++i) m->source_of[i] = -1;
+  for (uint64_t i = 0; i < m->list->size; ++i) {
+    const tensor *t = m->list->value[i];
+    const int index = (int)i;
+    EXPECT(d < m->self->rank, "indices has more tensors than the %d dimensions of self", m->self->rank);
+    if (is_whole(m, t)) {
+      ++d;
+      continue;
+    }
+    TRY(op_expect_dtype(t, "indices", DTYPES_INDEX | DTYPE_BIT(ACL_BOOL)));
+    if (last < 0)
+      m->first = d;
+    else if (index != last + 1)
+      neighbours = false;
+    last = index;
+    ++m->n_sources;
+    if (t->dtype == ACL_BOOL) {
+      TRY(expect_mask(m->self, t, index, d));
+      TRY(join_dims(m, &one, 1, index));
+      ++m->n_masks;
+      for (int k = 0; k < t->rank; ++k) m->source_of[d++] = index;
+    } else {
+      TRY(join_dims(m, t->dims, t->rank, index));
+      m->source_of[d++] = index;
+    }
+  }
+  if (!neighbours) m->first = 0;
+  return ST_OK;
+}
+
+/* The result's shape. */
+static int result_dims(const index_meaning *m, int64_t *dims) {
+  int rank = 0, slices = 0;
+  for (int d = 0; d < m->self->rank; ++d) {
+    if (m->source_of[d] >= 0) continue;
+    if (slices++ == m->first) break;
+    dims[rank++] = m->self->dims[d];
+  }
+  for (int d = 0; d < m->place_rank && rank < MAX_RANK + 1; ++d) dims[rank++] = m->place_dims[d];
+  slices = 0;
+  for (int d = 0; d < m->self->rank; ++d)
+    if (m->source_of[d] < 0 && slices++ >= m->first && rank < 2 * MAX_RANK) dims[rank++] = m->self->dims[d];
+  return rank;
+}
+
+/* ---- masks ------------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+  view mask;
+  int operand, source;
+  int64_t stride[MAX_RANK]; /* of the target, along the mask's dimensions */
+  uint64_t offsets;         /* in scratch */
+  int64_t room;             /* for so many */
+} mask_index;
+
+/* The offsets in the target of what is true, in row-major order. Returns their number, or room + 1. */
+static int64_t mask_offsets(const mask_index *m, const char *at, int64_t *offset) {
+  int64_t index[MAX_RANK] = {0}, n = 0, target = 0;
+  const int last = m->mask.rank - 1;
+  if (view_elements(&m->mask) == 0) return 0;
+  for (;;) {
+    for (int64_t i = 0; i < m->mask.dims[last]; ++i) {
+      if (!at[i * m->mask.strides[last]]) continue;
+      if (n == m->room) return n + 1;
+      offset[n++] = target + i * m->stride[last];
+    }
+    int d = last - 1;
+    for (; d >= 0; --d) {
+      at += m->mask.strides[d];
+      target += m->stride[d];
+      if (++index[d] < m->mask.dims[d]) break;
+      at -= m->mask.dims[d] * m->mask.strides[d];
+      target -= m->mask.dims[d] * m->stride[d];
+      index[d] = 0;
+    }
+    if (d < 0) return n;
+  }
+}
+
+typedef struct {
+  int n_masks;
+  bool any_number; /* the masks' last place dimension is as long as they have elements */
+  int64_t expected;
+  mask_index mask[];
+} masks;
+
+/* Fills the sources of masks, and the places' last dimension where it waits for that. p is the task's own. */
+static status masks_run(const masks *m, places *p, void *const *at, void *scratch, bool to_side) {
+  int64_t expected = m->any_number ? -1 : m->expected;
+  for (int i = 0; i < m->n_masks; ++i) {
+    const mask_index *mask = &m->mask[i];
+    index_source *s = &p->source[mask->source];
+    const int64_t n = mask_offsets(mask, at[mask->operand], (int64_t *)(void *)((char *)scratch + mask->offsets));
+    if (expected < 0) expected = n;
+    if (n != expected && n != 1)
+      return fail(ST_DEVICE_EXCEPTION, "%s[%d] has %s%jd true elements, expected %jd", s->name, mask->source,
+                  n > mask->room ? "more than " : "", (intmax_t)(n > mask->room ? mask->room : n), (intmax_t)expected);
+    s->step[p->rank - 1] = n == 1 ? 0 : (int64_t)sizeof(int64_t);
+  }
+  if (m->any_number) p->dims[p->rank - 1] = expected;
+  places_finish(p, to_side);
+  return ST_OK;
+}
+
+/* ---- places ------------------------------------------------------------------------------------------------------ */
+
+typedef struct {
+  places p;
+  index_source source[MAX_RANK];
+  masks masks; /* last: has a flexible array */
+} index_places;
+
+static index_places *index_places_new(int n_masks) {
+  return malloc(sizeof(index_places) + (size_t)n_masks * sizeof(mask_index));
+}
+
+static void add_mask(executor *e, index_places *x, const tensor *t, int source, int operand, const view *target, int d,
+                     int64_t room) {
+  mask_index *m = &x->masks.mask[x->masks.n_masks++];
+  m->mask = view_of(t);
+  m->operand = operand;
+  m->source = source;
+  m->room = room;
+  memcpy(m->stride, &target->strides[d], (size_t)t->rank * sizeof *m->stride);
+  m->offsets = workspace_intermediate(e, (uint64_t)room * sizeof(int64_t));
+  x->source[source] = (index_source){.name = "indices",
+                                     .operand = IN_SCRATCH,
+                                     .dtype = ACL_INT64,
+                                     .scratch = m->offsets,
+                                     .extent = INT64_MAX,
+                                     .stride = 1};
+}
+
+/* The sources over the places. first_operand: of the list; masks have `count` true elements (-1: any number). */
+static void add_sources(executor *e, index_places *x, const index_meaning *m, const view *target, int first_operand,
+                        int64_t count) {
+  int source = 0;
+  x->masks.n_masks = 0;
+  for (int d = 0; d < m->self->rank; ++d) {
+    const int i = m->source_of[d];
+    if (i < 0) continue;
+    const tensor *t = m->list->value[i];
+    if (t->dtype == ACL_BOOL) {
+      add_mask(e, x, t, source++, first_operand + i, target, d, count < 0 ? t->n : count);
+      d += t->rank - 1;
+      continue;
+    }
+    index_source *s = &x->source[source++];
+    *s = (index_source){.name = "indices",
+                        .operand = first_operand + i,
+                        .dtype = t->dtype,
+                        .wraps = true,
+                        .extent = target->dims[d],
+                        .stride = target->strides[d]};
+    const view at = view_of(t);
+    for (int k = 0; k < at.rank; ++k) s->step[m->place_rank - at.rank + k] = at.dims[k] == 1 ? 0 : at.strides[k];
+  }
+}
+
+/* The side's strides over the result's dimensions, from the innermost: those it lacks or has once are 0. */
+static void add_dims(index_places *x, const index_meaning *m, const view *target, const view *side) {
+  int64_t dims[2 * MAX_RANK];
+  const int rank = result_dims(m, dims);
+  int64_t step[2 * MAX_RANK];
+  for (int d = 0; d < rank; ++d) {
+    const int k = d - (rank - side->rank);
+    step[d] = k < 0 || side->dims[k] == 1 ? 0 : side->strides[k];
+  }
+  for (int d = 0; d < m->place_rank; ++d) places_add(&x->p, m->place_dims[d], 0, step[m->first + d]);
+  int slice = 0;
+  for (int d = 0; d < m->self->rank; ++d) {
+    if (m->source_of[d] >= 0) continue;
+    places_add_slice(&x->p, target->dims[d], target->strides[d],
+                     step[slice < m->first ? slice : slice + m->place_rank]);
+    ++slice;
+  }
+}
+
+/* ---- Index ------------------------------------------------------------------------------------------------------- */
+
+static status run_index(const executor *e, void *const *view, void *scratch) {
+  const index_places *x = e->heap;
+  index_source source[MAX_RANK];
+  places p = x->p;
+  memcpy(source, x->source, (size_t)p.n_sources * sizeof *source);
+  p.source = source;
+  TRY(masks_run(&x->masks, &p, view, scratch, true));
+  const places_job job = {.p = &p,
+                          .kind = PLACES_GATHER,
+                          .target = view[0],
+                          .side = view[e->n_operands - 1],
+                          .view = view,
+                          .scratch = scratch,
+                          .cost_ns = e->cost_ns};
+  return places_run(&job);
+}
+
+/* The masks' number is what out has in the places' last dimension, where no index of integers says it. */
+static void number_from(index_meaning *m, const view *side, int result_rank) {
+  if (!m->n_masks || m->place_dims[m->place_rank - 1] != 1) return;
+  const int d = m->first + m->place_rank - 1 - (result_rank - side->rank);
+  if (d >= 0 && d < side->rank) m->place_dims[m->place_rank - 1] = side->dims[d];
+}
+
+static status meaning_of_result(index_meaning *m, const tensor *out) {
+  int64_t dims[2 * MAX_RANK];
+  const view o = view_of(out);
+  TRY(understand(m));
+  number_from(m, &o, result_dims(m, dims));
+  return op_expect_shape(out, "out", dims, result_dims(m, dims));
+}
+
+status prepare_index(executor *e, const op_arg *a) {
+  const tensor *self = a[0].tensor, *out = a[2].tensor;
+  index_meaning m = {.self = self, .list = a[1].tensors, .empty_is_index = are_all_empty(a[1].tensors)};
+  TRY(expect_same_dtype(self, "self", out, "out"));
+  if (meaning_of_result(&m, out) != ST_OK) {
+    m.empty_is_index = !m.empty_is_index;
+    TRY(meaning_of_result(&m, out));
+    (void)fail_take();
+  }
+  index_places *x = e->heap = index_places_new(m.n_masks);
+  if (!x) return fail(ST_NO_HOST_MEMORY, "no host memory for a plan of %d indices", m.n_sources);
+  const view from = view_of(self), to = view_of(out);
+  places_init(&x->p, (int64_t)dtype_bytes(self->dtype), (int64_t)dtype_bytes(self->dtype), x->source, m.n_sources);
+  x->masks.any_number = false;
+  x->masks.expected = m.place_rank ? m.place_dims[m.place_rank - 1] : 1;
+  add_sources(e, x, &m, &from, 1, x->masks.expected);
+  add_dims(x, &m, &from, &to);
+  executor_cost(e, (uint64_t)out->n * dtype_bytes(out->dtype) * 2, (uint64_t)out->n * 8);
+  e->run = out->n ? run_index : run_nothing;
+  return ST_OK;
+}
+
+/* ---- IndexPutImpl ------------------------------------------------------------------------------------------------ */
+
+typedef struct {
+  view self;
+  places_kind kind;
+  int dtype;
+  bool in_float;
+  uint64_t sums; /* in scratch */
+  int64_t target_bytes;
+} put_plan;
+
+static status run_put(const executor *e, void *const *at, void *scratch) {
+  const put_plan *s = PLAN(e, put_plan);
+  const index_places *x = e->heap;
+  const view sums = view_contiguous(ACL_FLOAT, s->self.rank, s->self.dims);
+  void *target = s->in_float ? (char *)scratch + s->sums : at[0];
+  index_source source[MAX_RANK];
+  places p = x->p;
+  memcpy(source, x->source, (size_t)p.n_sources * sizeof *source);
+  p.source = source;
+  TRY(masks_run(&x->masks, &p, at, scratch, false));
+  if (s->in_float) elementwise_copy(target, &sums, at[0], &s->self, e->cost_ns);
+  const places_job job = {.p = &p,
+                          .kind = s->kind,
+                          .dtype = s->dtype,
+                          .alpha = places_alpha(s->dtype, NULL),
+                          .target = target,
+                          .side = at[e->n_operands - 1],
+                          .target_bytes = s->target_bytes,
+                          .view = at,
+                          .scratch = scratch,
+                          .cost_ns = e->cost_ns};
+  TRY(places_run(&job));
+  if (s->in_float) elementwise_copy(at[0], &s->self, target, &sums, e->cost_ns);
+  return ST_OK;
+}
+
+/* values broadcasts to the result; *any: only the masks' elements say how many places there are. */
+static status meaning_of_values(index_meaning *m, const tensor *values, bool *any) {
+  char is[SHAPE_TEXT], of[SHAPE_TEXT];
+  int64_t dims[2 * MAX_RANK];
+  const view v = view_of(values);
+  TRY(understand(m));
+  int rank = result_dims(m, dims);
+  number_from(m, &v, rank);
+  *any = m->n_masks && m->place_dims[m->place_rank - 1] == 1;
+  rank = result_dims(m, dims);
+  bool fits = values->rank <= rank;
+  for (int d = 0; fits && d < values->rank; ++d) {
+    const int64_t n = dims[rank - values->rank + d];
+    fits = values->dims[d] == n || values->dims[d] == 1;
+  }
+  EXPECT(fits, "values has shape %s, expected one that broadcasts to %s", shape_text(values->dims, values->rank, is),
+         shape_text(dims, rank > MAX_RANK ? MAX_RANK : rank, of));
+  return ST_OK;
+}
+
+status prepare_index_put(executor *e, const op_arg *a) {
+  const tensor *self = a[0].tensor, *values = a[2].tensor;
+  const bool accumulate = a[3].boolean;
+  put_plan *s = PLAN(e, put_plan);
+  index_meaning m = {.self = self, .list = a[1].tensors, .empty_is_index = are_all_empty(a[1].tensors)};
+  bool any;
+  TRY(expect_same_dtype(self, "selfRef", values, "values"));
+  EXPECT(!accumulate || indexing->add[self->dtype], "selfRef has dtype %s, which has no sums here",
+         dtype_name(self->dtype));
+  if (meaning_of_values(&m, values, &any) != ST_OK) {
+    m.empty_is_index = !m.empty_is_index;
+    TRY(meaning_of_values(&m, values, &any));
+    (void)fail_take();
+  }
+  index_places *x = e->heap = index_places_new(m.n_masks);
+  if (!x) return fail(ST_NO_HOST_MEMORY, "no host memory for a plan of %d indices", m.n_sources);
+  s->self = view_of(self);
+  s->kind = accumulate ? PLACES_ADD : PLACES_SCATTER;
+  s->dtype = self->dtype;
+  s->in_float = accumulate && (self->dtype == ACL_FLOAT16 || self->dtype == ACL_BF16);
+  s->target_bytes = s->in_float ? self->n * (int64_t)sizeof(float) : (int64_t)e->operands[0].extent_bytes;
+  if (s->in_float) s->sums = workspace_intermediate(e, (uint64_t)s->target_bytes);
+  const view target = s->in_float ? view_contiguous(ACL_FLOAT, self->rank, self->dims) : s->self,
+             side = view_of(values);
+  places_init(&x->p, s->in_float ? (int64_t)sizeof(float) : (int64_t)dtype_bytes(self->dtype),
+              (int64_t)dtype_bytes(self->dtype), x->source, m.n_sources);
+  x->masks.any_number = any;
+  x->masks.expected = m.place_rank ? m.place_dims[m.place_rank - 1] : 1;
+  add_sources(e, x, &m, &target, 1, any ? -1 : x->masks.expected);
+  add_dims(x, &m, &target, &side);
+  int64_t dims[2 * MAX_RANK];
+  uint64_t n = 1;
+  for (int d = result_dims(&m, dims); d > 0; --d) n *= (uint64_t)dims[d - 1];
+  executor_cost(e, n * dtype_bytes(self->dtype) * 3 + (s->in_float ? (uint64_t)self->n * 12 : 0), n * 8);
+  e->run = self->n && values->n ? run_put : run_nothing;
+  return ST_OK;
+}

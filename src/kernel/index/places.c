@@ -1,0 +1,376 @@
+#include "kernel/index/places.h"
+
+#include "kernel/engine/level.h"
+#include "kernel/engine/rows.h"
+
+LEVEL_CHOICE(index_loops, indexing, index_loops)
+
+enum {
+  PLACE_GRAIN = 16, /* places that a thread takes together */
+  RUN_GRAIN = 16,   /* elements of a slice */
+  FEW_RUNS = 8,     /* slices of more are moved by plans of their own */
+};
+
+/* ---- planning ---------------------------------------------------------------------------------------------------- */
+
+void places_init(places *p, int64_t target_bytes, int64_t side_bytes, index_source *source, int n_sources) {
+  p->rank = p->slice_rank = 0;
+  p->n_sources = n_sources;
+  p->source = source;
+  p->target_bytes = target_bytes;
+  p->side_bytes = side_bytes;
+}
+
+void places_add(places *p, int64_t dim, int64_t target_step, int64_t side_step) {
+  p->dims[p->rank] = dim;
+  p->target_step[p->rank] = target_step;
+  p->side_step[p->rank++] = side_step;
+}
+
+void places_add_slice(places *p, int64_t dim, int64_t target_stride, int64_t side_stride) {
+  p->slice_dims[p->slice_rank] = dim;
+  p->slice_target[p->slice_rank] = target_stride;
+  p->slice_side[p->slice_rank++] = side_stride;
+}
+
+/* A dimension along which no index changes belongs to the slice; to be written, its elements must be apart. */
+static bool belongs_to_slice(const places *p, int d, bool to_side) {
+  if (p->slice_rank == MAX_RANK || (!to_side && p->target_step[d] == 0)) return false;
+  for (int k = 0; k < p->n_sources; ++k)
+    if (p->source[k].step[d]) return false;
+  return true;
+}
+
+static bool merges(const places *p, int outer, int inner) {
+  const int64_t n = p->dims[inner];
+  if (p->target_step[outer] != n * p->target_step[inner] || p->side_step[outer] != n * p->side_step[inner])
+    return false;
+  for (int k = 0; k < p->n_sources; ++k)
+    if (p->source[k].step[outer] != n * p->source[k].step[inner]) return false;
+  return true;
+}
+
+static void copy_place_dim(places *p, int to, int from) {
+  p->dims[to] = p->dims[from];
+  p->target_step[to] = p->target_step[from];
+  p->side_step[to] = p->side_step[from];
+  for (int k = 0; k < p->n_sources; ++k) p->source[k].step[to] = p->source[k].step[from];
+}
+
+static void simplify_places(places *p, bool to_side) {
+  int rank = 0;
+  for (int d = 0; d < p->rank; ++d) {
+    const int64_t dim = p->dims[d];
+    if (dim == 1) continue;
+    if (belongs_to_slice(p, d, to_side)) {
+      places_add_slice(p, dim, p->target_step[d], p->side_step[d]);
+    } else if (rank && merges(p, rank - 1, d)) {
+      const int64_t merged = p->dims[rank - 1] * dim;
+      copy_place_dim(p, rank - 1, d);
+      p->dims[rank - 1] = merged;
+    } else {
+      copy_place_dim(p, rank++, d);
+    }
+  }
+  if (rank == 0) { /* one place */
+    p->dims[rank++] = 1;
+    p->target_step[0] = p->side_step[0] = 0;
+    for (int k = 0; k < p->n_sources; ++k) p->source[k].step[0] = 0;
+  }
+  p->rank = rank;
+  p->n = 1;
+  for (int d = 0; d < rank; ++d) p->n *= p->dims[d];
+}
+
+/* The slice's dimensions by the strides of what is written, merged; its innermost one is the run where it can be. */
+static void simplify_slice(places *p, bool to_side) {
+  int64_t *const by = to_side ? p->slice_side : p->slice_target, *const other =
+                                                                     to_side ? p->slice_target : p->slice_side;
+  int rank = 0;
+  for (int i = 0; i < p->slice_rank; ++i) {
+    const int64_t dim = p->slice_dims[i], a = by[i], b = other[i];
+    if (dim == 1) continue;
+    int d = rank++;
+    for (; d > 0 && by[d - 1] < a; --d) {
+      p->slice_dims[d] = p->slice_dims[d - 1];
+      by[d] = by[d - 1];
+      other[d] = other[d - 1];
+    }
+    p->slice_dims[d] = dim;
+    by[d] = a;
+    other[d] = b;
+  }
+  int last = 0;
+  for (int d = 1; d < rank; ++d) {
+    if (by[last] == by[d] * p->slice_dims[d] && other[last] == other[d] * p->slice_dims[d])
+      p->slice_dims[last] *= p->slice_dims[d];
+    else
+      p->slice_dims[++last] = p->slice_dims[d];
+    by[last] = by[d];
+    other[last] = other[d];
+  }
+  p->slice_rank = rank ? last + 1 : 0;
+  p->run = 1;
+  if (rank && p->slice_target[last] == p->target_bytes && p->slice_side[last] == p->side_bytes)
+    p->run = p->slice_dims[--p->slice_rank];
+}
+
+void places_finish(places *p, bool to_side) {
+  simplify_places(p, to_side);
+  simplify_slice(p, to_side);
+}
+
+/* ---- offsets ----------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+  int64_t target[PLACES_BLOCK], side[PLACES_BLOCK];
+} place_block;
+
+typedef struct {
+  int source; /* -1: none */
+  int64_t place, value;
+} bad_index;
+
+status places_fail(const char *name, int64_t place, int64_t value, int64_t low, int64_t high) {
+  return fail(ST_DEVICE_EXCEPTION, "%s[%jd] is %jd, expected %jd to %jd", name, (intmax_t)place, (intmax_t)value,
+              (intmax_t)low, (intmax_t)high);
+}
+
+/* Where a walk over the places is. */
+typedef struct {
+  int64_t index[MAX_RANK];
+} place_cursor;
+
+static void cursor_at(const places *p, int64_t place, place_cursor *c) {
+  for (int d = p->rank - 1; d >= 0; --d) {
+    c->index[d] = place % p->dims[d];
+    place /= p->dims[d];
+  }
+}
+
+static const char *source_address(const places_job *job, const index_source *s) {
+  return s->operand == IN_SCRATCH ? job->scratch + s->scratch : (const char *)job->view[s->operand] + s->offset;
+}
+
+/* The offsets of n places of one row, from the cursor on. Returns how many are right. */
+static int64_t row_offsets(const places_job *job, const place_cursor *c, int64_t *target, int64_t *side, int64_t n,
+                           bad_index *bad) {
+  const places *p = job->p;
+  const int last = p->rank - 1;
+  int64_t target_base = 0, side_base = 0;
+  for (int d = 0; d <= last; ++d) {
+    target_base += c->index[d] * p->target_step[d];
+    side_base += c->index[d] * p->side_step[d];
+  }
+  for (int64_t i = 0; i < n; ++i) {
+    target[i] = target_base + i * p->target_step[last];
+    side[i] = side_base + i * p->side_step[last];
+  }
+  for (int k = 0; k < p->n_sources; ++k) {
+    const index_source *s = &p->source[k];
+    const char *at = source_address(job, s);
+    for (int d = 0; d <= last; ++d) at += c->index[d] * s->step[d];
+    index_loop *const loop = s->dtype == ACL_INT32 ? indexing->index_i32 : indexing->index_i64;
+    const int64_t good = loop(target, at, s->step[last], n, s->extent, s->stride, s->wraps);
+    if (unlikely(good < n)) {
+      const char *wrong = at + good * s->step[last];
+      bad->source = k;
+      bad->value =
+          s->dtype == ACL_INT32 ? *(const int32_t *)(const void *)wrong : *(const int64_t *)(const void *)wrong;
+      n = good;
+    }
+  }
+  return n;
+}
+
+/* The block of n places from the cursor on, which moves. Returns how many are right. */
+static int64_t block_offsets(const places_job *job, place_cursor *c, int64_t n, place_block *b, bad_index *bad) {
+  const places *p = job->p;
+  const int last = p->rank - 1;
+  for (int64_t i = 0; i < n;) {
+    const int64_t left = p->dims[last] - c->index[last], run = n - i < left ? n - i : left;
+    const int64_t good = row_offsets(job, c, b->target + i, b->side + i, run, bad);
+    if (unlikely(good < run)) return i + good;
+    i += run;
+    c->index[last] += run;
+    for (int d = last; d > 0 && c->index[d] == p->dims[d]; --d) {
+      c->index[d] = 0;
+      ++c->index[d - 1];
+    }
+  }
+  return n;
+}
+
+/* ---- slices ------------------------------------------------------------------------------------------------------ */
+
+/* What one thread does: of all places, or a range of them; of the slices, a range of the runs (their number times their
+ * length); of the target, a range of bytes. */
+typedef struct {
+  int64_t place, place_end;
+  int64_t run, run_end;     /* which runs of a slice */
+  int64_t first, first_end; /* which elements of each run */
+  int64_t low, high;        /* offsets in the target */
+  bool filters;
+} share;
+
+static void move_run_of_block(const places_job *job, const place_block *b, int64_t n, int64_t target, int64_t side,
+                              int64_t elements) {
+  char *const t = job->target + target, *const s = job->side + side;
+  const int64_t bytes = job->p->target_bytes;
+  switch (job->kind) {
+  case PLACES_GATHER: moves->scattered_rows(s, b->side, t, b->target, n, elements * bytes); return;
+  case PLACES_SCATTER: moves->scattered_rows(t, b->target, s, b->side, n, elements * bytes); return;
+  case PLACES_ADD: indexing->add[job->dtype](t, b->target, s, b->side, n, elements, job->alpha); return;
+  case PLACES_MULTIPLY: indexing->multiply[job->dtype](t, b->target, s, b->side, n, elements, job->alpha); return;
+  }
+}
+
+/* Every run of the slices, for a block of places. */
+static void move_block(const places_job *job, const share *part, const place_block *b, int64_t n) {
+  const places *p = job->p;
+  const int64_t elements = part->first_end - part->first;
+  int64_t index[MAX_RANK], position = part->run;
+  int64_t target = part->first * p->target_bytes, side = part->first * p->side_bytes;
+  for (int d = p->slice_rank - 1; d >= 0; --d) {
+    index[d] = position % p->slice_dims[d];
+    position /= p->slice_dims[d];
+    target += index[d] * p->slice_target[d];
+    side += index[d] * p->slice_side[d];
+  }
+  for (int64_t run = part->run; run < part->run_end; ++run) {
+    move_run_of_block(job, b, n, target, side, elements);
+    for (int d = p->slice_rank - 1; d >= 0; --d) {
+      target += p->slice_target[d];
+      side += p->slice_side[d];
+      if (++index[d] < p->slice_dims[d]) break;
+      index[d] = 0;
+      target -= p->slice_dims[d] * p->slice_target[d];
+      side -= p->slice_dims[d] * p->slice_side[d];
+    }
+  }
+}
+
+static int64_t owned(const share *part, place_block *b, int64_t n) {
+  int64_t kept = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    const bool own = b->target[i] >= part->low && b->target[i] < part->high;
+    b->target[kept] = b->target[i];
+    b->side[kept] = b->side[i];
+    kept += own;
+  }
+  return kept;
+}
+
+/* A slice by itself, where it is large or its elements lie crosswise. */
+static void slice_plan(const places *p, bool to_side, move_plan *plan) {
+  move_space s = {.element_bytes = p->target_bytes};
+  const int64_t *to = to_side ? p->slice_side : p->slice_target, *from = to_side ? p->slice_target : p->slice_side;
+  for (int d = 0; d < p->slice_rank; ++d) space_add(&s, p->slice_dims[d], to[d], from[d]);
+  if (p->run != 1) space_add(&s, p->run, p->target_bytes, p->target_bytes);
+  move_plan_init(plan, &s);
+}
+
+static int64_t n_runs(const places *p) {
+  int64_t n = 1;
+  for (int d = 0; d < p->slice_rank; ++d) n *= p->slice_dims[d];
+  return n;
+}
+
+/* Slices lie inside of the places in what is written, so going through one after the other is going through memory. */
+static bool moves_slices(const places_job *job) {
+  const places *p = job->p;
+  if (job->kind > PLACES_SCATTER || n_runs(p) < FEW_RUNS) return false;
+  const int64_t *slice = job->kind == PLACES_GATHER ? p->slice_side : p->slice_target;
+  const int64_t *place = job->kind == PLACES_GATHER ? p->side_step : p->target_step;
+  return p->n == 1 || (job->kind == PLACES_GATHER && place[p->rank - 1] > slice[0]) ||
+         (job->kind == PLACES_SCATTER && p->n_sources == 1 && p->source[0].stride > slice[0]);
+}
+
+static void do_share(const places_job *job, const share *part, bad_index *bad) {
+  place_block b;
+  place_cursor c;
+  move_plan plan;
+  const bool by_slice = moves_slices(job) && part->run == 0 && part->run_end == n_runs(job->p);
+  if (by_slice) slice_plan(job->p, job->kind == PLACES_GATHER, &plan);
+  cursor_at(job->p, part->place, &c);
+  for (int64_t i = part->place; i < part->place_end; i += PLACES_BLOCK) {
+    const int64_t n = smaller(PLACES_BLOCK, part->place_end - i), good = block_offsets(job, &c, n, &b, bad);
+    const int64_t m = part->filters ? owned(part, &b, good) : good;
+    if (by_slice && job->kind == PLACES_GATHER)
+      for (int64_t k = 0; k < m; ++k) move_run(&plan, job->side + b.side[k], job->target + b.target[k], 0);
+    else if (by_slice)
+      for (int64_t k = 0; k < m; ++k) move_run(&plan, job->target + b.target[k], job->side + b.side[k], 0);
+    else
+      move_block(job, part, &b, m);
+    if (unlikely(good < n)) {
+      bad->place = i + good;
+      return;
+    }
+  }
+}
+
+/* ---- threads ----------------------------------------------------------------------------------------------------- */
+
+typedef enum { BY_PLACES, BY_RUNS, BY_ELEMENTS, BY_TARGET } division;
+
+typedef struct {
+  const places_job *job;
+  division by;
+  bad_index *first; /* of all threads */
+} shared_job;
+
+static void range(const void *arg, int64_t begin, int64_t end) {
+  const shared_job *s = arg;
+  const places *p = s->job->p;
+  share part = {.place_end = p->n, .run_end = n_runs(p), .first_end = p->run};
+  bad_index bad = {.source = -1};
+  if (s->by == BY_PLACES) part.place = begin, part.place_end = end;
+  if (s->by == BY_RUNS) part.run = begin, part.run_end = end;
+  if (s->by == BY_ELEMENTS) part.first = begin, part.first_end = end;
+  if (s->by == BY_TARGET) part.low = begin, part.high = end, part.filters = begin > 0 || end < s->job->target_bytes;
+  do_share(s->job, &part, &bad);
+  if (likely(bad.source < 0)) return;
+#pragma omp critical(cannon_places)
+  if (s->first->source < 0 || bad.place < s->first->place) *s->first = bad;
+}
+
+/* What threads may share: what is written must have one writer, who sees the places in order. */
+static division divide(const places_job *job, int64_t *total, int64_t *grain) {
+  const places *p = job->p;
+  const int64_t runs = n_runs(p);
+  if (job->kind == PLACES_GATHER && (p->n >= 2 * PLACE_GRAIN || runs * p->run < 2 * RUN_GRAIN)) {
+    *total = p->n;
+    *grain = PLACE_GRAIN;
+    return BY_PLACES;
+  }
+  if (runs >= 2 * RUN_GRAIN || (runs > 1 && p->run < 2 * RUN_GRAIN)) {
+    *total = runs;
+    *grain = 1;
+    return BY_RUNS;
+  }
+  if (p->run >= 2 * RUN_GRAIN) {
+    *total = p->run;
+    *grain = RUN_GRAIN;
+    return BY_ELEMENTS;
+  }
+  *total = job->target_bytes;
+  *grain = 64;
+  return BY_TARGET;
+}
+
+status places_run(const places_job *job) {
+  int64_t total, grain;
+  bad_index first = {.source = -1};
+  if (job->p->n == 0 || n_runs(job->p) == 0 || job->p->run == 0) return ST_OK;
+  const shared_job shared = {job, divide(job, &total, &grain), &first};
+  rows_parallel(range, &shared, total, grain, job->cost_ns);
+  if (likely(first.source < 0)) return ST_OK;
+  const index_source *s = &job->p->source[first.source];
+  return places_fail(s->name, first.place, first.value, s->wraps ? -s->extent : 0, s->extent - 1);
+}
+
+compute_value places_alpha(int dtype, const scalar *s) {
+  if (dtype_class_of(dtype) <= CLASS_INTEGER) return (compute_value){.i64 = s ? scalar_integer(s) : 1};
+  const double real = s ? scalar_real(s) : 1;
+  return dtype == ACL_DOUBLE ? (compute_value){.f64 = real} : (compute_value){.f32 = (float)real};
+}

@@ -1,0 +1,248 @@
+/* Scatter, ScatterValue, ScatterAdd, ScatterNd, ScatterNdUpdate, InplaceScatterUpdate, IndexAdd, IndexCopy, InplacePut. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernel/elementwise/fill.h"
+#include "kernel/families.h"
+#include "kernel/index/scatter.h"
+#include "kernel/move/check.h"
+
+static tensor as_vector(const tensor *t) {
+  tensor v = *t;
+  if (v.rank == 0) v.rank = 1, v.dims[0] = 1, v.strides[0] = 1;
+  return v;
+}
+
+static index_source *source_of(executor *e, const tensor *index, const char *name, int operand, int64_t extent,
+                               int64_t stride) {
+  index_source *s = &PLAN(e, scatter_plan)->one;
+  *s = (index_source){.name = name, .operand = operand, .dtype = index->dtype, .extent = extent, .stride = stride};
+  return s;
+}
+
+/* ---- Scatter: out[index[i][j]][j] = src[i][j], where dim is 0 ------------------------------------------------------ */
+
+static status expect_index_shape(const tensor *self, const tensor *index, const tensor *src, int dim) {
+  char is[SHAPE_TEXT], of[SHAPE_TEXT];
+  bool fits = index->rank == self->rank;
+  for (int d = 0; fits && d < self->rank; ++d) fits = d == dim || index->dims[d] <= self->dims[d];
+  EXPECT(fits || !index->n, "index has shape %s, expected none larger than that of self, %s, but in dimension %d",
+         shape_text(index->dims, index->rank, is), shape_text(self->dims, self->rank, of), dim);
+  fits = !src || index->rank == src->rank;
+  for (int d = 0; fits && src && d < index->rank; ++d) fits = index->dims[d] <= src->dims[d];
+  EXPECT(fits || !index->n, "index has shape %s, expected none larger than that of src, %s",
+         shape_text(index->dims, index->rank, is), src ? shape_text(src->dims, src->rank, of) : "");
+  return ST_OK;
+}
+
+/* src: NULL for the plan's value, which the caller sets. */
+static status plan_scatter(executor *e, const scatter_target *t, int64_t dim_given, const tensor *index_given,
+                           int index_operand, const tensor *src_given, places_kind kind) {
+  int dim;
+  view target;
+  TRY(op_expect_dtype(index_given, "index", DTYPES_INDEX));
+  TRY(op_expect_dim(dim_given, "dim", t->self->rank, &dim));
+  if (src_given) TRY(expect_same_dtype(t->self, t->self_name, src_given, "src"));
+  const tensor self = as_vector(t->self), out = as_vector(t->out), index = as_vector(index_given);
+  const tensor src = src_given ? as_vector(src_given) : (tensor){0};
+  TRY(expect_index_shape(&self, &index, src_given ? &src : NULL, dim));
+  const scatter_target vectors = {&self, &out, t->self_name, t->self_operand, t->out_operand};
+  TRY(scatter_begin(e, &vectors, kind, 1, &target));
+  places *p = &PLAN(e, scatter_plan)->p;
+  index_source *s = source_of(e, &index, "index", index_operand, target.dims[dim], target.strides[dim]);
+  const view at = view_of(&index), side = src_given ? view_of(&src) : (view){0};
+  for (int d = 0; d < at.rank; ++d) {
+    s->step[d] = at.strides[d];
+    places_add(p, at.dims[d], d == dim ? 0 : target.strides[d], src_given ? side.strides[d] : 0);
+  }
+  scatter_finish(e, src_given ? index_operand + 1 : IN_SCRATCH);
+  return ST_OK;
+}
+
+/* 0 replaces, 1 adds, 2 multiplies. */
+static status kind_of(int64_t reduce, places_kind *kind) {
+  static const places_kind kinds[] = {PLACES_SCATTER, PLACES_ADD, PLACES_MULTIPLY};
+  EXPECT(reduce >= 0 && reduce <= 2, "reduce is %jd, expected 0, 1 or 2", (intmax_t)reduce);
+  *kind = kinds[reduce];
+  return ST_OK;
+}
+
+status prepare_scatter(executor *e, const op_arg *a) {
+  const bool in_place = e->op->variant == SCATTER_INPLACE;
+  const tensor *out = in_place ? a[0].tensor : a[5].tensor;
+  const scatter_target t = {a[0].tensor, out, in_place ? "selfRef" : "self", 0, in_place ? 0 : 3};
+  places_kind kind;
+  TRY(kind_of(a[4].integer, &kind));
+  return plan_scatter(e, &t, a[1].integer, a[2].tensor, 1, a[3].tensor, kind);
+}
+
+status prepare_scatter_value(executor *e, const op_arg *a) {
+  const bool in_place = e->op->variant == SCATTER_VALUE_INPLACE;
+  const tensor *out = in_place ? a[0].tensor : a[5].tensor;
+  const scatter_target t = {a[0].tensor, out, in_place ? "selfRef" : "self", 0, in_place ? 0 : 2};
+  places_kind kind;
+  TRY(kind_of(a[4].integer, &kind));
+  TRY(op_expect_dtype(t.self, t.self_name, DTYPES_NUMBER));
+  TRY(fill_value_of(t.self, t.self_name, a[3].scalar, PLAN(e, scatter_plan)->value));
+  return plan_scatter(e, &t, a[1].integer, a[2].tensor, 1, NULL, kind);
+}
+
+status prepare_scatter_add(executor *e, const op_arg *a) {
+  const scatter_target t = {a[0].tensor, a[4].tensor, "self", 0, 3};
+  return plan_scatter(e, &t, a[1].integer, a[2].tensor, 1, a[3].tensor, PLACES_ADD);
+}
+
+/* ---- ScatterNd, ScatterNdUpdate: the last dimension of indices has the coordinates of a slice --------------------- */
+
+status prepare_scatter_nd(executor *e, const op_arg *a) {
+  const bool in_place = e->op->variant == SCATTER_ND_INPLACE;
+  const tensor *self = a[0].tensor, *indices = a[1].tensor, *updates = a[2].tensor;
+  const scatter_target t = {self, in_place ? self : a[3].tensor, in_place ? "varRef" : "data", 0, in_place ? 0 : 3};
+  TRY(op_expect_dtype(indices, "indices", DTYPES_INDEX));
+  TRY(expect_same_dtype(self, t.self_name, updates, "updates"));
+  EXPECT(indices->rank, "indices has no dimension, expected 1 or more");
+  const view at = view_of(indices), side = view_of(updates);
+  const int last = at.rank - 1, n = (int)at.dims[last];
+  EXPECT(at.dims[last] >= 1 && at.dims[last] <= self->rank, "indices has %jd coordinates, expected 1 to %d",
+         (intmax_t)at.dims[last], self->rank);
+  int64_t dims[2 * MAX_RANK];
+  for (int d = 0; d < last; ++d) dims[d] = at.dims[d];
+  for (int d = n; d < self->rank; ++d) dims[last + d - n] = self->dims[d];
+  TRY(op_expect_shape(updates, "updates", dims, last + self->rank - n));
+  view target;
+  TRY(scatter_begin(e, &t, PLACES_SCATTER, n, &target));
+  places *p = &PLAN(e, scatter_plan)->p;
+  places_of_coordinates(p, indices, "indices", 1, &target, false);
+  for (int d = 0; d < last; ++d) places_add(p, at.dims[d], 0, side.strides[d]);
+  for (int d = n; d < self->rank; ++d)
+    places_add_slice(p, target.dims[d], target.strides[d], side.strides[last + d - n]);
+  scatter_finish(e, 2);
+  return ST_OK;
+}
+
+/* ---- InplaceScatterUpdate: for each i, a window along axis of data[i] (or data[indices[i][0]]) is replaced --------- */
+
+static status expect_update_shapes(const tensor *data, const tensor *indices, const tensor *updates, int axis) {
+  char text[SHAPE_TEXT], of[SHAPE_TEXT];
+  EXPECT(axis > 0, "axis is 0, expected another dimension");
+  EXPECT(updates->rank == data->rank, "updates has %d dimensions, expected those of data, %d", updates->rank,
+         data->rank);
+  EXPECT(indices->rank <= 1 || (indices->rank == 2 && indices->dims[1] == 2),
+         "indices has shape %s, expected none, one dimension, or pairs",
+         shape_text(indices->dims, indices->rank, text));
+  const int64_t n = indices->rank ? indices->dims[0] : 1;
+  bool fits = updates->dims[0] == n && (indices->rank == 2 || n <= data->dims[0]);
+  for (int d = 1; fits && d < data->rank; ++d)
+    fits = d == axis ? updates->dims[d] <= data->dims[d] : updates->dims[d] == data->dims[d];
+  EXPECT(fits, "updates has shape %s, expected %jd windows along dimension %d of data, %s",
+         shape_text(updates->dims, updates->rank, text), (intmax_t)n, axis, shape_text(data->dims, data->rank, of));
+  return ST_OK;
+}
+
+status prepare_scatter_update(executor *e, const op_arg *a) {
+  const tensor *data = a[0].tensor, *indices = a[1].tensor, *updates = a[2].tensor;
+  const scatter_target t = {data, data, "data", 0, 0};
+  int axis;
+  view target;
+  TRY(op_expect_dtype(indices, "indices", DTYPES_INDEX));
+  TRY(expect_same_dtype(data, "data", updates, "updates"));
+  TRY(op_expect_dim(a[3].integer, "axis", data->rank, &axis));
+  TRY(expect_update_shapes(data, indices, updates, axis));
+  const bool pairs = indices->rank == 2;
+  TRY(scatter_begin(e, &t, PLACES_SCATTER, pairs ? 2 : 1, &target));
+  places *p = &PLAN(e, scatter_plan)->p;
+  const view at = view_of(indices), side = view_of(updates);
+  const int64_t windows = target.dims[axis] - side.dims[axis] + 1;
+  const index_source along = {.name = "indices",
+                              .operand = 1,
+                              .dtype = indices->dtype,
+                              .extent = windows,
+                              .stride = target.strides[axis],
+                              .offset = pairs ? at.strides[1] : 0,
+                              .step = {at.rank ? at.strides[0] : 0}};
+  p->source[pairs] = along;
+  if (pairs) {
+    p->source[0] = along;
+    p->source[0].offset = 0;
+    p->source[0].extent = target.dims[0];
+    p->source[0].stride = target.strides[0];
+  }
+  places_add(p, side.dims[0], pairs ? 0 : target.strides[0], side.strides[0]);
+  for (int d = 1; d < side.rank; ++d) places_add_slice(p, side.dims[d], target.strides[d], side.strides[d]);
+  scatter_finish(e, 2);
+  return ST_OK;
+}
+
+/* ---- IndexAdd, IndexCopy: slices of source go to those of self that a vector says --------------------------------- */
+
+static status plan_index_slices(executor *e, const scatter_target *t, int64_t dim_given, const tensor *index_given,
+                                const tensor *source_given, places_kind kind, const scalar *alpha) {
+  char text[SHAPE_TEXT];
+  int dim;
+  view target;
+  TRY(op_expect_dtype(index_given, "index", DTYPES_INDEX));
+  TRY(expect_same_dtype(t->self, t->self_name, source_given, "source"));
+  TRY(op_expect_dim(dim_given, "dim", t->self->rank, &dim));
+  EXPECT(index_given->rank <= 1, "index has shape %s, expected 1 dimension or none",
+         shape_text(index_given->dims, index_given->rank, text));
+  const tensor self = as_vector(t->self), out = as_vector(t->out), index = as_vector(index_given);
+  const tensor source = as_vector(source_given);
+  int64_t dims[MAX_RANK];
+  for (int d = 0; d < self.rank; ++d) dims[d] = d == dim ? index.n : self.dims[d];
+  TRY(op_expect_shape(&source, "source", dims, self.rank));
+  const scatter_target vectors = {&self, &out, t->self_name, t->self_operand, t->out_operand};
+  TRY(scatter_begin(e, &vectors, kind, 1, &target));
+  scatter_plan *s = PLAN(e, scatter_plan);
+  const view at = view_of(&index), side = view_of(&source);
+  if (alpha) s->alpha = places_alpha(self.dtype, alpha);
+  source_of(e, &index, "index", 1, target.dims[dim], target.strides[dim])->step[0] = at.strides[0];
+  places_add(&s->p, at.dims[0], 0, side.strides[dim]);
+  for (int d = 0; d < side.rank; ++d)
+    if (d != dim) places_add_slice(&s->p, side.dims[d], target.strides[d], side.strides[d]);
+  scatter_finish(e, 2);
+  return ST_OK;
+}
+
+status prepare_index_add(executor *e, const op_arg *a) {
+  const scatter_target t = {a[0].tensor, a[5].tensor, "self", 0, 3};
+  return plan_index_slices(e, &t, a[1].integer, a[2].tensor, a[3].tensor, PLACES_ADD, a[4].scalar);
+}
+
+status prepare_index_copy(executor *e, const op_arg *a) {
+  const bool in_place = e->op->variant == INDEX_COPY_INPLACE;
+  const scatter_target t = {a[0].tensor, in_place ? a[0].tensor : a[4].tensor, "selfRef", 0, in_place ? 0 : 3};
+  return plan_index_slices(e, &t, a[1].integer, a[2].tensor, a[3].tensor, PLACES_SCATTER, NULL);
+}
+
+/* ---- InplacePut: self as a vector -------------------------------------------------------------------------------- */
+
+status prepare_put(executor *e, const op_arg *a) {
+  const tensor *self = a[0].tensor, *index = a[1].tensor, *source = a[2].tensor;
+  const scatter_target t = {self, self, "selfRef", 0, 0};
+  char is[SHAPE_TEXT], of[SHAPE_TEXT];
+  view target;
+  TRY(op_expect_dtype(index, "index", DTYPES_INDEX));
+  TRY(expect_same_dtype(self, "selfRef", source, "source"));
+  EXPECT(source->n == index->n, "source has shape %s, expected as many elements as index, %s",
+         shape_text(source->dims, source->rank, is), shape_text(index->dims, index->rank, of));
+  TRY(scatter_begin(e, &t, a[3].boolean ? PLACES_ADD : PLACES_SCATTER, 1, &target));
+  scatter_plan *s = PLAN(e, scatter_plan);
+  const view at = view_of(index), side = view_of(source);
+  if (!e->heap) e->heap = malloc(sizeof(scatter_extra));
+  if (!e->heap) return fail(ST_NO_HOST_MEMORY, "no host memory for a plan");
+  linear_plan(e, &scatter_extra_of(e)->linear, &s->one, &target, index, "index", 1);
+  s->is_linear = scatter_extra_of(e)->linear.is_needed;
+  /* Both in row-major order: their dimensions are split until they agree. */
+  move_space space;
+  view source_places = at;
+  memcpy(source_places.strides, s->one.step, sizeof s->one.step);
+  EXPECT(space_of_reshape(&space, &source_places, &side) && space.rank <= MAX_RANK,
+         "source has shape %s, expected that of index, %s, as one of them has gaps",
+         shape_text(source->dims, source->rank, is), shape_text(index->dims, index->rank, of));
+  for (int d = 0; d < space.rank; ++d) {
+    s->one.step[d] = space.to[d];
+    places_add(&s->p, space.dims[d], 0, space.from[d]);
+  }
+  scatter_finish(e, 2);
+  return ST_OK;
+}

@@ -1,0 +1,197 @@
+/* IndexSelect, GatherV2, Embedding, Gather, GatherNd, Take: the result's elements come from places of self. */
+#include <stdlib.h>
+
+#include "kernel/families.h"
+#include "kernel/index/places.h"
+#include "kernel/move/check.h"
+
+typedef struct {
+  places p;
+  index_source one; /* where one suffices; more are in e->heap */
+  int out;          /* operand; self is operand 0 */
+} gather_plan;
+
+static status run_gather(const executor *e, void *const *view, void *scratch) {
+  const gather_plan *g = PLAN(e, gather_plan);
+  const places_job job = {.p = &g->p,
+                          .kind = PLACES_GATHER,
+                          .target = view[0],
+                          .side = view[g->out],
+                          .view = view,
+                          .scratch = scratch,
+                          .cost_ns = e->cost_ns};
+  return places_run(&job);
+}
+
+/* The places of the plan are complete. */
+static void finish_gather(executor *e, const tensor *out, int out_operand) {
+  gather_plan *g = PLAN(e, gather_plan);
+  const uint64_t bytes = dtype_bytes(out->dtype), n = (uint64_t)out->n;
+  g->out = out_operand;
+  e->run = run_nothing;
+  if (n) {
+    places_finish(&g->p, true);
+    e->run = run_gather;
+  }
+  executor_cost(e, n * bytes * 2 + (n ? (uint64_t)g->p.n * 8 : 0), n ? (uint64_t)g->p.n * 64 : 0);
+}
+
+static index_source source_of(const tensor *index, const char *name, int operand, int64_t extent, int64_t stride) {
+  return (index_source){
+      .name = name, .operand = operand, .dtype = index->dtype, .wraps = true, .extent = extent, .stride = stride};
+}
+
+/* ---- along one dimension, the index of any shape ----------------------------------------------------------------- */
+
+/* out = self[..., index, ...]: the index's dimensions instead of `dim`. */
+static status plan_select(executor *e, const tensor *self, int dim, const tensor *index, const char *index_name,
+                          const tensor *out) {
+  gather_plan *g = PLAN(e, gather_plan);
+  const view from = view_of(self), to = view_of(out), at = view_of(index);
+  g->one = source_of(index, index_name, 1, from.dims[dim], from.strides[dim]);
+  places_init(&g->p, (int64_t)dtype_bytes(self->dtype), (int64_t)dtype_bytes(self->dtype), &g->one, 1);
+  for (int d = 0; d < at.rank; ++d) {
+    g->one.step[d] = at.strides[d];
+    places_add(&g->p, at.dims[d], 0, to.strides[dim + d]);
+  }
+  for (int d = 0; d < from.rank; ++d)
+    if (d != dim) places_add_slice(&g->p, from.dims[d], from.strides[d], to.strides[d < dim ? d : d - 1 + at.rank]);
+  finish_gather(e, out, 2);
+  return ST_OK;
+}
+
+static status expect_selected(const tensor *self, int dim, const tensor *index, const tensor *out) {
+  int64_t dims[2 * MAX_RANK];
+  char text[SHAPE_TEXT];
+  int rank = 0;
+  for (int d = 0; d < dim; ++d) dims[rank++] = self->dims[d];
+  for (int d = 0; d < index->rank; ++d) dims[rank++] = index->dims[d];
+  for (int d = dim + 1; d < self->rank; ++d) dims[rank++] = self->dims[d];
+  EXPECT(rank <= MAX_RANK, "index has shape %s, expected one that leaves out at most %d dimensions",
+         shape_text(index->dims, index->rank, text), MAX_RANK);
+  return op_expect_shape(out, "out", dims, rank);
+}
+
+static tensor as_vector(const tensor *t) {
+  tensor v = *t;
+  if (v.rank == 0) v.rank = 1, v.dims[0] = 1, v.strides[0] = 1;
+  return v;
+}
+
+status prepare_index_select(executor *e, const op_arg *a) {
+  const tensor *index = a[2].tensor;
+  int dim;
+  char text[SHAPE_TEXT];
+  TRY(expect_same_dtype(a[0].tensor, "self", a[3].tensor, "out"));
+  TRY(op_expect_dtype(index, "index", DTYPES_INDEX));
+  TRY(op_expect_dim(a[1].integer, "dim", a[0].tensor->rank, &dim));
+  EXPECT(index->rank <= 1, "index has shape %s, expected 1 dimension or none",
+         shape_text(index->dims, index->rank, text));
+  /* A scalar is a vector of one. */
+  const tensor self = as_vector(a[0].tensor), places = as_vector(index), out = as_vector(a[3].tensor);
+  TRY(expect_selected(&self, dim, &places, a[0].tensor->rank || index->n != 1 ? a[3].tensor : &out));
+  return plan_select(e, &self, dim, &places, "index", &out);
+}
+
+status prepare_gather_v2(executor *e, const op_arg *a) {
+  const tensor *index = a[2].tensor, *out = a[3].tensor;
+  int dim;
+  TRY(expect_same_dtype(a[0].tensor, "self", out, "out"));
+  TRY(op_expect_dtype(index, "index", DTYPES_INDEX));
+  TRY(op_expect_dim(a[1].integer, "dim", a[0].tensor->rank, &dim));
+  const tensor self = as_vector(a[0].tensor);
+  TRY(expect_selected(&self, dim, index, out));
+  return plan_select(e, &self, dim, index, "index", out);
+}
+
+status prepare_embedding(executor *e, const op_arg *a) {
+  const tensor *weight = a[0].tensor, *indices = a[1].tensor, *out = a[2].tensor;
+  char text[SHAPE_TEXT];
+  TRY(expect_same_dtype(weight, "weight", out, "out"));
+  TRY(op_expect_dtype(indices, "indices", DTYPES_INDEX));
+  EXPECT(weight->rank == 2, "weight has shape %s, expected 2 dimensions", shape_text(weight->dims, weight->rank, text));
+  TRY(expect_selected(weight, 0, indices, out));
+  TRY(plan_select(e, weight, 0, indices, "indices", out));
+  PLAN(e, gather_plan)->one.wraps = false;
+  return ST_OK;
+}
+
+/* ---- Gather: out[i][j] = self[index[i][j]][j], where dim is 0 ---------------------------------------------------- */
+
+status prepare_gather(executor *e, const op_arg *a) {
+  const tensor *index = a[2].tensor;
+  gather_plan *g = PLAN(e, gather_plan);
+  char is[SHAPE_TEXT], of[SHAPE_TEXT];
+  int dim;
+  TRY(expect_same_dtype(a[0].tensor, "self", a[3].tensor, "out"));
+  TRY(op_expect_dtype(index, "index", DTYPES_INDEX));
+  TRY(op_expect_dim(a[1].integer, "dim", a[0].tensor->rank, &dim));
+  TRY(op_expect_shape(a[3].tensor, "out", index->dims, index->rank));
+  const tensor self = as_vector(a[0].tensor), vector = as_vector(index), out = as_vector(a[3].tensor);
+  bool fits = self.rank == vector.rank;
+  for (int d = 0; fits && d < self.rank; ++d) fits = d == dim || vector.dims[d] <= self.dims[d];
+  EXPECT(fits || !index->n, "index has shape %s, expected none larger than self's, %s, but in dimension %d",
+         shape_text(index->dims, index->rank, is), shape_text(self.dims, self.rank, of), dim);
+  const view from = view_of(&self), at = view_of(&vector), to = view_of(&out);
+  g->one = source_of(&vector, "index", 1, from.dims[dim], from.strides[dim]);
+  g->one.wraps = false;
+  places_init(&g->p, (int64_t)dtype_bytes(self.dtype), (int64_t)dtype_bytes(self.dtype), &g->one, 1);
+  for (int d = 0; d < at.rank; ++d) {
+    g->one.step[d] = at.strides[d];
+    places_add(&g->p, at.dims[d], d == dim ? 0 : from.strides[d], to.strides[d]);
+  }
+  finish_gather(e, &out, 2);
+  return ST_OK;
+}
+
+/* ---- GatherNd: the last dimension of indices has the coordinates of a place --------------------------------------- */
+
+status prepare_gather_nd(executor *e, const op_arg *a) {
+  const tensor *self = a[0].tensor, *indices = a[1].tensor, *out = a[3].tensor;
+  gather_plan *g = PLAN(e, gather_plan);
+  TRY(expect_same_dtype(self, "self", out, "out"));
+  TRY(op_expect_dtype(indices, "indices", DTYPES_INDEX));
+  EXPECT(indices->rank, "indices has no dimension, expected 1 or more");
+  const view from = view_of(self), at = view_of(indices), to = view_of(out);
+  const int last = at.rank - 1, n = (int)at.dims[last];
+  EXPECT(at.dims[last] >= 1 && at.dims[last] <= from.rank, "indices has %jd coordinates, expected 1 to %d",
+         (intmax_t)at.dims[last], from.rank);
+  int64_t dims[2 * MAX_RANK];
+  for (int d = 0; d < last; ++d) dims[d] = at.dims[d];
+  for (int d = n; d < from.rank; ++d) dims[last + d - n] = from.dims[d];
+  TRY(op_expect_shape(out, "out", dims, last + from.rank - n));
+  index_source *source = malloc((size_t)n * sizeof *source);
+  if (!source) return fail(ST_NO_HOST_MEMORY, "no host memory for %d indices", n);
+  e->heap = source;
+  places_init(&g->p, (int64_t)dtype_bytes(self->dtype), (int64_t)dtype_bytes(self->dtype), source, n);
+  places_of_coordinates(&g->p, indices, "indices", 1, &from, a[2].boolean);
+  for (int d = 0; d < last; ++d) places_add(&g->p, at.dims[d], 0, to.strides[d]);
+  for (int d = n; d < from.rank; ++d) places_add_slice(&g->p, from.dims[d], from.strides[d], to.strides[last + d - n]);
+  finish_gather(e, out, 2);
+  return ST_OK;
+}
+
+/* ---- Take: self as a vector -------------------------------------------------------------------------------------- */
+
+static status run_take(const executor *e, void *const *view, void *scratch) {
+  TRY(linear_run(e->heap, view, scratch));
+  return run_gather(e, view, scratch);
+}
+
+status prepare_take(executor *e, const op_arg *a) {
+  const tensor *self = a[0].tensor, *index = a[1].tensor, *out = a[2].tensor;
+  gather_plan *g = PLAN(e, gather_plan);
+  TRY(expect_same_dtype(self, "self", out, "out"));
+  TRY(op_expect_dtype(index, "index", DTYPES_INDEX));
+  TRY(op_expect_shape(out, "out", index->dims, index->rank));
+  linear_index *linear = e->heap = malloc(sizeof *linear);
+  if (!linear) return fail(ST_NO_HOST_MEMORY, "no host memory for a plan");
+  const view from = view_of(self), to = view_of(out);
+  const int64_t bytes = (int64_t)dtype_bytes(self->dtype);
+  places_init(&g->p, bytes, bytes, &g->one, 1);
+  linear_plan(e, linear, &g->one, &from, index, "index", 1);
+  for (int d = 0; d < to.rank; ++d) places_add(&g->p, to.dims[d], 0, to.strides[d]);
+  finish_gather(e, out, 2);
+  if (out->n && linear->is_needed) e->run = run_take;
+  return ST_OK;
+}

@@ -1,0 +1,642 @@
+"""Operators that gather from or scatter to places that index tensors say."""
+import unittest
+
+import numpy as np
+
+import reference as ref
+from acl import AclError, INVALID, Ints, Scalar, Tensor, TensorList, refused, run
+from dtypes import ALL, BOOL, F16, F32, F64, FLOATS, I32, I64, LD, DType
+from gen import each_case
+
+CASES = 60
+FAILED = 507035
+COMPLEX128 = DType("complex128", 17, np.complex128, np.complex128, "c")
+MOVED = ALL + (COMPLEX128,)
+SUMMED = ALL
+
+
+def given(gen, d, shape):
+    if d is COMPLEX128:
+        return gen.drawn(d, shape, lambda s: gen.rng.standard_normal(s) + 1j * gen.rng.standard_normal(s))
+    return gen.drawn(d, shape, lambda s: gen.values(d, s))
+
+
+def summands(gen, d, shape):
+    """Numbers whose sums of some tens overflow nothing but small integers, which wrap."""
+    return gen.drawn(d, shape, lambda s: gen.values(d, s, limit=50))
+
+
+def indices(gen, shape, n, negative=False):
+    """Places of a dimension of n; none where it is empty."""
+    d = gen.pick((I32, I64))
+    low = -n if negative and gen.chance(0.5) else 0
+    return gen.drawn(d, shape, lambda s: gen.rng.integers(low, max(n, 1), s) if n else np.zeros(s, d.values))
+
+
+def coordinates(gen, shape, n):
+    places = gen.shape(max_rank=2, numel=40)
+    return gen.out(gen.pick((I32, I64)), places + (n,),
+                   np.stack([gen.rng.integers(0, shape[k], places) for k in range(n)], -1))
+
+
+def axis_of(gen, shape):
+    axis = gen.integer(0, max(len(shape) - 1, 0))
+    return axis, axis - (max(len(shape), 1) if gen.chance(0.4) else 0)
+
+
+def wide(d, v):
+    return v.astype(LD if d.kind == "f" else v.dtype)
+
+
+class Sums:
+    """What adding (or multiplying) in order gives: exact for integers, long double and a bound for floats."""
+
+    def __init__(self, d, start):
+        self.d = d
+        self.exact = np.array(wide(d, start))
+        self.size = np.array(np.abs(start.astype(LD))) if d.kind == "f" else None
+        self.count = np.zeros(start.shape, np.int64)
+
+    def add(self, where, values):
+        """where: an index that np.add.at takes."""
+        if self.d.kind == "b":
+            np.logical_or.at(self.exact, where, values)
+            return
+        np.add.at(self.exact, where, wide(self.d, values))
+        if self.d.kind == "f":
+            np.add.at(self.size, where, np.abs(values.astype(LD)))
+            np.add.at(self.count, where, 1)
+
+    def multiply(self, where, values):
+        (np.logical_and if self.d.kind == "b" else np.multiply).at(self.exact, where, wide(self.d, values))
+        if self.d.kind == "f":
+            np.add.at(self.count, where, 1)
+            self.size = np.array(np.abs(self.exact))
+
+    def check(self, got, what=""):
+        if self.d.kind != "f":
+            ref.check_equal(got, self.exact, what)
+            return
+        computing = F64 if self.d is F64 else F32
+        slack = (self.count + 1) * LD(2) ** -(computing.digits - 1) * self.size
+        ref.check(got, self.exact, self.d, computing, ulps=1, slack=slack, what=what)
+
+
+class Gathers(unittest.TestCase):
+    def test_index_select(self):
+        def body(gen):
+            shape = gen.shape(min_rank=1, empty=0)
+            axis, dim = axis_of(gen, shape)
+            x = given(gen, gen.pick(MOVED), shape)
+            index = indices(gen, (gen.integer(0, 9) if gen.chance(0.9) else gen.integer(250, 600),), shape[axis], True)
+            expected = np.take(x.get(), index.get(), axis)
+            out = gen.out(x.dtype, expected.shape)
+            run("aclnnIndexSelect", x, dim, index, out)
+            ref.check_equal(out.get(), expected)
+        each_case(self, "aclnnIndexSelect", 3 * CASES, body)
+
+    def test_gather_v2(self):
+        def body(gen):
+            shape = gen.shape(max_rank=4, min_rank=1, empty=0)
+            axis, dim = axis_of(gen, shape)
+            x = given(gen, gen.pick(MOVED), shape)
+            index = indices(gen, gen.shape(max_rank=4, numel=40), shape[axis], True)
+            expected = np.take(x.get(), index.get(), axis)
+            out = gen.out(x.dtype, expected.shape)
+            run("aclnnGatherV2", x, dim, index, out)
+            ref.check_equal(out.get(), expected)
+        each_case(self, "aclnnGatherV2", 2 * CASES, body)
+
+    def test_large_slices(self):
+        """Slices that are moved by plans of their own: crosswise, and more than a run each."""
+        rng = np.random.default_rng(1)
+        x = Tensor(F32, (40, 30, 50), (1, 2000, 40)).set(rng.standard_normal((40, 30, 50)))
+        for axis, n in ((0, 40), (1, 30), (2, 50)):
+            index = Tensor.of(I32, rng.integers(0, n, 7))
+            expected = np.take(x.get(), index.get(), axis)
+            out = Tensor.empty(F32, expected.shape)
+            run("aclnnIndexSelect", x, axis, index, out)
+            ref.check_equal(out.get(), expected)
+
+    def test_embedding(self):
+        def body(gen):
+            weight = given(gen, gen.pick(MOVED), (gen.integer(1, 20), gen.integer(1, 40)))
+            index = indices(gen, gen.shape(max_rank=4, numel=60), weight.shape[0])
+            expected = weight.get()[index.get()]
+            out = gen.out(weight.dtype, expected.shape)
+            run("aclnnEmbedding", weight, index, out)
+            ref.check_equal(out.get(), expected)
+        each_case(self, "aclnnEmbedding", 2 * CASES, body)
+
+    def test_gather(self):
+        def body(gen):
+            shape = gen.shape(empty=0)
+            axis, dim = axis_of(gen, shape)
+            x = given(gen, gen.pick(MOVED), shape)
+            places = [gen.integer(1, 12) if i == axis else gen.integer(1, n) for i, n in enumerate(shape)]
+            index = indices(gen, places, shape[axis] if shape else 1)
+            inside = x.get()[tuple(slice(None) if i == axis else slice(0, n) for i, n in enumerate(places))]
+            expected = np.take_along_axis(inside, index.get().astype(np.int64), axis) if shape else x.get()
+            out = gen.out(x.dtype, places)
+            run("aclnnGather", x, dim, index, out)
+            ref.check_equal(out.get(), expected)
+        each_case(self, "aclnnGather", 3 * CASES, body)
+
+    def test_gather_nd(self):
+        def body(gen):
+            shape = gen.shape(max_rank=5, min_rank=1, empty=0)
+            x = given(gen, gen.pick(MOVED), shape)
+            n = gen.integer(1, len(shape))
+            if len(shape) - n > 5:
+                return
+            index = coordinates(gen, shape, n)
+            expected = x.get()[tuple(np.moveaxis(index.get(), -1, 0))]
+            out = gen.out(x.dtype, expected.shape)
+            run("aclnnGatherNd", x, index, gen.chance(0.5), out)
+            ref.check_equal(out.get(), expected)
+        each_case(self, "aclnnGatherNd", 2 * CASES, body)
+
+    def test_take(self):
+        def body(gen):
+            x = given(gen, gen.pick(MOVED), gen.shape(empty=0))
+            index = indices(gen, gen.shape(numel=60), x.size, True)
+            out = gen.out(x.dtype, index.shape)
+            run("aclnnTake", x, index, out)
+            ref.check_equal(out.get(), x.get().ravel()[index.get()])
+        each_case(self, "aclnnTake", 2 * CASES, body)
+
+    def test_repeat_interleave(self):
+        def body(gen):
+            shape = gen.shape(max_rank=5, min_rank=1, numel=200)
+            axis, dim = axis_of(gen, shape)
+            x = given(gen, gen.pick(MOVED), shape)
+            for flat in (False, True):
+                n = x.size if flat else shape[axis]
+                times = gen.drawn(gen.pick((I32, I64)), (n if gen.chance(0.8) else 1,),
+                                  lambda s: gen.rng.integers(0, 4, s))
+                counts = np.broadcast_to(times.get(), (n,))
+                expected = np.repeat(x.get(), counts, None if flat else axis)
+                out = gen.out(x.dtype, expected.shape)
+                if flat:
+                    run("aclnnRepeatInterleave", x, times, expected.size, out)
+                else:
+                    run("aclnnRepeatInterleaveWithDim", x, times, dim, expected.shape[axis], out)
+                ref.check_equal(out.get(), expected, f"{times.get()}")
+            out = gen.out(gen.pick((I32, I64)), (int(times.get().sum()),))
+            run("aclnnRepeatInterleaveTensor", times, out.size, out)
+            ref.check_equal(out.get(), np.repeat(np.arange(times.size), times.get()))
+        each_case(self, "aclnnRepeatInterleave", 2 * CASES, body)
+
+
+class Lists(unittest.TestCase):
+    """Index and IndexPutImpl."""
+
+    def index_list(self, gen, d, shape):
+        """A list of index tensors for a tensor of type d, and the same as NumPy takes it."""
+        places = gen.shape(max_rank=2, numel=30, empty=0.05)
+        entries, key, axis, masked = [], [], 0, False
+        while axis < len(shape) and len(entries) < 5:
+            kind = gen.pick(("whole", "ints", "ints", "mask", "stop"))
+            if kind == "stop" and entries:
+                break
+            if kind == "mask" and not masked and places in ((), (1,)):
+                rank = gen.integer(1, min(2, len(shape) - axis))
+                mask = gen.drawn(BOOL, shape[axis:axis + rank], lambda s: gen.rng.random(s) < 0.4)
+                entries.append(mask)
+                key.append(mask.get())
+                axis, masked = axis + rank, True
+            elif kind == "ints":
+                t = indices(gen, gen.shrunk(places), shape[axis], True)
+                entries.append(t)
+                key.append(t.get().astype(np.int64))
+                axis += 1
+            else:
+                entries.append(gen.out(F32 if 0 in places else d, (0,)))
+                key.append(slice(None))
+                axis += 1
+        return entries, tuple(key)
+
+    def case(self, gen, d):
+        shape = gen.shape(max_rank=5, min_rank=1, empty=0)
+        entries, key = self.index_list(gen, d, shape)
+        number = np.arange(int(np.prod(shape))).reshape(shape)
+        return shape, entries, key, number[key]
+
+    def test_index(self):
+        def body(gen):
+            d = gen.pick(MOVED)
+            shape, entries, key, number = self.case(gen, d)
+            if number.ndim > 8:
+                return
+            x = given(gen, d, shape)
+            out = gen.out(x.dtype, number.shape)
+            run("aclnnIndex", x, TensorList(entries), out)
+            ref.check_equal(out.get(), x.get().ravel()[number], f"{key}")
+        each_case(self, "aclnnIndex", 5 * CASES, body)
+
+    def test_put(self):
+        def body(gen):
+            accumulate = gen.chance(0.5)
+            d = gen.pick(SUMMED if accumulate else MOVED)
+            shape, entries, key, number = self.case(gen, d)
+            if number.ndim > 8 or all(isinstance(k, slice) for k in key):
+                return
+            x = gen.again(summands(gen, d, shape) if accumulate else given(gen, d, shape))
+            values = summands(gen, d, gen.shrunk(number.shape)) if accumulate else given(gen, d, gen.shrunk(number.shape))
+            start, flat = x.get(), np.broadcast_to(values.get(), number.shape).ravel()
+            if accumulate:
+                sums = Sums(d, start.ravel())
+                sums.add(number.ravel(), flat)
+            else:
+                expected = start.ravel().copy()
+                for i, v in zip(number.ravel(), flat):          # the later wins
+                    expected[i] = v
+            run("aclnnIndexPutImpl", x, TensorList(entries), values, accumulate, gen.chance(0.5))
+            if accumulate:
+                sums.check(x.get().ravel(), f"{key}")
+            else:
+                ref.check_equal(x.get(), expected.reshape(shape), f"{key}")
+        each_case(self, "aclnnIndexPutImpl", 5 * CASES, body)
+
+    def test_mask_alone(self):
+        """torch_npu's x[mask], x[mask] = 0."""
+        x = Tensor.of(F32, np.arange(12.0).reshape(3, 4))
+        mask = Tensor.of(BOOL, x.get() % 3 == 1)
+        out = Tensor.empty(F32, (4,))
+        run("aclnnIndex", x, TensorList([mask]), out)
+        ref.check_equal(out.get(), np.float32([1, 4, 7, 10]))
+        for count in (3, 5):
+            with self.assertRaises(AclError) as caught:
+                run("aclnnIndex", x, TensorList([mask]), Tensor.empty(F32, (count,)))
+            self.assertIn("indices[0]", caught.exception.message)
+        run("aclnnIndexPutImpl", x, TensorList([mask]), Tensor.of(F32, np.float32(-1)), False, False)
+        ref.check_equal(x.get(), np.where(mask.get(), -1, np.arange(12.0).reshape(3, 4)))
+
+    def test_masked_scatter(self):
+        def body(gen):
+            shape = gen.shape()
+            x = gen.again(given(gen, gen.pick(MOVED), shape))
+            mask = gen.drawn(BOOL, gen.shrunk(shape), lambda s: gen.rng.random(s) < 0.5)
+            marks = np.broadcast_to(mask.get(), shape)
+            n = int(marks.sum())
+            source = given(gen, x.dtype, (n + gen.integer(0, 3),) if gen.chance(0.5) else (2, n // 2 + 1))
+            expected = np.array(x.get())
+            expected[marks] = source.get().ravel()[:n]
+            run("aclnnInplaceMaskedScatter", x, mask, source)
+            ref.check_equal(x.get(), expected)
+        each_case(self, "aclnnInplaceMaskedScatter", 2 * CASES, body)
+
+
+class Scatters(unittest.TestCase):
+    def places(self, gen):
+        shape = gen.shape(empty=0)
+        axis, dim = axis_of(gen, shape)
+        at = [gen.integer(1, 12) if i == axis else gen.integer(1, n) for i, n in enumerate(shape)]
+        index = indices(gen, at, shape[axis] if shape else 1)
+        where = [np.broadcast_to(np.arange(n).reshape([-1 if k == i else 1 for k in range(len(at))]), at)
+                 for i, n in enumerate(at)]
+        if shape:
+            where[axis] = index.get().astype(np.int64)
+        return shape, dim, index, tuple(where)
+
+    def expected(self, d, start, where, values, reduce):
+        sums = Sums(d, start)
+        if reduce == 0:
+            out = np.array(start)
+            for i in np.ndindex(values.shape):
+                out[tuple(w[i] for w in where)] = values[i]
+            sums.exact, sums.size = wide(d, out), np.zeros(out.shape, LD)
+        elif reduce == 1:
+            sums.add(where, values)
+        else:
+            sums.multiply(where, values)
+        return sums
+
+    def test_scatter(self):
+        def body(gen):
+            shape, dim, index, where = self.places(gen)
+            reduce = gen.pick((0, 0, 1, 2))
+            d = gen.pick(SUMMED)
+            draw = (lambda g, d, s: g.drawn(d, s, lambda t: g.values(d, t, limit=2))) if reduce == 2 else summands
+            x = draw(gen, d, shape)
+            src = draw(gen, d, [n + gen.integer(0, 2) for n in index.shape])
+            values = src.get()[tuple(slice(0, n) for n in index.shape)]
+            value = {"f": 1.5, "i": 3, "b": True}[d.kind]
+            for values, source, name in ((values, src, "Scatter"),
+                                         (np.full(index.shape, value, d.values),
+                                          Scalar(value, {"f": F32, "i": I64, "b": BOOL}[d.kind]), "ScatterValue")):
+                sums = self.expected(d, x.get(), where, values, reduce)
+                out, ref_ = gen.out(d, shape), gen.again(x)
+                run("aclnn" + name, x, dim, index, source, reduce, out)
+                sums.check(out.get(), f"{name} {reduce}")
+                run("aclnnInplace" + name, ref_, dim, index, source, reduce)
+                sums.check(ref_.get(), f"Inplace{name} {reduce}")
+        each_case(self, "aclnnScatter", 3 * CASES, body)
+
+    def test_scatter_complex(self):
+        x = Tensor.of(COMPLEX128, np.zeros((2, 3)))
+        src = Tensor.of(COMPLEX128, np.arange(6).reshape(2, 3) * (1 + 2j))
+        run("aclnnInplaceScatter", x, 1, Tensor.of(I64, [[2, 0, 1]] * 2), src, 0)
+        ref.check_equal(x.get(), src.get()[:, [1, 2, 0]])
+
+    def test_scatter_add(self):
+        def body(gen):
+            shape, dim, index, where = self.places(gen)
+            d = gen.pick(SUMMED)
+            x, src = summands(gen, d, shape), summands(gen, d, index.shape)
+            out = gen.out(d, shape)
+            run("aclnnScatterAdd", x, dim, index, src, out)
+            self.expected(d, x.get(), where, src.get(), 1).check(out.get())
+        each_case(self, "aclnnScatterAdd", 3 * CASES, body)
+
+    def test_scatter_nd(self):
+        def body(gen):
+            shape = gen.shape(max_rank=5, min_rank=1, empty=0)
+            d, n = gen.pick(MOVED), gen.integer(1, len(shape))
+            x = given(gen, d, shape)
+            index = coordinates(gen, shape, n)
+            places = index.shape[:-1]
+            updates = given(gen, d, places + shape[n:])
+            expected, at, v = x.get(), index.get(), updates.get()
+            for i in np.ndindex(places):
+                expected[tuple(at[i])] = v[i]
+            out, var = gen.out(d, shape), gen.again(x)
+            run("aclnnScatterNd", x, index, updates, out)
+            ref.check_equal(out.get(), expected)
+            run("aclnnScatterNdUpdate", var, index, updates)
+            ref.check_equal(var.get(), expected)
+        each_case(self, "aclnnScatterNd", 2 * CASES, body)
+
+    def test_scatter_update(self):
+        def body(gen):
+            d = gen.pick(MOVED)
+            shape = gen.shape(max_rank=4, min_rank=2, empty=0)
+            axis = gen.integer(1, len(shape) - 1)
+            n = gen.integer(1, shape[0])
+            window = gen.integer(1, shape[axis])
+            x = gen.again(given(gen, d, shape))
+            updates = given(gen, d, [n if i == 0 else window if i == axis else k for i, k in enumerate(shape)])
+            pairs = gen.chance(0.4)
+            starts = gen.rng.integers(0, shape[axis] - window + 1, n)
+            rows = gen.rng.permutation(shape[0])[:n] if pairs else np.arange(n)
+            index = Tensor.of(gen.pick((I32, I64)), np.stack([rows, starts], -1) if pairs else starts)
+            expected = x.get()
+            for i in range(n):
+                part = [rows[i]] + [slice(None)] * (len(shape) - 1)
+                part[axis] = slice(starts[i], starts[i] + window)
+                expected[tuple(part)] = updates.get()[i]
+            run("aclnnInplaceScatterUpdate", x, index, updates, axis - (len(shape) if gen.chance(0.5) else 0))
+            ref.check_equal(x.get(), expected)
+        each_case(self, "aclnnInplaceScatterUpdate", 2 * CASES, body)
+
+    def test_put(self):
+        def body(gen):
+            accumulate, shape = gen.chance(0.5), gen.shape(empty=0)
+            d = gen.pick(SUMMED if accumulate else MOVED)
+            x = gen.again(summands(gen, d, shape) if accumulate else given(gen, d, shape))
+            index = indices(gen, gen.shape(numel=60), x.size, True)
+            source = summands(gen, d, index.shape) if accumulate else given(gen, d, index.shape)
+            flat = index.get().ravel().astype(np.int64) % x.size
+            sums = Sums(d, x.get().ravel()) if accumulate else None
+            expected = x.get().ravel().copy()
+            if accumulate:
+                sums.add(flat, source.get().ravel())
+            else:
+                for i, v in zip(flat, source.get().ravel()):
+                    expected[i] = v
+            run("aclnnInplacePut", x, index, source, accumulate)
+            if accumulate:
+                sums.check(x.get().ravel())
+            else:
+                ref.check_equal(x.get().ravel(), expected)
+        each_case(self, "aclnnInplacePut", 3 * CASES, body)
+
+
+class Slices(unittest.TestCase):
+    def case(self, gen, dtypes, draw):
+        shape = gen.shape(empty=0)
+        axis, dim = axis_of(gen, shape)
+        d = gen.pick(dtypes)
+        n = gen.integer(0, 9) if gen.chance(0.9) else gen.integer(250, 600)
+        if not shape:
+            n = 1
+        x = draw(gen, d, shape)
+        index = indices(gen, (n,) if shape or gen.chance(0.5) else (), shape[axis] if shape else 1)
+        source = draw(gen, d, [n if i == axis else k for i, k in enumerate(shape)])
+        at = (slice(None),) * axis + (index.get().ravel().astype(np.int64),) if shape else ...
+        return d, x, dim, axis, index, source, at
+
+    def test_index_copy(self):
+        def body(gen):
+            d, x, dim, axis, index, source, at = self.case(gen, MOVED, given)
+            expected = x.get()
+            if x.shape:
+                for i, k in enumerate(index.get().ravel()):
+                    expected[(slice(None),) * axis + (k,)] = source.get()[(slice(None),) * axis + (i,)]
+            else:
+                expected = source.get()
+            out, ref_ = gen.out(d, x.shape), gen.again(x)
+            run("aclnnIndexCopy", x, dim, index, source, out)
+            ref.check_equal(out.get(), expected)
+            run("aclnnInplaceIndexCopy", ref_, dim, index, source)
+            ref.check_equal(ref_.get(), expected)
+        each_case(self, "aclnnIndexCopy", 2 * CASES, body)
+
+    def test_index_add(self):
+        def body(gen):
+            d, x, dim, axis, index, source, at = self.case(gen, SUMMED, summands)
+            alpha = gen.pick((1, 1, 2, 3)) if d.kind != "b" else True
+            sums = Sums(d, x.get())
+            values = source.get() if alpha is True else (source.get() * d.values.type(alpha)).astype(d.values)
+            if d.kind == "f":
+                values = source.get().astype(LD) * alpha
+            sums.add(at, values)
+            out = gen.out(d, x.shape)
+            run("aclnnIndexAdd", x, dim, index, source, Scalar(alpha, {"f": F32, "i": I64, "b": BOOL}[d.kind]), out)
+            sums.check(out.get(), f"alpha {alpha}")
+        each_case(self, "aclnnIndexAdd", 3 * CASES, body)
+
+    def test_index_fill(self):
+        def body(gen):
+            shape, d = gen.shape(empty=0), gen.pick(ALL)
+            axis, dim = axis_of(gen, shape)
+            n = shape[axis] if shape else 1
+            index = [gen.integer(-n, n - 1) for _ in range(gen.integer(0, 4))]
+            value = {"f": -2.5, "i": 9, "b": True}[d.kind]
+            x = given(gen, d, shape)
+            expected = x.get()
+            if shape:
+                expected[(slice(None),) * axis + (index,)] = value
+            elif index:
+                expected = d.values.type(value)
+            out, ref_ = gen.out(d, shape), gen.again(x)
+            scalar = Scalar(value, {"f": F64, "i": I64, "b": BOOL}[d.kind])
+            run("aclnnIndexFillTensor", x, dim, Ints(*index), scalar, out)
+            ref.check_equal(out.get(), expected)
+            run("aclnnInplaceIndexFillTensor", ref_, dim, Ints(*index), scalar)
+            ref.check_equal(ref_.get(), expected)
+        each_case(self, "aclnnIndexFillTensor", 2 * CASES, body)
+
+    def test_ggml_set_rows(self):
+        """An index without elements and a source of stride 0; halves into rows of a cache."""
+        x = Tensor.of(F16, np.zeros((6, 4)))
+        run("aclnnInplaceIndexCopy", x, 0, Tensor.empty(I64, (0,)), Tensor(F16, (0, 4), (0, 1)))
+        ref.check_equal(x.get(), np.zeros((6, 4), np.float32))
+        row = Tensor(F16, (3, 4), (0, 1)).set(np.float32([1, 2, 3, 4]))
+        run("aclnnInplaceIndexCopy", x, 0, Tensor.of(I64, [5, 0, 2]), row)
+        expected = np.zeros((6, 4), np.float32)
+        expected[[5, 0, 2]] = [1, 2, 3, 4]
+        ref.check_equal(x.get(), expected)
+
+
+class Embeddings(unittest.TestCase):
+    def test_backward(self):
+        def body(gen):
+            d, n, width = gen.pick(FLOATS), gen.integer(1, 12), gen.integer(1, 40)
+            index = indices(gen, gen.shape(max_rank=3, numel=60), n)
+            grad = gen.drawn(d, index.shape + (width,), lambda s: gen.values(d, s, limit=100))
+            padding = gen.integer(0, n - 1) if gen.chance(0.5) else 2 ** 64 - 1      # -1 as clients pass it: none
+            scale, i = gen.chance(0.5), index.get().ravel()
+            out = gen.out(gen.pick((d, F32)), (n, width))
+            run("aclnnEmbeddingDenseBackward", grad, index, n, padding, scale, out)
+            count = np.bincount(i, minlength=n)
+            weight = np.where(i == padding, 0, 1 / count[i].astype(LD) if scale else LD(1))
+            terms = grad.get().astype(LD).reshape(-1, width) * weight[:, None]
+            exact, magnitude = np.zeros((n, width), LD), np.zeros((n, width), LD)
+            np.add.at(exact, i, terms)
+            np.add.at(magnitude, i, np.abs(terms))
+            # a running sum per row: count additions, and the division
+            slack = (count[:, None] + 2) * LD(2) ** -24 * magnitude
+            ref.check(out.get(), exact, out.dtype, F32, ulps=1, slack=slack, what=f"padding {padding} scale {scale}")
+        each_case(self, "aclnnEmbeddingDenseBackward", 2 * CASES, body)
+
+    def test_renorm(self):
+        def body(gen):
+            d, n, width = gen.pick(FLOATS + (F64,)), gen.integer(1, 12), gen.integer(1, 40)
+            x = gen.again(gen.drawn(d, (n, width), lambda s: gen.values(d, s, limit=20)))
+            index = indices(gen, gen.shape(max_rank=2, numel=20), n)
+            most, kind = gen.pick((0.5, 3.0, 40.0)), gen.pick((1.0, 2.0, 3.0, np.inf))
+            v = x.get().astype(LD)
+            with np.errstate(all="ignore"):
+                norm = np.abs(v).max(1) if np.isinf(kind) else (np.abs(v) ** LD(kind)).sum(1) ** (1 / LD(kind))
+            scale = np.where(np.isin(np.arange(n), index.get()) & (norm > most), most / (norm + LD(1e-7)), 1)
+            run("aclnnEmbeddingRenorm", x, index, most, kind)
+            ref.check(x.get(), v * scale[:, None], d, F64, ulps=0.5, slack=np.abs(v * scale[:, None]) * LD(2) ** -45)
+        each_case(self, "aclnnEmbeddingRenorm", CASES, body)
+
+    def test_bag(self):
+        def body(gen):
+            d, n, width = gen.pick(FLOATS), gen.integer(1, 12), gen.pick((1, 7, 40, 300))
+            weight = gen.drawn(d, (n, width), lambda s: gen.values(d, s, limit=100))
+            index = indices(gen, (gen.integer(0, 30),), n)
+            bags, last = gen.integer(1, 6), gen.chance(0.3)
+            cuts = np.sort(np.append(gen.rng.integers(0, index.size + 1, bags - 1), 0))
+            ends = np.append(cuts[1:], index.size)
+            if last:
+                ends[-1] = gen.integer(int(cuts[-1]), index.size)
+            offsets = Tensor.of(index.dtype, np.append(cuts, ends[-1]) if last else cuts)
+            mode, padding = gen.integer(0, 2), gen.integer(-1, n - 1)
+            samples = gen.drawn(d, (index.size,), lambda s: gen.values(d, s, limit=4)) \
+                if mode == 0 and gen.chance(0.5) else None
+            out = gen.out(d, (bags, width))
+            of_bag, size = gen.out(I64, (index.size,), np.full(index.size, -5)), gen.out(I64, (bags,))
+            largest = gen.out(I64, (bags, width) if mode == 2 else (bags,))
+            run("aclnnEmbeddingBag", weight, index, offsets, False, mode, False, samples, last, padding, out, of_bag, size,
+                largest)
+            w, i = weight.get().astype(LD), index.get()
+            exact, magnitude = np.zeros((bags, width), LD), np.zeros((bags, width), LD)
+            for b in range(bags):
+                inside = np.arange(cuts[b], ends[b])
+                ref.check_equal(of_bag.get()[inside], np.full(inside.size, b))
+                inside = inside[i[inside] != padding]
+                ref.check_equal(size.get()[b], np.int64(inside.size))
+                rows = w[i[inside]] * (samples.get()[inside, None] if samples else 1)
+                if not inside.size:
+                    continue
+                if mode == 2:
+                    exact[b] = rows.max(0)
+                    ref.check_equal(w[largest.get()[b], np.arange(width)], rows.max(0))
+                else:
+                    exact[b] = rows.sum(0) / (inside.size if mode else 1)
+                    magnitude[b] = np.abs(rows).sum(0)
+            ref.check(out.get(), exact, d, F64, ulps=1, slack=magnitude * LD(2) ** -45)
+        each_case(self, "aclnnEmbeddingBag", 2 * CASES, body)
+
+
+def t(*shape, d=F32):
+    return Tensor.of(d, np.zeros(shape))
+
+
+class Failures(unittest.TestCase):
+    def test_out_of_range(self):
+        """The task fails, and names the index and the range; nothing outside is touched."""
+        x, ints = t(3, 4), lambda *v: Tensor.of(I64, np.array(v))
+        for op, name, *args in (
+                ("IndexSelect", "index[1] is 3", x, 0, ints(0, 3), t(2, 4)),
+                ("IndexSelect", "index[0] is -4", x, 0, ints(-4, 0), t(2, 4)),
+                ("GatherV2", "index[300]", x, 0, Tensor.of(I32, np.append(np.zeros(300), 7)), t(301, 4)),
+                ("Embedding", "indices[0] is -1", x, ints(-1), t(1, 4)),
+                ("Gather", "index[2] is 4", x, 1, ints([0, 1, 4]), t(1, 3)),
+                ("GatherNd", "indices[0] is 4", x, ints([0, 4]), True, t(1)),
+                ("Take", "index[1] is 12", x, ints(0, 12), t(2)),
+                ("Index", "indices[1] is 3", x, TensorList([ints(0, 3)]), t(2, 4)),
+                ("Scatter", "index[0] is -1", x, 0, ints([-1]), t(1, 1), 0, t(3, 4)),
+                ("ScatterAdd", "index[1] is 9", x, 1, ints([0, 9]), t(1, 2), t(3, 4)),
+                ("ScatterNdUpdate", "indices[1] is 5", x, ints([0], [5]), t(2, 4)),
+                ("InplaceScatterUpdate", "indices[0] is 3", x, ints(3), t(1, 2), 1),
+                ("IndexPutImpl", "indices[0] is -4", x, TensorList([ints(-4)]), t(1, 4), True, True),
+                ("IndexAdd", "index[0] is 3", x, 0, ints(3), t(1, 4), Scalar(1, F32), t(3, 4)),
+                ("InplaceIndexCopy", "index[0] is 3", x, 0, ints(3), t(1, 4)),
+                ("InplacePut", "index[0] is -13", x, ints(-13), t(1), False),
+                ("InplaceMaskedScatter", "source has 1", x, Tensor.of(BOOL, np.ones((3, 4))), t(1)),
+                ("EmbeddingDenseBackward", "indices[1] is 5", t(2, 4), ints(0, 5), 5, 2 ** 64 - 1, False, t(5, 4)),
+                ("EmbeddingRenorm", "indices[0] is 3", x, ints(3), 1.0, 2.0),
+                ("RepeatInterleaveTensor", "repeats[0] is -1", ints(-1), 2, t(2, d=I64)),
+                ("RepeatInterleaveWithDim", "repeats", x, ints(1, 1, 3), 0, 4, t(4, 4)),
+                ("RepeatInterleaveWithDim", "repeats", x, ints(1, 1, 1), 0, 4, t(4, 4))):
+            with self.subTest(f"{op} {name}"):
+                with self.assertRaises(AclError) as caught:
+                    run("aclnn" + op, *args)
+                self.assertEqual(caught.exception.code, FAILED)
+                self.assertIn(name, caught.exception.message)
+
+    def test_refused(self):
+        i = Tensor.of(I64, [0, 1])
+        for op, name, *args in (
+                ("IndexSelect", "index", t(3, 4), 0, t(2, 2, d=I64), t(2, 4)),
+                ("GatherV2", "out", t(3, 4), 0, i, t(3, 4)),
+                ("GatherV2", "index", t(3, 4), 0, t(2), t(2, 4)),
+                ("Gather", "index", t(3, 4), 0, t(2, 5, d=I64), t(2, 5)),
+                ("Gather", "out", t(3, 4), 0, t(2, 4, d=I64), t(2, 3)),
+                ("GatherNd", "indices", t(3, 4), t(2, 3, d=I64), False, t(2)),
+                ("Take", "out", t(3, 4), i, t(3)),
+                ("Index", "indices", t(3), TensorList([i, i]), t(2)),
+                ("Index", "indices", t(3, 4), TensorList([t(2, d=BOOL)]), t(2, 4)),
+                ("Index", "out", t(3, 4), TensorList([i]), t(3, 4)),
+                ("Index", "indices", t(3, 4), TensorList([t(2)]), t(2, 4)),
+                ("IndexPutImpl", "values", t(3, 4), TensorList([i]), t(3, 4), False, False),
+                ("IndexPutImpl", "values", t(3, 4), TensorList([i]), t(2, 4, d=F16), False, False),
+                ("Scatter", "reduce", t(3, 4), 0, t(1, 1, d=I64), t(1, 1), 3, t(3, 4)),
+                ("Scatter", "src", t(3, 4), 0, t(2, 2, d=I64), t(1, 1), 0, t(3, 4)),
+                ("ScatterAdd", "out", t(3, 4), 0, t(2, 2, d=I64), t(2, 2), t(3, 3)),
+                ("ScatterNd", "updates", t(3, 4), t(2, 1, d=I64), t(2, 3), t(3, 4)),
+                ("InplaceScatterUpdate", "axis", t(3, 4), i, t(2, 2), 0),
+                ("InplaceScatterUpdate", "updates", t(3, 4), i, t(2, 5), 1),
+                ("IndexAdd", "source", t(3, 4), 0, i, t(3, 4), Scalar(1, F32), t(3, 4)),
+                ("InplaceIndexCopy", "index", t(3, 4), 0, t(2, 1, d=I64), t(2, 4)),
+                ("InplaceIndexFillTensor", "index", t(3, 4), 0, Ints(3), Scalar(1, F32)),
+                ("InplacePut", "source", t(3, 4), i, t(3), False),
+                ("InplaceMaskedScatter", "mask", t(3, 4), t(3, d=BOOL), t(12)),
+                ("EmbeddingRenorm", "selfRef", t(3), i, 1.0, 2.0),
+                ("EmbeddingBag", "sparse", t(3, 4), i, i, False, 0, True, None, False, -1, t(2, 4), t(2, d=I64),
+                 t(2, d=I64), t(2, d=I64)),
+                ("RepeatInterleaveTensor", "out", i, 2, t(3, d=I64)),
+                ("RepeatInterleave", "repeats", t(3), i, 2, t(2))):
+            with self.subTest(f"{op} {name}"):
+                code, message = refused("aclnn" + op, *args)
+                self.assertEqual(code, INVALID, message)
+                self.assertIn(name, message)
+
+
+if __name__ == "__main__":
+    unittest.main()
