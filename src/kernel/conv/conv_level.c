@@ -37,4 +37,20 @@ static void take(void *out, const void *x, int64_t step, int element_bytes, int6
 SPREAD(float, f32)
 SPREAD(double, f64)
 
-const conv_loops_table LEVELED(conv_loops_table) = {.take = take, .spread_f32 = spread_f32, .spread_f64 = spread_f64};
+static inline void pair_of(uint32_t *restrict out, const uint16_t *low, const uint16_t *high, int64_t step, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) out[i] = low[i * step] | (uint32_t)high[i * step] << 16;
+}
+
+static void pair(uint32_t *restrict out, const uint16_t *low, const uint16_t *high, int64_t step, int64_t n) {
+  if (!high)
+    for (int64_t i = 0; i < n; ++i) out[i] = low[i * step];
+  else if (step == 1)
+    pair_of(out, low, high, 1, n);
+  else if (step == 2)
+    pair_of(out, low, high, 2, n);
+  else
+    pair_of(out, low, high, step, n);
+}
+
+const conv_loops_table LEVELED(conv_loops_table) = {
+    .take = take, .spread_f32 = spread_f32, .spread_f64 = spread_f64, .pair = pair};

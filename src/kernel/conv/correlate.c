@@ -3,12 +3,14 @@
 #include <string.h>
 
 #include "kernel/conv/direct.h"
+#include "kernel/conv/direct_amx.h"
 #include "kernel/engine/level.h"
 #include "kernel/engine/rows.h"
 
 LEVEL_CHOICE(direct_loops_table, direct_loops, direct_loops_table)
 
 enum {
+  LEAST_AMX = 16, /* channels summed over, for AMX to be worth it; and outputs of a group */
   MOST_ROWS = 8,
   MOST_WIDTH = 48,        /* positions of a tile, at any level */
   SINGLE_WIDTH = 960,     /* positions at a time where there is one output channel */
@@ -82,6 +84,8 @@ typedef struct {
   direct_sums sums; /* of the first group, tile and position */
   int64_t w_group;  /* elements */
   const float *x, *last_x, *bias;
+  char *packed; /* the weights for AMX; this phase's */
+  int64_t steps;
   int64_t x_image, x_group; /* elements */
   char *to;
   int64_t to_axis[CONV_AXES]; /* bytes from output to output of the phase */
@@ -136,6 +140,49 @@ static void make_tile(const phase *f, int64_t image, int64_t group, int64_t row_
   store_tile(f, to, out, f->width, rows, p, n);
 }
 
+/* Blocks of AMX_ROWS rows by as many positions. */
+static void make_amx(const phase *f, int64_t image, int64_t group, int64_t row_tile, int64_t tile) {
+  _Alignas(64) float out[AMX_ROWS * AMX_ROWS];
+  const correlation *c = f->c;
+  const int64_t row = row_tile * AMX_ROWS, p = tile * AMX_ROWS;
+  const int64_t rows = smaller(AMX_ROWS, f->rows - row), n = smaller(AMX_ROWS, f->positions - p);
+  const int64_t tiles = (f->rows + 15) / 16, per_row_tile = f->steps * f->sums.taps * AMX_TILE_BYTES;
+  const amx_sums s = {.w = f->packed + (group * tiles + row / 16) * per_row_tile,
+                      .x = (const uint32_t *)(const void *)f->x + image * f->x_image + group * f->x_group + p,
+                      .x_pair = c->image.channel,
+                      .x_tap = f->sums.x_tap,
+                      .steps = f->steps,
+                      .taps = f->sums.taps};
+  direct_amx_block(&s, rows > 16, n > 16, out);
+  for (int64_t r = 0; f->bias && r < rows; ++r) {
+    const float b = f->bias[group * f->rows + row + r];
+    for (int i = 0; i < AMX_ROWS; ++i) out[r * AMX_ROWS + i] += b;
+  }
+  store_tile(f, f->to + image * c->to.outer + (group * f->rows + row) * c->to.inner, out, AMX_ROWS, rows, p, n);
+}
+
+/* The weights of one block of rows of a group: [steps][taps][1 or 2 tiles of 16 rows by 32 channels]. */
+static void pack_weights(const void *job, int64_t begin, int64_t end) {
+  const phase *f = job;
+  const int64_t row_stride = f->sums.w_row, channel_stride = f->sums.w_channel, taps = f->sums.taps;
+  const int64_t tiles = (f->rows + 15) / 16;
+  const uint16_t *const w = (const uint16_t *)(const void *)f->sums.w;
+  for (int64_t i = begin; i < end; ++i) {
+    const int64_t group = i / f->row_tiles, row = i % f->row_tiles * AMX_ROWS;
+    const int64_t rows = smaller(AMX_ROWS, f->rows - row), width = rows > 16 ? 2 : 1;
+    uint16_t *const to =
+        (uint16_t *)(void *)(f->packed + (group * tiles + row / 16) * f->steps * taps * AMX_TILE_BYTES);
+    memset(to, 0, (size_t)(width * f->steps * taps) * AMX_TILE_BYTES);
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t k = 0; k < f->channels; ++k) {
+        const uint16_t *const from = w + group * f->w_group + (row + r) * row_stride + k * channel_stride;
+        uint16_t *const at =
+            to + (k / AMX_CHANNELS * taps * width + r / 16) * (AMX_TILE_BYTES / 2) + r % 16 * 32 + k % AMX_CHANNELS;
+        for (int64_t t = 0; t < taps; ++t) at[t * width * (AMX_TILE_BYTES / 2)] = from[f->sums.w_tap[t]];
+      }
+  }
+}
+
 static void make_tiles(const void *job, int64_t begin, int64_t end) {
   const phase *f = job;
   const int64_t per_group = f->row_tiles * f->position_tiles;
@@ -143,7 +190,7 @@ static void make_tiles(const void *job, int64_t begin, int64_t end) {
     const int64_t group = i / per_group, at = i % per_group;
     const int64_t row = f->rows_outer ? at / f->position_tiles : at % f->row_tiles;
     const int64_t tile = f->rows_outer ? at % f->position_tiles : at / f->row_tiles;
-    make_tile(f, group / f->c->g.groups, group % f->c->g.groups, row, tile);
+    (f->c->amx ? make_amx : make_tile)(f, group / f->c->g.groups, group % f->c->g.groups, row, tile);
   }
 }
 
@@ -185,7 +232,7 @@ static void make_untouched(const phase *f, int64_t n_images) {
 static void run_phase(phase *f, int64_t n_images, int64_t *taps, uint64_t cost_ns) {
   const correlation *c = f->c;
   const phase_axis *const a = f->axis;
-  const int64_t w_size = (int64_t)sizeof(float);
+  const int64_t size = sizeof(float), w_size = c->amx ? (int64_t)sizeof(uint16_t) : size;
   if (a[0].out <= 0 || a[1].out <= 0 || a[2].out <= 0) return;
   for (int i = 0; i < CONV_AXES; ++i) f->to_axis[i] = c->to.axis[i] * a[i].step;
   for (int i = 0; i < CONV_AXES; ++i) f->to += c->to.axis[i] * a[i].first;
@@ -212,14 +259,16 @@ static void run_phase(phase *f, int64_t n_images, int64_t *taps, uint64_t cost_n
   f->sums.taps = n_taps;
   f->positions = ((a[0].out - 1) * f->image_size[1] + a[1].out - 1) * f->image_size[2] + a[2].out;
   f->plain = c->to.dtype == ACL_FLOAT && f->image_size[2] == a[2].out &&
-             (f->image_size[1] == a[1].out || a[0].out == 1) && f->to_axis[2] == w_size &&
-             (a[1].out == 1 || f->to_axis[1] == a[2].out * w_size) &&
-             (a[0].out == 1 || f->to_axis[0] == a[1].out * a[2].out * w_size) && c->to.inner % w_size == 0;
+             (f->image_size[1] == a[1].out || a[0].out == 1) && f->to_axis[2] == size &&
+             (a[1].out == 1 || f->to_axis[1] == a[2].out * size) &&
+             (a[0].out == 1 || f->to_axis[0] == a[1].out * a[2].out * size) && c->to.inner % size == 0;
   const bool single = f->rows == 1 && !f->last_x;
-  f->width = single ? SINGLE_WIDTH : (int64_t)direct_loops->vectors * direct_loops->lanes;
+  const int64_t rows = c->amx ? AMX_ROWS : direct_loops->rows;
+  f->width = single ? SINGLE_WIDTH : c->amx ? AMX_ROWS : (int64_t)direct_loops->vectors * direct_loops->lanes;
   f->position_tiles = (f->positions + f->width - 1) / f->width;
-  f->row_tiles = (f->rows + direct_loops->rows - 1) / direct_loops->rows;
+  f->row_tiles = (f->rows + rows - 1) / rows;
   f->rows_outer = f->rows * f->channels * n_taps * w_size > WEIGHT_BYTES;
+  if (c->amx) rows_parallel(pack_weights, f, c->g.groups * f->row_tiles, 1, cost_ns / 4);
   const int64_t groups = n_images * c->g.groups;
   if (single)
     rows_parallel(make_singles, f, groups * f->position_tiles, 1, cost_ns);
@@ -235,6 +284,19 @@ typedef struct {
   float *to;
   int64_t channels, width, first;
 } image_job;
+
+static void fill_pairs(const void *job, int64_t begin, int64_t end) {
+  const image_job *j = job;
+  const correlation *c = j->c;
+  const int64_t *const dims = c->backward ? c->g.out : c->g.in, pairs = j->width, groups = c->g.groups;
+  const int64_t channels = j->channels / groups;
+  for (int64_t i = begin; i < end; ++i) {
+    const int64_t pair = i % pairs, group = i / pairs % groups, image = i / pairs / groups;
+    const char *from = j->from + image * c->from.outer + group * channels * c->from.inner;
+    image_fill_pairs(&c->image, (uint32_t *)(void *)j->to + i * c->image.channel, from, &c->from, dims, channels, pair,
+                     pair + 1);
+  }
+}
 
 static void fill_images(const void *job, int64_t begin, int64_t end) {
   const image_job *j = job;
@@ -290,6 +352,15 @@ static bool is_in_place(const correlation *c) {
   return plain;
 }
 
+static int64_t steps_of(int64_t channels) { return (channels + AMX_CHANNELS - 1) / AMX_CHANNELS; }
+
+/* bfloat16, of enough channels, at whole elements. */
+static bool amx_fits(const correlation *c) {
+  const conv_geometry *g = &c->g;
+  return c->from.dtype == ACL_BF16 && c->w.dtype == ACL_BF16 && g->rows >= LEAST_AMX && g->channels >= LEAST_AMX &&
+         direct_has_amx();
+}
+
 void correlation_init(correlation *c, executor *e, const conv_geometry *g, bool backward, const conv_operand *from,
                       const conv_operand *to, const conv_operand *w, const tensor *bias) {
   *c = (correlation){.g = *g, .backward = backward, .from = *from, .to = *to, .w = *w, .bias_dtype = -1};
@@ -300,17 +371,22 @@ void correlation_init(correlation *c, executor *e, const conv_geometry *g, bool 
     backward_image(g, &c->image);
   else
     image_init(&c->image, low, g->out, g->kernel, g->stride, g->dilation);
-  c->in_place = is_in_place(c);
+  c->amx = amx_fits(c);
+  c->in_place = !c->amx && is_in_place(c);
   const int64_t width = (int64_t)direct_loops->vectors * direct_loops->lanes;
-  const int64_t image_bytes = channels * (c->in_place ? width : c->image.channel) * (int64_t)sizeof(float);
+  const int64_t words = c->amx ? g->groups * steps_of(channels / g->groups) * (AMX_CHANNELS / 2) : channels;
+  const int64_t image_bytes = words * (c->in_place ? width : c->image.channel) * (int64_t)sizeof(float);
   c->n_images = smaller(g->batch, IMAGE_BYTES / image_bytes + 1);
   c->image_at = workspace_copy(e, (uint64_t)(c->n_images * image_bytes) + IMAGE_SLACK * sizeof(float));
   const int64_t volume = conv_volume(g->kernel);
   c->given_w = *w;
   bool floats = w->dtype == ACL_FLOAT && w->outer % 4 == 0 && w->inner % 4 == 0;
   for (int a = 0; a < CONV_AXES; ++a) floats &= w->axis[a] % 4 == 0;
-  c->copies_w = !floats;
-  if (c->copies_w) {
+  c->copies_w = !c->amx && !floats;
+  if (c->amx) {
+    const int64_t rows = backward ? g->channels : g->rows, tiles = g->groups * ((rows + 15) / 16);
+    c->weight_at = workspace_copy(e, (uint64_t)(tiles * steps_of(channels / g->groups) * volume) * AMX_TILE_BYTES);
+  } else if (c->copies_w) {
     c->weight_at = workspace_copy(e, (uint64_t)(g->groups * g->rows * g->channels * volume) * sizeof(float));
     c->w.outer = g->channels * volume * (int64_t)sizeof(float);
     c->w.inner = volume * (int64_t)sizeof(float);
@@ -322,7 +398,7 @@ void correlation_init(correlation *c, executor *e, const conv_geometry *g, bool 
     c->bias_at = workspace_copy(e, (uint64_t)bias->n * sizeof(float));
   }
   c->taps_at = workspace_intermediate(e, (uint64_t)(2 * volume) * sizeof(int64_t));
-  c->cost_ns = conv_cost_ns(g, 100);
+  c->cost_ns = conv_cost_ns(g, c->amx ? 600 : 100);
 }
 
 /* Images [first, first + n): all phases. */
@@ -365,6 +441,15 @@ static void prepare_floats(const correlation *c, const void *w, const void *bias
 static void prepare_images(const correlation *c, const char *from, int64_t n, float *scratch, phase *f) {
   const int64_t size = sizeof(float), channels = c->g.groups * f->channels;
   image_job job = {.c = c, .from = from, .to = scratch, .channels = channels};
+  if (c->amx) {
+    job.width = f->steps * (AMX_CHANNELS / 2);
+    const int64_t words = job.width * c->g.groups * c->image.channel;
+    rows_parallel(fill_pairs, &job, n * c->g.groups * job.width, 1, (uint64_t)(n * words) / 2);
+    f->x = scratch;
+    f->x_group = job.width * c->image.channel;
+    f->x_image = words;
+    return;
+  }
   if (!c->in_place) {
     rows_parallel(fill_images, &job, n * channels, 1, (uint64_t)(n * channels * c->image.channel) / 2);
     f->x = scratch;
@@ -385,11 +470,13 @@ static void prepare_images(const correlation *c, const char *from, int64_t n, fl
 
 void correlation_run(const correlation *c, const void *from, void *to, const void *w, const void *bias, char *scratch) {
   const conv_geometry *g = &c->g;
-  const int64_t size = sizeof(float);
+  const int64_t size = c->amx ? sizeof(uint16_t) : sizeof(float);
   phase f = {.c = c, .channels = c->backward ? g->rows : g->channels, .rows = c->backward ? g->channels : g->rows};
   f.sums.w_row = (c->backward ? c->w.inner : c->w.outer) / size;
   f.sums.w_channel = (c->backward ? c->w.outer : c->w.inner) / size;
   f.sums.channels = f.channels;
+  f.steps = steps_of(f.channels);
+  f.packed = scratch + c->weight_at;
   f.w_group = g->rows * c->w.outer / size;
   f.store = loops->store[c->to.dtype][COMPUTE_F32];
   memcpy(f.image_size, c->image.size, sizeof f.image_size);

@@ -16,6 +16,7 @@ typedef struct {
   int bias_dtype;        /* -1: none */
   int64_t bias_stride;
   conv_image image;
+  bool amx;         /* operands are bfloat16, and stay that: the image has words of two channels */
   bool in_place;    /* the image is the input itself, but for the last positions */
   int64_t n_images; /* at a time */
   bool copies_w;

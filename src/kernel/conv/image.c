@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "kernel/conv/loops.h"
 #include "kernel/engine/loops.h"
 
 static int64_t divisor(int64_t a, int64_t b) { return b ? divisor(b, a % b) : a; }
@@ -32,9 +33,28 @@ int64_t image_tap(const conv_image *i, const int64_t *t) {
   return part * conv_volume(i->size) + element;
 }
 
+/* Where a row comes from: one channel, or two of bfloat16. */
+typedef struct {
+  const char *x, *high; /* high: NULL where there is one; its addresses are x's at the distance between channels */
+  int64_t step;
+  int dtype;
+  bool pairs;
+} row_source;
+
+static void load_row(uint32_t *to, const row_source *s, int64_t first, int64_t stride, int64_t n) {
+  const char *from = s->x + first * s->step;
+  if (s->pairs)
+    conv_loops->pair(to, (const uint16_t *)(const void *)from,
+                     s->high ? (const uint16_t *)(const void *)(s->high + first * s->step) : NULL,
+                     s->step * stride / (int64_t)sizeof(uint16_t), n);
+  else if (s->dtype == ACL_FLOAT && s->step * stride == (int64_t)sizeof *to)
+    memcpy(to, from, (size_t)n * sizeof *to);
+  else
+    loops->load[s->dtype][COMPUTE_F32](to, from, s->step * stride, n);
+}
+
 /* One row: elements x[first + j * stride] for j < n; those of x are [0, in). */
-static void fill_row(float *to, const char *x, int64_t step, int dtype, int64_t first, int64_t stride, int64_t n,
-                     int64_t in) {
+static void fill_row(uint32_t *to, const row_source *s, int64_t first, int64_t stride, int64_t n, int64_t in) {
   const int64_t low = least(first < 0 ? (-first + stride - 1) / stride : 0, n);
   const int64_t high = first < in ? least((in - 1 - first) / stride + 1, n) : 0;
   if (low >= high) {
@@ -42,35 +62,50 @@ static void fill_row(float *to, const char *x, int64_t step, int dtype, int64_t 
     return;
   }
   memset(to, 0, (size_t)low * sizeof *to);
-  const char *from = x + (first + low * stride) * step;
-  if (dtype == ACL_FLOAT && step * stride == (int64_t)sizeof *to)
-    memcpy(to + low, from, (size_t)(high - low) * sizeof *to);
-  else
-    loops->load[dtype][COMPUTE_F32](to + low, from, step * stride, high - low);
+  load_row(to + low, s, first + low * stride, stride, high - low);
   memset(to + high, 0, (size_t)(n - high) * sizeof *to);
 }
 
-/* Row number `row` of a channel: parts and rows of parts count as one number. */
-static void fill_channel(const conv_image *i, float *to, const char *x, const conv_operand *o, const int64_t *in) {
+/* s: of the channel's first element. Parts and rows of parts count as one number. */
+static void fill_channel(const conv_image *i, uint32_t *to, const row_source *s, const conv_operand *o,
+                         const int64_t *in) {
   for (int64_t row = 0; row < i->rows; ++row, to += i->size[2]) {
-    int64_t at = row, index[CONV_AXES], part[CONV_AXES];
+    int64_t at = row, index[CONV_AXES], part[CONV_AXES], offset = 0;
     index[1] = at % i->size[1], at /= i->size[1];
     index[0] = at % i->size[0], at /= i->size[0];
     for (int a = CONV_AXES - 1; a >= 0; --a) part[a] = at % i->parts[a], at /= i->parts[a];
-    const char *from = x;
     bool inside = true;
     for (int a = 0; a < 2; ++a) {
       const int64_t k = i->low[a] + index[a] * i->stride[a] + part[a] * i->dilation[a] % i->stride[a];
       inside &= k >= 0 && k < in[a];
-      from += k * o->axis[a];
+      offset += k * o->axis[a];
     }
     const int64_t first = i->low[2] + part[2] * i->dilation[2] % i->stride[2];
-    fill_row(to, from, o->axis[2], o->dtype, first, i->stride[2], i->size[2], inside ? in[2] : 0);
+    row_source r = *s;
+    r.x += offset;
+    if (r.high) r.high += offset;
+    fill_row(to, &r, first, i->stride[2], i->size[2], inside ? in[2] : 0);
   }
   memset(to, 0, (size_t)(i->channel - i->rows * i->size[2]) * sizeof *to);
 }
 
 void image_fill(const conv_image *i, float *to, const char *x, const conv_operand *o, const int64_t *in, int64_t begin,
                 int64_t end) {
-  for (int64_t c = begin; c < end; ++c) fill_channel(i, to + (c - begin) * i->channel, x + c * o->inner, o, in);
+  for (int64_t c = begin; c < end; ++c) {
+    const row_source s = {.x = x + c * o->inner, .step = o->axis[2], .dtype = o->dtype};
+    fill_channel(i, (uint32_t *)(void *)(to + (c - begin) * i->channel), &s, o, in);
+  }
+}
+
+void image_fill_pairs(const conv_image *i, uint32_t *to, const char *x, const conv_operand *o, const int64_t *in,
+                      int64_t channels, int64_t begin, int64_t end) {
+  for (int64_t p = begin; p < end; ++p, to += i->channel) {
+    if (2 * p >= channels) {
+      memset(to, 0, (size_t)i->channel * sizeof *to);
+      continue;
+    }
+    row_source s = {.x = x + 2 * p * o->inner, .step = o->axis[2], .dtype = o->dtype, .pairs = true};
+    if (2 * p + 1 < channels) s.high = s.x + o->inner;
+    fill_channel(i, to, &s, o, in);
+  }
 }

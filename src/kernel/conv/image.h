@@ -29,5 +29,9 @@ int64_t image_tap(const conv_image *i, const int64_t *t);
 /* Channels [begin, end) of all that lie `inner` apart in x, to to[(channel - begin) * i->channel]. */
 void image_fill(const conv_image *i, float *to, const char *x, const conv_operand *o, const int64_t *in, int64_t begin,
                 int64_t end);
+/* The same of bfloat16s, for pairs of channels: word [pair - begin][...] has channel 2 * pair in its low half; channels
+ * from `channels` on are 0. */
+void image_fill_pairs(const conv_image *i, uint32_t *to, const char *x, const conv_operand *o, const int64_t *in,
+                      int64_t channels, int64_t begin, int64_t end);
 
 #endif

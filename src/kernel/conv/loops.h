@@ -10,6 +10,8 @@ typedef struct {
   /* sum[i * step] += x[i] */
   void (*spread_f32)(float *sum, int64_t step, const float *x, int64_t n);
   void (*spread_f64)(double *sum, int64_t step, const double *x, int64_t n);
+  /* out[i] = low[i * step] | high[i * step] << 16, high NULL: 0; steps in elements */
+  void (*pair)(uint32_t *out, const uint16_t *low, const uint16_t *high, int64_t step, int64_t n);
 } conv_loops_table;
 
 extern const conv_loops_table *conv_loops; /* set before main */
