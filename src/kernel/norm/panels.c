@@ -5,7 +5,13 @@
 
 /* Bytes for the tiles of a panel: those of rows that are read along memory stay in L1 beside what is computed with
  * them; those that are read across it are better many, for each line of memory holds elements of some 16 rows. */
-enum { NEAR_BYTES = 24 << 10, FAR_BYTES = 256 << 10, STACK_BYTES = FAR_BYTES + (8 << 10), FAR_ROWS = 16, FAR_PAD = 64 };
+enum {
+  NEAR_BYTES = 24 << 10,
+  FAR_BYTES = (1 << 20) + (64 << 10), /* half of an L2 cache: 64 rows of 4096 floats */
+  STACK_BYTES = 264 << 10,            /* more is allocated */
+  FAR_ROWS = 16,
+  FAR_PAD = 64, /* between the tiles of rows, so that they don't share the cache's sets */
+};
 
 /* ---- planning ---------------------------------------------------------------------------------------------------- */
 

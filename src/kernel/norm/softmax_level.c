@@ -29,7 +29,7 @@ static float largest(const float *x, int64_t n) {
 
 /* exp(x - p) */
 VEC_INLINE vec exp_term(const vec_loop *l, int64_t i, int64_t n) {
-  return vec_exp(vec_get(l->x + i, n, vec_of(-INFINITY)) - l->p);
+  return vec_exp_bounded(vec_get(l->x + i, n, vec_of(-INFINITY)) - l->p);
 }
 
 VEC_INLINE vec kept_exp_term(const vec_loop *l, int64_t i, int64_t n) {

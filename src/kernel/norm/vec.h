@@ -157,16 +157,12 @@ VEC_INLINE double vec_sum_terms(vec_term *term, const vec_loop *l, int64_t n) {
   return sum;
 }
 
-/* e^x within one unit in the last place (0.99 found over a million floats), denormal results included; NaN stays.
- * x = n ln 2 + r; e^r = 1 + r + r^2 q(r), q a polynomial whose error in e^r is 3e-9 on [-ln(2)/2, ln(2)/2]. */
-static inline vec vec_exp(vec x) {
-  const float LOG2E = 0x1.715476p+0f, LN2_HIGH = 0x1.63p-1f, LN2_LOW = -0x1.bd0106p-13f;
-  x = vec_max(vec_of(-106), vec_min(vec_of(90), x)); /* to 0 and infinity */
-#if defined(__AVX512F__)
-  const vec n = (vec)_mm512_roundscale_ps((__m512)(x * LOG2E), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-#else
-  const vec shifted = x * LOG2E + 0x1.8p23f, n = shifted - 0x1.8p23f;
-#endif
+/* e^x for x <= 90, within one unit in the last place (0.99 found over a million floats), denormal results included; NaN
+ * stays. x = n ln 2 + r; e^r = 1 + r + r^2 q(r), q a polynomial whose error in e^r is 3e-9 on [-ln(2)/2, ln(2)/2]. */
+static inline vec vec_exp_bounded(vec x) {
+  const float LOG2E = 0x1.715476p+0f, LN2_HIGH = 0x1.63p-1f, LN2_LOW = -0x1.bd0106p-13f, ROUND = 0x1.8p23f;
+  x = vec_max(vec_of(-106), x); /* to 0 */
+  const vec shifted = vec_fma(x, vec_of(LOG2E), vec_of(ROUND)), n = shifted - ROUND;
   vec r = vec_fma(n, vec_of(-LN2_HIGH), x);
   r = vec_fma(n, vec_of(-LN2_LOW), r);
   vec q = vec_fma(r, vec_of(0x1.6a2434p-10f), vec_of(0x1.1239e2p-7f));
@@ -182,5 +178,7 @@ static inline vec vec_exp(vec x) {
   return e * (vec)((half + 127) << 23) * (vec)((whole - half + 127) << 23);
 #endif
 }
+
+static inline vec vec_exp(vec x) { return vec_exp_bounded(vec_min(vec_of(90), x)); } /* to infinity */
 
 #endif
