@@ -28,10 +28,15 @@ static bool is_contiguous(const tensor *t) {
   return true;
 }
 
-static status check_dims(const char *name, const int64_t *dims, uint64_t rank, int64_t *product) {
-  *product = 1;
+static status check_rank(const char *name, const int64_t *dims, uint64_t rank) {
   if (rank > MAX_RANK) return fail(ST_OP_INVALID, "%sNum is %ju, expected at most %d", name, (uintmax_t)rank, MAX_RANK);
   if (rank && !dims) return fail(ST_OP_NULL, "%s is NULL, expected %ju dimensions", name, (uintmax_t)rank);
+  return ST_OK;
+}
+
+static status check_dims(const char *name, const int64_t *dims, uint64_t rank, int64_t *product) {
+  *product = 1;
+  TRY(check_rank(name, dims, rank));
   for (uint64_t d = 0; d < rank; ++d) {
     if (dims[d] < 0)
       return fail(ST_OP_INVALID, "%s[%ju] is %jd, expected 0 or more", name, (uintmax_t)d, (intmax_t)dims[d]);
@@ -58,7 +63,9 @@ status tensor_init(tensor *t, const int64_t *dims, uint64_t rank, int dtype, con
   int64_t n, unused;
   TRY(check_dims("viewDims", dims, rank, &n));
   TRY(check_strides(dims, strides, rank));
-  TRY(check_dims("storageDims", storage_dims, storage_rank, &unused));
+  /* Clients compute the storage of an empty view as they do any other's, and may arrive below 0. */
+  TRY(n ? check_dims("storageDims", storage_dims, storage_rank, &unused)
+        : check_rank("storageDims", storage_dims, storage_rank));
   if (offset < 0 || offset > MAX_ELEMENTS)
     return fail(ST_OP_INVALID, "offset is %jd, expected 0 to 2^56 elements", (intmax_t)offset);
   if (dtype != ACL_DT_UNDEFINED && !dtype_is_known(dtype))
