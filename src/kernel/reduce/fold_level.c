@@ -23,6 +23,13 @@ static inline void fetch_ahead(const char *row, int64_t pitch, int64_t bytes) {
   for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(row + AHEAD * pitch + i);
 }
 
+/* Of rows: across the ends of pages, where the hardware stops too. */
+#define FETCH_ROW_AHEAD(at)                                                                                            \
+  do {                                                                                                                 \
+    __builtin_prefetch((const char *)(at) + FAR_BYTES);                                                                \
+    __builtin_prefetch((const char *)(at) + FAR_BYTES + 64);                                                           \
+  } while (0)
+
 /* ---- folds of one value: X read, T in the lanes, `member` of the result ------------------------------------------- */
 
 /* The tree, a level of it; written out, so that lanes stay in registers. */
@@ -40,24 +47,54 @@ _Static_assert(FOLD_LANES == 32, "the tree has five levels");
     int64_t i = 0;                                                                                                     \
     (void)shift, (void)second;                                                                                         \
     for (int l = 0; l < FOLD_LANES; ++l) lane[l] = INIT;                                                               \
-    for (; i + FOLD_LANES <= n; i += FOLD_LANES)                                                                       \
+    for (; i + FOLD_LANES <= n; i += FOLD_LANES) {                                                                     \
+      FETCH_ROW_AHEAD(xs + i);                                                                                         \
       for (int l = 0; l < FOLD_LANES; ++l) {                                                                           \
         const T x = (T)xs[i + l], a = lane[l], b = TERM;                                                               \
         lane[l] = JOIN;                                                                                                \
       }                                                                                                                \
+    }                                                                                                                  \
     for (int l = 0; i + l < n; ++l) {                                                                                  \
       const T x = (T)xs[i + l], a = lane[l], b = TERM;                                                                 \
       lane[l] = JOIN;                                                                                                  \
     }                                                                                                                  \
-    HALVE(T, 16, JOIN) HALVE(T, 8, JOIN) HALVE(T, 4, JOIN) HALVE(T, 2, JOIN) HALVE(T, 1, JOIN)                         \
-    value->member = lane[0];                                                                                           \
+    HALVE(T, 16, JOIN)                                                                                                 \
+    HALVE(T, 8, JOIN) HALVE(T, 4, JOIN) HALVE(T, 2, JOIN) HALVE(T, 1, JOIN) value->member = lane[0];                   \
+  }
+
+/* The same for maxima and minima of floats: a plain comparison is one instruction, NaNs are looked for beside it. */
+#define ROW_ORDER(name, X, T, member, INIT, TERM, BEATS)                                                               \
+  static void name##_row(const void *from, int64_t n, double shift, fold_value *value, fold_value *second) {           \
+    const X *const xs = from;                                                                                          \
+    T lane[FOLD_LANES];                                                                                                \
+    int32_t odd[FOLD_LANES] = {0}, any = 0;                                                                            \
+    int64_t i = 0;                                                                                                     \
+    (void)shift, (void)second;                                                                                         \
+    for (int l = 0; l < FOLD_LANES; ++l) lane[l] = INIT;                                                               \
+    for (; i + FOLD_LANES <= n; i += FOLD_LANES) {                                                                     \
+      FETCH_ROW_AHEAD(xs + i);                                                                                         \
+      for (int l = 0; l < FOLD_LANES; ++l) {                                                                           \
+        const T x = (T)xs[i + l], b = TERM;                                                                            \
+        lane[l] = b BEATS lane[l] ? b : lane[l];                                                                       \
+        odd[l] |= x != x;                                                                                              \
+      }                                                                                                                \
+    }                                                                                                                  \
+    for (int l = 0; i + l < n; ++l) {                                                                                  \
+      const T x = (T)xs[i + l], b = TERM;                                                                              \
+      lane[l] = b BEATS lane[l] ? b : lane[l];                                                                         \
+      odd[l] |= x != x;                                                                                                \
+    }                                                                                                                  \
+    for (int l = 0; l < FOLD_LANES; ++l) any |= odd[l];                                                                \
+    HALVE(T, 16, (b BEATS a ? b : a))                                                                                  \
+    HALVE(T, 8, (b BEATS a ? b : a)) HALVE(T, 4, (b BEATS a ? b : a)) HALVE(T, 2, (b BEATS a ? b : a))                 \
+        HALVE(T, 1, (b BEATS a ? b : a)) value->member = any ? (T)NAN : lane[0];                                       \
   }
 
 #define LANE(T, state, l) ((T *)(void *)((char *)(state) + (l)*FOLD_LANE_BYTES))
 
 #define STEP(name, X, T, INIT, TERM, JOIN)                                                                             \
-  static void name##_step(void *state, const void *from, int64_t pitch, int64_t k, int64_t n, int64_t width,           \
-                          const double *shift_of) {                                                                    \
+  static inline __attribute__((always_inline)) void name##_rows(                                                       \
+      void *state, const void *from, int64_t pitch, int64_t k, int64_t n, int64_t width, const double *shift_of) {     \
     const char *row = from;                                                                                            \
     (void)shift_of;                                                                                                    \
     for (int64_t end = k + n; k < end; ++k, row += pitch) {                                                            \
@@ -80,6 +117,15 @@ _Static_assert(FOLD_LANES == 32, "the tree has five levels");
         }                                                                                                              \
       }                                                                                                                \
     }                                                                                                                  \
+  }                                                                                                                    \
+                                                                                                                       \
+  /* Strips are mostly of full width: loops of a known length. */                                                      \
+  static void name##_step(void *state, const void *from, int64_t pitch, int64_t k, int64_t n, int64_t width,           \
+                          const double *shift_of) {                                                                    \
+    if (width == FOLD_WIDTH)                                                                                           \
+      name##_rows(state, from, pitch, k, n, FOLD_WIDTH, shift_of);                                                     \
+    else                                                                                                               \
+      name##_rows(state, from, pitch, k, n, width, shift_of);                                                          \
   }
 
 /* A lane that nothing came to holds INIT, which changes nothing. */
@@ -111,6 +157,19 @@ _Static_assert(FOLD_LANES == 32, "the tree has five levels");
 #define SMALLER ((b < a) | (b != b) ? b : a)
 #define FOLD_F(name, INIT, TERM, JOIN)                                                                                 \
   FOLD(name##_f32, float, double, f64, INIT, TERM, JOIN) FOLD(name##_f64, double, double, f64, INIT, TERM, JOIN)
+/* All NaNs become one. */
+#define END_ORDER(name, T)                                                                                             \
+  static void name##_end_order(void *state, int64_t n, int64_t width, fold_value *value, fold_value *second) {         \
+    name##_end(state, n, width, value, second);                                                                        \
+    for (int64_t j = 0; j < width; ++j) value[j].f64 = value[j].f64 == value[j].f64 ? value[j].f64 : (double)NAN;      \
+  }
+#define ORDER_F(name, X, INIT, TERM, BEATS, JOIN)                                                                      \
+  ROW_ORDER(name, X, X, f64, INIT, TERM, BEATS)                                                                        \
+  STEP(name, X, X, INIT, TERM, JOIN) END(name, X, f64, JOIN) END_ORDER(name, X)
+#define ORDER(name, INIT, INIT_I64, TERM, BEATS, JOIN)                                                                 \
+  ORDER_F(name##_f32, float, INIT, TERM, BEATS, JOIN)                                                                  \
+  ORDER_F(name##_f64, double, INIT, TERM, BEATS, JOIN)                                                                 \
+  FOLD(name##_i64, int64_t, int64_t, i64, INIT_I64, TERM, JOIN)
 /* Comparisons need no wider type. */
 #define FOLD_ORDER(name, INIT, INIT_I64, TERM, TERM_I64, JOIN)                                                         \
   FOLD(name##_f32, float, float, f64, INIT, TERM, JOIN)                                                                \
@@ -129,10 +188,10 @@ FOLD_F(count, 0, (x != 0), ADD)
 FOLD_F(product, 1, x, a *b)
 FOLD(sum_i64, int64_t, int64_t, i64, 0, x, ADD)
 FOLD(product_i64, int64_t, int64_t, i64, 1, x, a *b)
-FOLD_ORDER(max, -INFINITY, INT64_MIN, x, x, LARGER)
-FOLD_ORDER(min, INFINITY, INT64_MAX, x, x, SMALLER)
-FOLD_ORDER(max_abs, 0, 0, (x < 0 ? -x : x), (x < 0 ? -x : x), LARGER)
-FOLD_ORDER(min_abs, INFINITY, INT64_MAX, (x < 0 ? -x : x), (x < 0 ? -x : x), SMALLER)
+ORDER(max, -INFINITY, INT64_MIN, x, >, LARGER)
+ORDER(min, INFINITY, INT64_MAX, x, <, SMALLER)
+ORDER(max_abs, 0, 0, (x < 0 ? -x : x), >, LARGER)
+ORDER(min_abs, INFINITY, INT64_MAX, (x < 0 ? -x : x), <, SMALLER)
 FOLD_ORDER(any, 0, 0, (x != 0), (x != 0), (a > b ? a : b))
 FOLD_ORDER(all, 1, 1, (x != 0), (x != 0), (a < b ? a : b))
 #undef SHIFT
@@ -335,8 +394,8 @@ static void turn_4(char *to, int64_t to_pitch, const char *from, int64_t pitch, 
       const __mmask16 some_columns = (__mmask16)((1u << columns) - 1);
       __m512i part[16];
       for (int k = 0; k < 16; ++k)
-        part[k] = k < rows ? _mm512_maskz_loadu_epi32(some_columns, from + (r + k) * pitch + i * 4)
-                           : _mm512_setzero_si512();
+        part[k] =
+            k < rows ? _mm512_maskz_loadu_epi32(some_columns, from + (r + k) * pitch + i * 4) : _mm512_setzero_si512();
       turn_16x16(part);
       for (int k = 0; k < 16; ++k)
         if (k < columns) _mm512_mask_storeu_epi32(to + (i + k) * to_pitch + r * 4, some_rows, part[k]);
@@ -360,6 +419,14 @@ static void turn(void *to, int64_t to_pitch, const void *from, int64_t pitch, in
 #define ALL_TYPES(name)                                                                                                \
   { [COMPUTE_F32] = LOOPS(name##_f32), [COMPUTE_F64] = LOOPS(name##_f64), [COMPUTE_I64] = LOOPS(name##_i64) }
 
+#define LOOPS_ORDER(name)                                                                                              \
+  { .row = name##_row, .step = name##_step, .end = name##_end_order }
+#define ORDER_TYPES(name)                                                                                              \
+  {                                                                                                                    \
+    [COMPUTE_F32] = LOOPS_ORDER(name##_f32), [COMPUTE_F64] = LOOPS_ORDER(name##_f64),                                  \
+    [COMPUTE_I64] = LOOPS(name##_i64)                                                                                  \
+  }
+
 const reduction_loops LEVELED(reduction) = {
     .fold =
         {
@@ -370,10 +437,10 @@ const reduction_loops LEVELED(reduction) = {
             [FOLD_SUM_POWER] = FLOATS(sum_power),
             [FOLD_COUNT] = FLOATS(count),
             [FOLD_PRODUCT] = ALL_TYPES(product),
-            [FOLD_MAX] = ALL_TYPES(max),
-            [FOLD_MIN] = ALL_TYPES(min),
-            [FOLD_MAX_ABS] = ALL_TYPES(max_abs),
-            [FOLD_MIN_ABS] = ALL_TYPES(min_abs),
+            [FOLD_MAX] = ORDER_TYPES(max),
+            [FOLD_MIN] = ORDER_TYPES(min),
+            [FOLD_MAX_ABS] = ORDER_TYPES(max_abs),
+            [FOLD_MIN_ABS] = ORDER_TYPES(min_abs),
             [FOLD_ANY] = ALL_TYPES(any),
             [FOLD_ALL] = ALL_TYPES(all),
             [FOLD_SUM_EXP] = FLOATS(sum_exp),

@@ -3,11 +3,11 @@
  * A row is scanned in blocks, which are brought into a tile where they are not floats side by side; rows that are nearer
  * to each other than their elements go by strips of columns. 64 blocks make a chunk. Where one thread scans a row, a
  * chunk's base is the one before and that chunk's total; several threads get the totals first. */
-#include "kernel/reduce/fold.h"
 #include "kernel/reduce/scan.h"
 #include "kernel/engine/axis.h"
 #include "kernel/engine/level.h"
 #include "kernel/families.h"
+#include "kernel/reduce/fold.h"
 #include "op/executor.h"
 #include "op/parallel.h"
 
