@@ -11,7 +11,7 @@ Each file beside this one has the cases of a family:
                       bytes=2 * 4 * rows * n)
 
 `compare` calls both phases and synchronises, as a client would; the peer's lambda is called as often. Times are medians of
-rounds; with one thread they are the process's CPU time, so that other programs on the machine count for less. PATTERN: only
+rounds; with one thread they are the thread's CPU time, so that other programs on the machine count for less. PATTERN: only
 cases whose name contains one of them."""
 import argparse
 import importlib
@@ -43,7 +43,7 @@ class Bench:
         self.threads, self.rows = threads, []
         self.rng = numpy.random.default_rng(1)
         self.halves = {"f16": torch.float16, "bf16": torch.bfloat16}
-        self.clock = time.process_time if threads == 1 else time.perf_counter
+        self.clock = time.thread_time if threads == 1 else time.perf_counter
 
     # ---- operands
 

@@ -23,7 +23,22 @@ static inline void fetch_ahead(const char *row, int64_t pitch, int64_t bytes) {
   for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(row + AHEAD * pitch + i);
 }
 
+/* Of rows: across the ends of pages, where the hardware stops too. */
+#define FETCH_ROW_AHEAD(at)                                                                                            \
+  do {                                                                                                                 \
+    __builtin_prefetch((const char *)(at) + FAR_BYTES);                                                                \
+    __builtin_prefetch((const char *)(at) + FAR_BYTES + 64);                                                           \
+  } while (0)
+
 /* ---- folds of one value: X read, T in the lanes, `member` of the result ------------------------------------------- */
+
+/* The tree, a level of it; written out, so that lanes stay in registers. */
+#define HALVE(T, half, JOIN)                                                                                           \
+  for (int l = 0; l < half; ++l) {                                                                                     \
+    const T a = lane[l], b = lane[l + half];                                                                           \
+    lane[l] = JOIN;                                                                                                    \
+  }
+_Static_assert(FOLD_LANES == 32, "the tree has five levels");
 
 #define ROW(name, X, T, member, INIT, TERM, JOIN)                                                                      \
   static void name##_row(const void *from, int64_t n, double shift, fold_value *value, fold_value *second) {           \
@@ -32,28 +47,54 @@ static inline void fetch_ahead(const char *row, int64_t pitch, int64_t bytes) {
     int64_t i = 0;                                                                                                     \
     (void)shift, (void)second;                                                                                         \
     for (int l = 0; l < FOLD_LANES; ++l) lane[l] = INIT;                                                               \
-    for (; i + FOLD_LANES <= n; i += FOLD_LANES)                                                                       \
+    for (; i + FOLD_LANES <= n; i += FOLD_LANES) {                                                                     \
+      FETCH_ROW_AHEAD(xs + i);                                                                                         \
       for (int l = 0; l < FOLD_LANES; ++l) {                                                                           \
         const T x = (T)xs[i + l], a = lane[l], b = TERM;                                                               \
         lane[l] = JOIN;                                                                                                \
       }                                                                                                                \
+    }                                                                                                                  \
     for (int l = 0; i + l < n; ++l) {                                                                                  \
       const T x = (T)xs[i + l], a = lane[l], b = TERM;                                                                 \
       lane[l] = JOIN;                                                                                                  \
     }                                                                                                                  \
-    for (int half = FOLD_LANES / 2; half; half /= 2)                                                                   \
-      for (int l = 0; l < half; ++l) {                                                                                 \
-        const T a = lane[l], b = lane[l + half];                                                                       \
-        lane[l] = JOIN;                                                                                                \
+    HALVE(T, 16, JOIN)                                                                                                 \
+    HALVE(T, 8, JOIN) HALVE(T, 4, JOIN) HALVE(T, 2, JOIN) HALVE(T, 1, JOIN) value->member = lane[0];                   \
+  }
+
+/* The same for maxima and minima of floats: a plain comparison is one instruction, NaNs are looked for beside it. */
+#define ROW_ORDER(name, X, T, member, INIT, TERM, BEATS)                                                               \
+  static void name##_row(const void *from, int64_t n, double shift, fold_value *value, fold_value *second) {           \
+    const X *const xs = from;                                                                                          \
+    T lane[FOLD_LANES];                                                                                                \
+    int32_t odd[FOLD_LANES] = {0}, any = 0;                                                                            \
+    int64_t i = 0;                                                                                                     \
+    (void)shift, (void)second;                                                                                         \
+    for (int l = 0; l < FOLD_LANES; ++l) lane[l] = INIT;                                                               \
+    for (; i + FOLD_LANES <= n; i += FOLD_LANES) {                                                                     \
+      FETCH_ROW_AHEAD(xs + i);                                                                                         \
+      for (int l = 0; l < FOLD_LANES; ++l) {                                                                           \
+        const T x = (T)xs[i + l], b = TERM;                                                                            \
+        lane[l] = b BEATS lane[l] ? b : lane[l];                                                                       \
+        odd[l] |= x != x;                                                                                              \
       }                                                                                                                \
-    value->member = lane[0];                                                                                           \
+    }                                                                                                                  \
+    for (int l = 0; i + l < n; ++l) {                                                                                  \
+      const T x = (T)xs[i + l], b = TERM;                                                                              \
+      lane[l] = b BEATS lane[l] ? b : lane[l];                                                                         \
+      odd[l] |= x != x;                                                                                                \
+    }                                                                                                                  \
+    for (int l = 0; l < FOLD_LANES; ++l) any |= odd[l];                                                                \
+    HALVE(T, 16, (b BEATS a ? b : a))                                                                                  \
+    HALVE(T, 8, (b BEATS a ? b : a)) HALVE(T, 4, (b BEATS a ? b : a)) HALVE(T, 2, (b BEATS a ? b : a))                 \
+        HALVE(T, 1, (b BEATS a ? b : a)) value->member = any ? (T)NAN : lane[0];                                       \
   }
 
 #define LANE(T, state, l) ((T *)(void *)((char *)(state) + (l)*FOLD_LANE_BYTES))
 
 #define STEP(name, X, T, INIT, TERM, JOIN)                                                                             \
-  static void name##_step(void *state, const void *from, int64_t pitch, int64_t k, int64_t n, int64_t width,           \
-                          const double *shift_of) {                                                                    \
+  static inline __attribute__((always_inline)) void name##_rows(                                                       \
+      void *state, const void *from, int64_t pitch, int64_t k, int64_t n, int64_t width, const double *shift_of) {     \
     const char *row = from;                                                                                            \
     (void)shift_of;                                                                                                    \
     for (int64_t end = k + n; k < end; ++k, row += pitch) {                                                            \
@@ -76,6 +117,15 @@ static inline void fetch_ahead(const char *row, int64_t pitch, int64_t bytes) {
         }                                                                                                              \
       }                                                                                                                \
     }                                                                                                                  \
+  }                                                                                                                    \
+                                                                                                                       \
+  /* Strips are mostly of full width: loops of a known length. */                                                      \
+  static void name##_step(void *state, const void *from, int64_t pitch, int64_t k, int64_t n, int64_t width,           \
+                          const double *shift_of) {                                                                    \
+    if (width == FOLD_WIDTH)                                                                                           \
+      name##_rows(state, from, pitch, k, n, FOLD_WIDTH, shift_of);                                                     \
+    else                                                                                                               \
+      name##_rows(state, from, pitch, k, n, width, shift_of);                                                          \
   }
 
 /* A lane that nothing came to holds INIT, which changes nothing. */
@@ -103,10 +153,23 @@ static inline void fetch_ahead(const char *row, int64_t pitch, int64_t bytes) {
 
 #define ADD a + b
 /* NaN stays, and wins. */
-#define LARGER  (b > a || b != b ? b : a)
-#define SMALLER (b < a || b != b ? b : a)
+#define LARGER  ((b > a) | (b != b) ? b : a)
+#define SMALLER ((b < a) | (b != b) ? b : a)
 #define FOLD_F(name, INIT, TERM, JOIN)                                                                                 \
   FOLD(name##_f32, float, double, f64, INIT, TERM, JOIN) FOLD(name##_f64, double, double, f64, INIT, TERM, JOIN)
+/* All NaNs become one. */
+#define END_ORDER(name, T)                                                                                             \
+  static void name##_end_order(void *state, int64_t n, int64_t width, fold_value *value, fold_value *second) {         \
+    name##_end(state, n, width, value, second);                                                                        \
+    for (int64_t j = 0; j < width; ++j) value[j].f64 = value[j].f64 == value[j].f64 ? value[j].f64 : (double)NAN;      \
+  }
+#define ORDER_F(name, X, INIT, TERM, BEATS, JOIN)                                                                      \
+  ROW_ORDER(name, X, X, f64, INIT, TERM, BEATS)                                                                        \
+  STEP(name, X, X, INIT, TERM, JOIN) END(name, X, f64, JOIN) END_ORDER(name, X)
+#define ORDER(name, INIT, INIT_I64, TERM, BEATS, JOIN)                                                                 \
+  ORDER_F(name##_f32, float, INIT, TERM, BEATS, JOIN)                                                                  \
+  ORDER_F(name##_f64, double, INIT, TERM, BEATS, JOIN)                                                                 \
+  FOLD(name##_i64, int64_t, int64_t, i64, INIT_I64, TERM, JOIN)
 /* Comparisons need no wider type. */
 #define FOLD_ORDER(name, INIT, INIT_I64, TERM, TERM_I64, JOIN)                                                         \
   FOLD(name##_f32, float, float, f64, INIT, TERM, JOIN)                                                                \
@@ -114,18 +177,21 @@ static inline void fetch_ahead(const char *row, int64_t pitch, int64_t bytes) {
   FOLD(name##_i64, int64_t, int64_t, i64, INIT_I64, TERM_I64, JOIN)
 
 #define SHIFT(j) 0
-FOLD_F(sum, 0, x, ADD)
-FOLD_F(sum_abs, 0, fabs(x), ADD)
+FOLD(sum_f32, float, float, f64, 0, x, ADD)
+FOLD(sum_f64, double, double, f64, 0, x, ADD)
+FOLD(sum_abs_f32, float, float, f64, 0, fabsf(x), ADD)
+FOLD(sum_abs_f64, double, double, f64, 0, fabs(x), ADD)
 FOLD_F(sum_square, 0, x *x, ADD)
-FOLD_F(sum_not_nan, 0, (x == x ? x : 0), ADD)
+FOLD(sum_not_nan_f32, float, float, f64, 0, (x == x ? x : 0), ADD)
+FOLD(sum_not_nan_f64, double, double, f64, 0, (x == x ? x : 0), ADD)
 FOLD_F(count, 0, (x != 0), ADD)
 FOLD_F(product, 1, x, a *b)
 FOLD(sum_i64, int64_t, int64_t, i64, 0, x, ADD)
 FOLD(product_i64, int64_t, int64_t, i64, 1, x, a *b)
-FOLD_ORDER(max, -INFINITY, INT64_MIN, x, x, LARGER)
-FOLD_ORDER(min, INFINITY, INT64_MAX, x, x, SMALLER)
-FOLD_ORDER(max_abs, 0, 0, (x < 0 ? -x : x), (x < 0 ? -x : x), LARGER)
-FOLD_ORDER(min_abs, INFINITY, INT64_MAX, (x < 0 ? -x : x), (x < 0 ? -x : x), SMALLER)
+ORDER(max, -INFINITY, INT64_MIN, x, >, LARGER)
+ORDER(min, INFINITY, INT64_MAX, x, <, SMALLER)
+ORDER(max_abs, 0, 0, (x < 0 ? -x : x), >, LARGER)
+ORDER(min_abs, INFINITY, INT64_MAX, (x < 0 ? -x : x), <, SMALLER)
 FOLD_ORDER(any, 0, 0, (x != 0), (x != 0), (a > b ? a : b))
 FOLD_ORDER(all, 1, 1, (x != 0), (x != 0), (a < b ? a : b))
 #undef SHIFT
@@ -283,30 +349,62 @@ static void finish(finish_kind kind, double parameter, int64_t n, fold_value *va
 
 /* ---- turning -------------------------------------------------------------------------------------------------------- */
 
-#define TURN(name, T, GATHER)                                                                                          \
+#define TURN(name, T)                                                                                                  \
   static void name(char *to, int64_t to_pitch, const char *from, int64_t pitch, int64_t n_rows, int64_t n) {           \
     for (int64_t i = 0; i < n; ++i) {                                                                                  \
       T *const out = (T *)(void *)(to + i * to_pitch);                                                                 \
       const char *const column = from + i * (int64_t)sizeof(T);                                                        \
-      int64_t r = 0;                                                                                                   \
-      GATHER                                                                                                           \
-      for (; r < n_rows; ++r) out[r] = *(const T *)(const void *)(column + r * pitch);                                 \
+      for (int64_t r = 0; r < n_rows; ++r) out[r] = *(const T *)(const void *)(column + r * pitch);                    \
     }                                                                                                                  \
   }
+TURN(turn_8, int64_t)
 
 #if defined(__AVX512F__)
-#  define GATHER_4                                                                                                     \
-    if (pitch < INT32_MAX / 16) {                                                                                      \
-      const __m512i rows = _mm512_mullo_epi32(_mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0),  \
-                                              _mm512_set1_epi32((int)pitch));                                          \
-      for (; r + 16 <= n_rows; r += 16)                                                                                \
-        _mm512_storeu_si512(out + r, _mm512_i32gather_epi32(rows, column + r * pitch, 1));                             \
+/* Sixteen rows of sixteen elements of 4 bytes, to columns: pairs, fours, and then quarters of registers. */
+static inline void turn_16x16(__m512i *r) {
+  __m512i t[16];
+  for (int i = 0; i < 8; ++i) {
+    t[2 * i] = _mm512_unpacklo_epi32(r[2 * i], r[2 * i + 1]);
+    t[2 * i + 1] = _mm512_unpackhi_epi32(r[2 * i], r[2 * i + 1]);
+  }
+  for (int i = 0; i < 4; ++i) {
+    r[4 * i] = _mm512_unpacklo_epi64(t[4 * i], t[4 * i + 2]);
+    r[4 * i + 1] = _mm512_unpackhi_epi64(t[4 * i], t[4 * i + 2]);
+    r[4 * i + 2] = _mm512_unpacklo_epi64(t[4 * i + 1], t[4 * i + 3]);
+    r[4 * i + 3] = _mm512_unpackhi_epi64(t[4 * i + 1], t[4 * i + 3]);
+  }
+  for (int i = 0; i < 4; ++i) {
+    t[i] = _mm512_shuffle_i32x4(r[i], r[4 + i], 0x88);
+    t[4 + i] = _mm512_shuffle_i32x4(r[i], r[4 + i], 0xdd);
+    t[8 + i] = _mm512_shuffle_i32x4(r[8 + i], r[12 + i], 0x88);
+    t[12 + i] = _mm512_shuffle_i32x4(r[8 + i], r[12 + i], 0xdd);
+  }
+  for (int i = 0; i < 8; ++i) {
+    r[i] = _mm512_shuffle_i32x4(t[i], t[8 + i], 0x88);
+    r[8 + i] = _mm512_shuffle_i32x4(t[i], t[8 + i], 0xdd);
+  }
+}
+
+static void turn_4(char *to, int64_t to_pitch, const char *from, int64_t pitch, int64_t n_rows, int64_t n) {
+  for (int64_t r = 0; r < n_rows; r += 16) {
+    const int64_t rows = n_rows - r < 16 ? n_rows - r : 16;
+    const __mmask16 some_rows = (__mmask16)((1u << rows) - 1);
+    for (int64_t i = 0; i < n; i += 16) {
+      const int64_t columns = n - i < 16 ? n - i : 16;
+      const __mmask16 some_columns = (__mmask16)((1u << columns) - 1);
+      __m512i part[16];
+      for (int k = 0; k < 16; ++k)
+        part[k] =
+            k < rows ? _mm512_maskz_loadu_epi32(some_columns, from + (r + k) * pitch + i * 4) : _mm512_setzero_si512();
+      turn_16x16(part);
+      for (int k = 0; k < 16; ++k)
+        if (k < columns) _mm512_mask_storeu_epi32(to + (i + k) * to_pitch + r * 4, some_rows, part[k]);
     }
+  }
+}
 #else
-#  define GATHER_4
+TURN(turn_4, int32_t)
 #endif
-TURN(turn_4, int32_t, GATHER_4)
-TURN(turn_8, int64_t, )
 
 static void turn(void *to, int64_t to_pitch, const void *from, int64_t pitch, int64_t n_rows, int64_t n, int size) {
   (size == 4 ? turn_4 : turn_8)(to, to_pitch, from, pitch, n_rows, n);
@@ -321,6 +419,14 @@ static void turn(void *to, int64_t to_pitch, const void *from, int64_t pitch, in
 #define ALL_TYPES(name)                                                                                                \
   { [COMPUTE_F32] = LOOPS(name##_f32), [COMPUTE_F64] = LOOPS(name##_f64), [COMPUTE_I64] = LOOPS(name##_i64) }
 
+#define LOOPS_ORDER(name)                                                                                              \
+  { .row = name##_row, .step = name##_step, .end = name##_end_order }
+#define ORDER_TYPES(name)                                                                                              \
+  {                                                                                                                    \
+    [COMPUTE_F32] = LOOPS_ORDER(name##_f32), [COMPUTE_F64] = LOOPS_ORDER(name##_f64),                                  \
+    [COMPUTE_I64] = LOOPS(name##_i64)                                                                                  \
+  }
+
 const reduction_loops LEVELED(reduction) = {
     .fold =
         {
@@ -331,10 +437,10 @@ const reduction_loops LEVELED(reduction) = {
             [FOLD_SUM_POWER] = FLOATS(sum_power),
             [FOLD_COUNT] = FLOATS(count),
             [FOLD_PRODUCT] = ALL_TYPES(product),
-            [FOLD_MAX] = ALL_TYPES(max),
-            [FOLD_MIN] = ALL_TYPES(min),
-            [FOLD_MAX_ABS] = ALL_TYPES(max_abs),
-            [FOLD_MIN_ABS] = ALL_TYPES(min_abs),
+            [FOLD_MAX] = ORDER_TYPES(max),
+            [FOLD_MIN] = ORDER_TYPES(min),
+            [FOLD_MAX_ABS] = ORDER_TYPES(max_abs),
+            [FOLD_MIN_ABS] = ORDER_TYPES(min_abs),
             [FOLD_ANY] = ALL_TYPES(any),
             [FOLD_ALL] = ALL_TYPES(all),
             [FOLD_SUM_EXP] = FLOATS(sum_exp),

@@ -19,7 +19,7 @@ enum {
   FEW_OUTPUTS = 64, /* up to as many, threads share out chunks, else outputs */
   GRAIN = 64,       /* outputs */
   ROWS_GROUP = 64,  /* outputs that are finished together */
-  TURNED_MOST = 64, /* elements of an output */
+  TURNED_MOST = 32, /* elements of an output */
   TURNED_WIDTH = 64,
   TILE_ROWS = 8, /* rows of a strip that are converted together */
 };
@@ -337,6 +337,11 @@ static void reduce_all_chunks(const reduce_plan *p, const walk *reduced, char *f
 /* Results of one row each, at places next to each other. */
 static void reduce_rows(const reduce_plan *p, const walk *reduced, char *from, int64_t width, reduce_buffer *b,
                         results *r) {
+  if (p->n <= FOLD_BLOCK && reduced->rank == 1 && !p->second) { /* the short way of the same */
+    for (int64_t i = 0; i < width; ++i, from += p->in.across)
+      p->first->row(row_fetch(&p->in, b->tile, from, 1, p->n), p->n, p->parameter, &r->value[i], &r->second[i]);
+    return;
+  }
   results one;
   for (int64_t i = 0; i < width; ++i) {
     reduce_all_chunks(p, reduced, from + i * p->in.across, 1, b, &one);

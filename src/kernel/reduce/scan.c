@@ -7,12 +7,13 @@
 #include "kernel/engine/axis.h"
 #include "kernel/engine/level.h"
 #include "kernel/families.h"
+#include "kernel/reduce/fold.h"
 #include "op/executor.h"
 #include "op/parallel.h"
 
 LEVEL_CHOICE(scan_table, scans, scans)
 
-enum { BLOCK = 1024, CHUNK = 64 * BLOCK, STRIP_ROWS = 8, MANY_ROWS = 16 };
+enum { BLOCK = 1024, CHUNK = 64 * BLOCK, STRIP_ROWS = 8, MANY_ROWS = 16, TURNED_MOST = 32 };
 
 typedef struct {
   walk rows; /* all dimensions but the scanned; operand 0: the input, 1: the output, 2: places */
@@ -24,7 +25,7 @@ typedef struct {
   int64_t totals;              /* offset in the workspace: [rows][n_chunks] */
   scan_value unit;
   bool by_columns, in_is_direct, out_is_direct; /* elements of adjacent rows lie side by side */
-  bool exclusive, multiplies;
+  bool exclusive, multiplies, by_turning;
   store_loop *store_unit;
   uint8_t compute;
 } scan_plan;
@@ -91,6 +92,31 @@ static void scan_strip(const scan_plan *p, const char *in, char *out, int64_t wi
   }
 }
 
+/* ---- many short rows at a time: turned, so that they make columns -------------------------------------------------- */
+
+typedef struct {
+  _Alignas(64) char rows[TURNED_MOST * SCAN_WIDTH * sizeof(float)];
+  _Alignas(64) char turned[TURNED_MOST * SCAN_WIDTH * sizeof(float)];
+} turn_buffer;
+
+static void scan_turned(const scan_plan *p, const char *in, char *out, int64_t width, turn_buffer *b) {
+  scan_value carry[SCAN_WIDTH], total[SCAN_WIDTH];
+  const int64_t n = p->n, pitch = width * p->in.size, packed = n * p->in.size;
+  const bool gapless_in = p->in.across == n * p->in.along, gapless_out = p->out.across == n * p->out.along;
+  for (int64_t j = 0; j < width; ++j) carry[j] = total[j] = p->unit;
+  if (gapless_in)
+    p->in.load(b->rows, in, p->in.along, n * width);
+  else
+    for (int64_t j = 0; j < width; ++j) p->in.load(b->rows + j * packed, in + j * p->in.across, p->in.along, n);
+  reduction->turn(b->turned, pitch, b->rows, packed, width, n, p->in.size);
+  p->loops->columns(b->turned, pitch, b->turned, pitch, n, width, carry, total);
+  reduction->turn(b->rows, packed, b->turned, pitch, n, width, p->in.size);
+  if (gapless_out)
+    p->out.store(out, p->out.along, b->rows, n * width);
+  else
+    for (int64_t j = 0; j < width; ++j) p->out.store(out + j * p->out.across, p->out.along, b->rows + j * packed, n);
+}
+
 /* ---- running maxima ------------------------------------------------------------------------------------------------ */
 
 static void extreme_strip(const scan_plan *p, const char *in, char *out, char *places, int64_t width) {
@@ -129,10 +155,11 @@ static void extreme_row(const scan_plan *p, const char *in, char *out, char *pla
 static void scan_rows(const void *job, int64_t begin, int64_t end) {
   const scan_job *j = job;
   const scan_plan *p = j->plan;
+  turn_buffer b;
   cursor c;
   cursor_start(&c, &p->rows, j->view, begin);
   for (int64_t i = begin, width; i < end; i += width, cursor_next(&c, width)) {
-    width = p->by_columns ? cursor_row(&c, smaller(SCAN_WIDTH, end - i)) : 1;
+    width = p->by_columns || p->by_turning ? cursor_row(&c, smaller(SCAN_WIDTH, end - i)) : 1;
     const char *in = c.at[0] + p->first_in;
     char *out = c.at[1] + p->first_out;
     if (p->exclusive) {
@@ -144,6 +171,8 @@ static void scan_rows(const void *job, int64_t begin, int64_t end) {
       extreme_strip(p, in, out, c.at[2], width);
     else if (p->extreme)
       extreme_row(p, in, out, c.at[2]);
+    else if (p->by_turning)
+      scan_turned(p, in, out, width, &b);
     else if (p->by_columns)
       scan_strip(p, in, out, width);
     else
@@ -184,7 +213,7 @@ static status scan_run(const executor *e, void *const *view, void *scratch) {
   const bool apart = p->n_chunks > 1 && p->rows.n < MANY_ROWS && !p->by_columns && !p->extreme && !p->exclusive;
   const int n_threads = apart ? parallel_begin(e->cost_ns) : 1;
   if (n_threads == 1) {
-    rows_parallel(scan_rows, &job, p->rows.n, p->by_columns ? SCAN_WIDTH : 1, apart ? 0 : e->cost_ns);
+    rows_parallel(scan_rows, &job, p->rows.n, p->by_columns || p->by_turning ? SCAN_WIDTH : 1, apart ? 0 : e->cost_ns);
     return ST_OK;
   }
   job.bases = (scan_value *)(void *)((char *)scratch + p->totals);
@@ -238,6 +267,9 @@ static void plan_scan(executor *e, scan_plan *p, const scan_call *c) {
   if (c->places) p->places = row_access_of(c->places->dtype, COMPUTE_I64, along[2], *across[2], BLOCK);
   const int64_t step = along[1] < 0 ? -along[1] : along[1];
   p->by_columns = p->rows.dims[last] > 1 && p->out.across < step;
+  p->by_turning = !p->by_columns && p->rows.dims[last] > 1 && p->n <= TURNED_MOST && p->compute == COMPUTE_F32 &&
+                  !c->places && along[0] == (int64_t)dtype_bytes(c->self->dtype) &&
+                  along[1] == (int64_t)dtype_bytes(c->out->dtype);
   p->in_is_direct = row_access_of(c->self->dtype, p->compute, *across[0], 0, BLOCK).direct;
   p->out_is_direct = row_access_of(c->out->dtype, p->compute, *across[1], 0, BLOCK).direct;
   p->store_unit = loops->store[c->out->dtype][p->compute == COMPUTE_I64 ? COMPUTE_I64 : COMPUTE_F64];
