@@ -315,6 +315,15 @@ class Moments(SameBits, unittest.TestCase):
         assert out.get() == 0, out.get()
 
 
+class Clients(unittest.TestCase):
+    def test_scalar_with_a_dimension(self):
+        """ggml's loss: everything summed into a vector of one."""
+        x = np.arange(12, dtype=np.float32).reshape(1, 3, 2, 2)
+        out = Tensor.empty(F32, (1,))
+        run("aclnnReduceSum", Tensor.of(F32, x), Ints(0, 1, 2, 3), False, F32, out)
+        self.assertEqual(out.get()[0], x.sum())
+
+
 class Errors(unittest.TestCase):
     def test_messages(self):
         x = Tensor.of(F32, np.zeros((2, 3), np.float32))
