@@ -42,6 +42,10 @@ static inline double odd_double(int64_t v) {
         const from v = s[i];                                                                                           \
         o[i] = (to)(expression);                                                                                       \
       }                                                                                                                \
+    } else if (stride == 0) { /* one value for all */                                                                  \
+      const from v = *(const from *)in;                                                                                \
+      const to value = (to)(expression);                                                                               \
+      for (int64_t i = 0; i < n; ++i) o[i] = value;                                                                    \
     } else {                                                                                                           \
       for (int64_t i = 0; i < n; ++i) {                                                                                \
         const from v = *(const from *)((const char *)in + i * stride);                                                 \
@@ -132,19 +136,23 @@ SUM(f32, float)
 SUM(f64, double)
 SUM(i64, int64_t)
 
-#define MAX(suffix, T, LEAST, UNORDERED)                                                                               \
+/* By lanes too, since a chain of maxima is slow; NaN, once there, stays. */
+#define MAX(suffix, T, LEAST)                                                                                          \
+  static inline T larger_##suffix(T v, T most) { return (v > most) | (v != v) ? v : most; }                            \
   static T max_##suffix(const T *x, int64_t n) {                                                                       \
-    T most = LEAST;                                                                                                    \
-    int unordered = 0;                                                                                                 \
-    for (int64_t i = 0; i < n; ++i) {                                                                                  \
-      most = x[i] > most ? x[i] : most;                                                                                \
-      unordered |= x[i] != x[i];                                                                                       \
-    }                                                                                                                  \
-    return unordered ? UNORDERED : most;                                                                               \
+    T lane[REDUCE_LANES];                                                                                              \
+    int64_t i = 0;                                                                                                     \
+    for (int l = 0; l < REDUCE_LANES; ++l) lane[l] = LEAST;                                                            \
+    for (; i + REDUCE_LANES <= n; i += REDUCE_LANES)                                                                   \
+      for (int l = 0; l < REDUCE_LANES; ++l) lane[l] = larger_##suffix(x[i + l], lane[l]);                             \
+    for (int l = 0; i + l < n; ++l) lane[l] = larger_##suffix(x[i + l], lane[l]);                                      \
+    for (int width = REDUCE_LANES / 2; width; width /= 2)                                                              \
+      for (int l = 0; l < width; ++l) lane[l] = larger_##suffix(lane[l + width], lane[l]);                             \
+    return lane[0];                                                                                                    \
   }
-MAX(f32, float, -INFINITY, NAN)
-MAX(f64, double, -INFINITY, (double)NAN)
-MAX(i64, int64_t, INT64_MIN, 0)
+MAX(f32, float, -INFINITY)
+MAX(f64, double, -INFINITY)
+MAX(i64, int64_t, INT64_MIN)
 
 static float exp_sum_f32(float *y, const float *x, float shift, int64_t n) {
   INDEPENDENT for (int64_t i = 0; i < n; ++i) {
