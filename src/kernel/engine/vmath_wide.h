@@ -114,9 +114,11 @@ static inline float vpow_f32(float x, float y) {
   const int is_integer = rintf(y) == y, is_odd = is_integer & (rintf(half) != half);
   const double l = a == 0 ? (double)-INFINITY : a < INFINITY ? wide_log(a) : (double)a;
   const float magnitude = (float)wide_exp(l * y);
-  const float real = (x < 0) & !is_integer & (a < INFINITY) ? NAN : magnitude;
+  const int is_unreal = (x < 0) & !is_integer & (a < INFINITY),
+            is_one = (x == 1) | (y == 0) | ((x == -1) & (b == INFINITY));
+  const float real = is_unreal ? NAN : magnitude;
   const float r = is_odd ? copysignf(real, x) : real;
-  return (x == 1) | (y == 0) | ((x == -1) & (b == INFINITY)) ? 1 : r;
+  return is_one ? 1 : r;
 }
 
 /* ---- trigonometry ------------------------------------------------------------------------------------------------ */
