@@ -163,17 +163,18 @@ static inline float vgelu_f32(float x) {
   const core shifted = CORE_MAD(h, (core)-LOG2E, CORE_ROUND), n = shifted - CORE_ROUND;
   const core r = CORE_MAD(n, (core)-LN2_HI, -h) - CORE_MAD(n, (core)LN2_LO, h_low);
   const core s = exp_s(r);
-  /* Each in its argument's distance from a point where the leading coefficient is nearly a float: 2^-24.7, 2^-24.2 */
-  const core near = t - (core)0x1.fae02ep-1, v = 1 / t, far = v - (core)0x1.e14e96p-3;
+  /* Each in its argument's distance from a point where the leading coefficient is nearly a float: both 2^-25 */
+  const core near = t - (core)0x1.fbe01ep-1, v = 1 / t, far = v - (core)0x1.e14e96p-3;
   const core near_slope =
-      HORNER_9(CORE_MAD, near, (core)-0x1.1be20ep-3, (core)0x1.017fa4p-4, (core)-0x1.a11ed6p-6, (core)0x1.348c02p-7,
-               (core)-0x1.a74fcap-9, (core)0x1.0f352ep-10, (core)-0x1.44c432p-12, (core)0x1.849cb4p-14,
-               (core)-0x1.f48768p-16, (core)0x1.b1bd4ap-18);
-  const core far_slope = HORNER_6(CORE_MAD, far, (core)-0x1.2451e0p-3, (core)-0x1.4fd51ep-3, (core)0x1.91b950p-2,
-                                  (core)-0x1.26660ep-2, (core)-0x1.a2e71ap-2, (core)0x1.85398cp0, (core)-0x1.a428bap0);
+      HORNER_9(CORE_MAD, near, (core)-0x1.1b617cp-3, (core)0x1.00e390p-4, (core)-0x1.9febb6p-6, (core)0x1.33809cp-7,
+               (core)-0x1.a5a19ep-9, (core)0x1.0e4472p-10, (core)-0x1.444454p-12, (core)0x1.8131d8p-14,
+               (core)-0x1.eb3090p-16, (core)0x1.b077dap-18);
+  const core far_slope =
+      HORNER_7(CORE_MAD, far, (core)-0x1.2451aep-3, (core)-0x1.4fd3b8p-3, (core)0x1.919f26p-2, (core)-0x1.2690bap-2,
+               (core)-0x1.9b8c18p-2, (core)0x1.832ff4p+0, (core)-0x1.cae4a6p+0, (core)0x1.9b1b74p-2);
   const core SPLIT = 2.1f;
   const core slope = t < SPLIT ? near_slope : far_slope, distance = t < SPLIT ? near : far;
-  const core leading = t < SPLIT ? (core)0x1.0d4536p-2 : (core)0x1.84eecep-2;
+  const core leading = t < SPLIT ? (core)0x1.0cfe52p-2 : (core)0x1.84eecep-2;
   /* R or t R, and what it lost to rounding; what is wanted is R, or t R for negative x. */
   const core ratio = CORE_MAD(distance, slope, leading), low = CORE_MAD(distance, slope, leading - ratio);
   const core near_factor = x < 0 ? t : 1, far_factor = x < 0 ? 1 : v;

@@ -77,7 +77,11 @@ static inline double vmish_f64(double x) {
   const double c = x < -1000 ? -1000 : x, e = exp(c > 100 ? 100 : c), w = e * (e + 2);
   return c * (w / (w + 2));
 }
-static inline double vnormal_cdf_f64(double x) { return 0.5 * erfc(-x * M_SQRT1_2); }
+/* Phi(x) = erfc(u) / 2 at u = -x / sqrt(2), made good for what rounding u lost. */
+static inline double vnormal_cdf_f64(double x) {
+  const double u = -x * M_SQRT1_2, lost = fma(-x, M_SQRT1_2, -u) + x * 0x1.bdd3413b26456p-55;
+  return 0.5 * (erfc(u) - M_2_SQRTPI * exp(-u * u) * (fabs(x) < 1000 ? lost : 0));
+}
 static inline double vgelu_f64(double x) { return x < -1000 ? -0.0 : x * vnormal_cdf_f64(x); }
 
 static inline double gelu_tanh_argument(double x) { return x * (0x1.9884533d43651p0 + 0x1.2444f2a4d8b4bp-4 * x * x); }

@@ -37,14 +37,14 @@ static inline double wide_exp_s(double r) {
 }
 static inline double power_of_2(double shifted) { return double_of_bits((bits_of_double(shifted) + 1023) << 52); }
 
-/* Clamped: floats' results end within [-150, 130]. */
+/* Clamped to where every float times the result is 0 or infinite as a float. */
 static inline double wide_exp(double x) {
-  const double c = wide_clamp(x, -150, 130), shifted = WIDE_MAD(c, LOG2E, ROUND);
+  const double c = wide_clamp(x, -700, 130), shifted = WIDE_MAD(c, LOG2E, ROUND);
   const double s = wide_exp_s(WIDE_MAD(shifted - ROUND, -LN2, c)), scale = power_of_2(shifted);
   return WIDE_MAD(scale, s, scale);
 }
 static inline double wide_expm1(double x) {
-  const double c = wide_clamp(x, -150, 130), shifted = WIDE_MAD(c, LOG2E, ROUND);
+  const double c = wide_clamp(x, -700, 130), shifted = WIDE_MAD(c, LOG2E, ROUND);
   const double s = wide_exp_s(WIDE_MAD(shifted - ROUND, -LN2, c)), scale = power_of_2(shifted);
   return WIDE_MAD(scale, s, scale - 1);
 }
