@@ -5,6 +5,7 @@
 #  include <immintrin.h>
 #endif
 
+#include "kernel/engine/arithmetic.h"
 #include "kernel/engine/elementwise_loop.h"
 #include "kernel/engine/loops.h"
 #include "kernel/engine/vmath.h"
@@ -44,6 +45,10 @@ static inline double odd_double(int64_t v) {
         const from v = s[i];                                                                                           \
         o[i] = (to)(expression);                                                                                       \
       }                                                                                                                \
+    } else if (stride == 0 && n > 0) { /* one value for all */                                                         \
+      const from v = *(const from *)in;                                                                                \
+      const to value = (to)(expression);                                                                               \
+      for (int64_t i = 0; i < n; ++i) o[i] = value;                                                                    \
     } else {                                                                                                           \
       for (int64_t i = 0; i < n; ++i) {                                                                                \
         const from v = *(const from *)((const char *)in + i * stride);                                                 \
@@ -177,19 +182,29 @@ SUM(f32, float)
 SUM(f64, double)
 SUM(i64, int64_t)
 
-#define MAX(suffix, T, LEAST, UNORDERED)                                                                               \
+/* By lanes too, since a chain of maxima is slow; NaN, once there, stays. Vectors are written out: compilers keep lanes of
+ * selected values in memory. M: integers as wide as T. */
+#define MAX(suffix, T, M, LEAST)                                                                                       \
+  typedef T vec_##suffix __attribute__((vector_size(REDUCE_LANES * sizeof(T))));                                       \
+  typedef M mask_##suffix __attribute__((vector_size(REDUCE_LANES * sizeof(T))));                                      \
   static T max_##suffix(const T *x, int64_t n) {                                                                       \
-    T most = LEAST;                                                                                                    \
-    int unordered = 0;                                                                                                 \
-    for (int64_t i = 0; i < n; ++i) {                                                                                  \
-      most = x[i] > most ? x[i] : most;                                                                                \
-      unordered |= x[i] != x[i];                                                                                       \
+    T lane[REDUCE_LANES];                                                                                              \
+    vec_##suffix most, v;                                                                                              \
+    int64_t i = 0;                                                                                                     \
+    for (int l = 0; l < REDUCE_LANES; ++l) most[l] = LEAST;                                                            \
+    for (; i + REDUCE_LANES <= n; i += REDUCE_LANES) {                                                                 \
+      memcpy(&v, x + i, sizeof v);                                                                                     \
+      const mask_##suffix larger = (v > most) | (v != v);                                                              \
+      most = (vec_##suffix)(((mask_##suffix)v & larger) | ((mask_##suffix)most & ~larger));                            \
     }                                                                                                                  \
-    return unordered ? UNORDERED : most;                                                                               \
+    memcpy(lane, &most, sizeof lane);                                                                                  \
+    for (; i < n; ++i) lane[0] = LARGER(x[i], lane[0]);                                                                \
+    for (int l = 1; l < REDUCE_LANES; ++l) lane[0] = LARGER(lane[l], lane[0]);                                         \
+    return lane[0];                                                                                                    \
   }
-MAX(f32, float, -INFINITY, NAN)
-MAX(f64, double, -INFINITY, (double)NAN)
-MAX(i64, int64_t, INT64_MIN, 0)
+MAX(f32, float, int32_t, -INFINITY)
+MAX(f64, double, int64_t, -INFINITY)
+MAX(i64, int64_t, int64_t, INT64_MIN)
 
 static float exp_sum_f32(float *y, const float *x, float shift, int64_t n) {
   INDEPENDENT for (int64_t i = 0; i < n; ++i) {

@@ -110,14 +110,15 @@ static inline float vatanh_f32(float x) {
 
 /* As pow: (-1)^odd, 0 and infinity, and 1 for x^0 and 1^y whatever the other is. */
 static inline float vpow_f32(float x, float y) {
-  const float a = fabsf(x), b = fabsf(y);
-  const int is_integer = b >= 0x1p23f || (float)(int32_t)(b < 0x1p23f ? b : 0) == b;
-  const int is_odd = is_integer && b < 0x1p24f && ((int32_t)(b < 0x1p24f ? b : 0) & 1);
+  const float a = fabsf(x), b = fabsf(y), half = y * 0.5f;
+  const int is_integer = rintf(y) == y, is_odd = is_integer & (rintf(half) != half);
   const double l = a == 0 ? (double)-INFINITY : a < INFINITY ? wide_log(a) : (double)a;
   const float magnitude = (float)wide_exp(l * y);
-  const float sign = x < 0 && !is_integer && a < INFINITY && b < INFINITY ? NAN : 1;
-  const float r = is_odd ? copysignf(magnitude, x) * sign : magnitude * sign;
-  return x == 1 || y == 0 || (x == -1 && b == INFINITY) ? 1 : r;
+  const int is_unreal = (x < 0) & !is_integer & (a < INFINITY),
+            is_one = (x == 1) | (y == 0) | ((x == -1) & (b == INFINITY));
+  const float real = is_unreal ? NAN : magnitude;
+  const float r = is_odd ? copysignf(real, x) : real;
+  return is_one ? 1 : r;
 }
 
 /* ---- trigonometry ------------------------------------------------------------------------------------------------ */
