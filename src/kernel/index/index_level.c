@@ -15,7 +15,7 @@
   static int64_t index_##name(int64_t *restrict offset, const char *restrict index, int64_t step, int64_t n,           \
                               int64_t extent, int64_t stride, bool wraps) {                                            \
     const int64_t below = wraps ? extent : 0;                                                                          \
-    int outside = 0;                                                                                                   \
+    int64_t outside = 0;                                                                                               \
     if (step == (int64_t)sizeof(T))                                                                                    \
       INDICES(T, (int64_t)sizeof(T))                                                                                   \
     else                                                                                                               \
@@ -61,9 +61,57 @@ BOTH(i64, int64_t, int64_t, i64, v)
 ACCUMULATE(add_bool, uint8_t, uint8_t, i64, (x != 0) | ((v != 0) & (a != 0)))
 ACCUMULATE(multiply_bool, uint8_t, uint8_t, i64, (x != 0) & (v != 0))
 
+/* ---- one element at each place ----------------------------------------------------------------------------------- */
+
+typedef struct {
+  uint64_t half[2];
+} word16;
+
+#define ELEMENTS(name, index_name, I, T, S, statement)                                                                 \
+  static int64_t name##_##index_name(const element_row *r) {                                                           \
+    const element_row row = *r; /* what is written may not be the row */                                               \
+    const int64_t below = row.wraps ? row.extent : 0;                                                                  \
+    for (int64_t i = 0; i < row.n; ++i) {                                                                              \
+      int64_t v = *(const I *)(const void *)(row.index + i * row.index_step);                                          \
+      v += v < 0 ? below : 0;                                                                                          \
+      if (__builtin_expect((uint64_t)v >= (uint64_t)row.extent, 0)) return i;                                          \
+      T *const t = (void *)(row.target + i * row.target_step + v * row.stride);                                        \
+      S *const s = (void *)(row.side + i * row.side_step);                                                             \
+      statement;                                                                                                       \
+    }                                                                                                                  \
+    return row.n;                                                                                                      \
+  }
+#define ELEMENTS_BY(name, T, S, statement)                                                                             \
+  ELEMENTS(name, i32, int32_t, T, S, statement)                                                                        \
+  ELEMENTS(name, i64, int64_t, T, S, statement)
+#define MOVE_ELEMENTS(size, T)                                                                                         \
+  ELEMENTS_BY(gather_##size, T, T, *s = *t)                                                                            \
+  ELEMENTS_BY(scatter_##size, T, T, *t = *s)
+MOVE_ELEMENTS(w1, uint8_t)
+MOVE_ELEMENTS(w2, uint16_t)
+MOVE_ELEMENTS(w4, uint32_t)
+MOVE_ELEMENTS(w8, uint64_t)
+MOVE_ELEMENTS(w16, word16)
+ELEMENTS_BY(sum_f32, float, float, *t += row.alpha.f32 * *s)
+ELEMENTS_BY(sum_f64, double, double, *t += row.alpha.f64 * *s)
+ELEMENTS_BY(sum_f16, float, uint16_t, *t += row.alpha.f32 * half_to_float(*s))
+ELEMENTS_BY(sum_bf16, float, uint16_t, *t += row.alpha.f32 * bf16_to_float(*s))
+ELEMENTS_BY(sum_i32, int32_t, int32_t, *t += (int32_t)row.alpha.i64 * *s)
+ELEMENTS_BY(sum_i64, int64_t, int64_t, *t += row.alpha.i64 * *s)
+
+#define SIZES(name, index)                                                                                             \
+  { name##_w1_##index, name##_w2_##index, name##_w4_##index, name##_w8_##index, name##_w16_##index }
+#define SUMS(index)                                                                                                    \
+  {                                                                                                                    \
+    [ACL_FLOAT] = sum_f32_##index, [ACL_DOUBLE] = sum_f64_##index, [ACL_FLOAT16] = sum_f16_##index,                    \
+    [ACL_BF16] = sum_bf16_##index, [ACL_INT32] = sum_i32_##index, [ACL_INT64] = sum_i64_##index                        \
+  }
+
 const index_loops LEVELED(index_loops) = {
-    .index_i32 = index_i32,
-    .index_i64 = index_i64,
+    .index = {index_i32, index_i64},
+    .gather_elements = {SIZES(gather, i32), SIZES(gather, i64)},
+    .scatter_elements = {SIZES(scatter, i32), SIZES(scatter, i64)},
+    .add_elements = {SUMS(i32), SUMS(i64)},
     .add = {[ACL_FLOAT] = add_f32,
             [ACL_DOUBLE] = add_f64,
             [ACL_FLOAT16] = add_f16,
