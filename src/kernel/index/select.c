@@ -74,15 +74,6 @@ static status expect_selected(const tensor *self, int dim, const tensor *index, 
   return op_expect_shape(out, "out", dims, rank);
 }
 
-/* A scalar is a vector of one, for which there is room in v. */
-static const tensor *as_vector(const tensor *t, tensor *v) {
-  if (likely(t->rank)) return t;
-  *v = *t;
-  v->rank = 1;
-  v->dims[0] = v->strides[0] = 1;
-  return v;
-}
-
 status prepare_index_select(executor *e, const op_arg *a) {
   const tensor *index = a[2].tensor;
   int dim;
@@ -93,8 +84,8 @@ status prepare_index_select(executor *e, const op_arg *a) {
   EXPECT(index->rank <= 1, "index has shape %s, expected 1 dimension or none",
          shape_text(index->dims, index->rank, text));
   tensor room[3];
-  const tensor *self = as_vector(a[0].tensor, &room[0]), *places = as_vector(index, &room[1]);
-  const tensor *out = as_vector(a[3].tensor, &room[2]);
+  const tensor *self = index_vector(a[0].tensor, &room[0]), *places = index_vector(index, &room[1]);
+  const tensor *out = index_vector(a[3].tensor, &room[2]);
   TRY(expect_selected(self, dim, places, a[0].tensor->rank || index->n != 1 ? a[3].tensor : out));
   return plan_select(e, self, dim, places, "index", out);
 }
@@ -106,7 +97,7 @@ status prepare_gather_v2(executor *e, const op_arg *a) {
   TRY(op_expect_dtype(index, "index", DTYPES_INDEX));
   TRY(op_expect_dim(a[1].integer, "dim", a[0].tensor->rank, &dim));
   tensor room;
-  const tensor *self = as_vector(a[0].tensor, &room);
+  const tensor *self = index_vector(a[0].tensor, &room);
   TRY(expect_selected(self, dim, index, out));
   return plan_select(e, self, dim, index, "index", out);
 }
@@ -135,8 +126,8 @@ status prepare_gather(executor *e, const op_arg *a) {
   TRY(op_expect_dim(a[1].integer, "dim", a[0].tensor->rank, &dim));
   TRY(op_expect_shape(a[3].tensor, "out", index->dims, index->rank));
   tensor room[3];
-  const tensor *self = as_vector(a[0].tensor, &room[0]), *vector = as_vector(index, &room[1]);
-  const tensor *out = as_vector(a[3].tensor, &room[2]);
+  const tensor *self = index_vector(a[0].tensor, &room[0]), *vector = index_vector(index, &room[1]);
+  const tensor *out = index_vector(a[3].tensor, &room[2]);
   bool fits = self->rank == vector->rank;
   for (int d = 0; fits && d < self->rank; ++d) fits = d == dim || vector->dims[d] <= self->dims[d];
   EXPECT(fits || !index->n, "index has shape %s, expected none larger than self's, %s, but in dimension %d",
