@@ -67,17 +67,54 @@ typedef struct {
   uint64_t half[2];
 } word16;
 
+/* All of n indices are in range: a pass of its own, which compilers make vectors of. */
+#define INSIDE(index_name, I)                                                                                          \
+  static inline bool inside_##index_name(const char *index, int64_t step, int64_t n, int64_t low, int64_t extent) {    \
+    int64_t outside = 0;                                                                                               \
+    if (step == (int64_t)sizeof(I))                                                                                    \
+      for (int64_t i = 0; i < n; ++i) {                                                                                \
+        const int64_t v = ((const I *)(const void *)index)[i];                                                         \
+        outside |= (int64_t)(v < low) | (int64_t)(v >= extent);                                                        \
+      }                                                                                                                \
+    else                                                                                                               \
+      for (int64_t i = 0; i < n; ++i) {                                                                                \
+        const int64_t v = *(const I *)(const void *)(index + i * step);                                                \
+        outside |= (int64_t)(v < low) | (int64_t)(v >= extent);                                                        \
+      }                                                                                                                \
+    return !outside;                                                                                                   \
+  }
+INSIDE(i32, int32_t)
+INSIDE(i64, int64_t)
+
+enum { CHECKED = 128 }; /* indices that are read twice while they are in L1 */
+
+#define ELEMENT_LOOP(I, T, S, index_step, side_step, statement)                                                        \
+  for (int64_t i = begin; i < end; ++i) {                                                                              \
+    int64_t v = *(const I *)(const void *)(row.index + i * (index_step));                                              \
+    if (wraps) v += v < 0 ? row.extent : 0;                                                                            \
+    T *const t = (void *)(row.target + i * row.target_step + v * row.stride);                                          \
+    S *const s = (void *)(row.side + i * (side_step));                                                                 \
+    statement;                                                                                                         \
+  }
 #define ELEMENTS(name, index_name, I, T, S, statement)                                                                 \
   static int64_t name##_##index_name(const element_row *r) {                                                           \
     const element_row row = *r; /* what is written may not be the row */                                               \
-    const int64_t below = row.wraps ? row.extent : 0;                                                                  \
-    for (int64_t i = 0; i < row.n; ++i) {                                                                              \
-      int64_t v = *(const I *)(const void *)(row.index + i * row.index_step);                                          \
-      v += v < 0 ? below : 0;                                                                                          \
-      if (__builtin_expect((uint64_t)v >= (uint64_t)row.extent, 0)) return i;                                          \
-      T *const t = (void *)(row.target + i * row.target_step + v * row.stride);                                        \
-      S *const s = (void *)(row.side + i * row.side_step);                                                             \
-      statement;                                                                                                       \
+    const bool wraps = row.wraps;                                                                                      \
+    const int64_t low = wraps ? -row.extent : 0;                                                                       \
+    for (int64_t begin = 0; begin < row.n;) {                                                                          \
+      int64_t end = row.n - begin < CHECKED ? row.n : begin + CHECKED;                                                 \
+      const bool good =                                                                                                \
+          inside_##index_name(row.index + begin * row.index_step, row.index_step, end - begin, low, row.extent);       \
+      for (int64_t i = begin; !good && i < end; ++i) {                                                                 \
+        const int64_t v = *(const I *)(const void *)(row.index + i * row.index_step);                                  \
+        if (v < low || v >= row.extent) end = i;                                                                       \
+      }                                                                                                                \
+      if (row.index_step == (int64_t)sizeof(I) && row.side_step == (int64_t)sizeof(S))                                 \
+        ELEMENT_LOOP(I, T, S, (int64_t)sizeof(I), (int64_t)sizeof(S), statement)                                       \
+      else                                                                                                             \
+        ELEMENT_LOOP(I, T, S, row.index_step, row.side_step, statement)                                                \
+      if (!good) return end;                                                                                           \
+      begin = end;                                                                                                     \
     }                                                                                                                  \
     return row.n;                                                                                                      \
   }
