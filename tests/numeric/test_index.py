@@ -1,4 +1,7 @@
 """Operators that gather from or scatter to places that index tensors say."""
+import os
+import subprocess
+import sys
 import unittest
 
 import numpy as np
@@ -487,6 +490,37 @@ class Slices(unittest.TestCase):
         expected = np.zeros((6, 4), np.float32)
         expected[[5, 0, 2]] = [1, 2, 3, 4]
         ref.check_equal(x.get(), expected)
+
+
+SUMS = """
+import hashlib, numpy as np
+from acl import Scalar, Tensor, TensorList, run
+from dtypes import F16, F32, I64
+rng = np.random.default_rng(5)
+def sums(op, d, shape, *args):
+    out = Tensor.empty(d, shape)
+    run(op, *args, out)
+    print(op, d, hashlib.sha256(out.bits().tobytes()).hexdigest())
+for d in (F32, F16):
+    draw = lambda *shape: Tensor.of(d, d.round(rng.standard_normal(shape)))
+    index = lambda n, *shape: Tensor.of(I64, rng.integers(0, n, shape))
+    sums("aclnnScatterAdd", d, (999,), draw(999), 0, index(999, 400000), draw(400000))
+    sums("aclnnScatterAdd", d, (300, 700), draw(300, 700), 0, index(300, 500, 700), draw(500, 700))
+    sums("aclnnIndexAdd", d, (100, 500), draw(100, 500), 0, index(100, 3000), draw(3000, 500), Scalar(0.3, F32))
+    sums("aclnnEmbeddingDenseBackward", d, (50, 300), draw(6000, 300), index(50, 6000), 50, 7, True)
+    x = draw(77, 9)
+    run("aclnnIndexPutImpl", x, TensorList([index(77, 200000), index(9, 200000)]), draw(200000), True, False)
+    print("put", d, hashlib.sha256(x.bits().tobytes()).hexdigest())
+"""
+
+
+class Threads(unittest.TestCase):
+    def test_sums_are_the_same(self):
+        """Bit for bit, for any number of threads."""
+        def with_threads(n):
+            return subprocess.run([sys.executable, "-c", SUMS], env={**os.environ, "OMP_NUM_THREADS": str(n)},
+                                  cwd=os.path.dirname(os.path.abspath(__file__)), check=True, capture_output=True).stdout
+        self.assertEqual(with_threads(1), with_threads(2))
 
 
 class Embeddings(unittest.TestCase):

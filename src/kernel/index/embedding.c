@@ -1,5 +1,6 @@
 /* EmbeddingDenseBackward, EmbeddingRenorm: row i of the table is worked on for every index i. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "kernel/elementwise/fill.h"
@@ -15,30 +16,52 @@ static int64_t read_index(int dtype, const char *at) {
 
 /* ---- EmbeddingDenseBackward: row i of out is the sum of the rows of grad whose index is i ------------------------ */
 
-/* They are added in their order. Sums are kept in float: in out where that is float, else in workspace. */
+/* They are added in their order, in float: in out where that is float, else in workspace, which has a slot for each row
+ * that occurs. */
 typedef struct {
   places p;
   index_source one;
-  view out; /* operand 2 */
+  view out; /* operand 2; where they are counted, e->heap has the view of the indices */
   int grad_dtype;
   int64_t padding; /* the index that does not count; negative: none */
   bool by_frequency, direct;
-  uint64_t counts, sums; /* in scratch */
+  uint64_t counts, sums, slots, slot_of; /* in scratch: of rows, slots, rows, indices */
+  int64_t n_slots;                       /* at most */
 } backward_plan;
 
-/* Each row by the number of indices that it was the sum of. Indices have been checked. */
-static void divide_rows(const backward_plan *p, const char *index, int64_t *counts, char *sums, const view *v) {
-  memset(counts, 0, (size_t)v->dims[0] * sizeof *counts);
-  int64_t at[MAX_RANK] = {0};
-  for (int64_t i = 0; i < p->p.n; ++i) {
-    const char *place = index;
-    for (int d = 0; d < p->p.rank; ++d) place += at[d] * p->one.step[d];
-    ++counts[read_index(p->one.dtype, place)];
-    for (int d = p->p.rank - 1; d >= 0 && ++at[d] == p->p.dims[d]; --d) at[d] = 0;
+/* Checks the indices, and counts how often each occurs; where there are slots, gives them out in the order of first use. */
+static status count_rows(const backward_plan *p, const view *indices, const char *index, void *scratch) {
+  int64_t *counts = (int64_t *)(void *)((char *)scratch + p->counts), n_slots = 0;
+  int64_t *slots = (int64_t *)(void *)((char *)scratch + p->slots);
+  int64_t *slot_of = (int64_t *)(void *)((char *)scratch + p->slot_of);
+  const int64_t rows = p->out.dims[0];
+  walk w;
+  cursor c;
+  memset(counts, 0, (size_t)rows * sizeof *counts);
+  walk_init(&w, &indices, 1, indices->rank);
+  if (w.n) cursor_start(&c, &w, (void *const[]){(void *)(uintptr_t)index}, 0);
+  for (int64_t i = 0; i < w.n; ++i, cursor_next(&c, 1)) {
+    const int64_t row = read_index(indices->dtype, c.at[0]);
+    if (unlikely(row < 0 || row >= rows)) return places_fail("indices", i, row, 0, rows - 1);
+    if (!p->direct && counts[row] == 0) slots[row] = n_slots++;
+    if (!p->direct) slot_of[i] = slots[row];
+    ++counts[row];
   }
-  for (int64_t r = 0; r < v->dims[0]; ++r)
-    for (int64_t k = 0; counts[r] > 1 && k < v->dims[1]; ++k)
-      *(float *)(void *)(sums + r * v->strides[0] + k * v->strides[1]) /= (float)counts[r];
+  return ST_OK;
+}
+
+/* A row of sums in float is divided, and stored in out; all are of one stride. */
+static void finish_rows(const backward_plan *p, const int64_t *counts, const int64_t *slots, char *sums, char *out) {
+  const int64_t width = p->out.dims[1], sum_step = p->direct ? p->out.strides[1] : (int64_t)sizeof(float);
+  const int64_t sum_row = p->direct ? p->out.strides[0] : width * sum_step;
+  store_loop *const store = loops->store[p->out.dtype][COMPUTE_F32];
+  for (int64_t r = 0; r < p->out.dims[0]; ++r) {
+    if (counts[r] == 0 || r == p->padding) continue;
+    char *row = sums + (p->direct ? r : slots[r]) * sum_row;
+    for (int64_t k = 0; p->by_frequency && counts[r] > 1 && k < width; ++k)
+      *(float *)(void *)(row + k * sum_step) /= (float)counts[r];
+    if (!p->direct) store(out + r * p->out.strides[0], p->out.strides[1], row, width);
+  }
 }
 
 static void zero(char *to, const view *v, uint64_t cost_ns) {
@@ -49,28 +72,32 @@ static void zero(char *to, const view *v, uint64_t cost_ns) {
 
 static status run_backward(const executor *e, void *const *at, void *scratch) {
   const backward_plan *p = PLAN(e, backward_plan);
-  const view contiguous = view_contiguous(ACL_FLOAT, 2, p->out.dims), *sums_view = p->direct ? &p->out : &contiguous;
+  const bool counts = !p->direct || p->by_frequency;
   char *sums = p->direct ? at[2] : (char *)scratch + p->sums;
+  if (counts) TRY(count_rows(p, e->heap, at[1], scratch));
+  const bool has_elements = view_elements(&p->out) > 0;
+  if (has_elements) zero(at[2], &p->out, e->cost_ns / 2);
+  if (!p->direct) memset(sums, 0, (size_t)(p->n_slots * p->out.dims[1]) * sizeof(float));
   const places_job job = {.p = &p->p,
                           .kind = PLACES_ADD,
                           .dtype = p->grad_dtype,
                           .alpha = {.f32 = 1},
                           .target = sums,
                           .side = at[0],
-                          .target_bytes = p->out.dims[0] * sums_view->strides[0],
+                          .target_bytes = p->one.extent * p->one.stride,
                           .view = at,
+                          .scratch = scratch,
                           .cost_ns = e->cost_ns};
-  if (view_elements(&p->out)) zero(sums, sums_view, e->cost_ns / 2);
   TRY(places_run(&job));
-  if (view_elements(&p->out) == 0) return ST_OK;
-  if (p->by_frequency && p->p.n)
-    divide_rows(p, at[1], (int64_t *)(void *)((char *)scratch + p->counts), sums, sums_view);
-  if (p->padding >= 0 && p->padding < p->out.dims[0]) {
-    view row = *sums_view;
+  if (!has_elements) return ST_OK;
+  if (counts)
+    finish_rows(p, (const int64_t *)(const void *)((char *)scratch + p->counts),
+                (const int64_t *)(const void *)((char *)scratch + p->slots), sums, at[2]);
+  if (p->direct && p->padding >= 0 && p->padding < p->out.dims[0]) {
+    view row = p->out;
     row.dims[0] = 1;
-    zero(sums + p->padding * row.strides[0], &row, 0);
+    zero((char *)at[2] + p->padding * row.strides[0], &row, 0);
   }
-  if (!p->direct) elementwise_copy(at[2], &p->out, sums, &contiguous, e->cost_ns);
   return ST_OK;
 }
 
@@ -94,23 +121,43 @@ status prepare_embedding_dense_backward(executor *e, const op_arg *a) {
   TRY(op_expect_dtype(indices, "indices", DTYPES_INDEX));
   TRY(op_expect_dtype(out, "out", floats));
   TRY(check_shapes(grad, indices, out, a[2].integer));
-  const view from = view_of(grad), index = view_of(indices);
+  const view from = view_of(grad);
+  const uint64_t rows = (uint64_t)out->dims[0], n = (uint64_t)indices->n;
   p->out = view_of(out);
+  const view given = view_of(indices);
   p->grad_dtype = grad->dtype;
   p->padding = a[3].integer;
   p->by_frequency = a[4].boolean;
   p->direct = out->dtype == ACL_FLOAT;
-  if (p->by_frequency) p->counts = workspace_intermediate(e, (uint64_t)out->dims[0] * sizeof(int64_t));
-  if (!p->direct) p->sums = workspace_intermediate(e, (uint64_t)out->n * sizeof(float));
-  const view sums = p->direct ? p->out : view_contiguous(ACL_FLOAT, 2, p->out.dims);
-  p->one = (index_source){
-      .name = "indices", .operand = 1, .dtype = indices->dtype, .extent = sums.dims[0], .stride = sums.strides[0]};
-  places_init(&p->p, (int64_t)sizeof(float), (int64_t)dtype_bytes(grad->dtype), &p->one, 1);
-  for (int d = 0; d < index.rank; ++d) {
-    p->one.step[d] = index.strides[d];
-    places_add(&p->p, index.dims[d], 0, from.strides[d]);
+  p->n_slots = (int64_t)(n < rows ? n : rows);
+  p->counts = p->slots = p->slot_of = p->sums = 0;
+  if (p->by_frequency || !p->direct) {
+    view *kept = e->heap = malloc(sizeof *kept);
+    if (!kept) return fail(ST_NO_HOST_MEMORY, "no host memory for a plan");
+    *kept = given;
+    p->counts = workspace_intermediate(e, rows * sizeof(int64_t));
   }
-  places_add_slice(&p->p, sums.dims[1], sums.strides[1], from.strides[index.rank]);
+  if (!p->direct) {
+    p->slots = workspace_intermediate(e, rows * sizeof(int64_t));
+    p->slot_of = workspace_intermediate(e, n * sizeof(int64_t));
+    p->sums = workspace_intermediate(e, (uint64_t)(p->n_slots * out->dims[1]) * sizeof(float));
+  }
+  /* The indices are those of rows of out, or of slots. */
+  const view slot_of = view_contiguous(ACL_INT64, given.rank, given.dims);
+  const view sums = view_contiguous(ACL_FLOAT, 2, (const int64_t[]){p->n_slots, out->dims[1]});
+  const view *index = p->direct ? &given : &slot_of, *target = p->direct ? &p->out : &sums;
+  p->one = (index_source){.name = "indices",
+                          .operand = p->direct ? 1 : IN_SCRATCH,
+                          .dtype = index->dtype,
+                          .scratch = p->slot_of,
+                          .extent = target->dims[0],
+                          .stride = target->strides[0]};
+  places_init(&p->p, (int64_t)sizeof(float), (int64_t)dtype_bytes(grad->dtype), &p->one, 1);
+  for (int d = 0; d < index->rank; ++d) {
+    p->one.step[d] = index->strides[d];
+    places_add(&p->p, index->dims[d], 0, from.strides[d]);
+  }
+  places_add_slice(&p->p, target->dims[1], target->strides[1], from.strides[index->rank]);
   places_finish(&p->p, false);
   e->run = run_backward;
   const uint64_t read = (uint64_t)grad->n * dtype_bytes(grad->dtype),

@@ -15,7 +15,7 @@
   static int64_t index_##name(int64_t *restrict offset, const char *restrict index, int64_t step, int64_t n,           \
                               int64_t extent, int64_t stride, bool wraps) {                                            \
     const int64_t below = wraps ? extent : 0;                                                                          \
-    int outside = 0;                                                                                                   \
+    int64_t outside = 0;                                                                                               \
     if (step == (int64_t)sizeof(T))                                                                                    \
       INDICES(T, (int64_t)sizeof(T))                                                                                   \
     else                                                                                                               \
@@ -61,9 +61,94 @@ BOTH(i64, int64_t, int64_t, i64, v)
 ACCUMULATE(add_bool, uint8_t, uint8_t, i64, (x != 0) | ((v != 0) & (a != 0)))
 ACCUMULATE(multiply_bool, uint8_t, uint8_t, i64, (x != 0) & (v != 0))
 
+/* ---- one element at each place ----------------------------------------------------------------------------------- */
+
+typedef struct {
+  uint64_t half[2];
+} word16;
+
+/* All of n indices are in range: a pass of its own, which compilers make vectors of. */
+#define INSIDE(index_name, I)                                                                                          \
+  static inline bool inside_##index_name(const char *index, int64_t step, int64_t n, int64_t low, int64_t extent) {    \
+    int64_t outside = 0;                                                                                               \
+    if (step == (int64_t)sizeof(I))                                                                                    \
+      for (int64_t i = 0; i < n; ++i) {                                                                                \
+        const int64_t v = ((const I *)(const void *)index)[i];                                                         \
+        outside |= (int64_t)(v < low) | (int64_t)(v >= extent);                                                        \
+      }                                                                                                                \
+    else                                                                                                               \
+      for (int64_t i = 0; i < n; ++i) {                                                                                \
+        const int64_t v = *(const I *)(const void *)(index + i * step);                                                \
+        outside |= (int64_t)(v < low) | (int64_t)(v >= extent);                                                        \
+      }                                                                                                                \
+    return !outside;                                                                                                   \
+  }
+INSIDE(i32, int32_t)
+INSIDE(i64, int64_t)
+
+enum { CHECKED = 128 }; /* indices that are read twice while they are in L1 */
+
+#define ELEMENT_LOOP(I, T, S, index_step, side_step, statement)                                                        \
+  for (int64_t i = begin; i < end; ++i) {                                                                              \
+    int64_t v = *(const I *)(const void *)(row.index + i * (index_step));                                              \
+    if (wraps) v += v < 0 ? row.extent : 0;                                                                            \
+    T *const t = (void *)(row.target + i * row.target_step + v * row.stride);                                          \
+    S *const s = (void *)(row.side + i * (side_step));                                                                 \
+    statement;                                                                                                         \
+  }
+#define ELEMENTS(name, index_name, I, T, S, statement)                                                                 \
+  static int64_t name##_##index_name(const element_row *r) {                                                           \
+    const element_row row = *r; /* what is written may not be the row */                                               \
+    const bool wraps = row.wraps;                                                                                      \
+    const int64_t low = wraps ? -row.extent : 0;                                                                       \
+    for (int64_t begin = 0; begin < row.n;) {                                                                          \
+      int64_t end = row.n - begin < CHECKED ? row.n : begin + CHECKED;                                                 \
+      const bool good =                                                                                                \
+          inside_##index_name(row.index + begin * row.index_step, row.index_step, end - begin, low, row.extent);       \
+      for (int64_t i = begin; !good && i < end; ++i) {                                                                 \
+        const int64_t v = *(const I *)(const void *)(row.index + i * row.index_step);                                  \
+        if (v < low || v >= row.extent) end = i;                                                                       \
+      }                                                                                                                \
+      if (row.index_step == (int64_t)sizeof(I) && row.side_step == (int64_t)sizeof(S))                                 \
+        ELEMENT_LOOP(I, T, S, (int64_t)sizeof(I), (int64_t)sizeof(S), statement)                                       \
+      else                                                                                                             \
+        ELEMENT_LOOP(I, T, S, row.index_step, row.side_step, statement)                                                \
+      if (!good) return end;                                                                                           \
+      begin = end;                                                                                                     \
+    }                                                                                                                  \
+    return row.n;                                                                                                      \
+  }
+#define ELEMENTS_BY(name, T, S, statement)                                                                             \
+  ELEMENTS(name, i32, int32_t, T, S, statement)                                                                        \
+  ELEMENTS(name, i64, int64_t, T, S, statement)
+#define MOVE_ELEMENTS(size, T)                                                                                         \
+  ELEMENTS_BY(gather_##size, T, T, *s = *t)                                                                            \
+  ELEMENTS_BY(scatter_##size, T, T, *t = *s)
+MOVE_ELEMENTS(w1, uint8_t)
+MOVE_ELEMENTS(w2, uint16_t)
+MOVE_ELEMENTS(w4, uint32_t)
+MOVE_ELEMENTS(w8, uint64_t)
+MOVE_ELEMENTS(w16, word16)
+ELEMENTS_BY(sum_f32, float, float, *t += row.alpha.f32 * *s)
+ELEMENTS_BY(sum_f64, double, double, *t += row.alpha.f64 * *s)
+ELEMENTS_BY(sum_f16, float, uint16_t, *t += row.alpha.f32 * half_to_float(*s))
+ELEMENTS_BY(sum_bf16, float, uint16_t, *t += row.alpha.f32 * bf16_to_float(*s))
+ELEMENTS_BY(sum_i32, int32_t, int32_t, *t += (int32_t)row.alpha.i64 * *s)
+ELEMENTS_BY(sum_i64, int64_t, int64_t, *t += row.alpha.i64 * *s)
+
+#define SIZES(name, index)                                                                                             \
+  { name##_w1_##index, name##_w2_##index, name##_w4_##index, name##_w8_##index, name##_w16_##index }
+#define SUMS(index)                                                                                                    \
+  {                                                                                                                    \
+    [ACL_FLOAT] = sum_f32_##index, [ACL_DOUBLE] = sum_f64_##index, [ACL_FLOAT16] = sum_f16_##index,                    \
+    [ACL_BF16] = sum_bf16_##index, [ACL_INT32] = sum_i32_##index, [ACL_INT64] = sum_i64_##index                        \
+  }
+
 const index_loops LEVELED(index_loops) = {
-    .index_i32 = index_i32,
-    .index_i64 = index_i64,
+    .index = {index_i32, index_i64},
+    .gather_elements = {SIZES(gather, i32), SIZES(gather, i64)},
+    .scatter_elements = {SIZES(scatter, i32), SIZES(scatter, i64)},
+    .add_elements = {SUMS(i32), SUMS(i64)},
     .add = {[ACL_FLOAT] = add_f32,
             [ACL_DOUBLE] = add_f64,
             [ACL_FLOAT16] = add_f16,

@@ -152,6 +152,13 @@ static const char *source_address(const places_job *job, const index_source *s) 
   return s->operand == IN_SCRATCH ? job->scratch + s->scratch : (const char *)job->view[s->operand] + s->offset;
 }
 
+static int index_type(const index_source *s) { return s->dtype == ACL_INT32 ? INDEX_I32 : INDEX_I64; }
+
+static void wrong_index(int source, const index_source *s, const char *at, bad_index *bad) {
+  bad->source = source;
+  bad->value = s->dtype == ACL_INT32 ? *(const int32_t *)(const void *)at : *(const int64_t *)(const void *)at;
+}
+
 /* The offsets of n places of one row, from the cursor on. Returns how many are right. */
 static int64_t row_offsets(const places_job *job, const place_cursor *c, int64_t *target, int64_t *side, int64_t n,
                            bad_index *bad) {
@@ -170,17 +177,23 @@ static int64_t row_offsets(const places_job *job, const place_cursor *c, int64_t
     const index_source *s = &p->source[k];
     const char *at = source_address(job, s);
     for (int d = 0; d <= last; ++d) at += c->index[d] * s->step[d];
-    index_loop *const loop = s->dtype == ACL_INT32 ? indexing->index_i32 : indexing->index_i64;
-    const int64_t good = loop(target, at, s->step[last], n, s->extent, s->stride, s->wraps);
+    const int64_t good = indexing->index[index_type(s)](target, at, s->step[last], n, s->extent, s->stride, s->wraps);
     if (unlikely(good < n)) {
-      const char *wrong = at + good * s->step[last];
-      bad->source = k;
-      bad->value =
-          s->dtype == ACL_INT32 ? *(const int32_t *)(const void *)wrong : *(const int64_t *)(const void *)wrong;
+      wrong_index(k, s, at + good * s->step[last], bad);
       n = good;
     }
   }
   return n;
+}
+
+/* Moves on by n places, which do not go beyond the row. */
+static void cursor_by(const places *p, place_cursor *c, int64_t n) {
+  int d = p->rank - 1;
+  c->index[d] += n;
+  for (; d > 0 && c->index[d] == p->dims[d]; --d) {
+    c->index[d] = 0;
+    ++c->index[d - 1];
+  }
 }
 
 /* The block of n places from the cursor on, which moves. Returns how many are right. */
@@ -192,11 +205,7 @@ static int64_t block_offsets(const places_job *job, place_cursor *c, int64_t n, 
     const int64_t good = row_offsets(job, c, b->target + i, b->side + i, run, bad);
     if (unlikely(good < run)) return i + good;
     i += run;
-    c->index[last] += run;
-    for (int d = last; d > 0 && c->index[d] == p->dims[d]; --d) {
-      c->index[d] = 0;
-      ++c->index[d - 1];
-    }
+    cursor_by(p, c, run);
   }
   return n;
 }
@@ -286,10 +295,60 @@ static bool moves_slices(const places_job *job) {
          (job->kind == PLACES_SCATTER && p->n_sources == 1 && p->source[0].stride > slice[0]);
 }
 
+/* What does it at once for places of one element and one index; NULL: offsets are made. */
+static element_loop *element_loop_of(const places_job *job, const share *part) {
+  const places *p = job->p;
+  if (p->n_sources != 1 || p->run != 1 || p->slice_rank || part->filters) return NULL;
+  const int index = index_type(p->source), size = element_size_log2(p->target_bytes);
+  switch (job->kind) {
+  case PLACES_GATHER: return indexing->gather_elements[index][size];
+  case PLACES_SCATTER: return indexing->scatter_elements[index][size];
+  case PLACES_ADD: return indexing->add_elements[index][job->dtype];
+  default: return NULL;
+  }
+}
+
+static void do_elements(const places_job *job, const share *part, element_loop *loop, bad_index *bad) {
+  const places *p = job->p;
+  const index_source *s = p->source;
+  const int last = p->rank - 1;
+  place_cursor c;
+  element_row row = {.target_step = p->target_step[last],
+                     .side_step = p->side_step[last],
+                     .index_step = s->step[last],
+                     .extent = s->extent,
+                     .stride = s->stride,
+                     .wraps = s->wraps,
+                     .alpha = job->alpha};
+  cursor_at(p, part->place, &c);
+  for (int64_t i = part->place; i < part->place_end; i += row.n, cursor_by(p, &c, row.n)) {
+    row.target = job->target;
+    row.side = job->side;
+    row.index = source_address(job, s);
+    for (int d = 0; d <= last; ++d) {
+      row.target += c.index[d] * p->target_step[d];
+      row.side += c.index[d] * p->side_step[d];
+      row.index += c.index[d] * s->step[d];
+    }
+    row.n = smaller(part->place_end - i, p->dims[last] - c.index[last]);
+    const int64_t good = loop(&row);
+    if (unlikely(good < row.n)) {
+      wrong_index(0, s, row.index + good * row.index_step, bad);
+      bad->place = i + good;
+      return;
+    }
+  }
+}
+
 static void do_share(const places_job *job, const share *part, bad_index *bad) {
   place_block b;
   place_cursor c;
   move_plan plan;
+  element_loop *const elements = element_loop_of(job, part);
+  if (elements) {
+    do_elements(job, part, elements, bad);
+    return;
+  }
   const bool by_slice = moves_slices(job) && part->run == 0 && part->run_end == n_runs(job->p);
   if (by_slice) slice_plan(job->p, job->kind == PLACES_GATHER, &plan);
   cursor_at(job->p, part->place, &c);

@@ -84,6 +84,15 @@ void linear_plan(executor *e, linear_index *l, index_source *s, const view *targ
                  const char *name, int operand);
 status linear_run(const linear_index *l, void *const *view, void *scratch);
 
+/* A scalar as a vector of one, for which there is room in v. */
+static inline const tensor *index_vector(const tensor *t, tensor *v) {
+  if (likely(t->rank)) return t;
+  *v = *t;
+  v->rank = 1;
+  v->dims[0] = v->strides[0] = 1;
+  return v;
+}
+
 /* "name[place] is value, expected ..." */
 status places_fail(const char *name, int64_t place, int64_t value, int64_t low, int64_t high);
 

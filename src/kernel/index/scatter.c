@@ -7,12 +7,6 @@
 #include "kernel/index/scatter.h"
 #include "kernel/move/check.h"
 
-static tensor as_vector(const tensor *t) {
-  tensor v = *t;
-  if (v.rank == 0) v.rank = 1, v.dims[0] = 1, v.strides[0] = 1;
-  return v;
-}
-
 static index_source *source_of(executor *e, const tensor *index, const char *name, int operand, int64_t extent,
                                int64_t stride) {
   index_source *s = &PLAN(e, scatter_plan)->one;
@@ -43,14 +37,16 @@ static status plan_scatter(executor *e, const scatter_target *t, int64_t dim_giv
   TRY(op_expect_dtype(index_given, "index", DTYPES_INDEX));
   TRY(op_expect_dim(dim_given, "dim", t->self->rank, &dim));
   if (src_given) TRY(expect_same_dtype(t->self, t->self_name, src_given, "src"));
-  const tensor self = as_vector(t->self), out = as_vector(t->out), index = as_vector(index_given);
-  const tensor src = src_given ? as_vector(src_given) : (tensor){0};
-  TRY(expect_index_shape(&self, &index, src_given ? &src : NULL, dim));
-  const scatter_target vectors = {&self, &out, t->self_name, t->self_operand, t->out_operand};
+  tensor room[4];
+  const tensor *self = index_vector(t->self, &room[0]), *out = index_vector(t->out, &room[1]);
+  const tensor *index = index_vector(index_given, &room[2]),
+               *src = src_given ? index_vector(src_given, &room[3]) : NULL;
+  TRY(expect_index_shape(self, index, src, dim));
+  const scatter_target vectors = {self, out, t->self_name, t->self_operand, t->out_operand};
   TRY(scatter_begin(e, &vectors, kind, 1, &target));
   places *p = &PLAN(e, scatter_plan)->p;
-  index_source *s = source_of(e, &index, "index", index_operand, target.dims[dim], target.strides[dim]);
-  const view at = view_of(&index), side = src_given ? view_of(&src) : (view){0};
+  index_source *s = source_of(e, index, "index", index_operand, target.dims[dim], target.strides[dim]);
+  const view at = view_of(index), side = src ? view_of(src) : (view){0};
   for (int d = 0; d < at.rank; ++d) {
     s->step[d] = at.strides[d];
     places_add(p, at.dims[d], d == dim ? 0 : target.strides[d], src_given ? side.strides[d] : 0);
@@ -185,18 +181,20 @@ static status plan_index_slices(executor *e, const scatter_target *t, int64_t di
   TRY(op_expect_dim(dim_given, "dim", t->self->rank, &dim));
   EXPECT(index_given->rank <= 1, "index has shape %s, expected 1 dimension or none",
          shape_text(index_given->dims, index_given->rank, text));
-  const tensor self = as_vector(t->self), out = as_vector(t->out), index = as_vector(index_given);
-  const tensor source = as_vector(source_given);
+  tensor room[4];
+  const tensor *self = index_vector(t->self, &room[0]), *out = index_vector(t->out, &room[1]);
+  const tensor *index = index_vector(index_given, &room[2]), *source = index_vector(source_given, &room[3]);
   int64_t dims[MAX_RANK];
-  for (int d = 0; d < self.rank; ++d) dims[d] = d == dim ? index.n : self.dims[d];
-  TRY(op_expect_shape(&source, "source", dims, self.rank));
-  const scatter_target vectors = {&self, &out, t->self_name, t->self_operand, t->out_operand};
+  for (int d = 0; d < self->rank; ++d) dims[d] = d == dim ? index->n : self->dims[d];
+  TRY(op_expect_shape(source, "source", dims, self->rank));
+  const scatter_target vectors = {self, out, t->self_name, t->self_operand, t->out_operand};
   TRY(scatter_begin(e, &vectors, kind, 1, &target));
   scatter_plan *s = PLAN(e, scatter_plan);
-  const view at = view_of(&index), side = view_of(&source);
-  if (alpha) s->alpha = places_alpha(self.dtype, alpha);
-  source_of(e, &index, "index", 1, target.dims[dim], target.strides[dim])->step[0] = at.strides[0];
-  places_add(&s->p, at.dims[0], 0, side.strides[dim]);
+  const view side = view_of(source);
+  if (alpha) s->alpha = places_alpha(self->dtype, alpha);
+  source_of(e, index, "index", 1, target.dims[dim], target.strides[dim])->step[0] =
+      index->strides[0] * (int64_t)dtype_bytes(index->dtype);
+  places_add(&s->p, index->n, 0, side.strides[dim]);
   for (int d = 0; d < side.rank; ++d)
     if (d != dim) places_add_slice(&s->p, side.dims[d], target.strides[d], side.strides[d]);
   scatter_finish(e, 2);

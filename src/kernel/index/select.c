@@ -47,15 +47,17 @@ static index_source source_of(const tensor *index, const char *name, int operand
 static status plan_select(executor *e, const tensor *self, int dim, const tensor *index, const char *index_name,
                           const tensor *out) {
   gather_plan *g = PLAN(e, gather_plan);
-  const view from = view_of(self), to = view_of(out), at = view_of(index);
-  g->one = source_of(index, index_name, 1, from.dims[dim], from.strides[dim]);
-  places_init(&g->p, (int64_t)dtype_bytes(self->dtype), (int64_t)dtype_bytes(self->dtype), &g->one, 1);
-  for (int d = 0; d < at.rank; ++d) {
-    g->one.step[d] = at.strides[d];
-    places_add(&g->p, at.dims[d], 0, to.strides[dim + d]);
+  const int64_t bytes = (int64_t)dtype_bytes(self->dtype), index_bytes = (int64_t)dtype_bytes(index->dtype);
+  g->one = source_of(index, index_name, 1, self->dims[dim], self->strides[dim] * bytes);
+  places_init(&g->p, bytes, bytes, &g->one, 1);
+  for (int d = 0; d < index->rank; ++d) {
+    g->one.step[d] = index->strides[d] * index_bytes;
+    places_add(&g->p, index->dims[d], 0, out->strides[dim + d] * bytes);
   }
-  for (int d = 0; d < from.rank; ++d)
-    if (d != dim) places_add_slice(&g->p, from.dims[d], from.strides[d], to.strides[d < dim ? d : d - 1 + at.rank]);
+  for (int d = 0; d < self->rank; ++d)
+    if (d != dim)
+      places_add_slice(&g->p, self->dims[d], self->strides[d] * bytes,
+                       out->strides[d < dim ? d : d - 1 + index->rank] * bytes);
   finish_gather(e, out, 2);
   return ST_OK;
 }
@@ -72,12 +74,6 @@ static status expect_selected(const tensor *self, int dim, const tensor *index, 
   return op_expect_shape(out, "out", dims, rank);
 }
 
-static tensor as_vector(const tensor *t) {
-  tensor v = *t;
-  if (v.rank == 0) v.rank = 1, v.dims[0] = 1, v.strides[0] = 1;
-  return v;
-}
-
 status prepare_index_select(executor *e, const op_arg *a) {
   const tensor *index = a[2].tensor;
   int dim;
@@ -87,10 +83,11 @@ status prepare_index_select(executor *e, const op_arg *a) {
   TRY(op_expect_dim(a[1].integer, "dim", a[0].tensor->rank, &dim));
   EXPECT(index->rank <= 1, "index has shape %s, expected 1 dimension or none",
          shape_text(index->dims, index->rank, text));
-  /* A scalar is a vector of one. */
-  const tensor self = as_vector(a[0].tensor), places = as_vector(index), out = as_vector(a[3].tensor);
-  TRY(expect_selected(&self, dim, &places, a[0].tensor->rank || index->n != 1 ? a[3].tensor : &out));
-  return plan_select(e, &self, dim, &places, "index", &out);
+  tensor room[3];
+  const tensor *self = index_vector(a[0].tensor, &room[0]), *places = index_vector(index, &room[1]);
+  const tensor *out = index_vector(a[3].tensor, &room[2]);
+  TRY(expect_selected(self, dim, places, a[0].tensor->rank || index->n != 1 ? a[3].tensor : out));
+  return plan_select(e, self, dim, places, "index", out);
 }
 
 status prepare_gather_v2(executor *e, const op_arg *a) {
@@ -99,9 +96,10 @@ status prepare_gather_v2(executor *e, const op_arg *a) {
   TRY(expect_same_dtype(a[0].tensor, "self", out, "out"));
   TRY(op_expect_dtype(index, "index", DTYPES_INDEX));
   TRY(op_expect_dim(a[1].integer, "dim", a[0].tensor->rank, &dim));
-  const tensor self = as_vector(a[0].tensor);
-  TRY(expect_selected(&self, dim, index, out));
-  return plan_select(e, &self, dim, index, "index", out);
+  tensor room;
+  const tensor *self = index_vector(a[0].tensor, &room);
+  TRY(expect_selected(self, dim, index, out));
+  return plan_select(e, self, dim, index, "index", out);
 }
 
 status prepare_embedding(executor *e, const op_arg *a) {
@@ -127,20 +125,22 @@ status prepare_gather(executor *e, const op_arg *a) {
   TRY(op_expect_dtype(index, "index", DTYPES_INDEX));
   TRY(op_expect_dim(a[1].integer, "dim", a[0].tensor->rank, &dim));
   TRY(op_expect_shape(a[3].tensor, "out", index->dims, index->rank));
-  const tensor self = as_vector(a[0].tensor), vector = as_vector(index), out = as_vector(a[3].tensor);
-  bool fits = self.rank == vector.rank;
-  for (int d = 0; fits && d < self.rank; ++d) fits = d == dim || vector.dims[d] <= self.dims[d];
+  tensor room[3];
+  const tensor *self = index_vector(a[0].tensor, &room[0]), *vector = index_vector(index, &room[1]);
+  const tensor *out = index_vector(a[3].tensor, &room[2]);
+  bool fits = self->rank == vector->rank;
+  for (int d = 0; fits && d < self->rank; ++d) fits = d == dim || vector->dims[d] <= self->dims[d];
   EXPECT(fits || !index->n, "index has shape %s, expected none larger than self's, %s, but in dimension %d",
-         shape_text(index->dims, index->rank, is), shape_text(self.dims, self.rank, of), dim);
-  const view from = view_of(&self), at = view_of(&vector), to = view_of(&out);
-  g->one = source_of(&vector, "index", 1, from.dims[dim], from.strides[dim]);
+         shape_text(index->dims, index->rank, is), shape_text(self->dims, self->rank, of), dim);
+  const view from = view_of(self), at = view_of(vector), to = view_of(out);
+  g->one = source_of(vector, "index", 1, from.dims[dim], from.strides[dim]);
   g->one.wraps = false;
-  places_init(&g->p, (int64_t)dtype_bytes(self.dtype), (int64_t)dtype_bytes(self.dtype), &g->one, 1);
+  places_init(&g->p, (int64_t)dtype_bytes(self->dtype), (int64_t)dtype_bytes(self->dtype), &g->one, 1);
   for (int d = 0; d < at.rank; ++d) {
     g->one.step[d] = at.strides[d];
     places_add(&g->p, at.dims[d], d == dim ? 0 : from.strides[d], to.strides[d]);
   }
-  finish_gather(e, &out, 2);
+  finish_gather(e, out, 2);
   return ST_OK;
 }
 
