@@ -50,17 +50,17 @@ size_t amx_packed_bytes(amx_type type, int64_t width, int64_t k) {
   return (size_t)((width + TILE_ROWS - 1) / TILE_ROWS * steps_of(type, k) * of_type[type].parts) * TILE_BYTES;
 }
 
-static __mmask64 first_bytes(int64_t n) { return n >= 64 ? ~UINT64_C(0) : (UINT64_C(1) << n) - 1; }
+static inline __mmask64 first_bytes(int64_t n) { return n >= 64 ? ~UINT64_C(0) : (UINT64_C(1) << n) - 1; }
 
 /* 16 rows of 64 bytes along k. */
-static void load_along(__m512i r[16], const char *from, int64_t across, int width, int bytes) {
+static inline void load_along(__m512i r[16], const char *from, int64_t across, int width, int bytes) {
   const __mmask64 mask = first_bytes(bytes);
   for (int i = 0; i < 16; ++i)
     r[i] = i < width ? _mm512_maskz_loadu_epi8(mask, from + i * across) : _mm512_setzero_si512();
 }
 
 /* 16 groups along k of 16 adjacent elements: the rows of a group interleaved. */
-static void load_across_16(__m512i r[16], const char *from, int64_t along, int width, int k) {
+static inline void load_across_16(__m512i r[16], const char *from, int64_t along, int width, int k) {
   const __mmask32 mask = (__mmask32)first_bytes(2 * width);
   for (int g = 0; g < 16; ++g) {
     __m256i row[2];
@@ -70,7 +70,7 @@ static void load_across_16(__m512i r[16], const char *from, int64_t along, int w
   }
 }
 
-static void load_across_8(__m512i r[16], const char *from, int64_t along, int width, int k) {
+static inline void load_across_8(__m512i r[16], const char *from, int64_t along, int width, int k) {
   const __mmask16 mask = (__mmask16)first_bytes(width);
   for (int g = 0; g < 16; ++g) {
     r[g] = _mm512_setzero_si512();
@@ -113,7 +113,7 @@ static __m512i split_pairs(__m512i halves, __m512i *low) {
                             _mm512_cvtepi32_epi16(high_parts[1]), 1);
 }
 
-static void store_tile(char *to, __m512i r[16], bool transposed) {
+static inline void store_tile(char *to, __m512i r[16], bool transposed) {
   if (transposed) transpose_16x16(r);
   for (int i = 0; i < 16; ++i) _mm512_storeu_si512(to + i * 64, r[i]);
 }
@@ -140,16 +140,20 @@ static void pack_tile(amx_type type, char *to, bool is_b, const char *from, int6
   store_tile(to, r, is_b != groups_are_rows);
 }
 
-/* By spans of two tiles: those of one step along k lie side by side. */
+/* By spans of two tiles: those of one step along k lie side by side. Where rows of the source run across, several spans are
+ * packed together, so that the rows, which may be pages apart, are read in longer pieces. */
 void amx_pack(amx_type type, void *packed, bool is_b, const char *from, int64_t across, int64_t along, int64_t width,
               int64_t k) {
   const int per_tile = 64 / of_type[type].size, tile_bytes = of_type[type].parts * TILE_BYTES;
-  char *to = packed;
-  for (int64_t i = 0; i < width; i += SPAN)
+  const int64_t strip = steps_of(type, k) * tile_bytes, group = along == of_type[type].size ? SPAN : 8 * SPAN;
+  for (int64_t begin = 0; begin < width; begin += group)
     for (int64_t l = 0; l < k; l += per_tile)
-      for (int64_t at = i; at < width && at < i + SPAN; at += TILE_ROWS, to += tile_bytes)
-        pack_tile(type, to, is_b, from + at * across + l * along, across, along,
-                  width - at < TILE_ROWS ? (int)(width - at) : TILE_ROWS, k - l < per_tile ? (int)(k - l) : per_tile);
+      for (int64_t i = begin; i < width && i < begin + group; i += TILE_ROWS) {
+        const int64_t span = i / SPAN * SPAN, tiles = width - span > TILE_ROWS ? 2 : 1, second = i != span;
+        char *const to = (char *)packed + span / TILE_ROWS * strip + (l / per_tile * tiles + second) * tile_bytes;
+        pack_tile(type, to, is_b, from + i * across + l * along, across, along,
+                  width - i < TILE_ROWS ? (int)(width - i) : TILE_ROWS, k - l < per_tile ? (int)(k - l) : per_tile);
+      }
 }
 
 /* ---- products ---------------------------------------------------------------------------------------------------- */
