@@ -6,7 +6,7 @@ import torch
 from dtypes import BF16, F16, F32
 from run import case
 
-CUBES = (64, 128, 256, 512, 1024, 2048, 4096)
+CUBES = (64, 128, 256, 512, 1024, 2048)     # 4096: minutes on a loaded machine
 
 
 def onednn_sgemm(a, b, c):
@@ -76,3 +76,27 @@ def bmm_small(b):
             v = torch.empty((batch, m, n), dtype=t.dtype)
             b.compare(f"{dtype} {batch} of {m} x {k} x {n}", "aclnnBatchMatMul", [x, y, b.empty(dtype, (batch, m, n)), 0],
                       lambda: torch.bmm(t, u, out=v), flops=2 * batch * m * k * n)
+
+
+@case("Quantised rows", goal=None)
+def quantised_rows(b):
+    """One row by int8 and int4 weights in groups of 32, [N, K]; the rate is of the weights' bytes, without the scales'."""
+    from dtypes import I8
+    k, n = 4096, 14336
+    x, scale, y = b.random(F16, (1, k)), b.random(F16, (n, k // 32)), b.empty(F16, (1, n))
+    scale.shape, scale.strides = (k // 32, n), (1, k // 32)
+    for bits, code in ((8, I8.code), (4, 29)):
+        w = b.random(I8, (n, k), -8, 7)
+        w.shape, w.strides, w.code = (k, n), (1, k), code
+        b.compare(f"int{bits} 1 x {k} x {n}", "aclnnWeightQuantBatchMatmulV2", [x, w, scale, None, None, None, None, 32, y], None,
+                  bytes=k * n * bits // 8)
+
+
+@case("TriangularSolve", goal=1.0)
+def triangular_solve(b):
+    for batch, n, cols in ((1, 32, 32), (64, 32, 32), (1, 512, 64)):
+        a, r = b.random(F32, (batch, n, n), 1, 2), b.random(F32, (batch, n, cols))
+        t, u = b.torch(a), b.torch(r)
+        b.compare(f"{batch} of {n} x {cols}", "aclnnTriangularSolve",
+                  [r, a, False, False, False, b.empty(F32, r.shape), b.empty(F32, a.shape)],
+                  lambda: torch.linalg.solve_triangular(t, u, upper=False))

@@ -7,7 +7,8 @@ static status weight_size(const aclIntArray *shape, uint64_t *size) {
   if (!shape) return fail(ST_OP_NULL, "tensorShape is NULL, expected an array");
   if (!size) return fail(ST_OP_NULL, "weightTensorSize is NULL, expected a pointer");
   EXPECT(shape->magic == MAGIC_INT_ARRAY, "tensorShape is no object of its type (destroyed?)");
-  EXPECT(shape->size >= 2 && shape->size <= 6, "tensorShape has %ju dimensions, expected 2 to 6", (uintmax_t)shape->size);
+  EXPECT(shape->size >= 2 && shape->size <= 6, "tensorShape has %ju dimensions, expected 2 to 6",
+         (uintmax_t)shape->size);
   uint64_t n = 1;
   for (uint64_t d = 0; d < shape->size; ++d) {
     EXPECT(shape->value[d] > 0, "tensorShape[%ju] is %jd, expected 1 or more", (uintmax_t)d, (intmax_t)shape->value[d]);

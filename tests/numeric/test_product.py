@@ -256,7 +256,7 @@ class Weights(unittest.TestCase):
         each_case(self, "aclnnTransMatmulWeight", 4, body)
 
     def test_sizes(self):
-        f, f2 = lib().aclnnCalculateMatmulWeightSize, lib().aclnnCalculateMatmulWeightSizeV2
+        f, f2 = lib().op.aclnnCalculateMatmulWeightSize, lib().op.aclnnCalculateMatmulWeightSizeV2
         for g, between in ((f, ()), (f2, (F16.code,))):
             g.restype = ct.c_int
             bytes_ = ct.c_uint64(0)

@@ -52,7 +52,7 @@ static void choose(blocks *s, const product_part *part) {
   const int64_t fits = STRIP_BYTES / (element * s->k * n_terms) / 64 * 64;
   s->keeps_strip = fits >= MIN_COLS;
   s->cols = even(part->cols, fits < MIN_COLS ? COLS : fits < COLS ? fits : COLS, 64);
-  s->direct = s->n_slices == 1 && out_takes_sums(p);
+  s->direct = out_takes_sums(p);
 }
 
 static status allocate(blocks *s) {

@@ -14,6 +14,13 @@
 
 #  include <cpuid.h>
 
+#  if defined(__clang__)
+#    define UNROLL _Pragma("clang loop unroll(full)")
+#  else
+#    define UNROLL _Pragma("GCC unroll 16")
+#  endif
+#  define INLINE static inline __attribute__((always_inline))
+
 enum { TILE_BYTES = 1024, TILE_ROWS = 16, SPAN = 32 /* rows of A, columns of B, taken together */ };
 
 /* ---- leave of the system ----------------------------------------------------------------------------------------- */
@@ -50,19 +57,19 @@ size_t amx_packed_bytes(amx_type type, int64_t width, int64_t k) {
   return (size_t)((width + TILE_ROWS - 1) / TILE_ROWS * steps_of(type, k) * of_type[type].parts) * TILE_BYTES;
 }
 
-static __mmask64 first_bytes(int64_t n) { return n >= 64 ? ~UINT64_C(0) : (UINT64_C(1) << n) - 1; }
+INLINE __mmask64 first_bytes(int64_t n) { return n >= 64 ? ~UINT64_C(0) : (UINT64_C(1) << n) - 1; }
 
 /* 16 rows of 64 bytes along k. */
-static void load_along(__m512i r[16], const char *from, int64_t across, int width, int bytes) {
+INLINE void load_along(__m512i r[16], const char *from, int64_t across, int width, int bytes) {
   const __mmask64 mask = first_bytes(bytes);
-  for (int i = 0; i < 16; ++i)
-    r[i] = i < width ? _mm512_maskz_loadu_epi8(mask, from + i * across) : _mm512_setzero_si512();
+  UNROLL for (int i = 0; i < 16; ++i) r[i] =
+      i < width ? _mm512_maskz_loadu_epi8(mask, from + i * across) : _mm512_setzero_si512();
 }
 
 /* 16 groups along k of 16 adjacent elements: the rows of a group interleaved. */
-static void load_across_16(__m512i r[16], const char *from, int64_t along, int width, int k) {
+INLINE void load_across_16(__m512i r[16], const char *from, int64_t along, int width, int k) {
   const __mmask32 mask = (__mmask32)first_bytes(2 * width);
-  for (int g = 0; g < 16; ++g) {
+  UNROLL for (int g = 0; g < 16; ++g) {
     __m256i row[2];
     for (int i = 0; i < 2; ++i)
       row[i] = 2 * g + i < k ? _mm256_maskz_loadu_epi8(mask, from + (2 * g + i) * along) : _mm256_setzero_si256();
@@ -70,9 +77,9 @@ static void load_across_16(__m512i r[16], const char *from, int64_t along, int w
   }
 }
 
-static void load_across_8(__m512i r[16], const char *from, int64_t along, int width, int k) {
+INLINE void load_across_8(__m512i r[16], const char *from, int64_t along, int width, int k) {
   const __mmask16 mask = (__mmask16)first_bytes(width);
-  for (int g = 0; g < 16; ++g) {
+  UNROLL for (int g = 0; g < 16; ++g) {
     r[g] = _mm512_setzero_si512();
     for (int i = 0; i < 4; ++i)
       if (4 * g + i < k) {
@@ -91,7 +98,7 @@ static void gather(char stage[TILE_BYTES], const char *from, int64_t across, int
 
 /* float16 = high + low, both bfloat16, exactly: 8 bits of the significand in the one, the other 3 in the other. An
  * infinity is split into 1 and infinity: times what an infinity is multiplied by, that sums to the right one. */
-static __m512i split(__m256i half, __m512i *low) {
+INLINE __m512i split(__m256i half, __m512i *low) {
   const __m512 x = _mm512_cvtph_ps(half);
   const __m512i bits = _mm512_castps_si512(x), top = _mm512_set1_epi32((int)0xffff0000);
   const __m512i rounded = _mm512_and_si512(_mm512_add_epi32(bits, _mm512_set1_epi32(0x8000)), top);
@@ -103,7 +110,7 @@ static __m512i split(__m256i half, __m512i *low) {
   return _mm512_srli_epi32(_mm512_mask_blend_epi32(odd, rounded, one), 16);
 }
 
-static __m512i split_pairs(__m512i halves, __m512i *low) {
+INLINE __m512i split_pairs(__m512i halves, __m512i *low) {
   __m512i low_parts[2], high_parts[2];
   high_parts[0] = split(_mm512_castsi512_si256(halves), &low_parts[0]);
   high_parts[1] = split(_mm512_extracti64x4_epi64(halves, 1), &low_parts[1]);
@@ -113,43 +120,79 @@ static __m512i split_pairs(__m512i halves, __m512i *low) {
                             _mm512_cvtepi32_epi16(high_parts[1]), 1);
 }
 
-static void store_tile(char *to, __m512i r[16], bool transposed) {
+INLINE void store_tile(char *to, __m512i r[16], bool transposed) {
   if (transposed) transpose_16x16(r);
-  for (int i = 0; i < 16; ++i) _mm512_storeu_si512(to + i * 64, r[i]);
+  UNROLL for (int i = 0; i < 16; ++i) _mm512_storeu_si512(to + i * 64, r[i]);
 }
 
-static void pack_tile(amx_type type, char *to, bool is_b, const char *from, int64_t across, int64_t along, int width,
+/* How the source lies: dense along k, dense across it, or neither. */
+typedef enum { ALONG, ACROSS, SCATTERED, N_LAYOUTS } layout;
+
+typedef struct {
+  const char *from;
+  int64_t across, along, width, k;
+} amx_source;
+
+INLINE void pack_tile(amx_type type, layout lies, bool is_b, char *to, const char *from, const amx_source *s, int width,
                       int k) {
-  const int size = of_type[type].size;
+  const int size = type == AMX_I8 ? 1 : 2;
   __m512i r[16], low[16];
-  bool groups_are_rows = false;
-  _Alignas(64) char stage[TILE_BYTES];
-  if (along == size) {
-    load_along(r, from, across, width, k * size);
-  } else if (across == size) {
-    (size == 2 ? load_across_16 : load_across_8)(r, from, along, width, k);
-    groups_are_rows = true;
+  if (lies == ALONG) {
+    load_along(r, from, s->across, width, k * size);
+  } else if (lies == ACROSS) {
+    if (size == 2)
+      load_across_16(r, from, s->along, width, k);
+    else
+      load_across_8(r, from, s->along, width, k);
   } else {
-    gather(stage, from, across, along, size, width, k);
+    _Alignas(64) char stage[TILE_BYTES];
+    gather(stage, from, s->across, s->along, size, width, k);
     load_along(r, stage, 64, width, k * size);
   }
+  const bool transposed = is_b != (lies == ACROSS);
   if (type == AMX_F16) {
-    for (int i = 0; i < 16; ++i) r[i] = split_pairs(r[i], &low[i]);
-    store_tile(to + TILE_BYTES, low, is_b != groups_are_rows);
+    UNROLL for (int i = 0; i < 16; ++i) r[i] = split_pairs(r[i], &low[i]);
+    store_tile(to + TILE_BYTES, low, transposed);
   }
-  store_tile(to, r, is_b != groups_are_rows);
+  store_tile(to, r, transposed);
 }
 
-/* By spans of two tiles: those of one step along k lie side by side. */
+/* By spans of two tiles: those of one step along k lie side by side. Where rows of the source run across, several spans are
+ * packed together, so that the rows, which may be pages apart, are read in longer pieces. */
+INLINE void pack_tiles(amx_type type, layout lies, bool is_b, char *packed, const amx_source *s) {
+  const int size = type == AMX_I8 ? 1 : 2, per_tile = 64 / size, tile_bytes = (type == AMX_F16 ? 2 : 1) * TILE_BYTES;
+  const int64_t strip = steps_of(type, s->k) * tile_bytes, group = lies == ALONG ? SPAN : 8 * SPAN;
+  for (int64_t begin = 0; begin < s->width; begin += group)
+    for (int64_t l = 0; l < s->k; l += per_tile)
+      for (int64_t i = begin; i < s->width && i < begin + group; i += TILE_ROWS) {
+        const int64_t span = i / SPAN * SPAN, tiles = s->width - span > TILE_ROWS ? 2 : 1, second = i != span;
+        char *const to = packed + span / TILE_ROWS * strip + (l / per_tile * tiles + second) * tile_bytes;
+        const int width = s->width - i < TILE_ROWS ? (int)(s->width - i) : TILE_ROWS;
+        const int k = s->k - l < per_tile ? (int)(s->k - l) : per_tile;
+        pack_tile(type, lies, is_b, to, s->from + i * s->across + l * s->along, s, width, k);
+      }
+}
+
+typedef void pack_function(char *packed, const amx_source *s);
+#  define PACK(type, lies, is_b)                                                                                       \
+    static void pack_##type##_##lies##_##is_b(char *packed, const amx_source *s) {                                     \
+      pack_tiles(type, lies, is_b, packed, s);                                                                         \
+    }
+#  define PACKS_OF(type, lies) PACK(type, lies, 0) PACK(type, lies, 1)
+#  define PACKS(type)          PACKS_OF(type, ALONG) PACKS_OF(type, ACROSS) PACKS_OF(type, SCATTERED)
+PACKS(AMX_BF16)
+PACKS(AMX_F16)
+PACKS(AMX_I8)
+#  define LAYOUT_OF(type, lies) [lies] = {pack_##type##_##lies##_0, pack_##type##_##lies##_1}
+#  define LAYOUTS(type)         [type] = {LAYOUT_OF(type, ALONG), LAYOUT_OF(type, ACROSS), LAYOUT_OF(type, SCATTERED)}
+static pack_function *const packs[][N_LAYOUTS][2] = {LAYOUTS(AMX_BF16), LAYOUTS(AMX_F16), LAYOUTS(AMX_I8)};
+
 void amx_pack(amx_type type, void *packed, bool is_b, const char *from, int64_t across, int64_t along, int64_t width,
               int64_t k) {
-  const int per_tile = 64 / of_type[type].size, tile_bytes = of_type[type].parts * TILE_BYTES;
-  char *to = packed;
-  for (int64_t i = 0; i < width; i += SPAN)
-    for (int64_t l = 0; l < k; l += per_tile)
-      for (int64_t at = i; at < width && at < i + SPAN; at += TILE_ROWS, to += tile_bytes)
-        pack_tile(type, to, is_b, from + at * across + l * along, across, along,
-                  width - at < TILE_ROWS ? (int)(width - at) : TILE_ROWS, k - l < per_tile ? (int)(k - l) : per_tile);
+  const int size = of_type[type].size;
+  const layout lies = along == size ? ALONG : across == size ? ACROSS : SCATTERED;
+  const amx_source s = {.from = from, .across = across, .along = along, .width = width, .k = k};
+  packs[type][lies][is_b](packed, &s);
 }
 
 /* ---- products ---------------------------------------------------------------------------------------------------- */
@@ -184,8 +227,7 @@ static const tile_config config = {
     } while (0)
 
 /* All of k: adds to the sums. */
-static inline __attribute__((always_inline)) void accumulate_steps(amx_type type, bool two_rows, bool two_cols,
-                                                                   int64_t steps, const char *a, const char *b) {
+INLINE void accumulate_steps(amx_type type, bool two_rows, bool two_cols, int64_t steps, const char *a, const char *b) {
   const int parts = type == AMX_F16 ? 2 : 1;
   const int a_bytes = (two_rows ? 2 : 1) * parts * TILE_BYTES, b_bytes = (two_cols ? 2 : 1) * parts * TILE_BYTES;
   for (int64_t s = 0; s < steps; ++s, a += a_bytes, b += b_bytes) {
@@ -206,9 +248,8 @@ static inline __attribute__((always_inline)) void accumulate_steps(amx_type type
 }
 
 /* c: two_rows and two_cols of whole tiles. */
-static inline __attribute__((always_inline)) void block_body(amx_type type, bool two_rows, bool two_cols, int64_t steps,
-                                                             const char *a, const char *b, char *c, int64_t pitch,
-                                                             bool accumulate) {
+INLINE void block_body(amx_type type, bool two_rows, bool two_cols, int64_t steps, const char *a, const char *b,
+                       char *c, int64_t pitch, bool accumulate) {
   char *const c2 = c + 16 * pitch;
   if (accumulate) {
     _tile_loadd(0, c, pitch);

@@ -67,21 +67,29 @@ static void pack_staged(const source *s, char *to, const char *from, int width, 
       s->kernel->pack_across(to + l * s->step * s->size, s->step, stage, STAGE_K, width, n);
     }
   } else {
-    for (int64_t l = 0; l < k; ++l) {
-      s->load(stage, from + l * s->along, s->across, width);
-      s->kernel->pack_along(to + l * s->step * s->size, s->step, stage, 0, width, 1);
+    for (int64_t l = 0; l < k; l += STAGE_K) {
+      const int64_t n = k - l < STAGE_K ? k - l : STAGE_K;
+      if (s->along == width * s->across) /* rows end where the next begin */
+        s->load(stage, from + l * s->along, s->across, n * width);
+      else
+        for (int64_t i = 0; i < n; ++i)
+          s->load(stage + i * width * s->size, from + (l + i) * s->along, s->across, width);
+      s->kernel->pack_along(to + l * s->step * s->size, s->width, s->step, stage, width, width, n);
     }
   }
 }
 
 static void pack(const source *s, bool same_type, char *to, int64_t n, int64_t k) {
+  if (same_type && s->across == s->size && s->along != s->size && s->along % s->size == 0) {
+    s->kernel->pack_along(to, s->width, s->step, s->from, s->along / s->size, n, k);
+    return;
+  }
+  const bool dense = same_type && s->along == s->size && s->across % s->size == 0;
   for (int64_t i = 0; i < n; i += s->width, to += s->step * k * s->size) {
     const char *const from = s->from + i * s->across;
     const int width = n - i < s->width ? (int)(n - i) : s->width;
-    if (same_type && s->along == s->size && s->across % s->size == 0)
+    if (dense)
       s->kernel->pack_across(to, s->step, from, s->across / s->size, width, k);
-    else if (same_type && s->across == s->size && s->along % s->size == 0)
-      s->kernel->pack_along(to, s->step, from, s->along / s->size, width, k);
     else
       pack_staged(s, to, from, width, k);
   }

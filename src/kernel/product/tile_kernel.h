@@ -13,8 +13,9 @@ typedef struct {
   /* One panel from `width` rows that are dense along k: to[l * step + i] = from[i * stride + l]. Rows from `rows` up to
    * step become 0. Strides in elements. */
   void (*pack_across)(void *to, int step, const void *from, int64_t stride, int rows, int64_t k);
-  /* One panel from k rows of `width` adjacent elements: to[l * step + i] = from[l * stride + i]. */
-  void (*pack_along)(void *to, int step, const void *from, int64_t stride, int width, int64_t k);
+  /* Panels of `width` from k rows of n adjacent elements: element i of a panel's row l at to[l * step + i], the panels k *
+   * step apart. */
+  void (*pack_along)(void *to, int width, int step, const void *from, int64_t stride, int64_t n, int64_t k);
   void (*gemm)(int64_t m, int64_t n, int64_t k, const void *a, const void *b, void *c, int64_t ldc, bool accumulate);
 } tile_kernel;
 

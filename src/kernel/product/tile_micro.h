@@ -13,7 +13,12 @@ static inline __attribute__((always_inline)) void TILE(body)(int rows, int64_t k
                                                              int64_t ldc, bool accumulate) {
   TILE(vec) sum[ROWS][2];
   for (int i = 0; i < rows; ++i) sum[i][0] = sum[i][1] = (TILE(vec)){0};
+  UNROLL for (int i = 0; i < rows; ++i) { /* C comes while the sums are made, A from L2 some steps ahead */
+    __builtin_prefetch(c + i * ldc, 1);
+    __builtin_prefetch(c + i * ldc + LANES, 1);
+  }
   for (int64_t l = 0; l < k; ++l, a += TILE(STEP), b += TILE(COLS)) {
+    __builtin_prefetch(a + 16 * TILE(STEP));
     const TILE(vec) left = *(const TILE(vec) *)(const void *)b, right = *(const TILE(vec) *)(const void *)(b + LANES);
     UNROLL for (int i = 0; i < rows; ++i) {
       sum[i][0] += a[i] * left;
@@ -74,16 +79,27 @@ static void TILE(pack_across)(void *to, int step, const void *from, int64_t stri
     for (int i = 0; i < step; ++i) y[i] = i < rows ? x[i * stride] : 0;
 }
 
-static void TILE(pack_along)(void *to, int step, const void *from, int64_t stride, int width, int64_t k) {
-  T *y = to;
-  const T *x = from;
-  for (int64_t l = 0; l < k; ++l, x += stride, y += step)
-    if (width == TILE(COLS)) {
-      ((TILE(loose) *)(void *)y)[0] = ((const TILE(loose) *)(const void *)x)[0];
-      ((TILE(loose) *)(void *)y)[1] = ((const TILE(loose) *)(const void *)x)[1];
-    } else {
-      for (int i = 0; i < step; ++i) y[i] = i < width ? x[i] : 0;
+static void TILE(copy_row)(T *y, const T *x, int step, int64_t n) {
+  if (n == TILE(COLS)) {
+    ((TILE(loose) *)(void *)y)[0] = ((const TILE(loose) *)(const void *)x)[0];
+    ((TILE(loose) *)(void *)y)[1] = ((const TILE(loose) *)(const void *)x)[1];
+  } else {
+    for (int i = 0; i < step; ++i) y[i] = i < n ? x[i] : 0;
+  }
+}
+
+/* Several panels at a time, so that rows, which may be pages apart, are read in longer pieces. */
+static void TILE(pack_along)(void *to, int width, int step, const void *from, int64_t stride, int64_t n, int64_t k) {
+  enum { AT_ONCE = 8 };
+  for (int64_t begin = 0; begin < n; begin += AT_ONCE * width) {
+    const int64_t end = begin + AT_ONCE * width < n ? begin + AT_ONCE * width : n;
+    T *const panels = (T *)to + begin / width * step * k;
+    for (int64_t l = 0; l < k; ++l) {
+      T *y = panels + l * step;
+      for (int64_t i = begin; i < end; i += width, y += step * k)
+        TILE(copy_row)(y, (const T *)from + l * stride + i, step, end - i < width ? end - i : width);
     }
+  }
 }
 
 static const tile_kernel TILE(kernel) = {.a_width = ROWS,
