@@ -8,7 +8,9 @@
   {                                                                                                                    \
     T *restrict to = out;                                                                                              \
     const T *restrict from = x;                                                                                        \
-    if (step == 2)                                                                                                     \
+    if (step == 1)                                                                                                     \
+      memcpy(to, from, (size_t)n * sizeof *to);                                                                        \
+    else if (step == 2)                                                                                                \
       for (int64_t i = 0; i < n; ++i) to[i] = from[i * 2];                                                             \
     else                                                                                                               \
       for (int64_t i = 0; i < n; ++i) to[i] = from[i * step];                                                          \

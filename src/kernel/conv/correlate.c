@@ -4,6 +4,7 @@
 
 #include "kernel/conv/direct.h"
 #include "kernel/conv/direct_amx.h"
+#include "kernel/conv/loops.h"
 #include "kernel/engine/level.h"
 #include "kernel/engine/rows.h"
 
@@ -90,7 +91,7 @@ typedef struct {
   char *to;
   int64_t to_axis[CONV_AXES]; /* bytes from output to output of the phase */
   int64_t channels, rows;     /* of a group: summed over, and made */
-  int64_t positions, row_tiles, width, position_tiles;
+  int64_t n_images, positions, row_tiles, width, position_tiles;
   bool rows_outer, plain; /* plain: tiles can be written where they belong */
   store_loop *store;
 } phase;
@@ -172,25 +173,27 @@ static void pack_weights(const void *job, int64_t begin, int64_t end) {
     const int64_t rows = smaller(AMX_ROWS, f->rows - row), width = rows > 16 ? 2 : 1;
     uint16_t *const to =
         (uint16_t *)(void *)(f->packed + (group * tiles + row / 16) * f->steps * taps * AMX_TILE_BYTES);
-    memset(to, 0, (size_t)(width * f->steps * taps) * AMX_TILE_BYTES);
+    if (rows < width * 16 || f->channels % AMX_CHANNELS)
+      memset(to, 0, (size_t)(width * f->steps * taps) * AMX_TILE_BYTES);
     for (int64_t r = 0; r < rows; ++r)
-      for (int64_t k = 0; k < f->channels; ++k) {
-        const uint16_t *const from = w + group * f->w_group + (row + r) * row_stride + k * channel_stride;
-        uint16_t *const at =
-            to + (k / AMX_CHANNELS * taps * width + r / 16) * (AMX_TILE_BYTES / 2) + r % 16 * 32 + k % AMX_CHANNELS;
-        for (int64_t t = 0; t < taps; ++t) at[t * width * (AMX_TILE_BYTES / 2)] = from[f->sums.w_tap[t]];
+      for (int64_t step = 0; step < f->steps; ++step) {
+        const int64_t channel = step * AMX_CHANNELS, n = smaller(AMX_CHANNELS, f->channels - channel);
+        const uint16_t *const from = w + group * f->w_group + (row + r) * row_stride + channel * channel_stride;
+        uint16_t *at = to + (step * taps * width + r / 16) * (AMX_TILE_BYTES / 2) + r % 16 * AMX_CHANNELS;
+        for (int64_t t = 0; t < taps; ++t, at += width * (AMX_TILE_BYTES / 2))
+          conv_loops->take(at, from + f->sums.w_tap[t], channel_stride, sizeof *at, n);
       }
   }
 }
 
 static void make_tiles(const void *job, int64_t begin, int64_t end) {
   const phase *f = job;
-  const int64_t per_group = f->row_tiles * f->position_tiles;
+  const int64_t tiles = f->n_images * f->position_tiles;
   for (int64_t i = begin; i < end; ++i) {
-    const int64_t group = i / per_group, at = i % per_group;
-    const int64_t row = f->rows_outer ? at / f->position_tiles : at % f->row_tiles;
-    const int64_t tile = f->rows_outer ? at % f->position_tiles : at / f->row_tiles;
-    (f->c->amx ? make_amx : make_tile)(f, group / f->c->g.groups, group % f->c->g.groups, row, tile);
+    const int64_t group = i / (f->row_tiles * tiles), at = i % (f->row_tiles * tiles);
+    const int64_t row = f->rows_outer ? at / tiles : at % f->row_tiles;
+    const int64_t tile = f->rows_outer ? at % tiles : at / f->row_tiles;
+    (f->c->amx ? make_amx : make_tile)(f, tile / f->position_tiles, group, row, tile % f->position_tiles);
   }
 }
 
@@ -230,6 +233,7 @@ static void make_untouched(const phase *f, int64_t n_images) {
 
 /* Everything of the phase but its axes is set; scratch for the taps is there. */
 static void run_phase(phase *f, int64_t n_images, int64_t *taps, uint64_t cost_ns) {
+  f->n_images = n_images;
   const correlation *c = f->c;
   const phase_axis *const a = f->axis;
   const int64_t size = sizeof(float), w_size = c->amx ? (int64_t)sizeof(uint16_t) : size;
@@ -376,7 +380,9 @@ void correlation_init(correlation *c, executor *e, const conv_geometry *g, bool 
   const int64_t width = (int64_t)direct_loops->vectors * direct_loops->lanes;
   const int64_t words = c->amx ? g->groups * steps_of(channels / g->groups) * (AMX_CHANNELS / 2) : channels;
   const int64_t image_bytes = words * (c->in_place ? width : c->image.channel) * (int64_t)sizeof(float);
-  c->n_images = smaller(g->batch, IMAGE_BYTES / image_bytes + 1);
+  const bool many = g->rows * g->channels * conv_volume(g->kernel) * (int64_t)sizeof(float) > WEIGHT_BYTES;
+  const int64_t fit = (many ? MANY_IMAGE_BYTES : IMAGE_BYTES) / image_bytes;
+  c->n_images = smaller(g->batch, fit > 1 ? fit : 1);
   c->image_at = workspace_copy(e, (uint64_t)(c->n_images * image_bytes) + IMAGE_SLACK * sizeof(float));
   const int64_t volume = conv_volume(g->kernel);
   c->given_w = *w;

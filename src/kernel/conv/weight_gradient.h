@@ -1,6 +1,7 @@
 /* The gradient of w: for each element the product of y with x, shifted by the element's tap, summed over positions and
- * images. On floats; y and x are copied to images of one order, in which y has zeros where x has its padding. Sums go
- * by pieces of 4096 positions and, in them, by lanes. */
+ * images. On floats, in one of two ways. Where there are enough rows, y is transposed so that rows are neighbours, and
+ * sums are made as the forward pass makes them, with positions for channels. Else (depthwise) y is copied to an image of
+ * x's order with zeros where x has its padding, and each element is a dot product. */
 #ifndef CANNON_KERNEL_CONV_WEIGHT_GRADIENT_H
 #define CANNON_KERNEL_CONV_WEIGHT_GRADIENT_H
 
@@ -11,6 +12,9 @@ typedef struct {
   conv_operand x, y, w; /* w is written */
   conv_image x_image, y_image;
   int64_t n_images; /* at a time */
+  bool transposes;  /* the first way */
+  int64_t pitch;    /* of y's transpose: its rows, and more */
+  int64_t piece;    /* columns at a time */
   bool direct;      /* sums are made in w */
   uint64_t x_at, y_at, sum_at, taps_at;
   uint64_t cost_ns;
