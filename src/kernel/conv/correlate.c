@@ -13,9 +13,10 @@ LEVEL_CHOICE(direct_loops_table, direct_loops, direct_loops_table)
 enum {
   LEAST_AMX = 16, /* channels summed over, for AMX to be worth it; and outputs of a group */
   MOST_ROWS = 8,
-  MOST_WIDTH = 48,        /* positions of a tile, at any level */
-  SINGLE_WIDTH = 960,     /* positions at a time where there is one output channel */
-  IMAGE_BYTES = 1 << 20,  /* images are done together up to this */
+  MOST_WIDTH = 48,       /* positions of a tile, at any level */
+  SINGLE_WIDTH = 960,    /* positions at a time where there is one output channel */
+  IMAGE_BYTES = 1 << 20, /* images are done together up to this, or where weights are many, ... */
+  MANY_IMAGE_BYTES = 1 << 22,
   WEIGHT_BYTES = 3 << 18, /* more than this is read once, and positions are walked inside */
 };
 
