@@ -11,7 +11,8 @@
 LEVEL_CHOICE(direct_loops_table, direct_loops, direct_loops_table)
 
 enum {
-  LEAST_AMX = 16, /* channels summed over, for AMX to be worth it; and outputs of a group */
+  LEAST_AMX = 16,        /* channels summed over, for AMX to be worth it; and outputs of a group */
+  LEAST_FOR_PANELS = 32, /* outputs of a group */
   MOST_ROWS = 8,
   MOST_WIDTH = 48,       /* positions of a tile, at any level */
   SINGLE_WIDTH = 960,    /* positions at a time where there is one output channel */
@@ -85,7 +86,9 @@ typedef struct {
   int64_t image_size[CONV_AXES];
   direct_sums sums; /* of the first group, tile and position */
   int64_t w_group;  /* elements */
-  const float *x, *last_x, *bias;
+  const float *x, *bias;
+  const float *panels; /* [tile][channel][width] from tile first_panel on, of an input that is its own image; or NULL */
+  int64_t first_panel;
   char *packed; /* the weights for AMX; this phase's */
   int64_t steps;
   int64_t x_image, x_group; /* elements */
@@ -125,8 +128,9 @@ static void make_tile(const phase *f, int64_t image, int64_t group, int64_t row_
   const int64_t n = smaller(f->width, f->positions - p);
   direct_sums s = f->sums;
   s.w += group * f->w_group + row * s.w_row;
-  if (f->last_x && n < f->width) {
-    s.x = f->last_x + (image * c->g.groups + group) * f->channels * f->width;
+  if (f->panels && tile >= f->first_panel) {
+    const int64_t panels = f->position_tiles - f->first_panel;
+    s.x = f->panels + ((image * c->g.groups + group) * panels + tile - f->first_panel) * f->channels * f->width;
     s.x_channel = f->width;
   } else {
     s.x = f->x + image * f->x_image + group * f->x_group + p;
@@ -267,7 +271,7 @@ static void run_phase(phase *f, int64_t n_images, int64_t *taps, uint64_t cost_n
              (f->image_size[1] == a[1].out || a[0].out == 1) && f->to_axis[2] == size &&
              (a[1].out == 1 || f->to_axis[1] == a[2].out * size) &&
              (a[0].out == 1 || f->to_axis[0] == a[1].out * a[2].out * size) && c->to.inner % size == 0;
-  const bool single = f->rows == 1 && !f->last_x;
+  const bool single = f->rows == 1 && !f->panels;
   const int64_t rows = c->amx ? AMX_ROWS : direct_loops->rows;
   f->width = single ? SINGLE_WIDTH : c->amx ? AMX_ROWS : (int64_t)direct_loops->vectors * direct_loops->lanes;
   f->position_tiles = (f->positions + f->width - 1) / f->width;
@@ -314,15 +318,22 @@ static void fill_images(const void *job, int64_t begin, int64_t end) {
   }
 }
 
-/* The last positions of an input that is its own image, which vectors must not read beyond. */
-static void fill_last(const void *job, int64_t begin, int64_t end) {
+/* Positions from `first` on of an input that is its own image, in panels: the last ones, which vectors must not read
+ * beyond, or all, where panels are used often enough to be worth it: their channels are neighbours. */
+static void fill_panels(const void *job, int64_t begin, int64_t end) {
   const image_job *j = job;
-  const int64_t n = conv_volume(j->c->g.out) - j->first;
+  const correlation *c = j->c;
+  const int64_t positions = conv_volume(c->g.out), size = sizeof(float);
+  const int64_t panels = (positions - j->first + j->width - 1) / j->width, per_group = j->channels / c->g.groups;
   for (int64_t i = begin; i < end; ++i) {
-    const char *from = j->from + i / j->channels * j->c->from.outer + i % j->channels * j->c->from.inner;
-    float *to = j->to + i * j->width;
-    memcpy(to, from + j->first * (int64_t)sizeof *to, (size_t)n * sizeof *to);
-    memset(to + n, 0, (size_t)(j->width - n) * sizeof *to);
+    const int64_t image = i / j->channels, group = i % j->channels / per_group, channel = i % per_group;
+    const char *from = j->from + image * c->from.outer + i % j->channels * c->from.inner;
+    float *to = j->to + ((image * c->g.groups + group) * panels * per_group + channel) * j->width;
+    for (int64_t p = j->first; p < positions; p += j->width, to += per_group * j->width) {
+      const int64_t n = smaller(j->width, positions - p);
+      memcpy(to, from + p * size, (size_t)(n * size));
+      memset(to + n, 0, (size_t)((j->width - n) * size));
+    }
   }
 }
 
@@ -380,7 +391,10 @@ void correlation_init(correlation *c, executor *e, const conv_geometry *g, bool 
   c->in_place = !c->amx && is_in_place(c);
   const int64_t width = (int64_t)direct_loops->vectors * direct_loops->lanes;
   const int64_t words = c->amx ? g->groups * steps_of(channels / g->groups) * (AMX_CHANNELS / 2) : channels;
-  const int64_t image_bytes = words * (c->in_place ? width : c->image.channel) * (int64_t)sizeof(float);
+  const int64_t positions = conv_volume(g->out), rows = backward ? g->channels : g->rows;
+  c->first_panel = rows >= LEAST_FOR_PANELS ? 0 : positions / width;
+  const int64_t panel_words = ((positions + width - 1) / width - c->first_panel) * width;
+  const int64_t image_bytes = (words * (c->in_place ? panel_words : c->image.channel) + 1) * (int64_t)sizeof(float);
   const bool many = g->rows * g->channels * conv_volume(g->kernel) * (int64_t)sizeof(float) > WEIGHT_BYTES;
   const int64_t fit = (many ? MANY_IMAGE_BYTES : IMAGE_BYTES) / image_bytes;
   c->n_images = smaller(g->batch, fit > 1 ? fit : 1);
@@ -391,7 +405,7 @@ void correlation_init(correlation *c, executor *e, const conv_geometry *g, bool 
   for (int a = 0; a < CONV_AXES; ++a) floats &= w->axis[a] % 4 == 0;
   c->copies_w = !c->amx && !floats;
   if (c->amx) {
-    const int64_t rows = backward ? g->channels : g->rows, tiles = g->groups * ((rows + 15) / 16);
+    const int64_t tiles = g->groups * ((rows + 15) / 16);
     c->weight_at = workspace_copy(e, (uint64_t)(tiles * steps_of(channels / g->groups) * volume) * AMX_TILE_BYTES);
   } else if (c->copies_w) {
     c->weight_at = workspace_copy(e, (uint64_t)(g->groups * g->rows * g->channels * volume) * sizeof(float));
@@ -465,9 +479,11 @@ static void prepare_images(const correlation *c, const char *from, int64_t n, fl
   } else {
     const int64_t positions = conv_volume(c->g.out);
     job.width = (int64_t)direct_loops->vectors * direct_loops->lanes;
-    job.first = positions / job.width * job.width;
-    f->last_x = job.first < positions ? scratch : NULL;
-    if (f->last_x) fill_last(&job, 0, n * channels);
+    job.first = c->first_panel * job.width;
+    f->first_panel = c->first_panel;
+    f->panels = job.first < positions ? scratch : NULL;
+    if (f->panels)
+      rows_parallel(fill_panels, &job, n * channels, 1, (uint64_t)(n * channels * (positions - job.first)) / 2);
     f->x = (const float *)(const void *)from;
     f->sums.x_channel = c->from.inner / size;
     f->x_image = c->from.outer / size;

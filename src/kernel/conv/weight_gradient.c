@@ -85,7 +85,7 @@ static void add_image(const gradient_job *j, const gradient_tile *t, int64_t ima
   const int64_t group = image * g->groups + t->group;
   direct_sums s = {.w_row = c->x_image.channel,
                    .w_channel = size[2],
-                   .x_channel = g->out[2] * c->pitch,
+                   .x_channel = g->out[2] * MOST_WIDTH,
                    .w_tap = j->x_column,
                    .x_tap = j->y_column,
                    .channels = g->out[1]};
@@ -95,7 +95,9 @@ static void add_image(const gradient_job *j, const gradient_tile *t, int64_t ima
         s.taps = smaller(c->piece, g->out[2] - w);
         s.w = j->x + (group * g->channels + t->channel) * c->x_image.channel + j->taps[t->tap + k] +
               d * size[1] * size[2] + w;
-        s.x = j->y + (group * positions + d * g->out[1] * g->out[2] + w) * c->pitch + t->row;
+        const int64_t position = d * g->out[1] * g->out[2] + w;
+        s.x = j->y + ((group * c->panels + t->row / MOST_WIDTH) * positions + position) * MOST_WIDTH +
+              t->row % MOST_WIDTH;
         direct_loops->tile(&s, t->channels, vectors, out, MOST_WIDTH);
         for (int i = 0; i < t->channels * MOST_WIDTH; i += MOST_WIDTH)
           for (int r = 0; r < vectors * lanes; ++r) stage[i + r] += out[i + r];
@@ -149,14 +151,15 @@ static void transpose_blocks(const void *job, int64_t begin, int64_t end) {
     const int64_t row = i % blocks * BLOCK, group = i / blocks % g->groups, image = i / blocks / g->groups;
     const int64_t rows = smaller(BLOCK, g->rows - row);
     const char *from = j->y + image * c->y.outer + (group * g->rows + row) * c->y.inner;
-    float *to = j->to + (image * g->groups + group) * lines * g->out[2] * c->pitch + row;
+    const int64_t panel = (image * g->groups + group) * c->panels + row / MOST_WIDTH;
+    float *to = j->to + panel * lines * g->out[2] * MOST_WIDTH + row % MOST_WIDTH;
     for (int64_t line = 0; line < lines; ++line)
-      for (int64_t w = 0, n; w < g->out[2]; w += n, to += n * c->pitch) {
+      for (int64_t w = 0, n; w < g->out[2]; w += n, to += n * MOST_WIDTH) {
         n = smaller(COLUMN_PIECE / 4, g->out[2] - w);
         const char *at = from + line / g->out[1] * c->y.axis[0] + line % g->out[1] * c->y.axis[1] + w * c->y.axis[2];
         for (int64_t r = 0; r < rows; ++r)
           loops->load[c->y.dtype][COMPUTE_F32](tile[r], at + r * c->y.inner, c->y.axis[2], n);
-        direct_loops->transpose(to, c->pitch, tile[0], COLUMN_PIECE / 4 + BLOCK, n);
+        direct_loops->transpose(to, MOST_WIDTH, tile[0], COLUMN_PIECE / 4 + BLOCK, n);
       }
   }
 }
@@ -193,9 +196,9 @@ void weight_gradient_init(weight_gradient *c, executor *e, const conv_geometry *
   image_init(&c->y_image, zero, size, one, one, one);
   const int64_t volume = conv_volume(g->kernel), weights = g->groups * g->rows * g->channels * volume;
   c->transposes = g->rows >= LEAST_ROWS;
-  c->pitch = (g->rows + BLOCK - 1) / BLOCK * BLOCK;
+  c->panels = (g->rows + MOST_WIDTH - 1) / MOST_WIDTH;
   c->piece = smaller(g->out[2], COLUMN_PIECE);
-  const int64_t y_group = c->transposes ? conv_volume(g->out) * c->pitch : g->rows * c->y_image.channel;
+  const int64_t y_group = c->transposes ? conv_volume(g->out) * c->panels * MOST_WIDTH : g->rows * c->y_image.channel;
   const int64_t bytes = g->groups * (g->channels * c->x_image.channel + y_group) * (int64_t)sizeof(float);
   c->n_images = smaller(g->batch, IMAGE_BYTES / bytes + 1);
   const uint64_t x_floats = (uint64_t)(c->n_images * g->groups * g->channels * c->x_image.channel) + IMAGE_SLACK;
@@ -215,7 +218,7 @@ static void prepare_y(const weight_gradient *c, const char *y, int64_t n_images,
   const uint64_t cost = (uint64_t)(n_images * g->groups * g->rows * conv_volume(g->out)) / 2;
   if (c->transposes) {
     const transpose_job t = {.c = c, .y = y, .to = to};
-    rows_parallel(transpose_blocks, &t, n_images * g->groups * (c->pitch / BLOCK), 1, cost);
+    rows_parallel(transpose_blocks, &t, n_images * g->groups * ((g->rows + BLOCK - 1) / BLOCK), 1, cost);
   } else {
     const fill_job f = {&c->y_image, &c->y, g->out, g->groups * g->rows, y, to};
     rows_parallel(fill, &f, n_images * f.channels, 1, cost);
@@ -236,7 +239,7 @@ void weight_gradient_run(const weight_gradient *c, const void *x, const void *y,
   job.y_column = job.x_column + c->piece;
   for (int64_t i = 0; i < c->piece; ++i) {
     taps[volume + i] = i;
-    taps[volume + c->piece + i] = i * c->pitch;
+    taps[volume + c->piece + i] = i * MOST_WIDTH;
   }
   const int64_t rows = c->transposes ? direct_loops->vectors * direct_loops->lanes : direct_loops->dot_rows;
   job.row_tiles = (g->rows + rows - 1) / rows;

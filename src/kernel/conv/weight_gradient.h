@@ -13,7 +13,7 @@ typedef struct {
   conv_image x_image, y_image;
   int64_t n_images; /* at a time */
   bool transposes;  /* the first way */
-  int64_t pitch;    /* of y's transpose: its rows, and more */
+  int64_t panels;   /* of y's transpose: [panel][position][48 rows] for each group */
   int64_t piece;    /* columns at a time */
   bool direct;      /* sums are made in w */
   uint64_t x_at, y_at, sum_at, taps_at;
