@@ -11,8 +11,8 @@
 LEVEL_CHOICE(direct_loops_table, direct_loops, direct_loops_table)
 
 enum {
-  LEAST_AMX = 16,        /* channels summed over, for AMX to be worth it; and outputs of a group */
-  LEAST_FOR_PANELS = 32, /* outputs of a group */
+  LEAST_AMX = 16,         /* channels summed over, for AMX to be worth it; and outputs of a group */
+  LEAST_FOR_PANELS = 256, /* outputs of a group */
   MOST_ROWS = 8,
   MOST_WIDTH = 48,       /* positions of a tile, at any level */
   SINGLE_WIDTH = 960,    /* positions at a time where there is one output channel */
@@ -102,21 +102,23 @@ typedef struct {
 
 /* c[row][i] is position p + i: those that are outputs go to their places. */
 static void store_tile(const phase *f, char *to, const float *c, int64_t c_row, int64_t rows, int64_t p, int64_t n) {
-  const int64_t pitch = f->image_size[2], width = f->axis[2].out;
-  const int64_t size = f->c->to.dtype == ACL_FLOAT && f->to_axis[2] == (int64_t)sizeof *c ? (int64_t)sizeof *c : 0;
+  const int64_t pitch = f->image_size[2], width = f->axis[2].out, lines = f->image_size[1];
+  const bool copies = f->c->to.dtype == ACL_FLOAT && f->to_axis[2] == (int64_t)sizeof *c;
+  int64_t w = p % pitch, h = p / pitch % lines, d = p / pitch / lines;
   for (int64_t i = 0, count; i < n; i += count) {
-    const int64_t line = (p + i) / pitch, w = (p + i) % pitch;
-    const int64_t d = line / f->image_size[1], h = line % f->image_size[1];
     count = smaller(pitch - w, n - i);
-    if (w >= width || h >= f->axis[1].out) continue;
     const int64_t used = smaller(width - w, count);
-    char *at = to + d * f->to_axis[0] + h * f->to_axis[1] + w * f->to_axis[2];
-    for (int64_t r = 0; r < rows; ++r, at += f->c->to.inner) {
-      if (size)
-        memcpy(at, c + r * c_row + i, (size_t)(used * size));
-      else
-        f->store(at, f->to_axis[2], c + r * c_row + i, used);
+    if (used > 0 && h < f->axis[1].out) {
+      char *at = to + d * f->to_axis[0] + h * f->to_axis[1] + w * f->to_axis[2];
+      for (int64_t r = 0; r < rows; ++r, at += f->c->to.inner) {
+        if (copies)
+          memcpy(at, c + r * c_row + i, (size_t)used * sizeof *c);
+        else
+          f->store(at, f->to_axis[2], c + r * c_row + i, used);
+      }
     }
+    w = 0;
+    if (++h == lines) h = 0, ++d;
   }
 }
 
