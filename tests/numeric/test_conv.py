@@ -208,6 +208,11 @@ class Convolutions(unittest.TestCase):
             add = bias.get().astype(np.float64).reshape(-1, *[1] * n) if bias else 0.0
             terms = int(np.prod(c.weight)) // (1 if transposed else c.weight[0])
             checked(out.get(), c.of_input if transposed else c.forward, (x.get(), w.get()), kind, terms, "output", add)
+            grad, back = numbers(gen, BF16, shape_out), gen.out(kind, c.weight)
+            run("aclnnConvolutionBackward", grad, x, w, None, *c.arguments(gen, transposed), Bools(False, True, False), 0,
+                None, back, None)
+            ends = (grad.get(), x.get()) if transposed else (x.get(), grad.get())
+            checked(back.get(), c.of_weight, ends, kind, c.batch * int(np.prod(c.g.out)), "gradWeight")
         each_case(self, "aclnnConvolution of many channels", CASES, body)
 
     def backward(self, gen, n, transposed):
