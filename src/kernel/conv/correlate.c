@@ -175,6 +175,8 @@ static void pack_weights(const void *job, int64_t begin, int64_t end) {
   const int64_t row_stride = f->sums.w_row, channel_stride = f->sums.w_channel, taps = f->sums.taps;
   const int64_t tiles = (f->rows + 15) / 16;
   const uint16_t *const w = (const uint16_t *)(const void *)f->sums.w;
+  bool dense = channel_stride == taps; /* a channel's taps are neighbours, in their order */
+  for (int64_t t = 0; t < taps; ++t) dense &= f->sums.w_tap[t] == t;
   for (int64_t i = begin; i < end; ++i) {
     const int64_t group = i / f->row_tiles, row = i % f->row_tiles * AMX_ROWS;
     const int64_t rows = smaller(AMX_ROWS, f->rows - row), width = rows > 16 ? 2 : 1;
@@ -187,6 +189,10 @@ static void pack_weights(const void *job, int64_t begin, int64_t end) {
         const int64_t channel = step * AMX_CHANNELS, n = smaller(AMX_CHANNELS, f->channels - channel);
         const uint16_t *const from = w + group * f->w_group + (row + r) * row_stride + channel * channel_stride;
         uint16_t *at = to + (step * taps * width + r / 16) * (AMX_TILE_BYTES / 2) + r % 16 * AMX_CHANNELS;
+        if (dense && n == AMX_CHANNELS) {
+          conv_loops->split(at, width * (AMX_TILE_BYTES / 2), from, taps);
+          continue;
+        }
         for (int64_t t = 0; t < taps; ++t, at += width * (AMX_TILE_BYTES / 2))
           conv_loops->take(at, from + f->sums.w_tap[t], channel_stride, sizeof *at, n);
       }
