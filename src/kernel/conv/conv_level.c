@@ -1,5 +1,8 @@
 /* Compiled once per instruction set level; see loops.h. */
 #include <string.h>
+#ifdef __AVX512BW__
+#  include <immintrin.h>
+#endif
 
 #include "kernel/conv/loops.h"
 #include "kernel/engine/level.h"
@@ -8,7 +11,9 @@
   {                                                                                                                    \
     T *restrict to = out;                                                                                              \
     const T *restrict from = x;                                                                                        \
-    if (step == 2)                                                                                                     \
+    if (step == 1)                                                                                                     \
+      memcpy(to, from, (size_t)n * sizeof *to);                                                                        \
+    else if (step == 2)                                                                                                \
       for (int64_t i = 0; i < n; ++i) to[i] = from[i * 2];                                                             \
     else                                                                                                               \
       for (int64_t i = 0; i < n; ++i) to[i] = from[i * step];                                                          \
@@ -52,5 +57,27 @@ static void pair(uint32_t *restrict out, const uint16_t *low, const uint16_t *hi
     pair_of(out, low, high, step, n);
 }
 
+static void split(uint16_t *to, int64_t to_step, const uint16_t *from, int64_t taps) {
+#ifdef __AVX512BW__
+  enum { LANES = 32, MOST_TAPS = 128 /* places are 16 bits */ };
+  _Alignas(64) uint16_t place[LANES];
+  for (int i = 0; i < LANES; ++i) place[i] = (uint16_t)(i * taps);
+  const __m512i first = _mm512_load_si512(place), two = _mm512_set1_epi16(2 * LANES);
+  for (int64_t t = 0; taps <= MOST_TAPS && t < taps; ++t) {
+    __m512i at = _mm512_add_epi16(first, _mm512_set1_epi16((short)t)), found = _mm512_setzero_si512();
+    for (int64_t v = 0; v < taps; v += 2, at = _mm512_sub_epi16(at, two)) { /* what two vectors have of it */
+      const __m512i low = _mm512_loadu_si512(from + v * LANES);
+      const __m512i high = v + 1 < taps ? _mm512_loadu_si512(from + (v + 1) * LANES) : low;
+      found =
+          _mm512_mask_blend_epi16(_mm512_cmplt_epu16_mask(at, two), found, _mm512_permutex2var_epi16(low, at, high));
+    }
+    _mm512_storeu_si512(to + t * to_step, found);
+  }
+  if (taps <= MOST_TAPS) return;
+#endif
+  for (int64_t t = 0; t < taps; ++t)
+    for (int64_t i = 0; i < 32; ++i) to[t * to_step + i] = from[i * taps + t];
+}
+
 const conv_loops_table LEVELED(conv_loops_table) = {
-    .take = take, .spread_f32 = spread_f32, .spread_f64 = spread_f64, .pair = pair};
+    .take = take, .spread_f32 = spread_f32, .spread_f64 = spread_f64, .pair = pair, .split = split};

@@ -4,17 +4,20 @@
 
 #include "kernel/conv/direct.h"
 #include "kernel/conv/direct_amx.h"
+#include "kernel/conv/loops.h"
 #include "kernel/engine/level.h"
 #include "kernel/engine/rows.h"
 
 LEVEL_CHOICE(direct_loops_table, direct_loops, direct_loops_table)
 
 enum {
-  LEAST_AMX = 16, /* channels summed over, for AMX to be worth it; and outputs of a group */
+  LEAST_AMX = 16,         /* channels summed over, for AMX to be worth it; and outputs of a group */
+  LEAST_FOR_PANELS = 256, /* outputs of a group */
   MOST_ROWS = 8,
-  MOST_WIDTH = 48,        /* positions of a tile, at any level */
-  SINGLE_WIDTH = 960,     /* positions at a time where there is one output channel */
-  IMAGE_BYTES = 1 << 20,  /* images are done together up to this */
+  MOST_WIDTH = 48,       /* positions of a tile, at any level */
+  SINGLE_WIDTH = 960,    /* positions at a time where there is one output channel */
+  IMAGE_BYTES = 1 << 20, /* images are done together up to this, or where weights are many, ... */
+  MANY_IMAGE_BYTES = 1 << 22,
   WEIGHT_BYTES = 3 << 18, /* more than this is read once, and positions are walked inside */
 };
 
@@ -83,35 +86,39 @@ typedef struct {
   int64_t image_size[CONV_AXES];
   direct_sums sums; /* of the first group, tile and position */
   int64_t w_group;  /* elements */
-  const float *x, *last_x, *bias;
+  const float *x, *bias;
+  const float *panels; /* [tile][channel][width] from tile first_panel on, of an input that is its own image; or NULL */
+  int64_t first_panel;
   char *packed; /* the weights for AMX; this phase's */
   int64_t steps;
   int64_t x_image, x_group; /* elements */
   char *to;
   int64_t to_axis[CONV_AXES]; /* bytes from output to output of the phase */
   int64_t channels, rows;     /* of a group: summed over, and made */
-  int64_t positions, row_tiles, width, position_tiles;
+  int64_t n_images, positions, row_tiles, width, position_tiles;
   bool rows_outer, plain; /* plain: tiles can be written where they belong */
   store_loop *store;
 } phase;
 
 /* c[row][i] is position p + i: those that are outputs go to their places. */
 static void store_tile(const phase *f, char *to, const float *c, int64_t c_row, int64_t rows, int64_t p, int64_t n) {
-  const int64_t pitch = f->image_size[2], width = f->axis[2].out;
-  const int64_t size = f->c->to.dtype == ACL_FLOAT && f->to_axis[2] == (int64_t)sizeof *c ? (int64_t)sizeof *c : 0;
+  const int64_t pitch = f->image_size[2], width = f->axis[2].out, lines = f->image_size[1];
+  const bool copies = f->c->to.dtype == ACL_FLOAT && f->to_axis[2] == (int64_t)sizeof *c;
+  int64_t w = p % pitch, h = p / pitch % lines, d = p / pitch / lines;
   for (int64_t i = 0, count; i < n; i += count) {
-    const int64_t line = (p + i) / pitch, w = (p + i) % pitch;
-    const int64_t d = line / f->image_size[1], h = line % f->image_size[1];
     count = smaller(pitch - w, n - i);
-    if (w >= width || h >= f->axis[1].out) continue;
     const int64_t used = smaller(width - w, count);
-    char *at = to + d * f->to_axis[0] + h * f->to_axis[1] + w * f->to_axis[2];
-    for (int64_t r = 0; r < rows; ++r, at += f->c->to.inner) {
-      if (size)
-        memcpy(at, c + r * c_row + i, (size_t)(used * size));
-      else
-        f->store(at, f->to_axis[2], c + r * c_row + i, used);
+    if (used > 0 && h < f->axis[1].out) {
+      char *at = to + d * f->to_axis[0] + h * f->to_axis[1] + w * f->to_axis[2];
+      for (int64_t r = 0; r < rows; ++r, at += f->c->to.inner) {
+        if (copies)
+          memcpy(at, c + r * c_row + i, (size_t)used * sizeof *c);
+        else
+          f->store(at, f->to_axis[2], c + r * c_row + i, used);
+      }
     }
+    w = 0;
+    if (++h == lines) h = 0, ++d;
   }
 }
 
@@ -123,8 +130,9 @@ static void make_tile(const phase *f, int64_t image, int64_t group, int64_t row_
   const int64_t n = smaller(f->width, f->positions - p);
   direct_sums s = f->sums;
   s.w += group * f->w_group + row * s.w_row;
-  if (f->last_x && n < f->width) {
-    s.x = f->last_x + (image * c->g.groups + group) * f->channels * f->width;
+  if (f->panels && tile >= f->first_panel) {
+    const int64_t panels = f->position_tiles - f->first_panel;
+    s.x = f->panels + ((image * c->g.groups + group) * panels + tile - f->first_panel) * f->channels * f->width;
     s.x_channel = f->width;
   } else {
     s.x = f->x + image * f->x_image + group * f->x_group + p;
@@ -167,30 +175,38 @@ static void pack_weights(const void *job, int64_t begin, int64_t end) {
   const int64_t row_stride = f->sums.w_row, channel_stride = f->sums.w_channel, taps = f->sums.taps;
   const int64_t tiles = (f->rows + 15) / 16;
   const uint16_t *const w = (const uint16_t *)(const void *)f->sums.w;
+  bool dense = channel_stride == taps; /* a channel's taps are neighbours, in their order */
+  for (int64_t t = 0; t < taps; ++t) dense &= f->sums.w_tap[t] == t;
   for (int64_t i = begin; i < end; ++i) {
     const int64_t group = i / f->row_tiles, row = i % f->row_tiles * AMX_ROWS;
     const int64_t rows = smaller(AMX_ROWS, f->rows - row), width = rows > 16 ? 2 : 1;
     uint16_t *const to =
         (uint16_t *)(void *)(f->packed + (group * tiles + row / 16) * f->steps * taps * AMX_TILE_BYTES);
-    memset(to, 0, (size_t)(width * f->steps * taps) * AMX_TILE_BYTES);
+    if (rows < width * 16 || f->channels % AMX_CHANNELS)
+      memset(to, 0, (size_t)(width * f->steps * taps) * AMX_TILE_BYTES);
     for (int64_t r = 0; r < rows; ++r)
-      for (int64_t k = 0; k < f->channels; ++k) {
-        const uint16_t *const from = w + group * f->w_group + (row + r) * row_stride + k * channel_stride;
-        uint16_t *const at =
-            to + (k / AMX_CHANNELS * taps * width + r / 16) * (AMX_TILE_BYTES / 2) + r % 16 * 32 + k % AMX_CHANNELS;
-        for (int64_t t = 0; t < taps; ++t) at[t * width * (AMX_TILE_BYTES / 2)] = from[f->sums.w_tap[t]];
+      for (int64_t step = 0; step < f->steps; ++step) {
+        const int64_t channel = step * AMX_CHANNELS, n = smaller(AMX_CHANNELS, f->channels - channel);
+        const uint16_t *const from = w + group * f->w_group + (row + r) * row_stride + channel * channel_stride;
+        uint16_t *at = to + (step * taps * width + r / 16) * (AMX_TILE_BYTES / 2) + r % 16 * AMX_CHANNELS;
+        if (dense && n == AMX_CHANNELS) {
+          conv_loops->split(at, width * (AMX_TILE_BYTES / 2), from, taps);
+          continue;
+        }
+        for (int64_t t = 0; t < taps; ++t, at += width * (AMX_TILE_BYTES / 2))
+          conv_loops->take(at, from + f->sums.w_tap[t], channel_stride, sizeof *at, n);
       }
   }
 }
 
 static void make_tiles(const void *job, int64_t begin, int64_t end) {
   const phase *f = job;
-  const int64_t per_group = f->row_tiles * f->position_tiles;
+  const int64_t tiles = f->n_images * f->position_tiles;
   for (int64_t i = begin; i < end; ++i) {
-    const int64_t group = i / per_group, at = i % per_group;
-    const int64_t row = f->rows_outer ? at / f->position_tiles : at % f->row_tiles;
-    const int64_t tile = f->rows_outer ? at % f->position_tiles : at / f->row_tiles;
-    (f->c->amx ? make_amx : make_tile)(f, group / f->c->g.groups, group % f->c->g.groups, row, tile);
+    const int64_t group = i / (f->row_tiles * tiles), at = i % (f->row_tiles * tiles);
+    const int64_t row = f->rows_outer ? at / tiles : at % f->row_tiles;
+    const int64_t tile = f->rows_outer ? at % tiles : at / f->row_tiles;
+    (f->c->amx ? make_amx : make_tile)(f, tile / f->position_tiles, group, row, tile % f->position_tiles);
   }
 }
 
@@ -230,6 +246,7 @@ static void make_untouched(const phase *f, int64_t n_images) {
 
 /* Everything of the phase but its axes is set; scratch for the taps is there. */
 static void run_phase(phase *f, int64_t n_images, int64_t *taps, uint64_t cost_ns) {
+  f->n_images = n_images;
   const correlation *c = f->c;
   const phase_axis *const a = f->axis;
   const int64_t size = sizeof(float), w_size = c->amx ? (int64_t)sizeof(uint16_t) : size;
@@ -262,7 +279,7 @@ static void run_phase(phase *f, int64_t n_images, int64_t *taps, uint64_t cost_n
              (f->image_size[1] == a[1].out || a[0].out == 1) && f->to_axis[2] == size &&
              (a[1].out == 1 || f->to_axis[1] == a[2].out * size) &&
              (a[0].out == 1 || f->to_axis[0] == a[1].out * a[2].out * size) && c->to.inner % size == 0;
-  const bool single = f->rows == 1 && !f->last_x;
+  const bool single = f->rows == 1 && !f->panels;
   const int64_t rows = c->amx ? AMX_ROWS : direct_loops->rows;
   f->width = single ? SINGLE_WIDTH : c->amx ? AMX_ROWS : (int64_t)direct_loops->vectors * direct_loops->lanes;
   f->position_tiles = (f->positions + f->width - 1) / f->width;
@@ -309,15 +326,22 @@ static void fill_images(const void *job, int64_t begin, int64_t end) {
   }
 }
 
-/* The last positions of an input that is its own image, which vectors must not read beyond. */
-static void fill_last(const void *job, int64_t begin, int64_t end) {
+/* Positions from `first` on of an input that is its own image, in panels: the last ones, which vectors must not read
+ * beyond, or all, where panels are used often enough to be worth it: their channels are neighbours. */
+static void fill_panels(const void *job, int64_t begin, int64_t end) {
   const image_job *j = job;
-  const int64_t n = conv_volume(j->c->g.out) - j->first;
+  const correlation *c = j->c;
+  const int64_t positions = conv_volume(c->g.out), size = sizeof(float);
+  const int64_t panels = (positions - j->first + j->width - 1) / j->width, per_group = j->channels / c->g.groups;
   for (int64_t i = begin; i < end; ++i) {
-    const char *from = j->from + i / j->channels * j->c->from.outer + i % j->channels * j->c->from.inner;
-    float *to = j->to + i * j->width;
-    memcpy(to, from + j->first * (int64_t)sizeof *to, (size_t)n * sizeof *to);
-    memset(to + n, 0, (size_t)(j->width - n) * sizeof *to);
+    const int64_t image = i / j->channels, group = i % j->channels / per_group, channel = i % per_group;
+    const char *from = j->from + image * c->from.outer + i % j->channels * c->from.inner;
+    float *to = j->to + ((image * c->g.groups + group) * panels * per_group + channel) * j->width;
+    for (int64_t p = j->first; p < positions; p += j->width, to += per_group * j->width) {
+      const int64_t n = smaller(j->width, positions - p);
+      memcpy(to, from + p * size, (size_t)(n * size));
+      memset(to + n, 0, (size_t)((j->width - n) * size));
+    }
   }
 }
 
@@ -375,8 +399,13 @@ void correlation_init(correlation *c, executor *e, const conv_geometry *g, bool 
   c->in_place = !c->amx && is_in_place(c);
   const int64_t width = (int64_t)direct_loops->vectors * direct_loops->lanes;
   const int64_t words = c->amx ? g->groups * steps_of(channels / g->groups) * (AMX_CHANNELS / 2) : channels;
-  const int64_t image_bytes = words * (c->in_place ? width : c->image.channel) * (int64_t)sizeof(float);
-  c->n_images = smaller(g->batch, IMAGE_BYTES / image_bytes + 1);
+  const int64_t positions = conv_volume(g->out), rows = backward ? g->channels : g->rows;
+  c->first_panel = rows >= LEAST_FOR_PANELS ? 0 : positions / width;
+  const int64_t panel_words = ((positions + width - 1) / width - c->first_panel) * width;
+  const int64_t image_bytes = (words * (c->in_place ? panel_words : c->image.channel) + 1) * (int64_t)sizeof(float);
+  const bool many = g->rows * g->channels * conv_volume(g->kernel) * (int64_t)sizeof(float) > WEIGHT_BYTES;
+  const int64_t fit = (many ? MANY_IMAGE_BYTES : IMAGE_BYTES) / image_bytes;
+  c->n_images = smaller(g->batch, fit > 1 ? fit : 1);
   c->image_at = workspace_copy(e, (uint64_t)(c->n_images * image_bytes) + IMAGE_SLACK * sizeof(float));
   const int64_t volume = conv_volume(g->kernel);
   c->given_w = *w;
@@ -384,7 +413,7 @@ void correlation_init(correlation *c, executor *e, const conv_geometry *g, bool 
   for (int a = 0; a < CONV_AXES; ++a) floats &= w->axis[a] % 4 == 0;
   c->copies_w = !c->amx && !floats;
   if (c->amx) {
-    const int64_t rows = backward ? g->channels : g->rows, tiles = g->groups * ((rows + 15) / 16);
+    const int64_t tiles = g->groups * ((rows + 15) / 16);
     c->weight_at = workspace_copy(e, (uint64_t)(tiles * steps_of(channels / g->groups) * volume) * AMX_TILE_BYTES);
   } else if (c->copies_w) {
     c->weight_at = workspace_copy(e, (uint64_t)(g->groups * g->rows * g->channels * volume) * sizeof(float));
@@ -458,9 +487,11 @@ static void prepare_images(const correlation *c, const char *from, int64_t n, fl
   } else {
     const int64_t positions = conv_volume(c->g.out);
     job.width = (int64_t)direct_loops->vectors * direct_loops->lanes;
-    job.first = positions / job.width * job.width;
-    f->last_x = job.first < positions ? scratch : NULL;
-    if (f->last_x) fill_last(&job, 0, n * channels);
+    job.first = c->first_panel * job.width;
+    f->first_panel = c->first_panel;
+    f->panels = job.first < positions ? scratch : NULL;
+    if (f->panels)
+      rows_parallel(fill_panels, &job, n * channels, 1, (uint64_t)(n * channels * (positions - job.first)) / 2);
     f->x = (const float *)(const void *)from;
     f->sums.x_channel = c->from.inner / size;
     f->x_image = c->from.outer / size;

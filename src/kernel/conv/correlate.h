@@ -16,9 +16,10 @@ typedef struct {
   int bias_dtype;        /* -1: none */
   int64_t bias_stride;
   conv_image image;
-  bool amx;         /* operands are bfloat16, and stay that: the image has words of two channels */
-  bool in_place;    /* the image is the input itself, but for the last positions */
-  int64_t n_images; /* at a time */
+  bool amx;            /* operands are bfloat16, and stay that: the image has words of two channels */
+  bool in_place;       /* the image is the input itself, but for the last positions */
+  int64_t first_panel; /* of that: positions from this tile on are copied */
+  int64_t n_images;    /* at a time */
   bool copies_w;
   uint64_t image_at, weight_at, bias_at, taps_at; /* in scratch */
   uint64_t cost_ns;

@@ -25,6 +25,8 @@ typedef struct {
   /* sum[i * n_x + j] += the products of rows g + i * g_row and x[j], of n elements; n is a multiple of lanes. */
   int dot_rows, dot_columns;
   void (*dots)(const float *g, int64_t g_row, int rows, const float *const *x, int n_x, int64_t n, float *sum);
+  /* to[j * to_row + i] = from[i * from_row + j] for i < 16, j < n */
+  void (*transpose)(float *to, int64_t to_row, const float *from, int64_t from_row, int64_t n);
 } direct_loops_table;
 
 extern const direct_loops_table *direct_loops; /* set before main */

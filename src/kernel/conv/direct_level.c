@@ -3,6 +3,10 @@
 
 #include "kernel/engine/level.h"
 
+#ifdef __AVX512F__
+#  include "kernel/product/tile_transpose.h"
+#endif
+
 /* Tiles fill the registers: rows by 3 vectors of sums, 3 of inputs, one weight. */
 #if defined __AVX512F__
 enum { LANES = 16, ROWS = 8, DOT_ROWS = 4, DOT_COLUMNS = 6 };
@@ -108,6 +112,20 @@ static void dots(const float *g, int64_t g_row, int rows, const float *const *x,
   }
 }
 
+static void transpose(float *to, int64_t to_row, const float *from, int64_t from_row, int64_t n) {
+  int64_t j = 0;
+#ifdef __AVX512F__
+  for (; j + 16 <= n; j += 16) {
+    __m512i r[16];
+    for (int i = 0; i < 16; ++i) r[i] = _mm512_loadu_si512(from + i * from_row + j);
+    transpose_16x16(r);
+    for (int i = 0; i < 16; ++i) _mm512_storeu_si512(to + (j + i) * to_row, r[i]);
+  }
+#endif
+  for (; j < n; ++j)
+    for (int i = 0; i < 16; ++i) to[j * to_row + i] = from[i * from_row + j];
+}
+
 const direct_loops_table LEVELED(direct_loops_table) = {.rows = ROWS,
                                                         .lanes = LANES,
                                                         .vectors = VECTORS,
@@ -115,4 +133,5 @@ const direct_loops_table LEVELED(direct_loops_table) = {.rows = ROWS,
                                                         .single = single,
                                                         .dot_rows = DOT_ROWS,
                                                         .dot_columns = DOT_COLUMNS,
-                                                        .dots = dots};
+                                                        .dots = dots,
+                                                        .transpose = transpose};

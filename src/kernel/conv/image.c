@@ -55,8 +55,13 @@ static void load_row(uint32_t *to, const row_source *s, int64_t first, int64_t s
 
 /* One row: elements x[first + j * stride] for j < n; those of x are [0, in). */
 static void fill_row(uint32_t *to, const row_source *s, int64_t first, int64_t stride, int64_t n, int64_t in) {
-  const int64_t low = least(first < 0 ? (-first + stride - 1) / stride : 0, n);
-  const int64_t high = first < in ? least((in - 1 - first) / stride + 1, n) : 0;
+  int64_t low = first < 0 ? -first : 0, high = first < in ? in - first : 0;
+  if (stride > 1) {
+    low = (low + stride - 1) / stride;
+    high = (high + stride - 1) / stride;
+  }
+  low = least(low, n);
+  high = least(high, n);
   if (low >= high) {
     memset(to, 0, (size_t)n * sizeof *to);
     return;
@@ -66,26 +71,32 @@ static void fill_row(uint32_t *to, const row_source *s, int64_t first, int64_t s
   memset(to + high, 0, (size_t)(n - high) * sizeof *to);
 }
 
-/* s: of the channel's first element. Parts and rows of parts count as one number. */
+/* The rows of one part: remainder[] from low on. Returns where the next part goes. */
+static uint32_t *fill_part(const conv_image *i, uint32_t *to, const row_source *s, const conv_operand *o,
+                           const int64_t *in, const int64_t *remainder) {
+  const int64_t first = i->low[2] + remainder[2];
+  for (int64_t a = 0, z = i->low[0] + remainder[0]; a < i->size[0]; ++a, z += i->stride[0])
+    for (int64_t b = 0, y = i->low[1] + remainder[1]; b < i->size[1]; ++b, y += i->stride[1], to += i->size[2]) {
+      const bool inside = z >= 0 && z < in[0] && y >= 0 && y < in[1];
+      const int64_t offset = z * o->axis[0] + y * o->axis[1];
+      row_source r = *s;
+      r.x += offset;
+      if (r.high) r.high += offset;
+      fill_row(to, &r, first, i->stride[2], i->size[2], inside ? in[2] : 0);
+    }
+  return to;
+}
+
+/* s: of the channel's first element. */
 static void fill_channel(const conv_image *i, uint32_t *to, const row_source *s, const conv_operand *o,
                          const int64_t *in) {
-  for (int64_t row = 0; row < i->rows; ++row, to += i->size[2]) {
-    int64_t at = row, index[CONV_AXES], part[CONV_AXES], offset = 0;
-    index[1] = at % i->size[1], at /= i->size[1];
-    index[0] = at % i->size[0], at /= i->size[0];
-    for (int a = CONV_AXES - 1; a >= 0; --a) part[a] = at % i->parts[a], at /= i->parts[a];
-    bool inside = true;
-    for (int a = 0; a < 2; ++a) {
-      const int64_t k = i->low[a] + index[a] * i->stride[a] + part[a] * i->dilation[a] % i->stride[a];
-      inside &= k >= 0 && k < in[a];
-      offset += k * o->axis[a];
-    }
-    const int64_t first = i->low[2] + part[2] * i->dilation[2] % i->stride[2];
-    row_source r = *s;
-    r.x += offset;
-    if (r.high) r.high += offset;
-    fill_row(to, &r, first, i->stride[2], i->size[2], inside ? in[2] : 0);
-  }
+  int64_t part[CONV_AXES], remainder[CONV_AXES];
+  for (part[0] = 0; part[0] < i->parts[0]; ++part[0])
+    for (part[1] = 0; part[1] < i->parts[1]; ++part[1])
+      for (part[2] = 0; part[2] < i->parts[2]; ++part[2]) {
+        for (int a = 0; a < CONV_AXES; ++a) remainder[a] = part[a] * i->dilation[a] % i->stride[a];
+        to = fill_part(i, to, s, o, in, remainder);
+      }
   memset(to, 0, (size_t)(i->channel - i->rows * i->size[2]) * sizeof *to);
 }
 

@@ -175,13 +175,44 @@ static void make_rows(const void *job, int64_t begin, int64_t end) {
   }
 }
 
+/* Sums over everything: one row and one output for each plane. */
+static bool is_total(const separable_plan *p) {
+  const band *const b = &p->axis[2];
+  return p->axis[0].identity && p->axis[1].identity && b->out == 1 && !b->weight && p->axis[0].out == 1 &&
+         p->axis[1].out == 1;
+}
+
+static void make_totals(const void *job, int64_t begin, int64_t end) {
+  const separable_job *s = job;
+  const separable_plan *p = s->plan;
+  const band *const b = &p->axis[2];
+  row_tiles tiles;
+  cursor c;
+  cursor_start(&c, &p->planes, s->view, begin);
+  row_job j = {
+      .p = p, .loops = p->is_double ? &resample_loops->f64 : &resample_loops->f32, .count = {1, 1}, .divisor = 1};
+  for (int64_t r = begin; r < end; ++r, cursor_next(&c, 1)) {
+    double total = 0;
+    j.in = c.at[0];
+    for (int64_t i = 0, n; i < b->in; i += n) {
+      n = smaller(TILE, b->in - i);
+      total += long_sum(&j, combine_rows(&j, &tiles, i, n), NULL, n);
+    }
+    total /= b->divisor ? b->divisor[0] : 1;
+    _Alignas(double) char result[sizeof(double)];
+    put(p, result, total);
+    p->store(c.at[1], 0, result, 1);
+  }
+}
+
 static status run(const executor *e, void *const *view, void *scratch) {
   (void)scratch;
   const separable_plan *p = PLAN(e, separable_plan);
   /* The operands that the walk has are the first tensor and the last. */
   void *const at[] = {view[0], view[e->n_operands - 1]};
   const separable_job job = {.plan = p, .view = at};
-  rows_parallel(make_rows, &job, p->planes.n * p->axis[0].out * p->axis[1].out, 1, e->cost_ns);
+  rows_parallel(is_total(p) ? make_totals : make_rows, &job, p->planes.n * p->axis[0].out * p->axis[1].out, 1,
+                e->cost_ns);
   return ST_OK;
 }
 
