@@ -73,8 +73,7 @@ static status add_elements(layer_norm_plan *l, const norm_args *a, const norm_ar
   const tensor *x = a->x.t;
   const int first = role == PANEL_COLUMN ? a->n_outer : 0;
   TRY(norm_expect(arg->t, arg->name, x->dims + first, x->rank - first));
-  const view v = view_of(arg->t);
-  *index = (int8_t)panel_add(&l->rows, role, arg->view, &v);
+  *index = (int8_t)panel_add_tensor(&l->rows, role, arg->view, arg->t, NULL);
   return ST_OK;
 }
 

@@ -135,8 +135,7 @@ static status add_elements(norm_grad_plan *g, const grad_args *a, const grad_arg
   const tensor *x = a->x.t;
   const int first = role == PANEL_COLUMN ? a->n_outer : 0;
   TRY(norm_expect(arg->t, arg->name, x->dims + first, x->rank - first));
-  const view v = view_of(arg->t);
-  *index = (int8_t)panel_add(&g->rows, role, arg->view, &v);
+  *index = (int8_t)panel_add_tensor(&g->rows, role, arg->view, arg->t, NULL);
   return ST_OK;
 }
 

@@ -8,8 +8,6 @@ enum { CHUNK = 4096 }; /* floats that stay in L1 between two passes */
 
 /* ---- moments ----------------------------------------------------------------------------------------------------- */
 
-VEC_INLINE vec plain_term(const vec_loop *l, int64_t i, int64_t n) { return vec_get(l->x + i, n, (vec){0}); }
-
 VEC_INLINE vec square_term(const vec_loop *l, int64_t i, int64_t n) {
   const vec x = vec_get(l->x + i, n, (vec){0});
   return x * x;
@@ -39,9 +37,8 @@ static two_sums distances(const float *x, float p, int64_t n) {
   return (two_sums){vec_sum(a + b), vec_sum(aa + bb)};
 }
 
-/* Two passes: the mean, rounded to float, then the distances from it; their sum corrects both for that rounding. */
-static norm_moments chunk_moments(const float *x, int64_t n) {
-  const float guess = (float)(vec_sum_terms(plain_term, &(vec_loop){.x = x}, n) / (double)n);
+/* By the distances from a guess at the mean; their sum corrects both results for the guess. */
+static norm_moments moments_about(const float *x, float guess, int64_t n) {
   double first = 0, second = 0;
   for (int64_t i = 0; i < n; i += SUM_BLOCK) {
     const two_sums s = distances(x + i, guess, n - i < SUM_BLOCK ? n - i : SUM_BLOCK);
@@ -50,6 +47,14 @@ static norm_moments chunk_moments(const float *x, int64_t n) {
   }
   const double shift = first / (double)n, m2 = second - first * shift;
   return (norm_moments){.n = (double)n, .mean = guess + shift, .m2 = m2 < 0 ? 0 : m2};
+}
+
+/* The first element is a guess within a few deviations of the mean, unless it is an unusual one: where the guess was more
+ * than two deviations off, which would cost more than two bits, the mean that was found is the next guess. */
+static norm_moments chunk_moments(const float *x, int64_t n) {
+  const norm_moments m = moments_about(x, x[0], n);
+  const double off = m.mean - (double)x[0];
+  return off * off * m.n <= 4 * m.m2 ? m : moments_about(x, (float)m.mean, n);
 }
 
 static norm_moments moments(const float *x, int64_t n) {

@@ -66,6 +66,9 @@ void panel_plan_init(panel_plan *p, compute_type compute, int n_outer, int n_inn
 /* Adds an operand, whose dimensions are those of its role: outer and inner, outer, or inner. Returns its index. */
 int panel_add(panel_plan *p, panel_role role, int view_index, const view *v);
 
+/* The same of a tensor as it is; of one whose dimensions are taken in another order, unless that is NULL. */
+int panel_add_tensor(panel_plan *p, panel_role role, int view_index, const tensor *t, const int8_t *order);
+
 /* Merges dimensions. keep_order: rows are numbered in logical order; else in that of operand 0's memory. */
 void panel_plan_end(panel_plan *p, bool keep_order);
 
