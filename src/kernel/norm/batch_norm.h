@@ -37,7 +37,7 @@ typedef struct {
   bool training;
   bool wants_elements; /* the tensor that phase 3 writes is there */
   channel_vector gamma, beta, running_mean, running_var, mean, rstd, sum_dy, sum_dy_xmu, dgamma, dbeta;
-  view counts; /* how many elements each device had */
+  view counts;             /* how many elements each device had */
   uint64_t counts_scratch; /* of those as doubles */
 } batch_args;
 

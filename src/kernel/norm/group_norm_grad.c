@@ -84,8 +84,7 @@ static status group_grad_run(const executor *e, void *const *view, void *scratch
   const int64_t n = g->shape.n ? g->shape.n : 1;
   const group_grad_job job = {.args = g, .view = view, .sums = {sums, sums + n * g->shape.channels}};
   const panel_job rows = {.plan = &plan->rows, .view = view, .body = group_grad_panel, .op = &job};
-  if (!plan->rows.n || !plan->rows.n_rows)
-    memset(sums, 0, (size_t)(n * g->shape.channels) * N_SUMS * sizeof *sums);
+  if (!plan->rows.n || !plan->rows.n_rows) memset(sums, 0, (size_t)(n * g->shape.channels) * N_SUMS * sizeof *sums);
   TRY(panels_run(&rows, e->cost_ns));
   combine(&job);
   return ST_OK;
@@ -170,9 +169,12 @@ static status plan_group_grad(executor *e, const group_grad_call *c) {
 status prepare_group_norm_backward(executor *e, const op_arg *a) {
   const tensor *out[3];
   TRY(norm_masked_outputs(e, a, 9, out));
-  group_grad_call c = {.dy = {a[0].tensor, "gradOut", 0},   .x = {a[1].tensor, "input", 1},
-                       .mean = {a[2].tensor, "mean", 2},    .rstd = {a[3].tensor, "rstd", 3},
-                       .gamma = {a[4].tensor, "gamma", 4},  .dx = {out[0], "gradInput", 5},
+  group_grad_call c = {.dy = {a[0].tensor, "gradOut", 0},
+                       .x = {a[1].tensor, "input", 1},
+                       .mean = {a[2].tensor, "mean", 2},
+                       .rstd = {a[3].tensor, "rstd", 3},
+                       .gamma = {a[4].tensor, "gamma", 4},
+                       .dx = {out[0], "gradInput", 5},
                        .out = {{out[1], "gradGammaOut", 6}, {out[2], "gradBetaOut", 7}}};
   TRY(group_shape_of(a[5].integer, a[6].integer, a[7].integer, a[8].integer, "group", &c.shape));
   return plan_group_grad(e, &c);
@@ -186,17 +188,17 @@ status prepare_group_norm_swish_grad(executor *e, const op_arg *a) {
   if (a[9].boolean && !dgamma)
     return fail(ST_OP_NULL, "dgammaOut is NULL, expected a tensor as dgammaIsRequire is true");
   if (a[10].boolean && !dbeta) return fail(ST_OP_NULL, "dbetaOut is NULL, expected a tensor as dbetaIsRequire is true");
-  group_grad_call c = {.dy = {a[0].tensor, "dy", 0},
-                       .mean = {a[1].tensor, "mean", 1},
-                       .rstd = {a[2].tensor, "rstd", 2},
-                       .x = {x, "x", 3},
-                       .gamma = {a[4].tensor, "gamma", 4},
-                       .beta = {a[5].tensor, "beta", 5},
-                       .dx = {a[11].tensor, "dxOut", 6},
-                       .out = {{a[9].boolean ? dgamma : NULL, "dgammaOut", 7},
-                               {a[10].boolean ? dbeta : NULL, "dbetaOut", 8}},
-                       .has_swish = true,
-                       .swish = a[8].real};
+  group_grad_call c = {
+      .dy = {a[0].tensor, "dy", 0},
+      .mean = {a[1].tensor, "mean", 1},
+      .rstd = {a[2].tensor, "rstd", 2},
+      .x = {x, "x", 3},
+      .gamma = {a[4].tensor, "gamma", 4},
+      .beta = {a[5].tensor, "beta", 5},
+      .dx = {a[11].tensor, "dxOut", 6},
+      .out = {{a[9].boolean ? dgamma : NULL, "dgammaOut", 7}, {a[10].boolean ? dbeta : NULL, "dbetaOut", 8}},
+      .has_swish = true,
+      .swish = a[8].real};
   int64_t positions = 1;
   for (int d = 2; d < x->rank; ++d) positions *= x->dims[d];
   TRY(group_shape_of(x->dims[0], x->dims[1], positions, a[6].integer, "numGroups", &c.shape));

@@ -9,9 +9,9 @@
 typedef struct {
   panel_plan rows;
   double eps;
-  float alpha; /* x = other + alpha * x + bias */
-  float shift; /* added to gamma */
-  bool rms;    /* no mean */
+  float alpha;                                         /* x = other + alpha * x + bias */
+  float shift;                                         /* added to gamma */
+  bool rms;                                            /* no mean */
   int8_t other, bias, sum, gamma, beta, y, mean, rstd; /* operands beside x, which is the first; -1: absent */
 } layer_norm_plan;
 
@@ -67,7 +67,8 @@ typedef struct {
 } norm_args;
 
 /* Adds an operand of x's shape, or of its last dimensions'; its index, or -1. */
-static status add_elements(layer_norm_plan *l, const norm_args *a, const norm_arg *arg, panel_role role, int8_t *index) {
+static status add_elements(layer_norm_plan *l, const norm_args *a, const norm_arg *arg, panel_role role,
+                           int8_t *index) {
   *index = -1;
   if (!arg->t) return ST_OK;
   const tensor *x = a->x.t;
@@ -77,7 +78,8 @@ static status add_elements(layer_norm_plan *l, const norm_args *a, const norm_ar
   return ST_OK;
 }
 
-static status add_row_numbers(layer_norm_plan *l, const norm_args *a, const norm_arg *arg, bool is_dense, int8_t *index) {
+static status add_row_numbers(layer_norm_plan *l, const norm_args *a, const norm_arg *arg, bool is_dense,
+                              int8_t *index) {
   *index = -1;
   if (!arg->t) return ST_OK;
   view v;
@@ -116,9 +118,12 @@ static status plan_norm(executor *e, const norm_args *a) {
 static status plan_layer_norm(executor *e, const op_arg *a) {
   const tensor *x = a[0].tensor;
   const aclIntArray *shape = a[1].ints;
-  norm_args n = {.x = {x, "input", 0},          .gamma = {a[2].tensor, "weightOptional", 1},
-                 .beta = {a[3].tensor, "biasOptional", 2}, .y = {a[5].tensor, "out", 3},
-                 .mean = {a[6].tensor, "meanOutOptional", 4}, .rstd = {a[7].tensor, "rstdOutOptional", 5},
+  norm_args n = {.x = {x, "input", 0},
+                 .gamma = {a[2].tensor, "weightOptional", 1},
+                 .beta = {a[3].tensor, "biasOptional", 2},
+                 .y = {a[5].tensor, "out", 3},
+                 .mean = {a[6].tensor, "meanOutOptional", 4},
+                 .rstd = {a[7].tensor, "rstdOutOptional", 5},
                  .eps = a[4].real};
   TRY(norm_expect_normalized_shape(x, shape, &n.n_outer));
   return plan_norm(e, &n);
@@ -173,7 +178,8 @@ status prepare_add_rms_norm(executor *e, const op_arg *a) {
 status prepare_add_layer_norm(executor *e, const op_arg *a) {
   const tensor *x1 = a[0].tensor, *gamma = a[2].tensor;
   const bool wants_sum = a[6].boolean;
-  if (wants_sum && !a[10].tensor) return fail(ST_OP_NULL, "xOut is NULL, expected a tensor as additionalOutput is true");
+  if (wants_sum && !a[10].tensor)
+    return fail(ST_OP_NULL, "xOut is NULL, expected a tensor as additionalOutput is true");
   norm_args n = {.x = {x1, "x1", 0},
                  .other = {a[1].tensor, "x2", 1},
                  .gamma = {gamma, "gamma", 2},

@@ -209,9 +209,12 @@ status prepare_layer_norm_backward(executor *e, const op_arg *a) {
 }
 
 status prepare_rms_norm_grad(executor *e, const op_arg *a) {
-  grad_args g = {.x = {a[1].tensor, "x", 1},         .dy = {a[0].tensor, "dy", 0},
-                 .rstd = {a[2].tensor, "rstd", 2},   .gamma = {a[3].tensor, "gamma", 3},
-                 .dx = {a[4].tensor, "dxOut", 4},    .out = {{a[5].tensor, "dgammaOut", 5}},
+  grad_args g = {.x = {a[1].tensor, "x", 1},
+                 .dy = {a[0].tensor, "dy", 0},
+                 .rstd = {a[2].tensor, "rstd", 2},
+                 .gamma = {a[3].tensor, "gamma", 3},
+                 .dx = {a[4].tensor, "dxOut", 4},
+                 .out = {{a[5].tensor, "dgammaOut", 5}},
                  .rms = true};
   TRY(norm_expect_gamma(g.x.t, g.gamma.t, &g.n_outer));
   return plan_grad(e, &g);

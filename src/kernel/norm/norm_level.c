@@ -73,11 +73,8 @@ static double squares(const float *x, int64_t n) { return vec_sum_terms(square_t
 /* (x - mean) * rstd: the mean as a float, p, and what is left of it times -rstd, r; rstd is q. */
 static vec_loop normalising(float *y, const float *x, norm_stats s) {
   const float high = (float)s.mean;
-  return (vec_loop){.x = x,
-                    .out = y,
-                    .p = vec_of(high),
-                    .q = vec_of((float)s.rstd),
-                    .r = vec_of((float)((high - s.mean) * s.rstd))};
+  return (vec_loop){
+      .x = x, .out = y, .p = vec_of(high), .q = vec_of((float)s.rstd), .r = vec_of((float)((high - s.mean) * s.rstd))};
 }
 
 VEC_INLINE vec xhat(const vec_loop *l, const float *x, int64_t i, int64_t n) {
@@ -204,7 +201,8 @@ static norm_sums back_sums(const float *dy, const float *x, norm_stats s, const 
   norm_sums row = {0};
   for (int64_t i = 0; i < n; i += SUM_BLOCK) {
     const int64_t end = n - i < SUM_BLOCK ? n : i + SUM_BLOCK;
-    const two_sums b = gamma ? back_block(&l, true, dgamma, dbeta, i, end) : back_block(&l, false, dgamma, dbeta, i, end);
+    const two_sums b =
+        gamma ? back_block(&l, true, dgamma, dbeta, i, end) : back_block(&l, false, dgamma, dbeta, i, end);
     row.dy += b.first;
     row.dy_xhat += b.second;
   }
@@ -231,8 +229,7 @@ VEC_INLINE void back_one_step(const vec_loop *l, int64_t i, int64_t n) {
   vec_put(l->out + i, (g - l->s - l->t * xhat(l, l->x, i, n)) * l->q, n);
 }
 
-static void back_one(float *dx, const float *dy, const float *x, norm_stats s, float gamma, norm_sums mean,
-                     int64_t n) {
+static void back_one(float *dx, const float *dy, const float *x, norm_stats s, float gamma, norm_sums mean, int64_t n) {
   vec_loop l = normalising(dx, x, s);
   l.y = dy;
   l.s = vec_of((float)mean.dy);

@@ -46,8 +46,8 @@ typedef struct {
   void (*swish_back)(float *dx, const float *dy, const float *x, float scale, int64_t n);
 
   /* Gradients of a row. Adds dy * xhat to dgamma and dy to dbeta, element by element, unless they are NULL. */
-  norm_sums (*back_sums)(const float *dy, const float *x, norm_stats s, const float *gamma, float *dgamma,
-                         float *dbeta, int64_t n);
+  norm_sums (*back_sums)(const float *dy, const float *x, norm_stats s, const float *gamma, float *dgamma, float *dbeta,
+                         int64_t n);
   /* dx = (dy * gamma - mean.dy - mean.dy_xhat * xhat) * rstd. */
   void (*back)(float *dx, const float *dy, const float *x, norm_stats s, const float *gamma, norm_sums mean, int64_t n);
   /* The same with one gamma for all. */

@@ -1,6 +1,6 @@
 /* Softmax and LogSoftmax along any dimension, their gradients, and ScaledMaskedSoftmax with its own. */
-#include "kernel/families.h"
 #include "kernel/engine/level.h"
+#include "kernel/families.h"
 #include "kernel/norm/panels.h"
 #include "kernel/norm/softmax_loops.h"
 
@@ -22,8 +22,7 @@ static void softmax_panel(const void *op, const panel *p) {
 /* Operands: the gradient, what the forward pass gave, the result. */
 static void softmax_back_panel(const void *op, const panel *p) {
   const softmax_plan *s = op;
-  for (int i = 0; i < p->width; ++i)
-    s->back_row(panel_row(p, 2, i), panel_row(p, 0, i), panel_row(p, 1, i), p->n);
+  for (int i = 0; i < p->width; ++i) s->back_row(panel_row(p, 2, i), panel_row(p, 0, i), panel_row(p, 1, i), p->n);
 }
 
 static status softmax_run(const executor *e, void *const *view, void *scratch) {
