@@ -18,20 +18,20 @@ typedef struct {
   bool wanted[N_SUMS];
   int out_view[N_SUMS];
   view out[N_SUMS];
-} group_grad_args;
+} group_norm_args;
 
 typedef struct {
   panel_plan rows; /* operands: dy, x, dx, mean, rstd */
 } group_grad_plan;
 
 typedef struct {
-  const group_grad_args *args;
+  const group_norm_args *args;
   void *const *view;
   double *sums[N_SUMS];
 } group_grad_job;
 
 static void group_grad_row(const group_grad_job *j, const panel *p, int i) {
-  const group_grad_args *g = j->args;
+  const group_norm_args *g = j->args;
   const group_shape *shape = &g->shape;
   const int64_t row = p->row + i, channel = first_channel(shape, row), step = shape->positions;
   const float *dy = panel_floats(p, 0, i), *x = panel_floats(p, 1, i);
@@ -66,7 +66,7 @@ static void group_grad_panel(const void *op, const panel *p) {
 
 /* Over samples: the sums are then those of the first. */
 static void combine(const group_grad_job *j) {
-  const group_grad_args *g = j->args;
+  const group_norm_args *g = j->args;
   for (int k = 0; k < N_SUMS; ++k) {
     if (!g->wanted[k]) continue;
     double *total = j->sums[k];
@@ -79,7 +79,7 @@ static void combine(const group_grad_job *j) {
 
 static status group_grad_run(const executor *e, void *const *view, void *scratch) {
   const group_grad_plan *plan = PLAN(e, group_grad_plan);
-  const group_grad_args *g = e->heap;
+  const group_norm_args *g = e->heap;
   double *sums = (double *)(void *)((char *)scratch + g->scratch);
   const int64_t n = g->shape.n ? g->shape.n : 1;
   const group_grad_job job = {.args = g, .view = view, .sums = {sums, sums + n * g->shape.channels}};
@@ -92,21 +92,14 @@ static status group_grad_run(const executor *e, void *const *view, void *scratch
 
 /* ---- planning ---------------------------------------------------------------------------------------------------- */
 
-/* A tensor of the call, its name and which of the views it is. */
 typedef struct {
-  const tensor *t;
-  const char *name;
-  int view;
-} grad_arg;
-
-typedef struct {
-  grad_arg dy, x, mean, rstd, gamma, beta, dx, out[N_SUMS];
+  norm_arg dy, x, mean, rstd, gamma, beta, dx, out[N_SUMS];
   group_shape shape;
   bool has_swish;
   double swish;
 } group_grad_call;
 
-static status plan_sums(executor *e, group_grad_args *g, const group_grad_call *c) {
+static status plan_sums(executor *e, group_norm_args *g, const group_grad_call *c) {
   for (int k = 0; k < N_SUMS; ++k) {
     const tensor *t = c->out[k].t;
     char is[SHAPE_TEXT];
@@ -124,7 +117,7 @@ static status plan_sums(executor *e, group_grad_args *g, const group_grad_call *
 }
 
 /* All have the shape of dy, `like`. */
-static status add_wide(panel_plan *p, const group_grad_call *c, const grad_arg *arg, const view *like, panel_role role,
+static status add_wide(panel_plan *p, const group_grad_call *c, const norm_arg *arg, const view *like, panel_role role,
                        int8_t *index) {
   view v;
   *index = -1;
@@ -134,17 +127,11 @@ static status add_wide(panel_plan *p, const group_grad_call *c, const grad_arg *
   return ST_OK;
 }
 
-static status add_numbers(panel_plan *p, const group_grad_call *c, const grad_arg *arg, int8_t *index) {
-  view v;
-  TRY(norm_rows_view(arg->t, arg->name, (const int64_t[]){c->shape.n, c->shape.groups}, 2, &v));
-  *index = (int8_t)panel_add(p, PANEL_ROW_READ, arg->view, &v);
-  return ST_OK;
-}
-
 static status plan_group_grad(executor *e, const group_grad_call *c) {
   panel_plan *p = &PLAN(e, group_grad_plan)->rows;
-  group_grad_args *g = e->heap = malloc(sizeof *g);
+  group_norm_args *g = e->heap = malloc(sizeof *g);
   if (!g) return fail(ST_NO_HOST_MEMORY, "no host memory for the plan of %s", e->op->name);
+  const int64_t rows[] = {c->shape.n, c->shape.groups};
   int8_t dy, x;
   view like;
   g->shape = c->shape;
@@ -157,8 +144,8 @@ static status plan_group_grad(executor *e, const group_grad_call *c) {
   TRY(add_wide(p, c, &c->dy, &like, PANEL_READ, &dy));
   TRY(add_wide(p, c, &c->x, &like, PANEL_READ, &x));
   TRY(add_wide(p, c, &c->dx, &like, c->has_swish ? PANEL_WRITTEN_APART : PANEL_WRITTEN, &g->dx));
-  TRY(add_numbers(p, c, &c->mean, &g->mean));
-  TRY(add_numbers(p, c, &c->rstd, &g->rstd));
+  TRY(norm_add_numbers(p, rows, 2, &c->mean, PANEL_ROW_READ, &g->mean));
+  TRY(norm_add_numbers(p, rows, 2, &c->rstd, PANEL_ROW_READ, &g->rstd));
   TRY(plan_sums(e, g, c));
   panel_plan_end(p, true);
   executor_cost(e, 3 * tensor_bytes(c->dy.t), (uint64_t)c->dy.t->n * (c->has_swish ? 40 : 16));
