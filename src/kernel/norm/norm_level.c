@@ -238,6 +238,59 @@ static void back_one(float *dx, const float *dy, const float *x, norm_stats s, f
   vec_each(back_one_step, &l, n);
 }
 
+/* ---- columns ----------------------------------------------------------------------------------------------------- */
+
+typedef double dvec __attribute__((vector_size(VEC * sizeof(double))));
+
+enum { COLUMN_ROWS = 16 }; /* whose lines are read together: no more streams than processors follow */
+
+/* One vector of columns, in double: what is summed may be far from the point it is measured from. */
+VEC_INLINE void column_strip(double *first, double *second, const float *dy, int64_t dy_pitch, const float *x,
+                             int64_t x_pitch, int rows, const float *about, bool own, int64_t n) {
+  const dvec point = __builtin_convertvector(vec_get(about, n, (vec){0}), dvec);
+  dvec sum = {0}, product = {0};
+  for (int i = 0; i < rows; ++i) {
+    const dvec d = __builtin_convertvector(vec_get(x + i * x_pitch, n, (vec){0}), dvec) - point;
+    const dvec g = own ? d : __builtin_convertvector(vec_get(dy + i * dy_pitch, n, (vec){0}), dvec);
+    sum += g;
+    product += g * d;
+  }
+  for (int64_t k = 0; k < n; ++k) {
+    first[k] += sum[k];
+    second[k] += product[k];
+  }
+}
+
+static void column_sums(double *first, double *second, const float *dy, int64_t dy_pitch, const float *x,
+                        int64_t x_pitch, int rows, const float *about, int64_t n) {
+  dy_pitch /= (int64_t)sizeof *dy;
+  x_pitch /= (int64_t)sizeof *x;
+  for (int begin = 0; begin < rows; begin += COLUMN_ROWS) {
+    const int m = rows - begin < COLUMN_ROWS ? rows - begin : COLUMN_ROWS;
+    const float *const xs = x + begin * x_pitch, *const dys = dy ? dy + begin * dy_pitch : NULL;
+    for (int64_t j = 0; j < n; j += VEC) {
+      const int64_t left = n - j < VEC ? n - j : VEC;
+      if (left < VEC)
+        column_strip(first + j, second + j, dy ? dys + j : NULL, dy_pitch, xs + j, x_pitch, m, about + j, !dy, left);
+      else if (dy)
+        column_strip(first + j, second + j, dys + j, dy_pitch, xs + j, x_pitch, m, about + j, false, VEC);
+      else
+        column_strip(first + j, second + j, NULL, 0, xs + j, x_pitch, m, about + j, true, VEC);
+    }
+  }
+}
+
+static void column_apply(float *y, const float *x, const float *about, const float *scale, const float *shift,
+                         const float *dy, const float *dy_scale, int64_t n) {
+  for (int64_t i = 0; i < n; i += VEC) {
+    const int64_t m = n - i < VEC ? n - i : VEC;
+    const vec d = vec_get(x + i, m, (vec){0}) - vec_get(about + i, m, (vec){0});
+    vec sum = vec_fma(d, vec_get(scale + i, m, (vec){0}), vec_get(shift + i, m, (vec){0}));
+    if (dy) sum = vec_fma(vec_get(dy + i, m, (vec){0}), vec_get(dy_scale + i, m, (vec){0}), sum);
+    vec_put(y + i, sum, m);
+  }
+}
+
 static void flush(double *total, float *sum, int64_t n) {
   for (int64_t i = 0; i < n; ++i) total[i] += (double)sum[i];
   memset(sum, 0, (size_t)n * sizeof *sum);
@@ -255,5 +308,7 @@ const norm_loops LEVELED(norm_loops) = {
     .back_sums = back_sums,
     .back = back,
     .back_one = back_one,
+    .column_sums = column_sums,
+    .column_apply = column_apply,
     .flush = flush,
 };
