@@ -11,7 +11,7 @@ from acl import INVALID, NULLPTR, Bools, Ints, Scalar, Tensor, refused, run
 from dtypes import BF16, F16, F32, F64, FLOATS, I32, I64, LD
 from gen import each_case
 
-CASES = 60
+CASES = 50
 EPS = LD(2) ** -23
 
 
@@ -125,6 +125,18 @@ class Rows(unittest.TestCase):
             run("aclnnLayerNorm", x, Ints(5000), None, None, 1e-5, out, mean, None)
             ref.check_equal(out.get(), np.zeros((3, 5000), np.float32))
             ref.check_equal(mean.get(), np.full(3, np.float32(v)))
+
+    def test_unusual_first_element(self):
+        """The moments start from the first element, which may be far from all others."""
+        for n in (5, 64, 5000):
+            v = (1000 + np.sin(np.arange(2 * n))).astype(np.float32).reshape(2, n)
+            v[0, 0], v[1, 0] = 0, 1e7
+            x, out, mean, rstd = Tensor.of(F32, v), Tensor.empty(F32, v.shape), Tensor.empty(F32, (2,)), Tensor.empty(F32, (2,))
+            run("aclnnLayerNorm", x, Ints(n), None, None, 1e-5, out, mean, rstd)
+            m, r = stats(v.astype(LD), (1,), LD(1e-5))
+            check(self, rstd, r, EPS * 20 * r, "rstd")
+            check(self, mean, m, EPS * (np.abs(m) + 20 / r), "mean")
+            check(self, out, (v - m) * r, EPS * 30 * (np.abs((v - m) * r) + 1), "out")
 
     def test_special_values(self):
         v = np.zeros((3, 40), np.float32)
@@ -476,7 +488,7 @@ class Groups(unittest.TestCase):
 # ---- channels
 
 def batches_of(gen):
-    return gen.pick(((4, 3), (300, 17), (2, 5, 1), (3, 4, 5), (2, 3, 4, 5), (3, 2, 40, 50), (2, 3, 2, 3, 4), (5, 1, 9),
+    return gen.pick(((4, 3), (300, 17), (1200, 40), (2, 5, 1), (3, 4, 5), (2, 3, 4, 5), (3, 2, 40, 50), (2, 3, 2, 3, 4), (5, 1, 9),
                      (2, 3, 1, 2, 3, 1, 2, 2), (1, 2, 90, 100)))
 
 
@@ -522,6 +534,18 @@ class Channels(unittest.TestCase):
             if not running:
                 same_bits(self, gen, "aclnnBatchNorm", args, [out] + ([mean, rstd] if training else []))
         each_case(self, "aclnnBatchNorm", CASES, body)
+
+    def test_unusual_first_sample(self):
+        """Columns are summed about the first row of a block, which may be far from all others."""
+        for shape in ((500, 20), (500, 20, 3), (500, 2, 40)):
+            v = (1000 + np.sin(np.arange(np.prod(shape)))).astype(np.float32).reshape(shape)
+            v[0] = 1e5
+            c = shape[1]
+            x, mean, rstd = Tensor.of(F32, v), Tensor.empty(F32, (c,)), Tensor.empty(F32, (c,))
+            run("aclnnBatchNormStats", x, 1e-5, mean, rstd)
+            m, r = stats(v.astype(LD), (0,) + tuple(range(2, v.ndim)), LD(1e-5))
+            check(self, mean, m, EPS * (np.abs(m) + 20 / r), "mean")
+            check(self, rstd, r, EPS * 20 * r, "invstd")
 
     def test_nothing(self):
         """Of no elements the mean is 0, and the deviation's inverse NaN, as in CANN."""

@@ -8,7 +8,7 @@ from acl import INVALID, NULLPTR, Tensor, refused, run
 from dtypes import BOOL, F16, F32, F64, FLOATS, FLOATS64, I32, LD, computed_in
 from gen import each_case
 
-CASES = 120
+CASES = 100
 
 
 def rows_of(gen):

@@ -82,9 +82,7 @@ static void store_across(const row_access *a, char *to, const char *tile, int wi
 }
 
 /* The rows are one run of memory and of the tile. */
-static bool rows_adjoin(const row_access *a, int64_t n) {
-  return a->along * n == a->across && a->pitch == n * a->size;
-}
+static bool rows_adjoin(const row_access *a, int64_t n) { return a->along * n == a->across && a->pitch == n * a->size; }
 
 void row_load(const row_access *a, char *tile, const char *from, int width, int64_t n) {
   if (width == 1)

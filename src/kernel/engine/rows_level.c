@@ -99,7 +99,8 @@ static void load_half(void *to, const void *from, int64_t stride, int64_t n) {
 
 /* NaN becomes the one that the portable conversion makes of it. */
 static inline __m128i halves_of(__m256 x) {
-  const __m256 sign = _mm256_and_ps(x, _mm256_set1_ps(-0.0f)), nan = _mm256_or_ps(sign, _mm256_set1_ps(__builtin_nanf("")));
+  const __m256 sign = _mm256_and_ps(x, _mm256_set1_ps(-0.0f)),
+               nan = _mm256_or_ps(sign, _mm256_set1_ps(__builtin_nanf("")));
   return _mm256_cvtps_ph(_mm256_blendv_ps(x, nan, _mm256_cmp_ps(x, x, _CMP_UNORD_Q)), _MM_FROUND_TO_NEAREST_INT);
 }
 

@@ -16,6 +16,7 @@ batch_run batch_run_of(const executor *e, void *const *view, void *scratch) {
                      .plan = PLAN(e, batch_plan),
                      .args = b,
                      .view = view,
+                     .scratch = scratch,
                      .step = (channel_step *)(void *)((char *)scratch + b->steps),
                      .partial = (channel_sums *)(void *)((char *)scratch + b->partials)};
 }
@@ -54,13 +55,21 @@ static status run_phase(const batch_run *r, panel_body *body, uint32_t unused) {
   return panels_run(&job, r->e->cost_ns);
 }
 
-status batch_moments(const batch_run *r) { return run_phase(r, moments_panel, 1u << 1); }
-status batch_grad_sums(const batch_run *r) { return run_phase(r, grad_sums_panel, 1u << 2); }
-status batch_apply(const batch_run *r) { return run_phase(r, apply_panel, 0); }
-status batch_grad(const batch_run *r) { return run_phase(r, grad_panel, 0); }
+status batch_moments(const batch_run *r) {
+  return r->args->block_rows ? columns_moments(r) : run_phase(r, moments_panel, 1u << 1);
+}
+
+status batch_grad_sums(const batch_run *r) {
+  return r->args->block_rows ? columns_grad_sums(r) : run_phase(r, grad_sums_panel, 1u << 2);
+}
+
+status batch_apply(const batch_run *r) { return r->args->block_rows ? columns_apply(r) : run_phase(r, apply_panel, 0); }
+
+status batch_grad(const batch_run *r) { return r->args->block_rows ? columns_grad(r) : run_phase(r, grad_panel, 0); }
 
 norm_moments batch_channel_moments(const batch_run *r, int64_t channel) {
   norm_moments m = {0};
+  if (r->args->block_rows) return columns_channel_moments(r, channel);
   for (int64_t k = 0; k < r->args->rows_per_channel; ++k)
     m = norm_moments_join(m, r->partial[k * r->args->channels + channel].moments);
   return m;
@@ -68,6 +77,7 @@ norm_moments batch_channel_moments(const batch_run *r, int64_t channel) {
 
 norm_sums batch_channel_sums(const batch_run *r, int64_t channel) {
   norm_sums s = {0};
+  if (r->args->block_rows) return columns_channel_sums(r, channel);
   for (int64_t k = 0; k < r->args->rows_per_channel; ++k) {
     const norm_sums *part = &r->partial[k * r->args->channels + channel].sums;
     s.dy += part->dy;
@@ -109,7 +119,8 @@ status batch_plan_init(executor *e, const tensor *const *t, const char *const *n
   *b = (batch_args){.n = x->dims[0], .channels = x->dims[1], .positions = 1};
   for (int d = 2; d < x->rank; ++d) b->positions *= x->dims[d];
   b->count = b->n * b->positions;
-  const bool whole = b->positions < FEW_POSITIONS;
+  const bool columns = b->positions == 1, whole = !columns && b->positions < FEW_POSITIONS;
+  const int n_outer = columns || whole ? 1 : 2;
   b->rows_per_channel = whole ? 1 : b->n;
   panel_plan *p = &PLAN(e, batch_plan)->rows;
   uint64_t bytes = 0;
@@ -117,14 +128,16 @@ status batch_plan_init(executor *e, const tensor *const *t, const char *const *n
     if (!t[k]) continue;
     const bool last = k == n_tensors - 1;
     const view v = whole ? channels_first(view_of(t[k])) : view_of(t[k]);
-    if (k == 0) panel_plan_init(p, COMPUTE_F32, whole ? 1 : 2, whole ? v.rank - 1 : v.rank - 2, v.dims);
+    if (k == 0) panel_plan_init(p, COMPUTE_F32, n_outer, v.rank - n_outer, v.dims);
     panel_add(p, last ? PANEL_WRITTEN : PANEL_READ, last ? last_view : k, &v);
     bytes += tensor_bytes(t[k]);
   }
   panel_plan_end(p, true);
   b->wants_elements = t[n_tensors - 1] != NULL;
   b->steps = workspace_intermediate(e, (uint64_t)b->channels * sizeof(channel_step));
-  if (needs_sums)
+  if (columns)
+    columns_plan(e, b, needs_sums);
+  else if (needs_sums)
     b->partials = workspace_partial(e, (uint64_t)(b->rows_per_channel * b->channels) * sizeof(channel_sums));
   executor_cost(e, bytes, (uint64_t)x->n * 8);
   return ST_OK;

@@ -5,7 +5,7 @@
  *   3 elements   that is done
  *
  * Operators are made of some of the phases. Where there are few positions, the unit of the first and last is all of a
- * channel rather than one sample's. Sums are the same for any number of threads and any strides. */
+ * channel rather than one sample's; where there is one, rows are samples and channels are columns (batch_columns.c). Sums are the same for any number of threads and any strides. */
 #ifndef CANNON_KERNEL_NORM_BATCH_NORM_H
 #define CANNON_KERNEL_NORM_BATCH_NORM_H
 
@@ -35,9 +35,11 @@ typedef struct {
   uint64_t steps, partials; /* in the scratch: channel_step[channels], channel_sums[rows] */
   double eps, momentum;
   bool training;
-  bool wants_elements; /* the tensor that phase 3 writes is there */
+  int64_t block_rows, n_blocks; /* of samples, where channels are columns; 0: they aren't */
+  uint64_t vectors;             /* in the scratch: floats for each column, by batch_columns.c */
+  bool wants_elements;          /* the tensor that phase 3 writes is there */
   channel_vector gamma, beta, running_mean, running_var, mean, rstd, sum_dy, sum_dy_xmu, dgamma, dbeta;
-  view counts; /* how many elements each device had */
+  view counts;             /* how many elements each device had */
   uint64_t counts_scratch; /* of those as doubles */
 } batch_args;
 
@@ -54,9 +56,20 @@ typedef struct {
   void *const *view;
   channel_step *step;
   channel_sums *partial;
+  void *scratch;
 } batch_run;
 
 batch_run batch_run_of(const executor *e, void *const *view, void *scratch);
+
+/* The phases where channels are columns. */
+status columns_moments(const batch_run *r);
+status columns_grad_sums(const batch_run *r);
+status columns_apply(const batch_run *r);
+status columns_grad(const batch_run *r);
+norm_moments columns_channel_moments(const batch_run *r, int64_t channel);
+norm_sums columns_channel_sums(const batch_run *r, int64_t channel);
+/* The scratch that they need. */
+void columns_plan(executor *e, batch_args *b, bool needs_sums);
 
 /* The phases. Sums of gradients are about the mean and rstd of the channels' steps. */
 status batch_moments(const batch_run *r);

@@ -172,7 +172,8 @@ static status gather_run(const executor *e, void *const *view_at, void *scratch)
     norm_moments all = {0};
     for (int64_t d = 0; d < g->devices; ++d) {
       const double n = at[GATHER_COUNTS][d], rstd = at[GATHER_RSTD][d * b->channels + c];
-      const norm_moments one = {.n = n, .mean = at[GATHER_MEAN][d * b->channels + c], .m2 = (1 / (rstd * rstd) - b->eps) * n};
+      const norm_moments one = {
+          .n = n, .mean = at[GATHER_MEAN][d * b->channels + c], .m2 = (1 / (rstd * rstd) - b->eps) * n};
       all = norm_moments_join(all, one);
     }
     channel_put(&b->mean, view_at, c, all.mean);

@@ -29,8 +29,8 @@ status group_view_of(const tensor *t, const char *name, const group_shape *s, co
     for (int d = 2; has_dims && d < t->rank; ++d) has_dims = t->dims[d] == like->dims[d + 1];
   }
   EXPECT(t->n == s->n * s->channels * s->positions && (has_dims || t->contiguous),
-         "%s has shape %s, expected [%jd, %jd, ...] with %jd elements for each", name,
-         shape_text(t->dims, t->rank, is), (intmax_t)s->n, (intmax_t)s->channels, (intmax_t)s->positions);
+         "%s has shape %s, expected [%jd, %jd, ...] with %jd elements for each", name, shape_text(t->dims, t->rank, is),
+         (intmax_t)s->n, (intmax_t)s->channels, (intmax_t)s->positions);
   if (!has_dims) {
     const int64_t plain[] = {s->n, s->groups, per_group, s->positions};
     *v = like ? view_contiguous(t->dtype, like->rank, like->dims) : view_contiguous(t->dtype, 4, plain);

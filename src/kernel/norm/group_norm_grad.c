@@ -18,20 +18,20 @@ typedef struct {
   bool wanted[N_SUMS];
   int out_view[N_SUMS];
   view out[N_SUMS];
-} group_grad_args;
+} group_norm_args;
 
 typedef struct {
   panel_plan rows; /* operands: dy, x, dx, mean, rstd */
 } group_grad_plan;
 
 typedef struct {
-  const group_grad_args *args;
+  const group_norm_args *args;
   void *const *view;
   double *sums[N_SUMS];
 } group_grad_job;
 
 static void group_grad_row(const group_grad_job *j, const panel *p, int i) {
-  const group_grad_args *g = j->args;
+  const group_norm_args *g = j->args;
   const group_shape *shape = &g->shape;
   const int64_t row = p->row + i, channel = first_channel(shape, row), step = shape->positions;
   const float *dy = panel_floats(p, 0, i), *x = panel_floats(p, 1, i);
@@ -66,7 +66,7 @@ static void group_grad_panel(const void *op, const panel *p) {
 
 /* Over samples: the sums are then those of the first. */
 static void combine(const group_grad_job *j) {
-  const group_grad_args *g = j->args;
+  const group_norm_args *g = j->args;
   for (int k = 0; k < N_SUMS; ++k) {
     if (!g->wanted[k]) continue;
     double *total = j->sums[k];
@@ -79,13 +79,12 @@ static void combine(const group_grad_job *j) {
 
 static status group_grad_run(const executor *e, void *const *view, void *scratch) {
   const group_grad_plan *plan = PLAN(e, group_grad_plan);
-  const group_grad_args *g = e->heap;
+  const group_norm_args *g = e->heap;
   double *sums = (double *)(void *)((char *)scratch + g->scratch);
   const int64_t n = g->shape.n ? g->shape.n : 1;
   const group_grad_job job = {.args = g, .view = view, .sums = {sums, sums + n * g->shape.channels}};
   const panel_job rows = {.plan = &plan->rows, .view = view, .body = group_grad_panel, .op = &job};
-  if (!plan->rows.n || !plan->rows.n_rows)
-    memset(sums, 0, (size_t)(n * g->shape.channels) * N_SUMS * sizeof *sums);
+  if (!plan->rows.n || !plan->rows.n_rows) memset(sums, 0, (size_t)(n * g->shape.channels) * N_SUMS * sizeof *sums);
   TRY(panels_run(&rows, e->cost_ns));
   combine(&job);
   return ST_OK;
@@ -93,21 +92,14 @@ static status group_grad_run(const executor *e, void *const *view, void *scratch
 
 /* ---- planning ---------------------------------------------------------------------------------------------------- */
 
-/* A tensor of the call, its name and which of the views it is. */
 typedef struct {
-  const tensor *t;
-  const char *name;
-  int view;
-} grad_arg;
-
-typedef struct {
-  grad_arg dy, x, mean, rstd, gamma, beta, dx, out[N_SUMS];
+  norm_arg dy, x, mean, rstd, gamma, beta, dx, out[N_SUMS];
   group_shape shape;
   bool has_swish;
   double swish;
 } group_grad_call;
 
-static status plan_sums(executor *e, group_grad_args *g, const group_grad_call *c) {
+static status plan_sums(executor *e, group_norm_args *g, const group_grad_call *c) {
   for (int k = 0; k < N_SUMS; ++k) {
     const tensor *t = c->out[k].t;
     char is[SHAPE_TEXT];
@@ -125,7 +117,7 @@ static status plan_sums(executor *e, group_grad_args *g, const group_grad_call *
 }
 
 /* All have the shape of dy, `like`. */
-static status add_wide(panel_plan *p, const group_grad_call *c, const grad_arg *arg, const view *like, panel_role role,
+static status add_wide(panel_plan *p, const group_grad_call *c, const norm_arg *arg, const view *like, panel_role role,
                        int8_t *index) {
   view v;
   *index = -1;
@@ -135,17 +127,11 @@ static status add_wide(panel_plan *p, const group_grad_call *c, const grad_arg *
   return ST_OK;
 }
 
-static status add_numbers(panel_plan *p, const group_grad_call *c, const grad_arg *arg, int8_t *index) {
-  view v;
-  TRY(norm_rows_view(arg->t, arg->name, (const int64_t[]){c->shape.n, c->shape.groups}, 2, &v));
-  *index = (int8_t)panel_add(p, PANEL_ROW_READ, arg->view, &v);
-  return ST_OK;
-}
-
 static status plan_group_grad(executor *e, const group_grad_call *c) {
   panel_plan *p = &PLAN(e, group_grad_plan)->rows;
-  group_grad_args *g = e->heap = malloc(sizeof *g);
+  group_norm_args *g = e->heap = malloc(sizeof *g);
   if (!g) return fail(ST_NO_HOST_MEMORY, "no host memory for the plan of %s", e->op->name);
+  const int64_t rows[] = {c->shape.n, c->shape.groups};
   int8_t dy, x;
   view like;
   g->shape = c->shape;
@@ -158,8 +144,8 @@ static status plan_group_grad(executor *e, const group_grad_call *c) {
   TRY(add_wide(p, c, &c->dy, &like, PANEL_READ, &dy));
   TRY(add_wide(p, c, &c->x, &like, PANEL_READ, &x));
   TRY(add_wide(p, c, &c->dx, &like, c->has_swish ? PANEL_WRITTEN_APART : PANEL_WRITTEN, &g->dx));
-  TRY(add_numbers(p, c, &c->mean, &g->mean));
-  TRY(add_numbers(p, c, &c->rstd, &g->rstd));
+  TRY(norm_add_numbers(p, rows, 2, &c->mean, PANEL_ROW_READ, &g->mean));
+  TRY(norm_add_numbers(p, rows, 2, &c->rstd, PANEL_ROW_READ, &g->rstd));
   TRY(plan_sums(e, g, c));
   panel_plan_end(p, true);
   executor_cost(e, 3 * tensor_bytes(c->dy.t), (uint64_t)c->dy.t->n * (c->has_swish ? 40 : 16));
@@ -170,9 +156,12 @@ static status plan_group_grad(executor *e, const group_grad_call *c) {
 status prepare_group_norm_backward(executor *e, const op_arg *a) {
   const tensor *out[3];
   TRY(norm_masked_outputs(e, a, 9, out));
-  group_grad_call c = {.dy = {a[0].tensor, "gradOut", 0},   .x = {a[1].tensor, "input", 1},
-                       .mean = {a[2].tensor, "mean", 2},    .rstd = {a[3].tensor, "rstd", 3},
-                       .gamma = {a[4].tensor, "gamma", 4},  .dx = {out[0], "gradInput", 5},
+  group_grad_call c = {.dy = {a[0].tensor, "gradOut", 0},
+                       .x = {a[1].tensor, "input", 1},
+                       .mean = {a[2].tensor, "mean", 2},
+                       .rstd = {a[3].tensor, "rstd", 3},
+                       .gamma = {a[4].tensor, "gamma", 4},
+                       .dx = {out[0], "gradInput", 5},
                        .out = {{out[1], "gradGammaOut", 6}, {out[2], "gradBetaOut", 7}}};
   TRY(group_shape_of(a[5].integer, a[6].integer, a[7].integer, a[8].integer, "group", &c.shape));
   return plan_group_grad(e, &c);
@@ -186,17 +175,17 @@ status prepare_group_norm_swish_grad(executor *e, const op_arg *a) {
   if (a[9].boolean && !dgamma)
     return fail(ST_OP_NULL, "dgammaOut is NULL, expected a tensor as dgammaIsRequire is true");
   if (a[10].boolean && !dbeta) return fail(ST_OP_NULL, "dbetaOut is NULL, expected a tensor as dbetaIsRequire is true");
-  group_grad_call c = {.dy = {a[0].tensor, "dy", 0},
-                       .mean = {a[1].tensor, "mean", 1},
-                       .rstd = {a[2].tensor, "rstd", 2},
-                       .x = {x, "x", 3},
-                       .gamma = {a[4].tensor, "gamma", 4},
-                       .beta = {a[5].tensor, "beta", 5},
-                       .dx = {a[11].tensor, "dxOut", 6},
-                       .out = {{a[9].boolean ? dgamma : NULL, "dgammaOut", 7},
-                               {a[10].boolean ? dbeta : NULL, "dbetaOut", 8}},
-                       .has_swish = true,
-                       .swish = a[8].real};
+  group_grad_call c = {
+      .dy = {a[0].tensor, "dy", 0},
+      .mean = {a[1].tensor, "mean", 1},
+      .rstd = {a[2].tensor, "rstd", 2},
+      .x = {x, "x", 3},
+      .gamma = {a[4].tensor, "gamma", 4},
+      .beta = {a[5].tensor, "beta", 5},
+      .dx = {a[11].tensor, "dxOut", 6},
+      .out = {{a[9].boolean ? dgamma : NULL, "dgammaOut", 7}, {a[10].boolean ? dbeta : NULL, "dbetaOut", 8}},
+      .has_swish = true,
+      .swish = a[8].real};
   int64_t positions = 1;
   for (int d = 2; d < x->rank; ++d) positions *= x->dims[d];
   TRY(group_shape_of(x->dims[0], x->dims[1], positions, a[6].integer, "numGroups", &c.shape));

@@ -9,21 +9,19 @@
 typedef struct {
   panel_plan rows;
   double eps;
-  float alpha; /* x = other + alpha * x + bias */
-  float shift; /* added to gamma */
-  bool rms;    /* no mean */
+  float alpha;                                         /* x = other + alpha * x + bias */
+  float shift;                                         /* added to gamma */
+  bool rms;                                            /* no mean */
   int8_t other, bias, sum, gamma, beta, y, mean, rstd; /* operands beside x, which is the first; -1: absent */
 } layer_norm_plan;
 
-static float *row_or_null(const panel *p, int k, int i) { return k < 0 ? NULL : panel_floats(p, k, i); }
-
 static void norm_row(const layer_norm_plan *l, const panel *p, int i) {
-  const float *x = panel_floats(p, 0, i), *gamma = row_or_null(p, l->gamma, i);
+  const float *x = panel_floats(p, 0, i), *gamma = norm_row_or_null(p, l->gamma, i);
   float *y = panel_floats(p, l->y, i);
   norm_stats s = {0};
   if (l->other >= 0) {
     float *sum = l->sum >= 0 ? panel_floats(p, l->sum, i) : y;
-    norm->add(sum, panel_floats(p, l->other, i), l->alpha, x, row_or_null(p, l->bias, i), p->n);
+    norm->add(sum, panel_floats(p, l->other, i), l->alpha, x, norm_row_or_null(p, l->bias, i), p->n);
     x = sum;
   }
   if (l->rms) {
@@ -32,7 +30,7 @@ static void norm_row(const layer_norm_plan *l, const panel *p, int i) {
   } else {
     const norm_moments m = norm->moments(x, p->n);
     s = (norm_stats){.mean = m.mean, .rstd = 1 / sqrt(m.m2 / m.n + l->eps)};
-    norm->apply(y, x, s, gamma, row_or_null(p, l->beta, i), p->n);
+    norm->apply(y, x, s, gamma, norm_row_or_null(p, l->beta, i), p->n);
   }
   if (l->mean >= 0) *panel_floats(p, l->mean, i) = (float)s.mean;
   if (l->rstd >= 0) *panel_floats(p, l->rstd, i) = (float)s.rstd;
@@ -50,13 +48,6 @@ static status layer_norm_run(const executor *e, void *const *view, void *scratch
 
 /* ---- planning ---------------------------------------------------------------------------------------------------- */
 
-/* A tensor of the call: where it is among the views, and its name. NULL: absent. */
-typedef struct {
-  const tensor *t;
-  const char *name;
-  int view;
-} norm_arg;
-
 typedef struct {
   norm_arg x, other, bias, sum, gamma, beta, y, mean, rstd;
   int n_outer; /* dimensions that number the rows */
@@ -66,25 +57,12 @@ typedef struct {
   double eps;
 } norm_args;
 
-/* Adds an operand of x's shape, or of its last dimensions'; its index, or -1. */
-static status add_elements(layer_norm_plan *l, const norm_args *a, const norm_arg *arg, panel_role role, int8_t *index) {
-  *index = -1;
-  if (!arg->t) return ST_OK;
-  const tensor *x = a->x.t;
-  const int first = role == PANEL_COLUMN ? a->n_outer : 0;
-  TRY(norm_expect(arg->t, arg->name, x->dims + first, x->rank - first));
-  const view v = view_of(arg->t);
-  *index = (int8_t)panel_add(&l->rows, role, arg->view, &v);
-  return ST_OK;
-}
-
-static status add_row_numbers(layer_norm_plan *l, const norm_args *a, const norm_arg *arg, bool is_dense, int8_t *index) {
-  *index = -1;
-  if (!arg->t) return ST_OK;
+/* Without gaps, whatever the strides. */
+static status add_dense_numbers(layer_norm_plan *l, const norm_args *a) {
   view v;
-  TRY(norm_rows_view(arg->t, arg->name, a->x.t->dims, a->n_outer, &v));
-  if (is_dense) v = view_contiguous(arg->t->dtype, a->n_outer, a->x.t->dims);
-  *index = (int8_t)panel_add(&l->rows, PANEL_ROW_WRITTEN, arg->view, &v);
+  TRY(norm_rows_view(a->rstd.t, a->rstd.name, a->x.t->dims, a->n_outer, &v));
+  v = view_contiguous(a->rstd.t->dtype, a->n_outer, a->x.t->dims);
+  l->rstd = (int8_t)panel_add(&l->rows, PANEL_ROW_WRITTEN, a->rstd.view, &v);
   return ST_OK;
 }
 
@@ -98,15 +76,18 @@ static status plan_norm(executor *e, const norm_args *a) {
   l->shift = a->shift;
   l->rms = a->rms;
   panel_plan_init(&l->rows, COMPUTE_F32, a->n_outer, x->rank - a->n_outer, x->dims);
-  TRY(add_elements(l, a, &a->x, PANEL_READ, &x_index));
-  TRY(add_elements(l, a, &a->other, PANEL_READ, &l->other));
-  TRY(add_elements(l, a, &a->bias, bias_is_column ? PANEL_COLUMN : PANEL_READ, &l->bias));
-  TRY(add_elements(l, a, &a->gamma, PANEL_COLUMN, &l->gamma));
-  TRY(add_elements(l, a, &a->beta, PANEL_COLUMN, &l->beta));
-  TRY(add_elements(l, a, &a->y, PANEL_WRITTEN, &l->y));
-  TRY(add_elements(l, a, &a->sum, PANEL_WRITTEN_APART, &l->sum));
-  TRY(add_row_numbers(l, a, &a->mean, false, &l->mean));
-  TRY(add_row_numbers(l, a, &a->rstd, a->rstd_is_dense, &l->rstd));
+  TRY(norm_add_elements(&l->rows, x, &a->x, PANEL_READ, &x_index));
+  TRY(norm_add_elements(&l->rows, x, &a->other, PANEL_READ, &l->other));
+  TRY(norm_add_elements(&l->rows, x, &a->bias, bias_is_column ? PANEL_COLUMN : PANEL_READ, &l->bias));
+  TRY(norm_add_elements(&l->rows, x, &a->gamma, PANEL_COLUMN, &l->gamma));
+  TRY(norm_add_elements(&l->rows, x, &a->beta, PANEL_COLUMN, &l->beta));
+  TRY(norm_add_elements(&l->rows, x, &a->y, PANEL_WRITTEN, &l->y));
+  TRY(norm_add_elements(&l->rows, x, &a->sum, PANEL_WRITTEN_APART, &l->sum));
+  TRY(norm_add_numbers(&l->rows, x->dims, a->n_outer, &a->mean, PANEL_ROW_WRITTEN, &l->mean));
+  if (a->rstd_is_dense)
+    TRY(add_dense_numbers(l, a));
+  else
+    TRY(norm_add_numbers(&l->rows, x->dims, a->n_outer, &a->rstd, PANEL_ROW_WRITTEN, &l->rstd));
   panel_plan_end(&l->rows, false);
   const uint64_t wide = 2 + (a->other.t != NULL) + (a->sum.t != NULL);
   executor_cost(e, wide * tensor_bytes(x), (uint64_t)x->n * 8);
@@ -117,9 +98,12 @@ static status plan_norm(executor *e, const norm_args *a) {
 static status plan_layer_norm(executor *e, const op_arg *a) {
   const tensor *x = a[0].tensor;
   const aclIntArray *shape = a[1].ints;
-  norm_args n = {.x = {x, "input", 0},          .gamma = {a[2].tensor, "weightOptional", 1},
-                 .beta = {a[3].tensor, "biasOptional", 2}, .y = {a[5].tensor, "out", 3},
-                 .mean = {a[6].tensor, "meanOutOptional", 4}, .rstd = {a[7].tensor, "rstdOutOptional", 5},
+  norm_args n = {.x = {x, "input", 0},
+                 .gamma = {a[2].tensor, "weightOptional", 1},
+                 .beta = {a[3].tensor, "biasOptional", 2},
+                 .y = {a[5].tensor, "out", 3},
+                 .mean = {a[6].tensor, "meanOutOptional", 4},
+                 .rstd = {a[7].tensor, "rstdOutOptional", 5},
                  .eps = a[4].real};
   TRY(norm_expect_normalized_shape(x, shape, &n.n_outer));
   return plan_norm(e, &n);
@@ -174,7 +158,8 @@ status prepare_add_rms_norm(executor *e, const op_arg *a) {
 status prepare_add_layer_norm(executor *e, const op_arg *a) {
   const tensor *x1 = a[0].tensor, *gamma = a[2].tensor;
   const bool wants_sum = a[6].boolean;
-  if (wants_sum && !a[10].tensor) return fail(ST_OP_NULL, "xOut is NULL, expected a tensor as additionalOutput is true");
+  if (wants_sum && !a[10].tensor)
+    return fail(ST_OP_NULL, "xOut is NULL, expected a tensor as additionalOutput is true");
   norm_args n = {.x = {x1, "x1", 0},
                  .other = {a[1].tensor, "x2", 1},
                  .gamma = {gamma, "gamma", 2},

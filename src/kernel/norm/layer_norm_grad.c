@@ -34,8 +34,6 @@ typedef struct {
   char *scratch;
 } norm_grad_job;
 
-static float *row_or_null(const panel *p, int k, int i) { return k < 0 ? NULL : panel_floats(p, k, i); }
-
 /* ---- sums over rows ---------------------------------------------------------------------------------------------- */
 
 static uint64_t block_bytes(int64_t n) { return (uint64_t)n * N_SUMS * (sizeof(double) + sizeof(float)); }
@@ -66,8 +64,8 @@ static void combine_columns(const norm_grad_job *j, int64_t n, void *const *view
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
 static void grad_row(const norm_grad_plan *g, const panel *p, int i, float *dgamma, float *dbeta) {
-  const float *x = panel_floats(p, 0, i), *dy = panel_floats(p, g->dy, i), *gamma = row_or_null(p, g->gamma, i);
-  float *dx = row_or_null(p, g->dother >= 0 ? g->dother : g->dx, i);
+  const float *x = panel_floats(p, 0, i), *dy = panel_floats(p, g->dy, i), *gamma = norm_row_or_null(p, g->gamma, i);
+  float *dx = norm_row_or_null(p, g->dother >= 0 ? g->dother : g->dx, i);
   const norm_stats s = {.mean = g->rms ? 0 : *panel_floats(p, g->mean, i), .rstd = *panel_floats(p, g->rstd, i)};
   if (g->other >= 0) {
     norm->add(dx, panel_floats(p, g->other, i), g->alpha, x, NULL, p->n);
@@ -117,37 +115,11 @@ static status norm_grad_run(const executor *e, void *const *view, void *scratch)
 /* ---- planning ---------------------------------------------------------------------------------------------------- */
 
 typedef struct {
-  const tensor *t;
-  const char *name;
-  int view;
-} grad_arg;
-
-typedef struct {
-  grad_arg x, other, dy, dsum, dx, dother, gamma, mean, rstd, out[N_SUMS];
+  norm_arg x, other, dy, dsum, dx, dother, gamma, mean, rstd, out[N_SUMS];
   int n_outer;
   bool rms;
   float alpha;
 } grad_args;
-
-static status add_elements(norm_grad_plan *g, const grad_args *a, const grad_arg *arg, panel_role role, int8_t *index) {
-  *index = -1;
-  if (!arg->t) return ST_OK;
-  const tensor *x = a->x.t;
-  const int first = role == PANEL_COLUMN ? a->n_outer : 0;
-  TRY(norm_expect(arg->t, arg->name, x->dims + first, x->rank - first));
-  const view v = view_of(arg->t);
-  *index = (int8_t)panel_add(&g->rows, role, arg->view, &v);
-  return ST_OK;
-}
-
-static status add_row_numbers(norm_grad_plan *g, const grad_args *a, const grad_arg *arg, int8_t *index) {
-  *index = -1;
-  if (!arg->t) return ST_OK;
-  view v;
-  TRY(norm_rows_view(arg->t, arg->name, a->x.t->dims, a->n_outer, &v));
-  *index = (int8_t)panel_add(&g->rows, PANEL_ROW_READ, arg->view, &v);
-  return ST_OK;
-}
 
 static status plan_columns(executor *e, norm_grad_plan *g, const grad_args *a) {
   const tensor *x = a->x.t;
@@ -176,15 +148,15 @@ static status plan_grad(executor *e, const grad_args *a) {
   g->alpha = a->alpha;
   g->rms = a->rms;
   panel_plan_init(&g->rows, COMPUTE_F32, a->n_outer, x->rank - a->n_outer, x->dims);
-  TRY(add_elements(g, a, &a->x, PANEL_READ, &x_index));
-  TRY(add_elements(g, a, &a->other, PANEL_READ, &g->other));
-  TRY(add_elements(g, a, &a->dy, PANEL_READ, &g->dy));
-  TRY(add_elements(g, a, &a->dsum, PANEL_READ, &g->dsum));
-  TRY(add_elements(g, a, &a->gamma, PANEL_COLUMN, &g->gamma));
-  TRY(add_elements(g, a, &a->dother, PANEL_WRITTEN, &g->dother));
-  TRY(add_elements(g, a, &a->dx, a->dother.t ? PANEL_WRITTEN_APART : PANEL_WRITTEN, &g->dx));
-  TRY(add_row_numbers(g, a, &a->mean, &g->mean));
-  TRY(add_row_numbers(g, a, &a->rstd, &g->rstd));
+  TRY(norm_add_elements(&g->rows, x, &a->x, PANEL_READ, &x_index));
+  TRY(norm_add_elements(&g->rows, x, &a->other, PANEL_READ, &g->other));
+  TRY(norm_add_elements(&g->rows, x, &a->dy, PANEL_READ, &g->dy));
+  TRY(norm_add_elements(&g->rows, x, &a->dsum, PANEL_READ, &g->dsum));
+  TRY(norm_add_elements(&g->rows, x, &a->gamma, PANEL_COLUMN, &g->gamma));
+  TRY(norm_add_elements(&g->rows, x, &a->dother, PANEL_WRITTEN, &g->dother));
+  TRY(norm_add_elements(&g->rows, x, &a->dx, a->dother.t ? PANEL_WRITTEN_APART : PANEL_WRITTEN, &g->dx));
+  TRY(norm_add_numbers(&g->rows, x->dims, a->n_outer, &a->mean, PANEL_ROW_READ, &g->mean));
+  TRY(norm_add_numbers(&g->rows, x->dims, a->n_outer, &a->rstd, PANEL_ROW_READ, &g->rstd));
   TRY(plan_columns(e, g, a));
   panel_plan_end(&g->rows, g->has_columns);
   const uint64_t wide = 3 + (a->other.t != NULL) + (a->dsum.t != NULL) + (a->dother.t != NULL);
@@ -210,9 +182,12 @@ status prepare_layer_norm_backward(executor *e, const op_arg *a) {
 }
 
 status prepare_rms_norm_grad(executor *e, const op_arg *a) {
-  grad_args g = {.x = {a[1].tensor, "x", 1},         .dy = {a[0].tensor, "dy", 0},
-                 .rstd = {a[2].tensor, "rstd", 2},   .gamma = {a[3].tensor, "gamma", 3},
-                 .dx = {a[4].tensor, "dxOut", 4},    .out = {{a[5].tensor, "dgammaOut", 5}},
+  grad_args g = {.x = {a[1].tensor, "x", 1},
+                 .dy = {a[0].tensor, "dy", 0},
+                 .rstd = {a[2].tensor, "rstd", 2},
+                 .gamma = {a[3].tensor, "gamma", 3},
+                 .dx = {a[4].tensor, "dxOut", 4},
+                 .out = {{a[5].tensor, "dgammaOut", 5}},
                  .rms = true};
   TRY(norm_expect_gamma(g.x.t, g.gamma.t, &g.n_outer));
   return plan_grad(e, &g);

@@ -26,6 +26,25 @@ status norm_rows_view(const tensor *t, const char *name, const int64_t *dims, in
   return ST_OK;
 }
 
+status norm_add_elements(panel_plan *p, const tensor *x, const norm_arg *arg, panel_role role, int8_t *index) {
+  *index = -1;
+  if (!arg->t) return ST_OK;
+  const int first = role == PANEL_COLUMN ? p->n_outer : 0;
+  TRY(norm_expect(arg->t, arg->name, x->dims + first, x->rank - first));
+  *index = (int8_t)panel_add_tensor(p, role, arg->view, arg->t, NULL);
+  return ST_OK;
+}
+
+status norm_add_numbers(panel_plan *p, const int64_t *dims, int n_outer, const norm_arg *arg, panel_role role,
+                        int8_t *index) {
+  *index = -1;
+  if (!arg->t) return ST_OK;
+  view v;
+  TRY(norm_rows_view(arg->t, arg->name, dims, n_outer, &v));
+  *index = (int8_t)panel_add(p, role, arg->view, &v);
+  return ST_OK;
+}
+
 status norm_expect_normalized_shape(const tensor *input, const aclIntArray *shape, int *n_outer) {
   char is[SHAPE_TEXT], of[SHAPE_TEXT];
   const int rank = shape->size <= MAX_RANK ? (int)shape->size : 0;

@@ -8,8 +8,6 @@ enum { CHUNK = 4096 }; /* floats that stay in L1 between two passes */
 
 /* ---- moments ----------------------------------------------------------------------------------------------------- */
 
-VEC_INLINE vec plain_term(const vec_loop *l, int64_t i, int64_t n) { return vec_get(l->x + i, n, (vec){0}); }
-
 VEC_INLINE vec square_term(const vec_loop *l, int64_t i, int64_t n) {
   const vec x = vec_get(l->x + i, n, (vec){0});
   return x * x;
@@ -39,9 +37,8 @@ static two_sums distances(const float *x, float p, int64_t n) {
   return (two_sums){vec_sum(a + b), vec_sum(aa + bb)};
 }
 
-/* Two passes: the mean, rounded to float, then the distances from it; their sum corrects both for that rounding. */
-static norm_moments chunk_moments(const float *x, int64_t n) {
-  const float guess = (float)(vec_sum_terms(plain_term, &(vec_loop){.x = x}, n) / (double)n);
+/* By the distances from a guess at the mean; their sum corrects both results for the guess. */
+static norm_moments moments_about(const float *x, float guess, int64_t n) {
   double first = 0, second = 0;
   for (int64_t i = 0; i < n; i += SUM_BLOCK) {
     const two_sums s = distances(x + i, guess, n - i < SUM_BLOCK ? n - i : SUM_BLOCK);
@@ -50,6 +47,14 @@ static norm_moments chunk_moments(const float *x, int64_t n) {
   }
   const double shift = first / (double)n, m2 = second - first * shift;
   return (norm_moments){.n = (double)n, .mean = guess + shift, .m2 = m2 < 0 ? 0 : m2};
+}
+
+/* The first element is a guess within a few deviations of the mean, unless it is an unusual one: where the guess was more
+ * than two deviations off, which would cost more than two bits, the mean that was found is the next guess. */
+static norm_moments chunk_moments(const float *x, int64_t n) {
+  const norm_moments m = moments_about(x, x[0], n);
+  const double off = m.mean - (double)x[0];
+  return off * off * m.n <= 4 * m.m2 ? m : moments_about(x, (float)m.mean, n);
 }
 
 static norm_moments moments(const float *x, int64_t n) {
@@ -68,11 +73,8 @@ static double squares(const float *x, int64_t n) { return vec_sum_terms(square_t
 /* (x - mean) * rstd: the mean as a float, p, and what is left of it times -rstd, r; rstd is q. */
 static vec_loop normalising(float *y, const float *x, norm_stats s) {
   const float high = (float)s.mean;
-  return (vec_loop){.x = x,
-                    .out = y,
-                    .p = vec_of(high),
-                    .q = vec_of((float)s.rstd),
-                    .r = vec_of((float)((high - s.mean) * s.rstd))};
+  return (vec_loop){
+      .x = x, .out = y, .p = vec_of(high), .q = vec_of((float)s.rstd), .r = vec_of((float)((high - s.mean) * s.rstd))};
 }
 
 VEC_INLINE vec xhat(const vec_loop *l, const float *x, int64_t i, int64_t n) {
@@ -199,7 +201,8 @@ static norm_sums back_sums(const float *dy, const float *x, norm_stats s, const 
   norm_sums row = {0};
   for (int64_t i = 0; i < n; i += SUM_BLOCK) {
     const int64_t end = n - i < SUM_BLOCK ? n : i + SUM_BLOCK;
-    const two_sums b = gamma ? back_block(&l, true, dgamma, dbeta, i, end) : back_block(&l, false, dgamma, dbeta, i, end);
+    const two_sums b =
+        gamma ? back_block(&l, true, dgamma, dbeta, i, end) : back_block(&l, false, dgamma, dbeta, i, end);
     row.dy += b.first;
     row.dy_xhat += b.second;
   }
@@ -226,14 +229,66 @@ VEC_INLINE void back_one_step(const vec_loop *l, int64_t i, int64_t n) {
   vec_put(l->out + i, (g - l->s - l->t * xhat(l, l->x, i, n)) * l->q, n);
 }
 
-static void back_one(float *dx, const float *dy, const float *x, norm_stats s, float gamma, norm_sums mean,
-                     int64_t n) {
+static void back_one(float *dx, const float *dy, const float *x, norm_stats s, float gamma, norm_sums mean, int64_t n) {
   vec_loop l = normalising(dx, x, s);
   l.y = dy;
   l.s = vec_of((float)mean.dy);
   l.t = vec_of((float)mean.dy_xhat);
   l.u = vec_of(gamma);
   vec_each(back_one_step, &l, n);
+}
+
+/* ---- columns ----------------------------------------------------------------------------------------------------- */
+
+typedef double dvec __attribute__((vector_size(VEC * sizeof(double))));
+
+enum { COLUMN_ROWS = 16 }; /* whose lines are read together: no more streams than processors follow */
+
+/* One vector of columns, in double: what is summed may be far from the point it is measured from. */
+VEC_INLINE void column_strip(double *first, double *second, const float *dy, int64_t dy_pitch, const float *x,
+                             int64_t x_pitch, int rows, const float *about, bool own, int64_t n) {
+  const dvec point = __builtin_convertvector(vec_get(about, n, (vec){0}), dvec);
+  dvec sum = {0}, product = {0};
+  for (int i = 0; i < rows; ++i) {
+    const dvec d = __builtin_convertvector(vec_get(x + i * x_pitch, n, (vec){0}), dvec) - point;
+    const dvec g = own ? d : __builtin_convertvector(vec_get(dy + i * dy_pitch, n, (vec){0}), dvec);
+    sum += g;
+    product += g * d;
+  }
+  for (int64_t k = 0; k < n; ++k) {
+    first[k] += sum[k];
+    second[k] += product[k];
+  }
+}
+
+static void column_sums(double *first, double *second, const float *dy, int64_t dy_pitch, const float *x,
+                        int64_t x_pitch, int rows, const float *about, int64_t n) {
+  dy_pitch /= (int64_t)sizeof *dy;
+  x_pitch /= (int64_t)sizeof *x;
+  for (int begin = 0; begin < rows; begin += COLUMN_ROWS) {
+    const int m = rows - begin < COLUMN_ROWS ? rows - begin : COLUMN_ROWS;
+    const float *const xs = x + begin * x_pitch, *const dys = dy ? dy + begin * dy_pitch : NULL;
+    for (int64_t j = 0; j < n; j += VEC) {
+      const int64_t left = n - j < VEC ? n - j : VEC;
+      if (left < VEC)
+        column_strip(first + j, second + j, dy ? dys + j : NULL, dy_pitch, xs + j, x_pitch, m, about + j, !dy, left);
+      else if (dy)
+        column_strip(first + j, second + j, dys + j, dy_pitch, xs + j, x_pitch, m, about + j, false, VEC);
+      else
+        column_strip(first + j, second + j, NULL, 0, xs + j, x_pitch, m, about + j, true, VEC);
+    }
+  }
+}
+
+static void column_apply(float *y, const float *x, const float *about, const float *scale, const float *shift,
+                         const float *dy, const float *dy_scale, int64_t n) {
+  for (int64_t i = 0; i < n; i += VEC) {
+    const int64_t m = n - i < VEC ? n - i : VEC;
+    const vec d = vec_get(x + i, m, (vec){0}) - vec_get(about + i, m, (vec){0});
+    vec sum = vec_fma(d, vec_get(scale + i, m, (vec){0}), vec_get(shift + i, m, (vec){0}));
+    if (dy) sum = vec_fma(vec_get(dy + i, m, (vec){0}), vec_get(dy_scale + i, m, (vec){0}), sum);
+    vec_put(y + i, sum, m);
+  }
 }
 
 static void flush(double *total, float *sum, int64_t n) {
@@ -253,5 +308,7 @@ const norm_loops LEVELED(norm_loops) = {
     .back_sums = back_sums,
     .back = back,
     .back_one = back_one,
+    .column_sums = column_sums,
+    .column_apply = column_apply,
     .flush = flush,
 };

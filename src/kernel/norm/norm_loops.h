@@ -46,12 +46,19 @@ typedef struct {
   void (*swish_back)(float *dx, const float *dy, const float *x, float scale, int64_t n);
 
   /* Gradients of a row. Adds dy * xhat to dgamma and dy to dbeta, element by element, unless they are NULL. */
-  norm_sums (*back_sums)(const float *dy, const float *x, norm_stats s, const float *gamma, float *dgamma,
-                         float *dbeta, int64_t n);
+  norm_sums (*back_sums)(const float *dy, const float *x, norm_stats s, const float *gamma, float *dgamma, float *dbeta,
+                         int64_t n);
   /* dx = (dy * gamma - mean.dy - mean.dy_xhat * xhat) * rstd. */
   void (*back)(float *dx, const float *dy, const float *x, norm_stats s, const float *gamma, norm_sums mean, int64_t n);
   /* The same with one gamma for all. */
   void (*back_one)(float *dx, const float *dy, const float *x, norm_stats s, float gamma, norm_sums mean, int64_t n);
+  /* Columns of `rows` rows, pitches in bytes: sums of g and of g * (x - about), where g is dy, or x - about if that is
+   * NULL. */
+  void (*column_sums)(double *first, double *second, const float *dy, int64_t dy_pitch, const float *x, int64_t x_pitch,
+                      int rows, const float *about, int64_t n);
+  /* A row: y = (x - about) * scale + shift + dy * dy_scale; dy may be NULL. */
+  void (*column_apply)(float *y, const float *x, const float *about, const float *scale, const float *shift,
+                       const float *dy, const float *dy_scale, int64_t n);
   /* total += sum; sum = 0. */
   void (*flush)(double *total, float *sum, int64_t n);
 } norm_loops;

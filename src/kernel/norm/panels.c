@@ -27,13 +27,29 @@ void panel_plan_init(panel_plan *p, compute_type compute, int n_outer, int n_inn
   }
 }
 
+/* Dimensions [*begin, *end) are those that an operand of the role has. Returns its index. */
+static int new_operand(panel_plan *p, panel_role role, int view_index, int dtype, int *begin, int *end) {
+  const int k = p->n_operands++, rank = p->n_outer + p->n_inner;
+  *begin = role == PANEL_COLUMN ? p->n_outer : 0;
+  *end = role == PANEL_ROW_READ || role == PANEL_ROW_WRITTEN ? p->n_outer : rank;
+  p->operand[k] = (panel_operand){.role = (uint8_t)role, .view = (uint8_t)view_index, .dtype = (int8_t)dtype};
+  for (int d = 0; d < *begin; ++d) p->strides[k][d] = 0;
+  for (int d = *end; d < rank; ++d) p->strides[k][d] = 0;
+  return k;
+}
+
 int panel_add(panel_plan *p, panel_role role, int view_index, const view *v) {
-  const int k = p->n_operands++;
-  const int begin = role == PANEL_COLUMN ? p->n_outer : 0;
-  const int end = role == PANEL_ROW_READ || role == PANEL_ROW_WRITTEN ? p->n_outer : p->n_outer + p->n_inner;
-  p->operand[k] = (panel_operand){.role = (uint8_t)role, .view = (uint8_t)view_index, .dtype = (int8_t)v->dtype};
-  for (int d = 0; d < p->n_outer + p->n_inner; ++d)
-    p->strides[k][d] = d >= begin && d < end ? v->strides[d - begin] : 0;
+  int begin, end;
+  const int k = new_operand(p, role, view_index, v->dtype, &begin, &end);
+  for (int d = begin; d < end; ++d) p->strides[k][d] = v->strides[d - begin];
+  return k;
+}
+
+int panel_add_tensor(panel_plan *p, panel_role role, int view_index, const tensor *t, const int8_t *order) {
+  int begin, end;
+  const int k = new_operand(p, role, view_index, t->dtype, &begin, &end);
+  const int64_t bytes = (int64_t)dtype_bytes(t->dtype);
+  for (int d = begin; d < end; ++d) p->strides[k][d] = t->strides[order ? order[d] : d - begin] * bytes;
   return k;
 }
 
@@ -255,7 +271,9 @@ static void close_operand(const panel_walk *w, int k, const panel *pa) {
 static void run_panels(panel_walk *w, const panel_job *j, int64_t begin, int64_t end) {
   const panel_plan *p = j->plan;
   _Alignas(64) char numbers[PANEL_OPERANDS][PANEL_MAX * 8];
-  panel pa = {.n = p->n};
+  panel pa; /* not cleared as a whole, which would take longer than a short row */
+  pa.n = p->n;
+  for (int k = 0; k < p->n_operands; ++k) pa.at[k] = NULL;
   walk_start(w, j, begin);
   for (int k = 0; k < p->n_operands; ++k)
     if (w->has_tile[k] && is_column(p, k)) move_rows(w, k, w->at[k], w->tile[k], 1, true);

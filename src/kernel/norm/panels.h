@@ -32,10 +32,10 @@ typedef struct {
 } panel_operand;
 
 typedef struct {
-  int8_t n_operands, n_outer, n_inner; /* dimensions, after merging: 1 or more of each */
-  uint8_t compute;                     /* compute_type */
-  int64_t n_rows, n;                   /* n: elements of a row */
-  int64_t dims[PANEL_RANK];            /* outer, then inner */
+  int8_t n_operands, n_outer, n_inner;         /* dimensions, after merging: 1 or more of each */
+  uint8_t compute;                             /* compute_type */
+  int64_t n_rows, n;                           /* n: elements of a row */
+  int64_t dims[PANEL_RANK];                    /* outer, then inner */
   int64_t strides[PANEL_OPERANDS][PANEL_RANK]; /* bytes */
   panel_operand operand[PANEL_OPERANDS];
 } panel_plan;
@@ -44,8 +44,8 @@ typedef struct {
 typedef struct {
   int64_t row; /* the number of the first */
   int64_t n;
-  int width; /* rows, up to PANEL_MAX */
-  char *at[PANEL_OPERANDS]; /* the first row; of row numbers, the first of width that adjoin */
+  int width;                     /* rows, up to PANEL_MAX */
+  char *at[PANEL_OPERANDS];      /* the first row; of row numbers, the first of width that adjoin */
   int64_t pitch[PANEL_OPERANDS]; /* bytes from row to row */
 } panel;
 
@@ -55,8 +55,8 @@ typedef struct {
   const panel_plan *plan;
   void *const *view;
   panel_body *body;
-  const void *op; /* for the body */
-  int64_t grain;  /* panels don't go beyond multiples of so many rows, which one thread does in order; 0: 1 */
+  const void *op;  /* for the body */
+  int64_t grain;   /* panels don't go beyond multiples of so many rows, which one thread does in order; 0: 1 */
   uint32_t unused; /* bits of operands that this job does without: their at[] is NULL */
 } panel_job;
 
@@ -65,6 +65,9 @@ void panel_plan_init(panel_plan *p, compute_type compute, int n_outer, int n_inn
 
 /* Adds an operand, whose dimensions are those of its role: outer and inner, outer, or inner. Returns its index. */
 int panel_add(panel_plan *p, panel_role role, int view_index, const view *v);
+
+/* The same of a tensor as it is; of one whose dimensions are taken in another order, unless that is NULL. */
+int panel_add_tensor(panel_plan *p, panel_role role, int view_index, const tensor *t, const int8_t *order);
 
 /* Merges dimensions. keep_order: rows are numbered in logical order; else in that of operand 0's memory. */
 void panel_plan_end(panel_plan *p, bool keep_order);

@@ -1,6 +1,6 @@
 /* Softmax and LogSoftmax along any dimension, their gradients, and ScaledMaskedSoftmax with its own. */
-#include "kernel/families.h"
 #include "kernel/engine/level.h"
+#include "kernel/families.h"
 #include "kernel/norm/panels.h"
 #include "kernel/norm/softmax_loops.h"
 
@@ -22,8 +22,7 @@ static void softmax_panel(const void *op, const panel *p) {
 /* Operands: the gradient, what the forward pass gave, the result. */
 static void softmax_back_panel(const void *op, const panel *p) {
   const softmax_plan *s = op;
-  for (int i = 0; i < p->width; ++i)
-    s->back_row(panel_row(p, 2, i), panel_row(p, 0, i), panel_row(p, 1, i), p->n);
+  for (int i = 0; i < p->width; ++i) s->back_row(panel_row(p, 2, i), panel_row(p, 0, i), panel_row(p, 1, i), p->n);
 }
 
 static status softmax_run(const executor *e, void *const *view, void *scratch) {
@@ -38,30 +37,22 @@ static status softmax_back_run(const executor *e, void *const *view, void *scrat
   return panels_run(&(panel_job){.plan = &s->rows, .view = view, .body = softmax_back_panel, .op = s}, e->cost_ns);
 }
 
-/* The view with dimension d last: those of the rows' numbers, then that of their elements. */
-static view view_along(const tensor *t, int d) {
-  view v = view_of(t);
-  if (v.rank == 0) return v;
-  const int64_t dim = v.dims[d], stride = v.strides[d];
-  for (; d < v.rank - 1; ++d) {
-    v.dims[d] = v.dims[d + 1];
-    v.strides[d] = v.strides[d + 1];
-  }
-  v.dims[d] = dim;
-  v.strides[d] = stride;
-  return v;
-}
-
 /* Plans rows along dim of n tensors of one shape, the last of which is written. */
 static softmax_type_loops plan_rows(executor *e, softmax_plan *s, const tensor *const *t, int n, int dim) {
   uint64_t bytes = 0;
   bool is_double = false;
   for (int k = 0; k < n; ++k) is_double |= t[k]->dtype == ACL_DOUBLE;
+  const int rank = t[0]->rank, n_outer = rank ? rank - 1 : 0;
+  int8_t order[MAX_RANK]; /* dim last */
+  int64_t dims[MAX_RANK];
+  dims[0] = 1;
+  for (int d = 0; d < rank; ++d) {
+    order[d] = (int8_t)(d == n_outer ? dim : d < dim ? d : d + 1);
+    dims[d] = t[0]->dims[order[d]];
+  }
+  panel_plan_init(&s->rows, is_double ? COMPUTE_F64 : COMPUTE_F32, n_outer, rank - n_outer, dims);
   for (int k = 0; k < n; ++k) {
-    const view v = view_along(t[k], dim);
-    if (k == 0)
-      panel_plan_init(&s->rows, is_double ? COMPUTE_F64 : COMPUTE_F32, v.rank ? v.rank - 1 : 0, v.rank ? 1 : 0, v.dims);
-    panel_add(&s->rows, k < n - 1 ? PANEL_READ : PANEL_WRITTEN, k, &v);
+    panel_add_tensor(&s->rows, k < n - 1 ? PANEL_READ : PANEL_WRITTEN, k, t[k], order);
     bytes += (uint64_t)t[k]->n * dtype_bytes(t[k]->dtype);
   }
   panel_plan_end(&s->rows, false);

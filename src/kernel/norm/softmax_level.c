@@ -46,7 +46,9 @@ VEC_INLINE void times_step(const vec_loop *l, int64_t i, int64_t n) {
   vec_put(l->out + i, vec_get(l->x + i, n, (vec){0}) * l->q, n);
 }
 
-VEC_INLINE void softmax_step(const vec_loop *l, int64_t i, int64_t n) { vec_put(l->out + i, exp_term(l, i, n) * l->q, n); }
+VEC_INLINE void softmax_step(const vec_loop *l, int64_t i, int64_t n) {
+  vec_put(l->out + i, exp_term(l, i, n) * l->q, n);
+}
 
 /* x - top - log(sum), in this order, since top may be much larger than what is left. */
 VEC_INLINE void log_softmax_step(const vec_loop *l, int64_t i, int64_t n) {

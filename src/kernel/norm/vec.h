@@ -46,7 +46,9 @@ static inline void vec_store_part(float *p, vec v, int64_t n) {
 }
 
 /* The same of n <= VEC elements: where n is a constant, without a mask. */
-static inline vec vec_get(const float *p, int64_t n, vec rest) { return n == VEC ? vec_load(p) : vec_load_part(p, n, rest); }
+static inline vec vec_get(const float *p, int64_t n, vec rest) {
+  return n == VEC ? vec_load(p) : vec_load_part(p, n, rest);
+}
 static inline void vec_put(float *p, vec v, int64_t n) {
   if (n == VEC)
     vec_store(p, v);

@@ -1,0 +1,131 @@
+/* The phases of batch norms of [N, C]: rows are samples, channels are columns. Sums over rows are made in blocks of rows,
+ * which the shape alone fixes, each in double about a point near the numbers, and brought together in order. */
+#include "kernel/norm/batch_norm.h"
+
+enum { BLOCKS = 16, LEAST_ROWS = 64 };
+
+/* Of each column: what is subtracted, what multiplies that, what is added, what multiplies the gradient. */
+enum { ABOUT, SCALE, SHIFT, GRAD_SCALE, N_VECTORS };
+
+/* A block's sums, and the point that they are about. */
+typedef struct {
+  double *first, *second;
+  float *about;
+} block_sums;
+
+static uint64_t block_bytes(const batch_args *b) {
+  return ((uint64_t)b->channels * (2 * sizeof(double) + sizeof(float)) + 63) & ~UINT64_C(63);
+}
+
+void columns_plan(executor *e, batch_args *b, bool needs_sums) {
+  b->block_rows = (b->n + BLOCKS - 1) / BLOCKS;
+  if (b->block_rows < LEAST_ROWS) b->block_rows = LEAST_ROWS;
+  b->n_blocks = (b->n + b->block_rows - 1) / b->block_rows;
+  b->vectors = workspace_intermediate(e, (uint64_t)b->channels * N_VECTORS * sizeof(float));
+  if (needs_sums) b->partials = workspace_partial(e, (uint64_t)b->n_blocks * block_bytes(b));
+}
+
+static float *vector_at(const batch_run *r, int k) {
+  return (float *)(void *)((char *)r->scratch + r->args->vectors) + k * r->args->channels;
+}
+
+static block_sums block_at(const batch_run *r, int64_t block) {
+  double *first = (double *)(void *)((char *)r->scratch + r->args->partials + (uint64_t)block * block_bytes(r->args));
+  const int64_t n = r->args->channels;
+  return (block_sums){.first = first, .second = first + n, .about = (float *)(first + 2 * n)};
+}
+
+/* The sums of the panel's block, cleared if it is the first of it; they are about `about`. */
+static block_sums open_block(const batch_run *r, const panel *p, const float *about) {
+  const block_sums s = block_at(r, p->row / r->args->block_rows);
+  if (p->row % r->args->block_rows == 0) {
+    memset(s.first, 0, 2 * (size_t)p->n * sizeof *s.first);
+    memcpy(s.about, about, (size_t)p->n * sizeof *s.about);
+  }
+  return s;
+}
+
+static void moments_panel(const void *op, const panel *p) {
+  const block_sums s = open_block(op, p, panel_floats(p, 0, 0));
+  norm->column_sums(s.first, s.second, NULL, 0, panel_floats(p, 0, 0), p->pitch[0], p->width, s.about, p->n);
+}
+
+static void grad_sums_panel(const void *op, const panel *p) {
+  const block_sums s = open_block(op, p, vector_at(op, ABOUT));
+  norm->column_sums(s.first, s.second, panel_floats(p, 0, 0), p->pitch[0], panel_floats(p, 1, 0), p->pitch[1], p->width,
+                    s.about, p->n);
+}
+
+static void apply_panel(const void *op, const panel *p) {
+  for (int i = 0; i < p->width; ++i)
+    norm->column_apply(panel_floats(p, 1, i), panel_floats(p, 0, i), vector_at(op, ABOUT), vector_at(op, SCALE),
+                       vector_at(op, SHIFT), NULL, NULL, p->n);
+}
+
+static void grad_panel(const void *op, const panel *p) {
+  for (int i = 0; i < p->width; ++i)
+    norm->column_apply(panel_floats(p, 2, i), panel_floats(p, 1, i), vector_at(op, ABOUT), vector_at(op, SCALE),
+                       vector_at(op, SHIFT), panel_floats(p, 0, i), vector_at(op, GRAD_SCALE), p->n);
+}
+
+static status run_phase(const batch_run *r, panel_body *body, uint32_t unused) {
+  const panel_job job = {
+      .plan = &r->plan->rows, .view = r->view, .body = body, .op = r, .grain = r->args->block_rows, .unused = unused};
+  return panels_run(&job, r->e->cost_ns);
+}
+
+status columns_moments(const batch_run *r) { return run_phase(r, moments_panel, 1u << 1); }
+
+status columns_grad_sums(const batch_run *r) {
+  for (int64_t c = 0; c < r->args->channels; ++c) vector_at(r, ABOUT)[c] = (float)r->step[c].stats.mean;
+  return run_phase(r, grad_sums_panel, 1u << 2);
+}
+
+/* With the mean as a float and what is left of it: (x - about) * scale + shift. */
+status columns_apply(const batch_run *r) {
+  float *about = vector_at(r, ABOUT), *scale = vector_at(r, SCALE), *shift = vector_at(r, SHIFT);
+  for (int64_t c = 0; c < r->args->channels; ++c) {
+    const channel_step *s = &r->step[c];
+    about[c] = (float)s->stats.mean;
+    scale[c] = (float)(s->stats.rstd * s->gamma);
+    shift[c] = (float)(s->beta + (about[c] - s->stats.mean) * s->stats.rstd * s->gamma);
+  }
+  return run_phase(r, apply_panel, 0);
+}
+
+/* (dy * gamma - a - b * xhat) * rstd, by powers of x and dy. */
+status columns_grad(const batch_run *r) {
+  float *about = vector_at(r, ABOUT), *scale = vector_at(r, SCALE), *shift = vector_at(r, SHIFT);
+  for (int64_t c = 0; c < r->args->channels; ++c) {
+    const channel_step *s = &r->step[c];
+    const double slope = -s->mean.dy_xhat * s->stats.rstd * s->stats.rstd;
+    about[c] = (float)s->stats.mean;
+    scale[c] = (float)slope;
+    shift[c] = (float)(-s->mean.dy * s->stats.rstd + slope * (about[c] - s->stats.mean));
+    vector_at(r, GRAD_SCALE)[c] = (float)(s->gamma * s->stats.rstd);
+  }
+  return run_phase(r, grad_panel, 0);
+}
+
+norm_moments columns_channel_moments(const batch_run *r, int64_t channel) {
+  const batch_args *b = r->args;
+  norm_moments m = {0};
+  for (int64_t k = 0; k < b->n_blocks; ++k) {
+    const block_sums s = block_at(r, k);
+    const double n = (double)smaller(b->block_rows, b->n - k * b->block_rows), shift = s.first[channel] / n;
+    const double m2 = s.second[channel] - s.first[channel] * shift;
+    m = norm_moments_join(m, (norm_moments){.n = n, .mean = s.about[channel] + shift, .m2 = m2 < 0 ? 0 : m2});
+  }
+  return m;
+}
+
+norm_sums columns_channel_sums(const batch_run *r, int64_t channel) {
+  const norm_stats *stats = &r->step[channel].stats;
+  norm_sums sums = {0};
+  for (int64_t k = 0; k < r->args->n_blocks; ++k) {
+    const block_sums s = block_at(r, k);
+    sums.dy += s.first[channel];
+    sums.dy_xhat += (s.second[channel] + s.first[channel] * (s.about[channel] - stats->mean)) * stats->rstd;
+  }
+  return sums;
+}
