@@ -234,6 +234,103 @@ NARROW(f32, float, to_f32)
 NARROW(bf16, uint16_t, to_bf16)
 NARROW(f16, uint16_t, to_f16)
 
+/* ---- few rows against many --------------------------------------------------------------------------------------- */
+
+#ifdef __AVX512F__
+
+static inline __mmask16 lanes_left(int64_t n) { return n < LANES ? (__mmask16)((1u << n) - 1) : 0xffff; }
+
+/* Lane i: the sum of a[i]'s lanes. */
+static inline __m512 sums_of_16(const __m512 *a) {
+  __m512 four[4];
+  for (int i = 0; i < 4; ++i) {
+    const __m512 *v = a + 4 * i;
+    const __m512 x = _mm512_add_ps(_mm512_unpacklo_ps(v[0], v[1]), _mm512_unpackhi_ps(v[0], v[1]));
+    const __m512 y = _mm512_add_ps(_mm512_unpacklo_ps(v[2], v[3]), _mm512_unpackhi_ps(v[2], v[3]));
+    const __m512d xd = _mm512_castps_pd(x), yd = _mm512_castps_pd(y);
+    four[i] = _mm512_add_ps(_mm512_castpd_ps(_mm512_unpacklo_pd(xd, yd)), _mm512_castpd_ps(_mm512_unpackhi_pd(xd, yd)));
+  }
+  const __m512 low =
+      _mm512_add_ps(_mm512_shuffle_f32x4(four[0], four[1], 0x88), _mm512_shuffle_f32x4(four[0], four[1], 0xdd));
+  const __m512 high =
+      _mm512_add_ps(_mm512_shuffle_f32x4(four[2], four[3], 0x88), _mm512_shuffle_f32x4(four[2], four[3], 0xdd));
+  return _mm512_add_ps(_mm512_shuffle_f32x4(low, high, 0x88), _mm512_shuffle_f32x4(low, high, 0xdd));
+}
+
+/* R queries by 16 / R keys, of which n count. A product's order is the same in all shapes. */
+static inline __attribute__((always_inline)) void dots_block(int R, float *s, int64_t lds, const float *q, int64_t ldq,
+                                                             int64_t d, const float *key, int64_t ld, int64_t n) {
+  const int K = LANES / R;
+  __m512 sum[LANES];
+  const float *k[LANES];
+  for (int i = 0; i < K; ++i) k[i] = key + (i < n ? i : n - 1) * ld;
+  for (int i = 0; i < LANES; ++i) sum[i] = _mm512_setzero_ps();
+  for (int64_t c = 0; c < d; c += LANES) {
+    const __mmask16 m = lanes_left(d - c);
+    __m512 x[4];
+    for (int r = 0; r < R; ++r) x[r] = _mm512_maskz_loadu_ps(m, q + r * ldq + c);
+    for (int i = 0; i < K; ++i) {
+      const __m512 y = _mm512_maskz_loadu_ps(m, k[i] + c);
+      for (int r = 0; r < R; ++r) sum[r * K + i] = _mm512_fmadd_ps(x[r], y, sum[r * K + i]);
+    }
+  }
+  _Alignas(64) float all[LANES];
+  _mm512_store_ps(all, sums_of_16(sum));
+  for (int r = 0; r < R; ++r) memcpy(s + r * lds, all + r * K, (size_t)(n < K ? n : K) * sizeof *s);
+}
+
+#  define DOTS(R)                                                                                                      \
+    static void dots_##R(float *s, int64_t lds, const float *q, int64_t ldq, int64_t d, const float *key, int64_t ld,  \
+                         int64_t n) {                                                                                  \
+      for (int64_t k = 0; k < n; k += LANES / (R)) dots_block(R, s + k, lds, q, ldq, d, key + k * ld, ld, n - k);      \
+    }
+DOTS(1)
+DOTS(2)
+DOTS(4)
+
+static void dots(float *s, int64_t lds, const float *q, int64_t ldq, int64_t rows, int64_t d, const float *key,
+                 int64_t ld, int64_t n) {
+  for (int64_t r = 0, at_once; r < rows; r += at_once) {
+    at_once = rows - r >= 4 ? 4 : rows - r >= 2 ? 2 : 1;
+    (at_once == 4 ? dots_4 : at_once == 2 ? dots_2 : dots_1)(s + r * lds, lds, q + r * ldq, ldq, d, key, ld, n);
+  }
+}
+
+/* R rows of results by C vectors. */
+static inline __attribute__((always_inline)) void sums_block(int R, int C, float *o, int64_t ldo, const float *p,
+                                                             int64_t ldp, int64_t width, const float *value, int64_t ld,
+                                                             int64_t n) {
+  __m512 sum[16];
+  __mmask16 m[8];
+  for (int c = 0; c < C; ++c) m[c] = width > c * LANES ? lanes_left(width - c * LANES) : 0;
+  for (int i = 0; i < R * C; ++i) sum[i] = _mm512_maskz_loadu_ps(m[i % C], o + i / C * ldo + i % C * LANES);
+  for (int64_t k = 0; k < n; ++k)
+    for (int c = 0; c < C; ++c) {
+      const __m512 v = _mm512_maskz_loadu_ps(m[c], value + k * ld + c * LANES);
+      for (int r = 0; r < R; ++r) sum[r * C + c] = _mm512_fmadd_ps(_mm512_set1_ps(p[r * ldp + k]), v, sum[r * C + c]);
+    }
+  for (int i = 0; i < R * C; ++i) _mm512_mask_storeu_ps(o + i / C * ldo + i % C * LANES, m[i % C], sum[i]);
+}
+
+#  define SUMS(R, C)                                                                                                   \
+    static void sums_##R(float *o, int64_t ldo, const float *p, int64_t ldp, int64_t d, const float *value,            \
+                         int64_t ld, int64_t n) {                                                                      \
+      for (int64_t c = 0; c < d; c += LANES * (C)) sums_block(R, C, o + c, ldo, p, ldp, d - c, value + c, ld, n);      \
+    }
+SUMS(1, 8)
+SUMS(2, 8)
+SUMS(4, 4)
+
+static void sums(float *o, int64_t ldo, const float *p, int64_t ldp, int64_t rows, int64_t d, const float *value,
+                 int64_t ld, int64_t n) {
+  for (int64_t r = 0, at_once; r < rows; r += at_once) {
+    at_once = rows - r >= 4 ? 4 : rows - r >= 2 ? 2 : 1;
+    (at_once == 4 ? sums_4 : at_once == 2 ? sums_2 : sums_1)(o + r * ldo, ldo, p + r * ldp, ldp, d, value, ld, n);
+  }
+}
+
+#else
+
 static void dots(float *s, int64_t lds, const float *q, int64_t ldq, int64_t rows, int64_t d, const float *key,
                  int64_t ld, int64_t n) {
   for (int64_t k = 0; k < n; ++k)
@@ -250,6 +347,8 @@ static void sums(float *o, int64_t ldo, const float *p, int64_t ldp, int64_t row
       INDEPENDENT for (int64_t i = 0; i < d; ++i) out[i] = MULTIPLY_ADD(w, v[i], out[i]);
     }
 }
+
+#endif
 
 const attention_loops LEVELED(attention_loops) = {
     .max = row_max,
