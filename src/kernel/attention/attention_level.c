@@ -196,10 +196,18 @@ static float row_dot(const float *x, const float *y, int64_t n) {
 static inline float from_f16(uint16_t x) { return half_to_float(x); }
 static inline float from_bf16(uint16_t x) { return bf16_to_float(x); }
 
+/* Rows of one head are often pieces of longer ones, further apart than hardware prefetches. */
+enum { ROWS_AHEAD = 32, CACHE_LINE = 64 };
+static inline void fetch_ahead(const void *row, int64_t row_bytes, int64_t n_bytes) {
+  const char *at = (const char *)row + ROWS_AHEAD * row_bytes;
+  for (int64_t i = 0; i < n_bytes; i += CACHE_LINE) __builtin_prefetch(at + i, 0, 2);
+}
+
 #define WIDEN(name, type, convert)                                                                                     \
   static void widen_##name(float *to, int64_t ld, const void *from, int64_t row_bytes, int64_t rows, int64_t n) {      \
     for (int64_t r = 0; r < rows; ++r) {                                                                               \
       const type *const s = (const type *)((const char *)from + r * row_bytes);                                        \
+      fetch_ahead(s, row_bytes, n *(int64_t)sizeof *s);                                                                \
       float *const t = to + r * ld;                                                                                    \
       for (int64_t i = 0; i < n; ++i) t[i] = convert(s[i]);                                                            \
     }                                                                                                                  \
@@ -210,6 +218,7 @@ WIDEN(bf16, uint16_t, from_bf16)
 static void widen_f16(float *to, int64_t ld, const void *from, int64_t row_bytes, int64_t rows, int64_t n) {
   for (int64_t r = 0; r < rows; ++r) {
     const uint16_t *const s = (const uint16_t *)((const char *)from + r * row_bytes);
+    fetch_ahead(s, row_bytes, n * (int64_t)sizeof *s);
     float *const t = to + r * ld;
     int64_t i = 0;
 #  ifdef __AVX512F__
