@@ -83,7 +83,7 @@ static inline __m512 exp2_vector(__m512 x) {
 
 static inline void put_f32(void *y, __mmask16 m, __m512 x) { _mm512_mask_storeu_ps(y, m, x); }
 
-static inline void put_bf16(void *y, __mmask16 m, __m512 x) {
+static inline void put_bf16_by_integers(void *y, __mmask16 m, __m512 x) {
   const __m512i b = _mm512_castps_si512(x), odd = _mm512_and_si512(_mm512_srli_epi32(b, 16), _mm512_set1_epi32(1));
   const __m512i up = _mm512_add_epi32(_mm512_add_epi32(b, _mm512_set1_epi32(0x7fff)), odd);
   _mm512_mask_cvtepi32_storeu_epi16(y, m, _mm512_srli_epi32(up, 16));
@@ -157,7 +157,33 @@ static float row_max(const float *x, int64_t n) {
 #endif
 
 EXP2(f32, float, to_f32)
+#if defined(__AVX512F__)
+EXP2(bf16_by_integers, uint16_t, to_bf16)
+
+/* Processors that have AMX for bfloat16 have the conversion too. */
+__attribute__((target("avx512bf16"))) static float exp2_bf16_native(void *to, const float *x, float factor, float shift,
+                                                                    int64_t n) {
+  uint16_t *const y = to;
+  const __m512 a = _mm512_set1_ps(factor), b = _mm512_set1_ps(shift);
+  __m512 sum = _mm512_setzero_ps(), other = sum;
+  int64_t i = 0;
+  for (; i + 2 * LANES <= n; i += 2 * LANES) {
+    const __m512 e = exp2_vector(_mm512_fmsub_ps(_mm512_loadu_ps(x + i), a, b));
+    const __m512 f = exp2_vector(_mm512_fmsub_ps(_mm512_loadu_ps(x + i + LANES), a, b));
+    sum = _mm512_add_ps(sum, e);
+    other = _mm512_add_ps(other, f);
+    const __m512bh both = _mm512_cvtne2ps_pbh(f, e);
+    memcpy(y + i, &both, sizeof both);
+  }
+  return _mm512_reduce_add_ps(_mm512_add_ps(sum, other)) + exp2_bf16_by_integers(y + i, x + i, factor, shift, n - i);
+}
+
+static float exp2_bf16(void *to, const float *x, float factor, float shift, int64_t n) {
+  return (__builtin_cpu_supports("avx512bf16") ? exp2_bf16_native : exp2_bf16_by_integers)(to, x, factor, shift, n);
+}
+#else
 EXP2(bf16, uint16_t, to_bf16)
+#endif
 EXP2(f16, uint16_t, to_f16)
 
 static void row_scale(float *x, float a, int64_t n) {
