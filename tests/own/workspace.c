@@ -2,21 +2,20 @@
 #include "acl_ops.h"
 
 #include "aclnnop/aclnn_add.h"
-#include "aclnnop/aclnn_mm.h"
 #include "aclnnop/aclnn_reduce_sum.h"
 
-enum { N = 8, BIG = 1 << 20 };
+enum { BIG = 1 << 20 };
 
-/* A product whose operands have gaps in both directions: no library takes them as they are. */
-static uint64_t gapped_product(void *in, void *out, aclOpExecutor **executor) {
+/* A sum of many elements, whose pieces' results need room. */
+static uint64_t long_sum(void *in, void *out, aclOpExecutor **executor) {
   uint64_t bytes = 0;
-  const int64_t dims[] = {N, N}, gaps[] = {3 * N, 2}, storage[] = {3 * N * N};
-  aclTensor *x = aclCreateTensor(dims, 2, ACL_FLOAT, gaps, 0, ACL_FORMAT_ND, storage, 1, in);
-  aclTensor *y = TENSOR(out, ACL_FLOAT, N, N);
-  CHECK_OK(aclnnMmGetWorkspaceSize(x, x, y, 0, &bytes, executor));
+  aclTensor *x = TENSOR(in, ACL_FLOAT, 1024, BIG / 1024), *sum = TENSOR(out, ACL_FLOAT, 1, 1);
+  aclIntArray *all = aclCreateIntArray(DIMS(0, 1));
+  CHECK_OK(aclnnReduceSumGetWorkspaceSize(x, all, true, ACL_FLOAT, sum, &bytes, executor));
   CHECK_OK(aclSetAclOpExecutorRepeatable(*executor));
   CHECK_OK(aclDestroyTensor(x));
-  CHECK_OK(aclDestroyTensor(y));
+  CHECK_OK(aclDestroyTensor(sum));
+  CHECK_OK(aclDestroyIntArray(all));
   return bytes;
 }
 
@@ -31,23 +30,23 @@ static void *ones(size_t n) {
 
 static void short_and_foreign_workspaces_are_refused(void **state) {
   (void)state;
-  void *in = ones(3 * N * N), *out = dev_filled(0, N * N * 4);
+  void *in = ones(BIG), *out = dev_filled(0, 4);
   aclOpExecutor *executor = NULL;
-  uint64_t bytes = gapped_product(in, out, &executor);
+  uint64_t bytes = long_sum(in, out, &executor);
   assert_true(bytes > 0);
   assert_int_equal(bytes % 64, 0);
   void *good = dev_new(bytes), *foreign = malloc(bytes);
-  CHECK_FAILS(aclnnMm(NULL, bytes, executor, NULL));
-  CHECK_FAILS(aclnnMm(NULL, 0, executor, NULL));
-  CHECK_FAILS(aclnnMm(good, 0, executor, NULL));
-  CHECK_FAILS(aclnnMm(good, bytes - 1, executor, NULL));
-  CHECK_FAILS(aclnnMm(foreign, bytes, executor, NULL));
+  CHECK_FAILS(aclnnReduceSum(NULL, bytes, executor, NULL));
+  CHECK_FAILS(aclnnReduceSum(NULL, 0, executor, NULL));
+  CHECK_FAILS(aclnnReduceSum(good, 0, executor, NULL));
+  CHECK_FAILS(aclnnReduceSum(good, bytes - 1, executor, NULL));
+  CHECK_FAILS(aclnnReduceSum(foreign, bytes, executor, NULL));
   CHECK_OK(aclrtSynchronizeStream(NULL)); /* nothing was launched */
-  assert_dev_filled(out, 0, N * N * 4);
+  assert_dev_filled(out, 0, 4);
 
-  CHECK_OK(aclnnMm(good, bytes, executor, NULL)); /* and the executor is still good */
+  CHECK_OK(aclnnReduceSum(good, bytes, executor, NULL)); /* and the executor is still good */
   CHECK_OK(aclrtSynchronizeStream(NULL));
-  ASSERT_FLOATS(out, N, N, N);
+  ASSERT_FLOATS(out, BIG);
   CHECK_OK(aclDestroyAclOpExecutor(executor));
   free(foreign);
   CHECK_OK(aclrtFree(good));

@@ -16,7 +16,17 @@ typedef struct {
   /* c[i * c_pitch + j] += sum of a[i * a_pitch + l] b_l[j] over l < depth, b_l at l * b_stride bytes, dense; j < n. */
   void (*axpys[N_WEIGHTS])(int rows, int depth, int64_t n, const float *a, int64_t a_pitch, const char *b,
                            int64_t b_stride, float *c, int64_t c_pitch);
+  /* One column of quantised weights: c[i * c_pitch] = sum over groups g of scale[g] * (sum of a[i * a_pitch + l] b[l] over
+   * the group's l + offset[g] * sum of a's). b is dense; a and a_sums have zeros up to whole groups of GROUP_GRAIN.
+   * int4: two to a byte, the low half first; a's elements come as by split_pairs. */
+  void (*quantised[2])(int rows, int64_t k, int64_t group, const float *a, int64_t a_pitch, const char *b,
+                       const float *scale, const float *offset, const float *a_sums, int64_t sums_pitch, float *c,
+                       int64_t c_pitch); /* [0] int8, [1] int4; offset and a_sums: or NULL */
+  /* The order for int4: even elements, then odd ones, of each block of as many bytes as a vector has lanes. */
+  void (*split_pairs)(float *to, const float *from, int64_t n);
 } few_rows_loops;
+
+enum { GROUP_GRAIN = 32 };
 
 extern const few_rows_loops *few_rows; /* set before main */
 

@@ -166,4 +166,95 @@ INLINE void axpys_of_rows(load_function *load, int size, int rows, int depth, in
 FUNCTIONS(dots)
 FUNCTIONS(axpys)
 
-const few_rows_loops LEVELED(few_rows_loops) = {.dots = {LISTED(dots)}, .axpys = {LISTED(axpys)}};
+/* ---- quantised weights ------------------------------------------------------------------------------------------- */
+
+/* 2 * LANES weights: of int8 the first and the second half, of int4 the even and the odd ones. */
+typedef void load_two(const char *b, vec w[2]);
+
+INLINE void load_two_i8(const char *b, vec w[2]) { w[0] = load_i8(b), w[1] = load_i8(b + LANES); }
+
+#if defined(__AVX512F__)
+INLINE void load_two_i4(const char *b, vec w[2]) {
+  const __m512 values = _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, -8, -7, -6, -5, -4, -3, -2, -1);
+  const __m512i bytes = _mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)b));
+  w[0] = (vec)_mm512_permutexvar_ps(bytes, values); /* takes the low 4 bits */
+  w[1] = (vec)_mm512_permutexvar_ps(_mm512_srli_epi32(bytes, 4), values);
+}
+#elif defined(__AVX2__)
+INLINE void load_two_i4(const char *b, vec w[2]) {
+  const __m256i bytes = _mm256_cvtepi8_epi32(_mm_loadl_epi64((const void *)b));
+  w[0] = (vec)_mm256_cvtepi32_ps(_mm256_srai_epi32(_mm256_slli_epi32(bytes, 28), 28));
+  w[1] = (vec)_mm256_cvtepi32_ps(_mm256_srai_epi32(bytes, 4));
+}
+#else
+INLINE void load_two_i4(const char *b, vec w[2]) {
+  for (int i = 0; i < LANES; ++i) {
+    w[0][i] = (float)((b[i] & 15) - (b[i] & 8) * 2);
+    w[1][i] = (float)((signed char)b[i] >> 4);
+  }
+}
+#endif
+
+/* bytes: of 2 * LANES weights. */
+INLINE void quantised_body(load_two *load, int bytes, int rows, int64_t k, int64_t group, const float *a,
+                           int64_t a_pitch, const char *b, const float *scale, const float *offset, const float *a_sums,
+                           int64_t sums_pitch, float *c, int64_t c_pitch) {
+  vec total[FEW_ROWS], w[2] = {{0}, {0}};
+  float offsets[FEW_ROWS] = {0};
+  UNROLL for (int i = 0; i < rows; ++i) total[i] = (vec){0};
+  for (int64_t begin = 0, g = 0; begin < k; begin += group, ++g) {
+    const int64_t end = begin + group < k ? begin + group : k;
+    vec sum[FEW_ROWS];
+    UNROLL for (int i = 0; i < rows; ++i) sum[i] = (vec){0};
+    for (int64_t l = begin; l < end; l += 2 * LANES, b += bytes) {
+      if (end - l < 2 * LANES) {
+        char padded[2 * LANES] = {0};
+        memcpy(padded, b, (size_t)(((end - l) * bytes + 2 * LANES - 1) / (2 * LANES)));
+        load(padded, w);
+      } else {
+        load(b, w);
+      }
+      UNROLL for (int i = 0; i < rows; ++i) {
+        sum[i] += w[0] * load_f32((const char *)(a + i * a_pitch + l));
+        sum[i] += w[1] * load_f32((const char *)(a + i * a_pitch + l + LANES));
+      }
+    }
+    UNROLL for (int i = 0; i < rows; ++i) total[i] += scale[g] * sum[i];
+    if (offset)
+      for (int i = 0; i < rows; ++i) offsets[i] += scale[g] * offset[g] * a_sums[i * sums_pitch + g];
+  }
+  UNROLL for (int i = 0; i < rows; ++i) c[i * c_pitch] = sum_of(total[i]) + offsets[i];
+}
+
+#define QUANTISED_CASE(type, bytes, rows)                                                                              \
+  quantised_body(load_two_##type, bytes, rows, k, group, a, a_pitch, b, scale, offset, a_sums, sums_pitch, c, c_pitch)
+#define QUANTISED(type, bytes)                                                                                         \
+  static void quantised_##type(int rows, int64_t k, int64_t group, const float *a, int64_t a_pitch, const char *b,     \
+                               const float *scale, const float *offset, const float *a_sums, int64_t sums_pitch,       \
+                               float *c, int64_t c_pitch) {                                                            \
+    switch (rows) {                                                                                                    \
+    case 1: QUANTISED_CASE(type, bytes, 1); break;                                                                     \
+    case 2: QUANTISED_CASE(type, bytes, 2); break;                                                                     \
+    case 3: QUANTISED_CASE(type, bytes, 3); break;                                                                     \
+    case 4: QUANTISED_CASE(type, bytes, 4); break;                                                                     \
+    case 5: QUANTISED_CASE(type, bytes, 5); break;                                                                     \
+    case 6: QUANTISED_CASE(type, bytes, 6); break;                                                                     \
+    case 7: QUANTISED_CASE(type, bytes, 7); break;                                                                     \
+    default: QUANTISED_CASE(type, bytes, 8);                                                                           \
+    }                                                                                                                  \
+  }
+QUANTISED(i8, 2 * LANES)
+QUANTISED(i4, LANES)
+
+static void split_pairs(float *to, const float *from, int64_t n) {
+  for (int64_t block = 0; block < n; block += 2 * LANES)
+    for (int i = 0; i < LANES; ++i) {
+      to[block + i] = from[block + 2 * i];
+      to[block + LANES + i] = from[block + 2 * i + 1];
+    }
+}
+
+const few_rows_loops LEVELED(few_rows_loops) = {.dots = {LISTED(dots)},
+                                                .axpys = {LISTED(axpys)},
+                                                .quantised = {quantised_i8, quantised_i4},
+                                                .split_pairs = split_pairs};

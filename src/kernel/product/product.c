@@ -66,6 +66,7 @@ static void transpose(matrices *x) {
 
 /* out^T = B^T A^T: so that the factor with few rows is on the left, or out is written along its rows. */
 static void orient(product_plan *p) {
+  if (p->made_b) return;
   const int64_t m = p->out.rows, n = p->out.cols, size = (int64_t)dtype_bytes(p->out.dtype);
   const bool few = m <= FEW_ROWS || n <= FEW_ROWS;
   const bool swap = few ? n < m : p->out.row_stride == size && p->out.col_stride != size;
@@ -80,10 +81,14 @@ static void orient(product_plan *p) {
   const uint8_t view_a = p->view_a;
   p->view_a = p->view_b;
   p->view_b = view_a;
+  const int64_t a_term_stride = p->a_term_stride;
+  p->a_term_stride = p->b_term_stride;
+  p->b_term_stride = a_term_stride;
 }
 
 static tile_type type_of(const product_plan *p) {
   const int a = p->a.dtype, b = p->b.dtype;
+  if (p->made_b) return TILE_F32;
   if (a == ACL_DOUBLE || b == ACL_DOUBLE) return TILE_F64;
   if (a == ACL_BF16 && b == ACL_BF16 && tile_has(TILE_BF16)) return TILE_BF16;
   if (a == ACL_FLOAT16 && b == ACL_FLOAT16 && p->a.cols >= TILE_F16_MIN_K && tile_has(TILE_F16)) return TILE_F16;
@@ -125,11 +130,13 @@ void product_plan_finish(executor *e) {
     return;
   }
   orient(p);
-  p->few_rows = p->out.rows <= FEW_ROWS && p->a.dtype != ACL_DOUBLE && p->b.dtype != ACL_DOUBLE;
+  p->few_rows = p->out.rows <= FEW_ROWS && p->n_terms <= 1 && p->a.dtype != ACL_DOUBLE && p->b.dtype != ACL_DOUBLE &&
+                (!p->made_b || p->made_b->few_rows);
   p->type = p->few_rows ? TILE_F32 : type_of(p);
   e->run = run_product;
   /* 32 operations are a nanosecond for executor_cost; products have rates of their own. */
-  const double ns = (double)product_cost_ns(p->type, p->out.rows, p->out.cols, p->a.cols) * (double)p->n_batches;
+  const double ns = (double)product_cost_ns(p->type, p->out.rows, p->out.cols, p->a.cols) * (double)p->n_batches *
+                    (double)(p->n_terms ? p->n_terms : 1);
   executor_cost(e, touched_bytes(p), ns * 32 < 0x1p60 ? (uint64_t)(ns * 32) : UINT64_C(1) << 60);
   p->cost_ns = e->cost_ns;
 }
@@ -138,6 +145,7 @@ void product_plan_finish(executor *e) {
 
 /* All of it as parts: each product of the batch is cut in row_parts by col_parts. */
 typedef struct {
+  const executor *executor;
   const product_plan *plan;
   void *const *view;
   int64_t row_parts, col_parts;
@@ -154,7 +162,7 @@ static void part_of(const product_job *job, int64_t at, product_part *part) {
   enum { ROW_GRAIN = 32, COL_GRAIN = 64 };
   const product_plan *p = job->plan;
   const int64_t per_product = job->row_parts * job->col_parts, cut = at % per_product;
-  *part = (product_part){.plan = p, .out = job->view[p->view_out]};
+  *part = (product_part){.executor = job->executor, .view = job->view, .plan = p, .out = job->view[p->view_out]};
   if (p->a.cols > 0) part->a = job->view[p->view_a], part->b = job->view[p->view_b]; /* else they have no address */
   if (p->has_self) part->self = job->view[p->view_self];
   int64_t batch = at / per_product;
@@ -169,11 +177,16 @@ static void part_of(const product_job *job, int64_t at, product_part *part) {
   share(p->out.cols, COL_GRAIN, cut % job->col_parts, job->col_parts, &part->col, &part->cols);
 }
 
+static status run_part(const product_part *part) {
+  const product_plan *p = part->plan;
+  return !p->few_rows ? product_blocks(part) : p->made_b ? p->made_b->few_rows(part) : product_few_rows(part);
+}
+
 static status run_parts(const product_job *job, int64_t begin, int64_t end) {
   for (int64_t at = begin; at < end; ++at) {
     product_part part;
     part_of(job, at, &part);
-    if (part.rows > 0 && part.cols > 0) TRY(job->plan->few_rows ? product_few_rows(&part) : product_blocks(&part));
+    if (part.rows > 0 && part.cols > 0) TRY(run_part(&part));
   }
   return ST_OK;
 }
@@ -192,7 +205,7 @@ static void cut_product(product_job *job, int n_threads) {
 static status run_product(const executor *e, void *const *view, void *scratch) {
   (void)scratch;
   const product_plan *p = PLAN(e, product_plan);
-  product_job job = {.plan = p, .view = view, .row_parts = 1, .col_parts = 1, .result = ST_OK};
+  product_job job = {.executor = e, .plan = p, .view = view, .row_parts = 1, .col_parts = 1, .result = ST_OK};
   const int n_threads = parallel_begin(p->cost_ns);
   if (likely(n_threads == 1)) return run_parts(&job, 0, p->n_batches);
   if (p->n_batches < 8 * n_threads) cut_product(&job, n_threads); /* else they divide well enough */

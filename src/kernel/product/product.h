@@ -24,6 +24,15 @@ typedef struct {
   int64_t batch_strides[MAX_RANK];
 } matrices;
 
+typedef struct product_part product_part;
+
+/* A B that is not a tensor of numbers as it lies, but makes them. Its strides in the plan are its own matter. */
+typedef struct {
+  /* to[l * cols + j] = element [row + l, col + j] of B. */
+  void (*fetch)(const product_part *p, float *to, int64_t row, int64_t rows, int64_t col, int64_t cols);
+  status (*few_rows)(const product_part *p); /* or NULL: by blocks, too */
+} made_factor;
+
 typedef struct {
   matrices a, b, out, self; /* self: where has_self */
   int n_batch_dims;
@@ -31,6 +40,9 @@ typedef struct {
   double alpha, beta;
   bool has_self;
   uint8_t view_a, view_b, view_out, view_self; /* which operands of the executor they are */
+  /* Where n_terms > 0: A @ B stands for the sum of so many products, whose factors are so many bytes apart. */
+  int64_t n_terms, a_term_stride, b_term_stride;
+  const made_factor *made_b; /* or NULL */
 
   /* product_plan_finish sets these. */
   bool few_rows;
@@ -46,12 +58,14 @@ void product_plan_finish(executor *e);
 /* ---- the parts --------------------------------------------------------------------------------------------------- */
 
 /* One product of a batch: addresses of its matrices, of which rows and columns of out are wanted. */
-typedef struct {
+struct product_part {
+  const executor *executor;
+  void *const *view; /* the operands' */
   const product_plan *plan;
   const char *a, *b, *self;
   char *out;
   int64_t row, rows, col, cols;
-} product_part;
+};
 
 status product_blocks(const product_part *p);
 status product_few_rows(const product_part *p);

@@ -16,10 +16,10 @@ enum {
 typedef struct {
   const product_part *part;
   tile_type type;
-  int64_t depth, rows, cols; /* of blocks */
-  int64_t n_slices, k;
-  bool keeps_strip; /* else each block of rows packs its slices of B again */
-  bool direct;      /* sums are made in out itself */
+  int64_t depth, rows, cols;            /* of blocks */
+  int64_t slices_per_term, n_slices, k; /* slices of all terms */
+  bool keeps_strip;                     /* else each block of rows packs its slices of B again */
+  bool direct;                          /* sums are made in out itself */
   char *a, *b, *sums;
   size_t slice_bytes; /* of a strip */
 } blocks;
@@ -44,10 +44,12 @@ static void choose(blocks *s, const product_part *part) {
   const bool amx = is_amx(p->type);
   *s = (blocks){.part = part, .type = p->type, .k = p->a.cols};
   s->depth = even(s->k, amx ? DEPTH_AMX : DEPTH, 64);
-  s->n_slices = (s->k + s->depth - 1) / s->depth;
+  const int64_t n_terms = p->n_terms ? p->n_terms : 1;
+  s->slices_per_term = (s->k + s->depth - 1) / s->depth;
+  s->n_slices = n_terms * s->slices_per_term;
   s->rows = even(part->rows, amx ? ROWS_AMX : ROWS, amx ? 32 : 14);
   const int64_t element = (int64_t)tile_b_bytes(p->type, 64, 64) / (64 * 64);
-  const int64_t fits = STRIP_BYTES / (element * s->k) / 64 * 64;
+  const int64_t fits = STRIP_BYTES / (element * s->k * n_terms) / 64 * 64;
   s->keeps_strip = fits >= MIN_COLS;
   s->cols = even(part->cols, fits < MIN_COLS ? COLS : fits < COLS ? fits : COLS, 64);
   s->direct = s->n_slices == 1 && out_takes_sums(p);
@@ -65,13 +67,30 @@ static status allocate(blocks *s) {
   return ST_OK;
 }
 
-static int64_t slice_depth(const blocks *s, int64_t slice) { return smaller(s->depth, s->k - slice * s->depth); }
+static int64_t slice_begin(const blocks *s, int64_t slice) { return slice % s->slices_per_term * s->depth; }
+static int64_t slice_depth(const blocks *s, int64_t slice) { return smaller(s->depth, s->k - slice_begin(s, slice)); }
+
+/* A factor that is made: some columns at a time, by way of a buffer. */
+static void pack_made_b(const blocks *s, char *to, int64_t row, int64_t rows, int64_t col, int64_t cols) {
+  enum { AT_ONCE = 32, MOST = AT_ONCE * DEPTH };
+  float made[MOST];
+  for (int64_t j = 0, n; j < cols; j += n, to += tile_b_bytes(TILE_F32, rows, n)) {
+    n = smaller(AT_ONCE, cols - j);
+    s->part->plan->made_b->fetch(s->part, made, row, rows, col + j, n);
+    tile_pack_b(TILE_F32, to, ACL_FLOAT, made, n * (int64_t)sizeof *made, sizeof *made, rows, n);
+  }
+}
 
 static char *pack_b(const blocks *s, int64_t slice, int64_t col, int64_t cols) {
   const matrices *b = &s->part->plan->b;
   char *const to = s->b + (s->keeps_strip ? (size_t)slice * s->slice_bytes : 0);
-  tile_pack_b(s->type, to, b->dtype, s->part->b + slice * s->depth * b->row_stride + col * b->col_stride, b->row_stride,
-              b->col_stride, slice_depth(s, slice), cols);
+  const char *const from = s->part->b + slice / s->slices_per_term * s->part->plan->b_term_stride +
+                           slice_begin(s, slice) * b->row_stride + col * b->col_stride;
+  if (s->part->plan->made_b) {
+    pack_made_b(s, to, slice_begin(s, slice), slice_depth(s, slice), col, cols);
+    return to;
+  }
+  tile_pack_b(s->type, to, b->dtype, from, b->row_stride, b->col_stride, slice_depth(s, slice), cols);
   return to;
 }
 
@@ -83,8 +102,9 @@ static void run_block(const blocks *s, int64_t row, int64_t rows, int64_t col, i
   for (int64_t slice = 0; slice < s->n_slices; ++slice) {
     const int64_t depth = slice_depth(s, slice);
     const char *const b = pack_strip ? pack_b(s, slice, col, cols) : s->b + (size_t)slice * s->slice_bytes;
-    tile_pack_a(s->type, s->a, p->a.dtype, s->part->a + row * p->a.row_stride + slice * s->depth * p->a.col_stride,
-                p->a.row_stride, p->a.col_stride, rows, depth);
+    const char *const a = s->part->a + slice / s->slices_per_term * p->a_term_stride + row * p->a.row_stride +
+                          slice_begin(s, slice) * p->a.col_stride;
+    tile_pack_a(s->type, s->a, p->a.dtype, a, p->a.row_stride, p->a.col_stride, rows, depth);
     tile_gemm(s->type, rows, cols, depth, s->a, b, c, ldc, slice > 0);
   }
   if (!s->direct) product_finish(s->part, row, rows, col, cols, c, ldc);

@@ -67,9 +67,14 @@ static void pack_staged(const source *s, char *to, const char *from, int width, 
       s->kernel->pack_across(to + l * s->step * s->size, s->step, stage, STAGE_K, width, n);
     }
   } else {
-    for (int64_t l = 0; l < k; ++l) {
-      s->load(stage, from + l * s->along, s->across, width);
-      s->kernel->pack_along(to + l * s->step * s->size, s->step, stage, 0, width, 1);
+    for (int64_t l = 0; l < k; l += STAGE_K) {
+      const int64_t n = k - l < STAGE_K ? k - l : STAGE_K;
+      if (s->along == width * s->across) /* rows end where the next begin */
+        s->load(stage, from + l * s->along, s->across, n * width);
+      else
+        for (int64_t i = 0; i < n; ++i)
+          s->load(stage + i * width * s->size, from + (l + i) * s->along, s->across, width);
+      s->kernel->pack_along(to + l * s->step * s->size, s->step, stage, width, width, n);
     }
   }
 }

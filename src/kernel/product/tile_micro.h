@@ -13,7 +13,12 @@ static inline __attribute__((always_inline)) void TILE(body)(int rows, int64_t k
                                                              int64_t ldc, bool accumulate) {
   TILE(vec) sum[ROWS][2];
   for (int i = 0; i < rows; ++i) sum[i][0] = sum[i][1] = (TILE(vec)){0};
+  UNROLL for (int i = 0; i < rows; ++i) { /* C comes while the sums are made, A from L2 some steps ahead */
+    __builtin_prefetch(c + i * ldc, 1);
+    __builtin_prefetch(c + i * ldc + LANES, 1);
+  }
   for (int64_t l = 0; l < k; ++l, a += TILE(STEP), b += TILE(COLS)) {
+    __builtin_prefetch(a + 16 * TILE(STEP));
     const TILE(vec) left = *(const TILE(vec) *)(const void *)b, right = *(const TILE(vec) *)(const void *)(b + LANES);
     UNROLL for (int i = 0; i < rows; ++i) {
       sum[i][0] += a[i] * left;

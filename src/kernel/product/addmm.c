@@ -1,0 +1,135 @@
+/* out = beta * self + alpha * (product of two factors): matrices, stacks of them, sums over a stack, a matrix and a
+ * vector. In place, the schema has no out: self, which must then have the product's shape, is it. */
+#include "kernel/families.h"
+#include "kernel/product/factors.h"
+
+static status real_of(const scalar *s, const char *name, double *value) {
+  EXPECT(dtype_class_of(s->dtype) >= CLASS_BOOL && dtype_class_of(s->dtype) <= CLASS_FLOAT,
+         "%s has dtype %s, expected a real number", name, dtype_name(s->dtype));
+  *value = scalar_real(s);
+  return ST_OK;
+}
+
+/* self, broadcast to the result's dims: the last n_matrix_dims are those of a matrix (a column, where it is one). */
+static status self_matrices(const tensor *self, const char *name, const int64_t *dims, int rank, product_plan *p) {
+  const view v = view_of(self);
+  int64_t strides[MAX_RANK] = {0};
+  bool fits = v.rank <= rank;
+  for (int d = 0; fits && d < v.rank; ++d) {
+    const int to = rank - v.rank + d;
+    fits = v.dims[d] == dims[to] || v.dims[d] == 1;
+    if (v.dims[d] != 1) strides[to] = v.strides[d];
+  }
+  char is[SHAPE_TEXT], expected[SHAPE_TEXT];
+  EXPECT(fits, "%s has shape %s, expected one that broadcasts to %s", name, shape_text(v.dims, v.rank, is),
+         shape_text(dims, rank, expected));
+  int d = 0;
+  p->self = (matrices){.dtype = self->dtype, .rows = p->a.rows, .cols = p->b.cols};
+  for (; d < p->n_batch_dims; ++d) p->self.batch_strides[d] = strides[d];
+  p->self.row_stride = strides[d++];
+  if (d < rank) p->self.col_stride = strides[d];
+  return ST_OK;
+}
+
+/* The stack's first dimension becomes terms of a sum. */
+static void sum_batch(product_plan *p) {
+  p->n_terms = p->batch_dims[0];
+  p->a_term_stride = p->a.batch_strides[0];
+  p->b_term_stride = p->b.batch_strides[0];
+  p->n_batch_dims = 0;
+  if (p->n_terms == 0) p->a.cols = p->b.rows = 0;
+}
+
+/* What the operators have in common. Arguments 0 to 2 are self and the factors. */
+typedef struct {
+  const tensor *out;
+  const char *out_name;
+  int ranks[2]; /* of the factors */
+  bool sums_batch;
+} sum_form;
+
+static status finish(executor *e, const op_arg *a, const sum_form *f, double alpha, double beta) {
+  const tensor *self = a[0].tensor, *first = a[1].tensor, *second = a[2].tensor;
+  const arg_schema *s = e->op->schema;
+  product_plan *p = PLAN(e, product_plan);
+  const bool in_place = f->out == self;
+  *p = (product_plan){.alpha = alpha, .beta = beta, .has_self = true, .view_self = 0, .view_a = 1, .view_b = 2};
+  p->view_out = in_place ? 0 : 3;
+  TRY(op_expect_dtype(self, s[0].name, DTYPES_FLOAT));
+  for (int i = 1; i <= 2; ++i) TRY(op_expect_dtype(a[i].tensor, s[i].name, DTYPES_FLOAT));
+  TRY(op_expect_dtype(f->out, f->out_name, DTYPES_FLOAT));
+  for (int i = 1; i <= 2; ++i) TRY(check_rank(a[i].tensor, s[i].name, f->ranks[i - 1]));
+  if (!broadcast_batch(first, second, p) || (f->ranks[0] == 3 && first->dims[0] != second->dims[0]))
+    return fail_factors(e, 1, first, second, "the same first dimension");
+  p->a = matrices_of(first, true, p->n_batch_dims);
+  p->b = matrices_of(second, false, p->n_batch_dims);
+  if (p->a.cols != p->b.rows)
+    return fail_factors(e, 1, first, second, "as many columns of the first as rows of the second");
+  if (f->sums_batch) sum_batch(p);
+  int64_t dims[3] = {first->dims[0]};
+  int rank = p->n_batch_dims;
+  dims[rank++] = p->a.rows;
+  if (f->ranks[1] > 1) dims[rank++] = p->b.cols;
+  TRY(self_matrices(self, s[0].name, dims, rank, p));
+  TRY(op_expect_shape(f->out, f->out_name, dims, rank));
+  out_matrices(f->out, true, f->ranks[1] > 1, p);
+  product_plan_finish(e);
+  return ST_OK;
+}
+
+/* self, two factors, beta, alpha, [out], cubeMathType */
+status prepare_addmm(executor *e, const op_arg *a) {
+  const bool in_place = e->op->n_args == 6;
+  double alpha, beta;
+  TRY(real_of(a[3].scalar, "beta", &beta));
+  TRY(real_of(a[4].scalar, "alpha", &alpha));
+  TRY(check_cube_math(a[in_place ? 5 : 6].integer));
+  const int rank = e->op->variant == ADDMM ? 2 : 3;
+  const sum_form f = {.out = in_place ? a[0].tensor : a[5].tensor,
+                      .out_name = in_place ? e->op->schema[0].name : "out",
+                      .ranks = {rank, rank},
+                      .sums_batch = e->op->variant == ADDMM_SUM};
+  return finish(e, a, &f, alpha, beta);
+}
+
+/* self, mat, vec, alpha, beta, out, cubeMathType */
+status prepare_addmv(executor *e, const op_arg *a) {
+  double alpha, beta;
+  TRY(real_of(a[3].scalar, "alpha", &alpha));
+  TRY(real_of(a[4].scalar, "beta", &beta));
+  TRY(check_cube_math(a[6].integer));
+  const sum_form f = {.out = a[5].tensor, .out_name = "out", .ranks = {2, 1}};
+  return finish(e, a, &f, alpha, beta);
+}
+
+static matrices transposed(matrices x) {
+  const matrices y = x;
+  x.rows = y.cols, x.row_stride = y.col_stride;
+  x.cols = y.rows, x.col_stride = y.row_stride;
+  return x;
+}
+
+/* A, B, C, alpha, beta, transA, transB, out, cubeMathType: out = alpha * op(A) op(B) + beta * C */
+status prepare_gemm(executor *e, const op_arg *a) {
+  const tensor *out = a[7].tensor;
+  product_plan *p = PLAN(e, product_plan);
+  *p = (product_plan){.alpha = a[3].real, .beta = a[4].real, .has_self = true};
+  p->view_a = 0, p->view_b = 1, p->view_self = 2, p->view_out = 3;
+  for (int i = 0; i < 3; ++i) TRY(op_expect_dtype(a[i].tensor, e->op->schema[i].name, DTYPES_FLOAT));
+  TRY(op_expect_dtype(out, "out", DTYPES_FLOAT));
+  for (int i = 0; i < 2; ++i) TRY(check_rank(a[i].tensor, e->op->schema[i].name, 2));
+  TRY(check_cube_math(a[8].integer));
+  p->a = matrices_of(a[0].tensor, true, 0);
+  p->b = matrices_of(a[1].tensor, false, 0);
+  if (a[5].integer) p->a = transposed(p->a);
+  if (a[6].integer) p->b = transposed(p->b);
+  if (p->a.cols != p->b.rows)
+    return fail_factors(e, 0, a[0].tensor, a[1].tensor,
+                        "as many columns of the first as rows of the second, after transA and transB");
+  const int64_t dims[] = {p->a.rows, p->b.cols};
+  TRY(self_matrices(a[2].tensor, "C", dims, 2, p));
+  TRY(op_expect_shape(out, "out", dims, 2));
+  out_matrices(out, true, true, p);
+  product_plan_finish(e);
+  return ST_OK;
+}

@@ -1,0 +1,142 @@
+/* Outer products, by the elementwise engine on the vectors broadcast: Ger, and Addr, which adds to a matrix. */
+#include <stdlib.h>
+
+#include "kernel/families.h"
+#include "kernel/product/factors.h"
+
+static view column_of(const tensor *t) {
+  const view v = view_of(t);
+  return (view){.rank = 2, .dtype = v.dtype, .dims = {v.dims[0], 1}, .strides = {v.strides[0], 0}};
+}
+
+static view row_of(const tensor *t) {
+  const view v = view_of(t);
+  return (view){.rank = 2, .dtype = v.dtype, .dims = {1, v.dims[0]}, .strides = {0, v.strides[0]}};
+}
+
+/* Both vectors, and out; *common: what is computed in. */
+static status check_outer(const executor *e, const tensor *first, const tensor *second, int at, const tensor *out,
+                          const char *out_name, int *common) {
+  TRY(op_expect_dtype(first, e->op->schema[at].name, DTYPES_REAL));
+  TRY(op_expect_dtype(second, e->op->schema[at + 1].name, DTYPES_REAL));
+  TRY(op_expect_dtype(out, out_name, DTYPES_REAL));
+  TRY(check_rank(first, e->op->schema[at].name, 1));
+  TRY(check_rank(second, e->op->schema[at + 1].name, 1));
+  const int64_t dims[] = {first->dims[0], second->dims[0]};
+  *common = dtype_promote(first->dtype, second->dtype);
+  return op_expect_shape(out, out_name, dims, 2);
+}
+
+static status expect_cast(int common, const tensor *out, const char *out_name) {
+  EXPECT(dtype_can_cast(common, out->dtype), "%s has dtype %s, expected one that the result's %s can be cast to",
+         out_name, dtype_name(out->dtype), dtype_name(common));
+  return ST_OK;
+}
+
+/* Integers wrap in their own type before they go to a wider one. */
+static void wrap_to(elementwise_plan *p, int dtype) {
+  if (dtype_class_of(dtype) >= CLASS_FLOAT || dtype == p->dtype[0] || dtype == ACL_INT64) return;
+  p->narrow = (int8_t)dtype;
+  p->linear = false;
+}
+
+static compute_value value_of(const scalar *s, compute_type compute) {
+  switch (compute) {
+  case COMPUTE_F32: return (compute_value){.f32 = s ? (float)scalar_real(s) : 1};
+  case COMPUTE_F64: return (compute_value){.f64 = s ? scalar_real(s) : 1};
+  case COMPUTE_I32: return (compute_value){.i32 = s ? (int32_t)scalar_integer(s) : 1};
+  default: return (compute_value){.i64 = s ? scalar_integer(s) : 1};
+  }
+}
+
+static status run_ger(const executor *e, void *const *view, void *scratch) {
+  (void)scratch;
+  void *const at[] = {view[2], view[0], view[1]};
+  elementwise_run(PLAN(e, elementwise_plan), at, e->cost_ns);
+  return ST_OK;
+}
+
+status prepare_ger(executor *e, const op_arg *a) {
+  int common;
+  TRY(check_outer(e, a[0].tensor, a[1].tensor, 0, a[2].tensor, "out", &common));
+  TRY(expect_cast(common, a[2].tensor, "out"));
+  const view out = view_of(a[2].tensor), column = column_of(a[0].tensor), row = row_of(a[1].tensor);
+  elementwise_plan *p = PLAN(e, elementwise_plan);
+  elementwise_plan_init(p, EW_mul, compute_type_of(common), &out, (const view *const[]){&column, &row}, 2);
+  wrap_to(p, common);
+  executor_cost(e, (uint64_t)a[2].tensor->n * dtype_bytes(out.dtype), 0);
+  e->run = run_ger;
+  return ST_OK;
+}
+
+/* ---- Addr: floats by a product of depth 1, which rounds once; integers, which wrap, in two steps in place ---------- */
+
+static status addr_floats(executor *e, const op_arg *a, const tensor *out, double beta, double alpha) {
+  const tensor *self = a[0].tensor;
+  product_plan *p = PLAN(e, product_plan);
+  *p = (product_plan){.alpha = alpha, .beta = beta, .has_self = true, .view_self = 0, .view_a = 1, .view_b = 2};
+  p->view_out = out == self ? 0 : 3;
+  const view first = view_of(a[1].tensor), second = view_of(a[2].tensor), s = view_of(self);
+  p->a = (matrices){.dtype = first.dtype, .rows = first.dims[0], .cols = 1, .row_stride = first.strides[0]};
+  p->b = (matrices){.dtype = second.dtype, .rows = 1, .cols = second.dims[0], .col_stride = second.strides[0]};
+  p->self = (matrices){.dtype = s.dtype, .rows = p->a.rows, .cols = p->b.cols};
+  if (s.rank > 0 && s.dims[s.rank - 1] != 1) p->self.col_stride = s.strides[s.rank - 1];
+  if (s.rank > 1 && s.dims[0] != 1) p->self.row_stride = s.strides[0];
+  out_matrices(out, true, true, p);
+  product_plan_finish(e);
+  return ST_OK;
+}
+
+static status run_addr(const executor *e, void *const *view, void *scratch) {
+  (void)scratch;
+  const elementwise_plan *steps = e->heap; /* out = beta * self, out += alpha * vec1 * vec2 */
+  void *const out = view[e->n_operands == 4 ? 3 : 0];
+  elementwise_run(&steps[0], (void *const[]){out, view[0]}, e->cost_ns);
+  elementwise_run(&steps[1], (void *const[]){out, out, view[1], view[2]}, e->cost_ns);
+  return ST_OK;
+}
+
+static status addr_integers(executor *e, const op_arg *a, const tensor *out, int common, const scalar *beta,
+                            const scalar *alpha) {
+  elementwise_plan *steps = malloc(2 * sizeof *steps);
+  if (!steps) return fail(ST_NO_HOST_MEMORY, "no host memory for the plan of an outer product");
+  e->heap = steps;
+  const compute_type compute = compute_type_of(common);
+  const view o = view_of(out), s = view_of(a[0].tensor), column = column_of(a[1].tensor), row = row_of(a[2].tensor);
+  elementwise_plan_init(&steps[0], EW_muls, compute, &o, (const view *const[]){&s}, 1);
+  elementwise_plan_init(&steps[1], EW_addcmul, compute, &o, (const view *const[]){&o, &column, &row}, 3);
+  steps[0].parameter[0] = value_of(beta, compute);
+  steps[1].parameter[0] = value_of(alpha, compute);
+  wrap_to(&steps[1], common);
+  executor_cost(e, (uint64_t)out->n * dtype_bytes(out->dtype) * 3, 0);
+  e->run = run_addr;
+  return ST_OK;
+}
+
+/* self, vec1, vec2, beta?, alpha?, [out] */
+status prepare_addr(executor *e, const op_arg *a) {
+  const bool in_place = e->op->n_args == 5;
+  const tensor *self = a[0].tensor, *out = in_place ? self : a[5].tensor;
+  const char *self_name = e->op->schema[0].name, *out_name = in_place ? self_name : "out";
+  const scalar *beta = a[3].scalar, *alpha = a[4].scalar;
+  int common;
+  TRY(check_outer(e, a[1].tensor, a[2].tensor, 1, out, out_name, &common));
+  TRY(op_expect_dtype(self, self_name, DTYPES_REAL));
+  bool fits = self->rank <= 2;
+  for (int d = 0; fits && d < self->rank; ++d)
+    fits = self->dims[d] == 1 || self->dims[d] == out->dims[2 - self->rank + d];
+  char is[SHAPE_TEXT], expected[SHAPE_TEXT];
+  EXPECT(fits, "%s has shape %s, expected one that broadcasts to %s", self_name, shape_text(self->dims, self->rank, is),
+         shape_text(out->dims, 2, expected));
+  common = dtype_promote(common, self->dtype);
+  TRY(expect_cast(common, out, out_name));
+  for (int i = 3; i < 5; ++i)
+    if (a[i].scalar)
+      EXPECT(dtype_class_of(a[i].scalar->dtype) <=
+                 (dtype_class_of(common) == CLASS_FLOAT ? CLASS_FLOAT : CLASS_INTEGER),
+             "%s has dtype %s, expected one that fits the tensors' %s", e->op->schema[i].name,
+             dtype_name(a[i].scalar->dtype), dtype_name(common));
+  if (dtype_class_of(common) == CLASS_FLOAT && dtype_class_of(self->dtype) == CLASS_FLOAT)
+    return addr_floats(e, a, out, beta ? scalar_real(beta) : 1, alpha ? scalar_real(alpha) : 1);
+  return addr_integers(e, a, out, common, beta, alpha);
+}

@@ -1,0 +1,215 @@
+/* WeightQuantBatchMatmulV2: y = x @ ((weight + offset) * scale) + bias, weight int8 or int4 [K, N]; scale and offset for
+ * all, for each column, or for each column and group of rows. With few rows of x, a weight that is dense along K is read
+ * where it lies, and scaled by groups of sums; else its numbers are made as floats, block by block. */
+#include <stdlib.h>
+
+#include "kernel/families.h"
+#include "kernel/product/factors.h"
+
+enum { X, WEIGHT, SCALE, OFFSET, QUANT_SCALE, QUANT_OFFSET, BIAS, GROUP_SIZE, Y, N_VIEWS = 8 };
+
+/* scale or offset: bytes from group to group, from column to column. */
+typedef struct {
+  int dtype;
+  int64_t group_stride, col_stride;
+} parameters;
+
+typedef struct {
+  int64_t group, n_groups; /* rows of the weight in one, and how many */
+  parameters scale, offset;
+  bool has_offset, is_int4;
+  int64_t row_stride, col_stride; /* of the weight, in elements */
+  int first_half;                 /* int4: whether the first element is the high half of its byte */
+} weight_quant;
+
+static const weight_quant *quant_of(const product_part *p) { return p->executor->heap; }
+
+/* n values of a parameter for one column, from group g on. */
+static void load_parameters(const parameters *x, const char *base, int64_t g, int64_t n, int64_t col, float *to) {
+  loops->load[x->dtype][COMPUTE_F32](to, base + g * x->group_stride + col * x->col_stride, x->group_stride, n);
+}
+
+/* ---- blocks ------------------------------------------------------------------------------------------------------ */
+
+static float weight_at(const weight_quant *q, const char *weight, int64_t row, int64_t col) {
+  const int64_t at = row * q->row_stride + col * q->col_stride;
+  if (!q->is_int4) return (float)(int8_t)weight[at];
+  const int byte = (int8_t)weight[(at + q->first_half) >> 1];
+  const int half = (at + q->first_half) & 1 ? byte >> 4 : (byte & 15) - (byte & 8) * 2;
+  return (float)half;
+}
+
+static void fetch(const product_part *p, float *to, int64_t row, int64_t rows, int64_t col, int64_t cols) {
+  const weight_quant *q = quant_of(p);
+  for (int64_t j = 0; j < cols; ++j) {
+    float scale = 0, offset = 0;
+    int64_t next = 0; /* row from which the next group's parameters count */
+    for (int64_t l = 0; l < rows; ++l) {
+      if (l == 0 || row + l == next) {
+        const int64_t g = (row + l) / q->group;
+        next = (g + 1) * q->group;
+        load_parameters(&q->scale, p->view[SCALE], g, 1, col + j, &scale);
+        if (q->has_offset) load_parameters(&q->offset, p->view[OFFSET], g, 1, col + j, &offset);
+      }
+      to[l * cols + j] = (weight_at(q, p->b, row + l, col + j) + offset) * scale;
+    }
+  }
+}
+
+/* ---- few rows ---------------------------------------------------------------------------------------------------- */
+
+/* Scratch of one call, in floats. */
+typedef struct {
+  float *x, *x_sums, *scale, *offset, *sums;
+  int64_t x_pitch;
+} few_rows_scratch;
+
+enum { CHUNK = 256 };
+
+static status make_scratch(const product_part *p, const weight_quant *q, few_rows_scratch *s) {
+  const int64_t k = p->plan->a.cols, rows = p->rows;
+  s->x_pitch = (k + GROUP_GRAIN - 1) / GROUP_GRAIN * GROUP_GRAIN;
+  const int64_t total = 2 * rows * s->x_pitch + (rows + 2) * q->n_groups + rows * CHUNK;
+  s->x = (float *)(void *)product_scratch((size_t)total * sizeof(float));
+  if (!s->x) return ST_NO_MEMORY;
+  float *const plain = s->x + rows * s->x_pitch; /* before its pairs are split */
+  s->x_sums = plain + rows * s->x_pitch;
+  s->scale = s->x_sums + rows * q->n_groups;
+  s->offset = s->scale + q->n_groups;
+  s->sums = s->offset + q->n_groups;
+  const matrices *a = &p->plan->a;
+  for (int64_t i = 0; i < rows; ++i) {
+    float *const to = (q->is_int4 ? plain : s->x) + i * s->x_pitch;
+    loops->load[a->dtype][COMPUTE_F32](to, p->a + i * a->row_stride, a->col_stride, k);
+    memset(to + k, 0, (size_t)(s->x_pitch - k) * sizeof *to);
+    for (int64_t g = 0; q->has_offset && g < q->n_groups; ++g) {
+      float sum = 0;
+      for (int64_t l = g * q->group; l < k && l < (g + 1) * q->group; l += REDUCE_BLOCK)
+        sum += loops->sum_f32(to + l, smaller(REDUCE_BLOCK, smaller(k, (g + 1) * q->group) - l));
+      s->x_sums[i * q->n_groups + g] = sum;
+    }
+    if (q->is_int4) few_rows->split_pairs(s->x + i * s->x_pitch, to, s->x_pitch);
+  }
+  return ST_OK;
+}
+
+static status run_few_rows(const product_part *p) {
+  const weight_quant *q = quant_of(p);
+  few_rows_scratch s;
+  TRY(make_scratch(p, q, &s));
+  const int64_t end = p->col + p->cols;
+  for (int64_t col = p->col, n; col < end; col += n) {
+    n = smaller(CHUNK, end - col);
+    for (int64_t j = col; j < col + n; ++j) {
+      load_parameters(&q->scale, p->view[SCALE], 0, q->n_groups, j, s.scale);
+      if (q->has_offset) load_parameters(&q->offset, p->view[OFFSET], 0, q->n_groups, j, s.offset);
+      const int64_t at = j * q->col_stride;
+      few_rows->quantised[q->is_int4]((int)p->rows, p->plan->a.cols, q->group, s.x, s.x_pitch,
+                                      p->b + (q->is_int4 ? at / 2 : at), s.scale, q->has_offset ? s.offset : NULL,
+                                      s.x_sums, q->n_groups, s.sums + (j - col), CHUNK);
+    }
+    product_finish(p, 0, p->rows, col, n, (char *)s.sums, CHUNK);
+  }
+  return ST_OK;
+}
+
+static const made_factor by_blocks = {.fetch = fetch}, by_either = {.fetch = fetch, .few_rows = run_few_rows};
+
+/* ---- phase one --------------------------------------------------------------------------------------------------- */
+
+static status check_parameter(const tensor *t, const char *name, int64_t n_groups, int64_t n, parameters *x) {
+  char is[SHAPE_TEXT];
+  TRY(op_expect_dtype(t, name, DTYPE_BIT(ACL_FLOAT16) | DTYPE_BIT(ACL_BF16) | DTYPE_BIT(ACL_FLOAT)));
+  const view v = view_of(t);
+  const int64_t last = v.rank ? v.dims[v.rank - 1] : 1, first = v.rank > 1 ? v.dims[0] : 1;
+  const int64_t last_stride = v.rank && last > 1 ? v.strides[v.rank - 1] : 0,
+                first_stride = v.rank > 1 ? v.strides[0] : 0;
+  *x = (parameters){.dtype = v.dtype, .col_stride = last_stride};
+  if (v.rank <= 2 && first == n_groups && (last == n || (n_groups == 1 && last == 1))) {
+    x->group_stride = n_groups > 1 ? first_stride : 0;
+    return ST_OK;
+  }
+  if (v.rank == 2 && n_groups == 1 && first == n && last == 1) {
+    x->col_stride = first_stride;
+    return ST_OK;
+  }
+  return OP_FAIL("%s has shape %s, expected [%jd, %jd]%s", name, shape_text(t->dims, t->rank, is), (intmax_t)n_groups,
+                 (intmax_t)n, n_groups == 1 ? ", a vector of that or one element" : "");
+}
+
+static status check_absent(const tensor *t, const char *name) {
+  EXPECT(!t, "%s is given, expected NULL: results are not quantised", name);
+  return ST_OK;
+}
+
+static status check_bias(const tensor *bias, int64_t n, product_plan *p) {
+  char text[SHAPE_TEXT];
+  TRY(op_expect_dtype(bias, "biasOptional", DTYPE_BIT(ACL_FLOAT16) | DTYPE_BIT(ACL_BF16) | DTYPE_BIT(ACL_FLOAT)));
+  EXPECT((bias->rank == 1 || (bias->rank == 2 && bias->dims[0] == 1)) && bias->dims[bias->rank - 1] == n,
+         "biasOptional has shape %s, expected [%jd] or [1, %jd]", shape_text(bias->dims, bias->rank, text), (intmax_t)n,
+         (intmax_t)n);
+  p->has_self = true;
+  p->beta = 1;
+  p->view_self = BIAS;
+  p->self = (matrices){.dtype = bias->dtype, .rows = p->a.rows, .cols = n};
+  p->self.col_stride = view_of(bias).strides[bias->rank - 1];
+  return ST_OK;
+}
+
+/* Two elements to a byte: what the executor must know of the weight's place. */
+static status int4_operand(executor *e, const tensor *t, weight_quant *q) {
+  operand *o = &e->operands[WEIGHT];
+  int64_t last = 0;
+  for (int d = 0; d < 2; ++d) last += (t->dims[d] - 1) * t->strides[d];
+  q->first_half = (int)(t->offset & 1);
+  o->offset_bytes = (uint64_t)t->offset / 2;
+  if (o->extent_bytes) o->extent_bytes = (uint64_t)(last + q->first_half) / 2 + 1;
+  return ST_OK;
+}
+
+static status check_shapes(const op_arg *a, int64_t *group) {
+  const tensor *x = a[X].tensor, *weight = a[WEIGHT].tensor;
+  TRY(check_rank(x, "x", 2));
+  TRY(check_rank(weight, "weight", 2));
+  char is[SHAPE_TEXT], other[SHAPE_TEXT];
+  EXPECT(x->dims[1] == weight->dims[0], "weight has shape %s and x %s, expected as many rows as x has columns",
+         shape_text(weight->dims, 2, is), shape_text(x->dims, 2, other));
+  const int64_t dims[] = {x->dims[0], weight->dims[1]}, size = a[GROUP_SIZE].integer;
+  EXPECT(size >= 0 && size % GROUP_GRAIN == 0, "antiquantGroupSize is %jd, expected 0 or a multiple of 32",
+         (intmax_t)size);
+  *group = size ? size : x->dims[1] ? x->dims[1] : 1;
+  return op_expect_shape(a[Y].tensor, "y", dims, 2);
+}
+
+status prepare_weight_quant(executor *e, const op_arg *a) {
+  const tensor *x = a[X].tensor, *weight = a[WEIGHT].tensor, *y = a[Y].tensor;
+  product_plan *p = PLAN(e, product_plan);
+  weight_quant *q = e->heap = malloc(sizeof *q);
+  if (!q) return fail(ST_NO_HOST_MEMORY, "no host memory for the plan of a product");
+  const uint64_t halves = DTYPE_BIT(ACL_FLOAT16) | DTYPE_BIT(ACL_BF16);
+  TRY(op_expect_dtype(x, "x", halves | DTYPE_BIT(ACL_FLOAT)));
+  TRY(op_expect_dtype(weight, "weight", DTYPE_BIT(ACL_INT8) | DTYPE_BIT(ACL_INT4)));
+  TRY(op_expect_dtype(y, "y", halves | DTYPE_BIT(ACL_FLOAT)));
+  TRY(check_absent(a[QUANT_SCALE].tensor, "quantScaleOptional"));
+  TRY(check_absent(a[QUANT_OFFSET].tensor, "quantOffsetOptional"));
+  *q = (weight_quant){.is_int4 = weight->dtype == ACL_INT4, .has_offset = a[OFFSET].tensor != NULL};
+  TRY(check_shapes(a, &q->group));
+  const int64_t k = x->dims[1], n = weight->dims[1];
+  q->n_groups = k ? (k + q->group - 1) / q->group : 1;
+  q->row_stride = weight->strides[0], q->col_stride = weight->strides[1];
+  TRY(check_parameter(a[SCALE].tensor, "antiquantScale", q->n_groups, n, &q->scale));
+  if (q->has_offset) TRY(check_parameter(a[OFFSET].tensor, "antiquantOffsetOptional", q->n_groups, n, &q->offset));
+  if (q->is_int4) TRY(int4_operand(e, weight, q));
+  const view vx = view_of(x), vy = view_of(y);
+  *p = (product_plan){.alpha = 1, .view_a = X, .view_b = WEIGHT, .view_out = N_VIEWS - 1};
+  p->a = (matrices){.dtype = x->dtype, .rows = x->dims[0], .cols = k, .row_stride = vx.strides[0]};
+  p->a.col_stride = vx.strides[1];
+  p->b = (matrices){.dtype = ACL_INT8, .rows = k, .cols = n};
+  p->out = (matrices){.dtype = y->dtype, .rows = x->dims[0], .cols = n, .row_stride = vy.strides[0]};
+  p->out.col_stride = vy.strides[1];
+  if (a[BIAS].tensor) TRY(check_bias(a[BIAS].tensor, n, p));
+  const bool dense = q->row_stride == 1 && (!q->is_int4 || (!q->first_half && q->col_stride % 2 == 0));
+  p->made_b = dense ? &by_either : &by_blocks;
+  product_plan_finish(e);
+  return ST_OK;
+}

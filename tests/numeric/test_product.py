@@ -1,0 +1,324 @@
+"""The product family beyond Mm: sums with a matrix, vectors, outer products, quantised weights, linear equations."""
+import ctypes as ct
+import unittest
+
+import numpy as np
+
+import reference as ref
+from acl import INVALID, NULLPTR, Ints, Scalar, Tensor, lib, refused, run
+from dtypes import BF16, BOOL, F16, F32, F64, FLOATS, I8, I16, I32, I64, LD, U8, promote
+from gen import each_case
+
+EPS = LD(2) ** -24
+INT4_CODE = 29
+
+
+def size(gen, most=70):
+    return gen.pick([n for n in (0, 1, 1, 2, 3, 5, 8, 9, 15, 17, 33, 64, 70, 129) if n <= most])
+
+
+def matrix(gen, dtype, shape):
+    return gen.drawn(dtype, shape, lambda s: dtype.round(gen.rng.standard_normal(s)))
+
+
+def wide(t):
+    return t.get().astype(np.float64)
+
+
+def product(x, y):
+    """x @ y and the bound of its error in float32, both from doubles."""
+    return np.matmul(x, y).astype(LD), 2 * x.shape[-1] * EPS * np.matmul(np.abs(x), np.abs(y)).astype(LD)
+
+
+def scalars(gen, *kinds):
+    return [Scalar(gen.pick((0, 1, 1, 2, -1)) if s is I64 else gen.pick((0, 1, 0.5, -1.25)), s)
+            for s in (gen.pick((F32, F64, I64)) for _ in range(2))]
+
+
+class Sums(unittest.TestCase):
+    """beta * self + alpha * product."""
+
+    def check(self, gen, op, t, bias, factors, exact, slack, order, inplace):
+        beta, alpha = scalars(gen)
+        if beta.value == 0 and gen.chance(0.5):
+            bias.set(np.full_like(bias.get(), np.nan))
+        added = LD(beta.value) * bias.get().astype(LD) if beta.value else LD(0)
+        total = np.broadcast_to(added, exact.shape) + LD(alpha.value) * exact
+        slack = slack * abs(alpha.value) + 4 * EPS * (np.abs(added) + np.abs(alpha.value * exact))
+        out = bias if inplace else gen.out(t, exact.shape)
+        run(op, bias, *factors, *((beta, alpha) if order == "ba" else (alpha, beta)), *([] if inplace else [out]), gen.integer(0, 2))
+        ref.check(out.get(), total, t, F32, ulps=1, slack=slack, what=f"{op} beta {beta} alpha {alpha}")
+
+    def bias(self, gen, t, shape, inplace):
+        if inplace:
+            return gen.out(t, shape, t.round(gen.rng.standard_normal(shape)))
+        return matrix(gen, t, gen.shrunk(shape))
+
+    def test_stacks(self):
+        for op in ("aclnnBaddbmm", "aclnnInplaceBaddbmm", "aclnnAddbmm", "aclnnInplaceAddbmm"):
+            each_case(self, op, 60, lambda gen, o=op: self.stack(gen, o))
+
+    def stack(self, gen, op):
+        t, inplace = gen.pick(FLOATS), "Inplace" in op
+        batch, (m, k, n) = gen.integer(0, 4), (size(gen) for _ in range(3))
+        a, b = matrix(gen, t, (batch, m, k)), matrix(gen, t, (batch, k, n))
+        exact, slack = product(wide(a), wide(b))
+        if "Addbmm" in op:
+            magnitude = np.matmul(np.abs(wide(a)), np.abs(wide(b))).sum(0).astype(LD)
+            exact, slack = exact.sum(0), 2 * batch * k * EPS * magnitude
+        self.check(gen, op, t, self.bias(gen, t, exact.shape, inplace), (a, b), exact, slack, "ba", inplace)
+
+    def test_addmv(self):
+        def body(gen):
+            t = gen.pick(FLOATS)
+            m, k = size(gen, 129), size(gen, 129)
+            a, v = matrix(gen, t, (m, k)), matrix(gen, t, (k,))
+            exact, slack = product(wide(a), wide(v))
+            self.check(gen, "aclnnAddmv", t, self.bias(gen, t, (m,), False), (a, v), exact, slack, "ab", False)
+        each_case(self, "aclnnAddmv", 60, body)
+
+    def test_gemm(self):
+        def body(gen):
+            t = gen.pick(FLOATS)
+            m, k, n = (size(gen) for _ in range(3))
+            ta, tb = gen.pick((0, 1)), gen.pick((0, 1, 7))
+            a, b = matrix(gen, t, (k, m) if ta else (m, k)), matrix(gen, t, (n, k) if tb else (k, n))
+            x, y = wide(a).T if ta else wide(a), wide(b).T if tb else wide(b)
+            exact, slack = product(x, y)
+            c = self.bias(gen, t, (m, n), False)
+            alpha, beta = gen.pick((0.0, 1.0, 0.5)), gen.pick((0.0, 1.0, -2.0))
+            out = gen.out(t, (m, n))
+            run("aclnnGemm", a, b, c, alpha, beta, ta, tb, out, 0)
+            added = np.broadcast_to(LD(beta) * c.get().astype(LD), (m, n))
+            ref.check(out.get(), added + LD(alpha) * exact, t, F32, ulps=1,
+                      slack=slack * abs(alpha) + 4 * EPS * (np.abs(added) + np.abs(alpha * exact)))
+        each_case(self, "aclnnGemm", 60, body)
+
+    def test_deep_and_wide(self):
+        """Past one block in each direction, on every path: packed, split float16, few rows."""
+        def body(gen):
+            t = gen.pick(FLOATS)
+            m, k, n = gen.pick(((300, 1100, 130), (40, 2100, 70), (1, 1500, 300), (7, 900, 600), (600, 64, 1100), (260, 170, 9)))
+            a, b = matrix(gen, t, (m, k)), matrix(gen, t, (k, n))
+            exact, slack = product(wide(a), wide(b))
+            out = gen.out(gen.pick((t, F32)), (m, n))
+            run("aclnnMm", a, b, out, 0)
+            ref.check(out.get(), exact, out.dtype, F32, ulps=1, slack=slack, what=f"{t} {m} x {k} x {n}")
+        each_case(self, "deep and wide", 24, body)
+
+    def test_half_infinities(self):
+        """float16 in two parts makes the same infinities and NaN."""
+        def body(gen):
+            a, b = (gen.out(F16, s, F16.round(gen.rng.standard_normal(s))) for s in ((20, 200), (200, 24)))
+            for t, odd in ((a, gen.pick((np.inf, -np.inf, np.nan))), (b, gen.pick((np.inf, 1.0)))):
+                values = t.get()
+                values[gen.integer(0, 19), gen.integer(0, 23)] = odd
+                t.set(values)
+            out = gen.out(F32, (20, 24))
+            run("aclnnMm", a, b, out, 0)
+            with np.errstate(all="ignore"):
+                exact = np.matmul(wide(a), wide(b))
+            ref.check_equal(np.isnan(out.get()), np.isnan(exact))
+            ref.check_equal(np.where(np.isinf(exact), out.get(), 0), np.where(np.isinf(exact), exact, 0))
+        each_case(self, "infinities in float16", 10, body)
+
+    def test_double(self):
+        def body(gen):
+            m, k, n = (size(gen) for _ in range(3))
+            a, b = matrix(gen, F64, (m, k)), matrix(gen, gen.pick((F64, F32)), (k, n))
+            out = gen.out(F64, (m, n))
+            run("aclnnMm", a, b, out, 0)
+            x, y = a.get().astype(LD), b.get().astype(LD)
+            ref.check(out.get(), x @ y, F64, F64, ulps=1, slack=2 * k * LD(2) ** -53 * (np.abs(x) @ np.abs(y)))
+        each_case(self, "double", 20, body)
+
+
+class Vectors(unittest.TestCase):
+    def test_mv_and_dot(self):
+        def body(gen, op):
+            t = gen.pick(FLOATS)
+            m, k = size(gen, 129), gen.pick((0, 1, 7, 64, 500, 3000))
+            a = matrix(gen, t, (m, k) if op == "aclnnMv" else (k,))
+            v = matrix(gen, t, (k,))
+            exact, slack = product(wide(a), wide(v))
+            out = gen.out(t, exact.shape)
+            run(op, a, v, out, *([1] if op == "aclnnMv" else []))
+            ref.check(out.get(), exact, t, F32, ulps=1, slack=slack, what=op)
+        for op in ("aclnnMv", "aclnnDot"):
+            each_case(self, op, 60, lambda gen, o=op: body(gen, o))
+
+    def test_ger(self):
+        def body(gen):
+            ta, tb = gen.pick((F32, F16, BF16, F64, I8, I32, I64, U8, BOOL)), gen.pick((F32, I32, I16, F16))
+            a = gen.drawn(ta, (size(gen),), lambda s: gen.values(ta, s, limit=10))
+            b = gen.drawn(tb, (size(gen),), lambda s: gen.values(tb, s, limit=10))
+            t = promote(ta, tb)
+            out = gen.out(t, a.shape + b.shape)
+            run("aclnnGer", a, b, out)
+            exact = np.multiply.outer(a.get().astype(LD), b.get().astype(LD))
+            (ref.check(out.get(), exact, t, F64 if t is F64 else F32, ulps=1) if t.kind == "f" else
+             ref.check_equal(out.get(), exact.astype(np.int64).astype(t.values)))
+        each_case(self, "aclnnGer", 60, body)
+
+    def test_addr(self):
+        def body(gen, op):
+            inplace = "Inplace" in op
+            t = gen.pick((F32, F16, F64, I8, I32, I64, U8))
+            m, n = size(gen), size(gen)
+            a, b = (gen.drawn(t, (s,), lambda s: gen.values(t, s, limit=6)) for s in (m, n))
+            make = lambda s: gen.values(t, s, limit=6)
+            bias = gen.out(t, (m, n), make((m, n))) if inplace else gen.drawn(t, gen.shrunk((m, n)), make)
+            beta, alpha = (None if gen.chance(0.3) else Scalar(gen.pick((0, 1, 2, 3)), I64) for _ in range(2))
+            x = 1 if beta is None else beta.value
+            y = 1 if alpha is None else alpha.value
+            exact = np.broadcast_to(LD(x) * bias.get().astype(LD), (m, n)) + LD(y) * np.multiply.outer(a.get().astype(LD), b.get().astype(LD))
+            out = bias if inplace else gen.out(t, (m, n))
+            run(op, bias, a, b, beta, alpha, *([] if inplace else [out]))
+            if t.kind == "f":
+                ref.check(out.get(), exact, t, F64 if t is F64 else F32, ulps=1,
+                          slack=4 * (LD(2) ** -53 if t is F64 else EPS) * 300)
+            else:
+                ref.check_equal(out.get(), exact.astype(np.int64).astype(t.values))
+        for op in ("aclnnAddr", "aclnnInplaceAddr"):
+            each_case(self, op, 60, lambda gen, o=op: body(gen, o))
+
+
+def int4_weight(gen, values, by_columns):
+    """[K, N] of values -8 to 7, two to a byte, in memory [N, K] (by_columns, as frameworks have it) or [K, N]."""
+    k, n = values.shape
+    flat = (values.T if by_columns else values).reshape(-1) & 15
+    flat = np.append(flat, [0] * (flat.size & 1)).astype(np.uint8)
+    t = gen.keep(Tensor(I8, (k, n), (1, k) if by_columns else (n, 1)))
+    t.block.body[:flat.size // 2] = flat[0::2] | flat[1::2] << 4
+    t.code = INT4_CODE
+    return t
+
+
+class Quantised(unittest.TestCase):
+    def test_all(self):
+        each_case(self, "aclnnWeightQuantBatchMatmulV2", 150, self.case)
+
+    def case(self, gen):
+        t = gen.pick((F16, F16, BF16))
+        bits = gen.pick((4, 8))
+        m, n = gen.pick((1, 1, 2, 5, 8, 9, 33)), gen.pick((1, 2, 7, 40, 129, 300))
+        k = gen.pick((32, 64, 96, 160, 512)) if bits == 4 else gen.pick((1, 31, 32, 33, 64, 100, 512))
+        values = gen.rng.integers(-(1 << bits - 1), 1 << bits - 1, (k, n))
+        by_columns = gen.chance(0.7)
+        if bits == 4:
+            weight = int4_weight(gen, values, by_columns)
+        else:
+            weight = gen.keep(Tensor(I8, (k, n), (1, k) if by_columns else None).set(values.astype(np.int8)))
+        x = matrix(gen, t, (m, k))
+        group = gen.pick((0, 32, 64)) if k > 64 else gen.pick((0, 0, 32))
+        groups = -(-k // group) if group else 1
+        shape = (groups, n) if group else gen.pick(((1,), (1, 1), (n,), (1, n)))
+        scale = gen.drawn(t, shape, lambda s: t.round(gen.rng.uniform(0.01, 0.1, s)))
+        offset = gen.drawn(t, shape, lambda s: t.round(gen.rng.integers(-4, 5, s))) if gen.chance(0.4) else None
+        bias = matrix(gen, gen.pick((t, F32)), gen.pick(((n,), (1, n)))) if gen.chance(0.3) else None
+        rows = np.arange(k) // (group or k)
+
+        def spread(p):
+            return np.broadcast_to(wide(p).reshape(groups, -1), (groups, n))[rows]
+        w = (values + (spread(offset) if offset else 0)) * spread(scale)
+        exact, slack = product(wide(x), w)
+        if offset:
+            slack = slack + 4 * k * EPS * np.matmul(np.abs(wide(x)), (np.abs(values) + 4) * spread(scale))
+        if bias:
+            exact = exact + wide(bias)
+            slack = slack + 2 * EPS * np.abs(exact)
+        out = gen.out(gen.pick((t, t, F32)), (m, n))
+        run("aclnnWeightQuantBatchMatmulV2", x, weight, scale, offset, None, None, bias, group, out)
+        ref.check(out.get(), exact, out.dtype, F32, ulps=1, slack=slack + 3 * EPS * np.abs(exact),
+                  what=f"int{bits} {m} x {k} x {n} group {group}")
+
+    def test_refused(self):
+        def body(gen):
+            x, w, y = Tensor(F16, (2, 64)), Tensor(I8, (64, 3)), Tensor(F16, (2, 3))
+            s = Tensor(F16, (2, 3))
+            op = "aclnnWeightQuantBatchMatmulV2"
+            for args, message in (((x, w, s, None, None, None, None, 33, y), "antiquantGroupSize is 33"),
+                                  ((x, w, s, None, None, None, None, 0, y), "antiquantScale has shape [2, 3]"),
+                                  ((x, w, s, None, s, None, None, 32, y), "quantScaleOptional is given"),
+                                  ((x, x, s, None, None, None, None, 32, y), "weight has dtype FLOAT16")):
+                code, text = refused(op, *args)
+                assert code == INVALID and message in text, text
+        each_case(self, "refused", 2, body)
+
+
+class Weights(unittest.TestCase):
+    def test_layout_is_kept(self):
+        def body(gen):
+            w = gen.out(gen.pick((F16, F32)), (33, 20), np.float32(gen.rng.standard_normal((33, 20)).astype(np.float16)))
+            before = w.bits()
+            run("aclnnTransMatmulWeight", w)
+            ref.check_equal(w.bits(), before)
+        each_case(self, "aclnnTransMatmulWeight", 4, body)
+
+    def test_sizes(self):
+        f, f2 = lib().op.aclnnCalculateMatmulWeightSize, lib().op.aclnnCalculateMatmulWeightSizeV2
+        for g, between in ((f, ()), (f2, (F16.code,))):
+            g.restype = ct.c_int
+            bytes_ = ct.c_uint64(0)
+            shape = Ints(33, 20).create()
+            self.assertEqual(g(ct.c_void_p(shape), *between, ct.byref(bytes_)), 0)
+            self.assertEqual(bytes_.value, 33 * 20)
+            self.assertEqual(g(None, *between, ct.byref(bytes_)), NULLPTR)
+            self.assertEqual(g(ct.c_void_p(shape), *between, None), NULLPTR)
+            self.assertEqual(g(ct.c_void_p(Ints(3).create()), *between, ct.byref(bytes_)), INVALID)
+
+
+class Equations(unittest.TestCase):
+    def test_triangular(self):
+        each_case(self, "aclnnTriangularSolve", 80, self.triangular)
+
+    def triangular(self, gen):
+        t = gen.pick((F32, F64))
+        n, cols = gen.pick((0, 1, 2, 5, 17, 40)), gen.pick((0, 1, 3, 64, 70))
+        batch = gen.shape(max_rank=3, numel=10, empty=0.02)
+        first, second = gen.broadcast_pair(batch)
+        upper, transpose, unit = (gen.chance(0.5) for _ in range(3))
+        draw = lambda s: t.round(gen.rng.standard_normal(s) / max(n, 1) + (3 if s[-1] else 0) * np.eye(*s[-2:]))
+        a = gen.out(t, second + (n, n), draw(second + (n, n)))
+        b = matrix(gen, t, first + (n, cols))
+        x, m = gen.out(t, batch + (n, cols)), gen.out(t, batch + (n, n))
+        run("aclnnTriangularSolve", b, a, upper, transpose, unit, x, m)
+        full = wide(a)
+        triangle = np.triu(full) if upper else np.tril(full)
+        ref.check_equal(m.get(), np.broadcast_to(triangle, m.shape))
+        if unit:
+            triangle = triangle - triangle * np.eye(n) + np.eye(n)
+        left = np.swapaxes(triangle, -1, -2) if transpose else triangle
+        got = wide(x)
+        eps = 2.0 ** -53 if t is F64 else 2.0 ** -24
+        bound = 4 * (n + 2) * eps * (np.matmul(np.abs(left), np.abs(got)) + np.abs(wide(b)))
+        error = np.abs(np.matmul(left, got) - wide(b))                 # backward error, row by row
+        assert np.all(error <= bound), f"upper {upper} transpose {transpose} unit {unit}: {np.max(error - bound)}"
+
+    def test_inverse(self):
+        def body(gen):
+            t = gen.pick((F32, F64))
+            n = gen.pick((0, 1, 2, 3, 8, 33))
+            shape = gen.shape(max_rank=3, numel=10) + (n, n)
+            a = gen.out(t, shape, t.round(gen.rng.standard_normal(shape)))
+            out = gen.out(t, shape)
+            run("aclnnInverse", a, out)
+            got = out.get()
+            if got.size:
+                x = wide(a)
+                eps = 2.0 ** -52 if t is F64 else 2.0 ** -23
+                bound = 40 * n * eps * np.linalg.cond(x)[..., None, None] * np.max(np.abs(x)) * np.max(np.abs(got)) * n
+                assert np.all(np.abs(x @ got - np.eye(n)) <= bound)
+        each_case(self, "aclnnInverse", 40, body)
+
+    def test_refused(self):
+        a = Tensor(F32, (3, 4))
+        code, text = refused("aclnnInverse", a, a)
+        assert code == INVALID and "expected square matrices" in text, text
+        b, x = Tensor(F32, (2, 2)), Tensor(F32, (3, 2))
+        code, text = refused("aclnnTriangularSolve", x, b, True, False, False, x, b)
+        assert code == INVALID and "expected as many rows" in text, text
+
+
+if __name__ == "__main__":
+    unittest.main()
