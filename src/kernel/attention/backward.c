@@ -25,14 +25,6 @@ typedef struct {
 static int64_t score_ld(const attention_plan *p) { return p->blocks.keys + 16; }
 static int64_t group_heads(const attention_plan *p) { return p->n_heads / p->n_kv_heads; }
 
-static char *take(char **at, uint64_t bytes) {
-  char *piece = *at;
-  *at += (bytes + 63) / 64 * 64;
-  return piece;
-}
-
-static float *take_floats(char **at, int64_t n) { return (float *)(void *)take(at, (uint64_t)n * sizeof(float)); }
-
 static uint64_t lay_out(const attention_plan *p, char *at, backward_buffers *f) {
   const attention_blocks *k = &p->blocks;
   const int64_t rows = k->rows, keys = k->keys, all_rows = p->max_rows * group_heads(p);

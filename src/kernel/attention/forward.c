@@ -56,12 +56,6 @@ static int64_t chunks_of(const attention_plan *p) {
   return (cut_of(p, p->max_rows).n + p->blocks.chunk - 1) / p->blocks.chunk;
 }
 
-static char *take(char **at, uint64_t bytes) {
-  char *piece = *at;
-  *at += (bytes + 63) / 64 * 64;
-  return piece;
-}
-
 /* Lays the buffers out from `at` on; returns how many bytes that takes. */
 static uint64_t lay_out(const attention_plan *p, char *at, forward_buffers *f) {
   const attention_blocks *k = &p->blocks;
@@ -72,12 +66,12 @@ static uint64_t lay_out(const attention_plan *p, char *at, forward_buffers *f) {
   f->query = take(&at, (tile_a_bytes(k->tile, k->rows, p->d) + 63) / 64 * 64 * (uint64_t)k->chunk);
   f->key = take(&at, tile_b_bytes(k->tile, p->d, k->keys));
   f->value = take(&at, tile_b_bytes(k->tile, k->keys, p->dv));
-  f->product = (float *)(void *)take(&at, rows * (uint64_t)product_ld(p) * sizeof(float));
+  f->product = take_floats(&at, k->rows * product_ld(p));
   f->probability = k->tile == TILE_F32 ? (char *)f->product : take(&at, rows * (uint64_t)k->keys * 2 + 64);
   f->packed_probability = take(&at, tile_a_bytes(k->tile, k->rows, k->keys));
   f->gathered = take(&at, rows * (uint64_t)p->d * 4);
-  f->out = (float *)(void *)take(&at, all_rows * (uint64_t)p->dv * sizeof(float));
-  f->factors = (float *)(void *)take(&at, (uint64_t)k->keys * sizeof(float));
+  f->out = take_floats(&at, (int64_t)all_rows * p->dv);
+  f->factors = take_floats(&at, k->keys);
   return (uint64_t)(at - start);
 }
 
@@ -317,7 +311,13 @@ static tile_type tile_of(int dtype) {
 /* Measured with 64 and 128 components, 512 to 2048 keys: 56 to 128 rows and 256 to 512 keys are within a tenth of each
  * other. Multiples of the kernels' 14 rows, or of AMX's 32, have no remainder; fewer keys waste less where bands end. A
  * chunk's queries and results, and the packed keys, are about 1 MB at 128 components, half of an L2 cache. */
-enum { VECTOR_ROWS = 84, TILE_ROWS = 128, BLOCK_KEYS = 256, CHUNK_ROWS = 1024 };
+enum { VECTOR_ROWS = 84, TILE_ROWS = 128, BLOCK_KEYS = 256, BAND_KEYS = 128, CHUNK_ROWS = 1024 };
+
+/* Whether queries see parts of the keys by their place, and the blocks where the band ends are many of all. */
+static bool is_short_band(const attention_plan *p) {
+  const attention_batch *s = &p->uniform;
+  return !p->batch_is_listed && s->n_keys <= 2048 && (s->band_high < s->n_keys - 1 || s->band_low > 1 - s->n_queries);
+}
 
 status plan_attention(executor *e, attention_plan *p) {
   if (decode_fits(p)) return plan_decode(e, p);
@@ -326,7 +326,7 @@ status plan_attention(executor *e, attention_plan *p) {
   p->blocks = (attention_blocks){
       .tile = tile,
       .rows = (int32_t)most(least(tile == TILE_F32 ? VECTOR_ROWS : TILE_ROWS, rows), 1),
-      .keys = (int32_t)most(least(BLOCK_KEYS, p->max_keys + p->n_prefix_keys), 1),
+      .keys = (int32_t)most(least(is_short_band(p) ? BAND_KEYS : BLOCK_KEYS, p->max_keys + p->n_prefix_keys), 1),
   };
   p->blocks.chunk = (int32_t)most(least(CHUNK_ROWS / p->blocks.rows, cut_of(p, p->max_rows).n), 1);
   e->run = forward_run;
