@@ -101,7 +101,7 @@ typedef struct {
 
 /* ---- plan.c ------------------------------------------------------------------------------------------------------ */
 
-/* Chooses block sizes and asks for workspace; the rest of the plan is set. per_thread: bytes by these block sizes. */
+/* Sets the cost and asks for the threads' workspace, per_thread bytes each; all else of the plan is set. */
 status attention_plan_blocks(executor *e, attention_plan *p, int64_t n_units,
                              uint64_t (*per_thread)(const attention_plan *p), uint64_t operations);
 
