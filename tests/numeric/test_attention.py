@@ -4,7 +4,7 @@ import unittest
 
 import numpy as np
 
-from acl import INVALID, Ints, Tensor, TensorList, refused, run
+from acl import INVALID, AclError, Ints, Tensor, TensorList, refused, run
 from dtypes import BF16, BOOL, F16, F32, I32, I64, U8
 from gen import each_case
 
@@ -210,7 +210,7 @@ class Case:
         sizes = gradient(self.q, self.k, self.v, self.dy, self.scale, p, dropped, self.drop, True)
         exact = gradient(self.q, self.k, self.v, self.dy, self.scale, p, dropped, self.drop)
         for t, e, size, name, heads in zip(grads, exact, sizes, ("dq", "dk", "dv"), (self.n, self.kv, self.kv)):
-            close(from_layout(t.get(), self.layout, heads), e, self.dtype, name, np.abs(size).max())
+            close(from_layout(t.get(), self.layout, heads), e, self.dtype, name, np.abs(size).max(initial=0))
 
 
 class Training(unittest.TestCase):
@@ -324,6 +324,18 @@ class Training(unittest.TestCase):
                 None, mask, None, 0.3, 1.0, FAR, FAR, 1, text("BNSD"), 0, 3, None, None, None, out)
             close(out.get(), exact, F32, "out", 4)
         each_case(self, "last rows of ALiBi", 1, cut)
+
+    def test_empty(self):
+        """No sequences, no queries, no keys: results of queries without keys are 0."""
+        def body(gen):
+            c = Case(gen)
+            which = gen.pick(("b", "sq", "sk", "sq sk"))
+            c.b, c.sq, c.sk = (0 if x in which.split() else n for x, n in (("b", c.b), ("sq", c.sq), ("sk", c.sk)))
+            c.q, c.dy = (np.zeros((c.b, c.n, c.sq, x)) + 0.5 for x in (c.d, c.dv))
+            c.k, c.v = (np.zeros((c.b, c.kv, c.sk, x)) + 0.5 for x in (c.d, c.dv))
+            c.seen = np.ones((1, 1, c.sq, c.sk), bool)
+            c.check_gradient(gen)
+        each_case(self, "empty", 12, body)
 
     def test_special_values(self):
         """NaN in a query stays in its row; infinite values and -inf bias."""
@@ -544,6 +556,14 @@ class Inference(unittest.TestCase):
             close(out.get(), exact, BF16, "out", 2)
             assert np.allclose(lse.get(), top + np.log(total), rtol=1e-5)
         each_case(self, "parts", 2, body)
+
+    def test_page_out_of_range(self):
+        """Found by the task, which fails."""
+        k, q = Tensor.of(F16, np.zeros((3, 16, 16), np.float32)), Tensor.of(F16, np.zeros((1, 1, 1, 16), np.float32))
+        table = Tensor.of(I32, np.array([[1, 3]], np.int32))
+        with self.assertRaisesRegex(AclError, "(?s)blockTable.*is 3, expected 0 to 2"):
+            run("aclnnIncreFlashAttentionV3", q, TensorList([k]), TensorList([k]), None, None, Ints(20), *[None] * 7, table, 1, 1.0,
+                text("BNSD"), 1, 16, 0, Tensor.empty(F16, q.shape))
 
     def test_thin_variants(self):
         """PromptFlashAttention and IncreFlashAttention."""

@@ -101,7 +101,7 @@ typedef struct {
 
 /* ---- plan.c ------------------------------------------------------------------------------------------------------ */
 
-/* Chooses block sizes and asks for workspace; the rest of the plan is set. per_thread: bytes by these block sizes. */
+/* Sets the cost and asks for the threads' workspace, per_thread bytes each; all else of the plan is set. */
 status attention_plan_blocks(executor *e, attention_plan *p, int64_t n_units,
                              uint64_t (*per_thread)(const attention_plan *p), uint64_t operations);
 
@@ -187,6 +187,17 @@ status plan_attention_gradient(executor *e, attention_plan *p);
 /* Few queries, whose keys are read once and not packed. */
 bool decode_fits(const attention_plan *p);
 status plan_decode(executor *e, attention_plan *p);
+
+/* The next piece of a thread's memory; pieces start at multiples of 64 bytes. */
+static inline char *take(char **at, uint64_t bytes) {
+  char *piece = *at;
+  *at += (bytes + 63) / 64 * 64;
+  return piece;
+}
+
+static inline float *take_floats(char **at, int64_t n) {
+  return (float *)(void *)take(at, (uint64_t)n * sizeof(float));
+}
 
 static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }

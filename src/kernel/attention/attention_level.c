@@ -83,7 +83,7 @@ static inline __m512 exp2_vector(__m512 x) {
 
 static inline void put_f32(void *y, __mmask16 m, __m512 x) { _mm512_mask_storeu_ps(y, m, x); }
 
-static inline void put_bf16(void *y, __mmask16 m, __m512 x) {
+static inline void put_bf16_by_integers(void *y, __mmask16 m, __m512 x) {
   const __m512i b = _mm512_castps_si512(x), odd = _mm512_and_si512(_mm512_srli_epi32(b, 16), _mm512_set1_epi32(1));
   const __m512i up = _mm512_add_epi32(_mm512_add_epi32(b, _mm512_set1_epi32(0x7fff)), odd);
   _mm512_mask_cvtepi32_storeu_epi16(y, m, _mm512_srli_epi32(up, 16));
@@ -157,7 +157,33 @@ static float row_max(const float *x, int64_t n) {
 #endif
 
 EXP2(f32, float, to_f32)
+#if defined(__AVX512F__)
+EXP2(bf16_by_integers, uint16_t, to_bf16)
+
+/* Processors that have AMX for bfloat16 have the conversion too. */
+__attribute__((target("avx512bf16"))) static float exp2_bf16_native(void *to, const float *x, float factor, float shift,
+                                                                    int64_t n) {
+  uint16_t *const y = to;
+  const __m512 a = _mm512_set1_ps(factor), b = _mm512_set1_ps(shift);
+  __m512 sum = _mm512_setzero_ps(), other = sum;
+  int64_t i = 0;
+  for (; i + 2 * LANES <= n; i += 2 * LANES) {
+    const __m512 e = exp2_vector(_mm512_fmsub_ps(_mm512_loadu_ps(x + i), a, b));
+    const __m512 f = exp2_vector(_mm512_fmsub_ps(_mm512_loadu_ps(x + i + LANES), a, b));
+    sum = _mm512_add_ps(sum, e);
+    other = _mm512_add_ps(other, f);
+    const __m512bh both = _mm512_cvtne2ps_pbh(f, e);
+    memcpy(y + i, &both, sizeof both);
+  }
+  return _mm512_reduce_add_ps(_mm512_add_ps(sum, other)) + exp2_bf16_by_integers(y + i, x + i, factor, shift, n - i);
+}
+
+static float exp2_bf16(void *to, const float *x, float factor, float shift, int64_t n) {
+  return (__builtin_cpu_supports("avx512bf16") ? exp2_bf16_native : exp2_bf16_by_integers)(to, x, factor, shift, n);
+}
+#else
 EXP2(bf16, uint16_t, to_bf16)
+#endif
 EXP2(f16, uint16_t, to_f16)
 
 static void row_scale(float *x, float a, int64_t n) {
@@ -196,10 +222,18 @@ static float row_dot(const float *x, const float *y, int64_t n) {
 static inline float from_f16(uint16_t x) { return half_to_float(x); }
 static inline float from_bf16(uint16_t x) { return bf16_to_float(x); }
 
+/* Rows of one head are often pieces of longer ones, further apart than hardware prefetches. */
+enum { ROWS_AHEAD = 32, CACHE_LINE = 64 };
+static inline void fetch_ahead(const void *row, int64_t row_bytes, int64_t n_bytes) {
+  const char *at = (const char *)row + ROWS_AHEAD * row_bytes;
+  for (int64_t i = 0; i < n_bytes; i += CACHE_LINE) __builtin_prefetch(at + i, 0, 2);
+}
+
 #define WIDEN(name, type, convert)                                                                                     \
   static void widen_##name(float *to, int64_t ld, const void *from, int64_t row_bytes, int64_t rows, int64_t n) {      \
     for (int64_t r = 0; r < rows; ++r) {                                                                               \
       const type *const s = (const type *)((const char *)from + r * row_bytes);                                        \
+      fetch_ahead(s, row_bytes, n *(int64_t)sizeof *s);                                                                \
       float *const t = to + r * ld;                                                                                    \
       for (int64_t i = 0; i < n; ++i) t[i] = convert(s[i]);                                                            \
     }                                                                                                                  \
@@ -210,6 +244,7 @@ WIDEN(bf16, uint16_t, from_bf16)
 static void widen_f16(float *to, int64_t ld, const void *from, int64_t row_bytes, int64_t rows, int64_t n) {
   for (int64_t r = 0; r < rows; ++r) {
     const uint16_t *const s = (const uint16_t *)((const char *)from + r * row_bytes);
+    fetch_ahead(s, row_bytes, n * (int64_t)sizeof *s);
     float *const t = to + r * ld;
     int64_t i = 0;
 #  ifdef __AVX512F__
@@ -234,6 +269,103 @@ NARROW(f32, float, to_f32)
 NARROW(bf16, uint16_t, to_bf16)
 NARROW(f16, uint16_t, to_f16)
 
+/* ---- few rows against many --------------------------------------------------------------------------------------- */
+
+#ifdef __AVX512F__
+
+static inline __mmask16 lanes_left(int64_t n) { return n < LANES ? (__mmask16)((1u << n) - 1) : 0xffff; }
+
+/* Lane i: the sum of a[i]'s lanes. */
+static inline __m512 sums_of_16(const __m512 *a) {
+  __m512 four[4];
+  for (int i = 0; i < 4; ++i) {
+    const __m512 *v = a + 4 * i;
+    const __m512 x = _mm512_add_ps(_mm512_unpacklo_ps(v[0], v[1]), _mm512_unpackhi_ps(v[0], v[1]));
+    const __m512 y = _mm512_add_ps(_mm512_unpacklo_ps(v[2], v[3]), _mm512_unpackhi_ps(v[2], v[3]));
+    const __m512d xd = _mm512_castps_pd(x), yd = _mm512_castps_pd(y);
+    four[i] = _mm512_add_ps(_mm512_castpd_ps(_mm512_unpacklo_pd(xd, yd)), _mm512_castpd_ps(_mm512_unpackhi_pd(xd, yd)));
+  }
+  const __m512 low =
+      _mm512_add_ps(_mm512_shuffle_f32x4(four[0], four[1], 0x88), _mm512_shuffle_f32x4(four[0], four[1], 0xdd));
+  const __m512 high =
+      _mm512_add_ps(_mm512_shuffle_f32x4(four[2], four[3], 0x88), _mm512_shuffle_f32x4(four[2], four[3], 0xdd));
+  return _mm512_add_ps(_mm512_shuffle_f32x4(low, high, 0x88), _mm512_shuffle_f32x4(low, high, 0xdd));
+}
+
+/* R queries by 16 / R keys, of which n count. A product's order is the same in all shapes. */
+static inline __attribute__((always_inline)) void dots_block(int R, float *s, int64_t lds, const float *q, int64_t ldq,
+                                                             int64_t d, const float *key, int64_t ld, int64_t n) {
+  const int K = LANES / R;
+  __m512 sum[LANES];
+  const float *k[LANES];
+  for (int i = 0; i < K; ++i) k[i] = key + (i < n ? i : n - 1) * ld;
+  for (int i = 0; i < LANES; ++i) sum[i] = _mm512_setzero_ps();
+  for (int64_t c = 0; c < d; c += LANES) {
+    const __mmask16 m = lanes_left(d - c);
+    __m512 x[4];
+    for (int r = 0; r < R; ++r) x[r] = _mm512_maskz_loadu_ps(m, q + r * ldq + c);
+    for (int i = 0; i < K; ++i) {
+      const __m512 y = _mm512_maskz_loadu_ps(m, k[i] + c);
+      for (int r = 0; r < R; ++r) sum[r * K + i] = _mm512_fmadd_ps(x[r], y, sum[r * K + i]);
+    }
+  }
+  _Alignas(64) float all[LANES];
+  _mm512_store_ps(all, sums_of_16(sum));
+  for (int r = 0; r < R; ++r) memcpy(s + r * lds, all + r * K, (size_t)(n < K ? n : K) * sizeof *s);
+}
+
+#  define DOTS(R)                                                                                                      \
+    static void dots_##R(float *s, int64_t lds, const float *q, int64_t ldq, int64_t d, const float *key, int64_t ld,  \
+                         int64_t n) {                                                                                  \
+      for (int64_t k = 0; k < n; k += LANES / (R)) dots_block(R, s + k, lds, q, ldq, d, key + k * ld, ld, n - k);      \
+    }
+DOTS(1)
+DOTS(2)
+DOTS(4)
+
+static void dots(float *s, int64_t lds, const float *q, int64_t ldq, int64_t rows, int64_t d, const float *key,
+                 int64_t ld, int64_t n) {
+  for (int64_t r = 0, at_once; r < rows; r += at_once) {
+    at_once = rows - r >= 4 ? 4 : rows - r >= 2 ? 2 : 1;
+    (at_once == 4 ? dots_4 : at_once == 2 ? dots_2 : dots_1)(s + r * lds, lds, q + r * ldq, ldq, d, key, ld, n);
+  }
+}
+
+/* R rows of results by C vectors. */
+static inline __attribute__((always_inline)) void sums_block(int R, int C, float *o, int64_t ldo, const float *p,
+                                                             int64_t ldp, int64_t width, const float *value, int64_t ld,
+                                                             int64_t n) {
+  __m512 sum[16];
+  __mmask16 m[8];
+  for (int c = 0; c < C; ++c) m[c] = width > c * LANES ? lanes_left(width - c * LANES) : 0;
+  for (int i = 0; i < R * C; ++i) sum[i] = _mm512_maskz_loadu_ps(m[i % C], o + i / C * ldo + i % C * LANES);
+  for (int64_t k = 0; k < n; ++k)
+    for (int c = 0; c < C; ++c) {
+      const __m512 v = _mm512_maskz_loadu_ps(m[c], value + k * ld + c * LANES);
+      for (int r = 0; r < R; ++r) sum[r * C + c] = _mm512_fmadd_ps(_mm512_set1_ps(p[r * ldp + k]), v, sum[r * C + c]);
+    }
+  for (int i = 0; i < R * C; ++i) _mm512_mask_storeu_ps(o + i / C * ldo + i % C * LANES, m[i % C], sum[i]);
+}
+
+#  define SUMS(R, C)                                                                                                   \
+    static void sums_##R(float *o, int64_t ldo, const float *p, int64_t ldp, int64_t d, const float *value,            \
+                         int64_t ld, int64_t n) {                                                                      \
+      for (int64_t c = 0; c < d; c += LANES * (C)) sums_block(R, C, o + c, ldo, p, ldp, d - c, value + c, ld, n);      \
+    }
+SUMS(1, 8)
+SUMS(2, 8)
+SUMS(4, 4)
+
+static void sums(float *o, int64_t ldo, const float *p, int64_t ldp, int64_t rows, int64_t d, const float *value,
+                 int64_t ld, int64_t n) {
+  for (int64_t r = 0, at_once; r < rows; r += at_once) {
+    at_once = rows - r >= 4 ? 4 : rows - r >= 2 ? 2 : 1;
+    (at_once == 4 ? sums_4 : at_once == 2 ? sums_2 : sums_1)(o + r * ldo, ldo, p + r * ldp, ldp, d, value, ld, n);
+  }
+}
+
+#else
+
 static void dots(float *s, int64_t lds, const float *q, int64_t ldq, int64_t rows, int64_t d, const float *key,
                  int64_t ld, int64_t n) {
   for (int64_t k = 0; k < n; ++k)
@@ -250,6 +382,8 @@ static void sums(float *o, int64_t ldo, const float *p, int64_t ldp, int64_t row
       INDEPENDENT for (int64_t i = 0; i < d; ++i) out[i] = MULTIPLY_ADD(w, v[i], out[i]);
     }
 }
+
+#endif
 
 const attention_loops LEVELED(attention_loops) = {
     .max = row_max,

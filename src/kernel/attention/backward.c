@@ -25,14 +25,6 @@ typedef struct {
 static int64_t score_ld(const attention_plan *p) { return p->blocks.keys + 16; }
 static int64_t group_heads(const attention_plan *p) { return p->n_heads / p->n_kv_heads; }
 
-static char *take(char **at, uint64_t bytes) {
-  char *piece = *at;
-  *at += (bytes + 63) / 64 * 64;
-  return piece;
-}
-
-static float *take_floats(char **at, int64_t n) { return (float *)(void *)take(at, (uint64_t)n * sizeof(float)); }
-
 static uint64_t lay_out(const attention_plan *p, char *at, backward_buffers *f) {
   const attention_blocks *k = &p->blocks;
   const int64_t rows = k->rows, keys = k->keys, all_rows = p->max_rows * group_heads(p);
@@ -266,12 +258,13 @@ static status backward_run(const executor *e, void *const *view, void *scratch) 
 }
 
 status plan_attention_gradient(executor *e, attention_plan *p) {
-  enum { BLOCK_ROWS = 128, BLOCK_KEYS = 256 };
-  /* float16's range is too small for dS. */
+  /* float16's range is too small for dS. Blocks are multiples of what the kernels do at once: 14 rows, 32 with AMX. */
+  const bool is_amx = p->query.dtype == ACL_BF16 && tile_has(TILE_BF16);
+  const int64_t block_rows = is_amx ? 128 : 112, block_keys = is_amx ? 256 : 252;
   p->blocks = (attention_blocks){
-      .tile = p->query.dtype == ACL_BF16 && tile_has(TILE_BF16) ? TILE_BF16 : TILE_F32,
-      .rows = (int32_t)most(least(BLOCK_ROWS, p->max_rows), 1),
-      .keys = (int32_t)most(least(BLOCK_KEYS, p->max_keys), 1),
+      .tile = is_amx ? TILE_BF16 : TILE_F32,
+      .rows = (int32_t)most(least(block_rows, p->max_rows), 1),
+      .keys = (int32_t)most(least(block_keys, p->max_keys), 1),
       .chunk = 1,
   };
   e->run = backward_run;

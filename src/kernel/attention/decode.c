@@ -32,14 +32,6 @@ typedef struct {
   float *query, *out, *score, *factors, *tile; /* query, out: rows of d and dv; score: rows of STEP_KEYS */
 } decode_buffers;
 
-static char *take(char **at, uint64_t bytes) {
-  char *piece = *at;
-  *at += (bytes + 63) / 64 * 64;
-  return piece;
-}
-
-static float *take_floats(char **at, int64_t n) { return (float *)(void *)take(at, (uint64_t)n * sizeof(float)); }
-
 static uint64_t lay_out(const attention_plan *p, char *at, decode_buffers *f) {
   char *const start = at;
   const int64_t rows = rows_of(p);

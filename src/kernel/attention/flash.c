@@ -125,15 +125,7 @@ static status view_softmax(const flash_call *c, int argument, head_view *v, cons
   if (!t) return ST_OK;
   const bool flat = c->layout->batch < 0;
   const int64_t dims[4] = {q->batches, q->heads, q->rows, 8}, flat_dims[3] = {q->rows, q->heads, 8};
-  TRY(op_expect_dtype(t, name_of(c, argument), DTYPE_BIT(ACL_FLOAT)));
-  TRY(op_expect_shape(t, name_of(c, argument), flat ? flat_dims : dims, flat ? 3 : 4));
-  *v = (head_view){.operand = (int16_t)operand_of(c->e, argument),
-                   .dtype = t->dtype,
-                   .batch = flat ? 0 : t->strides[0] * 4,
-                   .head = t->strides[1] * 4,
-                   .row = t->strides[flat ? 0 : 2] * 4,
-                   .col = t->strides[t->rank - 1] * 4};
-  return ST_OK;
+  return softmax_view_of(t, name_of(c, argument), operand_of(c->e, argument), flat ? flat_dims : dims, flat ? 3 : 4, v);
 }
 
 /* ---- sequences --------------------------------------------------------------------------------------------------- */

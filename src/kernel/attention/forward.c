@@ -6,7 +6,6 @@
  *   S = Q K^T;  P = exp(S - top), top being the largest so far;  O = O exp(old top - top) + P V
  *
  * Units own their rows, and their order of keys is fixed, so results don't depend on threads. */
-#include <math.h>
 #include <string.h>
 
 #include "kernel/attention/attention.h"
@@ -57,12 +56,6 @@ static int64_t chunks_of(const attention_plan *p) {
   return (cut_of(p, p->max_rows).n + p->blocks.chunk - 1) / p->blocks.chunk;
 }
 
-static char *take(char **at, uint64_t bytes) {
-  char *piece = *at;
-  *at += (bytes + 63) / 64 * 64;
-  return piece;
-}
-
 /* Lays the buffers out from `at` on; returns how many bytes that takes. */
 static uint64_t lay_out(const attention_plan *p, char *at, forward_buffers *f) {
   const attention_blocks *k = &p->blocks;
@@ -73,12 +66,12 @@ static uint64_t lay_out(const attention_plan *p, char *at, forward_buffers *f) {
   f->query = take(&at, (tile_a_bytes(k->tile, k->rows, p->d) + 63) / 64 * 64 * (uint64_t)k->chunk);
   f->key = take(&at, tile_b_bytes(k->tile, p->d, k->keys));
   f->value = take(&at, tile_b_bytes(k->tile, k->keys, p->dv));
-  f->product = (float *)(void *)take(&at, rows * (uint64_t)product_ld(p) * sizeof(float));
-  f->probability = k->tile == TILE_F32 ? (char *)f->product : take(&at, rows * (uint64_t)k->keys * 2);
+  f->product = take_floats(&at, k->rows * product_ld(p));
+  f->probability = k->tile == TILE_F32 ? (char *)f->product : take(&at, rows * (uint64_t)k->keys * 2 + 64);
   f->packed_probability = take(&at, tile_a_bytes(k->tile, k->rows, k->keys));
   f->gathered = take(&at, rows * (uint64_t)p->d * 4);
-  f->out = (float *)(void *)take(&at, all_rows * (uint64_t)p->dv * sizeof(float));
-  f->factors = (float *)(void *)take(&at, (uint64_t)k->keys * sizeof(float));
+  f->out = take_floats(&at, (int64_t)all_rows * p->dv);
+  f->factors = take_floats(&at, k->keys);
   return (uint64_t)(at - start);
 }
 
@@ -174,35 +167,49 @@ static const struct {
                 [TILE_BF16] = {OPERAND_BF16, ACL_BF16, 2},
                 [TILE_F16] = {OPERAND_F16, ACL_FLOAT16, 2}};
 
-/* The block's products with keys k to k + n become probabilities, 0 where a row doesn't see a key. */
+/* Row i's probabilities, in y, go to their place in the packed block. */
+static void put_row(char *to, int64_t step, char *y, int64_t bytes) {
+  enum { PIECE = 64 };
+  memset(y + bytes, 0, (size_t)(-bytes & (PIECE - 1)));
+  for (int64_t at = 0; at < bytes; at += PIECE, to += step) memcpy(to, y + at, PIECE);
+}
+
+/* The block's products with keys k to k + n become probabilities, 0 where a row doesn't see a key, and are packed. */
 static void softmax_block(const chunk *c, int32_t block, int64_t k, int64_t n) {
   const attention_plan *p = c->job->plan;
   const row_block *b = &c->buffers.block[block];
-  const int64_t ld = product_ld(p), bytes = operands[p->blocks.tile].bytes;
-  const int64_t pitch = p->blocks.tile == TILE_F32 ? ld * 4 : p->blocks.keys * bytes;
-  for (int64_t i = 0; i < block_size(b); ++i) {
+  const tile_type tile = p->blocks.tile;
+  const int64_t m = block_size(b), ld = product_ld(p), bytes = operands[tile].bytes;
+  const int64_t pitch = tile == TILE_F32 ? ld * 4 : p->blocks.keys * bytes;
+  int64_t step;
+  const bool in_pieces = tile_a_row(tile, c->buffers.packed_probability, m, n, 0, &step);
+  for (int64_t i = 0; i < m; ++i) {
     row_state *s = states_of(c, block) + i;
-    char *y = c->buffers.probability + i * pitch;
+    char *y = c->buffers.probability + (in_pieces ? 0 : i * pitch);
     const int64_t low = least(most(s->low - k, 0), n), high = most(least(s->high - k, n), low);
     score_row r = {.job = c->job, .batch = &c->batch, .b = c->b};
     locate(b, i, &r.head, &r.query);
     r.query -= c->batch.first_query;
     if (high > low)
-      score_softmax(&r, s, c->buffers.product + i * ld + low, y + low * bytes, operands[p->blocks.tile].operand,
+      score_softmax(&r, s, c->buffers.product + i * ld + low, y + low * bytes, operands[tile].operand,
                     outs_of(c, block) + i * p->dv, c->buffers.factors, k + low, high - low);
     if (low) memset(y, 0, (size_t)(low * bytes));
     if (high < n) memset(y + high * bytes, 0, (size_t)((n - high) * bytes));
+    if (in_pieces) {
+      char *const to = tile_a_row(tile, c->buffers.packed_probability, m, n, i, &step);
+      put_row(to, step, y, n * bytes);
+    }
   }
+  if (!in_pieces)
+    tile_pack_a(tile, c->buffers.packed_probability, operands[tile].dtype, c->buffers.probability, pitch, bytes, m, n);
 }
 
 static void block_step(const chunk *c, int32_t block, int64_t k, int64_t n) {
   const attention_plan *p = c->job->plan;
   const tile_type tile = p->blocks.tile;
-  const int64_t m = block_size(&c->buffers.block[block]), ld = product_ld(p), bytes = operands[tile].bytes;
+  const int64_t m = block_size(&c->buffers.block[block]), ld = product_ld(p);
   tile_gemm(tile, m, n, p->d, packed_query(c, block), c->buffers.key, c->buffers.product, ld, false);
   softmax_block(c, block, k, n);
-  tile_pack_a(tile, c->buffers.packed_probability, operands[tile].dtype, c->buffers.probability,
-              tile == TILE_F32 ? ld * 4 : p->blocks.keys * bytes, bytes, m, n);
   tile_gemm(tile, m, p->dv, n, c->buffers.packed_probability, c->buffers.value, outs_of(c, block), p->dv, true);
 }
 
@@ -301,14 +308,25 @@ static tile_type tile_of(int dtype) {
   return TILE_F32;
 }
 
+/* Measured with 64 and 128 components, 512 to 2048 keys: 56 to 128 rows and 256 to 512 keys are within a tenth of each
+ * other. Multiples of the kernels' 14 rows, or of AMX's 32, have no remainder; fewer keys waste less where bands end. A
+ * chunk's queries and results, and the packed keys, are about 1 MB at 128 components, half of an L2 cache. */
+enum { VECTOR_ROWS = 84, TILE_ROWS = 128, BLOCK_KEYS = 256, BAND_KEYS = 128, CHUNK_ROWS = 1024 };
+
+/* Whether queries see parts of the keys by their place, and the blocks where the band ends are many of all. */
+static bool is_short_band(const attention_plan *p) {
+  const attention_batch *s = &p->uniform;
+  return !p->batch_is_listed && s->n_keys <= 2048 && (s->band_high < s->n_keys - 1 || s->band_low > 1 - s->n_queries);
+}
+
 status plan_attention(executor *e, attention_plan *p) {
   if (decode_fits(p)) return plan_decode(e, p);
-  enum { BLOCK_ROWS = 64, BLOCK_KEYS = 512, CHUNK_ROWS = 512 };
+  const tile_type tile = tile_of(p->query.dtype);
   const int64_t rows = p->max_rows * (p->n_heads / p->n_kv_heads);
   p->blocks = (attention_blocks){
-      .tile = tile_of(p->query.dtype),
-      .rows = (int32_t)most(least(BLOCK_ROWS, rows), 1),
-      .keys = (int32_t)most(least(BLOCK_KEYS, p->max_keys + p->n_prefix_keys), 1),
+      .tile = tile,
+      .rows = (int32_t)most(least(tile == TILE_F32 ? VECTOR_ROWS : TILE_ROWS, rows), 1),
+      .keys = (int32_t)most(least(is_short_band(p) ? BAND_KEYS : BLOCK_KEYS, p->max_keys + p->n_prefix_keys), 1),
   };
   p->blocks.chunk = (int32_t)most(least(CHUNK_ROWS / p->blocks.rows, cut_of(p, p->max_rows).n), 1);
   e->run = forward_run;

@@ -76,6 +76,19 @@ status score_view_of(const tensor *t, const char *name, int operand, const atten
   return ST_OK;
 }
 
+status softmax_view_of(const tensor *t, const char *name, int operand, const int64_t *dims, int rank, head_view *v) {
+  const bool flat = rank == 3;
+  TRY(op_expect_dtype(t, name, DTYPE_BIT(ACL_FLOAT)));
+  TRY(op_expect_shape(t, name, dims, rank));
+  *v = (head_view){.operand = (int16_t)operand,
+                   .dtype = t->dtype,
+                   .batch = flat ? 0 : t->strides[0] * 4,
+                   .head = t->strides[1] * 4,
+                   .row = t->strides[flat ? 0 : 2] * 4,
+                   .col = t->strides[rank - 1] * 4};
+  return ST_OK;
+}
+
 static int64_t tokens(int64_t n) { return n > BAND_ALL ? BAND_ALL : n < -BAND_ALL ? -BAND_ALL : n; }
 
 void set_band(attention_batch *s, int64_t mode, int64_t before, int64_t after) {

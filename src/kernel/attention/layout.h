@@ -38,6 +38,9 @@ static inline const tensor *optional_tensor(const op_arg *a, int argument) {
 status score_view_of(const tensor *t, const char *name, int operand, const attention_plan *p, bool batch_first,
                      int64_t rows, int64_t cols, head_view *v);
 
+/* Maxima or sums of the softmax, eight copies of each: [B, N, S, 8], or of rank 3 [T, N, 8]. */
+status softmax_view_of(const tensor *t, const char *name, int operand, const int64_t *dims, int rank, head_view *v);
+
 /* Bands by CANN's sparse modes, for a sequence of nq queries and nk keys. */
 enum {
   SPARSE_DEFAULT,

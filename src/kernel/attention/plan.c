@@ -104,13 +104,13 @@ key_place key_run(const attention_job *j, const attention_batch *s, key_or_value
 /* ---- units ------------------------------------------------------------------------------------------------------- */
 
 void attention_units(const attention_job *j, unit_body *body, int64_t n_units) {
-  const attention_blocks *blocks = &j->plan->blocks;
   const int begun = n_units > 1 ? parallel_begin(j->e->cost_ns) : 1;
   if (begun == 1) {
     for (int64_t u = 0; u < n_units; ++u) body(j, u, j->scratch);
     return;
   }
 #ifdef _OPENMP
+  const attention_blocks *blocks = &j->plan->blocks;
   const int n_threads = begun < blocks->max_threads ? begun : blocks->max_threads;
 #  pragma omp parallel for num_threads(n_threads) schedule(dynamic, 1)
   for (int64_t u = 0; u < n_units; ++u) body(j, u, j->scratch + (uint64_t)omp_get_thread_num() * blocks->scratch_bytes);

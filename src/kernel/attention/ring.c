@@ -68,21 +68,6 @@ static status ring_run(const executor *e, void *const *view, void *scratch) {
   return ST_OK;
 }
 
-/* Maxima or sums: [B, N, S, 8], or [T, N, 8]. */
-static status view_softmax(const tensor *t, const char *name, int operand, const tensor *like, head_view *v) {
-  const bool flat = like->rank == 3;
-  TRY(op_expect_dtype(t, name, DTYPE_BIT(ACL_FLOAT)));
-  TRY(op_expect_shape(t, name, like->dims, like->rank));
-  const int64_t *const st = t->strides;
-  *v = (head_view){.operand = (int16_t)operand,
-                   .dtype = t->dtype,
-                   .batch = flat ? 0 : st[0] * 4,
-                   .head = st[1] * 4,
-                   .row = st[flat ? 0 : 2] * 4,
-                   .col = st[t->rank - 1] * 4};
-  return ST_OK;
-}
-
 status prepare_ring_attention(executor *e, const op_arg *a) {
   static const struct {
     int8_t out, top, sum, operand; /* operand: of out; those of the others follow */
@@ -104,8 +89,10 @@ status prepare_ring_attention(executor *e, const op_arg *a) {
     TRY(op_expect_dtype(out, names[at[s].out].name, DTYPE_BIT(first->dtype)));
     TRY(op_expect_shape(out, names[at[s].out].name, first->dims, first->rank));
     TRY(head_view_of(out, names[at[s].out].name, at[s].operand, layout, &p->out[s], &dims));
-    TRY(view_softmax(a[at[s].top].tensor, names[at[s].top].name, at[s].operand + 1, top, &p->top[s]));
-    TRY(view_softmax(a[at[s].sum].tensor, names[at[s].sum].name, at[s].operand + 2, top, &p->sum[s]));
+    TRY(softmax_view_of(a[at[s].top].tensor, names[at[s].top].name, at[s].operand + 1, top->dims, top->rank,
+                        &p->top[s]));
+    TRY(softmax_view_of(a[at[s].sum].tensor, names[at[s].sum].name, at[s].operand + 2, top->dims, top->rank,
+                        &p->sum[s]));
   }
   EXPECT(dims.heads == top->dims[1] && dims.rows == top->dims[flat ? 0 : 2] && (flat || dims.batches == top->dims[0]),
          "prevSoftmaxMax has shape %s, expected %jd sequences, %jd heads, %jd positions",

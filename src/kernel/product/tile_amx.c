@@ -195,6 +195,13 @@ void amx_pack(amx_type type, void *packed, bool is_b, const char *from, int64_t 
   packs[type][lies][is_b](packed, &s);
 }
 
+char *amx_row(amx_type type, char *packed, int64_t m, int64_t k, int64_t i, int64_t *step) {
+  const int64_t span = i / SPAN * SPAN, in_span = i - span;
+  *step = m - span > TILE_ROWS ? 2 * TILE_BYTES : TILE_BYTES;
+  return packed + span / TILE_ROWS * steps_of(type, k) * TILE_BYTES + in_span / TILE_ROWS * TILE_BYTES +
+         in_span % TILE_ROWS * 64;
+}
+
 /* ---- products ---------------------------------------------------------------------------------------------------- */
 
 /* Tiles 0 to 3 are sums: rows 0, 1 by columns 0, 1 in the order 00 01 10 11. 4 and 5 are A's, 6 and 7 B's. */
@@ -323,6 +330,9 @@ void amx_gemm(amx_type type, int64_t m, int64_t n, int64_t k, const char *a, con
 
 bool amx_start(void) { return false; }
 size_t amx_packed_bytes(amx_type type, int64_t width, int64_t k) { return (void)type, (size_t)(width * k); }
+char *amx_row(amx_type type, char *packed, int64_t m, int64_t k, int64_t i, int64_t *step) {
+  return (void)type, (void)packed, (void)m, (void)k, (void)i, (void)step, NULL;
+}
 void amx_pack(amx_type type, void *to, bool is_b, const char *from, int64_t across, int64_t along, int64_t width,
               int64_t k) {
   (void)type, (void)to, (void)is_b, (void)from, (void)across, (void)along, (void)width, (void)k;

@@ -116,6 +116,10 @@ void tile_pack_a(tile_type type, void *to, int dtype, const void *from, int64_t 
   pack(&s, dtype == vector_type[type].dtype, to, m, k);
 }
 
+char *tile_a_row(tile_type type, void *packed, int64_t m, int64_t k, int64_t i, int64_t *step) {
+  return type == TILE_BF16 && is_amx(type) ? amx_row(amx_of(type), packed, m, k, i, step) : NULL;
+}
+
 void tile_pack_b(tile_type type, void *to, int dtype, const void *from, int64_t row_stride, int64_t col_stride,
                  int64_t k, int64_t n) {
   if (is_amx(type)) {

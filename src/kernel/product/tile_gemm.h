@@ -48,6 +48,10 @@ void tile_pack_a(tile_type type, void *to, int dtype, const void *from, int64_t 
 void tile_pack_b(tile_type type, void *to, int dtype, const void *from, int64_t row_stride, int64_t col_stride,
                  int64_t k, int64_t n);
 
+/* For rows of A that are made rather than found: where row i of an [m, k] block lies as packed, in pieces of 64 bytes that
+ * are *step bytes apart; the last one is to be filled with zeros. NULL for types that don't have rows in pieces. */
+char *tile_a_row(tile_type type, void *packed, int64_t m, int64_t k, int64_t i, int64_t *step);
+
 /* c[i * ldc + j] for i < m, j < n; ldc in elements. Nothing else of c is written. */
 void tile_gemm(tile_type type, int64_t m, int64_t n, int64_t k, const void *a, const void *b, void *c, int64_t ldc,
                bool accumulate);

@@ -32,6 +32,8 @@ typedef enum { AMX_BF16, AMX_F16, AMX_I8 } amx_type;
 bool amx_start(void); /* once: false where the processor or the system has none */
 size_t amx_packed_bytes(amx_type type, int64_t width, int64_t k);
 /* `width` rows of A (columns of B), `across` bytes from one to the next, `along` bytes between elements along k. */
+/* Row i of a packed A of one part; see tile_a_row. */
+char *amx_row(amx_type type, char *packed, int64_t m, int64_t k, int64_t i, int64_t *step);
 void amx_pack(amx_type type, void *to, bool is_b, const char *from, int64_t across, int64_t along, int64_t width,
               int64_t k);
 void amx_gemm(amx_type type, int64_t m, int64_t n, int64_t k, const char *a, const char *b, void *c, int64_t ldc,
