@@ -9,7 +9,7 @@ from acl import INVALID, Bools, Ints, Tensor, refused, run
 from dtypes import ALL, BF16, F16, F32, F64, FLOATS, FLOATS64, I32, LD
 from gen import each_case
 
-CASES = 60
+CASES = 40
 
 
 class Geometry:

@@ -103,12 +103,16 @@ static tensor permuted(const tensor *t, const int o[3]) {
 static const int tbc_data[3] = {1, 2, 0}, tbc_weight[3] = {2, 1, 0};
 
 /* An array of one number, made here. */
-typedef struct {
+typedef union {
   aclIntArray array;
-  int64_t value;
+  char room[sizeof(aclIntArray) + sizeof(int64_t)];
 } one_int;
 
-static one_int one_int_of(int64_t value) { return (one_int){.array = {.size = 1}, .value = value}; }
+static one_int one_int_of(int64_t value) {
+  one_int a = {.array = {.size = 1}};
+  a.array.value[0] = value;
+  return a;
+}
 
 static status expect_three(const tensor *t, const char *name) {
   char text[SHAPE_TEXT];

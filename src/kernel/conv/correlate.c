@@ -13,6 +13,7 @@ LEVEL_CHOICE(direct_loops_table, direct_loops, direct_loops_table)
 enum {
   LEAST_AMX = 16,         /* channels summed over, for AMX to be worth it; and outputs of a group */
   LEAST_FOR_PANELS = 256, /* outputs of a group */
+  PACK_TAPS = 16,         /* of weights packed across rows, on the stack */
   MOST_ROWS = 8,
   MOST_WIDTH = 48,       /* positions of a tile, at any level */
   SINGLE_WIDTH = 960,    /* positions at a time where there is one output channel */
@@ -169,6 +170,34 @@ static void make_amx(const phase *f, int64_t image, int64_t group, int64_t row_t
   store_tile(f, f->to + image * c->to.outer + (group * f->rows + row) * c->to.inner, out, AMX_ROWS, rows, p, n);
 }
 
+/* The taps of a row and channel are one run, in their order. */
+static bool taps_are_plain(const correlation *c) {
+  int64_t step = sizeof(uint16_t);
+  for (int a = CONV_AXES - 1; a >= 0; step *= c->g.kernel[a--])
+    if (c->g.kernel[a] > 1 && c->w.axis[a] != step) return false;
+  return true;
+}
+
+/* 32 rows by 32 channels of weights whose rows' taps are neighbours (those of a gradient): to tiles of rows. from: the
+ * first row and channel; taps of the kernel, of which there are at most PACK_TAPS. */
+static void pack_across(const phase *f, uint16_t *to, const uint16_t *from) {
+  _Alignas(64) uint16_t stage[PACK_TAPS][AMX_CHANNELS][AMX_ROWS];
+  _Alignas(64) uint32_t words[AMX_CHANNELS / 2][AMX_ROWS];
+  enum { TILE_WORDS = AMX_TILE_BYTES / 4, PITCH = AMX_CHANNELS / 2 };
+  for (int k = 0; k < AMX_CHANNELS; ++k)
+    conv_loops->split(stage[0][k], AMX_CHANNELS * AMX_ROWS, from + k * f->sums.w_channel, f->sums.w_row);
+  float *at = (float *)(void *)to; /* words; bits are only moved */
+  for (int64_t t = 0; t < f->sums.taps; ++t, at += 2 * TILE_WORDS) {
+    for (int k = 0; k < AMX_CHANNELS / 2; ++k) {
+      const uint16_t(*const rows)[AMX_ROWS] = stage[f->sums.w_tap[t]] + 2 * k;
+      conv_loops->pair(words[k], rows[0], rows[1], 1, AMX_ROWS);
+    }
+    const float *const source = (const float *)(const void *)words[0];
+    direct_loops->transpose(at, PITCH, source, AMX_ROWS, AMX_ROWS / 2);
+    direct_loops->transpose(at + TILE_WORDS, PITCH, source + AMX_ROWS / 2, AMX_ROWS, AMX_ROWS / 2);
+  }
+}
+
 /* The weights of one block of rows of a group: [steps][taps][1 or 2 tiles of 16 rows by 32 channels]. */
 static void pack_weights(const void *job, int64_t begin, int64_t end) {
   const phase *f = job;
@@ -177,6 +206,8 @@ static void pack_weights(const void *job, int64_t begin, int64_t end) {
   const uint16_t *const w = (const uint16_t *)(const void *)f->sums.w;
   bool dense = channel_stride == taps; /* a channel's taps are neighbours, in their order */
   for (int64_t t = 0; t < taps; ++t) dense &= f->sums.w_tap[t] == t;
+  const bool across =
+      !dense && row_stride == conv_volume(f->c->g.kernel) && row_stride <= PACK_TAPS && taps_are_plain(f->c);
   for (int64_t i = begin; i < end; ++i) {
     const int64_t group = i / f->row_tiles, row = i % f->row_tiles * AMX_ROWS;
     const int64_t rows = smaller(AMX_ROWS, f->rows - row), width = rows > 16 ? 2 : 1;
@@ -184,8 +215,12 @@ static void pack_weights(const void *job, int64_t begin, int64_t end) {
         (uint16_t *)(void *)(f->packed + (group * tiles + row / 16) * f->steps * taps * AMX_TILE_BYTES);
     if (rows < width * 16 || f->channels % AMX_CHANNELS)
       memset(to, 0, (size_t)(width * f->steps * taps) * AMX_TILE_BYTES);
+    const bool whole = across && rows == AMX_ROWS;
+    for (int64_t step = 0; whole && step < f->channels / AMX_CHANNELS; ++step)
+      pack_across(f, to + step * taps * AMX_TILE_BYTES,
+                  w + group * f->w_group + row * row_stride + step * AMX_CHANNELS * channel_stride);
     for (int64_t r = 0; r < rows; ++r)
-      for (int64_t step = 0; step < f->steps; ++step) {
+      for (int64_t step = whole ? f->channels / AMX_CHANNELS : 0; step < f->steps; ++step) {
         const int64_t channel = step * AMX_CHANNELS, n = smaller(AMX_CHANNELS, f->channels - channel);
         const uint16_t *const from = w + group * f->w_group + (row + r) * row_stride + channel * channel_stride;
         uint16_t *at = to + (step * taps * width + r / 16) * (AMX_TILE_BYTES / 2) + r % 16 * AMX_CHANNELS;

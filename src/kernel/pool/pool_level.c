@@ -6,7 +6,8 @@
   static inline void step_of_##suffix(T *restrict best, const T *restrict x, int64_t step, int64_t n) {                \
     for (int64_t i = 0; i < n; ++i) {                                                                                  \
       const T v = x[i * step], b = best[i];                                                                            \
-      best[i] = (v > b) | (v != v) ? v : b;                                                                            \
+      const int take = (v > b) | (v != v);                                                                             \
+      best[i] = take ? v : b;                                                                                          \
     }                                                                                                                  \
   }                                                                                                                    \
   static inline void step_at_##suffix(T *restrict best, int32_t *restrict at, const T *restrict x, int64_t step,       \
