@@ -151,7 +151,7 @@ static void choose_slices(padding *p) {
 
 static status plan_pad(executor *e, padding *p, int n_padded) {
   pad_plan *plan = PLAN(e, pad_plan);
-  int most = 2 * p->to.rank + 1, combinations = 1;
+  int most = 2 * p->to.rank + 2, combinations = 1;
   if (p->kind != PADDING_CONSTANT) {
     for (int i = 0; i < n_padded; ++i) combinations *= 3;
     most = combinations;
