@@ -84,7 +84,6 @@ static status run_backward(const executor *e, void *const *at, void *scratch) {
                           .alpha = {.f32 = 1},
                           .target = sums,
                           .side = at[0],
-                          .target_bytes = p->one.extent * p->one.stride,
                           .view = at,
                           .scratch = scratch,
                           .cost_ns = e->cost_ns};

@@ -311,7 +311,6 @@ typedef struct {
   int dtype;
   bool in_float;
   uint64_t sums; /* in scratch */
-  int64_t target_bytes;
 } put_plan;
 
 static status run_put(const executor *e, void *const *at, void *scratch) {
@@ -331,7 +330,6 @@ static status run_put(const executor *e, void *const *at, void *scratch) {
                           .alpha = places_alpha(s->dtype, NULL),
                           .target = target,
                           .side = at[e->n_operands - 1],
-                          .target_bytes = s->target_bytes,
                           .view = at,
                           .scratch = scratch,
                           .cost_ns = e->cost_ns};
@@ -380,8 +378,7 @@ status prepare_index_put(executor *e, const op_arg *a) {
   s->kind = accumulate ? PLACES_ADD : PLACES_SCATTER;
   s->dtype = self->dtype;
   s->in_float = accumulate && (self->dtype == ACL_FLOAT16 || self->dtype == ACL_BF16);
-  s->target_bytes = s->in_float ? self->n * (int64_t)sizeof(float) : (int64_t)e->operands[0].extent_bytes;
-  if (s->in_float) s->sums = workspace_intermediate(e, (uint64_t)s->target_bytes);
+  if (s->in_float) s->sums = workspace_intermediate(e, (uint64_t)self->n * sizeof(float));
   const view target = s->in_float ? view_contiguous(ACL_FLOAT, self->rank, self->dims) : s->self,
              side = view_of(values);
   places_init(&x->p, s->in_float ? (int64_t)sizeof(float) : (int64_t)dtype_bytes(self->dtype),

@@ -213,13 +213,11 @@ static int64_t block_offsets(const places_job *job, place_cursor *c, int64_t n, 
 /* ---- slices ------------------------------------------------------------------------------------------------------ */
 
 /* What one thread does: of all places, or a range of them; of the slices, a range of the runs (their number times their
- * length); of the target, a range of bytes. */
+ * length). */
 typedef struct {
   int64_t place, place_end;
   int64_t run, run_end;     /* which runs of a slice */
   int64_t first, first_end; /* which elements of each run */
-  int64_t low, high;        /* offsets in the target */
-  bool filters;
 } share;
 
 static void move_run_of_block(const places_job *job, const place_block *b, int64_t n, int64_t target, int64_t side,
@@ -259,17 +257,6 @@ static void move_block(const places_job *job, const share *part, const place_blo
   }
 }
 
-static int64_t owned(const share *part, place_block *b, int64_t n) {
-  int64_t kept = 0;
-  for (int64_t i = 0; i < n; ++i) {
-    const bool own = b->target[i] >= part->low && b->target[i] < part->high;
-    b->target[kept] = b->target[i];
-    b->side[kept] = b->side[i];
-    kept += own;
-  }
-  return kept;
-}
-
 /* A slice by itself, where it is large or its elements lie crosswise. */
 static void slice_plan(const places *p, bool to_side, move_plan *plan) {
   move_space s = {.element_bytes = p->target_bytes};
@@ -296,9 +283,9 @@ static bool moves_slices(const places_job *job) {
 }
 
 /* What does it at once for places of one element and one index; NULL: offsets are made. */
-static element_loop *element_loop_of(const places_job *job, const share *part) {
+static element_loop *element_loop_of(const places_job *job) {
   const places *p = job->p;
-  if (p->n_sources != 1 || p->run != 1 || p->slice_rank || part->filters) return NULL;
+  if (p->n_sources != 1 || p->run != 1 || p->slice_rank) return NULL;
   const int index = index_type(p->source), size = element_size_log2(p->target_bytes);
   switch (job->kind) {
   case PLACES_GATHER: return indexing->gather_elements[index][size];
@@ -344,7 +331,7 @@ static void do_share(const places_job *job, const share *part, bad_index *bad) {
   place_block b;
   place_cursor c;
   move_plan plan;
-  element_loop *const elements = element_loop_of(job, part);
+  element_loop *const elements = element_loop_of(job);
   if (elements) {
     do_elements(job, part, elements, bad);
     return;
@@ -354,13 +341,12 @@ static void do_share(const places_job *job, const share *part, bad_index *bad) {
   cursor_at(job->p, part->place, &c);
   for (int64_t i = part->place; i < part->place_end; i += PLACES_BLOCK) {
     const int64_t n = smaller(PLACES_BLOCK, part->place_end - i), good = block_offsets(job, &c, n, &b, bad);
-    const int64_t m = part->filters ? owned(part, &b, good) : good;
     if (by_slice && job->kind == PLACES_GATHER)
-      for (int64_t k = 0; k < m; ++k) move_run(&plan, job->side + b.side[k], job->target + b.target[k], 0);
+      for (int64_t k = 0; k < good; ++k) move_run(&plan, job->side + b.side[k], job->target + b.target[k], 0);
     else if (by_slice)
-      for (int64_t k = 0; k < m; ++k) move_run(&plan, job->target + b.target[k], job->side + b.side[k], 0);
+      for (int64_t k = 0; k < good; ++k) move_run(&plan, job->target + b.target[k], job->side + b.side[k], 0);
     else
-      move_block(job, part, &b, m);
+      move_block(job, part, &b, good);
     if (unlikely(good < n)) {
       bad->place = i + good;
       return;
@@ -370,7 +356,7 @@ static void do_share(const places_job *job, const share *part, bad_index *bad) {
 
 /* ---- threads ----------------------------------------------------------------------------------------------------- */
 
-typedef enum { BY_PLACES, BY_RUNS, BY_ELEMENTS, BY_TARGET } division;
+typedef enum { BY_PLACES, BY_RUNS, BY_ELEMENTS } division;
 
 typedef struct {
   const places_job *job;
@@ -386,11 +372,22 @@ static void range(const void *arg, int64_t begin, int64_t end) {
   if (s->by == BY_PLACES) part.place = begin, part.place_end = end;
   if (s->by == BY_RUNS) part.run = begin, part.run_end = end;
   if (s->by == BY_ELEMENTS) part.first = begin, part.first_end = end;
-  if (s->by == BY_TARGET) part.low = begin, part.high = end, part.filters = begin > 0 || end < s->job->target_bytes;
   do_share(s->job, &part, &bad);
   if (likely(bad.source < 0)) return;
 #pragma omp critical(cannon_places)
   if (s->first->source < 0 || bad.place < s->first->place) *s->first = bad;
+}
+
+/* The places of each coordinate in the first dimension have a part of the target of their own: Scatter along another. */
+static bool are_apart(const places *p) {
+  int64_t reach = p->run * p->target_bytes;
+  for (int k = 0; k < p->n_sources; ++k) {
+    if (p->source[k].extent == INT64_MAX) return false; /* offsets, of any size */
+    reach += (p->source[k].extent - 1) * p->source[k].stride;
+  }
+  for (int d = 1; d < p->rank; ++d) reach += (p->dims[d] - 1) * p->target_step[d];
+  for (int d = 0; d < p->slice_rank; ++d) reach += (p->slice_dims[d] - 1) * p->slice_target[d];
+  return p->dims[0] > 1 && p->target_step[0] >= reach;
 }
 
 /* What threads may share: what is written must have one writer, who sees the places in order. */
@@ -412,9 +409,9 @@ static division divide(const places_job *job, int64_t *total, int64_t *grain) {
     *grain = RUN_GRAIN;
     return BY_ELEMENTS;
   }
-  *total = job->target_bytes;
-  *grain = 64;
-  return BY_TARGET;
+  *total = p->n;
+  *grain = are_apart(p) ? p->n / p->dims[0] : p->n;
+  return BY_PLACES;
 }
 
 status places_run(const places_job *job) {

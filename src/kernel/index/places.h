@@ -57,8 +57,7 @@ typedef struct {
   int dtype;           /* of the side: for arithmetic */
   compute_value alpha; /* for PLACES_ADD */
   char *target, *side;
-  int64_t target_bytes; /* the target's extent, which threads share where nothing else can be shared */
-  void *const *view;    /* of index operands */
+  void *const *view; /* of index operands */
   const char *scratch;
   uint64_t cost_ns;
 } places_job;

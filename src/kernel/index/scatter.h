@@ -21,7 +21,6 @@ typedef struct {
   int self_operand, out_operand, side_operand; /* side: IN_SCRATCH for `value` */
   bool in_float, is_linear;
   uint64_t sums; /* in scratch */
-  int64_t target_bytes;
   _Alignas(16) char value[16];
 } scatter_plan;
 

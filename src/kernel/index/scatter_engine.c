@@ -35,7 +35,6 @@ status scatter_run(const executor *e, void *const *at, void *scratch) {
                           .alpha = s->alpha,
                           .target = target,
                           .side = s->side_operand == IN_SCRATCH ? (char *)(uintptr_t)s->value : at[s->side_operand],
-                          .target_bytes = s->target_bytes,
                           .view = at,
                           .scratch = scratch,
                           .cost_ns = e->cost_ns};
@@ -70,8 +69,6 @@ status scatter_begin(executor *e, const scatter_target *t, places_kind kind, int
   s->in_float = is_half(dtype) && is_arithmetic(kind);
   if (s->in_float) s->sums = workspace_intermediate(e, (uint64_t)t->out->n * sizeof(float));
   *target = s->in_float ? view_contiguous(ACL_FLOAT, s->out.rank, s->out.dims) : s->out;
-  s->target_bytes =
-      s->in_float ? t->out->n * (int64_t)sizeof(float) : (int64_t)e->operands[t->out_operand].extent_bytes;
   places_init(&s->p, s->in_float ? (int64_t)sizeof(float) : (int64_t)dtype_bytes(dtype), (int64_t)dtype_bytes(dtype),
               n_sources > 1 ? scatter_extra_of(e)->source : &s->one, n_sources);
   return ST_OK;

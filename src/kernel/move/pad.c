@@ -8,6 +8,7 @@
 #include "kernel/families.h"
 #include "kernel/move/check.h"
 
+enum { SMALL_BYTES = 2048 };       /* results up to here are filled as a whole before the centre is copied: two boxes */
 enum { SLICE_BYTES = 128 * 1024 }; /* the boxes of so much of the result are moved while it is in a cache */
 
 typedef struct {
@@ -111,20 +112,29 @@ static void add_segments(pad_plan *plan, box *boxes, const padding *p, int n_pad
 
 /* The centre, and for each dimension two slabs: of the dimensions before only the centre, of those behind all. */
 static void add_constant(pad_plan *plan, box *boxes, const padding *p) {
-  for (int d = p->first; d <= p->to.rank; ++d) { /* rank: the centre */
+  const int64_t bytes = (int64_t)dtype_bytes(p->to.dtype);
+  const int rank = p->to.rank;
+  int d = p->first; /* rank: the centre */
+  if (view_elements(&p->to) * bytes <= SMALL_BYTES) {
+    move_space whole;
+    space_of_views(&whole, &p->to, &(view){.dtype = p->to.dtype});
+    add_box(plan, boxes, &whole, 0, 0, true);
+    d = rank;
+  }
+  for (; d <= rank; ++d) {
     for (segment which = BEFORE; which <= AFTER; which += 2) {
-      move_space s = {.element_bytes = (int64_t)dtype_bytes(p->to.dtype)};
+      move_space s = {.element_bytes = bytes};
       int64_t to = 0, from = 0;
-      for (int i = p->first; i < p->to.rank; ++i) {
+      for (int i = p->first; i < rank; ++i) {
         int64_t to_begin = 0, from_begin = 0, step = 0;
         const int64_t n =
             i > d ? p->to.dims[i] : segment_of(p, i, i == d ? which : CENTRE, &to_begin, &from_begin, &step);
-        space_add(&s, n, p->to.strides[i], d < p->to.rank ? 0 : p->from.strides[i]);
+        space_add(&s, n, p->to.strides[i], d < rank ? 0 : p->from.strides[i]);
         to += to_begin * p->to.strides[i];
         from += from_begin * p->from.strides[i];
       }
-      add_box(plan, boxes, &s, to, from, d < p->to.rank);
-      if (d == p->to.rank) return;
+      add_box(plan, boxes, &s, to, from, d < rank);
+      if (d == rank) return;
     }
   }
 }
@@ -141,7 +151,7 @@ static void choose_slices(padding *p) {
 
 static status plan_pad(executor *e, padding *p, int n_padded) {
   pad_plan *plan = PLAN(e, pad_plan);
-  int most = 2 * p->to.rank + 1, combinations = 1;
+  int most = 2 * p->to.rank + 2, combinations = 1;
   if (p->kind != PADDING_CONSTANT) {
     for (int i = 0; i < n_padded; ++i) combinations *= 3;
     most = combinations;
