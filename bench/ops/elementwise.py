@@ -5,19 +5,35 @@ from dtypes import BF16, F16, F32
 from run import case
 
 SIZES = (("64 Ki", 1 << 16), ("16 Mi", 1 << 24))
+aten = torch.ops.aten
 
 
-def unary(b, op, function, dtypes=(F32, F16, BF16)):
+def unary(b, op, function, dtypes=(F32, F16, BF16), extra=(), low=-2, high=2):
     for d in dtypes:
         for text, n in SIZES:
-            x = b.random(d, (n,))
+            x = b.random(d, (n,), low, high)
             out = torch.empty_like(t := b.torch(x))
-            b.compare(f"{d} {text}", op, [x, b.empty(d, (n,))], lambda: function(t, out), bytes=2 * d.size * n)
+            b.compare(f"{d} {text}", op, [x, *extra, b.empty(d, (n,))], lambda: function(t, out), bytes=2 * d.size * n)
 
 
-@case("Exp", goal=1.0)
-def exp(b):
-    unary(b, "aclnnExp", lambda t, out: torch.exp(t, out=out))
+def unary_case(name, goal, function, **how):
+    """A row of its own for aclnn<name>."""
+    case(name, goal)(lambda b: unary(b, "aclnn" + name, function, **how))
+
+
+unary_case("Exp", 1.0, lambda t, out: torch.exp(t, out=out))
+unary_case("Log", 1.0, lambda t, out: torch.log(t, out=out), low=0.01, high=9)
+unary_case("Tanh", 1.0, lambda t, out: torch.tanh(t, out=out))
+unary_case("Sigmoid", 1.0, lambda t, out: torch.sigmoid(t, out=out))
+unary_case("Silu", 1.0, lambda t, out: aten.silu.out(t, out=out))
+unary_case("Gelu", 0.6, lambda t, out: aten.gelu.out(t, out=out))
+unary_case("GeluV2", 0.6, lambda t, out: aten.gelu.out(t, approximate="tanh", out=out), extra=(1,))
+unary_case("Sin", 1.0, lambda t, out: torch.sin(t, out=out))
+unary_case("Erf", 1.0, lambda t, out: torch.erf(t, out=out))
+unary_case("Mish", 1.0, lambda t, out: aten.mish.out(t, out=out))
+unary_case("Relu", 1.0, lambda t, out: torch.clamp_min(t, 0, out=out))
+# What memory gives: the goal of all that is cheaper to compute
+unary_case("Neg", 1.0, lambda t, out: out.copy_(t))
 
 
 @case("Add", goal=1.0)

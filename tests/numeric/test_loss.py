@@ -343,5 +343,37 @@ class CrossEntropy(unittest.TestCase):
                 out)
 
 
+class Multilabel(unittest.TestCase):
+    def case(self, gen):
+        d, batch, classes = gen.pick(FLOATS), () if gen.chance(0.2) else (gen.integer(0, 9),), gen.integer(1, 12)
+        x = gen.drawn(d, batch + (classes,), lambda s: gen.values(d, s, limit=4))
+
+        def lists(shape):
+            t = np.array([gen.rng.permutation(classes) for _ in range(int(np.prod(shape[:-1])))], int).reshape(shape)
+            ends = gen.rng.integers(0, classes + 1, shape[:-1])
+            return np.where(np.arange(classes) == np.expand_dims(ends, -1), -1, t)
+        target = gen.tensor(gen.pick((I32, I64)), batch + (classes,), lists(batch + (classes,)))
+        reduction = gen.pick((NONE, MEAN, SUM))
+        out, flags = gen.out(d, batch if reduction == NONE else ()), gen.out(d, x.shape)
+        run("aclnnMultilabelMarginLoss", x, target, reduction, out, flags)
+        losses, expected = np.zeros(batch, LD), np.zeros(x.shape)
+        for i in np.ndindex(*batch):
+            row, t = x.get()[i].astype(LD), target.get()[i]
+            of = [int(j) for j in t[:list(t).index(-1) if -1 in t else None]]
+            expected[i][of] = 1
+            losses[i] = sum(max(LD(0), 1 - row[j] + row[k]) for j in of for k in range(classes) if k not in of) / classes
+        exact = {NONE: losses, SUM: losses.sum(), MEAN: losses.sum() / (losses.size or LD(np.nan))}[reduction]
+        ref.check(out.get(), exact, d, F32, ulps=1, slack=1e-12, what=f"reduction {reduction}")
+        ref.check_equal(flags.get(), expected, "isTarget")
+
+    def test_all(self):
+        each_case(self, "aclnnMultilabelMarginLoss", CASES, self.case)
+
+    def test_target_out_of_range(self):
+        f = [Tensor.empty(F32, s) for s in ((), (2, 3))]
+        with self.assertRaisesRegex(AclError, r"target\[1, 1\] is 3, expected -1 to 2"):
+            run("aclnnMultilabelMarginLoss", Tensor.of(F32, np.zeros((2, 3))), Tensor.of(I64, [[0, -1, 9], [1, 3, -1]]), SUM, *f)
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -34,15 +34,15 @@ static void put_range(const void *job, int64_t begin, int64_t end) {
   const one_hot_job *j = job;
   const one_hot_plan *p = j->plan;
   const int last = p->at.rank - 1;
-  int64_t class[TILE];
+  int64_t index[TILE];
   cursor c;
   cursor_start(&c, &p->at, j->at, begin);
   for (int64_t i = begin, n; i < end; i += n, cursor_next(&c, n)) {
     n = cursor_row(&c, smaller(TILE, end - i));
-    p->load(class, c.at[0], p->at.strides[0][last], n);
+    p->load(index, c.at[0], p->at.strides[0][last], n);
     for (int64_t k = 0; k < n; ++k)
-      if (class[k] >= 0 && class[k] < p -> classes)
-        put(c.at[1] + k * p->at.strides[1][last] + class[k] * p -> class_stride, j -> on, p -> size);
+      if (index[k] >= 0 && index[k] < p->classes)
+        put(c.at[1] + k * p->at.strides[1][last] + index[k] * p->class_stride, j->on, p->size);
   }
 }
 

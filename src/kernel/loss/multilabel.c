@@ -1,0 +1,107 @@
+/* MultilabelMarginLoss: of each row of scores, by how much those of classes that are no targets come within 1 of those of
+ * the targets. A row's targets end at the first -1. Computed in double, row by row. */
+#include "kernel/engine/loops.h"
+#include "kernel/families.h"
+#include "kernel/loss/reduction.h"
+
+/* A matrix of scores, targets or flags. */
+typedef struct {
+  load_loop *load;
+  store_loop *store;
+  int64_t row, along; /* bytes */
+} multilabel_matrix;
+
+typedef struct {
+  int64_t n, classes;
+  multilabel_matrix self, target, flags;
+  store_loop *store;
+  int64_t out_row;                     /* bytes between results, where there is one for each row */
+  uint64_t scores, targets, is_target; /* offsets in the workspace: a row of each */
+  bool each, mean;
+} multilabel_plan;
+
+/* Reads row i's targets up to the first -1 and flags them; their number, or -1 where one is out of range. */
+static int64_t read_targets(const multilabel_plan *p, const char *row, int64_t *target, double *is_target) {
+  int64_t n = 0;
+  p->target.load(target, row, p->target.along, p->classes);
+  memset(is_target, 0, (size_t)p->classes * sizeof *is_target);
+  for (; n < p->classes && target[n] != -1; ++n) {
+    if (target[n] < 0 || target[n] >= p->classes) return -1 - n;
+    is_target[target[n]] = 1;
+  }
+  return n;
+}
+
+static double row_loss(const double *x, const int64_t *target, int64_t n_targets, const double *is_target,
+                       int64_t classes) {
+  double sum = 0;
+  for (int64_t k = 0; k < n_targets; ++k) {
+    const double limit = x[target[k]] - 1;
+    for (int64_t c = 0; c < classes; ++c) {
+      const double over = x[c] - limit;
+      sum += is_target[c] == 0 && !(over <= 0) ? over : 0;
+    }
+  }
+  return sum / (double)classes;
+}
+
+static status multilabel_run(const executor *e, void *const *view, void *scratch) {
+  const multilabel_plan *p = PLAN(e, multilabel_plan);
+  double *x = (void *)((char *)scratch + p->scores), *is_target = (void *)((char *)scratch + p->is_target), sum = 0;
+  int64_t *target = (void *)((char *)scratch + p->targets);
+  for (int64_t i = 0; i < p->n; ++i) {
+    const int64_t n = read_targets(p, (const char *)view[1] + i * p->target.row, target, is_target);
+    if (n < 0)
+      return fail(ST_DEVICE_EXCEPTION, "target[%jd, %jd] is %jd, expected -1 to %jd", (intmax_t)i, (intmax_t)(-1 - n),
+                  (intmax_t)target[-1 - n], (intmax_t)p->classes - 1);
+    p->self.load(x, (const char *)view[0] + i * p->self.row, p->self.along, p->classes);
+    const double loss = row_loss(x, target, n, is_target, p->classes);
+    p->flags.store((char *)view[3] + i * p->flags.row, p->flags.along, is_target, p->classes);
+    if (p->each) p->store((char *)view[2] + i * p->out_row, 0, &loss, 1);
+    sum += loss;
+  }
+  if (p->mean) sum /= (double)p->n;
+  if (!p->each) p->store(view[2], 0, &sum, 1);
+  return ST_OK;
+}
+
+static multilabel_matrix matrix_of(const tensor *t, compute_type compute) {
+  const int64_t bytes = (int64_t)dtype_bytes(t->dtype);
+  return (multilabel_matrix){loops->load[t->dtype][compute], loops->store[t->dtype][compute],
+                             t->rank > 1 ? t->strides[0] * bytes : 0, t->strides[t->rank - 1] * bytes};
+}
+
+status prepare_multilabel(executor *e, const op_arg *a) {
+  const tensor *self = a[0].tensor, *target = a[1].tensor, *out = a[3].tensor, *flags = a[4].tensor;
+  multilabel_plan *p = PLAN(e, multilabel_plan);
+  char text[SHAPE_TEXT];
+  TRY(op_expect_dtype(self, "self", DTYPES_FLOAT));
+  TRY(op_expect_dtype(target, "target", DTYPES_INDEX));
+  TRY(op_expect_dtype(flags, "isTarget", DTYPES_FLOAT));
+  EXPECT((self->rank == 1 || self->rank == 2) && self->dims[self->rank - 1] > 0,
+         "self has shape %s, expected [N, C] or [C] with a class or more", shape_text(self->dims, self->rank, text));
+  TRY(op_expect_shape(target, "target", self->dims, self->rank));
+  TRY(op_expect_shape(flags, "isTarget", self->dims, self->rank));
+  TRY(expect_reduction(a[2].integer, REDUCTION_SUM));
+  p->n = self->rank > 1 ? self->dims[0] : 1;
+  p->classes = self->dims[self->rank - 1];
+  p->each = a[2].integer == REDUCTION_NONE && self->rank > 1;
+  p->mean = a[2].integer == REDUCTION_MEAN;
+  if (p->each) {
+    TRY(op_expect_dtype(out, "out", DTYPES_FLOAT));
+    TRY(op_expect_shape(out, "out", &p->n, 1));
+    p->out_row = out->strides[0] * (int64_t)dtype_bytes(out->dtype);
+  } else {
+    TRY(expect_one(out, "out"));
+  }
+  p->self = matrix_of(self, COMPUTE_F64);
+  p->target = matrix_of(target, COMPUTE_I64);
+  p->flags = matrix_of(flags, COMPUTE_F64);
+  p->store = loops->store[out->dtype][COMPUTE_F64];
+  p->scores = workspace_intermediate(e, (uint64_t)p->classes * sizeof(double));
+  p->is_target = workspace_intermediate(e, (uint64_t)p->classes * sizeof(double));
+  p->targets = workspace_intermediate(e, (uint64_t)p->classes * sizeof(int64_t));
+  executor_cost(e, (uint64_t)self->n * 24, (uint64_t)self->n * 64);
+  e->run = multilabel_run;
+  return ST_OK;
+}
