@@ -86,8 +86,9 @@ _Static_assert(FOLD_LANES == 32, "the tree has five levels");
     }                                                                                                                  \
     for (int l = 0; l < FOLD_LANES; ++l) any |= odd[l];                                                                \
     HALVE(T, 16, (b BEATS a ? b : a))                                                                                  \
-    HALVE(T, 8, (b BEATS a ? b : a)) HALVE(T, 4, (b BEATS a ? b : a)) HALVE(T, 2, (b BEATS a ? b : a))                 \
-        HALVE(T, 1, (b BEATS a ? b : a)) value->member = any ? (T)NAN : lane[0];                                       \
+    HALVE(T, 8, (b BEATS a ? b : a))                                                                                   \
+    HALVE(T, 4, (b BEATS a ? b : a)) HALVE(T, 2, (b BEATS a ? b : a)) HALVE(T, 1, (b BEATS a ? b : a))                 \
+        value->member = any ? (T)NAN : lane[0];                                                                        \
   }
 
 #define LANE(T, state, l) ((T *)(void *)((char *)(state) + (l)*FOLD_LANE_BYTES))
@@ -153,8 +154,8 @@ _Static_assert(FOLD_LANES == 32, "the tree has five levels");
 
 #define ADD a + b
 /* NaN stays, and wins. */
-#define LARGER  ((b > a) | (b != b) ? b : a)
-#define SMALLER ((b < a) | (b != b) ? b : a)
+#define LARGER  (((b > a) | (b != b)) ? b : a)
+#define SMALLER (((b < a) | (b != b)) ? b : a)
 #define FOLD_F(name, INIT, TERM, JOIN)                                                                                 \
   FOLD(name##_f32, float, double, f64, INIT, TERM, JOIN) FOLD(name##_f64, double, double, f64, INIT, TERM, JOIN)
 /* All NaNs become one. */
