@@ -44,7 +44,7 @@ static status too_many(int64_t found, int64_t room) {
   return OP_FAIL("out has room for %jd results, expected at least %jd", (intmax_t)room, (intmax_t)found);
 }
 
-/* ---- Nonzero -------------------------------------------------------------------------------------------------------- */
+/* ---- Nonzero ----------------------------------------------------------------------------------------------------- */
 
 typedef struct {
   view self; /* its dimensions stay as they are: their indices are the result */
@@ -144,7 +144,7 @@ status prepare_nonzero(executor *e, const op_arg *a) {
   return ST_OK;
 }
 
-/* ---- MaskedSelect --------------------------------------------------------------------------------------------------- */
+/* ---- MaskedSelect ------------------------------------------------------------------------------------------------ */
 
 typedef struct {
   walk both; /* operand 0: self, 1: mask, in the shape they broadcast to */

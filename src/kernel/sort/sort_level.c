@@ -12,7 +12,7 @@ enum {
   LOOK = 32, /* elements that are compared with a limit at once */
 };
 
-/* ---- keys ----------------------------------------------------------------------------------------------------------- */
+/* ---- keys -------------------------------------------------------------------------------------------------------- */
 
 static inline uint32_t key_of_f32(uint32_t bits) {
   bits = bits == 0x80000000 ? 0 : bits;
@@ -54,7 +54,7 @@ static inline bool entry64_is_before(entry64 a, entry64 b) {
   return (a.key < b.key) | ((a.key == b.key) & (a.number < b.number));
 }
 
-/* ---- sorting: E entries with keys of K ------------------------------------------------------------------------------ */
+/* ---- sorting: E entries with keys of K --------------------------------------------------------------------------- */
 
 #define SORTING(E, K)                                                                                                     \
   /* Each goes where as many as come before it leave off: n^2 comparisons, but no branch. */                              \
@@ -146,7 +146,7 @@ static inline bool entry64_is_before(entry64 a, entry64 b) {
 SORTING(entry32, uint32_t)
 SORTING(entry64, uint64_t)
 
-/* ---- elements of bits B to entries ---------------------------------------------------------------------------------- */
+/* ---- elements of bits B to entries ------------------------------------------------------------------------------- */
 
 #define ENTRIES(suffix, E, B, is_odd)                                                                                  \
   static bool pack_##suffix(void *entries, const void *x, int64_t first, int64_t n, bool descending) {                 \
