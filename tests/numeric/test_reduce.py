@@ -342,6 +342,16 @@ class Errors(unittest.TestCase):
             code, message = refused(op, *args)
             assert code == INVALID and all(w in message for w in words), (op, code, message)
 
+    def test_long(self):
+        """Sums by threads, over rows and over columns, are the same bits as those of another layout."""
+        v = np.random.default_rng(7).standard_normal((3, 700_000)).astype(np.float32)
+        x, turned = Tensor.of(F32, v), Tensor(F32, v.shape, (1, 3)).set(v)
+        out, other = Tensor.empty(F32, (3,)), Tensor.empty(F32, (3,))
+        for op, args in (("aclnnReduceSum", (Ints(1), False, F32)), ("aclnnVarCorrection", (Ints(1), 1, False))):
+            run(op, x, *args, out)
+            run(op, turned, *args, other)
+            ref.check_equal(other.bits(), out.bits(), op)
+
     def test_no_outputs_of_nothing(self):
         """No element is missed where there is no output either."""
         x, out = Tensor.of(F32, np.zeros((0, 0), np.float32)), Tensor.empty(F32, (0,))

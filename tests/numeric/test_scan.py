@@ -112,6 +112,16 @@ class Scans(unittest.TestCase):
         ref.check_equal(got[:37], np.arange(1, 38, dtype=np.float32))
         assert np.isposinf(got[37:61]).all() and np.isnan(got[61:]).all()
 
+    def test_long(self):
+        """A row that is long enough for threads, by chunks, against the same row among columns, which is not."""
+        v = np.random.default_rng(5).standard_normal(1_500_000).astype(np.float32)
+        x, out = Tensor.of(F32, v), Tensor.empty(F32, v.shape)
+        run("aclnnCumsum", x, 0, F32, out)
+        np.testing.assert_allclose(out.get(), v.astype(np.float64).cumsum(), rtol=1e-6, atol=1e-6)
+        two, both = Tensor.of(F32, np.stack([v, v], 1)), Tensor.empty(F32, (v.size, 2))
+        run("aclnnCumsum", two, 0, F32, both)
+        ref.check_equal(both.bits()[:, 1], out.bits(), "bits by columns and by chunks")
+
     def test_errors(self):
         x, out = Tensor.of(F32, np.zeros((2, 3), np.float32)), Tensor.empty(F32, (3, 2))
         for words, op, *args in (

@@ -63,6 +63,14 @@ class Shaped(unittest.TestCase):
             run("aclnnNonzero", x, out)
         ref.check_equal(result(out, (6, 1)).ravel(), np.array([0, 1, 2, 4, 5, 6]))
 
+    def test_merged_dimensions(self):
+        """Counting walks merged dimensions: here a row of stride 0 whose last dimension, of 1, has stride 1."""
+        x = Tensor(I64, (3, 4, 1), (0, 0, 1)).set(np.full((3, 4, 1), 5))
+        out, shapes = Tensor.empty(I64, (3, 20)), []
+        run("aclnnNonzeroV2", x, out, shapes=shapes)
+        assert shapes[1] == (3, 12), shapes
+        ref.check_equal(result(out, (3, 12)), np.argwhere(np.ones((3, 4, 1))).T)
+
     def test_too_little_room(self):
         x, out = Tensor.of(F32, np.ones(9, np.float32)), Tensor.empty(I64, (8, 1))
         with self.assertRaisesRegex(AclError, "room for 8 results, expected at least 9"):

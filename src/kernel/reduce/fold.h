@@ -1,11 +1,11 @@
 /* The innermost loops of reductions, by instruction set level (engine/level.h).
  *
  * A fold makes one value (some make two) of up to FOLD_BLOCK elements. Element i of a block goes to lane i modulo
- * FOLD_LANES; a tree over the lanes ends it. Sums of floats are in float within a
- * block, so that their error is at most (FOLD_BLOCK / FOLD_LANES + 5) half ULPs of the sum of magnitudes; products, powers
- * and squares are in double, which they do not leave. There are two ways to the same
- * bits: `row` reads elements that lie side by side; `step` and `end` take many blocks at once, whose elements number k
- * make row k of a matrix, so that one instruction works on several blocks. */
+ * FOLD_LANES; a tree over the lanes ends it. Sums of floats are in float within a block, so that their error is at most
+ * FOLD_BLOCK / FOLD_LANES + 5 half ULPs of the sum of magnitudes; products, powers and squares are in double.
+ *
+ * There are two ways to the same bits: `row` reads elements that lie side by side; `step` and `end` take many blocks at
+ * once, whose elements number k make row k of a matrix, so that one instruction works on several blocks. */
 #ifndef CANNON_KERNEL_REDUCE_FOLD_H
 #define CANNON_KERNEL_REDUCE_FOLD_H
 

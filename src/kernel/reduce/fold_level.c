@@ -30,7 +30,7 @@ static inline void fetch_ahead(const char *row, int64_t pitch, int64_t bytes) {
     __builtin_prefetch((const char *)(at) + FAR_BYTES + 64);                                                           \
   } while (0)
 
-/* ---- folds of one value: X read, T in the lanes, `member` of the result ------------------------------------------- */
+/* ---- folds of one value: X read, T in the lanes, `member` of the result ------------------------------------------ */
 
 /* The tree, a level of it; written out, so that lanes stay in registers. */
 #define HALVE(T, half, JOIN)                                                                                           \
@@ -86,8 +86,9 @@ _Static_assert(FOLD_LANES == 32, "the tree has five levels");
     }                                                                                                                  \
     for (int l = 0; l < FOLD_LANES; ++l) any |= odd[l];                                                                \
     HALVE(T, 16, (b BEATS a ? b : a))                                                                                  \
-    HALVE(T, 8, (b BEATS a ? b : a)) HALVE(T, 4, (b BEATS a ? b : a)) HALVE(T, 2, (b BEATS a ? b : a))                 \
-        HALVE(T, 1, (b BEATS a ? b : a)) value->member = any ? (T)NAN : lane[0];                                       \
+    HALVE(T, 8, (b BEATS a ? b : a))                                                                                   \
+    HALVE(T, 4, (b BEATS a ? b : a))                                                                                   \
+    HALVE(T, 2, (b BEATS a ? b : a)) HALVE(T, 1, (b BEATS a ? b : a)) value->member = any ? (T)NAN : lane[0];          \
   }
 
 #define LANE(T, state, l) ((T *)(void *)((char *)(state) + (l)*FOLD_LANE_BYTES))
@@ -153,8 +154,8 @@ _Static_assert(FOLD_LANES == 32, "the tree has five levels");
 
 #define ADD a + b
 /* NaN stays, and wins. */
-#define LARGER  ((b > a) | (b != b) ? b : a)
-#define SMALLER ((b < a) | (b != b) ? b : a)
+#define LARGER  (((b > a) | (b != b)) ? b : a)
+#define SMALLER (((b < a) | (b != b)) ? b : a)
 #define FOLD_F(name, INIT, TERM, JOIN)                                                                                 \
   FOLD(name##_f32, float, double, f64, INIT, TERM, JOIN) FOLD(name##_f64, double, double, f64, INIT, TERM, JOIN)
 /* All NaNs become one. */
@@ -200,7 +201,7 @@ FOLD_F(sum_power, 0, pow(fabs(x), shift), ADD)
 FOLD(sum_exp_f32, float, double, f64, 0, wide_exp(x - shift), ADD)
 FOLD(sum_exp_f64, double, double, f64, 0, exp(x - shift), ADD)
 
-/* ---- folds of two values ------------------------------------------------------------------------------------------ */
+/* ---- folds of two values ----------------------------------------------------------------------------------------- */
 
 /* As two folds, of the same elements; the second's lanes follow the first's. */
 #define PAIR(name, X, T, member, INIT_1, TERM_1, JOIN_1, INIT_2, TERM_2, JOIN_2)                                       \
@@ -237,7 +238,7 @@ PAIR(min_max_f32, float, float, f64, INFINITY, x, SMALLER, -INFINITY, x, LARGER)
 PAIR(min_max_f64, double, double, f64, INFINITY, x, SMALLER, -INFINITY, x, LARGER)
 PAIR(min_max_i64, int64_t, int64_t, i64, INT64_MAX, x, SMALLER, INT64_MIN, x, LARGER)
 
-/* ---- places of maxima and minima: I, an integer of T's size, in the second half of the state ----------------------- */
+/* ---- places of maxima and minima: I, an integer of T's size, in the second half of the state --------------------- */
 
 #define ARG(name, order, T, I, member, BEATS)                                                                          \
   static void name##_row(const void *from, int64_t n, double shift, fold_value *value, fold_value *second) {           \
@@ -293,7 +294,7 @@ ARG(arg_min_f32, min_f32, float, int32_t, f64, BELOW)
 ARG(arg_min_f64, min_f64, double, int64_t, f64, BELOW)
 ARG(arg_min_i64, min_i64, int64_t, int64_t, i64, b < a)
 
-/* ---- what is left after the folds ---------------------------------------------------------------------------------- */
+/* ---- what is left after the folds -------------------------------------------------------------------------------- */
 
 /* Squares are of x - shift, not of x - mean: what the sum of x - shift says about the difference is taken off. */
 static void settle_moments(const double *shift, fold_value *value, fold_value *second, int64_t n, int64_t width) {
@@ -347,7 +348,7 @@ static void finish(finish_kind kind, double parameter, int64_t n, fold_value *va
   }
 }
 
-/* ---- turning -------------------------------------------------------------------------------------------------------- */
+/* ---- turning ----------------------------------------------------------------------------------------------------- */
 
 #define TURN(name, T)                                                                                                  \
   static void name(char *to, int64_t to_pitch, const char *from, int64_t pitch, int64_t n_rows, int64_t n) {           \
@@ -410,7 +411,7 @@ static void turn(void *to, int64_t to_pitch, const void *from, int64_t pitch, in
   (size == 4 ? turn_4 : turn_8)(to, to_pitch, from, pitch, n_rows, n);
 }
 
-/* ---- the table ------------------------------------------------------------------------------------------------------ */
+/* ---- the table --------------------------------------------------------------------------------------------------- */
 
 #define LOOPS(name)                                                                                                    \
   { .row = name##_row, .step = name##_step, .end = name##_end }

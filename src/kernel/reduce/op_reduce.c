@@ -4,7 +4,7 @@
 #include "kernel/families.h"
 #include "kernel/reduce/reduction.h"
 
-/* ---- checks -------------------------------------------------------------------------------------------------------- */
+/* ---- checks ------------------------------------------------------------------------------------------------------ */
 
 /* Which dimensions the list names; none, or no list: all, unless `noop`. */
 static status expect_dims(const aclIntArray *list, const char *name, int rank, bool noop, bool *is_reduced) {
@@ -58,7 +58,7 @@ static status expect_dtype_argument(int64_t dtype, const tensor *out) {
   return ST_OK;
 }
 
-/* ---- planning ------------------------------------------------------------------------------------------------------ */
+/* ---- planning ---------------------------------------------------------------------------------------------------- */
 
 typedef struct {
   reduction_kind kind;
@@ -101,7 +101,7 @@ static status plan_one(executor *e, reduction_kind kind, double parameter, const
                                           .keep = keep});
 }
 
-/* ---- sums, means, products ------------------------------------------------------------------------------------------ */
+/* ---- sums, means, products --------------------------------------------------------------------------------------- */
 
 static status expect_sum_dtypes(const tensor *self, const tensor *out, bool floats) {
   TRY(op_expect_dtype(self, "self", DTYPES_REAL));
@@ -181,7 +181,7 @@ status prepare_trace(executor *e, const op_arg *a) {
   return ST_OK;
 }
 
-/* ---- order ---------------------------------------------------------------------------------------------------------- */
+/* ---- order ------------------------------------------------------------------------------------------------------- */
 
 /* (self, dims, keepDims, out) */
 status prepare_reduce_order(executor *e, const op_arg *a) {
@@ -282,7 +282,7 @@ status prepare_min_max_all(executor *e, const op_arg *a) {
   return plan_min_max(e, a[0].tensor, a[1].tensor, a[2].tensor, is_reduced, false);
 }
 
-/* ---- norms ---------------------------------------------------------------------------------------------------------- */
+/* ---- norms ------------------------------------------------------------------------------------------------------- */
 
 static reduction_kind norm_kind(double p) {
   return p == 0           ? REDUCTION_NORM_0
@@ -315,7 +315,7 @@ status prepare_vector_norm(executor *e, const op_arg *a) {
   return plan_norm(e, a[0].tensor, a[1].scalar, a[2].ints, a[3].boolean, a[5].tensor);
 }
 
-/* ---- moments -------------------------------------------------------------------------------------------------------- */
+/* ---- moments ----------------------------------------------------------------------------------------------------- */
 
 static status plan_moments(executor *e, reduction_kind kind, const op_arg *a, int64_t correction, const tensor *out,
                            const tensor *mean) {

@@ -111,7 +111,7 @@ typedef struct {
 
 static bool is_integer(const reduce_plan *p) { return p->compute == COMPUTE_I64; }
 
-/* ---- merging ------------------------------------------------------------------------------------------------------- */
+/* ---- merging ----------------------------------------------------------------------------------------------------- */
 
 /* Whether b, which comes after a, replaces it as the maximum. Nothing replaces NaN. */
 static bool above(const reduce_plan *p, fold_value a, fold_value b) {
@@ -186,7 +186,7 @@ static void merge_results(const reduce_plan *p, results *a, const results *b, in
   }
 }
 
-/* ---- blocks -------------------------------------------------------------------------------------------------------- */
+/* ---- blocks ------------------------------------------------------------------------------------------------------ */
 
 /* What the second pass over blocks of n elements subtracts, from the first's results. */
 static void set_shift(const reduce_plan *p, const fold_value *first, int64_t n, int64_t width, double *shift) {
@@ -208,7 +208,7 @@ static void settle(const reduce_plan *p, const double *shift, results *r, const 
   }
 }
 
-/* ---- a row at a time ----------------------------------------------------------------------------------------------- */
+/* ---- a row at a time --------------------------------------------------------------------------------------------- */
 
 static void fold_row(const reduce_plan *p, const char *x, int64_t n, results *r) {
   if (!p->second) {
@@ -223,7 +223,7 @@ static void fold_row(const reduce_plan *p, const char *x, int64_t n, results *r)
   settle(p, &shift, r, &first, n, 1);
 }
 
-/* ---- a strip of columns at a time ---------------------------------------------------------------------------------- */
+/* ---- a strip of columns at a time -------------------------------------------------------------------------------- */
 
 static void fold_strip_once(const reduce_plan *p, const fold_loops *f, cursor c, int64_t n, int64_t width,
                             reduce_buffer *b, fold_value *value, fold_value *second) {
@@ -255,7 +255,7 @@ static void fold_strip(const reduce_plan *p, const cursor *c, int64_t n, int64_t
   settle(p, b->shift, r, first, n, width);
 }
 
-/* ---- many short rows at a time ------------------------------------------------------------------------------------- */
+/* ---- many short rows at a time ----------------------------------------------------------------------------------- */
 
 static void fold_turned(const reduce_plan *p, const char *from, int64_t width, reduce_buffer *b, results *r) {
   const int64_t n = p->n, size = p->in.size, pitch = TURNED_WIDTH * size;
@@ -283,7 +283,7 @@ static void fold_turned(const reduce_plan *p, const char *from, int64_t width, r
   settle(p, b->shift, r, first, n, width);
 }
 
-/* ---- running ------------------------------------------------------------------------------------------------------- */
+/* ---- running ----------------------------------------------------------------------------------------------------- */
 
 static walk reduced_of(const reduce_plan *p) {
   walk w;
@@ -448,7 +448,7 @@ static status reduce_run(const executor *e, void *const *view, void *scratch) {
   return ST_OK;
 }
 
-/* ---- planning ------------------------------------------------------------------------------------------------------ */
+/* ---- planning ---------------------------------------------------------------------------------------------------- */
 
 /* The view's dimension d at the end of another. */
 static void append_dim(view *to, const view *from, int d) {

@@ -2,8 +2,8 @@
  *
  * What an output element is made of is fixed by the shape alone: the elements that are reduced, in logical (row-major)
  * order, make blocks of FOLD_BLOCK; a block is folded (fold.h); 64 blocks make a chunk, whose result is that of its
- * blocks, merged in order; the chunks' results are merged in order again. Blocks are merged in double, moments by Chan's
- * formula. So strides, offsets and threads change no bit. */
+ * blocks, merged in order; the chunks' results are merged in order again. Blocks are merged in double, moments by
+ * Chan's formula. So strides, offsets and threads change no bit. */
 #ifndef CANNON_KERNEL_REDUCE_REDUCTION_H
 #define CANNON_KERNEL_REDUCE_REDUCTION_H
 

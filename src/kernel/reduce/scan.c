@@ -37,7 +37,7 @@ typedef struct {
   bool totals_only;
 } scan_job;
 
-/* ---- by rows ------------------------------------------------------------------------------------------------------- */
+/* ---- by rows ----------------------------------------------------------------------------------------------------- */
 
 /* One chunk that starts at element `first` of a row; base: what comes before it. out NULL: only for the total. */
 static scan_value scan_chunk(const scan_plan *p, const char *in, char *out, int64_t first, scan_value base) {
@@ -65,7 +65,7 @@ static void scan_row(const scan_plan *p, const char *in, char *out) {
   for (int64_t k = 0; k < p->n; k += CHUNK) base = joined(p, base, scan_chunk(p, in, out, k, base));
 }
 
-/* ---- by columns ---------------------------------------------------------------------------------------------------- */
+/* ---- by columns -------------------------------------------------------------------------------------------------- */
 
 static void scan_strip(const scan_plan *p, const char *in, char *out, int64_t width) {
   _Alignas(64) char tile[STRIP_ROWS * SCAN_WIDTH * sizeof(double)];
@@ -92,7 +92,7 @@ static void scan_strip(const scan_plan *p, const char *in, char *out, int64_t wi
   }
 }
 
-/* ---- many short rows at a time: turned, so that they make columns -------------------------------------------------- */
+/* ---- many short rows at a time: turned, so that they make columns ------------------------------------------------ */
 
 typedef struct {
   _Alignas(64) char rows[TURNED_MOST * SCAN_WIDTH * sizeof(float)];
@@ -117,7 +117,7 @@ static void scan_turned(const scan_plan *p, const char *in, char *out, int64_t w
     for (int64_t j = 0; j < width; ++j) p->out.store(out + j * p->out.across, p->out.along, b->rows + j * packed, n);
 }
 
-/* ---- running maxima ------------------------------------------------------------------------------------------------ */
+/* ---- running maxima ---------------------------------------------------------------------------------------------- */
 
 static void extreme_strip(const scan_plan *p, const char *in, char *out, char *places, int64_t width) {
   _Alignas(64) char best[SCAN_WIDTH * sizeof(double)];
@@ -149,7 +149,7 @@ static void extreme_row(const scan_plan *p, const char *in, char *out, char *pla
   }
 }
 
-/* ---- running ------------------------------------------------------------------------------------------------------- */
+/* ---- running ----------------------------------------------------------------------------------------------------- */
 
 /* Rows begin to end, whole. */
 static void scan_rows(const void *job, int64_t begin, int64_t end) {
@@ -233,7 +233,7 @@ static status scan_run(const executor *e, void *const *view, void *scratch) {
   return ST_OK;
 }
 
-/* ---- planning ------------------------------------------------------------------------------------------------------ */
+/* ---- planning ---------------------------------------------------------------------------------------------------- */
 
 typedef struct {
   const tensor *self, *out, *places; /* the last only of extremes */

@@ -44,7 +44,7 @@ static status too_many(int64_t found, int64_t room) {
   return OP_FAIL("out has room for %jd results, expected at least %jd", (intmax_t)room, (intmax_t)found);
 }
 
-/* ---- Nonzero -------------------------------------------------------------------------------------------------------- */
+/* ---- Nonzero ----------------------------------------------------------------------------------------------------- */
 
 typedef struct {
   view self; /* its dimensions stay as they are: their indices are the result */
@@ -60,8 +60,7 @@ static int64_t count_nonzero(const nonzero_plan *p, char *at) {
   cursor c;
   int64_t found = 0;
   walk_init(&w, (const view *const[]){&p->self}, 1, p->self.rank);
-  mask_access m = p->mask;
-  m.in.along = w.strides[0][w.rank - 1];
+  const mask_access m = mask_access_of(p->self.dtype, w.strides[0][w.rank - 1]);
   cursor_start(&c, &w, (void *const[]){at}, 0);
   for (int64_t i = 0, n; i < p->n; i += n, cursor_next(&c, n)) {
     n = cursor_row(&c, smaller(COMPACT_BLOCK, p->n - i));
@@ -145,7 +144,7 @@ status prepare_nonzero(executor *e, const op_arg *a) {
   return ST_OK;
 }
 
-/* ---- MaskedSelect --------------------------------------------------------------------------------------------------- */
+/* ---- MaskedSelect ------------------------------------------------------------------------------------------------ */
 
 typedef struct {
   walk both; /* operand 0: self, 1: mask, in the shape they broadcast to */

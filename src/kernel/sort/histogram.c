@@ -18,7 +18,7 @@ typedef struct {
   bool weighted;
 } histogram_plan;
 
-/* ---- Bincount -------------------------------------------------------------------------------------------------------- */
+/* ---- Bincount ---------------------------------------------------------------------------------------------------- */
 
 static status bincount_run(const executor *e, void *const *view, void *scratch) {
   const histogram_plan *p = PLAN(e, histogram_plan);
@@ -75,7 +75,7 @@ status prepare_bincount(executor *e, const op_arg *a) {
   return ST_OK;
 }
 
-/* ---- Histc ----------------------------------------------------------------------------------------------------------- */
+/* ---- Histc ------------------------------------------------------------------------------------------------------- */
 
 typedef double get_element(const char *tile, int64_t i);
 static double get_f32(const char *tile, int64_t i) { return ((const float *)(const void *)tile)[i]; }

@@ -11,7 +11,7 @@ static status expect_countable(const tensor *self, int dim) {
   return ST_OK;
 }
 
-/* ---- sorting -------------------------------------------------------------------------------------------------------- */
+/* ---- sorting ----------------------------------------------------------------------------------------------------- */
 
 static void sort_row(const sort_plan *p, const char *in, void *entries, void *spare, char *const *out) {
   const bool odd = sort_pack(p, in, entries, 0, p->n, p->descending);
@@ -66,7 +66,7 @@ status prepare_sort_with_index(executor *e, const op_arg *a) {
   return plan_sort(e, &r, a[2].integer, "axis");
 }
 
-/* ---- the k largest or smallest -------------------------------------------------------------------------------------- */
+/* ---- the k largest or smallest ----------------------------------------------------------------------------------- */
 
 /* The best k so far tell what need not be looked at. Few pass that filter, unless the row is in order the other way. */
 static void topk_row(const sort_plan *p, const char *in, void *entries, void *spare, char *const *out) {
@@ -120,7 +120,7 @@ status prepare_topk(executor *e, const op_arg *a) {
   return ST_OK;
 }
 
-/* ---- one of them ----------------------------------------------------------------------------------------------------- */
+/* ---- one of them ------------------------------------------------------------------------------------------------- */
 
 enum { SELECT_KTH, SELECT_MEDIAN, SELECT_NAN_MEDIAN };
 

@@ -21,7 +21,7 @@ static compute_value scalar_as(const scalar *s, int dtype, compute_type compute)
   return v;
 }
 
-/* ---- SearchSorted --------------------------------------------------------------------------------------------------- */
+/* ---- SearchSorted ------------------------------------------------------------------------------------------------ */
 
 typedef struct {
   walk rows; /* operand 0: values, 1: out, 2: the sequence's rows, 3: the sorter's; the last dimension is the row */
@@ -169,7 +169,7 @@ status prepare_search_sorteds(executor *e, const op_arg *a) {
   return plan_search(e, p, sequence, out, a[4].tensor, out, a[2].boolean);
 }
 
-/* ---- IsIn ------------------------------------------------------------------------------------------------------------ */
+/* ---- IsIn -------------------------------------------------------------------------------------------------------- */
 
 typedef struct {
   walk elements; /* operand 0: the tensor, 1: out, of the same shape or one element */

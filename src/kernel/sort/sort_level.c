@@ -6,13 +6,13 @@
 #include "kernel/sort/sort.h"
 
 enum {
-  INSERTION_MOST = 24, /* entries that are sorted by insertion */
+  RANK_MOST = 48,      /* entries that are sorted by counting what comes before each */
   SHORT_DIGITS = 4096, /* entries from which digits of 11 bits pay: fewer passes, longer histograms */
   LARGEST_DIGIT = 11,
   LOOK = 32, /* elements that are compared with a limit at once */
 };
 
-/* ---- keys ----------------------------------------------------------------------------------------------------------- */
+/* ---- keys -------------------------------------------------------------------------------------------------------- */
 
 static inline uint32_t key_of_f32(uint32_t bits) {
   bits = bits == 0x80000000 ? 0 : bits;
@@ -48,16 +48,24 @@ static inline entry64 entry64_of(uint64_t key, uint64_t number) { return (entry6
 static inline uint64_t entry64_key(entry64 e) { return e.key; }
 static inline uint64_t entry64_number(entry64 e) { return e.number; }
 
-/* ---- sorting: E entries with keys of K ------------------------------------------------------------------------------ */
+/* In the order of sorting: by key, then by number, which no two share. */
+static inline bool entry32_is_before(entry32 a, entry32 b) { return a < b; }
+static inline bool entry64_is_before(entry64 a, entry64 b) {
+  return (a.key < b.key) | ((a.key == b.key) & (a.number < b.number));
+}
+
+/* ---- sorting: E entries with keys of K --------------------------------------------------------------------------- */
 
 #define SORTING(E, K)                                                                                                     \
-  static void insertion_##E(E *a, int64_t n) {                                                                            \
-    for (int64_t i = 1; i < n; ++i) {                                                                                     \
+  /* Each goes where as many as come before it leave off: n^2 comparisons, but no branch. */                              \
+  static E *rank_##E(const E *a, E *b, int64_t n) {                                                                       \
+    for (int64_t i = 0; i < n; ++i) {                                                                                     \
       const E e = a[i];                                                                                                   \
-      int64_t j = i;                                                                                                      \
-      for (; j > 0 && E##_key(a[j - 1]) > E##_key(e); --j) a[j] = a[j - 1];                                               \
-      a[j] = e;                                                                                                           \
+      uint64_t rank = 0;                                                                                                  \
+      for (int64_t j = 0; j < n; ++j) rank += E##_is_before(a[j], e);                                                     \
+      b[rank] = e;                                                                                                        \
     }                                                                                                                     \
+    return b;                                                                                                             \
   }                                                                                                                       \
                                                                                                                           \
   /* Least significant digit first; a digit that all share needs no pass. */                                              \
@@ -87,10 +95,8 @@ static inline uint64_t entry64_number(entry64 e) { return e.number; }
   }                                                                                                                       \
                                                                                                                           \
   static void *sort_##E(void *entries, void *spare, int64_t n) {                                                          \
-    if (n > INSERTION_MOST)                                                                                               \
-      return n < SHORT_DIGITS ? radix_##E(entries, spare, n, 8) : radix_##E(entries, spare, n, 11);                       \
-    insertion_##E(entries, n);                                                                                            \
-    return entries;                                                                                                       \
+    if (n <= RANK_MOST) return rank_##E(entries, spare, n);                                                               \
+    return n < SHORT_DIGITS ? radix_##E(entries, spare, n, 8) : radix_##E(entries, spare, n, LARGEST_DIGIT);              \
   }                                                                                                                       \
                                                                                                                           \
   /* Narrows down the k-th key by its digits, most significant first: what is above falls away, what is below is kept. */ \
@@ -99,8 +105,7 @@ static inline uint64_t entry64_number(entry64 e) { return e.number; }
   static void narrow_##E(E *a, E *b, int64_t n, int64_t k, int64_t *kept, int64_t *left) {                                \
     *kept = 0;                                                                                                            \
     *left = n;                                                                                                            \
-    for (int shift = (int)(8 * sizeof(K)) - 8; shift >= 0 && *left > k - *kept && *left > 2 * INSERTION_MOST;             \
-         shift -= 8) {                                                                                                    \
+    for (int shift = (int)(8 * sizeof(K)) - 8; shift >= 0 && *left > k - *kept && *left > RANK_MOST; shift -= 8) {        \
       uint32_t count[256] = {0};                                                                                          \
       E *const undecided = a + *kept;                                                                                     \
       for (int64_t i = 0; i < *left; ++i) ++count[E##_key(undecided[i]) >> shift & 255];                                  \
@@ -141,7 +146,7 @@ static inline uint64_t entry64_number(entry64 e) { return e.number; }
 SORTING(entry32, uint32_t)
 SORTING(entry64, uint64_t)
 
-/* ---- elements of bits B to entries ---------------------------------------------------------------------------------- */
+/* ---- elements of bits B to entries ------------------------------------------------------------------------------- */
 
 #define ENTRIES(suffix, E, B, is_odd)                                                                                  \
   static bool pack_##suffix(void *entries, const void *x, int64_t first, int64_t n, bool descending) {                 \
@@ -173,14 +178,14 @@ SORTING(entry64, uint64_t)
     const B flip = descending ? (B)-1 : 0, below = (B)E##_key(*(const E *)limit);                                      \
     int64_t i = 0, found = *n_found;                                                                                   \
     for (; i + LOOK <= n && found + LOOK <= room; i += LOOK) {                                                         \
-      B any = 0;                                                                                                       \
-      for (int l = 0; l < LOOK; ++l) any |= (B)((B)(key_of_##suffix(xs[i + l]) ^ flip) < below);                       \
-      if (!any) continue;                                                                                              \
+      B key[LOOK], any = 0;                                                                                            \
       for (int l = 0; l < LOOK; ++l) {                                                                                 \
-        const B key = key_of_##suffix(xs[i + l]) ^ flip;                                                               \
-        es[found] = E##_of(key, (B)(first + i + l));                                                                   \
-        found += key < below;                                                                                          \
+        key[l] = key_of_##suffix(xs[i + l]) ^ flip;                                                                    \
+        any |= (B)(key[l] < below);                                                                                    \
       }                                                                                                                \
+      if (!any) continue;                                                                                              \
+      for (int l = 0; l < LOOK; ++l)                                                                                   \
+        if (key[l] < below) es[found++] = E##_of(key[l], (B)(first + i + l));                                          \
     }                                                                                                                  \
     for (; i < n && i + LOOK > n && found < room; ++i) {                                                               \
       const B key = key_of_##suffix(xs[i]) ^ flip;                                                                     \

@@ -36,7 +36,7 @@ static void write_count(const unique_plan *p, void *out, int64_t value, int64_t 
   if (p->wants_counts) ((int64_t *)out)[value * p->counts.strides[0]] = count;
 }
 
-/* ---- all elements --------------------------------------------------------------------------------------------------- */
+/* ---- all elements ------------------------------------------------------------------------------------------------ */
 
 static void pack_all(const unique_plan *p, const sort_loops *sort, void *from, char *entries) {
   _Alignas(64) char tile[SORT_BLOCK * sizeof(double)];
@@ -109,7 +109,7 @@ static status unique_run(const executor *e, void *const *view, void *scratch) {
   return ST_OK;
 }
 
-/* ---- slices along a dimension --------------------------------------------------------------------------------------- */
+/* ---- slices along a dimension ------------------------------------------------------------------------------------ */
 
 typedef struct {
   const char *rows; /* slices, contiguous in the compute type */
@@ -218,7 +218,7 @@ static status unique_slices_run(const executor *e, void *const *view_at, void *s
   return ST_OK;
 }
 
-/* ---- planning ------------------------------------------------------------------------------------------------------- */
+/* ---- planning ---------------------------------------------------------------------------------------------------- */
 
 typedef struct {
   const tensor *self, *values, *inverse, *counts; /* the last two NULL: not wanted */
