@@ -195,6 +195,12 @@ INLINE void load_two_i4(const char *b, vec w[2]) {
 }
 #endif
 
+#define ADD_TWO                                                                                                        \
+  UNROLL for (int i = 0; i < rows; ++i) {                                                                              \
+    sum[i] += w[0] * load_f32((const char *)(a + i * a_pitch + l));                                                    \
+    sum[i] += w[1] * load_f32((const char *)(a + i * a_pitch + l + LANES));                                            \
+  }
+
 /* bytes: of 2 * LANES weights. */
 INLINE void quantised_body(load_two *load, int bytes, int rows, int64_t k, int64_t group, const float *a,
                            int64_t a_pitch, const char *b, const float *scale, const float *offset, const float *a_sums,
@@ -206,18 +212,16 @@ INLINE void quantised_body(load_two *load, int bytes, int rows, int64_t k, int64
     const int64_t end = begin + group < k ? begin + group : k;
     vec sum[FEW_ROWS];
     UNROLL for (int i = 0; i < rows; ++i) sum[i] = (vec){0};
-    for (int64_t l = begin; l < end; l += 2 * LANES, b += bytes) {
-      if (end - l < 2 * LANES) {
-        char padded[2 * LANES] = {0};
-        memcpy(padded, b, (size_t)(((end - l) * bytes + 2 * LANES - 1) / (2 * LANES)));
-        load(padded, w);
-      } else {
-        load(b, w);
-      }
-      UNROLL for (int i = 0; i < rows; ++i) {
-        sum[i] += w[0] * load_f32((const char *)(a + i * a_pitch + l));
-        sum[i] += w[1] * load_f32((const char *)(a + i * a_pitch + l + LANES));
-      }
+    int64_t l = begin;
+    for (; l + 2 * LANES <= end; l += 2 * LANES, b += bytes) {
+      load(b, w);
+      ADD_TWO;
+    }
+    if (l < end) { /* the end of the column */
+      char padded[2 * LANES] = {0};
+      memcpy(padded, b, (size_t)(((end - l) * bytes + 2 * LANES - 1) / (2 * LANES)));
+      load(padded, w);
+      ADD_TWO;
     }
     UNROLL for (int i = 0; i < rows; ++i) total[i] += scale[g] * sum[i];
     if (offset)

@@ -236,6 +236,13 @@ void product_finish(const product_part *part, int64_t row, int64_t rows, int64_t
   const int64_t size = (int64_t)tile_c_bytes(p->type);
   const compute_value alpha = value_of(compute, p->alpha), beta = value_of(compute, p->beta);
   store_loop *const store = loops->store[p->out.dtype][compute];
+  const int64_t out_size = (int64_t)dtype_bytes(p->out.dtype);
+  /* Whole rows, one behind the other. */
+  if (p->alpha == 1 && !p->has_self && p->out.col_stride == out_size && p->out.row_stride == cols * out_size &&
+      ld == cols) {
+    store(part->out + row * p->out.row_stride + col * out_size, out_size, sums, rows * cols);
+    return;
+  }
   for (int64_t i = row; i < row + rows; ++i, sums += ld * size)
     for (int64_t j = col; j < col + cols; j += CHUNK) {
       const int64_t n = smaller(CHUNK, col + cols - j);

@@ -4,12 +4,12 @@
 #include "kernel/product/product.h"
 
 enum {
-  ROWS = 252,            /* a block of A: a multiple of 14 (the AVX-512 kernel's rows) ... */
-  ROWS_AMX = 256,        /* ... or of two tiles */
-  DEPTH = 384,           /* a slice of K: 32 columns of B as floats fill an L1 cache of 48 KiB */
-  DEPTH_AMX = 1024,      /* and as bfloat16 */
-  COLS = 1024,           /* most of a strip */
-  MIN_COLS = 128,        /* least */
+  ROWS = 126,       /* a block of A: a multiple of 14 (the AVX-512 kernel's rows) ... */
+  ROWS_AMX = 256,   /* ... or of two tiles */
+  DEPTH = 512,      /* a slice of K: deeper than what keeps 32 columns of B in L1, but fewer passes over the sums */
+  DEPTH_AMX = 1024, /* and as bfloat16 */
+  COLS = 1024,      /* most of a strip */
+  MIN_COLS = 128,   /* least */
   STRIP_BYTES = 8 << 20, /* in a shared cache */
 };
 

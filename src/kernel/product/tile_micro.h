@@ -101,10 +101,3 @@ static void TILE(pack_along)(void *to, int width, int step, const void *from, in
     }
   }
 }
-
-static const tile_kernel TILE(kernel) = {.a_width = ROWS,
-                                         .a_step = TILE(STEP),
-                                         .b_width = TILE(COLS),
-                                         .pack_across = TILE(pack_across),
-                                         .pack_along = TILE(pack_along),
-                                         .gemm = TILE(gemm)};
