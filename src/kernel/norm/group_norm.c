@@ -1,6 +1,6 @@
-/* GroupNorm, with Silu or Swish after it, and InstanceNorm, whose groups are single channels. The statistics are written
- * when all else is done: a client passes buffers for them that are too small and lie over one another. No workspace: the
- * same client's would lie there too. */
+/* GroupNorm, with Silu or Swish after it, and InstanceNorm, whose groups are single channels. The statistics are
+ * written when all else is done: a client passes buffers for them that are too small and lie over one another. No
+ * workspace: the same client's would lie there too. */
 #include "kernel/norm/group_norm.h"
 
 #include <math.h>
