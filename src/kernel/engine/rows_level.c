@@ -1,4 +1,5 @@
-/* The loops of rows_loops.h. Transposition: squares of 16 (8) elements in vector registers, what is left over one by one. */
+/* The loops of rows_loops.h. Transposition: squares of 16 (8) elements in vector registers, what is left over one
+ * by one. */
 #include "kernel/engine/rows_loops.h"
 
 #if defined(__AVX2__)

@@ -1,5 +1,5 @@
-/* What row access needs, by instruction set level (engine/level.h): transposition of blocks of 32-bit elements, for panels
- * of rows whose elements are far apart, and conversion of float16 by the processor. */
+/* What row access needs, by instruction set level (engine/level.h): transposition of blocks of 32-bit elements, for
+ * panels of rows whose elements are far apart, and conversion of float16 by the processor. */
 #ifndef CANNON_KERNEL_ROWS_LOOPS_H
 #define CANNON_KERNEL_ROWS_LOOPS_H
 

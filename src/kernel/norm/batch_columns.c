@@ -1,5 +1,5 @@
-/* The phases of batch norms of [N, C]: rows are samples, channels are columns. Sums over rows are made in blocks of rows,
- * which the shape alone fixes, each in double about a point near the numbers, and brought together in order. */
+/* The phases of batch norms of [N, C]: rows are samples, channels are columns. Sums over rows are made in blocks of
+ * rows, which the shape alone fixes, each in double about a point near the numbers, and brought together in order. */
 #include "kernel/norm/batch_norm.h"
 
 enum { BLOCKS = 16, LEAST_ROWS = 64 };

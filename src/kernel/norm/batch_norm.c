@@ -1,4 +1,5 @@
-/* BatchNorm and its gradient, and the phases that they and their distributed relatives (batch_norm_sync.c) are made of. */
+/* BatchNorm and its gradient, and the phases that they and their distributed relatives (batch_norm_sync.c) are made
+ * of. */
 #include "kernel/norm/batch_norm.h"
 
 #include <math.h>

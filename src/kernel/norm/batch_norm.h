@@ -5,7 +5,8 @@
  *   3 elements   that is done
  *
  * Operators are made of some of the phases. Where there are few positions, the unit of the first and last is all of a
- * channel rather than one sample's; where there is one, rows are samples and channels are columns (batch_columns.c). Sums are the same for any number of threads and any strides. */
+ * channel rather than one sample's; where there is one, rows are samples and channels are columns
+ * (batch_columns.c). Sums are the same for any number of threads and any strides. */
 #ifndef CANNON_KERNEL_NORM_BATCH_NORM_H
 #define CANNON_KERNEL_NORM_BATCH_NORM_H
 

@@ -17,9 +17,17 @@ typedef struct {
 status channel_vector_of(const tensor *t, const char *name, int view_index, int64_t channels, double otherwise,
                          channel_vector *v);
 
+static inline void channel_get_some(const channel_vector *v, void *const *views, int64_t channel, int64_t n,
+                                    double *values) {
+  if (v->view >= 0)
+    v->load(values, (const char *)views[v->view] + channel * v->stride, v->stride, n);
+  else
+    for (int64_t i = 0; i < n; ++i) values[i] = v->otherwise;
+}
+
 static inline double channel_get(const channel_vector *v, void *const *views, int64_t channel) {
-  double value = v->otherwise;
-  if (v->view >= 0) v->load(&value, (const char *)views[v->view] + channel * v->stride, v->stride, 1);
+  double value;
+  channel_get_some(v, views, channel, 1, &value);
   return value;
 }
 

@@ -1,6 +1,6 @@
-/* GroupNorm, with Silu or Swish after it, and InstanceNorm, whose groups are single channels. The statistics are written
- * when all else is done: a client passes buffers for them that are too small and lie over one another. No workspace: the
- * same client's would lie there too. */
+/* GroupNorm, with Silu or Swish after it, and InstanceNorm, whose groups are single channels. The statistics are
+ * written when all else is done: a client passes buffers for them that are too small and lie over one another. No
+ * workspace: the same client's would lie there too. */
 #include "kernel/norm/group_norm.h"
 
 #include <math.h>
@@ -71,19 +71,31 @@ typedef struct {
   void *const *view;
 } group_norm_job;
 
+enum { SOME_CHANNELS = 32 };
+
+/* A row's channels, each with its own gamma and beta. */
+static void apply_channels(const group_norm_job *j, int64_t row, float *y, const float *x, norm_stats s) {
+  const group_norm_args *g = j->args;
+  const int64_t first = first_channel(&g->shape, row), n = g->shape.channels / g->shape.groups;
+  double gamma[SOME_CHANNELS], beta[SOME_CHANNELS];
+  for (int64_t begin = 0, some; begin < n; begin += some) {
+    some = smaller(SOME_CHANNELS, n - begin);
+    channel_get_some(&g->gamma, j->view, first + begin, some, gamma);
+    channel_get_some(&g->beta, j->view, first + begin, some, beta);
+    for (int64_t c = 0; c < some; ++c, x += g->shape.positions, y += g->shape.positions)
+      norm->apply_one(y, x, s, (float)gamma[c], (float)beta[c], g->shape.positions);
+  }
+}
+
 static void group_norm_row(const group_norm_job *j, const panel *p, int i) {
   group_norm_args *g = j->args;
-  const int64_t row = p->row + i, channel = first_channel(&g->shape, row), step = g->shape.positions;
+  const int64_t row = p->row + i;
   const float *x = panel_floats(p, 0, i);
   float *y = panel_floats(p, 1, i);
   const norm_moments m = norm->moments(x, p->n);
   const double variance = m.m2 / m.n;
   const norm_stats s = {.mean = m.mean, .rstd = 1 / sqrt(variance + g->eps)};
-  for (int64_t c = 0; c * step < p->n; ++c) {
-    const float gamma = (float)channel_get(&g->gamma, j->view, channel + c);
-    const float beta = (float)channel_get(&g->beta, j->view, channel + c);
-    norm->apply_one(y + c * step, x + c * step, s, gamma, beta, step);
-  }
+  apply_channels(j, row, y, x, s);
   if (g->has_swish) norm->swish(y, y, g->swish, p->n);
   g->stats[row] = (float)m.mean;
   g->stats[g->shape.n * g->shape.groups + row] = (float)(g->gives_variance ? variance : s.rstd);

@@ -1,5 +1,5 @@
-/* Norms of groups of channels: what group_norm.c and its gradient share. A tensor is [N, C, ...]; a row of panels is one
- * sample's group: channels times positions. */
+/* Norms of groups of channels: what group_norm.c and its gradient share. A tensor is [N, C, ...]; a row of panels
+ * is one sample's group: channels times positions. */
 #ifndef CANNON_KERNEL_NORM_GROUP_NORM_H
 #define CANNON_KERNEL_NORM_GROUP_NORM_H
 

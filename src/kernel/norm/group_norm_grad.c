@@ -13,25 +13,26 @@ typedef struct {
   channel_vector gamma, beta;
   float swish;
   bool has_swish;
-  uint64_t scratch;      /* of the sums: [GAMMA, BETA][N][C] doubles */
+  uint64_t scratch;      /* doubles: the sums, [GAMMA, BETA][N][C], then gamma and beta, [C] */
   int8_t dx, mean, rstd; /* operands of the panels; dx: -1: not wanted */
   bool wanted[N_SUMS];
   int out_view[N_SUMS];
   view out[N_SUMS];
-} group_norm_args;
+} group_grad_args;
 
 typedef struct {
   panel_plan rows; /* operands: dy, x, dx, mean, rstd */
 } group_grad_plan;
 
 typedef struct {
-  const group_norm_args *args;
+  const group_grad_args *args;
   void *const *view;
   double *sums[N_SUMS];
+  double *gamma, *beta;
 } group_grad_job;
 
 static void group_grad_row(const group_grad_job *j, const panel *p, int i) {
-  const group_norm_args *g = j->args;
+  const group_grad_args *g = j->args;
   const group_shape *shape = &g->shape;
   const int64_t row = p->row + i, channel = first_channel(shape, row), step = shape->positions;
   const float *dy = panel_floats(p, 0, i), *x = panel_floats(p, 1, i);
@@ -39,25 +40,23 @@ static void group_grad_row(const group_grad_job *j, const panel *p, int i) {
   const norm_stats s = {.mean = *panel_floats(p, g->mean, i), .rstd = *panel_floats(p, g->rstd, i)};
   double *const dgamma = j->sums[GAMMA] + row / shape->groups * shape->channels + channel;
   double *const dbeta = j->sums[BETA] + row / shape->groups * shape->channels + channel;
+  const double *const gamma = j->gamma + channel, *const beta = j->beta + channel;
   norm_sums mean = {0};
   if (g->has_swish) {
     for (int64_t c = 0; c * step < p->n; ++c)
-      norm->apply_one(dx + c * step, x + c * step, s, (float)channel_get(&g->gamma, j->view, channel + c),
-                      (float)channel_get(&g->beta, j->view, channel + c), step);
+      norm->apply_one(dx + c * step, x + c * step, s, (float)gamma[c], (float)beta[c], step);
     norm->swish_back(dx, dy, dx, g->swish, p->n);
     dy = dx;
   }
   for (int64_t c = 0; c * step < p->n; ++c) {
     const norm_sums sums = norm->back_sums(dy + c * step, x + c * step, s, NULL, NULL, NULL, step);
-    const double gamma = channel_get(&g->gamma, j->view, channel + c);
     dgamma[c] = sums.dy_xhat;
     dbeta[c] = sums.dy;
-    mean.dy += gamma * sums.dy / (double)p->n;
-    mean.dy_xhat += gamma * sums.dy_xhat / (double)p->n;
+    mean.dy += gamma[c] * sums.dy / (double)p->n;
+    mean.dy_xhat += gamma[c] * sums.dy_xhat / (double)p->n;
   }
   for (int64_t c = 0; dx && c * step < p->n; ++c)
-    norm->back_one(dx + c * step, dy + c * step, x + c * step, s, (float)channel_get(&g->gamma, j->view, channel + c),
-                   mean, step);
+    norm->back_one(dx + c * step, dy + c * step, x + c * step, s, (float)gamma[c], mean, step);
 }
 
 static void group_grad_panel(const void *op, const panel *p) {
@@ -66,7 +65,7 @@ static void group_grad_panel(const void *op, const panel *p) {
 
 /* Over samples: the sums are then those of the first. */
 static void combine(const group_grad_job *j) {
-  const group_norm_args *g = j->args;
+  const group_grad_args *g = j->args;
   for (int k = 0; k < N_SUMS; ++k) {
     if (!g->wanted[k]) continue;
     double *total = j->sums[k];
@@ -79,12 +78,18 @@ static void combine(const group_grad_job *j) {
 
 static status group_grad_run(const executor *e, void *const *view, void *scratch) {
   const group_grad_plan *plan = PLAN(e, group_grad_plan);
-  const group_norm_args *g = e->heap;
+  const group_grad_args *g = e->heap;
   double *sums = (double *)(void *)((char *)scratch + g->scratch);
-  const int64_t n = g->shape.n ? g->shape.n : 1;
-  const group_grad_job job = {.args = g, .view = view, .sums = {sums, sums + n * g->shape.channels}};
+  const int64_t n = g->shape.n ? g->shape.n : 1, c = g->shape.channels;
+  const group_grad_job job = {.args = g,
+                              .view = view,
+                              .sums = {sums, sums + n * c},
+                              .gamma = sums + N_SUMS * n * c,
+                              .beta = sums + (N_SUMS * n + 1) * c};
+  channel_get_some(&g->gamma, view, 0, c, job.gamma);
+  channel_get_some(&g->beta, view, 0, c, job.beta);
   const panel_job rows = {.plan = &plan->rows, .view = view, .body = group_grad_panel, .op = &job};
-  if (!plan->rows.n || !plan->rows.n_rows) memset(sums, 0, (size_t)(n * g->shape.channels) * N_SUMS * sizeof *sums);
+  if (!plan->rows.n || !plan->rows.n_rows) memset(sums, 0, (size_t)(n * c) * N_SUMS * sizeof *sums);
   TRY(panels_run(&rows, e->cost_ns));
   combine(&job);
   return ST_OK;
@@ -99,7 +104,7 @@ typedef struct {
   double swish;
 } group_grad_call;
 
-static status plan_sums(executor *e, group_norm_args *g, const group_grad_call *c) {
+static status plan_sums(executor *e, group_grad_args *g, const group_grad_call *c) {
   for (int k = 0; k < N_SUMS; ++k) {
     const tensor *t = c->out[k].t;
     char is[SHAPE_TEXT];
@@ -112,7 +117,7 @@ static status plan_sums(executor *e, group_norm_args *g, const group_grad_call *
     g->out[k] = view_of(t);
   }
   const int64_t n = c->shape.n ? c->shape.n : 1;
-  g->scratch = workspace_partial(e, (uint64_t)(n * c->shape.channels) * N_SUMS * sizeof(double));
+  g->scratch = workspace_partial(e, (uint64_t)((n * N_SUMS + 2) * c->shape.channels) * sizeof(double));
   return ST_OK;
 }
 
@@ -129,7 +134,7 @@ static status add_wide(panel_plan *p, const group_grad_call *c, const norm_arg *
 
 static status plan_group_grad(executor *e, const group_grad_call *c) {
   panel_plan *p = &PLAN(e, group_grad_plan)->rows;
-  group_norm_args *g = e->heap = malloc(sizeof *g);
+  group_grad_args *g = e->heap = malloc(sizeof *g);
   if (!g) return fail(ST_NO_HOST_MEMORY, "no host memory for the plan of %s", e->op->name);
   const int64_t rows[] = {c->shape.n, c->shape.groups};
   int8_t dy, x;

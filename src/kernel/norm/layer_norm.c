@@ -1,6 +1,6 @@
-/* Norms of rows that are the last dimensions: LayerNorm and RmsNorm, with an addition before them (Add..., DeepNorm), or
- * with 1 added to gamma (GemmaRmsNorm). A sum that is also an output is rounded only there: the norm is of the sum in
- * float. */
+/* Norms of rows that are the last dimensions: LayerNorm and RmsNorm, with an addition before them (Add...,
+ * DeepNorm), or with 1 added to gamma (GemmaRmsNorm). A sum that is also an output is rounded only there: the norm
+ * is of the sum in float. */
 #include <math.h>
 
 #include "kernel/families.h"

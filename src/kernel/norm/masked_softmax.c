@@ -1,6 +1,6 @@
-/* ScaledMaskedSoftmax, along the last of four dimensions: y = softmax(mask ? -10000 : scale * x), as Megatron has it; so
- * a row that is masked as a whole is uniform. With fixedTriuMask the mask is what lies above the diagonal of the last two
- * dimensions. Its gradient is 0 where the mask is set. */
+/* ScaledMaskedSoftmax, along the last of four dimensions: y = softmax(mask ? -10000 : scale * x), as Megatron has
+ * it; so a row that is masked as a whole is uniform. With fixedTriuMask the mask is what lies above the diagonal of
+ * the last two dimensions. Its gradient is 0 where the mask is set. */
 #include "kernel/families.h"
 #include "kernel/norm/panels.h"
 #include "kernel/norm/softmax_loops.h"

@@ -23,8 +23,8 @@ typedef struct {
   int view;
 } norm_arg;
 
-/* Adds an operand of x's shape, or, as a column, of its last dimensions, to a plan that has only been begun; its index, -1 where it
- * is absent. */
+/* Adds an operand of x's shape, or, as a column, of its last dimensions, to a plan that has only been begun; its
+ * index, -1 where it is absent. */
 status norm_add_elements(panel_plan *p, const tensor *x, const norm_arg *arg, panel_role role, int8_t *index);
 
 /* Adds numbers for each row of so many outer dimensions. */

@@ -49,8 +49,8 @@ static norm_moments moments_about(const float *x, float guess, int64_t n) {
   return (norm_moments){.n = (double)n, .mean = guess + shift, .m2 = m2 < 0 ? 0 : m2};
 }
 
-/* The first element is a guess within a few deviations of the mean, unless it is an unusual one: where the guess was more
- * than two deviations off, which would cost more than two bits, the mean that was found is the next guess. */
+/* The first element is a guess within a few deviations of the mean, unless it is an unusual one: where the guess
+ * was more than two deviations off, which would cost more than two bits, the mean that was found is the next guess. */
 static norm_moments chunk_moments(const float *x, int64_t n) {
   const norm_moments m = moments_about(x, x[0], n);
   const double off = m.mean - (double)x[0];

@@ -75,7 +75,8 @@ static bool dims_merge(const panel_plan *p, int a, int b) {
   return true;
 }
 
-/* Dimensions begin to end go to `to` and on, without those of one element, neighbours merged; their number, at least 1. */
+/* Dimensions begin to end go to `to` and on, without those of one element, neighbours merged; their number, at
+ * least 1. */
 static int merge_dims(panel_plan *p, int begin, int end, int to) {
   const int first = to;
   for (int d = begin; d < end; ++d) {

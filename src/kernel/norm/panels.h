@@ -1,14 +1,15 @@
 /* The row engine: kernels that need a whole row (the elements that one softmax or one mean is over) to make any element
- * of it. Operands of any strides and dtypes come to the kernel as panels: some adjacent rows, each contiguous and in the
- * compute type, in place where the operand is like that already, else in tiles that are loaded before and stored after.
+ * of it. Operands of any strides and dtypes come to the kernel as panels: some adjacent rows, each contiguous and
+ * in the compute type, in place where the operand is like that already, else in tiles that are loaded before and
+ * stored after.
  *
  *   panel_plan_init(p, COMPUTE_F32, n_outer, n_inner, dims);      the outer dimensions number the rows
  *   panel_add(p, PANEL_READ, 0, &x);  panel_add(p, PANEL_WRITTEN, 1, &y);  ...
  *   panel_plan_end(p, false);                                     in prepare
  *   panels_run(&(panel_job){.plan = p, .view = view, .body = softmax_panel, .op = p}, cost_ns);    in run
  *
- * A row's elements are in logical order whatever the strides, so a kernel's results do not depend on them; nor do they on
- * how rows are put together to panels. */
+ * A row's elements are in logical order whatever the strides, so a kernel's results do not depend on them; nor do
+ * they on how rows are put together to panels. */
 #ifndef CANNON_KERNEL_NORM_PANELS_H
 #define CANNON_KERNEL_NORM_PANELS_H
 
