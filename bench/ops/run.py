@@ -10,13 +10,12 @@ Each file beside this one has the cases of a family:
             b.compare(f"{rows} x {n}", "aclnnSoftmax", [x, 1, b.empty(F32, x.shape)], lambda t=b.torch(x): torch.softmax(t, 1),
                       bytes=2 * 4 * rows * n)
 
-`compare` calls both phases and synchronises, as a client would; the peer's lambda is called as often. Times are medians of
-rounds; with one thread they are the thread's CPU time, so that other programs on the machine count for less. PATTERN: only
-cases whose name contains one of them."""
+`compare` calls both phases and synchronises, as a client would; the peer's lambda is called as often, in turn. Times are the
+best of the rounds, by the clock on the wall (workers of ours may do the work). PATTERN: only cases whose name contains one of
+them."""
 import argparse
 import importlib
 import os
-import statistics
 import sys
 import time
 
@@ -43,7 +42,7 @@ class Bench:
         self.threads, self.rows = threads, []
         self.rng = numpy.random.default_rng(1)
         self.halves = {"f16": torch.float16, "bf16": torch.bfloat16}
-        self.clock = time.thread_time if threads == 1 else time.perf_counter
+        self.clock = time.perf_counter
 
     # ---- operands
 
@@ -110,7 +109,7 @@ class Bench:
         for _ in range(ROUNDS):
             for c, n, found in zip(calls, counts, times):
                 found.append(self.once(c, n))
-        us = [statistics.median(t) * 1e6 for t in times]
+        us = [min(t) * 1e6 for t in times]
         ratio = us[0] / us[1] if peer else float("nan")
         rate = f"{bytes / us[0] / 1e3:.1f} GB/s" if bytes else f"{flops / us[0] / 1e3:.0f} GF/s" if flops else ""
         row = (self.family, what, us[0], us[1] if peer else float("nan"), ratio, self.goal, rate)

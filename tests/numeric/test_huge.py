@@ -16,7 +16,7 @@ class Raw(Tensor):
 
     def __init__(self, dtype, shape, strides=None, offset=0, n_storage=None):
         self.dtype, self.shape, self.offset, self.code = dtype, shape, offset, dtype.code
-        self.strides = strides or acl.contiguous(shape)
+        self.strides, self.format = strides or acl.contiguous(shape), acl.FORMAT_ND
         self.n_storage = n_storage or self.size
         self.block = self                                            # stands in for the block: an address and no-ops
         self.address = device().malloc(self.n_storage * dtype.size)
