@@ -311,11 +311,17 @@ static void mark(uintptr_t at, uint64_t bytes, uint32_t id) {
     atomic_store_explicit(&vmm.granules[g], id, memory_order_release);
 }
 
-/* Nothing behind the addresses again, neither for kernels nor, of host memory, for the program. */
-static void cover(uintptr_t at, uint64_t bytes, bool host) {
+/* Nothing behind the addresses again. Where the system refuses (too many mappings), the memory stays, unreachable by any
+ * call. */
+static void hide(void *at, uint64_t bytes) {
   const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
-  mmap(view_at(at), bytes, PROT_NONE, flags, -1, 0);
-  if (host) mmap((void *)at, bytes, PROT_NONE, flags, -1, 0);
+  if (mmap(at, bytes, PROT_NONE, flags, -1, 0) == MAP_FAILED) madvise(at, bytes, MADV_DONTNEED);
+}
+
+/* Neither for kernels nor, of host memory, for the program. */
+static void cover(uintptr_t at, uint64_t bytes, bool host) {
+  hide(view_at(at), bytes);
+  if (host) hide((void *)at, bytes);
 }
 
 /* Gives back what no task uses any more; of what is to be replaced, the addresses at once. */
@@ -422,7 +428,7 @@ static void uncover(uintptr_t at, const mapping *m) {
     physical_unref(m->physical);
     return;
   }
-  if (host) mmap((void *)at, m->bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  if (host) hide((void *)at, m->bytes);
   *l = (lingering){vmm.lingering, at, m->bytes, m->physical, fence};
   vmm.lingering = l;
 }

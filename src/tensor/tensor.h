@@ -31,9 +31,9 @@ struct aclTensor {
   uint8_t rank, storage_rank;
   bool contiguous;       /* the view is row-major without gaps */
   _Atomic uint32_t refs; /* of its owner, and of launches that will set its shape */
-  int64_t n;       /* elements */
-  int64_t offset;  /* elements */
-  void *data;      /* as the user gave it; may be NULL until launch */
+  int64_t n;             /* elements */
+  int64_t offset;        /* elements */
+  void *data;            /* as the user gave it; may be NULL until launch */
   int64_t dims[MAX_RANK], strides[MAX_RANK], storage_dims[MAX_RANK];
 };
 

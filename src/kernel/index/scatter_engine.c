@@ -17,7 +17,7 @@ static void load_self(const executor *e, const scatter_plan *s, void *const *at,
     const view sums = view_contiguous(ACL_FLOAT, s->out.rank, s->out.dims);
     elementwise_copy(target, &sums, at[s->self_operand], self, e->cost_ns);
   } else if (!in_place &&
-             (at[s->self_operand] != target || memcmp(self->strides, s->out.strides, sizeof self->strides))) {
+             (at[s->self_operand] != target || memcmp(self->strides, s->out.strides, sizeof self->strides) != 0)) {
     move_space space;
     space_of_views(&space, &s->out, self);
     move_now(&space, target, at[s->self_operand], e->cost_ns);

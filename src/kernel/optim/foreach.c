@@ -39,8 +39,8 @@ static compute_value parameter_value(double x, int compute) {
 /* CANN's rounding modes: to the nearest (ties to even), down, up, to the nearest (ties away), to zero, what is behind the
  * point; 6 and others do not exist here. */
 static int function_of_rounding(int64_t mode) {
-  static const int16_t functions[] = {[1] = EW_round, [2] = EW_floor, [3] = EW_ceil,
-                                      [4] = EW_round_away, [5] = EW_trunc, [7] = EW_frac};
+  static const int16_t functions[] = {
+      [1] = EW_round, [2] = EW_floor, [3] = EW_ceil, [4] = EW_round_away, [5] = EW_trunc, [7] = EW_frac};
   return mode >= 1 && mode <= 7 && mode != 6 ? functions[mode] : -1;
 }
 

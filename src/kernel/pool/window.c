@@ -11,7 +11,7 @@ static status expect_values(const aclIntArray *a, const char *name, int n, bool 
   if (!a) return ST_OK;
   const uint64_t size = a->size;
   const bool fits =
-      size == 1 || size == (uint64_t)n || (may_be_empty && size == 0) || (may_be_pairs && size == (uint64_t)(2 * n));
+      size == 1 || size == (uint64_t)n || (may_be_empty && size == 0) || (may_be_pairs && size == 2 * (uint64_t)n);
   EXPECT(fits, "%s has %ju elements, expected 1 or %d", name, (uintmax_t)size, n);
   for (uint64_t i = 0; i < size; ++i)
     EXPECT(a->value[i] >= least && a->value[i] <= INT32_MAX, "%s[%ju] is %jd, expected %jd or more", name, (uintmax_t)i,
@@ -44,7 +44,7 @@ status windows_init(window_axis *axis, int n, const tensor *self, const window_a
   TRY(expect_values(arrays->stride, arrays->stride_name, n, true, false, 1));
   TRY(expect_values(arrays->pad, arrays->pad_name, n, true, true, 0));
   TRY(expect_values(arrays->dilation, arrays->dilation_name, n, true, true, 1));
-  const bool pairs = arrays->pad && n > 1 && arrays->pad->size == (uint64_t)(2 * n);
+  const bool pairs = arrays->pad && n > 1 && arrays->pad->size == 2 * (uint64_t)n;
   for (int i = 0; i < n; ++i) {
     window_axis *a = &axis[i];
     *a = (window_axis){.in = self->dims[self->rank - n + i], .kernel = value_of(arrays->kernel, i, 1)};

@@ -44,7 +44,7 @@ static void move_rows(const void *job, int64_t begin, int64_t end) {
       from += (p->axis[a].kind == BAND_IDENTITY ? at[a] : band_nearest(&p->axis[a], at[a])) * p->stride[0][a];
       to += at[a] * p->stride[1][a];
     }
-    if (from == from_before && p->contiguous_out)
+    if (from_before && from == from_before && p->contiguous_out)
       memcpy(to, to_before, (size_t)(p->axis[2].out * p->size));
     else
       move_row(p, to, from);
