@@ -6,7 +6,7 @@ from collections import namedtuple
 import numpy as np
 
 import reference as ref
-from acl import Scalar, Tensor, _schemas, refused, run
+from acl import INVALID, Scalar, Tensor, _schemas, refused, run
 from dtypes import F16, F32, F64, FLOATS, FLOATS64, I32, INTS, LD, computed_in
 from gen import each_case
 from test_elementwise import same_bits_elsewhere, verify
@@ -342,6 +342,18 @@ class Gated(unittest.TestCase):
             ref.check(out.get(), exact, d, ulps=3)
         for op in ("aclnnGlu", "aclnnSwiGlu", "aclnnGeGlu", "aclnnGeGluV3"):
             each_case(self, op, CASES, lambda gen, op=op: case(gen, op))
+
+    def test_gelu_mul(self):
+        def case(gen):
+            d, half = gen.pick(FLOATS), gen.shape(min_rank=1, numel=150)
+            shape, approximate = half[:-1] + (2 * half[-1],), gen.pick((None, b"none", b"tanh"))
+            x, out = self.operand(gen, d, shape), gen.out(d, half)
+            run("aclnnGeluMul", x, approximate, out)
+            a, b = np.split(x.get().astype(LD), 2, -1)
+            ref.check(out.get(), (gelu_tanh if approximate == b"tanh" else gelu)(a) * b, d, ulps=3)
+        each_case(self, "aclnnGeluMul", CASES, case)
+        code, message = refused("aclnnGeluMul", Tensor.empty(F32, (4,)), b"cosh", Tensor.empty(F32, (2,)))
+        self.assertEqual((code, 'approximateOptional is "cosh"' in message), (INVALID, True), message)
 
     def test_backward(self):
         def case(gen, op):

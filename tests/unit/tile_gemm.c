@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "kernel/engine/level.h"
 #include "kernel/product/tile_kernel.h"
 #include "tensor/dtype.h"
 #include "unit.h"
@@ -158,9 +159,8 @@ static void infinities(void **state) {
 
 /* Every instruction set level's kernels, whichever this process would choose. */
 extern const tile_kernels tile_kernels_portable;
-#ifdef CANNON_X86_LEVELS
-extern const tile_kernels tile_kernels_v3, tile_kernels_v4;
-#endif
+LEVEL_IF_V3(extern const tile_kernels tile_kernels_v3;)
+LEVEL_IF_V4(extern const tile_kernels tile_kernels_v4;)
 
 static void every_level(void **state) {
   (void)state;
@@ -168,10 +168,8 @@ static void every_level(void **state) {
   random_source random = {32};
   const tile_kernels *levels[3] = {&tile_kernels_portable};
   int n = 1;
-#ifdef CANNON_X86_LEVELS
-  if (chosen != &tile_kernels_portable) levels[n++] = &tile_kernels_v3;
-  if (chosen == &tile_kernels_v4) levels[n++] = &tile_kernels_v4;
-#endif
+  LEVEL_IF_V3(if (chosen != &tile_kernels_portable) levels[n++] = &tile_kernels_v3;)
+  LEVEL_IF_V4(if (chosen == &tile_kernels_v4) levels[n++] = &tile_kernels_v4;)
   for (int l = 0; l < n; l++) {
     tile_vector = levels[l];
     for (size_t kind = 0; kind < 3; kind++)

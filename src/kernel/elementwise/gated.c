@@ -1,6 +1,7 @@
 /* Gated linear units: one half of a dimension times the other half, activated. Both halves are views of one operand, so
  * each result is one loop of the elementwise engine, and so is each half of a gradient. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "kernel/elementwise/elementwise_call.h"
 #include "kernel/families.h"
@@ -143,6 +144,27 @@ static status prepare_forward(executor *e, const op_arg *a) {
     add_pass(p, c.unit.activation, &kept, (const part *const[]){&activated}, 1);
   }
   return finish(e, self->n / 2);
+}
+
+/* (input, approximate, out): along the last dimension, the first half activated. */
+status prepare_gelu_mul(executor *e, const op_arg *a) {
+  const tensor *input = a[0].tensor;
+  const char *approximate = a[1].string ? a[1].string : "none";
+  const bool tanh = !strcmp(approximate, "tanh");
+  char text[SHAPE_TEXT];
+  TRY(op_expect_dtype(input, "input", DTYPES_FLOAT));
+  EXPECT(input->rank > 0 && input->dims[input->rank - 1] % 2 == 0,
+         "input has shape %s, expected an even number of elements in the last dimension",
+         shape_text(input->dims, input->rank, text));
+  EXPECT(tanh || !strcmp(approximate, "none"), "approximateOptional is \"%s\", expected \"none\" or \"tanh\"",
+         approximate);
+  const int dim = input->rank - 1;
+  TRY(check_half(a[2].tensor, "out", input, dim));
+  gated_plan *p = new_plan(e);
+  if (!p) return fail(ST_NO_HOST_MEMORY, "no memory for a plan");
+  const part activated = half(input, 0, dim, 0), other = half(input, 0, dim, 1), result = whole(a[2].tensor, 1);
+  add_pass(p, tanh ? GEGLU_TANH.forward : GEGLU.forward, &result, (const part *const[]){&other, &activated}, 2);
+  return finish(e, input->n / 2);
 }
 
 /* (gradient, self, ..., gradient of self); for GeGlu the activated half comes third. */

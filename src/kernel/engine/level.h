@@ -25,18 +25,26 @@ isa_level isa_level_chosen(void);
 #define LEVEL_JOIN(a, b)  LEVEL_JOIN_(a, b)
 #define LEVELED(table)    LEVEL_JOIN(table, LEVEL)
 
-#ifdef CANNON_X86_LEVELS
-#  define LEVEL_CHOICE(type, pointer, table)                                                                           \
-    extern const type table##_portable, table##_v3, table##_v4;                                                        \
-    const type *pointer = &table##_portable;                                                                           \
-    __attribute__((constructor)) static void choose_##pointer(void) {                                                  \
-      const isa_level level = isa_level_chosen();                                                                      \
-      pointer = level == LEVEL_V4 ? &table##_v4 : level == LEVEL_V3 ? &table##_v3 : &table##_portable;                 \
-    }
+/* Which levels there are is the build's matter: builds with a sanitizer have fewer. */
+#ifdef CANNON_LEVEL_V3
+#  define LEVEL_IF_V3(...) __VA_ARGS__
 #else
-#  define LEVEL_CHOICE(type, pointer, table)                                                                           \
-    extern const type table##_portable;                                                                                \
-    const type *pointer = &table##_portable;
+#  define LEVEL_IF_V3(...)
 #endif
+#ifdef CANNON_LEVEL_V4
+#  define LEVEL_IF_V4(...) __VA_ARGS__
+#else
+#  define LEVEL_IF_V4(...)
+#endif
+
+#define LEVEL_CHOICE(type, pointer, table)                                                                             \
+  extern const type table##_portable;                                                                                  \
+  LEVEL_IF_V3(extern const type table##_v3;)                                                                           \
+  LEVEL_IF_V4(extern const type table##_v4;)                                                                           \
+  const type *pointer = &table##_portable;                                                                             \
+  __attribute__((constructor)) static void choose_##pointer(void) {                                                    \
+    LEVEL_IF_V3(if (isa_level_chosen() == LEVEL_V3) pointer = &table##_v3;)                                            \
+    LEVEL_IF_V4(if (isa_level_chosen() == LEVEL_V4) pointer = &table##_v4;)                                            \
+  }
 
 #endif
