@@ -46,6 +46,7 @@ static void kernels_reach_registered_memory(void **state) {
   CHECK_OK(aclrtHostUnregister(p));
   CHECK_OK(aclnnAddGetWorkspaceSize(x, x, one, y, &bytes, &executor));
   CHECK_FAILS(aclnnAdd(NULL, 0, executor, NULL)); /* ordinary memory again */
+  CHECK_OK(aclDestroyAclOpExecutor(executor));
   CHECK_FAILS(aclrtHostGetDevicePointer(p, (void **)&d, 0));
   CHECK_OK(aclDestroyTensor(x));
   CHECK_OK(aclDestroyTensor(y));

@@ -223,6 +223,7 @@ static void operators_keep_to_access_rights(void **state) {
     if (rights) CHECK_OK(aclrtMemSetAccess(p, MIB2, &desc, 1));
     CHECK_OK(aclnnAddGetWorkspaceSize(x, x, one, y, &bytes, &executor));
     CHECK_CODE(rights ? ILLEGAL_ARGUMENT : 0, aclnnAdd(NULL, 0, executor, NULL));
+    if (rights) CHECK_OK(aclDestroyAclOpExecutor(executor));
   }
   CHECK_OK(aclrtSynchronizeDevice());
   CHECK_OK(aclDestroyTensor(x));
