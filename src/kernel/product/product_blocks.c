@@ -7,9 +7,10 @@ enum {
   ROWS = 126,       /* a block of A: a multiple of 14 (the AVX-512 kernel's rows) ... */
   ROWS_AMX = 256,   /* ... or of two tiles */
   DEPTH = 512,      /* a slice of K: deeper than what keeps 32 columns of B in L1, but fewer passes over the sums */
-  DEPTH_AMX = 1024, /* and as bfloat16 */
-  COLS = 1024,      /* most of a strip */
+  DEPTH_AMX = 256,
+  COLS = 512,      /* most of a strip */
   MIN_COLS = 128,   /* least */
+  SPREAD_COLS = 256, /* from here on, rows of sums are not a multiple of 1 KB apart: they would share few sets of L1 */
   STRIP_BYTES = 8 << 20, /* in a shared cache */
 };
 
@@ -17,6 +18,7 @@ typedef struct {
   const product_part *part;
   tile_type type;
   int64_t depth, rows, cols;            /* of blocks */
+  int64_t pitch;                        /* of sums */
   int64_t slices_per_term, n_slices, k; /* slices of all terms */
   bool keeps_strip;                     /* else each block of rows packs its slices of B again */
   bool direct;                          /* sums are made in out itself */
@@ -53,13 +55,14 @@ static void choose(blocks *s, const product_part *part) {
   s->keeps_strip = fits >= MIN_COLS;
   s->cols = even(part->cols, fits < MIN_COLS ? COLS : fits < COLS ? fits : COLS, 64);
   s->direct = out_takes_sums(p);
+  s->pitch = s->cols < SPREAD_COLS ? s->cols : s->cols + 16;
 }
 
 static status allocate(blocks *s) {
   const size_t a = tile_a_bytes(s->type, s->rows, s->depth);
   s->slice_bytes = tile_b_bytes(s->type, s->depth, s->cols);
   const size_t b = s->slice_bytes * (size_t)(s->keeps_strip ? s->n_slices : 1);
-  const size_t sums = s->direct ? 0 : (size_t)(s->rows * s->cols) * tile_c_bytes(s->type);
+  const size_t sums = s->direct ? 0 : (size_t)(s->rows * s->pitch) * tile_c_bytes(s->type);
   s->a = product_scratch(a + b + sums);
   if (!s->a) return ST_NO_MEMORY;
   s->b = s->a + a;
@@ -97,7 +100,7 @@ static char *pack_b(const blocks *s, int64_t slice, int64_t col, int64_t cols) {
 /* A block of rows times a strip. */
 static void run_block(const blocks *s, int64_t row, int64_t rows, int64_t col, int64_t cols, bool pack_strip) {
   const product_plan *p = s->part->plan;
-  const int64_t size = (int64_t)tile_c_bytes(s->type), ldc = s->direct ? p->out.row_stride / size : cols;
+  const int64_t size = (int64_t)tile_c_bytes(s->type), ldc = s->direct ? p->out.row_stride / size : cols == s->cols ? s->pitch : cols;
   char *const c = s->direct ? s->part->out + row * p->out.row_stride + col * size : s->sums;
   for (int64_t slice = 0; slice < s->n_slices; ++slice) {
     const int64_t depth = slice_depth(s, slice);
