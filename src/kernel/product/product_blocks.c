@@ -1,15 +1,16 @@
-/* A product by packed blocks (tile_gemm.h). B is packed by strips of columns, all of K where that fits STRIP_BYTES; for
- * each strip, A is packed by blocks of rows, slice by slice of K, and the sums of a block of out stay in L2 until they are
- * whole. */
+/* A product by blocks (tile_gemm.h). B is packed by strips of columns, all of K where that fits STRIP_BYTES; for each
+ * strip, A is packed by blocks of rows, slice by slice of K, and the sums of a block of out stay in L2 until they are
+ * whole. A factor that the kernel reads as it lies is not packed. */
 #include "kernel/product/product.h"
 
 enum {
-  ROWS = 126,       /* a block of A: a multiple of 14 (the AVX-512 kernel's rows) ... */
-  ROWS_AMX = 256,   /* ... or of two tiles */
-  DEPTH = 512,      /* a slice of K: deeper than what keeps 32 columns of B in L1, but fewer passes over the sums */
+  ROWS = 126,     /* a block of A: a multiple of 14 (the AVX-512 kernel's rows) ... */
+  ROWS_AMX = 256, /* ... or of two tiles */
+  DEPTH = 512,    /* a slice of K: deeper than what keeps 32 columns of B in L1, but fewer passes over the sums */
   DEPTH_AMX = 256,
-  COLS = 512,      /* most of a strip */
-  MIN_COLS = 128,   /* least */
+  COLS = 512,              /* most of a strip */
+  MIN_COLS = 128,          /* least */
+  AS_IS_BYTES = 512 << 10, /* of a B that is faster read as it lies than packed; twice that for few rows */
   SPREAD_COLS = 256, /* from here on, rows of sums are not a multiple of 1 KB apart: they would share few sets of L1 */
   STRIP_BYTES = 8 << 20, /* in a shared cache */
 };
@@ -21,6 +22,7 @@ typedef struct {
   int64_t pitch;                        /* of sums */
   int64_t slices_per_term, n_slices, k; /* slices of all terms */
   bool keeps_strip;                     /* else each block of rows packs its slices of B again */
+  bool a_as_is, b_as_is;                /* not packed */
   bool direct;                          /* sums are made in out itself */
   char *a, *b, *sums;
   size_t slice_bytes; /* of a strip */
@@ -54,14 +56,17 @@ static void choose(blocks *s, const product_part *part) {
   const int64_t fits = STRIP_BYTES / (element * s->k * n_terms) / 64 * 64;
   s->keeps_strip = fits >= MIN_COLS;
   s->cols = even(part->cols, fits < MIN_COLS ? COLS : fits < COLS ? fits : COLS, 64);
+  s->a_as_is = tile_takes_a(p->type, p->a.dtype, p->a.row_stride, p->a.col_stride);
+  s->b_as_is = !p->made_b && element * s->k * part->cols <= (part->rows <= ROWS ? 2 : 1) * AS_IS_BYTES &&
+               tile_takes_b(p->type, p->b.dtype, p->b.row_stride, p->b.col_stride, part->cols);
   s->direct = out_takes_sums(p);
   s->pitch = s->cols < SPREAD_COLS ? s->cols : s->cols + 16;
 }
 
 static status allocate(blocks *s) {
-  const size_t a = tile_a_bytes(s->type, s->rows, s->depth);
+  const size_t a = s->a_as_is ? 0 : tile_a_bytes(s->type, s->rows, s->depth);
   s->slice_bytes = tile_b_bytes(s->type, s->depth, s->cols);
-  const size_t b = s->slice_bytes * (size_t)(s->keeps_strip ? s->n_slices : 1);
+  const size_t b = s->b_as_is ? 0 : s->slice_bytes * (size_t)(s->keeps_strip ? s->n_slices : 1);
   const size_t sums = s->direct ? 0 : (size_t)(s->rows * s->pitch) * tile_c_bytes(s->type);
   s->a = product_scratch(a + b + sums);
   if (!s->a) return ST_NO_MEMORY;
@@ -84,32 +89,38 @@ static void pack_made_b(const blocks *s, char *to, int64_t row, int64_t rows, in
   }
 }
 
-static char *pack_b(const blocks *s, int64_t slice, int64_t col, int64_t cols) {
+static tile_operand get_b(const blocks *s, int64_t slice, int64_t col, int64_t cols, bool pack_strip) {
   const matrices *b = &s->part->plan->b;
   char *const to = s->b + (s->keeps_strip ? (size_t)slice * s->slice_bytes : 0);
   const char *const from = s->part->b + slice / s->slices_per_term * s->part->plan->b_term_stride +
                            slice_begin(s, slice) * b->row_stride + col * b->col_stride;
-  if (s->part->plan->made_b) {
+  if (s->b_as_is) return (tile_operand){from, b->row_stride};
+  if (pack_strip && s->part->plan->made_b)
     pack_made_b(s, to, slice_begin(s, slice), slice_depth(s, slice), col, cols);
-    return to;
-  }
-  tile_pack_b(s->type, to, b->dtype, from, b->row_stride, b->col_stride, slice_depth(s, slice), cols);
-  return to;
+  else if (pack_strip)
+    tile_pack_b(s->type, to, b->dtype, from, b->row_stride, b->col_stride, slice_depth(s, slice), cols);
+  return (tile_operand){to, 0};
+}
+
+static tile_operand get_a(const blocks *s, int64_t slice, int64_t row, int64_t rows) {
+  const matrices *a = &s->part->plan->a;
+  const char *const from = s->part->a + slice / s->slices_per_term * s->part->plan->a_term_stride +
+                           row * a->row_stride + slice_begin(s, slice) * a->col_stride;
+  if (s->a_as_is) return (tile_operand){from, a->row_stride};
+  tile_pack_a(s->type, s->a, a->dtype, from, a->row_stride, a->col_stride, rows, slice_depth(s, slice));
+  return (tile_operand){s->a, 0};
 }
 
 /* A block of rows times a strip. */
 static void run_block(const blocks *s, int64_t row, int64_t rows, int64_t col, int64_t cols, bool pack_strip) {
   const product_plan *p = s->part->plan;
-  const int64_t size = (int64_t)tile_c_bytes(s->type), ldc = s->direct ? p->out.row_stride / size : cols == s->cols ? s->pitch : cols;
+  const int64_t size = (int64_t)tile_c_bytes(s->type), ldc = s->direct         ? p->out.row_stride / size
+                                                             : cols == s->cols ? s->pitch
+                                                                               : cols;
   char *const c = s->direct ? s->part->out + row * p->out.row_stride + col * size : s->sums;
-  for (int64_t slice = 0; slice < s->n_slices; ++slice) {
-    const int64_t depth = slice_depth(s, slice);
-    const char *const b = pack_strip ? pack_b(s, slice, col, cols) : s->b + (size_t)slice * s->slice_bytes;
-    const char *const a = s->part->a + slice / s->slices_per_term * p->a_term_stride + row * p->a.row_stride +
-                          slice_begin(s, slice) * p->a.col_stride;
-    tile_pack_a(s->type, s->a, p->a.dtype, a, p->a.row_stride, p->a.col_stride, rows, depth);
-    tile_gemm(s->type, rows, cols, depth, s->a, b, c, ldc, slice > 0);
-  }
+  for (int64_t slice = 0; slice < s->n_slices; ++slice)
+    tile_multiply(s->type, rows, cols, slice_depth(s, slice), get_a(s, slice, row, rows),
+                  get_b(s, slice, col, cols, pack_strip), c, ldc, slice > 0);
   if (!s->direct) product_finish(s->part, row, rows, col, cols, c, ldc);
 }
 

@@ -131,10 +131,20 @@ void tile_pack_b(tile_type type, void *to, int dtype, const void *from, int64_t 
   pack(&s, dtype == vector_type[type].dtype, to, n, k);
 }
 
-void tile_gemm(tile_type type, int64_t m, int64_t n, int64_t k, const void *a, const void *b, void *c, int64_t ldc,
-               bool accumulate) {
+bool tile_takes_a(tile_type type, int dtype, int64_t row_stride, int64_t col_stride) {
+  const int64_t size = (int64_t)tile_c_bytes(type);
+  return !is_amx(type) && dtype == vector_type[type].dtype && col_stride == size && row_stride != 0 &&
+         row_stride % size == 0;
+}
+
+bool tile_takes_b(tile_type type, int dtype, int64_t row_stride, int64_t col_stride, int64_t n) {
+  return tile_takes_a(type, dtype, row_stride, col_stride) && n % kernel_of(type)->lanes == 0;
+}
+
+void tile_multiply(tile_type type, int64_t m, int64_t n, int64_t k, tile_operand a, tile_operand b, void *c,
+                   int64_t ldc, bool accumulate) {
   if (is_amx(type))
-    amx_gemm(amx_of(type), m, n, k, a, b, c, ldc, accumulate);
+    amx_gemm(amx_of(type), m, n, k, a.at, b.at, c, ldc, accumulate);
   else
     kernel_of(type)->gemm(m, n, k, a, b, c, ldc, accumulate);
 }

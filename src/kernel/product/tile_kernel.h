@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "kernel/product/tile_gemm.h"
+
 /* Of vector types. A panel of width w is packed as [k][step]: step - w elements of each group are unused. */
 typedef struct {
   int a_width, a_step, b_width; /* b_step is b_width */
@@ -16,7 +18,8 @@ typedef struct {
   /* Panels of `width` from k rows of n adjacent elements: element i of a panel's row l at to[l * step + i], the panels k *
    * step apart. */
   void (*pack_along)(void *to, int width, int step, const void *from, int64_t stride, int64_t n, int64_t k);
-  void (*gemm)(int64_t m, int64_t n, int64_t k, const void *a, const void *b, void *c, int64_t ldc, bool accumulate);
+  void (*gemm)(int64_t m, int64_t n, int64_t k, tile_operand a, tile_operand b, void *c, int64_t ldc, bool accumulate);
+  int lanes; /* columns of a B as it lies are a multiple of it */
 } tile_kernel;
 
 typedef struct {

@@ -59,6 +59,6 @@ static void transpose_words(void *to, int64_t step, const void *from, int64_t st
 #define KERNEL(type)                                                                                                   \
   {                                                                                                                    \
     .a_width = ROWS, .a_step = type##_STEP, .b_width = type##_COLS, .pack_across = type##_pack_across,                 \
-    .pack_along = type##_pack_along, .gemm = type##_gemm                                                               \
+    .pack_along = type##_pack_along, .gemm = type##_gemm, .lanes = type##_COLS / 2                                     \
   }
 const tile_kernels LEVELED(tile_kernels) = {.f32 = KERNEL(f32), .f64 = KERNEL(f64), .i32 = KERNEL(i32)};

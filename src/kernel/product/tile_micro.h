@@ -9,62 +9,117 @@ typedef T TILE(vec) __attribute__((vector_size(LANES * sizeof(T))));
 typedef T TILE(loose) __attribute__((vector_size(LANES * sizeof(T)), aligned(sizeof(T)), may_alias));
 enum { TILE(COLS) = 2 * LANES, TILE(STEP) = (ROWS + LANES - 1) / LANES * LANES };
 
-static inline __attribute__((always_inline)) void TILE(body)(int rows, int64_t k, const T *a, const T *b, T *c,
-                                                             int64_t ldc, bool accumulate) {
-  TILE(vec) sum[ROWS][2];
-  for (int i = 0; i < rows; ++i) sum[i][0] = sum[i][1] = (TILE(vec)){0};
-  UNROLL for (int i = 0; i < rows; ++i) { /* C comes while the sums are made, A from L2 some steps ahead */
-    __builtin_prefetch(c + i * ldc, 1);
-    __builtin_prefetch(c + i * ldc + LANES, 1);
-  }
-  for (int64_t l = 0; l < k; ++l, a += TILE(STEP), b += TILE(COLS)) {
-    __builtin_prefetch(a + 16 * TILE(STEP));
-    const TILE(vec) left = *(const TILE(vec) *)(const void *)b, right = *(const TILE(vec) *)(const void *)(b + LANES);
+/* Packed A: the rows of a panel side by side. */
+static inline __attribute__((always_inline)) void TILE(sum_packed)(TILE(vec) sum[ROWS][2], int rows, int vecs,
+                                                                   int64_t k, const T *a, const T *b, int64_t b_step) {
+  for (int64_t l = 0; l < k; ++l, a += TILE(STEP), b += b_step) {
+    const TILE(loose) *const at = (const TILE(loose) *)(const void *)b;
+    const TILE(vec) left = at[0], right = at[vecs - 1];
+    __builtin_prefetch(a + 16 * TILE(STEP)); /* from L2 */
     UNROLL for (int i = 0; i < rows; ++i) {
       sum[i][0] += a[i] * left;
-      sum[i][1] += a[i] * right;
+      if (vecs == 2) sum[i][1] += a[i] * right;
     }
-  }
-  UNROLL for (int i = 0; i < rows; ++i) {
-    TILE(loose) *const to = (TILE(loose) *)(void *)(c + i * ldc);
-    if (accumulate) sum[i][0] += to[0], sum[i][1] += to[1];
-    to[0] = sum[i][0];
-    to[1] = sum[i][1];
   }
 }
 
+/* A as it lies, dense along k. An address per three rows: [p], [p + pitch], [p + 2 pitch]. */
+static inline __attribute__((always_inline)) void TILE(sum_rows)(TILE(vec) sum[ROWS][2], int rows, int vecs, int64_t k,
+                                                                 const T *a, int64_t pitch, const T *b,
+                                                                 int64_t b_step) {
+  const char *third[(ROWS + 2) / 3];
+  UNROLL for (int i = 0; i < rows; i += 3) third[i / 3] = (const char *)a + i * pitch;
+  for (int64_t l = 0; l < k; ++l, b += b_step) {
+    const TILE(loose) *const at = (const TILE(loose) *)(const void *)b;
+    const TILE(vec) left = at[0], right = at[vecs - 1];
+    UNROLL for (int i = 0; i < rows; ++i) {
+      const T x = *(const T *)(const void *)(third[i / 3] + i % 3 * pitch);
+      sum[i][0] += x * left;
+      if (vecs == 2) sum[i][1] += x * right;
+    }
+    UNROLL for (int i = 0; i < rows; i += 3) third[i / 3] += sizeof(T);
+  }
+}
+
+/* pitch: A's, or 0 where it is packed. */
+static inline __attribute__((always_inline)) void TILE(body)(int rows, int vecs, int64_t k, const T *a, int64_t pitch,
+                                                             const T *b, int64_t b_step, T *c, int64_t ldc,
+                                                             bool accumulate) {
+  TILE(vec) sum[ROWS][2];
+  for (int i = 0; i < rows; ++i) sum[i][0] = sum[i][1] = (TILE(vec)){0};
+  UNROLL for (int i = 0; i < rows; ++i) { /* C comes while the sums are made */
+    __builtin_prefetch(c + i * ldc, 1);
+    if (vecs == 2) __builtin_prefetch(c + i * ldc + LANES, 1);
+  }
+  if (pitch == 0)
+    TILE(sum_packed)(sum, rows, vecs, k, a, b, b_step);
+  else
+    TILE(sum_rows)(sum, rows, vecs, k, a, pitch, b, b_step);
+  UNROLL for (int i = 0; i < rows; ++i) UNROLL for (int v = 0; v < vecs; ++v) {
+    TILE(loose) *const to = (TILE(loose) *)(void *)(c + i * ldc) + v;
+    *to = accumulate ? sum[i][v] + *to : sum[i][v];
+  }
+}
+
+typedef void TILE(micro)(int64_t k, const T *a, int64_t pitch, const T *b, int64_t b_step, T *c, int64_t ldc,
+                         bool accumulate);
 #define MICRO(rows)                                                                                                    \
-  static void TILE(rows##_rows)(int64_t k, const T *a, const T *b, T *c, int64_t ldc, bool accumulate) {               \
-    TILE(body)(rows, k, a, b, c, ldc, accumulate);                                                                     \
+  static void TILE(packed_##rows)(int64_t k, const T *a, int64_t pitch, const T *b, int64_t b_step, T *c, int64_t ldc, \
+                                  bool accumulate) {                                                                   \
+    (void)pitch;                                                                                                       \
+    TILE(body)(rows, 2, k, a, 0, b, b_step, c, ldc, accumulate);                                                       \
+  }                                                                                                                    \
+  static void TILE(rows_##rows)(int64_t k, const T *a, int64_t pitch, const T *b, int64_t b_step, T *c, int64_t ldc,   \
+                                bool accumulate) {                                                                     \
+    TILE(body)(rows, 2, k, a, pitch, b, b_step, c, ldc, accumulate);                                                   \
+  }                                                                                                                    \
+  static void TILE(narrow_##rows)(int64_t k, const T *a, int64_t pitch, const T *b, int64_t b_step, T *c, int64_t ldc, \
+                                  bool accumulate) {                                                                   \
+    TILE(body)(rows, 1, k, a, pitch, b, b_step, c, ldc, accumulate);                                                   \
   }
 EACH_ROWS(MICRO)
 #undef MICRO
 
-typedef void TILE(micro)(int64_t k, const T *a, const T *b, T *c, int64_t ldc, bool accumulate);
-#define MICRO(rows) TILE(rows##_rows),
-static TILE(micro) *const TILE(micros)[] = {EACH_ROWS(MICRO)};
-#undef MICRO
+/* How A lies and how wide the micro-tile is. */
+#define PACKED_MICRO(rows) TILE(packed_##rows),
+#define ROWS_MICRO(rows)   TILE(rows_##rows),
+#define NARROW_MICRO(rows) TILE(narrow_##rows),
+static TILE(micro) *const
+    TILE(micros)[3][ROWS] = {{EACH_ROWS(PACKED_MICRO)}, {EACH_ROWS(ROWS_MICRO)}, {EACH_ROWS(NARROW_MICRO)}};
+#undef PACKED_MICRO
+#undef ROWS_MICRO
+#undef NARROW_MICRO
 
 /* The last columns, fewer than a micro-tile's, go through a buffer. */
-static void TILE(edge)(int rows, int64_t cols, int64_t k, const T *a, const T *b, T *c, int64_t ldc, bool accumulate) {
+static void TILE(edge)(TILE(micro) * micro, int rows, int64_t cols, int64_t k, const T *a, int64_t pitch, const T *b,
+                       int64_t b_step, T *c, int64_t ldc, bool accumulate) {
   _Alignas(64) T sum[ROWS * TILE(COLS)];
-  TILE(micros)[rows - 1](k, a, b, sum, TILE(COLS), false);
+  micro(k, a, pitch, b, b_step, sum, TILE(COLS), false);
   for (int i = 0; i < rows; ++i)
     for (int64_t j = 0; j < cols; ++j) c[i * ldc + j] = sum[i * TILE(COLS) + j] + (accumulate ? c[i * ldc + j] : 0);
 }
 
-static void TILE(gemm)(int64_t m, int64_t n, int64_t k, const void *a, const void *b, void *c, int64_t ldc,
+static void TILE(gemm)(int64_t m, int64_t n, int64_t k, tile_operand a, tile_operand b, void *c, int64_t ldc,
                        bool accumulate) {
-  for (int64_t j = 0; j < n; j += TILE(COLS))
-    for (int64_t i = 0; i < m; i += ROWS) {
-      const T *const rows = (const T *)a + i / ROWS * TILE(STEP) * k, *const cols = (const T *)b + j * k;
+  const int64_t b_step = b.pitch ? b.pitch / (int64_t)sizeof(T) : TILE(COLS);
+  /* Rows as they lie are divided evenly: few at the end would leave the adders waiting for each other. */
+  const int64_t blocks = (m + ROWS - 1) / ROWS, height = a.pitch ? (m + blocks - 1) / blocks : ROWS;
+  for (int64_t j = 0; j < n; j += TILE(COLS)) {
+    const T *const cols = (const T *)b.at + (b.pitch ? j : j * k);
+    const int64_t width = n - j;
+    const bool narrow = a.pitch && width <= LANES, whole = width >= TILE(COLS) || (narrow && width == LANES);
+    TILE(micro) *const *const micros = TILE(micros)[narrow ? 2 : a.pitch != 0];
+    for (int64_t i = 0; i < m; i += height) {
+      const int rows = (int)(m - i < height ? m - i : height);
+      const T *const from = a.pitch ? (const T *)(const void *)((const char *)a.at + i * a.pitch)
+                                    : (const T *)a.at + i / ROWS * TILE(STEP) * k;
       T *const to = (T *)c + i * ldc + j;
-      const int height = m - i < ROWS ? (int)(m - i) : ROWS;
-      if (n - j < TILE(COLS))
-        TILE(edge)(height, n - j, k, rows, cols, to, ldc, accumulate);
+      if (whole)
+        micros[rows - 1](k, from, a.pitch, cols, b_step, to, ldc, accumulate);
       else
-        TILE(micros)[height - 1](k, rows, cols, to, ldc, accumulate);
+        TILE(edge)(micros[rows - 1], rows, width, k, from, a.pitch, cols, b_step, to, ldc, accumulate);
     }
+  }
 }
 
 static void TILE(pack_across)(void *to, int step, const void *from, int64_t stride, int rows, int64_t k) {
