@@ -32,6 +32,8 @@ static inline __attribute__((always_inline)) void TILE(sum_rows)(TILE(vec) sum[R
   for (int64_t l = 0; l < k; ++l, b += b_step) {
     const TILE(loose) *const at = (const TILE(loose) *)(const void *)b;
     const TILE(vec) left = at[0], right = at[vecs - 1];
+    __builtin_prefetch(b + 16 * b_step);
+    if (vecs == 2) __builtin_prefetch(b + 16 * b_step + LANES);
     UNROLL for (int i = 0; i < rows; ++i) {
       const T x = *(const T *)(const void *)(third[i / 3] + i % 3 * pitch);
       sum[i][0] += x * left;
