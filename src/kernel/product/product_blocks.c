@@ -5,10 +5,14 @@
 #include "kernel/product/product.h"
 
 enum {
-  ROWS = 126,     /* a block of A: a multiple of 14 (the AVX-512 kernel's rows) ... */
-  ROWS_AMX = 256, /* ... or of two tiles */
-  DEPTH = 512,    /* a slice of K: deeper than what keeps 32 columns of B in L1, but fewer passes over the sums */
-  DEPTH_AMX = 256,
+  ROWS = 126,      /* a block of A: a multiple of 14 (the AVX-512 kernel's rows) ... */
+  ROWS_AMX = 256,  /* ... or of two tiles */
+  DEPTH = 512,     /* a slice of K: deeper than what keeps 32 columns of B in L1, but fewer passes over the sums */
+  DEPTH_AMX = 256, /* keeps 32 columns of B in L1 */
+  /* On AMX, up to so many columns: bound by reading A, whose rows are then taken in longer pieces. */
+  NARROW_COLS = 64,
+  NARROW_ROWS = 64,
+  NARROW_DEPTH = 4096,
   COLS = 512,              /* most of a strip */
   MIN_COLS = 128,          /* least */
   AS_IS_BYTES = 512 << 10, /* of a B that is faster read as it lies than packed; twice that for few rows */
@@ -49,11 +53,12 @@ static void choose(blocks *s, const product_part *part) {
   const product_plan *p = part->plan;
   const bool amx = is_amx(p->type);
   *s = (blocks){.part = part, .type = p->type, .k = p->a.cols};
-  s->depth = even(s->k, amx ? DEPTH_AMX : DEPTH, 64);
+  const bool narrow = amx && p->out.cols <= NARROW_COLS; /* not the part's: sums must not depend on threads */
+  s->depth = even(s->k, narrow ? NARROW_DEPTH : amx ? DEPTH_AMX : DEPTH, 64);
   const int64_t n_terms = p->n_terms ? p->n_terms : 1;
   s->slices_per_term = (s->k + s->depth - 1) / s->depth;
   s->n_slices = n_terms * s->slices_per_term;
-  s->rows = even(part->rows, amx ? ROWS_AMX : ROWS, amx ? 32 : 14);
+  s->rows = even(part->rows, narrow ? NARROW_ROWS : amx ? ROWS_AMX : ROWS, amx ? 32 : 14);
   const int64_t element = (int64_t)tile_b_bytes(p->type, 64, 64) / (64 * 64);
   s->direct = out_takes_sums(p);
   s->at_once = s->direct ? 1 : s->n_slices;
