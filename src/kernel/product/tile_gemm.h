@@ -5,6 +5,8 @@
  *     tile_pack_a(type, a, ...)
  *     tile_gemm(type, m, n, k, a, b, c, ldc, accumulate)     C = or += A B
  *
+ * or tile_multiply, which takes factors as they lie where the kernel can read those.
+ *
  * A good block is some 64 to 256 rows by 256 to 1024 columns by 256 to 512 deep: packed pieces then stay in L2, and 32
  * columns of B in L1. Packed pieces start at multiples of 64 bytes; their layout is the processor's own.
  *
