@@ -64,12 +64,29 @@ static void transpose(matrices *x) {
   x->cols = rows, x->col_stride = row_stride;
 }
 
+static tile_type type_of(const product_plan *p) {
+  const int a = p->a.dtype, b = p->b.dtype;
+  if (p->made_b) return TILE_F32;
+  if (a == ACL_DOUBLE || b == ACL_DOUBLE) return TILE_F64;
+  if (a == ACL_BF16 && b == ACL_BF16 && tile_has(TILE_BF16)) return TILE_BF16;
+  if (a == ACL_FLOAT16 && b == ACL_FLOAT16 && p->a.cols >= TILE_F16_MIN_K && tile_has(TILE_F16)) return TILE_F16;
+  return TILE_F32;
+}
+
+/* Few rows by a wide factor that is dense along k: on AMX that one is read fastest on the left, as rows of tiles. */
+static bool tiles_take_wide(const product_plan *p) {
+  const bool wide_b = p->out.rows < p->out.cols;
+  const int64_t few = wide_b ? p->out.rows : p->out.cols, wide = wide_b ? p->out.cols : p->out.rows;
+  const int64_t along = wide_b ? p->b.row_stride : p->a.col_stride;
+  return few > 1 && wide > FEW_ROWS && along == 2 && type_of(p) == TILE_BF16;
+}
+
 /* out^T = B^T A^T: so that the factor with few rows is on the left, or out is written along its rows. */
 static void orient(product_plan *p) {
   if (p->made_b) return;
   const int64_t m = p->out.rows, n = p->out.cols, size = (int64_t)dtype_bytes(p->out.dtype);
   const bool few = m <= FEW_ROWS || n <= FEW_ROWS;
-  const bool swap = few ? n < m : p->out.row_stride == size && p->out.col_stride != size;
+  const bool swap = few ? tiles_take_wide(p) ? m < n : n < m : p->out.row_stride == size && p->out.col_stride != size;
   if (!swap) return;
   transpose(&p->a);
   transpose(&p->b);
@@ -84,15 +101,6 @@ static void orient(product_plan *p) {
   const int64_t a_term_stride = p->a_term_stride;
   p->a_term_stride = p->b_term_stride;
   p->b_term_stride = a_term_stride;
-}
-
-static tile_type type_of(const product_plan *p) {
-  const int a = p->a.dtype, b = p->b.dtype;
-  if (p->made_b) return TILE_F32;
-  if (a == ACL_DOUBLE || b == ACL_DOUBLE) return TILE_F64;
-  if (a == ACL_BF16 && b == ACL_BF16 && tile_has(TILE_BF16)) return TILE_BF16;
-  if (a == ACL_FLOAT16 && b == ACL_FLOAT16 && p->a.cols >= TILE_F16_MIN_K && tile_has(TILE_F16)) return TILE_F16;
-  return TILE_F32;
 }
 
 uint64_t product_cost_ns(tile_type type, int64_t m, int64_t n, int64_t k) {

@@ -2,8 +2,8 @@
  * part of a plan in their prepare function, and product_plan_finish() chooses the way:
  *
  *   few rows   A (or B, transposed) has at most FEW_ROWS: B is read once, where it lies, converted in registers
- *              (product_rows.c)
- *   blocks     A and B are packed by blocks into the layout of tile_gemm.h's kernels (product_blocks.c)
+ *              (product_few_rows.c); bfloat16 that is dense along k goes by blocks on AMX, from two rows on
+ *   blocks     A and B by blocks as tile_gemm.h's kernels read them: packed, or where they lie (product_blocks.c)
  *
  * Either works on a part of one matrix product, on the calling thread, with the thread's own scratch memory; product.c
  * hands out the parts. Products ask for no workspace. Sums are kept in float (double where A or B is double), and rounded

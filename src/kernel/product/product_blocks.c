@@ -1,15 +1,22 @@
-/* A product by packed blocks (tile_gemm.h). B is packed by strips of columns, all of K where that fits STRIP_BYTES; for
- * each strip, A is packed by blocks of rows, slice by slice of K, and the sums of a block of out stay in L2 until they are
- * whole. */
+/* A product by blocks (tile_gemm.h). B is packed by strips of columns. Where out can hold the sums, all blocks of rows take
+ * one slice of K after the other, so that a slice of a strip stays in L2; else a block takes all slices, its sums stay in
+ * L2 until they are whole, and the strip is all of K where that fits STRIP_BYTES. A factor that the kernel reads as it
+ * lies is not packed. */
 #include "kernel/product/product.h"
 
 enum {
-  ROWS = 126,       /* a block of A: a multiple of 14 (the AVX-512 kernel's rows) ... */
-  ROWS_AMX = 256,   /* ... or of two tiles */
-  DEPTH = 512,      /* a slice of K: deeper than what keeps 32 columns of B in L1, but fewer passes over the sums */
-  DEPTH_AMX = 1024, /* and as bfloat16 */
-  COLS = 1024,      /* most of a strip */
-  MIN_COLS = 128,   /* least */
+  ROWS = 126,      /* a block of A: a multiple of 14 (the AVX-512 kernel's rows) ... */
+  ROWS_AMX = 256,  /* ... or of two tiles */
+  DEPTH = 512,     /* a slice of K: deeper than what keeps 32 columns of B in L1, but fewer passes over the sums */
+  DEPTH_AMX = 256, /* keeps 32 columns of B in L1 */
+  /* On AMX, up to so many columns: bound by reading A, whose rows are then taken in longer pieces. */
+  NARROW_COLS = 64,
+  NARROW_ROWS = 64,
+  NARROW_DEPTH = 4096,
+  COLS = 512,              /* most of a strip */
+  MIN_COLS = 128,          /* least */
+  AS_IS_BYTES = 512 << 10, /* of a B that is faster read as it lies than packed; twice that for few rows */
+  SPREAD_COLS = 256, /* from here on, rows of sums are not a multiple of 1 KB apart: they would share few sets of L1 */
   STRIP_BYTES = 8 << 20, /* in a shared cache */
 };
 
@@ -17,8 +24,11 @@ typedef struct {
   const product_part *part;
   tile_type type;
   int64_t depth, rows, cols;            /* of blocks */
+  int64_t pitch;                        /* of sums */
   int64_t slices_per_term, n_slices, k; /* slices of all terms */
+  int64_t at_once;                      /* slices that a block of out takes before the next block has its turn */
   bool keeps_strip;                     /* else each block of rows packs its slices of B again */
+  bool a_as_is, b_as_is;                /* not packed */
   bool direct;                          /* sums are made in out itself */
   char *a, *b, *sums;
   size_t slice_bytes; /* of a strip */
@@ -43,23 +53,29 @@ static void choose(blocks *s, const product_part *part) {
   const product_plan *p = part->plan;
   const bool amx = is_amx(p->type);
   *s = (blocks){.part = part, .type = p->type, .k = p->a.cols};
-  s->depth = even(s->k, amx ? DEPTH_AMX : DEPTH, 64);
+  const bool narrow = amx && p->out.cols <= NARROW_COLS; /* not the part's: sums must not depend on threads */
+  s->depth = even(s->k, narrow ? NARROW_DEPTH : amx ? DEPTH_AMX : DEPTH, 64);
   const int64_t n_terms = p->n_terms ? p->n_terms : 1;
   s->slices_per_term = (s->k + s->depth - 1) / s->depth;
   s->n_slices = n_terms * s->slices_per_term;
-  s->rows = even(part->rows, amx ? ROWS_AMX : ROWS, amx ? 32 : 14);
+  s->rows = even(part->rows, narrow ? NARROW_ROWS : amx ? ROWS_AMX : ROWS, amx ? 32 : 14);
   const int64_t element = (int64_t)tile_b_bytes(p->type, 64, 64) / (64 * 64);
-  const int64_t fits = STRIP_BYTES / (element * s->k * n_terms) / 64 * 64;
+  s->direct = out_takes_sums(p);
+  s->at_once = s->direct ? 1 : s->n_slices;
+  const int64_t fits = STRIP_BYTES / (element * s->depth * s->at_once) / 64 * 64;
   s->keeps_strip = fits >= MIN_COLS;
   s->cols = even(part->cols, fits < MIN_COLS ? COLS : fits < COLS ? fits : COLS, 64);
-  s->direct = out_takes_sums(p);
+  s->a_as_is = tile_takes_a(p->type, p->a.dtype, p->a.row_stride, p->a.col_stride);
+  s->b_as_is = !p->made_b && element * s->k * part->cols <= (part->rows <= ROWS ? 2 : 1) * AS_IS_BYTES &&
+               tile_takes_b(p->type, p->b.dtype, p->b.row_stride, p->b.col_stride, part->cols);
+  s->pitch = s->cols < SPREAD_COLS ? s->cols : s->cols + 16;
 }
 
 static status allocate(blocks *s) {
-  const size_t a = tile_a_bytes(s->type, s->rows, s->depth);
+  const size_t a = s->a_as_is ? 0 : tile_a_bytes(s->type, s->rows, s->depth);
   s->slice_bytes = tile_b_bytes(s->type, s->depth, s->cols);
-  const size_t b = s->slice_bytes * (size_t)(s->keeps_strip ? s->n_slices : 1);
-  const size_t sums = s->direct ? 0 : (size_t)(s->rows * s->cols) * tile_c_bytes(s->type);
+  const size_t b = s->b_as_is ? 0 : s->slice_bytes * (size_t)(s->keeps_strip ? s->at_once : 1);
+  const size_t sums = s->direct ? 0 : (size_t)(s->rows * s->pitch) * tile_c_bytes(s->type);
   s->a = product_scratch(a + b + sums);
   if (!s->a) return ST_NO_MEMORY;
   s->b = s->a + a;
@@ -81,32 +97,39 @@ static void pack_made_b(const blocks *s, char *to, int64_t row, int64_t rows, in
   }
 }
 
-static char *pack_b(const blocks *s, int64_t slice, int64_t col, int64_t cols) {
+static tile_operand get_b(const blocks *s, int64_t slice, int64_t col, int64_t cols, bool pack_strip) {
   const matrices *b = &s->part->plan->b;
-  char *const to = s->b + (s->keeps_strip ? (size_t)slice * s->slice_bytes : 0);
+  char *const to = s->b + (s->keeps_strip ? (size_t)(slice % s->at_once) * s->slice_bytes : 0);
   const char *const from = s->part->b + slice / s->slices_per_term * s->part->plan->b_term_stride +
                            slice_begin(s, slice) * b->row_stride + col * b->col_stride;
-  if (s->part->plan->made_b) {
+  if (s->b_as_is) return (tile_operand){from, b->row_stride};
+  if (pack_strip && s->part->plan->made_b)
     pack_made_b(s, to, slice_begin(s, slice), slice_depth(s, slice), col, cols);
-    return to;
-  }
-  tile_pack_b(s->type, to, b->dtype, from, b->row_stride, b->col_stride, slice_depth(s, slice), cols);
-  return to;
+  else if (pack_strip)
+    tile_pack_b(s->type, to, b->dtype, from, b->row_stride, b->col_stride, slice_depth(s, slice), cols);
+  return (tile_operand){to, 0};
 }
 
-/* A block of rows times a strip. */
-static void run_block(const blocks *s, int64_t row, int64_t rows, int64_t col, int64_t cols, bool pack_strip) {
+static tile_operand get_a(const blocks *s, int64_t slice, int64_t row, int64_t rows) {
+  const matrices *a = &s->part->plan->a;
+  const char *const from = s->part->a + slice / s->slices_per_term * s->part->plan->a_term_stride +
+                           row * a->row_stride + slice_begin(s, slice) * a->col_stride;
+  if (s->a_as_is) return (tile_operand){from, a->row_stride};
+  tile_pack_a(s->type, s->a, a->dtype, from, a->row_stride, a->col_stride, rows, slice_depth(s, slice));
+  return (tile_operand){s->a, 0};
+}
+
+/* A block of rows times slices of a strip. */
+static void run_block(const blocks *s, int64_t begin, int64_t row, int64_t rows, int64_t col, int64_t cols,
+                      bool pack_strip) {
   const product_plan *p = s->part->plan;
-  const int64_t size = (int64_t)tile_c_bytes(s->type), ldc = s->direct ? p->out.row_stride / size : cols;
+  const int64_t size = (int64_t)tile_c_bytes(s->type), ldc = s->direct         ? p->out.row_stride / size
+                                                             : cols == s->cols ? s->pitch
+                                                                               : cols;
   char *const c = s->direct ? s->part->out + row * p->out.row_stride + col * size : s->sums;
-  for (int64_t slice = 0; slice < s->n_slices; ++slice) {
-    const int64_t depth = slice_depth(s, slice);
-    const char *const b = pack_strip ? pack_b(s, slice, col, cols) : s->b + (size_t)slice * s->slice_bytes;
-    const char *const a = s->part->a + slice / s->slices_per_term * p->a_term_stride + row * p->a.row_stride +
-                          slice_begin(s, slice) * p->a.col_stride;
-    tile_pack_a(s->type, s->a, p->a.dtype, a, p->a.row_stride, p->a.col_stride, rows, depth);
-    tile_gemm(s->type, rows, cols, depth, s->a, b, c, ldc, slice > 0);
-  }
+  for (int64_t slice = begin; slice < begin + s->at_once; ++slice)
+    tile_multiply(s->type, rows, cols, slice_depth(s, slice), get_a(s, slice, row, rows),
+                  get_b(s, slice, col, cols, pack_strip), c, ldc, slice > 0);
   if (!s->direct) product_finish(s->part, row, rows, col, cols, c, ldc);
 }
 
@@ -132,8 +155,9 @@ status product_blocks(const product_part *part) {
   TRY(allocate(&s));
   const int64_t row_end = part->row + part->rows, col_end = part->col + part->cols;
   for (int64_t col = part->col; col < col_end; col += s.cols)
-    for (int64_t row = part->row; row < row_end; row += s.rows)
-      run_block(&s, row, smaller(s.rows, row_end - row), col, smaller(s.cols, col_end - col),
-                row == part->row || !s.keeps_strip);
+    for (int64_t slice = 0; slice < s.n_slices; slice += s.at_once)
+      for (int64_t row = part->row; row < row_end; row += s.rows)
+        run_block(&s, slice, row, smaller(s.rows, row_end - row), col, smaller(s.cols, col_end - col),
+                  row == part->row || !s.keeps_strip);
   return ST_OK;
 }

@@ -5,6 +5,7 @@
 
 #include "kernel/engine/level.h"
 #include "kernel/engine/loops.h"
+#include "kernel/engine/rows.h"
 #include "kernel/product/tile_kernel.h"
 
 LEVEL_CHOICE(tile_kernels, tile_vector, tile_kernels)
@@ -27,71 +28,82 @@ static const tile_kernel *kernel_of(tile_type type) {
   return type == TILE_F32 ? &tile_vector->f32 : type == TILE_F64 ? &tile_vector->f64 : &tile_vector->i32;
 }
 
-static size_t packed_bytes(int64_t n, int width, int step, int64_t k, size_t element) {
-  return ((size_t)((n + width - 1) / width * step * k) * element + 63) / 64 * 64;
-}
+/* Of packed A, from row to row: an odd number of cache lines, so that rows spread over the sets of L1. */
+static int64_t a_pitch(tile_type type, int64_t k) { return ((k * (int64_t)tile_c_bytes(type) + 63) / 64 | 1) * 64; }
 
 size_t tile_a_bytes(tile_type type, int64_t m, int64_t k) {
-  if (is_amx(type)) return amx_packed_bytes(amx_of(type), m, k);
-  const tile_kernel *const t = kernel_of(type);
-  return packed_bytes(m, t->a_width, t->a_step, k, tile_c_bytes(type));
+  return is_amx(type) ? amx_packed_bytes(amx_of(type), m, k) : (size_t)(m * a_pitch(type, k));
 }
 
 size_t tile_b_bytes(tile_type type, int64_t k, int64_t n) {
   if (is_amx(type)) return amx_packed_bytes(amx_of(type), n, k);
-  const tile_kernel *const t = kernel_of(type);
-  return packed_bytes(n, t->b_width, t->b_width, k, tile_c_bytes(type));
+  const int cols = kernel_of(type)->cols;
+  return ((size_t)((n + cols - 1) / cols * cols * k) * tile_c_bytes(type) + 63) / 64 * 64;
 }
 
-/* ---- packing of panels ------------------------------------------------------------------------------------------- */
+/* ---- packing for vector kernels ---------------------------------------------------------------------------------- */
 
-enum { MOST_WIDTH = 32, STAGE_K = 128 };
+enum { STAGE = 64, STAGE_BYTES = STAGE * STAGE * sizeof(double) };
 
 typedef struct {
   const tile_kernel *kernel;
   load_loop *load; /* to the kernel's element type */
   int64_t size;    /* of that, bytes */
-  int width, step;
+  bool same_type;
   const char *from;
   int64_t across, along; /* bytes: from row to row of A (column to column of B), and along k */
 } source;
 
-/* Where neither direction is dense in the kernel's type: by way of a buffer, in the direction that is denser. */
-static void pack_staged(const source *s, char *to, const char *from, int width, int64_t k) {
-  _Alignas(64) char stage[MOST_WIDTH * STAGE_K * sizeof(double)];
-  const int64_t pitch = STAGE_K * s->size;
+static bool dense(const source *s, int64_t stride) { return s->same_type && stride == s->size; }
+
+/* to[i * pitch + l], in bytes but for l. */
+static void pack_a(const source *s, char *to, int64_t pitch, int64_t m, int64_t k) {
   if (llabs(s->along) <= llabs(s->across)) {
-    for (int64_t l = 0; l < k; l += STAGE_K) {
-      const int64_t n = k - l < STAGE_K ? k - l : STAGE_K;
-      for (int i = 0; i < width; ++i) s->load(stage + i * pitch, from + i * s->across + l * s->along, s->along, n);
-      s->kernel->pack_across(to + l * s->step * s->size, s->step, stage, STAGE_K, width, n);
-    }
+    for (int64_t i = 0; i < m; ++i) s->load(to + i * pitch, s->from + i * s->across, s->along, k);
+  } else if (dense(s, s->across) && s->along % s->size == 0) {
+    s->kernel->pack_across(to, pitch / s->size, k, s->from, s->along / s->size, k, m);
   } else {
-    for (int64_t l = 0; l < k; l += STAGE_K) {
-      const int64_t n = k - l < STAGE_K ? k - l : STAGE_K;
-      if (s->along == width * s->across) /* rows end where the next begin */
-        s->load(stage, from + l * s->along, s->across, n * width);
-      else
-        for (int64_t i = 0; i < n; ++i)
-          s->load(stage + i * width * s->size, from + (l + i) * s->along, s->across, width);
-      s->kernel->pack_along(to + l * s->step * s->size, s->width, s->step, stage, width, width, n);
-    }
+    _Alignas(64) char stage[STAGE_BYTES];
+    for (int64_t i = 0; i < m; i += STAGE)
+      for (int64_t l = 0; l < k; l += STAGE) {
+        const int64_t rows = smaller(STAGE, m - i), depth = smaller(STAGE, k - l);
+        for (int64_t d = 0; d < depth; ++d)
+          s->load(stage + d * STAGE * s->size, s->from + i * s->across + (l + d) * s->along, s->across, rows);
+        s->kernel->pack_across(to + i * pitch + l * s->size, pitch / s->size, depth, stage, STAGE, depth, rows);
+      }
   }
 }
 
-static void pack(const source *s, bool same_type, char *to, int64_t n, int64_t k) {
-  if (same_type && s->across == s->size && s->along != s->size && s->along % s->size == 0) {
-    s->kernel->pack_along(to, s->width, s->step, s->from, s->along / s->size, n, k);
+static void pack_b(const source *s, char *to, int64_t n, int64_t k) {
+  if (dense(s, s->across) && s->along % s->size == 0) {
+    s->kernel->pack_along(to, s->from, s->along / s->size, n, k);
     return;
   }
-  const bool dense = same_type && s->along == s->size && s->across % s->size == 0;
-  for (int64_t i = 0; i < n; i += s->width, to += s->step * k * s->size) {
-    const char *const from = s->from + i * s->across;
-    const int width = n - i < s->width ? (int)(n - i) : s->width;
-    if (dense)
-      s->kernel->pack_across(to, s->step, from, s->across / s->size, width, k);
-    else
-      pack_staged(s, to, from, width, k);
+  const int panel = s->kernel->cols;
+  const bool columns = dense(s, s->along) && s->across % s->size == 0;
+  for (int64_t j = 0; j < n; j += panel, to += panel * k * s->size) {
+    const char *const from = s->from + j * s->across;
+    const int64_t cols = smaller(panel, n - j);
+    if (columns) {
+      s->kernel->pack_across(to, panel, panel, from, s->across / s->size, cols, k);
+      continue;
+    }
+    _Alignas(64) char stage[STAGE_BYTES];
+    for (int64_t l = 0; l < k; l += STAGE) {
+      const int64_t depth = smaller(STAGE, k - l);
+      if (llabs(s->along) <= llabs(s->across)) {
+        for (int64_t i = 0; i < cols; ++i)
+          s->load(stage + i * STAGE * s->size, from + i * s->across + l * s->along, s->along, depth);
+        s->kernel->pack_across(to + l * panel * s->size, panel, panel, stage, STAGE, cols, depth);
+        continue;
+      }
+      if (s->along == cols * s->across) /* rows end where the next begin */
+        s->load(stage, from + l * s->along, s->across, depth * cols);
+      else
+        for (int64_t d = 0; d < depth; ++d)
+          s->load(stage + d * cols * s->size, from + (l + d) * s->along, s->across, cols);
+      s->kernel->pack_along(to + l * panel * s->size, stage, cols, cols, depth);
+    }
   }
 }
 
@@ -99,6 +111,7 @@ static source source_of(tile_type type, int dtype, const void *from, int64_t acr
   return (source){.kernel = kernel_of(type),
                   .load = loops->load[dtype][vector_type[type].compute],
                   .size = (int64_t)tile_c_bytes(type),
+                  .same_type = dtype == vector_type[type].dtype,
                   .from = from,
                   .across = across,
                   .along = along};
@@ -110,10 +123,8 @@ void tile_pack_a(tile_type type, void *to, int dtype, const void *from, int64_t 
     amx_pack(amx_of(type), to, false, from, row_stride, col_stride, m, k);
     return;
   }
-  source s = source_of(type, dtype, from, row_stride, col_stride);
-  s.width = s.kernel->a_width;
-  s.step = s.kernel->a_step;
-  pack(&s, dtype == vector_type[type].dtype, to, m, k);
+  const source s = source_of(type, dtype, from, row_stride, col_stride);
+  pack_a(&s, to, a_pitch(type, k), m, k);
 }
 
 char *tile_a_row(tile_type type, void *packed, int64_t m, int64_t k, int64_t i, int64_t *step) {
@@ -126,15 +137,26 @@ void tile_pack_b(tile_type type, void *to, int dtype, const void *from, int64_t 
     amx_pack(amx_of(type), to, true, from, col_stride, row_stride, n, k);
     return;
   }
-  source s = source_of(type, dtype, from, col_stride, row_stride);
-  s.width = s.step = s.kernel->b_width;
-  pack(&s, dtype == vector_type[type].dtype, to, n, k);
+  const source s = source_of(type, dtype, from, col_stride, row_stride);
+  pack_b(&s, to, n, k);
 }
 
-void tile_gemm(tile_type type, int64_t m, int64_t n, int64_t k, const void *a, const void *b, void *c, int64_t ldc,
-               bool accumulate) {
-  if (is_amx(type))
-    amx_gemm(amx_of(type), m, n, k, a, b, c, ldc, accumulate);
-  else
+bool tile_takes_a(tile_type type, int dtype, int64_t row_stride, int64_t col_stride) {
+  const int64_t size = (int64_t)tile_c_bytes(type);
+  return !is_amx(type) && dtype == vector_type[type].dtype && col_stride == size && row_stride != 0 &&
+         row_stride % size == 0;
+}
+
+bool tile_takes_b(tile_type type, int dtype, int64_t row_stride, int64_t col_stride, int64_t n) {
+  return tile_takes_a(type, dtype, row_stride, col_stride) && n % (kernel_of(type)->cols / 2) == 0;
+}
+
+void tile_multiply(tile_type type, int64_t m, int64_t n, int64_t k, tile_operand a, tile_operand b, void *c,
+                   int64_t ldc, bool accumulate) {
+  if (is_amx(type)) {
+    amx_gemm(amx_of(type), m, n, k, a.at, b.at, c, ldc, accumulate);
+  } else {
+    if (a.pitch == 0) a.pitch = a_pitch(type, k);
     kernel_of(type)->gemm(m, n, k, a, b, c, ldc, accumulate);
+  }
 }

@@ -5,6 +5,8 @@
  *     tile_pack_a(type, a, ...)
  *     tile_gemm(type, m, n, k, a, b, c, ldc, accumulate)     C = or += A B
  *
+ * or tile_multiply, which takes factors as they lie where the kernel can read those.
+ *
  * A good block is some 64 to 256 rows by 256 to 1024 columns by 256 to 512 deep: packed pieces then stay in L2, and 32
  * columns of B in L1. Packed pieces start at multiples of 64 bytes; their layout is the processor's own.
  *
@@ -29,7 +31,7 @@ typedef enum {
   N_TILE_TYPES,
 } tile_type;
 
-enum { TILE_F16_MIN_K = 160 };
+enum { TILE_F16_MIN_K = 160, TILE_GRAIN = 64 };
 
 /* Whether this machine has a kernel of its own for the type, faster than TILE_F32's. The first call asks the system for
  * the use of AMX. */
@@ -52,8 +54,24 @@ void tile_pack_b(tile_type type, void *to, int dtype, const void *from, int64_t 
  * are *step bytes apart; the last one is to be filled with zeros. NULL for types that don't have rows in pieces. */
 char *tile_a_row(tile_type type, void *packed, int64_t m, int64_t k, int64_t i, int64_t *step);
 
+/* A factor of a product: packed, or as it lies, `pitch` bytes from row to row (of A or B), where tile_takes_a (_b) says
+ * so. */
+typedef struct {
+  const void *at;
+  int64_t pitch; /* 0: packed */
+} tile_operand;
+
+/* Whether the type's kernel reads A (n columns of B) as it lies; pieces of A anywhere, of B of whole TILE_GRAIN columns. */
+bool tile_takes_a(tile_type type, int dtype, int64_t row_stride, int64_t col_stride);
+bool tile_takes_b(tile_type type, int dtype, int64_t row_stride, int64_t col_stride, int64_t n);
+
 /* c[i * ldc + j] for i < m, j < n; ldc in elements. Nothing else of c is written. */
-void tile_gemm(tile_type type, int64_t m, int64_t n, int64_t k, const void *a, const void *b, void *c, int64_t ldc,
-               bool accumulate);
+void tile_multiply(tile_type type, int64_t m, int64_t n, int64_t k, tile_operand a, tile_operand b, void *c,
+                   int64_t ldc, bool accumulate);
+
+static inline void tile_gemm(tile_type type, int64_t m, int64_t n, int64_t k, const void *a, const void *b, void *c,
+                             int64_t ldc, bool accumulate) {
+  tile_multiply(type, m, n, k, (tile_operand){a, 0}, (tile_operand){b, 0}, c, ldc, accumulate);
+}
 
 #endif

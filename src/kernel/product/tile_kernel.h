@@ -7,16 +7,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Of vector types. A panel of width w is packed as [k][step]: step - w elements of each group are unused. */
+#include "kernel/product/tile_gemm.h"
+
+/* Of vector types. A is rows that are dense along k; B is panels of `cols` columns, [k][cols] each, or rows that are
+ * dense across. Strides in elements, a tile_operand's in bytes. */
 typedef struct {
-  int a_width, a_step, b_width; /* b_step is b_width */
-  /* One panel from `width` rows that are dense along k: to[l * step + i] = from[i * stride + l]. Rows from `rows` up to
-   * step become 0. Strides in elements. */
-  void (*pack_across)(void *to, int step, const void *from, int64_t stride, int rows, int64_t k);
-  /* Panels of `width` from k rows of n adjacent elements: element i of a panel's row l at to[l * step + i], the panels k *
-   * step apart. */
-  void (*pack_along)(void *to, int width, int step, const void *from, int64_t stride, int64_t n, int64_t k);
-  void (*gemm)(int64_t m, int64_t n, int64_t k, const void *a, const void *b, void *c, int64_t ldc, bool accumulate);
+  int cols; /* of a B as it lies, a multiple of half of it */
+  /* to[l * pitch + i] = from[i * stride + l] for l < k, i < rows; 0 from rows up to width, and maybe up to whole
+   * vectors. */
+  void (*pack_across)(void *to, int64_t pitch, int64_t width, const void *from, int64_t stride, int64_t rows,
+                      int64_t k);
+  /* Panels from k rows of n adjacent elements. */
+  void (*pack_along)(void *to, const void *from, int64_t stride, int64_t n, int64_t k);
+  void (*gemm)(int64_t m, int64_t n, int64_t k, tile_operand a, tile_operand b, void *c, int64_t ldc, bool accumulate);
 } tile_kernel;
 
 typedef struct {

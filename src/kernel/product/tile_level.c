@@ -26,7 +26,7 @@
 
 /* to[l * step + i] = from[i * stride + l] for 16 words each; rows from `rows` on are 0. */
 #if defined(__AVX512F__)
-static void transpose_words(void *to, int64_t step, const void *from, int64_t stride, int rows) {
+static void transpose_words(void *to, int64_t step, const void *from, int64_t stride, int64_t rows) {
   __m512i r[16];
   for (int i = 0; i < 16; ++i)
     r[i] = i < rows ? _mm512_loadu_si512((const int32_t *)from + i * stride) : _mm512_setzero_si512();
@@ -57,8 +57,5 @@ static void transpose_words(void *to, int64_t step, const void *from, int64_t st
 #include "kernel/product/tile_micro.h"
 
 #define KERNEL(type)                                                                                                   \
-  {                                                                                                                    \
-    .a_width = ROWS, .a_step = type##_STEP, .b_width = type##_COLS, .pack_across = type##_pack_across,                 \
-    .pack_along = type##_pack_along, .gemm = type##_gemm                                                               \
-  }
+  { .cols = type##_COLS, .pack_across = type##_pack_across, .pack_along = type##_pack_along, .gemm = type##_gemm }
 const tile_kernels LEVELED(tile_kernels) = {.f32 = KERNEL(f32), .f64 = KERNEL(f64), .i32 = KERNEL(i32)};

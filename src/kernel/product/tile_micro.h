@@ -7,97 +7,120 @@
 
 typedef T TILE(vec) __attribute__((vector_size(LANES * sizeof(T))));
 typedef T TILE(loose) __attribute__((vector_size(LANES * sizeof(T)), aligned(sizeof(T)), may_alias));
-enum { TILE(COLS) = 2 * LANES, TILE(STEP) = (ROWS + LANES - 1) / LANES * LANES };
+enum { TILE(COLS) = 2 * LANES };
 
-static inline __attribute__((always_inline)) void TILE(body)(int rows, int64_t k, const T *a, const T *b, T *c,
-                                                             int64_t ldc, bool accumulate) {
-  TILE(vec) sum[ROWS][2];
-  for (int i = 0; i < rows; ++i) sum[i][0] = sum[i][1] = (TILE(vec)){0};
-  UNROLL for (int i = 0; i < rows; ++i) { /* C comes while the sums are made, A from L2 some steps ahead */
-    __builtin_prefetch(c + i * ldc, 1);
-    __builtin_prefetch(c + i * ldc + LANES, 1);
-  }
-  for (int64_t l = 0; l < k; ++l, a += TILE(STEP), b += TILE(COLS)) {
-    __builtin_prefetch(a + 16 * TILE(STEP));
-    const TILE(vec) left = *(const TILE(vec) *)(const void *)b, right = *(const TILE(vec) *)(const void *)(b + LANES);
+/* Rows of A, dense along k, pitch bytes apart. An address per three rows: [p], [p + pitch], [p + 2 pitch]. */
+static inline __attribute__((always_inline)) void TILE(sum_rows)(TILE(vec) sum[ROWS][2], int rows, int vecs, int64_t k,
+                                                                 const T *a, int64_t pitch, const T *b,
+                                                                 int64_t b_step) {
+  const char *third[(ROWS + 2) / 3];
+  UNROLL for (int i = 0; i < rows; i += 3) third[i / 3] = (const char *)a + i * pitch;
+  for (int64_t l = 0; l < k; ++l, b += b_step) {
+    const TILE(loose) *const at = (const TILE(loose) *)(const void *)b;
+    const TILE(vec) left = at[0], right = at[vecs - 1];
+    __builtin_prefetch(b + 16 * b_step);
+    if (vecs == 2) __builtin_prefetch(b + 16 * b_step + LANES);
     UNROLL for (int i = 0; i < rows; ++i) {
-      sum[i][0] += a[i] * left;
-      sum[i][1] += a[i] * right;
+      const T x = *(const T *)(const void *)(third[i / 3] + i % 3 * pitch);
+      sum[i][0] += x * left;
+      if (vecs == 2) sum[i][1] += x * right;
     }
-  }
-  UNROLL for (int i = 0; i < rows; ++i) {
-    TILE(loose) *const to = (TILE(loose) *)(void *)(c + i * ldc);
-    if (accumulate) sum[i][0] += to[0], sum[i][1] += to[1];
-    to[0] = sum[i][0];
-    to[1] = sum[i][1];
+    UNROLL for (int i = 0; i < rows; i += 3) third[i / 3] += sizeof(T);
   }
 }
 
-#define MICRO(rows)                                                                                                    \
-  static void TILE(rows##_rows)(int64_t k, const T *a, const T *b, T *c, int64_t ldc, bool accumulate) {               \
-    TILE(body)(rows, k, a, b, c, ldc, accumulate);                                                                     \
+static inline __attribute__((always_inline)) void TILE(body)(int rows, int vecs, int64_t k, const T *a, int64_t pitch,
+                                                             const T *b, int64_t b_step, T *c, int64_t ldc,
+                                                             bool accumulate) {
+  TILE(vec) sum[ROWS][2];
+  for (int i = 0; i < rows; ++i) sum[i][0] = sum[i][1] = (TILE(vec)){0};
+  UNROLL for (int i = 0; i < rows; ++i) { /* C comes while the sums are made */
+    __builtin_prefetch(c + i * ldc, 1);
+    if (vecs == 2) __builtin_prefetch(c + i * ldc + LANES, 1);
   }
-EACH_ROWS(MICRO)
-#undef MICRO
+  TILE(sum_rows)(sum, rows, vecs, k, a, pitch, b, b_step);
+  UNROLL for (int i = 0; i < rows; ++i) UNROLL for (int v = 0; v < vecs; ++v) {
+    TILE(loose) *const to = (TILE(loose) *)(void *)(c + i * ldc) + v;
+    *to = accumulate ? sum[i][v] + *to : sum[i][v];
+  }
+}
 
-typedef void TILE(micro)(int64_t k, const T *a, const T *b, T *c, int64_t ldc, bool accumulate);
-#define MICRO(rows) TILE(rows##_rows),
-static TILE(micro) *const TILE(micros)[] = {EACH_ROWS(MICRO)};
+typedef void TILE(micro)(int64_t k, const T *a, int64_t pitch, const T *b, int64_t b_step, T *c, int64_t ldc,
+                         bool accumulate);
+#define MICRO(rows, name, vecs)                                                                                        \
+  static void TILE(name##_##rows)(int64_t k, const T *a, int64_t pitch, const T *b, int64_t b_step, T *c, int64_t ldc, \
+                                  bool accumulate) {                                                                   \
+    TILE(body)(rows, vecs, k, a, pitch, b, b_step, c, ldc, accumulate);                                                \
+  }
+#define MICROS(rows) MICRO(rows, one, 1) MICRO(rows, two, 2)
+EACH_ROWS(MICROS)
+#define ONE(rows) TILE(one_##rows),
+#define TWO(rows) TILE(two_##rows),
+static TILE(micro) *const TILE(micros)[2][ROWS] = {{EACH_ROWS(ONE)}, {EACH_ROWS(TWO)}}; /* [vectors - 1][rows - 1] */
 #undef MICRO
+#undef MICROS
+#undef ONE
+#undef TWO
 
 /* The last columns, fewer than a micro-tile's, go through a buffer. */
-static void TILE(edge)(int rows, int64_t cols, int64_t k, const T *a, const T *b, T *c, int64_t ldc, bool accumulate) {
+static void TILE(edge)(TILE(micro) * micro, int rows, int64_t cols, int64_t k, const T *a, int64_t pitch, const T *b,
+                       int64_t b_step, T *c, int64_t ldc, bool accumulate) {
   _Alignas(64) T sum[ROWS * TILE(COLS)];
-  TILE(micros)[rows - 1](k, a, b, sum, TILE(COLS), false);
+  micro(k, a, pitch, b, b_step, sum, TILE(COLS), false);
   for (int i = 0; i < rows; ++i)
     for (int64_t j = 0; j < cols; ++j) c[i * ldc + j] = sum[i * TILE(COLS) + j] + (accumulate ? c[i * ldc + j] : 0);
 }
 
-static void TILE(gemm)(int64_t m, int64_t n, int64_t k, const void *a, const void *b, void *c, int64_t ldc,
+static void TILE(gemm)(int64_t m, int64_t n, int64_t k, tile_operand a, tile_operand b, void *c, int64_t ldc,
                        bool accumulate) {
-  for (int64_t j = 0; j < n; j += TILE(COLS))
-    for (int64_t i = 0; i < m; i += ROWS) {
-      const T *const rows = (const T *)a + i / ROWS * TILE(STEP) * k, *const cols = (const T *)b + j * k;
+  const int64_t b_step = b.pitch ? b.pitch / (int64_t)sizeof(T) : TILE(COLS);
+  /* Divided evenly: few rows at the end would leave the adders waiting for each other. */
+  const int64_t blocks = (m + ROWS - 1) / ROWS, height = (m + blocks - 1) / blocks;
+  for (int64_t j = 0; j < n; j += TILE(COLS)) {
+    const T *const cols = (const T *)b.at + (b.pitch ? j : j * k);
+    const int64_t width = n - j;
+    const int vecs = width <= LANES ? 1 : 2;
+    for (int64_t i = 0; i < m; i += height) {
+      const int rows = (int)(m - i < height ? m - i : height);
+      TILE(micro) *const micro = TILE(micros)[vecs - 1][rows - 1];
+      const T *const from = (const T *)(const void *)((const char *)a.at + i * a.pitch);
       T *const to = (T *)c + i * ldc + j;
-      const int height = m - i < ROWS ? (int)(m - i) : ROWS;
-      if (n - j < TILE(COLS))
-        TILE(edge)(height, n - j, k, rows, cols, to, ldc, accumulate);
+      if (width >= vecs * LANES)
+        micro(k, from, a.pitch, cols, b_step, to, ldc, accumulate);
       else
-        TILE(micros)[height - 1](k, rows, cols, to, ldc, accumulate);
+        TILE(edge)(micro, rows, width, k, from, a.pitch, cols, b_step, to, ldc, accumulate);
     }
+  }
 }
 
-static void TILE(pack_across)(void *to, int step, const void *from, int64_t stride, int rows, int64_t k) {
+static void TILE(pack_across)(void *to, int64_t pitch, int64_t width, const void *from, int64_t stride, int64_t rows,
+                              int64_t k) {
   T *y = to;
   const T *x = from;
   int64_t l = 0;
 #ifdef TRANSPOSE
-  for (; l + LANES <= k; l += LANES, x += LANES, y += step * LANES)
-    for (int i = 0; i < step; i += LANES) TRANSPOSE(y + i, step, x + i * stride, stride, rows - i);
+  for (; l + LANES <= k; l += LANES, x += LANES, y += pitch * LANES)
+    for (int64_t i = 0; i < width; i += LANES) TRANSPOSE(y + i, pitch, x + i * stride, stride, rows - i);
 #endif
-  for (; l < k; ++l, ++x, y += step)
-    for (int i = 0; i < step; ++i) y[i] = i < rows ? x[i * stride] : 0;
-}
-
-static void TILE(copy_row)(T *y, const T *x, int step, int64_t n) {
-  if (n == TILE(COLS)) {
-    ((TILE(loose) *)(void *)y)[0] = ((const TILE(loose) *)(const void *)x)[0];
-    ((TILE(loose) *)(void *)y)[1] = ((const TILE(loose) *)(const void *)x)[1];
-  } else {
-    for (int i = 0; i < step; ++i) y[i] = i < n ? x[i] : 0;
-  }
+  for (; l < k; ++l, ++x, y += pitch)
+    for (int64_t i = 0; i < width; ++i) y[i] = i < rows ? x[i * stride] : 0;
 }
 
 /* Several panels at a time, so that rows, which may be pages apart, are read in longer pieces. */
-static void TILE(pack_along)(void *to, int width, int step, const void *from, int64_t stride, int64_t n, int64_t k) {
-  enum { AT_ONCE = 8 };
-  for (int64_t begin = 0; begin < n; begin += AT_ONCE * width) {
-    const int64_t end = begin + AT_ONCE * width < n ? begin + AT_ONCE * width : n;
-    T *const panels = (T *)to + begin / width * step * k;
+static void TILE(pack_along)(void *to, const void *from, int64_t stride, int64_t n, int64_t k) {
+  enum { COLS = TILE(COLS), AT_ONCE = 8 * COLS };
+  for (int64_t begin = 0; begin < n; begin += AT_ONCE) {
+    const int64_t end = begin + AT_ONCE < n ? begin + AT_ONCE : n;
     for (int64_t l = 0; l < k; ++l) {
-      T *y = panels + l * step;
-      for (int64_t i = begin; i < end; i += width, y += step * k)
-        TILE(copy_row)(y, (const T *)from + l * stride + i, step, end - i < width ? end - i : width);
+      T *y = (T *)to + begin * k + l * COLS;
+      const T *x = (const T *)from + l * stride + begin;
+      int64_t left = end - begin;
+      for (; left >= COLS; left -= COLS, x += COLS, y += COLS * k) {
+        ((TILE(loose) *)(void *)y)[0] = ((const TILE(loose) *)(const void *)x)[0];
+        ((TILE(loose) *)(void *)y)[1] = ((const TILE(loose) *)(const void *)x)[1];
+      }
+      if (left > 0)
+        for (int64_t i = 0; i < COLS; ++i) y[i] = i < left ? x[i] : 0;
     }
   }
 }
