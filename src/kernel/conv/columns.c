@@ -1,0 +1,93 @@
+#include "kernel/conv/columns.h"
+
+#include <string.h>
+
+#include "kernel/conv/loops.h"
+#include "kernel/engine/rows.h"
+
+void columns_init(conv_columns *c, const conv_operand *x, const columns_axis *axis, const int64_t *taps) {
+  *c = (conv_columns){.x = *x, .size = (int)dtype_bytes(x->dtype), .direct = true};
+  c->n_taps = conv_volume(taps);
+  c->positions = 1;
+  int64_t step = x->axis[2];
+  for (int a = CONV_AXES - 1; a >= 0; --a) {
+    const columns_axis *const i = &axis[a];
+    c->axis[a] = *i;
+    c->taps[a] = taps[a];
+    c->positions *= i->positions;
+    c->direct &= taps[a] == 1 && i->step == 1 && i->shift == 0 && i->in == i->positions &&
+                 (i->positions == 1 || a == 2 || x->axis[a] == step);
+    step *= i->positions;
+  }
+}
+
+void columns_of_input(conv_columns *c, const conv_geometry *g, const conv_operand *x) {
+  columns_axis axis[CONV_AXES];
+  for (int a = 0; a < CONV_AXES; ++a)
+    axis[a] = (columns_axis){g->out[a], g->in[a], g->stride[a], -g->pad[a], g->dilation[a]};
+  columns_init(c, x, axis, g->kernel);
+}
+
+void columns_of_output(conv_columns *c, const conv_geometry *g, const conv_operand *y) {
+  static const int64_t one[CONV_AXES] = {1, 1, 1};
+  columns_axis axis[CONV_AXES];
+  for (int a = 0; a < CONV_AXES; ++a) axis[a] = (columns_axis){g->out[a], g->out[a], 1, 0, 1};
+  columns_init(c, y, axis, one);
+}
+
+tile_type columns_type(int a, int b, int64_t k) {
+  if (a == ACL_BF16 && b == ACL_BF16 && tile_has(TILE_BF16)) return TILE_BF16;
+  if (a == ACL_FLOAT16 && b == ACL_FLOAT16 && k >= TILE_F16_MIN_K && tile_has(TILE_F16)) return TILE_F16;
+  return TILE_F32;
+}
+
+static int64_t within(int64_t i, int64_t low, int64_t high) { return i < low ? low : i > high ? high : i; }
+
+/* The first position whose element is `element` or more; shift: of the tap. */
+static int64_t position_of(const columns_axis *a, int64_t shift, int64_t element) {
+  return element <= shift ? 0 : (element - shift + a->step - 1) / a->step;
+}
+
+static void zero(char *to, int64_t bytes) {
+  if (bytes > 0) memset(to, 0, (size_t)bytes);
+}
+
+/* One row. x: of its channel. */
+static void fetch_row(const conv_columns *c, char *to, const char *x, int64_t tap, int64_t first, int64_t n) {
+  const columns_axis *const a = c->axis;
+  const int64_t size = c->size, width = a[2].positions, lines = a[1].positions;
+  int64_t shift[CONV_AXES];
+  for (int i = CONV_AXES - 1; i >= 0; tap /= c->taps[i--]) shift[i] = a[i].shift + tap % c->taps[i] * a[i].dilation;
+  const int64_t low = position_of(&a[2], shift[2], 0), high = position_of(&a[2], shift[2], a[2].in);
+  const int64_t step = a[2].step * c->x.axis[2];
+  int64_t w = first % width, h = first / width % lines, d = first / width / lines % a[0].positions;
+  x += first / c->positions * c->x.outer + shift[2] * c->x.axis[2];
+  for (int64_t m; n > 0; n -= m, to += m * size, w = 0) {
+    m = smaller(width - w, n);
+    const int64_t z = d * a[0].step + shift[0], y = h * a[1].step + shift[1];
+    const int64_t begin = within(low - w, 0, m), end = within(high - w, begin, m);
+    if (z < 0 || z >= a[0].in || y < 0 || y >= a[1].in || begin == end) {
+      zero(to, m * size);
+    } else {
+      zero(to, begin * size);
+      conv_loops->take(to + begin * size, x + z * c->x.axis[0] + y * c->x.axis[1] + (w + begin) * step, step / size,
+                       c->size, end - begin);
+      zero(to + end * size, (m - end) * size);
+    }
+    if (++h < lines) continue;
+    h = 0;
+    if (++d == a[0].positions) d = 0, x += c->x.outer;
+  }
+}
+
+void columns_fetch(const conv_columns *c, char *to, int64_t pitch, const char *x, int64_t row, int64_t n_rows,
+                   int64_t first, int64_t n) {
+  for (int64_t r = row; r < row + n_rows; ++r, to += pitch)
+    fetch_row(c, to, x + r / c->n_taps * c->x.inner, r % c->n_taps, first, n);
+}
+
+const char *columns_direct(const conv_columns *c, const char *x, int64_t row, int64_t first, int64_t n) {
+  const int64_t image = first / c->positions, in_image = first % c->positions;
+  if (!c->direct || in_image + n > c->positions) return NULL;
+  return x + image * c->x.outer + row * c->x.inner + in_image * c->x.axis[2];
+}
