@@ -48,33 +48,36 @@ static int64_t position_of(const columns_axis *a, int64_t shift, int64_t element
   return element <= shift ? 0 : (element - shift + a->step - 1) / a->step;
 }
 
-static void zero(char *to, int64_t bytes) {
-  if (bytes > 0) memset(to, 0, (size_t)bytes);
-}
-
-/* One row. x: of its channel. */
+/* One row, by whole lines of a plane where it has them. x: of its channel. */
 static void fetch_row(const conv_columns *c, char *to, const char *x, int64_t tap, int64_t first, int64_t n) {
   const columns_axis *const a = c->axis;
   const int64_t size = c->size, width = a[2].positions, lines = a[1].positions;
-  int64_t shift[CONV_AXES];
-  for (int i = CONV_AXES - 1; i >= 0; tap /= c->taps[i--]) shift[i] = a[i].shift + tap % c->taps[i] * a[i].dilation;
-  const int64_t low = position_of(&a[2], shift[2], 0), high = position_of(&a[2], shift[2], a[2].in);
-  const int64_t step = a[2].step * c->x.axis[2];
+  int64_t shift[CONV_AXES], low[CONV_AXES], high[CONV_AXES]; /* positions that are inside */
+  for (int i = CONV_AXES - 1; i >= 0; tap /= c->taps[i--]) {
+    shift[i] = a[i].shift + tap % c->taps[i] * a[i].dilation;
+    low[i] = position_of(&a[i], shift[i], 0);
+    high[i] = position_of(&a[i], shift[i], a[i].in);
+  }
+  const int64_t step = a[2].step * c->x.axis[2], line = a[1].step * c->x.axis[1];
   int64_t w = first % width, h = first / width % lines, d = first / width / lines % a[0].positions;
-  x += first / c->positions * c->x.outer + shift[2] * c->x.axis[2];
-  for (int64_t m; n > 0; n -= m, to += m * size, w = 0) {
-    m = smaller(width - w, n);
-    const int64_t z = d * a[0].step + shift[0], y = h * a[1].step + shift[1];
-    const int64_t begin = within(low - w, 0, m), end = within(high - w, begin, m);
-    if (z < 0 || z >= a[0].in || y < 0 || y >= a[1].in || begin == end) {
-      zero(to, m * size);
-    } else {
-      zero(to, begin * size);
-      conv_loops->take(to + begin * size, x + z * c->x.axis[0] + y * c->x.axis[1] + (w + begin) * step, step / size,
-                       c->size, end - begin);
-      zero(to + end * size, (m - end) * size);
-    }
-    if (++h < lines) continue;
+  x += first / c->positions * c->x.outer + shift[0] * c->x.axis[0] + shift[1] * c->x.axis[1] + shift[2] * c->x.axis[2];
+  while (n > 0) {
+    const int64_t m = smaller(width - w, n), count = m == width ? smaller(lines - h, n / width) : 1;
+    const int64_t begin = within(low[2] - w, 0, m), end = within(high[2] - w, begin, m);
+    const int64_t top = within(low[1] - h, 0, count);
+    const int64_t bottom = d >= low[0] && d < high[0] && end > begin ? within(high[1] - h, top, count) : top;
+    if (end - begin < m || bottom - top < count) memset(to, 0, (size_t)(count * m * size));
+    if (bottom > top)
+      conv_loops->lines(to + (top * m + begin) * size, m * size,
+                        x + d * a[0].step * c->x.axis[0] + (h + top) * line + (w + begin) * step, line, bottom - top,
+                        step / size, c->size, end - begin);
+    to += count * m * size;
+    n -= count * m;
+    w += m;
+    if (w < width) continue;
+    w = 0;
+    h += count;
+    if (h < lines) continue;
     h = 0;
     if (++d == a[0].positions) d = 0, x += c->x.outer;
   }

@@ -32,6 +32,52 @@ static void take(void *out, const void *x, int64_t step, int element_bytes, int6
   }
 }
 
+#ifdef __AVX512BW__
+static inline __mmask64 first_bytes(int64_t n) { return n >= 64 ? ~UINT64_C(0) : (UINT64_C(1) << n) - 1; }
+
+static inline void copy_bytes(char *to, const char *from, int64_t bytes) {
+  for (int64_t i = 0; i < bytes; i += 64) {
+    const __mmask64 mask = first_bytes(bytes - i);
+    _mm512_mask_storeu_epi8(to + i, mask, _mm512_maskz_loadu_epi8(mask, from + i));
+  }
+}
+
+/* Every second element, of 2 or 4 bytes. */
+static inline void copy_halves(char *to, const char *from, int64_t bytes, int element_bytes) {
+  static const uint16_t even[32] = {0,  2,  4,  6,  8,  10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30,
+                                    32, 34, 36, 38, 40, 42, 44, 46, 48, 50, 52, 54, 56, 58, 60, 62};
+  const __m512i words = _mm512_loadu_si512(even);
+  const __m512i places = element_bytes == 2 ? words : _mm512_cvtepu16_epi32(_mm512_castsi512_si256(words));
+  for (int64_t i = 0; i < bytes; i += 64) {
+    const int64_t left = 2 * (bytes - i) - element_bytes; /* bytes that may be read */
+    const __m512i low = _mm512_maskz_loadu_epi8(first_bytes(left), from + 2 * i);
+    const __m512i high = _mm512_maskz_loadu_epi8(left > 64 ? first_bytes(left - 64) : 0, from + 2 * i + 64);
+    _mm512_mask_storeu_epi8(to + i, first_bytes(bytes - i),
+                            element_bytes == 2 ? _mm512_permutex2var_epi16(low, places, high)
+                                               : _mm512_permutex2var_epi32(low, places, high));
+  }
+}
+#endif
+
+static void lines(void *out, int64_t out_line, const void *x, int64_t x_line, int64_t n_lines, int64_t step,
+                  int element_bytes, int64_t n) {
+  char *to = out;
+  const char *from = x;
+  for (int64_t l = 0; l < n_lines; ++l, to += out_line, from += x_line) {
+#ifdef __AVX512BW__
+    if (step == 1) {
+      copy_bytes(to, from, n * element_bytes);
+      continue;
+    }
+    if (step == 2 && (element_bytes == 2 || element_bytes == 4)) {
+      copy_halves(to, from, n * element_bytes, element_bytes);
+      continue;
+    }
+#endif
+    take(to, from, step, element_bytes, n);
+  }
+}
+
 #define SPREAD(T, suffix)                                                                                              \
   static void spread_##suffix(T *restrict sum, int64_t step, const T *restrict x, int64_t n) {                         \
     if (step == 1)                                                                                                     \
@@ -80,4 +126,4 @@ static void split(uint16_t *to, int64_t to_step, const uint16_t *from, int64_t t
 }
 
 const conv_loops_table LEVELED(conv_loops_table) = {
-    .take = take, .spread_f32 = spread_f32, .spread_f64 = spread_f64, .pair = pair, .split = split};
+    .take = take, .lines = lines, .spread_f32 = spread_f32, .spread_f64 = spread_f64, .pair = pair, .split = split};

@@ -7,6 +7,9 @@
 typedef struct {
   /* out[i] = x[i * step]; elements of 1, 2, 4, 8 or 16 bytes */
   void (*take)(void *out, const void *x, int64_t step, int element_bytes, int64_t n);
+  /* The same for some lines, whose starts are so many bytes apart. */
+  void (*lines)(void *out, int64_t out_line, const void *x, int64_t x_line, int64_t n_lines, int64_t step,
+                int element_bytes, int64_t n);
   /* sum[i * step] += x[i] */
   void (*spread_f32)(float *sum, int64_t step, const float *x, int64_t n);
   void (*spread_f64)(double *sum, int64_t step, const double *x, int64_t n);
