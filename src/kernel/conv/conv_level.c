@@ -78,6 +78,10 @@ static void lines(void *out, int64_t out_line, const void *x, int64_t x_line, in
   }
 }
 
+static void fill(float *to, float value, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) to[i] = value;
+}
+
 #define SPREAD(T, suffix)                                                                                              \
   static void spread_##suffix(T *restrict sum, int64_t step, const T *restrict x, int64_t n) {                         \
     if (step == 1)                                                                                                     \
@@ -125,5 +129,10 @@ static void split(uint16_t *to, int64_t to_step, const uint16_t *from, int64_t t
     for (int64_t i = 0; i < 32; ++i) to[t * to_step + i] = from[i * taps + t];
 }
 
-const conv_loops_table LEVELED(conv_loops_table) = {
-    .take = take, .lines = lines, .spread_f32 = spread_f32, .spread_f64 = spread_f64, .pair = pair, .split = split};
+const conv_loops_table LEVELED(conv_loops_table) = {.take = take,
+                                                    .lines = lines,
+                                                    .fill = fill,
+                                                    .spread_f32 = spread_f32,
+                                                    .spread_f64 = spread_f64,
+                                                    .pair = pair,
+                                                    .split = split};

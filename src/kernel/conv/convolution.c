@@ -26,8 +26,8 @@ _Static_assert(sizeof(forward_plan) <= EXECUTOR_PLAN_BYTES, "");
 
 static status run_forward(const executor *e, void *const *view, void *scratch) {
   const forward_plan *p = PLAN(e, forward_plan);
-  correlation_run(&p->c, view[p->operand[0]], view[p->operand[3]], view[p->operand[1]], view[p->operand[2]], scratch);
-  return ST_OK;
+  return correlation_run(&p->c, view[p->operand[0]], view[p->operand[3]], view[p->operand[1]], view[p->operand[2]],
+                         scratch);
 }
 
 static status expect_bias(const tensor *bias, const char *name, int64_t channels) {
@@ -183,7 +183,7 @@ static status run_backward(const executor *e, void *const *view, void *scratch) 
   const backward_plan *p = e->heap;
   const void *const grad = view[p->operand[GRAD]];
   if (p->of_input)
-    correlation_run(&p->input, grad, view[p->operand[GRAD_INPUT]], view[p->operand[WEIGHT]], NULL, scratch);
+    TRY(correlation_run(&p->input, grad, view[p->operand[GRAD_INPUT]], view[p->operand[WEIGHT]], NULL, scratch));
   if (p->of_weight) {
     const void *const input = view[p->operand[INPUT]];
     TRY(weight_gradient_run(&p->weight, p->transposed ? grad : input, p->transposed ? input : grad,

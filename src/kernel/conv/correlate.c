@@ -5,6 +5,8 @@
 #include "kernel/conv/direct.h"
 #include "kernel/conv/direct_amx.h"
 #include "kernel/conv/loops.h"
+#include "kernel/conv/phase.h"
+#include "kernel/conv/phase_products.h"
 #include "kernel/engine/level.h"
 #include "kernel/engine/rows.h"
 
@@ -22,42 +24,6 @@ enum {
   WEIGHT_BYTES = 3 << 18, /* more than this is read once, and positions are walked inside */
 };
 
-/* ---- phases ------------------------------------------------------------------------------------------------------ */
-
-/* One phase of outputs, along each axis: every `step`-th from `first` on. Tap t of it is tap first_tap + t * tap_step of
- * the kernel and needs input number o + shift + t * dilation for output o of the phase. */
-typedef struct {
-  int64_t first, step, out;
-  int64_t taps, first_tap, tap_step;
-  int64_t shift, dilation;
-} phase_axis;
-
-static int64_t common_divisor(int64_t a, int64_t b) { return b ? common_divisor(b, a % b) : a; }
-
-static phase_axis forward_axis(const conv_geometry *g, int a) {
-  return (phase_axis){.step = 1,
-                      .out = g->out[a],
-                      .taps = g->kernel[a],
-                      .tap_step = 1,
-                      .shift = -g->pad[a],
-                      .dilation = g->dilation[a]};
-}
-
-/* Input i = p + stride * j is reached from output o by tap k where i + pad = o * stride + k * dilation. Taps are taken
- * from the last one, which needs the least o. */
-static phase_axis backward_axis(const conv_geometry *g, int a, int64_t p) {
-  const int64_t stride = g->stride[a], divisor = common_divisor(stride, g->dilation[a]);
-  phase_axis f = {.first = p, .step = stride, .dilation = g->dilation[a] / divisor, .tap_step = -(stride / divisor)};
-  f.out = p < g->in[a] ? (g->in[a] - p + stride - 1) / stride : 0;
-  int64_t k = 0;
-  while (k < g->kernel[a] && (p + g->pad[a] - k * g->dilation[a]) % stride != 0) ++k;
-  if (k >= g->kernel[a] || k >= stride) return f; /* remainders repeat after stride taps */
-  f.taps = (g->kernel[a] - 1 - k) / -f.tap_step + 1;
-  f.first_tap = k - (f.taps - 1) * f.tap_step;
-  f.shift = (p + g->pad[a] - f.first_tap * g->dilation[a]) / stride;
-  return f;
-}
-
 /* What image holds the inputs of all phases. */
 static void backward_image(const conv_geometry *g, conv_image *image) {
   static const int64_t one[CONV_AXES] = {1, 1, 1};
@@ -66,7 +32,7 @@ static void backward_image(const conv_geometry *g, conv_image *image) {
     int64_t end = INT64_MIN;
     low[a] = INT64_MAX;
     for (int64_t p = 0; p < g->stride[a]; ++p) {
-      const phase_axis f = backward_axis(g, a, p);
+      const phase_axis f = phase_backward(g, a, p);
       if (!f.taps || !f.out) continue;
       if (f.shift < low[a]) low[a] = f.shift;
       const int64_t last = f.shift + f.out - 1 + (f.taps - 1) * f.dilation;
@@ -279,6 +245,15 @@ static void make_untouched(const phase *f, int64_t n_images) {
   elementwise_copy(f->to, &to, f->bias ? f->bias : &zero, &from, 0);
 }
 
+/* Where the phase's outputs are, from those of all. */
+static void place_outputs(phase *f) {
+  const conv_operand *const to = &f->c->to;
+  for (int i = 0; i < CONV_AXES; ++i) {
+    f->to_axis[i] = to->axis[i] * f->axis[i].step;
+    f->to += to->axis[i] * f->axis[i].first;
+  }
+}
+
 /* Everything of the phase but its axes is set; scratch for the taps is there. */
 static void run_phase(phase *f, int64_t n_images, int64_t *taps, uint64_t cost_ns) {
   f->n_images = n_images;
@@ -286,8 +261,7 @@ static void run_phase(phase *f, int64_t n_images, int64_t *taps, uint64_t cost_n
   const phase_axis *const a = f->axis;
   const int64_t size = sizeof(float), w_size = c->amx ? (int64_t)sizeof(uint16_t) : size;
   if (a[0].out <= 0 || a[1].out <= 0 || a[2].out <= 0) return;
-  for (int i = 0; i < CONV_AXES; ++i) f->to_axis[i] = c->to.axis[i] * a[i].step;
-  for (int i = 0; i < CONV_AXES; ++i) f->to += c->to.axis[i] * a[i].first;
+  place_outputs(f);
   const int64_t n_taps = a[0].taps * a[1].taps * a[2].taps;
   if (n_taps == 0) {
     make_untouched(f, n_images);
@@ -420,6 +394,20 @@ static bool amx_fits(const correlation *c) {
          direct_has_amx();
 }
 
+/* Enough rows to be worth the packing of columns. bfloat16 has a way of its own where channels are many. */
+#include <stdlib.h>
+static int least_f32(void) {
+  const char *s = getenv("LEAST_F32");
+  return s ? atoi(s) : 96;
+}
+static bool products_fit(const correlation *c) {
+  const conv_geometry *g = &c->g;
+  const int64_t rows = c->backward ? g->channels : g->rows, channels = c->backward ? g->rows : g->channels;
+  const tile_type type = columns_type(c->from.dtype, c->w.dtype, channels * conv_volume(g->kernel));
+  if (type == TILE_F32) return rows >= least_f32();
+  return rows >= LEAST_AMX && !amx_fits(c);
+}
+
 void correlation_init(correlation *c, executor *e, const conv_geometry *g, bool backward, const conv_operand *from,
                       const conv_operand *to, const conv_operand *w, const tensor *bias) {
   *c = (correlation){.g = *g, .backward = backward, .from = *from, .to = *to, .w = *w, .bias_dtype = -1};
@@ -430,7 +418,9 @@ void correlation_init(correlation *c, executor *e, const conv_geometry *g, bool 
     backward_image(g, &c->image);
   else
     image_init(&c->image, low, g->out, g->kernel, g->stride, g->dilation);
-  c->amx = amx_fits(c);
+  c->given_w = *w;
+  c->products = products_fit(c);
+  c->amx = !c->products && amx_fits(c);
   c->in_place = !c->amx && is_in_place(c);
   const int64_t width = (int64_t)direct_loops->vectors * direct_loops->lanes;
   const int64_t words = c->amx ? g->groups * steps_of(channels / g->groups) * (AMX_CHANNELS / 2) : channels;
@@ -441,12 +431,12 @@ void correlation_init(correlation *c, executor *e, const conv_geometry *g, bool 
   const bool many = g->rows * g->channels * conv_volume(g->kernel) * (int64_t)sizeof(float) > WEIGHT_BYTES;
   const int64_t fit = (many ? MANY_IMAGE_BYTES : IMAGE_BYTES) / image_bytes;
   c->n_images = smaller(g->batch, fit > 1 ? fit : 1);
-  c->image_at = workspace_copy(e, (uint64_t)(c->n_images * image_bytes) + IMAGE_SLACK * sizeof(float));
+  if (!c->products)
+    c->image_at = workspace_copy(e, (uint64_t)(c->n_images * image_bytes) + IMAGE_SLACK * sizeof(float));
   const int64_t volume = conv_volume(g->kernel);
-  c->given_w = *w;
   bool floats = w->dtype == ACL_FLOAT && w->outer % 4 == 0 && w->inner % 4 == 0;
   for (int a = 0; a < CONV_AXES; ++a) floats &= w->axis[a] % 4 == 0;
-  c->copies_w = !c->amx && !floats;
+  c->copies_w = !c->amx && !c->products && !floats;
   if (c->amx) {
     const int64_t tiles = g->groups * ((rows + 15) / 16);
     c->weight_at = workspace_copy(e, (uint64_t)(tiles * steps_of(channels / g->groups) * volume) * AMX_TILE_BYTES);
@@ -465,24 +455,59 @@ void correlation_init(correlation *c, executor *e, const conv_geometry *g, bool 
   c->cost_ns = conv_cost_ns(g, c->amx ? 600 : 100);
 }
 
-/* Images [first, first + n): all phases. */
+static void phase_of(const correlation *c, int64_t i, phase_axis axis[CONV_AXES]) {
+  const conv_geometry *g = &c->g;
+  const int64_t remainder[CONV_AXES] = {i / (g->stride[1] * g->stride[2]), i / g->stride[2] % g->stride[1],
+                                        i % g->stride[2]};
+  for (int a = 0; a < CONV_AXES; ++a) axis[a] = c->backward ? phase_backward(g, a, remainder[a]) : phase_forward(g, a);
+}
+
+/* Some images: all phases. */
 static void run_images(const correlation *c, phase *base, int64_t n, int64_t *taps) {
   const conv_geometry *g = &c->g;
   const uint64_t cost = c->cost_ns / (uint64_t)g->batch * (uint64_t)n;
-  if (!c->backward) {
-    phase f = *base;
-    for (int a = 0; a < CONV_AXES; ++a) f.axis[a] = forward_axis(g, a);
-    run_phase(&f, n, taps, cost);
-    return;
-  }
-  const int64_t phases = conv_volume(g->stride);
+  const int64_t phases = c->backward ? conv_volume(g->stride) : 1;
   for (int64_t i = 0; i < phases; ++i) {
     phase f = *base;
-    f.axis[0] = backward_axis(g, 0, i / (g->stride[1] * g->stride[2]));
-    f.axis[1] = backward_axis(g, 1, i / g->stride[2] % g->stride[1]);
-    f.axis[2] = backward_axis(g, 2, i % g->stride[2]);
+    phase_of(c, i, f.axis);
     run_phase(&f, n, taps, cost / (uint64_t)phases);
   }
+}
+
+/* All images and phases as packed products. */
+static status run_products(const correlation *c, const phase *base, const void *from, const void *w, int64_t *taps) {
+  const conv_geometry *g = &c->g;
+  const int64_t phases = c->backward ? conv_volume(g->stride) : 1;
+  for (int64_t i = 0; i < phases; ++i) {
+    phase f = *base;
+    phase_of(c, i, f.axis);
+    const phase_axis *const a = f.axis;
+    if (a[0].out <= 0 || a[1].out <= 0 || a[2].out <= 0) continue;
+    place_outputs(&f);
+    if (a[0].taps * a[1].taps * a[2].taps == 0) {
+      make_untouched(&f, g->batch);
+      continue;
+    }
+    const phase_products p = {.g = g,
+                              .from = &c->from,
+                              .w = &c->given_w,
+                              .to = &c->to,
+                              .axis = a,
+                              .to_axis = f.to_axis,
+                              .rows = f.rows,
+                              .channels = f.channels,
+                              .w_row = c->backward ? c->given_w.inner : c->given_w.outer,
+                              .w_channel = c->backward ? c->given_w.outer : c->given_w.inner,
+                              .x = from,
+                              .weights = w,
+                              .out = f.to,
+                              .bias = f.bias,
+                              .in = c->backward ? g->out : g->in,
+                              .w_tap = taps,
+                              .cost_ns = c->cost_ns / (uint64_t)phases};
+    TRY(phase_products_run(&p));
+  }
+  return ST_OK;
 }
 
 /* Weights and bias as floats. */
@@ -534,7 +559,8 @@ static void prepare_images(const correlation *c, const char *from, int64_t n, fl
   f->x_group = f->channels * f->sums.x_channel;
 }
 
-void correlation_run(const correlation *c, const void *from, void *to, const void *w, const void *bias, char *scratch) {
+status correlation_run(const correlation *c, const void *from, void *to, const void *w, const void *bias,
+                       char *scratch) {
   const conv_geometry *g = &c->g;
   const int64_t size = c->amx ? sizeof(uint16_t) : sizeof(float);
   phase f = {.c = c, .channels = c->backward ? g->rows : g->channels, .rows = c->backward ? g->channels : g->rows};
@@ -547,10 +573,13 @@ void correlation_run(const correlation *c, const void *from, void *to, const voi
   f.store = loops->store[c->to.dtype][COMPUTE_F32];
   memcpy(f.image_size, c->image.size, sizeof f.image_size);
   prepare_floats(c, w, bias, scratch, &f);
+  f.to = to;
+  if (c->products) return run_products(c, &f, from, w, (int64_t *)(void *)(scratch + c->taps_at));
   for (int64_t i = 0, n; i < g->batch; i += n) {
     n = smaller(c->n_images, g->batch - i);
     prepare_images(c, (const char *)from + i * c->from.outer, n, (float *)(void *)(scratch + c->image_at), &f);
     f.to = (char *)to + i * c->to.outer;
     run_images(c, &f, n, (int64_t *)(void *)(scratch + c->taps_at));
   }
+  return ST_OK;
 }

@@ -16,6 +16,7 @@ typedef struct {
   int bias_dtype;        /* -1: none */
   int64_t bias_stride;
   conv_image image;
+  bool products;       /* as packed products (phase_products.h); else: */
   bool amx;            /* operands are bfloat16, and stay that: the image has words of two channels */
   bool in_place;       /* the image is the input itself, but for the last positions */
   int64_t first_panel; /* of that: positions from this tile on are copied */
@@ -29,7 +30,8 @@ typedef struct {
 void correlation_init(correlation *c, executor *e, const conv_geometry *g, bool backward, const conv_operand *from,
                       const conv_operand *to, const conv_operand *w, const tensor *bias);
 /* Addresses of the first elements. bias may be NULL. */
-void correlation_run(const correlation *c, const void *from, void *to, const void *w, const void *bias, char *scratch);
+status correlation_run(const correlation *c, const void *from, void *to, const void *w, const void *bias,
+                       char *scratch);
 
 /* On one core. */
 uint64_t conv_cost_ns(const conv_geometry *g, double flops_per_ns);

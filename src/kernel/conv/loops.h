@@ -10,6 +10,7 @@ typedef struct {
   /* The same for some lines, whose starts are so many bytes apart. */
   void (*lines)(void *out, int64_t out_line, const void *x, int64_t x_line, int64_t n_lines, int64_t step,
                 int element_bytes, int64_t n);
+  void (*fill)(float *to, float value, int64_t n);
   /* sum[i * step] += x[i] */
   void (*spread_f32)(float *sum, int64_t step, const float *x, int64_t n);
   void (*spread_f64)(double *sum, int64_t step, const double *x, int64_t n);
