@@ -9,6 +9,7 @@ void columns_init(conv_columns *c, const conv_operand *x, const columns_axis *ax
   *c = (conv_columns){.x = *x, .size = (int)dtype_bytes(x->dtype), .direct = true};
   c->n_taps = conv_volume(taps);
   c->positions = 1;
+  c->element_step = axis[2].step * x->axis[2] / c->size;
   int64_t step = x->axis[2];
   for (int a = CONV_AXES - 1; a >= 0; --a) {
     const columns_axis *const i = &axis[a];
@@ -45,48 +46,64 @@ static int64_t within(int64_t i, int64_t low, int64_t high) { return i < low ? l
 
 /* The first position whose element is `element` or more; shift: of the tap. */
 static int64_t position_of(const columns_axis *a, int64_t shift, int64_t element) {
-  return element <= shift ? 0 : (element - shift + a->step - 1) / a->step;
+  if (element <= shift) return 0;
+  return a->step == 1 ? element - shift : (element - shift + a->step - 1) / a->step;
 }
 
-/* One row, by whole lines of a plane where it has them. x: of its channel. */
-static void fetch_row(const conv_columns *c, char *to, const char *x, int64_t tap, int64_t first, int64_t n) {
+/* A position of an image, and what it sees of the channels. */
+typedef struct {
+  int64_t d, h, w;
+  const char *x;
+} place;
+
+/* n elements of one row, by whole lines of a plane where it has them. x: the first channel's, of the first image. */
+static void fetch_row(const conv_columns *c, char *to, place at, const int64_t *tap, int64_t n) {
   const columns_axis *const a = c->axis;
   const int64_t size = c->size, width = a[2].positions, lines = a[1].positions;
-  int64_t shift[CONV_AXES], low[CONV_AXES], high[CONV_AXES]; /* positions that are inside */
-  for (int i = CONV_AXES - 1; i >= 0; tap /= c->taps[i--]) {
-    shift[i] = a[i].shift + tap % c->taps[i] * a[i].dilation;
-    low[i] = position_of(&a[i], shift[i], 0);
-    high[i] = position_of(&a[i], shift[i], a[i].in);
+  int64_t low[CONV_AXES], high[CONV_AXES]; /* positions that are inside */
+  for (int i = 0; i < CONV_AXES; ++i) {
+    const int64_t shift = a[i].shift + tap[i] * a[i].dilation;
+    low[i] = position_of(&a[i], shift, 0);
+    high[i] = position_of(&a[i], shift, a[i].in);
+    at.x += shift * c->x.axis[i];
   }
   const int64_t step = a[2].step * c->x.axis[2], line = a[1].step * c->x.axis[1];
-  int64_t w = first % width, h = first / width % lines, d = first / width / lines % a[0].positions;
-  x += first / c->positions * c->x.outer + shift[0] * c->x.axis[0] + shift[1] * c->x.axis[1] + shift[2] * c->x.axis[2];
   while (n > 0) {
-    const int64_t m = smaller(width - w, n), count = m == width ? smaller(lines - h, n / width) : 1;
-    const int64_t begin = within(low[2] - w, 0, m), end = within(high[2] - w, begin, m);
-    const int64_t top = within(low[1] - h, 0, count);
-    const int64_t bottom = d >= low[0] && d < high[0] && end > begin ? within(high[1] - h, top, count) : top;
+    const int64_t m = smaller(width - at.w, n), count = m == n || m < width ? 1 : smaller(lines - at.h, n / width);
+    const int64_t begin = within(low[2] - at.w, 0, m), end = within(high[2] - at.w, begin, m);
+    const int64_t top = within(low[1] - at.h, 0, count);
+    const int64_t bottom = at.d >= low[0] && at.d < high[0] && end > begin ? within(high[1] - at.h, top, count) : top;
     if (end - begin < m || bottom - top < count) memset(to, 0, (size_t)(count * m * size));
     if (bottom > top)
       conv_loops->lines(to + (top * m + begin) * size, m * size,
-                        x + d * a[0].step * c->x.axis[0] + (h + top) * line + (w + begin) * step, line, bottom - top,
-                        step / size, c->size, end - begin);
+                        at.x + at.d * a[0].step * c->x.axis[0] + (at.h + top) * line + (at.w + begin) * step, line,
+                        bottom - top, c->element_step, c->size, end - begin);
     to += count * m * size;
     n -= count * m;
-    w += m;
-    if (w < width) continue;
-    w = 0;
-    h += count;
-    if (h < lines) continue;
-    h = 0;
-    if (++d == a[0].positions) d = 0, x += c->x.outer;
+    at.w += m;
+    if (at.w < width) continue;
+    at.w = 0;
+    at.h += count;
+    if (at.h < lines) continue;
+    at.h = 0;
+    if (++at.d == a[0].positions) at.d = 0, at.x += c->x.outer;
   }
 }
 
 void columns_fetch(const conv_columns *c, char *to, int64_t pitch, const char *x, int64_t row, int64_t n_rows,
                    int64_t first, int64_t n) {
-  for (int64_t r = row; r < row + n_rows; ++r, to += pitch)
-    fetch_row(c, to, x + r / c->n_taps * c->x.inner, r % c->n_taps, first, n);
+  const columns_axis *const a = c->axis;
+  const int64_t line = first / a[2].positions, plane = line / a[1].positions, image = plane / a[0].positions;
+  place at = {plane - image * a[0].positions, line - plane * a[1].positions, first - line * a[2].positions,
+              x + image * c->x.outer + row / c->n_taps * c->x.inner};
+  int64_t tap[CONV_AXES], rest = row % c->n_taps;
+  for (int i = CONV_AXES - 1; i >= 0; rest /= c->taps[i--]) tap[i] = rest % c->taps[i];
+  for (int64_t r = 0; r < n_rows; ++r, to += pitch) {
+    fetch_row(c, to, at, tap, n);
+    int i = CONV_AXES - 1;
+    while (i >= 0 && ++tap[i] == c->taps[i]) tap[i--] = 0;
+    if (i < 0) at.x += c->x.inner;
+  }
 }
 
 const char *columns_direct(const conv_columns *c, const char *x, int64_t row, int64_t first, int64_t n) {

@@ -16,8 +16,9 @@ typedef struct {
   int64_t taps[CONV_AXES], n_taps;
   int64_t positions; /* of an image */
   conv_operand x;
-  int size;    /* bytes of an element */
-  bool direct; /* one tap, and positions of an image are x's elements in order, evenly spaced */
+  int size;             /* bytes of an element */
+  int64_t element_step; /* elements from position to position of a line */
+  bool direct;          /* one tap, and positions of an image are x's elements in order, evenly spaced */
 } conv_columns;
 
 void columns_init(conv_columns *c, const conv_operand *x, const columns_axis *axis, const int64_t *taps);

@@ -107,26 +107,37 @@ static void pair(uint32_t *restrict out, const uint16_t *low, const uint16_t *hi
     pair_of(out, low, high, step, n);
 }
 
-static void split(uint16_t *to, int64_t to_step, const uint16_t *from, int64_t taps) {
 #ifdef __AVX512BW__
-  enum { LANES = 32, MOST_TAPS = 128 /* places are 16 bits */ };
-  _Alignas(64) uint16_t place[LANES];
-  for (int i = 0; i < LANES; ++i) place[i] = (uint16_t)(i * taps);
-  const __m512i first = _mm512_load_si512(place), two = _mm512_set1_epi16(2 * LANES);
-  for (int64_t t = 0; taps <= MOST_TAPS && t < taps; ++t) {
-    __m512i at = _mm512_add_epi16(first, _mm512_set1_epi16((short)t)), found = _mm512_setzero_si512();
-    for (int64_t v = 0; v < taps; v += 2, at = _mm512_sub_epi16(at, two)) { /* what two vectors have of it */
-      const __m512i low = _mm512_loadu_si512(from + v * LANES);
-      const __m512i high = v + 1 < taps ? _mm512_loadu_si512(from + (v + 1) * LANES) : low;
-      found =
-          _mm512_mask_blend_epi16(_mm512_cmplt_epu16_mask(at, two), found, _mm512_permutex2var_epi16(low, at, high));
+/* Takes for each tap what each two vectors have of it. */
+#  define SPLIT(bits, lanes)                                                                                           \
+    static void split_##bits(char *to, int64_t to_step, const char *from, int64_t taps) {                              \
+      uint##bits##_t place[lanes];                                                                                     \
+      for (int i = 0; i < (lanes); ++i) place[i] = (uint##bits##_t)(i * taps);                                         \
+      const __m512i first = _mm512_loadu_si512(place), two = _mm512_set1_epi##bits(2 * (lanes));                       \
+      for (int64_t t = 0; t < taps; ++t) {                                                                             \
+        __m512i at = _mm512_add_epi##bits(first, _mm512_set1_epi##bits((int##bits##_t)t)), found = first;              \
+        for (int64_t v = 0; v < taps; v += 2, at = _mm512_sub_epi##bits(at, two)) {                                    \
+          const __m512i low = _mm512_loadu_si512(from + v * 64);                                                       \
+          const __m512i high = v + 1 < taps ? _mm512_loadu_si512(from + (v + 1) * 64) : low;                           \
+          found = _mm512_mask_blend_epi##bits(_mm512_cmplt_epu##bits##_mask(at, two), found,                           \
+                                              _mm512_permutex2var_epi##bits(low, at, high));                           \
+        }                                                                                                              \
+        _mm512_storeu_si512(to + t * to_step, found);                                                                  \
+      }                                                                                                                \
     }
-    _mm512_storeu_si512(to + t * to_step, found);
+SPLIT(16, 32)
+SPLIT(32, 16)
+#endif
+
+static void split(void *to, int64_t to_step, const void *from, int64_t taps, int element_bytes) {
+#ifdef __AVX512BW__
+  if (taps <= 128) { /* places are 16 bits */
+    (element_bytes == 2 ? split_16 : split_32)(to, to_step, from, taps);
+    return;
   }
-  if (taps <= MOST_TAPS) return;
 #endif
   for (int64_t t = 0; t < taps; ++t)
-    for (int64_t i = 0; i < 32; ++i) to[t * to_step + i] = from[i * taps + t];
+    take((char *)to + t * to_step, (const char *)from + t * element_bytes, taps, element_bytes, 64 / element_bytes);
 }
 
 const conv_loops_table LEVELED(conv_loops_table) = {.take = take,

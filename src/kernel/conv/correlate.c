@@ -151,7 +151,7 @@ static void pack_across(const phase *f, uint16_t *to, const uint16_t *from) {
   _Alignas(64) uint32_t words[AMX_CHANNELS / 2][AMX_ROWS];
   enum { TILE_WORDS = AMX_TILE_BYTES / 4, PITCH = AMX_CHANNELS / 2 };
   for (int k = 0; k < AMX_CHANNELS; ++k)
-    conv_loops->split(stage[0][k], AMX_CHANNELS * AMX_ROWS, from + k * f->sums.w_channel, f->sums.w_row);
+    conv_loops->split(stage[0][k], AMX_CHANNELS * AMX_ROWS * 2, from + k * f->sums.w_channel, f->sums.w_row, 2);
   float *at = (float *)(void *)to; /* words; bits are only moved */
   for (int64_t t = 0; t < f->sums.taps; ++t, at += 2 * TILE_WORDS) {
     for (int k = 0; k < AMX_CHANNELS / 2; ++k) {
@@ -191,7 +191,7 @@ static void pack_weights(const void *job, int64_t begin, int64_t end) {
         const uint16_t *const from = w + group * f->w_group + (row + r) * row_stride + channel * channel_stride;
         uint16_t *at = to + (step * taps * width + r / 16) * (AMX_TILE_BYTES / 2) + r % 16 * AMX_CHANNELS;
         if (dense && n == AMX_CHANNELS) {
-          conv_loops->split(at, width * (AMX_TILE_BYTES / 2), from, taps);
+          conv_loops->split(at, width * AMX_TILE_BYTES, from, taps, 2);
           continue;
         }
         for (int64_t t = 0; t < taps; ++t, at += width * (AMX_TILE_BYTES / 2))

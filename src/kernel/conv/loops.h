@@ -16,8 +16,9 @@ typedef struct {
   void (*spread_f64)(double *sum, int64_t step, const double *x, int64_t n);
   /* out[i] = low[i * step] | high[i * step] << 16, high NULL: 0; steps in elements */
   void (*pair)(uint32_t *out, const uint16_t *low, const uint16_t *high, int64_t step, int64_t n);
-  /* to[t * to_step + i] = from[i * taps + t] for i < 32, t < taps */
-  void (*split)(uint16_t *to, int64_t to_step, const uint16_t *from, int64_t taps);
+  /* Element i * taps + t of `from` to element i of the 64 bytes at to + t * to_step (bytes), for t < taps; of 2 or 4
+   * bytes. */
+  void (*split)(void *to, int64_t to_step, const void *from, int64_t taps, int element_bytes);
 } conv_loops_table;
 
 extern const conv_loops_table *conv_loops; /* set before main */
