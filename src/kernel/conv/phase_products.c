@@ -5,6 +5,7 @@
 #include "kernel/conv/loops.h"
 #include "kernel/engine/rows.h"
 #include "kernel/product/product.h"
+#include "op/parallel.h"
 
 enum {
   BLOCK_ROWS = 126, /* as in product_blocks.c */
@@ -12,8 +13,8 @@ enum {
   DEPTH = 256,
   DEPTH_AMX = 512,
   PART_POSITIONS = 256, /* that all rows of a part see while their columns are in L2 */
-  FEW_PARTS = 8,        /* then rows are cut, too: */
-  PART_ROWS = 252,
+  FEW_PARTS = 8,        /* then rows are cut, too, for threads: */
+  PART_ROWS = 256,
   VECTOR_BYTES = 64,
   MOST_SPLIT = 32,  /* taps */
   SUMS_ROWS = 1024, /* most rows of a part */
@@ -216,10 +217,12 @@ status phase_products_run(const phase_products *p) {
   const int64_t products = p->channels * j.from.n_taps, positions = p->g->batch * j.to.positions;
   j.type = columns_type(p->from->dtype, p->w->dtype, products);
   j.depth = even_parts(products, j.type == TILE_F32 ? DEPTH : DEPTH_AMX, 32);
-  j.block_rows = j.type == TILE_F32 ? BLOCK_ROWS : BLOCK_ROWS_AMX;
   j.part_positions = even_parts(positions, PART_POSITIONS, 32);
   j.position_parts = (positions + j.part_positions - 1) / j.part_positions;
-  j.part_rows = j.position_parts * p->g->groups < FEW_PARTS ? PART_ROWS : SUMS_ROWS;
+  const bool few = j.position_parts * p->g->groups < FEW_PARTS && parallel_most(p->cost_ns) > 1;
+  j.part_rows = even_parts(p->rows, few ? PART_ROWS : SUMS_ROWS, 32);
+  j.block_rows =
+      even_parts(j.part_rows, j.type == TILE_F32 ? BLOCK_ROWS : BLOCK_ROWS_AMX, j.type == TILE_F32 ? 14 : 32);
   j.row_parts = (p->rows + j.part_rows - 1) / j.part_rows;
   j.pitch = PART_POSITIONS * (int64_t)sizeof(float) + 64; /* not a part of a page */
   rows_parallel(make_parts, &j, p->g->groups * j.row_parts * j.position_parts, 1, p->cost_ns);

@@ -6,6 +6,7 @@
 #include "kernel/conv/direct.h"
 #include "kernel/engine/rows.h"
 #include "kernel/product/product.h"
+#include "op/parallel.h"
 
 enum {
   LEAST_ROWS = 8, /* for products */
@@ -21,7 +22,7 @@ enum {
   DEPTH_AMX = 1024,
   AT_ONCE = 32,       /* columns packed, a multiple of any kernel's width */
   PART_COLUMNS = 256, /* columns of x that all rows of a part are multiplied by while they are in L2 */
-  FEW_PARTS = 8,      /* then rows are cut, too: */
+  FEW_PARTS = 8,      /* then rows are cut, too, for threads: */
   PART_ROWS = 256,
 };
 
@@ -223,11 +224,13 @@ static void products_init(weight_gradient *c) {
   const int64_t positions = g->batch * conv_volume(g->out), columns = g->channels * conv_volume(g->kernel);
   columns_of_input(&c->x_columns, g, &c->x);
   columns_of_output(&c->y_columns, g, &c->y);
-  c->type = columns_type(c->x.dtype, c->y.dtype, positions);
   c->depth = even_parts(positions, c->type == TILE_F32 ? DEPTH : DEPTH_AMX, 64);
-  c->block_rows = c->type == TILE_F32 ? BLOCK_ROWS : BLOCK_ROWS_AMX;
   c->part_columns = even_parts(columns, PART_COLUMNS, AT_ONCE);
-  c->part_rows = columns > FEW_PARTS * PART_COLUMNS ? g->rows : even_parts(g->rows, PART_ROWS, AT_ONCE);
+  c->part_rows = columns > FEW_PARTS * PART_COLUMNS || parallel_most(c->cost_ns) < 2
+                     ? g->rows
+                     : even_parts(g->rows, PART_ROWS, AT_ONCE);
+  c->block_rows =
+      even_parts(c->part_rows, c->type == TILE_F32 ? BLOCK_ROWS : BLOCK_ROWS_AMX, c->type == TILE_F32 ? 14 : 32);
   c->pitch = c->depth * (int64_t)sizeof(float) + 64; /* not a multiple of a page */
 }
 
@@ -252,6 +255,8 @@ void weight_gradient_init(weight_gradient *c, executor *e, const conv_geometry *
                           const conv_operand *y, const conv_operand *w) {
   *c = (weight_gradient){.g = *g, .x = *x, .y = *y, .w = *w, .direct = w->dtype == ACL_FLOAT};
   c->products = g->rows >= LEAST_ROWS;
+  c->type = columns_type(x->dtype, y->dtype, g->batch * conv_volume(g->out));
+  c->cost_ns = conv_cost_ns(g, c->products && c->type != TILE_F32 ? 400 : 80);
   if (c->products)
     products_init(c);
   else
@@ -261,7 +266,6 @@ void weight_gradient_init(weight_gradient *c, executor *e, const conv_geometry *
   c->direct &= (g->channels == 1 || w->inner == step) && (g->groups * g->rows == 1 || w->outer == step * g->channels);
   const int64_t weights = g->groups * g->rows * g->channels * conv_volume(g->kernel);
   if (!c->direct) c->sum_at = workspace_intermediate(e, (uint64_t)weights * sizeof(float));
-  c->cost_ns = conv_cost_ns(g, c->products && c->type != TILE_F32 ? 400 : 80);
 }
 
 status weight_gradient_run(const weight_gradient *c, const void *x, const void *y, void *w, char *scratch) {
