@@ -1,5 +1,6 @@
 #include "kernel/conv/correlate.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "kernel/conv/direct.h"
@@ -13,11 +14,14 @@
 LEVEL_CHOICE(direct_loops_table, direct_loops, direct_loops_table)
 
 enum {
-  LEAST_AMX = 16,         /* channels summed over, for AMX to be worth it; and outputs of a group */
-  LEAST_FOR_PANELS = 256, /* outputs of a group */
-  PACK_TAPS = 16,         /* of weights packed across rows, on the stack */
+  LEAST_AMX = 16,          /* channels summed over, for AMX to be worth it; and outputs of a group */
+  LEAST_ROWS = 32,         /* of outputs of a group, for a gradient as packed products; */
+  LEAST_WEIGHTS = 1 << 20, /* and floats, such that L2 does not keep them */
+  PACK_TAPS = 16,          /* of weights packed across rows, on the stack */
   MOST_ROWS = 8,
   MOST_WIDTH = 48,       /* positions of a tile, at any level */
+  ACROSS = 16,           /* output channels together where they are neighbours, */
+  ACROSS_WIDTH = 240,    /* and their positions */
   SINGLE_WIDTH = 960,    /* positions at a time where there is one output channel */
   IMAGE_BYTES = 1 << 20, /* images are done together up to this, or where weights are many, ... */
   MANY_IMAGE_BYTES = 1 << 22,
@@ -54,8 +58,6 @@ typedef struct {
   direct_sums sums; /* of the first group, tile and position */
   int64_t w_group;  /* elements */
   const float *x, *bias;
-  const float *panels; /* [tile][channel][width] from tile first_panel on, of an input that is its own image; or NULL */
-  int64_t first_panel;
   char *packed; /* the weights for AMX; this phase's */
   int64_t steps;
   int64_t x_image, x_group; /* elements */
@@ -63,7 +65,7 @@ typedef struct {
   int64_t to_axis[CONV_AXES]; /* bytes from output to output of the phase */
   int64_t channels, rows;     /* of a group: summed over, and made */
   int64_t n_images, positions, row_tiles, width, position_tiles;
-  bool rows_outer, plain; /* plain: tiles can be written where they belong */
+  bool rows_outer;
   store_loop *store;
 } phase;
 
@@ -89,6 +91,19 @@ static void store_tile(const phase *f, char *to, const float *c, int64_t c_row, 
   }
 }
 
+/* The same of c[i][channel], ACROSS channels apart. */
+static void store_across(const phase *f, char *to, const float *c, int64_t channels, int64_t p, int64_t n) {
+  const int64_t pitch = f->image_size[2], lines = f->image_size[1], inner = f->c->to.inner;
+  int64_t w = p % pitch, h = p / pitch % lines, d = p / pitch / lines;
+  for (int64_t i = 0; i < n; ++i, c += ACROSS) {
+    if (w < f->axis[2].out && h < f->axis[1].out)
+      f->store(to + d * f->to_axis[0] + h * f->to_axis[1] + w * f->to_axis[2], inner, c, channels);
+    if (++w < pitch) continue;
+    w = 0;
+    if (++h == lines) h = 0, ++d;
+  }
+}
+
 static void make_tile(const phase *f, int64_t image, int64_t group, int64_t row_tile, int64_t tile) {
   _Alignas(64) float out[MOST_ROWS * MOST_WIDTH];
   const correlation *c = f->c;
@@ -97,20 +112,10 @@ static void make_tile(const phase *f, int64_t image, int64_t group, int64_t row_
   const int64_t n = smaller(f->width, f->positions - p);
   direct_sums s = f->sums;
   s.w += group * f->w_group + row * s.w_row;
-  if (f->panels && tile >= f->first_panel) {
-    const int64_t panels = f->position_tiles - f->first_panel;
-    s.x = f->panels + ((image * c->g.groups + group) * panels + tile - f->first_panel) * f->channels * f->width;
-    s.x_channel = f->width;
-  } else {
-    s.x = f->x + image * f->x_image + group * f->x_group + p;
-  }
+  s.x = f->x + image * f->x_image + group * f->x_group + p;
   s.bias = f->bias ? f->bias + group * f->rows + row : NULL;
   char *to = f->to + image * c->to.outer + (group * f->rows + row) * c->to.inner;
   const int vectors = (int)((n + direct_loops->lanes - 1) / direct_loops->lanes);
-  if (f->plain && n == (int64_t)vectors * direct_loops->lanes) {
-    direct_loops->tile(&s, rows, vectors, (float *)(void *)to + p, c->to.inner / (int64_t)sizeof(float));
-    return;
-  }
   direct_loops->tile(&s, rows, vectors, out, f->width);
   store_tile(f, to, out, f->width, rows, p, n);
 }
@@ -212,20 +217,40 @@ static void make_tiles(const void *job, int64_t begin, int64_t end) {
 }
 
 /* One output channel for each group: many positions at a time. */
+static void make_single(const phase *f, int64_t image, int64_t group, int64_t p, int64_t n, float *out) {
+  direct_sums s = f->sums;
+  s.w += group * f->w_group;
+  s.x = f->x + image * f->x_image + group * f->x_group + p;
+  s.bias = f->bias ? f->bias + group : NULL;
+  direct_loops->single(&s, n, out);
+}
+
 static void make_singles(const void *job, int64_t begin, int64_t end) {
   _Alignas(64) float out[SINGLE_WIDTH + MOST_WIDTH];
   const phase *f = job;
   const correlation *c = f->c;
   for (int64_t i = begin; i < end; ++i) {
     const int64_t tile = i % f->position_tiles, group = i / f->position_tiles % c->g.groups;
-    const int64_t image = i / f->position_tiles / c->g.groups, p = tile * SINGLE_WIDTH;
-    const int64_t n = smaller(SINGLE_WIDTH, f->positions - p);
-    direct_sums s = f->sums;
-    s.w += group * f->w_group;
-    s.x = f->x + image * f->x_image + group * f->x_group + p;
-    s.bias = f->bias ? f->bias + group : NULL;
-    direct_loops->single(&s, n, out);
+    const int64_t image = i / f->position_tiles / c->g.groups, p = tile * f->width;
+    const int64_t n = smaller(f->width, f->positions - p);
+    make_single(f, image, group, p, n, out);
     store_tile(f, f->to + image * c->to.outer + group * c->to.inner, out, 0, 1, p, n);
+  }
+}
+
+/* The same where channels are neighbours: some together. */
+static void make_singles_across(const void *job, int64_t begin, int64_t end) {
+  _Alignas(64) float out[ACROSS][ACROSS_WIDTH + MOST_WIDTH] = {0}, tile[ACROSS_WIDTH * ACROSS];
+  const phase *f = job;
+  const correlation *c = f->c;
+  const int64_t blocks = (c->g.groups + ACROSS - 1) / ACROSS;
+  for (int64_t i = begin; i < end; ++i) {
+    const int64_t group = i % blocks * ACROSS, n_groups = smaller(ACROSS, c->g.groups - group);
+    const int64_t image = i / blocks / f->position_tiles, p = i / blocks % f->position_tiles * f->width;
+    const int64_t n = smaller(f->width, f->positions - p);
+    for (int64_t k = 0; k < n_groups; ++k) make_single(f, image, group + k, p, n, out[k]);
+    direct_loops->transpose(tile, ACROSS, out[0], ACROSS_WIDTH + MOST_WIDTH, n);
+    store_across(f, f->to + image * c->to.outer + group * c->to.inner, tile, n_groups, p, n);
   }
 }
 
@@ -284,19 +309,22 @@ static void run_phase(phase *f, int64_t n_images, int64_t *taps, uint64_t cost_n
   f->sums.x_tap = x_tap;
   f->sums.taps = n_taps;
   f->positions = ((a[0].out - 1) * f->image_size[1] + a[1].out - 1) * f->image_size[2] + a[2].out;
-  f->plain = c->to.dtype == ACL_FLOAT && f->image_size[2] == a[2].out &&
-             (f->image_size[1] == a[1].out || a[0].out == 1) && f->to_axis[2] == size &&
-             (a[1].out == 1 || f->to_axis[1] == a[2].out * size) &&
-             (a[0].out == 1 || f->to_axis[0] == a[1].out * a[2].out * size) && c->to.inner % size == 0;
-  const bool single = f->rows == 1 && !f->panels;
+  const bool single = f->rows == 1;
   const int64_t rows = c->amx ? AMX_ROWS : direct_loops->rows;
-  f->width = single ? SINGLE_WIDTH : c->amx ? AMX_ROWS : (int64_t)direct_loops->vectors * direct_loops->lanes;
+  const bool across = single && llabs(c->to.inner) < llabs(f->to_axis[2]) && c->g.groups > 1;
+  f->width = across   ? ACROSS_WIDTH
+             : single ? SINGLE_WIDTH
+             : c->amx ? AMX_ROWS
+                      : (int64_t)direct_loops->vectors * direct_loops->lanes;
   f->position_tiles = (f->positions + f->width - 1) / f->width;
   f->row_tiles = (f->rows + rows - 1) / rows;
   f->rows_outer = f->rows * f->channels * n_taps * w_size > WEIGHT_BYTES;
   if (c->amx) rows_parallel(pack_weights, f, c->g.groups * f->row_tiles, 1, cost_ns / 4);
   const int64_t groups = n_images * c->g.groups;
-  if (single)
+  if (across)
+    rows_parallel(make_singles_across, f, n_images * ((c->g.groups + ACROSS - 1) / ACROSS) * f->position_tiles, 1,
+                  cost_ns);
+  else if (single)
     rows_parallel(make_singles, f, groups * f->position_tiles, 1, cost_ns);
   else
     rows_parallel(make_tiles, f, groups * f->row_tiles * f->position_tiles, 1, cost_ns);
@@ -308,7 +336,7 @@ typedef struct {
   const correlation *c;
   const char *from;
   float *to;
-  int64_t channels, width, first;
+  int64_t channels, width;
 } image_job;
 
 static void fill_pairs(const void *job, int64_t begin, int64_t end) {
@@ -335,25 +363,6 @@ static void fill_images(const void *job, int64_t begin, int64_t end) {
   }
 }
 
-/* Positions from `first` on of an input that is its own image, in panels: the last ones, which vectors must not read
- * beyond, or all, where panels are used often enough to be worth it: their channels are neighbours. */
-static void fill_panels(const void *job, int64_t begin, int64_t end) {
-  const image_job *j = job;
-  const correlation *c = j->c;
-  const int64_t positions = conv_volume(c->g.out), size = sizeof(float);
-  const int64_t panels = (positions - j->first + j->width - 1) / j->width, per_group = j->channels / c->g.groups;
-  for (int64_t i = begin; i < end; ++i) {
-    const int64_t image = i / j->channels, group = i % j->channels / per_group, channel = i % per_group;
-    const char *from = j->from + image * c->from.outer + i % j->channels * c->from.inner;
-    float *to = j->to + ((image * c->g.groups + group) * panels * per_group + channel) * j->width;
-    for (int64_t p = j->first; p < positions; p += j->width, to += per_group * j->width) {
-      const int64_t n = smaller(j->width, positions - p);
-      memcpy(to, from + p * size, (size_t)(n * size));
-      memset(to + n, 0, (size_t)((j->width - n) * size));
-    }
-  }
-}
-
 /* ---- all --------------------------------------------------------------------------------------------------------- */
 
 uint64_t conv_cost_ns(const conv_geometry *g, double flops_per_ns) {
@@ -372,19 +381,6 @@ void conv_to_floats(float *to, const void *from, const conv_operand *o, int64_t 
   elementwise_copy(to, &floats, from, &v, cost_ns);
 }
 
-static bool is_in_place(const correlation *c) {
-  const conv_geometry *g = &c->g;
-  const conv_operand *o = &c->from;
-  const int64_t size = sizeof(float);
-  bool plain = o->dtype == ACL_FLOAT && o->inner % size == 0 && o->outer % size == 0;
-  int64_t step = size;
-  for (int a = CONV_AXES - 1; a >= 0; --a) {
-    plain &= g->kernel[a] == 1 && g->stride[a] == 1 && g->pad[a] == 0 && (g->in[a] == 1 || o->axis[a] == step);
-    step *= g->in[a];
-  }
-  return plain;
-}
-
 static int64_t steps_of(int64_t channels) { return (channels + AMX_CHANNELS - 1) / AMX_CHANNELS; }
 
 /* bfloat16, of enough channels, at whole elements. */
@@ -394,18 +390,15 @@ static bool amx_fits(const correlation *c) {
          direct_has_amx();
 }
 
-/* Enough rows to be worth the packing of columns. bfloat16 has a way of its own where channels are many. */
-#include <stdlib.h>
-static int least_f32(void) {
-  const char *s = getenv("LEAST_F32");
-  return s ? atoi(s) : 96;
-}
+/* One tap, or weights so many that rows of their transpose are best packed; 16 bits on AMX, but where bfloat16's direct
+ * way has channels enough. */
 static bool products_fit(const correlation *c) {
   const conv_geometry *g = &c->g;
   const int64_t rows = c->backward ? g->channels : g->rows, channels = c->backward ? g->rows : g->channels;
-  const tile_type type = columns_type(c->from.dtype, c->w.dtype, channels * conv_volume(g->kernel));
-  if (type == TILE_F32) return rows >= least_f32();
-  return rows >= LEAST_AMX && !amx_fits(c);
+  const int64_t volume = conv_volume(g->kernel);
+  if (columns_type(c->from.dtype, c->w.dtype, channels * volume) != TILE_F32) return rows >= LEAST_AMX && !amx_fits(c);
+  const bool many = c->backward && rows >= LEAST_ROWS && g->rows * g->channels * volume >= LEAST_WEIGHTS;
+  return (volume == 1 && rows > 1) || many;
 }
 
 void correlation_init(correlation *c, executor *e, const conv_geometry *g, bool backward, const conv_operand *from,
@@ -421,13 +414,9 @@ void correlation_init(correlation *c, executor *e, const conv_geometry *g, bool 
   c->given_w = *w;
   c->products = products_fit(c);
   c->amx = !c->products && amx_fits(c);
-  c->in_place = !c->amx && is_in_place(c);
-  const int64_t width = (int64_t)direct_loops->vectors * direct_loops->lanes;
   const int64_t words = c->amx ? g->groups * steps_of(channels / g->groups) * (AMX_CHANNELS / 2) : channels;
-  const int64_t positions = conv_volume(g->out), rows = backward ? g->channels : g->rows;
-  c->first_panel = rows >= LEAST_FOR_PANELS ? 0 : positions / width;
-  const int64_t panel_words = ((positions + width - 1) / width - c->first_panel) * width;
-  const int64_t image_bytes = (words * (c->in_place ? panel_words : c->image.channel) + 1) * (int64_t)sizeof(float);
+  const int64_t rows = backward ? g->channels : g->rows;
+  const int64_t image_bytes = (words * c->image.channel + 1) * (int64_t)sizeof(float);
   const bool many = g->rows * g->channels * conv_volume(g->kernel) * (int64_t)sizeof(float) > WEIGHT_BYTES;
   const int64_t fit = (many ? MANY_IMAGE_BYTES : IMAGE_BYTES) / image_bytes;
   c->n_images = smaller(g->batch, fit > 1 ? fit : 1);
@@ -528,7 +517,7 @@ static void prepare_floats(const correlation *c, const void *w, const void *bias
 
 /* Where the inputs of some images are, copied where they must be. */
 static void prepare_images(const correlation *c, const char *from, int64_t n, float *scratch, phase *f) {
-  const int64_t size = sizeof(float), channels = c->g.groups * f->channels;
+  const int64_t channels = c->g.groups * f->channels;
   image_job job = {.c = c, .from = from, .to = scratch, .channels = channels};
   if (c->amx) {
     job.width = f->steps * (AMX_CHANNELS / 2);
@@ -539,23 +528,10 @@ static void prepare_images(const correlation *c, const char *from, int64_t n, fl
     f->x_image = words;
     return;
   }
-  if (!c->in_place) {
-    rows_parallel(fill_images, &job, n * channels, 1, (uint64_t)(n * channels * c->image.channel) / 2);
-    f->x = scratch;
-    f->sums.x_channel = c->image.channel;
-    f->x_image = channels * c->image.channel;
-  } else {
-    const int64_t positions = conv_volume(c->g.out);
-    job.width = (int64_t)direct_loops->vectors * direct_loops->lanes;
-    job.first = c->first_panel * job.width;
-    f->first_panel = c->first_panel;
-    f->panels = job.first < positions ? scratch : NULL;
-    if (f->panels)
-      rows_parallel(fill_panels, &job, n * channels, 1, (uint64_t)(n * channels * (positions - job.first)) / 2);
-    f->x = (const float *)(const void *)from;
-    f->sums.x_channel = c->from.inner / size;
-    f->x_image = c->from.outer / size;
-  }
+  rows_parallel(fill_images, &job, n * channels, 1, (uint64_t)(n * channels * c->image.channel) / 2);
+  f->x = scratch;
+  f->sums.x_channel = c->image.channel;
+  f->x_image = channels * c->image.channel;
   f->x_group = f->channels * f->sums.x_channel;
 }
 
