@@ -143,9 +143,9 @@ static void make_amx(const phase *f, int64_t image, int64_t group, int64_t row_t
 
 /* The taps of a row and channel are one run, in their order. */
 static bool taps_are_plain(const correlation *c) {
-  int64_t step = sizeof(uint16_t);
+  int64_t step = (int64_t)dtype_bytes(c->given_w.dtype);
   for (int a = CONV_AXES - 1; a >= 0; step *= c->g.kernel[a--])
-    if (c->g.kernel[a] > 1 && c->w.axis[a] != step) return false;
+    if (c->g.kernel[a] > 1 && c->given_w.axis[a] != step) return false;
   return true;
 }
 
@@ -425,8 +425,14 @@ void correlation_init(correlation *c, executor *e, const conv_geometry *g, bool 
   const int64_t volume = conv_volume(g->kernel);
   bool floats = w->dtype == ACL_FLOAT && w->outer % 4 == 0 && w->inner % 4 == 0;
   for (int a = 0; a < CONV_AXES; ++a) floats &= w->axis[a] % 4 == 0;
-  c->copies_w = !c->amx && !c->products && !floats;
-  if (c->amx) {
+  c->copies_w = c->products ? backward && volume > 1 : !c->amx && !floats;
+  if (c->products && c->copies_w) { /* [tap][row][channel] */
+    const int64_t size = (int64_t)dtype_bytes(w->dtype), weights = g->groups * g->rows * g->channels;
+    c->weight_at = workspace_copy(e, (uint64_t)(weights * volume * size));
+    c->w.outer = g->channels * size;
+    c->w.inner = size;
+    for (int64_t a = CONV_AXES - 1, step = weights * size; a >= 0; step *= g->kernel[a--]) c->w.axis[a] = step;
+  } else if (c->amx) {
     const int64_t tiles = g->groups * ((rows + 15) / 16);
     c->weight_at = workspace_copy(e, (uint64_t)(tiles * steps_of(channels / g->groups) * volume) * AMX_TILE_BYTES);
   } else if (c->copies_w) {
@@ -463,9 +469,54 @@ static void run_images(const correlation *c, phase *base, int64_t n, int64_t *ta
   }
 }
 
+typedef struct {
+  const correlation *c;
+  const char *from;
+  char *to;
+  int64_t taps; /* of a run of weights, in their order; 0: they are elsewhere */
+} tap_job;
+
+/* Rows of weights, a tap after the other: [tap][row][channel]. */
+static void order_taps(const void *job, int64_t begin, int64_t end) {
+  enum { VECTOR_BYTES = 64, MOST_TAPS = 64 };
+  _Alignas(64) char tile[MOST_TAPS * VECTOR_BYTES];
+  const tap_job *j = job;
+  const conv_operand *w = &j->c->given_w;
+  const conv_geometry *g = &j->c->g;
+  const int64_t size = (int64_t)dtype_bytes(w->dtype), lanes = VECTOR_BYTES / size, tap_bytes = j->c->w.axis[2];
+  const int64_t whole = j->taps && j->taps <= MOST_TAPS ? g->channels / lanes * lanes : 0;
+  for (int64_t row = begin; row < end; ++row) {
+    const char *const from = j->from + row * w->outer;
+    char *const to = j->to + row * j->c->w.outer;
+    for (int64_t c = 0; c < whole; c += lanes) {
+      conv_loops->split(tile, VECTOR_BYTES, from + c * w->inner, j->taps, (int)size);
+      for (int64_t t = 0; t < j->taps; ++t)
+        memcpy(to + t * tap_bytes + c * size, tile + t * VECTOR_BYTES, VECTOR_BYTES);
+    }
+    for (int64_t t = 0; whole < g->channels && t < conv_volume(g->kernel); ++t) {
+      const int64_t k[CONV_AXES] = {t / (g->kernel[1] * g->kernel[2]), t / g->kernel[2] % g->kernel[1],
+                                    t % g->kernel[2]};
+      conv_loops->take(to + t * tap_bytes + whole * size,
+                       from + whole * w->inner + k[0] * w->axis[0] + k[1] * w->axis[1] + k[2] * w->axis[2],
+                       w->inner / size, (int)size, g->channels - whole);
+    }
+  }
+}
+
+static const void *ordered_taps(const correlation *c, const void *w, char *to) {
+  const int64_t rows = c->g.groups * c->g.rows, volume = conv_volume(c->g.kernel);
+  const int64_t size = (int64_t)dtype_bytes(c->given_w.dtype);
+  const bool runs = taps_are_plain(c) && c->given_w.inner == volume * size;
+  const tap_job job = {.c = c, .from = w, .to = to, .taps = runs ? volume : 0};
+  rows_parallel(order_taps, &job, rows, 1, (uint64_t)(rows * c->g.channels * volume));
+  return to;
+}
+
 /* All images and phases as packed products. */
-static status run_products(const correlation *c, const phase *base, const void *from, const void *w, int64_t *taps) {
+static status run_products(const correlation *c, const phase *base, const void *from, const void *w, char *scratch) {
   const conv_geometry *g = &c->g;
+  int64_t *const taps = (int64_t *)(void *)(scratch + c->taps_at);
+  if (c->copies_w) w = ordered_taps(c, w, scratch + c->weight_at);
   const int64_t phases = c->backward ? conv_volume(g->stride) : 1;
   for (int64_t i = 0; i < phases; ++i) {
     phase f = *base;
@@ -479,14 +530,14 @@ static status run_products(const correlation *c, const phase *base, const void *
     }
     const phase_products p = {.g = g,
                               .from = &c->from,
-                              .w = &c->given_w,
+                              .w = &c->w,
                               .to = &c->to,
                               .axis = a,
                               .to_axis = f.to_axis,
                               .rows = f.rows,
                               .channels = f.channels,
-                              .w_row = c->backward ? c->given_w.inner : c->given_w.outer,
-                              .w_channel = c->backward ? c->given_w.outer : c->given_w.inner,
+                              .w_row = c->backward ? c->w.inner : c->w.outer,
+                              .w_channel = c->backward ? c->w.outer : c->w.inner,
                               .x = from,
                               .weights = w,
                               .out = f.to,
@@ -503,7 +554,7 @@ static status run_products(const correlation *c, const phase *base, const void *
 static void prepare_floats(const correlation *c, const void *w, const void *bias, char *scratch, phase *f) {
   const conv_geometry *g = &c->g;
   f->sums.w = w;
-  if (c->copies_w) {
+  if (c->copies_w && !c->products) {
     float *const to = (float *)(void *)(scratch + c->weight_at);
     conv_to_floats(to, w, &c->given_w, g->groups * g->rows, g->channels, g->kernel, c->cost_ns / 16);
     f->sums.w = to;
@@ -548,9 +599,9 @@ status correlation_run(const correlation *c, const void *from, void *to, const v
   f.w_group = g->rows * c->w.outer / size;
   f.store = loops->store[c->to.dtype][COMPUTE_F32];
   memcpy(f.image_size, c->image.size, sizeof f.image_size);
-  prepare_floats(c, w, bias, scratch, &f);
   f.to = to;
-  if (c->products) return run_products(c, &f, from, w, (int64_t *)(void *)(scratch + c->taps_at));
+  prepare_floats(c, w, bias, scratch, &f);
+  if (c->products) return run_products(c, &f, from, w, scratch);
   for (int64_t i = 0, n; i < g->batch; i += n) {
     n = smaller(c->n_images, g->batch - i);
     prepare_images(c, (const char *)from + i * c->from.outer, n, (float *)(void *)(scratch + c->image_at), &f);

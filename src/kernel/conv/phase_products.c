@@ -15,12 +15,8 @@ enum {
   PART_POSITIONS = 256, /* that all rows of a part see while their columns are in L2 */
   FEW_PARTS = 8,        /* then rows are cut, too, for threads: */
   PART_ROWS = 256,
-  VECTOR_BYTES = 64,
-  MOST_SPLIT = 32,  /* taps */
   SUMS_ROWS = 1024, /* most rows of a part */
 };
-
-static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
 typedef struct {
   const phase_products *p;
@@ -29,7 +25,6 @@ typedef struct {
   int64_t depth, block_rows, part_rows, part_positions, row_parts, position_parts;
   int64_t pitch;     /* bytes, of columns that are to be packed */
   int64_t w_step;    /* bytes from product to product of a row's weights, where that is the same for all; else 0 */
-  int64_t splits;    /* a row's taps, where rows are their neighbours; else 0 */
   store_loop *store; /* of outputs */
   status *result;
 } products_job;
@@ -56,25 +51,15 @@ static void pack_columns(const products_job *j, const products_part *t, const pr
               direct ? c->x.axis[2] : c->size, n, t->positions);
 }
 
-/* Weights of m rows for n products from `depth` on, a product after the other, pitch bytes apart. Where rows lie beside
- * each other, with all of their taps in order (the gradient's do), by vectors of rows. */
+/* Weights of m rows for n products from `depth` on, a product after the other, pitch bytes apart. */
 static void fetch_weights(const products_job *j, char *to, const char *w, int64_t m, int64_t depth, int64_t n) {
-  _Alignas(64) char tile[MOST_SPLIT * VECTOR_BYTES];
   const phase_products *p = j->p;
-  const int64_t taps = j->from.n_taps, size = (int64_t)dtype_bytes(p->w->dtype), lanes = VECTOR_BYTES / size;
-  const int64_t whole = j->splits ? m / lanes * lanes : 0, end = depth + n;
-  for (int64_t channel = depth / taps; channel * taps < end; ++channel) {
-    const char *const from = w + channel * p->w_channel;
-    char *const first = to + (channel * taps - depth) * j->pitch; /* of tap 0, which may not be wanted */
-    const int64_t low = larger(depth - channel * taps, 0), high = smaller(end - channel * taps, taps);
-    for (int64_t r = 0; r < whole; r += lanes) {
-      conv_loops->split(tile, VECTOR_BYTES, from + r * p->w_row, j->splits, (int)size);
-      for (int64_t t = low; t < high; ++t)
-        memcpy(first + t * j->pitch + r * size, tile + p->w_tap[t] / size * VECTOR_BYTES, VECTOR_BYTES);
-    }
-    for (int64_t t = low; whole < m && t < high; ++t)
-      conv_loops->take(first + t * j->pitch + whole * size, from + p->w_tap[t] + whole * p->w_row, p->w_row / size,
-                       (int)size, m - whole);
+  const int64_t taps = j->from.n_taps, size = (int64_t)dtype_bytes(p->w->dtype);
+  int64_t tap = depth % taps;
+  w += depth / taps * p->w_channel;
+  for (int64_t i = 0; i < n; ++i, to += j->pitch) {
+    conv_loops->take(to, w + p->w_tap[tap], p->w_row / size, (int)size, m);
+    if (++tap == taps) tap = 0, w += p->w_channel;
   }
 }
 
@@ -187,15 +172,6 @@ static void place_taps(products_job *j) {
   j->w_step = even && (p->channels == 1 || step * n == p->w_channel) ? step : 0;
 }
 
-/* The kernel's taps, where a row's are neighbours in their order and the next row's follow. */
-static int64_t split_taps(const phase_products *p) {
-  const int64_t size = (int64_t)dtype_bytes(p->w->dtype);
-  int64_t step = size;
-  for (int a = CONV_AXES - 1; a >= 0; step *= p->g->kernel[a--])
-    if (p->g->kernel[a] > 1 && p->w->axis[a] != step) return 0;
-  return p->w_row == step && step <= MOST_SPLIT * size ? step / size : 0;
-}
-
 status phase_products_run(const phase_products *p) {
   static const int64_t one[CONV_AXES] = {1, 1, 1};
   status result = ST_OK;
@@ -213,7 +189,6 @@ status phase_products_run(const phase_products *p) {
   columns_init(&j.from, p->from, from, taps);
   columns_init(&j.to, &out, to, one);
   place_taps(&j);
-  j.splits = split_taps(p);
   const int64_t products = p->channels * j.from.n_taps, positions = p->g->batch * j.to.positions;
   j.type = columns_type(p->from->dtype, p->w->dtype, products);
   j.depth = even_parts(products, j.type == TILE_F32 ? DEPTH : DEPTH_AMX, 32);

@@ -152,6 +152,8 @@ typedef struct {
   int64_t row, rows, column, columns;
 } products_part;
 
+static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+
 /* Positions [first, first + n) of x, for the part's columns. */
 static void pack_columns(const weight_gradient *c, const products_part *t, char *to, char *stage, int64_t first,
                          int64_t n) {
@@ -179,7 +181,7 @@ static status make_products(const weight_gradient *c, const products_part *t) {
   const int64_t positions = c->g.batch * conv_volume(c->g.out), ldc = c->g.channels * conv_volume(c->g.kernel);
   const size_t b_bytes = tile_b_bytes(c->type, c->depth, t->columns);
   const size_t a_bytes = tile_a_bytes(c->type, c->block_rows, c->depth);
-  char *const b = product_scratch(a_bytes + b_bytes + (size_t)(c->block_rows * c->pitch));
+  char *const b = product_scratch(a_bytes + b_bytes + (size_t)(larger(c->block_rows, AT_ONCE) * c->pitch));
   if (!b) return ST_NO_MEMORY;
   char *const a = b + b_bytes, *const stage = a + a_bytes;
   for (int64_t p = 0, n; p < positions; p += n) {
