@@ -2,6 +2,8 @@
 #include <string.h>
 #ifdef __AVX512BW__
 #  include <immintrin.h>
+
+#  include "kernel/product/tile_transpose.h"
 #endif
 
 #include "kernel/conv/loops.h"
@@ -108,30 +110,41 @@ static void pair(uint32_t *restrict out, const uint16_t *low, const uint16_t *hi
 }
 
 #ifdef __AVX512BW__
-/* Takes for each tap what each two vectors have of it. */
-#  define SPLIT(bits, lanes)                                                                                           \
-    static void split_##bits(char *to, int64_t to_step, const char *from, int64_t taps) {                              \
-      uint##bits##_t place[lanes];                                                                                     \
-      for (int i = 0; i < (lanes); ++i) place[i] = (uint##bits##_t)(i * taps);                                         \
-      const __m512i first = _mm512_loadu_si512(place), two = _mm512_set1_epi##bits(2 * (lanes));                       \
-      for (int64_t t = 0; t < taps; ++t) {                                                                             \
-        __m512i at = _mm512_add_epi##bits(first, _mm512_set1_epi##bits((int##bits##_t)t)), found = first;              \
-        for (int64_t v = 0; v < taps; v += 2, at = _mm512_sub_epi##bits(at, two)) {                                    \
-          const __m512i low = _mm512_loadu_si512(from + v * 64);                                                       \
-          const __m512i high = v + 1 < taps ? _mm512_loadu_si512(from + (v + 1) * 64) : low;                           \
-          found = _mm512_mask_blend_epi##bits(_mm512_cmplt_epu##bits##_mask(at, two), found,                           \
-                                              _mm512_permutex2var_epi##bits(low, at, high));                           \
-        }                                                                                                              \
-        _mm512_storeu_si512(to + t * to_step, found);                                                                  \
-      }                                                                                                                \
+/* Takes for each tap what each two vectors have of it; taps: so many that places are 16 bits. */
+static void split_16(char *to, int64_t to_step, const char *from, int64_t taps) {
+  enum { LANES = 32 };
+  uint16_t place[LANES];
+  for (int i = 0; i < LANES; ++i) place[i] = (uint16_t)(i * taps);
+  const __m512i first = _mm512_loadu_si512(place), two = _mm512_set1_epi16(2 * LANES);
+  for (int64_t t = 0; t < taps; ++t) {
+    __m512i at = _mm512_add_epi16(first, _mm512_set1_epi16((short)t)), found = _mm512_setzero_si512();
+    for (int64_t v = 0; v < taps; v += 2, at = _mm512_sub_epi16(at, two)) {
+      const __m512i low = _mm512_loadu_si512(from + v * 64);
+      const __m512i high = v + 1 < taps ? _mm512_loadu_si512(from + (v + 1) * 64) : low;
+      found =
+          _mm512_mask_blend_epi16(_mm512_cmplt_epu16_mask(at, two), found, _mm512_permutex2var_epi16(low, at, high));
     }
-SPLIT(16, 32)
-SPLIT(32, 16)
+    _mm512_storeu_si512(to + t * to_step, found);
+  }
+}
+
+/* Transposes 16 taps of 16 elements at a time. */
+static void split_32(char *to, int64_t to_step, const char *from, int64_t taps) {
+  enum { LANES = 16 };
+  for (int64_t t = 0; t < taps; t += LANES) {
+    const int64_t n = taps - t < LANES ? taps - t : LANES;
+    const __mmask16 mask = (__mmask16)((1u << n) - 1);
+    __m512i r[LANES];
+    for (int i = 0; i < LANES; ++i) r[i] = _mm512_maskz_loadu_epi32(mask, from + (i * taps + t) * 4);
+    transpose_16x16(r);
+    for (int i = 0; i < n; ++i) _mm512_storeu_si512(to + (t + i) * to_step, r[i]);
+  }
+}
 #endif
 
 static void split(void *to, int64_t to_step, const void *from, int64_t taps, int element_bytes) {
 #ifdef __AVX512BW__
-  if (taps <= 128) { /* places are 16 bits */
+  if (element_bytes == 4 || taps <= 128) {
     (element_bytes == 2 ? split_16 : split_32)(to, to_step, from, taps);
     return;
   }
