@@ -37,4 +37,10 @@ void columns_fetch(const conv_columns *c, char *to, int64_t pitch, const char *x
 /* Where rows lie as they are, so that they may be packed from there: element `first` of `row`, or NULL. */
 const char *columns_direct(const conv_columns *c, const char *x, int64_t row, int64_t first, int64_t n);
 
+/* The size of even parts, a multiple of grain: 1025 is not 1024 and 1. */
+static inline int64_t columns_part(int64_t total, int64_t most, int64_t grain) {
+  const int64_t n = (total + most - 1) / most;
+  return ((total + n - 1) / n + grain - 1) / grain * grain;
+}
+
 #endif

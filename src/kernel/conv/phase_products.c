@@ -148,11 +148,6 @@ static void make_parts(const void *job, int64_t begin, int64_t end) {
   }
 }
 
-static int64_t even_parts(int64_t total, int64_t most, int64_t grain) {
-  const int64_t n = (total + most - 1) / most;
-  return ((total + n - 1) / n + grain - 1) / grain * grain;
-}
-
 /* The taps' offsets among the weights, and w_step. */
 static void place_taps(products_job *j) {
   const phase_products *p = j->p;
@@ -191,13 +186,13 @@ status phase_products_run(const phase_products *p) {
   place_taps(&j);
   const int64_t products = p->channels * j.from.n_taps, positions = p->g->batch * j.to.positions;
   j.type = columns_type(p->from->dtype, p->w->dtype, products);
-  j.depth = even_parts(products, j.type == TILE_F32 ? DEPTH : DEPTH_AMX, 32);
-  j.part_positions = even_parts(positions, PART_POSITIONS, 32);
+  j.depth = columns_part(products, j.type == TILE_F32 ? DEPTH : DEPTH_AMX, 32);
+  j.part_positions = columns_part(positions, PART_POSITIONS, 32);
   j.position_parts = (positions + j.part_positions - 1) / j.part_positions;
   const bool few = j.position_parts * p->g->groups < FEW_PARTS && parallel_most(p->cost_ns) > 1;
-  j.part_rows = even_parts(p->rows, few ? PART_ROWS : SUMS_ROWS, 32);
+  j.part_rows = columns_part(p->rows, few ? PART_ROWS : SUMS_ROWS, 32);
   j.block_rows =
-      even_parts(j.part_rows, j.type == TILE_F32 ? BLOCK_ROWS : BLOCK_ROWS_AMX, j.type == TILE_F32 ? 14 : 32);
+      columns_part(j.part_rows, j.type == TILE_F32 ? BLOCK_ROWS : BLOCK_ROWS_AMX, j.type == TILE_F32 ? 14 : 32);
   j.row_parts = (p->rows + j.part_rows - 1) / j.part_rows;
   j.pitch = PART_POSITIONS * (int64_t)sizeof(float) + 64; /* not a part of a page */
   rows_parallel(make_parts, &j, p->g->groups * j.row_parts * j.position_parts, 1, p->cost_ns);

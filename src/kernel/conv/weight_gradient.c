@@ -216,23 +216,18 @@ static void make_parts(const void *job, int64_t begin, int64_t end) {
   }
 }
 
-static int64_t even_parts(int64_t total, int64_t most, int64_t grain) {
-  const int64_t n = (total + most - 1) / most;
-  return ((total + n - 1) / n + grain - 1) / grain * grain;
-}
-
 static void products_init(weight_gradient *c) {
   const conv_geometry *g = &c->g;
   const int64_t positions = g->batch * conv_volume(g->out), columns = g->channels * conv_volume(g->kernel);
   columns_of_input(&c->x_columns, g, &c->x);
   columns_of_output(&c->y_columns, g, &c->y);
-  c->depth = even_parts(positions, c->type == TILE_F32 ? DEPTH : DEPTH_AMX, 64);
-  c->part_columns = even_parts(columns, PART_COLUMNS, AT_ONCE);
+  c->depth = columns_part(positions, c->type == TILE_F32 ? DEPTH : DEPTH_AMX, 64);
+  c->part_columns = columns_part(columns, PART_COLUMNS, AT_ONCE);
   c->part_rows = columns > FEW_PARTS * PART_COLUMNS || parallel_most(c->cost_ns) < 2
                      ? g->rows
-                     : even_parts(g->rows, PART_ROWS, AT_ONCE);
+                     : columns_part(g->rows, PART_ROWS, AT_ONCE);
   c->block_rows =
-      even_parts(c->part_rows, c->type == TILE_F32 ? BLOCK_ROWS : BLOCK_ROWS_AMX, c->type == TILE_F32 ? 14 : 32);
+      columns_part(c->part_rows, c->type == TILE_F32 ? BLOCK_ROWS : BLOCK_ROWS_AMX, c->type == TILE_F32 ? 14 : 32);
   c->pitch = c->depth * (int64_t)sizeof(float) + 64; /* not a multiple of a page */
 }
 
