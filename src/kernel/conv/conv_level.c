@@ -2,6 +2,8 @@
 #include <string.h>
 #ifdef __AVX512BW__
 #  include <immintrin.h>
+
+#  include "kernel/product/tile_transpose.h"
 #endif
 
 #include "kernel/conv/loops.h"
@@ -32,6 +34,56 @@ static void take(void *out, const void *x, int64_t step, int element_bytes, int6
   }
 }
 
+#ifdef __AVX512BW__
+static inline __mmask64 first_bytes(int64_t n) { return n >= 64 ? ~UINT64_C(0) : (UINT64_C(1) << n) - 1; }
+
+static inline void copy_bytes(char *to, const char *from, int64_t bytes) {
+  for (int64_t i = 0; i < bytes; i += 64) {
+    const __mmask64 mask = first_bytes(bytes - i);
+    _mm512_mask_storeu_epi8(to + i, mask, _mm512_maskz_loadu_epi8(mask, from + i));
+  }
+}
+
+/* Every second element, of 2 or 4 bytes. */
+static inline void copy_halves(char *to, const char *from, int64_t bytes, int element_bytes) {
+  static const uint16_t even[32] = {0,  2,  4,  6,  8,  10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30,
+                                    32, 34, 36, 38, 40, 42, 44, 46, 48, 50, 52, 54, 56, 58, 60, 62};
+  const __m512i words = _mm512_loadu_si512(even);
+  const __m512i places = element_bytes == 2 ? words : _mm512_cvtepu16_epi32(_mm512_castsi512_si256(words));
+  for (int64_t i = 0; i < bytes; i += 64) {
+    const int64_t left = 2 * (bytes - i) - element_bytes; /* bytes that may be read */
+    const __m512i low = _mm512_maskz_loadu_epi8(first_bytes(left), from + 2 * i);
+    const __m512i high = _mm512_maskz_loadu_epi8(left > 64 ? first_bytes(left - 64) : 0, from + 2 * i + 64);
+    _mm512_mask_storeu_epi8(to + i, first_bytes(bytes - i),
+                            element_bytes == 2 ? _mm512_permutex2var_epi16(low, places, high)
+                                               : _mm512_permutex2var_epi32(low, places, high));
+  }
+}
+#endif
+
+static void lines(void *out, int64_t out_line, const void *x, int64_t x_line, int64_t n_lines, int64_t step,
+                  int element_bytes, int64_t n) {
+  char *to = out;
+  const char *from = x;
+  for (int64_t l = 0; l < n_lines; ++l, to += out_line, from += x_line) {
+#ifdef __AVX512BW__
+    if (step == 1) {
+      copy_bytes(to, from, n * element_bytes);
+      continue;
+    }
+    if (step == 2 && (element_bytes == 2 || element_bytes == 4)) {
+      copy_halves(to, from, n * element_bytes, element_bytes);
+      continue;
+    }
+#endif
+    take(to, from, step, element_bytes, n);
+  }
+}
+
+static void fill(float *to, float value, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) to[i] = value;
+}
+
 #define SPREAD(T, suffix)                                                                                              \
   static void spread_##suffix(T *restrict sum, int64_t step, const T *restrict x, int64_t n) {                         \
     if (step == 1)                                                                                                     \
@@ -57,27 +109,54 @@ static void pair(uint32_t *restrict out, const uint16_t *low, const uint16_t *hi
     pair_of(out, low, high, step, n);
 }
 
-static void split(uint16_t *to, int64_t to_step, const uint16_t *from, int64_t taps) {
 #ifdef __AVX512BW__
-  enum { LANES = 32, MOST_TAPS = 128 /* places are 16 bits */ };
-  _Alignas(64) uint16_t place[LANES];
+/* Takes for each tap what each two vectors have of it; taps: so many that places are 16 bits. */
+static void split_16(char *to, int64_t to_step, const char *from, int64_t taps) {
+  enum { LANES = 32 };
+  uint16_t place[LANES];
   for (int i = 0; i < LANES; ++i) place[i] = (uint16_t)(i * taps);
-  const __m512i first = _mm512_load_si512(place), two = _mm512_set1_epi16(2 * LANES);
-  for (int64_t t = 0; taps <= MOST_TAPS && t < taps; ++t) {
+  const __m512i first = _mm512_loadu_si512(place), two = _mm512_set1_epi16(2 * LANES);
+  for (int64_t t = 0; t < taps; ++t) {
     __m512i at = _mm512_add_epi16(first, _mm512_set1_epi16((short)t)), found = _mm512_setzero_si512();
-    for (int64_t v = 0; v < taps; v += 2, at = _mm512_sub_epi16(at, two)) { /* what two vectors have of it */
-      const __m512i low = _mm512_loadu_si512(from + v * LANES);
-      const __m512i high = v + 1 < taps ? _mm512_loadu_si512(from + (v + 1) * LANES) : low;
+    for (int64_t v = 0; v < taps; v += 2, at = _mm512_sub_epi16(at, two)) {
+      const __m512i low = _mm512_loadu_si512(from + v * 64);
+      const __m512i high = v + 1 < taps ? _mm512_loadu_si512(from + (v + 1) * 64) : low;
       found =
           _mm512_mask_blend_epi16(_mm512_cmplt_epu16_mask(at, two), found, _mm512_permutex2var_epi16(low, at, high));
     }
     _mm512_storeu_si512(to + t * to_step, found);
   }
-  if (taps <= MOST_TAPS) return;
-#endif
-  for (int64_t t = 0; t < taps; ++t)
-    for (int64_t i = 0; i < 32; ++i) to[t * to_step + i] = from[i * taps + t];
 }
 
-const conv_loops_table LEVELED(conv_loops_table) = {
-    .take = take, .spread_f32 = spread_f32, .spread_f64 = spread_f64, .pair = pair, .split = split};
+/* Transposes 16 taps of 16 elements at a time. */
+static void split_32(char *to, int64_t to_step, const char *from, int64_t taps) {
+  enum { LANES = 16 };
+  for (int64_t t = 0; t < taps; t += LANES) {
+    const int64_t n = taps - t < LANES ? taps - t : LANES;
+    const __mmask16 mask = (__mmask16)((1u << n) - 1);
+    __m512i r[LANES];
+    for (int i = 0; i < LANES; ++i) r[i] = _mm512_maskz_loadu_epi32(mask, from + (i * taps + t) * 4);
+    transpose_16x16(r);
+    for (int i = 0; i < n; ++i) _mm512_storeu_si512(to + (t + i) * to_step, r[i]);
+  }
+}
+#endif
+
+static void split(void *to, int64_t to_step, const void *from, int64_t taps, int element_bytes) {
+#ifdef __AVX512BW__
+  if (element_bytes == 4 || taps <= 128) {
+    (element_bytes == 2 ? split_16 : split_32)(to, to_step, from, taps);
+    return;
+  }
+#endif
+  for (int64_t t = 0; t < taps; ++t)
+    take((char *)to + t * to_step, (const char *)from + t * element_bytes, taps, element_bytes, 64 / element_bytes);
+}
+
+const conv_loops_table LEVELED(conv_loops_table) = {.take = take,
+                                                    .lines = lines,
+                                                    .fill = fill,
+                                                    .spread_f32 = spread_f32,
+                                                    .spread_f64 = spread_f64,
+                                                    .pair = pair,
+                                                    .split = split};

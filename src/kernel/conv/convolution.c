@@ -26,8 +26,8 @@ _Static_assert(sizeof(forward_plan) <= EXECUTOR_PLAN_BYTES, "");
 
 static status run_forward(const executor *e, void *const *view, void *scratch) {
   const forward_plan *p = PLAN(e, forward_plan);
-  correlation_run(&p->c, view[p->operand[0]], view[p->operand[3]], view[p->operand[1]], view[p->operand[2]], scratch);
-  return ST_OK;
+  return correlation_run(&p->c, view[p->operand[0]], view[p->operand[3]], view[p->operand[1]], view[p->operand[2]],
+                         scratch);
 }
 
 static status expect_bias(const tensor *bias, const char *name, int64_t channels) {
@@ -159,18 +159,21 @@ static void sum_channels(const void *job, int64_t begin, int64_t end) {
   _Alignas(64) float tile[REDUCE_BLOCK];
   const bias_job *j = job;
   const backward_plan *p = j->plan;
+  load_loop *const load = loops->load[p->grad.dtype][COMPUTE_F32];
   const int64_t rows = p->batch * p->dims[0] * p->dims[1];
   for (int64_t c = begin; c < end; ++c) {
     double sum = 0;
+    int64_t fill = 0; /* of the tile */
     for (int64_t r = 0; r < rows; ++r) {
       const int64_t n = r / (p->dims[0] * p->dims[1]), d = r / p->dims[1] % p->dims[0], h = r % p->dims[1];
       const char *from = j->grad + n * p->grad.outer + c * p->grad.inner + d * p->grad.axis[0] + h * p->grad.axis[1];
-      for (int64_t w = 0, m; w < p->dims[2]; w += m, from += m * p->grad.axis[2]) {
-        m = smaller(REDUCE_BLOCK, p->dims[2] - w);
-        loops->load[p->grad.dtype][COMPUTE_F32](tile, from, p->grad.axis[2], m);
-        sum += loops->sum_f32(tile, m);
+      for (int64_t w = 0, m; w < p->dims[2]; w += m, fill += m, from += m * p->grad.axis[2]) {
+        if (fill == REDUCE_BLOCK) sum += loops->sum_f32(tile, fill), fill = 0;
+        m = smaller(REDUCE_BLOCK - fill, p->dims[2] - w);
+        load(tile + fill, from, p->grad.axis[2], m);
       }
     }
+    sum += loops->sum_f32(tile, fill);
     const float result = (float)sum;
     loops->store[p->bias_dtype][COMPUTE_F32](j->bias + c * p->bias_stride, 0, &result, 1);
   }
@@ -180,11 +183,11 @@ static status run_backward(const executor *e, void *const *view, void *scratch) 
   const backward_plan *p = e->heap;
   const void *const grad = view[p->operand[GRAD]];
   if (p->of_input)
-    correlation_run(&p->input, grad, view[p->operand[GRAD_INPUT]], view[p->operand[WEIGHT]], NULL, scratch);
+    TRY(correlation_run(&p->input, grad, view[p->operand[GRAD_INPUT]], view[p->operand[WEIGHT]], NULL, scratch));
   if (p->of_weight) {
     const void *const input = view[p->operand[INPUT]];
-    weight_gradient_run(&p->weight, p->transposed ? grad : input, p->transposed ? input : grad,
-                        view[p->operand[GRAD_WEIGHT]], scratch);
+    TRY(weight_gradient_run(&p->weight, p->transposed ? grad : input, p->transposed ? input : grad,
+                            view[p->operand[GRAD_WEIGHT]], scratch));
   }
   if (p->of_bias) {
     const bias_job job = {.plan = p, .grad = grad, .bias = view[p->operand[GRAD_BIAS]]};
@@ -206,6 +209,9 @@ static void plan_bias(backward_plan *p, const tensor *grad, const tensor *bias, 
   p->batch = lead == 2 ? grad->dims[0] : 1;
   p->channels = grad->dims[lead - 1];
   for (int a = 0; a < CONV_AXES; ++a) p->dims[a] = a < CONV_AXES - n ? 1 : grad->dims[lead + a - (CONV_AXES - n)];
+  for (int a = CONV_AXES - 2; a >= 0; --a) /* axes that are one: in the last */
+    if (p->grad.axis[a] == p->dims[CONV_AXES - 1] * p->grad.axis[CONV_AXES - 1])
+      p->dims[CONV_AXES - 1] *= p->dims[a], p->dims[a] = 1;
   p->bias_dtype = bias->dtype;
   p->bias_stride = (bias->rank ? bias->strides[0] : 1) * (int64_t)dtype_bytes(bias->dtype);
   p->bias_cost_ns = (uint64_t)grad->n / 4;

@@ -1,62 +1,32 @@
 #include "kernel/conv/correlate.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "kernel/conv/direct.h"
 #include "kernel/conv/direct_amx.h"
 #include "kernel/conv/loops.h"
+#include "kernel/conv/phase.h"
+#include "kernel/conv/phase_products.h"
 #include "kernel/engine/level.h"
 #include "kernel/engine/rows.h"
 
 LEVEL_CHOICE(direct_loops_table, direct_loops, direct_loops_table)
 
 enum {
-  LEAST_AMX = 16,         /* channels summed over, for AMX to be worth it; and outputs of a group */
-  LEAST_FOR_PANELS = 256, /* outputs of a group */
-  PACK_TAPS = 16,         /* of weights packed across rows, on the stack */
+  LEAST_AMX = 16,          /* channels summed over, for AMX to be worth it; and outputs of a group */
+  LEAST_ROWS = 32,         /* of outputs of a group, for a gradient as packed products; */
+  LEAST_WEIGHTS = 1 << 20, /* and floats, such that L2 does not keep them */
+  PACK_TAPS = 16,          /* of weights packed across rows, on the stack */
   MOST_ROWS = 8,
   MOST_WIDTH = 48,       /* positions of a tile, at any level */
+  ACROSS = 16,           /* output channels together where they are neighbours, */
+  ACROSS_WIDTH = 240,    /* and their positions */
   SINGLE_WIDTH = 960,    /* positions at a time where there is one output channel */
   IMAGE_BYTES = 1 << 20, /* images are done together up to this, or where weights are many, ... */
   MANY_IMAGE_BYTES = 1 << 22,
   WEIGHT_BYTES = 3 << 18, /* more than this is read once, and positions are walked inside */
 };
-
-/* ---- phases ------------------------------------------------------------------------------------------------------ */
-
-/* One phase of outputs, along each axis: every `step`-th from `first` on. Tap t of it is tap first_tap + t * tap_step of
- * the kernel and needs input number o + shift + t * dilation for output o of the phase. */
-typedef struct {
-  int64_t first, step, out;
-  int64_t taps, first_tap, tap_step;
-  int64_t shift, dilation;
-} phase_axis;
-
-static int64_t common_divisor(int64_t a, int64_t b) { return b ? common_divisor(b, a % b) : a; }
-
-static phase_axis forward_axis(const conv_geometry *g, int a) {
-  return (phase_axis){.step = 1,
-                      .out = g->out[a],
-                      .taps = g->kernel[a],
-                      .tap_step = 1,
-                      .shift = -g->pad[a],
-                      .dilation = g->dilation[a]};
-}
-
-/* Input i = p + stride * j is reached from output o by tap k where i + pad = o * stride + k * dilation. Taps are taken
- * from the last one, which needs the least o. */
-static phase_axis backward_axis(const conv_geometry *g, int a, int64_t p) {
-  const int64_t stride = g->stride[a], divisor = common_divisor(stride, g->dilation[a]);
-  phase_axis f = {.first = p, .step = stride, .dilation = g->dilation[a] / divisor, .tap_step = -(stride / divisor)};
-  f.out = p < g->in[a] ? (g->in[a] - p + stride - 1) / stride : 0;
-  int64_t k = 0;
-  while (k < g->kernel[a] && (p + g->pad[a] - k * g->dilation[a]) % stride != 0) ++k;
-  if (k >= g->kernel[a] || k >= stride) return f; /* remainders repeat after stride taps */
-  f.taps = (g->kernel[a] - 1 - k) / -f.tap_step + 1;
-  f.first_tap = k - (f.taps - 1) * f.tap_step;
-  f.shift = (p + g->pad[a] - f.first_tap * g->dilation[a]) / stride;
-  return f;
-}
 
 /* What image holds the inputs of all phases. */
 static void backward_image(const conv_geometry *g, conv_image *image) {
@@ -66,7 +36,7 @@ static void backward_image(const conv_geometry *g, conv_image *image) {
     int64_t end = INT64_MIN;
     low[a] = INT64_MAX;
     for (int64_t p = 0; p < g->stride[a]; ++p) {
-      const phase_axis f = backward_axis(g, a, p);
+      const phase_axis f = phase_backward(g, a, p);
       if (!f.taps || !f.out) continue;
       if (f.shift < low[a]) low[a] = f.shift;
       const int64_t last = f.shift + f.out - 1 + (f.taps - 1) * f.dilation;
@@ -88,8 +58,6 @@ typedef struct {
   direct_sums sums; /* of the first group, tile and position */
   int64_t w_group;  /* elements */
   const float *x, *bias;
-  const float *panels; /* [tile][channel][width] from tile first_panel on, of an input that is its own image; or NULL */
-  int64_t first_panel;
   char *packed; /* the weights for AMX; this phase's */
   int64_t steps;
   int64_t x_image, x_group; /* elements */
@@ -97,7 +65,7 @@ typedef struct {
   int64_t to_axis[CONV_AXES]; /* bytes from output to output of the phase */
   int64_t channels, rows;     /* of a group: summed over, and made */
   int64_t n_images, positions, row_tiles, width, position_tiles;
-  bool rows_outer, plain; /* plain: tiles can be written where they belong */
+  bool rows_outer;
   store_loop *store;
 } phase;
 
@@ -123,6 +91,19 @@ static void store_tile(const phase *f, char *to, const float *c, int64_t c_row, 
   }
 }
 
+/* The same of c[i][channel], ACROSS channels apart. */
+static void store_across(const phase *f, char *to, const float *c, int64_t channels, int64_t p, int64_t n) {
+  const int64_t pitch = f->image_size[2], lines = f->image_size[1], inner = f->c->to.inner;
+  int64_t w = p % pitch, h = p / pitch % lines, d = p / pitch / lines;
+  for (int64_t i = 0; i < n; ++i, c += ACROSS) {
+    if (w < f->axis[2].out && h < f->axis[1].out)
+      f->store(to + d * f->to_axis[0] + h * f->to_axis[1] + w * f->to_axis[2], inner, c, channels);
+    if (++w < pitch) continue;
+    w = 0;
+    if (++h == lines) h = 0, ++d;
+  }
+}
+
 static void make_tile(const phase *f, int64_t image, int64_t group, int64_t row_tile, int64_t tile) {
   _Alignas(64) float out[MOST_ROWS * MOST_WIDTH];
   const correlation *c = f->c;
@@ -131,20 +112,10 @@ static void make_tile(const phase *f, int64_t image, int64_t group, int64_t row_
   const int64_t n = smaller(f->width, f->positions - p);
   direct_sums s = f->sums;
   s.w += group * f->w_group + row * s.w_row;
-  if (f->panels && tile >= f->first_panel) {
-    const int64_t panels = f->position_tiles - f->first_panel;
-    s.x = f->panels + ((image * c->g.groups + group) * panels + tile - f->first_panel) * f->channels * f->width;
-    s.x_channel = f->width;
-  } else {
-    s.x = f->x + image * f->x_image + group * f->x_group + p;
-  }
+  s.x = f->x + image * f->x_image + group * f->x_group + p;
   s.bias = f->bias ? f->bias + group * f->rows + row : NULL;
   char *to = f->to + image * c->to.outer + (group * f->rows + row) * c->to.inner;
   const int vectors = (int)((n + direct_loops->lanes - 1) / direct_loops->lanes);
-  if (f->plain && n == (int64_t)vectors * direct_loops->lanes) {
-    direct_loops->tile(&s, rows, vectors, (float *)(void *)to + p, c->to.inner / (int64_t)sizeof(float));
-    return;
-  }
   direct_loops->tile(&s, rows, vectors, out, f->width);
   store_tile(f, to, out, f->width, rows, p, n);
 }
@@ -172,9 +143,9 @@ static void make_amx(const phase *f, int64_t image, int64_t group, int64_t row_t
 
 /* The taps of a row and channel are one run, in their order. */
 static bool taps_are_plain(const correlation *c) {
-  int64_t step = sizeof(uint16_t);
+  int64_t step = (int64_t)dtype_bytes(c->given_w.dtype);
   for (int a = CONV_AXES - 1; a >= 0; step *= c->g.kernel[a--])
-    if (c->g.kernel[a] > 1 && c->w.axis[a] != step) return false;
+    if (c->g.kernel[a] > 1 && c->given_w.axis[a] != step) return false;
   return true;
 }
 
@@ -185,7 +156,7 @@ static void pack_across(const phase *f, uint16_t *to, const uint16_t *from) {
   _Alignas(64) uint32_t words[AMX_CHANNELS / 2][AMX_ROWS];
   enum { TILE_WORDS = AMX_TILE_BYTES / 4, PITCH = AMX_CHANNELS / 2 };
   for (int k = 0; k < AMX_CHANNELS; ++k)
-    conv_loops->split(stage[0][k], AMX_CHANNELS * AMX_ROWS, from + k * f->sums.w_channel, f->sums.w_row);
+    conv_loops->split(stage[0][k], AMX_CHANNELS * AMX_ROWS * 2, from + k * f->sums.w_channel, f->sums.w_row, 2);
   float *at = (float *)(void *)to; /* words; bits are only moved */
   for (int64_t t = 0; t < f->sums.taps; ++t, at += 2 * TILE_WORDS) {
     for (int k = 0; k < AMX_CHANNELS / 2; ++k) {
@@ -225,7 +196,7 @@ static void pack_weights(const void *job, int64_t begin, int64_t end) {
         const uint16_t *const from = w + group * f->w_group + (row + r) * row_stride + channel * channel_stride;
         uint16_t *at = to + (step * taps * width + r / 16) * (AMX_TILE_BYTES / 2) + r % 16 * AMX_CHANNELS;
         if (dense && n == AMX_CHANNELS) {
-          conv_loops->split(at, width * (AMX_TILE_BYTES / 2), from, taps);
+          conv_loops->split(at, width * AMX_TILE_BYTES, from, taps, 2);
           continue;
         }
         for (int64_t t = 0; t < taps; ++t, at += width * (AMX_TILE_BYTES / 2))
@@ -246,20 +217,40 @@ static void make_tiles(const void *job, int64_t begin, int64_t end) {
 }
 
 /* One output channel for each group: many positions at a time. */
+static void make_single(const phase *f, int64_t image, int64_t group, int64_t p, int64_t n, float *out) {
+  direct_sums s = f->sums;
+  s.w += group * f->w_group;
+  s.x = f->x + image * f->x_image + group * f->x_group + p;
+  s.bias = f->bias ? f->bias + group : NULL;
+  direct_loops->single(&s, n, out);
+}
+
 static void make_singles(const void *job, int64_t begin, int64_t end) {
   _Alignas(64) float out[SINGLE_WIDTH + MOST_WIDTH];
   const phase *f = job;
   const correlation *c = f->c;
   for (int64_t i = begin; i < end; ++i) {
     const int64_t tile = i % f->position_tiles, group = i / f->position_tiles % c->g.groups;
-    const int64_t image = i / f->position_tiles / c->g.groups, p = tile * SINGLE_WIDTH;
-    const int64_t n = smaller(SINGLE_WIDTH, f->positions - p);
-    direct_sums s = f->sums;
-    s.w += group * f->w_group;
-    s.x = f->x + image * f->x_image + group * f->x_group + p;
-    s.bias = f->bias ? f->bias + group : NULL;
-    direct_loops->single(&s, n, out);
+    const int64_t image = i / f->position_tiles / c->g.groups, p = tile * f->width;
+    const int64_t n = smaller(f->width, f->positions - p);
+    make_single(f, image, group, p, n, out);
     store_tile(f, f->to + image * c->to.outer + group * c->to.inner, out, 0, 1, p, n);
+  }
+}
+
+/* The same where channels are neighbours: some together. */
+static void make_singles_across(const void *job, int64_t begin, int64_t end) {
+  _Alignas(64) float out[ACROSS][ACROSS_WIDTH + MOST_WIDTH] = {0}, tile[ACROSS_WIDTH * ACROSS];
+  const phase *f = job;
+  const correlation *c = f->c;
+  const int64_t blocks = (c->g.groups + ACROSS - 1) / ACROSS;
+  for (int64_t i = begin; i < end; ++i) {
+    const int64_t group = i % blocks * ACROSS, n_groups = smaller(ACROSS, c->g.groups - group);
+    const int64_t image = i / blocks / f->position_tiles, p = i / blocks % f->position_tiles * f->width;
+    const int64_t n = smaller(f->width, f->positions - p);
+    for (int64_t k = 0; k < n_groups; ++k) make_single(f, image, group + k, p, n, out[k]);
+    direct_loops->transpose(tile, ACROSS, out[0], ACROSS_WIDTH + MOST_WIDTH, n);
+    store_across(f, f->to + image * c->to.outer + group * c->to.inner, tile, n_groups, p, n);
   }
 }
 
@@ -279,6 +270,15 @@ static void make_untouched(const phase *f, int64_t n_images) {
   elementwise_copy(f->to, &to, f->bias ? f->bias : &zero, &from, 0);
 }
 
+/* Where the phase's outputs are, from those of all. */
+static void place_outputs(phase *f) {
+  const conv_operand *const to = &f->c->to;
+  for (int i = 0; i < CONV_AXES; ++i) {
+    f->to_axis[i] = to->axis[i] * f->axis[i].step;
+    f->to += to->axis[i] * f->axis[i].first;
+  }
+}
+
 /* Everything of the phase but its axes is set; scratch for the taps is there. */
 static void run_phase(phase *f, int64_t n_images, int64_t *taps, uint64_t cost_ns) {
   f->n_images = n_images;
@@ -286,8 +286,7 @@ static void run_phase(phase *f, int64_t n_images, int64_t *taps, uint64_t cost_n
   const phase_axis *const a = f->axis;
   const int64_t size = sizeof(float), w_size = c->amx ? (int64_t)sizeof(uint16_t) : size;
   if (a[0].out <= 0 || a[1].out <= 0 || a[2].out <= 0) return;
-  for (int i = 0; i < CONV_AXES; ++i) f->to_axis[i] = c->to.axis[i] * a[i].step;
-  for (int i = 0; i < CONV_AXES; ++i) f->to += c->to.axis[i] * a[i].first;
+  place_outputs(f);
   const int64_t n_taps = a[0].taps * a[1].taps * a[2].taps;
   if (n_taps == 0) {
     make_untouched(f, n_images);
@@ -310,19 +309,22 @@ static void run_phase(phase *f, int64_t n_images, int64_t *taps, uint64_t cost_n
   f->sums.x_tap = x_tap;
   f->sums.taps = n_taps;
   f->positions = ((a[0].out - 1) * f->image_size[1] + a[1].out - 1) * f->image_size[2] + a[2].out;
-  f->plain = c->to.dtype == ACL_FLOAT && f->image_size[2] == a[2].out &&
-             (f->image_size[1] == a[1].out || a[0].out == 1) && f->to_axis[2] == size &&
-             (a[1].out == 1 || f->to_axis[1] == a[2].out * size) &&
-             (a[0].out == 1 || f->to_axis[0] == a[1].out * a[2].out * size) && c->to.inner % size == 0;
-  const bool single = f->rows == 1 && !f->panels;
+  const bool single = f->rows == 1;
   const int64_t rows = c->amx ? AMX_ROWS : direct_loops->rows;
-  f->width = single ? SINGLE_WIDTH : c->amx ? AMX_ROWS : (int64_t)direct_loops->vectors * direct_loops->lanes;
+  const bool across = single && llabs(c->to.inner) < llabs(f->to_axis[2]) && c->g.groups > 1;
+  f->width = across   ? ACROSS_WIDTH
+             : single ? SINGLE_WIDTH
+             : c->amx ? AMX_ROWS
+                      : (int64_t)direct_loops->vectors * direct_loops->lanes;
   f->position_tiles = (f->positions + f->width - 1) / f->width;
   f->row_tiles = (f->rows + rows - 1) / rows;
   f->rows_outer = f->rows * f->channels * n_taps * w_size > WEIGHT_BYTES;
   if (c->amx) rows_parallel(pack_weights, f, c->g.groups * f->row_tiles, 1, cost_ns / 4);
   const int64_t groups = n_images * c->g.groups;
-  if (single)
+  if (across)
+    rows_parallel(make_singles_across, f, n_images * ((c->g.groups + ACROSS - 1) / ACROSS) * f->position_tiles, 1,
+                  cost_ns);
+  else if (single)
     rows_parallel(make_singles, f, groups * f->position_tiles, 1, cost_ns);
   else
     rows_parallel(make_tiles, f, groups * f->row_tiles * f->position_tiles, 1, cost_ns);
@@ -334,7 +336,7 @@ typedef struct {
   const correlation *c;
   const char *from;
   float *to;
-  int64_t channels, width, first;
+  int64_t channels, width;
 } image_job;
 
 static void fill_pairs(const void *job, int64_t begin, int64_t end) {
@@ -361,25 +363,6 @@ static void fill_images(const void *job, int64_t begin, int64_t end) {
   }
 }
 
-/* Positions from `first` on of an input that is its own image, in panels: the last ones, which vectors must not read
- * beyond, or all, where panels are used often enough to be worth it: their channels are neighbours. */
-static void fill_panels(const void *job, int64_t begin, int64_t end) {
-  const image_job *j = job;
-  const correlation *c = j->c;
-  const int64_t positions = conv_volume(c->g.out), size = sizeof(float);
-  const int64_t panels = (positions - j->first + j->width - 1) / j->width, per_group = j->channels / c->g.groups;
-  for (int64_t i = begin; i < end; ++i) {
-    const int64_t image = i / j->channels, group = i % j->channels / per_group, channel = i % per_group;
-    const char *from = j->from + image * c->from.outer + i % j->channels * c->from.inner;
-    float *to = j->to + ((image * c->g.groups + group) * panels * per_group + channel) * j->width;
-    for (int64_t p = j->first; p < positions; p += j->width, to += per_group * j->width) {
-      const int64_t n = smaller(j->width, positions - p);
-      memcpy(to, from + p * size, (size_t)(n * size));
-      memset(to + n, 0, (size_t)((j->width - n) * size));
-    }
-  }
-}
-
 /* ---- all --------------------------------------------------------------------------------------------------------- */
 
 uint64_t conv_cost_ns(const conv_geometry *g, double flops_per_ns) {
@@ -398,19 +381,6 @@ void conv_to_floats(float *to, const void *from, const conv_operand *o, int64_t 
   elementwise_copy(to, &floats, from, &v, cost_ns);
 }
 
-static bool is_in_place(const correlation *c) {
-  const conv_geometry *g = &c->g;
-  const conv_operand *o = &c->from;
-  const int64_t size = sizeof(float);
-  bool plain = o->dtype == ACL_FLOAT && o->inner % size == 0 && o->outer % size == 0;
-  int64_t step = size;
-  for (int a = CONV_AXES - 1; a >= 0; --a) {
-    plain &= g->kernel[a] == 1 && g->stride[a] == 1 && g->pad[a] == 0 && (g->in[a] == 1 || o->axis[a] == step);
-    step *= g->in[a];
-  }
-  return plain;
-}
-
 static int64_t steps_of(int64_t channels) { return (channels + AMX_CHANNELS - 1) / AMX_CHANNELS; }
 
 /* bfloat16, of enough channels, at whole elements. */
@@ -418,6 +388,17 @@ static bool amx_fits(const correlation *c) {
   const conv_geometry *g = &c->g;
   return c->from.dtype == ACL_BF16 && c->w.dtype == ACL_BF16 && g->rows >= LEAST_AMX && g->channels >= LEAST_AMX &&
          direct_has_amx();
+}
+
+/* One tap, or weights so many that rows of their transpose are best packed; 16 bits on AMX, but where bfloat16's direct
+ * way has channels enough. */
+static bool products_fit(const correlation *c) {
+  const conv_geometry *g = &c->g;
+  const int64_t rows = c->backward ? g->channels : g->rows, channels = c->backward ? g->rows : g->channels;
+  const int64_t volume = conv_volume(g->kernel);
+  if (columns_type(c->from.dtype, c->w.dtype, channels * volume) != TILE_F32) return rows >= LEAST_AMX && !amx_fits(c);
+  const bool many = c->backward && rows >= LEAST_ROWS && g->rows * g->channels * volume >= LEAST_WEIGHTS;
+  return (volume == 1 && rows > 1) || many;
 }
 
 void correlation_init(correlation *c, executor *e, const conv_geometry *g, bool backward, const conv_operand *from,
@@ -430,24 +411,28 @@ void correlation_init(correlation *c, executor *e, const conv_geometry *g, bool 
     backward_image(g, &c->image);
   else
     image_init(&c->image, low, g->out, g->kernel, g->stride, g->dilation);
-  c->amx = amx_fits(c);
-  c->in_place = !c->amx && is_in_place(c);
-  const int64_t width = (int64_t)direct_loops->vectors * direct_loops->lanes;
+  c->given_w = *w;
+  c->products = products_fit(c);
+  c->amx = !c->products && amx_fits(c);
   const int64_t words = c->amx ? g->groups * steps_of(channels / g->groups) * (AMX_CHANNELS / 2) : channels;
-  const int64_t positions = conv_volume(g->out), rows = backward ? g->channels : g->rows;
-  c->first_panel = rows >= LEAST_FOR_PANELS ? 0 : positions / width;
-  const int64_t panel_words = ((positions + width - 1) / width - c->first_panel) * width;
-  const int64_t image_bytes = (words * (c->in_place ? panel_words : c->image.channel) + 1) * (int64_t)sizeof(float);
+  const int64_t rows = backward ? g->channels : g->rows;
+  const int64_t image_bytes = (words * c->image.channel + 1) * (int64_t)sizeof(float);
   const bool many = g->rows * g->channels * conv_volume(g->kernel) * (int64_t)sizeof(float) > WEIGHT_BYTES;
   const int64_t fit = (many ? MANY_IMAGE_BYTES : IMAGE_BYTES) / image_bytes;
   c->n_images = smaller(g->batch, fit > 1 ? fit : 1);
-  c->image_at = workspace_copy(e, (uint64_t)(c->n_images * image_bytes) + IMAGE_SLACK * sizeof(float));
+  if (!c->products)
+    c->image_at = workspace_copy(e, (uint64_t)(c->n_images * image_bytes) + IMAGE_SLACK * sizeof(float));
   const int64_t volume = conv_volume(g->kernel);
-  c->given_w = *w;
   bool floats = w->dtype == ACL_FLOAT && w->outer % 4 == 0 && w->inner % 4 == 0;
   for (int a = 0; a < CONV_AXES; ++a) floats &= w->axis[a] % 4 == 0;
-  c->copies_w = !c->amx && !floats;
-  if (c->amx) {
+  c->copies_w = c->products ? backward && volume > 1 : !c->amx && !floats;
+  if (c->products && c->copies_w) { /* [tap][row][channel] */
+    const int64_t size = (int64_t)dtype_bytes(w->dtype), weights = g->groups * g->rows * g->channels;
+    c->weight_at = workspace_copy(e, (uint64_t)(weights * volume * size));
+    c->w.outer = g->channels * size;
+    c->w.inner = size;
+    for (int64_t a = CONV_AXES - 1, step = weights * size; a >= 0; step *= g->kernel[a--]) c->w.axis[a] = step;
+  } else if (c->amx) {
     const int64_t tiles = g->groups * ((rows + 15) / 16);
     c->weight_at = workspace_copy(e, (uint64_t)(tiles * steps_of(channels / g->groups) * volume) * AMX_TILE_BYTES);
   } else if (c->copies_w) {
@@ -465,31 +450,111 @@ void correlation_init(correlation *c, executor *e, const conv_geometry *g, bool 
   c->cost_ns = conv_cost_ns(g, c->amx ? 600 : 100);
 }
 
-/* Images [first, first + n): all phases. */
+static void phase_of(const correlation *c, int64_t i, phase_axis axis[CONV_AXES]) {
+  const conv_geometry *g = &c->g;
+  const int64_t remainder[CONV_AXES] = {i / (g->stride[1] * g->stride[2]), i / g->stride[2] % g->stride[1],
+                                        i % g->stride[2]};
+  for (int a = 0; a < CONV_AXES; ++a) axis[a] = c->backward ? phase_backward(g, a, remainder[a]) : phase_forward(g, a);
+}
+
+/* Some images: all phases. */
 static void run_images(const correlation *c, phase *base, int64_t n, int64_t *taps) {
   const conv_geometry *g = &c->g;
   const uint64_t cost = c->cost_ns / (uint64_t)g->batch * (uint64_t)n;
-  if (!c->backward) {
-    phase f = *base;
-    for (int a = 0; a < CONV_AXES; ++a) f.axis[a] = forward_axis(g, a);
-    run_phase(&f, n, taps, cost);
-    return;
-  }
-  const int64_t phases = conv_volume(g->stride);
+  const int64_t phases = c->backward ? conv_volume(g->stride) : 1;
   for (int64_t i = 0; i < phases; ++i) {
     phase f = *base;
-    f.axis[0] = backward_axis(g, 0, i / (g->stride[1] * g->stride[2]));
-    f.axis[1] = backward_axis(g, 1, i / g->stride[2] % g->stride[1]);
-    f.axis[2] = backward_axis(g, 2, i % g->stride[2]);
+    phase_of(c, i, f.axis);
     run_phase(&f, n, taps, cost / (uint64_t)phases);
   }
+}
+
+typedef struct {
+  const correlation *c;
+  const char *from;
+  char *to;
+  int64_t taps; /* of a run of weights, in their order; 0: they are elsewhere */
+} tap_job;
+
+/* Rows of weights, a tap after the other: [tap][row][channel]. */
+static void order_taps(const void *job, int64_t begin, int64_t end) {
+  enum { VECTOR_BYTES = 64, MOST_TAPS = 64 };
+  _Alignas(64) char tile[MOST_TAPS * VECTOR_BYTES];
+  const tap_job *j = job;
+  const conv_operand *w = &j->c->given_w;
+  const conv_geometry *g = &j->c->g;
+  const int64_t size = (int64_t)dtype_bytes(w->dtype), lanes = VECTOR_BYTES / size, tap_bytes = j->c->w.axis[2];
+  const int64_t whole = j->taps && j->taps <= MOST_TAPS ? g->channels / lanes * lanes : 0;
+  for (int64_t row = begin; row < end; ++row) {
+    const char *const from = j->from + row * w->outer;
+    char *const to = j->to + row * j->c->w.outer;
+    for (int64_t c = 0; c < whole; c += lanes) {
+      conv_loops->split(tile, VECTOR_BYTES, from + c * w->inner, j->taps, (int)size);
+      for (int64_t t = 0; t < j->taps; ++t)
+        memcpy(to + t * tap_bytes + c * size, tile + t * VECTOR_BYTES, VECTOR_BYTES);
+    }
+    for (int64_t t = 0; whole < g->channels && t < conv_volume(g->kernel); ++t) {
+      const int64_t k[CONV_AXES] = {t / (g->kernel[1] * g->kernel[2]), t / g->kernel[2] % g->kernel[1],
+                                    t % g->kernel[2]};
+      conv_loops->take(to + t * tap_bytes + whole * size,
+                       from + whole * w->inner + k[0] * w->axis[0] + k[1] * w->axis[1] + k[2] * w->axis[2],
+                       w->inner / size, (int)size, g->channels - whole);
+    }
+  }
+}
+
+static const void *ordered_taps(const correlation *c, const void *w, char *to) {
+  const int64_t rows = c->g.groups * c->g.rows, volume = conv_volume(c->g.kernel);
+  const int64_t size = (int64_t)dtype_bytes(c->given_w.dtype);
+  const bool runs = taps_are_plain(c) && c->given_w.inner == volume * size;
+  const tap_job job = {.c = c, .from = w, .to = to, .taps = runs ? volume : 0};
+  rows_parallel(order_taps, &job, rows, 1, (uint64_t)(rows * c->g.channels * volume));
+  return to;
+}
+
+/* All images and phases as packed products. */
+static status run_products(const correlation *c, const phase *base, const void *from, const void *w, char *scratch) {
+  const conv_geometry *g = &c->g;
+  int64_t *const taps = (int64_t *)(void *)(scratch + c->taps_at);
+  if (c->copies_w) w = ordered_taps(c, w, scratch + c->weight_at);
+  const int64_t phases = c->backward ? conv_volume(g->stride) : 1;
+  for (int64_t i = 0; i < phases; ++i) {
+    phase f = *base;
+    phase_of(c, i, f.axis);
+    const phase_axis *const a = f.axis;
+    if (a[0].out <= 0 || a[1].out <= 0 || a[2].out <= 0) continue;
+    place_outputs(&f);
+    if (a[0].taps * a[1].taps * a[2].taps == 0) {
+      make_untouched(&f, g->batch);
+      continue;
+    }
+    const phase_products p = {.g = g,
+                              .from = &c->from,
+                              .w = &c->w,
+                              .to = &c->to,
+                              .axis = a,
+                              .to_axis = f.to_axis,
+                              .rows = f.rows,
+                              .channels = f.channels,
+                              .w_row = c->backward ? c->w.inner : c->w.outer,
+                              .w_channel = c->backward ? c->w.outer : c->w.inner,
+                              .x = from,
+                              .weights = w,
+                              .out = f.to,
+                              .bias = f.bias,
+                              .in = c->backward ? g->out : g->in,
+                              .w_tap = taps,
+                              .cost_ns = c->cost_ns / (uint64_t)phases};
+    TRY(phase_products_run(&p));
+  }
+  return ST_OK;
 }
 
 /* Weights and bias as floats. */
 static void prepare_floats(const correlation *c, const void *w, const void *bias, char *scratch, phase *f) {
   const conv_geometry *g = &c->g;
   f->sums.w = w;
-  if (c->copies_w) {
+  if (c->copies_w && !c->products) {
     float *const to = (float *)(void *)(scratch + c->weight_at);
     conv_to_floats(to, w, &c->given_w, g->groups * g->rows, g->channels, g->kernel, c->cost_ns / 16);
     f->sums.w = to;
@@ -503,7 +568,7 @@ static void prepare_floats(const correlation *c, const void *w, const void *bias
 
 /* Where the inputs of some images are, copied where they must be. */
 static void prepare_images(const correlation *c, const char *from, int64_t n, float *scratch, phase *f) {
-  const int64_t size = sizeof(float), channels = c->g.groups * f->channels;
+  const int64_t channels = c->g.groups * f->channels;
   image_job job = {.c = c, .from = from, .to = scratch, .channels = channels};
   if (c->amx) {
     job.width = f->steps * (AMX_CHANNELS / 2);
@@ -514,27 +579,15 @@ static void prepare_images(const correlation *c, const char *from, int64_t n, fl
     f->x_image = words;
     return;
   }
-  if (!c->in_place) {
-    rows_parallel(fill_images, &job, n * channels, 1, (uint64_t)(n * channels * c->image.channel) / 2);
-    f->x = scratch;
-    f->sums.x_channel = c->image.channel;
-    f->x_image = channels * c->image.channel;
-  } else {
-    const int64_t positions = conv_volume(c->g.out);
-    job.width = (int64_t)direct_loops->vectors * direct_loops->lanes;
-    job.first = c->first_panel * job.width;
-    f->first_panel = c->first_panel;
-    f->panels = job.first < positions ? scratch : NULL;
-    if (f->panels)
-      rows_parallel(fill_panels, &job, n * channels, 1, (uint64_t)(n * channels * (positions - job.first)) / 2);
-    f->x = (const float *)(const void *)from;
-    f->sums.x_channel = c->from.inner / size;
-    f->x_image = c->from.outer / size;
-  }
+  rows_parallel(fill_images, &job, n * channels, 1, (uint64_t)(n * channels * c->image.channel) / 2);
+  f->x = scratch;
+  f->sums.x_channel = c->image.channel;
+  f->x_image = channels * c->image.channel;
   f->x_group = f->channels * f->sums.x_channel;
 }
 
-void correlation_run(const correlation *c, const void *from, void *to, const void *w, const void *bias, char *scratch) {
+status correlation_run(const correlation *c, const void *from, void *to, const void *w, const void *bias,
+                       char *scratch) {
   const conv_geometry *g = &c->g;
   const int64_t size = c->amx ? sizeof(uint16_t) : sizeof(float);
   phase f = {.c = c, .channels = c->backward ? g->rows : g->channels, .rows = c->backward ? g->channels : g->rows};
@@ -546,11 +599,14 @@ void correlation_run(const correlation *c, const void *from, void *to, const voi
   f.w_group = g->rows * c->w.outer / size;
   f.store = loops->store[c->to.dtype][COMPUTE_F32];
   memcpy(f.image_size, c->image.size, sizeof f.image_size);
+  f.to = to;
   prepare_floats(c, w, bias, scratch, &f);
+  if (c->products) return run_products(c, &f, from, w, scratch);
   for (int64_t i = 0, n; i < g->batch; i += n) {
     n = smaller(c->n_images, g->batch - i);
     prepare_images(c, (const char *)from + i * c->from.outer, n, (float *)(void *)(scratch + c->image_at), &f);
     f.to = (char *)to + i * c->to.outer;
     run_images(c, &f, n, (int64_t *)(void *)(scratch + c->taps_at));
   }
+  return ST_OK;
 }

@@ -1,5 +1,4 @@
-/* y = w * x, and the gradient of x from that of y, on floats: inputs are copied to an image with their padding (where
- * that is more than the input itself), weights are read where they lie. The gradient of a convolution with strides is
+/* y = w * x, and the gradient of x from that of y, on floats: inputs are copied to an image with their padding, weights are read where they lie. The gradient of a convolution with strides is
  * done by phases: inputs whose coordinates have the same remainders see the same taps, as a convolution without
  * strides. Any dtypes of operands; sums are float. */
 #ifndef CANNON_KERNEL_CONV_CORRELATE_H
@@ -16,10 +15,9 @@ typedef struct {
   int bias_dtype;        /* -1: none */
   int64_t bias_stride;
   conv_image image;
-  bool amx;            /* operands are bfloat16, and stay that: the image has words of two channels */
-  bool in_place;       /* the image is the input itself, but for the last positions */
-  int64_t first_panel; /* of that: positions from this tile on are copied */
-  int64_t n_images;    /* at a time */
+  bool products;    /* as packed products (phase_products.h); else: */
+  bool amx;         /* operands are bfloat16, and stay that: the image has words of two channels */
+  int64_t n_images; /* at a time */
   bool copies_w;
   uint64_t image_at, weight_at, bias_at, taps_at; /* in scratch */
   uint64_t cost_ns;
@@ -29,7 +27,8 @@ typedef struct {
 void correlation_init(correlation *c, executor *e, const conv_geometry *g, bool backward, const conv_operand *from,
                       const conv_operand *to, const conv_operand *w, const tensor *bias);
 /* Addresses of the first elements. bias may be NULL. */
-void correlation_run(const correlation *c, const void *from, void *to, const void *w, const void *bias, char *scratch);
+status correlation_run(const correlation *c, const void *from, void *to, const void *w, const void *bias,
+                       char *scratch);
 
 /* On one core. */
 uint64_t conv_cost_ns(const conv_geometry *g, double flops_per_ns);

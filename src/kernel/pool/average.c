@@ -1,6 +1,7 @@
 /* Average pools and their gradients: separable sums (resample/separable.h). */
 #include "kernel/families.h"
 #include "kernel/pool/window.h"
+#include "kernel/reduce/reduction.h"
 #include "kernel/resample/separable.h"
 
 typedef struct {
@@ -78,6 +79,26 @@ static status prepare_window_backward(executor *e, const op_arg *a, int n) {
 
 /* ---- AdaptiveAvgPool2d, AdaptiveAvgPool3d, GlobalAveragePool ------------------------------------------------------ */
 
+/* Windows that have all of their axis. */
+static bool is_mean(const window_axis *axis, int n) {
+  for (int i = 0; i < n; ++i)
+    if (axis[i].out != 1) return false;
+  return true;
+}
+
+static status plan_mean(executor *e, const tensor *self, const tensor *out, int n) {
+  const view from = view_of(self), to = view_of(out);
+  bool is_reduced[MAX_RANK];
+  for (int d = 0; d < MAX_RANK; ++d) is_reduced[d] = d >= self->rank - n;
+  reduction_plan(e, &(reduction_request){.kind = REDUCTION_MEAN,
+                                         .in = &from,
+                                         .is_reduced = is_reduced,
+                                         .keep = true,
+                                         .out = {&to},
+                                         .operand = {0, 1}});
+  return ST_OK;
+}
+
 static status prepare_adaptive(executor *e, const op_arg *a, int n) {
   const tensor *self = a[0].tensor, *out = a[2].tensor;
   window_axis axis[WINDOW_AXES];
@@ -86,6 +107,7 @@ static status prepare_adaptive(executor *e, const op_arg *a, int n) {
   EXPECT(a[1].ints->size == (uint64_t)n, "outputSize has %ju elements, expected %d", (uintmax_t)a[1].ints->size, n);
   TRY(windows_init_adaptive(axis, n, self, a[1].ints->value));
   TRY(windows_expect_out(axis, n, self, out, "out"));
+  if (is_mean(axis, n)) return plan_mean(e, self, out, n);
   return finish(e, axis, n, (average_options){0}, self, out, false);
 }
 
@@ -124,5 +146,5 @@ status prepare_global_average(executor *e, const op_arg *a) {
   int n;
   TRY(windows_init_global(axis, &n, self));
   TRY(windows_expect_out(axis, n, self, out, "out"));
-  return finish(e, axis, n, (average_options){0}, self, out, false);
+  return plan_mean(e, self, out, n);
 }

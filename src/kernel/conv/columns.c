@@ -1,0 +1,113 @@
+#include "kernel/conv/columns.h"
+
+#include <string.h>
+
+#include "kernel/conv/loops.h"
+#include "kernel/engine/rows.h"
+
+void columns_init(conv_columns *c, const conv_operand *x, const columns_axis *axis, const int64_t *taps) {
+  *c = (conv_columns){.x = *x, .size = (int)dtype_bytes(x->dtype), .direct = true};
+  c->n_taps = conv_volume(taps);
+  c->positions = 1;
+  c->element_step = axis[2].step * x->axis[2] / c->size;
+  int64_t step = x->axis[2];
+  for (int a = CONV_AXES - 1; a >= 0; --a) {
+    const columns_axis *const i = &axis[a];
+    c->axis[a] = *i;
+    c->taps[a] = taps[a];
+    c->positions *= i->positions;
+    c->direct &= taps[a] == 1 && i->step == 1 && i->shift == 0 && i->in == i->positions &&
+                 (i->positions == 1 || a == 2 || x->axis[a] == step);
+    step *= i->positions;
+  }
+}
+
+void columns_of_input(conv_columns *c, const conv_geometry *g, const conv_operand *x) {
+  columns_axis axis[CONV_AXES];
+  for (int a = 0; a < CONV_AXES; ++a)
+    axis[a] = (columns_axis){g->out[a], g->in[a], g->stride[a], -g->pad[a], g->dilation[a]};
+  columns_init(c, x, axis, g->kernel);
+}
+
+void columns_of_output(conv_columns *c, const conv_geometry *g, const conv_operand *y) {
+  static const int64_t one[CONV_AXES] = {1, 1, 1};
+  columns_axis axis[CONV_AXES];
+  for (int a = 0; a < CONV_AXES; ++a) axis[a] = (columns_axis){g->out[a], g->out[a], 1, 0, 1};
+  columns_init(c, y, axis, one);
+}
+
+tile_type columns_type(int a, int b, int64_t k) {
+  if (a == ACL_BF16 && b == ACL_BF16 && tile_has(TILE_BF16)) return TILE_BF16;
+  if (a == ACL_FLOAT16 && b == ACL_FLOAT16 && k >= TILE_F16_MIN_K && tile_has(TILE_F16)) return TILE_F16;
+  return TILE_F32;
+}
+
+static int64_t within(int64_t i, int64_t low, int64_t high) { return i < low ? low : i > high ? high : i; }
+
+/* The first position whose element is `element` or more; shift: of the tap. */
+static int64_t position_of(const columns_axis *a, int64_t shift, int64_t element) {
+  if (element <= shift) return 0;
+  return a->step == 1 ? element - shift : (element - shift + a->step - 1) / a->step;
+}
+
+/* A position of an image, and what it sees of the channels. */
+typedef struct {
+  int64_t d, h, w;
+  const char *x;
+} place;
+
+/* n elements of one row, by whole lines of a plane where it has them. x: the first channel's, of the first image. */
+static void fetch_row(const conv_columns *c, char *to, place at, const int64_t *tap, int64_t n) {
+  const columns_axis *const a = c->axis;
+  const int64_t size = c->size, width = a[2].positions, lines = a[1].positions;
+  int64_t low[CONV_AXES], high[CONV_AXES]; /* positions that are inside */
+  for (int i = 0; i < CONV_AXES; ++i) {
+    const int64_t shift = a[i].shift + tap[i] * a[i].dilation;
+    low[i] = position_of(&a[i], shift, 0);
+    high[i] = position_of(&a[i], shift, a[i].in);
+    at.x += shift * c->x.axis[i];
+  }
+  const int64_t step = a[2].step * c->x.axis[2], line = a[1].step * c->x.axis[1];
+  while (n > 0) {
+    const int64_t m = smaller(width - at.w, n), count = m == n || m < width ? 1 : smaller(lines - at.h, n / width);
+    const int64_t begin = within(low[2] - at.w, 0, m), end = within(high[2] - at.w, begin, m);
+    const int64_t top = within(low[1] - at.h, 0, count);
+    const int64_t bottom = at.d >= low[0] && at.d < high[0] && end > begin ? within(high[1] - at.h, top, count) : top;
+    if (end - begin < m || bottom - top < count) memset(to, 0, (size_t)(count * m * size));
+    if (bottom > top)
+      conv_loops->lines(to + (top * m + begin) * size, m * size,
+                        at.x + at.d * a[0].step * c->x.axis[0] + (at.h + top) * line + (at.w + begin) * step, line,
+                        bottom - top, c->element_step, c->size, end - begin);
+    to += count * m * size;
+    n -= count * m;
+    at.w += m;
+    if (at.w < width) continue;
+    at.w = 0;
+    at.h += count;
+    if (at.h < lines) continue;
+    at.h = 0;
+    if (++at.d == a[0].positions) at.d = 0, at.x += c->x.outer;
+  }
+}
+
+void columns_fetch(const conv_columns *c, char *to, int64_t pitch, const char *x, int64_t row, int64_t n_rows,
+                   int64_t first, int64_t n) {
+  const columns_axis *const a = c->axis;
+  const int64_t line = first / a[2].positions, plane = line / a[1].positions, image = plane / a[0].positions;
+  place at = {plane - image * a[0].positions, line - plane * a[1].positions, first - line * a[2].positions,
+              x + image * c->x.outer + row / c->n_taps * c->x.inner};
+  int64_t tap[CONV_AXES], rest = row % c->n_taps;
+  for (int i = CONV_AXES - 1; i >= 0; rest /= c->taps[i--]) tap[i] = rest % c->taps[i];
+  for (int64_t r = 0; r < n_rows; ++r, to += pitch) {
+    fetch_row(c, to, at, tap, n);
+    int i = CONV_AXES - 1;
+    while (i >= 0 && ++tap[i] == c->taps[i]) tap[i--] = 0;
+    if (i < 0) at.x += c->x.inner;
+  }
+}
+
+const char *columns_direct(const conv_columns *c, const char *x, int64_t row, int64_t first, int64_t n) {
+  const int64_t image = first / c->positions, in_image = first % c->positions;
+  if (!c->direct || in_image + n > c->positions) return NULL;
+  return x + image * c->x.outer + row * c->x.inner + in_image * c->x.axis[2];
+}

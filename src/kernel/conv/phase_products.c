@@ -1,0 +1,200 @@
+#include "kernel/conv/phase_products.h"
+
+#include <string.h>
+
+#include "kernel/conv/loops.h"
+#include "kernel/engine/rows.h"
+#include "kernel/product/product.h"
+#include "op/parallel.h"
+
+enum {
+  BLOCK_ROWS = 126, /* as in product_blocks.c */
+  BLOCK_ROWS_AMX = 256,
+  DEPTH = 256,
+  DEPTH_AMX = 512,
+  PART_POSITIONS = 256, /* that all rows of a part see while their columns are in L2 */
+  FEW_PARTS = 8,        /* then rows are cut, too, for threads: */
+  PART_ROWS = 256,
+  SUMS_ROWS = 1024, /* most rows of a part */
+};
+
+typedef struct {
+  const phase_products *p;
+  conv_columns from, to;
+  tile_type type;
+  int64_t depth, block_rows, part_rows, part_positions, row_parts, position_parts;
+  int64_t pitch;     /* bytes, of columns that are to be packed */
+  int64_t w_step;    /* bytes from product to product of a row's weights, where that is the same for all; else 0 */
+  store_loop *store; /* of outputs */
+  status *result;
+} products_job;
+
+/* Rows by positions, all of a part. */
+typedef struct {
+  const char *x, *w;
+  char *out;
+  const float *bias; /* these of the group */
+  int64_t row, rows, first, positions;
+} products_part;
+
+typedef struct {
+  char *a, *b, *stage, *sums;
+} products_room;
+
+/* n columns' elements from `depth` on. */
+static void pack_columns(const products_job *j, const products_part *t, const products_room *room, int64_t depth,
+                         int64_t n) {
+  const conv_columns *const c = &j->from;
+  const char *const direct = columns_direct(c, t->x, depth, t->first, t->positions);
+  if (!direct) columns_fetch(c, room->stage, j->pitch, t->x, depth, n, t->first, t->positions);
+  tile_pack_b(j->type, room->b, c->x.dtype, direct ? direct : room->stage, direct ? c->x.inner : j->pitch,
+              direct ? c->x.axis[2] : c->size, n, t->positions);
+}
+
+/* Weights of m rows for n products from `depth` on, a product after the other, pitch bytes apart. */
+static void fetch_weights(const products_job *j, char *to, const char *w, int64_t m, int64_t depth, int64_t n) {
+  const phase_products *p = j->p;
+  const int64_t taps = j->from.n_taps, size = (int64_t)dtype_bytes(p->w->dtype);
+  int64_t tap = depth % taps;
+  w += depth / taps * p->w_channel;
+  for (int64_t i = 0; i < n; ++i, to += j->pitch) {
+    conv_loops->take(to, w + p->w_tap[tap], p->w_row / size, (int)size, m);
+    if (++tap == taps) tap = 0, w += p->w_channel;
+  }
+}
+
+static void pack_weights(const products_job *j, const products_part *t, const products_room *room, int64_t row,
+                         int64_t m, int64_t depth, int64_t n) {
+  const phase_products *p = j->p;
+  const char *const w = t->w + row * p->w_row;
+  if (j->w_step) {
+    tile_pack_a(j->type, room->a, p->w->dtype, w + p->w_tap[0] + depth * j->w_step, p->w_row, j->w_step, m, n);
+    return;
+  }
+  fetch_weights(j, room->stage, w, m, depth, n);
+  tile_pack_a(j->type, room->a, p->w->dtype, room->stage, (int64_t)dtype_bytes(p->w->dtype), j->pitch, m, n);
+}
+
+/* Sums of the part's rows, ld apart, to their places. */
+static void store_sums(const products_job *j, const products_part *t, const float *sums, int64_t ld) {
+  const phase_products *p = j->p;
+  const columns_axis *const a = j->to.axis;
+  const int64_t width = j->to.direct ? j->to.positions : a[2].positions;
+  for (int64_t i = 0, m; i < t->positions; i += m) {
+    const int64_t at = t->first + i, image = at / j->to.positions, in_image = at % j->to.positions,
+                  w = in_image % width;
+    const int64_t line = in_image / width, h = line % a[1].positions, d = line / a[1].positions;
+    char *to = t->out + image * p->to->outer + t->row * p->to->inner + w * p->to_axis[2];
+    if (!j->to.direct) to += h * p->to_axis[1] + d * p->to_axis[0];
+    m = smaller(width - w, t->positions - i);
+    for (int64_t r = 0; r < t->rows; ++r, to += p->to->inner) j->store(to, p->to_axis[2], sums + r * ld + i, m);
+  }
+}
+
+/* Where the part's sums can be made in place, or NULL. */
+static float *direct_sums_of(const products_job *j, const products_part *t) {
+  const phase_products *p = j->p;
+  const int64_t size = sizeof(float), image = t->first / j->to.positions, in_image = t->first % j->to.positions;
+  if (!j->to.direct || p->to->dtype != ACL_FLOAT || p->to_axis[2] != size || p->to->inner < 0 ||
+      in_image + t->positions > j->to.positions)
+    return NULL;
+  return (float *)(void *)(t->out + image * p->to->outer + t->row * p->to->inner + in_image * size);
+}
+
+static status make_part(const products_job *j, const products_part *t) {
+  const phase_products *p = j->p;
+  const size_t b = tile_b_bytes(j->type, j->depth, t->positions), a = tile_a_bytes(j->type, j->block_rows, j->depth);
+  const size_t stage = (size_t)(j->depth * j->pitch);
+  float *sums = direct_sums_of(j, t);
+  const bool direct = sums != NULL;
+  const int64_t ld = direct ? p->to->inner / (int64_t)sizeof(float) : t->positions;
+  products_room room = {.b = product_scratch(a + b + stage + (direct ? 0 : (size_t)(t->rows * ld) * sizeof(float)))};
+  if (!room.b) return ST_NO_MEMORY;
+  room.a = room.b + b;
+  room.stage = room.a + a;
+  if (!direct) sums = (float *)(void *)(room.stage + stage);
+  for (int64_t r = 0; t->bias && r < t->rows; ++r) conv_loops->fill(sums + r * ld, t->bias[t->row + r], t->positions);
+  const int64_t products = p->channels * j->from.n_taps;
+  for (int64_t k = 0, n; k < products; k += n) {
+    n = smaller(j->depth, products - k);
+    pack_columns(j, t, &room, k, n);
+    for (int64_t r = 0, m; r < t->rows; r += m) {
+      m = smaller(j->block_rows, t->rows - r);
+      pack_weights(j, t, &room, t->row + r, m, k, n);
+      tile_gemm(j->type, m, t->positions, n, room.a, room.b, sums + r * ld, ld, k > 0 || t->bias);
+    }
+  }
+  if (!direct) store_sums(j, t, sums, ld);
+  return ST_OK;
+}
+
+static void make_parts(const void *job, int64_t begin, int64_t end) {
+  const products_job *j = job;
+  const phase_products *p = j->p;
+  const int64_t parts = j->row_parts * j->position_parts, positions = p->g->batch * j->to.positions;
+  for (int64_t i = begin; i < end; ++i) {
+    const int64_t group = i / parts, row = i % parts % j->row_parts * j->part_rows;
+    const int64_t first = i % parts / j->row_parts * j->part_positions;
+    const products_part t = {.x = (const char *)p->x + group * p->channels * p->from->inner,
+                             .w = (const char *)p->weights + group * p->g->rows * p->w->outer,
+                             .out = p->out + group * p->rows * p->to->inner,
+                             .bias = p->bias ? p->bias + group * p->rows : NULL,
+                             .row = row,
+                             .rows = smaller(j->part_rows, p->rows - row),
+                             .first = first,
+                             .positions = smaller(j->part_positions, positions - first)};
+    const status result = make_part(j, &t);
+    if (unlikely(result != ST_OK)) __atomic_store_n(j->result, result, __ATOMIC_RELAXED);
+  }
+}
+
+/* The taps' offsets among the weights, and w_step. */
+static void place_taps(products_job *j) {
+  const phase_products *p = j->p;
+  const phase_axis *const a = p->axis;
+  int64_t n = 0, step = 0;
+  bool even = true;
+  for (int64_t z = 0; z < a[0].taps; ++z)
+    for (int64_t y = 0; y < a[1].taps; ++y)
+      for (int64_t x = 0; x < a[2].taps; ++x, ++n) {
+        const int64_t t[CONV_AXES] = {z, y, x};
+        p->w_tap[n] = 0;
+        for (int i = 0; i < CONV_AXES; ++i) p->w_tap[n] += (a[i].first_tap + t[i] * a[i].tap_step) * p->w->axis[i];
+        if (n == 1) step = p->w_tap[1] - p->w_tap[0];
+        even &= n == 0 || p->w_tap[n] - p->w_tap[n - 1] == step;
+      }
+  if (n == 1) step = p->w_channel;
+  j->w_step = even && (p->channels == 1 || step * n == p->w_channel) ? step : 0;
+}
+
+status phase_products_run(const phase_products *p) {
+  static const int64_t one[CONV_AXES] = {1, 1, 1};
+  status result = ST_OK;
+  products_job j = {.p = p, .store = loops->store[p->to->dtype][COMPUTE_F32], .result = &result};
+  columns_axis from[CONV_AXES], to[CONV_AXES];
+  int64_t taps[CONV_AXES];
+  conv_operand out = *p->to;
+  for (int i = 0; i < CONV_AXES; ++i) {
+    const phase_axis *const a = &p->axis[i];
+    from[i] = (columns_axis){a->out, p->in[i], a->stride, a->shift, a->dilation};
+    to[i] = (columns_axis){a->out, a->out, 1, 0, 1};
+    taps[i] = a->taps;
+    out.axis[i] = p->to_axis[i];
+  }
+  columns_init(&j.from, p->from, from, taps);
+  columns_init(&j.to, &out, to, one);
+  place_taps(&j);
+  const int64_t products = p->channels * j.from.n_taps, positions = p->g->batch * j.to.positions;
+  j.type = columns_type(p->from->dtype, p->w->dtype, products);
+  j.depth = columns_part(products, j.type == TILE_F32 ? DEPTH : DEPTH_AMX, 32);
+  j.part_positions = columns_part(positions, PART_POSITIONS, 32);
+  j.position_parts = (positions + j.part_positions - 1) / j.part_positions;
+  const bool few = j.position_parts * p->g->groups < FEW_PARTS && parallel_most(p->cost_ns) > 1;
+  j.part_rows = columns_part(p->rows, few ? PART_ROWS : SUMS_ROWS, 32);
+  j.block_rows =
+      columns_part(j.part_rows, j.type == TILE_F32 ? BLOCK_ROWS : BLOCK_ROWS_AMX, j.type == TILE_F32 ? 14 : 32);
+  j.row_parts = (p->rows + j.part_rows - 1) / j.part_rows;
+  j.pitch = PART_POSITIONS * (int64_t)sizeof(float) + 64; /* not a part of a page */
+  rows_parallel(make_parts, &j, p->g->groups * j.row_parts * j.position_parts, 1, p->cost_ns);
+  return result;
+}
