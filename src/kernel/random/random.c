@@ -41,6 +41,11 @@ random_key random_key_at_run(const random_key *planned, void *const *view) {
   return k;
 }
 
+static bool begins_with(const char *name, const char *start) {
+  while (*start && *name == *start) ++name, ++start;
+  return !*start;
+}
+
 static status expect_one_int64(const tensor *t, const char *name) {
   TRY(op_expect_dtype(t, name, DTYPE_BIT(ACL_INT64)));
   EXPECT(t->n == 1, "%s has %jd elements, expected 1", name, (intmax_t)t->n);
@@ -53,13 +58,13 @@ status random_key_plan(const executor *e, const op_arg *a, random_key *key) {
   for (int i = 0; i < e->op->n_args; ++i) {
     const char *name = e->op->schema[i].name;
     const bool is_tensor = e->op->schema[i].kind == ARG_TENSOR;
-    if (!strncmp(name, "seed", 4)) {
+    if (begins_with(name, "seed")) {
       if (is_tensor) TRY(expect_one_int64(a[i].tensor, name));
       if (is_tensor)
         key->seed_operand = (int8_t)operand;
       else
         key->seed = (uint64_t)a[i].integer;
-    } else if (!strncmp(name, "offset", 6)) {
+    } else if (begins_with(name, "offset")) {
       if (is_tensor) TRY(expect_one_int64(a[i].tensor, name));
       if (is_tensor)
         key->offset_operand = (int8_t)operand;
@@ -295,9 +300,12 @@ typedef struct {
   int8_t out_operand, parameter_operand[PARAMETERS];
 } arguments;
 
+/* strcmp for each argument would take longer than a small tensor's numbers. */
+static bool is_name(const char *name, const char *what) { return *name == *what && !strcmp(name, what); }
+
 static int which_parameter(const char *name) {
-  if (!strcmp(name, "mean") || !strcmp(name, "from") || !strcmp(name, "prob")) return 0;
-  return !strcmp(name, "std") || !strcmp(name, "to") ? 1 : -1;
+  if (is_name(name, "mean") || is_name(name, "from") || is_name(name, "prob")) return 0;
+  return is_name(name, "std") || is_name(name, "to") ? 1 : -1;
 }
 
 static void sort_arguments(const executor *e, const op_arg *a, random_plan *p, arguments *g) {
@@ -313,7 +321,7 @@ static void sort_arguments(const executor *e, const op_arg *a, random_plan *p, a
       g->parameter[which] = a[i].tensor;
       g->parameter_name[which] = s->name;
       g->parameter_operand[which] = (int8_t)operand;
-    } else if (s->kind == ARG_TENSOR && !strcmp(s->name, "self")) {
+    } else if (s->kind == ARG_TENSOR && is_name(s->name, "self")) {
       g->like = a[i].tensor;
     } else if (which >= 0) {
       if (s->kind == ARG_INT) g->bounds[which] = a[i].integer, g->has_bounds = true;
