@@ -70,8 +70,8 @@ uint64_t workspace_partial(executor *e, uint64_t bytes);
  * waited (aclGetViewShape). Returns its place in results[]. Only from prepare functions, at most EXECUTOR_RESULTS. */
 int executor_result(executor *e, const tensor *t);
 
-/* A task's estimated time from what it moves and computes, on one core: 8 bytes a nanosecond, 24 where all of it fits
- * an L2 cache, and 32 operations. Sets touched_bytes too. */
+/* A task's estimated time from what it moves and computes, on one core: 14 bytes a nanosecond, 28 or 96 where all of it
+ * fits an L3 or an L2 cache, and 32 operations. Sets touched_bytes too. */
 void executor_cost(executor *e, uint64_t bytes, uint64_t operations);
 
 void executor_unref(executor *e);

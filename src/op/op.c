@@ -148,8 +148,8 @@ int executor_result(executor *e, const tensor *t) {
 }
 
 void executor_cost(executor *e, uint64_t bytes, uint64_t operations) {
-  enum { L2_BYTES = 1 << 20, L2_BYTES_PER_NS = 24, MEMORY_BYTES_PER_NS = 8, OPERATIONS_PER_NS = 32 };
-  const uint64_t rate = bytes <= L2_BYTES ? L2_BYTES_PER_NS : MEMORY_BYTES_PER_NS;
+  enum { L2_BYTES = 1 << 20, L3_BYTES = 64 << 20, OPERATIONS_PER_NS = 32 };
+  const uint64_t rate = bytes <= L2_BYTES ? 96 : bytes <= L3_BYTES ? 28 : 14; /* bytes/ns: measured by adding floats */
   const uint64_t ns = 30 + bytes / rate + operations / OPERATIONS_PER_NS;
   e->touched_bytes = bytes;
   e->cost_ns = ns < UINT32_MAX ? (uint32_t)ns : UINT32_MAX - 1;

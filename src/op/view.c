@@ -1,7 +1,9 @@
 #include "op/view.h"
 
 view view_of(const tensor *t) {
-  view v = {.rank = t->rank, .dtype = t->dtype};
+  view v; /* not cleared beyond its rank */
+  v.rank = t->rank;
+  v.dtype = t->dtype;
   const int64_t bytes = (int64_t)dtype_bytes(t->dtype);
   for (int d = 0; d < t->rank; ++d) {
     v.dims[d] = t->dims[d];
@@ -17,7 +19,9 @@ int64_t view_elements(const view *v) {
 }
 
 view view_contiguous(int dtype, int rank, const int64_t *dims) {
-  view v = {.rank = rank, .dtype = dtype};
+  view v;
+  v.rank = rank;
+  v.dtype = dtype;
   int64_t step = (int64_t)dtype_bytes(dtype);
   for (int d = rank - 1; d >= 0; --d) {
     v.dims[d] = dims[d];

@@ -15,19 +15,17 @@ static const struct {
     [COMPUTE_I64] = {ACL_INT64, 8},
 };
 
-row_access row_access_of(int dtype, compute_type compute, int64_t along, int64_t across, int64_t block) {
+void row_access_init(row_access *a, int dtype, compute_type compute, int64_t along, int64_t across, int64_t block) {
   const int size = native[compute].size;
   const bool is_half = dtype == ACL_FLOAT16 && compute == COMPUTE_F32 && rows_level->load_half;
-  return (row_access){
-      .load = is_half ? rows_level->load_half : loops->load[dtype][compute],
-      .store = is_half ? rows_level->store_half : loops->store[dtype][compute],
-      .along = along,
-      .across = across,
-      .pitch = block * size + PANEL_BYTES,
-      .size = size,
-      .native = dtype == native[compute].dtype,
-      .direct = dtype == native[compute].dtype && along == size,
-  };
+  a->load = is_half ? rows_level->load_half : loops->load[dtype][compute];
+  a->store = is_half ? rows_level->store_half : loops->store[dtype][compute];
+  a->along = along;
+  a->across = across;
+  a->pitch = block * size + PANEL_BYTES;
+  a->size = size;
+  a->native = dtype == native[compute].dtype;
+  a->direct = a->native && along == size;
 }
 
 int row_panel(const row_access *a, int64_t n) { return n > 1 && a->across < a->along ? PANEL_BYTES / a->size : 1; }

@@ -33,7 +33,12 @@ typedef struct {
   bool direct;           /* contiguous, in the compute type: a row by itself needs no tile */
 } row_access;
 
-row_access row_access_of(int dtype, compute_type compute, int64_t along, int64_t across, int64_t block);
+void row_access_init(row_access *a, int dtype, compute_type compute, int64_t along, int64_t across, int64_t block);
+static inline row_access row_access_of(int dtype, compute_type compute, int64_t along, int64_t across, int64_t block) {
+  row_access a;
+  row_access_init(&a, dtype, compute, along, across, block);
+  return a;
+}
 
 /* How many rows should be read together, of `n` that are `across` bytes apart. */
 int row_panel(const row_access *a, int64_t n);

@@ -85,60 +85,54 @@ static inline core exp_s_at(core x, core *shifted) {
 }
 
 /* (1 + s) 2^n by two powers of 2, so that a result between the smallest normal number and the smallest denormal one is
- * rounded once, by the last multiplication. */
-static inline core scaled_power(core s, core shifted) {
-  const core_bits n = bits_of_core(shifted), half = n >> 1; /* only low bits count */
-  return (1 + s) * core_of_bits((half + CORE_BIAS) << CORE_MANTISSA) *
-         core_of_bits((n - half + CORE_BIAS) << CORE_MANTISSA);
-}
-
-/* For x in [-180, 0]: the factor is 2^n 2^64, so that one more multiplication, by 2^-64, rounds. */
-static inline core lifted_power(core shifted) {
-  return core_of_bits((bits_of_core(shifted) + CORE_BIAS + 64) << CORE_MANTISSA);
-}
-
+ * rounded once, by the last multiplication. n is taken with twice the bias on it, of which each power gets half. */
 static inline float vexp_f32(float x) {
   const float below = 89 < x ? 89 : x, c = -105 > below ? -105 : below;
-  core shifted;
-  const core s = exp_s_at(c, &shifted);
-  return (float)scaled_power(s, shifted);
+  const core BIASED = CORE_ROUND + 2 * CORE_BIAS, shifted = CORE_MAD((core)c, (core)LOG2E, BIASED),
+             n = shifted - BIASED;
+  const core s = exp_s(CORE_MAD(n, (core)-LN2_LO, CORE_MAD(n, (core)-LN2_HI, (core)c)));
+  const core_bits biased = bits_of_core(shifted), half = biased >> 1; /* only low bits count */
+  return (float)((1 + s) * core_of_bits(half << CORE_MANTISSA) * core_of_bits((biased - half) << CORE_MANTISSA));
 }
 
-/* w / (1 + e^-x), given e^-|x| as (1 + s) lifted 2^-64; w is 1 or has x's sign. The quotient is corrected once by its
- * remainder, with what the numerator and the denominator lost to rounding. */
-static inline float logistic(core w, core s, core lifted, int x_is_negative) {
-  const core power = 1 + s, power_low = s - (power - 1), small = power * lifted * (core)0x1p-64;
-  const core denominator = 1 + small, denominator_low = small - (denominator - 1), inverse = 1 / denominator;
-  const core numerator = x_is_negative ? power : 1, numerator_low = x_is_negative ? power_low : 0;
-  const core q = numerator * inverse;
-  const core remainder = CORE_MAD(-q, denominator_low, CORE_MAD(-q, denominator, numerator) + numerator_low);
-  const core up = x_is_negative ? lifted : 1, down = x_is_negative ? (core)0x1p-64 : 1;
-  return (float)(CORE_MAD(remainder, inverse, q) * w * up * down);
+/* w / (1 + e^-x), given s and shifted of e^-x, for x from -LOGISTIC_RANGE to 60; w is 1 or in proportion to x. The
+ * denominator is computed 2^-40 times too small, so that the last multiplication rounds what is denormal. 1 and the
+ * power of 2 make an exact sum, unless that is far above 1. */
+static inline float logistic(core w, core s, core shifted) {
+  const core unit = (core)0x1p-40;
+  const core power = core_of_bits((bits_of_core(shifted) + CORE_BIAS - 40) << CORE_MANTISSA);
+  const int is_large = power > (core)0x1p-20;
+  const core sum = CORE_MAD(power, s, is_large ? unit : power + unit), denominator = is_large ? sum + power : sum;
+  return (float)(w / denominator * unit);
 }
 
-enum { LOGISTIC_RANGE = 112 }; /* beyond, x e^-x is nothing */
+enum {
+  LOGISTIC_RANGE = 112, /* below, x e^x is nothing */
+  LOGISTIC_IS_1 = 18,   /* at and above */
+};
 
 static inline float vsigmoid_f32(float x) {
-  const float a = fabsf(x), c = LOGISTIC_RANGE < a ? LOGISTIC_RANGE : a;
+  const float below = LOGISTIC_IS_1 < x ? LOGISTIC_IS_1 : x, c = -LOGISTIC_RANGE > below ? -LOGISTIC_RANGE : below;
   core shifted;
   const core s = exp_s_at(-c, &shifted);
-  return logistic(1, s, lifted_power(shifted), x < 0);
+  return logistic(1, s, shifted);
 }
 
 static inline float vsilu_f32(float x) {
-  const float a = fabsf(x), c = LOGISTIC_RANGE < a ? LOGISTIC_RANGE : a;
+  const float w = -LOGISTIC_RANGE > x ? -LOGISTIC_RANGE : x, c = LOGISTIC_IS_1 < w ? LOGISTIC_IS_1 : w;
   core shifted;
   const core s = exp_s_at(-c, &shifted);
-  return logistic(x < 0 ? -c : x, s, lifted_power(shifted), x < 0);
+  const float y = logistic(w, s, shifted);
+  return LOGISTIC_IS_1 < x ? x : y;
 }
 
 /* x sigmoid(y), y = sqrt(8/pi) (x + 0.044715 x^3): a float's y is not precise enough for its exponential. */
 static inline float vgelu_tanh_f32(float x) {
-  const float a = fabsf(x), c = 11 < a ? 11 : a; /* y is 112 at 11 */
-  const double wide = c, y = wide * WIDE_MAD(wide * wide, -0x1.2444f2a4d8b4bp-4, -0x1.9884533d43651p0);
+  const float w = -11 > x ? -11 : x; /* y is -112 at -11, 49 at 8 */
+  const double wide = 8 < w ? 8 : w, y = wide * WIDE_MAD(wide * wide, -0x1.2444f2a4d8b4bp-4, -0x1.9884533d43651p0);
   const double shifted = WIDE_MAD(y, LOG2E, 0x1.8p52), n = shifted - 0x1.8p52;
-  const core s = exp_s((core)WIDE_MAD(n, -LN2, y));
-  return logistic(x < 0 ? -c : x, s, lifted_power((core)n + CORE_ROUND), x < 0);
+  const float z = logistic(w, exp_s((core)WIDE_MAD(n, -LN2, y)), (core)n + CORE_ROUND);
+  return 8 < x ? x : z;
 }
 
 /* Below 0.6, where 1 - 2/(e^2x + 1) cancels, a polynomial. */
@@ -153,6 +147,11 @@ static inline float vtanh_f32(float x) {
                           (core)0x1.64fad8p-6, (core)-0x1.1394cap-7, (core)0x1.36bdb2p-9);
   const core small = CORE_MAD(a * x2, p, (core)a);
   return copysignf((float)(a < 0.6f ? small : large), x);
+}
+
+/* For x in [-180, 0]: the factor is 2^n 2^64, so that one more multiplication, by 2^-64, rounds. */
+static inline core lifted_power(core shifted) {
+  return core_of_bits((bits_of_core(shifted) + CORE_BIAS + 64) << CORE_MANTISSA);
 }
 
 /* x Phi(x). With t = |x|, Phi(-t) = e^(-t^2/2) R(t); R is a polynomial up to 2.1, t R one in 1/t beyond. */
@@ -175,12 +174,28 @@ static inline float vgelu_f32(float x) {
   const core SPLIT = 2.1f;
   const core slope = t < SPLIT ? near_slope : far_slope, distance = t < SPLIT ? near : far;
   const core leading = t < SPLIT ? (core)0x1.0cfe52p-2 : (core)0x1.84eecep-2;
-  /* R or t R, and what it lost to rounding; what is wanted is R, or t R for negative x. */
+  /* R or t R, and what it lost to rounding; what is wanted is t R. */
   const core ratio = CORE_MAD(distance, slope, leading), low = CORE_MAD(distance, slope, leading - ratio);
-  const core near_factor = x < 0 ? t : 1, far_factor = x < 0 ? 1 : v;
-  const core factor = t < SPLIT ? near_factor : far_factor;
-  const core tail = (ratio + CORE_MAD(ratio, s, low)) * factor * lifted_power(shifted) * (core)0x1p-64;
-  return (float)(x < 0 ? -tail : CORE_MAD(-t, tail, (core)x));
+  const core factor = t < SPLIT ? t : 1;
+  const core tail = (ratio + CORE_MAD(ratio, s, low)) * lifted_power(shifted) * (core)0x1p-64;
+  return (float)CORE_MAD(-factor, tail, x < 0 ? (core)-0.0 : (core)x);
+}
+
+/* Below 0.92, x + x p(x^2); beyond 1 - e^q, q = log(erfc(|x|)). */
+static inline float verf_f32(float x) {
+  const float a = fabsf(x);
+  const core t = 3.95f < a ? 3.95f : a, u = t * t;
+  /* (erf(x) - x) / x in x^2 up to 0.86: 2^-25 */
+  const core p = HORNER_5(CORE_MAD, u, (core)0x1.06eba6p-3, (core)-0x1.8126e0p-2, (core)0x1.ce197ap-4,
+                          (core)-0x1.b67d8ap-6, (core)0x1.46e9e4p-8, (core)-0x1.38c794p-11);
+  /* log(erfc(t)) / t + 1 on [0.92, 3.95]: 2^-28 of erf */
+  const core q = HORNER_5(CORE_MAD, t, (core)-0x1.07328ap-3, (core)-0x1.457cdep-1, (core)-0x1.af2714p-4,
+                          (core)0x1.770790p-6, (core)-0x1.a56442p-9, (core)0x1.c0c2d0p-13);
+  core shifted;
+  const core s = exp_s_at(CORE_MAD(t, q, -t), &shifted);
+  const core scale = core_of_bits((bits_of_core(shifted) + CORE_BIAS) << CORE_MANTISSA);
+  const core large = CORE_MAD(-scale, s, 1 - scale), small = CORE_MAD(t, p, t);
+  return copysignf((float)(t < 0.92f ? small : large), x);
 }
 
 /* ---- log --------------------------------------------------------------------------------------------------------- */

@@ -234,14 +234,6 @@ static inline double wide_erfc(double x) {
   return x < 0 ? 2 - q : q;
 }
 static inline float verfc_f32(float x) { return (float)wide_erfc(x); }
-static inline float verf_f32(float x) {
-  const double wide = x, u = wide * wide, large = 1 - wide_erfc(fabs(wide));
-  /* erf(x) / x in x^2 up to 1/4: 2^-43 */
-  const double small =
-      wide * HORNER_6(WIDE_MAD, u, 0x1.20dd7504299a6p+0, -0x1.812746af8968ep-2, 0x1.ce2f20f1cc4dcp-4,
-                      -0x1.b82ca17586b5ap-6, 0x1.5650064120833p-8, -0x1.bdffdd58b5872p-11, 0x1.c5f0aaee3c83ap-14);
-  return copysignf((float)(u < 0.25 ? fabs(small) : large), x);
-}
 
 /* x times a polynomial in w = -log(1 - x^2), or in its root (Giles's method). */
 static inline float verfinv_f32(float x) {

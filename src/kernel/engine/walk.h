@@ -32,7 +32,9 @@ typedef struct {
 
 /* Over the first `rank` dimensions of the views; neighbours are merged where that works for all operands. */
 static inline void walk_init(walk *w, const view *const *v, int n_operands, int rank) {
-  *w = (walk){.n_operands = n_operands, .n = 1};
+  w->rank = 0;
+  w->n_operands = n_operands;
+  w->n = 1;
   for (int d = 0; d < rank; ++d) {
     const int64_t dim = v[0]->dims[d];
     w->n *= dim;
@@ -43,7 +45,9 @@ static inline void walk_init(walk *w, const view *const *v, int n_operands, int 
     w->dims[at] = merges ? w->dims[at] * dim : dim;
     for (int k = 0; k < n_operands; ++k) w->strides[k][at] = v[k]->strides[d];
   }
-  if (!w->rank) w->dims[w->rank++] = 1; /* one element; its strides don't matter */
+  if (w->rank) return;
+  w->dims[w->rank++] = 1; /* one element */
+  for (int k = 0; k < n_operands; ++k) w->strides[k][0] = 0;
 }
 
 /* Operand k is one run of elements without gaps. */

@@ -105,6 +105,12 @@ static void group_norm_panel(const void *op, const panel *p) {
   for (int i = 0; i < p->width; ++i) group_norm_row(op, p, i);
 }
 
+/* A number for each group: v is [N, G]. */
+static void store_numbers(char *to, const view *v, const float *numbers) {
+  for (int64_t n = 0; n < v->dims[0]; ++n)
+    loops->store[v->dtype][COMPUTE_F32](to + n * v->strides[0], v->strides[1], numbers + n * v->dims[1], v->dims[1]);
+}
+
 static status group_norm_run(const executor *e, void *const *view_at, void *scratch) {
   (void)scratch;
   const group_norm_plan *plan = PLAN(e, group_norm_plan);
@@ -113,9 +119,8 @@ static status group_norm_run(const executor *e, void *const *view_at, void *scra
   const panel_job rows = {.plan = &plan->rows, .view = view_at, .body = group_norm_panel, .op = &job};
   TRY(panels_run(&rows, e->cost_ns));
   if (!plan->rows.n || !plan->rows.n_rows) return ST_OK;
-  const view stats = view_contiguous(ACL_FLOAT, 2, (const int64_t[]){g->shape.n, g->shape.groups});
-  elementwise_copy(view_at[g->mean_view], &g->mean, g->stats, &stats, 0);
-  elementwise_copy(view_at[g->rstd_view], &g->rstd, g->stats + plan->rows.n_rows, &stats, 0);
+  store_numbers(view_at[g->mean_view], &g->mean, g->stats);
+  store_numbers(view_at[g->rstd_view], &g->rstd, g->stats + plan->rows.n_rows);
   return ST_OK;
 }
 

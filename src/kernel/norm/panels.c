@@ -169,7 +169,7 @@ static void plan_access(panel_walk *w, const panel_job *j) {
   w->plan = p;
   for (int k = 0; k < p->n_operands; ++k) {
     const int64_t *s = p->strides[k];
-    w->access[k] = row_access_of(p->operand[k].dtype, p->compute, s[inner], s[outer], 0);
+    row_access_init(&w->access[k], p->operand[k].dtype, p->compute, s[inner], s[outer], 0);
     w->has_tile[k] = !(j->unused >> k & 1) && !is_row_number(p, k) &&
                      !(w->access[k].native && p->n_inner == 1 && (w->access[k].direct || p->n == 1));
     w->tile[k] = NULL;

@@ -4,9 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "kernel/engine/walk.h"
+#include "kernel/engine/rows.h"
 #include "kernel/random/random.h"
-#include "op/parallel.h"
 
 enum { MASK_ALIGN_BITS = 128, TILE_MASK = RANDOM_TILE / 8 };
 
@@ -69,21 +68,30 @@ static void store_tile(const dropout_plan *p, cursor *c, const float *tile, int6
   }
 }
 
-static void run_share(const dropout_plan *p, const random_key *key, void *const *view, int64_t begin, int64_t end) {
+/* What a thread needs. */
+typedef struct {
+  const dropout_plan *plan;
+  const random_key *key;
+  void *const *view;
+} dropout_job;
+
+static void run_share(const void *job, int64_t begin, int64_t end) {
+  const dropout_job *j = job;
+  const dropout_plan *p = j->plan;
   float x[RANDOM_TILE];
   uint8_t bits[TILE_MASK];
-  uint8_t *mask = p->mask >= 0 ? view[p->mask] : NULL;
+  uint8_t *mask = p->mask >= 0 ? j->view[p->mask] : NULL;
   const int64_t n_values = p->has_values ? p->values.n : 0;
   cursor from;
-  if (begin < n_values) cursor_start(&from, &p->values, (void *const[]){view[p->out], view[p->in]}, begin);
+  if (begin < n_values) cursor_start(&from, &p->values, (void *const[]){j->view[p->out], j->view[p->in]}, begin);
   for (int64_t i = begin, n; i < end; i += n) {
-    n = end - i < RANDOM_TILE ? end - i : RANDOM_TILE;
-    const uint8_t *m = make_mask(p, key, mask, i, n, bits);
+    n = smaller(RANDOM_TILE, end - i);
+    const uint8_t *m = make_mask(p, j->key, mask, i, n, bits);
     if (p->keeps_mask)
       for (int64_t k = 0; k < (n + 7) / 8; ++k) mask[(i / 8 + k) * p->mask_step] = m[k];
     if (i >= n_values) continue;
     cursor to = from;
-    const int64_t n_here = n_values - i < n ? n_values - i : n;
+    const int64_t n_here = smaller(n_values - i, n);
     load_tile(p, &from, x, n_here);
     random_level->drop(x, x, m, p->scale, n_here);
     store_tile(p, &to, x, n_here);
@@ -94,14 +102,8 @@ static status run_dropout(const executor *e, void *const *view, void *scratch) {
   (void)scratch;
   const dropout_plan *p = PLAN(e, dropout_plan);
   const random_key key = random_key_at_run(&p->key, view);
-  const int n_threads = parallel_begin(e->cost_ns);
-#pragma omp parallel for num_threads(n_threads) schedule(static, 1)
-  for (int t = 0; t < n_threads; ++t) {
-    int64_t begin, end;
-    parallel_share(p->n, RANDOM_TILE, t, n_threads, &begin, &end);
-    run_share(p, &key, view, begin, end);
-  }
-  parallel_end(n_threads);
+  const dropout_job job = {.plan = p, .key = &key, .view = view};
+  rows_parallel(run_share, &job, p->n, RANDOM_TILE, e->cost_ns);
   return ST_OK;
 }
 
@@ -231,22 +233,30 @@ typedef struct {
   float lower, upper;
 } rrelu_plan;
 
-static void rrelu_share(const rrelu_plan *p, const random_key *key, void *const *at, int64_t begin, int64_t end) {
+typedef struct {
+  const rrelu_plan *plan;
+  const random_key *key;
+  void *const *at;
+} rrelu_job;
+
+static void rrelu_share(const void *job, int64_t begin, int64_t end) {
+  const rrelu_job *j = job;
+  const rrelu_plan *p = j->plan;
   float x[RANDOM_TILE], slope[RANDOM_TILE];
   uint32_t words[RANDOM_TILE];
   const int last = p->walk.rank - 1;
   cursor c;
-  if (begin < end) cursor_start(&c, &p->walk, at, begin);
+  cursor_start(&c, &p->walk, j->at, begin);
   for (int64_t i = begin; i < end; i += RANDOM_TILE) {
-    const int64_t n = end - i < RANDOM_TILE ? end - i : RANDOM_TILE;
-    if (p->training) random_level->words(words, key->seed, key->offset, (uint64_t)i / 4, (n + 3) / 4);
+    const int64_t n = smaller(RANDOM_TILE, end - i);
+    if (p->training) random_level->words(words, j->key->seed, j->key->offset, (uint64_t)i / 4, (n + 3) / 4);
     for (int64_t k = 0, row; k < n; k += row, cursor_next(&c, row)) {
       row = cursor_row(&c, n - k);
       p->load(x, c.at[1], p->walk.strides[1][last], row);
-      for (int64_t j = 0; j < row; ++j) {
-        const float unit = p->training ? (float)(words[k + j] >> 8) * 0x1p-24f : 0.5f;
-        slope[j] = x[j] > 0 ? 1 : p->lower + (p->upper - p->lower) * unit;
-        x[j] *= slope[j];
+      for (int64_t m = 0; m < row; ++m) {
+        const float unit = p->training ? (float)(words[k + m] >> 8) * 0x1p-24f : 0.5f;
+        slope[m] = x[m] > 0 ? 1 : p->lower + (p->upper - p->lower) * unit;
+        x[m] *= slope[m];
       }
       p->store(c.at[0], p->walk.strides[0][last], x, row);
       if (p->training) p->store_noise(c.at[2], p->walk.strides[2][last], slope, row);
@@ -259,14 +269,8 @@ static status run_rrelu(const executor *e, void *const *view, void *scratch) {
   const rrelu_plan *p = PLAN(e, rrelu_plan);
   const random_key key = random_key_at_run(&p->key, view);
   void *const at[] = {view[p->operand[0]], view[p->operand[1]], view[p->operand[2]]};
-  const int n_threads = parallel_begin(e->cost_ns);
-#pragma omp parallel for num_threads(n_threads) schedule(static, 1)
-  for (int t = 0; t < n_threads; ++t) {
-    int64_t begin, end;
-    parallel_share(p->walk.n, RANDOM_TILE, t, n_threads, &begin, &end);
-    rrelu_share(p, &key, at, begin, end);
-  }
-  parallel_end(n_threads);
+  const rrelu_job job = {.plan = p, .key = &key, .at = at};
+  rows_parallel(rrelu_share, &job, p->walk.n, RANDOM_TILE, e->cost_ns);
   return ST_OK;
 }
 

@@ -6,8 +6,7 @@
 #include <string.h>
 
 #include "kernel/engine/level.h"
-#include "kernel/engine/walk.h"
-#include "op/parallel.h"
+#include "kernel/engine/rows.h"
 
 LEVEL_CHOICE(random_loops, random_level, random_loops)
 
@@ -42,6 +41,11 @@ random_key random_key_at_run(const random_key *planned, void *const *view) {
   return k;
 }
 
+static bool begins_with(const char *name, const char *start) {
+  while (*start && *name == *start) ++name, ++start;
+  return !*start;
+}
+
 static status expect_one_int64(const tensor *t, const char *name) {
   TRY(op_expect_dtype(t, name, DTYPE_BIT(ACL_INT64)));
   EXPECT(t->n == 1, "%s has %jd elements, expected 1", name, (intmax_t)t->n);
@@ -54,13 +58,13 @@ status random_key_plan(const executor *e, const op_arg *a, random_key *key) {
   for (int i = 0; i < e->op->n_args; ++i) {
     const char *name = e->op->schema[i].name;
     const bool is_tensor = e->op->schema[i].kind == ARG_TENSOR;
-    if (!strncmp(name, "seed", 4)) {
+    if (begins_with(name, "seed")) {
       if (is_tensor) TRY(expect_one_int64(a[i].tensor, name));
       if (is_tensor)
         key->seed_operand = (int8_t)operand;
       else
         key->seed = (uint64_t)a[i].integer;
-    } else if (!strncmp(name, "offset", 6)) {
+    } else if (begins_with(name, "offset")) {
       if (is_tensor) TRY(expect_one_int64(a[i].tensor, name));
       if (is_tensor)
         key->offset_operand = (int8_t)operand;
@@ -155,24 +159,34 @@ static const value_tile *load_parameter(const random_plan *p, int which, const c
 
 /* ---- the task ---------------------------------------------------------------------------------------------------- */
 
-static void run_share(const random_plan *p, const random_key *key, int kind, void *const *at, int64_t begin,
-                      int64_t end) {
+/* What a thread needs. */
+typedef struct {
+  const random_plan *plan;
+  const random_key *key;
+  void *const *at;
+  int kind;
+} random_job;
+
+/* Values `begin` to `end` */
+static void run_share(const void *job, int64_t begin, int64_t end) {
+  const random_job *j = job;
+  const random_plan *p = j->plan;
   value_tile tile, first, second;
   const bool wide = p->compute != COMPUTE_F32;
   cursor c;
-  if (begin < end) cursor_start(&c, &p->walk, at, begin);
+  cursor_start(&c, &p->walk, j->at, begin);
   for (int64_t i = begin; i < end; i += RANDOM_TILE) {
-    const int64_t n = end - i < RANDOM_TILE ? end - i : RANDOM_TILE;
-    make(p, key, kind, i, n, &tile);
+    const int64_t n = smaller(RANDOM_TILE, end - i);
+    make(p, j->key, j->kind, i, n, &tile);
     for (int64_t k = 0, row; k < n; k += row, cursor_next(&c, row)) {
       row = cursor_row(&c, n - k);
       void *x = wide ? (void *)(tile.f64 + k) : (void *)(tile.f32 + k);
-      if (kind == RANDOM_NORMAL || kind == RANDOM_BERNOULLI) {
+      if (j->kind == RANDOM_NORMAL || j->kind == RANDOM_BERNOULLI) {
         const parameters with = {load_parameter(p, 0, &c, &first, row), load_parameter(p, 1, &c, &second, row)};
         if (wide)
-          apply_f64(p, kind, x, &with, row);
+          apply_f64(p, j->kind, x, &with, row);
         else
-          apply_f32(p, kind, x, &with, row);
+          apply_f32(p, j->kind, x, &with, row);
       }
       p->store(c.at[0], p->walk.strides[0][p->walk.rank - 1], x, row);
     }
@@ -185,14 +199,8 @@ static status run_random(const executor *e, void *const *view, void *scratch) {
   const random_key key = random_key_at_run(&p->key, view);
   void *at[1 + PARAMETERS];
   for (int k = 0; k < p->walk.n_operands; ++k) at[k] = view[p->operand[k]];
-  const int n_threads = parallel_begin(e->cost_ns);
-#pragma omp parallel for num_threads(n_threads) schedule(static, 1)
-  for (int t = 0; t < n_threads; ++t) {
-    int64_t begin, end;
-    parallel_share(p->walk.n, RANDOM_TILE, t, n_threads, &begin, &end);
-    run_share(p, &key, e->op->variant, at, begin, end);
-  }
-  parallel_end(n_threads);
+  const random_job job = {.plan = p, .key = &key, .at = at, .kind = e->op->variant};
+  rows_parallel(run_share, &job, p->walk.n, RANDOM_TILE, e->cost_ns);
   return ST_OK;
 }
 
@@ -292,9 +300,12 @@ typedef struct {
   int8_t out_operand, parameter_operand[PARAMETERS];
 } arguments;
 
+/* strcmp for each argument would take longer than a small tensor's numbers. */
+static bool is_name(const char *name, const char *what) { return *name == *what && !strcmp(name, what); }
+
 static int which_parameter(const char *name) {
-  if (!strcmp(name, "mean") || !strcmp(name, "from") || !strcmp(name, "prob")) return 0;
-  return !strcmp(name, "std") || !strcmp(name, "to") ? 1 : -1;
+  if (is_name(name, "mean") || is_name(name, "from") || is_name(name, "prob")) return 0;
+  return is_name(name, "std") || is_name(name, "to") ? 1 : -1;
 }
 
 static void sort_arguments(const executor *e, const op_arg *a, random_plan *p, arguments *g) {
@@ -310,7 +321,7 @@ static void sort_arguments(const executor *e, const op_arg *a, random_plan *p, a
       g->parameter[which] = a[i].tensor;
       g->parameter_name[which] = s->name;
       g->parameter_operand[which] = (int8_t)operand;
-    } else if (s->kind == ARG_TENSOR && !strcmp(s->name, "self")) {
+    } else if (s->kind == ARG_TENSOR && is_name(s->name, "self")) {
       g->like = a[i].tensor;
     } else if (which >= 0) {
       if (s->kind == ARG_INT) g->bounds[which] = a[i].integer, g->has_bounds = true;

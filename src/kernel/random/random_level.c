@@ -6,20 +6,21 @@
 #include "kernel/engine/vmath.h"
 #include "kernel/random/random.h"
 
-enum { LANES = 16 };
+enum { LANES = 16, FEW = 4 };
 
-/* LANES blocks at a time. Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3. SC 2011. */
-static void philox(uint32_t *restrict out, uint64_t seed, uint64_t offset, uint64_t first) {
+/* `lanes` blocks at a time, a constant. Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3. SC 2011. */
+static inline __attribute__((always_inline)) void philox(uint32_t *restrict out, uint64_t seed, uint64_t offset,
+                                                         uint64_t first, int lanes) {
   uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
   uint32_t c0[LANES], c1[LANES], c2[LANES], c3[LANES];
-  for (int j = 0; j < LANES; ++j) {
+  for (int j = 0; j < lanes; ++j) {
     c0[j] = (uint32_t)(first + (uint64_t)j);
     c1[j] = (uint32_t)((first + (uint64_t)j) >> 32);
     c2[j] = (uint32_t)offset;
     c3[j] = (uint32_t)(offset >> 32);
   }
   for (int round = 0; round < 10; ++round, k0 += 0x9e3779b9, k1 += 0xbb67ae85) {
-    for (int j = 0; j < LANES; ++j) {
+    for (int j = 0; j < lanes; ++j) {
       const uint64_t x = UINT64_C(0xd2511f53) * c0[j], y = UINT64_C(0xcd9e8d57) * c2[j];
       c0[j] = (uint32_t)(y >> 32) ^ c1[j] ^ k0;
       c2[j] = (uint32_t)(x >> 32) ^ c3[j] ^ k1;
@@ -27,7 +28,7 @@ static void philox(uint32_t *restrict out, uint64_t seed, uint64_t offset, uint6
       c3[j] = (uint32_t)x;
     }
   }
-  for (int j = 0; j < LANES; ++j) {
+  for (int j = 0; j < lanes; ++j) {
     out[4 * j] = c0[j];
     out[4 * j + 1] = c1[j];
     out[4 * j + 2] = c2[j];
@@ -37,10 +38,11 @@ static void philox(uint32_t *restrict out, uint64_t seed, uint64_t offset, uint6
 
 static void words(uint32_t *out, uint64_t seed, uint64_t offset, uint64_t first, int64_t n) {
   int64_t i = 0;
-  for (; i + LANES <= n; i += LANES) philox(out + 4 * i, seed, offset, first + (uint64_t)i);
+  for (; i + LANES <= n; i += LANES) philox(out + 4 * i, seed, offset, first + (uint64_t)i, LANES);
+  for (; i + FEW <= n; i += FEW) philox(out + 4 * i, seed, offset, first + (uint64_t)i, FEW);
   if (i == n) return;
-  uint32_t rest[4 * LANES];
-  philox(rest, seed, offset, first + (uint64_t)i);
+  uint32_t rest[4 * FEW];
+  philox(rest, seed, offset, first + (uint64_t)i, FEW);
   memcpy(out + 4 * i, rest, (size_t)(n - i) * 4 * sizeof *out);
 }
 

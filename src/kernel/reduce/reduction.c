@@ -529,7 +529,7 @@ void reduction_plan(executor *e, const reduction_request *r) {
 
   const int last = p->outputs.rank - 1;
   const int64_t along = p->reduced_rank && p->n > 1 ? p->reduced_strides[p->reduced_rank - 1] : element_bytes;
-  p->in = row_access_of(r->in->dtype, p->compute, along, p->outputs.strides[0][last], FOLD_BLOCK);
+  row_access_init(&p->in, r->in->dtype, p->compute, along, p->outputs.strides[0][last], FOLD_BLOCK);
   p->across_is_direct = row_access_of(r->in->dtype, p->compute, p->in.across, 0, FOLD_BLOCK).direct;
   p->way = (uint8_t)choose_way(p, element_bytes);
   p->n_chunks = (p->n + CHUNK - 1) / CHUNK;

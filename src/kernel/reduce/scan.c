@@ -262,9 +262,9 @@ static void plan_scan(executor *e, scan_plan *p, const scan_call *c) {
   }
   const int last = p->rows.rank - 1;
   const int64_t *across[3] = {&p->rows.strides[0][last], &p->rows.strides[1][last], &p->rows.strides[2][last]};
-  p->in = row_access_of(c->self->dtype, p->compute, along[0], *across[0], BLOCK);
-  p->out = row_access_of(c->out->dtype, p->compute, along[1], *across[1], BLOCK);
-  if (c->places) p->places = row_access_of(c->places->dtype, COMPUTE_I64, along[2], *across[2], BLOCK);
+  row_access_init(&p->in, c->self->dtype, p->compute, along[0], *across[0], BLOCK);
+  row_access_init(&p->out, c->out->dtype, p->compute, along[1], *across[1], BLOCK);
+  if (c->places) row_access_init(&p->places, c->places->dtype, COMPUTE_I64, along[2], *across[2], BLOCK);
   const int64_t step = along[1] < 0 ? -along[1] : along[1];
   p->by_columns = p->rows.dims[last] > 1 && p->out.across < step;
   p->by_turning = !p->by_columns && p->rows.dims[last] > 1 && p->n <= TURNED_MOST && p->compute == COMPUTE_F32 &&
