@@ -19,7 +19,8 @@ typedef struct {
   conv_image x_image, y_image; /* the second way */
   int64_t n_images;            /* at a time */
   uint64_t x_at, y_at, taps_at;
-  bool direct; /* sums are made in w */
+  bool direct;   /* sums are made in w */
+  bool by_parts; /* products are stored in w, whose rows are runs */
   uint64_t sum_at;
   uint64_t cost_ns;
 } weight_gradient;
