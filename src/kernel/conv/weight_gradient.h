@@ -1,7 +1,7 @@
 /* The gradient of w: for each element the product of y with x, shifted by the element's tap, summed over positions and
- * images. In one of two ways: as a product of y and x's columns (columns.h), packed by blocks, in float or, where AMX has
- * it, the operands' 16 bits. Or where rows are few (depthwise), on floats: y is copied to an image of x's order with zeros
- * where x has its padding, and each element is a dot product. */
+ * images. In one of two ways: as a product of y and x's columns (columns.h), packed by blocks, in float or, where
+ * AMX has it, the operands' 16 bits. Or where rows are few (depthwise), on floats: y is copied to an image of x's
+ * order with zeros where x has its padding, and each element is a dot product. */
 #ifndef CANNON_KERNEL_CONV_WEIGHT_GRADIENT_H
 #define CANNON_KERNEL_CONV_WEIGHT_GRADIENT_H
 
