@@ -1,5 +1,5 @@
-/* One side of a convolution as a matrix: a row for each channel and tap, a column for each position of the other side, of
- * all images. Rows are made piece by piece, in the operand's dtype, for tile_gemm.h's packing. */
+/* One side of a convolution as a matrix: a row for each channel and tap, a column for each position of the other side,
+ * of all images. Rows are made piece by piece, in the operand's dtype, for tile_gemm.h's packing. */
 #ifndef CANNON_KERNEL_CONV_COLUMNS_H
 #define CANNON_KERNEL_CONV_COLUMNS_H
 

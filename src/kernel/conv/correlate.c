@@ -94,10 +94,16 @@ static void store_tile(const phase *f, char *to, const float *c, int64_t c_row, 
 /* The same of c[i][channel], ACROSS channels apart. */
 static void store_across(const phase *f, char *to, const float *c, int64_t channels, int64_t p, int64_t n) {
   const int64_t pitch = f->image_size[2], lines = f->image_size[1], inner = f->c->to.inner;
+  const bool copies = f->c->to.dtype == ACL_FLOAT && inner == (int64_t)sizeof *c && channels == ACROSS;
   int64_t w = p % pitch, h = p / pitch % lines, d = p / pitch / lines;
   for (int64_t i = 0; i < n; ++i, c += ACROSS) {
-    if (w < f->axis[2].out && h < f->axis[1].out)
-      f->store(to + d * f->to_axis[0] + h * f->to_axis[1] + w * f->to_axis[2], inner, c, channels);
+    if (w < f->axis[2].out && h < f->axis[1].out) {
+      char *const at = to + d * f->to_axis[0] + h * f->to_axis[1] + w * f->to_axis[2];
+      if (copies)
+        memcpy(at, c, ACROSS * sizeof *c);
+      else
+        f->store(at, inner, c, channels);
+    }
     if (++w < pitch) continue;
     w = 0;
     if (++h == lines) h = 0, ++d;

@@ -1,6 +1,7 @@
-/* y = w * x, and the gradient of x from that of y, on floats: inputs are copied to an image with their padding, weights are read where they lie. The gradient of a convolution with strides is
- * done by phases: inputs whose coordinates have the same remainders see the same taps, as a convolution without
- * strides. Any dtypes of operands; sums are float. */
+/* y = w * x, and the gradient of x from that of y, in one of two ways. As packed products of weights and columns
+ * (phase_products.h): with one tap, or where weights are many or 16 bits wide. Or directly, on floats (bfloat16 on
+ * AMX): inputs are copied to an image with their padding, weights are read where they lie. The gradient of a
+ * convolution with strides is done by phases (phase.h). Any dtypes of operands; sums are float. */
 #ifndef CANNON_KERNEL_CONV_CORRELATE_H
 #define CANNON_KERNEL_CONV_CORRELATE_H
 

@@ -1,4 +1,5 @@
-/* A phase of a convolution or of its gradient of x as a product of weights and columns (columns.h), packed by blocks. */
+/* A phase of a convolution or of its gradient of x as a product of weights and columns (columns.h), packed by blocks.
+ * */
 #ifndef CANNON_KERNEL_CONV_PHASE_PRODUCTS_H
 #define CANNON_KERNEL_CONV_PHASE_PRODUCTS_H
 

@@ -140,7 +140,8 @@ static void run_dots(const weight_gradient *c, const char *x, const char *y, flo
 typedef struct {
   const weight_gradient *c;
   const char *x, *y;
-  float *sum;
+  char *w;
+  float *sum; /* of all; or NULL: they are kept in w by parts */
   int64_t row_parts, column_parts;
   status *result;
 } products_job;
@@ -148,7 +149,8 @@ typedef struct {
 /* Rows of y by columns of x, all of a part. */
 typedef struct {
   const char *x, *y; /* of the group */
-  float *sum;        /* likewise */
+  char *w;           /* likewise, and the sums */
+  float *sum;
   int64_t row, rows, column, columns;
 } products_part;
 
@@ -178,21 +180,29 @@ static void pack_rows(const weight_gradient *c, const products_part *t, char *to
 }
 
 static status make_products(const weight_gradient *c, const products_part *t) {
-  const int64_t positions = c->g.batch * conv_volume(c->g.out), ldc = c->g.channels * conv_volume(c->g.kernel);
+  const int64_t positions = c->g.batch * conv_volume(c->g.out);
+  const int64_t ld = t->sum ? c->g.channels * conv_volume(c->g.kernel) : t->columns;
   const size_t b_bytes = tile_b_bytes(c->type, c->depth, t->columns);
   const size_t a_bytes = tile_a_bytes(c->type, c->block_rows, c->depth);
-  char *const b = product_scratch(a_bytes + b_bytes + (size_t)(larger(c->block_rows, AT_ONCE) * c->pitch));
+  const size_t stage_bytes = (size_t)(larger(c->block_rows, AT_ONCE) * c->pitch);
+  char *const b =
+      product_scratch(a_bytes + b_bytes + stage_bytes + (t->sum ? 0 : (size_t)(t->rows * ld) * sizeof(float)));
   if (!b) return ST_NO_MEMORY;
   char *const a = b + b_bytes, *const stage = a + a_bytes;
+  float *const sum = t->sum ? t->sum + t->row * ld + t->column : (float *)(void *)(stage + stage_bytes);
   for (int64_t p = 0, n; p < positions; p += n) {
     n = smaller(c->depth, positions - p);
     pack_columns(c, t, b, stage, p, n);
-    for (int64_t r = t->row, m; r < t->row + t->rows; r += m) {
-      m = smaller(c->block_rows, t->row + t->rows - r);
-      pack_rows(c, t, a, stage, r, m, p, n);
-      tile_gemm(c->type, m, t->columns, n, a, b, t->sum + r * ldc + t->column, ldc, p > 0);
+    for (int64_t r = 0, m; r < t->rows; r += m) {
+      m = smaller(c->block_rows, t->rows - r);
+      pack_rows(c, t, a, stage, t->row + r, m, p, n);
+      tile_gemm(c->type, m, t->columns, n, a, b, sum + r * ld, ld, p > 0);
     }
   }
+  const int64_t size = (int64_t)dtype_bytes(c->w.dtype);
+  for (int64_t r = 0; !t->sum && r < t->rows; ++r)
+    loops->store[c->w.dtype][COMPUTE_F32](t->w + (t->row + r) * c->w.outer + t->column * size, size, sum + r * ld,
+                                          t->columns);
   return ST_OK;
 }
 
@@ -206,7 +216,8 @@ static void make_parts(const void *job, int64_t begin, int64_t end) {
     const int64_t column = i % j->column_parts * c->part_columns;
     const products_part t = {.x = j->x + group * g->channels * c->x.inner,
                              .y = j->y + group * g->rows * c->y.inner,
-                             .sum = j->sum + group * g->rows * columns,
+                             .w = j->w + group * g->rows * c->w.outer,
+                             .sum = j->sum ? j->sum + group * g->rows * columns : NULL,
                              .row = row,
                              .rows = smaller(c->part_rows, g->rows - row),
                              .column = column,
@@ -231,12 +242,13 @@ static void products_init(weight_gradient *c) {
   c->pitch = c->depth * (int64_t)sizeof(float) + 64; /* not a multiple of a page */
 }
 
-static status run_products(const weight_gradient *c, const void *x, const void *y, float *sum) {
+static status run_products(const weight_gradient *c, const void *x, const void *y, void *w, float *sum) {
   const conv_geometry *g = &c->g;
   status result = ST_OK;
   const products_job job = {.c = c,
                             .x = x,
                             .y = y,
+                            .w = w,
                             .sum = sum,
                             .row_parts = (g->rows + c->part_rows - 1) / c->part_rows,
                             .column_parts =
@@ -250,7 +262,7 @@ static status run_products(const weight_gradient *c, const void *x, const void *
 
 void weight_gradient_init(weight_gradient *c, executor *e, const conv_geometry *g, const conv_operand *x,
                           const conv_operand *y, const conv_operand *w) {
-  *c = (weight_gradient){.g = *g, .x = *x, .y = *y, .w = *w, .direct = w->dtype == ACL_FLOAT};
+  *c = (weight_gradient){.g = *g, .x = *x, .y = *y, .w = *w};
   c->products = g->rows >= LEAST_ROWS;
   c->type = columns_type(x->dtype, y->dtype, g->batch * conv_volume(g->out));
   c->cost_ns = conv_cost_ns(g, c->products && c->type != TILE_F32 ? 400 : 80);
@@ -258,21 +270,24 @@ void weight_gradient_init(weight_gradient *c, executor *e, const conv_geometry *
     products_init(c);
   else
     dots_init(c, e);
-  int64_t step = sizeof(float);
-  for (int a = CONV_AXES - 1; a >= 0; step *= g->kernel[a--]) c->direct &= g->kernel[a] == 1 || w->axis[a] == step;
-  c->direct &= (g->channels == 1 || w->inner == step) && (g->groups * g->rows == 1 || w->outer == step * g->channels);
+  int64_t step = (int64_t)dtype_bytes(w->dtype);
+  bool runs = true; /* a row is */
+  for (int a = CONV_AXES - 1; a >= 0; step *= g->kernel[a--]) runs &= g->kernel[a] == 1 || w->axis[a] == step;
+  runs &= g->channels == 1 || w->inner == step;
+  c->direct = w->dtype == ACL_FLOAT && runs && (g->groups * g->rows == 1 || w->outer == step * g->channels);
+  c->by_parts = c->products && runs && !c->direct;
   const int64_t weights = g->groups * g->rows * g->channels * conv_volume(g->kernel);
-  if (!c->direct) c->sum_at = workspace_intermediate(e, (uint64_t)weights * sizeof(float));
+  if (!c->direct && !c->by_parts) c->sum_at = workspace_intermediate(e, (uint64_t)weights * sizeof(float));
 }
 
 status weight_gradient_run(const weight_gradient *c, const void *x, const void *y, void *w, char *scratch) {
   const conv_geometry *g = &c->g;
-  float *const sum = c->direct ? w : (void *)(scratch + c->sum_at);
+  float *const sum = c->direct ? w : c->by_parts ? NULL : (void *)(scratch + c->sum_at);
   if (c->products)
-    TRY(run_products(c, x, y, sum));
+    TRY(run_products(c, x, y, w, sum));
   else
     run_dots(c, x, y, sum, scratch);
-  if (c->direct) return ST_OK;
+  if (c->direct || c->by_parts) return ST_OK;
   const view to = {.rank = 5,
                    .dtype = c->w.dtype,
                    .dims = {g->groups * g->rows, g->channels, g->kernel[0], g->kernel[1], g->kernel[2]},

@@ -1,7 +1,7 @@
 /* The gradient of w: for each element the product of y with x, shifted by the element's tap, summed over positions and
- * images. In one of two ways: as a product of y and x's columns (columns.h), packed by blocks, in float or, where AMX has
- * it, the operands' 16 bits. Or where rows are few (depthwise), on floats: y is copied to an image of x's order with zeros
- * where x has its padding, and each element is a dot product. */
+ * images. In one of two ways: as a product of y and x's columns (columns.h), packed by blocks, in float or, where
+ * AMX has it, the operands' 16 bits. Or where rows are few (depthwise), on floats: y is copied to an image of x's
+ * order with zeros where x has its padding, and each element is a dot product. */
 #ifndef CANNON_KERNEL_CONV_WEIGHT_GRADIENT_H
 #define CANNON_KERNEL_CONV_WEIGHT_GRADIENT_H
 
@@ -19,7 +19,8 @@ typedef struct {
   conv_image x_image, y_image; /* the second way */
   int64_t n_images;            /* at a time */
   uint64_t x_at, y_at, taps_at;
-  bool direct; /* sums are made in w */
+  bool direct;   /* sums are made in w */
+  bool by_parts; /* products are stored in w, whose rows are runs */
   uint64_t sum_at;
   uint64_t cost_ns;
 } weight_gradient;
