@@ -1,14 +1,18 @@
 #include "op/view.h"
 
+void view_init(view *v, const tensor *t) {
+  const int64_t bytes = (int64_t)dtype_bytes(t->dtype);
+  v->rank = t->rank;
+  v->dtype = t->dtype;
+  for (int d = 0; d < t->rank; ++d) {
+    v->dims[d] = t->dims[d];
+    v->strides[d] = t->strides[d] * bytes;
+  }
+}
+
 view view_of(const tensor *t) {
   view v; /* not cleared beyond its rank */
-  v.rank = t->rank;
-  v.dtype = t->dtype;
-  const int64_t bytes = (int64_t)dtype_bytes(t->dtype);
-  for (int d = 0; d < t->rank; ++d) {
-    v.dims[d] = t->dims[d];
-    v.strides[d] = t->strides[d] * bytes;
-  }
+  view_init(&v, t);
   return v;
 }
 

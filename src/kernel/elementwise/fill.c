@@ -190,7 +190,7 @@ status prepare_eye(executor *e, const op_arg *a) {
   TRY(op_expect_shape(out, "out", (const int64_t[]){a[0].integer, a[1].integer}, 2));
   plan_diagonal(e, p, out, smaller(a[0].integer, a[1].integer));
   TRY(fill_value_of(out, "out", &one, p->value));
-  p->all = view_of(out);
+  view_init(&p->all, out);
   executor_cost(e, (uint64_t)out->n * dtype_bytes(out->dtype), 0);
   return ST_OK;
 }

@@ -239,9 +239,9 @@ static bool plan_contiguous(elementwise_plan *p, const elementwise_call *g, int 
 static void plan_any(elementwise_plan *p, const elementwise_call *g, int function, compute_type compute) {
   view views[1 + ELEMENTWISE_INPUTS];
   const view *in[ELEMENTWISE_INPUTS];
-  views[0] = view_of(g->out);
+  view_init(&views[0], g->out);
   for (int k = 0; k < g->n_inputs; ++k) {
-    views[k + 1] = view_of(g->in[k]);
+    view_init(&views[k + 1], g->in[k]);
     in[k] = &views[k + 1];
   }
   elementwise_plan_init(p, function, compute, &views[0], in, g->n_inputs);

@@ -36,7 +36,8 @@ status group_view_of(const tensor *t, const char *name, const group_shape *s, co
     *v = like ? view_contiguous(t->dtype, like->rank, like->dims) : view_contiguous(t->dtype, 4, plain);
     return ST_OK;
   }
-  const view from = view_of(t);
+  view from;
+  view_init(&from, t);
   *v = (view){.rank = from.rank + 1,
               .dtype = from.dtype,
               .dims = {s->n, s->groups, per_group},

@@ -22,7 +22,10 @@ status norm_rows_view(const tensor *t, const char *name, const int64_t *dims, in
   for (int d = n_outer; same && d < t->rank; ++d) same = t->dims[d] == 1;
   EXPECT(same || (t->contiguous && t->n == n), "%s has shape %s, expected %s (and ones)", name,
          shape_text(t->dims, t->rank, is), shape_text(dims, n_outer, expected));
-  *v = same ? view_of(t) : view_contiguous(t->dtype, n_outer, dims);
+  if (same)
+    view_init(v, t);
+  else
+    *v = view_contiguous(t->dtype, n_outer, dims);
   return ST_OK;
 }
 

@@ -12,7 +12,8 @@ static status real_of(const scalar *s, const char *name, double *value) {
 
 /* self, broadcast to the result's dims: the last n_matrix_dims are those of a matrix (a column, where it is one). */
 static status self_matrices(const tensor *self, const char *name, const int64_t *dims, int rank, product_plan *p) {
-  const view v = view_of(self);
+  view v;
+  view_init(&v, self);
   int64_t strides[MAX_RANK] = {0};
   bool fits = v.rank <= rank;
   for (int d = 0; fits && d < v.rank; ++d) {

@@ -15,7 +15,8 @@ status fail_factors(const executor *e, int a_at, const tensor *a, const tensor *
 /* The last two dimensions as matrices; a vector is one row (left) or one column (right). Leading dimensions
  * line up at the right with n_batch_dims of the product; those of 1 are broadcast. */
 matrices matrices_of(const tensor *t, bool left, int n_batch_dims) {
-  const view v = view_of(t);
+  view v;
+  view_init(&v, t);
   matrices x = {.dtype = t->dtype, .rows = 1, .cols = 1};
   const int r = v.rank;
   if (r >= 2 || left) x.cols = v.dims[r - 1], x.col_stride = v.strides[r - 1];
@@ -39,7 +40,8 @@ bool broadcast_batch(const tensor *a, const tensor *b, product_plan *p) {
 
 /* The result has no row (column) dimension where the left (right) factor is a vector. */
 void out_matrices(const tensor *out, bool has_rows, bool has_cols, product_plan *p) {
-  const view v = view_of(out);
+  view v;
+  view_init(&v, out);
   int d = p->n_batch_dims;
   p->out = (matrices){.dtype = out->dtype, .rows = p->a.rows, .cols = p->b.cols};
   for (int i = 0; i < d; ++i) p->out.batch_strides[i] = v.strides[i];

@@ -72,7 +72,8 @@ typedef struct {
 
 /* The shapes, and what was asked for, as views. */
 static status plan_reduction(executor *e, const reduce_call *c) {
-  view in = view_of(c->self), out[REDUCTION_OUTPUTS];
+  view in, out[REDUCTION_OUTPUTS];
+  view_init(&in, c->self);
   reduction_request r = {
       .kind = c->kind, .parameter = c->parameter, .in = &in, .is_reduced = c->is_reduced, .keep = c->keep};
   r.operand[0] = c->operand[0];
@@ -80,7 +81,7 @@ static status plan_reduction(executor *e, const reduce_call *c) {
     if (!c->out[k]) continue;
     TRY(expect_reduced_shape(c->self, c->out[k], c->name[k], c->is_reduced, c->keep));
     if (!reduction_takes_nothing(c->kind)) TRY(expect_elements(c->self, c->out[k], c->is_reduced));
-    out[k] = view_of(c->out[k]);
+    view_init(&out[k], c->out[k]);
     r.out[k] = &out[k];
     r.operand[1 + k] = c->operand[1 + k];
   }
