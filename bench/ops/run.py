@@ -143,12 +143,14 @@ def main():
     bench = Bench(a.threads)
     bench.pytorch.set_num_threads(a.threads)
     bench.pytorch.set_grad_enabled(False)
-    for family, goal, f in CASES:
-        if not a.patterns or any(p.lower() in family.lower() for p in a.patterns):
-            bench.family, bench.goal = family, goal
-            f(bench)
-    if a.markdown:
-        markdown(bench.rows, a.threads, a.markdown)
+    try:
+        for family, goal, f in CASES:
+            if not a.patterns or any(p.lower() in family.lower() for p in a.patterns):
+                bench.family, bench.goal = family, goal
+                f(bench)
+    finally:  # also what there is when interrupted
+        if a.markdown:
+            markdown(bench.rows, a.threads, a.markdown)
 
 
 if __name__ == "__main__":
