@@ -417,28 +417,37 @@ status vmm_map(uintptr_t at, uint64_t bytes, void *handle, unsigned access) {
   return st;
 }
 
-/* Takes the mapping's memory from under its addresses, or, while tasks are pending, notes that to be done. */
-static void uncover(uintptr_t at, const mapping *m) {
-  const bool host = m->device == VMM_HOST;
-  lingering *l = vmm.fences && vmm.fences->pending() ? malloc(sizeof *l) : NULL;
+/* Notes that the mapping's memory is to be taken from under its addresses once the pending tasks are done; *noted is false
+ * where none is pending. Changes nothing where it fails. */
+static status linger(uintptr_t at, const mapping *m, bool *noted) {
+  *noted = vmm.fences && vmm.fences->pending();
+  if (!*noted) return ST_OK;
+  lingering *l = malloc(sizeof *l);
   void *fence = l ? vmm.fences->take() : NULL;
   if (!fence) {
     free(l);
-    cover(at, m->bytes, host);
-    physical_unref(m->physical);
-    return;
+    *noted = false;
+    if (!vmm.fences->pending()) return ST_OK;
+    return fail(ST_NO_HOST_MEMORY, "no host memory to unmap %p while tasks are pending", (void *)at);
   }
-  if (host) hide((void *)at, m->bytes);
   *l = (lingering){vmm.lingering, at, m->bytes, m->physical, fence};
   vmm.lingering = l;
+  return ST_OK;
 }
 
 static status unmap_locked(uintptr_t at) {
   mapping *m = (mapping *)(uintptr_t)mapping_at(at);
   if (!m || m->start != at) return fail(ST_INVALID_VALUE, "virPtr is %p, expected the start of a mapping", (void *)at);
   settle(0, 0);
+  bool noted;
+  TRY(linger(at, m, &noted));
   mark(at, m->bytes, 0);
-  uncover(at, m);
+  if (noted) {
+    if (m->device == VMM_HOST) hide((void *)at, m->bytes);
+  } else {
+    cover(at, m->bytes, m->device == VMM_HOST);
+    physical_unref(m->physical);
+  }
   --reservation_of(at)->n_mappings;
   m->next = vmm.unused_mapping;
   vmm.unused_mapping = (uint32_t)(m - vmm.mappings);

@@ -14,19 +14,6 @@
 
 enum { LANES = 16 };
 
-#if defined(__clang__)
-#  define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
-#else
-#  define INDEPENDENT _Pragma("GCC ivdep")
-#endif
-
-/* One rounding where the level has it; libm's fmaf is never called. */
-#ifdef __FMA__
-#  define MULTIPLY_ADD(a, b, c) __builtin_fmaf(a, b, c)
-#else
-#  define MULTIPLY_ADD(a, b, c) ((a) * (b) + (c))
-#endif
-
 /* 2^f for |f| <= 1/2, 1 at 0, by the polynomial whose largest relative error is least (2e-9, before rounding). */
 #define EXP2_6 1.5353362e-4f
 #define EXP2_5 1.3398875e-3f

@@ -3,18 +3,6 @@
 
 #include "kernel/engine/level.h"
 
-#if defined(__clang__)
-#  define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
-#else
-#  define INDEPENDENT _Pragma("GCC ivdep")
-#endif
-
-#ifdef __FMA__
-#  define MULTIPLY_ADD(a, b, c) __builtin_fmaf(a, b, c)
-#else
-#  define MULTIPLY_ADD(a, b, c) ((a) * (b) + (c))
-#endif
-
 /* One row, with pair number i at IN_A(i), IN_B(i) of what is rotated, and at OUT_A(i), OUT_B(i) of the result. */
 #define ROWS(name, IN_A, IN_B, OUT_A, OUT_B)                                                                           \
   static inline void forward_##name(float *out, const float *in, const float *cos, const float *sin, int64_t half) {   \

@@ -5,12 +5,7 @@
 #include "kernel/engine/elementwise.h"
 #include "kernel/engine/level.h"
 
-/* out may be an input, but only the very same array, so iterations are independent. */
-#if defined(__clang__)
-#  define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
-#else
-#  define INDEPENDENT _Pragma("GCC ivdep")
-#endif
+/* out may be an input, but only the very same array, so iterations are INDEPENDENT. */
 
 /* Constants of selu (Klambauer et al. 2017). */
 #define SELU_ALPHA 1.6732632423543772848170429916717

@@ -25,6 +25,20 @@ isa_level isa_level_chosen(void);
 #define LEVEL_JOIN(a, b)  LEVEL_JOIN_(a, b)
 #define LEVELED(table)    LEVEL_JOIN(table, LEVEL)
 
+/* Before a loop whose iterations read nothing that another writes. */
+#if defined(__clang__)
+#  define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#else
+#  define INDEPENDENT _Pragma("GCC ivdep")
+#endif
+
+/* Of float, with one rounding where the level has it; libm's fmaf is never called. */
+#ifdef __FMA__
+#  define MULTIPLY_ADD(a, b, c) __builtin_fmaf(a, b, c)
+#else
+#  define MULTIPLY_ADD(a, b, c) ((a) * (b) + (c))
+#endif
+
 /* Which levels there are is the build's matter: builds with a sanitizer have fewer. */
 #ifdef CANNON_LEVEL_V3
 #  define LEVEL_IF_V3(...) __VA_ARGS__

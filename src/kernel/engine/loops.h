@@ -33,8 +33,6 @@ typedef struct {
   double (*sum_f64)(const double *x, int64_t n);
   int64_t (*sum_i64)(const int64_t *x, int64_t n);
   float (*max_f32)(const float *x, int64_t n);
-  double (*max_f64)(const double *x, int64_t n);
-  int64_t (*max_i64)(const int64_t *x, int64_t n);
   /* y[i] = exp(x[i] - shift), and their sum as by sum_f32; y may be x. */
   float (*exp_sum_f32)(float *y, const float *x, float shift, int64_t n);
 } kernel_loops;

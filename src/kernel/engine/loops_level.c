@@ -183,28 +183,24 @@ SUM(f64, double)
 SUM(i64, int64_t)
 
 /* By lanes too, since a chain of maxima is slow; NaN, once there, stays. Vectors are written out: compilers keep lanes of
- * selected values in memory. M: integers as wide as T. */
-#define MAX(suffix, T, M, LEAST)                                                                                       \
-  typedef T vec_##suffix __attribute__((vector_size(REDUCE_LANES * sizeof(T))));                                       \
-  typedef M mask_##suffix __attribute__((vector_size(REDUCE_LANES * sizeof(T))));                                      \
-  static T max_##suffix(const T *x, int64_t n) {                                                                       \
-    T lane[REDUCE_LANES];                                                                                              \
-    vec_##suffix most, v;                                                                                              \
-    int64_t i = 0;                                                                                                     \
-    for (int l = 0; l < REDUCE_LANES; ++l) most[l] = LEAST;                                                            \
-    for (; i + REDUCE_LANES <= n; i += REDUCE_LANES) {                                                                 \
-      memcpy(&v, x + i, sizeof v);                                                                                     \
-      const mask_##suffix larger = (v > most) | (v != v);                                                              \
-      most = (vec_##suffix)(((mask_##suffix)v & larger) | ((mask_##suffix)most & ~larger));                            \
-    }                                                                                                                  \
-    memcpy(lane, &most, sizeof lane);                                                                                  \
-    for (; i < n; ++i) lane[0] = LARGER(x[i], lane[0]);                                                                \
-    for (int l = 1; l < REDUCE_LANES; ++l) lane[0] = LARGER(lane[l], lane[0]);                                         \
-    return lane[0];                                                                                                    \
+ * selected values in memory. */
+static float max_f32(const float *x, int64_t n) {
+  typedef float vec __attribute__((vector_size(REDUCE_LANES * sizeof(float))));
+  typedef int32_t mask __attribute__((vector_size(REDUCE_LANES * sizeof(int32_t))));
+  float lane[REDUCE_LANES];
+  vec most, v;
+  int64_t i = 0;
+  for (int l = 0; l < REDUCE_LANES; ++l) most[l] = -INFINITY;
+  for (; i + REDUCE_LANES <= n; i += REDUCE_LANES) {
+    memcpy(&v, x + i, sizeof v);
+    const mask larger = (v > most) | (v != v);
+    most = (vec)(((mask)v & larger) | ((mask)most & ~larger));
   }
-MAX(f32, float, int32_t, -INFINITY)
-MAX(f64, double, int64_t, -INFINITY)
-MAX(i64, int64_t, int64_t, INT64_MIN)
+  memcpy(lane, &most, sizeof lane);
+  for (; i < n; ++i) lane[0] = LARGER(x[i], lane[0]);
+  for (int l = 1; l < REDUCE_LANES; ++l) lane[0] = LARGER(lane[l], lane[0]);
+  return lane[0];
+}
 
 static float exp_sum_f32(float *y, const float *x, float shift, int64_t n) {
   INDEPENDENT for (int64_t i = 0; i < n; ++i) {
@@ -250,7 +246,5 @@ const kernel_loops LEVELED(loops) = {
     .sum_f64 = sum_f64,
     .sum_i64 = sum_i64,
     .max_f32 = max_f32,
-    .max_f64 = max_f64,
-    .max_i64 = max_i64,
     .exp_sum_f32 = exp_sum_f32,
 };

@@ -9,12 +9,6 @@
 #  include <immintrin.h>
 #endif
 
-#if defined(__clang__)
-#  define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
-#else
-#  define INDEPENDENT _Pragma("GCC ivdep")
-#endif
-
 enum { FAR_BYTES = 2048, AHEAD = 8 }; /* rows that far apart are fetched ahead: the hardware stops at pages */
 
 /* Rows of a matrix that are read one after the other. */

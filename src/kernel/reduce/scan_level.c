@@ -8,12 +8,6 @@
 #  include <immintrin.h>
 #endif
 
-#if defined(__clang__)
-#  define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
-#else
-#  define INDEPENDENT _Pragma("GCC ivdep")
-#endif
-
 #define ADD(a, b)      ((a) + (b))
 #define MULTIPLY(a, b) ((a) * (b))
 
