@@ -40,25 +40,25 @@ aclError aclrtMallocHost(void **hostPtr, size_t size) {
 }
 
 /* Frees need no context: what outlives its device can still be freed. */
-aclError aclrtFree(void *devPtr) { API(memory_free(devPtr, false)); }
-aclError aclrtFreeHost(void *hostPtr) { API(memory_free(hostPtr, true)); }
+aclError aclrtFree(void *devPtr) { API(memory_free(devPtr, false, CALLER)); }
+aclError aclrtFreeHost(void *hostPtr) { API(memory_free(hostPtr, true, CALLER)); }
 
-static status free_after_sync(void *p, bool pinned) {
+static status free_after_sync(void *p, bool pinned, void *site) {
   context *c;
   TRY(context_current(&c));
   const status st = context_synchronize(c, 0);
-  TRY(memory_free(p, pinned));
+  TRY(memory_free(p, pinned, site));
   return st;
 }
 
 aclError aclrtFreeWithDevSync(void *devPtr) {
   NEED(devPtr);
-  API(free_after_sync(devPtr, false));
+  API(free_after_sync(devPtr, false, CALLER));
 }
 
 aclError aclrtFreeHostWithDevSync(void *hostPtr) {
   NEED(hostPtr);
-  API(free_after_sync(hostPtr, true));
+  API(free_after_sync(hostPtr, true, CALLER));
 }
 
 /* All kinds of pages come out of the one memory there is (HBM, or DDR on devices without); what is unknown has none. */

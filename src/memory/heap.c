@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/hooks.h"
 #include "memory/host.h"
 #include "memory/ranges.h"
 
@@ -281,6 +282,10 @@ static status refuse(heap *h, uint64_t requested, uint64_t used) {
               (uintmax_t)host_available_bytes());
 }
 
+static hook_block told(const heap *h, const heap_block *b) {
+  return (hook_block){h->config.device, b->address, b->bytes, b->requested, b->number, b->call, b->site};
+}
+
 status heap_alloc(heap *h, uint64_t bytes, uint64_t requested, const char *call, void *site, void **out) {
   pthread_mutex_lock(&h->lock);
   range_id range = 0;
@@ -309,6 +314,7 @@ status heap_alloc(heap *h, uint64_t bytes, uint64_t requested, const char *call,
   atomic_store_explicit(&b->bytes, bytes, memory_order_release);
   mark(h, offset, bytes, id);
   count_alloc(h->config.stats, bytes);
+  if (unlikely(hooks_any())) hooks_alloc(told(h, b));
   pthread_mutex_unlock(&h->lock);
   *out = (void *)(h->config.window + offset);
   return ST_OK;
@@ -326,7 +332,7 @@ const heap_block *heap_find(const heap *h, uintptr_t address) {
   return id ? &h->block[id] : NULL;
 }
 
-status heap_free(heap *h, uintptr_t address, const char *name) {
+status heap_free(heap *h, uintptr_t address, const char *name, void *site) {
   pthread_mutex_lock(&h->lock);
   const uint32_t id = find_id(h, address);
   heap_block *b = &h->block[id];
@@ -341,6 +347,7 @@ status heap_free(heap *h, uintptr_t address, const char *name) {
                 h->config.name);
   }
   const uint64_t bytes = atomic_load_explicit(&b->bytes, memory_order_relaxed);
+  if (unlikely(hooks_any())) hooks_free(told(h, b), site);
   mark(h, address - h->config.window, bytes, 0);
   atomic_store_explicit(&b->bytes, 0, memory_order_relaxed);
   b->parked_bytes = bytes;

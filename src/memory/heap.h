@@ -33,6 +33,7 @@ typedef struct {
 
 typedef struct {
   const char *name;          /* for messages: "device 0" */
+  int device;                /* -1: pinned host memory */
   uintptr_t window;          /* first user address, granule aligned */
   uint64_t window_bytes;     /* a multiple of the granule */
   uintptr_t view_distance;   /* 0: users and kernels share the addresses, memory is private to the process */
@@ -62,10 +63,10 @@ status heap_create(const heap_config *config, heap **out);
 /* Hands out `bytes` (already rounded), aligned to the unit. ST_NO_MEMORY with the numbers in words. */
 status heap_alloc(heap *h, uint64_t bytes, uint64_t requested, const char *call, void *site, void **out);
 
-/* Frees the block that starts at address; ST_INVALID_VALUE where none does. name is the argument's. While tasks are
+/* Frees the block that starts at address; ST_INVALID_VALUE where none does. name is the argument's, site the caller's. While tasks are
  * pending, the block's memory stays what it is and is reused only when those submitted before the free have retired,
  * or before an allocation is refused. */
-status heap_free(heap *h, uintptr_t address, const char *name);
+status heap_free(heap *h, uintptr_t address, const char *name, void *site);
 
 /* The live block that holds the address, or NULL. Constant time, lock-free, safe in a signal handler. */
 const heap_block *heap_find(const heap *h, uintptr_t address);

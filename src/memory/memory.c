@@ -43,6 +43,7 @@ status memory_open_device(int device, uint64_t size_bytes, bool check_host) {
   if (!atomic_load(&device_heaps[device])) {
     snprintf(device_names[device], sizeof device_names[device], "device %d", device);
     st = open_heap(&device_heaps[device], &(heap_config){.name = device_names[device],
+                                                         .device = device,
                                                          .window = space_device_window(device),
                                                          .window_bytes = window_bytes(size_bytes),
                                                          .view_distance = space.view_distance,
@@ -64,6 +65,7 @@ static status open_pinned(void) {
   status st = ST_OK;
   if (!atomic_load(&pinned_heap))
     st = open_heap(&pinned_heap, &(heap_config){.name = "pinned host memory",
+                                                .device = -1,
                                                 .window = space.pinned_base,
                                                 .window_bytes = window_bytes(host_total_bytes()),
                                                 .unit_shift = RULE_PINNED_UNIT_SHIFT,
@@ -90,14 +92,14 @@ static heap *heap_of(const void *p) {
   return space_is_pinned((uintptr_t)p) ? atomic_load_explicit(&pinned_heap, memory_order_acquire) : NULL;
 }
 
-status memory_free(void *block, bool pinned) {
+status memory_free(void *block, bool pinned, void *site) {
   const char *name = pinned ? "hostPtr" : "devPtr";
   if (!block) return fail(ST_INVALID_PARAM, "%s is NULL, expected a block", name);
   heap *h = memory_place_of(block) == (pinned ? PLACE_PINNED : PLACE_DEVICE) ? heap_of(block) : NULL;
   if (!h)
     return fail(ST_INVALID_VALUE, "%s is %p, no %s, expected what %s gave", name, block,
                 pinned ? "pinned host memory" : "device memory", pinned ? "aclrtMallocHost" : "aclrtMalloc");
-  return heap_free(h, (uintptr_t)block, name);
+  return heap_free(h, (uintptr_t)block, name, site);
 }
 
 status memory_info(int device, uint64_t *free_bytes, uint64_t *total_bytes) {

@@ -24,8 +24,8 @@ void memory_set_fences(const heap_fences *fences);
  * caller in messages. */
 status memory_alloc(int device, const alloc_rule *rule, uint64_t size, const char *call, void *site, void **out);
 
-/* Frees a block by its start; pinned says which kind is expected. */
-status memory_free(void *block, bool pinned);
+/* Frees a block by its start; pinned says which kind is expected, site is the caller's return address. */
+status memory_free(void *block, bool pinned, void *site);
 
 status memory_info(int device, uint64_t *free_bytes, uint64_t *total_bytes);
 

@@ -48,7 +48,7 @@ static char *alloc(test_heap *t, uint64_t bytes) {
   return p;
 }
 
-static void release(test_heap *t, void *p) { assert_int_equal(heap_free(t->h, (uintptr_t)p, "p"), ST_OK); }
+static void release(test_heap *t, void *p) { assert_int_equal(heap_free(t->h, (uintptr_t)p, "p", NULL), ST_OK); }
 
 static const heap_block *find(test_heap *t, const void *p) { return heap_find(t->h, (uintptr_t)p); }
 
@@ -121,20 +121,20 @@ static void wrong_frees_say_why_and_change_nothing(void **state) {
     char *p = alloc(&t, sizes[i]), *other = alloc(&t, sizes[i]);
     const uint64_t left = free_bytes(&t);
     for (int k = 0; k < 2; k++) {
-      assert_int_equal(heap_free(t.h, (uintptr_t)p + (k ? sizes[i] - 1 : 1), "p"), ST_INVALID_VALUE);
+      assert_int_equal(heap_free(t.h, (uintptr_t)p + (k ? sizes[i] - 1 : 1), "p", NULL), ST_INVALID_VALUE);
       assert_non_null(strstr(fail_take(), "inside the block"));
     }
     assert_int_equal(free_bytes(&t), left);
     assert_int_equal(find(&t, p)->bytes, sizes[i]);
     release(&t, p);
     for (int k = 0; k < 2; k++) {
-      assert_int_equal(heap_free(t.h, (uintptr_t)p, "p"), ST_INVALID_VALUE);
+      assert_int_equal(heap_free(t.h, (uintptr_t)p, "p", NULL), ST_INVALID_VALUE);
       assert_non_null(strstr(fail_take(), "no live block"));
     }
     assert_int_equal(find(&t, other)->bytes, sizes[i]);
     release(&t, other);
   }
-  assert_int_equal(heap_free(t.h, t.config.window + t.config.window_bytes, "p"), ST_INVALID_VALUE);
+  assert_int_equal(heap_free(t.h, t.config.window + t.config.window_bytes, "p", NULL), ST_INVALID_VALUE);
   assert_int_equal(t.stats.n_frees, 2 * COUNT(sizes));
 }
 
@@ -287,7 +287,7 @@ static void freed_block_is_reused_when_earlier_tasks_are_done(void **state) {
     release(&t, a);
     assert_null(find(&t, a));
     assert_int_equal(view(&t, a)[0], 7); /* the task can still read it */
-    assert_int_equal(heap_free(t.h, (uintptr_t)a, "p"), ST_INVALID_VALUE);
+    assert_int_equal(heap_free(t.h, (uintptr_t)a, "p", NULL), ST_INVALID_VALUE);
     char *b = alloc(&t, n);
     assert_ptr_not_equal(b, a);
     tasks.passes = true;
@@ -408,7 +408,7 @@ static bool is_intact(const held_block *b) {
 static void drop(held_block *b) {
   const heap_block *found = find(&shared, b->p + b->n - 1);
   wrong += !found || found->address != (uintptr_t)b->p || found->bytes != b->n || !is_intact(b);
-  wrong += heap_free(shared.h, (uintptr_t)b->p, "p") != ST_OK;
+  wrong += heap_free(shared.h, (uintptr_t)b->p, "p", NULL) != ST_OK;
   b->p = NULL;
 }
 

@@ -1,0 +1,29 @@
+#include "base/hooks.h"
+
+#include <assert.h>
+
+enum { MOST = 4 };
+
+_Atomic bool hooks_on;
+static const hooks *_Atomic listening[MOST];
+static _Atomic int n_listening;
+
+void hooks_add(const hooks *added) {
+  const int i = atomic_fetch_add(&n_listening, 1);
+  assert(i < MOST);
+  atomic_store(&listening[i], added);
+  atomic_store(&hooks_on, true);
+}
+
+/* Those that listen, up to the first slot that is not filled yet. */
+#define EACH(h) for (int i = 0; i < MOST && (h = atomic_load_explicit(&listening[i], memory_order_acquire)); ++i)
+
+void hooks_alloc(hook_block block) {
+  const hooks *h;
+  EACH(h) if (h->alloc) h->alloc(&block);
+}
+
+void hooks_free(hook_block block, void *site) {
+  const hooks *h;
+  EACH(h) if (h->free) h->free(&block, site);
+}
