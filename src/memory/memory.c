@@ -31,7 +31,7 @@ static status open_heap(heap *_Atomic *slot, const heap_config *config) {
 
 /* The window is larger than the device, so that free addresses never run out before memory does. */
 static uint64_t window_bytes(uint64_t size_bytes) {
-  const uint64_t roomy = (size_bytes * 4 + HEAP_GRANULE_BYTES - 1) & -(uint64_t)HEAP_GRANULE_BYTES;
+  const uint64_t roomy = (size_bytes * 8 + HEAP_GRANULE_BYTES - 1) & -(uint64_t)HEAP_GRANULE_BYTES;
   return roomy < space_stride() ? roomy : space_stride();
 }
 
