@@ -12,20 +12,6 @@ enum {
   STRIDE_SHIFT = 6, /* granules of a stride */
 };
 
-struct blocks {
-  uintptr_t window;
-  uint64_t window_bytes;
-  unsigned unit_shift;
-  unsigned words_shift; /* words of bits in a granule: at most 64 */
-  heap_block *block;
-  uint32_t n_blocks, unused; /* chain of dropped ones through .next */
-  _Atomic uint64_t *starts;  /* bit per unit */
-  _Atomic uint64_t *words;   /* of a granule: bit per word of `starts` that is not 0 */
-  _Atomic block_id *id;      /* of a unit: the block that starts there, or did last */
-  _Atomic block_id *granule; /* the block that covers the granule's first byte and starts before it */
-  _Atomic block_id *stride;  /* the same for all of a stride's granules, which are not marked one by one then */
-};
-
 static void *table(size_t bytes) {
   void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   return p == MAP_FAILED ? NULL : p;
@@ -82,8 +68,6 @@ void blocks_drop(blocks *t, block_id id) {
   t->block[id].next = t->unused;
   t->unused = id;
 }
-
-heap_block *blocks_at(const blocks *t, block_id id) { return &t->block[id]; }
 
 /* ---- marks ------------------------------------------------------------------------------------------------------- */
 
@@ -148,13 +132,6 @@ static block_id last_start(const blocks *t, uint64_t offset) {
   }
   const block_id id = atomic_load_explicit(&t->granule[g], memory_order_acquire);
   return id ? id : atomic_load_explicit(&t->stride[g >> STRIDE_SHIFT], memory_order_acquire);
-}
-
-block_id blocks_starting(const blocks *t, uintptr_t address) {
-  const uint64_t offset = address - t->window;
-  if (offset >= t->window_bytes) return 0;
-  const block_id id = atomic_load_explicit(&t->id[offset >> t->unit_shift], memory_order_acquire);
-  return id && atomic_load_explicit(&t->block[id].address, memory_order_relaxed) == address ? id : 0;
 }
 
 const heap_block *blocks_find(const blocks *t, uintptr_t address) {

@@ -19,6 +19,8 @@ struct heap {
   pthread_mutex_t lock;         /* guards all below, and changes of blocks */
   store *store;
   thread_cache *caches;
+  bool
+      shared; /* more than one thread frees: changed with all caches closed, so read inside of one, or under the lock */
   uint32_t parked, closing; /* freed blocks: since the fence was taken, and those that wait for it to pass */
   void *fence;              /* of closing; NULL: closing is empty */
 };
@@ -79,7 +81,7 @@ static void observe_free(const heap *h, const heap_block *b, uint64_t bytes, voi
 /* ---- places of blocks -------------------------------------------------------------------------------------------- */
 
 static uint64_t place_bytes(const heap *h, const heap_block *b) {
-  return (uint64_t)b->n_units * store_unit_bytes(h->store, b->large);
+  return (uint64_t)b->n_units << (b->large ? PAGE_SHIFT : h->config.unit_shift);
 }
 
 /* A block that has a place, but is not live yet; 0 where there is none. */
@@ -150,8 +152,7 @@ static void empty(heap *h, thread_cache *t) {
 
 /* Under the lock. */
 static void empty_caches(heap *h) {
-  if (!h->caches) return;
-  thread_cache_close(h->caches);
+  thread_cache_close(h->caches, thread_cache_of(h->index));
   for (thread_cache *t = h->caches; t; t = t->next) empty(h, t);
   thread_cache_open(h->caches);
 }
@@ -168,31 +169,34 @@ static void end_cache(thread_cache *t) {
   pthread_mutex_unlock(&h->lock);
 }
 
-/* The calling thread's, made at its first need; under the lock. */
+/* The calling thread's, made at its first need; under the lock. NULL: it has to do without. */
 static thread_cache *own_cache(heap *h) {
   thread_cache *t = thread_cache_of(h->index);
   if (t || is_observed(h)) return t;
   t = thread_cache_make(h->index, h, end_cache);
+  if (!h->shared && (h->caches || !t)) {
+    thread_cache_close(h->caches, NULL);
+    h->shared = true;
+    thread_cache_open(h->caches);
+  }
   if (!t) return NULL;
   t->next = h->caches;
   return h->caches = t;
 }
 
 static block_id cache_take(const heap *h, thread_cache *t, uint64_t bytes) {
-  bool large;
-  const uint32_t n = store_units(h->store, bytes, &large);
-  block_id id;
-  if (!large && n <= THREAD_CACHE_UNITS) {
-    id = t->first[n];
-    if (!id) return 0;
+  const bool large = store_is_large(bytes);
+  const uint64_t n = store_units(bytes, large ? PAGE_SHIFT : h->config.unit_shift);
+  if (likely(!large && n <= THREAD_CACHE_UNITS)) {
+    const block_id id = t->first[n];
+    if (unlikely(!id)) return 0;
     t->first[n] = blocks_at(h->blocks, id)->next;
     --t->n[n];
     return id;
   }
-  id = t->large;
-  if (!id) return 0;
+  const block_id id = t->large;
   const heap_block *b = blocks_at(h->blocks, id);
-  if (b->n_units != n || b->large != large) return 0;
+  if (!id || b->n_units != n || b->large != large) return 0;
   t->large = 0;
   return id;
 }
@@ -203,8 +207,8 @@ static block_id cache_put(const heap *h, thread_cache *t, block_id id) {
   const uint32_t n = b->n_units;
   block_id *list = &t->large, over = t->large;
   if (!b->large && n <= THREAD_CACHE_UNITS) {
-    const unsigned most = THREAD_CACHE_BYTES / (n << h->config.unit_shift);
-    const bool full = t->n[n] >= (most < UINT8_MAX ? most : UINT8_MAX);
+    const uint32_t units = (t->n[n] + 1u) * n;
+    const bool full = units << h->config.unit_shift > THREAD_CACHE_BYTES || t->n[n] == UINT8_MAX;
     list = &t->first[n];
     over = full ? *list : 0;
     if (full) *list = t->n[n] = 0;
@@ -246,10 +250,8 @@ static void *hand_out(heap *h, block_id id, uint64_t number, uint64_t bytes, uin
 static block_id make_by_all_means(heap *h, uint64_t bytes) {
   block_id id = make(h, bytes, false);
   if (id || bytes > h->config.size_bytes) return id;
-  if (h->caches) {
-    empty_caches(h);
-    if ((id = make(h, bytes, false))) return id;
-  }
+  empty_caches(h);
+  if ((id = make(h, bytes, false))) return id;
   if ((id = make(h, bytes, true)) || !(h->parked || h->closing)) return id;
   release_all(h, &h->closing);
   release_all(h, &h->parked);
@@ -259,9 +261,8 @@ static block_id make_by_all_means(heap *h, uint64_t bytes) {
 /* A few more small blocks for the thread's next allocations, where they cost nothing. */
 static void refill(heap *h, thread_cache *t, uint64_t bytes) {
   enum { MOST = 16, MOST_BYTES = 64 << 10 };
-  bool large;
-  const uint32_t n = store_units(h->store, bytes, &large);
-  if (large || n > THREAD_CACHE_UNITS || t->n[n] || !thread_cache_enter(t)) return;
+  const uint64_t n = store_units(bytes, h->config.unit_shift);
+  if (store_is_large(bytes) || n > THREAD_CACHE_UNITS || t->n[n] || !thread_cache_enter(t)) return;
   for (uint64_t i = 0; i < MOST && (i + 1) * bytes <= MOST_BYTES; ++i) {
     const block_id id = make(h, bytes, false);
     if (!id) break;
@@ -377,26 +378,41 @@ static status free_observed(heap *h, uintptr_t address, const char *name, void *
   return bytes ? ST_OK : refuse_free(h, address, name);
 }
 
+/* Whether the block was live and is freed by this call: of two threads that free the same one, one is told so. */
+static bool end_life(heap_block *b, bool shared) {
+  if (shared) return atomic_exchange_explicit(&b->bytes, 0, memory_order_acq_rel) != 0;
+  if (!atomic_load_explicit(&b->bytes, memory_order_relaxed)) return false;
+  atomic_store_explicit(&b->bytes, 0, memory_order_release);
+  return true;
+}
+
+static status free_locked(heap *h, uintptr_t address, const char *name) {
+  own_cache(h);
+  const block_id id = blocks_starting(h->blocks, address);
+  if (!id || !end_life(blocks_at(h->blocks, id), true)) return refuse_free(h, address, name);
+  put_back(h, id);
+  return ST_OK;
+}
+
 status heap_free(heap *h, uintptr_t address, const char *name, void *site) {
   if (unlikely(is_observed(h))) return free_observed(h, address, name, site);
-  block_id id = blocks_starting(h->blocks, address);
-  /* Of two threads that free the same block, one gets its length. */
-  if (unlikely(!id || !atomic_exchange_explicit(&blocks_at(h->blocks, id)->bytes, 0, memory_order_acq_rel)))
-    return refuse_free(h, address, name);
-  const bool pending = tasks_pending(h);
   thread_cache *t = thread_cache_of(h->index);
-  if (likely(t && !pending && thread_cache_enter(t))) {
-    id = cache_put(h, t, id);
+  if (likely(t && !tasks_pending(h) && thread_cache_enter(t))) {
+    const block_id id = blocks_starting(h->blocks, address);
+    const bool freed = id && end_life(blocks_at(h->blocks, id), h->shared);
+    block_id over = freed ? cache_put(h, t, id) : 0;
     thread_cache_leave(t);
-    if (likely(!id)) return ST_OK;
+    if (unlikely(!freed)) return refuse_free(h, address, name);
+    if (likely(!over)) return ST_OK;
+    pthread_mutex_lock(&h->lock);
+    release_all(h, &over);
+    pthread_mutex_unlock(&h->lock);
+    return ST_OK;
   }
   pthread_mutex_lock(&h->lock);
-  if (pending)
-    put_back(h, id);
-  else
-    release_all(h, &id);
+  const status st = free_locked(h, address, name);
   pthread_mutex_unlock(&h->lock);
-  return ST_OK;
+  return st;
 }
 
 /* ---- finding ----------------------------------------------------------------------------------------------------- */

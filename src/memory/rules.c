@@ -9,7 +9,7 @@ const alloc_rule alloc_rules[N_RULES] = {
 };
 
 uint64_t rule_bytes(const alloc_rule *rule, uint64_t size) {
-  const uint64_t rounded = (size + rule->round_bytes - 1) / rule->round_bytes * rule->round_bytes;
+  const uint64_t rounded = (size + rule->round_bytes - 1) & -(uint64_t)rule->round_bytes;
   if (size > UINT64_MAX - rule->round_bytes || rounded > UINT64_MAX - rule->slack_bytes) return 0;
   return rounded + rule->slack_bytes;
 }

@@ -7,7 +7,7 @@
 
 typedef struct {
   const char *call;        /* CANN's function */
-  uint32_t round_bytes;    /* the size is rounded up to this */
+  uint32_t round_bytes;    /* a power of two that the size is rounded up to */
   uint32_t slack_bytes;    /* and grows by this */
   uint32_t promised_align; /* of the start, as documented */
   bool pinned;             /* on the host */

@@ -151,25 +151,11 @@ static range_id take(store *s, line *l, uint32_t n, bool may_grow, uint32_t *sta
   return grow(s, l, n, l->page_units, start);
 }
 
-uint64_t store_unit_bytes(const store *s, bool large) {
-  return UINT64_C(1) << s->line[large ? LARGE : SMALL].unit_shift;
-}
-
-static uint64_t units_in(const line *l, uint64_t bytes) {
-  return (bytes >> l->unit_shift) + !!(bytes & ((UINT64_C(1) << l->unit_shift) - 1));
-}
-
-uint32_t store_units(const store *s, uint64_t bytes, bool *large) {
-  *large = bytes > STORE_SMALL_BYTES;
-  const uint64_t n = units_in(&s->line[*large ? LARGE : SMALL], bytes);
-  return n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
-}
-
 bool store_take(store *s, uint64_t bytes, bool may_grow, placement *out) {
   uint32_t start;
-  for (line_kind k = bytes > STORE_SMALL_BYTES ? LARGE : SMALL; k < N_LINES; ++k) {
+  for (line_kind k = store_is_large(bytes) ? LARGE : SMALL; k < N_LINES; ++k) {
     line *l = &s->line[k];
-    const uint64_t n = units_in(l, bytes);
+    const uint64_t n = store_units(bytes, l->unit_shift);
     const range_id id = n < UINT32_MAX / 2 ? take(s, l, (uint32_t)n, may_grow, &start) : 0;
     if (!id && may_grow) continue; /* a small block in the large line is better than none */
     if (!id) return false;

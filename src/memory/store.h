@@ -35,9 +35,11 @@ typedef struct {
 status store_create(const pages_config *config, const char *name, unsigned unit_shift, store **out);
 void store_destroy(store *s); /* only before anything was taken */
 
-/* What a block of so many bytes takes: units of its line. */
-uint32_t store_units(const store *s, uint64_t bytes, bool *large);
-uint64_t store_unit_bytes(const store *s, bool large);
+/* What a block of so many bytes takes: units of its line, of which there are 2^shift bytes each. */
+static inline bool store_is_large(uint64_t bytes) { return bytes > STORE_SMALL_BYTES; }
+static inline uint64_t store_units(uint64_t bytes, unsigned shift) {
+  return (bytes >> shift) + !!(bytes & ((UINT64_C(1) << shift) - 1));
+}
 
 /* A place for `bytes`; only a cached one unless `grow`. False where there is none. */
 bool store_take(store *s, uint64_t bytes, bool grow, placement *out);

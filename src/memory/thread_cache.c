@@ -8,7 +8,7 @@
 
 #include "base/sync.h"
 
-_Thread_local thread_cache *thread_caches[THREAD_CACHE_HEAPS] __attribute__((tls_model("initial-exec")));
+_Thread_local thread_cache *thread_caches[THREAD_CACHE_HEAPS];
 
 static pthread_key_t at_end; /* its value is not NULL in threads that have caches */
 static void (*end_cache)(thread_cache *);
@@ -45,7 +45,8 @@ thread_cache *thread_cache_make(unsigned heap_index, void *owner, void (*end)(th
   return thread_caches[heap_index] = t;
 }
 
-void thread_cache_close(thread_cache *list) {
+void thread_cache_close(thread_cache *list, const thread_cache *own) {
+  if (!list || (list == own && !list->next)) return; /* its owner is here, not using it */
   for (thread_cache *t = list; t; t = t->next) atomic_store_explicit(&t->closed, true, memory_order_relaxed);
   syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
   for (thread_cache *t = list; t; t = t->next)

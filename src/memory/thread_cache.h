@@ -15,7 +15,7 @@
 #include "memory/blocks.h"
 
 enum {
-  THREAD_CACHE_HEAPS = 32,        /* heaps beyond have none */
+  THREAD_CACHE_HEAPS = 18,        /* all devices' and the pinned one; heaps beyond have none */
   THREAD_CACHE_UNITS = 129,       /* longest small block, in units: 64 KiB and what the rules add */
   THREAD_CACHE_BYTES = 256 << 10, /* of one length */
 };
@@ -30,7 +30,7 @@ typedef struct thread_cache {
   block_id first[THREAD_CACHE_UNITS + 1]; /* chained through .next */
 } thread_cache;
 
-extern _Thread_local thread_cache *thread_caches[THREAD_CACHE_HEAPS] __attribute__((tls_model("initial-exec")));
+extern _Thread_local thread_cache *thread_caches[THREAD_CACHE_HEAPS];
 
 /* The thread's cache for a heap, or NULL: none yet. */
 static inline thread_cache *thread_cache_of(unsigned heap_index) {
@@ -51,8 +51,9 @@ static inline bool thread_cache_enter(thread_cache *t) {
 
 static inline void thread_cache_leave(thread_cache *t) { atomic_store_explicit(&t->busy, false, memory_order_release); }
 
-/* By anybody who holds the heap's lock: from here to open, all caches of the list are the caller's. */
-void thread_cache_close(thread_cache *list);
+/* By anybody who holds the heap's lock: from here to open, all caches of the list are the caller's. own: the caller's, or
+ * NULL. */
+void thread_cache_close(thread_cache *list, const thread_cache *own);
 void thread_cache_open(thread_cache *list);
 
 #endif
