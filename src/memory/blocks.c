@@ -1,6 +1,5 @@
 #include "memory/blocks.h"
 
-#include <stdlib.h>
 #include <sys/mman.h>
 
 #include "base/status.h"
@@ -26,19 +25,16 @@ static uint64_t n_granules(const blocks *t) { return t->window_bytes >> GRANULE_
 static uint64_t n_strides(const blocks *t) { return (n_granules(t) >> STRIDE_SHIFT) + 1; }
 static size_t starts_bytes(const blocks *t) { return (n_granules(t) << t->words_shift) * sizeof *t->starts; }
 
-void blocks_destroy(blocks *t) {
+void blocks_close(blocks *t) {
   drop_table(t->block, MAX_BLOCKS * sizeof *t->block);
   drop_table(t->starts, starts_bytes(t));
   drop_table(t->words, n_granules(t) * sizeof *t->words);
   drop_table(t->id, n_units(t) * sizeof *t->id);
   drop_table(t->granule, n_granules(t) * sizeof *t->granule);
   drop_table(t->stride, n_strides(t) * sizeof *t->stride);
-  free(t);
 }
 
-blocks *blocks_create(uintptr_t window, uint64_t window_bytes, unsigned unit_shift) {
-  blocks *t = malloc(sizeof *t);
-  if (!t) return NULL;
+bool blocks_open(blocks *t, uintptr_t window, uint64_t window_bytes, unsigned unit_shift) {
   *t = (blocks){.window = window,
                 .window_bytes = window_bytes,
                 .unit_shift = unit_shift,
@@ -50,9 +46,9 @@ blocks *blocks_create(uintptr_t window, uint64_t window_bytes, unsigned unit_shi
   t->id = table(n_units(t) * sizeof *t->id);
   t->granule = table(n_granules(t) * sizeof *t->granule);
   t->stride = table(n_strides(t) * sizeof *t->stride);
-  if (t->block && t->starts && t->words && t->id && t->granule && t->stride) return t;
-  blocks_destroy(t);
-  return NULL;
+  if (t->block && t->starts && t->words && t->id && t->granule && t->stride) return true;
+  blocks_close(t);
+  return false;
 }
 
 /* ---- descriptions ------------------------------------------------------------------------------------------------ */

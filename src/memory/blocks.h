@@ -43,9 +43,9 @@ typedef struct {
   _Atomic block_id *stride;  /* the same for all of a stride's granules, which are not marked one by one then */
 } blocks;
 
-/* Of a window of granules; blocks start at multiples of 1 << unit_shift (9 to 21). NULL without memory. */
-blocks *blocks_create(uintptr_t window, uint64_t window_bytes, unsigned unit_shift);
-void blocks_destroy(blocks *t);
+/* Of a window of granules; blocks start at multiples of 1 << unit_shift (9 to 12). False without memory. */
+bool blocks_open(blocks *t, uintptr_t window, uint64_t window_bytes, unsigned unit_shift);
+void blocks_close(blocks *t);
 
 /* A description that is no block's yet; 0 where there are too many. */
 block_id blocks_new(blocks *t);

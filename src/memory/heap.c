@@ -15,7 +15,7 @@ struct heap {
   heap_config config;
   unsigned index;               /* of thread caches */
   _Atomic uint64_t last_number; /* that was given to an allocation, or to a thread for some of its next ones */
-  blocks *blocks;               /* looked up without the lock */
+  blocks blocks;                /* looked up without the lock */
   pthread_mutex_t lock;         /* guards all below, and changes of blocks */
   store *store;
   thread_cache *caches;
@@ -37,11 +37,11 @@ status heap_create(const heap_config *config, heap **out) {
   h->config = *config;
   pthread_mutex_init(&h->lock, NULL);
   status st = ST_OK;
-  h->blocks = blocks_create(config->window, config->window_bytes, config->unit_shift);
-  if (!h->blocks) st = fail(ST_NO_HOST_MEMORY, "no host memory for the blocks of %s", config->name);
+  const bool opened = blocks_open(&h->blocks, config->window, config->window_bytes, config->unit_shift);
+  if (!opened) st = fail(ST_NO_HOST_MEMORY, "no host memory for the blocks of %s", config->name);
   if (st == ST_OK) st = store_create(&pages, config->name, config->unit_shift, &h->store);
   if (st != ST_OK) {
-    if (h->blocks) blocks_destroy(h->blocks);
+    if (opened) blocks_close(&h->blocks);
     free(h);
     return st;
   }
@@ -52,7 +52,7 @@ status heap_create(const heap_config *config, heap **out) {
 }
 
 /* Whether every allocation and free is to be counted or told, exactly: then no cache of a thread's is used. */
-static bool is_observed(const heap *h) { return h->config.stats || hooks_any(); }
+static inline bool is_observed(const heap *h) { return h->config.stats || hooks_any(); }
 
 static hook_block told(const heap *h, const heap_block *b, uint64_t bytes) {
   return (hook_block){h->config.device, b->address, bytes, b->requested, b->number, b->call, b->site};
@@ -87,39 +87,42 @@ static uint64_t place_bytes(const heap *h, const heap_block *b) {
 /* A block that has a place, but is not live yet; 0 where there is none. */
 static block_id make(heap *h, uint64_t bytes, bool may_grow) {
   placement p;
-  const block_id id = blocks_new(h->blocks);
+  const block_id id = blocks_new(&h->blocks);
   if (!id) return 0;
   if (!store_take(h->store, bytes, may_grow, &p)) {
-    blocks_drop(h->blocks, id);
+    blocks_drop(&h->blocks, id);
     return 0;
   }
-  heap_block *b = blocks_at(h->blocks, id);
+  heap_block *b = blocks_at(&h->blocks, id);
   b->range = p.range;
   b->n_units = p.n_units;
   b->large = p.large;
-  blocks_enter(h->blocks, id, h->config.window + p.offset, place_bytes(h, b));
+  blocks_enter(&h->blocks, id, h->config.window + p.offset, place_bytes(h, b));
   return id;
 }
 
 /* Makes a freed block's place available to all. */
 static void release(heap *h, block_id id) {
-  const heap_block *b = blocks_at(h->blocks, id);
-  blocks_remove(h->blocks, id, place_bytes(h, b));
+  const heap_block *b = blocks_at(&h->blocks, id);
+  blocks_remove(&h->blocks, id, place_bytes(h, b));
   store_give(h->store, &(placement){.n_units = b->n_units, .range = b->range, .large = b->large});
-  blocks_drop(h->blocks, id);
+  blocks_drop(&h->blocks, id);
 }
 
 static void release_all(heap *h, block_id *list) {
   while (*list) {
     const block_id id = *list;
-    *list = blocks_at(h->blocks, id)->next;
+    *list = blocks_at(&h->blocks, id)->next;
     release(h, id);
   }
 }
 
 /* ---- waiting for tasks ------------------------------------------------------------------------------------------- */
 
-static bool tasks_pending(const heap *h) { return h->config.fences && h->config.fences->pending(); }
+static inline bool tasks_pending(const heap *h) {
+  const heap_fences *f = h->config.fences;
+  return f && (!f->busy || atomic_load_explicit(f->busy, memory_order_acquire)) && f->pending();
+}
 
 /* Releases what no task can use any more. Blocks wait in two lists, so that one fence at a time serves for all: those
  * freed while it is out are covered by the next. */
@@ -184,26 +187,26 @@ static thread_cache *own_cache(heap *h) {
   return h->caches = t;
 }
 
-static block_id cache_take(const heap *h, thread_cache *t, uint64_t bytes) {
-  const bool large = store_is_large(bytes);
-  const uint64_t n = store_units(bytes, large ? PAGE_SHIFT : h->config.unit_shift);
-  if (likely(!large && n <= THREAD_CACHE_UNITS)) {
+static inline block_id cache_take(const heap *h, thread_cache *t, uint64_t bytes) {
+  if (likely(bytes <= (uint64_t)THREAD_CACHE_UNITS << h->config.unit_shift)) {
+    const uint64_t n = store_units(bytes, h->config.unit_shift);
     const block_id id = t->first[n];
     if (unlikely(!id)) return 0;
-    t->first[n] = blocks_at(h->blocks, id)->next;
+    t->first[n] = blocks_at(&h->blocks, id)->next;
     --t->n[n];
     return id;
   }
+  const bool large = store_is_large(bytes);
   const block_id id = t->large;
-  const heap_block *b = blocks_at(h->blocks, id);
-  if (!id || b->n_units != n || b->large != large) return 0;
+  const heap_block *b = blocks_at(&h->blocks, id);
+  if (!id || b->large != large || b->n_units != store_units(bytes, large ? PAGE_SHIFT : h->config.unit_shift)) return 0;
   t->large = 0;
   return id;
 }
 
 /* Puts a freed block in; those that there is no more room for are handed back, as a list. */
-static block_id cache_put(const heap *h, thread_cache *t, block_id id) {
-  heap_block *b = blocks_at(h->blocks, id);
+static inline block_id cache_put(const heap *h, thread_cache *t, block_id id) {
+  heap_block *b = blocks_at(&h->blocks, id);
   const uint32_t n = b->n_units;
   block_id *list = &t->large, over = t->large;
   if (!b->large && n <= THREAD_CACHE_UNITS) {
@@ -224,7 +227,7 @@ static block_id cache_put(const heap *h, thread_cache *t, block_id id) {
 /* ---- allocation -------------------------------------------------------------------------------------------------- */
 
 /* The next number: threads take some at once. */
-static uint64_t next_number(heap *h, thread_cache *t) {
+static inline uint64_t next_number(heap *h, thread_cache *t) {
   enum { AT_ONCE = 1024 };
   if (!t) return atomic_fetch_add_explicit(&h->last_number, 1, memory_order_relaxed) + 1;
   if (t->next_number == t->end_number) {
@@ -235,9 +238,9 @@ static uint64_t next_number(heap *h, thread_cache *t) {
 }
 
 /* The block becomes the caller's. */
-static void *hand_out(heap *h, block_id id, uint64_t number, uint64_t bytes, uint64_t requested, const char *call,
-                      void *site) {
-  heap_block *b = blocks_at(h->blocks, id);
+static inline void *hand_out(heap *h, block_id id, uint64_t number, uint64_t bytes, uint64_t requested,
+                             const char *call, void *site) {
+  heap_block *b = blocks_at(&h->blocks, id);
   atomic_store_explicit(&b->requested, requested, memory_order_relaxed);
   atomic_store_explicit(&b->number, number, memory_order_relaxed);
   atomic_store_explicit(&b->call, call, memory_order_relaxed);
@@ -262,11 +265,11 @@ static block_id make_by_all_means(heap *h, uint64_t bytes) {
 static void refill(heap *h, thread_cache *t, uint64_t bytes) {
   enum { MOST = 16, MOST_BYTES = 64 << 10 };
   const uint64_t n = store_units(bytes, h->config.unit_shift);
-  if (store_is_large(bytes) || n > THREAD_CACHE_UNITS || t->n[n] || !thread_cache_enter(t)) return;
+  if (n > THREAD_CACHE_UNITS || t->n[n] || !thread_cache_enter(t)) return;
   for (uint64_t i = 0; i < MOST && (i + 1) * bytes <= MOST_BYTES; ++i) {
     const block_id id = make(h, bytes, false);
     if (!id) break;
-    atomic_store_explicit(&blocks_at(h->blocks, id)->bytes, 0, memory_order_relaxed);
+    atomic_store_explicit(&blocks_at(&h->blocks, id)->bytes, 0, memory_order_relaxed);
     release_all(h, &(block_id){cache_put(h, t, id)});
   }
   thread_cache_leave(t);
@@ -281,24 +284,28 @@ static status alloc_locked(heap *h, uint64_t bytes, uint64_t requested, const ch
   thread_cache *t = own_cache(h);
   *out = hand_out(h, id, next_number(h, t), bytes, requested, call, site);
   if (unlikely(is_observed(h)))
-    observe_alloc(h, blocks_at(h->blocks, id), bytes);
+    observe_alloc(h, blocks_at(&h->blocks, id), bytes);
   else if (t)
     refill(h, t, bytes);
   return ST_OK;
 }
 
-status heap_alloc(heap *h, uint64_t bytes, uint64_t requested, const char *call, void *site, void **out) {
-  thread_cache *t = thread_cache_of(h->index);
-  if (likely(t && !is_observed(h) && thread_cache_enter(t))) {
-    const block_id id = cache_take(h, t, bytes);
-    if (likely(id)) *out = hand_out(h, id, next_number(h, t), bytes, requested, call, site);
-    thread_cache_leave(t);
-    if (likely(id)) return ST_OK;
-  }
+__attribute__((noinline)) static status alloc_slowly(heap *h, uint64_t bytes, uint64_t requested, const char *call,
+                                                     void *site, void **out) {
   pthread_mutex_lock(&h->lock);
   const status st = alloc_locked(h, bytes, requested, call, site, out);
   pthread_mutex_unlock(&h->lock);
   return st;
+}
+
+status heap_alloc(heap *h, uint64_t bytes, uint64_t requested, const char *call, void *site, void **out) {
+  thread_cache *t = thread_cache_of(h->index);
+  if (unlikely(!t || is_observed(h) || !thread_cache_enter(t)))
+    return alloc_slowly(h, bytes, requested, call, site, out);
+  const block_id id = cache_take(h, t, bytes);
+  if (likely(id)) *out = hand_out(h, id, next_number(h, t), bytes, requested, call, site);
+  thread_cache_leave(t);
+  return likely(id) ? ST_OK : alloc_slowly(h, bytes, requested, call, site, out);
 }
 
 /* ---- refusal ----------------------------------------------------------------------------------------------------- */
@@ -331,7 +338,7 @@ static status refuse(heap *h, uint64_t requested) {
   size_t n = 0;
   const uint64_t host = host_available_bytes();
   if (h->config.stats) atomic_fetch_add_explicit(&h->config.stats->n_refused, 1, memory_order_relaxed);
-  blocks_each(h->blocks, keep_largest, largest);
+  blocks_each(&h->blocks, keep_largest, largest);
   for (int i = 0; i < N_HOLDERS && largest[i] && n < sizeof holders; ++i)
     n += (size_t)snprintf(holders + n, sizeof holders - n, "%s%ju bytes (allocation %ju, %s)",
                           i ? ", " : "; largest: ", (uintmax_t)largest[i]->requested, (uintmax_t)largest[i]->number,
@@ -345,8 +352,8 @@ static status refuse(heap *h, uint64_t requested) {
 
 /* ---- freeing ----------------------------------------------------------------------------------------------------- */
 
-static status refuse_free(const heap *h, uintptr_t address, const char *name) {
-  const heap_block *b = blocks_find(h->blocks, address);
+__attribute__((noinline, cold)) static status refuse_free(const heap *h, uintptr_t address, const char *name) {
+  const heap_block *b = blocks_find(&h->blocks, address);
   if (b && b->address != address)
     return fail(ST_INVALID_VALUE, "%s is %p, inside the block of %ju bytes at %p, expected a block's start", name,
                 (void *)address, (uintmax_t)b->requested, (void *)b->address); // NOLINT(performance-no-int-to-ptr)
@@ -357,7 +364,7 @@ static status refuse_free(const heap *h, uintptr_t address, const char *name) {
 /* Under the lock: the block of that many bytes is no one's now. */
 static void put_back(heap *h, block_id id) {
   if (tasks_pending(h)) {
-    blocks_at(h->blocks, id)->next = h->parked;
+    blocks_at(&h->blocks, id)->next = h->parked;
     h->parked = id;
   } else {
     release(h, id);
@@ -367,8 +374,8 @@ static void put_back(heap *h, block_id id) {
 
 static status free_observed(heap *h, uintptr_t address, const char *name, void *site) {
   pthread_mutex_lock(&h->lock);
-  const block_id id = blocks_starting(h->blocks, address);
-  heap_block *b = blocks_at(h->blocks, id);
+  const block_id id = blocks_starting(&h->blocks, address);
+  heap_block *b = blocks_at(&h->blocks, id);
   const uint64_t bytes = id ? atomic_exchange(&b->bytes, 0) : 0;
   if (bytes) {
     observe_free(h, b, bytes, site);
@@ -379,49 +386,50 @@ static status free_observed(heap *h, uintptr_t address, const char *name, void *
 }
 
 /* Whether the block was live and is freed by this call: of two threads that free the same one, one is told so. */
-static bool end_life(heap_block *b, bool shared) {
+static inline bool end_life(heap_block *b, bool shared) {
   if (shared) return atomic_exchange_explicit(&b->bytes, 0, memory_order_acq_rel) != 0;
   if (!atomic_load_explicit(&b->bytes, memory_order_relaxed)) return false;
   atomic_store_explicit(&b->bytes, 0, memory_order_release);
   return true;
 }
 
-static status free_locked(heap *h, uintptr_t address, const char *name) {
+__attribute__((noinline)) static status free_slowly(heap *h, uintptr_t address, const char *name, void *site) {
+  if (is_observed(h)) return free_observed(h, address, name, site);
+  pthread_mutex_lock(&h->lock);
   own_cache(h);
-  const block_id id = blocks_starting(h->blocks, address);
-  if (!id || !end_life(blocks_at(h->blocks, id), true)) return refuse_free(h, address, name);
-  put_back(h, id);
+  const block_id id = blocks_starting(&h->blocks, address);
+  const bool freed = id && end_life(blocks_at(&h->blocks, id), true);
+  if (freed) put_back(h, id);
+  pthread_mutex_unlock(&h->lock);
+  return freed ? ST_OK : refuse_free(h, address, name);
+}
+
+__attribute__((noinline)) static status spill(heap *h, block_id list) {
+  pthread_mutex_lock(&h->lock);
+  release_all(h, &list);
+  pthread_mutex_unlock(&h->lock);
   return ST_OK;
 }
 
 status heap_free(heap *h, uintptr_t address, const char *name, void *site) {
-  if (unlikely(is_observed(h))) return free_observed(h, address, name, site);
   thread_cache *t = thread_cache_of(h->index);
-  if (likely(t && !tasks_pending(h) && thread_cache_enter(t))) {
-    const block_id id = blocks_starting(h->blocks, address);
-    const bool freed = id && end_life(blocks_at(h->blocks, id), h->shared);
-    block_id over = freed ? cache_put(h, t, id) : 0;
-    thread_cache_leave(t);
-    if (unlikely(!freed)) return refuse_free(h, address, name);
-    if (likely(!over)) return ST_OK;
-    pthread_mutex_lock(&h->lock);
-    release_all(h, &over);
-    pthread_mutex_unlock(&h->lock);
-    return ST_OK;
-  }
-  pthread_mutex_lock(&h->lock);
-  const status st = free_locked(h, address, name);
-  pthread_mutex_unlock(&h->lock);
-  return st;
+  if (unlikely(!t || is_observed(h) || tasks_pending(h) || !thread_cache_enter(t)))
+    return free_slowly(h, address, name, site);
+  const block_id id = blocks_starting(&h->blocks, address);
+  const bool freed = id && end_life(blocks_at(&h->blocks, id), h->shared);
+  const block_id over = freed ? cache_put(h, t, id) : 0;
+  thread_cache_leave(t);
+  if (unlikely(over)) return spill(h, over);
+  return likely(freed) ? ST_OK : refuse_free(h, address, name);
 }
 
 /* ---- finding ----------------------------------------------------------------------------------------------------- */
 
-const heap_block *heap_find(const heap *h, uintptr_t address) { return blocks_find(h->blocks, address); }
+const heap_block *heap_find(const heap *h, uintptr_t address) { return blocks_find(&h->blocks, address); }
 
 void heap_each_block(heap *h, void (*visit)(const heap_block *, void *), void *argument) {
   pthread_mutex_lock(&h->lock);
-  blocks_each(h->blocks, visit, argument);
+  blocks_each(&h->blocks, visit, argument);
   pthread_mutex_unlock(&h->lock);
 }
 

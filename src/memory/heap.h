@@ -29,6 +29,7 @@ enum {
 
 /* How a heap learns which tasks may still use a freed block: given by the runtime. A fence is what is pending now. */
 typedef struct {
+  const _Atomic int *busy;     /* 0: nothing that the caller knows of is pending; NULL: ask pending() */
   bool (*pending)(void);       /* whether any task is */
   void *(*take)(void);         /* NULL: nothing is pending, or no memory for a fence */
   bool (*passed)(void *fence); /* whether all of it has retired; frees the fence then */

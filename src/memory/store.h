@@ -38,7 +38,7 @@ void store_destroy(store *s); /* only before anything was taken */
 /* What a block of so many bytes takes: units of its line, of which there are 2^shift bytes each. */
 static inline bool store_is_large(uint64_t bytes) { return bytes > STORE_SMALL_BYTES; }
 static inline uint64_t store_units(uint64_t bytes, unsigned shift) {
-  return (bytes >> shift) + !!(bytes & ((UINT64_C(1) << shift) - 1));
+  return bytes ? ((bytes - 1) >> shift) + 1 : 0;
 }
 
 /* A place for `bytes`; only a cached one unless `grow`. False where there is none. */

@@ -21,11 +21,11 @@ static struct {
   stream *first, *last;
   int n_workers, n_idle;
   bool ticker_started, stopped;
-  _Atomic int n_listed;       /* to be read without the lock: 0 is certain for what the reader itself submitted */
   _Atomic uint32_t tick;      /* futex of the ticker */
   _Atomic bool ticker_sleeps; /* for ever, until scheduler_rouse() */
 } scheduler = {.lock = PTHREAD_MUTEX_INITIALIZER, .work = PTHREAD_COND_INITIALIZER};
 
+_Atomic int scheduler_n_listed;
 static _Atomic int n_long, n_long_waiters, n_in_user_code, n_running_workers;
 
 int scheduler_n_cores(void) {
@@ -155,7 +155,7 @@ static bool unlist(stream *s) {
     return false;
   }
   list_remove(s);
-  atomic_fetch_sub(&scheduler.n_listed, 1);
+  atomic_fetch_sub(&scheduler_n_listed, 1);
   return true;
 }
 
@@ -218,7 +218,7 @@ void scheduler_list(stream *s) {
     object_ref(&s->o);
     s->idle_ticks = 0;
     list_push(s);
-    atomic_fetch_add(&scheduler.n_listed, 1);
+    atomic_fetch_add(&scheduler_n_listed, 1);
     atomic_store(&s->listed, true);
   }
   if (!scheduler.ticker_started) scheduler.ticker_started = start_thread(ticker);
@@ -292,7 +292,6 @@ typedef struct {
 
 bool scheduler_has_pending(void) {
   bool pending = false;
-  if (!atomic_load_explicit(&scheduler.n_listed, memory_order_acquire)) return false;
   pthread_mutex_lock(&scheduler.lock);
   for (stream *s = scheduler.first; s && !pending; s = s->next_listed) pending = has_work(s);
   pthread_mutex_unlock(&scheduler.lock);

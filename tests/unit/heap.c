@@ -270,7 +270,7 @@ static bool fake_passed(void *fence) {
   return tasks.passes;
 }
 
-static const heap_fences fake_fences = {fake_pending, fake_take, fake_passed};
+static const heap_fences fake_fences = {NULL, fake_pending, fake_take, fake_passed};
 
 static void freed_block_is_reused_when_earlier_tasks_are_done(void **state) {
   (void)state;
