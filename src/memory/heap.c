@@ -37,7 +37,8 @@ status heap_create(const heap_config *config, heap **out) {
   h->config = *config;
   pthread_mutex_init(&h->lock, NULL);
   status st = ST_OK;
-  const bool opened = blocks_open(&h->blocks, config->window, config->window_bytes, config->unit_shift);
+  const bool opened = blocks_open(&h->blocks, config->window, config->window_bytes,
+                                  store_large_bytes(config->window_bytes), PAGE_SHIFT, config->unit_shift);
   if (!opened) st = fail(ST_NO_HOST_MEMORY, "no host memory for the blocks of %s", config->name);
   if (st == ST_OK) st = store_create(&pages, config->name, config->unit_shift, &h->store);
   if (st != ST_OK) {

@@ -31,15 +31,18 @@ typedef struct {
   bool large;
 } placement;
 
+/* Bytes at the start of the window that are the large line's. */
+static inline uint64_t store_large_bytes(uint64_t window_bytes) {
+  return window_bytes - ((window_bytes / 4) & -(uint64_t)GRANULE_BYTES);
+}
+
 /* unit_shift: of the small line. */
 status store_create(const pages_config *config, const char *name, unsigned unit_shift, store **out);
 void store_destroy(store *s); /* only before anything was taken */
 
 /* What a block of so many bytes takes: units of its line, of which there are 2^shift bytes each. */
 static inline bool store_is_large(uint64_t bytes) { return bytes > STORE_SMALL_BYTES; }
-static inline uint64_t store_units(uint64_t bytes, unsigned shift) {
-  return bytes ? ((bytes - 1) >> shift) + 1 : 0;
-}
+static inline uint64_t store_units(uint64_t bytes, unsigned shift) { return bytes ? ((bytes - 1) >> shift) + 1 : 0; }
 
 /* A place for `bytes`; only a cached one unless `grow`. False where there is none. */
 bool store_take(store *s, uint64_t bytes, bool grow, placement *out);
