@@ -12,6 +12,7 @@
 
 #include "base/hooks.h"
 #include "memory/host.h"
+#include "memory/ledger.h"
 #include "memory/ranges.h"
 
 /* Left to the host when the heap grows: below this a desktop starts to swap. */
@@ -111,6 +112,7 @@ static void trim(heap *h, uint64_t most) {
       madvise((void *)view_of(h, g), HEAP_GRANULE_BYTES, MADV_DONTNEED);
     it->charged = false;
     --h->n_charged;
+    if (h->config.device >= 0) ledger_return(h->config.device, HEAP_GRANULE_BYTES);
   }
 }
 
@@ -132,16 +134,22 @@ static bool host_has(heap *h, uint64_t wanted) {
   return true;
 }
 
+/* Whether n more granules may be charged: against the size, what the host has, and other processes. */
+static bool may_grow(heap *h, uint64_t n) {
+  return h->n_charged + n <= h->config.size_bytes >> HEAP_GRANULE_SHIFT && host_has(h, h->n_charged + n) &&
+         (h->config.device < 0 || !n || ledger_charge(h->config.device, n << HEAP_GRANULE_SHIFT, h->config.size_bytes));
+}
+
 /* Charges the n granules from `first`, which are in no one's use, and counts them as used. */
 static bool charge(heap *h, uint64_t first, uint64_t n) {
   const uint64_t size = h->config.size_bytes >> HEAP_GRANULE_SHIFT;
   uint64_t fresh = 0;
   for (uint64_t g = first; g < first + n; ++g) fresh += !h->granules[g].charged;
-  if (h->n_charged + fresh > size || !host_has(h, h->n_charged + fresh)) {
+  if (!may_grow(h, fresh)) {
     if (h->n_used + n > size) return false;
     trim(h, h->n_used); /* caches go first, ours too */
     fresh = n;
-    if (!host_has(h, h->n_charged + fresh)) return false;
+    if (!may_grow(h, fresh)) return false;
   }
   for (uint64_t g = first; g < first + n; ++g) h->granules[g].charged = h->granules[g].used = true;
   h->n_charged += fresh;
@@ -274,12 +282,16 @@ static void count_alloc(stats_heap *s, uint64_t bytes) {
   atomic_fetch_add_explicit(&s->n_allocs, 1, memory_order_relaxed);
 }
 
+static uint64_t others_bytes(const heap *h) { return h->config.device >= 0 ? ledger_others(h->config.device) : 0; }
+
 static status refuse(heap *h, uint64_t requested, uint64_t used) {
   atomic_fetch_add_explicit(&h->config.stats->n_refused, 1, memory_order_relaxed);
-  return fail(ST_NO_MEMORY,
-              "size is %ju bytes, more than %s has left: %ju of %ju bytes are in use, the host has %ju available",
-              (uintmax_t)requested, h->config.name, (uintmax_t)used, (uintmax_t)h->config.size_bytes,
-              (uintmax_t)host_available_bytes());
+  return fail(
+      ST_NO_MEMORY,
+      "size is %ju bytes, more than %s has left: %ju of %ju bytes are in use here and %ju in other processes, the "
+      "host has %ju available",
+      (uintmax_t)requested, h->config.name, (uintmax_t)used, (uintmax_t)h->config.size_bytes,
+      (uintmax_t)others_bytes(h), (uintmax_t)host_available_bytes());
 }
 
 static hook_block told(const heap *h, const heap_block *b) {
@@ -401,8 +413,9 @@ void heap_info(heap *h, uint64_t *free_bytes, uint64_t *total_bytes) {
   if (h->parked || h->fence) settle(h);
   const uint64_t used = h->n_used << HEAP_GRANULE_SHIFT;
   pthread_mutex_unlock(&h->lock);
+  const uint64_t left = used < h->config.size_bytes ? h->config.size_bytes - used : 0, others = others_bytes(h);
   *total_bytes = h->config.size_bytes;
-  *free_bytes = used < h->config.size_bytes ? h->config.size_bytes - used : 0;
+  *free_bytes = others < left ? left - others : 0;
 }
 
 void heap_each_block(heap *h, void (*visit)(const heap_block *, void *), void *argument) {

@@ -77,7 +77,7 @@ status heap_take_pages(heap *h, uint64_t bytes, uint64_t *offset);
 void heap_give_pages(heap *h, uint64_t offset, uint64_t bytes);
 int heap_file(const heap *h);
 
-/* What could still be charged, and the whole size. */
+/* What could still be charged, other processes' charges taken off (memory/ledger.h), and the whole size. */
 void heap_info(heap *h, uint64_t *free_bytes, uint64_t *total_bytes);
 
 /* Calls visit for every live block, in no order, under the heap's lock. */
