@@ -408,6 +408,11 @@ void heap_give_pages(heap *h, uint64_t offset, uint64_t bytes) {
 
 int heap_file(const heap *h) { return h->file; }
 
+void heap_pieces(const heap *h, uintptr_t address, uint64_t bytes, heap_piece *pieces, size_t most, size_t *n) {
+  *n = 1;
+  if (most) pieces[0] = (heap_piece){address - h->config.window, bytes};
+}
+
 void heap_info(heap *h, uint64_t *free_bytes, uint64_t *total_bytes) {
   pthread_mutex_lock(&h->lock);
   if (h->parked || h->fence) settle(h);

@@ -77,6 +77,13 @@ status heap_take_pages(heap *h, uint64_t bytes, uint64_t *offset);
 void heap_give_pages(heap *h, uint64_t offset, uint64_t bytes);
 int heap_file(const heap *h);
 
+/* Where [address, address + bytes) of a live block lies in the heap's file, in order; neighbours are one piece. *n is how
+ * many pieces there are; the first `most` of them are filled in. */
+typedef struct {
+  uint64_t offset, bytes;
+} heap_piece;
+void heap_pieces(const heap *h, uintptr_t address, uint64_t bytes, heap_piece *pieces, size_t most, size_t *n);
+
 /* What could still be charged, other processes' charges taken off (memory/ledger.h), and the whole size. */
 void heap_info(heap *h, uint64_t *free_bytes, uint64_t *total_bytes);
 

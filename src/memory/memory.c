@@ -7,6 +7,7 @@
 
 #include "memory/fault.h"
 #include "memory/host.h"
+#include "memory/ipc.h"
 #include "trace/trace.h"
 
 static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -83,6 +84,8 @@ status memory_alloc(int device, const alloc_rule *rule, uint64_t size, const cha
   if (!bytes) return fail(ST_NO_MEMORY, "size is %ju, which overflows when it is rounded", (uintmax_t)size);
   if (rule->pinned) TRY(open_pinned());
   heap *h = atomic_load_explicit(rule->pinned ? &pinned_heap : &device_heaps[device], memory_order_acquire);
+  const status st = heap_alloc(h, bytes, size, call, site, out);
+  if (likely(st != ST_NO_MEMORY) || !vmm_settle()) return st;
   return heap_alloc(h, bytes, size, call, site, out);
 }
 
@@ -99,6 +102,7 @@ status memory_free(void *block, bool pinned, void *site) {
   if (!h)
     return fail(ST_INVALID_VALUE, "%s is %p, no %s, expected what %s gave", name, block,
                 pinned ? "pinned host memory" : "device memory", pinned ? "aclrtMallocHost" : "aclrtMalloc");
+  if (!pinned) TRY(ipc_forget((uintptr_t)block, name));
   return heap_free(h, (uintptr_t)block, name, site);
 }
 
