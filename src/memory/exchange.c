@@ -10,7 +10,7 @@
 
 #include "memory/machine.h"
 
-enum { PAGE_BYTES = 4096, BITS = 64 };
+enum { BITS = 64 }; /* of a word of importers */
 
 /* What is in an export's record; the pieces follow. */
 typedef struct {

@@ -2,15 +2,12 @@
 
 #include <inttypes.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "memory/exchange.h"
 #include "memory/memory.h"
-
-enum { PAGE_BYTES = 4096 };
 
 typedef struct share {
   struct share *next;
@@ -22,8 +19,9 @@ typedef struct share {
 static struct {
   pthread_mutex_t lock;
   share *first;
-  _Atomic uint32_t n_exports;
 } all = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+_Atomic uint32_t ipc_n_exports;
 
 #define KEY_PREFIX "cannon-"
 
@@ -46,13 +44,13 @@ static share **find(uint64_t key, bool imported) {
 static void add(share *s) {
   s->next = all.first;
   all.first = s;
-  if (!s->imported) atomic_fetch_add(&all.n_exports, 1);
+  if (!s->imported) atomic_fetch_add(&ipc_n_exports, 1);
 }
 
 static void drop(share **at) {
   share *s = *at;
   *at = s->next;
-  if (!s->imported) atomic_fetch_sub(&all.n_exports, 1);
+  if (!s->imported) atomic_fetch_sub(&ipc_n_exports, 1);
   free(s);
 }
 
@@ -77,7 +75,7 @@ static status check_range(const void *p, uint64_t bytes, const heap_block **bloc
 }
 
 /* The pieces that the range's pages lie in, malloc'ed. */
-static status find_pieces(const heap *h, uintptr_t address, uint64_t bytes, exchange_item *item) {
+static status find_pieces(heap *h, uintptr_t address, uint64_t bytes, exchange_item *item) {
   const uint64_t pages = (bytes + PAGE_BYTES - 1) & -(uint64_t)PAGE_BYTES;
   heap_pieces(h, address, pages, NULL, 0, &item->n_pieces);
   item->pieces = malloc(item->n_pieces * sizeof *item->pieces);
@@ -90,7 +88,7 @@ status ipc_export(const void *p, uint64_t bytes, bool to_all, char key[IPC_KEY_B
   const heap_block *block;
   TRY(check_range(p, bytes, &block));
   const int device = space_device_of((uintptr_t)p);
-  const heap *h = memory_heap(device);
+  heap *h = memory_heap(device);
   exchange_item item = {.kind = EXCHANGE_BLOCK, .device = device, .file = heap_file(h), .bytes = bytes};
   share *s = share_new();
   if (!s) return ST_NO_HOST_MEMORY;
@@ -130,7 +128,6 @@ static status end_export(share **at, const char *name) {
 
 status ipc_forget(uintptr_t block, const char *name) {
   status st = ST_OK;
-  if (likely(!atomic_load_explicit(&all.n_exports, memory_order_relaxed))) return ST_OK;
   pthread_mutex_lock(&all.lock);
   for (share **at = &all.first; *at && st == ST_OK;)
     if (!(*at)->imported && (*at)->start == block)

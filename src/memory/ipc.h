@@ -3,6 +3,7 @@
 #ifndef CANNON_MEMORY_IPC_H
 #define CANNON_MEMORY_IPC_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -22,6 +23,10 @@ status ipc_import(const char *key, int device, void **out);
 
 /* Ends an import, or an export that nobody has imported (any more). */
 status ipc_close(const char *key);
+
+/* Whether anything is exported: one load. */
+extern _Atomic uint32_t ipc_n_exports;
+static inline bool ipc_has_exports(void) { return atomic_load_explicit(&ipc_n_exports, memory_order_relaxed); }
 
 /* Before the block that starts there is freed: ends its exports. ST_INVALID_VALUE where one is imported. */
 status ipc_forget(uintptr_t block, const char *name);

@@ -7,7 +7,7 @@
 #include "memory/budget.h"
 #include "memory/space.h"
 
-enum { PAGE_SHIFT = 12, PAGES_SHIFT = HEAP_GRANULE_SHIFT - PAGE_SHIFT, FILE_SHIFT = 40 };
+enum { FILE_SHIFT = 40 };
 
 /* A granule's content: 0, nothing; else the file, and the page of it that the granule begins with; or SCATTERED and how many
  * pieces. Granules that continue each other share a mapping of the kernel's. */
@@ -39,7 +39,7 @@ status window_open(void) {
 static bool is_seam(side s, uint64_t g) {
   const content before = g ? contents[s][g - 1] : 0, after = contents[s][g];
   if (!before || !after) return before != after;
-  return (before | after) & SCATTERED || after != before + (1u << PAGES_SHIFT);
+  return (before | after) & SCATTERED || after != before + GRANULE_PAGES;
 }
 
 /* Mappings that begin in these granules and the one behind, at most. */

@@ -123,7 +123,8 @@ static void join_machine(void) {
 }
 
 static void process_start(void) {
-  static const heap_fences fences = {scheduler_has_pending, scheduler_fence_take, scheduler_fence_passed};
+  static const heap_fences fences = {&scheduler_n_listed, scheduler_has_pending, scheduler_fence_take,
+                                     scheduler_fence_passed};
   memory_set_fences(&fences);
   join_machine();
   pthread_atfork(NULL, NULL, in_child);

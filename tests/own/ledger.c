@@ -42,7 +42,7 @@ static int serve(void) {
     report r = {0};
     size_t total;
     if (o.what == TAKE) r.code = take(o.bytes);
-    while (o.what == TAKE_ALL && r.code == ACL_SUCCESS && n_blocks < MOST_BLOCKS) r.code = take(MIB + MIB / 2);
+    while (o.what == TAKE_ALL && r.code == ACL_SUCCESS && n_blocks < MOST_BLOCKS) r.code = take(2 * MIB - 64);
     while (o.what == GIVE && n_blocks) r.code |= aclrtFree(blocks[--n_blocks]);
     if (o.what == FORK && (r.pid = fork()) == 0) {
       pause();
@@ -77,9 +77,9 @@ static void memory_that_another_process_holds_is_missing(void **state) {
   const size_t before = free_memory();
   peer p = peer_start("serve", NULL), q = peer_start("serve", NULL);
   assert_int_equal(tell(&p, (order){ASK, 0}).free_bytes, before);
-  assert_int_equal(tell(&q, (order){TAKE, 63 * MIB}).code, ACL_SUCCESS);
+  assert_int_equal(tell(&q, (order){TAKE, 64 * MIB - 64}).code, ACL_SUCCESS);
   assert_int_equal(free_memory(), before - 64 * MIB);
-  assert_int_equal(tell(&p, (order){TAKE, 63 * MIB}).code, ACL_SUCCESS);
+  assert_int_equal(tell(&p, (order){TAKE, 64 * MIB - 64}).code, ACL_SUCCESS);
   assert_int_equal(free_memory(), before - 128 * MIB);
   const report r = tell(&p, (order){TAKE, 2 * MIB - 64});
   assert_int_equal(r.code, 207001);

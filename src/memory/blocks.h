@@ -1,0 +1,73 @@
+/* The blocks of a window, found by any address in them: described outside of the memory itself, so that no kernel can break
+ * the descriptions.
+ *
+ * A bit per unit says where blocks start; the nearest at or before an address is the one that could hold it. Words of bits
+ * are summed up by granule, and a granule that starts inside a block has its number, so finding takes a constant number of
+ * steps, with no lock, safe in a signal handler. Marking a block costs two stores, and one per granule that it covers, or
+ * per 64 of them. Changes are serialised by the caller. */
+#ifndef CANNON_MEMORY_BLOCKS_H
+#define CANNON_MEMORY_BLOCKS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* A block as it is found by address. Fields may be read at any time; those of a freed block are stale but harmless. */
+typedef struct {
+  _Atomic uintptr_t address;
+  _Atomic uint64_t bytes;     /* as rounded by the rules: what may be accessed; 0: freed */
+  _Atomic uint64_t requested; /* what the caller asked for */
+  _Atomic uint64_t number;    /* 1 for the heap's first allocation */
+  const char *_Atomic call;   /* the CANN function, a string constant */
+  void *_Atomic site;         /* its return address */
+  /* The rest is the heap's own. */
+  uint32_t range, next;
+  uint32_t n_units; /* of its line */
+  bool large;       /* in which line */
+} heap_block;
+
+typedef uint32_t block_id; /* 0 is none */
+
+typedef struct {
+  uintptr_t window;
+  uint64_t window_bytes;
+  unsigned unit_shift;
+  unsigned words_shift; /* words of bits in a granule: at most 64 */
+  heap_block *block;
+  uint32_t n_blocks, unused; /* chain of dropped ones through .next */
+  _Atomic uint64_t *starts;  /* bit per unit */
+  _Atomic uint64_t *words;   /* of a granule: bit per word of `starts` that is not 0 */
+  _Atomic block_id *id;      /* of a unit: the block that starts there, or did last */
+  _Atomic block_id *granule; /* the block that covers the granule's first byte and starts before it */
+  _Atomic block_id *stride;  /* the same for all of a stride's granules, which are not marked one by one then */
+} blocks;
+
+/* Of a window of granules; blocks start at multiples of 1 << unit_shift (9 to 12). False without memory. */
+bool blocks_open(blocks *t, uintptr_t window, uint64_t window_bytes, unsigned unit_shift);
+void blocks_close(blocks *t);
+
+/* A description that is no block's yet; 0 where there are too many. */
+block_id blocks_new(blocks *t);
+void blocks_drop(blocks *t, block_id id);
+static inline heap_block *blocks_at(const blocks *t, block_id id) { return &t->block[id]; }
+
+/* Enters [address, address + bytes) as the place of the block, which touches no other's; takes it out again. */
+void blocks_enter(blocks *t, block_id id, uintptr_t address, uint64_t bytes);
+void blocks_remove(blocks *t, block_id id, uint64_t bytes);
+
+/* The block that was entered last at exactly this address, live or not; 0 for none. */
+static inline block_id blocks_starting(const blocks *t, uintptr_t address) {
+  const uint64_t offset = address - t->window;
+  if (offset >= t->window_bytes) return 0;
+  const block_id id = atomic_load_explicit(&t->id[offset >> t->unit_shift], memory_order_acquire);
+  return id && atomic_load_explicit(&t->block[id].address, memory_order_relaxed) == address ? id : 0;
+}
+
+/* The live block that holds the address, up to the end of its last unit, or NULL. */
+const heap_block *blocks_find(const blocks *t, uintptr_t address);
+
+/* Calls visit for every live block, in no order. */
+void blocks_each(const blocks *t, void (*visit)(const heap_block *, void *), void *argument);
+
+#endif
