@@ -249,7 +249,36 @@ ACL_FUNC_VISIBILITY aclError aclrtHostRegisterV2(void *ptr, uint64_t size, uint3
 ACL_FUNC_VISIBILITY aclError aclrtHostUnregister(void *ptr);
 ACL_FUNC_VISIBILITY aclError aclrtHostGetDevicePointer(void *pHost, void **pDevice, uint32_t flag);
 
-/* Where an address is: on the host (memory of this interface's), on a device, or UNREGISTERED; and the size of its pages.
+/* ---- Managed memory: host and devices reach it at one address, between 9 and 12 TiB ---- */
+
+/* size is rounded up to 2 MiB; flag: ACL_RT_MEM_ATTACH_GLOBAL. Freed by aclrtFree. Errors: ACL_ERROR_RT_FEATURE_NOT_SUPPORT on
+ * devices other than those of Atlas A2. */
+ACL_FUNC_VISIBILITY aclError aclrtMemAllocManaged(void **ptr, uint64_t size, uint32_t flag);
+
+/* What is said of a part of a block, a multiple of 2 MiB long. location: of PREFERRED_LOCATION, where it had best be, and of
+ * ACCESSED_BY, who uses it. Advice changes no contents and no right of access. */
+ACL_FUNC_VISIBILITY aclError aclrtMemManagedAdvise(const void *const ptr, uint64_t size,
+                                                   aclrtMemManagedAdviseType advise, aclrtMemManagedLocation location);
+
+/* Moves a part of a block, a multiple of 2 MiB long, to a place, as a task of a stream; flags: 0. Batch: prefetchLocs[k] is for
+ * ptrs[prefetchLocIdxs[k]] to before ptrs[prefetchLocIdxs[k + 1]], the first index is 0; one error, and nothing is moved. */
+ACL_FUNC_VISIBILITY aclError aclrtMemManagedPrefetchAsync(const void *ptr, size_t size,
+                                                          aclrtMemManagedLocation location, uint32_t flags,
+                                                          aclrtStream stream);
+ACL_FUNC_VISIBILITY aclError aclrtMemManagedPrefetchBatchAsync(const void **ptrs, size_t *sizes, size_t count,
+                                                               aclrtMemManagedLocation *prefetchLocs,
+                                                               size_t *prefetchLocIdxs, size_t numPrefetchLocs,
+                                                               uint64_t flags, aclrtStream stream);
+
+/* What holds for all of a range: an int32_t each, 1 or 0 for READ_MOSTLY, else the number of a device or NUMA node, -1 for the
+ * host, -2 for none or not the same; of ..._TYPE, an aclrtMemManagedLocationType. ACCESSED_BY: as many as there is room for in
+ * dataSize bytes, -2 for what is left over. */
+ACL_FUNC_VISIBILITY aclError aclrtMemManagedGetAttr(aclrtMemManagedRangeAttribute attribute, const void *ptr,
+                                                    size_t size, void *data, size_t dataSize);
+ACL_FUNC_VISIBILITY aclError aclrtMemManagedGetAttrs(aclrtMemManagedRangeAttribute *attributes, size_t numAttributes,
+                                                     const void *ptr, size_t size, void **data, size_t *dataSizes);
+
+/* Where an address is: on the host (memory of this interface's), on a device, MANAGED, or UNREGISTERED; and its pages' size.
  * AddressRange: what it is in, a block or a mapping; either result may be NULL, but not both. */
 ACL_FUNC_VISIBILITY aclError aclrtPointerGetAttributes(const void *ptr, aclrtPtrAttributes *attributes);
 ACL_FUNC_VISIBILITY aclError aclrtMemGetAddressRange(void *ptr, void **pbase, size_t *psize);
