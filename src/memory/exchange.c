@@ -29,7 +29,7 @@ static status slot_of(machine_file *file, uint64_t key, const char *name, uint32
   if (!file) return machine_refuse();
   *slot = (uint32_t)(key % MACHINE_EXPORTS);
   const machine_export *x = &file->exports[*slot];
-  if (!x->serial || x->serial != key / MACHINE_EXPORTS || x->owner >= MACHINE_PLACES)
+  if (!x->serial || x->serial != key / MACHINE_EXPORTS || x->owner >= MACHINE_PLACES || x->ended)
     return fail(ST_INVALID_VALUE, "%s is %#jx, which nobody offers (withdrawn, or of another machine?)", name,
                 (uintmax_t)key);
   if (!machine_is_alive(x->owner))
@@ -74,6 +74,7 @@ static status fill_slot(machine_file *file, uint32_t slot, const exchange_item *
   machine_export *x = &file->exports[slot];
   memset(x->importers, 0, sizeof x->importers);
   x->owner = machine_own_place();
+  x->ended = 0;
   x->serial = file->head.next_serial++;
   return ST_OK;
 }
@@ -132,13 +133,14 @@ status exchange_allow(uint64_t key, const int32_t *pids, size_t n, const char *n
   return st;
 }
 
-int32_t exchange_withdraw(uint64_t key) {
+int32_t exchange_withdraw(uint64_t key, bool for_good) {
   const uint32_t slot = (uint32_t)(key % MACHINE_EXPORTS);
   machine_file *file = machine_enter();
   machine_export *x = file && file->exports[slot].serial == key / MACHINE_EXPORTS ? &file->exports[slot] : NULL;
   int32_t pid = 0;
   for (uint32_t i = 0; x && !pid && i < MACHINE_PLACES; ++i)
     if (has_taken(x, i) && machine_is_alive(i)) pid = atomic_load(&file->places[i].pid);
+  if (x && pid && for_good) x->ended = 1;
   if (x && !pid) {
     x->serial = 0;
     machine_drop_record(slot);

@@ -7,6 +7,7 @@
 #ifndef CANNON_MEMORY_EXCHANGE_H
 #define CANNON_MEMORY_EXCHANGE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -39,7 +40,8 @@ status exchange_take(uint64_t key, exchange_kind kind, const char *name, exchang
 /* Gives up what was taken. */
 void exchange_drop(uint64_t key);
 
-/* Ends an offer of this process's: 0; or a living process that has it, and then nothing is changed. */
-int32_t exchange_withdraw(uint64_t key);
+/* Ends an offer of this process's: 0; or a living process that has it, and then nothing is changed, except with for_good: nobody
+ * else can take it any more. */
+int32_t exchange_withdraw(uint64_t key, bool for_good);
 
 #endif

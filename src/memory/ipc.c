@@ -116,7 +116,7 @@ status ipc_allow(const char *text, const int32_t *pids, size_t n) {
 
 /* Under the lock. */
 static status end_export(share **at, const char *name) {
-  const int32_t pid = exchange_withdraw((*at)->key);
+  const int32_t pid = exchange_withdraw((*at)->key, false);
   if (pid)
     return fail(ST_INVALID_VALUE,
                 "%s is of memory at %p that process %d has imported, expected it to be closed there "

@@ -31,6 +31,7 @@ typedef struct {
 typedef struct {
   uint64_t serial; /* no other export has had it; 0: unused */
   uint32_t owner;  /* place */
+  uint32_t ended;  /* 1: nobody takes it any more */
   uint64_t importers[MACHINE_PLACES / 64];
 } machine_export;
 

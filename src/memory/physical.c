@@ -71,7 +71,7 @@ void physical_ref(uint32_t id) { ++all[id].refs; }
 
 void physical_unref(uint32_t id) {
   if (--all[id].refs) return;
-  if (!all[id].offered || !exchange_withdraw(all[id].offered)) {
+  if (!all[id].offered || !exchange_withdraw(all[id].offered, true)) {
     end(id);
     return;
   }
@@ -83,7 +83,7 @@ bool physical_settle(void) {
   bool any = false;
   for (uint32_t *at = &lent; *at;) {
     const uint32_t id = *at, next = all[id].next;
-    if (exchange_withdraw(all[id].offered)) {
+    if (exchange_withdraw(all[id].offered, true)) {
       at = &all[id].next;
       continue;
     }

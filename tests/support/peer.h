@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { PEER_IN = 20, PEER_OUT = 21 }; /* the child's ends */
+enum { PEER_IN = 500, PEER_OUT = 501 }; /* the child's ends; above all that a test has open */
 
 typedef struct {
   pid_t pid;
@@ -54,7 +54,13 @@ static inline ssize_t write_some(int fd, void *data, size_t n) { return write(fd
 static inline void peer_tell(peer *p, const void *message, size_t n) {
   assert_true(move_all(write_some, p->to, (void *)(uintptr_t)message, n));
 }
-static inline void peer_hear(peer *p, void *message, size_t n) { assert_true(move_all(read, p->from, message, n)); }
+static inline void peer_hear(peer *p, void *message, size_t n) {
+  int status = 0;
+  if (move_all(read, p->from, message, n)) return;
+  waitpid(p->pid, &status, 0);
+  print_error("the other process, %d, ended with status %#x\n", p->pid, (unsigned)status);
+  fail();
+}
 
 /* The child's side. */
 static inline bool peer_next(void *message, size_t n) { return move_all(read, PEER_IN, message, n); }

@@ -17,7 +17,9 @@ typedef enum {
   DROP,       /* frees or closes what it has; its reservation, too */
   FREE_BLOCK, /* what it offers, without closing it */
   FILL,
-  READ /* the byte at `offset` */
+  READ,         /* the byte at `offset` */
+  OFFER_OFTEN,  /* `bytes` times: offers a block and takes it back */
+  IMPORT_OFTEN, /* `bytes` times: imports the block, looks for `byte` in it, closes it */
 } deed;
 
 typedef struct {
@@ -117,6 +119,31 @@ static inline aclError drop(void) {
   return code || !held.offered ? code : aclrtFree(held.at);
 }
 
+static inline aclError offer_often(size_t n) {
+  order o = {.bytes = MIB2};
+  report r;
+  aclError code = ACL_SUCCESS;
+  for (size_t i = 0; i < n && !code; i++) {
+    o.deed = i % 2 ? OFFER_BLOCK : OFFER_PHYSICAL;
+    code = offer(&o, &r);
+    if (!code) code = drop();
+  }
+  return code;
+}
+
+static inline aclError import_often(const order *o) {
+  order once = *o;
+  unsigned char byte = 0;
+  once.deed = IMPORT_BLOCK;
+  for (size_t i = 0; i < o->bytes; i++) {
+    aclError code = import(&once);
+    if (!code) code = aclrtMemcpy(&byte, 1, held.at, 1, ACL_MEMCPY_DEVICE_TO_HOST);
+    if (!code) code = drop();
+    if (code || byte != o->byte) return code ? code : 1;
+  }
+  return ACL_SUCCESS;
+}
+
 static inline aclError obey(const order *o, report *r) {
   unsigned char byte = 0;
   aclError code = ACL_SUCCESS;
@@ -135,6 +162,8 @@ static inline aclError obey(const order *o, report *r) {
     code = aclrtMemcpy(&byte, 1, (char *)held.at + o->offset, 1, ACL_MEMCPY_DEVICE_TO_HOST);
     r->byte = byte;
     return code;
+  case OFFER_OFTEN: return offer_often(o->bytes);
+  case IMPORT_OFTEN: return import_often(o);
   }
   return 1;
 }
