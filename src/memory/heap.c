@@ -8,6 +8,7 @@
 
 #include "base/hooks.h"
 #include "memory/host.h"
+#include "memory/ledger.h"
 #include "memory/store.h"
 #include "memory/thread_cache.h"
 
@@ -29,7 +30,8 @@ status heap_create(const heap_config *config, heap **out) {
   static _Atomic unsigned n_heaps;
   heap *h = calloc(1, sizeof *h);
   if (!h) return fail(ST_NO_HOST_MEMORY, "no host memory for the heap of %s", config->name);
-  const pages_config pages = {.view = config->window + config->view_distance,
+  const pages_config pages = {.device = config->device,
+                              .view = config->window + config->view_distance,
                               .window_bytes = config->window_bytes,
                               .shared = config->view_distance != 0,
                               .size_bytes = config->size_bytes,
@@ -325,30 +327,35 @@ static void keep_largest(const heap_block *b, void *argument) {
 }
 
 /* The most that one block could take now: pages that are in use, and what the host lacks, are out of reach. */
-static uint64_t would_fit(const heap *h, uint64_t host_bytes) {
+static uint64_t would_fit(const heap *h, uint64_t host_bytes, uint64_t others_bytes) {
   const uint64_t used = (store_used(h->store) + PAGE_BYTES - 1) & -(uint64_t)PAGE_BYTES, size = h->config.size_bytes;
-  const uint64_t left = used < size ? size - used : 0, committed = store_committed(h->store);
+  const uint64_t own = used < size ? size - used : 0, left = others_bytes < own ? own - others_bytes : 0;
+  const uint64_t committed = store_committed(h->store);
   if (!h->config.check_host) return left;
   const uint64_t backed = host_bytes + (committed > used ? committed - used : 0);
   return left < backed ? left : backed;
 }
 
+/* What other processes have of the device. */
+static uint64_t held_by_others(const heap *h) { return h->config.device >= 0 ? ledger_others(h->config.device) : 0; }
+
 static status refuse(heap *h, uint64_t requested) {
   const heap_block *largest[N_HOLDERS] = {0};
   char holders[320] = "";
   size_t n = 0;
-  const uint64_t host = host_available_bytes();
+  const uint64_t host = host_available_bytes(), others = held_by_others(h);
   if (h->config.stats) atomic_fetch_add_explicit(&h->config.stats->n_refused, 1, memory_order_relaxed);
   blocks_each(&h->blocks, keep_largest, largest);
   for (int i = 0; i < N_HOLDERS && largest[i] && n < sizeof holders; ++i)
     n += (size_t)snprintf(holders + n, sizeof holders - n, "%s%ju bytes (allocation %ju, %s)",
                           i ? ", " : "; largest: ", (uintmax_t)largest[i]->requested, (uintmax_t)largest[i]->number,
                           largest[i]->call);
-  return fail(ST_NO_MEMORY,
-              "size is %ju bytes, more than %s has left: %ju of %ju bytes are in use, the host has %ju available, at "
-              "most %ju would fit%s",
-              (uintmax_t)requested, h->config.name, (uintmax_t)store_used(h->store), (uintmax_t)h->config.size_bytes,
-              (uintmax_t)host, (uintmax_t)would_fit(h, host), holders);
+  return fail(
+      ST_NO_MEMORY,
+      "size is %ju bytes, more than %s has left: %ju of %ju bytes are in use here and %ju in other processes, the "
+      "host has %ju available, at most %ju would fit%s",
+      (uintmax_t)requested, h->config.name, (uintmax_t)store_used(h->store), (uintmax_t)h->config.size_bytes,
+      (uintmax_t)others, (uintmax_t)host, (uintmax_t)would_fit(h, host, others), holders);
 }
 
 /* ---- freeing ----------------------------------------------------------------------------------------------------- */
@@ -491,8 +498,9 @@ void heap_info(heap *h, uint64_t *free_bytes, uint64_t *total_bytes) {
   collect(h);
   const uint64_t used = store_used(h->store);
   pthread_mutex_unlock(&h->lock);
+  const uint64_t left = used < h->config.size_bytes ? h->config.size_bytes - used : 0, others = held_by_others(h);
   *total_bytes = h->config.size_bytes;
-  *free_bytes = used < h->config.size_bytes ? h->config.size_bytes - used : 0;
+  *free_bytes = others < left ? left - others : 0;
 }
 
 void heap_measure(heap *h, heap_usage *out) {
