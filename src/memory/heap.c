@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/hooks.h"
+#include "memory/heap_stats.h"
 #include "memory/host.h"
 #include "memory/ranges.h"
 
@@ -30,6 +31,7 @@ typedef struct {
 
 struct heap {
   heap_config config;
+  heap_stats stats;
   int file;             /* memfd with the window's contents at the same offsets; -1: anonymous memory */
   pthread_mutex_t lock; /* guards all below but what heap_find reads */
   granule *granules;
@@ -40,6 +42,7 @@ struct heap {
   void *fence;                     /* of closing; NULL: closing is empty */
   ranges *runs, *arenas;
   uint64_t n_charged, n_used; /* granules: charged (used or cached), and with a live block */
+  uint64_t n_commits;         /* granules that were charged so far: tells whether an allocation needed one */
   uint64_t granted;           /* n_charged may grow to this before the host is asked again */
   uint64_t top;               /* granules at and above this were never charged */
   uint64_t n_allocations;
@@ -94,9 +97,13 @@ status heap_create(const heap_config *config, heap **out) {
     free(h);
     return fail(ST_NO_MEMORY, "the memory of %s can't be set up: %s", config->name, strerror(error));
   }
-  atomic_store(&config->stats->size_bytes, config->size_bytes);
+  heap_stats_init(&h->stats, config->stats, config->name, config->size_bytes);
   *out = h;
   return ST_OK;
+}
+
+static void count_pages(heap *h) {
+  heap_stats_pages(&h->stats, h->n_charged << HEAP_GRANULE_SHIFT, h->n_used << HEAP_GRANULE_SHIFT);
 }
 
 /* Gives charged granules that no block uses back to the host until at most `most` are charged. */
@@ -112,6 +119,7 @@ static void trim(heap *h, uint64_t most) {
     it->charged = false;
     --h->n_charged;
   }
+  count_pages(h);
 }
 
 /* Bytes that are charged but not yet touched, which the host still counts as available. */
@@ -145,7 +153,9 @@ static bool charge(heap *h, uint64_t first, uint64_t n) {
   }
   for (uint64_t g = first; g < first + n; ++g) h->granules[g].charged = h->granules[g].used = true;
   h->n_charged += fresh;
+  h->n_commits += fresh;
   h->n_used += n;
+  count_pages(h);
   if (h->top < first + n) h->top = first + n;
   return true;
 }
@@ -164,6 +174,7 @@ static void give_run(heap *h, range_id run, uint64_t first, uint64_t n) {
   ranges_give(h->runs, run, &whole);
   for (uint64_t g = first; g < first + n; ++g) h->granules[g].used = false;
   h->n_used -= n;
+  count_pages(h);
 }
 
 static bool add_arena(heap *h) {
@@ -267,15 +278,8 @@ static uint64_t place(heap *h, uint64_t bytes, range_id *range) {
   return *range ? (uint64_t)start << h->config.unit_shift : UINT64_MAX;
 }
 
-static void count_alloc(stats_heap *s, uint64_t bytes) {
-  const uint64_t live = atomic_fetch_add_explicit(&s->live_bytes, bytes, memory_order_relaxed) + bytes;
-  if (live > atomic_load_explicit(&s->peak_bytes, memory_order_relaxed)) atomic_store(&s->peak_bytes, live);
-  atomic_fetch_add_explicit(&s->allocated_bytes, bytes, memory_order_relaxed);
-  atomic_fetch_add_explicit(&s->n_allocs, 1, memory_order_relaxed);
-}
-
 static status refuse(heap *h, uint64_t requested, uint64_t used) {
-  atomic_fetch_add_explicit(&h->config.stats->n_refused, 1, memory_order_relaxed);
+  heap_stats_refuse(&h->stats);
   return fail(ST_NO_MEMORY,
               "size is %ju bytes, more than %s has left: %ju of %ju bytes are in use, the host has %ju available",
               (uintmax_t)requested, h->config.name, (uintmax_t)used, (uintmax_t)h->config.size_bytes,
@@ -287,7 +291,9 @@ static hook_block told(const heap *h, const heap_block *b) {
 }
 
 status heap_alloc(heap *h, uint64_t bytes, uint64_t requested, const char *call, void *site, void **out) {
+  const uint64_t begun = heap_stats_begin(&h->stats);
   pthread_mutex_lock(&h->lock);
+  const uint64_t commits = h->n_commits;
   range_id range = 0;
   if (unlikely(h->parked || h->fence)) settle(h);
   const uint32_t id = block_new(h);
@@ -313,9 +319,10 @@ status heap_alloc(heap *h, uint64_t bytes, uint64_t requested, const char *call,
   atomic_store_explicit(&b->site, site, memory_order_relaxed);
   atomic_store_explicit(&b->bytes, bytes, memory_order_release);
   mark(h, offset, bytes, id);
-  count_alloc(h->config.stats, bytes);
+  const bool hit = h->n_commits == commits;
   if (unlikely(hooks_any())) hooks_alloc(told(h, b));
   pthread_mutex_unlock(&h->lock);
+  heap_stats_alloc(&h->stats, begun, bytes, requested, hit);
   *out = (void *)(h->config.window + offset);
   return ST_OK;
 }
@@ -333,6 +340,7 @@ const heap_block *heap_find(const heap *h, uintptr_t address) {
 }
 
 status heap_free(heap *h, uintptr_t address, const char *name, void *site) {
+  const uint64_t begun = heap_stats_begin(&h->stats);
   pthread_mutex_lock(&h->lock);
   const uint32_t id = find_id(h, address);
   heap_block *b = &h->block[id];
@@ -347,6 +355,7 @@ status heap_free(heap *h, uintptr_t address, const char *name, void *site) {
                 h->config.name);
   }
   const uint64_t bytes = atomic_load_explicit(&b->bytes, memory_order_relaxed);
+  const uint64_t requested = atomic_load_explicit(&b->requested, memory_order_relaxed);
   if (unlikely(hooks_any())) hooks_free(told(h, b), site);
   mark(h, address - h->config.window, bytes, 0);
   atomic_store_explicit(&b->bytes, 0, memory_order_relaxed);
@@ -358,16 +367,16 @@ status heap_free(heap *h, uintptr_t address, const char *name, void *site) {
     release(h, id);
   }
   if (h->parked) settle(h);
-  atomic_fetch_sub_explicit(&h->config.stats->live_bytes, bytes, memory_order_relaxed);
-  atomic_fetch_add_explicit(&h->config.stats->n_frees, 1, memory_order_relaxed);
+  heap_stats_free(&h->stats, begun, bytes, requested);
   pthread_mutex_unlock(&h->lock);
   return ST_OK;
 }
 
 status heap_take_pages(heap *h, uint64_t bytes, uint64_t *offset) {
   uint32_t first;
-  const uint64_t n = granules_of(bytes);
+  const uint64_t n = granules_of(bytes), begun = heap_stats_begin(&h->stats);
   pthread_mutex_lock(&h->lock);
+  const uint64_t commits = h->n_commits;
   if (h->parked || h->fence) settle(h);
   range_id run = n <= n_granules(h) ? take_run(h, (uint32_t)n, &first) : 0;
   if (!run && (h->parked || h->closing)) {
@@ -378,19 +387,20 @@ status heap_take_pages(heap *h, uint64_t bytes, uint64_t *offset) {
   const uint64_t used = h->n_used << HEAP_GRANULE_SHIFT;
   if (run) {
     h->granules[first].run = run;
-    count_alloc(h->config.stats, bytes);
     *offset = (uint64_t)first << HEAP_GRANULE_SHIFT;
   }
+  const bool hit = h->n_commits == commits;
   pthread_mutex_unlock(&h->lock);
-  return run ? ST_OK : refuse(h, bytes, used);
+  if (!run) return refuse(h, bytes, used);
+  heap_stats_alloc(&h->stats, begun, bytes, bytes, hit);
+  return ST_OK;
 }
 
 void heap_give_pages(heap *h, uint64_t offset, uint64_t bytes) {
-  const uint64_t first = offset >> HEAP_GRANULE_SHIFT;
+  const uint64_t first = offset >> HEAP_GRANULE_SHIFT, begun = heap_stats_begin(&h->stats);
   pthread_mutex_lock(&h->lock);
   give_run(h, h->granules[first].run, first, granules_of(bytes));
-  atomic_fetch_sub_explicit(&h->config.stats->live_bytes, bytes, memory_order_relaxed);
-  atomic_fetch_add_explicit(&h->config.stats->n_frees, 1, memory_order_relaxed);
+  heap_stats_free(&h->stats, begun, bytes, bytes);
   pthread_mutex_unlock(&h->lock);
 }
 

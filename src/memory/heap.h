@@ -41,7 +41,7 @@ typedef struct {
   uint64_t size_bytes;       /* what may be charged */
   bool check_host;           /* refuse what the host could not back */
   const heap_fences *fences; /* NULL: freed blocks are reused at once */
-  stats_heap *stats;
+  stats_heap *stats;         /* NULL: nobody reads the counters */
 } heap_config;
 
 /* A block as it is found by address. Fields may be read at any time; those of a freed block are stale but harmless. */

@@ -42,16 +42,17 @@ status memory_open_device(int device, uint64_t size_bytes, bool check_host) {
   status st = ST_OK;
   if (!atomic_load(&device_heaps[device])) {
     snprintf(device_names[device], sizeof device_names[device], "device %d", device);
-    st = open_heap(&device_heaps[device], &(heap_config){.name = device_names[device],
-                                                         .device = device,
-                                                         .window = space_device_window(device),
-                                                         .window_bytes = window_bytes(size_bytes),
-                                                         .view_distance = space.view_distance,
-                                                         .unit_shift = RULE_DEVICE_UNIT_SHIFT,
-                                                         .size_bytes = size_bytes,
-                                                         .check_host = check_host,
-                                                         .fences = fences,
-                                                         .stats = &trace_stats()->device[device]});
+    st = open_heap(&device_heaps[device],
+                   &(heap_config){.name = device_names[device],
+                                  .device = device,
+                                  .window = space_device_window(device),
+                                  .window_bytes = window_bytes(size_bytes),
+                                  .view_distance = space.view_distance,
+                                  .unit_shift = RULE_DEVICE_UNIT_SHIFT,
+                                  .size_bytes = size_bytes,
+                                  .check_host = check_host,
+                                  .fences = fences,
+                                  .stats = trace_is_on() ? &trace_stats()->device[device] : NULL});
     if (st == ST_OK) fault_handler_install();
   }
   pthread_mutex_unlock(&open_lock);
@@ -72,7 +73,7 @@ static status open_pinned(void) {
                                                 .size_bytes = host_total_bytes(),
                                                 .check_host = true,
                                                 .fences = fences,
-                                                .stats = &trace_stats()->pinned});
+                                                .stats = trace_is_on() ? &trace_stats()->pinned : NULL});
   pthread_mutex_unlock(&open_lock);
   return st;
 }

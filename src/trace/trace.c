@@ -14,7 +14,6 @@
 static stats_file *file;
 static bool on;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static pthread_mutex_t rows_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the making of rows */
 
 /* The mapping of this process's file, not inherited by a forked child; NULL where nobody asks for one. */
 static stats_file *map_file(void) {
@@ -54,21 +53,6 @@ stats_file *trace_stats(void) {
 bool trace_is_on(void) {
   pthread_once(&once, open_stats);
   return on;
-}
-
-stats_op *trace_row(const char *name) {
-  stats_file *s = trace_stats();
-  pthread_mutex_lock(&rows_lock);
-  const uint32_t n = atomic_load_explicit(&s->n_ops, memory_order_relaxed);
-  uint32_t i = 0;
-  while (i < n && strncmp(s->ops[i].name, name, sizeof s->ops[i].name - 1) != 0) ++i;
-  if (i == STATS_MAX_OPS) i = STATS_MAX_OPS - 1;
-  if (i == n) {
-    snprintf(s->ops[i].name, sizeof s->ops[i].name, "%s", i == STATS_MAX_OPS - 1 ? "(others)" : name);
-    atomic_store_explicit(&s->n_ops, n + 1, memory_order_release);
-  }
-  pthread_mutex_unlock(&rows_lock);
-  return &s->ops[i];
 }
 
 void trace_error(void) { trace_add(&trace_stats()->n_errors, 1); }
