@@ -27,3 +27,10 @@ void hooks_free(hook_block block, void *site) {
   const hooks *h;
   EACH(h) if (h->free) h->free(&block, site);
 }
+
+void hooks_bad_free(uintptr_t address, void *site, char *words, size_t bytes) {
+  const hooks *h;
+  char unused[8];
+  words[0] = '\0';
+  EACH(h) if (h->bad_free) h->bad_free(address, site, words[0] ? unused : words, words[0] ? sizeof unused : bytes);
+}

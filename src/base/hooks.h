@@ -8,6 +8,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 typedef struct {
@@ -23,6 +24,9 @@ typedef struct {
 typedef struct {
   void (*alloc)(const hook_block *block);            /* NULL: does not care */
   void (*free)(const hook_block *block, void *site); /* site: return address of the freeing function */
+  /* A free of what is no live block, told without locks. May put into `words` what it knows of the address, for the
+   * message: those of the first who does are taken. */
+  void (*bad_free)(uintptr_t address, void *site, char *words, size_t bytes);
 } hooks;
 
 extern _Atomic bool hooks_on;
@@ -33,5 +37,6 @@ void hooks_add(const hooks *added);
 static inline bool hooks_any(void) { return atomic_load_explicit(&hooks_on, memory_order_relaxed); }
 void hooks_alloc(hook_block block);
 void hooks_free(hook_block block, void *site);
+void hooks_bad_free(uintptr_t address, void *site, char *words, size_t bytes);
 
 #endif

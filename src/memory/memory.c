@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hooks.h"
 #include "memory/fault.h"
 #include "memory/host.h"
 #include "trace/trace.h"
@@ -93,14 +94,23 @@ static heap *heap_of(const void *p) {
   return space_is_pinned((uintptr_t)p) ? atomic_load_explicit(&pinned_heap, memory_order_acquire) : NULL;
 }
 
+/* Adds what listeners know of the address to the words of the failure. */
+__attribute__((cold)) static status refuse_free(status st, const void *block, void *site) {
+  char words[256];
+  if (!hooks_any()) return st;
+  hooks_bad_free((uintptr_t)block, site, words, sizeof words);
+  return words[0] ? fail(st, "%s; %s", fail_take(), words) : st;
+}
+
 status memory_free(void *block, bool pinned, void *site) {
   const char *name = pinned ? "hostPtr" : "devPtr";
   if (!block) return fail(ST_INVALID_PARAM, "%s is NULL, expected a block", name);
   heap *h = memory_place_of(block) == (pinned ? PLACE_PINNED : PLACE_DEVICE) ? heap_of(block) : NULL;
-  if (!h)
-    return fail(ST_INVALID_VALUE, "%s is %p, no %s, expected what %s gave", name, block,
-                pinned ? "pinned host memory" : "device memory", pinned ? "aclrtMallocHost" : "aclrtMalloc");
-  return heap_free(h, (uintptr_t)block, name, site);
+  const status st =
+      h ? heap_free(h, (uintptr_t)block, name, site)
+        : fail(ST_INVALID_VALUE, "%s is %p, no %s, expected what %s gave", name, block,
+               pinned ? "pinned host memory" : "device memory", pinned ? "aclrtMallocHost" : "aclrtMalloc");
+  return likely(st == ST_OK) ? ST_OK : refuse_free(st, block, site);
 }
 
 status memory_info(int device, uint64_t *free_bytes, uint64_t *total_bytes) {
@@ -170,6 +180,7 @@ static void list_leak(const heap_block *b, void *argument) {
   leak->number = b->number;
   leak->device = space_device_of(b->address);
   snprintf(leak->call, sizeof leak->call, "%s", b->call);
+  leak->place = trace_place(b->site);
   fault_describe_site(b->site, leak->site, sizeof leak->site);
 }
 
