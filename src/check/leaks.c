@@ -129,32 +129,32 @@ static void on_alloc(const hook_block *b) {
   sem_post(&wanted);
 }
 
-/* What is known of an address at which no live block starts. */
-static void explain(uintptr_t address, char *words, size_t bytes) {
-  const heap_block *live = memory_find((void *)address);
+/* What is known of the address, as words. */
+static void explain(const bad_free_record *bad, char *words, size_t bytes) {
+  const freed_record *r = &bad->before;
   char at_alloc[96], at_free[96];
-  freed_record r;
-  if (live) {
-    snprintf(words, bytes, "it is in a live block, allocation %ju by %s", (uintmax_t)live->number, live->call);
-  } else if (block_table_find_freed(address, &r)) {
-    fault_describe_site(r.alloc_site, at_alloc, sizeof at_alloc);
-    fault_describe_site(r.free_site, at_free, sizeof at_free);
+  switch (bad->kind) {
+  case BAD_FREE_LIVE: words[0] = '\0'; break; /* the message says so already */
+  case BAD_FREE_UNKNOWN: snprintf(words, bytes, "nothing there was freed before"); break;
+  case BAD_FREE_FREED:
+    fault_describe_site(r->alloc_site, at_alloc, sizeof at_alloc);
+    fault_describe_site(r->free_site, at_free, sizeof at_free);
     snprintf(words, bytes, "%s freed by %s (allocation %ju, %ju bytes, by %s from %s)",
-             address == r.address ? "it was" : "it lies in what was", at_free, (uintmax_t)r.number, (uintmax_t)r.bytes,
-             r.call, at_alloc);
-  } else {
-    snprintf(words, bytes, "no block there was freed before");
+             bad->address == r->address ? "it was" : "it lies in what was", at_free, (uintmax_t)r->number,
+             (uintmax_t)r->bytes, r->call, at_alloc);
   }
 }
 
 static void on_bad_free(uintptr_t address, void *site, char *words, size_t bytes) {
-  explain(address, words, bytes);
+  bad_free_record bad = {.address = address, .site = site};
+  if (memory_find((void *)address))
+    bad.kind = BAD_FREE_LIVE;
+  else if (block_table_find_freed(address, &bad.before))
+    bad.kind = BAD_FREE_FREED;
+  explain(&bad, words, bytes);
   trace_add(&trace_stats()->n_bad_frees, 1);
   pthread_mutex_lock(&report_lock);
-  if (n_bad_frees < MAX_BAD_FREES) {
-    bad_frees[n_bad_frees] = (bad_free_record){.address = address, .site = site};
-    snprintf(bad_frees[n_bad_frees].words, sizeof bad_frees->words, "%s", words);
-  }
+  if (n_bad_frees < MAX_BAD_FREES) bad_frees[n_bad_frees] = bad;
   ++n_bad_frees;
   pthread_mutex_unlock(&report_lock);
 }

@@ -10,16 +10,14 @@
 #include "memory/fault.h"
 #include "trace/trace.h"
 
-enum { DESCRIPTION_BYTES = 512 };
-
-void leaks_describe(void *code, char *text, size_t bytes) {
+/* One place in the code to a line, which `cannon run` relies on. */
+static void write_code(FILE *out, const char *before, void *code) {
   const stats_place place = trace_place(code);
   char name[192];
   fault_describe_site(code, name, sizeof name);
-  if (place.module < 0)
-    snprintf(text, bytes, "%s", name);
-  else
-    snprintf(text, bytes, "%s [%s+%#" PRIx64 "]", name, trace_stats()->modules[place.module].path, place.offset);
+  fprintf(out, "    %s %s", before, name);
+  if (place.module >= 0) fprintf(out, " [%s+%#" PRIx64 "]", trace_stats()->modules[place.module].path, place.offset);
+  fputc('\n', out);
 }
 
 /* Blocks of one stack. */
@@ -56,12 +54,8 @@ static size_t group(live_record *block, size_t n, block_group *groups) {
 }
 
 static void write_group(FILE *out, const block_group *g, uint64_t now) {
-  char text[DESCRIPTION_BYTES];
   fprintf(out, "\n%zu block%s of %" PRIu64 " bytes by %s\n", g->n, g->n == 1 ? "" : "s", g->bytes, g->first->call);
-  for (unsigned i = 0; i < g->first->n_frames; ++i) {
-    leaks_describe(g->first->frame[i], text, sizeof text);
-    fprintf(out, "    from %s\n", text);
-  }
+  for (unsigned i = 0; i < g->first->n_frames; ++i) write_code(out, "from", g->first->frame[i]);
   for (const live_record *b = g->first; b < g->first + g->n; ++b) {
     char where[24] = "pinned";
     if (b->device >= 0) snprintf(where, sizeof where, "device %d", b->device);
@@ -71,11 +65,17 @@ static void write_group(FILE *out, const block_group *g, uint64_t now) {
 }
 
 static void write_bad_frees(FILE *out, const bad_free_record bad[], size_t n, uint64_t n_all) {
-  char text[DESCRIPTION_BYTES];
+  static const char *const kinds[] = {"nothing there was allocated or freed before", "freed before", "in a live block"};
   if (n_all) fprintf(out, "\nWrong frees: %" PRIu64 "\n", n_all);
   for (size_t i = 0; i < n; ++i) {
-    leaks_describe(bad[i].site, text, sizeof text);
-    fprintf(out, "  %#" PRIxPTR ": %s\n    from %s\n", bad[i].address, bad[i].words, text);
+    const freed_record *r = &bad[i].before;
+    fprintf(out, "  %#" PRIxPTR ": %s\n", bad[i].address, kinds[bad[i].kind]);
+    write_code(out, "from", bad[i].site);
+    if (bad[i].kind != BAD_FREE_FREED) continue;
+    write_code(out, "freed from", r->free_site);
+    fprintf(out, "    allocation %" PRIu64 ", %" PRIu64 " bytes at %#" PRIxPTR " by %s\n", r->number, r->bytes,
+            r->address, r->call);
+    write_code(out, "from", r->alloc_site);
   }
   if (n_all > n) fprintf(out, "  %" PRIu64 " more\n", n_all - n);
 }

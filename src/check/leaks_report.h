@@ -7,17 +7,17 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* A free of what was no live block. */
+#include "check/block_table.h"
+
+/* A free of what was no live block's start. */
 typedef struct {
   uintptr_t address;
   void *site;
-  char words[256]; /* what is known of the address */
+  enum { BAD_FREE_UNKNOWN, BAD_FREE_FREED, BAD_FREE_LIVE } kind;
+  freed_record before; /* FREED: the block that held the address and was freed last */
 } bad_free_record;
 
 /* Writes all that is live now. The lists are sorted by size; not while a lock of the memory is held. */
 void leaks_report_write(FILE *out, const char *occasion, const bad_free_record bad[], size_t n_bad, uint64_t n_bad_all);
-
-/* Code as above. */
-void leaks_describe(void *code, char *text, size_t bytes);
 
 #endif
