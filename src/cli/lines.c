@@ -1,4 +1,5 @@
 #include "cli/lines.h"
+#include "cli/stats_read.h"
 
 #include <elfutils/libdwfl.h>
 #include <inttypes.h>
@@ -59,11 +60,11 @@ source_line lines_find(const char *path, uint64_t offset) {
 }
 
 void lines_describe(const stats_file *p, stats_place place, char *text, size_t bytes) {
-  if (place.module < 0 || place.module >= STATS_MAX_MODULES) {
+  const char *path = stats_module_path(p, place);
+  if (!path) {
     snprintf(text, bytes, "?");
     return;
   }
-  const char *path = p->modules[place.module].path;
   const source_line found = lines_find(path, place.offset);
   if (found.file && found.function)
     snprintf(text, bytes, "%s:%d (%s)", base_name(found.file), found.line, found.function);

@@ -46,6 +46,12 @@ static inline unsigned stats_leak_count(const stats_file *p) {
   return n < STATS_MAX_LEAKS ? (unsigned)n : STATS_MAX_LEAKS;
 }
 
+/* The file that the place is in; NULL where that is not known. */
+static inline const char *stats_module_path(const stats_file *p, stats_place place) {
+  unsigned n = p->n_modules < STATS_MAX_MODULES ? p->n_modules : STATS_MAX_MODULES;
+  return place.module >= 0 && (unsigned)place.module < n ? p->modules[place.module].path : NULL;
+}
+
 /* Process p's life until its end, or until now. */
 uint64_t stats_duration_ns(const stats_file *p);
 

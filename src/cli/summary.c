@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 enum { TOP_BY_TIME = 15, TOP_BY_WORKSPACE = 6, TOP_LEAKS = 8 };
 
@@ -98,7 +99,7 @@ static void print_leak(FILE *out, const stats_file *p, const stats_leak *l) {
 
 static void print_leaks(FILE *out, const stats_file *p, process_state state) {
   if (p->n_bad_frees) fprintf(out, "  wrong frees: %" PRIu64 "\n", p->n_bad_frees);
-  if (*p->leak_report) fprintf(out, "  memory report: %s\n", p->leak_report);
+  if (*p->leak_report && access(p->leak_report, R_OK) == 0) fprintf(out, "  memory report: %s\n", p->leak_report);
   if (state != PROCESS_ENDED) {
     fprintf(out, "  leaks: not known, the process %s\n",
             state == PROCESS_RUNNING ? "is still running" : "did not reach its end");

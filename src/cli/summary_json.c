@@ -83,8 +83,8 @@ static cJSON *streams_json(const stats_file *p) {
 
 /* module and offset for tools, the line or the symbol for people. */
 static void add_place(cJSON *object, const stats_file *p, stats_place place) {
-  if (place.module < 0 || place.module >= STATS_MAX_MODULES) return;
-  const char *module = p->modules[place.module].path;
+  const char *module = stats_module_path(p, place);
+  if (!module) return;
   const source_line found = lines_find(module, place.offset);
   char text[256];
   lines_describe(p, place, text, sizeof text);
