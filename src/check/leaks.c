@@ -37,19 +37,27 @@ static struct sigaction previous;
 static _Atomic bool report_wanted, warning_wanted;
 static pthread_once_t thread_once = PTHREAD_ONCE_INIT;
 
-static pthread_mutex_t report_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the below; block_table's may be taken in it */
+static pthread_mutex_t report_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the file and n_reports; taken first */
+static unsigned n_reports;
+
+/* Held for a copy only: a report asks the loader for names, and the loader runs constructors that may free. */
+static pthread_mutex_t bad_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the below */
 static bad_free_record bad_frees[MAX_BAD_FREES];
 static uint64_t n_bad_frees;
-static unsigned n_reports;
 
 /* ---- reports ----------------------------------------------------------------------------------------------------- */
 
 /* The first one makes the file anew, later ones are put behind. */
 static void write_report(const char *occasion) {
+  bad_free_record bad[MAX_BAD_FREES];
   pthread_mutex_lock(&report_lock);
+  pthread_mutex_lock(&bad_lock);
+  const uint64_t n_bad = n_bad_frees;
+  memcpy(bad, bad_frees, sizeof bad);
+  pthread_mutex_unlock(&bad_lock);
   FILE *f = fopen(report_path, n_reports++ ? "ae" : "we");
   if (f) {
-    leaks_report_write(f, occasion, bad_frees, n_bad_frees < MAX_BAD_FREES ? n_bad_frees : MAX_BAD_FREES, n_bad_frees);
+    leaks_report_write(f, occasion, bad, n_bad < MAX_BAD_FREES ? n_bad : MAX_BAD_FREES, n_bad);
     fclose(f);
   } else {
     fprintf(stderr, "cannon: the memory report %s can't be written: %s\n", report_path, strerror(errno));
@@ -153,10 +161,10 @@ static void on_bad_free(uintptr_t address, void *site, char *words, size_t bytes
     bad.kind = BAD_FREE_FREED;
   explain(&bad, words, bytes);
   trace_add(&trace_stats()->n_bad_frees, 1);
-  pthread_mutex_lock(&report_lock);
+  pthread_mutex_lock(&bad_lock);
   if (n_bad_frees < MAX_BAD_FREES) bad_frees[n_bad_frees] = bad;
   ++n_bad_frees;
-  pthread_mutex_unlock(&report_lock);
+  pthread_mutex_unlock(&bad_lock);
 }
 
 /* ---- start ------------------------------------------------------------------------------------------------------- */

@@ -33,9 +33,10 @@ double health_fragmentation(const stats_heap *h, bool running) {
   return committed > live ? 1 - share(live, committed) : 0;
 }
 
-double health_internal(const stats_heap *h) {
-  const uint64_t live = h->live_bytes, requested = h->requested_bytes;
-  return live > requested ? 1 - share(requested, live) : 0;
+double health_internal(const stats_heap *h, bool running) {
+  const uint64_t given = running ? h->live_bytes : h->allocated_bytes;
+  const uint64_t asked = running ? h->requested_bytes : h->asked_bytes;
+  return given > asked ? 1 - share(asked, given) : 0;
 }
 
 double health_hit_rate(const stats_heap *h) { return share(h->n_hits, h->n_allocs); }

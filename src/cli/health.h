@@ -27,8 +27,8 @@ const char *health_grade_name(health_grade grade);
 /* 1 - live / committed, as of now or as of their peaks; 0 where nothing is committed. */
 double health_fragmentation(const stats_heap *h, bool running);
 
-/* 1 - requested / live, that is, what the rules of allocation add. */
-double health_internal(const stats_heap *h);
+/* 1 - asked for / given, that is, what the rules of allocation add: to what is live now, or to all there ever was. */
+double health_internal(const stats_heap *h, bool running);
 
 /* Share of allocations from committed memory, of bytes that needed no copy; 0 without any. */
 double health_hit_rate(const stats_heap *h);

@@ -41,10 +41,23 @@ static const char *given_folder(void) {
   return folder && *folder ? folder : NULL;
 }
 
+static int open_of_child(pid_t pid) {
+  char name[64];
+  int fd = -1, child;
+  snprintf(name, sizeof name, "/proc/%d/task/%d/children", (int)pid, (int)pid);
+  FILE *children = fopen(name, "re");
+  while (children && fd < 0 && fscanf(children, "%d", &child) == 1) fd = open_mapped(child);
+  if (children) fclose(children);
+  return fd;
+}
+
 int live_open(pid_t pid) {
   const char *folder = given_folder();
   char path[PATH_MAX];
-  if (!folder) return open_mapped(pid);
+  if (!folder) {
+    const int fd = open_mapped(pid);
+    return fd >= 0 ? fd : open_of_child(pid);
+  }
   snprintf(path, sizeof path, "%s/%d.stats", folder, (int)pid);
   return open(path, O_RDONLY | O_CLOEXEC);
 }

@@ -6,7 +6,8 @@
 
 #include "cli/stats_read.h"
 
-/* The process's file, open; -1 where it keeps none, or is not ours to look into. */
+/* The process's file, open; that of its child where it is a `cannon run`; -1 where it keeps none, or is not ours to look
+ * into. */
 int live_open(pid_t pid);
 
 /* All of them but this process. */

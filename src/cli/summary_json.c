@@ -45,7 +45,7 @@ static cJSON *heap_json(const stats_heap *h, bool running) {
                           {"allocations", h->n_allocs}, {"frees", h->n_frees}, {"refused", h->n_refused},
                           {"hits", h->n_hits}, {"alarm_bytes", h->alarm_bytes});
   cJSON_AddNumberToObject(object, "hit_rate", health_hit_rate(h));
-  cJSON_AddNumberToObject(object, "internal_fragmentation", health_internal(h));
+  cJSON_AddNumberToObject(object, "internal_fragmentation", health_internal(h, running));
   cJSON_AddNumberToObject(object, "external_fragmentation", health_fragmentation(h, running));
   cJSON_AddItemToObject(object, "sizes", sizes_json(&h->sizes));
   cJSON_AddItemToObject(object, "allocation_latency", latency_json(&h->alloc));

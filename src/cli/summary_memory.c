@@ -16,9 +16,10 @@ static void print_heap(FILE *out, const char *name, const stats_heap *h, bool ru
   if (live) fprintf(out, ", %s %s", format_bytes(live), running ? "live" : "left");
   fputc('\n', out);
   if (!h->n_allocs) return;
-  fprintf(out, "              committed %s, peak %s, cached %s; fragmentation %.1f %%; hits %.1f %%\n",
+  fprintf(out,
+          "              committed %s, peak %s, cached %s; fragmentation %.1f %%, rounding %.1f %%; hits %.1f %%\n",
           format_bytes(h->committed_bytes), format_bytes(h->peak_committed_bytes), format_bytes(h->cached_bytes),
-          100 * health_fragmentation(h, running), 100 * health_hit_rate(h));
+          100 * health_fragmentation(h, running), 100 * health_internal(h, running), 100 * health_hit_rate(h));
 }
 
 static void print_latencies(FILE *out, const char *name, const stats_heap *h) {

@@ -36,6 +36,7 @@ void heap_stats_count_alloc(stats_heap *c, uint64_t begun, uint64_t bytes, uint6
   rise(&c->live_bytes, &c->peak_bytes, bytes);
   counter_add(&c->requested_bytes, requested);
   counter_add(&c->allocated_bytes, bytes);
+  counter_add(&c->asked_bytes, requested);
   counter_add(&c->sizes.bucket[size_bucket(requested)], 1);
   counter_add(&c->n_hits, hit);
   counter_add(&c->n_allocs, 1);

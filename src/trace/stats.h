@@ -35,7 +35,8 @@ typedef struct {
   counter committed_bytes;      /* charged: in use, or kept for reuse; goes down too */
   counter cached_bytes;         /* of committed_bytes: in nobody's use; goes down too */
   counter peak_committed_bytes; /* highest committed_bytes */
-  counter allocated_bytes;      /* sum over all allocations */
+  counter allocated_bytes;      /* sum over all allocations, as the rules round them */
+  counter asked_bytes;          /* the same, as asked for */
   counter n_allocs, n_frees, n_refused;
   counter n_hits;          /* allocations that were served from what was committed already */
   counter alarm_bytes;     /* bytes in use when the alarm went off; 0: it did not */

@@ -15,7 +15,7 @@ static stats_file *file;
 static bool on;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-/* The mapping of this process's file, not inherited by a forked child; NULL where nobody asks for one. */
+/* The mapping of this process's file; NULL where nobody asks for one. */
 static stats_file *map_file(void) {
   const char *folder = getenv("CANNON_STATS_DIR");
   char path[PATH_MAX];
@@ -27,14 +27,12 @@ static stats_file *map_file(void) {
   if (ftruncate(fd, sizeof(stats_file)) == 0)
     p = mmap(NULL, sizeof(stats_file), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   close(fd);
-  if (p == MAP_FAILED) return NULL;
-  madvise(p, sizeof(stats_file), MADV_DONTFORK);
-  return p;
+  return p == MAP_FAILED ? NULL : p;
 }
 
 /* A forked child counts where nobody reads: what has pointers into the counters finds memory behind them. */
 static void in_child(void) {
-  mmap(file, sizeof *file, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+  (void)mmap(file, sizeof *file, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
   on = false;
 }
 

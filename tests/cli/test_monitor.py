@@ -21,6 +21,7 @@ WATCHED = r"""
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define CHECK(call) do { int e = (call); if (e) { fprintf(stderr, #call " gave %d\n", e); return 99; } } while (0)
@@ -44,6 +45,12 @@ int main(int argc, char **argv) {
     printf("%s\n", aclGetRecentErrMsg());
   puts("ready");
   fflush(stdout);
+  if (strcmp(mode, "fork") == 0) {
+    int status = -1;
+    if (fork() == 0) return aclrtFreeHost(host) || !aclrtFree(&status); /* one works, one fails, neither is the parent's */
+    wait(&status);
+    return status;
+  }
   if (strcmp(mode, "kill") == 0) raise(SIGKILL);
   while (strcmp(mode, "pause") == 0) pause(); /* handlers return from it */
   if (strcmp(mode, "clean") == 0) {
@@ -111,7 +118,7 @@ class Statistics(MonitorTest):
     def test_summary_has_memory_health_and_the_alarm(self):
         text = execute(CANNON, "run", "--mem", "100M", self.watched).stderr
         self.assertRegex(text, r"memory +device 0 +peak 90\.\d MiB of 100 MiB, 501 allocations")
-        self.assertRegex(text, r"committed 9[0-6]\S* MiB, peak 9[0-6]\S* MiB, cached .*; fragmentation \d\.\d %; hits 9\d\.\d %")
+        self.assertRegex(text, r"committed 9[0-6]\S* MiB, peak 9[0-6]\S* MiB, cached .*; fragmentation \d\.\d %, rounding 0\.\d %; hits 9\d\.\d %")
         self.assertRegex(text, r"latency +device 0 +allocation 50 % \S+ \S+, 99 % \S+ \S+; free 50 % \S+ \S+, 99 % ")
         self.assertRegex(text, r"alarm +device 0 +9[02]\.\d MiB of 100 MiB were in use")
         self.assertRegex(text, r"health +allocation \w+ \(\d+\.\d\d us\), fragmentation good \(\d\.\d %\), hit rate good \(9")
@@ -134,6 +141,13 @@ class Statistics(MonitorTest):
         self.assertEqual((device["allocations"], device["frees"]), (501, 500))
         self.assertEqual(device["requested_bytes"], 90 * MIB)
         self.assertEqual(sorted(site["live_bytes"] for site in process["sites"]), [0, 0, 3 * MIB, 90 * MIB])
+
+
+    def test_forked_child_counts_nothing(self):
+        done, report = self.run_json(self.watched, "fork", options=("--sites",))
+        self.assertEqual(done.returncode, 0)
+        (process,) = report["processes"]
+        self.assertEqual((process["errors"], process["pinned"]["frees"]), (0, 0))
 
 
 class Sites(MonitorTest):
@@ -306,6 +320,7 @@ class Live(MonitorTest):
         for text in (f"watched (process {pid})", "so far", "90.0 MiB live", "501 allocations", "hit rate good",
                      f"watched.c:{line_of('big')} (main)"):
             self.assertIn(text, done.stdout)
+        self.assertIn(f"watched (process {pid})", execute(CANNON, "top", "--once", process.pid).stdout)
         self.assertRegex(execute(CANNON, "top", "--once").stdout, rf"\n +{pid} +93?\S* MiB +\S+ MiB +0  {self.watched}")
 
     def test_top_ends_with_the_program(self):

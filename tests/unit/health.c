@@ -73,8 +73,14 @@ static void figures_are_of_all_devices(void **state) {
 
 static void fragmentation_of_one_heap(void **state) {
   (void)state;
-  static stats_heap h = {.live_bytes = 90, .requested_bytes = 45, .committed_bytes = 100, .peak_bytes = 100};
-  assert_true(health_internal(&h) == 0.5);
+  static stats_heap h = {.live_bytes = 90,
+                         .requested_bytes = 45,
+                         .allocated_bytes = 400,
+                         .asked_bytes = 300,
+                         .committed_bytes = 100,
+                         .peak_bytes = 100};
+  assert_true(health_internal(&h, true) == 0.5);
+  assert_true(health_internal(&h, false) == 0.25);
   assert_true(health_fragmentation(&h, true) > 0.099 && health_fragmentation(&h, true) < 0.101);
   assert_true(health_fragmentation(&h, false) == 0); /* nothing committed at its peak: not known */
 }

@@ -79,6 +79,7 @@ static void allocations_and_frees_are_counted(void **state) {
   assert_int_equal(c.requested_bytes, 513);
   assert_int_equal(c.peak_bytes, 1120);
   assert_int_equal(c.allocated_bytes, 1664);
+  assert_int_equal(c.asked_bytes, 1513);
   assert_int_equal(c.n_allocs, 3);
   assert_int_equal(c.n_frees, 1);
   assert_int_equal(c.n_hits, 2);
