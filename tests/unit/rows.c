@@ -9,7 +9,7 @@ static void pools_keep_their_row_until_others_need_it(void **state) {
   (void)state;
   stats_pool *row[STATS_MAX_POOLS + 2];
   for (int i = 0; i < STATS_MAX_POOLS + 2; i++) {
-    char name[16];
+    char name[24];
     snprintf(name, sizeof name, "pool %d", i);
     row[i] = trace_pool_open(name, i % 4);
     if (i < STATS_MAX_POOLS - 1) {
