@@ -28,9 +28,10 @@ void hooks_free(hook_block block, void *site) {
   EACH(h) if (h->free) h->free(&block, site);
 }
 
-void hooks_bad_free(uintptr_t address, void *site, char *words, size_t bytes) {
+status hooks_bad_free(status st, uintptr_t address, void *site) {
   const hooks *h;
-  char unused[8];
-  words[0] = '\0';
-  EACH(h) if (h->bad_free) h->bad_free(address, site, words[0] ? unused : words, words[0] ? sizeof unused : bytes);
+  char words[256] = "", unused[8];
+  EACH(h)
+  if (h->bad_free) h->bad_free(address, site, words[0] ? unused : words, words[0] ? sizeof unused : sizeof words);
+  return words[0] ? fail(st, "%s; %s", fail_take(), words) : st;
 }

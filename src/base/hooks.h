@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/status.h"
+
 typedef struct {
   int device;         /* -1: pinned host memory */
   uintptr_t address;  /* as the program holds it */
@@ -37,6 +39,8 @@ void hooks_add(const hooks *added);
 static inline bool hooks_any(void) { return atomic_load_explicit(&hooks_on, memory_order_relaxed); }
 void hooks_alloc(hook_block block);
 void hooks_free(hook_block block, void *site);
-void hooks_bad_free(uintptr_t address, void *site, char *words, size_t bytes);
+
+/* Tells of a free that failed with st; what is known goes into its words. Returns st. */
+status hooks_bad_free(status st, uintptr_t address, void *site);
 
 #endif

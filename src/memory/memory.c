@@ -32,7 +32,7 @@ static status open_heap(heap *_Atomic *slot, const heap_config *config) {
 
 /* The window is larger than the device, so that free addresses never run out before memory does. */
 static uint64_t window_bytes(uint64_t size_bytes) {
-  const uint64_t roomy = (size_bytes * 4 + HEAP_GRANULE_BYTES - 1) & -(uint64_t)HEAP_GRANULE_BYTES;
+  const uint64_t roomy = (size_bytes * 8 + HEAP_GRANULE_BYTES - 1) & -(uint64_t)HEAP_GRANULE_BYTES;
   return roomy < space_stride() ? roomy : space_stride();
 }
 
@@ -60,8 +60,7 @@ status memory_open_device(int device, uint64_t size_bytes, bool check_host) {
   return st;
 }
 
-static status open_pinned(void) {
-  if (atomic_load_explicit(&pinned_heap, memory_order_acquire)) return ST_OK;
+__attribute__((noinline)) static status open_pinned(void) {
   TRY(space_check());
   pthread_mutex_lock(&open_lock);
   status st = ST_OK;
@@ -83,34 +82,25 @@ status memory_alloc(int device, const alloc_rule *rule, uint64_t size, const cha
   if (size == 0) return fail(ST_INVALID_PARAM, "size is 0, expected 1 or more");
   const uint64_t bytes = rule_bytes(rule, size);
   if (!bytes) return fail(ST_NO_MEMORY, "size is %ju, which overflows when it is rounded", (uintmax_t)size);
-  if (rule->pinned) TRY(open_pinned());
+  if (unlikely(rule->pinned && !atomic_load_explicit(&pinned_heap, memory_order_acquire))) TRY(open_pinned());
   heap *h = atomic_load_explicit(rule->pinned ? &pinned_heap : &device_heaps[device], memory_order_acquire);
   return heap_alloc(h, bytes, size, call, site, out);
 }
 
-static heap *heap_of(const void *p) {
+static inline heap *heap_of(const void *p) {
   const int device = space_device_of((uintptr_t)p);
   if (device >= 0) return atomic_load_explicit(&device_heaps[device], memory_order_acquire);
   return space_is_pinned((uintptr_t)p) ? atomic_load_explicit(&pinned_heap, memory_order_acquire) : NULL;
 }
 
-/* Adds what listeners know of the address to the words of the failure. */
-__attribute__((cold)) static status refuse_free(status st, const void *block, void *site) {
-  char words[256];
-  if (!hooks_any()) return st;
-  hooks_bad_free((uintptr_t)block, site, words, sizeof words);
-  return words[0] ? fail(st, "%s; %s", fail_take(), words) : st;
-}
-
 status memory_free(void *block, bool pinned, void *site) {
   const char *name = pinned ? "hostPtr" : "devPtr";
+  heap *h = heap_of(block);
+  if (likely(h && pinned == space_is_pinned((uintptr_t)block))) return heap_free(h, (uintptr_t)block, name, site);
   if (!block) return fail(ST_INVALID_PARAM, "%s is NULL, expected a block", name);
-  heap *h = memory_place_of(block) == (pinned ? PLACE_PINNED : PLACE_DEVICE) ? heap_of(block) : NULL;
-  const status st =
-      h ? heap_free(h, (uintptr_t)block, name, site)
-        : fail(ST_INVALID_VALUE, "%s is %p, no %s, expected what %s gave", name, block,
-               pinned ? "pinned host memory" : "device memory", pinned ? "aclrtMallocHost" : "aclrtMalloc");
-  return likely(st == ST_OK) ? ST_OK : refuse_free(st, block, site);
+  const status st = fail(ST_INVALID_VALUE, "%s is %p, no %s, expected what %s gave", name, block,
+                         pinned ? "pinned host memory" : "device memory", pinned ? "aclrtMallocHost" : "aclrtMalloc");
+  return hooks_bad_free(st, (uintptr_t)block, site);
 }
 
 status memory_info(int device, uint64_t *free_bytes, uint64_t *total_bytes) {
