@@ -14,6 +14,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -171,7 +172,9 @@ static void resolve_reports(const stats_list *stats) {
   for (size_t i = 0; i < stats->count; i++) {
     const char *path = stats->process[i]->leak_report;
     char temporary[sizeof stats->process[i]->leak_report + 8];
-    FILE *from = *path ? fopen(path, "re") : NULL;
+    struct stat file;
+    const bool regular = *path && stat(path, &file) == 0 && S_ISREG(file.st_mode); /* not a terminal, not a pipe */
+    FILE *from = regular ? fopen(path, "re") : NULL;
     if (!from) continue;
     snprintf(temporary, sizeof temporary, "%s.lines", path);
     FILE *to = fopen(temporary, "we");

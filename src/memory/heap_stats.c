@@ -22,7 +22,7 @@ void heap_stats_init(heap_stats *s, stats_heap *counters, const char *name, uint
   *s = (heap_stats){.counters = counters,
                     .name = name,
                     .size_bytes = size_bytes,
-                    .alarm_bytes = percent ? size_bytes / 100 * percent : UINT64_MAX};
+                    .alarm_bytes = percent && size_bytes ? size_bytes / 100 * percent : UINT64_MAX};
   if (counters) atomic_store(&counters->size_bytes, size_bytes);
 }
 

@@ -62,6 +62,28 @@ int main(int argc, char **argv) {
 """
 
 
+# Runs operators for ever.
+BUSY = r"""
+#include "acl/acl.h"
+#include "aclnnop/aclnn_relu.h"
+#include <stdio.h>
+
+int main(void) {
+  const int64_t n = 1 << 20, stride = 1;
+  void *p;
+  uint64_t bytes;
+  aclOpExecutor *executor;
+  if (aclInit(NULL) || aclrtSetDevice(0) || aclrtMalloc(&p, 4 * n, ACL_MEM_MALLOC_HUGE_FIRST)) return 1;
+  aclTensor *x = aclCreateTensor(&n, 1, ACL_FLOAT, &stride, 0, ACL_FORMAT_ND, &n, 1, p);
+  puts("ready");
+  fflush(stdout);
+  while (!aclnnInplaceReluGetWorkspaceSize(x, &bytes, &executor) && !aclnnInplaceRelu(NULL, 0, executor, NULL))
+    if (aclrtSynchronizeStream(NULL)) return 1;
+  return 1;
+}
+"""
+
+
 def line_of(mark):
     return next(i for i, line in enumerate(WATCHED.splitlines(), 1) if f"MARK {mark} " in line)
 
@@ -76,6 +98,9 @@ class MonitorTest(CliTest):
         flags = (f"-I{PREFIX}/include", f"-L{PREFIX}/lib64", f"-Wl,-rpath,{PREFIX}/lib64", "-lascendcl")
         compiler = os.environ.get("CC", "cc")
         subprocess.run([compiler, "-g", "-rdynamic", source, "-o", cls.watched, *flags], check=True)
+        (cls.folder / "busy.c").write_text(BUSY)
+        cls.busy = cls.folder / "busy"
+        subprocess.run([compiler, cls.folder / "busy.c", "-o", cls.busy, *flags, "-lopapi", "-lnnopbase"], check=True)
         subprocess.run([compiler, "-s", "-rdynamic", source, "-o", cls.stripped, *flags], check=True)
 
     def start(self, *command, **env):
@@ -239,6 +264,10 @@ class Leaks(MonitorTest):
             time.sleep(0.01)
         self.assertIn("on a signal", path.read_text())
 
+    def test_report_to_the_standard_error(self):
+        done = execute(CANNON, "run", "--quiet", "--leaks=report=/dev/stderr", self.watched)
+        self.assertIn("Live blocks: 2, ", done.stderr)
+
     def test_report_that_cannot_be_written(self):
         done = execute(CANNON, "run", "--leaks=report=/no/such/folder/x", self.watched)
         self.assertEqual(done.returncode, 0)
@@ -283,6 +312,15 @@ class Live(MonitorTest):
         process.wait()
         idle = self.fields(NPU_SMI, "info", "-t", "usages", "-i", "0", **here)
         self.assertEqual((idle["HBM Capacity(MB)"], idle["HBM Usage Rate(%)"]), ("512", "0"))
+
+    def test_npu_smi_measures_load(self):
+        folder = tempfile.mkdtemp(dir=self.folder)
+        self.start(self.busy, CANNON_STATS_DIR=folder)
+        for _ in range(100):  # each looks for a tenth of a second
+            usages = self.fields(NPU_SMI, "info", "-t", "usages", "-i", "0", CANNON_STATS_DIR=folder)
+            if 0 < int(usages["Aicore Usage Rate(%)"]) <= 100:
+                return
+        self.fail(usages)
 
     def test_npu_smi_of_a_device_without_hbm(self):
         here = {"CANNON_STATS_DIR": str(self.folder), "CANNON_DEVICE": "Ascend310P3", "CANNON_MEM": str(64 * MIB)}

@@ -135,8 +135,11 @@ static void pages_and_the_alarm(void **state) {
   heap_stats_init(&s, c, "the heap", 100 * (uint64_t)MIB);
   heap_stats_pages(&s, 100 * (uint64_t)MIB, 100 * (uint64_t)MIB);
   assert_int_equal(c->alarm_bytes, 0);
-  free(c);
   unsetenv("CANNON_ALARM");
+  heap_stats_init(&s, c, "no size", 0);
+  heap_stats_pages(&s, 100, 100);
+  assert_int_equal(c->alarm_bytes, 0);
+  free(c);
 }
 
 enum { THREADS = 4, PAIRS = 20000 };
