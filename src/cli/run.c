@@ -5,10 +5,10 @@
 #include "cli/lines.h"
 #include "cli/size.h"
 #include "cli/spawn.h"
+#include "cli/stats_folder.h"
 #include "cli/summary.h"
 #include "runtime/profile.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
@@ -52,7 +52,8 @@ typedef struct {
   uint64_t alarm_percent;
   bool alarm, sites, quiet, help_wanted;
   char *const *program;
-  char prefix[PATH_MAX], stats_folder[PATH_MAX];
+  char prefix[PATH_MAX];
+  stats_folder folder;
 } run_options;
 
 static int bad_option(const char *option, const char *value, const char *expected) {
@@ -136,29 +137,13 @@ static void set_number(const char *name, uint64_t number) {
 static void prepare(void *context) {
   const run_options *o = context;
   environment_apply(o->prefix);
-  setenv("CANNON_STATS_DIR", o->stats_folder, 1);
+  setenv("CANNON_STATS_DIR", o->folder.path, 1);
   if (o->profile) setenv("CANNON_DEVICE", o->profile->soc_name, 1);
   if (o->n_devices) set_number("CANNON_DEVICES", o->n_devices);
   if (o->mem_bytes) set_number("CANNON_MEM", o->mem_bytes);
   if (o->alarm) set_number("CANNON_ALARM", o->alarm_percent);
   if (o->sites) setenv("CANNON_SITES", "1", 1);
   if (o->leaks) setenv("CANNON_LEAKS", o->leaks, 1);
-}
-
-static bool make_stats_folder(char folder[PATH_MAX]) {
-  const char *base = getenv("TMPDIR");
-  snprintf(folder, PATH_MAX, "%s/cannon-XXXXXX", base && *base ? base : "/tmp");
-  if (mkdtemp(folder)) return true;
-  fprintf(stderr, "cannon run: cannot make a folder %s: %s\n", folder, strerror(errno));
-  return false;
-}
-
-/* It holds files only. */
-static void remove_stats_folder(const char *folder) {
-  DIR *dir = opendir(folder);
-  for (struct dirent *entry; dir && (entry = readdir(dir));) unlinkat(dirfd(dir), entry->d_name, 0);
-  if (dir) closedir(dir);
-  if (rmdir(folder)) fprintf(stderr, "cannon run: cannot remove %s: %s\n", folder, strerror(errno));
 }
 
 static uint64_t now_ns(void) {
@@ -186,7 +171,7 @@ static void resolve_reports(const stats_list *stats) {
 }
 
 static void report(const run_options *o, run_report *run) {
-  run->stats = stats_read_folder(o->stats_folder);
+  run->stats = stats_read_folder(o->folder.path);
   resolve_reports(&run->stats);
   if (!o->quiet) summary_print(stderr, run);
   if (o->json && (summary_write_json(o->json, run) || fclose(o->json)))
@@ -208,13 +193,13 @@ int command_run(int argc, char **argv) {
     return EXIT_USAGE;
   }
   environment_prefix(o.prefix);
-  if (!make_stats_folder(o.stats_folder)) return 1;
+  if (!stats_folder_make(&o.folder)) return 1;
 
   uint64_t started = now_ns();
   spawn_result child = spawn_and_wait(o.program, prepare, &o);
   run_report run = {.argv = o.program, .pid = child.pid, .status = child.status, .wall_ns = now_ns() - started};
   if (!child.error) report(&o, &run);
-  remove_stats_folder(o.stats_folder);
+  stats_folder_remove(&o.folder);
   if (child.error) {
     fprintf(stderr, "cannon run: %s: %s\n", o.program[0], strerror(child.error));
     return child.error == ENOENT ? 127 : 126;

@@ -127,7 +127,7 @@ static stats_site *probe(stats_file *s, uint64_t address) {
 
 stats_site *trace_site(const void *code, const char *call) {
   stats_file *s = trace_stats();
-  const uint64_t address = (uintptr_t)code;
+  const uint64_t address = code ? (uintptr_t)code : OTHERS; /* 0 marks a row that is not used */
   stats_site *row = probe(s, address);
   if (row && atomic_load_explicit(&row->address, memory_order_acquire) == address) return row;
   pthread_mutex_lock(&rows_lock);

@@ -168,6 +168,22 @@ class Statistics(MonitorTest):
         self.assertEqual(sorted(site["live_bytes"] for site in process["sites"]), [0, 0, 3 * MIB, 90 * MIB])
 
 
+    def test_nothing_stays_behind_beyond_the_next_start(self):
+        folder = pathlib.Path(tempfile.mkdtemp(dir=self.folder))
+        alive = self.start(CANNON, "run", self.watched, "pause", TMPDIR=str(folder))
+        (kept,) = folder.iterdir()
+        killed = self.start(CANNON, "run", self.watched, "pause", TMPDIR=str(folder))
+        killed.kill()
+        killed.wait()
+        self.assertEqual(len(list(folder.iterdir())), 2)
+        (folder / "cannon-run-file").write_text("not a folder")
+        execute(CANNON, "run", "true", env=clean_environment(TMPDIR=str(folder)))
+        self.assertEqual({path.name for path in folder.iterdir()}, {kept.name, "cannon-run-file"})
+        self.assertEqual([path.suffix for path in kept.iterdir()], [".stats"])
+        alive.terminate()
+        alive.wait()
+        self.assertFalse(kept.exists())
+
     def test_forked_child_counts_nothing(self):
         done, report = self.run_json(self.watched, "fork", options=("--sites",))
         self.assertEqual(done.returncode, 0)
