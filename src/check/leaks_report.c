@@ -39,9 +39,10 @@ static int by_bytes(const void *a, const void *b) {
   return x->bytes != y->bytes ? (x->bytes < y->bytes ? 1 : -1) : (x->n < y->n) - (x->n > y->n);
 }
 
-/* Sorts the blocks and joins those of one stack; groups has room for n. */
+/* Sorts the blocks and joins those of one stack; groups has room for n, which may be 0. */
 static size_t group(live_record *block, size_t n, block_group *groups) {
   size_t n_groups = 0;
+  if (!n) return 0;
   qsort(block, n, sizeof *block, by_stack);
   for (size_t i = 0; i < n; ++i) {
     if (!i || memcmp(block[i].frame, block[i - 1].frame, sizeof block->frame) != 0)

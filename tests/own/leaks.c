@@ -73,6 +73,7 @@ static void handler_of_the_program(void) {
 
 static void fork_a_child(void) {
   void *p = allocate(100);
+  nap_ms(50); /* the debugger's thread has started: ASan does not survive a fork while another thread allocates */
   fflush(NULL);
   const pid_t pid = fork();
   if (pid == 0) {
