@@ -8,7 +8,10 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+
+#include "base/status.h"
 
 typedef struct {
   int device;         /* -1: pinned host memory */
@@ -23,6 +26,9 @@ typedef struct {
 typedef struct {
   void (*alloc)(const hook_block *block);            /* NULL: does not care */
   void (*free)(const hook_block *block, void *site); /* site: return address of the freeing function */
+  /* A free of what is no live block, told without locks. May put into `words` what it knows of the address, for the
+   * message: those of the first who does are taken. */
+  void (*bad_free)(uintptr_t address, void *site, char *words, size_t bytes);
 } hooks;
 
 extern _Atomic bool hooks_on;
@@ -33,5 +39,8 @@ void hooks_add(const hooks *added);
 static inline bool hooks_any(void) { return atomic_load_explicit(&hooks_on, memory_order_relaxed); }
 void hooks_alloc(hook_block block);
 void hooks_free(hook_block block, void *site);
+
+/* Tells of a free that failed with st; what is known goes into its words. Returns st. */
+status hooks_bad_free(status st, uintptr_t address, void *site);
 
 #endif
