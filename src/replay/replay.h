@@ -1,0 +1,33 @@
+/* A trace through an allocator: what it costs, and what it holds. */
+#ifndef CANNON_REPLAY_REPLAY_H
+#define CANNON_REPLAY_REPLAY_H
+
+#include "replay/allocator.h"
+#include "replay/trace.h"
+
+typedef struct {
+  const allocator *allocator;
+  double cold_ns, warm_ns; /* per event: from nothing, and once more on the same instance; the loop's own cost is off */
+  uint64_t peak_committed_bytes, peak_live_bytes; /* live: what was not refused */
+  uint64_t n_calls, n_warm_calls;
+  uint64_t n_refused;
+  size_t first_refused; /* event; only where n_refused */
+} replay_result;
+
+/* Replays the trace 2 * repetitions + 1 times; times are medians. False where the allocator can't be made. */
+bool replay_measure(const allocator *a, const trace *t, uint64_t cap_bytes, int repetitions, replay_result *out);
+
+/* Calls visit behind each event with the block that came or went (bytes 0: it was refused). */
+typedef struct {
+  size_t event;
+  uint32_t block;
+  bool alloc;
+  uint64_t address, bytes, live_bytes, committed_bytes;
+} replay_step;
+bool replay_walk(const allocator *a, const trace *t, uint64_t cap_bytes, void (*visit)(const replay_step *, void *),
+                 void *argument);
+
+/* What to take as the cap where none is given: no model runs into it, and tables stay small. */
+uint64_t replay_roomy_cap(const trace *t);
+
+#endif

@@ -1,0 +1,197 @@
+#include "replay/trace.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+#include "replay/allocator.h"
+
+static const uint64_t MAX_FILE_BYTES = (uint64_t)1
+                                       << 31; /* unpacked: a hostile file of some KiB could be without end */
+
+/* ---- live blocks by ID: open addressing, a freed place is closed up at once --------------------------------------- */
+
+static size_t place_of(const trace_ids *ids, uint64_t key) {
+  size_t i = (size_t)(key * 0x9E3779B97F4A7C15u >> 20) & (ids->capacity - 1);
+  while (ids->block[i] && ids->key[i] != key) i = (i + 1) & (ids->capacity - 1);
+  return i;
+}
+
+static void ids_grow(trace_ids *ids) {
+  const trace_ids old = *ids;
+  ids->capacity = old.capacity ? 2 * old.capacity : 1024;
+  ids->key = must_alloc(ids->capacity * sizeof *ids->key);
+  ids->block = must_alloc(ids->capacity * sizeof *ids->block);
+  for (size_t i = 0; i < old.capacity; ++i) {
+    if (!old.block[i]) continue;
+    const size_t to = place_of(ids, old.key[i]);
+    ids->key[to] = old.key[i];
+    ids->block[to] = old.block[i];
+  }
+  free(old.key);
+  free(old.block);
+}
+
+static void ids_remove(trace_ids *ids, size_t i) {
+  const size_t mask = ids->capacity - 1;
+  ids->block[i] = 0;
+  --ids->n;
+  for (size_t j = (i + 1) & mask; ids->block[j]; j = (j + 1) & mask) {
+    const uint32_t block = ids->block[j];
+    ids->block[j] = 0;
+    const size_t to = place_of(ids, ids->key[j]);
+    ids->key[to] = ids->key[j];
+    ids->block[to] = block;
+  }
+}
+
+/* ---- building ---------------------------------------------------------------------------------------------------- */
+
+static void append(trace_builder *b, trace_event event) {
+  trace *t = b->trace;
+  if (t->n_events == b->capacity) {
+    b->capacity = b->capacity ? 2 * b->capacity : 4096;
+    t->event = realloc(t->event, b->capacity * sizeof *t->event);
+    b->bytes = realloc(b->bytes, b->capacity * sizeof *b->bytes); /* no more blocks than events */
+    if (!t->event || !b->bytes) {
+      fprintf(stderr, "no memory for a trace of %zu events\n", b->capacity);
+      exit(1);
+    }
+  }
+  t->event[t->n_events++] = event;
+}
+
+bool trace_add_alloc(trace_builder *b, uint64_t id, uint64_t bytes) {
+  trace *t = b->trace;
+  if (2 * (b->ids.n + 1) > b->ids.capacity) ids_grow(&b->ids);
+  const size_t place = place_of(&b->ids, id);
+  if (b->ids.block[place] || t->n_blocks == UINT32_MAX) return false;
+  append(b, (trace_event){bytes, t->n_blocks});
+  b->bytes[t->n_blocks] = bytes;
+  b->ids.key[place] = id;
+  b->ids.block[place] = ++t->n_blocks; /* the block's number + 1: 0 is an empty place */
+  ++b->ids.n;
+  b->live_bytes += bytes;
+  if (b->live_bytes > t->peak_live_bytes) t->peak_live_bytes = b->live_bytes;
+  return true;
+}
+
+bool trace_add_free(trace_builder *b, uint64_t id) {
+  const size_t place = b->ids.capacity ? place_of(&b->ids, id) : 0;
+  if (!b->ids.capacity || !b->ids.block[place]) return false;
+  const uint32_t block = b->ids.block[place] - 1;
+  append(b, (trace_event){0, block});
+  b->live_bytes -= b->bytes[block];
+  ids_remove(&b->ids, place);
+  return true;
+}
+
+/* ---- text -------------------------------------------------------------------------------------------------------- */
+
+/* A number and the blanks behind it. */
+static bool number(const char **at, uint64_t *value) {
+  char *end;
+  while (**at == ' ' || **at == '\t') ++*at;
+  if (!isdigit((unsigned char)**at)) return false;
+  errno = 0;
+  *value = strtoull(*at, &end, strncmp(*at, "0x", 2) == 0 ? 16 : 10);
+  if (errno) return false;
+  while (*end == ' ' || *end == '\t' || *end == '\r') ++end;
+  *at = end;
+  return true;
+}
+
+/* NULL, or what is wrong with the line. */
+static const char *add_line(trace_builder *b, const char *line) {
+  uint64_t id, bytes;
+  while (isspace((unsigned char)*line)) ++line;
+  if (!*line || *line == '#') return NULL;
+  const char kind = *line++;
+  if (kind == 'a' && number(&line, &id) && number(&line, &bytes) && !*line) {
+    if (!bytes || bytes > (uint64_t)1 << 46) return "SIZE is out of range, expected 1 to 2^46";
+    return trace_add_alloc(b, id, bytes) ? NULL : "ID is live, expected one that is not";
+  }
+  if (kind == 'f' && number(&line, &id) && !*line)
+    return trace_add_free(b, id) ? NULL : "ID is not live, expected one that is";
+  return "expected \"a ID SIZE\" or \"f ID\"";
+}
+
+/* text ends with a zero byte. */
+static bool read_text(char *text, size_t n, trace_builder *b, char error[256]) {
+  size_t number_of_line = 0;
+  for (char *line = text, *end; line < text + n; line = end + 1) {
+    ++number_of_line;
+    end = memchr(line, '\n', (size_t)(text + n - line));
+    if (!end) end = text + n;
+    *end = '\0';
+    const char *wrong = strlen(line) == (size_t)(end - line) ? add_line(b, line) : "it has a zero byte";
+    if (!wrong) continue;
+    snprintf(error, 256, "line %zu is \"%.40s\": %s", number_of_line, line, wrong);
+    return false;
+  }
+  return true;
+}
+
+/* ---- files ------------------------------------------------------------------------------------------------------- */
+
+/* The file's contents, unpacked, with a zero byte behind; NULL with the reason. */
+static char *read_file(const char *path, size_t *n, char error[256]) {
+  gzFile file = gzopen(path, "rb");
+  if (!file) {
+    snprintf(error, 256, "%s", strerror(errno));
+    return NULL;
+  }
+  char *data = NULL;
+  size_t capacity = 0;
+  int got = 1;
+  for (*n = 0; got > 0 && *n<MAX_FILE_BYTES; *n += got> 0 ? (size_t)got : 0) {
+    if (*n + 1 >= capacity) {
+      capacity = capacity ? 2 * capacity : 1 << 20;
+      char *grown = realloc(data, capacity);
+      if (!grown) break;
+      data = grown;
+    }
+    got = gzread(file, data + *n, (unsigned)(capacity - *n - 1 < 1 << 30 ? capacity - *n - 1 : 1 << 30));
+  }
+  int code = Z_OK;
+  if (got < 0)
+    snprintf(error, 256, "offset %zu (unpacked): %s", *n, gzerror(file, &code));
+  else if (got > 0)
+    snprintf(error, 256, "it is too large, expected at most %" PRIu64 " bytes (unpacked)", MAX_FILE_BYTES);
+  gzclose(file);
+  if (got == 0) {
+    data[*n] = '\0';
+    return data;
+  }
+  free(data);
+  return NULL;
+}
+
+bool trace_read(const char *path, int device, trace *out, char error[256]) {
+  (void)device;
+  size_t n;
+  char *data = read_file(path, &n, error);
+  if (!data) return false;
+  *out = (trace){0};
+  trace_builder b = {.trace = out};
+  bool good = read_text(data, n, &b, error);
+  if (good && !out->n_events) {
+    snprintf(error, 256, "it has no events");
+    good = false;
+  }
+  if (!good) trace_free(out);
+  free(data);
+  free(b.ids.key);
+  free(b.ids.block);
+  free(b.bytes);
+  return good;
+}
+
+void trace_free(trace *t) {
+  free(t->event);
+  *t = (trace){0};
+}
