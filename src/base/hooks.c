@@ -27,3 +27,8 @@ void hooks_free(hook_block block, void *site) {
   const hooks *h;
   EACH(h) if (h->free) h->free(&block, site);
 }
+
+void hooks_step(hook_step step) {
+  const hooks *h;
+  EACH(h) if (h->step) h->step(&step);
+}

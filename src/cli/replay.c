@@ -4,6 +4,7 @@
 #include "cli/commands.h"
 #include "cli/format.h"
 #include "cli/size.h"
+#include "trace/record_code.h"
 
 #include <getopt.h>
 #include <inttypes.h>
@@ -18,8 +19,8 @@ typedef struct {
   const allocator *chosen[MAX_ALLOCATORS];
   int n_chosen, repetitions;
   uint64_t cap_bytes; /* 0: none */
-  uint64_t device;
-  bool pinned, help_wanted;
+  int device;         /* -1: pinned host memory */
+  bool help_wanted;
 } replay_options;
 
 static void print_help(void) {
@@ -58,6 +59,17 @@ static int parse_allocators(const char *list, replay_options *o) {
   return 0;
 }
 
+static bool parse_device(const char *text, int *device) {
+  uint64_t n;
+  *device = -1;
+  if (strcmp(text, "host") == 0) return true;
+  *device = 0;
+  if (strcmp(text, "0") == 0) return true;
+  if (!size_parse(text, &n) || n >= RECORD_MAX_DEVICES) return false;
+  *device = (int)n;
+  return true;
+}
+
 /* Returns 0 or the exit status. */
 static int parse(int argc, char **argv, replay_options *o) {
   enum { ALLOCATOR = 1, CAP, DEVICE, REPEAT, HELP };
@@ -79,6 +91,9 @@ static int parse(int argc, char **argv, replay_options *o) {
     case CAP:
       if (!size_parse(optarg, &o->cap_bytes))
         return bad_option("--cap", optarg, "a size above 0 such as 512M or 32G (K, M, G or T)");
+      break;
+    case DEVICE:
+      if (!parse_device(optarg, &o->device)) return bad_option("--device", optarg, "a number from 0 to 15, or host");
       break;
     case REPEAT:
       if (!size_parse(optarg, &n) || n > MAX_REPETITIONS)
@@ -116,7 +131,7 @@ int command_replay(int argc, char **argv) {
     print_help();
     return 0;
   }
-  if (!trace_read(o.path, o.pinned ? -1 : (int)o.device, &t, error)) {
+  if (!trace_read(o.path, o.device, &t, error)) {
     fprintf(stderr, "cannon replay: %s: %s\n", o.path, error);
     return 1;
   }

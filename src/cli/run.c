@@ -8,6 +8,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -27,6 +28,9 @@ static const char help[] =
     "what 80 %\n"
     "                   of this machine's memory allows)\n"
     "  --json FILE      write everything that was counted to FILE\n"
+    "  --record FILE    write every allocation, free and step of a stream or event to FILE, for cannon replay; a "
+    "second\n"
+    "                   process that uses devices writes to FILE.PID\n"
     "  --quiet          no summary\n"
     "  --help           this text\n\n"
     "Exit status: PROGRAM's; after a signal cannon ends by the same signal, which shells show as 128 + its "
@@ -37,6 +41,7 @@ typedef struct {
   const device_profile *profile; /* NULL: not chosen here */
   uint64_t n_devices, mem_bytes; /* 0: not chosen here */
   const char *json_path;
+  char record_path[PATH_MAX]; /* absolute; empty: none */
   FILE *json;
   bool quiet, help_wanted;
   char *const *program;
@@ -54,17 +59,24 @@ static int bad_device(const char *name) {
   return EXIT_USAGE;
 }
 
+/* Makes room for the recording: the program must find no file there, and the folder must allow one, which is found out
+ * before anything runs. The path becomes absolute, since the program may change its folder. */
+static bool prepare_record(const char *name, char path[PATH_MAX]) {
+  const int fd = open(name, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+  const bool good = fd >= 0 && realpath(name, path) && unlink(path) == 0;
+  if (!good) fprintf(stderr, "cannon run: cannot write %s: %s\n", name, strerror(errno));
+  if (fd >= 0) close(fd);
+  return good;
+}
+
 /* Returns 0 or the exit status. */
 static int parse(int argc, char **argv, run_options *o) {
-  enum { DEVICE = 1, DEVICES, MEM, JSON, QUIET, HELP };
+  enum { DEVICE = 1, DEVICES, MEM, JSON, RECORD, QUIET, HELP };
   static const struct option options[] = {
-      {"device", required_argument, NULL, DEVICE},
-      {"devices", required_argument, NULL, DEVICES},
-      {"mem", required_argument, NULL, MEM},
-      {"json", required_argument, NULL, JSON},
-      {"quiet", no_argument, NULL, QUIET},
-      {"help", no_argument, NULL, HELP},
-      {NULL, 0, NULL, 0},
+      {"device", required_argument, NULL, DEVICE}, {"devices", required_argument, NULL, DEVICES},
+      {"mem", required_argument, NULL, MEM},       {"json", required_argument, NULL, JSON},
+      {"record", required_argument, NULL, RECORD}, {"quiet", no_argument, NULL, QUIET},
+      {"help", no_argument, NULL, HELP},           {NULL, 0, NULL, 0},
   };
   argv[0] = "cannon run"; /* getopt's messages begin with it */
   for (int option; (option = getopt_long(argc, argv, "+", options, NULL)) != -1;) {
@@ -82,6 +94,9 @@ static int parse(int argc, char **argv, run_options *o) {
         return bad_option("--mem", optarg, "a size above 0 such as 512M or 32G (K, M, G or T)");
       break;
     case JSON: o->json_path = optarg; break;
+    case RECORD:
+      if (!prepare_record(optarg, o->record_path)) return EXIT_USAGE;
+      break;
     case QUIET: o->quiet = true; break;
     case HELP: o->help_wanted = true; return 0;
     default: return EXIT_USAGE; /* getopt has said why */
@@ -110,6 +125,7 @@ static void prepare(void *context) {
   if (o->profile) setenv("CANNON_DEVICE", o->profile->soc_name, 1);
   if (o->n_devices) set_number("CANNON_DEVICES", o->n_devices);
   if (o->mem_bytes) set_number("CANNON_MEM", o->mem_bytes);
+  if (o->record_path[0]) setenv("CANNON_RECORD", o->record_path, 1);
 }
 
 static bool make_stats_folder(char folder[PATH_MAX]) {

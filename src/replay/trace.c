@@ -9,9 +9,12 @@
 #include <zlib.h>
 
 #include "replay/allocator.h"
+#include "trace/record_read.h"
 
 static const uint64_t MAX_FILE_BYTES = (uint64_t)1
                                        << 31; /* unpacked: a hostile file of some KiB could be without end */
+
+static const uint64_t MAX_LIVE_BYTES = (uint64_t)1 << 46; /* 64 TiB: no device is near it, and no sum overflows */
 
 /* ---- live blocks by ID: open addressing, a freed place is closed up at once --------------------------------------- */
 
@@ -65,11 +68,14 @@ static void append(trace_builder *b, trace_event event) {
   t->event[t->n_events++] = event;
 }
 
-bool trace_add_alloc(trace_builder *b, uint64_t id, uint64_t bytes) {
+const char *trace_add_alloc(trace_builder *b, uint64_t id, uint64_t bytes) {
   trace *t = b->trace;
+  if (!bytes || bytes > MAX_LIVE_BYTES - b->live_bytes)
+    return "the size is out of range, expected 1 or more and at most 2^46 bytes live";
   if (2 * (b->ids.n + 1) > b->ids.capacity) ids_grow(&b->ids);
   const size_t place = place_of(&b->ids, id);
-  if (b->ids.block[place] || t->n_blocks == UINT32_MAX) return false;
+  if (b->ids.block[place]) return "the block is live already, expected one that is not";
+  if (t->n_blocks == UINT32_MAX) return "there are more than 2^32 blocks";
   append(b, (trace_event){bytes, t->n_blocks});
   b->bytes[t->n_blocks] = bytes;
   b->ids.key[place] = id;
@@ -77,17 +83,17 @@ bool trace_add_alloc(trace_builder *b, uint64_t id, uint64_t bytes) {
   ++b->ids.n;
   b->live_bytes += bytes;
   if (b->live_bytes > t->peak_live_bytes) t->peak_live_bytes = b->live_bytes;
-  return true;
+  return NULL;
 }
 
-bool trace_add_free(trace_builder *b, uint64_t id) {
+const char *trace_add_free(trace_builder *b, uint64_t id) {
   const size_t place = b->ids.capacity ? place_of(&b->ids, id) : 0;
-  if (!b->ids.capacity || !b->ids.block[place]) return false;
+  if (!b->ids.capacity || !b->ids.block[place]) return "the block is not live, expected one that is";
   const uint32_t block = b->ids.block[place] - 1;
   append(b, (trace_event){0, block});
   b->live_bytes -= b->bytes[block];
   ids_remove(&b->ids, place);
-  return true;
+  return NULL;
 }
 
 /* ---- text -------------------------------------------------------------------------------------------------------- */
@@ -111,12 +117,8 @@ static const char *add_line(trace_builder *b, const char *line) {
   while (isspace((unsigned char)*line)) ++line;
   if (!*line || *line == '#') return NULL;
   const char kind = *line++;
-  if (kind == 'a' && number(&line, &id) && number(&line, &bytes) && !*line) {
-    if (!bytes || bytes > (uint64_t)1 << 46) return "SIZE is out of range, expected 1 to 2^46";
-    return trace_add_alloc(b, id, bytes) ? NULL : "ID is live, expected one that is not";
-  }
-  if (kind == 'f' && number(&line, &id) && !*line)
-    return trace_add_free(b, id) ? NULL : "ID is not live, expected one that is";
+  if (kind == 'a' && number(&line, &id) && number(&line, &bytes) && !*line) return trace_add_alloc(b, id, bytes);
+  if (kind == 'f' && number(&line, &id) && !*line) return trace_add_free(b, id);
   return "expected \"a ID SIZE\" or \"f ID\"";
 }
 
@@ -134,6 +136,40 @@ static bool read_text(char *text, size_t n, trace_builder *b, char error[256]) {
     return false;
   }
   return true;
+}
+
+/* ---- recordings -------------------------------------------------------------------------------------------------- */
+
+/* NULL, or what is wrong. */
+static const char *add_record(trace_builder *b, const record *r, int device) {
+  const bool chosen = r->device == device;
+  switch (r->kind) {
+  case RECORD_ALLOC: return chosen ? trace_add_alloc(b, r->number, r->requested) : NULL;
+  case RECORD_FREE: return chosen ? trace_add_free(b, r->number) : NULL;
+  case RECORD_STREAM_CREATED: b->trace->n_streams += chosen; break;
+  case RECORD_EVENT_RECORDED:
+  case RECORD_EVENT_AWAITED: b->trace->n_edges += chosen; break;
+  case RECORD_STREAM_DONE:
+  case RECORD_EVENT_DONE: b->trace->n_waits += chosen; break;
+  default: break;
+  }
+  return NULL;
+}
+
+static bool read_recording(const char *data, size_t n, int device, trace_builder *b, char error[256]) {
+  record_reader reader;
+  record r;
+  bool good = record_open(&reader, data, n);
+  for (size_t offset; good;) {
+    offset = reader.offset;
+    if (!record_next(&reader, &r)) break;
+    const char *wrong = add_record(b, &r, device);
+    if (!wrong) continue;
+    snprintf(error, 256, "offset %zu: %s", offset, wrong);
+    return false;
+  }
+  snprintf(error, 256, "%s", reader.error);
+  return !reader.error[0];
 }
 
 /* ---- files ------------------------------------------------------------------------------------------------------- */
@@ -172,15 +208,14 @@ static char *read_file(const char *path, size_t *n, char error[256]) {
 }
 
 bool trace_read(const char *path, int device, trace *out, char error[256]) {
-  (void)device;
   size_t n;
   char *data = read_file(path, &n, error);
   if (!data) return false;
   *out = (trace){0};
   trace_builder b = {.trace = out};
-  bool good = read_text(data, n, &b, error);
+  bool good = record_is_one(data, n) ? read_recording(data, n, device, &b, error) : read_text(data, n, &b, error);
   if (good && !out->n_events) {
-    snprintf(error, 256, "it has no events");
+    snprintf(error, 256, "there are no allocations in it%s", record_is_one(data, n) ? " by this device" : "");
     good = false;
   }
   if (!good) trace_free(out);

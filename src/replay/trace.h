@@ -48,8 +48,8 @@ typedef struct {
   uint64_t live_bytes;
 } trace_builder;
 
-/* False where the id is live (alloc) or not (free), or there are 2^32 blocks. */
-bool trace_add_alloc(trace_builder *b, uint64_t id, uint64_t bytes);
-bool trace_add_free(trace_builder *b, uint64_t id);
+/* NULL, or what is wrong: a size out of range, an id that is live (alloc) or not (free). */
+const char *trace_add_alloc(trace_builder *b, uint64_t id, uint64_t bytes);
+const char *trace_add_free(trace_builder *b, uint64_t id);
 
 #endif
