@@ -1,13 +1,11 @@
 /* cannon replay: a recorded trace through our allocator and others. */
-#include "replay/replay.h"
-
 #include "cli/commands.h"
-#include "cli/format.h"
+#include "cli/replay_report.h"
 #include "cli/size.h"
 #include "trace/record_code.h"
 
+#include <errno.h>
 #include <getopt.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +13,7 @@
 enum { MAX_ALLOCATORS = 16, DEFAULT_REPETITIONS = 5, MAX_REPETITIONS = 1001 };
 
 typedef struct {
-  const char *path;
+  const char *path, *json_path, *html_path;
   const allocator *chosen[MAX_ALLOCATORS];
   int n_chosen, repetitions;
   uint64_t cap_bytes; /* 0: none */
@@ -34,6 +32,8 @@ static void print_help(void) {
   printf("  --cap SIZE            memory that there is; K, M, G, T are powers of 1024 (default: more than enough)\n"
          "  --device N            whose blocks of a recording, or \"host\" for pinned memory (default 0)\n"
          "  --repeat N            repetitions, of whose times the median is shown (default %d)\n"
+         "  --json FILE           write the figures to FILE\n"
+         "  --html FILE           write a page with the map of addresses over time to FILE\n"
          "  --help                this text\n",
          DEFAULT_REPETITIONS);
 }
@@ -72,12 +72,14 @@ static bool parse_device(const char *text, int *device) {
 
 /* Returns 0 or the exit status. */
 static int parse(int argc, char **argv, replay_options *o) {
-  enum { ALLOCATOR = 1, CAP, DEVICE, REPEAT, HELP };
+  enum { ALLOCATOR = 1, CAP, DEVICE, REPEAT, JSON, HTML, HELP };
   static const struct option options[] = {
       {"allocator", required_argument, NULL, ALLOCATOR},
       {"cap", required_argument, NULL, CAP},
       {"device", required_argument, NULL, DEVICE},
       {"repeat", required_argument, NULL, REPEAT},
+      {"json", required_argument, NULL, JSON},
+      {"html", required_argument, NULL, HTML},
       {"help", no_argument, NULL, HELP},
       {NULL, 0, NULL, 0},
   };
@@ -100,6 +102,8 @@ static int parse(int argc, char **argv, replay_options *o) {
         return bad_option("--repeat", optarg, "a number from 1 to 1001");
       o->repetitions = (int)n;
       break;
+    case JSON: o->json_path = optarg; break;
+    case HTML: o->html_path = optarg; break;
     case HELP: o->help_wanted = true; return 0;
     default: return EXIT_USAGE; /* getopt has said why */
     }
@@ -112,12 +116,37 @@ static int parse(int argc, char **argv, replay_options *o) {
   return 0;
 }
 
-static void print_row(const replay_result *r) {
-  const double over = r->peak_live_bytes ? (double)r->peak_committed_bytes / (double)r->peak_live_bytes : 0;
-  printf("%-10s %9.1f %9.1f %10s %10.3f %8" PRIu64 " %8" PRIu64, r->allocator->name, r->cold_ns, r->warm_ns,
-         format_bytes(r->peak_committed_bytes), over, r->n_calls, r->n_refused);
-  if (r->n_refused) printf("  first: event %zu", r->first_refused);
-  printf("\n");
+/* A file that was asked for, opened before the work begins; NULL where there is none to write or, with *status, it can't
+ * be. */
+static FILE *open_output(const char *path, int *status) {
+  FILE *f = path ? fopen(path, "we") : NULL;
+  if (!path || f) return f;
+  fprintf(stderr, "cannon replay: cannot write %s: %s\n", path, strerror(errno));
+  *status = EXIT_USAGE;
+  return NULL;
+}
+
+static bool close_output(FILE *f, const char *path, bool written) {
+  if (fclose(f) == 0 && written) return true;
+  fprintf(stderr, "cannon replay: cannot write %s: %s\n", path, strerror(errno));
+  return false;
+}
+
+/* Returns the exit status. */
+static int replay(const replay_options *o, const trace *t, FILE *json, FILE *html) {
+  replay_result results[MAX_ALLOCATORS];
+  replay_report report = {.path = o->path, .trace = t, .cap_bytes = o->cap_bytes, .result = results};
+  bool good = true;
+  for (int i = 0; i < o->n_chosen; ++i) {
+    if (replay_measure(o->chosen[i], t, replay_cap(&report), o->repetitions, &results[report.n]))
+      ++report.n;
+    else
+      good = false;
+  }
+  replay_print(stdout, &report);
+  if (json) good = close_output(json, o->json_path, replay_write_json(json, &report)) && good;
+  if (html) good = close_output(html, o->html_path, replay_write_html(html, &report)) && good;
+  return good ? 0 : 1;
 }
 
 int command_replay(int argc, char **argv) {
@@ -125,7 +154,7 @@ int command_replay(int argc, char **argv) {
   char error[256];
   trace t;
   for (const allocator *const *a = allocators; *a; ++a) o.chosen[o.n_chosen++] = *a;
-  const int status = parse(argc, argv, &o);
+  int status = parse(argc, argv, &o);
   if (status) return status;
   if (o.help_wanted) {
     print_help();
@@ -135,16 +164,13 @@ int command_replay(int argc, char **argv) {
     fprintf(stderr, "cannon replay: %s: %s\n", o.path, error);
     return 1;
   }
-  printf("%s: %zu events, %" PRIu32 " blocks, peak live %s\n\n", o.path, t.n_events, t.n_blocks,
-         format_bytes(t.peak_live_bytes));
-  printf("%-10s %9s %9s %10s %10s %8s %8s\n", "", "ns/event", "warm", "committed", "over live", "calls", "refused");
-  const uint64_t cap_bytes = o.cap_bytes ? o.cap_bytes : replay_roomy_cap(&t);
-  bool good = true;
-  for (int i = 0; i < o.n_chosen; ++i) {
-    replay_result r;
-    good = replay_measure(o.chosen[i], &t, cap_bytes, o.repetitions, &r) && good;
-    if (r.peak_live_bytes || r.n_refused) print_row(&r);
+  FILE *json = open_output(o.json_path, &status), *html = open_output(o.html_path, &status);
+  if (!status) {
+    status = replay(&o, &t, json, html);
+  } else {
+    if (json) fclose(json);
+    if (html) fclose(html);
   }
   trace_free(&t);
-  return good ? 0 : 1;
+  return status;
 }

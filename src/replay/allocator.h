@@ -21,8 +21,9 @@ enum { UNIT_BYTES = 512, GRANULE_BYTES = 2 << 20 };
 
 typedef struct {
   uint64_t committed_bytes;
-  uint64_t n_calls; /* times that memory was taken from, or given back to, what is below */
+  uint64_t n_calls; /* times that memory was taken from, or given back to, what is below; or UNKNOWN_CALLS */
 } allocator_footprint;
+#define UNKNOWN_CALLS UINT64_MAX
 
 typedef struct {
   const char *name, *about;

@@ -59,7 +59,7 @@ static uint64_t address(void *self, uintptr_t handle) { return handle - ((pool *
 static allocator_footprint footprint(void *self) {
   uint64_t free_bytes, total_bytes;
   heap_info(((pool *)self)->heap, &free_bytes, &total_bytes);
-  return (allocator_footprint){.committed_bytes = total_bytes - free_bytes};
+  return (allocator_footprint){.committed_bytes = total_bytes - free_bytes, .n_calls = UNKNOWN_CALLS};
 }
 
 static void destroy(void *self) {

@@ -57,6 +57,10 @@ static double median(double *value, int n) {
   return n % 2 ? value[n / 2] : (value[n / 2 - 1] + value[n / 2]) / 2;
 }
 
+static uint64_t calls_of(const allocator *a, void *self) {
+  return a->footprint ? a->footprint(self).n_calls : UNKNOWN_CALLS;
+}
+
 typedef struct {
   double cold_ns, warm_ns;
   uint64_t n_warm_calls;
@@ -72,9 +76,9 @@ static bool measure_times(const allocator *a, const trace *t, uint64_t cap_bytes
     if (!made) break;
     cold[i] = run(a, self, t, handle);
     free_rest(a, self, t, handle);
-    const uint64_t calls = a->footprint ? a->footprint(self).n_calls : 0;
+    const uint64_t calls = calls_of(a, self);
     warm[i] = run(a, self, t, handle);
-    if (a->footprint) out->n_warm_calls = a->footprint(self).n_calls - calls;
+    out->n_warm_calls = calls == UNKNOWN_CALLS ? calls : calls_of(a, self) - calls;
     free_rest(a, self, t, handle);
     a->destroy(self);
   }
@@ -108,7 +112,7 @@ bool replay_walk(const allocator *a, const trace *t, uint64_t cap_bytes, void (*
       if (!e->bytes) a->free(self, handle[e->block]);
     }
     step.live_bytes = live;
-    step.committed_bytes = a->footprint(self).committed_bytes;
+    step.footprint = a->footprint(self);
     visit(&step, argument);
     if (!e->bytes) handle[e->block] = 0;
   }
@@ -122,7 +126,8 @@ bool replay_walk(const allocator *a, const trace *t, uint64_t cap_bytes, void (*
 static void note_peaks(const replay_step *s, void *argument) {
   replay_result *r = argument;
   if (s->live_bytes > r->peak_live_bytes) r->peak_live_bytes = s->live_bytes;
-  if (s->committed_bytes > r->peak_committed_bytes) r->peak_committed_bytes = s->committed_bytes;
+  if (s->footprint.committed_bytes > r->peak_committed_bytes) r->peak_committed_bytes = s->footprint.committed_bytes;
+  r->n_calls = s->footprint.n_calls;
   if (s->alloc && !s->bytes && !r->n_refused++) r->first_refused = s->event;
 }
 

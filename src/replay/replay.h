@@ -9,7 +9,7 @@ typedef struct {
   const allocator *allocator;
   double cold_ns, warm_ns; /* per event: from nothing, and once more on the same instance; the loop's own cost is off */
   uint64_t peak_committed_bytes, peak_live_bytes; /* live: what was not refused */
-  uint64_t n_calls, n_warm_calls;
+  uint64_t n_calls, n_warm_calls;                 /* from nothing, and once more; or UNKNOWN_CALLS */
   uint64_t n_refused;
   size_t first_refused; /* event; only where n_refused */
 } replay_result;
@@ -22,7 +22,8 @@ typedef struct {
   size_t event;
   uint32_t block;
   bool alloc;
-  uint64_t address, bytes, live_bytes, committed_bytes;
+  uint64_t address, bytes, live_bytes;
+  allocator_footprint footprint;
 } replay_step;
 bool replay_walk(const allocator *a, const trace *t, uint64_t cap_bytes, void (*visit)(const replay_step *, void *),
                  void *argument);
