@@ -184,21 +184,24 @@ static char *read_file(const char *path, size_t *n, char error[256]) {
   char *data = NULL;
   size_t capacity = 0;
   int got = 1;
-  for (*n = 0; got > 0 && *n<MAX_FILE_BYTES; *n += got> 0 ? (size_t)got : 0) {
+  *n = 0;
+  while (got > 0 && *n < MAX_FILE_BYTES) {
     if (*n + 1 >= capacity) {
       capacity = capacity ? 2 * capacity : 1 << 20;
       char *grown = realloc(data, capacity);
       if (!grown) break;
       data = grown;
     }
-    got = gzread(file, data + *n, (unsigned)(capacity - *n - 1 < 1 << 30 ? capacity - *n - 1 : 1 << 30));
+    got = gzread(file, data + *n, (unsigned)(capacity - *n - 1));
+    if (got > 0) *n += (size_t)got;
   }
   int code = Z_OK;
-  if (got < 0)
-    snprintf(error, 256, "offset %zu (unpacked): %s", *n, gzerror(file, &code));
-  else if (got > 0)
-    snprintf(error, 256, "it is too large, expected at most %" PRIu64 " bytes (unpacked)", MAX_FILE_BYTES);
-  gzclose(file);
+  if (got < 0) snprintf(error, 256, "offset %zu (unpacked): %s", *n, gzerror(file, &code));
+  if (got > 0) snprintf(error, 256, "it is too large, expected at most %" PRIu64 " bytes (unpacked)", MAX_FILE_BYTES);
+  if (gzclose(file) != Z_OK && got == 0) { /* only here zlib tells of an end too soon */
+    snprintf(error, 256, "offset %zu (unpacked): the compressed file is cut short", *n);
+    got = -1;
+  }
   if (got == 0) {
     data[*n] = '\0';
     return data;
@@ -210,8 +213,8 @@ static char *read_file(const char *path, size_t *n, char error[256]) {
 bool trace_read(const char *path, int device, trace *out, char error[256]) {
   size_t n;
   char *data = read_file(path, &n, error);
-  if (!data) return false;
   *out = (trace){0};
+  if (!data) return false;
   trace_builder b = {.trace = out};
   bool good = record_is_one(data, n) ? read_recording(data, n, device, &b, error) : read_text(data, n, &b, error);
   if (good && !out->n_events) {
