@@ -29,7 +29,7 @@ void replay_print(FILE *f, const replay_report *r) {
   fprintf(f, "\n\n%-10s %9s %9s %10s %10s %8s %8s\n", "", "ns/event", "warm", "committed", "over live", "calls",
           "refused");
   for (const replay_result *a = r->result; a < r->result + r->n; ++a) {
-    fprintf(f, "%-10s %9.1f %9.1f %10s %10.3f %8s %8" PRIu64, a->allocator->name, a->cold_ns, a->warm_ns,
+    fprintf(f, "%-10s %9.1f %9.1f %10s %10.3f %8s %8" PRIu64, a->allocator->name, a->times.cold_ns, a->times.warm_ns,
             format_bytes(a->peak_committed_bytes), over_live(a), calls_text(a->n_calls), a->n_refused);
     if (a->n_refused) fprintf(f, "  first at event %zu", a->first_refused);
     fprintf(f, "\n");
@@ -45,13 +45,13 @@ static cJSON *result_json(const replay_result *r) {
   cJSON *o = cJSON_CreateObject();
   cJSON_AddStringToObject(o, "name", r->allocator->name);
   cJSON_AddStringToObject(o, "about", r->allocator->about);
-  cJSON_AddNumberToObject(o, "cold_ns_per_event", r->cold_ns);
-  cJSON_AddNumberToObject(o, "warm_ns_per_event", r->warm_ns);
+  cJSON_AddNumberToObject(o, "cold_ns_per_event", r->times.cold_ns);
+  cJSON_AddNumberToObject(o, "warm_ns_per_event", r->times.warm_ns);
   cJSON_AddNumberToObject(o, "peak_committed_bytes", (double)r->peak_committed_bytes);
   cJSON_AddNumberToObject(o, "peak_live_bytes", (double)r->peak_live_bytes);
   cJSON_AddNumberToObject(o, "committed_over_live", over_live(r));
   add_calls(o, "calls", r->n_calls);
-  add_calls(o, "warm_calls", r->n_warm_calls);
+  add_calls(o, "warm_calls", r->times.n_warm_calls);
   cJSON_AddNumberToObject(o, "refused", (double)r->n_refused);
   if (r->n_refused) cJSON_AddNumberToObject(o, "first_refused_event", (double)r->first_refused);
   return o;

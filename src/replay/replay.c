@@ -61,12 +61,8 @@ static uint64_t calls_of(const allocator *a, void *self) {
   return a->footprint ? a->footprint(self).n_calls : UNKNOWN_CALLS;
 }
 
-typedef struct {
-  double cold_ns, warm_ns;
-  uint64_t n_warm_calls;
-} times;
-
-static bool measure_times(const allocator *a, const trace *t, uint64_t cap_bytes, int repetitions, times *out) {
+/* As replay_time, the loop's cost included. */
+static bool measure(const allocator *a, const trace *t, uint64_t cap_bytes, int repetitions, replay_times *out) {
   uintptr_t *handle = must_alloc((t->n_blocks + (size_t)1) * sizeof *handle);
   double *cold = must_alloc((size_t)repetitions * sizeof *cold), *warm = must_alloc((size_t)repetitions * sizeof *warm);
   bool made = true;
@@ -90,6 +86,14 @@ static bool measure_times(const allocator *a, const trace *t, uint64_t cap_bytes
   free(cold);
   free(warm);
   return made;
+}
+
+bool replay_time(const allocator *a, const trace *t, uint64_t cap_bytes, int repetitions, replay_times *out) {
+  replay_times loop;
+  if (!measure(&nothing, t, cap_bytes, repetitions, &loop) || !measure(a, t, cap_bytes, repetitions, out)) return false;
+  out->cold_ns -= loop.warm_ns;
+  out->warm_ns -= loop.warm_ns;
+  return true;
 }
 
 /* ---- space ------------------------------------------------------------------------------------------------------- */
@@ -132,13 +136,6 @@ static void note_peaks(const replay_step *s, void *argument) {
 }
 
 bool replay_measure(const allocator *a, const trace *t, uint64_t cap_bytes, int repetitions, replay_result *out) {
-  times own = {0}, loop = {0};
   *out = (replay_result){.allocator = a};
-  if (!replay_walk(a, t, cap_bytes, note_peaks, out)) return false;
-  if (!measure_times(&nothing, t, cap_bytes, repetitions, &loop)) return false;
-  if (!measure_times(a, t, cap_bytes, repetitions, &own)) return false;
-  out->cold_ns = own.cold_ns - loop.warm_ns;
-  out->warm_ns = own.warm_ns - loop.warm_ns;
-  out->n_warm_calls = own.n_warm_calls;
-  return true;
+  return replay_walk(a, t, cap_bytes, note_peaks, out) && replay_time(a, t, cap_bytes, repetitions, &out->times);
 }

@@ -199,7 +199,7 @@ static void a_replay_has_the_peaks(void **state) {
   assert_int_equal(r.peak_live_bytes, 13 * MIB);
   assert_int_equal(r.peak_committed_bytes, 16 * MIB); /* the hole of 3 MiB is too small */
   assert_int_equal(r.n_calls, 3);
-  assert_int_equal(r.n_warm_calls, 0);
+  assert_int_equal(r.times.n_warm_calls, 0);
   assert_int_equal(r.n_refused, 0);
   trace_free(&t);
 }
