@@ -13,6 +13,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -62,8 +63,15 @@ static int bad_device(const char *name) {
 /* Makes room for the recording: the program must find no file there, and the folder must allow one, which is found out
  * before anything runs. The path becomes absolute, since the program may change its folder. */
 static bool prepare_record(const char *name, char path[PATH_MAX]) {
+  struct stat is;
   const int fd = open(name, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
-  const bool good = fd >= 0 && realpath(name, path) && unlink(path) == 0;
+  bool good = fd >= 0 && fstat(fd, &is) == 0;
+  if (good && !S_ISREG(is.st_mode)) {
+    fprintf(stderr, "cannon run: --record is '%s', expected a file\n", name);
+    close(fd);
+    return false;
+  }
+  good = good && realpath(name, path) && unlink(path) == 0;
   if (!good) fprintf(stderr, "cannon run: cannot write %s: %s\n", name, strerror(errno));
   if (fd >= 0) close(fd);
   return good;

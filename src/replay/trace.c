@@ -11,21 +11,25 @@
 #include "replay/allocator.h"
 #include "trace/record_read.h"
 
-static const uint64_t MAX_FILE_BYTES = (uint64_t)1
-                                       << 31; /* unpacked: a hostile file of some KiB could be without end */
-
+static const uint64_t MAX_FILE_BYTES = (uint64_t)1 << 30; /* unpacked: a packed one of some KiB could be endless */
 static const uint64_t MAX_LIVE_BYTES = (uint64_t)1 << 46; /* 64 TiB: no device is near it, and no sum overflows */
 
 /* ---- live blocks by ID: open addressing, a freed place is closed up at once --------------------------------------- */
 
-static size_t place_of(const trace_ids *ids, uint64_t key) {
+typedef struct {
+  uint64_t *key;
+  uint32_t *block; /* its number + 1; 0: an empty place */
+  size_t capacity, n;
+} live_ids;
+
+static size_t place_of(const live_ids *ids, uint64_t key) {
   size_t i = (size_t)(key * 0x9E3779B97F4A7C15u >> 20) & (ids->capacity - 1);
   while (ids->block[i] && ids->key[i] != key) i = (i + 1) & (ids->capacity - 1);
   return i;
 }
 
-static void ids_grow(trace_ids *ids) {
-  const trace_ids old = *ids;
+static void ids_grow(live_ids *ids) {
+  const live_ids old = *ids;
   ids->capacity = old.capacity ? 2 * old.capacity : 1024;
   ids->key = must_alloc(ids->capacity * sizeof *ids->key);
   ids->block = must_alloc(ids->capacity * sizeof *ids->block);
@@ -39,7 +43,7 @@ static void ids_grow(trace_ids *ids) {
   free(old.block);
 }
 
-static void ids_remove(trace_ids *ids, size_t i) {
+static void ids_remove(live_ids *ids, size_t i) {
   const size_t mask = ids->capacity - 1;
   ids->block[i] = 0;
   --ids->n;
@@ -54,7 +58,15 @@ static void ids_remove(trace_ids *ids, size_t i) {
 
 /* ---- building ---------------------------------------------------------------------------------------------------- */
 
-static void append(trace_builder *b, trace_event event) {
+typedef struct {
+  trace *trace;
+  live_ids ids;
+  size_t capacity;
+  uint64_t *bytes; /* of each block */
+  uint64_t live_bytes;
+} builder;
+
+static void append(builder *b, trace_event event) {
   trace *t = b->trace;
   if (t->n_events == b->capacity) {
     b->capacity = b->capacity ? 2 * b->capacity : 4096;
@@ -68,7 +80,8 @@ static void append(trace_builder *b, trace_event event) {
   t->event[t->n_events++] = event;
 }
 
-const char *trace_add_alloc(trace_builder *b, uint64_t id, uint64_t bytes) {
+/* NULL, or what is wrong, as is add_free. */
+static const char *add_alloc(builder *b, uint64_t id, uint64_t bytes) {
   trace *t = b->trace;
   if (!bytes || bytes > MAX_LIVE_BYTES - b->live_bytes)
     return "the size is out of range, expected 1 or more and at most 2^46 bytes live";
@@ -79,14 +92,14 @@ const char *trace_add_alloc(trace_builder *b, uint64_t id, uint64_t bytes) {
   append(b, (trace_event){bytes, t->n_blocks});
   b->bytes[t->n_blocks] = bytes;
   b->ids.key[place] = id;
-  b->ids.block[place] = ++t->n_blocks; /* the block's number + 1: 0 is an empty place */
+  b->ids.block[place] = ++t->n_blocks;
   ++b->ids.n;
   b->live_bytes += bytes;
   if (b->live_bytes > t->peak_live_bytes) t->peak_live_bytes = b->live_bytes;
   return NULL;
 }
 
-const char *trace_add_free(trace_builder *b, uint64_t id) {
+static const char *add_free(builder *b, uint64_t id) {
   const size_t place = b->ids.capacity ? place_of(&b->ids, id) : 0;
   if (!b->ids.capacity || !b->ids.block[place]) return "the block is not live, expected one that is";
   const uint32_t block = b->ids.block[place] - 1;
@@ -112,18 +125,18 @@ static bool number(const char **at, uint64_t *value) {
 }
 
 /* NULL, or what is wrong with the line. */
-static const char *add_line(trace_builder *b, const char *line) {
+static const char *add_line(builder *b, const char *line) {
   uint64_t id, bytes;
   while (isspace((unsigned char)*line)) ++line;
   if (!*line || *line == '#') return NULL;
   const char kind = *line++;
-  if (kind == 'a' && number(&line, &id) && number(&line, &bytes) && !*line) return trace_add_alloc(b, id, bytes);
-  if (kind == 'f' && number(&line, &id) && !*line) return trace_add_free(b, id);
+  if (kind == 'a' && number(&line, &id) && number(&line, &bytes) && !*line) return add_alloc(b, id, bytes);
+  if (kind == 'f' && number(&line, &id) && !*line) return add_free(b, id);
   return "expected \"a ID SIZE\" or \"f ID\"";
 }
 
 /* text ends with a zero byte. */
-static bool read_text(char *text, size_t n, trace_builder *b, char error[256]) {
+static bool read_text(char *text, size_t n, builder *b, char error[256]) {
   size_t number_of_line = 0;
   for (char *line = text, *end; line < text + n; line = end + 1) {
     ++number_of_line;
@@ -132,6 +145,8 @@ static bool read_text(char *text, size_t n, trace_builder *b, char error[256]) {
     *end = '\0';
     const char *wrong = strlen(line) == (size_t)(end - line) ? add_line(b, line) : "it has a zero byte";
     if (!wrong) continue;
+    for (char *c = line; *c; ++c)
+      if (!isprint((unsigned char)*c)) *c = '?'; /* nothing that a terminal would obey */
     snprintf(error, 256, "line %zu is \"%.40s\": %s", number_of_line, line, wrong);
     return false;
   }
@@ -141,11 +156,11 @@ static bool read_text(char *text, size_t n, trace_builder *b, char error[256]) {
 /* ---- recordings -------------------------------------------------------------------------------------------------- */
 
 /* NULL, or what is wrong. */
-static const char *add_record(trace_builder *b, const record *r, int device) {
+static const char *add_record(builder *b, const record *r, int device) {
   const bool chosen = r->device == device;
   switch (r->kind) {
-  case RECORD_ALLOC: return chosen ? trace_add_alloc(b, r->number, r->requested) : NULL;
-  case RECORD_FREE: return chosen ? trace_add_free(b, r->number) : NULL;
+  case RECORD_ALLOC: return chosen ? add_alloc(b, r->number, r->requested) : NULL;
+  case RECORD_FREE: return chosen ? add_free(b, r->number) : NULL;
   case RECORD_STREAM_CREATED: b->trace->n_streams += chosen; break;
   case RECORD_EVENT_RECORDED:
   case RECORD_EVENT_AWAITED: b->trace->n_edges += chosen; break;
@@ -156,13 +171,11 @@ static const char *add_record(trace_builder *b, const record *r, int device) {
   return NULL;
 }
 
-static bool read_recording(const char *data, size_t n, int device, trace_builder *b, char error[256]) {
+static bool read_recording(const char *data, size_t n, int device, builder *b, char error[256]) {
   record_reader reader;
   record r;
   bool good = record_open(&reader, data, n);
-  for (size_t offset; good;) {
-    offset = reader.offset;
-    if (!record_next(&reader, &r)) break;
+  for (size_t offset = reader.offset; good && record_next(&reader, &r); offset = reader.offset) {
     const char *wrong = add_record(b, &r, device);
     if (!wrong) continue;
     snprintf(error, 256, "offset %zu: %s", offset, wrong);
@@ -215,7 +228,7 @@ bool trace_read(const char *path, int device, trace *out, char error[256]) {
   char *data = read_file(path, &n, error);
   *out = (trace){0};
   if (!data) return false;
-  trace_builder b = {.trace = out};
+  builder b = {.trace = out};
   bool good = record_is_one(data, n) ? read_recording(data, n, device, &b, error) : read_text(data, n, &b, error);
   if (good && !out->n_events) {
     snprintf(error, 256, "there are no allocations in it%s", record_is_one(data, n) ? " by this device" : "");

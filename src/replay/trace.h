@@ -31,25 +31,4 @@ typedef struct {
 bool trace_read(const char *path, int device, trace *out, char error[256]);
 void trace_free(trace *t);
 
-/* ---- for those that make one ---- */
-
-/* Blocks that are live, by ID. */
-typedef struct {
-  uint64_t *key;
-  uint32_t *block;
-  size_t capacity, n;
-} trace_ids;
-
-typedef struct {
-  trace *trace;
-  trace_ids ids;
-  size_t capacity;
-  uint64_t *bytes; /* of each block */
-  uint64_t live_bytes;
-} trace_builder;
-
-/* NULL, or what is wrong: a size out of range, an id that is live (alloc) or not (free). */
-const char *trace_add_alloc(trace_builder *b, uint64_t id, uint64_t bytes);
-const char *trace_add_free(trace_builder *b, uint64_t id);
-
 #endif

@@ -31,8 +31,8 @@ size_t record_encode(record_history *h, const record *r, uint8_t out[RECORD_MAX_
   uint8_t *at = out;
   *at++ = (uint8_t)r->kind;
   at = put(at, r->time_ns - h->time_ns);
-  if (fields & DEVICE) at = put(at, (uint64_t)(r->device + 1));
-  if (fields & STREAM) at = put(at, (uint64_t)(r->stream + 1));
+  if (fields & DEVICE) at = put(at, (uint64_t)r->device + 1);
+  if (fields & STREAM) at = put(at, (uint64_t)r->stream + 1);
   if (fields & EVENT) at = put(at, r->event);
   if (fields & NUMBER) at = put(at, zigzag(r->number - *last));
   if (fields & REQUESTED) at = put(at, r->requested);

@@ -73,6 +73,7 @@ class Replay(CliTest):
         done = execute(CANNON, "run", "--record", "/nowhere/file", "touch", self.folder / "ran")
         self.assertEqual(done.returncode, 2)
         self.assertIn("cannot write /nowhere/file: No such file or directory", done.stderr)
+        self.assertIn("expected a file", execute(CANNON, "run", "--record", "/dev/null", "true").stderr)
         self.assertFalse((self.folder / "ran").exists())
 
     # ---- replaying ----
