@@ -14,6 +14,7 @@ __asm__(".pushsection .rodata\n"
 extern const char replay_page[];
 
 enum { N_SAMPLES = 1000 }; /* of the curves: no more than a screen shows */
+#define NO_EVENT UINT64_MAX
 
 typedef struct {
   size_t n_events;
@@ -21,18 +22,22 @@ typedef struct {
   uint64_t committed[N_SAMPLES], live[N_SAMPLES]; /* highest in each sample's share of the events */
 } picture;
 
+static void raise_sample(uint64_t *sample, uint64_t value) {
+  if (*sample == NO_EVENT || value > *sample) *sample = value;
+}
+
 static void note_step(const replay_step *s, void *argument) {
   picture *p = argument;
   const size_t i = s->event * N_SAMPLES / p->n_events;
-  if (s->footprint.committed_bytes > p->committed[i]) p->committed[i] = s->footprint.committed_bytes;
-  if (s->live_bytes > p->live[i]) p->live[i] = s->live_bytes;
+  raise_sample(&p->committed[i], s->footprint.committed_bytes);
+  raise_sample(&p->live[i], s->live_bytes);
   if (s->alloc) p->address[s->block] = s->bytes ? s->address : UINT64_MAX;
 }
 
-/* A sample without an event is as the one before. */
+/* A sample without an event is as the one before; the first has one. */
 static void fill_gaps(uint64_t *sample) {
   for (int i = 1; i < N_SAMPLES; ++i)
-    if (!sample[i]) sample[i] = sample[i - 1];
+    if (sample[i] == NO_EVENT) sample[i] = sample[i - 1];
 }
 
 static void write_numbers(FILE *f, const char *name, const uint64_t *value, size_t n) {
@@ -69,10 +74,12 @@ static void write_blocks(FILE *f, const trace *t) {
 static bool write_allocator(FILE *f, const replay_report *r, const allocator *a) {
   picture *p = must_alloc(sizeof *p);
   p->n_events = r->trace->n_events;
+  for (int i = 0; i < N_SAMPLES; ++i) p->committed[i] = p->live[i] = NO_EVENT;
   p->address = must_alloc((r->trace->n_blocks + (size_t)1) * sizeof *p->address);
   const bool good = replay_walk(a, r->trace, replay_cap(r), note_step, p);
   if (good) {
     fill_gaps(p->committed);
+    fill_gaps(p->live);
     fputs("{", f);
     write_numbers(f, "committed", p->committed, N_SAMPLES);
     write_numbers(f, "live", p->live, N_SAMPLES);

@@ -65,14 +65,10 @@ static int bad_device(const char *name) {
 static bool prepare_record(const char *name, char path[PATH_MAX]) {
   struct stat is;
   const int fd = open(name, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
-  bool good = fd >= 0 && fstat(fd, &is) == 0;
-  if (good && !S_ISREG(is.st_mode)) {
-    fprintf(stderr, "cannon run: --record is '%s', expected a file\n", name);
-    close(fd);
-    return false;
-  }
-  good = good && realpath(name, path) && unlink(path) == 0;
-  if (!good) fprintf(stderr, "cannon run: cannot write %s: %s\n", name, strerror(errno));
+  const bool is_file = fd >= 0 && fstat(fd, &is) == 0 && S_ISREG(is.st_mode);
+  const bool good = is_file && realpath(name, path) && unlink(path) == 0;
+  if (!good)
+    fprintf(stderr, "cannon run: cannot write %s: %s\n", name, fd >= 0 && !is_file ? "no file" : strerror(errno));
   if (fd >= 0) close(fd);
   return good;
 }

@@ -73,7 +73,7 @@ class Replay(CliTest):
         done = execute(CANNON, "run", "--record", "/nowhere/file", "touch", self.folder / "ran")
         self.assertEqual(done.returncode, 2)
         self.assertIn("cannot write /nowhere/file: No such file or directory", done.stderr)
-        self.assertIn("expected a file", execute(CANNON, "run", "--record", "/dev/null", "true").stderr)
+        self.assertIn("cannot write /dev/null: no file", execute(CANNON, "run", "--record", "/dev/null", "true").stderr)
         self.assertFalse((self.folder / "ran").exists())
 
     # ---- replaying ----
@@ -126,6 +126,8 @@ class Replay(CliTest):
         self.assertIn(f"bytes:[{3 * MIB},{3 * MIB},{10 * MIB},]", text)
         self.assertIn(f"address:[0,{3 * MIB},-1,]", text)  # the last was refused
         self.assertEqual(text.count("</script>"), 2)
+        live = json.loads("[" + text.partition("live:[")[2].partition(",]")[0] + "]")
+        self.assertEqual([live[i * 200 + 100] // MIB for i in range(5)], [3, 6, 3, 3, 0])
 
     def test_wrong_files_are_refused(self):
         path, _ = self.record(self.program)
