@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_ALLOCATORS = 16, DEFAULT_REPETITIONS = 5, MAX_REPETITIONS = 1001 };
+enum { MAX_ALLOCATORS = 16, DEFAULT_REPETITIONS = 5, MAX_REPETITIONS = 101 };
 
 typedef struct {
   const char *path, *json_path, *html_path;
@@ -99,7 +99,7 @@ static int parse(int argc, char **argv, replay_options *o) {
       break;
     case REPEAT:
       if (!size_parse(optarg, &n) || n > MAX_REPETITIONS)
-        return bad_option("--repeat", optarg, "a number from 1 to 1001");
+        return bad_option("--repeat", optarg, "a number from 1 to 101");
       o->repetitions = (int)n;
       break;
     case JSON: o->json_path = optarg; break;

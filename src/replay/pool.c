@@ -13,6 +13,7 @@ _Static_assert((int)GRANULE_BYTES == (int)HEAP_GRANULE_BYTES, "models commit wha
 typedef struct pool pool;
 struct pool {
   heap *heap;
+  void *reserved;
   heap_config config;
   stats_heap stats;
   pool *next_left;
@@ -20,16 +21,19 @@ struct pool {
 
 static pool *left_behind; /* so that a leak checker finds them */
 
-/* Users' addresses and, behind them, the kernels' view. */
+/* Users' addresses and, behind them, the kernels' view; the granule more is for alignment. */
+static uint64_t reserved_bytes(uint64_t window_bytes) { return 2 * window_bytes + GRANULE_BYTES; }
+
 static void *create(uint64_t cap_bytes) {
   const uint64_t window_bytes = 4 * round_up(cap_bytes, GRANULE_BYTES); /* as memory.c has it */
   void *const at =
-      mmap(NULL, 2 * window_bytes + GRANULE_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+      mmap(NULL, reserved_bytes(window_bytes), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (at == MAP_FAILED) {
     perror("pool: no addresses");
     return NULL;
   }
   pool *p = must_alloc(sizeof *p);
+  p->reserved = at;
   p->config = (heap_config){.name = "the pool",
                             .window = round_up((uintptr_t)at, GRANULE_BYTES),
                             .window_bytes = window_bytes,
@@ -39,7 +43,7 @@ static void *create(uint64_t cap_bytes) {
                             .stats = &p->stats};
   if (heap_create(&p->config, &p->heap) == ST_OK) return p;
   fprintf(stderr, "pool: %s\n", fail_take());
-  munmap(at, 2 * window_bytes + GRANULE_BYTES);
+  munmap(at, reserved_bytes(window_bytes));
   free(p);
   return NULL;
 }
@@ -64,6 +68,7 @@ static allocator_footprint footprint(void *self) {
 
 static void destroy(void *self) {
   pool *p = self;
+  munmap(p->reserved, reserved_bytes(p->config.window_bytes));
   p->next_left = left_behind;
   left_behind = p;
 }

@@ -71,10 +71,24 @@ static int child_streams(void) {
          aclrtFreeHost(p) || aclrtDestroyStream(first) || aclrtDestroyStream(second) || aclrtDestroyEvent(event);
 }
 
+/* The forked child has no device, whatever it tries. */
+static int child_forked(void) {
+  void *p;
+  if (aclInit(NULL) || aclrtSetDevice(0) || aclrtMalloc(&p, 512, ACL_MEM_MALLOC_HUGE_FIRST)) return 1;
+  const pid_t pid = fork();
+  if (pid == 0) {
+    aclrtFree(p);
+    exit(0);
+  }
+  int status;
+  return pid < 0 || waitpid(pid, &status, 0) != pid || status || aclrtFree(p);
+}
+
 static const struct {
   const char *mode;
   int (*run)(void);
-} children[] = {{"threads", child_threads}, {"killed", child_killed}, {"streams", child_streams}};
+} children[] = {
+    {"threads", child_threads}, {"killed", child_killed}, {"streams", child_streams}, {"forked", child_forked}};
 
 /* ---- reading ---- */
 
@@ -173,6 +187,18 @@ static void steps_of_streams_and_events_are_recorded(void **state) {
   }
 }
 
+static void a_forked_child_adds_nothing(void **state) {
+  (void)state;
+  child_end end;
+  int frees = 0;
+  assert_int_equal(remove(path), 0);
+  run_self(&end, "forked", setting);
+  assert_int_equal(end.status, 0);
+  read_back(path, &recorded);
+  for (int i = 0; i < recorded.n; ++i) frees += recorded.is[i].kind == RECORD_FREE;
+  assert_int_equal(frees, 1);
+}
+
 static void a_file_that_cannot_be_written_is_said(void **state) {
   (void)state;
   child_end end;
@@ -189,6 +215,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(every_thread_is_recorded),
       cmocka_unit_test(a_killed_process_leaves_its_records),
       cmocka_unit_test(steps_of_streams_and_events_are_recorded),
+      cmocka_unit_test(a_forked_child_adds_nothing),
       cmocka_unit_test(a_file_that_cannot_be_written_is_said),
   };
   return cmocka_run_group_tests(tests, folder_up, folder_down);
