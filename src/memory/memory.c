@@ -31,7 +31,7 @@ static status open_heap(heap *_Atomic *slot, const heap_config *config) {
 
 /* The window is larger than the device, so that free addresses never run out before memory does. */
 static uint64_t window_bytes(uint64_t size_bytes) {
-  const uint64_t roomy = (size_bytes * 4 + HEAP_GRANULE_BYTES - 1) & -(uint64_t)HEAP_GRANULE_BYTES;
+  const uint64_t roomy = (size_bytes * 8 + HEAP_GRANULE_BYTES - 1) & -(uint64_t)HEAP_GRANULE_BYTES;
   return roomy < space_stride() ? roomy : space_stride();
 }
 
@@ -42,24 +42,24 @@ status memory_open_device(int device, uint64_t size_bytes, bool check_host) {
   status st = ST_OK;
   if (!atomic_load(&device_heaps[device])) {
     snprintf(device_names[device], sizeof device_names[device], "device %d", device);
-    st = open_heap(&device_heaps[device], &(heap_config){.name = device_names[device],
-                                                         .device = device,
-                                                         .window = space_device_window(device),
-                                                         .window_bytes = window_bytes(size_bytes),
-                                                         .view_distance = space.view_distance,
-                                                         .unit_shift = RULE_DEVICE_UNIT_SHIFT,
-                                                         .size_bytes = size_bytes,
-                                                         .check_host = check_host,
-                                                         .fences = fences,
-                                                         .stats = &trace_stats()->device[device]});
+    st = open_heap(&device_heaps[device],
+                   &(heap_config){.name = device_names[device],
+                                  .device = device,
+                                  .window = space_device_window(device),
+                                  .window_bytes = window_bytes(size_bytes),
+                                  .view_distance = space.view_distance,
+                                  .unit_shift = RULE_DEVICE_UNIT_SHIFT,
+                                  .size_bytes = size_bytes,
+                                  .check_host = check_host,
+                                  .fences = fences,
+                                  .stats = trace_is_on() ? &trace_stats()->device[device] : NULL});
     if (st == ST_OK) fault_handler_install();
   }
   pthread_mutex_unlock(&open_lock);
   return st;
 }
 
-static status open_pinned(void) {
-  if (atomic_load_explicit(&pinned_heap, memory_order_acquire)) return ST_OK;
+__attribute__((noinline)) static status open_pinned(void) {
   TRY(space_check());
   pthread_mutex_lock(&open_lock);
   status st = ST_OK;
@@ -72,7 +72,7 @@ static status open_pinned(void) {
                                                 .size_bytes = host_total_bytes(),
                                                 .check_host = true,
                                                 .fences = fences,
-                                                .stats = &trace_stats()->pinned});
+                                                .stats = trace_is_on() ? &trace_stats()->pinned : NULL});
   pthread_mutex_unlock(&open_lock);
   return st;
 }
@@ -81,12 +81,12 @@ status memory_alloc(int device, const alloc_rule *rule, uint64_t size, const cha
   if (size == 0) return fail(ST_INVALID_PARAM, "size is 0, expected 1 or more");
   const uint64_t bytes = rule_bytes(rule, size);
   if (!bytes) return fail(ST_NO_MEMORY, "size is %ju, which overflows when it is rounded", (uintmax_t)size);
-  if (rule->pinned) TRY(open_pinned());
+  if (unlikely(rule->pinned && !atomic_load_explicit(&pinned_heap, memory_order_acquire))) TRY(open_pinned());
   heap *h = atomic_load_explicit(rule->pinned ? &pinned_heap : &device_heaps[device], memory_order_acquire);
   return heap_alloc(h, bytes, size, call, site, out);
 }
 
-static heap *heap_of(const void *p) {
+static inline heap *heap_of(const void *p) {
   const int device = space_device_of((uintptr_t)p);
   if (device >= 0) return atomic_load_explicit(&device_heaps[device], memory_order_acquire);
   return space_is_pinned((uintptr_t)p) ? atomic_load_explicit(&pinned_heap, memory_order_acquire) : NULL;
@@ -94,12 +94,11 @@ static heap *heap_of(const void *p) {
 
 status memory_free(void *block, bool pinned, void *site) {
   const char *name = pinned ? "hostPtr" : "devPtr";
+  heap *h = heap_of(block);
+  if (likely(h && pinned == space_is_pinned((uintptr_t)block))) return heap_free(h, (uintptr_t)block, name, site);
   if (!block) return fail(ST_INVALID_PARAM, "%s is NULL, expected a block", name);
-  heap *h = memory_place_of(block) == (pinned ? PLACE_PINNED : PLACE_DEVICE) ? heap_of(block) : NULL;
-  if (!h)
-    return fail(ST_INVALID_VALUE, "%s is %p, no %s, expected what %s gave", name, block,
-                pinned ? "pinned host memory" : "device memory", pinned ? "aclrtMallocHost" : "aclrtMalloc");
-  return heap_free(h, (uintptr_t)block, name, site);
+  return fail(ST_INVALID_VALUE, "%s is %p, no %s, expected what %s gave", name, block,
+              pinned ? "pinned host memory" : "device memory", pinned ? "aclrtMallocHost" : "aclrtMalloc");
 }
 
 status memory_info(int device, uint64_t *free_bytes, uint64_t *total_bytes) {

@@ -7,7 +7,7 @@
 
 typedef struct {
   const char *call;        /* CANN's function */
-  uint32_t round_bytes;    /* the size is rounded up to this */
+  uint32_t round_bytes;    /* a power of two that the size is rounded up to */
   uint32_t slack_bytes;    /* and grows by this */
   uint32_t promised_align; /* of the start, as documented */
   bool pinned;             /* on the host */
@@ -22,6 +22,10 @@ extern const alloc_rule alloc_rules[N_RULES];
 enum { RULE_DEVICE_UNIT_SHIFT = 9, RULE_PINNED_UNIT_SHIFT = 12 };
 
 /* What a request of `size` bytes makes of it: ALIGN_UP(size, round) + slack; 0 where that overflows. */
-uint64_t rule_bytes(const alloc_rule *rule, uint64_t size);
+static inline uint64_t rule_bytes(const alloc_rule *rule, uint64_t size) {
+  const uint64_t rounded = (size + rule->round_bytes - 1) & -(uint64_t)rule->round_bytes;
+  if (size > UINT64_MAX - rule->round_bytes || rounded > UINT64_MAX - rule->slack_bytes) return 0;
+  return rounded + rule->slack_bytes;
+}
 
 #endif

@@ -114,7 +114,8 @@ static void at_exit(void) {
 }
 
 static void process_start(void) {
-  static const heap_fences fences = {scheduler_has_pending, scheduler_fence_take, scheduler_fence_passed};
+  static const heap_fences fences = {&scheduler_n_listed, scheduler_has_pending, scheduler_fence_take,
+                                     scheduler_fence_passed};
   memory_set_fences(&fences);
   pthread_atfork(NULL, NULL, in_child);
   atexit(at_exit);

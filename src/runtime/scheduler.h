@@ -49,6 +49,9 @@ int scheduler_n_long(void);
 
 int scheduler_n_cores(void);
 
+/* How many streams are listed; where it is 0, nothing that the reader submitted, or was told of, is pending. */
+extern _Atomic int scheduler_n_listed;
+
 /* Fences, for memory that was freed while tasks may still use it: see heap_fences. */
 bool scheduler_has_pending(void);
 void *scheduler_fence_take(void);
