@@ -17,7 +17,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { UNIT_BYTES = 512, GRANULE_BYTES = 2 << 20 };
+#include "memory/pages.h" /* GRANULE_BYTES: what models commit at once */
+
+enum { UNIT_BYTES = 512 }; /* what models round requests up to */
 
 typedef struct {
   uint64_t committed_bytes;

@@ -19,7 +19,7 @@ static void *create(uint64_t cap_bytes) {
   tlsf *t = must_alloc(sizeof *t);
   committed_init(&t->committed, cap_bytes);
   t->units = ranges_create();
-  if (t->units && (!n || ranges_add(t->units, 0, (uint32_t)n))) return t;
+  if (t->units && (!n || ranges_add(t->units, 0, (uint32_t)n, RANGE_BACKED))) return t;
   fprintf(stderr, "tlsf: no memory\n");
   exit(1);
 }
@@ -28,15 +28,14 @@ static uintptr_t take(void *self, uint64_t bytes) {
   tlsf *t = self;
   const uint64_t n = round_up(bytes, UNIT_BYTES) / UNIT_BYTES;
   uint32_t start;
-  const range_id id = n > UINT32_MAX ? 0 : ranges_take(t->units, (uint32_t)n, &start);
+  const range_id id = n > UINT32_MAX ? 0 : ranges_take(t->units, RANGE_BACKED, (uint32_t)n, &start);
   if (!id) return 0;
   committed_touch(&t->committed, (uint64_t)start * UNIT_BYTES, bytes);
   return (uintptr_t)id << 32 | start;
 }
 
 static void give(void *self, uintptr_t handle) {
-  range_id whole;
-  ranges_give(((tlsf *)self)->units, (range_id)(handle >> 32), &whole);
+  ranges_give(((tlsf *)self)->units, (range_id)(handle >> 32), RANGE_BACKED);
 }
 
 static uint64_t address(void *self, uintptr_t handle) {
