@@ -68,19 +68,9 @@ static uint64_t resident_bytes(void) {
   return (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-static uint64_t charged_bytes(void) {
-  size_t free_bytes = 0, total_bytes = 0;
-  aclrtGetMemInfo(ACL_HBM_MEM, &free_bytes, &total_bytes);
-  return total_bytes - free_bytes;
-}
-
-static uint64_t committed_bytes(void) {
-  return strcmp(replayed->name, "aclrt") == 0 ? charged_bytes() : resident_bytes();
-}
-
 static void *create(uint64_t cap_bytes) {
   (void)cap_bytes;
-  bytes_before = committed_bytes();
+  bytes_before = resident_bytes();
   return &bytes_before; /* there is only one of it */
 }
 static void destroy(void *self) { (void)self; }
@@ -108,14 +98,13 @@ static uint64_t address(void *self, uintptr_t handle) {
 
 static allocator_footprint footprint(void *self) {
   (void)self;
-  const uint64_t now = committed_bytes();
+  const uint64_t now = resident_bytes();
   return (allocator_footprint){now > bytes_before ? now - bytes_before : 0, UNKNOWN_CALLS};
 }
 
 const allocator *peer_allocator(const heap_calls *calls, bool touched) {
   static allocator a;
   replayed = calls;
-  a = (allocator){calls->name, "",      create,    touched && strcmp(calls->name, "aclrt") != 0 ? take_touched : take,
-                  give,        address, footprint, destroy};
+  a = (allocator){calls->name, "", create, touched ? take_touched : take, give, address, footprint, destroy};
   return &a;
 }

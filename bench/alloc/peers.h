@@ -18,7 +18,7 @@ typedef struct {
 const heap_calls *heap_calls_find(const char *name);
 
 /* The same to replay through. touched: each page of a block is written, so that the process's resident memory says what
- * is committed; not for aclrt, whose users' addresses can't be written and which says what it has charged. */
+ * is committed; not for aclrt, whose users' addresses can't be written. */
 const allocator *peer_allocator(const heap_calls *calls, bool touched);
 
 #endif

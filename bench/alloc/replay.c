@@ -1,7 +1,7 @@
 /* One trace through one allocator, once from nothing and once more, in a process of its own. A line of JSON: ns per event,
  * or bytes committed and live at their peaks and calls for memory, where they are known.
  *
- *   bench_alloc_replay time|space TRACE NAME      a name of `cannon replay`, or aclrt, mimalloc, glibc
+ *   bench_alloc_replay time|space TRACE NAME      a name of `cannon replay`, or mimalloc, glibc, or (time) aclrt
  */
 #include <stdio.h>
 #include <string.h>
@@ -34,10 +34,10 @@ int main(int argc, char **argv) {
   const allocator *a = allocator_find(argv[3]);
   if (!a) {
     const heap_calls *calls = heap_calls_find(argv[3]);
-    if (calls) a = peer_allocator(calls, space);
+    if (calls && !(space && strcmp(calls->name, "aclrt") == 0)) a = peer_allocator(calls, space);
   }
   if (!a) {
-    fprintf(stderr, "bench_alloc_replay: there is no %s here\n", argv[3]);
+    fprintf(stderr, "bench_alloc_replay: there is no %s of %s here\n", argv[1], argv[3]);
     return 3;
   }
   if (!trace_read(argv[2], 0, &t, error)) {
