@@ -9,5 +9,6 @@ int command_run(int argc, char **argv);
 int command_top(int argc, char **argv);
 int command_env(int argc, char **argv);
 int command_info(int argc, char **argv);
+int command_replay(int argc, char **argv);
 
 #endif

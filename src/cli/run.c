@@ -10,6 +10,7 @@
 #include "runtime/profile.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -37,6 +38,9 @@ static const char help[] =
     "  --alarm PERCENT  of a device's memory in use, from which on the log and the summary say so (default 85,\n"
     "                   0: never)\n"
     "  --json FILE      write everything that was counted to FILE\n"
+    "  --record FILE    write every allocation, free and step of a stream or event to FILE, for cannon replay; a "
+    "second\n"
+    "                   process that uses devices writes to FILE.PID\n"
     "  --quiet          no summary\n"
     "  --help           this text\n\n"
     "Exit status: PROGRAM's; after a signal cannon ends by the same signal, which shells show as 128 + its "
@@ -47,6 +51,7 @@ typedef struct {
   const device_profile *profile; /* NULL: not chosen here */
   uint64_t n_devices, mem_bytes; /* 0: not chosen here */
   const char *json_path;
+  char record_path[PATH_MAX]; /* absolute; empty: none */
   FILE *json;
   const char *leaks; /* CANNON_LEAKS, or NULL */
   uint64_t alarm_percent;
@@ -80,15 +85,34 @@ static int parse_alarm(const char *percent, run_options *o) {
   return bad_option("--alarm", percent, "a number from 0 to 100");
 }
 
+/* Makes room for the recording: the program must find no file there, and the folder must allow one, which is found out
+ * before anything runs. The path becomes absolute, since the program may change its folder. */
+static bool prepare_record(const char *name, char path[PATH_MAX]) {
+  struct stat is;
+  const int fd = open(name, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+  const bool is_file = fd >= 0 && fstat(fd, &is) == 0 && S_ISREG(is.st_mode);
+  const bool good = is_file && realpath(name, path) && unlink(path) == 0;
+  if (!good)
+    fprintf(stderr, "cannon run: cannot write %s: %s\n", name, fd >= 0 && !is_file ? "no file" : strerror(errno));
+  if (fd >= 0) close(fd);
+  return good;
+}
+
 /* Returns 0 or the exit status. */
 static int parse(int argc, char **argv, run_options *o) {
-  enum { DEVICE = 1, DEVICES, MEM, SITES, LEAKS, ALARM, JSON, QUIET, HELP };
+  enum { DEVICE = 1, DEVICES, MEM, SITES, LEAKS, ALARM, JSON, RECORD, QUIET, HELP };
   static const struct option options[] = {
-      {"device", required_argument, NULL, DEVICE}, {"devices", required_argument, NULL, DEVICES},
-      {"mem", required_argument, NULL, MEM},       {"sites", no_argument, NULL, SITES},
-      {"leaks", optional_argument, NULL, LEAKS},   {"alarm", required_argument, NULL, ALARM},
-      {"json", required_argument, NULL, JSON},     {"quiet", no_argument, NULL, QUIET},
-      {"help", no_argument, NULL, HELP},           {NULL, 0, NULL, 0},
+      {"device", required_argument, NULL, DEVICE},
+      {"devices", required_argument, NULL, DEVICES},
+      {"mem", required_argument, NULL, MEM},
+      {"sites", no_argument, NULL, SITES},
+      {"leaks", optional_argument, NULL, LEAKS},
+      {"alarm", required_argument, NULL, ALARM},
+      {"json", required_argument, NULL, JSON},
+      {"record", required_argument, NULL, RECORD},
+      {"quiet", no_argument, NULL, QUIET},
+      {"help", no_argument, NULL, HELP},
+      {NULL, 0, NULL, 0},
   };
   argv[0] = "cannon run"; /* getopt's messages begin with it */
   for (int option; (option = getopt_long(argc, argv, "+", options, NULL)) != -1;) {
@@ -113,6 +137,9 @@ static int parse(int argc, char **argv, run_options *o) {
       if (parse_alarm(optarg, o)) return EXIT_USAGE;
       break;
     case JSON: o->json_path = optarg; break;
+    case RECORD:
+      if (!prepare_record(optarg, o->record_path)) return EXIT_USAGE;
+      break;
     case QUIET: o->quiet = true; break;
     case HELP: o->help_wanted = true; return 0;
     default: return EXIT_USAGE; /* getopt has said why */
@@ -144,6 +171,7 @@ static void prepare(void *context) {
   if (o->alarm) set_number("CANNON_ALARM", o->alarm_percent);
   if (o->sites) setenv("CANNON_SITES", "1", 1);
   if (o->leaks) setenv("CANNON_LEAKS", o->leaks, 1);
+  if (o->record_path[0]) setenv("CANNON_RECORD", o->record_path, 1);
 }
 
 static uint64_t now_ns(void) {
