@@ -185,7 +185,7 @@ static void set_report_path(void) {
 }
 
 __attribute__((constructor)) static void start(void) {
-  static const hooks listener = {on_alloc, block_table_remove, on_bad_free};
+  static const hooks listener = {.alloc = on_alloc, .free = block_table_remove, .bad_free = on_bad_free};
   const char *text = getenv("CANNON_LEAKS");
   char bad[LEAKS_OPTIONS_BAD];
   void *frame[1];
