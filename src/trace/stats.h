@@ -38,7 +38,7 @@ typedef struct {
   counter allocated_bytes;      /* sum over all allocations, as the rules round them */
   counter asked_bytes;          /* the same, as asked for */
   counter n_allocs, n_frees, n_refused;
-  counter n_hits;          /* allocations that were served from what was committed already */
+  counter n_hits;          /* allocations that were served from cached memory: committed already, and in place */
   counter alarm_bytes;     /* bytes in use when the alarm went off; 0: it did not */
   size_histogram sizes;    /* of allocations, as asked for */
   latency_histogram alloc; /* from the call of the heap to its return */
