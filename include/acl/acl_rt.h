@@ -217,8 +217,8 @@ ACL_FUNC_VISIBILITY aclError aclrtProcessReport(int32_t timeout);
 
 /* Allocates size bytes, not 0, on the current device, at an address that is a multiple of 64; contents are
  * undefined. It takes size rounded up to 32, plus 32; Align32 does without the latter. Cached has only the
- * policies HUGE_FIRST, HUGE_ONLY, NORMAL_ONLY and HUGE1G_ONLY. A policy outside the enum is no error: it
- * means huge pages for 2 MiB and more, else normal ones. Errors: ACL_ERROR_RT_MEMORY_ALLOCATION: there is not
+ * policies HUGE_FIRST, HUGE_ONLY, NORMAL_ONLY and HUGE1G_ONLY. Blocks of the ONLY kinds with huge pages take whole ones (a 1 GiB
+ * page without the plus 32). A policy outside the enum is no error: it means huge pages for 2 MiB and more, else normal ones. Errors: ACL_ERROR_RT_MEMORY_ALLOCATION: there is not
  * enough. */
 ACL_FUNC_VISIBILITY aclError aclrtMalloc(void **devPtr, size_t size, aclrtMemMallocPolicy policy);
 ACL_FUNC_VISIBILITY aclError aclrtMallocAlign32(void **devPtr, size_t size, aclrtMemMallocPolicy policy);
@@ -238,6 +238,10 @@ ACL_FUNC_VISIBILITY aclError aclrtFreeHostWithDevSync(void *hostPtr);
 ACL_FUNC_VISIBILITY aclError aclrtMallocWithCfg(void **devPtr, size_t size, aclrtMemMallocPolicy policy,
                                                 aclrtMallocConfig *cfg);
 ACL_FUNC_VISIBILITY aclError aclrtMallocHostWithCfg(void **ptr, uint64_t size, aclrtMallocConfig *cfg);
+
+/* Memory that a device's task scheduler can use, too; here all of it can. */
+ACL_FUNC_VISIBILITY aclError aclrtMallocForTaskScheduler(void **devPtr, size_t size, aclrtMemMallocPolicy policy,
+                                                         aclrtMallocConfig *cfg);
 
 /* Makes the program's own host memory usable by kernels (MAPPED), or its copies asynchronous (PINNED, in V2); *devPtr:
  * its address for kernels, here the same. Errors: 507910: part of it is registered, 507911: none is that starts there. */

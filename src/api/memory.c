@@ -1,28 +1,18 @@
 /* Device and host memory. */
 #include "memory/memory.h"
 
+#include "api/allocate.h"
 #include "api/api.h"
 #include "runtime/context.h"
 
-#define CALLER __builtin_return_address(0)
-
-/* Page policies are hints, and CANN takes values outside of the enum too; only aclrtMallocCached limits them. */
-static status allocate(rule_kind rule, void **out, size_t size, void *site) {
-  context *c;
-  TRY(context_current(&c));
-  return memory_alloc(c->device, &alloc_rules[rule], size, alloc_rules[rule].call, site, out);
-}
-
 aclError aclrtMalloc(void **devPtr, size_t size, aclrtMemMallocPolicy policy) {
-  (void)policy;
   NEED(devPtr);
-  API(allocate(RULE_MALLOC, devPtr, size, CALLER));
+  API(allocate(RULE_MALLOC, (int)policy, NULL, size, CALLER, devPtr));
 }
 
 aclError aclrtMallocAlign32(void **devPtr, size_t size, aclrtMemMallocPolicy policy) {
-  (void)policy;
   NEED(devPtr);
-  API(allocate(RULE_MALLOC_ALIGN32, devPtr, size, CALLER));
+  API(allocate(RULE_MALLOC_ALIGN32, (int)policy, NULL, size, CALLER, devPtr));
 }
 
 aclError aclrtMallocCached(void **devPtr, size_t size, aclrtMemMallocPolicy policy) {
@@ -31,34 +21,34 @@ aclError aclrtMallocCached(void **devPtr, size_t size, aclrtMemMallocPolicy poli
   if (p != ACL_MEM_MALLOC_HUGE_FIRST && p != ACL_MEM_MALLOC_HUGE_ONLY && p != ACL_MEM_MALLOC_NORMAL_ONLY &&
       p != ACL_MEM_MALLOC_HUGE1G_ONLY)
     API(fail(ST_INVALID_VALUE, "policy is %d, expected 0, 1, 2 or 6", p));
-  API(allocate(RULE_MALLOC_CACHED, devPtr, size, CALLER));
+  API(allocate(RULE_MALLOC_CACHED, p, NULL, size, CALLER, devPtr));
 }
 
 aclError aclrtMallocHost(void **hostPtr, size_t size) {
   NEED(hostPtr);
-  API(allocate(RULE_MALLOC_HOST, hostPtr, size, CALLER));
+  API(allocate(RULE_MALLOC_HOST, POLICY_NORMAL_ONLY, NULL, size, CALLER, hostPtr));
 }
 
 /* Frees need no context: what outlives its device can still be freed. */
-aclError aclrtFree(void *devPtr) { API(memory_free(devPtr, false, CALLER)); }
-aclError aclrtFreeHost(void *hostPtr) { API(memory_free(hostPtr, true, CALLER)); }
+aclError aclrtFree(void *devPtr) { API(memory_free(devPtr, FREE_DEVICE, CALLER)); }
+aclError aclrtFreeHost(void *hostPtr) { API(memory_free(hostPtr, FREE_HOST, CALLER)); }
 
-static status free_after_sync(void *p, bool pinned, void *site) {
+static status free_after_sync(void *p, free_kind kind, void *site) {
   context *c;
   TRY(context_current(&c));
   const status st = context_synchronize(c, 0);
-  TRY(memory_free(p, pinned, site));
+  TRY(memory_free(p, kind, site));
   return st;
 }
 
 aclError aclrtFreeWithDevSync(void *devPtr) {
   NEED(devPtr);
-  API(free_after_sync(devPtr, false, CALLER));
+  API(free_after_sync(devPtr, FREE_DEVICE, CALLER));
 }
 
 aclError aclrtFreeHostWithDevSync(void *hostPtr) {
   NEED(hostPtr);
-  API(free_after_sync(hostPtr, true, CALLER));
+  API(free_after_sync(hostPtr, FREE_HOST, CALLER));
 }
 
 /* All kinds of pages come out of the one memory there is (HBM, or DDR on devices without); what is unknown has none. */
@@ -77,45 +67,19 @@ aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t *free, size_t *total) {
 
 /* ---- with attributes --------------------------------------------------------------------------------------------- */
 
-/* cfg may be NULL. The module is for CANN's own accounts; a device must be the current one. */
-static status check_config(const aclrtMallocConfig *cfg, bool host) {
-  context *c;
-  if (!cfg) return ST_OK;
-  if (cfg->numAttrs && !cfg->attrs)
-    return fail(ST_INVALID_PARAM, "cfg->attrs is NULL, expected %zu attributes", cfg->numAttrs);
-  TRY(context_current(&c));
-  for (size_t i = 0; i < cfg->numAttrs; ++i) {
-    const aclrtMallocAttribute *a = &cfg->attrs[i];
-    switch ((int)a->attr) {
-    case ACL_RT_MEM_ATTR_RSV:
-    case ACL_RT_MEM_ATTR_MODULE_ID: break;
-    case ACL_RT_MEM_ATTR_DEVICE_ID:
-      if (!host && a->value.deviceId != (uint32_t)c->device)
-        return fail(ST_INVALID_VALUE, "cfg->attrs[%zu].value.deviceId is %u, expected the current device, %d", i,
-                    a->value.deviceId, c->device);
-      break;
-    case ACL_RT_MEM_ATTR_VA_FLAG:
-      if (host) break;
-      /* fall through */
-    default:
-      return fail(ST_INVALID_VALUE, "cfg->attrs[%zu].attr is %d, expected an attribute of this allocation", i,
-                  (int)a->attr);
-    }
-  }
-  return ST_OK;
+aclError aclrtMallocWithCfg(void **devPtr, size_t size, aclrtMemMallocPolicy policy, aclrtMallocConfig *cfg) {
+  NEED(devPtr);
+  API(allocate(RULE_MALLOC_WITH_CFG, (int)policy, cfg, size, CALLER, devPtr));
 }
 
-aclError aclrtMallocWithCfg(void **devPtr, size_t size, aclrtMemMallocPolicy policy, aclrtMallocConfig *cfg) {
-  (void)policy;
+aclError aclrtMallocForTaskScheduler(void **devPtr, size_t size, aclrtMemMallocPolicy policy, aclrtMallocConfig *cfg) {
   NEED(devPtr);
-  NEED_OK(check_config(cfg, false));
-  API(allocate(RULE_MALLOC, devPtr, size, CALLER));
+  API(allocate(RULE_MALLOC_TASK_SCHEDULER, (int)policy, cfg, size, CALLER, devPtr));
 }
 
 aclError aclrtMallocHostWithCfg(void **ptr, uint64_t size, aclrtMallocConfig *cfg) {
   NEED(ptr);
-  NEED_OK(check_config(cfg, true));
-  API(allocate(RULE_MALLOC_HOST, ptr, size, CALLER));
+  API(allocate(RULE_MALLOC_HOST_WITH_CFG, POLICY_NORMAL_ONLY, cfg, size, CALLER, ptr));
 }
 
 /* ---- what an address is ------------------------------------------------------------------------------------------ */

@@ -13,12 +13,16 @@ static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
 static heap *_Atomic device_heaps[SPACE_MAX_DEVICES];
 static heap *_Atomic pinned_heap;
 static const heap_fences *fences;
+static uint32_t slack_bytes = RULE_DEFAULT_SLACK_BYTES;
 static char device_names[SPACE_MAX_DEVICES][16];
 
 void memory_set_fences(const heap_fences *given) {
   fences = given;
   vmm_set_fences(given);
 }
+
+void memory_set_slack(uint32_t bytes) { slack_bytes = bytes; }
+uint32_t memory_slack(void) { return slack_bytes; }
 
 heap *memory_heap(int device) { return atomic_load_explicit(&device_heaps[device], memory_order_acquire); }
 
@@ -77,13 +81,18 @@ static status open_pinned(void) {
   return st;
 }
 
-status memory_alloc(int device, const alloc_rule *rule, uint64_t size, const char *call, void *site, void **out) {
+status memory_alloc(int device, rule_kind rule, int policy, uint64_t size, const char *call, void *site, void **out) {
   if (size == 0) return fail(ST_INVALID_PARAM, "size is 0, expected 1 or more");
-  const uint64_t bytes = rule_bytes(rule, size);
+  const bool pinned = alloc_rules[rule].freed_by == FREE_HOST;
+  const uint64_t bytes = rule_bytes(&alloc_rules[rule], size, slack_bytes, policy);
   if (!bytes) return fail(ST_NO_MEMORY, "size is %ju, which overflows when it is rounded", (uintmax_t)size);
-  if (rule->pinned) TRY(open_pinned());
-  heap *h = atomic_load_explicit(rule->pinned ? &pinned_heap : &device_heaps[device], memory_order_acquire);
-  return heap_alloc(h, bytes, size, call, site, out);
+  if (pinned) TRY(open_pinned());
+  heap *h = atomic_load_explicit(pinned ? &pinned_heap : &device_heaps[device], memory_order_acquire);
+  void *p;
+  TRY(heap_alloc(h, bytes, size, call, site, &p));
+  heap_tag(heap_find(h, (uintptr_t)p), (uint8_t)(rule | policy_pages(policy, size) << MEMORY_TAG_RULE_BITS));
+  *out = p;
+  return ST_OK;
 }
 
 static heap *heap_of(const void *p) {
@@ -92,13 +101,23 @@ static heap *heap_of(const void *p) {
   return space_is_pinned((uintptr_t)p) ? atomic_load_explicit(&pinned_heap, memory_order_acquire) : NULL;
 }
 
-status memory_free(void *block, bool pinned, void *site) {
-  const char *name = pinned ? "hostPtr" : "devPtr";
+status memory_free(void *block, free_kind kind, void *site) {
+  static const struct {
+    const char *name, *memory, *from;
+  } words[N_FREE_KINDS] = {[FREE_DEVICE] = {"devPtr", "device memory", "aclrtMalloc"},
+                           [FREE_HOST] = {"hostPtr", "pinned host memory", "aclrtMallocHost"},
+                           [FREE_DVPP] = {"devPtr", "device memory", "acldvppMalloc or hi_mpi_dvpp_malloc"}};
+  const char *name = words[kind].name;
   if (!block) return fail(ST_INVALID_PARAM, "%s is NULL, expected a block", name);
-  heap *h = memory_place_of(block) == (pinned ? PLACE_PINNED : PLACE_DEVICE) ? heap_of(block) : NULL;
+  heap *h = memory_place_of(block) == (kind == FREE_HOST ? PLACE_PINNED : PLACE_DEVICE) ? heap_of(block) : NULL;
   if (!h)
-    return fail(ST_INVALID_VALUE, "%s is %p, no %s, expected what %s gave", name, block,
-                pinned ? "pinned host memory" : "device memory", pinned ? "aclrtMallocHost" : "aclrtMalloc");
+    return fail(ST_INVALID_VALUE, "%s is %p, no %s, expected what %s gave", name, block, words[kind].memory,
+                words[kind].from);
+  const heap_block *b = heap_find(h, (uintptr_t)block);
+  const free_kind expected = b ? alloc_rules[memory_rule_of(b)].freed_by : kind;
+  if (expected != kind)
+    return fail(ST_INVALID_VALUE, "%s is %p, a block of %s, expected one of %s (%s frees it)", name, block,
+                alloc_rules[memory_rule_of(b)].call, words[kind].from, free_calls[expected]);
   return heap_free(h, (uintptr_t)block, name, site);
 }
 
@@ -140,22 +159,25 @@ status memory_view(const void *p, uint64_t bytes, unsigned access, const char *n
   return ST_OK;
 }
 
-enum { SMALL_PAGE_BYTES = 4096 };
-
 status memory_holder_of(const void *p, const char *name, memory_holder *out) {
   const uintptr_t address = (uintptr_t)p;
-  *out = (memory_holder){.place = memory_place_of(p), .device = memory_device_of(p), .page_bytes = SMALL_PAGE_BYTES};
+  *out = (memory_holder){
+      .place = memory_place_of(p), .device = memory_device_of(p), .page_bytes = page_bytes[PAGES_SMALL]};
   const heap_block *b = memory_find(p);
   if (b) {
     out->start = b->address;
     out->bytes = b->requested;
-    if (b->bytes > HEAP_SMALL_BYTES && out->device >= 0) out->page_bytes = HEAP_GRANULE_BYTES;
-  } else if (vmm_find(address, &out->start, &out->bytes)) {
-    if (out->device >= 0) out->page_bytes = HEAP_GRANULE_BYTES;
+    out->bytes_usable = b->bytes;
+    if (out->device >= 0) out->page_bytes = page_bytes[memory_pages_of(b)];
+    return ST_OK;
+  }
+  if (vmm_find(address, &out->start, &out->bytes)) {
+    if (out->device >= 0) out->page_bytes = page_bytes[PAGES_HUGE];
   } else if (!registered_find(address, &out->start, &out->bytes)) {
     return fail(ST_INVALID_VALUE, "%s is %p, expected an address in a live block, a mapping or registered memory", name,
                 p);
   }
+  out->bytes_usable = out->bytes;
   return ST_OK;
 }
 

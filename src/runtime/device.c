@@ -114,6 +114,7 @@ static void at_exit(void) {
 static void process_start(void) {
   static const heap_fences fences = {scheduler_has_pending, scheduler_fence_take, scheduler_fence_passed};
   memory_set_fences(&fences);
+  memory_set_slack((uint32_t)machine.profile->alloc_extra_bytes);
   pthread_atfork(NULL, NULL, in_child);
   atexit(at_exit);
   stats_file *s = trace_stats();

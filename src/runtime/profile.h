@@ -47,7 +47,7 @@ typedef struct {
 
   uint64_t alloc_alignment_bytes;      /* of the address that aclrtMalloc returns */
   uint64_t alloc_round_bytes;          /* sizes are rounded up to this, ... */
-  uint64_t alloc_extra_bytes;          /* ... then this is added (not by aclrtMallocAlign32) */
+  uint64_t alloc_extra_bytes;          /* ... then this is added (not by aclrtMallocAlign32); 0 from the 950 class on */
   uint64_t host_alloc_alignment_bytes; /* of aclrtMallocHost's address */
   uint64_t copy_alignment_bytes;       /* addresses of fast asynchronous copies */
   uint64_t data_block_bytes;           /* unit of moves to and from UB */

@@ -51,7 +51,7 @@ typedef struct {
 typedef struct {
   uint64_t address, size_bytes, number; /* number: 1 for the heap's first allocation */
   int32_t device;                       /* -1: pinned host memory */
-  char call[24];                        /* the CANN function that allocated it */
+  char call[32];                        /* the CANN function that allocated it */
   char site[160];                       /* caller, as "object(symbol+0x12)" */
 } stats_leak;
 

@@ -322,6 +322,12 @@ class OtherCommands(CliTest):
         known = sum(int(count.split("/")[1]) for _, count in heads)
         self.assertEqual(known, sum(line.startswith(("  + ", "  - ")) for line in lines))
 
+    def test_rules(self):
+        text = execute(CANNON, "info", "--rules").stdout
+        for row in (r"aclrtMalloc +32 +32 +64 +aclrtFree +CANN ", r"aclrtMallocAlign32 +32 +0 +32 ",
+                    r"hi_mpi_dvpp_malloc +32 +32 +128 ", r"6 HUGE1G_ONLY +1\.00 GiB +whole pages", r"DVPP +32 +32 +128 "):
+            self.assertRegex(text, row)
+
     def test_npu_smi_is_parsed_as_scripts_do(self):
         for soc in ("Ascend910B3", "Ascend910_9391", "Ascend310P3"):
             done = execute(NPU_SMI, "info", env=clean_environment(CANNON_DEVICE=soc, CANNON_MEM=str(512 * MIB)))

@@ -106,6 +106,15 @@ static void attributes_of_addresses(void **state) {
   assert_int_equal(a.pageSize, 4096);
   CHECK_OK(aclrtPointerGetAttributes(large, &a));
   assert_int_equal(a.pageSize, 2 << 20);
+  void *p = NULL;
+  CHECK_OK(aclrtMalloc(&p, 5 << 20, ACL_MEM_MALLOC_NORMAL_ONLY));
+  CHECK_OK(aclrtPointerGetAttributes(p, &a));
+  assert_int_equal(a.pageSize, 4096);
+  CHECK_OK(aclrtFree(p));
+  CHECK_OK(aclrtMalloc(&p, 100, ACL_MEM_MALLOC_HUGE_ONLY));
+  CHECK_OK(aclrtPointerGetAttributes(p, &a));
+  assert_int_equal(a.pageSize, 2 << 20);
+  CHECK_OK(aclrtFree(p));
   CHECK_OK(aclrtPointerGetAttributes(pinned, &a));
   assert_int_equal(a.location.type, ACL_MEM_LOCATION_TYPE_HOST);
   CHECK_OK(aclrtPointerGetAttributes(&here, &a));
