@@ -6,9 +6,6 @@
 #include "base/status.h"
 #include "memory/rules.h"
 
-/* The return address of the entry point. */
-#define CALLER __builtin_return_address(0)
-
 /* A block by the rule, on the current device where it is not pinned. CANN takes policies outside of its enum. cfg: NULL, or
  * attributes of the block: a device must be the current one, the module is for CANN's own accounts. */
 status allocate(rule_kind rule, int policy, const aclrtMallocConfig *cfg, size_t size, void *site, void **out);

@@ -15,15 +15,15 @@ static status check_flat(size_t room, size_t count, aclrtMemcpyKind kind) {
   return ST_OK;
 }
 
-static copy_shape flat(void *dst, const void *src, size_t count) {
-  return (copy_shape){.dst = dst, .src = src, .width = count, .height = 1, .dst_pitch = count, .src_pitch = count};
+static copy_shape flat(void *dst, const void *src, size_t count, void *site) {
+  return (copy_shape){dst, src, count, 1, count, count, site};
 }
 
 aclError aclrtMemcpy(void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind) {
   NEED(dst);
   NEED(src);
   NEED_OK(check_flat(destMax, count, kind));
-  const copy_shape c = flat(dst, src, count);
+  const copy_shape c = flat(dst, src, count, CALLER);
   API(copy_now(&c, (copy_kind)kind));
 }
 
@@ -36,7 +36,7 @@ aclError aclrtMemcpyAsync(void *dst, size_t destMax, const void *src, size_t cou
   if (kind == ACL_MEMCPY_HOST_TO_HOST)
     API(fail(ST_NOT_SUPPORTED, "kind is HOST_TO_HOST, expected a copy that a device takes part in"));
   NEED_OK(context_stream(handle, &s));
-  const copy_shape c = flat(dst, src, count);
+  const copy_shape c = flat(dst, src, count, CALLER);
   API(copy_in_stream(&c, (copy_kind)kind, s));
 }
 
@@ -62,7 +62,7 @@ aclError aclrtMemcpy2d(void *dst, size_t dpitch, const void *src, size_t spitch,
                        aclrtMemcpyKind kind) {
   NEED(dst);
   NEED(src);
-  const copy_shape c = {dst, src, width, height, dpitch, spitch};
+  const copy_shape c = {dst, src, width, height, dpitch, spitch, CALLER};
   NEED_OK(check_2d(&c, kind, false));
   API(copy_now(&c, (copy_kind)kind));
 }
@@ -72,7 +72,7 @@ aclError aclrtMemcpy2dAsync(void *dst, size_t dpitch, const void *src, size_t sp
   stream *s;
   NEED(dst);
   NEED(src);
-  const copy_shape c = {dst, src, width, height, dpitch, spitch};
+  const copy_shape c = {dst, src, width, height, dpitch, spitch, CALLER};
   NEED_OK(check_2d(&c, kind, true));
   NEED_OK(context_stream(handle, &s));
   API(copy_in_stream(&c, (copy_kind)kind, s));

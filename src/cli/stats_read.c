@@ -26,6 +26,7 @@ static stats_file *read_one(int folder, const char *name) {
       p->leaks[i].call[sizeof p->leaks[i].call - 1] = 0;
       p->leaks[i].site[sizeof p->leaks[i].site - 1] = 0;
     }
+    for (int i = 0; i < STATS_N_ADVICE; i++) p->advice[i].first_site[sizeof p->advice[i].first_site - 1] = 0;
     return p;
   }
   if (got >= 2 * sizeof(uint32_t) && p->magic == STATS_MAGIC && p->version != STATS_VERSION)
@@ -76,6 +77,21 @@ uint64_t stats_duration_ns(const stats_file *p) {
     end = (uint64_t)now.tv_sec * 1000000000u + now.tv_nsec;
   }
   return end > p->started_ns ? end - p->started_ns : 0;
+}
+
+stats_elided stats_elided_copies(const stats_file *p) {
+  stats_elided all = {0};
+  for (int i = 0; i < STATS_N_DIRECTIONS; i++) {
+    all.count += p->elided[i].count;
+    all.bytes += p->elided[i].bytes;
+  }
+  return all;
+}
+
+double stats_zero_copy_share(const stats_file *p) {
+  const double elided = (double)stats_elided_copies(p).bytes;
+  const double copied = (double)p->copies[STATS_H2D].bytes + (double)p->copies[STATS_D2H].bytes;
+  return elided + copied > 0 ? elided / (elided + copied) : -1;
 }
 
 process_state stats_process_state(const stats_file *p, const run_report *run) {

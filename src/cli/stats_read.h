@@ -40,6 +40,12 @@ static inline unsigned stats_leak_count(const stats_file *p) {
   return n < STATS_MAX_LEAKS ? (unsigned)n : STATS_MAX_LEAKS;
 }
 
+/* Copies that were not needed, in all directions. */
+stats_elided stats_elided_copies(const stats_file *p);
+
+/* Their bytes over those and what was copied between host and device: 0 to 1, or -1 where there was neither. */
+double stats_zero_copy_share(const stats_file *p);
+
 /* Process p's life until its end, or until now. */
 uint64_t stats_duration_ns(const stats_file *p);
 

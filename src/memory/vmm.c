@@ -507,6 +507,15 @@ bool vmm_find(uintptr_t address, uintptr_t *start, uint64_t *bytes) {
   return true;
 }
 
+bool vmm_is_same(uintptr_t a, uintptr_t b, uint64_t bytes) {
+  if (a == b) return true;
+  const mapping *m = mapping_at(a), *n = mapping_at(b);
+  if (!m || !n || m->physical != n->physical) return false;
+  const uint64_t inside = a - atomic_load_explicit(&m->start, memory_order_relaxed);
+  return inside == b - atomic_load_explicit(&n->start, memory_order_relaxed) &&
+         bytes <= atomic_load_explicit(&m->bytes, memory_order_relaxed) - inside;
+}
+
 __attribute__((cold)) static status refuse(uintptr_t address, uintptr_t at, const mapping *m, unsigned access,
                                            const char *name) {
   if (!m)

@@ -56,6 +56,15 @@ static void fill_operand(operand *p, const arg_schema *s, int argument, int list
   p->data = t ? t->data : NULL;
   p->offset_bytes = t ? (uint64_t)t->offset * dtype_bytes(t->dtype) : 0;
   p->extent_bytes = t ? extent_bytes(t) : 0;
+  const uint64_t own = t ? (uint64_t)t->n * dtype_bytes(t->dtype) : 0;
+  p->moved_bytes = own < p->extent_bytes ? own : p->extent_bytes;
+}
+
+static void add_operand(executor *e, operand *p, int argument, uint64_t list_index, const tensor *t) {
+  fill_operand(p, &e->op->schema[argument], argument, (int)list_index, t);
+  if (!t) return;
+  if (!e->element_bytes) e->element_bytes = (uint32_t)dtype_bytes(t->dtype);
+  if (e->n_elements < (uint64_t)t->n) e->n_elements = (uint64_t)t->n;
 }
 
 static void fill_operands(executor *e, const op_arg *a) {
@@ -63,9 +72,9 @@ static void fill_operands(executor *e, const op_arg *a) {
   for (int i = 0; i < e->op->n_args; ++i) {
     const arg_schema *s = &e->op->schema[i];
     if (s->kind == ARG_TENSOR)
-      fill_operand(p++, s, i, 0, a[i].tensor);
+      add_operand(e, p++, i, 0, a[i].tensor);
     else if (s->kind == ARG_TENSOR_LIST && a[i].tensors)
-      for (uint64_t k = 0; k < a[i].tensors->size; ++k) fill_operand(p++, s, i, (int)k, a[i].tensors->value[k]);
+      for (uint64_t k = 0; k < a[i].tensors->size; ++k) add_operand(e, p++, i, k, a[i].tensors->value[k]);
   }
 }
 
@@ -89,7 +98,8 @@ static executor *executor_new(op *o, uint64_t n_operands) {
   e->heap = NULL;
   e->run = NULL;
   e->workspace = (workspace_parts){0};
-  e->touched_bytes = 0;
+  e->touched_bytes = e->n_elements = e->multiply_adds = 0;
+  e->element_bytes = 0;
   e->cost_ns = 0;
   return e;
 }
@@ -153,6 +163,11 @@ void executor_cost(executor *e, uint64_t bytes, uint64_t operations) {
   const uint64_t ns = 30 + bytes / rate + operations / OPERATIONS_PER_NS;
   e->touched_bytes = bytes;
   e->cost_ns = ns < UINT32_MAX ? (uint32_t)ns : UINT32_MAX - 1;
+}
+
+void executor_products(executor *e, double multiply_adds) {
+  const double sum = (double)e->multiply_adds + multiply_adds;
+  e->multiply_adds = sum < 0x1p62 ? (uint64_t)sum : UINT64_C(1) << 62;
 }
 
 status op_expect_dtype(const tensor *t, const char *name, uint64_t allowed) {

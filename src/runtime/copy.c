@@ -3,11 +3,12 @@
 #include <string.h>
 
 #include "memory/memory.h"
+#include "runtime/advice.h"
 #include "runtime/device.h"
 #include "runtime/peer.h"
 #include "trace/trace.h"
 
-enum { COPY_COST_NS = 30, COPY_BYTES_PER_NS = 8 };
+enum { COPY_COST_NS = 30, COPY_BYTES_PER_NS = 8, FAST_ALIGNMENT = 64 /* carve_rules[CARVE_ASYNC_COPY] */ };
 
 static uint32_t cost_of(size_t bytes) {
   const uint64_t ns = COPY_COST_NS + bytes / COPY_BYTES_PER_NS;
@@ -21,6 +22,10 @@ static size_t span(size_t width, size_t height, size_t pitch) { return height ? 
 static status resolve(const void *p, size_t bytes, unsigned access, const char *name, memory_place *place,
                       void **view) {
   *place = memory_place_of(p);
+  /* Registered in part only: as a whole it is not pinned. */
+  if (*place == PLACE_PINNED && unlikely(!memory_find(p)) && !space_is_reserved((uintptr_t)p) &&
+      !registered_holds((uintptr_t)p, bytes, REGISTERED_PINNED))
+    *place = PLACE_PAGEABLE;
   if (*place != PLACE_PAGEABLE) return memory_view(p, bytes, access, name, view);
   *view = (void *)(uintptr_t)p;
   return ST_OK;
@@ -41,10 +46,42 @@ static status check_kind(copy_kind kind, memory_place dst, memory_place src) {
   return ST_OK;
 }
 
-/* Checks the copy, replaces its addresses by views and counts it; *pageable: one side is ordinary memory. */
-static status prepare(copy_shape *c, copy_kind kind, bool *pageable) {
+/* What prepare found out. */
+typedef struct {
+  bool pageable;   /* one side is ordinary memory */
+  bool needless;   /* from memory to itself */
+  bool misaligned; /* a device's address is no multiple of FAST_ALIGNMENT */
+} copy_facts;
+
+static void count(const copy_shape *c, memory_place dst, memory_place src, const copy_facts *facts) {
+  const stats_direction direction = dst == PLACE_DEVICE ? (src == PLACE_DEVICE ? STATS_D2D : STATS_H2D)
+                                                        : (src == PLACE_DEVICE ? STATS_D2H : STATS_H2H);
+  stats_file *s = trace_stats();
+  const uint64_t bytes = c->width * c->height;
+  if (facts->needless) {
+    trace_add(&s->elided[direction].count, 1);
+    trace_add(&s->elided[direction].bytes, bytes);
+    return;
+  }
+  trace_add(&s->copies[direction].count, 1);
+  trace_add(&s->copies[direction].bytes, bytes);
+  if (!facts->pageable) return;
+  trace_add(&s->copies[direction].pageable_count, 1);
+  trace_add(&s->copies[direction].pageable_bytes, bytes);
+}
+
+static bool is_same_memory(const copy_shape *c) {
+  const uintptr_t dst = (uintptr_t)c->dst, src = (uintptr_t)c->src;
+  if (c->height > 1 && c->dst_pitch != c->src_pitch) return false;
+  if (likely(dst != src && !(space_is_reserved(dst) && space_is_reserved(src)))) return false;
+  return dst == src || vmm_is_same(dst, src, span(c->width, c->height, c->dst_pitch));
+}
+
+/* Checks the copy, replaces its addresses by views and counts it. */
+static status prepare(copy_shape *c, copy_kind kind, copy_facts *facts) {
   memory_place dst, src;
   const void *const user_dst = c->dst, *const user_src = c->src;
+  facts->needless = is_same_memory(c);
   void *view;
   TRY(resolve(c->src, span(c->width, c->height, c->src_pitch), VMM_READ, "src", &src, &view));
   c->src = view;
@@ -53,13 +90,10 @@ static status prepare(copy_shape *c, copy_kind kind, bool *pageable) {
   TRY(check_kind(kind, dst, src));
   if (dst == PLACE_DEVICE && src == PLACE_DEVICE)
     TRY(peer_check_copy(memory_device_of(user_dst), memory_device_of(user_src)));
-  *pageable = dst == PLACE_PAGEABLE || src == PLACE_PAGEABLE;
-  if (trace_is_on()) {
-    const stats_direction direction = dst == PLACE_DEVICE ? (src == PLACE_DEVICE ? STATS_D2D : STATS_H2D)
-                                                          : (src == PLACE_DEVICE ? STATS_D2H : STATS_H2H);
-    trace_add(&trace_stats()->copies[direction].count, 1);
-    trace_add(&trace_stats()->copies[direction].bytes, c->width * c->height);
-  }
+  facts->pageable = dst == PLACE_PAGEABLE || src == PLACE_PAGEABLE;
+  facts->misaligned = (dst == PLACE_DEVICE && (uintptr_t)user_dst % FAST_ALIGNMENT) ||
+                      (src == PLACE_DEVICE && (uintptr_t)user_src % FAST_ALIGNMENT);
+  if (trace_is_on()) count(c, dst, src, facts);
   return ST_OK;
 }
 
@@ -71,9 +105,9 @@ static void copy_rows(void *dst, const void *src, size_t width, size_t height, s
 
 status copy_now(const copy_shape *shape, copy_kind kind) {
   copy_shape c = *shape;
-  bool pageable;
-  TRY(prepare(&c, kind, &pageable));
-  copy_rows(c.dst, c.src, c.width, c.height, c.dst_pitch, c.src_pitch);
+  copy_facts facts;
+  TRY(prepare(&c, kind, &facts));
+  if (!facts.needless) copy_rows(c.dst, c.src, c.width, c.height, c.dst_pitch, c.src_pitch);
   return ST_OK;
 }
 
@@ -94,20 +128,21 @@ static const task_kind fill_task = {.name = "memset", .run = run_fill};
 
 status copy_in_stream(const copy_shape *shape, copy_kind kind, stream *s) {
   copy_shape c = *shape;
-  bool pageable;
-  TRY(prepare(&c, kind, &pageable));
+  copy_facts facts;
+  TRY(prepare(&c, kind, &facts));
+  if (unlikely(facts.misaligned)) advise(STATS_ADVICE_UNALIGNED_COPY, c.site);
   task *t;
   TRY(stream_new_task(s, &t));
   t->kind = &copy_task;
   t->cost_ns = cost_of(c.width * c.height);
   t->copy.dst = c.dst;
   t->copy.src = c.src;
-  t->copy.width = c.width;
+  t->copy.width = facts.needless ? 0 : c.width;
   t->copy.height = c.height;
   t->copy.dst_pitch = c.dst_pitch;
   t->copy.src_pitch = c.src_pitch;
   stream_submit(s, t);
-  return pageable ? stream_wait(s, stream_submitted(s), 0) : ST_OK;
+  return facts.pageable ? stream_wait(s, stream_submitted(s), 0) : ST_OK;
 }
 
 status fill_now(void *dst, int value, size_t bytes) {

@@ -31,6 +31,21 @@ typedef struct {
   counter n_allocs, n_frees, n_refused;
 } stats_heap;
 
+/* What a launch's time on a device goes into, by the roofline of runtime/roofline.h. */
+typedef enum {
+  STATS_BOUND_LATENCY,
+  STATS_BOUND_HOST_LINK,
+  STATS_BOUND_HBM,
+  STATS_BOUND_DDR,
+  STATS_BOUND_L2,
+  STATS_BOUND_L1,
+  STATS_BOUND_UB,
+  STATS_BOUND_L0,
+  STATS_BOUND_CUBE,
+  STATS_BOUND_VECTOR,
+  STATS_N_BOUNDS
+} stats_bound;
+
 /* One operator: its name without "aclnn". Copies are counted by direction, below. */
 typedef struct {
   char name[48];
@@ -39,13 +54,35 @@ typedef struct {
   counter bytes;   /* read and written, as the operands' shapes say */
   /* Workspace that phase one asked for, largest over all calls, and its parts (docs/architecture.md). */
   counter workspace_peak_bytes, workspace_copies_bytes, workspace_intermediates_bytes, workspace_partials_bytes;
+  /* As the device of the profile would take it (runtime/roofline.h). */
+  counter moved_bytes;              /* of operands, each once per read and per write */
+  counter operations;               /* two per multiply-add of products, else one per element */
+  counter device_ns;                /* the sum of bound_ns */
+  counter bound_ns[STATS_N_BOUNDS]; /* time of launches, by what bounds each */
 } stats_op;
 
 typedef enum { STATS_H2D, STATS_D2H, STATS_D2D, STATS_H2H, STATS_N_DIRECTIONS } stats_direction;
 
+/* Copies in one direction. Those with ordinary memory on the host's side hold up their caller where they are
+ * asynchronous; the others between host and device are of pinned or registered memory. */
 typedef struct {
   counter count, bytes;
+  counter pageable_count, pageable_bytes; /* of these */
 } stats_copy;
+
+/* Copies that were not needed: what operators read (host to device) or wrote (device to host) straight in host memory
+ * where a device without zero copy would have needed one, and copies from memory to itself. Not counted in stats_copy. */
+typedef struct {
+  counter count, bytes;
+} stats_elided;
+
+/* What is allowed, but slow on a device. */
+typedef enum { STATS_ADVICE_UNALIGNED_COPY, STATS_N_ADVICE } stats_advice_kind;
+
+typedef struct {
+  counter count;
+  char first_site[160]; /* of the first: caller, as "object(symbol+0x12)" */
+} stats_advice;
 
 /* A block that was still live when the program ended; only written at a normal end. */
 typedef struct {
@@ -72,6 +109,8 @@ typedef struct {
   stats_leak leaks[STATS_MAX_LEAKS];
   _Atomic uint32_t n_ops;
   stats_op ops[STATS_MAX_OPS];
+  stats_elided elided[STATS_N_DIRECTIONS];
+  stats_advice advice[STATS_N_ADVICE];
 } stats_file;
 
 #endif

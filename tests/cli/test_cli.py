@@ -200,7 +200,8 @@ class Run(CliTest):
                          (256 * MIB, 1, 1, 0))
         self.assertEqual(device["live_bytes"], 0)
         self.assertTrue(MIB <= device["peak_bytes"] <= 4 * MIB, device)
-        self.assertEqual(process["copies"]["host_to_device"], {"count": 1, "bytes": 4096})
+        self.assertEqual(process["copies"]["host_to_device"],
+                         {"count": 1, "bytes": 4096, "pageable_count": 1, "pageable_bytes": 4096})
         self.assertEqual(process["leaks"], {"count": 0, "blocks": []})
         self.assertGreater(process["duration_ns"], 0)
 
