@@ -79,8 +79,8 @@ uint64_t stats_duration_ns(const stats_file *p) {
   return end > p->started_ns ? end - p->started_ns : 0;
 }
 
-stats_elided stats_elided_copies(const stats_file *p) {
-  stats_elided all = {0};
+elided_copies stats_elided_copies(const stats_file *p) {
+  elided_copies all = {0};
   for (int i = 0; i < STATS_N_DIRECTIONS; i++) {
     all.count += p->elided[i].count;
     all.bytes += p->elided[i].bytes;

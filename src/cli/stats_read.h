@@ -41,7 +41,10 @@ static inline unsigned stats_leak_count(const stats_file *p) {
 }
 
 /* Copies that were not needed, in all directions. */
-stats_elided stats_elided_copies(const stats_file *p);
+typedef struct {
+  uint64_t count, bytes;
+} elided_copies;
+elided_copies stats_elided_copies(const stats_file *p);
 
 /* Their bytes over those and what was copied between host and device: 0 to 1, or -1 where there was neither. */
 double stats_zero_copy_share(const stats_file *p);

@@ -43,15 +43,15 @@ static void print_copies(FILE *out, const stats_file *p) {
 }
 
 static void print_zero_copy(FILE *out, const stats_file *p) {
-  const stats_elided all = stats_elided_copies(p);
+  const elided_copies all = stats_elided_copies(p);
   if (all.count)
     fprintf(out, "  zero copy   %" PRIu64 " copies were not needed, %s: %.1f %% of all between host and device\n",
             all.count, format_bytes(all.bytes), 100 * stats_zero_copy_share(p));
 }
 
 static void print_advice(FILE *out, const stats_file *p) {
-  static const char *const words[STATS_N_ADVICE] = {
-      [STATS_ADVICE_UNALIGNED_COPY] = "asynchronous copies with a device address that is no multiple of 64"};
+  static const char *const words[STATS_N_ADVICE] = {[STATS_ADVICE_UNALIGNED_COPY] =
+                                                        "asynchronous copies at device addresses not 64-aligned"};
   for (int i = 0; i < STATS_N_ADVICE; i++)
     if (p->advice[i].count)
       fprintf(out, "  advice      %" PRIu64 " %s, first from %s\n", p->advice[i].count, words[i],
