@@ -4,6 +4,8 @@
 #include "api/allocate.h"
 #include "api/api.h"
 #include "runtime/context.h"
+#include "runtime/device.h"
+#include "trace/trace.h"
 
 aclError aclrtMalloc(void **devPtr, size_t size, aclrtMemMallocPolicy policy) {
   NEED(devPtr);
@@ -154,5 +156,59 @@ aclError aclrtHostGetDevicePointer(void *pHost, void **pDevice, uint32_t flag) {
   if (!space_is_pinned((uintptr_t)pHost) && !registered_holds((uintptr_t)pHost, 1, REGISTERED_MAPPED))
     API(fail(ST_NOT_REGISTERED, "pHost is %p, expected registered (MAPPED) or pinned memory", pHost));
   *pDevice = pHost;
+  return ACL_SUCCESS;
+}
+
+/* Those that run our kernels and copies; the others have no counterpart. */
+aclError aclrtHostMemMapCapabilities(uint32_t deviceId, aclrtHacType hacType, aclrtHostMemMapCapability *capabilities) {
+  NEED(capabilities);
+  NEED_OK(device_check((int)deviceId, "deviceId"));
+  switch (hacType) {
+  case ACL_RT_HAC_TYPE_AICPU:
+  case ACL_RT_HAC_TYPE_AIC:
+  case ACL_RT_HAC_TYPE_AIV:
+  case ACL_RT_HAC_TYPE_PCIEDMA:
+  case ACL_RT_HAC_TYPE_SDMA: *capabilities = ACL_RT_HOST_MEM_MAP_SUPPORTED; return ACL_SUCCESS;
+  case ACL_RT_HAC_TYPE_STARS:
+  case ACL_RT_HAC_TYPE_RDMA:
+  case ACL_RT_HAC_TYPE_DVPP:
+  case ACL_RT_HAC_TYPE_UDMA:
+  case ACL_RT_HAC_TYPE_CCU: *capabilities = ACL_RT_HOST_MEM_MAP_NOT_SUPPORTED; return ACL_SUCCESS;
+  default: API(fail(ST_INVALID_VALUE, "hacType is %d, expected 0 to %d", hacType, ACL_RT_HAC_TYPE_CCU));
+  }
+}
+
+/* ---- accounts ---------------------------------------------------------------------------------------------------- */
+
+/* The bit of ACL_RT_MEM_TYPE_... that the address is, or 0. */
+static uint32_t type_of(const void *p) {
+  const heap_block *b = memory_device_of(p) >= 0 ? memory_find(p) : NULL;
+  if (b) return alloc_rules[memory_rule_of(b)].freed_by == FREE_DVPP ? ACL_RT_MEM_TYPE_DVPP : ACL_RT_MEM_TYPE_DEV;
+  return space_is_reserved((uintptr_t)p) && vmm_is_reserved((uintptr_t)p) ? ACL_RT_MEM_TYPE_RSVD : 0;
+}
+
+aclError aclrtCheckMemType(void **addrList, uint32_t size, uint32_t memType, uint32_t *checkResult, uint32_t reserve) {
+  const uint32_t known = ACL_RT_MEM_TYPE_DEV | ACL_RT_MEM_TYPE_DVPP | ACL_RT_MEM_TYPE_RSVD;
+  context *c;
+  NEED(addrList);
+  NEED(checkResult);
+  if (reserve) API(fail(ST_INVALID_VALUE, "reserve is %u, expected 0", reserve));
+  if (size == 0) API(fail(ST_INVALID_VALUE, "size is 0, expected 1 or more"));
+  if (memType & ~known) API(fail(ST_INVALID_VALUE, "memType is %#x, expected bits of %#x", memType, known));
+  NEED_OK(context_current(&c));
+  uint32_t i = 0;
+  while (i < size && type_of(addrList[i]) & memType) ++i;
+  *checkResult = i == size;
+  return ACL_SUCCESS;
+}
+
+aclError aclrtGetMemUsageInfo(int32_t deviceId, aclrtMemUsageInfo *memUsageInfo, size_t inputNum, size_t *outputNum) {
+  NEED(memUsageInfo);
+  NEED(outputNum);
+  if (inputNum == 0) API(fail(ST_INVALID_VALUE, "inputNum is 0, expected 1 or more"));
+  NEED_OK(device_check(deviceId, "deviceId"));
+  const stats_heap *h = &trace_stats()->device[deviceId];
+  memUsageInfo[0] = (aclrtMemUsageInfo){.name = "APP", .curMemSize = h->live_bytes, .memPeakSize = h->peak_bytes};
+  *outputNum = 1;
   return ACL_SUCCESS;
 }

@@ -499,6 +499,13 @@ int vmm_device_of(uintptr_t address) {
   return m ? atomic_load_explicit(&m->device, memory_order_relaxed) : -2;
 }
 
+bool vmm_is_reserved(uintptr_t address) {
+  pthread_mutex_lock(&vmm.lock);
+  const bool reserved = reservation_of(address);
+  pthread_mutex_unlock(&vmm.lock);
+  return reserved;
+}
+
 bool vmm_find(uintptr_t address, uintptr_t *start, uint64_t *bytes) {
   const mapping *m = mapping_at(address);
   if (!m) return false;

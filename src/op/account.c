@@ -21,6 +21,18 @@ static struct {
   residency l2;
 } devices[SPACE_MAX_DEVICES];
 
+static uint64_t touch_l2(int device, uintptr_t start, uint64_t bytes) {
+  if ((unsigned)device >= SPACE_MAX_DEVICES) return 0;
+  spin_lock(&devices[device].lock);
+  const uint64_t held = residency_touch(&devices[device].l2, device_profile_of_all()->l2_bytes, start, bytes);
+  spin_unlock(&devices[device].lock);
+  return held;
+}
+
+void account_prefetch(int device, const void *start, uint64_t bytes) {
+  (void)touch_l2(device, (uintptr_t)start, bytes);
+}
+
 /* Reads and writes of an operand count once each. */
 static unsigned n_passes(const operand *p) { return !!(p->flags & ARG_READ) + !!(p->flags & ARG_WRITTEN); }
 
@@ -36,11 +48,8 @@ static void use_host_memory(const operand *p, roofline_work *w) {
   w->host_bytes += p->moved_bytes * n_passes(p);
 }
 
-static void use_device_memory(const operand *p, uintptr_t address, int device, uint64_t l2_bytes, roofline_work *w) {
-  if ((unsigned)device >= SPACE_MAX_DEVICES) return;
-  spin_lock(&devices[device].lock);
-  const uint64_t held = residency_touch(&devices[device].l2, l2_bytes, address, p->extent_bytes);
-  spin_unlock(&devices[device].lock);
+static void use_device_memory(const operand *p, const void *start, roofline_work *w) {
+  const uint64_t held = touch_l2(memory_device_of(start), (uintptr_t)start, p->extent_bytes);
   const uint64_t bytes = p->moved_bytes * n_passes(p);
   const uint64_t hits = (uint64_t)((double)bytes * ((double)held / (double)p->extent_bytes));
   w->l2_bytes += hits;
@@ -58,7 +67,7 @@ void account_launch(const executor *e) {
     if (!p->extent_bytes) continue;
     const char *start = (const char *)p->data + p->offset_bytes;
     if (memory_place_of(start) == PLACE_DEVICE)
-      use_device_memory(p, (uintptr_t)start, memory_device_of(start), profile->l2_bytes, &w);
+      use_device_memory(p, start, &w);
     else
       use_host_memory(p, &w);
   }

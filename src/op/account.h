@@ -8,6 +8,9 @@
  * used straight in host memory. */
 __attribute__((cold)) void account_launch(const executor *e);
 
+/* A range of a device's memory is fetched into its L2. */
+void account_prefetch(int device, const void *start, uint64_t bytes);
+
 /* e->run, timed. */
 __attribute__((noinline)) status account_run(const executor *e, void *const *view, void *scratch);
 

@@ -10,7 +10,7 @@
 
 enum { COPY_COST_NS = 30, COPY_BYTES_PER_NS = 8, FAST_ALIGNMENT = 64 /* carve_rules[CARVE_ASYNC_COPY] */ };
 
-static uint32_t cost_of(size_t bytes) {
+uint32_t copy_cost_ns(size_t bytes) {
   const uint64_t ns = COPY_COST_NS + bytes / COPY_BYTES_PER_NS;
   return ns < TASK_COST_UNKNOWN ? (uint32_t)ns : TASK_COST_UNKNOWN - 1;
 }
@@ -48,12 +48,14 @@ static status check_kind(copy_kind kind, memory_place dst, memory_place src) {
 
 /* What prepare found out. */
 typedef struct {
+  memory_place dst, src;
   bool pageable;   /* one side is ordinary memory */
   bool needless;   /* from memory to itself */
   bool misaligned; /* a device's address is no multiple of FAST_ALIGNMENT */
 } copy_facts;
 
-static void count(const copy_shape *c, memory_place dst, memory_place src, const copy_facts *facts) {
+static void count(const copy_shape *c, const copy_facts *facts) {
+  const memory_place dst = facts->dst, src = facts->src;
   const stats_direction direction = dst == PLACE_DEVICE ? (src == PLACE_DEVICE ? STATS_D2D : STATS_H2D)
                                                         : (src == PLACE_DEVICE ? STATS_D2H : STATS_H2H);
   stats_file *s = trace_stats();
@@ -77,24 +79,28 @@ static bool is_same_memory(const copy_shape *c) {
   return dst == src || vmm_is_same(dst, src, span(c->width, c->height, c->dst_pitch));
 }
 
-/* Checks the copy, replaces its addresses by views and counts it. */
+/* Checks the copy and replaces its addresses by views. */
 static status prepare(copy_shape *c, copy_kind kind, copy_facts *facts) {
-  memory_place dst, src;
   const void *const user_dst = c->dst, *const user_src = c->src;
   facts->needless = is_same_memory(c);
   void *view;
-  TRY(resolve(c->src, span(c->width, c->height, c->src_pitch), VMM_READ, "src", &src, &view));
+  TRY(resolve(c->src, span(c->width, c->height, c->src_pitch), VMM_READ, "src", &facts->src, &view));
   c->src = view;
-  TRY(resolve(c->dst, span(c->width, c->height, c->dst_pitch), VMM_WRITE, "dst", &dst, &view));
+  TRY(resolve(c->dst, span(c->width, c->height, c->dst_pitch), VMM_WRITE, "dst", &facts->dst, &view));
   c->dst = view;
-  TRY(check_kind(kind, dst, src));
-  if (dst == PLACE_DEVICE && src == PLACE_DEVICE)
+  TRY(check_kind(kind, facts->dst, facts->src));
+  if (facts->dst == PLACE_DEVICE && facts->src == PLACE_DEVICE)
     TRY(peer_check_copy(memory_device_of(user_dst), memory_device_of(user_src)));
-  facts->pageable = dst == PLACE_PAGEABLE || src == PLACE_PAGEABLE;
-  facts->misaligned = (dst == PLACE_DEVICE && (uintptr_t)user_dst % FAST_ALIGNMENT) ||
-                      (src == PLACE_DEVICE && (uintptr_t)user_src % FAST_ALIGNMENT);
-  if (trace_is_on()) count(c, dst, src, facts);
+  facts->pageable = facts->dst == PLACE_PAGEABLE || facts->src == PLACE_PAGEABLE;
+  facts->misaligned = (facts->dst == PLACE_DEVICE && (uintptr_t)user_dst % FAST_ALIGNMENT) ||
+                      (facts->src == PLACE_DEVICE && (uintptr_t)user_src % FAST_ALIGNMENT);
   return ST_OK;
+}
+
+status copy_check(const copy_shape *shape, copy_kind kind) {
+  copy_shape c = *shape;
+  copy_facts facts;
+  return prepare(&c, kind, &facts);
 }
 
 /* memmove: blocks of one buffer may overlap. */
@@ -107,6 +113,7 @@ status copy_now(const copy_shape *shape, copy_kind kind) {
   copy_shape c = *shape;
   copy_facts facts;
   TRY(prepare(&c, kind, &facts));
+  if (trace_is_on()) count(&c, &facts);
   if (!facts.needless) copy_rows(c.dst, c.src, c.width, c.height, c.dst_pitch, c.src_pitch);
   return ST_OK;
 }
@@ -117,9 +124,19 @@ static status run_copy(task *t, stream *s) {
   return ST_OK;
 }
 
+static void fill(void *dst, uint32_t pattern, size_t bytes) {
+  if (pattern == fill_byte((int)pattern)) {
+    memset(dst, (int)(pattern & 0xff), bytes);
+    return;
+  }
+  const size_t words = bytes / sizeof pattern;
+  for (size_t i = 0; i < words; ++i) memcpy((char *)dst + i * sizeof pattern, &pattern, sizeof pattern);
+  memcpy((char *)dst + words * sizeof pattern, &pattern, bytes % sizeof pattern);
+}
+
 static status run_fill(task *t, stream *s) {
   (void)s;
-  memset(t->set.dst, t->set.value, t->set.bytes);
+  fill(t->set.dst, t->set.pattern, t->set.bytes);
   return ST_OK;
 }
 
@@ -130,11 +147,10 @@ status copy_in_stream(const copy_shape *shape, copy_kind kind, stream *s) {
   copy_shape c = *shape;
   copy_facts facts;
   TRY(prepare(&c, kind, &facts));
-  if (unlikely(facts.misaligned)) advise(STATS_ADVICE_UNALIGNED_COPY, c.site);
   task *t;
   TRY(stream_new_task(s, &t));
   t->kind = &copy_task;
-  t->cost_ns = cost_of(c.width * c.height);
+  t->cost_ns = copy_cost_ns(c.width * c.height);
   t->copy.dst = c.dst;
   t->copy.src = c.src;
   t->copy.width = facts.needless ? 0 : c.width;
@@ -142,28 +158,30 @@ status copy_in_stream(const copy_shape *shape, copy_kind kind, stream *s) {
   t->copy.dst_pitch = c.dst_pitch;
   t->copy.src_pitch = c.src_pitch;
   stream_submit(s, t);
+  if (trace_is_on()) count(&c, &facts);
+  if (unlikely(facts.misaligned)) advise(STATS_ADVICE_UNALIGNED_COPY, c.site);
   return facts.pageable ? stream_wait(s, stream_submitted(s), 0) : ST_OK;
 }
 
-status fill_now(void *dst, int value, size_t bytes) {
+status fill_now(void *dst, uint32_t pattern, size_t bytes) {
   memory_place place;
   void *view;
   TRY(resolve(dst, bytes, VMM_WRITE, "devPtr", &place, &view));
-  memset(view, value, bytes);
+  fill(view, pattern, bytes);
   return ST_OK;
 }
 
-status fill_in_stream(void *dst, int value, size_t bytes, stream *s) {
+status fill_in_stream(void *dst, uint32_t pattern, size_t bytes, stream *s) {
   memory_place place;
   void *view;
   task *t;
   TRY(resolve(dst, bytes, VMM_WRITE, "devPtr", &place, &view));
   TRY(stream_new_task(s, &t));
   t->kind = &fill_task;
-  t->cost_ns = cost_of(bytes);
+  t->cost_ns = copy_cost_ns(bytes);
   t->set.dst = view;
   t->set.bytes = bytes;
-  t->set.value = value;
+  t->set.pattern = pattern;
   stream_submit(s, t);
   return place == PLACE_PAGEABLE ? stream_wait(s, stream_submitted(s), 0) : ST_OK;
 }

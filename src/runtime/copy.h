@@ -25,8 +25,16 @@ status copy_now(const copy_shape *shape, copy_kind kind);
  * align device addresses. */
 status copy_in_stream(const copy_shape *shape, copy_kind kind, stream *s);
 
-/* Fills `bytes` bytes with the low byte of value. In a stream, ordinary host memory again makes the caller wait. */
-status fill_now(void *dst, int value, size_t bytes);
-status fill_in_stream(void *dst, int value, size_t bytes, stream *s);
+/* Whether copy_now would do it, in words if not. */
+status copy_check(const copy_shape *shape, copy_kind kind);
+
+/* A task's estimate. */
+uint32_t copy_cost_ns(size_t bytes);
+
+/* Fills `bytes` bytes with the bytes of the pattern, over and over. In a stream, ordinary host memory again makes the caller
+ * wait. */
+status fill_now(void *dst, uint32_t pattern, size_t bytes);
+status fill_in_stream(void *dst, uint32_t pattern, size_t bytes, stream *s);
+static inline uint32_t fill_byte(int value) { return (uint8_t)value * 0x01010101u; }
 
 #endif

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "runtime/value.h"
 #include "trace/trace.h"
 
 enum {
@@ -179,9 +180,10 @@ static int look(stream *gone[MAX_GONE], int *n_gone) {
   return runnable;
 }
 
-/* Whether anything may change by itself: a stream that runs, could run, is about to leave the list, or waits with a
+/* Whether anything may change by itself: a value that is waited for, a stream that runs, could run, is about to leave the list, or waits with a
  * deadline. Streams that only wait for events stay listed and are told by them. */
 static bool must_tick(void) {
+  if (value_any()) return true;
   for (stream *s = scheduler.first; s; s = s->next_listed)
     if (!has_work(s) || !atomic_load(&s->blocked) || atomic_load(&s->wait_deadline_ns)) return true;
   return false;
@@ -195,6 +197,7 @@ static void *ticker(void *unused) {
     if (scheduler_is_random) clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_sec = RANDOM_TICK_S}, NULL);
     stream *gone[MAX_GONE];
     int n_gone = 0;
+    if (value_any()) value_look();
     pthread_mutex_lock(&scheduler.lock);
     const int runnable = scheduler.stopped ? 0 : look(gone, &n_gone);
     if (runnable) wake_workers(runnable);

@@ -7,6 +7,7 @@
 #include "runtime/event.h"
 #include "runtime/fpmode.h"
 #include "runtime/scheduler.h"
+#include "runtime/value.h"
 #include "trace/trace.h"
 
 enum {
@@ -144,6 +145,7 @@ run_result stream_run(stream *s, uint64_t target, uint64_t deadline_ns, run_mode
       const bool left_over = mode == RUN_AS_WAITER && stream_completed(s) < stream_submitted(s);
       if (left_over || sleeper_is_served(s)) wake_sleepers(s);
     }
+    if (unlikely(value_any())) value_look();
     /* Unblocked between the look and the release of the lock, when whoever unblocked found it taken. */
     if (unlikely(result == RUN_BLOCKED && !atomic_load(&s->blocked))) continue;
     return result;
