@@ -26,10 +26,11 @@ typedef struct cannonPiece {
   cannonUse use;
 } cannonPiece;
 
-/* Checks count pieces, in ascending order of their addresses, that were carved out of the block which starts at `block`:
- * from an allocating function, mapped, or registered. A piece's room ends where the next one starts, the last one's with the
- * block. Where a rule is broken, aclGetRecentErrMsg names the rule and the piece, and *failed, if not NULL, is its index.
- * Errors: ACL_ERROR_RT_ADDR_UNALIGNED: a start is not aligned; ACL_ERROR_RT_PARAM_INVALID: anything else. */
+/* Checks count pieces, in ascending order of their addresses, that were carved out of the block which starts at
+ * `block`: from an allocating function, mapped, or registered. A piece's room ends where the next one starts, the last
+ * one's with the block. Where a rule is broken, aclGetRecentErrMsg names the rule and the piece, and *failed, if not
+ * NULL, is its index. Errors: ACL_ERROR_RT_ADDR_UNALIGNED: a start is not aligned; ACL_ERROR_RT_PARAM_INVALID: anything
+ * else. */
 ACL_FUNC_VISIBILITY aclError cannon_check_carved(const void *block, const cannonPiece *pieces, size_t count,
                                                  size_t *failed);
 

@@ -1,5 +1,5 @@
-/* Cache maintenance: kernels and the host see one memory, so that there is nothing to do but to check the arguments, and to
- * let the model of L2 know what was fetched. */
+/* Cache maintenance: kernels and the host see one memory, so that there is nothing to do but to check the arguments,
+ * and to let the model of L2 know what was fetched. */
 #include "api/api.h"
 #include "memory/memory.h"
 #include "op/account.h"

@@ -4,8 +4,8 @@
 
 #include "op/executor.h"
 
-/* At a launch, whose operands were checked: what it would take on the device of the profile, and which of its operands are
- * used straight in host memory. */
+/* At a launch, whose operands were checked: what it would take on the device of the profile, and which of its operands
+ * are used straight in host memory. */
 __attribute__((cold)) void account_launch(const executor *e);
 
 /* A range of a device's memory is fetched into its L2. */

@@ -78,8 +78,8 @@ int executor_result(executor *e, const tensor *t);
  * fits an L3 or an L2 cache, and 32 operations. Sets touched_bytes too. */
 void executor_cost(executor *e, uint64_t bytes, uint64_t operations);
 
-/* The operator computes products, this many multiply-adds (more, if called again), on the device's cube units. Only from
- * prepare functions. */
+/* The operator computes products, this many multiply-adds (more, if called again), on the device's cube units. Only
+ * from prepare functions. */
 void executor_products(executor *e, double multiply_adds);
 
 void executor_unref(executor *e);

@@ -1,5 +1,5 @@
-/* Advice: what a program may do, but what is slow on a device. Each kind is counted (trace/stats.h), and told in the log,
- * at level warning, once per call site. Free where nobody reads either. Any thread. */
+/* Advice: what a program may do, but what is slow on a device. Each kind is counted (trace/stats.h), and told in the
+ * log, at level warning, once per call site. Free where nobody reads either. Any thread. */
 #ifndef CANNON_RUNTIME_ADVICE_H
 #define CANNON_RUNTIME_ADVICE_H
 

@@ -31,8 +31,8 @@ status copy_check(const copy_shape *shape, copy_kind kind);
 /* A task's estimate. */
 uint32_t copy_cost_ns(size_t bytes);
 
-/* Fills `bytes` bytes with the bytes of the pattern, over and over. In a stream, ordinary host memory again makes the caller
- * wait. */
+/* Fills `bytes` bytes with the bytes of the pattern, over and over. In a stream, ordinary host memory again makes the
+ * caller wait. */
 status fill_now(void *dst, uint32_t pattern, size_t bytes);
 status fill_in_stream(void *dst, uint32_t pattern, size_t bytes, stream *s);
 static inline uint32_t fill_byte(int value) { return (uint8_t)value * 0x01010101u; }

@@ -1,5 +1,5 @@
-/* What a cache holds: the ranges that were used last, whole, as far as they fit. A model of a device's L2, for the roofline.
- * The caller serialises. */
+/* What a cache holds: the ranges that were used last, whole, as far as they fit. A model of a device's L2, for the
+ * roofline. The caller serialises. */
 #ifndef CANNON_RUNTIME_RESIDENCY_H
 #define CANNON_RUNTIME_RESIDENCY_H
 

@@ -8,7 +8,8 @@ enum { TILE = 16, ACCUMULATOR_BYTES = 4, HALF_BYTES = 2 };
 /* ns for an amount at a rate per second. */
 static uint64_t ns_at(double amount, double per_s) { return amount > 0 ? (uint64_t)(amount / per_s * 1e9 + 0.5) : 0; }
 
-/* A product's half floats at cube_macs_per_cycle; wider elements take the cube longer, as 32 bytes along k are a step. */
+/* A product's half floats at cube_macs_per_cycle; wider elements take the cube longer, as 32 bytes along k are a
+ * step. */
 static void add_cube(const device_profile *p, const roofline_work *w, uint64_t *ns) {
   const double macs = (double)w->multiply_adds, element = (double)w->element_bytes;
   const double cubes = (double)p->cube_cores * (double)p->core_hz;

@@ -1,7 +1,7 @@
 /* The roofline: what a piece of work takes at least on a device, from its profile.
  *
- * Data passes the tiers of a device's memory on its way to where it is computed on, each with a bandwidth of its own; all
- * of them and the computing overlap, so that the slowest bounds the work, after the latency of the farthest tier:
+ * Data passes the tiers of a device's memory on its way to where it is computed on, each with a bandwidth of its own;
+ * all of them and the computing overlap, so that the slowest bounds the work, after the latency of the farthest tier:
  *
  *   host link   operands in pinned, registered or managed host memory
  *   HBM or DDR  operands that L2 does not hold

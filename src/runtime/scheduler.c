@@ -180,8 +180,8 @@ static int look(stream *gone[MAX_GONE], int *n_gone) {
   return runnable;
 }
 
-/* Whether anything may change by itself: a value that is waited for, a stream that runs, could run, is about to leave the list, or waits with a
- * deadline. Streams that only wait for events stay listed and are told by them. */
+/* Whether anything may change by itself: a value that is waited for, a stream that runs, could run, is about to leave
+ * the list, or waits with a deadline. Streams that only wait for events stay listed and are told by them. */
 static bool must_tick(void) {
   if (value_any()) return true;
   for (stream *s = scheduler.first; s; s = s->next_listed)

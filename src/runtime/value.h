@@ -1,6 +1,6 @@
-/* Words of device memory that streams write and wait for. A wait is a state of its stream, not of a thread: while the condition
- * does not hold the stream is blocked, and looked at again whenever tasks have retired and with each tick of the scheduler,
- * since anything may change the word. */
+/* Words of device memory that streams write and wait for. A wait is a state of its stream, not of a thread: while the
+ * condition does not hold the stream is blocked, and looked at again whenever tasks have retired and with each tick of
+ * the scheduler, since anything may change the word. */
 #ifndef CANNON_RUNTIME_VALUE_H
 #define CANNON_RUNTIME_VALUE_H
 

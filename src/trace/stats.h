@@ -71,7 +71,8 @@ typedef struct {
 } stats_copy;
 
 /* Copies that were not needed: what operators read (host to device) or wrote (device to host) straight in host memory
- * where a device without zero copy would have needed one, and copies from memory to itself. Not counted in stats_copy. */
+ * where a device without zero copy would have needed one, and copies from memory to itself. Not counted in
+ * stats_copy. */
 typedef struct {
   counter count, bytes;
 } stats_elided;
