@@ -8,22 +8,23 @@
 #include "trace/trace.h"
 
 /* Device memory, in one block or mapping. */
-static status check_range(const void *p, size_t size, const char *name) {
-  void *view;
+static status check_range(const void *p, size_t size, const char *name, void **view) {
   if (size == 0) return fail(ST_INVALID_PARAM, "size is 0, expected 1 or more");
   if (memory_place_of(p) != PLACE_DEVICE)
     return fail(ST_INVALID_VALUE, "%s is %p, no device memory, expected what aclrtMalloc gave", name, p);
-  return memory_view(p, size, VMM_READ, name, &view);
+  return memory_view(p, size, VMM_READ, name, view);
 }
 
 aclError aclrtMemFlush(void *devPtr, size_t size) {
+  void *view;
   NEED(devPtr);
-  API(check_range(devPtr, size, "devPtr"));
+  API(check_range(devPtr, size, "devPtr", &view));
 }
 
 aclError aclrtMemInvalidate(void *devPtr, size_t size) {
+  void *view;
   NEED(devPtr);
-  API(check_range(devPtr, size, "devPtr"));
+  API(check_range(devPtr, size, "devPtr", &view));
 }
 
 static status check_type(aclrtCmoType type) {
@@ -35,13 +36,14 @@ static status check_type(aclrtCmoType type) {
 
 static status prefetch(const void *src, size_t size, aclrtCmoType type, void *handle) {
   stream *s;
+  void *view;
   TRY(check_type(type));
   TRY(context_stream(handle, &s));
-  TRY(check_range(src, size, "src"));
+  TRY(check_range(src, size, "src", &view));
   if (memory_device_of(src) != s->device)
     return fail(ST_INVALID_VALUE, "src is %p, on device %d, expected the stream's, %d", src, memory_device_of(src),
                 s->device);
-  if (trace_is_on()) account_prefetch(s->device, src, size);
+  if (trace_is_on()) account_prefetch(view, size);
   return ST_OK;
 }
 
@@ -57,9 +59,10 @@ aclError aclrtCmoGetDescSize(size_t *size) {
 }
 
 aclError aclrtCmoSetDesc(void *cmoDesc, void *src, size_t size) {
+  void *view;
   NEED(cmoDesc);
   NEED(src);
-  NEED_OK(check_range(src, size, "src"));
+  NEED_OK(check_range(src, size, "src", &view));
   API(copy_describe(cmoDesc, NULL, src, size));
 }
 

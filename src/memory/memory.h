@@ -53,6 +53,13 @@ static inline int memory_device_of(const void *p) {
   return unlikely(space_is_reserved(address)) ? vmm_device_of(address) : space_device_of(address);
 }
 
+/* The same of an address as kernels see it (memory_view); negative for host memory. */
+static inline int memory_device_of_view(const void *view) {
+  const int device = space_device_of((uintptr_t)view - space.view_distance);
+  const uintptr_t reserved = (uintptr_t)view - space.vmm_distance;
+  return likely(device >= 0) || !space_is_reserved(reserved) ? device : vmm_device_of(reserved);
+}
+
 /* The rule that made a block, and its pages: its tag. */
 enum { MEMORY_TAG_RULE_BITS = 5 };
 _Static_assert(N_RULES <= 1 << MEMORY_TAG_RULE_BITS, "fits");

@@ -4,14 +4,14 @@
 
 #include "op/executor.h"
 
-/* At a launch, whose operands were checked: what it would take on the device of the profile, and which of its operands
- * are used straight in host memory. */
-__attribute__((cold)) void account_launch(const executor *e);
+/* In phase one, of the call's arguments: the sizes that account_run needs. */
+__attribute__((cold)) void account_prepare(executor *e, const op_arg *a);
 
-/* A range of a device's memory is fetched into its L2. */
-void account_prefetch(int device, const void *start, uint64_t bytes);
+/* A range of a device's memory, as kernels see it, is fetched into its L2. */
+void account_prefetch(const void *view, uint64_t bytes);
 
-/* e->run, timed. */
+/* e->run, timed; and what it would take on the device of the profile, and which of its operands it used straight in
+ * host memory. */
 __attribute__((noinline)) status account_run(const executor *e, void *const *view, void *scratch);
 
 #endif

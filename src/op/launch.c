@@ -115,7 +115,6 @@ status op_launch(op *o, void *workspace, uint64_t workspace_bytes, executor *e, 
     for (int i = 0; i < INLINE_VIEWS; ++i) t->launch.view[i] = view[i];
   else
     t->launch.view[0] = view;
-  if (unlikely(trace_is_on())) account_launch(e);
   e->launched = true;
   if (unlikely(e->repeatable)) atomic_fetch_add_explicit(&e->refs, 1, memory_order_relaxed);
   stream_submit(s, t);

@@ -4,8 +4,10 @@
 #include <stdlib.h>
 
 #include "base/cache.h"
+#include "op/account.h"
 #include "op/executor.h"
 #include "tensor/objects.h"
+#include "trace/trace.h"
 
 /* ---- phase one --------------------------------------------------------------------------------------------------- */
 
@@ -56,15 +58,6 @@ static void fill_operand(operand *p, const arg_schema *s, int argument, int list
   p->data = t ? t->data : NULL;
   p->offset_bytes = t ? (uint64_t)t->offset * dtype_bytes(t->dtype) : 0;
   p->extent_bytes = t ? extent_bytes(t) : 0;
-  const uint64_t own = t ? (uint64_t)t->n * dtype_bytes(t->dtype) : 0;
-  p->moved_bytes = own < p->extent_bytes ? own : p->extent_bytes;
-}
-
-static void add_operand(executor *e, operand *p, int argument, uint64_t list_index, const tensor *t) {
-  fill_operand(p, &e->op->schema[argument], argument, (int)list_index, t);
-  if (!t) return;
-  if (!e->element_bytes) e->element_bytes = (uint32_t)dtype_bytes(t->dtype);
-  if (e->n_elements < (uint64_t)t->n) e->n_elements = (uint64_t)t->n;
 }
 
 static void fill_operands(executor *e, const op_arg *a) {
@@ -72,9 +65,9 @@ static void fill_operands(executor *e, const op_arg *a) {
   for (int i = 0; i < e->op->n_args; ++i) {
     const arg_schema *s = &e->op->schema[i];
     if (s->kind == ARG_TENSOR)
-      add_operand(e, p++, i, 0, a[i].tensor);
+      fill_operand(p++, s, i, 0, a[i].tensor);
     else if (s->kind == ARG_TENSOR_LIST && a[i].tensors)
-      for (uint64_t k = 0; k < a[i].tensors->size; ++k) add_operand(e, p++, i, k, a[i].tensors->value[k]);
+      for (uint64_t k = 0; k < a[i].tensors->size; ++k) fill_operand(p++, s, i, (int)k, a[i].tensors->value[k]);
   }
 }
 
@@ -98,8 +91,7 @@ static executor *executor_new(op *o, uint64_t n_operands) {
   e->heap = NULL;
   e->run = NULL;
   e->workspace = (workspace_parts){0};
-  e->touched_bytes = e->n_elements = e->multiply_adds = 0;
-  e->element_bytes = 0;
+  e->touched_bytes = e->multiply_adds = 0;
   e->cost_ns = 0;
   return e;
 }
@@ -124,6 +116,7 @@ status op_prepare(op *o, const op_arg *a, uint64_t *workspace_bytes, executor **
   executor *e = executor_new(o, n_operands);
   if (!e) return fail(ST_NO_HOST_MEMORY, "no host memory for an executor of %ju tensors", (uintmax_t)n_operands);
   fill_operands(e, a);
+  if (unlikely(trace_is_on())) account_prepare(e, a);
   const status st = o->prepare(e, a);
   if (unlikely(st != ST_OK)) {
     executor_unref(e);
