@@ -16,6 +16,7 @@ PROGRAM = r"""
 #include "acl/acl.h"
 #include "aclnn/acl_meta.h"
 #include "aclnnop/aclnn_add.h"
+#include "aclnnop/aclnn_exp.h"
 #include "aclnnop/aclnn_matmul.h"
 
 #define CHECK(call) do { int code = (call); if (code) { fprintf(stderr, #call " gave %d: %s\n", code, aclGetRecentErrMsg()); exit(99); } } while (0)
@@ -41,6 +42,13 @@ static void multiply(void *a, void *b, void *c) {
   CHECK(aclnnMatmul(NULL, 0, e, NULL));
 }
 
+static void exponential(void *a, void *b) {
+  uint64_t bytes;
+  aclOpExecutor *e;
+  CHECK(aclnnExpGetWorkspaceSize(matrix(a), matrix(b), &bytes, &e));
+  CHECK(aclnnExp(NULL, 0, e, NULL));
+}
+
 static void copy_misaligned(char *device, char *pinned) {
   for (int i = 0; i < 5; i++)
     CHECK(aclrtMemcpyAsync(device + 4, 100, pinned, 100, ACL_MEMCPY_HOST_TO_DEVICE, NULL));
@@ -61,15 +69,17 @@ static void copy_to_alias(void) {
 }
 
 int main(void) {
-  char *a, *b, *c, *pinned, *own = calloc(1, BYTES);
+  char *a, *b, *c, *d, *pinned, *own = calloc(1, BYTES);
   CHECK(aclInit(NULL));
   CHECK(aclrtSetDevice(0));
   CHECK(aclrtMalloc((void **)&a, BYTES, ACL_MEM_MALLOC_HUGE_FIRST));
   CHECK(aclrtMalloc((void **)&b, BYTES, ACL_MEM_MALLOC_HUGE_FIRST));
   CHECK(aclrtMalloc((void **)&c, BYTES, ACL_MEM_MALLOC_HUGE_FIRST));
+  CHECK(aclrtMalloc((void **)&d, BYTES, ACL_MEM_MALLOC_HUGE_FIRST));
   CHECK(aclrtMallocHost((void **)&pinned, BYTES));
   CHECK(aclrtMemset(a, BYTES, 0, BYTES));
   CHECK(aclrtMemset(b, BYTES, 0, BYTES));
+  CHECK(aclrtMemset(d, BYTES, 0, BYTES));
   /* Copies: one of each kind, and five with an address that is no multiple of 64. */
   CHECK(aclrtMemcpy(a, BYTES, own, 3000, ACL_MEMCPY_HOST_TO_DEVICE));
   CHECK(aclrtMemcpy(b, BYTES, pinned, 2000, ACL_MEMCPY_HOST_TO_DEVICE));
@@ -82,6 +92,8 @@ int main(void) {
   add(a, b, c);
   multiply(a, b, c);
   add(a, pinned, pinned);
+  CHECK(aclrtCmoAsync(d, BYTES, ACL_RT_CMO_TYPE_PREFETCH, NULL));
+  exponential(d, d);
   CHECK(aclrtSynchronizeDevice());
   CHECK(aclrtResetDevice(0));
   CHECK(aclFinalize());
@@ -146,6 +158,10 @@ class Memory(test_cli.CliTest):
         self.assertEqual(set(multiply["device"]["bound_ns"]), {"cube"})
         cube_ns = 1024**3 * 2 / (4096 * 20 * 1.8e9) * 1e9
         self.assertAlmostEqual(multiply["device"]["time_ns"], 300 + cube_ns, delta=1)
+
+    def test_what_was_prefetched_is_in_l2(self):
+        l2_ns = 2 * MATRIX / (110 * 20 * 1.8e9) * 1e9
+        self.assertEqual(self.ops["Exp"]["device"]["bound_ns"], {"L2": 300 + round(l2_ns)})
 
     def test_summary(self):
         text = execute(CANNON, "run", self.memory).stderr
