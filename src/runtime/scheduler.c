@@ -263,9 +263,11 @@ static stream *pick_any(void) {
   return chosen;
 }
 
+enum { MOST_TASKS = 4 };
+
 /* The device is now idle for a while, now slow, now fast. */
 void scheduler_shuffle(void) {
-  enum { MOST_TURNS = 4, MOST_TASKS = 4, CALLS_PER_PACE = 8 };
+  enum { MOST_TURNS = 4, CALLS_PER_PACE = 8 };
   enum { IDLE, SLOW, FAST, N_PACES };
   static _Atomic unsigned pace;
   if (draw(CALLS_PER_PACE) == 0) atomic_store(&pace, draw(N_PACES));
@@ -277,6 +279,29 @@ void scheduler_shuffle(void) {
     stream_run(s, stream_completed(s) + 1 + draw(MOST_TASKS), 0, RUN_AS_WAITER);
     stream_unref(s);
   }
+}
+
+static void wake_for_all(void) {
+  int runnable = 0;
+  pthread_mutex_lock(&scheduler.lock);
+  for (stream *s = scheduler.first; s; s = s->next_listed) runnable += is_runnable(s);
+  wake_workers(runnable);
+  pthread_mutex_unlock(&scheduler.lock);
+}
+
+bool scheduler_run_others(void) {
+  if (!scheduler_is_random) {
+    wake_for_all();
+    return false;
+  }
+  stream *s = pick_any();
+  if (!s) return false;
+  const uint64_t before = stream_completed(s);
+  stream_run(s, before + 1 + draw(MOST_TASKS), 0, RUN_AS_WAITER);
+  const bool went_on = stream_completed(s) > before || atomic_load(&s->blocked);
+  if (!went_on) scheduler_kick(s); /* user code: for a worker */
+  stream_unref(s);
+  return went_on;
 }
 
 /* ---- fences ------------------------------------------------------------------------------------------------------ */
