@@ -49,6 +49,7 @@ static void waits_end_with_their_condition(void **state) {
     CHECK_OK(aclrtValueWait(word, conditions[i].value, conditions[i].flag, waits));
     CHECK_OK(aclrtSynchronizeStream(waits));
     CHECK_OK(aclrtValueWrite(word, conditions[i].not_yet, 0, waits));
+    CHECK_OK(aclrtSynchronizeStream(waits));
     CHECK_OK(aclrtValueWait(word, conditions[i].value, conditions[i].flag, waits));
     CHECK_OK(aclrtMemsetAsync(after, 4, 1, 4, waits));
     nap_ms(5);
