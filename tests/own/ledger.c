@@ -148,6 +148,45 @@ static void other_machines_do_not_count(void **state) {
   peer_end(&q);
 }
 
+/* Devices are the machine's, whatever numbers a process has for them. */
+static void devices_are_told_apart(void **state) {
+  (void)state;
+  peer p = peer_start("serve", "ASCEND_RT_VISIBLE_DEVICES=1"), q = peer_start("serve", "ASCEND_RT_VISIBLE_DEVICES=0"),
+       r = peer_start("serve", "ASCEND_RT_VISIBLE_DEVICES=1");
+  assert_int_equal(tell(&p, (order){TAKE, 100 * MIB}).code, ACL_SUCCESS);
+  assert_int_equal(tell(&q, (order){TAKE, 100 * MIB}).code, ACL_SUCCESS);
+  assert_int_equal(tell(&r, (order){TAKE, 100 * MIB}).code, 207001);
+  peer_end(&p);
+  peer_end(&q);
+  assert_int_equal(tell(&r, (order){TAKE, 100 * MIB}).code, ACL_SUCCESS);
+  peer_end(&r);
+}
+
+/* A program that closes all descriptors, as daemons do, goes on alone; what it opens then is not touched. */
+static int close_everything(void) {
+  void *p = NULL;
+  char path[] = "/tmp/cannon-test-XXXXXX";
+  struct stat s;
+  device_up(NULL);
+  for (int fd = 3; fd < 256; fd++) close(fd);
+  int last = -1;
+  for (int i = 0; i < 32; i++) last = i ? dup(last) : mkstemp(path); /* whatever number the library had */
+  unlink(path);
+  for (int i = 0; i < 3; i++) CHECK_OK(aclrtMalloc(&p, MIB, ACL_MEM_MALLOC_HUGE_FIRST));
+  assert_int_equal(fstat(last, &s), 0);
+  assert_int_equal(s.st_size, 0);
+  _exit(0); /* device memory has lost its file, too */
+}
+
+static void closed_descriptors_are_survived(void **state) {
+  (void)state;
+  static child_end end;
+  run_self(&end, "close", NULL);
+  if (end.status) print_error("%s\n", end.text);
+  assert_int_equal(end.status, 0);
+  assert_non_null(strstr(end.text, "its descriptor was closed by the program"));
+}
+
 /* ---- the file ---- */
 
 /* This program as a process by itself, on the machine whose file is at bad_path. */
@@ -175,6 +214,7 @@ static void assert_runs(bool leaves_file) {
   if (end.status) print_error("%s\n", end.text);
   assert_int_equal(end.status, 0);
   assert_int_equal(exists(bad_path), leaves_file);
+  assert_int_equal(!!strstr(end.text, "shares no device memory with others"), leaves_file);
 }
 
 static void the_last_process_removes_the_file(void **state) {
@@ -212,7 +252,7 @@ static void rubbish_of_the_dead_does_not_count(void **state) {
   assert_runs(false);
 }
 
-/* What is not ours to use is left alone; the process says so in its log and goes on by itself. */
+/* What is not ours to use is left alone; the process says so and goes on by itself. */
 static void a_foreign_file_is_refused(void **state) {
   (void)state;
   put_file("", 0, 0666);
@@ -233,7 +273,9 @@ int main(int argc, char **argv) {
   static char memory[32];
   snprintf(memory, sizeof memory, "%d", DEVICE_MIB * MIB);
   setenv("CANNON_MEM", memory, 1);
+  setenv("CANNON_DEVICES", "2", 1);
   if (argc == 2 && !strcmp(argv[1], "serve")) return serve();
+  if (argc == 2 && !strcmp(argv[1], "close")) return close_everything();
   if (argc == 2 && !strcmp(argv[1], "all")) return take_all_of();
   snprintf(ledger_path, sizeof ledger_path, "/tmp/cannon-test-%d.ledger", getpid());
   snprintf(bad_path, sizeof bad_path, "/tmp/cannon-test-%d.bad", getpid());
@@ -246,6 +288,8 @@ int main(int argc, char **argv) {
       TEST(a_forked_child_does_not_keep_its_parents_memory),
       TEST(racing_processes_get_what_there_is),
       TEST(other_machines_do_not_count),
+      TEST(devices_are_told_apart),
+      TEST(closed_descriptors_are_survived),
       TEST(the_last_process_removes_the_file),
       TEST(a_broken_file_is_made_anew),
       TEST(rubbish_of_the_dead_does_not_count),
