@@ -24,7 +24,7 @@ typedef struct {
   int file;   /* whose pieces they are; of a taken item, a descriptor that the taker closes */
   uint64_t bytes;
   char tag[EXCHANGE_TAG_BYTES]; /* the exporter's, as it is */
-  heap_piece *pieces;           /* page by page; of a taken item malloc'ed, the taker's */
+  const heap_piece *pieces;     /* whole pages */
   size_t n_pieces;
 } exchange_item;
 
@@ -34,8 +34,8 @@ status exchange_offer(const exchange_item *item, bool to_all, uint64_t *key);
 /* Adds processes to those that may take what this process offers. name: the key's, for messages. */
 status exchange_allow(uint64_t key, const int32_t *pids, size_t n, const char *name);
 
-/* Takes what another process offers, once. ST_NO_PERMISSION where this process is not among those named. */
-status exchange_take(uint64_t key, exchange_kind kind, const char *name, exchange_item *item);
+/* Takes what another process offers, once; *pieces: the item's, malloc'ed, for the taker to free. ST_NO_PERMISSION where this process is not among those named. */
+status exchange_take(uint64_t key, exchange_kind kind, const char *name, exchange_item *item, heap_piece **pieces);
 
 /* Gives up what was taken. */
 void exchange_drop(uint64_t key);

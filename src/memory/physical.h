@@ -13,12 +13,15 @@
 #include "memory/heap.h"
 
 typedef struct {
-  heap *heap; /* whose granules they are; NULL: the file is the physical's own */
+  heap *heap; /* whose granules they are, in one piece; NULL: the file is the physical's own */
   int device; /* VMM_HOST: host memory */
   int file;
   uint64_t bytes;
-  heap_piece *pieces; /* of the file, whole pages; malloc'ed */
-  size_t n_pieces;
+  size_t n_pieces; /* of the file, whole pages */
+  union {
+    heap_piece one;   /* n_pieces is 1 */
+    heap_piece *many; /* malloc'ed */
+  };
   uint64_t offered, taken; /* keys of exchange.h; 0: none */
   char tag[EXCHANGE_TAG_BYTES];
   uint32_t uses; /* odd: there is one */
@@ -30,6 +33,8 @@ enum { MOST_PHYSICALS = 1 << 20 };
 
 /* ST_NO_HOST_MEMORY; before the others, repeated calls do nothing. */
 status physical_open(void);
+
+static inline const heap_piece *physical_pieces(const physical *p) { return p->n_pieces == 1 ? &p->one : p->many; }
 
 /* A new one with these contents, which it owns from now on, and one handle. ST_NO_MEMORY where there are too many. */
 status physical_add(const physical *contents, void **handle);

@@ -127,18 +127,15 @@ status vmm_create(int device, heap *h, uint64_t bytes, uint64_t granularity, con
   if (bytes == 0 || bytes % granularity)
     return fail(ST_INVALID_VALUE, "size is %ju, expected a multiple of the granularity, %ju", (uintmax_t)bytes,
                 (uintmax_t)granularity);
-  heap_piece *piece = malloc(sizeof *piece);
-  if (!piece) return fail(ST_NO_HOST_MEMORY, "no host memory for a handle");
-  *piece = (heap_piece){0, bytes};
-  physical made = {.heap = h, .device = device, .bytes = bytes, .pieces = piece, .n_pieces = 1};
+  physical made = {.heap = h, .device = device, .bytes = bytes, .n_pieces = 1, .one = {0, bytes}};
   memcpy(made.tag, tag, sizeof made.tag);
   vmm_settle();
-  const status st = h ? heap_take_pages(h, bytes, &piece->offset) : make_host_file(bytes, &made.file);
-  if (st != ST_OK) {
-    free(piece);
-    return st;
+  if (h) {
+    TRY(heap_take_pages(h, bytes, &made.one.offset));
+    made.file = heap_file(h);
+  } else {
+    TRY(make_host_file(bytes, &made.file));
   }
-  if (h) made.file = heap_file(h);
   return add_physical(&made, handle);
 }
 
@@ -180,7 +177,7 @@ static status export_locked(void *handle, bool to_all, uint64_t *key) {
   if (p->taken) return fail(ST_INVALID_VALUE, "handle is %p, which was imported, expected memory made here", handle);
   if (p->offered)
     return fail(ST_INVALID_VALUE, "handle is %p, which is exported already, expected to be exported once", handle);
-  exchange_item item = {EXCHANGE_PHYSICAL, p->device, p->file, p->bytes, {0}, p->pieces, p->n_pieces};
+  exchange_item item = {EXCHANGE_PHYSICAL, p->device, p->file, p->bytes, {0}, physical_pieces(p), p->n_pieces};
   memcpy(item.tag, p->tag, sizeof item.tag);
   TRY(exchange_offer(&item, to_all, key));
   p->offered = *key;
@@ -196,14 +193,19 @@ status vmm_export(void *handle, bool to_all, uint64_t *key) {
 
 static status import(uint64_t key, exchange_kind kind, int device, const char *name, void **handle) {
   exchange_item item;
-  TRY(exchange_take(key, kind, name, &item));
+  heap_piece *pieces;
+  TRY(exchange_take(key, kind, name, &item, &pieces));
   physical made = {.device = item.device == VMM_HOST ? VMM_HOST : device,
                    .file = item.file,
                    .bytes = item.bytes,
-                   .pieces = item.pieces,
                    .n_pieces = item.n_pieces,
+                   .many = pieces,
                    .taken = key};
   memcpy(made.tag, item.tag, sizeof made.tag);
+  if (item.n_pieces == 1) {
+    made.one = *pieces;
+    free(pieces);
+  }
   return add_physical(&made, handle);
 }
 
@@ -305,7 +307,7 @@ static status map_locked(uintptr_t at, uint32_t of, reservation *in, unsigned ac
   const uint32_t id = mapping_new();
   if (!id) return fail(ST_NO_MEMORY, "%d mappings are live, expected fewer", MOST_MAPPINGS);
   mapping *m = &vmm.mappings[id];
-  const status st = window_put(at, p->file, p->pieces, p->n_pieces, p->device == VMM_HOST);
+  const status st = window_put(at, p->file, physical_pieces(p), p->n_pieces, p->device == VMM_HOST);
   if (st != ST_OK) {
     m->next = vmm.unused_mapping;
     vmm.unused_mapping = id;

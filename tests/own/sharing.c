@@ -2,6 +2,9 @@
 #include "acl_test.h"
 #include "sharer.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+
 static void assert_says(const char *words) {
   const char *message = aclGetRecentErrMsg();
   assert_non_null(message);
@@ -118,6 +121,37 @@ static void lent_memory_comes_back_when_it_is_needed(void **state) {
   peer_end(&p);
 }
 
+/* Whatever is in the file that describes an export, importing it works or is refused; nobody falls over. */
+static void a_broken_description_is_survived(void **state) {
+  (void)state;
+  enum { TAIL = 480 }; /* bytes at the end of the file, where the only export's description is */
+  static const unsigned char values[] = {0, 1, 0x7f, 0xff};
+  struct stat s;
+  int n_refused = 0;
+  peer p = sharer_start();
+  aclrtDrvMemHandle handle = physical_new(MIB2);
+  uint64_t key;
+  CHECK_OK(aclrtMemExportToShareableHandle(handle, ACL_MEM_HANDLE_TYPE_NONE, 1, &key));
+  const int fd = open(getenv("CANNON_LEDGER"), O_RDWR);
+  assert_true(fd >= 0);
+  assert_int_equal(fstat(fd, &s), 0);
+  for (off_t at = s.st_size - TAIL; at < s.st_size; at++)
+    for (size_t v = 0; v < sizeof values; v++) {
+      unsigned char was;
+      assert_int_equal(pread(fd, &was, 1, at), 1);
+      assert_int_equal(pwrite(fd, &values[v], 1, at), 1);
+      const report r = tell(&p, IMPORTS_PHYSICAL(key, MIB2));
+      n_refused += r.code != 0;
+      if (!r.code) tell_ok(&p, (order){.deed = DROP});
+      assert_int_equal(pwrite(fd, &was, 1, at), 1);
+    }
+  assert_true(n_refused > 0);
+  tell_ok(&p, IMPORTS_PHYSICAL(key, MIB2)); /* as it was */
+  peer_end(&p);
+  CHECK_OK(aclrtFreePhysical(handle));
+  /* The descriptor stays open: closing it would drop this process's locks on the file. */
+}
+
 /* ---- the kernel's mappings ---- */
 
 static int count_mappings(void) {
@@ -180,8 +214,12 @@ static void too_many_mappings_are_refused_in_words(void **state) {
 int main(int argc, char **argv) {
   if (argc == 2 && !strcmp(argv[1], "sharer")) return sharer_main();
   if (argc == 2 && !strcmp(argv[1], "short")) return run_short_of_mappings();
+  static char ledger[64];
+  snprintf(ledger, sizeof ledger, "/tmp/cannon-test-%d.ledger", getpid());
+  setenv("CANNON_LEDGER", ledger, 1);
   setenv("CANNON_MEM", "268435456", 1);
   const struct CMUnitTest tests[] = {
+      TEST(a_broken_description_is_survived), /* first: the file ends with it */
       TEST(a_block_is_kept_for_who_imported_it), TEST(pages_inside_of_a_block_are_exported),
       TEST(imported_addresses_are_the_librarys), TEST(exports_are_limited),
       TEST(processes_named_are_limited),         TEST(lent_memory_comes_back_when_it_is_needed),
