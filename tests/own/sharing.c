@@ -53,6 +53,34 @@ static void pages_inside_of_a_block_are_exported(void **state) {
   peer_end(&p);
 }
 
+/* A block that the library has put together from what was free here and there. */
+static void a_block_in_pieces_is_shared(void **state) {
+  (void)state;
+  enum { MOST = 256 };
+  void *small[MOST];
+  char key[KEY_LENGTH], *block = NULL;
+  int n = 0;
+  while (n < MOST && aclrtMalloc(&small[n], MIB2 - 64, ACL_MEM_MALLOC_HUGE_FIRST) == ACL_SUCCESS) ++n;
+  assert_true(n > 100 && n < MOST);
+  for (int i = 0; i < n; i += 2) CHECK_OK(aclrtFree(small[i]));
+  const int granules = n / 2 - 1;
+  CHECK_OK(aclrtMalloc((void **)&block, (size_t)granules * MIB2 - 64, ACL_MEM_MALLOC_HUGE_FIRST));
+  for (int g = 0; g < granules; g++) CHECK_OK(aclrtMemset(block + (size_t)g * MIB2, MIB2 - 64, g, MIB2 - 64));
+  CHECK_OK(aclrtIpcMemGetExportKey(block, (size_t)granules * MIB2 - 64, key, KEY_LENGTH, 1));
+  peer p = sharer_start();
+  tell_ok(&p, imports_block(key));
+  for (int g = 0; g < granules; g++) {
+    assert_int_equal(READS(&p, (size_t)g * MIB2), g);
+    assert_int_equal(READS(&p, (size_t)(g + 1) * MIB2 - 65), g);
+  }
+  tell_ok(&p, (order){.deed = FILL, .byte = 0xee, .bytes = (size_t)granules * MIB2 - 64});
+  assert_dev_filled(block, 0xee, (size_t)granules * MIB2 - 64);
+  tell_ok(&p, (order){.deed = DROP});
+  peer_end(&p);
+  CHECK_OK(aclrtFree(block));
+  for (int i = 1; i < n; i += 2) CHECK_OK(aclrtFree(small[i]));
+}
+
 static void imported_addresses_are_the_librarys(void **state) {
   (void)state;
   peer p = sharer_start();
@@ -224,6 +252,7 @@ int main(int argc, char **argv) {
       TEST(imported_addresses_are_the_librarys), TEST(exports_are_limited),
       TEST(processes_named_are_limited),         TEST(lent_memory_comes_back_when_it_is_needed),
       TEST(neighbours_are_one_mapping),          TEST(too_many_mappings_are_refused_in_words),
+      TEST(a_block_in_pieces_is_shared), /* last: this process keeps what it frees */
   };
   return cmocka_run_group_tests(tests, device_up, device_down);
 }
