@@ -165,8 +165,7 @@ void machine_quit(void) {
   machine_file *file = machine_enter();
   if (file) {
     if (!is_locked(machine.fd, PLACE_BYTE, MACHINE_PLACES)) unlink(machine.path);
-    munmap(file, sizeof *file);
-    machine.file = NULL;
+    machine.file = NULL; /* stays mapped: a thread of ledger.c sleeps on it */
     refuse("the process ends");
     close(machine.fd);
     machine.fd = -1;
@@ -186,7 +185,6 @@ machine_file *machine_enter(void) {
   pthread_mutex_lock(&machine.lock);
   if (!machine.file) return NULL;
   if (is_open() && lock_bytes(machine.fd, F_SETLKW, F_WRLCK, WHOLE_BYTE, 1)) return machine.file;
-  munmap(machine.file, sizeof *machine.file);
   machine.file = NULL;
   machine.fd = -1;
   refuse("its descriptor was closed by the program");

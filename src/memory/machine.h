@@ -25,6 +25,7 @@ enum { MACHINE_PLACES = 256, MACHINE_EXPORTS = 2048, MACHINE_RECORD_BYTES = 1 <<
 
 typedef struct {
   _Atomic int32_t pid;
+  _Atomic uint32_t asked, answered;                  /* times to give back what it only keeps: futexes */
   _Atomic uint64_t charged_bytes[SPACE_MAX_DEVICES]; /* by physical device; written by its owner, and by who drops it */
 } machine_place;
 

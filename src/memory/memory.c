@@ -8,6 +8,7 @@
 #include "memory/fault.h"
 #include "memory/host.h"
 #include "memory/ipc.h"
+#include "memory/ledger.h"
 #include "trace/trace.h"
 
 static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -87,6 +88,14 @@ static status open_heap_of(const alloc_rule *rule) {
                       trace_is_on() ? &trace_stats()->pinned : NULL);
 }
 
+void memory_give_back(void) {
+  for (int d = 0; d < SPACE_MAX_DEVICES; ++d)
+    if (memory_heap(d)) heap_trim(memory_heap(d), 0);
+}
+
+/* More room for a device's memory: what other processes have let go of, or only keep. */
+__attribute__((noinline)) static bool find_room(int device) { return vmm_settle() || ledger_ask_others(device); }
+
 status memory_alloc(int device, const alloc_rule *rule, uint64_t size, const char *call, void *site, void **out) {
   if (size == 0) return fail(ST_INVALID_PARAM, "size is 0, expected 1 or more");
   const uint64_t bytes = rule_bytes(rule, size);
@@ -98,7 +107,7 @@ status memory_alloc(int device, const alloc_rule *rule, uint64_t size, const cha
     h = atomic_load_explicit(slot, memory_order_acquire);
   }
   const status st = heap_alloc(h, bytes, size, call, site, out);
-  if (likely(st != ST_NO_MEMORY) || !vmm_settle()) return st;
+  if (likely(st != ST_NO_MEMORY) || rule->pinned || rule->managed || !find_room(device)) return st;
   return heap_alloc(h, bytes, size, call, site, out);
 }
 

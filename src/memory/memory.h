@@ -24,6 +24,9 @@ void memory_set_fences(const heap_fences *fences);
  * caller in messages. */
 status memory_alloc(int device, const alloc_rule *rule, uint64_t size, const char *call, void *site, void **out);
 
+/* Gives back to the host, and to other processes, what is only kept for reuse. */
+void memory_give_back(void);
+
 /* Frees a block by its start; pinned says which kind is expected (managed memory is freed as a device's), site is the
  * caller's return address. */
 status memory_free(void *block, bool pinned, void *site);

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "memory/ledger.h"
 #include "memory/physical.h"
 #include "memory/reservation.h"
 #include "memory/space.h"
@@ -131,7 +132,9 @@ status vmm_create(int device, heap *h, uint64_t bytes, uint64_t granularity, con
   memcpy(made.tag, tag, sizeof made.tag);
   vmm_settle();
   if (h) {
-    TRY(heap_take_pages(h, bytes, &made.one.offset));
+    status st = heap_take_pages(h, bytes, &made.one.offset);
+    if (st == ST_NO_MEMORY && ledger_ask_others(device)) st = heap_take_pages(h, bytes, &made.one.offset);
+    TRY(st);
     made.file = heap_file(h);
   } else {
     TRY(make_host_file(bytes, &made.file));

@@ -117,6 +117,36 @@ static void a_forked_child_does_not_keep_its_parents_memory(void **state) {
   assert_int_equal(kill(r.pid, SIGKILL), 0);
 }
 
+/* What a process only keeps for reuse is another's when that needs it, even if the first does nothing. */
+static void what_is_only_kept_goes_to_who_needs_it(void **state) {
+  (void)state;
+  peer p = peer_start("serve", NULL), q = peer_start("serve", NULL);
+  for (int i = 0; i < 3; i++) {
+    assert_int_equal(tell(&p, (order){TAKE, 100 * MIB}).code, ACL_SUCCESS);
+    assert_int_equal(tell(&p, (order){GIVE, 0}).code, ACL_SUCCESS);
+    assert_int_equal(tell(&q, (order){TAKE, 100 * MIB}).code, ACL_SUCCESS);
+    assert_int_equal(tell(&p, (order){TAKE, 100 * MIB}).code, 207001); /* not what is used */
+    assert_int_equal(tell(&q, (order){GIVE, 0}).code, ACL_SUCCESS);
+  }
+  peer_end(&p);
+  peer_end(&q);
+}
+
+/* Nobody waits for ever for a process that does not answer. */
+static void a_stopped_process_is_not_waited_for(void **state) {
+  (void)state;
+  peer p = peer_start("serve", NULL), q = peer_start("serve", NULL);
+  assert_int_equal(tell(&p, (order){TAKE, 100 * MIB}).code, ACL_SUCCESS);
+  assert_int_equal(tell(&p, (order){GIVE, 0}).code, ACL_SUCCESS);
+  kill(p.pid, SIGSTOP);
+  assert_int_equal(waitpid(p.pid, NULL, WUNTRACED), p.pid);
+  assert_int_equal(tell(&q, (order){TAKE, 100 * MIB}).code, 207001);
+  kill(p.pid, SIGCONT);
+  assert_int_equal(tell(&q, (order){TAKE, 100 * MIB}).code, ACL_SUCCESS);
+  peer_end(&p);
+  peer_end(&q);
+}
+
 /* However they race: together they get exactly what there is. */
 static void racing_processes_get_what_there_is(void **state) {
   (void)state;
@@ -286,6 +316,8 @@ int main(int argc, char **argv) {
       TEST(memory_that_another_process_holds_is_missing),
       TEST(a_killed_process_holds_nothing),
       TEST(a_forked_child_does_not_keep_its_parents_memory),
+      TEST(what_is_only_kept_goes_to_who_needs_it),
+      TEST(a_stopped_process_is_not_waited_for),
       TEST(racing_processes_get_what_there_is),
       TEST(other_machines_do_not_count),
       TEST(devices_are_told_apart),
