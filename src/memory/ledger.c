@@ -123,11 +123,13 @@ static void await(machine_place *place, uint32_t asked, uint64_t deadline_ns) {
 bool ledger_ask_others(int device) {
   machine_place *places[MACHINE_PLACES];
   uint32_t asked[MACHINE_PLACES], n = 0;
+  bool any = false;
   machine_file *file = machine_enter();
-  const uint64_t before = sum_others(file, device, true);
-  for (uint32_t i = 0; before && i < MACHINE_PLACES; ++i) {
+  for (uint32_t i = 0; file && i < MACHINE_PLACES; ++i) {
     machine_place *place = &file->places[i];
-    if (i == machine_own_place() || !atomic_load(&place->charged_bytes[physical_of[device]])) continue;
+    if (i == machine_own_place() || !atomic_load(&place->pid) || !machine_is_alive(i)) continue;
+    any = true;
+    if (!atomic_load(&place->charged_bytes[physical_of[device]])) continue;
     asked[n] = atomic_fetch_add(&place->asked, 1) + 1;
     places[n++] = place;
     wake_all(&place->asked);
@@ -135,5 +137,5 @@ bool ledger_ask_others(int device) {
   machine_leave();
   const uint64_t deadline_ns = now_ns() + PATIENCE_MS * UINT64_C(1000000);
   for (uint32_t i = 0; i < n; ++i) await(places[i], asked[i], deadline_ns);
-  return n && ledger_others(device) < before;
+  return any;
 }

@@ -20,8 +20,8 @@ uint64_t ledger_others(int device);
 /* From now on a thread of the library's calls give_back when another process needs what this one only keeps. */
 void ledger_serve(void (*give_back)(void));
 
-/* Has the others give back what they only keep: whether the device has more room now. Waits for them, at most 200 ms (one of
- * them may be stopped); with no lock held. */
+/* Has the others give back what they only keep, and waits for that, at most 200 ms (one of them may be stopped); with no lock
+ * held. False where there are none, so that asking for memory again is no use. */
 bool ledger_ask_others(int device);
 
 #endif
