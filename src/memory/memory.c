@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hooks.h"
 #include "memory/fault.h"
 #include "memory/host.h"
 #include "memory/ipc.h"
@@ -126,8 +127,9 @@ status memory_free(void *block, bool pinned, void *site) {
     return heap_free(h, (uintptr_t)block, name, site);
   }
   if (!block) return fail(ST_INVALID_PARAM, "%s is NULL, expected a block", name);
-  return fail(ST_INVALID_VALUE, "%s is %p, no %s, expected what %s gave", name, block,
-              pinned ? "pinned host memory" : "device memory", pinned ? "aclrtMallocHost" : "aclrtMalloc");
+  const status st = fail(ST_INVALID_VALUE, "%s is %p, no %s, expected what %s gave", name, block,
+                         pinned ? "pinned host memory" : "device memory", pinned ? "aclrtMallocHost" : "aclrtMalloc");
+  return hooks_bad_free(st, (uintptr_t)block, site);
 }
 
 status memory_info(int device, uint64_t *free_bytes, uint64_t *total_bytes) {
@@ -197,6 +199,7 @@ static void list_leak(const heap_block *b, void *argument) {
   leak->number = b->number;
   leak->device = space_device_of(b->address);
   snprintf(leak->call, sizeof leak->call, "%s", b->call);
+  leak->place = trace_place(b->site);
   fault_describe_site(b->site, leak->site, sizeof leak->site);
 }
 

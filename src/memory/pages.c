@@ -185,15 +185,16 @@ static uint64_t piece(const pages *p, uint64_t g, uint64_t n) {
   return k;
 }
 
-/* The memory keeps its page tables, so nothing is faulted in again: 8 µs for a granule beside 2,500 by mapping it anew. The
- * addresses it leaves are without a mapping for a moment; they are far from where the kernel puts new ones. */
+/* The memory keeps its page tables, so nothing is faulted in again: 8 µs for a granule beside 2,500 by mapping it anew. At
+ * no moment are the addresses without a mapping, into which another thread's mmap() could come. */
 static bool remap(pages *p, uint64_t from, uint64_t to, uint64_t n) {
   char *const source = view_of(p, from), *const target = view_of(p, to);
   const uint64_t bytes = n << GRANULE_SHIFT, emptied = place_of(p, to) << GRANULE_SHIFT;
+  const int move = MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP;
+  const int protection = PROT_READ | PROT_WRITE, map = MAP_SHARED | MAP_FIXED | MAP_NORESERVE;
   p->n_calls += 3;
-  if (mremap(source, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, target) != target) return false;
-  if (mmap(source, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, p->file, (off_t)emptied) !=
-      source)
+  if (mremap(source, bytes, bytes, move, target) != target) return false;
+  if (mmap(source, bytes, protection, map, p->file, (off_t)emptied) != source)
     abort(); /* mremap() moves nothing unless three more mappings are to be had */
   madvise(source, bytes, MADV_DONTFORK);
   return true;

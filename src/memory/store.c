@@ -22,7 +22,8 @@ struct store {
 };
 
 status store_create(const pages_config *config, const char *name, unsigned unit_shift, store **out) {
-  const uint64_t granules = config->window_bytes >> GRANULE_SHIFT, large = granules - granules / 4;
+  const uint64_t granules = config->window_bytes >> GRANULE_SHIFT;
+  const uint64_t large = store_large_bytes(config->window_bytes) >> GRANULE_SHIFT;
   store *s = malloc(sizeof *s);
   if (!s) return fail(ST_NO_HOST_MEMORY, "no host memory for the places of %s", name);
   *s = (store){.line = {

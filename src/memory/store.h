@@ -31,6 +31,11 @@ typedef struct {
   bool large;
 } placement;
 
+/* Bytes at the start of the window that are the large line's. */
+static inline uint64_t store_large_bytes(uint64_t window_bytes) {
+  return window_bytes - ((window_bytes / 4) & -(uint64_t)GRANULE_BYTES);
+}
+
 /* unit_shift: of the small line. */
 status store_create(const pages_config *config, const char *name, unsigned unit_shift, store **out);
 void store_destroy(store *s); /* only before anything was taken */

@@ -12,6 +12,7 @@
 #include "memory/machine.h"
 #include "memory/memory.h"
 #include "runtime/scheduler.h"
+#include "trace/record.h"
 #include "trace/trace.h"
 
 static struct {
@@ -113,6 +114,7 @@ static void at_exit(void) {
   memory_list_leaks(trace_stats());
   trace_close();
   machine_quit();
+  record_trim();
 }
 
 static void join_machine(void) {
@@ -133,6 +135,7 @@ static void process_start(void) {
   stats_file *s = trace_stats();
   snprintf(s->soc_name, sizeof s->soc_name, "%s", machine.profile->soc_name);
   atomic_store(&s->n_devices, (uint64_t)machine.n_devices);
+  record_start(machine.profile->soc_name, machine.n_devices);
 }
 
 bool device_forked(void) { return atomic_load(&forked); }
