@@ -119,9 +119,8 @@ static status end_export(share **at, const char *name) {
   const int32_t pid = exchange_withdraw((*at)->key, false);
   if (pid)
     return fail(ST_INVALID_VALUE,
-                "%s is of memory at %p that process %d has imported, expected it to be closed there "
-                "before",
-                name, (void *)(*at)->start, pid);
+                "%s is of memory at %p that process %d has imported, expected it to be closed there before", name,
+                (void *)(*at)->start, pid);
   drop(at);
   return ST_OK;
 }
@@ -169,12 +168,10 @@ status ipc_close(const char *text) {
   TRY(parse(text, &key));
   pthread_mutex_lock(&all.lock);
   share **imported = find(key, true), **exported = find(key, false);
-  const status st = *imported   ? end_import(imported)
-                    : *exported ? end_export(exported, "key")
-                                : fail(ST_INVALID_VALUE,
-                                       "key is '%.64s', which this process neither exported nor imported "
-                                       "(closed before?)",
-                                       text);
+  const status st =
+      *imported   ? end_import(imported)
+      : *exported ? end_export(exported, "key")
+                  : fail(ST_INVALID_VALUE, "key is '%.64s', neither exported nor imported here (closed before?)", text);
   pthread_mutex_unlock(&all.lock);
   return st;
 }
