@@ -20,8 +20,8 @@ status memory_open_device(int device, uint64_t size_bytes, bool check_host);
 /* How to learn what tasks are pending; given before the first device is opened. */
 void memory_set_fences(const heap_fences *fences);
 
-/* A block of `size` bytes on the device (rule->pinned: on the host, managed: for both; device is then ignored). call and site name the
- * caller in messages. */
+/* A block of `size` bytes on the device (rule->pinned: on the host, managed: for both; device is then ignored). call
+ * and site name the caller in messages. */
 status memory_alloc(int device, const alloc_rule *rule, uint64_t size, const char *call, void *site, void **out);
 
 /* Gives back to the host, and to other processes, what is only kept for reuse. */

@@ -1,5 +1,5 @@
-/* Reserved addresses: pieces of the window of memory/space.h, with nothing in them but what vmm.c maps there, which also
- * serialises the calls. */
+/* Reserved addresses: pieces of the window of memory/space.h, with nothing in them but what vmm.c maps there, which
+ * also serialises the calls. */
 #ifndef CANNON_MEMORY_RESERVATION_H
 #define CANNON_MEMORY_RESERVATION_H
 
@@ -27,7 +27,8 @@ void reservation_drop(reservation *r);
 reservation *reservation_of(uintptr_t address);
 reservation *reservation_of_program(uintptr_t address);
 
-/* Whether the physical, of `bytes`, may be mapped at that place of the program's, *in, as far as the reservation goes. */
+/* Whether the physical, of `bytes`, may be mapped at that place of the program's, *in, as far as the reservation
+ * goes. */
 status reservation_check(uintptr_t at, uint64_t bytes, const physical *p, reservation **in);
 
 #endif

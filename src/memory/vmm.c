@@ -341,8 +341,8 @@ status vmm_map(uintptr_t at, uint64_t bytes, void *handle, unsigned access) {
   return st;
 }
 
-/* Notes that the mapping's memory is to be taken from under its addresses once the pending tasks are done; *noted is false
- * where none is pending. Changes nothing where it fails. */
+/* Notes that the mapping's memory is to be taken from under its addresses once the pending tasks are done; *noted is
+ * false where none is pending. Changes nothing where it fails. */
 static status linger(uintptr_t at, const mapping *m, bool *noted) {
   *noted = vmm.fences && vmm.fences->pending();
   if (!*noted) return ST_OK;

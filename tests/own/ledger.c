@@ -1,5 +1,5 @@
-/* Processes of one machine share its devices' memory: what one has charged the other can't have, until it ends, however it
- * ends; other machines know nothing of it. Whatever the machine's file holds, no process falls over it. */
+/* Processes of one machine share its devices' memory: what one has charged the other can't have, until it ends,
+ * however it ends; other machines know nothing of it. Whatever the machine's file holds, no process falls over it. */
 #include "acl_test.h"
 #include "peer.h"
 #include "self.h"
@@ -68,6 +68,11 @@ static size_t free_memory(void) {
   size_t free_bytes = 0, total = 0;
   CHECK_OK(aclrtGetMemInfo(ACL_HBM_MEM, &free_bytes, &total));
   return free_bytes;
+}
+
+static bool exists(const char *path) {
+  struct stat s;
+  return lstat(path, &s) == 0;
 }
 
 /* ---- sharing ---- */
@@ -178,6 +183,25 @@ static void other_machines_do_not_count(void **state) {
   peer_end(&q);
 }
 
+/* Without a file of their own, processes are on one machine if they have the same device with the same memory. */
+static void machines_are_told_apart_by_their_devices(void **state) {
+  (void)state;
+  char path[64];
+  if (access("/dev/shm", W_OK)) skip();
+  peer p = peer_start("serve_by_default", "CANNON_MEM=138412032"), /* 132 MiB */
+      q = peer_start("serve_by_default", "CANNON_MEM=138412032"),
+       r = peer_start("serve_by_default", "CANNON_MEM=142606336"); /* 136 MiB */
+  assert_int_equal(tell(&p, (order){TAKE, 100 * MIB}).code, ACL_SUCCESS);
+  assert_int_equal(tell(&q, (order){TAKE, 100 * MIB}).code, 207001);
+  assert_int_equal(tell(&r, (order){TAKE, 100 * MIB}).code, ACL_SUCCESS);
+  snprintf(path, sizeof path, "/dev/shm/cannon-%u-%s-132M", geteuid(), aclrtGetSocName());
+  assert_true(exists(path));
+  peer_end(&p);
+  peer_end(&q);
+  peer_end(&r);
+  assert_false(exists(path));
+}
+
 /* Devices are the machine's, whatever numbers a process has for them. */
 static void devices_are_told_apart(void **state) {
   (void)state;
@@ -222,11 +246,6 @@ static void closed_descriptors_are_survived(void **state) {
 /* This program as a process by itself, on the machine whose file is at bad_path. */
 static aclError take_all_of(void) {
   return aclInit(NULL) || aclrtSetDevice(0) ? 1 : take((DEVICE_MIB - 1) * MIB) == ACL_SUCCESS ? 0 : 2;
-}
-
-static bool exists(const char *path) {
-  struct stat s;
-  return lstat(path, &s) == 0;
 }
 
 static void put_file(const void *content, size_t n, mode_t mode) {
@@ -302,9 +321,10 @@ static void a_foreign_file_is_refused(void **state) {
 int main(int argc, char **argv) {
   static char memory[32];
   snprintf(memory, sizeof memory, "%d", DEVICE_MIB * MIB);
-  setenv("CANNON_MEM", memory, 1);
+  setenv("CANNON_MEM", memory, 0);
   setenv("CANNON_DEVICES", "2", 1);
   if (argc == 2 && !strcmp(argv[1], "serve")) return serve();
+  if (argc == 2 && !strcmp(argv[1], "serve_by_default")) return unsetenv("CANNON_LEDGER") || serve();
   if (argc == 2 && !strcmp(argv[1], "close")) return close_everything();
   if (argc == 2 && !strcmp(argv[1], "all")) return take_all_of();
   snprintf(ledger_path, sizeof ledger_path, "/tmp/cannon-test-%d.ledger", getpid());
@@ -320,6 +340,7 @@ int main(int argc, char **argv) {
       TEST(a_stopped_process_is_not_waited_for),
       TEST(racing_processes_get_what_there_is),
       TEST(other_machines_do_not_count),
+      TEST(machines_are_told_apart_by_their_devices),
       TEST(devices_are_told_apart),
       TEST(closed_descriptors_are_survived),
       TEST(the_last_process_removes_the_file),
