@@ -9,6 +9,7 @@
 #include "memory/fault.h"
 #include "memory/host.h"
 #include "memory/ipc.h"
+#include "memory/ledger.h"
 #include "trace/trace.h"
 
 static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -98,6 +99,14 @@ static status open_heap_of(const alloc_rule *rule) {
                       trace_is_on() ? &trace_stats()->pinned : NULL);
 }
 
+void memory_give_back(void) {
+  for (int d = 0; d < SPACE_MAX_DEVICES; ++d)
+    if (memory_heap(d)) heap_trim(memory_heap(d), 0);
+}
+
+/* More room for a device's memory: what other processes have let go of, or only keep. */
+__attribute__((noinline)) static bool find_room(int device) { return vmm_settle() || ledger_ask_others(device); }
+
 /* Notes what is not the usual kind of block. */
 static void tag(const heap *h, void *p, rule_kind rule, page_kind pages) {
   const uint8_t tag = (uint8_t)(rule | pages << MEMORY_TAG_RULE_BITS);
@@ -116,7 +125,8 @@ status memory_alloc(int device, rule_kind rule, int policy, uint64_t size, const
     h = atomic_load_explicit(slot, memory_order_acquire);
   }
   status st = heap_alloc(h, bytes, size, call, site, out);
-  if (unlikely(st == ST_NO_MEMORY) && vmm_settle()) st = heap_alloc(h, bytes, size, call, site, out);
+  if (unlikely(st == ST_NO_MEMORY) && alloc_rules[rule].place == ALLOC_ON_DEVICE && find_room(device))
+    st = heap_alloc(h, bytes, size, call, site, out);
   if (likely(st == ST_OK)) tag(h, *out, rule, policy_pages(policy, size));
   return st;
 }

@@ -28,6 +28,9 @@ uint32_t memory_slack(void);
  * the policy asks for. call and site name the caller in messages. */
 status memory_alloc(int device, rule_kind rule, int policy, uint64_t size, const char *call, void *site, void **out);
 
+/* Gives back to the host, and to other processes, what is only kept for reuse. */
+void memory_give_back(void);
+
 /* Frees a block by its start; kind says what the caller frees, site is its return address. */
 status memory_free(void *block, free_kind kind, void *site);
 

@@ -122,6 +122,7 @@ static void join_machine(void) {
   snprintf(name, sizeof name, "%s-%juM", machine.profile->soc_name, (uintmax_t)(machine.memory_bytes >> 20));
   ledger_set_devices(machine.physical, machine.n_devices);
   machine_join(name);
+  ledger_serve(memory_give_back);
 }
 
 static void process_start(void) {
