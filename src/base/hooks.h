@@ -10,7 +10,10 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+
+#include "base/status.h"
 
 typedef struct {
   int device;         /* -1: pinned host memory */
@@ -42,6 +45,9 @@ typedef struct {
 typedef struct {
   void (*alloc)(const hook_block *block);            /* NULL: does not care */
   void (*free)(const hook_block *block, void *site); /* site: return address of the freeing function */
+  /* A free of what is no live block, told without locks. May put into `words` what it knows of the address, for the
+   * message: those of the first who does are taken. */
+  void (*bad_free)(uintptr_t address, void *site, char *words, size_t bytes);
   void (*step)(const hook_step *step);
 } hooks;
 
@@ -58,5 +64,8 @@ void hooks_step(hook_step step);
 static inline void hooks_tell_step(hook_step_kind kind, int device, uint32_t stream, uint32_t event) {
   if (__builtin_expect(hooks_any(), 0)) hooks_step((hook_step){kind, device, stream, event});
 }
+
+/* Tells of a free that failed with st; what is known goes into its words. Returns st. */
+status hooks_bad_free(status st, uintptr_t address, void *site);
 
 #endif
