@@ -31,5 +31,5 @@ status allocate(rule_kind rule, int policy, const aclrtMallocConfig *cfg, size_t
   context *c;
   TRY(context_current(&c));
   if (cfg) TRY(check_config(cfg, alloc_rules[rule].freed_by == FREE_HOST, c->device));
-  return memory_alloc(c->device, rule, policy, size, alloc_rules[rule].call, site, out);
+  return memory_alloc(c->device, rule, policy, size, site, out);
 }

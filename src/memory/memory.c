@@ -107,28 +107,42 @@ void memory_give_back(void) {
 /* More room for a device's memory: what other processes have let go of, or only keep. */
 __attribute__((noinline)) static bool find_room(int device) { return vmm_settle() || ledger_ask_others(device); }
 
-/* Notes what is not the usual kind of block. */
-static void tag(const heap *h, void *p, rule_kind rule, page_kind pages) {
-  const uint8_t tag = (uint8_t)(rule | pages << MEMORY_TAG_RULE_BITS);
-  if (tag) heap_tag(heap_find(h, (uintptr_t)p), tag);
-  if (alloc_rules[rule].freed_by == FREE_DVPP) atomic_store_explicit(&kinds_differ, true, memory_order_relaxed);
+static status alloc_bytes(heap *h, rule_kind rule, uint64_t size, uint64_t bytes, void *site, void **out) {
+  return heap_alloc(h, bytes, size, alloc_rules[rule].call, site, out);
 }
 
-status memory_alloc(int device, rule_kind rule, int policy, uint64_t size, const char *call, void *site, void **out) {
+/* An allocation of some other kind than most, or from a heap that is not open yet. */
+__attribute__((noinline)) static status alloc_unusual(int device, rule_kind rule, int policy, uint64_t size, void *site,
+                                                      void **out) {
+  const alloc_rule *r = &alloc_rules[rule];
+  const uint64_t bytes = rule_bytes(r, size, slack_bytes, policy);
   if (size == 0) return fail(ST_INVALID_PARAM, "size is 0, expected 1 or more");
-  const uint64_t bytes = rule_bytes(&alloc_rules[rule], size, slack_bytes, policy);
   if (!bytes) return fail(ST_NO_MEMORY, "size is %ju, which overflows when it is rounded", (uintmax_t)size);
-  heap *_Atomic *const slot = slot_of(&alloc_rules[rule], device);
+  heap *_Atomic *const slot = slot_of(r, device);
+  if (!atomic_load_explicit(slot, memory_order_acquire)) TRY(open_heap_of(r));
   heap *h = atomic_load_explicit(slot, memory_order_acquire);
-  if (unlikely(!h)) {
-    TRY(open_heap_of(&alloc_rules[rule]));
-    h = atomic_load_explicit(slot, memory_order_acquire);
+  status st = alloc_bytes(h, rule, size, bytes, site, out);
+  if (st == ST_NO_MEMORY && r->place == ALLOC_ON_DEVICE && find_room(device))
+    st = alloc_bytes(h, rule, size, bytes, site, out);
+  TRY(st);
+  const uint8_t tag = (uint8_t)(rule | policy_pages(policy, size) << MEMORY_TAG_RULE_BITS);
+  if (tag) heap_tag(heap_find(h, (uintptr_t)*out), tag);
+  if (r->freed_by == FREE_DVPP) atomic_store_explicit(&kinds_differ, true, memory_order_relaxed);
+  return ST_OK;
+}
+
+/* The usual kind is tagged 0, as blocks are when they are handed out. */
+_Static_assert(RULE_MALLOC == 0 && PAGES_SMALL == 0, "tag of the usual kind");
+
+status memory_alloc(int device, rule_kind rule, int policy, uint64_t size, void *site, void **out) {
+  if (likely(rule == RULE_MALLOC && size - 1 < HUGE_FIRST_BYTES && policy_is_usual(policy))) {
+    heap *h = atomic_load_explicit(&device_heaps[device], memory_order_acquire);
+    const uint64_t bytes = rule_bytes(&alloc_rules[RULE_MALLOC], size, slack_bytes, POLICY_HUGE_FIRST);
+    const status st = alloc_bytes(h, RULE_MALLOC, size, bytes, site, out);
+    if (likely(st != ST_NO_MEMORY) || !find_room(device)) return st;
+    return alloc_bytes(h, RULE_MALLOC, size, bytes, site, out);
   }
-  status st = heap_alloc(h, bytes, size, call, site, out);
-  if (unlikely(st == ST_NO_MEMORY) && alloc_rules[rule].place == ALLOC_ON_DEVICE && find_room(device))
-    st = heap_alloc(h, bytes, size, call, site, out);
-  if (likely(st == ST_OK)) tag(h, *out, rule, policy_pages(policy, size));
-  return st;
+  return alloc_unusual(device, rule, policy, size, site, out);
 }
 
 static inline heap *heap_of(const void *p) {

@@ -25,8 +25,8 @@ void memory_set_slack(uint32_t bytes);
 uint32_t memory_slack(void);
 
 /* A block of `size` bytes on the device (elsewhere where the rule says so; device is then ignored), of the pages that
- * the policy asks for. call and site name the caller in messages. */
-status memory_alloc(int device, rule_kind rule, int policy, uint64_t size, const char *call, void *site, void **out);
+ * the policy asks for. site is the caller's return address. */
+status memory_alloc(int device, rule_kind rule, int policy, uint64_t size, void *site, void **out);
 
 /* Gives back to the host, and to other processes, what is only kept for reuse. */
 void memory_give_back(void);

@@ -43,6 +43,9 @@ enum {
 };
 extern const page_policy page_policies[N_POLICIES];
 
+/* What nearly all programs ask for, where nothing needs to be looked up. */
+static inline bool policy_is_usual(int policy) { return policy == POLICY_HUGE_FIRST || policy == POLICY_NORMAL_ONLY; }
+
 /* The pages that a request of `size` bytes is made of. */
 page_kind policy_pages(int policy, uint64_t size);
 
@@ -93,8 +96,7 @@ static inline uint64_t rule_grown(uint64_t size, uint64_t round, uint64_t slack)
 /* What a request of `size` bytes makes of it; 0 where that overflows. */
 uint64_t rule_bytes_of_policy(const alloc_rule *rule, uint64_t size, uint32_t slack_bytes, int policy);
 static inline uint64_t rule_bytes(const alloc_rule *rule, uint64_t size, uint32_t slack_bytes, int policy) {
-  if (policy == POLICY_HUGE_FIRST || policy == POLICY_NORMAL_ONLY) /* nearly always: nothing to look up */
-    return rule_grown(size, rule->round_bytes, rule->slack ? slack_bytes : 0);
+  if (policy_is_usual(policy)) return rule_grown(size, rule->round_bytes, rule->slack ? slack_bytes : 0);
   return rule_bytes_of_policy(rule, size, slack_bytes, policy);
 }
 
