@@ -5,7 +5,6 @@
 #include "api/api.h"
 #include "runtime/context.h"
 #include "runtime/device.h"
-#include "trace/trace.h"
 
 aclError aclrtMalloc(void **devPtr, size_t size, aclrtMemMallocPolicy policy) {
   NEED(devPtr);
@@ -96,7 +95,9 @@ aclError aclrtPointerGetAttributes(const void *ptr, aclrtPtrAttributes *attribut
     return ACL_SUCCESS;
   }
   attributes->pageSize = (uint32_t)holder.page_bytes;
-  attributes->location.type = holder.place == PLACE_DEVICE ? ACL_MEM_LOCATION_TYPE_DEVICE : ACL_MEM_LOCATION_TYPE_HOST;
+  attributes->location.type = holder.place == PLACE_DEVICE    ? ACL_MEM_LOCATION_TYPE_DEVICE
+                              : holder.place == PLACE_MANAGED ? ACL_MEM_LOCATION_TYPE_MANAGED
+                                                              : ACL_MEM_LOCATION_TYPE_HOST;
   attributes->location.id = holder.place == PLACE_DEVICE ? (uint32_t)holder.device : 0;
   return ACL_SUCCESS;
 }
@@ -120,7 +121,9 @@ static status register_host(void *ptr, uint64_t size, uint32_t flag) {
     return fail(flag & (ACL_HOST_REG_IOMEMORY | ACL_HOST_REG_READONLY) ? ST_NOT_SUPPORTED : ST_INVALID_VALUE,
                 "flag is %#x, expected MAPPED (0x2), PINNED (0x10000000) or both", flag);
   const memory_place place = memory_place_of(ptr);
-  if (place == PLACE_DEVICE) return fail(ST_INVALID_VALUE, "ptr is %p, device memory, expected host memory", ptr);
+  if (place == PLACE_DEVICE || place == PLACE_MANAGED)
+    return fail(ST_INVALID_VALUE, "ptr is %p, %s memory, expected host memory", ptr,
+                place == PLACE_DEVICE ? "device" : "managed");
   if (place == PLACE_PINNED && flag & ACL_HOST_REG_PINNED && space_is_pinned((uintptr_t)ptr))
     return fail(ST_INVALID_VALUE, "ptr is %p, pinned memory, expected memory that is not, to be pinned", ptr);
   return registered_add((uintptr_t)ptr, size,
@@ -183,7 +186,9 @@ aclError aclrtHostMemMapCapabilities(uint32_t deviceId, aclrtHacType hacType, ac
 /* The bit of ACL_RT_MEM_TYPE_... that the address is, or 0. */
 static uint32_t type_of(const void *p) {
   const heap_block *b = memory_device_of(p) >= 0 ? memory_find(p) : NULL;
-  if (b) return alloc_rules[memory_rule_of(b)].freed_by == FREE_DVPP ? ACL_RT_MEM_TYPE_DVPP : ACL_RT_MEM_TYPE_DEV;
+  page_kind pages;
+  const alloc_rule *rule = b ? rule_of_call(b->call, &pages) : NULL;
+  if (b) return rule && rule->freed_by == FREE_DVPP ? ACL_RT_MEM_TYPE_DVPP : ACL_RT_MEM_TYPE_DEV;
   return space_is_reserved((uintptr_t)p) && vmm_is_reserved((uintptr_t)p) ? ACL_RT_MEM_TYPE_RSVD : 0;
 }
 
@@ -207,8 +212,10 @@ aclError aclrtGetMemUsageInfo(int32_t deviceId, aclrtMemUsageInfo *memUsageInfo,
   NEED(outputNum);
   if (inputNum == 0) API(fail(ST_INVALID_VALUE, "inputNum is 0, expected 1 or more"));
   NEED_OK(device_check(deviceId, "deviceId"));
-  const stats_heap *h = &trace_stats()->device[deviceId];
-  memUsageInfo[0] = (aclrtMemUsageInfo){.name = "APP", .curMemSize = h->live_bytes, .memPeakSize = h->peak_bytes};
+  heap_usage usage = {0};
+  if (memory_heap(deviceId)) heap_measure(memory_heap(deviceId), &usage);
+  memUsageInfo[0] =
+      (aclrtMemUsageInfo){.name = "APP", .curMemSize = usage.committed_bytes, .memPeakSize = usage.peak_bytes};
   *outputNum = 1;
   return ACL_SUCCESS;
 }

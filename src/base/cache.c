@@ -37,7 +37,7 @@ static struct {
 
 typedef struct {
   unsigned n[N_CACHES];
-  void *object[N_CACHES][CACHE_KEEP];
+  free_object *first[N_CACHES];
 } magazine;
 
 static _Thread_local magazine own;
@@ -45,18 +45,34 @@ static _Thread_local bool registered; /* flush() will run when the thread ends *
 static pthread_key_t key;
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 
-static void give(cache_kind kind, magazine *m, unsigned n) {
+static void push(cache_kind kind, void *object) {
+  free_object *f = object;
+  f->next = own.first[kind];
+  own.first[kind] = f;
+  ++own.n[kind];
+}
+
+static void *pop(cache_kind kind) {
+  free_object *f = own.first[kind];
+  own.first[kind] = f->next;
+  --own.n[kind];
+  return f;
+}
+
+static void give(cache_kind kind, unsigned n) {
   spin_lock(&depot[kind].lock);
   while (n--) {
-    free_object *object = m->object[kind][--m->n[kind]];
-    object->next = depot[kind].first;
-    depot[kind].first = object;
+    free_object *f = pop(kind);
+    f->next = depot[kind].first;
+    depot[kind].first = f;
   }
   spin_unlock(&depot[kind].lock);
 }
 
-static void flush(void *m) {
-  for (cache_kind kind = 0; kind < N_CACHES; ++kind) give(kind, m, ((magazine *)m)->n[kind]);
+/* In the thread that ends. */
+static void flush(void *unused) {
+  (void)unused;
+  for (cache_kind kind = 0; kind < N_CACHES; ++kind) give(kind, own.n[kind]);
   registered = false;
 }
 
@@ -72,27 +88,28 @@ __attribute__((noinline)) static void *refill(cache_kind kind, size_t bytes) {
   if (!registered) register_thread();
   spin_lock(&depot[kind].lock);
   while (own.n[kind] < TRADE && depot[kind].first) {
-    own.object[kind][own.n[kind]++] = depot[kind].first;
-    depot[kind].first = depot[kind].first->next;
+    free_object *f = depot[kind].first;
+    depot[kind].first = f->next;
+    push(kind, f);
   }
   spin_unlock(&depot[kind].lock);
-  return own.n[kind] ? own.object[kind][--own.n[kind]] : make(bytes);
+  return own.n[kind] ? pop(kind) : make(bytes);
 }
 
 __attribute__((noinline)) static void spill(cache_kind kind, void *object) {
   if (!registered) register_thread();
-  if (own.n[kind] == CACHE_KEEP) give(kind, &own, TRADE);
-  own.object[kind][own.n[kind]++] = object;
+  if (own.n[kind] == CACHE_KEEP) give(kind, TRADE);
+  push(kind, object);
 }
 
 void *cache_get(cache_kind kind, size_t bytes) {
-  if (likely(own.n[kind])) return own.object[kind][--own.n[kind]];
+  if (likely(own.n[kind])) return pop(kind);
   return refill(kind, bytes);
 }
 
 void cache_put(cache_kind kind, void *object) {
   if (likely(registered && own.n[kind] < CACHE_KEEP))
-    own.object[kind][own.n[kind]++] = object;
+    push(kind, object);
   else
     spill(kind, object);
 }

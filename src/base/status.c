@@ -15,39 +15,47 @@ typedef struct {
   char text[RECENT_BYTES], taken[RECENT_BYTES];
 } recent_store;
 
-static _Thread_local char pending[PENDING_BYTES];
-static _Thread_local status last_error;
-static _Thread_local recent_store *thread_store; /* made by the thread's first failure */
+/* A thread's words: what is published, and what waits for that. */
+typedef struct {
+  recent_store recent;
+  char pending[PENDING_BYTES], taken[PENDING_BYTES];
+} thread_words;
 
-static pthread_key_t store_key;
-static pthread_once_t store_once = PTHREAD_ONCE_INIT;
+static _Thread_local status last_error;
+static _Thread_local thread_words *words_of_thread; /* made by the thread's first failure */
+
+static pthread_key_t words_key;
+static pthread_once_t words_once = PTHREAD_ONCE_INIT;
 static pthread_mutex_t process_lock = PTHREAD_MUTEX_INITIALIZER; /* guards process_store */
 static recent_store process_store;
 static _Atomic bool process_scope;
 
-static void make_key(void) { pthread_key_create(&store_key, free); }
+static void make_key(void) { pthread_key_create(&words_key, free); }
 
-static recent_store *own_store(void) {
-  if (!thread_store) {
-    pthread_once(&store_once, make_key);
-    thread_store = calloc(1, sizeof *thread_store);
-    pthread_setspecific(store_key, thread_store);
+/* NULL without memory: then there are codes but no words. */
+static thread_words *own_words(void) {
+  if (!words_of_thread) {
+    pthread_once(&words_once, make_key);
+    words_of_thread = calloc(1, sizeof *words_of_thread);
+    pthread_setspecific(words_key, words_of_thread);
   }
-  return thread_store;
+  return words_of_thread;
 }
 
 void fail_words(const char *format, ...) {
+  thread_words *own = own_words();
   va_list args;
   va_start(args, format);
-  vsnprintf(pending, sizeof pending, format, args);
+  if (own) vsnprintf(own->pending, sizeof own->pending, format, args);
   va_end(args);
 }
 
 const char *fail_take(void) {
-  static _Thread_local char taken[PENDING_BYTES];
-  memcpy(taken, pending, sizeof taken);
-  pending[0] = '\0';
-  return taken;
+  thread_words *own = words_of_thread;
+  if (!own) return "";
+  memcpy(own->taken, own->pending, sizeof own->taken);
+  own->pending[0] = '\0';
+  return own->taken;
 }
 
 /* The catalogue number that CANN puts before a message of this kind (semantics page, 1.4). */
@@ -86,21 +94,21 @@ status error_publish(status code, const char *call) {
     pthread_mutex_lock(&process_lock);
     prepend(&process_store, line);
     pthread_mutex_unlock(&process_lock);
-  } else if (own_store()) {
-    prepend(thread_store, line);
+  } else if (own_words()) {
+    prepend(&words_of_thread->recent, line);
   }
   return code;
 }
 
 static const char *take(recent_store *store) {
-  if (!store || !store->text[0]) return NULL;
+  if (!store->text[0]) return NULL;
   memcpy(store->taken, store->text, sizeof store->taken);
   store->text[0] = '\0';
   return store->taken;
 }
 
 const char *error_recent(void) {
-  if (!process_scope) return take(thread_store);
+  if (!process_scope) return words_of_thread ? take(&words_of_thread->recent) : NULL;
   pthread_mutex_lock(&process_lock);
   const char *text = take(&process_store);
   pthread_mutex_unlock(&process_lock);

@@ -1,225 +1,115 @@
 #include "memory/heap.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <linux/falloc.h>
+#include <inttypes.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/hooks.h"
+#include "memory/heap_stats.h"
 #include "memory/host.h"
-#include "memory/ranges.h"
-
-/* Left to the host when the heap grows: below this a desktop starts to swap. */
-static const uint64_t HOST_MARGIN_BYTES = 256u << 20;
-
-enum { MAX_BLOCKS = 1 << 26 };
-
-typedef _Atomic uint32_t block_id; /* index into heap.block; 0 is none */
-
-typedef struct {
-  block_id block; /* the block that owns this granule's run */
-  range_id run;   /* arena: its run of one granule */
-  bool charged;   /* counted against the size */
-  bool used;      /* in a run that is taken: not to be trimmed, whether the block is live or waits for its tasks */
-} granule;
+#include "memory/ledger.h"
+#include "memory/store.h"
+#include "memory/thread_cache.h"
 
 struct heap {
   heap_config config;
-  int file;             /* memfd with the window's contents at the same offsets; -1: anonymous memory */
-  pthread_mutex_t lock; /* guards all below but what heap_find reads */
-  granule *granules;
-  block_id *units; /* of the whole window: the small block that owns each unit */
-  heap_block *block;
-  uint32_t n_blocks, unused_block; /* chain of freed ids through .next */
-  uint32_t parked, closing;        /* freed blocks: since the fence was taken, and those that wait for it to pass */
-  void *fence;                     /* of closing; NULL: closing is empty */
-  ranges *runs, *arenas;
-  uint64_t n_charged, n_used; /* granules: charged (used or cached), and with a live block */
-  uint64_t granted;           /* n_charged may grow to this before the host is asked again */
-  uint64_t top;               /* granules at and above this were never charged */
-  uint64_t n_allocations;
+  heap_stats stats;
+  unsigned index;               /* of thread caches */
+  _Atomic uint64_t last_number; /* that was given to an allocation, or to a thread for some of its next ones */
+  blocks blocks;                /* looked up without the lock */
+  pthread_mutex_t lock;         /* guards all below, and changes of blocks */
+  store *store;
+  thread_cache *caches;
+  bool
+      shared; /* more than one thread frees: changed with all caches closed, so read inside of one, or under the lock */
+  uint32_t parked, closing; /* freed blocks: since the fence was taken, and those that wait for it to pass */
+  void *fence;              /* of closing; NULL: closing is empty */
 };
 
-static void *table(size_t bytes) {
-  void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  return p == MAP_FAILED ? NULL : p;
-}
-
-static uint64_t n_granules(const heap *h) { return h->config.window_bytes >> HEAP_GRANULE_SHIFT; }
-static size_t units_bytes(const heap *h) { return (h->config.window_bytes >> h->config.unit_shift) * sizeof(block_id); }
-static uint64_t granules_of(uint64_t bytes) {
-  return (bytes >> HEAP_GRANULE_SHIFT) + !!(bytes & (HEAP_GRANULE_BYTES - 1));
-}
-static unsigned units_shift(const heap *h) { return HEAP_GRANULE_SHIFT - h->config.unit_shift; }
-static uintptr_t view_of(const heap *h, uint64_t g) {
-  return h->config.window + h->config.view_distance + (g << HEAP_GRANULE_SHIFT);
-}
-
-/* Puts memory behind the kernels' view: a sparse shared file for a device (any block may have to be exported), private
- * pages for pinned memory (which a forked child inherits like any other). */
-static bool map_view(heap *h) {
-  const int common = MAP_FIXED | MAP_NORESERVE;
-  void *const at = (void *)view_of(h, 0);
-  if (!h->config.view_distance)
-    return mmap(at, h->config.window_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | common, -1, 0) == at;
-  h->file = memfd_create("cannon-device", MFD_CLOEXEC);
-  if (h->file < 0 || ftruncate(h->file, (off_t)h->config.window_bytes)) return false;
-  if (mmap(at, h->config.window_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | common, h->file, 0) != at) return false;
-  return madvise(at, h->config.window_bytes, MADV_DONTFORK) == 0;
-}
-
 status heap_create(const heap_config *config, heap **out) {
+  static _Atomic unsigned n_heaps;
   heap *h = calloc(1, sizeof *h);
   if (!h) return fail(ST_NO_HOST_MEMORY, "no host memory for the heap of %s", config->name);
-  *h = (heap){.config = *config, .file = -1, .runs = ranges_create(), .arenas = ranges_create()};
+  const pages_config pages = {.device = config->device,
+                              .view = config->window + config->view_distance,
+                              .window_bytes = config->window_bytes,
+                              .shared = config->view_distance != 0,
+                              .size_bytes = config->size_bytes,
+                              .check_host = config->check_host};
+  h->config = *config;
   pthread_mutex_init(&h->lock, NULL);
-  h->granules = table(n_granules(h) * sizeof *h->granules);
-  h->units = table(units_bytes(h));
-  h->block = table(MAX_BLOCKS * sizeof *h->block);
-  h->n_blocks = 1;
-  if (!h->runs || !h->arenas || !h->granules || !h->units || !h->block || !map_view(h) ||
-      !ranges_add(h->runs, 0, (uint32_t)n_granules(h))) {
-    const int error = errno;
-    if (h->file >= 0) close(h->file);
-    ranges_destroy(h->runs);
-    ranges_destroy(h->arenas);
-    if (h->granules) munmap(h->granules, n_granules(h) * sizeof *h->granules);
-    if (h->units) munmap(h->units, units_bytes(h));
-    if (h->block) munmap(h->block, MAX_BLOCKS * sizeof *h->block);
+  status st = ST_OK;
+  const bool opened = blocks_open(&h->blocks, config->window, config->window_bytes,
+                                  store_large_bytes(config->window_bytes), PAGE_SHIFT, config->unit_shift);
+  if (!opened) st = fail(ST_NO_HOST_MEMORY, "no host memory for the blocks of %s", config->name);
+  if (st == ST_OK) st = store_create(&pages, config->name, config->unit_shift, &h->store);
+  if (st != ST_OK) {
+    if (opened) blocks_close(&h->blocks);
     free(h);
-    return fail(ST_NO_MEMORY, "the memory of %s can't be set up: %s", config->name, strerror(error));
+    return st;
   }
-  atomic_store(&config->stats->size_bytes, config->size_bytes);
+  h->index = atomic_fetch_add(&n_heaps, 1);
+  heap_stats_init(&h->stats, config->stats, config->name, config->size_bytes);
   *out = h;
   return ST_OK;
 }
 
-/* Gives charged granules that no block uses back to the host until at most `most` are charged. */
-static void trim(heap *h, uint64_t most) {
-  for (uint64_t g = 0; g < h->top && h->n_charged > most; ++g) {
-    granule *it = &h->granules[g];
-    if (!it->charged || it->used) continue;
-    const uint64_t offset = g << HEAP_GRANULE_SHIFT;
-    if (h->file >= 0)
-      fallocate(h->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, HEAP_GRANULE_BYTES);
-    else
-      madvise((void *)view_of(h, g), HEAP_GRANULE_BYTES, MADV_DONTNEED);
-    it->charged = false;
-    --h->n_charged;
+/* Whether every allocation and free is to be counted or told, exactly: then no cache of a thread's is used. */
+static inline bool is_observed(const heap *h) { return h->stats.counters || hooks_any(); }
+
+static hook_block told(const heap *h, const heap_block *b, uint64_t bytes) {
+  return (hook_block){h->config.device, b->address, bytes, b->requested, b->number, b->call, b->site};
+}
+
+/* Where memory was taken or given back; under the lock. */
+static void count_pages(heap *h) { heap_stats_pages(&h->stats, store_committed(h->store), store_used(h->store)); }
+
+/* ---- places of blocks -------------------------------------------------------------------------------------------- */
+
+static uint64_t place_bytes(const heap *h, const heap_block *b) {
+  return (uint64_t)b->n_units << (b->large ? PAGE_SHIFT : h->config.unit_shift);
+}
+
+/* A block that has a place, but is not live yet; 0 where there is none. */
+static block_id make(heap *h, uint64_t bytes, bool may_grow) {
+  placement p;
+  const block_id id = blocks_new(&h->blocks);
+  if (!id) return 0;
+  if (!store_take(h->store, bytes, may_grow, &p)) {
+    blocks_drop(&h->blocks, id);
+    return 0;
   }
+  heap_block *b = blocks_at(&h->blocks, id);
+  b->range = p.range;
+  b->n_units = p.n_units;
+  b->large = p.large;
+  blocks_enter(&h->blocks, id, h->config.window + p.offset, place_bytes(h, b));
+  return id;
 }
 
-/* Bytes that are charged but not yet touched, which the host still counts as available. */
-static uint64_t promised_bytes(const heap *h) {
-  const uint64_t charged = h->n_charged << HEAP_GRANULE_SHIFT;
-  struct stat s;
-  if (h->file < 0 || fstat(h->file, &s)) return 0;
-  const uint64_t touched = (uint64_t)s.st_blocks * 512;
-  return charged > touched ? charged - touched : 0;
+/* Makes a freed block's place available to all. */
+static void release(heap *h, block_id id) {
+  const heap_block *b = blocks_at(&h->blocks, id);
+  blocks_remove(&h->blocks, id, place_bytes(h, b));
+  store_give(h->store, &(placement){.n_units = b->n_units, .range = b->range, .large = b->large});
+  blocks_drop(&h->blocks, id);
 }
 
-static bool host_has(heap *h, uint64_t wanted) {
-  if (!h->config.check_host || wanted <= h->granted) return true;
-  const uint64_t keep = promised_bytes(h) + HOST_MARGIN_BYTES, available = host_available_bytes();
-  const uint64_t room = available > keep ? (available - keep) >> HEAP_GRANULE_SHIFT : 0;
-  if (wanted - h->n_charged > room) return false;
-  h->granted = wanted + (room - (wanted - h->n_charged)) / 8; /* asking again costs more than a small block */
-  return true;
-}
-
-/* Charges the n granules from `first`, which are in no one's use, and counts them as used. */
-static bool charge(heap *h, uint64_t first, uint64_t n) {
-  const uint64_t size = h->config.size_bytes >> HEAP_GRANULE_SHIFT;
-  uint64_t fresh = 0;
-  for (uint64_t g = first; g < first + n; ++g) fresh += !h->granules[g].charged;
-  if (h->n_charged + fresh > size || !host_has(h, h->n_charged + fresh)) {
-    if (h->n_used + n > size) return false;
-    trim(h, h->n_used); /* caches go first, ours too */
-    fresh = n;
-    if (!host_has(h, h->n_charged + fresh)) return false;
-  }
-  for (uint64_t g = first; g < first + n; ++g) h->granules[g].charged = h->granules[g].used = true;
-  h->n_charged += fresh;
-  h->n_used += n;
-  if (h->top < first + n) h->top = first + n;
-  return true;
-}
-
-static range_id take_run(heap *h, uint32_t n, uint32_t *first) {
-  const range_id run = ranges_take(h->runs, n, first);
-  if (!run) return 0;
-  if (charge(h, *first, n)) return run;
-  range_id whole;
-  ranges_give(h->runs, run, &whole);
-  return 0;
-}
-
-static void give_run(heap *h, range_id run, uint64_t first, uint64_t n) {
-  range_id whole;
-  ranges_give(h->runs, run, &whole);
-  for (uint64_t g = first; g < first + n; ++g) h->granules[g].used = false;
-  h->n_used -= n;
-}
-
-static bool add_arena(heap *h) {
-  uint32_t g;
-  const range_id run = take_run(h, 1, &g);
-  if (!run) return false;
-  if (!ranges_add(h->arenas, g << units_shift(h), 1u << units_shift(h))) {
-    give_run(h, run, g, 1);
-    return false;
-  }
-  h->granules[g].run = run;
-  return true;
-}
-
-static uint32_t block_new(heap *h) {
-  const uint32_t id = h->unused_block;
-  if (id) {
-    h->unused_block = h->block[id].next;
-    return id;
-  }
-  return h->n_blocks < MAX_BLOCKS ? h->n_blocks++ : 0;
-}
-
-static void block_drop(heap *h, uint32_t id) {
-  h->block[id].next = h->unused_block;
-  h->unused_block = id;
-}
-
-/* ---- freed blocks ------------------------------------------------------------------------------------------------ */
-
-/* The arena that holds `offset` became empty; its granule stays charged, so making it an arena again is cheap. */
-static void drop_arena(heap *h, uint64_t offset, range_id whole) {
-  const uint64_t g = offset >> HEAP_GRANULE_SHIFT;
-  ranges_remove(h->arenas, whole);
-  give_run(h, h->granules[g].run, g, 1);
-}
-
-/* Makes a freed block's memory available again. */
-static void release(heap *h, uint32_t id) {
-  heap_block *b = &h->block[id];
-  const uint64_t bytes = b->parked_bytes,
-                 offset = atomic_load_explicit(&b->address, memory_order_relaxed) - h->config.window;
-  range_id whole;
-  if (bytes > HEAP_SMALL_BYTES)
-    give_run(h, b->range, offset >> HEAP_GRANULE_SHIFT, granules_of(bytes));
-  else if (ranges_give(h->arenas, b->range, &whole))
-    drop_arena(h, offset, whole);
-  block_drop(h, id);
-}
-
-static void release_all(heap *h, uint32_t *list) {
+static void release_all(heap *h, block_id *list) {
   while (*list) {
-    const uint32_t id = *list;
-    *list = h->block[id].next;
+    const block_id id = *list;
+    *list = blocks_at(&h->blocks, id)->next;
     release(h, id);
   }
+}
+
+/* ---- waiting for tasks ------------------------------------------------------------------------------------------- */
+
+static inline bool tasks_pending(const heap *h) {
+  const heap_fences *f = h->config.fences;
+  return f && (!f->busy || atomic_load_explicit(f->busy, memory_order_acquire)) && f->pending();
 }
 
 /* Releases what no task can use any more. Blocks wait in two lists, so that one fence at a time serves for all: those
@@ -240,174 +130,397 @@ static void settle(heap *h) {
   h->parked = 0;
 }
 
-/* Marks the block's granules or units as its own (id) or nobody's (0). */
-static void mark(heap *h, uint64_t offset, uint64_t bytes, uint32_t id) {
-  if (bytes > HEAP_SMALL_BYTES) {
-    const uint64_t first = offset >> HEAP_GRANULE_SHIFT;
-    for (uint64_t g = first; g << HEAP_GRANULE_SHIFT < offset + bytes; ++g)
-      atomic_store_explicit(&h->granules[g].block, id, memory_order_release);
-    return;
+/* ---- thread caches ----------------------------------------------------------------------------------------------- */
+
+static void empty(heap *h, thread_cache *t) {
+  for (int i = 0; i <= THREAD_CACHE_UNITS; ++i) {
+    release_all(h, &t->first[i]);
+    t->n[i] = 0;
   }
-  const uint64_t first = offset >> h->config.unit_shift;
-  const uint64_t n = (bytes + (1u << h->config.unit_shift) - 1) >> h->config.unit_shift;
-  for (uint64_t u = first; u < first + n; ++u) atomic_store_explicit(&h->units[u], id, memory_order_release);
+  if (t->large) release(h, t->large);
+  t->large = 0;
 }
 
-/* Finds room for the block; its offset in the window, or UINT64_MAX. */
-static uint64_t place(heap *h, uint64_t bytes, range_id *range) {
-  uint32_t start;
-  if (bytes > HEAP_SMALL_BYTES) {
-    const uint64_t n = granules_of(bytes);
-    if (n > n_granules(h) || !(*range = take_run(h, (uint32_t)n, &start))) return UINT64_MAX;
-    return (uint64_t)start << HEAP_GRANULE_SHIFT;
-  }
-  const uint32_t n = (uint32_t)((bytes + (1u << h->config.unit_shift) - 1) >> h->config.unit_shift);
-  *range = ranges_take(h->arenas, n, &start);
-  if (!*range && add_arena(h)) *range = ranges_take(h->arenas, n, &start);
-  return *range ? (uint64_t)start << h->config.unit_shift : UINT64_MAX;
+/* Under the lock. */
+static void empty_caches(heap *h) {
+  thread_cache_close(h->caches, thread_cache_of(h->index));
+  for (thread_cache *t = h->caches; t; t = t->next) empty(h, t);
+  thread_cache_open(h->caches);
 }
 
-static void count_alloc(stats_heap *s, uint64_t bytes) {
-  const uint64_t live = atomic_fetch_add_explicit(&s->live_bytes, bytes, memory_order_relaxed) + bytes;
-  if (live > atomic_load_explicit(&s->peak_bytes, memory_order_relaxed)) atomic_store(&s->peak_bytes, live);
-  atomic_fetch_add_explicit(&s->allocated_bytes, bytes, memory_order_relaxed);
-  atomic_fetch_add_explicit(&s->n_allocs, 1, memory_order_relaxed);
-}
-
-static status refuse(heap *h, uint64_t requested, uint64_t used) {
-  atomic_fetch_add_explicit(&h->config.stats->n_refused, 1, memory_order_relaxed);
-  return fail(ST_NO_MEMORY,
-              "size is %ju bytes, more than %s has left: %ju of %ju bytes are in use, the host has %ju available",
-              (uintmax_t)requested, h->config.name, (uintmax_t)used, (uintmax_t)h->config.size_bytes,
-              (uintmax_t)host_available_bytes());
-}
-
-static hook_block told(const heap *h, const heap_block *b) {
-  return (hook_block){h->config.device, b->address, b->bytes, b->requested, b->number, b->call, b->site};
-}
-
-status heap_alloc(heap *h, uint64_t bytes, uint64_t requested, const char *call, void *site, void **out) {
+static void end_cache(thread_cache *t) {
+  heap *h = t->owner;
   pthread_mutex_lock(&h->lock);
-  range_id range = 0;
-  if (unlikely(h->parked || h->fence)) settle(h);
-  const uint32_t id = block_new(h);
-  uint64_t offset = id ? place(h, bytes, &range) : UINT64_MAX;
-  if (unlikely(offset == UINT64_MAX && id && (h->parked || h->closing) &&
-               granules_of(bytes) <= h->config.size_bytes >> HEAP_GRANULE_SHIFT)) {
-    release_all(h, &h->closing);
-    release_all(h, &h->parked);
-    offset = place(h, bytes, &range);
+  for (thread_cache **at = &h->caches; *at; at = &(*at)->next)
+    if (*at == t) {
+      *at = t->next;
+      break;
+    }
+  empty(h, t);
+  pthread_mutex_unlock(&h->lock);
+}
+
+/* The calling thread's, made at its first need; under the lock. NULL: it has to do without. */
+static thread_cache *own_cache(heap *h) {
+  thread_cache *t = thread_cache_of(h->index);
+  if (t || is_observed(h)) return t;
+  t = thread_cache_make(h->index, h, end_cache);
+  if (!h->shared && (h->caches || !t)) {
+    thread_cache_close(h->caches, NULL);
+    h->shared = true;
+    thread_cache_open(h->caches);
   }
-  if (offset == UINT64_MAX) {
-    if (id) block_drop(h, id);
-    const uint64_t used = h->n_used << HEAP_GRANULE_SHIFT;
-    pthread_mutex_unlock(&h->lock);
-    return refuse(h, requested, used);
+  if (!t) return NULL;
+  t->next = h->caches;
+  return h->caches = t;
+}
+
+static inline block_id cache_take(const heap *h, thread_cache *t, uint64_t bytes) {
+  if (likely(bytes <= (uint64_t)THREAD_CACHE_UNITS << h->config.unit_shift)) {
+    const uint64_t n = store_units(bytes, h->config.unit_shift);
+    const block_id id = t->first[n];
+    if (unlikely(!id)) return 0;
+    t->first[n] = blocks_at(&h->blocks, id)->next;
+    --t->n[n];
+    return id;
   }
-  heap_block *b = &h->block[id];
-  b->range = range;
-  atomic_store_explicit(&b->address, h->config.window + offset, memory_order_relaxed);
+  const bool large = store_is_large(bytes);
+  const block_id id = t->large;
+  const heap_block *b = blocks_at(&h->blocks, id);
+  if (!id || b->large != large || b->n_units != store_units(bytes, large ? PAGE_SHIFT : h->config.unit_shift)) return 0;
+  t->large = 0;
+  return id;
+}
+
+/* Puts a freed block in; those that there is no more room for are handed back, as a list. */
+static inline block_id cache_put(const heap *h, thread_cache *t, block_id id) {
+  heap_block *b = blocks_at(&h->blocks, id);
+  const uint32_t n = b->n_units;
+  block_id *list = &t->large, over = t->large;
+  if (!b->large && n <= THREAD_CACHE_UNITS) {
+    const uint32_t units = (t->n[n] + 1u) * n;
+    const bool full = units << h->config.unit_shift > THREAD_CACHE_BYTES || t->n[n] == UINT8_MAX;
+    list = &t->first[n];
+    over = full ? *list : 0;
+    if (full) *list = t->n[n] = 0;
+    ++t->n[n];
+  } else {
+    t->large = 0;
+  }
+  b->next = *list;
+  *list = id;
+  return over;
+}
+
+/* ---- allocation -------------------------------------------------------------------------------------------------- */
+
+/* The next number: threads take some at once. */
+static inline uint64_t next_number(heap *h, thread_cache *t) {
+  enum { AT_ONCE = 1024 };
+  if (!t) return atomic_fetch_add_explicit(&h->last_number, 1, memory_order_relaxed) + 1;
+  if (t->next_number == t->end_number) {
+    t->next_number = atomic_fetch_add_explicit(&h->last_number, AT_ONCE, memory_order_relaxed) + 1;
+    t->end_number = t->next_number + AT_ONCE;
+  }
+  return t->next_number++;
+}
+
+/* The block becomes the caller's. */
+static inline void *hand_out(heap *h, block_id id, uint64_t number, uint64_t bytes, uint64_t requested,
+                             const char *call, void *site) {
+  heap_block *b = blocks_at(&h->blocks, id);
   atomic_store_explicit(&b->requested, requested, memory_order_relaxed);
-  atomic_store_explicit(&b->number, ++h->n_allocations, memory_order_relaxed);
+  atomic_store_explicit(&b->number, number, memory_order_relaxed);
   atomic_store_explicit(&b->call, call, memory_order_relaxed);
   atomic_store_explicit(&b->site, site, memory_order_relaxed);
   atomic_store_explicit(&b->bytes, bytes, memory_order_release);
-  mark(h, offset, bytes, id);
-  count_alloc(h->config.stats, bytes);
-  if (unlikely(hooks_any())) hooks_alloc(told(h, b));
-  pthread_mutex_unlock(&h->lock);
-  *out = (void *)(h->config.window + offset);
+  return (void *)atomic_load_explicit(&b->address, memory_order_relaxed); // NOLINT(performance-no-int-to-ptr)
+}
+
+/* A block by all means: cached memory (a hit), then what threads keep, then fresh or moved memory, then what waits for
+ * tasks. */
+static block_id make_by_all_means(heap *h, uint64_t bytes, bool *hit) {
+  block_id id = make(h, bytes, false);
+  *hit = id;
+  if (id || bytes > h->config.size_bytes) return id;
+  empty_caches(h);
+  if ((*hit = (id = make(h, bytes, false)))) return id;
+  if ((id = make(h, bytes, true)) || !(h->parked || h->closing)) return id;
+  release_all(h, &h->closing);
+  release_all(h, &h->parked);
+  return make(h, bytes, true);
+}
+
+/* A few more small blocks for the thread's next allocations, where they cost nothing. */
+static void refill(heap *h, thread_cache *t, uint64_t bytes) {
+  enum { MOST = 16, MOST_BYTES = 64 << 10 };
+  const uint64_t n = store_units(bytes, h->config.unit_shift);
+  if (n > THREAD_CACHE_UNITS || t->n[n] || !thread_cache_enter(t)) return;
+  for (uint64_t i = 0; i < MOST && (i + 1) * bytes <= MOST_BYTES; ++i) {
+    const block_id id = make(h, bytes, false);
+    if (!id) break;
+    atomic_store_explicit(&blocks_at(&h->blocks, id)->bytes, 0, memory_order_relaxed);
+    release_all(h, &(block_id){cache_put(h, t, id)});
+  }
+  thread_cache_leave(t);
+}
+
+static status refuse(heap *h, uint64_t requested);
+
+static status alloc_locked(heap *h, uint64_t begun, uint64_t bytes, uint64_t requested, const char *call, void *site,
+                           void **out) {
+  bool hit;
+  if (h->parked || h->fence) settle(h);
+  const block_id id = make_by_all_means(h, bytes, &hit);
+  if (unlikely(!id)) return refuse(h, requested);
+  count_pages(h);
+  thread_cache *t = own_cache(h);
+  *out = hand_out(h, id, next_number(h, t), bytes, requested, call, site);
+  if (likely(!is_observed(h))) {
+    if (t) refill(h, t, bytes);
+    return ST_OK;
+  }
+  if (hooks_any()) hooks_alloc(told(h, blocks_at(&h->blocks, id), bytes));
+  heap_stats_alloc(&h->stats, begun, bytes, requested, hit);
   return ST_OK;
 }
 
-static uint32_t find_id(const heap *h, uintptr_t address) {
-  const uint64_t offset = address - h->config.window;
-  if (offset >= h->config.window_bytes) return 0;
-  const uint32_t id = atomic_load_explicit(&h->granules[offset >> HEAP_GRANULE_SHIFT].block, memory_order_acquire);
-  return id ? id : atomic_load_explicit(&h->units[offset >> h->config.unit_shift], memory_order_acquire);
-}
-
-const heap_block *heap_find(const heap *h, uintptr_t address) {
-  const uint32_t id = find_id(h, address);
-  return id ? &h->block[id] : NULL;
-}
-
-status heap_free(heap *h, uintptr_t address, const char *name, void *site) {
+__attribute__((noinline)) static status alloc_slowly(heap *h, uint64_t bytes, uint64_t requested, const char *call,
+                                                     void *site, void **out) {
+  const uint64_t begun = heap_stats_begin(&h->stats);
   pthread_mutex_lock(&h->lock);
-  const uint32_t id = find_id(h, address);
-  heap_block *b = &h->block[id];
-  if (!id || atomic_load_explicit(&b->address, memory_order_relaxed) != address) {
-    const uintptr_t start = id ? atomic_load_explicit(&b->address, memory_order_relaxed) : 0;
-    const uint64_t requested = id ? atomic_load_explicit(&b->requested, memory_order_relaxed) : 0;
-    pthread_mutex_unlock(&h->lock);
-    if (start)
-      return fail(ST_INVALID_VALUE, "%s is %p, inside the block of %ju bytes at %p, expected a block's start", name,
-                  (void *)address, (uintmax_t)requested, (void *)start);
-    return fail(ST_INVALID_VALUE, "%s is %p, no live block of %s (freed before?)", name, (void *)address,
-                h->config.name);
+  const status st = alloc_locked(h, begun, bytes, requested, call, site, out);
+  pthread_mutex_unlock(&h->lock);
+  return st;
+}
+
+status heap_alloc(heap *h, uint64_t bytes, uint64_t requested, const char *call, void *site, void **out) {
+  thread_cache *t = thread_cache_of(h->index);
+  if (unlikely(!t || is_observed(h) || !thread_cache_enter(t)))
+    return alloc_slowly(h, bytes, requested, call, site, out);
+  const block_id id = cache_take(h, t, bytes);
+  if (likely(id)) *out = hand_out(h, id, next_number(h, t), bytes, requested, call, site);
+  thread_cache_leave(t);
+  return likely(id) ? ST_OK : alloc_slowly(h, bytes, requested, call, site, out);
+}
+
+/* ---- refusal ----------------------------------------------------------------------------------------------------- */
+
+enum { N_HOLDERS = 3 };
+
+/* Keeps the largest blocks, the largest first. */
+static void keep_largest(const heap_block *b, void *argument) {
+  const heap_block **largest = argument;
+  for (int i = 0; i < N_HOLDERS; ++i) {
+    if (largest[i] && largest[i]->bytes >= b->bytes) continue;
+    memmove(&largest[i + 1], &largest[i], (N_HOLDERS - 1 - (size_t)i) * sizeof(heap_block *));
+    largest[i] = b;
+    return;
   }
-  const uint64_t bytes = atomic_load_explicit(&b->bytes, memory_order_relaxed);
-  if (unlikely(hooks_any())) hooks_free(told(h, b), site);
-  mark(h, address - h->config.window, bytes, 0);
-  atomic_store_explicit(&b->bytes, 0, memory_order_relaxed);
-  b->parked_bytes = bytes;
-  if (h->config.fences && h->config.fences->pending()) {
-    b->next = h->parked;
+}
+
+/* The most that one block could take now: pages that are in use, and what the host lacks, are out of reach. */
+static uint64_t would_fit(const heap *h, uint64_t host_bytes, uint64_t others_bytes) {
+  const uint64_t used = (store_used(h->store) + PAGE_BYTES - 1) & -(uint64_t)PAGE_BYTES, size = h->config.size_bytes;
+  const uint64_t own = used < size ? size - used : 0, left = others_bytes < own ? own - others_bytes : 0;
+  const uint64_t committed = store_committed(h->store);
+  if (!h->config.check_host) return left;
+  const uint64_t backed = host_bytes + (committed > used ? committed - used : 0);
+  return left < backed ? left : backed;
+}
+
+/* What other processes have of the device. */
+static uint64_t held_by_others(const heap *h) { return h->config.device >= 0 ? ledger_others(h->config.device) : 0; }
+
+static status refuse(heap *h, uint64_t requested) {
+  const heap_block *largest[N_HOLDERS] = {0};
+  char holders[320] = "";
+  size_t n = 0;
+  const uint64_t host = host_available_bytes(), others = held_by_others(h);
+  heap_stats_refuse(&h->stats);
+  blocks_each(&h->blocks, keep_largest, largest);
+  for (int i = 0; i < N_HOLDERS && largest[i] && n < sizeof holders; ++i)
+    n += (size_t)snprintf(holders + n, sizeof holders - n, "%s%ju bytes (allocation %ju, %s)",
+                          i ? ", " : "; largest: ", (uintmax_t)largest[i]->requested, (uintmax_t)largest[i]->number,
+                          largest[i]->call);
+  return fail(
+      ST_NO_MEMORY,
+      "size is %ju bytes, more than %s has left: %ju of %ju bytes are in use here and %ju in other processes, the "
+      "host has %ju available, at most %ju would fit%s",
+      (uintmax_t)requested, h->config.name, (uintmax_t)store_used(h->store), (uintmax_t)h->config.size_bytes,
+      (uintmax_t)others, (uintmax_t)host, (uintmax_t)would_fit(h, host, others), holders);
+}
+
+/* ---- freeing ----------------------------------------------------------------------------------------------------- */
+
+__attribute__((noinline, cold)) static status refuse_free(const heap *h, uintptr_t address, const char *name) {
+  const heap_block *b = blocks_find(&h->blocks, address);
+  if (b && b->address != address)
+    return fail(ST_INVALID_VALUE, "%s is %p, inside the block of %ju bytes at %p, expected a block's start", name,
+                (void *)address, (uintmax_t)b->requested, (void *)b->address); // NOLINT(performance-no-int-to-ptr)
+  return fail(ST_INVALID_VALUE, "%s is %p, no live block of %s (freed before?)", name, (void *)address,
+              h->config.name); // NOLINT(performance-no-int-to-ptr)
+}
+
+/* Under the lock: the block of that many bytes is no one's now. */
+static void put_back(heap *h, block_id id) {
+  if (tasks_pending(h)) {
+    blocks_at(&h->blocks, id)->next = h->parked;
     h->parked = id;
   } else {
     release(h, id);
   }
   if (h->parked) settle(h);
-  atomic_fetch_sub_explicit(&h->config.stats->live_bytes, bytes, memory_order_relaxed);
-  atomic_fetch_add_explicit(&h->config.stats->n_frees, 1, memory_order_relaxed);
+}
+
+static status free_observed(heap *h, uintptr_t address, const char *name, void *site) {
+  const uint64_t begun = heap_stats_begin(&h->stats);
+  pthread_mutex_lock(&h->lock);
+  const block_id id = blocks_starting(&h->blocks, address);
+  heap_block *b = blocks_at(&h->blocks, id);
+  const uint64_t bytes = id ? atomic_exchange(&b->bytes, 0) : 0;
+  if (bytes) {
+    const uint64_t requested = b->requested;
+    if (hooks_any()) hooks_free(told(h, b, bytes), site);
+    put_back(h, id);
+    count_pages(h);
+    heap_stats_free(&h->stats, begun, bytes, requested);
+  }
+  pthread_mutex_unlock(&h->lock);
+  return bytes ? ST_OK : hooks_bad_free(refuse_free(h, address, name), address, site);
+}
+
+/* Whether the block was live and is freed by this call: of two threads that free the same one, one is told so. */
+static inline bool end_life(heap_block *b, bool shared) {
+  if (shared) return atomic_exchange_explicit(&b->bytes, 0, memory_order_acq_rel) != 0;
+  if (!atomic_load_explicit(&b->bytes, memory_order_relaxed)) return false;
+  atomic_store_explicit(&b->bytes, 0, memory_order_release);
+  return true;
+}
+
+__attribute__((noinline)) static status free_slowly(heap *h, uintptr_t address, const char *name, void *site) {
+  if (is_observed(h)) return free_observed(h, address, name, site);
+  pthread_mutex_lock(&h->lock);
+  own_cache(h);
+  const block_id id = blocks_starting(&h->blocks, address);
+  const bool freed = id && end_life(blocks_at(&h->blocks, id), true);
+  if (freed) put_back(h, id);
+  pthread_mutex_unlock(&h->lock);
+  return freed ? ST_OK : refuse_free(h, address, name);
+}
+
+__attribute__((noinline)) static status spill(heap *h, block_id list) {
+  pthread_mutex_lock(&h->lock);
+  release_all(h, &list);
   pthread_mutex_unlock(&h->lock);
   return ST_OK;
 }
 
-status heap_take_pages(heap *h, uint64_t bytes, uint64_t *offset) {
-  uint32_t first;
-  const uint64_t n = granules_of(bytes);
-  pthread_mutex_lock(&h->lock);
-  if (h->parked || h->fence) settle(h);
-  range_id run = n <= n_granules(h) ? take_run(h, (uint32_t)n, &first) : 0;
-  if (!run && (h->parked || h->closing)) {
-    release_all(h, &h->closing);
-    release_all(h, &h->parked);
-    run = n <= n_granules(h) ? take_run(h, (uint32_t)n, &first) : 0;
-  }
-  const uint64_t used = h->n_used << HEAP_GRANULE_SHIFT;
-  if (run) {
-    h->granules[first].run = run;
-    count_alloc(h->config.stats, bytes);
-    *offset = (uint64_t)first << HEAP_GRANULE_SHIFT;
-  }
-  pthread_mutex_unlock(&h->lock);
-  return run ? ST_OK : refuse(h, bytes, used);
+status heap_free(heap *h, uintptr_t address, const char *name, void *site) {
+  thread_cache *t = thread_cache_of(h->index);
+  if (unlikely(!t || is_observed(h) || tasks_pending(h) || !thread_cache_enter(t)))
+    return free_slowly(h, address, name, site);
+  const block_id id = blocks_starting(&h->blocks, address);
+  const bool freed = id && end_life(blocks_at(&h->blocks, id), h->shared);
+  const block_id over = freed ? cache_put(h, t, id) : 0;
+  thread_cache_leave(t);
+  if (unlikely(over)) return spill(h, over);
+  return likely(freed) ? ST_OK : refuse_free(h, address, name);
 }
 
-void heap_give_pages(heap *h, uint64_t offset, uint64_t bytes) {
-  const uint64_t first = offset >> HEAP_GRANULE_SHIFT;
-  pthread_mutex_lock(&h->lock);
-  give_run(h, h->granules[first].run, first, granules_of(bytes));
-  atomic_fetch_sub_explicit(&h->config.stats->live_bytes, bytes, memory_order_relaxed);
-  atomic_fetch_add_explicit(&h->config.stats->n_frees, 1, memory_order_relaxed);
-  pthread_mutex_unlock(&h->lock);
-}
+/* ---- finding ----------------------------------------------------------------------------------------------------- */
 
-int heap_file(const heap *h) { return h->file; }
-
-void heap_info(heap *h, uint64_t *free_bytes, uint64_t *total_bytes) {
-  pthread_mutex_lock(&h->lock);
-  if (h->parked || h->fence) settle(h);
-  const uint64_t used = h->n_used << HEAP_GRANULE_SHIFT;
-  pthread_mutex_unlock(&h->lock);
-  *total_bytes = h->config.size_bytes;
-  *free_bytes = used < h->config.size_bytes ? h->config.size_bytes - used : 0;
-}
+const heap_block *heap_find(const heap *h, uintptr_t address) { return blocks_find(&h->blocks, address); }
 
 void heap_each_block(heap *h, void (*visit)(const heap_block *, void *), void *argument) {
   pthread_mutex_lock(&h->lock);
-  for (uint32_t id = 1; id < h->n_blocks; ++id)
-    if (atomic_load_explicit(&h->block[id].bytes, memory_order_relaxed)) visit(&h->block[id], argument);
+  blocks_each(&h->blocks, visit, argument);
+  pthread_mutex_unlock(&h->lock);
+}
+
+void heap_pieces(heap *h, uintptr_t address, uint64_t bytes, heap_piece *pieces, size_t most, size_t *n) {
+  const pages *p = store_pages(h->store);
+  uint64_t at = address - h->config.window;
+  *n = 0;
+  pthread_mutex_lock(&h->lock);
+  for (uint64_t left = bytes; left;) {
+    const uint64_t in_granule = GRANULE_BYTES - at % GRANULE_BYTES, piece = in_granule < left ? in_granule : left;
+    const uint64_t offset = pages_offset(p, at);
+    heap_piece *last = *n && *n <= most ? &pieces[*n - 1] : NULL;
+    if (last && last->offset + last->bytes == offset)
+      last->bytes += piece;
+    else if ((*n)++ < most)
+      pieces[*n - 1] = (heap_piece){offset, piece};
+    at += piece;
+    left -= piece;
+  }
+  pthread_mutex_unlock(&h->lock);
+}
+
+/* ---- the whole --------------------------------------------------------------------------------------------------- */
+
+status heap_take_pages(heap *h, uint64_t bytes, uint64_t *offset) {
+  const uint64_t begun = heap_stats_begin(&h->stats);
+  pthread_mutex_lock(&h->lock);
+  const uint64_t committed = store_committed(h->store);
+  if (h->parked || h->fence) settle(h);
+  bool taken = store_take_loose(h->store, bytes, offset);
+  if (!taken && bytes <= h->config.size_bytes) {
+    empty_caches(h);
+    release_all(h, &h->closing);
+    release_all(h, &h->parked);
+    taken = store_take_loose(h->store, bytes, offset);
+  }
+  if (taken) {
+    count_pages(h);
+    heap_stats_alloc(&h->stats, begun, bytes, bytes, store_committed(h->store) <= committed);
+  }
+  const status st = taken ? ST_OK : refuse(h, bytes);
+  pthread_mutex_unlock(&h->lock);
+  return st;
+}
+
+void heap_give_pages(heap *h, uint64_t offset, uint64_t bytes) {
+  const uint64_t begun = heap_stats_begin(&h->stats);
+  pthread_mutex_lock(&h->lock);
+  store_give_loose(h->store, offset, bytes);
+  count_pages(h);
+  heap_stats_free(&h->stats, begun, bytes, bytes);
+  pthread_mutex_unlock(&h->lock);
+}
+
+int heap_file(const heap *h) { return pages_file(store_pages(h->store)); }
+
+/* So that what nobody holds counts as free. */
+static void collect(heap *h) {
+  if (h->parked || h->fence) settle(h);
+  empty_caches(h);
+  count_pages(h);
+}
+
+void heap_info(heap *h, uint64_t *free_bytes, uint64_t *total_bytes) {
+  pthread_mutex_lock(&h->lock);
+  collect(h);
+  const uint64_t used = store_used(h->store);
+  pthread_mutex_unlock(&h->lock);
+  const uint64_t left = used < h->config.size_bytes ? h->config.size_bytes - used : 0, others = held_by_others(h);
+  *total_bytes = h->config.size_bytes;
+  *free_bytes = others < left ? left - others : 0;
+}
+
+void heap_measure(heap *h, heap_usage *out) {
+  pthread_mutex_lock(&h->lock);
+  collect(h);
+  const pages *p = store_pages(h->store);
+  *out = (heap_usage){store_used(h->store), store_committed(h->store), pages_peak(p) << PAGE_SHIFT, pages_n_calls(p)};
+  pthread_mutex_unlock(&h->lock);
+}
+
+void heap_trim(heap *h, uint64_t keep_bytes) {
+  pthread_mutex_lock(&h->lock);
+  collect(h);
+  const uint64_t committed = store_committed(h->store);
+  if (committed > keep_bytes) store_trim(h->store, (committed - keep_bytes + PAGE_BYTES - 1) >> PAGE_SHIFT);
+  count_pages(h);
   pthread_mutex_unlock(&h->lock);
 }

@@ -5,15 +5,18 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hooks.h"
 #include "memory/fault.h"
 #include "memory/host.h"
+#include "memory/ipc.h"
 #include "trace/trace.h"
 
 static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
 static heap *_Atomic device_heaps[SPACE_MAX_DEVICES];
-static heap *_Atomic pinned_heap;
+static heap *_Atomic pinned_heap, *_Atomic managed_heap;
 static const heap_fences *fences;
 static uint32_t slack_bytes = RULE_DEFAULT_SLACK_BYTES;
+static _Atomic bool has_dvpp; /* a block for media processing was allocated: frees look whose a block is */
 static char device_names[SPACE_MAX_DEVICES][16];
 
 void memory_set_fences(const heap_fences *given) {
@@ -35,7 +38,7 @@ static status open_heap(heap *_Atomic *slot, const heap_config *config) {
 
 /* The window is larger than the device, so that free addresses never run out before memory does. */
 static uint64_t window_bytes(uint64_t size_bytes) {
-  const uint64_t roomy = (size_bytes * 4 + HEAP_GRANULE_BYTES - 1) & -(uint64_t)HEAP_GRANULE_BYTES;
+  const uint64_t roomy = (size_bytes * 8 + HEAP_GRANULE_BYTES - 1) & -(uint64_t)HEAP_GRANULE_BYTES;
   return roomy < space_stride() ? roomy : space_stride();
 }
 
@@ -46,79 +49,110 @@ status memory_open_device(int device, uint64_t size_bytes, bool check_host) {
   status st = ST_OK;
   if (!atomic_load(&device_heaps[device])) {
     snprintf(device_names[device], sizeof device_names[device], "device %d", device);
-    st = open_heap(&device_heaps[device], &(heap_config){.name = device_names[device],
-                                                         .device = device,
-                                                         .window = space_device_window(device),
-                                                         .window_bytes = window_bytes(size_bytes),
-                                                         .view_distance = space.view_distance,
-                                                         .unit_shift = RULE_DEVICE_UNIT_SHIFT,
-                                                         .size_bytes = size_bytes,
-                                                         .check_host = check_host,
-                                                         .fences = fences,
-                                                         .stats = &trace_stats()->device[device]});
+    st = open_heap(&device_heaps[device],
+                   &(heap_config){.name = device_names[device],
+                                  .device = device,
+                                  .window = space_device_window(device),
+                                  .window_bytes = window_bytes(size_bytes),
+                                  .view_distance = space.view_distance,
+                                  .unit_shift = RULE_DEVICE_UNIT_SHIFT,
+                                  .size_bytes = size_bytes,
+                                  .check_host = check_host,
+                                  .fences = fences,
+                                  .stats = trace_is_on() ? &trace_stats()->device[device] : NULL});
     if (st == ST_OK) fault_handler_install();
   }
   pthread_mutex_unlock(&open_lock);
   return st;
 }
 
-static status open_pinned(void) {
-  if (atomic_load_explicit(&pinned_heap, memory_order_acquire)) return ST_OK;
+/* Opens a heap of host memory. */
+__attribute__((noinline)) static status open_on_host(heap *_Atomic *slot, const char *name, uintptr_t window,
+                                                     stats_heap *stats) {
   TRY(space_check());
+  if (!window) return fail(ST_NO_MEMORY, "no room in the address space for %s (ulimit -v?)", name);
   pthread_mutex_lock(&open_lock);
   status st = ST_OK;
-  if (!atomic_load(&pinned_heap))
-    st = open_heap(&pinned_heap, &(heap_config){.name = "pinned host memory",
-                                                .device = -1,
-                                                .window = space.pinned_base,
-                                                .window_bytes = window_bytes(host_total_bytes()),
-                                                .unit_shift = RULE_PINNED_UNIT_SHIFT,
-                                                .size_bytes = host_total_bytes(),
-                                                .check_host = true,
-                                                .fences = fences,
-                                                .stats = &trace_stats()->pinned});
+  if (!atomic_load(slot))
+    st = open_heap(slot, &(heap_config){.name = name,
+                                        .device = -1,
+                                        .window = window,
+                                        .window_bytes = window_bytes(host_total_bytes()),
+                                        .unit_shift = RULE_PINNED_UNIT_SHIFT,
+                                        .size_bytes = host_total_bytes(),
+                                        .check_host = true,
+                                        .fences = fences,
+                                        .stats = stats});
   pthread_mutex_unlock(&open_lock);
   return st;
 }
 
-status memory_alloc(int device, rule_kind rule, int policy, uint64_t size, const char *call, void *site, void **out) {
-  if (size == 0) return fail(ST_INVALID_PARAM, "size is 0, expected 1 or more");
-  const bool pinned = alloc_rules[rule].freed_by == FREE_HOST;
-  const uint64_t bytes = rule_bytes(&alloc_rules[rule], size, slack_bytes, policy);
-  if (!bytes) return fail(ST_NO_MEMORY, "size is %ju, which overflows when it is rounded", (uintmax_t)size);
-  if (pinned) TRY(open_pinned());
-  heap *h = atomic_load_explicit(pinned ? &pinned_heap : &device_heaps[device], memory_order_acquire);
-  void *p;
-  TRY(heap_alloc(h, bytes, size, call, site, &p));
-  heap_tag(heap_find(h, (uintptr_t)p), (uint8_t)(rule | policy_pages(policy, size) << MEMORY_TAG_RULE_BITS));
-  *out = p;
-  return ST_OK;
+static status open_heap_of(const alloc_rule *rule) {
+  if (rule->place == ALLOC_MANAGED) return open_on_host(&managed_heap, "managed memory", space.managed_base, NULL);
+  return open_on_host(&pinned_heap, "pinned host memory", space.pinned_base,
+                      trace_is_on() ? &trace_stats()->pinned : NULL);
 }
 
-static heap *heap_of(const void *p) {
+static heap *_Atomic *slot_of(const alloc_rule *rule, int device) {
+  if (likely(rule->place == ALLOC_DEVICE)) return &device_heaps[device];
+  return rule->place == ALLOC_PINNED ? &pinned_heap : &managed_heap;
+}
+
+status memory_alloc(int device, const alloc_rule *rule, int policy, uint64_t size, void *site, void **out) {
+  if (size == 0) return fail(ST_INVALID_PARAM, "size is 0, expected 1 or more");
+  const uint64_t bytes = rule_bytes(rule, size, slack_bytes, policy);
+  if (!bytes) return fail(ST_NO_MEMORY, "size is %ju, which overflows when it is rounded", (uintmax_t)size);
+  heap *_Atomic *const slot = slot_of(rule, device);
+  heap *h = atomic_load_explicit(slot, memory_order_acquire);
+  if (unlikely(!h)) {
+    TRY(open_heap_of(rule));
+    h = atomic_load_explicit(slot, memory_order_acquire);
+  }
+  if (unlikely(rule->freed_by == FREE_DVPP)) atomic_store_explicit(&has_dvpp, true, memory_order_relaxed);
+  const char *call = rule->call[policy_pages(policy, size)];
+  const status st = heap_alloc(h, bytes, size, call, site, out);
+  if (likely(st != ST_NO_MEMORY) || !vmm_settle()) return st;
+  return heap_alloc(h, bytes, size, call, site, out);
+}
+
+static inline heap *heap_of(const void *p) {
   const int device = space_device_of((uintptr_t)p);
   if (device >= 0) return atomic_load_explicit(&device_heaps[device], memory_order_acquire);
-  return space_is_pinned((uintptr_t)p) ? atomic_load_explicit(&pinned_heap, memory_order_acquire) : NULL;
+  if (space_is_pinned((uintptr_t)p)) return atomic_load_explicit(&pinned_heap, memory_order_acquire);
+  return space_is_managed((uintptr_t)p) ? atomic_load_explicit(&managed_heap, memory_order_acquire) : NULL;
+}
+
+static const struct {
+  const char *name, *memory, *from;
+} free_words[N_FREE_KINDS] = {[FREE_DEVICE] = {"devPtr", "device memory", "aclrtMalloc"},
+                              [FREE_HOST] = {"hostPtr", "pinned host memory", "aclrtMallocHost"},
+                              [FREE_DVPP] = {"devPtr", "device memory", "acldvppMalloc or hi_mpi_dvpp_malloc"}};
+
+/* Whether the block, if it is one, is of those that this kind of free is for. */
+__attribute__((cold)) static status check_freed_by(const heap *h, const void *block, free_kind kind) {
+  page_kind pages;
+  const heap_block *b = heap_find(h, (uintptr_t)block);
+  const alloc_rule *rule = b ? rule_of_call(b->call, &pages) : NULL;
+  if (!b || (rule ? rule->freed_by : FREE_DEVICE) == kind) return ST_OK;
+  return fail(ST_INVALID_VALUE, "%s is %p, a block of %s, expected one of %s (%s frees it)", free_words[kind].name,
+              block, b->call, free_words[kind].from, free_calls[rule ? rule->freed_by : FREE_DEVICE]);
 }
 
 status memory_free(void *block, free_kind kind, void *site) {
-  static const struct {
-    const char *name, *memory, *from;
-  } words[N_FREE_KINDS] = {[FREE_DEVICE] = {"devPtr", "device memory", "aclrtMalloc"},
-                           [FREE_HOST] = {"hostPtr", "pinned host memory", "aclrtMallocHost"},
-                           [FREE_DVPP] = {"devPtr", "device memory", "acldvppMalloc or hi_mpi_dvpp_malloc"}};
-  const char *name = words[kind].name;
+  const char *name = free_words[kind].name;
+  heap *h = heap_of(block);
+  if (likely(h && (kind == FREE_HOST) == space_is_pinned((uintptr_t)block))) {
+    if (unlikely(kind == FREE_DVPP || (kind == FREE_DEVICE && atomic_load_explicit(&has_dvpp, memory_order_relaxed)))) {
+      const status st = check_freed_by(h, block, kind);
+      if (st != ST_OK) return hooks_bad_free(st, (uintptr_t)block, site);
+    }
+    if (unlikely(ipc_has_exports())) TRY(ipc_forget((uintptr_t)block, name));
+    return heap_free(h, (uintptr_t)block, name, site);
+  }
   if (!block) return fail(ST_INVALID_PARAM, "%s is NULL, expected a block", name);
-  heap *h = memory_place_of(block) == (kind == FREE_HOST ? PLACE_PINNED : PLACE_DEVICE) ? heap_of(block) : NULL;
-  if (!h)
-    return fail(ST_INVALID_VALUE, "%s is %p, no %s, expected what %s gave", name, block, words[kind].memory,
-                words[kind].from);
-  const heap_block *b = heap_find(h, (uintptr_t)block);
-  const free_kind expected = b ? alloc_rules[memory_rule_of(b)].freed_by : kind;
-  if (expected != kind)
-    return fail(ST_INVALID_VALUE, "%s is %p, a block of %s, expected one of %s (%s frees it)", name, block,
-                alloc_rules[memory_rule_of(b)].call, words[kind].from, free_calls[expected]);
-  return heap_free(h, (uintptr_t)block, name, site);
+  const status st = fail(ST_INVALID_VALUE, "%s is %p, no %s, expected what %s gave", name, block,
+                         free_words[kind].memory, free_words[kind].from);
+  return hooks_bad_free(st, (uintptr_t)block, site);
 }
 
 status memory_info(int device, uint64_t *free_bytes, uint64_t *total_bytes) {
@@ -159,6 +193,11 @@ status memory_view(const void *p, uint64_t bytes, unsigned access, const char *n
   return ST_OK;
 }
 
+static page_kind pages_of(const heap_block *b) {
+  page_kind pages;
+  return rule_of_call(b->call, &pages) ? pages : policy_pages(POLICY_HUGE_FIRST, b->requested);
+}
+
 status memory_holder_of(const void *p, const char *name, memory_holder *out) {
   const uintptr_t address = (uintptr_t)p;
   *out = (memory_holder){
@@ -168,7 +207,7 @@ status memory_holder_of(const void *p, const char *name, memory_holder *out) {
     out->start = b->address;
     out->bytes = b->requested;
     out->bytes_usable = b->bytes;
-    if (out->device >= 0) out->page_bytes = page_bytes[memory_pages_of(b)];
+    if (out->place != PLACE_PINNED) out->page_bytes = page_bytes[pages_of(b)];
     return ST_OK;
   }
   if (vmm_find(address, &out->start, &out->bytes)) {
@@ -191,6 +230,7 @@ static void list_leak(const heap_block *b, void *argument) {
   leak->number = b->number;
   leak->device = space_device_of(b->address);
   snprintf(leak->call, sizeof leak->call, "%s", b->call);
+  leak->place = trace_place(b->site);
   fault_describe_site(b->site, leak->site, sizeof leak->site);
 }
 
@@ -198,4 +238,5 @@ void memory_list_leaks(stats_file *report) {
   for (int d = 0; d < SPACE_MAX_DEVICES; ++d)
     if (device_heaps[d]) heap_each_block(device_heaps[d], list_leak, report);
   if (pinned_heap) heap_each_block(pinned_heap, list_leak, report);
+  if (managed_heap) heap_each_block(managed_heap, list_leak, report);
 }

@@ -24,11 +24,12 @@ void memory_set_fences(const heap_fences *fences);
 void memory_set_slack(uint32_t bytes);
 uint32_t memory_slack(void);
 
-/* A block of `size` bytes on the device (on the host where the rule says so; device is then ignored), of the pages that
- * the policy asks for. call and site name the caller in messages. */
-status memory_alloc(int device, rule_kind rule, int policy, uint64_t size, const char *call, void *site, void **out);
+/* A block of `size` bytes where the rule says (device counts only if that is a device), of the pages that the policy
+ * asks for. site: the caller's return address, for messages. */
+status memory_alloc(int device, const alloc_rule *rule, int policy, uint64_t size, void *site, void **out);
 
-/* Frees a block by its start; kind says what the caller frees, site is its return address. */
+/* Frees a block by its start; kind says what the caller frees (managed memory is freed as a device's), site is its
+ * return address. */
 status memory_free(void *block, free_kind kind, void *site);
 
 status memory_info(int device, uint64_t *free_bytes, uint64_t *total_bytes);
@@ -37,6 +38,7 @@ typedef enum {
   PLACE_PAGEABLE, /* ordinary host memory, or nothing at all: not ours */
   PLACE_PINNED,
   PLACE_DEVICE,
+  PLACE_MANAGED, /* of host and devices at once */
 } memory_place;
 
 /* What an address is. Reserved addresses (memory/vmm.h) are a device's unless host memory is mapped there. */
@@ -44,6 +46,7 @@ static inline memory_place memory_place_of(const void *p) {
   const uintptr_t address = (uintptr_t)p;
   if (space_device_of(address) >= 0) return PLACE_DEVICE;
   if (unlikely(space_is_reserved(address))) return vmm_device_of(address) == VMM_HOST ? PLACE_PINNED : PLACE_DEVICE;
+  if (unlikely(space_is_managed(address))) return PLACE_MANAGED;
   return space_is_pinned(address) || registered_holds(address, 1, REGISTERED_PINNED) ? PLACE_PINNED : PLACE_PAGEABLE;
 }
 
@@ -60,17 +63,7 @@ static inline int memory_device_of_view(const void *view) {
   return likely(device >= 0) || !space_is_reserved(reserved) ? device : vmm_device_of(reserved);
 }
 
-/* The rule that made a block, and its pages: its tag. */
-enum { MEMORY_TAG_RULE_BITS = 5 };
-_Static_assert(N_RULES <= 1 << MEMORY_TAG_RULE_BITS, "fits");
-static inline rule_kind memory_rule_of(const heap_block *b) {
-  return (rule_kind)(atomic_load_explicit(&b->tag, memory_order_relaxed) & ((1 << MEMORY_TAG_RULE_BITS) - 1));
-}
-static inline page_kind memory_pages_of(const heap_block *b) {
-  return (page_kind)(atomic_load_explicit(&b->tag, memory_order_relaxed) >> MEMORY_TAG_RULE_BITS);
-}
-
-/* The live block (on a device or pinned) that holds the address, or NULL. Lock-free. */
+/* The live block (on a device, pinned or managed) that holds the address, or NULL. Lock-free. */
 const heap_block *memory_find(const void *p);
 
 /* Where a kernel reaches [p, p + bytes): in *view. The range must lie in one live block of a device or of pinned

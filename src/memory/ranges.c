@@ -12,16 +12,22 @@ typedef struct {
   range_id before, after;  /* neighbours on the line, within one added piece */
   range_id previous, next; /* in the class's list where free; next also chains unused nodes */
   bool free;
+  range_kind kind; /* where free */
 } range;
+
+/* The free ranges of a kind, by class. */
+typedef struct {
+  uint64_t units;
+  uint32_t powers;       /* bit p: subs[p] is not 0 */
+  uint16_t subs[POWERS]; /* bit s: list[p * SUBS + s] is not empty */
+  range_id list[N_CLASSES];
+} index_of_kind;
 
 struct ranges {
   range *node; /* node[0] stands for none */
   uint32_t n_nodes, capacity;
   range_id unused;
-  uint64_t free_units;
-  uint32_t powers;       /* bit p: subs[p] is not 0 */
-  uint16_t subs[POWERS]; /* bit s: list[p * SUBS + s] is not empty */
-  range_id list[N_CLASSES];
+  index_of_kind free[N_RANGE_KINDS];
 };
 
 static unsigned class_of(uint32_t n) {
@@ -38,48 +44,52 @@ static unsigned class_holding(uint32_t n) {
   return n & ((1u << shift) - 1) ? c + 1 : c;
 }
 
-static void list_insert(ranges *r, range_id id) {
+static void list_insert(ranges *r, range_id id, range_kind kind) {
   range *node = &r->node[id];
+  index_of_kind *f = &r->free[kind];
   const unsigned c = class_of(node->n);
   node->free = true;
+  node->kind = kind;
   node->previous = 0;
-  node->next = r->list[c];
+  node->next = f->list[c];
   if (node->next) r->node[node->next].previous = id;
-  r->list[c] = id;
-  r->subs[c / SUBS] |= (uint16_t)(1u << c % SUBS);
-  r->powers |= 1u << c / SUBS;
-  r->free_units += node->n;
+  f->list[c] = id;
+  f->subs[c / SUBS] |= (uint16_t)(1u << c % SUBS);
+  f->powers |= 1u << c / SUBS;
+  f->units += node->n;
 }
 
 static void list_remove(ranges *r, range_id id) {
   range *node = &r->node[id];
+  index_of_kind *f = &r->free[node->kind];
   const unsigned c = class_of(node->n);
   assert(node->free);
   if (node->next) r->node[node->next].previous = node->previous;
   if (node->previous)
     r->node[node->previous].next = node->next;
-  else if (!(r->list[c] = node->next) && !(r->subs[c / SUBS] &= (uint16_t) ~(1u << c % SUBS)))
-    r->powers &= ~(1u << c / SUBS);
+  else if (!(f->list[c] = node->next) && !(f->subs[c / SUBS] &= (uint16_t) ~(1u << c % SUBS)))
+    f->powers &= ~(1u << c / SUBS);
   node->free = false;
-  r->free_units -= node->n;
+  f->units -= node->n;
 }
 
-/* May move r->node. */
+/* Sees to it that two nodes can be had. May move r->node. */
+static bool reserve_nodes(ranges *r) {
+  if (r->n_nodes + 2 <= r->capacity) return true;
+  const uint32_t capacity = r->capacity ? 2 * r->capacity : 64;
+  range *grown = realloc(r->node, capacity * sizeof *grown);
+  if (!grown) return false;
+  r->node = grown;
+  r->capacity = capacity;
+  if (!r->n_nodes) r->n_nodes = 1;
+  return true;
+}
+
 static range_id node_new(ranges *r) {
-  if (r->unused) {
-    const range_id id = r->unused;
-    r->unused = r->node[id].next;
-    return id;
-  }
-  if (r->n_nodes == r->capacity) {
-    const uint32_t capacity = r->capacity ? 2 * r->capacity : 64;
-    range *grown = realloc(r->node, capacity * sizeof *grown);
-    if (!grown) return 0;
-    r->node = grown;
-    r->capacity = capacity;
-    if (!r->n_nodes) r->n_nodes = 1;
-  }
-  return r->n_nodes++;
+  const range_id id = r->unused;
+  if (!id) return r->n_nodes++;
+  r->unused = r->node[id].next;
+  return id;
 }
 
 static void node_drop(ranges *r, range_id id) {
@@ -87,56 +97,15 @@ static void node_drop(ranges *r, range_id id) {
   r->unused = id;
 }
 
-ranges *ranges_create(void) { return calloc(1, sizeof(ranges)); }
-
-void ranges_destroy(ranges *r) {
-  if (r) free(r->node);
-  free(r);
-}
-
-bool ranges_add(ranges *r, uint32_t start, uint32_t n) {
-  const range_id id = node_new(r);
-  if (!id) return false;
-  r->node[id] = (range){.start = start, .n = n};
-  list_insert(r, id);
-  return true;
-}
-
-/* A free range of at least n units, or 0: from the lists that hold only such, else from n's own list. */
-static range_id find(const ranges *r, uint32_t n) {
-  unsigned c = class_holding(n);
-  if (c < N_CLASSES) {
-    unsigned power = c / SUBS;
-    unsigned subs = r->subs[power] & (~0u << c % SUBS);
-    if (!subs) {
-      const uint32_t powers = power + 1 < 32 ? r->powers & (~0u << (power + 1)) : 0;
-      if (powers) subs = r->subs[power = (unsigned)__builtin_ctz(powers)];
-    }
-    if (subs) return r->list[power * SUBS + (unsigned)__builtin_ctz(subs)];
-  }
-  for (range_id id = r->list[class_of(n)]; id; id = r->node[id].next)
-    if (r->node[id].n >= n) return id;
-  return 0;
-}
-
-range_id ranges_take(ranges *r, uint32_t n, uint32_t *start) {
-  const range_id id = find(r, n);
-  if (!id) return 0;
-  if (r->node[id].n > n) {
-    const range_id rest = node_new(r);
-    if (!rest) return 0;
-    list_remove(r, id);
-    range *node = &r->node[id];
-    r->node[rest] = (range){.start = node->start + n, .n = node->n - n, .before = id, .after = node->after};
-    if (node->after) r->node[node->after].before = rest;
-    node->after = rest;
-    node->n = n;
-    list_insert(r, rest);
-  } else {
-    list_remove(r, id);
-  }
-  *start = r->node[id].start;
-  return id;
+/* Cuts `id`, which is off the lists, after n units; the rest, off the lists too. */
+static range_id split(ranges *r, range_id id, uint32_t n) {
+  const range_id rest = node_new(r);
+  range *node = &r->node[id];
+  r->node[rest] = (range){.start = node->start + n, .n = node->n - n, .before = id, .after = node->after};
+  if (node->after) r->node[node->after].before = rest;
+  node->after = rest;
+  node->n = n;
+  return rest;
 }
 
 /* Joins `after` to `id`, its neighbour; both are off the lists. */
@@ -148,26 +117,172 @@ static void join(ranges *r, range_id id, range_id after) {
   node_drop(r, after);
 }
 
-bool ranges_give(ranges *r, range_id id, range_id *whole) {
+static bool is_free(const ranges *r, range_id id, range_kind kind) {
+  return id && r->node[id].free && r->node[id].kind == kind;
+}
+
+ranges *ranges_create(void) { return calloc(1, sizeof(ranges)); }
+
+void ranges_destroy(ranges *r) {
+  if (r) free(r->node);
+  free(r);
+}
+
+bool ranges_add(ranges *r, uint32_t start, uint32_t n, range_kind kind) {
+  if (!reserve_nodes(r)) return false;
+  const range_id id = node_new(r);
+  r->node[id] = (range){.start = start, .n = n};
+  list_insert(r, id, kind);
+  return true;
+}
+
+/* A free range of at least n units, or 0: from the lists that hold only such, else from n's own list. */
+static range_id find(const ranges *r, range_kind kind, uint32_t n) {
+  const index_of_kind *f = &r->free[kind];
+  const unsigned c = class_holding(n);
+  if (c < N_CLASSES) {
+    unsigned power = c / SUBS;
+    unsigned subs = f->subs[power] & (~0u << c % SUBS);
+    if (!subs) {
+      const uint32_t powers = power + 1 < 32 ? f->powers & (~0u << (power + 1)) : 0;
+      if (powers) subs = f->subs[power = (unsigned)__builtin_ctz(powers)];
+    }
+    if (subs) return f->list[power * SUBS + (unsigned)__builtin_ctz(subs)];
+  }
+  for (range_id id = f->list[class_of(n)]; id; id = r->node[id].next)
+    if (r->node[id].n >= n) return id;
+  return 0;
+}
+
+range_id ranges_take(ranges *r, range_kind kind, uint32_t n, uint32_t *start) {
+  const range_id id = find(r, kind, n);
+  if (!id || !reserve_nodes(r)) return 0;
+  list_remove(r, id);
+  if (r->node[id].n > n) list_insert(r, split(r, id, n), kind);
+  *start = r->node[id].start;
+  return id;
+}
+
+void ranges_give(ranges *r, range_id id, range_kind kind) {
   assert(!r->node[id].free);
   const range_id after = r->node[id].after, before = r->node[id].before;
-  if (after && r->node[after].free) {
+  if (is_free(r, after, kind)) {
     list_remove(r, after);
     join(r, id, after);
   }
-  if (before && r->node[before].free) {
+  if (is_free(r, before, kind)) {
     list_remove(r, before);
     join(r, before, id);
     id = before;
   }
-  list_insert(r, id);
-  *whole = id;
-  return !r->node[id].before && !r->node[id].after;
+  list_insert(r, id, kind);
 }
 
-void ranges_remove(ranges *r, range_id whole) {
-  list_remove(r, whole);
-  node_drop(r, whole);
+void ranges_shorten(ranges *r, range_id id, uint32_t n) {
+  if (r->node[id].n > n && reserve_nodes(r)) ranges_give(r, split(r, id, n), RANGE_BACKED);
 }
 
-uint64_t ranges_free_units(const ranges *r) { return r->free_units; }
+void ranges_give_mixed(ranges *r, range_id id, uint32_t bare, uint32_t n_bare) {
+  if (n_bare < r->node[id].n) {
+    if (!reserve_nodes(r)) return;
+    const bool bare_first = bare == r->node[id].start;
+    const range_id rest = split(r, id, bare_first ? n_bare : bare - r->node[id].start);
+    ranges_give(r, bare_first ? rest : id, RANGE_BACKED);
+    if (!bare_first) id = rest;
+  }
+  ranges_give(r, id, RANGE_BARE);
+}
+
+bool ranges_convert(ranges *r, range_id id, uint32_t start, uint32_t n) {
+  if (!reserve_nodes(r)) return false;
+  const range_kind kind = r->node[id].kind;
+  list_remove(r, id);
+  if (start > r->node[id].start) {
+    const range_id rest = split(r, id, start - r->node[id].start);
+    list_insert(r, id, kind);
+    id = rest;
+  }
+  if (r->node[id].n > n) list_insert(r, split(r, id, n), kind);
+  ranges_give(r, id, kind == RANGE_BACKED ? RANGE_BARE : RANGE_BACKED);
+  return true;
+}
+
+range_id ranges_longest(const ranges *r, range_kind kind) {
+  const index_of_kind *f = &r->free[kind];
+  if (!f->powers) return 0;
+  const unsigned power = 31 - (unsigned)__builtin_clz(f->powers);
+  return f->list[power * SUBS + 31 - (unsigned)__builtin_clz(f->subs[power])];
+}
+
+void ranges_extent(const ranges *r, range_id id, uint32_t *start, uint32_t *n) {
+  *start = r->node[id].start;
+  *n = r->node[id].n;
+}
+
+uint64_t ranges_free_units(const ranges *r, range_kind kind) { return r->free[kind].units; }
+
+/* ---- taking across a border -------------------------------------------------------------------------------------- */
+
+/* A backed range with what would have to be added of the bare one beside it. */
+typedef struct {
+  range_id backed, bare;
+  uint32_t n_bare;
+} border;
+
+static void consider(const ranges *r, range_id backed, range_id bare, uint32_t n, uint32_t step, border *best) {
+  if (!is_free(r, bare, RANGE_BARE)) return;
+  const uint64_t missing = ((uint64_t)n - r->node[backed].n + step - 1) / step * step;
+  if (missing <= r->node[bare].n && (!best->backed || missing < best->n_bare))
+    *best = (border){backed, bare, (uint32_t)missing};
+}
+
+/* Looks at some of the longest backed ranges, which are all shorter than n. */
+static border find_border(const ranges *r, uint32_t n, uint32_t step) {
+  enum { MOST_LOOKS = 16 };
+  const index_of_kind *f = &r->free[RANGE_BACKED];
+  border best = {0};
+  int looks = 0;
+  for (uint32_t powers = f->powers; powers && looks < MOST_LOOKS;) {
+    const unsigned power = 31 - (unsigned)__builtin_clz(powers);
+    powers &= ~(1u << power);
+    for (unsigned subs = f->subs[power]; subs && looks < MOST_LOOKS;) {
+      const unsigned sub = 31 - (unsigned)__builtin_clz(subs);
+      subs &= ~(1u << sub);
+      for (range_id id = f->list[power * SUBS + sub]; id && looks < MOST_LOOKS; id = r->node[id].next, ++looks) {
+        if (r->node[id].n >= n) continue;
+        consider(r, id, r->node[id].after, n, step, &best);
+        consider(r, id, r->node[id].before, n, step, &best);
+      }
+    }
+  }
+  return best;
+}
+
+range_id ranges_take_across(ranges *r, uint32_t n, uint32_t step, uint32_t *bare, uint32_t *n_bare) {
+  const border b = find_border(r, n, step);
+  if (!b.backed) {
+    const uint64_t all = ((uint64_t)n + step - 1) / step * step;
+    *n_bare = (uint32_t)all;
+    return all > UINT32_MAX ? 0 : ranges_take(r, RANGE_BARE, *n_bare, bare);
+  }
+  if (!reserve_nodes(r)) return 0;
+  *n_bare = b.n_bare;
+  list_remove(r, b.backed);
+  list_remove(r, b.bare);
+  const bool bare_follows = r->node[b.backed].after == b.bare;
+  const uint32_t rest = r->node[b.bare].n - b.n_bare;
+  if (bare_follows) {
+    if (rest) list_insert(r, split(r, b.bare, b.n_bare), RANGE_BARE);
+    *bare = r->node[b.bare].start;
+    join(r, b.backed, b.bare);
+    return b.backed;
+  }
+  range_id taken = b.bare;
+  if (rest) {
+    taken = split(r, b.bare, rest);
+    list_insert(r, b.bare, RANGE_BARE);
+  }
+  *bare = r->node[taken].start;
+  join(r, taken, b.backed);
+  return taken;
+}

@@ -37,4 +37,7 @@ status fill_now(void *dst, uint32_t pattern, size_t bytes);
 status fill_in_stream(void *dst, uint32_t pattern, size_t bytes, stream *s);
 static inline uint32_t fill_byte(int value) { return (uint8_t)value * 0x01010101u; }
 
+/* Has the pages of managed memory ready, which lies in one live block, before later tasks of the stream touch them. */
+status prefetch_in_stream(const void *p, size_t bytes, stream *s);
+
 #endif

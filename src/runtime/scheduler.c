@@ -26,6 +26,7 @@ static struct {
   _Atomic bool ticker_sleeps; /* for ever, until scheduler_rouse() */
 } scheduler = {.lock = PTHREAD_MUTEX_INITIALIZER, .work = PTHREAD_COND_INITIALIZER};
 
+_Atomic int scheduler_n_listed;
 static _Atomic int n_long, n_long_waiters, n_in_user_code, n_running_workers;
 
 int scheduler_n_cores(void) {
@@ -155,6 +156,7 @@ static bool unlist(stream *s) {
     return false;
   }
   list_remove(s);
+  atomic_fetch_sub(&scheduler_n_listed, 1);
   return true;
 }
 
@@ -219,6 +221,7 @@ void scheduler_list(stream *s) {
     object_ref(&s->o);
     s->idle_ticks = 0;
     list_push(s);
+    atomic_fetch_add(&scheduler_n_listed, 1);
     atomic_store(&s->listed, true);
   }
   if (!scheduler.ticker_started) scheduler.ticker_started = start_thread(ticker);

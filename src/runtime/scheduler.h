@@ -33,8 +33,8 @@ void scheduler_rouse(void);
 /* Sees to it that a worker runs the stream soon. */
 void scheduler_kick(stream *s);
 
-/* For a waiter whose stream waits for a value, which any other may write: sees to it that all others run. In random mode
- * it runs some of one itself, and true says so. No lock is held. */
+/* For a waiter whose stream waits for a value, which any other may write: sees to it that all others run. In random
+ * mode it runs some of one itself, and true says so. No lock is held. */
 bool scheduler_run_others(void);
 
 /* In random mode: runs what the lot says. No lock is held. */
@@ -52,6 +52,9 @@ bool scheduler_should_yield(void);
 int scheduler_n_long(void);
 
 int scheduler_n_cores(void);
+
+/* How many streams are listed; where it is 0, nothing that the reader submitted, or was told of, is pending. */
+extern _Atomic int scheduler_n_listed;
 
 /* Fences, for memory that was freed while tasks may still use it: see heap_fences. */
 bool scheduler_has_pending(void);

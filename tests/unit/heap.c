@@ -5,6 +5,7 @@
 
 #include "memory/host.h"
 #include "memory/memory.h"
+#include "memory/store.h"
 #include "unit.h"
 
 enum { KIB = 1 << 10, MIB = 1 << 20 };
@@ -25,8 +26,10 @@ static void make_heap(test_heap *t, uint64_t size_bytes, const heap_fences *fenc
   assert_int_equal(space_check(), ST_OK);
   assert_true(devices_used < SPACE_MAX_DEVICES);
   memset(t, 0, sizeof *t);
+  const int device = devices_used++;
   t->config = (heap_config){.name = "the heap",
-                            .window = space_device_window(devices_used++),
+                            .device = device,
+                            .window = space_device_window(device),
                             .window_bytes = 4 * size_bytes,
                             .view_distance = space.view_distance,
                             .unit_shift = RULE_DEVICE_UNIT_SHIFT,
@@ -158,9 +161,9 @@ static void freed_memory_is_one_again(void **state) {
   make_heap(&t, size, NULL);
   for (size_t i = 0; i < COUNT(sizes); i++) {
     const uint64_t n = sizes[i];
-    const uint64_t taken = n > MIB ? (n + 2 * MIB - 1) / (2 * MIB) * (2 * MIB) : (n + 511) / 512 * 512;
+    const uint64_t unit = n > STORE_SMALL_BYTES ? PAGE_BYTES : 512;
     unsigned count = fill(&t, n, block, MOST);
-    assert_int_equal(count, size / (n > MIB ? taken : 2 * MIB) * (n > MIB ? 1 : 2 * MIB / taken));
+    assert_int_equal(count, size / ((n + unit - 1) / unit * unit));
     while (count) {
       const unsigned which = random_below(&random, count--);
       release(&t, block[which]);
@@ -202,8 +205,8 @@ static void refusal_names_the_numbers_and_changes_nothing(void **state) {
   make_heap(&t, 8 * MIB, NULL);
   char *p = alloc(&t, 3 * MIB), *small = alloc(&t, 512), *got = (char *)&t;
   const uint64_t left = free_bytes(&t);
-  assert_int_equal(left, 2 * MIB);
-  const uint64_t sizes[] = {2 * MIB + 1, 8 * MIB, 32 * MIB, 33 * MIB, UINT64_MAX / 2, UINT64_MAX - 63};
+  assert_int_equal(left, 5 * MIB - 512);
+  const uint64_t sizes[] = {5 * MIB - PAGE_BYTES + 1, 8 * MIB, 32 * MIB, 33 * MIB, UINT64_MAX / 2, UINT64_MAX - 63};
   for (size_t i = 0; i < COUNT(sizes); i++) {
     char number[32];
     assert_int_equal(heap_alloc(t.h, sizes[i], sizes[i] - 9, "test", NULL, (void **)&got), ST_NO_MEMORY);
@@ -212,13 +215,14 @@ static void refusal_names_the_numbers_and_changes_nothing(void **state) {
     snprintf(number, sizeof number, " %ju ", (uintmax_t)sizes[i] - 9); /* what was asked for */
     assert_non_null(strstr(words, number));
     assert_non_null(strstr(words, "the heap"));
-    assert_non_null(strstr(words, " 6291456 ")); /* in use */
-    assert_non_null(strstr(words, " 8388608 ")); /* of */
+    assert_non_null(strstr(words, " 3146240 of 8388608 "));      /* in use */
+    assert_non_null(strstr(words, "at most 5238784 would fit")); /* whole pages */
+    assert_non_null(strstr(words, "largest: 3145728 bytes (allocation 1, test), 512 bytes (allocation 2, test)"));
     assert_int_equal(t.stats.n_refused, i + 1);
     assert_int_equal(free_bytes(&t), left);
     assert_int_equal(t.stats.live_bytes, 3 * MIB + 512);
   }
-  release(&t, alloc(&t, 2 * MIB));
+  release(&t, alloc(&t, 5 * MIB - PAGE_BYTES));
   assert_int_equal(find(&t, small)->bytes, 512);
   release(&t, p);
   release(&t, small);
@@ -268,7 +272,7 @@ static bool fake_passed(void *fence) {
   return tasks.passes;
 }
 
-static const heap_fences fake_fences = {fake_pending, fake_take, fake_passed};
+static const heap_fences fake_fences = {NULL, fake_pending, fake_take, fake_passed};
 
 static void freed_block_is_reused_when_earlier_tasks_are_done(void **state) {
   (void)state;

@@ -5,37 +5,43 @@
 
 /* ---- random use ---- */
 
-enum { PIECES = 3, MAX_TAKEN = 2000 };
+enum { PIECES = 3, MAX_TAKEN = 2000, STEP = 8 };
 
-/* Pieces on the line: two that touch (which must not coalesce), and one away from them. */
-static const struct { uint32_t start, n; } pieces[PIECES] = {{0, 4096}, {4096, 1000}, {9000, 33}};
+/* Pieces on the line: two that touch (which must not coalesce), and one away from them. Bare ranges start and end at
+ * multiples of STEP, as their users keep it. */
+static const struct {
+  uint32_t start, n;
+  range_kind kind;
+} pieces[PIECES] = {{0, 4096, RANGE_BARE}, {4096, 1000, RANGE_BARE}, {9000, 33, RANGE_BACKED}};
 enum { LINE = 9033 };
+
+typedef enum { IS_BACKED, IS_BARE, IS_TAKEN } unit_state; /* the first two as range_kind */
 
 typedef struct {
   ranges *r;
-  bool taken[LINE];
+  uint8_t at[LINE];
   uint32_t n_taken;
   struct {
     range_id id;
     uint32_t start, n;
-  } at[MAX_TAKEN];
+  } taken[MAX_TAKEN];
 } model;
 
-static uint32_t free_units(const model *m) {
+static uint32_t count_units(const model *m, unit_state state) {
   uint32_t n = 0;
   for (int p = 0; p < PIECES; p++)
-    for (uint32_t u = pieces[p].start; u < pieces[p].start + pieces[p].n; u++) n += !m->taken[u];
+    for (uint32_t u = pieces[p].start; u < pieces[p].start + pieces[p].n; u++) n += m->at[u] == state;
   return n;
 }
 
-static uint32_t longest_free(const model *m) {
-  uint32_t longest = 0;
+static uint32_t longest(const model *m, unit_state state) {
+  uint32_t most = 0;
   for (int p = 0; p < PIECES; p++)
     for (uint32_t u = pieces[p].start, run = 0; u < pieces[p].start + pieces[p].n; u++) {
-      run = m->taken[u] ? 0 : run + 1;
-      if (run > longest) longest = run;
+      run = m->at[u] == state ? run + 1 : 0;
+      if (run > most) most = run;
     }
-  return longest;
+  return most;
 }
 
 static int piece_of(uint32_t unit) {
@@ -44,37 +50,75 @@ static int piece_of(uint32_t unit) {
   return -1;
 }
 
-static bool piece_is_free(const model *m, int p) {
-  for (uint32_t u = pieces[p].start; u < pieces[p].start + pieces[p].n; u++)
-    if (m->taken[u]) return false;
-  return true;
+static void note_taken(model *m, range_id id, uint32_t start, uint32_t n) {
+  assert_int_not_equal(piece_of(start), -1);
+  assert_int_equal(piece_of(start), piece_of(start + n - 1));
+  memset(&m->at[start], IS_TAKEN, n);
+  m->taken[m->n_taken].id = id;
+  m->taken[m->n_taken].start = start;
+  m->taken[m->n_taken++].n = n;
+}
+
+static void expect_all(const model *m, uint32_t start, uint32_t n, unit_state state) {
+  for (uint32_t u = start; u < start + n; u++) assert_int_equal(m->at[u], state);
 }
 
 static void take(model *m, uint32_t n) {
   uint32_t start = 0;
   if (m->n_taken == MAX_TAKEN) return;
-  const range_id id = ranges_take(m->r, n, &start);
+  const range_id id = ranges_take(m->r, RANGE_BACKED, n, &start);
   if (!id) {
-    assert_true(longest_free(m) < n);
+    assert_true(longest(m, IS_BACKED) < n);
     return;
   }
-  assert_int_not_equal(piece_of(start), -1);
-  assert_int_equal(piece_of(start), piece_of(start + n - 1));
-  for (uint32_t u = start; u < start + n; u++) {
-    assert_false(m->taken[u]);
-    m->taken[u] = true;
+  expect_all(m, start, n, IS_BACKED);
+  note_taken(m, id, start, n);
+}
+
+/* What is taken across a border has its bare part at one end, and only what goes beyond n is given back. */
+static void take_across(model *m, uint32_t n, bool give_up) {
+  uint32_t bare = 0, n_bare = 0, start, all;
+  if (m->n_taken == MAX_TAKEN || longest(m, IS_BACKED) >= n) return;
+  const range_id id = ranges_take_across(m->r, n, STEP, &bare, &n_bare);
+  if (!id) {
+    assert_true(longest(m, IS_BARE) < (n + STEP - 1) / STEP * STEP);
+    return;
   }
-  m->at[m->n_taken].id = id;
-  m->at[m->n_taken].start = start;
-  m->at[m->n_taken++].n = n;
+  ranges_extent(m->r, id, &start, &all);
+  assert_int_equal(n_bare % STEP, 0);
+  assert_true(all >= n && all - n < STEP);
+  assert_true(bare == start || bare + n_bare == start + all);
+  expect_all(m, bare, n_bare, IS_BARE);
+  expect_all(m, bare == start ? bare + n_bare : start, all - n_bare, IS_BACKED);
+  if (give_up) {
+    ranges_give_mixed(m->r, id, bare, n_bare);
+    return;
+  }
+  ranges_shorten(m->r, id, n);
+  memset(&m->at[start], IS_BACKED, all);
+  note_taken(m, id, start, n);
 }
 
 static void give(model *m, uint32_t which) {
-  const uint32_t start = m->at[which].start;
-  range_id whole;
-  memset(&m->taken[start], 0, m->at[which].n);
-  assert_int_equal(ranges_give(m->r, m->at[which].id, &whole), piece_is_free(m, piece_of(start)));
-  m->at[which] = m->at[--m->n_taken];
+  memset(&m->at[m->taken[which].start], IS_BACKED, m->taken[which].n);
+  ranges_give(m->r, m->taken[which].id, RANGE_BACKED);
+  m->taken[which] = m->taken[--m->n_taken];
+}
+
+/* Part of a longest range becomes the other kind. */
+static void convert(model *m, range_kind kind, random_source *random) {
+  uint32_t start, n;
+  const range_id id = ranges_longest(m->r, kind);
+  assert_int_equal(!id, longest(m, (unit_state)kind) == 0);
+  if (!id) return;
+  ranges_extent(m->r, id, &start, &n);
+  expect_all(m, start, n, (unit_state)kind);
+  const uint32_t first = (start + STEP - 1) / STEP * STEP, end = (start + n) / STEP * STEP;
+  if (first >= end) return;
+  const uint32_t from = first + random_below(random, (end - first) / STEP) * STEP;
+  const uint32_t count = STEP + random_below(random, (end - from) / STEP) * STEP;
+  assert_true(ranges_convert(m->r, id, from, count));
+  memset(&m->at[from], kind == RANGE_BACKED ? IS_BARE : IS_BACKED, count);
 }
 
 /* Lengths at which classes change, and any. */
@@ -95,20 +139,31 @@ static void random_use_matches_the_model(void **state) {
   random_source random = {1};
   m->r = ranges_create();
   assert_non_null(m->r);
-  for (int p = 0; p < PIECES; p++) assert_true(ranges_add(m->r, pieces[p].start, pieces[p].n));
-  for (int round = 0; round < ROUNDS(400000); round++) {
+  for (int p = 0; p < PIECES; p++) {
+    assert_true(ranges_add(m->r, pieces[p].start, pieces[p].n, pieces[p].kind));
+    memset(&m->at[pieces[p].start], (int)pieces[p].kind, pieces[p].n);
+  }
+  for (int round = 0; round < ROUNDS(200000); round++) {
     /* Phases that fill the line, and such that empty it. */
     const bool filling = round / 1000 % 2 == 0;
-    if (random_below(&random, 8) < (filling ? 5u : 3u) || !m->n_taken)
+    const unsigned what = random_below(&random, 16);
+    if (what == 0)
+      convert(m, (range_kind)random_below(&random, N_RANGE_KINDS), &random);
+    else if (what < 4)
+      take_across(m, length(&random), what == 1);
+    else if (what < (filling ? 11u : 7u) || !m->n_taken)
       take(m, length(&random));
     else
       give(m, random_below(&random, m->n_taken));
-    if (round % 64 == 0) assert_int_equal(ranges_free_units(m->r), free_units(m));
+    if (round % 64 == 0)
+      for (int k = 0; k < N_RANGE_KINDS; k++)
+        assert_int_equal(ranges_free_units(m->r, (range_kind)k), count_units(m, (unit_state)k));
   }
   while (m->n_taken) give(m, random_below(&random, m->n_taken));
+  while (ranges_free_units(m->r, RANGE_BARE)) convert(m, RANGE_BARE, &random);
   for (int p = 0; p < PIECES; p++) take(m, pieces[p].n); /* each is one range again */
   assert_int_equal(m->n_taken, PIECES);
-  assert_int_equal(ranges_free_units(m->r), 0);
+  assert_int_equal(ranges_free_units(m->r, RANGE_BACKED), 0);
   take(m, 1);
   assert_int_equal(m->n_taken, PIECES);
   ranges_destroy(m->r);
@@ -120,24 +175,23 @@ static void random_use_matches_the_model(void **state) {
 static void check_line_of(uint32_t n) {
   ranges *r = ranges_create();
   uint32_t start = 7;
-  range_id whole;
-  assert_true(ranges_add(r, 5, n));
-  assert_int_equal(ranges_free_units(r), n);
-  if (n < UINT32_MAX) assert_int_equal(ranges_take(r, n + 1, &start), 0);
-  range_id id = ranges_take(r, n, &start);
+  assert_true(ranges_add(r, 5, n, RANGE_BACKED));
+  assert_int_equal(ranges_free_units(r, RANGE_BACKED), n);
+  if (n < UINT32_MAX) assert_int_equal(ranges_take(r, RANGE_BACKED, n + 1, &start), 0);
+  range_id id = ranges_take(r, RANGE_BACKED, n, &start);
   assert_int_not_equal(id, 0);
   assert_int_equal(start, 5);
-  assert_int_equal(ranges_take(r, 1, &start), 0);
-  assert_true(ranges_give(r, id, &whole));
+  assert_int_equal(ranges_take(r, RANGE_BACKED, 1, &start), 0);
+  ranges_give(r, id, RANGE_BACKED);
   if (n > 1) {
-    id = ranges_take(r, 1, &start);
-    const range_id rest = ranges_take(r, n - 1, &start);
+    id = ranges_take(r, RANGE_BACKED, 1, &start);
+    const range_id rest = ranges_take(r, RANGE_BACKED, n - 1, &start);
     assert_int_not_equal(rest, 0);
-    assert_int_equal(ranges_free_units(r), 0);
-    assert_false(ranges_give(r, id, &whole));
-    assert_true(ranges_give(r, rest, &whole));
+    assert_int_equal(ranges_free_units(r, RANGE_BACKED), 0);
+    ranges_give(r, id, RANGE_BACKED);
+    ranges_give(r, rest, RANGE_BACKED);
   }
-  id = ranges_take(r, n, &start);
+  id = ranges_take(r, RANGE_BACKED, n, &start);
   assert_int_not_equal(id, 0);
   assert_int_equal(start, 5);
   ranges_destroy(r);
@@ -157,12 +211,13 @@ static void range_is_found_behind_shorter_ones_of_its_class(void **state) {
   (void)state;
   ranges *r = ranges_create();
   uint32_t start;
-  assert_true(ranges_add(r, 1000, 70)); /* 64 to 67 are a class, 68 to 71 the next */
-  for (uint32_t i = 0; i < 20; i++) assert_true(ranges_add(r, 2000 + 100 * i, 68)); /* newer: looked at first */
-  const range_id id = ranges_take(r, 70, &start);
+  assert_true(ranges_add(r, 1000, 70, RANGE_BACKED)); /* 64 to 67 are a class, 68 to 71 the next */
+  for (uint32_t i = 0; i < 20; i++)
+    assert_true(ranges_add(r, 2000 + 100 * i, 68, RANGE_BACKED)); /* newer: looked at first */
+  const range_id id = ranges_take(r, RANGE_BACKED, 70, &start);
   assert_int_not_equal(id, 0);
   assert_int_equal(start, 1000);
-  assert_int_equal(ranges_take(r, 69, &start), 0);
+  assert_int_equal(ranges_take(r, RANGE_BACKED, 69, &start), 0);
   ranges_destroy(r);
 }
 
@@ -170,29 +225,12 @@ static void pieces_that_touch_stay_apart(void **state) {
   (void)state;
   ranges *r = ranges_create();
   uint32_t start;
-  range_id whole;
-  assert_true(ranges_add(r, 0, 16) && ranges_add(r, 16, 16));
-  assert_int_equal(ranges_take(r, 17, &start), 0);
-  const range_id a = ranges_take(r, 16, &start), b = ranges_take(r, 16, &start);
-  assert_true(ranges_give(r, a, &whole));
-  assert_true(ranges_give(r, b, &whole));
-  assert_int_equal(ranges_take(r, 17, &start), 0);
-  ranges_destroy(r);
-}
-
-static void removed_piece_is_gone_and_can_be_added_again(void **state) {
-  (void)state;
-  ranges *r = ranges_create();
-  uint32_t start;
-  range_id whole;
-  for (int i = 0; i < 1000; i++) {
-    assert_true(ranges_add(r, 100, 50));
-    const range_id id = ranges_take(r, 20, &start);
-    assert_true(ranges_give(r, id, &whole));
-    ranges_remove(r, whole);
-    assert_int_equal(ranges_free_units(r), 0);
-    assert_int_equal(ranges_take(r, 1, &start), 0);
-  }
+  assert_true(ranges_add(r, 0, 16, RANGE_BACKED) && ranges_add(r, 16, 16, RANGE_BACKED));
+  assert_int_equal(ranges_take(r, RANGE_BACKED, 17, &start), 0);
+  const range_id a = ranges_take(r, RANGE_BACKED, 16, &start), b = ranges_take(r, RANGE_BACKED, 16, &start);
+  ranges_give(r, a, RANGE_BACKED);
+  ranges_give(r, b, RANGE_BACKED);
+  assert_int_equal(ranges_take(r, RANGE_BACKED, 17, &start), 0);
   ranges_destroy(r);
 }
 
@@ -201,21 +239,21 @@ static void many_ranges(void **state) {
   (void)state;
   enum { N = 100000 };
   ranges *r = ranges_create();
-  range_id *id = malloc(N * sizeof *id), whole;
+  range_id *id = malloc(N * sizeof *id);
   bool *seen = calloc(N, sizeof *seen);
-  assert_true(ranges_add(r, 0, N));
+  assert_true(ranges_add(r, 0, N, RANGE_BACKED));
   for (uint32_t i = 0; i < N; i++) {
     uint32_t start;
-    id[i] = ranges_take(r, 1, &start);
+    id[i] = ranges_take(r, RANGE_BACKED, 1, &start);
     assert_int_not_equal(id[i], 0);
     assert_true(start < N && !seen[start]);
     seen[start] = true;
   }
   /* Every second, then the others: each joins two neighbours. */
-  for (uint32_t i = 0; i < N; i += 2) assert_false(ranges_give(r, id[i], &whole));
-  for (uint32_t i = 1; i < N; i += 2) assert_int_equal(ranges_give(r, id[i], &whole), i == N - 1);
+  for (uint32_t i = 0; i < N; i += 2) ranges_give(r, id[i], RANGE_BACKED);
+  for (uint32_t i = 1; i < N; i += 2) ranges_give(r, id[i], RANGE_BACKED);
   uint32_t start;
-  assert_int_not_equal(ranges_take(r, N, &start), 0);
+  assert_int_not_equal(ranges_take(r, RANGE_BACKED, N, &start), 0);
   free(id);
   free(seen);
   ranges_destroy(r);
@@ -227,7 +265,6 @@ int main(void) {
       cmocka_unit_test(every_class_boundary_is_exact),
       cmocka_unit_test(range_is_found_behind_shorter_ones_of_its_class),
       cmocka_unit_test(pieces_that_touch_stay_apart),
-      cmocka_unit_test(removed_piece_is_gone_and_can_be_added_again),
       cmocka_unit_test(many_ranges),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

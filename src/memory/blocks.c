@@ -1,0 +1,167 @@
+#include "memory/blocks.h"
+
+#include <sys/mman.h>
+
+#include "base/status.h"
+#include "memory/pages.h"
+
+enum {
+  MAX_BLOCKS = 1 << 26,
+  WORD_SHIFT = 6,   /* units of a word of bits */
+  STRIDE_SHIFT = 6, /* granules of a stride */
+};
+
+static void *table(size_t bytes) {
+  void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return p == MAP_FAILED ? NULL : p;
+}
+
+static void drop_table(void *p, size_t bytes) {
+  if (p) munmap(p, bytes);
+}
+
+static uint64_t n_units(const block_map *m) { return m->bytes >> m->unit_shift; }
+static uint64_t n_granules(const block_map *m) { return m->bytes >> GRANULE_SHIFT; }
+static uint64_t n_strides(const block_map *m) { return (n_granules(m) >> STRIDE_SHIFT) + 1; }
+static uint64_t n_words(const block_map *m) { return n_granules(m) << m->words_shift; }
+
+static void close_map(block_map *m) {
+  drop_table(m->starts, n_words(m) * sizeof *m->starts);
+  drop_table(m->words, n_granules(m) * sizeof *m->words);
+  drop_table(m->id, n_units(m) * sizeof *m->id);
+  drop_table(m->granule, n_granules(m) * sizeof *m->granule);
+  drop_table(m->stride, n_strides(m) * sizeof *m->stride);
+}
+
+static bool open_map(block_map *m, uintptr_t start, uint64_t bytes, unsigned unit_shift) {
+  *m = (block_map){
+      .start = start, .bytes = bytes, .unit_shift = unit_shift, .words_shift = GRANULE_SHIFT - unit_shift - WORD_SHIFT};
+  if (!bytes) return true;
+  m->starts = table(n_words(m) * sizeof *m->starts);
+  m->words = table(n_granules(m) * sizeof *m->words);
+  m->id = table(n_units(m) * sizeof *m->id);
+  m->granule = table(n_granules(m) * sizeof *m->granule);
+  m->stride = table(n_strides(m) * sizeof *m->stride);
+  return m->starts && m->words && m->id && m->granule && m->stride;
+}
+
+void blocks_close(blocks *t) {
+  drop_table(t->block, MAX_BLOCKS * sizeof *t->block);
+  close_map(&t->map[0]);
+  close_map(&t->map[1]);
+}
+
+bool blocks_open(blocks *t, uintptr_t window, uint64_t window_bytes, uint64_t large_bytes, unsigned large_shift,
+                 unsigned small_shift) {
+  *t = (blocks){.small = window + large_bytes, .n_blocks = 1, .block = table(MAX_BLOCKS * sizeof *t->block)};
+  const bool large = open_map(&t->map[0], window, large_bytes, large_shift);
+  const bool small = open_map(&t->map[1], t->small, window_bytes - large_bytes, small_shift);
+  if (t->block && large && small) return true;
+  blocks_close(t);
+  return false;
+}
+
+/* ---- descriptions ------------------------------------------------------------------------------------------------ */
+
+block_id blocks_new(blocks *t) {
+  const block_id id = t->unused;
+  if (!id) return t->n_blocks < MAX_BLOCKS ? t->n_blocks++ : 0;
+  t->unused = t->block[id].next;
+  return id;
+}
+
+void blocks_drop(blocks *t, block_id id) {
+  t->block[id].next = t->unused;
+  t->unused = id;
+}
+
+/* ---- marks ------------------------------------------------------------------------------------------------------- */
+
+static const block_map *blocks_map(const blocks *t, uintptr_t address) { return &t->map[address >= t->small]; }
+
+/* Granules behind the block's first that start inside of it. */
+static void cover(const block_map *m, uint64_t offset, uint64_t bytes, block_id id) {
+  const uint64_t stride = 1 << STRIDE_SHIFT, end = (offset + bytes - 1) >> GRANULE_SHIFT;
+  uint64_t g = (offset >> GRANULE_SHIFT) + 1;
+  while (g <= end) {
+    if (g % stride == 0 && end - g >= stride - 1) {
+      atomic_store_explicit(&m->stride[g >> STRIDE_SHIFT], id, memory_order_release);
+      g += stride;
+    } else {
+      atomic_store_explicit(&m->granule[g++], id, memory_order_release);
+    }
+  }
+}
+
+static uint64_t bit_of_word(const block_map *m, uint64_t word) {
+  return UINT64_C(1) << (word & ((1u << m->words_shift) - 1));
+}
+
+void blocks_enter(blocks *t, block_id id, uintptr_t address, uint64_t bytes) {
+  const block_map *m = blocks_map(t, address);
+  const uint64_t offset = address - m->start, unit = offset >> m->unit_shift, word = unit >> WORD_SHIFT;
+  const uint64_t g = offset >> GRANULE_SHIFT;
+  const uint64_t starts = atomic_load_explicit(&m->starts[word], memory_order_relaxed);
+  atomic_store_explicit(&t->block[id].address, address, memory_order_relaxed);
+  atomic_store_explicit(&m->id[unit], id, memory_order_release);
+  atomic_store_explicit(&m->starts[word], starts | UINT64_C(1) << unit % 64, memory_order_release);
+  if (!starts) {
+    const uint64_t words = atomic_load_explicit(&m->words[g], memory_order_relaxed);
+    atomic_store_explicit(&m->words[g], words | bit_of_word(m, word), memory_order_release);
+  }
+  cover(m, offset, bytes, id);
+}
+
+void blocks_remove(blocks *t, block_id id, uint64_t bytes) {
+  const uintptr_t address = atomic_load_explicit(&t->block[id].address, memory_order_relaxed);
+  const block_map *m = blocks_map(t, address);
+  const uint64_t offset = address - m->start, unit = offset >> m->unit_shift, word = unit >> WORD_SHIFT;
+  const uint64_t g = offset >> GRANULE_SHIFT;
+  const uint64_t starts = atomic_load_explicit(&m->starts[word], memory_order_relaxed) & ~(UINT64_C(1) << unit % 64);
+  atomic_store_explicit(&m->starts[word], starts, memory_order_relaxed);
+  if (!starts) {
+    const uint64_t words = atomic_load_explicit(&m->words[g], memory_order_relaxed);
+    atomic_store_explicit(&m->words[g], words & ~bit_of_word(m, word), memory_order_relaxed);
+  }
+  cover(m, offset, bytes, 0);
+}
+
+/* ---- finding ----------------------------------------------------------------------------------------------------- */
+
+static block_id id_at(const block_map *m, uint64_t word, uint64_t bits) {
+  const uint64_t unit = (word << WORD_SHIFT) + 63 - (unsigned)__builtin_clzll(bits);
+  return atomic_load_explicit(&m->id[unit], memory_order_acquire);
+}
+
+/* The block with the last start at or before the offset; 0 where there is none. */
+static block_id last_start(const block_map *m, uint64_t offset) {
+  const uint64_t unit = offset >> m->unit_shift, word = unit >> WORD_SHIFT, g = offset >> GRANULE_SHIFT;
+  const uint64_t up_to = ~UINT64_C(0) >> (63 - unit % 64);
+  uint64_t bits = atomic_load_explicit(&m->starts[word], memory_order_acquire) & up_to;
+  if (bits) return id_at(m, word, bits);
+  const uint64_t words = atomic_load_explicit(&m->words[g], memory_order_acquire) & (bit_of_word(m, word) - 1);
+  if (words) {
+    const uint64_t before = (g << m->words_shift) + 63 - (unsigned)__builtin_clzll(words);
+    bits = atomic_load_explicit(&m->starts[before], memory_order_acquire);
+    if (bits) return id_at(m, before, bits);
+  }
+  const block_id id = atomic_load_explicit(&m->granule[g], memory_order_acquire);
+  return id ? id : atomic_load_explicit(&m->stride[g >> STRIDE_SHIFT], memory_order_acquire);
+}
+
+const heap_block *blocks_find(const blocks *t, uintptr_t address) {
+  const block_map *m = blocks_map(t, address);
+  const uint64_t offset = address - m->start, unit = UINT64_C(1) << m->unit_shift;
+  if (offset >= m->bytes) return NULL;
+  const block_id id = last_start(m, offset);
+  if (!id) return NULL;
+  const heap_block *b = &t->block[id];
+  const uint64_t bytes = atomic_load_explicit(&b->bytes, memory_order_acquire);
+  const uint64_t inside = address - atomic_load_explicit(&b->address, memory_order_relaxed);
+  return inside < ((bytes + unit - 1) & -unit) ? b : NULL;
+}
+
+void blocks_each(const blocks *t, void (*visit)(const heap_block *, void *), void *argument) {
+  for (block_id id = 1; id < t->n_blocks; ++id)
+    if (atomic_load_explicit(&t->block[id].bytes, memory_order_relaxed)) visit(&t->block[id], argument);
+}

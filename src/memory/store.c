@@ -1,0 +1,193 @@
+#include "memory/store.h"
+
+#include <stdlib.h>
+
+/* Beyond what was in use at the peak, memory is fresh for so much: a share, and a little for small programs. */
+enum { SPARE_SHARE = 50, SPARE_PAGES = 1024 };
+
+typedef enum { SMALL, LARGE, N_LINES } line_kind;
+
+typedef struct {
+  ranges *ranges;
+  uint64_t first_page; /* of the window */
+  unsigned unit_shift;
+  uint32_t page_units;  /* units in a page */
+  uint32_t chunk_units; /* at least so much gets memory at a time, where it can be had */
+} line;
+
+struct store {
+  line line[N_LINES];
+  pages *pages;
+  uint64_t used_bytes, peak_bytes; /* of the lines */
+};
+
+status store_create(const pages_config *config, const char *name, unsigned unit_shift, store **out) {
+  const uint64_t granules = config->window_bytes >> GRANULE_SHIFT;
+  const uint64_t large = store_large_bytes(config->window_bytes) >> GRANULE_SHIFT;
+  store *s = malloc(sizeof *s);
+  if (!s) return fail(ST_NO_HOST_MEMORY, "no host memory for the places of %s", name);
+  *s = (store){.line = {
+                   [SMALL] = {.first_page = large * GRANULE_PAGES,
+                              .unit_shift = unit_shift,
+                              .page_units = 1u << (PAGE_SHIFT - unit_shift),
+                              .chunk_units = 1u << (GRANULE_SHIFT - unit_shift)},
+                   [LARGE] = {.first_page = 0, .unit_shift = PAGE_SHIFT, .page_units = 1, .chunk_units = 1},
+               }};
+  const uint64_t n[N_LINES] = {[SMALL] = granules - large, [LARGE] = large};
+  status st = pages_create(config, name, &s->pages);
+  for (line_kind k = 0; k < N_LINES && st == ST_OK; ++k) {
+    line *l = &s->line[k];
+    l->ranges = ranges_create();
+    if (!l->ranges ||
+        (n[k] && !ranges_add(l->ranges, 0, (uint32_t)(n[k] << (GRANULE_SHIFT - l->unit_shift)), RANGE_BARE)))
+      st = fail(ST_NO_HOST_MEMORY, "no host memory for the places of %s", name);
+  }
+  if (st == ST_OK)
+    *out = s;
+  else
+    store_destroy(s);
+  return st;
+}
+
+void store_destroy(store *s) {
+  for (line_kind k = 0; k < N_LINES; ++k) ranges_destroy(s->line[k].ranges);
+  pages_destroy(s->pages);
+  free(s);
+}
+
+static uint64_t page_of(const line *l, uint32_t unit) { return l->first_page + unit / l->page_units; }
+static uint32_t unit_of(const line *l, uint64_t page) { return (uint32_t)(page - l->first_page) * l->page_units; }
+
+/* ---- giving memory back, and moving it --------------------------------------------------------------------------- */
+
+/* The whole pages in one of the longest cached ranges of the line; false where it has none. */
+static bool longest_cached(const line *l, range_id *id, uint64_t *first, uint64_t *end) {
+  uint32_t start, n;
+  *id = ranges_longest(l->ranges, RANGE_BACKED);
+  if (!*id) return false;
+  ranges_extent(l->ranges, *id, &start, &n);
+  *first = l->first_page + (start + (uint64_t)l->page_units - 1) / l->page_units;
+  *end = l->first_page + ((uint64_t)start + n) / l->page_units;
+  return *first < *end;
+}
+
+static bool make_bare(line *l, range_id id, uint64_t first_page, uint64_t n_pages) {
+  return ranges_convert(l->ranges, id, unit_of(l, first_page), (uint32_t)n_pages * l->page_units);
+}
+
+void store_trim(store *s, uint64_t n_pages) {
+  range_id id;
+  uint64_t first, end;
+  for (line_kind k = N_LINES; k-- > 0;) {
+    line *l = &s->line[k];
+    while (n_pages && longest_cached(l, &id, &first, &end)) {
+      const uint64_t n = end - first < n_pages ? end - first : n_pages;
+      if (!make_bare(l, id, end - n, n)) return;
+      pages_discharge(s->pages, end - n, n);
+      n_pages -= n;
+    }
+  }
+}
+
+/* Moves cached granules of the line to the granules from `to`, `most` at most; how many. */
+static uint64_t gather_from(store *s, line *l, uint64_t to, uint64_t most) {
+  range_id id;
+  uint64_t first, end, moved = 0;
+  while (moved < most && longest_cached(l, &id, &first, &end)) {
+    const uint64_t g = (first + GRANULE_PAGES - 1) / GRANULE_PAGES, stop = end / GRANULE_PAGES;
+    if (g >= stop) break;
+    const uint64_t n = stop - g < most - moved ? stop - g : most - moved, from = stop - n;
+    if (!make_bare(l, id, from * GRANULE_PAGES, n * GRANULE_PAGES)) break;
+    uint64_t done = 0;
+    for (uint64_t k = 1; done < n && k; done += k) k = pages_move(s->pages, from + done, to + moved + done, n - done);
+    if (done < n) pages_discharge(s->pages, (from + done) * GRANULE_PAGES, (n - done) * GRANULE_PAGES);
+    moved += done;
+    if (done < n) break;
+  }
+  return moved;
+}
+
+/* Puts memory behind n bare pages. False, and nothing is behind them, where the limits forbid it. */
+static bool provide(store *s, uint64_t first, uint64_t n) {
+  const uint64_t committed = pages_charged(s->pages) - pages_loose(s->pages);
+  const uint64_t used = (s->used_bytes >> PAGE_SHIFT) + n, peak = s->peak_bytes >> PAGE_SHIFT;
+  const uint64_t high = used > peak ? used : peak, goal = high + high / SPARE_SHARE + SPARE_PAGES;
+  const uint64_t fresh = goal > committed ? goal - committed : 0;
+  const uint64_t g = (first + GRANULE_PAGES - 1) / GRANULE_PAGES, stop = (first + n) / GRANULE_PAGES;
+  uint64_t moved = 0;
+  if (n > fresh && g < stop) {
+    const uint64_t wanted = (n - fresh + GRANULE_PAGES - 1) / GRANULE_PAGES,
+                   most = wanted < stop - g ? wanted : stop - g;
+    moved = gather_from(s, &s->line[LARGE], g, most);
+    if (moved < most) moved += gather_from(s, &s->line[SMALL], g + moved, most - moved);
+  }
+  const uint64_t rest = n - moved * GRANULE_PAGES;
+  if (rest > fresh) store_trim(s, rest - fresh);
+  if (pages_charge(s->pages, rest)) return true;
+  store_trim(s, UINT64_MAX);
+  if (pages_charge(s->pages, rest)) return true;
+  if (moved) pages_discharge(s->pages, g * GRANULE_PAGES, moved * GRANULE_PAGES);
+  return false;
+}
+
+/* ---- places ------------------------------------------------------------------------------------------------------ */
+
+static range_id grow(store *s, line *l, uint32_t n, uint32_t step, uint32_t *start) {
+  uint32_t bare, n_bare, taken;
+  const range_id id = ranges_take_across(l->ranges, n, step, &bare, &n_bare);
+  if (!id) return 0;
+  ranges_extent(l->ranges, id, start, &taken);
+  if (provide(s, page_of(l, bare), n_bare / l->page_units)) {
+    ranges_shorten(l->ranges, id, n);
+    return id;
+  }
+  ranges_give_mixed(l->ranges, id, bare, n_bare);
+  return 0;
+}
+
+static range_id take(store *s, line *l, uint32_t n, bool may_grow, uint32_t *start) {
+  range_id id = ranges_take(l->ranges, RANGE_BACKED, n, start);
+  if (id || !may_grow) return id;
+  if (l->chunk_units > 1 && (id = grow(s, l, n, l->chunk_units, start))) return id;
+  return grow(s, l, n, l->page_units, start);
+}
+
+bool store_take(store *s, uint64_t bytes, bool may_grow, placement *out) {
+  uint32_t start;
+  for (line_kind k = store_is_large(bytes) ? LARGE : SMALL; k < N_LINES; ++k) {
+    line *l = &s->line[k];
+    const uint64_t n = store_units(bytes, l->unit_shift);
+    const range_id id = n < UINT32_MAX / 2 ? take(s, l, (uint32_t)n, may_grow, &start) : 0;
+    if (!id && may_grow) continue; /* a small block in the large line is better than none */
+    if (!id) return false;
+    *out = (placement){.offset = (l->first_page << PAGE_SHIFT) + ((uint64_t)start << l->unit_shift),
+                       .n_units = (uint32_t)n,
+                       .range = id,
+                       .large = k == LARGE};
+    s->used_bytes += n << l->unit_shift;
+    if (s->peak_bytes < s->used_bytes) s->peak_bytes = s->used_bytes;
+    return true;
+  }
+  return false;
+}
+
+void store_give(store *s, const placement *p) {
+  line *l = &s->line[p->large ? LARGE : SMALL];
+  s->used_bytes -= (uint64_t)p->n_units << l->unit_shift;
+  ranges_give(l->ranges, p->range, RANGE_BACKED);
+}
+
+bool store_take_loose(store *s, uint64_t bytes, uint64_t *offset) {
+  const uint64_t n = bytes >> GRANULE_SHIFT;
+  if (pages_take_loose(s->pages, n, offset)) return true;
+  store_trim(s, UINT64_MAX);
+  return pages_take_loose(s->pages, n, offset);
+}
+
+void store_give_loose(store *s, uint64_t offset, uint64_t bytes) {
+  pages_give_loose(s->pages, offset, bytes >> GRANULE_SHIFT);
+}
+
+uint64_t store_used(const store *s) { return s->used_bytes + (pages_loose(s->pages) << PAGE_SHIFT); }
+uint64_t store_committed(const store *s) { return pages_charged(s->pages) << PAGE_SHIFT; }
+pages *store_pages(const store *s) { return s->pages; }

@@ -1,0 +1,58 @@
+#include "memory/thread_cache.h"
+
+#include <linux/membarrier.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/sync.h"
+
+_Thread_local thread_cache *thread_caches[THREAD_CACHE_HEAPS];
+
+static pthread_key_t at_end; /* its value is not NULL in threads that have caches */
+static void (*end_cache)(thread_cache *);
+static bool usable; /* the kernel has the barrier */
+
+static void end_thread(void *unused) {
+  (void)unused;
+  for (int i = 0; i < THREAD_CACHE_HEAPS; ++i) {
+    thread_cache *t = thread_caches[i];
+    if (!t) continue;
+    thread_caches[i] = NULL;
+    end_cache(t);
+    free(t);
+  }
+}
+
+static void start(void) {
+  usable = pthread_key_create(&at_end, end_thread) == 0 &&
+           syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
+}
+
+thread_cache *thread_cache_make(unsigned heap_index, void *owner, void (*end)(thread_cache *)) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, start);
+  if (!usable || heap_index >= THREAD_CACHE_HEAPS) return NULL;
+  thread_cache *t = calloc(1, sizeof *t);
+  if (!t) return NULL;
+  t->owner = owner;
+  end_cache = end;
+  if (pthread_setspecific(at_end, t)) {
+    free(t);
+    return NULL;
+  }
+  return thread_caches[heap_index] = t;
+}
+
+void thread_cache_close(thread_cache *list, const thread_cache *own) {
+  if (!list || (list == own && !list->next)) return; /* its owner is here, not using it */
+  for (thread_cache *t = list; t; t = t->next) atomic_store_explicit(&t->closed, true, memory_order_relaxed);
+  syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+  for (thread_cache *t = list; t; t = t->next)
+    while (atomic_load_explicit(&t->busy, memory_order_acquire)) sched_yield();
+}
+
+void thread_cache_open(thread_cache *list) {
+  for (thread_cache *t = list; t; t = t->next) atomic_store_explicit(&t->closed, false, memory_order_release);
+}
