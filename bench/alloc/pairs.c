@@ -1,5 +1,5 @@
-/* What an allocation and its free cost, by size: in one thread, in 8, and where another thread frees. Ours by CANN's
- * public API, mimalloc beside it, taking turns; medians, in ns per pair. One line of JSON.
+/* What an allocation and its free cost, by size: in one thread, in 8, and where another thread frees. Ours by CANN's public
+ * API, mimalloc beside it, taking turns; medians, in ns per pair. One line of JSON.
  *
  * With threads the time is that of a core: elapsed time times the cores that the threads can have, over the pairs. */
 #include <pthread.h>

@@ -13,8 +13,8 @@ typedef struct {
   void (*enter)(void); /* once in each thread but the main one; or NULL */
 } heap_calls;
 
-/* "aclrt": aclrtMalloc and aclrtFree on device 0, which is set up here; "mimalloc": found by dlopen, so that it does
- * not become everybody's malloc; "glibc". NULL where it isn't there. */
+/* "aclrt": aclrtMalloc and aclrtFree on device 0, which is set up here; "mimalloc": found by dlopen, so that it does not
+ * become everybody's malloc; "glibc". NULL where it isn't there. */
 const heap_calls *heap_calls_find(const char *name);
 
 /* The same to replay through. touched: each page of a block is written, so that the process's resident memory says what

@@ -1,7 +1,8 @@
-/* One trace through one allocator, once from nothing and once more, in a process of its own. A line of JSON: ns per
- * event, or bytes committed and live at their peaks and calls for memory, where they are known.
+/* One trace through one allocator, once from nothing and once more, in a process of its own. A line of JSON: ns per event,
+ * or bytes committed and live at their peaks and calls for memory, where they are known.
  *
- *   bench_alloc_replay time|space TRACE NAME      a name of `cannon replay`, or mimalloc, glibc, or (time) aclrt */
+ *   bench_alloc_replay time|space TRACE NAME      a name of `cannon replay`, or mimalloc, glibc, or (time) aclrt
+ */
 #include <stdio.h>
 #include <string.h>
 

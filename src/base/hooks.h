@@ -1,10 +1,10 @@
-/* Where the recorder, the debugger and the checker hang: the few places at which memory changes hands, or at which it
- * is settled what happens before what. Those who listen are added when the library is loaded or first used; with none,
- * each place costs one load and a branch.
+/* Where the recorder, the debugger and the checker hang: the few places at which memory changes hands, or at which it is
+ * settled what happens before what. Those who listen are added when the library is loaded or first used; with none, each
+ * place costs one load and a branch.
  *
- * A free is told before the memory can be handed out again, an allocation before the caller gets it; an event's record
- * is told before a wait can see it, a wait and the rest afterwards. So listeners see an order that could have happened.
- * They are called under a lock of the memory and must not call into it. */
+ * A free is told before the memory can be handed out again, an allocation before the caller gets it; an event's record is
+ * told before a wait can see it, a wait and the rest afterwards. So listeners see an order that could have happened. They
+ * are called under a lock of the memory and must not call into it. */
 #ifndef CANNON_BASE_HOOKS_H
 #define CANNON_BASE_HOOKS_H
 

@@ -1,5 +1,5 @@
-/* The memory debugger (CANNON_LEAKS, check/leaks_options.h): remembers every block and its stack, and says which are
- * live at the end of the process and on a signal, and who frees what is not there.
+/* The memory debugger (CANNON_LEAKS, check/leaks_options.h): remembers every block and its stack, and says which are live
+ * at the end of the process and on a signal, and who frees what is not there.
  *
  * Nothing is written where allocations are told, under a lock of the memory: the signal's handler and the watch on the
  * number of blocks post a semaphore, and a thread writes. */

@@ -1,5 +1,5 @@
-/* Call sites: with CANNON_SITES=1 and somebody to read it (CANNON_STATS_DIR), allocations are counted by the place in
- * the program that made them, in the table of trace/stats.h. */
+/* Call sites: with CANNON_SITES=1 and somebody to read it (CANNON_STATS_DIR), allocations are counted by the place in the
+ * program that made them, in the table of trace/stats.h. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -22,8 +22,7 @@ source_line lines_find(const char *module, uint64_t offset);
  * where the place is not known. */
 void lines_describe(const stats_file *p, stats_place place, char *text, size_t bytes);
 
-/* Copies a report of the debugger (check/leaks_report.h) with "main.c:12" for each "[path+0x1234]" whose line is
- * known. */
+/* Copies a report of the debugger (check/leaks_report.h) with "main.c:12" for each "[path+0x1234]" whose line is known. */
 void lines_copy_report(FILE *from, FILE *to);
 
 #endif

@@ -6,15 +6,14 @@
 
 #include "cli/stats_read.h"
 
-/* The process's file, open; that of its child where it is a `cannon run`; -1 where it keeps none, or is not ours to
- * look into. */
+/* The process's file, open; that of its child where it is a `cannon run`; -1 where it keeps none, or is not ours to look
+ * into. */
 int live_open(pid_t pid);
 
 /* All of them but this process. */
 stats_list live_list(void);
 
-/* How much of a device and what of it runs on: its size and the use of all processes; zeros where none has opened
- * it. */
+/* How much of a device and what of it runs on: its size and the use of all processes; zeros where none has opened it. */
 typedef struct {
   uint64_t size_bytes, committed_bytes, op_time_ns, op_bytes;
 } live_device;

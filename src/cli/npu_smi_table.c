@@ -1,5 +1,5 @@
-/* npu-smi info: scripts cut the chip's name and the memory out of it. So the lines, their order and the words' places
- * are those of the real table; the text inside is 98 wide. */
+/* npu-smi info: scripts cut the chip's name and the memory out of it. So the lines, their order and the words' places are
+ * those of the real table; the text inside is 98 wide. */
 #include "cli/npu_smi.h"
 
 #include <stdio.h>

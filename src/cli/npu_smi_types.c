@@ -1,9 +1,7 @@
-/* npu-smi info -t usages and -t memory, as the driver's tool prints them: a tab, the name 30 wide, " : ", a number.
- * What has no meaning without an NPU (clocks, temperature, processors other than the AI cores) is 0, since scripts
- * expect numbers.
+/* npu-smi info -t usages and -t memory, as the driver's tool prints them: a tab, the name 30 wide, " : ", a number. What has
+ * no meaning without an NPU (clocks, temperature, processors other than the AI cores) is 0, since scripts expect numbers.
  *
- * Source: HDK command reference, "npu-smi info -t usages", "npu-smi info -t memory" and what scripts of the field
- * parse. */
+ * Source: HDK command reference, "npu-smi info -t usages", "npu-smi info -t memory" and what scripts of the field parse. */
 #include "cli/npu_smi.h"
 #include "runtime/profile.h"
 

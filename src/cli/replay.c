@@ -116,8 +116,8 @@ static int parse(int argc, char **argv, replay_options *o) {
   return 0;
 }
 
-/* A file that was asked for, opened before the work begins; NULL where there is none to write or, with *status, it
- * can't be. */
+/* A file that was asked for, opened before the work begins; NULL where there is none to write or, with *status, it can't
+ * be. */
 static FILE *open_output(const char *path, int *status) {
   FILE *f = path ? fopen(path, "we") : NULL;
   if (!path || f) return f;

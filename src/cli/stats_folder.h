@@ -1,5 +1,5 @@
-/* The temporary folder in which the processes of a run keep their statistics. It is locked while its `cannon run`
- * lives, so that the next one can tell and remove what a killed one left. */
+/* The temporary folder in which the processes of a run keep their statistics. It is locked while its `cannon run` lives, so
+ * that the next one can tell and remove what a killed one left. */
 #ifndef CANNON_CLI_STATS_FOLDER_H
 #define CANNON_CLI_STATS_FOLDER_H
 

@@ -1,10 +1,10 @@
-/* The blocks of a window, found by any address in them: described outside of the memory itself, so that no kernel can
- * break the descriptions.
+/* The blocks of a window, found by any address in them: described outside of the memory itself, so that no kernel can break
+ * the descriptions.
  *
- * A bit per unit says where blocks start; the nearest at or before an address is the one that could hold it. Words of
- * bits are summed up by granule, and a granule that starts inside a block has its number, so finding takes a constant
- * number of steps, with no lock, safe in a signal handler. Marking a block costs two stores, and one per granule that
- * it covers, or per 64 of them. Changes are serialised by the caller. */
+ * A bit per unit says where blocks start; the nearest at or before an address is the one that could hold it. Words of bits
+ * are summed up by granule, and a granule that starts inside a block has its number, so finding takes a constant number of
+ * steps, with no lock, safe in a signal handler. Marking a block costs two stores, and one per granule that it covers, or
+ * per 64 of them. Changes are serialised by the caller. */
 #ifndef CANNON_MEMORY_BLOCKS_H
 #define CANNON_MEMORY_BLOCKS_H
 

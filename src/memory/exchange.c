@@ -22,8 +22,7 @@ typedef struct {
   int32_t allowed[EXCHANGE_MOST_PIDS];
 } record;
 
-/* ---- keys: serial · MACHINE_EXPORTS + slot
- * ------------------------------------------------------------------------- */
+/* ---- keys: serial · MACHINE_EXPORTS + slot ------------------------------------------------------------------------- */
 
 /* The slot of a key that somebody living offers; under the machine's lock. */
 static status slot_of(machine_file *file, uint64_t key, const char *name, uint32_t *slot) {

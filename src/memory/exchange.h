@@ -1,10 +1,9 @@
 /* Memory that one process offers and others of its machine (machine.h) take, by a key. The memory is pieces of the
- * exporter's file; who takes it opens that file through /proc/<pid>/fd, which the system allows to the same user
- * without tracing rights (containers refuse those to pidfd_getfd), and without a thread or a socket in the exporter.
+ * exporter's file; who takes it opens that file through /proc/<pid>/fd, which the system allows to the same user without
+ * tracing rights (containers refuse those to pidfd_getfd), and without a thread or a socket in the exporter.
  *
- * The exporter can't withdraw what a living process has taken, so that memory is not used for something else under it;
- * an exporter that dies takes its keys with it, while the memory stays with those who have it. All calls from any
- * thread. */
+ * The exporter can't withdraw what a living process has taken, so that memory is not used for something else under it; an
+ * exporter that dies takes its keys with it, while the memory stays with those who have it. All calls from any thread. */
 #ifndef CANNON_MEMORY_EXCHANGE_H
 #define CANNON_MEMORY_EXCHANGE_H
 
@@ -41,8 +40,8 @@ status exchange_take(uint64_t key, exchange_kind kind, const char *name, exchang
 /* Gives up what was taken. */
 void exchange_drop(uint64_t key);
 
-/* Ends an offer of this process's: 0; or a living process that has it, and then nothing is changed, except with
- * for_good: nobody else can take it any more. */
+/* Ends an offer of this process's: 0; or a living process that has it, and then nothing is changed, except with for_good: nobody
+ * else can take it any more. */
 int32_t exchange_withdraw(uint64_t key, bool for_good);
 
 #endif

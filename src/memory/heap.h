@@ -7,8 +7,8 @@
  *   thread cache  freed blocks of one thread's, ready for its next allocation of that length (thread_cache.h)
  *
  * Memory is a promise: it is charged against the heap's size (and what the host has) when it is first used, and stays
- * charged while it is cached for reuse; caches go back to the host before anything is refused. All calls are safe from
- * any thread; one lock per heap, which a warm pair of allocation and free does without. */
+ * charged while it is cached for reuse; caches go back to the host before anything is refused. All calls are safe from any
+ * thread; one lock per heap, which a warm pair of allocation and free does without. */
 #ifndef CANNON_MEMORY_HEAP_H
 #define CANNON_MEMORY_HEAP_H
 
@@ -56,8 +56,8 @@ status heap_create(const heap_config *config, heap **out);
 status heap_alloc(heap *h, uint64_t bytes, uint64_t requested, const char *call, void *site, void **out);
 
 /* Frees the block that starts at address; ST_INVALID_VALUE where none does. name is the argument's, site the caller's.
- * While tasks are pending, the block's memory stays what it is and is reused only when those submitted before the free
- * have retired, or before an allocation is refused. */
+ * While tasks are pending, the block's memory stays what it is and is reused only when those submitted before the free have
+ * retired, or before an allocation is refused. */
 status heap_free(heap *h, uintptr_t address, const char *name, void *site);
 
 /* The live block that holds the address, or NULL. Constant time, lock-free, safe in a signal handler. */
@@ -69,8 +69,8 @@ status heap_take_pages(heap *h, uint64_t bytes, uint64_t *offset);
 void heap_give_pages(heap *h, uint64_t offset, uint64_t bytes);
 int heap_file(const heap *h);
 
-/* Where [address, address + bytes) of a live block lies in the file, in order; the first `most` pieces, and how many
- * there are. It stays there while the block lives. */
+/* Where [address, address + bytes) of a live block lies in the file, in order; the first `most` pieces, and how many there
+ * are. It stays there while the block lives. */
 typedef struct {
   uint64_t offset, bytes;
 } heap_piece;

@@ -1,6 +1,6 @@
-/* What a heap or a pool counts, apart from what it does. While nobody reads the counters (no CANNON_STATS_DIR) an
- * allocation pays one branch, twice; while somebody does, counts are exact whichever threads allocate and free: relaxed
- * atomic additions and two readings of the clock, some 100 ns.
+/* What a heap or a pool counts, apart from what it does. While nobody reads the counters (no CANNON_STATS_DIR) an allocation pays
+ * one branch, twice; while somebody does, counts are exact whichever threads allocate and free: relaxed atomic additions
+ * and two readings of the clock, some 100 ns.
  *
  *   const uint64_t begun = heap_stats_begin(s);
  *   ... allocate ...
@@ -24,8 +24,8 @@ typedef struct {
   _Atomic bool alarmed;
 } heap_stats;
 
-/* counters: where to count, or NULL. The alarm goes off, once, when CANNON_ALARM percent (1 to 100, 0: never; 85
- * without the variable) of size_bytes are in use; never where that is 0. */
+/* counters: where to count, or NULL. The alarm goes off, once, when CANNON_ALARM percent (1 to 100, 0: never; 85 without
+ * the variable) of size_bytes are in use; never where that is 0. */
 void heap_stats_init(heap_stats *s, stats_heap *counters, const char *name, uint64_t size_bytes);
 
 /* The out-of-line halves of what follows. */

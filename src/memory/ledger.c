@@ -14,8 +14,7 @@ static void publish(machine_file *file, int device) {
   atomic_store(&file->places[machine_own_place()].charged_bytes[physical_of[device]], own_bytes[device]);
 }
 
-/* Sum of the others' charges. With `look`, the dead are told from the living, which costs a system call each, and
- * dropped. */
+/* Sum of the others' charges. With `look`, the dead are told from the living, which costs a system call each, and dropped. */
 static uint64_t sum_others(machine_file *file, int device, bool look) {
   uint64_t sum = 0;
   for (uint32_t i = 0; file && i < MACHINE_PLACES; ++i) {

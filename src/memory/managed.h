@@ -1,6 +1,6 @@
-/* Managed memory: blocks that host and devices reach at one address. Here they lie in host memory, whoever touches
- * them; what the program advises, and where it has prefetched to, is kept for each page of 2 MiB and can be asked for.
- * All calls from any thread. */
+/* Managed memory: blocks that host and devices reach at one address. Here they lie in host memory, whoever touches them; what
+ * the program advises, and where it has prefetched to, is kept for each page of 2 MiB and can be asked for. All calls from
+ * any thread. */
 #ifndef CANNON_MEMORY_MANAGED_H
 #define CANNON_MEMORY_MANAGED_H
 

@@ -17,8 +17,8 @@
 /* Left to the host when a heap grows: below this a desktop starts to swap. */
 static const uint64_t HOST_MARGIN_BYTES = 256u << 20;
 
-/* What is moved about takes at most so many of the kernel's mappings (budget.h), so that others find some, too; one
- * move makes at most MOST_BORDERS more. */
+/* What is moved about takes at most so many of the kernel's mappings (budget.h), so that others find some, too; one move
+ * makes at most MOST_BORDERS more. */
 enum { MOST_PIECES = 24000, MOST_BORDERS = 4 };
 
 struct pages {
@@ -110,8 +110,7 @@ static bool host_has(pages *p, uint64_t wanted) {
   return true;
 }
 
-/* Tells the ledger, by granules. Down by one is told only with the next one: charges that go to and fro cost
- * nothing. */
+/* Tells the ledger, by granules. Down by one is told only with the next one: charges that go to and fro cost nothing. */
 static bool tell_ledger(pages *p) {
   const uint64_t wanted = (p->charged + GRANULE_PAGES - 1) / GRANULE_PAGES, had = p->ledger_granules;
   if (p->config.device < 0 || wanted == had || wanted + 1 == had) return true;
@@ -191,8 +190,8 @@ static uint64_t piece(const pages *p, uint64_t g, uint64_t n) {
   return k;
 }
 
-/* The memory keeps its page tables, so nothing is faulted in again: 8 µs for a granule beside 2,500 by mapping it anew.
- * At no moment are the addresses without a mapping, into which another thread's mmap() could come. */
+/* The memory keeps its page tables, so nothing is faulted in again: 8 µs for a granule beside 2,500 by mapping it anew. At
+ * no moment are the addresses without a mapping, into which another thread's mmap() could come. */
 static bool remap(pages *p, uint64_t from, uint64_t to, uint64_t n) {
   char *const source = view_of(p, from), *const target = view_of(p, to);
   const uint64_t bytes = n << GRANULE_SHIFT, emptied = place_of(p, to) << GRANULE_SHIFT;

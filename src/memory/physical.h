@@ -1,8 +1,8 @@
-/* Memory without an address: what handles are for, and mappings refer to. A slot of a table each; a handle is the
- * slot's number and how often it was used, so that a stale one is recognised. vmm.c serialises the calls.
+/* Memory without an address: what handles are for, and mappings refer to. A slot of a table each; a handle is the slot's
+ * number and how often it was used, so that a stale one is recognised. vmm.c serialises the calls.
  *
- * The memory is given back with the last reference, unless another process has imported it: then it is lent, and comes
- * back when that process has let go or ended (physical_settle). */
+ * The memory is given back with the last reference, unless another process has imported it: then it is lent, and comes back
+ * when that process has let go or ended (physical_settle). */
 #ifndef CANNON_MEMORY_PHYSICAL_H
 #define CANNON_MEMORY_PHYSICAL_H
 

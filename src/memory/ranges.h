@@ -1,10 +1,10 @@
 /* Which parts of a numbered line are free: a two-level segregated fit (TLSF) over abstract units, with all of its
  * book-keeping outside of what it manages.
  *
- * What is free is of one of two kinds, which the caller gives a meaning: backed units can be used as they are, bare
- * ones need something first. Free neighbours of a kind are one range. Taking and giving cost a constant number of steps
- * whatever the number of ranges. The good fit wastes up to 1/16 of a request in the search, none in the result. The
- * caller serialises calls. */
+ * What is free is of one of two kinds, which the caller gives a meaning: backed units can be used as they are, bare ones
+ * need something first. Free neighbours of a kind are one range. Taking and giving cost a constant number of steps whatever
+ * the number of ranges. The good fit wastes up to 1/16 of a request in the search, none in the result. The caller
+ * serialises calls. */
 #ifndef CANNON_MEMORY_RANGES_H
 #define CANNON_MEMORY_RANGES_H
 
@@ -29,9 +29,8 @@ bool ranges_add(ranges *r, uint32_t start, uint32_t n, range_kind kind);
 range_id ranges_take(ranges *r, range_kind kind, uint32_t n, uint32_t *start);
 
 /* Takes n >= 1 units, or a few more, at the end of a backed range and the start of the bare one beside it, or the other
- * way round, or all bare: where the fewest bare ones are needed among the longest backed ranges. Their number, *n_bare,
- * is a multiple of `step` (as the length of every bare range must be); the first is *bare. 0 where there is no such
- * place. */
+ * way round, or all bare: where the fewest bare ones are needed among the longest backed ranges. Their number, *n_bare, is
+ * a multiple of `step` (as the length of every bare range must be); the first is *bare. 0 where there is no such place. */
 range_id ranges_take_across(ranges *r, uint32_t n, uint32_t step, uint32_t *bare, uint32_t *n_bare);
 
 /* Cuts a taken range down to its first n units and frees the rest as backed; without memory it stays as it is. */

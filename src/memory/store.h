@@ -5,10 +5,10 @@
  *   cached    free and with memory behind it: handed out first, at no cost
  *   bare      free addresses, no more
  *
- * Addresses are many times the memory, so a place is never wanting. Where no cached range is long enough, bare
- * addresses get memory: fresh memory while there is little fragmentation, else the granules of cached ranges move there
- * (pages.h), and what is too short to move goes back to the host. So what is charged stays within some 2 % of what was
- * in use at the peak, and nothing is refused while enough memory is free anywhere. The caller serialises calls. */
+ * Addresses are many times the memory, so a place is never wanting. Where no cached range is long enough, bare addresses get
+ * memory: fresh memory while there is little fragmentation, else the granules of cached ranges move there (pages.h), and
+ * what is too short to move goes back to the host. So what is charged stays within some 2 % of what was in use at the peak,
+ * and nothing is refused while enough memory is free anywhere. The caller serialises calls. */
 #ifndef CANNON_MEMORY_STORE_H
 #define CANNON_MEMORY_STORE_H
 

@@ -1,9 +1,9 @@
 /* Blocks that a thread freed and will take again, without the heap's lock and without a locked instruction.
  *
- * A thread has one cache per heap: lists of small blocks by their exact length, and one large block. Only its thread
- * uses it, but the heap can empty it at any time, from any thread, before it lets more memory be used or refuses any.
- * That is a lock biased to the owner: the owner says `busy` and then looks whether the cache is closed; who closes it
- * has the kernel put a barrier into every running thread (membarrier) and waits until it is not busy. */
+ * A thread has one cache per heap: lists of small blocks by their exact length, and one large block. Only its thread uses it,
+ * but the heap can empty it at any time, from any thread, before it lets more memory be used or refuses any. That is a lock
+ * biased to the owner: the owner says `busy` and then looks whether the cache is closed; who closes it has the kernel put a
+ * barrier into every running thread (membarrier) and waits until it is not busy. */
 #ifndef CANNON_MEMORY_THREAD_CACHE_H
 #define CANNON_MEMORY_THREAD_CACHE_H
 
@@ -37,8 +37,7 @@ static inline thread_cache *thread_cache_of(unsigned heap_index) {
   return heap_index < THREAD_CACHE_HEAPS ? thread_caches[heap_index] : NULL;
 }
 
-/* A cache for the calling thread, which `end` is called for when the thread ends, before it is freed. NULL: no
- * memory. */
+/* A cache for the calling thread, which `end` is called for when the thread ends, before it is freed. NULL: no memory. */
 thread_cache *thread_cache_make(unsigned heap_index, void *owner, void (*end)(thread_cache *));
 
 /* By the owner, around each use. False: closed just now, the cache must not be touched. */
@@ -52,8 +51,8 @@ static inline bool thread_cache_enter(thread_cache *t) {
 
 static inline void thread_cache_leave(thread_cache *t) { atomic_store_explicit(&t->busy, false, memory_order_release); }
 
-/* By anybody who holds the heap's lock: from here to open, all caches of the list are the caller's. own: the caller's,
- * or NULL. */
+/* By anybody who holds the heap's lock: from here to open, all caches of the list are the caller's. own: the caller's, or
+ * NULL. */
 void thread_cache_close(thread_cache *list, const thread_cache *own);
 void thread_cache_open(thread_cache *list);
 

@@ -5,10 +5,9 @@
  *   mapping      a physical at a place in a reservation, with access rights
  *
  * A physical's granules come out of its device's file, so that neighbours that were made one after the other are one
- * mapping for the kernel, whose number of them is limited (budget.h). A physical may be another process's memory.
- * Users' addresses have nothing behind them, as elsewhere on a device; only mappings of host memory can be read and
- * written there. Unmapped memory stays behind the kernels' view until the tasks that were submitted before have
- * retired, or something else is mapped there. All calls from any thread. */
+ * mapping for the kernel, whose number of them is limited (budget.h). A physical may be another process's memory. Users' addresses have nothing behind them, as elsewhere on a
+ * device; only mappings of host memory can be read and written there. Unmapped memory stays behind the kernels' view until
+ * the tasks that were submitted before have retired, or something else is mapped there. All calls from any thread. */
 #ifndef CANNON_MEMORY_VMM_H
 #define CANNON_MEMORY_VMM_H
 
@@ -39,8 +38,8 @@ status vmm_drop(void *handle);
 /* What it was made with, and the device that it is memory of here. */
 status vmm_tag(void *handle, void *tag, int *device);
 
-/* Offers the memory to other processes of the machine (exchange.h), those that exchange_allow names or all: once.
- * Memory that they have taken is given back only when they have dropped it, too. */
+/* Offers the memory to other processes of the machine (exchange.h), those that exchange_allow names or all: once. Memory
+ * that they have taken is given back only when they have dropped it, too. */
 status vmm_export(void *handle, bool to_all, uint64_t *key);
 
 /* A physical that is another process's memory, as memory of this device; its handle. */

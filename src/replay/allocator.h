@@ -7,9 +7,9 @@
  *   tlsf       memory/ranges.h over units of 512 bytes
  *   pytorch    the policy of PyTorch's CUDA caching allocator; torch_npu: the same with that plug-in's rounding
  *
- * All but the pool are models: they place blocks on a line of addresses with nothing behind it. A granule of 2 MiB
- * counts as committed from the first block that touches it; only those that give memory back ever have less. An
- * instance belongs to one thread. Where their book-keeping finds no memory, the program ends with a message. */
+ * All but the pool are models: they place blocks on a line of addresses with nothing behind it. A granule of 2 MiB counts
+ * as committed from the first block that touches it; only those that give memory back ever have less. An instance
+ * belongs to one thread. Where their book-keeping finds no memory, the program ends with a message. */
 #ifndef CANNON_REPLAY_ALLOCATOR_H
 #define CANNON_REPLAY_ALLOCATOR_H
 

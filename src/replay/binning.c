@@ -1,6 +1,6 @@
-/* Bins, after RMM's binning resource: a list of free blocks of one size for each power of two from 512 bytes to 4 MiB,
- * which never join, fed by slabs from a best-fit line. Larger requests go to the line. Slabs are 2 MiB, or one block
- * where that is larger; RMM's own hold 128 blocks. */
+/* Bins, after RMM's binning resource: a list of free blocks of one size for each power of two from 512 bytes to 4 MiB, which
+ * never join, fed by slabs from a best-fit line. Larger requests go to the line. Slabs are 2 MiB, or one block where that
+ * is larger; RMM's own hold 128 blocks. */
 #include <stdlib.h>
 
 #include "replay/line.h"

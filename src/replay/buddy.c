@@ -1,5 +1,5 @@
-/* The binary buddy system: blocks of 512 bytes times a power of two, halved on demand; two free halves of one block
- * join again. A cap that is no power of two is the sum of several largest blocks. */
+/* The binary buddy system: blocks of 512 bytes times a power of two, halved on demand; two free halves of one block join
+ * again. A cap that is no power of two is the sum of several largest blocks. */
 #include <stdlib.h>
 
 #include "replay/allocator.h"

@@ -1,5 +1,5 @@
-/* The policy of PyTorch's CUDA caching allocator (c10/cuda/CUDACachingAllocator.cpp, 2.7, default settings, one
- * stream), and of torch_npu's, which differs in the rounding (NPUCachingAllocator.cpp):
+/* The policy of PyTorch's CUDA caching allocator (c10/cuda/CUDACachingAllocator.cpp, 2.7, default settings, one stream),
+ * and of torch_npu's, which differs in the rounding (NPUCachingAllocator.cpp):
  *
  *   - a request is rounded up to 512 bytes; torch_npu adds 32 first
  *   - up to 1 MiB it comes from the small pool, else from the large one: best fit among the pool's free blocks

@@ -1,5 +1,5 @@
-/* A line of addresses that grows at its end: holes between used blocks join at once, and are found by first or best
- * fit. First fit walks all blocks below the hole that it finds. */
+/* A line of addresses that grows at its end: holes between used blocks join at once, and are found by first or best fit.
+ * First fit walks all blocks below the hole that it finds. */
 #ifndef CANNON_REPLAY_LINE_H
 #define CANNON_REPLAY_LINE_H
 

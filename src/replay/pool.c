@@ -1,5 +1,5 @@
-/* Our own: a heap as a device has it, in addresses of its own, blocks rounded by the rule of aclrtMalloc. A heap can't
- * be destroyed: one that is no longer used gives its memory back and waits for the next instance with its cap. */
+/* Our own: a heap as a device has it, in addresses of its own, blocks rounded by the rule of aclrtMalloc. A heap can't be
+ * destroyed: one that is no longer used gives its memory back and waits for the next instance with its cap. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>

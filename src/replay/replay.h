@@ -6,8 +6,7 @@
 #include "replay/trace.h"
 
 /* ns per event, the loop's own cost taken off: from nothing, and once more on the same instance, whose memory is there.
- * Medians over repetitions, each with an instance of its own; processor time, so that others on the machine don't
- * count. */
+ * Medians over repetitions, each with an instance of its own; processor time, so that others on the machine don't count. */
 typedef struct {
   double cold_ns, warm_ns;
   uint64_t n_warm_calls; /* of the second time; or UNKNOWN_CALLS */

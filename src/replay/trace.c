@@ -14,8 +14,7 @@
 static const uint64_t MAX_FILE_BYTES = (uint64_t)1 << 30; /* unpacked: a packed one of some KiB could be endless */
 static const uint64_t MAX_LIVE_BYTES = (uint64_t)1 << 46; /* 64 TiB: no device is near it, and no sum overflows */
 
-/* ---- live blocks by ID: open addressing, a freed place is closed up at once
- * --------------------------------------- */
+/* ---- live blocks by ID: open addressing, a freed place is closed up at once --------------------------------------- */
 
 typedef struct {
   uint64_t *key;

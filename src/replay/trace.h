@@ -1,5 +1,5 @@
-/* A trace of allocations in memory, and where it comes from: a recording of `cannon run --record`
- * (trace/record_read.h), or text with a line per event, either of them compressed by gzip or not.
+/* A trace of allocations in memory, and where it comes from: a recording of `cannon run --record` (trace/record_read.h),
+ * or text with a line per event, either of them compressed by gzip or not.
  *
  *   a ID SIZE    allocates SIZE bytes (1 or more) as ID, which is not live
  *   f ID         frees it

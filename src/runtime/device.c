@@ -34,8 +34,7 @@ static struct {
 static _Atomic int default_device = -1;
 static _Atomic bool forked;
 
-/* Keeps the devices of the list: numbers below n_devices, ascending, separated by commas; parsing stops at anything
- * else. */
+/* Keeps the devices of the list: numbers below n_devices, ascending, separated by commas; parsing stops at anything else. */
 static void keep_visible(const char *list) {
   int count = 0, last = -1;
   while (isdigit((unsigned char)*list)) {

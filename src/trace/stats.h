@@ -1,10 +1,9 @@
-/* The process's counters: what `cannon run` prints when the program is over, and `cannon top` and npu-smi while it
- * runs.
+/* The process's counters: what `cannon run` prints when the program is over, and `cannon top` and npu-smi while it runs.
  *
- * They live in a file in $CANNON_STATS_DIR that the process maps shared, one file per process, named `<pid>.stats`, so
- * that they can be read after any kind of death, and while the process runs. Without the variable they live in
- * anonymous memory and nobody reads them. Counters only grow, except where a comment says otherwise; each is updated
- * with relaxed atomics, by any thread.
+ * They live in a file in $CANNON_STATS_DIR that the process maps shared, one file per process, named
+ * `<pid>.stats`, so that they can be read after any kind of death, and while the process runs. Without the
+ * variable they live in anonymous memory and nobody reads them. Counters only grow, except where a comment says
+ * otherwise; each is updated with relaxed atomics, by any thread.
  *
  * This header is the file's format, shared by the library (writer) and src/cli (reader). No pointers in it. */
 #ifndef CANNON_TRACE_STATS_H

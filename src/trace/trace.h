@@ -19,9 +19,8 @@ static inline bool trace_is_on(void) {
 /* The row of an operator or task kind; makes it at first use. Look up once and keep: rows never move. */
 stats_op *trace_row(const char *name);
 
-/* The row of a pool, to be closed with it; of a stream that owns memory, found or made; NULL where nobody reads. Look
- * up once and keep. Where the table is full its last row is everybody's, with the name "(others)" or the id
- * UINT32_MAX. */
+/* The row of a pool, to be closed with it; of a stream that owns memory, found or made; NULL where nobody reads. Look up
+ * once and keep. Where the table is full its last row is everybody's, with the name "(others)" or the id UINT32_MAX. */
 stats_pool *trace_pool_open(const char *name, int device);
 void trace_pool_close(stats_pool *row);
 stats_stream *trace_stream_row(int device, uint32_t id);

@@ -1,5 +1,5 @@
-/* CANNON_RECORD: what several threads allocate and order is in the file, in an order that could have happened, and all
- * of it stays there when the process is killed. */
+/* CANNON_RECORD: what several threads allocate and order is in the file, in an order that could have happened, and all of
+ * it stays there when the process is killed. */
 #include "acl_test.h"
 #include "self.h"
 

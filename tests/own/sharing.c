@@ -1,5 +1,4 @@
-/* What sharing promises beyond CANN: order of closing, limits with words, and that the kernel's mappings are not used
- * up. */
+/* What sharing promises beyond CANN: order of closing, limits with words, and that the kernel's mappings are not used up. */
 #include "acl_test.h"
 #include "sharer.h"
 
@@ -152,8 +151,7 @@ static void neighbours_are_one_mapping(void **state) {
   CHECK_OK(aclrtReleaseMemAddress(p));
 }
 
-/* With few mappings allowed: a refusal in words, and all goes on. One piece alone takes two, itself and what is
- * behind. */
+/* With few mappings allowed: a refusal in words, and all goes on. One piece alone takes two, itself and what is behind. */
 static int run_short_of_mappings(void) {
   enum { N = 40, LIMIT = 50 };
   char *p = NULL;

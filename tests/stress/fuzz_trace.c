@@ -1,8 +1,8 @@
 /* Files for `cannon replay` with random contents, binary and text: each is read or refused with its line or offset, and
- * what was read can be replayed. LLVMFuzzerTestOneInput is what libFuzzer wants; without it, main() mutates a few
- * seeds:
+ * what was read can be replayed. LLVMFuzzerTestOneInput is what libFuzzer wants; without it, main() mutates a few seeds:
  *
- *   stress_fuzz_trace [INPUTS] */
+ *   stress_fuzz_trace [INPUTS]
+ */
 #include <sys/mman.h>
 #include <unistd.h>
 
