@@ -65,12 +65,9 @@ static uint64_t grown(uint64_t size, uint64_t round, uint64_t slack) {
   return rounded > UINT64_MAX - slack ? 0 : rounded + slack;
 }
 
-uint64_t rule_bytes_of_pages(const alloc_rule *rule, uint64_t size, uint32_t slack_bytes, int policy) {
-  const page_kind pages = policy_pages(policy, size);
+uint64_t rule_bytes_of_pages(const alloc_rule *rule, uint64_t size, uint32_t slack_bytes, page_kind pages) {
   const uint64_t bytes = grown(size, rule->round_bytes, rule->slack && pages != PAGES_GIANT ? slack_bytes : 0);
-  /* Above HUGE_FIRST_BYTES the heap gives whole huge pages anyway. */
-  const bool whole = pages == PAGES_GIANT || bytes <= HUGE_FIRST_BYTES;
-  return bytes && whole ? grown(bytes, page_bytes[pages], 0) : bytes;
+  return bytes ? grown(bytes, page_bytes[pages], 0) : 0;
 }
 
 /* ---- pieces ------------------------------------------------------------------------------------------------------ */

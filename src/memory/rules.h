@@ -19,8 +19,9 @@ typedef enum { PAGES_SMALL, PAGES_HUGE, PAGES_GIANT, N_PAGE_KINDS } page_kind;
 extern const uint64_t page_bytes[N_PAGE_KINDS];
 
 /* Values are CANN's. `only`: blocks are whole pages of that kind, or there is no block. The others ask for huge pages
- * from more than HUGE_FIRST_BYTES on, and take small ones below or instead. All memory here is granules of a huge
- * page's size, so what has room for a block has room for its huge pages: falling back changes no answer. */
+ * above HUGE_FIRST_BYTES, and take small ones below or instead: here huge pages do not run out before memory does, so
+ * that falling back changes no answer. What a block got is what aclrtPointerGetAttributes says, and no more: how its
+ * memory really lies is the heap's. */
 typedef struct {
   const char *name;
   page_kind pages;
@@ -98,14 +99,14 @@ const alloc_rule *rule_of_call(const char *call, page_kind *pages);
  * since programs register what they get. Both are above everything promised. */
 enum { RULE_DEVICE_UNIT_SHIFT = 9, RULE_PINNED_UNIT_SHIFT = 12, RULE_DEFAULT_SLACK_BYTES = 32 };
 
-/* The same of policies that take whole pages. */
-uint64_t rule_bytes_of_pages(const alloc_rule *rule, uint64_t size, uint32_t slack_bytes, int policy);
+/* The same in whole pages. */
+uint64_t rule_bytes_of_pages(const alloc_rule *rule, uint64_t size, uint32_t slack_bytes, page_kind pages);
 
 /* What a request of `size` bytes makes of it: ALIGN_UP(size, round) + slack, in whole pages where the policy says so; 0
  * where that overflows. */
 static inline uint64_t rule_bytes(const alloc_rule *rule, uint64_t size, uint32_t slack_bytes, int policy) {
   const page_policy *p = policy_of(policy);
-  if (p && p->only) return rule_bytes_of_pages(rule, size, slack_bytes, policy);
+  if (p && p->only) return rule_bytes_of_pages(rule, size, slack_bytes, p->pages);
   const uint64_t slack = rule->slack ? slack_bytes : 0;
   const uint64_t rounded = (size + rule->round_bytes - 1) & -(uint64_t)rule->round_bytes;
   if (size > UINT64_MAX - (rule->round_bytes - 1) || rounded > UINT64_MAX - slack) return 0;

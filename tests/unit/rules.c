@@ -84,7 +84,8 @@ static void only_policies_take_whole_pages(void **state) {
   (void)state;
   assert_int_equal(bytes_of(RULE_MALLOC, 100, POLICY_HUGE_ONLY), 2 * MIB);
   assert_int_equal(bytes_of(RULE_MALLOC, 100, POLICY_NORMAL_ONLY), 160);
-  assert_int_equal(bytes_of(RULE_MALLOC, 3 * MIB, POLICY_HUGE_ONLY), 3 * MIB + 32); /* granules are pages */
+  assert_int_equal(bytes_of(RULE_MALLOC, 3 * MIB, POLICY_HUGE_ONLY), 4 * MIB);
+  assert_int_equal(bytes_of(RULE_MALLOC, 2 * MIB, POLICY_HUGE_ONLY_P2P), 4 * MIB); /* and 32 */
   assert_int_equal(bytes_of(RULE_MALLOC, 1, POLICY_GIANT_ONLY), GIB);
   assert_int_equal(bytes_of(RULE_MALLOC, GIB, POLICY_GIANT_ONLY), GIB); /* nothing is added */
   assert_int_equal(bytes_of(RULE_MALLOC, (uint64_t)GIB + 1, POLICY_GIANT_ONLY_P2P), 2 * (uint64_t)GIB);
