@@ -294,7 +294,8 @@ ACL_FUNC_VISIBILITY aclError aclrtMemGetAddressRange(void *ptr, void **pbase, si
 ACL_FUNC_VISIBILITY aclError aclrtCheckMemType(void **addrList, uint32_t size, uint32_t memType, uint32_t *checkResult,
                                                uint32_t reserve);
 
-/* What components take of a device's memory, at most inputNum of them, the largest first. Here there is one: "APP". */
+/* What components take of a device's memory, at most inputNum of them, the largest first. Here there is one, "APP",
+ * whose memory counts as long as it is kept for the next allocation. */
 ACL_FUNC_VISIBILITY aclError aclrtGetMemUsageInfo(int32_t deviceId, aclrtMemUsageInfo *memUsageInfo, size_t inputNum,
                                                   size_t *outputNum);
 
