@@ -41,7 +41,7 @@ static void print_zero_copy(FILE *out, const stats_file *p) {
 
 static void print_advice(FILE *out, const stats_file *p) {
   static const char *const words[STATS_N_ADVICE] = {[STATS_ADVICE_UNALIGNED_COPY] =
-                                                        "asynchronous copies at device addresses not 64-aligned"};
+                                                        "asynchronous copies at addresses not 64-aligned"};
   for (int i = 0; i < STATS_N_ADVICE; i++) {
     char site[256];
     if (!p->advice[i].count) continue;
