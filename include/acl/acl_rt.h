@@ -222,11 +222,11 @@ ACL_FUNC_VISIBILITY aclError aclrtProcessReport(int32_t timeout);
 /* ---- Memory. Sizes are in bytes; blocks belong to the caller, and outlive contexts. The host cannot touch
  * device memory, only copy from and to it ---- */
 
-/* Allocates size bytes, not 0, on the current device, at an address that is a multiple of 64; contents are
- * undefined. It takes size rounded up to 32, plus 32; Align32 does without the latter. Cached has only the
- * policies HUGE_FIRST, HUGE_ONLY, NORMAL_ONLY and HUGE1G_ONLY. A policy outside the enum is no error: it
- * means huge pages for 2 MiB and more, else normal ones. Errors: ACL_ERROR_RT_MEMORY_ALLOCATION: there is not
- * enough. */
+/* Allocates size bytes, not 0, on the current device, at an address that is a multiple of 64; contents are undefined.
+ * It takes size rounded up to 32, plus 32; Align32 does without the latter. Cached has only the policies HUGE_FIRST,
+ * HUGE_ONLY, NORMAL_ONLY and HUGE1G_ONLY. Blocks of the ONLY kinds with huge pages take whole ones (a 1 GiB page
+ * without the plus 32). A policy outside the enum is no error: it means huge pages for 2 MiB and more, else normal
+ * ones. Errors: ACL_ERROR_RT_MEMORY_ALLOCATION: there is not enough. */
 ACL_FUNC_VISIBILITY aclError aclrtMalloc(void **devPtr, size_t size, aclrtMemMallocPolicy policy);
 ACL_FUNC_VISIBILITY aclError aclrtMallocAlign32(void **devPtr, size_t size, aclrtMemMallocPolicy policy);
 ACL_FUNC_VISIBILITY aclError aclrtMallocCached(void **devPtr, size_t size, aclrtMemMallocPolicy policy);
@@ -245,6 +245,10 @@ ACL_FUNC_VISIBILITY aclError aclrtFreeHostWithDevSync(void *hostPtr);
 ACL_FUNC_VISIBILITY aclError aclrtMallocWithCfg(void **devPtr, size_t size, aclrtMemMallocPolicy policy,
                                                 aclrtMallocConfig *cfg);
 ACL_FUNC_VISIBILITY aclError aclrtMallocHostWithCfg(void **ptr, uint64_t size, aclrtMallocConfig *cfg);
+
+/* Memory that a device's task scheduler can use, too; here all of it can. */
+ACL_FUNC_VISIBILITY aclError aclrtMallocForTaskScheduler(void **devPtr, size_t size, aclrtMemMallocPolicy policy,
+                                                         aclrtMallocConfig *cfg);
 
 /* Makes the program's own host memory usable by kernels (MAPPED), or its copies asynchronous (PINNED, in V2);
  * *devPtr: its address for kernels, here the same. Errors: 507910: part of it is registered, 507911: none is that
@@ -289,6 +293,19 @@ ACL_FUNC_VISIBILITY aclError aclrtMemManagedGetAttrs(aclrtMemManagedRangeAttribu
 ACL_FUNC_VISIBILITY aclError aclrtPointerGetAttributes(const void *ptr, aclrtPtrAttributes *attributes);
 ACL_FUNC_VISIBILITY aclError aclrtMemGetAddressRange(void *ptr, void **pbase, size_t *psize);
 
+/* Whether all of these device addresses are memory of one of the kinds in memType, ACL_RT_MEM_TYPE_..., OR-ed: 1 or 0.
+ * reserve: 0. */
+ACL_FUNC_VISIBILITY aclError aclrtCheckMemType(void **addrList, uint32_t size, uint32_t memType, uint32_t *checkResult,
+                                               uint32_t reserve);
+
+/* What components take of a device's memory, at most inputNum of them, the largest first. Here there is one: "APP". */
+ACL_FUNC_VISIBILITY aclError aclrtGetMemUsageInfo(int32_t deviceId, aclrtMemUsageInfo *memUsageInfo, size_t inputNum,
+                                                  size_t *outputNum);
+
+/* Whether an engine of the device reaches registered host memory. */
+ACL_FUNC_VISIBILITY aclError aclrtHostMemMapCapabilities(uint32_t deviceId, aclrtHacType hacType,
+                                                         aclrtHostMemMapCapability *capabilities);
+
 /* Free and total memory of the current device, in bytes; zeros for a kind that it lacks. */
 ACL_FUNC_VISIBILITY aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t *free, size_t *total);
 
@@ -316,6 +333,67 @@ ACL_FUNC_VISIBILITY aclError aclrtMemcpy2d(void *dst, size_t dpitch, const void 
                                            size_t height, aclrtMemcpyKind kind);
 ACL_FUNC_VISIBILITY aclError aclrtMemcpy2dAsync(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width,
                                                 size_t height, aclrtMemcpyKind kind, aclrtStream stream);
+
+/* As aclrtMemcpyAsync, its newer name. */
+ACL_FUNC_VISIBILITY aclError aclrtMemcpyAsyncWithCondition(void *dst, size_t destMax, const void *src, size_t count,
+                                                           aclrtMemcpyKind kind, aclrtStream stream);
+
+/* Sets N words of 32 bits, in device or pinned memory, at a multiple of 4. memSize: room at ptr, in bytes. N may be 0.
+ * The second is a task of a stream for device memory, and done when it returns for pinned memory. */
+ACL_FUNC_VISIBILITY aclError aclrtMemsetD32(void *ptr, size_t memSize, uint32_t value, size_t N);
+ACL_FUNC_VISIBILITY aclError aclrtMemsetD32Async(void *ptr, size_t memSize, uint32_t value, size_t N,
+                                                 aclrtStream stream);
+
+/* numBatches copies, at most 4096, all from host to device or all from device to host, in no particular order. attrs[k]
+ * says where the sides of the copies attrsIndexes[k] to attrsIndexes[k + 1] - 1 are; attrsIndexes starts with 0 and
+ * rises. *failIndex: the copy that is wrong, SIZE_MAX where it is none. Nothing is copied where anything is wrong. V2
+ * is without failIndex. */
+ACL_FUNC_VISIBILITY aclError aclrtMemcpyBatch(void **dsts, size_t *destMaxs, void **srcs, size_t *sizes,
+                                              size_t numBatches, aclrtMemcpyBatchAttr *attrs, size_t *attrsIndexes,
+                                              size_t numAttrs, size_t *failIndex);
+ACL_FUNC_VISIBILITY aclError aclrtMemcpyBatchV2(void **dsts, size_t *destMaxs, void **srcs, size_t *sizes,
+                                                size_t numBatches, aclrtMemcpyBatchAttr *attrs, size_t *attrsIndexes,
+                                                size_t numAttrs);
+ACL_FUNC_VISIBILITY aclError aclrtMemcpyBatchAsync(void **dsts, size_t *destMaxs, void **srcs, size_t *sizes,
+                                                   size_t numBatches, aclrtMemcpyBatchAttr *attrs, size_t *attrsIndexes,
+                                                   size_t numAttrs, size_t *failIndex, aclrtStream stream);
+ACL_FUNC_VISIBILITY aclError aclrtMemcpyBatchAsyncV2(void **dsts, size_t *destMaxs, void **srcs, size_t *sizes,
+                                                     size_t numBatches, aclrtMemcpyBatchAttr *attrs,
+                                                     size_t *attrsIndexes, size_t numAttrs, aclrtStream stream);
+
+/* Asynchronous: copies count bytes within a device, from *src + srcDataOffset to *dst + dstDataOffset. The two pointers
+ * are in device memory, and are read when the task runs. kind: INNER_DEVICE_TO_DEVICE. */
+ACL_FUNC_VISIBILITY aclError aclrtMemcpyAsyncWithOffset(void **dst, size_t destMax, size_t dstDataOffset,
+                                                        const void **src, size_t count, size_t srcDataOffset,
+                                                        aclrtMemcpyKind kind, aclrtStream stream);
+
+/* The same with a descriptor in device memory, at a multiple of 64, which Set writes at once and which is read when the
+ * task runs. config: NULL. */
+ACL_FUNC_VISIBILITY aclError aclrtGetMemcpyDescSize(aclrtMemcpyKind kind, size_t *descSize);
+ACL_FUNC_VISIBILITY aclError aclrtSetMemcpyDesc(void *desc, aclrtMemcpyKind kind, void *srcAddr, void *dstAddr,
+                                                size_t count, void *config);
+ACL_FUNC_VISIBILITY aclError aclrtMemcpyAsyncWithDesc(void *desc, aclrtMemcpyKind kind, aclrtStream stream);
+
+/* Asynchronous, on 64-bit words of device memory at multiples of 8: writes one (flag: 0); later tasks of the stream
+ * wait until one fulfils a condition (flag: ACL_STREAM_WAIT_VALUE_...), whoever changes it. */
+ACL_FUNC_VISIBILITY aclError aclrtValueWrite(void *devAddr, uint64_t value, uint32_t flag, aclrtStream stream);
+ACL_FUNC_VISIBILITY aclError aclrtValueWait(void *devAddr, uint64_t value, uint32_t flag, aclrtStream stream);
+
+/* Caches between a device and its memory. Here they need no care: device memory is checked to be some, and that is
+ * all. */
+ACL_FUNC_VISIBILITY aclError aclrtMemFlush(void *devPtr, size_t size);
+ACL_FUNC_VISIBILITY aclError aclrtMemInvalidate(void *devPtr, size_t size);
+
+/* The same for a stream; cmoType: PREFETCH. A descriptor is in device memory, at a multiple of 64. Barriers are for
+ * products with one: ACL_ERROR_RT_FEATURE_NOT_SUPPORT. */
+ACL_FUNC_VISIBILITY aclError aclrtCmoAsync(void *src, size_t size, aclrtCmoType cmoType, aclrtStream stream);
+ACL_FUNC_VISIBILITY aclError aclrtCmoGetDescSize(size_t *size);
+ACL_FUNC_VISIBILITY aclError aclrtCmoSetDesc(void *cmoDesc, void *src, size_t size);
+ACL_FUNC_VISIBILITY aclError aclrtCmoAsyncWithDesc(void *cmoDesc, aclrtCmoType cmoType, aclrtStream stream,
+                                                   const void *reserve);
+ACL_FUNC_VISIBILITY aclError aclrtCmoAsyncWithBarrier(void *src, size_t size, aclrtCmoType cmoType, uint32_t barrierId,
+                                                      aclrtStream stream);
+ACL_FUNC_VISIBILITY aclError aclrtCmoWaitBarrier(aclrtBarrierTaskInfo *taskInfo, aclrtStream stream, uint32_t flag);
 
 /* ---- Virtual memory: addresses, memory, and the one mapped at the other. Sizes are multiples of the granularity; a
  * handle must be freed as often as it was made or retained ---- */

@@ -56,9 +56,9 @@ static status open_table(void) {
   return st;
 }
 
-status managed_alloc(uint64_t bytes, const char *call, void *site, void **out) {
+status managed_alloc(uint64_t bytes, void *site, void **out) {
   TRY(open_table());
-  TRY(memory_alloc(-1, &alloc_rules[RULE_MALLOC_MANAGED], bytes, call, site, out));
+  TRY(memory_alloc(-1, RULE_MALLOC_MANAGED, POLICY_HUGE_FIRST, bytes, site, out));
   pthread_mutex_lock(&lock);
   const page_range r = pages_in(*out, bytes);
   memset(r.first, 0, r.n * sizeof *r.first);

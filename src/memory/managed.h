@@ -51,7 +51,7 @@ typedef enum {
 enum { MANAGED_ID_HOST = -1, MANAGED_ID_NONE = -2 };
 
 /* A block of whole pages, nothing advised. */
-status managed_alloc(uint64_t bytes, const char *call, void *site, void **out);
+status managed_alloc(uint64_t bytes, void *site, void **out);
 
 /* [p, p + bytes) lies in one live block; bytes is whole pages where a place is set. name: the range's, for messages. */
 status managed_check(const void *p, uint64_t bytes, const char *name);

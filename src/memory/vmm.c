@@ -420,12 +420,28 @@ int vmm_device_of(uintptr_t address) {
   return m ? atomic_load_explicit(&m->device, memory_order_relaxed) : -2;
 }
 
+bool vmm_is_reserved(uintptr_t address) {
+  pthread_mutex_lock(&vmm.lock);
+  const bool reserved = reservation_of(address);
+  pthread_mutex_unlock(&vmm.lock);
+  return reserved;
+}
+
 bool vmm_find(uintptr_t address, uintptr_t *start, uint64_t *bytes) {
   const mapping *m = mapping_at(address);
   if (!m) return false;
   *start = atomic_load_explicit(&m->start, memory_order_relaxed);
   *bytes = atomic_load_explicit(&m->bytes, memory_order_relaxed);
   return true;
+}
+
+bool vmm_is_same(uintptr_t a, uintptr_t b, uint64_t bytes) {
+  if (a == b) return true;
+  const mapping *m = mapping_at(a), *n = mapping_at(b);
+  if (!m || !n || m->physical != n->physical) return false;
+  const uint64_t inside = a - atomic_load_explicit(&m->start, memory_order_relaxed);
+  return inside == b - atomic_load_explicit(&n->start, memory_order_relaxed) &&
+         bytes <= atomic_load_explicit(&m->bytes, memory_order_relaxed) - inside;
 }
 
 __attribute__((cold)) static status refuse(uintptr_t address, uintptr_t at, const mapping *m, unsigned access,

@@ -70,8 +70,14 @@ status vmm_view(uintptr_t address, uint64_t bytes, unsigned access, const char *
 /* The device of what is mapped there, VMM_HOST, or -2 where nothing is. Lock-free. */
 int vmm_device_of(uintptr_t address);
 
+/* Whether a reservation holds the address. */
+bool vmm_is_reserved(uintptr_t address);
+
 /* The mapping that holds the address. */
 bool vmm_find(uintptr_t address, uintptr_t *start, uint64_t *bytes);
+
+/* Whether the two are the same memory: ranges of two mappings of one physical, or one range. Lock-free. */
+bool vmm_is_same(uintptr_t a, uintptr_t b, uint64_t bytes);
 
 /* How to learn what tasks are pending; before the first mapping. */
 void vmm_set_fences(const heap_fences *fences);

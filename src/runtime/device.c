@@ -130,6 +130,7 @@ static void process_start(void) {
                                      scheduler_fence_passed};
   memory_set_fences(&fences);
   join_machine();
+  memory_set_slack((uint32_t)machine.profile->alloc_extra_bytes);
   pthread_atfork(NULL, NULL, in_child);
   atexit(at_exit);
   stats_file *s = trace_stats();
