@@ -89,6 +89,10 @@ ACL_FUNC_VISIBILITY aclError aclrtDeviceDisablePeerAccess(int32_t peerDeviceId);
 /* 1 if deviceId was enabled to reach peerDeviceId's memory, else 0. */
 ACL_FUNC_VISIBILITY aclError aclrtDevicePeerAccessStatus(int32_t deviceId, int32_t peerDeviceId, int32_t *status);
 
+/* Has memory of one device ready for another, dstDevId, before that first touches it; after peer access was enabled
+ * between the two. flags: 0. */
+ACL_FUNC_VISIBILITY aclError aclrtMemP2PMap(void *devPtr, size_t size, int32_t dstDevId, uint64_t flags);
+
 /* ---- Context: a device's streams, events and errors, kept apart from those of other contexts ---- */
 
 /* Creates a context with a default stream and makes it current on the calling thread. Needs no
