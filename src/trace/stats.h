@@ -128,15 +128,6 @@ typedef struct {
   char path[256];
 } stats_module;
 
-/* What is allowed, but slow on a device. */
-typedef enum { STATS_ADVICE_UNALIGNED_COPY, STATS_N_ADVICE } stats_advice_kind;
-
-typedef struct {
-  counter count;
-  stats_place place;    /* of the first: the caller */
-  char first_site[160]; /* the same as "object(symbol+0x12)" */
-} stats_advice;
-
 /* What was allocated from one place in the program. Filled with CANNON_SITES=1 only. */
 typedef struct {
   _Atomic uint64_t address; /* the return address in that process; 0: no row. The last row, of all others, has 1 */
