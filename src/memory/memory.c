@@ -83,7 +83,9 @@ status memory_alloc(int device, const alloc_rule *rule, uint64_t size, const cha
   if (!bytes) return fail(ST_NO_MEMORY, "size is %ju, which overflows when it is rounded", (uintmax_t)size);
   if (unlikely(rule->pinned && !atomic_load_explicit(&pinned_heap, memory_order_acquire))) TRY(open_pinned());
   heap *h = atomic_load_explicit(rule->pinned ? &pinned_heap : &device_heaps[device], memory_order_acquire);
-  return heap_alloc(h, bytes, size, call, site, out);
+  status st = heap_alloc(h, bytes, size, call, site, out);
+  if (unlikely(st == ST_NO_MEMORY) && vmm_settle()) st = heap_alloc(h, bytes, size, call, site, out);
+  return st;
 }
 
 static inline heap *heap_of(const void *p) {
@@ -102,6 +104,7 @@ status memory_free(void *block, bool pinned, void *site) {
 }
 
 status memory_info(int device, uint64_t *free_bytes, uint64_t *total_bytes) {
+  vmm_settle();
   heap_info(atomic_load_explicit(&device_heaps[device], memory_order_acquire), free_bytes, total_bytes);
   return ST_OK;
 }

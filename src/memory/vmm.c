@@ -199,7 +199,7 @@ status vmm_release(uintptr_t start) {
 
 /* ---- physical memory --------------------------------------------------------------------------------------------- */
 
-static void settle(uintptr_t start, uint64_t bytes);
+static bool settle(uintptr_t start, uint64_t bytes);
 
 static void *handle_of(uint32_t id) {
   return (void *)((uintptr_t)vmm.physicals[id].uses << 32 | (uintptr_t)id << HANDLE_SHIFT);
@@ -324,8 +324,9 @@ static void cover(uintptr_t at, uint64_t bytes, bool host) {
   if (host) hide((void *)at, bytes);
 }
 
-/* Gives back what no task uses any more; of what is to be replaced, the addresses at once. */
-static void settle(uintptr_t start, uint64_t bytes) {
+/* Gives back what no task uses any more; of what is to be replaced, the addresses at once. Whether any memory was. */
+static bool settle(uintptr_t start, uint64_t bytes) {
+  bool any = false;
   for (lingering **at = &vmm.lingering; *at;) {
     lingering *l = *at;
     const bool passed = vmm.fences->passed(l->fence);
@@ -340,7 +341,16 @@ static void settle(uintptr_t start, uint64_t bytes) {
     physical_unref(l->physical);
     *at = l->next;
     free(l);
+    any = true;
   }
+  return any;
+}
+
+bool vmm_settle(void) {
+  pthread_mutex_lock(&vmm.lock);
+  const bool any = settle(0, 0);
+  pthread_mutex_unlock(&vmm.lock);
+  return any;
 }
 
 static bool map_file(uintptr_t at, const physical *p) {

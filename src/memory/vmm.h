@@ -57,6 +57,9 @@ int vmm_device_of(uintptr_t address);
 /* The mapping that holds the address. */
 bool vmm_find(uintptr_t address, uintptr_t *start, uint64_t *bytes);
 
+/* Gives unmapped memory back that no task uses any more, which otherwise happens at the next call here; whether any was. */
+bool vmm_settle(void);
+
 /* How to learn what tasks are pending; before the first mapping. */
 void vmm_set_fences(const heap_fences *fences);
 

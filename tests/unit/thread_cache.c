@@ -235,6 +235,41 @@ static void looking_counts_what_is_held(void **state) {
   assert_int_equal(wrong, 0);
 }
 
+/* ---- what is passed on ---- */
+
+enum { LONG_BYTES = 20 * MIB, REST_BYTES = 60 * MIB };
+static pthread_mutex_t long_lock = PTHREAD_MUTEX_INITIALIZER; /* held while a long block is */
+
+/* A cache keeps one large block: the short one's free puts the long one out. */
+static void *push_out(void *unused) {
+  (void)unused;
+  while (!atomic_load(&stop)) {
+    pthread_mutex_lock(&long_lock);
+    void *p = try_alloc(&t, LONG_BYTES);
+    wrong += !p || heap_free(t.h, (uintptr_t)p, "p", NULL) != ST_OK;
+    pthread_mutex_unlock(&long_lock);
+    p = try_alloc(&t, MIB);
+    wrong += !p || heap_free(t.h, (uintptr_t)p, "p", NULL) != ST_OK;
+  }
+  return NULL;
+}
+
+/* Memory on its way from a cache to the heap is not missing either. */
+static void what_is_pushed_out_is_not_missing(void **state) {
+  (void)state;
+  atomic_store(&stop, false);
+  pthread_t thread[2] = {start(push_out, NULL), start(push_out, NULL)};
+  for (int round = 0; round < ROUNDS(500000); round++) {
+    pthread_mutex_lock(&long_lock);
+    void *p = try_alloc(&t, REST_BYTES);
+    wrong += !p || heap_free(t.h, (uintptr_t)p, "p", NULL) != ST_OK;
+    pthread_mutex_unlock(&long_lock);
+  }
+  atomic_store(&stop, true);
+  for (int i = 0; i < 2; i++) pthread_join(thread[i], NULL);
+  assert_int_equal(wrong, 0);
+}
+
 /* ---- double frees, numbers ---- */
 
 static pthread_barrier_t both;
@@ -309,6 +344,7 @@ int main(void) {
       CACHE_TEST(a_thread_gives_back_what_it_keeps),
       CACHE_TEST(threads_come_and_go),
       CACHE_TEST(looking_counts_what_is_held),
+      CACHE_TEST(what_is_pushed_out_is_not_missing),
       CACHE_TEST(of_two_frees_at_once_one_is_refused),
       CACHE_TEST(no_number_is_given_twice),
   };
