@@ -13,26 +13,28 @@ enum { GRANULES = 96, SIZE_GRANULES = 48 };
 static struct {
   pages *p;
   char *reserved, *view;
+  uint64_t reserved_bytes;
   uint64_t content[GRANULES];
   uint64_t n_charged;
 } m;
 
-static void open_pages(bool shared) {
-  const uint64_t window = (uint64_t)GRANULES * GRANULE_BYTES;
+static void open_sized(bool shared, uint64_t n_granules, uint64_t size_granules) {
+  const uint64_t window = n_granules * GRANULE_BYTES;
   memset(&m, 0, sizeof m);
-  m.reserved = mmap(NULL, window + GRANULE_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  m.reserved_bytes = window + GRANULE_BYTES;
+  m.reserved = mmap(NULL, m.reserved_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   assert_ptr_not_equal(m.reserved, MAP_FAILED);
   m.view = m.reserved + -(uintptr_t)m.reserved % GRANULE_BYTES;
-  const pages_config config = {.view = (uintptr_t)m.view,
-                               .window_bytes = window,
-                               .shared = shared,
-                               .size_bytes = (uint64_t)SIZE_GRANULES * GRANULE_BYTES};
+  const pages_config config = {
+      .view = (uintptr_t)m.view, .window_bytes = window, .shared = shared, .size_bytes = size_granules * GRANULE_BYTES};
   assert_int_equal(pages_create(&config, "the test", &m.p), ST_OK);
 }
 
+static void open_pages(bool shared) { open_sized(shared, GRANULES, SIZE_GRANULES); }
+
 static void close_pages(void) {
   pages_destroy(m.p);
-  munmap(m.reserved, (uint64_t)(GRANULES + 1) * GRANULE_BYTES);
+  munmap(m.reserved, m.reserved_bytes);
 }
 
 /* The word at the start of a page of a granule. */
@@ -190,12 +192,55 @@ static void private_pages_stay_where_they_are(void **state) {
   close_pages();
 }
 
+/* Two neighbours change places by way of others; one goes home past the other. However they went, the count of pieces is
+ * right, so that moving goes on. */
+static void neighbours_change_places(void **state) {
+  (void)state;
+  open_pages(true);
+  assert_true(pages_charge(m.p, 3 * GRANULE_PAGES));
+  fill_granule(0, 1 << 16);
+  fill_granule(1, 2 << 16);
+  move(0, 10, 1);
+  move(1, 20, 1);
+  move(20, 0, 1);
+  move(10, 1, 1);
+  fill_granule(10, 3 << 16);
+  move(10, 20, 1);
+  expect_contents();
+  pages_discharge(m.p, 0, GRANULE_PAGES);
+  m.content[0] = 0;
+  move(1, 0, 1);
+  expect_contents();
+  move(0, 50, 1);
+  expect_contents();
+  close_pages();
+}
+
+/* The kernel's mappings are a budget: at its end memory stays where it is. */
+static void moving_ends_before_mappings_do(void **state) {
+  (void)state;
+  enum { MANY = 20000, MARKED = 100 };
+  open_sized(true, 3 * MANY, MANY);
+  assert_true(pages_charge(m.p, (uint64_t)MANY * GRANULE_PAGES));
+  for (uint64_t g = 0; g < MANY; g += MANY / MARKED) *word(g, 1) = g + 1;
+  uint64_t moved = 0;
+  while (moved < MANY && pages_move(m.p, moved, MANY + 2 * moved, 1)) moved++; /* every one an island */
+  assert_in_range(moved, 1000, MANY - 1);
+  void *more = mmap(NULL, PAGE_BYTES, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  assert_ptr_not_equal(more, MAP_FAILED);
+  munmap(more, PAGE_BYTES);
+  for (uint64_t g = 0; g < MANY; g += MANY / MARKED) assert_int_equal(*word(g < moved ? MANY + 2 * g : g, 1), g + 1);
+  while (moved-- > 0)
+    assert_int_equal(pages_move(m.p, MANY + 2 * moved, moved, 1), 1); /* back, and the budget with it */
+  for (uint64_t g = 0; g < MANY; g += MANY / MARKED) assert_int_equal(*word(g, 1), g + 1);
+  close_pages();
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(contents_move_with_the_memory),
-      cmocka_unit_test(single_pages_go_back),
-      cmocka_unit_test(loose_memory_is_no_one_elses),
-      cmocka_unit_test(private_pages_stay_where_they_are),
+      cmocka_unit_test(contents_move_with_the_memory), cmocka_unit_test(single_pages_go_back),
+      cmocka_unit_test(loose_memory_is_no_one_elses),  cmocka_unit_test(private_pages_stay_where_they_are),
+      cmocka_unit_test(neighbours_change_places),      cmocka_unit_test(moving_ends_before_mappings_do),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -97,6 +97,42 @@ static void what_others_cache_is_not_missing(void **state) {
   assert_int_equal(wrong, 0);
 }
 
+/* ---- blocks that tasks may still use ---- */
+
+static _Atomic int busy;
+static bool passes;
+static bool pending(void) { return atomic_load(&busy) != 0; }
+static void *take_fence(void) { return pending() ? &busy : NULL; }
+static bool has_passed(void *fence) { return fence == &busy && passes; }
+
+/* No cache hands them out: a free that meets a pending task goes to the heap. */
+static void what_tasks_use_is_in_no_cache(void **state) {
+  (void)state;
+  static const heap_fences fences = {&busy, pending, take_fence, has_passed};
+  static const uint64_t sizes[] = {512, 4 * KIB, 300 * KIB, 3 * MIB};
+  test_heap with_tasks;
+  make_heap_as(&with_tasks, 64 * MIB, &fences, false);
+  for (size_t i = 0; i < COUNT(sizes); i++) {
+    char *cached = alloc(&with_tasks, sizes[i]), *used = alloc(&with_tasks, sizes[i]), *other[64];
+    release(&with_tasks, cached); /* nothing is pending */
+    atomic_store(&busy, 1);
+    passes = false;
+    view(&with_tasks, used)[sizes[i] - 1] = 77;
+    release(&with_tasks, used);
+    assert_int_equal(heap_free(with_tasks.h, (uintptr_t)used, "p", NULL), ST_INVALID_VALUE);
+    const int n = sizes[i] > MIB ? 8 : 64; /* there is room elsewhere */
+    for (int k = 0; k < n; k++) {
+      other[k] = alloc(&with_tasks, sizes[i]);
+      assert_ptr_not_equal(other[k], used);
+    }
+    assert_int_equal(view(&with_tasks, used)[sizes[i] - 1], 77);
+    passes = true;
+    atomic_store(&busy, 0);
+    for (int k = 0; k < n; k++) release(&with_tasks, other[k]);
+    assert_int_equal(free_bytes(&with_tasks), 64 * MIB);
+  }
+}
+
 /* ---- across threads ---- */
 
 /* A ring by which blocks go from the thread that allocates to one that frees. */
@@ -340,6 +376,7 @@ int main(void) {
       CACHE_TEST(a_freed_block_is_the_next_of_its_length),
       CACHE_TEST(caches_pass_on_what_is_too_much),
       CACHE_TEST(what_others_cache_is_not_missing),
+      CACHE_TEST(what_tasks_use_is_in_no_cache),
       CACHE_TEST(blocks_are_freed_by_other_threads),
       CACHE_TEST(a_thread_gives_back_what_it_keeps),
       CACHE_TEST(threads_come_and_go),
