@@ -12,7 +12,7 @@ import re
 import sys
 
 UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
-# Fields that may be 0: a device has HBM or DDR or both, and bfloat16 or not.
+# Fields that may be 0: a device has HBM or DDR or both, and bfloat16 and managed memory or not.
 MAY_BE_ZERO = re.compile(r"(hbm|ddr)_|supports_")
 # The bandwidth of these tiers is given per core and cycle, as the platform files do, and multiplied out here.
 RATE, BANDWIDTH = "_bytes_per_core_cycle", "_bandwidth_bytes_per_s"

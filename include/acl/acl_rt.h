@@ -75,6 +75,9 @@ ACL_FUNC_VISIBILITY aclError aclrtQueryDeviceStatus(int32_t deviceId, aclrtDevic
 /* Range of stream priorities; the smaller number is the higher priority. */
 ACL_FUNC_VISIBILITY aclError aclrtDeviceGetStreamPriorityRange(int32_t *leastPriority, int32_t *greatestPriority);
 
+/* This process's id, by which other processes name it when they share memory with it. */
+ACL_FUNC_VISIBILITY aclError aclrtDeviceGetBareTgid(int32_t *pid);
+
 /* Whether two different devices can reach each other's memory: 1 or 0. Needs no context. */
 ACL_FUNC_VISIBILITY aclError aclrtDeviceCanAccessPeer(int32_t *canAccessPeer, int32_t deviceId, int32_t peerDeviceId);
 
@@ -246,7 +249,36 @@ ACL_FUNC_VISIBILITY aclError aclrtHostRegisterV2(void *ptr, uint64_t size, uint3
 ACL_FUNC_VISIBILITY aclError aclrtHostUnregister(void *ptr);
 ACL_FUNC_VISIBILITY aclError aclrtHostGetDevicePointer(void *pHost, void **pDevice, uint32_t flag);
 
-/* Where an address is: on the host (memory of this interface's), on a device, or UNREGISTERED; and the size of its pages.
+/* ---- Managed memory: host and devices reach it at one address, between 9 and 12 TiB ---- */
+
+/* size is rounded up to 2 MiB; flag: ACL_RT_MEM_ATTACH_GLOBAL. Freed by aclrtFree. Errors: ACL_ERROR_RT_FEATURE_NOT_SUPPORT on
+ * devices other than those of Atlas A2. */
+ACL_FUNC_VISIBILITY aclError aclrtMemAllocManaged(void **ptr, uint64_t size, uint32_t flag);
+
+/* What is said of a part of a block, a multiple of 2 MiB long. location: of PREFERRED_LOCATION, where it had best be, and of
+ * ACCESSED_BY, who uses it. Advice changes no contents and no right of access. */
+ACL_FUNC_VISIBILITY aclError aclrtMemManagedAdvise(const void *const ptr, uint64_t size,
+                                                   aclrtMemManagedAdviseType advise, aclrtMemManagedLocation location);
+
+/* Moves a part of a block, a multiple of 2 MiB long, to a place, as a task of a stream; flags: 0. Batch: prefetchLocs[k] is for
+ * ptrs[prefetchLocIdxs[k]] to before ptrs[prefetchLocIdxs[k + 1]], the first index is 0; one error, and nothing is moved. */
+ACL_FUNC_VISIBILITY aclError aclrtMemManagedPrefetchAsync(const void *ptr, size_t size,
+                                                          aclrtMemManagedLocation location, uint32_t flags,
+                                                          aclrtStream stream);
+ACL_FUNC_VISIBILITY aclError aclrtMemManagedPrefetchBatchAsync(const void **ptrs, size_t *sizes, size_t count,
+                                                               aclrtMemManagedLocation *prefetchLocs,
+                                                               size_t *prefetchLocIdxs, size_t numPrefetchLocs,
+                                                               uint64_t flags, aclrtStream stream);
+
+/* What holds for all of a range: an int32_t each, 1 or 0 for READ_MOSTLY, else the number of a device or NUMA node, -1 for the
+ * host, -2 for none or not the same; of ..._TYPE, an aclrtMemManagedLocationType. ACCESSED_BY: as many as there is room for in
+ * dataSize bytes, -2 for what is left over. */
+ACL_FUNC_VISIBILITY aclError aclrtMemManagedGetAttr(aclrtMemManagedRangeAttribute attribute, const void *ptr,
+                                                    size_t size, void *data, size_t dataSize);
+ACL_FUNC_VISIBILITY aclError aclrtMemManagedGetAttrs(aclrtMemManagedRangeAttribute *attributes, size_t numAttributes,
+                                                     const void *ptr, size_t size, void **data, size_t *dataSizes);
+
+/* Where an address is: on the host (memory of this interface's), on a device, MANAGED, or UNREGISTERED; and its pages' size.
  * AddressRange: what it is in, a block or a mapping; either result may be NULL, but not both. */
 ACL_FUNC_VISIBILITY aclError aclrtPointerGetAttributes(const void *ptr, aclrtPtrAttributes *attributes);
 ACL_FUNC_VISIBILITY aclError aclrtMemGetAddressRange(void *ptr, void **pbase, size_t *psize);
@@ -315,6 +347,42 @@ ACL_FUNC_VISIBILITY aclError aclrtMemGetAccess(void *virPtr, aclrtMemLocation *l
 ACL_FUNC_VISIBILITY aclError aclrtMemRetainAllocationHandle(void *virPtr, aclrtDrvMemHandle *handle);
 ACL_FUNC_VISIBILITY aclError aclrtMemGetAllocationPropertiesFromHandle(aclrtDrvMemHandle handle,
                                                                        aclrtPhysicalMemProp *prop);
+
+/* ---- Memory between processes of one user on one machine. Who shares it keeps it until all others have let go ---- */
+
+/* Physical memory, once, under a number that other processes import. flags: 0, after SetPid has named them (up to 64), or 1,
+ * all of them; handleType: NONE; shareType: DEFAULT, with a uint64_t at shareableHandle (ACL_ERROR_RT_FEATURE_NOT_SUPPORT for
+ * FABRIC). The memory goes when all processes have freed their handles and mappings, or ended. */
+ACL_FUNC_VISIBILITY aclError aclrtMemExportToShareableHandle(aclrtDrvMemHandle handle, aclrtMemHandleType handleType,
+                                                             uint64_t flags, uint64_t *shareableHandle);
+ACL_FUNC_VISIBILITY aclError aclrtMemExportToShareableHandleV2(aclrtDrvMemHandle handle, uint64_t flags,
+                                                               aclrtMemSharedHandleType shareType,
+                                                               void *shareableHandle);
+ACL_FUNC_VISIBILITY aclError aclrtMemSetPidToShareableHandle(uint64_t shareableHandle, int32_t *pid, size_t pidNum);
+ACL_FUNC_VISIBILITY aclError aclrtMemSetPidToShareableHandleV2(void *shareableHandle,
+                                                               aclrtMemSharedHandleType shareType, int32_t *pid,
+                                                               size_t pidNum);
+
+/* A handle for another process's memory, as memory of a device of this one's (V2: of the current device): to be mapped, in
+ * reservations of such memory only, and freed. Once in a process. Errors: ACL_ERROR_RT_NO_PERMISSION: this process is not
+ * named. */
+ACL_FUNC_VISIBILITY aclError aclrtMemImportFromShareableHandle(uint64_t shareableHandle, int32_t deviceId,
+                                                               aclrtDrvMemHandle *handle);
+ACL_FUNC_VISIBILITY aclError aclrtMemImportFromShareableHandleV2(void *shareableHandle,
+                                                                 aclrtMemSharedHandleType shareType, uint64_t flags,
+                                                                 aclrtDrvMemHandle *handle);
+
+/* A part of a block of aclrtMalloc, from a page (4 KiB) on, under a key of len (65) characters, its end included. flags as
+ * above. Import: once in a process, at an address of its own on the current device; flags: 0 or 1. Both sides close the key,
+ * who exported it last: before, neither closing nor freeing the block succeeds. */
+ACL_FUNC_VISIBILITY aclError aclrtIpcMemGetExportKey(void *devPtr, size_t size, char *key, size_t len, uint64_t flags);
+ACL_FUNC_VISIBILITY aclError aclrtIpcMemSetImportPid(const char *key, int32_t *pid, size_t num);
+ACL_FUNC_VISIBILITY aclError aclrtIpcMemImportByKey(void **devPtr, const char *key, uint64_t flags);
+ACL_FUNC_VISIBILITY aclError aclrtIpcMemClose(const char *key);
+
+/* Of chips with several dies, and of several servers: ACL_ERROR_RT_FEATURE_NOT_SUPPORT. */
+ACL_FUNC_VISIBILITY aclError aclrtIpcMemSetAttr(const char *key, aclrtIpcMemAttrType type, uint64_t attr);
+ACL_FUNC_VISIBILITY aclError aclrtIpcMemImportPidInterServer(const char *key, aclrtServerPid *serverPids, size_t num);
 
 /* Version of an installed package, named as its directory ("runtime", "compiler", "opp", ..., "driver", "firmware"): as
  * text, in versionStr with room for ACL_PKG_VERSION_MAX_SIZE bytes, and as a number, major * 10^7 + minor * 10^5 +

@@ -564,6 +564,17 @@ typedef enum aclrtMemSharedHandleType {
   ACL_MEM_SHARE_HANDLE_TYPE_FABRIC = 2,
 } aclrtMemSharedHandleType;
 
+typedef struct aclrtMemFabricHandle {
+  uint8_t data[128];
+} aclrtMemFabricHandle;
+
+/* Processes of another server. */
+typedef struct aclrtServerPid {
+  uint32_t sdid;
+  int32_t *pid;
+  size_t num;
+} aclrtServerPid;
+
 #define ACL_RT_VMM_EXPORT_FLAG_DEFAULT                    0UL
 #define ACL_RT_VMM_EXPORT_FLAG_DISABLE_PID_VALIDATION     1UL
 #define ACL_RT_IPC_MEM_EXPORT_FLAG_DEFAULT                0UL
@@ -600,6 +611,12 @@ typedef enum aclrtMemManagedLocationType {
   ACL_MEM_LOCATIONTYPE_HOST_NUMA = 3,
   ACL_MEM_LOCATIONTYPE_HOST_NUMA_CURRENT = 4,
 } aclrtMemManagedLocationType;
+
+/* id: of the device, or the NUMA node; else without meaning. */
+typedef struct aclrtMemManagedLocation {
+  aclrtMemManagedLocationType type;
+  int32_t id;
+} aclrtMemManagedLocation;
 
 typedef enum aclrtMemManagedAdviseType {
   ACL_MEM_ADVISE_SET_READ_MOSTLY = 0,

@@ -130,7 +130,9 @@ aclError aclrtPointerGetAttributes(const void *ptr, aclrtPtrAttributes *attribut
     return ACL_SUCCESS;
   }
   attributes->pageSize = (uint32_t)holder.page_bytes;
-  attributes->location.type = holder.place == PLACE_DEVICE ? ACL_MEM_LOCATION_TYPE_DEVICE : ACL_MEM_LOCATION_TYPE_HOST;
+  attributes->location.type = holder.place == PLACE_DEVICE    ? ACL_MEM_LOCATION_TYPE_DEVICE
+                              : holder.place == PLACE_MANAGED ? ACL_MEM_LOCATION_TYPE_MANAGED
+                                                              : ACL_MEM_LOCATION_TYPE_HOST;
   attributes->location.id = holder.place == PLACE_DEVICE ? (uint32_t)holder.device : 0;
   return ACL_SUCCESS;
 }
@@ -154,7 +156,9 @@ static status register_host(void *ptr, uint64_t size, uint32_t flag) {
     return fail(flag & (ACL_HOST_REG_IOMEMORY | ACL_HOST_REG_READONLY) ? ST_NOT_SUPPORTED : ST_INVALID_VALUE,
                 "flag is %#x, expected MAPPED (0x2), PINNED (0x10000000) or both", flag);
   const memory_place place = memory_place_of(ptr);
-  if (place == PLACE_DEVICE) return fail(ST_INVALID_VALUE, "ptr is %p, device memory, expected host memory", ptr);
+  if (place == PLACE_DEVICE || place == PLACE_MANAGED)
+    return fail(ST_INVALID_VALUE, "ptr is %p, %s memory, expected host memory", ptr,
+                place == PLACE_DEVICE ? "device" : "managed");
   if (place == PLACE_PINNED && flag & ACL_HOST_REG_PINNED && space_is_pinned((uintptr_t)ptr))
     return fail(ST_INVALID_VALUE, "ptr is %p, pinned memory, expected memory that is not, to be pinned", ptr);
   return registered_add((uintptr_t)ptr, size,

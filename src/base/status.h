@@ -41,6 +41,7 @@ enum {
   ST_NO_HOST_MEMORY = 200000,
   ST_NOT_SUPPORTED = 207000,
   ST_NO_MEMORY = 207001,
+  ST_NO_PERMISSION = 207006,
   ST_NO_EVENTS = 207007,
   ST_NO_STREAMS = 207008,
   /* Found by a task, or by waiting for one. */

@@ -76,7 +76,7 @@ typedef struct {
 } heap_piece;
 void heap_pieces(heap *h, uintptr_t address, uint64_t bytes, heap_piece *pieces, size_t most, size_t *n);
 
-/* What could still be charged, and the whole size. */
+/* What could still be charged, what other processes have charged taken off (ledger.h), and the whole size. */
 void heap_info(heap *h, uint64_t *free_bytes, uint64_t *total_bytes);
 
 typedef struct {

@@ -5,13 +5,15 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hooks.h"
 #include "memory/fault.h"
 #include "memory/host.h"
+#include "memory/ipc.h"
 #include "trace/trace.h"
 
 static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
 static heap *_Atomic device_heaps[SPACE_MAX_DEVICES];
-static heap *_Atomic pinned_heap;
+static heap *_Atomic pinned_heap, *_Atomic managed_heap;
 static const heap_fences *fences;
 static char device_names[SPACE_MAX_DEVICES][16];
 
@@ -59,48 +61,66 @@ status memory_open_device(int device, uint64_t size_bytes, bool check_host) {
   return st;
 }
 
-__attribute__((noinline)) static status open_pinned(void) {
+/* Opens a heap of host memory. */
+__attribute__((noinline)) static status open_on_host(heap *_Atomic *slot, const char *name, uintptr_t window,
+                                                     stats_heap *stats) {
   TRY(space_check());
+  if (!window) return fail(ST_NO_MEMORY, "no room in the address space for %s (ulimit -v?)", name);
   pthread_mutex_lock(&open_lock);
   status st = ST_OK;
-  if (!atomic_load(&pinned_heap))
-    st = open_heap(&pinned_heap, &(heap_config){.name = "pinned host memory",
-                                                .device = -1,
-                                                .window = space.pinned_base,
-                                                .window_bytes = window_bytes(host_total_bytes()),
-                                                .unit_shift = RULE_PINNED_UNIT_SHIFT,
-                                                .size_bytes = host_total_bytes(),
-                                                .check_host = true,
-                                                .fences = fences,
-                                                .stats = trace_is_on() ? &trace_stats()->pinned : NULL});
+  if (!atomic_load(slot))
+    st = open_heap(slot, &(heap_config){.name = name,
+                                        .device = -1,
+                                        .window = window,
+                                        .window_bytes = window_bytes(host_total_bytes()),
+                                        .unit_shift = RULE_PINNED_UNIT_SHIFT,
+                                        .size_bytes = host_total_bytes(),
+                                        .check_host = true,
+                                        .fences = fences,
+                                        .stats = stats});
   pthread_mutex_unlock(&open_lock);
   return st;
+}
+
+static status open_heap_of(const alloc_rule *rule) {
+  if (rule->managed) return open_on_host(&managed_heap, "managed memory", space.managed_base, NULL);
+  return open_on_host(&pinned_heap, "pinned host memory", space.pinned_base,
+                      trace_is_on() ? &trace_stats()->pinned : NULL);
 }
 
 status memory_alloc(int device, const alloc_rule *rule, uint64_t size, const char *call, void *site, void **out) {
   if (size == 0) return fail(ST_INVALID_PARAM, "size is 0, expected 1 or more");
   const uint64_t bytes = rule_bytes(rule, size);
   if (!bytes) return fail(ST_NO_MEMORY, "size is %ju, which overflows when it is rounded", (uintmax_t)size);
-  if (unlikely(rule->pinned && !atomic_load_explicit(&pinned_heap, memory_order_acquire))) TRY(open_pinned());
-  heap *h = atomic_load_explicit(rule->pinned ? &pinned_heap : &device_heaps[device], memory_order_acquire);
-  status st = heap_alloc(h, bytes, size, call, site, out);
-  if (unlikely(st == ST_NO_MEMORY) && vmm_settle()) st = heap_alloc(h, bytes, size, call, site, out);
-  return st;
+  heap *_Atomic *const slot = rule->pinned ? &pinned_heap : rule->managed ? &managed_heap : &device_heaps[device];
+  heap *h = atomic_load_explicit(slot, memory_order_acquire);
+  if (unlikely(!h)) {
+    TRY(open_heap_of(rule));
+    h = atomic_load_explicit(slot, memory_order_acquire);
+  }
+  const status st = heap_alloc(h, bytes, size, call, site, out);
+  if (likely(st != ST_NO_MEMORY) || !vmm_settle()) return st;
+  return heap_alloc(h, bytes, size, call, site, out);
 }
 
 static inline heap *heap_of(const void *p) {
   const int device = space_device_of((uintptr_t)p);
   if (device >= 0) return atomic_load_explicit(&device_heaps[device], memory_order_acquire);
-  return space_is_pinned((uintptr_t)p) ? atomic_load_explicit(&pinned_heap, memory_order_acquire) : NULL;
+  if (space_is_pinned((uintptr_t)p)) return atomic_load_explicit(&pinned_heap, memory_order_acquire);
+  return space_is_managed((uintptr_t)p) ? atomic_load_explicit(&managed_heap, memory_order_acquire) : NULL;
 }
 
 status memory_free(void *block, bool pinned, void *site) {
   const char *name = pinned ? "hostPtr" : "devPtr";
   heap *h = heap_of(block);
-  if (likely(h && pinned == space_is_pinned((uintptr_t)block))) return heap_free(h, (uintptr_t)block, name, site);
+  if (likely(h && pinned == space_is_pinned((uintptr_t)block))) {
+    if (unlikely(ipc_has_exports())) TRY(ipc_forget((uintptr_t)block, name));
+    return heap_free(h, (uintptr_t)block, name, site);
+  }
   if (!block) return fail(ST_INVALID_PARAM, "%s is NULL, expected a block", name);
-  return fail(ST_INVALID_VALUE, "%s is %p, no %s, expected what %s gave", name, block,
-              pinned ? "pinned host memory" : "device memory", pinned ? "aclrtMallocHost" : "aclrtMalloc");
+  const status st = fail(ST_INVALID_VALUE, "%s is %p, no %s, expected what %s gave", name, block,
+                         pinned ? "pinned host memory" : "device memory", pinned ? "aclrtMallocHost" : "aclrtMalloc");
+  return hooks_bad_free(st, (uintptr_t)block, site);
 }
 
 status memory_info(int device, uint64_t *free_bytes, uint64_t *total_bytes) {
@@ -151,7 +171,7 @@ status memory_holder_of(const void *p, const char *name, memory_holder *out) {
   if (b) {
     out->start = b->address;
     out->bytes = b->requested;
-    if (b->bytes > HEAP_SMALL_BYTES && out->device >= 0) out->page_bytes = HEAP_GRANULE_BYTES;
+    if (b->bytes > HEAP_SMALL_BYTES && out->place != PLACE_PINNED) out->page_bytes = HEAP_GRANULE_BYTES;
   } else if (vmm_find(address, &out->start, &out->bytes)) {
     if (out->device >= 0) out->page_bytes = HEAP_GRANULE_BYTES;
   } else if (!registered_find(address, &out->start, &out->bytes)) {
@@ -171,6 +191,7 @@ static void list_leak(const heap_block *b, void *argument) {
   leak->number = b->number;
   leak->device = space_device_of(b->address);
   snprintf(leak->call, sizeof leak->call, "%s", b->call);
+  leak->place = trace_place(b->site);
   fault_describe_site(b->site, leak->site, sizeof leak->site);
 }
 
@@ -178,4 +199,5 @@ void memory_list_leaks(stats_file *report) {
   for (int d = 0; d < SPACE_MAX_DEVICES; ++d)
     if (device_heaps[d]) heap_each_block(device_heaps[d], list_leak, report);
   if (pinned_heap) heap_each_block(pinned_heap, list_leak, report);
+  if (managed_heap) heap_each_block(managed_heap, list_leak, report);
 }

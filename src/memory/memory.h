@@ -20,11 +20,12 @@ status memory_open_device(int device, uint64_t size_bytes, bool check_host);
 /* How to learn what tasks are pending; given before the first device is opened. */
 void memory_set_fences(const heap_fences *fences);
 
-/* A block of `size` bytes on the device (rule->pinned: on the host; device is then ignored). call and site name the
+/* A block of `size` bytes on the device (rule->pinned: on the host, managed: for both; device is then ignored). call and site name the
  * caller in messages. */
 status memory_alloc(int device, const alloc_rule *rule, uint64_t size, const char *call, void *site, void **out);
 
-/* Frees a block by its start; pinned says which kind is expected, site is the caller's return address. */
+/* Frees a block by its start; pinned says which kind is expected (managed memory is freed as a device's), site is the
+ * caller's return address. */
 status memory_free(void *block, bool pinned, void *site);
 
 status memory_info(int device, uint64_t *free_bytes, uint64_t *total_bytes);
@@ -33,6 +34,7 @@ typedef enum {
   PLACE_PAGEABLE, /* ordinary host memory, or nothing at all: not ours */
   PLACE_PINNED,
   PLACE_DEVICE,
+  PLACE_MANAGED, /* of host and devices at once */
 } memory_place;
 
 /* What an address is. Reserved addresses (memory/vmm.h) are a device's unless host memory is mapped there. */
@@ -40,6 +42,7 @@ static inline memory_place memory_place_of(const void *p) {
   const uintptr_t address = (uintptr_t)p;
   if (space_device_of(address) >= 0) return PLACE_DEVICE;
   if (unlikely(space_is_reserved(address))) return vmm_device_of(address) == VMM_HOST ? PLACE_PINNED : PLACE_DEVICE;
+  if (unlikely(space_is_managed(address))) return PLACE_MANAGED;
   return space_is_pinned(address) || registered_holds(address, 1, REGISTERED_PINNED) ? PLACE_PINNED : PLACE_PAGEABLE;
 }
 
@@ -49,7 +52,7 @@ static inline int memory_device_of(const void *p) {
   return unlikely(space_is_reserved(address)) ? vmm_device_of(address) : space_device_of(address);
 }
 
-/* The live block (on a device or pinned) that holds the address, or NULL. Lock-free. */
+/* The live block (on a device, pinned or managed) that holds the address, or NULL. Lock-free. */
 const heap_block *memory_find(const void *p);
 
 /* Where a kernel reaches [p, p + bytes): in *view. The range must lie in one live block of a device or of pinned

@@ -11,9 +11,17 @@ typedef struct {
   uint32_t slack_bytes;    /* and grows by this */
   uint32_t promised_align; /* of the start, as documented */
   bool pinned;             /* on the host */
+  bool managed;            /* of host and devices */
 } alloc_rule;
 
-typedef enum { RULE_MALLOC, RULE_MALLOC_ALIGN32, RULE_MALLOC_CACHED, RULE_MALLOC_HOST, N_RULES } rule_kind;
+typedef enum {
+  RULE_MALLOC,
+  RULE_MALLOC_ALIGN32,
+  RULE_MALLOC_CACHED,
+  RULE_MALLOC_HOST,
+  RULE_MALLOC_MANAGED,
+  N_RULES
+} rule_kind;
 
 extern const alloc_rule alloc_rules[N_RULES];
 

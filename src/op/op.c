@@ -164,6 +164,12 @@ status op_expect_dtype(const tensor *t, const char *name, uint64_t allowed) {
   return OP_FAIL("%s has dtype %s, expected one of %s", name, dtype_name(t->dtype), list);
 }
 
+status op_expect_one(const tensor *t, const char *name, uint64_t allowed) {
+  TRY(op_expect_dtype(t, name, allowed));
+  EXPECT(t->n == 1, "%s has %jd elements, expected 1", name, (intmax_t)t->n);
+  return ST_OK;
+}
+
 status op_expect_shape(const tensor *t, const char *name, const int64_t *dims, int rank) {
   bool same = t->rank == rank;
   for (int d = 0; same && d < rank; ++d) same = t->dims[d] == dims[d];

@@ -1,6 +1,7 @@
 #include "runtime/copy.h"
 
 #include <string.h>
+#include <sys/mman.h>
 
 #include "memory/memory.h"
 #include "runtime/device.h"
@@ -29,10 +30,11 @@ static status resolve(const void *p, size_t bytes, unsigned access, const char *
 static status check_kind(copy_kind kind, memory_place dst, memory_place src) {
   static const char *const names[] = {"HOST_TO_HOST", "HOST_TO_DEVICE", "DEVICE_TO_HOST", "DEVICE_TO_DEVICE"};
   const bool to_device = dst == PLACE_DEVICE, from_device = src == PLACE_DEVICE;
+  const bool to_both = dst == PLACE_MANAGED, from_both = src == PLACE_MANAGED;
   if (kind == COPY_BY_ADDRESS) return ST_OK;
-  if ((kind == COPY_H2D || kind == COPY_D2D) && !to_device)
+  if ((kind == COPY_H2D || kind == COPY_D2D) && !to_device && !to_both)
     return fail(ST_INVALID_VALUE, "kind is %s, but dst is no device memory", names[kind]);
-  if ((kind == COPY_D2H || kind == COPY_D2D) && !from_device)
+  if ((kind == COPY_D2H || kind == COPY_D2D) && !from_device && !from_both)
     return fail(ST_INVALID_VALUE, "kind is %s, but src is no device memory", names[kind]);
   if ((kind == COPY_H2H || kind == COPY_D2H) && to_device)
     return fail(ST_INVALID_VALUE, "kind is %s, but dst is device memory", names[kind]);
@@ -89,8 +91,19 @@ static status run_fill(task *t, stream *s) {
   return ST_OK;
 }
 
+/* Where the system can't (before Linux 5.14), the pages come as they are touched. */
+static status run_prefetch(task *t, stream *s) {
+  (void)s;
+  const uintptr_t start = (uintptr_t)t->set.dst & -(uintptr_t)PAGE_BYTES;
+#ifdef MADV_POPULATE_WRITE
+  madvise((void *)start, (uintptr_t)t->set.dst + t->set.bytes - start, MADV_POPULATE_WRITE);
+#endif
+  return ST_OK;
+}
+
 static const task_kind copy_task = {.name = "memcpy", .run = run_copy};
 static const task_kind fill_task = {.name = "memset", .run = run_fill};
+static const task_kind prefetch_task = {.name = "prefetch", .run = run_prefetch};
 
 status copy_in_stream(const copy_shape *shape, copy_kind kind, stream *s) {
   copy_shape c = *shape;
@@ -131,4 +144,17 @@ status fill_in_stream(void *dst, int value, size_t bytes, stream *s) {
   t->set.value = value;
   stream_submit(s, t);
   return place == PLACE_PAGEABLE ? stream_wait(s, stream_submitted(s), 0) : ST_OK;
+}
+
+status prefetch_in_stream(const void *p, size_t bytes, stream *s) {
+  void *view;
+  task *t;
+  TRY(memory_view(p, bytes, VMM_READ, "ptr", &view));
+  TRY(stream_new_task(s, &t));
+  t->kind = &prefetch_task;
+  t->cost_ns = cost_of(bytes);
+  t->set.dst = view;
+  t->set.bytes = bytes;
+  stream_submit(s, t);
+  return ST_OK;
 }

@@ -27,4 +27,7 @@ status copy_in_stream(const copy_shape *shape, copy_kind kind, stream *s);
 status fill_now(void *dst, int value, size_t bytes);
 status fill_in_stream(void *dst, int value, size_t bytes, stream *s);
 
+/* Has the pages of managed memory ready, which lies in one live block, before later tasks of the stream touch them. */
+status prefetch_in_stream(const void *p, size_t bytes, stream *s);
+
 #endif

@@ -1,5 +1,6 @@
 #include "runtime/event.h"
 
+#include "base/hooks.h"
 #include "runtime/context.h"
 #include "trace/trace.h"
 
@@ -105,6 +106,7 @@ static const task_kind record_kind = {.name = "event record", .run = run_record,
 
 status event_record(event *e, stream *s) {
   task *t;
+  hooks_tell_step(HOOK_EVENT_RECORDED, s->device, s->id, e->id); /* in vain where the next line fails: orders nothing */
   TRY(stream_new_task(s, &t));
   object_ref(&e->o);
   t->kind = &record_kind;
@@ -232,6 +234,7 @@ status event_wait(event *e, stream *s, uint64_t timeout_ns) {
   t->sync.event = e;
   t->sync.timeout_ns = timeout_ns;
   stream_submit(s, t);
+  hooks_tell_step(HOOK_EVENT_AWAITED, s->device, s->id, e->id);
   return ST_OK;
 }
 
@@ -273,8 +276,12 @@ static stream *pending_source(event *e, uint64_t *position) {
 status event_synchronize(event *e, uint64_t timeout_ns) {
   uint64_t position;
   stream *source = pending_source(e, &position);
-  if (!source) return ST_OK;
+  if (!source) {
+    hooks_tell_step(HOOK_EVENT_DONE, e->device, 0, e->id);
+    return ST_OK;
+  }
   status st = stream_wait(source, position, timeout_ns);
+  if (st == ST_OK) hooks_tell_step(HOOK_EVENT_DONE, e->device, 0, e->id);
   if (st == ST_STREAM_TIMEOUT)
     st = fail(ST_EVENT_TIMEOUT, "event %u is not reached after %ju ms", e->id, (uintmax_t)(timeout_ns / 1000000));
   if (st == ST_OK && atomic_load(&source->error)) st = stream_take_failure(source);
@@ -287,7 +294,10 @@ bool event_is_complete(event *e) {
   spin_lock(&e->o.lock);
   const bool complete = e->submitted ? is_over(e, e->submitted) : e->kind == EVENT_EX;
   spin_unlock(&e->o.lock);
-  if (complete) return true;
+  if (complete) {
+    hooks_tell_step(HOOK_EVENT_DONE, e->device, 0, e->id);
+    return true;
+  }
   stream *source = pending_source(e, &position);
   if (source) {
     stream_is_idle(source);

@@ -21,6 +21,7 @@ typedef struct {
   uint64_t core_hz;
   uint64_t cube_macs_per_cycle; /* half precision, one core */
   uint64_t supports_bf16;       /* 0 or 1 */
+  uint64_t supports_managed;    /* 0 or 1: aclrtMemAllocManaged */
 
   uint64_t hbm_bytes;
   uint64_t hbm_bandwidth_bytes_per_s;

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/hooks.h"
 #include "base/log.h"
 #include "runtime/context.h"
 #include "runtime/event.h"
@@ -230,13 +231,17 @@ status stream_take_failure(stream *s) {
 
 status stream_synchronize(stream *s, uint64_t timeout_ns) {
   TRY(stream_wait(s, stream_submitted(s), timeout_ns));
+  hooks_tell_step(HOOK_STREAM_DONE, s->device, s->id, 0);
   if (unlikely(atomic_load_explicit(&s->error, memory_order_relaxed))) return stream_take_failure(s);
   if (unlikely(context_is_stopped(s->context))) return context_stop_status(s->context);
   return ST_OK;
 }
 
 bool stream_is_idle(stream *s) {
-  if (stream_completed(s) >= stream_submitted(s)) return true;
+  if (stream_completed(s) >= stream_submitted(s)) {
+    hooks_tell_step(HOOK_STREAM_DONE, s->device, s->id, 0);
+    return true;
+  }
   scheduler_kick(s);
   return false;
 }
@@ -256,6 +261,7 @@ status stream_create(context *c, uint32_t priority, uint32_t flags, stream **out
     return st;
   }
   trace_add(&trace_stats()->n_streams, 1);
+  hooks_tell_step(HOOK_STREAM_CREATED, s->device, s->id, 0);
   *out = s;
   return ST_OK;
 }
@@ -267,6 +273,7 @@ void stream_destroy(stream *s, bool discard) {
   } else {
     stream_wait(s, stream_submitted(s), 0);
   }
+  hooks_tell_step(HOOK_STREAM_DESTROYED, s->device, s->id, 0);
   context_remove_stream(s);
   stream_unref(s);
 }

@@ -25,8 +25,11 @@ static void open_sized(bool shared, uint64_t n_granules, uint64_t size_granules)
   m.reserved = mmap(NULL, m.reserved_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   assert_ptr_not_equal(m.reserved, MAP_FAILED);
   m.view = m.reserved + -(uintptr_t)m.reserved % GRANULE_BYTES;
-  const pages_config config = {
-      .view = (uintptr_t)m.view, .window_bytes = window, .shared = shared, .size_bytes = size_granules * GRANULE_BYTES};
+  const pages_config config = {.device = -1, /* in no ledger */
+                               .view = (uintptr_t)m.view,
+                               .window_bytes = window,
+                               .shared = shared,
+                               .size_bytes = size_granules * GRANULE_BYTES};
   assert_int_equal(pages_create(&config, "the test", &m.p), ST_OK);
 }
 

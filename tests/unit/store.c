@@ -59,8 +59,11 @@ static void open_store(void) {
   m.view = m.reserved + -(uintptr_t)m.reserved % GRANULE_BYTES;
   m.block = calloc(MOST, sizeof *m.block);
   assert_non_null(m.block);
-  const pages_config config = {
-      .view = (uintptr_t)m.view, .window_bytes = WINDOW_BYTES, .shared = true, .size_bytes = STORE_BYTES};
+  const pages_config config = {.device = -1, /* in no ledger */
+                               .view = (uintptr_t)m.view,
+                               .window_bytes = WINDOW_BYTES,
+                               .shared = true,
+                               .size_bytes = STORE_BYTES};
   assert_int_equal(store_create(&config, "the test", 9, &m.s), ST_OK);
 }
 
