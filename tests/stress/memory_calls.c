@@ -27,7 +27,7 @@ enum {
   AMPLE_MIB = 4096
 };
 
-typedef enum { DEVICE, PINNED, MAPPED, MAPPED_HOST } block_kind;
+typedef enum { DEVICE, PINNED, MANAGED, MAPPED, MAPPED_HOST } block_kind;
 
 typedef struct {
   char *p; /* NULL: none */
@@ -178,12 +178,14 @@ static bool allocate_or_judge(actor *a, block *b) {
 }
 
 static void block_new(actor *a, block *b) {
-  *b = (block){.n = any_size(a), .kind = below(a, 6) ? DEVICE : PINNED};
+  *b = (block){.n = any_size(a), .kind = (block_kind[]){PINNED, MANAGED, DEVICE}[below(a, 8) < 2 ? below(a, 2) : 2]};
   if (b->kind == PINNED) {
     if (below(a, 2))
       OK(aclrtMallocHost((void **)&b->p, b->n));
     else
       OK(aclrtMallocHostWithCfg((void **)&b->p, b->n, NULL));
+  } else if (b->kind == MANAGED) {
+    OK(aclrtMemAllocManaged((void **)&b->p, b->n, ACL_RT_MEM_ATTACH_GLOBAL));
   } else if (!allocate_or_judge(a, b)) {
     b->p = NULL;
     return;
@@ -199,7 +201,7 @@ static void block_free(actor *a, block *b) {
     OK(synchronized ? aclrtFreeHostWithDevSync(b->p) : aclrtFreeHost(b->p));
   } else {
     OK(synchronized ? aclrtFreeWithDevSync(b->p) : aclrtFree(b->p));
-    atomic_fetch_sub(&held_bytes, worst_bytes(b->n));
+    if (b->kind == DEVICE) atomic_fetch_sub(&held_bytes, worst_bytes(b->n));
   }
   b->p = NULL;
 }
@@ -277,9 +279,24 @@ static void step_attributes(actor *a) {
   if (!b->p) return;
   char *const inside = b->p + below(a, (uint32_t)b->n);
   OK(aclrtPointerGetAttributes(inside, &attributes));
-  HOLDS(attributes.location.type == (is_on_device(b) ? ACL_MEM_LOCATION_TYPE_DEVICE : ACL_MEM_LOCATION_TYPE_HOST));
+  const aclrtMemLocationType host_side =
+      b->kind == MANAGED ? ACL_MEM_LOCATION_TYPE_MANAGED : ACL_MEM_LOCATION_TYPE_HOST;
+  HOLDS(attributes.location.type == (is_on_device(b) ? ACL_MEM_LOCATION_TYPE_DEVICE : host_side));
   OK(aclrtMemGetAddressRange(inside, &start, &bytes));
   HOLDS(start == b->p && bytes >= b->n);
+}
+
+/* Advice and moves change no contents. */
+static void step_advise(actor *a) {
+  block *b = any_block(a);
+  int prefers = 99;
+  if (!b->p || b->kind != MANAGED) return;
+  const aclrtMemManagedLocation place = {below(a, 2) ? ACL_MEM_LOCATIONTYPE_DEVICE : ACL_MEM_LOCATIONTYPE_HOST, 0};
+  OK(aclrtMemManagedAdvise(b->p, GRANULE, ACL_MEM_ADVISE_SET_PREFERRED_LOCATION, place));
+  OK(aclrtMemManagedPrefetchAsync(b->p, GRANULE, place, 0, a->stream));
+  OK(aclrtMemManagedGetAttr(ACL_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION, b->p, GRANULE, &prefers, sizeof prefers));
+  HOLDS(prefers == (place.type == ACL_MEM_LOCATIONTYPE_DEVICE ? 0 : -1));
+  b->pending = true;
 }
 
 /* ---- mappings ---- */
@@ -424,8 +441,8 @@ static void step_wrong(actor *a) {
   case 6: GIVES(ACL_ERROR_RT_PARAM_INVALID, aclrtFree(a->host)); break;
   case 7: FAILS(aclrtMalloc(&out, 0, ACL_MEM_MALLOC_HUGE_FIRST)); break;
   case 8: GIVES(ACL_ERROR_RT_MEMORY_ALLOCATION, aclrtMalloc(&out, total_bytes, ACL_MEM_MALLOC_HUGE_FIRST)); break;
-  case 9: /* beyond the block, slack and unit */
-    if (b->p) FAILS(aclrtMemset(b->p, SIZE_MAX, 0, b->n + 2 * PAGE));
+  case 9: /* beyond the block, and all that it is rounded up to */
+    if (b->p) FAILS(aclrtMemset(b->p, SIZE_MAX, 0, b->n + GRANULE));
     break;
   case 10:
     if (m->p) GIVES(ACL_ERROR_RT_PARAM_INVALID, aclrtReleaseMemAddress(a->reserved));
@@ -448,6 +465,7 @@ static const struct {
     {"exchange", step_exchange, 6},
     {"info", step_info, 1},
     {"attributes", step_attributes, 4},
+    {"advise", step_advise, 4},
     {"map", step_map, 2},
     {"register", step_register, 1},
     {"download", step_download, 3},
