@@ -22,7 +22,8 @@ enum {
 
 typedef struct thread_cache {
   _Atomic bool busy, closed;
-  void *owner;                      /* the heap */
+  void *owner; /* the heap */
+  void (*end)(struct thread_cache *);
   struct thread_cache *next;        /* of the same heap, under its lock */
   uint64_t next_number, end_number; /* for the next allocations */
   block_id large;
