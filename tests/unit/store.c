@@ -179,6 +179,21 @@ static void single_free_pages_are_memory(void **state) {
   close_store();
 }
 
+/* Free ranges that are longer than a page need not hold one: those that do go back all the same. */
+static void pages_between_small_blocks_go_back(void **state) {
+  (void)state;
+  enum { KEPT = 7 * 512, FREED = 14 * 512 };
+  open_store();
+  for (uint64_t i = 0; i < 4000; i++) assert_true(take(i % 2 ? FREED : KEPT, i));
+  for (uint32_t i = m.n; i-- > 0;)
+    if (m.block[i].mark % 2) give(i);
+  store_trim(m.s, UINT64_MAX);
+  assert_int_equal(store_committed(m.s), m.n_pages * PAGE_BYTES);
+  expect_contents();
+  while (m.n) give(m.n - 1);
+  close_store();
+}
+
 static void only_cached_memory_where_it_may_not_grow(void **state) {
   (void)state;
   placement p, q;
@@ -355,11 +370,9 @@ static void pieces_say_where_memory_lies(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(contents_stay_while_memory_moves),
-      cmocka_unit_test(single_free_pages_are_memory),
-      cmocka_unit_test(only_cached_memory_where_it_may_not_grow),
-      cmocka_unit_test(a_refused_take_changes_nothing),
-      cmocka_unit_test(trimmed_to_what_is_in_use),
+      cmocka_unit_test(contents_stay_while_memory_moves),   cmocka_unit_test(single_free_pages_are_memory),
+      cmocka_unit_test(pages_between_small_blocks_go_back), cmocka_unit_test(only_cached_memory_where_it_may_not_grow),
+      cmocka_unit_test(a_refused_take_changes_nothing),     cmocka_unit_test(trimmed_to_what_is_in_use),
       cmocka_unit_test(pieces_say_where_memory_lies),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
