@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Runs the dispatch benchmark beside PyTorch, taking turns, and prints a Markdown table of the ratios.
+"""Runs the dispatch benchmark beside PyTorch, taking turns, and prints a Markdown table of the ratios; then the table of
+four ways to feed a device.
 
 Ours and the peer alternate within each round, so that a noisy machine is noisy for both; a ratio is formed per
 round, and the table has its median with the smallest and largest. Everything is "lower is better".
@@ -117,6 +118,17 @@ def table(rounds, title):
     return "\n".join(lines)
 
 
+def setups_table(rounds, title):
+    """bench_setups: each figure's median over the rounds."""
+    lines = ["| %s | allocation | copy | execution | fragmentation |" % title, "|---|---|---|---|---|"]
+    for setup in rounds[0]:
+        figures = {key: statistics.median(r[setup][key] for r in rounds) for key in rounds[0][setup]}
+        lines.append("| %s | %s µs | %s µs | %s ms | %.1f %% |" % (
+            setup, number(figures["allocation_us"]), number(figures["copy_us"]), number(figures["execution_ms"]),
+            100 * figures["fragmentation"]))
+    return "\n".join(lines)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", type=Path, default=HERE.parent / "build", help="build directory")
@@ -129,6 +141,7 @@ def main():
 
     prefix = (args.prefix or args.build / "prefix").resolve()
     program = str((args.build / "bench" / "bench_dispatch").resolve())
+    setups = str((args.build / "bench" / "bench_setups").resolve())
     torch = find_torch(args.torch_python)
     if not torch:
         print("no Python with PyTorch: no peer. See bench/README.md", file=sys.stderr)
@@ -142,8 +155,11 @@ def main():
             rounds.append(run_json([program, "--json"], ours))
             if torch:
                 rounds[-1].update(run_json([torch, str(HERE / "torch_dispatch.py")], peer))
+        feeding = [run_json([setups, "--json"], ours) for _ in range(args.rounds)]
         rounds[0]["syscalls"] = system_calls_per_launch(program, ours)
         print(table(rounds, "OMP_NUM_THREADS=%d" % threads) + "\n", flush=True)
+        print(setups_table(feeding, "OMP_NUM_THREADS=%d" % threads) + "\n", flush=True)
+        rounds[0]["setups"] = feeding
     if args.json:
         args.json.write_text(json.dumps(results, indent=1) + "\n")
 

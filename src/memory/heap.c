@@ -139,6 +139,7 @@ static void empty(heap *h, thread_cache *t) {
   }
   if (t->large) release(h, t->large);
   t->large = 0;
+  release_all(h, &t->over);
 }
 
 /* Under the lock. */
@@ -409,9 +410,9 @@ __attribute__((noinline)) static status free_slowly(heap *h, uintptr_t address, 
   return freed ? ST_OK : refuse_free(h, address, name);
 }
 
-__attribute__((noinline)) static status spill(heap *h, block_id list) {
+__attribute__((noinline)) static status spill(heap *h, thread_cache *t) {
   pthread_mutex_lock(&h->lock);
-  release_all(h, &list);
+  release_all(h, &t->over); /* unless somebody has, who emptied the cache */
   pthread_mutex_unlock(&h->lock);
   return ST_OK;
 }
@@ -423,8 +424,9 @@ status heap_free(heap *h, uintptr_t address, const char *name, void *site) {
   const block_id id = blocks_starting(&h->blocks, address);
   const bool freed = id && end_life(blocks_at(&h->blocks, id), h->shared);
   const block_id over = freed ? cache_put(h, t, id) : 0;
+  if (unlikely(over)) t->over = over; /* before the cache is left, so that nobody misses it */
   thread_cache_leave(t);
-  if (unlikely(over)) return spill(h, over);
+  if (unlikely(over)) return spill(h, t);
   return likely(freed) ? ST_OK : refuse_free(h, address, name);
 }
 

@@ -165,6 +165,7 @@ status memory_free(void *block, free_kind kind, void *site) {
 }
 
 status memory_info(int device, uint64_t *free_bytes, uint64_t *total_bytes) {
+  vmm_settle();
   heap_info(atomic_load_explicit(&device_heaps[device], memory_order_acquire), free_bytes, total_bytes);
   return ST_OK;
 }

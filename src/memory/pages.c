@@ -176,11 +176,20 @@ static bool is_joint(const pages *p, uint64_t g) {
   return g == 0 || g >= n_granules(p) || p->place[g] == p->place[g - 1];
 }
 
-/* Borders at the ends of, and within, n granules. */
-static uint64_t borders(const pages *p, uint64_t first, uint64_t n) {
+/* Borders at the ends of, and within, two runs of n granules; one that both have counts once. */
+static uint64_t borders(const pages *p, uint64_t a, uint64_t b, uint64_t n) {
   uint64_t count = 0;
-  for (uint64_t g = first; g <= first + n; ++g) count += !is_joint(p, g);
+  for (uint64_t g = a; g <= a + n; ++g) count += !is_joint(p, g);
+  for (uint64_t g = b; g <= b + n; ++g) count += g - a > n && !is_joint(p, g);
   return count;
+}
+
+static void exchange_places(pages *p, uint64_t a, uint64_t b, uint64_t n) {
+  for (uint64_t i = 0; i < n; ++i) {
+    const uint64_t at_a = place_of(p, a + i), at_b = place_of(p, b + i);
+    p->place[a + i] = (uint32_t)(at_b - (a + i));
+    p->place[b + i] = (uint32_t)(at_a - (b + i));
+  }
 }
 
 /* Granules from g, at most n, that are one piece of the file. */
@@ -191,10 +200,11 @@ static uint64_t piece(const pages *p, uint64_t g, uint64_t n) {
 }
 
 /* The memory keeps its page tables, so nothing is faulted in again: 8 µs for a granule beside 2,500 by mapping it anew. At
- * no moment are the addresses without a mapping, into which another thread's mmap() could come. */
+ * no moment are the addresses without a mapping, into which another thread's mmap() could come. The places say already how
+ * it will be. */
 static bool remap(pages *p, uint64_t from, uint64_t to, uint64_t n) {
   char *const source = view_of(p, from), *const target = view_of(p, to);
-  const uint64_t bytes = n << GRANULE_SHIFT, emptied = place_of(p, to) << GRANULE_SHIFT;
+  const uint64_t bytes = n << GRANULE_SHIFT, emptied = place_of(p, from) << GRANULE_SHIFT;
   const int move = MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP;
   const int protection = PROT_READ | PROT_WRITE, map = MAP_SHARED | MAP_FIXED | MAP_NORESERVE;
   p->n_calls += 3;
@@ -205,22 +215,20 @@ static bool remap(pages *p, uint64_t from, uint64_t to, uint64_t n) {
   return true;
 }
 
+/* Whatever the budget, a move that saves mappings is welcome. */
 uint64_t pages_move(pages *p, uint64_t from, uint64_t to, uint64_t n) {
-  if (p->file < 0 || p->n_pieces >= MOST_PIECES || budget_take(MOST_BORDERS) != ST_OK) return 0;
+  if (p->file < 0 || budget_take(MOST_BORDERS) != ST_OK) return 0;
   const uint64_t at_from = piece(p, from, n), at_to = piece(p, to, n), k = at_from < at_to ? at_from : at_to;
-  if (!remap(p, from, to, k)) {
+  const uint64_t before = borders(p, from, to, k);
+  exchange_places(p, from, to, k);
+  const int64_t more = (int64_t)(borders(p, from, to, k) - before);
+  if ((more > 0 && p->n_pieces + (uint64_t)more > MOST_PIECES) || !remap(p, from, to, k)) {
+    exchange_places(p, from, to, k);
     budget_adjust(-MOST_BORDERS);
     return 0;
   }
-  const uint64_t before = borders(p, from, k) + borders(p, to, k);
-  for (uint64_t i = 0; i < k; ++i) {
-    const uint64_t source = place_of(p, from + i), target = place_of(p, to + i);
-    p->place[from + i] = (uint32_t)(target - (from + i));
-    p->place[to + i] = (uint32_t)(source - (to + i));
-  }
-  const uint64_t more = borders(p, from, k) + borders(p, to, k) - before;
-  budget_adjust((int64_t)more - MOST_BORDERS);
-  p->n_pieces += more;
+  budget_adjust(more - MOST_BORDERS);
+  p->n_pieces += (uint64_t)more;
   return k;
 }
 

@@ -207,11 +207,23 @@ bool ranges_convert(ranges *r, range_id id, uint32_t start, uint32_t n) {
   return true;
 }
 
-range_id ranges_longest(const ranges *r, range_kind kind) {
-  const index_of_kind *f = &r->free[kind];
-  if (!f->powers) return 0;
-  const unsigned power = 31 - (unsigned)__builtin_clz(f->powers);
+/* One of the highest class among those powers; 0 where there is none. */
+static range_id highest(const index_of_kind *f, uint32_t powers) {
+  if (!powers) return 0;
+  const unsigned power = 31 - (unsigned)__builtin_clz(powers);
   return f->list[power * SUBS + 31 - (unsigned)__builtin_clz(f->subs[power])];
+}
+
+range_id ranges_longest(const ranges *r, range_kind kind) { return highest(&r->free[kind], r->free[kind].powers); }
+
+range_id ranges_next(const ranges *r, range_id id) {
+  const range *node = &r->node[id];
+  const index_of_kind *f = &r->free[node->kind];
+  const unsigned c = class_of(node->n), power = c / SUBS;
+  if (node->next) return node->next;
+  const uint32_t lower = f->subs[power] & ((1u << c % SUBS) - 1);
+  if (lower) return f->list[power * SUBS + 31 - (unsigned)__builtin_clz(lower)];
+  return highest(f, f->powers & ((1u << power) - 1));
 }
 
 void ranges_extent(const ranges *r, range_id id, uint32_t *start, uint32_t *n) {

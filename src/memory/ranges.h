@@ -45,8 +45,9 @@ void ranges_give_mixed(ranges *r, range_id id, uint32_t bare, uint32_t n_bare);
 /* Makes [start, start + n) of a free range the other kind. False without memory. */
 bool ranges_convert(ranges *r, range_id id, uint32_t start, uint32_t n);
 
-/* A longest free range, up to the class's resolution, or 0. */
+/* Free ranges of a kind from the longest down, up to the class's resolution; 0 at the end. */
 range_id ranges_longest(const ranges *r, range_kind kind);
+range_id ranges_next(const ranges *r, range_id id);
 void ranges_extent(const ranges *r, range_id id, uint32_t *start, uint32_t *n);
 
 /* Units in free ranges of the kind. */

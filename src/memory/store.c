@@ -60,15 +60,23 @@ static uint32_t unit_of(const line *l, uint64_t page) { return (uint32_t)(page -
 
 /* ---- giving memory back, and moving it --------------------------------------------------------------------------- */
 
-/* The whole pages in one of the longest cached ranges of the line; false where it has none. */
-static bool longest_cached(const line *l, range_id *id, uint64_t *first, uint64_t *end) {
+/* The whole pages in a range; how many. */
+static uint64_t pages_in(const line *l, range_id id, uint64_t *first, uint64_t *end) {
   uint32_t start, n;
-  *id = ranges_longest(l->ranges, RANGE_BACKED);
-  if (!*id) return false;
-  ranges_extent(l->ranges, *id, &start, &n);
+  ranges_extent(l->ranges, id, &start, &n);
   *first = l->first_page + (start + (uint64_t)l->page_units - 1) / l->page_units;
   *end = l->first_page + ((uint64_t)start + n) / l->page_units;
-  return *first < *end;
+  return *first < *end ? *end - *first : 0;
+}
+
+/* A longest cached range of the line that may have so many pages, a power of two, or the one after it; 0 where there is none.
+ * Making it bare leaves shorter ones, which come later. */
+static range_id cached(const line *l, range_id before, uint64_t n_pages) {
+  uint32_t start, n;
+  const range_id id = before ? ranges_next(l->ranges, before) : ranges_longest(l->ranges, RANGE_BACKED);
+  if (!id) return 0;
+  ranges_extent(l->ranges, id, &start, &n);
+  return n >= n_pages * l->page_units ? id : 0;
 }
 
 static bool make_bare(line *l, range_id id, uint64_t first_page, uint64_t n_pages) {
@@ -76,12 +84,13 @@ static bool make_bare(line *l, range_id id, uint64_t first_page, uint64_t n_page
 }
 
 void store_trim(store *s, uint64_t n_pages) {
-  range_id id;
   uint64_t first, end;
   for (line_kind k = N_LINES; k-- > 0;) {
     line *l = &s->line[k];
-    while (n_pages && longest_cached(l, &id, &first, &end)) {
-      const uint64_t n = end - first < n_pages ? end - first : n_pages;
+    for (range_id id = cached(l, 0, 1), next; id && n_pages; id = next) {
+      next = cached(l, id, 1);
+      const uint64_t has = pages_in(l, id, &first, &end), n = has < n_pages ? has : n_pages;
+      if (!n) continue;
       if (!make_bare(l, id, end - n, n)) return;
       pages_discharge(s->pages, end - n, n);
       n_pages -= n;
@@ -89,18 +98,25 @@ void store_trim(store *s, uint64_t n_pages) {
   }
 }
 
+/* Moves n cached granules of a range, from `from`, to those from `to`; how many. What can't be moved goes back. */
+static uint64_t move_cached(store *s, line *l, range_id id, uint64_t from, uint64_t to, uint64_t n) {
+  if (!make_bare(l, id, from * GRANULE_PAGES, n * GRANULE_PAGES)) return 0;
+  uint64_t done = 0;
+  for (uint64_t k = 1; done < n && k; done += k) k = pages_move(s->pages, from + done, to + done, n - done);
+  if (done < n) pages_discharge(s->pages, (from + done) * GRANULE_PAGES, (n - done) * GRANULE_PAGES);
+  return done;
+}
+
 /* Moves cached granules of the line to the granules from `to`, `most` at most; how many. */
 static uint64_t gather_from(store *s, line *l, uint64_t to, uint64_t most) {
-  range_id id;
   uint64_t first, end, moved = 0;
-  while (moved < most && longest_cached(l, &id, &first, &end)) {
+  for (range_id id = cached(l, 0, GRANULE_PAGES), next; id && moved < most; id = next) {
+    next = cached(l, id, GRANULE_PAGES);
+    pages_in(l, id, &first, &end);
     const uint64_t g = (first + GRANULE_PAGES - 1) / GRANULE_PAGES, stop = end / GRANULE_PAGES;
-    if (g >= stop) break;
-    const uint64_t n = stop - g < most - moved ? stop - g : most - moved, from = stop - n;
-    if (!make_bare(l, id, from * GRANULE_PAGES, n * GRANULE_PAGES)) break;
-    uint64_t done = 0;
-    for (uint64_t k = 1; done < n && k; done += k) k = pages_move(s->pages, from + done, to + moved + done, n - done);
-    if (done < n) pages_discharge(s->pages, (from + done) * GRANULE_PAGES, (n - done) * GRANULE_PAGES);
+    if (g >= stop) continue;
+    const uint64_t n = stop - g < most - moved ? stop - g : most - moved;
+    const uint64_t done = move_cached(s, l, id, stop - n, to + moved, n);
     moved += done;
     if (done < n) break;
   }

@@ -11,8 +11,7 @@
 _Thread_local thread_cache *thread_caches[THREAD_CACHE_HEAPS];
 
 static pthread_key_t at_end; /* its value is not NULL in threads that have caches */
-static void (*end_cache)(thread_cache *);
-static bool usable; /* the kernel has the barrier */
+static bool usable;          /* the kernel has the barrier */
 
 static void end_thread(void *unused) {
   (void)unused;
@@ -20,7 +19,7 @@ static void end_thread(void *unused) {
     thread_cache *t = thread_caches[i];
     if (!t) continue;
     thread_caches[i] = NULL;
-    end_cache(t);
+    t->end(t);
     free(t);
   }
 }
@@ -37,7 +36,7 @@ thread_cache *thread_cache_make(unsigned heap_index, void *owner, void (*end)(th
   thread_cache *t = calloc(1, sizeof *t);
   if (!t) return NULL;
   t->owner = owner;
-  end_cache = end;
+  t->end = end;
   if (pthread_setspecific(at_end, t)) {
     free(t);
     return NULL;

@@ -22,10 +22,12 @@ enum {
 
 typedef struct thread_cache {
   _Atomic bool busy, closed;
-  void *owner;                      /* the heap */
+  void *owner; /* the heap */
+  void (*end)(struct thread_cache *);
   struct thread_cache *next;        /* of the same heap, under its lock */
   uint64_t next_number, end_number; /* for the next allocations */
   block_id large;
+  block_id over; /* what there was no more room for, on its way to the heap: a list */
   uint8_t n[THREAD_CACHE_UNITS + 1];
   block_id first[THREAD_CACHE_UNITS + 1]; /* chained through .next */
 } thread_cache;

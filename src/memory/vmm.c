@@ -104,7 +104,7 @@ status vmm_release(uintptr_t start) {
 
 /* ---- physical memory --------------------------------------------------------------------------------------------- */
 
-static void settle(uintptr_t start, uint64_t bytes);
+static bool settle(uintptr_t start, uint64_t bytes);
 
 static status make_host_file(uint64_t bytes, int *file) {
   *file = memfd_create("cannon-host", MFD_CLOEXEC);
@@ -144,8 +144,8 @@ status vmm_create(int device, heap *h, uint64_t bytes, uint64_t granularity, con
 
 bool vmm_settle(void) {
   pthread_mutex_lock(&vmm.lock);
-  settle(0, 0);
-  const bool any = physical_settle();
+  bool any = settle(0, 0);
+  any |= physical_settle();
   pthread_mutex_unlock(&vmm.lock);
   return any;
 }
@@ -268,8 +268,9 @@ static void mark(uintptr_t at, uint64_t bytes, uint32_t id) {
     atomic_store_explicit(&vmm.granules[g], id, memory_order_release);
 }
 
-/* Gives back what no task uses any more; of what is to be replaced, the addresses at once. */
-static void settle(uintptr_t start, uint64_t bytes) {
+/* Gives back what no task uses any more; of what is to be replaced, the addresses at once. Whether any memory was. */
+static bool settle(uintptr_t start, uint64_t bytes) {
+  bool any = false;
   for (lingering **at = &vmm.lingering; *at;) {
     lingering *l = *at;
     const bool passed = vmm.fences->passed(l->fence);
@@ -284,7 +285,9 @@ static void settle(uintptr_t start, uint64_t bytes) {
     physical_unref(l->physical);
     *at = l->next;
     free(l);
+    any = true;
   }
+  return any;
 }
 
 static status check_free(uintptr_t at, uint64_t bytes) {

@@ -50,7 +50,7 @@ status vmm_import(uint64_t key, int device, void **handle);
 status vmm_import_block(uint64_t key, int device, uintptr_t *out);
 status vmm_close_block(uintptr_t start);
 
-/* Gives back what was kept for tasks or other processes that have ended since; whether any of the latter. */
+/* Gives back what was kept for tasks or other processes that have ended since; whether any was. */
 bool vmm_settle(void);
 
 /* A new reference to what is mapped at the address. */

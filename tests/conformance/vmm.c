@@ -104,6 +104,24 @@ static void memory_may_be_mapped_twice(void **state) {
   CHECK_OK(aclrtReleaseMemAddress(p));
 }
 
+/* While anything is pending, unmapped memory may be kept; not longer. */
+static void memory_unmapped_under_load_is_free_afterwards(void **state) {
+  (void)state;
+  const size_t before = free_memory();
+  void *p = reserve(MIB2);
+  aclrtDrvMemHandle handle = physical(MIB2);
+  aclrtStream stream = stream_new();
+  CHECK_OK(aclrtMapMem(p, MIB2, 0, handle, 0));
+  gate *g = gate_close(stream);
+  CHECK_OK(aclrtUnmapMem(p));
+  CHECK_OK(aclrtFreePhysical(handle));
+  gate_open(g);
+  CHECK_OK(aclrtSynchronizeStream(stream));
+  assert_int_equal(free_memory(), before);
+  CHECK_OK(aclrtReleaseMemAddress(p));
+  CHECK_OK(aclrtDestroyStream(stream));
+}
+
 static void reservations_do_not_overlap(void **state) {
   (void)state;
   void *a = reserve(3 * MIB2), *b = reserve(1), *c = NULL;
@@ -309,6 +327,7 @@ int main(void) {
       TEST(mapped_memory_is_device_memory),
       TEST(memory_goes_with_its_last_reference),
       TEST(memory_may_be_mapped_twice),
+      TEST(memory_unmapped_under_load_is_free_afterwards),
       TEST(reservations_do_not_overlap),
       TEST(more_can_be_reserved_than_there_is),
       TEST(bad_reservations_are_refused),

@@ -10,10 +10,6 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
 
 #include "acl/acl.h"
 #include "acl/acl_rt.h"
@@ -23,6 +19,7 @@
 #include "aclnnop/aclnn_maximum.h"
 #include "aclnnop/aclnn_mul.h"
 #include "aclnnop/aclnn_zero.h"
+#include "stress.h"
 
 enum {
   MAX_THREADS = 4,
@@ -35,37 +32,6 @@ enum {
   SIDE = 60,
   NONE = -1
 };
-
-static uint64_t seed;
-static long n_steps;
-
-/* ---- failing ---- */
-
-static _Thread_local const char *doing = "setting up";
-static _Thread_local int thread_number = NONE;
-static _Thread_local long step;
-
-static _Noreturn void give_up(const char *file, int line, const char *what, aclError got) {
-  const char *message = aclGetRecentErrMsg();
-  fprintf(stderr, "%s:%d: %s\n  gave %d; message: %s\n  seed %ju, thread %d, step %ld (%s)\n", file, line, what, got,
-          message ? message : "(none)", (uintmax_t)seed, thread_number, step, doing);
-  _Exit(1);
-}
-
-#define OK(call)                                                                                                       \
-  do {                                                                                                                 \
-    const aclError got_ = (call);                                                                                      \
-    if (got_ != ACL_SUCCESS) give_up(__FILE__, __LINE__, #call, got_);                                                 \
-  } while (0)
-#define FAILS(call)                                                                                                    \
-  do {                                                                                                                 \
-    const aclError got_ = (call);                                                                                      \
-    if (got_ == ACL_SUCCESS || !aclGetRecentErrMsg()) give_up(__FILE__, __LINE__, #call, got_);                        \
-  } while (0)
-#define HOLDS(condition)                                                                                               \
-  do {                                                                                                                 \
-    if (!(condition)) give_up(__FILE__, __LINE__, #condition, 0);                                                      \
-  } while (0)
 
 /* ---- what exists ---- */
 
@@ -92,12 +58,7 @@ typedef struct {
   buffer buffers[BUFFERS];
 } actor;
 
-static uint32_t below(actor *a, uint32_t n) {
-  uint64_t z = a->random += 0x9e3779b97f4a7c15u; /* splitmix64 */
-  z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-  return (uint32_t)((z ^ z >> 31) >> 32) % n;
-}
+static uint32_t below(actor *a, uint32_t n) { return random_below(&a->random, n); }
 
 static buffer *any_buffer(actor *a) { return &a->buffers[below(a, BUFFERS)]; }
 static buffer *device_buffer(actor *a) {
@@ -601,15 +562,7 @@ static void *act(void *argument) {
 int main(int argc, char **argv) {
   static actor actors[MAX_THREADS];
   pthread_t threads[MAX_THREADS];
-  const char *other = getenv("STRESS_STEPS");
-  if (argc != 3) return fprintf(stderr, "usage: %s SEED|random STEPS\n", argv[0]), 2;
-  struct timespec now;
-  clock_gettime(CLOCK_REALTIME, &now);
-  seed = strcmp(argv[1], "random") ? strtoull(argv[1], NULL, 10)
-                                   : (uint64_t)now.tv_sec * 1000000007u + (uint64_t)now.tv_nsec;
-  n_steps = atol(other ? other : argv[2]);
-  printf("seed %ju, %ld steps\n", (uintmax_t)seed, n_steps);
-  fflush(stdout);
+  read_arguments(argc, argv);
 
   size_t before, after, total;
   OK(aclInit(NULL));

@@ -4,65 +4,8 @@
 #include <pthread.h>
 
 #include "memory/host.h"
-#include "memory/memory.h"
 #include "memory/store.h"
-#include "unit.h"
-
-enum { KIB = 1 << 10, MIB = 1 << 20 };
-
-/* ---- heaps ---- */
-
-/* A heap can't be destroyed, so each test has the window of a device of its own; all are kept for leak checkers. */
-static int devices_used;
-static heap *kept[SPACE_MAX_DEVICES + 1];
-
-typedef struct {
-  heap *h;
-  heap_config config;
-  stats_heap stats;
-} test_heap;
-
-static void make_heap(test_heap *t, uint64_t size_bytes, const heap_fences *fences) {
-  assert_int_equal(space_check(), ST_OK);
-  assert_true(devices_used < SPACE_MAX_DEVICES);
-  memset(t, 0, sizeof *t);
-  const int device = devices_used++;
-  t->config = (heap_config){.name = "the heap",
-                            .device = device,
-                            .window = space_device_window(device),
-                            .window_bytes = 4 * size_bytes,
-                            .view_distance = space.view_distance,
-                            .unit_shift = RULE_DEVICE_UNIT_SHIFT,
-                            .size_bytes = size_bytes,
-                            .fences = fences,
-                            .stats = &t->stats};
-  assert_int_equal(heap_create(&t->config, &t->h), ST_OK);
-  kept[devices_used] = t->h;
-}
-
-static void *try_alloc(test_heap *t, uint64_t bytes) {
-  void *p = NULL;
-  return heap_alloc(t->h, bytes, bytes, "test", NULL, &p) == ST_OK ? p : NULL;
-}
-
-static char *alloc(test_heap *t, uint64_t bytes) {
-  char *p = try_alloc(t, bytes);
-  assert_non_null(p);
-  return p;
-}
-
-static void release(test_heap *t, void *p) { assert_int_equal(heap_free(t->h, (uintptr_t)p, "p", NULL), ST_OK); }
-
-static const heap_block *find(test_heap *t, const void *p) { return heap_find(t->h, (uintptr_t)p); }
-
-static char *view(const test_heap *t, void *p) { return (char *)p + t->config.view_distance; }
-
-static uint64_t free_bytes(test_heap *t) {
-  uint64_t left, total;
-  heap_info(t->h, &left, &total);
-  assert_int_equal(total, t->config.size_bytes);
-  return left;
-}
+#include "test_heap.h"
 
 /* ---- one block ---- */
 

@@ -105,6 +105,20 @@ static void give(model *m, uint32_t which) {
   m->taken[which] = m->taken[--m->n_taken];
 }
 
+/* All free ranges of a kind, from the longest down; a class may be out of order within, by 1/16. */
+static void walk(const model *m, range_kind kind) {
+  uint64_t units = 0;
+  uint32_t start, n, before = UINT32_MAX - UINT32_MAX / 16;
+  for (range_id id = ranges_longest(m->r, kind); id; id = ranges_next(m->r, id)) {
+    ranges_extent(m->r, id, &start, &n);
+    expect_all(m, start, n, (unit_state)kind);
+    assert_true(n <= before + before / 16);
+    before = n;
+    units += n;
+  }
+  assert_int_equal(units, ranges_free_units(m->r, kind));
+}
+
 /* Part of a longest range becomes the other kind. */
 static void convert(model *m, range_kind kind, random_source *random) {
   uint32_t start, n;
@@ -156,8 +170,10 @@ static void random_use_matches_the_model(void **state) {
     else
       give(m, random_below(&random, m->n_taken));
     if (round % 64 == 0)
-      for (int k = 0; k < N_RANGE_KINDS; k++)
+      for (int k = 0; k < N_RANGE_KINDS; k++) {
         assert_int_equal(ranges_free_units(m->r, (range_kind)k), count_units(m, (unit_state)k));
+        walk(m, (range_kind)k);
+      }
   }
   while (m->n_taken) give(m, random_below(&random, m->n_taken));
   while (ranges_free_units(m->r, RANGE_BARE)) convert(m, RANGE_BARE, &random);

@@ -1,0 +1,275 @@
+/*
+ * Four ways to feed a device, on the same work: tensors of varying lengths come from the host, go through a chain of
+ * operators with temporaries, and a result goes back.
+ *
+ *   plain       each tensor is a block of aclrtMalloc, inputs and results are copied from and to pageable memory
+ *   pooled      the same, but tensors are carved out of one block that is there from the start
+ *   zero copy   inputs and results are registered memory of the host's, which operators use in place
+ *   both        zero copy, temporaries carved
+ *
+ *   bench_setups           a Markdown table
+ *   bench_setups --json    one JSON object
+ *
+ * Figures are medians over steps: allocation and free of a step's tensors, its copies, and all of the step. Fragmentation
+ * is 1 - asked for / taken from the device, over all steps; the pool is as large as the longest step needs. Public API only.
+ */
+#include <acl/acl.h>
+#include <aclnn/aclnn_base.h>
+#include <aclnnop/aclnn_add.h>
+#include <aclnnop/aclnn_mul.h>
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define CHECK(call)                                                                                                    \
+  do {                                                                                                                 \
+    int code_ = (call);                                                                                                \
+    if (code_ != 0) {                                                                                                  \
+      fprintf(stderr, "%s:%d: %s returned %d: %s\n", __FILE__, __LINE__, #call, code_, aclGetRecentErrMsg());          \
+      exit(1);                                                                                                         \
+    }                                                                                                                  \
+  } while (0)
+
+enum {
+  STEPS = 300,
+  WARM_UP = 20,
+  TEMPORARIES = 8,
+  MOST_FLOATS = 1 << 18, /* of a tensor: 1 MiB */
+  RESULT = 6,            /* of inputs that are 1 */
+  TENSORS = TEMPORARIES + 3,
+  MOST_RANGES = 256,
+  PAGE = 4096,
+};
+
+static aclrtStream stream;
+static aclScalar *one;
+static float *host[3]; /* two inputs, the result */
+
+static double now_us(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
+}
+
+static int compare(const void *x, const void *y) {
+  const double d = *(const double *)x - *(const double *)y;
+  return (d > 0) - (d < 0);
+}
+
+static double median(double *values, size_t n) {
+  qsort(values, n, sizeof *values, compare);
+  return values[n / 2];
+}
+
+/* ---- a pool over one block: first fit, neighbours become one again ---- */
+
+typedef struct {
+  size_t start, bytes;
+  bool taken;
+} range;
+
+static struct {
+  char *block;
+  size_t bytes;
+  range range[MOST_RANGES]; /* by address */
+  size_t n;
+} pool;
+
+/* CANN's rule for parts of a block. */
+static size_t part_bytes(size_t n) { return ((((n + 31) & ~(size_t)31) + 32) + 63) & ~(size_t)63; }
+
+static void pool_open(size_t bytes) {
+  CHECK(aclrtMalloc((void **)&pool.block, bytes, ACL_MEM_MALLOC_HUGE_FIRST));
+  pool.bytes = bytes;
+  pool.range[0] = (range){0, bytes, false};
+  pool.n = 1;
+}
+
+static void pool_remove(size_t i) { memmove(&pool.range[i], &pool.range[i + 1], (--pool.n - i) * sizeof *pool.range); }
+
+static void *pool_take(size_t n) {
+  const size_t bytes = part_bytes(n);
+  for (size_t i = 0; i < pool.n; i++) {
+    range *r = &pool.range[i];
+    if (r->taken || r->bytes < bytes) continue;
+    if (r->bytes > bytes && pool.n < MOST_RANGES) {
+      memmove(r + 1, r, (pool.n++ - i) * sizeof *r);
+      r[1] = (range){r->start + bytes, r->bytes - bytes, false};
+      r->bytes = bytes;
+    }
+    r->taken = true;
+    return pool.block + r->start;
+  }
+  fprintf(stderr, "the pool is too small\n");
+  exit(1);
+}
+
+static void pool_give(const void *p) {
+  size_t i = 0;
+  while (pool.block + pool.range[i].start != p) i++;
+  pool.range[i].taken = false;
+  if (i + 1 < pool.n && !pool.range[i + 1].taken) {
+    pool.range[i].bytes += pool.range[i + 1].bytes;
+    pool_remove(i + 1);
+  }
+  if (i > 0 && !pool.range[i - 1].taken) {
+    pool.range[i - 1].bytes += pool.range[i].bytes;
+    pool_remove(i);
+  }
+}
+
+/* ---- a step ---- */
+
+typedef struct {
+  const char *name;
+  bool pooled, in_place;
+} setup;
+
+typedef struct {
+  double allocation_us, copy_us, execution_us;
+  size_t asked, taken; /* bytes */
+} figures;
+
+static size_t device_bytes_in_use(void) {
+  size_t free_bytes, total;
+  CHECK(aclrtGetMemInfo(ACL_HBM_MEM, &free_bytes, &total));
+  return total - free_bytes;
+}
+
+static void *take(const setup *s, size_t bytes) {
+  void *p;
+  if (s->pooled) return pool_take(bytes);
+  CHECK(aclrtMalloc(&p, bytes, ACL_MEM_MALLOC_HUGE_FIRST));
+  return p;
+}
+
+static void give(const setup *s, void *p) {
+  if (s->pooled)
+    pool_give(p);
+  else
+    CHECK(aclrtFree(p));
+}
+
+static aclTensor *vector(void *p, int64_t n) {
+  aclTensor *t = aclCreateTensor(&n, 1, ACL_FLOAT, (int64_t[]){1}, 0, ACL_FORMAT_ND, &n, 1, p);
+  if (!t) exit(1);
+  return t;
+}
+
+static void run(bool product, void *out, void *x, void *y, int64_t n) {
+  uint64_t bytes;
+  aclOpExecutor *executor;
+  aclTensor *tensors[] = {vector(x, n), vector(y, n), vector(out, n)};
+  if (product) {
+    CHECK(aclnnMulGetWorkspaceSize(tensors[0], tensors[1], tensors[2], &bytes, &executor));
+    CHECK(aclnnMul(NULL, 0, executor, stream));
+  } else {
+    CHECK(aclnnAddGetWorkspaceSize(tensors[0], tensors[1], one, tensors[2], &bytes, &executor));
+    CHECK(aclnnAdd(NULL, 0, executor, stream));
+  }
+  for (int i = 0; i < 3; i++) CHECK(aclDestroyTensor(tensors[i]));
+}
+
+/* Inputs, temporaries, result: x, y, t0 = x + y, t1 = t0 * y, ..., result = t7 + x. */
+static void step(const setup *s, int64_t n, size_t before, figures *f) {
+  const size_t bytes = (size_t)n * sizeof(float);
+  const int first = s->in_place ? 3 : 0;
+  void *t[TENSORS] = {host[0], host[1], host[2]};
+  *f = (figures){.asked = bytes * (size_t)(TENSORS - first)};
+  const double start = now_us();
+  for (int i = first; i < TENSORS; i++) t[i] = take(s, bytes);
+  f->allocation_us = now_us() - start;
+  f->taken = s->pooled ? pool.bytes : device_bytes_in_use() - before;
+
+  const double copying = now_us();
+  for (int i = 0; i < 2 && !s->in_place; i++)
+    CHECK(aclrtMemcpy(t[i], bytes, host[i], bytes, ACL_MEMCPY_HOST_TO_DEVICE));
+  const double running = now_us();
+  for (int i = 0; i < TEMPORARIES; i++) run(i % 2, t[3 + i], i ? t[2 + i] : t[0], t[1], n);
+  run(false, t[2], t[2 + TEMPORARIES], t[0], n);
+  CHECK(aclrtSynchronizeStream(stream));
+  const double back = now_us();
+  if (!s->in_place) CHECK(aclrtMemcpy(host[2], bytes, t[2], bytes, ACL_MEMCPY_DEVICE_TO_HOST));
+  const double freeing = now_us();
+  f->copy_us = s->in_place ? 0 : (running - copying) + (freeing - back);
+  for (int i = first; i < TENSORS; i++) give(s, t[i]);
+  const double end = now_us();
+  f->allocation_us += end - freeing;
+  f->execution_us = f->allocation_us + (freeing - copying);
+  if (host[2][0] != host[2][n - 1] || host[2][0] != RESULT) {
+    fprintf(stderr, "%s: the result is %g and %g, expected %d\n", s->name, host[2][0], host[2][n - 1], RESULT);
+    exit(1);
+  }
+}
+
+static figures measure(const setup *s) {
+  static double allocation[STEPS], copy[STEPS], execution[STEPS];
+  figures f;
+  size_t asked = 0, taken = 0;
+  unsigned random = 1; /* the same lengths for all */
+  if (s->pooled) pool_open((size_t)(TENSORS - (s->in_place ? 3 : 0)) * part_bytes(MOST_FLOATS * sizeof(float)));
+  const size_t before = device_bytes_in_use();
+  for (int i = -WARM_UP; i < STEPS; i++) {
+    random = random * 1103515245 + 12345;
+    const int64_t n = MOST_FLOATS / 16 + (random >> 8) % (MOST_FLOATS - MOST_FLOATS / 16);
+    step(s, n, before, &f);
+    if (i < 0) continue;
+    asked += f.asked;
+    taken += f.taken;
+    allocation[i] = f.allocation_us;
+    copy[i] = f.copy_us;
+    execution[i] = f.execution_us;
+  }
+  if (s->pooled) CHECK(aclrtFree(pool.block));
+  return (figures){median(allocation, STEPS), median(copy, STEPS), median(execution, STEPS), asked, taken};
+}
+
+/* ---- the table ---- */
+
+static double fragmentation(const figures *f) { return f->taken ? 1 - (double)f->asked / (double)f->taken : 0; }
+
+static void set_up(void) {
+  float factor = 1;
+  CHECK(aclInit(NULL));
+  CHECK(aclrtSetDevice(0));
+  CHECK(aclrtCreateStream(&stream));
+  one = aclCreateScalar(&factor, ACL_FLOAT);
+  for (int i = 0; i < 3; i++) {
+    host[i] = aligned_alloc(PAGE, MOST_FLOATS * sizeof(float));
+    if (!host[i] || !one) exit(1);
+    for (int k = 0; k < MOST_FLOATS; k++) host[i][k] = 1;
+  }
+}
+
+int main(int argc, char **argv) {
+  static const setup setups[] = {
+      {"plain", false, false}, {"pooled", true, false}, {"zero copy", false, true}, {"both", true, true}};
+  enum { N = sizeof setups / sizeof *setups };
+  const bool json = argc > 1 && strcmp(argv[1], "--json") == 0;
+  figures f[N];
+  set_up();
+  for (int i = 0; i < N; i++) {
+    void *alias;
+    for (int k = 0; k < 3 && setups[i].in_place; k++)
+      CHECK(aclrtHostRegister(host[k], MOST_FLOATS * sizeof(float), ACL_HOST_REGISTER_MAPPED, &alias));
+    f[i] = measure(&setups[i]);
+    for (int k = 0; k < 3 && setups[i].in_place; k++) CHECK(aclrtHostUnregister(host[k]));
+  }
+  if (!json) printf("| set-up | allocation | copy | execution | fragmentation |\n|---|---|---|---|---|\n");
+  for (int i = 0; i < N; i++)
+    printf(
+        json ? "%s\"%s\": {\"allocation_us\": %.3f, \"copy_us\": %.1f, \"execution_ms\": %.4f, \"fragmentation\": %.4f}"
+             : "%s| %s | %.3f us | %.1f us | %.4f ms | %.4f |\n",
+        json ? (i ? ", " : "{") : "", setups[i].name, f[i].allocation_us, f[i].copy_us, f[i].execution_us / 1000,
+        fragmentation(&f[i]));
+  if (json) printf("}\n");
+  CHECK(aclDestroyScalar(one));
+  for (int i = 0; i < 3; i++) free(host[i]);
+  CHECK(aclrtDestroyStream(stream));
+  CHECK(aclrtResetDevice(0));
+  CHECK(aclFinalize());
+  return 0;
+}

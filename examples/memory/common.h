@@ -1,0 +1,53 @@
+/* What all of these programs need: an end with CANN's own message when a call fails, float vectors, and an operator. */
+#pragma once
+
+#include <acl/acl.h>
+#include <aclnn/aclnn_base.h>
+#include <aclnnop/aclnn_add.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define CHECK(call) check((call), #call, __FILE__, __LINE__)
+
+static inline void check(int32_t code, const char *call, const char *file, int line) {
+  if (code == 0) return;
+  const char *message = aclGetRecentErrMsg();
+  fprintf(stderr, "%s:%d: %s returned %d\n%s\n", file, line, call, code, message ? message : "");
+  exit(1);
+}
+
+/* Describes n floats that lie at p. */
+static inline aclTensor *vector(void *p, int64_t n) {
+  aclTensor *t = aclCreateTensor(&n, 1, ACL_FLOAT, (int64_t[]){1}, 0, ACL_FORMAT_ND, &n, 1, p);
+  if (!t) check(ACL_ERROR_FAILURE, "aclCreateTensor", __FILE__, __LINE__);
+  return t;
+}
+
+/* Queues out = x + y, n floats each, and returns at once. An operator that needs workspace
+ * gets it here, and then waits for the stream. */
+static inline void add(void *out, void *x, void *y, int64_t n, aclrtStream stream) {
+  float factor = 1;
+  uint64_t bytes;
+  aclOpExecutor *executor;
+  void *workspace = NULL;
+  aclTensor *tx = vector(x, n), *ty = vector(y, n), *tout = vector(out, n);
+  aclScalar *alpha = aclCreateScalar(&factor, ACL_FLOAT);
+  CHECK(aclnnAddGetWorkspaceSize(tx, ty, alpha, tout, &bytes, &executor));
+  if (bytes) CHECK(aclrtMalloc(&workspace, bytes, ACL_MEM_MALLOC_HUGE_FIRST));
+  CHECK(aclnnAdd(workspace, bytes, executor, stream));
+  CHECK(aclDestroyTensor(tx)); /* the queued task has what it needs */
+  CHECK(aclDestroyTensor(ty));
+  CHECK(aclDestroyTensor(tout));
+  CHECK(aclDestroyScalar(alpha));
+  if (workspace) {
+    CHECK(aclrtSynchronizeStream(stream));
+    CHECK(aclrtFree(workspace));
+  }
+}
+
+static inline void expect(int holds, const char *what) {
+  if (holds) return;
+  fprintf(stderr, "wrong: %s\n", what);
+  exit(1);
+}

@@ -1,0 +1,71 @@
+"""The programs of examples/memory, built as a user builds them, against an installed prefix.
+
+    CANNON_PREFIX=/path python3 tests/cli/test_examples.py
+"""
+import os
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+PREFIX = pathlib.Path(os.environ["CANNON_PREFIX"]).resolve()
+SOURCES = pathlib.Path(__file__).resolve().parents[2] / "examples/memory"
+BUILD_ENV = dict(os.environ, ASCEND_HOME_PATH=str(PREFIX))
+
+
+class Examples(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        for command in (["cmake", "-S", SOURCES, "-B", cls.folder.name, "-DCMAKE_C_FLAGS=-Werror"],
+                        ["cmake", "--build", cls.folder.name]):
+            done = subprocess.run(command, env=BUILD_ENV, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            if done.returncode:
+                raise AssertionError(done.stdout)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def run_program(self, name, **env):
+        """The program's output, under `cannon run`, whose summary says what leaked."""
+        done = subprocess.run([PREFIX / "bin/cannon", "run", f"{self.folder.name}/{name}"], stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True, env=dict(BUILD_ENV, **env))
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("leaks: none", done.stderr)
+        return done.stdout
+
+    def test_every_program_is_here(self):
+        for source in SOURCES.glob("*.c"):
+            self.assertTrue(hasattr(self, "test_" + source.stem), source)
+
+    def test_carve(self):
+        out = self.run_program("carve")
+        self.assertIn("    1093     4372     4416      50", out)
+
+    def test_expandable(self):
+        out = self.run_program("expandable")
+        self.assertIn("reserved 1024 MiB of addresses, memory used: 0 MiB", out)
+        self.assertIn("  32 MiB in  16 pieces", out)
+        self.assertIn("   4 MiB in   2 pieces after shrinking, 4 MiB in use", out)
+
+    def test_zero_copy(self):
+        self.assertEqual([line.split()[0] for line in self.run_program("zero_copy").splitlines()],
+                         ["pageable", "pinned", "registered"])
+
+    def test_streams(self):
+        self.assertIn("60 batches through 3 buffers, summed by 4 streams: 1830", self.run_program("streams"))
+
+    def test_streams_in_any_order_that_events_allow(self):
+        for seed in range(1, 6):
+            self.assertIn(": 1830", self.run_program("streams", CANNON_SCHEDULE_SEED=str(seed)))
+
+    def test_devices(self):
+        self.assertIn("1 devices: 2", self.run_program("devices"))
+        out = self.run_program("devices", CANNON_DEVICES="4")
+        self.assertIn("device 3: ", out)
+        self.assertIn("4 devices: 20", out)
+
+
+if __name__ == "__main__":
+    unittest.main()
