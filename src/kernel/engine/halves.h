@@ -38,7 +38,7 @@ static inline void bf16_store_16(uint16_t *to, __mmask16 lanes, __m512 x) {
   _mm256_mask_storeu_epi16(to, lanes, _mm512_cvtepi32_epi16(rounded));
 }
 
-/* The next page is asked for, since the hardware stops at its beginning. */
+/* Lines of the next page are asked for, since the hardware stops at its beginning. */
 #  define LOAD_HALVES(type)                                                                                            \
     static inline int64_t type##_load(float *to, const uint16_t *from, int64_t n) {                                    \
       int64_t i = 0;                                                                                                   \
@@ -53,7 +53,10 @@ static inline void bf16_store_16(uint16_t *to, __mmask16 lanes, __m512 x) {
 #  define STORE_HALVES(type)                                                                                           \
     static inline int64_t type##_store(uint16_t *to, const float *from, int64_t n) {                                   \
       int64_t i = 0;                                                                                                   \
-      for (; i + 16 <= n; i += 16) type##_store_16(to + i, 0xffff, _mm512_loadu_ps(from + i));                         \
+      for (; i + 16 <= n; i += 16) {                                                                                   \
+        __builtin_prefetch(to + i + 1024, 1);                                                                          \
+        type##_store_16(to + i, 0xffff, _mm512_loadu_ps(from + i));                                                    \
+      }                                                                                                                \
       const __mmask16 rest = (__mmask16)((1 << (n - i)) - 1);                                                          \
       if (rest) type##_store_16(to + i, rest, _mm512_maskz_loadu_ps(rest, from + i));                                  \
       return n;                                                                                                        \
