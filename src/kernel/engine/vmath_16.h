@@ -46,36 +46,46 @@ static inline __m512 erf_16(__m512 x) {
   return with_sign_16(_mm512_mask_blend_ps(is_small, piecewise_16(&ERF, t), MAD_16(t, p, t)), x);
 }
 
-/* f of each lane by the plain function, in vector code all the same. */
-#define PLAIN_16(name)                                                                                                 \
+/* Functions that are, but for x where that is positive, tails of t = |x|: those of a step, 1 - tail or tail, and of a ramp,
+ * x - tail or -tail. `end`: where the pieces do; beyond, which is rare, the plain function is taken. A lane's result is its
+ * own, whatever is beside it. */
+typedef __m512 function_16(__m512 x);
+static inline __m512 beyond_16(__m512 x, __m512 t, float end, __m512 y, function_16 *plain) {
+  const __mmask16 is_beyond = _mm512_cmp_ps_mask(t, ALL_16(end), _CMP_NLE_UQ);
+  return __builtin_expect(is_beyond, 0) ? _mm512_mask_blend_ps(is_beyond, y, plain(x)) : y;
+}
+static inline __m512 step_16(__m512 x, const pieces *tail_pieces, float end, function_16 *plain) {
+  const __m512 t = _mm512_abs_ps(x), tail = piecewise_16(tail_pieces, t);
+  const __mmask16 is_positive = _mm512_cmp_ps_mask(x, _mm512_setzero_ps(), _CMP_GE_OQ);
+  return beyond_16(x, t, end, _mm512_mask_sub_ps(tail, is_positive, ALL_16(1), tail), plain);
+}
+static inline __m512 ramp_16(__m512 x, const pieces *tail_pieces, float end, function_16 *plain) {
+  const __m512 t = _mm512_abs_ps(x), tail = piecewise_16(tail_pieces, t);
+  return beyond_16(x, t, end, _mm512_sub_ps(_mm512_max_ps(ALL_16(-0.0f), x), tail), plain);
+}
+
+/* The plain function's loop is vector code, too. */
+#define STEP_OR_RAMP(name, kind, tail, end)                                                                            \
   __attribute__((noinline)) static __m512 name##_plain_16(__m512 x) {                                                  \
     _Alignas(64) float lane[16];                                                                                       \
     _mm512_store_ps(lane, x);                                                                                          \
     INDEPENDENT for (int i = 0; i < 16; ++i) lane[i] = v##name##_f32(lane[i]);                                         \
     return _mm512_load_ps(lane);                                                                                       \
-  }
-PLAIN_16(gelu)
-PLAIN_16(gelu_slope)
-
-/* Far from 0, which is rare, the tails need an exponential. A lane's result is its own, whatever is beside it. */
-static inline __mmask16 is_far_16(__m512 t) { return _mm512_cmp_ps_mask(t, ALL_16(4.92f), _CMP_NLE_UQ); }
-
-static inline __m512 gelu_16(__m512 x) {
-  const __m512 t = _mm512_abs_ps(x), y = _mm512_sub_ps(_mm512_max_ps(ALL_16(-0.0f), x), piecewise_16(&GELU_TAIL, t));
-  const __mmask16 is_far = is_far_16(t);
-  return __builtin_expect(is_far, 0) ? _mm512_mask_blend_ps(is_far, y, gelu_plain_16(x)) : y;
-}
-static inline __m512 gelu_slope_16(__m512 x) {
-  const __m512 t = _mm512_abs_ps(x), tail = piecewise_16(&GELU_SLOPE_TAIL, t);
-  const __mmask16 is_far = is_far_16(t), is_positive = _mm512_cmp_ps_mask(x, _mm512_setzero_ps(), _CMP_GE_OQ);
-  const __m512 y = _mm512_mask_sub_ps(tail, is_positive, ALL_16(1), tail);
-  return __builtin_expect(is_far, 0) ? _mm512_mask_blend_ps(is_far, y, gelu_slope_plain_16(x)) : y;
-}
+  }                                                                                                                    \
+  static inline __m512 name##_16(__m512 x) { return kind##_16(x, &tail, end, name##_plain_16); }
+STEP_OR_RAMP(gelu, ramp, GELU_TAIL, 4.92f)
+STEP_OR_RAMP(gelu_slope, step, GELU_SLOPE_TAIL, 4.92f)
+STEP_OR_RAMP(gelu_tanh, ramp, GELU_TANH_TAIL, 3.93f)
+STEP_OR_RAMP(gelu_tanh_slope, step, GELU_TANH_SLOPE_TAIL, 3.93f)
+STEP_OR_RAMP(sigmoid, step, SIGMOID_TAIL, 15.7f)
+STEP_OR_RAMP(silu, ramp, SILU_TAIL, 15.7f)
+STEP_OR_RAMP(silu_slope, step, SILU_SLOPE_TAIL, 13.3f)
+#undef STEP_OR_RAMP
 
 /* ---- exp --------------------------------------------------------------------------------------------------------- */
 
 static inline __m512 exp_16(__m512 x) {
-  const __m512 c = _mm512_max_ps(ALL_16(-105), at_most_16(89, x)); /* NaN stays */
+  const __m512 c = _mm512_max_ps(ALL_16(-105), at_most_16(89, x));
   const __m512 n = _mm512_sub_ps(MAD_16(c, ALL_16((float)LOG2E), ALL_16(CORE_ROUND)), ALL_16(CORE_ROUND));
   const __m512 r = MAD_16(n, ALL_16((float)-LN2_LO), MAD_16(n, ALL_16((float)-LN2_HI), c));
   /* e^r on +-ln(2)/2, as in exp_s */
