@@ -81,7 +81,7 @@ static const struct {
     {"acosh", EW_acosh, acoshl, 0.51, 4, {0}},
     {"atanh", EW_atanh, atanhl, 0.51, 4, {0}},
     {"sinc", EW_sinc, sinc, 0.51, 4, {0}},
-    {"erf", EW_erf, erfl, 1, 4, {0}},
+    {"erf", EW_erf, erfl, 1.1, 4, {0}},
     {"erfc", EW_erfc, erfcl, 0.51, 8, {0}},
     {"erfinv", EW_erfinv, erfinv, 0.51, 8, {0}},
     {"mish", EW_mish, mish, 0.51, 8, {0}},

@@ -73,7 +73,8 @@ typedef struct {
 static void store_tile(const phase *f, char *to, const float *c, int64_t c_row, int64_t rows, int64_t p, int64_t n) {
   const int64_t pitch = f->image_size[2], width = f->axis[2].out, lines = f->image_size[1];
   const bool copies = f->c->to.dtype == ACL_FLOAT && f->to_axis[2] == (int64_t)sizeof *c;
-  int64_t w = p % pitch, h = p / pitch % lines, d = p / pitch / lines;
+  int64_t w = 0, h = 0, d = 0;
+  if (p) w = p % pitch, h = p / pitch % lines, d = p / pitch / lines;
   for (int64_t i = 0, count; i < n; i += count) {
     count = smaller(pitch - w, n - i);
     const int64_t used = smaller(width - w, count);
@@ -215,10 +216,11 @@ static void make_tiles(const void *job, int64_t begin, int64_t end) {
   const phase *f = job;
   const int64_t tiles = f->n_images * f->position_tiles;
   for (int64_t i = begin; i < end; ++i) {
-    const int64_t group = i / (f->row_tiles * tiles), at = i % (f->row_tiles * tiles);
-    const int64_t row = f->rows_outer ? at / tiles : at % f->row_tiles;
-    const int64_t tile = f->rows_outer ? at % tiles : at / f->row_tiles;
-    (f->c->amx ? make_amx : make_tile)(f, tile / f->position_tiles, group, row, tile % f->position_tiles);
+    const int64_t group = conv_quotient(i, f->row_tiles * tiles), at = conv_remainder(i, f->row_tiles * tiles);
+    const int64_t row = f->rows_outer ? conv_quotient(at, tiles) : conv_remainder(at, f->row_tiles);
+    const int64_t tile = f->rows_outer ? conv_remainder(at, tiles) : conv_quotient(at, f->row_tiles);
+    (f->c->amx ? make_amx : make_tile)(f, conv_quotient(tile, f->position_tiles), group, row,
+                                       conv_remainder(tile, f->position_tiles));
   }
 }
 
@@ -236,8 +238,9 @@ static void make_singles(const void *job, int64_t begin, int64_t end) {
   const phase *f = job;
   const correlation *c = f->c;
   for (int64_t i = begin; i < end; ++i) {
-    const int64_t tile = i % f->position_tiles, group = i / f->position_tiles % c->g.groups;
-    const int64_t image = i / f->position_tiles / c->g.groups, p = tile * f->width;
+    const int64_t tile = conv_remainder(i, f->position_tiles), channel = conv_quotient(i, f->position_tiles);
+    const int64_t group = conv_remainder(channel, c->g.groups), image = conv_quotient(channel, c->g.groups);
+    const int64_t p = tile * f->width;
     const int64_t n = smaller(f->width, f->positions - p);
     make_single(f, image, group, p, n, out);
     store_tile(f, f->to + image * c->to.outer + group * c->to.inner, out, 0, 1, p, n);
@@ -299,6 +302,7 @@ static void run_phase(phase *f, int64_t n_images, int64_t *taps, uint64_t cost_n
     return;
   }
   int64_t *const w_tap = taps, *const x_tap = taps + n_taps;
+  const int64_t w_axis[CONV_AXES] = {c->w.axis[0] / w_size, c->w.axis[1] / w_size, c->w.axis[2] / w_size};
   int64_t i = 0;
   for (int64_t z = 0; z < a[0].taps; ++z)
     for (int64_t y = 0; y < a[1].taps; ++y)
@@ -306,7 +310,7 @@ static void run_phase(phase *f, int64_t n_images, int64_t *taps, uint64_t cost_n
         const int64_t t[CONV_AXES] = {z, y, x};
         w_tap[i] = x_tap[i] = 0;
         for (int k = 0; k < CONV_AXES; ++k) {
-          w_tap[i] += (a[k].first_tap + t[k] * a[k].tap_step) * c->w.axis[k] / w_size;
+          w_tap[i] += (a[k].first_tap + t[k] * a[k].tap_step) * w_axis[k];
           if (c->backward) x_tap[i] = x_tap[i] * f->image_size[k] + a[k].shift - c->image.low[k] + t[k] * a[k].dilation;
         }
         if (!c->backward) x_tap[i] = image_tap(&c->image, t);
@@ -363,9 +367,9 @@ static void fill_images(const void *job, int64_t begin, int64_t end) {
   const correlation *c = j->c;
   const int64_t *const dims = c->backward ? c->g.out : c->g.in;
   for (int64_t i = begin; i < end; ++i) {
-    const int64_t channel = i % j->channels;
-    image_fill(&c->image, j->to + i * c->image.channel, j->from + i / j->channels * c->from.outer, &c->from, dims,
-               channel, channel + 1);
+    const int64_t channel = conv_remainder(i, j->channels), image = conv_quotient(i, j->channels);
+    image_fill(&c->image, j->to + i * c->image.channel, j->from + image * c->from.outer, &c->from, dims, channel,
+               channel + 1);
   }
 }
 
@@ -463,9 +467,10 @@ void correlation_init(correlation *c, executor *e, const conv_geometry *g, bool 
 
 static void phase_of(const correlation *c, int64_t i, phase_axis axis[CONV_AXES]) {
   const conv_geometry *g = &c->g;
-  const int64_t remainder[CONV_AXES] = {i / (g->stride[1] * g->stride[2]), i / g->stride[2] % g->stride[1],
-                                        i % g->stride[2]};
-  for (int a = 0; a < CONV_AXES; ++a) axis[a] = c->backward ? phase_backward(g, a, remainder[a]) : phase_forward(g, a);
+  for (int a = CONV_AXES - 1; a >= 0; --a) {
+    axis[a] = c->backward ? phase_backward(g, a, i % g->stride[a]) : phase_forward(g, a);
+    if (c->backward) i /= g->stride[a];
+  }
 }
 
 /* Some images: all phases. */

@@ -35,7 +35,7 @@ static status size_axis(conv_geometry *g, const conv_arguments *a, int axis, int
   g->in[axis] = size;
   EXPECT(size + 2 * g->pad[axis] >= reach, "input has %jd elements along axis %d, expected room for a kernel of %jd",
          (intmax_t)size, i, (intmax_t)reach);
-  g->out[axis] = (size + 2 * g->pad[axis] - reach) / g->stride[axis] + 1;
+  g->out[axis] = conv_quotient(size + 2 * g->pad[axis] - reach, g->stride[axis]) + 1;
   return ST_OK;
 }
 

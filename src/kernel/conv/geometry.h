@@ -39,6 +39,10 @@ status conv_geometry_init(conv_geometry *g, const tensor *input, const tensor *w
 void conv_output_dims(const conv_geometry *g, const tensor *input, bool transposed, int n, int64_t *dims);
 conv_operand conv_operand_of(const tensor *t, int n);
 
+/* Divisors that are mostly 1; a division takes as long as many other instructions. */
+static inline int64_t conv_quotient(int64_t a, int64_t b) { return b == 1 ? a : a / b; }
+static inline int64_t conv_remainder(int64_t a, int64_t b) { return b == 1 ? 0 : a % b; }
+
 static inline int64_t conv_volume(const int64_t *axis) { return axis[0] * axis[1] * axis[2]; }
 
 #endif

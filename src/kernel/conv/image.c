@@ -17,8 +17,9 @@ void image_init(conv_image *i, const int64_t *low, const int64_t *out, const int
     i->low[a] = low[a];
     i->stride[a] = stride[a];
     i->dilation[a] = dilation[a];
-    i->parts[a] = least(taps[a], stride[a] / divisor(stride[a], dilation[a])); /* remainders repeat */
-    i->size[a] = out[a] + (taps[a] - 1) * dilation[a] / stride[a];
+    /* remainders repeat */
+    i->parts[a] = stride[a] == 1 ? 1 : least(taps[a], stride[a] / divisor(stride[a], dilation[a]));
+    i->size[a] = out[a] + conv_quotient((taps[a] - 1) * dilation[a], stride[a]);
     i->rows *= a < 2 ? i->parts[a] * i->size[a] : i->parts[a];
   }
   image_align(i);
@@ -27,8 +28,8 @@ void image_init(conv_image *i, const int64_t *low, const int64_t *out, const int
 int64_t image_tap(const conv_image *i, const int64_t *t) {
   int64_t part = 0, element = 0;
   for (int a = 0; a < CONV_AXES; ++a) {
-    part = part * i->parts[a] + t[a] % i->parts[a];
-    element = element * i->size[a] + t[a] * i->dilation[a] / i->stride[a];
+    part = part * i->parts[a] + conv_remainder(t[a], i->parts[a]);
+    element = element * i->size[a] + conv_quotient(t[a] * i->dilation[a], i->stride[a]);
   }
   return part * conv_volume(i->size) + element;
 }
@@ -94,7 +95,7 @@ static void fill_channel(const conv_image *i, uint32_t *to, const row_source *s,
   for (part[0] = 0; part[0] < i->parts[0]; ++part[0])
     for (part[1] = 0; part[1] < i->parts[1]; ++part[1])
       for (part[2] = 0; part[2] < i->parts[2]; ++part[2]) {
-        for (int a = 0; a < CONV_AXES; ++a) remainder[a] = part[a] * i->dilation[a] % i->stride[a];
+        for (int a = 0; a < CONV_AXES; ++a) remainder[a] = conv_remainder(part[a] * i->dilation[a], i->stride[a]);
         to = fill_part(i, to, s, o, in, remainder);
       }
   memset(to, 0, (size_t)(i->channel - i->rows * i->size[2]) * sizeof *to);

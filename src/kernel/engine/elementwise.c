@@ -6,10 +6,11 @@
 #include "op/parallel.h"
 
 enum {
-  TILE = 1024,       /* elements; the tiles of four operands fill two thirds of an L1 cache of 48 KiB */
-  ROW_IS_LONG = 256, /* a row this long is worked on by itself, so that it need not be copied into a tile */
-  GRAIN = 16 * 1024, /* elements that a thread gets at least, and starts at multiples of */
-  COPY_ROWS = -1,    /* function: bytes are moved row by row, no loop of elementwise.def */
+  TILE = 1024,         /* elements; the tiles of four operands fill two thirds of an L1 cache of 48 KiB */
+  ROW_IS_LONG = 256,   /* a row this long is worked on by itself, so that it need not be copied into a tile */
+  FAR_BYTES = 1 << 20, /* of the output; beyond, tiles are fetched ahead, since the hardware stops at pages */
+  GRAIN = 16 * 1024,   /* elements that a thread gets at least, and starts at multiples of */
+  COPY_ROWS = -1,      /* function: bytes are moved row by row, no loop of elementwise.def */
   OPERANDS = 1 + ELEMENTWISE_INPUTS,
 };
 
@@ -182,10 +183,19 @@ static void wrap(const elementwise_plan *p, char *result, int64_t n) {
   loops->load[p->narrow][p->compute](result, narrow, bytes, n);
 }
 
+/* The lines of the next tile, of an operand that is walked in order. */
+static void fetch_ahead(const elementwise_plan *p, int k, const char *at) {
+  const int64_t stride = p->strides[k][p->rank - 1];
+  if (stride < 1 || stride > 8) return;
+  at += TILE * stride;
+  for (int64_t i = 0; i < TILE * stride; i += 64) k ? __builtin_prefetch(at + i, 0) : __builtin_prefetch(at + i, 1);
+}
+
 static void run_tiles(const elementwise_plan *p, void *const *base, int64_t begin, int64_t end) {
   _Alignas(64) char tile[OPERANDS][TILE * sizeof(double)];
   const int last = p->rank - 1;
   elementwise_loop *const loop = loops->elementwise[p->function][p->compute];
+  const bool is_far = (end - begin) * (int64_t)dtype_bytes(p->dtype[0]) > FAR_BYTES;
   place at;
   place_at(p, begin, &at);
   for (int64_t done = begin, n; done < end; done += n) {
@@ -193,6 +203,8 @@ static void run_tiles(const elementwise_plan *p, void *const *base, int64_t begi
     n = end - done < TILE ? end - done : TILE;
     if (left < n && left >= ROW_IS_LONG) n = left;
     const void *in[ELEMENTWISE_INPUTS] = {0};
+    if (is_far)
+      for (int k = 0; k <= p->n_inputs; ++k) fetch_ahead(p, k, address(p, k, &at, base[k]));
     for (int k = 1; k <= p->n_inputs; ++k) {
       const bool direct = is_direct(p, k, n, left);
       in[k - 1] = direct ? address(p, k, &at, base[k]) : tile[k];
@@ -233,7 +245,7 @@ static void run_rows(const elementwise_plan *p, void *const *base, int64_t begin
 }
 
 static void run_range(const elementwise_plan *p, void *const *base, int64_t begin, int64_t end) {
-  if (likely(p->linear))
+  if (likely(p->linear && (end - begin) * compute_bytes[p->compute] <= FAR_BYTES))
     run_linear(p, base, begin, end);
   else if (p->function == COPY_ROWS)
     run_rows(p, base, begin, end);

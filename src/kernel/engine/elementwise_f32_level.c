@@ -17,4 +17,33 @@
 #define EACH_ALL(n, name, expression) DEFINE_EW_LOOP(n, name, f32, float, expression)
 #define EACH_FLOAT                    EACH_ALL
 #define EACH_INTEGER(n, name, expression)
+#ifdef __AVX512F__
+#  define EACH_16(n, name, expression)
+#endif
 #include "kernel/engine/elementwise_each.h"
+
+#ifdef __AVX512F__
+#  include "kernel/engine/vmath_16.h"
+
+#  undef V
+#  define V(name) name##_16
+
+#  define STEP(n_operands, lanes, expression)                                                                          \
+    {                                                                                                                  \
+      UNUSED const __m512 x = _mm512_maskz_loadu_ps(lanes, (const float *)in[0] + i),                                  \
+                          y = n_operands < 2 ? x : _mm512_maskz_loadu_ps(lanes, (const float *)in[1] + i),             \
+                          z = n_operands < 3 ? x : _mm512_maskz_loadu_ps(lanes, (const float *)in[2] + i);             \
+      _mm512_mask_storeu_ps((float *)out + i, lanes, expression);                                                      \
+    }
+#  define EACH_16(n_operands, name, expression)                                                                        \
+    void EW_LOOP(name, f32)(void *out, const void *const *in, const compute_value *parameter, int64_t n);              \
+    void EW_LOOP(name, f32)(void *out, const void *const *in, UNUSED const compute_value *parameter, int64_t n) {      \
+      int64_t i = 0;                                                                                                   \
+      for (; i + 16 <= n; i += 16) STEP(n_operands, 0xffff, expression)                                                \
+      if (i < n) STEP(n_operands, (__mmask16)((1 << (n - i)) - 1), expression)                                         \
+    }
+#  define EACH_ALL(n, name, expression)
+#  define EACH_FLOAT(n, name, expression)
+#  define EACH_INTEGER(n, name, expression)
+#  include "kernel/engine/elementwise_each.h"
+#endif

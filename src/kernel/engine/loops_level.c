@@ -1,12 +1,10 @@
 /* The loops of one instruction set level (engine/level.h) but the elementwise ones, and the table; see loops.h. */
 #include <float.h>
 #include <limits.h>
-#ifdef __F16C__
-#  include <immintrin.h>
-#endif
 
 #include "kernel/engine/arithmetic.h"
 #include "kernel/engine/elementwise_loop.h"
+#include "kernel/engine/halves.h"
 #include "kernel/engine/loops.h"
 #include "kernel/engine/vmath.h"
 
@@ -95,7 +93,9 @@ LOADS(f32, float, v, i64_of(v))
 LOAD(f16, uint16_t, f64, double, half_to_float(v))
 LOAD(f16, uint16_t, i32, int32_t, i64_of(half_to_float(v)))
 LOAD(f16, uint16_t, i64, int64_t, i64_of(half_to_float(v)))
-LOADS(bf16, uint16_t, bf16_to_float(v), i64_of(bf16_to_float(v)))
+LOAD(bf16, uint16_t, f64, double, bf16_to_float(v))
+LOAD(bf16, uint16_t, i32, int32_t, i64_of(bf16_to_float(v)))
+LOAD(bf16, uint16_t, i64, int64_t, i64_of(bf16_to_float(v)))
 LOADS(f64, double, v, i64_of(v))
 LOADS(i8, int8_t, v, v)
 LOADS(i16, int16_t, v, v)
@@ -111,8 +111,9 @@ STORES(f32, float, v, v, v, v)
 STORE(f16, uint16_t, f64, double, half_from_float(float_to_odd(v)))
 STORE(f16, uint16_t, i32, int32_t, half_from_float(float_to_odd(v)))
 STORE(f16, uint16_t, i64, int64_t, half_from_float(float_to_odd(odd_double(v))))
-STORES(bf16, uint16_t, bf16_from_float(v), bf16_from_float(float_to_odd(v)), bf16_from_float(float_to_odd(v)),
-       bf16_from_float(float_to_odd(odd_double(v))))
+STORE(bf16, uint16_t, f64, double, bf16_from_float(float_to_odd(v)))
+STORE(bf16, uint16_t, i32, int32_t, bf16_from_float(float_to_odd(v)))
+STORE(bf16, uint16_t, i64, int64_t, bf16_from_float(float_to_odd(odd_double(v))))
 STORES(f64, double, v, v, v, v)
 STORES(i8, int8_t, narrow(v, INT8_MIN, INT8_MAX), narrow(v, INT8_MIN, INT8_MAX), v, v)
 STORES(i16, int16_t, narrow(v, INT16_MIN, INT16_MAX), narrow(v, INT16_MIN, INT16_MAX), v, v)
@@ -125,45 +126,20 @@ STORES(u32, uint32_t, (v > 0 ? v >= 0x1p32f ? UINT32_MAX : (uint32_t)v : 0),
 STORES(u64, uint64_t, u64_of(v), u64_of(v), v, v)
 STORES(b8, uint8_t, v != 0, v != 0, v != 0, v != 0)
 
-/* float16 and float: by the processor's conversions where it has them, which compilers don't see in half_to_float. */
-LOAD(f16_strided, uint16_t, f32, float, half_to_float(v))
-STORE(f16_strided, uint16_t, f32, float, half_from_float(v))
-
-static void load_f16_f32(void *out, const void *in, int64_t stride, int64_t n) {
-  int64_t done = 0;
-#ifdef __F16C__
-  const uint16_t *const from = in;
-  float *const to = out;
-  if (stride == 2) {
-#  ifdef __AVX512F__
-    for (; done + 16 <= n; done += 16)
-      _mm512_storeu_ps(to + done, _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)(from + done))));
-#  endif
-    for (; done + 8 <= n; done += 8)
-      _mm256_storeu_ps(to + done, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(from + done))));
+/* Halves and float: the first ones by halves.h where they lie side by side. */
+#define HALVES(type, to_float, from_float)                                                                             \
+  LOAD(type##_rest, uint16_t, f32, float, to_float(v))                                                                 \
+  STORE(type##_rest, uint16_t, f32, float, from_float(v))                                                              \
+  static void load_##type##_f32(void *out, const void *in, int64_t stride, int64_t n) {                                \
+    const int64_t done = stride == 2 ? type##_load(out, in, n) : 0;                                                    \
+    if (done < n) load_##type##_rest_f32((float *)out + done, (const char *)in + done * stride, stride, n - done);     \
+  }                                                                                                                    \
+  static void store_##type##_f32(void *out, int64_t stride, const void *in, int64_t n) {                               \
+    const int64_t done = stride == 2 ? type##_store(out, in, n) : 0;                                                   \
+    if (done < n) store_##type##_rest_f32((char *)out + done * stride, stride, (const float *)in + done, n - done);    \
   }
-#endif
-  load_f16_strided_f32((float *)out + done, (const char *)in + done * stride, stride, n - done);
-}
-
-static void store_f16_f32(void *out, int64_t stride, const void *in, int64_t n) {
-  int64_t done = 0;
-#ifdef __F16C__
-  const float *const from = in;
-  uint16_t *const to = out;
-  if (stride == 2) {
-#  ifdef __AVX512F__
-    for (; done + 16 <= n; done += 16)
-      _mm256_storeu_si256((__m256i *)(void *)(to + done),
-                          _mm512_cvtps_ph(_mm512_loadu_ps(from + done), _MM_FROUND_TO_NEAREST_INT));
-#  endif
-    for (; done + 8 <= n; done += 8)
-      _mm_storeu_si128((__m128i *)(void *)(to + done),
-                       _mm256_cvtps_ph(_mm256_loadu_ps(from + done), _MM_FROUND_TO_NEAREST_INT));
-  }
-#endif
-  store_f16_strided_f32((char *)out + done * stride, stride, (const float *)in + done, n - done);
-}
+HALVES(f16, half_to_float, half_from_float)
+HALVES(bf16, bf16_to_float, bf16_from_float)
 
 /* ---- reductions -------------------------------------------------------------------------------------------------- */
 

@@ -17,9 +17,8 @@ static const struct {
 
 void row_access_init(row_access *a, int dtype, compute_type compute, int64_t along, int64_t across, int64_t block) {
   const int size = native[compute].size;
-  const bool is_half = dtype == ACL_FLOAT16 && compute == COMPUTE_F32 && rows_level->load_half;
-  a->load = is_half ? rows_level->load_half : loops->load[dtype][compute];
-  a->store = is_half ? rows_level->store_half : loops->store[dtype][compute];
+  a->load = loops->load[dtype][compute];
+  a->store = loops->store[dtype][compute];
   a->along = along;
   a->across = across;
   a->pitch = block * size + PANEL_BYTES;

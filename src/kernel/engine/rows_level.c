@@ -85,43 +85,4 @@ static void transpose32(void *to, int64_t to_pitch, const void *from, int64_t fr
     for (int64_t j = 0; j < width; ++j) *word_at(to, to_pitch, j, i) = *word_at(from, from_pitch, i, j);
 }
 
-#if defined(__AVX2__)
-static void load_half(void *to, const void *from, int64_t stride, int64_t n) {
-  if (stride != (int64_t)sizeof(uint16_t)) {
-    loops->load[ACL_FLOAT16][COMPUTE_F32](to, from, stride, n);
-    return;
-  }
-  float *out = to;
-  const uint16_t *in = from;
-  int64_t i = 0;
-  for (; i + 8 <= n; i += 8) _mm256_storeu_ps(out + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(in + i))));
-  for (; i < n; ++i) out[i] = _cvtsh_ss(in[i]);
-}
-
-/* NaN becomes the one that the portable conversion makes of it. */
-static inline __m128i halves_of(__m256 x) {
-  const __m256 sign = _mm256_and_ps(x, _mm256_set1_ps(-0.0f)),
-               nan = _mm256_or_ps(sign, _mm256_set1_ps(__builtin_nanf("")));
-  return _mm256_cvtps_ph(_mm256_blendv_ps(x, nan, _mm256_cmp_ps(x, x, _CMP_UNORD_Q)), _MM_FROUND_TO_NEAREST_INT);
-}
-
-static void store_half(void *to, int64_t stride, const void *from, int64_t n) {
-  if (stride != (int64_t)sizeof(uint16_t)) {
-    loops->store[ACL_FLOAT16][COMPUTE_F32](to, stride, from, n);
-    return;
-  }
-  uint16_t *out = to;
-  const float *in = from;
-  int64_t i = 0;
-  for (; i + 8 <= n; i += 8) _mm_storeu_si128((__m128i *)(out + i), halves_of(_mm256_loadu_ps(in + i)));
-  for (; i < n; ++i) out[i] = (uint16_t)_mm_extract_epi16(halves_of(_mm256_set1_ps(in[i])), 0);
-}
-#endif
-
-const row_loops LEVELED(row_loops) = {
-    .transpose32 = transpose32,
-#if defined(__AVX2__)
-    .load_half = load_half,
-    .store_half = store_half,
-#endif
-};
+const row_loops LEVELED(row_loops) = {.transpose32 = transpose32};

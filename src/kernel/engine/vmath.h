@@ -3,6 +3,7 @@
  *
  *   vmath.h         the float functions that training and inference spend time in, computed in `core`: float where there
  *                   is a fused multiply-add, else double
+ *   vmath_16.h      some of these on 16 lanes of AVX-512, in other ways
  *   vmath_wide.h    all other float functions, computed in double and rounded once
  *   vmath_double.h  double functions, by the C library
  *
@@ -162,23 +163,24 @@ static inline float vgelu_f32(float x) {
   const core shifted = CORE_MAD(h, (core)-LOG2E, CORE_ROUND), n = shifted - CORE_ROUND;
   const core r = CORE_MAD(n, (core)-LN2_HI, -h) - CORE_MAD(n, (core)LN2_LO, h_low);
   const core s = exp_s(r);
-  /* Each in its argument's distance from a point where the leading coefficient is nearly a float: both 2^-25 */
+  /* Each in its argument's distance from a point where the leading coefficient is nearly a float: 2^-25, 2^-26.6 */
   const core near = t - (core)0x1.fbe01ep-1, v = 1 / t, far = v - (core)0x1.e14e96p-3;
   const core near_slope =
       HORNER_9(CORE_MAD, near, (core)-0x1.1b617cp-3, (core)0x1.00e390p-4, (core)-0x1.9febb6p-6, (core)0x1.33809cp-7,
                (core)-0x1.a5a19ep-9, (core)0x1.0e4472p-10, (core)-0x1.444454p-12, (core)0x1.8131d8p-14,
                (core)-0x1.eb3090p-16, (core)0x1.b077dap-18);
-  const core far_slope =
-      HORNER_7(CORE_MAD, far, (core)-0x1.2451aep-3, (core)-0x1.4fd3b8p-3, (core)0x1.919f26p-2, (core)-0x1.2690bap-2,
-               (core)-0x1.9b8c18p-2, (core)0x1.832ff4p+0, (core)-0x1.cae4a6p+0, (core)0x1.9b1b74p-2);
+  const core far_slope = HORNER_8(CORE_MAD, far, (core)-0x1.2451c2p-3, (core)-0x1.4fd090p-3, (core)0x1.91a2bep-2,
+                                  (core)-0x1.27e28ap-2, (core)-0x1.9a14ccp-2, (core)0x1.969648p+0, (core)-0x1.f80116p+0,
+                                  (core)-0x1.e1f45ap-1, (core)0x1.0b1934p+2);
   const core SPLIT = 2.1f;
   const core slope = t < SPLIT ? near_slope : far_slope, distance = t < SPLIT ? near : far;
   const core leading = t < SPLIT ? (core)0x1.0cfe52p-2 : (core)0x1.84eecep-2;
   /* R or t R, and what it lost to rounding; what is wanted is t R. */
   const core ratio = CORE_MAD(distance, slope, leading), low = CORE_MAD(distance, slope, leading - ratio);
   const core factor = t < SPLIT ? t : 1;
-  const core tail = (ratio + CORE_MAD(ratio, s, low)) * lifted_power(shifted) * (core)0x1p-64;
-  return (float)CORE_MAD(-factor, tail, x < 0 ? (core)-0.0 : (core)x);
+  const core added = CORE_MAD(ratio, s, low), sum = ratio + added, sum_low = added - (sum - ratio);
+  const core tail = CORE_MAD(factor, sum, factor * sum_low) * lifted_power(shifted) * (core)0x1p-64;
+  return (float)((x < 0 ? (core)-0.0 : (core)x) - tail);
 }
 
 /* Below 0.92, x + x p(x^2); beyond 1 - e^q, q = log(erfc(|x|)). */

@@ -157,7 +157,9 @@ static status plan_group_norm(executor *e, const group_norm_call *c) {
   g->mean.rank = g->rstd.rank = 2; /* without the ones */
   panel_plan_init(&plan->rows, COMPUTE_F32, 2, c->x_view.rank - 2, c->x_view.dims);
   panel_add(&plan->rows, PANEL_READ, X, &c->x_view);
-  panel_add(&plan->rows, PANEL_WRITTEN, Y, &c->y_view);
+  /* Channels that end within a vector: see panels.c, shares_tile. */
+  const bool apart = s->positions % 16 != 0;
+  panel_add(&plan->rows, apart ? PANEL_WRITTEN_APART : PANEL_WRITTEN, Y, &c->y_view);
   panel_plan_end(&plan->rows, true);
   executor_cost(e, tensor_bytes(c->x) + tensor_bytes(c->y), (uint64_t)c->x->n * (c->has_swish ? 24 : 8));
   e->run = group_norm_run;

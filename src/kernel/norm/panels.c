@@ -176,8 +176,11 @@ static void plan_access(panel_walk *w, const panel_job *j) {
   }
 }
 
+/* The result may take the place of the first operand, row by row; not where rows end within a vector, whose masked store
+ * the next row's first load would wait for. */
 static bool shares_tile(const panel_walk *w, int k) {
-  return w->plan->operand[k].role == PANEL_WRITTEN && k && w->has_tile[0];
+  const int64_t row_bytes = w->plan->n * w->access[k].size;
+  return w->plan->operand[k].role == PANEL_WRITTEN && k && w->has_tile[0] && row_bytes % 64 == 0;
 }
 
 /* Gives tiles their places in memory of the stack, or allocated where that is too small: then *allocated. NULL tiles at

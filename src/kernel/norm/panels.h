@@ -20,7 +20,7 @@ enum { PANEL_OPERANDS = 9, PANEL_RANK = VIEW_RANK };
 
 typedef enum {
   PANEL_READ,          /* the elements of rows */
-  PANEL_WRITTEN,       /* the same; in the tile of operand 0, which is read, where both need one */
+  PANEL_WRITTEN,       /* the same; maybe in the tile of operand 0, which is read */
   PANEL_WRITTEN_APART, /* the same, in a tile of its own */
   PANEL_ROW_READ,      /* a number for each row */
   PANEL_ROW_WRITTEN,   /* the same */

@@ -88,9 +88,12 @@ static void softmax_f32(void *y, const void *x, int64_t n) {
   }
 }
 
+/* Short where it can be, which is almost always: for rows of 64 the C library's takes a third of the time. */
+static float log_of_sum(double sum) { return (float)(sum > 0 && sum < (double)INFINITY ? wide_log(sum) : log(sum)); }
+
 static void log_softmax_f32(void *y, const void *x, int64_t n) {
   const exp_stats s = row_stats(x, n);
-  vec_each(log_softmax_step, &(vec_loop){.x = x, .out = y, .p = vec_of(s.top), .q = vec_of((float)log(s.sum))}, n);
+  vec_each(log_softmax_step, &(vec_loop){.x = x, .out = y, .p = vec_of(s.top), .q = vec_of(log_of_sum(s.sum))}, n);
 }
 
 VEC_INLINE vec product_term(const vec_loop *l, int64_t i, int64_t n) {

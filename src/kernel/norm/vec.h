@@ -11,6 +11,8 @@
 #  include <immintrin.h>
 #endif
 
+#include "kernel/engine/vmath.h"
+
 #if defined(__AVX512F__)
 enum { VEC = 16 };
 #elif defined(__AVX2__)
@@ -111,8 +113,7 @@ static inline float vec_largest(vec v) {
 #endif
 }
 
-/* ---- loops over the elements of rows
- * ------------------------------------------------------------------------------ */
+/* ---- loops over the elements of rows ----------------------------------------------------------------------------- */
 
 #define VEC_INLINE __attribute__((always_inline)) static inline
 
@@ -163,9 +164,9 @@ VEC_INLINE double vec_sum_terms(vec_term *term, const vec_loop *l, int64_t n) {
 /* e^x for x <= 90, within one unit in the last place (0.99 found over a million floats), denormal results included; NaN
  * stays. x = n ln 2 + r; e^r = 1 + r + r^2 q(r), q a polynomial whose error in e^r is 3e-9 on [-ln(2)/2, ln(2)/2]. */
 static inline vec vec_exp_bounded(vec x) {
-  const float LOG2E = 0x1.715476p+0f, LN2_HIGH = 0x1.63p-1f, LN2_LOW = -0x1.bd0106p-13f, ROUND = 0x1.8p23f;
+  const float LN2_HIGH = 0x1.63p-1f, LN2_LOW = -0x1.bd0106p-13f, ROUND = 0x1.8p23f;
   x = vec_max(vec_of(-106), x); /* to 0 */
-  const vec shifted = vec_fma(x, vec_of(LOG2E), vec_of(ROUND)), n = shifted - ROUND;
+  const vec shifted = vec_fma(x, vec_of((float)LOG2E), vec_of(ROUND)), n = shifted - ROUND;
   vec r = vec_fma(n, vec_of(-LN2_HIGH), x);
   r = vec_fma(n, vec_of(-LN2_LOW), r);
   vec q = vec_fma(r, vec_of(0x1.6a2434p-10f), vec_of(0x1.1239e2p-7f));

@@ -1,5 +1,6 @@
 /* The loops of reductions; see fold.h. */
 #include <math.h>
+#include <string.h>
 
 #include "kernel/engine/level.h"
 #include "kernel/engine/vmath.h"
@@ -34,6 +35,19 @@ static inline void fetch_ahead(const char *row, int64_t pitch, int64_t bytes) {
   }
 _Static_assert(FOLD_LANES == 32, "the tree has five levels");
 
+/* The first n of FOLD_LANES elements of `size` bytes, anything in place of the others. */
+static inline void load_lanes(void *to, const void *from, int n, int size) {
+#if defined(__AVX512F__)
+  for (int at = 0, words = n * size / 4; at < FOLD_LANES * size; at += 64, words -= 16) {
+    const __mmask16 lanes = (__mmask16)_bzhi_u32(0xffff, words < 0 ? 0 : (unsigned)words);
+    _mm512_storeu_si512((char *)to + at, _mm512_maskz_loadu_epi32(lanes, (const char *)from + at));
+  }
+#else
+  memset(to, 0, (size_t)(FOLD_LANES * size));
+  memcpy(to, from, (size_t)(n * size));
+#endif
+}
+
 #define ROW(name, X, T, member, INIT, TERM, JOIN)                                                                      \
   static void name##_row(const void *from, int64_t n, double shift, fold_value *value, fold_value *second) {           \
     const X *const xs = from;                                                                                          \
@@ -48,9 +62,14 @@ _Static_assert(FOLD_LANES == 32, "the tree has five levels");
         lane[l] = JOIN;                                                                                                \
       }                                                                                                                \
     }                                                                                                                  \
-    for (int l = 0; i + l < n; ++l) {                                                                                  \
-      const T x = (T)xs[i + l], a = lane[l], b = TERM;                                                                 \
-      lane[l] = JOIN;                                                                                                  \
+    if (i < n) {                                                                                                       \
+      X rest[FOLD_LANES];                                                                                              \
+      const int left = (int)(n - i);                                                                                   \
+      load_lanes(rest, xs + i, left, sizeof(X));                                                                       \
+      for (int l = 0; l < FOLD_LANES; ++l) {                                                                           \
+        const T x = (T)rest[l], a = lane[l], b = TERM;                                                                 \
+        lane[l] = l < left ? JOIN : lane[l];                                                                           \
+      }                                                                                                                \
     }                                                                                                                  \
     HALVE(T, 16, JOIN)                                                                                                 \
     HALVE(T, 8, JOIN) HALVE(T, 4, JOIN) HALVE(T, 2, JOIN) HALVE(T, 1, JOIN) value->member = lane[0];                   \
@@ -73,10 +92,15 @@ _Static_assert(FOLD_LANES == 32, "the tree has five levels");
         odd[l] |= x != x;                                                                                              \
       }                                                                                                                \
     }                                                                                                                  \
-    for (int l = 0; i + l < n; ++l) {                                                                                  \
-      const T x = (T)xs[i + l], b = TERM;                                                                              \
-      lane[l] = b BEATS lane[l] ? b : lane[l];                                                                         \
-      odd[l] |= x != x;                                                                                                \
+    if (i < n) {                                                                                                       \
+      X rest[FOLD_LANES];                                                                                              \
+      const int left = (int)(n - i);                                                                                   \
+      load_lanes(rest, xs + i, left, sizeof(X));                                                                       \
+      for (int l = 0; l < FOLD_LANES; ++l) {                                                                           \
+        const T x = (T)rest[l], b = TERM;                                                                              \
+        lane[l] = ((l < left) & (b BEATS lane[l])) ? b : lane[l];                                                      \
+        odd[l] |= (l < left) & (x != x);                                                                               \
+      }                                                                                                                \
     }                                                                                                                  \
     for (int l = 0; l < FOLD_LANES; ++l) any |= odd[l];                                                                \
     HALVE(T, 16, (b BEATS a ? b : a))                                                                                  \

@@ -338,8 +338,15 @@ static void reduce_all_chunks(const reduce_plan *p, const walk *reduced, char *f
 static void reduce_rows(const reduce_plan *p, const walk *reduced, char *from, int64_t width, reduce_buffer *b,
                         results *r) {
   if (p->n <= FOLD_BLOCK && reduced->rank == 1 && !p->second) { /* the short way of the same */
-    for (int64_t i = 0; i < width; ++i, from += p->in.across)
-      p->first->row(row_fetch(&p->in, b->tile, from, 1, p->n), p->n, p->parameter, &r->value[i], &r->second[i]);
+    /* Rows that adjoin are loaded together. */
+    const bool adjoin = !p->in.direct && p->in.across == p->n * p->in.along;
+    const int64_t group = adjoin ? FOLD_BLOCK / p->n : 1, pitch = p->n * p->in.size;
+    for (int64_t i = 0, m; i < width; i += m, from += m * p->in.across) {
+      m = smaller(group, width - i);
+      const char *x = row_fetch(&p->in, b->tile, from, 1, m * p->n);
+      for (int64_t k = 0; k < m; ++k)
+        p->first->row(x + k * pitch, p->n, p->parameter, &r->value[i + k], &r->second[i + k]);
+    }
     return;
   }
   results one;

@@ -157,8 +157,8 @@ static void make_rows(const void *job, int64_t begin, int64_t end) {
   cursor c;
   cursor_start(&c, &p->planes, s->view, begin / rows);
   row_job j = {.p = p, .loops = p->is_double ? &resample_loops->f64 : &resample_loops->f32};
+  int64_t at[2] = {begin % rows / height->out, begin % height->out};
   for (int64_t r = begin; r < end; ++r) {
-    const int64_t at[2] = {r % rows / height->out, r % height->out};
     j.in = c.at[0];
     j.out = c.at[1];
     j.divisor = 1;
@@ -171,7 +171,11 @@ static void make_rows(const void *job, int64_t begin, int64_t end) {
       if (!b->identity && b->divisor) j.divisor *= b->divisor[at[a]];
     }
     make_row(&j, &tiles);
-    if ((r + 1) % rows == 0) cursor_next(&c, 1);
+    if (++at[1] < height->out) continue;
+    at[1] = 0;
+    if (++at[0] < depth->out) continue;
+    at[0] = 0;
+    cursor_next(&c, 1);
   }
 }
 

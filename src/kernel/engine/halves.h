@@ -1,0 +1,110 @@
+/* float16 and bfloat16 that lie side by side, to and from float, by instructions that compilers don't see in half_to_float
+ * and its like; the same bits, NaNs included. Only for files named *_level.c.
+ *
+ * Each function returns how many of n elements it has done, from the first on: with AVX-512 all of them, with AVX2 those
+ * of float16 by eights, else none. */
+#ifndef CANNON_KERNEL_ENGINE_HALVES_H
+#define CANNON_KERNEL_ENGINE_HALVES_H
+
+#include <stdint.h>
+
+#ifdef __F16C__
+#  include <immintrin.h>
+#endif
+
+#if defined(__AVX512F__)
+/* Of the lanes that are asked for; 0 in the others. */
+static inline __m512 f16_load_16(const uint16_t *from, __mmask16 lanes) {
+  return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(lanes, from));
+}
+static inline __m512 bf16_load_16(const uint16_t *from, __mmask16 lanes) {
+  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(lanes, from)), 16));
+}
+
+static inline __mmask16 nan_lanes_16(__m512 x) { return _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q); }
+
+/* NaN becomes its sign and the top bit of the fraction. */
+static inline void f16_store_16(uint16_t *to, __mmask16 lanes, __m512 x) {
+  const __m256i halves = _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT), top = _mm256_set1_epi16((short)0xfe00);
+  const __m256i plain = _mm256_mask_blend_epi16(nan_lanes_16(x), halves, _mm256_and_si256(halves, top));
+  _mm256_mask_storeu_epi16(to, lanes, plain);
+}
+static inline void bf16_store_16(uint16_t *to, __mmask16 lanes, __m512 x) {
+  const __m512i bits = _mm512_castps_si512(x), high = _mm512_srli_epi32(bits, 16);
+  const __m512i odd = _mm512_and_si512(high, _mm512_set1_epi32(1));
+  const __m512i sum = _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), odd);
+  const __m512i quiet = _mm512_or_si512(high, _mm512_set1_epi32(0x40));
+  const __m512i rounded = _mm512_mask_blend_epi32(nan_lanes_16(x), _mm512_srli_epi32(sum, 16), quiet);
+  _mm256_mask_storeu_epi16(to, lanes, _mm512_cvtepi32_epi16(rounded));
+}
+
+/* Lines of the next page are asked for, since the hardware stops at its beginning. */
+#  define LOAD_HALVES(type)                                                                                            \
+    static inline int64_t type##_load(float *to, const uint16_t *from, int64_t n) {                                    \
+      int64_t i = 0;                                                                                                   \
+      for (; i + 16 <= n; i += 16) {                                                                                   \
+        __builtin_prefetch(from + i + 1024);                                                                           \
+        _mm512_storeu_ps(to + i, type##_load_16(from + i, 0xffff));                                                    \
+      }                                                                                                                \
+      const __mmask16 rest = (__mmask16)((1 << (n - i)) - 1);                                                          \
+      if (rest) _mm512_mask_storeu_ps(to + i, rest, type##_load_16(from + i, rest));                                   \
+      return n;                                                                                                        \
+    }
+#  define STORE_HALVES(type)                                                                                           \
+    static inline int64_t type##_store(uint16_t *to, const float *from, int64_t n) {                                   \
+      int64_t i = 0;                                                                                                   \
+      for (; i + 16 <= n; i += 16) {                                                                                   \
+        __builtin_prefetch(to + i + 1024, 1);                                                                          \
+        type##_store_16(to + i, 0xffff, _mm512_loadu_ps(from + i));                                                    \
+      }                                                                                                                \
+      const __mmask16 rest = (__mmask16)((1 << (n - i)) - 1);                                                          \
+      if (rest) type##_store_16(to + i, rest, _mm512_maskz_loadu_ps(rest, from + i));                                  \
+      return n;                                                                                                        \
+    }
+LOAD_HALVES(f16)
+LOAD_HALVES(bf16)
+STORE_HALVES(f16)
+STORE_HALVES(bf16)
+#  undef LOAD_HALVES
+#  undef STORE_HALVES
+#else
+#  if defined(__F16C__)
+static inline int64_t f16_load(float *to, const uint16_t *from, int64_t n) {
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8)
+    _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(from + i))));
+  return i;
+}
+/* NaN becomes its sign and the top bit of the fraction. */
+static inline int64_t f16_store(uint16_t *to, const float *from, int64_t n) {
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    const __m256 x = _mm256_loadu_ps(from + i), sign = _mm256_and_ps(x, _mm256_set1_ps(-0.0f)),
+                 nan = _mm256_or_ps(sign, _mm256_set1_ps(__builtin_nanf("")));
+    const __m256 plain = _mm256_blendv_ps(x, nan, _mm256_cmp_ps(x, x, _CMP_UNORD_Q));
+    _mm_storeu_si128((__m128i *)(void *)(to + i), _mm256_cvtps_ph(plain, _MM_FROUND_TO_NEAREST_INT));
+  }
+  return i;
+}
+#  else
+static inline int64_t f16_load(float *to, const uint16_t *from, int64_t n) {
+  (void)to, (void)from, (void)n;
+  return 0;
+}
+static inline int64_t f16_store(uint16_t *to, const float *from, int64_t n) {
+  (void)to, (void)from, (void)n;
+  return 0;
+}
+#  endif
+/* Shifts, which compilers do see. */
+static inline int64_t bf16_load(float *to, const uint16_t *from, int64_t n) {
+  (void)to, (void)from, (void)n;
+  return 0;
+}
+static inline int64_t bf16_store(uint16_t *to, const float *from, int64_t n) {
+  (void)to, (void)from, (void)n;
+  return 0;
+}
+#endif
+
+#endif

@@ -1,0 +1,98 @@
+/* Float functions on 16 lanes, where the processor has AVX-512: those of vmath.h, and their bounds, that gain most by what
+ * plain C can't say: look-ups of 32 values in two registers, and scaling by powers of 2 that rounds once.
+ *
+ * A smooth function of t = |x| near 0 is 32 polynomials of degree 6, one around each multiple of the width between
+ * them (vmath_pieces.h). Beyond it has a constant value, or the plain function is called. */
+#ifndef CANNON_KERNEL_VMATH_16_H
+#define CANNON_KERNEL_VMATH_16_H
+
+#include <immintrin.h>
+
+#include "kernel/engine/vmath.h"
+#include "kernel/engine/vmath_pieces.h"
+
+#define ALL_16(x) _mm512_set1_ps(x)
+#define MAD_16    _mm512_fmadd_ps
+
+/* ---- pieces ------------------------------------------------------------------------------------------------------ */
+
+static inline __m512 look_up(const float table[PIECES], __m512i at) {
+  return _mm512_permutex2var_ps(_mm512_loadu_ps(table), at, _mm512_loadu_ps(table + 16));
+}
+
+/* For t in [0, (PIECES - 1/2) width]; NaN's is NaN. */
+static inline __m512 piecewise_16(const pieces *p, __m512 t) {
+  const __m512i at = _mm512_castps_si512(MAD_16(t, ALL_16(1 / p->width), ALL_16(CORE_ROUND))); /* only low bits count */
+  const __m512 d = _mm512_sub_ps(t, look_up(p->centre, at));
+  __m512 y = look_up(p->c[PIECE_DEGREE], at);
+  for (int k = PIECE_DEGREE - 1; k >= 0; --k) y = MAD_16(y, d, look_up(p->c[k], at));
+  return y;
+}
+
+/* NaN stays. */
+static inline __m512 at_most_16(float limit, __m512 x) { return _mm512_min_ps(ALL_16(limit), x); }
+static inline __m512 with_sign_16(__m512 magnitude, __m512 sign) {
+  return _mm512_or_ps(magnitude, _mm512_and_ps(sign, ALL_16(-0.0f)));
+}
+
+static inline __m512 tanh_16(__m512 x) {
+  return with_sign_16(piecewise_16(&TANH, at_most_16(9.05f, _mm512_abs_ps(x))), x);
+}
+/* The series up to 1/16, where the pieces' first coefficient, 2/sqrt(pi), is not right enough as a float. */
+static inline __m512 erf_16(__m512 x) {
+  const __m512 t = at_most_16(3.93f, _mm512_abs_ps(x)), u = _mm512_mul_ps(t, t);
+  const __m512 p = HORNER_2(MAD_16, u, ALL_16(0x1.06eba8p-3f), ALL_16(-0x1.812746p-2f), ALL_16(0x1.ce2f22p-4f));
+  const __mmask16 is_small = _mm512_cmp_ps_mask(t, ALL_16(0x1p-4f), _CMP_LT_OQ);
+  return with_sign_16(_mm512_mask_blend_ps(is_small, piecewise_16(&ERF, t), MAD_16(t, p, t)), x);
+}
+
+/* Functions that are, but for x where that is positive, tails of t = |x|: those of a step, 1 - tail or tail, and of a ramp,
+ * x - tail or -tail. `end`: where the pieces do; beyond, which is rare, the plain function is taken. A lane's result is its
+ * own, whatever is beside it. */
+typedef __m512 function_16(__m512 x);
+static inline __m512 beyond_16(__m512 x, __m512 t, float end, __m512 y, function_16 *plain) {
+  const __mmask16 is_beyond = _mm512_cmp_ps_mask(t, ALL_16(end), _CMP_NLE_UQ);
+  return __builtin_expect(is_beyond, 0) ? _mm512_mask_blend_ps(is_beyond, y, plain(x)) : y;
+}
+static inline __m512 step_16(__m512 x, const pieces *tail_pieces, float end, function_16 *plain) {
+  const __m512 t = _mm512_abs_ps(x), tail = piecewise_16(tail_pieces, t);
+  const __mmask16 is_positive = _mm512_cmp_ps_mask(x, _mm512_setzero_ps(), _CMP_GE_OQ);
+  return beyond_16(x, t, end, _mm512_mask_sub_ps(tail, is_positive, ALL_16(1), tail), plain);
+}
+static inline __m512 ramp_16(__m512 x, const pieces *tail_pieces, float end, function_16 *plain) {
+  const __m512 t = _mm512_abs_ps(x), tail = piecewise_16(tail_pieces, t);
+  return beyond_16(x, t, end, _mm512_sub_ps(_mm512_max_ps(ALL_16(-0.0f), x), tail), plain);
+}
+
+/* The plain function's loop is vector code, too. */
+#define STEP_OR_RAMP(name, kind, tail, end)                                                                            \
+  __attribute__((noinline)) static __m512 name##_plain_16(__m512 x) {                                                  \
+    _Alignas(64) float lane[16];                                                                                       \
+    _mm512_store_ps(lane, x);                                                                                          \
+    INDEPENDENT for (int i = 0; i < 16; ++i) lane[i] = v##name##_f32(lane[i]);                                         \
+    return _mm512_load_ps(lane);                                                                                       \
+  }                                                                                                                    \
+  static inline __m512 name##_16(__m512 x) { return kind##_16(x, &tail, end, name##_plain_16); }
+STEP_OR_RAMP(gelu, ramp, GELU_TAIL, 4.92f)
+STEP_OR_RAMP(gelu_slope, step, GELU_SLOPE_TAIL, 4.92f)
+STEP_OR_RAMP(gelu_tanh, ramp, GELU_TANH_TAIL, 3.93f)
+STEP_OR_RAMP(gelu_tanh_slope, step, GELU_TANH_SLOPE_TAIL, 3.93f)
+STEP_OR_RAMP(sigmoid, step, SIGMOID_TAIL, 15.7f)
+STEP_OR_RAMP(silu, ramp, SILU_TAIL, 15.7f)
+STEP_OR_RAMP(silu_slope, step, SILU_SLOPE_TAIL, 13.3f)
+#undef STEP_OR_RAMP
+
+/* ---- exp --------------------------------------------------------------------------------------------------------- */
+
+static inline __m512 exp_16(__m512 x) {
+  const __m512 c = _mm512_max_ps(ALL_16(-105), at_most_16(89, x));
+  const __m512 n = _mm512_sub_ps(MAD_16(c, ALL_16((float)LOG2E), ALL_16(CORE_ROUND)), ALL_16(CORE_ROUND));
+  const __m512 r = MAD_16(n, ALL_16((float)-LN2_LO), MAD_16(n, ALL_16((float)-LN2_HI), c));
+  /* e^r on +-ln(2)/2, as in exp_s */
+  const __m512 p =
+      HORNER_7(MAD_16, r, ALL_16(1), ALL_16(1), ALL_16(0x1p-1f), ALL_16(0x1.555556p-3f), ALL_16(0x1.5554e8p-5f),
+               ALL_16(0x1.1110e0p-7f), ALL_16(0x1.6d43b0p-10f), ALL_16(0x1.a1256cp-13f));
+  return _mm512_scalef_ps(p, n);
+}
+
+#endif
