@@ -27,6 +27,7 @@ typedef struct {
   uint32_t range, next;
   uint32_t n_units; /* of its part of the window */
   bool large;       /* which part */
+  uint16_t pool;    /* that holds it (pool.h); 0: none */
 } heap_block;
 
 typedef uint32_t block_id; /* 0 is none */

@@ -81,8 +81,25 @@ static void observe_free(const heap *h, const heap_block *b, uint64_t bytes, voi
 
 /* ---- places of blocks -------------------------------------------------------------------------------------------- */
 
+static placement placement_of(const heap *h, const heap_block *b) {
+  return (placement){
+      .offset = b->address - h->config.window, .n_units = b->n_units, .range = b->range, .large = b->large};
+}
+
+static unsigned unit_shift_of(const heap *h, bool large) { return large ? PAGE_SHIFT : h->config.unit_shift; }
+
 static uint64_t place_bytes(const heap *h, const heap_block *b) {
-  return (uint64_t)b->n_units << (b->large ? PAGE_SHIFT : h->config.unit_shift);
+  return (uint64_t)b->n_units << unit_shift_of(h, b->large);
+}
+
+/* Gives the block a place, where it is found when it is live. */
+static void enter(heap *h, block_id id, const placement *p, uint16_t pool) {
+  heap_block *b = blocks_at(&h->blocks, id);
+  b->range = p->range;
+  b->n_units = p->n_units;
+  b->large = p->large;
+  b->pool = pool;
+  blocks_enter(&h->blocks, id, h->config.window + p->offset, place_bytes(h, b));
 }
 
 /* A block that has a place, but is not live yet; 0 where there is none. */
@@ -94,11 +111,7 @@ static block_id make(heap *h, uint64_t bytes, bool may_grow) {
     blocks_drop(&h->blocks, id);
     return 0;
   }
-  heap_block *b = blocks_at(&h->blocks, id);
-  b->range = p.range;
-  b->n_units = p.n_units;
-  b->large = p.large;
-  blocks_enter(&h->blocks, id, h->config.window + p.offset, place_bytes(h, b));
+  enter(h, id, &p, 0);
   return id;
 }
 
@@ -106,7 +119,8 @@ static block_id make(heap *h, uint64_t bytes, bool may_grow) {
 static void release(heap *h, block_id id) {
   const heap_block *b = blocks_at(&h->blocks, id);
   blocks_remove(&h->blocks, id, place_bytes(h, b));
-  store_give(h->store, &(placement){.n_units = b->n_units, .range = b->range, .large = b->large});
+  const placement p = placement_of(h, b);
+  store_give(h->store, &p);
   blocks_drop(&h->blocks, id);
 }
 
@@ -355,6 +369,9 @@ static status refuse(heap *h, uint64_t requested) {
 
 __attribute__((noinline, cold)) static status refuse_free(const heap *h, uintptr_t address, const char *name) {
   const heap_block *b = blocks_find(&h->blocks, address);
+  if (b && b->address == address && b->pool)
+    return fail(ST_INVALID_VALUE, "%s is %p, a block of a pool, which frees it", name,
+                (void *)address); // NOLINT(performance-no-int-to-ptr)
   if (b && b->address != address)
     return fail(ST_INVALID_VALUE, "%s is %p, inside the block of %ju bytes at %p, expected a block's start", name,
                 (void *)address, (uintmax_t)b->requested, (void *)b->address); // NOLINT(performance-no-int-to-ptr)
@@ -377,7 +394,7 @@ static status free_observed(heap *h, uintptr_t address, const char *name, void *
   pthread_mutex_lock(&h->lock);
   const block_id id = blocks_starting(&h->blocks, address);
   heap_block *b = blocks_at(&h->blocks, id);
-  const uint64_t bytes = id ? atomic_exchange(&b->bytes, 0) : 0;
+  const uint64_t bytes = id && !b->pool ? atomic_exchange(&b->bytes, 0) : 0;
   if (bytes) {
     observe_free(h, b, bytes, site);
     put_back(h, id);
@@ -388,6 +405,7 @@ static status free_observed(heap *h, uintptr_t address, const char *name, void *
 
 /* Whether the block was live and is freed by this call: of two threads that free the same one, one is told so. */
 static inline bool end_life(heap_block *b, bool shared) {
+  if (unlikely(b->pool)) return false;
   if (shared) return atomic_exchange_explicit(&b->bytes, 0, memory_order_acq_rel) != 0;
   if (!atomic_load_explicit(&b->bytes, memory_order_relaxed)) return false;
   atomic_store_explicit(&b->bytes, 0, memory_order_release);
@@ -422,6 +440,88 @@ status heap_free(heap *h, uintptr_t address, const char *name, void *site) {
   thread_cache_leave(t);
   if (unlikely(over)) return spill(h, over);
   return likely(freed) ? ST_OK : refuse_free(h, address, name);
+}
+
+/* ---- held by pools ----------------------------------------------------------------------------------------------- */
+
+block_id heap_hold(heap *h, uint64_t bytes, uint16_t pool) {
+  pthread_mutex_lock(&h->lock);
+  if (h->parked || h->fence) settle(h);
+  const block_id id = make_by_all_means(h, bytes);
+  if (id) {
+    heap_block *b = blocks_at(&h->blocks, id);
+    atomic_store_explicit(&b->bytes, 0, memory_order_relaxed);
+    b->pool = pool;
+  }
+  pthread_mutex_unlock(&h->lock);
+  return id;
+}
+
+void heap_let_go(heap *h, block_id id) {
+  pthread_mutex_lock(&h->lock);
+  release(h, id);
+  pthread_mutex_unlock(&h->lock);
+}
+
+heap_place heap_place_of(const heap *h, block_id id) {
+  const heap_block *b = blocks_at(&h->blocks, id);
+  return (heap_place){
+      .address = b->address, .bytes = place_bytes(h, b), .unit_shift = unit_shift_of(h, b->large), .large = b->large};
+}
+
+block_id heap_cut(heap *h, block_id id, uint64_t bytes) {
+  heap_block *b = blocks_at(&h->blocks, id);
+  placement p = placement_of(h, b), q;
+  const uint64_t whole = place_bytes(h, b);
+  pthread_mutex_lock(&h->lock);
+  block_id rest = blocks_new(&h->blocks);
+  if (rest && store_cut(h->store, &p, (uint32_t)(bytes >> unit_shift_of(h, b->large)), &q)) {
+    blocks_remove(&h->blocks, id, whole);
+    enter(h, id, &p, b->pool);
+    enter(h, rest, &q, b->pool);
+  } else if (rest) {
+    blocks_drop(&h->blocks, rest);
+    rest = 0;
+  }
+  pthread_mutex_unlock(&h->lock);
+  return rest;
+}
+
+bool heap_join(heap *h, block_id id, block_id after) {
+  const heap_block *b = blocks_at(&h->blocks, id), *a = blocks_at(&h->blocks, after);
+  placement p = placement_of(h, b);
+  const placement q = placement_of(h, a);
+  const uint64_t bytes = place_bytes(h, b), bytes_after = place_bytes(h, a);
+  pthread_mutex_lock(&h->lock);
+  const bool joined = store_join(h->store, &p, &q);
+  if (joined) {
+    blocks_remove(&h->blocks, id, bytes);
+    blocks_remove(&h->blocks, after, bytes_after);
+    blocks_drop(&h->blocks, after);
+    enter(h, id, &p, b->pool);
+  }
+  pthread_mutex_unlock(&h->lock);
+  return joined;
+}
+
+void *heap_lend(heap *h, block_id id, uint64_t bytes, uint64_t requested, const char *call, void *site) {
+  void *p = hand_out(h, id, next_number(h, NULL), bytes, requested, call, site);
+  if (unlikely(is_observed(h))) observe_alloc(h, blocks_at(&h->blocks, id), bytes);
+  return p;
+}
+
+bool heap_take_back(heap *h, block_id id, void *site) {
+  heap_block *b = blocks_at(&h->blocks, id);
+  const uint64_t bytes = atomic_exchange_explicit(&b->bytes, 0, memory_order_acq_rel);
+  if (bytes && unlikely(is_observed(h))) observe_free(h, b, bytes, site);
+  return bytes;
+}
+
+status heap_refuse(heap *h, uint64_t requested) {
+  pthread_mutex_lock(&h->lock);
+  const status st = refuse(h, requested);
+  pthread_mutex_unlock(&h->lock);
+  return st;
 }
 
 /* ---- finding ----------------------------------------------------------------------------------------------------- */
