@@ -327,15 +327,38 @@ status heap_alloc(heap *h, uint64_t bytes, uint64_t requested, const char *call,
 
 enum { N_HOLDERS = 3 };
 
+typedef struct {
+  uint16_t pool; /* 0: any */
+  const heap_block *block[N_HOLDERS];
+} largest;
+
 /* Keeps the largest blocks, the largest first. */
 static void keep_largest(const heap_block *b, void *argument) {
-  const heap_block **largest = argument;
+  largest *l = argument;
+  if (l->pool && l->pool != b->pool) return;
   for (int i = 0; i < N_HOLDERS; ++i) {
-    if (largest[i] && largest[i]->bytes >= b->bytes) continue;
-    memmove(&largest[i + 1], &largest[i], (N_HOLDERS - 1 - (size_t)i) * sizeof(heap_block *));
-    largest[i] = b;
+    if (l->block[i] && l->block[i]->bytes >= b->bytes) continue;
+    memmove(&l->block[i + 1], &l->block[i], (N_HOLDERS - 1 - (size_t)i) * sizeof(heap_block *));
+    l->block[i] = b;
     return;
   }
+}
+
+static void list_largest(heap *h, uint16_t pool, heap_holders *out) {
+  largest l = {.pool = pool};
+  size_t n = 0;
+  out->words[0] = '\0';
+  blocks_each(&h->blocks, keep_largest, &l);
+  for (int i = 0; i < N_HOLDERS && l.block[i] && n < sizeof out->words; ++i)
+    n += (size_t)snprintf(out->words + n, sizeof out->words - n, "%s%ju bytes (allocation %ju, %s)",
+                          i ? ", " : "; largest: ", (uintmax_t)l.block[i]->requested, (uintmax_t)l.block[i]->number,
+                          l.block[i]->call);
+}
+
+void heap_largest(heap *h, uint16_t pool, heap_holders *out) {
+  pthread_mutex_lock(&h->lock);
+  list_largest(h, pool, out);
+  pthread_mutex_unlock(&h->lock);
 }
 
 /* The most that one block could take now: pages that are in use, and what the host lacks, are out of reach. */
@@ -348,21 +371,15 @@ static uint64_t would_fit(const heap *h, uint64_t host_bytes) {
 }
 
 static status refuse(heap *h, uint64_t requested) {
-  const heap_block *largest[N_HOLDERS] = {0};
-  char holders[320] = "";
-  size_t n = 0;
+  heap_holders holders;
   const uint64_t host = host_available_bytes();
   if (h->config.stats) atomic_fetch_add_explicit(&h->config.stats->n_refused, 1, memory_order_relaxed);
-  blocks_each(&h->blocks, keep_largest, largest);
-  for (int i = 0; i < N_HOLDERS && largest[i] && n < sizeof holders; ++i)
-    n += (size_t)snprintf(holders + n, sizeof holders - n, "%s%ju bytes (allocation %ju, %s)",
-                          i ? ", " : "; largest: ", (uintmax_t)largest[i]->requested, (uintmax_t)largest[i]->number,
-                          largest[i]->call);
+  list_largest(h, 0, &holders);
   return fail(ST_NO_MEMORY,
               "size is %ju bytes, more than %s has left: %ju of %ju bytes are in use, the host has %ju available, at "
               "most %ju would fit%s",
               (uintmax_t)requested, h->config.name, (uintmax_t)store_used(h->store), (uintmax_t)h->config.size_bytes,
-              (uintmax_t)host, (uintmax_t)would_fit(h, host), holders);
+              (uintmax_t)host, (uintmax_t)would_fit(h, host), holders.words);
 }
 
 /* ---- freeing ----------------------------------------------------------------------------------------------------- */
@@ -515,6 +532,11 @@ bool heap_take_back(heap *h, block_id id, void *site) {
   const uint64_t bytes = atomic_exchange_explicit(&b->bytes, 0, memory_order_acq_rel);
   if (bytes && unlikely(is_observed(h))) observe_free(h, b, bytes, site);
   return bytes;
+}
+
+uint16_t heap_pool_of(const heap *h, uintptr_t address) {
+  const block_id id = blocks_starting(&h->blocks, address);
+  return id ? blocks_at(&h->blocks, id)->pool : 0;
 }
 
 status heap_refuse(heap *h, uint64_t requested) {

@@ -79,8 +79,17 @@ bool heap_join(heap *h, block_id id, block_id after);    /* whether they are nei
 void *heap_lend(heap *h, block_id id, uint64_t bytes, uint64_t requested, const char *call, void *site);
 bool heap_take_back(heap *h, block_id id, void *site);
 
+/* Whose the block that starts at the address is, or was last; 0: no pool's. */
+uint16_t heap_pool_of(const heap *h, uintptr_t address);
+
 /* ST_NO_MEMORY, with the numbers and the largest holders in words. */
 status heap_refuse(heap *h, uint64_t requested);
+
+/* In words, the largest live blocks: of a pool, or of all (0). "" where there are none. */
+typedef struct {
+  char words[320];
+} heap_holders;
+void heap_largest(heap *h, uint16_t pool, heap_holders *out);
 
 /* The live block that holds the address, or NULL. Constant time, lock-free, safe in a signal handler. */
 const heap_block *heap_find(const heap *h, uintptr_t address);

@@ -7,6 +7,7 @@
 
 #include "memory/fault.h"
 #include "memory/host.h"
+#include "memory/pool.h"
 #include "trace/trace.h"
 
 static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -83,6 +84,8 @@ status memory_alloc(int device, const alloc_rule *rule, uint64_t size, const cha
   if (!bytes) return fail(ST_NO_MEMORY, "size is %ju, which overflows when it is rounded", (uintmax_t)size);
   if (unlikely(rule->pinned && !atomic_load_explicit(&pinned_heap, memory_order_acquire))) TRY(open_pinned());
   heap *h = atomic_load_explicit(rule->pinned ? &pinned_heap : &device_heaps[device], memory_order_acquire);
+  const status st = heap_alloc(h, bytes, size, call, site, out);
+  if (likely(st != ST_NO_MEMORY) || rule->pinned || !pools_relieve(device)) return st;
   return heap_alloc(h, bytes, size, call, site, out);
 }
 
@@ -95,7 +98,10 @@ static inline heap *heap_of(const void *p) {
 status memory_free(void *block, bool pinned, void *site) {
   const char *name = pinned ? "hostPtr" : "devPtr";
   heap *h = heap_of(block);
-  if (likely(h && pinned == space_is_pinned((uintptr_t)block))) return heap_free(h, (uintptr_t)block, name, site);
+  if (likely(h && pinned == space_is_pinned((uintptr_t)block))) {
+    const status st = heap_free(h, (uintptr_t)block, name, site);
+    return likely(st == ST_OK) || !pool_holds(block) ? st : pool_free(NULL, block, NULL, name, site);
+  }
   if (!block) return fail(ST_INVALID_PARAM, "%s is NULL, expected a block", name);
   return fail(ST_INVALID_VALUE, "%s is %p, no %s, expected what %s gave", name, block,
               pinned ? "pinned host memory" : "device memory", pinned ? "aclrtMallocHost" : "aclrtMalloc");
