@@ -21,6 +21,8 @@ void memory_set_fences(const heap_fences *given) {
   vmm_set_fences(given);
 }
 
+const heap_fences *memory_fences(void) { return fences; }
+
 heap *memory_heap(int device) { return atomic_load_explicit(&device_heaps[device], memory_order_acquire); }
 
 static status open_heap(heap *_Atomic *slot, const heap_config *config) {
@@ -79,9 +81,8 @@ __attribute__((noinline)) static status open_pinned(void) {
 }
 
 status memory_alloc(int device, const alloc_rule *rule, uint64_t size, const char *call, void *site, void **out) {
-  if (size == 0) return fail(ST_INVALID_PARAM, "size is 0, expected 1 or more");
-  const uint64_t bytes = rule_bytes(rule, size);
-  if (!bytes) return fail(ST_NO_MEMORY, "size is %ju, which overflows when it is rounded", (uintmax_t)size);
+  uint64_t bytes;
+  TRY(rule_round(rule, size, &bytes));
   if (unlikely(rule->pinned && !atomic_load_explicit(&pinned_heap, memory_order_acquire))) TRY(open_pinned());
   heap *h = atomic_load_explicit(rule->pinned ? &pinned_heap : &device_heaps[device], memory_order_acquire);
   const status st = heap_alloc(h, bytes, size, call, site, out);

@@ -19,6 +19,7 @@ status memory_open_device(int device, uint64_t size_bytes, bool check_host);
 
 /* How to learn what tasks are pending; given before the first device is opened. */
 void memory_set_fences(const heap_fences *fences);
+const heap_fences *memory_fences(void);
 
 /* A block of `size` bytes on the device (rule->pinned: on the host; device is then ignored). call and site name the
  * caller in messages. */

@@ -392,10 +392,20 @@ status pool_of(const void *handle, const char *kind, pool **out) {
   return ST_OK;
 }
 
-status pool_destroy(pool *p) {
+/* Under the pool's lock. */
+static status check_empty(pool *p) {
+  heap_holders holders;
+  if (!p->usage.n_live) return ST_OK;
+  heap_largest(p->config.heap, number_of(p), &holders);
+  return fail(ST_INVALID_VALUE, "the pool has %ju live blocks of %ju bytes, expected none%s",
+              (uintmax_t)p->usage.n_live, (uintmax_t)p->usage.used_bytes, holders.words);
+}
+
+status pool_destroy(pool *p, bool needs_empty) {
   pthread_mutex_lock(&table_lock);
   pthread_mutex_lock(&p->lock);
-  const status st = p->state == POOL_LIVE ? ST_OK : gone(p, p->config.kind);
+  status st = p->state == POOL_LIVE ? ST_OK : gone(p, p->config.kind);
+  if (st == ST_OK && needs_empty) st = check_empty(p);
   if (st == ST_OK) {
     p->state = POOL_GOING;
     end_if_empty(p);

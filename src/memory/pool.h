@@ -55,8 +55,9 @@ status pool_create(const pool_config *config, pool **out);
 /* The pool that a handle means; ST_INVALID_VALUE for a stale or foreign one. */
 status pool_of(const void *handle, const char *kind, pool **out);
 
-/* The handle ends. Live blocks stay, and the pool with them until the last is freed. */
-status pool_destroy(pool *p);
+/* The handle ends. Live blocks stay, and the pool with them until the last is freed; with needs_empty they are
+ * ST_INVALID_VALUE. */
+status pool_destroy(pool *p, bool needs_empty);
 
 /* A block of `bytes` (already rounded) for what is submitted to the stream from now on. */
 status pool_alloc(pool *p, void *stream, uint64_t bytes, uint64_t requested, const char *call, void *site, void **out);
@@ -82,9 +83,9 @@ typedef struct {
   uint64_t held_bytes, held_peak_bytes; /* live, cached, parked and in reserve */
   uint64_t cached_bytes, reserve_bytes;
   uint64_t n_live, n_allocs, n_frees;
-  uint64_t n_reused;  /* allocations that took no new memory */
-  uint64_t n_waits;   /* those for which a wait was inserted */
-  uint64_t n_refused; /* */
+  uint64_t n_reused; /* allocations that took no new memory */
+  uint64_t n_waits;  /* those for which a wait was inserted */
+  uint64_t n_refused;
   uint64_t n_defragments;
 } pool_usage;
 void pool_measure(pool *p, pool_usage *out);

@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/status.h"
+
 typedef struct {
   const char *call;        /* CANN's function */
   uint32_t round_bytes;    /* a power of two that the size is rounded up to */
@@ -26,6 +28,14 @@ static inline uint64_t rule_bytes(const alloc_rule *rule, uint64_t size) {
   const uint64_t rounded = (size + rule->round_bytes - 1) & -(uint64_t)rule->round_bytes;
   if (size > UINT64_MAX - rule->round_bytes || rounded > UINT64_MAX - rule->slack_bytes) return 0;
   return rounded + rule->slack_bytes;
+}
+
+/* The same, refused in words. */
+static inline status rule_round(const alloc_rule *rule, uint64_t size, uint64_t *bytes) {
+  if (unlikely(!size)) return fail(ST_INVALID_PARAM, "size is 0, expected 1 or more");
+  *bytes = rule_bytes(rule, size);
+  if (likely(*bytes)) return ST_OK;
+  return fail(ST_NO_MEMORY, "size is %ju, which overflows when it is rounded", (uintmax_t)size);
 }
 
 #endif

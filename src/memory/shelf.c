@@ -165,12 +165,12 @@ static uint64_t release_part(shelf *s, bool large, uint64_t bytes) {
   const tree *t = &s->cached[large];
   for (tree_node *node = tree_last(t), *before; node && released < bytes; node = before) {
     shelf_block *b = tree_item(node, shelf_block, by_size);
-    const uint64_t unit = UINT64_C(1) << b->unit_shift, wanted = (bytes - released + unit - 1) & -unit;
+    const uint64_t unit = UINT64_C(1) << b->unit_shift, left = bytes - released;
     before = tree_before(t, node->key);
     if (s->order->relation(NULL, b->point) < POOL_PASSED) continue;
     shelf_pick(s, b);
-    if (b->bytes > wanted) {
-      shelf_block *rest = cut(s, b, wanted);
+    if (b->bytes > left && b->bytes - left >= unit) {
+      shelf_block *rest = cut(s, b, (left + unit - 1) & -unit);
       if (rest) shelf_put(s, rest, rest->point);
     }
     released += b->bytes;
