@@ -38,10 +38,6 @@ static uint16_t number_of(const pool *p) { return (uint16_t)(p - pools + 1); }
 
 /* ---- accounts ---------------------------------------------------------------------------------------------------- */
 
-static void note_held(pool *p) {
-  if (p->usage.held_peak_bytes < p->shelf.bytes) p->usage.held_peak_bytes = p->shelf.bytes;
-}
-
 static void note_used(pool *p, const shelf_block *b) {
   pool_usage *u = &p->usage;
   ++u->n_live;
@@ -53,7 +49,11 @@ static void note_used(pool *p, const shelf_block *b) {
 static shelf_block *hold(pool *p, uint64_t bytes) {
   if (p->shelf.bytes > p->config.most_bytes || bytes > p->config.most_bytes - p->shelf.bytes) return NULL;
   shelf_block *b = shelf_hold(&p->shelf, bytes);
-  note_held(p);
+  if (b && p->shelf.bytes > p->config.most_bytes) { /* as the heap rounds it */
+    shelf_let_go(&p->shelf, b);
+    return NULL;
+  }
+  if (p->usage.held_peak_bytes < p->shelf.bytes) p->usage.held_peak_bytes = p->shelf.bytes;
   return b;
 }
 
