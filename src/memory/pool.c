@@ -234,16 +234,15 @@ static shelf_block *obtain_by_all_means(pool *p, const request *r) {
 __attribute__((cold)) static status refuse(pool *p, const request *r, uint64_t requested) {
   heap_holders holders;
   ++p->usage.n_refused;
-  if (p->shelf.bytes <= p->config.most_bytes && room(p, r) <= p->config.most_bytes - p->shelf.bytes)
-    return heap_refuse(p->config.heap, requested);
+  const uint64_t left = less(p->config.most_bytes, p->shelf.bytes);
+  if (store_units(room(p, r), PAGE_SHIFT) << PAGE_SHIFT <= left) return heap_refuse(p->config.heap, requested);
   heap_largest(p->config.heap, number_of(p), &holders);
   return fail(
       ST_NO_MEMORY,
       "size is %ju bytes, more than the pool has left: %ju of at most %ju bytes are in use, %ju wait for tasks, at "
       "most %ju would fit%s",
       (uintmax_t)requested, (uintmax_t)p->usage.used_bytes, (uintmax_t)p->config.most_bytes,
-      (uintmax_t)(p->shelf.cached_bytes + p->parked_bytes), (uintmax_t)less(p->config.most_bytes, p->shelf.bytes),
-      holders.words);
+      (uintmax_t)(p->shelf.cached_bytes + p->parked_bytes), (uintmax_t)left, holders.words);
 }
 
 static status gone(const pool *p, const char *kind) {
