@@ -10,9 +10,9 @@
 
 _Thread_local thread_cache *thread_caches[THREAD_CACHE_HEAPS];
 
-static pthread_key_t at_end; /* its value is not NULL in threads that have caches */
-static void (*end_cache)(thread_cache *);
-static bool usable; /* the kernel has the barrier */
+static pthread_key_t at_end;                      /* its value is not NULL in threads that have caches */
+static void (*_Atomic end_cache)(thread_cache *); /* the same for all heaps */
+static bool usable;                               /* the kernel has the barrier */
 
 static void end_thread(void *unused) {
   (void)unused;

@@ -170,6 +170,7 @@ static void no_wait_is_inserted_that_could_hang(void **state) {
 static void new_streams_inherit_nothing(void **state) {
   (void)state;
   setting t;
+  aclrtEvent hold;
   set_up(&t);
   gate_open(t.held);
   for (int i = 0; i < 200; i++) {
@@ -177,16 +178,19 @@ static void new_streams_inherit_nothing(void **state) {
     void *p = NULL;
     CHECK_OK(aclrtSynchronizeDevice());
     CHECK_OK(aclrtMemPoolMallocAsync(&p, BLOCK, t.pool, stream));
+    CHECK_OK(aclrtCreateEvent(&hold));
+    CHECK_OK(aclrtStreamWaitEvent(stream, hold));
     CHECK_OK(aclrtRecordEvent(t.event[0], stream));
-    gate *held = i % 50 ? NULL : gate_close(stream);
+    CHECK_OK(aclrtMemsetAsync(p, BLOCK, 1, BLOCK, stream));
     CHECK_OK(aclrtMemPoolFreeAsync(p, stream));
     wait_for(&t, 1, 0);
     assert_false(gets_the_block(&t, 1));
     CHECK_OK(aclrtRecordEvent(t.event[0], stream));
     wait_for(&t, 2, 0);
     assert_true(gets_the_block(&t, 2));
-    if (held) gate_open(held);
+    CHECK_OK(aclrtRecordEvent(hold, t.stream[3]));
     CHECK_OK(aclrtDestroyStream(stream));
+    CHECK_OK(aclrtDestroyEvent(hold));
   }
   tear_down(&t);
 }
