@@ -91,12 +91,13 @@ static pool_config config_of_new_heap(void) {
                               .view_distance = space.view_distance,
                               .unit_shift = RULE_DEVICE_UNIT_SHIFT,
                               .size_bytes = HEAP_BYTES};
-  assert_int_equal(heap_create(&config, &heaps[n_heaps]), ST_OK);
+  const int device = n_heaps++;
+  assert_int_equal(heap_create(&config, &heaps[device]), ST_OK);
   streams_new();
   tasks_pending = fence_out = false;
   return (pool_config){.kind = "test",
-                       .device = n_heaps,
-                       .heap = heaps[n_heaps++],
+                       .device = device,
+                       .heap = heaps[device],
                        .order = &fake_order,
                        .fences = &fake_fences,
                        .policy = {.follow_events = true, .opportunistic = true, .cached_bytes = UINT64_MAX},
