@@ -12,7 +12,7 @@ MAKEFLAGS += --no-print-directory
 BUILD ?= build
 PREFIX ?= /usr/local/cannon
 PACKAGES := build-essential cmake ninja-build pkg-config clang clang-format clang-tidy libclang-rt-dev \
-  libcjson-dev libcmocka-dev zlib1g-dev python3 python3-numpy
+  libcjson-dev libdw-dev libcmocka-dev zlib1g-dev python3 python3-numpy
 COMPILERS_gcc := -DCMAKE_C_COMPILER=gcc -DCMAKE_CXX_COMPILER=g++
 COMPILERS_clang := -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++
 
@@ -53,6 +53,7 @@ demo: $(BUILD)/prefix
 
 bench: $(BUILD)/prefix
 	python3 bench/run.py --build $(BUILD)
+	python3 bench/alloc.py --build $(BUILD)
 
 test: $(BUILD)/prefix
 	ctest --test-dir $(BUILD) --output-on-failure

@@ -492,6 +492,13 @@ typedef struct aclrtMemLocation {
   aclrtMemLocationType type;
 } aclrtMemLocation;
 
+/* Where the two sides of some copies of a batch are. */
+typedef struct aclrtMemcpyBatchAttr {
+  aclrtMemLocation dstLoc;
+  aclrtMemLocation srcLoc;
+  uint8_t rsv[16];
+} aclrtMemcpyBatchAttr;
+
 typedef struct aclrtPtrAttributes {
   aclrtMemLocation location;
   uint32_t pageSize; /* bytes */
@@ -564,6 +571,17 @@ typedef enum aclrtMemSharedHandleType {
   ACL_MEM_SHARE_HANDLE_TYPE_FABRIC = 2,
 } aclrtMemSharedHandleType;
 
+typedef struct aclrtMemFabricHandle {
+  uint8_t data[128];
+} aclrtMemFabricHandle;
+
+/* Processes of another server. */
+typedef struct aclrtServerPid {
+  uint32_t sdid;
+  int32_t *pid;
+  size_t num;
+} aclrtServerPid;
+
 #define ACL_RT_VMM_EXPORT_FLAG_DEFAULT                    0UL
 #define ACL_RT_VMM_EXPORT_FLAG_DISABLE_PID_VALIDATION     1UL
 #define ACL_RT_IPC_MEM_EXPORT_FLAG_DEFAULT                0UL
@@ -601,6 +619,12 @@ typedef enum aclrtMemManagedLocationType {
   ACL_MEM_LOCATIONTYPE_HOST_NUMA_CURRENT = 4,
 } aclrtMemManagedLocationType;
 
+/* id: of the device, or the NUMA node; else without meaning. */
+typedef struct aclrtMemManagedLocation {
+  aclrtMemManagedLocationType type;
+  int32_t id;
+} aclrtMemManagedLocation;
+
 typedef enum aclrtMemManagedAdviseType {
   ACL_MEM_ADVISE_SET_READ_MOSTLY = 0,
   ACL_MEM_ADVISE_UNSET_READ_MOSTLY = 1,
@@ -633,6 +657,14 @@ typedef struct aclrtMemUceInfo {
   size_t reserved[UCE_INFO_RESERVED_SIZE];
 } aclrtMemUceInfo;
 
+/* What a component of CANN's takes of a device's memory. */
+typedef struct aclrtMemUsageInfo {
+  char name[32];
+  uint64_t curMemSize; /* bytes */
+  uint64_t memPeakSize;
+  size_t reserved[8];
+} aclrtMemUsageInfo;
+
 /* Cache maintenance. */
 typedef enum aclrtCmoType {
   ACL_RT_CMO_TYPE_PREFETCH = 0,
@@ -642,6 +674,16 @@ typedef enum aclrtCmoType {
 } aclrtCmoType;
 
 #define ACL_RT_CMO_MAX_BARRIER_NUM 6U
+
+typedef struct aclrtBarrierCmoInfo {
+  aclrtCmoType cmoType;
+  uint32_t barrierId;
+} aclrtBarrierCmoInfo;
+
+typedef struct aclrtBarrierTaskInfo {
+  size_t barrierNum;
+  aclrtBarrierCmoInfo cmoInfo[ACL_RT_CMO_MAX_BARRIER_NUM];
+} aclrtBarrierTaskInfo;
 
 /* Reductions while copying. */
 typedef enum aclrtReduceKind {

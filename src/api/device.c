@@ -1,6 +1,8 @@
 /* Devices. */
 #include "runtime/device.h"
 
+#include <unistd.h>
+
 #include "api/api.h"
 #include "memory/memory.h"
 #include "runtime/peer.h"
@@ -39,6 +41,12 @@ static status synchronize(int32_t timeout_ms) {
 
 aclError aclrtSynchronizeDevice(void) { API(synchronize(-1)); }
 aclError aclrtSynchronizeDeviceWithTimeout(int32_t timeout) { API(synchronize(timeout)); }
+
+aclError aclrtDeviceGetBareTgid(int32_t *pid) {
+  NEED(pid);
+  *pid = getpid();
+  return ACL_SUCCESS;
+}
 
 aclError aclrtDeviceCanAccessPeer(int32_t *canAccessPeer, int32_t deviceId, int32_t peerDeviceId) {
   NEED(canAccessPeer);

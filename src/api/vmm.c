@@ -142,7 +142,10 @@ aclError aclrtMemRetainAllocationHandle(void *virPtr, aclrtDrvMemHandle *handle)
 }
 
 aclError aclrtMemGetAllocationPropertiesFromHandle(aclrtDrvMemHandle handle, aclrtPhysicalMemProp *prop) {
+  int device;
   NEED(handle);
   NEED(prop);
-  API(vmm_tag(handle, prop));
+  NEED_OK(vmm_tag(handle, prop, &device));
+  if (device != VMM_HOST) prop->location.id = (uint32_t)device; /* imported memory was made on another */
+  return ACL_SUCCESS;
 }

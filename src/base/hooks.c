@@ -27,3 +27,16 @@ void hooks_free(hook_block block, void *site) {
   const hooks *h;
   EACH(h) if (h->free) h->free(&block, site);
 }
+
+status hooks_bad_free(status st, uintptr_t address, void *site) {
+  const hooks *h;
+  char words[256] = "", unused[8];
+  EACH(h)
+  if (h->bad_free) h->bad_free(address, site, words[0] ? unused : words, words[0] ? sizeof unused : sizeof words);
+  return words[0] ? fail(st, "%s; %s", fail_take(), words) : st;
+}
+
+void hooks_step(hook_step step) {
+  const hooks *h;
+  EACH(h) if (h->step) h->step(&step);
+}

@@ -1,14 +1,19 @@
-/* Where the recorder, the debugger and the checker hang: the few places at which memory changes hands. Those who listen
- * are added when the library is loaded or first used; with none, each place costs one load and a branch.
+/* Where the recorder, the debugger and the checker hang: the few places at which memory changes hands, or at which it is
+ * settled what happens before what. Those who listen are added when the library is loaded or first used; with none, each
+ * place costs one load and a branch.
  *
- * A free is told before the memory can be handed out again, an allocation before the caller gets it, so that listeners see
- * an order that could have happened. They are called under a lock of the memory and must not call into it. */
+ * A free is told before the memory can be handed out again, an allocation before the caller gets it; an event's record is
+ * told before a wait can see it, a wait and the rest afterwards. So listeners see an order that could have happened. They
+ * are called under a lock of the memory and must not call into it. */
 #ifndef CANNON_BASE_HOOKS_H
 #define CANNON_BASE_HOOKS_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+
+#include "base/status.h"
 
 typedef struct {
   int device;         /* -1: pinned host memory */
@@ -20,9 +25,30 @@ typedef struct {
   void *site;         /* and its return address */
 } hook_block;
 
+typedef enum {
+  HOOK_STREAM_CREATED,
+  HOOK_STREAM_DESTROYED,
+  HOOK_EVENT_RECORDED,
+  HOOK_EVENT_AWAITED, /* by a stream */
+  HOOK_STREAM_DONE,   /* the host has learnt that all that was submitted to the stream is done */
+  HOOK_EVENT_DONE,    /* or that the event's latest record was reached */
+} hook_step_kind;
+
+/* A step in the life of a stream or event. */
+typedef struct {
+  hook_step_kind kind;
+  int device;
+  uint32_t stream; /* its number on the device; not for HOOK_EVENT_DONE */
+  uint32_t event;  /* its number, for those with EVENT in their name */
+} hook_step;
+
 typedef struct {
   void (*alloc)(const hook_block *block);            /* NULL: does not care */
   void (*free)(const hook_block *block, void *site); /* site: return address of the freeing function */
+  /* A free of what is no live block, told without locks. May put into `words` what it knows of the address, for the
+   * message: those of the first who does are taken. */
+  void (*bad_free)(uintptr_t address, void *site, char *words, size_t bytes);
+  void (*step)(const hook_step *step);
 } hooks;
 
 extern _Atomic bool hooks_on;
@@ -33,5 +59,13 @@ void hooks_add(const hooks *added);
 static inline bool hooks_any(void) { return atomic_load_explicit(&hooks_on, memory_order_relaxed); }
 void hooks_alloc(hook_block block);
 void hooks_free(hook_block block, void *site);
+void hooks_step(hook_step step);
+
+static inline void hooks_tell_step(hook_step_kind kind, int device, uint32_t stream, uint32_t event) {
+  if (__builtin_expect(hooks_any(), 0)) hooks_step((hook_step){kind, device, stream, event});
+}
+
+/* Tells of a free that failed with st; what is known goes into its words. Returns st. */
+status hooks_bad_free(status st, uintptr_t address, void *site);
 
 #endif

@@ -6,7 +6,9 @@
 enum { EXIT_USAGE = 2 }; /* wrong command line, nothing was done */
 
 int command_run(int argc, char **argv);
+int command_top(int argc, char **argv);
 int command_env(int argc, char **argv);
 int command_info(int argc, char **argv);
+int command_replay(int argc, char **argv);
 
 #endif

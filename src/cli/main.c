@@ -9,7 +9,9 @@ static const struct {
   int (*run)(int argc, char **argv);
 } commands[] = {
     {"run", "run a program on simulated devices and report what it did", command_run},
+    {"top", "show what a program that runs is doing", command_top},
     {"env", "print the environment that programs need, for a shell's eval", command_env},
+    {"replay", "run a recorded trace of allocations through ours and other allocators", command_replay},
     {"info", "list devices, profiles, version and coverage of the interface", command_info},
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
@@ -17,7 +19,7 @@ enum { N_COMMANDS = sizeof commands / sizeof *commands };
 static void usage(FILE *out) {
   fprintf(out, "Usage: cannon COMMAND [ARGUMENTS]\n\n"
                "Runs programs written for CANN (Huawei Ascend NPUs) on a machine without an NPU.\n\nCommands:\n");
-  for (int i = 0; i < N_COMMANDS; i++) fprintf(out, "  %-6s %s\n", commands[i].name, commands[i].about);
+  for (int i = 0; i < N_COMMANDS; i++) fprintf(out, "  %-7s %s\n", commands[i].name, commands[i].about);
   fprintf(out, "\ncannon COMMAND --help says more; cannon --version prints the version.\n");
 }
 
@@ -36,6 +38,7 @@ int main(int argc, char **argv) {
   }
   for (int i = 0; i < N_COMMANDS; i++)
     if (strcmp(argv[1], commands[i].name) == 0) return commands[i].run(argc - 1, argv + 1);
-  fprintf(stderr, "cannon: unknown command '%s', expected run, env or info (see cannon --help)\n", argv[1]);
+  fprintf(stderr, "cannon: unknown command '%s', expected run, top, env, replay or info (see cannon --help)\n",
+          argv[1]);
   return EXIT_USAGE;
 }

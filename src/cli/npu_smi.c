@@ -1,63 +1,82 @@
-/* npu-smi: the driver's tool, as far as scripts need it: they cut the chip's name and the memory out of
- * `npu-smi info`. So the lines, their order and the words' places are those of the real table; the text
- * inside is 98 wide. */
-#include "cli/device_list.h"
+/* npu-smi: the driver's tool, as far as scripts need it. */
+#include "cli/npu_smi.h"
 #include "runtime/profile.h"
 
+#include <getopt.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
-static const char help[] = "Usage: npu-smi info      table of the simulated devices\n"
-                           "       npu-smi -v        version\n"
-                           "       npu-smi -h        this text\n\n"
-                           "Cannon's stand-in for the Ascend driver's tool: there is no NPU, nothing can be set.\n";
+static const char help[] =
+    "Usage: npu-smi info                            table of the simulated devices\n"
+    "       npu-smi info -t usages -i DEVICE [-c 0]  how much of a device is in use\n"
+    "       npu-smi info -t memory -i DEVICE [-c 0]  its memory\n"
+    "       npu-smi -v                              version\n"
+    "       npu-smi -h                              this text\n\n"
+    "Cannon's stand-in for the Ascend driver's tool: there is no NPU, nothing can be set. Use is "
+    "that of the\nprograms that run under cannon run, or with CANNON_STATS_DIR set.\n";
 
-static const char whole[] =
-    "+------------------------------------------------------------------------------------------------+\n";
-static const char columns[] =
-    "+---------------------------+---------------+----------------------------------------------------+\n";
-static const char columns_end[] =
-    "+===========================+===============+====================================================+\n";
-static const char processes[] =
-    "+---------------------------+---------------+----------------------------------------------------+\n"
-    "| NPU     Chip              | Process id    | Process name             | Process memory(MB)      |\n"
-    "+===========================+===============+====================================================+\n";
-
-/* Two lines a device. Power, temperature and load have no meaning here; scripts expect numbers. */
-static void print_device(unsigned i, const char *chip, const device_memory *memory, int has_hbm) {
-  unsigned total = (unsigned)(memory->total_bytes >> 20);
-  unsigned used = total - (unsigned)(memory->free_bytes >> 20);
-  printf("| %-5u %-19s | %-13s | %-12s%-18s%-5s/ %-14s|\n", i, chip, "OK", "0.0", "0", "0", "0");
-  printf("| %-5u %-19s | 0000:%02X:00.0  | %-12s%-5u/ %-11u%-5u/ %-14u|\n", 0u, "", i + 1, "0", has_hbm ? 0 : used,
-         has_hbm ? 0 : total, has_hbm ? used : 0, has_hbm ? total : 0);
+static int bad(const char *what) {
+  fprintf(stderr, "npu-smi: '%s' is not known to Cannon, expected info [-t TYPE -i DEVICE [-c 0]], -v or -h\n", what);
+  return 1;
 }
 
-static int info(void) {
-  device_list list = {0};
-  int status = device_list_query("npu-smi", &list);
-  if (status) return status;
-  const device_profile *profile = profile_find(list.soc_name);
-  const char *chip = strncasecmp(list.soc_name, "Ascend", 6) == 0 ? list.soc_name + 6 : list.soc_name;
+npu_smi_memory npu_smi_memory_of(const npu_smi_machine *m, unsigned device) {
+  const live_device live = live_device_of(&m->processes, device);
+  return (npu_smi_memory){live.size_bytes ? live.size_bytes : m->devices.memory[device].total_bytes,
+                          live.committed_bytes};
+}
 
-  fputs(whole, stdout);
-  printf("| npu-smi %-24s Version: %-52s |\n", CANNON_VERSION, CANNON_VERSION);
-  fputs(columns, stdout);
-  printf("| %-25s | %-13s | %-51s|\n", "NPU   Name", "Health", "Power(W)    Temp(C)           Hugepages-Usage(page)");
-  printf("| %-25s | %-13s | %-51s|\n", "Chip", "Bus-Id", "AICore(%)   Memory-Usage(MB)  HBM-Usage(MB)");
-  fputs(columns_end, stdout);
-  for (unsigned i = 0; i < list.count; i++) {
-    print_device(i, chip, &list.memory[i], !profile || profile->hbm_bytes);
-    fputs(columns_end, stdout);
+/* A number of digits only. */
+static bool number_of(const char *text, unsigned most, unsigned *out) {
+  char *end;
+  const unsigned long n = strtoul(text, &end, 10);
+  *out = (unsigned)n;
+  return *text >= '0' && *text <= '9' && !*end && n <= most;
+}
+
+/* What follows "info"; argv[0] is that word. Without options the type stays NULL. */
+static int parse(int argc, char **argv, npu_smi_query *query) {
+  const char *device = NULL;
+  unsigned chip;
+  opterr = 0;
+  for (int option; (option = getopt(argc, argv, "t:i:c:")) != -1;) {
+    switch (option) {
+    case 't': query->type = optarg; break;
+    case 'i': device = optarg; break;
+    case 'c':
+      query->chip_given = true;
+      if (number_of(optarg, 0, &chip)) break;
+      fprintf(stderr, "npu-smi: -c is '%s', expected 0, the only chip of a device\n", optarg);
+      return 1;
+    default: return bad(argv[optind - 1]);
+    }
   }
-  fputs(processes, stdout);
-  for (unsigned i = 0; i < list.count; i++) {
-    char text[64];
-    snprintf(text, sizeof text, "No running processes found in NPU %u", i);
-    printf("| %-94s |\n", text);
-    fputs(columns_end, stdout);
+  if (argv[optind]) return bad(argv[optind]);
+  if (!query->type && !device && !query->chip_given) return 0;
+  if (!query->type || (strcmp(query->type, "usages") != 0 && strcmp(query->type, "memory") != 0)) {
+    fprintf(stderr, "npu-smi: -t is '%s', expected %s\n", query->type ? query->type : "", npu_smi_types);
+    return 1;
   }
-  return 0;
+  if (device && number_of(device, UINT16_MAX, &query->device)) return 0;
+  fprintf(stderr, "npu-smi: -i is '%s', expected the number of a device\n", device ? device : "");
+  return 1;
+}
+
+static int info(int argc, char **argv) {
+  npu_smi_query query = {0};
+  npu_smi_machine m = {0};
+  if (parse(argc, argv, &query) || device_list_query("npu-smi", &m.devices)) return 1;
+  if (query.type && query.device >= m.devices.count) {
+    fprintf(stderr, "npu-smi: -i is %u, expected a device below %u\n", query.device, m.devices.count);
+    return 1;
+  }
+  const device_profile *profile = profile_find(m.devices.soc_name);
+  m.has_hbm = !profile || profile->hbm_bytes;
+  m.processes = live_list();
+  const int status = query.type ? npu_smi_info(&m, &query) : npu_smi_table(&m);
+  stats_list_free(&m.processes);
+  return status;
 }
 
 int main(int argc, char **argv) {
@@ -70,10 +89,8 @@ int main(int argc, char **argv) {
     printf("npu-smi version: %s\n", CANNON_VERSION);
     return 0;
   }
-  if (strcmp(command, "info") == 0 && argc == 2) return info();
-  if (argc < 2)
-    fputs(help, stderr);
-  else
-    fprintf(stderr, "npu-smi: '%s' is not known to Cannon, expected info, -v or -h\n", argv[argc > 2 ? 2 : 1]);
+  if (strcmp(command, "info") == 0) return info(argc - 1, argv + 1);
+  if (argc > 1) return bad(command);
+  fputs(help, stderr);
   return 1;
 }

@@ -11,21 +11,31 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A copy of the file's content, or NULL with the reason on stderr. */
-static stats_file *read_one(int folder, const char *name) {
+/* Texts end where the format says they do, whatever the writer was doing. */
+static void end_texts(stats_file *p) {
+#define END(text) (text)[sizeof(text) - 1] = 0
+  END(p->soc_name);
+  END(p->program);
+  END(p->leak_report);
+  for (int i = 0; i < STATS_MAX_OPS; i++) END(p->ops[i].name);
+  for (int i = 0; i < STATS_MAX_POOLS; i++) END(p->pools[i].name);
+  for (int i = 0; i < STATS_N_ADVICE; i++) END(p->advice[i].first_site);
+  for (int i = 0; i < STATS_MAX_MODULES; i++) END(p->modules[i].path);
+  for (int i = 0; i < STATS_MAX_SITES; i++) END(p->sites[i].call);
+  for (int i = 0; i < STATS_MAX_LEAKS; i++) {
+    END(p->leaks[i].call);
+    END(p->leaks[i].site);
+  }
+#undef END
+}
+
+stats_file *stats_read(int fd, const char *name) {
   stats_file *p = malloc(sizeof *p);
   if (!p) abort();
-  int fd = openat(folder, name, O_RDONLY | O_CLOEXEC);
   size_t got = 0;
-  for (ssize_t n; fd >= 0 && got < sizeof *p && (n = read(fd, (char *)p + got, sizeof *p - got)) > 0;) got += n;
-  if (fd >= 0) close(fd);
+  for (ssize_t n; got < sizeof *p && (n = pread(fd, (char *)p + got, sizeof *p - got, (off_t)got)) > 0;) got += n;
   if (got == sizeof *p && p->magic == STATS_MAGIC && p->version == STATS_VERSION) {
-    p->soc_name[sizeof p->soc_name - 1] = p->program[sizeof p->program - 1] = 0;
-    for (int i = 0; i < STATS_MAX_OPS; i++) p->ops[i].name[sizeof p->ops[i].name - 1] = 0;
-    for (int i = 0; i < STATS_MAX_LEAKS; i++) {
-      p->leaks[i].call[sizeof p->leaks[i].call - 1] = 0;
-      p->leaks[i].site[sizeof p->leaks[i].site - 1] = 0;
-    }
+    end_texts(p);
     return p;
   }
   if (got >= 2 * sizeof(uint32_t) && p->magic == STATS_MAGIC && p->version != STATS_VERSION)
@@ -35,6 +45,19 @@ static stats_file *read_one(int folder, const char *name) {
     fprintf(stderr, "cannon: %s is no statistics file of %zu bytes\n", name, sizeof *p);
   free(p);
   return NULL;
+}
+
+static stats_file *read_one(int folder, const char *name) {
+  const int fd = openat(folder, name, O_RDONLY | O_CLOEXEC);
+  stats_file *p = stats_read(fd, name);
+  if (fd >= 0) close(fd);
+  return p;
+}
+
+void stats_list_add(stats_list *list, stats_file *p) {
+  list->process = realloc(list->process, (list->count + 1) * sizeof *list->process);
+  if (!list->process) abort();
+  list->process[list->count++] = p;
 }
 
 static int by_start(const void *a, const void *b) {
@@ -49,13 +72,10 @@ stats_list stats_read_folder(const char *folder) {
     const char *dot = strrchr(entry->d_name, '.');
     if (!dot || strcmp(dot, ".stats") != 0) continue;
     stats_file *p = read_one(dirfd(dir), entry->d_name);
-    if (!p) {
+    if (p)
+      stats_list_add(&list, p);
+    else
       list.n_unreadable++;
-      continue;
-    }
-    list.process = realloc(list.process, (list.count + 1) * sizeof *list.process);
-    if (!list.process) abort();
-    list.process[list.count++] = p;
   }
   if (dir) closedir(dir);
   if (list.count) qsort(list.process, list.count, sizeof *list.process, by_start);
@@ -78,9 +98,24 @@ uint64_t stats_duration_ns(const stats_file *p) {
   return end > p->started_ns ? end - p->started_ns : 0;
 }
 
-process_state stats_process_state(const stats_file *p, const run_report *run) {
+elided_copies stats_elided_copies(const stats_file *p) {
+  elided_copies all = {0};
+  for (int i = 0; i < STATS_N_DIRECTIONS; i++) {
+    all.count += p->elided[i].count;
+    all.bytes += p->elided[i].bytes;
+  }
+  return all;
+}
+
+double stats_zero_copy_share(const stats_file *p) {
+  const double elided = (double)stats_elided_copies(p).bytes;
+  const double copied = (double)p->copies[STATS_H2D].bytes + (double)p->copies[STATS_D2H].bytes;
+  return elided + copied > 0 ? elided / (elided + copied) : -1;
+}
+
+process_state stats_process_state(const stats_file *p, pid_t ended) {
   if (p->ended) return PROCESS_ENDED;
-  bool gone = p->pid == run->pid || (kill(p->pid, 0) && errno == ESRCH);
+  bool gone = p->pid == ended || (kill(p->pid, 0) && errno == ESRCH);
   return gone ? PROCESS_KILLED : PROCESS_RUNNING;
 }
 

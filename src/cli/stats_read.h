@@ -14,6 +14,12 @@ typedef struct {
   size_t n_unreadable; /* files of another version, or cut short; each was named on stderr */
 } stats_list;
 
+/* A malloc'ed copy of what is in the file now; NULL, and why on stderr, where it is none. */
+stats_file *stats_read(int fd, const char *name);
+
+/* The list owns p then. */
+void stats_list_add(stats_list *list, stats_file *p);
+
 stats_list stats_read_folder(const char *folder);
 void stats_list_free(stats_list *list);
 
@@ -40,12 +46,27 @@ static inline unsigned stats_leak_count(const stats_file *p) {
   return n < STATS_MAX_LEAKS ? (unsigned)n : STATS_MAX_LEAKS;
 }
 
+/* The file that the place is in; NULL where that is not known. */
+static inline const char *stats_module_path(const stats_file *p, stats_place place) {
+  unsigned n = p->n_modules < STATS_MAX_MODULES ? p->n_modules : STATS_MAX_MODULES;
+  return place.module >= 0 && (unsigned)place.module < n ? p->modules[place.module].path : NULL;
+}
+
+/* Copies that were not needed, in all directions. */
+typedef struct {
+  uint64_t count, bytes;
+} elided_copies;
+elided_copies stats_elided_copies(const stats_file *p);
+
+/* Their bytes over those and what was copied between host and device: 0 to 1, or -1 where there was neither. */
+double stats_zero_copy_share(const stats_file *p);
+
 /* Process p's life until its end, or until now. */
 uint64_t stats_duration_ns(const stats_file *p);
 
 /* "ended", "running" or "killed". */
 typedef enum { PROCESS_ENDED, PROCESS_RUNNING, PROCESS_KILLED } process_state;
-process_state stats_process_state(const stats_file *p, const run_report *run);
+process_state stats_process_state(const stats_file *p, pid_t ended); /* ended: a process that is known to have, or 0 */
 const char *process_state_name(process_state state);
 
 #endif

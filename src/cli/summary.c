@@ -1,40 +1,45 @@
 #include "cli/summary.h"
 #include "cli/format.h"
+#include "cli/lines.h"
+#include "cli/roofline.h"
+#include "cli/summary_memory.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 enum { TOP_BY_TIME = 15, TOP_BY_WORKSPACE = 6, TOP_LEAKS = 8 };
 
 const char *const stats_direction_names[STATS_N_DIRECTIONS] = {"host to device", "device to host", "device to device",
                                                                "host to host"};
 
-static void print_heap(FILE *out, const char *name, const stats_heap *h) {
-  uint64_t live = h->live_bytes;
-  fprintf(out, "  memory      %-9s peak %s of %s, %" PRIu64 " allocations (%s), %" PRIu64 " frees, %" PRIu64 " refused",
-          name, format_bytes(h->peak_bytes), format_bytes(h->size_bytes), h->n_allocs, format_bytes(h->allocated_bytes),
-          h->n_frees, h->n_refused);
-  if (live) fprintf(out, ", %s left", format_bytes(live));
-  fputc('\n', out);
-}
-
-static void print_memory(FILE *out, const stats_file *p) {
-  for (unsigned i = 0; i < stats_device_count(p); i++) {
-    if (!p->device[i].size_bytes) continue;
-    char name[24];
-    snprintf(name, sizeof name, "device %u", i);
-    print_heap(out, name, &p->device[i]);
-  }
-  if (p->pinned.n_allocs || p->pinned.n_refused) print_heap(out, "pinned", &p->pinned);
-}
-
 static void print_copies(FILE *out, const stats_file *p) {
-  for (int i = 0; i < STATS_N_DIRECTIONS; i++)
-    if (p->copies[i].count)
-      fprintf(out, "  copies      %-17s %10" PRIu64 "  %10s\n", stats_direction_names[i], p->copies[i].count,
-              format_bytes(p->copies[i].bytes));
+  for (int i = 0; i < STATS_N_DIRECTIONS; i++) {
+    const stats_copy *c = &p->copies[i];
+    if (!c->count) continue;
+    fprintf(out, "  copies      %-17s %10" PRIu64 "  %10s", stats_direction_names[i], c->count, format_bytes(c->bytes));
+    if (c->pageable_count && i != STATS_H2H)
+      fprintf(out, ", %" PRIu64 " of them, %s, pageable", c->pageable_count, format_bytes(c->pageable_bytes));
+    fputc('\n', out);
+  }
+}
+
+static void print_zero_copy(FILE *out, const stats_file *p) {
+  const elided_copies all = stats_elided_copies(p);
+  if (all.count)
+    fprintf(out, "  zero copy   %" PRIu64 " copies were not needed, %s: %.1f %% of all between host and device\n",
+            all.count, format_bytes(all.bytes), 100 * stats_zero_copy_share(p));
+}
+
+static void print_advice(FILE *out, const stats_file *p) {
+  static const char *const words[STATS_N_ADVICE] = {[STATS_ADVICE_UNALIGNED_COPY] =
+                                                        "asynchronous copies at device addresses not 64-aligned"};
+  for (int i = 0; i < STATS_N_ADVICE; i++)
+    if (p->advice[i].count)
+      fprintf(out, "  advice      %" PRIu64 " %s, first from %s\n", p->advice[i].count, words[i],
+              p->advice[i].first_site);
 }
 
 static int by_time(const void *a, const void *b) {
@@ -100,7 +105,19 @@ static void print_workspaces(FILE *out, const stats_file *p) {
   if (n > TOP_BY_WORKSPACE) fprintf(out, "              %u more\n", n - TOP_BY_WORKSPACE);
 }
 
+/* The line if the debug information has it, else what the process itself wrote. */
+static void print_leak(FILE *out, const stats_file *p, const stats_leak *l) {
+  char where[24] = "pinned", site[256];
+  if (l->device >= 0) snprintf(where, sizeof where, "device %d", l->device);
+  lines_describe(p, l->place, site, sizeof site);
+  if (*site == '?') snprintf(site, sizeof site, "%s", *l->site ? l->site : "?");
+  fprintf(out, "              %10s  %s, allocation %" PRIu64 ", %s from %s\n", format_bytes(l->size_bytes), where,
+          l->number, l->call, site);
+}
+
 static void print_leaks(FILE *out, const stats_file *p, process_state state) {
+  if (p->n_bad_frees) fprintf(out, "  wrong frees: %" PRIu64 "\n", p->n_bad_frees);
+  if (*p->leak_report && access(p->leak_report, R_OK) == 0) fprintf(out, "  memory report: %s\n", p->leak_report);
   if (state != PROCESS_ENDED) {
     fprintf(out, "  leaks: not known, the process %s\n",
             state == PROCESS_RUNNING ? "is still running" : "did not reach its end");
@@ -113,13 +130,7 @@ static void print_leaks(FILE *out, const stats_file *p, process_state state) {
   }
   fprintf(out, "  leaks: %" PRIu64 " block%s\n", n, n == 1 ? "" : "s");
   unsigned shown = stats_leak_count(p) < TOP_LEAKS ? stats_leak_count(p) : TOP_LEAKS;
-  for (unsigned i = 0; i < shown; i++) {
-    const stats_leak *l = &p->leaks[i];
-    char where[24] = "pinned";
-    if (l->device >= 0) snprintf(where, sizeof where, "device %d", l->device);
-    fprintf(out, "              %10s  %s, allocation %" PRIu64 ", %s from %s\n", format_bytes(l->size_bytes), where,
-            l->number, l->call, *l->site ? l->site : "?");
-  }
+  for (unsigned i = 0; i < shown; i++) print_leak(out, p, &p->leaks[i]);
   if (n > shown) fprintf(out, "              %" PRIu64 " more\n", n - shown);
 }
 
@@ -128,8 +139,7 @@ static const char *base_name(const char *path) {
   return slash ? slash + 1 : path;
 }
 
-static void print_process(FILE *out, const stats_file *p, const run_report *run) {
-  process_state state = stats_process_state(p, run);
+void summary_print_process(FILE *out, const stats_file *p, process_state state) {
   uint64_t n_devices = p->n_devices;
   fprintf(out, "%s (process %d): %s, %" PRIu64 " device%s", base_name(p->program), p->pid, p->soc_name, n_devices,
           n_devices == 1 ? "" : "s");
@@ -138,12 +148,16 @@ static void print_process(FILE *out, const stats_file *p, const run_report *run)
     fprintf(out, ", did not reach its end\n");
   else
     fprintf(out, ", %s%s\n", format_ns(stats_duration_ns(p)), state == PROCESS_RUNNING ? " so far" : "");
-  print_memory(out, p);
+  summary_memory(out, p, state == PROCESS_RUNNING);
+  summary_sites(out, p, state == PROCESS_RUNNING);
   print_copies(out, p);
+  print_zero_copy(out, p);
+  print_advice(out, p);
   fprintf(out, "  created     contexts %" PRIu64 ", streams %" PRIu64 ", events %" PRIu64 ", threads %" PRIu64 "\n",
           p->n_contexts, p->n_streams, p->n_events, p->n_threads);
   print_workspaces(out, p);
   print_time(out, p);
+  roofline_print(out, p);
   fprintf(out, "  errors: ");
   if (p->n_errors)
     fprintf(out, "%" PRIu64 " calls returned one\n", p->n_errors);
@@ -160,5 +174,8 @@ void summary_print(FILE *out, const run_report *run) {
     fprintf(out, "ended with status %d", WEXITSTATUS(run->status));
   fprintf(out, " after %s\n", format_ns(run->wall_ns));
   if (!run->stats.count && !run->stats.n_unreadable) fprintf(out, "The program used no Cannon.\n");
-  for (size_t i = 0; i < run->stats.count; i++) print_process(out, run->stats.process[i], run);
+  for (size_t i = 0; i < run->stats.count; i++) {
+    const stats_file *p = run->stats.process[i];
+    summary_print_process(out, p, stats_process_state(p, run->pid));
+  }
 }

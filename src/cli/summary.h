@@ -9,6 +9,9 @@
 /* For people: about 40 lines a process, the most expensive operators only. */
 void summary_print(FILE *out, const run_report *run);
 
+/* One process of it; also while it runs (cannon top). */
+void summary_print_process(FILE *out, const stats_file *p, process_state state);
+
 /* For programs: everything. Returns 0, or -1 with errno set. */
 int summary_write_json(FILE *out, const run_report *run);
 

@@ -23,11 +23,12 @@ typedef struct {
   _Atomic uint64_t number;    /* 1 for the heap's first allocation */
   const char *_Atomic call;   /* the CANN function, a string constant */
   void *_Atomic site;         /* its return address */
+  _Atomic uint8_t tag;        /* whoever allocates: what kind of block this is (memory/memory.h); 0 until it is set */
   /* The rest is the heap's own. */
+  bool large;    /* which part of the window */
+  uint16_t pool; /* that holds it (pool.h); 0: none */
   uint32_t range, next;
-  uint32_t n_units; /* of its part of the window */
-  bool large;       /* which part */
-  uint16_t pool;    /* that holds it (pool.h); 0: none */
+  uint32_t n_units; /* of its part */
 } heap_block;
 
 typedef uint32_t block_id; /* 0 is none */

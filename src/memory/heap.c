@@ -7,12 +7,15 @@
 #include <string.h>
 
 #include "base/hooks.h"
+#include "memory/heap_stats.h"
 #include "memory/host.h"
+#include "memory/ledger.h"
 #include "memory/store.h"
 #include "memory/thread_cache.h"
 
 struct heap {
   heap_config config;
+  heap_stats stats;
   unsigned index;               /* of thread caches */
   _Atomic uint64_t last_number; /* that was given to an allocation, or to a thread for some of its next ones */
   blocks blocks;                /* looked up without the lock */
@@ -29,7 +32,8 @@ status heap_create(const heap_config *config, heap **out) {
   static _Atomic unsigned n_heaps;
   heap *h = calloc(1, sizeof *h);
   if (!h) return fail(ST_NO_HOST_MEMORY, "no host memory for the heap of %s", config->name);
-  const pages_config pages = {.view = config->window + config->view_distance,
+  const pages_config pages = {.device = config->device,
+                              .view = config->window + config->view_distance,
                               .window_bytes = config->window_bytes,
                               .shared = config->view_distance != 0,
                               .size_bytes = config->size_bytes,
@@ -47,37 +51,20 @@ status heap_create(const heap_config *config, heap **out) {
     return st;
   }
   h->index = atomic_fetch_add(&n_heaps, 1);
-  if (config->stats) atomic_store(&config->stats->size_bytes, config->size_bytes);
+  heap_stats_init(&h->stats, config->stats, config->name, config->size_bytes);
   *out = h;
   return ST_OK;
 }
 
 /* Whether every allocation and free is to be counted or told, exactly: then no cache of a thread's is used. */
-static inline bool is_observed(const heap *h) { return h->config.stats || hooks_any(); }
+static inline bool is_observed(const heap *h) { return h->stats.counters || hooks_any(); }
 
 static hook_block told(const heap *h, const heap_block *b, uint64_t bytes) {
   return (hook_block){h->config.device, b->address, bytes, b->requested, b->number, b->call, b->site};
 }
 
-static void observe_alloc(const heap *h, const heap_block *b, uint64_t bytes) {
-  stats_heap *s = h->config.stats;
-  if (s) {
-    const uint64_t live = atomic_fetch_add_explicit(&s->live_bytes, bytes, memory_order_relaxed) + bytes;
-    if (live > atomic_load_explicit(&s->peak_bytes, memory_order_relaxed)) atomic_store(&s->peak_bytes, live);
-    atomic_fetch_add_explicit(&s->allocated_bytes, bytes, memory_order_relaxed);
-    atomic_fetch_add_explicit(&s->n_allocs, 1, memory_order_relaxed);
-  }
-  if (b && hooks_any()) hooks_alloc(told(h, b, bytes));
-}
-
-static void observe_free(const heap *h, const heap_block *b, uint64_t bytes, void *site) {
-  stats_heap *s = h->config.stats;
-  if (s) {
-    atomic_fetch_sub_explicit(&s->live_bytes, bytes, memory_order_relaxed);
-    atomic_fetch_add_explicit(&s->n_frees, 1, memory_order_relaxed);
-  }
-  if (b && hooks_any()) hooks_free(told(h, b, bytes), site);
-}
+/* Where memory was taken or given back; under the lock. */
+static void count_pages(heap *h) { heap_stats_pages(&h->stats, store_committed(h->store), store_used(h->store)); }
 
 /* ---- places of blocks -------------------------------------------------------------------------------------------- */
 
@@ -260,16 +247,19 @@ static inline void *hand_out(heap *h, block_id id, uint64_t number, uint64_t byt
   atomic_store_explicit(&b->number, number, memory_order_relaxed);
   atomic_store_explicit(&b->call, call, memory_order_relaxed);
   atomic_store_explicit(&b->site, site, memory_order_relaxed);
+  atomic_store_explicit(&b->tag, 0, memory_order_relaxed);
   atomic_store_explicit(&b->bytes, bytes, memory_order_release);
   return (void *)atomic_load_explicit(&b->address, memory_order_relaxed); // NOLINT(performance-no-int-to-ptr)
 }
 
-/* A block by all means: cached memory, then what threads keep, then fresh or moved memory, then what waits for tasks. */
-static block_id make_by_all_means(heap *h, uint64_t bytes) {
+/* A block by all means: cached memory (a hit), then what threads keep, then fresh or moved memory, then what waits for
+ * tasks. */
+static block_id make_by_all_means(heap *h, uint64_t bytes, bool *hit) {
   block_id id = make(h, bytes, false);
+  *hit = id;
   if (id || bytes > h->config.size_bytes) return id;
   empty_caches(h);
-  if ((id = make(h, bytes, false))) return id;
+  if ((*hit = (id = make(h, bytes, false)))) return id;
   if ((id = make(h, bytes, true)) || !(h->parked || h->closing)) return id;
   release_all(h, &h->closing);
   release_all(h, &h->parked);
@@ -292,23 +282,29 @@ static void refill(heap *h, thread_cache *t, uint64_t bytes) {
 
 static status refuse(heap *h, uint64_t requested);
 
-static status alloc_locked(heap *h, uint64_t bytes, uint64_t requested, const char *call, void *site, void **out) {
+static status alloc_locked(heap *h, uint64_t begun, uint64_t bytes, uint64_t requested, const char *call, void *site,
+                           void **out) {
+  bool hit;
   if (h->parked || h->fence) settle(h);
-  const block_id id = make_by_all_means(h, bytes);
+  const block_id id = make_by_all_means(h, bytes, &hit);
   if (unlikely(!id)) return refuse(h, requested);
+  count_pages(h);
   thread_cache *t = own_cache(h);
   *out = hand_out(h, id, next_number(h, t), bytes, requested, call, site);
-  if (unlikely(is_observed(h)))
-    observe_alloc(h, blocks_at(&h->blocks, id), bytes);
-  else if (t)
-    refill(h, t, bytes);
+  if (likely(!is_observed(h))) {
+    if (t) refill(h, t, bytes);
+    return ST_OK;
+  }
+  if (hooks_any()) hooks_alloc(told(h, blocks_at(&h->blocks, id), bytes));
+  heap_stats_alloc(&h->stats, begun, bytes, requested, hit);
   return ST_OK;
 }
 
 __attribute__((noinline)) static status alloc_slowly(heap *h, uint64_t bytes, uint64_t requested, const char *call,
                                                      void *site, void **out) {
+  const uint64_t begun = heap_stats_begin(&h->stats);
   pthread_mutex_lock(&h->lock);
-  const status st = alloc_locked(h, bytes, requested, call, site, out);
+  const status st = alloc_locked(h, begun, bytes, requested, call, site, out);
   pthread_mutex_unlock(&h->lock);
   return st;
 }
@@ -362,24 +358,29 @@ void heap_largest(heap *h, uint16_t pool, heap_holders *out) {
 }
 
 /* The most that one block could take now: pages that are in use, and what the host lacks, are out of reach. */
-static uint64_t would_fit(const heap *h, uint64_t host_bytes) {
+static uint64_t would_fit(const heap *h, uint64_t host_bytes, uint64_t others_bytes) {
   const uint64_t used = (store_used(h->store) + PAGE_BYTES - 1) & -(uint64_t)PAGE_BYTES, size = h->config.size_bytes;
-  const uint64_t left = used < size ? size - used : 0, committed = store_committed(h->store);
+  const uint64_t own = used < size ? size - used : 0, left = others_bytes < own ? own - others_bytes : 0;
+  const uint64_t committed = store_committed(h->store);
   if (!h->config.check_host) return left;
   const uint64_t backed = host_bytes + (committed > used ? committed - used : 0);
   return left < backed ? left : backed;
 }
 
+/* What other processes have of the device. */
+static uint64_t held_by_others(const heap *h) { return h->config.device >= 0 ? ledger_others(h->config.device) : 0; }
+
 static status refuse(heap *h, uint64_t requested) {
   heap_holders holders;
-  const uint64_t host = host_available_bytes();
-  if (h->config.stats) atomic_fetch_add_explicit(&h->config.stats->n_refused, 1, memory_order_relaxed);
+  const uint64_t host = host_available_bytes(), others = held_by_others(h);
+  heap_stats_refuse(&h->stats);
   list_largest(h, 0, &holders);
-  return fail(ST_NO_MEMORY,
-              "size is %ju bytes, more than %s has left: %ju of %ju bytes are in use, the host has %ju available, at "
-              "most %ju would fit%s",
-              (uintmax_t)requested, h->config.name, (uintmax_t)store_used(h->store), (uintmax_t)h->config.size_bytes,
-              (uintmax_t)host, (uintmax_t)would_fit(h, host), holders.words);
+  return fail(
+      ST_NO_MEMORY,
+      "size is %ju bytes, more than %s has left: %ju of %ju bytes are in use here and %ju in other processes, the "
+      "host has %ju available, at most %ju would fit%s",
+      (uintmax_t)requested, h->config.name, (uintmax_t)store_used(h->store), (uintmax_t)h->config.size_bytes,
+      (uintmax_t)others, (uintmax_t)host, (uintmax_t)would_fit(h, host, others), holders.words);
 }
 
 /* ---- freeing ----------------------------------------------------------------------------------------------------- */
@@ -408,16 +409,20 @@ static void put_back(heap *h, block_id id) {
 }
 
 static status free_observed(heap *h, uintptr_t address, const char *name, void *site) {
+  const uint64_t begun = heap_stats_begin(&h->stats);
   pthread_mutex_lock(&h->lock);
   const block_id id = blocks_starting(&h->blocks, address);
   heap_block *b = blocks_at(&h->blocks, id);
   const uint64_t bytes = id && !b->pool ? atomic_exchange(&b->bytes, 0) : 0;
   if (bytes) {
-    observe_free(h, b, bytes, site);
+    const uint64_t requested = b->requested;
+    if (hooks_any()) hooks_free(told(h, b, bytes), site);
     put_back(h, id);
+    count_pages(h);
+    heap_stats_free(&h->stats, begun, bytes, requested);
   }
   pthread_mutex_unlock(&h->lock);
-  return bytes ? ST_OK : refuse_free(h, address, name);
+  return bytes ? ST_OK : hooks_bad_free(refuse_free(h, address, name), address, site);
 }
 
 /* Whether the block was live and is freed by this call: of two threads that free the same one, one is told so. */
@@ -464,7 +469,9 @@ status heap_free(heap *h, uintptr_t address, const char *name, void *site) {
 block_id heap_hold(heap *h, uint64_t bytes, uint16_t pool) {
   pthread_mutex_lock(&h->lock);
   if (h->parked || h->fence) settle(h);
-  const block_id id = make_by_all_means(h, bytes);
+  bool hit;
+  const block_id id = make_by_all_means(h, bytes, &hit);
+  count_pages(h);
   if (id) {
     heap_block *b = blocks_at(&h->blocks, id);
     atomic_store_explicit(&b->bytes, 0, memory_order_relaxed);
@@ -477,6 +484,7 @@ block_id heap_hold(heap *h, uint64_t bytes, uint16_t pool) {
 void heap_let_go(heap *h, block_id id) {
   pthread_mutex_lock(&h->lock);
   release(h, id);
+  count_pages(h);
   pthread_mutex_unlock(&h->lock);
 }
 
@@ -521,17 +529,23 @@ bool heap_join(heap *h, block_id id, block_id after) {
   return joined;
 }
 
-void *heap_lend(heap *h, block_id id, uint64_t bytes, uint64_t requested, const char *call, void *site) {
+uint64_t heap_begin(const heap *h) { return heap_stats_begin(&h->stats); }
+
+void *heap_lend(heap *h, block_id id, uint64_t begun, uint64_t bytes, uint64_t requested, const char *call, void *site,
+                bool hit) {
   void *p = hand_out(h, id, next_number(h, NULL), bytes, requested, call, site);
-  if (unlikely(is_observed(h))) observe_alloc(h, blocks_at(&h->blocks, id), bytes);
+  if (hooks_any()) hooks_alloc(told(h, blocks_at(&h->blocks, id), bytes));
+  heap_stats_alloc(&h->stats, begun, bytes, requested, hit);
   return p;
 }
 
-bool heap_take_back(heap *h, block_id id, void *site) {
+bool heap_take_back(heap *h, block_id id, uint64_t begun, void *site) {
   heap_block *b = blocks_at(&h->blocks, id);
   const uint64_t bytes = atomic_exchange_explicit(&b->bytes, 0, memory_order_acq_rel);
-  if (bytes && unlikely(is_observed(h))) observe_free(h, b, bytes, site);
-  return bytes;
+  if (!bytes) return false;
+  if (hooks_any()) hooks_free(told(h, b, bytes), site);
+  heap_stats_free(&h->stats, begun, bytes, b->requested);
+  return true;
 }
 
 uint16_t heap_pool_of(const heap *h, uintptr_t address) {
@@ -578,7 +592,9 @@ void heap_pieces(heap *h, uintptr_t address, uint64_t bytes, heap_piece *pieces,
 /* ---- the whole --------------------------------------------------------------------------------------------------- */
 
 status heap_take_pages(heap *h, uint64_t bytes, uint64_t *offset) {
+  const uint64_t begun = heap_stats_begin(&h->stats);
   pthread_mutex_lock(&h->lock);
+  const uint64_t committed = store_committed(h->store);
   if (h->parked || h->fence) settle(h);
   bool taken = store_take_loose(h->store, bytes, offset);
   if (!taken && bytes <= h->config.size_bytes) {
@@ -587,16 +603,21 @@ status heap_take_pages(heap *h, uint64_t bytes, uint64_t *offset) {
     release_all(h, &h->parked);
     taken = store_take_loose(h->store, bytes, offset);
   }
-  if (taken) observe_alloc(h, NULL, bytes);
+  if (taken) {
+    count_pages(h);
+    heap_stats_alloc(&h->stats, begun, bytes, bytes, store_committed(h->store) <= committed);
+  }
   const status st = taken ? ST_OK : refuse(h, bytes);
   pthread_mutex_unlock(&h->lock);
   return st;
 }
 
 void heap_give_pages(heap *h, uint64_t offset, uint64_t bytes) {
+  const uint64_t begun = heap_stats_begin(&h->stats);
   pthread_mutex_lock(&h->lock);
   store_give_loose(h->store, offset, bytes);
-  observe_free(h, NULL, bytes, NULL);
+  count_pages(h);
+  heap_stats_free(&h->stats, begun, bytes, bytes);
   pthread_mutex_unlock(&h->lock);
 }
 
@@ -606,6 +627,7 @@ int heap_file(const heap *h) { return pages_file(store_pages(h->store)); }
 static void collect(heap *h) {
   if (h->parked || h->fence) settle(h);
   empty_caches(h);
+  count_pages(h);
 }
 
 void heap_info(heap *h, uint64_t *free_bytes, uint64_t *total_bytes) {
@@ -613,14 +635,18 @@ void heap_info(heap *h, uint64_t *free_bytes, uint64_t *total_bytes) {
   collect(h);
   const uint64_t used = store_used(h->store);
   pthread_mutex_unlock(&h->lock);
+  const uint64_t left = used < h->config.size_bytes ? h->config.size_bytes - used : 0, others = held_by_others(h);
   *total_bytes = h->config.size_bytes;
-  *free_bytes = used < h->config.size_bytes ? h->config.size_bytes - used : 0;
+  *free_bytes = others < left ? left - others : 0;
 }
 
 void heap_measure(heap *h, heap_usage *out) {
   pthread_mutex_lock(&h->lock);
   collect(h);
-  *out = (heap_usage){store_used(h->store), store_committed(h->store), pages_n_calls(store_pages(h->store))};
+  *out = (heap_usage){.used_bytes = store_used(h->store),
+                      .peak_bytes = store_peak(h->store),
+                      .committed_bytes = store_committed(h->store),
+                      .n_calls = pages_n_calls(store_pages(h->store))};
   pthread_mutex_unlock(&h->lock);
 }
 
@@ -629,5 +655,6 @@ void heap_trim(heap *h, uint64_t keep_bytes) {
   collect(h);
   const uint64_t committed = store_committed(h->store);
   if (committed > keep_bytes) store_trim(h->store, (committed - keep_bytes + PAGE_BYTES - 1) >> PAGE_SHIFT);
+  count_pages(h);
   pthread_mutex_unlock(&h->lock);
 }

@@ -75,9 +75,12 @@ heap_place heap_place_of(const heap *h, block_id id);
 block_id heap_cut(heap *h, block_id id, uint64_t bytes); /* a multiple of the unit; the rest, or 0 */
 bool heap_join(heap *h, block_id id, block_id after);    /* whether they are neighbours; then after is gone */
 
-/* Makes a held block live, as heap_alloc does, and ends its life; false where it is not live. */
-void *heap_lend(heap *h, block_id id, uint64_t bytes, uint64_t requested, const char *call, void *site);
-bool heap_take_back(heap *h, block_id id, void *site);
+/* Makes a held block live, as heap_alloc does, and ends its life; false where it is not live. begun: what heap_begin gave
+ * when that began; hit: it took no new memory. */
+uint64_t heap_begin(const heap *h);
+void *heap_lend(heap *h, block_id id, uint64_t begun, uint64_t bytes, uint64_t requested, const char *call, void *site,
+                bool hit);
+bool heap_take_back(heap *h, block_id id, uint64_t begun, void *site);
 
 /* Whose the block that starts at the address is, or was last; 0: no pool's. */
 uint16_t heap_pool_of(const heap *h, uintptr_t address);
@@ -94,6 +97,11 @@ void heap_largest(heap *h, uint16_t pool, heap_holders *out);
 /* The live block that holds the address, or NULL. Constant time, lock-free, safe in a signal handler. */
 const heap_block *heap_find(const heap *h, uintptr_t address);
 
+/* Notes what kind of block it is; before the caller of heap_alloc lets go of it. */
+static inline void heap_tag(const heap_block *b, uint8_t tag) {
+  atomic_store_explicit((_Atomic uint8_t *)(uintptr_t)&b->tag, tag, memory_order_relaxed);
+}
+
 /* Whole granules out of the heap's file, charged and counted as a block is, for mappings elsewhere (memory/vmm.h).
  * bytes: a multiple of the granule; *offset: in the file. They are given back at once. */
 status heap_take_pages(heap *h, uint64_t bytes, uint64_t *offset);
@@ -107,11 +115,12 @@ typedef struct {
 } heap_piece;
 void heap_pieces(heap *h, uintptr_t address, uint64_t bytes, heap_piece *pieces, size_t most, size_t *n);
 
-/* What could still be charged, and the whole size. */
+/* What could still be charged, what other processes have charged taken off (ledger.h), and the whole size. */
 void heap_info(heap *h, uint64_t *free_bytes, uint64_t *total_bytes);
 
 typedef struct {
   uint64_t used_bytes;      /* of blocks, those that wait for tasks included, as the store rounds them */
+  uint64_t peak_bytes;      /* highest used_bytes */
   uint64_t committed_bytes; /* charged: used or cached */
   uint64_t n_calls;         /* system calls so far that moved memory or gave it back */
 } heap_usage;

@@ -5,15 +5,20 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hooks.h"
 #include "memory/fault.h"
 #include "memory/host.h"
+#include "memory/ipc.h"
+#include "memory/ledger.h"
 #include "memory/pool.h"
 #include "trace/trace.h"
 
 static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
 static heap *_Atomic device_heaps[SPACE_MAX_DEVICES];
-static heap *_Atomic pinned_heap;
+static heap *_Atomic pinned_heap, *_Atomic managed_heap;
 static const heap_fences *fences;
+static uint32_t slack_bytes = RULE_DEFAULT_SLACK_BYTES;
+static _Atomic bool kinds_differ; /* not all device blocks are for aclrtFree */
 static char device_names[SPACE_MAX_DEVICES][16];
 
 void memory_set_fences(const heap_fences *given) {
@@ -22,6 +27,8 @@ void memory_set_fences(const heap_fences *given) {
 }
 
 const heap_fences *memory_fences(void) { return fences; }
+void memory_set_slack(uint32_t bytes) { slack_bytes = bytes; }
+uint32_t memory_slack(void) { return slack_bytes; }
 
 heap *memory_heap(int device) { return atomic_load_explicit(&device_heaps[device], memory_order_acquire); }
 
@@ -62,50 +69,134 @@ status memory_open_device(int device, uint64_t size_bytes, bool check_host) {
   return st;
 }
 
-__attribute__((noinline)) static status open_pinned(void) {
+/* Opens a heap of host memory. */
+__attribute__((noinline)) static status open_on_host(heap *_Atomic *slot, const char *name, uintptr_t window,
+                                                     stats_heap *stats) {
   TRY(space_check());
+  if (!window) return fail(ST_NO_MEMORY, "no room in the address space for %s (ulimit -v?)", name);
   pthread_mutex_lock(&open_lock);
   status st = ST_OK;
-  if (!atomic_load(&pinned_heap))
-    st = open_heap(&pinned_heap, &(heap_config){.name = "pinned host memory",
-                                                .device = -1,
-                                                .window = space.pinned_base,
-                                                .window_bytes = window_bytes(host_total_bytes()),
-                                                .unit_shift = RULE_PINNED_UNIT_SHIFT,
-                                                .size_bytes = host_total_bytes(),
-                                                .check_host = true,
-                                                .fences = fences,
-                                                .stats = trace_is_on() ? &trace_stats()->pinned : NULL});
+  if (!atomic_load(slot))
+    st = open_heap(slot, &(heap_config){.name = name,
+                                        .device = -1,
+                                        .window = window,
+                                        .window_bytes = window_bytes(host_total_bytes()),
+                                        .unit_shift = RULE_PINNED_UNIT_SHIFT,
+                                        .size_bytes = host_total_bytes(),
+                                        .check_host = true,
+                                        .fences = fences,
+                                        .stats = stats});
   pthread_mutex_unlock(&open_lock);
   return st;
 }
 
-status memory_alloc(int device, const alloc_rule *rule, uint64_t size, const char *call, void *site, void **out) {
-  uint64_t bytes;
-  TRY(rule_round(rule, size, &bytes));
-  if (unlikely(rule->pinned && !atomic_load_explicit(&pinned_heap, memory_order_acquire))) TRY(open_pinned());
-  heap *h = atomic_load_explicit(rule->pinned ? &pinned_heap : &device_heaps[device], memory_order_acquire);
-  const status st = heap_alloc(h, bytes, size, call, site, out);
-  if (likely(st != ST_NO_MEMORY) || rule->pinned || !pools_relieve(device)) return st;
-  return heap_alloc(h, bytes, size, call, site, out);
+static heap *_Atomic *slot_of(const alloc_rule *rule, int device) {
+  static heap *_Atomic *const host[] = {[ALLOC_ON_HOST] = &pinned_heap, [ALLOC_MANAGED] = &managed_heap};
+  return rule->place == ALLOC_ON_DEVICE ? &device_heaps[device] : host[rule->place];
 }
+
+static status open_heap_of(const alloc_rule *rule) {
+  if (rule->place == ALLOC_MANAGED) return open_on_host(&managed_heap, "managed memory", space.managed_base, NULL);
+  return open_on_host(&pinned_heap, "pinned host memory", space.pinned_base,
+                      trace_is_on() ? &trace_stats()->pinned : NULL);
+}
+
+void memory_give_back(void) {
+  for (int d = 0; d < SPACE_MAX_DEVICES; ++d) {
+    if (!memory_heap(d)) continue;
+    pools_relieve(d);
+    heap_trim(memory_heap(d), 0);
+  }
+}
+
+/* More room for a device's memory: what lies idle in pools, and what other processes have let go of, or only keep. */
+__attribute__((noinline)) bool memory_find_room(int device) {
+  return pools_relieve(device) || vmm_settle() || ledger_ask_others(device);
+}
+
+static status alloc_bytes(heap *h, rule_kind rule, uint64_t size, uint64_t bytes, void *site, void **out) {
+  return heap_alloc(h, bytes, size, alloc_rules[rule].call, site, out);
+}
+
+status memory_round(rule_kind rule, int policy, uint64_t size, uint64_t *bytes) {
+  *bytes = rule_bytes(&alloc_rules[rule], size, slack_bytes, policy);
+  if (size == 0) return fail(ST_INVALID_PARAM, "size is 0, expected 1 or more");
+  if (*bytes) return ST_OK;
+  return fail(ST_NO_MEMORY, "size is %ju, which overflows when it is rounded", (uintmax_t)size);
+}
+
+/* An allocation of some other kind than most, or from a heap that is not open yet. */
+__attribute__((noinline)) static status alloc_unusual(int device, rule_kind rule, int policy, uint64_t size, void *site,
+                                                      void **out) {
+  const alloc_rule *r = &alloc_rules[rule];
+  uint64_t bytes;
+  TRY(memory_round(rule, policy, size, &bytes));
+  heap *_Atomic *const slot = slot_of(r, device);
+  if (!atomic_load_explicit(slot, memory_order_acquire)) TRY(open_heap_of(r));
+  heap *h = atomic_load_explicit(slot, memory_order_acquire);
+  status st = alloc_bytes(h, rule, size, bytes, site, out);
+  if (st == ST_NO_MEMORY && r->place == ALLOC_ON_DEVICE && memory_find_room(device))
+    st = alloc_bytes(h, rule, size, bytes, site, out);
+  TRY(st);
+  const uint8_t tag = (uint8_t)(rule | policy_pages(policy, size) << MEMORY_TAG_RULE_BITS);
+  if (tag) heap_tag(heap_find(h, (uintptr_t)*out), tag);
+  if (r->freed_by == FREE_DVPP) atomic_store_explicit(&kinds_differ, true, memory_order_relaxed);
+  return ST_OK;
+}
+
+/* The usual kind is tagged 0, as blocks are when they are handed out. */
+_Static_assert(RULE_MALLOC == 0 && PAGES_SMALL == 0, "tag of the usual kind");
+
+status memory_alloc(int device, rule_kind rule, int policy, uint64_t size, void *site, void **out) {
+  if (likely(rule == RULE_MALLOC && size - 1 < HUGE_FIRST_BYTES && policy_is_usual(policy))) {
+    heap *h = atomic_load_explicit(&device_heaps[device], memory_order_acquire);
+    const uint64_t bytes = rule_bytes(&alloc_rules[RULE_MALLOC], size, slack_bytes, POLICY_HUGE_FIRST);
+    const status st = alloc_bytes(h, RULE_MALLOC, size, bytes, site, out);
+    if (likely(st != ST_NO_MEMORY) || !memory_find_room(device)) return st;
+    return alloc_bytes(h, RULE_MALLOC, size, bytes, site, out);
+  }
+  return alloc_unusual(device, rule, policy, size, site, out);
+}
+
+void memory_expect_pools(void) { atomic_store(&kinds_differ, true); }
 
 static inline heap *heap_of(const void *p) {
   const int device = space_device_of((uintptr_t)p);
   if (device >= 0) return atomic_load_explicit(&device_heaps[device], memory_order_acquire);
-  return space_is_pinned((uintptr_t)p) ? atomic_load_explicit(&pinned_heap, memory_order_acquire) : NULL;
+  if (space_is_pinned((uintptr_t)p)) return atomic_load_explicit(&pinned_heap, memory_order_acquire);
+  return space_is_managed((uintptr_t)p) ? atomic_load_explicit(&managed_heap, memory_order_acquire) : NULL;
 }
 
-status memory_free(void *block, bool pinned, void *site) {
-  const char *name = pinned ? "hostPtr" : "devPtr";
+static const struct {
+  const char *name, *memory, *from;
+} free_words[N_FREE_KINDS] = {[FREE_DEVICE] = {"devPtr", "device memory", "aclrtMalloc"},
+                              [FREE_HOST] = {"hostPtr", "pinned host memory", "aclrtMallocHost"},
+                              [FREE_DVPP] = {"devPtr", "device memory", "acldvppMalloc or hi_mpi_dvpp_malloc"}};
+
+/* That the block is of those which this kind of free is for; what is no block is found out later. */
+__attribute__((cold)) static status check_kind(const heap *h, const void *block, free_kind kind) {
+  const heap_block *b = heap_find(h, (uintptr_t)block);
+  const free_kind expected = b ? alloc_rules[memory_rule_of(b)].freed_by : kind;
+  if (expected == kind) return ST_OK;
+  return fail(ST_INVALID_VALUE, "%s is %p, a block of %s, expected one of %s (%s frees it)", free_words[kind].name,
+              block, alloc_rules[memory_rule_of(b)].call, free_words[kind].from, free_calls[expected]);
+}
+
+status memory_free(void *block, free_kind kind, void *site) {
+  const char *name = free_words[kind].name;
   heap *h = heap_of(block);
-  if (likely(h && pinned == space_is_pinned((uintptr_t)block))) {
-    const status st = heap_free(h, (uintptr_t)block, name, site);
-    return likely(st == ST_OK) || !pool_holds(block) ? st : pool_free(NULL, block, NULL, name, site);
+  if (likely(h && (kind == FREE_HOST) == space_is_pinned((uintptr_t)block))) {
+    if (unlikely(atomic_load_explicit(&kinds_differ, memory_order_relaxed) || kind == FREE_DVPP)) {
+      if (pool_holds(block)) return pool_free(NULL, block, NULL, name, site);
+      TRY(check_kind(h, block, kind));
+    }
+    if (unlikely(ipc_has_exports())) TRY(ipc_forget((uintptr_t)block, name));
+    return heap_free(h, (uintptr_t)block, name, site);
   }
   if (!block) return fail(ST_INVALID_PARAM, "%s is NULL, expected a block", name);
-  return fail(ST_INVALID_VALUE, "%s is %p, no %s, expected what %s gave", name, block,
-              pinned ? "pinned host memory" : "device memory", pinned ? "aclrtMallocHost" : "aclrtMalloc");
+  const status st = fail(ST_INVALID_VALUE, "%s is %p, no %s, expected what %s gave", name, block,
+                         free_words[kind].memory, free_words[kind].from);
+  return hooks_bad_free(st, (uintptr_t)block, site);
 }
 
 status memory_info(int device, uint64_t *free_bytes, uint64_t *total_bytes) {
@@ -146,22 +237,25 @@ status memory_view(const void *p, uint64_t bytes, unsigned access, const char *n
   return ST_OK;
 }
 
-enum { SMALL_PAGE_BYTES = 4096 };
-
 status memory_holder_of(const void *p, const char *name, memory_holder *out) {
   const uintptr_t address = (uintptr_t)p;
-  *out = (memory_holder){.place = memory_place_of(p), .device = memory_device_of(p), .page_bytes = SMALL_PAGE_BYTES};
+  *out = (memory_holder){
+      .place = memory_place_of(p), .device = memory_device_of(p), .page_bytes = page_bytes[PAGES_SMALL]};
   const heap_block *b = memory_find(p);
   if (b) {
     out->start = b->address;
     out->bytes = b->requested;
-    if (b->bytes > HEAP_SMALL_BYTES && out->device >= 0) out->page_bytes = HEAP_GRANULE_BYTES;
-  } else if (vmm_find(address, &out->start, &out->bytes)) {
-    if (out->device >= 0) out->page_bytes = HEAP_GRANULE_BYTES;
+    out->bytes_usable = b->bytes;
+    if (out->place != PLACE_PINNED) out->page_bytes = page_bytes[memory_pages_of(b)];
+    return ST_OK;
+  }
+  if (vmm_find(address, &out->start, &out->bytes)) {
+    if (out->device >= 0) out->page_bytes = page_bytes[PAGES_HUGE];
   } else if (!registered_find(address, &out->start, &out->bytes)) {
     return fail(ST_INVALID_VALUE, "%s is %p, expected an address in a live block, a mapping or registered memory", name,
                 p);
   }
+  out->bytes_usable = out->bytes;
   return ST_OK;
 }
 
@@ -175,6 +269,7 @@ static void list_leak(const heap_block *b, void *argument) {
   leak->number = b->number;
   leak->device = space_device_of(b->address);
   snprintf(leak->call, sizeof leak->call, "%s", b->call);
+  leak->place = trace_place(b->site);
   fault_describe_site(b->site, leak->site, sizeof leak->site);
 }
 
@@ -182,4 +277,5 @@ void memory_list_leaks(stats_file *report) {
   for (int d = 0; d < SPACE_MAX_DEVICES; ++d)
     if (device_heaps[d]) heap_each_block(device_heaps[d], list_leak, report);
   if (pinned_heap) heap_each_block(pinned_heap, list_leak, report);
+  if (managed_heap) heap_each_block(managed_heap, list_leak, report);
 }

@@ -9,14 +9,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "memory/budget.h"
 #include "memory/host.h"
+#include "memory/ledger.h"
 #include "memory/ranges.h"
 
 /* Left to the host when a heap grows: below this a desktop starts to swap. */
 static const uint64_t HOST_MARGIN_BYTES = 256u << 20;
 
-/* The kernel allows a process 65,530 mappings by default; what is moved about takes at most so many of them. */
-enum { MOST_PIECES = 24000 };
+/* What is moved about takes at most so many of the kernel's mappings (budget.h), so that others find some, too; one move
+ * makes at most MOST_BORDERS more. */
+enum { MOST_PIECES = 24000, MOST_BORDERS = 4 };
 
 struct pages {
   pages_config config;
@@ -26,7 +29,8 @@ struct pages {
   ranges *loose;     /* granules of the file behind the window's */
   range_id *taken;   /* of each of those: the range that starts there */
   uint64_t charged, n_loose;
-  uint64_t granted; /* charged may grow to this before the host is asked again */
+  uint64_t granted;         /* charged may grow to this before the host is asked again */
+  uint64_t ledger_granules; /* what the ledger has of charged, rounded up */
   uint64_t n_calls;
 };
 
@@ -105,12 +109,31 @@ static bool host_has(pages *p, uint64_t wanted) {
   return true;
 }
 
+/* Tells the ledger, by granules. Down by one is told only with the next one: charges that go to and fro cost nothing. */
+static bool tell_ledger(pages *p) {
+  const uint64_t wanted = (p->charged + GRANULE_PAGES - 1) / GRANULE_PAGES, had = p->ledger_granules;
+  if (p->config.device < 0 || wanted == had || wanted + 1 == had) return true;
+  if (wanted < had)
+    ledger_return(p->config.device, (had - wanted) << GRANULE_SHIFT);
+  else if (!ledger_charge(p->config.device, (wanted - had) << GRANULE_SHIFT, p->config.size_bytes))
+    return false;
+  p->ledger_granules = wanted;
+  return true;
+}
+
 /* What is not charged is empty, and filled when it is touched. */
 bool pages_charge(pages *p, uint64_t n) {
   const uint64_t size = p->config.size_bytes >> PAGE_SHIFT;
   if (n > size || p->charged > size - n || !host_has(p, p->charged + n)) return false;
   p->charged += n;
-  return true;
+  if (tell_ledger(p)) return true;
+  p->charged -= n;
+  return false;
+}
+
+static void discharge(pages *p, uint64_t n) {
+  p->charged -= n;
+  tell_ledger(p);
 }
 
 uint64_t pages_charged(const pages *p) { return p->charged; }
@@ -123,7 +146,7 @@ static void punch(pages *p, uint64_t offset, uint64_t bytes) {
 }
 
 void pages_discharge(pages *p, uint64_t first, uint64_t n) {
-  p->charged -= n;
+  discharge(p, n);
   uint64_t at = first << PAGE_SHIFT;
   const uint64_t end = (first + n) << PAGE_SHIFT;
   if (p->file < 0) {
@@ -162,31 +185,37 @@ static uint64_t piece(const pages *p, uint64_t g, uint64_t n) {
   return k;
 }
 
-/* The memory keeps its page tables, so nothing is faulted in again: 8 µs for a granule beside 2,500 by mapping it anew. The
- * addresses it leaves are without a mapping for a moment; they are far from where the kernel puts new ones. */
+/* The memory keeps its page tables, so nothing is faulted in again: 8 µs for a granule beside 2,500 by mapping it anew. At
+ * no moment are the addresses without a mapping, into which another thread's mmap() could come. */
 static bool remap(pages *p, uint64_t from, uint64_t to, uint64_t n) {
   char *const source = view_of(p, from), *const target = view_of(p, to);
   const uint64_t bytes = n << GRANULE_SHIFT, emptied = place_of(p, to) << GRANULE_SHIFT;
+  const int move = MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP;
+  const int protection = PROT_READ | PROT_WRITE, map = MAP_SHARED | MAP_FIXED | MAP_NORESERVE;
   p->n_calls += 3;
-  if (mremap(source, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, target) != target) return false;
-  if (mmap(source, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, p->file, (off_t)emptied) !=
-      source)
+  if (mremap(source, bytes, bytes, move, target) != target) return false;
+  if (mmap(source, bytes, protection, map, p->file, (off_t)emptied) != source)
     abort(); /* mremap() moves nothing unless three more mappings are to be had */
   madvise(source, bytes, MADV_DONTFORK);
   return true;
 }
 
 uint64_t pages_move(pages *p, uint64_t from, uint64_t to, uint64_t n) {
-  if (p->file < 0 || p->n_pieces >= MOST_PIECES) return 0;
+  if (p->file < 0 || p->n_pieces >= MOST_PIECES || budget_take(MOST_BORDERS) != ST_OK) return 0;
   const uint64_t at_from = piece(p, from, n), at_to = piece(p, to, n), k = at_from < at_to ? at_from : at_to;
-  if (!remap(p, from, to, k)) return 0;
+  if (!remap(p, from, to, k)) {
+    budget_adjust(-MOST_BORDERS);
+    return 0;
+  }
   const uint64_t before = borders(p, from, k) + borders(p, to, k);
   for (uint64_t i = 0; i < k; ++i) {
     const uint64_t source = place_of(p, from + i), target = place_of(p, to + i);
     p->place[from + i] = (uint32_t)(target - (from + i));
     p->place[to + i] = (uint32_t)(source - (to + i));
   }
-  p->n_pieces += borders(p, from, k) + borders(p, to, k) - before;
+  const uint64_t more = borders(p, from, k) + borders(p, to, k) - before;
+  budget_adjust((int64_t)more - MOST_BORDERS);
+  p->n_pieces += more;
   return k;
 }
 
@@ -207,7 +236,7 @@ bool pages_take_loose(pages *p, uint64_t n, uint64_t *offset) {
 }
 
 void pages_give_loose(pages *p, uint64_t offset, uint64_t n) {
-  p->charged -= n * GRANULE_PAGES;
+  discharge(p, n * GRANULE_PAGES);
   p->n_loose -= n * GRANULE_PAGES;
   punch(p, offset, n << GRANULE_SHIFT);
   ranges_give(p->loose, p->taken[(offset >> GRANULE_SHIFT) - n_granules(p)], RANGE_BARE);

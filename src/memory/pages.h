@@ -26,6 +26,7 @@ enum {
 };
 
 typedef struct {
+  int device;            /* whose memory it is, in the ledger of all processes (ledger.h); -1: host memory */
   uintptr_t view;        /* where kernels see the window; granule aligned, reserved by the caller */
   uint64_t window_bytes; /* a multiple of the granule */
   bool shared;           /* a file; false: private pages */
@@ -38,7 +39,7 @@ typedef struct pages pages;
 status pages_create(const pages_config *config, const char *name, pages **out);
 void pages_destroy(pages *p); /* only before anything was charged */
 
-/* Charges n pages. False where the size or the host does not allow it. */
+/* Charges n pages. False where the size, the host, or other processes do not allow it. */
 bool pages_charge(pages *p, uint64_t n);
 
 /* Gives n charged pages from `first` back to the host. */

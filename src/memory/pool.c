@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hooks.h"
+#include "memory/ipc.h"
 #include "memory/memory.h"
 #include "memory/shelf.h"
 #include "memory/store.h"
@@ -253,11 +255,12 @@ status pool_alloc(pool *p, void *stream, uint64_t bytes, uint64_t requested, con
   const request r = {.bytes = bytes, .stream = stream};
   status st = ST_OK;
   pthread_mutex_lock(&p->lock);
+  const uint64_t begun = heap_begin(p->config.heap), reused = p->usage.n_reused;
   shelf_block *b = p->state == POOL_LIVE ? obtain(p, &r) : NULL;
   if (unlikely(!b) && p->state == POOL_LIVE) b = obtain_by_all_means(p, &r);
   if (unlikely(!b)) { /* other pools' locks are taken */
     pthread_mutex_unlock(&p->lock);
-    const uint64_t relieved = pools_relieve(p->config.device);
+    const bool relieved = memory_find_room(p->config.device);
     pthread_mutex_lock(&p->lock);
     if (p->state != POOL_LIVE)
       st = gone(p, call);
@@ -267,7 +270,7 @@ status pool_alloc(pool *p, void *stream, uint64_t bytes, uint64_t requested, con
   if (likely(b)) {
     b->state = SHELF_LIVE;
     note_used(p, b);
-    *out = heap_lend(p->config.heap, b->id, bytes, requested, call, site);
+    *out = heap_lend(p->config.heap, b->id, begun, bytes, requested, call, site, p->usage.n_reused > reused);
   }
   pthread_mutex_unlock(&p->lock);
   return st;
@@ -303,10 +306,11 @@ __attribute__((cold)) static status refuse_free(const pool *p, const void *block
 
 /* Under the pool's lock: the block is no longer the program's. */
 static status take_back(pool *p, shelf_block *b, void *stream, const char *name, void *site) {
+  const uint64_t begun = heap_begin(p->config.heap);
   pool_point point = free_for_all;
   if (stream && !p->config.order->point(stream, &point))
     return fail(ST_NO_HOST_MEMORY, "%s can't be freed: too many streams have freed blocks of pools", name);
-  heap_take_back(p->config.heap, b->id, site);
+  heap_take_back(p->config.heap, b->id, begun, site);
   p->usage.used_bytes -= b->bytes;
   --p->usage.n_live;
   ++p->usage.n_frees;
@@ -322,10 +326,12 @@ static status take_back(pool *p, shelf_block *b, void *stream, const char *name,
 
 status pool_free(pool *p, void *block, void *stream, const char *name, void *site) {
   if (!p) p = holder_of(block);
-  if (!p) return refuse_free(NULL, block, name);
+  if (!p) return hooks_bad_free(refuse_free(NULL, block, name), (uintptr_t)block, site);
+  if (unlikely(ipc_has_exports())) TRY(ipc_forget((uintptr_t)block, name));
   pthread_mutex_lock(&p->lock);
   shelf_block *b = p->state != POOL_NONE ? shelf_find(&p->shelf, (uintptr_t)block) : NULL;
-  const status st = b && b->state == SHELF_LIVE ? take_back(p, b, stream, name, site) : refuse_free(p, block, name);
+  const status st = b && b->state == SHELF_LIVE ? take_back(p, b, stream, name, site)
+                                                : hooks_bad_free(refuse_free(p, block, name), (uintptr_t)block, site);
   const bool going = p->state == POOL_GOING;
   pthread_mutex_unlock(&p->lock);
   if (going) pools_synchronized(p->config.device);
@@ -349,6 +355,7 @@ static pool *free_slot(void) {
 
 /* Under both locks. */
 static status open(pool *p, const pool_config *config) {
+  memory_expect_pools();
   p->config = *config;
   p->shelf = (shelf){.heap = config->heap, .pool = number_of(p), .order = config->order};
   p->reserve = p->parked = p->closing = NULL;

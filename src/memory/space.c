@@ -11,6 +11,8 @@ space_layout space;
 static const uintptr_t DEVICE_BASE = (uintptr_t)(WITH_TSAN ? 0 : 32) << (WITH_TSAN ? 0 : 40);
 static const uintptr_t VMM_BASE = (uintptr_t)(WITH_TSAN ? 0 : 16) << (WITH_TSAN ? 0 : 40);
 enum { VMM_SHIFT = WITH_TSAN ? 36 : 43 }; /* 8 TiB */
+static const uintptr_t MANAGED_BASE = (uintptr_t)(WITH_TSAN ? 0 : 9) << (WITH_TSAN ? 0 : 40);
+static const uintptr_t MANAGED_BYTES = (uintptr_t)3 << (WITH_TSAN ? 33 : 40); /* 3 TiB */
 
 /* Addresses in one piece, where wanted if the kernel agrees; 0 where there are none. */
 static uintptr_t reserve(uintptr_t wanted, uintptr_t bytes) {
@@ -30,6 +32,11 @@ static void reserve_vmm(void) {
   space.vmm_distance = views - users;
 }
 
+static void reserve_managed(void) {
+  space.managed_base = reserve(MANAGED_BASE, MANAGED_BYTES);
+  space.managed_bytes = space.managed_base ? MANAGED_BYTES : 0;
+}
+
 /* Before main, so that no reader needs a lock. */
 __attribute__((constructor)) static void reserve_windows(void) {
   const uintptr_t windows = SPACE_MAX_DEVICES * space_stride();
@@ -38,6 +45,7 @@ __attribute__((constructor)) static void reserve_windows(void) {
   madvise((void *)base, 2 * windows, MADV_DONTFORK);
   space = (space_layout){.device_base = base, .pinned_base = base + 2 * windows, .view_distance = windows};
   reserve_vmm();
+  reserve_managed();
 }
 
 status space_check(void) {

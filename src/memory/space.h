@@ -5,11 +5,12 @@
  *   pinned host memory           [pinned_base, + stride)               ordinary memory, its own view
  *   reservations (memory/vmm.h)  [vmm_base, + vmm_bytes)               PROT_NONE, as devices' addresses
  *   the kernels' view of them    the same + vmm_distance
+ *   managed memory               [managed_base, + managed_bytes)       ordinary memory, its own view
  *
  * So telling what an address is costs a subtraction and a shift, translating it an addition, and nothing is ever
- * switched. The windows are reserved when the library is loaded, which costs addresses only. Reservations are where CANN
- * has them, 16 to 24 TiB, and its window of managed memory (9 to 12 TiB) is left free; builds with a sanitizer, which owns
- * parts of the address space, let the kernel choose, ThreadSanitizer's smaller windows. */
+ * switched. The windows are reserved when the library is loaded, which costs addresses only. Reservations and
+ * managed memory are where CANN has them, 16 to 24 TiB and 9 to 12 TiB; builds with a sanitizer, which owns parts of
+ * the address space, let the kernel choose, ThreadSanitizer's smaller windows. */
 #ifndef CANNON_MEMORY_SPACE_H
 #define CANNON_MEMORY_SPACE_H
 
@@ -28,6 +29,7 @@ typedef struct {
   uintptr_t device_base, pinned_base; /* both 0 where the windows could not be had */
   uintptr_t view_distance;
   uintptr_t vmm_base, vmm_bytes, vmm_distance;
+  uintptr_t managed_base, managed_bytes;
 } space_layout;
 
 extern space_layout space;
@@ -49,6 +51,8 @@ static inline bool space_is_pinned(uintptr_t address) {
 }
 
 static inline bool space_is_reserved(uintptr_t address) { return address - space.vmm_base < space.vmm_bytes; }
+
+static inline bool space_is_managed(uintptr_t address) { return address - space.managed_base < space.managed_bytes; }
 
 static inline uintptr_t space_device_window(int device) {
   return space.device_base + ((uintptr_t)device << SPACE_STRIDE_SHIFT);

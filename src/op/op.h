@@ -77,6 +77,9 @@ status op_launch(op *o, void *workspace, uint64_t workspace_bytes, executor *e, 
 /* The dtype is one of the bits (DTYPE_BIT(ACL_FLOAT) | ...), else a message that lists them. */
 #define DTYPE_BIT(dtype) (UINT64_C(1) << (dtype))
 status op_expect_dtype(const tensor *t, const char *name, uint64_t allowed);
+
+/* The same, and one element. */
+status op_expect_one(const tensor *t, const char *name, uint64_t allowed);
 #define DTYPES_FLOAT (DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_FLOAT16) | DTYPE_BIT(ACL_BF16) | DTYPE_BIT(ACL_DOUBLE))
 #define DTYPES_INTEGER                                                                                                 \
   (DTYPE_BIT(ACL_INT8) | DTYPE_BIT(ACL_INT16) | DTYPE_BIT(ACL_INT32) | DTYPE_BIT(ACL_INT64) | DTYPE_BIT(ACL_UINT8))

@@ -8,13 +8,17 @@
 
 #include "base/log.h"
 #include "memory/host.h"
+#include "memory/ledger.h"
+#include "memory/machine.h"
 #include "memory/memory.h"
 #include "runtime/scheduler.h"
+#include "trace/record.h"
 #include "trace/trace.h"
 
 static struct {
   const device_profile *profile;
   int n_devices;
+  int physical[SPACE_MAX_DEVICES]; /* the machine's number of each device */
   uint64_t memory_bytes;
   bool check_host;
 } machine;
@@ -30,19 +34,18 @@ static struct {
 static _Atomic int default_device = -1;
 static _Atomic bool forked;
 
-/* The count of visible devices: numbers below n, ascending, separated by commas; parsing stops at anything else. */
-static int count_visible(const char *list, int n) {
+/* Keeps the devices of the list: numbers below n_devices, ascending, separated by commas; parsing stops at anything else. */
+static void keep_visible(const char *list) {
   int count = 0, last = -1;
   while (isdigit((unsigned char)*list)) {
     char *end;
     const long id = strtol(list, &end, 10);
-    if (id <= last || id >= n) break;
-    last = (int)id;
-    ++count;
+    if (id <= last || id >= machine.n_devices) break;
+    machine.physical[count++] = last = (int)id;
     if (*end != ',') break;
     list = end + 1;
   }
-  return count;
+  machine.n_devices = count;
 }
 
 static void read_machine(void) {
@@ -59,7 +62,8 @@ static void read_machine(void) {
     log_line(LOG_ERROR, "CANNON_DEVICES is %s, expected 0 to %d; taking 1", n, SPACE_MAX_DEVICES);
     machine.n_devices = 1;
   }
-  if (visible) machine.n_devices = count_visible(visible, machine.n_devices);
+  for (int d = 0; d < machine.n_devices; ++d) machine.physical[d] = d;
+  if (visible) keep_visible(visible);
 
   const uint64_t host = host_total_bytes(), device = profile_memory_bytes(machine.profile);
   const uint64_t usual = device < host / 10 * 8 ? device : host / 10 * 8;
@@ -109,17 +113,30 @@ static void at_exit(void) {
   scheduler_stop();
   memory_list_leaks(trace_stats());
   trace_close();
+  machine_quit();
+  record_trim();
+}
+
+static void join_machine(void) {
+  char name[64];
+  snprintf(name, sizeof name, "%s-%juM", machine.profile->soc_name, (uintmax_t)(machine.memory_bytes >> 20));
+  ledger_set_devices(machine.physical, machine.n_devices);
+  machine_join(name);
+  ledger_serve(memory_give_back);
 }
 
 static void process_start(void) {
   static const heap_fences fences = {&scheduler_n_listed, scheduler_has_pending, scheduler_fence_take,
                                      scheduler_fence_passed};
   memory_set_fences(&fences);
+  join_machine();
+  memory_set_slack((uint32_t)machine.profile->alloc_extra_bytes);
   pthread_atfork(NULL, NULL, in_child);
   atexit(at_exit);
   stats_file *s = trace_stats();
   snprintf(s->soc_name, sizeof s->soc_name, "%s", machine.profile->soc_name);
   atomic_store(&s->n_devices, (uint64_t)machine.n_devices);
+  record_start(machine.profile->soc_name, machine.n_devices);
 }
 
 bool device_forked(void) { return atomic_load(&forked); }

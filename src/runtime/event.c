@@ -1,5 +1,6 @@
 #include "runtime/event.h"
 
+#include "base/hooks.h"
 #include "memory/pool.h"
 #include "runtime/context.h"
 #include "runtime/order.h"
@@ -111,6 +112,7 @@ static bool order_kept(void) { return unlikely(atomic_load_explicit(&order_is_ke
 status event_record(event *e, stream *s) {
   task *t;
   if (order_kept()) order_prepare(&e->clock);
+  hooks_tell_step(HOOK_EVENT_RECORDED, s->device, s->id, e->id); /* in vain where the next line fails: orders nothing */
   TRY(stream_new_task(s, &t));
   object_ref(&e->o);
   t->kind = &record_kind;
@@ -249,6 +251,7 @@ status event_wait(event *e, stream *s, uint64_t timeout_ns) {
   t->sync.event = e;
   t->sync.timeout_ns = timeout_ns;
   stream_submit(s, t);
+  hooks_tell_step(HOOK_EVENT_AWAITED, s->device, s->id, e->id);
   return ST_OK;
 }
 
@@ -298,8 +301,12 @@ static void saw(event *e) {
 static status synchronize(event *e, uint64_t timeout_ns) {
   uint64_t position;
   stream *source = pending_source(e, &position);
-  if (!source) return ST_OK;
+  if (!source) {
+    hooks_tell_step(HOOK_EVENT_DONE, e->device, 0, e->id);
+    return ST_OK;
+  }
   status st = stream_wait(source, position, timeout_ns);
+  if (st == ST_OK) hooks_tell_step(HOOK_EVENT_DONE, e->device, 0, e->id);
   if (st == ST_STREAM_TIMEOUT)
     st = fail(ST_EVENT_TIMEOUT, "event %u is not reached after %ju ms", e->id, (uintmax_t)(timeout_ns / 1000000));
   if (st == ST_OK && atomic_load(&source->error)) st = stream_take_failure(source);
@@ -321,6 +328,7 @@ bool event_is_complete(event *e) {
   spin_unlock(&e->o.lock);
   if (complete) {
     saw(e);
+    hooks_tell_step(HOOK_EVENT_DONE, e->device, 0, e->id);
     return true;
   }
   stream *source = pending_source(e, &position);

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/hooks.h"
 #include "base/log.h"
 #include "memory/pool.h"
 #include "runtime/context.h"
@@ -9,6 +10,7 @@
 #include "runtime/fpmode.h"
 #include "runtime/order.h"
 #include "runtime/scheduler.h"
+#include "runtime/value.h"
 #include "trace/trace.h"
 
 enum {
@@ -146,6 +148,7 @@ run_result stream_run(stream *s, uint64_t target, uint64_t deadline_ns, run_mode
       const bool left_over = mode == RUN_AS_WAITER && stream_completed(s) < stream_submitted(s);
       if (left_over || sleeper_is_served(s)) wake_sleepers(s);
     }
+    if (unlikely(value_any())) value_look();
     /* Unblocked between the look and the release of the lock, when whoever unblocked found it taken. */
     if (unlikely(result == RUN_BLOCKED && !atomic_load(&s->blocked))) continue;
     return result;
@@ -216,6 +219,7 @@ status stream_wait(stream *s, uint64_t target, uint64_t timeout_ns) {
     const run_result result = advance(s, target, deadline_ns, 0);
     if (stream_completed(s) >= target) break;
     if (result == RUN_BUSY && spin_for_turn(s, target)) continue;
+    if (result == RUN_BLOCKED && unlikely(value_any()) && !deadline_ns && scheduler_run_others()) continue;
     if (!sleep_for(s, target, deadline_ns, result))
       return fail(ST_STREAM_TIMEOUT, "stream %u is not done after %ju ms", s->id, (uintmax_t)(timeout_ns / 1000000));
   }
@@ -233,6 +237,7 @@ status stream_take_failure(stream *s) {
 status stream_synchronize(stream *s, uint64_t timeout_ns) {
   const uint64_t target = stream_submitted(s);
   TRY(stream_wait(s, target, timeout_ns));
+  hooks_tell_step(HOOK_STREAM_DONE, s->device, s->id, 0);
   if (unlikely(atomic_load_explicit(&order_is_kept, memory_order_relaxed))) {
     order_saw_stream(s, target);
     pools_synchronized(s->device);
@@ -246,6 +251,7 @@ bool stream_is_idle(stream *s) {
   const uint64_t target = stream_submitted(s);
   if (stream_completed(s) >= target) {
     if (unlikely(atomic_load_explicit(&order_is_kept, memory_order_relaxed))) order_saw_stream(s, target);
+    hooks_tell_step(HOOK_STREAM_DONE, s->device, s->id, 0);
     return true;
   }
   scheduler_kick(s);
@@ -267,6 +273,7 @@ status stream_create(context *c, uint32_t priority, uint32_t flags, stream **out
     return st;
   }
   trace_add(&trace_stats()->n_streams, 1);
+  hooks_tell_step(HOOK_STREAM_CREATED, s->device, s->id, 0);
   *out = s;
   return ST_OK;
 }
@@ -278,6 +285,7 @@ void stream_destroy(stream *s, bool discard) {
   } else {
     stream_wait(s, stream_submitted(s), 0);
   }
+  hooks_tell_step(HOOK_STREAM_DESTROYED, s->device, s->id, 0);
   context_remove_stream(s);
   stream_unref(s);
 }

@@ -1,4 +1,4 @@
-/* The process's counters: what `cannon run` prints when the program is over.
+/* The process's counters: what `cannon run` prints when the program is over, and `cannon top` and npu-smi while it runs.
  *
  * They live in a file in $CANNON_STATS_DIR that the process maps shared, one file per process, named
  * `<pid>.stats`, so that they can be read after any kind of death, and while the process runs. Without the
@@ -12,24 +12,71 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "trace/histogram.h"
+
 enum {
-  STATS_VERSION = 1,
+  STATS_VERSION = 2,
   STATS_MAX_DEVICES = 16,
-  STATS_MAX_OPS = 512,  /* operators with a row of their own; the last row takes the rest */
-  STATS_MAX_LEAKS = 64, /* leaked blocks that are listed; all are counted */
+  STATS_MAX_OPS = 512,     /* operators with a row of their own; the last row takes the rest */
+  STATS_MAX_POOLS = 64,    /* pools, likewise */
+  STATS_MAX_STREAMS = 256, /* streams that own memory, likewise */
+  STATS_MAX_SITES = 1024,  /* call sites of allocations, likewise */
+  STATS_MAX_MODULES = 128, /* executables and libraries; sites in others have no place */
+  STATS_MAX_LEAKS = 64,    /* leaked blocks that are listed; all are counted */
 };
 #define STATS_MAGIC 0x54534e43u /* "CNST" */
 
-typedef _Atomic uint64_t counter;
-
-/* One heap: a device's memory, or the process's pinned host memory. */
+/* One heap (a device's memory, or the process's pinned host memory), or one pool. */
 typedef struct {
-  counter size_bytes;      /* what may be live at once; 0: the heap was never opened */
-  counter live_bytes;      /* handed out and not freed, as the rules round them; goes down too */
-  counter peak_bytes;      /* highest live_bytes */
-  counter allocated_bytes; /* sum over all allocations */
+  counter size_bytes;           /* what may be in use at once; 0: never opened */
+  counter live_bytes;           /* handed out and not freed, as the rules round them; goes down too */
+  counter requested_bytes;      /* of live_bytes: what was asked for; goes down too */
+  counter peak_bytes;           /* highest live_bytes */
+  counter committed_bytes;      /* charged: in use, or kept for reuse; goes down too */
+  counter cached_bytes;         /* of committed_bytes: in nobody's use; goes down too */
+  counter peak_committed_bytes; /* highest committed_bytes */
+  counter allocated_bytes;      /* sum over all allocations, as the rules round them */
+  counter asked_bytes;          /* the same, as asked for */
   counter n_allocs, n_frees, n_refused;
+  counter n_hits;          /* allocations that were served from cached memory: committed already, and in place */
+  counter alarm_bytes;     /* bytes in use when the alarm went off; 0: it did not */
+  size_histogram sizes;    /* of allocations, as asked for */
+  latency_histogram alloc; /* from the call of the heap to its return */
+  latency_histogram free;
 } stats_heap;
+
+enum { STATS_ROW_UNUSED, STATS_ROW_OPEN, STATS_ROW_CLOSED };
+
+typedef struct {
+  char name[32];
+  int32_t device;
+  _Atomic uint32_t state; /* STATS_ROW_...; a closed row may be used again */
+  stats_heap memory;
+} stats_pool;
+
+/* Stream-ordered memory of one stream. */
+typedef struct {
+  uint32_t id; /* as aclrtStreamGetId gives it */
+  int32_t device;
+  _Atomic uint32_t state;
+  counter live_bytes; /* goes down too */
+  counter peak_bytes, n_allocs, n_frees, n_hits;
+} stats_stream;
+
+/* What a launch's time on a device goes into, by the roofline of runtime/roofline.h. */
+typedef enum {
+  STATS_BOUND_LATENCY,
+  STATS_BOUND_HOST_LINK,
+  STATS_BOUND_HBM,
+  STATS_BOUND_DDR,
+  STATS_BOUND_L2,
+  STATS_BOUND_L1,
+  STATS_BOUND_UB,
+  STATS_BOUND_L0,
+  STATS_BOUND_CUBE,
+  STATS_BOUND_VECTOR,
+  STATS_N_BOUNDS
+} stats_bound;
 
 /* One operator: its name without "aclnn". Copies are counted by direction, below. */
 typedef struct {
@@ -39,20 +86,65 @@ typedef struct {
   counter bytes;   /* read and written, as the operands' shapes say */
   /* Workspace that phase one asked for, largest over all calls, and its parts (docs/architecture.md). */
   counter workspace_peak_bytes, workspace_copies_bytes, workspace_intermediates_bytes, workspace_partials_bytes;
+  /* As the device of the profile would take it (runtime/roofline.h). */
+  counter moved_bytes;              /* of operands, each once per read and per write */
+  counter operations;               /* two per multiply-add of products, else one per element */
+  counter device_ns;                /* the sum of bound_ns */
+  counter bound_ns[STATS_N_BOUNDS]; /* time of launches, by what bounds each */
 } stats_op;
 
 typedef enum { STATS_H2D, STATS_D2H, STATS_D2D, STATS_H2H, STATS_N_DIRECTIONS } stats_direction;
 
+/* Copies in one direction. Those with ordinary memory on the host's side hold up their caller where they are
+ * asynchronous; the others between host and device are of pinned or registered memory. */
 typedef struct {
   counter count, bytes;
+  counter pageable_count, pageable_bytes; /* of these */
 } stats_copy;
+
+/* Where code is, so that any process can find its line: a file, and the address inside it as its symbols have it. */
+typedef struct {
+  int32_t module; /* index into modules[]; -1: nowhere known */
+  uint64_t offset;
+} stats_place;
+
+typedef struct {
+  char path[256];
+} stats_module;
+
+/* What was allocated from one place in the program. Filled with CANNON_SITES=1 only. */
+typedef struct {
+  _Atomic uint64_t address; /* the return address in that process; 0: no row. The last row, of all others, has 1 */
+  stats_place place;
+  char call[32];      /* the CANN function that was called there */
+  counter live_bytes; /* as asked for; goes down too */
+  counter live_blocks;
+  counter peak_bytes; /* highest live_bytes of this site */
+  counter n_allocs, allocated_bytes;
+} stats_site;
+
+/* Copies that were not needed: what operators read (host to device) or wrote (device to host) straight in host memory
+ * where a device without zero copy would have needed one, and copies from memory to itself. Not counted in
+ * stats_copy. */
+typedef struct {
+  counter count, bytes;
+} stats_elided;
+
+/* What is allowed, but slow on a device. */
+typedef enum { STATS_ADVICE_UNALIGNED_COPY, STATS_N_ADVICE } stats_advice_kind;
+
+typedef struct {
+  counter count;
+  char first_site[160]; /* of the first: caller, as "object(symbol+0x12)" */
+} stats_advice;
 
 /* A block that was still live when the program ended; only written at a normal end. */
 typedef struct {
   uint64_t address, size_bytes, number; /* number: 1 for the heap's first allocation */
-  int32_t device;                       /* -1: pinned host memory */
-  char call[24];                        /* the CANN function that allocated it */
-  char site[160];                       /* caller, as "object(symbol+0x12)" */
+  stats_place place;
+  int32_t device; /* -1: pinned host memory */
+  char call[32];  /* the CANN function that allocated it */
+  char site[160]; /* caller, as "object(symbol+0x12)" */
 } stats_leak;
 
 typedef struct {
@@ -66,12 +158,21 @@ typedef struct {
   counter n_devices;
   counter n_contexts, n_streams, n_events, n_threads; /* created; n_threads: library threads started */
   counter n_errors;                                   /* calls that returned an error */
+  counter n_bad_frees;                                /* frees of what was no live block; counted by the debugger */
   stats_heap device[STATS_MAX_DEVICES], pinned;
   stats_copy copies[STATS_N_DIRECTIONS];
+  stats_pool pools[STATS_MAX_POOLS];
+  stats_stream streams[STATS_MAX_STREAMS];
   counter n_leaks; /* blocks; the first STATS_MAX_LEAKS are in leaks[] */
   stats_leak leaks[STATS_MAX_LEAKS];
+  char leak_report[256]; /* where the debugger writes its report; "": it is off */
   _Atomic uint32_t n_ops;
   stats_op ops[STATS_MAX_OPS];
+  stats_elided elided[STATS_N_DIRECTIONS];
+  stats_advice advice[STATS_N_ADVICE];
+  _Atomic uint32_t n_modules;
+  stats_module modules[STATS_MAX_MODULES];
+  stats_site sites[STATS_MAX_SITES]; /* a hash table by address */
 } stats_file;
 
 #endif

@@ -14,9 +14,8 @@
 static stats_file *file;
 static bool on;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static pthread_mutex_t rows_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the making of rows */
 
-/* The mapping of this process's file, not inherited by a forked child; NULL where nobody asks for one. */
+/* The mapping of this process's file; NULL where nobody asks for one. */
 static stats_file *map_file(void) {
   const char *folder = getenv("CANNON_STATS_DIR");
   char path[PATH_MAX];
@@ -28,14 +27,19 @@ static stats_file *map_file(void) {
   if (ftruncate(fd, sizeof(stats_file)) == 0)
     p = mmap(NULL, sizeof(stats_file), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   close(fd);
-  if (p == MAP_FAILED) return NULL;
-  madvise(p, sizeof(stats_file), MADV_DONTFORK);
-  return p;
+  return p == MAP_FAILED ? NULL : p;
+}
+
+/* A forked child counts where nobody reads: what has pointers into the counters finds memory behind them. */
+static void in_child(void) {
+  (void)mmap(file, sizeof *file, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+  on = false;
 }
 
 static void open_stats(void) {
   static stats_file unread;
   file = map_file();
+  if (file) pthread_atfork(NULL, NULL, in_child);
   on = file != NULL;
   if (!file) file = &unread;
   const ssize_t n = readlink("/proc/self/exe", file->program, sizeof file->program - 1);
@@ -51,24 +55,17 @@ stats_file *trace_stats(void) {
   return file;
 }
 
-bool trace_is_on(void) {
-  pthread_once(&once, open_stats);
-  return on;
+bool trace_wanted;
+
+/* Before the constructors of those who ask. */
+__attribute__((constructor(101))) static void look_who_wants(void) {
+  const char *folder = getenv("CANNON_STATS_DIR");
+  trace_wanted = folder && folder[0];
 }
 
-stats_op *trace_row(const char *name) {
-  stats_file *s = trace_stats();
-  pthread_mutex_lock(&rows_lock);
-  const uint32_t n = atomic_load_explicit(&s->n_ops, memory_order_relaxed);
-  uint32_t i = 0;
-  while (i < n && strncmp(s->ops[i].name, name, sizeof s->ops[i].name - 1) != 0) ++i;
-  if (i == STATS_MAX_OPS) i = STATS_MAX_OPS - 1;
-  if (i == n) {
-    snprintf(s->ops[i].name, sizeof s->ops[i].name, "%s", i == STATS_MAX_OPS - 1 ? "(others)" : name);
-    atomic_store_explicit(&s->n_ops, n + 1, memory_order_release);
-  }
-  pthread_mutex_unlock(&rows_lock);
-  return &s->ops[i];
+bool trace_is_mapped(void) {
+  pthread_once(&once, open_stats);
+  return on;
 }
 
 void trace_error(void) { trace_add(&trace_stats()->n_errors, 1); }

@@ -9,13 +9,29 @@
 /* The process's counters, never NULL; maps the file at first use. */
 stats_file *trace_stats(void);
 
-/* Whether somebody reads the counters, so that clocks are worth reading. Fixed at first use. */
-bool trace_is_on(void);
+/* Whether somebody reads the counters, so that clocks are worth reading. Fixed when the library is loaded. */
+extern bool trace_wanted; /* CANNON_STATS_DIR is set */
+bool trace_is_mapped(void);
+static inline bool trace_is_on(void) { return __builtin_expect(trace_wanted, false) && trace_is_mapped(); }
 
 /* The row of an operator or task kind; makes it at first use. Look up once and keep: rows never move. */
 stats_op *trace_row(const char *name);
 
-static inline void trace_add(counter *c, uint64_t n) { atomic_fetch_add_explicit(c, n, memory_order_relaxed); }
+/* The row of a pool, to be closed with it; of a stream that owns memory, found or made; NULL where nobody reads. Look up
+ * once and keep. Where the table is full its last row is everybody's, with the name "(others)" or the id UINT32_MAX. */
+stats_pool *trace_pool_open(const char *name, int device);
+void trace_pool_close(stats_pool *row);
+stats_stream *trace_stream_row(int device, uint32_t id);
+void trace_stream_close(stats_stream *row);
+
+/* Where code is, for a reader in another process. Makes a row for its module at first use; takes no lock but the
+ * rows', so that it may be called under a heap's. */
+stats_place trace_place(const void *code);
+
+/* The row of a call site of allocations, found or made. */
+stats_site *trace_site(const void *address, const char *call);
+
+static inline void trace_add(counter *c, uint64_t n) { counter_add(c, n); }
 
 /* Raises *c to n. */
 static inline void trace_max(counter *c, uint64_t n) {

@@ -13,19 +13,12 @@
 #include <unistd.h>
 
 #include "acl/acl.h"
+#include "fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { NO_FILE = 100003, NO_JSON = 100006, BAD_VALUE = 100008, NO_DEVICE = 107001 };
 enum { ANY_ERROR = -1 }; /* of the above, as what a seed must give */
-
-#define HOLDS(condition)                                                                                               \
-  do {                                                                                                                 \
-    if (!(condition)) {                                                                                                \
-      fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                                                  \
-      abort();                                                                                                         \
-    }                                                                                                                  \
-  } while (0)
 
 static aclError init_with(const void *data, size_t size) {
   static int file = -1;
@@ -96,69 +89,30 @@ static const struct {
 };
 enum { N_SEEDS = sizeof seeds / sizeof *seeds, MAX_BYTES = 1 << 14 };
 
-static uint64_t state = 1;
-
-static uint32_t below(uint32_t n) {
-  uint64_t z = state += 0x9e3779b97f4a7c15u; /* splitmix64 */
-  z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-  return (uint32_t)((z ^ z >> 31) >> 32) % n;
-}
-
-/* Puts `n` bytes in the place of `gone` at `at`, as far as there is room. */
-static size_t replace(char *text, size_t size, size_t at, size_t gone, const char *bytes, size_t n) {
-  if (gone > size - at) gone = size - at;
-  if (size - gone + n > MAX_BYTES) return size;
-  memmove(text + at + n, text + at + gone, size - at - gone);
-  memcpy(text + at, bytes, n);
-  return size - gone + n;
-}
-
-static size_t mutate(char *text, size_t size) {
-  static const char *const words[] = {"{",
-                                      "}",
-                                      "[",
-                                      "]",
-                                      "\"",
-                                      ":",
-                                      ",",
-                                      "\\",
-                                      "\\u",
-                                      "null",
-                                      "true",
-                                      "1e999",
-                                      "-",
-                                      "0",
-                                      "9999999999999999999999",
-                                      "\"defaultDevice\":",
-                                      "\"default_device\":",
-                                      "\"err_msg_mode\":",
-                                      "\xff",
-                                      "\xc3",
-                                      "/*",
-                                      "//",
-                                      "\t"};
-  const size_t at = below((uint32_t)size + 1);
-  char copy[64], byte = (char)below(256);
-  switch (below(6)) {
-  case 0: return replace(text, size, at, 1, &byte, 1);
-  case 1: return replace(text, size, at, 1 + below(4), "", 0);
-  case 2: return at; /* the end is missing */
-  case 3: {          /* a piece again, elsewhere */
-    size_t n = 1 + below(sizeof copy - 1);
-    if (n > size - at) n = size - at;
-    memcpy(copy, text + at, n);
-    return replace(text, size, below((uint32_t)size + 1), 0, copy, n);
-  }
-  case 4:
-    if (at < size) text[at] = (char)(text[at] ^ 1 << below(8));
-    return size;
-  default: {
-    const char *word = words[below(sizeof words / sizeof *words)];
-    return replace(text, size, at, below(3), word, strlen(word));
-  }
-  }
-}
+static const char *const words[] = {"{",
+                                    "}",
+                                    "[",
+                                    "]",
+                                    "\"",
+                                    ":",
+                                    ",",
+                                    "\\",
+                                    "\\u",
+                                    "null",
+                                    "true",
+                                    "1e999",
+                                    "-",
+                                    "0",
+                                    "9999999999999999999999",
+                                    "\"defaultDevice\":",
+                                    "\"default_device\":",
+                                    "\"err_msg_mode\":",
+                                    "\xff",
+                                    "\xc3",
+                                    "/*",
+                                    "//",
+                                    "\t",
+                                    NULL};
 
 int main(int argc, char **argv) {
   static char text[MAX_BYTES];
@@ -176,10 +130,10 @@ int main(int argc, char **argv) {
   HOLDS(aclInit("/none/such") == NO_FILE && aclInit("") == NO_FILE && aclInit("/") == NO_FILE);
   aclGetRecentErrMsg();
   for (long i = 0; i < inputs; i++) {
-    const char *from = seeds[below(N_SEEDS)].text;
+    const char *from = seeds[fuzz_below(N_SEEDS)].text;
     size_t size = strlen(from);
     memcpy(text, from, size);
-    for (uint32_t n = 1 + below(6); n; n--) size = mutate(text, size);
+    for (uint32_t n = 1 + fuzz_below(6); n; n--) size = fuzz_mutate(text, size, MAX_BYTES, words);
     LLVMFuzzerTestOneInput((const uint8_t *)text, size);
   }
   return wrong;

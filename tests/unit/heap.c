@@ -26,8 +26,10 @@ static void make_heap(test_heap *t, uint64_t size_bytes, const heap_fences *fenc
   assert_int_equal(space_check(), ST_OK);
   assert_true(devices_used < SPACE_MAX_DEVICES);
   memset(t, 0, sizeof *t);
+  const int device = devices_used++;
   t->config = (heap_config){.name = "the heap",
-                            .window = space_device_window(devices_used++),
+                            .device = device,
+                            .window = space_device_window(device),
                             .window_bytes = 4 * size_bytes,
                             .view_distance = space.view_distance,
                             .unit_shift = RULE_DEVICE_UNIT_SHIFT,

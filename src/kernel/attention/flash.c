@@ -50,8 +50,6 @@ typedef struct {
   attention_plan *plan;
 } flash_call;
 
-#define DTYPES_ATTENTION (DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_FLOAT16) | DTYPE_BIT(ACL_BF16))
-
 static const char *name_of(const flash_call *c, int argument) { return c->e->op->schema[argument].name; }
 
 /* ---- tensors ----------------------------------------------------------------------------------------------------- */

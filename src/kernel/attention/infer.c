@@ -63,8 +63,6 @@ typedef struct {
   attention_plan *plan;
 } infer_call;
 
-#define DTYPES_ATTENTION (DTYPE_BIT(ACL_FLOAT16) | DTYPE_BIT(ACL_BF16) | DTYPE_BIT(ACL_FLOAT))
-
 static const char *name_of(const infer_call *c, int argument) { return c->e->op->schema[argument].name; }
 static const tensor *optional(const infer_call *c, int argument) { return optional_tensor(c->a, argument); }
 

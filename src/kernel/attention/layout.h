@@ -4,6 +4,8 @@
 
 #include "kernel/attention/attention.h"
 
+#define DTYPES_ATTENTION (DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_FLOAT16) | DTYPE_BIT(ACL_BF16))
+
 /* Which dimension is what; ABSENT where it is not. hidden: heads and components in one. */
 typedef struct {
   const char *name;

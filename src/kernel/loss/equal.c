@@ -1,6 +1,6 @@
 /* Equal: whether two tensors have the same shape and equal elements, one truth value. */
+#include "kernel/engine/mapped_sum.h"
 #include "kernel/families.h"
-#include "kernel/loss/mapped_sum.h"
 
 typedef struct {
   bool same_shape;

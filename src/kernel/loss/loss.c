@@ -1,8 +1,8 @@
 /* Losses that are an elementwise function of self and target, reduced, and their gradients. The functions are in
  * loss.def. Everything is in one pass: values are stored where no reduction was asked for, else added up block by block
  * (mapped_sum.h). */
+#include "kernel/engine/mapped_sum.h"
 #include "kernel/families.h"
-#include "kernel/loss/mapped_sum.h"
 #include "kernel/loss/reduction.h"
 
 /* The call by what its arguments are to the function. */

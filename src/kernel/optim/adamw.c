@@ -12,10 +12,10 @@
 #include <math.h>
 
 #include "kernel/engine/level.h"
+#include "kernel/engine/rows.h"
 #include "kernel/engine/walk.h"
 #include "kernel/families.h"
 #include "kernel/optim/optim.h"
-#include "op/parallel.h"
 
 LEVEL_CHOICE(optim_loops, optim, optim_loops)
 
@@ -62,10 +62,18 @@ static void run_tile(const adamw_plan *p, char *const *at, const float *paramete
     if (k != TOP || p->amsgrad) loops->store[p->dtype[k]][COMPUTE_F32](at[k], p->walk.strides[k][last], tile[k], n);
 }
 
-static void run_share(const adamw_plan *p, void *const *view, const float *parameters, int64_t begin, int64_t end) {
-  if (begin == end) return;
+typedef struct {
+  const adamw_plan *plan;
+  void *view[N_TENSORS];
+  const float *parameters;
+} adamw_job;
+
+static void run_share(const void *argument, int64_t begin, int64_t end) {
+  const adamw_job *job = argument;
+  const adamw_plan *p = job->plan;
+  const float *parameters = job->parameters;
   cursor c;
-  cursor_start(&c, &p->walk, view, begin);
+  cursor_start(&c, &p->walk, job->view, begin);
   if (p->contiguous) {
     for (int64_t i = begin, n; i < end; i += n, cursor_next(&c, n)) {
       float *x[N_TENSORS];
@@ -87,15 +95,8 @@ static status run_adamw(const executor *e, void *const *view, void *scratch) {
   if (p->walk.n == 0) return ST_OK;
   float parameters[ADAMW_PARAMETERS];
   TRY(set_parameters(p, view[GRAD + 1], parameters));
-  void *const at[] = {view[VAR], view[M], view[V], p->amsgrad ? view[TOP] : view[V], view[GRAD]};
-  const int n_threads = parallel_begin(e->cost_ns);
-#pragma omp parallel for num_threads(n_threads) schedule(static, 1)
-  for (int t = 0; t < n_threads; ++t) {
-    int64_t begin, end;
-    parallel_share(p->walk.n, TILE, t, n_threads, &begin, &end);
-    run_share(p, at, parameters, begin, end);
-  }
-  parallel_end(n_threads);
+  const adamw_job job = {p, {view[VAR], view[M], view[V], p->amsgrad ? view[TOP] : view[V], view[GRAD]}, parameters};
+  rows_parallel(run_share, &job, p->walk.n, TILE, e->cost_ns);
   return ST_OK;
 }
 
@@ -112,10 +113,7 @@ static status check_tensors(const executor *e, const op_arg *a, bool amsgrad) {
     TRY(op_expect_dtype(x, e->op->schema[k].name, floats));
     TRY(op_expect_shape(x, e->op->schema[k].name, var->dims, var->rank));
   }
-  const tensor *step = a[GRAD + 1].tensor;
-  TRY(op_expect_dtype(step, "step", DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_INT64)));
-  EXPECT(step->n == 1, "step has %jd elements, expected 1", (intmax_t)step->n);
-  return ST_OK;
+  return op_expect_one(a[GRAD + 1].tensor, "step", DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_INT64));
 }
 
 status prepare_adamw(executor *e, const op_arg *a) {

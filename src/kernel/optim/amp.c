@@ -59,16 +59,10 @@ static status run_unscale(const executor *e, void *const *view, void *scratch) {
   return ST_OK;
 }
 
-static status expect_float(const tensor *t, const char *name) {
-  TRY(op_expect_dtype(t, name, DTYPE_BIT(ACL_FLOAT)));
-  EXPECT(t->n == 1, "%s has %jd elements, expected 1", name, (intmax_t)t->n);
-  return ST_OK;
-}
-
 status prepare_unscale(executor *e, const op_arg *a) {
   const aclTensorList *grads = a[0].tensors;
-  TRY(expect_float(a[1].tensor, "foundInf"));
-  TRY(expect_float(a[2].tensor, "invScale"));
+  TRY(op_expect_one(a[1].tensor, "foundInf", DTYPE_BIT(ACL_FLOAT)));
+  TRY(op_expect_one(a[2].tensor, "invScale", DTYPE_BIT(ACL_FLOAT)));
   grad_plan *p = e->heap = malloc((grads->size ? grads->size : 1) * sizeof *p);
   if (!p) return fail(ST_NO_HOST_MEMORY, "no host memory for a plan of %ju tensors", (uintmax_t)grads->size);
   uint64_t bytes = 0;
@@ -116,19 +110,13 @@ static status run_update_scale(const executor *e, void *const *view, void *scrat
   return ST_OK;
 }
 
-static status expect_int32(const tensor *t, const char *name) {
-  TRY(op_expect_dtype(t, name, DTYPE_BIT(ACL_INT32)));
-  EXPECT(t->n == 1, "%s has %jd elements, expected 1", name, (intmax_t)t->n);
-  return ST_OK;
-}
-
 status prepare_amp_update_scale(executor *e, const op_arg *a) {
   scale_plan *p = PLAN(e, scale_plan);
-  TRY(expect_float(a[0].tensor, "currentScale"));
-  TRY(expect_int32(a[1].tensor, "growthTracker"));
-  TRY(expect_float(a[2].tensor, "foundInf"));
-  TRY(expect_float(a[6].tensor, "updatedScale"));
-  TRY(expect_int32(a[7].tensor, "updatedGrowthTracker"));
+  TRY(op_expect_one(a[0].tensor, "currentScale", DTYPE_BIT(ACL_FLOAT)));
+  TRY(op_expect_one(a[1].tensor, "growthTracker", DTYPE_BIT(ACL_INT32)));
+  TRY(op_expect_one(a[2].tensor, "foundInf", DTYPE_BIT(ACL_FLOAT)));
+  TRY(op_expect_one(a[6].tensor, "updatedScale", DTYPE_BIT(ACL_FLOAT)));
+  TRY(op_expect_one(a[7].tensor, "updatedGrowthTracker", DTYPE_BIT(ACL_INT32)));
   EXPECT(a[5].integer > 0, "growthInterval is %jd, expected 1 or more", (intmax_t)a[5].integer);
   *p = (scale_plan){(float)a[3].real, (float)a[4].real, a[5].integer};
   e->run = run_update_scale;

@@ -3,8 +3,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "kernel/engine/mapped_sum.h"
 #include "kernel/families.h"
-#include "kernel/loss/mapped_sum.h"
 
 enum { TILE = 512 };
 
@@ -63,8 +63,7 @@ static status run_norms(const executor *e, void *const *view, void *scratch) {
 static status plan_member(member *m, double p, const tensor *x, const tensor *out) {
   const uint64_t floats = DTYPES_FLOAT & ~DTYPE_BIT(ACL_DOUBLE);
   TRY(op_expect_dtype(x, "x", floats));
-  TRY(op_expect_dtype(out, "out", floats));
-  EXPECT(out->n == 1, "a member of out has %jd elements, expected 1", (intmax_t)out->n);
+  TRY(op_expect_one(out, "a member of out", floats));
   const view v = view_of(x);
   mapped_sum_init(&m->sum, p == 1 ? EW_abs : EW_square, COMPUTE_F32, v.dims, v.rank, (const view *const[]){&v}, 1);
   m->load = loops->load[x->dtype][COMPUTE_F64];

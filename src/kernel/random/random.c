@@ -46,12 +46,6 @@ static bool begins_with(const char *name, const char *start) {
   return !*start;
 }
 
-static status expect_one_int64(const tensor *t, const char *name) {
-  TRY(op_expect_dtype(t, name, DTYPE_BIT(ACL_INT64)));
-  EXPECT(t->n == 1, "%s has %jd elements, expected 1", name, (intmax_t)t->n);
-  return ST_OK;
-}
-
 status random_key_plan(const executor *e, const op_arg *a, random_key *key) {
   *key = (random_key){.seed_operand = -1, .offset_operand = -1};
   int operand = 0;
@@ -59,13 +53,13 @@ status random_key_plan(const executor *e, const op_arg *a, random_key *key) {
     const char *name = e->op->schema[i].name;
     const bool is_tensor = e->op->schema[i].kind == ARG_TENSOR;
     if (begins_with(name, "seed")) {
-      if (is_tensor) TRY(expect_one_int64(a[i].tensor, name));
+      if (is_tensor) TRY(op_expect_one(a[i].tensor, name, DTYPE_BIT(ACL_INT64)));
       if (is_tensor)
         key->seed_operand = (int8_t)operand;
       else
         key->seed = (uint64_t)a[i].integer;
     } else if (begins_with(name, "offset")) {
-      if (is_tensor) TRY(expect_one_int64(a[i].tensor, name));
+      if (is_tensor) TRY(op_expect_one(a[i].tensor, name, DTYPE_BIT(ACL_INT64)));
       if (is_tensor)
         key->offset_operand = (int8_t)operand;
       else

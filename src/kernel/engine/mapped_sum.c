@@ -1,4 +1,4 @@
-#include "kernel/loss/mapped_sum.h"
+#include "kernel/engine/mapped_sum.h"
 
 #include "kernel/engine/rows.h"
 

@@ -1,0 +1,206 @@
+/* The memory debugger (CANNON_LEAKS, check/leaks_options.h): remembers every block and its stack, and says which are live
+ * at the end of the process and on a signal, and who frees what is not there.
+ *
+ * Nothing is written where allocations are told, under a lock of the memory: the signal's handler and the watch on the
+ * number of blocks post a semaphore, and a thread writes. */
+#include <errno.h>
+#include <execinfo.h>
+#include <limits.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/hooks.h"
+#include "base/log.h"
+#include "base/sync.h"
+#include "check/block_table.h"
+#include "check/leaks_options.h"
+#include "check/leaks_report.h"
+#include "memory/fault.h"
+#include "memory/memory.h"
+#include "trace/trace.h"
+
+enum {
+  MAX_BAD_FREES = 64,
+  OWN_FRAMES = 16, /* of this library and the sanitizers', between a hook and the program, at most */
+};
+
+static leaks_options options;
+static char report_path[PATH_MAX];
+static pid_t owner;
+static sem_t wanted;
+static struct sigaction previous;
+static _Atomic bool report_wanted, warning_wanted;
+static pthread_once_t thread_once = PTHREAD_ONCE_INIT;
+
+static pthread_mutex_t report_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the file and n_reports; taken first */
+static unsigned n_reports;
+
+/* Held for a copy only: a report asks the loader for names, and the loader runs constructors that may free. */
+static pthread_mutex_t bad_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the below */
+static bad_free_record bad_frees[MAX_BAD_FREES];
+static uint64_t n_bad_frees;
+
+/* ---- reports ----------------------------------------------------------------------------------------------------- */
+
+/* The first one makes the file anew, later ones are put behind. */
+static void write_report(const char *occasion) {
+  bad_free_record bad[MAX_BAD_FREES];
+  pthread_mutex_lock(&report_lock);
+  pthread_mutex_lock(&bad_lock);
+  const uint64_t n_bad = n_bad_frees;
+  memcpy(bad, bad_frees, sizeof bad);
+  pthread_mutex_unlock(&bad_lock);
+  FILE *f = fopen(report_path, n_reports++ ? "ae" : "we");
+  if (f) {
+    leaks_report_write(f, occasion, bad, n_bad < MAX_BAD_FREES ? n_bad : MAX_BAD_FREES, n_bad);
+    fclose(f);
+  } else {
+    fprintf(stderr, "cannon: the memory report %s can't be written: %s\n", report_path, strerror(errno));
+  }
+  pthread_mutex_unlock(&report_lock);
+}
+
+static void warn_of_many(void) {
+  if (!atomic_exchange(&warning_wanted, false)) return;
+  fprintf(stderr, "cannon: warning: %ju blocks were live at once (CANNON_LEAKS has max=%ju)\n",
+          (uintmax_t)options.max_blocks, (uintmax_t)options.max_blocks);
+  log_line(LOG_WARNING, "%ju blocks were live at once (CANNON_LEAKS has max=%ju)", (uintmax_t)options.max_blocks,
+           (uintmax_t)options.max_blocks);
+}
+
+static void *serve(void *unused) {
+  (void)unused;
+  for (;;) {
+    while (sem_wait(&wanted)) {
+    }
+    warn_of_many();
+    if (atomic_exchange(&report_wanted, false)) write_report("on a signal");
+  }
+  return NULL;
+}
+
+static void start_thread(void) {
+  pthread_t thread;
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  if (!pthread_create(&thread, NULL, serve, NULL)) pthread_detach(thread);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+static void on_signal(int number, siginfo_t *info, void *context) {
+  const int saved = errno;
+  atomic_store(&report_wanted, true);
+  sem_post(&wanted);
+  if (previous.sa_flags & SA_SIGINFO)
+    previous.sa_sigaction(number, info, context);
+  else if (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN)
+    previous.sa_handler(number);
+  errno = saved;
+}
+
+static void at_exit(void) {
+  if (getpid() != owner) return; /* a forked child has none of this memory */
+  warn_of_many();
+  if (block_table_counts().n_allocs || counter_read(&trace_stats()->n_bad_frees)) write_report("at exit");
+}
+
+/* ---- what the memory tells --------------------------------------------------------------------------------------- */
+
+/* The stack from `site` on; at least that. */
+static unsigned stack_from(void *site, void *frame[BLOCK_FRAMES]) {
+  void *raw[OWN_FRAMES + BLOCK_FRAMES];
+  const int n = options.frames > 1 ? backtrace(raw, OWN_FRAMES + (int)options.frames) : 0;
+  int first = 0;
+  while (first < n && raw[first] != site) ++first;
+  frame[0] = site;
+  unsigned found = 1;
+  while (found < options.frames && first + (int)found < n) {
+    frame[found] = raw[first + (int)found];
+    ++found;
+  }
+  return found;
+}
+
+static void on_alloc(const hook_block *b) {
+  void *frame[BLOCK_FRAMES];
+  pthread_once(&thread_once, start_thread);
+  block_table_add(b, frame, stack_from(b->site, frame), now_ns());
+  static _Atomic bool warned;
+  if (!options.max_blocks || block_table_counts().n_live < options.max_blocks || atomic_exchange(&warned, true)) return;
+  atomic_store(&warning_wanted, true);
+  sem_post(&wanted);
+}
+
+/* What is known of the address, as words. */
+static void explain(const bad_free_record *bad, char *words, size_t bytes) {
+  const freed_record *r = &bad->before;
+  char at_alloc[96], at_free[96];
+  switch (bad->kind) {
+  case BAD_FREE_LIVE: words[0] = '\0'; break; /* the message says so already */
+  case BAD_FREE_UNKNOWN: snprintf(words, bytes, "nothing there was freed before"); break;
+  case BAD_FREE_FREED:
+    fault_describe_site(r->alloc_site, at_alloc, sizeof at_alloc);
+    fault_describe_site(r->free_site, at_free, sizeof at_free);
+    snprintf(words, bytes, "%s freed by %s (allocation %ju, %ju bytes, by %s from %s)",
+             bad->address == r->address ? "it was" : "it lies in what was", at_free, (uintmax_t)r->number,
+             (uintmax_t)r->bytes, r->call, at_alloc);
+  }
+}
+
+static void on_bad_free(uintptr_t address, void *site, char *words, size_t bytes) {
+  bad_free_record bad = {.address = address, .site = site};
+  if (memory_find((void *)address))
+    bad.kind = BAD_FREE_LIVE;
+  else if (block_table_find_freed(address, &bad.before))
+    bad.kind = BAD_FREE_FREED;
+  explain(&bad, words, bytes);
+  trace_add(&trace_stats()->n_bad_frees, 1);
+  pthread_mutex_lock(&bad_lock);
+  if (n_bad_frees < MAX_BAD_FREES) bad_frees[n_bad_frees] = bad;
+  ++n_bad_frees;
+  pthread_mutex_unlock(&bad_lock);
+}
+
+/* ---- start ------------------------------------------------------------------------------------------------------- */
+
+/* %p becomes the process's number; a relative path is one of the folder the program starts in. */
+static void set_report_path(void) {
+  char name[PATH_MAX] = "", folder[PATH_MAX] = "";
+  const char *mark = strstr(options.report, "%p");
+  if (mark)
+    snprintf(name, sizeof name, "%.*s%d%s", (int)(mark - options.report), options.report, (int)owner, mark + 2);
+  else
+    snprintf(name, sizeof name, "%s", options.report);
+  if (name[0] == '/' || !getcwd(folder, sizeof folder))
+    snprintf(report_path, sizeof report_path, "%s", name);
+  else if (snprintf(report_path, sizeof report_path, "%s/%s", folder, name) >= (int)sizeof report_path)
+    report_path[0] = '\0'; /* opening it fails and says so */
+  snprintf(trace_stats()->leak_report, sizeof trace_stats()->leak_report, "%.255s", report_path);
+}
+
+__attribute__((constructor)) static void start(void) {
+  static const hooks listener = {.alloc = on_alloc, .free = block_table_remove, .bad_free = on_bad_free};
+  const char *text = getenv("CANNON_LEAKS");
+  char bad[LEAKS_OPTIONS_BAD];
+  void *frame[1];
+  if (!text || !*text || !strcmp(text, "0")) return;
+  if (!leaks_options_parse(text, &options, bad))
+    fprintf(stderr, "cannon: CANNON_LEAKS has '%s', expected " LEAKS_OPTIONS_EXPECTED "\n", bad);
+  owner = getpid();
+  set_report_path();
+  sem_init(&wanted, 0, 0);
+  backtrace(frame, 1); /* the first call loads a library, which must not happen in a hook */
+  if (options.signal) {
+    struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_RESTART};
+    sigfillset(&action.sa_mask);
+    sigaction(options.signal, &action, &previous);
+  }
+  atexit(at_exit);
+  hooks_add(&listener);
+}

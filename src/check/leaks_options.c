@@ -1,0 +1,66 @@
+#include "check/leaks_options.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "check/block_table.h"
+
+static bool number_of(const char *text, uint64_t least, uint64_t most, uint64_t *out) {
+  char *end;
+  errno = 0;
+  const unsigned long long n = strtoull(text, &end, 10);
+  if (!isdigit((unsigned char)*text) || *end || errno || n < least || n > most) return false;
+  *out = n;
+  return true;
+}
+
+/* Those a program can do without. */
+static const struct {
+  const char *name;
+  int number;
+} signals[] = {{"none", 0},         {"USR1", SIGUSR1}, {"USR2", SIGUSR2}, {"HUP", SIGHUP},
+               {"WINCH", SIGWINCH}, {"IO", SIGIO},     {"URG", SIGURG},   {"PWR", SIGPWR}};
+
+static bool signal_of(const char *name, int *out) {
+  if (!strncmp(name, "SIG", 3)) name += 3;
+  for (size_t i = 0; i < sizeof signals / sizeof *signals; ++i) {
+    if (strcmp(signals[i].name, name) != 0) continue;
+    *out = signals[i].number;
+    return true;
+  }
+  return false;
+}
+
+/* Takes one part of the list, or leaves all as it is. */
+static bool apply(char *part, leaks_options *o) {
+  char *value = strchr(part, '=');
+  if (!value) return false;
+  *value++ = '\0';
+  if (!strcmp(part, "max")) return number_of(value, 1, UINT64_MAX, &o->max_blocks);
+  if (!strcmp(part, "signal")) return signal_of(value, &o->signal);
+  if (!strcmp(part, "frames")) return number_of(value, 1, BLOCK_FRAMES, &o->frames);
+  if (strcmp(part, "report") != 0 || !*value || strlen(value) >= sizeof o->report) return false;
+  memcpy(o->report, value, strlen(value) + 1);
+  return true;
+}
+
+bool leaks_options_parse(const char *text, leaks_options *o, char bad[LEAKS_OPTIONS_BAD]) {
+  *o = (leaks_options){.signal = SIGUSR2, .frames = BLOCK_FRAMES, .report = "cannon-leaks.%p.txt"};
+  if (!strcmp(text, "1")) return true;
+  bool good = true;
+  for (const char *at = text; *at;) {
+    char part[sizeof o->report + 16];
+    const size_t n = strcspn(at, ",");
+    snprintf(part, sizeof part, "%.*s", (int)n, at);
+    if (n && (n >= sizeof part || !apply(part, o)) && good) {
+      snprintf(bad, LEAKS_OPTIONS_BAD, "%.*s", (int)(n < LEAKS_OPTIONS_BAD ? n : LEAKS_OPTIONS_BAD - 1), at);
+      good = false;
+    }
+    at += n + (at[n] == ',');
+  }
+  return good;
+}

@@ -1,0 +1,29 @@
+/* Call sites: with CANNON_SITES=1 and somebody to read it (CANNON_STATS_DIR), allocations are counted by the place in the
+ * program that made them, in the table of trace/stats.h. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hooks.h"
+#include "trace/trace.h"
+
+static void count_alloc(const hook_block *b) {
+  stats_site *row = trace_site(b->site, b->call);
+  const uint64_t live = atomic_fetch_add_explicit(&row->live_bytes, b->requested, memory_order_relaxed) + b->requested;
+  trace_max(&row->peak_bytes, live);
+  trace_add(&row->live_blocks, 1);
+  trace_add(&row->allocated_bytes, b->requested);
+  trace_add(&row->n_allocs, 1);
+}
+
+static void count_free(const hook_block *b, void *site) {
+  (void)site;
+  stats_site *row = trace_site(b->site, b->call);
+  atomic_fetch_sub_explicit(&row->live_bytes, b->requested, memory_order_relaxed);
+  atomic_fetch_sub_explicit(&row->live_blocks, 1, memory_order_relaxed);
+}
+
+__attribute__((constructor)) static void start(void) {
+  static const hooks listener = {.alloc = count_alloc, .free = count_free};
+  const char *wanted = getenv("CANNON_SITES");
+  if (wanted && !strcmp(wanted, "1") && trace_is_on()) hooks_add(&listener);
+}

@@ -1,0 +1,107 @@
+#include "cli/lines.h"
+#include "cli/stats_read.h"
+
+#include <elfutils/libdwfl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *base_name(const char *path) {
+  const char *slash = strrchr(path, '/');
+  return slash ? slash + 1 : path;
+}
+
+/* The one session with libdw; NULL where it could not be had. */
+static Dwfl *session(void) {
+  static char *debug_path = NULL; /* libdw's usual places */
+  static const Dwfl_Callbacks callbacks = {.find_elf = dwfl_build_id_find_elf,
+                                           .find_debuginfo = dwfl_standard_find_debuginfo,
+                                           .section_address = dwfl_offline_section_address,
+                                           .debuginfo_path = &debug_path};
+  static Dwfl *dwfl;
+  if (!dwfl) {
+    unsetenv("DEBUGINFOD_URLS"); /* no report waits for a network */
+    dwfl = dwfl_begin(&callbacks);
+  }
+  return dwfl;
+}
+
+static Dwfl_Module *module_of(const char *path) {
+  static struct {
+    char *path;
+    Dwfl_Module *module;
+  } known[STATS_MAX_MODULES];
+  static unsigned n;
+  unsigned i = 0;
+  while (i < n && strcmp(known[i].path, path) != 0) i++;
+  if (i < n) return known[i].module;
+  Dwfl *dwfl = session();
+  if (!dwfl || n == STATS_MAX_MODULES) return NULL;
+  dwfl_report_begin_add(dwfl);
+  known[n].module = dwfl_report_offline(dwfl, path, path, -1);
+  dwfl_report_end(dwfl, NULL, NULL);
+  known[n].path = strdup(path);
+  if (!known[n].path) abort();
+  return known[n++].module;
+}
+
+source_line lines_find(const char *path, uint64_t offset) {
+  source_line found = {0};
+  GElf_Addr bias;
+  GElf_Sym symbol;
+  Dwfl_Module *module = module_of(path);
+  if (!module || !dwfl_module_getelf(module, &bias)) return found;
+  const GElf_Addr call = offset + bias - 1; /* inside the call that returns there */
+  Dwfl_Line *line = dwfl_module_getsrc(module, call);
+  if (line) found.file = dwfl_lineinfo(line, NULL, &found.line, NULL, NULL, NULL);
+  found.function = dwfl_module_addrinfo(module, call, &found.into, &symbol, NULL, NULL, NULL);
+  found.into++;
+  return found;
+}
+
+void lines_describe(const stats_file *p, stats_place place, char *text, size_t bytes) {
+  const char *path = stats_module_path(p, place);
+  if (!path) {
+    snprintf(text, bytes, "?");
+    return;
+  }
+  const source_line found = lines_find(path, place.offset);
+  if (found.file && found.function)
+    snprintf(text, bytes, "%s:%d (%s)", base_name(found.file), found.line, found.function);
+  else if (found.file)
+    snprintf(text, bytes, "%s:%d", base_name(found.file), found.line);
+  else if (found.function)
+    snprintf(text, bytes, "%s(%s+%#" PRIx64 ")", base_name(path), found.function, found.into);
+  else
+    snprintf(text, bytes, "%s+%#" PRIx64, base_name(path), place.offset);
+}
+
+/* Writes a line of the report with the place in its brackets made a line of source, where that is known. */
+static void copy_line(char *line, FILE *to) {
+  char *open = strrchr(line, '['), *close = open ? strrchr(open, ']') : NULL, *plus = NULL;
+  if (close) {
+    *close = 0;
+    plus = strrchr(open, '+');
+    *close = ']';
+  }
+  char *end;
+  const uint64_t offset = plus ? strtoull(plus + 1, &end, 16) : 0;
+  if (!plus || end != close) {
+    fputs(line, to);
+    return;
+  }
+  *plus = 0;
+  const source_line found = lines_find(open + 1, offset);
+  *plus = '+';
+  if (found.file)
+    fprintf(to, "%.*s%s:%d%s", (int)(open - line), line, found.file, found.line, close + 1);
+  else
+    fputs(line, to);
+}
+
+void lines_copy_report(FILE *from, FILE *to) {
+  char *line = NULL;
+  size_t room = 0;
+  while (getline(&line, &room, from) >= 0) copy_line(line, to);
+  free(line);
+}

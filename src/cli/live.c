@@ -1,0 +1,114 @@
+#include "cli/live.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Whether a mapped file's name is that of statistics: digits, then ".stats". */
+static bool is_stats_path(const char *path) {
+  const char *name = strrchr(path, '/');
+  const size_t digits = name ? strspn(name + 1, "0123456789") : 0;
+  return digits && strcmp(name + 1 + digits, ".stats") == 0;
+}
+
+/* From /proc/PID/maps; lines are "address rights offset device inode path". */
+static int open_mapped(pid_t pid) {
+  char name[64], *line = NULL;
+  size_t room = 0;
+  int fd = -1;
+  snprintf(name, sizeof name, "/proc/%d/maps", (int)pid);
+  FILE *maps = fopen(name, "re");
+  while (maps && fd < 0 && getline(&line, &room, maps) > 0) {
+    char *path = strchr(line, '/');
+    if (!path) continue;
+    path[strcspn(path, "\n")] = 0;
+    if (is_stats_path(path)) fd = open(path, O_RDONLY | O_CLOEXEC);
+  }
+  free(line);
+  if (maps) fclose(maps);
+  return fd;
+}
+
+static const char *given_folder(void) {
+  const char *folder = getenv("CANNON_STATS_DIR");
+  return folder && *folder ? folder : NULL;
+}
+
+static int open_of_child(pid_t pid) {
+  char name[64];
+  int fd = -1, child;
+  snprintf(name, sizeof name, "/proc/%d/task/%d/children", (int)pid, (int)pid);
+  FILE *children = fopen(name, "re");
+  while (children && fd < 0 && fscanf(children, "%d", &child) == 1) fd = open_mapped(child);
+  if (children) fclose(children);
+  return fd;
+}
+
+int live_open(pid_t pid) {
+  const char *folder = given_folder();
+  char path[PATH_MAX];
+  if (!folder) {
+    const int fd = open_mapped(pid);
+    return fd >= 0 ? fd : open_of_child(pid);
+  }
+  snprintf(path, sizeof path, "%s/%d.stats", folder, (int)pid);
+  return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+static void add_mapped(stats_list *list) {
+  DIR *dir = opendir("/proc");
+  for (struct dirent *entry; dir && (entry = readdir(dir));) {
+    if (!isdigit((unsigned char)entry->d_name[0]) || atoi(entry->d_name) == getpid()) continue;
+    const int fd = open_mapped(atoi(entry->d_name));
+    stats_file *p = fd >= 0 ? stats_read(fd, entry->d_name) : NULL;
+    if (p) stats_list_add(list, p);
+    if (fd >= 0) close(fd);
+  }
+  if (dir) closedir(dir);
+}
+
+stats_list live_list(void) {
+  stats_list list = {0};
+  if (given_folder())
+    list = stats_read_folder(given_folder());
+  else
+    add_mapped(&list);
+  size_t n = 0;
+  for (size_t i = 0; i < list.count; i++) {
+    stats_file *p = list.process[i];
+    if (p->pid != getpid() && stats_process_state(p, 0) == PROCESS_RUNNING)
+      list.process[n++] = p;
+    else
+      free(p);
+  }
+  list.count = n;
+  return list;
+}
+
+uint64_t live_committed_bytes(const stats_file *p, unsigned device) {
+  return device < STATS_MAX_DEVICES ? p->device[device].committed_bytes : 0;
+}
+
+/* Operators are counted by process; those of one with several devices count for each it has opened. */
+live_device live_device_of(const stats_list *list, unsigned device) {
+  live_device sum = {0};
+  for (size_t i = 0; i < list->count; i++) {
+    const stats_file *p = list->process[i];
+    const stats_heap *h = &p->device[device];
+    if (!h->size_bytes) continue;
+    if (sum.size_bytes < h->size_bytes) sum.size_bytes = h->size_bytes;
+    sum.committed_bytes += h->committed_bytes;
+    for (unsigned op = 0; op < stats_op_count(p); op++) {
+      sum.op_time_ns += p->ops[op].time_ns;
+      sum.op_bytes += p->ops[op].bytes;
+    }
+  }
+  return sum;
+}

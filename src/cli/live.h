@@ -1,0 +1,25 @@
+/* The statistics of programs that run now. A process that keeps any has its file mapped, so it is found by
+ * /proc/PID/maps, wherever the file is: under `cannon run` or by CANNON_STATS_DIR. Where this tool has CANNON_STATS_DIR
+ * itself, that folder is looked into instead, which works from another container, too. */
+#ifndef CANNON_CLI_LIVE_H
+#define CANNON_CLI_LIVE_H
+
+#include "cli/stats_read.h"
+
+/* The process's file, open; that of its child where it is a `cannon run`; -1 where it keeps none, or is not ours to look
+ * into. */
+int live_open(pid_t pid);
+
+/* All of them but this process. */
+stats_list live_list(void);
+
+/* How much of a device and what of it runs on: its size and the use of all processes; zeros where none has opened it. */
+typedef struct {
+  uint64_t size_bytes, committed_bytes, op_time_ns, op_bytes;
+} live_device;
+live_device live_device_of(const stats_list *list, unsigned device);
+
+/* What one process has of it. */
+uint64_t live_committed_bytes(const stats_file *p, unsigned device);
+
+#endif

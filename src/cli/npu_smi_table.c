@@ -1,0 +1,62 @@
+/* npu-smi info: scripts cut the chip's name and the memory out of it. So the lines, their order and the words' places are
+ * those of the real table; the text inside is 98 wide. */
+#include "cli/npu_smi.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+static const char whole[] =
+    "+------------------------------------------------------------------------------------------------+\n";
+static const char columns[] =
+    "+---------------------------+---------------+----------------------------------------------------+\n";
+static const char columns_end[] =
+    "+===========================+===============+====================================================+\n";
+static const char processes[] =
+    "+---------------------------+---------------+----------------------------------------------------+\n"
+    "| NPU     Chip              | Process id    | Process name             | Process memory(MB)      |\n"
+    "+===========================+===============+====================================================+\n";
+
+/* Two lines a device. Power, temperature and load have no meaning here; scripts expect numbers. */
+static void print_device(unsigned i, const char *chip, npu_smi_memory memory, bool has_hbm) {
+  unsigned total = (unsigned)(memory.total_bytes >> 20), used = (unsigned)(memory.used_bytes >> 20);
+  printf("| %-5u %-19s | %-13s | %-12s%-18s%-5s/ %-14s|\n", i, chip, "OK", "0.0", "0", "0", "0");
+  printf("| %-5u %-19s | 0000:%02X:00.0  | %-12s%-5u/ %-11u%-5u/ %-14u|\n", 0u, "", i + 1, "0", has_hbm ? 0 : used,
+         has_hbm ? 0 : total, has_hbm ? used : 0, has_hbm ? total : 0);
+}
+
+static void print_processes(const npu_smi_machine *m, unsigned device) {
+  bool any = false;
+  for (size_t i = 0; i < m->processes.count; i++) {
+    const stats_file *p = m->processes.process[i];
+    if (!p->device[device].size_bytes) continue;
+    const char *slash = strrchr(p->program, '/');
+    printf("| %-7u 0                 | %-13d | %-24.24s | %-23u |\n", device, p->pid, slash ? slash + 1 : p->program,
+           (unsigned)(live_committed_bytes(p, device) >> 20));
+    any = true;
+  }
+  if (any) return;
+  char text[64];
+  snprintf(text, sizeof text, "No running processes found in NPU %u", device);
+  printf("| %-94s |\n", text);
+}
+
+int npu_smi_table(const npu_smi_machine *m) {
+  const char *soc = m->devices.soc_name, *chip = strncasecmp(soc, "Ascend", 6) == 0 ? soc + 6 : soc;
+  fputs(whole, stdout);
+  printf("| npu-smi %-24s Version: %-52s |\n", CANNON_VERSION, CANNON_VERSION);
+  fputs(columns, stdout);
+  printf("| %-25s | %-13s | %-51s|\n", "NPU   Name", "Health", "Power(W)    Temp(C)           Hugepages-Usage(page)");
+  printf("| %-25s | %-13s | %-51s|\n", "Chip", "Bus-Id", "AICore(%)   Memory-Usage(MB)  HBM-Usage(MB)");
+  fputs(columns_end, stdout);
+  for (unsigned i = 0; i < m->devices.count; i++) {
+    print_device(i, chip, npu_smi_memory_of(m, i), m->has_hbm);
+    fputs(columns_end, stdout);
+  }
+  fputs(processes, stdout);
+  for (unsigned i = 0; i < m->devices.count; i++) {
+    print_processes(m, i);
+    fputs(columns_end, stdout);
+  }
+  return 0;
+}

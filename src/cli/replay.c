@@ -1,0 +1,175 @@
+/* cannon replay: a recorded trace through our allocator and others. */
+#include "cli/commands.h"
+#include "cli/replay_report.h"
+#include "cli/size.h"
+#include "trace/record_code.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_ALLOCATORS = 16, DEFAULT_REPETITIONS = 5, MAX_REPETITIONS = 101 };
+
+typedef struct {
+  const char *path, *json_path, *html_path;
+  const allocator *chosen[MAX_ALLOCATORS];
+  int n_chosen, repetitions;
+  uint64_t cap_bytes; /* 0: none */
+  int device;         /* -1: pinned host memory */
+  bool help_wanted;
+} replay_options;
+
+static void print_help(void) {
+  printf("Usage: cannon replay [OPTIONS] FILE\n\n"
+         "Replays the allocations that `cannon run --record FILE` wrote, or lines of text (a ID SIZE, f ID, # for\n"
+         "comments), compressed by gzip or not, through allocators: time per event from nothing and on memory that is\n"
+         "there, peak of committed memory over peak of what was live, calls for memory, requests refused.\n\n"
+         "  --allocator NAME,...  which (default: all):\n");
+  for (const allocator *const *a = allocators; *a; ++a) printf("      %-10s %s\n", (*a)->name, (*a)->about);
+  printf("  --cap SIZE            memory that there is; K, M, G, T are powers of 1024 (default: more than enough)\n"
+         "  --device N            whose blocks of a recording, or \"host\" for pinned memory (default 0)\n"
+         "  --repeat N            repetitions, of whose times the median is shown (default %d)\n"
+         "  --json FILE           write the figures to FILE\n"
+         "  --html FILE           write a page with the map of addresses over time to FILE\n"
+         "  --help                this text\n",
+         DEFAULT_REPETITIONS);
+}
+
+static int bad_option(const char *option, const char *value, const char *expected) {
+  fprintf(stderr, "cannon replay: %s is '%s', expected %s\n", option, value, expected);
+  return EXIT_USAGE;
+}
+
+static int parse_allocators(const char *list, replay_options *o) {
+  char text[256];
+  if (snprintf(text, sizeof text, "%s", list) >= (int)sizeof text) return bad_option("--allocator", list, "fewer");
+  o->n_chosen = 0;
+  for (char *rest = text, *name; (name = strsep(&rest, ","));) {
+    const allocator *a = allocator_find(name);
+    if (!a || o->n_chosen == MAX_ALLOCATORS) {
+      bad_option("--allocator", name, "some of");
+      for (const allocator *const *known = allocators; *known; ++known) fprintf(stderr, "  %s\n", (*known)->name);
+      return EXIT_USAGE;
+    }
+    o->chosen[o->n_chosen++] = a;
+  }
+  return 0;
+}
+
+static bool parse_device(const char *text, int *device) {
+  uint64_t n;
+  *device = -1;
+  if (strcmp(text, "host") == 0) return true;
+  *device = 0;
+  if (strcmp(text, "0") == 0) return true;
+  if (!size_parse(text, &n) || n >= RECORD_MAX_DEVICES) return false;
+  *device = (int)n;
+  return true;
+}
+
+/* Returns 0 or the exit status. */
+static int parse(int argc, char **argv, replay_options *o) {
+  enum { ALLOCATOR = 1, CAP, DEVICE, REPEAT, JSON, HTML, HELP };
+  static const struct option options[] = {
+      {"allocator", required_argument, NULL, ALLOCATOR},
+      {"cap", required_argument, NULL, CAP},
+      {"device", required_argument, NULL, DEVICE},
+      {"repeat", required_argument, NULL, REPEAT},
+      {"json", required_argument, NULL, JSON},
+      {"html", required_argument, NULL, HTML},
+      {"help", no_argument, NULL, HELP},
+      {NULL, 0, NULL, 0},
+  };
+  uint64_t n;
+  argv[0] = "cannon replay"; /* getopt's messages begin with it */
+  for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+    switch (option) {
+    case ALLOCATOR:
+      if (parse_allocators(optarg, o)) return EXIT_USAGE;
+      break;
+    case CAP:
+      if (!size_parse(optarg, &o->cap_bytes))
+        return bad_option("--cap", optarg, "a size above 0 such as 512M or 32G (K, M, G or T)");
+      break;
+    case DEVICE:
+      if (!parse_device(optarg, &o->device)) return bad_option("--device", optarg, "a number from 0 to 15, or host");
+      break;
+    case REPEAT:
+      if (!size_parse(optarg, &n) || n > MAX_REPETITIONS)
+        return bad_option("--repeat", optarg, "a number from 1 to 101");
+      o->repetitions = (int)n;
+      break;
+    case JSON: o->json_path = optarg; break;
+    case HTML: o->html_path = optarg; break;
+    case HELP: o->help_wanted = true; return 0;
+    default: return EXIT_USAGE; /* getopt has said why */
+    }
+  }
+  if (optind + 1 != argc) {
+    fprintf(stderr, "cannon replay: expected one FILE (cannon replay [OPTIONS] FILE)\n");
+    return EXIT_USAGE;
+  }
+  o->path = argv[optind];
+  return 0;
+}
+
+/* A file that was asked for, opened before the work begins; NULL where there is none to write or, with *status, it can't
+ * be. */
+static FILE *open_output(const char *path, int *status) {
+  FILE *f = path ? fopen(path, "we") : NULL;
+  if (!path || f) return f;
+  fprintf(stderr, "cannon replay: cannot write %s: %s\n", path, strerror(errno));
+  *status = EXIT_USAGE;
+  return NULL;
+}
+
+static bool close_output(FILE *f, const char *path, bool written) {
+  if (fclose(f) == 0 && written) return true;
+  fprintf(stderr, "cannon replay: cannot write %s: %s\n", path, strerror(errno));
+  return false;
+}
+
+/* Returns the exit status. */
+static int replay(const replay_options *o, const trace *t, FILE *json, FILE *html) {
+  replay_result results[MAX_ALLOCATORS];
+  replay_report report = {.path = o->path, .trace = t, .cap_bytes = o->cap_bytes, .result = results};
+  bool good = true;
+  for (int i = 0; i < o->n_chosen; ++i) {
+    if (replay_measure(o->chosen[i], t, replay_cap(&report), o->repetitions, &results[report.n]))
+      ++report.n;
+    else
+      good = false;
+  }
+  replay_print(stdout, &report);
+  if (json) good = close_output(json, o->json_path, replay_write_json(json, &report)) && good;
+  if (html) good = close_output(html, o->html_path, replay_write_html(html, &report)) && good;
+  return good ? 0 : 1;
+}
+
+int command_replay(int argc, char **argv) {
+  replay_options o = {.repetitions = DEFAULT_REPETITIONS};
+  char error[256];
+  trace t;
+  for (const allocator *const *a = allocators; *a; ++a) o.chosen[o.n_chosen++] = *a;
+  int status = parse(argc, argv, &o);
+  if (status) return status;
+  if (o.help_wanted) {
+    print_help();
+    return 0;
+  }
+  if (!trace_read(o.path, o.device, &t, error)) {
+    fprintf(stderr, "cannon replay: %s: %s\n", o.path, error);
+    return 1;
+  }
+  FILE *json = open_output(o.json_path, &status), *html = open_output(o.html_path, &status);
+  if (!status) {
+    status = replay(&o, &t, json, html);
+  } else {
+    if (json) fclose(json);
+    if (html) fclose(html);
+  }
+  trace_free(&t);
+  return status;
+}

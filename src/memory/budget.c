@@ -1,0 +1,41 @@
+#include "memory/budget.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { USUAL_LIMIT = 65530, PROGRAMS_SHARE = 8 /* one part in so many stays the program's own */ };
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static uint64_t limit;
+static _Atomic uint64_t used;
+
+static void read_limit(void) {
+  const char *given = getenv("CANNON_MAX_MAPPINGS");
+  uint64_t kernels = USUAL_LIMIT;
+  FILE *f = fopen("/proc/sys/vm/max_map_count", "re");
+  if (f && fscanf(f, "%" SCNu64, &kernels) != 1) kernels = USUAL_LIMIT;
+  if (f) fclose(f);
+  limit = kernels - kernels / PROGRAMS_SHARE;
+  const uint64_t wanted = given && *given ? strtoull(given, NULL, 10) : limit;
+  if (wanted < limit) limit = wanted;
+}
+
+status budget_take(uint64_t n) {
+  pthread_once(&once, read_limit);
+  uint64_t seen = atomic_load(&used);
+  do
+    if (n > limit || seen > limit - n)
+      return fail(ST_NO_MEMORY,
+                  "%ju more mappings are needed, %ju of %ju are in use (the kernel allows a process vm.max_map_count), "
+                  "expected fewer or larger pieces of memory, or neighbours made one after the other",
+                  (uintmax_t)n, (uintmax_t)seen, (uintmax_t)limit);
+  while (!atomic_compare_exchange_weak(&used, &seen, seen + n));
+  return ST_OK;
+}
+
+void budget_adjust(int64_t n) { atomic_fetch_add(&used, (uint64_t)n); }
+
+uint64_t budget_used(void) { return atomic_load(&used); }

@@ -1,0 +1,79 @@
+#include "memory/heap_stats.h"
+
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "trace/trace.h"
+
+enum { ALARM_PERCENT = 85 };
+
+static unsigned alarm_percent(void) {
+  const char *text = getenv("CANNON_ALARM");
+  if (!text || !*text) return ALARM_PERCENT;
+  char *end;
+  const unsigned long percent = strtoul(text, &end, 10);
+  if (!*end && end != text && *text != '-' && percent <= 100) return (unsigned)percent;
+  log_line(LOG_ERROR, "CANNON_ALARM is %s, expected 0 to 100 (percent); taking %d", text, ALARM_PERCENT);
+  return ALARM_PERCENT;
+}
+
+void heap_stats_init(heap_stats *s, stats_heap *counters, const char *name, uint64_t size_bytes) {
+  const unsigned percent = alarm_percent();
+  *s = (heap_stats){.counters = counters,
+                    .name = name,
+                    .size_bytes = size_bytes,
+                    .alarm_bytes = percent && size_bytes ? size_bytes / 100 * percent : UINT64_MAX};
+  if (counters) atomic_store(&counters->size_bytes, size_bytes);
+}
+
+static void rise(counter *now, counter *peak, uint64_t bytes) {
+  trace_max(peak, atomic_fetch_add_explicit(now, bytes, memory_order_relaxed) + bytes);
+}
+
+static void fall(counter *now, uint64_t bytes) { atomic_fetch_sub_explicit(now, bytes, memory_order_relaxed); }
+
+void heap_stats_count_alloc(stats_heap *c, uint64_t begun, uint64_t bytes, uint64_t requested, bool hit) {
+  rise(&c->live_bytes, &c->peak_bytes, bytes);
+  counter_add(&c->requested_bytes, requested);
+  counter_add(&c->allocated_bytes, bytes);
+  counter_add(&c->asked_bytes, requested);
+  counter_add(&c->sizes.bucket[size_bucket(requested)], 1);
+  counter_add(&c->n_hits, hit);
+  counter_add(&c->n_allocs, 1);
+  latency_add(&c->alloc, now_ns() - begun);
+}
+
+void heap_stats_count_free(stats_heap *c, uint64_t begun, uint64_t bytes, uint64_t requested) {
+  fall(&c->live_bytes, bytes);
+  fall(&c->requested_bytes, requested);
+  counter_add(&c->n_frees, 1);
+  latency_add(&c->free, now_ns() - begun);
+}
+
+__attribute__((cold)) static void raise_alarm(heap_stats *s, uint64_t used_bytes) {
+  if (atomic_exchange(&s->alarmed, true)) return;
+  if (s->counters) atomic_store(&s->counters->alarm_bytes, used_bytes);
+  log_line(LOG_WARNING, "%s: %ju of %ju bytes are in use, the alarm is at %ju (CANNON_ALARM)", s->name,
+           (uintmax_t)used_bytes, (uintmax_t)s->size_bytes, (uintmax_t)s->alarm_bytes);
+}
+
+void heap_stats_pages(heap_stats *s, uint64_t committed_bytes, uint64_t used_bytes) {
+  if (unlikely(used_bytes >= s->alarm_bytes)) raise_alarm(s, used_bytes);
+  if (!s->counters) return;
+  atomic_store_explicit(&s->counters->committed_bytes, committed_bytes, memory_order_relaxed);
+  atomic_store_explicit(&s->counters->cached_bytes, committed_bytes - used_bytes, memory_order_relaxed);
+  trace_max(&s->counters->peak_committed_bytes, committed_bytes);
+}
+
+void heap_stats_stream_alloc(stats_stream *row, uint64_t bytes, bool hit) {
+  if (!row) return;
+  rise(&row->live_bytes, &row->peak_bytes, bytes);
+  counter_add(&row->n_hits, hit);
+  counter_add(&row->n_allocs, 1);
+}
+
+void heap_stats_stream_free(stats_stream *row, uint64_t bytes) {
+  if (!row) return;
+  fall(&row->live_bytes, bytes);
+  counter_add(&row->n_frees, 1);
+}

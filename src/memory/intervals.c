@@ -1,0 +1,60 @@
+#include "memory/intervals.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { FIRST_CAPACITY = 16 };
+
+static interval *at(const intervals *all, size_t i) { return (interval *)(void *)(all->items + i * all->item_bytes); }
+
+/* The first that ends behind the address. */
+static size_t place_of(const intervals *all, uintptr_t address) {
+  size_t low = 0, high = all->n;
+  while (low < high) {
+    const size_t middle = (low + high) / 2;
+    if (at(all, middle)->start + at(all, middle)->bytes > address)
+      high = middle;
+    else
+      low = middle + 1;
+  }
+  return low;
+}
+
+void *intervals_find(const intervals *all, uintptr_t address) { return intervals_overlap(all, address, 1); }
+
+void *intervals_overlap(const intervals *all, uintptr_t start, uint64_t bytes) {
+  const size_t i = place_of(all, start);
+  return i < all->n && at(all, i)->start < start + bytes ? at(all, i) : NULL;
+}
+
+void *intervals_insert(intervals *all, const void *item) {
+  if (all->n == all->capacity) {
+    const size_t capacity = all->capacity ? 2 * all->capacity : FIRST_CAPACITY;
+    char *grown = realloc(all->items, capacity * all->item_bytes);
+    if (!grown) return NULL;
+    all->items = grown;
+    all->capacity = capacity;
+  }
+  const size_t i = place_of(all, ((const interval *)item)->start);
+  memmove(at(all, i + 1), at(all, i), (all->n - i) * all->item_bytes);
+  ++all->n;
+  return memcpy(at(all, i), item, all->item_bytes);
+}
+
+void intervals_remove(intervals *all, void *item) {
+  const size_t behind = (size_t)(all->items + all->n * all->item_bytes - (char *)item) - all->item_bytes;
+  memmove(item, (char *)item + all->item_bytes, behind);
+  --all->n;
+}
+
+uintptr_t intervals_gap(const intervals *all, uintptr_t low, uintptr_t high, uint64_t bytes, uint64_t alignment) {
+  uintptr_t from = low;
+  for (size_t i = place_of(all, low); from < high; ++i) {
+    const bool last = i >= all->n || at(all, i)->start >= high;
+    const uintptr_t start = (from + alignment - 1) & -alignment, stop = last ? high : at(all, i)->start;
+    if (start >= from && start <= stop && bytes <= stop - start) return start;
+    if (last) break;
+    from = at(all, i)->start + at(all, i)->bytes;
+  }
+  return 0;
+}

@@ -1,0 +1,177 @@
+#include "memory/ipc.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "memory/exchange.h"
+#include "memory/memory.h"
+
+typedef struct share {
+  struct share *next;
+  uint64_t key;
+  uintptr_t start; /* of the block; of what was imported, here */
+  bool imported;
+} share;
+
+static struct {
+  pthread_mutex_t lock;
+  share *first;
+} all = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+_Atomic uint32_t ipc_n_exports;
+
+#define KEY_PREFIX "cannon-"
+
+static status parse(const char *text, uint64_t *key) {
+  char end;
+  if (!strncmp(text, KEY_PREFIX, strlen(KEY_PREFIX)) &&
+      sscanf(text + strlen(KEY_PREFIX), "%16" SCNx64 "%c", key, &end) == 1)
+    return ST_OK;
+  return fail(ST_INVALID_VALUE, "key is '%.64s', expected what aclrtIpcMemGetExportKey gave", text);
+}
+
+/* Under the lock: where the list refers to it. */
+static share **find(uint64_t key, bool imported) {
+  share **at = &all.first;
+  while (*at && ((*at)->key != key || (*at)->imported != imported)) at = &(*at)->next;
+  return at;
+}
+
+/* Under the lock. */
+static void add(share *s) {
+  s->next = all.first;
+  all.first = s;
+  if (!s->imported) atomic_fetch_add(&ipc_n_exports, 1);
+}
+
+static void drop(share **at) {
+  share *s = *at;
+  *at = s->next;
+  if (!s->imported) atomic_fetch_sub(&ipc_n_exports, 1);
+  free(s);
+}
+
+static share *share_new(void) {
+  share *s = calloc(1, sizeof *s);
+  if (!s) fail_words("no host memory for a key");
+  return s;
+}
+
+/* ---- the exporter ------------------------------------------------------------------------------------------------ */
+
+static status check_range(const void *p, uint64_t bytes, const heap_block **block) {
+  if ((uintptr_t)p % PAGE_BYTES)
+    return fail(ST_INVALID_VALUE, "devPtr is %p, expected the start of a page of %d bytes", p, PAGE_BYTES);
+  if (!bytes) return fail(ST_INVALID_VALUE, "size is 0, expected 1 or more");
+  *block = space_device_of((uintptr_t)p) >= 0 ? memory_find(p) : NULL;
+  if (!*block) return fail(ST_INVALID_VALUE, "devPtr is %p, expected an address in a block of aclrtMalloc", p);
+  const uint64_t inside = (uintptr_t)p - (*block)->address;
+  if (inside < (*block)->bytes && bytes <= (*block)->bytes - inside) return ST_OK;
+  return fail(ST_INVALID_VALUE, "size is %ju, expected at most %ju, to the end of the block at %p", (uintmax_t)bytes,
+              (uintmax_t)((*block)->bytes - inside), (void *)(*block)->address);
+}
+
+static status offer_pages(const void *p, uint64_t bytes, bool to_all, uint64_t *key) {
+  const int device = space_device_of((uintptr_t)p);
+  const uint64_t pages = (bytes + PAGE_BYTES - 1) & -(uint64_t)PAGE_BYTES;
+  heap *h = memory_heap(device);
+  exchange_item item = {.kind = EXCHANGE_BLOCK, .device = device, .file = heap_file(h), .bytes = bytes};
+  heap_pieces(h, (uintptr_t)p, pages, NULL, 0, &item.n_pieces);
+  heap_piece *pieces = malloc(item.n_pieces * sizeof *pieces);
+  if (!pieces) return fail(ST_NO_HOST_MEMORY, "no host memory for %zu pieces", item.n_pieces);
+  heap_pieces(h, (uintptr_t)p, pages, pieces, item.n_pieces, &item.n_pieces);
+  item.pieces = pieces;
+  const status st = exchange_offer(&item, to_all, key);
+  free(pieces);
+  return st;
+}
+
+status ipc_export(const void *p, uint64_t bytes, bool to_all, char key[IPC_KEY_BYTES]) {
+  const heap_block *block;
+  TRY(check_range(p, bytes, &block));
+  share *s = share_new();
+  if (!s) return ST_NO_HOST_MEMORY;
+  s->start = block->address;
+  const status st = offer_pages(p, bytes, to_all, &s->key);
+  if (st != ST_OK) {
+    free(s);
+    return st;
+  }
+  memset(key, 0, IPC_KEY_BYTES);
+  snprintf(key, IPC_KEY_BYTES, KEY_PREFIX "%016" PRIx64, s->key);
+  pthread_mutex_lock(&all.lock);
+  add(s);
+  pthread_mutex_unlock(&all.lock);
+  return ST_OK;
+}
+
+status ipc_allow(const char *text, const int32_t *pids, size_t n) {
+  uint64_t key;
+  TRY(parse(text, &key));
+  return exchange_allow(key, pids, n, "key");
+}
+
+/* Under the lock. */
+static status end_export(share **at, const char *name) {
+  const int32_t pid = exchange_withdraw((*at)->key, false);
+  if (pid)
+    return fail(ST_INVALID_VALUE,
+                "%s is of memory at %p that process %d has imported, expected it to be closed there before", name,
+                (void *)(*at)->start, pid);
+  drop(at);
+  return ST_OK;
+}
+
+status ipc_forget(uintptr_t block, const char *name) {
+  status st = ST_OK;
+  pthread_mutex_lock(&all.lock);
+  for (share **at = &all.first; *at && st == ST_OK;)
+    if (!(*at)->imported && (*at)->start == block)
+      st = end_export(at, name);
+    else
+      at = &(*at)->next;
+  pthread_mutex_unlock(&all.lock);
+  return st;
+}
+
+/* ---- the importer ------------------------------------------------------------------------------------------------ */
+
+status ipc_import(const char *text, int device, void **out) {
+  uint64_t key;
+  TRY(parse(text, &key));
+  share *s = share_new();
+  if (!s) return ST_NO_HOST_MEMORY;
+  *s = (share){.key = key, .imported = true};
+  const status st = vmm_import_block(key, device, &s->start);
+  if (st != ST_OK) {
+    free(s);
+    return st;
+  }
+  *out = (void *)s->start;
+  pthread_mutex_lock(&all.lock);
+  add(s);
+  pthread_mutex_unlock(&all.lock);
+  return ST_OK;
+}
+
+static status end_import(share **at) {
+  TRY(vmm_close_block((*at)->start));
+  drop(at);
+  return ST_OK;
+}
+
+status ipc_close(const char *text) {
+  uint64_t key;
+  TRY(parse(text, &key));
+  pthread_mutex_lock(&all.lock);
+  share **imported = find(key, true), **exported = find(key, false);
+  const status st =
+      *imported   ? end_import(imported)
+      : *exported ? end_export(exported, "key")
+                  : fail(ST_INVALID_VALUE, "key is '%.64s', neither exported nor imported here (closed before?)", text);
+  pthread_mutex_unlock(&all.lock);
+  return st;
+}

@@ -1,0 +1,226 @@
+#include "memory/machine.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/falloc.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/log.h"
+
+enum {
+  MACHINE_VERSION = 1,
+  WHOLE_BYTE = 0, /* of the file: the lock over all of it */
+  PLACE_BYTE = 1, /* and that of place 0 */
+  OPEN_TRIES = 100,
+};
+#define MACHINE_MAGIC 0x4d4e4e43u /* "CNNM" */
+
+/* Records begin on a page, so that they can be given back. */
+#define RECORDS_START ((sizeof(machine_file) + 4095) / 4096 * 4096)
+
+static struct {
+  pthread_mutex_t lock; /* held from enter to leave: the file's locks are between processes only */
+  int fd;               /* never closed while the process lives, which would drop its locks */
+  struct stat opened;   /* fd, as long as the program has not closed it, and opened something else */
+  machine_file *file;   /* NULL: alone */
+  uint32_t own;
+  char path[PATH_MAX], why[256]; /* why: there is no file */
+} machine = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1, .why = "no device was used before"};
+
+/* ---- the file's locks -------------------------------------------------------------------------------------------- */
+
+static bool lock_bytes(int fd, int command, short type, off_t first, off_t n) {
+  struct flock l = {.l_type = type, .l_whence = SEEK_SET, .l_start = first, .l_len = n};
+  int result;
+  do result = fcntl(fd, command, &l);
+  while (result && errno == EINTR);
+  return result == 0;
+}
+
+/* Whether another process holds a lock among these bytes. */
+static bool is_locked(int fd, off_t first, off_t n) {
+  struct flock l = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = first, .l_len = n};
+  return fcntl(fd, F_GETLK, &l) == 0 && l.l_type != F_UNLCK;
+}
+
+/* ---- joining ----------------------------------------------------------------------------------------------------- */
+
+static void set_path(const char *name) {
+  const char *given = getenv("CANNON_LEDGER");
+  if (given && *given)
+    snprintf(machine.path, sizeof machine.path, "%s", given);
+  else
+    snprintf(machine.path, sizeof machine.path, "/dev/shm/cannon-%ju-%s", (uintmax_t)geteuid(), name);
+}
+
+static bool refuse(const char *reason) {
+  snprintf(machine.why, sizeof machine.why, "%.128s: %s", machine.path, reason);
+  return false;
+}
+
+static bool is_same(const struct stat *a, const struct stat *b) {
+  return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+/* Opens the file that the path names, with the lock over it: who removed it in the meantime had that lock. */
+static bool open_locked(void) {
+  struct stat named, *const opened = &machine.opened;
+  for (int i = 0; i < OPEN_TRIES; ++i) {
+    machine.fd = open(machine.path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+    if (machine.fd < 0) return refuse(strerror(errno));
+    if (fstat(machine.fd, opened)) return refuse(strerror(errno));
+    if (!S_ISREG(opened->st_mode) || opened->st_uid != geteuid() || opened->st_mode & 077)
+      return refuse("expected a file that nobody else owns, reads or writes");
+    if (!lock_bytes(machine.fd, F_SETLKW, F_WRLCK, WHOLE_BYTE, 1)) return refuse(strerror(errno));
+    if (stat(machine.path, &named) == 0 && is_same(&named, opened)) return true;
+    close(machine.fd);
+    machine.fd = -1;
+  }
+  return refuse("removed again and again by others");
+}
+
+static bool is_sound(void) {
+  machine_head head;
+  struct stat s;
+  return fstat(machine.fd, &s) == 0 && (uint64_t)s.st_size >= RECORDS_START &&
+         pread(machine.fd, &head, sizeof head, 0) == sizeof head && head.magic == MACHINE_MAGIC &&
+         head.version == MACHINE_VERSION;
+}
+
+/* Makes an empty file of what may be rubbish, unless somebody lives by it. The pages are there from the start: with the
+ * file system full, a store to a mapped one would end the process. Serials begin where no earlier file's went. */
+static bool make_sound(void) {
+  struct timespec now;
+  if (is_locked(machine.fd, PLACE_BYTE, MACHINE_PLACES))
+    return refuse("no file of this version, but other processes use it");
+  clock_gettime(CLOCK_REALTIME, &now);
+  const machine_head head = {.magic = MACHINE_MAGIC,
+                             .version = MACHINE_VERSION,
+                             .next_serial = (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000};
+  int error = ftruncate(machine.fd, 0) ? errno : posix_fallocate(machine.fd, 0, (off_t)RECORDS_START);
+  if (!error && pwrite(machine.fd, &head, sizeof head, 0) != sizeof head) error = errno;
+  return error ? refuse(strerror(error)) : true;
+}
+
+/* Takes the first place whose owner is gone, and what it left. */
+static bool take_place(machine_file *file) {
+  uint32_t i = 0;
+  while (i < MACHINE_PLACES && !lock_bytes(machine.fd, F_SETLK, F_WRLCK, PLACE_BYTE + (off_t)i, 1)) ++i;
+  if (i == MACHINE_PLACES) return refuse("as many processes use it as it has places for, 256");
+  for (uint32_t e = 0; e < MACHINE_EXPORTS; ++e) {
+    machine_export *x = &file->exports[e];
+    if (x->serial && x->owner == i) {
+      x->serial = 0;
+      machine_drop_record(e);
+    }
+    x->importers[i / 64] &= ~(UINT64_C(1) << i % 64);
+  }
+  for (int d = 0; d < SPACE_MAX_DEVICES; ++d) atomic_store(&file->places[i].charged_bytes[d], 0);
+  atomic_store(&file->places[i].pid, getpid());
+  machine.own = i;
+  return true;
+}
+
+static bool join(void) {
+  if (!open_locked() || (!is_sound() && !make_sound())) return false;
+  void *p = mmap(NULL, sizeof(machine_file), PROT_READ | PROT_WRITE, MAP_SHARED, machine.fd, 0);
+  if (p == MAP_FAILED) return refuse(strerror(errno));
+  madvise(p, sizeof(machine_file), MADV_DONTFORK);
+  if (!take_place(p)) {
+    munmap(p, sizeof(machine_file));
+    return false;
+  }
+  machine.file = p;
+  return lock_bytes(machine.fd, F_SETLK, F_UNLCK, WHOLE_BYTE, 1);
+}
+
+static void warn(void) {
+  fprintf(stderr, "cannon: warning: this process shares no device memory with others: %s\n", machine.why);
+  log_line(LOG_WARNING, "this process shares no device memory with others: %s", machine.why);
+}
+
+void machine_join(const char *name) {
+  pthread_mutex_lock(&machine.lock);
+  if (!machine.file) {
+    set_path(name);
+    if (!join()) {
+      warn();
+      if (machine.fd >= 0) close(machine.fd);
+      machine.fd = -1;
+    }
+  }
+  pthread_mutex_unlock(&machine.lock);
+}
+
+/* Who waits to open what is removed here finds it gone (open_locked). */
+void machine_quit(void) {
+  machine_file *file = machine_enter();
+  if (file) {
+    if (!is_locked(machine.fd, PLACE_BYTE, MACHINE_PLACES)) unlink(machine.path);
+    machine.file = NULL; /* stays mapped: a thread of ledger.c sleeps on it */
+    refuse("the process ends");
+    close(machine.fd);
+    machine.fd = -1;
+  }
+  machine_leave();
+}
+
+/* ---- inside ------------------------------------------------------------------------------------------------------ */
+
+/* Daemons close descriptors that they know nothing of: then nothing must be done to what has the number now. */
+static bool is_open(void) {
+  struct stat s;
+  return fstat(machine.fd, &s) == 0 && is_same(&s, &machine.opened);
+}
+
+machine_file *machine_enter(void) {
+  pthread_mutex_lock(&machine.lock);
+  if (!machine.file) return NULL;
+  if (is_open() && lock_bytes(machine.fd, F_SETLKW, F_WRLCK, WHOLE_BYTE, 1)) return machine.file;
+  machine.file = NULL;
+  machine.fd = -1;
+  refuse("its descriptor was closed by the program");
+  warn();
+  return NULL;
+}
+
+void machine_leave(void) {
+  if (machine.file) lock_bytes(machine.fd, F_SETLK, F_UNLCK, WHOLE_BYTE, 1);
+  pthread_mutex_unlock(&machine.lock);
+}
+
+status machine_refuse(void) {
+  return fail(ST_NOT_SUPPORTED, "nothing is shared with other processes: %s", machine.why);
+}
+
+uint32_t machine_own_place(void) { return machine.own; }
+
+bool machine_is_alive(uint32_t place) {
+  return place == machine.own || is_locked(machine.fd, PLACE_BYTE + (off_t)place, 1);
+}
+
+static off_t record_at(uint32_t export) { return (off_t)(RECORDS_START + (uint64_t) export * MACHINE_RECORD_BYTES); }
+
+static bool fits(uint64_t from, size_t bytes) {
+  return from <= MACHINE_RECORD_BYTES && bytes <= MACHINE_RECORD_BYTES - from;
+}
+
+bool machine_read_record(uint32_t export, uint64_t from, void *to, size_t bytes) {
+  return fits(from, bytes) && pread(machine.fd, to, bytes, record_at(export) + (off_t)from) == (ssize_t)bytes;
+}
+
+bool machine_write_record(uint32_t export, uint64_t from, const void *what, size_t bytes) {
+  return fits(from, bytes) && pwrite(machine.fd, what, bytes, record_at(export) + (off_t)from) == (ssize_t)bytes;
+}
+
+void machine_drop_record(uint32_t export) {
+  fallocate(machine.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, record_at(export), MACHINE_RECORD_BYTES);
+}

@@ -1,0 +1,154 @@
+#include "trace/record.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/hooks.h"
+#include "base/sync.h"
+#include "trace/record_code.h"
+
+/* The file grows by this much, which is mapped shared: what was written there outlives the process, however it ends. */
+enum { CHUNK_BYTES = 1 << 20 };
+
+static struct {
+  pthread_mutex_t lock; /* guards the rest; innermost: taken under a heap's lock */
+  int fd;               /* -1: not recording */
+  uint8_t *chunk;       /* maps [chunk_offset, + chunk_bytes) of the file; NULL: none yet */
+  size_t chunk_offset, chunk_bytes, used;
+  uint64_t started_ns; /* of the monotonic clock */
+  record_history history;
+} recorder = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1};
+
+/* Records end here; those that are in the file are whole. */
+static void give_up(const char *what, int error) {
+  fprintf(stderr, "cannon: the recording ends here: %s: %s\n", what, strerror(error));
+  close(recorder.fd);
+  recorder.fd = -1;
+}
+
+/* Maps the next chunk, from the page on in which the last record ended. Disk space is taken at once: a full disk is an
+ * error here, and no signal at some store. */
+static bool map_next_chunk(void) {
+  const size_t page = (size_t)sysconf(_SC_PAGESIZE), end = recorder.chunk_offset + recorder.used;
+  const size_t offset = end / page * page;
+  const int error = posix_fallocate(recorder.fd, (off_t)offset, CHUNK_BYTES);
+  void *chunk =
+      error ? MAP_FAILED : mmap(NULL, CHUNK_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, recorder.fd, (off_t)offset);
+  if (chunk == MAP_FAILED) {
+    give_up("it can't grow", error ? error : errno);
+    return false;
+  }
+  madvise(chunk, CHUNK_BYTES, MADV_DONTFORK);
+  if (recorder.chunk) munmap(recorder.chunk, recorder.chunk_bytes);
+  recorder.chunk = chunk;
+  recorder.chunk_offset = offset;
+  recorder.chunk_bytes = CHUNK_BYTES;
+  recorder.used = end - offset;
+  return true;
+}
+
+/* Fields first, the kind that makes them a record last. */
+static void write_record(record *r) {
+  uint8_t text[RECORD_MAX_BYTES];
+  pthread_mutex_lock(&recorder.lock);
+  if (recorder.fd >= 0 && (recorder.used + RECORD_MAX_BYTES <= recorder.chunk_bytes || map_next_chunk())) {
+    r->time_ns = now_ns() - recorder.started_ns;
+    const size_t n = record_encode(&recorder.history, r, text);
+    uint8_t *at = recorder.chunk + recorder.used;
+    memcpy(at + 1, text + 1, n - 1);
+    __atomic_store_n(at, text[0], __ATOMIC_RELEASE);
+    recorder.used += n;
+  }
+  pthread_mutex_unlock(&recorder.lock);
+}
+
+/* ---- what is recorded -------------------------------------------------------------------------------------------- */
+
+static void on_alloc(const hook_block *b) {
+  write_record(&(record){.kind = RECORD_ALLOC,
+                         .device = b->device,
+                         .stream = RECORD_NO_STREAM,
+                         .number = b->number,
+                         .requested = b->requested,
+                         .bytes = b->bytes});
+}
+
+static void on_free(const hook_block *b, void *site) {
+  (void)site;
+  write_record(&(record){.kind = RECORD_FREE, .device = b->device, .stream = RECORD_NO_STREAM, .number = b->number});
+}
+
+static void on_step(const hook_step *s) {
+  static const record_kind kinds[] = {
+      [HOOK_STREAM_CREATED] = RECORD_STREAM_CREATED, [HOOK_STREAM_DESTROYED] = RECORD_STREAM_DESTROYED,
+      [HOOK_EVENT_RECORDED] = RECORD_EVENT_RECORDED, [HOOK_EVENT_AWAITED] = RECORD_EVENT_AWAITED,
+      [HOOK_STREAM_DONE] = RECORD_STREAM_DONE,       [HOOK_EVENT_DONE] = RECORD_EVENT_DONE,
+  };
+  write_record(&(record){.kind = kinds[s->kind], .device = s->device, .stream = s->stream, .event = s->event});
+}
+
+/* ---- life -------------------------------------------------------------------------------------------------------- */
+
+/* The file of that name, or <name>.<pid>; -1 with errno. */
+static int open_new(const char *name, char path[PATH_MAX]) {
+  const int flags = O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC;
+  snprintf(path, PATH_MAX, "%s", name);
+  const int fd = open(path, flags, 0644);
+  if (fd >= 0 || errno != EEXIST) return fd;
+  snprintf(path, PATH_MAX, "%s.%d", name, (int)getpid());
+  return open(path, flags, 0644);
+}
+
+static bool write_header(const char *soc_name, int n_devices) {
+  record_header h = {
+      .version = RECORD_VERSION, .header_bytes = sizeof h, .pid = getpid(), .n_devices = (uint32_t)n_devices};
+  struct timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  h.started_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+  snprintf(h.soc_name, sizeof h.soc_name, "%s", soc_name);
+  if (readlink("/proc/self/exe", h.program, sizeof h.program - 1) < 0) h.program[0] = '\0';
+  recorder.started_ns = now_ns();
+  if (!map_next_chunk()) return false;
+  memcpy(recorder.chunk, &h, sizeof h);
+  memcpy(recorder.chunk, RECORD_MAGIC, sizeof h.magic);
+  recorder.used = sizeof h;
+  return true;
+}
+
+/* A forked child has no device, nor the chunk. */
+static void in_child(void) {
+  pthread_mutex_init(&recorder.lock, NULL);
+  recorder.fd = -1;
+}
+
+void record_start(const char *soc_name, int n_devices) {
+  static const hooks listener = {.alloc = on_alloc, .free = on_free, .step = on_step};
+  const char *name = getenv("CANNON_RECORD");
+  char path[PATH_MAX];
+  if (!name || !*name) return;
+  recorder.fd = open_new(name, path);
+  if (recorder.fd < 0)
+    fprintf(stderr, "cannon: CANNON_RECORD is %s, but %s can't be written: %s\n", name, path, strerror(errno));
+  else if (write_header(soc_name, n_devices) && pthread_atfork(NULL, NULL, in_child) == 0)
+    hooks_add(&listener);
+}
+
+void record_trim(void) {
+  pthread_mutex_lock(&recorder.lock);
+  if (recorder.fd >= 0) {
+    const size_t end = recorder.chunk_offset + recorder.used;
+    recorder.chunk_bytes = 0; /* the next record maps a chunk of its own */
+    if (recorder.chunk) munmap(recorder.chunk, CHUNK_BYTES);
+    recorder.chunk = NULL;
+    if (ftruncate(recorder.fd, (off_t)end)) give_up("it can't be cut to its length", errno);
+  }
+  pthread_mutex_unlock(&recorder.lock);
+}

@@ -1,0 +1,98 @@
+#include "trace/record_code.h"
+
+#include <stdbool.h>
+
+enum { DEVICE = 1, STREAM = 2, EVENT = 4, NUMBER = 8, REQUESTED = 16, BYTES = 32 };
+
+static const uint8_t fields_of[RECORD_N_KINDS] = {
+    [RECORD_ALLOC] = DEVICE | STREAM | NUMBER | REQUESTED | BYTES,
+    [RECORD_FREE] = DEVICE | STREAM | NUMBER,
+    [RECORD_STREAM_CREATED] = DEVICE | STREAM,
+    [RECORD_STREAM_DESTROYED] = DEVICE | STREAM,
+    [RECORD_EVENT_RECORDED] = DEVICE | STREAM | EVENT,
+    [RECORD_EVENT_AWAITED] = DEVICE | STREAM | EVENT,
+    [RECORD_STREAM_DONE] = DEVICE | STREAM,
+    [RECORD_EVENT_DONE] = DEVICE | EVENT,
+};
+
+/* Differences wrap, so that small ones of either sign are short and none is lost. */
+static uint64_t zigzag(uint64_t difference) { return difference << 1 ^ -(difference >> 63); }
+static uint64_t unzigzag(uint64_t n) { return n >> 1 ^ -(n & 1); }
+
+static uint8_t *put(uint8_t *at, uint64_t n) {
+  for (; n > 0x7f; n >>= 7) *at++ = (uint8_t)(n | 0x80);
+  *at++ = (uint8_t)n;
+  return at;
+}
+
+size_t record_encode(record_history *h, const record *r, uint8_t out[RECORD_MAX_BYTES]) {
+  const unsigned fields = fields_of[r->kind];
+  uint64_t *last = &h->number[r->device + 1];
+  uint8_t *at = out;
+  *at++ = (uint8_t)r->kind;
+  at = put(at, r->time_ns - h->time_ns);
+  if (fields & DEVICE) at = put(at, (uint64_t)r->device + 1);
+  if (fields & STREAM) at = put(at, (uint64_t)r->stream + 1);
+  if (fields & EVENT) at = put(at, r->event);
+  if (fields & NUMBER) at = put(at, zigzag(r->number - *last));
+  if (fields & REQUESTED) at = put(at, r->requested);
+  if (fields & BYTES) at = put(at, zigzag(r->bytes - r->requested));
+  h->time_ns = r->time_ns;
+  if (r->kind == RECORD_ALLOC) *last = r->number;
+  return (size_t)(at - out);
+}
+
+typedef struct {
+  const uint8_t *at, *end;
+  const char *wrong;
+} input;
+
+/* 0 where something is wrong, now or before. */
+static uint64_t get(input *in) {
+  uint64_t n = 0;
+  for (unsigned shift = 0; !in->wrong; shift += 7) {
+    if (in->at == in->end) {
+      in->wrong = "the record is cut short";
+      break;
+    }
+    const uint64_t bits = *in->at & 0x7f;
+    if (shift > 63 || bits << shift >> shift != bits) {
+      in->wrong = "a number has more than 64 bits";
+      break;
+    }
+    n |= bits << shift;
+    if (!(*in->at++ & 0x80)) return n;
+  }
+  return 0;
+}
+
+/* A number of at most `most`. */
+static uint64_t get_up_to(input *in, uint64_t most, const char *wrong) {
+  const uint64_t n = get(in);
+  if (in->wrong || n <= most) return n;
+  in->wrong = wrong;
+  return 0;
+}
+
+const char *record_decode(record_history *h, const uint8_t *data, size_t n, record *r, size_t *used) {
+  input in = {data, data + n, NULL};
+  *used = 0;
+  *r = (record){.kind = RECORD_END, .stream = RECORD_NO_STREAM};
+  if (!n || *data == RECORD_END) return NULL;
+  if (*data >= RECORD_N_KINDS) return "the record's kind is not known";
+  r->kind = (record_kind)*in.at++;
+  const unsigned fields = fields_of[r->kind];
+  r->time_ns = h->time_ns + get(&in);
+  if (fields & DEVICE) r->device = (int)get_up_to(&in, RECORD_MAX_DEVICES, "the device is out of range") - 1;
+  if (fields & STREAM) r->stream = (int64_t)get_up_to(&in, INT64_MAX, "the stream is out of range") - 1;
+  if (fields & EVENT) r->event = get(&in);
+  uint64_t *last = &h->number[r->device + 1];
+  if (fields & NUMBER) r->number = *last + unzigzag(get(&in));
+  if (fields & REQUESTED) r->requested = get(&in);
+  if (fields & BYTES) r->bytes = r->requested + unzigzag(get(&in));
+  if (in.wrong) return in.wrong;
+  h->time_ns = r->time_ns;
+  if (r->kind == RECORD_ALLOC) *last = r->number;
+  *used = (size_t)(in.at - data);
+  return NULL;
+}

@@ -1,0 +1,70 @@
+/* The format of a recording: what happened to a process's memory, in order. Written by trace/record.c, read by
+ * trace/record_read.c; used by the library and by tools.
+ *
+ * A header of fixed size, then records: a byte that is the kind, and the kind's fields as numbers of 7 bits a byte, least
+ * first, the high bit set on all but the last. In this order, those that a kind has (record_code.c has the table):
+ *
+ *   time       nanoseconds since the record before (the first: since the header's start)
+ *   device     plus 1: 0 is pinned host memory
+ *   stream     its number on the device plus 1; 0 none: an allocation or free outside of any stream's order
+ *   event      its number
+ *   number     which block: the heap's counter of allocations, less that of the device's allocation before, zigzag
+ *   requested  bytes as asked for
+ *   bytes      as rounded, less those requested, zigzag
+ *
+ * The kind 0 is the end: a writer that was killed leaves zeros behind its last whole record, since it writes a record's
+ * kind after its fields. */
+#ifndef CANNON_TRACE_RECORD_CODE_H
+#define CANNON_TRACE_RECORD_CODE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define RECORD_MAGIC "CANNREC1"
+enum { RECORD_VERSION = 1, RECORD_MAX_BYTES = 80, RECORD_MAX_DEVICES = 16 };
+
+typedef struct {
+  char magic[8]; /* RECORD_MAGIC, written last */
+  uint32_t version, header_bytes;
+  int32_t pid;
+  uint32_t n_devices;
+  uint64_t started_ns; /* CLOCK_REALTIME */
+  char soc_name[32];
+  char program[256]; /* /proc/self/exe */
+} record_header;
+
+typedef enum {
+  RECORD_END,
+  RECORD_ALLOC,
+  RECORD_FREE,
+  RECORD_STREAM_CREATED,
+  RECORD_STREAM_DESTROYED,
+  RECORD_EVENT_RECORDED,
+  RECORD_EVENT_AWAITED,
+  RECORD_STREAM_DONE, /* the host learnt that all that was submitted to the stream is done */
+  RECORD_EVENT_DONE,  /* or that the event was reached */
+  RECORD_N_KINDS,
+} record_kind;
+
+enum { RECORD_NO_STREAM = -1 };
+
+typedef struct {
+  record_kind kind;
+  uint64_t time_ns; /* since the header's start */
+  int device;       /* -1: pinned host memory */
+  int64_t stream;   /* or RECORD_NO_STREAM */
+  uint64_t event, number, requested, bytes;
+} record;
+
+/* What a record is relative to; all zeros at the start. */
+typedef struct {
+  uint64_t time_ns, number[RECORD_MAX_DEVICES + 1];
+} record_history;
+
+/* Writes at most RECORD_MAX_BYTES; their number. The record's values must be in range. */
+size_t record_encode(record_history *h, const record *r, uint8_t out[RECORD_MAX_BYTES]);
+
+/* Reads one of `n` bytes: *used of them. NULL, or what is wrong. A RECORD_END uses none. */
+const char *record_decode(record_history *h, const uint8_t *data, size_t n, record *r, size_t *used);
+
+#endif

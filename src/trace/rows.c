@@ -1,0 +1,144 @@
+/* The tables of stats.h: rows are found or made under one lock, and used without. */
+#include <dlfcn.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "trace/trace.h"
+
+static pthread_mutex_t rows_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the making of rows; the last lock of any */
+
+stats_op *trace_row(const char *name) {
+  stats_file *s = trace_stats();
+  pthread_mutex_lock(&rows_lock);
+  const uint32_t n = atomic_load_explicit(&s->n_ops, memory_order_relaxed);
+  uint32_t i = 0;
+  while (i < n && strncmp(s->ops[i].name, name, sizeof s->ops[i].name - 1) != 0) ++i;
+  if (i == STATS_MAX_OPS) i = STATS_MAX_OPS - 1;
+  if (i == n) {
+    snprintf(s->ops[i].name, sizeof s->ops[i].name, "%s", i == STATS_MAX_OPS - 1 ? "(others)" : name);
+    atomic_store_explicit(&s->n_ops, n + 1, memory_order_release);
+  }
+  pthread_mutex_unlock(&rows_lock);
+  return &s->ops[i];
+}
+
+/* The index of a row of n for a new user: one that never had any, then one that is closed, then the last. */
+#define FREE_ROW(table, n)                                                                                             \
+  ({                                                                                                                   \
+    unsigned row_ = 0;                                                                                                 \
+    while (row_ < (n)-1 && (table)[row_].state != STATS_ROW_UNUSED) ++row_;                                            \
+    if (row_ == (n)-1)                                                                                                 \
+      for (row_ = 0; row_ < (n)-1 && (table)[row_].state != STATS_ROW_CLOSED;) ++row_;                                 \
+    row_;                                                                                                              \
+  })
+
+stats_pool *trace_pool_open(const char *name, int device) {
+  if (!trace_is_on()) return NULL;
+  stats_file *s = trace_stats();
+  pthread_mutex_lock(&rows_lock);
+  const unsigned i = FREE_ROW(s->pools, STATS_MAX_POOLS);
+  stats_pool *row = &s->pools[i];
+  const bool shared = i == STATS_MAX_POOLS - 1;
+  if (!shared) memset(&row->memory, 0, sizeof row->memory);
+  snprintf(row->name, sizeof row->name, "%s", shared ? "(others)" : name);
+  row->device = device;
+  atomic_store_explicit(&row->state, STATS_ROW_OPEN, memory_order_release);
+  pthread_mutex_unlock(&rows_lock);
+  return row;
+}
+
+void trace_pool_close(stats_pool *row) {
+  if (row && row != &trace_stats()->pools[STATS_MAX_POOLS - 1]) atomic_store(&row->state, STATS_ROW_CLOSED);
+}
+
+stats_stream *trace_stream_row(int device, uint32_t id) {
+  if (!trace_is_on()) return NULL;
+  stats_file *s = trace_stats();
+  pthread_mutex_lock(&rows_lock);
+  unsigned i = 0;
+  while (i < STATS_MAX_STREAMS - 1 &&
+         (s->streams[i].state != STATS_ROW_OPEN || s->streams[i].device != device || s->streams[i].id != id))
+    ++i;
+  stats_stream *row = &s->streams[i];
+  if (i == STATS_MAX_STREAMS - 1) {
+    i = FREE_ROW(s->streams, STATS_MAX_STREAMS);
+    row = &s->streams[i];
+    const bool shared = i == STATS_MAX_STREAMS - 1;
+    if (!shared) memset(row, 0, sizeof *row);
+    row->id = shared ? UINT32_MAX : id;
+    row->device = device;
+    atomic_store_explicit(&row->state, STATS_ROW_OPEN, memory_order_release);
+  }
+  pthread_mutex_unlock(&rows_lock);
+  return row;
+}
+
+void trace_stream_close(stats_stream *row) {
+  if (row && row != &trace_stats()->streams[STATS_MAX_STREAMS - 1]) atomic_store(&row->state, STATS_ROW_CLOSED);
+}
+
+/* Under rows_lock. */
+static int32_t module_row(stats_file *s, const char *path) {
+  const uint32_t n = atomic_load_explicit(&s->n_modules, memory_order_relaxed);
+  uint32_t i = 0;
+  while (i < n && strncmp(s->modules[i].path, path, sizeof s->modules[i].path - 1) != 0) ++i;
+  if (i == STATS_MAX_MODULES) return -1;
+  if (i == n) {
+    snprintf(s->modules[i].path, sizeof s->modules[i].path, "%s", path);
+    atomic_store_explicit(&s->n_modules, n + 1, memory_order_release);
+  }
+  return (int32_t)i;
+}
+
+/* _dl_find_object and not dladdr, which takes the loader's lock: a library's constructor that allocates holds that one
+ * and waits for ours. */
+static stats_place place_of(stats_file *s, const void *code) {
+  struct dl_find_object found;
+  if (_dl_find_object((void *)code, &found) || !found.dlfo_link_map) return (stats_place){.module = -1};
+  const char *path = found.dlfo_link_map->l_name;
+  return (stats_place){.module = module_row(s, path[0] ? path : s->program),
+                       .offset = (uintptr_t)code - found.dlfo_link_map->l_addr};
+}
+
+stats_place trace_place(const void *code) {
+  stats_file *s = trace_stats();
+  pthread_mutex_lock(&rows_lock);
+  const stats_place place = place_of(s, code);
+  pthread_mutex_unlock(&rows_lock);
+  return place;
+}
+
+/* ---- call sites: a hash table without removal, so that finding needs no lock -------------------------------------- */
+
+enum { N_HASHED = STATS_MAX_SITES - 1, OTHERS = 1 };
+
+/* The row of the address or the unused one where it would be made; NULL: neither. */
+static stats_site *probe(stats_file *s, uint64_t address) {
+  const uint64_t hash = address * UINT64_C(0x9e3779b97f4a7c15) >> 32;
+  for (unsigned i = 0; i < N_HASHED; ++i) {
+    stats_site *row = &s->sites[(hash + i) % N_HASHED];
+    const uint64_t seen = atomic_load_explicit(&row->address, memory_order_acquire);
+    if (seen == address || !seen) return row;
+  }
+  return NULL;
+}
+
+stats_site *trace_site(const void *code, const char *call) {
+  stats_file *s = trace_stats();
+  const uint64_t address = code ? (uintptr_t)code : OTHERS; /* 0 marks a row that is not used */
+  stats_site *row = probe(s, address);
+  if (row && atomic_load_explicit(&row->address, memory_order_acquire) == address) return row;
+  pthread_mutex_lock(&rows_lock);
+  row = probe(s, address);
+  const bool others = !row;
+  if (others) row = &s->sites[N_HASHED];
+  if (!atomic_load_explicit(&row->address, memory_order_relaxed)) {
+    row->place = others ? (stats_place){.module = -1} : place_of(s, code);
+    snprintf(row->call, sizeof row->call, "%s", others ? "(others)" : call);
+    atomic_store_explicit(&row->address, others ? OTHERS : address, memory_order_release);
+  }
+  pthread_mutex_unlock(&rows_lock);
+  return row;
+}

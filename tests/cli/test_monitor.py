@@ -1,0 +1,416 @@
+"""Tests of what watches a program: statistics, call sites, the memory debugger, cannon top, npu-smi info -t.
+
+    CANNON_PREFIX=/path python3 tests/cli/test_monitor.py
+"""
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import tempfile
+import time
+
+import unittest
+
+from test_cli import CANNON, MIB, NPU_SMI, PREFIX, CliTest, clean_environment, execute
+
+# Allocates in known places, then does what its argument says. Lines are known by their marks.
+WATCHED = r"""
+#include "acl/acl.h"
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define CHECK(call) do { int e = (call); if (e) { fprintf(stderr, #call " gave %d\n", e); return 99; } } while (0)
+
+int main(int argc, char **argv) {
+  const char *mode = argc > 1 ? argv[1] : "";
+  void *big, *small[200], *host, *passing;
+  CHECK(aclInit(NULL));
+  CHECK(aclrtSetDevice(0));
+  CHECK(aclrtMalloc(&big, 90 << 20, ACL_MEM_MALLOC_HUGE_FIRST)); /* MARK big */
+  for (int i = 0; i < 200; i++)
+    CHECK(aclrtMalloc(&small[i], 1000, ACL_MEM_MALLOC_HUGE_FIRST)); /* MARK small */
+  CHECK(aclrtMallocHost(&host, 3 << 20)); /* MARK host */
+  for (int i = 0; i < 200; i++)
+    CHECK(aclrtFree(small[i])); /* MARK free */
+  for (int i = 0; i < 300; i++) {
+    CHECK(aclrtMalloc(&passing, 500, ACL_MEM_MALLOC_HUGE_FIRST)); /* MARK passing */
+    CHECK(aclrtFree(passing));
+  }
+  if (strcmp(mode, "twice") == 0 && aclrtFree(small[7])) /* MARK twice */
+    printf("%s\n", aclGetRecentErrMsg());
+  puts("ready");
+  fflush(stdout);
+  if (strcmp(mode, "fork") == 0) {
+    int status = -1;
+    if (fork() == 0) return aclrtFreeHost(host) || !aclrtFree(&status); /* one works, one fails, neither is the parent's */
+    wait(&status);
+    return status;
+  }
+  if (strcmp(mode, "kill") == 0) raise(SIGKILL);
+  while (strcmp(mode, "pause") == 0) pause(); /* handlers return from it */
+  if (strcmp(mode, "clean") == 0) {
+    CHECK(aclrtFree(big));
+    CHECK(aclrtFreeHost(host));
+  }
+  return 0;
+}
+"""
+
+
+# Runs operators for ever.
+BUSY = r"""
+#include "acl/acl.h"
+#include "aclnnop/aclnn_relu.h"
+#include <stdio.h>
+
+int main(void) {
+  const int64_t n = 1 << 20, stride = 1;
+  void *p;
+  uint64_t bytes;
+  aclOpExecutor *executor;
+  if (aclInit(NULL) || aclrtSetDevice(0) || aclrtMalloc(&p, 4 * n, ACL_MEM_MALLOC_HUGE_FIRST)) return 1;
+  aclTensor *x = aclCreateTensor(&n, 1, ACL_FLOAT, &stride, 0, ACL_FORMAT_ND, &n, 1, p);
+  puts("ready");
+  fflush(stdout);
+  while (!aclnnInplaceReluGetWorkspaceSize(x, &bytes, &executor) && !aclnnInplaceRelu(NULL, 0, executor, NULL))
+    if (aclrtSynchronizeStream(NULL)) return 1;
+  return 1;
+}
+"""
+
+
+def line_of(mark):
+    return next(i for i, line in enumerate(WATCHED.splitlines(), 1) if f"MARK {mark} " in line)
+
+
+class MonitorTest(CliTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        source = cls.folder / "watched.c"
+        source.write_text(WATCHED)
+        cls.watched, cls.stripped = cls.folder / "watched", cls.folder / "stripped"
+        flags = (f"-I{PREFIX}/include", f"-L{PREFIX}/lib64", f"-Wl,-rpath,{PREFIX}/lib64", "-lascendcl")
+        compiler = os.environ.get("CC", "cc")
+        subprocess.run([compiler, "-g", "-rdynamic", source, "-o", cls.watched, *flags], check=True)
+        (cls.folder / "busy.c").write_text(BUSY)
+        cls.busy = cls.folder / "busy"
+        subprocess.run([compiler, cls.folder / "busy.c", "-o", cls.busy, *flags, "-lopapi", "-lnnopbase"], check=True)
+        subprocess.run([compiler, "-s", "-rdynamic", source, "-o", cls.stripped, *flags], check=True)
+
+    def start(self, *command, **env):
+        """A program that pauses, once it is ready; it ends with the test."""
+        process = subprocess.Popen([str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                   env=clean_environment(**env))
+
+        def stop():
+            process.kill()
+            process.communicate()
+        self.addCleanup(stop)
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        return process
+
+
+class Statistics(MonitorTest):
+    def test_json_has_what_the_heap_did(self):
+        _, report = self.run_json(self.watched, "clean", options=("--mem", "100M"))
+        (process,) = report["processes"]
+        (device,) = process["devices"]
+        self.assertEqual((device["allocations"], device["frees"], device["live_bytes"], device["requested_bytes"]),
+                         (501, 501, 0, 0))
+        self.assertEqual(device["sizes"], [{"at_most_bytes": 512, "count": 300}, {"at_most_bytes": 1024, "count": 200},
+                                           {"at_most_bytes": 128 * MIB, "count": 1}])
+        self.assertEqual((device["allocation_latency"]["count"], device["free_latency"]["count"]), (501, 501))
+        latency = [device["allocation_latency"][f"p{p}_ns"] for p in ("50", "90", "99", "99_9", "100")]
+        self.assertEqual(latency, sorted(latency))
+        self.assertGreater(latency[0], 0)
+        self.assertGreaterEqual(device["peak_committed_bytes"], device["peak_bytes"])
+        self.assertGreaterEqual(device["peak_bytes"], 90 * MIB + 200000)
+        self.assertGreater(device["hit_rate"], 0.9)
+        self.assertGreater(device["alarm_bytes"], 85 * MIB)
+        self.assertEqual(process["pinned"]["allocations"], 1)
+        self.assertEqual((process["pools"], process["streams"], process["sites"]), ([], [], []))
+        self.assertEqual(process["health"]["hit_rate"]["verdict"], "good")
+        self.assertEqual(process["health"]["fragmentation"]["verdict"], "good")
+        self.assertIn(process["health"]["allocation_us"]["verdict"], ("good", "fair", "bad"))
+        self.assertEqual(process["health"]["zero_copy"]["verdict"], "unknown")
+
+    def test_summary_has_memory_health_and_the_alarm(self):
+        text = execute(CANNON, "run", "--mem", "100M", self.watched).stderr
+        self.assertRegex(text, r"memory +device 0 +peak 90\.\d MiB of 100 MiB, 501 allocations")
+        self.assertRegex(text, r"committed 9[0-6]\S* MiB, peak 9[0-6]\S* MiB, cached .*; fragmentation \d\.\d %, rounding 0\.\d %; hits 9\d\.\d %")
+        self.assertRegex(text, r"latency +device 0 +allocation 50 % \S+ \S+, 99 % \S+ \S+; free 50 % \S+ \S+, 99 % ")
+        self.assertRegex(text, r"alarm +device 0 +9[02]\.\d MiB of 100 MiB were in use")
+        self.assertRegex(text, r"health +allocation \w+ \(\d+\.\d\d us\), fragmentation good \(\d\.\d %\), hit rate good \(9")
+        self.assertIn("pinned", text)
+
+    def test_alarm_can_be_set_and_is_logged_once(self):
+        for percent, alarmed in (("95", False), ("0", False), ("40", True)):
+            with tempfile.TemporaryDirectory() as logs:
+                done = execute(CANNON, "run", "--mem", "100M", "--alarm", percent, self.watched,
+                               env=clean_environment(ASCEND_GLOBAL_LOG_LEVEL="2", ASCEND_PROCESS_LOG_PATH=logs))
+                text = "".join(path.read_text() for path in pathlib.Path(logs).glob("plog-*.log"))
+            self.assertEqual("  alarm " in done.stderr, alarmed)
+            self.assertEqual(text.count("bytes are in use, the alarm is at"), int(alarmed), text)
+
+    def test_statistics_survive_kill_9(self):
+        done, report = self.run_json(self.watched, "kill", options=("--sites",))
+        (process,) = report["processes"]
+        self.assertEqual((done.returncode, process["state"]), (-9, "killed"))
+        (device,) = process["devices"]
+        self.assertEqual((device["allocations"], device["frees"]), (501, 500))
+        self.assertEqual(device["requested_bytes"], 90 * MIB)
+        self.assertEqual(sorted(site["live_bytes"] for site in process["sites"]), [0, 0, 3 * MIB, 90 * MIB])
+
+
+    def test_nothing_stays_behind_beyond_the_next_start(self):
+        folder = pathlib.Path(tempfile.mkdtemp(dir=self.folder))
+        alive = self.start(CANNON, "run", self.watched, "pause", TMPDIR=str(folder))
+        (kept,) = folder.iterdir()
+        killed = self.start(CANNON, "run", self.watched, "pause", TMPDIR=str(folder))
+        killed.kill()
+        killed.wait()
+        self.assertEqual(len(list(folder.iterdir())), 2)
+        (folder / "cannon-run-file").write_text("not a folder")
+        execute(CANNON, "run", "true", env=clean_environment(TMPDIR=str(folder)))
+        self.assertEqual({path.name for path in folder.iterdir()}, {kept.name, "cannon-run-file"})
+        self.assertEqual([path.suffix for path in kept.iterdir()], [".stats"])
+        alive.terminate()
+        alive.wait()
+        self.assertFalse(kept.exists())
+
+    def test_forked_child_counts_nothing(self):
+        done, report = self.run_json(self.watched, "fork", options=("--sites",))
+        self.assertEqual(done.returncode, 0)
+        (process,) = report["processes"]
+        self.assertEqual((process["errors"], process["pinned"]["frees"]), (0, 0))
+
+
+class Sites(MonitorTest):
+    def test_sites_have_lines_counts_and_peaks(self):
+        _, report = self.run_json(self.watched, options=("--sites",))
+        sites = {site["line"]: site for site in report["processes"][0]["sites"]}
+        want = {"big": (1, 90 * MIB, 90 * MIB), "small": (200, 200000, 0), "host": (1, 3 * MIB, 3 * MIB),
+                "passing": (300, 500, 0)}
+        self.assertEqual(set(sites), {line_of(mark) for mark in want})
+        for mark, (n, peak, live) in want.items():
+            site = sites[line_of(mark)]
+            self.assertEqual((site["allocations"], site["peak_bytes"], site["live_bytes"]), (n, peak, live), mark)
+            self.assertTrue(site["file"].endswith("/watched.c"), site)
+            self.assertEqual((site["module"], site["where"]), (str(self.watched), f"watched.c:{line_of(mark)} (main)"))
+        self.assertEqual(sites[line_of("host")]["call"], "aclrtMallocHost")
+        peaks = [site["peak_bytes"] for site in report["processes"][0]["sites"]]
+        self.assertEqual(peaks, sorted(peaks, reverse=True))
+
+    def test_summary_lists_the_largest(self):
+        text = execute(CANNON, "run", "--sites", self.watched).stderr
+        peak, left = text.split("by peak\n")[1].split("by what is left\n")
+        self.assertRegex(peak, rf"^ +90\.0 MiB +90\.0 MiB +1  aclrtMalloc, watched\.c:{line_of('big')} \(main\)\n")
+        self.assertIn(f"watched.c:{line_of('small')} (main)", peak)
+        self.assertIn(f"watched.c:{line_of('host')} (main)", left)
+        self.assertNotIn(f"watched.c:{line_of('small')} (main)", left.split("created")[0])
+        self.assertNotIn("by peak", execute(CANNON, "run", self.watched).stderr)
+
+    def test_without_debug_information_symbols_are_named(self):
+        _, report = self.run_json(self.stripped, options=("--sites",))
+        for site in report["processes"][0]["sites"]:
+            self.assertRegex(site["where"], r"^stripped\(main\+0x[0-9a-f]+\)$")
+            self.assertNotIn("line", site)
+
+
+class Leaks(MonitorTest):
+    def test_report_has_source_lines(self):
+        path = self.folder / "leaks.txt"
+        done = execute(CANNON, "run", f"--leaks=report={path}", self.watched, "twice")
+        self.assertIn(f"memory report: {path}", done.stderr)
+        self.assertIn("wrong frees: 1", done.stderr)
+        self.assertRegex(done.stdout, r"it was freed by watched\(main\+0x\w+\) \(allocation 9, 1000 bytes, by aclrtMalloc from")
+        text = path.read_text()
+        self.assertIn(f"Live blocks: 2, {93 * MIB} bytes", text)
+        for mark, before in (("big", f"1 block of {90 * MIB} bytes by aclrtMalloc\n    from "), ("twice", "\n    from "),
+                             ("free", "    freed from "), ("small", "by aclrtMalloc\n    from ")):
+            self.assertRegex(text, re.escape(before) + rf"watched\(main\+0x\w+\) \S*/watched\.c:{line_of(mark)}\n")
+        self.assertIn(f"watched.c:{line_of('big')} (main)", done.stderr.split("leaks: 2 blocks")[1])
+
+    def test_default_place_and_numbers_of_processes(self):
+        folder = self.folder / "reports"
+        folder.mkdir()
+        execute(CANNON, "run", "--quiet", "--leaks", "sh", "-c", f"'{self.watched}'; '{self.watched}' clean", cwd=folder)
+        names = sorted(path.name for path in folder.iterdir())
+        self.assertEqual(len(names), 2, names)
+        for name in names:
+            self.assertRegex(name, r"^cannon-leaks\.\d+\.txt$")
+        live = sorted(re.search(r"Live blocks: (\d+)", (folder / name).read_text())[1] for name in names)
+        self.assertEqual(live, ["0", "2"])
+
+    def test_json_names_report_and_wrong_frees(self):
+        path = self.folder / "%p.txt"
+        _, report = self.run_json(self.watched, "twice", options=(f"--leaks=report={path}",))
+        (process,) = report["processes"]
+        self.assertEqual(process["memory_report"], str(self.folder / f"{process['pid']}.txt"))
+        self.assertEqual(process["wrong_frees"], 1)
+        lines = [block["line"] for block in process["leaks"]["blocks"]]
+        self.assertEqual(lines, [line_of("big"), line_of("host")])
+
+    def test_program_that_cannon_did_not_start(self):
+        path = self.folder / "alone.txt"
+        process = self.start(self.watched, "pause", CANNON_LEAKS=f"report={path},signal=USR1")
+        process.send_signal(signal.SIGUSR1)
+        for _ in range(1000):
+            if path.exists() and path.read_text().endswith("\n\n"):
+                break
+            time.sleep(0.01)
+        text = path.read_text()
+        self.assertIn(f"memory of process {process.pid} ", text)
+        self.assertIn("on a signal", text)
+        self.assertRegex(text, r"from watched\(main\+0x\w+\) \[" + re.escape(str(self.watched)) + r"\+0x\w+\]")
+
+    def test_a_signal_to_cannon_run_has_a_report_written(self):
+        path = self.folder / "passed.txt"
+        process = self.start(CANNON, "run", f"--leaks=report={path}", self.watched, "pause")
+        process.send_signal(signal.SIGUSR2)
+        for _ in range(1000):
+            if path.exists() and "on a signal" in path.read_text():
+                break
+            time.sleep(0.01)
+        self.assertIn("on a signal", path.read_text())
+
+    def test_report_to_the_standard_error(self):
+        done = execute(CANNON, "run", "--quiet", "--leaks=report=/dev/stderr", self.watched)
+        self.assertIn("Live blocks: 2, ", done.stderr)
+
+    def test_report_that_cannot_be_written(self):
+        done = execute(CANNON, "run", "--leaks=report=/no/such/folder/x", self.watched)
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("the memory report /no/such/folder/x can't be written: No such file", done.stderr)
+
+
+class Live(MonitorTest):
+    def pid_of(self, process):
+        """Of the program under cannon run."""
+        return int(pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()[0])
+
+    def fields(self, *command, **env):
+        done = execute(*command, env=clean_environment(**env))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for line in done.stdout.splitlines():
+            self.assertTrue(not line or re.fullmatch(r"\t.{30} : \S+", line), line)
+        return {k.strip(): v for k, v in (line.split(" : ") for line in done.stdout.splitlines() if line)}
+
+    def folder_with_a_program(self, **env):
+        """For npu-smi to look at, without the programs that run elsewhere on this machine; and the program."""
+        folder = tempfile.mkdtemp(dir=self.folder)
+        return folder, self.start(self.watched, "pause", CANNON_STATS_DIR=folder, **env)
+
+    def test_npu_smi_usages_and_memory_while_a_program_runs(self):
+        folder, process = self.folder_with_a_program(CANNON_MEM=str(100 * MIB))
+        here = {"CANNON_STATS_DIR": folder, "CANNON_MEM": str(512 * MIB)}
+        usages = self.fields(NPU_SMI, "info", "-t", "usages", "-i", "0", **here)
+        self.assertEqual(list(usages), [
+            "NPU ID", "Chip Count", "DDR Capacity(MB)", "DDR Usage Rate(%)", "DDR Hugepages Total(page)",
+            "DDR Hugepages Usage Rate(%)", "HBM Capacity(MB)", "HBM Usage Rate(%)", "Aicore Usage Rate(%)",
+            "Aivector Usage Rate(%)", "Aicpu Usage Rate(%)", "Ctrlcpu Usage Rate(%)", "DDR Bandwidth Usage Rate(%)",
+            "HBM Bandwidth Usage Rate(%)", "Chip ID"])
+        self.assertEqual(usages["HBM Capacity(MB)"], "100")
+        self.assertRegex(usages["HBM Usage Rate(%)"], r"^9[0-6]$")
+        memory = self.fields(NPU_SMI, "info", "-t", "memory", "-i", "0", **here)
+        self.assertEqual(list(memory), ["NPU ID", "DDR Capacity(MB)", "DDR Clock Speed(MHz)", "HBM Capacity(MB)",
+                                        "HBM Clock Speed(MHz)", "HBM Temperature(C)", "HBM Manufacturer ID", "Chip ID"])
+        self.assertEqual(memory["HBM Capacity(MB)"], "100")
+        one = self.fields(NPU_SMI, "info", "-t", "usages", "-i", "0", "-c", "0", **here)
+        self.assertEqual(set(usages) - set(one), {"NPU ID", "Chip Count", "Chip ID"})
+        process.kill()
+        process.wait()
+        idle = self.fields(NPU_SMI, "info", "-t", "usages", "-i", "0", **here)
+        self.assertEqual((idle["HBM Capacity(MB)"], idle["HBM Usage Rate(%)"]), ("512", "0"))
+
+    def test_npu_smi_measures_load(self):
+        folder = tempfile.mkdtemp(dir=self.folder)
+        self.start(self.busy, CANNON_STATS_DIR=folder)
+        for _ in range(100):  # each looks for a tenth of a second
+            usages = self.fields(NPU_SMI, "info", "-t", "usages", "-i", "0", CANNON_STATS_DIR=folder)
+            if 0 < int(usages["Aicore Usage Rate(%)"]) <= 100:
+                return
+        self.fail(usages)
+
+    def test_npu_smi_of_a_device_without_hbm(self):
+        here = {"CANNON_STATS_DIR": str(self.folder), "CANNON_DEVICE": "Ascend310P3", "CANNON_MEM": str(64 * MIB)}
+        usages = self.fields(NPU_SMI, "info", "-t", "usages", "-i", "0", **here)
+        self.assertEqual(usages["DDR Capacity(MB)"], "64")
+        self.assertNotIn("HBM Capacity(MB)", usages)
+
+    def test_npu_smi_table_has_the_process(self):
+        folder, process = self.folder_with_a_program(CANNON_MEM=str(100 * MIB), CANNON_DEVICES="2")
+        table = execute(NPU_SMI, "info", env=clean_environment(CANNON_STATS_DIR=folder, CANNON_DEVICES="2")).stdout
+        self.assertRegex(table, rf"\n\| 0 +0 +\| {process.pid} +\| watched +\| 9[0-6] +\|\n")
+        self.assertRegex(table, r" 9[0-6] +/ 100 +\|\n")
+        self.assertIn("No running processes found in NPU 1", table)
+        self.assertNotIn("No running processes found in NPU 0", table)
+        self.assertEqual({len(line) for line in table.splitlines()}, {98})
+
+    def test_npu_smi_finds_programs_wherever_their_folder_is(self):
+        process = self.start(CANNON, "run", self.watched, "pause")
+        self.assertRegex(execute(NPU_SMI, "info").stdout, rf"\n\| 0 +0 +\| {self.pid_of(process)} +\| watched +\|")
+
+    def test_npu_smi_refuses(self):
+        for arguments, named in ((("-t", "power", "-i", "0"), "'power'"), (("-t", "usages"), "-i is ''"),
+                                 (("-i", "0"), "-t is ''"), (("-t", "usages", "-i", "1"), "-i is 1"),
+                                 (("-t", "usages", "-i", "x"), "'x'"), (("-t", "usages", "-i", "0", "-c", "1"), "-c is '1'"),
+                                 (("-t", "usages", "-i", "0", "more"), "'more'"), (("-z",), "'-z'")):
+            done = execute(NPU_SMI, "info", *arguments)
+            self.assertEqual(done.returncode, 1, arguments)
+            self.assertIn(named, done.stderr)
+
+    def test_top_once(self):
+        process = self.start(CANNON, "run", "--mem", "100M", "--sites", self.watched, "pause")
+        pid = self.pid_of(process)
+        done = execute(CANNON, "top", "--once", pid)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for text in (f"watched (process {pid})", "so far", "90.0 MiB live", "501 allocations", "hit rate good",
+                     f"watched.c:{line_of('big')} (main)"):
+            self.assertIn(text, done.stdout)
+        self.assertIn(f"watched (process {pid})", execute(CANNON, "top", "--once", process.pid).stdout)
+        self.assertRegex(execute(CANNON, "top", "--once").stdout, rf"\n +{pid} +93?\S* MiB +\S+ MiB +0  {self.watched}")
+
+    def test_top_ends_with_the_program(self):
+        process = self.start(CANNON, "run", "--quiet", self.watched, "pause")
+        pid = self.pid_of(process)
+        with subprocess.Popen([CANNON, "top", "--interval", "0.1", str(pid)], stdout=subprocess.PIPE, text=True,
+                              env=clean_environment()) as top:
+            lines = []
+            while not any(line.startswith("now: ") for line in lines):
+                lines.append(top.stdout.readline())
+            os.kill(pid, signal.SIGKILL)
+            rest, _ = top.communicate(timeout=60)
+            self.assertEqual(top.returncode, 0)
+        self.assertIn("did not reach its end", rest)
+        self.assertRegex("".join(lines), r"now: 0 allocations/s, 0 operators/s \(0 % of a core\), 0 B/s copied")
+
+    def test_program_with_a_folder_of_its_own(self):
+        with tempfile.TemporaryDirectory() as folder:
+            process = self.start(self.watched, "pause", CANNON_STATS_DIR=folder)
+            self.assertIn("501 allocations", execute(CANNON, "top", "--once", process.pid).stdout)
+            process.kill()
+            process.wait()
+            dead = execute(CANNON, "top", "--once", process.pid)
+            self.assertEqual(dead.returncode, 1)
+            self.assertIn("does not run", dead.stderr)
+            kept = execute(CANNON, "top", "--once", process.pid, env=clean_environment(CANNON_STATS_DIR=folder))
+            self.assertIn("501 allocations", kept.stdout)
+            self.assertIn("did not reach its end", kept.stdout)
+
+    def test_top_refuses(self):
+        for arguments, status in ((("x",), 2), (("1", "2"), 2), (("-3",), 2), (("--interval", "0"), 2), (("--nonsense",), 2),
+                                  ((str(os.getpid()),), 1)):
+            done = execute(CANNON, "top", *arguments)
+            self.assertEqual(done.returncode, status, arguments)
+            self.assertTrue(done.stderr.startswith("cannon top: "), done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,352 @@
+/* Processes of one machine share its devices' memory: what one has charged the other can't have, until it ends,
+ * however it ends; other machines know nothing of it. Whatever the machine's file holds, no process falls over it. */
+#include "acl_test.h"
+#include "peer.h"
+#include "self.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+enum { MIB = 1 << 20, DEVICE_MIB = 128, MOST_BLOCKS = DEVICE_MIB / 2 };
+
+static char ledger_path[64], ledger_setting[96];
+static char bad_path[64], bad_setting[96];
+
+/* ---- the other process ---- */
+
+typedef struct {
+  enum { TAKE, TAKE_ALL, GIVE, FORK, ASK } what;
+  size_t bytes; /* TAKE: of the block */
+} order;
+
+typedef struct {
+  aclError code;
+  size_t n, free_bytes; /* blocks; as aclrtGetMemInfo says */
+  pid_t pid;            /* FORK */
+  char message[400];
+} report;
+
+static void *blocks[MOST_BLOCKS];
+static size_t n_blocks;
+
+static aclError take(size_t bytes) {
+  void *p = NULL;
+  const aclError code = n_blocks < MOST_BLOCKS ? aclrtMalloc(&p, bytes, ACL_MEM_MALLOC_HUGE_FIRST) : ACL_SUCCESS;
+  if (code == ACL_SUCCESS) blocks[n_blocks++] = p;
+  return code;
+}
+
+static int serve(void) {
+  if (aclInit(NULL) || aclrtSetDevice(0)) return 2;
+  for (order o; peer_next(&o, sizeof o);) {
+    report r = {0};
+    size_t total;
+    if (o.what == TAKE) r.code = take(o.bytes);
+    while (o.what == TAKE_ALL && r.code == ACL_SUCCESS && n_blocks < MOST_BLOCKS) r.code = take(2 * MIB - 64);
+    while (o.what == GIVE && n_blocks) r.code |= aclrtFree(blocks[--n_blocks]);
+    if (o.what == FORK && (r.pid = fork()) == 0) {
+      pause();
+      _exit(0);
+    }
+    const char *message = aclGetRecentErrMsg();
+    if (message) snprintf(r.message, sizeof r.message, "%s", message);
+    r.n = n_blocks;
+    aclrtGetMemInfo(ACL_HBM_MEM, &r.free_bytes, &total);
+    peer_answer(&r, sizeof r);
+  }
+  return 0;
+}
+
+static report tell(peer *p, order o) {
+  report r;
+  peer_tell(p, &o, sizeof o);
+  peer_hear(p, &r, sizeof r);
+  return r;
+}
+
+static size_t free_memory(void) {
+  size_t free_bytes = 0, total = 0;
+  CHECK_OK(aclrtGetMemInfo(ACL_HBM_MEM, &free_bytes, &total));
+  return free_bytes;
+}
+
+static bool exists(const char *path) {
+  struct stat s;
+  return lstat(path, &s) == 0;
+}
+
+/* ---- sharing ---- */
+
+static void memory_that_another_process_holds_is_missing(void **state) {
+  (void)state;
+  const size_t before = free_memory();
+  peer p = peer_start("serve", NULL), q = peer_start("serve", NULL);
+  assert_int_equal(tell(&p, (order){ASK, 0}).free_bytes, before);
+  assert_int_equal(tell(&q, (order){TAKE, 64 * MIB - 64}).code, ACL_SUCCESS);
+  assert_int_equal(free_memory(), before - 64 * MIB);
+  assert_int_equal(tell(&p, (order){TAKE, 64 * MIB - 64}).code, ACL_SUCCESS);
+  assert_int_equal(free_memory(), before - 128 * MIB);
+  const report r = tell(&p, (order){TAKE, 2 * MIB - 64});
+  assert_int_equal(r.code, 207001);
+  assert_non_null(strstr(r.message, "in other processes"));
+  assert_non_null(strstr(r.message, "67108864")); /* what the first has */
+  assert_int_equal(r.free_bytes, 0);
+  peer_end(&q);
+  assert_int_equal(tell(&p, (order){TAKE, 2 * MIB - 64}).code, ACL_SUCCESS);
+  assert_int_equal(tell(&p, (order){GIVE, 0}).code, ACL_SUCCESS);
+  peer_end(&p);
+  assert_int_equal(free_memory(), before);
+}
+
+static void a_killed_process_holds_nothing(void **state) {
+  (void)state;
+  const size_t before = free_memory();
+  peer p = peer_start("serve", NULL), q = peer_start("serve", NULL);
+  assert_int_equal(tell(&p, (order){TAKE, 100 * MIB}).code, ACL_SUCCESS);
+  assert_int_equal(tell(&q, (order){TAKE, 100 * MIB}).code, 207001);
+  peer_kill(&p);
+  assert_int_equal(tell(&q, (order){TAKE, 100 * MIB}).code, ACL_SUCCESS);
+  peer_end(&q);
+  assert_int_equal(free_memory(), before);
+}
+
+static void a_forked_child_does_not_keep_its_parents_memory(void **state) {
+  (void)state;
+  const size_t before = free_memory();
+  peer p = peer_start("serve", NULL);
+  assert_int_equal(tell(&p, (order){TAKE, 100 * MIB}).code, ACL_SUCCESS);
+  const report r = tell(&p, (order){FORK, 0});
+  assert_true(r.pid > 0);
+  peer_kill(&p);
+  assert_int_equal(free_memory(), before);
+  assert_int_equal(kill(r.pid, SIGKILL), 0);
+}
+
+/* What a process only keeps for reuse is another's when that needs it, even if the first does nothing. */
+static void what_is_only_kept_goes_to_who_needs_it(void **state) {
+  (void)state;
+  peer p = peer_start("serve", NULL), q = peer_start("serve", NULL);
+  for (int i = 0; i < 3; i++) {
+    assert_int_equal(tell(&p, (order){TAKE, 100 * MIB}).code, ACL_SUCCESS);
+    assert_int_equal(tell(&p, (order){GIVE, 0}).code, ACL_SUCCESS);
+    assert_int_equal(tell(&q, (order){TAKE, 100 * MIB}).code, ACL_SUCCESS);
+    assert_int_equal(tell(&p, (order){TAKE, 100 * MIB}).code, 207001); /* not what is used */
+    assert_int_equal(tell(&q, (order){GIVE, 0}).code, ACL_SUCCESS);
+  }
+  peer_end(&p);
+  peer_end(&q);
+}
+
+/* Nobody waits for ever for a process that does not answer. */
+static void a_stopped_process_is_not_waited_for(void **state) {
+  (void)state;
+  peer p = peer_start("serve", NULL), q = peer_start("serve", NULL);
+  assert_int_equal(tell(&p, (order){TAKE, 100 * MIB}).code, ACL_SUCCESS);
+  assert_int_equal(tell(&p, (order){GIVE, 0}).code, ACL_SUCCESS);
+  kill(p.pid, SIGSTOP);
+  assert_int_equal(waitpid(p.pid, NULL, WUNTRACED), p.pid);
+  assert_int_equal(tell(&q, (order){TAKE, 100 * MIB}).code, 207001);
+  kill(p.pid, SIGCONT);
+  assert_int_equal(tell(&q, (order){TAKE, 100 * MIB}).code, ACL_SUCCESS);
+  peer_end(&p);
+  peer_end(&q);
+}
+
+/* However they race: together they get exactly what there is. */
+static void racing_processes_get_what_there_is(void **state) {
+  (void)state;
+  enum { N = 4 };
+  const order all = {TAKE_ALL, 0};
+  peer p[N];
+  size_t n = 0;
+  for (int i = 0; i < N; i++) p[i] = peer_start("serve", NULL);
+  for (int i = 0; i < N; i++) tell(&p[i], (order){ASK, 0});
+  for (int i = 0; i < N; i++) peer_tell(&p[i], &all, sizeof all);
+  for (int i = 0; i < N; i++) {
+    report r;
+    peer_hear(&p[i], &r, sizeof r);
+    assert_true(r.code == 207001 || r.n == MOST_BLOCKS);
+    n += r.n;
+  }
+  assert_int_equal(n, DEVICE_MIB / 2);
+  for (int i = 0; i < N; i++) peer_kill(&p[i]);
+}
+
+static void other_machines_do_not_count(void **state) {
+  (void)state;
+  static char other[sizeof ledger_setting + 8];
+  snprintf(other, sizeof other, "%s.other", ledger_setting);
+  peer p = peer_start("serve", other), q = peer_start("serve", NULL);
+  assert_int_equal(tell(&p, (order){TAKE, 100 * MIB}).code, ACL_SUCCESS);
+  assert_int_equal(tell(&q, (order){TAKE, 100 * MIB}).code, ACL_SUCCESS);
+  peer_end(&p);
+  peer_end(&q);
+}
+
+/* Without a file of their own, processes are on one machine if they have the same device with the same memory. */
+static void machines_are_told_apart_by_their_devices(void **state) {
+  (void)state;
+  char path[64];
+  if (access("/dev/shm", W_OK)) skip();
+  peer p = peer_start("serve_by_default", "CANNON_MEM=138412032"), /* 132 MiB */
+      q = peer_start("serve_by_default", "CANNON_MEM=138412032"),
+       r = peer_start("serve_by_default", "CANNON_MEM=142606336"); /* 136 MiB */
+  assert_int_equal(tell(&p, (order){TAKE, 100 * MIB}).code, ACL_SUCCESS);
+  assert_int_equal(tell(&q, (order){TAKE, 100 * MIB}).code, 207001);
+  assert_int_equal(tell(&r, (order){TAKE, 100 * MIB}).code, ACL_SUCCESS);
+  snprintf(path, sizeof path, "/dev/shm/cannon-%u-%s-132M", geteuid(), aclrtGetSocName());
+  assert_true(exists(path));
+  peer_end(&p);
+  peer_end(&q);
+  peer_end(&r);
+  assert_false(exists(path));
+}
+
+/* Devices are the machine's, whatever numbers a process has for them. */
+static void devices_are_told_apart(void **state) {
+  (void)state;
+  peer p = peer_start("serve", "ASCEND_RT_VISIBLE_DEVICES=1"), q = peer_start("serve", "ASCEND_RT_VISIBLE_DEVICES=0"),
+       r = peer_start("serve", "ASCEND_RT_VISIBLE_DEVICES=1");
+  assert_int_equal(tell(&p, (order){TAKE, 100 * MIB}).code, ACL_SUCCESS);
+  assert_int_equal(tell(&q, (order){TAKE, 100 * MIB}).code, ACL_SUCCESS);
+  assert_int_equal(tell(&r, (order){TAKE, 100 * MIB}).code, 207001);
+  peer_end(&p);
+  peer_end(&q);
+  assert_int_equal(tell(&r, (order){TAKE, 100 * MIB}).code, ACL_SUCCESS);
+  peer_end(&r);
+}
+
+/* A program that closes all descriptors, as daemons do, goes on alone; what it opens then is not touched. */
+static int close_everything(void) {
+  void *p = NULL;
+  char path[] = "/tmp/cannon-test-XXXXXX";
+  struct stat s;
+  device_up(NULL);
+  for (int fd = 3; fd < 256; fd++) close(fd);
+  int last = -1;
+  for (int i = 0; i < 32; i++) last = i ? dup(last) : mkstemp(path); /* whatever number the library had */
+  unlink(path);
+  for (int i = 0; i < 3; i++) CHECK_OK(aclrtMalloc(&p, MIB, ACL_MEM_MALLOC_HUGE_FIRST));
+  assert_int_equal(fstat(last, &s), 0);
+  assert_int_equal(s.st_size, 0);
+  _exit(0); /* device memory has lost its file, too */
+}
+
+static void closed_descriptors_are_survived(void **state) {
+  (void)state;
+  static child_end end;
+  run_self(&end, "close", NULL);
+  if (end.status) print_error("%s\n", end.text);
+  assert_int_equal(end.status, 0);
+  assert_non_null(strstr(end.text, "its descriptor was closed by the program"));
+}
+
+/* ---- the file ---- */
+
+/* This program as a process by itself, on the machine whose file is at bad_path. */
+static aclError take_all_of(void) {
+  return aclInit(NULL) || aclrtSetDevice(0) ? 1 : take((DEVICE_MIB - 1) * MIB) == ACL_SUCCESS ? 0 : 2;
+}
+
+static void put_file(const void *content, size_t n, mode_t mode) {
+  unlink(bad_path);
+  const int fd = open(bad_path, O_WRONLY | O_CREAT | O_EXCL, 0600);
+  assert_true(fd >= 0);
+  assert_int_equal(write(fd, content, n), n);
+  assert_int_equal(fchmod(fd, mode), 0);
+  close(fd);
+}
+
+static void assert_runs(bool leaves_file) {
+  static child_end end;
+  run_self(&end, "all", bad_setting);
+  if (end.status) print_error("%s\n", end.text);
+  assert_int_equal(end.status, 0);
+  assert_int_equal(exists(bad_path), leaves_file);
+  assert_int_equal(!!strstr(end.text, "shares no device memory with others"), leaves_file);
+}
+
+static void the_last_process_removes_the_file(void **state) {
+  (void)state;
+  assert_true(exists(ledger_path));
+  unlink(bad_path);
+  assert_runs(false);
+}
+
+static void a_broken_file_is_made_anew(void **state) {
+  (void)state;
+  static unsigned char rubbish[300000];
+  put_file("", 0, 0600);
+  assert_runs(false);
+  put_file("short", 5, 0600);
+  assert_runs(false);
+  memset(rubbish, 0xff, sizeof rubbish);
+  put_file(rubbish, sizeof rubbish, 0600);
+  assert_runs(false);
+  memset(rubbish, 0, sizeof rubbish);
+  put_file(rubbish, sizeof rubbish, 0600);
+  assert_runs(false);
+}
+
+/* The right start, and rubbish behind: charges and exports of processes that are not alive. */
+static void rubbish_of_the_dead_does_not_count(void **state) {
+  (void)state;
+  static unsigned char image[300000];
+  const int fd = open(ledger_path, O_RDONLY);
+  assert_true(fd >= 0);
+  memset(image, 0xee, sizeof image);
+  assert_int_equal(read(fd, image, 16), 16);
+  close(fd);
+  put_file(image, sizeof image, 0600);
+  assert_runs(false);
+}
+
+/* What is not ours to use is left alone; the process says so and goes on by itself. */
+static void a_foreign_file_is_refused(void **state) {
+  (void)state;
+  put_file("", 0, 0666);
+  assert_runs(true);
+  unlink(bad_path);
+  assert_int_equal(symlink("/dev/null", bad_path), 0);
+  assert_runs(true);
+  unlink(bad_path);
+  assert_int_equal(mkfifo(bad_path, 0600), 0);
+  assert_runs(true);
+  unlink(bad_path);
+  assert_int_equal(mkdir(bad_path, 0700), 0);
+  assert_runs(true);
+  rmdir(bad_path);
+}
+
+int main(int argc, char **argv) {
+  static char memory[32];
+  snprintf(memory, sizeof memory, "%d", DEVICE_MIB * MIB);
+  setenv("CANNON_MEM", memory, 0);
+  setenv("CANNON_DEVICES", "2", 1);
+  if (argc == 2 && !strcmp(argv[1], "serve")) return serve();
+  if (argc == 2 && !strcmp(argv[1], "serve_by_default")) return unsetenv("CANNON_LEDGER") || serve();
+  if (argc == 2 && !strcmp(argv[1], "close")) return close_everything();
+  if (argc == 2 && !strcmp(argv[1], "all")) return take_all_of();
+  snprintf(ledger_path, sizeof ledger_path, "/tmp/cannon-test-%d.ledger", getpid());
+  snprintf(bad_path, sizeof bad_path, "/tmp/cannon-test-%d.bad", getpid());
+  snprintf(ledger_setting, sizeof ledger_setting, "CANNON_LEDGER=%s", ledger_path);
+  snprintf(bad_setting, sizeof bad_setting, "CANNON_LEDGER=%s", bad_path);
+  putenv(ledger_setting);
+  const struct CMUnitTest tests[] = {
+      TEST(memory_that_another_process_holds_is_missing),
+      TEST(a_killed_process_holds_nothing),
+      TEST(a_forked_child_does_not_keep_its_parents_memory),
+      TEST(what_is_only_kept_goes_to_who_needs_it),
+      TEST(a_stopped_process_is_not_waited_for),
+      TEST(racing_processes_get_what_there_is),
+      TEST(other_machines_do_not_count),
+      TEST(machines_are_told_apart_by_their_devices),
+      TEST(devices_are_told_apart),
+      TEST(closed_descriptors_are_survived),
+      TEST(the_last_process_removes_the_file),
+      TEST(a_broken_file_is_made_anew),
+      TEST(rubbish_of_the_dead_does_not_count),
+      TEST(a_foreign_file_is_refused),
+  };
+  return cmocka_run_group_tests(tests, device_up, device_down);
+}

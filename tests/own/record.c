@@ -1,0 +1,222 @@
+/* CANNON_RECORD: what several threads allocate and order is in the file, in an order that could have happened, and all of
+ * it stays there when the process is killed. */
+#include "acl_test.h"
+#include "self.h"
+
+#include <glob.h>
+#include <signal.h>
+
+#include "trace/record_read.h"
+
+enum { N_THREADS = 4, N_BLOCKS = 500 };
+
+static char folder[] = "/tmp/cannon-record-XXXXXX", path[64], setting[96];
+
+static int folder_up(void **state) {
+  (void)state;
+  assert_non_null(mkdtemp(folder));
+  snprintf(path, sizeof path, "%s/trace", folder);
+  snprintf(setting, sizeof setting, "CANNON_RECORD=%s", path);
+  return 0;
+}
+
+static int folder_down(void **state) {
+  (void)state;
+  char command[96];
+  snprintf(command, sizeof command, "rm -rf %s", folder);
+  return system(command);
+}
+
+/* ---- the children ---- */
+
+static void *allocate(void *unused) {
+  void *block[8] = {0};
+  (void)unused;
+  if (aclrtSetDevice(0)) return NULL;
+  for (unsigned i = 0; i < N_BLOCKS; ++i) {
+    if (block[i % 8]) aclrtFree(block[i % 8]);
+    if (aclrtMalloc(&block[i % 8], 1 + (size_t)i * i * 37, ACL_MEM_MALLOC_HUGE_FIRST)) return NULL;
+  }
+  for (int i = 0; i < 8; ++i) aclrtFree(block[i]);
+  return folder; /* not NULL: all went well */
+}
+
+static int child_threads(void) {
+  pthread_t thread[N_THREADS];
+  bool good = aclInit(NULL) == 0;
+  for (int i = 0; i < N_THREADS; ++i) good &= pthread_create(&thread[i], NULL, allocate, NULL) == 0;
+  for (int i = 0; i < N_THREADS; ++i) {
+    void *result;
+    good &= pthread_join(thread[i], &result) == 0 && result;
+  }
+  return !good;
+}
+
+static int child_killed(void) {
+  void *p;
+  if (aclInit(NULL) || aclrtSetDevice(0)) return 1;
+  for (int i = 0; i < N_BLOCKS; ++i)
+    if (aclrtMalloc(&p, 512, ACL_MEM_MALLOC_HUGE_FIRST)) return 1;
+  raise(SIGKILL);
+  return 1;
+}
+
+static int child_streams(void) {
+  aclrtStream first, second;
+  aclrtEvent event;
+  void *p;
+  return aclInit(NULL) || aclrtSetDevice(0) || aclrtCreateStream(&first) || aclrtCreateStream(&second) ||
+         aclrtCreateEvent(&event) || aclrtMallocHost(&p, 4096) || aclrtRecordEvent(event, first) ||
+         aclrtStreamWaitEvent(second, event) || aclrtSynchronizeStream(second) || aclrtSynchronizeEvent(event) ||
+         aclrtFreeHost(p) || aclrtDestroyStream(first) || aclrtDestroyStream(second) || aclrtDestroyEvent(event);
+}
+
+/* The forked child has no device, whatever it tries. */
+static int child_forked(void) {
+  void *p;
+  if (aclInit(NULL) || aclrtSetDevice(0) || aclrtMalloc(&p, 512, ACL_MEM_MALLOC_HUGE_FIRST)) return 1;
+  const pid_t pid = fork();
+  if (pid == 0) {
+    aclrtFree(p);
+    exit(0);
+  }
+  int status;
+  return pid < 0 || waitpid(pid, &status, 0) != pid || status || aclrtFree(p);
+}
+
+static const struct {
+  const char *mode;
+  int (*run)(void);
+} children[] = {
+    {"threads", child_threads}, {"killed", child_killed}, {"streams", child_streams}, {"forked", child_forked}};
+
+/* ---- reading ---- */
+
+typedef struct {
+  size_t n_bytes;
+  record_reader reader;
+  record is[2 * N_THREADS * N_BLOCKS + 100];
+  int n;
+} contents;
+
+static void read_back(const char *name, contents *c) {
+  static uint8_t data[1 << 21];
+  FILE *f = fopen(name, "rb");
+  assert_non_null(f);
+  c->n_bytes = fread(data, 1, sizeof data, f);
+  fclose(f);
+  assert_true(record_open(&c->reader, data, c->n_bytes));
+  for (c->n = 0; record_next(&c->reader, &c->is[c->n]); ++c->n)
+    assert_true((size_t)c->n < sizeof c->is / sizeof *c->is);
+  assert_string_equal(c->reader.error, "");
+}
+
+static contents recorded;
+
+static void every_thread_is_recorded(void **state) {
+  (void)state;
+  static bool live[N_THREADS * N_BLOCKS + 1];
+  child_end end;
+  int allocs = 0, frees = 0;
+  run_self(&end, "threads", setting);
+  assert_string_equal(end.text, "");
+  assert_int_equal(end.status, 0);
+  read_back(path, &recorded);
+  assert_int_equal(recorded.n_bytes, recorded.reader.offset); /* nothing behind the last */
+  assert_int_equal(recorded.reader.header.n_devices, 1);
+  for (int i = 0; i < recorded.n; ++i) {
+    const record *r = &recorded.is[i];
+    assert_true(!i || r->time_ns >= r[-1].time_ns);
+    if (r->kind == RECORD_ALLOC) {
+      assert_true(r->number >= 1 && r->number <= N_THREADS * N_BLOCKS && !live[r->number]);
+      assert_int_equal(r->bytes, (r->requested + 31) / 32 * 32 + 32);
+      live[r->number] = true;
+      ++allocs;
+    } else if (r->kind == RECORD_FREE) {
+      assert_true(live[r->number]);
+      live[r->number] = false;
+      ++frees;
+    }
+  }
+  assert_int_equal(allocs, N_THREADS * N_BLOCKS);
+  assert_int_equal(frees, N_THREADS * N_BLOCKS);
+}
+
+/* The file of the test before is in the way, so this one gets a name of its own. */
+static void a_killed_process_leaves_its_records(void **state) {
+  (void)state;
+  char pattern[80];
+  child_end end;
+  glob_t found;
+  run_self(&end, "killed", setting);
+  assert_true(WIFSIGNALED(end.status) && WTERMSIG(end.status) == SIGKILL);
+  snprintf(pattern, sizeof pattern, "%s.*", path);
+  assert_int_equal(glob(pattern, 0, NULL, &found), 0);
+  assert_int_equal(found.gl_pathc, 1);
+  read_back(found.gl_pathv[0], &recorded);
+  globfree(&found);
+  int allocs = 0;
+  for (int i = 0; i < recorded.n; ++i) allocs += recorded.is[i].kind == RECORD_ALLOC;
+  assert_int_equal(allocs, N_BLOCKS);
+}
+
+static void steps_of_streams_and_events_are_recorded(void **state) {
+  (void)state;
+  static const struct {
+    record_kind kind;
+    int stream; /* 1, 2: the first or second made; 0: any */
+  } expected[] = {{RECORD_STREAM_CREATED, 1},  {RECORD_STREAM_CREATED, 2}, {RECORD_ALLOC, 0},
+                  {RECORD_EVENT_RECORDED, 1},  {RECORD_EVENT_AWAITED, 2},  {RECORD_STREAM_DONE, 2},
+                  {RECORD_EVENT_DONE, 0},      {RECORD_FREE, 0},           {RECORD_STREAM_DESTROYED, 1},
+                  {RECORD_STREAM_DESTROYED, 2}};
+  enum { N = sizeof expected / sizeof *expected };
+  child_end end;
+  int64_t stream[3] = {0};
+  assert_int_equal(remove(path), 0);
+  run_self(&end, "streams", setting);
+  assert_int_equal(end.status, 0);
+  read_back(path, &recorded);
+  assert_true(recorded.n > N);
+  const record *r = recorded.is + 1; /* behind the context's default stream */
+  for (int i = 0; i < N; ++i) {
+    assert_int_equal(r[i].kind, expected[i].kind);
+    assert_int_equal(r[i].device, r[i].kind == RECORD_ALLOC || r[i].kind == RECORD_FREE ? -1 : 0);
+    if (r[i].kind == RECORD_STREAM_CREATED) stream[expected[i].stream] = r[i].stream;
+    if (expected[i].stream) assert_int_equal(r[i].stream, stream[expected[i].stream]);
+    if (r[i].kind == RECORD_EVENT_AWAITED) assert_int_equal(r[i].event, r[i - 1].event);
+  }
+}
+
+static void a_forked_child_adds_nothing(void **state) {
+  (void)state;
+  child_end end;
+  int frees = 0;
+  assert_int_equal(remove(path), 0);
+  run_self(&end, "forked", setting);
+  assert_int_equal(end.status, 0);
+  read_back(path, &recorded);
+  for (int i = 0; i < recorded.n; ++i) frees += recorded.is[i].kind == RECORD_FREE;
+  assert_int_equal(frees, 1);
+}
+
+static void a_file_that_cannot_be_written_is_said(void **state) {
+  (void)state;
+  child_end end;
+  run_self(&end, "streams", "CANNON_RECORD=/nowhere/trace");
+  assert_int_equal(end.status, 0);
+  assert_non_null(strstr(end.text, "CANNON_RECORD is /nowhere/trace"));
+  assert_non_null(strstr(end.text, "No such file or directory"));
+}
+
+int main(int argc, char **argv) {
+  for (size_t i = 0; i < sizeof children / sizeof *children; ++i)
+    if (argc > 1 && strcmp(argv[1], children[i].mode) == 0) return children[i].run();
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(every_thread_is_recorded),
+      cmocka_unit_test(a_killed_process_leaves_its_records),
+      cmocka_unit_test(steps_of_streams_and_events_are_recorded),
+      cmocka_unit_test(a_forked_child_adds_nothing),
+      cmocka_unit_test(a_file_that_cannot_be_written_is_said),
+  };
+  return cmocka_run_group_tests(tests, folder_up, folder_down);
+}

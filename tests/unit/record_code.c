@@ -1,0 +1,182 @@
+/* The format of recordings: what is written is read again, and what is wrong is said with its place. */
+#include "trace/record_read.h"
+
+#include "unit.h"
+
+enum { N_RECORDS = 200 };
+
+static uint64_t random_value(random_source *r) { return random_next(r) >> random_below(r, 64); }
+
+/* A kind's fields; others stay as the reader leaves them. */
+static record random_record(random_source *r, uint64_t time_ns) {
+  record it = {.kind = (record_kind)(1 + random_below(r, RECORD_N_KINDS - 1)), .time_ns = time_ns};
+  it.device = (int)random_below(r, RECORD_MAX_DEVICES + 1) - 1;
+  it.stream = it.kind == RECORD_EVENT_DONE ? RECORD_NO_STREAM : (int64_t)(random_value(r) >> 1) - 1;
+  if (it.stream < 0) it.stream = RECORD_NO_STREAM;
+  if (it.kind == RECORD_ALLOC || it.kind == RECORD_FREE) it.number = random_value(r);
+  if (it.kind == RECORD_ALLOC) {
+    it.requested = random_value(r);
+    it.bytes = random_value(r);
+  }
+  if (it.kind >= RECORD_EVENT_RECORDED && it.kind != RECORD_STREAM_DONE) it.event = random_value(r);
+  return it;
+}
+
+static void assert_same(const record *a, const record *b) {
+  assert_int_equal(a->kind, b->kind);
+  assert_int_equal(a->time_ns, b->time_ns);
+  assert_int_equal(a->device, b->device);
+  assert_int_equal(a->stream, b->stream);
+  assert_int_equal(a->event, b->event);
+  assert_int_equal(a->number, b->number);
+  assert_int_equal(a->requested, b->requested);
+  assert_int_equal(a->bytes, b->bytes);
+}
+
+typedef struct {
+  uint8_t data[sizeof(record_header) + N_RECORDS * RECORD_MAX_BYTES];
+  size_t n, start[N_RECORDS + 1];
+  record is[N_RECORDS];
+} recording;
+
+static void write_all(recording *r, uint64_t seed) {
+  record_header h = {.version = RECORD_VERSION, .header_bytes = sizeof h};
+  record_history history = {0};
+  random_source source = {seed};
+  uint64_t time_ns = 0;
+  memcpy(h.magic, RECORD_MAGIC, sizeof h.magic);
+  memset(h.program, 'x', sizeof h.program); /* no zero at the end */
+  memcpy(r->data, &h, sizeof h);
+  r->n = sizeof h;
+  for (int i = 0; i < N_RECORDS; ++i) {
+    r->start[i] = r->n;
+    r->is[i] = random_record(&source, time_ns += random_value(&source) >> 10);
+    const size_t n = record_encode(&history, &r->is[i], r->data + r->n);
+    assert_true(n <= RECORD_MAX_BYTES);
+    r->n += n;
+  }
+  r->start[N_RECORDS] = r->n;
+}
+
+static void what_is_written_is_read(void **state) {
+  (void)state;
+  static recording r;
+  for (uint64_t seed = 1; seed <= (uint64_t)ROUNDS(200); ++seed) {
+    record_reader reader;
+    record it;
+    write_all(&r, seed);
+    assert_true(record_open(&reader, r.data, r.n));
+    assert_int_equal(strlen(reader.header.program), sizeof reader.header.program - 1);
+    for (int i = 0; i < N_RECORDS; ++i) {
+      assert_int_equal(reader.offset, r.start[i]);
+      assert_true(record_next(&reader, &it));
+      assert_same(&it, &r.is[i]);
+    }
+    assert_false(record_next(&reader, &it));
+    assert_string_equal(reader.error, "");
+  }
+}
+
+/* The common records are short: that is what the format is for. */
+static void a_usual_record_takes_few_bytes(void **state) {
+  (void)state;
+  uint8_t out[RECORD_MAX_BYTES];
+  record_history h = {0};
+  record it = {RECORD_ALLOC, .time_ns = 400, .stream = RECORD_NO_STREAM, .number = 1, .requested = 4096, .bytes = 4128};
+  assert_int_equal(record_encode(&h, &it, out), 9);
+  it = (record){RECORD_FREE, .time_ns = 800, .stream = RECORD_NO_STREAM, .number = 1};
+  assert_int_equal(record_encode(&h, &it, out), 6);
+}
+
+/* Reads all; the number of records, and the message where there is one. */
+static int read_all(const uint8_t *data, size_t n, record_reader *reader) {
+  record it;
+  int count = 0;
+  if (!record_open(reader, data, n)) return 0;
+  while (record_next(reader, &it)) ++count;
+  return count;
+}
+
+static void a_cut_file_is_read_up_to_the_cut(void **state) {
+  (void)state;
+  static recording r;
+  write_all(&r, 3);
+  for (int i = 0; i < N_RECORDS; ++i) {
+    for (size_t n = r.start[i]; n < r.start[i + 1]; ++n) {
+      record_reader reader;
+      char words[64] = "";
+      if (n > r.start[i]) snprintf(words, sizeof words, "offset %zu: the record is cut short", r.start[i]);
+      assert_int_equal(read_all(r.data, n, &reader), i);
+      assert_string_equal(reader.error, words);
+    }
+  }
+}
+
+static void zeros_are_the_end(void **state) {
+  (void)state;
+  static recording r;
+  record_reader reader;
+  write_all(&r, 4);
+  memset(r.data + r.start[50], 0, 40);
+  r.data[r.start[50] + 7] = 9; /* fields of a record whose kind was not written yet */
+  assert_int_equal(read_all(r.data, r.n, &reader), 50);
+  assert_string_equal(reader.error, "");
+}
+
+static void wrong_headers_are_refused(void **state) {
+  (void)state;
+  static const struct {
+    size_t offset, bytes;
+    const char *words;
+  } cases[] = {
+      {0, 4096, "offset 0: this is no recording"},
+      {offsetof(record_header, version), 4096, "offset 8: the version is 255, expected 1"},
+      {offsetof(record_header, header_bytes), 4096, "offset 12: the header has"},
+      {SIZE_MAX, 7, "offset 0: this is no recording"},
+      {SIZE_MAX, 100, "offset 100: the header is cut short"},
+      {SIZE_MAX, 0, "offset 0"},
+  };
+  static recording r;
+  for (size_t i = 0; i < COUNT(cases); ++i) {
+    record_reader reader;
+    write_all(&r, 5);
+    if (cases[i].offset != SIZE_MAX) r.data[cases[i].offset] = 255;
+    assert_false(record_open(&reader, r.data, cases[i].bytes));
+    if (!strstr(reader.error, cases[i].words)) print_error("%s\n", reader.error);
+    assert_non_null(strstr(reader.error, cases[i].words));
+  }
+}
+
+static void wrong_records_are_refused(void **state) {
+  (void)state;
+  static const struct {
+    uint8_t data[24];
+    const char *wrong;
+  } cases[] = {
+      {{RECORD_N_KINDS}, "the record's kind is not known"},
+      {{255}, "the record's kind is not known"},
+      {{RECORD_FREE, 0, RECORD_MAX_DEVICES + 1}, "the device is out of range"},
+      {{RECORD_FREE, 255, 255, 255, 255, 255, 255, 255, 255, 255, 2}, "a number has more than 64 bits"},
+      {{RECORD_FREE, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 0}, "a number has more than 64 bits"},
+      {{RECORD_STREAM_DONE, 0, 1, 255, 255, 255, 255, 255, 255, 255, 255, 255, 1}, "the stream is out of range"},
+  };
+  for (size_t i = 0; i < COUNT(cases); ++i) {
+    record_history h = {0};
+    record it;
+    size_t used;
+    const char *wrong = record_decode(&h, cases[i].data, sizeof cases[i].data, &it, &used);
+    assert_non_null(wrong);
+    assert_string_equal(wrong, cases[i].wrong);
+    assert_int_equal(used, 0);
+    assert_int_equal(h.time_ns, 0);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(what_is_written_is_read),          cmocka_unit_test(a_usual_record_takes_few_bytes),
+      cmocka_unit_test(a_cut_file_is_read_up_to_the_cut), cmocka_unit_test(zeros_are_the_end),
+      cmocka_unit_test(wrong_headers_are_refused),        cmocka_unit_test(wrong_records_are_refused),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
