@@ -2,6 +2,7 @@
 #include "runtime/stream.h"
 
 #include "api/api.h"
+#include "runtime/allocator.h"
 #include "runtime/callback.h"
 #include "runtime/context.h"
 #include "runtime/device.h"
@@ -46,6 +47,7 @@ static status destroy(aclrtStream handle, bool discard) {
   object_ref(&s->o); /* the slot stays this stream's until its subscription is gone */
   stream_destroy(s, discard);
   callback_forget(s);
+  allocator_forget(s);
   stream_unref(s);
   return ST_OK;
 }

@@ -24,9 +24,10 @@ typedef struct {
   const char *_Atomic call;   /* the CANN function, a string constant */
   void *_Atomic site;         /* its return address */
   /* The rest is the heap's own. */
+  bool large;    /* which part of the window */
+  uint16_t pool; /* that holds it (pool.h); 0: none */
   uint32_t range, next;
-  uint32_t n_units; /* of its part of the window */
-  bool large;       /* which part */
+  uint32_t n_units; /* of its part */
 } heap_block;
 
 typedef uint32_t block_id; /* 0 is none */

@@ -68,8 +68,25 @@ static void count_pages(heap *h) { heap_stats_pages(&h->stats, store_committed(h
 
 /* ---- places of blocks -------------------------------------------------------------------------------------------- */
 
+static placement placement_of(const heap *h, const heap_block *b) {
+  return (placement){
+      .offset = b->address - h->config.window, .n_units = b->n_units, .range = b->range, .large = b->large};
+}
+
+static unsigned unit_shift_of(const heap *h, bool large) { return large ? PAGE_SHIFT : h->config.unit_shift; }
+
 static uint64_t place_bytes(const heap *h, const heap_block *b) {
-  return (uint64_t)b->n_units << (b->large ? PAGE_SHIFT : h->config.unit_shift);
+  return (uint64_t)b->n_units << unit_shift_of(h, b->large);
+}
+
+/* Gives the block a place, where it is found when it is live. */
+static void enter(heap *h, block_id id, const placement *p, uint16_t pool) {
+  heap_block *b = blocks_at(&h->blocks, id);
+  b->range = p->range;
+  b->n_units = p->n_units;
+  b->large = p->large;
+  b->pool = pool;
+  blocks_enter(&h->blocks, id, h->config.window + p->offset, place_bytes(h, b));
 }
 
 /* A block that has a place, but is not live yet; 0 where there is none. */
@@ -81,11 +98,7 @@ static block_id make(heap *h, uint64_t bytes, bool may_grow) {
     blocks_drop(&h->blocks, id);
     return 0;
   }
-  heap_block *b = blocks_at(&h->blocks, id);
-  b->range = p.range;
-  b->n_units = p.n_units;
-  b->large = p.large;
-  blocks_enter(&h->blocks, id, h->config.window + p.offset, place_bytes(h, b));
+  enter(h, id, &p, 0);
   return id;
 }
 
@@ -93,7 +106,8 @@ static block_id make(heap *h, uint64_t bytes, bool may_grow) {
 static void release(heap *h, block_id id) {
   const heap_block *b = blocks_at(&h->blocks, id);
   blocks_remove(&h->blocks, id, place_bytes(h, b));
-  store_give(h->store, &(placement){.n_units = b->n_units, .range = b->range, .large = b->large});
+  const placement p = placement_of(h, b);
+  store_give(h->store, &p);
   blocks_drop(&h->blocks, id);
 }
 
@@ -309,15 +323,38 @@ status heap_alloc(heap *h, uint64_t bytes, uint64_t requested, const char *call,
 
 enum { N_HOLDERS = 3 };
 
+typedef struct {
+  uint16_t pool; /* 0: any */
+  const heap_block *block[N_HOLDERS];
+} largest;
+
 /* Keeps the largest blocks, the largest first. */
 static void keep_largest(const heap_block *b, void *argument) {
-  const heap_block **largest = argument;
+  largest *l = argument;
+  if (l->pool && l->pool != b->pool) return;
   for (int i = 0; i < N_HOLDERS; ++i) {
-    if (largest[i] && largest[i]->bytes >= b->bytes) continue;
-    memmove(&largest[i + 1], &largest[i], (N_HOLDERS - 1 - (size_t)i) * sizeof(heap_block *));
-    largest[i] = b;
+    if (l->block[i] && l->block[i]->bytes >= b->bytes) continue;
+    memmove(&l->block[i + 1], &l->block[i], (N_HOLDERS - 1 - (size_t)i) * sizeof(heap_block *));
+    l->block[i] = b;
     return;
   }
+}
+
+static void list_largest(heap *h, uint16_t pool, heap_holders *out) {
+  largest l = {.pool = pool};
+  size_t n = 0;
+  out->words[0] = '\0';
+  blocks_each(&h->blocks, keep_largest, &l);
+  for (int i = 0; i < N_HOLDERS && l.block[i] && n < sizeof out->words; ++i)
+    n += (size_t)snprintf(out->words + n, sizeof out->words - n, "%s%ju bytes (allocation %ju, %s)",
+                          i ? ", " : "; largest: ", (uintmax_t)l.block[i]->requested, (uintmax_t)l.block[i]->number,
+                          l.block[i]->call);
+}
+
+void heap_largest(heap *h, uint16_t pool, heap_holders *out) {
+  pthread_mutex_lock(&h->lock);
+  list_largest(h, pool, out);
+  pthread_mutex_unlock(&h->lock);
 }
 
 /* The most that one block could take now: pages that are in use, and what the host lacks, are out of reach. */
@@ -334,28 +371,25 @@ static uint64_t would_fit(const heap *h, uint64_t host_bytes, uint64_t others_by
 static uint64_t held_by_others(const heap *h) { return h->config.device >= 0 ? ledger_others(h->config.device) : 0; }
 
 static status refuse(heap *h, uint64_t requested) {
-  const heap_block *largest[N_HOLDERS] = {0};
-  char holders[320] = "";
-  size_t n = 0;
+  heap_holders holders;
   const uint64_t host = host_available_bytes(), others = held_by_others(h);
   heap_stats_refuse(&h->stats);
-  blocks_each(&h->blocks, keep_largest, largest);
-  for (int i = 0; i < N_HOLDERS && largest[i] && n < sizeof holders; ++i)
-    n += (size_t)snprintf(holders + n, sizeof holders - n, "%s%ju bytes (allocation %ju, %s)",
-                          i ? ", " : "; largest: ", (uintmax_t)largest[i]->requested, (uintmax_t)largest[i]->number,
-                          largest[i]->call);
+  list_largest(h, 0, &holders);
   return fail(
       ST_NO_MEMORY,
       "size is %ju bytes, more than %s has left: %ju of %ju bytes are in use here and %ju in other processes, the "
       "host has %ju available, at most %ju would fit%s",
       (uintmax_t)requested, h->config.name, (uintmax_t)store_used(h->store), (uintmax_t)h->config.size_bytes,
-      (uintmax_t)others, (uintmax_t)host, (uintmax_t)would_fit(h, host, others), holders);
+      (uintmax_t)others, (uintmax_t)host, (uintmax_t)would_fit(h, host, others), holders.words);
 }
 
 /* ---- freeing ----------------------------------------------------------------------------------------------------- */
 
 __attribute__((noinline, cold)) static status refuse_free(const heap *h, uintptr_t address, const char *name) {
   const heap_block *b = blocks_find(&h->blocks, address);
+  if (b && b->address == address && b->pool)
+    return fail(ST_INVALID_VALUE, "%s is %p, a block of a pool, which frees it", name,
+                (void *)address); // NOLINT(performance-no-int-to-ptr)
   if (b && b->address != address)
     return fail(ST_INVALID_VALUE, "%s is %p, inside the block of %ju bytes at %p, expected a block's start", name,
                 (void *)address, (uintmax_t)b->requested, (void *)b->address); // NOLINT(performance-no-int-to-ptr)
@@ -379,7 +413,7 @@ static status free_observed(heap *h, uintptr_t address, const char *name, void *
   pthread_mutex_lock(&h->lock);
   const block_id id = blocks_starting(&h->blocks, address);
   heap_block *b = blocks_at(&h->blocks, id);
-  const uint64_t bytes = id ? atomic_exchange(&b->bytes, 0) : 0;
+  const uint64_t bytes = id && !b->pool ? atomic_exchange(&b->bytes, 0) : 0;
   if (bytes) {
     const uint64_t requested = b->requested;
     if (hooks_any()) hooks_free(told(h, b, bytes), site);
@@ -393,6 +427,7 @@ static status free_observed(heap *h, uintptr_t address, const char *name, void *
 
 /* Whether the block was live and is freed by this call: of two threads that free the same one, one is told so. */
 static inline bool end_life(heap_block *b, bool shared) {
+  if (unlikely(b->pool)) return false;
   if (shared) return atomic_exchange_explicit(&b->bytes, 0, memory_order_acq_rel) != 0;
   if (!atomic_load_explicit(&b->bytes, memory_order_relaxed)) return false;
   atomic_store_explicit(&b->bytes, 0, memory_order_release);
@@ -428,6 +463,102 @@ status heap_free(heap *h, uintptr_t address, const char *name, void *site) {
   thread_cache_leave(t);
   if (unlikely(over)) return spill(h, t);
   return likely(freed) ? ST_OK : refuse_free(h, address, name);
+}
+
+/* ---- held by pools ----------------------------------------------------------------------------------------------- */
+
+block_id heap_hold(heap *h, uint64_t bytes, uint16_t pool) {
+  pthread_mutex_lock(&h->lock);
+  if (h->parked || h->fence) settle(h);
+  bool hit;
+  const block_id id = make_by_all_means(h, bytes, &hit);
+  count_pages(h);
+  if (id) {
+    heap_block *b = blocks_at(&h->blocks, id);
+    atomic_store_explicit(&b->bytes, 0, memory_order_relaxed);
+    b->pool = pool;
+  }
+  pthread_mutex_unlock(&h->lock);
+  return id;
+}
+
+void heap_let_go(heap *h, block_id id) {
+  pthread_mutex_lock(&h->lock);
+  release(h, id);
+  count_pages(h);
+  pthread_mutex_unlock(&h->lock);
+}
+
+heap_place heap_place_of(const heap *h, block_id id) {
+  const heap_block *b = blocks_at(&h->blocks, id);
+  return (heap_place){
+      .address = b->address, .bytes = place_bytes(h, b), .unit_shift = unit_shift_of(h, b->large), .large = b->large};
+}
+
+block_id heap_cut(heap *h, block_id id, uint64_t bytes) {
+  heap_block *b = blocks_at(&h->blocks, id);
+  placement p = placement_of(h, b), q;
+  const uint64_t whole = place_bytes(h, b);
+  pthread_mutex_lock(&h->lock);
+  block_id rest = blocks_new(&h->blocks);
+  if (rest && store_cut(h->store, &p, (uint32_t)(bytes >> unit_shift_of(h, b->large)), &q)) {
+    blocks_remove(&h->blocks, id, whole);
+    enter(h, id, &p, b->pool);
+    enter(h, rest, &q, b->pool);
+  } else if (rest) {
+    blocks_drop(&h->blocks, rest);
+    rest = 0;
+  }
+  pthread_mutex_unlock(&h->lock);
+  return rest;
+}
+
+bool heap_join(heap *h, block_id id, block_id after) {
+  const heap_block *b = blocks_at(&h->blocks, id), *a = blocks_at(&h->blocks, after);
+  placement p = placement_of(h, b);
+  const placement q = placement_of(h, a);
+  const uint64_t bytes = place_bytes(h, b), bytes_after = place_bytes(h, a);
+  pthread_mutex_lock(&h->lock);
+  const bool joined = store_join(h->store, &p, &q);
+  if (joined) {
+    blocks_remove(&h->blocks, id, bytes);
+    blocks_remove(&h->blocks, after, bytes_after);
+    blocks_drop(&h->blocks, after);
+    enter(h, id, &p, b->pool);
+  }
+  pthread_mutex_unlock(&h->lock);
+  return joined;
+}
+
+uint64_t heap_begin(const heap *h) { return heap_stats_begin(&h->stats); }
+
+void *heap_lend(heap *h, block_id id, uint64_t begun, uint64_t bytes, uint64_t requested, const char *call, void *site,
+                bool hit) {
+  void *p = hand_out(h, id, next_number(h, NULL), bytes, requested, call, site);
+  if (hooks_any()) hooks_alloc(told(h, blocks_at(&h->blocks, id), bytes));
+  heap_stats_alloc(&h->stats, begun, bytes, requested, hit);
+  return p;
+}
+
+bool heap_take_back(heap *h, block_id id, uint64_t begun, void *site) {
+  heap_block *b = blocks_at(&h->blocks, id);
+  const uint64_t bytes = atomic_exchange_explicit(&b->bytes, 0, memory_order_acq_rel);
+  if (!bytes) return false;
+  if (hooks_any()) hooks_free(told(h, b, bytes), site);
+  heap_stats_free(&h->stats, begun, bytes, b->requested);
+  return true;
+}
+
+uint16_t heap_pool_of(const heap *h, uintptr_t address) {
+  const block_id id = blocks_starting(&h->blocks, address);
+  return id ? blocks_at(&h->blocks, id)->pool : 0;
+}
+
+status heap_refuse(heap *h, uint64_t requested) {
+  pthread_mutex_lock(&h->lock);
+  const status st = refuse(h, requested);
+  pthread_mutex_unlock(&h->lock);
+  return st;
 }
 
 /* ---- finding ----------------------------------------------------------------------------------------------------- */

@@ -60,6 +60,40 @@ status heap_alloc(heap *h, uint64_t bytes, uint64_t requested, const char *call,
  * retired, or before an allocation is refused. */
 status heap_free(heap *h, uintptr_t address, const char *name, void *site);
 
+/* What a pool holds between uses (pool.h): blocks with a place and memory, live or not, which only the pool frees. Those of
+ * one part of the window (large or not) can be cut and joined while they are not live. The caller serialises calls for a
+ * block; pool is its number, from 1. */
+typedef struct {
+  uintptr_t address;
+  uint64_t bytes; /* of the place: a multiple of 1 << unit_shift */
+  unsigned unit_shift;
+  bool large;
+} heap_place;
+block_id heap_hold(heap *h, uint64_t bytes, uint16_t pool); /* 0: refused */
+void heap_let_go(heap *h, block_id id);                     /* not live; no task uses it */
+heap_place heap_place_of(const heap *h, block_id id);
+block_id heap_cut(heap *h, block_id id, uint64_t bytes); /* a multiple of the unit; the rest, or 0 */
+bool heap_join(heap *h, block_id id, block_id after);    /* whether they are neighbours; then after is gone */
+
+/* Makes a held block live, as heap_alloc does, and ends its life; false where it is not live. begun: what heap_begin gave
+ * when that began; hit: it took no new memory. */
+uint64_t heap_begin(const heap *h);
+void *heap_lend(heap *h, block_id id, uint64_t begun, uint64_t bytes, uint64_t requested, const char *call, void *site,
+                bool hit);
+bool heap_take_back(heap *h, block_id id, uint64_t begun, void *site);
+
+/* Whose the block that starts at the address is, or was last; 0: no pool's. */
+uint16_t heap_pool_of(const heap *h, uintptr_t address);
+
+/* ST_NO_MEMORY, with the numbers and the largest holders in words. */
+status heap_refuse(heap *h, uint64_t requested);
+
+/* In words, the largest live blocks: of a pool, or of all (0). "" where there are none. */
+typedef struct {
+  char words[320];
+} heap_holders;
+void heap_largest(heap *h, uint16_t pool, heap_holders *out);
+
 /* The live block that holds the address, or NULL. Constant time, lock-free, safe in a signal handler. */
 const heap_block *heap_find(const heap *h, uintptr_t address);
 

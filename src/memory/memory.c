@@ -10,6 +10,7 @@
 #include "memory/host.h"
 #include "memory/ipc.h"
 #include "memory/ledger.h"
+#include "memory/pool.h"
 #include "trace/trace.h"
 
 static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -17,7 +18,7 @@ static heap *_Atomic device_heaps[SPACE_MAX_DEVICES];
 static heap *_Atomic pinned_heap, *_Atomic managed_heap;
 static const heap_fences *fences;
 static uint32_t slack_bytes = RULE_DEFAULT_SLACK_BYTES;
-static _Atomic bool has_dvpp; /* a block for media processing was allocated: frees look whose a block is */
+static _Atomic bool kinds_differ; /* media processing or pools have blocks: frees look whose a block is */
 static char device_names[SPACE_MAX_DEVICES][16];
 
 void memory_set_fences(const heap_fences *given) {
@@ -25,6 +26,7 @@ void memory_set_fences(const heap_fences *given) {
   vmm_set_fences(given);
 }
 
+const heap_fences *memory_fences(void) { return fences; }
 void memory_set_slack(uint32_t bytes) { slack_bytes = bytes; }
 uint32_t memory_slack(void) { return slack_bytes; }
 
@@ -100,12 +102,24 @@ static heap *_Atomic *slot_of(const alloc_rule *rule, int device) {
 }
 
 void memory_give_back(void) {
-  for (int d = 0; d < SPACE_MAX_DEVICES; ++d)
-    if (memory_heap(d)) heap_trim(memory_heap(d), 0);
+  for (int d = 0; d < SPACE_MAX_DEVICES; ++d) {
+    if (!memory_heap(d)) continue;
+    pools_relieve(d);
+    heap_trim(memory_heap(d), 0);
+  }
 }
 
-/* More room for a device's memory: what other processes have let go of, or only keep. */
-__attribute__((noinline)) static bool find_room(int device) { return vmm_settle() || ledger_ask_others(device); }
+/* More room for a device's memory: what lies idle in pools, and what other processes have let go of, or only keep. */
+__attribute__((noinline)) bool memory_find_room(int device) {
+  return pools_relieve(device) || vmm_settle() || ledger_ask_others(device);
+}
+
+status memory_round(rule_kind rule, int policy, uint64_t size, uint64_t *bytes) {
+  *bytes = rule_bytes(&alloc_rules[rule], size, slack_bytes, policy);
+  if (size == 0) return fail(ST_INVALID_PARAM, "size is 0, expected 1 or more");
+  if (*bytes) return ST_OK;
+  return fail(ST_NO_MEMORY, "size is %ju, which overflows when it is rounded", (uintmax_t)size);
+}
 
 status memory_alloc(int device, const alloc_rule *rule, int policy, uint64_t size, void *site, void **out) {
   if (size == 0) return fail(ST_INVALID_PARAM, "size is 0, expected 1 or more");
@@ -117,12 +131,14 @@ status memory_alloc(int device, const alloc_rule *rule, int policy, uint64_t siz
     TRY(open_heap_of(rule));
     h = atomic_load_explicit(slot, memory_order_acquire);
   }
-  if (unlikely(rule->freed_by == FREE_DVPP)) atomic_store_explicit(&has_dvpp, true, memory_order_relaxed);
+  if (unlikely(rule->freed_by == FREE_DVPP)) atomic_store_explicit(&kinds_differ, true, memory_order_relaxed);
   const char *call = rule->call[policy_pages(policy, size)];
   const status st = heap_alloc(h, bytes, size, call, site, out);
-  if (likely(st != ST_NO_MEMORY) || rule->place != ALLOC_DEVICE || !find_room(device)) return st;
+  if (likely(st != ST_NO_MEMORY) || rule->place != ALLOC_DEVICE || !memory_find_room(device)) return st;
   return heap_alloc(h, bytes, size, call, site, out);
 }
+
+void memory_expect_pools(void) { atomic_store(&kinds_differ, true); }
 
 static inline heap *heap_of(const void *p) {
   const int device = space_device_of((uintptr_t)p);
@@ -151,7 +167,9 @@ status memory_free(void *block, free_kind kind, void *site) {
   const char *name = free_words[kind].name;
   heap *h = heap_of(block);
   if (likely(h && (kind == FREE_HOST) == space_is_pinned((uintptr_t)block))) {
-    if (unlikely(kind == FREE_DVPP || (kind == FREE_DEVICE && atomic_load_explicit(&has_dvpp, memory_order_relaxed)))) {
+    if (unlikely(kind == FREE_DVPP ||
+                 (kind == FREE_DEVICE && atomic_load_explicit(&kinds_differ, memory_order_relaxed)))) {
+      if (pool_holds(block)) return pool_free(NULL, block, NULL, name, site);
       const status st = check_freed_by(h, block, kind);
       if (st != ST_OK) return hooks_bad_free(st, (uintptr_t)block, site);
     }

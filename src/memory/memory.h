@@ -19,6 +19,7 @@ status memory_open_device(int device, uint64_t size_bytes, bool check_host);
 
 /* How to learn what tasks are pending; given before the first device is opened. */
 void memory_set_fences(const heap_fences *fences);
+const heap_fences *memory_fences(void);
 
 /* What blocks with slack grow by (RULE_DEFAULT_SLACK_BYTES unless set); before the first device is opened. */
 void memory_set_slack(uint32_t bytes);
@@ -27,6 +28,15 @@ uint32_t memory_slack(void);
 /* A block of `size` bytes where the rule says (device counts only if that is a device), of the pages that the policy
  * asks for. site: the caller's return address, for messages. */
 status memory_alloc(int device, const alloc_rule *rule, int policy, uint64_t size, void *site, void **out);
+
+/* What a rule makes of a request's size; refused in words where there is nothing to make. */
+status memory_round(rule_kind rule, int policy, uint64_t size, uint64_t *bytes);
+
+/* After a refusal: whether there is more room on the device now. No lock of the memory is held. */
+bool memory_find_room(int device);
+
+/* From now on there are blocks that pools hold, which memory_free passes on. */
+void memory_expect_pools(void);
 
 /* Gives back to the host, and to other processes, what is only kept for reuse. */
 void memory_give_back(void);

@@ -182,6 +182,18 @@ void ranges_shorten(ranges *r, range_id id, uint32_t n) {
   if (r->node[id].n > n && reserve_nodes(r)) ranges_give(r, split(r, id, n), RANGE_BACKED);
 }
 
+range_id ranges_cut(ranges *r, range_id id, uint32_t n) {
+  assert(!r->node[id].free && n < r->node[id].n);
+  return reserve_nodes(r) ? split(r, id, n) : 0;
+}
+
+bool ranges_join(ranges *r, range_id id, range_id after) {
+  assert(!r->node[id].free && !r->node[after].free);
+  if (r->node[id].after != after) return false;
+  join(r, id, after);
+  return true;
+}
+
 void ranges_give_mixed(ranges *r, range_id id, uint32_t bare, uint32_t n_bare) {
   if (n_bare < r->node[id].n) {
     if (!reserve_nodes(r)) return;

@@ -36,6 +36,11 @@ range_id ranges_take_across(ranges *r, uint32_t n, uint32_t step, uint32_t *bare
 /* Cuts a taken range down to its first n units and frees the rest as backed; without memory it stays as it is. */
 void ranges_shorten(ranges *r, range_id id, uint32_t n);
 
+/* Cuts a taken range after its first n units: the rest, taken too; 0 without memory. And joins it to the one that ends
+ * where it starts; false where they are no neighbours. */
+range_id ranges_cut(ranges *r, range_id id, uint32_t n);
+bool ranges_join(ranges *r, range_id id, range_id after);
+
 /* Gives a taken range back, as units of that kind. */
 void ranges_give(ranges *r, range_id id, range_kind kind);
 

@@ -193,6 +193,25 @@ void store_give(store *s, const placement *p) {
   ranges_give(l->ranges, p->range, RANGE_BACKED);
 }
 
+bool store_cut(store *s, placement *p, uint32_t n_units, placement *rest) {
+  const line *l = &s->line[p->large ? LARGE : SMALL];
+  const range_id id = ranges_cut(l->ranges, p->range, n_units);
+  if (!id) return false;
+  *rest = (placement){.offset = p->offset + ((uint64_t)n_units << l->unit_shift),
+                      .n_units = p->n_units - n_units,
+                      .range = id,
+                      .large = p->large};
+  p->n_units = n_units;
+  return true;
+}
+
+bool store_join(store *s, placement *p, const placement *after) {
+  const line *l = &s->line[p->large ? LARGE : SMALL];
+  if (p->large != after->large || !ranges_join(l->ranges, p->range, after->range)) return false;
+  p->n_units += after->n_units;
+  return true;
+}
+
 bool store_take_loose(store *s, uint64_t bytes, uint64_t *offset) {
   const uint64_t n = bytes >> GRANULE_SHIFT;
   if (pages_take_loose(s->pages, n, offset)) return true;

@@ -48,6 +48,10 @@ static inline uint64_t store_units(uint64_t bytes, unsigned shift) { return byte
 bool store_take(store *s, uint64_t bytes, bool grow, placement *out);
 void store_give(store *s, const placement *p);
 
+/* Cuts a place after its first n_units, and joins it to the one before; false where that can't be. */
+bool store_cut(store *s, placement *p, uint32_t n_units, placement *rest);
+bool store_join(store *s, placement *p, const placement *after);
+
 /* Memory without an address (pages.h), in bytes, a multiple of the granule; caches make room for it. */
 bool store_take_loose(store *s, uint64_t bytes, uint64_t *offset);
 void store_give_loose(store *s, uint64_t offset, uint64_t bytes);

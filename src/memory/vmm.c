@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "memory/ledger.h"
+#include "memory/memory.h"
 #include "memory/physical.h"
 #include "memory/reservation.h"
 #include "memory/space.h"
@@ -133,7 +133,7 @@ status vmm_create(int device, heap *h, uint64_t bytes, uint64_t granularity, con
   vmm_settle();
   if (h) {
     status st = heap_take_pages(h, bytes, &made.one.offset);
-    if (st == ST_NO_MEMORY && ledger_ask_others(device)) st = heap_take_pages(h, bytes, &made.one.offset);
+    if (st == ST_NO_MEMORY && memory_find_room(device)) st = heap_take_pages(h, bytes, &made.one.offset);
     TRY(st);
     made.file = heap_file(h);
   } else {

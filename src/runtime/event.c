@@ -1,7 +1,9 @@
 #include "runtime/event.h"
 
 #include "base/hooks.h"
+#include "memory/pool.h"
 #include "runtime/context.h"
+#include "runtime/order.h"
 #include "trace/trace.h"
 
 enum { CONTROL_COST_NS = 30 };
@@ -21,6 +23,7 @@ status event_create(context *c, event_kind kind, uint32_t flags, event **out) {
 
 void event_unref(event *e) {
   if (!object_unref(&e->o)) return;
+  free(e->clock);
   object_release(OBJECT_EVENT, &e->o);
 }
 
@@ -104,8 +107,11 @@ static void drop_record(task *t, stream *s) { run_record(t, s); }
 
 static const task_kind record_kind = {.name = "event record", .run = run_record, .drop = drop_record, .control = true};
 
+static bool order_kept(void) { return unlikely(atomic_load_explicit(&order_is_kept, memory_order_relaxed)); }
+
 status event_record(event *e, stream *s) {
   task *t;
+  if (order_kept()) order_prepare(&e->clock);
   hooks_tell_step(HOOK_EVENT_RECORDED, s->device, s->id, e->id); /* in vain where the next line fails: orders nothing */
   TRY(stream_new_task(s, &t));
   object_ref(&e->o);
@@ -118,6 +124,7 @@ status event_record(event *e, stream *s) {
   e->recorded = true;
   t->sync.generation = ++e->submitted;
   open_append(e, t);
+  if (order_kept()) order_record(e, s);
   spin_unlock(&e->o.lock);
   stream_submit(s, t);
   return ST_OK;
@@ -192,20 +199,26 @@ static bool give_up(event *e, stream *s) {
   return found;
 }
 
+/* The wait is over, or dropped. */
+static void end_wait(task *t) {
+  if (t->sync.ahead) atomic_fetch_sub(&order_n_ahead, 1);
+  event_unref(t->sync.event);
+}
+
 static status run_wait(task *t, stream *s) {
   event *e = t->sync.event;
   const uint64_t deadline = atomic_load(&s->wait_deadline_ns);
   if (deadline && now_ns() >= deadline && give_up(e, s)) {
     atomic_store(&s->wait_deadline_ns, 0);
     const uint32_t id = e->id;
-    event_unref(e);
+    end_wait(t);
     return fail(ST_WAIT_TIMEOUT, "event %u was not recorded within the wait's %ju ms", id,
                 (uintmax_t)(t->sync.timeout_ns / 1000000));
   }
   if (t->sync.timeout_ns && !deadline) atomic_store(&s->wait_deadline_ns, now_ns() + t->sync.timeout_ns);
   if (must_wait(e, s, t->sync.generation)) return TASK_BLOCKED;
   if (t->sync.timeout_ns) atomic_store(&s->wait_deadline_ns, 0);
-  event_unref(e);
+  end_wait(t);
   return ST_OK;
 }
 
@@ -213,13 +226,14 @@ static status run_wait(task *t, stream *s) {
 static void drop_wait(task *t, stream *s) {
   give_up(t->sync.event, s);
   atomic_store(&s->blocked, false);
-  event_unref(t->sync.event);
+  end_wait(t);
 }
 
 static const task_kind wait_kind = {.name = "event wait", .run = run_wait, .drop = drop_wait};
 
 status event_wait(event *e, stream *s, uint64_t timeout_ns) {
   task *t;
+  if (order_kept()) order_prepare(&s->clock);
   TRY(stream_new_task(s, &t));
   object_ref(&e->o);
   spin_lock(&e->o.lock);
@@ -228,7 +242,10 @@ status event_wait(event *e, stream *s, uint64_t timeout_ns) {
     t->sync.generation = e->submitted; /* what was captured by now; nothing yet: does not wait */
   else
     t->sync.generation = e->recorded ? e->submitted : e->submitted + 1;
+  t->sync.ahead = t->sync.generation > e->submitted;
+  if (order_kept() && !t->sync.ahead && !timeout_ns) order_wait(e, s);
   spin_unlock(&e->o.lock);
+  if (t->sync.ahead) atomic_fetch_add(&order_n_ahead, 1);
   t->kind = &wait_kind;
   t->cost_ns = CONTROL_COST_NS;
   t->sync.event = e;
@@ -273,7 +290,15 @@ static stream *pending_source(event *e, uint64_t *position) {
   return source;
 }
 
-status event_synchronize(event *e, uint64_t timeout_ns) {
+/* What the host knows now that it has waited for the latest record, if there was no other since. */
+static void saw(event *e) {
+  if (!order_kept()) return;
+  spin_lock(&e->o.lock);
+  if (e->submitted && is_over(e, e->submitted)) order_saw_event(e);
+  spin_unlock(&e->o.lock);
+}
+
+static status synchronize(event *e, uint64_t timeout_ns) {
   uint64_t position;
   stream *source = pending_source(e, &position);
   if (!source) {
@@ -289,12 +314,20 @@ status event_synchronize(event *e, uint64_t timeout_ns) {
   return st;
 }
 
+status event_synchronize(event *e, uint64_t timeout_ns) {
+  TRY(synchronize(e, timeout_ns));
+  saw(e);
+  if (order_kept()) pools_synchronized(e->device);
+  return ST_OK;
+}
+
 bool event_is_complete(event *e) {
   uint64_t position;
   spin_lock(&e->o.lock);
   const bool complete = e->submitted ? is_over(e, e->submitted) : e->kind == EVENT_EX;
   spin_unlock(&e->o.lock);
   if (complete) {
+    saw(e);
     hooks_tell_step(HOOK_EVENT_DONE, e->device, 0, e->id);
     return true;
   }

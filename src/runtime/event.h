@@ -27,6 +27,7 @@ struct event {
   uint64_t n_waits, n_waits_done;
   uint64_t time_ns; /* of the latest completed record; 0: none */
   stream *waiters;
+  order_clock *_Atomic clock; /* of the latest record (order.h) */
 };
 
 status event_create(context *c, event_kind kind, uint32_t flags, event **out);

@@ -4,9 +4,11 @@
 
 #include "base/hooks.h"
 #include "base/log.h"
+#include "memory/pool.h"
 #include "runtime/context.h"
 #include "runtime/event.h"
 #include "runtime/fpmode.h"
+#include "runtime/order.h"
 #include "runtime/scheduler.h"
 #include "runtime/value.h"
 #include "trace/trace.h"
@@ -233,15 +235,22 @@ status stream_take_failure(stream *s) {
 }
 
 status stream_synchronize(stream *s, uint64_t timeout_ns) {
-  TRY(stream_wait(s, stream_submitted(s), timeout_ns));
+  const uint64_t target = stream_submitted(s);
+  TRY(stream_wait(s, target, timeout_ns));
   hooks_tell_step(HOOK_STREAM_DONE, s->device, s->id, 0);
+  if (unlikely(atomic_load_explicit(&order_is_kept, memory_order_relaxed))) {
+    order_saw_stream(s, target);
+    pools_synchronized(s->device);
+  }
   if (unlikely(atomic_load_explicit(&s->error, memory_order_relaxed))) return stream_take_failure(s);
   if (unlikely(context_is_stopped(s->context))) return context_stop_status(s->context);
   return ST_OK;
 }
 
 bool stream_is_idle(stream *s) {
-  if (stream_completed(s) >= stream_submitted(s)) {
+  const uint64_t target = stream_submitted(s);
+  if (stream_completed(s) >= target) {
+    if (unlikely(atomic_load_explicit(&order_is_kept, memory_order_relaxed))) order_saw_stream(s, target);
     hooks_tell_step(HOOK_STREAM_DONE, s->device, s->id, 0);
     return true;
   }
@@ -291,5 +300,6 @@ void stream_unref(stream *s) {
   }
   queue_free(&s->q);
   free(s->error_text);
+  free(s->clock);
   object_release(OBJECT_STREAM, &s->o);
 }

@@ -52,6 +52,10 @@ struct stream {
   /* The context's list; guarded by its lock. */
   stream *next_in_context, *previous_in_context;
   _Atomic bool fail_mode_set;
+  /* The order's, see there; the clock's content is guarded by submit_lock. */
+  _Atomic uint32_t lane;
+  uint64_t lane_base;
+  order_clock *_Atomic clock;
 };
 
 /* A task's slot in the queue, which stays locked until stream_submit; NULL without memory (and unlocked). The caller

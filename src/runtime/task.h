@@ -12,6 +12,7 @@
 typedef struct stream stream;
 typedef struct event event;
 typedef struct task task;
+typedef struct order_clock order_clock; /* order.h */
 
 /* run()'s third kind of answer besides ST_OK and an error: not yet. The stream stays at this task, blocked, until
  * stream_unblock(), and then runs it again. run() has arranged for that call before it returns. */
@@ -60,7 +61,10 @@ struct task {
         uint64_t timeout_ns; /* of a wait; 0: none */
         uint64_t position;   /* of a record: the one behind it, in its stream */
       };
-      stream *stream;        /* of a record */
+      union {
+        stream *stream; /* of a record */
+        bool ahead;     /* of a wait: submitted before its record */
+      };
       task *previous, *next; /* records of the event that were not reached yet, in the order of submission */
     } sync;
     struct {

@@ -1,0 +1,91 @@
+/* Allocators of the program's own, by stream. */
+#include "acl/acl_rt_allocator.h"
+
+#include "api/api.h"
+#include "runtime/allocator.h"
+#include "runtime/context.h"
+
+aclrtAllocatorDesc aclrtAllocatorCreateDesc(void) { return allocator_describe(); }
+
+aclError aclrtAllocatorDestroyDesc(aclrtAllocatorDesc allocatorDesc) {
+  NEED(allocatorDesc);
+  API(allocator_undescribe(allocatorDesc));
+}
+
+static void set_object(user_allocator *a, const void *value) { a->object = *(void *const *)value; }
+static void set_alloc(user_allocator *a, const void *value) { a->alloc = *(const aclrtAllocatorAllocFunc *)value; }
+static void set_free(user_allocator *a, const void *value) { a->free = *(const aclrtAllocatorFreeFunc *)value; }
+static void set_alloc_at(user_allocator *a, const void *value) {
+  a->alloc_at = *(const aclrtAllocatorAllocAdviseFunc *)value;
+}
+static void set_address_of(user_allocator *a, const void *value) {
+  a->address_of = *(const aclrtAllocatorGetAddrFromBlockFunc *)value;
+}
+
+aclError aclrtAllocatorSetObjToDesc(aclrtAllocatorDesc allocatorDesc, aclrtAllocator allocator) {
+  NEED(allocatorDesc);
+  NEED(allocator);
+  API(allocator_change(allocatorDesc, set_object, &allocator));
+}
+
+aclError aclrtAllocatorSetAllocFuncToDesc(aclrtAllocatorDesc allocatorDesc, aclrtAllocatorAllocFunc func) {
+  NEED(allocatorDesc);
+  NEED(func);
+  API(allocator_change(allocatorDesc, set_alloc, &func));
+}
+
+aclError aclrtAllocatorSetFreeFuncToDesc(aclrtAllocatorDesc allocatorDesc, aclrtAllocatorFreeFunc func) {
+  NEED(allocatorDesc);
+  NEED(func);
+  API(allocator_change(allocatorDesc, set_free, &func));
+}
+
+aclError aclrtAllocatorSetAllocAdviseFuncToDesc(aclrtAllocatorDesc allocatorDesc, aclrtAllocatorAllocAdviseFunc func) {
+  NEED(allocatorDesc);
+  NEED(func);
+  API(allocator_change(allocatorDesc, set_alloc_at, &func));
+}
+
+aclError aclrtAllocatorSetGetAddrFromBlockFuncToDesc(aclrtAllocatorDesc allocatorDesc,
+                                                     aclrtAllocatorGetAddrFromBlockFunc func) {
+  NEED(allocatorDesc);
+  NEED(func);
+  API(allocator_change(allocatorDesc, set_address_of, &func));
+}
+
+aclError aclrtAllocatorRegister(aclrtStream stream_handle, aclrtAllocatorDesc allocatorDesc) {
+  stream *s;
+  NEED(stream_handle);
+  NEED(allocatorDesc);
+  NEED_OK(context_stream(stream_handle, &s));
+  API(allocator_register(s, allocatorDesc));
+}
+
+aclError aclrtAllocatorUnregister(aclrtStream stream_handle) {
+  NEED(stream_handle);
+  allocator_forget(stream_handle); /* whatever it is: unknown streams have none */
+  return ACL_SUCCESS;
+}
+
+aclError aclrtAllocatorGetByStream(aclrtStream stream_handle, aclrtAllocatorDesc *allocatorDesc,
+                                   aclrtAllocator *allocator, aclrtAllocatorAllocFunc *allocFunc,
+                                   aclrtAllocatorFreeFunc *freeFunc, aclrtAllocatorAllocAdviseFunc *allocAdviseFunc,
+                                   aclrtAllocatorGetAddrFromBlockFunc *getAddrFromBlockFunc) {
+  stream *s;
+  user_allocator a;
+  NEED(stream_handle);
+  NEED(allocatorDesc);
+  NEED(allocator);
+  NEED(allocFunc);
+  NEED(freeFunc);
+  NEED(allocAdviseFunc);
+  NEED(getAddrFromBlockFunc);
+  NEED_OK(context_stream(stream_handle, &s));
+  NEED_OK(allocator_of(s, allocatorDesc, &a));
+  *allocator = a.object;
+  *allocFunc = a.alloc;
+  *freeFunc = a.free;
+  *allocAdviseFunc = a.alloc_at;
+  *getAddrFromBlockFunc = a.address_of;
+  return ACL_SUCCESS;
+}

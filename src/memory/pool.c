@@ -1,0 +1,510 @@
+#include "memory/pool.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hooks.h"
+#include "memory/ipc.h"
+#include "memory/memory.h"
+#include "memory/shelf.h"
+#include "memory/store.h"
+
+enum { MAX_POOLS = 1024 };
+
+/* A pool that is going has no handle any more, and is there until its last block is gone. */
+typedef enum { POOL_NONE, POOL_LIVE, POOL_GOING } pool_state;
+
+struct pool {
+  _Atomic pool_state state; /* changed under both locks */
+  pthread_mutex_t lock;     /* guards what follows */
+  pool_config config;
+  shelf shelf;
+  shelf_block *reserve; /* or NULL: opened */
+  shelf_block *parked;  /* freed without a stream since the fence was taken */
+  shelf_block *closing; /* those that wait for it to pass */
+  void *fence;
+  uint64_t parked_bytes;
+  uint64_t freed_since_join;
+  pool_usage usage; /* the peaks and the counts; what is held, the shelf knows */
+};
+
+static pool pools[MAX_POOLS];
+static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the making and ending of pools */
+static _Atomic unsigned n_slots;                               /* that were ever used */
+
+static const pool_point free_for_all;
+
+static uint16_t number_of(const pool *p) { return (uint16_t)(p - pools + 1); }
+
+/* ---- accounts ---------------------------------------------------------------------------------------------------- */
+
+static void note_used(pool *p, const shelf_block *b) {
+  pool_usage *u = &p->usage;
+  ++u->n_live;
+  ++u->n_allocs;
+  u->used_bytes += b->bytes;
+  if (u->used_peak_bytes < u->used_bytes) u->used_peak_bytes = u->used_bytes;
+}
+
+static shelf_block *hold(pool *p, uint64_t bytes) {
+  if (p->shelf.bytes > p->config.most_bytes || bytes > p->config.most_bytes - p->shelf.bytes) return NULL;
+  shelf_block *b = shelf_hold(&p->shelf, bytes);
+  if (b && p->shelf.bytes > p->config.most_bytes) { /* as the heap rounds it */
+    shelf_let_go(&p->shelf, b);
+    return NULL;
+  }
+  if (p->usage.held_peak_bytes < p->shelf.bytes) p->usage.held_peak_bytes = p->shelf.bytes;
+  return b;
+}
+
+/* ---- parked blocks ----------------------------------------------------------------------------------------------- */
+
+static void unpark(pool *p, shelf_block **list) {
+  while (*list) {
+    shelf_block *b = *list;
+    *list = b->next;
+    p->parked_bytes -= b->bytes;
+    shelf_put(&p->shelf, b, free_for_all);
+  }
+}
+
+static void settle(pool *p) {
+  const heap_fences *f = p->config.fences;
+  if (p->fence && f->passed(p->fence)) {
+    p->fence = NULL;
+    unpark(p, &p->closing);
+  }
+  if (p->fence || !p->parked) return;
+  if (!f || !f->pending()) {
+    unpark(p, &p->parked);
+    return;
+  }
+  p->fence = f->take();
+  if (!p->fence) return;
+  p->closing = p->parked;
+  p->parked = NULL;
+}
+
+static void park(pool *p, shelf_block *b) {
+  b->state = SHELF_PARKED;
+  b->next = p->parked;
+  p->parked = b;
+  p->parked_bytes += b->bytes;
+  settle(p);
+}
+
+/* ---- idle memory ------------------------------------------------------------------------------------------------- */
+
+static uint64_t less(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
+
+/* Gives idle memory to the heap, but not of what was asked for at the start. */
+static void release_surplus(pool *p, uint64_t bytes) {
+  const uint64_t most = less(p->shelf.bytes, p->config.initial_bytes + p->config.reserve_bytes);
+  shelf_release(&p->shelf, bytes < most ? bytes : most);
+}
+
+/* Out of what is idle. */
+static void refill_reserve(pool *p) {
+  const uint64_t bytes = p->config.reserve_bytes;
+  if (p->reserve || !bytes) return;
+  shelf_block *b = shelf_best(&p->shelf, true, bytes, 1, NULL, false);
+  if (!b) return;
+  shelf_pick(&p->shelf, b);
+  p->reserve = shelf_trim_to(&p->shelf, b, bytes, 1);
+}
+
+static void keep_within(pool *p) {
+  settle(p);
+  refill_reserve(p);
+  if (p->shelf.cached_bytes > p->config.policy.cached_bytes)
+    release_surplus(p, p->shelf.cached_bytes - p->config.policy.cached_bytes);
+}
+
+/* Where a pool is going and holds nothing any more, its slot is free. Both locks are held. */
+static void end_if_empty(pool *p) {
+  if (p->state != POOL_GOING) return;
+  if (p->reserve) shelf_let_go(&p->shelf, p->reserve);
+  p->reserve = NULL;
+  settle(p);
+  shelf_release(&p->shelf, UINT64_MAX);
+  if (!p->shelf.blocks.root) p->state = POOL_NONE;
+}
+
+/* ---- allocation -------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+  uint64_t bytes; /* as the rules round them */
+  void *stream;
+} request;
+
+/* What a place must have so that the block can be aligned in it. */
+static uint64_t room(const pool *p, const request *r) {
+  const uint64_t small_unit = UINT64_C(1) << RULE_DEVICE_UNIT_SHIFT, alignment = p->config.alignment;
+  return r->bytes + (alignment > small_unit ? alignment - small_unit : 0);
+}
+
+/* Cuts a block that is off the shelf for the request. */
+static shelf_block *fit(pool *p, shelf_block *b, const request *r) {
+  return shelf_trim_to(&p->shelf, b, r->bytes, p->config.alignment);
+}
+
+/* The best fit among what is cached: small blocks not out of large ones, unless nothing else is left. */
+static shelf_block *reuse(pool *p, const request *r, bool any_part, bool any_order) {
+  bool large = room(p, r) > STORE_SMALL_BYTES;
+  shelf_block *b = shelf_best(&p->shelf, large, r->bytes, p->config.alignment, r->stream, any_order);
+  if (!b && !large && any_part) b = shelf_best(&p->shelf, true, r->bytes, p->config.alignment, r->stream, any_order);
+  if (b) shelf_pick(&p->shelf, b);
+  return b;
+}
+
+static shelf_block *reuse_cut(pool *p, const request *r, bool any_part) {
+  shelf_block *b = reuse(p, r, any_part, false);
+  if (b) b = fit(p, b, r);
+  if (b) ++p->usage.n_reused;
+  return b;
+}
+
+/* More than its share of what is held lies idle. */
+static bool is_fragmented(const pool *p) {
+  return (double)p->shelf.cached_bytes > p->config.most_idle * (double)p->shelf.bytes;
+}
+
+static shelf_block *grow(pool *p, const request *r) {
+  const uint64_t bytes = room(p, r), growth = p->config.growth_bytes;
+  shelf_block *b = bytes > STORE_SMALL_BYTES && bytes < growth ? hold(p, growth) : NULL;
+  if (!b) b = hold(p, bytes);
+  if (!b) return NULL;
+  b->point = free_for_all;
+  return fit(p, b, r);
+}
+
+/* A block that another stream may still use, behind a wait for that. Unlocks the pool meanwhile. */
+static shelf_block *reuse_after_wait(pool *p, const request *r) {
+  shelf_block *b = p->config.policy.insert_waits && r->stream ? reuse(p, r, true, true) : NULL;
+  if (!b) return NULL;
+  b = fit(p, b, r);
+  if (!b) return NULL;
+  pthread_mutex_unlock(&p->lock);
+  const bool inserted = p->config.order->insert(r->stream, b->point);
+  pthread_mutex_lock(&p->lock);
+  if (!inserted) {
+    shelf_put(&p->shelf, b, b->point);
+    return NULL;
+  }
+  ++p->usage.n_waits;
+  ++p->usage.n_reused;
+  return b;
+}
+
+static shelf_block *open_reserve(pool *p, const request *r) {
+  if (!p->reserve) return NULL;
+  shelf_put(&p->shelf, p->reserve, free_for_all);
+  p->reserve = NULL;
+  shelf_join(&p->shelf);
+  shelf_block *b = reuse_cut(p, r, true);
+  if (b) return b;
+  shelf_release(&p->shelf, UINT64_MAX);
+  return grow(p, r);
+}
+
+/* The usual ways, the cheapest first. Neighbours are joined only after as many frees as would pay for the look. */
+static shelf_block *obtain(pool *p, const request *r) {
+  shelf_block *b;
+  settle(p);
+  if ((b = reuse_cut(p, r, false))) return b;
+  if (p->freed_since_join > p->shelf.n_cached / 4) {
+    p->freed_since_join = 0;
+    if (shelf_join(&p->shelf) && (b = reuse_cut(p, r, false))) return b;
+  }
+  if (is_fragmented(p)) release_surplus(p, room(p, r));
+  return grow(p, r);
+}
+
+/* And the others. */
+static shelf_block *obtain_by_all_means(pool *p, const request *r) {
+  shelf_block *b;
+  shelf_join(&p->shelf);
+  if ((b = reuse_cut(p, r, true))) return b;
+  shelf_release(&p->shelf, UINT64_MAX);
+  if ((b = grow(p, r))) return b;
+  if ((b = reuse_after_wait(p, r))) return b;
+  return open_reserve(p, r);
+}
+
+__attribute__((cold)) static status refuse(pool *p, const request *r, uint64_t requested) {
+  heap_holders holders;
+  ++p->usage.n_refused;
+  const uint64_t left = less(p->config.most_bytes, p->shelf.bytes);
+  if (store_units(room(p, r), PAGE_SHIFT) << PAGE_SHIFT <= left) return heap_refuse(p->config.heap, requested);
+  heap_largest(p->config.heap, number_of(p), &holders);
+  return fail(
+      ST_NO_MEMORY,
+      "size is %ju bytes, more than the pool has left: %ju of at most %ju bytes are in use, %ju wait for tasks, at "
+      "most %ju would fit%s",
+      (uintmax_t)requested, (uintmax_t)p->usage.used_bytes, (uintmax_t)p->config.most_bytes,
+      (uintmax_t)(p->shelf.cached_bytes + p->parked_bytes), (uintmax_t)left, holders.words);
+}
+
+static status gone(const pool *p, const char *kind) {
+  return fail(ST_INVALID_VALUE, "the pool is %p, no pool of %s (destroyed?)", (const void *)p, kind);
+}
+
+status pool_alloc(pool *p, void *stream, uint64_t bytes, uint64_t requested, const char *call, void *site, void **out) {
+  const request r = {.bytes = bytes, .stream = stream};
+  status st = ST_OK;
+  pthread_mutex_lock(&p->lock);
+  const uint64_t begun = heap_begin(p->config.heap), reused = p->usage.n_reused;
+  shelf_block *b = p->state == POOL_LIVE ? obtain(p, &r) : NULL;
+  if (unlikely(!b) && p->state == POOL_LIVE) b = obtain_by_all_means(p, &r);
+  if (unlikely(!b)) { /* other pools' locks are taken */
+    pthread_mutex_unlock(&p->lock);
+    const bool relieved = memory_find_room(p->config.device);
+    pthread_mutex_lock(&p->lock);
+    if (p->state != POOL_LIVE)
+      st = gone(p, call);
+    else if (!relieved || !(b = obtain_by_all_means(p, &r)))
+      st = refuse(p, &r, requested);
+  }
+  if (likely(b)) {
+    b->state = SHELF_LIVE;
+    note_used(p, b);
+    *out = heap_lend(p->config.heap, b->id, begun, bytes, requested, call, site, p->usage.n_reused > reused);
+  }
+  pthread_mutex_unlock(&p->lock);
+  return st;
+}
+
+/* ---- freeing ----------------------------------------------------------------------------------------------------- */
+
+static heap *heap_of(const void *block) {
+  const int device = space_device_of((uintptr_t)block);
+  return device >= 0 ? memory_heap(device) : NULL;
+}
+
+static pool *holder_of(const void *block) {
+  const heap *h = heap_of(block);
+  const uint16_t number = h ? heap_pool_of(h, (uintptr_t)block) : 0;
+  return number ? &pools[number - 1] : NULL;
+}
+
+bool pool_holds(const void *block) { return holder_of(block); }
+
+__attribute__((cold)) static status refuse_free(const pool *p, const void *block, const char *name) {
+  const shelf_block *b = p ? shelf_find(&p->shelf, (uintptr_t)block) : NULL;
+  if (b && b->state != SHELF_LIVE)
+    return fail(ST_INVALID_VALUE, "%s is %p, a block of the pool that was freed before", name, block);
+  const heap *h = p ? p->config.heap : heap_of(block);
+  const heap_block *live = h ? heap_find(h, (uintptr_t)block) : NULL;
+  if (live && live->address != (uintptr_t)block)
+    return fail(ST_INVALID_VALUE, "%s is %p, inside the block of %ju bytes at %p, expected a block's start", name,
+                block, (uintmax_t)live->requested, (void *)live->address); // NOLINT(performance-no-int-to-ptr)
+  if (live) return fail(ST_INVALID_VALUE, "%s is %p, a block of %s, expected one of the pool", name, block, live->call);
+  return fail(ST_INVALID_VALUE, "%s is %p, expected a block of a pool", name, block);
+}
+
+/* Under the pool's lock: the block is no longer the program's. */
+static status take_back(pool *p, shelf_block *b, void *stream, const char *name, void *site) {
+  const uint64_t begun = heap_begin(p->config.heap);
+  pool_point point = free_for_all;
+  if (stream && !p->config.order->point(stream, &point))
+    return fail(ST_NO_HOST_MEMORY, "%s can't be freed: too many streams have freed blocks of pools", name);
+  heap_take_back(p->config.heap, b->id, begun, site);
+  p->usage.used_bytes -= b->bytes;
+  --p->usage.n_live;
+  ++p->usage.n_frees;
+  ++p->freed_since_join;
+  b->state = SHELF_OFF;
+  if (stream)
+    shelf_put(&p->shelf, b, point);
+  else
+    park(p, b);
+  if (p->config.trims_at_free) keep_within(p);
+  return ST_OK;
+}
+
+status pool_free(pool *p, void *block, void *stream, const char *name, void *site) {
+  if (!p) p = holder_of(block);
+  if (!p) return hooks_bad_free(refuse_free(NULL, block, name), (uintptr_t)block, site);
+  if (unlikely(ipc_has_exports())) TRY(ipc_forget((uintptr_t)block, name));
+  pthread_mutex_lock(&p->lock);
+  shelf_block *b = p->state != POOL_NONE ? shelf_find(&p->shelf, (uintptr_t)block) : NULL;
+  const status st = b && b->state == SHELF_LIVE ? take_back(p, b, stream, name, site)
+                                                : hooks_bad_free(refuse_free(p, block, name), (uintptr_t)block, site);
+  const bool going = p->state == POOL_GOING;
+  pthread_mutex_unlock(&p->lock);
+  if (going) pools_synchronized(p->config.device);
+  return st;
+}
+
+/* ---- life -------------------------------------------------------------------------------------------------------- */
+
+/* A free slot; those used least lately come first, so that stale handles are told. */
+static pool *free_slot(void) {
+  static unsigned last;
+  for (unsigned i = 1; i <= MAX_POOLS; ++i) {
+    pool *p = &pools[(last + i) % MAX_POOLS];
+    if (p->state != POOL_NONE) continue;
+    last = (last + i) % MAX_POOLS;
+    if (n_slots <= last) n_slots = last + 1;
+    return p;
+  }
+  return NULL;
+}
+
+/* Under both locks. */
+static status open(pool *p, const pool_config *config) {
+  memory_expect_pools();
+  p->config = *config;
+  p->shelf = (shelf){.heap = config->heap, .pool = number_of(p), .order = config->order};
+  p->reserve = p->parked = p->closing = NULL;
+  p->fence = NULL;
+  p->parked_bytes = p->freed_since_join = 0;
+  p->usage = (pool_usage){0};
+  p->shelf.follow_events = config->policy.follow_events;
+  p->shelf.opportunistic = config->policy.opportunistic;
+  const uint64_t initial = config->initial_bytes + config->reserve_bytes;
+  shelf_block *b = initial ? hold(p, initial) : NULL;
+  if (initial && !b) return heap_refuse(config->heap, initial);
+  if (b) shelf_put(&p->shelf, b, free_for_all);
+  refill_reserve(p);
+  p->state = POOL_LIVE;
+  return ST_OK;
+}
+
+status pool_create(const pool_config *config, pool **out) {
+  pthread_mutex_lock(&table_lock);
+  pool *p = free_slot();
+  status st;
+  if (p) {
+    pthread_mutex_lock(&p->lock);
+    st = open(p, config);
+    pthread_mutex_unlock(&p->lock);
+  } else {
+    st = fail(ST_NO_HOST_MEMORY, "there are %d pools, expected fewer", MAX_POOLS);
+  }
+  pthread_mutex_unlock(&table_lock);
+  if (st == ST_OK) *out = p;
+  return st;
+}
+
+status pool_of(const void *handle, const char *kind, pool **out) {
+  const uintptr_t distance = (uintptr_t)handle - (uintptr_t)pools;
+  pool *p = &pools[distance / sizeof *p < MAX_POOLS ? distance / sizeof *p : 0];
+  if (distance >= sizeof pools || distance % sizeof *p || p->state != POOL_LIVE || strcmp(p->config.kind, kind) != 0)
+    return gone(handle, kind);
+  *out = p;
+  return ST_OK;
+}
+
+/* Under the pool's lock. */
+static status check_empty(pool *p) {
+  heap_holders holders;
+  if (!p->usage.n_live) return ST_OK;
+  heap_largest(p->config.heap, number_of(p), &holders);
+  return fail(ST_INVALID_VALUE, "the pool has %ju live blocks of %ju bytes, expected none%s",
+              (uintmax_t)p->usage.n_live, (uintmax_t)p->usage.used_bytes, holders.words);
+}
+
+status pool_destroy(pool *p, bool needs_empty) {
+  pthread_mutex_lock(&table_lock);
+  pthread_mutex_lock(&p->lock);
+  status st = p->state == POOL_LIVE ? ST_OK : gone(p, p->config.kind);
+  if (st == ST_OK && needs_empty) st = check_empty(p);
+  if (st == ST_OK) {
+    p->state = POOL_GOING;
+    end_if_empty(p);
+  }
+  pthread_mutex_unlock(&p->lock);
+  pthread_mutex_unlock(&table_lock);
+  return st;
+}
+
+/* ---- of the whole ------------------------------------------------------------------------------------------------ */
+
+void pool_trim(pool *p, uint64_t keep_bytes) {
+  pthread_mutex_lock(&p->lock);
+  settle(p);
+  shelf_join(&p->shelf);
+  shelf_release(&p->shelf, less(p->shelf.bytes, keep_bytes));
+  pthread_mutex_unlock(&p->lock);
+}
+
+void pool_defragment(pool *p) {
+  heap_usage usage;
+  pthread_mutex_lock(&p->lock);
+  settle(p);
+  shelf_join(&p->shelf);
+  refill_reserve(p);
+  const uint64_t released = shelf_release(&p->shelf, UINT64_MAX);
+  heap_measure(p->config.heap, &usage);
+  heap_trim(p->config.heap, less(usage.committed_bytes, released));
+  ++p->usage.n_defragments;
+  pthread_mutex_unlock(&p->lock);
+}
+
+pool_policy pool_get_policy(pool *p) {
+  pthread_mutex_lock(&p->lock);
+  const pool_policy policy = p->config.policy;
+  pthread_mutex_unlock(&p->lock);
+  return policy;
+}
+
+void pool_set_policy(pool *p, const pool_policy *policy) {
+  pthread_mutex_lock(&p->lock);
+  p->config.policy = *policy;
+  p->shelf.follow_events = policy->follow_events;
+  p->shelf.opportunistic = policy->opportunistic;
+  pthread_mutex_unlock(&p->lock);
+}
+
+void pool_measure(pool *p, pool_usage *out) {
+  pthread_mutex_lock(&p->lock);
+  settle(p);
+  *out = p->usage;
+  out->held_bytes = p->shelf.bytes;
+  out->cached_bytes = p->shelf.cached_bytes + p->parked_bytes;
+  out->reserve_bytes = p->reserve ? p->reserve->bytes : 0;
+  pthread_mutex_unlock(&p->lock);
+}
+
+void pool_reset_peaks(pool *p, bool used, bool held) {
+  pthread_mutex_lock(&p->lock);
+  if (used) p->usage.used_peak_bytes = p->usage.used_bytes;
+  if (held) p->usage.held_peak_bytes = p->shelf.bytes;
+  pthread_mutex_unlock(&p->lock);
+}
+
+/* ---- of all pools ------------------------------------------------------------------------------------------------ */
+
+void pools_synchronized(int device) {
+  for (unsigned i = 0; i < n_slots; ++i) {
+    pool *p = &pools[i];
+    const pool_state state = p->state;
+    if (state == POOL_NONE) continue;
+    if (state == POOL_GOING) pthread_mutex_lock(&table_lock);
+    pthread_mutex_lock(&p->lock);
+    if (p->config.device == device) {
+      if (p->state == POOL_LIVE) keep_within(p);
+      if (state == POOL_GOING) end_if_empty(p);
+    }
+    pthread_mutex_unlock(&p->lock);
+    if (state == POOL_GOING) pthread_mutex_unlock(&table_lock);
+  }
+}
+
+uint64_t pools_relieve(int device) {
+  uint64_t relieved = 0;
+  for (unsigned i = 0; i < n_slots; ++i) {
+    pool *p = &pools[i];
+    if (p->state == POOL_NONE) continue;
+    pthread_mutex_lock(&p->lock);
+    if (p->state != POOL_NONE && p->config.device == device) {
+      settle(p);
+      relieved += shelf_release(&p->shelf, UINT64_MAX);
+    }
+    pthread_mutex_unlock(&p->lock);
+  }
+  return relieved;
+}

@@ -1,0 +1,42 @@
+/* What comes after what: for pools (memory/pool.h), which pass a block on to another stream only behind all that may still
+ * use it. What exists:
+ *
+ *   lane    a number for each stream that has freed a block of a pool, while there is such a stream
+ *   stamp   a position of a lane's stream, counted on over all streams that ever had the lane
+ *   clock   of a stream, for each of the first 64 lanes: what comes next in the stream comes after that stamp. Recording an
+ *           event copies the stream's clock to it, waiting for the event takes the later stamps over, so that order is
+ *           passed on from stream to stream (vector clocks)
+ *   seen    for each lane, the stamp that the host has waited for, or saw done
+ *
+ * Until the first pool is made nothing is kept, and each place costs a load. A wait with a timeout passes on no order, since
+ * the stream goes on when it is over; neither does one for a record still to come. A reset that another stream runs before
+ * the wait lets the wait pass without its record: that is for the program to see to, as on a device. */
+#ifndef CANNON_RUNTIME_ORDER_H
+#define CANNON_RUNTIME_ORDER_H
+
+#include "memory/pool_order.h"
+#include "runtime/event.h"
+
+extern const pool_order order_of_streams;
+
+extern _Atomic bool order_is_kept;
+
+/* From the first pool on. */
+void order_keep(void);
+
+/* Sees to it that the stream or the event has a clock, or does without. No lock is held. */
+void order_prepare(order_clock *_Atomic *clock);
+
+/* The stream records the event, or waits for what was recorded last; both are locked, the event's the inner lock. */
+void order_record(event *e, stream *s);
+void order_wait(event *e, stream *s);
+
+/* The host knows that the stream has done what was submitted below the position, or that the latest record of the event,
+ * which is locked, was reached. */
+void order_saw_stream(stream *s, uint64_t position);
+void order_saw_event(event *e);
+
+/* Waits that were submitted before their record. While there is one, a wait of our own could be the one too many. */
+extern _Atomic uint64_t order_n_ahead;
+
+#endif
