@@ -363,7 +363,7 @@ status pool_free(pool *p, void *block, void *stream, const char *name, void *sit
 
 /* A free slot; those used least lately come first, so that stale handles are told. */
 static pool *free_slot(void) {
-  static unsigned last;
+  static unsigned last = MAX_POOLS - 1;
   for (unsigned i = 1; i <= MAX_POOLS; ++i) {
     pool *p = &pools[(last + i) % MAX_POOLS];
     if (p->state != POOL_NONE) continue;
