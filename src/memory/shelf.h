@@ -15,10 +15,10 @@ typedef enum {
 } shelf_state;
 
 typedef struct shelf_block {
-  tree_node by_address; /* key: the address, 0 */
-  tree_node by_size;    /* where cached; key: the bytes, the address */
-  uint64_t bytes;       /* of its place */
-  uint64_t live_bytes;  /* where live: as the rules round the request */
+  tree_node by_address;                    /* key: the address, 0 */
+  tree_node by_size;                       /* where cached; key: the bytes, the address */
+  uint64_t bytes;                          /* of its place */
+  uint64_t requested_bytes, rounded_bytes; /* where live: as asked for, and by the rules */
   block_id id;
   unsigned unit_shift;
   bool large;

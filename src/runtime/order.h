@@ -36,7 +36,8 @@ void order_wait(event *e, stream *s);
 void order_saw_stream(stream *s, uint64_t position);
 void order_saw_event(event *e);
 
-/* Waits that were submitted before their record. While there is one, a wait of our own could be the one too many. */
+/* Waits that may have been submitted before what ends them: for a record still to come, or for a value. While there is one, a
+ * wait of our own could close a circle. */
 extern _Atomic uint64_t order_n_ahead;
 
 #endif

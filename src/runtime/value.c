@@ -1,6 +1,7 @@
 #include "runtime/value.h"
 
 #include "memory/memory.h"
+#include "runtime/order.h"
 #include "runtime/scheduler.h"
 
 enum { VALUE_COST_NS = 30 };
@@ -82,7 +83,10 @@ void value_look(void) {
 }
 
 static status run_wait(task *t, stream *s) {
-  if (holds(t)) return ST_OK;
+  if (holds(t)) {
+    atomic_fetch_sub(&order_n_ahead, 1);
+    return ST_OK;
+  }
   spin_lock(&lock);
   object_ref(&s->o);
   atomic_store(&s->blocked, true);
@@ -97,6 +101,7 @@ static status run_wait(task *t, stream *s) {
 
 static void drop_wait(task *t, stream *s) {
   (void)t;
+  atomic_fetch_sub(&order_n_ahead, 1);
   spin_lock(&lock);
   stream *taken = take(s);
   spin_unlock(&lock);
@@ -116,6 +121,7 @@ status value_wait(void *word, uint64_t value, value_condition condition, stream 
   t->value.word = view;
   t->value.value = value;
   t->value.condition = condition;
+  atomic_fetch_add(&order_n_ahead, 1);
   stream_submit(s, t);
   return ST_OK;
 }

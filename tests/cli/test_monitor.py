@@ -83,6 +83,23 @@ int main(void) {
 }
 """
 
+# Uses a pool: ten blocks of which nine are freed, each in the place of the one before.
+POOLED = r"""
+#include "acl/acl.h"
+#include "cannon/pool.h"
+
+int main(void) {
+  cannon_pool_config config = cannon_pool_default_config();
+  cannon_pool *pool;
+  void *block;
+  config.initial_bytes = 16 << 20;
+  if (aclInit(NULL) || aclrtSetDevice(0) || cannon_pool_create(&pool, &config)) return 1;
+  for (int i = 0; i < 10; ++i)
+    if (cannon_pool_alloc(pool, 1 << 20, NULL, &block) || (i < 9 && cannon_pool_free_async(pool, block, NULL))) return 1;
+  return 0;
+}
+"""
+
 
 def line_of(mark):
     return next(i for i, line in enumerate(WATCHED.splitlines(), 1) if f"MARK {mark} " in line)
@@ -189,6 +206,21 @@ class Statistics(MonitorTest):
         self.assertEqual(done.returncode, 0)
         (process,) = report["processes"]
         self.assertEqual((process["errors"], process["pinned"]["frees"]), (0, 0))
+
+    def test_pools_are_told_apart(self):
+        source, program = self.folder / "pooled.c", self.folder / "pooled"
+        source.write_text(POOLED)
+        subprocess.run([os.environ.get("CC", "cc"), source, "-o", program, f"-I{PREFIX}/include", f"-L{PREFIX}/lib64",
+                        f"-Wl,-rpath,{PREFIX}/lib64", "-lascendcl", "-lcannon"], check=True)
+        _, report = self.run_json(program, options=("--mem", "100M"))
+        (process,) = report["processes"]
+        (pool,) = process["pools"]
+        self.assertEqual((pool["name"], pool["device"], pool["allocations"], pool["frees"]), ("pool 1", 0, 10, 9))
+        self.assertEqual(pool["live_bytes"], (1 << 20) + 32)
+        self.assertGreaterEqual(pool["peak_committed_bytes"], 16 * MIB)
+        self.assertEqual(pool["hit_rate"], 1)
+        self.assertEqual(process["devices"][0]["allocations"], 10)
+        self.assertEqual(process["leaks"]["count"], 1)
 
 
 class Sites(MonitorTest):

@@ -166,6 +166,23 @@ static void no_wait_is_inserted_that_could_hang(void **state) {
   CHECK_OK(aclrtDestroyEvent(event));
 }
 
+static void nor_one_that_could_hang_for_a_value(void **state) {
+  (void)state;
+  setting t;
+  void *p = NULL;
+  uint64_t *word = dev_filled(0, 64);
+  set_up(&t);
+  set_switch(&t, ACL_RT_MEM_POOL_REUSE_ALLOW_INTERNAL_DEPENDENCIES, 1);
+  CHECK_OK(aclrtValueWait(word, 1, ACL_STREAM_WAIT_VALUE_EQ, t.stream[0]));
+  CHECK_CODE(207001, aclrtMemPoolMallocAsync(&p, BLOCK, t.pool, t.stream[1]));
+  CHECK_OK(aclrtValueWrite(word, 1, 0, t.stream[1]));
+  gate_open(t.held);
+  CHECK_OK(aclrtSynchronizeDevice());
+  assert_true(gets_the_block(&t, 1));
+  tear_down(&t);
+  CHECK_OK(aclrtFree(word));
+}
+
 /* Lanes are handed on from destroyed streams: what was said of those is not taken for their heirs'. */
 static void new_streams_inherit_nothing(void **state) {
   (void)state;
@@ -197,10 +214,15 @@ static void new_streams_inherit_nothing(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(order_is_passed_on_from_stream_to_stream),      TEST(a_record_before_the_wait_passes_nothing_on),
-      TEST(a_wait_is_for_the_record_at_its_time),          TEST(a_wait_that_may_give_up_passes_nothing_on),
-      TEST(a_wait_for_a_record_to_come_passes_nothing_on), TEST(what_the_host_saw_is_free_for_all),
-      TEST(no_wait_is_inserted_that_could_hang),           TEST(new_streams_inherit_nothing),
+      TEST(order_is_passed_on_from_stream_to_stream),
+      TEST(a_record_before_the_wait_passes_nothing_on),
+      TEST(a_wait_is_for_the_record_at_its_time),
+      TEST(a_wait_that_may_give_up_passes_nothing_on),
+      TEST(a_wait_for_a_record_to_come_passes_nothing_on),
+      TEST(what_the_host_saw_is_free_for_all),
+      TEST(no_wait_is_inserted_that_could_hang),
+      TEST(nor_one_that_could_hang_for_a_value),
+      TEST(new_streams_inherit_nothing),
   };
   return cmocka_run_group_tests(tests, device_up, device_down);
 }

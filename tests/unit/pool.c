@@ -86,6 +86,7 @@ static pool_config config_of_new_heap(void) {
   assert_int_equal(space_check(), ST_OK);
   assert_true(n_heaps < SPACE_MAX_DEVICES);
   const heap_config config = {.name = "the heap",
+                              .device = n_heaps,
                               .window = space_device_window(n_heaps),
                               .window_bytes = WINDOW_BYTES,
                               .view_distance = space.view_distance,
