@@ -12,8 +12,8 @@ import re
 import sys
 
 UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
-# Fields that may be 0: a device has HBM or DDR or both, and bfloat16 and managed memory or not.
-MAY_BE_ZERO = re.compile(r"(hbm|ddr)_|supports_")
+# Fields that may be 0: a device has HBM or DDR or both, bfloat16 and managed memory or not, and adds to allocations or not.
+MAY_BE_ZERO = re.compile(r"(hbm|ddr)_|supports_|alloc_extra_")
 # The bandwidth of these tiers is given per core and cycle, as the platform files do, and multiplied out here.
 RATE, BANDWIDTH = "_bytes_per_core_cycle", "_bandwidth_bytes_per_s"
 TIERS_WITH_RATE = {"l2": "cube_cores", "l1": "cube_cores", "l0": "cube_cores", "ub": "vector_cores"}

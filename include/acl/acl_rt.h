@@ -218,11 +218,11 @@ ACL_FUNC_VISIBILITY aclError aclrtProcessReport(int32_t timeout);
 /* ---- Memory. Sizes are in bytes; blocks belong to the caller, and outlive contexts. The host cannot touch
  * device memory, only copy from and to it ---- */
 
-/* Allocates size bytes, not 0, on the current device, at an address that is a multiple of 64; contents are
- * undefined. It takes size rounded up to 32, plus 32; Align32 does without the latter. Cached has only the
- * policies HUGE_FIRST, HUGE_ONLY, NORMAL_ONLY and HUGE1G_ONLY. A policy outside the enum is no error: it
- * means huge pages for 2 MiB and more, else normal ones. Errors: ACL_ERROR_RT_MEMORY_ALLOCATION: there is not
- * enough. */
+/* Allocates size bytes, not 0, on the current device, at an address that is a multiple of 64; contents are undefined.
+ * It takes size rounded up to 32, plus 32; Align32 does without the latter. Cached has only the policies HUGE_FIRST,
+ * HUGE_ONLY, NORMAL_ONLY and HUGE1G_ONLY. Blocks of the ONLY kinds with huge pages take whole ones (a 1 GiB page
+ * without the plus 32). A policy outside the enum is no error: it means huge pages for 2 MiB and more, else normal
+ * ones. Errors: ACL_ERROR_RT_MEMORY_ALLOCATION: there is not enough. */
 ACL_FUNC_VISIBILITY aclError aclrtMalloc(void **devPtr, size_t size, aclrtMemMallocPolicy policy);
 ACL_FUNC_VISIBILITY aclError aclrtMallocAlign32(void **devPtr, size_t size, aclrtMemMallocPolicy policy);
 ACL_FUNC_VISIBILITY aclError aclrtMallocCached(void **devPtr, size_t size, aclrtMemMallocPolicy policy);
@@ -242,8 +242,13 @@ ACL_FUNC_VISIBILITY aclError aclrtMallocWithCfg(void **devPtr, size_t size, aclr
                                                 aclrtMallocConfig *cfg);
 ACL_FUNC_VISIBILITY aclError aclrtMallocHostWithCfg(void **ptr, uint64_t size, aclrtMallocConfig *cfg);
 
-/* Makes the program's own host memory usable by kernels (MAPPED), or its copies asynchronous (PINNED, in V2); *devPtr:
- * its address for kernels, here the same. Errors: 507910: part of it is registered, 507911: none is that starts there. */
+/* Memory that a device's task scheduler can use, too; here all of it can. */
+ACL_FUNC_VISIBILITY aclError aclrtMallocForTaskScheduler(void **devPtr, size_t size, aclrtMemMallocPolicy policy,
+                                                         aclrtMallocConfig *cfg);
+
+/* Makes the program's own host memory usable by kernels (MAPPED), or its copies asynchronous (PINNED, in V2);
+ * *devPtr: its address for kernels, here the same. Errors: 507910: part of it is registered, 507911: none is that
+ * starts there. */
 ACL_FUNC_VISIBILITY aclError aclrtHostRegister(void *ptr, uint64_t size, aclrtHostRegisterType type, void **devPtr);
 ACL_FUNC_VISIBILITY aclError aclrtHostRegisterV2(void *ptr, uint64_t size, uint32_t flag);
 ACL_FUNC_VISIBILITY aclError aclrtHostUnregister(void *ptr);
@@ -251,17 +256,18 @@ ACL_FUNC_VISIBILITY aclError aclrtHostGetDevicePointer(void *pHost, void **pDevi
 
 /* ---- Managed memory: host and devices reach it at one address, between 9 and 12 TiB ---- */
 
-/* size is rounded up to 2 MiB; flag: ACL_RT_MEM_ATTACH_GLOBAL. Freed by aclrtFree. Errors: ACL_ERROR_RT_FEATURE_NOT_SUPPORT on
- * devices other than those of Atlas A2. */
+/* size is rounded up to 2 MiB; flag: ACL_RT_MEM_ATTACH_GLOBAL. Freed by aclrtFree. Errors:
+ * ACL_ERROR_RT_FEATURE_NOT_SUPPORT on devices other than those of Atlas A2. */
 ACL_FUNC_VISIBILITY aclError aclrtMemAllocManaged(void **ptr, uint64_t size, uint32_t flag);
 
-/* What is said of a part of a block, a multiple of 2 MiB long. location: of PREFERRED_LOCATION, where it had best be, and of
- * ACCESSED_BY, who uses it. Advice changes no contents and no right of access. */
+/* What is said of a part of a block, a multiple of 2 MiB long. location: of PREFERRED_LOCATION, where it had best
+ * be, and of ACCESSED_BY, who uses it. Advice changes no contents and no right of access. */
 ACL_FUNC_VISIBILITY aclError aclrtMemManagedAdvise(const void *const ptr, uint64_t size,
                                                    aclrtMemManagedAdviseType advise, aclrtMemManagedLocation location);
 
-/* Moves a part of a block, a multiple of 2 MiB long, to a place, as a task of a stream; flags: 0. Batch: prefetchLocs[k] is for
- * ptrs[prefetchLocIdxs[k]] to before ptrs[prefetchLocIdxs[k + 1]], the first index is 0; one error, and nothing is moved. */
+/* Moves a part of a block, a multiple of 2 MiB long, to a place, as a task of a stream; flags: 0. Batch:
+ * prefetchLocs[k] is for ptrs[prefetchLocIdxs[k]] to before ptrs[prefetchLocIdxs[k + 1]], the first index is 0; one
+ * error, and nothing is moved. */
 ACL_FUNC_VISIBILITY aclError aclrtMemManagedPrefetchAsync(const void *ptr, size_t size,
                                                           aclrtMemManagedLocation location, uint32_t flags,
                                                           aclrtStream stream);
@@ -270,18 +276,31 @@ ACL_FUNC_VISIBILITY aclError aclrtMemManagedPrefetchBatchAsync(const void **ptrs
                                                                size_t *prefetchLocIdxs, size_t numPrefetchLocs,
                                                                uint64_t flags, aclrtStream stream);
 
-/* What holds for all of a range: an int32_t each, 1 or 0 for READ_MOSTLY, else the number of a device or NUMA node, -1 for the
- * host, -2 for none or not the same; of ..._TYPE, an aclrtMemManagedLocationType. ACCESSED_BY: as many as there is room for in
- * dataSize bytes, -2 for what is left over. */
+/* What holds for all of a range: an int32_t each, 1 or 0 for READ_MOSTLY, else the number of a device or NUMA node,
+ * -1 for the host, -2 for none or not the same; of ..._TYPE, an aclrtMemManagedLocationType. ACCESSED_BY: as many as
+ * there is room for in dataSize bytes, -2 for what is left over. */
 ACL_FUNC_VISIBILITY aclError aclrtMemManagedGetAttr(aclrtMemManagedRangeAttribute attribute, const void *ptr,
                                                     size_t size, void *data, size_t dataSize);
 ACL_FUNC_VISIBILITY aclError aclrtMemManagedGetAttrs(aclrtMemManagedRangeAttribute *attributes, size_t numAttributes,
                                                      const void *ptr, size_t size, void **data, size_t *dataSizes);
 
-/* Where an address is: on the host (memory of this interface's), on a device, MANAGED, or UNREGISTERED; and its pages' size.
- * AddressRange: what it is in, a block or a mapping; either result may be NULL, but not both. */
+/* Where an address is: on the host (memory of this interface's), on a device, MANAGED, or UNREGISTERED; and its
+ * pages' size. AddressRange: what it is in, a block or a mapping; either result may be NULL, but not both. */
 ACL_FUNC_VISIBILITY aclError aclrtPointerGetAttributes(const void *ptr, aclrtPtrAttributes *attributes);
 ACL_FUNC_VISIBILITY aclError aclrtMemGetAddressRange(void *ptr, void **pbase, size_t *psize);
+
+/* Whether all of these device addresses are memory of one of the kinds in memType, ACL_RT_MEM_TYPE_..., OR-ed: 1 or 0.
+ * reserve: 0. */
+ACL_FUNC_VISIBILITY aclError aclrtCheckMemType(void **addrList, uint32_t size, uint32_t memType, uint32_t *checkResult,
+                                               uint32_t reserve);
+
+/* What components take of a device's memory, at most inputNum of them, the largest first. Here there is one: "APP". */
+ACL_FUNC_VISIBILITY aclError aclrtGetMemUsageInfo(int32_t deviceId, aclrtMemUsageInfo *memUsageInfo, size_t inputNum,
+                                                  size_t *outputNum);
+
+/* Whether an engine of the device reaches registered host memory. */
+ACL_FUNC_VISIBILITY aclError aclrtHostMemMapCapabilities(uint32_t deviceId, aclrtHacType hacType,
+                                                         aclrtHostMemMapCapability *capabilities);
 
 /* Free and total memory of the current device, in bytes; zeros for a kind that it lacks. */
 ACL_FUNC_VISIBILITY aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t *free, size_t *total);
@@ -311,6 +330,67 @@ ACL_FUNC_VISIBILITY aclError aclrtMemcpy2d(void *dst, size_t dpitch, const void 
 ACL_FUNC_VISIBILITY aclError aclrtMemcpy2dAsync(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width,
                                                 size_t height, aclrtMemcpyKind kind, aclrtStream stream);
 
+/* As aclrtMemcpyAsync, its newer name. */
+ACL_FUNC_VISIBILITY aclError aclrtMemcpyAsyncWithCondition(void *dst, size_t destMax, const void *src, size_t count,
+                                                           aclrtMemcpyKind kind, aclrtStream stream);
+
+/* Sets N words of 32 bits, in device or pinned memory, at a multiple of 4. memSize: room at ptr, in bytes. N may be 0.
+ * The second is a task of a stream for device memory, and done when it returns for pinned memory. */
+ACL_FUNC_VISIBILITY aclError aclrtMemsetD32(void *ptr, size_t memSize, uint32_t value, size_t N);
+ACL_FUNC_VISIBILITY aclError aclrtMemsetD32Async(void *ptr, size_t memSize, uint32_t value, size_t N,
+                                                 aclrtStream stream);
+
+/* numBatches copies, at most 4096, all from host to device or all from device to host, in no particular order. attrs[k]
+ * says where the sides of the copies attrsIndexes[k] to attrsIndexes[k + 1] - 1 are; attrsIndexes starts with 0 and
+ * rises. *failIndex: the copy that is wrong, SIZE_MAX where it is none. Nothing is copied where anything is wrong. V2
+ * is without failIndex. */
+ACL_FUNC_VISIBILITY aclError aclrtMemcpyBatch(void **dsts, size_t *destMaxs, void **srcs, size_t *sizes,
+                                              size_t numBatches, aclrtMemcpyBatchAttr *attrs, size_t *attrsIndexes,
+                                              size_t numAttrs, size_t *failIndex);
+ACL_FUNC_VISIBILITY aclError aclrtMemcpyBatchV2(void **dsts, size_t *destMaxs, void **srcs, size_t *sizes,
+                                                size_t numBatches, aclrtMemcpyBatchAttr *attrs, size_t *attrsIndexes,
+                                                size_t numAttrs);
+ACL_FUNC_VISIBILITY aclError aclrtMemcpyBatchAsync(void **dsts, size_t *destMaxs, void **srcs, size_t *sizes,
+                                                   size_t numBatches, aclrtMemcpyBatchAttr *attrs, size_t *attrsIndexes,
+                                                   size_t numAttrs, size_t *failIndex, aclrtStream stream);
+ACL_FUNC_VISIBILITY aclError aclrtMemcpyBatchAsyncV2(void **dsts, size_t *destMaxs, void **srcs, size_t *sizes,
+                                                     size_t numBatches, aclrtMemcpyBatchAttr *attrs,
+                                                     size_t *attrsIndexes, size_t numAttrs, aclrtStream stream);
+
+/* Asynchronous: copies count bytes within a device, from *src + srcDataOffset to *dst + dstDataOffset. The two pointers
+ * are in device memory, and are read when the task runs. kind: INNER_DEVICE_TO_DEVICE. */
+ACL_FUNC_VISIBILITY aclError aclrtMemcpyAsyncWithOffset(void **dst, size_t destMax, size_t dstDataOffset,
+                                                        const void **src, size_t count, size_t srcDataOffset,
+                                                        aclrtMemcpyKind kind, aclrtStream stream);
+
+/* The same with a descriptor in device memory, at a multiple of 64, which Set writes at once and which is read when the
+ * task runs. config: NULL. */
+ACL_FUNC_VISIBILITY aclError aclrtGetMemcpyDescSize(aclrtMemcpyKind kind, size_t *descSize);
+ACL_FUNC_VISIBILITY aclError aclrtSetMemcpyDesc(void *desc, aclrtMemcpyKind kind, void *srcAddr, void *dstAddr,
+                                                size_t count, void *config);
+ACL_FUNC_VISIBILITY aclError aclrtMemcpyAsyncWithDesc(void *desc, aclrtMemcpyKind kind, aclrtStream stream);
+
+/* Asynchronous, on 64-bit words of device memory at multiples of 8: writes one (flag: 0); later tasks of the stream
+ * wait until one fulfils a condition (flag: ACL_STREAM_WAIT_VALUE_...), whoever changes it. */
+ACL_FUNC_VISIBILITY aclError aclrtValueWrite(void *devAddr, uint64_t value, uint32_t flag, aclrtStream stream);
+ACL_FUNC_VISIBILITY aclError aclrtValueWait(void *devAddr, uint64_t value, uint32_t flag, aclrtStream stream);
+
+/* Caches between a device and its memory. Here they need no care: device memory is checked to be some, and that is
+ * all. */
+ACL_FUNC_VISIBILITY aclError aclrtMemFlush(void *devPtr, size_t size);
+ACL_FUNC_VISIBILITY aclError aclrtMemInvalidate(void *devPtr, size_t size);
+
+/* The same for a stream; cmoType: PREFETCH. A descriptor is in device memory, at a multiple of 64. Barriers are for
+ * products with one: ACL_ERROR_RT_FEATURE_NOT_SUPPORT. */
+ACL_FUNC_VISIBILITY aclError aclrtCmoAsync(void *src, size_t size, aclrtCmoType cmoType, aclrtStream stream);
+ACL_FUNC_VISIBILITY aclError aclrtCmoGetDescSize(size_t *size);
+ACL_FUNC_VISIBILITY aclError aclrtCmoSetDesc(void *cmoDesc, void *src, size_t size);
+ACL_FUNC_VISIBILITY aclError aclrtCmoAsyncWithDesc(void *cmoDesc, aclrtCmoType cmoType, aclrtStream stream,
+                                                   const void *reserve);
+ACL_FUNC_VISIBILITY aclError aclrtCmoAsyncWithBarrier(void *src, size_t size, aclrtCmoType cmoType, uint32_t barrierId,
+                                                      aclrtStream stream);
+ACL_FUNC_VISIBILITY aclError aclrtCmoWaitBarrier(aclrtBarrierTaskInfo *taskInfo, aclrtStream stream, uint32_t flag);
+
 /* ---- Virtual memory: addresses, memory, and the one mapped at the other. Sizes are multiples of the granularity; a
  * handle must be freed as often as it was made or retained ---- */
 
@@ -318,28 +398,29 @@ ACL_FUNC_VISIBILITY aclError aclrtMemcpy2dAsync(void *dst, size_t dpitch, const 
 ACL_FUNC_VISIBILITY aclError aclrtMemGetAllocationGranularity(aclrtPhysicalMemProp *prop,
                                                               aclrtMemGranularityOptions option, size_t *granularity);
 
-/* Reserves addresses, between 16 and 24 TiB: at expectPtr if that is not NULL. alignment: 0, or a power of two; flags: 0,
- * or 1 for huge pages. Errors: ACL_ERROR_RT_PARAM_INVALID: they are taken. Released when nothing is mapped there. */
+/* Reserves addresses, between 16 and 24 TiB: at expectPtr if that is not NULL. alignment: 0, or a power of two;
+ * flags: 0, or 1 for huge pages. Errors: ACL_ERROR_RT_PARAM_INVALID: they are taken. Released when nothing is mapped
+ * there. */
 ACL_FUNC_VISIBILITY aclError aclrtReserveMemAddress(void **virPtr, size_t size, size_t alignment, void *expectPtr,
                                                     uint64_t flags);
 ACL_FUNC_VISIBILITY aclError aclrtReleaseMemAddress(void *virPtr);
 
-/* Memory without an address, on a device or on the host; flags: 0. Freeing drops the handle; the memory goes when nothing
- * is mapped either. Errors: ACL_ERROR_RT_MEMORY_ALLOCATION: there is not enough. */
+/* Memory without an address, on a device or on the host; flags: 0. Freeing drops the handle; the memory goes when
+ * nothing is mapped either. Errors: ACL_ERROR_RT_MEMORY_ALLOCATION: there is not enough. */
 ACL_FUNC_VISIBILITY aclError aclrtMallocPhysical(aclrtDrvMemHandle *handle, size_t size,
                                                  const aclrtPhysicalMemProp *prop, uint64_t flags);
 ACL_FUNC_VISIBILITY aclError aclrtFreePhysical(aclrtDrvMemHandle handle);
 
-/* Maps the whole memory, readable and writable, at an address inside a reservation; size is the memory's, offset and flags
- * 0. A reservation takes memory of one device. NoAccess: not accessible before aclrtMemSetAccess. */
+/* Maps the whole memory, readable and writable, at an address inside a reservation; size is the memory's, offset and
+ * flags 0. A reservation takes memory of one device. NoAccess: not accessible before aclrtMemSetAccess. */
 ACL_FUNC_VISIBILITY aclError aclrtMapMem(void *virPtr, size_t size, size_t offset, aclrtDrvMemHandle handle,
                                          uint64_t flags);
 ACL_FUNC_VISIBILITY aclError aclrtMemMapNoAccess(void *virPtr, size_t size, size_t offset, aclrtDrvMemHandle handle,
                                                  uint64_t flags);
 ACL_FUNC_VISIBILITY aclError aclrtUnmapMem(void *virPtr);
 
-/* Access rights of exactly one mapping; of the mapping that holds virPtr. Operators and copies that break them fail when
- * they are submitted. */
+/* Access rights of exactly one mapping; of the mapping that holds virPtr. Operators and copies that break them fail
+ * when they are submitted. */
 ACL_FUNC_VISIBILITY aclError aclrtMemSetAccess(void *virPtr, size_t size, aclrtMemAccessDesc *desc, size_t count);
 ACL_FUNC_VISIBILITY aclError aclrtMemGetAccess(void *virPtr, aclrtMemLocation *location, uint64_t *flag);
 
@@ -350,9 +431,10 @@ ACL_FUNC_VISIBILITY aclError aclrtMemGetAllocationPropertiesFromHandle(aclrtDrvM
 
 /* ---- Memory between processes of one user on one machine. Who shares it keeps it until all others have let go ---- */
 
-/* Physical memory, once, under a number that other processes import. flags: 0, after SetPid has named them (up to 64), or 1,
- * all of them; handleType: NONE; shareType: DEFAULT, with a uint64_t at shareableHandle (ACL_ERROR_RT_FEATURE_NOT_SUPPORT for
- * FABRIC). The memory goes when all processes have freed their handles and mappings, or ended. */
+/* Physical memory, once, under a number that other processes import. flags: 0, after SetPid has named them (up to
+ * 64), or 1, all of them; handleType: NONE; shareType: DEFAULT, with a uint64_t at shareableHandle
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT for FABRIC). The memory goes when all processes have freed their handles and
+ * mappings, or ended. */
 ACL_FUNC_VISIBILITY aclError aclrtMemExportToShareableHandle(aclrtDrvMemHandle handle, aclrtMemHandleType handleType,
                                                              uint64_t flags, uint64_t *shareableHandle);
 ACL_FUNC_VISIBILITY aclError aclrtMemExportToShareableHandleV2(aclrtDrvMemHandle handle, uint64_t flags,
@@ -363,18 +445,18 @@ ACL_FUNC_VISIBILITY aclError aclrtMemSetPidToShareableHandleV2(void *shareableHa
                                                                aclrtMemSharedHandleType shareType, int32_t *pid,
                                                                size_t pidNum);
 
-/* A handle for another process's memory, as memory of a device of this one's (V2: of the current device): to be mapped, in
- * reservations of such memory only, and freed. Once in a process. Errors: ACL_ERROR_RT_NO_PERMISSION: this process is not
- * named. */
+/* A handle for another process's memory, as memory of a device of this one's (V2: of the current device): to be
+ * mapped, in reservations of such memory only, and freed. Once in a process. Errors: ACL_ERROR_RT_NO_PERMISSION:
+ * this process is not named. */
 ACL_FUNC_VISIBILITY aclError aclrtMemImportFromShareableHandle(uint64_t shareableHandle, int32_t deviceId,
                                                                aclrtDrvMemHandle *handle);
 ACL_FUNC_VISIBILITY aclError aclrtMemImportFromShareableHandleV2(void *shareableHandle,
                                                                  aclrtMemSharedHandleType shareType, uint64_t flags,
                                                                  aclrtDrvMemHandle *handle);
 
-/* A part of a block of aclrtMalloc, from a page (4 KiB) on, under a key of len (65) characters, its end included. flags as
- * above. Import: once in a process, at an address of its own on the current device; flags: 0 or 1. Both sides close the key,
- * who exported it last: before, neither closing nor freeing the block succeeds. */
+/* A part of a block of aclrtMalloc, from a page (4 KiB) on, under a key of len (65) characters, its end included.
+ * flags as above. Import: once in a process, at an address of its own on the current device; flags: 0 or 1. Both
+ * sides close the key, who exported it last: before, neither closing nor freeing the block succeeds. */
 ACL_FUNC_VISIBILITY aclError aclrtIpcMemGetExportKey(void *devPtr, size_t size, char *key, size_t len, uint64_t flags);
 ACL_FUNC_VISIBILITY aclError aclrtIpcMemSetImportPid(const char *key, int32_t *pid, size_t num);
 ACL_FUNC_VISIBILITY aclError aclrtIpcMemImportByKey(void **devPtr, const char *key, uint64_t flags);

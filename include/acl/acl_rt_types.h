@@ -492,6 +492,13 @@ typedef struct aclrtMemLocation {
   aclrtMemLocationType type;
 } aclrtMemLocation;
 
+/* Where the two sides of some copies of a batch are. */
+typedef struct aclrtMemcpyBatchAttr {
+  aclrtMemLocation dstLoc;
+  aclrtMemLocation srcLoc;
+  uint8_t rsv[16];
+} aclrtMemcpyBatchAttr;
+
 typedef struct aclrtPtrAttributes {
   aclrtMemLocation location;
   uint32_t pageSize; /* bytes */
@@ -650,6 +657,14 @@ typedef struct aclrtMemUceInfo {
   size_t reserved[UCE_INFO_RESERVED_SIZE];
 } aclrtMemUceInfo;
 
+/* What a component of CANN's takes of a device's memory. */
+typedef struct aclrtMemUsageInfo {
+  char name[32];
+  uint64_t curMemSize; /* bytes */
+  uint64_t memPeakSize;
+  size_t reserved[8];
+} aclrtMemUsageInfo;
+
 /* Cache maintenance. */
 typedef enum aclrtCmoType {
   ACL_RT_CMO_TYPE_PREFETCH = 0,
@@ -659,6 +674,16 @@ typedef enum aclrtCmoType {
 } aclrtCmoType;
 
 #define ACL_RT_CMO_MAX_BARRIER_NUM 6U
+
+typedef struct aclrtBarrierCmoInfo {
+  aclrtCmoType cmoType;
+  uint32_t barrierId;
+} aclrtBarrierCmoInfo;
+
+typedef struct aclrtBarrierTaskInfo {
+  size_t barrierNum;
+  aclrtBarrierCmoInfo cmoInfo[ACL_RT_CMO_MAX_BARRIER_NUM];
+} aclrtBarrierTaskInfo;
 
 /* Reductions while copying. */
 typedef enum aclrtReduceKind {

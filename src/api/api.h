@@ -13,6 +13,9 @@ static inline aclError api_result(status st, const char *call) {
   return likely(st == ST_OK) ? ACL_SUCCESS : error_publish(st, call);
 }
 
+/* The return address of the entry point. */
+#define CALLER __builtin_return_address(0)
+
 /* The last statement of an entry point. */
 #define API(expression) return api_result((expression), __func__)
 

@@ -2,6 +2,7 @@
 #include "runtime/copy.h"
 
 #include "api/api.h"
+#include "memory/memory.h"
 #include "runtime/context.h"
 
 /* Limits of the asynchronous 2-D copy, as documented. */
@@ -15,29 +16,42 @@ static status check_flat(size_t room, size_t count, aclrtMemcpyKind kind) {
   return ST_OK;
 }
 
-static copy_shape flat(void *dst, const void *src, size_t count) {
-  return (copy_shape){.dst = dst, .src = src, .width = count, .height = 1, .dst_pitch = count, .src_pitch = count};
+static copy_shape flat(void *dst, const void *src, size_t count, void *site) {
+  return (copy_shape){dst, src, count, 1, count, count, site};
 }
 
 aclError aclrtMemcpy(void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind) {
   NEED(dst);
   NEED(src);
   NEED_OK(check_flat(destMax, count, kind));
-  const copy_shape c = flat(dst, src, count);
+  const copy_shape c = flat(dst, src, count, CALLER);
   API(copy_now(&c, (copy_kind)kind));
+}
+
+static status copy_async(void *dst, size_t room, const void *src, size_t count, aclrtMemcpyKind kind, void *handle,
+                         void *site) {
+  stream *s;
+  TRY(check_flat(room, count, kind));
+  if (kind == ACL_MEMCPY_HOST_TO_HOST)
+    return fail(ST_NOT_SUPPORTED, "kind is HOST_TO_HOST, expected a copy that a device takes part in");
+  TRY(context_stream(handle, &s));
+  const copy_shape c = flat(dst, src, count, site);
+  return copy_in_stream(&c, (copy_kind)kind, s);
 }
 
 aclError aclrtMemcpyAsync(void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind,
                           aclrtStream handle) {
-  stream *s;
   NEED(dst);
   NEED(src);
-  NEED_OK(check_flat(destMax, count, kind));
-  if (kind == ACL_MEMCPY_HOST_TO_HOST)
-    API(fail(ST_NOT_SUPPORTED, "kind is HOST_TO_HOST, expected a copy that a device takes part in"));
-  NEED_OK(context_stream(handle, &s));
-  const copy_shape c = flat(dst, src, count);
-  API(copy_in_stream(&c, (copy_kind)kind, s));
+  API(copy_async(dst, destMax, src, count, kind, handle, CALLER));
+}
+
+/* The condition is that the host's memory is pinned, else it waits: as aclrtMemcpyAsync does now. */
+aclError aclrtMemcpyAsyncWithCondition(void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind,
+                                       aclrtStream handle) {
+  NEED(dst);
+  NEED(src);
+  API(copy_async(dst, destMax, src, count, kind, handle, CALLER));
 }
 
 static status check_2d(const copy_shape *c, aclrtMemcpyKind kind, bool async) {
@@ -62,7 +76,7 @@ aclError aclrtMemcpy2d(void *dst, size_t dpitch, const void *src, size_t spitch,
                        aclrtMemcpyKind kind) {
   NEED(dst);
   NEED(src);
-  const copy_shape c = {dst, src, width, height, dpitch, spitch};
+  const copy_shape c = {dst, src, width, height, dpitch, spitch, CALLER};
   NEED_OK(check_2d(&c, kind, false));
   API(copy_now(&c, (copy_kind)kind));
 }
@@ -72,7 +86,7 @@ aclError aclrtMemcpy2dAsync(void *dst, size_t dpitch, const void *src, size_t sp
   stream *s;
   NEED(dst);
   NEED(src);
-  const copy_shape c = {dst, src, width, height, dpitch, spitch};
+  const copy_shape c = {dst, src, width, height, dpitch, spitch, CALLER};
   NEED_OK(check_2d(&c, kind, true));
   NEED_OK(context_stream(handle, &s));
   API(copy_in_stream(&c, (copy_kind)kind, s));
@@ -87,7 +101,7 @@ static status check_fill(size_t room, size_t count) {
 aclError aclrtMemset(void *devPtr, size_t maxCount, int32_t value, size_t count) {
   NEED(devPtr);
   NEED_OK(check_fill(maxCount, count));
-  API(fill_now(devPtr, value, count));
+  API(fill_now(devPtr, fill_byte(value), count));
 }
 
 aclError aclrtMemsetAsync(void *devPtr, size_t maxCount, int32_t value, size_t count, aclrtStream handle) {
@@ -95,5 +109,32 @@ aclError aclrtMemsetAsync(void *devPtr, size_t maxCount, int32_t value, size_t c
   NEED(devPtr);
   NEED_OK(check_fill(maxCount, count));
   NEED_OK(context_stream(handle, &s));
-  API(fill_in_stream(devPtr, value, count, s));
+  API(fill_in_stream(devPtr, fill_byte(value), count, s));
+}
+
+/* n words; only memory that is the device's or pinned. */
+static status check_words(const void *ptr, size_t room, size_t n) {
+  if ((uintptr_t)ptr % sizeof(uint32_t)) return fail(ST_INVALID_PARAM, "ptr is %p, expected a multiple of 4", ptr);
+  if (n > room / sizeof(uint32_t))
+    return fail(ST_INVALID_PARAM, "N is %zu, more than memSize, %zu bytes, has words", n, room);
+  if (memory_place_of(ptr) == PLACE_PAGEABLE)
+    return fail(ST_INVALID_PARAM, "ptr is %p, expected what aclrtMalloc or aclrtMallocHost gave", ptr);
+  return ST_OK;
+}
+
+aclError aclrtMemsetD32(void *ptr, size_t memSize, uint32_t value, size_t N) {
+  NEED(ptr);
+  if (N == 0) return ACL_SUCCESS;
+  NEED_OK(check_words(ptr, memSize, N));
+  API(fill_now(ptr, value, N * sizeof value));
+}
+
+aclError aclrtMemsetD32Async(void *ptr, size_t memSize, uint32_t value, size_t N, aclrtStream handle) {
+  stream *s;
+  NEED(ptr);
+  if (N == 0) return ACL_SUCCESS;
+  NEED_OK(check_words(ptr, memSize, N));
+  NEED_OK(context_stream(handle, &s));
+  if (memory_place_of(ptr) == PLACE_PINNED) API(fill_now(ptr, value, N * sizeof value)); /* as documented */
+  API(fill_in_stream(ptr, value, N * sizeof value, s));
 }

@@ -18,7 +18,7 @@ static status allocate(uint64_t size, uint32_t flag, void *site, void **out) {
   TRY(context_current(&c));
   if (!device_profile_of_all()->supports_managed)
     return fail(ST_NOT_SUPPORTED, "%s has no managed memory", device_profile_of_all()->soc_name);
-  return managed_alloc(size, "aclrtMemAllocManaged", site, out);
+  return managed_alloc(size, site, out);
 }
 
 aclError aclrtMemAllocManaged(void **ptr, uint64_t size, uint32_t flag) {

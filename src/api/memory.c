@@ -1,28 +1,19 @@
 /* Device and host memory. */
 #include "memory/memory.h"
 
+#include "api/allocate.h"
 #include "api/api.h"
 #include "runtime/context.h"
-
-#define CALLER __builtin_return_address(0)
-
-/* Page policies are hints, and CANN takes values outside of the enum too; only aclrtMallocCached limits them. */
-static status allocate(rule_kind rule, void **out, size_t size, void *site) {
-  context *c;
-  TRY(context_current(&c));
-  return memory_alloc(c->device, &alloc_rules[rule], size, alloc_rules[rule].call, site, out);
-}
+#include "runtime/device.h"
 
 aclError aclrtMalloc(void **devPtr, size_t size, aclrtMemMallocPolicy policy) {
-  (void)policy;
   NEED(devPtr);
-  API(allocate(RULE_MALLOC, devPtr, size, CALLER));
+  API(allocate(RULE_MALLOC, (int)policy, NULL, size, CALLER, devPtr));
 }
 
 aclError aclrtMallocAlign32(void **devPtr, size_t size, aclrtMemMallocPolicy policy) {
-  (void)policy;
   NEED(devPtr);
-  API(allocate(RULE_MALLOC_ALIGN32, devPtr, size, CALLER));
+  API(allocate(RULE_MALLOC_ALIGN32, (int)policy, NULL, size, CALLER, devPtr));
 }
 
 aclError aclrtMallocCached(void **devPtr, size_t size, aclrtMemMallocPolicy policy) {
@@ -31,34 +22,34 @@ aclError aclrtMallocCached(void **devPtr, size_t size, aclrtMemMallocPolicy poli
   if (p != ACL_MEM_MALLOC_HUGE_FIRST && p != ACL_MEM_MALLOC_HUGE_ONLY && p != ACL_MEM_MALLOC_NORMAL_ONLY &&
       p != ACL_MEM_MALLOC_HUGE1G_ONLY)
     API(fail(ST_INVALID_VALUE, "policy is %d, expected 0, 1, 2 or 6", p));
-  API(allocate(RULE_MALLOC_CACHED, devPtr, size, CALLER));
+  API(allocate(RULE_MALLOC_CACHED, p, NULL, size, CALLER, devPtr));
 }
 
 aclError aclrtMallocHost(void **hostPtr, size_t size) {
   NEED(hostPtr);
-  API(allocate(RULE_MALLOC_HOST, hostPtr, size, CALLER));
+  API(allocate(RULE_MALLOC_HOST, POLICY_NORMAL_ONLY, NULL, size, CALLER, hostPtr));
 }
 
 /* Frees need no context: what outlives its device can still be freed. */
-aclError aclrtFree(void *devPtr) { API(memory_free(devPtr, false, CALLER)); }
-aclError aclrtFreeHost(void *hostPtr) { API(memory_free(hostPtr, true, CALLER)); }
+aclError aclrtFree(void *devPtr) { API(memory_free(devPtr, FREE_DEVICE, CALLER)); }
+aclError aclrtFreeHost(void *hostPtr) { API(memory_free(hostPtr, FREE_HOST, CALLER)); }
 
-static status free_after_sync(void *p, bool pinned, void *site) {
+static status free_after_sync(void *p, free_kind kind, void *site) {
   context *c;
   TRY(context_current(&c));
   const status st = context_synchronize(c, 0);
-  TRY(memory_free(p, pinned, site));
+  TRY(memory_free(p, kind, site));
   return st;
 }
 
 aclError aclrtFreeWithDevSync(void *devPtr) {
   NEED(devPtr);
-  API(free_after_sync(devPtr, false, CALLER));
+  API(free_after_sync(devPtr, FREE_DEVICE, CALLER));
 }
 
 aclError aclrtFreeHostWithDevSync(void *hostPtr) {
   NEED(hostPtr);
-  API(free_after_sync(hostPtr, true, CALLER));
+  API(free_after_sync(hostPtr, FREE_HOST, CALLER));
 }
 
 /* All kinds of pages come out of the one memory there is (HBM, or DDR on devices without); what is unknown has none. */
@@ -77,45 +68,19 @@ aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t *free, size_t *total) {
 
 /* ---- with attributes --------------------------------------------------------------------------------------------- */
 
-/* cfg may be NULL. The module is for CANN's own accounts; a device must be the current one. */
-static status check_config(const aclrtMallocConfig *cfg, bool host) {
-  context *c;
-  if (!cfg) return ST_OK;
-  if (cfg->numAttrs && !cfg->attrs)
-    return fail(ST_INVALID_PARAM, "cfg->attrs is NULL, expected %zu attributes", cfg->numAttrs);
-  TRY(context_current(&c));
-  for (size_t i = 0; i < cfg->numAttrs; ++i) {
-    const aclrtMallocAttribute *a = &cfg->attrs[i];
-    switch ((int)a->attr) {
-    case ACL_RT_MEM_ATTR_RSV:
-    case ACL_RT_MEM_ATTR_MODULE_ID: break;
-    case ACL_RT_MEM_ATTR_DEVICE_ID:
-      if (!host && a->value.deviceId != (uint32_t)c->device)
-        return fail(ST_INVALID_VALUE, "cfg->attrs[%zu].value.deviceId is %u, expected the current device, %d", i,
-                    a->value.deviceId, c->device);
-      break;
-    case ACL_RT_MEM_ATTR_VA_FLAG:
-      if (host) break;
-      /* fall through */
-    default:
-      return fail(ST_INVALID_VALUE, "cfg->attrs[%zu].attr is %d, expected an attribute of this allocation", i,
-                  (int)a->attr);
-    }
-  }
-  return ST_OK;
+aclError aclrtMallocWithCfg(void **devPtr, size_t size, aclrtMemMallocPolicy policy, aclrtMallocConfig *cfg) {
+  NEED(devPtr);
+  API(allocate(RULE_MALLOC_WITH_CFG, (int)policy, cfg, size, CALLER, devPtr));
 }
 
-aclError aclrtMallocWithCfg(void **devPtr, size_t size, aclrtMemMallocPolicy policy, aclrtMallocConfig *cfg) {
-  (void)policy;
+aclError aclrtMallocForTaskScheduler(void **devPtr, size_t size, aclrtMemMallocPolicy policy, aclrtMallocConfig *cfg) {
   NEED(devPtr);
-  NEED_OK(check_config(cfg, false));
-  API(allocate(RULE_MALLOC, devPtr, size, CALLER));
+  API(allocate(RULE_MALLOC_TASK_SCHEDULER, (int)policy, cfg, size, CALLER, devPtr));
 }
 
 aclError aclrtMallocHostWithCfg(void **ptr, uint64_t size, aclrtMallocConfig *cfg) {
   NEED(ptr);
-  NEED_OK(check_config(cfg, true));
-  API(allocate(RULE_MALLOC_HOST, ptr, size, CALLER));
+  API(allocate(RULE_MALLOC_HOST_WITH_CFG, POLICY_NORMAL_ONLY, cfg, size, CALLER, ptr));
 }
 
 /* ---- what an address is ------------------------------------------------------------------------------------------ */
@@ -194,5 +159,60 @@ aclError aclrtHostGetDevicePointer(void *pHost, void **pDevice, uint32_t flag) {
   if (!space_is_pinned((uintptr_t)pHost) && !registered_holds((uintptr_t)pHost, 1, REGISTERED_MAPPED))
     API(fail(ST_NOT_REGISTERED, "pHost is %p, expected registered (MAPPED) or pinned memory", pHost));
   *pDevice = pHost;
+  return ACL_SUCCESS;
+}
+
+/* Those that run our kernels and copies; the others have no counterpart. */
+aclError aclrtHostMemMapCapabilities(uint32_t deviceId, aclrtHacType hacType, aclrtHostMemMapCapability *capabilities) {
+  NEED(capabilities);
+  NEED_OK(device_check((int)deviceId, "deviceId"));
+  switch (hacType) {
+  case ACL_RT_HAC_TYPE_AICPU:
+  case ACL_RT_HAC_TYPE_AIC:
+  case ACL_RT_HAC_TYPE_AIV:
+  case ACL_RT_HAC_TYPE_PCIEDMA:
+  case ACL_RT_HAC_TYPE_SDMA: *capabilities = ACL_RT_HOST_MEM_MAP_SUPPORTED; return ACL_SUCCESS;
+  case ACL_RT_HAC_TYPE_STARS:
+  case ACL_RT_HAC_TYPE_RDMA:
+  case ACL_RT_HAC_TYPE_DVPP:
+  case ACL_RT_HAC_TYPE_UDMA:
+  case ACL_RT_HAC_TYPE_CCU: *capabilities = ACL_RT_HOST_MEM_MAP_NOT_SUPPORTED; return ACL_SUCCESS;
+  default: API(fail(ST_INVALID_VALUE, "hacType is %d, expected 0 to %d", hacType, ACL_RT_HAC_TYPE_CCU));
+  }
+}
+
+/* ---- accounts ---------------------------------------------------------------------------------------------------- */
+
+/* The bit of ACL_RT_MEM_TYPE_... that the address is, or 0. */
+static uint32_t type_of(const void *p) {
+  const heap_block *b = memory_device_of(p) >= 0 ? memory_find(p) : NULL;
+  if (b) return alloc_rules[memory_rule_of(b)].freed_by == FREE_DVPP ? ACL_RT_MEM_TYPE_DVPP : ACL_RT_MEM_TYPE_DEV;
+  return space_is_reserved((uintptr_t)p) && vmm_is_reserved((uintptr_t)p) ? ACL_RT_MEM_TYPE_RSVD : 0;
+}
+
+aclError aclrtCheckMemType(void **addrList, uint32_t size, uint32_t memType, uint32_t *checkResult, uint32_t reserve) {
+  const uint32_t known = ACL_RT_MEM_TYPE_DEV | ACL_RT_MEM_TYPE_DVPP | ACL_RT_MEM_TYPE_RSVD;
+  context *c;
+  NEED(addrList);
+  NEED(checkResult);
+  if (reserve) API(fail(ST_INVALID_VALUE, "reserve is %u, expected 0", reserve));
+  if (size == 0) API(fail(ST_INVALID_VALUE, "size is 0, expected 1 or more"));
+  if (memType & ~known) API(fail(ST_INVALID_VALUE, "memType is %#x, expected bits of %#x", memType, known));
+  NEED_OK(context_current(&c));
+  uint32_t i = 0;
+  while (i < size && type_of(addrList[i]) & memType) ++i;
+  *checkResult = i == size;
+  return ACL_SUCCESS;
+}
+
+aclError aclrtGetMemUsageInfo(int32_t deviceId, aclrtMemUsageInfo *memUsageInfo, size_t inputNum, size_t *outputNum) {
+  NEED(memUsageInfo);
+  NEED(outputNum);
+  if (inputNum == 0) API(fail(ST_INVALID_VALUE, "inputNum is 0, expected 1 or more"));
+  NEED_OK(device_check(deviceId, "deviceId"));
+  heap_usage usage = {0};
+  if (memory_heap(deviceId)) heap_measure(memory_heap(deviceId), &usage);
+  memUsageInfo[0] = (aclrtMemUsageInfo){.name = "APP", .curMemSize = usage.used_bytes, .memPeakSize = usage.peak_bytes};
+  *outputNum = 1;
   return ACL_SUCCESS;
 }

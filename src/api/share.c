@@ -10,8 +10,8 @@ _Static_assert(ACL_RT_VMM_EXPORT_FLAG_DISABLE_PID_VALIDATION == 1 &&
                    ACL_RT_IPC_MEM_EXPORT_FLAG_DISABLE_PID_VALIDATION == 1,
                "one flag for both");
 
-/* Of an export: 0, processes have to be named, or 1, all may import. Of an import, whether peers reach each other, which
- * they do. */
+/* Of an export: 0, processes have to be named, or 1, all may import. Of an import, whether peers reach each other,
+ * which they do. */
 static status check_flag(uint64_t flags) {
   return flags <= 1 ? ST_OK : fail(ST_INVALID_VALUE, "flags is %ju, expected 0 or 1", (uintmax_t)flags);
 }

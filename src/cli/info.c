@@ -4,6 +4,7 @@
 #include "cli/device_list.h"
 #include "cli/environment.h"
 #include "cli/format.h"
+#include "memory/rules.h"
 #include "runtime/profile.h"
 
 #include "acl/acl.h"
@@ -13,10 +14,11 @@
 #include <stdio.h>
 
 static const char help[] =
-    "Usage: cannon info [--coverage]\n\n"
+    "Usage: cannon info [--coverage | --rules]\n\n"
     "Prints the version, the devices that a program would see (ASCEND_RT_VISIBLE_DEVICES counts), the\n"
     "device profiles for cannon run --device, and how much of CANN's interface is there.\n\n"
     "  --coverage    instead: each header's functions, + implemented, - not\n"
+    "  --rules       instead: the rules of allocation, and of dividing a block, with their sources\n"
     "  --help        this text\n";
 
 static void print_version(void) {
@@ -78,26 +80,51 @@ static void print_coverage(void) {
   }
 }
 
+/* Sizes with slack: what the default profile adds. */
+static void print_rules(void) {
+  unsigned slack = (unsigned)profile_find(PROFILE_DEFAULT_SOC)->alloc_extra_bytes;
+  printf("Allocations: the size is rounded up, then grows by the slack (%s; none for 1 GiB pages)\n",
+         PROFILE_DEFAULT_SOC);
+  printf("  %-27s %5s %5s %5s  %-29s %s\n", "call", "round", "slack", "start", "freed by", "source");
+  for (const alloc_rule *r = alloc_rules; r < alloc_rules + N_RULES; r++)
+    printf("  %-27s %5u %5u %5u  %-29s %s\n", r->call, r->round_bytes, r->slack ? slack : 0, r->promised_align,
+           free_calls[r->freed_by], r->source);
+  printf("\nPages: by policy; those of no whole pages are huge above %s, small below\n",
+         format_bytes(HUGE_FIRST_BYTES));
+  for (const page_policy *p = page_policies; p < page_policies + N_POLICIES; p++)
+    printf("  %d %-17s %9s  %-16s %s\n", (int)(p - page_policies), p->name, format_bytes(page_bytes[p->pages]),
+           p->only                  ? "whole pages"
+           : p->pages == PAGES_HUGE ? "or small ones"
+                                    : "",
+           p->source);
+  printf("\nPieces of a block: start at a multiple, length rounded up plus slack (cannon_check_carved)\n");
+  printf("  %-27s %5s %5s %5s  %s\n", "use", "round", "slack", "start", "source");
+  for (const carve_rule *r = carve_rules; r < carve_rules + N_CARVE_USES; r++)
+    printf("  %-27s %5u %5u %5u  %s\n", r->use, r->round_bytes, r->slack ? slack : 0, r->start_align, r->source);
+}
+
 int command_info(int argc, char **argv) {
-  enum { COVERAGE = 1, HELP };
-  static const struct option options[] = {
-      {"coverage", no_argument, NULL, COVERAGE}, {"help", no_argument, NULL, HELP}, {NULL, 0, NULL, 0}};
-  bool coverage = false;
+  enum { COVERAGE = 1, RULES, HELP };
+  static const struct option options[] = {{"coverage", no_argument, NULL, COVERAGE},
+                                          {"rules", no_argument, NULL, RULES},
+                                          {"help", no_argument, NULL, HELP},
+                                          {NULL, 0, NULL, 0}};
+  void (*instead)(void) = NULL;
   argv[0] = "cannon info";
   for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
     if (option == HELP) {
       fputs(help, stdout);
       return 0;
     }
-    if (option != COVERAGE) return EXIT_USAGE;
-    coverage = true;
+    if (option != COVERAGE && option != RULES) return EXIT_USAGE;
+    instead = option == RULES ? print_rules : print_coverage;
   }
   if (argv[optind]) {
     fprintf(stderr, "cannon info: unexpected argument '%s'\n", argv[optind]);
     return EXIT_USAGE;
   }
-  if (coverage) {
-    print_coverage();
+  if (instead) {
+    instead();
     return 0;
   }
   print_version();

@@ -19,7 +19,7 @@ enum { N_COMMANDS = sizeof commands / sizeof *commands };
 static void usage(FILE *out) {
   fprintf(out, "Usage: cannon COMMAND [ARGUMENTS]\n\n"
                "Runs programs written for CANN (Huawei Ascend NPUs) on a machine without an NPU.\n\nCommands:\n");
-  for (int i = 0; i < N_COMMANDS; i++) fprintf(out, "  %-6s %s\n", commands[i].name, commands[i].about);
+  for (int i = 0; i < N_COMMANDS; i++) fprintf(out, "  %-7s %s\n", commands[i].name, commands[i].about);
   fprintf(out, "\ncannon COMMAND --help says more; cannon --version prints the version.\n");
 }
 
@@ -38,6 +38,7 @@ int main(int argc, char **argv) {
   }
   for (int i = 0; i < N_COMMANDS; i++)
     if (strcmp(argv[1], commands[i].name) == 0) return commands[i].run(argc - 1, argv + 1);
-  fprintf(stderr, "cannon: unknown command '%s', expected run, top, env, replay or info (see cannon --help)\n", argv[1]);
+  fprintf(stderr, "cannon: unknown command '%s', expected run, top, env, replay or info (see cannon --help)\n",
+          argv[1]);
   return EXIT_USAGE;
 }

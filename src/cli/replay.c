@@ -23,8 +23,7 @@ typedef struct {
 
 static void print_help(void) {
   printf("Usage: cannon replay [OPTIONS] FILE\n\n"
-         "Replays the allocations that `cannon run --record FILE` wrote, or lines of text (\"a ID SIZE\", \"f ID\", # "
-         "for\n"
+         "Replays the allocations that `cannon run --record FILE` wrote, or lines of text (a ID SIZE, f ID, # for\n"
          "comments), compressed by gzip or not, through allocators: time per event from nothing and on memory that is\n"
          "there, peak of committed memory over peak of what was live, calls for memory, requests refused.\n\n"
          "  --allocator NAME,...  which (default: all):\n");

@@ -52,6 +52,15 @@ static inline const char *stats_module_path(const stats_file *p, stats_place pla
   return place.module >= 0 && (unsigned)place.module < n ? p->modules[place.module].path : NULL;
 }
 
+/* Copies that were not needed, in all directions. */
+typedef struct {
+  uint64_t count, bytes;
+} elided_copies;
+elided_copies stats_elided_copies(const stats_file *p);
+
+/* Their bytes over those and what was copied between host and device: 0 to 1, or -1 where there was neither. */
+double stats_zero_copy_share(const stats_file *p);
+
 /* Process p's life until its end, or until now. */
 uint64_t stats_duration_ns(const stats_file *p);
 

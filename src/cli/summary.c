@@ -1,6 +1,7 @@
 #include "cli/summary.h"
 #include "cli/format.h"
 #include "cli/lines.h"
+#include "cli/roofline.h"
 #include "cli/summary_memory.h"
 
 #include <inttypes.h>
@@ -15,13 +16,30 @@ const char *const stats_direction_names[STATS_N_DIRECTIONS] = {"host to device",
                                                                "host to host"};
 
 static void print_copies(FILE *out, const stats_file *p) {
-  for (int i = 0; i < STATS_N_DIRECTIONS; i++)
-    if (p->copies[i].count)
-      fprintf(out, "  copies      %-17s %10" PRIu64 "  %10s\n", stats_direction_names[i], p->copies[i].count,
-              format_bytes(p->copies[i].bytes));
-  if (p->zero_copy.elided_count)
-    fprintf(out, "  copies      %-17s %10" PRIu64 "  %10s\n", "not needed", p->zero_copy.elided_count,
-            format_bytes(p->zero_copy.elided_bytes));
+  for (int i = 0; i < STATS_N_DIRECTIONS; i++) {
+    const stats_copy *c = &p->copies[i];
+    if (!c->count) continue;
+    fprintf(out, "  copies      %-17s %10" PRIu64 "  %10s", stats_direction_names[i], c->count, format_bytes(c->bytes));
+    if (c->pageable_count && i != STATS_H2H)
+      fprintf(out, ", %" PRIu64 " of them, %s, pageable", c->pageable_count, format_bytes(c->pageable_bytes));
+    fputc('\n', out);
+  }
+}
+
+static void print_zero_copy(FILE *out, const stats_file *p) {
+  const elided_copies all = stats_elided_copies(p);
+  if (all.count)
+    fprintf(out, "  zero copy   %" PRIu64 " copies were not needed, %s: %.1f %% of all between host and device\n",
+            all.count, format_bytes(all.bytes), 100 * stats_zero_copy_share(p));
+}
+
+static void print_advice(FILE *out, const stats_file *p) {
+  static const char *const words[STATS_N_ADVICE] = {[STATS_ADVICE_UNALIGNED_COPY] =
+                                                        "asynchronous copies at device addresses not 64-aligned"};
+  for (int i = 0; i < STATS_N_ADVICE; i++)
+    if (p->advice[i].count)
+      fprintf(out, "  advice      %" PRIu64 " %s, first from %s\n", p->advice[i].count, words[i],
+              p->advice[i].first_site);
 }
 
 static int by_time(const void *a, const void *b) {
@@ -133,10 +151,13 @@ void summary_print_process(FILE *out, const stats_file *p, process_state state) 
   summary_memory(out, p, state == PROCESS_RUNNING);
   summary_sites(out, p, state == PROCESS_RUNNING);
   print_copies(out, p);
+  print_zero_copy(out, p);
+  print_advice(out, p);
   fprintf(out, "  created     contexts %" PRIu64 ", streams %" PRIu64 ", events %" PRIu64 ", threads %" PRIu64 "\n",
           p->n_contexts, p->n_streams, p->n_events, p->n_threads);
   print_workspaces(out, p);
   print_time(out, p);
+  roofline_print(out, p);
   fprintf(out, "  errors: ");
   if (p->n_errors)
     fprintf(out, "%" PRIu64 " calls returned one\n", p->n_errors);

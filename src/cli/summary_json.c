@@ -1,5 +1,6 @@
 #include "cli/health.h"
 #include "cli/lines.h"
+#include "cli/roofline.h"
 #include "cli/summary.h"
 #include "cli/summary_memory.h"
 
@@ -130,6 +131,35 @@ static cJSON *op_json(const stats_op *op) {
   cJSON *workspace = cJSON_AddObjectToObject(object, "workspace");
   FIGURES(workspace, {"peak_bytes", op->workspace_peak_bytes}, {"copies_bytes", op->workspace_copies_bytes},
           {"intermediates_bytes", op->workspace_intermediates_bytes}, {"partials_bytes", op->workspace_partials_bytes});
+  cJSON *device = cJSON_AddObjectToObject(object, "device");
+  FIGURES(device, {"bytes", op->moved_bytes}, {"operations", op->operations}, {"time_ns", op->device_ns});
+  cJSON_AddStringToObject(device, "bound_by", roofline_bound_name(roofline_bound_of(op)));
+  cJSON *bounds = cJSON_AddObjectToObject(device, "bound_ns");
+  for (int b = 0; b < STATS_N_BOUNDS; b++)
+    if (op->bound_ns[b]) FIGURES(bounds, {roofline_bound_name((stats_bound)b), op->bound_ns[b]});
+  return object;
+}
+
+/* share: null where nothing went between host and device. */
+static cJSON *zero_copy_json(const stats_file *p, const char *const *directions) {
+  cJSON *object = cJSON_CreateObject();
+  cJSON *elided = cJSON_AddObjectToObject(object, "elided");
+  for (int i = 0; i < STATS_N_DIRECTIONS; i++)
+    FIGURES(cJSON_AddObjectToObject(elided, directions[i]), {"count", p->elided[i].count},
+            {"bytes", p->elided[i].bytes});
+  const double share = stats_zero_copy_share(p);
+  cJSON_AddItemToObject(object, "share", share < 0 ? cJSON_CreateNull() : cJSON_CreateNumber(share));
+  return object;
+}
+
+static cJSON *advice_json(const stats_file *p) {
+  static const char *const names[STATS_N_ADVICE] = {[STATS_ADVICE_UNALIGNED_COPY] = "unaligned_copies"};
+  cJSON *object = cJSON_CreateObject();
+  for (int i = 0; i < STATS_N_ADVICE; i++) {
+    cJSON *advice = cJSON_AddObjectToObject(object, names[i]);
+    FIGURES(advice, {"count", p->advice[i].count});
+    cJSON_AddStringToObject(advice, "first_site", p->advice[i].first_site);
+  }
   return object;
 }
 
@@ -154,8 +184,6 @@ static void memory_json(cJSON *object, const stats_file *p, bool running) {
   cJSON_AddItemToObject(object, "streams", streams_json(p));
   cJSON_AddItemToObject(object, "sites", sites_json(p));
   cJSON_AddItemToObject(object, "health", health_json(p, running));
-  FIGURES(cJSON_AddObjectToObject(object, "zero_copy"), {"elided_count", p->zero_copy.elided_count},
-          {"elided_bytes", p->zero_copy.elided_bytes});
   FIGURES(object, {"wrong_frees", p->n_bad_frees});
   if (*p->leak_report) cJSON_AddStringToObject(object, "memory_report", p->leak_report);
 }
@@ -178,7 +206,10 @@ static cJSON *process_json(const stats_file *p, process_state state) {
   cJSON *copies = cJSON_AddObjectToObject(object, "copies");
   for (int i = 0; i < STATS_N_DIRECTIONS; i++)
     FIGURES(cJSON_AddObjectToObject(copies, directions[i]), {"count", p->copies[i].count},
-            {"bytes", p->copies[i].bytes});
+            {"bytes", p->copies[i].bytes}, {"pageable_count", p->copies[i].pageable_count},
+            {"pageable_bytes", p->copies[i].pageable_bytes});
+  cJSON_AddItemToObject(object, "zero_copy", zero_copy_json(p, directions));
+  cJSON_AddItemToObject(object, "advice", advice_json(p));
   cJSON *ops = cJSON_AddArrayToObject(object, "operators");
   for (unsigned i = 0; i < stats_op_count(p); i++) cJSON_AddItemToArray(ops, op_json(&p->ops[i]));
   if (state != PROCESS_ENDED) { /* nobody knows */

@@ -22,7 +22,8 @@ typedef struct {
   int32_t allowed[EXCHANGE_MOST_PIDS];
 } record;
 
-/* ---- keys: serial · MACHINE_EXPORTS + slot ------------------------------------------------------------------------- */
+/* ---- keys: serial · MACHINE_EXPORTS + slot
+ * ------------------------------------------------------------------------- */
 
 /* The slot of a key that somebody living offers; under the machine's lock. */
 static status slot_of(machine_file *file, uint64_t key, const char *name, uint32_t *slot) {
@@ -197,37 +198,50 @@ static bool are_sound(const heap_piece *pieces, size_t n, uint64_t bytes, uint64
   return bytes && sum >= bytes && sum - bytes < PAGE_BYTES;
 }
 
-static status read_item(uint32_t slot, int32_t pid, const record *r, exchange_item *item) {
+static status read_pieces(uint32_t slot, const record *r, uint64_t file_bytes, heap_piece *pieces) {
+  if (machine_read_record(slot, sizeof *r, pieces, r->n_pieces * sizeof *pieces) &&
+      are_sound(pieces, r->n_pieces, r->bytes, file_bytes))
+    return ST_OK;
+  return fail(ST_INTERNAL, "the file of this machine's processes is broken");
+}
+
+static status read_item(uint32_t slot, int32_t pid, const record *r, exchange_item *item, heap_piece **out) {
   uint64_t file_bytes;
-  *item =
-      (exchange_item){.kind = (exchange_kind)r->kind, .device = r->device, .bytes = r->bytes, .n_pieces = r->n_pieces};
+  heap_piece *pieces = malloc(r->n_pieces * sizeof *pieces);
+  if (!pieces) return fail(ST_NO_HOST_MEMORY, "no host memory for %ju pieces", (uintmax_t)r->n_pieces);
+  *item = (exchange_item){.kind = (exchange_kind)r->kind,
+                          .device = r->device,
+                          .bytes = r->bytes,
+                          .pieces = pieces,
+                          .n_pieces = r->n_pieces};
   memcpy(item->tag, r->tag, sizeof item->tag);
-  item->pieces = malloc(r->n_pieces * sizeof *item->pieces);
-  if (!item->pieces) return fail(ST_NO_HOST_MEMORY, "no host memory for %zu pieces", item->n_pieces);
   status st = open_file(pid, r, &item->file, &file_bytes);
-  if (st == ST_OK && (!machine_read_record(slot, sizeof *r, item->pieces, r->n_pieces * sizeof *item->pieces) ||
-                      !are_sound(item->pieces, item->n_pieces, item->bytes, file_bytes))) {
-    close(item->file);
-    st = fail(ST_INTERNAL, "the file of this machine's processes is broken");
+  if (st == ST_OK) {
+    st = read_pieces(slot, r, file_bytes, pieces);
+    if (st != ST_OK) close(item->file);
   }
-  if (st != ST_OK) free(item->pieces);
+  if (st == ST_OK)
+    *out = pieces;
+  else
+    free(pieces);
   return st;
 }
 
-static status take(machine_file *file, uint64_t key, exchange_kind kind, const char *name, exchange_item *item) {
+static status take(machine_file *file, uint64_t key, exchange_kind kind, const char *name, exchange_item *item,
+                   heap_piece **pieces) {
   uint32_t slot;
   record r;
   TRY(slot_of(file, key, name, &slot));
   TRY(read_record(slot, &r));
   TRY(check_taker(file, slot, &r, kind, name));
   machine_export *x = &file->exports[slot];
-  TRY(read_item(slot, atomic_load(&file->places[x->owner].pid), &r, item));
+  TRY(read_item(slot, atomic_load(&file->places[x->owner].pid), &r, item, pieces));
   x->importers[machine_own_place() / BITS] |= UINT64_C(1) << machine_own_place() % BITS;
   return ST_OK;
 }
 
-status exchange_take(uint64_t key, exchange_kind kind, const char *name, exchange_item *item) {
-  const status st = take(machine_enter(), key, kind, name, item);
+status exchange_take(uint64_t key, exchange_kind kind, const char *name, exchange_item *item, heap_piece **pieces) {
+  const status st = take(machine_enter(), key, kind, name, item, pieces);
   machine_leave();
   return st;
 }

@@ -234,6 +234,7 @@ static inline void *hand_out(heap *h, block_id id, uint64_t number, uint64_t byt
   atomic_store_explicit(&b->number, number, memory_order_relaxed);
   atomic_store_explicit(&b->call, call, memory_order_relaxed);
   atomic_store_explicit(&b->site, site, memory_order_relaxed);
+  atomic_store_explicit(&b->tag, 0, memory_order_relaxed);
   atomic_store_explicit(&b->bytes, bytes, memory_order_release);
   return (void *)atomic_load_explicit(&b->address, memory_order_relaxed); // NOLINT(performance-no-int-to-ptr)
 }
@@ -513,7 +514,10 @@ void heap_info(heap *h, uint64_t *free_bytes, uint64_t *total_bytes) {
 void heap_measure(heap *h, heap_usage *out) {
   pthread_mutex_lock(&h->lock);
   collect(h);
-  *out = (heap_usage){store_used(h->store), store_committed(h->store), pages_n_calls(store_pages(h->store))};
+  *out = (heap_usage){.used_bytes = store_used(h->store),
+                      .peak_bytes = store_peak(h->store),
+                      .committed_bytes = store_committed(h->store),
+                      .n_calls = pages_n_calls(store_pages(h->store))};
   pthread_mutex_unlock(&h->lock);
 }
 

@@ -1,6 +1,6 @@
-/* Disjoint intervals of addresses, in order: a growing array that is searched by bisection. The items are structs of one
- * size whose first member is an `interval`; pointers to them are good until the next insertion or removal. The caller
- * serialises calls.
+/* Disjoint intervals of addresses, in order: a growing array that is searched by bisection. The items are structs of
+ * one size whose first member is an `interval`; pointers to them are good until the next insertion or removal. The
+ * caller serialises calls.
  *
  * Inserting moves what is behind: right for some thousand intervals; beyond, a tree would be better. */
 #ifndef CANNON_MEMORY_INTERVALS_H

@@ -74,34 +74,34 @@ static status check_range(const void *p, uint64_t bytes, const heap_block **bloc
               (uintmax_t)((*block)->bytes - inside), (void *)(*block)->address);
 }
 
-/* The pieces that the range's pages lie in, malloc'ed. */
-static status find_pieces(heap *h, uintptr_t address, uint64_t bytes, exchange_item *item) {
+static status offer_pages(const void *p, uint64_t bytes, bool to_all, uint64_t *key) {
+  const int device = space_device_of((uintptr_t)p);
   const uint64_t pages = (bytes + PAGE_BYTES - 1) & -(uint64_t)PAGE_BYTES;
-  heap_pieces(h, address, pages, NULL, 0, &item->n_pieces);
-  item->pieces = malloc(item->n_pieces * sizeof *item->pieces);
-  if (!item->pieces) return fail(ST_NO_HOST_MEMORY, "no host memory for %zu pieces", item->n_pieces);
-  heap_pieces(h, address, pages, item->pieces, item->n_pieces, &item->n_pieces);
-  return ST_OK;
+  heap *h = memory_heap(device);
+  exchange_item item = {.kind = EXCHANGE_BLOCK, .device = device, .file = heap_file(h), .bytes = bytes};
+  heap_pieces(h, (uintptr_t)p, pages, NULL, 0, &item.n_pieces);
+  heap_piece *pieces = malloc(item.n_pieces * sizeof *pieces);
+  if (!pieces) return fail(ST_NO_HOST_MEMORY, "no host memory for %zu pieces", item.n_pieces);
+  heap_pieces(h, (uintptr_t)p, pages, pieces, item.n_pieces, &item.n_pieces);
+  item.pieces = pieces;
+  const status st = exchange_offer(&item, to_all, key);
+  free(pieces);
+  return st;
 }
 
 status ipc_export(const void *p, uint64_t bytes, bool to_all, char key[IPC_KEY_BYTES]) {
   const heap_block *block;
   TRY(check_range(p, bytes, &block));
-  const int device = space_device_of((uintptr_t)p);
-  heap *h = memory_heap(device);
-  exchange_item item = {.kind = EXCHANGE_BLOCK, .device = device, .file = heap_file(h), .bytes = bytes};
   share *s = share_new();
   if (!s) return ST_NO_HOST_MEMORY;
-  status st = find_pieces(h, (uintptr_t)p, bytes, &item);
-  if (st == ST_OK) st = exchange_offer(&item, to_all, &s->key);
-  free(item.pieces);
+  s->start = block->address;
+  const status st = offer_pages(p, bytes, to_all, &s->key);
   if (st != ST_OK) {
     free(s);
     return st;
   }
   memset(key, 0, IPC_KEY_BYTES);
   snprintf(key, IPC_KEY_BYTES, KEY_PREFIX "%016" PRIx64, s->key);
-  s->start = block->address;
   pthread_mutex_lock(&all.lock);
   add(s);
   pthread_mutex_unlock(&all.lock);
@@ -119,9 +119,8 @@ static status end_export(share **at, const char *name) {
   const int32_t pid = exchange_withdraw((*at)->key, false);
   if (pid)
     return fail(ST_INVALID_VALUE,
-                "%s is of memory at %p that process %d has imported, expected it to be closed there "
-                "before",
-                name, (void *)(*at)->start, pid);
+                "%s is of memory at %p that process %d has imported, expected it to be closed there before", name,
+                (void *)(*at)->start, pid);
   drop(at);
   return ST_OK;
 }
@@ -169,12 +168,10 @@ status ipc_close(const char *text) {
   TRY(parse(text, &key));
   pthread_mutex_lock(&all.lock);
   share **imported = find(key, true), **exported = find(key, false);
-  const status st = *imported   ? end_import(imported)
-                    : *exported ? end_export(exported, "key")
-                                : fail(ST_INVALID_VALUE,
-                                       "key is '%.64s', which this process neither exported nor imported "
-                                       "(closed before?)",
-                                       text);
+  const status st =
+      *imported   ? end_import(imported)
+      : *exported ? end_export(exported, "key")
+                  : fail(ST_INVALID_VALUE, "key is '%.64s', neither exported nor imported here (closed before?)", text);
   pthread_mutex_unlock(&all.lock);
   return st;
 }

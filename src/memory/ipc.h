@@ -12,8 +12,8 @@
 
 enum { IPC_KEY_BYTES = 65 }; /* its end included */
 
-/* A key for `bytes` bytes from p on, which are in a live block and start on a page; for processes that ipc_allow names, or
- * for all. */
+/* A key for `bytes` bytes from p on, which are in a live block and start on a page; for processes that ipc_allow
+ * names, or for all. */
 status ipc_export(const void *p, uint64_t bytes, bool to_all, char key[IPC_KEY_BYTES]);
 
 status ipc_allow(const char *key, const int32_t *pids, size_t n);

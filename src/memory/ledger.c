@@ -1,6 +1,15 @@
 #include "memory/ledger.h"
 
+#include <linux/futex.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/sync.h"
 #include "memory/machine.h"
+
+enum { PATIENCE_MS = 200 };
 
 static uint64_t own_bytes[SPACE_MAX_DEVICES]; /* by this process's devices; guarded by machine_enter */
 static int physical_of[SPACE_MAX_DEVICES] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
@@ -14,7 +23,8 @@ static void publish(machine_file *file, int device) {
   atomic_store(&file->places[machine_own_place()].charged_bytes[physical_of[device]], own_bytes[device]);
 }
 
-/* Sum of the others' charges. With `look`, the dead are told from the living, which costs a system call each, and dropped. */
+/* Sum of the others' charges. With `look`, the dead are told from the living, which costs a system call each, and
+ * dropped. */
 static uint64_t sum_others(machine_file *file, int device, bool look) {
   uint64_t sum = 0;
   for (uint32_t i = 0; file && i < MACHINE_PLACES; ++i) {
@@ -54,4 +64,79 @@ uint64_t ledger_others(int device) {
   const uint64_t sum = sum_others(machine_enter(), device, true);
   machine_leave();
   return sum;
+}
+
+/* ---- caches ------------------------------------------------------------------------------------------------------ */
+
+/* As futex_wait and futex_wake of sync.h, between processes. */
+static void wait_while(_Atomic uint32_t *word, uint32_t seen, const struct timespec *timeout) {
+  syscall(SYS_futex, word, FUTEX_WAIT, seen, timeout, NULL, 0);
+}
+static void wake_all(_Atomic uint32_t *word) { syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0); }
+
+static void (*give_back)(void);
+
+static void *serve(void *argument) {
+  machine_place *own = argument;
+  for (uint32_t seen = 0;;) {
+    const uint32_t asked = atomic_load(&own->asked);
+    if (asked == seen) {
+      wait_while(&own->asked, seen, NULL);
+      continue;
+    }
+    give_back();
+    seen = asked;
+    atomic_store(&own->answered, asked);
+    wake_all(&own->answered);
+  }
+  return NULL;
+}
+
+/* The program's signals are not the thread's to take. */
+static void start_serving(machine_place *own) {
+  pthread_t thread;
+  sigset_t all, before;
+  atomic_store(&own->asked, 0);
+  atomic_store(&own->answered, 0);
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  if (pthread_create(&thread, NULL, serve, own) == 0) pthread_detach(thread);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+void ledger_serve(void (*function)(void)) {
+  machine_file *file = machine_enter();
+  const bool first = file && !give_back;
+  if (first) give_back = function;
+  if (first) start_serving(&file->places[machine_own_place()]);
+  machine_leave();
+}
+
+/* Waits for the answer, until the deadline. */
+static void await(machine_place *place, uint32_t asked, uint64_t deadline_ns) {
+  for (uint32_t answered; (int32_t)((answered = atomic_load(&place->answered)) - asked) < 0;) {
+    const uint64_t now = now_ns();
+    if (now >= deadline_ns) return;
+    wait_while(&place->answered, answered, &(struct timespec){.tv_nsec = (long)(deadline_ns - now)});
+  }
+}
+
+bool ledger_ask_others(int device) {
+  machine_place *places[MACHINE_PLACES];
+  uint32_t asked[MACHINE_PLACES], n = 0;
+  bool any = false;
+  machine_file *file = machine_enter();
+  for (uint32_t i = 0; file && i < MACHINE_PLACES; ++i) {
+    machine_place *place = &file->places[i];
+    if (i == machine_own_place() || !atomic_load(&place->pid) || !machine_is_alive(i)) continue;
+    any = true;
+    if (!atomic_load(&place->charged_bytes[physical_of[device]])) continue;
+    asked[n] = atomic_fetch_add(&place->asked, 1) + 1;
+    places[n++] = place;
+    wake_all(&place->asked);
+  }
+  machine_leave();
+  const uint64_t deadline_ns = now_ns() + PATIENCE_MS * UINT64_C(1000000);
+  for (uint32_t i = 0; i < n; ++i) await(places[i], asked[i], deadline_ns);
+  return any;
 }

@@ -1,6 +1,6 @@
-/* What the processes of a machine (machine.h) have charged on each device, so that they share its memory as on one. A
- * process that is alone, or has no machine, is held to the limit by itself. All calls from any thread; a charge costs two
- * system calls and is meant per growth, not per allocation. */
+/* What the processes of a machine (machine.h) have charged on each device, so that they share its memory as on one.
+ * A process that is alone, or has no machine, is held to the limit by itself. All calls from any thread; a charge
+ * costs two system calls and is meant per growth, not per allocation. */
 #ifndef CANNON_MEMORY_LEDGER_H
 #define CANNON_MEMORY_LEDGER_H
 
@@ -16,5 +16,12 @@ void ledger_return(int device, uint64_t bytes);
 
 /* What the other living processes have charged. */
 uint64_t ledger_others(int device);
+
+/* From now on a thread of the library's calls give_back when another process needs what this one only keeps. */
+void ledger_serve(void (*give_back)(void));
+
+/* Has the others give back what they only keep, and waits for that, at most 200 ms (one of them may be stopped);
+ * with no lock held. False where there are none, so that asking for memory again is no use. */
+bool ledger_ask_others(int device);
 
 #endif

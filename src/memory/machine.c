@@ -29,6 +29,7 @@ enum {
 static struct {
   pthread_mutex_t lock; /* held from enter to leave: the file's locks are between processes only */
   int fd;               /* never closed while the process lives, which would drop its locks */
+  struct stat opened;   /* fd, as long as the program has not closed it, and opened something else */
   machine_file *file;   /* NULL: alone */
   uint32_t own;
   char path[PATH_MAX], why[256]; /* why: there is no file */
@@ -65,17 +66,21 @@ static bool refuse(const char *reason) {
   return false;
 }
 
+static bool is_same(const struct stat *a, const struct stat *b) {
+  return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
 /* Opens the file that the path names, with the lock over it: who removed it in the meantime had that lock. */
 static bool open_locked(void) {
-  struct stat opened, named;
+  struct stat named, *const opened = &machine.opened;
   for (int i = 0; i < OPEN_TRIES; ++i) {
     machine.fd = open(machine.path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
     if (machine.fd < 0) return refuse(strerror(errno));
-    if (fstat(machine.fd, &opened)) return refuse(strerror(errno));
-    if (!S_ISREG(opened.st_mode) || opened.st_uid != geteuid() || opened.st_mode & 077)
+    if (fstat(machine.fd, opened)) return refuse(strerror(errno));
+    if (!S_ISREG(opened->st_mode) || opened->st_uid != geteuid() || opened->st_mode & 077)
       return refuse("expected a file that nobody else owns, reads or writes");
     if (!lock_bytes(machine.fd, F_SETLKW, F_WRLCK, WHOLE_BYTE, 1)) return refuse(strerror(errno));
-    if (stat(machine.path, &named) == 0 && named.st_dev == opened.st_dev && named.st_ino == opened.st_ino) return true;
+    if (stat(machine.path, &named) == 0 && is_same(&named, opened)) return true;
     close(machine.fd);
     machine.fd = -1;
   }
@@ -137,12 +142,17 @@ static bool join(void) {
   return lock_bytes(machine.fd, F_SETLK, F_UNLCK, WHOLE_BYTE, 1);
 }
 
+static void warn(void) {
+  fprintf(stderr, "cannon: warning: this process shares no device memory with others: %s\n", machine.why);
+  log_line(LOG_WARNING, "this process shares no device memory with others: %s", machine.why);
+}
+
 void machine_join(const char *name) {
   pthread_mutex_lock(&machine.lock);
   if (!machine.file) {
     set_path(name);
     if (!join()) {
-      log_line(LOG_ERROR, "processes do not know of each other's memory: %s", machine.why);
+      warn();
       if (machine.fd >= 0) close(machine.fd);
       machine.fd = -1;
     }
@@ -155,8 +165,7 @@ void machine_quit(void) {
   machine_file *file = machine_enter();
   if (file) {
     if (!is_locked(machine.fd, PLACE_BYTE, MACHINE_PLACES)) unlink(machine.path);
-    munmap(file, sizeof *file);
-    machine.file = NULL;
+    machine.file = NULL; /* stays mapped: a thread of ledger.c sleeps on it */
     refuse("the process ends");
     close(machine.fd);
     machine.fd = -1;
@@ -166,13 +175,21 @@ void machine_quit(void) {
 
 /* ---- inside ------------------------------------------------------------------------------------------------------ */
 
+/* Daemons close descriptors that they know nothing of: then nothing must be done to what has the number now. */
+static bool is_open(void) {
+  struct stat s;
+  return fstat(machine.fd, &s) == 0 && is_same(&s, &machine.opened);
+}
+
 machine_file *machine_enter(void) {
   pthread_mutex_lock(&machine.lock);
-  if (machine.file && !lock_bytes(machine.fd, F_SETLKW, F_WRLCK, WHOLE_BYTE, 1)) {
-    refuse(strerror(errno));
-    return NULL;
-  }
-  return machine.file;
+  if (!machine.file) return NULL;
+  if (is_open() && lock_bytes(machine.fd, F_SETLKW, F_WRLCK, WHOLE_BYTE, 1)) return machine.file;
+  machine.file = NULL;
+  machine.fd = -1;
+  refuse("its descriptor was closed by the program");
+  warn();
+  return NULL;
 }
 
 void machine_leave(void) {

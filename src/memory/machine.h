@@ -4,13 +4,14 @@
  *   export   memory of one process that others may import, found by a key (exchange.h)
  *   record   what an export is, in words and numbers of any length, behind the mapped part
  *
- * A machine is the processes of one user that simulate the same device with the same memory (/dev/shm/cannon-<uid>-<name>),
- * or all those that are given the same file in CANNON_LEDGER. Other machines know nothing of it.
+ * A machine is the processes of one user that simulate the same device with the same memory
+ * (/dev/shm/cannon-<uid>-<name>), or all those that are given the same file in CANNON_LEDGER. Other machines know
+ * nothing of it.
  *
- * A process is alive while it holds the kernel's lock (fcntl) on its place's byte, which goes with it however it ends, and
- * which no forked child inherits: no process id is trusted, nothing has to be cleaned up, and a dead process's place is
- * simply taken again. The lock over the whole file is of the same kind, so that none is ever left locked. The last process
- * to end removes the file. All calls from any thread. */
+ * A process is alive while it holds the kernel's lock (fcntl) on its place's byte, which goes with it however it
+ * ends, and which no forked child inherits: no process id is trusted, nothing has to be cleaned up, and a dead
+ * process's place is simply taken again. The lock over the whole file is of the same kind, so that none is ever left
+ * locked. The last process to end removes the file. All calls from any thread. */
 #ifndef CANNON_MEMORY_MACHINE_H
 #define CANNON_MEMORY_MACHINE_H
 
@@ -25,6 +26,7 @@ enum { MACHINE_PLACES = 256, MACHINE_EXPORTS = 2048, MACHINE_RECORD_BYTES = 1 <<
 
 typedef struct {
   _Atomic int32_t pid;
+  _Atomic uint32_t asked, answered;                  /* times to give back what it only keeps: futexes */
   _Atomic uint64_t charged_bytes[SPACE_MAX_DEVICES]; /* by physical device; written by its owner, and by who drops it */
 } machine_place;
 
@@ -46,8 +48,8 @@ typedef struct {
   machine_export exports[MACHINE_EXPORTS];
 } machine_file;
 
-/* Once, before anything is shared. name: of the machine, where CANNON_LEDGER is not set. Where it fails, the log says so, and
- * the process is alone. */
+/* Once, before anything is shared. name: of the machine, where CANNON_LEDGER is not set. Where it fails, the log
+ * says so, and the process is alone. */
 void machine_join(const char *name);
 
 /* Locks the file, or just the other threads out where the process is alone: NULL. Then nothing of the library's but the

@@ -1,6 +1,6 @@
-/* Managed memory: blocks that host and devices reach at one address. Here they lie in host memory, whoever touches them; what
- * the program advises, and where it has prefetched to, is kept for each page of 2 MiB and can be asked for. All calls from
- * any thread. */
+/* Managed memory: blocks that host and devices reach at one address. Here they lie in host memory, whoever touches
+ * them; what the program advises, and where it has prefetched to, is kept for each page of 2 MiB and can be asked
+ * for. All calls from any thread. */
 #ifndef CANNON_MEMORY_MANAGED_H
 #define CANNON_MEMORY_MANAGED_H
 
@@ -51,7 +51,7 @@ typedef enum {
 enum { MANAGED_ID_HOST = -1, MANAGED_ID_NONE = -2 };
 
 /* A block of whole pages, nothing advised. */
-status managed_alloc(uint64_t bytes, const char *call, void *site, void **out);
+status managed_alloc(uint64_t bytes, void *site, void **out);
 
 /* [p, p + bytes) lies in one live block; bytes is whole pages where a place is set. name: the range's, for messages. */
 status managed_check(const void *p, uint64_t bytes, const char *name);

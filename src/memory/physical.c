@@ -42,11 +42,12 @@ status physical_add(const physical *contents, void **handle) {
 }
 
 void physical_release(const physical *contents) {
-  for (size_t i = 0; contents->heap && i < contents->n_pieces; ++i)
-    heap_give_pages(contents->heap, contents->pieces[i].offset, contents->pieces[i].bytes);
-  if (!contents->heap) close(contents->file);
+  if (contents->heap)
+    heap_give_pages(contents->heap, contents->one.offset, contents->bytes);
+  else
+    close(contents->file);
   if (contents->taken) exchange_drop(contents->taken);
-  free(contents->pieces);
+  if (contents->n_pieces > 1) free(contents->many);
 }
 
 static void end(uint32_t id) {

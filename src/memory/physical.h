@@ -1,8 +1,8 @@
-/* Memory without an address: what handles are for, and mappings refer to. A slot of a table each; a handle is the slot's
- * number and how often it was used, so that a stale one is recognised. vmm.c serialises the calls.
+/* Memory without an address: what handles are for, and mappings refer to. A slot of a table each; a handle is the
+ * slot's number and how often it was used, so that a stale one is recognised. vmm.c serialises the calls.
  *
- * The memory is given back with the last reference, unless another process has imported it: then it is lent, and comes back
- * when that process has let go or ended (physical_settle). */
+ * The memory is given back with the last reference, unless another process has imported it: then it is lent, and
+ * comes back when that process has let go or ended (physical_settle). */
 #ifndef CANNON_MEMORY_PHYSICAL_H
 #define CANNON_MEMORY_PHYSICAL_H
 
@@ -13,12 +13,15 @@
 #include "memory/heap.h"
 
 typedef struct {
-  heap *heap; /* whose granules they are; NULL: the file is the physical's own */
+  heap *heap; /* whose granules they are, in one piece; NULL: the file is the physical's own */
   int device; /* VMM_HOST: host memory */
   int file;
   uint64_t bytes;
-  heap_piece *pieces; /* of the file, whole pages; malloc'ed */
-  size_t n_pieces;
+  size_t n_pieces; /* of the file, whole pages */
+  union {
+    heap_piece one;   /* n_pieces is 1 */
+    heap_piece *many; /* malloc'ed */
+  };
   uint64_t offered, taken; /* keys of exchange.h; 0: none */
   char tag[EXCHANGE_TAG_BYTES];
   uint32_t uses; /* odd: there is one */
@@ -30,6 +33,8 @@ enum { MOST_PHYSICALS = 1 << 20 };
 
 /* ST_NO_HOST_MEMORY; before the others, repeated calls do nothing. */
 status physical_open(void);
+
+static inline const heap_piece *physical_pieces(const physical *p) { return p->n_pieces == 1 ? &p->one : p->many; }
 
 /* A new one with these contents, which it owns from now on, and one handle. ST_NO_MEMORY where there are too many. */
 status physical_add(const physical *contents, void **handle);

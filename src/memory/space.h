@@ -8,9 +8,9 @@
  *   managed memory               [managed_base, + managed_bytes)       ordinary memory, its own view
  *
  * So telling what an address is costs a subtraction and a shift, translating it an addition, and nothing is ever
- * switched. The windows are reserved when the library is loaded, which costs addresses only. Reservations and managed memory
- * are where CANN has them, 16 to 24 TiB and 9 to 12 TiB; builds with a sanitizer, which owns parts of the address space, let
- * the kernel choose, ThreadSanitizer's smaller windows. */
+ * switched. The windows are reserved when the library is loaded, which costs addresses only. Reservations and
+ * managed memory are where CANN has them, 16 to 24 TiB and 9 to 12 TiB; builds with a sanitizer, which owns parts of
+ * the address space, let the kernel choose, ThreadSanitizer's smaller windows. */
 #ifndef CANNON_MEMORY_SPACE_H
 #define CANNON_MEMORY_SPACE_H
 

@@ -205,5 +205,6 @@ void store_give_loose(store *s, uint64_t offset, uint64_t bytes) {
 }
 
 uint64_t store_used(const store *s) { return s->used_bytes + (pages_loose(s->pages) << PAGE_SHIFT); }
+uint64_t store_peak(const store *s) { return s->peak_bytes + (pages_loose(s->pages) << PAGE_SHIFT); }
 uint64_t store_committed(const store *s) { return pages_charged(s->pages) << PAGE_SHIFT; }
 pages *store_pages(const store *s) { return s->pages; }

@@ -57,6 +57,7 @@ void store_trim(store *s, uint64_t n_pages);
 
 /* In bytes; used is what places take, loose memory (pages.h) included; committed is all that is charged. */
 uint64_t store_used(const store *s);
+uint64_t store_peak(const store *s); /* highest so far */
 uint64_t store_committed(const store *s);
 
 pages *store_pages(const store *s);

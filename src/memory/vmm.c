@@ -7,18 +7,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "memory/intervals.h"
+#include "memory/ledger.h"
 #include "memory/physical.h"
+#include "memory/reservation.h"
 #include "memory/space.h"
 #include "memory/window.h"
-
-typedef struct {
-  interval at;
-  uint32_t n_mappings;
-  int device;    /* of what is mapped in it */
-  bool imported; /* what is mapped in it is another process's */
-  bool owned;    /* by the library: not the program's to map in or to release */
-} reservation;
 
 /* Read without the lock by vmm_view: what is dropped stays readable. */
 typedef struct {
@@ -41,14 +34,13 @@ typedef struct lingering {
 enum { MOST_MAPPINGS = 1 << 20 };
 
 static struct {
-  pthread_mutex_t lock;               /* guards all below, and physical.h and window.h */
-  intervals reservations;             /* of reservation */
+  pthread_mutex_t lock;               /* guards all below, and what reservation.h, physical.h and window.h have */
   mapping *mappings;                  /* MOST_MAPPINGS, made at first use; 0 is none */
   _Atomic uint32_t *_Atomic granules; /* of the window: the mapping that holds each */
   uint32_t n_mappings, unused_mapping;
   lingering *lingering;
   const heap_fences *fences;
-} vmm = {.lock = PTHREAD_MUTEX_INITIALIZER, .reservations = {.item_bytes = sizeof(reservation)}, .n_mappings = 1};
+} vmm = {.lock = PTHREAD_MUTEX_INITIALIZER, .n_mappings = 1};
 
 void vmm_set_fences(const heap_fences *fences) { vmm.fences = fences; }
 
@@ -77,39 +69,6 @@ static status open_tables(void) {
 
 /* ---- reservations ------------------------------------------------------------------------------------------------ */
 
-static reservation *reservation_of(uintptr_t address) { return intervals_find(&vmm.reservations, address); }
-
-/* One that the program may change. */
-static reservation *program_reservation_of(uintptr_t address) {
-  reservation *r = reservation_of(address);
-  return r && !r->owned ? r : NULL;
-}
-
-static status check_expected(uint64_t bytes, uintptr_t expected) {
-  if (!space_is_reserved(expected) || bytes > space.vmm_base + space.vmm_bytes - expected)
-    return fail(ST_INVALID_VALUE, "expectPtr is %p, expected an address from %p to below %p", (void *)expected,
-                (void *)space.vmm_base, (void *)(space.vmm_base + space.vmm_bytes));
-  const reservation *r = intervals_overlap(&vmm.reservations, expected, bytes);
-  if (!r) return ST_OK;
-  return fail(ST_INVALID_VALUE, "expectPtr is %p, but %p to below %p is reserved, expected free addresses",
-              (void *)expected, (void *)r->at.start, (void *)(r->at.start + r->at.bytes));
-}
-
-/* bytes, alignment: of granules. *out: where it has to be, or 0. */
-static status reserve_locked(uint64_t bytes, uint64_t alignment, bool owned, uintptr_t *out) {
-  TRY(open_tables());
-  if (*out)
-    TRY(check_expected(bytes, *out));
-  else
-    *out = intervals_gap(&vmm.reservations, space.vmm_base, space.vmm_base + space.vmm_bytes, bytes, alignment);
-  if (!*out)
-    return fail(ST_NO_MEMORY, "size is %ju bytes, expected one for which addresses are left of %ju GiB",
-                (uintmax_t)bytes, (uintmax_t)(space.vmm_bytes >> 30));
-  const reservation made = {.at = {*out, bytes}, .device = VMM_HOST, .owned = owned};
-  return intervals_insert(&vmm.reservations, &made) ? ST_OK
-                                                    : fail(ST_NO_HOST_MEMORY, "no host memory for a reservation");
-}
-
 status vmm_reserve(uint64_t bytes, uint64_t alignment, uintptr_t expected, uintptr_t *out) {
   if (bytes == 0) return fail(ST_INVALID_VALUE, "size is 0, expected 1 or more");
   if (alignment & (alignment - 1))
@@ -122,7 +81,8 @@ status vmm_reserve(uint64_t bytes, uint64_t alignment, uintptr_t expected, uintp
   if (alignment < HEAP_GRANULE_BYTES) alignment = HEAP_GRANULE_BYTES;
   *out = expected;
   pthread_mutex_lock(&vmm.lock);
-  const status st = reserve_locked(granules_bytes(bytes), alignment, false, out);
+  status st = open_tables();
+  if (st == ST_OK) st = reservation_make(granules_bytes(bytes), alignment, false, out);
   pthread_mutex_unlock(&vmm.lock);
   return st;
 }
@@ -130,14 +90,14 @@ status vmm_reserve(uint64_t bytes, uint64_t alignment, uintptr_t expected, uintp
 status vmm_release(uintptr_t start) {
   pthread_mutex_lock(&vmm.lock);
   status st = ST_OK;
-  reservation *r = program_reservation_of(start);
+  reservation *r = reservation_of_program(start);
   if (!r || r->at.start != start)
     st = fail(ST_INVALID_VALUE, "virPtr is %p, expected the start of a reservation", (void *)start);
   else if (r->n_mappings)
     st = fail(ST_INVALID_VALUE, "virPtr is %p, where %u mappings are left, expected all unmapped", (void *)start,
               r->n_mappings);
   else
-    intervals_remove(&vmm.reservations, r);
+    reservation_drop(r);
   pthread_mutex_unlock(&vmm.lock);
   return st;
 }
@@ -168,18 +128,17 @@ status vmm_create(int device, heap *h, uint64_t bytes, uint64_t granularity, con
   if (bytes == 0 || bytes % granularity)
     return fail(ST_INVALID_VALUE, "size is %ju, expected a multiple of the granularity, %ju", (uintmax_t)bytes,
                 (uintmax_t)granularity);
-  heap_piece *piece = malloc(sizeof *piece);
-  if (!piece) return fail(ST_NO_HOST_MEMORY, "no host memory for a handle");
-  *piece = (heap_piece){0, bytes};
-  physical made = {.heap = h, .device = device, .bytes = bytes, .pieces = piece, .n_pieces = 1};
+  physical made = {.heap = h, .device = device, .bytes = bytes, .n_pieces = 1, .one = {0, bytes}};
   memcpy(made.tag, tag, sizeof made.tag);
   vmm_settle();
-  const status st = h ? heap_take_pages(h, bytes, &piece->offset) : make_host_file(bytes, &made.file);
-  if (st != ST_OK) {
-    free(piece);
-    return st;
+  if (h) {
+    status st = heap_take_pages(h, bytes, &made.one.offset);
+    if (st == ST_NO_MEMORY && ledger_ask_others(device)) st = heap_take_pages(h, bytes, &made.one.offset);
+    TRY(st);
+    made.file = heap_file(h);
+  } else {
+    TRY(make_host_file(bytes, &made.file));
   }
-  if (h) made.file = heap_file(h);
   return add_physical(&made, handle);
 }
 
@@ -221,7 +180,7 @@ static status export_locked(void *handle, bool to_all, uint64_t *key) {
   if (p->taken) return fail(ST_INVALID_VALUE, "handle is %p, which was imported, expected memory made here", handle);
   if (p->offered)
     return fail(ST_INVALID_VALUE, "handle is %p, which is exported already, expected to be exported once", handle);
-  exchange_item item = {EXCHANGE_PHYSICAL, p->device, p->file, p->bytes, {0}, p->pieces, p->n_pieces};
+  exchange_item item = {EXCHANGE_PHYSICAL, p->device, p->file, p->bytes, {0}, physical_pieces(p), p->n_pieces};
   memcpy(item.tag, p->tag, sizeof item.tag);
   TRY(exchange_offer(&item, to_all, key));
   p->offered = *key;
@@ -237,14 +196,19 @@ status vmm_export(void *handle, bool to_all, uint64_t *key) {
 
 static status import(uint64_t key, exchange_kind kind, int device, const char *name, void **handle) {
   exchange_item item;
-  TRY(exchange_take(key, kind, name, &item));
+  heap_piece *pieces;
+  TRY(exchange_take(key, kind, name, &item, &pieces));
   physical made = {.device = item.device == VMM_HOST ? VMM_HOST : device,
                    .file = item.file,
                    .bytes = item.bytes,
-                   .pieces = item.pieces,
                    .n_pieces = item.n_pieces,
+                   .many = pieces,
                    .taken = key};
   memcpy(made.tag, item.tag, sizeof made.tag);
+  if (item.n_pieces == 1) {
+    made.one = *pieces;
+    free(pieces);
+  }
   return add_physical(&made, handle);
 }
 
@@ -258,9 +222,9 @@ static status unmap_locked(uintptr_t at);
 static status place_block(uint32_t id, uintptr_t *out) {
   const uint64_t bytes = granules_bytes(physical_at(id)->bytes);
   *out = 0;
-  TRY(reserve_locked(bytes, HEAP_GRANULE_BYTES, true, out));
+  TRY(reservation_make(bytes, HEAP_GRANULE_BYTES, true, out));
   const status st = map_locked(*out, id, reservation_of(*out), VMM_READ | VMM_WRITE);
-  if (st != ST_OK) intervals_remove(&vmm.reservations, reservation_of(*out));
+  if (st != ST_OK) reservation_drop(reservation_of(*out));
   return st;
 }
 
@@ -281,7 +245,7 @@ status vmm_import_block(uint64_t key, int device, uintptr_t *out) {
 status vmm_close_block(uintptr_t start) {
   pthread_mutex_lock(&vmm.lock);
   const status st = unmap_locked(start);
-  if (st == ST_OK) intervals_remove(&vmm.reservations, reservation_of(start));
+  if (st == ST_OK) reservation_drop(reservation_of(start));
   pthread_mutex_unlock(&vmm.lock);
   return st;
 }
@@ -326,25 +290,11 @@ static bool settle(uintptr_t start, uint64_t bytes) {
   return any;
 }
 
-static status check_place(uintptr_t at, uint64_t bytes, const physical *p, reservation **in) {
-  reservation *r = *in = program_reservation_of(at);
-  if (bytes != p->bytes)
-    return fail(ST_INVALID_VALUE, "size is %ju, expected that of the physical memory, %ju", (uintmax_t)bytes,
-                (uintmax_t)p->bytes);
-  if (!r) return fail(ST_INVALID_VALUE, "virPtr is %p, expected an address in a reservation", (void *)at);
-  if (!is_granule(at) || bytes > r->at.start + r->at.bytes - at)
-    return fail(ST_INVALID_VALUE, "virPtr is %p and size %ju, expected a multiple of %d MiB and to end by %p",
-                (void *)at, (uintmax_t)bytes, HEAP_GRANULE_BYTES >> 20, (void *)(r->at.start + r->at.bytes));
+static status check_free(uintptr_t at, uint64_t bytes) {
   for (uint64_t done = 0; done < bytes; done += HEAP_GRANULE_BYTES)
     if (mapping_at(at + done))
       return fail(ST_INVALID_VALUE, "virPtr is %p, but at %p something is mapped, expected nothing", (void *)at,
                   (void *)(at + done));
-  if (r->n_mappings && r->device != p->device)
-    return fail(ST_INVALID_VALUE, "handle is memory of device %d, expected of %d, as the rest of the reservation",
-                p->device, r->device);
-  if (r->n_mappings && r->imported != !!p->taken)
-    return fail(ST_INVALID_VALUE, "handle is memory %s, expected %s, as the rest of the reservation",
-                p->taken ? "of another process" : "of this process", p->taken ? "of this one" : "of others");
   return ST_OK;
 }
 
@@ -363,7 +313,7 @@ static status map_locked(uintptr_t at, uint32_t of, reservation *in, unsigned ac
   const uint32_t id = mapping_new();
   if (!id) return fail(ST_NO_MEMORY, "%d mappings are live, expected fewer", MOST_MAPPINGS);
   mapping *m = &vmm.mappings[id];
-  const status st = window_put(at, p->file, p->pieces, p->n_pieces, p->device == VMM_HOST);
+  const status st = window_put(at, p->file, physical_pieces(p), p->n_pieces, p->device == VMM_HOST);
   if (st != ST_OK) {
     m->next = vmm.unused_mapping;
     vmm.unused_mapping = id;
@@ -387,14 +337,15 @@ status vmm_map(uintptr_t at, uint64_t bytes, void *handle, unsigned access) {
   reservation *in;
   pthread_mutex_lock(&vmm.lock);
   status st = physical_of(handle, &of);
-  if (st == ST_OK) st = check_place(at, bytes, physical_at(of), &in);
+  if (st == ST_OK) st = reservation_check(at, bytes, physical_at(of), &in);
+  if (st == ST_OK) st = check_free(at, bytes);
   if (st == ST_OK) st = map_locked(at, of, in, access);
   pthread_mutex_unlock(&vmm.lock);
   return st;
 }
 
-/* Notes that the mapping's memory is to be taken from under its addresses once the pending tasks are done; *noted is false
- * where none is pending. Changes nothing where it fails. */
+/* Notes that the mapping's memory is to be taken from under its addresses once the pending tasks are done; *noted is
+ * false where none is pending. Changes nothing where it fails. */
 static status linger(uintptr_t at, const mapping *m, bool *noted) {
   *noted = vmm.fences && vmm.fences->pending();
   if (!*noted) return ST_OK;
@@ -431,7 +382,7 @@ static status unmap_locked(uintptr_t at) {
 
 status vmm_unmap(uintptr_t at) {
   pthread_mutex_lock(&vmm.lock);
-  const mapping *m = program_reservation_of(at) ? mapping_at(at) : NULL;
+  const mapping *m = reservation_of_program(at) ? mapping_at(at) : NULL;
   const status st = m && m->start == at
                         ? unmap_locked(at)
                         : fail(ST_INVALID_VALUE, "virPtr is %p, expected the start of a mapping", (void *)at);
@@ -441,7 +392,7 @@ status vmm_unmap(uintptr_t at) {
 
 status vmm_retain(uintptr_t address, void **handle) {
   pthread_mutex_lock(&vmm.lock);
-  const mapping *m = program_reservation_of(address) ? mapping_at(address) : NULL;
+  const mapping *m = reservation_of_program(address) ? mapping_at(address) : NULL;
   if (m) *handle = physical_retain(m->physical);
   pthread_mutex_unlock(&vmm.lock);
   return m ? ST_OK : fail(ST_INVALID_VALUE, "virPtr is %p, expected an address in a mapping", (void *)address);
@@ -449,7 +400,7 @@ status vmm_retain(uintptr_t address, void **handle) {
 
 status vmm_set_access(uintptr_t at, uint64_t bytes, unsigned access) {
   pthread_mutex_lock(&vmm.lock);
-  mapping *m = program_reservation_of(at) ? (mapping *)(uintptr_t)mapping_at(at) : NULL;
+  mapping *m = reservation_of_program(at) ? (mapping *)(uintptr_t)mapping_at(at) : NULL;
   const bool exact = m && m->start == at && m->bytes == bytes;
   if (exact) atomic_store_explicit(&m->access, access, memory_order_relaxed);
   pthread_mutex_unlock(&vmm.lock);
@@ -472,12 +423,28 @@ int vmm_device_of(uintptr_t address) {
   return m ? atomic_load_explicit(&m->device, memory_order_relaxed) : -2;
 }
 
+bool vmm_is_reserved(uintptr_t address) {
+  pthread_mutex_lock(&vmm.lock);
+  const bool reserved = reservation_of(address);
+  pthread_mutex_unlock(&vmm.lock);
+  return reserved;
+}
+
 bool vmm_find(uintptr_t address, uintptr_t *start, uint64_t *bytes) {
   const mapping *m = mapping_at(address);
   if (!m) return false;
   *start = atomic_load_explicit(&m->start, memory_order_relaxed);
   *bytes = atomic_load_explicit(&m->bytes, memory_order_relaxed);
   return true;
+}
+
+bool vmm_is_same(uintptr_t a, uintptr_t b, uint64_t bytes) {
+  if (a == b) return true;
+  const mapping *m = mapping_at(a), *n = mapping_at(b);
+  if (!m || !n || m->physical != n->physical) return false;
+  const uint64_t inside = a - atomic_load_explicit(&m->start, memory_order_relaxed);
+  return inside == b - atomic_load_explicit(&n->start, memory_order_relaxed) &&
+         bytes <= atomic_load_explicit(&m->bytes, memory_order_relaxed) - inside;
 }
 
 __attribute__((cold)) static status refuse(uintptr_t address, uintptr_t at, const mapping *m, unsigned access,

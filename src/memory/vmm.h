@@ -5,9 +5,10 @@
  *   mapping      a physical at a place in a reservation, with access rights
  *
  * A physical's granules come out of its device's file, so that neighbours that were made one after the other are one
- * mapping for the kernel, whose number of them is limited (budget.h). A physical may be another process's memory. Users' addresses have nothing behind them, as elsewhere on a
- * device; only mappings of host memory can be read and written there. Unmapped memory stays behind the kernels' view until
- * the tasks that were submitted before have retired, or something else is mapped there. All calls from any thread. */
+ * mapping for the kernel, whose number of them is limited (budget.h). A physical may be another process's memory.
+ * Users' addresses have nothing behind them, as elsewhere on a device; only mappings of host memory can be read and
+ * written there. Unmapped memory stays behind the kernels' view until the tasks that were submitted before have
+ * retired, or something else is mapped there. All calls from any thread. */
 #ifndef CANNON_MEMORY_VMM_H
 #define CANNON_MEMORY_VMM_H
 
@@ -28,8 +29,8 @@ status vmm_reserve(uint64_t bytes, uint64_t alignment, uintptr_t expected, uintp
 /* Nothing may be mapped in it. */
 status vmm_release(uintptr_t start);
 
-/* A physical of `bytes`, a multiple of `granularity`. heap: of the device (kept for its life); NULL for the host. tag: 32
- * bytes that vmm_tag gives back. One reference. */
+/* A physical of `bytes`, a multiple of `granularity`. heap: of the device (kept for its life); NULL for the host.
+ * tag: 32 bytes that vmm_tag gives back. One reference. */
 status vmm_create(int device, heap *h, uint64_t bytes, uint64_t granularity, const void *tag, void **handle);
 
 /* Drops a reference; mappings have their own. */
@@ -38,8 +39,8 @@ status vmm_drop(void *handle);
 /* What it was made with, and the device that it is memory of here. */
 status vmm_tag(void *handle, void *tag, int *device);
 
-/* Offers the memory to other processes of the machine (exchange.h), those that exchange_allow names or all: once. Memory
- * that they have taken is given back only when they have dropped it, too. */
+/* Offers the memory to other processes of the machine (exchange.h), those that exchange_allow names or all: once.
+ * Memory that they have taken is given back only when they have dropped it, too. */
 status vmm_export(void *handle, bool to_all, uint64_t *key);
 
 /* A physical that is another process's memory, as memory of this device; its handle. */
@@ -69,8 +70,14 @@ status vmm_view(uintptr_t address, uint64_t bytes, unsigned access, const char *
 /* The device of what is mapped there, VMM_HOST, or -2 where nothing is. Lock-free. */
 int vmm_device_of(uintptr_t address);
 
+/* Whether a reservation holds the address. */
+bool vmm_is_reserved(uintptr_t address);
+
 /* The mapping that holds the address. */
 bool vmm_find(uintptr_t address, uintptr_t *start, uint64_t *bytes);
+
+/* Whether the two are the same memory: ranges of two mappings of one physical, or one range. Lock-free. */
+bool vmm_is_same(uintptr_t a, uintptr_t b, uint64_t bytes);
 
 /* How to learn what tasks are pending; before the first mapping. */
 void vmm_set_fences(const heap_fences *fences);

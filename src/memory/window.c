@@ -9,8 +9,8 @@
 
 enum { FILE_SHIFT = 40 };
 
-/* A granule's content: 0, nothing; else the file, and the page of it that the granule begins with; or SCATTERED and how many
- * pieces. Granules that continue each other share a mapping of the kernel's. */
+/* A granule's content: 0, nothing; else the file, and the page of it that the granule begins with; or SCATTERED and
+ * how many pieces. Granules that continue each other share a mapping of the kernel's. */
 typedef uint64_t content;
 #define SCATTERED (UINT64_C(1) << 63)
 

@@ -1,6 +1,6 @@
-/* What lies behind the addresses of reservations: files mapped over the kernels' view of the window, and, for host memory,
- * over the addresses that the program holds. Counts the kernel's mappings that the window is cut into; neighbours of one
- * file, in order, are one for the kernel. vmm.c serialises the calls. */
+/* What lies behind the addresses of reservations: files mapped over the kernels' view of the window, and, for host
+ * memory, over the addresses that the program holds. Counts the kernel's mappings that the window is cut into;
+ * neighbours of one file, in order, are one for the kernel. vmm.c serialises the calls. */
 #ifndef CANNON_MEMORY_WINDOW_H
 #define CANNON_MEMORY_WINDOW_H
 
@@ -14,8 +14,8 @@
 /* ST_NO_HOST_MEMORY; before the others, repeated calls do nothing. */
 status window_open(void);
 
-/* Maps the pieces, whole pages, one behind the other from `at`, a granule where nothing is. host: for the program, too. Where
- * it fails, with ST_NO_MEMORY, nothing is there as before. */
+/* Maps the pieces, whole pages, one behind the other from `at`, a granule where nothing is. host: for the program,
+ * too. Where it fails, with ST_NO_MEMORY, nothing is there as before. */
 status window_put(uintptr_t at, int file, const heap_piece *pieces, size_t n, bool host);
 
 /* Nothing behind the granules of [at, at + bytes) again. */

@@ -20,6 +20,7 @@ typedef struct {
   void *data;            /* the user's address of the storage */
   uint64_t offset_bytes; /* of the first element */
   uint64_t extent_bytes; /* from the first element to behind the last; 0: no element */
+  uint64_t moved_bytes;  /* account.h's: the elements' own, or the extent where elements share bytes */
   const char *name;      /* the argument's */
   uint8_t flags;         /* ARG_READ, ARG_WRITTEN */
   uint8_t argument;      /* index in the schema */
@@ -47,6 +48,9 @@ struct aclOpExecutor {
   workspace_parts workspace;
   uint64_t workspace_bytes; /* their sum */
   uint64_t touched_bytes;   /* read and written, by the shapes: for the statistics */
+  uint64_t multiply_adds;   /* of products; 0: other operators */
+  uint64_t n_elements;      /* account.h's: of the largest operand */
+  uint32_t element_bytes;   /* and of one element of the first */
   uint32_t cost_ns;         /* estimate of run */
   operand own_operands[EXECUTOR_OPERANDS];
   void *own_views[EXECUTOR_OPERANDS]; /* of its only launch, where it is not repeatable; see launch.c */
@@ -73,6 +77,10 @@ int executor_result(executor *e, const tensor *t);
 /* A task's estimated time from what it moves and computes, on one core: 14 bytes a nanosecond, 28 or 96 where all of it
  * fits an L3 or an L2 cache, and 32 operations. Sets touched_bytes too. */
 void executor_cost(executor *e, uint64_t bytes, uint64_t operations);
+
+/* The operator computes products, this many multiply-adds (more, if called again), on the device's cube units. Only
+ * from prepare functions. */
+void executor_products(executor *e, double multiply_adds);
 
 void executor_unref(executor *e);
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "memory/memory.h"
+#include "op/account.h"
 #include "op/executor.h"
 #include "runtime/context.h"
 #include "runtime/stream.h"
@@ -23,34 +24,11 @@ static void release(task *t) {
   executor_unref(e);
 }
 
-static stats_op *row_of(op *o) {
-  stats_op *row = atomic_load_explicit(&o->row, memory_order_relaxed);
-  if (!row) atomic_store(&o->row, row = trace_row(o->name));
-  return row;
-}
-
-/* As run_launch, under `cannon run`. */
-__attribute__((noinline)) static status run_timed(const executor *e, void *const *view, void *scratch) {
-  stats_op *row = row_of(e->op);
-  const uint64_t start = now_ns();
-  const status st = e->run(e, view, scratch);
-  trace_add(&row->time_ns, now_ns() - start);
-  trace_add(&row->launches, 1);
-  trace_add(&row->bytes, e->touched_bytes);
-  if (e->workspace_bytes > atomic_load_explicit(&row->workspace_peak_bytes, memory_order_relaxed)) {
-    atomic_store(&row->workspace_peak_bytes, e->workspace_bytes);
-    atomic_store(&row->workspace_copies_bytes, e->workspace.copies);
-    atomic_store(&row->workspace_intermediates_bytes, e->workspace.intermediates);
-    atomic_store(&row->workspace_partials_bytes, e->workspace.partials);
-  }
-  return st;
-}
-
 static status run_launch(task *t, stream *s) {
   (void)s;
   const executor *e = t->launch.executor;
-  status st =
-      likely(!trace_is_on()) ? e->run(e, views_of(t), t->launch.scratch) : run_timed(e, views_of(t), t->launch.scratch);
+  status st = likely(!trace_is_on()) ? e->run(e, views_of(t), t->launch.scratch)
+                                     : account_run(e, views_of(t), t->launch.scratch);
   if (unlikely(st != ST_OK)) {
     char words[400];
     snprintf(words, sizeof words, "%s", fail_take());

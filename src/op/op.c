@@ -4,8 +4,10 @@
 #include <stdlib.h>
 
 #include "base/cache.h"
+#include "op/account.h"
 #include "op/executor.h"
 #include "tensor/objects.h"
+#include "trace/trace.h"
 
 /* ---- phase one --------------------------------------------------------------------------------------------------- */
 
@@ -89,7 +91,7 @@ static executor *executor_new(op *o, uint64_t n_operands) {
   e->heap = NULL;
   e->run = NULL;
   e->workspace = (workspace_parts){0};
-  e->touched_bytes = 0;
+  e->touched_bytes = e->multiply_adds = 0;
   e->cost_ns = 0;
   return e;
 }
@@ -114,6 +116,7 @@ status op_prepare(op *o, const op_arg *a, uint64_t *workspace_bytes, executor **
   executor *e = executor_new(o, n_operands);
   if (!e) return fail(ST_NO_HOST_MEMORY, "no host memory for an executor of %ju tensors", (uintmax_t)n_operands);
   fill_operands(e, a);
+  if (unlikely(trace_is_on())) account_prepare(e, a);
   const status st = o->prepare(e, a);
   if (unlikely(st != ST_OK)) {
     executor_unref(e);
@@ -153,6 +156,11 @@ void executor_cost(executor *e, uint64_t bytes, uint64_t operations) {
   const uint64_t ns = 30 + bytes / rate + operations / OPERATIONS_PER_NS;
   e->touched_bytes = bytes;
   e->cost_ns = ns < UINT32_MAX ? (uint32_t)ns : UINT32_MAX - 1;
+}
+
+void executor_products(executor *e, double multiply_adds) {
+  const double sum = (double)e->multiply_adds + multiply_adds;
+  e->multiply_adds = sum < 0x1p62 ? (uint64_t)sum : UINT64_C(1) << 62;
 }
 
 status op_expect_dtype(const tensor *t, const char *name, uint64_t allowed) {

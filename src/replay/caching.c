@@ -7,7 +7,9 @@
  *     rounded up to 2 MiB
  *   - a block is split where at least 512 bytes (small) or more than 1 MiB (large) would be left
  *   - free neighbours of a segment join; segments are kept
- *   - where no segment can be had, all segments that are wholly free are given back, and it is tried again */
+ *   - where no segment can be had, all segments that are wholly free are given back, and it is tried again
+ *
+ * On the traces in bench/traces it reserves what PyTorch's own code does, to the byte (peak_torch.cpp there). */
 #include <stdlib.h>
 
 #include "replay/allocator.h"

@@ -4,13 +4,14 @@
 #include <sys/mman.h>
 
 #include "memory/memory.h"
+#include "runtime/advice.h"
 #include "runtime/device.h"
 #include "runtime/peer.h"
 #include "trace/trace.h"
 
-enum { COPY_COST_NS = 30, COPY_BYTES_PER_NS = 8 };
+enum { COPY_COST_NS = 30, COPY_BYTES_PER_NS = 8, FAST_ALIGNMENT = 64 /* carve_rules[CARVE_ASYNC_COPY] */ };
 
-static uint32_t cost_of(size_t bytes) {
+uint32_t copy_cost_ns(size_t bytes) {
   const uint64_t ns = COPY_COST_NS + bytes / COPY_BYTES_PER_NS;
   return ns < TASK_COST_UNKNOWN ? (uint32_t)ns : TASK_COST_UNKNOWN - 1;
 }
@@ -22,6 +23,10 @@ static size_t span(size_t width, size_t height, size_t pitch) { return height ? 
 static status resolve(const void *p, size_t bytes, unsigned access, const char *name, memory_place *place,
                       void **view) {
   *place = memory_place_of(p);
+  /* Registered in part only: as a whole it is not pinned. */
+  if (*place == PLACE_PINNED && unlikely(!memory_find(p)) && !space_is_reserved((uintptr_t)p) &&
+      !registered_holds((uintptr_t)p, bytes, REGISTERED_PINNED))
+    *place = PLACE_PAGEABLE;
   if (*place != PLACE_PAGEABLE) return memory_view(p, bytes, access, name, view);
   *view = (void *)(uintptr_t)p;
   return ST_OK;
@@ -43,26 +48,61 @@ static status check_kind(copy_kind kind, memory_place dst, memory_place src) {
   return ST_OK;
 }
 
-/* Checks the copy, replaces its addresses by views and counts it; *pageable: one side is ordinary memory. */
-static status prepare(copy_shape *c, copy_kind kind, bool *pageable) {
+/* What prepare found out. */
+typedef struct {
   memory_place dst, src;
-  const void *const user_dst = c->dst, *const user_src = c->src;
-  void *view;
-  TRY(resolve(c->src, span(c->width, c->height, c->src_pitch), VMM_READ, "src", &src, &view));
-  c->src = view;
-  TRY(resolve(c->dst, span(c->width, c->height, c->dst_pitch), VMM_WRITE, "dst", &dst, &view));
-  c->dst = view;
-  TRY(check_kind(kind, dst, src));
-  if (dst == PLACE_DEVICE && src == PLACE_DEVICE)
-    TRY(peer_check_copy(memory_device_of(user_dst), memory_device_of(user_src)));
-  *pageable = dst == PLACE_PAGEABLE || src == PLACE_PAGEABLE;
-  if (trace_is_on()) {
-    const stats_direction direction = dst == PLACE_DEVICE ? (src == PLACE_DEVICE ? STATS_D2D : STATS_H2D)
-                                                          : (src == PLACE_DEVICE ? STATS_D2H : STATS_H2H);
-    trace_add(&trace_stats()->copies[direction].count, 1);
-    trace_add(&trace_stats()->copies[direction].bytes, c->width * c->height);
+  bool pageable;   /* one side is ordinary memory */
+  bool needless;   /* from memory to itself */
+  bool misaligned; /* a device's address is no multiple of FAST_ALIGNMENT */
+} copy_facts;
+
+static void count(const copy_shape *c, const copy_facts *facts) {
+  const memory_place dst = facts->dst, src = facts->src;
+  const stats_direction direction = dst == PLACE_DEVICE ? (src == PLACE_DEVICE ? STATS_D2D : STATS_H2D)
+                                                        : (src == PLACE_DEVICE ? STATS_D2H : STATS_H2H);
+  stats_file *s = trace_stats();
+  const uint64_t bytes = c->width * c->height;
+  if (facts->needless) {
+    trace_add(&s->elided[direction].count, 1);
+    trace_add(&s->elided[direction].bytes, bytes);
+    return;
   }
+  trace_add(&s->copies[direction].count, 1);
+  trace_add(&s->copies[direction].bytes, bytes);
+  if (!facts->pageable) return;
+  trace_add(&s->copies[direction].pageable_count, 1);
+  trace_add(&s->copies[direction].pageable_bytes, bytes);
+}
+
+static bool is_same_memory(const copy_shape *c) {
+  const uintptr_t dst = (uintptr_t)c->dst, src = (uintptr_t)c->src;
+  if (c->height > 1 && c->dst_pitch != c->src_pitch) return false;
+  if (likely(dst != src && !(space_is_reserved(dst) && space_is_reserved(src)))) return false;
+  return dst == src || vmm_is_same(dst, src, span(c->width, c->height, c->dst_pitch));
+}
+
+/* Checks the copy and replaces its addresses by views. */
+static status prepare(copy_shape *c, copy_kind kind, copy_facts *facts) {
+  const void *const user_dst = c->dst, *const user_src = c->src;
+  facts->needless = is_same_memory(c);
+  void *view;
+  TRY(resolve(c->src, span(c->width, c->height, c->src_pitch), VMM_READ, "src", &facts->src, &view));
+  c->src = view;
+  TRY(resolve(c->dst, span(c->width, c->height, c->dst_pitch), VMM_WRITE, "dst", &facts->dst, &view));
+  c->dst = view;
+  TRY(check_kind(kind, facts->dst, facts->src));
+  if (facts->dst == PLACE_DEVICE && facts->src == PLACE_DEVICE)
+    TRY(peer_check_copy(memory_device_of(user_dst), memory_device_of(user_src)));
+  facts->pageable = facts->dst == PLACE_PAGEABLE || facts->src == PLACE_PAGEABLE;
+  facts->misaligned = (facts->dst == PLACE_DEVICE && (uintptr_t)user_dst % FAST_ALIGNMENT) ||
+                      (facts->src == PLACE_DEVICE && (uintptr_t)user_src % FAST_ALIGNMENT);
   return ST_OK;
+}
+
+status copy_check(const copy_shape *shape, copy_kind kind) {
+  copy_shape c = *shape;
+  copy_facts facts;
+  return prepare(&c, kind, &facts);
 }
 
 /* memmove: blocks of one buffer may overlap. */
@@ -73,9 +113,10 @@ static void copy_rows(void *dst, const void *src, size_t width, size_t height, s
 
 status copy_now(const copy_shape *shape, copy_kind kind) {
   copy_shape c = *shape;
-  bool pageable;
-  TRY(prepare(&c, kind, &pageable));
-  copy_rows(c.dst, c.src, c.width, c.height, c.dst_pitch, c.src_pitch);
+  copy_facts facts;
+  TRY(prepare(&c, kind, &facts));
+  if (trace_is_on()) count(&c, &facts);
+  if (!facts.needless) copy_rows(c.dst, c.src, c.width, c.height, c.dst_pitch, c.src_pitch);
   return ST_OK;
 }
 
@@ -85,9 +126,19 @@ static status run_copy(task *t, stream *s) {
   return ST_OK;
 }
 
+static void fill(void *dst, uint32_t pattern, size_t bytes) {
+  if (pattern == fill_byte((int)pattern)) {
+    memset(dst, (int)(pattern & 0xff), bytes);
+    return;
+  }
+  const size_t words = bytes / sizeof pattern;
+  for (size_t i = 0; i < words; ++i) memcpy((char *)dst + i * sizeof pattern, &pattern, sizeof pattern);
+  memcpy((char *)dst + words * sizeof pattern, &pattern, bytes % sizeof pattern);
+}
+
 static status run_fill(task *t, stream *s) {
   (void)s;
-  memset(t->set.dst, t->set.value, t->set.bytes);
+  fill(t->set.dst, t->set.pattern, t->set.bytes);
   return ST_OK;
 }
 
@@ -107,41 +158,43 @@ static const task_kind prefetch_task = {.name = "prefetch", .run = run_prefetch}
 
 status copy_in_stream(const copy_shape *shape, copy_kind kind, stream *s) {
   copy_shape c = *shape;
-  bool pageable;
-  TRY(prepare(&c, kind, &pageable));
+  copy_facts facts;
+  TRY(prepare(&c, kind, &facts));
   task *t;
   TRY(stream_new_task(s, &t));
   t->kind = &copy_task;
-  t->cost_ns = cost_of(c.width * c.height);
+  t->cost_ns = copy_cost_ns(c.width * c.height);
   t->copy.dst = c.dst;
   t->copy.src = c.src;
-  t->copy.width = c.width;
+  t->copy.width = facts.needless ? 0 : c.width;
   t->copy.height = c.height;
   t->copy.dst_pitch = c.dst_pitch;
   t->copy.src_pitch = c.src_pitch;
   stream_submit(s, t);
-  return pageable ? stream_wait(s, stream_submitted(s), 0) : ST_OK;
+  if (trace_is_on()) count(&c, &facts);
+  if (unlikely(facts.misaligned)) advise(STATS_ADVICE_UNALIGNED_COPY, c.site);
+  return facts.pageable ? stream_wait(s, stream_submitted(s), 0) : ST_OK;
 }
 
-status fill_now(void *dst, int value, size_t bytes) {
+status fill_now(void *dst, uint32_t pattern, size_t bytes) {
   memory_place place;
   void *view;
   TRY(resolve(dst, bytes, VMM_WRITE, "devPtr", &place, &view));
-  memset(view, value, bytes);
+  fill(view, pattern, bytes);
   return ST_OK;
 }
 
-status fill_in_stream(void *dst, int value, size_t bytes, stream *s) {
+status fill_in_stream(void *dst, uint32_t pattern, size_t bytes, stream *s) {
   memory_place place;
   void *view;
   task *t;
   TRY(resolve(dst, bytes, VMM_WRITE, "devPtr", &place, &view));
   TRY(stream_new_task(s, &t));
   t->kind = &fill_task;
-  t->cost_ns = cost_of(bytes);
+  t->cost_ns = copy_cost_ns(bytes);
   t->set.dst = view;
   t->set.bytes = bytes;
-  t->set.value = value;
+  t->set.pattern = pattern;
   stream_submit(s, t);
   return place == PLACE_PAGEABLE ? stream_wait(s, stream_submitted(s), 0) : ST_OK;
 }
@@ -152,7 +205,7 @@ status prefetch_in_stream(const void *p, size_t bytes, stream *s) {
   TRY(memory_view(p, bytes, VMM_READ, "ptr", &view));
   TRY(stream_new_task(s, &t));
   t->kind = &prefetch_task;
-  t->cost_ns = cost_of(bytes);
+  t->cost_ns = copy_cost_ns(bytes);
   t->set.dst = view;
   t->set.bytes = bytes;
   stream_submit(s, t);

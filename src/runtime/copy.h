@@ -12,20 +12,30 @@ typedef struct {
   void *dst;
   const void *src;
   size_t width, height, dst_pitch, src_pitch;
+  void *site; /* the caller's return address, for advice */
 } copy_shape;
 
 /* What the caller says of the direction: a check, since the addresses tell. Values are aclrtMemcpyKind's. */
 typedef enum { COPY_H2H, COPY_H2D, COPY_D2H, COPY_D2D, COPY_BY_ADDRESS } copy_kind;
 
-/* Copies before it returns; waits for no stream. */
+/* Copies before it returns; waits for no stream. A copy from memory to itself is counted and left out. */
 status copy_now(const copy_shape *shape, copy_kind kind);
 
-/* Copies in the order of the stream. With ordinary memory on the host side the call returns after the copy. */
+/* Copies in the order of the stream. With ordinary memory on the host side the call returns after the copy. Advises to
+ * align device addresses. */
 status copy_in_stream(const copy_shape *shape, copy_kind kind, stream *s);
 
-/* Fills `bytes` bytes with the low byte of value. In a stream, ordinary host memory again makes the caller wait. */
-status fill_now(void *dst, int value, size_t bytes);
-status fill_in_stream(void *dst, int value, size_t bytes, stream *s);
+/* Whether copy_now would do it, in words if not. */
+status copy_check(const copy_shape *shape, copy_kind kind);
+
+/* A task's estimate. */
+uint32_t copy_cost_ns(size_t bytes);
+
+/* Fills `bytes` bytes with the bytes of the pattern, over and over. In a stream, ordinary host memory again makes the
+ * caller wait. */
+status fill_now(void *dst, uint32_t pattern, size_t bytes);
+status fill_in_stream(void *dst, uint32_t pattern, size_t bytes, stream *s);
+static inline uint32_t fill_byte(int value) { return (uint8_t)value * 0x01010101u; }
 
 /* Has the pages of managed memory ready, which lies in one live block, before later tasks of the stream touch them. */
 status prefetch_in_stream(const void *p, size_t bytes, stream *s);

@@ -122,6 +122,7 @@ static void join_machine(void) {
   snprintf(name, sizeof name, "%s-%juM", machine.profile->soc_name, (uintmax_t)(machine.memory_bytes >> 20));
   ledger_set_devices(machine.physical, machine.n_devices);
   machine_join(name);
+  ledger_serve(memory_give_back);
 }
 
 static void process_start(void) {
@@ -129,6 +130,7 @@ static void process_start(void) {
                                      scheduler_fence_passed};
   memory_set_fences(&fences);
   join_machine();
+  memory_set_slack((uint32_t)machine.profile->alloc_extra_bytes);
   pthread_atfork(NULL, NULL, in_child);
   atexit(at_exit);
   stats_file *s = trace_stats();

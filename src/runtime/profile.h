@@ -19,9 +19,10 @@ typedef struct {
   uint64_t vector_cores;
   uint64_t ai_cpus;
   uint64_t core_hz;
-  uint64_t cube_macs_per_cycle; /* half precision, one core */
-  uint64_t supports_bf16;       /* 0 or 1 */
-  uint64_t supports_managed;    /* 0 or 1: aclrtMemAllocManaged */
+  uint64_t cube_macs_per_cycle;    /* half precision, one core */
+  uint64_t vector_bytes_per_cycle; /* of one operand, one core */
+  uint64_t supports_bf16;          /* 0 or 1 */
+  uint64_t supports_managed;       /* 0 or 1: aclrtMemAllocManaged */
 
   uint64_t hbm_bytes;
   uint64_t hbm_bandwidth_bytes_per_s;
@@ -48,7 +49,7 @@ typedef struct {
 
   uint64_t alloc_alignment_bytes;      /* of the address that aclrtMalloc returns */
   uint64_t alloc_round_bytes;          /* sizes are rounded up to this, ... */
-  uint64_t alloc_extra_bytes;          /* ... then this is added (not by aclrtMallocAlign32) */
+  uint64_t alloc_extra_bytes;          /* ... then this is added (not by aclrtMallocAlign32); 0 from the 950 class on */
   uint64_t host_alloc_alignment_bytes; /* of aclrtMallocHost's address */
   uint64_t copy_alignment_bytes;       /* addresses of fast asynchronous copies */
   uint64_t data_block_bytes;           /* unit of moves to and from UB */

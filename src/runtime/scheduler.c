@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "runtime/value.h"
 #include "trace/trace.h"
 
 enum {
@@ -181,9 +182,10 @@ static int look(stream *gone[MAX_GONE], int *n_gone) {
   return runnable;
 }
 
-/* Whether anything may change by itself: a stream that runs, could run, is about to leave the list, or waits with a
- * deadline. Streams that only wait for events stay listed and are told by them. */
+/* Whether anything may change by itself: a value that is waited for, a stream that runs, could run, is about to leave
+ * the list, or waits with a deadline. Streams that only wait for events stay listed and are told by them. */
 static bool must_tick(void) {
+  if (value_any()) return true;
   for (stream *s = scheduler.first; s; s = s->next_listed)
     if (!has_work(s) || !atomic_load(&s->blocked) || atomic_load(&s->wait_deadline_ns)) return true;
   return false;
@@ -197,6 +199,7 @@ static void *ticker(void *unused) {
     if (scheduler_is_random) clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_sec = RANDOM_TICK_S}, NULL);
     stream *gone[MAX_GONE];
     int n_gone = 0;
+    if (value_any()) value_look();
     pthread_mutex_lock(&scheduler.lock);
     const int runnable = scheduler.stopped ? 0 : look(gone, &n_gone);
     if (runnable) wake_workers(runnable);
@@ -263,9 +266,11 @@ static stream *pick_any(void) {
   return chosen;
 }
 
+enum { MOST_TASKS = 4 };
+
 /* The device is now idle for a while, now slow, now fast. */
 void scheduler_shuffle(void) {
-  enum { MOST_TURNS = 4, MOST_TASKS = 4, CALLS_PER_PACE = 8 };
+  enum { MOST_TURNS = 4, CALLS_PER_PACE = 8 };
   enum { IDLE, SLOW, FAST, N_PACES };
   static _Atomic unsigned pace;
   if (draw(CALLS_PER_PACE) == 0) atomic_store(&pace, draw(N_PACES));
@@ -277,6 +282,29 @@ void scheduler_shuffle(void) {
     stream_run(s, stream_completed(s) + 1 + draw(MOST_TASKS), 0, RUN_AS_WAITER);
     stream_unref(s);
   }
+}
+
+static void wake_for_all(void) {
+  int runnable = 0;
+  pthread_mutex_lock(&scheduler.lock);
+  for (stream *s = scheduler.first; s; s = s->next_listed) runnable += is_runnable(s);
+  wake_workers(runnable);
+  pthread_mutex_unlock(&scheduler.lock);
+}
+
+bool scheduler_run_others(void) {
+  if (!scheduler_is_random) {
+    wake_for_all();
+    return false;
+  }
+  stream *s = pick_any();
+  if (!s) return false;
+  const uint64_t before = stream_completed(s);
+  stream_run(s, before + 1 + draw(MOST_TASKS), 0, RUN_AS_WAITER);
+  const bool went_on = stream_completed(s) > before || atomic_load(&s->blocked);
+  if (!went_on) scheduler_kick(s); /* user code: for a worker */
+  stream_unref(s);
+  return went_on;
 }
 
 /* ---- fences ------------------------------------------------------------------------------------------------------ */

@@ -8,6 +8,7 @@
 #include "runtime/event.h"
 #include "runtime/fpmode.h"
 #include "runtime/scheduler.h"
+#include "runtime/value.h"
 #include "trace/trace.h"
 
 enum {
@@ -145,6 +146,7 @@ run_result stream_run(stream *s, uint64_t target, uint64_t deadline_ns, run_mode
       const bool left_over = mode == RUN_AS_WAITER && stream_completed(s) < stream_submitted(s);
       if (left_over || sleeper_is_served(s)) wake_sleepers(s);
     }
+    if (unlikely(value_any())) value_look();
     /* Unblocked between the look and the release of the lock, when whoever unblocked found it taken. */
     if (unlikely(result == RUN_BLOCKED && !atomic_load(&s->blocked))) continue;
     return result;
@@ -215,6 +217,7 @@ status stream_wait(stream *s, uint64_t target, uint64_t timeout_ns) {
     const run_result result = advance(s, target, deadline_ns, 0);
     if (stream_completed(s) >= target) break;
     if (result == RUN_BUSY && spin_for_turn(s, target)) continue;
+    if (result == RUN_BLOCKED && unlikely(value_any()) && !deadline_ns && scheduler_run_others()) continue;
     if (!sleep_for(s, target, deadline_ns, result))
       return fail(ST_STREAM_TIMEOUT, "stream %u is not done after %ju ms", s->id, (uintmax_t)(timeout_ns / 1000000));
   }

@@ -38,8 +38,16 @@ struct task {
     struct {
       void *dst;
       size_t bytes;
-      int value;
+      uint32_t pattern; /* repeated from dst on */
     } set;
+    struct {
+      const void *dst, *src; /* of memcpys whose parameters are read when they run */
+      size_t dst_offset, src_offset, bytes;
+    } indirect;
+    struct {
+      uint64_t *word, value;
+      int condition;
+    } value;
     struct {
       void (*function)(void *);
       void *argument;

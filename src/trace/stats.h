@@ -63,6 +63,21 @@ typedef struct {
   counter peak_bytes, n_allocs, n_frees, n_hits;
 } stats_stream;
 
+/* What a launch's time on a device goes into, by the roofline of runtime/roofline.h. */
+typedef enum {
+  STATS_BOUND_LATENCY,
+  STATS_BOUND_HOST_LINK,
+  STATS_BOUND_HBM,
+  STATS_BOUND_DDR,
+  STATS_BOUND_L2,
+  STATS_BOUND_L1,
+  STATS_BOUND_UB,
+  STATS_BOUND_L0,
+  STATS_BOUND_CUBE,
+  STATS_BOUND_VECTOR,
+  STATS_N_BOUNDS
+} stats_bound;
+
 /* One operator: its name without "aclnn". Copies are counted by direction, below. */
 typedef struct {
   char name[48];
@@ -71,18 +86,21 @@ typedef struct {
   counter bytes;   /* read and written, as the operands' shapes say */
   /* Workspace that phase one asked for, largest over all calls, and its parts (docs/architecture.md). */
   counter workspace_peak_bytes, workspace_copies_bytes, workspace_intermediates_bytes, workspace_partials_bytes;
+  /* As the device of the profile would take it (runtime/roofline.h). */
+  counter moved_bytes;              /* of operands, each once per read and per write */
+  counter operations;               /* two per multiply-add of products, else one per element */
+  counter device_ns;                /* the sum of bound_ns */
+  counter bound_ns[STATS_N_BOUNDS]; /* time of launches, by what bounds each */
 } stats_op;
 
 typedef enum { STATS_H2D, STATS_D2H, STATS_D2D, STATS_H2H, STATS_N_DIRECTIONS } stats_direction;
 
+/* Copies in one direction. Those with ordinary memory on the host's side hold up their caller where they are
+ * asynchronous; the others between host and device are of pinned or registered memory. */
 typedef struct {
   counter count, bytes;
+  counter pageable_count, pageable_bytes; /* of these */
 } stats_copy;
-
-/* Copies between host and device that were not needed, since both use the same memory. */
-typedef struct {
-  counter elided_count, elided_bytes;
-} stats_zero_copy;
 
 /* Where code is, so that any process can find its line: a file, and the address inside it as its symbols have it. */
 typedef struct {
@@ -98,19 +116,34 @@ typedef struct {
 typedef struct {
   _Atomic uint64_t address; /* the return address in that process; 0: no row. The last row, of all others, has 1 */
   stats_place place;
-  char call[24];      /* the CANN function that was called there */
+  char call[32];      /* the CANN function that was called there */
   counter live_bytes; /* as asked for; goes down too */
   counter live_blocks;
   counter peak_bytes; /* highest live_bytes of this site */
   counter n_allocs, allocated_bytes;
 } stats_site;
 
+/* Copies that were not needed: what operators read (host to device) or wrote (device to host) straight in host memory
+ * where a device without zero copy would have needed one, and copies from memory to itself. Not counted in
+ * stats_copy. */
+typedef struct {
+  counter count, bytes;
+} stats_elided;
+
+/* What is allowed, but slow on a device. */
+typedef enum { STATS_ADVICE_UNALIGNED_COPY, STATS_N_ADVICE } stats_advice_kind;
+
+typedef struct {
+  counter count;
+  char first_site[160]; /* of the first: caller, as "object(symbol+0x12)" */
+} stats_advice;
+
 /* A block that was still live when the program ended; only written at a normal end. */
 typedef struct {
   uint64_t address, size_bytes, number; /* number: 1 for the heap's first allocation */
   stats_place place;
   int32_t device; /* -1: pinned host memory */
-  char call[24];  /* the CANN function that allocated it */
+  char call[32];  /* the CANN function that allocated it */
   char site[160]; /* caller, as "object(symbol+0x12)" */
 } stats_leak;
 
@@ -128,7 +161,6 @@ typedef struct {
   counter n_bad_frees;                                /* frees of what was no live block; counted by the debugger */
   stats_heap device[STATS_MAX_DEVICES], pinned;
   stats_copy copies[STATS_N_DIRECTIONS];
-  stats_zero_copy zero_copy;
   stats_pool pools[STATS_MAX_POOLS];
   stats_stream streams[STATS_MAX_STREAMS];
   counter n_leaks; /* blocks; the first STATS_MAX_LEAKS are in leaks[] */
@@ -136,6 +168,8 @@ typedef struct {
   char leak_report[256]; /* where the debugger writes its report; "": it is off */
   _Atomic uint32_t n_ops;
   stats_op ops[STATS_MAX_OPS];
+  stats_elided elided[STATS_N_DIRECTIONS];
+  stats_advice advice[STATS_N_ADVICE];
   _Atomic uint32_t n_modules;
   stats_module modules[STATS_MAX_MODULES];
   stats_site sites[STATS_MAX_SITES]; /* a hash table by address */

@@ -55,7 +55,15 @@ stats_file *trace_stats(void) {
   return file;
 }
 
-bool trace_is_on(void) {
+bool trace_wanted;
+
+/* Before the constructors of those who ask. */
+__attribute__((constructor(101))) static void look_who_wants(void) {
+  const char *folder = getenv("CANNON_STATS_DIR");
+  trace_wanted = folder && folder[0];
+}
+
+bool trace_is_mapped(void) {
   pthread_once(&once, open_stats);
   return on;
 }

@@ -9,8 +9,10 @@
 /* The process's counters, never NULL; maps the file at first use. */
 stats_file *trace_stats(void);
 
-/* Whether somebody reads the counters, so that clocks are worth reading. Fixed at first use. */
-bool trace_is_on(void);
+/* Whether somebody reads the counters, so that clocks are worth reading. Fixed when the library is loaded. */
+extern bool trace_wanted; /* CANNON_STATS_DIR is set */
+bool trace_is_mapped(void);
+static inline bool trace_is_on(void) { return __builtin_expect(trace_wanted, false) && trace_is_mapped(); }
 
 /* The row of an operator or task kind; makes it at first use. Look up once and keep: rows never move. */
 stats_op *trace_row(const char *name);

@@ -200,7 +200,8 @@ class Run(CliTest):
                          (256 * MIB, 1, 1, 0))
         self.assertEqual(device["live_bytes"], 0)
         self.assertTrue(MIB <= device["peak_bytes"] <= 4 * MIB, device)
-        self.assertEqual(process["copies"]["host_to_device"], {"count": 1, "bytes": 4096})
+        self.assertEqual(process["copies"]["host_to_device"],
+                         {"count": 1, "bytes": 4096, "pageable_count": 1, "pageable_bytes": 4096})
         self.assertEqual(process["leaks"], {"count": 0, "blocks": []})
         self.assertGreater(process["duration_ns"], 0)
 
@@ -323,6 +324,12 @@ class OtherCommands(CliTest):
         heads = [line.split() for line in lines if not line.startswith(" ")]
         known = sum(int(count.split("/")[1]) for _, count in heads)
         self.assertEqual(known, sum(line.startswith(("  + ", "  - ")) for line in lines))
+
+    def test_rules(self):
+        text = execute(CANNON, "info", "--rules").stdout
+        for row in (r"aclrtMalloc +32 +32 +64 +aclrtFree +CANN ", r"aclrtMallocAlign32 +32 +0 +32 ",
+                    r"hi_mpi_dvpp_malloc +32 +32 +128 ", r"6 HUGE1G_ONLY +1\.00 GiB +whole pages", r"DVPP +32 +32 +128 "):
+            self.assertRegex(text, row)
 
     def test_npu_smi_is_parsed_as_scripts_do(self):
         for soc in ("Ascend910B3", "Ascend910_9391", "Ascend310P3"):

@@ -12,6 +12,13 @@ ALLOCATORS = ["pool", "first-fit", "best-fit", "buddy", "binning", "tlsf", "pyto
 # Live 3, 6, 3, 13 and 10 MiB.
 TEXT = f"a 1 {3 * MIB}\na 2 {3 * MIB}\nf 1\na 3 {10 * MIB}\nf 2\n"
 
+# Trace, cap, and what PyTorch 2.7.1's own allocator gave there (bench/traces/peak_torch.cpp): the peak of reserved bytes,
+# calls of cudaMalloc and cudaFree, refused requests.
+PYTORCH = [("train.txt.gz", None, 3388997632, 148, 0), ("train.txt.gz", 2726297600, 2659188736, 262, 2),
+           ("train.txt.gz", 1700000000, 1698693120, 444, 142), ("moe.txt.gz", None, 2015363072, 141, 0),
+           ("moe.txt.gz", 1700000000, 1690304512, 215, 8), ("infer.txt.gz", None, 362807296, 29, 0),
+           ("infer.txt.gz", 250000000, 249561088, 44, 17)]
+
 
 class Replay(CliTest):
     def write(self, text, name="trace.txt"):
@@ -113,6 +120,13 @@ class Replay(CliTest):
             _, report = self.replay_json("--allocator", "binning", path)
             self.assertGreater(report["events"], 100)
         self.assertLess(sum(path.stat().st_size for path in traces), 3 * MIB)
+
+    def test_pytorch_reserves_what_pytorch_does(self):
+        for trace, cap, reserved, calls, refused in PYTORCH:
+            options = ("--cap", str(cap)) if cap else ()
+            _, report = self.replay_json("--allocator", "pytorch", *options, SOURCE / "bench/traces" / trace)
+            (a,) = report["allocators"]
+            self.assertEqual((a["peak_committed_bytes"], a["calls"], a["refused"]), (reserved, calls, refused), trace)
 
     def test_page(self):
         page = self.folder / "page.html"

@@ -74,6 +74,65 @@ static void pinned_by_registration(void **state) {
   free(p);
 }
 
+typedef struct {
+  aclrtContext context;
+  aclrtStream stream;
+  void *device, *host;
+  size_t bytes;
+  aclError code;
+  atomic_int returned;
+} upload;
+
+static void *upload_run(void *arg) {
+  upload *u = arg;
+  u->code = aclrtSetCurrentContext(u->context);
+  if (u->code == 0)
+    u->code = aclrtMemcpyAsync(u->device, u->bytes, u->host, u->bytes, ACL_MEMCPY_HOST_TO_DEVICE, u->stream);
+  atomic_store(&u->returned, 1);
+  return NULL;
+}
+
+/* Whether an upload waits for what is before it in its stream. */
+static bool upload_waits(void *host, size_t bytes) {
+  static upload u; /* static, since a failed test leaves its stack while the thread still runs */
+  u = (upload){.stream = stream_new(), .device = dev_filled(0, bytes), .host = host, .bytes = bytes};
+  CHECK_OK(aclrtGetCurrentContext(&u.context));
+  memset(host, 1, bytes);
+  gate *g = gate_close(u.stream);
+  pthread_t thread = thread_start(upload_run, &u);
+  nap_ms(20);
+  const bool waits = !atomic_load(&u.returned);
+  gate_open(g);
+  pthread_join(thread, NULL);
+  CHECK_OK(u.code);
+  CHECK_OK(aclrtSynchronizeStream(u.stream));
+  assert_dev_filled(u.device, 1, bytes);
+  CHECK_OK(aclrtFree(u.device));
+  CHECK_OK(aclrtDestroyStream(u.stream));
+  return waits;
+}
+
+/* Mapped is not pinned, pinned ends with the registration, and a part that is pinned does not make the whole so. */
+static void what_counts_as_pinned(void **state) {
+  (void)state;
+  char *p = page_new(3 * PAGE);
+  assert_true(upload_waits(p, PAGE));
+  CHECK_OK(aclrtHostRegisterV2(p, PAGE, ACL_HOST_REG_MAPPED));
+  assert_true(upload_waits(p, PAGE));
+  CHECK_OK(aclrtHostUnregister(p));
+  CHECK_OK(aclrtHostRegisterV2(p, PAGE, ACL_HOST_REG_PINNED));
+  CHECK_OK(aclrtHostRegisterV2(p + PAGE, PAGE, ACL_HOST_REG_PINNED | ACL_HOST_REG_MAPPED));
+  assert_false(upload_waits(p + 100, PAGE)); /* over both */
+  assert_true(upload_waits(p, 3 * PAGE));    /* the last page is not */
+  CHECK_OK(aclrtHostUnregister(p));
+  CHECK_OK(aclrtHostUnregister(p + PAGE));
+  assert_true(upload_waits(p, PAGE));
+  char *pinned = pinned_new(PAGE);
+  assert_false(upload_waits(pinned, PAGE));
+  CHECK_OK(aclrtFreeHost(pinned));
+  free(p);
+}
+
 static void what_cannot_be_registered(void **state) {
   (void)state;
   char *p = page_new(PAGE), *pinned = pinned_new(PAGE), *dev = dev_new(PAGE);
@@ -106,6 +165,15 @@ static void attributes_of_addresses(void **state) {
   assert_int_equal(a.pageSize, 4096);
   CHECK_OK(aclrtPointerGetAttributes(large, &a));
   assert_int_equal(a.pageSize, 2 << 20);
+  void *p = NULL;
+  CHECK_OK(aclrtMalloc(&p, 5 << 20, ACL_MEM_MALLOC_NORMAL_ONLY));
+  CHECK_OK(aclrtPointerGetAttributes(p, &a));
+  assert_int_equal(a.pageSize, 4096);
+  CHECK_OK(aclrtFree(p));
+  CHECK_OK(aclrtMalloc(&p, 100, ACL_MEM_MALLOC_HUGE_ONLY));
+  CHECK_OK(aclrtPointerGetAttributes(p, &a));
+  assert_int_equal(a.pageSize, 2 << 20);
+  CHECK_OK(aclrtFree(p));
   CHECK_OK(aclrtPointerGetAttributes(pinned, &a));
   assert_int_equal(a.location.type, ACL_MEM_LOCATION_TYPE_HOST);
   CHECK_OK(aclrtPointerGetAttributes(&here, &a));
@@ -164,6 +232,7 @@ int main(void) {
       TEST(registered_memory_is_known_until_unregistered),
       TEST(kernels_reach_registered_memory),
       TEST(pinned_by_registration),
+      TEST(what_counts_as_pinned),
       TEST(what_cannot_be_registered),
       TEST(attributes_of_addresses),
       TEST(ranges_of_addresses),

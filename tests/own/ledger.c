@@ -1,5 +1,5 @@
-/* Processes of one machine share its devices' memory: what one has charged the other can't have, until it ends, however it
- * ends; other machines know nothing of it. Whatever the machine's file holds, no process falls over it. */
+/* Processes of one machine share its devices' memory: what one has charged the other can't have, until it ends,
+ * however it ends; other machines know nothing of it. Whatever the machine's file holds, no process falls over it. */
 #include "acl_test.h"
 #include "peer.h"
 #include "self.h"
@@ -70,6 +70,11 @@ static size_t free_memory(void) {
   return free_bytes;
 }
 
+static bool exists(const char *path) {
+  struct stat s;
+  return lstat(path, &s) == 0;
+}
+
 /* ---- sharing ---- */
 
 static void memory_that_another_process_holds_is_missing(void **state) {
@@ -117,6 +122,36 @@ static void a_forked_child_does_not_keep_its_parents_memory(void **state) {
   assert_int_equal(kill(r.pid, SIGKILL), 0);
 }
 
+/* What a process only keeps for reuse is another's when that needs it, even if the first does nothing. */
+static void what_is_only_kept_goes_to_who_needs_it(void **state) {
+  (void)state;
+  peer p = peer_start("serve", NULL), q = peer_start("serve", NULL);
+  for (int i = 0; i < 3; i++) {
+    assert_int_equal(tell(&p, (order){TAKE, 100 * MIB}).code, ACL_SUCCESS);
+    assert_int_equal(tell(&p, (order){GIVE, 0}).code, ACL_SUCCESS);
+    assert_int_equal(tell(&q, (order){TAKE, 100 * MIB}).code, ACL_SUCCESS);
+    assert_int_equal(tell(&p, (order){TAKE, 100 * MIB}).code, 207001); /* not what is used */
+    assert_int_equal(tell(&q, (order){GIVE, 0}).code, ACL_SUCCESS);
+  }
+  peer_end(&p);
+  peer_end(&q);
+}
+
+/* Nobody waits for ever for a process that does not answer. */
+static void a_stopped_process_is_not_waited_for(void **state) {
+  (void)state;
+  peer p = peer_start("serve", NULL), q = peer_start("serve", NULL);
+  assert_int_equal(tell(&p, (order){TAKE, 100 * MIB}).code, ACL_SUCCESS);
+  assert_int_equal(tell(&p, (order){GIVE, 0}).code, ACL_SUCCESS);
+  kill(p.pid, SIGSTOP);
+  assert_int_equal(waitpid(p.pid, NULL, WUNTRACED), p.pid);
+  assert_int_equal(tell(&q, (order){TAKE, 100 * MIB}).code, 207001);
+  kill(p.pid, SIGCONT);
+  assert_int_equal(tell(&q, (order){TAKE, 100 * MIB}).code, ACL_SUCCESS);
+  peer_end(&p);
+  peer_end(&q);
+}
+
 /* However they race: together they get exactly what there is. */
 static void racing_processes_get_what_there_is(void **state) {
   (void)state;
@@ -148,16 +183,69 @@ static void other_machines_do_not_count(void **state) {
   peer_end(&q);
 }
 
+/* Without a file of their own, processes are on one machine if they have the same device with the same memory. */
+static void machines_are_told_apart_by_their_devices(void **state) {
+  (void)state;
+  char path[64];
+  if (access("/dev/shm", W_OK)) skip();
+  peer p = peer_start("serve_by_default", "CANNON_MEM=138412032"), /* 132 MiB */
+      q = peer_start("serve_by_default", "CANNON_MEM=138412032"),
+       r = peer_start("serve_by_default", "CANNON_MEM=142606336"); /* 136 MiB */
+  assert_int_equal(tell(&p, (order){TAKE, 100 * MIB}).code, ACL_SUCCESS);
+  assert_int_equal(tell(&q, (order){TAKE, 100 * MIB}).code, 207001);
+  assert_int_equal(tell(&r, (order){TAKE, 100 * MIB}).code, ACL_SUCCESS);
+  snprintf(path, sizeof path, "/dev/shm/cannon-%u-%s-132M", geteuid(), aclrtGetSocName());
+  assert_true(exists(path));
+  peer_end(&p);
+  peer_end(&q);
+  peer_end(&r);
+  assert_false(exists(path));
+}
+
+/* Devices are the machine's, whatever numbers a process has for them. */
+static void devices_are_told_apart(void **state) {
+  (void)state;
+  peer p = peer_start("serve", "ASCEND_RT_VISIBLE_DEVICES=1"), q = peer_start("serve", "ASCEND_RT_VISIBLE_DEVICES=0"),
+       r = peer_start("serve", "ASCEND_RT_VISIBLE_DEVICES=1");
+  assert_int_equal(tell(&p, (order){TAKE, 100 * MIB}).code, ACL_SUCCESS);
+  assert_int_equal(tell(&q, (order){TAKE, 100 * MIB}).code, ACL_SUCCESS);
+  assert_int_equal(tell(&r, (order){TAKE, 100 * MIB}).code, 207001);
+  peer_end(&p);
+  peer_end(&q);
+  assert_int_equal(tell(&r, (order){TAKE, 100 * MIB}).code, ACL_SUCCESS);
+  peer_end(&r);
+}
+
+/* A program that closes all descriptors, as daemons do, goes on alone; what it opens then is not touched. */
+static int close_everything(void) {
+  void *p = NULL;
+  char path[] = "/tmp/cannon-test-XXXXXX";
+  struct stat s;
+  device_up(NULL);
+  for (int fd = 3; fd < 256; fd++) close(fd);
+  int last = -1;
+  for (int i = 0; i < 32; i++) last = i ? dup(last) : mkstemp(path); /* whatever number the library had */
+  unlink(path);
+  for (int i = 0; i < 3; i++) CHECK_OK(aclrtMalloc(&p, MIB, ACL_MEM_MALLOC_HUGE_FIRST));
+  assert_int_equal(fstat(last, &s), 0);
+  assert_int_equal(s.st_size, 0);
+  _exit(0); /* device memory has lost its file, too */
+}
+
+static void closed_descriptors_are_survived(void **state) {
+  (void)state;
+  static child_end end;
+  run_self(&end, "close", NULL);
+  if (end.status) print_error("%s\n", end.text);
+  assert_int_equal(end.status, 0);
+  assert_non_null(strstr(end.text, "its descriptor was closed by the program"));
+}
+
 /* ---- the file ---- */
 
 /* This program as a process by itself, on the machine whose file is at bad_path. */
 static aclError take_all_of(void) {
   return aclInit(NULL) || aclrtSetDevice(0) ? 1 : take((DEVICE_MIB - 1) * MIB) == ACL_SUCCESS ? 0 : 2;
-}
-
-static bool exists(const char *path) {
-  struct stat s;
-  return lstat(path, &s) == 0;
 }
 
 static void put_file(const void *content, size_t n, mode_t mode) {
@@ -175,6 +263,7 @@ static void assert_runs(bool leaves_file) {
   if (end.status) print_error("%s\n", end.text);
   assert_int_equal(end.status, 0);
   assert_int_equal(exists(bad_path), leaves_file);
+  assert_int_equal(!!strstr(end.text, "shares no device memory with others"), leaves_file);
 }
 
 static void the_last_process_removes_the_file(void **state) {
@@ -212,7 +301,7 @@ static void rubbish_of_the_dead_does_not_count(void **state) {
   assert_runs(false);
 }
 
-/* What is not ours to use is left alone; the process says so in its log and goes on by itself. */
+/* What is not ours to use is left alone; the process says so and goes on by itself. */
 static void a_foreign_file_is_refused(void **state) {
   (void)state;
   put_file("", 0, 0666);
@@ -232,8 +321,11 @@ static void a_foreign_file_is_refused(void **state) {
 int main(int argc, char **argv) {
   static char memory[32];
   snprintf(memory, sizeof memory, "%d", DEVICE_MIB * MIB);
-  setenv("CANNON_MEM", memory, 1);
+  setenv("CANNON_MEM", memory, 0);
+  setenv("CANNON_DEVICES", "2", 1);
   if (argc == 2 && !strcmp(argv[1], "serve")) return serve();
+  if (argc == 2 && !strcmp(argv[1], "serve_by_default")) return unsetenv("CANNON_LEDGER") || serve();
+  if (argc == 2 && !strcmp(argv[1], "close")) return close_everything();
   if (argc == 2 && !strcmp(argv[1], "all")) return take_all_of();
   snprintf(ledger_path, sizeof ledger_path, "/tmp/cannon-test-%d.ledger", getpid());
   snprintf(bad_path, sizeof bad_path, "/tmp/cannon-test-%d.bad", getpid());
@@ -244,8 +336,13 @@ int main(int argc, char **argv) {
       TEST(memory_that_another_process_holds_is_missing),
       TEST(a_killed_process_holds_nothing),
       TEST(a_forked_child_does_not_keep_its_parents_memory),
+      TEST(what_is_only_kept_goes_to_who_needs_it),
+      TEST(a_stopped_process_is_not_waited_for),
       TEST(racing_processes_get_what_there_is),
       TEST(other_machines_do_not_count),
+      TEST(machines_are_told_apart_by_their_devices),
+      TEST(devices_are_told_apart),
+      TEST(closed_descriptors_are_survived),
       TEST(the_last_process_removes_the_file),
       TEST(a_broken_file_is_made_anew),
       TEST(rubbish_of_the_dead_does_not_count),

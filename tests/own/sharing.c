@@ -1,6 +1,10 @@
-/* What sharing promises beyond CANN: order of closing, limits with words, and that the kernel's mappings are not used up. */
+/* What sharing promises beyond CANN: order of closing, limits with words, and that the kernel's mappings are not
+ * used up. */
 #include "acl_test.h"
 #include "sharer.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
 
 static void assert_says(const char *words) {
   const char *message = aclGetRecentErrMsg();
@@ -48,6 +52,34 @@ static void pages_inside_of_a_block_are_exported(void **state) {
   tell_ok(&p, (order){.deed = DROP});
   CHECK_OK(aclrtFree(block));
   peer_end(&p);
+}
+
+/* A block that the library has put together from what was free here and there. */
+static void a_block_in_pieces_is_shared(void **state) {
+  (void)state;
+  enum { MOST = 256 };
+  void *small[MOST];
+  char key[KEY_LENGTH], *block = NULL;
+  int n = 0;
+  while (n < MOST && aclrtMalloc(&small[n], MIB2 - 64, ACL_MEM_MALLOC_HUGE_FIRST) == ACL_SUCCESS) ++n;
+  assert_true(n > 100 && n < MOST);
+  for (int i = 0; i < n; i += 2) CHECK_OK(aclrtFree(small[i]));
+  const int granules = n / 2 - 1;
+  CHECK_OK(aclrtMalloc((void **)&block, (size_t)granules * MIB2 - 64, ACL_MEM_MALLOC_HUGE_FIRST));
+  for (int g = 0; g < granules; g++) CHECK_OK(aclrtMemset(block + (size_t)g * MIB2, MIB2 - 64, g, MIB2 - 64));
+  CHECK_OK(aclrtIpcMemGetExportKey(block, (size_t)granules * MIB2 - 64, key, KEY_LENGTH, 1));
+  peer p = sharer_start();
+  tell_ok(&p, imports_block(key));
+  for (int g = 0; g < granules; g++) {
+    assert_int_equal(READS(&p, (size_t)g * MIB2), g);
+    assert_int_equal(READS(&p, (size_t)(g + 1) * MIB2 - 65), g);
+  }
+  tell_ok(&p, (order){.deed = FILL, .byte = 0xee, .bytes = (size_t)granules * MIB2 - 64});
+  assert_dev_filled(block, 0xee, (size_t)granules * MIB2 - 64);
+  tell_ok(&p, (order){.deed = DROP});
+  peer_end(&p);
+  CHECK_OK(aclrtFree(block));
+  for (int i = 1; i < n; i += 2) CHECK_OK(aclrtFree(small[i]));
 }
 
 static void imported_addresses_are_the_librarys(void **state) {
@@ -118,6 +150,37 @@ static void lent_memory_comes_back_when_it_is_needed(void **state) {
   peer_end(&p);
 }
 
+/* Whatever is in the file that describes an export, importing it works or is refused; nobody falls over. */
+static void a_broken_description_is_survived(void **state) {
+  (void)state;
+  enum { TAIL = 480 }; /* bytes at the end of the file, where the only export's description is */
+  static const unsigned char values[] = {0, 1, 0x7f, 0xff};
+  struct stat s;
+  int n_refused = 0;
+  peer p = sharer_start();
+  aclrtDrvMemHandle handle = physical_new(MIB2);
+  uint64_t key;
+  CHECK_OK(aclrtMemExportToShareableHandle(handle, ACL_MEM_HANDLE_TYPE_NONE, 1, &key));
+  const int fd = open(getenv("CANNON_LEDGER"), O_RDWR);
+  assert_true(fd >= 0);
+  assert_int_equal(fstat(fd, &s), 0);
+  for (off_t at = s.st_size - TAIL; at < s.st_size; at++)
+    for (size_t v = 0; v < sizeof values; v++) {
+      unsigned char was;
+      assert_int_equal(pread(fd, &was, 1, at), 1);
+      assert_int_equal(pwrite(fd, &values[v], 1, at), 1);
+      const report r = tell(&p, IMPORTS_PHYSICAL(key, MIB2));
+      n_refused += r.code != 0;
+      if (!r.code) tell_ok(&p, (order){.deed = DROP});
+      assert_int_equal(pwrite(fd, &was, 1, at), 1);
+    }
+  assert_true(n_refused > 0);
+  tell_ok(&p, IMPORTS_PHYSICAL(key, MIB2)); /* as it was */
+  peer_end(&p);
+  CHECK_OK(aclrtFreePhysical(handle));
+  /* The descriptor stays open: closing it would drop this process's locks on the file. */
+}
+
 /* ---- the kernel's mappings ---- */
 
 static int count_mappings(void) {
@@ -151,7 +214,8 @@ static void neighbours_are_one_mapping(void **state) {
   CHECK_OK(aclrtReleaseMemAddress(p));
 }
 
-/* With few mappings allowed: a refusal in words, and all goes on. One piece alone takes two, itself and what is behind. */
+/* With few mappings allowed: a refusal in words, and all goes on. One piece alone takes two, itself and what is
+ * behind. */
 static int run_short_of_mappings(void) {
   enum { N = 40, LIMIT = 50 };
   char *p = NULL;
@@ -180,12 +244,17 @@ static void too_many_mappings_are_refused_in_words(void **state) {
 int main(int argc, char **argv) {
   if (argc == 2 && !strcmp(argv[1], "sharer")) return sharer_main();
   if (argc == 2 && !strcmp(argv[1], "short")) return run_short_of_mappings();
+  static char ledger[64];
+  snprintf(ledger, sizeof ledger, "/tmp/cannon-test-%d.ledger", getpid());
+  setenv("CANNON_LEDGER", ledger, 1);
   setenv("CANNON_MEM", "268435456", 1);
   const struct CMUnitTest tests[] = {
+      TEST(a_broken_description_is_survived), /* first: the file ends with it */
       TEST(a_block_is_kept_for_who_imported_it), TEST(pages_inside_of_a_block_are_exported),
       TEST(imported_addresses_are_the_librarys), TEST(exports_are_limited),
       TEST(processes_named_are_limited),         TEST(lent_memory_comes_back_when_it_is_needed),
       TEST(neighbours_are_one_mapping),          TEST(too_many_mappings_are_refused_in_words),
+      TEST(a_block_in_pieces_is_shared), /* last: this process keeps what it frees */
   };
   return cmocka_run_group_tests(tests, device_up, device_down);
 }

@@ -1,5 +1,5 @@
-/* Processes that share memory at random, and are killed at random, against a model that knows every byte; many at once; and
- * many threads of one.
+/* Processes that share memory at random, and are killed at random, against a model that knows every byte; many at
+ * once; and many threads of one.
  *
  *   stress_share SEED|random STEPS */
 #include "sharer.h"

@@ -1,5 +1,5 @@
-/* A peer that shares memory with the test: it exports, imports, reads and fills as it is told, one piece of memory at a time.
- * Codes come back; what they must be is the test's to say. */
+/* A peer that shares memory with the test: it exports, imports, reads and fills as it is told, one piece of memory
+ * at a time. Codes come back; what they must be is the test's to say. */
 #ifndef CANNON_TESTS_SHARER_H
 #define CANNON_TESTS_SHARER_H
 

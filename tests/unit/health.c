@@ -61,7 +61,7 @@ static void figures_are_of_all_devices(void **state) {
   p->device[0].peak_committed_bytes = 100 * MIB;
   p->copies[STATS_H2D].bytes = 6 * MIB;
   p->copies[STATS_D2D].bytes = 100 * MIB; /* within the device: nothing to save */
-  p->zero_copy.elided_bytes = 14 * MIB;
+  p->elided[STATS_H2D].bytes = 14 * MIB;
   assert_verdict(p, HEALTH_LATENCY, true, 60, HEALTH_BAD);
   assert_verdict(p, HEALTH_HIT_RATE, true, 0.8, HEALTH_FAIR);
   assert_verdict(p, HEALTH_FRAGMENTATION, true, 0.4, HEALTH_BAD);

@@ -217,6 +217,7 @@ status plan_decode(executor *e, attention_plan *p) {
   p->blocks.splits = (int32_t)most(least(keys / PART_KEYS, PARTS / groups), 1);
   e->run = decode_run;
   const uint64_t products = (uint64_t)(p->n_batches * p->n_heads * p->max_rows) * (uint64_t)keys;
+  executor_products(e, (double)products * (double)(p->d + p->dv));
   TRY(attention_plan_blocks(e, p, groups * p->blocks.splits, decode_scratch, products * (uint64_t)(p->d + p->dv + 20)));
   if (p->blocks.splits > 1)
     workspace_partial(e, (uint64_t)(groups * p->blocks.splits * part_floats(p)) * sizeof(float));

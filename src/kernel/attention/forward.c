@@ -331,6 +331,7 @@ status plan_attention(executor *e, attention_plan *p) {
   p->blocks.chunk = (int32_t)most(least(CHUNK_ROWS / p->blocks.rows, cut_of(p, p->max_rows).n), 1);
   e->run = forward_run;
   const uint64_t products = (uint64_t)(p->n_batches * p->n_heads * p->max_rows) * (uint64_t)p->max_keys;
+  executor_products(e, (double)products * (double)(p->d + p->dv));
   return attention_plan_blocks(e, p, p->n_batches * p->n_kv_heads * chunks_of(p), forward_scratch,
                                products * (uint64_t)(2 * (p->d + p->dv) + 20));
 }

@@ -371,9 +371,13 @@ static void fill_images(const void *job, int64_t begin, int64_t end) {
 
 /* ---- all --------------------------------------------------------------------------------------------------------- */
 
+double conv_multiply_adds(const conv_geometry *g) {
+  return (double)(g->batch * g->groups) * (double)(g->channels * g->rows) * (double)conv_volume(g->out) *
+         (double)conv_volume(g->kernel);
+}
+
 uint64_t conv_cost_ns(const conv_geometry *g, double flops_per_ns) {
-  const double ns = 2.0 * (double)(g->batch * g->groups) * (double)(g->channels * g->rows) *
-                    (double)conv_volume(g->out) * (double)conv_volume(g->kernel) / flops_per_ns;
+  const double ns = 2.0 * conv_multiply_adds(g) / flops_per_ns;
   return ns < 0x1p31 ? (uint64_t)ns : UINT64_C(1) << 31;
 }
 
@@ -454,6 +458,7 @@ void correlation_init(correlation *c, executor *e, const conv_geometry *g, bool 
   }
   c->taps_at = workspace_intermediate(e, (uint64_t)(2 * volume) * sizeof(int64_t));
   c->cost_ns = conv_cost_ns(g, c->amx ? 600 : 100);
+  executor_products(e, conv_multiply_adds(g));
 }
 
 static void phase_of(const correlation *c, int64_t i, phase_axis axis[CONV_AXES]) {

@@ -31,6 +31,7 @@ void correlation_init(correlation *c, executor *e, const conv_geometry *g, bool 
 status correlation_run(const correlation *c, const void *from, void *to, const void *w, const void *bias,
                        char *scratch);
 
+double conv_multiply_adds(const conv_geometry *g);
 /* On one core. */
 uint64_t conv_cost_ns(const conv_geometry *g, double flops_per_ns);
 /* The floats of a tensor of [outer, inner, axes...]: contiguous, in the same order. */

@@ -147,6 +147,8 @@ void product_plan_finish(executor *e) {
                     (double)(p->n_terms ? p->n_terms : 1);
   executor_cost(e, touched_bytes(p), ns * 32 < 0x1p60 ? (uint64_t)(ns * 32) : UINT64_C(1) << 60);
   p->cost_ns = e->cost_ns;
+  executor_products(e, (double)p->out.rows * (double)p->out.cols * (double)p->a.cols * (double)p->n_batches *
+                           (double)(p->n_terms ? p->n_terms : 1));
 }
 
 /* ---- the task ---------------------------------------------------------------------------------------------------- */

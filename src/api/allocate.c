@@ -1,0 +1,35 @@
+#include "api/allocate.h"
+
+#include "memory/memory.h"
+#include "runtime/context.h"
+
+static status check_config(const aclrtMallocConfig *cfg, bool host, int device) {
+  if (cfg->numAttrs && !cfg->attrs)
+    return fail(ST_INVALID_PARAM, "cfg->attrs is NULL, expected %zu attributes", cfg->numAttrs);
+  for (size_t i = 0; i < cfg->numAttrs; ++i) {
+    const aclrtMallocAttribute *a = &cfg->attrs[i];
+    switch ((int)a->attr) {
+    case ACL_RT_MEM_ATTR_RSV:
+    case ACL_RT_MEM_ATTR_MODULE_ID: break;
+    case ACL_RT_MEM_ATTR_DEVICE_ID:
+      if (!host && a->value.deviceId != (uint32_t)device)
+        return fail(ST_INVALID_VALUE, "cfg->attrs[%zu].value.deviceId is %u, expected the current device, %d", i,
+                    a->value.deviceId, device);
+      break;
+    case ACL_RT_MEM_ATTR_VA_FLAG:
+      if (host) break;
+      /* fall through */
+    default:
+      return fail(ST_INVALID_VALUE, "cfg->attrs[%zu].attr is %d, expected an attribute of this allocation", i,
+                  (int)a->attr);
+    }
+  }
+  return ST_OK;
+}
+
+status allocate(rule_kind rule, int policy, const aclrtMallocConfig *cfg, size_t size, void *site, void **out) {
+  context *c;
+  TRY(context_current(&c));
+  if (cfg) TRY(check_config(cfg, alloc_rules[rule].freed_by == FREE_HOST, c->device));
+  return memory_alloc(c->device, rule, policy, size, site, out);
+}

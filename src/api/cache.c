@@ -1,0 +1,95 @@
+/* Cache maintenance: kernels and the host see one memory, so that there is nothing to do but to check the arguments,
+ * and to let the model of L2 know what was fetched. */
+#include "api/api.h"
+#include "memory/memory.h"
+#include "op/account.h"
+#include "runtime/context.h"
+#include "runtime/copy_indirect.h"
+#include "trace/trace.h"
+
+/* Device memory, in one block or mapping. */
+static status check_range(const void *p, size_t size, const char *name, void **view) {
+  if (size == 0) return fail(ST_INVALID_PARAM, "size is 0, expected 1 or more");
+  if (memory_place_of(p) != PLACE_DEVICE)
+    return fail(ST_INVALID_VALUE, "%s is %p, no device memory, expected what aclrtMalloc gave", name, p);
+  return memory_view(p, size, VMM_READ, name, view);
+}
+
+aclError aclrtMemFlush(void *devPtr, size_t size) {
+  void *view;
+  NEED(devPtr);
+  API(check_range(devPtr, size, "devPtr", &view));
+}
+
+aclError aclrtMemInvalidate(void *devPtr, size_t size) {
+  void *view;
+  NEED(devPtr);
+  API(check_range(devPtr, size, "devPtr", &view));
+}
+
+static status check_type(aclrtCmoType type) {
+  if ((unsigned)type > ACL_RT_CMO_TYPE_FLUSH) return fail(ST_INVALID_PARAM, "cmoType is %d, expected 0 to 3", type);
+  if (type != ACL_RT_CMO_TYPE_PREFETCH)
+    return fail(ST_NOT_SUPPORTED, "cmoType is %d, and only ACL_RT_CMO_TYPE_PREFETCH, 0, is for streams", type);
+  return ST_OK;
+}
+
+static status prefetch(const void *src, size_t size, aclrtCmoType type, void *handle) {
+  stream *s;
+  void *view;
+  TRY(check_type(type));
+  TRY(context_stream(handle, &s));
+  TRY(check_range(src, size, "src", &view));
+  if (memory_device_of(src) != s->device)
+    return fail(ST_INVALID_VALUE, "src is %p, on device %d, expected the stream's, %d", src, memory_device_of(src),
+                s->device);
+  if (trace_is_on()) account_prefetch(view, size);
+  return ST_OK;
+}
+
+aclError aclrtCmoAsync(void *src, size_t size, aclrtCmoType cmoType, aclrtStream handle) {
+  NEED(src);
+  API(prefetch(src, size, cmoType, handle));
+}
+
+aclError aclrtCmoGetDescSize(size_t *size) {
+  NEED(size);
+  *size = COPY_DESCRIPTION_BYTES;
+  return ACL_SUCCESS;
+}
+
+aclError aclrtCmoSetDesc(void *cmoDesc, void *src, size_t size) {
+  void *view;
+  NEED(cmoDesc);
+  NEED(src);
+  NEED_OK(check_range(src, size, "src", &view));
+  API(copy_describe(cmoDesc, NULL, src, size));
+}
+
+static status prefetch_described(const void *description, aclrtCmoType type, void *handle) {
+  void *src;
+  size_t size;
+  TRY(copy_described_range(description, &src, &size));
+  return prefetch(src, size, type, handle);
+}
+
+aclError aclrtCmoAsyncWithDesc(void *cmoDesc, aclrtCmoType cmoType, aclrtStream handle, const void *reserve) {
+  NEED(cmoDesc);
+  if (reserve) API(fail(ST_INVALID_PARAM, "reserve is %p, expected NULL", reserve));
+  API(prefetch_described(cmoDesc, cmoType, handle));
+}
+
+/* Barriers exist on one product, for streams of its models. */
+aclError aclrtCmoAsyncWithBarrier(void *src, size_t size, aclrtCmoType cmoType, uint32_t barrierId,
+                                  aclrtStream handle) {
+  (void)size, (void)cmoType, (void)handle;
+  NEED(src);
+  API(fail(ST_NOT_SUPPORTED, "barrierId is %u, and this device has no barriers of cache operations", barrierId));
+}
+
+aclError aclrtCmoWaitBarrier(aclrtBarrierTaskInfo *taskInfo, aclrtStream handle, uint32_t flag) {
+  (void)handle, (void)flag;
+  NEED(taskInfo);
+  API(fail(ST_NOT_SUPPORTED, "taskInfo has %zu barriers, and this device has none of cache operations",
+           taskInfo->barrierNum));
+}

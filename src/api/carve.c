@@ -1,0 +1,42 @@
+/* Cannon's own: checks of secondary allocation. */
+#include "memory/carve.h"
+
+#include <stdio.h>
+
+#include "api/api.h"
+#include "cannon/memory.h"
+#include "memory/memory.h"
+
+_Static_assert((int)CANNON_USE_DEVICE == CARVE_DEVICE && (int)CANNON_USE_DVPP == CARVE_DVPP &&
+                   (int)CANNON_USE_ASYNC_COPY == CARVE_ASYNC_COPY,
+               "rows of carve_rules");
+
+static carve_piece piece_of(const cannonPiece *p) {
+  return (carve_piece){(uintptr_t)p->address, p->length, (int)p->use};
+}
+
+static status check(const void *block, const cannonPiece *pieces, size_t count, size_t *failed) {
+  memory_holder holder;
+  if (count == 0) return fail(ST_INVALID_VALUE, "count is 0, expected 1 or more");
+  TRY(memory_holder_of(block, "block", &holder));
+  if (holder.start != (uintptr_t)block)
+    return fail(ST_INVALID_VALUE, "block is %p, inside of the block at %p, expected its start", block,
+                (void *)holder.start);
+  for (size_t i = 0; i < count; ++i) {
+    char name[40];
+    const carve_piece piece = piece_of(&pieces[i]), next = i + 1 < count ? piece_of(&pieces[i + 1]) : (carve_piece){0};
+    snprintf(name, sizeof name, "pieces[%zu]", i);
+    const status st =
+        carve_check(holder.start, holder.bytes_usable, memory_slack(), &piece, i + 1 < count ? &next : NULL, name);
+    if (st == ST_OK) continue;
+    if (failed) *failed = i;
+    return st;
+  }
+  return ST_OK;
+}
+
+aclError cannon_check_carved(const void *block, const cannonPiece *pieces, size_t count, size_t *failed) {
+  NEED(block);
+  NEED(pieces);
+  API(check(block, pieces, count, failed));
+}

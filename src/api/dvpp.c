@@ -1,0 +1,44 @@
+/* Memory for media processing; of that, nothing else is here. */
+#include "acl/dvpp/hi_media_common.h"
+#include "acl/ops/acl_dvpp.h"
+#include "api/allocate.h"
+#include "api/api.h"
+#include "memory/memory.h"
+
+aclError acldvppMalloc(void **devPtr, size_t size) {
+  NEED(devPtr);
+  API(allocate(RULE_DVPP, POLICY_HUGE_FIRST, NULL, size, CALLER, devPtr));
+}
+
+aclError acldvppMallocWithCfg(void **devPtr, size_t size, aclrtMemMallocPolicy policy, aclrtMallocConfig *cfg) {
+  NEED(devPtr);
+  API(allocate(RULE_DVPP_WITH_CFG, (int)policy, cfg, size, CALLER, devPtr));
+}
+
+aclError acldvppFree(void *devPtr) { API(memory_free(devPtr, FREE_DVPP, CALLER)); }
+
+/* The second version has numbers of its own: 0xA0028000 (module "system", an error) and a kind. */
+static int media_result(aclError code) {
+  switch (code) {
+  case ACL_SUCCESS: return 0;
+  case ST_NO_CONTEXT: return (int)0xA0028009; /* not permitted */
+  case ST_NO_MEMORY: return (int)0xA002800C;
+  default: return (int)0xA0028003;
+  }
+}
+
+static int null_pointer(const char *name, const char *call) {
+  (void)api_result(fail(ST_INVALID_PARAM, "%s is NULL, expected a pointer", name), call);
+  return (int)0xA0028006;
+}
+
+int hi_mpi_dvpp_malloc(unsigned int dev_id, void **dev_ptr, unsigned long long size) {
+  (void)dev_id; /* reserved */
+  if (!dev_ptr) return null_pointer("dev_ptr", __func__);
+  return media_result(api_result(allocate(RULE_DVPP_MPI, POLICY_HUGE_FIRST, NULL, size, CALLER, dev_ptr), __func__));
+}
+
+int hi_mpi_dvpp_free(void *dev_ptr) {
+  if (!dev_ptr) return null_pointer("dev_ptr", __func__);
+  return media_result(api_result(memory_free(dev_ptr, FREE_DVPP, CALLER), __func__));
+}

@@ -1,0 +1,116 @@
+#include "op/account.h"
+
+#include "base/sync.h"
+#include "memory/memory.h"
+#include "runtime/device.h"
+#include "runtime/residency.h"
+#include "runtime/roofline.h"
+#include "trace/trace.h"
+
+static stats_op *row_of(op *o) {
+  stats_op *row = atomic_load_explicit(&o->row, memory_order_relaxed);
+  if (!row) atomic_store(&o->row, row = trace_row(o->name));
+  return row;
+}
+
+/* ---- phase one --------------------------------------------------------------------------------------------------- */
+
+static void note_operand(executor *e, operand *p, const tensor *t) {
+  p->moved_bytes = 0;
+  if (!t) return;
+  const uint64_t bytes = dtype_bytes(t->dtype), own = (uint64_t)t->n * bytes;
+  p->moved_bytes = own < p->extent_bytes ? own : p->extent_bytes;
+  if (!e->element_bytes) e->element_bytes = (uint32_t)bytes;
+  if (e->n_elements < (uint64_t)t->n) e->n_elements = (uint64_t)t->n;
+}
+
+void account_prepare(executor *e, const op_arg *a) {
+  e->n_elements = 0;
+  e->element_bytes = 0;
+  for (operand *p = e->operands; p < e->operands + e->n_operands; ++p) {
+    const op_arg *arg = &a[p->argument];
+    note_operand(e, p,
+                 e->op->schema[p->argument].kind == ARG_TENSOR ? arg->tensor : arg->tensors->value[p->list_index]);
+  }
+}
+
+/* ---- the device's time ------------------------------------------------------------------------------------------- */
+
+/* What the L2 of each device holds, by the kernels' addresses, in the order in which tasks run. */
+static struct {
+  spinlock lock;
+  residency l2;
+} devices[SPACE_MAX_DEVICES];
+
+static uint64_t touch_l2(int device, const void *view, uint64_t bytes) {
+  spin_lock(&devices[device].lock);
+  const uint64_t held = residency_touch(&devices[device].l2, device_profile_of_all()->l2_bytes, (uintptr_t)view, bytes);
+  spin_unlock(&devices[device].lock);
+  return held;
+}
+
+void account_prefetch(const void *view, uint64_t bytes) {
+  const int device = memory_device_of_view(view);
+  if (device >= 0) (void)touch_l2(device, view, bytes);
+}
+
+/* Reads and writes of an operand count once each. */
+static unsigned n_passes(const operand *p) { return !!(p->flags & ARG_READ) + !!(p->flags & ARG_WRITTEN); }
+
+static void count_elided(stats_direction direction, uint64_t bytes) {
+  stats_elided *e = &trace_stats()->elided[direction];
+  trace_add(&e->count, 1);
+  trace_add(&e->bytes, bytes);
+}
+
+static void use_host_memory(const operand *p, roofline_work *w) {
+  if (p->flags & ARG_READ) count_elided(STATS_H2D, p->moved_bytes);
+  if (p->flags & ARG_WRITTEN) count_elided(STATS_D2H, p->moved_bytes);
+  w->host_bytes += p->moved_bytes * n_passes(p);
+}
+
+static void use_device_memory(const operand *p, int device, const void *view, roofline_work *w) {
+  const uint64_t held = touch_l2(device, view, p->extent_bytes), bytes = p->moved_bytes * n_passes(p);
+  const uint64_t hits = (uint64_t)((double)bytes * ((double)held / (double)p->extent_bytes));
+  w->l2_bytes += hits;
+  w->memory_bytes += bytes - hits;
+}
+
+static void count_device_time(stats_op *row, const executor *e, void *const *view) {
+  roofline_work w = {.multiply_adds = e->multiply_adds,
+                     .elements = e->n_elements,
+                     .element_bytes = e->element_bytes ? e->element_bytes : 1};
+  for (int i = 0; i < e->n_operands; ++i) {
+    const operand *p = &e->operands[i];
+    if (!p->extent_bytes) continue;
+    const int device = memory_device_of_view(view[i]);
+    if (device >= 0)
+      use_device_memory(p, device, view[i], &w);
+    else
+      use_host_memory(p, &w);
+  }
+  const roofline_time t = roofline_of(device_profile_of_all(), &w);
+  trace_add(&row->moved_bytes, w.host_bytes + w.memory_bytes + w.l2_bytes);
+  trace_add(&row->operations, roofline_operations(&w));
+  trace_add(&row->device_ns, t.ns);
+  trace_add(&row->bound_ns[t.bound], t.ns);
+}
+
+/* ---- the run ----------------------------------------------------------------------------------------------------- */
+
+status account_run(const executor *e, void *const *view, void *scratch) {
+  stats_op *row = row_of(e->op);
+  count_device_time(row, e, view);
+  const uint64_t start = now_ns();
+  const status st = e->run(e, view, scratch);
+  trace_add(&row->time_ns, now_ns() - start);
+  trace_add(&row->launches, 1);
+  trace_add(&row->bytes, e->touched_bytes);
+  if (e->workspace_bytes > atomic_load_explicit(&row->workspace_peak_bytes, memory_order_relaxed)) {
+    atomic_store(&row->workspace_peak_bytes, e->workspace_bytes);
+    atomic_store(&row->workspace_copies_bytes, e->workspace.copies);
+    atomic_store(&row->workspace_intermediates_bytes, e->workspace.intermediates);
+    atomic_store(&row->workspace_partials_bytes, e->workspace.partials);
+  }
+  return st;
+}

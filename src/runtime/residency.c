@@ -1,0 +1,47 @@
+#include "runtime/residency.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+static void remove_at(residency *r, int i) {
+  r->bytes -= r->range[i].end - r->range[i].start;
+  memmove(&r->range[i], &r->range[i + 1], (size_t)(--r->n - i) * sizeof r->range[0]);
+}
+
+/* Where the table is full, the oldest is forgotten. */
+static void insert_at(residency *r, int i, uintptr_t start, uintptr_t end) {
+  if (r->n == RESIDENCY_RANGES) {
+    remove_at(r, 0);
+    if (i) --i;
+  }
+  memmove(&r->range[i + 1], &r->range[i], (size_t)(r->n++ - i) * sizeof r->range[0]);
+  r->range[i].start = start;
+  r->range[i].end = end;
+  r->bytes += end - start;
+}
+
+/* Takes [start, end) out; what a range has on either side of it stays, as old as it was. Returns how much there was. */
+static uint64_t cut(residency *r, uintptr_t start, uintptr_t end) {
+  uint64_t held = 0;
+  for (int i = r->n - 1; i >= 0; --i) {
+    const uintptr_t from = r->range[i].start, to = r->range[i].end;
+    if (to <= start || from >= end) continue;
+    held += (to < end ? to : end) - (from > start ? from : start);
+    remove_at(r, i);
+    if (to > end) insert_at(r, i, end, to);
+    if (from < start) insert_at(r, i, from, start);
+  }
+  return held;
+}
+
+uint64_t residency_touch(residency *r, uint64_t capacity, uintptr_t start, uint64_t bytes) {
+  const uint64_t held = cut(r, start, start + bytes);
+  if (bytes > capacity) {
+    r->n = 0;
+    r->bytes = 0;
+    return held;
+  }
+  insert_at(r, r->n, start, start + bytes);
+  while (r->bytes > capacity) remove_at(r, 0);
+  return held;
+}

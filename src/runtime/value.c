@@ -1,0 +1,121 @@
+#include "runtime/value.h"
+
+#include "memory/memory.h"
+#include "runtime/scheduler.h"
+
+enum { VALUE_COST_NS = 30 };
+
+static spinlock lock;   /* guards the list, and waits_value of the streams in it */
+static stream *waiting; /* chained through next_waiter; each with a reference */
+_Atomic int value_n_waiting;
+
+static status word_view(void *word, unsigned access, void **view) {
+  if ((uintptr_t)word % sizeof(uint64_t)) return fail(ST_MISALIGNED, "devAddr is %p, expected a multiple of 8", word);
+  if (memory_place_of(word) != PLACE_DEVICE)
+    return fail(ST_INVALID_VALUE, "devAddr is %p, no device memory, expected what aclrtMalloc gave", word);
+  return memory_view(word, sizeof(uint64_t), access, "devAddr", view);
+}
+
+/* ---- write ------------------------------------------------------------------------------------------------------- */
+
+static status run_write(task *t, stream *s) {
+  (void)s;
+  __atomic_store_n(t->value.word, t->value.value, __ATOMIC_RELEASE);
+  return ST_OK;
+}
+
+static const task_kind write_kind = {.name = "value write", .run = run_write};
+
+status value_write(void *word, uint64_t value, stream *s) {
+  void *view;
+  task *t;
+  TRY(word_view(word, VMM_WRITE, &view));
+  TRY(stream_new_task(s, &t));
+  t->kind = &write_kind;
+  t->cost_ns = VALUE_COST_NS;
+  t->value.word = view;
+  t->value.value = value;
+  stream_submit(s, t);
+  return ST_OK;
+}
+
+/* ---- wait -------------------------------------------------------------------------------------------------------- */
+
+static bool holds(const task *t) {
+  const uint64_t seen = __atomic_load_n(t->value.word, __ATOMIC_ACQUIRE), value = t->value.value;
+  switch ((value_condition)t->value.condition) {
+  case VALUE_GEQ: return (int64_t)(seen - value) >= 0;
+  case VALUE_EQ: return seen == value;
+  case VALUE_AND: return seen & value;
+  case VALUE_NOR: return ~(seen | value);
+  default: return true;
+  }
+}
+
+/* Takes the streams whose condition holds, or (only not NULL) that one, off the list; the lock is held. */
+static stream *take(const stream *only) {
+  stream *taken = NULL, **link = &waiting;
+  while (*link) {
+    stream *s = *link;
+    if (only ? s != only : !holds(s->waits_value)) {
+      link = &s->next_waiter;
+      continue;
+    }
+    *link = s->next_waiter;
+    s->next_waiter = taken;
+    taken = s;
+    atomic_fetch_sub_explicit(&value_n_waiting, 1, memory_order_relaxed);
+  }
+  return taken;
+}
+
+void value_look(void) {
+  spin_lock(&lock);
+  stream *taken = take(NULL);
+  spin_unlock(&lock);
+  while (taken) {
+    stream *next = taken->next_waiter; /* read before the stream can wait again */
+    stream_unblock(taken);
+    stream_unref(taken);
+    taken = next;
+  }
+}
+
+static status run_wait(task *t, stream *s) {
+  if (holds(t)) return ST_OK;
+  spin_lock(&lock);
+  object_ref(&s->o);
+  atomic_store(&s->blocked, true);
+  s->waits_value = t;
+  s->next_waiter = waiting;
+  waiting = s;
+  atomic_fetch_add_explicit(&value_n_waiting, 1, memory_order_relaxed);
+  spin_unlock(&lock);
+  scheduler_rouse();
+  return TASK_BLOCKED;
+}
+
+static void drop_wait(task *t, stream *s) {
+  (void)t;
+  spin_lock(&lock);
+  stream *taken = take(s);
+  spin_unlock(&lock);
+  atomic_store(&s->blocked, false);
+  if (taken) stream_unref(taken);
+}
+
+static const task_kind wait_kind = {.name = "value wait", .run = run_wait, .drop = drop_wait};
+
+status value_wait(void *word, uint64_t value, value_condition condition, stream *s) {
+  void *view;
+  task *t;
+  TRY(word_view(word, VMM_READ, &view));
+  TRY(stream_new_task(s, &t));
+  t->kind = &wait_kind;
+  t->cost_ns = VALUE_COST_NS;
+  t->value.word = view;
+  t->value.value = value;
+  t->value.condition = condition;
+  stream_submit(s, t);
+  return ST_OK;
+}
