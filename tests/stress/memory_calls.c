@@ -48,8 +48,8 @@ typedef struct {
   size_t n_refused;
 } actor;
 
-/* Held for reading by whoever allocates, and where unmapped memory may be given back; for writing where a second free must not meet somebody's new block, and where a
- * refusal is judged. */
+/* Held for reading by whoever allocates, and where unmapped memory may be given back; for writing where a second
+ * free must not meet somebody's new block, and where a refusal is judged. */
 static pthread_rwlock_t allocating = PTHREAD_RWLOCK_INITIALIZER;
 static _Atomic size_t held_bytes; /* of device memory by all threads, in pages and more */
 static size_t total_bytes;
