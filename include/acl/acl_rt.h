@@ -89,6 +89,10 @@ ACL_FUNC_VISIBILITY aclError aclrtDeviceDisablePeerAccess(int32_t peerDeviceId);
 /* 1 if deviceId was enabled to reach peerDeviceId's memory, else 0. */
 ACL_FUNC_VISIBILITY aclError aclrtDevicePeerAccessStatus(int32_t deviceId, int32_t peerDeviceId, int32_t *status);
 
+/* Has memory of one device ready for another, dstDevId, before that first touches it; after peer access was enabled
+ * between the two. flags: 0. */
+ACL_FUNC_VISIBILITY aclError aclrtMemP2PMap(void *devPtr, size_t size, int32_t dstDevId, uint64_t flags);
+
 /* ---- Context: a device's streams, events and errors, kept apart from those of other contexts ---- */
 
 /* Creates a context with a default stream and makes it current on the calling thread. Needs no
@@ -294,7 +298,8 @@ ACL_FUNC_VISIBILITY aclError aclrtMemGetAddressRange(void *ptr, void **pbase, si
 ACL_FUNC_VISIBILITY aclError aclrtCheckMemType(void **addrList, uint32_t size, uint32_t memType, uint32_t *checkResult,
                                                uint32_t reserve);
 
-/* What components take of a device's memory, at most inputNum of them, the largest first. Here there is one: "APP". */
+/* What components take of a device's memory, at most inputNum of them, the largest first. Here there is one, "APP",
+ * whose memory counts as long as it is kept for the next allocation. */
 ACL_FUNC_VISIBILITY aclError aclrtGetMemUsageInfo(int32_t deviceId, aclrtMemUsageInfo *memUsageInfo, size_t inputNum,
                                                   size_t *outputNum);
 

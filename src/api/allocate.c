@@ -1,9 +1,6 @@
 #include "api/allocate.h"
 
-#include "memory/memory.h"
-#include "runtime/context.h"
-
-static status check_config(const aclrtMallocConfig *cfg, bool host, int device) {
+status check_malloc_config(const aclrtMallocConfig *cfg, bool host, int device) {
   if (cfg->numAttrs && !cfg->attrs)
     return fail(ST_INVALID_PARAM, "cfg->attrs is NULL, expected %zu attributes", cfg->numAttrs);
   for (size_t i = 0; i < cfg->numAttrs; ++i) {
@@ -25,11 +22,4 @@ static status check_config(const aclrtMallocConfig *cfg, bool host, int device) 
     }
   }
   return ST_OK;
-}
-
-status allocate(rule_kind rule, int policy, const aclrtMallocConfig *cfg, size_t size, void *site, void **out) {
-  context *c;
-  TRY(context_current(&c));
-  if (cfg) TRY(check_config(cfg, alloc_rules[rule].freed_by == FREE_HOST, c->device));
-  return memory_alloc(c->device, rule, policy, size, site, out);
 }

@@ -3,11 +3,20 @@
 #define CANNON_API_ALLOCATE_H
 
 #include "acl/acl.h"
-#include "base/status.h"
-#include "memory/rules.h"
+#include "memory/memory.h"
+#include "runtime/context.h"
 
-/* A block by the rule, on the current device where it is not pinned. CANN takes policies outside of its enum. cfg:
- * NULL, or attributes of the block: a device must be the current one, the module is for CANN's own accounts. */
-status allocate(rule_kind rule, int policy, const aclrtMallocConfig *cfg, size_t size, void *site, void **out);
+/* Attributes of a block: a device must be the current one, the module is for CANN's own accounts. */
+status check_malloc_config(const aclrtMallocConfig *cfg, bool host, int device);
+
+/* A block by the rule, on the current device if on one; cfg may be NULL. CANN takes policies outside of its enum. */
+static inline status allocate(rule_kind kind, int policy, const aclrtMallocConfig *cfg, size_t size, void *site,
+                              void **out) {
+  const alloc_rule *rule = &alloc_rules[kind];
+  context *c;
+  TRY(context_current(&c));
+  if (cfg) TRY(check_malloc_config(cfg, rule->place != ALLOC_DEVICE, c->device));
+  return memory_alloc(c->device, rule, policy, size, site, out);
+}
 
 #endif

@@ -79,6 +79,26 @@ aclError aclrtDevicePeerAccessStatus(int32_t deviceId, int32_t peerDeviceId, int
   return ACL_SUCCESS;
 }
 
+/* Devices that have peer access reach each other's memory without more ado: what is left is to check. */
+static status check_peer_map(const void *p, size_t size, int32_t peer, uint64_t flags) {
+  void *view;
+  if (flags) return fail(ST_INVALID_VALUE, "flags is %ju, expected 0", (uintmax_t)flags);
+  if (!size) return fail(ST_INVALID_VALUE, "size is 0, expected 1 or more");
+  TRY(device_check(peer, "dstDevId"));
+  const int owner = memory_device_of(p);
+  if (owner < 0) return fail(ST_INVALID_VALUE, "devPtr is %p, expected device memory", p);
+  if (owner == peer) return fail(ST_INVALID_VALUE, "dstDevId is %d, whose memory it is, expected another device", peer);
+  TRY(memory_view(p, size, 0, "devPtr", &view));
+  if (peer_is_enabled(peer, owner) || peer_is_enabled(owner, peer)) return ST_OK;
+  return fail(ST_INVALID_VALUE, "dstDevId is %d, expected aclrtDeviceEnablePeerAccess between it and device %d before",
+              peer, owner);
+}
+
+aclError aclrtMemP2PMap(void *devPtr, size_t size, int32_t dstDevId, uint64_t flags) {
+  NEED(devPtr);
+  API(check_peer_map(devPtr, size, dstDevId, flags));
+}
+
 aclError aclrtDeviceGetStreamPriorityRange(int32_t *leastPriority, int32_t *greatestPriority) {
   NEED(leastPriority);
   NEED(greatestPriority);

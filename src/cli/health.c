@@ -1,5 +1,7 @@
 #include "cli/health.h"
 
+#include "cli/stats_read.h"
+
 static const struct {
   const char *name;
   double good, bad; /* better than good; worse than bad */
@@ -61,9 +63,8 @@ static device_sums sum_devices(const stats_file *p, bool running) {
 
 health_verdict health_of(const stats_file *p, health_kind kind, bool running) {
   const device_sums sum = sum_devices(p, running);
-  uint64_t elided = 0;
-  for (int i = 0; i < STATS_N_DIRECTIONS; i++) elided += p->elided[i].bytes;
-  const uint64_t moved = elided + p->copies[STATS_H2D].bytes + p->copies[STATS_D2H].bytes;
+  const uint64_t elided = stats_elided_copies(p).bytes,
+                 moved = elided + p->copies[STATS_H2D].bytes + p->copies[STATS_D2H].bytes;
   const struct {
     double value;
     uint64_t basis;

@@ -19,9 +19,9 @@ static void end_texts(stats_file *p) {
   END(p->leak_report);
   for (int i = 0; i < STATS_MAX_OPS; i++) END(p->ops[i].name);
   for (int i = 0; i < STATS_MAX_POOLS; i++) END(p->pools[i].name);
-  for (int i = 0; i < STATS_N_ADVICE; i++) END(p->advice[i].first_site);
   for (int i = 0; i < STATS_MAX_MODULES; i++) END(p->modules[i].path);
   for (int i = 0; i < STATS_MAX_SITES; i++) END(p->sites[i].call);
+  for (int i = 0; i < STATS_N_ADVICE; i++) END(p->advice[i].first_site);
   for (int i = 0; i < STATS_MAX_LEAKS; i++) {
     END(p->leaks[i].call);
     END(p->leaks[i].site);
@@ -96,21 +96,6 @@ uint64_t stats_duration_ns(const stats_file *p) {
     end = (uint64_t)now.tv_sec * 1000000000u + now.tv_nsec;
   }
   return end > p->started_ns ? end - p->started_ns : 0;
-}
-
-elided_copies stats_elided_copies(const stats_file *p) {
-  elided_copies all = {0};
-  for (int i = 0; i < STATS_N_DIRECTIONS; i++) {
-    all.count += p->elided[i].count;
-    all.bytes += p->elided[i].bytes;
-  }
-  return all;
-}
-
-double stats_zero_copy_share(const stats_file *p) {
-  const double elided = (double)stats_elided_copies(p).bytes;
-  const double copied = (double)p->copies[STATS_H2D].bytes + (double)p->copies[STATS_D2H].bytes;
-  return elided + copied > 0 ? elided / (elided + copied) : -1;
 }
 
 process_state stats_process_state(const stats_file *p, pid_t ended) {

@@ -46,20 +46,31 @@ static inline unsigned stats_leak_count(const stats_file *p) {
   return n < STATS_MAX_LEAKS ? (unsigned)n : STATS_MAX_LEAKS;
 }
 
+/* Copies that were not needed, in all directions. */
+typedef struct {
+  uint64_t count, bytes;
+} elided_copies;
+static inline elided_copies stats_elided_copies(const stats_file *p) {
+  elided_copies all = {0};
+  for (int i = 0; i < STATS_N_DIRECTIONS; i++) {
+    all.count += p->elided[i].count;
+    all.bytes += p->elided[i].bytes;
+  }
+  return all;
+}
+
+/* Their bytes over those and what was copied between host and device: 0 to 1, or -1 where there was neither. */
+static inline double stats_zero_copy_share(const stats_file *p) {
+  const double elided = (double)stats_elided_copies(p).bytes;
+  const double copied = (double)p->copies[STATS_H2D].bytes + (double)p->copies[STATS_D2H].bytes;
+  return elided + copied > 0 ? elided / (elided + copied) : -1;
+}
+
 /* The file that the place is in; NULL where that is not known. */
 static inline const char *stats_module_path(const stats_file *p, stats_place place) {
   unsigned n = p->n_modules < STATS_MAX_MODULES ? p->n_modules : STATS_MAX_MODULES;
   return place.module >= 0 && (unsigned)place.module < n ? p->modules[place.module].path : NULL;
 }
-
-/* Copies that were not needed, in all directions. */
-typedef struct {
-  uint64_t count, bytes;
-} elided_copies;
-elided_copies stats_elided_copies(const stats_file *p);
-
-/* Their bytes over those and what was copied between host and device: 0 to 1, or -1 where there was neither. */
-double stats_zero_copy_share(const stats_file *p);
 
 /* Process p's life until its end, or until now. */
 uint64_t stats_duration_ns(const stats_file *p);

@@ -15,6 +15,12 @@ enum { TOP_BY_TIME = 15, TOP_BY_WORKSPACE = 6, TOP_LEAKS = 8 };
 const char *const stats_direction_names[STATS_N_DIRECTIONS] = {"host to device", "device to host", "device to device",
                                                                "host to host"};
 
+/* The line if the debug information has it, else what the process itself wrote. */
+static void describe_site(const stats_file *p, stats_place place, const char *own, char *text, size_t bytes) {
+  lines_describe(p, place, text, bytes);
+  if (*text == '?') snprintf(text, bytes, "%s", *own ? own : "?");
+}
+
 static void print_copies(FILE *out, const stats_file *p) {
   for (int i = 0; i < STATS_N_DIRECTIONS; i++) {
     const stats_copy *c = &p->copies[i];
@@ -35,11 +41,13 @@ static void print_zero_copy(FILE *out, const stats_file *p) {
 
 static void print_advice(FILE *out, const stats_file *p) {
   static const char *const words[STATS_N_ADVICE] = {[STATS_ADVICE_UNALIGNED_COPY] =
-                                                        "asynchronous copies at device addresses not 64-aligned"};
-  for (int i = 0; i < STATS_N_ADVICE; i++)
-    if (p->advice[i].count)
-      fprintf(out, "  advice      %" PRIu64 " %s, first from %s\n", p->advice[i].count, words[i],
-              p->advice[i].first_site);
+                                                        "asynchronous copies at addresses not 64-aligned"};
+  for (int i = 0; i < STATS_N_ADVICE; i++) {
+    char site[256];
+    if (!p->advice[i].count) continue;
+    describe_site(p, p->advice[i].place, p->advice[i].first_site, site, sizeof site);
+    fprintf(out, "  advice      %" PRIu64 " %s, first from %s\n", p->advice[i].count, words[i], site);
+  }
 }
 
 static int by_time(const void *a, const void *b) {
@@ -105,12 +113,10 @@ static void print_workspaces(FILE *out, const stats_file *p) {
   if (n > TOP_BY_WORKSPACE) fprintf(out, "              %u more\n", n - TOP_BY_WORKSPACE);
 }
 
-/* The line if the debug information has it, else what the process itself wrote. */
 static void print_leak(FILE *out, const stats_file *p, const stats_leak *l) {
   char where[24] = "pinned", site[256];
   if (l->device >= 0) snprintf(where, sizeof where, "device %d", l->device);
-  lines_describe(p, l->place, site, sizeof site);
-  if (*site == '?') snprintf(site, sizeof site, "%s", *l->site ? l->site : "?");
+  describe_site(p, l->place, l->site, site, sizeof site);
   fprintf(out, "              %10s  %s, allocation %" PRIu64 ", %s from %s\n", format_bytes(l->size_bytes), where,
           l->number, l->call, site);
 }

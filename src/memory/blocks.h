@@ -23,7 +23,6 @@ typedef struct {
   _Atomic uint64_t number;    /* 1 for the heap's first allocation */
   const char *_Atomic call;   /* the CANN function, a string constant */
   void *_Atomic site;         /* its return address */
-  _Atomic uint8_t tag;        /* whoever allocates: what kind of block this is (memory/memory.h); 0 until it is set */
   /* The rest is the heap's own. */
   uint32_t range, next;
   uint32_t n_units; /* of its part of the window */

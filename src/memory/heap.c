@@ -234,7 +234,6 @@ static inline void *hand_out(heap *h, block_id id, uint64_t number, uint64_t byt
   atomic_store_explicit(&b->number, number, memory_order_relaxed);
   atomic_store_explicit(&b->call, call, memory_order_relaxed);
   atomic_store_explicit(&b->site, site, memory_order_relaxed);
-  atomic_store_explicit(&b->tag, 0, memory_order_relaxed);
   atomic_store_explicit(&b->bytes, bytes, memory_order_release);
   return (void *)atomic_load_explicit(&b->address, memory_order_relaxed); // NOLINT(performance-no-int-to-ptr)
 }

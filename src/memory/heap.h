@@ -63,11 +63,6 @@ status heap_free(heap *h, uintptr_t address, const char *name, void *site);
 /* The live block that holds the address, or NULL. Constant time, lock-free, safe in a signal handler. */
 const heap_block *heap_find(const heap *h, uintptr_t address);
 
-/* Notes what kind of block it is; before the caller of heap_alloc lets go of it. */
-static inline void heap_tag(const heap_block *b, uint8_t tag) {
-  atomic_store_explicit((_Atomic uint8_t *)(uintptr_t)&b->tag, tag, memory_order_relaxed);
-}
-
 /* Whole granules out of the heap's file, charged and counted as a block is, for mappings elsewhere (memory/vmm.h).
  * bytes: a multiple of the granule; *offset: in the file. They are given back at once. */
 status heap_take_pages(heap *h, uint64_t bytes, uint64_t *offset);

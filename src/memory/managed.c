@@ -22,8 +22,8 @@ _Static_assert(SPACE_MAX_DEVICES <= 16, "bits of page.devices");
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the table */
 static page *table;                                      /* of the window, made with the first block */
 
-/* Blocks are whole pages long, but may start anywhere: their pages are counted from the start, so that no two blocks
- * share an entry. */
+/* Blocks are whole pages long, but may start anywhere: their pages are counted from the start, so that no two blocks share an
+ * entry. */
 static page *page_of(const heap_block *b, uintptr_t address) {
   return &table[(b->address - space.managed_base) / MANAGED_PAGE_BYTES + (address - b->address) / MANAGED_PAGE_BYTES];
 }
@@ -58,7 +58,7 @@ static status open_table(void) {
 
 status managed_alloc(uint64_t bytes, void *site, void **out) {
   TRY(open_table());
-  TRY(memory_alloc(-1, RULE_MALLOC_MANAGED, POLICY_HUGE_FIRST, bytes, site, out));
+  TRY(memory_alloc(-1, &alloc_rules[RULE_MALLOC_MANAGED], POLICY_HUGE_ONLY, bytes, site, out));
   pthread_mutex_lock(&lock);
   const page_range r = pages_in(*out, bytes);
   memset(r.first, 0, r.n * sizeof *r.first);

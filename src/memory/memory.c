@@ -17,7 +17,7 @@ static heap *_Atomic device_heaps[SPACE_MAX_DEVICES];
 static heap *_Atomic pinned_heap, *_Atomic managed_heap;
 static const heap_fences *fences;
 static uint32_t slack_bytes = RULE_DEFAULT_SLACK_BYTES;
-static _Atomic bool kinds_differ; /* not all device blocks are for aclrtFree */
+static _Atomic bool has_dvpp; /* a block for media processing was allocated: frees look whose a block is */
 static char device_names[SPACE_MAX_DEVICES][16];
 
 void memory_set_fences(const heap_fences *given) {
@@ -88,15 +88,15 @@ __attribute__((noinline)) static status open_on_host(heap *_Atomic *slot, const 
   return st;
 }
 
-static heap *_Atomic *slot_of(const alloc_rule *rule, int device) {
-  static heap *_Atomic *const host[] = {[ALLOC_ON_HOST] = &pinned_heap, [ALLOC_MANAGED] = &managed_heap};
-  return rule->place == ALLOC_ON_DEVICE ? &device_heaps[device] : host[rule->place];
-}
-
 static status open_heap_of(const alloc_rule *rule) {
   if (rule->place == ALLOC_MANAGED) return open_on_host(&managed_heap, "managed memory", space.managed_base, NULL);
   return open_on_host(&pinned_heap, "pinned host memory", space.pinned_base,
                       trace_is_on() ? &trace_stats()->pinned : NULL);
+}
+
+static heap *_Atomic *slot_of(const alloc_rule *rule, int device) {
+  if (likely(rule->place == ALLOC_DEVICE)) return &device_heaps[device];
+  return rule->place == ALLOC_PINNED ? &pinned_heap : &managed_heap;
 }
 
 void memory_give_back(void) {
@@ -107,42 +107,21 @@ void memory_give_back(void) {
 /* More room for a device's memory: what other processes have let go of, or only keep. */
 __attribute__((noinline)) static bool find_room(int device) { return vmm_settle() || ledger_ask_others(device); }
 
-static status alloc_bytes(heap *h, rule_kind rule, uint64_t size, uint64_t bytes, void *site, void **out) {
-  return heap_alloc(h, bytes, size, alloc_rules[rule].call, site, out);
-}
-
-/* An allocation of some other kind than most, or from a heap that is not open yet. */
-__attribute__((noinline)) static status alloc_unusual(int device, rule_kind rule, int policy, uint64_t size, void *site,
-                                                      void **out) {
-  const alloc_rule *r = &alloc_rules[rule];
-  const uint64_t bytes = rule_bytes(r, size, slack_bytes, policy);
+status memory_alloc(int device, const alloc_rule *rule, int policy, uint64_t size, void *site, void **out) {
   if (size == 0) return fail(ST_INVALID_PARAM, "size is 0, expected 1 or more");
+  const uint64_t bytes = rule_bytes(rule, size, slack_bytes, policy);
   if (!bytes) return fail(ST_NO_MEMORY, "size is %ju, which overflows when it is rounded", (uintmax_t)size);
-  heap *_Atomic *const slot = slot_of(r, device);
-  if (!atomic_load_explicit(slot, memory_order_acquire)) TRY(open_heap_of(r));
+  heap *_Atomic *const slot = slot_of(rule, device);
   heap *h = atomic_load_explicit(slot, memory_order_acquire);
-  status st = alloc_bytes(h, rule, size, bytes, site, out);
-  if (st == ST_NO_MEMORY && r->place == ALLOC_ON_DEVICE && find_room(device))
-    st = alloc_bytes(h, rule, size, bytes, site, out);
-  TRY(st);
-  const uint8_t tag = (uint8_t)(rule | policy_pages(policy, size) << MEMORY_TAG_RULE_BITS);
-  if (tag) heap_tag(heap_find(h, (uintptr_t)*out), tag);
-  if (r->freed_by == FREE_DVPP) atomic_store_explicit(&kinds_differ, true, memory_order_relaxed);
-  return ST_OK;
-}
-
-/* The usual kind is tagged 0, as blocks are when they are handed out. */
-_Static_assert(RULE_MALLOC == 0 && PAGES_SMALL == 0, "tag of the usual kind");
-
-status memory_alloc(int device, rule_kind rule, int policy, uint64_t size, void *site, void **out) {
-  if (likely(rule == RULE_MALLOC && size - 1 < HUGE_FIRST_BYTES && policy_is_usual(policy))) {
-    heap *h = atomic_load_explicit(&device_heaps[device], memory_order_acquire);
-    const uint64_t bytes = rule_bytes(&alloc_rules[RULE_MALLOC], size, slack_bytes, POLICY_HUGE_FIRST);
-    const status st = alloc_bytes(h, RULE_MALLOC, size, bytes, site, out);
-    if (likely(st != ST_NO_MEMORY) || !find_room(device)) return st;
-    return alloc_bytes(h, RULE_MALLOC, size, bytes, site, out);
+  if (unlikely(!h)) {
+    TRY(open_heap_of(rule));
+    h = atomic_load_explicit(slot, memory_order_acquire);
   }
-  return alloc_unusual(device, rule, policy, size, site, out);
+  if (unlikely(rule->freed_by == FREE_DVPP)) atomic_store_explicit(&has_dvpp, true, memory_order_relaxed);
+  const char *call = rule->call[policy_pages(policy, size)];
+  const status st = heap_alloc(h, bytes, size, call, site, out);
+  if (likely(st != ST_NO_MEMORY) || rule->place != ALLOC_DEVICE || !find_room(device)) return st;
+  return heap_alloc(h, bytes, size, call, site, out);
 }
 
 static inline heap *heap_of(const void *p) {
@@ -158,21 +137,24 @@ static const struct {
                               [FREE_HOST] = {"hostPtr", "pinned host memory", "aclrtMallocHost"},
                               [FREE_DVPP] = {"devPtr", "device memory", "acldvppMalloc or hi_mpi_dvpp_malloc"}};
 
-/* That the block is of those which this kind of free is for; what is no block is found out later. */
-__attribute__((cold)) static status check_kind(const heap *h, const void *block, free_kind kind) {
+/* Whether the block, if it is one, is of those that this kind of free is for. */
+__attribute__((cold)) static status check_freed_by(const heap *h, const void *block, free_kind kind) {
+  page_kind pages;
   const heap_block *b = heap_find(h, (uintptr_t)block);
-  const free_kind expected = b ? alloc_rules[memory_rule_of(b)].freed_by : kind;
-  if (expected == kind) return ST_OK;
+  const alloc_rule *rule = b ? rule_of_call(b->call, &pages) : NULL;
+  if (!b || (rule ? rule->freed_by : FREE_DEVICE) == kind) return ST_OK;
   return fail(ST_INVALID_VALUE, "%s is %p, a block of %s, expected one of %s (%s frees it)", free_words[kind].name,
-              block, alloc_rules[memory_rule_of(b)].call, free_words[kind].from, free_calls[expected]);
+              block, b->call, free_words[kind].from, free_calls[rule ? rule->freed_by : FREE_DEVICE]);
 }
 
 status memory_free(void *block, free_kind kind, void *site) {
   const char *name = free_words[kind].name;
   heap *h = heap_of(block);
   if (likely(h && (kind == FREE_HOST) == space_is_pinned((uintptr_t)block))) {
-    if (unlikely(atomic_load_explicit(&kinds_differ, memory_order_relaxed) || kind == FREE_DVPP))
-      TRY(check_kind(h, block, kind));
+    if (unlikely(kind == FREE_DVPP || (kind == FREE_DEVICE && atomic_load_explicit(&has_dvpp, memory_order_relaxed)))) {
+      const status st = check_freed_by(h, block, kind);
+      if (st != ST_OK) return hooks_bad_free(st, (uintptr_t)block, site);
+    }
     if (unlikely(ipc_has_exports())) TRY(ipc_forget((uintptr_t)block, name));
     return heap_free(h, (uintptr_t)block, name, site);
   }
@@ -221,6 +203,11 @@ status memory_view(const void *p, uint64_t bytes, unsigned access, const char *n
   return ST_OK;
 }
 
+static page_kind pages_of(const heap_block *b) {
+  page_kind pages;
+  return rule_of_call(b->call, &pages) ? pages : policy_pages(POLICY_HUGE_FIRST, b->requested);
+}
+
 status memory_holder_of(const void *p, const char *name, memory_holder *out) {
   const uintptr_t address = (uintptr_t)p;
   *out = (memory_holder){
@@ -230,7 +217,7 @@ status memory_holder_of(const void *p, const char *name, memory_holder *out) {
     out->start = b->address;
     out->bytes = b->requested;
     out->bytes_usable = b->bytes;
-    if (out->place != PLACE_PINNED) out->page_bytes = page_bytes[memory_pages_of(b)];
+    if (out->place != PLACE_PINNED) out->page_bytes = page_bytes[pages_of(b)];
     return ST_OK;
   }
   if (vmm_find(address, &out->start, &out->bytes)) {

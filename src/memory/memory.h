@@ -24,14 +24,15 @@ void memory_set_fences(const heap_fences *fences);
 void memory_set_slack(uint32_t bytes);
 uint32_t memory_slack(void);
 
-/* A block of `size` bytes on the device (elsewhere where the rule says so; device is then ignored), of the pages that
- * the policy asks for. site is the caller's return address. */
-status memory_alloc(int device, rule_kind rule, int policy, uint64_t size, void *site, void **out);
+/* A block of `size` bytes where the rule says (device counts only if that is a device), of the pages that the policy
+ * asks for. site: the caller's return address, for messages. */
+status memory_alloc(int device, const alloc_rule *rule, int policy, uint64_t size, void *site, void **out);
 
 /* Gives back to the host, and to other processes, what is only kept for reuse. */
 void memory_give_back(void);
 
-/* Frees a block by its start; kind says what the caller frees, site is its return address. */
+/* Frees a block by its start; kind says what the caller frees (managed memory is freed as a device's), site is its
+ * return address. */
 status memory_free(void *block, free_kind kind, void *site);
 
 status memory_info(int device, uint64_t *free_bytes, uint64_t *total_bytes);
@@ -63,16 +64,6 @@ static inline int memory_device_of_view(const void *view) {
   const int device = space_device_of((uintptr_t)view - space.view_distance);
   const uintptr_t reserved = (uintptr_t)view - space.vmm_distance;
   return likely(device >= 0) || !space_is_reserved(reserved) ? device : vmm_device_of(reserved);
-}
-
-/* The rule that made a block, and its pages: its tag. */
-enum { MEMORY_TAG_RULE_BITS = 5 };
-_Static_assert(N_RULES <= 1 << MEMORY_TAG_RULE_BITS, "fits");
-static inline rule_kind memory_rule_of(const heap_block *b) {
-  return (rule_kind)(atomic_load_explicit(&b->tag, memory_order_relaxed) & ((1 << MEMORY_TAG_RULE_BITS) - 1));
-}
-static inline page_kind memory_pages_of(const heap_block *b) {
-  return (page_kind)(atomic_load_explicit(&b->tag, memory_order_relaxed) >> MEMORY_TAG_RULE_BITS);
 }
 
 /* The live block (on a device, pinned or managed) that holds the address, or NULL. Lock-free. */

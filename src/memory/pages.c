@@ -29,6 +29,7 @@ struct pages {
   ranges *loose;     /* granules of the file behind the window's */
   range_id *taken;   /* of each of those: the range that starts there */
   uint64_t charged, n_loose;
+  uint64_t peak;            /* highest charged */
   uint64_t granted;         /* charged may grow to this before the host is asked again */
   uint64_t ledger_granules; /* what the ledger has of charged, rounded up */
   uint64_t n_calls;
@@ -126,9 +127,12 @@ bool pages_charge(pages *p, uint64_t n) {
   const uint64_t size = p->config.size_bytes >> PAGE_SHIFT;
   if (n > size || p->charged > size - n || !host_has(p, p->charged + n)) return false;
   p->charged += n;
-  if (tell_ledger(p)) return true;
-  p->charged -= n;
-  return false;
+  if (!tell_ledger(p)) {
+    p->charged -= n;
+    return false;
+  }
+  if (p->peak < p->charged) p->peak = p->charged;
+  return true;
 }
 
 static void discharge(pages *p, uint64_t n) {
@@ -137,6 +141,7 @@ static void discharge(pages *p, uint64_t n) {
 }
 
 uint64_t pages_charged(const pages *p) { return p->charged; }
+uint64_t pages_peak(const pages *p) { return p->peak; }
 uint64_t pages_loose(const pages *p) { return p->n_loose; }
 uint64_t pages_n_calls(const pages *p) { return p->n_calls; }
 

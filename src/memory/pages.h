@@ -51,6 +51,7 @@ uint64_t pages_move(pages *p, uint64_t from, uint64_t to, uint64_t n);
 
 /* Pages; the loose ones are among the charged. */
 uint64_t pages_charged(const pages *p);
+uint64_t pages_peak(const pages *p); /* highest so far */
 uint64_t pages_loose(const pages *p);
 
 /* Memory without an address, in granules: *offset in the file. */

@@ -1,7 +1,5 @@
 #include "memory/rules.h"
 
-#include <stddef.h>
-
 /* ---- pages ------------------------------------------------------------------------------------------------------- */
 
 const uint64_t page_bytes[N_PAGE_KINDS] = {[PAGES_SMALL] = 4 << 10, [PAGES_HUGE] = 2 << 20, [PAGES_GIANT] = 1 << 30};
@@ -19,17 +17,6 @@ const page_policy page_policies[N_POLICIES] = {
     [POLICY_GIANT_ONLY_P2P] = {"HUGE1G_ONLY_P2P", PAGES_GIANT, true, POLICY_SOURCE},
 };
 
-static const page_policy *policy_of(int policy) {
-  const unsigned value = (unsigned)policy & ~(unsigned)POLICY_HINTS;
-  return value < N_POLICIES ? &page_policies[value] : NULL;
-}
-
-page_kind policy_pages(int policy, uint64_t size) {
-  const page_policy *p = policy_of(policy);
-  if (!p) return size >= HUGE_UNKNOWN_BYTES ? PAGES_HUGE : PAGES_SMALL;
-  return p->only || size > HUGE_FIRST_BYTES ? p->pages : PAGES_SMALL;
-}
-
 /* ---- allocations ------------------------------------------------------------------------------------------------- */
 
 const char *const free_calls[N_FREE_KINDS] = {
@@ -38,34 +25,49 @@ const char *const free_calls[N_FREE_KINDS] = {
 #define DOCUMENTED(page)  "CANN runtime API documentation, " page
 #define DVPP_SOURCE(page) "CANN application development API, " page
 
+#define CALL(name)                                                                                                     \
+  { name, name, name }
+
 const alloc_rule alloc_rules[N_RULES] = {
-    [RULE_MALLOC] = {"aclrtMalloc", 32, true, 64, ALLOC_ON_DEVICE, FREE_DEVICE, DOCUMENTED("aclrtMalloc")},
-    [RULE_MALLOC_ALIGN32] = {"aclrtMallocAlign32", 32, false, 32, ALLOC_ON_DEVICE, FREE_DEVICE,
+    [RULE_MALLOC] = {CALL("aclrtMalloc"), 32, true, 64, ALLOC_DEVICE, FREE_DEVICE, DOCUMENTED("aclrtMalloc")},
+    [RULE_MALLOC_ALIGN32] = {CALL("aclrtMallocAlign32"), 32, false, 32, ALLOC_DEVICE, FREE_DEVICE,
                              DOCUMENTED("aclrtMallocAlign32")},
-    [RULE_MALLOC_CACHED] = {"aclrtMallocCached", 32, true, 64, ALLOC_ON_DEVICE, FREE_DEVICE,
+    [RULE_MALLOC_CACHED] = {CALL("aclrtMallocCached"), 32, true, 64, ALLOC_DEVICE, FREE_DEVICE,
                             DOCUMENTED("aclrtMallocCached")},
-    [RULE_MALLOC_WITH_CFG] = {"aclrtMallocWithCfg", 32, true, 64, ALLOC_ON_DEVICE, FREE_DEVICE,
+    [RULE_MALLOC_WITH_CFG] = {CALL("aclrtMallocWithCfg"), 32, true, 64, ALLOC_DEVICE, FREE_DEVICE,
                               DOCUMENTED("aclrtMallocWithCfg")},
-    [RULE_MALLOC_TASK_SCHEDULER] = {"aclrtMallocForTaskScheduler", 32, true, 64, ALLOC_ON_DEVICE, FREE_DEVICE,
+    [RULE_MALLOC_TASK_SCHEDULER] = {CALL("aclrtMallocForTaskScheduler"), 32, true, 64, ALLOC_DEVICE, FREE_DEVICE,
                                     "no source: as aclrtMalloc, whose arguments it has"},
-    [RULE_MALLOC_MANAGED] = {"aclrtMemAllocManaged", 2 << 20, false, 64, ALLOC_MANAGED, FREE_DEVICE,
-                             DOCUMENTED("aclrtMemAllocManaged")},
-    [RULE_MALLOC_HOST] = {"aclrtMallocHost", 64, false, 64, ALLOC_ON_HOST, FREE_HOST, DOCUMENTED("aclrtMallocHost")},
-    [RULE_MALLOC_HOST_WITH_CFG] = {"aclrtMallocHostWithCfg", 64, false, 64, ALLOC_ON_HOST, FREE_HOST,
+    [RULE_MALLOC_HOST] = {CALL("aclrtMallocHost"), 64, false, 64, ALLOC_PINNED, FREE_HOST,
+                          DOCUMENTED("aclrtMallocHost")},
+    [RULE_MALLOC_HOST_WITH_CFG] = {CALL("aclrtMallocHostWithCfg"), 64, false, 64, ALLOC_PINNED, FREE_HOST,
                                    DOCUMENTED("aclrtMallocHostWithCfg")},
-    [RULE_DVPP] = {"acldvppMalloc", 32, true, 128, ALLOC_ON_DEVICE, FREE_DVPP, DVPP_SOURCE("acldvppMalloc")},
-    [RULE_DVPP_WITH_CFG] = {"acldvppMallocWithCfg", 32, true, 128, ALLOC_ON_DEVICE, FREE_DVPP,
+    [RULE_MALLOC_MANAGED] = {CALL("aclrtMemAllocManaged"), 2 << 20, false, 64, ALLOC_MANAGED, FREE_DEVICE,
+                             DOCUMENTED("aclrtMemAllocManaged")},
+    [RULE_DVPP] = {CALL("acldvppMalloc"), 32, true, 128, ALLOC_DEVICE, FREE_DVPP, DVPP_SOURCE("acldvppMalloc")},
+    [RULE_DVPP_WITH_CFG] = {CALL("acldvppMallocWithCfg"), 32, true, 128, ALLOC_DEVICE, FREE_DVPP,
                             DVPP_SOURCE("acldvppMalloc")},
-    [RULE_DVPP_MPI] = {"hi_mpi_dvpp_malloc", 32, true, 128, ALLOC_ON_DEVICE, FREE_DVPP,
+    [RULE_DVPP_MPI] = {CALL("hi_mpi_dvpp_malloc"), 32, true, 128, ALLOC_DEVICE, FREE_DVPP,
                        DVPP_SOURCE("hi_mpi_dvpp_malloc")},
 };
 
-uint64_t rule_bytes_of_policy(const alloc_rule *rule, uint64_t size, uint32_t slack_bytes, int policy) {
-  const page_kind pages = policy_pages(policy, size);
-  const page_policy *p = policy_of(policy);
-  const bool slack = rule->slack && pages != PAGES_GIANT, whole = p && p->only;
-  const uint64_t bytes = rule_grown(size, rule->round_bytes, slack ? slack_bytes : 0);
-  return bytes && whole ? rule_grown(bytes, page_bytes[pages], 0) : bytes;
+const alloc_rule *rule_of_call(const char *call, page_kind *pages) {
+  const uintptr_t offset = (uintptr_t)call - (uintptr_t)alloc_rules, inside = offset % sizeof alloc_rules[0];
+  if (offset >= sizeof alloc_rules || inside >= sizeof alloc_rules[0].call) return NULL;
+  *pages = (page_kind)(inside / sizeof alloc_rules[0].call[0]);
+  return &alloc_rules[offset / sizeof alloc_rules[0]];
+}
+
+/* 0 where that overflows. */
+static uint64_t grown(uint64_t size, uint64_t round, uint64_t slack) {
+  if (size > UINT64_MAX - (round - 1)) return 0;
+  const uint64_t rounded = (size + round - 1) / round * round;
+  return rounded > UINT64_MAX - slack ? 0 : rounded + slack;
+}
+
+uint64_t rule_bytes_of_pages(const alloc_rule *rule, uint64_t size, uint32_t slack_bytes, page_kind pages) {
+  const uint64_t bytes = grown(size, rule->round_bytes, rule->slack && pages != PAGES_GIANT ? slack_bytes : 0);
+  return bytes ? grown(bytes, page_bytes[pages], 0) : 0;
 }
 
 /* ---- pieces ------------------------------------------------------------------------------------------------------ */
@@ -78,5 +80,5 @@ const carve_rule carve_rules[N_CARVE_USES] = {
 };
 
 uint64_t carve_bytes(const carve_rule *rule, uint64_t length, uint32_t slack_bytes) {
-  return rule_grown(length, rule->round_bytes, rule->slack ? slack_bytes : 0);
+  return grown(length, rule->round_bytes, rule->slack ? slack_bytes : 0);
 }

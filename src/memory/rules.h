@@ -10,6 +10,7 @@
 #define CANNON_MEMORY_RULES_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* ---- pages ------------------------------------------------------------------------------------------------------- */
@@ -18,8 +19,9 @@ typedef enum { PAGES_SMALL, PAGES_HUGE, PAGES_GIANT, N_PAGE_KINDS } page_kind;
 extern const uint64_t page_bytes[N_PAGE_KINDS];
 
 /* Values are CANN's. `only`: blocks are whole pages of that kind, or there is no block. The others ask for huge pages
- * from more than HUGE_FIRST_BYTES on, and take small ones below or instead: a model, since blocks here lie where there is
- * room, whatever the host's pages are. */
+ * above HUGE_FIRST_BYTES, and take small ones below or instead: here huge pages do not run out before memory does, so
+ * that falling back changes no answer. What a block got is what aclrtPointerGetAttributes says, and no more: how its
+ * memory really lies is the heap's. */
 typedef struct {
   const char *name;
   page_kind pages;
@@ -43,24 +45,31 @@ enum {
 };
 extern const page_policy page_policies[N_POLICIES];
 
-/* What nearly all programs ask for, where nothing needs to be looked up. */
-static inline bool policy_is_usual(int policy) { return policy == POLICY_HUGE_FIRST || policy == POLICY_NORMAL_ONLY; }
+/* The row of a policy; NULL for what is outside of CANN's enum. */
+static inline const page_policy *policy_of(int policy) {
+  const unsigned value = (unsigned)policy & ~(unsigned)POLICY_HINTS;
+  return value < N_POLICIES ? &page_policies[value] : NULL;
+}
 
 /* The pages that a request of `size` bytes is made of. */
-page_kind policy_pages(int policy, uint64_t size);
+static inline page_kind policy_pages(int policy, uint64_t size) {
+  const page_policy *p = policy_of(policy);
+  if (!p) return size >= HUGE_UNKNOWN_BYTES ? PAGES_HUGE : PAGES_SMALL;
+  return p->only || size > HUGE_FIRST_BYTES ? p->pages : PAGES_SMALL;
+}
 
 /* ---- allocations ------------------------------------------------------------------------------------------------- */
 
-typedef enum { ALLOC_ON_DEVICE, ALLOC_ON_HOST, ALLOC_MANAGED /* of host and devices */ } alloc_place;
-
+typedef enum { ALLOC_DEVICE, ALLOC_PINNED, ALLOC_MANAGED } alloc_place;
 typedef enum { FREE_DEVICE, FREE_HOST, FREE_DVPP, N_FREE_KINDS } free_kind;
 extern const char *const free_calls[N_FREE_KINDS];
 
+/* A block's call, as the heap keeps it, is one of its rule's texts: so a block knows its rule and its pages. */
 typedef struct {
-  const char *call;        /* CANN's function */
-  uint32_t round_bytes;    /* a power of two that the size is rounded up to */
-  bool slack;              /* and grows by what the device's profile says, but for giant pages */
-  uint32_t promised_align; /* of the start, as documented */
+  char call[N_PAGE_KINDS][28]; /* CANN's function, the same text for each kind of pages */
+  uint32_t round_bytes;        /* a power of two that the size is rounded up to */
+  bool slack;                  /* and grows by what the device's profile says, but for giant pages */
+  uint32_t promised_align;     /* of the start, as documented */
   alloc_place place;
   free_kind freed_by;
   const char *source;
@@ -72,9 +81,9 @@ typedef enum {
   RULE_MALLOC_CACHED,
   RULE_MALLOC_WITH_CFG,
   RULE_MALLOC_TASK_SCHEDULER,
-  RULE_MALLOC_MANAGED,
   RULE_MALLOC_HOST,
   RULE_MALLOC_HOST_WITH_CFG,
+  RULE_MALLOC_MANAGED,
   RULE_DVPP,
   RULE_DVPP_WITH_CFG,
   RULE_DVPP_MPI,
@@ -83,21 +92,25 @@ typedef enum {
 
 extern const alloc_rule alloc_rules[N_RULES];
 
+/* The rule that a call is of; NULL for others'. *pages: of the block. */
+const alloc_rule *rule_of_call(const char *call, page_kind *pages);
+
 /* Device blocks start at multiples of 512, of which frameworks that carve blocks up make use; pinned blocks on pages,
  * since programs register what they get. Both are above everything promised. */
 enum { RULE_DEVICE_UNIT_SHIFT = 9, RULE_PINNED_UNIT_SHIFT = 12, RULE_DEFAULT_SLACK_BYTES = 32 };
 
-/* ALIGN_UP(size, round) + slack; 0 where that overflows. */
-static inline uint64_t rule_grown(uint64_t size, uint64_t round, uint64_t slack) {
-  const uint64_t rounded = (size + round - 1) & -round;
-  return size > UINT64_MAX - round || rounded > UINT64_MAX - slack ? 0 : rounded + slack;
-}
+/* The same in whole pages. */
+uint64_t rule_bytes_of_pages(const alloc_rule *rule, uint64_t size, uint32_t slack_bytes, page_kind pages);
 
-/* What a request of `size` bytes makes of it; 0 where that overflows. */
-uint64_t rule_bytes_of_policy(const alloc_rule *rule, uint64_t size, uint32_t slack_bytes, int policy);
+/* What a request of `size` bytes makes of it: ALIGN_UP(size, round) + slack, in whole pages where the policy says so; 0
+ * where that overflows. */
 static inline uint64_t rule_bytes(const alloc_rule *rule, uint64_t size, uint32_t slack_bytes, int policy) {
-  if (policy_is_usual(policy)) return rule_grown(size, rule->round_bytes, rule->slack ? slack_bytes : 0);
-  return rule_bytes_of_policy(rule, size, slack_bytes, policy);
+  const page_policy *p = policy_of(policy);
+  if (p && p->only) return rule_bytes_of_pages(rule, size, slack_bytes, p->pages);
+  const uint64_t slack = rule->slack ? slack_bytes : 0;
+  const uint64_t rounded = (size + rule->round_bytes - 1) & -(uint64_t)rule->round_bytes;
+  if (size > UINT64_MAX - (rule->round_bytes - 1) || rounded > UINT64_MAX - slack) return 0;
+  return rounded + slack;
 }
 
 /* ---- pieces ------------------------------------------------------------------------------------------------------ */

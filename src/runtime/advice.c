@@ -34,6 +34,7 @@ void advise(stats_advice_kind kind, void *site) {
   }
   if (!count) return;
   stats_advice *a = &trace_stats()->advice[kind];
-  if (atomic_fetch_add_explicit(&a->count, 1, memory_order_relaxed) == 0)
-    fault_describe_site(site, a->first_site, sizeof a->first_site);
+  if (atomic_fetch_add_explicit(&a->count, 1, memory_order_relaxed)) return;
+  a->place = trace_place(site);
+  fault_describe_site(site, a->first_site, sizeof a->first_site);
 }

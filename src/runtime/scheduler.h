@@ -33,8 +33,8 @@ void scheduler_rouse(void);
 /* Sees to it that a worker runs the stream soon. */
 void scheduler_kick(stream *s);
 
-/* For a waiter whose stream waits for a value, which any other may write: sees to it that all others run. In random mode
- * it runs some of one itself, and true says so. No lock is held. */
+/* For a waiter whose stream waits for a value, which any other may write: sees to it that all others run. In random
+ * mode it runs some of one itself, and true says so. No lock is held. */
 bool scheduler_run_others(void);
 
 /* In random mode: runs what the lot says. No lock is held. */

@@ -45,6 +45,21 @@ typedef struct {
   latency_histogram free;
 } stats_heap;
 
+/* What a launch's time on a device goes into, by the roofline of runtime/roofline.h. */
+typedef enum {
+  STATS_BOUND_LATENCY,
+  STATS_BOUND_HOST_LINK,
+  STATS_BOUND_HBM,
+  STATS_BOUND_DDR,
+  STATS_BOUND_L2,
+  STATS_BOUND_L1,
+  STATS_BOUND_UB,
+  STATS_BOUND_L0,
+  STATS_BOUND_CUBE,
+  STATS_BOUND_VECTOR,
+  STATS_N_BOUNDS
+} stats_bound;
+
 enum { STATS_ROW_UNUSED, STATS_ROW_OPEN, STATS_ROW_CLOSED };
 
 typedef struct {
@@ -62,21 +77,6 @@ typedef struct {
   counter live_bytes; /* goes down too */
   counter peak_bytes, n_allocs, n_frees, n_hits;
 } stats_stream;
-
-/* What a launch's time on a device goes into, by the roofline of runtime/roofline.h. */
-typedef enum {
-  STATS_BOUND_LATENCY,
-  STATS_BOUND_HOST_LINK,
-  STATS_BOUND_HBM,
-  STATS_BOUND_DDR,
-  STATS_BOUND_L2,
-  STATS_BOUND_L1,
-  STATS_BOUND_UB,
-  STATS_BOUND_L0,
-  STATS_BOUND_CUBE,
-  STATS_BOUND_VECTOR,
-  STATS_N_BOUNDS
-} stats_bound;
 
 /* One operator: its name without "aclnn". Copies are counted by direction, below. */
 typedef struct {
@@ -102,11 +102,27 @@ typedef struct {
   counter pageable_count, pageable_bytes; /* of these */
 } stats_copy;
 
+/* Copies that were not needed: what operators read (host to device) or wrote (device to host) straight in host memory
+ * where a device without zero copy would have needed one, and copies from memory to itself. Not counted in
+ * stats_copy. */
+typedef struct {
+  counter count, bytes;
+} stats_elided;
+
 /* Where code is, so that any process can find its line: a file, and the address inside it as its symbols have it. */
 typedef struct {
   int32_t module; /* index into modules[]; -1: nowhere known */
   uint64_t offset;
 } stats_place;
+
+/* What is allowed, but slow on a device. */
+typedef enum { STATS_ADVICE_UNALIGNED_COPY, STATS_N_ADVICE } stats_advice_kind;
+
+typedef struct {
+  counter count;
+  stats_place place;    /* of the first: the caller, ... */
+  char first_site[160]; /* ... and as "object(symbol+0x12)" */
+} stats_advice;
 
 typedef struct {
   char path[256];
@@ -122,21 +138,6 @@ typedef struct {
   counter peak_bytes; /* highest live_bytes of this site */
   counter n_allocs, allocated_bytes;
 } stats_site;
-
-/* Copies that were not needed: what operators read (host to device) or wrote (device to host) straight in host memory
- * where a device without zero copy would have needed one, and copies from memory to itself. Not counted in
- * stats_copy. */
-typedef struct {
-  counter count, bytes;
-} stats_elided;
-
-/* What is allowed, but slow on a device. */
-typedef enum { STATS_ADVICE_UNALIGNED_COPY, STATS_N_ADVICE } stats_advice_kind;
-
-typedef struct {
-  counter count;
-  char first_site[160]; /* of the first: caller, as "object(symbol+0x12)" */
-} stats_advice;
 
 /* A block that was still live when the program ended; only written at a normal end. */
 typedef struct {

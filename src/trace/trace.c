@@ -13,6 +13,7 @@
 
 static stats_file *file;
 static bool on;
+_Atomic bool trace_is_off;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 /* The mapping of this process's file; NULL where nobody asks for one. */
@@ -41,6 +42,7 @@ static void open_stats(void) {
   file = map_file();
   if (file) pthread_atfork(NULL, NULL, in_child);
   on = file != NULL;
+  atomic_store(&trace_is_off, !on);
   if (!file) file = &unread;
   const ssize_t n = readlink("/proc/self/exe", file->program, sizeof file->program - 1);
   file->program[n > 0 ? n : 0] = '\0';
@@ -55,15 +57,7 @@ stats_file *trace_stats(void) {
   return file;
 }
 
-bool trace_wanted;
-
-/* Before the constructors of those who ask. */
-__attribute__((constructor(101))) static void look_who_wants(void) {
-  const char *folder = getenv("CANNON_STATS_DIR");
-  trace_wanted = folder && folder[0];
-}
-
-bool trace_is_mapped(void) {
+bool trace_ask(void) {
   pthread_once(&once, open_stats);
   return on;
 }

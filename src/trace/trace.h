@@ -9,10 +9,12 @@
 /* The process's counters, never NULL; maps the file at first use. */
 stats_file *trace_stats(void);
 
-/* Whether somebody reads the counters, so that clocks are worth reading. Fixed when the library is loaded. */
-extern bool trace_wanted; /* CANNON_STATS_DIR is set */
-bool trace_is_mapped(void);
-static inline bool trace_is_on(void) { return __builtin_expect(trace_wanted, false) && trace_is_mapped(); }
+/* Whether somebody reads the counters, so that clocks are worth reading. Fixed at first use. */
+extern _Atomic bool trace_is_off; /* known to be: not asked again */
+bool trace_ask(void);
+static inline bool trace_is_on(void) {
+  return !__builtin_expect(atomic_load_explicit(&trace_is_off, memory_order_relaxed), true) && trace_ask();
+}
 
 /* The row of an operator or task kind; makes it at first use. Look up once and keep: rows never move. */
 stats_op *trace_row(const char *name);

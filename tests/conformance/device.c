@@ -250,6 +250,30 @@ static void synchronize_device_waits_for_every_stream(void **state) {
 
 /* ---- more than one device ---- */
 
+static void memory_is_mapped_for_a_peer(void **state) {
+  (void)state;
+  uint32_t count = 0;
+  CHECK_OK(aclrtSetDevice(0));
+  void *p = dev_new(1000), *host = pinned_new(1000);
+  CHECK_OK(aclrtGetDeviceCount(&count));
+  CHECK_CODE(100000, aclrtMemP2PMap(NULL, 1000, 1, 0));
+  CHECK_FAILS(aclrtMemP2PMap(p, 1000, 0, 0)); /* its own */
+  CHECK_FAILS(aclrtMemP2PMap(p, 1000, 1000, 0));
+  if (count > 1) {
+    CHECK_FAILS(aclrtMemP2PMap(p, 1000, 1, 0)); /* not enabled */
+    CHECK_OK(aclrtDeviceEnablePeerAccess(1, 0));
+    CHECK_OK(aclrtMemP2PMap(p, 1000, 1, 0));
+    CHECK_FAILS(aclrtMemP2PMap(p, 0, 1, 0));
+    CHECK_FAILS(aclrtMemP2PMap(p, 1000, 1, 1));
+    CHECK_FAILS(aclrtMemP2PMap(p, 1 << 20, 1, 0)); /* more than the block */
+    CHECK_FAILS(aclrtMemP2PMap(host, 1000, 1, 0));
+    CHECK_OK(aclrtDeviceDisablePeerAccess(1));
+  }
+  CHECK_OK(aclrtFreeHost(host));
+  CHECK_OK(aclrtFree(p));
+  CHECK_OK(aclrtResetDevice(0));
+}
+
 static void peer_access_is_between_two_devices(void **state) {
   (void)state;
   int32_t can = -1;
@@ -308,6 +332,7 @@ int main(int argc, char **argv) {
       TEST(device_describes_itself),
       TEST(synchronize_device_waits_for_every_stream),
       TEST(peer_access_is_between_two_devices),
+      TEST(memory_is_mapped_for_a_peer),
       TEST(thread_moves_with_the_context_it_sets),
   };
   return cmocka_run_group_tests_name("before init", early, NULL, NULL) +

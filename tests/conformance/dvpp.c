@@ -54,8 +54,28 @@ static void a_context_is_needed(void **state) {
   assert_int_equal(code, (int)0xA0028009);
 }
 
+/* Memory that was a media block's, or the reverse, is what it was allocated as last. */
+static void memory_changes_its_kind(void **state) {
+  (void)state;
+  enum { N = 8, ROUNDS = 50 };
+  for (int r = 0; r < ROUNDS; ++r) {
+    void *p[N];
+    const size_t size = r % 2 ? 100 : 3000000;
+    for (int i = 0; i < N; ++i) {
+      if ((r + i) % 3)
+        CHECK_OK(acldvppMalloc(&p[i], size));
+      else
+        p[i] = dev_new(size);
+      uint32_t media = 9;
+      CHECK_OK(aclrtCheckMemType(&p[i], 1, ACL_RT_MEM_TYPE_DVPP, &media, 0));
+      assert_int_equal(media, (r + i) % 3 != 0);
+    }
+    for (int i = 0; i < N; ++i) CHECK_OK((r + i) % 3 ? acldvppFree(p[i]) : aclrtFree(p[i]));
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {TEST(blocks_are_aligned_and_usable), TEST(bad_arguments),
-                                     TEST(a_context_is_needed)};
+                                     TEST(a_context_is_needed), TEST(memory_changes_its_kind)};
   return cmocka_run_group_tests(tests, device_up, device_down);
 }

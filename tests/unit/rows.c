@@ -70,7 +70,6 @@ int main(void) {
   char folder[] = "/tmp/cannon-rows-XXXXXX", path[64];
   if (!mkdtemp(folder)) return 1;
   setenv("CANNON_STATS_DIR", folder, 1);
-  trace_wanted = true; /* as where it was set from the start */
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(pools_keep_their_row_until_others_need_it),
       cmocka_unit_test(streams_are_found_again),

@@ -28,6 +28,7 @@ static void sizes_are_rounded_and_grow(void **state) {
       {RULE_MALLOC_HOST, 65, 128},
       {RULE_DVPP, 100, 160},
       {RULE_DVPP_MPI, 128, 160},
+      {RULE_MALLOC_MANAGED, 1, 2 * MIB},
       {RULE_MALLOC, 3 * MIB, 3 * MIB + 32},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i)
@@ -84,6 +85,7 @@ static void only_policies_take_whole_pages(void **state) {
   assert_int_equal(bytes_of(RULE_MALLOC, 100, POLICY_HUGE_ONLY), 2 * MIB);
   assert_int_equal(bytes_of(RULE_MALLOC, 100, POLICY_NORMAL_ONLY), 160);
   assert_int_equal(bytes_of(RULE_MALLOC, 3 * MIB, POLICY_HUGE_ONLY), 4 * MIB);
+  assert_int_equal(bytes_of(RULE_MALLOC, 2 * MIB, POLICY_HUGE_ONLY_P2P), 4 * MIB); /* and 32 */
   assert_int_equal(bytes_of(RULE_MALLOC, 1, POLICY_GIANT_ONLY), GIB);
   assert_int_equal(bytes_of(RULE_MALLOC, GIB, POLICY_GIANT_ONLY), GIB); /* nothing is added */
   assert_int_equal(bytes_of(RULE_MALLOC, (uint64_t)GIB + 1, POLICY_GIANT_ONLY_P2P), 2 * (uint64_t)GIB);
@@ -93,10 +95,19 @@ static void tables_are_complete(void **state) {
   (void)state;
   for (int i = 0; i < N_RULES; ++i) {
     const alloc_rule *r = &alloc_rules[i];
-    assert_true(r->call && r->source && r->round_bytes && r->promised_align);
-    const uint32_t unit = 1u << (r->freed_by == FREE_HOST ? RULE_PINNED_UNIT_SHIFT : RULE_DEVICE_UNIT_SHIFT);
+    assert_true(r->call[0][0] && r->source && r->round_bytes && r->promised_align);
+    const uint32_t unit = 1u << (r->place == ALLOC_DEVICE ? RULE_DEVICE_UNIT_SHIFT : RULE_PINNED_UNIT_SHIFT);
     assert_int_equal(unit % r->promised_align, 0); /* the heap keeps the promise */
+    for (page_kind k = 0; k < N_PAGE_KINDS; ++k) {
+      page_kind pages = N_PAGE_KINDS;
+      assert_string_equal(r->call[k], r->call[0]);
+      assert_ptr_equal(rule_of_call(r->call[k], &pages), r);
+      assert_int_equal(pages, k);
+    }
   }
+  page_kind pages;
+  assert_null(rule_of_call("aclrtMalloc", &pages)); /* another one's text */
+  assert_null(rule_of_call(NULL, &pages));
   for (int i = 0; i < N_POLICIES; ++i) assert_true(page_policies[i].name && page_policies[i].source);
   for (int i = 0; i < N_CARVE_USES; ++i) assert_true(carve_rules[i].use && carve_rules[i].source);
 }
