@@ -1,6 +1,7 @@
-/* A segment that grows and shrinks in place: addresses are reserved once, memory is put behind them as it is needed, and
- * taken away from the end. Pointers into it stay what they are, and what it gives back others can have at once. It is what
- * PyTorch calls an expandable segment, and the cure for a vector that has to be copied whenever it outgrows its block. */
+/* A segment that grows and shrinks in place: addresses are reserved once, memory is put behind them as it is needed,
+ * and taken away from the end. Pointers into it stay what they are, and what it gives back others can have at once. It
+ * is what PyTorch calls an expandable segment, and the cure for a vector that has to be copied whenever it outgrows its
+ * block. */
 #include "common.h"
 
 enum { MOST_PIECES = 512 };

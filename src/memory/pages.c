@@ -199,9 +199,9 @@ static uint64_t piece(const pages *p, uint64_t g, uint64_t n) {
   return k;
 }
 
-/* The memory keeps its page tables, so nothing is faulted in again: 8 µs for a granule beside 2,500 by mapping it anew. At
- * no moment are the addresses without a mapping, into which another thread's mmap() could come. The places say already how
- * it will be. */
+/* The memory keeps its page tables, so nothing is faulted in again: 8 µs for a granule beside 2,500 by mapping it
+ * anew. At no moment are the addresses without a mapping, into which another thread's mmap() could come. The places say
+ * already how it will be. */
 static bool remap(pages *p, uint64_t from, uint64_t to, uint64_t n) {
   char *const source = view_of(p, from), *const target = view_of(p, to);
   const uint64_t bytes = n << GRANULE_SHIFT, emptied = place_of(p, from) << GRANULE_SHIFT;

@@ -69,8 +69,8 @@ static uint64_t pages_in(const line *l, range_id id, uint64_t *first, uint64_t *
   return *first < *end ? *end - *first : 0;
 }
 
-/* A longest cached range of the line that may have so many pages, a power of two, or the one after it; 0 where there is none.
- * Making it bare leaves shorter ones, which come later. */
+/* A longest cached range of the line that may have so many pages, a power of two, or the one after it; 0 where there
+ * is none. Making it bare leaves shorter ones, which come later. */
 static range_id cached(const line *l, range_id before, uint64_t n_pages) {
   uint32_t start, n;
   const range_id id = before ? ranges_next(l->ranges, before) : ranges_longest(l->ranges, RANGE_BACKED);

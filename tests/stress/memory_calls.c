@@ -48,8 +48,8 @@ typedef struct {
   size_t n_refused;
 } actor;
 
-/* Held for reading by whoever allocates, and where unmapped memory may be given back; for writing where a second free must not meet somebody's new block, and where a
- * refusal is judged. */
+/* Held for reading by whoever allocates, and where unmapped memory may be given back; for writing where a second
+ * free must not meet somebody's new block, and where a refusal is judged. */
 static pthread_rwlock_t allocating = PTHREAD_RWLOCK_INITIALIZER;
 static _Atomic size_t held_bytes; /* of device memory by all threads, in pages and more */
 static size_t total_bytes;
@@ -95,13 +95,34 @@ static void settle(actor *a, const block *b) {
   if (b->pending) synchronize(a);
 }
 
+static void fill_by_batch(const block *b, char *text, size_t n) {
+  void *to[] = {b->p, tail(b)}, *from[] = {text, text};
+  size_t sizes[] = {n, n}, first = 0, failed = 0;
+  aclrtMemcpyBatchAttr direction = {.dstLoc = {.type = ACL_MEM_LOCATION_TYPE_DEVICE},
+                                    .srcLoc = {.type = ACL_MEM_LOCATION_TYPE_HOST}};
+  OK(aclrtMemcpyBatch(to, sizes, from, sizes, 2, &direction, &first, 1, &failed));
+}
+
 /* Both ends get the byte, by one of the ways there are. */
 static void fill(actor *a, block *b) {
   const size_t n = edge(b);
   char text[2 * EDGE];
   b->value = (unsigned char)below(a, 256);
   memset(text, b->value, n);
-  switch (below(a, 3)) {
+  switch (is_on_device(b) ? below(a, 5) : below(a, 3)) {
+  case 4:
+    settle(a, b);
+    fill_by_batch(b, text, n);
+    break;
+  case 3:
+    if (b->n % 4 == 0) { /* words start at multiples of 4 */
+      const uint32_t word = b->value * 0x01010101u;
+      OK(aclrtMemsetD32Async(b->p, n, word, n / 4, a->stream));
+      OK(aclrtMemsetD32Async(tail(b), n, word, n / 4, a->stream));
+      b->pending = true;
+      break;
+    }
+    /* fall through */
   case 0:
     settle(a, b);
     OK(aclrtMemset(b->p, n, b->value, n));
@@ -146,10 +167,11 @@ static void check(actor *a, const block *b) {
 
 static aclError call_malloc(actor *a, block *b) {
   void **out = (void **)&b->p;
-  switch (below(a, 5)) {
+  switch (below(a, 6)) {
   case 0: return aclrtMallocAlign32(out, b->n, ACL_MEM_MALLOC_NORMAL_ONLY);
   case 1: return aclrtMallocCached(out, b->n, ACL_MEM_MALLOC_HUGE_FIRST);
   case 2: return aclrtMallocWithCfg(out, b->n, ACL_MEM_MALLOC_HUGE_FIRST, NULL);
+  case 3: return aclrtMallocForTaskScheduler(out, b->n, ACL_MEM_MALLOC_HUGE_FIRST, NULL);
   default: return aclrtMalloc(out, b->n, ACL_MEM_MALLOC_HUGE_FIRST);
   }
 }

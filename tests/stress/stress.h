@@ -1,4 +1,5 @@
-/* What the stress programs share: numbers from a seed, and checks that say where in the sequence something went wrong. */
+/* What the stress programs share: numbers from a seed, and checks that say where in the sequence something went
+ * wrong. */
 #ifndef CANNON_TESTS_STRESS_H
 #define CANNON_TESTS_STRESS_H
 

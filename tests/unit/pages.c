@@ -1,4 +1,5 @@
-/* The memory behind addresses: what moves keeps its contents, what goes back is empty, the file says the same as the view. */
+/* The memory behind addresses: what moves keeps its contents, what goes back is empty, the file says the same as the
+ * view. */
 #include "memory/pages.h"
 
 #include <sys/mman.h>
@@ -195,8 +196,8 @@ static void private_pages_stay_where_they_are(void **state) {
   close_pages();
 }
 
-/* Two neighbours change places by way of others; one goes home past the other. However they went, the count of pieces is
- * right, so that moving goes on. */
+/* Two neighbours change places by way of others; one goes home past the other. However they went, the count of
+ * pieces is right, so that moving goes on. */
 static void neighbours_change_places(void **state) {
   (void)state;
   open_pages(true);

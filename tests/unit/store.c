@@ -1,5 +1,5 @@
-/* Places and the memory behind them under fragmentation: contents stay, what is charged follows what is in use, nothing is
- * refused while there are free pages anywhere. */
+/* Places and the memory behind them under fragmentation: contents stay, what is charged follows what is in use,
+ * nothing is refused while there are free pages anywhere. */
 #include "memory/store.h"
 
 #include <sys/mman.h>
@@ -155,10 +155,9 @@ static void contents_stay_while_memory_moves(void **state) {
   close_store();
 }
 
-/* Every second page of a full store is free: the pages go back, and come again as one block. */
-static void single_free_pages_are_memory(void **state) {
+/* Every second block of a full store goes: its pages go back, and come again as part of one block. */
+static void scattered_pages_are_memory(void **state) {
   (void)state;
-  enum { BLOCKS = 400 };
   open_store();
   const uint64_t n = STORE_BYTES / MIB * 4; /* 256 KiB and one page: the large line's */
   for (uint64_t i = 0; i < n && take(260 * KIB, i); i++) {
@@ -370,7 +369,7 @@ static void pieces_say_where_memory_lies(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(contents_stay_while_memory_moves),   cmocka_unit_test(single_free_pages_are_memory),
+      cmocka_unit_test(contents_stay_while_memory_moves),   cmocka_unit_test(scattered_pages_are_memory),
       cmocka_unit_test(pages_between_small_blocks_go_back), cmocka_unit_test(only_cached_memory_where_it_may_not_grow),
       cmocka_unit_test(a_refused_take_changes_nothing),     cmocka_unit_test(trimmed_to_what_is_in_use),
       cmocka_unit_test(pieces_say_where_memory_lies),
