@@ -55,8 +55,8 @@ typedef struct {
   const correlation *c;
   phase_axis axis[CONV_AXES];
   int64_t image_size[CONV_AXES];
-  direct_sums sums; /* of the first group, tile and position */
-  int64_t w_group;  /* elements */
+  direct_sums sums;                   /* of the first group, tile and position */
+  int64_t w_group, w_axis[CONV_AXES]; /* elements */
   const float *x, *bias;
   char *packed; /* the weights for AMX; this phase's */
   int64_t steps;
@@ -288,6 +288,19 @@ static void place_outputs(phase *f) {
   }
 }
 
+/* Where a tap's weight and its input for output 0 are is the sum of where they are along each axis. */
+static int64_t w_tap_along(const phase *f, int axis, int64_t t) {
+  return (f->axis[axis].first_tap + t * f->axis[axis].tap_step) * f->w_axis[axis];
+}
+
+static int64_t x_tap_along(const phase *f, int axis, int64_t t) {
+  const correlation *c = f->c;
+  if (!c->backward) return image_tap_along(&c->image, axis, t);
+  int64_t at = f->axis[axis].shift - c->image.low[axis] + t * f->axis[axis].dilation;
+  for (int a = axis + 1; a < CONV_AXES; ++a) at *= f->image_size[a];
+  return at;
+}
+
 /* Everything of the phase but its axes is set; scratch for the taps is there. */
 static void run_phase(phase *f, int64_t n_images, int64_t *taps, uint64_t cost_ns) {
   f->n_images = n_images;
@@ -302,19 +315,17 @@ static void run_phase(phase *f, int64_t n_images, int64_t *taps, uint64_t cost_n
     return;
   }
   int64_t *const w_tap = taps, *const x_tap = taps + n_taps;
-  const int64_t w_axis[CONV_AXES] = {c->w.axis[0] / w_size, c->w.axis[1] / w_size, c->w.axis[2] / w_size};
   int64_t i = 0;
-  for (int64_t z = 0; z < a[0].taps; ++z)
-    for (int64_t y = 0; y < a[1].taps; ++y)
+  for (int64_t z = 0; z < a[0].taps; ++z) {
+    const int64_t w_z = w_tap_along(f, 0, z), x_z = x_tap_along(f, 0, z);
+    for (int64_t y = 0; y < a[1].taps; ++y) {
+      const int64_t w_y = w_z + w_tap_along(f, 1, y), x_y = x_z + x_tap_along(f, 1, y);
       for (int64_t x = 0; x < a[2].taps; ++x, ++i) {
-        const int64_t t[CONV_AXES] = {z, y, x};
-        w_tap[i] = x_tap[i] = 0;
-        for (int k = 0; k < CONV_AXES; ++k) {
-          w_tap[i] += (a[k].first_tap + t[k] * a[k].tap_step) * w_axis[k];
-          if (c->backward) x_tap[i] = x_tap[i] * f->image_size[k] + a[k].shift - c->image.low[k] + t[k] * a[k].dilation;
-        }
-        if (!c->backward) x_tap[i] = image_tap(&c->image, t);
+        w_tap[i] = w_y + w_tap_along(f, 2, x);
+        x_tap[i] = x_y + x_tap_along(f, 2, x);
       }
+    }
+  }
   f->sums.w_tap = w_tap;
   f->sums.x_tap = x_tap;
   f->sums.taps = n_taps;
@@ -613,6 +624,7 @@ status correlation_run(const correlation *c, const void *from, void *to, const v
   f.steps = steps_of(f.channels);
   f.packed = scratch + c->weight_at;
   f.w_group = g->rows * c->w.outer / size;
+  for (int a = 0; a < CONV_AXES; ++a) f.w_axis[a] = c->w.axis[a] / size;
   f.store = loops->store[c->to.dtype][COMPUTE_F32];
   memcpy(f.image_size, c->image.size, sizeof f.image_size);
   f.to = to;

@@ -25,13 +25,10 @@ void image_init(conv_image *i, const int64_t *low, const int64_t *out, const int
   image_align(i);
 }
 
-int64_t image_tap(const conv_image *i, const int64_t *t) {
-  int64_t part = 0, element = 0;
-  for (int a = 0; a < CONV_AXES; ++a) {
-    part = part * i->parts[a] + conv_remainder(t[a], i->parts[a]);
-    element = element * i->size[a] + conv_quotient(t[a] * i->dilation[a], i->stride[a]);
-  }
-  return part * conv_volume(i->size) + element;
+int64_t image_tap_along(const conv_image *i, int axis, int64_t t) {
+  int64_t part = conv_volume(i->size), element = 1;
+  for (int a = axis + 1; a < CONV_AXES; ++a) part *= i->parts[a], element *= i->size[a];
+  return conv_remainder(t, i->parts[axis]) * part + conv_quotient(t * i->dilation[axis], i->stride[axis]) * element;
 }
 
 /* Where a row comes from: one channel, or two of bfloat16. */

@@ -24,8 +24,11 @@ void image_init(conv_image *i, const int64_t *low, const int64_t *out, const int
                 const int64_t *dilation);
 /* Sets channel, from rows and size. */
 void image_align(conv_image *i);
-/* The element of output 0 that tap t (of each axis) needs, in its channel. */
-int64_t image_tap(const conv_image *i, const int64_t *t);
+/* The element of output 0 that tap t (of each axis) needs, in its channel; and what one axis adds to that. */
+int64_t image_tap_along(const conv_image *i, int axis, int64_t t);
+static inline int64_t image_tap(const conv_image *i, const int64_t *t) {
+  return image_tap_along(i, 0, t[0]) + image_tap_along(i, 1, t[1]) + image_tap_along(i, 2, t[2]);
+}
 /* Channels [begin, end) of all that lie `inner` apart in x, to to[(channel - begin) * i->channel]. */
 void image_fill(const conv_image *i, float *to, const char *x, const conv_operand *o, const int64_t *in, int64_t begin,
                 int64_t end);

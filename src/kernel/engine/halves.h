@@ -33,8 +33,8 @@ static inline void bf16_store_16(uint16_t *to, __mmask16 lanes, __m512 x) {
   const __m512i bits = _mm512_castps_si512(x), high = _mm512_srli_epi32(bits, 16);
   const __m512i odd = _mm512_and_si512(high, _mm512_set1_epi32(1));
   const __m512i sum = _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), odd);
-  const __m512i quiet = _mm512_or_si512(high, _mm512_set1_epi32(0x40));
-  const __m512i rounded = _mm512_mask_blend_epi32(nan_lanes_16(x), _mm512_srli_epi32(sum, 16), quiet);
+  const __m512i rounded =
+      _mm512_mask_or_epi32(_mm512_srli_epi32(sum, 16), nan_lanes_16(x), high, _mm512_set1_epi32(0x40));
   _mm256_mask_storeu_epi16(to, lanes, _mm512_cvtepi32_epi16(rounded));
 }
 

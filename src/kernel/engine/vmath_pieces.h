@@ -1,6 +1,6 @@
-/* Polynomials by pieces for vmath_16.h. Piece i is around a place `centre[i]` near i * width where the function is nearly
- * a float, which is the first coefficient (or where it is 0); the others are least squares of the relative error at
- * Chebyshev's points, each rounded to float before the next is fitted. */
+/* Polynomials by pieces for vmath_16.h, made by scripts/fit_pieces.py. Piece i is around a place `centre[i]` near i * width
+ * where the function is nearly a float, which is the first coefficient (or where it is 0); the others are least squares of
+ * the relative error at Chebyshev's points, each rounded to float before the next is fitted. */
 #ifndef CANNON_KERNEL_VMATH_PIECES_H
 #define CANNON_KERNEL_VMATH_PIECES_H
 
@@ -372,7 +372,7 @@ static const pieces SILU_TAIL = {0.5f,
     0x1.b6cec6p-25f, 0x1.3a1cf6p-25f, 0x1.5975fep-26f, 0x1.d9141ep-27f, 0x1.481ba2p-27f, 0x1.ac7eacp-28f,
     0x1.0c33bap-28f, 0x1.317292p-29f}}};
 
-/* the slope of x sigmoid(x) at -t, t to 13.3; its zero is within a piece */
+/* the slope of x sigmoid(x) at -t, t to 13.3; its zero is well within a piece */
 static const pieces SILU_SLOPE_TAIL = {0.425f,
   {0x1.8867c4p-4f, 0x1.dabb0cp-2f, 0x1.b8a3d8p-1f, 0x1.474974p0f, 0x1.b92f1ap0f, 0x1.0c485cp1f, 0x1.4aeeeep1f,
    0x1.80900ap1f, 0x1.ae596ep1f, 0x1.e87778p1f, 0x1.0dc756p2f, 0x1.29e2a6p2f, 0x1.490782p2f, 0x1.5e5036p2f,
