@@ -43,6 +43,11 @@ class Examples(unittest.TestCase):
         out = self.run_program("carve")
         self.assertIn("    1093     4372     4416      50", out)
 
+    def test_pool(self):
+        out = self.run_program("pool")
+        self.assertRegex(out, "1000 blocks of 1 MiB, never more than [34] MiB in use")
+        self.assertIn("in use now: 0 MiB\nheld after trimming: 0 MiB\n", out)
+
     def test_expandable(self):
         out = self.run_program("expandable")
         self.assertIn("reserved 1024 MiB of addresses, memory used: 0 MiB", out)
