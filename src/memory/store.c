@@ -168,7 +168,7 @@ static range_id take(store *s, line *l, uint32_t n, bool may_grow, uint32_t *sta
   return grow(s, l, n, l->page_units, start);
 }
 
-bool store_take(store *s, uint64_t bytes, bool may_grow, placement *out) {
+static bool find_place(store *s, uint64_t bytes, bool may_grow, placement *out) {
   uint32_t start;
   for (line_kind k = store_is_large(bytes) ? LARGE : SMALL; k < N_LINES; ++k) {
     line *l = &s->line[k];
@@ -185,6 +185,15 @@ bool store_take(store *s, uint64_t bytes, bool may_grow, placement *out) {
     return true;
   }
   return false;
+}
+
+/* Where cached and bare ranges take turns, none may be long enough though all of them together are: without memory behind
+ * them they are one. */
+bool store_take(store *s, uint64_t bytes, bool may_grow, placement *out) {
+  if (find_place(s, bytes, may_grow, out)) return true;
+  if (!may_grow) return false;
+  store_trim(s, UINT64_MAX);
+  return find_place(s, bytes, true, out);
 }
 
 void store_give(store *s, const placement *p) {

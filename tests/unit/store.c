@@ -367,12 +367,36 @@ static void pieces_say_where_memory_lies(void **state) {
   free(blocks_held);
 }
 
+/* Cached and bare addresses in turns over most of the large line: no free range of one kind is long. */
+static void turns_of_cached_and_bare_are_one_place(void **state) {
+  (void)state;
+  enum { N = 40, BYTES = N * MIB, WINDOW = 64 * MIB };
+  char *reserved = mmap(NULL, WINDOW + GRANULE_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  assert_ptr_not_equal(reserved, MAP_FAILED);
+  const pages_config config = {.device = -1,
+                               .view = (uintptr_t)reserved + -(uintptr_t)reserved % GRANULE_BYTES,
+                               .window_bytes = WINDOW,
+                               .shared = true,
+                               .size_bytes = BYTES};
+  store *s;
+  placement place[N], whole;
+  assert_int_equal(store_create(&config, "the test", 9, &s), ST_OK);
+  for (int i = 0; i < N; i++) assert_true(store_take(s, MIB, true, &place[i]));
+  for (int i = 1; i < N; i += 2) store_give(s, &place[i]);
+  store_trim(s, UINT64_MAX);
+  for (int i = 0; i < N; i += 2) store_give(s, &place[i]);
+  assert_true(store_take(s, BYTES, true, &whole));
+  store_give(s, &whole);
+  store_destroy(s);
+  munmap(reserved, WINDOW + GRANULE_BYTES);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(contents_stay_while_memory_moves),   cmocka_unit_test(scattered_pages_are_memory),
       cmocka_unit_test(pages_between_small_blocks_go_back), cmocka_unit_test(only_cached_memory_where_it_may_not_grow),
       cmocka_unit_test(a_refused_take_changes_nothing),     cmocka_unit_test(trimmed_to_what_is_in_use),
-      cmocka_unit_test(pieces_say_where_memory_lies),
+      cmocka_unit_test(pieces_say_where_memory_lies),       cmocka_unit_test(turns_of_cached_and_bare_are_one_place),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
