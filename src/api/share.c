@@ -1,8 +1,8 @@
 /* Memory between processes: physical memory by shareable handles, blocks by keys. */
 #include "api/api.h"
-#include "memory/exchange.h"
-#include "memory/ipc.h"
-#include "memory/vmm.h"
+#include "memory/share/exchange.h"
+#include "memory/share/ipc.h"
+#include "memory/vmm/vmm.h"
 #include "runtime/context.h"
 #include "runtime/device.h"
 

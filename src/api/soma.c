@@ -6,7 +6,7 @@
 
 #include "api/api.h"
 #include "memory/memory.h"
-#include "memory/pool.h"
+#include "memory/pool/pool.h"
 #include "runtime/context.h"
 #include "runtime/device.h"
 #include "runtime/order.h"

@@ -1,5 +1,5 @@
 /* Virtual memory: reservations, physical memory, mappings. */
-#include "memory/vmm.h"
+#include "memory/vmm/vmm.h"
 
 #include "api/api.h"
 #include "memory/memory.h"

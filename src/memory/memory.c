@@ -8,9 +8,9 @@
 #include "base/hooks.h"
 #include "memory/fault.h"
 #include "memory/host.h"
-#include "memory/ipc.h"
-#include "memory/ledger.h"
-#include "memory/pool.h"
+#include "memory/pool/pool.h"
+#include "memory/share/ipc.h"
+#include "memory/share/ledger.h"
 #include "trace/trace.h"
 
 static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;

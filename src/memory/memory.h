@@ -7,11 +7,11 @@
 #include <stdint.h>
 
 #include "base/status.h"
-#include "memory/heap.h"
+#include "memory/heap/heap.h"
 #include "memory/registered.h"
 #include "memory/rules.h"
 #include "memory/space.h"
-#include "memory/vmm.h"
+#include "memory/vmm/vmm.h"
 
 /* Sets up a device's memory; once per device, repeated calls do nothing. check_host: also refuse what the host could
  * not back. Installs the fault handler. */
@@ -54,7 +54,7 @@ typedef enum {
   PLACE_MANAGED, /* of host and devices at once */
 } memory_place;
 
-/* What an address is. Reserved addresses (memory/vmm.h) are a device's unless host memory is mapped there. */
+/* What an address is. Reserved addresses (memory/vmm/vmm.h) are a device's unless host memory is mapped there. */
 static inline memory_place memory_place_of(const void *p) {
   const uintptr_t address = (uintptr_t)p;
   if (space_device_of(address) >= 0) return PLACE_DEVICE;

@@ -3,7 +3,7 @@
  *   device d, what users hold    [device_base + d·stride, + stride)    PROT_NONE, nothing behind it
  *   device d, the kernels' view  the same + view_distance              the memory itself
  *   pinned host memory           [pinned_base, + stride)               ordinary memory, its own view
- *   reservations (memory/vmm.h)  [vmm_base, + vmm_bytes)               PROT_NONE, as devices' addresses
+ *   reservations (memory/vmm/vmm.h)  [vmm_base, + vmm_bytes)               PROT_NONE, as devices' addresses
  *   the kernels' view of them    the same + vmm_distance
  *   managed memory               [managed_base, + managed_bytes)       ordinary memory, its own view
  *

@@ -1,10 +1,10 @@
 /* Allocators that a trace is replayed through, behind one interface. What exists:
  *
- *   pool       ours (memory/heap.h), by the rule of aclrtMalloc
+ *   pool       ours (memory/heap/heap.h), by the rule of aclrtMalloc
  *   first-fit  the lowest hole that is large enough      best-fit  the smallest one
  *   buddy      powers of two, halved and joined again
  *   binning    a list of free blocks per power of two, as RMM's binning resource; best fit above 4 MiB
- *   tlsf       memory/ranges.h over units of 512 bytes
+ *   tlsf       memory/heap/ranges.h over units of 512 bytes
  *   pytorch    the policy of PyTorch's CUDA caching allocator; torch_npu: the same with that plug-in's rounding
  *
  * All but the pool are models: they place blocks on a line of addresses with nothing behind it. A granule of 2 MiB counts
@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "memory/pages.h" /* GRANULE_BYTES: what models commit at once */
+#include "memory/heap/pages.h" /* GRANULE_BYTES: what models commit at once */
 
 enum { UNIT_BYTES = 512 }; /* what models round requests up to */
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include "memory/heap.h"
+#include "memory/heap/heap.h"
 #include "memory/rules.h"
 #include "replay/allocator.h"
 

@@ -1,8 +1,8 @@
-/* Two-level segregated fit: memory/ranges.h over one line of units. A handle is the range and, below, its start. */
+/* Two-level segregated fit: memory/heap/ranges.h over one line of units. A handle is the range and, below, its start. */
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "memory/ranges.h"
+#include "memory/heap/ranges.h"
 #include "replay/allocator.h"
 
 typedef struct {

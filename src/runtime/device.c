@@ -8,9 +8,9 @@
 
 #include "base/log.h"
 #include "memory/host.h"
-#include "memory/ledger.h"
-#include "memory/machine.h"
 #include "memory/memory.h"
+#include "memory/share/ledger.h"
+#include "memory/share/machine.h"
 #include "runtime/scheduler.h"
 #include "trace/record.h"
 #include "trace/trace.h"

@@ -1,7 +1,7 @@
 #include "runtime/event.h"
 
 #include "base/hooks.h"
-#include "memory/pool.h"
+#include "memory/pool/pool.h"
 #include "runtime/context.h"
 #include "runtime/order.h"
 #include "trace/trace.h"

@@ -1,4 +1,4 @@
-/* What comes after what: for pools (memory/pool.h), which pass a block on to another stream only behind all that may still
+/* What comes after what: for pools (memory/pool/pool.h), which pass a block on to another stream only behind all that may still
  * use it. What exists:
  *
  *   lane    a number for each stream that has freed a block of a pool, while there is such a stream
@@ -14,7 +14,7 @@
 #ifndef CANNON_RUNTIME_ORDER_H
 #define CANNON_RUNTIME_ORDER_H
 
-#include "memory/pool_order.h"
+#include "memory/pool/pool_order.h"
 #include "runtime/event.h"
 
 extern const pool_order order_of_streams;

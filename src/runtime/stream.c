@@ -4,7 +4,7 @@
 
 #include "base/hooks.h"
 #include "base/log.h"
-#include "memory/pool.h"
+#include "memory/pool/pool.h"
 #include "runtime/context.h"
 #include "runtime/event.h"
 #include "runtime/fpmode.h"

@@ -1,7 +1,7 @@
 /* Blocks found by address, against a model with a word per unit. There is no memory behind these windows. */
-#include "memory/blocks.h"
+#include "memory/heap/blocks.h"
 
-#include "memory/pages.h"
+#include "memory/heap/pages.h"
 #include "unit.h"
 
 enum { UNIT_SHIFT = 9, MOST = 3000, STRIDE_BYTES = 64 * GRANULE_BYTES };

@@ -1,10 +1,10 @@
 /* Heaps by themselves: blocks and their edges, the promise of memory, what waits for tasks, threads. */
-#include "memory/heap.h"
+#include "memory/heap/heap.h"
 
 #include <pthread.h>
 
+#include "memory/heap/store.h"
 #include "memory/host.h"
-#include "memory/store.h"
 #include "test_heap.h"
 
 /* ---- one block ---- */

@@ -1,6 +1,6 @@
 /* The memory behind addresses: what moves keeps its contents, what goes back is empty, the file says the same as the
  * view. */
-#include "memory/pages.h"
+#include "memory/heap/pages.h"
 
 #include <sys/mman.h>
 #include <sys/stat.h>

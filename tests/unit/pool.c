@@ -1,5 +1,5 @@
 /* Pools against a model that knows of every unit of memory which stream freed it last, and what comes after what. */
-#include "memory/pool.h"
+#include "memory/pool/pool.h"
 
 #include "memory/memory.h"
 #include "unit.h"

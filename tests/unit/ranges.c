@@ -1,5 +1,5 @@
 /* The range allocator against a map with a word per unit. */
-#include "memory/ranges.h"
+#include "memory/heap/ranges.h"
 
 #include "unit.h"
 

@@ -1,7 +1,7 @@
 /* The tables of the statistics file: who gets a row, and who does when they are full. */
 #include <unistd.h>
 
-#include "memory/heap_stats.h"
+#include "memory/heap/heap_stats.h"
 #include "trace/trace.h"
 #include "unit.h"
 

@@ -3,7 +3,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "memory/heap_stats.h"
+#include "memory/heap/heap_stats.h"
 #include "trace/trace.h"
 #include "unit.h"
 

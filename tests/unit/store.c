@@ -1,6 +1,6 @@
 /* Places and the memory behind them under fragmentation: contents stay, what is charged follows what is in use,
  * nothing is refused while there are free pages anywhere. */
-#include "memory/store.h"
+#include "memory/heap/store.h"
 
 #include <sys/mman.h>
 #include <unistd.h>

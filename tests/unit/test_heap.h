@@ -3,7 +3,7 @@
 #ifndef CANNON_TESTS_TEST_HEAP_H
 #define CANNON_TESTS_TEST_HEAP_H
 
-#include "memory/heap.h"
+#include "memory/heap/heap.h"
 #include "memory/memory.h"
 #include "unit.h"
 

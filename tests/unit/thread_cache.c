@@ -1,5 +1,5 @@
 /* Heaps that nobody observes: threads keep what they freed, and nothing of it is lost to the others. */
-#include "memory/thread_cache.h"
+#include "memory/heap/thread_cache.h"
 
 #include <pthread.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "memory/heap.h"
+#include "memory/heap/heap.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -7,11 +7,11 @@
 #include <string.h>
 
 #include "base/hooks.h"
-#include "memory/heap_stats.h"
+#include "memory/heap/heap_stats.h"
+#include "memory/heap/store.h"
+#include "memory/heap/thread_cache.h"
 #include "memory/host.h"
-#include "memory/ledger.h"
-#include "memory/store.h"
-#include "memory/thread_cache.h"
+#include "memory/share/ledger.h"
 
 struct heap {
   heap_config config;

@@ -1,4 +1,4 @@
-#include "memory/pages.h"
+#include "memory/heap/pages.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,9 +10,9 @@
 #include <unistd.h>
 
 #include "memory/budget.h"
+#include "memory/heap/ranges.h"
 #include "memory/host.h"
-#include "memory/ledger.h"
-#include "memory/ranges.h"
+#include "memory/share/ledger.h"
 
 /* Left to the host when a heap grows: below this a desktop starts to swap. */
 static const uint64_t HOST_MARGIN_BYTES = 256u << 20;

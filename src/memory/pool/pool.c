@@ -1,4 +1,4 @@
-#include "memory/pool.h"
+#include "memory/pool/pool.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -6,11 +6,11 @@
 #include <string.h>
 
 #include "base/hooks.h"
-#include "memory/heap_stats.h"
-#include "memory/ipc.h"
+#include "memory/heap/heap_stats.h"
+#include "memory/heap/store.h"
 #include "memory/memory.h"
-#include "memory/shelf.h"
-#include "memory/store.h"
+#include "memory/pool/shelf.h"
+#include "memory/share/ipc.h"
 #include "trace/trace.h"
 
 enum { MAX_POOLS = 1024 };

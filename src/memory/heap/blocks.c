@@ -1,9 +1,9 @@
-#include "memory/blocks.h"
+#include "memory/heap/blocks.h"
 
 #include <sys/mman.h>
 
 #include "base/status.h"
-#include "memory/pages.h"
+#include "memory/heap/pages.h"
 
 enum {
   MAX_BLOCKS = 1 << 26,

@@ -1,4 +1,4 @@
-#include "memory/vmm.h"
+#include "memory/vmm/vmm.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -8,10 +8,10 @@
 #include <unistd.h>
 
 #include "memory/memory.h"
-#include "memory/physical.h"
-#include "memory/reservation.h"
 #include "memory/space.h"
-#include "memory/window.h"
+#include "memory/vmm/physical.h"
+#include "memory/vmm/reservation.h"
+#include "memory/vmm/window.h"
 
 /* Read without the lock by vmm_view: what is dropped stays readable. */
 typedef struct {

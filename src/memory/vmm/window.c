@@ -1,4 +1,4 @@
-#include "memory/window.h"
+#include "memory/vmm/window.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "memory/heap_stats.h"
+#include "memory/heap/heap_stats.h"
 
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-#include "memory/exchange.h"
+#include "memory/share/exchange.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "memory/machine.h"
+#include "memory/share/machine.h"
 
 enum { BITS = 64 }; /* of a word of importers */
 

@@ -1,4 +1,4 @@
-#include "memory/shelf.h"
+#include "memory/pool/shelf.h"
 
 #include <stdlib.h>
 

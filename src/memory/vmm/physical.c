@@ -1,4 +1,4 @@
-#include "memory/physical.h"
+#include "memory/vmm/physical.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "memory/ledger.h"
+#include "memory/share/ledger.h"
 
 #include <linux/futex.h>
 #include <pthread.h>
@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/sync.h"
-#include "memory/machine.h"
+#include "memory/share/machine.h"
 
 enum { PATIENCE_MS = 200 };
 

@@ -1,4 +1,4 @@
-#include "memory/store.h"
+#include "memory/heap/store.h"
 
 #include <stdlib.h>
 

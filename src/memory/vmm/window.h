@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "base/status.h"
-#include "memory/heap.h"
+#include "memory/heap/heap.h"
 
 /* ST_NO_HOST_MEMORY; before the others, repeated calls do nothing. */
 status window_open(void);

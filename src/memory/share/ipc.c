@@ -1,4 +1,4 @@
-#include "memory/ipc.h"
+#include "memory/share/ipc.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "memory/exchange.h"
 #include "memory/memory.h"
+#include "memory/share/exchange.h"
 
 typedef struct share {
   struct share *next;

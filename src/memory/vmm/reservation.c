@@ -1,7 +1,7 @@
-#include "memory/reservation.h"
+#include "memory/vmm/reservation.h"
 
 #include "memory/space.h"
-#include "memory/vmm.h"
+#include "memory/vmm/vmm.h"
 
 static intervals all = {.item_bytes = sizeof(reservation)};
 

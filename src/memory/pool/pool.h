@@ -20,8 +20,8 @@
 #include <stdint.h>
 
 #include "base/status.h"
-#include "memory/heap.h"
-#include "memory/pool_order.h"
+#include "memory/heap/heap.h"
+#include "memory/pool/pool_order.h"
 
 typedef struct pool pool;
 

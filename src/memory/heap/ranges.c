@@ -1,4 +1,4 @@
-#include "memory/ranges.h"
+#include "memory/heap/ranges.h"
 
 #include <assert.h>
 #include <stdlib.h>

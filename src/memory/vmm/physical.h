@@ -9,8 +9,8 @@
 #include <stdint.h>
 
 #include "base/status.h"
-#include "memory/exchange.h"
-#include "memory/heap.h"
+#include "memory/heap/heap.h"
+#include "memory/share/exchange.h"
 
 typedef struct {
   heap *heap; /* whose granules they are, in one piece; NULL: the file is the physical's own */

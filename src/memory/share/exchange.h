@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "base/status.h"
-#include "memory/heap.h"
+#include "memory/heap/heap.h"
 
 enum { EXCHANGE_TAG_BYTES = 32, EXCHANGE_MOST_PIDS = 64 };
 

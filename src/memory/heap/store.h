@@ -15,8 +15,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "memory/pages.h"
-#include "memory/ranges.h"
+#include "memory/heap/pages.h"
+#include "memory/heap/ranges.h"
 
 enum {
   STORE_SMALL_BYTES = 256 << 10, /* the small line's longest */

@@ -1,4 +1,4 @@
-#include "memory/thread_cache.h"
+#include "memory/heap/thread_cache.h"
 
 #include <linux/membarrier.h>
 #include <pthread.h>

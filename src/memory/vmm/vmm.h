@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 #include "base/status.h"
-#include "memory/heap.h"
+#include "memory/heap/heap.h"
 
 enum { VMM_READ = 1, VMM_WRITE = 2 };
 

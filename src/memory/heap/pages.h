@@ -5,7 +5,7 @@
  *   file     a sparse shared file: granules of the window are behind one another's places, as a table says, so that memory
  *            moves by remapping and any of it can be given to another process. Pinned host memory has none: private pages,
  *            which stay where they are
- *   loose    granules of the file behind the window's, which have no address here (memory/vmm.h maps them elsewhere)
+ *   loose    granules of the file behind the window's, which have no address here (memory/vmm/vmm.h maps them elsewhere)
  *   charged  what counts against the device's size and what the host has: pages that are in use or kept for reuse
  *
  * Memory that is not charged reads as zeros when it is charged next. The caller serialises calls. */

@@ -1,4 +1,4 @@
-#include "memory/machine.h"
+#include "memory/share/machine.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -17,8 +17,8 @@
 #include <stdint.h>
 
 #include "base/status.h"
-#include "memory/blocks.h"
-#include "memory/pages.h"
+#include "memory/heap/blocks.h"
+#include "memory/heap/pages.h"
 #include "trace/stats.h"
 
 enum {
@@ -97,7 +97,7 @@ void heap_largest(heap *h, uint16_t pool, heap_holders *out);
 /* The live block that holds the address, or NULL. Constant time, lock-free, safe in a signal handler. */
 const heap_block *heap_find(const heap *h, uintptr_t address);
 
-/* Whole granules out of the heap's file, charged and counted as a block is, for mappings elsewhere (memory/vmm.h).
+/* Whole granules out of the heap's file, charged and counted as a block is, for mappings elsewhere (memory/vmm/vmm.h).
  * bytes: a multiple of the granule; *offset: in the file. They are given back at once. */
 status heap_take_pages(heap *h, uint64_t bytes, uint64_t *offset);
 void heap_give_pages(heap *h, uint64_t offset, uint64_t bytes);

@@ -4,8 +4,8 @@
 #define CANNON_MEMORY_SHELF_H
 
 #include "base/tree.h"
-#include "memory/heap.h"
-#include "memory/pool_order.h"
+#include "memory/heap/heap.h"
+#include "memory/pool/pool_order.h"
 
 typedef enum {
   SHELF_OFF,    /* in nobody's hands, for the moment */

@@ -8,7 +8,7 @@
 
 #include "base/status.h"
 #include "memory/intervals.h"
-#include "memory/physical.h"
+#include "memory/vmm/physical.h"
 
 /* Pointers are good until the next one is made or dropped. */
 typedef struct {

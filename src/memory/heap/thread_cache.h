@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "base/status.h"
-#include "memory/blocks.h"
+#include "memory/heap/blocks.h"
 
 enum {
   THREAD_CACHE_HEAPS = 18,        /* all devices' and the pinned one; heaps beyond have none */
