@@ -80,7 +80,7 @@ static status allocate(void **ptr, size_t size, aclrtMemPool handle, aclrtStream
   uint64_t bytes;
   TRY(pool_of(handle, kind, &p));
   TRY(context_stream(stream_handle, &s));
-  TRY(memory_round(RULE_MALLOC, POLICY_HUGE_FIRST, size, &bytes));
+  TRY(memory_round(&alloc_rules[RULE_MALLOC], POLICY_HUGE_FIRST, size, &bytes));
   return pool_alloc(p, s, bytes, size, "aclrtMemPoolMallocAsync", site, ptr);
 }
 

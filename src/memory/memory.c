@@ -114,17 +114,16 @@ __attribute__((noinline)) bool memory_find_room(int device) {
   return pools_relieve(device) || vmm_settle() || ledger_ask_others(device);
 }
 
-status memory_round(rule_kind rule, int policy, uint64_t size, uint64_t *bytes) {
-  *bytes = rule_bytes(&alloc_rules[rule], size, slack_bytes, policy);
+status memory_round(const alloc_rule *rule, int policy, uint64_t size, uint64_t *bytes) {
+  *bytes = rule_bytes(rule, size, slack_bytes, policy);
   if (size == 0) return fail(ST_INVALID_PARAM, "size is 0, expected 1 or more");
   if (*bytes) return ST_OK;
   return fail(ST_NO_MEMORY, "size is %ju, which overflows when it is rounded", (uintmax_t)size);
 }
 
 status memory_alloc(int device, const alloc_rule *rule, int policy, uint64_t size, void *site, void **out) {
-  if (size == 0) return fail(ST_INVALID_PARAM, "size is 0, expected 1 or more");
-  const uint64_t bytes = rule_bytes(rule, size, slack_bytes, policy);
-  if (!bytes) return fail(ST_NO_MEMORY, "size is %ju, which overflows when it is rounded", (uintmax_t)size);
+  uint64_t bytes;
+  TRY(memory_round(rule, policy, size, &bytes));
   heap *_Atomic *const slot = slot_of(rule, device);
   heap *h = atomic_load_explicit(slot, memory_order_acquire);
   if (unlikely(!h)) {

@@ -30,7 +30,7 @@ uint32_t memory_slack(void);
 status memory_alloc(int device, const alloc_rule *rule, int policy, uint64_t size, void *site, void **out);
 
 /* What a rule makes of a request's size; refused in words where there is nothing to make. */
-status memory_round(rule_kind rule, int policy, uint64_t size, uint64_t *bytes);
+status memory_round(const alloc_rule *rule, int policy, uint64_t size, uint64_t *bytes);
 
 /* After a refusal: whether there is more room on the device now. No lock of the memory is held. */
 bool memory_find_room(int device);

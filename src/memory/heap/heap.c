@@ -22,8 +22,8 @@ struct heap {
   pthread_mutex_t lock;         /* guards all below, and changes of blocks */
   store *store;
   thread_cache *caches;
-  bool
-      shared; /* more than one thread frees: changed with all caches closed, so read inside of one, or under the lock */
+  /* More than one thread frees. Changed with all caches closed, so read inside of one, or under the lock. */
+  bool shared;
   uint32_t parked, closing; /* freed blocks: since the fence was taken, and those that wait for it to pass */
   void *fence;              /* of closing; NULL: closing is empty */
 };
