@@ -2,7 +2,8 @@
  *
  * Memory: what Cannon offers beyond CANN. In libcannon.so.
  *
- * cannon_check_carved    whether a program that divides a block itself keeps to CANN's rules for that */
+ * cannon_check_carved    whether a program that divides a block itself keeps to CANN's rules for that
+ * cannon_trim            gives back what a device only keeps for reuse */
 #ifndef CANNON_MEMORY_H
 #define CANNON_MEMORY_H
 
@@ -33,6 +34,12 @@ typedef struct cannonPiece {
  * else. */
 ACL_FUNC_VISIBILITY aclError cannon_check_carved(const void *block, const cannonPiece *pieces, size_t count,
                                                  size_t *failed);
+
+/* Gives memory of the device that is free, but kept for reuse, back to the host, down to single pages between small blocks,
+ * until at most `keep` bytes are committed, or none is free. Blocks stay where they are, and what tasks may still use is not
+ * touched. *committed, if not NULL: bytes that are committed then; keep SIZE_MAX just asks. Errors:
+ * ACL_ERROR_RT_INVALID_DEVICEID. */
+ACL_FUNC_VISIBILITY aclError cannon_trim(int32_t device, size_t keep, size_t *committed);
 
 #ifdef __cplusplus
 }

@@ -26,8 +26,8 @@ typedef struct {
   uint64_t max_cached_bytes; /* free memory above this goes back to the device */
   uint64_t growth_bytes;     /* blocks above 256 KiB are cut from pieces of at least so much; 0 to 1 GiB */
   uint64_t alignment;        /* of blocks: a power of two, 64 to 2 MiB */
-  double
-      defragment_threshold; /* 0 to 1: where more of it, 1 - live / held, lies idle when it would grow, that goes first */
+  /* 0 to 1: where more than this share of it, 1 - live / held, lies idle when it would grow, that goes back first. */
+  double defragment_threshold;
 } cannon_pool_config;
 
 /* The current device, 256 MiB, no limit, 2 GiB, 2 MiB, 64, 0.3. */

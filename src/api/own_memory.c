@@ -1,4 +1,4 @@
-/* Cannon's own: checks of secondary allocation. */
+/* Cannon's own calls about memory (cannon/memory.h). */
 #include "memory/carve.h"
 
 #include <stdio.h>
@@ -6,6 +6,8 @@
 #include "api/api.h"
 #include "cannon/memory.h"
 #include "memory/memory.h"
+#include "memory/pool/pool.h"
+#include "runtime/device.h"
 
 _Static_assert((int)CANNON_USE_DEVICE == CARVE_DEVICE && (int)CANNON_USE_DVPP == CARVE_DVPP &&
                    (int)CANNON_USE_ASYNC_COPY == CARVE_ASYNC_COPY,
@@ -39,4 +41,18 @@ aclError cannon_check_carved(const void *block, const cannonPiece *pieces, size_
   NEED(block);
   NEED(pieces);
   API(check(block, pieces, count, failed));
+}
+
+aclError cannon_trim(int32_t device, size_t keep, size_t *committed) {
+  NEED_OK(device_check(device, "device"));
+  heap *h = memory_heap(device);
+  heap_usage usage = {0};
+  if (h) {
+    heap_measure(h, &usage);
+    if (usage.committed_bytes > keep) pools_relieve(device);
+    heap_trim(h, keep);
+    heap_measure(h, &usage);
+  }
+  if (committed) *committed = usage.committed_bytes;
+  return ACL_SUCCESS;
 }
