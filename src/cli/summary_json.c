@@ -181,7 +181,7 @@ static void memory_json(cJSON *object, const stats_file *p, bool running) {
   for (unsigned i = 0; i < stats_device_count(p); i++) cJSON_AddItemToArray(devices, heap_json(&p->device[i], running));
   cJSON_AddItemToObject(object, "pinned", heap_json(&p->pinned, running));
   cJSON_AddItemToObject(object, "pools", pools_json(p, running));
-  cJSON_AddItemToObject(object, "streams", streams_json(p));
+  cJSON_AddItemToObject(object, "stream_memory", streams_json(p));
   cJSON_AddItemToObject(object, "sites", sites_json(p));
   cJSON_AddItemToObject(object, "health", health_json(p, running));
   FIGURES(object, {"wrong_frees", p->n_bad_frees});

@@ -6,7 +6,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-enum { TOP_SITES = 5, TOP_POOLS = 4 };
+enum { TOP_SITES = 5, TOP_POOLS = 4, TOP_STREAMS = 6 };
 
 static void print_heap(FILE *out, const char *name, const stats_heap *h, bool running) {
   uint64_t live = h->live_bytes;
@@ -36,6 +36,24 @@ static void print_alarm(FILE *out, const char *name, const stats_heap *h) {
   if (h->alarm_bytes)
     fprintf(out, "  alarm       %-9s %s of %s were in use\n", name, format_bytes(h->alarm_bytes),
             format_bytes(h->size_bytes));
+}
+
+static void print_streams(FILE *out, const stats_file *p) {
+  unsigned shown = 0, more = 0;
+  for (int i = 0; i < STATS_MAX_STREAMS; i++) {
+    const stats_stream *s = &p->streams[i];
+    if (s->state == STATS_ROW_UNUSED || !s->n_allocs) continue;
+    if (shown == TOP_STREAMS) {
+      more++;
+      continue;
+    }
+    shown++;
+    char name[24] = "others";
+    if (s->id != UINT32_MAX) snprintf(name, sizeof name, "%u", s->id);
+    fprintf(out, "  stream      %-16s device %d, peak %s of pools, %" PRIu64 " allocations, hits %.1f %%\n", name,
+            s->device, format_bytes(s->peak_bytes), s->n_allocs, 100 * (double)s->n_hits / (double)s->n_allocs);
+  }
+  if (more) fprintf(out, "              %u more\n", more);
 }
 
 static void print_pools(FILE *out, const stats_file *p, bool running) {
@@ -83,6 +101,7 @@ void summary_memory(FILE *out, const stats_file *p, bool running) {
     print_alarm(out, name, h);
   }
   print_pools(out, p, running);
+  print_streams(out, p);
   print_health(out, p, running);
 }
 

@@ -187,4 +187,6 @@ static bool insert(void *of_stream, pool_point p) {
   return inserted;
 }
 
-const pool_order order_of_streams = {.point = take_point, .relation = relation, .insert = insert};
+static uint32_t number(void *of_stream) { return ((const stream *)of_stream)->id; }
+
+const pool_order order_of_streams = {.point = take_point, .relation = relation, .insert = insert, .number = number};

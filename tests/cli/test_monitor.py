@@ -151,7 +151,7 @@ class Statistics(MonitorTest):
         self.assertGreater(device["hit_rate"], 0.9)
         self.assertGreater(device["alarm_bytes"], 85 * MIB)
         self.assertEqual(process["pinned"]["allocations"], 1)
-        self.assertEqual((process["pools"], process["streams"], process["sites"]), ([], [], []))
+        self.assertEqual((process["pools"], process["stream_memory"], process["sites"]), ([], [], []))
         self.assertEqual(process["health"]["hit_rate"]["verdict"], "good")
         self.assertEqual(process["health"]["fragmentation"]["verdict"], "good")
         self.assertIn(process["health"]["allocation_us"]["verdict"], ("good", "fair", "bad"))
@@ -219,6 +219,9 @@ class Statistics(MonitorTest):
         self.assertEqual(pool["live_bytes"], (1 << 20) + 32)
         self.assertGreaterEqual(pool["peak_committed_bytes"], 16 * MIB)
         self.assertEqual(pool["hit_rate"], 1)
+        (stream,) = process["stream_memory"]
+        self.assertEqual((stream["device"], stream["allocations"], stream["frees"], stream["hits"]), (0, 10, 9, 10))
+        self.assertEqual((stream["live_bytes"], stream["peak_bytes"]), ((1 << 20) + 32, (1 << 20) + 32))
         self.assertEqual(process["devices"][0]["allocations"], 10)
         self.assertEqual(process["leaks"]["count"], 1)
 

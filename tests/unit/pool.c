@@ -60,7 +60,9 @@ static bool insert(void *stream, pool_point p) {
   return true;
 }
 
-static const pool_order fake_order = {take_point, relation, insert};
+static uint32_t number(void *stream) { return (uint32_t)((fake_stream *)stream - streams); }
+
+static const pool_order fake_order = {take_point, relation, insert, number};
 
 /* ---- tasks of no stream in particular ---- */
 

@@ -290,7 +290,12 @@ status pool_alloc(pool *p, void *stream, uint64_t bytes, uint64_t requested, con
     else if (!relieved || !(b = obtain_by_all_means(p, &r)))
       st = refuse(p, &r, requested);
   }
-  if (likely(b)) *out = lend(p, b, begun, bytes, requested, call, site, p->usage.n_reused > reused);
+  if (likely(b)) {
+    const bool hit = p->usage.n_reused > reused;
+    b->row = unlikely(p->stats.counters) ? trace_stream_row(p->config.device, p->config.order->number(stream)) : NULL;
+    heap_stats_stream_alloc(b->row, bytes, hit);
+    *out = lend(p, b, begun, bytes, requested, call, site, hit);
+  }
   pthread_mutex_unlock(&p->lock);
   return st;
 }
@@ -330,6 +335,7 @@ static status take_back(pool *p, shelf_block *b, void *stream, const char *name,
   if (stream && !p->config.order->point(stream, &point))
     return fail(ST_NO_HOST_MEMORY, "%s can't be freed: too many streams have freed blocks of pools", name);
   heap_stats_free(&p->stats, begun, b->rounded_bytes, b->requested_bytes);
+  heap_stats_stream_free(b->row, b->rounded_bytes);
   heap_take_back(p->config.heap, b->id, begun, site);
   p->usage.used_bytes -= b->bytes;
   --p->usage.n_live;

@@ -22,8 +22,9 @@ typedef enum {
 typedef struct {
   bool (*point)(void *stream, pool_point *out);              /* now; false without memory */
   pool_relation (*relation)(void *stream, pool_point point); /* stream NULL: the host */
-  bool (*insert)(void *stream,
-                 pool_point point); /* makes the stream wait; false where that can't be. No lock is held */
+  /* Makes the stream wait; false where that can't be. No lock is held. */
+  bool (*insert)(void *stream, pool_point point);
+  uint32_t (*number)(void *stream); /* as the program knows it */
 } pool_order;
 
 #endif

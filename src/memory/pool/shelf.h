@@ -23,6 +23,7 @@ typedef struct shelf_block {
   unsigned unit_shift;
   bool large;
   shelf_state state;
+  stats_stream *row; /* where live, and somebody reads: of the stream that took it */
   pool_point point;
   struct shelf_block *next; /* of parked ones */
 } shelf_block;
