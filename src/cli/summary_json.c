@@ -76,7 +76,6 @@ static cJSON *streams_json(const stats_file *p) {
         FIGURES(cJSON_CreateObject(), {"id", s->id}, {"live_bytes", s->live_bytes}, {"peak_bytes", s->peak_bytes},
                 {"allocations", s->n_allocs}, {"frees", s->n_frees}, {"hits", s->n_hits});
     cJSON_AddNumberToObject(stream, "device", s->device);
-    cJSON_AddBoolToObject(stream, "open", s->state == STATS_ROW_OPEN);
     cJSON_AddItemToArray(list, stream);
   }
   return list;

@@ -4,9 +4,9 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/sparse.h"
 #include "memory/memory.h"
 
 /* What is said of a page; all zero is nothing. */
@@ -45,12 +45,8 @@ static status open_table(void) {
   status st = ST_OK;
   pthread_mutex_lock(&lock);
   if (!table) {
-    void *p = mmap(NULL, space.managed_bytes / MANAGED_PAGE_BYTES * sizeof *table, PROT_READ | PROT_WRITE,
-                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (p == MAP_FAILED)
-      st = fail(ST_NO_HOST_MEMORY, "no host memory for the table of managed pages");
-    else
-      table = p;
+    table = sparse_new(space.managed_bytes / MANAGED_PAGE_BYTES * sizeof *table);
+    if (!table) st = fail(ST_NO_HOST_MEMORY, "no host memory for the table of managed pages");
   }
   pthread_mutex_unlock(&lock);
   return st;

@@ -2,9 +2,9 @@
 
 #include <pthread.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "base/sanitizer.h"
+#include "base/sparse.h"
 #include "base/status.h"
 #include "runtime/context.h"
 #include "runtime/event.h"
@@ -42,9 +42,8 @@ static size_t slot_bytes(object_kind kind) { return (size_t)1 << kinds[kind].shi
 static char *table_base(object_kind kind) {
   char *base = atomic_load_explicit(&tables[kind].base, memory_order_acquire);
   if (base) return base;
-  base = mmap(NULL, slot_bytes(kind) * kinds[kind].capacity, PROT_READ | PROT_WRITE,
-              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (base == MAP_FAILED) return NULL;
+  base = sparse_new(slot_bytes(kind) * kinds[kind].capacity);
+  if (!base) return NULL;
   atomic_store_explicit(&tables[kind].base, base, memory_order_release);
   return base;
 }

@@ -75,10 +75,6 @@ stats_stream *trace_stream_row(int device, uint32_t id) {
   return row;
 }
 
-void trace_stream_close(stats_stream *row) {
-  if (row && row != &trace_stats()->streams[STATS_MAX_STREAMS - 1]) atomic_store(&row->state, STATS_ROW_CLOSED);
-}
-
 /* Under rows_lock. */
 static int32_t module_row(stats_file *s, const char *path) {
   const uint32_t n = atomic_load_explicit(&s->n_modules, memory_order_relaxed);

@@ -24,7 +24,6 @@ stats_op *trace_row(const char *name);
 stats_pool *trace_pool_open(const char *name, int device);
 void trace_pool_close(stats_pool *row);
 stats_stream *trace_stream_row(int device, uint32_t id);
-void trace_stream_close(stats_stream *row);
 
 /* Where code is, for a reader in another process. Makes a row for its module at first use; takes no lock but the
  * rows', so that it may be called under a heap's. */

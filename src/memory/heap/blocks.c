@@ -1,7 +1,6 @@
 #include "memory/heap/blocks.h"
 
-#include <sys/mman.h>
-
+#include "base/sparse.h"
 #include "base/status.h"
 #include "memory/heap/pages.h"
 
@@ -11,49 +10,40 @@ enum {
   STRIDE_SHIFT = 6, /* granules of a stride */
 };
 
-static void *table(size_t bytes) {
-  void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  return p == MAP_FAILED ? NULL : p;
-}
-
-static void drop_table(void *p, size_t bytes) {
-  if (p) munmap(p, bytes);
-}
-
 static uint64_t n_units(const block_map *m) { return m->bytes >> m->unit_shift; }
 static uint64_t n_granules(const block_map *m) { return m->bytes >> GRANULE_SHIFT; }
 static uint64_t n_strides(const block_map *m) { return (n_granules(m) >> STRIDE_SHIFT) + 1; }
 static uint64_t n_words(const block_map *m) { return n_granules(m) << m->words_shift; }
 
 static void close_map(block_map *m) {
-  drop_table(m->starts, n_words(m) * sizeof *m->starts);
-  drop_table(m->words, n_granules(m) * sizeof *m->words);
-  drop_table(m->id, n_units(m) * sizeof *m->id);
-  drop_table(m->granule, n_granules(m) * sizeof *m->granule);
-  drop_table(m->stride, n_strides(m) * sizeof *m->stride);
+  sparse_drop(m->starts, n_words(m) * sizeof *m->starts);
+  sparse_drop(m->words, n_granules(m) * sizeof *m->words);
+  sparse_drop(m->id, n_units(m) * sizeof *m->id);
+  sparse_drop(m->granule, n_granules(m) * sizeof *m->granule);
+  sparse_drop(m->stride, n_strides(m) * sizeof *m->stride);
 }
 
 static bool open_map(block_map *m, uintptr_t start, uint64_t bytes, unsigned unit_shift) {
   *m = (block_map){
       .start = start, .bytes = bytes, .unit_shift = unit_shift, .words_shift = GRANULE_SHIFT - unit_shift - WORD_SHIFT};
   if (!bytes) return true;
-  m->starts = table(n_words(m) * sizeof *m->starts);
-  m->words = table(n_granules(m) * sizeof *m->words);
-  m->id = table(n_units(m) * sizeof *m->id);
-  m->granule = table(n_granules(m) * sizeof *m->granule);
-  m->stride = table(n_strides(m) * sizeof *m->stride);
+  m->starts = sparse_new(n_words(m) * sizeof *m->starts);
+  m->words = sparse_new(n_granules(m) * sizeof *m->words);
+  m->id = sparse_new(n_units(m) * sizeof *m->id);
+  m->granule = sparse_new(n_granules(m) * sizeof *m->granule);
+  m->stride = sparse_new(n_strides(m) * sizeof *m->stride);
   return m->starts && m->words && m->id && m->granule && m->stride;
 }
 
 void blocks_close(blocks *t) {
-  drop_table(t->block, MAX_BLOCKS * sizeof *t->block);
+  sparse_drop(t->block, MAX_BLOCKS * sizeof *t->block);
   close_map(&t->map[0]);
   close_map(&t->map[1]);
 }
 
 bool blocks_open(blocks *t, uintptr_t window, uint64_t window_bytes, uint64_t large_bytes, unsigned large_shift,
                  unsigned small_shift) {
-  *t = (blocks){.small = window + large_bytes, .n_blocks = 1, .block = table(MAX_BLOCKS * sizeof *t->block)};
+  *t = (blocks){.small = window + large_bytes, .n_blocks = 1, .block = sparse_new(MAX_BLOCKS * sizeof *t->block)};
   const bool large = open_map(&t->map[0], window, large_bytes, large_shift);
   const bool small = open_map(&t->map[1], t->small, window_bytes - large_bytes, small_shift);
   if (t->block && large && small) return true;

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/sparse.h"
 #include "memory/budget.h"
 #include "memory/heap/ranges.h"
 #include "memory/host.h"
@@ -55,18 +56,13 @@ static bool map_view(pages *p) {
   return madvise(at, bytes, MADV_DONTFORK) == 0;
 }
 
-static void *table(size_t bytes) {
-  void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  return p == MAP_FAILED ? NULL : p;
-}
-
 static size_t place_bytes(const pages *p) { return n_granules(p) * sizeof *p->place; }
 static size_t taken_bytes(const pages *p) { return ((p->config.size_bytes >> GRANULE_SHIFT) + 1) * sizeof *p->taken; }
 
 static void destroy(pages *p) {
   if (p->file >= 0) close(p->file);
-  if (p->place) munmap(p->place, place_bytes(p));
-  if (p->taken) munmap(p->taken, taken_bytes(p));
+  sparse_drop(p->place, place_bytes(p));
+  sparse_drop(p->taken, taken_bytes(p));
   ranges_destroy(p->loose);
   free(p);
 }
@@ -79,8 +75,8 @@ status pages_create(const pages_config *config, const char *name, pages **out) {
   pages *p = malloc(sizeof *p);
   if (!p) return fail(ST_NO_HOST_MEMORY, "no host memory for the pages of %s", name);
   *p = (pages){.config = *config, .file = -1, .loose = ranges_create()};
-  p->place = table(place_bytes(p));
-  p->taken = table(taken_bytes(p));
+  p->place = sparse_new(place_bytes(p));
+  p->taken = sparse_new(taken_bytes(p));
   if (p->loose && p->place && p->taken && map_view(p)) {
     *out = p;
     return ST_OK;

@@ -2,8 +2,9 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
+
+#include "base/sparse.h"
 
 enum { HANDLE_SHIFT = 4 };
 
@@ -12,11 +13,8 @@ static uint32_t n_slots = 1, unused, lent;
 
 status physical_open(void) {
   if (all) return ST_OK;
-  void *p = mmap(NULL, MOST_PHYSICALS * sizeof *all, PROT_READ | PROT_WRITE,
-                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (p == MAP_FAILED) return fail(ST_NO_HOST_MEMORY, "no host memory for the table of physical memory");
-  all = p;
-  return ST_OK;
+  all = sparse_new(MOST_PHYSICALS * sizeof *all);
+  return all ? ST_OK : fail(ST_NO_HOST_MEMORY, "no host memory for the table of physical memory");
 }
 
 physical *physical_at(uint32_t id) { return &all[id]; }

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/sparse.h"
 #include "memory/memory.h"
 #include "memory/space.h"
 #include "memory/vmm/physical.h"
@@ -50,18 +51,14 @@ static uint64_t granules_bytes(uint64_t bytes) {
 }
 static bool is_granule(uint64_t x) { return x % HEAP_GRANULE_BYTES == 0; }
 
-static void *table(size_t bytes) {
-  void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  return p == MAP_FAILED ? NULL : p;
-}
-
 /* Under the lock. */
 static status open_tables(void) {
   if (vmm.granules) return ST_OK;
   TRY(window_open());
   TRY(physical_open());
-  if (!vmm.mappings) vmm.mappings = table(MOST_MAPPINGS * sizeof *vmm.mappings);
-  _Atomic uint32_t *granules = vmm.mappings ? table((space.vmm_bytes >> HEAP_GRANULE_SHIFT) * sizeof *granules) : NULL;
+  if (!vmm.mappings) vmm.mappings = sparse_new(MOST_MAPPINGS * sizeof *vmm.mappings);
+  _Atomic uint32_t *granules =
+      vmm.mappings ? sparse_new((space.vmm_bytes >> HEAP_GRANULE_SHIFT) * sizeof *granules) : NULL;
   if (!granules) return fail(ST_NO_HOST_MEMORY, "no host memory for the tables of reservations");
   atomic_store_explicit(&vmm.granules, granules, memory_order_release);
   return ST_OK;

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/sparse.h"
 #include "memory/budget.h"
 #include "memory/space.h"
 
@@ -26,9 +27,8 @@ status window_open(void) {
   if (contents[0]) return ST_OK;
   if (!space.vmm_base) return fail(ST_NO_MEMORY, "no room in the address space for reservations (ulimit -v?)");
   const size_t n = space.vmm_bytes >> HEAP_GRANULE_SHIFT;
-  content *table = mmap(NULL, N_SIDES * n * sizeof *table, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (table == MAP_FAILED) return fail(ST_NO_HOST_MEMORY, "no host memory for the table of reserved addresses");
+  content *table = sparse_new(N_SIDES * n * sizeof *table);
+  if (!table) return fail(ST_NO_HOST_MEMORY, "no host memory for the table of reserved addresses");
   for (side s = 0; s < N_SIDES; ++s) contents[s] = table + s * n;
   return ST_OK;
 }
