@@ -10,5 +10,6 @@ int command_top(int argc, char **argv);
 int command_env(int argc, char **argv);
 int command_info(int argc, char **argv);
 int command_replay(int argc, char **argv);
+int command_plan(int argc, char **argv);
 
 #endif

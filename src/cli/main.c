@@ -12,6 +12,7 @@ static const struct {
     {"top", "show what a program that runs is doing", command_top},
     {"env", "print the environment that programs need, for a shell's eval", command_env},
     {"replay", "run a recorded trace of allocations through ours and other allocators", command_replay},
+    {"plan", "plan the memory of buffers whose lives are known", command_plan},
     {"info", "list devices, profiles, version and coverage of the interface", command_info},
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
@@ -38,7 +39,7 @@ int main(int argc, char **argv) {
   }
   for (int i = 0; i < N_COMMANDS; i++)
     if (strcmp(argv[1], commands[i].name) == 0) return commands[i].run(argc - 1, argv + 1);
-  fprintf(stderr, "cannon: unknown command '%s', expected run, top, env, replay or info (see cannon --help)\n",
+  fprintf(stderr, "cannon: unknown command '%s', expected run, top, env, replay, plan or info (see cannon --help)\n",
           argv[1]);
   return EXIT_USAGE;
 }

@@ -1,0 +1,346 @@
+#include "cli/plan_csv.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "replay/allocator.h"
+
+typedef enum { ID, LOWER, UPPER, SIZE, ALIGNMENT, OFFSET, GAPS, ALIAS, IN_PLACE_OF, HINT, N_COLUMNS } column;
+enum { N_REQUIRED = SIZE + 1, MAX_FIELDS = 64 };
+
+static const struct {
+  const char *name;
+  column column;
+} names[] = {
+    {"id", ID},         {"buffer", ID},
+    {"buffer_id", ID},  {"lower", LOWER},
+    {"start", LOWER},   {"begin", LOWER},
+    {"upper", UPPER},   {"end", UPPER},
+    {"size", SIZE},     {"alignment", ALIGNMENT},
+    {"offset", OFFSET}, {"gaps", GAPS},
+    {"alias", ALIAS},   {"in_place_of", IN_PLACE_OF},
+    {"hint", HINT},
+};
+static const char *const known =
+    "id, lower, upper, size, and perhaps alignment, offset, gaps, alias, in_place_of, hint";
+static const uint64_t MOST = (uint64_t)1 << 62;
+
+typedef struct {
+  const char *text;
+  size_t length;
+} field;
+
+#define SHOWN(f) (int)((f).length < 40 ? (f).length : 40), (f).text /* for %.*s */
+
+typedef struct {
+  plan_file *file;
+  const char *next, *end; /* of the text */
+  uint32_t line;
+  int at[N_COLUMNS]; /* place of a column in a line, or -1 */
+  int n_fields;
+  bool end_is_last; /* "end" instead of "upper" */
+  size_t capacity, gap_capacity, alias_capacity;
+  cannon_plan_buffer *buffers;
+  cannon_plan_gap *gaps;
+  cannon_plan_alias *aliases;
+  char *error;
+} reader;
+
+__attribute__((format(printf, 2, 3))) static bool wrong(reader *r, const char *format, ...) {
+  int n = snprintf(r->error, 256, "line %u: ", r->line);
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(r->error + n, 256 - (size_t)n, format, arguments);
+  va_end(arguments);
+  return false;
+}
+
+/* ---- texts ------------------------------------------------------------------------------------------------------ */
+
+static bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
+
+static field trim(field f) {
+  while (f.length && is_blank(f.text[0])) ++f.text, --f.length;
+  while (f.length && is_blank(f.text[f.length - 1])) --f.length;
+  return f;
+}
+
+/* What is before the separator; the rest stays in f. */
+static field cut(field *f, char separator) {
+  const char *at = f->length ? memchr(f->text, separator, f->length) : NULL;
+  field head = {f->text, at ? (size_t)(at - f->text) : f->length};
+  const size_t gone = head.length + (at != NULL);
+  f->text += gone;
+  f->length -= gone;
+  return head;
+}
+
+static bool is(field f, const char *text) { return f.length == strlen(text) && memcmp(f.text, text, f.length) == 0; }
+
+static bool parse_number(field f, uint64_t *n) {
+  *n = 0;
+  if (!f.length || f.length > 19) return false;
+  for (size_t i = 0; i < f.length; ++i) {
+    if (f.text[i] < '0' || f.text[i] > '9') return false;
+    *n = *n * 10 + (uint64_t)(f.text[i] - '0');
+  }
+  return *n <= MOST;
+}
+
+/* A number of a line. */
+static bool number(reader *r, const char *name, field f, uint64_t *n) {
+  if (parse_number(f, n)) return true;
+  return wrong(r, "%s is '%.*s', expected a whole number from 0 to 2^62", name, SHOWN(f));
+}
+
+static void *grow(void *array, size_t n, size_t *capacity, size_t size) {
+  if (n < *capacity) return array;
+  *capacity = *capacity ? 2 * *capacity : 64;
+  void *grown = must_alloc(*capacity * size);
+  if (n) memcpy(grown, array, n * size);
+  free(array);
+  return grown;
+}
+
+/* The next line that has something in it. */
+static bool next_line(reader *r, field *line) {
+  while (r->next < r->end) {
+    field rest = {r->next, (size_t)(r->end - r->next)};
+    *line = trim(cut(&rest, '\n'));
+    r->next = rest.text;
+    ++r->line;
+    if (line->length) return true;
+  }
+  return false;
+}
+
+/* ---- ids: open addressing ---------------------------------------------------------------------------------------- */
+
+static size_t hash(const char *id, uint32_t length) {
+  uint64_t h = 0xcbf29ce484222325u; /* FNV-1a */
+  for (uint32_t i = 0; i < length; ++i) h = (h ^ (uint8_t)id[i]) * 0x100000001b3u;
+  return (size_t)(h ^ h >> 32);
+}
+
+/* Where an id is in the table, or would be. */
+static uint32_t *place_of(const plan_file *f, const char *id, uint32_t length) {
+  size_t i = hash(id, length) & f->index_mask;
+  for (;; i = (i + 1) & f->index_mask) {
+    const uint32_t b = f->index[i];
+    if (b == CANNON_PLAN_NO_BUFFER) break;
+    if (f->rows[b].id_length == length && memcmp(f->rows[b].id, id, length) == 0) break;
+  }
+  return &f->index[i];
+}
+
+uint32_t plan_csv_find(const plan_file *f, const char *id, uint32_t length) { return *place_of(f, id, length); }
+
+static bool index_ids(reader *r) {
+  plan_file *f = r->file;
+  const size_t n = f->problem.n_buffers;
+  for (f->index_mask = 15; f->index_mask < 2 * n; f->index_mask = 2 * f->index_mask + 1) continue;
+  f->index = must_alloc((f->index_mask + 1) * sizeof *f->index);
+  memset(f->index, 0xff, (f->index_mask + 1) * sizeof *f->index);
+  for (uint32_t b = 0; b < n; ++b) {
+    uint32_t *place = place_of(f, f->rows[b].id, f->rows[b].id_length);
+    if (*place != CANNON_PLAN_NO_BUFFER) {
+      r->line = f->rows[b].line;
+      return wrong(r, "id is '%.*s', which line %u has already", (int)f->rows[b].id_length, f->rows[b].id,
+                   f->rows[*place].line);
+    }
+    *place = b;
+  }
+  return true;
+}
+
+/* ---- lines ------------------------------------------------------------------------------------------------------ */
+
+static bool read_header(reader *r) {
+  field line;
+  if (!next_line(r, &line)) return wrong(r, "the file is empty, expected a line with the columns' names: %s", known);
+  r->file->header = (plan_row){.text = line.text, .length = (uint32_t)line.length, .line = r->line};
+  for (int c = 0; c < N_COLUMNS; ++c) r->at[c] = -1;
+  for (bool more = true; more; ++r->n_fields) {
+    more = memchr(line.text, ',', line.length) != NULL;
+    const field name = trim(cut(&line, ','));
+    size_t i = 0;
+    while (i < sizeof names / sizeof *names && !is(name, names[i].name)) ++i;
+    if (i == sizeof names / sizeof *names)
+      return wrong(r, "the column '%.*s' is not known, expected %s", SHOWN(name), known);
+    if (r->at[names[i].column] >= 0) return wrong(r, "the column %s is there twice", names[i].name);
+    r->at[names[i].column] = r->n_fields;
+    if (is(name, "end")) r->end_is_last = true;
+  }
+  for (int c = 0; c < N_REQUIRED; ++c)
+    if (r->at[c] < 0)
+      return wrong(r, "there is no column %s, expected %s", (const char *[]){"id", "lower", "upper", "size"}[c], known);
+  return true;
+}
+
+static bool add_gap(reader *r, cannon_plan_buffer *b, field text) {
+  plan_file *f = r->file;
+  field rest = text;
+  field times = cut(&rest, '@'), low = cut(&times, '-'), window = cut(&rest, ':');
+  cannon_plan_gap gap = {0};
+  const bool has_window = times.text + times.length < text.text + text.length;
+  if (!parse_number(low, &gap.lower) || !parse_number(times, &gap.upper) ||
+      (has_window && (!parse_number(window, &gap.window_lower) || !parse_number(rest, &gap.window_upper))))
+    return wrong(r, "a gap is '%.*s', expected LOWER-UPPER or LOWER-UPPER@LOW:HIGH", SHOWN(text));
+  gap.upper += r->end_is_last;
+  const uint64_t from = b->n_gaps ? r->gaps[f->problem.n_gaps - 1].upper : b->lower;
+  if (gap.lower < from || gap.lower >= gap.upper || gap.upper > b->upper || gap.window_lower > gap.window_upper ||
+      gap.window_upper > b->size)
+    return wrong(r,
+                 "a gap is '%.*s', expected it inside of the life, behind the gap before, its bytes inside of the size",
+                 SHOWN(text));
+  r->gaps = grow(r->gaps, f->problem.n_gaps, &r->gap_capacity, sizeof *r->gaps);
+  r->gaps[f->problem.n_gaps++] = gap;
+  ++b->n_gaps;
+  return true;
+}
+
+static bool read_gaps(reader *r, cannon_plan_buffer *b, field text) {
+  b->first_gap = r->file->problem.n_gaps;
+  while (text.length) {
+    const field one = cut(&text, ' ');
+    if (one.length && !add_gap(r, b, one)) return false;
+  }
+  return true;
+}
+
+/* The line's fields, by column; those that are not there are empty. */
+static bool cut_fields(reader *r, field line, field fields[N_COLUMNS]) {
+  field all[MAX_FIELDS];
+  int n = 0;
+  for (bool more = true; more; ++n) {
+    more = memchr(line.text, ',', line.length) != NULL;
+    const field f = trim(cut(&line, ','));
+    if (n < r->n_fields) all[n] = f;
+  }
+  if (n != r->n_fields) return wrong(r, "there are %d fields, expected %d as in the first line", n, r->n_fields);
+  for (int c = 0; c < N_COLUMNS; ++c) fields[c] = r->at[c] < 0 ? (field){"", 0} : all[r->at[c]];
+  return true;
+}
+
+static bool read_buffer(reader *r, field line) {
+  plan_file *f = r->file;
+  field fields[N_COLUMNS];
+  cannon_plan_buffer b = {.alignment = 1, .offset = CANNON_PLAN_ANYWHERE, .in_place_of = CANNON_PLAN_NO_BUFFER};
+  if (!cut_fields(r, line, fields)) return false;
+  if (!fields[ID].length || memchr(fields[ID].text, ' ', fields[ID].length))
+    return wrong(r, "id is '%.*s', expected a text without spaces", SHOWN(fields[ID]));
+  if (!number(r, "lower", fields[LOWER], &b.lower) ||
+      !number(r, r->end_is_last ? "end" : "upper", fields[UPPER], &b.upper) ||
+      !number(r, "size", fields[SIZE], &b.size) ||
+      (fields[ALIGNMENT].length && !number(r, "alignment", fields[ALIGNMENT], &b.alignment)) ||
+      (fields[OFFSET].length && !number(r, "offset", fields[OFFSET], &b.offset)))
+    return false;
+  b.upper += r->end_is_last;
+  if (b.lower >= b.upper)
+    return wrong(r, "the life is from %" PRIu64 " to %" PRIu64 ", expected lower < upper", b.lower, b.upper);
+  if (!read_gaps(r, &b, fields[GAPS])) return false;
+  const size_t n = f->problem.n_buffers;
+  if (n == r->capacity) {
+    size_t capacity = r->capacity, same = r->capacity;
+    r->buffers = grow(r->buffers, n, &capacity, sizeof *r->buffers);
+    f->rows = grow(f->rows, n, &r->capacity, sizeof *f->rows);
+    f->offsets = grow(f->offsets, n, &same, sizeof *f->offsets);
+  }
+  f->rows[n] = (plan_row){line.text, (uint32_t)line.length, r->line, fields[ID].text, (uint32_t)fields[ID].length};
+  f->offsets[n] = b.offset;
+  r->buffers[n] = b;
+  ++f->problem.n_buffers;
+  return true;
+}
+
+/* An id that another column of the line has. */
+static bool find_other(reader *r, const char *name, field id, uint32_t self, uint32_t *other) {
+  *other = id.length ? plan_csv_find(r->file, id.text, (uint32_t)id.length) : CANNON_PLAN_NO_BUFFER;
+  if (*other != CANNON_PLAN_NO_BUFFER && *other != self) return true;
+  return wrong(r, "%s is '%.*s', expected the id of another line", name, SHOWN(id));
+}
+
+/* Pairs, once all ids are known. */
+static bool read_pairs(reader *r) {
+  plan_file *f = r->file;
+  if (r->at[ALIAS] < 0 && r->at[IN_PLACE_OF] < 0) return true;
+  for (uint32_t b = 0; b < f->problem.n_buffers; ++b) {
+    field fields[N_COLUMNS];
+    uint32_t other;
+    r->line = f->rows[b].line;
+    if (!cut_fields(r, (field){f->rows[b].text, f->rows[b].length}, fields)) return false;
+    if (fields[IN_PLACE_OF].length) {
+      if (!find_other(r, "in_place_of", fields[IN_PLACE_OF], b, &other)) return false;
+      r->buffers[b].in_place_of = other;
+    }
+    while (fields[ALIAS].length) {
+      const field one = cut(&fields[ALIAS], ' ');
+      if (!one.length) continue;
+      if (!find_other(r, "alias", one, b, &other)) return false;
+      r->aliases = grow(r->aliases, f->problem.n_aliases, &r->alias_capacity, sizeof *r->aliases);
+      r->aliases[f->problem.n_aliases++] = (cannon_plan_alias){b, other};
+    }
+  }
+  return true;
+}
+
+static bool read_all(reader *r) {
+  field line;
+  if (!read_header(r)) return false;
+  while (next_line(r, &line))
+    if (!read_buffer(r, line)) return false;
+  return index_ids(r) && read_pairs(r);
+}
+
+bool plan_csv_read(const char *text, size_t n, plan_file *out, char error[256]) {
+  *out = (plan_file){0};
+  reader r = {.file = out, .next = text, .end = text + n, .error = error};
+  const bool good = read_all(&r);
+  out->problem.buffers = r.buffers;
+  out->problem.gaps = r.gaps;
+  out->problem.aliases = r.aliases;
+  out->has_offsets = r.at[OFFSET] >= 0;
+  out->offset_field = r.at[OFFSET];
+  out->n_fields = r.n_fields;
+  if (!good) plan_csv_free(out);
+  return good;
+}
+
+void plan_csv_free(plan_file *f) {
+  free((void *)f->problem.buffers);
+  free((void *)f->problem.gaps);
+  free((void *)f->problem.aliases);
+  free(f->rows);
+  free(f->offsets);
+  free(f->index);
+  *f = (plan_file){0};
+}
+
+/* ---- writing ---------------------------------------------------------------------------------------------------- */
+
+/* A line with `text` in the place of its field of offsets. */
+static void write_line(FILE *f, const plan_file *file, const plan_row *row, const char *text) {
+  field rest = {row->text, row->length};
+  for (int i = 0; i < file->n_fields; ++i) {
+    const field one = cut(&rest, ',');
+    if (i) fputc(',', f);
+    if (i == file->offset_field)
+      fputs(text, f);
+    else
+      fwrite(one.text, 1, one.length, f);
+  }
+  if (!file->has_offsets) fprintf(f, ",%s", text);
+  fputc('\n', f);
+}
+
+bool plan_csv_write(FILE *f, const plan_file *file, const uint64_t *offsets) {
+  write_line(f, file, &file->header, "offset");
+  for (size_t b = 0; b < file->problem.n_buffers; ++b) {
+    char text[24];
+    snprintf(text, sizeof text, "%" PRIu64, offsets[b]);
+    write_line(f, file, &file->rows[b], text);
+  }
+  return !ferror(f);
+}

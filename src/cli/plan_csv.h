@@ -1,0 +1,49 @@
+/* Problems for the planner in files: lines of comma-separated values, minimalloc's format and a little more.
+ *
+ *   id,lower,upper,size              required, in any order; "start" or "begin" are other names of lower, "buffer" and
+ *                                    "buffer_id" of id; "end" instead of upper is the last time itself
+ *   alignment                        of the offset; empty: 1
+ *   offset                           fixed, when a plan is made; empty: free
+ *   gaps                             "LOWER-UPPER" or "LOWER-UPPER@LOW:HIGH", by spaces: times at which it needs nothing, or
+ *                                    only these of its bytes
+ *   alias                            ids, by spaces, of buffers that it may overlap
+ *   in_place_of                      the id of a buffer whose offset it must have
+ *   hint                             read over
+ *
+ * Numbers are decimal. There is no quoting; an id is any text without comma or space. Every error names its line. */
+#ifndef CANNON_CLI_PLAN_CSV_H
+#define CANNON_CLI_PLAN_CSV_H
+
+#include <stdio.h>
+
+#include "cannon/plan.h"
+
+typedef struct {
+  const char *text; /* not ended */
+  uint32_t length, line;
+  const char *id;
+  uint32_t id_length;
+} plan_row;
+
+typedef struct {
+  cannon_plan_problem problem;
+  plan_row *rows;    /* of buffers */
+  uint64_t *offsets; /* column "offset"; CANNON_PLAN_ANYWHERE where empty */
+  bool has_offsets;  /* there is that column */
+  plan_row header;
+  int n_fields, offset_field; /* of a line; -1: there is none */
+  uint32_t *index;            /* buffers by id */
+  size_t index_mask;
+} plan_file;
+
+/* Reads a text of n bytes, which must stay as long as the result. False with a message. */
+bool plan_csv_read(const char *text, size_t n, plan_file *out, char error[256]);
+void plan_csv_free(plan_file *file);
+
+/* The same lines with the offsets in a column "offset", the last where there was none. */
+bool plan_csv_write(FILE *f, const plan_file *file, const uint64_t *offsets);
+
+/* The buffer of an id, or CANNON_PLAN_NO_BUFFER; after plan_csv_read. */
+uint32_t plan_csv_find(const plan_file *file, const char *id, uint32_t length);
+
+#endif
