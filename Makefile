@@ -3,7 +3,8 @@
 #   make demo                 install what is missing, build, train on the digits under `cannon run`
 #   make check                every test: release, clang, sanitizers, format and lint
 #   make install PREFIX=...   an installation laid out as CANN's
-#   make test                 the release build's tests only
+#   make test                 the release build's tests only, without clients' software from PyPI
+#   make check-clients        clients' software, whole: PyTorch's operator database on torch_npu
 #   make bench                ours beside the peers
 #   make format               rewrite the sources in the project's format
 .DELETE_ON_ERROR:
@@ -12,11 +13,11 @@ MAKEFLAGS += --no-print-directory
 BUILD ?= build
 PREFIX ?= /usr/local/cannon
 PACKAGES := build-essential cmake ninja-build pkg-config clang clang-format clang-tidy libclang-rt-dev \
-  libcjson-dev libdw-dev libcmocka-dev zlib1g-dev python3 python3-numpy
+  libcjson-dev libdw-dev libcmocka-dev zlib1g-dev python3 python3-numpy python3-venv
 COMPILERS_gcc := -DCMAKE_C_COMPILER=gcc -DCMAKE_CXX_COMPILER=g++
 COMPILERS_clang := -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++
 
-.PHONY: all demo check test install bench format packages clean check-release check-clang check-asan check-tsan check-style
+.PHONY: all demo check test install bench format packages clean check-release check-clang check-asan check-tsan check-style check-clients
 all: $(BUILD)/prefix
 
 # Debian's packages, where one is missing and we may install it.
@@ -57,7 +58,10 @@ bench: $(BUILD)/prefix
 	python3 bench/plan.py --build $(BUILD)
 
 test: $(BUILD)/prefix
-	ctest --test-dir $(BUILD) --output-on-failure
+	ctest --test-dir $(BUILD) --output-on-failure -LE clients
+
+check-clients: $(BUILD)/prefix
+	python3 tests/clients/torch_npu/run.py --prefix $(BUILD)/prefix --venv $(BUILD)/torch_npu --whole --table docs/torch_npu.md
 
 check: check-clang check-style check-asan check-tsan check-release
 

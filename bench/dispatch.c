@@ -112,6 +112,25 @@ static void time_phases(double *one_ns, double *two_ns) {
   *two_ns = median(second, N_BATCHES);
 }
 
+/* ---- replay ---- */
+
+static aclmdlRI graph;
+
+static void execute(void) {
+  CHECK(aclmdlRIExecuteAsync(graph, stream));
+  synchronize();
+}
+
+/* A graph of n one-element additions, executed and waited for: each of them. */
+static double time_replay(int n) {
+  CHECK(aclmdlRICaptureBegin(stream, ACL_MODEL_RI_CAPTURE_MODE_GLOBAL));
+  for (int i = 0; i < n; i++) CHECK(aclnnAdd(NULL, 0, plan_add(), stream));
+  CHECK(aclmdlRICaptureEnd(stream, &graph));
+  const double ns = time_calls(execute, NULL, BATCH / n + 1) / n;
+  CHECK(aclmdlRIDestroy(graph));
+  return ns;
+}
+
 /* ---- small tasks, memory, events ---- */
 
 static void enqueue(void) { CHECK(aclrtMemsetAsync(word, 4, 0, 4, stream)); }
@@ -343,6 +362,8 @@ int main(int argc, char **argv) {
   time_phases(&x, &y);
   report("phase_one", x, "ns", "  phase one alone");
   report("phase_two", y, "ns", "  phase two alone");
+  report("replay", time_replay(BATCH), "ns", "  in a graph of 1000 of them, each");
+  report("replay_one", time_replay(1), "ns", "  a graph of one");
   report("enqueue", time_calls(enqueue, synchronize, QUEUE_BATCH), "ns", "enqueue of a 4-byte memset");
   x = time_sustained();
   report("sustained", x, "ns", "10 million of them through one stream, each");

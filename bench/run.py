@@ -26,6 +26,8 @@ ROWS = [
     ("the same / `a.add_(b)`", "add", "torch_add_"),
     ("— phase one alone", "phase_one", None),
     ("— phase two alone", "phase_two", None),
+    ("— in a captured graph of 1000 of them, each", "replay", (40, "ns")),
+    ("— a graph of one", "replay_one", None),
     ("enqueue of a small task", "enqueue", (100, "ns")),
     ("10 million small tasks through one stream, each", "sustained", (100, "ns")),
     ("launch + synchronise, stream awake", "launch", (500, "ns")),

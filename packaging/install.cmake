@@ -9,6 +9,9 @@ install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION .)
 install(FILES ${packaging}/set_env.sh DESTINATION .)
 install(FILES ${packaging}/set_env.sh DESTINATION bin RENAME setenv.bash)
 
+# What pip installs beside the torch_npu wheel.
+install(FILES ${PROJECT_SOURCE_DIR}/tests/clients/torch_npu/requirements.txt DESTINATION share/cannon RENAME torch_npu.txt)
+
 # Version files: frameworks and build scripts read them in each package's folder.
 foreach(PACKAGE runtime compiler opp)
   foreach(file version.info version.cfg)
@@ -27,7 +30,7 @@ foreach(link
     "compiler/include>../include" "compiler/lib64>../lib64"
     "acllib/include>../include" "acllib/lib64>../lib64"
     "${arch}/include>../include" "${arch}/lib64>../lib64" "${arch}/devlib>../lib64"
-    "devlib>lib64" "lib64/stub>." "share/cmake>../lib64/cmake")
+    "bin/msprof>../tools/profiler/bin/msprof" "devlib>lib64" "lib64/stub>." "share/cmake>../lib64/cmake")
   string(REPLACE ">" ";" link ${link})
   list(GET link 0 place)
   list(GET link 1 target)
@@ -36,6 +39,12 @@ foreach(link
   file(CREATE_LINK ${target} ${packaged}/links/${place} SYMBOLIC)
 endforeach()
 install(DIRECTORY ${packaged}/links/ DESTINATION .)
+
+# The profiler's tool. Clients refuse it where others than its owner may write to it, whatever the checkout's umask was.
+install(PROGRAMS ${packaging}/tools/profiler/bin/msprof DESTINATION tools/profiler/bin)
+file(GLOB msprof_files ${packaging}/tools/profiler/profiler_tool/analysis/msprof/*.py)
+install(FILES ${msprof_files} DESTINATION tools/profiler/profiler_tool/analysis/msprof
+  PERMISSIONS OWNER_READ OWNER_WRITE GROUP_READ WORLD_READ)
 
 # pkg-config: name, version, libraries, description.
 foreach(pc

@@ -139,8 +139,9 @@ static void print_row(const char *separator, size_t bytes, int n_threads, bool c
   double ns[2][ROUNDS];
   long n[2] = {0};
   for (int k = 0; k < 2 && calls[k]; ++k) {
-    const double guess = turn(calls[k], bytes, 100, n_threads, crossing); /* warms up, too */
+    const double guess = turn(calls[k], bytes, 100, n_threads, crossing); /* finds out how long a turn is */
     n[k] = guess > 0 ? (long)((double)BATCH_NS / guess) + 10 : 10;
+    turn(calls[k], bytes, n[k], n_threads, crossing); /* the first row would have a cold processor else */
   }
   for (int i = 0; i < ROUNDS; ++i)
     for (int k = 0; k < 2 && calls[k]; ++k) ns[k][i] = turn(calls[k], bytes, n[k], n_threads, crossing);

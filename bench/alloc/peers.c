@@ -99,7 +99,8 @@ static uint64_t address(void *self, uintptr_t handle) {
 static allocator_footprint footprint(void *self) {
   (void)self;
   const uint64_t now = resident_bytes();
-  return (allocator_footprint){now > bytes_before ? now - bytes_before : 0, UNKNOWN_CALLS};
+  return (allocator_footprint){.committed_bytes = now > bytes_before ? now - bytes_before : 0,
+                               .n_calls = UNKNOWN_CALLS};
 }
 
 const allocator *peer_allocator(const heap_calls *calls, bool touched) {

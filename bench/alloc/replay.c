@@ -54,7 +54,8 @@ int main(int argc, char **argv) {
   } else {
     replay_times times;
     if (!replay_time(a, &t, cap_bytes, 1, &times)) return 1;
-    printf("{\"cold_ns\": %.2f, \"warm_ns\": %.2f}\n", times.cold_ns, times.warm_ns);
+    printf("{\"cold_ns\": %.2f, \"warm_ns\": %.2f, \"cold_call_ns\": %.2f, \"warm_call_ns\": %.2f}\n", times.cold_ns,
+           times.warm_ns, times.cold_call_ns, times.warm_call_ns);
   }
   trace_free(&t);
   return 0;

@@ -5,6 +5,7 @@
 #ifndef ACL_ACL_H
 #define ACL_ACL_H
 
+#include "acl_mdl.h"
 #include "acl_rt.h"
 
 #ifdef __cplusplus

@@ -248,6 +248,53 @@ ACL_FUNC_VISIBILITY void *aclGetDataBufferAddr(const aclDataBuffer *dataBuffer);
 ACL_FUNC_VISIBILITY uint32_t aclGetDataBufferSize(const aclDataBuffer *dataBuffer);
 ACL_FUNC_VISIBILITY size_t aclGetDataBufferSizeV2(const aclDataBuffer *dataBuffer);
 
+/* Descriptions of an operand, for the calls of operators by name (acl_op.h, acl_op_compiler.h): data type, dims and
+ * format of the tensor as the program sees it, its origin. A dim of -1 is not known yet, and -2 as the only one: nor is
+ * their number. Create gives a new object, which the caller destroys (NULL: nothing is done), or NULL without memory or
+ * for dims that can't be; numDims 0 is a scalar. Not thread-safe for writes. */
+ACL_FUNC_VISIBILITY aclTensorDesc *aclCreateTensorDesc(aclDataType dataType, int numDims, const int64_t *dims,
+                                                       aclFormat format);
+ACL_FUNC_VISIBILITY void aclDestroyTensorDesc(const aclTensorDesc *desc);
+
+/* What was given at creation. A NULL desc has no type, no format, no dims, no elements and the name "". NumDims is
+ * ACL_UNKNOWN_RANK where that is so; elements (Size: bytes of them) are 0 where a dim is unknown. Dim is -1, and DimV2
+ * gives ACL_ERROR_INVALID_PARAM, for an index that is none. DimRange: the index-th pair of aclSetTensorShapeRange into
+ * dimRange[dimRangeNum], 2 at least. A name lives until it is replaced. */
+ACL_FUNC_VISIBILITY aclDataType aclGetTensorDescType(const aclTensorDesc *desc);
+ACL_FUNC_VISIBILITY aclFormat aclGetTensorDescFormat(const aclTensorDesc *desc);
+ACL_FUNC_VISIBILITY size_t aclGetTensorDescSize(const aclTensorDesc *desc);
+ACL_FUNC_VISIBILITY size_t aclGetTensorDescElementCount(const aclTensorDesc *desc);
+ACL_FUNC_VISIBILITY size_t aclGetTensorDescNumDims(const aclTensorDesc *desc);
+ACL_FUNC_VISIBILITY int64_t aclGetTensorDescDim(const aclTensorDesc *desc, size_t index);
+ACL_FUNC_VISIBILITY aclError aclGetTensorDescDimV2(const aclTensorDesc *desc, size_t index, int64_t *dimSize);
+ACL_FUNC_VISIBILITY aclError aclGetTensorDescDimRange(const aclTensorDesc *desc, size_t index, size_t dimRangeNum,
+                                                      int64_t *dimRange);
+ACL_FUNC_VISIBILITY const char *aclGetTensorDescName(aclTensorDesc *desc);
+ACL_FUNC_VISIBILITY void aclSetTensorDescName(aclTensorDesc *desc, const char *name);
+
+/* How the tensor lies in memory, if not as its origin says: format and dims, which then count every element there,
+ * padding too. The two names of each are the same call. Errors: ACL_ERROR_INVALID_PARAM. */
+ACL_FUNC_VISIBILITY aclError aclSetTensorFormat(aclTensorDesc *desc, aclFormat format);
+ACL_FUNC_VISIBILITY aclError aclSetTensorShape(aclTensorDesc *desc, int numDims, const int64_t *dims);
+ACL_FUNC_VISIBILITY aclError aclSetTensorStorageFormat(aclTensorDesc *desc, aclFormat format);
+ACL_FUNC_VISIBILITY aclError aclSetTensorStorageShape(aclTensorDesc *desc, int numDims, const int64_t *dims);
+
+/* Replace what was given at creation. Errors: ACL_ERROR_INVALID_PARAM. */
+ACL_FUNC_VISIBILITY aclError aclSetTensorOriginFormat(aclTensorDesc *desc, aclFormat format);
+ACL_FUNC_VISIBILITY aclError aclSetTensorOriginShape(aclTensorDesc *desc, int numDims, const int64_t *dims);
+
+/* Further marks; what is given is copied. Ranges are of unknown dims (a pair for each dim) and of values. Const: the
+ * operand's bytes, known from now on. PlaceMent: where the operand's data buffer is; that of an operand in host memory
+ * is read when the operator is called. DynamicInput: the operand is one of the input of that name, which may have any
+ * number. Errors: ACL_ERROR_INVALID_PARAM. */
+ACL_FUNC_VISIBILITY aclError aclSetTensorShapeRange(aclTensorDesc *desc, size_t dimsCount,
+                                                    int64_t dimsRange[][ACL_TENSOR_SHAPE_RANGE_NUM]);
+ACL_FUNC_VISIBILITY aclError aclSetTensorValueRange(aclTensorDesc *desc, size_t valueCount,
+                                                    int64_t valueRange[][ACL_TENSOR_VALUE_RANGE_NUM]);
+ACL_FUNC_VISIBILITY aclError aclSetTensorConst(aclTensorDesc *desc, void *dataBuffer, size_t length);
+ACL_FUNC_VISIBILITY aclError aclSetTensorPlaceMent(aclTensorDesc *desc, aclMemType memType);
+ACL_FUNC_VISIBILITY aclError aclSetTensorDynamicInput(aclTensorDesc *desc, const char *dynamicInputName);
+
 /* Conversions as the NPU does them, which is not IEEE's way at the edges: infinity and NaN become the largest
  * finite half (65504, with -infinity's sign), and a half whose exponent is all ones is an ordinary number
  * from 65536 up. */

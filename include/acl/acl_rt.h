@@ -18,6 +18,7 @@
 #ifndef ACL_ACL_RT_H
 #define ACL_ACL_RT_H
 
+#include "acl_mdl.h"
 #include "acl_rt_types.h"
 
 #ifdef __cplusplus
@@ -142,12 +143,46 @@ ACL_FUNC_VISIBILITY aclError aclrtStreamGetPriority(aclrtStream stream, uint32_t
  * Errors: ACL_ERROR_RT_FEATURE_NOT_SUPPORT for going back from stop to continue. */
 ACL_FUNC_VISIBILITY aclError aclrtSetStreamFailureMode(aclrtStream stream, uint64_t mode);
 
+/* Shares of the cores that later operators get: of a device, of a stream, or of what the calling thread launches.
+ * value: 1 to the number of cores, which is also what reads where nothing is set. A thread has its device's share, or,
+ * from Use to Unuse, that of the stream. Kept and answered; operators here run on the host's cores all the same.
+ * Errors: ACL_ERROR_RT_PARAM_INVALID for more cores than there are. */
+ACL_FUNC_VISIBILITY aclError aclrtSetDeviceResLimit(int32_t deviceId, aclrtDevResLimitType type, uint32_t value);
+ACL_FUNC_VISIBILITY aclError aclrtGetDeviceResLimit(int32_t deviceId, aclrtDevResLimitType type, uint32_t *value);
+ACL_FUNC_VISIBILITY aclError aclrtResetDeviceResLimit(int32_t deviceId);
+ACL_FUNC_VISIBILITY aclError aclrtSetStreamResLimit(aclrtStream stream, aclrtDevResLimitType type, uint32_t value);
+ACL_FUNC_VISIBILITY aclError aclrtGetStreamResLimit(aclrtStream stream, aclrtDevResLimitType type, uint32_t *value);
+ACL_FUNC_VISIBILITY aclError aclrtResetStreamResLimit(aclrtStream stream);
+ACL_FUNC_VISIBILITY aclError aclrtUseStreamResInCurrentThread(aclrtStream stream);
+ACL_FUNC_VISIBILITY aclError aclrtUnuseStreamResInCurrentThread(aclrtStream stream);
+ACL_FUNC_VISIBILITY aclError aclrtGetResInCurrentThread(aclrtDevResLimitType type, uint32_t *value);
+
+/* What overflow gives: infinities and NaN (ACL_RT_OVERFLOW_MODE_INFNAN, the default). Saturation, which older devices
+ * have, is ACL_ERROR_RT_FEATURE_NOT_SUPPORT; the switch of a stream (0 or 1) is kept, and matters with saturation only. */
+ACL_FUNC_VISIBILITY aclError aclrtSetDeviceSatMode(aclrtFloatOverflowMode mode);
+ACL_FUNC_VISIBILITY aclError aclrtGetDeviceSatMode(aclrtFloatOverflowMode *mode);
+ACL_FUNC_VISIBILITY aclError aclrtSetStreamOverflowSwitch(aclrtStream stream, uint32_t flag);
+ACL_FUNC_VISIBILITY aclError aclrtGetStreamOverflowSwitch(aclrtStream stream, uint32_t *flag);
+
+/* How long an operator may run: in seconds, milliseconds, microseconds; 0 is the most, some 1091 s. Devices count in
+ * steps of 2^32 ns, so the time is rounded up; V2 says to what. Kept and answered: no operator is stopped here. */
+ACL_FUNC_VISIBILITY aclError aclrtSetOpExecuteTimeOut(uint32_t timeout);
+ACL_FUNC_VISIBILITY aclError aclrtSetOpExecuteTimeOutWithMs(uint32_t timeout);
+ACL_FUNC_VISIBILITY aclError aclrtSetOpExecuteTimeOutV2(uint64_t timeout, uint64_t *actualTimeout);
+ACL_FUNC_VISIBILITY aclError aclrtGetOpExecuteTimeout(uint32_t *const timeoutMs);
+
 /* Asynchronous: later tasks of the stream wait for the event. It may be destroyed straight after the call. An
  * event that was never recorded is waited for, unless aclrtCreateEventExWithFlag made it.
  * timeout: seconds, 0 for ever; without one, aclrtSetOpWaitTimeout's holds. When it is over, the stream's
  * next synchronisation returns an error. */
 ACL_FUNC_VISIBILITY aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event);
 ACL_FUNC_VISIBILITY aclError aclrtStreamWaitEventWithTimeout(aclrtStream stream, aclrtEvent event, int32_t timeout);
+
+/* The same by flag: DEFAULT, or EXTERNAL, in a stream that is being captured (acl_mdl.h), for an event of
+ * aclrtCreateEventExWithFlag with ACL_EVENT_SYNC alone: an execution of the instance waits for what was recorded
+ * last when it was submitted. Once for each event and instance, without a timeout; an event's waits are all of one flag. */
+ACL_FUNC_VISIBILITY aclError aclrtStreamWaitEventWithFlag(aclrtStream stream, aclrtEvent event, uint32_t timeout,
+                                                          uint32_t flag);
 
 /* How long aclrtStreamWaitEvent's waits may take, in seconds; 0, the default: for ever. */
 ACL_FUNC_VISIBILITY aclError aclrtSetOpWaitTimeout(uint32_t timeout);
@@ -171,6 +206,10 @@ ACL_FUNC_VISIBILITY aclError aclrtDestroyEvent(aclrtEvent event);
 
 /* Asynchronous: marks the stream's present end. */
 ACL_FUNC_VISIBILITY aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream);
+
+/* The same by flag: DEFAULT, or EXTERNAL, under the same conditions as in aclrtStreamWaitEventWithFlag: each execution of the
+ * instance records the event, for others to wait for. */
+ACL_FUNC_VISIBILITY aclError aclrtRecordEventWithFlag(aclrtEvent event, aclrtStream stream, uint32_t flag);
 
 /* Asynchronous: makes the event unrecorded, once the stream's tasks so far are done. */
 ACL_FUNC_VISIBILITY aclError aclrtResetEvent(aclrtEvent event, aclrtStream stream);
@@ -196,6 +235,12 @@ ACL_FUNC_VISIBILITY aclError aclrtEventElapsedTime(float *ms, aclrtEvent startEv
 ACL_FUNC_VISIBILITY aclError aclrtEventGetTimestamp(aclrtEvent event, uint64_t *timestamp);
 
 ACL_FUNC_VISIBILITY aclError aclrtGetEventId(aclrtEvent event, uint32_t *eventId);
+
+/* ---- Model running instances: more in acl_mdl.h ---- */
+
+/* Executes the instance in a stream of its own, and waits for it. timeout: milliseconds, -1 for ever.
+ * Errors: as aclmdlRIExecuteAsync's and aclrtSynchronizeStreamWithTimeout's. */
+ACL_FUNC_VISIBILITY aclError aclmdlRIExecute(aclmdlRI modelRI, int32_t timeout);
 
 /* ---- Host callbacks ---- */
 
@@ -476,6 +521,10 @@ ACL_FUNC_VISIBILITY aclError aclrtIpcMemImportPidInterServer(const char *key, ac
  * patch * 10^3, from which pre-releases take something off. Errors: ACL_ERROR_INVALID_PARAM for an unknown package. */
 ACL_FUNC_VISIBILITY aclError aclsysGetVersionStr(char *pkgName, char *versionStr);
 ACL_FUNC_VISIBILITY aclError aclsysGetVersionNum(char *pkgName, int32_t *versionNum);
+
+/* A point of the stream in the profiler's timeline (acl_prof.h), with data of the user's own: 18 bytes, zeros behind fewer.
+ * Nothing happens while tasks are not recorded. Errors: ACL_ERROR_RT_PARAM_INVALID for a length over 18. */
+ACL_FUNC_VISIBILITY aclError aclrtProfTrace(void *userdata, int32_t length, aclrtStream stream);
 
 #ifdef __cplusplus
 }

@@ -127,27 +127,6 @@ aclnnStatus aclDestroyScalar(const aclScalar *scalar) {
 }
 
 /* Arrays copy their values; lists own their members. Both are one allocation. */
-static void *array_new(uint32_t magic, size_t header, const void *value, uint64_t size, size_t element) {
-  size_t bytes;
-  if (!value && size) {
-    fail(ST_OP_NULL, "value is NULL, expected %ju elements", (uintmax_t)size);
-    return NULL;
-  }
-  if (__builtin_mul_overflow(size, element, &bytes) || bytes > SIZE_MAX / 2) {
-    fail(ST_OP_INVALID, "size is %ju, which overflows", (uintmax_t)size);
-    return NULL;
-  }
-  char *array = malloc(header + bytes);
-  if (!array) {
-    fail(ST_NO_HOST_MEMORY, "no host memory for %ju elements", (uintmax_t)size);
-    return NULL;
-  }
-  memcpy(array, &magic, sizeof magic);
-  memcpy(array + offsetof(aclIntArray, size), &size, sizeof size);
-  if (value) memcpy(array + header, value, bytes);
-  return array;
-}
-
 #define ARRAY(Kind, type, kind_magic)                                                                                  \
   acl##Kind##Array *aclCreate##Kind##Array(const type *value, uint64_t size) {                                         \
     acl##Kind##Array *array = array_new(kind_magic, sizeof *array, value, size, sizeof *value);                        \

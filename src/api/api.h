@@ -8,6 +8,7 @@
 
 #include "acl/acl.h"
 #include "base/status.h"
+#include "trace/timeline.h"
 
 static inline aclError api_result(status st, const char *call) {
   return likely(st == ST_OK) ? ACL_SUCCESS : error_publish(st, call);
@@ -16,8 +17,14 @@ static inline aclError api_result(status st, const char *call) {
 /* The return address of the entry point. */
 #define CALLER __builtin_return_address(0)
 
-/* The last statement of an entry point. */
-#define API(expression) return api_result((expression), __func__)
+/* The last statement of an entry point; a call in the profiler's timeline. */
+#define API(expression)                                                                                                \
+  do {                                                                                                                 \
+    const uint64_t api_start_ns_ = timeline_wants(TIMELINE_WANTS_CALLS) ? timeline_now() : 0;                          \
+    const int api_status_ = (expression);                                                                              \
+    if (unlikely(api_start_ns_)) timeline_call(__func__, api_start_ns_);                                               \
+    return api_result(api_status_, __func__);                                                                          \
+  } while (0)
 
 /* Returns from the entry point unless the pointer is there. */
 #define NEED(pointer)                                                                                                  \

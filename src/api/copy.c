@@ -3,6 +3,7 @@
 
 #include "api/api.h"
 #include "memory/memory.h"
+#include "runtime/capture.h"
 #include "runtime/context.h"
 
 /* Limits of the asynchronous 2-D copy, as documented. */
@@ -24,6 +25,7 @@ aclError aclrtMemcpy(void *dst, size_t destMax, const void *src, size_t count, a
   NEED(dst);
   NEED(src);
   NEED_OK(check_flat(destMax, count, kind));
+  NEED_OK(capture_allow_unsafe(false));
   const copy_shape c = flat(dst, src, count, CALLER);
   API(copy_now(&c, (copy_kind)kind));
 }
@@ -78,6 +80,7 @@ aclError aclrtMemcpy2d(void *dst, size_t dpitch, const void *src, size_t spitch,
   NEED(src);
   const copy_shape c = {dst, src, width, height, dpitch, spitch, CALLER};
   NEED_OK(check_2d(&c, kind, false));
+  NEED_OK(capture_allow_unsafe(false));
   API(copy_now(&c, (copy_kind)kind));
 }
 
@@ -101,6 +104,7 @@ static status check_fill(size_t room, size_t count) {
 aclError aclrtMemset(void *devPtr, size_t maxCount, int32_t value, size_t count) {
   NEED(devPtr);
   NEED_OK(check_fill(maxCount, count));
+  NEED_OK(capture_allow_unsafe(false));
   API(fill_now(devPtr, fill_byte(value), count));
 }
 
@@ -126,6 +130,7 @@ aclError aclrtMemsetD32(void *ptr, size_t memSize, uint32_t value, size_t N) {
   NEED(ptr);
   if (N == 0) return ACL_SUCCESS;
   NEED_OK(check_words(ptr, memSize, N));
+  NEED_OK(capture_allow_unsafe(false));
   API(fill_now(ptr, value, N * sizeof value));
 }
 
@@ -135,6 +140,7 @@ aclError aclrtMemsetD32Async(void *ptr, size_t memSize, uint32_t value, size_t N
   if (N == 0) return ACL_SUCCESS;
   NEED_OK(check_words(ptr, memSize, N));
   NEED_OK(context_stream(handle, &s));
-  if (memory_place_of(ptr) == PLACE_PINNED) API(fill_now(ptr, value, N * sizeof value)); /* as documented */
+  if (memory_place_of(ptr) == PLACE_PINNED && !capture_records(s)) /* at once, as documented */
+    API(fill_now(ptr, value, N * sizeof value));
   API(fill_in_stream(ptr, value, N * sizeof value, s));
 }

@@ -1,6 +1,7 @@
 /* Many copies in one call. All are checked before the first is made. */
 #include "api/api.h"
 #include "memory/memory.h"
+#include "runtime/capture.h"
 #include "runtime/context.h"
 #include "runtime/copy.h"
 
@@ -109,6 +110,7 @@ static status copy_batch(const batch *b, bool async, void *handle, void *site, s
   if (!failed) failed = &unused;
   *failed = SIZE_MAX;
   TRY(check_arrays(b));
+  if (!async) TRY(capture_allow_unsafe(false));
   if (async) TRY(context_stream(handle, &s));
   TRY(check(b, &kind, failed));
   return run(b, kind, s, site);

@@ -2,6 +2,7 @@
 #include "runtime/event.h"
 
 #include "api/api.h"
+#include "runtime/capture.h"
 #include "runtime/context.h"
 
 enum { PLAIN_FLAGS = ACL_EVENT_SYNC | ACL_EVENT_TIME_LINE };
@@ -64,12 +65,53 @@ aclError aclrtDestroyEvent(aclrtEvent handle) {
   return ACL_SUCCESS;
 }
 
-aclError aclrtRecordEvent(aclrtEvent event_handle, aclrtStream stream_handle) {
+/* An event's records, and its waits, are all of one flag: the first decides, whatever comes of it. */
+static status keep_use(uint8_t *use, uint32_t flag, const event *e) {
+  static const char *const names[] = {"", "DEFAULT", "EXTERNAL"};
+  const uint8_t now = flag == ACL_EVENT_RECORD_EXTERNAL ? EVENT_USE_OUTSIDE : EVENT_USE_DEFAULT;
+  const uint8_t seen = __atomic_load_n(use, __ATOMIC_RELAXED);
+  if (likely(seen == now)) return ST_OK;
+  if (!seen) __atomic_store_n(use, now, __ATOMIC_RELAXED);
+  if (!seen) return ST_OK;
+  return fail(ST_INVALID_VALUE, "flag is %s, but event %u was used with %s before", names[now], e->id, names[seen]);
+}
+
+static status record(aclrtEvent event_handle, aclrtStream stream_handle) {
   event *e;
   stream *s;
-  NEED(event_handle);
-  NEED_OK(event_and_stream(event_handle, stream_handle, &e, &s));
-  API(event_record(e, s));
+  TRY(event_and_stream(event_handle, stream_handle, &e, &s));
+  TRY(keep_use(&e->record_use, ACL_EVENT_RECORD_DEFAULT, e));
+  return event_record(e, s);
+}
+
+aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream) {
+  NEED(event);
+  API(record(event, stream));
+}
+
+/* For the flag EXTERNAL: a stream that is being captured, and an event of one kind. */
+static status check_outside(const event *e, const stream *s) {
+  if (!capture_records(s))
+    return fail(ST_STREAM_NOT_CAPTURED, "flag is EXTERNAL, and stream %u is not being captured", s->id);
+  if (e->kind == EVENT_EX && e->flags == EVENT_SYNC) return ST_OK;
+  return fail(ST_INVALID_VALUE, "flag is EXTERNAL, expected an event of aclrtCreateEventExWithFlag with ACL_EVENT_SYNC "
+                                "alone");
+}
+
+static status record_outside(aclrtEvent event_handle, aclrtStream stream_handle) {
+  event *e;
+  stream *s;
+  bool taken;
+  TRY(event_and_stream(event_handle, stream_handle, &e, &s));
+  TRY(keep_use(&e->record_use, ACL_EVENT_RECORD_EXTERNAL, e));
+  TRY(check_outside(e, s));
+  return capture_record(e, s, true, &taken);
+}
+
+aclError aclrtRecordEventWithFlag(aclrtEvent event, aclrtStream stream, uint32_t flag) {
+  NEED(event);
+  if (flag > ACL_EVENT_RECORD_EXTERNAL) API(fail(ST_INVALID_PARAM, "flag is %u, expected 0 or 1", flag));
+  API(flag == ACL_EVENT_RECORD_EXTERNAL ? record_outside(event, stream) : record(event, stream));
 }
 
 aclError aclrtResetEvent(aclrtEvent event_handle, aclrtStream stream_handle) {
@@ -83,10 +125,22 @@ aclError aclrtResetEvent(aclrtEvent event_handle, aclrtStream stream_handle) {
   API(event_reset(e, s));
 }
 
+static status wait_outside(aclrtStream stream_handle, aclrtEvent event_handle, uint32_t timeout_s) {
+  event *e;
+  stream *s;
+  bool taken;
+  TRY(event_and_stream(event_handle, stream_handle, &e, &s));
+  TRY(keep_use(&e->wait_use, ACL_EVENT_WAIT_EXTERNAL, e));
+  TRY(check_outside(e, s));
+  if (timeout_s) return fail(ST_INVALID_VALUE, "timeout is %u, expected 0 with the flag EXTERNAL", timeout_s);
+  return capture_wait(e, s, 0, true, &taken);
+}
+
 static status wait(aclrtStream stream_handle, aclrtEvent event_handle, int64_t timeout_s) {
   event *e;
   stream *s;
   TRY(event_and_stream(event_handle, stream_handle, &e, &s));
+  TRY(keep_use(&e->wait_use, ACL_EVENT_WAIT_DEFAULT, e));
   if (e->kind != EVENT_PLAIN && !(e->flags & (EVENT_SYNC | EVENT_EXTERNAL)))
     return fail(ST_INVALID_VALUE, "event %p can't be waited for, expected one made with ACL_EVENT_SYNC", event_handle);
   if (timeout_s < 0)
@@ -104,16 +158,28 @@ aclError aclrtStreamWaitEventWithTimeout(aclrtStream stream, aclrtEvent event, i
   API(wait(stream, event, timeout));
 }
 
+aclError aclrtStreamWaitEventWithFlag(aclrtStream stream, aclrtEvent event, uint32_t timeout, uint32_t flag) {
+  NEED(event);
+  if (flag > ACL_EVENT_WAIT_EXTERNAL) API(fail(ST_INVALID_PARAM, "flag is %u, expected 0 or 1", flag));
+  API(flag == ACL_EVENT_WAIT_EXTERNAL ? wait_outside(stream, event, timeout) : wait(stream, event, timeout));
+}
+
 aclError aclrtSetOpWaitTimeout(uint32_t timeout) {
   op_wait_timeout_s = timeout;
   return ACL_SUCCESS;
+}
+
+/* An event that the host waits for, or asks about. */
+static status asked_event_of(aclrtEvent handle, event **out) {
+  TRY(event_of(handle, out));
+  return capture_refuse_event(*out);
 }
 
 static status synchronize(aclrtEvent handle, int32_t timeout_ms) {
   event *e;
   uint64_t ns;
   TRY(api_timeout_ns(timeout_ms, &ns));
-  TRY(event_of(handle, &e));
+  TRY(asked_event_of(handle, &e));
   return event_synchronize(e, ns);
 }
 
@@ -129,7 +195,7 @@ aclError aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t timeout) {
 
 /* The older calls refuse events of the Ex creator. */
 static status old_event_of(aclrtEvent handle, event **out) {
-  TRY(event_of(handle, out));
+  TRY(asked_event_of(handle, out));
   if ((*out)->kind != EVENT_EX) return ST_OK;
   return fail(ST_INVALID_VALUE, "event %p was made by aclrtCreateEventExWithFlag, expected aclrtQueryEventStatus",
               handle);
@@ -148,7 +214,7 @@ aclError aclrtQueryEventStatus(aclrtEvent handle, aclrtEventRecordedStatus *stat
   event *e;
   NEED(handle);
   NEED(status);
-  NEED_OK(event_of(handle, &e));
+  NEED_OK(asked_event_of(handle, &e));
   *status = event_is_complete(e) ? ACL_EVENT_RECORDED_STATUS_COMPLETE : ACL_EVENT_RECORDED_STATUS_NOT_READY;
   return ACL_SUCCESS;
 }
@@ -165,7 +231,7 @@ aclError aclrtQueryEventWaitStatus(aclrtEvent handle, aclrtEventWaitStatus *stat
 /* Plain events record times; others where they were made with ACL_EVENT_TIME_LINE. */
 static status time_of(aclrtEvent handle, uint64_t *ns) {
   event *e;
-  TRY(event_of(handle, &e));
+  TRY(asked_event_of(handle, &e));
   *ns = e->flags & EVENT_TIME_LINE ? event_time_ns(e) : 0;
   return *ns ? ST_OK : fail(ST_NO_TIMESTAMP, "event %p has no time, expected a completed record", handle);
 }

@@ -7,6 +7,7 @@
 #include "runtime/device.h"
 
 aclError aclrtMalloc(void **devPtr, size_t size, aclrtMemMallocPolicy policy) {
+  if (likely(malloc_kept((int)policy, size, CALLER, devPtr))) return ACL_SUCCESS;
   NEED(devPtr);
   API(allocate(RULE_MALLOC, (int)policy, NULL, size, CALLER, devPtr));
 }
@@ -31,7 +32,10 @@ aclError aclrtMallocHost(void **hostPtr, size_t size) {
 }
 
 /* Frees need no context: what outlives its device can still be freed. */
-aclError aclrtFree(void *devPtr) { API(memory_free(devPtr, FREE_DEVICE, CALLER)); }
+aclError aclrtFree(void *devPtr) {
+  if (likely(memory_free_kept(devPtr))) return ACL_SUCCESS;
+  API(memory_free(devPtr, FREE_DEVICE, CALLER));
+}
 aclError aclrtFreeHost(void *hostPtr) { API(memory_free(hostPtr, FREE_HOST, CALLER)); }
 
 static status free_after_sync(void *p, free_kind kind, void *site) {

@@ -29,7 +29,7 @@ static status check(const void *block, const cannonPiece *pieces, size_t count, 
     const carve_piece piece = piece_of(&pieces[i]), next = i + 1 < count ? piece_of(&pieces[i + 1]) : (carve_piece){0};
     snprintf(name, sizeof name, "pieces[%zu]", i);
     const status st =
-        carve_check(holder.start, holder.bytes_usable, memory_slack(), &piece, i + 1 < count ? &next : NULL, name);
+        carve_check(holder.start, holder.bytes_usable, memory_slack_bytes, &piece, i + 1 < count ? &next : NULL, name);
     if (st == ST_OK) continue;
     if (failed) *failed = i;
     return st;

@@ -4,6 +4,7 @@
 #include "api/api.h"
 #include "memory/memory.h"
 #include "memory/pool/pool.h"
+#include "runtime/capture.h"
 #include "runtime/context.h"
 #include "runtime/device.h"
 #include "runtime/order.h"
@@ -120,8 +121,11 @@ aclError cannon_pool_free_async(cannon_pool *handle, void *block, aclrtStream st
   stream *s;
   NEED(handle);
   NEED(block);
+  bool kept;
   NEED_OK(pool_of(handle, kind, &p));
   NEED_OK(context_stream(stream_handle, &s));
+  NEED_OK(capture_free_block(s, block, CALLER, &kept));
+  if (kept) return ACL_SUCCESS;
   API(pool_free(p, block, s, "block", CALLER));
 }
 

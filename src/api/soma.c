@@ -7,6 +7,7 @@
 #include "api/api.h"
 #include "memory/memory.h"
 #include "memory/pool/pool.h"
+#include "runtime/capture.h"
 #include "runtime/context.h"
 #include "runtime/device.h"
 #include "runtime/order.h"
@@ -93,7 +94,10 @@ aclError aclrtMemPoolMallocAsync(void **ptr, size_t size, aclrtMemPool memPool, 
 aclError aclrtMemPoolFreeAsync(void *ptr, aclrtStream stream_handle) {
   stream *s;
   NEED(ptr);
+  bool kept;
   NEED_OK(context_stream(stream_handle, &s));
+  NEED_OK(capture_free_block(s, ptr, CALLER, &kept));
+  if (kept) return ACL_SUCCESS;
   API(pool_free(NULL, ptr, s, "ptr", CALLER));
 }
 

@@ -4,6 +4,7 @@
 #include "api/api.h"
 #include "runtime/allocator.h"
 #include "runtime/callback.h"
+#include "runtime/capture.h"
 #include "runtime/context.h"
 #include "runtime/device.h"
 
@@ -42,6 +43,7 @@ static status destroy(aclrtStream handle, bool discard) {
     TRY(context_current(&current));
     if (own != current) return fail(ST_OTHER_CONTEXT, "stream %p is not of the current context", handle);
     if (s == own->default_stream) return fail(ST_INVALID_VALUE, "stream %p is the context's default stream", handle);
+    TRY(capture_refuse_stream(s));
   }
   if (!object_kill(&s->o)) return fail(ST_INVALID_VALUE, "stream %p is being destroyed", handle);
   object_ref(&s->o); /* the slot stays this stream's until its subscription is gone */
@@ -62,17 +64,23 @@ aclError aclrtDestroyStreamForce(aclrtStream stream) {
   API(destroy(stream, true));
 }
 
+/* A stream that the host waits for, or asks about. */
+static status asked_stream(aclrtStream handle, stream **out) {
+  TRY(context_stream(handle, out));
+  return capture_refuse_stream(*out);
+}
+
 aclError aclrtStreamQuery(aclrtStream handle, aclrtStreamStatus *status) {
   stream *s;
   NEED(status);
-  NEED_OK(context_stream(handle, &s));
+  NEED_OK(asked_stream(handle, &s));
   *status = stream_is_idle(s) ? ACL_STREAM_STATUS_COMPLETE : ACL_STREAM_STATUS_NOT_READY;
   return ACL_SUCCESS;
 }
 
 aclError aclrtSynchronizeStream(aclrtStream handle) {
   stream *s;
-  NEED_OK(context_stream(handle, &s));
+  NEED_OK(asked_stream(handle, &s));
   API(stream_synchronize(s, 0));
 }
 
@@ -80,7 +88,7 @@ aclError aclrtSynchronizeStreamWithTimeout(aclrtStream handle, int32_t timeout) 
   stream *s;
   uint64_t ns;
   NEED_OK(api_timeout_ns(timeout, &ns));
-  NEED_OK(context_stream(handle, &s));
+  NEED_OK(asked_stream(handle, &s));
   API(stream_synchronize(s, ns));
 }
 

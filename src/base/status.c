@@ -63,6 +63,10 @@ static const char *catalogue_number(status code) {
   switch (code) {
   case ST_INVALID_PARAM: return "EH0007";
   case ST_REPEATED_INIT:
+  case ST_STREAM_NOT_CAPTURED:
+  case ST_CAPTURE_UNMATCHED:
+  case ST_CAPTURE_THREAD:
+  case ST_GROUP_STATUS:
   case ST_REPEATED_FINALISE: return "EE1018";
   case ST_CONFIG_PATH:
   case ST_CONFIG_PARSE:

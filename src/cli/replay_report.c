@@ -26,11 +26,12 @@ void replay_print(FILE *f, const replay_report *r) {
     fprintf(f, ", %" PRIu64 " streams, %" PRIu64 " steps of events, %" PRIu64 " waits of the host", t->n_streams,
             t->n_edges, t->n_waits);
   if (r->cap_bytes) fprintf(f, ", cap %s", format_bytes(r->cap_bytes));
-  fprintf(f, "\n\n%-10s %9s %9s %10s %10s %8s %8s\n", "", "ns/event", "warm", "committed", "over live", "calls",
-          "refused");
+  fprintf(f, "\n\n%-10s %9s %9s %9s %10s %10s %8s %8s\n", "", "ns/event", "warm", "in calls", "committed", "over live",
+          "calls", "refused");
   for (const replay_result *a = r->result; a < r->result + r->n; ++a) {
-    fprintf(f, "%-10s %9.1f %9.1f %10s %10.3f %8s %8" PRIu64, a->allocator->name, a->times.cold_ns, a->times.warm_ns,
-            format_bytes(a->peak_committed_bytes), over_live(a), calls_text(a->n_calls), a->n_refused);
+    fprintf(f, "%-10s %9.1f %9.1f %9.1f %10s %10.3f %8s %8" PRIu64, a->allocator->name, a->times.cold_ns,
+            a->times.warm_ns, a->times.warm_call_ns, format_bytes(a->peak_committed_bytes), over_live(a),
+            calls_text(a->n_calls), a->n_refused);
     if (a->n_refused) fprintf(f, "  first at event %zu", a->first_refused);
     fprintf(f, "\n");
   }
@@ -47,6 +48,8 @@ static cJSON *result_json(const replay_result *r) {
   cJSON_AddStringToObject(o, "about", r->allocator->about);
   cJSON_AddNumberToObject(o, "cold_ns_per_event", r->times.cold_ns);
   cJSON_AddNumberToObject(o, "warm_ns_per_event", r->times.warm_ns);
+  cJSON_AddNumberToObject(o, "cold_call_ns_per_event", r->times.cold_call_ns);
+  cJSON_AddNumberToObject(o, "warm_call_ns_per_event", r->times.warm_call_ns);
   cJSON_AddNumberToObject(o, "peak_committed_bytes", (double)r->peak_committed_bytes);
   cJSON_AddNumberToObject(o, "peak_live_bytes", (double)r->peak_live_bytes);
   cJSON_AddNumberToObject(o, "committed_over_live", over_live(r));

@@ -11,6 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "trace/shards.h"
+
 /* Texts end where the format says they do, whatever the writer was doing. */
 static void end_texts(stats_file *p) {
 #define END(text) (text)[sizeof(text) - 1] = 0
@@ -29,6 +31,23 @@ static void end_texts(stats_file *p) {
 #undef END
 }
 
+/* What threads keep for their next allocations is in nobody's use, and known to no one else. */
+static void count_cached(stats_heap *h) {
+  const uint64_t live = h->live_bytes, committed = h->committed_bytes;
+  h->cached_bytes = live < committed ? committed - live : 0;
+}
+
+/* So that a heap's counters are those of all threads. */
+static void add_shards(stats_file *p) {
+  for (int i = 0; i < STATS_MAX_SHARDS; i++) {
+    const stats_shard *s = &p->shards[i];
+    if (s->state == STATS_ROW_OPEN && s->device >= -1 && s->device < STATS_MAX_DEVICES)
+      shard_fold(s->device < 0 ? &p->pinned : &p->device[s->device], s);
+  }
+  for (int i = 0; i < STATS_MAX_DEVICES; i++) count_cached(&p->device[i]);
+  count_cached(&p->pinned);
+}
+
 stats_file *stats_read(int fd, const char *name) {
   stats_file *p = malloc(sizeof *p);
   if (!p) abort();
@@ -36,6 +55,7 @@ stats_file *stats_read(int fd, const char *name) {
   for (ssize_t n; got < sizeof *p && (n = pread(fd, (char *)p + got, sizeof *p - got, (off_t)got)) > 0;) got += n;
   if (got == sizeof *p && p->magic == STATS_MAGIC && p->version == STATS_VERSION) {
     end_texts(p);
+    add_shards(p);
     return p;
   }
   if (got >= 2 * sizeof(uint32_t) && p->magic == STATS_MAGIC && p->version != STATS_VERSION)

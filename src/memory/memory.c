@@ -17,7 +17,9 @@ static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
 static heap *_Atomic device_heaps[SPACE_MAX_DEVICES];
 static heap *_Atomic pinned_heap, *_Atomic managed_heap;
 static const heap_fences *fences;
-static uint32_t slack_bytes = RULE_DEFAULT_SLACK_BYTES;
+uint32_t memory_slack_bytes = RULE_DEFAULT_SLACK_BYTES;
+_Atomic uint8_t memory_cache_index[SPACE_MAX_DEVICES];
+_Atomic uint32_t memory_frees_checked;
 static _Atomic bool kinds_differ; /* media processing or pools have blocks: frees look whose a block is */
 static char device_names[SPACE_MAX_DEVICES][16];
 
@@ -27,8 +29,6 @@ void memory_set_fences(const heap_fences *given) {
 }
 
 const heap_fences *memory_fences(void) { return fences; }
-void memory_set_slack(uint32_t bytes) { slack_bytes = bytes; }
-uint32_t memory_slack(void) { return slack_bytes; }
 
 heap *memory_heap(int device) { return atomic_load_explicit(&device_heaps[device], memory_order_acquire); }
 
@@ -62,8 +62,13 @@ status memory_open_device(int device, uint64_t size_bytes, bool check_host) {
                                   .size_bytes = size_bytes,
                                   .check_host = check_host,
                                   .fences = fences,
+                                  .find_room = memory_find_room,
                                   .stats = trace_is_on() ? &trace_stats()->device[device] : NULL});
-    if (st == ST_OK) fault_handler_install();
+    if (st == ST_OK) {
+      atomic_store_explicit(&memory_cache_index[device], (uint8_t)heap_index(memory_heap(device)),
+                            memory_order_release);
+      fault_handler_install();
+    }
   }
   pthread_mutex_unlock(&open_lock);
   return st;
@@ -115,11 +120,17 @@ __attribute__((noinline)) bool memory_find_room(int device) {
 }
 
 status memory_round(const alloc_rule *rule, int policy, uint64_t size, uint64_t *bytes) {
-  *bytes = rule_bytes(rule, size, slack_bytes, policy);
+  *bytes = rule_bytes(rule, size, memory_slack_bytes, policy);
   if (size == 0) return fail(ST_INVALID_PARAM, "size is 0, expected 1 or more");
   if (*bytes) return ST_OK;
   return fail(ST_NO_MEMORY, "size is %ju, which overflows when it is rounded", (uintmax_t)size);
 }
+
+static void expect_kinds(void) {
+  if (!atomic_load(&kinds_differ) && !atomic_exchange(&kinds_differ, true)) atomic_fetch_add(&memory_frees_checked, 1);
+}
+
+void memory_expect_pools(void) { expect_kinds(); }
 
 status memory_alloc(int device, const alloc_rule *rule, int policy, uint64_t size, void *site, void **out) {
   uint64_t bytes;
@@ -130,14 +141,9 @@ status memory_alloc(int device, const alloc_rule *rule, int policy, uint64_t siz
     TRY(open_heap_of(rule));
     h = atomic_load_explicit(slot, memory_order_acquire);
   }
-  if (unlikely(rule->freed_by == FREE_DVPP)) atomic_store_explicit(&kinds_differ, true, memory_order_relaxed);
-  const char *call = rule->call[policy_pages(policy, size)];
-  const status st = heap_alloc(h, bytes, size, call, site, out);
-  if (likely(st != ST_NO_MEMORY) || rule->place != ALLOC_DEVICE || !memory_find_room(device)) return st;
-  return heap_alloc(h, bytes, size, call, site, out);
+  if (unlikely(rule->freed_by == FREE_DVPP)) expect_kinds();
+  return heap_alloc(h, bytes, size, rule->call[policy_pages(policy, size)], site, out);
 }
-
-void memory_expect_pools(void) { atomic_store(&kinds_differ, true); }
 
 static inline heap *heap_of(const void *p) {
   const int device = space_device_of((uintptr_t)p);

@@ -8,6 +8,7 @@
 
 #include "base/status.h"
 #include "memory/heap/heap.h"
+#include "memory/heap/thread_cache.h"
 #include "memory/registered.h"
 #include "memory/rules.h"
 #include "memory/space.h"
@@ -21,13 +22,28 @@ status memory_open_device(int device, uint64_t size_bytes, bool check_host);
 void memory_set_fences(const heap_fences *fences);
 const heap_fences *memory_fences(void);
 
-/* What blocks with slack grow by (RULE_DEFAULT_SLACK_BYTES unless set); before the first device is opened. */
-void memory_set_slack(uint32_t bytes);
-uint32_t memory_slack(void);
+/* What blocks with slack grow by (RULE_DEFAULT_SLACK_BYTES unless set); set before the first device is opened. */
+extern uint32_t memory_slack_bytes;
+
+/* Of a device's heap (heap_index); 0: not opened yet. */
+extern _Atomic uint8_t memory_cache_index[SPACE_MAX_DEVICES];
+
+/* Not 0: there are reasons to look whose a block is before it is freed. Counted by those who have one. */
+extern _Atomic uint32_t memory_frees_checked;
 
 /* A block of `size` bytes where the rule says (device counts only if that is a device), of the pages that the policy
  * asks for. site: the caller's return address, for messages. */
 status memory_alloc(int device, const alloc_rule *rule, int policy, uint64_t size, void *site, void **out);
+
+/* The same for aclrtMalloc's rule, where the thread keeps such a block (heap/thread_cache.h), else NULL. Policies that ask
+ * for whole pages are left to memory_alloc. */
+static inline void *memory_malloc_kept(int device, int policy, uint64_t size, void *site) {
+  thread_cache *t = thread_caches[atomic_load_explicit(&memory_cache_index[device], memory_order_relaxed)];
+  if (unlikely(!t || size - 1 >= THREAD_CACHE_BYTES || (policy != POLICY_HUGE_FIRST && policy != POLICY_NORMAL_ONLY)))
+    return NULL;
+  const uint64_t rounded = (size + RULE_ROUND_BYTES - 1) & -(uint64_t)RULE_ROUND_BYTES;
+  return thread_cache_alloc(t, rounded + memory_slack_bytes, size, alloc_rules[RULE_MALLOC].call[PAGES_SMALL], site);
+}
 
 /* What a rule makes of a request's size; refused in words where there is nothing to make. */
 status memory_round(const alloc_rule *rule, int policy, uint64_t size, uint64_t *bytes);
@@ -44,6 +60,17 @@ void memory_give_back(void);
 /* Frees a block by its start; kind says what the caller frees (managed memory is freed as a device's), site is its
  * return address. */
 status memory_free(void *block, free_kind kind, void *site);
+
+/* The same for device memory where the thread can keep the block, else false. */
+static inline bool memory_free_kept(void *block) {
+  const uintptr_t distance = (uintptr_t)block - space.device_base;
+  if (unlikely(distance >> SPACE_STRIDE_SHIFT >= SPACE_MAX_DEVICES ||
+               atomic_load_explicit(&memory_frees_checked, memory_order_relaxed)))
+    return false;
+  thread_cache *t =
+      thread_caches[atomic_load_explicit(&memory_cache_index[distance >> SPACE_STRIDE_SHIFT], memory_order_relaxed)];
+  return likely(t) && thread_cache_free(t, (uintptr_t)block);
+}
 
 status memory_info(int device, uint64_t *free_bytes, uint64_t *total_bytes);
 
@@ -74,6 +101,13 @@ static inline int memory_device_of_view(const void *view) {
   const int device = space_device_of((uintptr_t)view - space.view_distance);
   const uintptr_t reserved = (uintptr_t)view - space.vmm_distance;
   return likely(device >= 0) || !space_is_reserved(reserved) ? device : vmm_device_of(reserved);
+}
+
+/* The user's address of what kernels see there. */
+static inline uintptr_t memory_address_of_view(const void *view) {
+  const uintptr_t device = (uintptr_t)view - space.view_distance, reserved = (uintptr_t)view - space.vmm_distance;
+  if (likely(space_device_of(device) >= 0)) return device;
+  return space_is_reserved(reserved) ? reserved : (uintptr_t)view;
 }
 
 /* The live block (on a device, pinned or managed) that holds the address, or NULL. Lock-free. */

@@ -29,7 +29,8 @@ const char *const free_calls[N_FREE_KINDS] = {
   { name, name, name }
 
 const alloc_rule alloc_rules[N_RULES] = {
-    [RULE_MALLOC] = {CALL("aclrtMalloc"), 32, true, 64, ALLOC_DEVICE, FREE_DEVICE, DOCUMENTED("aclrtMalloc")},
+    [RULE_MALLOC] = {CALL("aclrtMalloc"), RULE_ROUND_BYTES, true, 64, ALLOC_DEVICE, FREE_DEVICE,
+                     DOCUMENTED("aclrtMalloc")},
     [RULE_MALLOC_ALIGN32] = {CALL("aclrtMallocAlign32"), 32, false, 32, ALLOC_DEVICE, FREE_DEVICE,
                              DOCUMENTED("aclrtMallocAlign32")},
     [RULE_MALLOC_CACHED] = {CALL("aclrtMallocCached"), 32, true, 64, ALLOC_DEVICE, FREE_DEVICE,

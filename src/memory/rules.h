@@ -99,6 +99,8 @@ const alloc_rule *rule_of_call(const char *call, page_kind *pages);
  * since programs register what they get. Both are above everything promised. */
 enum { RULE_DEVICE_UNIT_SHIFT = 9, RULE_PINNED_UNIT_SHIFT = 12, RULE_DEFAULT_SLACK_BYTES = 32 };
 
+enum { RULE_ROUND_BYTES = 32 /* of aclrtMalloc */ };
+
 /* The same in whole pages. */
 uint64_t rule_bytes_of_pages(const alloc_rule *rule, uint64_t size, uint32_t slack_bytes, page_kind pages);
 

@@ -27,11 +27,7 @@ static void note_operand(executor *e, operand *p, const tensor *t) {
 void account_prepare(executor *e, const op_arg *a) {
   e->n_elements = 0;
   e->element_bytes = 0;
-  for (operand *p = e->operands; p < e->operands + e->n_operands; ++p) {
-    const op_arg *arg = &a[p->argument];
-    note_operand(e, p,
-                 e->op->schema[p->argument].kind == ARG_TENSOR ? arg->tensor : arg->tensors->value[p->list_index]);
-  }
+  for (operand *p = e->operands; p < e->operands + e->n_operands; ++p) note_operand(e, p, operand_tensor(e, p, a));
 }
 
 /* ---- the device's time ------------------------------------------------------------------------------------------- */

@@ -34,6 +34,14 @@ typedef struct {
   uint64_t partials;      /* of reductions */
 } workspace_parts;
 
+/* A tensor as a dump describes it; of one that is absent, dtype -1. */
+typedef struct {
+  int16_t dtype, format;
+  uint8_t rank;
+  int64_t n;
+  int64_t dims[MAX_RANK], strides[MAX_RANK];
+} dumped_tensor;
+
 struct aclOpExecutor {
   uint32_t magic;
   _Atomic uint32_t refs;
@@ -52,10 +60,19 @@ struct aclOpExecutor {
   uint64_t n_elements;      /* account.h's: of the largest operand */
   uint32_t element_bytes;   /* and of one element of the first */
   uint32_t cost_ns;         /* estimate of run */
+  uint32_t shapes;          /* shapes.h's; 0: not recorded */
+  uint8_t dumped;           /* dump.h's: DUMP_INPUTS, DUMP_OUTPUTS; 0: neither */
+  dumped_tensor *tensors;   /* of the operands, malloc'ed, while dumped */
   operand own_operands[EXECUTOR_OPERANDS];
   void *own_views[EXECUTOR_OPERANDS]; /* of its only launch, where it is not repeatable; see launch.c */
   _Alignas(16) char plan[EXECUTOR_PLAN_BYTES];
 };
+
+/* An operand's tensor among the arguments of the call; NULL where it is absent. */
+static inline const tensor *operand_tensor(const executor *e, const operand *p, const op_arg *a) {
+  const op_arg *arg = &a[p->argument];
+  return e->op->schema[p->argument].kind == ARG_TENSOR ? arg->tensor : arg->tensors->value[p->list_index];
+}
 
 /* The executor's plan as the family's struct; cleared by op_prepare only where the family says so. */
 #define PLAN(e, type)                                                                                                  \

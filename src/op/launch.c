@@ -5,6 +5,7 @@
 
 #include "memory/memory.h"
 #include "op/account.h"
+#include "op/dump.h"
 #include "op/executor.h"
 #include "runtime/context.h"
 #include "runtime/stream.h"
@@ -24,16 +25,21 @@ static void release(task *t) {
   executor_unref(e);
 }
 
-static status run_launch(task *t, stream *s) {
-  (void)s;
+__attribute__((always_inline)) static inline status run_executor(task *t, stream *s) {
   const executor *e = t->launch.executor;
   status st = likely(!trace_is_on()) ? e->run(e, views_of(t), t->launch.scratch)
                                      : account_run(e, views_of(t), t->launch.scratch);
+  if (unlikely(e->dumped) && st == ST_OK) dump_launch(e, views_of(t), t, s);
   if (unlikely(st != ST_OK)) {
     char words[400];
     snprintf(words, sizeof words, "%s", fail_take());
-    st = fail(st, "aclnn%s: %s", e->op->name, words);
+    st = fail(st, "%s%s: %s", e->op->by_name ? "" : "aclnn", e->op->name, words);
   }
+  return st;
+}
+
+static status run_launch(task *t, stream *s) {
+  const status st = run_executor(t, s);
   release(t);
   return st;
 }
@@ -43,7 +49,37 @@ static void drop_launch(task *t, stream *s) {
   release(t);
 }
 
-static const task_kind launch_kind = {.name = "operator", .run = run_launch, .drop = drop_launch};
+static void describe_launch(const task *t, task_words *words) {
+  const executor *e = t->launch.executor;
+  *words = (task_words){.name = e->op->name,
+                        .type = e->multiply_adds ? "cube" : "vector",
+                        .detail = e->shapes,
+                        .bytes = e->touched_bytes};
+}
+
+/* In a graph, which keeps the executor. */
+static status run_again(task *t, stream *s) { return run_executor(t, s); }
+
+static unsigned access_of(const operand *p) {
+  return (p->flags & ARG_READ ? VMM_READ : 0) | (p->flags & ARG_WRITTEN ? VMM_WRITE : 0);
+}
+
+static void launch_uses(const task *t, task_use *tell, void *argument) {
+  const executor *e = t->launch.executor;
+  void *const *view = views_of((task *)t);
+  for (int i = 0; i < e->n_operands; ++i)
+    if (view[i]) tell(argument, view[i], e->operands[i].extent_bytes, access_of(&e->operands[i]));
+  if (t->launch.scratch) tell(argument, t->launch.scratch, e->workspace_bytes, VMM_READ | VMM_WRITE);
+}
+
+static const task_kind captured_launch = {
+    .name = "operator", .run = run_again, .describe = describe_launch, .release = release, .uses = launch_uses};
+static const task_kind launch_kind = {.name = "operator",
+                                      .run = run_launch,
+                                      .drop = drop_launch,
+                                      .describe = describe_launch,
+                                      .is_operator = true,
+                                      .captured = &captured_launch};
 
 /* memory_view's failures are, here, those of an argument. */
 static status operand_view(const void *p, uint64_t bytes, unsigned access, const char *name, void **view) {
@@ -52,10 +88,6 @@ static status operand_view(const void *p, uint64_t bytes, unsigned access, const
   char words[400];
   snprintf(words, sizeof words, "%s", fail_take());
   return fail(ST_OP_INVALID, "%s", words);
-}
-
-static unsigned access_of(const operand *p) {
-  return (p->flags & ARG_READ ? VMM_READ : 0) | (p->flags & ARG_WRITTEN ? VMM_WRITE : 0);
 }
 
 static status translate(const executor *e, void **view) {
@@ -102,12 +134,11 @@ status op_launch(op *o, void *workspace, uint64_t workspace_bytes, executor *e, 
   if (unlikely(!view)) return fail(ST_NO_HOST_MEMORY, "no host memory for a launch of %d tensors", e->n_operands);
   task *t;
   status st = translate(e, view);
-  if (st == ST_OK) st = stream_new_task(s, &t);
+  if (st == ST_OK) st = stream_new_task(s, &launch_kind, &t);
   if (unlikely(st != ST_OK)) {
     if (view != inline_views && view != e->own_views) free(view);
     return st;
   }
-  t->kind = &launch_kind;
   t->cost_ns = e->cost_ns;
   t->launch.executor = e;
   t->launch.scratch = scratch;

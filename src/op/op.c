@@ -5,8 +5,12 @@
 
 #include "base/cache.h"
 #include "op/account.h"
+#include "op/dump.h"
 #include "op/executor.h"
+#include "op/shapes.h"
 #include "tensor/objects.h"
+#include "trace/dump.h"
+#include "trace/timeline.h"
 #include "trace/trace.h"
 
 /* ---- phase one --------------------------------------------------------------------------------------------------- */
@@ -89,6 +93,7 @@ static executor *executor_new(op *o, uint64_t n_operands) {
   e->n_results = 0;
   e->n_operands = (uint16_t)n_operands;
   e->heap = NULL;
+  e->dumped = 0;
   e->run = NULL;
   e->workspace = (workspace_parts){0};
   e->touched_bytes = e->multiply_adds = 0;
@@ -104,6 +109,7 @@ void executor_unref(executor *e) {
   e->magic = 0;
   if (unlikely(e->operands != e->own_operands)) free(e->operands);
   if (unlikely(e->heap)) free(e->heap);
+  if (unlikely(e->dumped)) free(e->tensors);
   for (int i = 0; unlikely(i < e->n_results); ++i) tensor_release(e->results[i]);
   cache_put(CACHE_EXECUTOR, e);
 }
@@ -117,7 +123,9 @@ status op_prepare(op *o, const op_arg *a, uint64_t *workspace_bytes, executor **
   if (!e) return fail(ST_NO_HOST_MEMORY, "no host memory for an executor of %ju tensors", (uintmax_t)n_operands);
   fill_operands(e, a);
   if (unlikely(trace_is_on())) account_prepare(e, a);
-  const status st = o->prepare(e, a);
+  e->shapes = timeline_wants(TIMELINE_WANTS_SHAPES) ? shapes_name(e, a) : 0;
+  status st = o->prepare(e, a);
+  if (unlikely(dump_wants()) && st == ST_OK) st = dump_prepare(e, a);
   if (unlikely(st != ST_OK)) {
     executor_unref(e);
     return st;

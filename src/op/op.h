@@ -28,9 +28,16 @@ typedef enum {
   ARG_FLOAT, /* float, double */
   ARG_BOOL,
   ARG_STRING,
+  ARG_ANY, /* an attribute that does not matter (aclop.h) */
 } arg_kind;
 
-enum { ARG_READ = 1, ARG_WRITTEN = 2, ARG_OPTIONAL = 4 };
+enum {
+  ARG_READ = 1,
+  ARG_WRITTEN = 2,
+  ARG_OPTIONAL = 4,
+  ARG_ATTRIBUTE = 8,
+  ARG_STORED = 16 /* the last two: aclop.h's */
+};
 
 typedef struct {
   const char *name;
@@ -54,6 +61,7 @@ typedef union {
 
 typedef struct op {
   const char *name; /* without "aclnn" */
+  bool by_name;     /* called by its name (aclop.h), and not by a function of its own */
   const arg_schema *schema;
   uint8_t n_args;
   int variant; /* what the schema line gives the prepare function: op_variant below */

@@ -34,3 +34,13 @@ view view_contiguous(int dtype, int rank, const int64_t *dims) {
   }
   return v;
 }
+
+view view_broadcast(const view *v, const int64_t *dims, int rank) {
+  view b = {.rank = rank, .dtype = v->dtype};
+  const int missing = rank - v->rank;
+  for (int d = 0; d < rank; ++d) {
+    b.dims[d] = dims[d];
+    b.strides[d] = d >= missing && v->dims[d - missing] != 1 ? v->strides[d - missing] : 0;
+  }
+  return b;
+}

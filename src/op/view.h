@@ -24,4 +24,7 @@ int64_t view_elements(const view *v);
 /* Row-major without gaps. */
 view view_contiguous(int dtype, int rank, const int64_t *dims);
 
+/* v, which broadcasts to dims, as if it had them: strides of 0 where it is repeated. */
+view view_broadcast(const view *v, const int64_t *dims, int rank);
+
 #endif

@@ -24,6 +24,7 @@ enum { UNIT_BYTES = 512 }; /* what models round requests up to */
 typedef struct {
   uint64_t committed_bytes;
   uint64_t n_calls; /* times that memory was taken from, or given back to, what is below; or UNKNOWN_CALLS */
+  uint64_t call_ns; /* processor time in them, where they are system calls and counted */
 } allocator_footprint;
 #define UNKNOWN_CALLS UINT64_MAX
 

@@ -12,7 +12,7 @@ typedef struct pool pool;
 struct pool {
   heap *heap;
   heap_config config;
-  uint64_t n_calls_before; /* of the instances before */
+  heap_usage before; /* calls of the instances before */
   pool *next_unused;
 };
 
@@ -49,7 +49,8 @@ static void *create(uint64_t cap_bytes) {
                             .window_bytes = window_bytes,
                             .view_distance = window_bytes,
                             .unit_shift = RULE_DEVICE_UNIT_SHIFT,
-                            .size_bytes = cap_bytes};
+                            .size_bytes = cap_bytes,
+                            .time_calls = true};
   if (heap_create(&p->config, &p->heap) == ST_OK) return p;
   fprintf(stderr, "pool: %s\n", fail_take());
   munmap(at, reserved_bytes);
@@ -60,7 +61,7 @@ static void *create(uint64_t cap_bytes) {
 static void destroy(void *self) {
   pool *p = self;
   heap_trim(p->heap, 0);
-  p->n_calls_before = usage_of(p).n_calls;
+  p->before = usage_of(p);
   p->next_unused = unused;
   unused = p;
 }
@@ -77,8 +78,8 @@ static void give(void *self, uintptr_t handle) { heap_free(((pool *)self)->heap,
 static uint64_t address(void *self, uintptr_t handle) { return handle - ((pool *)self)->config.window; }
 
 static allocator_footprint footprint(void *self) {
-  const heap_usage u = usage_of(self);
-  return (allocator_footprint){u.committed_bytes, u.n_calls - ((pool *)self)->n_calls_before};
+  const heap_usage u = usage_of(self), before = ((pool *)self)->before;
+  return (allocator_footprint){u.committed_bytes, u.n_calls - before.n_calls, u.call_ns - before.call_ns};
 }
 
 const allocator pool_allocator = {"pool", "Cannon's own, as a device has it", create, take, give, address, footprint,

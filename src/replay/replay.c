@@ -1,7 +1,8 @@
 #include "replay/replay.h"
 
 #include <stdlib.h>
-#include <time.h>
+
+#include "base/sync.h"
 
 uint64_t replay_roomy_cap(const trace *t) { return round_up(16 * t->peak_live_bytes, GRANULE_BYTES) + (1u << 30); }
 
@@ -20,15 +21,19 @@ static void no_free(void *self, uintptr_t handle) {
 static const allocator nothing = {
     .name = "nothing", .create = no_create, .alloc = no_alloc, .free = no_free, .destroy = free};
 
-/* The thread's own time, so that others on the machine don't count. */
-static uint64_t cpu_ns(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+static allocator_footprint footprint_of(const allocator *a, void *self) {
+  return a->footprint ? a->footprint(self) : (allocator_footprint){.n_calls = UNKNOWN_CALLS};
 }
 
-static double run(const allocator *a, void *self, const trace *t, uintptr_t *handle) {
-  const uint64_t start = cpu_ns();
+/* What one replay took, per event, and its system calls. */
+typedef struct {
+  double ns, call_ns;
+  uint64_t n_calls;
+} run_times;
+
+static run_times run(const allocator *a, void *self, const trace *t, uintptr_t *handle) {
+  const allocator_footprint before = footprint_of(a, self);
+  const uint64_t start = thread_ns();
   for (const trace_event *e = t->event, *end = e + t->n_events; e < end; ++e) {
     if (e->bytes)
       handle[e->block] = a->alloc(self, e->bytes);
@@ -37,7 +42,12 @@ static double run(const allocator *a, void *self, const trace *t, uintptr_t *han
       handle[e->block] = 0;
     }
   }
-  return (double)(cpu_ns() - start) / (double)t->n_events;
+  const uint64_t end = thread_ns();
+  const allocator_footprint after = footprint_of(a, self);
+  const double n = (double)t->n_events;
+  return (run_times){.ns = (double)(end - start) / n,
+                     .call_ns = (double)(after.call_ns - before.call_ns) / n,
+                     .n_calls = after.n_calls == UNKNOWN_CALLS ? UNKNOWN_CALLS : after.n_calls - before.n_calls};
 }
 
 static void free_rest(const allocator *a, void *self, const trace *t, uintptr_t *handle) {
@@ -47,24 +57,22 @@ static void free_rest(const allocator *a, void *self, const trace *t, uintptr_t 
   }
 }
 
-static int by_value(const void *a, const void *b) {
-  const double x = *(const double *)a, y = *(const double *)b;
+static int by_time(const void *a, const void *b) {
+  const double x = ((const run_times *)a)->ns, y = ((const run_times *)b)->ns;
   return (x > y) - (x < y);
 }
 
-static double median(double *value, int n) {
-  qsort(value, (size_t)n, sizeof *value, by_value);
-  return n % 2 ? value[n / 2] : (value[n / 2 - 1] + value[n / 2]) / 2;
-}
-
-static uint64_t calls_of(const allocator *a, void *self) {
-  return a->footprint ? a->footprint(self).n_calls : UNKNOWN_CALLS;
+/* The middle one; of the two in the middle the faster one. */
+static run_times median(run_times *times, int n) {
+  qsort(times, (size_t)n, sizeof *times, by_time);
+  return times[(n - 1) / 2];
 }
 
 /* As replay_time, the loop's cost included. */
 static bool measure(const allocator *a, const trace *t, uint64_t cap_bytes, int repetitions, replay_times *out) {
   uintptr_t *handle = must_alloc((t->n_blocks + (size_t)1) * sizeof *handle);
-  double *cold = must_alloc((size_t)repetitions * sizeof *cold), *warm = must_alloc((size_t)repetitions * sizeof *warm);
+  run_times *cold = must_alloc((size_t)repetitions * sizeof *cold);
+  run_times *warm = must_alloc((size_t)repetitions * sizeof *warm);
   bool made = true;
   for (int i = 0; i < repetitions && made; ++i) {
     void *self = a->create(cap_bytes);
@@ -72,15 +80,17 @@ static bool measure(const allocator *a, const trace *t, uint64_t cap_bytes, int 
     if (!made) break;
     cold[i] = run(a, self, t, handle);
     free_rest(a, self, t, handle);
-    const uint64_t calls = calls_of(a, self);
     warm[i] = run(a, self, t, handle);
-    out->n_warm_calls = calls == UNKNOWN_CALLS ? calls : calls_of(a, self) - calls;
     free_rest(a, self, t, handle);
     a->destroy(self);
   }
   if (made) {
-    out->cold_ns = median(cold, repetitions);
-    out->warm_ns = median(warm, repetitions);
+    const run_times c = median(cold, repetitions), w = median(warm, repetitions);
+    *out = (replay_times){.cold_ns = c.ns,
+                          .warm_ns = w.ns,
+                          .cold_call_ns = c.call_ns,
+                          .warm_call_ns = w.call_ns,
+                          .n_warm_calls = w.n_calls};
   }
   free(handle);
   free(cold);

@@ -9,7 +9,8 @@
  * Medians over repetitions, each with an instance of its own; processor time, so that others on the machine don't count. */
 typedef struct {
   double cold_ns, warm_ns;
-  uint64_t n_warm_calls; /* of the second time; or UNKNOWN_CALLS */
+  double cold_call_ns, warm_call_ns; /* of these, in system calls on mappings; 0 where they are not counted */
+  uint64_t n_warm_calls;             /* of the second time; or UNKNOWN_CALLS */
 } replay_times;
 bool replay_time(const allocator *a, const trace *t, uint64_t cap_bytes, int repetitions, replay_times *out);
 

@@ -13,12 +13,11 @@ static status run_host(task *t, stream *s) {
   return ST_OK;
 }
 
-static const task_kind host_kind = {.name = "host function", .run = run_host, .user_code = true};
+static const task_kind host_kind = {.name = "host function", .run = run_host, .user_code = true, .again = true};
 
 status host_function_submit(stream *s, void (*function)(void *), void *argument) {
   task *t;
-  TRY(stream_new_task(s, &t));
-  t->kind = &host_kind;
+  TRY(stream_new_task(s, &host_kind, &t));
   t->cost_ns = TASK_COST_UNKNOWN;
   t->host.function = function;
   t->host.argument = argument;
@@ -169,7 +168,7 @@ static status run_callback(task *t, stream *s) {
   return blocks ? TASK_BLOCKED : ST_OK;
 }
 
-static const task_kind callback_kind = {.name = "callback", .run = run_callback};
+static const task_kind callback_kind = {.name = "callback", .run = run_callback, .again = true};
 
 status callback_submit(stream *s, void (*function)(void *), void *argument, bool blocks) {
   pthread_mutex_lock(&lock);
@@ -179,8 +178,7 @@ status callback_submit(stream *s, void (*function)(void *), void *argument, bool
     return fail(ST_NO_CALLBACK_THREAD, "stream %u has no subscribed thread, expected aclrtSubscribeReport before",
                 s->id);
   task *t;
-  TRY(stream_new_task(s, &t));
-  t->kind = &callback_kind;
+  TRY(stream_new_task(s, &callback_kind, &t));
   t->cost_ns = TASK_COST_UNKNOWN;
   t->host.function = function;
   t->host.argument = argument;

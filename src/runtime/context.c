@@ -1,20 +1,14 @@
 #include "runtime/context.h"
 
+#include "runtime/capture.h"
 #include "runtime/device.h"
 #include "trace/trace.h"
 
-/* The thread's context, by serial number too: a slot may have been reused since. */
-static _Thread_local struct {
-  context *context;
-  uint64_t serial;
-} current;
+_Thread_local context_of_thread context_own;
 
-void context_set_current(context *c) {
-  current.context = c;
-  current.serial = c ? c->o.serial : 0;
-}
+void context_set_current(context *c) { context_own = (context_of_thread){c, c ? c->o.serial : 0}; }
 
-__attribute__((cold)) static status no_context(context **out) {
+status context_find(context **out) {
   const int device = device_default();
   if (device_forked())
     return fail(ST_NO_CONTEXT, "this process was forked from one that used the device, whose state a child does not "
@@ -24,14 +18,6 @@ __attribute__((cold)) static status no_context(context **out) {
     return context_current(out);
   }
   return fail(ST_NO_CONTEXT, "no context in this thread, expected aclrtSetDevice or aclrtSetCurrentContext before");
-}
-
-status context_current(context **out) {
-  context *c = current.context;
-  if (unlikely(!c || !atomic_load_explicit(&c->o.live, memory_order_acquire) || c->o.serial != current.serial))
-    return no_context(out);
-  *out = c;
-  return ST_OK;
 }
 
 status context_stream(void *handle, stream **out) {
@@ -97,6 +83,7 @@ static void unlink_stream(context *c, stream *s) {
 void context_remove_stream(stream *s) {
   context *c = s->context;
   if (!c) return;
+  if (unlikely(s->diverted)) capture_forget(s);
   pthread_mutex_lock(&c->lock);
   const bool member = s->context == c;
   if (member) unlink_stream(c, s);
@@ -121,6 +108,7 @@ static stream *stream_before(context *c, uint64_t serial) {
 status context_synchronize(context *c, uint64_t timeout_ns) {
   const uint64_t deadline_ns = timeout_ns ? now_ns() + timeout_ns : 0;
   status first = ST_OK;
+  TRY(capture_refuse_context(c));
   stream *s;
   for (uint64_t serial = UINT64_MAX; (s = stream_before(c, serial));) {
     serial = s->o.serial;

@@ -28,8 +28,28 @@ struct context {
 
 /* The calling thread's context. ST_NO_CONTEXT where there is none, or it is gone. Where the init config names a
  * default device, that one is set first. */
-status context_current(context **out);
+static inline status context_current(context **out);
 void context_set_current(context *c); /* NULL: none */
+
+/* The same without words, or NULL. By serial number too: a slot may have been reused since. */
+typedef struct {
+  context *context;
+  uint64_t serial;
+} context_of_thread;
+extern _Thread_local context_of_thread context_own;
+static inline context *context_peek(void) {
+  context *c = context_own.context;
+  return likely(c && atomic_load_explicit(&c->o.live, memory_order_acquire) && c->o.serial == context_own.serial)
+             ? c
+             : NULL;
+}
+
+/* Sets the default device, or fails with words. */
+__attribute__((cold)) status context_find(context **out);
+static inline status context_current(context **out) {
+  *out = context_peek();
+  return likely(*out) ? ST_OK : context_find(out);
+}
 
 /* The stream that a handle means in this thread: NULL is the current context's default stream. ST_INVALID_VALUE for a
  * stale handle, ST_OTHER_CONTEXT for a stream of another context. */

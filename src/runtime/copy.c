@@ -5,6 +5,7 @@
 
 #include "memory/memory.h"
 #include "runtime/advice.h"
+#include "runtime/capture.h"
 #include "runtime/device.h"
 #include "runtime/peer.h"
 #include "trace/trace.h"
@@ -152,17 +153,62 @@ static status run_prefetch(task *t, stream *s) {
   return ST_OK;
 }
 
-static const task_kind copy_task = {.name = "memcpy", .run = run_copy};
-static const task_kind fill_task = {.name = "memset", .run = run_fill};
-static const task_kind prefetch_task = {.name = "prefetch", .run = run_prefetch};
+static void describe_copy(const task *t, task_words *words) { words->bytes = 2 * t->copy.width * t->copy.height; }
+static void describe_fill(const task *t, task_words *words) { words->bytes = t->set.bytes; }
+
+/* ---- captured ---------------------------------------------------------------------------------------------------- */
+
+static memory_place place_of_view(const void *view) {
+  return memory_place_of((const void *)memory_address_of_view(view));
+}
+
+/* Each run counts as a copy, where the capture did not. */
+static status run_captured_copy(task *t, stream *s) {
+  if (unlikely(trace_is_on())) {
+    const copy_shape c = {.width = t->copy.width, .height = t->copy.height};
+    const copy_facts facts = {.dst = place_of_view(t->copy.dst), .src = place_of_view(t->copy.src)};
+    if (t->copy.width) count(&c, &facts);
+  }
+  return run_copy(t, s);
+}
+
+static void copy_uses(const task *t, task_use *tell, void *argument) {
+  tell(argument, t->copy.src, span(t->copy.width, t->copy.height, t->copy.src_pitch), VMM_READ);
+  tell(argument, t->copy.dst, span(t->copy.width, t->copy.height, t->copy.dst_pitch), VMM_WRITE);
+}
+
+static void fill_uses(const task *t, task_use *tell, void *argument) {
+  tell(argument, t->set.dst, t->set.bytes, VMM_WRITE);
+}
+
+static void prefetch_uses(const task *t, task_use *tell, void *argument) {
+  tell(argument, t->set.dst, t->set.bytes, VMM_READ);
+}
+
+static const task_kind captured_copy = {
+    .name = "memcpy", .run = run_captured_copy, .describe = describe_copy, .uses = copy_uses};
+
+/* ---- in streams -------------------------------------------------------------------------------------------------- */
+
+static const task_kind copy_task = {
+    .name = "memcpy", .run = run_copy, .describe = describe_copy, .captured = &captured_copy};
+static const task_kind fill_task = {
+    .name = "memset", .run = run_fill, .describe = describe_fill, .captured = &fill_task, .uses = fill_uses};
+static const task_kind prefetch_task = {
+    .name = "prefetch", .run = run_prefetch, .captured = &prefetch_task, .uses = prefetch_uses};
+
+/* The caller's ordinary memory is free for other use when the call returns; not where the task was captured. */
+static status wait_if_pageable(bool pageable, stream *s) {
+  return pageable && !capture_records(s) ? stream_wait(s, stream_submitted(s), 0) : ST_OK;
+}
 
 status copy_in_stream(const copy_shape *shape, copy_kind kind, stream *s) {
   copy_shape c = *shape;
   copy_facts facts;
   TRY(prepare(&c, kind, &facts));
+  if (facts.pageable) TRY(capture_allow_unsafe(true));
   task *t;
-  TRY(stream_new_task(s, &t));
-  t->kind = &copy_task;
+  TRY(stream_new_task(s, &copy_task, &t));
   t->cost_ns = copy_cost_ns(c.width * c.height);
   t->copy.dst = c.dst;
   t->copy.src = c.src;
@@ -171,9 +217,9 @@ status copy_in_stream(const copy_shape *shape, copy_kind kind, stream *s) {
   t->copy.dst_pitch = c.dst_pitch;
   t->copy.src_pitch = c.src_pitch;
   stream_submit(s, t);
-  if (trace_is_on()) count(&c, &facts);
+  if (trace_is_on() && !capture_records(s)) count(&c, &facts);
   if (unlikely(facts.misaligned)) advise(STATS_ADVICE_UNALIGNED_COPY, c.site);
-  return facts.pageable ? stream_wait(s, stream_submitted(s), 0) : ST_OK;
+  return wait_if_pageable(facts.pageable, s);
 }
 
 status fill_now(void *dst, uint32_t pattern, size_t bytes) {
@@ -189,22 +235,21 @@ status fill_in_stream(void *dst, uint32_t pattern, size_t bytes, stream *s) {
   void *view;
   task *t;
   TRY(resolve(dst, bytes, VMM_WRITE, "devPtr", &place, &view));
-  TRY(stream_new_task(s, &t));
-  t->kind = &fill_task;
+  if (place == PLACE_PAGEABLE) TRY(capture_allow_unsafe(true));
+  TRY(stream_new_task(s, &fill_task, &t));
   t->cost_ns = copy_cost_ns(bytes);
   t->set.dst = view;
   t->set.bytes = bytes;
   t->set.pattern = pattern;
   stream_submit(s, t);
-  return place == PLACE_PAGEABLE ? stream_wait(s, stream_submitted(s), 0) : ST_OK;
+  return wait_if_pageable(place == PLACE_PAGEABLE, s);
 }
 
 status prefetch_in_stream(const void *p, size_t bytes, stream *s) {
   void *view;
   task *t;
   TRY(memory_view(p, bytes, VMM_READ, "ptr", &view));
-  TRY(stream_new_task(s, &t));
-  t->kind = &prefetch_task;
+  TRY(stream_new_task(s, &prefetch_task, &t));
   t->cost_ns = copy_cost_ns(bytes);
   t->set.dst = view;
   t->set.bytes = bytes;

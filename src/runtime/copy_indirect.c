@@ -37,15 +37,20 @@ static status run_by_pointers(task *t, stream *s) {
   return copy_inside(dst + t->indirect.dst_offset, src + t->indirect.src_offset, t->indirect.bytes);
 }
 
-static const task_kind by_pointers_kind = {.name = "memcpy with offset", .run = run_by_pointers};
+static void by_pointers_uses(const task *t, task_use *tell, void *argument) {
+  tell(argument, t->indirect.dst, sizeof(void *), VMM_READ);
+  tell(argument, t->indirect.src, sizeof(void *), VMM_READ);
+}
+
+static const task_kind by_pointers_kind = {
+    .name = "memcpy with offset", .run = run_by_pointers, .captured = &by_pointers_kind, .uses = by_pointers_uses};
 
 status copy_indirect_in_stream(const copy_by_pointers *c, stream *s) {
   void *dst, *src;
   task *t;
   TRY(memory_view(c->dst, sizeof *c->dst, VMM_READ, "dst", &dst));
   TRY(memory_view(c->src, sizeof *c->src, VMM_READ, "src", &src));
-  TRY(stream_new_task(s, &t));
-  t->kind = &by_pointers_kind;
+  TRY(stream_new_task(s, &by_pointers_kind, &t));
   t->cost_ns = copy_cost_ns(c->bytes);
   t->indirect.dst = dst;
   t->indirect.src = src;
@@ -81,14 +86,18 @@ static status run_described(task *t, stream *s) {
   return copy_inside(d->dst, d->src, d->bytes);
 }
 
-static const task_kind described_kind = {.name = "memcpy with descriptor", .run = run_described};
+static void described_uses(const task *t, task_use *tell, void *argument) {
+  tell(argument, t->indirect.src, sizeof(description), VMM_READ);
+}
+
+static const task_kind described_kind = {
+    .name = "memcpy with descriptor", .run = run_described, .captured = &described_kind, .uses = described_uses};
 
 status copy_described_in_stream(const void *d, stream *s) {
   void *view;
   task *t;
   TRY(description_view(d, VMM_READ, &view));
-  TRY(stream_new_task(s, &t));
-  t->kind = &described_kind;
+  TRY(stream_new_task(s, &described_kind, &t));
   t->cost_ns = TASK_COST_UNKNOWN;
   t->indirect.src = view;
   stream_submit(s, t);

@@ -12,6 +12,7 @@
 #include "memory/share/ledger.h"
 #include "memory/share/machine.h"
 #include "runtime/scheduler.h"
+#include "trace/profiler.h"
 #include "trace/record.h"
 #include "trace/trace.h"
 
@@ -112,6 +113,7 @@ static void at_exit(void) {
   if (atomic_load(&forked)) return;
   scheduler_stop();
   memory_list_leaks(trace_stats());
+  profiler_close();
   trace_close();
   machine_quit();
   record_trim();
@@ -130,7 +132,7 @@ static void process_start(void) {
                                      scheduler_fence_passed};
   memory_set_fences(&fences);
   join_machine();
-  memory_set_slack((uint32_t)machine.profile->alloc_extra_bytes);
+  memory_slack_bytes = (uint32_t)machine.profile->alloc_extra_bytes;
   pthread_atfork(NULL, NULL, in_child);
   atexit(at_exit);
   stats_file *s = trace_stats();

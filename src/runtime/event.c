@@ -2,6 +2,7 @@
 
 #include "base/hooks.h"
 #include "memory/pool/pool.h"
+#include "runtime/capture.h"
 #include "runtime/context.h"
 #include "runtime/order.h"
 #include "trace/trace.h"
@@ -109,25 +110,34 @@ static const task_kind record_kind = {.name = "event record", .run = run_record,
 
 static bool order_kept(void) { return unlikely(atomic_load_explicit(&order_is_kept, memory_order_relaxed)); }
 
-status event_record(event *e, stream *s) {
+status event_submit_record(event *e, stream *s) {
   task *t;
   if (order_kept()) order_prepare(&e->clock);
   hooks_tell_step(HOOK_EVENT_RECORDED, s->device, s->id, e->id); /* in vain where the next line fails: orders nothing */
-  TRY(stream_new_task(s, &t));
+  TRY(stream_new_task(s, &record_kind, &t));
   object_ref(&e->o);
-  t->kind = &record_kind;
   t->cost_ns = CONTROL_COST_NS;
   t->sync.event = e;
   t->sync.stream = s;
   t->sync.position = atomic_load_explicit(&s->q.submitted, memory_order_relaxed) + 1;
   spin_lock(&e->o.lock);
   e->recorded = true;
+  if (unlikely(atomic_load_explicit(&e->captured_by, memory_order_relaxed))) atomic_store(&e->captured_by, 0);
   t->sync.generation = ++e->submitted;
   open_append(e, t);
   if (order_kept()) order_record(e, s);
   spin_unlock(&e->o.lock);
   stream_submit(s, t);
   return ST_OK;
+}
+
+status event_record(event *e, stream *s) {
+  if (capture_records(s)) {
+    bool taken;
+    const status st = capture_record(e, s, false, &taken);
+    if (taken) return st;
+  }
+  return event_submit_record(e, s);
 }
 
 /* ---- reset ------------------------------------------------------------------------------------------------------- */
@@ -149,13 +159,17 @@ static const task_kind reset_kind = {.name = "event reset", .run = run_reset, .d
 
 status event_reset(event *e, stream *s) {
   task *t;
-  TRY(stream_new_task(s, &t));
+  if (capture_records(s)) {
+    bool taken;
+    const status st = capture_reset(e, s, &taken);
+    if (taken) return st;
+  }
+  TRY(stream_new_task(s, &reset_kind, &t));
   object_ref(&e->o);
   spin_lock(&e->o.lock);
   e->recorded = false;
   t->sync.generation = e->submitted;
   spin_unlock(&e->o.lock);
-  t->kind = &reset_kind;
   t->cost_ns = CONTROL_COST_NS;
   t->sync.event = e;
   stream_submit(s, t);
@@ -231,10 +245,10 @@ static void drop_wait(task *t, stream *s) {
 
 static const task_kind wait_kind = {.name = "event wait", .run = run_wait, .drop = drop_wait};
 
-status event_wait(event *e, stream *s, uint64_t timeout_ns) {
+status event_submit_wait(event *e, stream *s, uint64_t timeout_ns) {
   task *t;
   if (order_kept()) order_prepare(&s->clock);
-  TRY(stream_new_task(s, &t));
+  TRY(stream_new_task(s, &wait_kind, &t));
   object_ref(&e->o);
   spin_lock(&e->o.lock);
   ++e->n_waits;
@@ -246,13 +260,40 @@ status event_wait(event *e, stream *s, uint64_t timeout_ns) {
   if (order_kept() && !t->sync.ahead && !timeout_ns) order_wait(e, s);
   spin_unlock(&e->o.lock);
   if (t->sync.ahead) atomic_fetch_add(&order_n_ahead, 1);
-  t->kind = &wait_kind;
   t->cost_ns = CONTROL_COST_NS;
   t->sync.event = e;
   t->sync.timeout_ns = timeout_ns;
   stream_submit(s, t);
   hooks_tell_step(HOOK_EVENT_AWAITED, s->device, s->id, e->id);
   return ST_OK;
+}
+
+status event_wait(event *e, stream *s, uint64_t timeout_ns) {
+  if (capture_any() && (capture_records(s) || atomic_load_explicit(&e->captured_by, memory_order_relaxed))) {
+    bool taken;
+    const status st = capture_wait(e, s, timeout_ns, false, &taken);
+    if (taken) return st;
+  }
+  return event_submit_wait(e, s, timeout_ns);
+}
+
+status event_order(stream *source, stream *s) {
+  context *c = s->context;
+  event *e;
+  if (!c) return fail(ST_NO_CONTEXT, "stream %u has no context any more", s->id);
+  TRY(event_create(c, EVENT_EX, EVENT_SYNC, &e));
+  status st = event_submit_record(e, source);
+  if (st == ST_OK) st = event_submit_wait(e, s, 0);
+  object_kill(&e->o);
+  event_destroy(e);
+  return st;
+}
+
+bool event_was_recorded(event *e) {
+  spin_lock(&e->o.lock);
+  const bool recorded = e->submitted;
+  spin_unlock(&e->o.lock);
+  return recorded;
 }
 
 /* An open record's stream, with a reference, and the position behind it; the event's lock is held, so that the task is
@@ -298,17 +339,28 @@ static void saw(event *e) {
   spin_unlock(&e->o.lock);
 }
 
-static status synchronize(event *e, uint64_t timeout_ns) {
+/* *source: the stream that was waited for, with a reference; NULL where there was none to wait for. */
+static status reach(event *e, uint64_t timeout_ns, stream **source) {
   uint64_t position;
-  stream *source = pending_source(e, &position);
-  if (!source) {
-    hooks_tell_step(HOOK_EVENT_DONE, e->device, 0, e->id);
-    return ST_OK;
-  }
-  status st = stream_wait(source, position, timeout_ns);
-  if (st == ST_OK) hooks_tell_step(HOOK_EVENT_DONE, e->device, 0, e->id);
+  *source = pending_source(e, &position);
+  const status st = *source ? stream_wait(*source, position, timeout_ns) : ST_OK;
   if (st == ST_STREAM_TIMEOUT)
-    st = fail(ST_EVENT_TIMEOUT, "event %u is not reached after %ju ms", e->id, (uintmax_t)(timeout_ns / 1000000));
+    return fail(ST_EVENT_TIMEOUT, "event %u is not reached after %ju ms", e->id, (uintmax_t)(timeout_ns / 1000000));
+  hooks_tell_step(HOOK_EVENT_DONE, e->device, 0, e->id);
+  return st;
+}
+
+status event_reach(event *e, uint64_t timeout_ns) {
+  stream *source;
+  const status st = reach(e, timeout_ns, &source);
+  if (source) stream_unref(source);
+  return st;
+}
+
+static status synchronize(event *e, uint64_t timeout_ns) {
+  stream *source;
+  status st = reach(e, timeout_ns, &source);
+  if (!source) return st;
   if (st == ST_OK && atomic_load(&source->error)) st = stream_take_failure(source);
   stream_unref(source);
   return st;

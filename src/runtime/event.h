@@ -27,7 +27,10 @@ struct event {
   uint64_t n_waits, n_waits_done;
   uint64_t time_ns; /* of the latest completed record; 0: none */
   stream *waiters;
-  order_clock *_Atomic clock; /* of the latest record (order.h) */
+  order_clock *_Atomic clock;   /* of the latest record (order.h) */
+  _Atomic uint64_t captured_by; /* the capture that has the latest record; 0, or one that is over: none. capture.c's */
+  uint32_t captured_step;
+  uint8_t record_use, wait_use; /* what flag its records and waits have had (event_use) */
 };
 
 status event_create(context *c, event_kind kind, uint32_t flags, event **out);
@@ -36,13 +39,31 @@ status event_create(context *c, event_kind kind, uint32_t flags, event **out);
 void event_destroy(event *e);
 void event_unref(event *e);
 
-/* The three tasks. e and s must be of the same context (checked by the caller). */
+/* What aclrtRecordEventWithFlag and aclrtStreamWaitEventWithFlag may not change between calls. */
+enum { EVENT_USE_NONE, EVENT_USE_DEFAULT, EVENT_USE_OUTSIDE };
+
+/* The three tasks, or steps of a graph where s is being captured, or (event_wait) begins to be. e and s must be of the same
+ * context (checked by the caller). */
 status event_record(event *e, stream *s);
 status event_reset(event *e, stream *s);
 status event_wait(event *e, stream *s, uint64_t timeout_ns);
 
+/* Records and waits without a look at captures, for executions of graphs. ST_STREAM_CAPTURED where s is captured. */
+status event_submit_record(event *e, stream *s);
+status event_submit_wait(event *e, stream *s, uint64_t timeout_ns);
+
+/* What is submitted to s from now on comes after all that was submitted to source. ST_STREAM_CAPTURED where one of them is
+ * being captured. */
+status event_order(stream *source, stream *s);
+
+/* Whether it was ever recorded (and not in a capture). */
+bool event_was_recorded(event *e);
+
 /* Waits on the host for the latest record; at once where there is none. Returns a failure of that record's stream. */
 status event_synchronize(event *e, uint64_t timeout_ns);
+
+/* The same without the failure: ST_EVENT_TIMEOUT or ST_OK. */
+status event_reach(event *e, uint64_t timeout_ns);
 
 /* Whether the latest record was reached; without one: true for EVENT_EX only. Starts what is not running. */
 bool event_is_complete(event *e);

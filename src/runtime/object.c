@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "runtime/context.h"
 #include "runtime/event.h"
+#include "runtime/graph.h"
 #include "runtime/stream.h"
 
 /* Capacity: CANN's limits per device (1984 streams, 65536 events) times 16 devices, and room for destroyed objects
@@ -17,11 +18,13 @@ static const struct {
   size_t bytes, capacity;
   unsigned shift;
 } kinds[N_OBJECT_KINDS] = {
-    [OBJECT_CONTEXT] = {sizeof(context), 1 << 14, 9},
-    [OBJECT_STREAM] = {sizeof(stream), 1 << 16, 9},
-    [OBJECT_EVENT] = {sizeof(event), 1 << 21, 8},
+    [OBJECT_CONTEXT] = {sizeof(context), 1 << 14, 9},   [OBJECT_STREAM] = {sizeof(stream), 1 << 16, 9},
+    [OBJECT_EVENT] = {sizeof(event), 1 << 21, 8},       [OBJECT_GRAPH] = {sizeof(graph), 1 << 16, 8},
+    [OBJECT_GROUP] = {sizeof(graph_group), 1 << 20, 7},
 };
-_Static_assert(sizeof(context) <= 512 && sizeof(stream) <= 512 && sizeof(event) <= 256, "kinds[].shift");
+_Static_assert(sizeof(context) <= 512 && sizeof(stream) <= 512 && sizeof(event) <= 256 && sizeof(graph) <= 256 &&
+                   sizeof(graph_group) <= 128,
+               "kinds[].shift");
 
 /* Slots are reused only when this many others were freed after them, so that stale handles are found. */
 enum { MIN_FREE = 64 };
@@ -32,8 +35,11 @@ static struct {
   size_t n_used; /* slots ever used */
   size_t n_free;
   object *oldest_free, *newest_free;
-} tables[N_OBJECT_KINDS] = {
-    {.lock = PTHREAD_MUTEX_INITIALIZER}, {.lock = PTHREAD_MUTEX_INITIALIZER}, {.lock = PTHREAD_MUTEX_INITIALIZER}};
+} tables[N_OBJECT_KINDS] = {{.lock = PTHREAD_MUTEX_INITIALIZER},
+                            {.lock = PTHREAD_MUTEX_INITIALIZER},
+                            {.lock = PTHREAD_MUTEX_INITIALIZER},
+                            {.lock = PTHREAD_MUTEX_INITIALIZER},
+                            {.lock = PTHREAD_MUTEX_INITIALIZER}};
 
 static _Atomic uint64_t serials;
 

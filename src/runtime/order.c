@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "runtime/capture.h"
 #include "runtime/context.h"
 
 enum {
@@ -152,8 +153,10 @@ static bool comes_after_by_events(stream *s, pool_point p) {
   return after;
 }
 
+/* What a stream that is being captured uses, it uses when the graph is executed, in whatever stream. */
 static pool_relation relation(void *of_stream, pool_point p) {
   stream *s = of_stream;
+  if (s && capture_records(s)) s = NULL;
   if (!p.lane || p.stamp < atomic_load(&lanes[p.lane].base) || p.stamp <= atomic_load(&lanes[p.lane].seen))
     return POOL_AFTER;
   if (s && atomic_load_explicit(&s->lane, memory_order_acquire) == p.lane) return POOL_AFTER;
@@ -173,16 +176,8 @@ static stream *source_of(pool_point p) {
 /* Waits for all that was submitted to the other stream up to now. */
 static bool insert(void *of_stream, pool_point p) {
   stream *s = of_stream, *source = p.lane ? source_of(p) : NULL;
-  context *c = s->context;
-  event *e;
   if (!source) return true;
-  bool inserted = false;
-  if (!atomic_load(&order_n_ahead) && atomic_load(&source->o.live) && c &&
-      event_create(c, EVENT_EX, EVENT_SYNC, &e) == ST_OK) {
-    inserted = event_record(e, source) == ST_OK && event_wait(e, s, 0) == ST_OK;
-    object_kill(&e->o);
-    event_destroy(e);
-  }
+  const bool inserted = !atomic_load(&order_n_ahead) && atomic_load(&source->o.live) && event_order(source, s) == ST_OK;
   stream_unref(source);
   return inserted;
 }

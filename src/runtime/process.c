@@ -13,6 +13,9 @@
 #include "base/log.h"
 #include "runtime/context.h"
 #include "runtime/device.h"
+#include "trace/dump.h"
+#include "trace/profiler.h"
+#include "trace/profiler_config.h"
 
 enum { MAX_NESTING = 10, MAX_CONFIG_BYTES = 10 << 20 };
 
@@ -62,7 +65,9 @@ static status number_of(const cJSON *node, const char *name, int *value) {
   return ST_OK;
 }
 
-/* Keys that mean something here; others (dump, profiler, queue and stack sizes) are accepted and mean nothing. */
+static uint32_t all_devices(void) { return (UINT32_C(1) << device_count()) - 1; }
+
+/* Keys that mean something here; others (queue and stack sizes) are accepted and mean nothing. */
 static status apply(const cJSON *config) {
   int device, mode = 0;
   if (!cJSON_IsObject(config)) return fail(ST_CONFIG_PARSE, "the configuration is no JSON object");
@@ -77,20 +82,34 @@ static status apply(const cJSON *config) {
   if (number) {
     TRY(number_of(number, "default_device", &device));
     TRY(device_check(device, "default_device"));
-    device_set_default(device);
   }
+  TRY(dump_configure(cJSON_GetObjectItem(config, "dump"), true));
+  const status st = profiler_configure(cJSON_GetObjectItem(config, "profiler"), all_devices());
+  if (st != ST_OK) {
+    dump_forget();
+    return st;
+  }
+  if (number) device_set_default(device);
   error_scope_process(mode == 1);
   return ST_OK;
 }
 
-static status configure(const char *path) {
+static status configure(const char *path, status (*use)(const cJSON *config)) {
   char *text;
   TRY(read_config(path, &text));
   cJSON *config = cJSON_ParseWithOpts(text, NULL, true);
-  const status st = config ? apply(config) : fail(ST_CONFIG_PARSE, "%s is no valid JSON", path);
+  const status st = config ? use(config) : fail(ST_CONFIG_PARSE, "%s is no valid JSON", path);
   cJSON_Delete(config);
   free(text);
   return st;
+}
+
+/* As before any configuration. */
+static void forget(void) {
+  device_set_default(-1);
+  error_scope_process(false);
+  dump_forget();
+  profiler_run_end();
 }
 
 status process_init(const char *config_path) {
@@ -99,7 +118,8 @@ status process_init(const char *config_path) {
   if (count)
     st = fail(ST_REPEATED_INIT, "initialised already (%ju times); the first configuration stays", (uintmax_t)count);
   else if (config_path)
-    st = configure(config_path);
+    st = configure(config_path, apply);
+  if (st == ST_OK && (st = profiler_follow_environment(all_devices())) != ST_OK) forget();
   if (st == ST_OK || st == ST_REPEATED_INIT) ++count;
   pthread_mutex_unlock(&lock);
   return st;
@@ -110,13 +130,44 @@ status process_finalize(bool all, uint64_t *left) {
   const bool was = count;
   if (was) count = all ? 0 : count - 1;
   if (left) *left = count;
-  if (was && !count) {
-    device_set_default(-1);
-    error_scope_process(false);
-  }
+  if (was && !count) forget();
   pthread_mutex_unlock(&lock);
   return was ? ST_OK : fail(ST_REPEATED_FINALISE, "not initialised, expected aclInit before");
 }
+
+/* ---- dumps ------------------------------------------------------------------------------------------------------- */
+
+static status use_dump(const cJSON *config) {
+  if (!cJSON_IsObject(config)) return fail(ST_CONFIG_PARSE, "the configuration is no JSON object");
+  TRY(check_nesting(config, 0, 0));
+  return dump_configure(cJSON_GetObjectItem(config, "dump"), false);
+}
+
+static status check_initialised(void) {
+  pthread_mutex_lock(&lock);
+  const bool good = count;
+  pthread_mutex_unlock(&lock);
+  return good ? ST_OK : fail(ST_NOT_INITIALISED, "expected aclInit before");
+}
+
+status process_dump_init(void) {
+  TRY(check_initialised());
+  return dump_init();
+}
+
+status process_dump_set(const char *path) {
+  TRY(check_initialised());
+  TRY(dump_check_init());
+  if (!path) return fail(ST_INVALID_PARAM, "dumpCfgPath is NULL, expected a path");
+  return configure(path, use_dump);
+}
+
+status process_dump_finalize(void) {
+  TRY(check_initialised());
+  return dump_finalize();
+}
+
+/* ---- options ----------------------------------------------------------------------------------------------------- */
 
 status process_option_check(int option) {
   if (option >= 0 && option < CONTEXT_N_OPTIONS) return ST_OK;

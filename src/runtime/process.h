@@ -12,6 +12,11 @@ status process_init(const char *config_path);
  * where it is not initialised. left may be NULL. */
 status process_finalize(bool all, uint64_t *left);
 
+/* aclmdlInitDump, aclmdlSetDump and aclmdlFinalizeDump (trace/dump.h), which need the library initialised. */
+status process_dump_init(void);
+status process_dump_set(const char *path);
+status process_dump_finalize(void);
+
 /* Options of the process (aclSysParamOpt); contexts have values of their own, with the same checks. */
 status process_option_check(int option);
 status process_option_check_value(int option, int64_t value);

@@ -5,11 +5,13 @@
 #include "base/hooks.h"
 #include "base/log.h"
 #include "memory/pool/pool.h"
+#include "runtime/capture.h"
 #include "runtime/context.h"
 #include "runtime/event.h"
 #include "runtime/fpmode.h"
 #include "runtime/order.h"
 #include "runtime/scheduler.h"
+#include "runtime/task_record.h"
 #include "runtime/value.h"
 #include "trace/trace.h"
 
@@ -28,28 +30,64 @@ static uint64_t pending_cost(stream *s) {
          atomic_load_explicit(&s->retired_cost_ns, memory_order_relaxed);
 }
 
-void stream_submit(stream *s, task *t) {
+bool stream_is_diverted(const stream *s) { return scheduler_is_random || s->recording || s->update; }
+
+/* Whether there is a slot, and where it is lent to a capture or an update, whether that takes the kind. */
+__attribute__((cold)) static status admit(stream *s, const task *slot, const task_kind *kind) {
+  if (!slot) return fail(ST_NO_HOST_MEMORY, "no host memory for the queue of stream %u", s->id);
+  if (s->recording) return capture_admit(s, kind);
+  return s->update ? graph_update_admit(s, kind) : ST_OK;
+}
+
+status stream_new_task(stream *s, const task_kind *kind, task **out) {
+  spin_lock(&s->submit_lock);
+  task *t = queue_slot(&s->q);
+  if (unlikely(!t || s->diverted)) {
+    const status st = admit(s, t, kind);
+    if (st != ST_OK) spin_unlock(&s->submit_lock);
+    if (st != ST_OK) return st;
+  }
+  t->kind = kind;
+  *out = t;
+  return ST_OK;
+}
+
+/* The slot becomes a task of the queue. */
+static inline void enqueue(stream *s, task *t) {
+  const uint64_t recorded_ns = timeline_wants(TIMELINE_WANTS_TASKS) ? timeline_now() : 0;
   const uint64_t cost = t->cost_ns;
-  t->id = (uint32_t)atomic_load_explicit(&s->q.submitted, memory_order_relaxed);
+  const uint32_t id = t->id = (uint32_t)atomic_load_explicit(&s->q.submitted, memory_order_relaxed);
   atomic_store_explicit(&s->submitted_cost_ns, atomic_load_explicit(&s->submitted_cost_ns, memory_order_relaxed) + cost,
                         memory_order_relaxed);
   queue_push(&s->q);
   spin_unlock_fence(&s->submit_lock); /* against scheduler_unlist: it looks at submitted after it clears listed */
   if (unlikely(!atomic_load_explicit(&s->listed, memory_order_relaxed))) scheduler_list(s);
-  if (unlikely(scheduler_is_random))
-    scheduler_shuffle();
-  else if (unlikely(pending_cost(s) > KICK_NS) && !atomic_load_explicit(&s->kicked, memory_order_relaxed))
-    scheduler_kick(s);
+  if (unlikely(recorded_ns)) task_record_submission(s, id, recorded_ns);
 }
 
-status stream_new_task(stream *s, task **t) {
-  *t = stream_slot(s);
-  return likely(*t) ? ST_OK : fail(ST_NO_HOST_MEMORY, "no host memory for the queue of stream %u", s->id);
+__attribute__((noinline)) static void submit_diverted(stream *s, task *t) {
+  if (s->recording) {
+    capture_take(s, t); /* the slot was only lent: it serves the next task */
+    spin_unlock(&s->submit_lock);
+    return;
+  }
+  if (s->update) graph_update_take(s, t);
+  enqueue(s, t);
+  if (scheduler_is_random) scheduler_shuffle();
+}
+
+void stream_submit(stream *s, task *t) {
+  if (unlikely(s->diverted)) {
+    submit_diverted(s, t);
+    return;
+  }
+  enqueue(s, t);
+  if (unlikely(pending_cost(s) > KICK_NS) && !atomic_load_explicit(&s->kicked, memory_order_relaxed)) scheduler_kick(s);
 }
 
 /* ---- running ----------------------------------------------------------------------------------------------------- */
 
-static void keep_failure(stream *s, const task *t, status st) {
+void stream_keep_failure(stream *s, const task *t, status st) {
   const char *words = fail_take();
   log_line(LOG_ERROR, "stream %u, task %u (%s) failed with %d: %s", s->id, t->id, t->kind->name, st, words);
   status none = ST_OK;
@@ -66,9 +104,9 @@ static status run_front(stream *s, task *t, run_mode mode) {
     if (t->kind->drop) t->kind->drop(t, s);
     return ST_OK;
   }
-  if (t->cost_ns < SCHEDULER_LONG_NS) return t->kind->run(t, s);
+  if (t->cost_ns < SCHEDULER_LONG_NS) return task_run(t, s);
   scheduler_enter_long(mode == RUN_AS_WAITER, t->kind->user_code);
-  const status st = t->kind->run(t, s);
+  const status st = task_run(t, s);
   scheduler_leave_long(mode == RUN_AS_WAITER, t->kind->user_code);
   return st;
 }
@@ -88,6 +126,11 @@ static void wake_sleepers(stream *s) {
 
 static bool sleeper_is_served(stream *s) {
   return atomic_load(&s->sleepers) && atomic_load(&s->q.completed) >= atomic_load(&s->sleep_target);
+}
+
+/* Whether a worker should leave the stream to a waiter, or the cores to others. */
+static bool must_step_aside(stream *s) {
+  return atomic_load_explicit(&s->wanted, memory_order_relaxed) || scheduler_should_yield();
 }
 
 /* Runs tasks below target; the run lock is held. */
@@ -120,7 +163,11 @@ static run_result run_batch(stream *s, uint64_t target, uint64_t deadline_ns, ru
         result = RUN_BLOCKED;
         break;
       }
-      keep_failure(s, t, st);
+      if (st == TASK_GOES_ON) {
+        if (mode == RUN_AS_WORKER && must_step_aside(s)) break;
+        continue;
+      }
+      stream_keep_failure(s, t, st);
     }
     retired_ns += cost;
     queue_pop(q);
@@ -129,8 +176,7 @@ static run_result run_batch(stream *s, uint64_t target, uint64_t deadline_ns, ru
       retired_ns = unpublished = 0;
       if (sleeper_is_served(s)) wake_sleepers(s);
     }
-    if (mode == RUN_AS_WORKER && (atomic_load_explicit(&s->wanted, memory_order_relaxed) || scheduler_should_yield()))
-      break;
+    if (mode == RUN_AS_WORKER && must_step_aside(s)) break;
   }
   publish(s, retired_ns);
   return result;
@@ -243,7 +289,8 @@ status stream_synchronize(stream *s, uint64_t timeout_ns) {
     pools_synchronized(s->device);
   }
   if (unlikely(atomic_load_explicit(&s->error, memory_order_relaxed))) return stream_take_failure(s);
-  if (unlikely(context_is_stopped(s->context))) return context_stop_status(s->context);
+  if (unlikely(context_is_stopped(s->context)))
+    return fail(context_stop_status(s->context), "a failed task has stopped the context of stream %u", s->id);
   return ST_OK;
 }
 
@@ -266,6 +313,7 @@ status stream_create(context *c, uint32_t priority, uint32_t flags, stream **out
   s->priority = priority;
   s->flags = flags;
   s->sleep_target = UINT64_MAX;
+  s->diverted = stream_is_diverted(s);
   const status st = context_add_stream(c, s);
   if (st != ST_OK) {
     object_kill(&s->o);
@@ -286,6 +334,7 @@ void stream_destroy(stream *s, bool discard) {
     stream_wait(s, stream_submitted(s), 0);
   }
   hooks_tell_step(HOOK_STREAM_DESTROYED, s->device, s->id, 0);
+  trace_stream_end(s->device, s->id);
   context_remove_stream(s);
   stream_unref(s);
 }

@@ -16,6 +16,7 @@
 typedef struct context context;
 
 enum { STREAM_FAIL_CONTINUE = 0, STREAM_FAIL_STOP = 1 };
+enum { LIMIT_CUBE_CORES, LIMIT_VECTOR_CORES, N_CORE_LIMITS };
 
 struct stream {
   object o;
@@ -23,6 +24,10 @@ struct stream {
   int device;
   uint32_t id, flags, priority;
   spinlock submit_lock;
+  bool diverted; /* submissions go another way: captured, updating a group, or in random mode; guarded by submit_lock */
+  struct capture_lane
+      *_Atomic recording;             /* where they are captured; changed with capture.c's lock and submit_lock held */
+  struct graph_update *update;        /* graph_group.c's; guarded by submit_lock */
   _Atomic uint64_t submitted_cost_ns; /* sums over all tasks */
   queue q;
   /* Written by the runner. */
@@ -52,26 +57,27 @@ struct stream {
   /* The context's list; guarded by its lock. */
   stream *next_in_context, *previous_in_context;
   _Atomic bool fail_mode_set;
+  _Atomic uint32_t core_limit[N_CORE_LIMITS]; /* limits.c's: 0 where none is set */
+  _Atomic uint32_t overflow_watch;            /* 0 or 1 */
   /* The order's, see there; the clock's content is guarded by submit_lock. */
   _Atomic uint32_t lane;
   uint64_t lane_base;
   order_clock *_Atomic clock;
 };
 
-/* A task's slot in the queue, which stays locked until stream_submit; NULL without memory (and unlocked). The caller
- * fills kind, cost_ns and the kind's fields. */
-static inline task *stream_slot(stream *s) {
-  spin_lock(&s->submit_lock);
-  task *t = queue_slot(&s->q);
-  if (unlikely(!t)) spin_unlock(&s->submit_lock);
-  return t;
-}
+/* A slot for a task of the kind, which the queue's lock is held for until stream_submit. The caller fills cost_ns and
+ * the kind's fields. */
+status stream_new_task(stream *s, const task_kind *kind, task **out);
 
-/* Publishes the slot; wakes a worker where enough is pending. */
+/* Publishes the slot, and wakes a worker where enough is pending. In a stream that is being captured the task goes to
+ * its graph instead. */
 void stream_submit(stream *s, task *t);
 
-/* stream_slot or a failure in words. */
-status stream_new_task(stream *s, task **t);
+/* Whether submissions must go the slow way (diverted). */
+bool stream_is_diverted(const stream *s);
+
+/* A task of the stream has failed: kept for the next synchronisation, in words, and told. From the runner. */
+__attribute__((cold)) void stream_keep_failure(stream *s, const task *t, status st);
 
 /* Waits until all positions below `target` are done, running tasks itself where it may. timeout_ns 0: for ever.
  * ST_STREAM_TIMEOUT where the time is over; tasks stay queued. Never called with a lock held. */

@@ -14,17 +14,40 @@ typedef struct event event;
 typedef struct task task;
 typedef struct order_clock order_clock; /* order.h */
 
-/* run()'s third kind of answer besides ST_OK and an error: not yet. The stream stays at this task, blocked, until
- * stream_unblock(), and then runs it again. run() has arranged for that call before it returns. */
-enum { TASK_BLOCKED = -1 };
+/* What run() may answer besides ST_OK and an error. The stream stays at this task, and runs it again. */
+enum {
+  TASK_BLOCKED = -1, /* not before stream_unblock(), for which run() has arranged */
+  TASK_GOES_ON = -2, /* at once: there is more to do, but others may want to step in */
+};
 
+/* What the profiler's timeline says of a task. */
 typedef struct {
+  const char *name, *type;
+  uint32_t detail;
+  uint64_t bytes;
+} task_words;
+
+typedef struct task_kind task_kind;
+
+/* Told for each range of bytes that a task reads or writes, as kernels see it (memory/memory.h). */
+typedef void task_use(void *argument, const void *view, uint64_t bytes, unsigned access);
+
+struct task_kind {
   const char *name; /* in reports */
   status (*run)(task *t, stream *s);
   void (*drop)(task *t, stream *s); /* instead of run, where a stream goes with tasks in it; NULL: nothing to release */
+  void (*describe)(const task *t, task_words *words); /* before run; NULL: the name says it all */
   bool user_code; /* runs the user's function: on library threads only, it may block on the waiter's locks */
   bool control;   /* order only (events): never dropped for a failure of an earlier task */
-} task_kind;
+  /* For graphs (graph.h). */
+  bool is_operator;          /* may be in a group whose tasks are updated */
+  bool again;                /* a copy is submitted each time that the graph is executed */
+  const task_kind *captured; /* else: what stays in the graph, whose run may be repeated and releases nothing; NULL, and
+                                not `again`: events, which graphs know of */
+  void (*copied)(task *t);   /* a copy was made, for one more run; NULL: needs nothing */
+  void (*release)(task *t);  /* what the graph held goes; NULL: nothing to release */
+  void (*uses)(const task *t, task_use *tell, void *argument); /* NULL: no memory */
+};
 
 struct task {
   const task_kind *kind;
@@ -67,6 +90,17 @@ struct task {
       };
       task *previous, *next; /* records of the event that were not reached yet, in the order of submission */
     } sync;
+    struct {
+      struct graph *graph; /* with a reference */
+      task *tasks;
+      uint32_t next, end; /* tasks[next, end) are still to be run */
+    } play;
+    struct graph_member *member; /* of a graph: a task that can be updated */
+    struct {
+      struct graph *graph; /* with a reference */
+      struct graph_member *member;
+      struct graph_task *becomes;
+    } update;
     struct {
       struct aclOpExecutor *executor;
       void *scratch;

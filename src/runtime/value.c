@@ -25,14 +25,18 @@ static status run_write(task *t, stream *s) {
   return ST_OK;
 }
 
-static const task_kind write_kind = {.name = "value write", .run = run_write};
+static void write_uses(const task *t, task_use *tell, void *argument) {
+  tell(argument, t->value.word, sizeof *t->value.word, VMM_WRITE);
+}
+
+static const task_kind write_kind = {
+    .name = "value write", .run = run_write, .captured = &write_kind, .uses = write_uses};
 
 status value_write(void *word, uint64_t value, stream *s) {
   void *view;
   task *t;
   TRY(word_view(word, VMM_WRITE, &view));
-  TRY(stream_new_task(s, &t));
-  t->kind = &write_kind;
+  TRY(stream_new_task(s, &write_kind, &t));
   t->cost_ns = VALUE_COST_NS;
   t->value.word = view;
   t->value.value = value;
@@ -109,19 +113,39 @@ static void drop_wait(task *t, stream *s) {
   if (taken) stream_unref(taken);
 }
 
-static const task_kind wait_kind = {.name = "value wait", .run = run_wait, .drop = drop_wait};
+/* A graph that holds a wait counts as one that is about to. */
+static void count_wait(task *t) {
+  (void)t;
+  atomic_fetch_add(&order_n_ahead, 1);
+}
+
+static void discount_wait(task *t) {
+  (void)t;
+  atomic_fetch_sub(&order_n_ahead, 1);
+}
+
+static void wait_uses(const task *t, task_use *tell, void *argument) {
+  tell(argument, t->value.word, sizeof *t->value.word, VMM_READ);
+}
+
+static const task_kind wait_kind = {.name = "value wait",
+                                    .run = run_wait,
+                                    .drop = drop_wait,
+                                    .again = true,
+                                    .copied = count_wait,
+                                    .release = discount_wait,
+                                    .uses = wait_uses};
 
 status value_wait(void *word, uint64_t value, value_condition condition, stream *s) {
   void *view;
   task *t;
   TRY(word_view(word, VMM_READ, &view));
-  TRY(stream_new_task(s, &t));
-  t->kind = &wait_kind;
+  TRY(stream_new_task(s, &wait_kind, &t));
   t->cost_ns = VALUE_COST_NS;
   t->value.word = view;
   t->value.value = value;
   t->value.condition = condition;
-  atomic_fetch_add(&order_n_ahead, 1);
+  count_wait(t);
   stream_submit(s, t);
   return ST_OK;
 }

@@ -3,7 +3,9 @@
 #include <stdatomic.h>
 
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/cache.h"
 
@@ -204,4 +206,27 @@ int64_t scalar_integer(const scalar *s) {
   if (dtype_class_of(s->dtype) < CLASS_FLOAT) return s->integer;
   if (!(s->real == s->real)) return 0;
   return s->real >= 0x1p63 ? INT64_MAX : s->real <= -0x1p63 ? INT64_MIN : (int64_t)s->real;
+}
+
+/* ---- arrays ------------------------------------------------------------------------------------------------------ */
+
+void *array_new(uint32_t magic, size_t header, const void *value, uint64_t size, size_t element) {
+  size_t bytes;
+  if (!value && size) {
+    fail(ST_OP_NULL, "value is NULL, expected %ju elements", (uintmax_t)size);
+    return NULL;
+  }
+  if (__builtin_mul_overflow(size, element, &bytes) || bytes > SIZE_MAX / 2) {
+    fail(ST_OP_INVALID, "size is %ju, which overflows", (uintmax_t)size);
+    return NULL;
+  }
+  char *array = malloc(header + bytes);
+  if (!array) {
+    fail(ST_NO_HOST_MEMORY, "no host memory for %ju elements", (uintmax_t)size);
+    return NULL;
+  }
+  memcpy(array, &magic, sizeof magic);
+  memcpy(array + offsetof(aclIntArray, size), &size, sizeof size);
+  if (value) memcpy(array + header, value, bytes);
+  return array;
 }

@@ -30,6 +30,7 @@ struct aclTensor {
   int16_t dtype, format;
   uint8_t rank, storage_rank;
   bool contiguous;       /* the view is row-major without gaps */
+  int8_t origin_format;  /* of tensors made of descriptions (desc.h): what dims are; format is the storage's */
   _Atomic uint32_t refs; /* of its owner, and of launches that will set its shape */
   int64_t n;             /* elements */
   int64_t offset;        /* elements */

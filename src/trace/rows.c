@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "trace/shards.h"
 #include "trace/trace.h"
 
 static pthread_mutex_t rows_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the making of rows; the last lock of any */
@@ -53,14 +54,44 @@ void trace_pool_close(stats_pool *row) {
   if (row && row != &trace_stats()->pools[STATS_MAX_POOLS - 1]) atomic_store(&row->state, STATS_ROW_CLOSED);
 }
 
-stats_stream *trace_stream_row(int device, uint32_t id) {
+stats_shard *trace_shard_open(const stats_heap *heap) {
   if (!trace_is_on()) return NULL;
   stats_file *s = trace_stats();
+  const bool pinned = heap == &s->pinned;
+  if (!pinned && (heap < s->device || heap >= s->device + STATS_MAX_DEVICES)) return NULL;
+  stats_shard *found = NULL;
   pthread_mutex_lock(&rows_lock);
+  for (unsigned i = 0; i < STATS_MAX_SHARDS && !found; ++i)
+    if (s->shards[i].state != STATS_ROW_OPEN) found = &s->shards[i];
+  if (found) {
+    found->device = pinned ? -1 : (int32_t)(heap - s->device);
+    atomic_store_explicit(&found->state, STATS_ROW_OPEN, memory_order_release);
+  }
+  pthread_mutex_unlock(&rows_lock);
+  return found;
+}
+
+void trace_shard_close(stats_shard *shard, stats_heap *heap) {
+  pthread_mutex_lock(&rows_lock);
+  shard_fold(heap, shard);
+  memset(shard, 0, sizeof *shard); /* STATS_ROW_UNUSED */
+  pthread_mutex_unlock(&rows_lock);
+}
+
+/* Under the lock: the number of the stream's row, or of the last one. */
+static unsigned find_stream(const stats_file *s, int device, uint32_t id) {
   unsigned i = 0;
   while (i < STATS_MAX_STREAMS - 1 &&
          (s->streams[i].state != STATS_ROW_OPEN || s->streams[i].device != device || s->streams[i].id != id))
     ++i;
+  return i;
+}
+
+stats_stream *trace_stream_row(int device, uint32_t id) {
+  if (!trace_is_on()) return NULL;
+  stats_file *s = trace_stats();
+  pthread_mutex_lock(&rows_lock);
+  unsigned i = find_stream(s, device, id);
   stats_stream *row = &s->streams[i];
   if (i == STATS_MAX_STREAMS - 1) {
     i = FREE_ROW(s->streams, STATS_MAX_STREAMS);
@@ -73,6 +104,31 @@ stats_stream *trace_stream_row(int device, uint32_t id) {
   }
   pthread_mutex_unlock(&rows_lock);
   return row;
+}
+
+/* Under the lock. */
+static void close_stream(stats_stream *row) {
+  if (row->state == STATS_ROW_ENDED && !atomic_load(&row->live_bytes)) row->state = STATS_ROW_CLOSED;
+}
+
+void trace_stream_end(int device, uint32_t id) {
+  if (!trace_is_on()) return;
+  stats_file *s = trace_stats();
+  pthread_mutex_lock(&rows_lock);
+  const unsigned i = find_stream(s, device, id);
+  if (i < STATS_MAX_STREAMS - 1) {
+    s->streams[i].state = STATS_ROW_ENDED;
+    close_stream(&s->streams[i]);
+  }
+  pthread_mutex_unlock(&rows_lock);
+}
+
+/* A free that comes between the end's two steps finds the row open or ended; in both cases somebody closes it. */
+void trace_stream_settle(stats_stream *row) {
+  if (atomic_load(&row->state) != STATS_ROW_ENDED) return;
+  pthread_mutex_lock(&rows_lock);
+  close_stream(row);
+  pthread_mutex_unlock(&rows_lock);
 }
 
 /* Under rows_lock. */

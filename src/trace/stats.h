@@ -15,11 +15,12 @@
 #include "trace/histogram.h"
 
 enum {
-  STATS_VERSION = 2,
+  STATS_VERSION = 3,
   STATS_MAX_DEVICES = 16,
-  STATS_MAX_OPS = 512,     /* operators with a row of their own; the last row takes the rest */
+  STATS_MAX_OPS = 1024,    /* operators with a row of their own; the last row takes the rest */
   STATS_MAX_POOLS = 64,    /* pools, likewise */
   STATS_MAX_STREAMS = 256, /* streams that own memory, likewise */
+  STATS_MAX_SHARDS = 64,   /* threads' counters; threads beyond count in the heap's own */
   STATS_MAX_SITES = 1024,  /* call sites of allocations, likewise */
   STATS_MAX_MODULES = 128, /* executables and libraries; sites in others have no place */
   STATS_MAX_LEAKS = 64,    /* leaked blocks that are listed; all are counted */
@@ -33,7 +34,7 @@ typedef struct {
   counter requested_bytes;      /* of live_bytes: what was asked for; goes down too */
   counter peak_bytes;           /* highest live_bytes */
   counter committed_bytes;      /* charged: in use, or kept for reuse; goes down too */
-  counter cached_bytes;         /* of committed_bytes: in nobody's use; goes down too */
+  counter cached_bytes;         /* of committed_bytes: in nobody's use; goes down too. A heap's: reader's work */
   counter peak_committed_bytes; /* highest committed_bytes */
   counter allocated_bytes;      /* sum over all allocations, as the rules round them */
   counter asked_bytes;          /* the same, as asked for */
@@ -44,6 +45,23 @@ typedef struct {
   latency_histogram alloc; /* from the call of the heap to its return */
   latency_histogram free;
 } stats_heap;
+
+enum {
+  STATS_ROW_UNUSED,
+  STATS_ROW_OPEN,
+  STATS_ROW_CLOSED,
+  STATS_ROW_ENDED, /* a stream's that is gone, but for its blocks */
+};
+
+/* What one thread adds to the counters of one heap (shards.h). */
+typedef struct {
+  _Atomic uint32_t state;  /* STATS_ROW_... */
+  int32_t device;          /* -1: pinned host memory */
+  counter requested_bytes; /* modulo 2^64: what another thread allocated may be freed here; goes down too */
+  counter allocated_bytes, asked_bytes, n_allocs, n_frees, n_hits;
+  size_histogram sizes;
+  latency_histogram alloc, free;
+} stats_shard;
 
 /* What a launch's time on a device goes into, by the roofline of runtime/roofline.h. */
 typedef enum {
@@ -59,8 +77,6 @@ typedef enum {
   STATS_BOUND_VECTOR,
   STATS_N_BOUNDS
 } stats_bound;
-
-enum { STATS_ROW_UNUSED, STATS_ROW_OPEN, STATS_ROW_CLOSED };
 
 typedef struct {
   char name[32];
@@ -161,6 +177,7 @@ typedef struct {
   counter n_errors;                                   /* calls that returned an error */
   counter n_bad_frees;                                /* frees of what was no live block; counted by the debugger */
   stats_heap device[STATS_MAX_DEVICES], pinned;
+  stats_shard shards[STATS_MAX_SHARDS]; /* of the above */
   stats_copy copies[STATS_N_DIRECTIONS];
   stats_pool pools[STATS_MAX_POOLS];
   stats_stream streams[STATS_MAX_STREAMS];

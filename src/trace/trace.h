@@ -19,11 +19,18 @@ static inline bool trace_is_on(void) {
 /* The row of an operator or task kind; makes it at first use. Look up once and keep: rows never move. */
 stats_op *trace_row(const char *name);
 
-/* The row of a pool, to be closed with it; of a stream that owns memory, found or made; NULL where nobody reads. Look up
- * once and keep. Where the table is full its last row is everybody's, with the name "(others)" or the id UINT32_MAX. */
+/* The row of a pool, to be closed with it; of a stream that owns memory, found or made, which is closed when the stream has
+ * ended and its blocks are gone (trace_stream_settle: some were freed); NULL where nobody reads. Look up once and keep. Where the table is full its last row is everybody's, with the name "(others)" or the id UINT32_MAX. */
 stats_pool *trace_pool_open(const char *name, int device);
 void trace_pool_close(stats_pool *row);
 stats_stream *trace_stream_row(int device, uint32_t id);
+void trace_stream_end(int device, uint32_t id);
+void trace_stream_settle(stats_stream *row);
+
+/* A thread's counters of a heap that is in the file; NULL where nobody reads, or all are in use. Closing adds them to the
+ * heap's. */
+stats_shard *trace_shard_open(const stats_heap *heap);
+void trace_shard_close(stats_shard *shard, stats_heap *heap);
 
 /* Where code is, for a reader in another process. Makes a row for its module at first use; takes no lock but the
  * rows', so that it may be called under a heap's. */

@@ -50,6 +50,42 @@ int main(int argc, char **argv) {
 }
 """
 
+# Captures two additions and a copy, and executes them five times.
+REPLAYER = r"""
+#include <acl/acl.h>
+#include <aclnnop/aclnn_add.h>
+#include <stdio.h>
+#define CHECK(call) do { int e = (call); if (e) { fprintf(stderr, #call " gave %d\n", e); return 99; } } while (0)
+
+int main(void) {
+  int64_t dims[] = {16}, strides[] = {1};
+  float value = 1;
+  void *device, *host;
+  uint64_t bytes;
+  aclOpExecutor *executor;
+  aclrtStream stream;
+  aclmdlRI model;
+  CHECK(aclInit(NULL));
+  CHECK(aclrtSetDevice(0));
+  CHECK(aclrtCreateStream(&stream));
+  CHECK(aclrtMalloc(&device, 64, ACL_MEM_MALLOC_HUGE_FIRST));
+  CHECK(aclrtMallocHost(&host, 64));
+  aclTensor *tensor = aclCreateTensor(dims, 1, ACL_FLOAT, strides, 0, ACL_FORMAT_ND, dims, 1, device);
+  aclScalar *one = aclCreateScalar(&value, ACL_FLOAT);
+  CHECK(aclmdlRICaptureBegin(stream, ACL_MODEL_RI_CAPTURE_MODE_GLOBAL));
+  CHECK(aclrtMemcpyAsync(device, 64, host, 64, ACL_MEMCPY_HOST_TO_DEVICE, stream));
+  for (int i = 0; i < 2; i++) {
+    CHECK(aclnnInplaceAddsGetWorkspaceSize(tensor, one, one, &bytes, &executor));
+    CHECK(aclnnInplaceAdds(NULL, 0, executor, stream));
+  }
+  CHECK(aclmdlRICaptureEnd(stream, &model));
+  for (int i = 0; i < 5; i++) CHECK(aclmdlRIExecuteAsync(model, stream));
+  CHECK(aclrtSynchronizeStream(stream));
+  CHECK(aclmdlRIDestroy(model));
+  return 0;
+}
+"""
+
 # Writes statistics as a large program would leave them; its argument is the format's version.
 FORGER = r"""
 #include "trace/stats.h"
@@ -99,10 +135,12 @@ class CliTest(unittest.TestCase):
         cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="cannon-test-"))
         cls.addClassCleanup(shutil.rmtree, cls.folder)
         for name, text, flags in (("program", PROGRAM, (f"-I{PREFIX}/include", f"-L{PREFIX}/lib64", "-lascendcl")),
+                                  ("replayer", REPLAYER, (f"-I{PREFIX}/include", f"-L{PREFIX}/lib64", "-lascendcl", "-lopapi",
+                                                          "-lnnopbase", f"-Wl,-rpath-link,{PREFIX}/lib64")),
                                   ("forger", FORGER, (f"-I{SOURCE}/src",))):
             (cls.folder / f"{name}.c").write_text(text)
             subprocess.run([os.environ.get("CC", "cc"), cls.folder / f"{name}.c", "-o", cls.folder / name, *flags], check=True)
-        cls.program, cls.forger = cls.folder / "program", cls.folder / "forger"
+        cls.program, cls.replayer, cls.forger = (cls.folder / name for name in ("program", "replayer", "forger"))
 
     def run_json(self, *arguments, options=()):
         path = self.folder / "report.json"
@@ -205,6 +243,14 @@ class Run(CliTest):
         self.assertEqual(process["leaks"], {"count": 0, "blocks": []})
         self.assertGreater(process["duration_ns"], 0)
 
+    def test_executions_of_a_graph_count_as_what_they_run(self):
+        done, report = self.run_json(self.replayer)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        (process,) = report["processes"]
+        self.assertEqual([(o["name"], o["launches"]) for o in process["operators"]], [("InplaceAdds", 10)])
+        self.assertEqual(process["copies"]["host_to_device"],
+                         {"count": 5, "bytes": 320, "pageable_count": 0, "pageable_bytes": 0})
+
     def test_leak_is_reported(self):
         _, report = self.run_json(self.program, "leak")
         (block,) = report["processes"][0]["leaks"]["blocks"]
@@ -232,7 +278,7 @@ class Run(CliTest):
                          [(int(done.stdout), "running", None)])
 
     def test_summary_of_a_large_program(self):
-        lines = execute(CANNON, "run", self.forger, "2").stderr.splitlines()
+        lines = execute(CANNON, "run", self.forger, "3").stderr.splitlines()
         text = "\n".join(lines)
         self.assertIn("forged (process 1): Ascend910A, 1 device of 32.0 GiB, 2.50 s", text)
         times = [line.split() for line in lines if line.strip().startswith("Op") and "%" in line]
@@ -246,14 +292,14 @@ class Run(CliTest):
         self.assertRegex(text, r"\n +62 more$")
         self.assertLessEqual(len(lines), 40)
         self.assertLessEqual(max(map(len, lines)), 110)
-        _, report = self.run_json(self.forger, "2")
+        _, report = self.run_json(self.forger, "3")
         (process,) = report["processes"]
         self.assertEqual((len(process["operators"]), len(process["leaks"]["blocks"]), process["leaks"]["count"]), (20, 64, 70))
 
     def test_statistics_of_another_version(self):
         done = execute(CANNON, "run", self.forger, "77")
         self.assertEqual(done.returncode, 0)
-        self.assertIn("version 77, expected 2", done.stderr)
+        self.assertIn("version 77, expected 3", done.stderr)
         self.assertNotIn("no Cannon", done.stderr)
 
     def test_environment_of_the_program(self):

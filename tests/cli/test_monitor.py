@@ -142,7 +142,8 @@ class Statistics(MonitorTest):
                          (501, 501, 0, 0))
         self.assertEqual(device["sizes"], [{"at_most_bytes": 512, "count": 300}, {"at_most_bytes": 1024, "count": 200},
                                            {"at_most_bytes": 128 * MIB, "count": 1}])
-        self.assertEqual((device["allocation_latency"]["count"], device["free_latency"]["count"]), (501, 501))
+        for latency in device["allocation_latency"], device["free_latency"]:  # one call in 13 is timed, for 13
+            self.assertAlmostEqual(latency["count"], 501, delta=13)
         latency = [device["allocation_latency"][f"p{p}_ns"] for p in ("50", "90", "99", "99_9", "100")]
         self.assertEqual(latency, sorted(latency))
         self.assertGreater(latency[0], 0)

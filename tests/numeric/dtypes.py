@@ -64,6 +64,7 @@ I8 = DType("i8", 2, np.int8, np.int8, "i")
 I32 = DType("i32", 3, np.int32, np.int32, "i")
 U8 = DType("u8", 4, np.uint8, np.uint8, "i")
 I16 = DType("i16", 6, np.int16, np.int16, "i")
+U16 = DType("u16", 7, np.uint16, np.uint16, "i")           # of bits, and no operator's numbers
 I64 = DType("i64", 9, np.int64, np.int64, "i")
 F64 = DType("f64", 11, np.float64, np.float64, "f", 53, -1021, 1024)
 BOOL = DType("bool", 12, np.uint8, np.bool_, "b")

@@ -193,7 +193,33 @@ class Activations(unittest.TestCase):
         x = Tensor.empty(F32, (2, 3))
         code, message = refused("aclnnPrelu", x, Tensor.empty(F32, (2,)), Tensor.empty(F32, (2, 3)))
         self.assertEqual(code, 161002)
-        self.assertIn("weight has 2 elements", message)
+        self.assertIn("weight has shape [2]", message)
+
+    def test_prelu_backward(self):
+        def case(gen):
+            d, shape = gen.pick(FLOATS64), gen.shape(min_rank=1)
+            n = shape[1] if len(shape) > 1 and gen.chance(0.6) else 1
+            spread = (1, n) + (1,) * (len(shape) - 2) if len(shape) > 1 else (n,)
+            weights = gen.pick(((n,), spread))
+            g = gen.drawn(d, gen.shrunk(shape), lambda s: gen.values(d, s, limit=8))
+            x, weight = (gen.drawn(d, s, lambda s: gen.values(d, s, limit=8)) for s in (shape, weights))
+            to_x, to_weight = gen.out(d, shape), gen.out(d, weights)
+            run("aclnnPreluBackward", g, x, weight, to_x, to_weight)
+            w, v = weight.get().astype(LD).reshape(spread), x.get().astype(LD)
+            gradient = np.broadcast_to(g.get().astype(LD), shape)
+            ref.check(to_x.get(), np.where(v > 0, gradient, gradient * w), d, ulps=0.5)
+            terms = np.where(v > 0, 0, gradient * v)
+            axes = tuple(i for i in range(len(shape)) if i != 1 or n == 1)
+            total, size = terms.sum(axes).reshape(weights), np.abs(terms).sum(axes).reshape(weights)
+            ref.check(to_weight.get(), total, d, slack=ref.sum_slack(size, terms.size, F64 if d is F64 else F32))
+        each_case(self, "aclnnPreluBackward", 2 * CASES, case)
+        x, w = Tensor.empty(F32, (2, 3)), Tensor.empty(F32, (3,))
+        for name, args in (("gradOutput", (Tensor.empty(F32, (2, 2)), x, w, x, w)),
+                           ("weight", (x, x, Tensor.empty(F32, (2,)), x, Tensor.empty(F32, (2,)))),
+                           ("gradWeight", (x, x, w, x, Tensor.empty(F32, (1,))))):
+            code, message = refused("aclnnPreluBackward", *args)
+            self.assertEqual(code, 161002)
+            self.assertIn(name, message)
 
 
 # ---- gradients

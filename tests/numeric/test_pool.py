@@ -290,7 +290,8 @@ class Max(unittest.TestCase):
 
     def test_gradients(self):
         for op, n, kind in (("aclnnMaxPool2dWithIndices", 2, "window"), ("aclnnMaxPool2dWithMask", 2, "mask"),
-                            ("aclnnMaxPool3dWithArgmax", 3, "window"), ("aclnnAdaptiveMaxPool3d", 3, "adaptive")):
+                            ("aclnnMaxPool3dWithArgmax", 3, "window"), ("aclnnAdaptiveMaxPool2d", 2, "adaptive"),
+                            ("aclnnAdaptiveMaxPool3d", 3, "adaptive")):
             each_case(self, op + "Backward", CASES,
                       lambda g, o=op, n=n, k=kind: self.backward(g, o + "Backward", n, k, o))
 

@@ -95,15 +95,18 @@ def sizes(gen, n):
 def options(gen, op, n_in, n_out):
     """The arguments between sizes and result, and the matrices that they mean."""
     args, align, scales = [], False, []
+    by_sizes = "Bilinear2d" in op and "AA" not in op  # where the scales do not give them
     for p in params(op):
         if p.type == "bool":
             align = gen.chance(0.5)
             args.append(align)
         elif p.type in ("double", "float"):
             i = len(scales)
-            scales.append(n_out[i] / n_in[i] * gen.pick((1, 1.04)) if gen.chance(0.3) else 0.0)
+            scales.append(n_out[i] / n_in[i] * gen.pick((1, 1.04)) if gen.chance(0.3) else float(by_sizes and gen.chance(0.5)))
             scales[-1] = float(np.float32(scales[-1]))
             args.append(scales[-1])
+    if by_sizes and [int(i * s) for i, s in zip(n_in, scales)] != list(n_out):
+        scales = [0.0, 0.0]
     return args, align, scales or [0.0] * len(n_in)
 
 

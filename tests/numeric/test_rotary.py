@@ -101,6 +101,36 @@ class Rotary(unittest.TestCase):
                 ref.check(t.get(), e, dtype, F32, ulps=1, slack=2 * EPS * size)
         each_case(self, "apply", 30, body)
 
+    def test_apply_by_name(self):
+        def body(gen):
+            b, s, nq, nk, d = gen.integer(1, 3), gen.integer(1, 9), gen.integer(1, 4), gen.integer(1, 2), gen.pick((8, 64, 128))
+            mode, name = gen.pick(((HALF, b"half"), (INTERLEAVE, b"interleave"), (QUARTER, b"quarter")))
+            layout = gen.integer(1, 3)
+            order = {1: (0, 1, 2), 2: (1, 0, 2), 3: (0, 2, 1)}[layout]
+            shape = lambda heads: (*np.array((b, s, heads))[list(order)], d)  # noqa: E731
+            dtype = gen.pick((F32, F16, BF16))
+            draw = lambda heads: gen.out(dtype, shape(heads), dtype.round(gen.rng.standard_normal(shape(heads))))  # noqa: E731
+            q, k, cos, sin = draw(nq), draw(nk), draw(1), draw(1)
+            exact = [rotate(*(t.get().astype(LD) for t in (x, cos, sin)), mode) for x in (q, k)]
+            run("aclnnApplyRotaryPosEmbV2", q, k, cos, sin, layout, name)
+            for t, (e, size) in zip((q, k), exact):
+                ref.check(t.get(), e, dtype, F32, ulps=1, slack=2 * EPS * size)
+        each_case(self, "apply by name", 60, body)
+        z = Tensor.empty(F32, (1, 2, 3, 8))
+        code, message = refused("aclnnApplyRotaryPosEmbV2", z, z, z, z, 1, b"third")
+        assert code == INVALID and 'rotaryMode is "third"' in message
+
+    def test_interleave(self):
+        def body(gen):
+            b, n, s, d = gen.integer(1, 3), gen.integer(1, 4), gen.integer(1, 9), gen.pick((8, 64))
+            dtype = gen.pick((F32, F16, BF16))
+            draw = lambda *shape: gen.tensor(dtype, shape, dtype.round(gen.rng.standard_normal(shape)))  # noqa: E731
+            x, cos, sin, out = draw(b, n, s, d), draw(b, 1, s, d), draw(b, 1, s, d), gen.out(dtype, (b, n, s, d))
+            run("aclnnInterleaveRope", x, cos, sin, out)
+            exact, size = rotate(*(t.get().astype(LD) for t in (x, cos, sin)), INTERLEAVE_HALF)
+            ref.check(out.get(), exact, dtype, F32, ulps=1, slack=2 * EPS * size)
+        each_case(self, "aclnnInterleaveRope", 40, body)
+
     def test_large(self):
         """Several threads."""
         def body(gen):

@@ -4,8 +4,8 @@ import unittest
 import numpy as np
 
 import reference as ref
-from acl import INVALID, Tensor, refused, run
-from dtypes import ALL, BOOL, F16, F32, F64, FLOATS64, I32, I64, INTS
+from acl import INVALID, NULLPTR, Tensor, refused, run
+from dtypes import ALL, BOOL, F16, F32, F64, FLOATS, FLOATS64, I32, I64, INTS, LD
 from gen import each_case
 
 CASES = 120
@@ -139,6 +139,48 @@ class Sorts(unittest.TestCase):
                 (("valuesOut has dtype",), "aclnnMedian", x, Tensor.empty(F16, ()))):
             code, message = refused(op, *args)
             assert code == INVALID and all(w in message for w in words), (op, code, message)
+
+
+class Filters(unittest.TestCase):
+    """ApplyTopKTopP."""
+
+    def expected(self, x, p, k):
+        order = np.argsort(x, kind="stable")
+        v, n = x[order].astype(LD), len(x)
+        kept = np.ones(n, bool)
+        if k is not None and 0 < k < n:
+            kept = v >= v[n - k]
+        near = False
+        if p is not None:
+            e = np.where(kept, np.exp(v - v[-1]), 0)
+            sums = np.cumsum(e) / e.sum()
+            near = np.any(np.abs(sums[:-1] - (1 - p)) < 1e-9)
+            kept &= np.append(sums[:-1] > 1 - p, True)
+        out = x.copy()
+        out[order[~kept]] = -np.inf
+        return out, near
+
+    def test_top_k_top_p(self):
+        def body(gen):
+            d = gen.pick(FLOATS)
+            rows, n = gen.integer(1, 5), gen.integer(1, 60) if gen.chance(0.9) else 5000
+            x = gen.drawn(d, (rows, n), lambda s: d.round(gen.rng.standard_normal(s) * 3))
+            which = gen.integer(1, 3)
+            p = gen.drawn(d, (rows,), lambda s: d.round(np.where(gen.rng.random(s) < 0.2, 1.0, gen.rng.random(s)))) \
+                if which & 1 else None
+            k = gen.drawn(I32, (rows,), lambda s: gen.rng.integers(-1, n + 2, s)) if which & 2 else None
+            out = gen.out(d, (rows, n))
+            run("aclnnApplyTopKTopP", x, p, k, out)
+            for i in range(rows):
+                expected, near = self.expected(x.get()[i], LD(p.get()[i]) if p else None, k.get()[i] if k else None)
+                if not near:
+                    ref.check_equal(out.get()[i], expected)
+        each_case(self, "aclnnApplyTopKTopP", 100, body)
+        x = Tensor.empty(F32, (2, 3))
+        code, message = refused("aclnnApplyTopKTopP", x, None, None, x)
+        assert code == NULLPTR and "p and k" in message, (code, message)
+        code, message = refused("aclnnApplyTopKTopP", x, Tensor.empty(F32, (3,)), None, x)
+        assert code == INVALID and "p has shape [3]" in message, (code, message)
 
 
 if __name__ == "__main__":

@@ -183,11 +183,13 @@ static void a_broken_description_is_survived(void **state) {
 
 /* ---- the kernel's mappings ---- */
 
+/* Of devices' memory and of reservations: a sanitizer maps its own as it goes. */
 static int count_mappings(void) {
   FILE *f = fopen("/proc/self/maps", "r");
-  int n = 0, c;
+  char line[512];
+  int n = 0;
   assert_non_null(f);
-  while ((c = fgetc(f)) != EOF) n += c == '\n';
+  while (fgets(line, sizeof line, f)) n += strstr(line, "memfd:cannon") || strstr(line, " ---p ");
   fclose(f);
   return n;
 }

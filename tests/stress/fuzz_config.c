@@ -5,11 +5,13 @@
  *   clang -fsanitize=fuzzer -DWITH_LIBFUZZER ...
  */
 #include <fcntl.h>
+#include <ftw.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "acl/acl.h"
@@ -17,7 +19,15 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { NO_FILE = 100003, NO_JSON = 100006, BAD_VALUE = 100008, NO_DEVICE = 107001 };
+enum {
+  NO_FILE = 100003,
+  NO_JSON = 100006,
+  BAD_VALUE = 100008,
+  BAD_DUMP = 100009,
+  BAD_PROFILER = 100010,
+  NO_DEVICE = 107001,
+  NO_SUCH_DUMP = 207000,
+};
 enum { ANY_ERROR = -1 }; /* of the above, as what a seed must give */
 
 static aclError init_with(const void *data, size_t size) {
@@ -32,7 +42,8 @@ static aclError init_with(const void *data, size_t size) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   const aclError got = init_with(data, size);
   const char *message = aclGetRecentErrMsg();
-  HOLDS(got == ACL_SUCCESS || got == NO_FILE || got == NO_JSON || got == BAD_VALUE || got == NO_DEVICE);
+  HOLDS(got == ACL_SUCCESS || got == NO_FILE || got == NO_JSON || got == BAD_VALUE || got == BAD_DUMP ||
+        got == BAD_PROFILER || got == NO_DEVICE || got == NO_SUCH_DUMP);
   HOLDS((got == ACL_SUCCESS) == !message);
   HOLDS((aclFinalize() == ACL_SUCCESS) == (got == ACL_SUCCESS)); /* refused is not initialised */
   aclGetRecentErrMsg();
@@ -56,9 +67,13 @@ static const struct {
     {"{\"dump\":{\"dump_list\":[{\"model_name\":\"m\",\"layer\":[\"a\",\"b\"]}],\"dump_path\":\"/"
      "tmp\",\"dump_mode\":\"all\"}}",
      ACL_SUCCESS},
+    {"{\"dump\":{\"dump_path\":\"/nonexistent\",\"dump_op_switch\":\"on\"}}", BAD_DUMP},
+    {"{\"dump\":{\"dump_scene\":\"lite_exception\"}}", ACL_SUCCESS},
+    {"{\"dump\":{\"dump_path\":\"/tmp\",\"dump_debug\":\"on\"}}", NO_SUCH_DUMP},
     {"{\"profiler\":{\"switch\":\"on\",\"aic_metrics\":\"\\u00e4\\ud83d\\ude00\"},\"StackSize\":{\"aicore_stack_size\":"
      "32768}}",
-     ACL_SUCCESS},
+     BAD_PROFILER},
+    {"{\"profiler\":{\"switch\":\"off\",\"output\":\"out\",\"storage_limit\":\"300MB\"}}", ACL_SUCCESS},
     {"{\"a\":[[[[[[[[[[1]]]]]]]]]]}", ACL_SUCCESS},
     {"{\"a\":[[[[[[[[[[[1]]]]]]]]]]]}", NO_JSON},
     {"{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":1}}}}}}}}}}", ACL_SUCCESS},
@@ -114,8 +129,17 @@ static const char *const words[] = {"{",
                                     "\t",
                                     NULL};
 
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *f) {
+  (void)st;
+  (void)type;
+  (void)f;
+  return remove(path);
+}
+
 int main(int argc, char **argv) {
   static char text[MAX_BYTES];
+  char folder[] = "/tmp/fuzz-config-XXXXXX"; /* where a configuration that profiles leaves its files */
+  HOLDS(mkdtemp(folder) && chdir(folder) == 0);
   const long inputs = argc > 1 ? atol(argv[1]) : 10000;
   int wrong = 0;
   for (int i = 0; i < N_SEEDS; i++) {
@@ -136,6 +160,7 @@ int main(int argc, char **argv) {
     for (uint32_t n = 1 + fuzz_below(6); n; n--) size = fuzz_mutate(text, size, MAX_BYTES, words);
     LLVMFuzzerTestOneInput((const uint8_t *)text, size);
   }
+  nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
   return wrong;
 }
 #endif

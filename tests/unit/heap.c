@@ -118,7 +118,7 @@ static void freed_memory_is_one_again(void **state) {
   }
 }
 
-/* Granules that are cached elsewhere in the window count, so they go back to the host first, with what was in them. */
+/* Granules that are cached elsewhere in the window count: they go where they are wanted. */
 static void caches_go_back_before_anything_is_refused(void **state) {
   (void)state;
   enum { GRANULES = 8 };
@@ -131,8 +131,7 @@ static void caches_go_back_before_anything_is_refused(void **state) {
   }
   for (int i = 0; i < GRANULES; i += 2) release(&t, block[i]);
   char *big = alloc(&t, GRANULES / 2 * 2 * MIB); /* fits in no hole */
-  for (int i = 0; i < GRANULES; i += 2)
-    for (int k = 0; k < 2 * MIB; k += 4 * KIB) assert_int_equal(view(&t, block[i])[k], 0);
+  memset(view(&t, big), 0x55, GRANULES / 2 * 2 * MIB);
   for (int i = 1; i < GRANULES; i += 2)
     for (int k = 0; k < 2 * MIB; k += 4 * KIB) assert_int_equal((uint8_t)view(&t, block[i])[k], 0xaa);
   assert_int_equal(free_bytes(&t), 0);
@@ -140,6 +139,22 @@ static void caches_go_back_before_anything_is_refused(void **state) {
   release(&t, big);
   for (int i = 1; i < GRANULES; i += 2) release(&t, block[i]);
   release(&t, alloc(&t, GRANULES * 2 * MIB));
+}
+
+/* A page of which one unit is used is no room for a large block. The heap has 8 MiB, all free. */
+static void expect_partly_used_pages_not_to_fit(test_heap *t) {
+  enum { N = 32, UNITS = PAGE_BYTES / 512 };
+  char *small[N], *p = alloc(t, 3 * MIB), want[64];
+  for (int i = 0; i < N; i++) small[i] = alloc(t, 512);
+  for (int i = 0; i < N; i++)
+    if (i % UNITS) release(t, small[i]);
+  const uint64_t fits = 5 * MIB - (uint64_t)N / UNITS * PAGE_BYTES;
+  snprintf(want, sizeof want, "at most %ju would fit", (uintmax_t)fits);
+  assert_null(try_alloc(t, fits + 1));
+  assert_non_null(strstr(fail_take(), want));
+  release(t, alloc(t, fits));
+  for (int i = 0; i < N; i += UNITS) release(t, small[i]);
+  release(t, p);
 }
 
 static void refusal_names_the_numbers_and_changes_nothing(void **state) {
@@ -169,6 +184,40 @@ static void refusal_names_the_numbers_and_changes_nothing(void **state) {
   assert_int_equal(find(&t, small)->bytes, 512);
   release(&t, p);
   release(&t, small);
+  expect_partly_used_pages_not_to_fit(&t);
+}
+
+static struct {
+  heap *heap;
+  char *idle; /* a block that somebody can do without */
+  int n_asked;
+} others;
+
+static bool find_room(int device) {
+  (void)device;
+  others.n_asked++;
+  if (!others.idle) return false;
+  assert_int_equal(heap_free(others.heap, (uintptr_t)others.idle, "idle", NULL), ST_OK);
+  others.idle = NULL;
+  return true;
+}
+
+static void others_are_asked_before_anything_is_refused(void **state) {
+  (void)state;
+  test_heap t;
+  void *p;
+  prepare_heap(&t, 8 * MIB, NULL, true);
+  t.config.find_room = find_room;
+  assert_int_equal(heap_create(&t.config, &t.h), ST_OK);
+  others.heap = t.h;
+  others.idle = alloc(&t, 5 * MIB);
+  p = alloc(&t, 6 * MIB);
+  assert_int_equal(others.n_asked, 1);
+  assert_int_equal(t.stats.n_refused, 0); /* nobody was */
+  assert_null(try_alloc(&t, 6 * MIB));
+  assert_int_equal(others.n_asked, 2);
+  assert_int_equal(t.stats.n_refused, 1);
+  release(&t, p);
 }
 
 /* A heap larger than the host: what the host can't back is refused. Pinned memory, with a view of its own. */
@@ -411,6 +460,7 @@ int main(void) {
       cmocka_unit_test(freed_memory_is_one_again),
       cmocka_unit_test(caches_go_back_before_anything_is_refused),
       cmocka_unit_test(refusal_names_the_numbers_and_changes_nothing),
+      cmocka_unit_test(others_are_asked_before_anything_is_refused),
       cmocka_unit_test(host_is_not_promised_beyond_what_it_has),
       cmocka_unit_test(freed_block_is_reused_when_earlier_tasks_are_done),
       cmocka_unit_test(one_fence_serves_for_many_blocks),

@@ -299,6 +299,7 @@ static aclError add(void) {
     assert_int_equal(bytes, 0);
     code = aclnnAdd(NULL, 0, executor, stream);
     if (code && !has_failed) print_error("phase two: %d\n", code);
+    if (code) aclDestroyAclOpExecutor(executor);
   }
   if (self) aclDestroyTensor(self);
   if (other) aclDestroyTensor(other);
@@ -306,6 +307,50 @@ static aclError add(void) {
   if (alpha) aclDestroyScalar(alpha);
   return code;
 }
+
+/* ---- graphs ---- */
+
+static aclmdlRI graph;
+static aclrtStream joined;
+
+/* A capture of two streams that goes the ways of all its parts: tasks until the tables grow, events, a group. */
+static aclError capture_parts(void) {
+  aclError code = 0;
+  aclrtTaskGrp group;
+  for (int i = 0; i < 50 && !code; i++) code = fill();
+  if (!code) code = aclrtRecordEvent(event, stream);
+  if (!code) code = aclrtStreamWaitEvent(joined, event);
+  for (int i = 0; i < 20 && !code; i++) code = aclrtMemsetAsync(p[1], 4096, 1, 4096, joined);
+  if (!code) code = aclrtRecordEvent(event, joined);
+  if (!code) code = aclrtStreamWaitEvent(stream, event);
+  if (!code) code = launch_host();
+  if (!code) code = aclmdlRICaptureTaskGrpBegin(stream);
+  if (!code) code = add();
+  if (!code) code = aclmdlRICaptureTaskGrpEnd(stream, &group);
+  return code;
+}
+
+static aclError capture(void) {
+  aclError code = aclmdlRICaptureBegin(stream, ACL_MODEL_RI_CAPTURE_MODE_RELAXED);
+  if (code) return code;
+  code = capture_parts();
+  const long left = until_failure;
+  if (code) until_failure = 0;
+  const aclError end = aclmdlRICaptureEnd(stream, &graph);
+  if (code) until_failure = left;
+  if (code && !end) (void)aclmdlRIDestroy(graph);
+  return code ? code : end;
+}
+
+static aclError drop_graph(void) { return aclmdlRIDestroy(graph); }
+static aclError execute(void) { return aclmdlRIExecuteAsync(graph, stream); }
+
+static aclError exchange_mode(void) {
+  aclmdlRICaptureMode mode = ACL_MODEL_RI_CAPTURE_MODE_RELAXED;
+  const aclError code = aclmdlRICaptureThreadExchangeMode(&mode);
+  return code ? code : aclmdlRICaptureThreadExchangeMode(&mode);
+}
+static aclError nothing(void) { return 0; }
 
 /* ---- tests ---- */
 
@@ -415,6 +460,23 @@ static void operators(void **state) {
   assert_int_equal(aclrtFree(p[1]), 0);
 }
 
+static void graphs(void **state) {
+  (void)state;
+  static const call calls[] = {{"aclmdlRICaptureThreadExchangeMode", exchange_mode, nothing},
+                               {"aclmdlRICapture", capture, drop_graph}};
+  static const call execution[] = {{"aclmdlRIExecuteAsync", execute, synchronize}};
+  assert_int_equal(aclrtCreateStream(&joined), 0);
+  assert_int_equal(aclrtCreateEventExWithFlag(&event, ACL_EVENT_SYNC), 0);
+  assert_int_equal(aclrtMalloc(&p[1], 4096, ACL_MEM_MALLOC_HUGE_FIRST), 0);
+  expect_survived(calls, COUNT(calls));
+  assert_int_equal(capture(), 0);
+  expect_survived(execution, COUNT(execution));
+  assert_int_equal(drop_graph(), 0);
+  assert_int_equal(aclrtFree(p[1]), 0);
+  assert_int_equal(aclrtDestroyEvent(event), 0);
+  assert_int_equal(aclrtDestroyStream(joined), 0);
+}
+
 static int up(void **state) {
   (void)state;
   setenv("CANNON_MEM", "268435456", 1);
@@ -429,7 +491,7 @@ static int down(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(devices_come_up),          cmocka_unit_test(memory),    cmocka_unit_test(virtual_memory),
-      cmocka_unit_test(streams_events_and_tasks), cmocka_unit_test(operators),
+      cmocka_unit_test(streams_events_and_tasks), cmocka_unit_test(operators), cmocka_unit_test(graphs),
   };
   return cmocka_run_group_tests(tests, up, down);
 }

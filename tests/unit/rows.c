@@ -1,7 +1,11 @@
 /* The tables of the statistics file: who gets a row, and who does when they are full. */
+#include <pthread.h>
 #include <unistd.h>
 
+#include "memory/heap/heap.h"
 #include "memory/heap/heap_stats.h"
+#include "memory/space.h"
+#include "trace/shards.h"
 #include "trace/trace.h"
 #include "unit.h"
 
@@ -47,6 +51,115 @@ static void streams_are_found_again(void **state) {
   assert_ptr_equal(trace_stream_row(1, 7), b);
 }
 
+static void rows_of_streams_close_with_them(void **state) {
+  (void)state;
+  enum { FIRST = 1000, MANY = 4 * STATS_MAX_STREAMS };
+  stats_stream *kept = NULL;
+  for (uint32_t i = 0; i < 2 * STATS_MAX_STREAMS; i++) trace_stream_end(2, i); /* of the test before */
+  for (uint32_t id = FIRST; id < FIRST + MANY; id++) {
+    stats_stream *row = trace_stream_row(5, id);
+    assert_int_equal(row->id, id); /* its own */
+    assert_int_equal(row->n_allocs, 0);
+    heap_stats_stream_alloc(row, 100, false);
+    if (id == FIRST) kept = row;
+    if (id % 2 && row != kept) heap_stats_stream_free(row, 100); /* before the stream ends, or behind it */
+    trace_stream_end(5, id);
+    if (row != kept && id % 2 == 0) {
+      assert_int_equal(row->state, STATS_ROW_ENDED);
+      heap_stats_stream_free(row, 100);
+    }
+    assert_int_equal(row->state, row == kept ? STATS_ROW_ENDED : STATS_ROW_CLOSED);
+  }
+  assert_int_equal(kept->id, FIRST);                      /* a block of its is live */
+  assert_ptr_not_equal(trace_stream_row(5, FIRST), kept); /* a new stream of that number */
+  heap_stats_stream_free(kept, 100);
+  assert_int_equal(kept->state, STATS_ROW_CLOSED);
+  trace_stream_end(6, 1); /* never had one */
+}
+
+/* ---- threads' counters ---- */
+
+enum { THREADS = 4, PAIRS = 20000 };
+static heap *counted;
+static pthread_barrier_t together;
+
+static void *allocate_and_free(void *failures) {
+  void *p[3] = {0};
+  pthread_barrier_wait(&together);
+  for (int i = 0; i < PAIRS; i++) {
+    void **at = &p[i % 3];
+    if (*at) *(int *)failures += heap_free(counted, (uintptr_t)*at, "p", NULL) != ST_OK;
+    const uint64_t bytes = 32 + (uint64_t)(i % 5) * 1000;
+    *(int *)failures += heap_alloc(counted, bytes, bytes - 32 + 1, "test", NULL, at) != ST_OK;
+  }
+  pthread_barrier_wait(&together); /* all have counters of their own */
+  pthread_barrier_wait(&together);
+  for (int i = 0; i < 3; i++) *(int *)failures += heap_free(counted, (uintptr_t)p[i], "p", NULL) != ST_OK;
+  return NULL;
+}
+
+static stats_heap sum_of(int device) {
+  stats_heap sum = trace_stats()->device[device];
+  for (int i = 0; i < STATS_MAX_SHARDS; i++)
+    if (trace_stats()->shards[i].state == STATS_ROW_OPEN) shard_fold(&sum, &trace_stats()->shards[i]);
+  return sum;
+}
+
+static uint64_t sizes_counted(const stats_heap *s) {
+  uint64_t n = 0;
+  for (int i = 0; i < SIZE_BUCKETS; i++) n += s->sizes.bucket[i];
+  return n;
+}
+
+/* Threads keep blocks while they are counted, each in a shard of its own, and the sum is exact. */
+static void threads_count_in_shards_of_their_own(void **state) {
+  (void)state;
+  enum { DEVICE = 3 };
+  const heap_config config = {.name = "device 3",
+                              .device = DEVICE,
+                              .window = space_device_window(DEVICE),
+                              .window_bytes = UINT64_C(256) << 20,
+                              .view_distance = space.view_distance,
+                              .unit_shift = 9,
+                              .size_bytes = 64 << 20,
+                              .stats = &trace_stats()->device[DEVICE]};
+  assert_int_equal(space_check(), ST_OK);
+  assert_int_equal(heap_create(&config, &counted), ST_OK);
+  pthread_t thread[THREADS];
+  int failures[THREADS] = {0};
+  pthread_barrier_init(&together, NULL, THREADS + 1);
+  for (int i = 0; i < THREADS; i++)
+    assert_int_equal(pthread_create(&thread[i], NULL, allocate_and_free, &failures[i]), 0);
+  pthread_barrier_wait(&together);
+  pthread_barrier_wait(&together);
+  const stats_heap running = sum_of(DEVICE);
+  int n_open = 0;
+  for (int i = 0; i < STATS_MAX_SHARDS; i++) n_open += trace_stats()->shards[i].state == STATS_ROW_OPEN;
+  assert_int_equal(n_open, THREADS);
+  assert_true(trace_stats()->device[DEVICE].n_allocs < THREADS * PAIRS / 2); /* most are in the shards */
+  assert_int_equal(running.n_allocs, THREADS * PAIRS);
+  assert_int_equal(running.n_frees, THREADS * (PAIRS - 3));
+  uint64_t live = 0;
+  for (int i = PAIRS - 3; i < PAIRS; i++) live += 32 + (uint64_t)(i % 5) * 1000;
+  assert_int_equal(running.live_bytes, THREADS * live);
+  assert_int_equal(running.requested_bytes, THREADS * (live - 3 * 31));
+  pthread_barrier_wait(&together);
+  for (int i = 0; i < THREADS; i++) {
+    pthread_join(thread[i], NULL);
+    assert_int_equal(failures[i], 0);
+  }
+  const stats_heap *all = &trace_stats()->device[DEVICE]; /* what shards had is the heap's now */
+  assert_int_equal(all->n_allocs, THREADS * PAIRS);
+  assert_int_equal(all->n_frees, THREADS * PAIRS);
+  assert_int_equal(all->live_bytes, 0);
+  assert_int_equal(all->requested_bytes, 0);
+  assert_int_equal(sizes_counted(all), THREADS * PAIRS);
+  assert_in_range(latency_count(&all->alloc), THREADS * (PAIRS - SHARD_TIMED), THREADS * (PAIRS + SHARD_TIMED));
+  assert_in_range(latency_count(&all->free), THREADS * (PAIRS - SHARD_TIMED), THREADS * (PAIRS + SHARD_TIMED));
+  for (int i = 0; i < STATS_MAX_SHARDS; i++) assert_int_not_equal(trace_stats()->shards[i].state, STATS_ROW_OPEN);
+  pthread_barrier_destroy(&together);
+}
+
 static void call_sites_have_a_row_each_until_the_table_is_full(void **state) {
   (void)state;
   const void *code = (void *)(uintptr_t)trace_site;
@@ -72,6 +185,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(pools_keep_their_row_until_others_need_it),
       cmocka_unit_test(streams_are_found_again),
+      cmocka_unit_test(rows_of_streams_close_with_them),
+      cmocka_unit_test(threads_count_in_shards_of_their_own),
       cmocka_unit_test(call_sites_have_a_row_each_until_the_table_is_full),
   };
   const int failed = cmocka_run_group_tests(tests, NULL, NULL);

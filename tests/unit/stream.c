@@ -88,8 +88,7 @@ static const task_kind blocking = {.name = "blocking", .run = run_blocked, .drop
 
 static bool submit(stream *s, const task_kind *kind, record *r, uint64_t producer, uint64_t number, uint32_t cost_ns) {
   task *t;
-  if (stream_new_task(s, &t) != ST_OK) return false;
-  t->kind = kind;
+  if (stream_new_task(s, kind, &t) != ST_OK) return false;
   t->cost_ns = cost_ns;
   t->host.argument = r;
   t->copy.dst_pitch = number;

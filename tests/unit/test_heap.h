@@ -19,7 +19,7 @@ typedef struct {
 } test_heap;
 
 /* counted: with statistics, and so without threads' caches. */
-static inline void make_heap_as(test_heap *t, uint64_t size_bytes, const heap_fences *fences, bool counted) {
+static inline void prepare_heap(test_heap *t, uint64_t size_bytes, const heap_fences *fences, bool counted) {
   assert_int_equal(space_check(), ST_OK);
   assert_true(devices_used < SPACE_MAX_DEVICES);
   memset(t, 0, sizeof *t);
@@ -33,6 +33,10 @@ static inline void make_heap_as(test_heap *t, uint64_t size_bytes, const heap_fe
                             .size_bytes = size_bytes,
                             .fences = fences,
                             .stats = counted ? &t->stats : NULL};
+}
+
+static inline void make_heap_as(test_heap *t, uint64_t size_bytes, const heap_fences *fences, bool counted) {
+  prepare_heap(t, size_bytes, fences, counted);
   assert_int_equal(heap_create(&t->config, &t->h), ST_OK);
   kept[devices_used] = t->h;
 }

@@ -306,6 +306,44 @@ static void what_is_pushed_out_is_not_missing(void **state) {
   assert_int_equal(wrong, 0);
 }
 
+/* ---- lists that go from hand to hand ---- */
+
+/* The first free makes the thread its cache, the last one finds it full. */
+enum { MANY = THREAD_CACHE_BLOCKS + 2 };
+static char *many[MANY];
+static pthread_barrier_t freed;
+
+static void *free_many(void *unused) {
+  (void)unused;
+  for (int i = 0; i < MANY; i++) wrong += heap_free(t.h, (uintptr_t)many[i], "p", NULL) != ST_OK;
+  pthread_barrier_wait(&freed);
+  pthread_barrier_wait(&freed); /* the thread's own list is not what is wanted */
+  return NULL;
+}
+
+/* What one thread frees by the hundred, the next one takes as it is: the last freed first. */
+static void a_full_list_is_the_next_threads(void **state) {
+  (void)state;
+  for (int i = 0; i < MANY; i++) many[i] = alloc(&t, 512);
+  pthread_barrier_init(&freed, NULL, 2);
+  const pthread_t thread = start(free_many, NULL);
+  pthread_barrier_wait(&freed);
+  char *p[64];
+  int next = MANY - 2, n = 0;
+  while (n < 64 && next > MANY - 40) {
+    p[n++] = alloc(&t, 512);
+    bool among = false;
+    for (int i = 0; i < MANY; i++) among |= p[n - 1] == many[i];
+    if (among) assert_ptr_equal(p[n - 1], many[next--]);
+  }
+  assert_int_equal(next, MANY - 40); /* the thread itself had few left of its own */
+  while (n > 0) release(&t, p[--n]);
+  pthread_barrier_wait(&freed);
+  pthread_join(thread, NULL);
+  pthread_barrier_destroy(&freed);
+  assert_int_equal(wrong, 0);
+}
+
 /* ---- double frees, numbers ---- */
 
 static pthread_barrier_t both;
@@ -382,6 +420,7 @@ int main(void) {
       CACHE_TEST(threads_come_and_go),
       CACHE_TEST(looking_counts_what_is_held),
       CACHE_TEST(what_is_pushed_out_is_not_missing),
+      CACHE_TEST(a_full_list_is_the_next_threads),
       CACHE_TEST(of_two_frees_at_once_one_is_refused),
       CACHE_TEST(no_number_is_given_twice),
   };

@@ -127,6 +127,49 @@ static void any_size_and_stride(void **state) {
             1 + random_below(&random, random_below(&random, 4) ? MOST : MOST_K));
 }
 
+/* Results rounded by the kernel: the same bits as C's, rounded afterwards, where nothing is added to; in bounds where
+ * sums are. */
+static void rounded(void **state) {
+  (void)state;
+  random_source random = {33};
+  for (int i = 0; tile_has(TILE_BF16) && i < ROUNDS(300); i++) {
+    const tile_type type = random_below(&random, 2) ? TILE_BF16 : TILE_F16;
+    const int dtype = random_below(&random, 2) ? ACL_BF16 : ACL_FLOAT16;
+    const bool accumulate = random_below(&random, 2);
+    const int64_t m = 1 + random_below(&random, MOST), n = 1 + random_below(&random, MOST),
+                  k = 1 + random_below(&random, MOST_K),
+                  pitch = random_below(&random, 2) ? 96 : n + random_below(&random, 3);
+    operand a = make(&random, kinds[type].dtype[0], m, k), b = make(&random, kinds[type].dtype[0], k, n);
+    void *packed_a = aligned_alloc(64, tile_a_bytes(type, m, k)),
+         *packed_b = aligned_alloc(64, tile_b_bytes(type, k, n));
+    tile_pack_a(type, packed_a, a.dtype, a.first, a.row, a.col, m, k);
+    tile_pack_b(type, packed_b, b.dtype, b.first, b.row, b.col, k, n);
+    float *const c = malloc((size_t)(m * n) * sizeof *c);
+    uint16_t *const to = aligned_alloc(64, (size_t)(m * pitch + 31) / 32 * 64);
+    for (int64_t j = 0; j < m * n; j++) c[j] = accumulate ? 0.5f : NAN;
+    memset(to, GUARD, (size_t)(m * pitch) * sizeof *to);
+    assert_true(tile_can_round(type, dtype));
+    tile_multiply_rounded(type, m, n, k, (tile_operand){packed_a, 0}, (tile_operand){packed_b, 0}, c, n, accumulate,
+                          (tile_rounded){dtype, to, pitch * 2, random_below(&random, 2)});
+    tile_gemm(type, m, n, k, packed_a, packed_b, c, n, accumulate);
+    for (int64_t row = 0; row < m; row++)
+      for (int64_t col = 0; col < pitch; col++) {
+        const uint16_t got = to[row * pitch + col];
+        if (col >= n) {
+          assert_int_equal(got, GUARD << 8 | GUARD);
+          continue;
+        }
+        const float want = c[row * n + col];
+        if (!accumulate)
+          assert_int_equal(got, dtype == ACL_BF16 ? bf16_from_float(want) : half_from_float(want));
+        else
+          assert_true(fabsf((dtype == ACL_BF16 ? bf16_to_float(got) : half_to_float(got)) - want) <=
+                      0x1p-8f * fabsf(want) + 0x1p-20f * (float)k);
+      }
+    free(a.memory), free(b.memory), free(packed_a), free(packed_b), free(c), free(to);
+  }
+}
+
 /* Infinities and NaN are what float arithmetic makes of them, split or not. */
 static void infinities(void **state) {
   (void)state;
@@ -183,6 +226,7 @@ static void every_level(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(any_size_and_stride),
+      cmocka_unit_test(rounded),
       cmocka_unit_test(infinities),
       cmocka_unit_test(every_level),
   };

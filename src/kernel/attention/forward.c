@@ -174,8 +174,8 @@ static void put_row(char *to, int64_t step, char *y, int64_t bytes) {
   for (int64_t at = 0; at < bytes; at += PIECE, to += step) memcpy(to, y + at, PIECE);
 }
 
-/* The block's products with keys k to k + n become probabilities, 0 where a row doesn't see a key, and are packed. */
-static void softmax_block(const chunk *c, int32_t block, int64_t k, int64_t n) {
+/* The block's products with keys k to k + n become probabilities, 0 where a row doesn't see a key, and a factor. */
+static tile_operand softmax_block(const chunk *c, int32_t block, int64_t k, int64_t n) {
   const attention_plan *p = c->job->plan;
   const row_block *b = &c->buffers.block[block];
   const tile_type tile = p->blocks.tile;
@@ -200,8 +200,10 @@ static void softmax_block(const chunk *c, int32_t block, int64_t k, int64_t n) {
       put_row(to, step, y, n * bytes);
     }
   }
+  if (tile_takes_a(tile, operands[tile].dtype, pitch, bytes)) return (tile_operand){c->buffers.probability, pitch};
   if (!in_pieces)
     tile_pack_a(tile, c->buffers.packed_probability, operands[tile].dtype, c->buffers.probability, pitch, bytes, m, n);
+  return (tile_operand){c->buffers.packed_probability, 0};
 }
 
 static void block_step(const chunk *c, int32_t block, int64_t k, int64_t n) {
@@ -209,8 +211,8 @@ static void block_step(const chunk *c, int32_t block, int64_t k, int64_t n) {
   const tile_type tile = p->blocks.tile;
   const int64_t m = block_size(&c->buffers.block[block]), ld = product_ld(p);
   tile_gemm(tile, m, n, p->d, packed_query(c, block), c->buffers.key, c->buffers.product, ld, false);
-  softmax_block(c, block, k, n);
-  tile_gemm(tile, m, p->dv, n, c->buffers.packed_probability, c->buffers.value, outs_of(c, block), p->dv, true);
+  const tile_operand probability = softmax_block(c, block, k, n);
+  tile_multiply(tile, m, p->dv, n, probability, (tile_operand){c->buffers.value, 0}, outs_of(c, block), p->dv, true);
 }
 
 /* ---- all keys ---------------------------------------------------------------------------------------------------- */

@@ -1,4 +1,4 @@
-/* RotaryPositionEmbedding, its gradient, ApplyRotaryPosEmb: pairs of components are turned by angles whose cosines and
+/* RotaryPositionEmbedding, its gradient, InterleaveRope, ApplyRotaryPosEmb: pairs of components are turned by angles whose cosines and
  * sines are given, for rows that these broadcast to. */
 #include <stdlib.h>
 #include <string.h>
@@ -169,11 +169,15 @@ static status rotary_run(const executor *e, void *const *view, void *scratch) {
   return ST_OK;
 }
 
+/* (x, cos, sin, [mode,] out) */
 status prepare_rotary(executor *e, const op_arg *a) {
+  const bool by_mode = e->op->variant == ROTARY_BY_MODE;
+  const tensor *x = a[0].tensor, *out = a[by_mode ? 4 : 3].tensor;
   const rotary_operand operands[OPERANDS] = {
-      {a[4].tensor, "out", 3}, {a[0].tensor, "x", 0}, {a[1].tensor, "cos", 1}, {a[2].tensor, "sin", 2}};
-  TRY(plan_rotation(PLAN(e, rotation), a[3].integer, false, operands));
-  executor_cost(e, 2 * bytes_of(a[0].tensor) + 2 * bytes_of(a[1].tensor), (uint64_t)a[0].tensor->n * 4);
+      {out, "out", 3}, {x, "x", 0}, {a[1].tensor, "cos", 1}, {a[2].tensor, "sin", 2}};
+  const int64_t mode = by_mode ? a[3].integer : ROTARY_INTERLEAVE_HALF;
+  TRY(plan_rotation(PLAN(e, rotation), mode, false, operands));
+  executor_cost(e, 2 * bytes_of(x) + 2 * bytes_of(a[1].tensor), (uint64_t)x->n * 4);
   e->run = rotary_run;
   return ST_OK;
 }
@@ -187,17 +191,34 @@ static status apply_run(const executor *e, void *const *view, void *scratch) {
   return ST_OK;
 }
 
+static status mode_named(const char *name, int64_t *mode) {
+  static const char *const names[] = {
+      [ROTARY_HALF] = "half", [ROTARY_INTERLEAVE] = "interleave", [ROTARY_QUARTER] = "quarter"};
+  for (int i = 0; i < (int)(sizeof names / sizeof *names); ++i)
+    if (name && !strcmp(name, names[i])) {
+      *mode = i;
+      return ST_OK;
+    }
+  return OP_FAIL("rotaryMode is \"%.32s\", expected \"half\", \"interleave\" or \"quarter\"", name ? name : "");
+}
+
+/* (queryRef, keyRef, cos, sin, layout [, rotaryMode]). Tables have 1 head, wherever the layout has heads. */
 status prepare_apply_rotary(executor *e, const op_arg *a) {
+  const bool named = e->op->variant == ROTARY_NAMED;
   const tensor *query = a[0].tensor, *key = a[1].tensor;
   const rotary_operand cos = {a[2].tensor, "cos", 2}, sin = {a[3].tensor, "sin", 3};
   const rotary_operand q = {query, "queryRef", 0}, k = {key, "keyRef", 1};
-  EXPECT(a[4].integer == 1, "layout is %jd, expected 1 (BSND)", (intmax_t)a[4].integer);
+  const int64_t layout = a[4].integer;
+  int64_t mode = ROTARY_HALF;
+  EXPECT(layout == 1 || (named && layout >= 1 && layout <= 3), "layout is %jd, expected 1 (BSND)%s", (intmax_t)layout,
+         named ? ", 2 (SBND) or 3 (BNSD)" : "");
+  if (named) TRY(mode_named(a[5].string, &mode));
   EXPECT(query->rank == 4 && key->rank == 4, "queryRef and keyRef have %d and %d dimensions, expected 4", query->rank,
          key->rank);
-  TRY(plan_rotation(PLAN(e, rotation), ROTARY_HALF, false, (const rotary_operand[]){q, q, cos, sin}));
+  TRY(plan_rotation(PLAN(e, rotation), mode, false, (const rotary_operand[]){q, q, cos, sin}));
   e->heap = malloc(sizeof(rotation));
   if (!e->heap) return fail(ST_NO_HOST_MEMORY, "no host memory for a plan");
-  TRY(plan_rotation(e->heap, ROTARY_HALF, false, (const rotary_operand[]){k, k, cos, sin}));
+  TRY(plan_rotation(e->heap, mode, false, (const rotary_operand[]){k, k, cos, sin}));
   executor_cost(e, 2 * (bytes_of(query) + bytes_of(key)), (uint64_t)(query->n + key->n) * 4);
   e->run = apply_run;
   return ST_OK;

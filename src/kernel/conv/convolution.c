@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernel/conv/convolution.h"
 #include "kernel/conv/correlate.h"
 #include "kernel/conv/weight_gradient.h"
 #include "kernel/engine/rows.h"
@@ -39,28 +40,40 @@ static status expect_bias(const tensor *bias, const char *name, int64_t channels
   return ST_OK;
 }
 
-static status prepare_forward(executor *e, const tensor *input, const tensor *weight, const tensor *bias,
-                              const tensor *output, const conv_arguments *a, const int8_t operand[4],
-                              const char *output_name) {
+status conv_prepare_forward(executor *e, const conv_forward *f, const conv_arguments *a) {
+  const tensor *input = f->input, *weight = f->weight, *bias = f->bias, *output = f->output;
   conv_geometry g;
   int n;
   int64_t dims[MAX_RANK];
-  TRY(op_expect_dtype(input, e->op->schema[0].name, CONV_DTYPES));
+  TRY(op_expect_dtype(input, f->input_name, CONV_DTYPES));
   TRY(op_expect_dtype(weight, "weight", CONV_DTYPES));
-  TRY(op_expect_dtype(output, output_name, CONV_DTYPES));
+  TRY(op_expect_dtype(output, f->output_name, CONV_DTYPES));
   TRY(conv_geometry_init(&g, input, weight, a, &n));
   TRY(expect_bias(bias, "bias", g.groups * (a->transposed ? g.channels : g.rows)));
   conv_output_dims(&g, input, a->transposed, n, dims);
-  TRY(op_expect_shape(output, output_name, dims, input->rank));
+  TRY(op_expect_shape(output, f->output_name, dims, input->rank));
   e->run = run_nothing;
   if (output->n == 0) return ST_OK;
   forward_plan *p = PLAN(e, forward_plan);
-  memcpy(p->operand, operand, sizeof p->operand);
+  memcpy(p->operand, f->operand, sizeof p->operand);
   const conv_operand from = conv_operand_of(input, n), to = conv_operand_of(output, n), w = conv_operand_of(weight, n);
   correlation_init(&p->c, e, &g, a->transposed, &from, &to, &w, bias);
   e->run = run_forward;
   executor_cost(e, (uint64_t)(input->n + output->n + weight->n) * 4, p->c.cost_ns * 32);
   return ST_OK;
+}
+
+/* The call whose tensors are input, weight, bias and output, in this order. */
+static status prepare_forward(executor *e, const tensor *input, const tensor *weight, const tensor *bias,
+                              const tensor *output, const conv_arguments *a, const char *output_name) {
+  const conv_forward f = {.input = input,
+                          .weight = weight,
+                          .bias = bias,
+                          .output = output,
+                          .operand = {0, 1, 2, 3},
+                          .input_name = e->op->schema[0].name,
+                          .output_name = output_name};
+  return conv_prepare_forward(e, &f, a);
 }
 
 status prepare_convolution(executor *e, const op_arg *a) {
@@ -70,8 +83,7 @@ status prepare_convolution(executor *e, const op_arg *a) {
                             .transposed = a[6].boolean,
                             .output_padding = a[7].ints,
                             .groups = a[8].integer};
-  return prepare_forward(e, a[0].tensor, a[1].tensor, a[2].tensor, a[9].tensor, &c, (const int8_t[]){0, 1, 2, 3},
-                         "output");
+  return prepare_forward(e, a[0].tensor, a[1].tensor, a[2].tensor, a[9].tensor, &c, "output");
 }
 
 /* weight is [channels * multiplier, 1, H, W]. */
@@ -86,7 +98,7 @@ status prepare_conv_depthwise(executor *e, const op_arg *a) {
          "kernelSize is not [%jd, %jd], expected the weight's", (intmax_t)weight->dims[2], (intmax_t)weight->dims[3]);
   const conv_arguments c = {
       .stride = a[4].ints, .padding = a[5].ints, .dilation = a[6].ints, .groups = self->dims[self->rank - 3]};
-  return prepare_forward(e, self, weight, a[3].tensor, a[7].tensor, &c, (const int8_t[]){0, 1, 2, 3}, "out");
+  return prepare_forward(e, self, weight, a[3].tensor, a[7].tensor, &c, "out");
 }
 
 /* Dimensions in the order o. */
@@ -128,7 +140,7 @@ status prepare_conv_tbc(executor *e, const op_arg *a) {
                output = permuted(a[4].tensor, tbc_data);
   const one_int one = one_int_of(1), pad = one_int_of(a[3].integer);
   const conv_arguments c = {.stride = &one.array, .padding = &pad.array, .dilation = &one.array, .groups = 1};
-  return prepare_forward(e, &self, &weight, a[2].tensor, &output, &c, (const int8_t[]){0, 1, 2, 3}, "output");
+  return prepare_forward(e, &self, &weight, a[2].tensor, &output, &c, "output");
 }
 
 /* ---- gradients --------------------------------------------------------------------------------------------------- */
@@ -146,8 +158,6 @@ typedef struct {
   int8_t operand[6]; /* gradOutput, input, weight, gradInput, gradWeight, gradBias among the call's */
   bool transposed;
 } backward_plan;
-
-enum { GRAD, INPUT, WEIGHT, GRAD_INPUT, GRAD_WEIGHT, GRAD_BIAS };
 
 typedef struct {
   const backward_plan *plan;
@@ -181,27 +191,21 @@ static void sum_channels(const void *job, int64_t begin, int64_t end) {
 
 static status run_backward(const executor *e, void *const *view, void *scratch) {
   const backward_plan *p = e->heap;
-  const void *const grad = view[p->operand[GRAD]];
+  const void *const grad = view[p->operand[CONV_GRAD]];
   if (p->of_input)
-    TRY(correlation_run(&p->input, grad, view[p->operand[GRAD_INPUT]], view[p->operand[WEIGHT]], NULL, scratch));
+    TRY(correlation_run(&p->input, grad, view[p->operand[CONV_GRAD_INPUT]], view[p->operand[CONV_WEIGHT]], NULL,
+                        scratch));
   if (p->of_weight) {
-    const void *const input = view[p->operand[INPUT]];
+    const void *const input = view[p->operand[CONV_INPUT]];
     TRY(weight_gradient_run(&p->weight, p->transposed ? grad : input, p->transposed ? input : grad,
-                            view[p->operand[GRAD_WEIGHT]], scratch));
+                            view[p->operand[CONV_GRAD_WEIGHT]], scratch));
   }
   if (p->of_bias) {
-    const bias_job job = {.plan = p, .grad = grad, .bias = view[p->operand[GRAD_BIAS]]};
+    const bias_job job = {.plan = p, .grad = grad, .bias = view[p->operand[CONV_GRAD_BIAS]]};
     rows_parallel(sum_channels, &job, p->channels, 1, p->bias_cost_ns);
   }
   return ST_OK;
 }
-
-/* The tensors of a call; results are NULL where they are not asked for. */
-typedef struct {
-  const tensor *t[6];
-  const char *name[6];
-  int8_t operand[6];
-} backward_call;
 
 static void plan_bias(backward_plan *p, const tensor *grad, const tensor *bias, int n) {
   const int lead = grad->rank - n;
@@ -217,42 +221,44 @@ static void plan_bias(backward_plan *p, const tensor *grad, const tensor *bias, 
   p->bias_cost_ns = (uint64_t)grad->n / 4;
 }
 
-static status prepare_gradients(executor *e, const backward_call *b, const conv_arguments *a) {
+status conv_prepare_gradients(executor *e, const conv_backward *b, const conv_arguments *a) {
   const tensor *const *t = b->t;
   conv_geometry g;
   int n;
   int64_t dims[MAX_RANK];
   for (int i = 0; i < 6; ++i)
     if (t[i]) TRY(op_expect_dtype(t[i], b->name[i], CONV_DTYPES));
-  TRY(conv_geometry_init(&g, t[INPUT], t[WEIGHT], a, &n));
-  conv_output_dims(&g, t[INPUT], a->transposed, n, dims);
-  TRY(op_expect_shape(t[GRAD], b->name[GRAD], dims, t[INPUT]->rank));
-  if (t[GRAD_INPUT]) TRY(op_expect_shape(t[GRAD_INPUT], b->name[GRAD_INPUT], t[INPUT]->dims, t[INPUT]->rank));
-  if (t[GRAD_WEIGHT]) TRY(op_expect_shape(t[GRAD_WEIGHT], b->name[GRAD_WEIGHT], t[WEIGHT]->dims, t[WEIGHT]->rank));
-  TRY(expect_bias(t[GRAD_BIAS], b->name[GRAD_BIAS], g.groups * (a->transposed ? g.channels : g.rows)));
+  TRY(conv_geometry_init(&g, t[CONV_INPUT], t[CONV_WEIGHT], a, &n));
+  conv_output_dims(&g, t[CONV_INPUT], a->transposed, n, dims);
+  TRY(op_expect_shape(t[CONV_GRAD], b->name[CONV_GRAD], dims, t[CONV_INPUT]->rank));
+  if (t[CONV_GRAD_INPUT])
+    TRY(op_expect_shape(t[CONV_GRAD_INPUT], b->name[CONV_GRAD_INPUT], t[CONV_INPUT]->dims, t[CONV_INPUT]->rank));
+  if (t[CONV_GRAD_WEIGHT])
+    TRY(op_expect_shape(t[CONV_GRAD_WEIGHT], b->name[CONV_GRAD_WEIGHT], t[CONV_WEIGHT]->dims, t[CONV_WEIGHT]->rank));
+  TRY(expect_bias(t[CONV_GRAD_BIAS], b->name[CONV_GRAD_BIAS], g.groups * (a->transposed ? g.channels : g.rows)));
   backward_plan *p = e->heap = malloc(sizeof *p);
   if (!p) return fail(ST_NO_HOST_MEMORY, "no memory for a plan of %zu bytes", sizeof *p);
-  *p = (backward_plan){.of_input = t[GRAD_INPUT] && t[GRAD_INPUT]->n,
-                       .of_weight = t[GRAD_WEIGHT] && t[GRAD_WEIGHT]->n,
-                       .of_bias = t[GRAD_BIAS] && t[GRAD_BIAS]->n,
+  *p = (backward_plan){.of_input = t[CONV_GRAD_INPUT] && t[CONV_GRAD_INPUT]->n,
+                       .of_weight = t[CONV_GRAD_WEIGHT] && t[CONV_GRAD_WEIGHT]->n,
+                       .of_bias = t[CONV_GRAD_BIAS] && t[CONV_GRAD_BIAS]->n,
                        .transposed = a->transposed};
   memcpy(p->operand, b->operand, sizeof p->operand);
-  const conv_operand grad = conv_operand_of(t[GRAD], n), input = conv_operand_of(t[INPUT], n),
-                     weight = conv_operand_of(t[WEIGHT], n);
+  const conv_operand grad = conv_operand_of(t[CONV_GRAD], n), input = conv_operand_of(t[CONV_INPUT], n),
+                     weight = conv_operand_of(t[CONV_WEIGHT], n);
   uint64_t cost = 0;
   if (p->of_input) {
-    const conv_operand to = conv_operand_of(t[GRAD_INPUT], n);
+    const conv_operand to = conv_operand_of(t[CONV_GRAD_INPUT], n);
     correlation_init(&p->input, e, &g, !a->transposed, &grad, &to, &weight, NULL);
     cost += p->input.cost_ns;
   }
   if (p->of_weight) {
-    const conv_operand to = conv_operand_of(t[GRAD_WEIGHT], n);
+    const conv_operand to = conv_operand_of(t[CONV_GRAD_WEIGHT], n);
     weight_gradient_init(&p->weight, e, &g, a->transposed ? &grad : &input, a->transposed ? &input : &grad, &to);
     cost += p->weight.cost_ns;
   }
-  if (p->of_bias) plan_bias(p, t[GRAD], t[GRAD_BIAS], n);
+  if (p->of_bias) plan_bias(p, t[CONV_GRAD], t[CONV_GRAD_BIAS], n);
   e->run = run_backward;
-  executor_cost(e, (uint64_t)(t[GRAD]->n + t[INPUT]->n + t[WEIGHT]->n) * 4, cost * 32);
+  executor_cost(e, (uint64_t)(t[CONV_GRAD]->n + t[CONV_INPUT]->n + t[CONV_WEIGHT]->n) * 4, cost * 32);
   return ST_OK;
 }
 
@@ -260,13 +266,14 @@ static status prepare_gradients(executor *e, const backward_call *b, const conv_
 status prepare_convolution_backward(executor *e, const op_arg *a) {
   const aclBoolArray *mask = a[10].bools;
   EXPECT(mask->size == 3, "outputMask has %ju elements, expected 3", (uintmax_t)mask->size);
-  backward_call b = {.t = {a[0].tensor, a[1].tensor, a[2].tensor},
+  conv_backward b = {.t = {a[0].tensor, a[1].tensor, a[2].tensor},
                      .name = {"gradOutput", "input", "weight", "gradInput", "gradWeight", "gradBias"},
                      .operand = {0, 1, 2, 3, 4, 5}};
   for (int i = 0; i < 3; ++i) {
     if (!mask->value[i]) continue;
-    b.t[GRAD_INPUT + i] = a[12 + i].tensor;
-    EXPECT(b.t[GRAD_INPUT + i], "%s is NULL, expected a tensor, as outputMask[%d] is true", b.name[GRAD_INPUT + i], i);
+    b.t[CONV_GRAD_INPUT + i] = a[12 + i].tensor;
+    EXPECT(b.t[CONV_GRAD_INPUT + i], "%s is NULL, expected a tensor, as outputMask[%d] is true",
+           b.name[CONV_GRAD_INPUT + i], i);
   }
   const conv_arguments c = {.stride = a[4].ints,
                             .padding = a[5].ints,
@@ -274,22 +281,22 @@ status prepare_convolution_backward(executor *e, const op_arg *a) {
                             .transposed = a[7].boolean,
                             .output_padding = a[8].ints,
                             .groups = a[9].integer};
-  return prepare_gradients(e, &b, &c);
+  return conv_prepare_gradients(e, &b, &c);
 }
 
 status prepare_conv_tbc_backward(executor *e, const op_arg *a) {
   static const char *const names[] = {"self", "input", "weight", "gradInput", "gradWeight", "gradBias"};
   const tensor *const given[] = {a[0].tensor, a[1].tensor, a[2].tensor, a[6].tensor, a[7].tensor, a[8].tensor};
   tensor t[5];
-  backward_call b = {.operand = {0, 1, 2, 4, 5, 6}};
+  conv_backward b = {.operand = {0, 1, 2, 4, 5, 6}};
   memcpy(b.name, names, sizeof names);
   for (int i = 0; i < 5; ++i) {
     TRY(expect_three(given[i], names[i]));
-    t[i] = permuted(given[i], i == WEIGHT || i == GRAD_WEIGHT ? tbc_weight : tbc_data);
+    t[i] = permuted(given[i], i == CONV_WEIGHT || i == CONV_GRAD_WEIGHT ? tbc_weight : tbc_data);
     b.t[i] = &t[i];
   }
-  b.t[GRAD_BIAS] = given[GRAD_BIAS];
+  b.t[CONV_GRAD_BIAS] = given[CONV_GRAD_BIAS];
   const one_int one = one_int_of(1), pad = one_int_of(a[4].integer);
   const conv_arguments c = {.stride = &one.array, .padding = &pad.array, .dilation = &one.array, .groups = 1};
-  return prepare_gradients(e, &b, &c);
+  return conv_prepare_gradients(e, &b, &c);
 }

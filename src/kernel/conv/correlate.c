@@ -415,15 +415,18 @@ static bool amx_fits(const correlation *c) {
          direct_has_amx();
 }
 
-/* One tap, or weights so many that rows of their transpose are best packed; 16 bits on AMX, but where bfloat16's direct
- * way has channels enough. */
+/* One tap, or weights so many that rows of their transpose are best packed, or an image that would be wasteful; 16 bits
+ * on AMX, but where bfloat16's direct way has channels enough. */
 static bool products_fit(const correlation *c) {
   const conv_geometry *g = &c->g;
   const int64_t rows = c->backward ? g->channels : g->rows, channels = c->backward ? g->rows : g->channels;
   const int64_t volume = conv_volume(g->kernel);
   if (columns_type(c->from.dtype, c->w.dtype, channels * volume) != TILE_F32) return rows >= LEAST_AMX && !amx_fits(c);
   const bool many = c->backward && rows >= LEAST_ROWS && g->rows * g->channels * volume >= LEAST_WEIGHTS;
-  return (volume == 1 && rows > 1) || many;
+  /* An image would be sorted by remainders, or have many positions beside the outputs. */
+  const bool wasteful = g->stride[2] > 1 || 8 * (g->kernel[2] - 1) * g->dilation[2] > g->out[2];
+  return (volume == 1 && rows > 1) || many ||
+         (!c->backward && wasteful && rows >= LEAST_ROWS && channels >= LEAST_ROWS);
 }
 
 void correlation_init(correlation *c, executor *e, const conv_geometry *g, bool backward, const conv_operand *from,

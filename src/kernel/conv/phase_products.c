@@ -38,17 +38,21 @@ typedef struct {
 } products_part;
 
 typedef struct {
-  char *a, *b, *stage, *sums;
+  char *a, *b, *columns, *weights, *sums; /* packed, staged, summed */
 } products_room;
 
-/* n columns' elements from `depth` on. */
-static void pack_columns(const products_job *j, const products_part *t, const products_room *room, int64_t depth,
-                         int64_t n) {
+/* n columns' elements from `depth` on: as they lie, or were staged, where the kernel can read them there; else packed. */
+static tile_operand get_columns(const products_job *j, const products_part *t, const products_room *room, int64_t depth,
+                                int64_t n) {
   const conv_columns *const c = &j->from;
   const char *const direct = columns_direct(c, t->x, depth, t->first, t->positions);
-  if (!direct) columns_fetch(c, room->stage, j->pitch, t->x, depth, n, t->first, t->positions);
-  tile_pack_b(j->type, room->b, c->x.dtype, direct ? direct : room->stage, direct ? c->x.inner : j->pitch,
-              direct ? c->x.axis[2] : c->size, n, t->positions);
+  const int64_t pitch = direct ? c->x.inner : j->pitch, step = direct ? c->x.axis[2] : c->size;
+  const tile_operand found = {direct ? direct : room->columns, pitch};
+  if (!direct) columns_fetch(c, room->columns, j->pitch, t->x, depth, n, t->first, t->positions);
+  /* Behind a staged row there is room. */
+  if (tile_takes_b(j->type, c->x.dtype, pitch, step, direct ? t->positions : TILE_GRAIN)) return found;
+  tile_pack_b(j->type, room->b, c->x.dtype, found.at, pitch, step, n, t->positions);
+  return (tile_operand){room->b, 0};
 }
 
 /* Weights of m rows for n products from `depth` on, a product after the other, pitch bytes apart. */
@@ -63,16 +67,18 @@ static void fetch_weights(const products_job *j, char *to, const char *w, int64_
   }
 }
 
-static void pack_weights(const products_job *j, const products_part *t, const products_room *room, int64_t row,
-                         int64_t m, int64_t depth, int64_t n) {
+static tile_operand get_weights(const products_job *j, const products_part *t, const products_room *room, int64_t row,
+                                int64_t m, int64_t depth, int64_t n) {
   const phase_products *p = j->p;
-  const char *const w = t->w + row * p->w_row;
+  const char *const w = t->w + row * p->w_row, *const first = w + p->w_tap[0] + depth * j->w_step;
+  if (j->w_step && tile_takes_a(j->type, p->w->dtype, p->w_row, j->w_step)) return (tile_operand){first, p->w_row};
   if (j->w_step) {
-    tile_pack_a(j->type, room->a, p->w->dtype, w + p->w_tap[0] + depth * j->w_step, p->w_row, j->w_step, m, n);
-    return;
+    tile_pack_a(j->type, room->a, p->w->dtype, first, p->w_row, j->w_step, m, n);
+  } else {
+    fetch_weights(j, room->weights, w, m, depth, n);
+    tile_pack_a(j->type, room->a, p->w->dtype, room->weights, (int64_t)dtype_bytes(p->w->dtype), j->pitch, m, n);
   }
-  fetch_weights(j, room->stage, w, m, depth, n);
-  tile_pack_a(j->type, room->a, p->w->dtype, room->stage, (int64_t)dtype_bytes(p->w->dtype), j->pitch, m, n);
+  return (tile_operand){room->a, 0};
 }
 
 /* Sums of the part's rows, ld apart, to their places. */
@@ -108,20 +114,22 @@ static status make_part(const products_job *j, const products_part *t) {
   float *sums = direct_sums_of(j, t);
   const bool direct = sums != NULL;
   const int64_t ld = direct ? p->to->inner / (int64_t)sizeof(float) : t->positions;
-  products_room room = {.b = product_scratch(a + b + stage + (direct ? 0 : (size_t)(t->rows * ld) * sizeof(float)))};
+  products_room room = {.b =
+                            product_scratch(a + b + 2 * stage + (direct ? 0 : (size_t)(t->rows * ld) * sizeof(float)))};
   if (!room.b) return ST_NO_MEMORY;
   room.a = room.b + b;
-  room.stage = room.a + a;
-  if (!direct) sums = (float *)(void *)(room.stage + stage);
+  room.columns = room.a + a;
+  room.weights = room.columns + stage;
+  if (!direct) sums = (float *)(void *)(room.weights + stage);
   for (int64_t r = 0; t->bias && r < t->rows; ++r) conv_loops->fill(sums + r * ld, t->bias[t->row + r], t->positions);
   const int64_t products = p->channels * j->from.n_taps;
   for (int64_t k = 0, n; k < products; k += n) {
     n = smaller(j->depth, products - k);
-    pack_columns(j, t, &room, k, n);
+    const tile_operand columns = get_columns(j, t, &room, k, n);
     for (int64_t r = 0, m; r < t->rows; r += m) {
       m = smaller(j->block_rows, t->rows - r);
-      pack_weights(j, t, &room, t->row + r, m, k, n);
-      tile_gemm(j->type, m, t->positions, n, room.a, room.b, sums + r * ld, ld, k > 0 || t->bias);
+      tile_multiply(j->type, m, t->positions, n, get_weights(j, t, &room, t->row + r, m, k, n), columns, sums + r * ld,
+                    ld, k > 0 || t->bias);
     }
   }
   if (!direct) store_sums(j, t, sums, ld);

@@ -75,17 +75,6 @@ static complex_access access_of(int dtype) {
                           complex ? (uint8_t)dtype_bytes(part) : 0};
 }
 
-/* The input as if it had the output's shape. */
-static view broadcast_to(const view *out, const tensor *t) {
-  const view in = view_of(t);
-  view v = *out;
-  for (int d = 0; d < v.rank; ++d) {
-    const int own = d - (v.rank - in.rank);
-    v.strides[d] = own >= 0 && in.dims[own] != 1 ? in.strides[own] : 0;
-  }
-  return v;
-}
-
 status complex_prepare(executor *e, int function, const elementwise_call *c, bool real_result) {
   complex_plan *p = PLAN(e, complex_plan);
   view views[1 + COMPLEX_INPUTS] = {view_of(c->out)}, *order[1 + COMPLEX_INPUTS];
@@ -95,7 +84,10 @@ status complex_prepare(executor *e, int function, const elementwise_call *c, boo
   p->n_inputs = (uint8_t)c->n_inputs;
   for (int k = 0; k <= c->n_inputs; ++k) {
     const tensor *t = k ? c->in[k - 1] : c->out;
-    if (k) views[k] = broadcast_to(&views[0], t);
+    if (k) {
+      const view in = view_of(t);
+      views[k] = view_broadcast(&in, views[0].dims, views[0].rank);
+    }
     operands[k] = order[k] = &views[k];
     p->access[k] = access_of(t->dtype);
     p->operand[k] = c->operand[k];

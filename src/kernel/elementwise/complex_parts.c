@@ -1,5 +1,5 @@
-/* Real and Complex: the parts of complex numbers, taken and put together. A part is an element of the float type of half
- * the size, every other one in memory. */
+/* Real, Complex and Polar: the parts of complex numbers, taken and put together. A part is an element of the float type
+ * of half the size, every other one in memory. */
 #include "kernel/engine/elementwise.h"
 #include "kernel/families.h"
 
@@ -38,42 +38,57 @@ status prepare_real(executor *e, const op_arg *a) {
 }
 
 typedef struct {
-  view out, real, imaginary;
+  view out, in[2];
 } complex_plan;
 
 static status complex_run(const executor *e, void *const *view, void *scratch) {
   (void)scratch;
   const complex_plan *p = PLAN(e, complex_plan);
-  elementwise_copy(view[2], &p->out, view[0], &p->real, e->cost_ns);
-  elementwise_copy((char *)view[2] + dtype_bytes(p->out.dtype), &p->out, view[1], &p->imaginary, e->cost_ns);
+  elementwise_copy(view[2], &p->out, view[0], &p->in[0], e->cost_ns);
+  elementwise_copy((char *)view[2] + dtype_bytes(p->out.dtype), &p->out, view[1], &p->in[1], e->cost_ns);
+  return ST_OK;
+}
+
+static status polar_run(const executor *e, void *const *at, void *scratch) {
+  (void)scratch;
+  const complex_plan *p = PLAN(e, complex_plan);
+  const view *const in[] = {&p->in[0], &p->in[1]};
+  elementwise_plan part;
+  for (int i = 0; i < 2; ++i) {
+    void *const to = (char *)at[2] + (i ? dtype_bytes(p->out.dtype) : 0);
+    elementwise_plan_init(&part, i ? EW_polar_imaginary : EW_polar_real, compute_type_of(p->out.dtype), &p->out, in, 2);
+    elementwise_run(&part, (void *const[]){to, at[0], at[1]}, e->cost_ns);
+  }
   return ST_OK;
 }
 
 /* What the two broadcast to. */
-static status broadcast_pair(const tensor *x, const tensor *y, int64_t *dims, int *rank) {
+static status broadcast_pair(const arg_schema *schema, const tensor *x, const tensor *y, int64_t *dims, int *rank) {
   char is[SHAPE_TEXT], expected[SHAPE_TEXT];
   *rank = x->rank > y->rank ? x->rank : y->rank;
   for (int d = 0; d < *rank; ++d) {
     const int dx = d - (*rank - x->rank), dy = d - (*rank - y->rank);
     const int64_t nx = dx < 0 ? 1 : x->dims[dx], ny = dy < 0 ? 1 : y->dims[dy];
-    EXPECT(nx == ny || nx == 1 || ny == 1, "imag has shape %s, expected one that broadcasts with real of shape %s",
-           shape_text(y->dims, y->rank, is), shape_text(x->dims, x->rank, expected));
+    EXPECT(nx == ny || nx == 1 || ny == 1, "%s has shape %s, expected one that broadcasts with %s of shape %s",
+           schema[1].name, shape_text(y->dims, y->rank, is), schema[0].name, shape_text(x->dims, x->rank, expected));
     dims[d] = nx == 1 ? ny : nx;
   }
   return ST_OK;
 }
 
+/* (real, imag, out), or the absolute value and the angle. */
 status prepare_complex(executor *e, const op_arg *a) {
-  const tensor *real = a[0].tensor, *imaginary = a[1].tensor, *out = a[2].tensor;
+  const bool polar = e->op->variant == COMPLEX_POLAR;
+  const arg_schema *schema = e->op->schema;
+  const tensor *out = a[2].tensor;
   int64_t dims[MAX_RANK];
   int rank;
   TRY(op_expect_dtype(out, "out", DTYPES_COMPLEX));
-  TRY(op_expect_dtype(real, "real", DTYPE_BIT(part_of(out->dtype))));
-  TRY(op_expect_dtype(imaginary, "imag", DTYPE_BIT(part_of(out->dtype))));
-  TRY(broadcast_pair(real, imaginary, dims, &rank));
+  for (int i = 0; i < 2; ++i) TRY(op_expect_dtype(a[i].tensor, schema[i].name, DTYPE_BIT(part_of(out->dtype))));
+  TRY(broadcast_pair(schema, a[0].tensor, a[1].tensor, dims, &rank));
   TRY(op_expect_shape(out, "out", dims, rank));
-  *PLAN(e, complex_plan) = (complex_plan){real_parts(out), view_of(real), view_of(imaginary)};
-  executor_cost(e, (uint64_t)out->n * dtype_bytes(out->dtype) * 2, 0);
-  e->run = complex_run;
+  *PLAN(e, complex_plan) = (complex_plan){real_parts(out), {view_of(a[0].tensor), view_of(a[1].tensor)}};
+  executor_cost(e, (uint64_t)out->n * dtype_bytes(out->dtype) * 2, polar ? (uint64_t)out->n * 128 : 0);
+  e->run = polar ? polar_run : complex_run;
   return ST_OK;
 }

@@ -37,25 +37,6 @@ status prepare_log_sigmoid(executor *e, const op_arg *a) {
   return elementwise_prepare(e, e->op->variant, &c);
 }
 
-/* One weight, or one for each index of dimension 1. */
-status prepare_prelu(executor *e, const op_arg *a) {
-  const tensor *self = a[0].tensor, *weight = a[1].tensor;
-  const int64_t channels = self->rank > 1 ? self->dims[1] : 1;
-  EXPECT(weight->rank <= 1 && (weight->n == 1 || weight->n == channels),
-         "weight has %jd elements in %d dimensions, expected 1 or %jd in one", (intmax_t)weight->n, weight->rank,
-         (intmax_t)channels);
-  tensor spread = *weight; /* along dimension 1 */
-  elementwise_call c;
-  elementwise_call_of(e->op, a, &c);
-  spread.rank = (uint8_t)(self->rank > 1 ? self->rank - 1 : 0);
-  for (int d = 0; d < spread.rank; ++d) {
-    spread.dims[d] = d ? 1 : weight->n;
-    spread.strides[d] = d || !weight->rank ? 0 : weight->strides[0];
-  }
-  c.in[1] = &spread;
-  return elementwise_prepare(e, EW_prelu, &c);
-}
-
 /* To so many decimals; below 0 to tens, hundreds. */
 status prepare_round_decimals(executor *e, const op_arg *a) {
   const int64_t decimals = a[1].integer;

@@ -1,11 +1,40 @@
 /* Elementwise operators of arithmetic whose function hangs on an argument's value or presence. */
 #include "kernel/elementwise/elementwise_call.h"
 #include "kernel/families.h"
+#include "kernel/graph_families.h"
 
 static status prepare_as(executor *e, const op_arg *a, int function) {
   elementwise_call c;
   elementwise_call_of(e->op, a, &c);
   return elementwise_prepare(e, function, &c);
+}
+
+/* Add and Sub by name, which have no alpha. */
+status prepare_graph_sum(executor *e, const op_arg *a) {
+  elementwise_call c;
+  elementwise_call_of(e->op, a, &c);
+  c.parameter[c.n_parameters++] = (elementwise_parameter){.name = "alpha", .number = 1};
+  return elementwise_prepare(e, e->op->variant, &c);
+}
+
+/* (gradients, features, backprops) */
+status prepare_graph_relu_grad(executor *e, const op_arg *a) {
+  elementwise_call c;
+  elementwise_call_of(e->op, a, &c);
+  c.parameter[c.n_parameters++] = (elementwise_parameter){.name = "threshold", .number = 0};
+  return elementwise_prepare(e, EW_threshold_backward, &c);
+}
+
+/* (y, dy, z): by the function's result, which comes first. */
+status prepare_graph_result_grad(executor *e, const op_arg *a) {
+  elementwise_call c;
+  elementwise_call_of(e->op, a, &c);
+  for (int k = 0; k < 2; ++k) {
+    c.in[k] = a[1 - k].tensor;
+    c.in_name[k] = e->op->schema[1 - k].name;
+    c.operand[1 + k] = (int8_t)(1 - k);
+  }
+  return elementwise_prepare(e, e->op->variant, &c);
 }
 
 /* DivMod and the like: the mode chooses what is done to the quotient. */

@@ -68,6 +68,7 @@ static const uint8_t traits[N_EW] = {
     [EW_pow] = SLOW | NO_BOOL,
     [EW_pows] = SLOW | SCALAR_TYPED | NO_BOOL,
     [EW_power_of] = SLOW | SCALAR_TYPED | NO_BOOL,
+    [EW_norm_root] = SLOW,
     [EW_gcd] = SLOW | NO_BOOL,
     [EW_bitwise_ands] = SCALAR_TYPED,
     [EW_bitwise_ors] = SCALAR_TYPED,
@@ -247,6 +248,19 @@ static void plan_any(elementwise_plan *p, const elementwise_call *g, int functio
   elementwise_plan_init(p, function, compute, &views[0], in, g->n_inputs);
 }
 
+/* The sign of a 16-bit float is a bit, which needs no conversion; two that lie side by side are a word. */
+static void negate_bits(elementwise_plan *p) {
+  p->function = EW_bitwise_xors;
+  p->compute = COMPUTE_I32;
+  p->parameter[0] = (compute_value){.i32 = 0x8000};
+  for (int k = 0; k < 2; ++k) p->dtype[k] = ACL_UINT16;
+  if (p->rank > 1 || p->strides[0][0] != 2 || p->strides[1][0] != 2 || p->n % 2) return;
+  p->parameter[0] = (compute_value){.i32 = (int32_t)0x80008000};
+  p->n = p->dims[0] = p->n / 2;
+  for (int k = 0; k < 2; ++k) p->dtype[k] = ACL_INT32, p->strides[k][0] = 4;
+  p->linear = true;
+}
+
 static status run(const executor *e, void *const *view, void *scratch) {
   (void)scratch;
   const elementwise_op_plan *p = PLAN(e, const elementwise_op_plan);
@@ -268,10 +282,10 @@ static const char *complex_argument(const elementwise_call *g) {
   return NULL;
 }
 
-/* The result is complex, or a truth value or a magnitude, which is stored as one. */
+/* The result is complex, or a truth value, a magnitude or an angle, which is stored as one. */
 static status prepare_of_complex(executor *e, int function, const elementwise_call *g, const char *name) {
   const uint64_t complex = DTYPE_BIT(ACL_COMPLEX32) | DTYPE_BIT(ACL_COMPLEX64) | DTYPE_BIT(ACL_COMPLEX128);
-  const bool truth = traits[function] & BOOL_RESULT, magnitude = function == EW_abs;
+  const bool truth = traits[function] & BOOL_RESULT, magnitude = function == EW_abs || function == EW_angle;
   EXPECT(complex_functions->of[function], "%s is complex, expected a real number", name);
   for (int k = 0; k < g->n_inputs; ++k) TRY(op_expect_dtype(g->in[k], g->in_name[k], DTYPES_REAL | complex));
   TRY(op_expect_dtype(g->out, g->out_name, truth ? DTYPES_REAL : magnitude ? DTYPES_FLOAT : complex));
@@ -296,6 +310,8 @@ status elementwise_prepare(executor *e, int function, const elementwise_call *g)
     p->plan.narrow = (int8_t)dtype;
     p->plan.linear = false;
   }
+  if (function == EW_neg && dtype_bytes(dtype) == 2 && compute == COMPUTE_F32 && dtype == g->out->dtype)
+    negate_bits(&p->plan);
   uint64_t bytes = 0;
   for (int k = 0; k <= g->n_inputs; ++k) {
     p->operand[k] = g->operand[k];

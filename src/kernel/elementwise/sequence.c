@@ -3,6 +3,7 @@
 
 #include "kernel/engine/rows.h"
 #include "kernel/families.h"
+#include "kernel/graph_families.h"
 
 enum { SEQUENCE_TILE = 256, SEQUENCE_GRAIN = 4096 };
 
@@ -12,7 +13,8 @@ typedef struct {
   walk at;
   store_loop *store;
   bool exact;
-  double base; /* 0: none */
+  uint8_t operand; /* which is written */
+  double base;     /* 0: none */
   int64_t from_end;
   compute_value start, step, end;
 } sequence_plan;
@@ -51,7 +53,7 @@ static void sequence_range(const void *job, int64_t begin, int64_t end) {
 static status sequence_run(const executor *e, void *const *view, void *scratch) {
   (void)scratch;
   const sequence_plan *p = PLAN(e, sequence_plan);
-  const sequence_job job = {.plan = p, .at = view[0]};
+  const sequence_job job = {.plan = p, .at = view[p->operand]};
   rows_parallel(sequence_range, &job, p->at.n, SEQUENCE_GRAIN, e->cost_ns);
   return ST_OK;
 }
@@ -69,6 +71,7 @@ static void plan_sequence(executor *e, sequence_plan *p, const tensor *out, bool
   const view v = view_of(out);
   walk_init(&p->at, (const view *const[]){&v}, 1, v.rank);
   p->exact = exact;
+  p->operand = 0;
   p->base = 0;
   p->from_end = out->n;
   p->store = loops->store[out->dtype][exact ? COMPUTE_I64 : COMPUTE_F64];
@@ -118,27 +121,55 @@ status prepare_arange(executor *e, const op_arg *a) {
 
 /* ---- Linspace, LogSpace ------------------------------------------------------------------------------------------ */
 
+typedef struct {
+  double start, end, base; /* base: 0: none */
+  int64_t steps;
+} spaced;
+
+static status plan_spaced(executor *e, const tensor *out, const char *name, const spaced *s) {
+  sequence_plan *p = PLAN(e, sequence_plan);
+  EXPECT(s->steps >= 0, "steps is %jd, expected 0 or more", (intmax_t)s->steps);
+  EXPECT(out->n == s->steps, "%s has %jd elements, expected as many as steps, %jd", name, (intmax_t)out->n,
+         (intmax_t)s->steps);
+  plan_sequence(e, p, out, false);
+  p->start.f64 = s->start;
+  p->end.f64 = s->end;
+  p->step.f64 = s->steps > 1 ? (s->end - s->start) / (double)(s->steps - 1) : 0;
+  if (s->steps > 1) p->from_end = s->steps / 2;
+  p->base = s->base;
+  if (p->base != 0) executor_cost(e, (uint64_t)out->n * dtype_bytes(out->dtype), (uint64_t)out->n * 256);
+  return ST_OK;
+}
+
 /* The operator's last argument is the output, the third the number of its elements. */
 status prepare_linspace(executor *e, const op_arg *a) {
   const int last = e->op->n_args - 1;
   const char *name = e->op->schema[last].name;
   const tensor *out = a[last].tensor;
-  const int64_t steps = a[2].integer;
-  sequence_plan *p = PLAN(e, sequence_plan);
+  spaced s = {.steps = a[2].integer};
   TRY(op_expect_dtype(out, name, DTYPES_FLOAT | DTYPES_INTEGER));
   TRY(expect_real(e->op, a, 2));
-  EXPECT(steps >= 0, "steps is %jd, expected 0 or more", (intmax_t)steps);
-  EXPECT(out->n == steps, "%s has %jd elements, expected as many as steps, %jd", name, (intmax_t)out->n,
-         (intmax_t)steps);
-  plan_sequence(e, p, out, false);
-  p->start.f64 = scalar_real(a[0].scalar);
-  p->end.f64 = scalar_real(a[1].scalar);
-  p->step.f64 = steps > 1 ? (p->end.f64 - p->start.f64) / (double)(steps - 1) : 0;
-  if (steps > 1) p->from_end = steps / 2;
+  s.start = scalar_real(a[0].scalar);
+  s.end = scalar_real(a[1].scalar);
   if (e->op->variant == LINSPACE_POWERS) {
-    p->base = a[3].real;
-    EXPECT(p->base != 0, "base is 0, expected %s", "another number");
-    executor_cost(e, (uint64_t)out->n * dtype_bytes(out->dtype), (uint64_t)out->n * 256);
+    s.base = a[3].real;
+    EXPECT(s.base != 0, "base is 0, expected %s", "another number");
   }
+  return plan_spaced(e, out, name, &s);
+}
+
+/* By name: assist, y, start, end, steps, base, dtype (0: FLOAT16, 1: FLOAT). */
+status prepare_graph_log_space(executor *e, const op_arg *a) {
+  const tensor *assist = a[0].tensor, *y = a[1].tensor;
+  const spaced s = {.start = a[2].real, .end = a[3].real, .steps = a[4].integer, .base = a[5].real};
+  EXPECT(a[6].integer == 0 || a[6].integer == 1, "dtype is %jd, expected 0 (FLOAT16) or 1 (FLOAT)",
+         (intmax_t)a[6].integer);
+  TRY(op_expect_dtype(y, "y", DTYPE_BIT(a[6].integer ? ACL_FLOAT : ACL_FLOAT16)));
+  TRY(op_expect_dtype(assist, "assist", DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_FLOAT16)));
+  EXPECT(assist->n == s.steps, "assist has %jd elements, expected as many as steps, %jd", (intmax_t)assist->n,
+         (intmax_t)s.steps);
+  EXPECT(s.base != 0, "base is 0, expected %s", "another number");
+  TRY(plan_spaced(e, y, "y", &s));
+  PLAN(e, sequence_plan)->operand = 1;
   return ST_OK;
 }

@@ -163,6 +163,9 @@ static inline double log1m_bounded_f64(double x) { return log1p(-x) < -100 ? -10
 #define SHIFT_RIGHT(x, y)  OF_INTEGERS(shift_right, x, y)
 
 /* NaN if either is. */
+/* 0: to the nearest, 1: up, 2: down, 3: towards 0 */
+#define ROUND_BY(how, x) ((how) == 0 ? ROUND(x) : (how) == 1 ? CEIL(x) : (how) == 2 ? FLOOR(x) : TRUNC(x))
+
 #define LARGER(x, y)  ((x) != (x) || (x) > (y) ? (x) : (y))
 #define SMALLER(x, y) ((x) != (x) || (x) < (y) ? (x) : (y))
 

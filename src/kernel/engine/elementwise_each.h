@@ -4,14 +4,19 @@
  *     EACH_FLOAT(n, name, expression)      the two floats
  *     EACH_INTEGER(n, name, expression)    the two integers
  *     EACH_16(n, name, expression)         as EACH_FLOAT, which it is where it is not defined, and right on vectors, too
+ *     EACH_NEAR(n, name, expression)       likewise, where near_<name> is the function for small arguments
  *
  * defined, n being the number of operands; it undefines them. */
 #ifndef EACH_16
 #  define EACH_16 EACH_FLOAT
 #endif
+#ifndef EACH_NEAR
+#  define EACH_NEAR EACH_FLOAT
+#endif
 #define UNARY(name, expression)        EACH_ALL(1, name, expression)
 #define UNARY_F(name, expression)      EACH_FLOAT(1, name, expression)
 #define UNARY_16(name, expression)     EACH_16(1, name, expression)
+#define UNARY_NEAR(name, expression)   EACH_NEAR(1, name, expression)
 #define UNARY_I(name, expression)      EACH_INTEGER(1, name, expression)
 #define BINARY(name, expression)       EACH_ALL(2, name, expression)
 #define BINARY_F(name, expression)     EACH_FLOAT(2, name, expression)
@@ -28,6 +33,7 @@
 #undef UNARY
 #undef UNARY_F
 #undef UNARY_16
+#undef UNARY_NEAR
 #undef UNARY_I
 #undef BINARY
 #undef BINARY_F
@@ -42,4 +48,5 @@
 #undef EACH_ALL
 #undef EACH_FLOAT
 #undef EACH_16
+#undef EACH_NEAR
 #undef EACH_INTEGER

@@ -2,6 +2,7 @@
 #include "kernel/engine/arithmetic.h"
 #include "kernel/engine/elementwise_loop.h"
 #include "kernel/engine/vmath.h"
+#include "kernel/engine/vmath_near.h"
 
 #define V(name)    v##name##_f32
 #define ABS(x)     fabsf(x)
@@ -13,6 +14,32 @@
 #define ROUND(x)   rintf(x) /* ties to even */
 #define TRUNC(x)   truncf(x)
 #define SIGNBIT(x) (copysignf(1, x) < 0)
+
+/* Elements of a chunk that has none beyond NEAR, NaNs among them, go as vectors; an element's result is the same in either
+ * loop. */
+#define FAR(x) (!(fabsf(x) <= NEAR))
+static bool has_far(const float *xs, int64_t n) {
+  int32_t far = 0;
+  for (int64_t i = 0; i < n; ++i) far |= FAR(xs[i]);
+  return far;
+}
+#define EACH_NEAR(n_operands, name, expression)                                                                        \
+  void EW_LOOP(name, f32)(void *out, const void *const *in, const compute_value *parameter, int64_t n);                \
+  void EW_LOOP(name, f32)(void *out, const void *const *in, UNUSED const compute_value *parameter, int64_t n) {        \
+    enum { CHUNK = 256 };                                                                                              \
+    const float *xs = in[0];                                                                                           \
+    float *os = out;                                                                                                   \
+    for (int64_t m; n > 0; n -= m, xs += m, os += m) {                                                                 \
+      m = n < CHUNK ? n : CHUNK;                                                                                       \
+      if (!has_far(xs, m))                                                                                             \
+        INDEPENDENT for (int64_t i = 0; i < m; ++i) os[i] = near_##name(xs[i]);                                        \
+      else                                                                                                             \
+        for (int64_t i = 0; i < m; ++i) {                                                                              \
+          const float x = xs[i];                                                                                       \
+          os[i] = FAR(x) ? expression : near_##name(x);                                                                \
+        }                                                                                                              \
+    }                                                                                                                  \
+  }
 
 #define EACH_ALL(n, name, expression) DEFINE_EW_LOOP(n, name, f32, float, expression)
 #define EACH_FLOAT                    EACH_ALL
@@ -45,5 +72,6 @@
 #  define EACH_ALL(n, name, expression)
 #  define EACH_FLOAT(n, name, expression)
 #  define EACH_INTEGER(n, name, expression)
+#  define EACH_NEAR(n, name, expression)
 #  include "kernel/engine/elementwise_each.h"
 #endif

@@ -9,22 +9,12 @@ static const struct {
   uint8_t size;
 } native[N_COMPUTE] = {[COMPUTE_F32] = {ACL_FLOAT, 4}, [COMPUTE_F64] = {ACL_DOUBLE, 8}, [COMPUTE_I64] = {ACL_INT64, 8}};
 
-static view broadcast(const view *v, const int64_t *dims, int rank) {
-  view b = {.rank = rank, .dtype = v->dtype};
-  const int missing = rank - v->rank;
-  for (int d = 0; d < rank; ++d) {
-    b.dims[d] = dims[d];
-    b.strides[d] = d >= missing && v->dims[d - missing] != 1 ? v->strides[d - missing] : 0;
-  }
-  return b;
-}
-
 void mapped_sum_init(mapped_sum *p, int function, compute_type compute, const int64_t *dims, int rank,
                      const view *const *in, int n_inputs) {
   view views[MAPPED_INPUTS];
   const view *operands[MAPPED_INPUTS];
   for (int k = 0; k < n_inputs; ++k) {
-    views[k] = broadcast(in[k], dims, rank);
+    views[k] = view_broadcast(in[k], dims, rank);
     operands[k] = &views[k];
   }
   walk_init(&p->at, operands, n_inputs, rank);

@@ -4,6 +4,7 @@
  *   vmath.h         the float functions that training and inference spend time in, computed in `core`: float where there
  *                   is a fused multiply-add, else double
  *   vmath_16.h      some of these on 16 lanes of AVX-512, in other ways
+ *   vmath_near.h    sin, cos and tan of all but large floats
  *   vmath_wide.h    all other float functions, computed in double and rounded once
  *   vmath_double.h  double functions, by the C library
  *

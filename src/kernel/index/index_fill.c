@@ -1,30 +1,80 @@
-/* IndexFillTensor: one value into the slices that a host array says. */
+/* One value into slices: IndexFillTensor, whose indices are a host array, and IndexFill, whose indices are a tensor. */
 #include <stdlib.h>
 
 #include "kernel/elementwise/fill.h"
+#include "kernel/engine/loops.h"
 #include "kernel/families.h"
 #include "kernel/move/check.h"
 
+enum { BLOCK = 256 };
+
 typedef struct {
   move_plan copy, slice; /* self to out; the value to a slice */
-  int64_t n;             /* of the offsets behind, which are out's, in bytes */
+  int64_t extent, step;  /* of the dimension of out, the step in bytes */
+  load_loop *load;       /* of the index tensor; NULL: the indices are those behind */
+  int64_t index_step;    /* bytes */
+  int64_t n;             /* indices */
+  bool in_place;
   _Alignas(16) char value[16];
-  int64_t offset[];
+  int64_t index[];
 } index_fill;
+
+/* Indices beyond the dimension have been refused, or are no places. */
+static void fill_slices(const index_fill *f, char *out, const int64_t *index, int64_t n, uint64_t cost_ns) {
+  for (int64_t i = 0; i < n; ++i) {
+    const int64_t at = index[i] < 0 ? index[i] + f->extent : index[i];
+    if (at >= 0 && at < f->extent) move_run(&f->slice, out + at * f->step, f->value, cost_ns);
+  }
+}
 
 static status run_index_fill(const executor *e, void *const *at, void *scratch) {
   (void)scratch;
   const index_fill *f = e->heap;
-  char *out = at[e->n_operands - 1];
-  if (out != at[0]) move_run(&f->copy, out, at[0], e->cost_ns);
-  for (int64_t i = 0; i < f->n; ++i) move_run(&f->slice, out + f->offset[i], f->value, e->cost_ns / (uint64_t)f->n);
+  char *out = at[f->in_place ? 0 : e->n_operands - 1];
+  const uint64_t cost_ns = f->n ? e->cost_ns / (uint64_t)f->n : 0;
+  if (!f->in_place) move_run(&f->copy, out, at[0], e->cost_ns);
+  if (!f->load) {
+    fill_slices(f, out, f->index, f->n, cost_ns);
+    return ST_OK;
+  }
+  for (int64_t i = 0, n; i < f->n; i += n) {
+    int64_t index[BLOCK];
+    n = f->n - i < BLOCK ? f->n - i : BLOCK;
+    f->load(index, (const char *)at[1] + i * f->index_step, f->index_step, n);
+    fill_slices(f, out, index, n, cost_ns);
+  }
+  return ST_OK;
+}
+
+/* The indices of a call, in a new e->heap. */
+static status take_indices(executor *e, const op_arg *index, bool in_tensor, int64_t extent) {
+  const tensor *t = index->tensor;
+  const aclIntArray *array = index->ints;
+  const uint64_t n = in_tensor ? (uint64_t)t->n : array->size;
+  char text[SHAPE_TEXT];
+  if (in_tensor) {
+    TRY(op_expect_dtype(t, "index", DTYPES_INDEX));
+    EXPECT(t->rank <= 1, "index has shape %s, expected 1 dimension or none", shape_text(t->dims, t->rank, text));
+  }
+  index_fill *f = e->heap = malloc(sizeof *f + (in_tensor ? 0 : n * sizeof *f->index));
+  if (!f) return fail(ST_NO_HOST_MEMORY, "no host memory for %ju indices", (uintmax_t)n);
+  f->extent = extent;
+  f->n = (int64_t)n;
+  f->load = in_tensor ? loops->load[t->dtype][COMPUTE_I64] : NULL;
+  f->index_step = in_tensor && t->rank ? t->strides[0] * (int64_t)dtype_bytes(t->dtype) : 0;
+  for (uint64_t i = 0; !in_tensor && i < n; ++i) {
+    f->index[i] = array->value[i];
+    EXPECT(f->index[i] >= -extent && f->index[i] < extent, "index[%ju] is %jd, expected %jd to %jd", (uintmax_t)i,
+           (intmax_t)f->index[i], (intmax_t)-extent, (intmax_t)extent - 1);
+  }
   return ST_OK;
 }
 
 status prepare_index_fill(executor *e, const op_arg *a) {
-  const bool in_place = e->op->variant == INDEX_FILL_INPLACE;
+  const int variant = e->op->variant;
+  const bool in_place = variant == INDEX_FILL_INPLACE || variant == INDEX_FILL_BY_TENSOR_INPLACE;
+  const bool by_tensor = variant == INDEX_FILL_BY_TENSOR || variant == INDEX_FILL_BY_TENSOR_INPLACE;
   const char *name = in_place ? "selfRef" : "self";
-  const aclIntArray *index = a[2].ints;
   int dim;
   TRY(expect_same_dtype(a[0].tensor, name, in_place ? a[0].tensor : a[4].tensor, "out"));
   const tensor *self = a[0].tensor, *out = in_place ? self : a[4].tensor;
@@ -32,16 +82,10 @@ status prepare_index_fill(executor *e, const op_arg *a) {
   TRY(op_expect_dim(a[1].integer, "dim", self->rank, &dim));
   view to = view_of(out);
   const view from = view_of(self);
-  const int64_t n = to.rank ? to.dims[dim] : 1;
-  index_fill *f = e->heap = malloc(sizeof *f + index->size * sizeof *f->offset);
-  if (!f) return fail(ST_NO_HOST_MEMORY, "no host memory for %ju indices", (uintmax_t)index->size);
-  f->n = (int64_t)index->size;
-  for (uint64_t i = 0; i < index->size; ++i) {
-    const int64_t v = index->value[i];
-    EXPECT(v >= -n && v < n, "index[%ju] is %jd, expected %jd to %jd", (uintmax_t)i, (intmax_t)v, (intmax_t)-n,
-           (intmax_t)n - 1);
-    f->offset[i] = to.rank ? (v < 0 ? v + n : v) * to.strides[dim] : 0;
-  }
+  TRY(take_indices(e, &a[2], by_tensor, to.rank ? to.dims[dim] : 1));
+  index_fill *f = e->heap;
+  f->in_place = in_place;
+  f->step = to.rank ? to.strides[dim] : 0;
   TRY(fill_value_of(self, name, a[3].scalar, f->value));
   move_space s;
   space_of_views(&s, &to, &from);

@@ -201,8 +201,21 @@ static status plan_index_slices(executor *e, const scatter_target *t, int64_t di
   return ST_OK;
 }
 
+/* CANN's fast way, mode 0, is for these; here all sums are made in order, in any mode. */
+static status expect_fast_sums(const tensor *self, int64_t dim) {
+  char text[SHAPE_TEXT];
+  EXPECT(self->rank == 2, "self has shape %s, expected 2 dimensions where mode is 0",
+         shape_text(self->dims, self->rank, text));
+  EXPECT(dim == 0 || dim == -2, "dim is %jd, expected 0 or -2 where mode is 0", (intmax_t)dim);
+  return op_expect_dtype(self, "self",
+                         DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_FLOAT16) | DTYPE_BIT(ACL_BF16) | DTYPE_BIT(ACL_INT32) |
+                             DTYPE_BIT(ACL_INT16));
+}
+
 status prepare_index_add(executor *e, const op_arg *a) {
-  const scatter_target t = {a[0].tensor, a[5].tensor, "self", 0, 3};
+  const bool has_mode = e->op->variant == INDEX_ADD_V2;
+  const scatter_target t = {a[0].tensor, a[has_mode ? 6 : 5].tensor, "self", 0, 3};
+  if (has_mode && a[5].integer == 0) TRY(expect_fast_sums(a[0].tensor, a[1].integer));
   return plan_index_slices(e, &t, a[1].integer, a[2].tensor, a[3].tensor, PLACES_ADD, a[4].scalar);
 }
 

@@ -1,4 +1,4 @@
-/* IndexSelect, GatherV2, Embedding, Gather, GatherNd, Take: the result's elements come from places of self. */
+/* IndexSelect, GatherV2, GatherV3, Embedding, Gather, GatherNd, Take: the result's elements come from places of self. */
 #include <stdlib.h>
 
 #include "kernel/families.h"
@@ -43,31 +43,32 @@ static index_source source_of(const tensor *index, const char *name, int operand
 
 /* ---- along one dimension, the index of any shape ----------------------------------------------------------------- */
 
-/* out = self[..., index, ...]: the index's dimensions instead of `dim`. */
+/* out = self[..., index, ...]: the index's dimensions instead of `dim`, but for its first n_batch, which are self's. */
 static status plan_select(executor *e, const tensor *self, int dim, const tensor *index, const char *index_name,
-                          const tensor *out) {
+                          int n_batch, const tensor *out) {
   gather_plan *g = PLAN(e, gather_plan);
   const int64_t bytes = (int64_t)dtype_bytes(self->dtype), index_bytes = (int64_t)dtype_bytes(index->dtype);
   g->one = source_of(index, index_name, 1, self->dims[dim], self->strides[dim] * bytes);
   places_init(&g->p, bytes, bytes, &g->one, 1);
   for (int d = 0; d < index->rank; ++d) {
     g->one.step[d] = index->strides[d] * index_bytes;
-    places_add(&g->p, index->dims[d], 0, out->strides[dim + d] * bytes);
+    places_add(&g->p, index->dims[d], d < n_batch ? self->strides[d] * bytes : 0,
+               out->strides[d < n_batch ? d : dim + d - n_batch] * bytes);
   }
-  for (int d = 0; d < self->rank; ++d)
+  for (int d = n_batch; d < self->rank; ++d)
     if (d != dim)
       places_add_slice(&g->p, self->dims[d], self->strides[d] * bytes,
-                       out->strides[d < dim ? d : d - 1 + index->rank] * bytes);
+                       out->strides[d < dim ? d : d - 1 + index->rank - n_batch] * bytes);
   finish_gather(e, out, 2);
   return ST_OK;
 }
 
-static status expect_selected(const tensor *self, int dim, const tensor *index, const tensor *out) {
+static status expect_selected(const tensor *self, int dim, const tensor *index, int n_batch, const tensor *out) {
   int64_t dims[2 * MAX_RANK];
   char text[SHAPE_TEXT];
   int rank = 0;
   for (int d = 0; d < dim; ++d) dims[rank++] = self->dims[d];
-  for (int d = 0; d < index->rank; ++d) dims[rank++] = index->dims[d];
+  for (int d = n_batch; d < index->rank; ++d) dims[rank++] = index->dims[d];
   for (int d = dim + 1; d < self->rank; ++d) dims[rank++] = self->dims[d];
   EXPECT(rank <= MAX_RANK, "index has shape %s, expected one that leaves out at most %d dimensions",
          shape_text(index->dims, index->rank, text), MAX_RANK);
@@ -86,20 +87,36 @@ status prepare_index_select(executor *e, const op_arg *a) {
   tensor room[3];
   const tensor *self = index_vector(a[0].tensor, &room[0]), *places = index_vector(index, &room[1]);
   const tensor *out = index_vector(a[3].tensor, &room[2]);
-  TRY(expect_selected(self, dim, places, a[0].tensor->rank || index->n != 1 ? a[3].tensor : out));
-  return plan_select(e, self, dim, places, "index", out);
+  TRY(expect_selected(self, dim, places, 0, a[0].tensor->rank || index->n != 1 ? a[3].tensor : out));
+  return plan_select(e, self, dim, places, "index", 0, out);
+}
+
+/* GatherV3's modes are ways of memory access, but 2, of which CANN's page says that it is not there. */
+static status batches_of(const op_arg *a, int dim, const tensor *self, const tensor *index, int *n_batch) {
+  const int64_t batches = a[3].integer, mode = a[4].integer;
+  const int64_t most = dim < index->rank ? dim : index->rank;
+  char is[SHAPE_TEXT], of[SHAPE_TEXT];
+  EXPECT(mode == 0 || mode == 1, "mode is %jd, expected 0 or 1", (intmax_t)mode);
+  EXPECT(batches >= 0 && batches <= most, "batchDims is %jd, expected 0 to %jd", (intmax_t)batches, (intmax_t)most);
+  for (int d = 0; d < batches; ++d)
+    EXPECT(index->dims[d] == self->dims[d], "index has shape %s, expected the first %jd dimensions of self, %s",
+           shape_text(index->dims, index->rank, is), (intmax_t)batches, shape_text(self->dims, self->rank, of));
+  *n_batch = (int)batches;
+  return ST_OK;
 }
 
 status prepare_gather_v2(executor *e, const op_arg *a) {
-  const tensor *index = a[2].tensor, *out = a[3].tensor;
-  int dim;
+  const bool in_batches = e->op->variant == GATHER_BATCHES;
+  const tensor *index = a[2].tensor, *out = a[in_batches ? 5 : 3].tensor;
+  int dim, n_batch = 0;
   TRY(expect_same_dtype(a[0].tensor, "self", out, "out"));
   TRY(op_expect_dtype(index, "index", DTYPES_INDEX));
   TRY(op_expect_dim(a[1].integer, "dim", a[0].tensor->rank, &dim));
   tensor room;
   const tensor *self = index_vector(a[0].tensor, &room);
-  TRY(expect_selected(self, dim, index, out));
-  return plan_select(e, self, dim, index, "index", out);
+  if (in_batches) TRY(batches_of(a, dim, self, index, &n_batch));
+  TRY(expect_selected(self, dim, index, n_batch, out));
+  return plan_select(e, self, dim, index, "index", n_batch, out);
 }
 
 status prepare_embedding(executor *e, const op_arg *a) {
@@ -108,8 +125,8 @@ status prepare_embedding(executor *e, const op_arg *a) {
   TRY(expect_same_dtype(weight, "weight", out, "out"));
   TRY(op_expect_dtype(indices, "indices", DTYPES_INDEX));
   EXPECT(weight->rank == 2, "weight has shape %s, expected 2 dimensions", shape_text(weight->dims, weight->rank, text));
-  TRY(expect_selected(weight, 0, indices, out));
-  TRY(plan_select(e, weight, 0, indices, "indices", out));
+  TRY(expect_selected(weight, 0, indices, 0, out));
+  TRY(plan_select(e, weight, 0, indices, "indices", 0, out));
   PLAN(e, gather_plan)->one.wraps = false;
   return ST_OK;
 }

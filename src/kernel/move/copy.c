@@ -4,6 +4,7 @@
 
 #include "kernel/engine/loops.h"
 #include "kernel/families.h"
+#include "kernel/graph_families.h"
 #include "kernel/move/check.h"
 
 /* ---- shared ------------------------------------------------------------------------------------------------------ */
@@ -117,6 +118,21 @@ status prepare_expand(executor *e, const op_arg *a) {
          shape_text(self->dims, self->rank, from), shape_text(dims, rank, to));
   const view v = view_of(self), o = view_of(out);
   plan_copy(e, 1, &o, 0, &v);
+  return ST_OK;
+}
+
+/* dims, value, y: by name. Clients give one dim for a y of none. */
+status prepare_graph_fill(executor *e, const op_arg *a) {
+  const aclIntArray *dims = a[0].ints;
+  const tensor *value = a[1].tensor, *y = a[2].tensor;
+  int64_t n = 1;
+  for (uint64_t i = 0; i < dims->size; ++i)
+    if (__builtin_mul_overflow(n, dims->value[i], &n)) n = -1;
+  EXPECT(n == y->n, "dims has %jd elements, expected those of y, %jd", (intmax_t)n, (intmax_t)y->n);
+  EXPECT(value->n == 1, "value has %jd elements, expected 1", (intmax_t)value->n);
+  TRY(expect_same_dtype(value, "value", y, "y"));
+  const view one = {.dtype = value->dtype}, to = view_of(y);
+  plan_copy(e, 1, &to, 0, &one);
   return ST_OK;
 }
 

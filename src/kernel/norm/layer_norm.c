@@ -2,6 +2,7 @@
  * DeepNorm), or with 1 added to gamma (GemmaRmsNorm). A sum that is also an output is rounded only there: the norm
  * is of the sum in float. */
 #include <math.h>
+#include <string.h>
 
 #include "kernel/families.h"
 #include "kernel/norm/norm.h"
@@ -9,10 +10,10 @@
 typedef struct {
   panel_plan rows;
   double eps;
-  float alpha;                                         /* x = other + alpha * x + bias */
-  float shift;                                         /* added to gamma */
-  bool rms;                                            /* no mean */
-  int8_t other, bias, sum, gamma, beta, y, mean, rstd; /* operands beside x, which is the first; -1: absent */
+  float alpha;                                               /* x = other + alpha * x + bias */
+  float shift;                                               /* added to gamma */
+  bool rms;                                                  /* no mean */
+  int8_t other, bias, sum, gamma, beta, y, cast, mean, rstd; /* operands beside x, which is the first; -1: absent */
 } layer_norm_plan;
 
 static void norm_row(const layer_norm_plan *l, const panel *p, int i) {
@@ -32,6 +33,7 @@ static void norm_row(const layer_norm_plan *l, const panel *p, int i) {
     s = (norm_stats){.mean = m.mean, .rstd = 1 / sqrt(m.m2 / m.n + l->eps)};
     norm->apply(y, x, s, gamma, norm_row_or_null(p, l->beta, i), p->n);
   }
+  if (l->cast >= 0) memcpy(panel_floats(p, l->cast, i), y, (size_t)p->n * sizeof *y);
   if (l->mean >= 0) *panel_floats(p, l->mean, i) = (float)s.mean;
   if (l->rstd >= 0) *panel_floats(p, l->rstd, i) = (float)s.rstd;
 }
@@ -49,8 +51,8 @@ static status layer_norm_run(const executor *e, void *const *view, void *scratch
 /* ---- planning ---------------------------------------------------------------------------------------------------- */
 
 typedef struct {
-  norm_arg x, other, bias, sum, gamma, beta, y, mean, rstd;
-  int n_outer; /* dimensions that number the rows */
+  norm_arg x, other, bias, sum, gamma, beta, y, cast, mean, rstd; /* cast: y once more, in another dtype */
+  int n_outer;                                                    /* dimensions that number the rows */
   bool rms;
   bool rstd_is_dense; /* whatever its strides */
   float alpha, shift;
@@ -82,6 +84,7 @@ static status plan_norm(executor *e, const norm_args *a) {
   TRY(norm_add_elements(&l->rows, x, &a->gamma, PANEL_COLUMN, &l->gamma));
   TRY(norm_add_elements(&l->rows, x, &a->beta, PANEL_COLUMN, &l->beta));
   TRY(norm_add_elements(&l->rows, x, &a->y, PANEL_WRITTEN, &l->y));
+  TRY(norm_add_elements(&l->rows, x, &a->cast, PANEL_WRITTEN_APART, &l->cast));
   TRY(norm_add_elements(&l->rows, x, &a->sum, PANEL_WRITTEN_APART, &l->sum));
   TRY(norm_add_numbers(&l->rows, x->dims, a->n_outer, &a->mean, PANEL_ROW_WRITTEN, &l->mean));
   if (a->rstd_is_dense)
@@ -136,22 +139,29 @@ status prepare_rms_norm(executor *e, const op_arg *a) {
   return plan_norm(e, &n);
 }
 
-/* rstdOut is written without gaps, whatever its strides: one client leaves the outermost of them uninitialised. */
+/* (x1, x2, gamma, epsilon, yOut, rstdOut, xOut), or with y in float and in x1's type. rstdOut is written without gaps,
+ * whatever its strides: one client leaves the outermost of them uninitialised. */
 status prepare_add_rms_norm(executor *e, const op_arg *a) {
-  enum { RSTD_VIEW = 4 };
-  const tensor *x1 = a[0].tensor, *gamma = a[2].tensor, *rstd = a[5].tensor;
+  const int casts = e->op->variant == ADD_RMS_NORM_CAST, rstd_view = 4 + casts;
+  const arg_schema *schema = e->op->schema;
+  const tensor *x1 = a[0].tensor, *gamma = a[2].tensor, *rstd = a[5 + casts].tensor;
   norm_args n = {.x = {x1, "x1", 0},
                  .other = {a[1].tensor, "x2", 1},
                  .gamma = {gamma, "gamma", 2},
-                 .y = {a[4].tensor, "yOut", 3},
-                 .rstd = {rstd, "rstdOut", RSTD_VIEW},
-                 .sum = {a[6].tensor, "xOut", 5},
+                 .y = {a[4].tensor, schema[4].name, 3},
+                 .cast = {casts ? a[5].tensor : NULL, "y2Out", 4},
+                 .rstd = {rstd, "rstdOut", rstd_view},
+                 .sum = {a[6 + casts].tensor, "xOut", rstd_view + 1},
                  .rms = true,
                  .rstd_is_dense = true,
                  .alpha = 1,
                  .eps = a[3].real};
   TRY(norm_expect_gamma(x1, gamma, &n.n_outer));
-  e->operands[RSTD_VIEW].extent_bytes = tensor_bytes(rstd);
+  if (casts) {
+    TRY(op_expect_dtype(a[4].tensor, "y1Out", DTYPE_BIT(ACL_FLOAT)));
+    TRY(op_expect_dtype(a[5].tensor, "y2Out", DTYPE_BIT(x1->dtype)));
+  }
+  e->operands[rstd_view].extent_bytes = tensor_bytes(rstd);
   return plan_norm(e, &n);
 }
 

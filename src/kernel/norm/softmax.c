@@ -9,14 +9,14 @@ LEVEL_CHOICE(softmax_loops, softmax, softmax_loops)
 typedef struct {
   panel_plan rows;
   union {
-    softmax_row *row;
+    softmax_rows *rows_loop;
     softmax_back_row *back_row;
   };
 } softmax_plan;
 
 static void softmax_panel(const void *op, const panel *p) {
   const softmax_plan *s = op;
-  for (int i = 0; i < p->width; ++i) s->row(panel_row(p, 1, i), panel_row(p, 0, i), p->n);
+  s->rows_loop(p->at[1], p->pitch[1], p->at[0], p->pitch[0], p->width, p->n);
 }
 
 /* Operands: the gradient, what the forward pass gave, the result. */
@@ -69,7 +69,7 @@ status prepare_softmax(executor *e, const op_arg *a) {
   TRY(op_expect_dim(a[1].integer, "dim", self->rank, &dim));
   TRY(op_expect_shape(out, "out", self->dims, self->rank));
   const softmax_type_loops loops_of_type = plan_rows(e, s, (const tensor *const[]){self, out}, 2, dim);
-  s->row = e->op->variant == SOFTMAX ? loops_of_type.softmax : loops_of_type.log_softmax;
+  s->rows_loop = e->op->variant == SOFTMAX ? loops_of_type.softmax : loops_of_type.log_softmax;
   e->run = softmax_run;
   return ST_OK;
 }

@@ -3,11 +3,16 @@
 #include "kernel/norm/softmax_loops.h"
 
 #include <math.h>
+#include <stdbool.h>
 
 #include "kernel/engine/level.h"
 #include "kernel/norm/vec.h"
 
-enum { CHUNK = 4096 };
+enum {
+  CHUNK = 4096,
+  SHORT = 256,   /* rows up to this take turns, */
+  TOGETHER = 16, /* so many at a time: each waits for its maximum, its sum and its logarithm */
+};
 
 /* ---- float ------------------------------------------------------------------------------------------------------- */
 
@@ -77,7 +82,7 @@ static exp_stats row_stats(const float *x, int64_t n) {
   return row;
 }
 
-static void softmax_f32(void *y, const void *x, int64_t n) {
+static void softmax_f32(float *y, const float *x, int64_t n) {
   if (n <= CHUNK) {
     const float top = largest(x, n);
     const double sum = vec_sum_terms(kept_exp_term, &(vec_loop){.x = x, .out = y, .p = vec_of(top)}, n);
@@ -88,13 +93,66 @@ static void softmax_f32(void *y, const void *x, int64_t n) {
   }
 }
 
-/* Short where it can be, which is almost always: for rows of 64 the C library's takes a third of the time. */
-static float log_of_sum(double sum) { return (float)(sum > 0 && sum < (double)INFINITY ? wide_log(sum) : log(sum)); }
+static bool log_is_short(double sum) { return sum > 0 && sum < (double)INFINITY; }
 
-static void log_softmax_f32(void *y, const void *x, int64_t n) {
+/* Short where it can be, which is almost always: for rows of 64 the C library's takes a third of the time. */
+static float log_of_sum(double sum) { return (float)(log_is_short(sum) ? wide_log(sum) : log(sum)); }
+
+static void log_softmax_f32(float *y, const float *x, int64_t n) {
   const exp_stats s = row_stats(x, n);
   vec_each(log_softmax_step, &(vec_loop){.x = x, .out = y, .p = vec_of(s.top), .q = vec_of(log_of_sum(s.sum))}, n);
 }
+
+static float *row_at(void *first, int64_t pitch, int i) { return (float *)(void *)((char *)first + i * pitch); }
+static const float *row_of(const void *first, int64_t pitch, int i) {
+  return (const float *)(const void *)((const char *)first + i * pitch);
+}
+
+/* A few short rows, with the results of those above. */
+static void softmax_together(void *y, int64_t y_pitch, const void *x, int64_t x_pitch, int rows, int64_t n) {
+  float top[TOGETHER], scale[TOGETHER];
+  double sum[TOGETHER] = {0};
+  for (int i = 0; i < rows; ++i) top[i] = largest(row_of(x, x_pitch, i), n);
+  for (int i = 0; i < rows; ++i)
+    sum[i] = vec_sum_terms(
+        kept_exp_term, &(vec_loop){.x = row_of(x, x_pitch, i), .out = row_at(y, y_pitch, i), .p = vec_of(top[i])}, n);
+  for (int i = 0; i < TOGETHER; ++i) scale[i] = (float)(1 / sum[i]);
+  for (int i = 0; i < rows; ++i) {
+    float *const row = row_at(y, y_pitch, i);
+    vec_each(times_step, &(vec_loop){.x = row, .out = row, .q = vec_of(scale[i])}, n);
+  }
+}
+
+static void log_softmax_together(void *y, int64_t y_pitch, const void *x, int64_t x_pitch, int rows, int64_t n) {
+  float top[TOGETHER], log_sum[TOGETHER];
+  double sum[TOGETHER] = {0};
+  for (int i = 0; i < rows; ++i) top[i] = largest(row_of(x, x_pitch, i), n);
+  for (int i = 0; i < rows; ++i) sum[i] = exp_sum(row_of(x, x_pitch, i), top[i] > -INFINITY ? top[i] : 0, n);
+  for (int i = 0; i < TOGETHER; ++i) log_sum[i] = (float)wide_log(sum[i]);
+  for (int i = 0; i < rows; ++i) {
+    if (!log_is_short(sum[i])) log_sum[i] = (float)log(sum[i]);
+    vec_each(
+        log_softmax_step,
+        &(vec_loop){
+            .x = row_of(x, x_pitch, i), .out = row_at(y, y_pitch, i), .p = vec_of(top[i]), .q = vec_of(log_sum[i])},
+        n);
+  }
+}
+
+#define ROWS_F32(name)                                                                                                 \
+  static void name##_rows_f32(void *y, int64_t y_pitch, const void *x, int64_t x_pitch, int rows, int64_t n) {         \
+    const int together = n <= SHORT ? TOGETHER : 1;                                                                    \
+    for (int i = 0; i < rows; i += together) {                                                                         \
+      float *const to = row_at(y, y_pitch, i);                                                                         \
+      const float *const from = row_of(x, x_pitch, i);                                                                 \
+      if (together > 1)                                                                                                \
+        name##_together(to, y_pitch, from, x_pitch, rows - i < together ? rows - i : together, n);                     \
+      else                                                                                                             \
+        name##_f32(to, from, n);                                                                                       \
+    }                                                                                                                  \
+  }
+ROWS_F32(softmax)
+ROWS_F32(log_softmax)
 
 VEC_INLINE vec product_term(const vec_loop *l, int64_t i, int64_t n) {
   return vec_get(l->x + i, n, (vec){0}) * vec_get(l->y + i, n, (vec){0});
@@ -167,17 +225,24 @@ static double largest_f64(const double *x, int64_t n) {
   return top;
 }
 
-static void softmax_f64(void *out, const void *in, int64_t n) {
-  double *y = out;
-  const double *x = in, top = largest_f64(x, n), sum = sum_f64(exp_term_f64, x, NULL, top, 0, n);
+static void softmax_f64(double *y, const double *x, int64_t n) {
+  const double top = largest_f64(x, n), sum = sum_f64(exp_term_f64, x, NULL, top, 0, n);
   for (int64_t i = 0; i < n; ++i) y[i] = exp(x[i] - top) / sum;
 }
 
-static void log_softmax_f64(void *out, const void *in, int64_t n) {
-  double *y = out;
-  const double *x = in, top = largest_f64(x, n), log_sum = log(sum_f64(exp_term_f64, x, NULL, top, 0, n));
+static void log_softmax_f64(double *y, const double *x, int64_t n) {
+  const double top = largest_f64(x, n), log_sum = log(sum_f64(exp_term_f64, x, NULL, top, 0, n));
   for (int64_t i = 0; i < n; ++i) y[i] = x[i] - top - log_sum;
 }
+
+#define ROWS_F64(name)                                                                                                 \
+  static void name##_rows_f64(void *y, int64_t y_pitch, const void *x, int64_t x_pitch, int rows, int64_t n) {         \
+    for (int i = 0; i < rows; ++i)                                                                                     \
+      name##_f64((double *)(void *)((char *)y + i * y_pitch),                                                          \
+                 (const double *)(const void *)((const char *)x + i * x_pitch), n);                                    \
+  }
+ROWS_F64(softmax)
+ROWS_F64(log_softmax)
 
 static void softmax_back_f64(void *out, const void *grad, const void *output, int64_t n) {
   double *dx = out;
@@ -192,12 +257,12 @@ static void log_softmax_back_f64(void *out, const void *grad, const void *output
 }
 
 const softmax_loops LEVELED(softmax_loops) = {
-    .f32 = {.softmax = softmax_f32,
-            .log_softmax = log_softmax_f32,
+    .f32 = {.softmax = softmax_rows_f32,
+            .log_softmax = log_softmax_rows_f32,
             .softmax_back = softmax_back_f32,
             .log_softmax_back = log_softmax_back_f32},
-    .f64 = {.softmax = softmax_f64,
-            .log_softmax = log_softmax_f64,
+    .f64 = {.softmax = softmax_rows_f64,
+            .log_softmax = log_softmax_rows_f64,
             .softmax_back = softmax_back_f64,
             .log_softmax_back = log_softmax_back_f64},
     .masked_scale = masked_scale,

@@ -6,11 +6,12 @@
 
 #include <stdint.h>
 
-typedef void softmax_row(void *y, const void *x, int64_t n);
+/* Of rows that are so many bytes apart, each of n elements. */
+typedef void softmax_rows(void *y, int64_t y_pitch, const void *x, int64_t x_pitch, int rows, int64_t n);
 typedef void softmax_back_row(void *dx, const void *dy, const void *y, int64_t n);
 
 typedef struct {
-  softmax_row *softmax, *log_softmax;
+  softmax_rows *softmax, *log_softmax;
   softmax_back_row *softmax_back;     /* dx = (dy - sum(dy * y)) * y */
   softmax_back_row *log_softmax_back; /* dx = dy - exp(y) * sum(dy) */
 } softmax_type_loops;

@@ -362,6 +362,21 @@ status prepare_max_pool_indices(executor *e, const op_arg *a) {
   return plan(e, axis, n, self, out, indices, mask ? MASK : INDICES);
 }
 
+tensor max_places(const tensor *out) {
+  tensor places = *out;
+  int64_t stride = 1;
+  places.dtype = ACL_INT32;
+  places.contiguous = true;
+  for (int d = out->rank; d-- > 0; stride *= out->dims[d]) places.strides[d] = stride;
+  return places;
+}
+
+status max_prepare_places(executor *e, const window_axis *axis, const tensor *self, const tensor *out) {
+  const tensor places = max_places(out);
+  TRY(expect_small_planes(axis, 2));
+  return plan(e, axis, 2, self, out, &places, INDICES);
+}
+
 status prepare_adaptive_max(executor *e, const op_arg *a) {
   const tensor *self = a[0].tensor, *out = a[2].tensor, *indices = a[3].tensor;
   const int n = e->op->variant == ADAPTIVE_MAX_3D ? 3 : 2;

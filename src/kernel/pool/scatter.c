@@ -203,6 +203,12 @@ static status gradients(executor *e, const op_arg *a, int last, int n, const win
   return plan(e, SCATTER_ADD, n, t, (const int[]){0, 3, 2}, mask);
 }
 
+status max_prepare_gradient(executor *e, const tensor *grad, const tensor *grad_self) {
+  const tensor places = max_places(grad);
+  const tensor *const t[3] = {grad, grad_self, &places};
+  return plan(e, SCATTER_ADD, 2, t, (const int[]){0, 3, 2}, NULL);
+}
+
 status prepare_max_pool_backward(executor *e, const op_arg *a) {
   const tensor *grad = a[0].tensor, *self = a[1].tensor, *indices = a[2].tensor, *out = a[8].tensor;
   const int n = e->op->variant == MAX_INDICES_3D_BACKWARD ? 3 : 2;
@@ -224,20 +230,21 @@ status prepare_max_pool_backward(executor *e, const op_arg *a) {
 
 status prepare_adaptive_max_backward(executor *e, const op_arg *a) {
   const tensor *grad = a[0].tensor, *self = a[1].tensor, *indices = a[2].tensor, *out = a[3].tensor;
+  const int n = e->op->variant == ADAPTIVE_MAX_3D_BACKWARD ? 3 : 2;
   char text[SHAPE_TEXT];
   TRY(op_expect_dtype(grad, "gradOutput", DTYPES_FLOAT));
   TRY(op_expect_dtype(out, "gradInput", DTYPE_BIT(grad->dtype)));
   TRY(op_expect_dtype(indices, "indices", DTYPES_INDEX));
-  EXPECT(grad->rank == 4 || grad->rank == 5, "gradOutput has shape %s, expected 4 or 5 dimensions",
-         shape_text(grad->dims, grad->rank, text));
+  EXPECT(grad->rank == n + 1 || grad->rank == n + 2, "gradOutput has shape %s, expected %d or %d dimensions",
+         shape_text(grad->dims, grad->rank, text), n + 1, n + 2);
   EXPECT(self->rank == grad->rank, "self has shape %s, expected %d dimensions",
          shape_text(self->dims, self->rank, text), grad->rank);
   int64_t dims[MAX_RANK];
-  for (int d = 0; d < grad->rank; ++d) dims[d] = d < grad->rank - 3 ? self->dims[d] : grad->dims[d];
+  for (int d = 0; d < grad->rank; ++d) dims[d] = d < grad->rank - n ? self->dims[d] : grad->dims[d];
   TRY(op_expect_shape(grad, "gradOutput", dims, grad->rank));
   TRY(op_expect_shape(indices, "indices", grad->dims, grad->rank));
   TRY(op_expect_shape(out, "gradInput", self->dims, self->rank));
-  return gradients(e, a, 3, 3, NULL);
+  return gradients(e, a, 3, n, NULL);
 }
 
 /* small, large: of which indices has small's shape, and large has outputSize at its end. */

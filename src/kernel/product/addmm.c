@@ -1,6 +1,7 @@
 /* out = beta * self + alpha * (product of two factors): matrices, stacks of them, sums over a stack, a matrix and a
  * vector. In place, the schema has no out: self, which must then have the product's shape, is it. */
 #include "kernel/families.h"
+#include "kernel/graph_families.h"
 #include "kernel/product/factors.h"
 
 static status real_of(const scalar *s, const char *name, double *value) {
@@ -131,6 +132,46 @@ status prepare_gemm(executor *e, const op_arg *a) {
   TRY(self_matrices(a[2].tensor, "C", dims, 2, p));
   TRY(op_expect_shape(out, "out", dims, 2));
   out_matrices(out, true, true, p);
+  product_plan_finish(e);
+  return ST_OK;
+}
+
+/* By name: x1, x2, [bias, [offset_w]], y, and whether to transpose x1, x2, [offset_x]. Offsets are of quantised factors.
+ * y may lack a last dimension of 1, as op-plugin's product with a vector does. */
+status prepare_graph_matmul(executor *e, const op_arg *a) {
+  const arg_schema *s = e->op->schema;
+  int y = 2;
+  while (!(s[y].flags & ARG_WRITTEN)) ++y;
+  const tensor *bias = y > 2 ? a[2].tensor : NULL, *out = a[y].tensor;
+  product_plan *p = PLAN(e, product_plan);
+  *p = (product_plan){.alpha = 1, .beta = 1, .has_self = bias, .view_a = 0, .view_b = 1, .view_self = 2};
+  p->view_out = (uint8_t)y;
+  EXPECT(y < 4 || !a[3].tensor, "offset_w is there, expected %s", "none");
+  EXPECT(e->op->n_args < y + 4 || a[y + 3].integer == 0, "offset_x is %jd, expected 0", (intmax_t)a[y + 3].integer);
+  char text[SHAPE_TEXT];
+  for (int i = 0; i <= y; ++i)
+    if (a[i].tensor) TRY(op_expect_dtype(a[i].tensor, s[i].name, DTYPES_FLOAT));
+  for (int i = 0; i < 2; ++i)
+    EXPECT(a[i].tensor->rank >= 2, "%s has shape %s, expected 2 or more dimensions", s[i].name,
+           shape_text(a[i].tensor->dims, a[i].tensor->rank, text));
+  if (!broadcast_batch(a[0].tensor, a[1].tensor, p))
+    return fail_factors(e, 0, a[0].tensor, a[1].tensor, "batch dimensions that broadcast");
+  p->a = matrices_of(a[0].tensor, true, p->n_batch_dims);
+  p->b = matrices_of(a[1].tensor, false, p->n_batch_dims);
+  if (a[y + 1].boolean) p->a = transposed(p->a);
+  if (a[y + 2].boolean) p->b = transposed(p->b);
+  if (p->a.cols != p->b.rows)
+    return fail_factors(e, 0, a[0].tensor, a[1].tensor,
+                        "as many columns of the first as rows of the second, transposed as asked");
+  int64_t dims[MAX_RANK];
+  int rank = p->n_batch_dims;
+  for (int d = 0; d < rank; ++d) dims[d] = p->batch_dims[d];
+  dims[rank++] = p->a.rows;
+  dims[rank++] = p->b.cols;
+  if (bias) TRY(self_matrices(bias, "bias", dims, rank, p));
+  const bool has_cols = p->b.cols != 1 || out->rank == rank;
+  TRY(op_expect_shape(out, "y", dims, rank - !has_cols));
+  out_matrices(out, true, has_cols, p);
   product_plan_finish(e);
   return ST_OK;
 }

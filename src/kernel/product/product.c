@@ -120,32 +120,46 @@ static uint64_t touched_bytes(const product_plan *p) {
   return bytes * (uint64_t)p->n_batches;
 }
 
-static status run_product(const executor *e, void *const *view, void *scratch);
+static status run_product(const executor *e, void *const *view, void *scratch) {
+  (void)scratch;
+  return product_run(e, PLAN(e, product_plan), view);
+}
+
 static status run_nothing(const executor *e, void *const *view, void *scratch) {
   (void)e, (void)view, (void)scratch;
   return ST_OK;
 }
 
-void product_plan_finish(executor *e) {
-  product_plan *p = PLAN(e, product_plan);
+void product_choose(product_plan *p) {
   if (p->beta == 0) p->has_self = false; /* its values do not count, not even NaN */
   fold_batch(p);
   p->n_batches = 1;
   for (int d = 0; d < p->n_batch_dims; ++d) p->n_batches *= p->batch_dims[d];
   if (p->n_batches == 0 || p->out.rows == 0 || p->out.cols == 0) {
-    e->run = run_nothing;
-    executor_cost(e, 0, 0);
+    p->n_batches = 0;
+    p->cost_ns = 0;
     return;
   }
   orient(p);
   p->few_rows = p->out.rows <= FEW_ROWS && p->n_terms <= 1 && p->a.dtype != ACL_DOUBLE && p->b.dtype != ACL_DOUBLE &&
                 (!p->made_b || p->made_b->few_rows);
   p->type = p->few_rows ? TILE_F32 : type_of(p);
-  e->run = run_product;
-  /* 32 operations are a nanosecond for executor_cost; products have rates of their own. */
   const double ns = (double)product_cost_ns(p->type, p->out.rows, p->out.cols, p->a.cols) * (double)p->n_batches *
                     (double)(p->n_terms ? p->n_terms : 1);
-  executor_cost(e, touched_bytes(p), ns * 32 < 0x1p60 ? (uint64_t)(ns * 32) : UINT64_C(1) << 60);
+  p->cost_ns = ns * 32 < 0x1p60 ? (uint64_t)ns : UINT64_C(1) << 55;
+}
+
+void product_plan_finish(executor *e) {
+  product_plan *p = PLAN(e, product_plan);
+  product_choose(p);
+  if (p->n_batches == 0) {
+    e->run = run_nothing;
+    executor_cost(e, 0, 0);
+    return;
+  }
+  e->run = run_product;
+  /* 32 operations are a nanosecond for executor_cost; products have rates of their own. */
+  executor_cost(e, touched_bytes(p), p->cost_ns * 32);
   p->cost_ns = e->cost_ns;
   executor_products(e, (double)p->out.rows * (double)p->out.cols * (double)p->a.cols * (double)p->n_batches *
                            (double)(p->n_terms ? p->n_terms : 1));
@@ -212,9 +226,7 @@ static void cut_product(product_job *job, int n_threads) {
   }
 }
 
-static status run_product(const executor *e, void *const *view, void *scratch) {
-  (void)scratch;
-  const product_plan *p = PLAN(e, product_plan);
+status product_run(const executor *e, const product_plan *p, void *const *view) {
   product_job job = {.executor = e, .plan = p, .view = view, .row_parts = 1, .col_parts = 1, .result = ST_OK};
   const int n_threads = parallel_begin(p->cost_ns);
   if (likely(n_threads == 1)) return run_parts(&job, 0, p->n_batches);

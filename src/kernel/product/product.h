@@ -44,7 +44,7 @@ typedef struct {
   int64_t n_terms, a_term_stride, b_term_stride;
   const made_factor *made_b; /* or NULL */
 
-  /* product_plan_finish sets these. */
+  /* product_choose sets these. */
   bool few_rows;
   tile_type type; /* what is multiplied; its sums are what out is converted from */
   int64_t n_batches;
@@ -54,6 +54,10 @@ typedef struct {
 /* Chooses the way for the executor's plan, a product_plan whose upper part is filled in; sets the executor's run and
  * cost. */
 void product_plan_finish(executor *e);
+
+/* The same for products inside of other operators: chooses the way, and takes it. view: what the plan's view_... number. */
+void product_choose(product_plan *p);
+status product_run(const executor *e, const product_plan *p, void *const *view);
 
 /* ---- the parts --------------------------------------------------------------------------------------------------- */
 

@@ -1,23 +1,27 @@
 /* A product by blocks (tile_gemm.h). B is packed by strips of columns. Where out can hold the sums, all blocks of rows take
  * one slice of K after the other, so that a slice of a strip stays in L2; else a block takes all slices, its sums stay in
- * L2 until they are whole, and the strip is all of K where that fits STRIP_BYTES. A factor that the kernel reads as it
- * lies is not packed. */
+ * L2 until they are whole, and the strip is all of K where that fits STRIP_BYTES; 16-bit results are rounded by the last
+ * slice's kernel. A factor that the kernel reads as it lies is not packed. */
 #include "kernel/product/product.h"
 
 enum {
-  ROWS = 126,      /* a block of A: a multiple of 14 (the AVX-512 kernel's rows) ... */
-  ROWS_AMX = 256,  /* ... or of two tiles */
-  DEPTH = 512,     /* a slice of K: deeper than what keeps 32 columns of B in L1, but fewer passes over the sums */
-  DEPTH_AMX = 256, /* keeps 32 columns of B in L1 */
+  ROWS = 252,     /* a block of A: a multiple of 14 (the AVX-512 kernel's rows) ... */
+  ROWS_AMX = 256, /* ... or of two tiles */
+  DEPTH = 512,    /* a slice of K: deeper than what keeps 32 columns of B in L1, but fewer passes over the sums */
+  PANEL_BYTES_AMX = 32 << 10, /* a slice of 32 columns of B, which A streams past in L1 */
   /* On AMX, up to so many columns: bound by reading A, whose rows are then taken in longer pieces. */
   NARROW_COLS = 64,
   NARROW_ROWS = 64,
   NARROW_DEPTH = 4096,
-  COLS = 512,              /* most of a strip */
+  COLS = 512, /* most of a strip */
+  COLS_AMX = 1024,
   MIN_COLS = 128,          /* least */
-  AS_IS_BYTES = 512 << 10, /* of a B that is faster read as it lies than packed; twice that for few rows */
+  AS_IS_BYTES = 512 << 10, /* of a B that is faster read as it lies than packed; for few rows: */
+  FEW_ROWS_AS_IS = 126,
+  FEW_ROWS_AS_IS_BYTES = 1 << 20,
   SPREAD_COLS = 256, /* from here on, rows of sums are not a multiple of 1 KB apart: they would share few sets of L1 */
   STRIP_BYTES = 8 << 20, /* in a shared cache */
+  LARGE_OUT = 2 << 20,   /* elements of 16 bits */
 };
 
 typedef struct {
@@ -30,6 +34,7 @@ typedef struct {
   bool keeps_strip;                     /* else each block of rows packs its slices of B again */
   bool a_as_is, b_as_is;                /* not packed */
   bool direct;                          /* sums are made in out itself */
+  bool rounded;                         /* the last slice's kernel rounds them to out */
   char *a, *b, *sums;
   size_t slice_bytes; /* of a strip */
 } blocks;
@@ -49,24 +54,31 @@ static bool out_takes_sums(const product_plan *p) {
          p->out.col_stride == size && p->out.row_stride % size == 0 && p->out.row_stride >= 0;
 }
 
+static bool out_takes_rounded(const product_plan *p) {
+  return tile_can_round(p->type, p->out.dtype) && p->alpha == 1 && !p->has_self && p->out.col_stride == 2;
+}
+
 static void choose(blocks *s, const product_part *part) {
   const product_plan *p = part->plan;
   const bool amx = is_amx(p->type);
   *s = (blocks){.part = part, .type = p->type, .k = p->a.cols};
   const bool narrow = amx && p->out.cols <= NARROW_COLS; /* not the part's: sums must not depend on threads */
-  s->depth = even(s->k, narrow ? NARROW_DEPTH : amx ? DEPTH_AMX : DEPTH, 64);
+  const int64_t element = (int64_t)tile_b_bytes(p->type, 64, 64) / (64 * 64);
+  s->depth = even(s->k, narrow ? NARROW_DEPTH : amx ? PANEL_BYTES_AMX / (32 * element) : DEPTH, 64);
   const int64_t n_terms = p->n_terms ? p->n_terms : 1;
   s->slices_per_term = (s->k + s->depth - 1) / s->depth;
   s->n_slices = n_terms * s->slices_per_term;
   s->rows = even(part->rows, narrow ? NARROW_ROWS : amx ? ROWS_AMX : ROWS, amx ? 32 : 14);
-  const int64_t element = (int64_t)tile_b_bytes(p->type, 64, 64) / (64 * 64);
   s->direct = out_takes_sums(p);
   s->at_once = s->direct ? 1 : s->n_slices;
-  const int64_t fits = STRIP_BYTES / (element * s->depth * s->at_once) / 64 * 64;
+  s->rounded = !s->direct && out_takes_rounded(p);
+  const int64_t fits = STRIP_BYTES / (element * s->depth * s->at_once) / 64 * 64, most = amx ? COLS_AMX : COLS;
   s->keeps_strip = fits >= MIN_COLS;
-  s->cols = even(part->cols, fits < MIN_COLS ? COLS : fits < COLS ? fits : COLS, 64);
-  s->a_as_is = tile_takes_a(p->type, p->a.dtype, p->a.row_stride, p->a.col_stride);
-  s->b_as_is = !p->made_b && element * s->k * part->cols <= (part->rows <= ROWS ? 2 : 1) * AS_IS_BYTES &&
+  s->cols = even(part->cols, fits < MIN_COLS ? COLS : fits < most ? fits : most, 64);
+  /* Rows whole pages apart would share a set of L1. */
+  s->a_as_is = p->a.row_stride % 4096 != 0 && tile_takes_a(p->type, p->a.dtype, p->a.row_stride, p->a.col_stride);
+  const int64_t as_is = part->rows <= FEW_ROWS_AS_IS ? FEW_ROWS_AS_IS_BYTES : AS_IS_BYTES;
+  s->b_as_is = !p->made_b && element * s->k * part->cols <= as_is &&
                tile_takes_b(p->type, p->b.dtype, p->b.row_stride, p->b.col_stride, part->cols);
   s->pitch = s->cols < SPREAD_COLS ? s->cols : s->cols + 16;
 }
@@ -126,11 +138,18 @@ static void run_block(const blocks *s, int64_t begin, int64_t row, int64_t rows,
   const int64_t size = (int64_t)tile_c_bytes(s->type), ldc = s->direct         ? p->out.row_stride / size
                                                              : cols == s->cols ? s->pitch
                                                                                : cols;
-  char *const c = s->direct ? s->part->out + row * p->out.row_stride + col * size : s->sums;
-  for (int64_t slice = begin; slice < begin + s->at_once; ++slice)
-    tile_multiply(s->type, rows, cols, slice_depth(s, slice), get_a(s, slice, row, rows),
-                  get_b(s, slice, col, cols, pack_strip), c, ldc, slice > 0);
-  if (!s->direct) product_finish(s->part, row, rows, col, cols, c, ldc);
+  char *const out = s->part->out + row * p->out.row_stride + col * p->out.col_stride;
+  char *const c = s->direct ? out : s->sums;
+  const bool part_is_large = s->part->rows * s->part->cols > LARGE_OUT;
+  for (int64_t slice = begin; slice < begin + s->at_once; ++slice) {
+    const tile_operand a = get_a(s, slice, row, rows), b = get_b(s, slice, col, cols, pack_strip);
+    if (s->rounded && slice == s->n_slices - 1)
+      tile_multiply_rounded(s->type, rows, cols, slice_depth(s, slice), a, b, c, ldc, slice > 0,
+                            (tile_rounded){p->out.dtype, out, p->out.row_stride, part_is_large});
+    else
+      tile_multiply(s->type, rows, cols, slice_depth(s, slice), a, b, c, ldc, slice > 0);
+  }
+  if (!s->direct && !s->rounded) product_finish(s->part, row, rows, col, cols, c, ldc);
 }
 
 /* Nothing to sum. */

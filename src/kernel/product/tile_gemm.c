@@ -154,9 +154,18 @@ bool tile_takes_b(tile_type type, int dtype, int64_t row_stride, int64_t col_str
 void tile_multiply(tile_type type, int64_t m, int64_t n, int64_t k, tile_operand a, tile_operand b, void *c,
                    int64_t ldc, bool accumulate) {
   if (is_amx(type)) {
-    amx_gemm(amx_of(type), m, n, k, a.at, b.at, c, ldc, accumulate);
+    amx_gemm(amx_of(type), m, n, k, a.at, b.at, c, ldc, accumulate, NULL);
   } else {
     if (a.pitch == 0) a.pitch = a_pitch(type, k);
     kernel_of(type)->gemm(m, n, k, a, b, c, ldc, accumulate);
   }
+}
+
+bool tile_can_round(tile_type type, int dtype) {
+  return (type == TILE_BF16 || type == TILE_F16) && (dtype == ACL_BF16 || dtype == ACL_FLOAT16);
+}
+
+void tile_multiply_rounded(tile_type type, int64_t m, int64_t n, int64_t k, tile_operand a, tile_operand b,
+                           const void *c, int64_t ldc, bool accumulate, tile_rounded to) {
+  amx_gemm(amx_of(type), m, n, k, a.at, b.at, (void *)c, ldc, accumulate, &to);
 }

@@ -69,6 +69,19 @@ bool tile_takes_b(tile_type type, int dtype, int64_t row_stride, int64_t col_str
 void tile_multiply(tile_type type, int64_t m, int64_t n, int64_t k, tile_operand a, tile_operand b, void *c,
                    int64_t ldc, bool accumulate);
 
+/* A result that is rounded to bfloat16 or float16 while its sums are in registers; pitch in bytes from row to row. */
+typedef struct {
+  int dtype;
+  void *at;
+  int64_t pitch;
+  bool large; /* it would not stay in L2, and is written past the caches */
+} tile_rounded;
+
+bool tile_can_round(tile_type type, int dtype);
+/* The sums, added to c's where accumulate says so, become `to` instead of c. */
+void tile_multiply_rounded(tile_type type, int64_t m, int64_t n, int64_t k, tile_operand a, tile_operand b,
+                           const void *c, int64_t ldc, bool accumulate, tile_rounded to);
+
 static inline void tile_gemm(tile_type type, int64_t m, int64_t n, int64_t k, const void *a, const void *b, void *c,
                              int64_t ldc, bool accumulate) {
   tile_multiply(type, m, n, k, (tile_operand){a, 0}, (tile_operand){b, 0}, c, ldc, accumulate);

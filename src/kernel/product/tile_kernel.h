@@ -40,6 +40,6 @@ char *amx_row(amx_type type, char *packed, int64_t m, int64_t k, int64_t i, int6
 void amx_pack(amx_type type, void *to, bool is_b, const char *from, int64_t across, int64_t along, int64_t width,
               int64_t k);
 void amx_gemm(amx_type type, int64_t m, int64_t n, int64_t k, const char *a, const char *b, void *c, int64_t ldc,
-              bool accumulate);
+              bool accumulate, const tile_rounded *to); /* to: instead of c, or NULL */
 
 #endif

@@ -1,7 +1,10 @@
 /* The reduction operators: what each takes, checks and asks of the engine. */
+#include <limits.h>
 #include <math.h>
 
+#include "kernel/elementwise/elementwise_call.h"
 #include "kernel/families.h"
+#include "kernel/graph_families.h"
 #include "kernel/reduce/reduction.h"
 
 /* ---- checks ------------------------------------------------------------------------------------------------------ */
@@ -125,6 +128,26 @@ status prepare_reduce_as(executor *e, const op_arg *a) {
   TRY(expect_dims(a[1].ints, e->op->schema[1].name, self->rank, false, is_reduced));
   if (kind == REDUCTION_SUM_NOT_NAN && !dtype_is_float(self->dtype)) kind = REDUCTION_SUM;
   return plan_one(e, kind, 0, self, out, is_reduced, a[2].boolean);
+}
+
+/* (x, axes, y, keep_dims[, noop_with_empty_axes]): by name. No axes: all, unless that says none. */
+status prepare_graph_reduce(executor *e, const op_arg *a) {
+  static const reduction_kind kinds[] = {
+      [GRAPH_SUM] = REDUCTION_SUM, [GRAPH_MEAN] = REDUCTION_MEAN, [GRAPH_PRODUCT] = REDUCTION_PRODUCT,
+      [GRAPH_MAX] = REDUCTION_MAX, [GRAPH_MIN] = REDUCTION_MIN,   [GRAPH_ALL] = REDUCTION_ALL,
+      [GRAPH_ANY] = REDUCTION_ANY};
+  const tensor *x = a[0].tensor, *y = a[2].tensor;
+  const reduction_kind kind = kinds[e->op->variant];
+  bool is_reduced[MAX_RANK];
+  if (kind == REDUCTION_SUM || kind == REDUCTION_MEAN || kind == REDUCTION_PRODUCT) {
+    TRY(expect_sum_dtypes(x, y, kind == REDUCTION_MEAN));
+  } else {
+    const bool truth = kind == REDUCTION_ALL || kind == REDUCTION_ANY;
+    TRY(op_expect_dtype(x, "x", truth ? DTYPE_BIT(ACL_BOOL) : DTYPES_REAL));
+    TRY(op_expect_dtype(y, "y", DTYPE_BIT(x->dtype)));
+  }
+  TRY(expect_dims(a[1].ints, "axes", x->rank, e->op->n_args > 4 && a[4].boolean, is_reduced));
+  return plan_one(e, kind, 0, x, y, is_reduced, a[3].boolean);
 }
 
 /* (self, dims, keepDims, noopWithEmptyDims, out) */
@@ -314,6 +337,35 @@ status prepare_norm(executor *e, const op_arg *a) {
 status prepare_vector_norm(executor *e, const op_arg *a) {
   TRY(expect_dtype_argument(a[4].integer, a[5].tensor));
   return plan_norm(e, a[0].tensor, a[1].scalar, a[2].ints, a[3].boolean, a[5].tensor);
+}
+
+/* By name, infinities are the greatest and least int32_t; either they or real ones come as a float. */
+static double named_exponent(double p) { return p >= INT_MAX ? INFINITY : p <= INT_MIN ? -INFINITY : p; }
+
+/* (x, y, p, axes, keepdim, epsilon): what a norm is the root of. */
+status prepare_graph_power_sum(executor *e, const op_arg *a) {
+  const tensor *x = a[0].tensor, *y = a[1].tensor;
+  const double p = named_exponent(a[2].real);
+  const reduction_kind norm = norm_kind(p), kind = norm == REDUCTION_NORM_2   ? REDUCTION_SUM_SQUARE
+                                                   : norm == REDUCTION_NORM_P ? REDUCTION_SUM_POWER
+                                                                              : norm;
+  bool is_reduced[MAX_RANK];
+  TRY(op_expect_dtype(x, "x", DTYPES_FLOAT));
+  TRY(op_expect_dtype(y, "y", DTYPES_FLOAT));
+  EXPECT(p == p, "p is NaN, expected %s", "a number");
+  TRY(expect_dims(a[3].ints, "axes", x->rank, false, is_reduced));
+  return plan_one(e, kind, p, x, y, is_reduced, a[4].boolean);
+}
+
+/* (x, y, p, epsilon): that root, but at least epsilon. */
+status prepare_graph_power_root(executor *e, const op_arg *a) {
+  const double p = named_exponent(a[2].real);
+  elementwise_call c;
+  EXPECT(p == p, "p is NaN, expected %s", "a number");
+  TRY(op_expect_dtype(a[0].tensor, "x", DTYPES_FLOAT));
+  elementwise_call_of(e->op, a, &c);
+  c.parameter[0].number = p == 0 || isinf(p) ? 1 : 1 / p;
+  return elementwise_prepare(e, EW_norm_root, &c);
 }
 
 /* ---- moments ----------------------------------------------------------------------------------------------------- */

@@ -62,6 +62,8 @@ static const kind_info kinds[N_REDUCTIONS] = {
     [REDUCTION_NORM_1] = {FOLD_SUM_ABS, NO_FOLD, MERGE_ADD, FINISH_NONE, 0},
     [REDUCTION_NORM_2] = {FOLD_SUM_SQUARE, NO_FOLD, MERGE_ADD, FINISH_ROOT, 0},
     [REDUCTION_NORM_P] = {FOLD_SUM_POWER, NO_FOLD, MERGE_ADD, FINISH_POWER, 0},
+    [REDUCTION_SUM_SQUARE] = {FOLD_SUM_SQUARE, NO_FOLD, MERGE_ADD, FINISH_NONE, 0},
+    [REDUCTION_SUM_POWER] = {FOLD_SUM_POWER, NO_FOLD, MERGE_ADD, FINISH_NONE, 0},
     [REDUCTION_MAX_ABS] = {FOLD_MAX_ABS, NO_FOLD, MERGE_MAX, FINISH_NONE, NAN},
     [REDUCTION_MIN_ABS] = {FOLD_MIN_ABS, NO_FOLD, MERGE_MIN, FINISH_NONE, NAN},
     [REDUCTION_VARIANCE] = {FOLD_SUM, FOLD_DEVIATIONS, MERGE_MOMENTS, FINISH_VARIANCE, 0},
@@ -297,9 +299,9 @@ static walk reduced_of(const reduce_plan *p) {
   return w;
 }
 
-/* The norm's exponent is the shift of all. */
+/* A power's exponent is the shift of all. */
 static void set_exponent(const reduce_plan *p, reduce_buffer *b) {
-  if (p->kind == REDUCTION_NORM_P)
+  if (kinds[p->kind].first == FOLD_SUM_POWER)
     for (int j = 0; j < FOLD_WIDTH; ++j) b->shift[j] = p->parameter;
 }
 

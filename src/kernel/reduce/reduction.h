@@ -27,6 +27,8 @@ typedef enum {
   REDUCTION_NORM_1,
   REDUCTION_NORM_2,
   REDUCTION_NORM_P,
+  REDUCTION_SUM_SQUARE,
+  REDUCTION_SUM_POWER, /* of absolute values */
   REDUCTION_MAX_ABS,
   REDUCTION_MIN_ABS,
   REDUCTION_VARIANCE, /* two outputs: the variance and the mean (may be absent) */
@@ -39,7 +41,7 @@ enum { REDUCTION_OUTPUTS = 2 };
 
 typedef struct {
   reduction_kind kind;
-  double parameter; /* the norm's exponent, the variance's correction */
+  double parameter; /* the norm's or power's exponent, the variance's correction */
   const view *in;
   const bool *is_reduced; /* per dimension of in */
   bool keep;              /* the outputs have reduced dimensions, of 1 */

@@ -36,6 +36,13 @@ static status expect_sizes(const aclIntArray *a, const char *name, uint64_t n) {
   return ST_OK;
 }
 
+/* UpsampleBilinear2d goes by the sizes where its scales do not give them: frameworks pass 1 for none. */
+static bool scales_give(const double *scale, const int64_t *in, const int64_t *out, int n) {
+  bool all = true;
+  for (int i = 0; i < n; ++i) all = all && (int64_t)((double)in[i] * scale[i]) == out[i];
+  return all;
+}
+
 /* The arguments in the order of all these operators: a tensor, outputSize, inputSize for gradients, alignCorners where
  * there is a choice, scales (0: not given) where there are any, the result. */
 static status upsample_arguments(executor *e, const op_arg *a, bool backward, upsample_args *u) {
@@ -61,12 +68,14 @@ static status upsample_arguments(executor *e, const op_arg *a, bool backward, up
   }
   TRY(op_expect_shape(u->out, s[e->op->n_args - 1].name, backward ? input : dims, rank));
   const bool align = s[at].kind == ARG_BOOL && a[at++].boolean;
+  double given[BAND_AXES] = {0};
+  for (int i = 0; i < m->n_axes && s[at].kind == ARG_FLOAT; ++i) given[i] = a[at++].real;
+  const bool by_sizes = m->kind == BAND_LINEAR && m->n_axes == 2 && !scales_give(given, input + 2, sizes->value, 2);
   for (int i = 0; i < m->n_axes; ++i) {
-    const double given = s[at].kind == ARG_FLOAT ? a[at++].real : 0;
     const int64_t in = input[2 + i], out = sizes->value[i];
     EXPECT(in > 0 || u->out->n == 0, "%s has no element along dimension %d, expected some", s[0].name, 2 + i);
     u->axis[i] = (band_spec){.kind = (band_kind)m->kind, .in = in, .out = out, .align_corners = align};
-    u->axis[i].scale = resample_scale(in, out, align, given);
+    u->axis[i].scale = resample_scale(in, out, align, by_sizes ? 0 : given[i]);
   }
   return ST_OK;
 }

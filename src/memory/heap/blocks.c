@@ -5,7 +5,7 @@
 #include "memory/heap/pages.h"
 
 enum {
-  MAX_BLOCKS = 1 << 26,
+  MAX_BLOCKS = 1 << BLOCK_ID_BITS,
   WORD_SHIFT = 6,   /* units of a word of bits */
   STRIDE_SHIFT = 6, /* granules of a stride */
 };
@@ -18,7 +18,7 @@ static uint64_t n_words(const block_map *m) { return n_granules(m) << m->words_s
 static void close_map(block_map *m) {
   sparse_drop(m->starts, n_words(m) * sizeof *m->starts);
   sparse_drop(m->words, n_granules(m) * sizeof *m->words);
-  sparse_drop(m->id, n_units(m) * sizeof *m->id);
+  sparse_drop(m->mark, n_units(m) * sizeof *m->mark);
   sparse_drop(m->granule, n_granules(m) * sizeof *m->granule);
   sparse_drop(m->stride, n_strides(m) * sizeof *m->stride);
 }
@@ -29,10 +29,10 @@ static bool open_map(block_map *m, uintptr_t start, uint64_t bytes, unsigned uni
   if (!bytes) return true;
   m->starts = sparse_new(n_words(m) * sizeof *m->starts);
   m->words = sparse_new(n_granules(m) * sizeof *m->words);
-  m->id = sparse_new(n_units(m) * sizeof *m->id);
+  m->mark = sparse_new(n_units(m) * sizeof *m->mark);
   m->granule = sparse_new(n_granules(m) * sizeof *m->granule);
   m->stride = sparse_new(n_strides(m) * sizeof *m->stride);
-  return m->starts && m->words && m->id && m->granule && m->stride;
+  return m->starts && m->words && m->mark && m->granule && m->stride;
 }
 
 void blocks_close(blocks *t) {
@@ -93,7 +93,8 @@ void blocks_enter(blocks *t, block_id id, uintptr_t address, uint64_t bytes) {
   const uint64_t g = offset >> GRANULE_SHIFT;
   const uint64_t starts = atomic_load_explicit(&m->starts[word], memory_order_relaxed);
   atomic_store_explicit(&t->block[id].address, address, memory_order_relaxed);
-  atomic_store_explicit(&m->id[unit], id, memory_order_release);
+  const block_mark mark = id | (block_mark)t->block[id].bucket << BLOCK_ID_BITS;
+  atomic_store_explicit(&m->mark[unit], mark, memory_order_release);
   atomic_store_explicit(&m->starts[word], starts | UINT64_C(1) << unit % 64, memory_order_release);
   if (!starts) {
     const uint64_t words = atomic_load_explicit(&m->words[g], memory_order_relaxed);
@@ -120,7 +121,7 @@ void blocks_remove(blocks *t, block_id id, uint64_t bytes) {
 
 static block_id id_at(const block_map *m, uint64_t word, uint64_t bits) {
   const uint64_t unit = (word << WORD_SHIFT) + 63 - (unsigned)__builtin_clzll(bits);
-  return atomic_load_explicit(&m->id[unit], memory_order_acquire);
+  return mark_id(atomic_load_explicit(&m->mark[unit], memory_order_acquire));
 }
 
 /* The block with the last start at or before the offset; 0 where there is none. */

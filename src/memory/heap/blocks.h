@@ -24,13 +24,21 @@ typedef struct {
   const char *_Atomic call;   /* the CANN function, a string constant */
   void *_Atomic site;         /* its return address */
   /* The rest is the heap's own. */
-  bool large;    /* which part of the window */
-  uint16_t pool; /* that holds it (pool.h); 0: none */
+  bool large;     /* which part of the window */
+  uint8_t bucket; /* of thread caches (thread_cache.h); 0: none */
+  uint16_t pool;  /* that holds it (pool.h); 0: none */
   uint32_t range, next;
   uint32_t n_units; /* of its part */
 } heap_block;
 
 typedef uint32_t block_id; /* 0 is none */
+
+enum { BLOCK_ID_BITS = 24 }; /* 16 million blocks */
+
+/* What is known of a block before its description is read: its number and, above, its bucket. */
+typedef uint32_t block_mark;
+static inline block_id mark_id(block_mark m) { return m & ((1u << BLOCK_ID_BITS) - 1); }
+static inline unsigned mark_bucket(block_mark m) { return m >> BLOCK_ID_BITS; }
 
 /* The marks of a part of the window. */
 typedef struct {
@@ -40,7 +48,7 @@ typedef struct {
   unsigned words_shift;      /* words of bits in a granule: at most 64 */
   _Atomic uint64_t *starts;  /* bit per unit */
   _Atomic uint64_t *words;   /* of a granule: bit per word of `starts` that is not 0 */
-  _Atomic block_id *id;      /* of a unit: the block that starts there, or did last */
+  _Atomic block_mark *mark;  /* of a unit: the block that starts there, or did last */
   _Atomic block_id *granule; /* the block that covers the granule's first byte and starts before it */
   _Atomic block_id *stride;  /* the same for all of a stride's granules, which are not marked one by one then */
 } block_map;
@@ -69,16 +77,17 @@ void blocks_remove(blocks *t, block_id id, uint64_t bytes);
 
 /* The block that was entered last at exactly this address, live or not; 0 for none. */
 static inline block_id blocks_starting(const blocks *t, uintptr_t address) {
-  block_id id = 0;
+  block_mark mark = 0;
   if (likely(address >= t->small)) { /* a jump, which is predicted, where choosing a map first would be waited for */
     const uint64_t offset = address - t->small;
     if (offset < t->map[1].bytes)
-      id = atomic_load_explicit(&t->map[1].id[offset >> t->map[1].unit_shift], memory_order_acquire);
+      mark = atomic_load_explicit(&t->map[1].mark[offset >> t->map[1].unit_shift], memory_order_acquire);
   } else {
     const uint64_t offset = address - t->map[0].start;
     if (offset < t->map[0].bytes)
-      id = atomic_load_explicit(&t->map[0].id[offset >> t->map[0].unit_shift], memory_order_acquire);
+      mark = atomic_load_explicit(&t->map[0].mark[offset >> t->map[0].unit_shift], memory_order_acquire);
   }
+  const block_id id = mark_id(mark);
   return id && atomic_load_explicit(&t->block[id].address, memory_order_relaxed) == address ? id : 0;
 }
 

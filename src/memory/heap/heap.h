@@ -36,19 +36,23 @@ typedef struct {
 } heap_fences;
 
 typedef struct {
-  const char *name;          /* for messages: "device 0" */
-  int device;                /* -1: pinned host memory */
-  uintptr_t window;          /* first user address, granule aligned */
-  uint64_t window_bytes;     /* a multiple of the granule */
-  uintptr_t view_distance;   /* 0: users and kernels share the addresses, memory is private to the process */
-  unsigned unit_shift;       /* blocks start at multiples of 1 << unit_shift: 9 to 12 */
-  uint64_t size_bytes;       /* what may be charged */
-  bool check_host;           /* refuse what the host could not back */
-  const heap_fences *fences; /* NULL: freed blocks are reused at once */
-  stats_heap *stats;         /* NULL: nobody counts, which is faster */
+  const char *name;              /* for messages: "device 0" */
+  int device;                    /* -1: pinned host memory */
+  uintptr_t window;              /* first user address, granule aligned */
+  uint64_t window_bytes;         /* a multiple of the granule */
+  uintptr_t view_distance;       /* 0: users and kernels share the addresses, memory is private to the process */
+  unsigned unit_shift;           /* blocks start at multiples of 1 << unit_shift: 9 to 12 */
+  uint64_t size_bytes;           /* what may be charged */
+  bool check_host;               /* refuse what the host could not back */
+  bool time_calls;               /* see heap_usage */
+  const heap_fences *fences;     /* NULL: freed blocks are reused at once */
+  bool (*find_room)(int device); /* after a failure, without locks: whether there is more room now; may be NULL */
+  stats_heap *stats;             /* NULL: nobody counts, which is faster */
 } heap_config;
 
 typedef struct heap heap;
+
+unsigned heap_index(const heap *h); /* of threads' caches (thread_cache.h) */
 
 status heap_create(const heap_config *config, heap **out);
 
@@ -117,7 +121,8 @@ typedef struct {
   uint64_t used_bytes;      /* of blocks, those that wait for tasks included, as the store rounds them */
   uint64_t peak_bytes;      /* highest used_bytes */
   uint64_t committed_bytes; /* charged: used or cached */
-  uint64_t n_calls;         /* system calls so far that moved memory or gave it back */
+  uint64_t n_calls;         /* system calls so far that moved memory or gave it back, ... */
+  uint64_t call_ns;         /* ... and the threads' own time in them, if the configuration says so */
 } heap_usage;
 void heap_measure(heap *h, heap_usage *out);
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "trace/shards.h"
 #include "trace/trace.h"
 
 enum { ALARM_PERCENT = 85 };
@@ -50,6 +51,30 @@ void heap_stats_count_free(stats_heap *c, uint64_t begun, uint64_t bytes, uint64
   latency_add(&c->free, now_ns() - begun);
 }
 
+stats_shard *heap_stats_open_shard(const heap_stats *s) { return s->counters ? trace_shard_open(s->counters) : NULL; }
+
+void heap_stats_close_shard(const heap_stats *s, stats_shard *shard) {
+  if (shard) trace_shard_close(shard, s->counters);
+}
+
+void heap_stats_shard_alloc(stats_heap *c, stats_shard *shard, uint64_t begun, uint64_t bytes, uint64_t requested) {
+  rise(&c->live_bytes, &c->peak_bytes, bytes);
+  shard_add(&shard->requested_bytes, requested);
+  shard_add(&shard->allocated_bytes, bytes);
+  shard_add(&shard->asked_bytes, requested);
+  shard_add(&shard->sizes.bucket[size_bucket(requested)], 1);
+  shard_add(&shard->n_hits, 1);
+  shard_add(&shard->n_allocs, 1);
+  if (begun) shard_add_latency(&shard->alloc, now_ns() - begun, SHARD_TIMED);
+}
+
+void heap_stats_shard_free(stats_heap *c, stats_shard *shard, uint64_t begun, uint64_t bytes, uint64_t requested) {
+  fall(&c->live_bytes, bytes);
+  shard_add(&shard->requested_bytes, -requested);
+  shard_add(&shard->n_frees, 1);
+  if (begun) shard_add_latency(&shard->free, now_ns() - begun, SHARD_TIMED);
+}
+
 __attribute__((cold)) static void raise_alarm(heap_stats *s, uint64_t used_bytes) {
   if (atomic_exchange(&s->alarmed, true)) return;
   if (s->counters) atomic_store(&s->counters->alarm_bytes, used_bytes);
@@ -74,6 +99,7 @@ void heap_stats_stream_alloc(stats_stream *row, uint64_t bytes, bool hit) {
 
 void heap_stats_stream_free(stats_stream *row, uint64_t bytes) {
   if (!row) return;
-  fall(&row->live_bytes, bytes);
   counter_add(&row->n_frees, 1);
+  atomic_fetch_sub(&row->live_bytes, bytes);
+  trace_stream_settle(row);
 }

@@ -1,6 +1,7 @@
-/* What a heap or a pool counts, apart from what it does. While nobody reads the counters (no CANNON_STATS_DIR) an allocation pays
- * one branch, twice; while somebody does, counts are exact whichever threads allocate and free: relaxed atomic additions
- * and two readings of the clock, some 100 ns.
+/* What a heap or a pool counts, apart from what it does. While nobody reads the counters (no CANNON_STATS_DIR) an allocation
+ * pays one branch, twice; while somebody does, counts are exact whichever threads allocate and free. Under the heap's lock
+ * that is relaxed atomic additions and two readings of the clock, some 100 ns; in a thread's cache, by the thread's own shard
+ * (trace/shards.h), some 10 (heap_stats_shard_alloc).
  *
  *   const uint64_t begun = heap_stats_begin(s);
  *   ... allocate ...
@@ -43,6 +44,22 @@ static inline void heap_stats_alloc(heap_stats *s, uint64_t begun, uint64_t byte
 
 static inline void heap_stats_free(heap_stats *s, uint64_t begun, uint64_t bytes, uint64_t requested) {
   if (unlikely(s->counters)) heap_stats_count_free(s->counters, begun, bytes, requested);
+}
+
+/* The same in a thread's cache, by its shard of the counters (NULL: nobody reads): some nanoseconds, since of the calls only
+ * one in SHARD_TIMED, a prime that no program's loop falls in step with, is timed and stands for so many. begun 0: it is
+ * not. */
+enum { SHARD_TIMED = 13 };
+stats_shard *heap_stats_open_shard(const heap_stats *s);
+void heap_stats_close_shard(const heap_stats *s, stats_shard *shard);
+void heap_stats_shard_alloc(stats_heap *c, stats_shard *shard, uint64_t begun, uint64_t bytes, uint64_t requested);
+void heap_stats_shard_free(stats_heap *c, stats_shard *shard, uint64_t begun, uint64_t bytes, uint64_t requested);
+
+/* until: the thread's countdown to the next call that is timed. */
+static inline uint64_t heap_stats_shard_begin(const stats_shard *shard, uint8_t *until) {
+  if (likely(!shard) || (*until)--) return 0;
+  *until = SHARD_TIMED - 1;
+  return now_ns();
 }
 
 static inline void heap_stats_refuse(heap_stats *s) {

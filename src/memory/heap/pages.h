@@ -2,9 +2,9 @@
  *
  *   window   addresses, many times the memory; the kernels' view of it is one range of mappings
  *   granule  2 MiB of the window, aligned; the unit in which memory moves
- *   file     a sparse shared file: granules of the window are behind one another's places, as a table says, so that memory
- *            moves by remapping and any of it can be given to another process. Pinned host memory has none: private pages,
- *            which stay where they are
+ *   file     a sparse shared file: which granule of it is mapped where, a table says (mapping.h), so that memory moves by
+ *            remapping and any of it can be given to another process. Pinned host memory has none: private pages, which
+ *            stay where they are
  *   loose    granules of the file behind the window's, which have no address here (memory/vmm/vmm.h maps them elsewhere)
  *   charged  what counts against the device's size and what the host has: pages that are in use or kept for reuse
  *
@@ -32,6 +32,7 @@ typedef struct {
   bool shared;           /* a file; false: private pages */
   uint64_t size_bytes;   /* what may be charged */
   bool check_host;       /* refuse what the host could not back */
+  bool time_calls;       /* see pages_call_ns */
 } pages_config;
 
 typedef struct pages pages;
@@ -39,14 +40,16 @@ typedef struct pages pages;
 status pages_create(const pages_config *config, const char *name, pages **out);
 void pages_destroy(pages *p); /* only before anything was charged */
 
-/* Charges n pages. False where the size, the host, or other processes do not allow it. */
-bool pages_charge(pages *p, uint64_t n);
+/* Charges n pages from `first`, which are not. False where the size, the host, other processes, or too many mappings do not
+ * allow it. */
+bool pages_charge(pages *p, uint64_t first, uint64_t n);
 
 /* Gives n charged pages from `first` back to the host. */
 void pages_discharge(pages *p, uint64_t first, uint64_t n);
 
-/* Moves the memory behind n charged granules from `from` to `to`, which is not charged; afterwards it is the other way
- * round. Their number of the longest prefix that was moved: 0 where moving is impossible or too many mappings exist. */
+/* Moves the memory behind n granules from `from`, all charged, to those from `to`, of which nothing is charged; afterwards it
+ * is the other way round. The length of the longest prefix that was moved: 0 where moving is impossible or too many mappings
+ * exist. */
 uint64_t pages_move(pages *p, uint64_t from, uint64_t to, uint64_t n);
 
 /* Pages; the loose ones are among the charged. */
@@ -62,7 +65,9 @@ void pages_give_loose(pages *p, uint64_t offset, uint64_t n_granules);
 int pages_file(const pages *p);
 uint64_t pages_offset(const pages *p, uint64_t distance);
 
-/* Counted since the start: system calls that changed mappings or gave pages back. */
+/* Counted since the start: system calls that changed mappings or gave pages back, and, if the configuration says so, the
+ * threads' own time in them. */
 uint64_t pages_n_calls(const pages *p);
+uint64_t pages_call_ns(const pages *p);
 
 #endif

@@ -12,7 +12,8 @@ typedef struct {
   range_id before, after;  /* neighbours on the line, within one added piece */
   range_id previous, next; /* in the class's list where free; next also chains unused nodes */
   bool free;
-  range_kind kind; /* where free */
+  uint8_t kind;   /* where free */
+  uint16_t class; /* where free: of n */
 } range;
 
 /* The free ranges of a kind, by class. */
@@ -49,7 +50,8 @@ static void list_insert(ranges *r, range_id id, range_kind kind) {
   index_of_kind *f = &r->free[kind];
   const unsigned c = class_of(node->n);
   node->free = true;
-  node->kind = kind;
+  node->kind = (uint8_t)kind;
+  node->class = (uint16_t)c;
   node->previous = 0;
   node->next = f->list[c];
   if (node->next) r->node[node->next].previous = id;
@@ -62,7 +64,7 @@ static void list_insert(ranges *r, range_id id, range_kind kind) {
 static void list_remove(ranges *r, range_id id) {
   range *node = &r->node[id];
   index_of_kind *f = &r->free[node->kind];
-  const unsigned c = class_of(node->n);
+  const unsigned c = node->class;
   assert(node->free);
   if (node->next) r->node[node->next].previous = node->previous;
   if (node->previous)
@@ -231,7 +233,7 @@ range_id ranges_longest(const ranges *r, range_kind kind) { return highest(&r->f
 range_id ranges_next(const ranges *r, range_id id) {
   const range *node = &r->node[id];
   const index_of_kind *f = &r->free[node->kind];
-  const unsigned c = class_of(node->n), power = c / SUBS;
+  const unsigned c = node->class, power = c / SUBS;
   if (node->next) return node->next;
   const uint32_t lower = f->subs[power] & ((1u << c % SUBS) - 1);
   if (lower) return f->list[power * SUBS + 31 - (unsigned)__builtin_clz(lower)];

@@ -123,6 +123,16 @@ static uint64_t gather_from(store *s, line *l, uint64_t to, uint64_t most) {
   return moved;
 }
 
+/* Charges n pages from `first` but for those of n_moved granules from g, which lie among them. */
+static bool charge_around(store *s, uint64_t first, uint64_t n, uint64_t g, uint64_t n_moved) {
+  if (!n_moved) return pages_charge(s->pages, first, n);
+  const uint64_t before = g * GRANULE_PAGES - first, behind = (g + n_moved) * GRANULE_PAGES;
+  if (!pages_charge(s->pages, first, before)) return false;
+  if (pages_charge(s->pages, behind, first + n - behind)) return true;
+  pages_discharge(s->pages, first, before);
+  return false;
+}
+
 /* Puts memory behind n bare pages. False, and nothing is behind them, where the limits forbid it. */
 static bool provide(store *s, uint64_t first, uint64_t n) {
   const uint64_t committed = pages_charged(s->pages) - pages_loose(s->pages);
@@ -139,9 +149,9 @@ static bool provide(store *s, uint64_t first, uint64_t n) {
   }
   const uint64_t rest = n - moved * GRANULE_PAGES;
   if (rest > fresh) store_trim(s, rest - fresh);
-  if (pages_charge(s->pages, rest)) return true;
+  if (charge_around(s, first, n, g, moved)) return true;
   store_trim(s, UINT64_MAX);
-  if (pages_charge(s->pages, rest)) return true;
+  if (charge_around(s, first, n, g, moved)) return true;
   if (moved) pages_discharge(s->pages, g * GRANULE_PAGES, moved * GRANULE_PAGES);
   return false;
 }
@@ -230,6 +240,21 @@ bool store_take_loose(store *s, uint64_t bytes, uint64_t *offset) {
 
 void store_give_loose(store *s, uint64_t offset, uint64_t bytes) {
   pages_give_loose(s->pages, offset, bytes >> GRANULE_SHIFT);
+}
+
+uint64_t store_idle(const store *s, uint64_t *longest) {
+  uint64_t idle = 0, first, end;
+  *longest = 0;
+  for (line_kind k = 0; k < N_LINES; ++k) {
+    const line *l = &s->line[k];
+    for (range_id id = ranges_longest(l->ranges, RANGE_BACKED); id; id = ranges_next(l->ranges, id)) {
+      uint32_t start, n;
+      ranges_extent(l->ranges, id, &start, &n);
+      idle += pages_in(l, id, &first, &end);
+      if (*longest < (uint64_t)n << l->unit_shift) *longest = (uint64_t)n << l->unit_shift;
+    }
+  }
+  return idle << PAGE_SHIFT;
 }
 
 uint64_t store_used(const store *s) { return s->used_bytes + (pages_loose(s->pages) << PAGE_SHIFT); }

@@ -64,6 +64,9 @@ uint64_t store_used(const store *s);
 uint64_t store_peak(const store *s); /* highest so far */
 uint64_t store_committed(const store *s);
 
+/* In bytes, at the cost of a walk over the free ranges: the whole pages that are cached, and the longest place that is. */
+uint64_t store_idle(const store *s, uint64_t *longest);
+
 pages *store_pages(const store *s);
 
 #endif

@@ -29,14 +29,14 @@ static void start(void) {
            syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
 }
 
-thread_cache *thread_cache_make(unsigned heap_index, void *owner, void (*end)(thread_cache *)) {
+thread_cache *thread_cache_make(unsigned heap_index, const thread_cache *model) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   pthread_once(&once, start);
-  if (!usable || heap_index >= THREAD_CACHE_HEAPS) return NULL;
-  thread_cache *t = calloc(1, sizeof *t);
+  if (!usable || !heap_index) return NULL;
+  thread_cache *t = aligned_alloc(_Alignof(thread_cache), sizeof *t);
   if (!t) return NULL;
-  t->owner = owner;
-  t->end = end;
+  *t = *model;
+  for (unsigned i = 0; i <= THREAD_CACHE_UNITS; ++i) t->list[i] = thread_cache_no_list(i, t->unit_shift);
   if (pthread_setspecific(at_end, t)) {
     free(t);
     return NULL;
@@ -44,14 +44,20 @@ thread_cache *thread_cache_make(unsigned heap_index, void *owner, void (*end)(th
   return thread_caches[heap_index] = t;
 }
 
+/* Under the heap's lock, like all changes of the state. */
+static void set_closed(thread_cache *t, uint8_t closed, memory_order order) {
+  const uint8_t others = atomic_load_explicit(&t->state, memory_order_relaxed) & (uint8_t)~THREAD_CACHE_CLOSED;
+  atomic_store_explicit(&t->state, others | closed, order);
+}
+
 void thread_cache_close(thread_cache *list, const thread_cache *own) {
   if (!list || (list == own && !list->next)) return; /* its owner is here, not using it */
-  for (thread_cache *t = list; t; t = t->next) atomic_store_explicit(&t->closed, true, memory_order_relaxed);
+  for (thread_cache *t = list; t; t = t->next) set_closed(t, THREAD_CACHE_CLOSED, memory_order_relaxed);
   syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
   for (thread_cache *t = list; t; t = t->next)
     while (atomic_load_explicit(&t->busy, memory_order_acquire)) sched_yield();
 }
 
 void thread_cache_open(thread_cache *list) {
-  for (thread_cache *t = list; t; t = t->next) atomic_store_explicit(&t->closed, false, memory_order_release);
+  for (thread_cache *t = list; t; t = t->next) set_closed(t, 0, memory_order_release);
 }

@@ -1,46 +1,12 @@
-#include "memory/pool/pool.h"
-
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "memory/pool/pool_private.h"
 
 #include "base/hooks.h"
-#include "memory/heap/heap_stats.h"
 #include "memory/heap/store.h"
 #include "memory/memory.h"
-#include "memory/pool/shelf.h"
 #include "memory/share/ipc.h"
 #include "trace/trace.h"
 
-enum { MAX_POOLS = 1024 };
-
-/* A pool that is going has no handle any more, and is there until its last block is gone. */
-typedef enum { POOL_NONE, POOL_LIVE, POOL_GOING } pool_state;
-
-struct pool {
-  _Atomic pool_state state; /* changed under both locks */
-  pthread_mutex_t lock;     /* guards what follows */
-  pool_config config;
-  shelf shelf;
-  shelf_block *reserve; /* or NULL: opened */
-  shelf_block *parked;  /* freed without a stream since the fence was taken */
-  shelf_block *closing; /* those that wait for it to pass */
-  void *fence;
-  uint64_t parked_bytes;
-  uint64_t freed_since_join;
-  heap_stats stats; /* for readers in other processes, */
-  stats_pool *row;  /* where there are any */
-  pool_usage usage; /* the peaks and the counts; what is held, the shelf knows */
-};
-
-static pool pools[MAX_POOLS];
-static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the making and ending of pools */
-static _Atomic unsigned n_slots;                               /* that were ever used */
-
 static const pool_point free_for_all;
-
-static uint16_t number_of(const pool *p) { return (uint16_t)(p - pools + 1); }
 
 /* ---- accounts ---------------------------------------------------------------------------------------------------- */
 
@@ -52,7 +18,7 @@ static void note_used(pool *p, const shelf_block *b) {
   if (u->used_peak_bytes < u->used_bytes) u->used_peak_bytes = u->used_bytes;
 }
 
-static void tell_held(pool *p) { heap_stats_pages(&p->stats, p->shelf.bytes, p->usage.used_bytes); }
+void pool_tell_held(pool *p) { heap_stats_pages(&p->stats, p->shelf.bytes, p->usage.used_bytes); }
 
 /* The block becomes the program's. */
 static void *lend(pool *p, shelf_block *b, uint64_t begun, uint64_t bytes, uint64_t requested, const char *call,
@@ -65,7 +31,7 @@ static void *lend(pool *p, shelf_block *b, uint64_t begun, uint64_t bytes, uint6
   return heap_lend(p->config.heap, b->id, begun, bytes, requested, call, site, hit);
 }
 
-static shelf_block *hold(pool *p, uint64_t bytes) {
+shelf_block *pool_hold(pool *p, uint64_t bytes) {
   if (p->shelf.bytes > p->config.most_bytes || bytes > p->config.most_bytes - p->shelf.bytes) return NULL;
   shelf_block *b = shelf_hold(&p->shelf, bytes);
   if (b && p->shelf.bytes > p->config.most_bytes) { /* as the heap rounds it */
@@ -73,7 +39,7 @@ static shelf_block *hold(pool *p, uint64_t bytes) {
     return NULL;
   }
   if (p->usage.held_peak_bytes < p->shelf.bytes) p->usage.held_peak_bytes = p->shelf.bytes;
-  tell_held(p);
+  pool_tell_held(p);
   return b;
 }
 
@@ -88,7 +54,7 @@ static void unpark(pool *p, shelf_block **list) {
   }
 }
 
-static void settle(pool *p) {
+void pool_settle(pool *p) {
   const heap_fences *f = p->config.fences;
   if (p->fence && f->passed(p->fence)) {
     p->fence = NULL;
@@ -110,21 +76,18 @@ static void park(pool *p, shelf_block *b) {
   b->next = p->parked;
   p->parked = b;
   p->parked_bytes += b->bytes;
-  settle(p);
+  pool_settle(p);
 }
 
 /* ---- idle memory ------------------------------------------------------------------------------------------------- */
 
-static uint64_t less(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
-
 /* Gives idle memory to the heap, but not of what was asked for at the start. */
 static void release_surplus(pool *p, uint64_t bytes) {
-  const uint64_t most = less(p->shelf.bytes, p->config.initial_bytes + p->config.reserve_bytes);
+  const uint64_t most = pool_less(p->shelf.bytes, p->config.initial_bytes + p->config.reserve_bytes);
   shelf_release(&p->shelf, bytes < most ? bytes : most);
 }
 
-/* Out of what is idle. */
-static void refill_reserve(pool *p) {
+void pool_refill_reserve(pool *p) {
   const uint64_t bytes = p->config.reserve_bytes;
   if (p->reserve || !bytes) return;
   shelf_block *b = shelf_best(&p->shelf, true, bytes, 1, NULL, false);
@@ -133,21 +96,20 @@ static void refill_reserve(pool *p) {
   p->reserve = shelf_trim_to(&p->shelf, b, bytes, 1);
 }
 
-static void keep_within(pool *p) {
-  settle(p);
-  refill_reserve(p);
+void pool_keep_within(pool *p) {
+  pool_settle(p);
+  pool_refill_reserve(p);
   if (p->shelf.cached_bytes > p->config.policy.cached_bytes)
     release_surplus(p, p->shelf.cached_bytes - p->config.policy.cached_bytes);
 }
 
-/* Where a pool is going and holds nothing any more, its slot is free. Both locks are held. */
-static void end_if_empty(pool *p) {
+void pool_end_if_empty(pool *p) {
   if (p->state != POOL_GOING) return;
   if (p->reserve) shelf_let_go(&p->shelf, p->reserve);
   p->reserve = NULL;
-  settle(p);
+  pool_settle(p);
   shelf_release(&p->shelf, UINT64_MAX);
-  tell_held(p);
+  pool_tell_held(p);
   if (p->shelf.blocks.root) return;
   trace_pool_close(p->row);
   p->state = POOL_NONE;
@@ -194,8 +156,8 @@ static bool is_fragmented(const pool *p) {
 
 static shelf_block *grow(pool *p, const request *r) {
   const uint64_t bytes = room(p, r), growth = p->config.growth_bytes;
-  shelf_block *b = bytes > STORE_SMALL_BYTES && bytes < growth ? hold(p, growth) : NULL;
-  if (!b) b = hold(p, bytes);
+  shelf_block *b = bytes > STORE_SMALL_BYTES && bytes < growth ? pool_hold(p, growth) : NULL;
+  if (!b) b = pool_hold(p, bytes);
   if (!b) return NULL;
   b->point = free_for_all;
   return fit(p, b, r);
@@ -234,7 +196,7 @@ static shelf_block *open_reserve(pool *p, const request *r) {
  * before each growth held as much at the peak, 1.19 times what was live (random lifetimes, sizes log-uniform to 2 MiB). */
 static shelf_block *obtain(pool *p, const request *r) {
   shelf_block *b;
-  settle(p);
+  pool_settle(p);
   if ((b = reuse_cut(p, r, false))) return b;
   if (p->freed_since_join > p->shelf.n_cached / 4) {
     p->freed_since_join = 0;
@@ -259,19 +221,15 @@ __attribute__((cold)) static status refuse(pool *p, const request *r, uint64_t r
   heap_holders holders;
   ++p->usage.n_refused;
   heap_stats_refuse(&p->stats);
-  const uint64_t left = less(p->config.most_bytes, p->shelf.bytes);
+  const uint64_t left = pool_less(p->config.most_bytes, p->shelf.bytes);
   if (store_units(room(p, r), PAGE_SHIFT) << PAGE_SHIFT <= left) return heap_refuse(p->config.heap, requested);
-  heap_largest(p->config.heap, number_of(p), &holders);
+  heap_largest(p->config.heap, pool_number(p), &holders);
   return fail(
       ST_NO_MEMORY,
       "size is %ju bytes, more than the pool has left: %ju of at most %ju bytes are in use, %ju wait for tasks, at "
       "most %ju would fit%s",
       (uintmax_t)requested, (uintmax_t)p->usage.used_bytes, (uintmax_t)p->config.most_bytes,
       (uintmax_t)(p->shelf.cached_bytes + p->parked_bytes), (uintmax_t)left, holders.words);
-}
-
-static status gone(const pool *p, const char *kind) {
-  return fail(ST_INVALID_VALUE, "the pool is %p, no pool of %s (destroyed?)", (const void *)p, kind);
 }
 
 status pool_alloc(pool *p, void *stream, uint64_t bytes, uint64_t requested, const char *call, void *site, void **out) {
@@ -286,7 +244,7 @@ status pool_alloc(pool *p, void *stream, uint64_t bytes, uint64_t requested, con
     const bool relieved = memory_find_room(p->config.device);
     pthread_mutex_lock(&p->lock);
     if (p->state != POOL_LIVE)
-      st = gone(p, call);
+      st = pool_gone(p, call);
     else if (!relieved || !(b = obtain_by_all_means(p, &r)))
       st = refuse(p, &r, requested);
   }
@@ -310,7 +268,7 @@ static heap *heap_of(const void *block) {
 static pool *holder_of(const void *block) {
   const heap *h = heap_of(block);
   const uint16_t number = h ? heap_pool_of(h, (uintptr_t)block) : 0;
-  return number ? &pools[number - 1] : NULL;
+  return number ? pool_numbered(number) : NULL;
 }
 
 bool pool_holds(const void *block) { return holder_of(block); }
@@ -346,8 +304,8 @@ static status take_back(pool *p, shelf_block *b, void *stream, const char *name,
     shelf_put(&p->shelf, b, point);
   else
     park(p, b);
-  if (p->config.trims_at_free) keep_within(p);
-  tell_held(p);
+  if (p->config.trims_at_free) pool_keep_within(p);
+  pool_tell_held(p);
   return ST_OK;
 }
 
@@ -363,185 +321,4 @@ status pool_free(pool *p, void *block, void *stream, const char *name, void *sit
   pthread_mutex_unlock(&p->lock);
   if (going) pools_synchronized(p->config.device);
   return st;
-}
-
-/* ---- life -------------------------------------------------------------------------------------------------------- */
-
-/* A free slot; those used least lately come first, so that stale handles are told. */
-static pool *free_slot(void) {
-  static unsigned last = MAX_POOLS - 1;
-  for (unsigned i = 1; i <= MAX_POOLS; ++i) {
-    pool *p = &pools[(last + i) % MAX_POOLS];
-    if (p->state != POOL_NONE) continue;
-    last = (last + i) % MAX_POOLS;
-    if (n_slots <= last) n_slots = last + 1;
-    return p;
-  }
-  return NULL;
-}
-
-/* Under both locks. */
-static status open(pool *p, const pool_config *config) {
-  char name[32];
-  memory_expect_pools();
-  p->config = *config;
-  p->shelf = (shelf){.heap = config->heap, .pool = number_of(p), .order = config->order};
-  p->reserve = p->parked = p->closing = NULL;
-  p->fence = NULL;
-  p->parked_bytes = p->freed_since_join = 0;
-  p->usage = (pool_usage){0};
-  heap_stats_init(&p->stats, NULL, config->kind, 0);
-  p->shelf.follow_events = config->policy.follow_events;
-  p->shelf.opportunistic = config->policy.opportunistic;
-  const uint64_t initial = config->initial_bytes + config->reserve_bytes;
-  shelf_block *b = initial ? hold(p, initial) : NULL;
-  if (initial && !b) return heap_refuse(config->heap, initial);
-  snprintf(name, sizeof name, "pool %u", number_of(p));
-  p->row = trace_pool_open(name, config->device);
-  heap_stats_init(&p->stats, p->row ? &p->row->memory : NULL, config->kind, 0);
-  if (b) shelf_put(&p->shelf, b, free_for_all);
-  refill_reserve(p);
-  tell_held(p);
-  p->state = POOL_LIVE;
-  return ST_OK;
-}
-
-status pool_create(const pool_config *config, pool **out) {
-  pthread_mutex_lock(&table_lock);
-  pool *p = free_slot();
-  status st;
-  if (p) {
-    pthread_mutex_lock(&p->lock);
-    st = open(p, config);
-    pthread_mutex_unlock(&p->lock);
-  } else {
-    st = fail(ST_NO_HOST_MEMORY, "there are %d pools, expected fewer", MAX_POOLS);
-  }
-  pthread_mutex_unlock(&table_lock);
-  if (st == ST_OK) *out = p;
-  return st;
-}
-
-status pool_of(const void *handle, const char *kind, pool **out) {
-  const uintptr_t distance = (uintptr_t)handle - (uintptr_t)pools;
-  pool *p = &pools[distance / sizeof *p < MAX_POOLS ? distance / sizeof *p : 0];
-  if (distance >= sizeof pools || distance % sizeof *p || p->state != POOL_LIVE || strcmp(p->config.kind, kind) != 0)
-    return gone(handle, kind);
-  *out = p;
-  return ST_OK;
-}
-
-/* Under the pool's lock. */
-static status check_empty(pool *p) {
-  heap_holders holders;
-  if (!p->usage.n_live) return ST_OK;
-  heap_largest(p->config.heap, number_of(p), &holders);
-  return fail(ST_INVALID_VALUE, "the pool has %ju live blocks of %ju bytes, expected none%s",
-              (uintmax_t)p->usage.n_live, (uintmax_t)p->usage.used_bytes, holders.words);
-}
-
-status pool_destroy(pool *p, bool needs_empty) {
-  pthread_mutex_lock(&table_lock);
-  pthread_mutex_lock(&p->lock);
-  status st = p->state == POOL_LIVE ? ST_OK : gone(p, p->config.kind);
-  if (st == ST_OK && needs_empty) st = check_empty(p);
-  if (st == ST_OK) {
-    p->state = POOL_GOING;
-    end_if_empty(p);
-  }
-  pthread_mutex_unlock(&p->lock);
-  pthread_mutex_unlock(&table_lock);
-  return st;
-}
-
-/* ---- of the whole ------------------------------------------------------------------------------------------------ */
-
-void pool_trim(pool *p, uint64_t keep_bytes) {
-  pthread_mutex_lock(&p->lock);
-  settle(p);
-  shelf_join(&p->shelf);
-  shelf_release(&p->shelf, less(p->shelf.bytes, keep_bytes));
-  tell_held(p);
-  pthread_mutex_unlock(&p->lock);
-}
-
-void pool_defragment(pool *p) {
-  heap_usage usage;
-  pthread_mutex_lock(&p->lock);
-  settle(p);
-  shelf_join(&p->shelf);
-  refill_reserve(p);
-  const uint64_t released = shelf_release(&p->shelf, UINT64_MAX);
-  heap_measure(p->config.heap, &usage);
-  heap_trim(p->config.heap, less(usage.committed_bytes, released));
-  ++p->usage.n_defragments;
-  tell_held(p);
-  pthread_mutex_unlock(&p->lock);
-}
-
-pool_policy pool_get_policy(pool *p) {
-  pthread_mutex_lock(&p->lock);
-  const pool_policy policy = p->config.policy;
-  pthread_mutex_unlock(&p->lock);
-  return policy;
-}
-
-void pool_set_policy(pool *p, const pool_policy *policy) {
-  pthread_mutex_lock(&p->lock);
-  p->config.policy = *policy;
-  p->shelf.follow_events = policy->follow_events;
-  p->shelf.opportunistic = policy->opportunistic;
-  pthread_mutex_unlock(&p->lock);
-}
-
-void pool_measure(pool *p, pool_usage *out) {
-  pthread_mutex_lock(&p->lock);
-  settle(p);
-  *out = p->usage;
-  out->held_bytes = p->shelf.bytes;
-  out->cached_bytes = p->shelf.cached_bytes + p->parked_bytes;
-  out->reserve_bytes = p->reserve ? p->reserve->bytes : 0;
-  pthread_mutex_unlock(&p->lock);
-}
-
-void pool_reset_peaks(pool *p, bool used, bool held) {
-  pthread_mutex_lock(&p->lock);
-  if (used) p->usage.used_peak_bytes = p->usage.used_bytes;
-  if (held) p->usage.held_peak_bytes = p->shelf.bytes;
-  pthread_mutex_unlock(&p->lock);
-}
-
-/* ---- of all pools ------------------------------------------------------------------------------------------------ */
-
-void pools_synchronized(int device) {
-  for (unsigned i = 0; i < n_slots; ++i) {
-    pool *p = &pools[i];
-    const pool_state state = p->state;
-    if (state == POOL_NONE) continue;
-    if (state == POOL_GOING) pthread_mutex_lock(&table_lock);
-    pthread_mutex_lock(&p->lock);
-    if (p->config.device == device) {
-      if (p->state == POOL_LIVE) keep_within(p);
-      tell_held(p);
-      if (state == POOL_GOING) end_if_empty(p);
-    }
-    pthread_mutex_unlock(&p->lock);
-    if (state == POOL_GOING) pthread_mutex_unlock(&table_lock);
-  }
-}
-
-uint64_t pools_relieve(int device) {
-  uint64_t relieved = 0;
-  for (unsigned i = 0; i < n_slots; ++i) {
-    pool *p = &pools[i];
-    if (p->state == POOL_NONE) continue;
-    pthread_mutex_lock(&p->lock);
-    if (p->state != POOL_NONE && p->config.device == device) {
-      settle(p);
-      relieved += shelf_release(&p->shelf, UINT64_MAX);
-      tell_held(p);
-    }
-    pthread_mutex_unlock(&p->lock);
-  }
-  return relieved;
 }

@@ -40,17 +40,22 @@ static share **find(uint64_t key, bool imported) {
   return at;
 }
 
+static void count_exports(int change) {
+  atomic_fetch_add(&ipc_n_exports, (uint32_t)change);
+  atomic_fetch_add(&memory_frees_checked, (uint32_t)change);
+}
+
 /* Under the lock. */
 static void add(share *s) {
   s->next = all.first;
   all.first = s;
-  if (!s->imported) atomic_fetch_add(&ipc_n_exports, 1);
+  if (!s->imported) count_exports(1);
 }
 
 static void drop(share **at) {
   share *s = *at;
   *at = s->next;
-  if (!s->imported) atomic_fetch_sub(&ipc_n_exports, 1);
+  if (!s->imported) count_exports(-1);
   free(s);
 }
 

@@ -129,9 +129,7 @@ status vmm_create(int device, heap *h, uint64_t bytes, uint64_t granularity, con
   memcpy(made.tag, tag, sizeof made.tag);
   vmm_settle();
   if (h) {
-    status st = heap_take_pages(h, bytes, &made.one.offset);
-    if (st == ST_NO_MEMORY && memory_find_room(device)) st = heap_take_pages(h, bytes, &made.one.offset);
-    TRY(st);
+    TRY(heap_take_pages(h, bytes, &made.one.offset));
     made.file = heap_file(h);
   } else {
     TRY(make_host_file(bytes, &made.file));

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The timeline in Chrome's trace event format, with CANN's names for processes, events and flows: clients such as
+torch_npu look for them.
+
+  CANN              threads of the program: calls ("AscendCL@..."), submissions ("Node@launch") and marks
+  Ascend Hardware   streams of a device: tasks; a flow "HostToDevice" leads from each submission to its task
+  Overlap Analysis  of a device: when it computed, and when it was free"""
+import json
+
+from units import is_operator, mark_type, task_name, task_type
+
+CANN, HARDWARE, OVERLAP = range(3)  # also the order in which viewers show them
+HOST = 31                           # the host's number among the devices
+
+
+def us(ns):
+    return f'{ns // 1000}.{ns % 1000:03d}'
+
+
+def process_id(timeline, what, device=HOST):
+    return timeline.pid << 10 | what << 5 | device
+
+
+def metadata(name, pid, tid, /, **args):
+    return {'name': name, 'ph': 'M', 'pid': pid, 'tid': tid, 'args': args}
+
+
+def process(pid, name, label, order):
+    return [metadata('process_name', pid, 0, name=name), metadata('process_labels', pid, 0, labels=label),
+            metadata('process_sort_index', pid, 0, sort_index=order)]
+
+
+def span(name, pid, tid, start, end, /, **args):
+    return {'name': name, 'ph': 'X', 'pid': pid, 'tid': tid, 'ts': us(start), 'dur': (end - start) / 1000,
+            'args': args}
+
+
+def flow(phase, number, pid, tid, ts):
+    return {'name': f'HostToDevice{number}', 'cat': 'HostToDevice', 'ph': phase, 'id': str(number), 'bp': 'e',
+            'pid': pid, 'tid': tid, 'ts': us(ts)}
+
+
+def host_events(t):
+    pid = process_id(t, CANN)
+    threads = {r.thread for r in [*t.calls, *t.marks, *t.submissions.values()]}
+    yield from process(pid, 'CANN', 'CPU', CANN)
+    for thread in sorted(threads):
+        yield metadata('thread_name', pid, thread, name=f'Thread {thread}')
+    for r in t.calls:
+        yield span(f'AscendCL@{r.name}', pid, r.thread, r.start, r.end, Level='acl')
+    for r in t.marks:
+        yield span(r.name, pid, r.thread, r.start, r.end, event_type=mark_type(r))
+
+
+def task_events(t, device, tasks):
+    pid, cann = process_id(t, HARDWARE, device), process_id(t, CANN)
+    yield from process(pid, 'Ascend Hardware', f'NPU {device}', HARDWARE)
+    for stream in sorted({r.stream for r in tasks}):
+        yield metadata('thread_name', pid, stream, name=f'Stream {stream}')
+        yield metadata('thread_sort_index', pid, stream, sort_index=stream)
+    for r in tasks:
+        yield span(task_name(r), pid, r.stream, r.start, r.end, **{
+            'Task Type': task_type(r), 'Stream Id': r.stream, 'Task Id': r.task, 'Bytes': r.bytes})
+        if s := t.submissions.get(r.key):
+            number = r.device << 60 | r.stream << 32 | r.task
+            yield span('Node@launch', cann, s.thread, s.start, s.end, Level='node', item_id=task_name(r))
+            yield flow('s', number, cann, s.thread, s.start)
+            yield flow('f', number, pid, r.stream, r.start)
+
+
+def overlap_events(t, device, tasks):
+    """Spans in which any operator ran, and those between."""
+    pid = process_id(t, OVERLAP, device)
+    yield from process(pid, 'Overlap Analysis', f'NPU {device}', OVERLAP)
+    names = ('Computing', 'Free')
+    for tid, name in enumerate(names):
+        yield metadata('thread_name', pid, tid, name=name)
+    busy = []
+    for r in filter(is_operator, tasks):
+        if busy and r.start <= busy[-1][1]:
+            busy[-1][1] = max(busy[-1][1], r.end)
+        else:
+            busy.append([r.start, r.end])
+    for start, end in busy:
+        yield span('Computing', pid, 0, start, end)
+    for (_, start), (end, _) in zip(busy, busy[1:]):
+        yield span('Free', pid, 1, start, end)
+
+
+def write(path, t):
+    events = list(host_events(t))
+    for device, tasks in t.tasks.items():
+        events += task_events(t, device, tasks)
+        events += overlap_events(t, device, tasks)
+    with open(path, 'w', encoding='utf-8') as f:
+        json.dump(events, f)

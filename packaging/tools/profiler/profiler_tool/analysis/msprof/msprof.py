@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Run a program under Cannon's profiler, or turn what it has recorded into a timeline and tables, as the tool of this
+name of CANN does.
+
+  msprof [--output=FOLDER] PROGRAM [ARGUMENTS]
+                                         run PROGRAM, put a PROF_... of each of its processes that uses a device into
+                                         FOLDER (default: the working folder), and export them; its exit status
+  msprof --export=on --output=FOLDER     write FOLDER/mindstudio_profiler_output/:
+                                           msprof_<time>.json          timeline, for Chrome's or Perfetto's viewer
+                                           op_summary_<time>.csv       each operator's task
+                                           op_statistic_<time>.csv     operators by type
+                                           task_time_<time>.csv        every task
+                                           api_statistic_<time>.csv    calls by name
+                                           step_trace_<time>.csv       steps, where the program marks them
+                                           msprof_tx_<time>.csv        marks, where the program makes them
+  msprof --analyze=on --output=FOLDER    write FOLDER/analyze/: nothing as yet, there is no communication
+
+FOLDER is a PROF_... that aclprofInit's path has got, or a folder with some of them."""
+import argparse, os, re, shutil, subprocess, sys, time
+
+import chrome_trace, tables
+from timeline import Timeline
+
+OUTPUT = 'mindstudio_profiler_output'
+
+
+def sessions(folder):
+    """The PROF_... folders meant by a folder: itself, or those in it."""
+    is_session = lambda path: re.match(r'PROF_', os.path.basename(path)) and os.path.isdir(os.path.join(path, 'host'))
+    path = os.path.realpath(folder)
+    if is_session(path):
+        return [path]
+    inside = [os.path.join(path, name) for name in sorted(os.listdir(path))] if os.path.isdir(path) else []
+    return [p for p in inside if is_session(p)]
+
+
+def export(session):
+    timeline = Timeline(session)
+    folder = os.path.join(session, OUTPUT)
+    shutil.rmtree(folder, ignore_errors=True)
+    os.makedirs(folder, mode=0o750)
+    stamp = time.strftime('%Y%m%d%H%M%S')
+    chrome_trace.write(os.path.join(folder, f'msprof_{stamp}.json'), timeline)
+    for name, write in tables.ALL.items():
+        write(os.path.join(folder, f'{name}_{stamp}.csv'), timeline)
+
+
+def analyze(session):
+    os.makedirs(os.path.join(session, 'analyze'), mode=0o750, exist_ok=True)
+
+
+def run(program, folder):
+    """The program's exit status; after a signal as shells have it."""
+    before = set(sessions(folder))
+    try:
+        status = subprocess.run(program, env=dict(os.environ, CANNON_PROFILE=os.path.realpath(folder))).returncode
+    except OSError as e:
+        sys.exit(f'msprof: {program[0]}: {e.strerror}')
+    made = [s for s in sessions(folder) if s not in before]
+    for session in made:
+        export(session)
+        print(f'msprof: {session}', file=sys.stderr)
+    if not made:
+        print('msprof: no process used a device', file=sys.stderr)
+    return status if status >= 0 else 128 - status
+
+
+def main():
+    parser = argparse.ArgumentParser(prog='msprof', usage='msprof [--export=on] [--analyze=on] --output=FOLDER\n'
+                                           '       msprof [--output=FOLDER] PROGRAM [ARGUMENTS]',
+                                     description=__doc__, allow_abbrev=False,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--export', choices=('on', 'off'), default='off', help=argparse.SUPPRESS)
+    parser.add_argument('--analyze', choices=('on', 'off'), default='off', help=argparse.SUPPRESS)
+    parser.add_argument('--output', default='.', metavar='FOLDER', help=argparse.SUPPRESS)
+    parser.add_argument('program', nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    a = parser.parse_args()
+    if a.program:
+        sys.exit(run(a.program, a.output))
+    if a.export == a.analyze == 'off':
+        parser.error('nothing to do, expected --export=on, --analyze=on or a program')
+    found = sessions(a.output)
+    if not found:
+        sys.exit(f'msprof: {a.output} is no PROF_... folder, and has none')
+    for session in found:
+        try:
+            if a.export == 'on':
+                export(session)
+            if a.analyze == 'on':
+                analyze(session)
+        except (OSError, ValueError, KeyError) as e:
+            sys.exit(f'msprof: {session} cannot be read: {e}')
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tables, with CANN's names of files and columns. N/A stands for what was not recorded."""
+import collections, csv, math
+
+from timeline import MARK_EX
+from chrome_trace import us
+from units import is_operator, mark_type, task_name, task_type
+
+NA = 'N/A'
+TENSOR_COLUMNS = ('Input Shapes', 'Input Data Types', 'Input Formats', 'Output Shapes', 'Output Data Types',
+                  'Output Formats')
+
+
+def write_csv(path, header, rows):
+    with open(path, 'w', newline='', encoding='utf-8') as f:
+        out = csv.writer(f)
+        out.writerow(header)
+        out.writerows(rows)
+
+
+def duration(r):
+    return (r.end - r.start) / 1000
+
+
+def op_summary(path, t):
+    header = ['Device_id', 'Model ID', 'Task ID', 'Stream ID', 'Op Name', 'OP Type', 'OP State', 'Task Type',
+              'Task Start Time(us)', 'Task Duration(us)', 'Task Wait Time(us)', 'Block Dim', 'Mix Block Dim',
+              'HF32 Eligible', *TENSOR_COLUMNS, 'Context ID']
+    rows = []
+    for device, tasks in t.tasks.items():
+        ended = None
+        for r in filter(is_operator, tasks):
+            wait = max(0, r.start - ended) / 1000 if ended else 0
+            ended = max(ended or 0, r.end)
+            tensors = r.detail.split('|') if r.detail else [NA] * len(TENSOR_COLUMNS)
+            rows.append([device, NA, r.task, r.stream, task_name(r), r.name, NA, task_type(r), us(r.start) + '\t',
+                         duration(r), wait, NA, NA, NA, *tensors, NA])
+    write_csv(path, header, rows)
+
+
+def task_time(path, t):
+    header = ['Device_id', 'kernel_name', 'kernel_type', 'stream_id', 'task_id', 'task_time(us)', 'task_start(us)',
+              'task_stop(us)']
+    write_csv(path, header, ([device, task_name(r), task_type(r), r.stream, r.task, duration(r), us(r.start) + '\t',
+                              us(r.end) + '\t'] for device, tasks in t.tasks.items() for r in tasks))
+
+
+def op_statistic(path, t):
+    header = ['Device_id', 'OP Type', 'Core Type', 'Count', 'Total Time(us)', 'Min Time(us)', 'Avg Time(us)',
+              'Max Time(us)', 'Ratio(%)']
+    rows = []
+    for device, tasks in t.tasks.items():
+        times = collections.defaultdict(list)
+        for r in filter(is_operator, tasks):
+            times[r.name, task_type(r)].append(duration(r))
+        total = math.fsum(map(math.fsum, times.values()))
+        for (name, core), d in sorted(times.items(), key=lambda item: -math.fsum(item[1])):
+            of_op = math.fsum(d)
+            rows.append([device, name, core, len(d), round(of_op, 3), min(d), round(of_op / len(d), 3), max(d),
+                         round(100 * of_op / total, 3) if total else 0])
+    write_csv(path, header, rows)
+
+
+def api_statistic(path, t):
+    header = ['Device_id', 'Level', 'API Name', 'Time(us)', 'Count', 'Avg(us)', 'Min(us)', 'Max(us)', 'Variance']
+    times = collections.defaultdict(list)
+    for r in t.calls:
+        times['acl', r.name].append(duration(r))
+    for r in t.submissions.values():
+        times['node', 'launch'].append(duration(r))
+    rows = []
+    for (level, name), d in sorted(times.items(), key=lambda item: -math.fsum(item[1])):
+        mean = math.fsum(d) / len(d)
+        rows.append(['host', level, name, round(math.fsum(d), 3), len(d), round(mean, 3), min(d), max(d),
+                     round(math.fsum((x - mean) ** 2 for x in d) / len(d), 3)])
+    write_csv(path, header, rows)
+
+
+def step_trace(path, t):
+    points = {r.key: r for tasks in t.tasks.values() for r in tasks}
+    steps = collections.defaultdict(dict)
+    for r in t.steps:
+        if point := points.get(r.key):
+            steps[r.device, int(r.detail)][r.type] = point.start
+    rows = [[device, step, us(at['end']) + '\t', (at['end'] - at['start']) / 1000]
+            for (device, step), at in sorted(steps.items()) if len(at) == 2]
+    if rows:
+        write_csv(path, ['Device_id', 'Iteration ID', 'Iteration End(us)', 'Iteration Time(us)'], rows)
+
+
+def msprof_tx(path, t):
+    if not t.marks:
+        return
+    points = {r.key: r for tasks in t.tasks.values() for r in tasks}
+    rows = []
+    for r in t.marks:
+        point = points.get(r.key) if r.kind == MARK_EX else None
+        rows.append([t.pid, r.thread, mark_type(r), us(r.start) + '\t', us(r.end) + '\t', r.name,
+                     us(point.start) + '\t' if point else NA])
+    write_csv(path, ['pid', 'tid', 'event_type', 'start_time(us)', 'end_time(us)', 'message', 'device_time(us)'], rows)
+
+
+ALL = {f.__name__: f for f in (op_summary, task_time, op_statistic, api_statistic, step_trace, msprof_tx)}

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the profiler has recorded: reads the files of a folder PROF_..., whose format is in src/trace/timeline_format.h."""
+import dataclasses, json, os, re, struct
+
+CALL, SUBMISSION, TASK, MARK, MARK_EX, STEP = range(1, 7)
+RECORD = struct.Struct('<5Ii2I3Q')
+
+
+@dataclasses.dataclass
+class Record:
+    kind: int
+    thread: int
+    name: str
+    type: str
+    detail: str  # of a task, the name behind the number; of a range or step, the number itself
+    device: int
+    stream: int
+    task: int
+    bytes: int
+    start: int   # nanoseconds since 1970
+    end: int
+
+    @property
+    def key(self):
+        """Of a task, and of the submission or mark that it belongs to."""
+        return self.device, self.stream, self.task
+
+
+class Timeline:
+    """calls, submissions and marks of the host; tasks by device, by their start."""
+
+    def __init__(self, folder):
+        host = os.path.join(folder, 'host')
+        with open(os.path.join(host, 'start_info'), encoding='utf-8') as f:
+            start = json.load(f)
+        with open(os.path.join(host, 'info.json'), encoding='utf-8') as f:
+            info = json.load(f)
+        self.pid, self.program = int(info['pid']), info['pid_name']
+        self._shift = int(start['collectionTimeBegin']) * 1000 - int(start['clockMonotonicRaw'])
+        self._names = dict(self._read_names(os.path.join(host, 'data', 'names')))
+        records = list(self._read(os.path.join(host, 'data', 'calls')))
+        self.calls = [r for r in records if r.kind == CALL]
+        self.submissions = {r.key: r for r in records if r.kind == SUBMISSION}
+        self.marks = [r for r in records if r.kind in (MARK, MARK_EX)]
+        self.steps = [r for r in records if r.kind == STEP]
+        self.tasks = {}
+        for name in sorted(os.listdir(folder)):
+            if device := re.fullmatch(r'device_(\d+)', name):
+                tasks = self._read(os.path.join(folder, name, 'data', 'tasks'))
+                self.tasks[int(device[1])] = sorted(tasks, key=lambda r: (r.start, r.stream, r.task))
+
+    @staticmethod
+    def _read_names(path):
+        with open(path, 'rb') as f:
+            data = f.read()
+        at, number = 0, None
+        while at + 4 <= len(data):  # a process that was killed may have left part of what it wrote
+            value, = struct.unpack_from('<I', data, at)
+            at += 4
+            if number is None:
+                number = value
+                continue
+            yield number, data[at:at + value].decode('utf-8', 'replace')
+            at += value
+            number += 1
+
+    def _read(self, path):
+        with open(path, 'rb') as f:
+            data = f.read()
+        whole = len(data) // RECORD.size * RECORD.size
+        for r in RECORD.iter_unpack(data[:whole]):
+            kind, thread, name, kind_name, detail, device, stream, task, size, start, end = r
+            yield Record(kind, thread, self._name(name), self._name(kind_name),
+                         self._name(detail) if kind == TASK else str(detail), device, stream, task, size,
+                         start + self._shift, end + self._shift)
+
+    def _name(self, number):
+        return self._names.get(number, '')

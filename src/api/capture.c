@@ -1,0 +1,130 @@
+/* Capture of streams, and the instances that come of it. */
+#include "runtime/capture.h"
+
+#include "api/api.h"
+#include "runtime/context.h"
+
+_Static_assert((int)ACL_MODEL_RI_CAPTURE_MODE_GLOBAL == CAPTURE_GLOBAL &&
+                   (int)ACL_MODEL_RI_CAPTURE_MODE_THREAD_LOCAL == CAPTURE_THREAD_LOCAL &&
+                   (int)ACL_MODEL_RI_CAPTURE_MODE_RELAXED == CAPTURE_RELAXED &&
+                   (int)ACL_MODEL_RI_CAPTURE_STATUS_ACTIVE == CAPTURE_ACTIVE &&
+                   (int)ACL_MODEL_RI_CAPTURE_STATUS_INVALIDATED == CAPTURE_INVALIDATED,
+               "a cast will do");
+
+static status check_mode(int mode) {
+  if (mode >= 0 && mode < N_CAPTURE_MODES) return ST_OK;
+  return fail(ST_INVALID_PARAM, "mode is %d, expected 0 (global), 1 (thread local) or 2 (relaxed)", mode);
+}
+
+static status graph_of(aclmdlRI handle, graph **out) {
+  *out = object_live(OBJECT_GRAPH, handle);
+  return *out ? ST_OK : fail(ST_INVALID_VALUE, "modelRI %p is no instance (destroyed?)", handle);
+}
+
+/* ---- capture ----------------------------------------------------------------------------------------------------- */
+
+aclError aclmdlRICaptureBegin(aclrtStream handle, aclmdlRICaptureMode mode) {
+  stream *s;
+  NEED_OK(check_mode((int)mode));
+  NEED_OK(context_stream(handle, &s));
+  API(capture_begin(s, (capture_mode)mode));
+}
+
+aclError aclmdlRICaptureEnd(aclrtStream handle, aclmdlRI *modelRI) {
+  stream *s;
+  graph *g = NULL;
+  NEED(modelRI);
+  NEED_OK(context_stream(handle, &s));
+  const status st = capture_end(s, &g);
+  if (st != ST_STREAM_NOT_CAPTURED && st != ST_CAPTURE_UNMATCHED && st != ST_CAPTURE_THREAD) *modelRI = g;
+  API(st);
+}
+
+aclError aclmdlRICaptureGetInfo(aclrtStream handle, aclmdlRICaptureStatus *status, aclmdlRI *modelRI) {
+  stream *s;
+  graph *g;
+  if (!status && !modelRI)
+    API(fail(ST_INVALID_PARAM, "status and modelRI are NULL, expected a pointer in one of them"));
+  NEED_OK(context_stream(handle, &s));
+  const capture_status found = capture_info(s, &g);
+  if (status) *status = (aclmdlRICaptureStatus)found;
+  if (modelRI) *modelRI = g;
+  return ACL_SUCCESS;
+}
+
+aclError aclmdlRICaptureThreadExchangeMode(aclmdlRICaptureMode *mode) {
+  NEED(mode);
+  NEED_OK(check_mode((int)*mode));
+  capture_mode exchanged = (capture_mode)*mode;
+  NEED_OK(capture_exchange_mode(&exchanged));
+  *mode = (aclmdlRICaptureMode)exchanged;
+  return ACL_SUCCESS;
+}
+
+/* ---- groups ------------------------------------------------------------------------------------------------------ */
+
+aclError aclmdlRICaptureTaskGrpBegin(aclrtStream handle) {
+  stream *s;
+  NEED_OK(context_stream(handle, &s));
+  API(capture_group_begin(s));
+}
+
+aclError aclmdlRICaptureTaskGrpEnd(aclrtStream stream_handle, aclrtTaskGrp *handle) {
+  stream *s;
+  graph_group *group = NULL;
+  NEED(handle);
+  NEED_OK(context_stream(stream_handle, &s));
+  NEED_OK(capture_group_end(s, &group));
+  *handle = group;
+  return ACL_SUCCESS;
+}
+
+aclError aclmdlRICaptureTaskUpdateBegin(aclrtStream stream_handle, aclrtTaskGrp handle) {
+  stream *s;
+  NEED(handle);
+  NEED_OK(context_stream(stream_handle, &s));
+  graph_group *group = object_live(OBJECT_GROUP, handle);
+  if (!group) API(fail(ST_INVALID_VALUE, "handle %p is no group of tasks (of a destroyed instance?)", handle));
+  API(graph_update_begin(group, s));
+}
+
+aclError aclmdlRICaptureTaskUpdateEnd(aclrtStream handle) {
+  stream *s;
+  NEED_OK(context_stream(handle, &s));
+  API(graph_update_end(s));
+}
+
+/* ---- instances --------------------------------------------------------------------------------------------------- */
+
+aclError aclmdlRIExecuteAsync(aclmdlRI modelRI, aclrtStream handle) {
+  graph *g;
+  stream *s;
+  NEED(modelRI);
+  NEED_OK(graph_of(modelRI, &g));
+  NEED_OK(context_stream(handle, &s));
+  NEED_OK(capture_refuse_stream(s));
+  API(graph_execute(g, s));
+}
+
+aclError aclmdlRIExecute(aclmdlRI modelRI, int32_t timeout) {
+  graph *g;
+  uint64_t ns;
+  NEED(modelRI);
+  NEED_OK(api_timeout_ns(timeout, &ns));
+  NEED_OK(graph_of(modelRI, &g));
+  API(graph_execute_alone(g, ns));
+}
+
+aclError aclmdlRIDebugPrint(aclmdlRI modelRI) {
+  graph *g;
+  NEED(modelRI);
+  NEED_OK(graph_of(modelRI, &g));
+  API(graph_print(g, stdout));
+}
+
+aclError aclmdlRIDestroy(aclmdlRI modelRI) {
+  graph *g;
+  NEED(modelRI);
+  NEED_OK(graph_of(modelRI, &g));
+  API(graph_destroy(g));
+}

@@ -1,0 +1,120 @@
+/* Settings for later tasks: shares of the cores, overflow, time limits. */
+#include "runtime/limits.h"
+
+#include "api/api.h"
+#include "runtime/context.h"
+
+/* ---- cores ------------------------------------------------------------------------------------------------------- */
+
+aclError aclrtSetDeviceResLimit(int32_t deviceId, aclrtDevResLimitType type, uint32_t value) {
+  API(limits_set_device_cores(deviceId, (int)type, value));
+}
+
+aclError aclrtGetDeviceResLimit(int32_t deviceId, aclrtDevResLimitType type, uint32_t *value) {
+  NEED(value);
+  API(limits_device_cores(deviceId, (int)type, value));
+}
+
+aclError aclrtResetDeviceResLimit(int32_t deviceId) { API(limits_reset_device_cores(deviceId)); }
+
+aclError aclrtSetStreamResLimit(aclrtStream handle, aclrtDevResLimitType type, uint32_t value) {
+  stream *s;
+  NEED_OK(context_stream(handle, &s));
+  API(limits_set_stream_cores(s, (int)type, value));
+}
+
+aclError aclrtGetStreamResLimit(aclrtStream handle, aclrtDevResLimitType type, uint32_t *value) {
+  stream *s;
+  NEED(value);
+  NEED_OK(context_stream(handle, &s));
+  API(limits_stream_cores(s, (int)type, value));
+}
+
+aclError aclrtResetStreamResLimit(aclrtStream handle) {
+  stream *s;
+  NEED_OK(context_stream(handle, &s));
+  limits_reset_stream_cores(s);
+  return ACL_SUCCESS;
+}
+
+aclError aclrtUseStreamResInCurrentThread(aclrtStream handle) {
+  stream *s;
+  NEED_OK(context_stream(handle, &s));
+  limits_use_stream(s);
+  return ACL_SUCCESS;
+}
+
+aclError aclrtUnuseStreamResInCurrentThread(aclrtStream handle) {
+  stream *s;
+  NEED_OK(context_stream(handle, &s));
+  limits_use_stream(NULL);
+  return ACL_SUCCESS;
+}
+
+aclError aclrtGetResInCurrentThread(aclrtDevResLimitType type, uint32_t *value) {
+  context *c;
+  NEED(value);
+  NEED_OK(context_current(&c));
+  API(limits_thread_cores(c->device, (int)type, value));
+}
+
+/* ---- overflow ---------------------------------------------------------------------------------------------------- */
+
+/* Kernels give infinities and NaN, as devices from the 910B on do by default; none saturates. */
+aclError aclrtSetDeviceSatMode(aclrtFloatOverflowMode mode) {
+  context *c;
+  NEED_OK(context_current(&c));
+  if (mode == ACL_RT_OVERFLOW_MODE_INFNAN) return ACL_SUCCESS;
+  if (mode == ACL_RT_OVERFLOW_MODE_SATURATION)
+    API(fail(ST_NOT_SUPPORTED, "mode is 0 (saturation), expected 1: overflow gives infinity and NaN here"));
+  API(fail(ST_INVALID_PARAM, "mode is %d, expected 0 (saturation) or 1 (infinity and NaN)", (int)mode));
+}
+
+aclError aclrtGetDeviceSatMode(aclrtFloatOverflowMode *mode) {
+  context *c;
+  NEED(mode);
+  NEED_OK(context_current(&c));
+  *mode = ACL_RT_OVERFLOW_MODE_INFNAN;
+  return ACL_SUCCESS;
+}
+
+/* The watch itself works in saturation mode only: with infinities and NaN nothing raises it. */
+aclError aclrtSetStreamOverflowSwitch(aclrtStream handle, uint32_t flag) {
+  stream *s;
+  if (flag > 1) API(fail(ST_INVALID_VALUE, "flag is %u, expected 0 (off) or 1 (on)", flag));
+  NEED_OK(context_stream(handle, &s));
+  atomic_store(&s->overflow_watch, flag);
+  return ACL_SUCCESS;
+}
+
+aclError aclrtGetStreamOverflowSwitch(aclrtStream handle, uint32_t *flag) {
+  stream *s;
+  NEED(flag);
+  NEED_OK(context_stream(handle, &s));
+  *flag = atomic_load(&s->overflow_watch);
+  return ACL_SUCCESS;
+}
+
+/* ---- time -------------------------------------------------------------------------------------------------------- */
+
+aclError aclrtSetOpExecuteTimeOut(uint32_t timeout) {
+  limits_set_operator_time_us(timeout * 1000000ull);
+  return ACL_SUCCESS;
+}
+
+aclError aclrtSetOpExecuteTimeOutWithMs(uint32_t timeout) {
+  limits_set_operator_time_us(timeout * 1000ull);
+  return ACL_SUCCESS;
+}
+
+aclError aclrtSetOpExecuteTimeOutV2(uint64_t timeout, uint64_t *actualTimeout) {
+  NEED(actualTimeout);
+  *actualTimeout = limits_set_operator_time_us(timeout);
+  return ACL_SUCCESS;
+}
+
+aclError aclrtGetOpExecuteTimeout(uint32_t *const timeoutMs) {
+  NEED(timeoutMs);
+  *timeoutMs = (uint32_t)(limits_operator_time_us() / 1000);
+  return ACL_SUCCESS;
+}

@@ -1,0 +1,133 @@
+/* Operators by name (op/aclop.h), and the options of their compilation. */
+#include "acl/acl_op_compiler.h"
+
+#include <stdlib.h>
+
+#include "api/api.h"
+#include "op/aclop.h"
+#include "op/compile_options.h"
+
+/* ---- execution --------------------------------------------------------------------------------------------------- */
+
+/* An entry point's operands and what it gives for a call that is not legal. */
+typedef struct {
+  const char *name;
+  int n_inputs, n_outputs;
+  const aclTensorDesc *const *input_descs, *const *output_descs;
+  const aclDataBuffer *const *inputs, *const *outputs;
+  const aclopAttr *attr;
+  status refusal;
+  void *site;
+} named_call;
+
+static status gather(aclop_operand *to, int n, const aclTensorDesc *const *descs, const aclDataBuffer *const *buffers,
+                     const char *descs_name, const char *buffers_name) {
+  if (n && !descs) return fail(ST_INVALID_PARAM, "%s is NULL, expected %d descriptions", descs_name, n);
+  if (n && !buffers) return fail(ST_INVALID_PARAM, "%s is NULL, expected %d data buffers", buffers_name, n);
+  for (int i = 0; i < n; ++i) {
+    if (!descs[i]) return fail(ST_INVALID_PARAM, "%s[%d] is NULL, expected a description", descs_name, i);
+    if (!buffers[i]) return fail(ST_INVALID_PARAM, "%s[%d] is NULL, expected a data buffer", buffers_name, i);
+    to[i] = (aclop_operand){descs[i], aclGetDataBufferAddr(buffers[i]), aclGetDataBufferSizeV2(buffers[i])};
+  }
+  return ST_OK;
+}
+
+static status execute(const named_call *c, aclrtStream stream) {
+  enum { MOST = 64 };
+  aclop_operand inputs[MOST], outputs[MOST];
+  if (!c->name) return fail(ST_INVALID_PARAM, "opType is NULL, expected the name of an operator");
+  if (c->n_inputs < 0 || c->n_inputs > MOST)
+    return fail(ST_INVALID_PARAM, "numInputs is %d, expected 0 to %d", c->n_inputs, MOST);
+  if (c->n_outputs < 0 || c->n_outputs > MOST)
+    return fail(ST_INVALID_PARAM, "numOutputs is %d, expected 0 to %d", c->n_outputs, MOST);
+  TRY(gather(inputs, c->n_inputs, c->input_descs, c->inputs, "inputDesc", "inputs"));
+  TRY(gather(outputs, c->n_outputs, c->output_descs, c->outputs, "outputDesc", "outputs"));
+  const aclop_call call = {.name = c->name,
+                           .inputs = inputs,
+                           .n_inputs = c->n_inputs,
+                           .outputs = outputs,
+                           .n_outputs = c->n_outputs,
+                           .attributes = c->attr,
+                           .refusal = c->refusal,
+                           .site = c->site};
+  return aclop_execute(&call, stream);
+}
+
+#define NAMED_CALL(code)                                                                                               \
+  {                                                                                                                    \
+    .name = opType, .n_inputs = numInputs, .n_outputs = numOutputs,                                                    \
+    .input_descs = (const aclTensorDesc *const *)inputDesc, .output_descs = (const aclTensorDesc *const *)outputDesc,  \
+    .inputs = (const aclDataBuffer *const *)inputs, .outputs = (const aclDataBuffer *const *)outputs, .attr = attr,    \
+    .refusal = (code), .site = CALLER                                                                                  \
+  }
+
+static status check_compilation(aclopEngineType engine, aclopCompileType type, const char *path) {
+  if ((int)engine < ACL_ENGINE_SYS || (int)engine > ACL_ENGINE_VECTOR)
+    return fail(ST_INVALID_PARAM, "engineType is %d, expected 0 to %d", (int)engine, ACL_ENGINE_VECTOR);
+  if (type != ACL_COMPILE_SYS)
+    return fail(ST_INVALID_PARAM, "compileFlag is %d, expected %d (ACL_COMPILE_SYS)", (int)type, ACL_COMPILE_SYS);
+  return path ? fail(ST_INVALID_PARAM, "opPath is \"%.64s\", expected NULL", path) : ST_OK;
+}
+
+aclError aclopCompileAndExecute(const char *opType, int numInputs, const aclTensorDesc *const inputDesc[],
+                                const aclDataBuffer *const inputs[], int numOutputs,
+                                const aclTensorDesc *const outputDesc[], aclDataBuffer *const outputs[],
+                                const aclopAttr *attr, aclopEngineType engineType, aclopCompileType compileFlag,
+                                const char *opPath, aclrtStream stream) {
+  const named_call c = NAMED_CALL(ST_GRAPH_ENGINE);
+  NEED_OK(check_compilation(engineType, compileFlag, opPath));
+  API(execute(&c, stream));
+}
+
+aclError aclopCompileAndExecuteV2(const char *opType, int numInputs, aclTensorDesc *inputDesc[],
+                                  aclDataBuffer *inputs[], int numOutputs, aclTensorDesc *outputDesc[],
+                                  aclDataBuffer *outputs[], aclopAttr *attr, aclopEngineType engineType,
+                                  aclopCompileType compileFlag, const char *opPath, aclrtStream stream) {
+  const named_call c = NAMED_CALL(ST_GRAPH_ENGINE);
+  NEED_OK(check_compilation(engineType, compileFlag, opPath));
+  API(execute(&c, stream));
+}
+
+aclError aclopExecuteV2(const char *opType, int numInputs, aclTensorDesc *inputDesc[], aclDataBuffer *inputs[],
+                        int numOutputs, aclTensorDesc *outputDesc[], aclDataBuffer *outputs[], aclopAttr *attr,
+                        aclrtStream stream) {
+  const named_call c = NAMED_CALL(ST_OP_NOT_FOUND);
+  API(execute(&c, stream));
+}
+
+static status no_ai_cores(uint32_t dump_type) {
+  if (dump_type != ACL_OP_DUMP_OP_AICORE_ARGS)
+    return fail(ST_INVALID_PARAM, "dumpType is %u, expected %u", dump_type, ACL_OP_DUMP_OP_AICORE_ARGS);
+  return fail(ST_NOT_SUPPORTED, "arguments of AI cores can't be dumped where there are none");
+}
+
+aclError aclopStartDumpArgs(uint32_t dumpType, const char *path) {
+  NEED(path);
+  API(no_ai_cores(dumpType));
+}
+
+aclError aclopStopDumpArgs(uint32_t dumpType) { API(no_ai_cores(dumpType)); }
+
+/* ---- options ----------------------------------------------------------------------------------------------------- */
+
+aclError aclSetCompileopt(aclCompileOpt opt, const char *value) {
+  NEED(value);
+  API(compile_option_set((int)opt, value));
+}
+
+size_t aclGetCompileoptSize(aclCompileOpt opt) {
+  size_t bytes = 0;
+  api_result(compile_option_size((int)opt, &bytes), __func__);
+  return bytes;
+}
+
+aclError aclGetCompileopt(aclCompileOpt opt, char *value, size_t length) {
+  NEED(value);
+  API(compile_option_get((int)opt, value, length));
+}
+
+aclError aclopSetCompileFlag(aclOpCompileFlag flag) {
+  if (flag != ACL_OP_COMPILE_DEFAULT && flag != ACL_OP_COMPILE_FUZZ)
+    API(fail(ST_INVALID_PARAM, "flag is %d, expected 0 or 1", (int)flag));
+  return ACL_SUCCESS;
+}

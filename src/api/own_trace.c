@@ -1,0 +1,12 @@
+/* Cannon's own calls about what has run (cannon/trace.h). */
+#include "cannon/trace.h"
+
+#include "trace/trace.h"
+
+uint64_t cannon_operator_launches(void) {
+  stats_file *stats = trace_stats();
+  const uint32_t n_ops = atomic_load(&stats->n_ops);
+  uint64_t n = 0;
+  for (uint32_t i = 0; i < n_ops && i < STATS_MAX_OPS; ++i) n += atomic_load(&stats->ops[i].launches);
+  return n;
+}

@@ -1,0 +1,39 @@
+#include "base/handles.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the lists */
+static handle *lists[N_HANDLE_KINDS];
+
+static handle **find(handle_kind kind, const void *pointer) {
+  handle **link = &lists[kind];
+  while (*link && *link != pointer) link = &(*link)->next;
+  return link;
+}
+
+void *handle_new(handle_kind kind, size_t bytes) {
+  handle *h = calloc(1, bytes);
+  if (!h) return NULL;
+  pthread_mutex_lock(&lock);
+  h->next = lists[kind];
+  lists[kind] = h;
+  pthread_mutex_unlock(&lock);
+  return h;
+}
+
+void *handle_live(handle_kind kind, const void *pointer) {
+  pthread_mutex_lock(&lock);
+  handle *h = pointer ? *find(kind, pointer) : NULL;
+  pthread_mutex_unlock(&lock);
+  return h;
+}
+
+bool handle_free(handle_kind kind, const void *pointer) {
+  pthread_mutex_lock(&lock);
+  handle **link = find(kind, pointer), *h = *link;
+  if (h) *link = h->next;
+  pthread_mutex_unlock(&lock);
+  free(h);
+  return h;
+}

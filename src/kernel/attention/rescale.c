@@ -1,0 +1,69 @@
+/* TransformBiasRescaleQkv: queries, keys and values from one projection, qkv [B, T, 3 heads depth], each plus its part of
+ * the bias, as [B, heads, T, depth]; queries are divided by the root of their depth. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "kernel/engine/loops.h"
+#include "kernel/families.h"
+#include "kernel/move/check.h"
+
+enum { PARTS = 3 };
+
+typedef struct {
+  elementwise_plan part[PARTS];
+  int64_t from, bias; /* bytes from one part to the next */
+} rescale_plan;
+
+static status run_rescale(const executor *e, void *const *view, void *scratch) {
+  (void)scratch;
+  const rescale_plan *p = e->heap;
+  for (int i = 0; i < PARTS; ++i) {
+    void *const at[] = {view[2 + i], (char *)view[0] + i * p->from, (char *)view[1] + i * p->bias};
+    elementwise_run(&p->part[i], at, e->cost_ns / PARTS);
+  }
+  return ST_OK;
+}
+
+status prepare_bias_rescale_qkv(executor *e, const op_arg *a) {
+  const tensor *qkv = a[0].tensor, *bias = a[1].tensor;
+  const int64_t heads = a[2].integer;
+  char text[SHAPE_TEXT];
+  TRY(op_expect_dtype(qkv, "qkv", DTYPES_FLOAT));
+  TRY(op_expect_dtype(bias, "qkvBias", DTYPE_BIT(qkv->dtype)));
+  EXPECT(heads > 0, "numHeads is %jd, expected more than 0", (intmax_t)heads);
+  EXPECT(qkv->rank == 3 && qkv->dims[2] % (PARTS * heads) == 0, "qkv has shape %s, expected [B, T, a multiple of %jd]",
+         shape_text(qkv->dims, qkv->rank, text), (intmax_t)(PARTS * heads));
+  TRY(op_expect_shape(bias, "qkvBias", &qkv->dims[2], 1));
+  const int64_t depth = qkv->dims[2] / (PARTS * heads), dims[] = {qkv->dims[0], heads, qkv->dims[1], depth};
+  for (int i = 0; i < PARTS; ++i) {
+    const char *name = e->op->schema[3 + i].name;
+    TRY(op_expect_dtype(a[3 + i].tensor, name, DTYPE_BIT(qkv->dtype)));
+    TRY(op_expect_shape(a[3 + i].tensor, name, dims, 4));
+  }
+  rescale_plan *p = e->heap = malloc(sizeof *p);
+  if (!p) return fail(ST_NO_HOST_MEMORY, "no host memory for a plan");
+  const view v = view_of(qkv), b = view_of(bias);
+  const view from = {.rank = 4,
+                     .dtype = qkv->dtype,
+                     .dims = {dims[0], dims[1], dims[2], dims[3]},
+                     .strides = {v.strides[0], depth * v.strides[2], v.strides[1], v.strides[2]}};
+  const view of_bias = {.rank = 4,
+                        .dtype = bias->dtype,
+                        .dims = {1, heads, 1, depth},
+                        .strides = {0, depth * b.strides[0], 0, b.strides[0]}};
+  p->from = heads * depth * v.strides[2];
+  p->bias = heads * depth * b.strides[0];
+  const compute_type compute = compute_type_of(qkv->dtype);
+  for (int i = 0; i < PARTS; ++i) {
+    const view to = view_of(a[3 + i].tensor);
+    const double factor = i ? 1 : 1 / sqrt((double)depth);
+    elementwise_plan_init(&p->part[i], EW_sum_scaled, compute, &to, (const view *const[]){&from, &of_bias}, 2);
+    if (compute == COMPUTE_F64)
+      p->part[i].parameter[0].f64 = factor;
+    else
+      p->part[i].parameter[0].f32 = (float)factor;
+  }
+  executor_cost(e, (uint64_t)qkv->n * 2 * dtype_bytes(qkv->dtype), 0);
+  e->run = qkv->n ? run_rescale : run_nothing;
+  return ST_OK;
+}

@@ -1,0 +1,181 @@
+/* Convolutions that are called by name (ops/graph.aclop): axes in the order of data_format and of the operands' formats,
+ * a stride and a dilation for each of them, a pad for each end. */
+#include <string.h>
+
+#include "kernel/conv/convolution.h"
+#include "kernel/graph_families.h"
+#include "tensor/format.h"
+
+/* An array of as many numbers as there are axes, made here. */
+typedef union {
+  aclIntArray array;
+  char room[sizeof(aclIntArray) + CONV_AXES * sizeof(int64_t)];
+} axis_list;
+
+enum { STRIDE, PAD, DILATION, OUTPUT_PADDING, N_LISTS };
+
+typedef struct {
+  axis_list of[N_LISTS];
+  conv_arguments a;
+} axis_lists;
+
+static const char *canonical(int rank) { return rank == 4 ? "NCHW" : "NCDHW"; }
+
+/* The tensor with its axes as the kernels have them. `axes`: their letters now. */
+static status channels_first(tensor *t, const char *name, const char *axes) {
+  const tensor from = *t;
+  char text[SHAPE_TEXT];
+  EXPECT((t->rank == 4 || t->rank == 5) && axes && strlen(axes) == (size_t)t->rank,
+         "%s has shape %s, expected 4 or 5 dimensions", name, shape_text(t->dims, t->rank, text));
+  const char *const to = canonical(t->rank);
+  for (int d = 0; d < t->rank; ++d) {
+    const char *at = strchr(axes, to[d]);
+    EXPECT(at, "%s has axes %s, expected those of %s", name, axes, to);
+    t->dims[d] = from.dims[at - axes];
+    t->strides[d] = from.strides[at - axes];
+  }
+  t->contiguous = t->contiguous && !strcmp(axes, to);
+  return ST_OK;
+}
+
+/* Data lie as data_format says, which their own formats must not contradict; weights as their own. */
+static status data_of(const tensor *t, const char *name, const char *data_format, tensor *to) {
+  *to = *t;
+  const char *const own = format_axes(t->origin_format, t->rank);
+  EXPECT(t->origin_format == ACL_FORMAT_ND || (own && !strcmp(own, data_format)),
+         "%s has format %s, expected that of data_format, %.32s", name, format_name(t->origin_format), data_format);
+  return channels_first(to, name, data_format);
+}
+
+static status weight_of(const tensor *t, const char *name, tensor *to) {
+  *to = *t;
+  return channels_first(to, name, format_axes(t->origin_format, t->rank));
+}
+
+/* One value for each axis of data_format, `rest` for the others. */
+static status per_axis(const aclIntArray *list, const char *name, const char *data_format, int64_t rest,
+                       axis_list *to) {
+  const size_t rank = strlen(data_format);
+  int n = 0;
+  EXPECT(list->size == rank, "%s has %ju elements, expected %zu", name, (uintmax_t)list->size, rank);
+  to->array.size = rank - 2;
+  for (const char *c = canonical((int)rank); *c; ++c) {
+    const int64_t value = list->value[strchr(data_format, *c) - data_format];
+    if (*c == 'N' || *c == 'C')
+      EXPECT(value == rest, "%s has %jd for axis %c, expected %jd", name, (intmax_t)value, *c, (intmax_t)rest);
+    else
+      to->array.value[n++] = value;
+  }
+  return ST_OK;
+}
+
+static status pads_of(const aclIntArray *pads, int n_axes, axis_list *to) {
+  EXPECT(pads->size == 2 * (uint64_t)n_axes, "pads has %ju elements, expected %d", (uintmax_t)pads->size, 2 * n_axes);
+  to->array.size = (uint64_t)n_axes;
+  for (int i = 0; i < n_axes; ++i) {
+    EXPECT(pads->value[2 * i] == pads->value[2 * i + 1], "pads has %jd and %jd for axis %d, expected the same",
+           (intmax_t)pads->value[2 * i], (intmax_t)pads->value[2 * i + 1], i);
+    to->array.value[i] = pads->value[2 * i];
+  }
+  return ST_OK;
+}
+
+/* a: strides, pads, dilations, groups, data_format. */
+static status lists_of(const op_arg *a, int rank, axis_lists *l) {
+  const char *data_format = a[4].string, *known = canonical(rank);
+  EXPECT(strlen(data_format) == strlen(known) && strspn(data_format, known) == strlen(known),
+         "data_format is \"%.32s\", expected %s or %s", data_format, known, rank == 4 ? "NHWC" : "NDHWC");
+  TRY(per_axis(a[0].ints, "strides", data_format, 1, &l->of[STRIDE]));
+  TRY(pads_of(a[1].ints, rank - 2, &l->of[PAD]));
+  TRY(per_axis(a[2].ints, "dilations", data_format, 1, &l->of[DILATION]));
+  l->a = (conv_arguments){.stride = &l->of[STRIDE].array,
+                          .padding = &l->of[PAD].array,
+                          .dilation = &l->of[DILATION].array,
+                          .groups = a[3].integer};
+  return ST_OK;
+}
+
+static int rank_of(const executor *e) { return strncmp(e->op->name, "Conv3D", 6) ? 4 : 5; }
+
+/* Of quantised convolutions. */
+static status expect_no_offset(const tensor *offset_w, int64_t offset_x) {
+  EXPECT(!offset_w, "offset_w is there, expected none");
+  EXPECT(offset_x == 0, "offset_x is %jd, expected 0", (intmax_t)offset_x);
+  return ST_OK;
+}
+
+static status forward(executor *e, const op_arg *x, const tensor *y, const conv_arguments *a, const char *data_format) {
+  tensor input, weight, output;
+  TRY(data_of(x[0].tensor, "x", data_format, &input));
+  TRY(weight_of(x[1].tensor, "filter", &weight));
+  TRY(data_of(y, "y", data_format, &output));
+  const conv_forward f = {.input = &input,
+                          .weight = &weight,
+                          .bias = x[2].tensor,
+                          .output = &output,
+                          .input_name = "x",
+                          .output_name = "y",
+                          .operand = {0, 1, 2, 4}};
+  return conv_prepare_forward(e, &f, a);
+}
+
+/* x, filter, bias, offset_w, y, strides, pads, dilations, groups, data_format, offset_x */
+status prepare_graph_conv(executor *e, const op_arg *a) {
+  axis_lists l;
+  TRY(expect_no_offset(a[3].tensor, a[10].integer));
+  TRY(lists_of(&a[5], rank_of(e), &l));
+  return forward(e, a, a[4].tensor, &l.a, a[9].string);
+}
+
+static status expect_size(const aclIntArray *size, const char *name, const tensor *y) {
+  bool same = size->size == y->rank;
+  char is[SHAPE_TEXT], expected[SHAPE_TEXT];
+  for (int d = 0; same && d < y->rank; ++d) same = size->value[d] == y->dims[d];
+  EXPECT(same, "%s is %s, expected the shape of y, %s", name, shape_text(size->value, (int)size->size, is),
+         shape_text(y->dims, y->rank, expected));
+  return ST_OK;
+}
+
+/* input_size, x, filter, bias, offset_w, y, strides, pads, dilations, groups, data_format, output_padding, offset_x */
+status prepare_graph_conv_transpose(executor *e, const op_arg *a) {
+  axis_lists l;
+  TRY(expect_no_offset(a[4].tensor, a[12].integer));
+  TRY(expect_size(a[0].ints, "input_size", a[5].tensor));
+  TRY(lists_of(&a[6], rank_of(e), &l));
+  TRY(per_axis(a[11].ints, "output_padding", a[10].string, 0, &l.of[OUTPUT_PADDING]));
+  l.a.transposed = true;
+  l.a.output_padding = &l.of[OUTPUT_PADDING].array;
+  return forward(e, a + 1, a[5].tensor, &l.a, a[10].string);
+}
+
+/* input_size, filter, out_backprop, y, strides, pads, dilations, groups, data_format */
+status prepare_graph_conv_input(executor *e, const op_arg *a) {
+  axis_lists l;
+  tensor weight, grad, y;
+  TRY(expect_size(a[0].ints, "input_size", a[3].tensor));
+  TRY(lists_of(&a[4], rank_of(e), &l));
+  TRY(weight_of(a[1].tensor, "filter", &weight));
+  TRY(data_of(a[2].tensor, "out_backprop", a[8].string, &grad));
+  TRY(data_of(a[3].tensor, "y", a[8].string, &y));
+  const conv_backward b = {
+      .t = {[CONV_GRAD] = &grad, [CONV_INPUT] = &y, [CONV_WEIGHT] = &weight, [CONV_GRAD_INPUT] = &y},
+      .name = {[CONV_GRAD] = "out_backprop", [CONV_INPUT] = "y", [CONV_WEIGHT] = "filter", [CONV_GRAD_INPUT] = "y"},
+      .operand = {[CONV_WEIGHT] = 0, [CONV_GRAD] = 1, [CONV_GRAD_INPUT] = 2}};
+  return conv_prepare_gradients(e, &b, &l.a);
+}
+
+/* x, filter_size, out_backprop, y, strides, pads, dilations, groups, data_format */
+status prepare_graph_conv_filter(executor *e, const op_arg *a) {
+  axis_lists l;
+  tensor x, grad, y;
+  TRY(expect_size(a[1].ints, "filter_size", a[3].tensor));
+  TRY(lists_of(&a[4], rank_of(e), &l));
+  TRY(data_of(a[0].tensor, "x", a[8].string, &x));
+  TRY(data_of(a[2].tensor, "out_backprop", a[8].string, &grad));
+  TRY(weight_of(a[3].tensor, "y", &y));
+  const conv_backward b = {
+      .t = {[CONV_GRAD] = &grad, [CONV_INPUT] = &x, [CONV_WEIGHT] = &y, [CONV_GRAD_WEIGHT] = &y},
+      .name = {[CONV_GRAD] = "out_backprop", [CONV_INPUT] = "x", [CONV_WEIGHT] = "y", [CONV_GRAD_WEIGHT] = "y"},
+      .operand = {[CONV_INPUT] = 0, [CONV_GRAD] = 1, [CONV_GRAD_WEIGHT] = 2}};
+  return conv_prepare_gradients(e, &b, &l.a);
+}

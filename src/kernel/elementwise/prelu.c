@@ -1,0 +1,109 @@
+/* Prelu and its gradients: one weight, or one for each index of dimension 1. */
+#include <stdlib.h>
+
+#include "kernel/elementwise/elementwise_call.h"
+#include "kernel/engine/mapped_sum.h"
+#include "kernel/families.h"
+#include "kernel/move/check.h"
+
+/* The weights as a tensor that broadcasts to self's shape. */
+static status spread_weight(const tensor *self, const tensor *weight, tensor *spread) {
+  const int64_t channels = self->rank > 1 ? self->dims[1] : 1;
+  char text[SHAPE_TEXT];
+  int own = 0; /* the dimension that is not 1 */
+  bool fits = weight->rank <= 1 || weight->rank == self->rank;
+  for (int d = 0; d < weight->rank; ++d) {
+    if (weight->dims[d] != 1) own = d;
+    fits &= weight->rank == 1 || d == 1 || weight->dims[d] == 1;
+  }
+  EXPECT(fits && (weight->n == 1 || weight->n == channels),
+         "weight has shape %s, expected 1 or %jd elements in one dimension, or in dimension 1",
+         shape_text(weight->dims, weight->rank, text), (intmax_t)channels);
+  const int64_t step = weight->rank ? weight->strides[own] : 0;
+  *spread = *weight;
+  spread->rank = (uint8_t)(self->rank > 1 ? self->rank - 1 : 0);
+  for (int d = 0; d < spread->rank; ++d) {
+    spread->dims[d] = d ? 1 : weight->n;
+    spread->strides[d] = d ? 0 : step;
+  }
+  return ST_OK;
+}
+
+status prepare_prelu(executor *e, const op_arg *a) {
+  tensor spread;
+  elementwise_call c;
+  TRY(spread_weight(a[0].tensor, a[1].tensor, &spread));
+  elementwise_call_of(e->op, a, &c);
+  c.in[1] = &spread;
+  return elementwise_prepare(e, EW_prelu, &c);
+}
+
+/* ---- the gradients ------------------------------------------------------------------------------------------------ */
+
+typedef struct {
+  elementwise_plan input;
+  mapped_sum weight; /* of one channel */
+  int64_t channels;  /* of gradWeight: one for all, or dimension 1 */
+  int64_t step[2];   /* from channel to channel: gradOutput, self */
+  int64_t to;        /* ... gradWeight */
+  store_loop *store;
+} prelu_backward_plan;
+
+enum { GRAD, SELF, WEIGHT, GRAD_INPUT, GRAD_WEIGHT };
+
+static status run_prelu_backward(const executor *e, void *const *view, void *scratch) {
+  (void)scratch;
+  const prelu_backward_plan *p = e->heap;
+  if (p->weight.at.n) {
+    void *const at[] = {view[GRAD_INPUT], view[GRAD], view[SELF], view[WEIGHT]};
+    elementwise_run(&p->input, at, e->cost_ns / 2);
+  }
+  for (int64_t c = 0; c < p->channels; ++c) {
+    double sum = 0;
+    if (p->weight.at.n) {
+      void *const at[] = {(char *)view[GRAD] + c * p->step[0], (char *)view[SELF] + c * p->step[1]};
+      sum = mapped_sum_run(&p->weight, at, e->cost_ns / (uint64_t)(2 * p->channels));
+    }
+    p->store((char *)view[GRAD_WEIGHT] + c * p->to, 0, &sum, 1);
+  }
+  return ST_OK;
+}
+
+static status expect_prelu_backward(const op_arg *a, const arg_schema *schema) {
+  const tensor *self = a[SELF].tensor, *weight = a[WEIGHT].tensor;
+  char is[SHAPE_TEXT], of[SHAPE_TEXT];
+  TRY(op_expect_dtype(self, "self", DTYPES_FLOAT));
+  for (int i = 0; i <= GRAD_WEIGHT; ++i) TRY(op_expect_dtype(a[i].tensor, schema[i].name, DTYPE_BIT(self->dtype)));
+  EXPECT(broadcasts_to(a[GRAD].tensor, self), "gradOutput has shape %s, expected one that broadcasts to self's, %s",
+         shape_text(a[GRAD].tensor->dims, a[GRAD].tensor->rank, is), shape_text(self->dims, self->rank, of));
+  TRY(op_expect_shape(a[GRAD_INPUT].tensor, "gradInput", self->dims, self->rank));
+  return op_expect_shape(a[GRAD_WEIGHT].tensor, "gradWeight", weight->dims, weight->rank);
+}
+
+status prepare_prelu_backward(executor *e, const op_arg *a) {
+  const tensor *self = a[SELF].tensor, *grad_weight = a[GRAD_WEIGHT].tensor;
+  tensor spread, spread_out;
+  TRY(expect_prelu_backward(a, e->op->schema));
+  TRY(spread_weight(self, a[WEIGHT].tensor, &spread));
+  TRY(spread_weight(self, grad_weight, &spread_out));
+  prelu_backward_plan *p = e->heap = malloc(sizeof *p);
+  if (!p) return fail(ST_NO_HOST_MEMORY, "no host memory for a plan");
+  const compute_type compute = compute_type_of(self->dtype);
+  const view to = view_of(a[GRAD_INPUT].tensor), weight = view_of(&spread);
+  const view grad = view_of(a[GRAD].tensor);
+  view x = view_of(self), g = view_broadcast(&grad, x.dims, x.rank);
+  elementwise_plan_init(&p->input, EW_prelu_backward, compute, &to, (const view *const[]){&g, &x, &weight}, 3);
+  p->channels = grad_weight->n;
+  p->step[0] = p->step[1] = p->to = 0;
+  if (p->channels > 1) {
+    p->step[0] = g.strides[1];
+    p->step[1] = x.strides[1];
+    p->to = view_of(&spread_out).strides[0];
+    x.dims[1] = g.dims[1] = 1;
+  }
+  mapped_sum_init(&p->weight, EW_prelu_weight_backward, compute, x.dims, x.rank, (const view *const[]){&g, &x}, 2);
+  p->store = loops->store[self->dtype][COMPUTE_F64];
+  executor_cost(e, (uint64_t)self->n * 5 * dtype_bytes(self->dtype), (uint64_t)self->n * 4);
+  e->run = run_prelu_backward;
+  return ST_OK;
+}

@@ -1,0 +1,330 @@
+/* CtcLoss and its gradient (Graves et al. 2006), by the forward and backward variables of each sample, in logarithms and
+ * in double.
+ *
+ * A sample's labels are its targets with a blank before, between and behind them: 2 L + 1. alpha[t][s] is the logarithm of
+ * the probability of all paths that end at label s at time t; beta[t][s] of those that go on from there, both with the
+ * probability of the label itself. The gradient makes alpha again: rounded to the tensor's type it would be worth little. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "kernel/engine/rows.h"
+#include "kernel/families.h"
+#include "kernel/move/check.h"
+#include "kernel/product/product.h"
+
+typedef struct {
+  int64_t input, target; /* lengths */
+  int64_t first;         /* of its targets: bytes from the operand's beginning */
+} ctc_sample;
+
+typedef struct {
+  int64_t n_samples, n_times, n_classes, blank, most_labels;
+  int64_t time, sample, class_step; /* strides of logProbs in bytes */
+  int64_t target_step;
+  load_loop *load, *load_target;
+  store_loop *store;
+  bool zero_infinity;
+  int64_t loss_step; /* of negLogLikelihoodOut, or of the gradient's gradOut */
+  int64_t alpha_sample, alpha_time, alpha_label, n_alpha;
+  int64_t out_time, out_sample, out_class; /* of the gradient */
+  ctc_sample samples[];
+} ctc_plan;
+
+typedef struct {
+  const ctc_plan *plan;
+  const char *log_probs, *targets, *gradient;
+  char *loss, *alpha, *out;
+  status *result;
+} ctc_job;
+
+/* What one sample needs, in scratch. */
+typedef struct {
+  const ctc_sample *of;
+  int64_t n_labels;
+  int64_t *labels; /* classes */
+  double *probs;   /* [classes], of one time */
+  double *sums;    /* [classes] */
+  double *beta[2]; /* [labels] */
+  double *alpha;   /* [times, labels] */
+} ctc_work;
+
+static double log_add(double a, double b) {
+  const double most = a > b ? a : b;
+  return most == -INFINITY ? most : most + log1p(exp((a > b ? b : a) - most));
+}
+
+static status take_labels(const ctc_job *j, ctc_work *w) {
+  const ctc_plan *p = j->plan;
+  for (int64_t s = 0; s < w->n_labels; ++s) w->labels[s] = p->blank;
+  for (int64_t i = 0; i < w->of->target; ++i) {
+    int64_t label;
+    p->load_target(&label, j->targets + w->of->first + i * p->target_step, p->target_step, 1);
+    if (label < 0 || label >= p->n_classes)
+      return fail(ST_DEVICE_EXCEPTION, "targets has a %jd, expected 0 to %jd", (intmax_t)label,
+                  (intmax_t)p->n_classes - 1);
+    w->labels[2 * i + 1] = label;
+  }
+  return ST_OK;
+}
+
+/* A path may leave out the blank between labels s - 2 and s. */
+static bool skips(const ctc_work *w, int64_t s) { return s & 1 && s > 1 && w->labels[s] != w->labels[s - 2]; }
+
+static void load_probs(const ctc_job *j, int64_t sample, int64_t t, double *probs) {
+  const ctc_plan *p = j->plan;
+  p->load(probs, j->log_probs + t * p->time + sample * p->sample, p->class_step, p->n_classes);
+}
+
+/* Fills alpha; returns the negative logarithm of the targets' probability. */
+static double run_forward_paths(const ctc_job *j, int64_t sample, ctc_work *w) {
+  const int64_t n = w->n_labels;
+  for (int64_t t = 0; t < w->of->input; ++t) {
+    double *const a = w->alpha + t * n;
+    const double *const before = a - n;
+    load_probs(j, sample, t, w->probs);
+    for (int64_t s = 0; s < n; ++s) {
+      double sum = t ? before[s] : s < 2 ? 0 : -INFINITY;
+      if (t && s > 0) sum = log_add(sum, before[s - 1]);
+      if (t && skips(w, s)) sum = log_add(sum, before[s - 2]);
+      a[s] = sum + w->probs[w->labels[s]];
+    }
+  }
+  if (!w->of->input) return n == 1 ? 0 : INFINITY;
+  const double *const last = w->alpha + (w->of->input - 1) * n;
+  return -(n > 1 ? log_add(last[n - 1], last[n - 2]) : last[0]);
+}
+
+static void store_alpha(const ctc_job *j, int64_t sample, const ctc_work *w) {
+  static const double none = -INFINITY;
+  const ctc_plan *p = j->plan;
+  for (int64_t t = 0; t < p->n_times; ++t) {
+    char *const to = j->alpha + sample * p->alpha_sample + t * p->alpha_time;
+    const int64_t n = t < w->of->input ? w->n_labels : 0;
+    if (n) p->store(to, p->alpha_label, w->alpha + t * n, n);
+    for (int64_t s = n; s < p->n_alpha; ++s) p->store(to + s * p->alpha_label, 0, &none, 1);
+  }
+}
+
+/* beta at time t, from that of the time after. */
+static void step_back(const ctc_work *w, bool is_last, const double *after, double *beta) {
+  const int64_t n = w->n_labels;
+  for (int64_t s = 0; s < n; ++s) {
+    double sum = !is_last ? after[s] : s >= n - 2 ? 0 : -INFINITY;
+    if (!is_last && s + 1 < n) sum = log_add(sum, after[s + 1]);
+    if (!is_last && s + 2 < n && skips(w, s + 2)) sum = log_add(sum, after[s + 2]);
+    beta[s] = sum + w->probs[w->labels[s]];
+  }
+}
+
+/* The gradients of time t are in w->probs afterwards. */
+static void gradients_at(const ctc_plan *p, ctc_work *w, int64_t t, const double *beta, double loss, double factor) {
+  for (int64_t c = 0; c < p->n_classes; ++c) w->sums[c] = -INFINITY;
+  for (int64_t s = 0; s < w->n_labels; ++s) {
+    double *const sum = &w->sums[w->labels[s]];
+    *sum = log_add(*sum, w->alpha[t * w->n_labels + s] + beta[s]);
+  }
+  for (int64_t c = 0; c < p->n_classes; ++c)
+    w->probs[c] = (exp(w->probs[c]) - exp(w->sums[c] + loss - w->probs[c])) * factor;
+}
+
+static void run_backward_paths(const ctc_job *j, int64_t sample, ctc_work *w, double loss) {
+  const ctc_plan *p = j->plan;
+  const bool zero = p->zero_infinity && loss == INFINITY;
+  double factor;
+  p->load(&factor, j->gradient + sample * p->loss_step, p->loss_step, 1);
+  for (int64_t t = p->n_times - 1; t >= 0; --t) {
+    double *const beta = w->beta[t & 1];
+    if (t < w->of->input && !zero) {
+      load_probs(j, sample, t, w->probs);
+      step_back(w, t == w->of->input - 1, w->beta[1 - (t & 1)], beta);
+      gradients_at(p, w, t, beta, loss, factor);
+    } else {
+      for (int64_t c = 0; c < p->n_classes; ++c) w->probs[c] = 0;
+    }
+    p->store(j->out + t * p->out_time + sample * p->out_sample, p->out_class, w->probs, p->n_classes);
+  }
+}
+
+static status do_sample(const ctc_job *j, int64_t sample, char *scratch) {
+  const ctc_plan *p = j->plan;
+  double *const room = (double *)(void *)scratch;
+  ctc_work w = {.of = &p->samples[sample], .n_labels = 2 * p->samples[sample].target + 1};
+  w.probs = room;
+  w.sums = w.probs + p->n_classes;
+  w.beta[0] = w.sums + p->n_classes;
+  w.beta[1] = w.beta[0] + p->most_labels;
+  w.alpha = w.beta[1] + p->most_labels;
+  w.labels = (int64_t *)(void *)(w.alpha + p->n_times * p->most_labels);
+  TRY(take_labels(j, &w));
+  const double loss = run_forward_paths(j, sample, &w);
+  if (j->out) {
+    run_backward_paths(j, sample, &w, loss);
+    return ST_OK;
+  }
+  const double kept = p->zero_infinity && loss == INFINITY ? 0 : loss;
+  p->store(j->loss + sample * p->loss_step, 0, &kept, 1);
+  store_alpha(j, sample, &w);
+  return ST_OK;
+}
+
+static void ctc_range(const void *arg, int64_t begin, int64_t end) {
+  const ctc_job *j = arg;
+  const ctc_plan *p = j->plan;
+  const int64_t numbers = 2 * p->n_classes + (p->n_times + 3) * p->most_labels;
+  char *const scratch = product_scratch((size_t)numbers * sizeof(double));
+  status st = scratch ? ST_OK : ST_NO_MEMORY;
+  for (; begin < end && st == ST_OK; ++begin) st = do_sample(j, begin, scratch);
+  if (st != ST_OK) __atomic_store_n(j->result, st, __ATOMIC_RELAXED);
+}
+
+static status run_ctc(const executor *e, void *const *view, void *scratch) {
+  (void)scratch;
+  const ctc_plan *p = e->heap;
+  const bool backward = e->op->variant == CTC_BACKWARD;
+  status result = ST_OK;
+  ctc_job job = {.plan = p, .result = &result};
+  if (backward) {
+    job.gradient = view[0];
+    job.log_probs = view[1];
+    job.targets = view[2];
+    job.out = view[5];
+  } else {
+    job.log_probs = view[0];
+    job.targets = view[1];
+    job.loss = view[2];
+    job.alpha = view[3];
+  }
+  rows_parallel(ctc_range, &job, p->n_samples, 1, e->cost_ns);
+  return result;
+}
+
+/* ---- arguments --------------------------------------------------------------------------------------------------- */
+
+static status expect_lengths(const aclIntArray *lengths, const char *name, int64_t n, int64_t most) {
+  EXPECT(lengths->size == (uint64_t)n, "%s has %ju elements, expected %jd", name, (uintmax_t)lengths->size,
+         (intmax_t)n);
+  for (int64_t i = 0; i < n; ++i)
+    EXPECT(lengths->value[i] >= 0 && lengths->value[i] <= most, "%s[%jd] is %jd, expected 0 to %jd", name, (intmax_t)i,
+           (intmax_t)lengths->value[i], (intmax_t)most);
+  return ST_OK;
+}
+
+/* Where each sample's targets are: rows of [N, S], or one after the other. */
+static status place_targets(ctc_plan *p, const tensor *targets, const aclIntArray *lengths) {
+  char text[SHAPE_TEXT];
+  const view v = view_of(targets);
+  int64_t sum = 0;
+  EXPECT(targets->rank == 1 || (targets->rank == 2 && targets->dims[0] == p->n_samples),
+         "targets has shape %s, expected 1 dimension, or [%jd, S]", shape_text(targets->dims, targets->rank, text),
+         (intmax_t)p->n_samples);
+  TRY(expect_lengths(lengths, "targetLengths", p->n_samples, targets->dims[targets->rank - 1]));
+  p->target_step = v.strides[v.rank - 1];
+  p->most_labels = 1;
+  for (int64_t i = 0; i < p->n_samples; ++i) {
+    p->samples[i].target = lengths->value[i];
+    p->samples[i].first = targets->rank == 2 ? i * v.strides[0] : sum * p->target_step;
+    sum += lengths->value[i];
+    if (2 * lengths->value[i] + 1 > p->most_labels) p->most_labels = 2 * lengths->value[i] + 1;
+  }
+  EXPECT(targets->rank == 2 || sum <= targets->dims[0],
+         "targetLengths has a sum of %jd, expected %jd, targets' elements", (intmax_t)sum, (intmax_t)targets->dims[0]);
+  return ST_OK;
+}
+
+/* a: logProbs, targets, inputLengths, targetLengths. */
+static status plan_ctc(executor *e, const op_arg *a, int64_t blank, bool zero_infinity) {
+  const tensor *log_probs = a[0].tensor, *targets = a[1].tensor;
+  char text[SHAPE_TEXT];
+  TRY(op_expect_dtype(log_probs, "logProbs", DTYPES_FLOAT));
+  TRY(op_expect_dtype(targets, "targets",
+                      DTYPES_INDEX | DTYPE_BIT(ACL_BOOL) | DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_FLOAT16)));
+  EXPECT(log_probs->rank == 2 || log_probs->rank == 3, "logProbs has shape %s, expected [T, N, C] or [T, C]",
+         shape_text(log_probs->dims, log_probs->rank, text));
+  const view v = view_of(log_probs);
+  const bool batched = v.rank == 3;
+  const int64_t n_samples = batched ? v.dims[1] : 1, n_classes = v.dims[v.rank - 1];
+  EXPECT(blank >= 0 && blank < n_classes, "blank is %jd, expected 0 to %jd", (intmax_t)blank, (intmax_t)n_classes - 1);
+  TRY(expect_lengths(a[2].ints, "inputLengths", n_samples, v.dims[0]));
+  ctc_plan *p = e->heap = malloc(sizeof *p + (size_t)n_samples * sizeof *p->samples);
+  if (!p) return fail(ST_NO_HOST_MEMORY, "no host memory for %jd samples", (intmax_t)n_samples);
+  *p = (ctc_plan){.n_samples = n_samples,
+                  .n_times = v.dims[0],
+                  .n_classes = n_classes,
+                  .blank = blank,
+                  .time = v.strides[0],
+                  .sample = batched ? v.strides[1] : 0,
+                  .class_step = v.strides[v.rank - 1],
+                  .load = loops->load[v.dtype][COMPUTE_F64],
+                  .load_target = loops->load[targets->dtype][COMPUTE_I64],
+                  .store = loops->store[v.dtype][COMPUTE_F64],
+                  .zero_infinity = zero_infinity};
+  for (int64_t i = 0; i < n_samples; ++i) p->samples[i].input = a[2].ints->value[i];
+  TRY(place_targets(p, targets, a[3].ints));
+  const uint64_t steps = (uint64_t)(n_samples * p->n_times);
+  executor_cost(e, (uint64_t)log_probs->n * 2 * dtype_bytes(v.dtype),
+                steps * (uint64_t)(p->most_labels * 1500 + n_classes * 300));
+  return ST_OK;
+}
+
+/* [N, T, 2 L + 1 or more] of the longest target; without N, where N is 1. */
+static status expect_alpha(ctc_plan *p, const tensor *alpha, const char *name) {
+  char text[SHAPE_TEXT];
+  const view v = view_of(alpha);
+  const int r = v.rank;
+  EXPECT((r == 3 || (r == 2 && p->n_samples == 1)) && v.dims[r - 2] == p->n_times && v.dims[r - 1] >= p->most_labels &&
+             (r == 2 || v.dims[0] == p->n_samples),
+         "%s has shape %s, expected [%jd, %jd, %jd or more]", name, shape_text(alpha->dims, r, text),
+         (intmax_t)p->n_samples, (intmax_t)p->n_times, (intmax_t)p->most_labels);
+  p->alpha_sample = r == 3 ? v.strides[0] : 0;
+  p->alpha_time = v.strides[r - 2];
+  p->alpha_label = v.strides[r - 1];
+  p->n_alpha = v.dims[r - 1];
+  return ST_OK;
+}
+
+/* One number for each sample, or one without dimensions. */
+static status expect_losses(ctc_plan *p, const tensor *t, const char *name, int probs_rank) {
+  if (probs_rank == 3 || t->rank == 1)
+    TRY(op_expect_shape(t, name, &p->n_samples, 1));
+  else
+    TRY(op_expect_shape(t, name, NULL, 0));
+  p->loss_step = t->rank ? view_of(t).strides[0] : 0;
+  return ST_OK;
+}
+
+/* (logProbs, targets, inputLengths, targetLengths, blank, zeroInfinity, negLogLikelihoodOut, logAlphaOut) */
+static status prepare_forward(executor *e, const op_arg *a) {
+  const tensor *log_probs = a[0].tensor;
+  TRY(plan_ctc(e, a, a[4].integer, a[5].boolean));
+  ctc_plan *p = e->heap;
+  TRY(op_expect_dtype(a[6].tensor, "negLogLikelihoodOut", DTYPE_BIT(log_probs->dtype)));
+  TRY(op_expect_dtype(a[7].tensor, "logAlphaOut", DTYPE_BIT(log_probs->dtype)));
+  TRY(expect_losses(p, a[6].tensor, "negLogLikelihoodOut", log_probs->rank));
+  TRY(expect_alpha(p, a[7].tensor, "logAlphaOut"));
+  e->run = run_ctc;
+  return ST_OK;
+}
+
+/* (gradOut, logProbs, targets, inputLengths, targetLengths, negLogLikelihood, logAlpha, blank, zeroInfinity, out) */
+static status prepare_backward(executor *e, const op_arg *a) {
+  static const int same[] = {0, 5, 6, 9};
+  const tensor *log_probs = a[1].tensor, *out = a[9].tensor;
+  TRY(plan_ctc(e, a + 1, a[7].integer, a[8].boolean));
+  ctc_plan *p = e->heap;
+  for (int i = 0; i < 4; ++i)
+    TRY(op_expect_dtype(a[same[i]].tensor, e->op->schema[same[i]].name, DTYPE_BIT(log_probs->dtype)));
+  TRY(expect_losses(p, a[5].tensor, "negLogLikelihood", log_probs->rank));
+  TRY(expect_losses(p, a[0].tensor, "gradOut", log_probs->rank));
+  TRY(expect_alpha(p, a[6].tensor, "logAlpha"));
+  TRY(op_expect_shape(out, "out", log_probs->dims, log_probs->rank));
+  const view v = view_of(out);
+  p->out_time = v.strides[0];
+  p->out_sample = v.rank == 3 ? v.strides[1] : 0;
+  p->out_class = v.strides[v.rank - 1];
+  e->run = out->n ? run_ctc : run_nothing;
+  return ST_OK;
+}
+
+status prepare_ctc(executor *e, const op_arg *a) {
+  return e->op->variant == CTC_BACKWARD ? prepare_backward(e, a) : prepare_forward(e, a);
+}

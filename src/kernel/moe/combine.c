@@ -1,0 +1,242 @@
+/* Tokens come back from their experts: MoeTokenUnpermute, MoeTokenPermuteGrad, MoeFinalizeRouting and its second version.
+ * A row of the result is a sum over the token's choices of weight * (row + bias of the expert), in double, beside up to
+ * two rows that are added. A choice whose index is no row was dropped: its row counts as 0. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernel/engine/rows.h"
+#include "kernel/families.h"
+#include "kernel/index/places.h"
+#include "kernel/move/check.h"
+
+enum { TILE = 512, SKIPS = 2, ABSENT = -1 };
+
+/* An operand by row (or token) and column (or choice). */
+typedef struct {
+  int operand; /* ABSENT: none */
+  int64_t row, column, n_rows;
+  load_loop *load;
+} table;
+
+typedef struct {
+  int64_t n_tokens, width, n_choices;
+  table rows, weights, experts, bias, skip[SKIPS], index;
+  int64_t index_row, index_choice; /* bytes */
+  int64_t to, to_column;
+  int out;
+  store_loop *store;
+} combine_plan;
+
+typedef struct {
+  const combine_plan *plan;
+  void *const *view;
+  status *result;
+} combine_job;
+
+static table table_of(const tensor *t, int operand, compute_type compute) {
+  if (!t) return (table){.operand = ABSENT};
+  view v = view_of(t);
+  const int r = v.rank;
+  return (table){.operand = operand,
+                 .row = r ? v.strides[0] : 0,
+                 .column = r > 1 ? v.strides[1] : 0,
+                 .n_rows = r ? v.dims[0] : 1,
+                 .load = loops->load[t->dtype][compute]};
+}
+
+static const char *cell(const combine_job *j, const table *t, int64_t row, int64_t column) {
+  return (char *)j->view[t->operand] + row * t->row + column * t->column;
+}
+
+/* sum += factor * the table's row, from `column` on. */
+static void add_row(const combine_job *j, const table *t, int64_t row, int64_t column, int64_t n, double factor,
+                    double *sum) {
+  const compute_value parameter[ELEMENTWISE_PARAMETERS] = {{.f64 = factor}};
+  double tile[TILE];
+  t->load(tile, cell(j, t, row, column), t->column, n);
+  loops->elementwise[EW_add][COMPUTE_F64](sum, (const void *const[]){sum, tile, NULL, NULL, NULL}, parameter, n);
+}
+
+static status combine_token(const combine_job *j, int64_t token) {
+  const combine_plan *p = j->plan;
+  double sum[TILE];
+  for (int64_t column = 0, n; column < p->width; column += n) {
+    n = smaller(TILE, p->width - column);
+    memset(sum, 0, (size_t)n * sizeof *sum);
+    for (int i = 0; i < SKIPS; ++i)
+      if (p->skip[i].operand != ABSENT) add_row(j, &p->skip[i], token, column, n, 1, sum);
+    for (int64_t choice = 0; choice < p->n_choices; ++choice) {
+      double weight = 1;
+      int64_t row, expert;
+      p->index.load(&row, (char *)j->view[p->index.operand] + token * p->index_row + choice * p->index_choice, 0, 1);
+      if (p->weights.operand != ABSENT) p->weights.load(&weight, cell(j, &p->weights, token, choice), 0, 1);
+      if (row >= 0 && row < p->rows.n_rows) add_row(j, &p->rows, row, column, n, weight, sum);
+      if (p->bias.operand == ABSENT) continue;
+      p->experts.load(&expert, cell(j, &p->experts, token, choice), 0, 1);
+      if (expert < 0 || expert >= p->bias.n_rows)
+        return places_fail("expertIdx", token * p->n_choices + choice, expert, 0, p->bias.n_rows - 1);
+      add_row(j, &p->bias, expert, column, n, weight, sum);
+    }
+    p->store((char *)j->view[p->out] + token * p->to + column * p->to_column, p->to_column, sum, n);
+  }
+  return ST_OK;
+}
+
+static void combine_range(const void *arg, int64_t begin, int64_t end) {
+  const combine_job *j = arg;
+  status st = ST_OK;
+  for (; begin < end && st == ST_OK; ++begin) st = combine_token(j, begin);
+  if (st != ST_OK) __atomic_store_n(j->result, st, __ATOMIC_RELAXED);
+}
+
+static status run_combine(const executor *e, void *const *view, void *scratch) {
+  (void)scratch;
+  const combine_plan *p = e->heap;
+  status result = ST_OK;
+  const combine_job job = {p, view, &result};
+  rows_parallel(combine_range, &job, p->n_tokens, 1, e->cost_ns);
+  return result;
+}
+
+/* ---- planning ----------------------------------------------------------------------------------------------------- */
+
+#define DTYPES_TOKEN (DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_FLOAT16) | DTYPE_BIT(ACL_BF16))
+
+/* Starts a plan: rows [n, width], the result [tokens, width]. The index has tokens * choices elements, a token's side by
+ * side, or a choice's. */
+static status begin(executor *e, const tensor *rows, const char *rows_name, const tensor *index, const char *index_name,
+                    int index_operand, int64_t n_tokens, int64_t n_choices, bool by_choice, const tensor *out,
+                    combine_plan **plan) {
+  char text[SHAPE_TEXT];
+  TRY(op_expect_dtype(rows, rows_name, DTYPES_TOKEN));
+  EXPECT(rows->rank == 2, "%s has shape %s, expected 2 dimensions", rows_name,
+         shape_text(rows->dims, rows->rank, text));
+  TRY(op_expect_dtype(index, index_name, DTYPE_BIT(ACL_INT32)));
+  EXPECT(index->rank == 1 && index->n == n_tokens * n_choices, "%s has shape %s, expected [%jd]", index_name,
+         shape_text(index->dims, index->rank, text), (intmax_t)(n_tokens * n_choices));
+  TRY(op_expect_dtype(out, "out", DTYPE_BIT(rows->dtype)));
+  TRY(op_expect_shape(out, "out", (const int64_t[]){n_tokens, rows->dims[1]}, 2));
+  combine_plan *p = *plan = e->heap = calloc(1, sizeof *p);
+  if (!p) return fail(ST_NO_HOST_MEMORY, "no host memory for a plan");
+  const view to = view_of(out);
+  const int64_t step = view_of(index).strides[0];
+  p->n_tokens = n_tokens;
+  p->width = rows->dims[1];
+  p->n_choices = n_choices;
+  p->rows = table_of(rows, 0, COMPUTE_F64);
+  p->index = table_of(index, index_operand, COMPUTE_I64);
+  p->index_row = by_choice ? step : n_choices * step;
+  p->index_choice = by_choice ? n_tokens * step : step;
+  p->weights = p->experts = p->bias = p->skip[0] = p->skip[1] = (table){.operand = ABSENT};
+  p->to = to.strides[0];
+  p->to_column = to.strides[1];
+  p->out = e->n_operands - 1;
+  p->store = loops->store[out->dtype][COMPUTE_F64];
+  executor_cost(e, (uint64_t)(out->n * (n_choices + 1)) * dtype_bytes(out->dtype), (uint64_t)(out->n * n_choices) * 4);
+  e->run = out->n ? run_combine : run_nothing;
+  return ST_OK;
+}
+
+/* (permutedOutputGrad, sortedIndices, numTopk, paddedMode, out) */
+status prepare_moe_permute_grad(executor *e, const op_arg *a) {
+  const tensor *index = a[1].tensor, *out = a[4].tensor;
+  const int64_t choices = a[2].integer;
+  combine_plan *p;
+  EXPECT(choices > 0 && index->n % choices == 0, "numTopk is %jd, expected a divisor of sortedIndices' size, %jd",
+         (intmax_t)choices, (intmax_t)index->n);
+  EXPECT(!a[3].boolean, "paddedMode is true, expected false, as CANN has it");
+  return begin(e, a[0].tensor, "permutedOutputGrad", index, "sortedIndices", 1, index->n / choices, choices, false, out,
+               &p);
+}
+
+static status expect_probs(const tensor *probs, const tensor *index, int64_t *choices) {
+  char text[SHAPE_TEXT];
+  *choices = 1;
+  if (!probs) return ST_OK;
+  TRY(op_expect_dtype(probs, "probsOptional", DTYPES_TOKEN));
+  EXPECT(probs->rank == 2 && probs->n == index->n, "probsOptional has shape %s, expected 2 dimensions and %jd elements",
+         shape_text(probs->dims, probs->rank, text), (intmax_t)index->n);
+  *choices = probs->dims[1] ? probs->dims[1] : 1;
+  return ST_OK;
+}
+
+/* (permutedTokens, sortedIndices, probsOptional, paddedMode, restoreShapeOptional, out) */
+status prepare_moe_unpermute(executor *e, const op_arg *a) {
+  const tensor *index = a[1].tensor, *probs = a[2].tensor;
+  int64_t choices;
+  combine_plan *p;
+  EXPECT(!a[3].boolean, "paddedMode is true, expected false, as CANN has it");
+  TRY(expect_probs(probs, index, &choices));
+  TRY(begin(e, a[0].tensor, "permutedTokens", index, "sortedIndices", 1, index->n / choices, choices, false,
+            a[5].tensor, &p));
+  p->weights = table_of(probs, 2, COMPUTE_F64);
+  return ST_OK;
+}
+
+/* A row for each token, added to the result. */
+static status add_skip(combine_plan *p, int which, const tensor *t, const char *name, int operand, const tensor *out) {
+  p->skip[which] = table_of(t, operand, COMPUTE_F64);
+  if (!t) return ST_OK;
+  TRY(op_expect_dtype(t, name, DTYPE_BIT(out->dtype)));
+  return op_expect_shape(t, name, out->dims, 2);
+}
+
+static status add_bias(combine_plan *p, const tensor *bias, const char *bias_name, int bias_operand,
+                       const tensor *experts, const char *experts_name, int experts_operand, const tensor *rows) {
+  char text[SHAPE_TEXT];
+  if (!bias) return ST_OK;
+  EXPECT(experts, "%s is absent, expected a tensor beside %s", experts_name, bias_name);
+  TRY(op_expect_dtype(bias, bias_name, DTYPE_BIT(rows->dtype)));
+  EXPECT(bias->rank == 2 && bias->dims[1] == p->width, "%s has shape %s, expected [experts, %jd]", bias_name,
+         shape_text(bias->dims, bias->rank, text), (intmax_t)p->width);
+  TRY(op_expect_dtype(experts, experts_name, DTYPE_BIT(ACL_INT32)));
+  TRY(op_expect_shape(experts, experts_name, (const int64_t[]){p->n_tokens, p->n_choices}, 2));
+  p->bias = table_of(bias, bias_operand, COMPUTE_F64);
+  p->experts = table_of(experts, experts_operand, COMPUTE_I64);
+  return ST_OK;
+}
+
+/* Rows of a stack [experts, capacity, width] as one matrix. */
+static status as_matrix(const tensor *t, tensor *flat) {
+  *flat = *t;
+  if (t->rank != 3) return ST_OK;
+  EXPECT(t->strides[0] == t->dims[1] * t->strides[1] || t->dims[0] == 1,
+         "expandedX has gaps between experts, expected none");
+  flat->rank = 2;
+  flat->dims[0] = t->dims[0] * t->dims[1];
+  flat->dims[1] = t->dims[2];
+  flat->strides[0] = t->strides[1];
+  flat->strides[1] = t->strides[2];
+  return ST_OK;
+}
+
+/* expandedX, x1, x2, bias, scales, the rows' and the experts' indices, as arguments and operands of either version. */
+typedef struct {
+  int x, skip[SKIPS], bias, scales, index, experts, out;
+} finalize_arguments;
+
+status prepare_moe_finalize(executor *e, const op_arg *a) {
+  static const finalize_arguments versions[] = {
+      [MOE_FINALIZE] = {0, {1, 2}, 3, 4, 5, 6, 7}, [MOE_FINALIZE_V2] = {0, {2, 3}, 4, 5, 1, 6, 8}};
+  const bool v2 = e->op->variant == MOE_FINALIZE_V2;
+  const finalize_arguments *of = &versions[e->op->variant];
+  const arg_schema *schema = e->op->schema;
+  const tensor *index = a[of->index].tensor, *scales = a[of->scales].tensor, *out = a[of->out].tensor;
+  const int64_t mode = v2 ? a[7].integer : 0,
+                choices = scales && scales->rank == 2 && scales->dims[1] ? scales->dims[1] : 1;
+  tensor rows;
+  combine_plan *p;
+  EXPECT(mode >= 0 && mode <= 3, "dropPadMode is %jd, expected 0 to 3", (intmax_t)mode);
+  TRY(as_matrix(a[of->x].tensor, &rows));
+  TRY(begin(e, &rows, schema[of->x].name, index, schema[of->index].name, of->index, index->n / choices, choices,
+            mode < 2, out, &p));
+  for (int i = 0; i < SKIPS; ++i)
+    TRY(add_skip(p, i, a[of->skip[i]].tensor, schema[of->skip[i]].name, of->skip[i], out));
+  if (scales) {
+    TRY(op_expect_dtype(scales, schema[of->scales].name, DTYPES_TOKEN));
+    TRY(op_expect_shape(scales, schema[of->scales].name, (const int64_t[]){p->n_tokens, choices}, 2));
+    p->weights = table_of(scales, of->scales, COMPUTE_F64);
+  }
+  return add_bias(p, a[of->bias].tensor, schema[of->bias].name, of->bias, a[of->experts].tensor,
+                  schema[of->experts].name, of->experts, &rows);
+}

@@ -1,0 +1,114 @@
+/* MoeGatingTopKSoftmax: of each token's softmax over the experts, the k largest, largest first; of equal ones those of
+ * lower numbers. */
+#include "kernel/engine/rows.h"
+#include "kernel/families.h"
+#include "kernel/move/check.h"
+#include "kernel/norm/softmax_loops.h"
+#include "kernel/product/product.h"
+#include "kernel/sort/sort.h"
+
+enum { OPERANDS = 4, X = 0, Y, EXPERT, ROW }; /* of the walk */
+
+typedef struct {
+  walk tokens;
+  int64_t along[OPERANDS]; /* bytes from expert to expert, from choice to choice */
+  int64_t n_experts, k;
+  load_loop *load;
+  store_loop *store;
+  int64_t finished; /* step in bytes */
+  bool has_finished;
+} gating_plan;
+
+typedef struct {
+  const gating_plan *plan;
+  void *at[OPERANDS];
+  const char *finished;
+  status *result;
+} gating_job;
+
+static void gate_token(const gating_job *j, const cursor *c, int64_t token, char *scratch) {
+  const gating_plan *p = j->plan;
+  const sort_loops *sort = &sorts->of[COMPUTE_F32];
+  float *const x = (float *)(void *)scratch;
+  int32_t *const numbers = (int32_t *)(void *)(x + p->n_experts);
+  char *const entries = scratch + (2 * p->n_experts + 1) / 2 * 2 * (int64_t)sizeof(float);
+  char *const spare = entries + p->n_experts * sort->entry_bytes;
+  p->load(x, c->at[X], p->along[X], p->n_experts);
+  softmax->f32.softmax(x, 0, x, 0, 1, p->n_experts);
+  sort->pack(entries, x, 0, p->n_experts, true);
+  sort->smallest(entries, spare, p->n_experts, p->k);
+  sort->unpack(x, numbers, entries, p->k, true);
+  p->store(c->at[Y], p->along[Y], x, p->k);
+  uint8_t finished = 0;
+  if (p->has_finished) finished = *(const uint8_t *)(j->finished + token * p->finished);
+  for (int64_t i = 0; i < p->k; ++i) {
+    *(int32_t *)(void *)(c->at[EXPERT] + i * p->along[EXPERT]) = finished ? (int32_t)p->n_experts : numbers[i];
+    *(int32_t *)(void *)(c->at[ROW] + i * p->along[ROW]) = (int32_t)(i * p->tokens.n + token);
+  }
+}
+
+static void gate_range(const void *arg, int64_t begin, int64_t end) {
+  const gating_job *j = arg;
+  const gating_plan *p = j->plan;
+  const size_t per_expert = 2 * sizeof(float) + 2 * (size_t)sorts->of[COMPUTE_F32].entry_bytes;
+  char *const scratch = product_scratch((size_t)p->n_experts * per_expert + 64);
+  if (!scratch) {
+    __atomic_store_n(j->result, ST_NO_MEMORY, __ATOMIC_RELAXED);
+    return;
+  }
+  cursor c;
+  cursor_start(&c, &p->tokens, j->at, begin);
+  for (; begin < end; ++begin, cursor_next(&c, 1)) gate_token(j, &c, begin, scratch);
+}
+
+static status run_gating(const executor *e, void *const *view, void *scratch) {
+  (void)scratch;
+  const gating_plan *p = PLAN(e, gating_plan);
+  status result = ST_OK;
+  const gating_job job = {
+      .plan = p, .at = {view[0], view[2], view[3], view[4]}, .finished = view[1], .result = &result};
+  rows_parallel(gate_range, &job, p->tokens.n, 1, e->cost_ns);
+  return result;
+}
+
+/* (x [.., experts], finishedOptional [..], k, yOut, expertIdxOut, rowIdxOut [.., k]): a finished token's experts are the
+ * number of experts; rowIdxOut numbers choices, each choice's tokens in a row. */
+status prepare_moe_gating_softmax(executor *e, const op_arg *a) {
+  const tensor *x = a[0].tensor, *finished = a[1].tensor;
+  const int64_t k = a[2].integer;
+  gating_plan *p = PLAN(e, gating_plan);
+  char text[SHAPE_TEXT];
+  TRY(op_expect_dtype(x, "x", DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_FLOAT16) | DTYPE_BIT(ACL_BF16)));
+  EXPECT(x->rank == 2 || x->rank == 3, "x has shape %s, expected 2 or 3 dimensions",
+         shape_text(x->dims, x->rank, text));
+  const int last = x->rank - 1;
+  EXPECT(k > 0 && k <= x->dims[last], "k is %jd, expected 1 to %jd", (intmax_t)k, (intmax_t)x->dims[last]);
+  int64_t dims[3];
+  for (int d = 0; d <= last; ++d) dims[d] = d == last ? k : x->dims[d];
+  for (int i = 3; i < 6; ++i) {
+    const char *name = e->op->schema[i].name;
+    TRY(op_expect_dtype(a[i].tensor, name, DTYPE_BIT(i == 3 ? x->dtype : ACL_INT32)));
+    TRY(op_expect_shape(a[i].tensor, name, dims, x->rank));
+  }
+  view v[OPERANDS] = {view_of(x), view_of(a[3].tensor), view_of(a[4].tensor), view_of(a[5].tensor)};
+  *p = (gating_plan){.n_experts = x->dims[last],
+                     .k = k,
+                     .load = loops->load[x->dtype][COMPUTE_F32],
+                     .store = loops->store[x->dtype][COMPUTE_F32],
+                     .has_finished = finished != NULL};
+  if (finished) {
+    TRY(op_expect_dtype(finished, "finishedOptional", DTYPE_BIT(ACL_BOOL)));
+    TRY(op_expect_shape(finished, "finishedOptional", x->dims, last));
+    EXPECT(finished->contiguous || finished->rank == 1, "finishedOptional has gaps, expected none");
+    p->finished = finished->rank == 1 ? finished->strides[0] : 1;
+  }
+  const view *views[OPERANDS];
+  for (int i = 0; i < OPERANDS; ++i) {
+    p->along[i] = v[i].strides[last];
+    views[i] = &v[i];
+  }
+  walk_init(&p->tokens, views, OPERANDS, last);
+  executor_cost(e, (uint64_t)x->n * dtype_bytes(x->dtype), (uint64_t)x->n * 96);
+  e->run = x->n ? run_gating : run_nothing;
+  return ST_OK;
+}

@@ -1,0 +1,238 @@
+/* Tokens in the order of their experts: MoeTokenPermute and MoeInitRouting; and how many tokens the sorted experts have,
+ * MoeComputeExpertTokens. Experts are sorted with the numbers of their slots (token, choice), stably; rows of tokens are
+ * then gathered by those numbers. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernel/engine/rows.h"
+#include "kernel/families.h"
+#include "kernel/index/places.h"
+#include "kernel/move/check.h"
+#include "kernel/sort/sort_rows.h"
+
+/* Slots' experts, [tokens, choices], and how to sort them. */
+typedef struct {
+  view experts;
+  int64_t n; /* slots */
+  uint8_t compute;
+  load_loop *load;
+  uint64_t keys, entries, spare, order; /* in scratch; order: int32, the slot that comes k-th */
+} slot_sort;
+
+typedef struct {
+  slot_sort sort;
+  places rows; /* of tokens, gathered by `source` */
+  index_source source;
+  uint64_t numbers; /* in scratch, int64: of tokens, in the experts' order */
+  int64_t n_gathered;
+  view slots; /* of MoeInitRouting: rowIdx */
+} routing_plan;
+
+#define DTYPES_TOKEN (DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_FLOAT16) | DTYPE_BIT(ACL_BF16))
+
+static void plan_sort(executor *e, slot_sort *s, const tensor *experts) {
+  const sort_loops *sort;
+  s->experts = view_of(experts);
+  s->n = experts->n;
+  s->compute = (uint8_t)compute_type_of(experts->dtype);
+  s->load = loops->load[experts->dtype][s->compute];
+  sort = &sorts->of[s->compute];
+  const uint64_t n = (uint64_t)s->n;
+  s->keys = workspace_intermediate(e, n * (s->compute == COMPUTE_I64 ? 8 : 4));
+  s->entries = workspace_intermediate(e, n * (uint64_t)sort->entry_bytes);
+  s->spare = workspace_intermediate(e, n * (uint64_t)sort->entry_bytes);
+  s->order = workspace_intermediate(e, n * sizeof(int32_t));
+}
+
+/* The slots' order; their experts, sorted, are left in keys. */
+static const int32_t *sort_slots(const slot_sort *s, const char *experts, char *scratch) {
+  const sort_loops *sort = &sorts->of[s->compute];
+  const int64_t size = s->compute == COMPUTE_I64 ? 8 : 4, choices = s->experts.rank > 1 ? s->experts.dims[1] : 1;
+  char *const keys = scratch + s->keys;
+  int32_t *const order = (int32_t *)(void *)(scratch + s->order);
+  for (int64_t i = 0; i < s->experts.dims[0]; ++i)
+    s->load(keys + i * choices * size, experts + i * s->experts.strides[0],
+            s->experts.rank > 1 ? s->experts.strides[1] : 0, choices);
+  sort->pack(scratch + s->entries, keys, 0, s->n, false);
+  sort->unpack(keys, order, sort->sort(scratch + s->entries, scratch + s->spare, s->n), s->n, false);
+  return order;
+}
+
+static status gather_tokens(const executor *e, const routing_plan *p, void *const *view, int out, void *scratch) {
+  if (!p->n_gathered) return ST_OK;
+  const places_job job = {.p = &p->rows,
+                          .kind = PLACES_GATHER,
+                          .target = view[0],
+                          .side = view[out],
+                          .view = view,
+                          .scratch = scratch,
+                          .cost_ns = e->cost_ns};
+  return places_run(&job);
+}
+
+/* tokens [n, width] to the first rows of out, by numbers in scratch. */
+static void plan_gather(executor *e, const tensor *tokens, const tensor *out, const char *name, int64_t n_slots) {
+  routing_plan *p = e->heap;
+  const view from = view_of(tokens), to = view_of(out);
+  p->numbers = workspace_intermediate(e, (uint64_t)n_slots * sizeof(int64_t));
+  p->source = (index_source){.name = name,
+                             .operand = IN_SCRATCH,
+                             .dtype = ACL_INT64,
+                             .scratch = p->numbers,
+                             .extent = from.dims[0],
+                             .stride = from.strides[0],
+                             .step = {sizeof(int64_t)}};
+  places_init(&p->rows, (int64_t)dtype_bytes(from.dtype), (int64_t)dtype_bytes(from.dtype), &p->source, 1);
+  places_add(&p->rows, to.dims[0], 0, to.strides[0]);
+  places_add_slice(&p->rows, from.dims[1], from.strides[1], to.strides[1]);
+  p->n_gathered = out->n;
+  if (out->n) places_finish(&p->rows, true);
+  executor_cost(e, (uint64_t)out->n * 2 * dtype_bytes(out->dtype) + (uint64_t)n_slots * 64, (uint64_t)n_slots * 256);
+}
+
+static routing_plan *new_plan(executor *e) { return e->heap = calloc(1, sizeof(routing_plan)); }
+
+static status expect_matrix(const tensor *t, const char *name) {
+  char text[SHAPE_TEXT];
+  EXPECT(t->rank == 2, "%s has shape %s, expected 2 dimensions", name, shape_text(t->dims, t->rank, text));
+  return ST_OK;
+}
+
+/* ---- MoeTokenPermute ---------------------------------------------------------------------------------------------- */
+
+static status run_permute(const executor *e, void *const *view, void *scratch) {
+  enum { INDICES = 1, TOKENS_OUT = 2, INDICES_OUT = 3 };
+  const routing_plan *p = e->heap;
+  const int64_t choices = p->sort.experts.rank > 1 ? p->sort.experts.dims[1] : 1;
+  int64_t *const numbers = (int64_t *)(void *)((char *)scratch + p->numbers);
+  const int32_t *const order = sort_slots(&p->sort, view[INDICES], scratch);
+  int32_t *const places_of_slots = view[INDICES_OUT];
+  for (int64_t k = 0; k < p->sort.n; ++k) {
+    numbers[k] = order[k] / choices;
+    places_of_slots[order[k]] = (int32_t)k;
+  }
+  return gather_tokens(e, p, view, TOKENS_OUT, scratch);
+}
+
+/* (tokens, indices [n] or [n, choices], numOutTokens, paddedMode, permuteTokensOut, sortedIndicesOut): of all slots' tokens
+ * in the order of their experts, the first numOutTokens are kept; all where that is 0, and all but so many where it is
+ * negative. sortedIndicesOut says where each slot's token is. */
+status prepare_moe_permute(executor *e, const op_arg *a) {
+  const tensor *tokens = a[0].tensor, *indices = a[1].tensor, *out = a[4].tensor, *sorted = a[5].tensor;
+  const int64_t asked = a[2].integer, n = indices->n;
+  char text[SHAPE_TEXT];
+  TRY(op_expect_dtype(tokens, "tokens", DTYPES_TOKEN));
+  TRY(expect_matrix(tokens, "tokens"));
+  TRY(op_expect_dtype(indices, "indices", DTYPES_INDEX));
+  EXPECT((indices->rank == 1 || indices->rank == 2) && indices->dims[0] == tokens->dims[0],
+         "indices has shape %s, expected [%jd] or [%jd, choices]", shape_text(indices->dims, indices->rank, text),
+         (intmax_t)tokens->dims[0], (intmax_t)tokens->dims[0]);
+  EXPECT(!a[3].boolean, "paddedMode is true, expected false, as CANN has it");
+  int64_t kept = asked > 0 ? asked : n + asked;
+  kept = kept < 0 ? 0 : kept < n ? kept : n;
+  TRY(op_expect_dtype(out, "permuteTokensOut", DTYPE_BIT(tokens->dtype)));
+  TRY(op_expect_shape(out, "permuteTokensOut", (const int64_t[]){kept, tokens->dims[1]}, 2));
+  TRY(op_expect_dtype(sorted, "sortedIndicesOut", DTYPE_BIT(ACL_INT32)));
+  TRY(op_expect_shape(sorted, "sortedIndicesOut", &n, 1));
+  EXPECT(sorted->contiguous, "sortedIndicesOut has gaps, expected none");
+  routing_plan *p = new_plan(e);
+  if (!p) return fail(ST_NO_HOST_MEMORY, "no host memory for a plan");
+  plan_sort(e, &p->sort, indices);
+  plan_gather(e, tokens, out, "indices", n);
+  e->run = n ? run_permute : run_nothing;
+  return ST_OK;
+}
+
+/* ---- MoeInitRouting ----------------------------------------------------------------------------------------------- */
+
+static status run_init_routing(const executor *e, void *const *view, void *scratch) {
+  enum { ROWS = 1, EXPERTS = 2, X_OUT = 3, ROWS_OUT = 4, EXPERTS_OUT = 5 };
+  const routing_plan *p = e->heap;
+  const int64_t choices = p->slots.dims[1], n_tokens = p->slots.dims[0];
+  int64_t *const numbers = (int64_t *)(void *)((char *)scratch + p->numbers);
+  const int32_t *const order = sort_slots(&p->sort, view[EXPERTS], scratch);
+  int32_t *const rows_out = view[ROWS_OUT];
+  memcpy(view[EXPERTS_OUT], (char *)scratch + p->sort.keys, (size_t)p->sort.n * sizeof(int32_t));
+  for (int64_t k = 0; k < p->sort.n; ++k) {
+    const int64_t i = order[k] / choices, j = order[k] % choices;
+    const char *at = (char *)view[ROWS] + i * p->slots.strides[0] + j * p->slots.strides[1];
+    const int32_t row = *(const int32_t *)(const void *)at;
+    if (row < 0 || row >= p->sort.n) return places_fail("rowIdx", order[k], row, 0, p->sort.n - 1);
+    numbers[k] = row % n_tokens;
+    rows_out[row] = (int32_t)k;
+  }
+  return gather_tokens(e, p, view, X_OUT, scratch);
+}
+
+/* (x [n, width], rowIdx and expertIdx [n, choices], activeNum, expandedXOut, expandedRowIdxOut, expandedExpertIdxOut):
+ * rowIdx numbers the slots, those of a token being equal modulo n. The tokens of the first min(activeNum, n) * choices
+ * slots, by their experts, are written. */
+status prepare_moe_init_routing(executor *e, const op_arg *a) {
+  const tensor *x = a[0].tensor, *rows = a[1].tensor, *experts = a[2].tensor;
+  const int64_t active = a[3].integer;
+  TRY(op_expect_dtype(x, "x", DTYPES_TOKEN));
+  TRY(expect_matrix(x, "x"));
+  TRY(op_expect_dtype(experts, "expertIdx", DTYPE_BIT(ACL_INT32)));
+  TRY(expect_matrix(experts, "expertIdx"));
+  TRY(op_expect_shape(experts, "expertIdx", (const int64_t[]){x->dims[0], experts->dims[1]}, 2));
+  TRY(op_expect_dtype(rows, "rowIdx", DTYPE_BIT(ACL_INT32)));
+  TRY(op_expect_shape(rows, "rowIdx", experts->dims, 2));
+  EXPECT(active >= 0, "activeNum is %jd, expected 0 or more", (intmax_t)active);
+  const int64_t n_active = smaller(active, x->dims[0]) * experts->dims[1];
+  TRY(op_expect_dtype(a[4].tensor, "expandedXOut", DTYPE_BIT(x->dtype)));
+  TRY(op_expect_shape(a[4].tensor, "expandedXOut", (const int64_t[]){n_active, x->dims[1]}, 2));
+  for (int i = 5; i < 7; ++i) {
+    const char *name = e->op->schema[i].name;
+    TRY(op_expect_dtype(a[i].tensor, name, DTYPE_BIT(ACL_INT32)));
+    TRY(op_expect_shape(a[i].tensor, name, &experts->n, 1));
+    EXPECT(a[i].tensor->contiguous, "%s has gaps, expected none", name);
+  }
+  routing_plan *p = new_plan(e);
+  if (!p) return fail(ST_NO_HOST_MEMORY, "no host memory for a plan");
+  plan_sort(e, &p->sort, experts);
+  plan_gather(e, x, a[4].tensor, "rowIdx", experts->n);
+  p->slots = view_of(rows);
+  e->run = experts->n ? run_init_routing : run_nothing;
+  return ST_OK;
+}
+
+/* ---- MoeComputeExpertTokens --------------------------------------------------------------------------------------- */
+
+typedef struct {
+  int64_t n, n_experts, step, to;
+} expert_tokens_plan;
+
+/* For each expert, how many elements of the sorted vector are not larger. */
+static status run_expert_tokens(const executor *e, void *const *view, void *scratch) {
+  (void)scratch;
+  const expert_tokens_plan *p = PLAN(e, expert_tokens_plan);
+  for (int64_t expert = 0, low = 0; expert < p->n_experts; ++expert) {
+    int64_t high = p->n;
+    while (low < high) {
+      const int64_t middle = low + (high - low) / 2;
+      if (*(const int32_t *)(const void *)((char *)view[0] + middle * p->step) <= expert)
+        low = middle + 1;
+      else
+        high = middle;
+    }
+    *(int32_t *)(void *)((char *)view[1] + expert * p->to) = (int32_t)low;
+  }
+  return ST_OK;
+}
+
+status prepare_moe_expert_tokens(executor *e, const op_arg *a) {
+  const tensor *experts = a[0].tensor, *out = a[2].tensor;
+  const int64_t n_experts = a[1].integer;
+  char text[SHAPE_TEXT];
+  TRY(op_expect_dtype(experts, "sortedExperts", DTYPE_BIT(ACL_INT32)));
+  EXPECT(experts->rank == 1, "sortedExperts has shape %s, expected 1 dimension",
+         shape_text(experts->dims, experts->rank, text));
+  EXPECT(n_experts > 0, "numExperts is %jd, expected more than 0", (intmax_t)n_experts);
+  TRY(op_expect_dtype(out, "out", DTYPE_BIT(ACL_INT32)));
+  TRY(op_expect_shape(out, "out", &n_experts, 1));
+  *PLAN(e, expert_tokens_plan) =
+      (expert_tokens_plan){experts->n, n_experts, view_of(experts).strides[0], view_of(out).strides[0]};
+  executor_cost(e, (uint64_t)(n_experts * 64), (uint64_t)n_experts * 256);
+  e->run = run_expert_tokens;
+  return ST_OK;
+}

@@ -1,0 +1,123 @@
+/* MoeTokenUnpermuteGrad: the gradient of a token goes to the rows of its choices, times their probabilities; that of a
+ * probability is the product of the row and the token's gradient. */
+#include "kernel/engine/rows.h"
+#include "kernel/families.h"
+#include "kernel/move/check.h"
+
+enum { TILE = 512, TOKENS = 0, GRAD, INDEX, PROBS, TOKENS_OUT, PROBS_OUT };
+
+typedef struct {
+  int64_t n_tokens, n_choices, width, n_rows;
+  int64_t tokens[2], grad[2], out[2]; /* strides in bytes: of rows, of columns */
+  int64_t probs[2], probs_out[2];     /* of tokens, of choices */
+  int64_t index;
+  bool has_probs;
+  load_loop *load, *load_probs; /* to double */
+  store_loop *store, *store_probs;
+} unpermute_grad_plan;
+
+typedef struct {
+  const unpermute_grad_plan *plan;
+  void *const *view;
+} unpermute_grad_job;
+
+/* Row `row` of the permuted tokens' gradient; returns its product with the token's gradient. */
+static double spread_row(const unpermute_grad_job *j, int64_t token, int64_t row, double weight) {
+  const unpermute_grad_plan *p = j->plan;
+  const compute_value factor[ELEMENTWISE_PARAMETERS] = {{.f64 = weight}};
+  double grad[TILE], tile[TILE], dot = 0;
+  for (int64_t column = 0, n; column < p->width; column += n) {
+    n = smaller(TILE, p->width - column);
+    p->load(grad, (char *)j->view[GRAD] + token * p->grad[0] + column * p->grad[1], p->grad[1], n);
+    if (p->has_probs) {
+      p->load(tile, (char *)j->view[TOKENS] + row * p->tokens[0] + column * p->tokens[1], p->tokens[1], n);
+      loops->elementwise[EW_mul][COMPUTE_F64](tile, (const void *const[]){tile, grad, NULL, NULL, NULL}, factor, n);
+      dot += loops->sum_f64(tile, n);
+    }
+    loops->elementwise[EW_muls][COMPUTE_F64](tile, (const void *const[]){grad, NULL, NULL, NULL, NULL}, factor, n);
+    p->store((char *)j->view[TOKENS_OUT] + row * p->out[0] + column * p->out[1], p->out[1], tile, n);
+  }
+  return dot;
+}
+
+static void spread_tokens(const void *arg, int64_t begin, int64_t end) {
+  const unpermute_grad_job *j = arg;
+  const unpermute_grad_plan *p = j->plan;
+  for (; begin < end; ++begin)
+    for (int64_t choice = 0; choice < p->n_choices; ++choice) {
+      const char *at = (char *)j->view[INDEX] + (begin * p->n_choices + choice) * p->index;
+      const int64_t row = *(const int32_t *)(const void *)at;
+      double weight = 1, dot = 0;
+      if (p->has_probs)
+        p->load_probs(&weight, (char *)j->view[PROBS] + begin * p->probs[0] + choice * p->probs[1], 0, 1);
+      if (row >= 0 && row < p->n_rows) dot = spread_row(j, begin, row, weight);
+      if (p->has_probs)
+        p->store_probs((char *)j->view[PROBS_OUT] + begin * p->probs_out[0] + choice * p->probs_out[1], 0, &dot, 1);
+    }
+}
+
+static status run_unpermute_grad(const executor *e, void *const *view, void *scratch) {
+  (void)scratch;
+  const unpermute_grad_plan *p = PLAN(e, unpermute_grad_plan);
+  rows_parallel(spread_tokens, &(unpermute_grad_job){p, view}, p->n_tokens, 1, e->cost_ns);
+  return ST_OK;
+}
+
+static void strides_of(const tensor *t, int64_t *strides) {
+  const view v = view_of(t);
+  strides[0] = v.strides[0];
+  strides[1] = v.strides[1];
+}
+
+#define DTYPES_TOKEN (DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_FLOAT16) | DTYPE_BIT(ACL_BF16))
+
+static status plan_probs(unpermute_grad_plan *p, const tensor *probs, const tensor *out, const tensor *index) {
+  char text[SHAPE_TEXT];
+  if (!probs) return ST_OK;
+  TRY(op_expect_dtype(probs, "probsOptional", DTYPES_TOKEN));
+  EXPECT(probs->rank == 2 && probs->n == index->n, "probsOptional has shape %s, expected 2 dimensions and %jd elements",
+         shape_text(probs->dims, probs->rank, text), (intmax_t)index->n);
+  EXPECT(out, "probsGradOut is absent, expected a tensor beside probsOptional");
+  TRY(op_expect_dtype(out, "probsGradOut", DTYPE_BIT(probs->dtype)));
+  TRY(op_expect_shape(out, "probsGradOut", probs->dims, 2));
+  strides_of(probs, p->probs);
+  strides_of(out, p->probs_out);
+  p->n_choices = probs->dims[1] ? probs->dims[1] : 1;
+  p->has_probs = true;
+  p->load_probs = loops->load[probs->dtype][COMPUTE_F64];
+  p->store_probs = loops->store[probs->dtype][COMPUTE_F64];
+  return ST_OK;
+}
+
+/* (permutedTokens, unpermutedTokensGrad, sortedIndices, probsOptional, paddedMode, restoreShapeOptional,
+ * permutedTokensGradOut, probsGradOut) */
+status prepare_moe_unpermute_grad(executor *e, const op_arg *a) {
+  const tensor *tokens = a[0].tensor, *grad = a[1].tensor, *index = a[2].tensor, *out = a[6].tensor;
+  unpermute_grad_plan *p = PLAN(e, unpermute_grad_plan);
+  char text[SHAPE_TEXT];
+  TRY(op_expect_dtype(tokens, "permutedTokens", DTYPES_TOKEN));
+  EXPECT(tokens->rank == 2, "permutedTokens has shape %s, expected 2 dimensions",
+         shape_text(tokens->dims, tokens->rank, text));
+  TRY(op_expect_dtype(index, "sortedIndices", DTYPE_BIT(ACL_INT32)));
+  EXPECT(index->rank == 1, "sortedIndices has shape %s, expected 1 dimension",
+         shape_text(index->dims, index->rank, text));
+  EXPECT(!a[4].boolean, "paddedMode is true, expected false, as CANN has it");
+  *p = (unpermute_grad_plan){.n_choices = 1};
+  TRY(plan_probs(p, a[3].tensor, a[7].tensor, index));
+  p->n_tokens = index->n / p->n_choices;
+  p->width = tokens->dims[1];
+  p->n_rows = tokens->dims[0];
+  TRY(op_expect_dtype(grad, "unpermutedTokensGrad", DTYPE_BIT(tokens->dtype)));
+  TRY(op_expect_shape(grad, "unpermutedTokensGrad", (const int64_t[]){p->n_tokens, p->width}, 2));
+  TRY(op_expect_dtype(out, "permutedTokensGradOut", DTYPE_BIT(tokens->dtype)));
+  TRY(op_expect_shape(out, "permutedTokensGradOut", tokens->dims, 2));
+  strides_of(tokens, p->tokens);
+  strides_of(grad, p->grad);
+  strides_of(out, p->out);
+  p->index = view_of(index).strides[0];
+  p->load = loops->load[tokens->dtype][COMPUTE_F64];
+  p->store = loops->store[tokens->dtype][COMPUTE_F64];
+  executor_cost(e, (uint64_t)tokens->n * 3 * dtype_bytes(tokens->dtype), (uint64_t)tokens->n * 8);
+  e->run = index->n ? run_unpermute_grad : run_nothing;
+  return ST_OK;
+}

@@ -1,0 +1,136 @@
+/* One storage format becomes another: TransData, and Identity, which is the same without saying so. */
+#include <string.h>
+
+#include "kernel/graph_families.h"
+#include "kernel/move/check.h"
+#include "tensor/format.h"
+
+enum { SRC, DST };
+
+typedef struct {
+  storage_layout layout[2];
+  int64_t element_bytes;
+  bool pads; /* dst has elements that no element of src becomes */
+} trans_plan;
+
+/* ---- phase one --------------------------------------------------------------------------------------------------- */
+
+/* A description that was made in a format with blocks says how the tensor lies; what it is, the other one says. */
+static tensor with_origin(const tensor *t, const tensor *other) {
+  tensor x = *t;
+  if (format_is_plain(t->origin_format) || !format_is_plain(other->origin_format)) return x;
+  memcpy(x.dims, other->dims, sizeof x.dims);
+  x.rank = other->rank;
+  x.n = other->n;
+  x.origin_format = other->origin_format;
+  return x;
+}
+
+/* Brings the axes of `l` into the order of `axes`, which has the same letters. */
+static void reorder(storage_layout *l, const char *axes) {
+  const storage_layout old = *l;
+  for (int d = 0; d < l->rank; ++d) l->axis[d] = old.axis[strchr(old.axes, axes[d]) - old.axes];
+  l->axes = axes;
+}
+
+static bool is_row(const storage_layout *l) { return storage_layout_is_origin(l); }
+
+/* As many elements in a row on both sides are the same tensor, whatever its dims. */
+static void make_row(storage_layout *l) {
+  *l = (storage_layout){.rank = 1, .axis = {{.dim = l->n_storage, .outer = 1}}, .n_storage = l->n_storage};
+}
+
+static status match(storage_layout l[2], const tensor *src, const tensor *dst) {
+  char from[SHAPE_TEXT], to[SHAPE_TEXT];
+  bool same = l[SRC].rank == l[DST].rank;
+  const bool named = src->origin_format != ACL_FORMAT_ND && dst->origin_format != ACL_FORMAT_ND;
+  if (same && named && l[SRC].axes && l[DST].axes && strspn(l[SRC].axes, l[DST].axes) == (size_t)l[SRC].rank)
+    reorder(&l[SRC], l[DST].axes);
+  for (int d = 0; same && d < l[DST].rank; ++d) same = l[SRC].axis[d].dim == l[DST].axis[d].dim;
+  if (!same && src->n == dst->n && is_row(&l[SRC]) && is_row(&l[DST])) {
+    make_row(&l[SRC]);
+    make_row(&l[DST]);
+    return ST_OK;
+  }
+  EXPECT(same, "dst has shape %s, expected that of src, %s", shape_text(dst->dims, dst->rank, to),
+         shape_text(src->dims, src->rank, from));
+  for (int d = 0; d < l[DST].rank; ++d)
+    EXPECT(!l[SRC].axis[d].block || !l[DST].axis[d].block || l[SRC].axis[d].block == l[DST].axis[d].block,
+           "src has blocks of %jd and dst of %jd along dimension %d, expected the same", (intmax_t)l[SRC].axis[d].block,
+           (intmax_t)l[DST].axis[d].block, d);
+  return ST_OK;
+}
+
+static status check_format(const char *attribute, const char *name, const tensor *t) {
+  EXPECT(!*attribute || !strcmp(attribute, format_name(t->format)), "%s is \"%.32s\", expected the operand's, %s", name,
+         attribute, format_name(t->format));
+  return ST_OK;
+}
+
+static status run_trans(const executor *e, void *const *view, void *scratch);
+
+/* src, dst[, src_format, dst_format, groups, src_subformat, dst_subformat] */
+status prepare_trans_data(executor *e, const op_arg *a) {
+  const char *const names[] = {e->op->schema[SRC].name, e->op->schema[DST].name};
+  const tensor src = with_origin(a[SRC].tensor, a[DST].tensor), dst = with_origin(a[DST].tensor, a[SRC].tensor);
+  const tensor *const both[] = {&src, &dst};
+  trans_plan *p = PLAN(e, trans_plan);
+  TRY(expect_same_dtype(&src, names[SRC], &dst, names[DST]));
+  if (e->op->n_args > 2) {
+    TRY(check_format(a[2].string, "src_format", &src));
+    TRY(check_format(a[3].string, "dst_format", &dst));
+    EXPECT(a[4].integer == 1, "groups is %jd, expected 1", (intmax_t)a[4].integer);
+  }
+  p->element_bytes = (int64_t)dtype_bytes(src.dtype);
+  for (int i = 0; i < 2; ++i) {
+    TRY(storage_layout_of(both[i], names[i], &p->layout[i]));
+    e->operands[i].extent_bytes = (uint64_t)(p->layout[i].n_storage * p->element_bytes);
+  }
+  TRY(match(p->layout, &src, &dst));
+  p->pads = p->layout[DST].n_storage != dst.n;
+  executor_cost(e, e->operands[SRC].extent_bytes + e->operands[DST].extent_bytes, 0);
+  e->run = e->operands[DST].extent_bytes ? run_trans : run_nothing;
+  return ST_OK;
+}
+
+/* ---- the task ---------------------------------------------------------------------------------------------------- */
+
+/* From block to block, and within one, of an axis that is cut into blocks on one side or on both. */
+static int64_t across(const storage_axis *a, int64_t block) { return a->block ? a->outer : a->outer * block; }
+static int64_t within(const storage_axis *a) { return a->block ? a->inner : a->outer; }
+
+static int64_t block_of(const trans_plan *p, int d) {
+  return p->layout[SRC].axis[d].block ? p->layout[SRC].axis[d].block : p->layout[DST].axis[d].block;
+}
+
+/* Axes from d on: an axis with blocks is its whole blocks, and then what is left of the last one. */
+static void move_axes(const trans_plan *p, int d, move_space s, const char *from, char *to, uint64_t cost_ns) {
+  if (d == p->layout[DST].rank) {
+    move_now(&s, to, from, cost_ns);
+    return;
+  }
+  const storage_axis *x = &p->layout[SRC].axis[d], *y = &p->layout[DST].axis[d];
+  const int64_t block = block_of(p, d), size = p->element_bytes;
+  if (!block) {
+    space_add(&s, x->dim, y->outer * size, x->outer * size);
+    move_axes(p, d + 1, s, from, to, cost_ns);
+    return;
+  }
+  const int64_t n = x->dim / block, rest = x->dim % block;
+  move_space whole = s;
+  space_add(&whole, n, across(y, block) * size, across(x, block) * size);
+  space_add(&whole, block, within(y) * size, within(x) * size);
+  if (n) move_axes(p, d + 1, whole, from, to, cost_ns);
+  space_add(&s, rest, within(y) * size, within(x) * size);
+  if (rest) move_axes(p, d + 1, s, from + n * across(x, block) * size, to + n * across(y, block) * size, cost_ns);
+}
+
+static status run_trans(const executor *e, void *const *view, void *scratch) {
+  (void)scratch;
+  const trans_plan *p = PLAN(e, trans_plan);
+  if (p->pads) memset(view[DST], 0, e->operands[DST].extent_bytes);
+  for (int d = 0; d < p->layout[DST].rank; ++d)
+    if (!p->layout[DST].axis[d].dim) return ST_OK;
+  move_axes(p, 0, (move_space){.element_bytes = p->element_bytes}, view[SRC], view[DST], e->cost_ns);
+  return ST_OK;
+}

@@ -1,0 +1,301 @@
+/* Quantisation by given scales: Quantize, AscendQuant, AscendQuantV3, AscendAntiQuant, DequantBias and FakeQuant*. Each
+ * is one elementwise function whose scale and offset are broadcast along an axis; float results saturate where they are
+ * stored as integers, NaN becomes 0. Int4 goes through a copy of int8 in workspace. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernel/engine/elementwise.h"
+#include "kernel/engine/loops.h"
+#include "kernel/families.h"
+#include "kernel/move/check.h"
+#include "kernel/quant/nibbles.h"
+
+enum { MOST_INPUTS = 4, ABSENT = -1, NOT_PACKED = -1 };
+
+typedef struct {
+  elementwise_plan plan;
+  int8_t operand[1 + MOST_INPUTS]; /* out, then the inputs; ABSENT: zero */
+  int8_t packed;                   /* which of those is int4 */
+  uint64_t bytes;                  /* its copy, in scratch */
+  int64_t n_packed;
+} affine_plan;
+
+static const float zero_value;
+
+static status run_affine(const executor *e, void *const *view, void *scratch) {
+  const affine_plan *p = PLAN(e, affine_plan);
+  int8_t *const bytes = p->packed == NOT_PACKED ? NULL : (int8_t *)scratch + p->bytes;
+  void *at[1 + MOST_INPUTS];
+  for (int k = 0; k <= p->plan.n_inputs; ++k)
+    at[k] = p->operand[k] == ABSENT ? (void *)(uintptr_t)&zero_value : view[p->operand[k]];
+  if (p->packed != NOT_PACKED) {
+    if (p->packed) nibbles_unpack(bytes, at[p->packed], p->n_packed);
+    at[p->packed] = bytes;
+  }
+  elementwise_run(&p->plan, at, e->cost_ns);
+  if (p->packed == 0) nibbles_pack(view[p->operand[0]], bytes, p->n_packed);
+  return ST_OK;
+}
+
+/* An operand of the function: a view, and where it is; a NULL tensor is zero. */
+typedef struct {
+  view v;
+  int8_t operand;
+} part;
+
+static part whole(const tensor *t, int operand) {
+  if (!t) return (part){{.dtype = ACL_FLOAT}, ABSENT};
+  return (part){view_of(t), (int8_t)operand};
+}
+
+/* part 0 is the result, the others are broadcast to it. */
+static void plan_function(executor *e, int function, compute_type compute, const part *parts, int n_inputs) {
+  affine_plan *p = PLAN(e, affine_plan);
+  view views[MOST_INPUTS];
+  const view *in[MOST_INPUTS];
+  uint64_t bytes = 0;
+  for (int k = 0; k <= n_inputs; ++k) {
+    p->operand[k] = parts[k].operand;
+    if (parts[k].operand != ABSENT) bytes += e->operands[parts[k].operand].extent_bytes;
+    if (!k) continue;
+    views[k - 1] = view_broadcast(&parts[k].v, parts[0].v.dims, parts[0].v.rank);
+    in[k - 1] = &views[k - 1];
+  }
+  elementwise_plan_init(&p->plan, function, compute, &parts[0].v, in, n_inputs);
+  p->packed = NOT_PACKED;
+  executor_cost(e, bytes, (uint64_t)p->plan.n * 4);
+  e->run = p->plan.n ? run_affine : run_nothing;
+}
+
+/* Part k, int4, as int8 without gaps, of these dims. */
+static part int4_part(executor *e, int operand, const int64_t *dims, int rank) {
+  affine_plan *p = PLAN(e, affine_plan);
+  const part bytes = {view_contiguous(ACL_INT8, rank, dims), (int8_t)operand};
+  p->n_packed = view_elements(&bytes.v);
+  p->bytes = workspace_intermediate(e, (uint64_t)p->n_packed);
+  return bytes;
+}
+
+/* A parameter of one element, of one for each index of `axis`, or of that shape with all other dimensions 1: as it lies
+ * along x. */
+static status spread_along(const tensor *t, const char *name, const tensor *x, int axis, view *v) {
+  char text[SHAPE_TEXT];
+  const int64_t n = x->rank ? x->dims[axis] : 1;
+  bool fits = t->n == 1 || (t->n == n && (t->rank == 1 || t->rank == x->rank));
+  for (int d = 0; fits && t->rank > 1 && d < t->rank; ++d) fits = t->n == 1 || d == axis || t->dims[d] == 1;
+  EXPECT(fits, "%s has shape %s, expected 1 or %jd elements, along dimension %d", name,
+         shape_text(t->dims, t->rank, text), (intmax_t)n, axis);
+  const int own = t->rank > 1 ? axis : 0;
+  const int64_t step = t->rank ? t->strides[t->n == 1 ? 0 : own] * (int64_t)dtype_bytes(t->dtype) : 0;
+  *v = (view){.rank = x->rank, .dtype = t->dtype};
+  for (int d = 0; d < x->rank; ++d) v->dims[d] = 1;
+  if (t->n == 1) return ST_OK;
+  v->dims[axis] = n;
+  v->strides[axis] = step;
+  return ST_OK;
+}
+
+#define DTYPES_X (DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_FLOAT16) | DTYPE_BIT(ACL_BF16))
+
+/* ---- to integers ------------------------------------------------------------------------------------------------- */
+
+/* (x, scales, zeroPoints, dtype, axis, out): round(x / scale + zero point). */
+status prepare_quantize(executor *e, const op_arg *a) {
+  const tensor *x = a[0].tensor, *scales = a[1].tensor, *zero_points = a[2].tensor, *out = a[5].tensor;
+  const int64_t to = a[3].integer;
+  int axis = 0;
+  TRY(op_expect_dtype(x, "x", DTYPES_X));
+  TRY(op_expect_dtype(scales, "scales", x->dtype == ACL_FLOAT ? DTYPES_X : DTYPE_BIT(x->dtype)));
+  EXPECT(to == ACL_INT8 || to == ACL_UINT8 || to == ACL_INT32, "dtype is %jd, expected INT8, UINT8 or INT32",
+         (intmax_t)to);
+  TRY(op_expect_dtype(out, "out", DTYPE_BIT(to)));
+  TRY(op_expect_shape(out, "out", x->dims, x->rank));
+  if (scales->n != 1) TRY(op_expect_dim(a[4].integer, "axis", x->rank, &axis));
+  part parts[] = {whole(out, 3), whole(x, 0), whole(scales, 1), whole(zero_points, 2)};
+  TRY(spread_along(scales, "scales", x, axis, &parts[2].v));
+  if (zero_points) {
+    TRY(op_expect_dtype(zero_points, "zeroPoints",
+                        DTYPE_BIT(ACL_INT32) | DTYPE_BIT(ACL_INT8) | DTYPE_BIT(ACL_UINT8) | DTYPE_BIT(ACL_FLOAT) |
+                            DTYPE_BIT(ACL_BF16)));
+    EXPECT(zero_points->n == scales->n, "zeroPoints has %jd elements, expected those of scales, %jd",
+           (intmax_t)zero_points->n, (intmax_t)scales->n);
+    TRY(spread_along(zero_points, "zeroPoints", x, axis, &parts[3].v));
+  }
+  plan_function(e, EW_quantise, COMPUTE_F32, parts, 3);
+  return ST_OK;
+}
+
+static status rounding_of(const char *name, float *rounding) {
+  static const char *const names[] = {"round", "ceil", "floor", "trunc"}; /* in the order of ROUND_BY */
+  const char *given = name ? name : "round";
+  for (int i = 0; i < 4; ++i)
+    if (!strcmp(given, names[i])) {
+      *rounding = (float)i;
+      return ST_OK;
+    }
+  return OP_FAIL("roundMode is \"%.32s\", expected \"round\", \"ceil\", \"floor\" or \"trunc\"", given);
+}
+
+/* (x, scale, offset, sqrtMode, roundMode, dstType, [axis,] y): x scale [scale] + offset, rounded. */
+status prepare_ascend_quant(executor *e, const op_arg *a) {
+  const bool has_axis = e->op->variant == ASCEND_QUANT_AXIS;
+  const tensor *x = a[0].tensor, *scale = a[1].tensor, *offset = a[2].tensor, *y = a[has_axis ? 7 : 6].tensor;
+  const int64_t to = a[5].integer;
+  float rounding = 0;
+  int axis = x->rank - 1;
+  TRY(op_expect_dtype(x, "x", DTYPES_X));
+  EXPECT(x->rank > 0, "x has no dimension, expected 1 or more");
+  TRY(op_expect_dtype(scale, "scale", x->dtype == ACL_FLOAT ? DTYPES_X : DTYPE_BIT(x->dtype)));
+  TRY(rounding_of(a[4].string, &rounding));
+  EXPECT(to == ACL_INT8 || to == ACL_INT32 || to == ACL_INT4,
+         "dstType is %jd, expected 2 (INT8), 3 (INT32, eight int4 each) or 29 (INT4)", (intmax_t)to);
+  TRY(op_expect_dtype(y, "y", DTYPE_BIT(to)));
+  if (has_axis) {
+    TRY(op_expect_dim(a[6].integer, "axis", x->rank, &axis));
+    EXPECT(axis >= x->rank - 2, "axis is %jd, expected one of the last two dimensions", (intmax_t)a[6].integer);
+  }
+  const int y_operand = e->n_operands - 1;
+  part parts[] = {{.operand = (int8_t)y_operand}, whole(x, 0), whole(scale, 1), whole(offset, 2)};
+  TRY(spread_along(scale, "scale", x, axis, &parts[2].v));
+  if (offset) {
+    TRY(op_expect_dtype(offset, "offset", DTYPE_BIT(scale->dtype)));
+    TRY(op_expect_shape(offset, "offset", scale->dims, scale->rank));
+    TRY(spread_along(offset, "offset", x, axis, &parts[3].v));
+  }
+  if (to == ACL_INT8) {
+    TRY(op_expect_shape(y, "y", x->dims, x->rank));
+    parts[0].v = view_of(y);
+  } else {
+    TRY(nibbles_operand(e, y_operand, y, "y", x->dims, x->rank));
+    parts[0] = int4_part(e, y_operand, x->dims, x->rank);
+  }
+  plan_function(e, EW_scale_round, COMPUTE_F32, parts, 3);
+  affine_plan *p = PLAN(e, affine_plan);
+  p->plan.parameter[0].f32 = rounding;
+  p->plan.parameter[1].f32 = a[3].boolean;
+  p->packed = to == ACL_INT8 ? NOT_PACKED : 0;
+  return ST_OK;
+}
+
+/* ---- from integers ----------------------------------------------------------------------------------------------- */
+
+/* (x, scale, offset, dstType, sqrtMode, y): (x + offset) scale [scale]. */
+status prepare_anti_quant(executor *e, const op_arg *a) {
+  const tensor *x = a[0].tensor, *scale = a[1].tensor, *offset = a[2].tensor, *y = a[5].tensor;
+  const int64_t to = a[3].integer;
+  const bool packed = x->dtype != ACL_INT8;
+  char text[SHAPE_TEXT];
+  TRY(op_expect_dtype(x, "x", DTYPE_BIT(ACL_INT8) | DTYPES_NIBBLES));
+  TRY(op_expect_dtype(scale, "scale", DTYPES_X));
+  EXPECT(to == ACL_FLOAT16 || to == ACL_BF16, "dstType is %jd, expected 1 (FLOAT16) or 27 (BF16)", (intmax_t)to);
+  TRY(op_expect_dtype(y, "y", DTYPE_BIT(to)));
+  const int y_operand = e->n_operands - 1;
+  if (packed)
+    TRY(nibbles_operand(e, 0, x, "x", y->dims, y->rank));
+  else
+    TRY(op_expect_shape(y, "y", x->dims, x->rank));
+  int axis = y->rank - 1; /* one of the last two */
+  const bool before = scale->rank > 1 ? scale->dims[scale->rank - 1] == 1 : y->rank && scale->n != y->dims[y->rank - 1];
+  if (scale->n != 1 && y->rank > 1 && before) axis = y->rank - 2;
+  EXPECT(y->rank || scale->n == 1, "scale has shape %s, expected one element",
+         shape_text(scale->dims, scale->rank, text));
+  part parts[] = {whole(y, y_operand), whole(x, 0), whole(scale, 1), whole(offset, 2)};
+  TRY(spread_along(scale, "scale", y, axis, &parts[2].v));
+  if (offset) {
+    TRY(op_expect_dtype(offset, "offset", DTYPE_BIT(scale->dtype)));
+    TRY(op_expect_shape(offset, "offset", scale->dims, scale->rank));
+    TRY(spread_along(offset, "offset", y, axis, &parts[3].v));
+  }
+  if (packed) parts[1] = int4_part(e, 0, y->dims, y->rank);
+  plan_function(e, EW_anti_quant, COMPUTE_F32, parts, 3);
+  affine_plan *p = PLAN(e, affine_plan);
+  p->plan.parameter[0].f32 = a[4].boolean;
+  p->packed = packed ? 1 : NOT_PACKED;
+  return ST_OK;
+}
+
+/* (x, weightScale, activateScaleOptional, biasOptional, outputDtype, out): x [M, N] by the scales of its columns and rows;
+ * an int32 bias is added before, another one after. In double, so that int32 is exact. */
+status prepare_dequant_bias(executor *e, const op_arg *a) {
+  const tensor *x = a[0].tensor, *weight_scale = a[1].tensor, *scale = a[2].tensor, *bias = a[3].tensor;
+  const tensor *out = a[5].tensor;
+  const int64_t to = a[4].integer;
+  char text[SHAPE_TEXT];
+  TRY(op_expect_dtype(x, "x", DTYPE_BIT(ACL_INT32)));
+  EXPECT(x->rank == 2, "x has shape %s, expected 2 dimensions", shape_text(x->dims, x->rank, text));
+  TRY(op_expect_dtype(weight_scale, "weightScale", DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_BF16)));
+  TRY(op_expect_shape(weight_scale, "weightScale", &x->dims[1], 1));
+  EXPECT(to == ACL_FLOAT16 || to == ACL_BF16, "outputDtype is %jd, expected 1 (FLOAT16) or 27 (BF16)", (intmax_t)to);
+  TRY(op_expect_dtype(out, "out", DTYPE_BIT(to)));
+  TRY(op_expect_shape(out, "out", x->dims, x->rank));
+  part parts[] = {whole(out, 4), whole(x, 0), whole(weight_scale, 1), whole(scale, 2), whole(bias, 3)};
+  if (scale) {
+    TRY(op_expect_dtype(scale, "activateScaleOptional", DTYPE_BIT(ACL_FLOAT)));
+    TRY(op_expect_shape(scale, "activateScaleOptional", &x->dims[0], 1));
+    TRY(spread_along(scale, "activateScaleOptional", x, 0, &parts[3].v));
+  }
+  if (bias) {
+    TRY(op_expect_dtype(bias, "biasOptional", DTYPES_X | DTYPE_BIT(ACL_INT32)));
+    TRY(op_expect_shape(bias, "biasOptional", &x->dims[1], 1));
+  }
+  plan_function(e, EW_dequant_bias, COMPUTE_F64, parts, 4);
+  affine_plan *p = PLAN(e, affine_plan);
+  p->plan.parameter[0].f64 = bias && bias->dtype == ACL_INT32;
+  p->plan.parameter[1].f64 = scale != NULL;
+  return ST_OK;
+}
+
+/* ---- FakeQuant: to the integers and back, and whether they were in range ------------------------------------------ */
+
+typedef struct {
+  elementwise_plan out, mask;
+} fake_quant_plan;
+
+static status run_fake_quant(const executor *e, void *const *view, void *scratch) {
+  (void)scratch;
+  const fake_quant_plan *p = e->heap;
+  elementwise_run(&p->out, (void *const[]){view[3], view[0], view[1], view[2]}, e->cost_ns / 2);
+  elementwise_run(&p->mask, (void *const[]){view[4], view[0], view[1], view[2]}, e->cost_ns / 2);
+  return ST_OK;
+}
+
+/* (self, scale, zeroPoint, fakeQuantEnbled or axis, quantMin, quantMax, out, mask) */
+status prepare_fake_quant(executor *e, const op_arg *a) {
+  const bool per_channel = e->op->variant == FAKE_QUANT_CHANNELS;
+  const tensor *self = a[0].tensor, *scale = a[1].tensor, *zero_point = a[2].tensor, *out = a[6].tensor;
+  const tensor *mask = a[7].tensor;
+  const int64_t low = a[4].integer, high = a[5].integer;
+  int axis = 0;
+  TRY(op_expect_dtype(self, "self", DTYPES_X));
+  TRY(op_expect_dtype(scale, "scale", DTYPES_X));
+  TRY(op_expect_dtype(zero_point, "zeroPoint", DTYPE_BIT(ACL_INT32)));
+  TRY(op_expect_dtype(out, "out", DTYPES_X));
+  TRY(op_expect_dtype(mask, "mask", DTYPE_BIT(ACL_BOOL)));
+  TRY(op_expect_shape(out, "out", self->dims, self->rank));
+  TRY(op_expect_shape(mask, "mask", self->dims, self->rank));
+  EXPECT(low <= high, "quantMin is %jd, expected quantMax, %jd, or less", (intmax_t)low, (intmax_t)high);
+  if (per_channel) TRY(op_expect_dim(a[3].integer, "axis", self->rank, &axis));
+  const int64_t n = per_channel && self->rank ? self->dims[axis] : 1;
+  EXPECT(scale->n == n && scale->rank <= 1, "scale has %jd elements, expected %jd in one dimension", (intmax_t)scale->n,
+         (intmax_t)n);
+  EXPECT(zero_point->n == n && zero_point->rank <= 1, "zeroPoint has %jd elements, expected %jd in one dimension",
+         (intmax_t)zero_point->n, (intmax_t)n);
+  view s, z;
+  TRY(spread_along(scale, "scale", self, axis, &s));
+  TRY(spread_along(zero_point, "zeroPoint", self, axis, &z));
+  const bool enabled = per_channel || a[3].real >= 1;
+  const view x = view_of(self), to_out = view_of(out), to_mask = view_of(mask);
+  const view *const in[] = {&x, &s, &z};
+  fake_quant_plan *p = e->heap = malloc(sizeof *p);
+  if (!p) return fail(ST_NO_HOST_MEMORY, "no host memory for a plan");
+  elementwise_plan_init(&p->out, enabled ? EW_fake_quant : EW_copy, COMPUTE_F32, &to_out, in, 3);
+  elementwise_plan_init(&p->mask, EW_fake_quant_mask, COMPUTE_F32, &to_mask, in, 3);
+  for (elementwise_plan *each = &p->out; each; each = each == &p->out ? &p->mask : NULL) {
+    each->parameter[0].f32 = (float)low;
+    each->parameter[1].f32 = (float)high;
+    each->parameter[2].f32 = !enabled; /* nothing is out of range */
+  }
+  executor_cost(e, (uint64_t)self->n * (2 * dtype_bytes(self->dtype) + 1), (uint64_t)self->n * 16);
+  e->run = self->n ? run_fake_quant : run_nothing;
+  return ST_OK;
+}

@@ -1,0 +1,221 @@
+/* DynamicQuant, DynamicQuantV2: rows to integers, by a scale (and an offset) that each row's extremes give; before, a row
+ * may be multiplied by smooth scales: of all rows, or of the group that the row is in. GroupQuant: rows to integers by
+ * given scales of their groups. */
+#include "kernel/families.h"
+#include "kernel/move/check.h"
+#include "kernel/norm/panels.h"
+#include "kernel/quant/nibbles.h"
+#include "kernel/quant/row.h"
+
+enum { TILE = 1024 };
+
+typedef struct {
+  panel_plan rows; /* operands: x, y, the scales, the offsets */
+  float most;      /* of the integers */
+  bool asymmetric;
+  load_loop *load_smooth; /* NULL: none */
+  int64_t smooth_row, smooth_column;
+  load_loop *load_group; /* NULL: one group */
+  int64_t group_step, n_groups;
+  int y_view;
+  int64_t n_packed; /* elements of int4 in y; 0: y is int8 */
+  uint64_t bytes;   /* int8, in scratch */
+} dynamic_plan;
+
+typedef struct {
+  const dynamic_plan *plan;
+  const char *smooth, *group;
+} dynamic_job;
+
+/* Groups' rows end where the group index says: of this row, the first group that ends behind it. */
+static int64_t group_of(const dynamic_job *j, int64_t row) {
+  const dynamic_plan *p = j->plan;
+  if (!p->load_group) return 0;
+  int64_t g = 0, end = 0;
+  for (; g < p->n_groups; ++g) {
+    p->load_group(&end, j->group + g * p->group_step, p->group_step, 1);
+    if (row < end) break;
+  }
+  return g;
+}
+
+static void quantise_panel(const void *op, const panel *panel) {
+  const dynamic_job *j = op;
+  const dynamic_plan *p = j->plan;
+  float smooth[TILE];
+  for (int i = 0; i < panel->width; ++i) {
+    const float *x = panel_floats(panel, 0, i);
+    float *y = panel_floats(panel, 1, i);
+    const int64_t group = group_of(j, panel->row + i);
+    for (int64_t k = 0, n; p->load_smooth && group < p->n_groups && k < panel->n; k += n) {
+      n = smaller(TILE, panel->n - k);
+      p->load_smooth(smooth, j->smooth + group * p->smooth_row + k * p->smooth_column, p->smooth_column, n);
+      quant_row_smooth(y + k, x + k, smooth, n);
+    }
+    if (p->load_smooth && group < p->n_groups) x = y;
+    float *const scale = panel_floats(panel, 2, i);
+    if (p->asymmetric)
+      *scale = quant_row_asymmetric(y, x, p->most, panel_floats(panel, 3, i), panel->n);
+    else
+      *scale = quant_row_dynamic(y, x, p->most, panel->n);
+  }
+}
+
+static status run_dynamic(const executor *e, void *const *view, void *scratch) {
+  enum { SMOOTH = 1, GROUP = 2, VIEWS = 6 };
+  const dynamic_plan *p = PLAN(e, dynamic_plan);
+  int8_t *const bytes = (int8_t *)scratch + p->bytes;
+  void *views[VIEWS];
+  for (int i = 0; i < e->n_operands; ++i) views[i] = i == p->y_view && p->n_packed ? bytes : view[i];
+  const dynamic_job job = {.plan = p, .smooth = view[SMOOTH], .group = view[GROUP]};
+  TRY(panels_run(&(panel_job){.plan = &p->rows, .view = views, .body = quantise_panel, .op = &job}, e->cost_ns));
+  if (p->n_packed) nibbles_pack(view[p->y_view], bytes, p->n_packed);
+  return ST_OK;
+}
+
+#define DTYPES_X (DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_FLOAT16) | DTYPE_BIT(ACL_BF16))
+
+/* smooth [n], or [groups, n] beside a group index [groups]. */
+static status plan_smooth(dynamic_plan *p, const tensor *x, const tensor *smooth, const tensor *group) {
+  char text[SHAPE_TEXT];
+  const int64_t n = x->dims[x->rank - 1];
+  p->n_groups = 1;
+  if (!smooth) {
+    EXPECT(!group, "groupIndexOptional is a tensor, expected none without smoothScalesOptional");
+    return ST_OK;
+  }
+  TRY(op_expect_dtype(smooth, "smoothScalesOptional", DTYPE_BIT(x->dtype)));
+  const view v = view_of(smooth);
+  EXPECT(smooth->rank == (group ? 2 : 1) && v.dims[v.rank - 1] == n,
+         "smoothScalesOptional has shape %s, expected %s%jd]", shape_text(smooth->dims, smooth->rank, text),
+         group ? "[groups, " : "[", (intmax_t)n);
+  p->load_smooth = loops->load[smooth->dtype][COMPUTE_F32];
+  p->smooth_column = v.strides[v.rank - 1];
+  if (!group) return ST_OK;
+  TRY(op_expect_dtype(group, "groupIndexOptional", DTYPES_INDEX));
+  TRY(op_expect_shape(group, "groupIndexOptional", smooth->dims, 1));
+  p->smooth_row = v.strides[0];
+  p->n_groups = group->n;
+  p->load_group = loops->load[group->dtype][COMPUTE_I64];
+  p->group_step = view_of(group).strides[0];
+  return ST_OK;
+}
+
+/* (x, smoothScalesOptional, [groupIndexOptional, dstType,] yOut, scaleOut [, offsetOut]) */
+status prepare_dynamic_quant(executor *e, const op_arg *a) {
+  const bool v2 = e->op->variant == DYNAMIC_QUANT_V2;
+  const tensor *x = a[0].tensor, *y = a[v2 ? 4 : 2].tensor, *scale = a[v2 ? 5 : 3].tensor;
+  const tensor *group = v2 ? a[2].tensor : NULL, *offset = v2 ? a[6].tensor : NULL;
+  const int y_view = v2 ? 3 : 2;
+  char text[SHAPE_TEXT];
+  dynamic_plan *p = PLAN(e, dynamic_plan);
+  *p = (dynamic_plan){.asymmetric = offset != NULL, .y_view = y_view, .most = y->dtype == ACL_INT8 ? 127 : 7};
+  TRY(op_expect_dtype(x, "x", DTYPES_X));
+  EXPECT(x->rank >= 1, "x has shape %s, expected 1 or more dimensions", shape_text(x->dims, x->rank, text));
+  TRY(plan_smooth(p, x, a[1].tensor, group));
+  TRY(op_expect_dtype(y, "yOut", DTYPE_BIT(ACL_INT8) | DTYPES_NIBBLES));
+  EXPECT(!v2 || a[3].integer == y->dtype, "dstType is %jd, expected that of yOut, %d", (intmax_t)a[3].integer,
+         y->dtype);
+  TRY(op_expect_dtype(scale, "scaleOut", DTYPE_BIT(ACL_FLOAT)));
+  TRY(op_expect_shape(scale, "scaleOut", x->dims, x->rank - 1));
+  if (offset) {
+    TRY(op_expect_dtype(offset, "offsetOut", DTYPE_BIT(ACL_FLOAT)));
+    TRY(op_expect_shape(offset, "offsetOut", x->dims, x->rank - 1));
+  }
+  view to = view_contiguous(ACL_INT8, x->rank, x->dims);
+  if (y->dtype == ACL_INT8) {
+    TRY(op_expect_shape(y, "yOut", x->dims, x->rank));
+    to = view_of(y);
+  } else {
+    TRY(nibbles_operand(e, y_view, y, "yOut", x->dims, x->rank));
+    p->n_packed = x->n;
+    p->bytes = workspace_intermediate(e, (uint64_t)x->n);
+  }
+  panel_plan_init(&p->rows, COMPUTE_F32, x->rank - 1, 1, x->dims);
+  panel_add_tensor(&p->rows, PANEL_READ, 0, x, NULL);
+  panel_add(&p->rows, PANEL_WRITTEN, y_view, &to);
+  panel_add_tensor(&p->rows, PANEL_ROW_WRITTEN, y_view + 1, scale, NULL);
+  if (offset) panel_add_tensor(&p->rows, PANEL_ROW_WRITTEN, y_view + 2, offset, NULL);
+  panel_plan_end(&p->rows, true);
+  executor_cost(e, (uint64_t)x->n * (dtype_bytes(x->dtype) + 1), (uint64_t)x->n * 8);
+  e->run = x->n ? run_dynamic : run_nothing;
+  return ST_OK;
+}
+
+/* ---- GroupQuant -------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+  view x, y, scale; /* [rows, n], of which y may be int8 in scratch; [groups, n] */
+  int offset_dtype; /* -1: none */
+  load_loop *load_group;
+  int64_t group_step;
+  int64_t n_packed;
+  uint64_t bytes;
+} group_plan;
+
+enum { GROUP_X, GROUP_SCALE, GROUP_INDEX, GROUP_OFFSET, GROUP_Y };
+
+static status run_groups(const executor *e, void *const *at, void *scratch) {
+  static const float zero;
+  const group_plan *p = PLAN(e, group_plan);
+  char *const to = p->n_packed ? (char *)scratch + p->bytes : at[GROUP_Y];
+  void *const offset = p->offset_dtype < 0 ? (void *)(uintptr_t)&zero : at[GROUP_OFFSET];
+  const view offset_view = {.dtype = p->offset_dtype < 0 ? ACL_FLOAT : p->offset_dtype};
+  int64_t begin = 0, end = 0;
+  for (int64_t g = 0; g < p->scale.dims[0]; ++g, begin = end) {
+    p->load_group(&end, (char *)at[GROUP_INDEX] + g * p->group_step, p->group_step, 1);
+    if (end < begin || end > p->x.dims[0] || (g == p->scale.dims[0] - 1 && end != p->x.dims[0]))
+      return fail(ST_DEVICE_EXCEPTION, "groupIndex[%jd] is %jd, expected %jd to %jd, the last of them at the end",
+                  (intmax_t)g, (intmax_t)end, (intmax_t)begin, (intmax_t)p->x.dims[0]);
+    if (begin == end) continue;
+    view x = p->x, y = p->y, scale = p->scale;
+    x.dims[0] = y.dims[0] = end - begin;
+    scale.dims[0] = 1;
+    elementwise_plan plan;
+    elementwise_plan_init(&plan, EW_scale_round, COMPUTE_F32, &y, (const view *const[]){&x, &scale, &offset_view}, 3);
+    plan.parameter[0].f32 = plan.parameter[1].f32 = 0;
+    elementwise_run(&plan,
+                    (void *const[]){to + begin * y.strides[0], (char *)at[GROUP_X] + begin * x.strides[0],
+                                    (char *)at[GROUP_SCALE] + g * scale.strides[0], offset},
+                    e->cost_ns);
+  }
+  if (p->n_packed) nibbles_pack(at[GROUP_Y], (const int8_t *)to, p->n_packed);
+  return ST_OK;
+}
+
+/* (x [rows, n], scale [groups, n], groupIndex [groups], offsetOptional, dstType, y) */
+status prepare_group_quant(executor *e, const op_arg *a) {
+  const tensor *x = a[0].tensor, *scale = a[1].tensor, *index = a[2].tensor, *offset = a[3].tensor, *y = a[5].tensor;
+  group_plan *p = PLAN(e, group_plan);
+  char text[SHAPE_TEXT];
+  TRY(op_expect_dtype(x, "x", DTYPES_X));
+  EXPECT(x->rank == 2, "x has shape %s, expected 2 dimensions", shape_text(x->dims, x->rank, text));
+  TRY(op_expect_dtype(scale, "scale", DTYPES_X));
+  EXPECT(scale->rank == 2 && scale->dims[0] > 0 && scale->dims[1] == x->dims[1],
+         "scale has shape %s, expected [1 or more, %jd]", shape_text(scale->dims, scale->rank, text),
+         (intmax_t)x->dims[1]);
+  TRY(op_expect_dtype(index, "groupIndex", DTYPES_INDEX));
+  TRY(op_expect_shape(index, "groupIndex", scale->dims, 1));
+  if (offset) TRY(op_expect_one(offset, "offsetOptional", DTYPE_BIT(scale->dtype)));
+  const int64_t to = a[4].integer;
+  EXPECT(to == ACL_INT8 || to == ACL_INT32 || to == ACL_INT4,
+         "dstType is %jd, expected 2 (INT8), 3 (INT32, eight int4 each) or 29 (INT4)", (intmax_t)to);
+  TRY(op_expect_dtype(y, "y", DTYPE_BIT(to)));
+  *p = (group_plan){.x = view_of(x),
+                    .y = view_contiguous(ACL_INT8, 2, x->dims),
+                    .scale = view_of(scale),
+                    .offset_dtype = offset ? offset->dtype : -1,
+                    .load_group = loops->load[index->dtype][COMPUTE_I64],
+                    .group_step = view_of(index).strides[0]};
+  if (to == ACL_INT8) {
+    TRY(op_expect_shape(y, "y", x->dims, 2));
+    p->y = view_of(y);
+  } else {
+    TRY(nibbles_operand(e, GROUP_Y, y, "y", x->dims, 2));
+    p->n_packed = x->n;
+    p->bytes = workspace_intermediate(e, (uint64_t)x->n);
+  }
+  executor_cost(e, (uint64_t)x->n * (dtype_bytes(x->dtype) + 1), (uint64_t)x->n * 8);
+  e->run = x->n ? run_groups : run_nothing;
+  return ST_OK;
+}

@@ -1,0 +1,131 @@
+/* A layer of gated recurrent units, forward (DynamicGRUV2): the reset gate is applied behind the product of the state. */
+#include <string.h>
+
+#include "kernel/graph_families.h"
+#include "kernel/recurrent/recurrent.h"
+
+enum { X, W_X, W_H, B_X, B_H, LENGTHS, INIT_H, Y, OUT_H, OUT_Z, OUT_R, OUT_N, OUT_N_FROM_H, N_OPERANDS };
+
+typedef struct {
+  recurrent r;
+  uint64_t gates, from_h, h, rows, weight; /* in the workspace */
+} gru_plan;
+
+enum { ROW_MASK, ROW_OLD, ROW_Y, N_ROWS };
+
+/* ---- phase one --------------------------------------------------------------------------------------------------- */
+
+static status check_operands(gru_plan *p, const executor *e, const op_arg *a) {
+  recurrent *r = &p->r;
+  const int64_t of_x[] = {r->inputs, 3 * r->hidden}, of_h[] = {r->hidden, 3 * r->hidden};
+  TRY(recurrent_expect(a[W_X].tensor, "weight_input", of_x, 2));
+  TRY(recurrent_expect(a[W_H].tensor, "weight_hidden", of_h, 2));
+  TRY(recurrent_expect(a[B_X].tensor, "bias_input", of_x + 1, 1));
+  TRY(recurrent_expect(a[B_H].tensor, "bias_hidden", of_x + 1, 1));
+  TRY(recurrent_mask(r, a[LENGTHS].tensor, "seq_length", LENGTHS));
+  TRY(recurrent_expect_state(r, a[INIT_H].tensor, "init_h"));
+  for (int i = Y; i < N_OPERANDS; ++i) TRY(recurrent_expect_steps(r, a[i].tensor, e->op->schema[i].name));
+  return ST_OK;
+}
+
+static status run_gru(const executor *e, void *const *view, void *scratch);
+
+/* Of the attributes: ..., reset_after, gate_order, activation. */
+status prepare_gru(executor *e, const op_arg *a) {
+  gru_plan *p = PLAN(e, gru_plan);
+  *p = (gru_plan){0};
+  recurrent *r = &p->r;
+  const op_arg *attribute = a + N_OPERANDS;
+  const tensor *weight = a[W_H].tensor;
+  TRY(recurrent_attributes(r, attribute));
+  EXPECT(attribute[5].boolean, "reset_after is false, expected true");
+  TRY(recurrent_gates(r, attribute[6].string, "rzn"));
+  EXPECT(!strcmp(attribute[7].string, "tanh"), "activation is \"%.32s\", expected tanh", attribute[7].string);
+  TRY(recurrent_sizes(r, a, N_OPERANDS, a[X].tensor, weight->rank ? weight->dims[weight->rank - 1] : 0, GRU_GATES));
+  TRY(check_operands(p, e, a));
+  const uint64_t state = (uint64_t)(r->batch * r->hidden) * sizeof(float);
+  p->gates = workspace_intermediate(e, (uint64_t)r->steps * GRU_GATES * state);
+  p->from_h = workspace_intermediate(e, GRU_GATES * state);
+  p->h = workspace_intermediate(e, state);
+  p->rows = workspace_intermediate(e, r->mask ? N_ROWS * state : 0);
+  p->weight = workspace_intermediate(e, step_weight_bytes(r, r->hidden, GRU_GATES * r->hidden));
+  const double products = (double)(r->steps * r->batch) * (double)(r->inputs + r->hidden) * (double)(3 * r->hidden);
+  executor_products(e, products);
+  executor_cost(e, (uint64_t)(r->steps * r->batch * (r->inputs + 6 * r->hidden)) * 4,
+                (uint64_t)(products / 2.5) + (uint64_t)(r->steps * r->batch) * r->row_cost_ns * 32);
+  e->run = run_gru;
+  return ST_OK;
+}
+
+/* ---- the task ---------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+  const gru_plan *p;
+  void *const *view;
+  char *scratch;
+  int64_t step;
+} gru_job;
+
+static float *floats(const gru_job *j, uint64_t offset, int64_t at) {
+  return (float *)(void *)(j->scratch + offset) + at;
+}
+
+/* Masked elements keep their state, and have 0 for y. */
+static void step_row(const gru_job *j, int64_t row) {
+  const gru_plan *p = j->p;
+  const recurrent *r = &p->r;
+  const int64_t n = r->hidden, at = (j->step * r->batch + row) * n;
+  float *const h = floats(j, p->h, row * n), *gate[GRU_GATES], *from_h[GRU_GATES], *y = h;
+  for (int g = 0; g < GRU_GATES; ++g) {
+    gate[g] = floats(j, p->gates, at * GRU_GATES + r->order[g] * n);
+    from_h[g] = floats(j, p->from_h, row * n * GRU_GATES + r->order[g] * n);
+  }
+  if (!r->mask) {
+    cells->gru(gate, (const float *const *)from_h, h, n);
+  } else {
+    float *const rows = floats(j, p->rows, row * n * N_ROWS), *const mask = rows + ROW_MASK * n,
+                 *const old = rows + ROW_OLD * n;
+    y = rows + ROW_Y * n;
+    recurrent_mask_row(r, j->view, j->step, row, mask);
+    memcpy(old, h, (size_t)n * sizeof *h);
+    cells->gru(gate, (const float *const *)from_h, h, n);
+    memcpy(y, h, (size_t)n * sizeof *h);
+    cells->multiply(y, mask, n);
+    cells->blend(h, old, mask, n);
+  }
+  recurrent_store(r, j->view, Y, at, y, n);
+  recurrent_store(r, j->view, OUT_H, at, h, n);
+  recurrent_store(r, j->view, OUT_Z, at, gate[GRU_Z], n);
+  recurrent_store(r, j->view, OUT_R, at, gate[GRU_R], n);
+  recurrent_store(r, j->view, OUT_N, at, gate[GRU_N], n);
+  recurrent_store(r, j->view, OUT_N_FROM_H, at, from_h[GRU_N], n);
+}
+
+static void step_rows(const void *job, int64_t begin, int64_t end) {
+  for (int64_t row = begin; row < end; ++row) step_row(job, row);
+}
+
+static status run_gru(const executor *e, void *const *view, void *scratch) {
+  const gru_plan *p = PLAN(e, gru_plan);
+  const recurrent *r = &p->r;
+  const int64_t columns = GRU_GATES * r->hidden, rows = r->steps * r->batch;
+  gru_job j = {.p = p, .view = view, .scratch = scratch};
+  const matrix w_x = matrix_of(view[W_X], r->dtype[W_X], r->inputs, columns);
+  const matrix w_h = matrix_of(view[W_H], r->dtype[W_H], r->hidden, columns);
+  const matrix from_h = matrix_of(floats(&j, p->from_h, 0), ACL_FLOAT, r->batch, columns);
+  const matrix h = matrix_of(floats(&j, p->h, 0), ACL_FLOAT, r->batch, r->hidden);
+  const step_weight weight = step_weight_of(w_h, r, j.scratch + p->weight);
+  matrix b_x = matrix_of(view[B_X], r->dtype[B_X], rows, columns);
+  b_x.row_stride = 0;
+  TRY(matrix_product(matrix_of(view[X], r->dtype[X], rows, r->inputs), w_x,
+                     matrix_of(floats(&j, p->gates, 0), ACL_FLOAT, rows, columns), b_x.at ? &b_x : NULL));
+  recurrent_load(r, view, INIT_H, 0, floats(&j, p->h, 0), r->batch * r->hidden);
+  for (int64_t s = 0; s < r->steps; ++s) {
+    j.step = recurrent_step(r, s);
+    for (int64_t row = 0; row < r->batch; ++row)
+      recurrent_load(r, view, B_H, 0, floats(&j, p->from_h, row * columns), columns);
+    TRY(step_weight_multiply(&weight, h, from_h, true));
+    rows_parallel(step_rows, &j, r->batch, 1, (uint64_t)r->batch * r->row_cost_ns);
+  }
+  return ST_OK;
+}

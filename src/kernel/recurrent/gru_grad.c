@@ -1,0 +1,177 @@
+/* The gradient of a layer of gated recurrent units (DynamicGRUV2Grad), in the way of lstm_grad.c. Sums over the input and
+ * over the state have gradients that differ for the candidate. */
+#include <string.h>
+
+#include "kernel/graph_families.h"
+#include "kernel/recurrent/recurrent.h"
+
+enum {
+  X,
+  W_X,
+  W_H,
+  IN_Y,
+  INIT_H,
+  IN_H,
+  D_Y,
+  D_H,
+  IN_Z,
+  IN_R,
+  IN_N,
+  IN_N_FROM_H,
+  LENGTHS,
+  MASK,
+  DW_X,
+  DW_H,
+  DB_X,
+  DB_H,
+  DX,
+  DH_PREV,
+  N_OPERANDS
+};
+
+typedef struct {
+  recurrent r;
+  uint64_t d_gates, d_from_h, dh, rows, weight; /* in the workspace */
+} gru_grad_plan;
+
+enum { ROW_R, ROW_Z, ROW_N, ROW_N_FROM_H, ROW_H, ROW_DH, ROW_MASK, ROW_KEPT, N_ROWS };
+
+/* ---- phase one --------------------------------------------------------------------------------------------------- */
+
+static status check_operands(gru_grad_plan *p, const executor *e, const op_arg *a) {
+  static const int8_t weights[][2] = {{W_X, DW_X}, {W_H, DW_H}}, biases[] = {DB_X, DB_H};
+  const arg_schema *s = e->op->schema;
+  recurrent *r = &p->r;
+  for (int k = 0; k < 2; ++k) {
+    const int64_t dims[] = {k ? r->hidden : r->inputs, 3 * r->hidden};
+    for (int i = 0; i < 2; ++i) TRY(recurrent_expect(a[weights[k][i]].tensor, s[weights[k][i]].name, dims, 2));
+    TRY(recurrent_expect(a[biases[k]].tensor, s[biases[k]].name, dims + 1, 1));
+  }
+  for (int i = IN_Y; i <= IN_N_FROM_H; ++i)
+    TRY(i == INIT_H || i == D_H ? recurrent_expect_state(r, a[i].tensor, s[i].name)
+                                : recurrent_expect_steps(r, a[i].tensor, s[i].name));
+  TRY(recurrent_mask(r, a[LENGTHS].tensor, "seq_length", LENGTHS));
+  TRY(recurrent_expect_none(a[MASK].tensor, "mask"));
+  TRY(recurrent_expect(a[DX].tensor, "dx", a[X].tensor->dims, a[X].tensor->rank));
+  return recurrent_expect_state(r, a[DH_PREV].tensor, "dh_prev");
+}
+
+static status run_gru_grad(const executor *e, void *const *view, void *scratch);
+
+/* Of the attributes: ..., reset_after, gate_order. */
+status prepare_gru_grad(executor *e, const op_arg *a) {
+  gru_grad_plan *p = PLAN(e, gru_grad_plan);
+  *p = (gru_grad_plan){0};
+  recurrent *r = &p->r;
+  const op_arg *attribute = a + N_OPERANDS;
+  const tensor *weight = a[W_H].tensor;
+  TRY(recurrent_attributes(r, attribute));
+  EXPECT(attribute[5].boolean, "reset_after is false, expected true");
+  TRY(recurrent_gates(r, attribute[6].string, "rzn"));
+  TRY(recurrent_sizes(r, a, N_OPERANDS, a[X].tensor, weight->rank ? weight->dims[weight->rank - 1] : 0, GRU_GATES));
+  TRY(check_operands(p, e, a));
+  const uint64_t state = (uint64_t)(r->batch * r->hidden) * sizeof(float);
+  p->d_gates = workspace_intermediate(e, (uint64_t)r->steps * GRU_GATES * state);
+  p->d_from_h = workspace_intermediate(e, (uint64_t)r->steps * GRU_GATES * state);
+  p->dh = workspace_intermediate(e, state);
+  p->rows = workspace_intermediate(e, N_ROWS * state);
+  p->weight = workspace_intermediate(e, step_weight_bytes(r, GRU_GATES * r->hidden, r->hidden));
+  const double products = 2 * (double)(r->steps * r->batch) * (double)(r->inputs + r->hidden) * (double)(3 * r->hidden);
+  executor_products(e, products);
+  executor_cost(e, (uint64_t)(r->steps * r->batch * (2 * r->inputs + 8 * r->hidden)) * 4,
+                (uint64_t)(products / 2.5) + (uint64_t)(r->steps * r->batch) * r->row_cost_ns * 32);
+  e->run = run_gru_grad;
+  return ST_OK;
+}
+
+/* ---- the state's way back ---------------------------------------------------------------------------------------- */
+
+typedef struct {
+  const gru_grad_plan *p;
+  void *const *view;
+  char *scratch;
+  int64_t step, before; /* the step before: -1: the initial state */
+} grad_job;
+
+static float *floats(const grad_job *j, uint64_t offset, int64_t at) {
+  return (float *)(void *)(j->scratch + offset) + at;
+}
+
+static void load_row(const grad_job *j, int64_t row, float *const buffer[N_ROWS]) {
+  const recurrent *r = &j->p->r;
+  const int64_t n = r->hidden, at = (j->step * r->batch + row) * n;
+  recurrent_load(r, j->view, IN_R, at, buffer[ROW_R], n);
+  recurrent_load(r, j->view, IN_Z, at, buffer[ROW_Z], n);
+  recurrent_load(r, j->view, IN_N, at, buffer[ROW_N], n);
+  recurrent_load(r, j->view, IN_N_FROM_H, at, buffer[ROW_N_FROM_H], n);
+  recurrent_load(r, j->view, D_Y, at, buffer[ROW_DH], n);
+  if (j->before < 0)
+    recurrent_load(r, j->view, INIT_H, row * n, buffer[ROW_H], n);
+  else
+    recurrent_load(r, j->view, IN_H, (j->before * r->batch + row) * n, buffer[ROW_H], n);
+}
+
+/* dh is of the state behind this step; of masked elements it passes by the cell. */
+static void step_row(const grad_job *j, int64_t row) {
+  const gru_grad_plan *p = j->p;
+  const recurrent *r = &p->r;
+  const int64_t n = r->hidden, at = (j->step * r->batch + row) * n * GRU_GATES;
+  float *const dh = floats(j, p->dh, row * n), *const d_from_h = floats(j, p->d_from_h, at);
+  float *buffer[N_ROWS], *d_gate[GRU_GATES];
+  for (int k = 0; k < N_ROWS; ++k) buffer[k] = floats(j, p->rows, (row * N_ROWS + k) * n);
+  for (int g = 0; g < GRU_GATES; ++g) d_gate[g] = floats(j, p->d_gates, at + r->order[g] * n);
+  load_row(j, row, buffer);
+  cells->add(buffer[ROW_DH], dh, n);
+  if (r->mask) {
+    recurrent_mask_row(r, j->view, j->step, row, buffer[ROW_MASK]);
+    cells->multiply(buffer[ROW_DH], buffer[ROW_MASK], n);
+    for (int64_t k = 0; k < n; ++k) buffer[ROW_KEPT][k] = (1 - buffer[ROW_MASK][k]) * dh[k];
+  }
+  cells->gru_grad((const float *const *)buffer, buffer[ROW_N_FROM_H], buffer[ROW_H], buffer[ROW_DH], d_gate,
+                  d_from_h + r->order[GRU_N] * n, n);
+  memcpy(d_from_h + r->order[GRU_R] * n, d_gate[GRU_R], (size_t)n * sizeof *dh);
+  memcpy(d_from_h + r->order[GRU_Z] * n, d_gate[GRU_Z], (size_t)n * sizeof *dh);
+  memcpy(dh, buffer[ROW_DH], (size_t)n * sizeof *dh);
+  if (r->mask) cells->add(dh, buffer[ROW_KEPT], n);
+}
+
+static void step_rows(const void *job, int64_t begin, int64_t end) {
+  for (int64_t row = begin; row < end; ++row) step_row(job, row);
+}
+
+static status run_steps(grad_job *j, matrix d_from_h, matrix w_h) {
+  const recurrent *r = &j->p->r;
+  const matrix dh = matrix_of(floats(j, j->p->dh, 0), ACL_FLOAT, r->batch, r->hidden);
+  const step_weight weight = step_weight_of(matrix_transposed(w_h), r, j->scratch + j->p->weight);
+  recurrent_load(r, j->view, D_H, 0, floats(j, j->p->dh, 0), r->batch * r->hidden);
+  for (int64_t s = r->steps - 1; s >= 0; --s) {
+    j->step = recurrent_step(r, s);
+    j->before = s ? recurrent_step(r, s - 1) : -1;
+    rows_parallel(step_rows, j, r->batch, 1, (uint64_t)r->batch * r->row_cost_ns);
+    TRY(step_weight_multiply(&weight, matrix_rows(d_from_h, j->step * r->batch, r->batch), dh, true));
+  }
+  recurrent_store(r, j->view, DH_PREV, 0, floats(j, j->p->dh, 0), r->batch * r->hidden);
+  return ST_OK;
+}
+
+/* ---- all steps at once ------------------------------------------------------------------------------------------- */
+
+static matrix operand_matrix(const grad_job *j, int operand, int64_t rows, int64_t cols) {
+  return matrix_of(j->view[operand], j->p->r.dtype[operand], rows, cols);
+}
+
+static status run_gru_grad(const executor *e, void *const *view, void *scratch) {
+  const gru_grad_plan *p = PLAN(e, gru_grad_plan);
+  const recurrent *r = &p->r;
+  const int64_t columns = GRU_GATES * r->hidden, rows = r->steps * r->batch;
+  grad_job j = {.p = p, .view = view, .scratch = scratch};
+  const matrix d_gates = matrix_of(floats(&j, p->d_gates, 0), ACL_FLOAT, rows, columns);
+  const matrix d_from_h = matrix_of(floats(&j, p->d_from_h, 0), ACL_FLOAT, rows, columns);
+  const matrix x = operand_matrix(&j, X, rows, r->inputs), w_x = operand_matrix(&j, W_X, r->inputs, columns);
+  TRY(run_steps(&j, d_from_h, operand_matrix(&j, W_H, r->hidden, columns)));
+  TRY(matrix_product(d_gates, matrix_transposed(w_x), operand_matrix(&j, DX, rows, r->inputs), NULL));
+  TRY(matrix_product(matrix_transposed(x), d_gates, operand_matrix(&j, DW_X, r->inputs, columns), NULL));
+  TRY(recurrent_state_weights(r, view, INIT_H, IN_H, d_from_h, operand_matrix(&j, DW_H, r->hidden, columns)));
+  TRY(matrix_column_sums(d_gates, operand_matrix(&j, DB_X, 1, columns)));
+  return matrix_column_sums(d_from_h, operand_matrix(&j, DB_H, 1, columns));
+}

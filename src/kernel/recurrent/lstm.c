@@ -1,0 +1,183 @@
+/* A layer of long short-term memory cells, forward: DynamicRNN, DynamicRNNV2. */
+#include <string.h>
+
+#include "kernel/graph_families.h"
+#include "kernel/recurrent/recurrent.h"
+
+/* Operands behind the weights, which are one ([inputs + hidden, 4 hidden]) or two. */
+enum {
+  BIAS,
+  LENGTHS,
+  INIT_H,
+  INIT_C,
+  WCI,
+  WCF,
+  WCO,
+  MASK,
+  Y,
+  OUT_H,
+  OUT_C,
+  OUT_I,
+  OUT_J,
+  OUT_F,
+  OUT_O,
+  OUT_TANH,
+  N_REST
+};
+
+typedef struct {
+  recurrent r;
+  float forget_bias;
+  int8_t rest; /* the first operand behind the weights */
+  bool joined;
+  uint64_t gates, h, c, tanh_c, old, weight; /* in the workspace */
+} lstm_plan;
+
+/* ---- phase one --------------------------------------------------------------------------------------------------- */
+
+static status check_weights(const lstm_plan *p, const op_arg *a) {
+  const recurrent *r = &p->r;
+  const int64_t joined[] = {r->inputs + r->hidden, 4 * r->hidden}, of_x[] = {r->inputs, 4 * r->hidden},
+                of_h[] = {r->hidden, 4 * r->hidden};
+  TRY(recurrent_expect(a[p->rest + BIAS].tensor, "b", of_x + 1, 1));
+  if (p->joined) return recurrent_expect(a[1].tensor, "w", joined, 2);
+  TRY(recurrent_expect(a[1].tensor, "weight_input", of_x, 2));
+  return recurrent_expect(a[2].tensor, "weight_hidden", of_h, 2);
+}
+
+static status check_operands(lstm_plan *p, const executor *e, const op_arg *a) {
+  const op_arg *rest = a + p->rest;
+  TRY(recurrent_mask(&p->r, rest[LENGTHS].tensor, "seq_length", p->rest + LENGTHS));
+  TRY(recurrent_expect_state(&p->r, rest[INIT_H].tensor, "init_h"));
+  TRY(recurrent_expect_state(&p->r, rest[INIT_C].tensor, "init_c"));
+  for (int i = WCI; i <= MASK; ++i) TRY(recurrent_expect_none(rest[i].tensor, e->op->schema[p->rest + i].name));
+  for (int i = Y; i <= OUT_TANH; ++i)
+    TRY(recurrent_expect_steps(&p->r, rest[i].tensor, e->op->schema[p->rest + i].name));
+  return ST_OK;
+}
+
+static status run_lstm(const executor *e, void *const *view, void *scratch);
+
+static void plan_work(executor *e, lstm_plan *p) {
+  const recurrent *r = &p->r;
+  const uint64_t state = (uint64_t)(r->batch * r->hidden) * sizeof(float);
+  p->gates = workspace_intermediate(e, (uint64_t)r->steps * LSTM_GATES * state);
+  p->h = workspace_intermediate(e, state);
+  p->c = workspace_intermediate(e, state);
+  p->tanh_c = workspace_intermediate(e, state);
+  p->old = workspace_intermediate(e, r->mask ? 3 * state : 0);
+  p->weight = workspace_intermediate(e, step_weight_bytes(r, r->hidden, LSTM_GATES * r->hidden));
+  const double products = (double)(r->steps * r->batch) * (double)(r->inputs + r->hidden) * (double)(4 * r->hidden);
+  executor_products(e, products);
+  executor_cost(e, (uint64_t)(r->steps * r->batch * (r->inputs + 8 * r->hidden)) * 4,
+                (uint64_t)(products / 2.5) + (uint64_t)(r->steps * r->batch) * r->row_cost_ns * 32);
+  e->run = run_lstm;
+}
+
+/* Of the attributes: ..., use_peephole, gate_order, activation, forget_bias. */
+status prepare_lstm(executor *e, const op_arg *a) {
+  lstm_plan *p = PLAN(e, lstm_plan);
+  *p = (lstm_plan){.joined = e->op->variant == LSTM_JOINED};
+  p->rest = p->joined ? 2 : 3;
+  const op_arg *attribute = a + p->rest + N_REST;
+  const tensor *weight = a[p->rest - 1].tensor;
+  TRY(recurrent_attributes(&p->r, attribute));
+  EXPECT(!attribute[5].boolean, "use_peephole is true, expected false");
+  TRY(recurrent_gates(&p->r, attribute[6].string, "ijfo"));
+  EXPECT(!strcmp(attribute[7].string, "tanh"), "activation is \"%.32s\", expected tanh", attribute[7].string);
+  p->forget_bias = (float)attribute[8].real;
+  TRY(recurrent_sizes(&p->r, a, p->rest + N_REST, a[0].tensor, weight->rank ? weight->dims[weight->rank - 1] : 0,
+                      LSTM_GATES));
+  TRY(check_weights(p, a));
+  TRY(check_operands(p, e, a));
+  plan_work(e, p);
+  return ST_OK;
+}
+
+/* ---- the task ---------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+  const lstm_plan *p;
+  void *const *view;
+  char *scratch;
+  int64_t step;
+} lstm_job;
+
+static float *floats(const lstm_job *j, uint64_t offset, int64_t at) {
+  return (float *)(void *)(j->scratch + offset) + at;
+}
+
+static void gates_of(const lstm_job *j, int64_t row, float *gate[LSTM_GATES]) {
+  const recurrent *r = &j->p->r;
+  float *const all = floats(j, j->p->gates, (j->step * r->batch + row) * LSTM_GATES * r->hidden);
+  for (int g = 0; g < LSTM_GATES; ++g) gate[g] = all + r->order[g] * r->hidden;
+}
+
+/* Masked elements keep their state, and have 0 for y. */
+static void step_row(const lstm_job *j, int64_t row, float *const gate[LSTM_GATES]) {
+  const lstm_plan *p = j->p;
+  const recurrent *r = &p->r;
+  const int64_t n = r->hidden, at = (j->step * r->batch + row) * n, state = r->batch * n;
+  float *const h = floats(j, p->h, row * n), *const c = floats(j, p->c, row * n),
+               *const tanh_c = floats(j, p->tanh_c, row * n);
+  const int rest = p->rest;
+  if (!r->mask) {
+    cells->lstm(gate, p->forget_bias, c, tanh_c, h, n);
+    recurrent_store(r, j->view, rest + Y, at, h, n);
+  } else {
+    float *const old_h = floats(j, p->old, row * n), *const old_c = old_h + state, *const mask = old_c + state;
+    recurrent_mask_row(r, j->view, j->step, row, mask);
+    memcpy(old_h, h, (size_t)n * sizeof *h);
+    memcpy(old_c, c, (size_t)n * sizeof *c);
+    cells->lstm(gate, p->forget_bias, c, tanh_c, h, n);
+    cells->blend(c, old_c, mask, n);
+    memcpy(old_c, h, (size_t)n * sizeof *h);
+    cells->blend(h, old_h, mask, n);
+    cells->multiply(old_c, mask, n);
+    recurrent_store(r, j->view, rest + Y, at, old_c, n);
+  }
+  recurrent_store(r, j->view, rest + OUT_H, at, h, n);
+  recurrent_store(r, j->view, rest + OUT_C, at, c, n);
+  recurrent_store(r, j->view, rest + OUT_TANH, at, tanh_c, n);
+  for (int g = 0; g < LSTM_GATES; ++g) recurrent_store(r, j->view, rest + OUT_I + g, at, gate[g], n);
+}
+
+static void step_rows(const void *job, int64_t begin, int64_t end) {
+  for (int64_t row = begin; row < end; ++row) {
+    float *gate[LSTM_GATES];
+    gates_of(job, row, gate);
+    step_row(job, row, gate);
+  }
+}
+
+/* The gates' sums over the inputs, of all steps. */
+static status sum_inputs(const lstm_job *j, matrix w_x, matrix gates) {
+  const recurrent *r = &j->p->r;
+  const int bias = j->p->rest + BIAS;
+  const matrix x = matrix_of(j->view[0], r->dtype[0], r->steps * r->batch, r->inputs);
+  matrix b = matrix_of(j->view[bias], r->dtype[bias], x.rows, gates.cols);
+  b.row_stride = 0;
+  return matrix_product(x, w_x, gates, b.at ? &b : NULL);
+}
+
+static status run_lstm(const executor *e, void *const *view, void *scratch) {
+  const lstm_plan *p = PLAN(e, lstm_plan);
+  const recurrent *r = &p->r;
+  const int64_t n_state = r->batch * r->hidden, columns = LSTM_GATES * r->hidden;
+  lstm_job j = {.p = p, .view = view, .scratch = scratch};
+  const matrix w = matrix_of(view[1], r->dtype[1], r->inputs + r->hidden, columns);
+  const matrix w_h =
+      p->joined ? matrix_rows(w, r->inputs, r->hidden) : matrix_of(view[2], r->dtype[2], r->hidden, columns);
+  const matrix gates = matrix_of(floats(&j, p->gates, 0), ACL_FLOAT, r->steps * r->batch, columns);
+  const matrix h = matrix_of(floats(&j, p->h, 0), ACL_FLOAT, r->batch, r->hidden);
+  TRY(sum_inputs(&j, matrix_rows(w, 0, r->inputs), gates));
+  recurrent_load(r, view, p->rest + INIT_H, 0, floats(&j, p->h, 0), n_state);
+  recurrent_load(r, view, p->rest + INIT_C, 0, floats(&j, p->c, 0), n_state);
+  const step_weight weight = step_weight_of(w_h, r, j.scratch + p->weight);
+  for (int64_t s = 0; s < r->steps; ++s) {
+    j.step = recurrent_step(r, s);
+    TRY(step_weight_multiply(&weight, h, matrix_rows(gates, j.step * r->batch, r->batch), true));
+    rows_parallel(step_rows, &j, r->batch, 1, (uint64_t)r->batch * r->row_cost_ns);
+  }
+  return ST_OK;
+}

@@ -1,0 +1,201 @@
+/* The gradient of a layer of long short-term memory cells: DynamicRNNGrad, DynamicRNNV2Grad. From the last step that ran to
+ * the first: the gates' gradients, which stay in the workspace, and from them the state's; then, of all steps at once, those
+ * of x, the weights and the bias. */
+#include <string.h>
+
+#include "kernel/graph_families.h"
+#include "kernel/recurrent/recurrent.h"
+
+/* Operands behind the weights: those of the joined form, and what differs. */
+enum {
+  IN_Y,
+  INIT_H,
+  INIT_C,
+  IN_H,
+  IN_C,
+  D_Y,
+  D_H,
+  D_C,
+  IN_I,
+  IN_J,
+  IN_F,
+  IN_O,
+  IN_TANH,
+  LENGTHS,
+  N_READ = LENGTHS + 5
+};
+
+typedef struct {
+  recurrent r;
+  bool joined;
+  int8_t rest;                                 /* IN_Y's place */
+  int8_t dw_x, dw_h, db, dx, dh_prev, dc_prev; /* operands */
+  uint64_t d_gates, dh, dc, rows, weight;      /* in the workspace */
+} lstm_grad_plan;
+
+enum { ROW_I, ROW_J, ROW_F, ROW_O, ROW_TANH, ROW_C, ROW_DH, ROW_MASK, ROW_KEPT_H, ROW_KEPT_C, N_ROWS };
+
+/* ---- phase one --------------------------------------------------------------------------------------------------- */
+
+static status check_weights(const lstm_grad_plan *p, const op_arg *a) {
+  const recurrent *r = &p->r;
+  const int64_t joined[] = {r->inputs + r->hidden, 4 * r->hidden}, of_x[] = {r->inputs, 4 * r->hidden},
+                of_h[] = {r->hidden, 4 * r->hidden};
+  const int64_t *const first = p->joined ? joined : of_x;
+  TRY(recurrent_expect(a[1].tensor, p->joined ? "w" : "w_x", first, 2));
+  TRY(recurrent_expect(a[2].tensor, p->joined ? "b" : "w_h", p->joined ? of_x + 1 : of_h, p->joined ? 1 : 2));
+  TRY(recurrent_expect(a[p->dw_x].tensor, p->joined ? "dw" : "dw_x", first, 2));
+  if (!p->joined) TRY(recurrent_expect(a[p->dw_h].tensor, "dw_h", of_h, 2));
+  return recurrent_expect(a[p->db].tensor, "db", of_x + 1, 1);
+}
+
+static status check_operands(lstm_grad_plan *p, const executor *e, const op_arg *a) {
+  const arg_schema *s = e->op->schema;
+  recurrent *r = &p->r;
+  for (int i = p->rest; i < p->rest + LENGTHS; ++i) {
+    const int k = i - p->rest;
+    const bool state = k == INIT_H || k == INIT_C || k == D_H || k == D_C;
+    TRY(state ? recurrent_expect_state(r, a[i].tensor, s[i].name) : recurrent_expect_steps(r, a[i].tensor, s[i].name));
+  }
+  TRY(recurrent_mask(r, a[p->rest + LENGTHS].tensor, "seq_length", p->rest + LENGTHS));
+  for (int i = p->rest + LENGTHS + 1; i < p->rest + N_READ; ++i) TRY(recurrent_expect_none(a[i].tensor, s[i].name));
+  TRY(recurrent_expect(a[p->dx].tensor, "dx", a[0].tensor->dims, a[0].tensor->rank));
+  TRY(recurrent_expect_state(r, a[p->dh_prev].tensor, "dh_prev"));
+  return recurrent_expect_state(r, a[p->dc_prev].tensor, "dc_prev");
+}
+
+static status run_lstm_grad(const executor *e, void *const *view, void *scratch);
+
+static void plan_work(executor *e, lstm_grad_plan *p) {
+  const recurrent *r = &p->r;
+  const uint64_t state = (uint64_t)(r->batch * r->hidden) * sizeof(float);
+  p->d_gates = workspace_intermediate(e, (uint64_t)r->steps * LSTM_GATES * state);
+  p->dh = workspace_intermediate(e, state);
+  p->dc = workspace_intermediate(e, state);
+  p->rows = workspace_intermediate(e, N_ROWS * state);
+  p->weight = workspace_intermediate(e, step_weight_bytes(r, LSTM_GATES * r->hidden, r->hidden));
+  const double products = 2 * (double)(r->steps * r->batch) * (double)(r->inputs + r->hidden) * (double)(4 * r->hidden);
+  executor_products(e, products);
+  executor_cost(e, (uint64_t)(r->steps * r->batch * (2 * r->inputs + 9 * r->hidden)) * 4,
+                (uint64_t)(products / 2.5) + (uint64_t)(r->steps * r->batch) * r->row_cost_ns * 32);
+  e->run = run_lstm_grad;
+}
+
+/* Of the attributes: ..., use_peephole, gate_order[, activation]. */
+status prepare_lstm_grad(executor *e, const op_arg *a) {
+  lstm_grad_plan *p = PLAN(e, lstm_grad_plan);
+  *p = (lstm_grad_plan){.joined = e->op->variant == LSTM_GRAD_JOINED, .rest = 3};
+  int8_t out = (int8_t)(p->rest + N_READ);
+  p->dw_x = out++;
+  p->dw_h = p->joined ? p->dw_x : out++;
+  p->db = out++;
+  p->dx = out++;
+  p->dh_prev = out++;
+  p->dc_prev = out++;
+  const op_arg *attribute = a + out;
+  const tensor *weight = a[1].tensor;
+  TRY(recurrent_attributes(&p->r, attribute));
+  EXPECT(!attribute[5].boolean, "use_peephole is true, expected false");
+  TRY(recurrent_gates(&p->r, attribute[6].string, "ijfo"));
+  if (!p->joined)
+    EXPECT(!strcmp(attribute[7].string, "tanh"), "activation is \"%.32s\", expected tanh", attribute[7].string);
+  TRY(recurrent_sizes(&p->r, a, out, a[0].tensor, weight->rank ? weight->dims[weight->rank - 1] : 0, LSTM_GATES));
+  TRY(check_weights(p, a));
+  TRY(check_operands(p, e, a));
+  plan_work(e, p);
+  return ST_OK;
+}
+
+/* ---- the state's way back ---------------------------------------------------------------------------------------- */
+
+typedef struct {
+  const lstm_grad_plan *p;
+  void *const *view;
+  char *scratch;
+  int64_t step, before; /* the step before: -1: the initial state */
+} grad_job;
+
+static float *floats(const grad_job *j, uint64_t offset, int64_t at) {
+  return (float *)(void *)(j->scratch + offset) + at;
+}
+
+/* dh and dc are of the state behind this step; of masked elements they pass by the cell. */
+static void step_row(const grad_job *j, int64_t row) {
+  const lstm_grad_plan *p = j->p;
+  const recurrent *r = &p->r;
+  const int64_t n = r->hidden, at = (j->step * r->batch + row) * n, rest = p->rest;
+  float *const dh = floats(j, p->dh, row * n), *const dc = floats(j, p->dc, row * n);
+  float *buffer[N_ROWS], *d_gate[LSTM_GATES];
+  for (int k = 0; k < N_ROWS; ++k) buffer[k] = floats(j, p->rows, (row * N_ROWS + k) * n);
+  for (int g = 0; g < LSTM_GATES; ++g) {
+    recurrent_load(r, j->view, (int)rest + IN_I + g, at, buffer[ROW_I + g], n);
+    d_gate[g] = floats(j, p->d_gates, at * LSTM_GATES + r->order[g] * n);
+  }
+  recurrent_load(r, j->view, (int)rest + IN_TANH, at, buffer[ROW_TANH], n);
+  if (j->before < 0)
+    recurrent_load(r, j->view, (int)rest + INIT_C, row * n, buffer[ROW_C], n);
+  else
+    recurrent_load(r, j->view, (int)rest + IN_C, (j->before * r->batch + row) * n, buffer[ROW_C], n);
+  recurrent_load(r, j->view, (int)rest + D_Y, at, buffer[ROW_DH], n);
+  cells->add(buffer[ROW_DH], dh, n);
+  memset(buffer[ROW_KEPT_H], 0, (size_t)n * sizeof(float));
+  memset(buffer[ROW_KEPT_C], 0, (size_t)n * sizeof(float));
+  if (r->mask) {
+    float *const mask = buffer[ROW_MASK];
+    recurrent_mask_row(r, j->view, j->step, row, mask);
+    cells->multiply(buffer[ROW_DH], mask, n);
+    for (int64_t k = 0; k < n; ++k) {
+      buffer[ROW_KEPT_H][k] = (1 - mask[k]) * dh[k];
+      buffer[ROW_KEPT_C][k] = (1 - mask[k]) * dc[k];
+    }
+    cells->multiply(dc, mask, n);
+  }
+  cells->lstm_grad((const float *const *)buffer, buffer[ROW_TANH], buffer[ROW_C], buffer[ROW_DH], dc, d_gate, n);
+  if (r->mask) cells->add(dc, buffer[ROW_KEPT_C], n);
+  memcpy(dh, buffer[ROW_KEPT_H], (size_t)n * sizeof(float));
+}
+
+static void step_rows(const void *job, int64_t begin, int64_t end) {
+  for (int64_t row = begin; row < end; ++row) step_row(job, row);
+}
+
+static status run_steps(grad_job *j, matrix d_gates, matrix w_h) {
+  const recurrent *r = &j->p->r;
+  const matrix dh = matrix_of(floats(j, j->p->dh, 0), ACL_FLOAT, r->batch, r->hidden);
+  const step_weight weight = step_weight_of(matrix_transposed(w_h), r, j->scratch + j->p->weight);
+  const int64_t n_state = r->batch * r->hidden;
+  recurrent_load(r, j->view, j->p->rest + D_H, 0, floats(j, j->p->dh, 0), n_state);
+  recurrent_load(r, j->view, j->p->rest + D_C, 0, floats(j, j->p->dc, 0), n_state);
+  for (int64_t s = r->steps - 1; s >= 0; --s) {
+    j->step = recurrent_step(r, s);
+    j->before = s ? recurrent_step(r, s - 1) : -1;
+    rows_parallel(step_rows, j, r->batch, 1, (uint64_t)r->batch * r->row_cost_ns);
+    TRY(step_weight_multiply(&weight, matrix_rows(d_gates, j->step * r->batch, r->batch), dh, r->mask));
+  }
+  recurrent_store(r, j->view, j->p->dh_prev, 0, floats(j, j->p->dh, 0), n_state);
+  recurrent_store(r, j->view, j->p->dc_prev, 0, floats(j, j->p->dc, 0), n_state);
+  return ST_OK;
+}
+
+/* ---- all steps at once ------------------------------------------------------------------------------------------- */
+
+static status run_lstm_grad(const executor *e, void *const *view, void *scratch) {
+  const lstm_grad_plan *p = PLAN(e, lstm_grad_plan);
+  const recurrent *r = &p->r;
+  const int64_t columns = LSTM_GATES * r->hidden, rows = r->steps * r->batch;
+  grad_job j = {.p = p, .view = view, .scratch = scratch};
+  const matrix d_gates = matrix_of(floats(&j, p->d_gates, 0), ACL_FLOAT, rows, columns);
+  const matrix w = matrix_of(view[1], r->dtype[1], r->inputs + r->hidden, columns);
+  const matrix w_h =
+      p->joined ? matrix_rows(w, r->inputs, r->hidden) : matrix_of(view[2], r->dtype[2], r->hidden, columns);
+  const matrix dw = matrix_of(view[p->dw_x], r->dtype[p->dw_x], r->inputs + r->hidden, columns);
+  const matrix dw_h = p->joined ? matrix_rows(dw, r->inputs, r->hidden)
+                                : matrix_of(view[p->dw_h], r->dtype[p->dw_h], r->hidden, columns);
+  const matrix x = matrix_of(view[0], r->dtype[0], rows, r->inputs);
+  TRY(run_steps(&j, d_gates, w_h));
+  TRY(matrix_product(d_gates, matrix_transposed(matrix_rows(w, 0, r->inputs)),
+                     matrix_of(view[p->dx], r->dtype[p->dx], rows, r->inputs), NULL));
+  TRY(matrix_product(matrix_transposed(x), d_gates, matrix_rows(dw, 0, r->inputs), NULL));
+  TRY(recurrent_state_weights(r, view, p->rest + INIT_H, p->rest + IN_H, d_gates, dw_h));
+  return matrix_column_sums(d_gates, matrix_of(view[p->db], r->dtype[p->db], 1, columns));
+}

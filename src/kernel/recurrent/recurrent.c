@@ -1,0 +1,170 @@
+#include "kernel/recurrent/recurrent.h"
+
+#include <string.h>
+
+#include "kernel/engine/level.h"
+#include "kernel/product/product.h"
+
+LEVEL_CHOICE(cell_loops, cells, cell_loops)
+
+#define DTYPES_STATE (DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_FLOAT16) | DTYPE_BIT(ACL_BF16))
+
+/* ---- phase one --------------------------------------------------------------------------------------------------- */
+
+status recurrent_attributes(recurrent *r, const op_arg *a) {
+  const char *direction = a[0].string;
+  r->reversed = !strcmp(direction, "REDIRECTIONAL");
+  EXPECT(r->reversed || !strcmp(direction, "UNIDIRECTIONAL"),
+         "direction is \"%.32s\", expected UNIDIRECTIONAL or REDIRECTIONAL", direction);
+  EXPECT(a[1].boolean, "time_major is false, expected true");
+  EXPECT(a[2].integer == 0, "num_proj is %jd, expected 0", (intmax_t)a[2].integer);
+  EXPECT(a[3].real == 1 || a[3].real < 0, "keep_prob is %g, expected 1 or -1 (no dropout)", a[3].real);
+  EXPECT(a[4].real < 0, "cell_clip is %g, expected -1 (no clipping)", a[4].real);
+  return ST_OK;
+}
+
+status recurrent_gates(recurrent *r, const char *order, const char *letters) {
+  const size_t n = strlen(letters);
+  for (size_t gate = 0; gate < n; ++gate) {
+    const char other = letters[gate] == 'j' ? 'c' : letters[gate] == 'n' ? 'h' : letters[gate];
+    const char pair[] = {letters[gate], other, '\0'};
+    const size_t at = strcspn(order, pair);
+    EXPECT(strlen(order) == n && at < n, "gate_order is \"%.32s\", expected the letters %s in some order", order,
+           letters);
+    r->order[gate] = (int8_t)at;
+  }
+  return ST_OK;
+}
+
+status recurrent_expect(const tensor *t, const char *name, const int64_t *dims, int rank) {
+  if (!t) return ST_OK;
+  TRY(op_expect_dtype(t, name, DTYPES_STATE));
+  return op_expect_shape(t, name, dims, rank);
+}
+
+status recurrent_sizes(recurrent *r, const op_arg *a, int n_tensors, const tensor *x, int64_t columns, int n_gates) {
+  char text[SHAPE_TEXT];
+  TRY(op_expect_dtype(x, "x", DTYPES_STATE));
+  EXPECT(x->rank == 3 || x->rank == 2, "x has shape %s, expected [steps, batch, inputs]",
+         shape_text(x->dims, x->rank, text));
+  EXPECT(columns > 0 && columns % n_gates == 0, "the weights have %jd columns, expected a multiple of %d",
+         (intmax_t)columns, n_gates);
+  EXPECT(x->n > 0, "x has shape %s, expected some elements", shape_text(x->dims, x->rank, text));
+  r->steps = x->rank == 3 ? x->dims[0] : 1;
+  r->batch = x->dims[x->rank - 2];
+  r->inputs = x->dims[x->rank - 1];
+  r->hidden = columns / n_gates;
+  r->row_cost_ns = (uint64_t)r->hidden * 6; /* four exponentials and some loads and stores */
+  for (int i = 0; i < n_tensors; ++i) r->dtype[i] = (int8_t)(a[i].tensor ? a[i].tensor->dtype : ACL_FLOAT);
+  return ST_OK;
+}
+
+status recurrent_expect_steps(const recurrent *r, const tensor *t, const char *name) {
+  const int64_t dims[] = {r->steps, r->batch, r->hidden};
+  const int missing = r->steps == 1 && t && t->rank == 2;
+  return recurrent_expect(t, name, dims + missing, 3 - missing);
+}
+
+status recurrent_expect_state(const recurrent *r, const tensor *t, const char *name) {
+  recurrent one = *r;
+  one.steps = 1;
+  return recurrent_expect_steps(&one, t, name);
+}
+
+status recurrent_mask(recurrent *r, const tensor *t, const char *name, int operand) {
+  r->mask = MASK_NONE;
+  r->mask_operand = (int8_t)operand;
+  if (!t || t->rank == 0) return ST_OK;
+  if (t->dtype == ACL_INT32) {
+    r->mask = MASK_LENGTHS;
+    return op_expect_shape(t, name, &r->batch, 1);
+  }
+  r->mask = MASK_ELEMENTS;
+  return recurrent_expect_steps(r, t, name);
+}
+
+status recurrent_expect_none(const tensor *t, const char *name) {
+  EXPECT(!t || t->rank == 0, "%s is there, expected none", name);
+  return ST_OK;
+}
+
+/* ---- operands ---------------------------------------------------------------------------------------------------- */
+
+void recurrent_load(const recurrent *r, void *const *view, int operand, int64_t at, float *to, int64_t n) {
+  const int dtype = r->dtype[operand];
+  const int64_t size = (int64_t)dtype_bytes(dtype);
+  if (view[operand])
+    loops->load[dtype][COMPUTE_F32](to, (const char *)view[operand] + at * size, size, n);
+  else
+    memset(to, 0, (size_t)n * sizeof *to);
+}
+
+void recurrent_store(const recurrent *r, void *const *view, int operand, int64_t at, const float *from, int64_t n) {
+  const int dtype = r->dtype[operand];
+  const int64_t size = (int64_t)dtype_bytes(dtype);
+  if (view[operand]) loops->store[dtype][COMPUTE_F32]((char *)view[operand] + at * size, size, from, n);
+}
+
+void recurrent_mask_row(const recurrent *r, void *const *view, int64_t step, int64_t row, float *to) {
+  if (r->mask == MASK_ELEMENTS) {
+    recurrent_load(r, view, r->mask_operand, (step * r->batch + row) * r->hidden, to, r->hidden);
+    return;
+  }
+  const float counts = step < ((const int32_t *)view[r->mask_operand])[row];
+  for (int64_t k = 0; k < r->hidden; ++k) to[k] = counts;
+}
+
+/* ---- products ---------------------------------------------------------------------------------------------------- */
+
+matrix matrix_of(const void *at, int dtype, int64_t rows, int64_t cols) {
+  const int64_t size = (int64_t)dtype_bytes(dtype);
+  return (matrix){at, dtype, rows, cols, cols * size, size};
+}
+
+matrix matrix_transposed(matrix m) { return (matrix){m.at, m.dtype, m.cols, m.rows, m.col_stride, m.row_stride}; }
+
+matrix matrix_rows(matrix m, int64_t begin, int64_t rows) {
+  m.at = (const char *)m.at + begin * m.row_stride;
+  m.rows = rows;
+  return m;
+}
+
+static matrices factor_of(const matrix *m) {
+  return (matrices){
+      .dtype = m->dtype, .rows = m->rows, .cols = m->cols, .row_stride = m->row_stride, .col_stride = m->col_stride};
+}
+
+status matrix_product(matrix a, matrix b, matrix out, const matrix *add) {
+  product_plan p = {.a = factor_of(&a),
+                    .b = factor_of(&b),
+                    .out = factor_of(&out),
+                    .alpha = 1,
+                    .beta = add != NULL,
+                    .has_self = add != NULL,
+                    .view_a = 0,
+                    .view_b = 1,
+                    .view_out = 2,
+                    .view_self = 3};
+  if (add) p.self = factor_of(add);
+  product_choose(&p);
+  void *const view[] = {(void *)a.at, (void *)b.at, (void *)out.at, add ? (void *)add->at : NULL};
+  return product_run(NULL, &p, view);
+}
+
+status matrix_column_sums(matrix a, matrix out) {
+  static const float one = 1;
+  const matrix ones = {&one, ACL_FLOAT, 1, a.rows, 0, 0};
+  return matrix_product(ones, a, out, NULL);
+}
+
+/* The states before the steps are the initial one, and all but the last of those behind them. Both sums are rounded to
+ * dw_h's dtype, so that of the initial state, one of many, comes first. */
+status recurrent_state_weights(const recurrent *r, void *const *view, int init_h, int h, matrix d_gates, matrix dw_h) {
+  const int64_t first = recurrent_step(r, 0), rest = (r->steps - 1) * r->batch;
+  const matrix states = matrix_of(view[h], r->dtype[h], r->steps * r->batch, r->hidden);
+  const matrix initial = matrix_of(view[init_h], r->dtype[init_h], r->batch, r->hidden);
+  const matrix before = matrix_rows(states, r->reversed ? r->batch : 0, rest);
+  const matrix behind = matrix_rows(d_gates, r->reversed ? 0 : r->batch, rest);
+  TRY(matrix_product(matrix_transposed(initial), matrix_rows(d_gates, first * r->batch, r->batch), dw_h, NULL));
+  return r->steps > 1 ? matrix_product(matrix_transposed(before), behind, dw_h, &dw_h) : ST_OK;
+}

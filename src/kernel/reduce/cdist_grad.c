@@ -1,0 +1,87 @@
+/* CdistGrad by name: for each row of x1, the sum over the rows of x2 of the distances' gradients. All operands have a row
+ * for each pair; operands by name are contiguous. */
+#include <math.h>
+
+#include "kernel/engine/rows.h"
+#include "kernel/graph_families.h"
+#include "kernel/move/check.h"
+
+enum { GRAD, X1, X2, CDIST, N_INPUTS, TILE = 256 };
+
+typedef struct {
+  int64_t n_rows, n_others, n_columns, bytes; /* rows of x1, of x2 for each, their length; of an element */
+  load_loop *load;                            /* to double */
+  store_loop *store;
+  double p;
+} cdist_grad_plan;
+
+typedef struct {
+  const cdist_grad_plan *plan;
+  const char *in[N_INPUTS];
+  char *out;
+} cdist_grad_job;
+
+/* Of |x1 - x2|_p by an element of x1; at the places where there is none, 0. */
+static double slope(double p, double difference, double distance) {
+  const double size = fabs(difference), sign = difference < 0 ? -1 : difference > 0;
+  if (p == 1) return difference == difference ? sign : difference;
+  if (p == 0 || distance == 0) return 0;
+  if (isinf(p)) return size == distance ? sign : 0;
+  if (difference == 0) return 0;
+  return p == 2 ? difference / distance : sign * pow(size / distance, p - 1);
+}
+
+static void add_pair(const cdist_grad_job *j, int64_t element, int64_t n, double *sum) {
+  const cdist_grad_plan *p = j->plan;
+  double tile[N_INPUTS][TILE];
+  for (int k = 0; k < N_INPUTS; ++k) p->load(tile[k], j->in[k] + element * p->bytes, p->bytes, n);
+  for (int64_t i = 0; i < n; ++i) sum[i] += tile[GRAD][i] * slope(p->p, tile[X1][i] - tile[X2][i], tile[CDIST][i]);
+}
+
+static void grad_range(const void *arg, int64_t begin, int64_t end) {
+  const cdist_grad_job *j = arg;
+  const cdist_grad_plan *p = j->plan;
+  for (int64_t row = begin; row < end; ++row)
+    for (int64_t column = 0, n; column < p->n_columns; column += n) {
+      double sum[TILE] = {0};
+      n = smaller(TILE, p->n_columns - column);
+      for (int64_t k = 0; k < p->n_others; ++k) add_pair(j, (row * p->n_others + k) * p->n_columns + column, n, sum);
+      p->store(j->out + (row * p->n_columns + column) * p->bytes, p->bytes, sum, n);
+    }
+}
+
+static status run_cdist_grad(const executor *e, void *const *view, void *scratch) {
+  (void)scratch;
+  const cdist_grad_plan *p = PLAN(e, cdist_grad_plan);
+  const cdist_grad_job job = {p, {view[GRAD], view[X1], view[X2], view[CDIST]}, view[N_INPUTS]};
+  rows_parallel(grad_range, &job, p->n_rows, 1, e->cost_ns);
+  return ST_OK;
+}
+
+/* grad, x1, x2, cdist: [..., rows of x1, rows of x2, columns]; y: [..., rows of x1, columns]; p */
+status prepare_graph_cdist_grad(executor *e, const op_arg *a) {
+  const tensor *x1 = a[X1].tensor, *y = a[N_INPUTS].tensor;
+  const double given = a[N_INPUTS + 1].real;
+  char text[SHAPE_TEXT];
+  TRY(op_expect_dtype(x1, "x1", DTYPES_FLOAT));
+  EXPECT(x1->rank >= 2, "x1 has shape %s, expected 2 or more dimensions", shape_text(x1->dims, x1->rank, text));
+  for (int k = 0; k <= N_INPUTS; ++k) TRY(op_expect_dtype(a[k].tensor, e->op->schema[k].name, DTYPE_BIT(x1->dtype)));
+  for (int k = 0; k < N_INPUTS; ++k) TRY(op_expect_shape(a[k].tensor, e->op->schema[k].name, x1->dims, x1->rank));
+  EXPECT(given >= 0 || given == -1, "p is %g, expected 0 or more, or -1 for infinity", given);
+  int64_t dims[MAX_RANK];
+  const int last = x1->rank - 2;
+  for (int d = 0; d < last; ++d) dims[d] = x1->dims[d];
+  dims[last] = x1->dims[last + 1];
+  TRY(op_expect_shape(y, "y", dims, last + 1));
+  cdist_grad_plan *p = PLAN(e, cdist_grad_plan);
+  *p = (cdist_grad_plan){.n_rows = y->n / (dims[last] ? dims[last] : 1),
+                         .n_others = x1->dims[last],
+                         .n_columns = dims[last],
+                         .bytes = (int64_t)dtype_bytes(x1->dtype),
+                         .load = loops->load[x1->dtype][COMPUTE_F64],
+                         .store = loops->store[x1->dtype][COMPUTE_F64],
+                         .p = given < 0 ? INFINITY : given};
+  executor_cost(e, (uint64_t)(N_INPUTS * x1->n + y->n) * (uint64_t)p->bytes, (uint64_t)x1->n * 64);
+  e->run = y->n ? run_cdist_grad : run_nothing;
+  return ST_OK;
+}

@@ -1,0 +1,149 @@
+/* Pdist and Cdist: the p-norms of the differences of pairs of rows, by the folds that norms are made of. */
+#include <math.h>
+
+#include "kernel/engine/rows.h"
+#include "kernel/families.h"
+#include "kernel/graph_families.h"
+#include "kernel/move/check.h"
+#include "kernel/reduce/fold.h"
+
+typedef struct {
+  int64_t n_rows, n_columns;
+  int64_t row, to; /* strides in bytes */
+  row_access access;
+  fold_loops fold;
+  elementwise_loop *subtract;
+  store_loop *store; /* from double */
+  double p;
+  bool is_maximum;
+} pdist_plan;
+
+typedef struct {
+  const pdist_plan *plan;
+  const char *self, *other; /* other: Cdist's */
+  char *out;
+} pdist_job;
+
+static double distance(const pdist_plan *p, const char *x, const char *y) {
+  static const compute_value one[ELEMENTWISE_PARAMETERS] = {{.f64 = 1}};
+  static const compute_value one_f32[ELEMENTWISE_PARAMETERS] = {{.f32 = 1}};
+  _Alignas(64) char tile[2][FOLD_BLOCK * sizeof(double)];
+  double norm = 0;
+  for (int64_t i = 0, n; i < p->n_columns; i += n) {
+    n = smaller(FOLD_BLOCK, p->n_columns - i);
+    const void *const in[ELEMENTWISE_INPUTS] = {row_fetch(&p->access, tile[0], x + i * p->access.along, 1, n),
+                                                row_fetch(&p->access, tile[1], y + i * p->access.along, 1, n)};
+    fold_value value;
+    p->subtract(tile[0], in, p->access.size == sizeof(double) ? one : one_f32, n);
+    p->fold.row(tile[0], n, p->p, &value, NULL);
+    if (p->is_maximum)
+      norm = value.f64 > norm || value.f64 != value.f64 ? value.f64 : norm;
+    else
+      norm += value.f64;
+  }
+  if (p->is_maximum || p->p == 0 || p->p == 1) return norm;
+  return p->p == 2 ? sqrt(norm) : pow(norm, 1 / p->p);
+}
+
+/* Pairs, in the order (0, 1), (0, 2), ... (1, 2) ... */
+static void pdist_range(const void *arg, int64_t begin, int64_t end) {
+  const pdist_job *j = arg;
+  const pdist_plan *p = j->plan;
+  int64_t i = 0, k = begin;
+  for (; k >= p->n_rows - 1 - i; ++i) k -= p->n_rows - 1 - i;
+  for (k += i + 1; begin < end; ++begin) {
+    const double d = distance(p, j->self + i * p->row, j->self + k * p->row);
+    p->store(j->out + begin * p->to, 0, &d, 1);
+    if (++k == p->n_rows) k = ++i + 1;
+  }
+}
+
+static status run_pdist(const executor *e, void *const *view, void *scratch) {
+  (void)scratch;
+  const pdist_plan *p = PLAN(e, pdist_plan);
+  const pdist_job job = {.plan = p, .self = view[0], .out = view[1]};
+  rows_parallel(pdist_range, &job, p->n_rows * (p->n_rows - 1) / 2, 16, e->cost_ns);
+  return ST_OK;
+}
+
+static fold fold_of(double p) {
+  return p == 0     ? FOLD_COUNT
+         : p == 1   ? FOLD_SUM_ABS
+         : p == 2   ? FOLD_SUM_SQUARE
+         : isinf(p) ? FOLD_MAX_ABS
+                    : FOLD_SUM_POWER;
+}
+
+static void plan_distances(pdist_plan *p, int dtype, double norm, int64_t along) {
+  const compute_type compute = compute_type_of(dtype);
+  *p = (pdist_plan){.fold = reduction->fold[fold_of(norm)][compute],
+                    .subtract = loops->elementwise[EW_sub][compute],
+                    .store = loops->store[dtype][COMPUTE_F64],
+                    .p = norm,
+                    .is_maximum = isinf(norm)};
+  row_access_init(&p->access, dtype, compute, along, 0, FOLD_BLOCK);
+}
+
+status prepare_pdist(executor *e, const op_arg *a) {
+  const tensor *self = a[0].tensor, *out = a[2].tensor;
+  const double norm = a[1].real;
+  pdist_plan *p = PLAN(e, pdist_plan);
+  char text[SHAPE_TEXT];
+  TRY(op_expect_dtype(self, "self", DTYPES_FLOAT));
+  TRY(op_expect_dtype(out, "out", DTYPE_BIT(self->dtype)));
+  EXPECT(self->rank == 2, "self has shape %s, expected 2 dimensions", shape_text(self->dims, self->rank, text));
+  EXPECT(norm >= 0, "p is %g, expected 0 or more", norm);
+  const int64_t n = self->dims[0], pairs = n * (n - 1) / 2;
+  TRY(op_expect_shape(out, "out", &pairs, 1));
+  const view from = view_of(self), to = view_of(out);
+  plan_distances(p, self->dtype, norm, from.strides[1]);
+  p->n_rows = n;
+  p->n_columns = self->dims[1];
+  p->row = from.strides[0];
+  p->to = to.strides[0];
+  executor_cost(e, (uint64_t)(self->n + out->n) * dtype_bytes(self->dtype), (uint64_t)(pairs * self->dims[1]) * 4);
+  e->run = pairs ? run_pdist : run_nothing;
+  return ST_OK;
+}
+
+/* ---- Cdist by name: both tensors have a row for each pair --------------------------------------------------------- */
+
+static void cdist_range(const void *arg, int64_t begin, int64_t end) {
+  const pdist_job *j = arg;
+  const pdist_plan *p = j->plan;
+  for (int64_t i = begin; i < end; ++i) {
+    const double d = distance(p, j->self + i * p->row, j->other + i * p->row);
+    p->store(j->out + i * p->to, 0, &d, 1);
+  }
+}
+
+static status run_cdist(const executor *e, void *const *view, void *scratch) {
+  (void)scratch;
+  const pdist_plan *p = PLAN(e, pdist_plan);
+  const pdist_job job = {.plan = p, .self = view[0], .other = view[1], .out = view[2]};
+  rows_parallel(cdist_range, &job, p->n_rows, 16, e->cost_ns);
+  return ST_OK;
+}
+
+/* x1, x2, y, p. Operands by name are contiguous. */
+status prepare_graph_cdist(executor *e, const op_arg *a) {
+  const tensor *x1 = a[0].tensor, *x2 = a[1].tensor, *y = a[2].tensor;
+  const double given = a[3].real;
+  pdist_plan *p = PLAN(e, pdist_plan);
+  TRY(op_expect_dtype(x1, "x1", DTYPES_FLOAT));
+  TRY(op_expect_dtype(x2, "x2", DTYPE_BIT(x1->dtype)));
+  TRY(op_expect_dtype(y, "y", DTYPE_BIT(x1->dtype)));
+  EXPECT(x1->rank > 0, "x1 has no dimension, expected %s", "1 or more");
+  TRY(op_expect_shape(x2, "x2", x1->dims, x1->rank));
+  TRY(op_expect_shape(y, "y", x1->dims, x1->rank - 1));
+  EXPECT(given >= 0 || given == -1, "p is %g, expected 0 or more, or -1 for infinity", given);
+  const int64_t bytes = (int64_t)dtype_bytes(x1->dtype);
+  plan_distances(p, x1->dtype, given < 0 ? INFINITY : given, bytes);
+  p->n_rows = y->n;
+  p->n_columns = x1->dims[x1->rank - 1];
+  p->row = p->n_columns * bytes;
+  p->to = bytes;
+  executor_cost(e, (uint64_t)(2 * x1->n + y->n) * (uint64_t)bytes, (uint64_t)x1->n * 4);
+  e->run = y->n ? run_cdist : run_nothing;
+  return ST_OK;
+}

@@ -1,0 +1,88 @@
+#include "memory/heap/heap_private.h"
+
+block_id heap_hold(heap *h, uint64_t bytes, uint16_t pool) {
+  pthread_mutex_lock(&h->lock);
+  if (h->parked || h->fence) heap_settle(h);
+  bool hit;
+  const block_id id = heap_make_by_all_means(h, bytes, pool, &hit);
+  heap_count_pages(h);
+  if (id) atomic_store_explicit(&blocks_at(&h->blocks, id)->bytes, 0, memory_order_relaxed);
+  pthread_mutex_unlock(&h->lock);
+  return id;
+}
+
+void heap_let_go(heap *h, block_id id) {
+  pthread_mutex_lock(&h->lock);
+  heap_release(h, id);
+  heap_count_pages(h);
+  pthread_mutex_unlock(&h->lock);
+}
+
+heap_place heap_place_of(const heap *h, block_id id) {
+  const heap_block *b = blocks_at(&h->blocks, id);
+  return (heap_place){.address = b->address,
+                      .bytes = heap_place_bytes(h, b),
+                      .unit_shift = heap_unit_shift(h, b->large),
+                      .large = b->large};
+}
+
+block_id heap_cut(heap *h, block_id id, uint64_t bytes) {
+  heap_block *b = blocks_at(&h->blocks, id);
+  placement p = heap_placement(h, b), q;
+  const uint64_t whole = heap_place_bytes(h, b);
+  pthread_mutex_lock(&h->lock);
+  block_id rest = blocks_new(&h->blocks);
+  if (rest && store_cut(h->store, &p, (uint32_t)(bytes >> heap_unit_shift(h, b->large)), &q)) {
+    blocks_remove(&h->blocks, id, whole);
+    heap_enter(h, id, &p, b->pool);
+    heap_enter(h, rest, &q, b->pool);
+  } else if (rest) {
+    blocks_drop(&h->blocks, rest);
+    rest = 0;
+  }
+  pthread_mutex_unlock(&h->lock);
+  return rest;
+}
+
+bool heap_join(heap *h, block_id id, block_id after) {
+  const heap_block *b = blocks_at(&h->blocks, id), *a = blocks_at(&h->blocks, after);
+  placement p = heap_placement(h, b);
+  const placement q = heap_placement(h, a);
+  const uint64_t bytes = heap_place_bytes(h, b), bytes_after = heap_place_bytes(h, a);
+  pthread_mutex_lock(&h->lock);
+  const bool joined = store_join(h->store, &p, &q);
+  if (joined) {
+    blocks_remove(&h->blocks, id, bytes);
+    blocks_remove(&h->blocks, after, bytes_after);
+    blocks_drop(&h->blocks, after);
+    heap_enter(h, id, &p, b->pool);
+  }
+  pthread_mutex_unlock(&h->lock);
+  return joined;
+}
+
+uint64_t heap_begin(const heap *h) { return heap_stats_begin(&h->stats); }
+
+void *heap_lend(heap *h, block_id id, uint64_t begun, uint64_t bytes, uint64_t requested, const char *call, void *site,
+                bool hit) {
+  const uint64_t number = atomic_fetch_add_explicit(&h->last_number, 1, memory_order_relaxed) + 1;
+  heap_block *b = blocks_at(&h->blocks, id);
+  block_begin(b, number, bytes, requested, call, site);
+  if (hooks_any()) hooks_alloc(heap_told(h, b, bytes));
+  heap_stats_alloc(&h->stats, begun, bytes, requested, hit);
+  return (void *)b->address; // NOLINT(performance-no-int-to-ptr)
+}
+
+bool heap_take_back(heap *h, block_id id, uint64_t begun, void *site) {
+  heap_block *b = blocks_at(&h->blocks, id);
+  const uint64_t bytes = block_end(b, true);
+  if (!bytes) return false;
+  if (hooks_any()) hooks_free(heap_told(h, b, bytes), site);
+  heap_stats_free(&h->stats, begun, bytes, b->requested);
+  return true;
+}
+
+uint16_t heap_pool_of(const heap *h, uintptr_t address) {
+  const block_id id = blocks_starting(&h->blocks, address);
+  return id ? blocks_at(&h->blocks, id)->pool : 0;
+}

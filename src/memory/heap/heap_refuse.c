@@ -1,0 +1,84 @@
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "memory/heap/heap_private.h"
+#include "memory/host.h"
+#include "memory/share/ledger.h"
+
+enum { N_HOLDERS = 3 };
+
+typedef struct {
+  uint16_t pool; /* 0: any */
+  const heap_block *block[N_HOLDERS];
+} largest;
+
+/* Keeps the largest blocks, the largest first. */
+static void keep_largest(const heap_block *b, void *argument) {
+  largest *l = argument;
+  if (l->pool && l->pool != b->pool) return;
+  for (int i = 0; i < N_HOLDERS; ++i) {
+    if (l->block[i] && l->block[i]->bytes >= b->bytes) continue;
+    memmove(&l->block[i + 1], &l->block[i], (N_HOLDERS - 1 - (size_t)i) * sizeof(heap_block *));
+    l->block[i] = b;
+    return;
+  }
+}
+
+static void list_largest(heap *h, uint16_t pool, heap_holders *out) {
+  largest l = {.pool = pool};
+  size_t n = 0;
+  out->words[0] = '\0';
+  blocks_each(&h->blocks, keep_largest, &l);
+  for (int i = 0; i < N_HOLDERS && l.block[i] && n < sizeof out->words; ++i)
+    n += (size_t)snprintf(out->words + n, sizeof out->words - n, "%s%ju bytes (allocation %ju, %s)",
+                          i ? ", " : "; largest: ", (uintmax_t)l.block[i]->requested, (uintmax_t)l.block[i]->number,
+                          l.block[i]->call);
+}
+
+void heap_largest(heap *h, uint16_t pool, heap_holders *out) {
+  pthread_mutex_lock(&h->lock);
+  list_largest(h, pool, out);
+  pthread_mutex_unlock(&h->lock);
+}
+
+/* The most that one block could take now: pages of which anything is in use, and what the host lacks, are out of reach, but
+ * what is cached can be used as it is. */
+static uint64_t would_fit(const heap *h, uint64_t host_bytes, uint64_t others_bytes) {
+  uint64_t longest;
+  const uint64_t idle = store_idle(h->store, &longest), size = h->config.size_bytes;
+  const uint64_t used = store_committed(h->store) - idle;
+  const uint64_t own = used < size ? size - used : 0, left = others_bytes < own ? own - others_bytes : 0;
+  const uint64_t backed = h->config.check_host ? host_bytes + idle : left, most = left < backed ? left : backed;
+  return most > longest ? most : longest;
+}
+
+uint64_t heap_held_by_others(const heap *h) { return h->config.device >= 0 ? ledger_others(h->config.device) : 0; }
+
+status heap_refuse(heap *h, uint64_t requested) {
+  heap_holders holders;
+  const uint64_t host = host_available_bytes(), others = heap_held_by_others(h);
+  heap_stats_refuse(&h->stats);
+  pthread_mutex_lock(&h->lock);
+  list_largest(h, 0, &holders);
+  const uint64_t used = store_used(h->store), fits = would_fit(h, host, others);
+  pthread_mutex_unlock(&h->lock);
+  return fail(
+      ST_NO_MEMORY,
+      "size is %ju bytes, more than %s has left: %ju of %ju bytes are in use here and %ju in other processes, the "
+      "host has %ju available, at most %ju would fit%s",
+      (uintmax_t)requested, h->config.name, (uintmax_t)used, (uintmax_t)h->config.size_bytes, (uintmax_t)others,
+      (uintmax_t)host, (uintmax_t)fits, holders.words);
+}
+
+__attribute__((cold)) status heap_refuse_free(const heap *h, uintptr_t address, const char *name) {
+  const heap_block *b = blocks_find(&h->blocks, address);
+  if (b && b->address == address && b->pool)
+    return fail(ST_INVALID_VALUE, "%s is %p, a block of a pool, which frees it", name,
+                (void *)address); // NOLINT(performance-no-int-to-ptr)
+  if (b && b->address != address)
+    return fail(ST_INVALID_VALUE, "%s is %p, inside the block of %ju bytes at %p, expected a block's start", name,
+                (void *)address, (uintmax_t)b->requested, (void *)b->address); // NOLINT(performance-no-int-to-ptr)
+  return fail(ST_INVALID_VALUE, "%s is %p, no live block of %s (freed before?)", name, (void *)address,
+              h->config.name); // NOLINT(performance-no-int-to-ptr)
+}

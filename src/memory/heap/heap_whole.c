@@ -1,0 +1,105 @@
+#include "memory/heap/heap_private.h"
+
+/* ---- finding ----------------------------------------------------------------------------------------------------- */
+
+const heap_block *heap_find(const heap *h, uintptr_t address) { return blocks_find(&h->blocks, address); }
+
+void heap_each_block(heap *h, void (*visit)(const heap_block *, void *), void *argument) {
+  pthread_mutex_lock(&h->lock);
+  blocks_each(&h->blocks, visit, argument);
+  pthread_mutex_unlock(&h->lock);
+}
+
+void heap_pieces(heap *h, uintptr_t address, uint64_t bytes, heap_piece *pieces, size_t most, size_t *n) {
+  const pages *p = store_pages(h->store);
+  uint64_t at = address - h->config.window;
+  *n = 0;
+  pthread_mutex_lock(&h->lock);
+  for (uint64_t left = bytes; left;) {
+    const uint64_t in_granule = GRANULE_BYTES - at % GRANULE_BYTES, piece = in_granule < left ? in_granule : left;
+    const uint64_t offset = pages_offset(p, at);
+    heap_piece *last = *n && *n <= most ? &pieces[*n - 1] : NULL;
+    if (last && last->offset + last->bytes == offset)
+      last->bytes += piece;
+    else if ((*n)++ < most)
+      pieces[*n - 1] = (heap_piece){offset, piece};
+    at += piece;
+    left -= piece;
+  }
+  pthread_mutex_unlock(&h->lock);
+}
+
+/* ---- the whole --------------------------------------------------------------------------------------------------- */
+
+static bool take_pages(heap *h, uint64_t begun, uint64_t bytes, uint64_t *offset) {
+  pthread_mutex_lock(&h->lock);
+  const uint64_t committed = store_committed(h->store);
+  if (h->parked || h->fence) heap_settle(h);
+  bool taken = store_take_loose(h->store, bytes, offset);
+  if (!taken && bytes <= h->config.size_bytes) {
+    heap_empty_caches(h);
+    heap_stop_waiting(h);
+    taken = store_take_loose(h->store, bytes, offset);
+  }
+  if (taken) {
+    heap_count_pages(h);
+    heap_stats_alloc(&h->stats, begun, bytes, bytes, store_committed(h->store) <= committed);
+  }
+  pthread_mutex_unlock(&h->lock);
+  return taken;
+}
+
+status heap_take_pages(heap *h, uint64_t bytes, uint64_t *offset) {
+  const uint64_t begun = heap_stats_begin(&h->stats);
+  if (take_pages(h, begun, bytes, offset)) return ST_OK;
+  if (heap_find_room(h) && take_pages(h, begun, bytes, offset)) return ST_OK;
+  return heap_refuse(h, bytes);
+}
+
+void heap_give_pages(heap *h, uint64_t offset, uint64_t bytes) {
+  const uint64_t begun = heap_stats_begin(&h->stats);
+  pthread_mutex_lock(&h->lock);
+  store_give_loose(h->store, offset, bytes);
+  heap_count_pages(h);
+  heap_stats_free(&h->stats, begun, bytes, bytes);
+  pthread_mutex_unlock(&h->lock);
+}
+
+int heap_file(const heap *h) { return pages_file(store_pages(h->store)); }
+
+/* So that what nobody holds counts as free. */
+static void collect(heap *h) {
+  if (h->parked || h->fence) heap_settle(h);
+  heap_empty_caches(h);
+  heap_count_pages(h);
+}
+
+void heap_info(heap *h, uint64_t *free_bytes, uint64_t *total_bytes) {
+  pthread_mutex_lock(&h->lock);
+  collect(h);
+  const uint64_t used = store_used(h->store);
+  pthread_mutex_unlock(&h->lock);
+  const uint64_t left = used < h->config.size_bytes ? h->config.size_bytes - used : 0, others = heap_held_by_others(h);
+  *total_bytes = h->config.size_bytes;
+  *free_bytes = others < left ? left - others : 0;
+}
+
+void heap_measure(heap *h, heap_usage *out) {
+  pthread_mutex_lock(&h->lock);
+  collect(h);
+  *out = (heap_usage){.used_bytes = store_used(h->store),
+                      .peak_bytes = store_peak(h->store),
+                      .committed_bytes = store_committed(h->store),
+                      .n_calls = pages_n_calls(store_pages(h->store)),
+                      .call_ns = pages_call_ns(store_pages(h->store))};
+  pthread_mutex_unlock(&h->lock);
+}
+
+void heap_trim(heap *h, uint64_t keep_bytes) {
+  pthread_mutex_lock(&h->lock);
+  collect(h);
+  const uint64_t committed = store_committed(h->store);
+  if (committed > keep_bytes) store_trim(h->store, (committed - keep_bytes + PAGE_BYTES - 1) >> PAGE_SHIFT);
+  heap_count_pages(h);
+  pthread_mutex_unlock(&h->lock);
+}

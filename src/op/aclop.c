@@ -1,0 +1,336 @@
+#include "op/aclop.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "memory/memory.h"
+#include "op/executor.h"
+#include "runtime/context.h"
+#include "tensor/format.h"
+#include "tensor/objects.h"
+
+enum { MAX_ARGS = 48, MAX_TENSORS = 32, MAX_HOST_LISTS = 4, MAX_LIST = 32 };
+
+/* An operand that the operator gets from elsewhere: without blocks, or in the device's memory. */
+typedef enum { BLOCKED_INPUT, BLOCKED_OUTPUT, HOST_INPUT } stage_kind;
+
+typedef struct {
+  tensor stored; /* as it lies */
+  int index;     /* among the operator's tensors */
+  stage_kind kind;
+  uint64_t offset, bytes; /* of its plain copy */
+} staged;
+
+typedef struct {
+  const aclop_call *call;
+  aclop *o;
+  op_arg arg[MAX_ARGS];
+  tensor tensors[MAX_TENSORS]; /* in the order of the schema; absent ones keep their place */
+  int n_tensors, n_staged, n_lists;
+  staged staged[MAX_TENSORS];
+  union {
+    aclIntArray array;
+    char room[sizeof(aclIntArray) + MAX_LIST * sizeof(int64_t)];
+  } lists[MAX_HOST_LISTS]; /* read on the host */
+  uint64_t staged_bytes;
+  union {
+    aclTensorList array;
+    char room[sizeof(aclTensorList) + MAX_TENSORS * sizeof(aclTensor *)];
+  } members; /* of the inputs that are a list */
+} binding;
+
+/* ---- the table --------------------------------------------------------------------------------------------------- */
+
+static int compare_names(const void *name, const void *entry) { return strcmp(name, ((const aclop *)entry)->op.name); }
+
+static aclop *find(const char *name) {
+  return bsearch(name, aclop_table, aclop_count, sizeof aclop_table[0], compare_names);
+}
+
+/* ---- operands ---------------------------------------------------------------------------------------------------- */
+
+static bool is_absent(const aclop_operand *o) { return o->desc->dtype == ACL_DT_UNDEFINED; }
+
+/* The description as a tensor: dims of the origin, and how it lies. */
+static status describe(tensor *t, const aclop_operand *o, const char *name) {
+  const tensor_desc *d = o->desc;
+  const desc_shape *storage = desc_storage_shape(d);
+  const int format = desc_storage_format(d);
+  char text[SHAPE_TEXT];
+  uint64_t bytes = dtype_bytes(d->dtype);
+  EXPECT(d->shape.rank <= MAX_RANK && storage->rank <= MAX_RANK,
+         "%s has %d dimensions (%d in storage), expected up to %d", name, d->shape.rank, storage->rank, MAX_RANK);
+  for (int i = 0; i < d->shape.rank; ++i)
+    EXPECT(d->shape.dims[i] >= 0, "%s has shape %s, expected one that is known", name,
+           shape_text(d->shape.dims, d->shape.rank, text));
+  const status st = tensor_init(t, d->shape.dims, (uint64_t)d->shape.rank, d->dtype, NULL, 0, format, storage->dims,
+                                (uint64_t)storage->rank, o->data);
+  if (st != ST_OK) return OP_FAIL("%s: %s", name, strdupa(fail_take()));
+  t->origin_format = (int8_t)d->format;
+  for (int i = 0; i < storage->rank; ++i)
+    if (__builtin_mul_overflow(bytes, (uint64_t)storage->dims[i], &bytes)) return OP_FAIL("%s is too large", name);
+  EXPECT(o->bytes >= bytes, "the data buffer of %s has %zu bytes, expected %ju", name, o->bytes, (uintmax_t)bytes);
+  return ST_OK;
+}
+
+/* The operand's memory is there, so that nothing is queued where it is not. */
+static status check_memory(const tensor *t, const arg_schema *s, size_t bytes) {
+  void *view;
+  const unsigned access = s->flags & ARG_WRITTEN ? VMM_WRITE : VMM_READ;
+  if (!t->n || memory_view(t->data, bytes, access, s->name, &view) == ST_OK) return ST_OK;
+  return OP_FAIL("%s", strdupa(fail_take()));
+}
+
+/* Without blocks: row-major, and nothing but its origin. */
+static void make_plain(tensor *t) {
+  t->format = t->origin_format;
+  t->storage_rank = t->rank;
+  memcpy(t->storage_dims, t->dims, sizeof t->dims);
+}
+
+static void stage(binding *b, int index, stage_kind kind) {
+  const tensor *t = &b->tensors[index];
+  staged *g = &b->staged[b->n_staged++];
+  *g = (staged){.stored = *t,
+                .index = index,
+                .kind = kind,
+                .offset = b->staged_bytes,
+                .bytes = (uint64_t)t->n * dtype_bytes(t->dtype)};
+  b->staged_bytes += (g->bytes + 511) / 512 * 512;
+}
+
+/* A constant's bytes are its data. */
+static aclop_operand host_operand(const aclop_operand *o) {
+  return o->desc->constant ? (aclop_operand){o->desc, o->desc->constant, o->desc->constant_bytes} : *o;
+}
+
+/* Read when the call is made: numbers that clients give to operators as operands. */
+static status bind_host(binding *b, int index, const arg_schema *s) {
+  const tensor *t = &b->tensors[index];
+  EXPECT(!(s->flags & ARG_WRITTEN), "%s lies in host memory, expected memory of a device", s->name);
+  EXPECT(!b->o->any_format && format_is_plain(t->format), "%s lies in host memory in format %s, expected a plain one",
+         s->name, format_name(t->format));
+  EXPECT(!t->n || t->data, "the data of %s are NULL, expected %jd elements", s->name, (intmax_t)t->n);
+  if (t->n) stage(b, index, HOST_INPUT);
+  make_plain(&b->tensors[index]);
+  return ST_OK;
+}
+
+static status bind_tensor(binding *b, const arg_schema *s, const aclop_operand *o, op_arg *arg) {
+  EXPECT(b->n_tensors < MAX_TENSORS, "%s is one tensor too many, expected up to %d", s->name, MAX_TENSORS);
+  const int index = b->n_tensors++;
+  if (!o || is_absent(o)) {
+    EXPECT(s->flags & ARG_OPTIONAL, "%s is missing, expected a tensor", s->name);
+    *arg = (op_arg){.tensor = NULL};
+    return ST_OK;
+  }
+  tensor *t = &b->tensors[index];
+  const aclop_operand at = host_operand(o);
+  const bool on_host = at.desc->placement != ACL_MEMTYPE_DEVICE || o->desc->constant;
+  TRY(describe(t, &at, s->name));
+  *arg = (op_arg){.tensor = t};
+  if (on_host) return bind_host(b, index, s);
+  TRY(check_memory(t, s, o->bytes));
+  if (b->o->any_format || s->flags & ARG_STORED || (format_is_plain(t->format) && t->format == t->origin_format))
+    return ST_OK;
+  storage_layout layout;
+  TRY(storage_layout_of(t, s->name, &layout));
+  if (!storage_layout_is_origin(&layout)) stage(b, index, s->flags & ARG_WRITTEN ? BLOCKED_OUTPUT : BLOCKED_INPUT);
+  make_plain(t);
+  return ST_OK;
+}
+
+/* Of all inputs that are left. */
+static status bind_tensors(binding *b, const arg_schema *s, const aclop_operand *o, int n, op_arg *arg) {
+  aclTensorList *list = &b->members.array;
+  list->magic = MAGIC_TENSOR_LIST;
+  list->size = (uint64_t)n;
+  for (int i = 0; i < n; ++i) {
+    op_arg member;
+    EXPECT(!is_absent(&o[i]), "%s[%d] is missing, expected a tensor", s->name, i);
+    TRY(bind_tensor(b, s, &o[i], &member));
+    list->value[i] = (aclTensor *)member.tensor;
+  }
+  *arg = (op_arg){.tensors = list};
+  return ST_OK;
+}
+
+static status bind_list(binding *b, const arg_schema *s, const aclop_operand *o, op_arg *arg) {
+  size_t n;
+  EXPECT(o && !is_absent(o), "%s is missing, expected a list of numbers", s->name);
+  const tensor_desc *d = o->desc;
+  const aclop_operand at = host_operand(o);
+  EXPECT(d->dtype == ACL_INT32 || d->dtype == ACL_INT64, "%s has dtype %s, expected INT32 or INT64", s->name,
+         dtype_name(d->dtype));
+  TRY(desc_elements(d, &n));
+  EXPECT(n <= MAX_LIST && b->n_lists < MAX_HOST_LISTS, "%s has %zu elements, expected up to %d", s->name, n, MAX_LIST);
+  EXPECT(memory_place_of(at.data) == PLACE_PAGEABLE || memory_place_of(at.data) == PLACE_PINNED,
+         "%s lies in a device's memory, expected host memory or a constant", s->name);
+  EXPECT(!n || (at.data && at.bytes >= n * dtype_bytes(d->dtype)), "the data of %s are fewer than %zu bytes", s->name,
+         n * dtype_bytes(d->dtype));
+  aclIntArray *array = &b->lists[b->n_lists++].array;
+  array->magic = MAGIC_INT_ARRAY;
+  array->size = n;
+  for (size_t i = 0; i < n; ++i)
+    array->value[i] = d->dtype == ACL_INT32 ? ((const int32_t *)at.data)[i] : ((const int64_t *)at.data)[i];
+  *arg = (op_arg){.ints = array};
+  return ST_OK;
+}
+
+/* ---- attributes -------------------------------------------------------------------------------------------------- */
+
+static bool kinds_agree(attr_kind set, arg_kind wanted) {
+  switch (wanted) {
+  case ARG_BOOL: return set == ATTR_BOOL;
+  case ARG_INT: return set == ATTR_INT || set == ATTR_DATA_TYPE;
+  case ARG_FLOAT: return set == ATTR_FLOAT;
+  case ARG_STRING: return set == ATTR_STRING;
+  case ARG_INT_ARRAY: return set == ATTR_LIST_INT;
+  default: return wanted == ARG_ANY;
+  }
+}
+
+static status bind_attribute(const binding *b, int i, op_arg *arg) {
+  static const char *const wanted[] = {[ARG_BOOL] = "a bool",
+                                       [ARG_INT] = "an integer",
+                                       [ARG_FLOAT] = "a float",
+                                       [ARG_STRING] = "a string",
+                                       [ARG_INT_ARRAY] = "a list of integers"};
+  const arg_schema *s = &b->o->op.schema[i];
+  const attr_value *v = attributes_find(b->call->attributes, s->name);
+  EXPECT(v || s->flags & ARG_OPTIONAL, "attribute %s is missing, expected %s", s->name, wanted[s->kind]);
+  EXPECT(!v || kinds_agree(v->kind, s->kind), "attribute %s is %s, expected %s", s->name, attr_kind_names[v->kind],
+         wanted[s->kind]);
+  *arg = v ? v->value : b->o->defaults[i];
+  return ST_OK;
+}
+
+/* Names that begin with "_" are for the engine, and mean nothing here. */
+static status check_names(const binding *b) {
+  for (const attr_value *v = b->call->attributes ? b->call->attributes->first : NULL; v; v = v->next) {
+    bool known = v->name[0] == '_';
+    for (int i = 0; !known && i < b->o->op.n_args; ++i)
+      known = b->o->op.schema[i].flags & ARG_ATTRIBUTE && !strcmp(b->o->op.schema[i].name, v->name);
+    EXPECT(known, "there is no attribute %s, expected one of the operator's", v->name);
+  }
+  return ST_OK;
+}
+
+static status bind(binding *b) {
+  const aclop_call *c = b->call;
+  int n_in = 0, n_out = 0;
+  TRY(check_names(b));
+  for (int i = 0; i < b->o->op.n_args; ++i) {
+    const arg_schema *s = &b->o->op.schema[i];
+    const bool written = s->flags & ARG_WRITTEN;
+    const aclop_operand *o = NULL;
+    if (s->flags & ARG_ATTRIBUTE) {
+      TRY(bind_attribute(b, i, &b->arg[i]));
+      continue;
+    }
+    if (s->kind == ARG_TENSOR_LIST) {
+      TRY(bind_tensors(b, s, c->inputs + n_in, c->n_inputs - n_in, &b->arg[i]));
+      n_in = c->n_inputs;
+      continue;
+    }
+    if (written && n_out < c->n_outputs) o = &c->outputs[n_out++];
+    if (!written && n_in < c->n_inputs) o = &c->inputs[n_in++];
+    TRY(s->kind == ARG_TENSOR ? bind_tensor(b, s, o, &b->arg[i]) : bind_list(b, s, o, &b->arg[i]));
+  }
+  EXPECT(n_in == c->n_inputs, "numInputs is %d, expected up to %d", c->n_inputs, n_in);
+  EXPECT(n_out == c->n_outputs, "numOutputs is %d, expected up to %d", c->n_outputs, n_out);
+  return ST_OK;
+}
+
+/* ---- tasks ------------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+  executor *main, *conversion[MAX_TENSORS]; /* NULL where there is none, and once they are queued */
+  void *staging, *workspace;
+} tasks;
+
+static status take_memory(uint64_t bytes, void *site, void **block) {
+  context *c;
+  if (!bytes) return ST_OK;
+  TRY(context_current(&c));
+  return memory_alloc(c->device, &alloc_rules[RULE_MALLOC], POLICY_HUGE_FIRST, bytes, site, block);
+}
+
+static status copy_from_host(const staged *g, void *to) {
+  void *view;
+  TRY(memory_view(to, g->bytes, VMM_WRITE, "staging", &view));
+  memcpy(view, g->stored.data, g->bytes); /* a new block: no task reads it yet */
+  return ST_OK;
+}
+
+static status prepare_conversion(const staged *g, const tensor *plain, executor **e) {
+  if (g->kind == HOST_INPUT) return copy_from_host(g, plain->data);
+  const bool out = g->kind == BLOCKED_OUTPUT;
+  const tensor *from = out ? plain : &g->stored, *to = out ? &g->stored : plain;
+  const op_arg arg[] = {{.tensor = from}, {.tensor = to}, {.string = ""}, {.string = ""},
+                        {.integer = 1},   {.integer = 0}, {.integer = 0}};
+  uint64_t unused;
+  return op_prepare(&find("TransData")->op, arg, &unused, e);
+}
+
+static status prepare(binding *b, tasks *t) {
+  uint64_t workspace_bytes;
+  TRY(take_memory(b->staged_bytes, b->call->site, &t->staging));
+  for (int i = 0; i < b->n_staged; ++i) {
+    tensor *plain = &b->tensors[b->staged[i].index];
+    plain->data = (char *)t->staging + b->staged[i].offset;
+    TRY(prepare_conversion(&b->staged[i], plain, &t->conversion[i]));
+  }
+  TRY(op_prepare(&b->o->op, b->arg, &workspace_bytes, &t->main));
+  return take_memory(workspace_bytes, b->call->site, &t->workspace);
+}
+
+static status launch(op *o, executor **e, void *workspace, void *stream) {
+  const status st = op_launch(o, workspace, (*e)->workspace_bytes, *e, stream);
+  if (st == ST_OK) *e = NULL;
+  return st;
+}
+
+static status launch_conversions(const binding *b, tasks *t, stage_kind kind, void *stream) {
+  for (int i = 0; i < b->n_staged; ++i)
+    if (b->staged[i].kind == kind) TRY(launch(&find("TransData")->op, &t->conversion[i], NULL, stream));
+  return ST_OK;
+}
+
+static status launch_all(const binding *b, tasks *t, void *stream) {
+  TRY(launch_conversions(b, t, BLOCKED_INPUT, stream));
+  TRY(launch(&b->o->op, &t->main, t->workspace, stream));
+  return launch_conversions(b, t, BLOCKED_OUTPUT, stream);
+}
+
+static void clean_up(const binding *b, tasks *t) {
+  if (t->main) executor_unref(t->main);
+  for (int i = 0; i < b->n_staged; ++i)
+    if (t->conversion[i]) executor_unref(t->conversion[i]);
+  if (t->staging) (void)memory_free(t->staging, FREE_DEVICE, b->call->site);
+  if (t->workspace) (void)memory_free(t->workspace, FREE_DEVICE, b->call->site);
+}
+
+static status bind_and_launch(binding *b, void *handle) {
+  stream *s;
+  tasks t = {0};
+  TRY(context_stream(handle, &s));
+  TRY(bind(b));
+  status st = prepare(b, &t);
+  if (st == ST_OK) st = launch_all(b, &t, handle);
+  char words[400];
+  if (st != ST_OK) snprintf(words, sizeof words, "%s", fail_take());
+  clean_up(b, &t);
+  return st == ST_OK ? ST_OK : fail(st, "%s", words);
+}
+
+status aclop_execute(const aclop_call *c, void *stream) {
+  binding b = {.call = c, .o = find(c->name)};
+  if (!b.o) return fail(c->refusal, "there is no operator %.64s", c->name);
+  const status st = bind_and_launch(&b, stream);
+  if (likely(st == ST_OK)) return ST_OK;
+  char words[400];
+  snprintf(words, sizeof words, "%s", fail_take());
+  return fail(st == ST_OP_INVALID || st == ST_OP_NULL ? c->refusal : st, "%s: %s", c->name, words);
+}

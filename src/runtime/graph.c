@@ -1,0 +1,239 @@
+#include "runtime/graph.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "memory/pool/pool.h"
+#include "runtime/context.h"
+#include "runtime/event.h"
+
+static status no_memory(const graph *g) {
+  return fail(ST_NO_HOST_MEMORY, "no host memory for %u lanes and %u steps of graph %u", g->n_lanes, g->n_steps, g->id);
+}
+
+/* ---- building ---------------------------------------------------------------------------------------------------- */
+
+status graph_new(stream *s, graph **out) {
+  uint32_t first;
+  graph *g = object_new(OBJECT_GRAPH);
+  if (!g) return fail(ST_NO_HOST_MEMORY, "no room for another graph");
+  pthread_mutex_init(&g->lock, NULL);
+  g->id = (uint32_t)g->o.serial;
+  g->context = s->context;
+  object_ref(&g->context->o);
+  g->capturing = true;
+  const status st = graph_add_lane(g, s, &first);
+  if (st == ST_OK)
+    *out = g;
+  else
+    graph_abandon(g);
+  return st;
+}
+
+status graph_add_lane(graph *g, stream *s, uint32_t *lane) {
+  graph_lane *lanes = realloc(g->lanes, (g->n_lanes + 1) * sizeof *lanes);
+  if (!lanes) return no_memory(g);
+  g->lanes = lanes;
+  lanes[g->n_lanes] = (graph_lane){.id = s->id, .priority = s->priority};
+  *lane = g->n_lanes++;
+  return ST_OK;
+}
+
+/* Room for one more step, and before it or at the end for one that plays what each lane has had since its last. */
+static status reserve_steps(graph *g) {
+  if (g->n_steps + g->n_lanes + 1 <= g->step_room) return ST_OK;
+  const uint32_t room = g->step_room * 2 + g->n_lanes + 8;
+  graph_step *steps = realloc(g->steps, room * sizeof *steps);
+  if (!steps) return no_memory(g);
+  g->steps = steps;
+  g->step_room = room;
+  return ST_OK;
+}
+
+status graph_reserve(graph *g, uint32_t lane) {
+  graph_lane *l = &g->lanes[lane];
+  TRY(reserve_steps(g));
+  if (l->n_tasks < l->n_room) return ST_OK;
+  const uint32_t room = l->n_room * 2 + 16;
+  task *tasks = aligned_alloc(64, room * sizeof *tasks);
+  if (!tasks) return no_memory(g);
+  if (l->n_tasks) memcpy(tasks, l->tasks, l->n_tasks * sizeof *tasks);
+  free(l->tasks);
+  l->tasks = tasks;
+  l->n_room = room;
+  return ST_OK;
+}
+
+/* What the lane has had since its last step becomes one, that plays it; there is room. */
+static void end_run(graph *g, uint32_t lane) {
+  graph_lane *l = &g->lanes[lane];
+  if (l->n_stepped == l->n_tasks) return;
+  const uint32_t cost = l->cost_ns < TASK_COST_UNKNOWN ? (uint32_t)l->cost_ns : TASK_COST_UNKNOWN - 1;
+  g->steps[g->n_steps++] = (graph_step){.kind = STEP_PLAY, .lane = lane, .tasks = {l->n_stepped, l->n_tasks, cost}};
+  l->n_stepped = l->n_tasks;
+  l->cost_ns = 0;
+}
+
+void graph_add_task(graph *g, uint32_t lane, const task *t) {
+  graph_lane *l = &g->lanes[lane];
+  if (t->kind->again) end_run(g, lane);
+  task *kept = &l->tasks[l->n_tasks];
+  *kept = *t;
+  kept->id = l->n_tasks++;
+  if (!t->kind->again) {
+    kept->kind = t->kind->captured;
+    l->cost_ns += t->cost_ns;
+    return;
+  }
+  g->steps[g->n_steps++] = (graph_step){.kind = STEP_SUBMIT, .lane = lane, .tasks = {kept->id, l->n_tasks, 0}};
+  l->n_stepped = l->n_tasks;
+}
+
+status graph_add_sync(graph *g, uint32_t lane, graph_step step, uint32_t *number) {
+  TRY(reserve_steps(g));
+  end_run(g, lane);
+  step.lane = lane;
+  if (step.sync.event) object_ref(&step.sync.event->o);
+  if (step.kind == STEP_WAIT && step.sync.record != NO_STEP) g->steps[step.sync.record].sync.waited = true;
+  *number = g->n_steps;
+  g->steps[g->n_steps++] = step;
+  return ST_OK;
+}
+
+status graph_keep_block(graph *g, void *block, void *site) {
+  graph_block *b = g->blocks;
+  while (b && b->block != block) b = b->next;
+  if (b) return fail(ST_INVALID_VALUE, "ptr is %p, which was freed in this capture before", block);
+  b = malloc(sizeof *b);
+  if (!b) return no_memory(g);
+  *b = (graph_block){.next = g->blocks, .block = block, .site = site};
+  g->blocks = b;
+  return ST_OK;
+}
+
+/* Backwards: a lane comes back up to a record that is waited for in a lane that comes back. */
+uint32_t graph_find_unjoined(graph *g) {
+  for (uint32_t lane = 0; lane < g->n_lanes; ++lane) end_run(g, lane);
+  g->lanes[0].comes_back = true;
+  for (uint32_t i = g->n_steps; i--;) {
+    graph_step *p = &g->steps[i];
+    if (p->kind == STEP_RECORD && p->sync.comes_back) g->lanes[p->lane].comes_back = true;
+    if (!g->lanes[p->lane].comes_back) {
+      if (p->kind != STEP_WAIT || p->sync.outside) return i;
+      p->kind = STEP_NONE;
+    }
+    if (p->kind == STEP_WAIT && p->sync.record != NO_STEP) g->steps[p->sync.record].sync.comes_back = true;
+  }
+  return NO_STEP;
+}
+
+/* A record that is waited for gets an event of the graph's own, which its waits share. */
+static status make_events(graph *g) {
+  TRY(event_create(g->context, EVENT_EX, EVENT_SYNC, &g->done));
+  for (graph_step *p = g->steps; p < g->steps + g->n_steps; ++p) {
+    if (p->kind == STEP_RECORD && p->sync.waited && !p->sync.event)
+      TRY(event_create(g->context, EVENT_EX, EVENT_SYNC, &p->sync.event));
+    if (p->kind == STEP_WAIT && p->sync.record != NO_STEP) {
+      p->sync.event = g->steps[p->sync.record].sync.event;
+      object_ref(&p->sync.event->o);
+    }
+  }
+  return ST_OK;
+}
+
+status graph_finish(graph *g) {
+  for (uint32_t lane = 1; lane < g->n_lanes; ++lane)
+    TRY(stream_create(g->context, g->lanes[lane].priority, 0, &g->lanes[lane].stream));
+  TRY(make_events(g));
+  TRY(graph_collect_ranges(g));
+  g->capturing = false;
+  return ST_OK;
+}
+
+/* ---- end --------------------------------------------------------------------------------------------------------- */
+
+static void close_stream(stream **slot) {
+  stream *s = *slot;
+  *slot = NULL;
+  if (s && object_kill(&s->o)) stream_destroy(s, true);
+}
+
+/* Its own streams, which have nothing left to do unless they were cut off from what they wait for. */
+static void close_streams(graph *g) {
+  for (uint32_t lane = 1; lane < g->n_lanes; ++lane) close_stream(&g->lanes[lane].stream);
+  close_stream(&g->home);
+}
+
+void graph_abandon(graph *g) {
+  object_kill(&g->o);
+  close_streams(g);
+  graph_close_groups(g);
+  graph_unref(g);
+}
+
+/* For how long executions may stand still before they are taken for stuck. CANN gives up after ten seconds. */
+static const uint64_t PATIENCE_NS = UINT64_C(2) * 1000000000;
+
+/* Waits until all executions that were submitted are over. */
+static status settle(graph *g) {
+  for (uint64_t seen = atomic_load(&g->pace);;) {
+    const status st = event_reach(g->done, PATIENCE_NS);
+    if (st != ST_EVENT_TIMEOUT) return st;
+    const uint64_t now = atomic_load(&g->pace);
+    if (now == seen) return fail(ST_MODEL_RUNNING, "graph %u is being executed, and does not go on", g->id);
+    seen = now;
+  }
+}
+
+status graph_destroy(graph *g) {
+  if (g->capturing) return fail(ST_MODEL_CAPTURED, "graph %u is being captured", g->id);
+  for (bool idle = false; !idle;) {
+    TRY(settle(g));
+    pthread_mutex_lock(&g->lock);
+    idle = event_is_complete(g->done);
+    const bool ours = idle && object_kill(&g->o);
+    pthread_mutex_unlock(&g->lock);
+    if (idle && !ours) return fail(ST_INVALID_VALUE, "graph %u is being destroyed", g->id);
+  }
+  close_streams(g);
+  graph_close_groups(g);
+  graph_unref(g);
+  return ST_OK;
+}
+
+static void close_event(event *e, bool own) {
+  if (!e) return;
+  if (own) object_kill(&e->o);
+  event_unref(e);
+}
+
+static void free_lane(graph_lane *l) {
+  for (task *t = l->tasks; t < l->tasks + l->n_tasks; ++t)
+    if (t->kind->release) t->kind->release(t);
+  free(l->tasks);
+}
+
+static void free_blocks(graph *g) {
+  while (g->blocks) {
+    graph_block *b = g->blocks;
+    g->blocks = b->next;
+    (void)pool_free(NULL, b->block, NULL, "ptr", b->site);
+    free(b);
+  }
+}
+
+void graph_unref(graph *g) {
+  if (!object_unref(&g->o)) return;
+  for (uint32_t i = 0; i < g->n_steps; ++i)
+    if (g->steps[i].kind >= STEP_RECORD) close_event(g->steps[i].sync.event, !g->steps[i].sync.outside);
+  close_event(g->done, true);
+  for (uint32_t lane = 0; lane < g->n_lanes; ++lane) free_lane(&g->lanes[lane]);
+  graph_free_groups(g);
+  free_blocks(g);
+  free(g->lanes);
+  free(g->steps);
+  free(g->ranges);
+  context_unref(g->context);
+  pthread_mutex_destroy(&g->lock);
+  object_release(OBJECT_GRAPH, &g->o);
+}

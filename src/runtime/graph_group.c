@@ -1,0 +1,186 @@
+/* Groups of captured tasks, and their update. */
+#include <stdlib.h>
+
+#include "runtime/graph.h"
+
+/* ---- members ----------------------------------------------------------------------------------------------------- */
+
+void graph_task_unref(graph_task *t) {
+  if (atomic_fetch_sub(&t->refs, 1) != 1) return;
+  if (t->task.kind->release) t->task.kind->release(&t->task);
+  free(t);
+}
+
+static graph_task *current(graph_member *m) {
+  spin_lock(&m->lock);
+  graph_task *now = m->now;
+  atomic_fetch_add(&now->refs, 1);
+  spin_unlock(&m->lock);
+  return now;
+}
+
+static status run_member(task *t, stream *s) {
+  graph_task *now = current(t->member);
+  status st = graph_check_task(&now->task);
+  if (st == ST_OK) st = now->task.kind->run(&now->task, s);
+  graph_task_unref(now);
+  return st;
+}
+
+static void describe_member(const task *t, task_words *words) {
+  graph_task *now = current(t->member);
+  if (now->task.kind->describe) now->task.kind->describe(&now->task, words);
+  graph_task_unref(now);
+}
+
+const task_kind graph_member_kind = {.name = "task of a group", .run = run_member, .describe = describe_member};
+
+/* ---- groups ------------------------------------------------------------------------------------------------------ */
+
+void graph_free_groups(graph *g) {
+  while (g->groups) {
+    graph_group *group = g->groups;
+    g->groups = group->next;
+    for (uint32_t i = 0; i < group->n_members; ++i) graph_task_unref(group->members[i].now);
+    free(group->members);
+    object_release(OBJECT_GROUP, &group->o);
+  }
+}
+
+void graph_close_groups(graph *g) {
+  for (graph_group *group = g->groups; group; group = group->next) object_kill(&group->o);
+}
+
+/* Moves the task to a place of its own. */
+static bool make_member(graph_member *m, task *t) {
+  graph_task *moved = aligned_alloc(_Alignof(graph_task), sizeof *moved);
+  if (!moved) return false;
+  *moved = (graph_task){.refs = 1, .task = *t};
+  *m = (graph_member){.now = moved};
+  t->kind = &graph_member_kind;
+  t->member = m;
+  return true;
+}
+
+status graph_add_group(graph *g, uint32_t lane, uint32_t first, graph_group **out) {
+  const uint32_t n = g->lanes[lane].n_tasks - first;
+  graph_group *group = object_new(OBJECT_GROUP);
+  if (!group) return fail(ST_NO_HOST_MEMORY, "no room for another group of tasks");
+  group->graph = g;
+  group->next = g->groups;
+  g->groups = group; /* which frees it, whatever comes */
+  group->members = malloc((n + 1) * sizeof *group->members);
+  while (group->members && group->n_members < n &&
+         make_member(&group->members[group->n_members], &g->lanes[lane].tasks[first + group->n_members]))
+    ++group->n_members;
+  if (group->members && group->n_members == n) {
+    *out = group;
+    return ST_OK;
+  }
+  return fail(ST_NO_HOST_MEMORY, "no host memory for a group of %u tasks", n);
+}
+
+/* ---- update ------------------------------------------------------------------------------------------------------ */
+
+struct graph_update {
+  graph_group *group; /* whose graph this has a reference to */
+  uint32_t n_replaced;
+  graph_task *fresh; /* admitted, about to be taken */
+};
+
+static status run_update(task *t, stream *s) {
+  (void)s;
+  graph_member *m = t->update.member;
+  spin_lock(&m->lock);
+  graph_task *old = m->now;
+  m->now = t->update.becomes;
+  spin_unlock(&m->lock);
+  graph_task_unref(old);
+  graph_unref(t->update.graph);
+  return ST_OK;
+}
+
+static void drop_update(task *t, stream *s) {
+  (void)s;
+  graph_task_unref(t->update.becomes);
+  graph_unref(t->update.graph);
+}
+
+static const task_kind update_kind = {.name = "task update", .run = run_update, .drop = drop_update};
+enum { UPDATE_COST_NS = 50 };
+
+static status no_update(const stream *s) {
+  return fail(ST_GROUP_STATUS, "stream %u updates no group, expected aclmdlRICaptureTaskUpdateBegin before", s->id);
+}
+
+status graph_update_begin(graph_group *group, stream *s) {
+  struct graph_update *update = malloc(sizeof *update);
+  if (!update) return fail(ST_NO_HOST_MEMORY, "no host memory for an update");
+  *update = (struct graph_update){.group = group};
+  if (atomic_exchange(&group->updating, true)) {
+    free(update);
+    return fail(ST_GROUP_STATUS, "the group is being updated by another stream");
+  }
+  spin_lock(&s->submit_lock);
+  const bool can = !s->update && !s->recording;
+  if (can) {
+    object_ref(&group->graph->o);
+    s->update = update;
+    s->diverted = true;
+  }
+  spin_unlock(&s->submit_lock);
+  if (can) return ST_OK;
+  atomic_store(&group->updating, false);
+  free(update);
+  if (s->recording) return fail(ST_STREAM_CAPTURED, "stream %u is captured, expected another", s->id);
+  return fail(ST_GROUP_STATUS, "stream %u is updating a group already", s->id);
+}
+
+status graph_update_admit(stream *s, const task_kind *kind) {
+  struct graph_update *update = s->update;
+  if (!kind->is_operator)
+    return fail(ST_TASK_KIND, "stream %u updates a group, and a %s is no operator", s->id, kind->name);
+  if (update->n_replaced == update->group->n_members)
+    return fail(ST_GROUP_STATUS, "stream %u has updated all of the group's tasks, %u, already", s->id,
+                update->n_replaced);
+  update->fresh = aligned_alloc(_Alignof(graph_task), sizeof *update->fresh);
+  return update->fresh ? ST_OK : fail(ST_NO_HOST_MEMORY, "no host memory for the update of a task");
+}
+
+void graph_update_take(stream *s, task *t) {
+  struct graph_update *update = s->update;
+  graph_task *becomes = update->fresh;
+  *becomes = (graph_task){.refs = 1, .task = *t};
+  becomes->task.kind = t->kind->captured;
+  object_ref(&update->group->graph->o);
+  t->kind = &update_kind;
+  t->cost_ns = UPDATE_COST_NS;
+  t->update.graph = update->group->graph;
+  t->update.member = &update->group->members[update->n_replaced++];
+  t->update.becomes = becomes;
+}
+
+/* The stream's update, which is over; or NULL. */
+static struct graph_update *end(stream *s) {
+  spin_lock(&s->submit_lock);
+  struct graph_update *update = s->update;
+  s->update = NULL;
+  if (update) s->diverted = stream_is_diverted(s);
+  spin_unlock(&s->submit_lock);
+  return update;
+}
+
+status graph_update_end(stream *s) {
+  struct graph_update *update = end(s);
+  if (!update) return no_update(s);
+  const uint32_t n = update->group->n_members, n_replaced = update->n_replaced;
+  atomic_store(&update->group->updating, false);
+  graph_unref(update->group->graph);
+  free(update);
+  if (n_replaced == n) return ST_OK;
+  return fail(ST_GROUP_STATUS, "%u of the group's %u tasks were updated, expected all", n_replaced, n);
+}
+
+void graph_update_forget(stream *s) {
+  if (graph_update_end(s) != ST_OK) fail_take();
+}

@@ -1,0 +1,54 @@
+#include "runtime/task_record.h"
+
+#include <string.h>
+
+static uint32_t number_of(const char *text) { return timeline_name(text, strlen(text)); }
+
+static timeline_record record_of(timeline_kind kind, const stream *s, uint32_t task, uint64_t start_ns) {
+  return (timeline_record){.kind = kind, .device = s->device, .stream = s->id, .task = task, .start_ns = start_ns};
+}
+
+void task_record_submission(const stream *s, uint32_t id, uint64_t start_ns) {
+  timeline_record r = record_of(TIMELINE_SUBMISSION, s, id, start_ns);
+  r.end_ns = timeline_now();
+  timeline_add(&r);
+}
+
+status task_run_recorded(task *t, stream *s) {
+  task_words words = {.name = t->kind->name, .type = t->kind->name};
+  if (t->kind->describe) t->kind->describe(t, &words); /* now: run releases what the task refers to */
+  timeline_record r = record_of(TIMELINE_TASK, s, t->id, 0);
+  r.name = number_of(words.name);
+  r.type = number_of(words.type);
+  r.detail = words.detail;
+  r.bytes = words.bytes;
+  r.start_ns = timeline_now();
+  const status st = t->kind->run(t, s);
+  r.end_ns = timeline_now();
+  if (st != TASK_BLOCKED) timeline_add(&r);
+  return st;
+}
+
+/* ---- points ------------------------------------------------------------------------------------------------------ */
+
+static status run_point(task *t, stream *s) {
+  (void)t;
+  (void)s;
+  return ST_OK;
+}
+
+static const task_kind point_kind = {.name = "mark", .run = run_point, .control = true, .captured = &point_kind};
+
+status task_record_point(timeline_record *r, stream *s) {
+  enum { POINT_COST_NS = 10 };
+  task *t;
+  TRY(stream_new_task(s, &point_kind, &t));
+  t->cost_ns = POINT_COST_NS;
+  r->device = s->device;
+  r->stream = s->id;
+  r->task = (uint32_t)atomic_load_explicit(&s->q.submitted, memory_order_relaxed); /* the id that it gets */
+  r->start_ns = r->end_ns = timeline_now();
+  stream_submit(s, t);
+  timeline_add(r);
+  return ST_OK;
+}

@@ -1,0 +1,28 @@
+/* The "profiler" section of aclInit's configuration, which runs a session from aclInit to aclFinalize. */
+#ifndef CANNON_TRACE_PROFILER_CONFIG_H
+#define CANNON_TRACE_PROFILER_CONFIG_H
+
+#include <stdint.h>
+
+#include "base/status.h"
+
+struct cJSON;
+
+/* Starts what the section (NULL: nothing) asks for:
+ *
+ *   switch         "on", or "off" (default)
+ *   output         the folder for PROF_...; default: the working folder
+ *   task_time      "on" (default, as "l1"), "l1": tasks and shapes; "l0": tasks; "off"
+ *   ascendcl       "on" (default): calls; "off"
+ *   runtime_api, msproftx    "off" (default), "on"
+ *   storage_limit  as of aclprofSetConfig
+ *   aic_metrics    one of CANN's names: of counters, which record nothing
+ *
+ * of the devices (a bit each); others are accepted without effect. ST_CONFIG_PROFILING for another value of one of these. */
+status profiler_configure(const struct cJSON *section, uint32_t devices);
+
+/* The same for calls, tasks, shapes and marks, where CANNON_PROFILE names a folder (the tool msprof sets it) and nothing
+ * runs yet. */
+status profiler_follow_environment(uint32_t devices);
+
+#endif

@@ -1,0 +1,116 @@
+#include "trace/profiler_folder.h"
+
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "trace/timeline.h"
+
+enum { FOLDER_MODE = 0750, FILE_MODE = 0640 }; /* torch_npu refuses what others may write */
+
+status profiler_make_folder(const char *path) {
+  char part[PROFILER_FOLDER_BYTES + 32];
+  if (snprintf(part, sizeof part, "%s", path) >= (int)sizeof part)
+    return fail(ST_CONFIG_PATH, "%.64s... is too long for a path", path);
+  for (char *slash = strchr(part + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+    *slash = '\0';
+    mkdir(part, FOLDER_MODE); /* what fails here fails below */
+    *slash = '/';
+  }
+  if ((mkdir(part, FOLDER_MODE) && errno != EEXIST) || access(part, W_OK | X_OK))
+    return fail(ST_CONFIG_PATH, "%s can't be written to: %s", path, strerror(errno));
+  return ST_OK;
+}
+
+static status write_json(const char *folder, const char *name, cJSON *json) {
+  char path[PROFILER_FOLDER_BYTES + 32];
+  snprintf(path, sizeof path, "%s/%s", folder, name);
+  char *text = json ? cJSON_PrintUnformatted(json) : NULL;
+  cJSON_Delete(json);
+  if (!text) return fail(ST_NO_HOST_MEMORY, "no host memory for %s", name);
+  const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, FILE_MODE);
+  const size_t n = strlen(text);
+  const bool good = fd >= 0 && write(fd, text, n) == (ssize_t)n;
+  const int error = errno;
+  if (fd >= 0) close(fd);
+  free(text);
+  return good ? ST_OK : fail(ST_CONFIG_PATH, "%s can't be written: %s", path, strerror(error));
+}
+
+/* The same moment by both clocks: what was read of the one between two readings of the other, to the microsecond. */
+static void read_clocks(uint64_t *realtime_us, uint64_t *raw_ns) {
+  struct timespec day;
+  const uint64_t before = timeline_now();
+  clock_gettime(CLOCK_REALTIME, &day);
+  const uint64_t after = timeline_now();
+  *realtime_us = (uint64_t)day.tv_sec * 1000000u + (uint64_t)day.tv_nsec / 1000;
+  *raw_ns = before + (after - before) / 2 - (uint64_t)day.tv_nsec % 1000;
+}
+
+static status write_start(const char *host) {
+  uint64_t realtime_us, raw_ns;
+  char text[24];
+  read_clocks(&realtime_us, &raw_ns);
+  cJSON *json = cJSON_CreateObject();
+  snprintf(text, sizeof text, "%ju", (uintmax_t)realtime_us);
+  cJSON_AddStringToObject(json, "collectionTimeBegin", text);
+  snprintf(text, sizeof text, "%ju", (uintmax_t)raw_ns);
+  cJSON_AddStringToObject(json, "clockMonotonicRaw", text);
+  return write_json(host, "start_info", json);
+}
+
+/* Clients look for the frequency of the counter, in MHz, that times are of: here nanoseconds. */
+static status write_process(const char *host) {
+  char name[64] = "", machine[HOST_NAME_MAX + 1] = "", pid[16];
+  const int fd = open("/proc/self/comm", O_RDONLY | O_CLOEXEC);
+  if (fd >= 0) {
+    const ssize_t n = read(fd, name, sizeof name - 1);
+    name[n > 0 ? n - 1 : 0] = '\0'; /* without its newline */
+    close(fd);
+  }
+  gethostname(machine, sizeof machine - 1);
+  snprintf(pid, sizeof pid, "%d", (int)getpid());
+  cJSON *json = cJSON_CreateObject(), *cpus = cJSON_AddArrayToObject(json, "CPU"), *cpu = cJSON_CreateObject();
+  cJSON_AddStringToObject(cpu, "Frequency", "1000.0");
+  cJSON_AddItemToArray(cpus, cpu);
+  cJSON_AddStringToObject(json, "pid", pid);
+  cJSON_AddStringToObject(json, "pid_name", name);
+  cJSON_AddStringToObject(json, "hostname", machine);
+  return write_json(host, "info.json", json);
+}
+
+static void session_name(char *name, size_t bytes) {
+  enum { LETTERS = 17 };
+  static _Atomic uint32_t n_sessions;
+  unsigned char random[LETTERS];
+  char letters[LETTERS + 1] = "";
+  struct timespec now;
+  struct tm local;
+  clock_gettime(CLOCK_REALTIME, &now);
+  localtime_r(&now.tv_sec, &local);
+  if (getrandom(random, sizeof random, 0) != sizeof random) memset(random, 0, sizeof random);
+  for (int i = 0; i < LETTERS; ++i) letters[i] = (char)('A' + random[i] % 26);
+  snprintf(name, bytes, "PROF_%06u_%04d%02d%02d%02d%02d%02d%03ld_%s", atomic_fetch_add(&n_sessions, 1) + 1,
+           (local.tm_year + 1900) % 10000, local.tm_mon + 1, local.tm_mday, local.tm_hour, local.tm_min, local.tm_sec,
+           now.tv_nsec / 1000000, letters);
+}
+
+status profiler_make_session(const char *path, char folder[PROFILER_FOLDER_BYTES]) {
+  char name[80], host[PROFILER_FOLDER_BYTES + 16], data[PROFILER_FOLDER_BYTES + 24];
+  session_name(name, sizeof name);
+  snprintf(folder, PROFILER_FOLDER_BYTES, "%s/%s", path, name);
+  snprintf(host, sizeof host, "%s/host", folder);
+  snprintf(data, sizeof data, "%s/data", host);
+  TRY(profiler_make_folder(data));
+  TRY(write_start(host));
+  return write_process(host);
+}

@@ -1,0 +1,403 @@
+"""What the profiler records of a program, and what msprof makes of it.
+
+    CANNON_PREFIX=/path python3 tests/cli/test_profiler.py
+"""
+import csv
+import json
+import os
+import pathlib
+import shutil
+import stat
+import subprocess
+import tempfile
+import unittest
+
+PREFIX = pathlib.Path(os.environ["CANNON_PREFIX"]).resolve()
+MSPROF = PREFIX / "bin/msprof"
+
+# Its arguments: a folder and the switches. In each of three steps: a copy, Add, Matmul, and an event.
+PROGRAM = r"""
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "acl/acl.h"
+#include "acl/acl_prof.h"
+#include "aclnn/acl_meta.h"
+#include "aclnnop/aclnn_add.h"
+#include "aclnnop/aclnn_matmul.h"
+
+#define CHECK(call) do { int code = (call); if (code) { fprintf(stderr, #call " gave %d: %s\n", code, aclGetRecentErrMsg()); exit(99); } } while (0)
+enum { STEPS = 3 };
+
+static aclTensor *matrix(void *data, int64_t rows, int64_t columns) {
+  const int64_t dims[] = {rows, columns}, strides[] = {columns, 1};
+  return aclCreateTensor(dims, 2, ACL_FLOAT, strides, 0, ACL_FORMAT_ND, dims, 2, data);
+}
+
+static void step(char *a, char *pinned, aclrtStream stream, aclrtEvent event) {
+  float one = 1;
+  uint64_t bytes;
+  aclOpExecutor *e;
+  CHECK(aclrtMemcpyAsync(a, 8192, pinned, 8192, ACL_MEMCPY_HOST_TO_DEVICE, stream));
+  CHECK(aclnnAddGetWorkspaceSize(matrix(a, 64, 32), matrix(a, 1, 32), aclCreateScalar(&one, ACL_FLOAT),
+                                 matrix(a + 8192, 64, 32), &bytes, &e));
+  CHECK(aclnnAdd(NULL, 0, e, stream));
+  CHECK(aclnnMatmulGetWorkspaceSize(matrix(a, 64, 32), matrix(a, 32, 16), matrix(a + 16384, 64, 16), 0, &bytes, &e));
+  CHECK(aclnnMatmul(NULL, 0, e, stream));
+  CHECK(aclrtRecordEvent(event, stream));
+}
+
+static void *stop_range(void *id) {
+  CHECK(aclprofRangeStop(*(uint32_t *)id));
+  return NULL;
+}
+
+static void mark(aclrtStream stream) {
+  uint32_t id;
+  pthread_t thread;
+  void *outer = aclprofCreateStamp(), *inner = aclprofCreateStamp(), *range = aclprofCreateStamp();
+  CHECK(aclprofSetStampTraceMessage(outer, "outer", 5));
+  CHECK(aclprofSetStampTraceMessage(inner, "inner, \"quoted\"", 15));
+  CHECK(aclprofSetStampTraceMessage(range, "across", 6));
+  CHECK(aclprofRangeStart(range, &id));
+  CHECK(aclprofPush(outer));
+  CHECK(aclprofPush(inner));
+  usleep(1000);
+  CHECK(aclprofPop());
+  CHECK(aclprofMark(inner));
+  CHECK(aclprofPop());
+  pthread_create(&thread, NULL, stop_range, &id);
+  pthread_join(thread, NULL);
+  CHECK(aclprofMarkEx("in stream", 9, stream));
+  CHECK(aclrtProfTrace("\x01\xff", 2, stream));
+}
+
+int main(int argc, char **argv) {
+  const uint64_t switches = strtoull(argv[2], NULL, 0);
+  uint32_t device = 0;
+  char *a, *pinned;
+  aclrtStream stream, other;
+  aclrtEvent event;
+  CHECK(aclInit(NULL));
+  CHECK(aclrtSetDevice(0));
+  CHECK(aclrtCreateStream(&stream));
+  CHECK(aclrtCreateStream(&other));
+  CHECK(aclrtCreateEvent(&event));
+  CHECK(aclrtMalloc((void **)&a, 1 << 20, ACL_MEM_MALLOC_HUGE_FIRST));
+  CHECK(aclrtMallocHost((void **)&pinned, 8192));
+  memset(pinned, 0, 8192);
+  aclprofConfig *config = aclprofCreateConfig(&device, 1, ACL_AICORE_NONE, NULL, switches);
+  CHECK(aclprofInit(argv[1], strlen(argv[1])));
+  step(a, pinned, stream, event); /* before the start: not recorded */
+  CHECK(aclrtSynchronizeStream(stream));
+  CHECK(aclprofStart(config));
+  for (int i = 0; i < STEPS; i++) {
+    aclprofStepInfo *info = aclprofCreateStepInfo();
+    if (switches & ACL_PROF_TRAINING_TRACE) CHECK(aclprofGetStepTimestamp(info, ACL_STEP_START, stream));
+    step(a, pinned, stream, event);
+    if (switches & ACL_PROF_TRAINING_TRACE) CHECK(aclprofGetStepTimestamp(info, ACL_STEP_END, stream));
+    aclprofDestroyStepInfo(info);
+  }
+  CHECK(aclrtStreamWaitEvent(other, event));
+  CHECK(aclrtMemsetAsync(a, 64, 1, 64, other));
+  if (switches & ACL_PROF_MSPROFTX) mark(stream);
+  CHECK(aclrtSynchronizeDevice());
+  if (argc > 3) _exit(7); /* dies in the middle */
+  CHECK(aclprofStop(config));
+  step(a, pinned, stream, event); /* after the end */
+  CHECK(aclrtSynchronizeStream(stream));
+  CHECK(aclprofDestroyConfig(config));
+  CHECK(aclprofFinalize());
+  CHECK(aclrtResetDevice(0));
+  CHECK(aclFinalize());
+  return 0;
+}
+"""
+PLAIN = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include "acl/acl.h"
+#include "acl/acl_prof.h"
+int main(int argc, char **argv) {
+  void *p;
+  if (aclInit(NULL) || aclrtSetDevice(0) || aclrtMalloc(&p, 64, ACL_MEM_MALLOC_HUGE_FIRST)) return 99;
+  printf("%d\n", aclprofInit("/tmp", 4));
+  if (aclrtFree(p) || aclrtResetDevice(0) || aclFinalize()) return 98;
+  return argc > 1 ? atoi(argv[1]) : 0;
+}
+"""
+CALLS, TASKS, SHAPES, MARKS, STEPS = 0x1, 0x800, 0x2, 0x80, 0x40
+EVERYTHING = CALLS | TASKS | SHAPES | MARKS | STEPS
+SLICES = {"AscendCL@aclnnAdd": 3, "AscendCL@aclnnAddGetWorkspaceSize": 3, "AscendCL@aclrtMemcpyAsync": 3}
+
+
+def folders(under):
+    return sorted(under.glob("PROF_*"))
+
+
+class Profile:
+    """A session's exported files."""
+
+    def __init__(self, session):
+        self.output = session / "mindstudio_profiler_output"
+        with open(self._path("msprof", "json"), encoding="utf-8") as f:
+            self.events = json.load(f)
+
+    def _path(self, name, suffix):
+        (path,) = [p for p in self.output.glob(f"{name}_[0-9]*.{suffix}")]
+        return path
+
+    def names(self):
+        return {p.name.rsplit("_", 1)[0] for p in self.output.iterdir()}
+
+    def table(self, name):
+        with open(self._path(name, "csv"), newline="", encoding="utf-8") as f:
+            return list(csv.DictReader(f))
+
+    def slices(self, name):
+        return [e for e in self.events if e["ph"] == "X" and e["name"] == name]
+
+    def process(self, name):
+        (event,) = [e for e in self.events if e["name"] == "process_name" and e["args"]["name"] == name]
+        return event["pid"]
+
+
+class Profiler(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.temporary = tempfile.TemporaryDirectory()
+        cls.folder = pathlib.Path(cls.temporary.name)
+        source = cls.folder / "program.c"
+        source.write_text(PROGRAM)
+        cls.program = cls.folder / "program"
+        subprocess.run([os.environ.get("CC", "cc"), "-g", source, "-o", cls.program, f"-I{PREFIX}/include",
+                        f"-L{PREFIX}/lib64", "-lascendcl", "-lnnopbase", "-lopapi", "-lpthread"], check=True)
+        cls.all = cls.profile("all", EVERYTHING)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.temporary.cleanup()
+
+    @classmethod
+    def record(cls, name, switches, *more, status=0):
+        out = cls.folder / name
+        done = subprocess.run([PREFIX / "bin/cannon", "run", "--quiet", cls.program, out, hex(switches), *more],
+                              capture_output=True, text=True)
+        if done.returncode != status:
+            raise AssertionError(done.stderr)
+        (session,) = folders(out)
+        return session
+
+    @staticmethod
+    def export(session):
+        done = subprocess.run([MSPROF, "--export=on", f"--output={session}"], capture_output=True, text=True)
+        if done.returncode:
+            raise AssertionError(done.stderr)
+        return Profile(session)
+
+    @classmethod
+    def profile(cls, name, switches):
+        return cls.export(cls.record(name, switches))
+
+    # ---- operators
+
+    def test_every_operator_between_start_and_stop_is_there_once(self):
+        rows = self.all.table("op_summary")
+        self.assertEqual([r["OP Type"] for r in rows], ["Add", "Matmul"] * 3)
+        self.assertEqual([r["Op Name"] for r in rows], ["aclnnAdd", "aclnnMatmul"] * 3)
+        self.assertEqual([r["Task Type"] for r in rows], ["AI_VECTOR_CORE", "AI_CORE"] * 3)
+        self.assertEqual({r["Device_id"] for r in rows}, {"0"})
+        self.assertEqual(len({(r["Stream ID"], r["Task ID"]) for r in rows}), 6)
+
+    def test_shapes_and_types_are_those_of_the_call(self):
+        add, matmul, *_ = self.all.table("op_summary")
+        self.assertEqual([add[c] for c in ("Input Shapes", "Input Data Types", "Input Formats")],
+                         ["64,32;1,32", "FLOAT;FLOAT", "ND;ND"])
+        self.assertEqual([add[c] for c in ("Output Shapes", "Output Data Types", "Output Formats")],
+                         ["64,32", "FLOAT", "ND"])
+        self.assertEqual([matmul[c] for c in ("Input Shapes", "Output Shapes")], ["64,32;32,16", "64,16"])
+
+    def test_tasks_of_a_stream_follow_each_other(self):
+        rows = [r for r in self.all.table("op_summary")]
+        ended = 0
+        for r in rows:
+            start = float(r["Task Start Time(us)"])
+            self.assertGreaterEqual(start, ended - 0.5)  # a double holds quarters of a microsecond here
+            ended = start + float(r["Task Duration(us)"])
+
+    def test_statistics_add_up(self):
+        rows = {r["OP Type"]: r for r in self.all.table("op_statistic")}
+        for name, r in rows.items():
+            times = [float(s["Task Duration(us)"]) for s in self.all.table("op_summary") if s["OP Type"] == name]
+            self.assertEqual(int(r["Count"]), 3)
+            self.assertAlmostEqual(float(r["Total Time(us)"]), sum(times), places=2)
+            self.assertEqual((float(r["Min Time(us)"]), float(r["Max Time(us)"])), (min(times), max(times)))
+        self.assertAlmostEqual(sum(float(r["Ratio(%)"]) for r in rows.values()), 100, places=1)
+
+    def test_other_tasks_are_in_the_table_of_tasks(self):
+        kinds = [r["kernel_type"] for r in self.all.table("task_time")]
+        counts = {kind: kinds.count(kind) for kind in set(kinds)}
+        # Six ends of steps, the mark and the trace in the stream are points.
+        self.assertEqual(counts, {"MEMCPY_ASYNC": 3, "AI_VECTOR_CORE": 3, "AI_CORE": 3, "EVENT_RECORD": 3,
+                                  "EVENT_WAIT": 1, "MEMSET_ASYNC": 1, "PROFILER_TRACE_EX": 8})
+
+    # ---- the timeline
+
+    def test_calls_are_slices_of_their_thread(self):
+        for name, n in SLICES.items():
+            self.assertEqual(len(self.all.slices(name)), n, name)
+        self.assertEqual(len({e["tid"] for e in self.all.slices("AscendCL@aclnnAdd")}), 1)
+
+    def test_flows_lead_from_the_submission_to_the_task(self):
+        device, host = self.all.process("Ascend Hardware"), self.all.process("CANN")
+        starts = {e["id"]: e for e in self.all.events if e["ph"] == "s" and e["cat"] == "HostToDevice"}
+        ends = {e["id"]: e for e in self.all.events if e["ph"] == "f" and e["cat"] == "HostToDevice"}
+        tasks = {(e["pid"], e["tid"], e["ts"]): e for e in self.all.events if e["ph"] == "X" and e["pid"] == device}
+        self.assertEqual(starts.keys(), ends.keys())
+        adds = 0
+        for number, end in ends.items():
+            task, start = tasks[end["pid"], end["tid"], end["ts"]], starts[number]
+            self.assertEqual(start["pid"], host)
+            self.assertLessEqual(float(start["ts"]), float(end["ts"]))
+            adds += task["name"] == "aclnnAdd" and any(self.holds(call, start)
+                                                       for call in self.all.slices("AscendCL@aclnnAdd"))
+        self.assertEqual(adds, 3)
+
+    @staticmethod
+    def holds(outer, event):
+        start, at = float(outer["ts"]), float(event["ts"])
+        return outer["tid"] == event["tid"] and start - 0.5 <= at <= start + outer["dur"] + 0.5
+
+    def test_overlap_says_when_it_computed(self):
+        computing = sum(e["dur"] for e in self.all.slices("Computing"))
+        total = sum(float(r["Task Duration(us)"]) for r in self.all.table("op_summary"))
+        self.assertAlmostEqual(computing, total, delta=1)
+        labels = {e["pid"]: e["args"]["labels"] for e in self.all.events if e["name"] == "process_labels"}
+        self.assertEqual(labels[self.all.process("Overlap Analysis")], "NPU 0")
+
+    def test_times_are_of_the_day(self):
+        session, = folders(self.folder / "all")
+        written = (session / "host/start_info").stat().st_mtime
+        for e in self.all.events:
+            if "ts" in e:
+                self.assertLess(abs(float(e["ts"]) / 1e6 - written), 60)
+
+    # ---- calls, steps, marks
+
+    def test_calls_are_counted(self):
+        rows = {r["API Name"]: r for r in self.all.table("api_statistic")}
+        self.assertEqual(rows["aclnnMatmul"]["Count"], "3")
+        self.assertEqual(rows["aclrtSynchronizeDevice"]["Count"], "1")
+        self.assertEqual(rows["launch"]["Level"], "node")
+        self.assertAlmostEqual(float(rows["aclnnAdd"]["Avg(us)"]) * 3, float(rows["aclnnAdd"]["Time(us)"]), places=1)
+
+    def test_steps_hold_their_tasks(self):
+        rows = self.all.table("step_trace")
+        self.assertEqual([r["Iteration ID"] for r in rows], ["1", "2", "3"])
+        ops = self.all.table("op_summary")
+        for i, r in enumerate(rows):
+            end = float(r["Iteration End(us)"])
+            start = end - float(r["Iteration Time(us)"])
+            for op in ops[2 * i:2 * i + 2]:
+                self.assertTrue(start - 0.5 <= float(op["Task Start Time(us)"]) <= end + 0.5)
+
+    def test_marks(self):
+        rows = {(r["event_type"], r["message"]): r for r in self.all.table("msprof_tx")}
+        self.assertEqual(set(rows), {("push/pop", "outer"), ("push/pop", 'inner, "quoted"'), ("mark", 'inner, "quoted"'),
+                                     ("start/end", "across"), ("marker_ex", "in stream"), ("trace", "01ff" + "00" * 16)})
+        time = lambda r: (float(r["start_time(us)"]), float(r["end_time(us)"]))
+        outer, inner = time(rows["push/pop", "outer"]), time(rows["push/pop", 'inner, "quoted"'])
+        self.assertTrue(outer[0] <= inner[0] <= inner[1] - 999 and inner[1] <= outer[1])
+        self.assertNotEqual(rows["start/end", "across"]["tid"], rows["push/pop", "outer"]["tid"])
+        self.assertGreater(float(rows["marker_ex", "in stream"]["device_time(us)"]), outer[0])
+        self.assertEqual(len(self.all.slices("across")), 1)
+
+    # ---- switches
+
+    def test_switches_choose(self):
+        calls = self.profile("calls", CALLS)
+        self.assertEqual(len(calls.slices("AscendCL@aclnnAdd")), 3)
+        self.assertEqual(calls.table("op_summary"), [])  # torch_npu waits until there is a table
+        tasks = self.profile("tasks", TASKS)
+        self.assertEqual(tasks.slices("AscendCL@aclnnAdd"), [])
+        self.assertEqual({r["Input Shapes"] for r in tasks.table("op_summary")}, {"N/A"})
+        self.assertNotIn("msprof_tx", tasks.names())
+        self.assertNotIn("step_trace", tasks.names())
+
+    def test_what_counts_hardware_records_nothing_more(self):
+        counters = self.profile("counters", TASKS | 0x4 | 0x10)
+        self.assertEqual(len(counters.table("op_summary")), 6)
+
+    # ---- the tool
+
+    def test_nobody_else_may_write(self):
+        """What torch_npu refuses."""
+        session, = folders(self.folder / "all")
+        paths = [p for p in session.rglob("*")] + [PREFIX / "tools/profiler/profiler_tool/analysis/msprof/msprof.py"]
+        for path in paths:
+            self.assertFalse(path.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH), path)
+
+    def test_a_second_export_replaces_the_first(self):
+        session = shutil.copytree(folders(self.folder / "all")[0], self.folder / "twice" / "PROF_000001_1_A")
+        (session / "mindstudio_profiler_output" / "old").touch()
+        self.assertNotIn("old", self.export(session).names())
+
+    def test_a_folder_of_sessions(self):
+        out = self.folder / "several"
+        for name in ("PROF_000001_1_A", "PROF_000002_1_B"):
+            shutil.copytree(folders(self.folder / "all")[0], out / name,
+                            ignore=shutil.ignore_patterns("mindstudio_profiler_output"))
+        subprocess.run([MSPROF, "--export=on", f"--output={out}"], check=True)
+        self.assertEqual(len(list(out.glob("PROF_*/mindstudio_profiler_output"))), 2)
+
+    def test_analyze(self):
+        session = shutil.copytree(folders(self.folder / "all")[0], self.folder / "analyzed" / "PROF_000001_1_A")
+        subprocess.run([MSPROF, "--analyze=on", f"--output={session}"], check=True)
+        self.assertTrue((session / "analyze").is_dir())
+
+    def test_a_program_that_dies_leaves_what_can_be_read(self):
+        session = self.record("dies", EVERYTHING, "now", status=7)
+        tasks = session / "device_0/data/tasks"
+        tasks.write_bytes(tasks.read_bytes() + bytes(20))  # as if in the middle of a record
+        self.export(session)
+
+    def test_wrong_arguments_are_told(self):
+        for arguments, words in ((["--export=on", "--output=/nonexistent"], "no PROF_... folder"),
+                                 (["--output=/tmp"], "nothing to do"),
+                                 (["--export=on"], "no PROF_... folder"),
+                                 (["--export=on", "--output=/tmp", "--type=db"], "unrecognized arguments: --type=db")):
+            done = subprocess.run([MSPROF, *arguments], capture_output=True, text=True, cwd="/proc")
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn(words, done.stderr)
+
+    def test_a_program_that_knows_nothing_of_the_profiler(self):
+        source = self.folder / "plain.c"
+        source.write_text(PLAIN)
+        plain = self.folder / "plain"
+        subprocess.run([os.environ.get("CC", "cc"), source, "-o", plain, f"-I{PREFIX}/include", f"-L{PREFIX}/lib64",
+                        "-lascendcl", f"-Wl,-rpath,{PREFIX}/lib64"], check=True)
+        out = self.folder / "run"
+        done = subprocess.run([MSPROF, f"--output={out}", plain, "3"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertEqual(done.stdout, "100042\n")  # what aclprofInit says meanwhile
+        session, = folders(out)
+        self.assertIn(str(session), done.stderr)
+        self.assertEqual(len(Profile(session).slices("AscendCL@aclrtMalloc")), 1)
+        done = subprocess.run([MSPROF, f"--output={out}", "/nonexistent"], capture_output=True, text=True)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("/nonexistent", done.stderr)
+        done = subprocess.run([MSPROF, f"--output={out}", "sh", "-c", "kill -9 $$"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 137)
+        self.assertIn("no process used a device", done.stderr)
+
+    def test_help(self):
+        done = subprocess.run([MSPROF, "--help"], capture_output=True, text=True, check=True)
+        self.assertIn("--export=on", done.stdout)
+        self.assertNotIn("--type", done.stdout)  # torch_npu takes it for the export of a database
+
+
+if __name__ == "__main__":
+    unittest.main()

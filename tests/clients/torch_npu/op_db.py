@@ -1,0 +1,425 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""PyTorch's operator database on `npu` beside `cpu`: forward and backward, by dtype.
+
+Each entry of op_db is an operator with a generator of sample inputs. For each dtype that PyTorch has it for on the CPU,
+the samples run on both devices and what comes out must agree. An outcome is one of
+
+  pass      the same results, computed by kernels of Cannon's
+  fail      another result, or an error; crash, hang
+  absent    the library has no operator of a name that torch_npu asks for
+  refused   the operator is there and says (161002) that it does not take the dtype or shape, as CANN's does not
+  client    torch_npu itself refuses, before it asks the library
+  fallback  torch_npu has no kernel for some step, and computed on the CPU
+  view      right, but no kernel ran: there is nothing to compute
+
+and the worst of its samples', but that refusals of some samples do not count where others pass. Entries run in processes
+of a few each; one that dies, or whose queue of tasks stopped at an error, is followed by another for the rest.
+
+  op_db.py [--jobs N] [--out FILE.json] [--sample FRACTION --seed N] [PATTERN...]    run
+  op_db.py --report FILE.json > docs/torch_npu.md                                   the table"""
+import argparse, collections, fnmatch, itertools, json, os, random, subprocess, sys, tempfile, threading
+
+DTYPES = ('float32', 'float16', 'bfloat16', 'int64', 'int32', 'uint8', 'bool')
+MAX_SAMPLES = 12       # of an entry and dtype; the database's first ones are the most different
+CHUNK = 12             # entries to a process
+ENTRY_SECONDS = 90     # for all dtypes of one
+STOPPED = 'The Inner error is reported as above'
+QUEUE_STOPPED = 3      # a child's status: torch_npu runs nothing any more after an error of a task
+TOLERANCE = {'float32': (1e-4, 1e-5), 'float16': (2e-3, 1e-3), 'bfloat16': (1.6e-2, 8e-3)}
+
+
+def label(op):
+    return op.name + (f'.{op.variant_test_name}' if op.variant_test_name else '')
+
+
+# ---- one entry, in the child -----------------------------------------------------------------------------------------
+
+class Outcome(Exception):
+    def __init__(self, kind, words=''):
+        self.kind, self.words = kind, ' '.join(words.split())[:300]
+
+
+def tensors(x):
+    import torch
+    if isinstance(x, torch.Tensor):
+        yield x
+    elif isinstance(x, (list, tuple)):
+        for y in x:
+            yield from tensors(y)
+    elif isinstance(x, dict):
+        for y in x.values():
+            yield from tensors(y)
+
+
+def moved(x, device):
+    """x with every tensor copied, layout kept, as a leaf that wants a gradient where the original did."""
+    import torch
+    if isinstance(x, torch.Tensor):
+        y = torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device=device) if x.layout == torch.strided else x.to(device)
+        with torch.no_grad():
+            y.copy_(x)
+        return y.requires_grad_(x.requires_grad)
+    if isinstance(x, (list, tuple)):
+        return type(x)(moved(y, device) for y in x)
+    if isinstance(x, dict):
+        return {k: moved(y, device) for k, y in x.items()}
+    if isinstance(x, torch.device) or (isinstance(x, str) and x == 'cpu'):
+        return device
+    return x
+
+
+def run(op, sample, device, backward, launches=int, float_grads=None):
+    """What the sample gives on a device: results, and gradients of what wants one; and how many kernels that took."""
+    import torch
+    s = [moved(x, device) for x in (sample.input, sample.args, sample.kwargs)]
+    torch.manual_seed(1)
+    before = launches()
+    out = op(s[0], *s[1], **s[2])
+    results = [t.detach() for t in tensors(out)]
+    if backward:
+        want = [t for t in tensors(s) if t.requires_grad]
+        of = [t for t in tensors(out) if t.requires_grad]
+        if want and of:
+            torch.manual_seed(2)
+            # In float32, but rounded to float_grads, where that is what another run is given.
+            grads = [torch.randn(t.shape).to(float_grads or t.dtype).to(t.dtype).to(device) for t in of]
+            given = torch.autograd.grad(of, want, grads, allow_unused=True)
+            results += [g for g in given if g is not None]
+    return results, launches() - before
+
+
+def as_float(x):
+    """x with its 16-bit tensors as float32 ones."""
+    import torch
+    if isinstance(x, torch.Tensor):
+        return x.detach().float().requires_grad_(x.requires_grad) if x.dtype in (torch.float16, torch.bfloat16) else x
+    if isinstance(x, (list, tuple)):
+        return type(x)(as_float(y) for y in x)
+    if isinstance(x, dict):
+        return {k: as_float(y) for k, y in x.items()}
+    return {torch.float16: torch.float32, torch.bfloat16: torch.float32}.get(x, x) if isinstance(x, torch.dtype) else x
+
+
+def close(got, want, tolerance):
+    import torch
+    exact = not (want.dtype.is_floating_point or want.dtype.is_complex)
+    rtol, atol = (0, 0) if exact else tolerance
+    if want.dtype.itemsize == 2 and not exact and want.numel():  # sums that cancel keep their terms' rounding
+        finite = want[want.isfinite()].abs()
+        atol = max(atol, rtol / 2 * finite.max().item()) if finite.numel() else atol
+    torch.testing.assert_close(got.cpu().to(want.dtype), want, rtol=rtol, atol=atol, equal_nan=True, check_stride=False)
+
+
+def compare(op, sample, want, got, dtype, backward):
+    """Each result beside the CPU's; in 16 bits it may instead be close to what float32 gives, which is nearer the truth."""
+    import torch
+    if len(want) != len(got):
+        raise Outcome('client', f'{len(got)} results, expected {len(want)}')  # some gradients torch_npu does not give
+    tolerance = LOOSER.get((op.name, dtype), TOLERANCE.get(dtype, TOLERANCE['float32']))
+    exact = None
+    if op.name == 'argsort':  # equal values in any order
+        place = dict(zip(('dim', 'descending', 'stable'), sample.args), **sample.kwargs).get('dim', -1)
+        values = sample.input.detach() if sample.input.dim() else sample.input.detach()[None]
+        want, got = ([torch.take_along_dim(values, r[0].cpu().view_as(values), place)] for r in (want, got))
+    for i, (w, g) in enumerate(zip(want, got)):
+        if i and op.name in ANY_OF_EQUALS and (w.dtype == torch.int64 or w.dtype.itemsize == 2):
+            continue
+        if w.dtype != g.dtype and op.name in OTHER_INDICES:
+            continue
+        if g.dtype != w.dtype and {w.dtype, g.dtype} - {torch.float64, torch.float32, torch.float16, torch.bfloat16}:
+            raise Outcome('client', f'dtype {g.dtype}, expected {w.dtype}')  # torch_npu makes the tensors for results
+        try:
+            close(g, w, tolerance)
+        except AssertionError as e:
+            words = f'result {i}: {e}'
+            if dtype in ('float16', 'bfloat16') and exact is None:
+                sample.input, sample.args, sample.kwargs = as_float(sample.input), as_float(sample.args), as_float(sample.kwargs)
+                exact = run(op, sample, 'cpu', backward, float_grads=getattr(torch, dtype))[0]
+            try:
+                if exact is None:
+                    raise Outcome('fail', words) from None
+                close(g.float(), exact[i].to(w.dtype).float(), tolerance)
+            except AssertionError:
+                raise Outcome('fail', words) from None
+
+
+def judge(error):
+    """What an exception on npu means."""
+    words = str(error)
+    if 'not in libopapi.so' in words or 'current working operator name is' in words:
+        return Outcome('absent', words)
+    if '161002' in words or '161001' in words:
+        return Outcome('refused', words[words.find('EZ1001'):] if 'EZ1001' in words else words)
+    if 'cannot reshape tensor of 0 elements' in words or 'to be on cpu' in words or 'is not differentiable' in words or 'ERR01' in words or isinstance(error, NotImplementedError) or 'Could not run' in words:
+        return Outcome('client', words)
+    return Outcome('fail', f'{type(error).__name__}: {words}')
+
+
+def check_sample(op, sample, dtype, backward, launches):
+    """Runs a sample; returns how many kernels of Cannon's did, None where there is nothing to compare with."""
+    import torch
+    try:
+        want, _ = run(op, sample, 'cpu', backward)
+    except Exception:
+        return None  # not on the CPU either
+    if sum(t.numel() for t in want) > 1 << 22 or any(t.layout != torch.strided for t in want):
+        return None
+    said_before = os.fstat(2).st_size
+    try:
+        got, kernels = run(op, sample, 'npu', backward, launches)
+        got = [g.cpu() for g in got]
+    except Exception as e:
+        raise judge(e) from None
+    said = os.pread(2, 1 << 16, said_before).decode(errors='replace')
+    fallen = [line for line in said.splitlines() if 'fall back' in line]
+    if fallen:
+        raise Outcome('fallback', fallen[0])
+    if op.name in RANDOM or DROPS.get(op.name, lambda s: False)(sample):
+        if [w.shape for w in want] != [g.shape for g in got]:
+            raise Outcome('fail', 'other shapes')
+    else:
+        compare(op, sample, want, got, dtype, backward)
+    return kernels
+
+
+WORST_FIRST = ('fail', 'absent', 'fallback', 'pass', 'client', 'refused', 'view')
+
+
+def check(op, dtype, launches):
+    """The outcome of the entry's samples for one dtype."""
+    import torch
+    td = getattr(torch, dtype)
+    backward = op.supports_autograd and td in op.supported_backward_dtypes('cpu') and td.is_floating_point
+    outcomes = []
+    for s in itertools.islice(op.sample_inputs('cpu', td, requires_grad=backward), MAX_SAMPLES):
+        try:
+            kernels = check_sample(op, s, dtype, backward, launches)
+            if kernels is not None:
+                outcomes.append(Outcome('pass' if kernels else 'view'))
+        except Outcome as o:
+            if STOPPED in o.words:
+                return o
+            outcomes.append(o)
+    if not outcomes:
+        return Outcome('skip', 'no sample runs on the CPU')
+    worst = min(outcomes, key=lambda o: WORST_FIRST.index(o.kind))
+    known = KNOWN.get((op.name, dtype)) or KNOWN.get((op.name, ''))
+    if worst.kind == 'fail' and known:
+        return Outcome('client', f'{known}: {worst.words}')
+    refused = [o for o in outcomes if o.kind in ('client', 'refused')]
+    if worst.kind == 'pass' and refused:
+        worst.words = f'{len(refused)} of {len(outcomes)} samples: {refused[0].kind}: {refused[0].words}'
+    return worst
+
+
+# Where an accuracy of its own is documented or inherent.
+LOOSER = {
+    # aclnnGelu is the form by tanh, whatever `approximate` says.
+    ('nn.functional.gelu', 'float32'): (2e-3, 2e-3), ('nn.functional.gelu', 'float16'): (5e-3, 5e-3),
+    # The CPU's own sums in float differ as much from those in double.
+    ('nn.functional.ctc_loss', 'float32'): (1e-4, 1e-4),
+    # Small differences of gradients' large terms.
+    ('nn.functional.normalize', 'bfloat16'): (3e-2, 3e-2), ('nn.functional.instance_norm', 'float16'): (5e-3, 5e-3),
+    # Probabilities and their gradients are rounded to 16 bits between the products (docs/operators.md).
+    ('nn.functional.scaled_dot_product_attention', 'bfloat16'): (4e-2, 0.2),
+    # Rows of one element: the gradient is 0 but for rounding, times 1 / sqrt(eps).
+    ('nn.functional.layer_norm', 'float32'): (1e-4, 5e-4), ('native_layer_norm', 'float32'): (1e-4, 5e-4),
+}
+# Entries whose difference is not the library's, by dtype ('' is any): their outcome is `client`.
+KNOWN = {
+    ('arange', 'uint8'): "CANN's casts of negative numbers to uint8 saturate",
+    **{(name, 'bfloat16'): "PyTorch's vector code gives NaN on the CPU where the quotient is beyond 2^128"
+       for name in ('fmod', 'remainder')},
+    **{(name, ''): "torch_npu hands the correction on as an integer, as aclnnStd takes it"
+       for name in ('std', 'std_mean', 'var', 'var_mean')},
+    ('triangular_solve', 'float32'): "aclnnTriangularSolve's second result is the triangle alone, PyTorch's all of A",
+    ('native_dropout_backward', ''): "torch_npu's masks are bits, those of the samples are not",
+    **{(name, ''): 'op-plugin folds the batch of a gradient into the rows of the other factor without turning it'
+       for name in ('matmul', '__rmatmul__')},
+}
+# Where values are equal, the index may be any one's, and so may the gradient; in 16 bits many are.
+ANY_OF_EQUALS = {'sort', 'msort', 'topk', 'kthvalue', 'median', 'nanmedian', 'mode', 'max', 'min', 'cummax', 'cummin'}
+# torch_npu hands out indices of a kind of its own, for its backward alone.
+OTHER_INDICES = {f'nn.functional.{kind}_pool{n}d' for kind in ('max', 'adaptive_max') for n in (1, 2, 3)}
+# Their numbers are drawn: only shapes and dtypes are compared.
+RANDOM = {'bernoulli', 'cauchy', 'exponential', 'geometric', 'log_normal', 'multinomial', 'normal', 'rand_like',
+          'randint', 'randint_like', 'randn', 'randn_like', 'uniform', 'nn.functional.dropout', 'nn.functional.dropout2d',
+          'nn.functional.dropout3d', 'nn.functional.alpha_dropout', 'nn.functional.feature_alpha_dropout', 'empty',
+          'empty_like', 'empty_strided', 'empty_permuted', 'new_empty', 'new_empty_strided', 'svd_lowrank', 'pca_lowrank',
+          'nn.functional.rrelu', 'nn.functional.fractional_max_pool2d', 'nn.functional.fractional_max_pool3d',
+          'resize_', 'resize_as_', 'nn.functional.scaled_dot_product_attention_dropout', 'torch.ops.aten._efficient_attention_forward'}
+
+
+# Of these, samples that ask for dropout.
+DROPS = {
+    'nn.functional.scaled_dot_product_attention': lambda s: s.kwargs.get('dropout_p', 0) > 0,
+    'nn.functional.multi_head_attention_forward': lambda s: s.kwargs['training'] and any(
+        isinstance(a, float) and a > 0 for a in s.args),
+}
+
+
+def child(names):
+    import ctypes
+    with tempfile.TemporaryFile() as f:
+        os.dup2(f.fileno(), 2)  # where torch_npu says that it falls back: its warnings are no warnings of Python's
+    import torch, torch_npu  # noqa: F401
+    from torch.testing._internal.common_methods_invocations import op_db
+    torch.set_warn_always(True)
+    torch.set_num_threads(1)
+    count = ctypes.CDLL('libcannon.so').cannon_operator_launches
+    count.restype = ctypes.c_uint64
+
+    def launches():
+        torch.npu.synchronize()
+        return count()
+
+    ops = {label(op): op for op in op_db}
+    for name in names:
+        print(json.dumps({'begin': name}), flush=True)
+        name, _, after = name.partition('@')
+        op = ops[name]
+        for dtype in DTYPES[DTYPES.index(after) + 1 if after else 0:]:
+            td = getattr(torch, dtype)
+            if td not in op.supported_dtypes('cpu'):
+                continue
+            try:
+                o = check(op, dtype, launches)
+            except Exception as e:
+                o = Outcome('fail', f'{type(e).__name__}: {e}')
+            print(json.dumps({'name': name, 'dtype': dtype, 'outcome': o.kind, 'words': o.words}), flush=True)
+            if STOPPED in o.words:
+                sys.exit(QUEUE_STOPPED)
+
+
+# ---- all entries, in the parent --------------------------------------------------------------------------------------
+
+def run_chunk(names, results, verbose):
+    """One child for the names; again for what is left where it dies or hangs."""
+    left = list(names)
+    while left:  # name, or name@dtype: what comes after that dtype
+        p = subprocess.Popen([sys.executable, __file__, '--child', *left], stdout=subprocess.PIPE, text=True,
+                             stderr=subprocess.DEVNULL if not verbose else None)
+        current, reason = None, 'crash'
+        timer = None
+
+        def expire():
+            nonlocal reason
+            reason = 'hang'
+            p.kill()
+
+        timer = threading.Timer(120, expire)
+        timer.start()
+        for line in p.stdout:
+            try:
+                r = json.loads(line)
+            except ValueError:
+                continue
+            if 'begin' in r:
+                timer.cancel()
+                timer = threading.Timer(ENTRY_SECONDS, expire)
+                timer.start()
+                current = r['begin']
+                left.remove(current)
+            else:
+                results.append(r)
+                if verbose:
+                    print(r)
+        timer.cancel()
+        status = p.wait()
+        if status == 0:
+            return
+        if status == QUEUE_STOPPED:
+            left.insert(0, f"{current.split('@')[0]}@{results[-1]['dtype']}")
+            continue
+        if current is None:
+            sys.exit(f'a child died before its first entry, with status {status}')
+        results.append({'name': current, 'dtype': '', 'outcome': reason, 'words': f'status {status}'})
+
+
+# ---- the report ------------------------------------------------------------------------------------------------------
+
+MARKS = {'pass': '✓', 'view': '·', 'refused': '–', 'client': '–', 'fallback': 'c', 'absent': 'a', 'fail': '✗', 'crash': '✗',
+         'hang': '✗'}
+COUNTED = ('pass', 'fail', 'crash', 'hang', 'absent')  # what torch_npu has kernels for and hands to the library
+
+
+def of_entry(outcomes):
+    """The outcome of an entry: its dtypes' worst of those that count."""
+    for kind in ('crash', 'hang', 'fail', 'absent', 'fallback', 'pass', 'view', 'refused', 'client'):
+        if kind in outcomes.values():
+            return kind
+    return 'skip'
+
+
+def report(file):
+    with open(file, encoding='utf-8') as f:
+        results = json.load(f)
+    entries = {}
+    for r in results:
+        entries.setdefault(r['name'], {})[r['dtype']] = r['outcome']
+    words = {r['name']: r['words'] for r in reversed(results) if r['outcome'] in ('fail', 'crash', 'hang', 'absent')}
+    kinds = collections.Counter(of_entry(e) for e in entries.values())
+    counted = [r for r in results if r['outcome'] in COUNTED]
+    passed = sum(r['outcome'] == 'pass' for r in counted)
+    n = sum(kinds[k] for k in COUNTED)
+    print(f'''# PyTorch's operator database on torch_npu
+
+Written by `tests/clients/torch_npu/op_db.py`, whose first lines say what the outcomes mean. Of {len(entries)} entries,
+torch_npu 2.7.1 computes {n} on the device for all that it takes of them: {kinds['pass']} pass for every dtype
+({100 * kinds['pass'] / n:.1f} %); by entry and dtype {passed} of {len(counted)} ({100 * passed / len(counted):.1f} %). {kinds['view']} are views, {kinds['fallback']} fall back
+to the CPU in some step for want of a kernel in torch_npu, {kinds['refused'] + kinds['client']} are refused for every dtype, {kinds['skip']} have no sample for a CPU.
+
+✓ passes, ✗ fails, a: the library lacks an operator, c: torch_npu falls back to the CPU, – refused as on a device, · nothing to
+compute, blank: PyTorch has no such dtype for it.
+''')
+    short = {'float32': 'f32', 'float16': 'f16', 'bfloat16': 'bf16', 'int64': 'i64', 'int32': 'i32', 'uint8': 'u8', 'bool': 'b'}
+    print('| entry | ' + ' | '.join(short.values()) + ' | |\n|---|' + '---|' * (len(short) + 1))
+    for name in sorted(entries):
+        e = entries[name]
+        if of_entry(e) in ('view', 'skip'):
+            continue
+        marks = ' | '.join(MARKS.get(e.get(d, e.get('')), '') for d in short)
+        print(f'| {name} | {marks} | {" ".join(words.get(name, "").split())[:100].replace("|", "/")} |')
+
+
+def main():
+    ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ap.add_argument('--child', nargs='+')
+    ap.add_argument('--out')
+    ap.add_argument('--sample', type=float, default=1.0)
+    ap.add_argument('--seed', type=int, default=0)
+    ap.add_argument('--verbose', action='store_true')
+    ap.add_argument('--report', metavar='FILE')
+    ap.add_argument('patterns', nargs='*')
+    a = ap.parse_args()
+    if a.child:
+        return child(a.child)
+    if a.report:
+        return report(a.report)
+    listing = subprocess.run([sys.executable, '-c',
+        'import torch\nfrom torch.testing._internal.common_methods_invocations import op_db\n'
+        'for o in op_db: print(o.name + ("." + o.variant_test_name if o.variant_test_name else ""))'],
+        stdout=subprocess.PIPE, text=True, check=True, env={**os.environ, 'TORCH_DEVICE_BACKEND_AUTOLOAD': '0'})
+    names = sorted(set(listing.stdout.split()))
+    if a.patterns:
+        names = [n for n in names if any(fnmatch.fnmatchcase(n, p) for p in a.patterns)]
+    if a.sample < 1:
+        names = sorted(random.Random(a.seed).sample(names, max(1, int(len(names) * a.sample))))
+    results, bad = [], 0
+    for i in range(0, len(names), CHUNK):
+        run_chunk(names[i:i + CHUNK], results, a.verbose)
+        if a.out:
+            with open(a.out, 'w', encoding='utf-8') as f:
+                json.dump(results, f, indent=0)
+    counts = collections.Counter(r['outcome'] for r in results)
+    print(dict(counts))
+    for r in results:
+        if r['outcome'] in ('fail', 'crash', 'hang'):
+            print(f"{r['name']} {r['dtype']}: {r['outcome']}: {r['words']}")
+            bad += 1
+    sys.exit(bad > 0)
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The stock torch_npu wheel against an installed prefix, as a user sets it up.
+
+  run.py --prefix PREFIX --venv FOLDER                 what CI runs: runtime, training on two kinds of device, and a part
+                                                       of PyTorch's operator database drawn by --seed
+  run.py --prefix PREFIX --venv FOLDER --whole         the whole database; --table FILE writes its outcomes there
+
+FOLDER becomes a virtual environment of Python 3.11 with the wheels from PyPI (3 GB), and is used again as long as the
+lists of requirements stay as they are."""
+import argparse
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+LISTS = [os.path.join(HERE, name) for name in ('requirements.txt', 'requirements-tests.txt')]
+WHEELS = ['torch==2.7.1', 'torch_npu==2.7.1']
+DEVICES = ('Ascend910_9391', 'Ascend910B3')  # torch_npu goes other ways on each
+PART = 0.12                                  # of the database, in CI
+
+
+def interpreter():
+    for name in (sys.executable, '/usr/bin/python3', 'python3.11'):
+        code = 'import sys, venv, ensurepip; sys.exit(sys.version_info[:2] != (3, 11))'
+        try:
+            if not subprocess.run([name, '-c', code], stderr=subprocess.DEVNULL).returncode:
+                return name
+        except FileNotFoundError:
+            pass
+    sys.exit('torch_npu 2.7.1 needs Python 3.11 with venv (Debian 12: python3-venv)')
+
+
+def environment(folder):
+    """The virtual environment's Python; makes it where it is not there, or not by these lists."""
+    python = os.path.join(folder, 'bin', 'python')
+    digest = hashlib.sha256('\n'.join(WHEELS + [open(f, encoding='utf-8').read() for f in LISTS]).encode()).hexdigest()
+    stamp = os.path.join(folder, 'made-of')
+    try:
+        if open(stamp, encoding='utf-8').read() == digest:
+            return python
+    except FileNotFoundError:
+        pass
+    subprocess.run([interpreter(), '-m', 'venv', '--clear', folder], check=True)
+    pip = [python, '-m', 'pip', 'install', '--quiet', '--no-input', '--disable-pip-version-check', '--retries', '5']
+    subprocess.run(pip + ['--no-deps'] + WHEELS, check=True)
+    subprocess.run(pip + [x for f in LISTS for x in ('-r', f)], check=True)
+    with open(stamp, 'w', encoding='utf-8') as f:
+        f.write(digest)
+    return python
+
+
+def run(prefix, device, *command):
+    """Under `cannon run`, as a user does; true where it ends well."""
+    started = time.time()
+    env = dict(os.environ, OMP_NUM_THREADS=os.environ.get('OMP_NUM_THREADS', '2'), PYTHONWARNINGS='ignore',
+               TORCH_NPU_DISABLED_WARNING='1')
+    status = subprocess.run([os.path.join(prefix, 'bin', 'cannon'), 'run', '--quiet', '--device', device, '--', *command],
+                            cwd=HERE, env=env).returncode
+    print(f'{device}: {" ".join(os.path.basename(c) for c in command)}: {"passed" if not status else f"status {status}"}, '
+          f'{time.time() - started:.0f} s', flush=True)
+    return status == 0
+
+
+def main():
+    ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ap.add_argument('--prefix', required=True)
+    ap.add_argument('--venv', required=True)
+    ap.add_argument('--whole', action='store_true')
+    ap.add_argument('--seed', type=int, default=1)
+    ap.add_argument('--table')
+    a = ap.parse_args()
+    prefix, folder = os.path.abspath(a.prefix), os.path.abspath(a.venv)
+    python = environment(folder)
+    results = os.path.join(folder, 'op_db.json')
+    good = [run(prefix, DEVICES[0], python, 'test_runtime.py')]
+    good += [run(prefix, device, python, 'test_training.py') for device in DEVICES]
+    drawn = [] if a.whole else ['--sample', str(PART), '--seed', str(a.seed)]
+    good.append(run(prefix, DEVICES[0], python, 'op_db.py', '--out', results, *drawn))
+    if a.table:
+        with open(a.table, 'w', encoding='utf-8') as f:
+            good.append(subprocess.run([python, os.path.join(HERE, 'op_db.py'), '--report', results], stdout=f).returncode == 0)
+    print(f'{sum(good)} of {len(good)} parts passed')
+    sys.exit(not all(good))
+
+
+if __name__ == '__main__':
+    main()

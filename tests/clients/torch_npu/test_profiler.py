@@ -1,0 +1,106 @@
+"""torch_npu.profiler of the stock wheel: it records, calls msprof, and writes its trace and tables with Cannon's operators.
+
+Run by an interpreter that has torch_npu, in the environment of set_env.sh:
+
+    . PREFIX/set_env.sh; python tests/clients/torch_npu/test_profiler.py
+"""
+import csv
+import glob
+import json
+import os
+import tempfile
+import unittest
+
+import torch
+import torch_npu
+
+P = torch_npu.profiler
+ACTIVITIES = [P.ProfilerActivity.CPU, P.ProfilerActivity.NPU]
+
+
+def train(step, n):
+    x, w = torch.randn(64, 64).npu(), torch.randn(64, 64).npu().requires_grad_()
+    for _ in range(n):
+        torch.relu(torch.mm(x, w)).sum().backward()
+        torch.npu.synchronize()
+        step()
+
+
+class Profiler(unittest.TestCase):
+    def setUp(self):
+        self.temporary = tempfile.TemporaryDirectory()
+        self.folder = self.temporary.name
+
+    def tearDown(self):
+        self.temporary.cleanup()
+
+    def profile(self, level, schedule=None, **options):
+        experimental = P._ExperimentalConfig(profiler_level=getattr(P.ProfilerLevel, level),
+                                             **options.pop("experimental", {}))
+        with P.profile(activities=ACTIVITIES, experimental_config=experimental, schedule=schedule,
+                       on_trace_ready=P.tensorboard_trace_handler(self.folder), **options) as profile:
+            train(profile.step, 4)
+        self.output, = glob.glob(os.path.join(self.folder, "*_ascend_pt", "ASCEND_PROFILER_OUTPUT"))
+
+    def table(self, name):
+        with open(os.path.join(self.output, name), newline="", encoding="utf-8") as f:
+            return list(csv.DictReader(f))
+
+    def trace(self):
+        with open(os.path.join(self.output, "trace_view.json"), encoding="utf-8") as f:
+            return json.load(f)
+
+    def test_steps_hold_their_operators(self):
+        self.profile("Level0", schedule=P.schedule(wait=1, warmup=1, active=2, repeat=1))
+        kernels = self.table("kernel_details.csv")
+        for step in ("2", "3"):
+            names = [k["Name"] for k in kernels if k["Step Id"] == step]
+            self.assertIn("aclnnMm", names)
+            self.assertIn("aclnnRelu", names)
+        self.assertEqual(len([k for k in kernels if k["Name"] == "aclnnRelu"]), 2)
+        steps = self.table("step_trace_time.csv")
+        self.assertEqual([s["Step"] for s in steps], ["2", "3"])
+        for s in steps:
+            self.assertGreater(float(s["Computing"]), 0)
+
+    def test_operators_of_torch_lead_to_their_kernels(self):
+        self.profile("Level1")
+        mm = [o for o in self.table("operator_details.csv") if o["Name"] == "aten::mm"]
+        self.assertTrue(mm)
+        for o in mm:
+            self.assertGreater(float(o["Device Total Duration(us)"]), 0)
+            self.assertGreater(float(o["Device Total Duration With AICore(us)"]), 0)
+        trace = self.trace()
+        flows = [e for e in trace if e.get("cat") == "async_npu" and e["ph"] == "f"]
+        kernels = {(e["pid"], e["tid"], e["ts"]): e["name"] for e in trace if e["ph"] == "X"}
+        self.assertIn("aclnnRelu", {kernels[e["pid"], e["tid"], e["ts"]] for e in flows})
+        self.assertTrue([e for e in trace if e["name"] == "AscendCL@aclnnMm"])
+
+    def test_shapes(self):
+        self.profile("Level1", experimental=dict(aic_metrics=P.AiCMetrics.PipeUtilization))
+        relu = [k for k in self.table("kernel_details.csv") if k["Name"] == "aclnnRelu"]
+        self.assertEqual({(k["Input Shapes"], k["Input Data Types"]) for k in relu}, {("64,64", "FLOAT")})
+        statistic = {o["OP Type"]: o for o in self.table("op_statistic.csv")}
+        self.assertEqual(statistic["Relu"]["Count"], "4")
+        self.assertTrue([a for a in self.table("api_statistic.csv") if a["API Name"] == "aclnnRelu" and a["Count"] == "4"])
+
+    def test_memory(self):
+        self.profile("Level1", profile_memory=True, with_stack=True, record_shapes=True)
+        self.assertTrue(self.table("memory_record.csv"))
+        self.assertTrue(self.table("operator_memory.csv"))
+
+    def test_without_kernels(self):
+        self.profile("Level_none")
+        self.assertTrue(self.trace())
+
+    def test_chrome_trace(self):
+        path = os.path.join(self.folder, "trace.json")
+        with P.profile(activities=ACTIVITIES) as profile:
+            train(lambda: None, 1)
+        profile.export_chrome_trace(path)
+        with open(path, encoding="utf-8") as f:
+            self.assertTrue([e for e in json.load(f) if e["name"] == "aclnnRelu"])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,336 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What programs do with torch_npu besides operators: memory, streams, events, graphs, processes, failures."""
+import os
+import subprocess
+import sys
+import threading
+import unittest
+
+import torch
+import torch_npu  # noqa: F401
+from torch import nn
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def in_a_process(code, **environment):
+    """What a Python of its own prints; fails where it does."""
+    p = subprocess.run([sys.executable, '-c', 'import torch, torch_npu\n' + code], env={**os.environ, **environment}, cwd=HERE,
+                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=300)
+    if p.returncode:
+        raise AssertionError(f'status {p.returncode}\n{p.stdout}\n{p.stderr[-3000:]}')
+    return p.stdout
+
+
+class Device(unittest.TestCase):
+    def test_is_there(self):
+        self.assertTrue(torch.npu.is_available())
+        self.assertGreaterEqual(torch.npu.device_count(), 1)
+        self.assertEqual(torch.npu.current_device(), 0)
+        self.assertTrue(torch.npu.get_device_name(0).startswith('Ascend'))
+        p = torch.npu.get_device_properties(0)
+        self.assertGreater(p.total_memory, 1 << 30)
+        self.assertGreater(p.cube_core_num, 0)
+
+    def test_imports_by_itself(self):
+        out = subprocess.run([sys.executable, '-c', 'import torch; print(torch.ones(2).npu().sum().item())'],
+                             stdout=subprocess.PIPE, text=True, timeout=300, check=True).stdout
+        self.assertEqual(out.strip(), '2.0')
+
+
+class Tensors(unittest.TestCase):
+    def test_print(self):
+        for dtype in (torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.bool):
+            x = torch.arange(-3, 3).to(dtype)
+            self.assertEqual(str(x.npu()).split('device')[0].rstrip(', '), str(x).split('dtype')[0].rstrip(', )'))
+        self.assertIn('1.0000e-08', str(torch.tensor([1e-8, 1e8], device='npu')))
+
+    def test_index(self):
+        x = torch.arange(60.).view(3, 4, 5)
+        y = x.npu()
+        for i in (1, (slice(None), 2), (..., slice(1, 4, 2)), (None, 2), torch.tensor([2, 0, 1]), x > 30, (x > 30).any(2),
+                  (torch.tensor([0, 1]), slice(None), torch.tensor([3, 4])), (slice(None), torch.tensor([[0, 3], [1, 2]]))):
+            of_npu = tuple(j.npu() if isinstance(j, torch.Tensor) else j for j in i) if isinstance(i, tuple) else \
+                i.npu() if isinstance(i, torch.Tensor) else i
+            self.assertTrue(torch.equal(y[of_npu].cpu(), x[i]), f'{i}')
+        y[y > 30] = -1
+        x[x > 30] = -1
+        y[0, torch.tensor([1, 3]).npu()] += 5
+        x[0, torch.tensor([1, 3])] += 5
+        self.assertTrue(torch.equal(y.cpu(), x))
+
+    def test_views_share_memory(self):
+        x = torch.zeros(4, 6, device='npu')
+        x.t()[2:4].add_(1)
+        x.view(-1)[::7].mul_(3).sub_(1)
+        y = torch.zeros(4, 6)
+        y.t()[2:4].add_(1)
+        y.view(-1)[::7].mul_(3).sub_(1)
+        self.assertTrue(torch.equal(x.cpu(), y))
+
+    def test_random_numbers_repeat(self):
+        torch.npu.manual_seed(7)
+        state = torch.npu.get_rng_state()
+        a = torch.rand(1000, device='npu')
+        b = torch.randn(1000, device='npu')
+        torch.npu.set_rng_state(state)
+        self.assertTrue(torch.equal(a, torch.rand(1000, device='npu')))
+        self.assertTrue(torch.equal(b, torch.randn(1000, device='npu')))
+        self.assertAlmostEqual(a.mean().item(), 0.5, delta=0.05)
+        self.assertAlmostEqual(b.std().item(), 1.0, delta=0.1)
+        self.assertEqual(torch.randperm(100, device='npu').sort()[0].tolist(), list(range(100)))
+
+    def test_dropout_by_its_statistics_and_its_mask(self):
+        x = torch.ones(1 << 16, device='npu', requires_grad=True)
+        y = nn.functional.dropout(x, 0.3)
+        kept = (y != 0)
+        self.assertAlmostEqual(kept.float().mean().item(), 0.7, delta=0.01)
+        self.assertTrue(torch.allclose(y[kept], torch.tensor(1 / 0.7, device='npu')))
+        y.sum().backward()
+        self.assertTrue(torch.equal(x.grad, y.detach()))  # the same mask, the same scale
+
+    def test_copies(self):
+        x = torch.arange(24).view(4, 6)
+        self.assertTrue(torch.equal(x.t().npu().cpu(), x.t()))
+        self.assertTrue(torch.equal(x[:, ::2].npu().to(torch.float16).cpu(), x[:, ::2].half()))
+        y = torch.empty(6, 4, dtype=torch.int64, device='npu')
+        y.copy_(x.t())
+        self.assertTrue(torch.equal(y.cpu(), x.t()))
+        self.assertEqual(torch.ones(3, dtype=torch.float64, device='npu').dtype, torch.float64)
+
+
+class Memory(unittest.TestCase):
+    def test_statistics(self):
+        torch.npu.empty_cache()
+        before = torch.npu.memory_allocated()
+        x = torch.empty(10 << 20, dtype=torch.uint8, device='npu')
+        self.assertGreaterEqual(torch.npu.memory_allocated() - before, 10 << 20)
+        self.assertGreaterEqual(torch.npu.memory_reserved(), torch.npu.memory_allocated())
+        del x
+        self.assertEqual(torch.npu.memory_allocated(), before)
+        self.assertIn('Allocated memory', torch.npu.memory_summary())
+        free, total = torch.npu.mem_get_info()
+        self.assertLess(free, total)
+
+    def test_snapshot(self):
+        torch.npu.memory._record_memory_history()
+        x = torch.empty(3 << 20, dtype=torch.uint8, device='npu')
+        segments = torch.npu.memory_snapshot()
+        self.assertTrue(any(s['allocated_size'] >= x.numel() for s in segments))
+        torch.npu.memory._record_memory_history(enabled=None)
+
+    def test_running_out_is_an_exception_and_the_process_goes_on(self):
+        kept = torch.full((1000,), 3.0, device='npu')
+        total = torch.npu.get_device_properties(0).total_memory
+        for _ in range(2):
+            with self.assertRaisesRegex(RuntimeError, 'out of memory'):
+                torch.empty(2 * total, dtype=torch.uint8, device='npu')
+        self.assertEqual((kept * 2).sum().item(), 6000.0)
+
+    def test_expandable_segments(self):
+        out = in_a_process(
+            'xs = [torch.full((n << 18,), float(n), device="npu") for n in range(1, 9)]\n'
+            'del xs[::2]\n'
+            'torch.npu.empty_cache()\n'
+            'ys = [torch.full((n << 17,), 1.0, device="npu") for n in range(1, 9)]\n'
+            'print([x[-1].item() for x in xs], sum(y.sum().item() for y in ys))\n'
+            'assert any(s.get("is_expandable") for s in torch.npu.memory_snapshot())',
+            PYTORCH_NPU_ALLOC_CONF='expandable_segments:True')
+        self.assertEqual(out.strip(), '[2.0, 4.0, 6.0, 8.0] 4718592.0')
+
+    def test_pinned(self):
+        x = torch.arange(1 << 20).pin_memory()
+        self.assertTrue(x.is_pinned())
+        y = x.to('npu', non_blocking=True)
+        z = torch.empty_like(x).pin_memory()
+        z.copy_(y + 1, non_blocking=True)
+        torch.npu.synchronize()
+        self.assertTrue(torch.equal(z, x + 1))
+
+
+class Streams(unittest.TestCase):
+    def test_streams_and_events(self):
+        a, b = torch.npu.Stream(), torch.npu.Stream(priority=-1)
+        start, end, done = (torch.npu.Event(enable_timing=t) for t in (True, True, False))
+        x = torch.ones(1 << 16, device='npu')
+        torch.npu.synchronize()
+        with torch.npu.stream(a):
+            start.record()
+            for _ in range(50):
+                x.add_(1)
+            done.record()
+        b.wait_event(done)
+        with torch.npu.stream(b):
+            y = x * 2
+            end.record()
+        end.synchronize()
+        self.assertTrue(done.query())
+        self.assertTrue(b.query())
+        self.assertEqual(y[0].item(), 102.0)
+        self.assertGreater(start.elapsed_time(end), 0)
+        torch.npu.current_stream().wait_stream(b)
+
+    def test_record_stream(self):
+        s = torch.npu.Stream()
+        x = torch.ones(1 << 20, device='npu')
+        s.wait_stream(torch.npu.current_stream())
+        with torch.npu.stream(s):
+            y = x.sum()
+        x.record_stream(s)
+        del x
+        torch.npu.synchronize()
+        self.assertEqual(y.item(), 1 << 20)
+
+    def test_threads_of_autograd(self):
+        want = None
+        results = {}
+
+        def work(i):
+            torch.manual_seed(0)
+            m = nn.Linear(64, 64)
+            m.npu()
+            x = torch.ones(8, 64, device='npu')
+            for _ in range(5):
+                m(x).square().sum().backward()
+            results[i] = m.weight.grad.cpu()
+
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(1)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        want = results.pop(0)
+        self.assertTrue(torch.isfinite(want).all())
+        m = nn.Linear(64, 64).npu()
+        x = torch.ones(8, 64, device='npu')
+
+        def backward():
+            for _ in range(20):
+                m(x).square().sum().backward()
+
+        threads = [threading.Thread(target=backward) for _ in range(4)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        total = m.weight.grad.clone()
+        m.zero_grad()
+        m(x).square().sum().backward()
+        self.assertTrue(torch.allclose(total, m.weight.grad * 80, rtol=1e-3))
+
+
+class TaskQueue(unittest.TestCase):
+    def test_modes(self):
+        code = ('from models import train\n'
+                'print(train("mlp", "npu", steps=4), train("lm", "npu", steps=2))')
+        outs = {in_a_process(code, TASK_QUEUE_ENABLE=mode) for mode in '012'}
+        self.assertEqual(len(outs), 1, outs)
+
+    def test_blocking_launches(self):
+        out = in_a_process('from models import train\nprint(len(train("mlp", "npu", steps=2)))', ASCEND_LAUNCH_BLOCKING='1')
+        self.assertEqual(out.strip(), '2')
+
+
+class Graphs(unittest.TestCase):
+    def test_replay_sees_new_inputs(self):
+        x = torch.zeros(16, 16, device='npu')
+        w = torch.eye(16, device='npu')
+        torch.npu.synchronize()
+        g = torch.npu.NPUGraph()
+        with torch.npu.graph(g):
+            y = torch.relu(x @ w) + 1
+        for value in (2.0, -5.0, 7.0):
+            x.fill_(value)
+            g.replay()
+            torch.npu.synchronize()
+            self.assertEqual(y[0, 0].item(), max(value, 0) + 1)
+
+    def test_training_step(self):
+        torch.manual_seed(0)
+        m, x, t = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 1)), torch.randn(32, 8), torch.randn(32, 1)
+        m, x, t = m.npu(), x.npu(), t.npu()
+        o = torch.optim.SGD(m.parameters(), lr=0.1)
+        side = torch.npu.Stream()
+        side.wait_stream(torch.npu.current_stream())
+        with torch.npu.stream(side):
+            for _ in range(3):
+                o.zero_grad(set_to_none=True)
+                nn.functional.mse_loss(m(x), t).backward()
+                o.step()
+        torch.npu.current_stream().wait_stream(side)
+        g = torch.npu.NPUGraph()
+        o.zero_grad(set_to_none=True)
+        with torch.npu.graph(g):
+            loss = nn.functional.mse_loss(m(x), t)
+            loss.backward()
+            o.step()
+        losses = []
+        for _ in range(20):
+            g.replay()
+            losses.append(loss.item())
+        self.assertLess(losses[-1], losses[0] * 0.9)
+        self.assertEqual(losses, sorted(losses, reverse=True))
+
+    def test_make_graphed_callables(self):
+        torch.manual_seed(0)
+        m = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4)).npu()
+        x = torch.randn(5, 8, device='npu', requires_grad=True)
+        want = m(x)
+        want.sum().backward()
+        grads = [p.grad.clone() for p in m.parameters()]
+        m.zero_grad()
+        graphed = torch.npu.make_graphed_callables(m, (torch.randn(5, 8, device='npu', requires_grad=True),))
+        got = graphed(x)
+        got.sum().backward()
+        self.assertTrue(torch.allclose(got, want))
+        for g, p in zip(grads, m.parameters()):
+            self.assertTrue(torch.allclose(p.grad, g))
+
+    def test_random_numbers_differ_between_replays(self):
+        x = torch.zeros(1000, device='npu')
+        g = torch.npu.NPUGraph()
+        torch.npu.synchronize()
+        with torch.npu.graph(g):
+            y = nn.functional.dropout(x + 1, 0.5)
+        g.replay()
+        first = y.clone()
+        g.replay()
+        self.assertFalse(torch.equal(first, y))
+
+
+class Data(unittest.TestCase):
+    def test_loader_workers_and_pinned_batches(self):
+        out = in_a_process(
+            'from torch.utils.data import DataLoader, TensorDataset\n'
+            'def main():\n'
+            '    data = TensorDataset(torch.arange(64.).view(64, 1))\n'
+            '    total = 0\n'
+            '    for x, in DataLoader(data, batch_size=8, num_workers=2, pin_memory=True, pin_memory_device="npu"):\n'
+            '        assert x.is_pinned()\n'
+            '        total += x.to("npu", non_blocking=True).sum().item()\n'
+            '    print(total)\n'
+            'torch.ones(1).npu()\n'
+            'main()')
+        self.assertEqual(out.strip(), '2016.0')
+
+    def test_checkpoint_files(self):
+        import io
+        m = nn.Linear(3, 3).npu()
+        f = io.BytesIO()
+        torch.save(m.state_dict(), f)
+        f.seek(0)
+        again = nn.Linear(3, 3).npu()
+        # torch_npu stores an enumerator, which Python before 3.11.4 pickles in a way that weights_only refuses.
+        again.load_state_dict(torch.load(f, weights_only=False))
+        self.assertTrue(torch.equal(m.weight, again.weight))
+
+
+class Errors(unittest.TestCase):
+    def test_wrong_arguments_say_what_is_wrong(self):
+        with self.assertRaisesRegex(RuntimeError, 'size|shape|mat'):
+            torch.ones(2, 3, device='npu') @ torch.ones(2, 3, device='npu')
+        self.assertEqual((torch.ones(2, device='npu') + 1).sum().item(), 4.0)
+
+
+if __name__ == '__main__':
+    unittest.main()

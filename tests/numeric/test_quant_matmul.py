@@ -1,0 +1,163 @@
+"""QuantMatmulV4, the words of its scales, and small fused operators of attention."""
+import unittest
+
+import numpy as np
+
+import reference as ref
+from acl import INVALID, Tensor, refused, run
+from dtypes import BF16, DType, F16, F32, F64, FLOATS, FLOATS64, I32, I64, I8, LD
+from gen import each_case
+from test_quant import packed_int4
+
+CASES = 60
+U64 = DType("u64", 10, np.uint64, np.uint64, "i")
+
+
+def words(scale, offset, rounds=False):
+    """CANN's formula."""
+    bits = np.asarray(scale, np.float32).view(np.uint32).astype(np.uint64)
+    if rounds:
+        bits = bits + np.uint64(0xfff) + (bits >> np.uint64(13) & np.uint64(1))
+    out = bits & np.uint64(0xffffe000) | np.uint64(1 << 46)
+    if offset is None:
+        return out
+    whole = np.clip(np.rint(offset), -256, 255).astype(np.int64) & 0x1ff
+    return out | whole.astype(np.uint64) << np.uint64(37)
+
+
+class Parameters(unittest.TestCase):
+    def test_words(self):
+        def body(gen):
+            n, v3 = gen.integer(1, 40), gen.chance(0.5)
+            lead = (1,) if gen.chance(0.3) else ()
+            scale = gen.tensor(F32, (*lead, n), F32.round(gen.rng.uniform(-4, 4, (*lead, n))))
+            m = gen.pick((n, 1))
+            offset = gen.tensor(F32, (*lead, m), F32.round(gen.rng.uniform(-300, 300, (*lead, m)))) if gen.chance(0.6) else None
+            out, mode = gen.out(gen.pick((U64, I64)), (*lead, n)), gen.integer(0, 1) if v3 else 0
+            run("aclnnTransQuantParam" + ("V3" if v3 else "V2"), scale, offset, *([mode] if v3 else []), out)
+            expected = words(scale.get(), offset.get() if offset else None, mode == 1)
+            ref.check_equal(out.get().view(np.uint64), np.broadcast_to(expected, out.shape))
+        each_case(self, "aclnnTransQuantParam", 2 * CASES, body)
+        s = Tensor.empty(F32, (4,))
+        code, message = refused("aclnnTransQuantParamV2", s, Tensor.empty(F32, (3,)), Tensor.empty(U64, (4,)))
+        self.assertEqual(code, INVALID)
+        self.assertIn("offset has shape [3]", message)
+
+
+class Product(unittest.TestCase):
+    def factor(self, gen, kind, shape, transposed):
+        """A matrix stack of this shape, given as it is or transposed; its values, and the tensor."""
+        most = 127 if kind == "i8" else 7
+        values = gen.rng.integers(-most - 1, most + 1, shape).astype(np.int8)
+        given = np.swapaxes(values, -1, -2) if transposed else values
+        if kind == "i8":
+            return values.astype(np.int64), gen.out(I8, given.shape, given)
+        return values.astype(np.int64), packed_int4(np.ascontiguousarray(given), kind == "words")
+
+    def case(self, gen):
+        kind = gen.pick(("i8", "i8", "int4", "words"))
+        m, k, n = (8 * gen.integer(1, 6) if kind != "i8" else gen.integer(1, 40) for _ in "mkn")
+        if gen.chance(0.1):
+            m, k, n = gen.pick(((304, 64, 16), (8, 2048, 600), (8, 1200, 40)))
+        batch = gen.shape(max_rank=2, numel=6, empty=0) if kind == "i8" and gen.chance(0.4) else ()
+        t1, t2 = (gen.chance(0.3) for _ in "12")
+        x1, a = self.factor(gen, kind, (*batch, m, k), t1)
+        x2, b = self.factor(gen, kind, (*(batch if gen.chance(0.5) else ()), k, n), t2)
+        to = gen.pick((F16, BF16, I8))
+        form = "words" if to is I8 else gen.pick(("words", "numbers", "rows"))
+        s_n = gen.pick((1, n))
+        numbers = F32.round(gen.rng.uniform(0.5, 2, s_n) * (127 if to is I8 else 200) / (k ** 0.5 * (5000 if kind == "i8" else 20)))
+        shift = None
+        if form == "words":
+            shift = np.rint(gen.rng.uniform(-20, 20, s_n)) if to is I8 and gen.chance(0.5) else None
+            raw = words(numbers, shift)
+            scale = gen.out(gen.pick((U64, I64)), (s_n,)).set(raw)
+            numbers = (raw & np.uint64(0xffffe000)).astype(np.uint32).view(np.float32)
+        else:
+            d = gen.pick((F32, BF16))
+            numbers = d.round(numbers)
+            scale = gen.tensor(d, (s_n,), numbers)
+        rows = gen.tensor(F32, (m,), F32.round(gen.rng.uniform(0.5, 2, m))) if form == "rows" else None
+        offset = None
+        if to is I8 and gen.chance(0.4):
+            offset = gen.tensor(F32, (s_n,), F32.round(gen.rng.uniform(-20, 20, s_n)))
+            shift = offset.get()
+        b_type = gen.pick((I32,) if form == "words" else (I32, F32, BF16, F16))
+        bias = gen.drawn(b_type, (n,), lambda s: gen.values(b_type, s, limit=500)) if gen.chance(0.6) else None
+        out = gen.out(to, (*batch, m, n))
+        run("aclnnQuantMatmulV4", a, b, scale, offset, rows, bias, t1, t2, out)
+        exact = (x1 @ x2).astype(LD)
+        size, after = np.abs(exact), LD(0)
+        if bias:
+            add = bias.get().astype(LD)
+            exact, after = (exact + add, after) if b_type is I32 else (exact, add)
+        by = numbers.astype(LD) * (rows.get().astype(LD)[:, None] if rows else 1)
+        exact = exact * by + after
+        if to is I8:
+            exact = np.clip(exact + (0 if shift is None else shift), -128, 127)
+            ref.complain(out.get(), exact, np.abs(out.get() - exact) <= 0.5 + 1e-9, "int8", lambda i: "its rounding")
+        else:
+            ref.check(out.get(), exact, to, F64, ulps=1, slack=8 * F64.ulp(size * by + np.abs(after) + 1))
+
+    def test_products(self):
+        each_case(self, "aclnnQuantMatmulV4", 4 * CASES, self.case)
+
+    def test_refused(self):
+        x, y, s, out = Tensor.empty(I8, (4, 8)), Tensor.empty(I8, (8, 6)), Tensor.empty(F32, (6,)), Tensor.empty(F16, (4, 6))
+        for name, args in (("x1 has shape", (x, x, s, None, None, None, False, False, out)),
+                           ("scale has shape", (x, y, Tensor.empty(F32, (5,)), None, None, None, False, False, out)),
+                           ("scale has dtype", (x, y, s, None, None, None, False, False, Tensor.empty(I8, (4, 6)))),
+                           ("offset", (x, y, s, s, None, None, False, False, out)),
+                           ("pertokenScaleOptional", (x, y, s, None, s, None, False, False, out)),
+                           ("out has shape", (x, y, s, None, None, None, False, False, Tensor.empty(F16, (4, 5)))),
+                           ("out has dtype", (x, y, s, None, None, None, False, False, Tensor.empty(I32, (4, 6))))):
+            with self.subTest(name):
+                code, message = refused("aclnnQuantMatmulV4", *args)
+                self.assertEqual(code, INVALID)
+                self.assertIn(name, message)
+
+
+class Fused(unittest.TestCase):
+    def test_bias_rescale_qkv(self):
+        def body(gen):
+            d, b, t, h, depth = gen.pick(FLOATS64), *(gen.integer(1, n) for n in (3, 9, 4, 40))
+            qkv = gen.drawn(d, (b, t, 3 * h * depth), lambda s: gen.values(d, s, limit=8))
+            bias = gen.drawn(d, (3 * h * depth,), lambda s: gen.values(d, s, limit=8))
+            outs = [gen.out(d, (b, h, t, depth)) for _ in "qkv"]
+            run("aclnnTransformBiasRescaleQkv", qkv, bias, h, *outs)
+            v = qkv.get().astype(LD) + bias.get().astype(LD)
+            v = v.reshape(b, t, 3, h, depth).transpose(2, 0, 3, 1, 4)
+            for i, out in enumerate(outs):
+                ref.check(out.get(), v[i] if i else v[i] / np.sqrt(LD(depth)), d, ulps=3 if i == 0 else 0.5)
+        each_case(self, "aclnnTransformBiasRescaleQkv", CASES, body)
+        x = Tensor.empty(F32, (2, 3, 24))
+        code, message = refused("aclnnTransformBiasRescaleQkv", x, Tensor.empty(F32, (24,)), 5, x, x, x)
+        self.assertEqual(code, INVALID)
+        self.assertIn("qkv has shape", message)
+
+    def test_rel_pos_softmax(self):
+        def body(gen):
+            d = gen.pick(FLOATS)
+            b, w, n, s1, s2 = (gen.integer(1, k) for k in (3, 3, 3, 5, 40))
+            whole, scale = gen.chance(0.5), gen.pick((1.0, 0.125, -2.0))
+            x = gen.drawn(d, (b, w, n, s1, s2) if whole else (b * w, n, s1, s2), lambda s: gen.values(d, s, limit=8))
+            bias = gen.drawn(d, gen.pick(((n, s1, s2), (1, n, s1, s2), (1, 1, n, s1, s2))), lambda s: gen.values(d, s, limit=8))
+            mask = gen.drawn(d, gen.pick(((w, s1, s2), (w, 1, s1, s2), (1, w, 1, s1, s2))),
+                             lambda s: d.round(np.where(gen.rng.random(s) < 0.3, -100.0, 0))) if gen.chance(0.7) else None
+            out = gen.out(d, x.shape)
+            run("aclnnMaskedSoftmaxWithRelPosBias", x, mask, bias, scale, 0, out)
+            v = x.get().astype(LD).reshape(b, w, n, s1, s2) * LD(scale) + bias.get().astype(LD).reshape(n, s1, s2)
+            if mask:
+                v = v + mask.get().astype(LD).reshape(w, 1, s1, s2)
+            exact = np.exp(ref.log_softmax(v, -1)).reshape(x.shape)
+            ref.check(out.get(), exact, d, slack=2e-6 * exact * (1 + np.abs(v).max() / 8))
+        each_case(self, "aclnnMaskedSoftmaxWithRelPosBias", CASES, body)
+        x = Tensor.empty(F32, (4, 2, 3, 5))
+        code, message = refused("aclnnMaskedSoftmaxWithRelPosBias", x, Tensor.empty(F32, (3, 3, 5)), Tensor.empty(F32, (2, 3, 5)),
+                                1.0, 0, x)
+        self.assertEqual(code, INVALID)
+        self.assertIn("attenMaskOptional has 3 windows", message)
+
+
+if __name__ == "__main__":
+    unittest.main()

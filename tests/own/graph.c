@@ -1,0 +1,473 @@
+/* Captured graphs, where CANN's documentation is silent: what they check, what they keep, what becomes of them. */
+#include "acl_capture.h"
+
+#include "acl/acl_rt_memory_soma.h"
+#include "aclnnop/aclnn_cat.h"
+#include "aclnnop/aclnn_nonzero.h"
+#include "self.h"
+
+/* ---- memory ---- */
+
+/* Rows: what a captured task uses that is gone when the graph is executed. */
+static void freed_memory_is_told_before_anything_runs(void **state) {
+  (void)state;
+  enum { OPERATOR, COPY_FROM_DEVICE, COPY_FROM_PINNED, FILL, VALUE, N_KINDS };
+  aclrtStream stream = stream_new();
+  float *numbers = dev_filled(0, BYTES);
+  for (int kind = 0; kind < N_KINDS; kind++) {
+    void *pinned = pinned_new(BYTES), *dev = dev_filled(0, BYTES);
+    begin_in(stream, ACL_MODEL_RI_CAPTURE_MODE_GLOBAL);
+    add_to(stream, numbers, 1, numbers);
+    if (kind == OPERATOR) add_to(stream, dev, 1, dev);
+    if (kind == COPY_FROM_DEVICE) CHECK_OK(aclrtMemcpyAsync(numbers, 4, dev, 4, ACL_MEMCPY_DEVICE_TO_DEVICE, stream));
+    if (kind == COPY_FROM_PINNED) CHECK_OK(aclrtMemcpyAsync(numbers, 4, pinned, 4, ACL_MEMCPY_HOST_TO_DEVICE, stream));
+    if (kind == FILL) CHECK_OK(aclrtMemsetAsync(dev, BYTES, 1, BYTES, stream));
+    if (kind == VALUE) CHECK_OK(aclrtValueWrite(dev, 1, 0, stream));
+    aclmdlRI model = end_in(stream);
+    CHECK_OK(aclmdlRIExecuteAsync(model, stream));
+    CHECK_OK(aclrtSynchronizeStream(stream));
+    CHECK_OK(aclrtMemset(numbers, BYTES, 0, BYTES));
+    CHECK_OK(aclrtFree(dev));
+    CHECK_OK(aclrtFreeHost(pinned));
+    CHECK_CODE(ACL_ERROR_RT_PARAM_INVALID, aclmdlRIExecuteAsync(model, stream));
+    const char *message = aclGetRecentErrMsg();
+    assert_non_null(strstr(message, "modelRI"));
+    assert_non_null(strstr(message, "freed"));
+    CHECK_OK(aclrtSynchronizeStream(stream));
+    assert_all(numbers, 0);
+    CHECK_OK(aclmdlRIDestroy(model));
+  }
+  CHECK_OK(aclrtFree(numbers));
+  CHECK_OK(aclrtDestroyStream(stream));
+}
+
+/* What an update put in place of freed memory is what counts. */
+static void a_group_uses_only_its_present_memory(void **state) {
+  (void)state;
+  aclrtStream stream = stream_new();
+  aclrtTaskGrp group = NULL;
+  float *first = dev_filled(0, BYTES), *second = dev_filled(0, BYTES);
+  begin_in(stream, ACL_MODEL_RI_CAPTURE_MODE_GLOBAL);
+  CHECK_OK(aclmdlRICaptureTaskGrpBegin(stream));
+  add_to(stream, first, 1, first);
+  CHECK_OK(aclmdlRICaptureTaskGrpEnd(stream, &group));
+  aclmdlRI model = end_in(stream);
+  CHECK_OK(aclrtFree(first));
+  CHECK_OK(aclmdlRIExecuteAsync(model, stream));
+  CHECK_FAILS(aclrtSynchronizeStream(stream)); /* told when the task is reached */
+  assert_non_null(strstr(aclGetRecentErrMsg(), "freed"));
+  CHECK_OK(aclmdlRICaptureTaskUpdateBegin(stream, group));
+  add_to(stream, second, 2, second);
+  CHECK_OK(aclmdlRICaptureTaskUpdateEnd(stream));
+  CHECK_OK(aclmdlRIExecuteAsync(model, stream));
+  CHECK_OK(aclrtSynchronizeStream(stream));
+  assert_all(second, 2);
+  CHECK_OK(aclmdlRIDestroy(model));
+  CHECK_CODE(ACL_ERROR_RT_PARAM_INVALID, aclmdlRICaptureTaskUpdateBegin(stream, group));
+  CHECK_OK(aclrtFree(second));
+  CHECK_OK(aclrtDestroyStream(stream));
+}
+
+/* In mode relaxed ordinary memory is captured as it is, and read when the graph is executed. */
+static void relaxed_captures_use_ordinary_memory_where_it_is(void **state) {
+  (void)state;
+  aclrtStream stream = stream_new();
+  float *numbers = dev_filled(0, BYTES), host[N];
+  CHECK_OK(aclmdlRICaptureBegin(stream, ACL_MODEL_RI_CAPTURE_MODE_RELAXED));
+  CHECK_OK(aclrtMemcpyAsync(numbers, BYTES, host, BYTES, ACL_MEMCPY_HOST_TO_DEVICE, stream));
+  aclmdlRI model = end_in(stream);
+  for (int round = 1; round < 4; round++) {
+    for (int i = 0; i < N; i++) host[i] = (float)round;
+    CHECK_OK(aclmdlRIExecuteAsync(model, stream));
+    CHECK_OK(aclrtSynchronizeStream(stream));
+    assert_all(numbers, (float)round);
+  }
+  CHECK_OK(aclmdlRIDestroy(model));
+  CHECK_OK(aclrtFree(numbers));
+  CHECK_OK(aclrtDestroyStream(stream));
+}
+
+static uint64_t used_bytes(aclrtMemPool pool) {
+  uint64_t bytes = 0;
+  CHECK_OK(aclrtMemPoolGetAttr(pool, ACL_RT_MEM_POOL_ATTR_USED_MEM_CURRENT, &bytes));
+  return bytes;
+}
+
+/* A block that a captured stream allocates and frees serves every execution, and is nobody else's meanwhile. */
+static void pools_leave_a_graph_its_blocks(void **state) {
+  (void)state;
+  const aclrtMemPoolProps props = {.allocType = ACL_MEM_ALLOCATION_TYPE_PINNED,
+                                   .handleType = ACL_MEM_HANDLE_TYPE_NONE,
+                                   .location = {.id = 0, .type = ACL_MEM_LOCATION_TYPE_DEVICE}};
+  aclrtStream stream = stream_new();
+  aclrtMemPool pool = NULL;
+  void *block = NULL, *others = NULL;
+  float *numbers = dev_filled(0, BYTES);
+  CHECK_OK(aclrtMemPoolCreate(&pool, &props));
+  begin_in(stream, ACL_MODEL_RI_CAPTURE_MODE_GLOBAL);
+  CHECK_OK(aclrtMemPoolMallocAsync(&block, BYTES, pool, stream));
+  CHECK_OK(aclrtMemcpyAsync(block, BYTES, numbers, BYTES, ACL_MEMCPY_DEVICE_TO_DEVICE, stream));
+  add_to(stream, block, 1, block);
+  CHECK_OK(aclrtMemcpyAsync(numbers, BYTES, block, BYTES, ACL_MEMCPY_DEVICE_TO_DEVICE, stream));
+  CHECK_OK(aclrtMemPoolFreeAsync(block, stream));
+  CHECK_FAILS(aclrtMemPoolFreeAsync(block, stream));
+  CHECK_FAILS(aclrtMemPoolFreeAsync(numbers, stream));
+  aclmdlRI model = end_in(stream);
+  assert_true(used_bytes(pool) > 0);
+  for (int i = 1; i <= 3; i++) {
+    CHECK_OK(aclrtMemPoolMallocAsync(&others, BYTES, pool, stream));
+    assert_ptr_not_equal(others, block);
+    CHECK_OK(aclmdlRIExecuteAsync(model, stream));
+    CHECK_OK(aclrtMemPoolFreeAsync(others, stream));
+    CHECK_OK(aclrtSynchronizeStream(stream));
+    assert_all(numbers, (float)i);
+  }
+  CHECK_OK(aclmdlRIDestroy(model));
+  assert_int_equal(used_bytes(pool), 0);
+  CHECK_OK(aclrtMemPoolDestroy(pool));
+  CHECK_OK(aclrtFree(numbers));
+  CHECK_OK(aclrtDestroyStream(stream));
+}
+
+/* ---- operators ---- */
+
+/* More tensors than a task and an executor have room for. */
+static void operators_of_many_tensors_are_captured(void **state) {
+  (void)state;
+  enum { MOST = 24 };
+  aclrtStream stream = stream_new();
+  for (int n = 2; n <= MOST; n += 5) {
+    aclTensor *parts[MOST];
+    float *in[MOST], *out = dev_filled(0, MOST * BYTES);
+    for (int i = 0; i < n; i++) in[i] = dev_filled(0, BYTES);
+    for (int i = 0; i < n; i++) parts[i] = TENSOR(in[i], ACL_FLOAT, N);
+    aclTensorList *list = aclCreateTensorList((const aclTensor *const *)parts, (uint64_t)n);
+    aclTensor *whole = TENSOR(out, ACL_FLOAT, n * N);
+    begin_in(stream, ACL_MODEL_RI_CAPTURE_MODE_GLOBAL);
+    LAUNCH(stream, aclnnCat, list, 0, whole);
+    aclmdlRI model = end_in(stream);
+    aclDestroyTensorList(list);
+    aclDestroyTensor(whole);
+    for (int i = 0; i < n; i++) CHECK_OK(aclrtMemset(in[i], BYTES, i + 1, BYTES));
+    CHECK_OK(aclmdlRIExecuteAsync(model, stream));
+    CHECK_OK(aclrtSynchronizeStream(stream));
+    for (int i = 0; i < n; i++) assert_dev_filled(out + i * N, i + 1, BYTES);
+    CHECK_OK(aclmdlRIDestroy(model));
+    for (int i = 0; i < n; i++) CHECK_OK(aclrtFree(in[i]));
+    CHECK_OK(aclrtFree(out));
+  }
+  CHECK_OK(aclrtDestroyStream(stream));
+}
+
+/* The caller's tensor gets the shape that the latest execution found. */
+static void shapes_that_depend_on_data_follow_each_execution(void **state) {
+  (void)state;
+  aclrtStream stream = stream_new();
+  float *numbers = dev_filled(0, BYTES);
+  int64_t *places = dev_filled(0, N * sizeof *places), *dims = NULL;
+  uint64_t n_dims = 0;
+  aclTensor *self = TENSOR(numbers, ACL_FLOAT, N), *out = TENSOR(places, ACL_INT64, N, 1);
+  begin_in(stream, ACL_MODEL_RI_CAPTURE_MODE_GLOBAL);
+  LAUNCH(stream, aclnnNonzero, self, out);
+  aclmdlRI model = end_in(stream);
+  for (int n = 1; n <= N; n += 5) {
+    CHECK_OK(aclrtMemset(numbers, BYTES, 1, (size_t)n * sizeof *numbers));
+    CHECK_OK(aclmdlRIExecuteAsync(model, stream));
+    CHECK_OK(aclrtSynchronizeStream(stream));
+    CHECK_OK(aclGetViewShape(out, &dims, &n_dims));
+    assert_int_equal(dims[0], n);
+    free(dims);
+  }
+  CHECK_OK(aclmdlRIDestroy(model));
+  aclDestroyTensor(self);
+  aclDestroyTensor(out);
+  CHECK_OK(aclrtFree(numbers));
+  CHECK_OK(aclrtFree(places));
+  CHECK_OK(aclrtDestroyStream(stream));
+}
+
+/* ---- failures ---- */
+
+/* A task that fails when it runs: its parameters, in device memory, are addresses of nothing. */
+static void submit_failing(aclrtStream stream, void *pointers) {
+  CHECK_OK(aclrtMemcpyAsyncWithOffset(pointers, 8, 0, pointers, 8, 0, ACL_MEMCPY_INNER_DEVICE_TO_DEVICE, stream));
+}
+
+static void tasks_behind_a_failed_one_run(void **state) {
+  (void)state;
+  aclrtStream stream = stream_new();
+  void *pointers = dev_filled(0, 64);
+  float *numbers = dev_filled(0, BYTES);
+  begin_in(stream, ACL_MODEL_RI_CAPTURE_MODE_GLOBAL);
+  add_to(stream, numbers, 1, numbers);
+  submit_failing(stream, pointers);
+  add_to(stream, numbers, 1, numbers);
+  aclmdlRI model = end_in(stream);
+  for (int i = 1; i <= 3; i++) {
+    CHECK_OK(aclmdlRIExecuteAsync(model, stream));
+    CHECK_FAILS(aclrtSynchronizeStream(stream));
+    CHECK_OK(aclrtSynchronizeStream(stream));
+    assert_all(numbers, (float)(2 * i));
+    CHECK_FAILS(aclmdlRIExecute(model, -1));
+    CHECK_OK(aclrtMemset(numbers, BYTES, 0, BYTES));
+    for (int k = 0; k < 2 * i; k++) add_to(stream, numbers, 1, numbers);
+    CHECK_OK(aclrtSynchronizeStream(stream));
+  }
+  CHECK_OK(aclmdlRIDestroy(model));
+  CHECK_OK(aclrtFree(pointers));
+  CHECK_OK(aclrtFree(numbers));
+  CHECK_OK(aclrtDestroyStream(stream));
+}
+
+/* In whichever stream of the graph it was: the failure is of the stream that it was executed in. */
+static void a_failure_in_another_lane_is_told(void **state) {
+  (void)state;
+  aclrtStream stream = stream_new(), other = stream_new();
+  aclrtEvent event = NULL;
+  void *pointers = dev_filled(0, 64);
+  CHECK_OK(aclrtCreateEventExWithFlag(&event, ACL_EVENT_SYNC));
+  begin_in(stream, ACL_MODEL_RI_CAPTURE_MODE_GLOBAL);
+  CHECK_OK(aclrtRecordEvent(event, stream));
+  CHECK_OK(aclrtStreamWaitEvent(other, event));
+  submit_failing(other, pointers);
+  CHECK_OK(aclrtRecordEvent(event, other));
+  CHECK_OK(aclrtStreamWaitEvent(stream, event));
+  aclmdlRI model = end_in(stream);
+  for (int i = 0; i < 3; i++) {
+    CHECK_OK(aclmdlRIExecuteAsync(model, stream));
+    CHECK_FAILS(aclrtSynchronizeStream(stream));
+    CHECK_OK(aclrtSynchronizeStream(stream));
+    CHECK_OK(aclrtSynchronizeDevice());
+  }
+  CHECK_OK(aclmdlRIDestroy(model));
+  CHECK_OK(aclrtDestroyEvent(event));
+  CHECK_OK(aclrtFree(pointers));
+  CHECK_OK(aclrtDestroyStream(stream));
+  CHECK_OK(aclrtDestroyStream(other));
+}
+
+static void a_stopped_context_runs_nothing_behind_a_failed_task(void **state) {
+  (void)state;
+  aclrtContext context = NULL;
+  CHECK_OK(aclrtCreateContext(&context, 0));
+  aclrtStream stream = stream_new();
+  void *pointers = dev_filled(0, 64);
+  float *numbers = dev_filled(0, BYTES);
+  CHECK_OK(aclrtSetStreamFailureMode(stream, ACL_STOP_ON_FAILURE));
+  begin_in(stream, ACL_MODEL_RI_CAPTURE_MODE_GLOBAL);
+  add_to(stream, numbers, 1, numbers);
+  submit_failing(stream, pointers);
+  add_to(stream, numbers, 1, numbers);
+  aclmdlRI model = end_in(stream);
+  CHECK_OK(aclmdlRIExecuteAsync(model, stream));
+  CHECK_FAILS(aclrtSynchronizeStream(stream));
+  assert_all(numbers, 1);
+  CHECK_OK(aclmdlRIDestroy(model));
+  CHECK_OK(aclrtDestroyStream(stream));
+  CHECK_OK(aclrtDestroyContext(context));
+  CHECK_OK(aclrtSetDevice(0));
+  CHECK_OK(aclrtResetDevice(0)); /* the context is this thread's again, its count what it was */
+  CHECK_OK(aclrtFree(pointers));
+  CHECK_OK(aclrtFree(numbers));
+}
+
+/* ---- other streams ---- */
+
+/* torch_npu leaves streams that way: they wait, and get nothing to do. */
+static void a_wait_that_nothing_follows_need_not_come_back(void **state) {
+  (void)state;
+  aclrtStream stream = stream_new(), other = stream_new();
+  aclrtEvent event = NULL;
+  float *numbers = dev_filled(0, BYTES);
+  CHECK_OK(aclrtCreateEventExWithFlag(&event, ACL_EVENT_SYNC));
+  begin_in(stream, ACL_MODEL_RI_CAPTURE_MODE_GLOBAL);
+  for (int i = 0; i < 2; i++) {
+    CHECK_OK(aclrtRecordEvent(event, stream));
+    CHECK_OK(aclrtStreamWaitEvent(other, event));
+    if (i) break;
+    add_to(other, numbers, 1, numbers);
+    CHECK_OK(aclrtRecordEvent(event, other));
+    CHECK_OK(aclrtStreamWaitEvent(stream, event));
+    add_to(stream, numbers, 1, numbers);
+  }
+  aclmdlRI model = end_in(stream);
+  for (int i = 1; i <= 3; i++) {
+    CHECK_OK(aclmdlRIExecuteAsync(model, stream));
+    CHECK_OK(aclrtSynchronizeStream(stream));
+    assert_all(numbers, (float)(2 * i));
+  }
+  CHECK_OK(aclmdlRIDestroy(model));
+  CHECK_OK(aclrtDestroyEvent(event));
+  CHECK_OK(aclrtFree(numbers));
+  CHECK_OK(aclrtDestroyStream(stream));
+  CHECK_OK(aclrtDestroyStream(other));
+}
+
+/* ---- ends ---- */
+
+/* A graph of two lanes. */
+static aclmdlRI two_lanes(aclrtStream stream, aclrtStream other, float *numbers) {
+  aclrtEvent fork = NULL, back = NULL;
+  CHECK_OK(aclrtCreateEventExWithFlag(&fork, ACL_EVENT_SYNC));
+  CHECK_OK(aclrtCreateEventExWithFlag(&back, ACL_EVENT_SYNC));
+  begin_in(stream, ACL_MODEL_RI_CAPTURE_MODE_GLOBAL);
+  add_to(stream, numbers, 1, numbers);
+  CHECK_OK(aclrtRecordEvent(fork, stream));
+  CHECK_OK(aclrtStreamWaitEvent(other, fork));
+  add_to(other, numbers, 1, numbers);
+  CHECK_OK(aclrtRecordEvent(back, other));
+  CHECK_OK(aclrtStreamWaitEvent(stream, back));
+  add_to(stream, numbers, 1, numbers);
+  CHECK_OK(aclrtDestroyEvent(fork));
+  CHECK_OK(aclrtDestroyEvent(back));
+  return end_in(stream);
+}
+
+static void executing_alone_waits(void **state) {
+  (void)state;
+  aclrtStream stream = stream_new(), other = stream_new();
+  float *numbers = dev_filled(0, BYTES);
+  aclmdlRI model = two_lanes(stream, other, numbers);
+  CHECK_FAILS(aclmdlRIExecute(model, 0));
+  CHECK_OK(aclmdlRIExecute(model, -1));
+  assert_all(numbers, 3);
+  gate *g = gate_close(stream);
+  CHECK_OK(aclmdlRIExecuteAsync(model, stream));
+  CHECK_CODE(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, aclmdlRIExecute(model, 10)); /* behind the one before */
+  gate_open(g);
+  CHECK_OK(aclmdlRIExecute(model, -1));
+  assert_all(numbers, 12);
+  CHECK_OK(aclmdlRIDestroy(model));
+  CHECK_OK(aclrtFree(numbers));
+  CHECK_OK(aclrtDestroyStream(stream));
+  CHECK_OK(aclrtDestroyStream(other));
+}
+
+static void a_stream_dropped_under_an_execution_leaves_the_graph_whole(void **state) {
+  (void)state;
+  float *numbers = dev_filled(0, BYTES);
+  aclrtStream stream = stream_new(), other = stream_new();
+  aclmdlRI model = two_lanes(stream, other, numbers);
+  for (int i = 0; i < 20; i++) {
+    aclrtStream dropped = stream_new();
+    CHECK_OK(aclmdlRIExecuteAsync(model, dropped));
+    CHECK_OK(aclrtDestroyStreamForce(dropped));
+  }
+  CHECK_OK(aclrtSynchronizeDevice());
+  CHECK_OK(aclrtMemset(numbers, BYTES, 0, BYTES));
+  CHECK_OK(aclmdlRIExecuteAsync(model, stream));
+  CHECK_OK(aclrtSynchronizeStream(stream));
+  assert_all(numbers, 3);
+  CHECK_OK(aclmdlRIDestroy(model));
+  CHECK_OK(aclrtDestroyStream(stream));
+  CHECK_OK(aclrtDestroyStream(other));
+  CHECK_OK(aclrtFree(numbers));
+}
+
+static void a_graph_goes_after_its_context(void **state) {
+  (void)state;
+  aclrtContext context = NULL;
+  CHECK_OK(aclrtCreateContext(&context, 0));
+  aclrtStream stream = stream_new(), other = stream_new();
+  float *numbers = dev_filled(0, BYTES);
+  aclmdlRI model = two_lanes(stream, other, numbers);
+  CHECK_OK(aclmdlRIExecuteAsync(model, stream));
+  CHECK_OK(aclrtDestroyContext(context));
+  CHECK_OK(aclrtSetDevice(0));
+  CHECK_OK(aclrtResetDevice(0));
+  CHECK_CODE(ACL_ERROR_RT_MODEL_CONTEXT, aclmdlRIExecuteAsync(model, NULL));
+  CHECK_OK(aclmdlRIDestroy(model));
+  CHECK_OK(aclrtDestroyStream(stream));
+  CHECK_OK(aclrtDestroyStream(other));
+  assert_all(numbers, 3);
+  CHECK_OK(aclrtFree(numbers));
+}
+
+/* A context that goes takes its captures along, and other captures don't mind. */
+static void a_capture_goes_with_its_context(void **state) {
+  (void)state;
+  aclrtContext context = NULL;
+  aclmdlRI making = NULL;
+  float *numbers = dev_filled(0, BYTES);
+  CHECK_OK(aclrtCreateContext(&context, 0));
+  aclrtStream stream = stream_new();
+  begin_in(stream, ACL_MODEL_RI_CAPTURE_MODE_GLOBAL);
+  add_to(stream, numbers, 1, numbers);
+  CHECK_OK(aclmdlRICaptureGetInfo(stream, NULL, &making));
+  CHECK_OK(aclrtDestroyContext(context));
+  CHECK_OK(aclrtSetDevice(0));
+  CHECK_OK(aclrtResetDevice(0));
+  CHECK_CODE(ACL_ERROR_RT_PARAM_INVALID, aclmdlRIDestroy(making));
+  CHECK_OK(aclrtDestroyStream(stream));
+  CHECK_OK(aclrtMemset(numbers, BYTES, 0, BYTES)); /* nothing is captured any more */
+  CHECK_OK(aclrtFree(numbers));
+}
+
+static void a_stream_may_go_in_the_middle_of_an_update(void **state) {
+  (void)state;
+  aclrtStream stream = stream_new(), updating = stream_new();
+  aclrtTaskGrp group = NULL;
+  float *numbers = dev_filled(0, BYTES);
+  begin_in(stream, ACL_MODEL_RI_CAPTURE_MODE_GLOBAL);
+  CHECK_OK(aclmdlRICaptureTaskGrpBegin(stream));
+  add_to(stream, numbers, 1, numbers);
+  CHECK_OK(aclmdlRICaptureTaskGrpEnd(stream, &group));
+  aclmdlRI model = end_in(stream);
+  CHECK_OK(aclmdlRICaptureTaskUpdateBegin(updating, group));
+  add_to(updating, numbers, 5, numbers);
+  CHECK_OK(aclrtDestroyStream(updating)); /* reaches the update first */
+  CHECK_OK(aclmdlRICaptureTaskUpdateBegin(stream, group));
+  CHECK_OK(aclmdlRIDestroy(model));
+  add_to(stream, numbers, 7, numbers); /* of a graph whose handle is gone: harmless */
+  CHECK_OK(aclmdlRICaptureTaskUpdateEnd(stream));
+  CHECK_OK(aclrtSynchronizeStream(stream));
+  assert_all(numbers, 0);
+  CHECK_OK(aclrtFree(numbers));
+  CHECK_OK(aclrtDestroyStream(stream));
+}
+
+/* ---- words and numbers ---- */
+
+static int print_a_graph(void) {
+  CHECK_OK(aclInit(NULL));
+  CHECK_OK(aclrtSetDevice(0));
+  dup2(STDERR_FILENO, STDOUT_FILENO);
+  aclrtStream stream = stream_new(), other = stream_new();
+  CHECK_OK(aclmdlRIDebugPrint(two_lanes(stream, other, dev_filled(0, BYTES))));
+  CHECK_OK(aclrtResetDevice(0));
+  CHECK_OK(aclFinalize());
+  return 0;
+}
+
+static void printing_names_streams_and_tasks(void **state) {
+  (void)state;
+  static child_end end;
+  run_self(&end, "print", NULL);
+  assert_int_equal(end.status, 0);
+  assert_non_null(strstr(end.text, "device 0, 2 streams, 3 tasks"));
+  assert_non_null(strstr(end.text, "event wait of step 1"));
+  assert_non_null(strstr(end.text, "task 1, operator"));
+}
+
+int main(int argc, char **argv) {
+  const struct CMUnitTest tests[] = {
+      OP_TEST(freed_memory_is_told_before_anything_runs),
+      OP_TEST(a_group_uses_only_its_present_memory),
+      OP_TEST(relaxed_captures_use_ordinary_memory_where_it_is),
+      OP_TEST(pools_leave_a_graph_its_blocks),
+      OP_TEST(operators_of_many_tensors_are_captured),
+      OP_TEST(shapes_that_depend_on_data_follow_each_execution),
+      OP_TEST(tasks_behind_a_failed_one_run),
+      OP_TEST(a_failure_in_another_lane_is_told),
+      OP_TEST(a_stopped_context_runs_nothing_behind_a_failed_task),
+      OP_TEST(a_wait_that_nothing_follows_need_not_come_back),
+      OP_TEST(executing_alone_waits),
+      OP_TEST(a_stream_dropped_under_an_execution_leaves_the_graph_whole),
+      OP_TEST(a_graph_goes_after_its_context),
+      OP_TEST(a_capture_goes_with_its_context),
+      OP_TEST(a_stream_may_go_in_the_middle_of_an_update),
+      OP_TEST(printing_names_streams_and_tasks),
+  };
+  if (argc == 2 && strcmp(argv[1], "print") == 0) return print_a_graph();
+  return cmocka_run_group_tests(tests, device_up, device_down);
+}

@@ -1,0 +1,125 @@
+/* Operators by name: what of them is ours to promise, and not CANN's. */
+#include "acl_test.h"
+
+#include "acl/acl_op_compiler.h"
+
+enum { NOT_FOUND = 100024 };
+
+typedef struct {
+  aclTensorDesc *desc[2];
+  aclDataBuffer *buffer[2];
+  void *dev[2];
+} call;
+
+/* x: [n, 3, 4, 5] in NCHW, y the same in NC1HWC0, 16 / 3 times as large. */
+static call call_new(int64_t n) {
+  const int64_t dims[] = {n, 3, 4, 5}, blocks[] = {n, 1, 4, 5, 16};
+  call c = {.dev = {dev_filled(1, (size_t)n * 60), dev_filled(2, (size_t)n * 320)}};
+  for (int i = 0; i < 2; i++) c.desc[i] = aclCreateTensorDesc(ACL_INT8, 4, dims, ACL_FORMAT_NCHW);
+  CHECK_OK(aclSetTensorFormat(c.desc[1], ACL_FORMAT_NC1HWC0));
+  CHECK_OK(aclSetTensorShape(c.desc[1], 5, blocks));
+  c.buffer[0] = aclCreateDataBuffer(c.dev[0], (size_t)n * 60);
+  c.buffer[1] = aclCreateDataBuffer(c.dev[1], (size_t)n * 320);
+  return c;
+}
+
+static void call_free(call *c) {
+  for (int i = 0; i < 2; i++) {
+    aclDestroyTensorDesc(c->desc[i]);
+    CHECK_OK(aclDestroyDataBuffer(c->buffer[i]));
+    CHECK_OK(aclrtFree(c->dev[i]));
+  }
+}
+
+static aclError execute(const char *name, call *c, aclopAttr *attr) {
+  return aclopExecuteV2(name, 1, c->desc, c->buffer, 1, c->desc + 1, c->buffer + 1, attr, NULL);
+}
+
+static void operators_are_built_in(void **state) {
+  (void)state;
+  call c = call_new(2);
+  CHECK_OK(execute("TransData", &c, NULL));
+  CHECK_OK(aclrtSynchronizeStream(NULL));
+  for (size_t i = 0; i < 640; i++) assert_int_equal(dev_byte(c.dev[1], i), i % 16 < 3);
+  CHECK_CODE(NOT_FOUND, execute("NoSuchOperator", &c, NULL));
+  assert_non_null(strstr(aclGetRecentErrMsg(), "there is no operator NoSuchOperator"));
+  call_free(&c);
+}
+
+/* Of operators that want plain operands, in the device's memory between the tasks: nothing stays. */
+static void memory_between_tasks_is_given_back(void **state) {
+  (void)state;
+  size_t before, after, total;
+  call c = call_new(1000);
+  CHECK_OK(aclrtSynchronizeDevice());
+  CHECK_OK(aclrtGetMemInfo(ACL_HBM_MEM, &before, &total));
+  for (int i = 0; i < 100; i++) {
+    CHECK_OK(execute("Relu", &c, NULL));
+    CHECK_FAILS(execute("Fill", &c, NULL));
+  }
+  CHECK_OK(aclrtSynchronizeDevice());
+  CHECK_OK(aclrtGetMemInfo(ACL_HBM_MEM, &after, &total));
+  assert_true(after + (2u << 20) > before); /* 100 of them would be 6 MB */
+  assert_int_equal(dev_byte(c.dev[1], 0), 1);
+  call_free(&c);
+}
+
+static void a_constant_is_read_when_it_is_set(void **state) {
+  (void)state;
+  int64_t axes[] = {0}, dims[] = {2, 2}, one = 1, two = 2;
+  const float x[] = {1, 2, 3, 4};
+  void *dev = dev_from(x, sizeof x), *out = dev_filled(0, 8);
+  aclTensorDesc *in[] = {aclCreateTensorDesc(ACL_FLOAT, 2, dims, ACL_FORMAT_ND),
+                         aclCreateTensorDesc(ACL_INT64, 1, &one, ACL_FORMAT_ND)};
+  aclTensorDesc *y = aclCreateTensorDesc(ACL_FLOAT, 1, &two, ACL_FORMAT_ND);
+  aclDataBuffer *buffers[] = {aclCreateDataBuffer(dev, sizeof x), aclCreateDataBuffer(NULL, 0)},
+                *result = aclCreateDataBuffer(out, 8);
+  CHECK_OK(aclSetTensorConst(in[1], axes, sizeof axes));
+  axes[0] = 1;
+  CHECK_OK(aclopExecuteV2("ReduceSum", 2, in, buffers, 1, &y, &result, NULL, NULL));
+  CHECK_OK(aclrtSynchronizeStream(NULL));
+  float sums[2];
+  from_dev(sums, out, sizeof sums);
+  assert_true(sums[0] == 4 && sums[1] == 6);
+  for (int i = 0; i < 2; i++) {
+    aclDestroyTensorDesc(in[i]);
+    CHECK_OK(aclDestroyDataBuffer(buffers[i]));
+  }
+  aclDestroyTensorDesc(y);
+  CHECK_OK(aclDestroyDataBuffer(result));
+  CHECK_OK(aclrtFree(dev));
+  CHECK_OK(aclrtFree(out));
+}
+
+static void messages_name_operator_and_operand(void **state) {
+  (void)state;
+  call c = call_new(1);
+  aclopAttr *attr = aclopCreateAttr();
+  CHECK_OK(aclopSetAttrInt(attr, "groups", 3));
+  CHECK_CODE(NOT_FOUND, execute("TransData", &c, attr));
+  assert_non_null(strstr(aclGetRecentErrMsg(), "aclopExecuteV2: TransData: groups is 3, expected 1"));
+  aclopDestroyAttr(attr);
+  CHECK_OK(aclUpdateDataBuffer(c.buffer[1], (char *)c.dev[1] + (1 << 20), 320));
+  CHECK_CODE(NOT_FOUND, execute("Relu", &c, NULL));
+  assert_non_null(strstr(aclGetRecentErrMsg(), "aclopExecuteV2: Relu: y: address"));
+  call_free(&c);
+}
+
+static void arguments_of_ai_cores_are_not_dumped(void **state) {
+  (void)state;
+  CHECK_CODE(207000, aclopStartDumpArgs(ACL_OP_DUMP_OP_AICORE_ARGS, "/tmp"));
+  CHECK_CODE(207000, aclopStopDumpArgs(ACL_OP_DUMP_OP_AICORE_ARGS));
+  CHECK_CODE(ACL_ERROR_INVALID_PARAM, aclopStartDumpArgs(ACL_OP_DUMP_OP_AICORE_ARGS, NULL));
+  CHECK_CODE(ACL_ERROR_INVALID_PARAM, aclopStopDumpArgs(2));
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      TEST(operators_are_built_in),
+      TEST(memory_between_tasks_is_given_back),
+      TEST(a_constant_is_read_when_it_is_set),
+      TEST(messages_name_operator_and_operand),
+      TEST(arguments_of_ai_cores_are_not_dumped),
+  };
+  return cmocka_run_group_tests(tests, device_up, device_down);
+}
