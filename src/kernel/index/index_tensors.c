@@ -30,11 +30,18 @@ static bool is_whole(const index_meaning *m, const tensor *t) {
   return !is_index_type(t->dtype) || (t->dtype == m->self->dtype && !m->empty_is_index);
 }
 
-/* Nobody indexes by ":" alone. */
-static bool are_all_empty(const aclTensorList *list) {
-  for (uint64_t i = 0; i < list->size; ++i)
-    if (list->value[i]->rank != 1 || list->value[i]->n || !is_index_type(list->value[i]->dtype)) return false;
-  return true;
+/* Whether tensors of shape [0] and self's type are indices of no places: ":" has one type throughout a list, and nobody
+ * indexes by ":" alone. */
+static bool empties_are_indices(const aclTensorList *list) {
+  bool alone = true;
+  for (uint64_t i = 0; i < list->size; ++i) {
+    const tensor *t = list->value[i];
+    if (t->rank != 1 || t->n)
+      alone = false;
+    else if (!is_index_type(t->dtype))
+      return true;
+  }
+  return alone;
 }
 
 static status expect_mask(const tensor *self, const tensor *mask, int i, int d) {
@@ -283,7 +290,7 @@ static status meaning_of_result(index_meaning *m, const tensor *out) {
 
 status prepare_index(executor *e, const op_arg *a) {
   const tensor *self = a[0].tensor, *out = a[2].tensor;
-  index_meaning m = {.self = self, .list = a[1].tensors, .empty_is_index = are_all_empty(a[1].tensors)};
+  index_meaning m = {.self = self, .list = a[1].tensors, .empty_is_index = empties_are_indices(a[1].tensors)};
   TRY(expect_same_dtype(self, "self", out, "out"));
   if (meaning_of_result(&m, out) != ST_OK) {
     m.empty_is_index = !m.empty_is_index;
@@ -362,7 +369,7 @@ status prepare_index_put(executor *e, const op_arg *a) {
   const tensor *self = a[0].tensor, *values = a[2].tensor;
   const bool accumulate = a[3].boolean;
   put_plan *s = PLAN(e, put_plan);
-  index_meaning m = {.self = self, .list = a[1].tensors, .empty_is_index = are_all_empty(a[1].tensors)};
+  index_meaning m = {.self = self, .list = a[1].tensors, .empty_is_index = empties_are_indices(a[1].tensors)};
   bool any;
   TRY(expect_same_dtype(self, "selfRef", values, "values"));
   EXPECT(!accumulate || indexing->add[self->dtype], "selfRef has dtype %s, which has no sums here",
