@@ -268,6 +268,20 @@ class Training(unittest.TestCase):
                 assert np.all(np.abs(t.get() - exact) <= 2.0**-11 * np.abs(exact) + 2.0**-25 + 5e-5 * size)
         each_case(self, "gradient, exact", CASES, body)
 
+    def test_gradient_of_one_key(self):
+        """A query that sees one key has no gradient, however large the product of the two."""
+        def body(gen):
+            c = Case(gen, "BNSD", F32)
+            c.q, c.k = 16 * c.q, 16 * c.k
+            c.sk, c.k, c.v = 1, c.k[:, :, :1], c.v[:, :, :1]
+            c.seen = np.ones((1, 1, c.sq, 1), bool)
+            (dq, zero, _), (dk, _, _), _ = c.gradients(gen, exact=True)
+            terms = np.abs(c.dy).sum(-1).max() * np.abs(c.v).max() * abs(c.scale)
+            assert np.abs(zero).max() < 1e-9 * terms * np.abs(c.k).max()
+            assert np.abs(dq.get()).max() <= 1e-6 * terms * np.abs(c.k).max()
+            assert np.abs(dk.get()).max() <= 1e-6 * terms * np.abs(c.q).sum(2).max() * c.n
+        each_case(self, "gradient of one key", 12, body)
+
     def test_reference_gradient(self):
         """The closed formula by finite differences."""
         rng = np.random.default_rng(3)

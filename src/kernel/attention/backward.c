@@ -5,7 +5,7 @@
  *   dQ = scale dS K                 dK = scale dS^T Q
  *
  * O was rounded to 16 bits where the operands are, and that error goes through delta into all of a row's dS. Where one
- * block has all keys, delta is P . dP, which has no such error.
+ * block has all keys, delta is P . dP, which has no such error, over P's sum: rounding of large S makes that another than 1.
  *
  * A unit of work is all heads that share keys: it goes through the keys by blocks, whose dK and dV it has in memory, and
  * adds to the dQ of all its queries. So nothing is shared by threads, and sums have one order. */
@@ -109,13 +109,17 @@ static void score_gradient(const backward *w, const row_range *one, float *x, fl
     return;
   }
   const float factor = has_score_terms(p) ? score_logits(&r, x, k, n) : p->scale;
-  attention_rows->exp2[OPERAND_F32](x, x, factor * LOG2_E, top * LOG2_E, n);
+  const float seen = attention_rows->exp2[OPERAND_F32](x, x, factor * LOG2_E, top * LOG2_E, n);
   attention_rows->scale(x, 1 / sum, n);
   if (p->drop >= 0) {
     score_dropout(&r, w->buffers.factors, k, n);
     attention_rows->multiply(dp, w->buffers.factors, n);
   }
-  const float delta = is_one_block(w) ? attention_rows->dot(x, dp, n) : w->buffers.delta[place_of(w, one)];
+  float delta = 0;
+  if (!is_one_block(w))
+    delta = w->buffers.delta[place_of(w, one)];
+  else if (seen > 0)
+    delta = attention_rows->dot(x, dp, n) * (sum / seen);
   attention_rows->gradient(dp, x, dp, delta, n);
   if (p->drop >= 0) attention_rows->multiply(x, w->buffers.factors, n);
 }
