@@ -1,5 +1,6 @@
 /* cannon plan: offsets in one arena for buffers with known lives, from a table or a recording. */
 #include "cannon/plan.h"
+#include "base/size.h"
 
 #include <cjson/cJSON.h>
 #include <ctype.h>
@@ -14,7 +15,6 @@
 #include "cli/format.h"
 #include "cli/plan_csv.h"
 #include "cli/plan_draw.h"
-#include "cli/size.h"
 #include "replay/allocator.h"
 #include "replay/trace.h"
 #include "trace/record_code.h"

@@ -1,7 +1,7 @@
 /* cannon replay: a recorded trace through our allocator and others. */
+#include "base/size.h"
 #include "cli/commands.h"
 #include "cli/replay_report.h"
-#include "cli/size.h"
 #include "trace/record_code.h"
 
 #include <errno.h>

@@ -1,9 +1,9 @@
 /* cannon run: a program in the right environment, and what it did. */
+#include "base/size.h"
 #include "check/leaks_options.h"
 #include "cli/commands.h"
 #include "cli/environment.h"
 #include "cli/lines.h"
-#include "cli/size.h"
 #include "cli/spawn.h"
 #include "cli/stats_folder.h"
 #include "cli/summary.h"

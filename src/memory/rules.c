@@ -50,6 +50,8 @@ const alloc_rule alloc_rules[N_RULES] = {
                             DVPP_SOURCE("acldvppMalloc")},
     [RULE_DVPP_MPI] = {CALL("hi_mpi_dvpp_malloc"), 32, true, 128, ALLOC_DEVICE, FREE_DVPP,
                        DVPP_SOURCE("hi_mpi_dvpp_malloc")},
+    [RULE_OPERATOR] = {CALL("aclopCompileAndExecute"), 32, true, 64, ALLOC_DEVICE, FREE_DEVICE,
+                       "no source: as aclrtMalloc"},
 };
 
 const alloc_rule *rule_of_call(const char *call, page_kind *pages) {

@@ -87,6 +87,7 @@ typedef enum {
   RULE_DVPP,
   RULE_DVPP_WITH_CFG,
   RULE_DVPP_MPI,
+  RULE_OPERATOR, /* memory that the library takes itself, between the tasks of an operator by name */
   N_RULES
 } rule_kind;
 

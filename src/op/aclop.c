@@ -6,6 +6,7 @@
 
 #include "memory/memory.h"
 #include "op/executor.h"
+#include "runtime/capture.h"
 #include "runtime/context.h"
 #include "tensor/format.h"
 #include "tensor/objects.h"
@@ -246,15 +247,31 @@ static status bind(binding *b) {
 /* ---- tasks ------------------------------------------------------------------------------------------------------- */
 
 typedef struct {
+  void *block;  /* NULL: none */
+  bool is_kept; /* of a graph that is being captured, whose tasks use it as long as it lives */
+} piece;
+
+typedef struct {
+  stream *stream;
   executor *main, *conversion[MAX_TENSORS]; /* NULL where there is none, and once they are queued */
-  void *staging, *workspace;
+  piece staging, workspace;
 } tasks;
 
-static status take_memory(uint64_t bytes, void *site, void **block) {
+static status take_memory(const binding *b, stream *s, uint64_t bytes, piece *p) {
   context *c;
   if (!bytes) return ST_OK;
+  if (graph_updates(s))
+    return fail(ST_TASK_KIND,
+                "stream %u updates a group, where nothing would own the %ju bytes that the operator needs beside its "
+                "operands",
+                s->id, (uintmax_t)bytes);
   TRY(context_current(&c));
-  return memory_alloc(c->device, &alloc_rules[RULE_MALLOC], POLICY_HUGE_FIRST, bytes, site, block);
+  TRY(memory_alloc(c->device, &alloc_rules[RULE_OPERATOR], POLICY_HUGE_FIRST, bytes, b->call->site, &p->block));
+  return capture_keep_block(s, p->block, b->call->site, &p->is_kept);
+}
+
+static void give_back(const binding *b, const piece *p) {
+  if (p->block && !p->is_kept) (void)memory_free(p->block, FREE_DEVICE, b->call->site);
 }
 
 static status copy_from_host(const staged *g, void *to) {
@@ -276,14 +293,14 @@ static status prepare_conversion(const staged *g, const tensor *plain, executor 
 
 static status prepare(binding *b, tasks *t) {
   uint64_t workspace_bytes;
-  TRY(take_memory(b->staged_bytes, b->call->site, &t->staging));
+  TRY(take_memory(b, t->stream, b->staged_bytes, &t->staging));
   for (int i = 0; i < b->n_staged; ++i) {
     tensor *plain = &b->tensors[b->staged[i].index];
-    plain->data = (char *)t->staging + b->staged[i].offset;
+    plain->data = (char *)t->staging.block + b->staged[i].offset;
     TRY(prepare_conversion(&b->staged[i], plain, &t->conversion[i]));
   }
   TRY(op_prepare(&b->o->op, b->arg, &workspace_bytes, &t->main));
-  return take_memory(workspace_bytes, b->call->site, &t->workspace);
+  return take_memory(b, t->stream, workspace_bytes, &t->workspace);
 }
 
 static status launch(op *o, executor **e, void *workspace, void *stream) {
@@ -300,7 +317,7 @@ static status launch_conversions(const binding *b, tasks *t, stage_kind kind, vo
 
 static status launch_all(const binding *b, tasks *t, void *stream) {
   TRY(launch_conversions(b, t, BLOCKED_INPUT, stream));
-  TRY(launch(&b->o->op, &t->main, t->workspace, stream));
+  TRY(launch(&b->o->op, &t->main, t->workspace.block, stream));
   return launch_conversions(b, t, BLOCKED_OUTPUT, stream);
 }
 
@@ -308,14 +325,13 @@ static void clean_up(const binding *b, tasks *t) {
   if (t->main) executor_unref(t->main);
   for (int i = 0; i < b->n_staged; ++i)
     if (t->conversion[i]) executor_unref(t->conversion[i]);
-  if (t->staging) (void)memory_free(t->staging, FREE_DEVICE, b->call->site);
-  if (t->workspace) (void)memory_free(t->workspace, FREE_DEVICE, b->call->site);
+  give_back(b, &t->staging);
+  give_back(b, &t->workspace);
 }
 
 static status bind_and_launch(binding *b, void *handle) {
-  stream *s;
   tasks t = {0};
-  TRY(context_stream(handle, &s));
+  TRY(context_stream(handle, &t.stream));
   TRY(bind(b));
   status st = prepare(b, &t);
   if (st == ST_OK) st = launch_all(b, &t, handle);

@@ -352,18 +352,23 @@ status capture_group_end(stream *s, graph_group **out) {
   return st;
 }
 
-/* ---- pools ------------------------------------------------------------------------------------------------------- */
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-status capture_free_block(stream *s, void *block, void *site, bool *taken) {
+status capture_keep_block(stream *s, void *block, void *site, bool *taken) {
   *taken = false;
   if (likely(!capture_records(s))) return ST_OK;
-  if (!pool_holds(block)) return fail(ST_INVALID_VALUE, "ptr is %p, no block of a pool", block);
   pthread_mutex_lock(&capture_lock);
   capture_lane *l = s->recording;
-  *taken = l != NULL;
   if (l) spin_lock(&l->capture->lock);
   const status st = l ? graph_keep_block(l->capture->graph, block, site) : ST_OK;
   if (l) spin_unlock(&l->capture->lock);
   pthread_mutex_unlock(&capture_lock);
+  *taken = l && st == ST_OK;
   return st;
+}
+
+status capture_free_block(stream *s, void *block, void *site, bool *taken) {
+  if (unlikely(capture_records(s)) && !pool_holds(block))
+    return fail(ST_INVALID_VALUE, "ptr is %p, no block of a pool", block);
+  return capture_keep_block(s, block, site, taken);
 }

@@ -57,7 +57,7 @@ status capture_record(event *e, stream *s, bool outside, bool *taken);
 status capture_wait(event *e, stream *s, uint64_t timeout_ns, bool outside, bool *taken);
 status capture_reset(event *e, stream *s, bool *taken);
 
-/* ---- from stream.c and pools ------------------------------------------------------------------------------------- */
+/* ---- from stream.c, pools and operators -------------------------------------------------------------------------- */
 
 static inline bool capture_records(const stream *s) {
   return unlikely(atomic_load_explicit(&s->recording, memory_order_relaxed) != NULL);
@@ -73,5 +73,8 @@ void capture_forget(stream *s);
 
 /* A block of a pool that is freed in a stream that is captured belongs to the graph until that goes. *taken as above. */
 status capture_free_block(stream *s, void *block, void *site, bool *taken);
+
+/* So does a block of a device that the library takes for a task of such a stream, from before the task is submitted. */
+status capture_keep_block(stream *s, void *block, void *site, bool *taken);
 
 #endif

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/log.h"
+#include "base/size.h"
 #include "memory/host.h"
 #include "memory/memory.h"
 #include "memory/share/ledger.h"
@@ -49,27 +49,40 @@ static void keep_visible(const char *list) {
   machine.n_devices = count;
 }
 
+/* Of each device: CANNON_MEM, or what the profile has as far as the host does. */
+static uint64_t memory_wanted(uint64_t host) {
+  const char *text = getenv("CANNON_MEM");
+  const uint64_t device = profile_memory_bytes(machine.profile);
+  const uint64_t usual = device < host / 10 * 8 ? device : host / 10 * 8;
+  uint64_t wanted;
+  if (!text || !*text) return usual;
+  if (size_parse(text, &wanted) && wanted >= HEAP_GRANULE_BYTES) return wanted;
+  fprintf(stderr, "cannon: CANNON_MEM is %s, expected 2M or more, such as 512M or 32G (K, M, G or T); taking %ju MiB\n",
+          text, (uintmax_t)(usual >> 20));
+  return usual;
+}
+
 static void read_machine(void) {
-  const char *name = getenv("CANNON_DEVICE"), *n = getenv("CANNON_DEVICES"), *bytes = getenv("CANNON_MEM");
+  const char *name = getenv("CANNON_DEVICE"), *n = getenv("CANNON_DEVICES");
   const char *visible = getenv("ASCEND_RT_VISIBLE_DEVICES");
   machine.profile = profile_find(name && *name ? name : PROFILE_DEFAULT_SOC);
   if (!machine.profile) {
-    log_line(LOG_ERROR, "CANNON_DEVICE is %s, expected a profile that `cannon info` lists; taking " PROFILE_DEFAULT_SOC,
-             name);
+    fprintf(stderr,
+            "cannon: CANNON_DEVICE is %s, expected a profile that `cannon info` lists; taking " PROFILE_DEFAULT_SOC
+            "\n",
+            name);
     machine.profile = profile_find(PROFILE_DEFAULT_SOC);
   }
   machine.n_devices = n && *n ? atoi(n) : 1;
   if (machine.n_devices < 0 || machine.n_devices > SPACE_MAX_DEVICES) {
-    log_line(LOG_ERROR, "CANNON_DEVICES is %s, expected 0 to %d; taking 1", n, SPACE_MAX_DEVICES);
+    fprintf(stderr, "cannon: CANNON_DEVICES is %s, expected 0 to %d; taking 1\n", n, SPACE_MAX_DEVICES);
     machine.n_devices = 1;
   }
   for (int d = 0; d < machine.n_devices; ++d) machine.physical[d] = d;
   if (visible) keep_visible(visible);
 
-  const uint64_t host = host_total_bytes(), device = profile_memory_bytes(machine.profile);
-  const uint64_t usual = device < host / 10 * 8 ? device : host / 10 * 8;
-  const uint64_t wanted = bytes && *bytes ? strtoull(bytes, NULL, 10) : 0;
-  machine.memory_bytes = (wanted ? wanted : usual) & -(uint64_t)HEAP_GRANULE_BYTES;
+  const uint64_t host = host_total_bytes();
+  machine.memory_bytes = memory_wanted(host) & -(uint64_t)HEAP_GRANULE_BYTES;
   if (machine.memory_bytes > space_stride()) machine.memory_bytes = space_stride();
   machine.check_host = machine.memory_bytes <= host;
   if (!machine.check_host) {

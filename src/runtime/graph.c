@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "memory/memory.h"
 #include "memory/pool/pool.h"
 #include "runtime/context.h"
 #include "runtime/event.h"
@@ -217,7 +218,10 @@ static void free_blocks(graph *g) {
   while (g->blocks) {
     graph_block *b = g->blocks;
     g->blocks = b->next;
-    (void)pool_free(NULL, b->block, NULL, "ptr", b->site);
+    if (pool_holds(b->block))
+      (void)pool_free(NULL, b->block, NULL, "ptr", b->site);
+    else
+      (void)memory_free(b->block, FREE_DEVICE, b->site);
     free(b);
   }
 }

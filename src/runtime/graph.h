@@ -80,7 +80,8 @@ typedef struct graph_group {
   graph_member *members;
 } graph_group;
 
-/* A block of a pool that was freed in a captured stream: it stays until the graph goes. */
+/* Memory that only the graph's tasks use: a block of a pool that was freed in a captured stream, or one that the library
+ * took for an operator. It stays until the graph goes. */
 typedef struct graph_block {
   struct graph_block *next;
   void *block, *site;
@@ -125,7 +126,7 @@ status graph_add_sync(graph *g, uint32_t lane, graph_step step, uint32_t *number
 /* The lane's tasks from `first` on become a group. */
 status graph_add_group(graph *g, uint32_t lane, uint32_t first, graph_group **out);
 
-/* The pool's block is freed when the graph goes. */
+/* The block, of a pool or of a device, is freed when the graph goes. */
 status graph_keep_block(graph *g, void *block, void *site);
 
 /* No more will be added. Whether all that the other lanes do comes back to the first: NO_STEP, or the number of a step
@@ -182,6 +183,8 @@ status graph_update_end(stream *s);
  * is then made the one that replaces. */
 status graph_update_admit(stream *s, const task_kind *kind);
 void graph_update_take(stream *s, task *t);
+
+bool graph_updates(stream *s);
 
 /* The stream goes. */
 void graph_update_forget(stream *s);

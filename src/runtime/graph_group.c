@@ -181,6 +181,13 @@ status graph_update_end(stream *s) {
   return fail(ST_GROUP_STATUS, "%u of the group's %u tasks were updated, expected all", n_replaced, n);
 }
 
+bool graph_updates(stream *s) {
+  spin_lock(&s->submit_lock);
+  const bool updates = s->update != NULL;
+  spin_unlock(&s->submit_lock);
+  return updates;
+}
+
 void graph_update_forget(stream *s) {
   if (graph_update_end(s) != ST_OK) fail_take();
 }

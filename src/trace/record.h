@@ -1,4 +1,4 @@
-/* The recorder: every allocation and free, and the steps of streams and events, into a file as they happen
+/* The recorder: every allocation and free of the program, and the steps of streams and events, into a file as they happen
  * (trace/record_code.h), so that `cannon replay` can run them again. It listens to base/hooks.h.
  *
  * CANNON_RECORD names the file. Where there is one already, the process writes to <file>.<pid> instead: what a program

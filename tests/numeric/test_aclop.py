@@ -502,10 +502,12 @@ class Norms(unittest.TestCase):
             return
         distance = np.broadcast_to(y.get()[..., None], x1.shape)
         grad, cdist = Operand.of(d, gen.values(d, x1.shape, limit=2)), Operand.of(d, distance)
-        out = Operand.empty(d, (b, n, k))
-        execute("CdistGrad", [grad, x1, x2, cdist], [out], {"p": p})
         terms = grad.get().astype(LD) * self.slope(p, difference, distance.astype(LD))
-        ref.check(out.get(), terms.sum(2), d, slack=np.abs(terms).sum(2) * 1e-5)
+        # As x1 had more batches, or those of the pairs are repetitions of its only one.
+        for shape, summed in (((b, n, k), (2,)), ((1, n, k), (0, 2)), ((n, k), (0, 2))):
+            out = Operand.empty(d, shape)
+            execute("CdistGrad", [grad, x1, x2, cdist], [out], {"p": p})
+            ref.check(out.get(), terms.sum(summed).reshape(shape), d, slack=np.abs(terms).sum(summed).reshape(shape) * 1e-5)
 
     def test_distances(self):
         for p in (0.0, 1.0, 2.0, 1.5, 3.5, -1.0):
@@ -518,11 +520,22 @@ class Norms(unittest.TestCase):
         execute("CdistGrad", [Operand.of(F32, np.full(one.shape, 2)), x1, x2, Operand.of(F32, distance)], [y], {"p": -1.0})
         ref.check_equal(y.get(), np.float32([[[0, 0, -2], [0, 0, 0]]]))
 
+    def test_gradient_of_repeated_batches(self):
+        """Repeated along the first and the last of three batch dimensions."""
+        rng = np.random.default_rng(7)
+        one, two = rng.standard_normal((1, 3, 1, 4, 1, 5)), rng.standard_normal((2, 3, 2, 1, 6, 5))
+        x1, x2 = (Operand.of(F32, np.broadcast_to(v, (2, 3, 2, 4, 6, 5))) for v in (one, two))
+        grad, y = Operand.of(F32, rng.standard_normal(x1.shape)), Operand.empty(F32, (3, 1, 4, 5))
+        execute("CdistGrad", [grad, x1, x2, Operand.of(F32, np.ones(x1.shape))], [y], {"p": 1.0})
+        ref.check(y.get(), (grad.get().astype(LD) * np.sign(one - two)).sum((0, 2, 4))[:, None], F32, slack=1e-5)
+
     def test_errors_of_distances(self):
         x, y = Operand.of(F32, np.ones((1, 2, 3, 4))), Operand.empty(F32, (1, 2, 3))
         for name, inputs, out, p, words in (("Cdist", [x, x], y, -2.0, "p is -2, expected 0 or more, or -1 for infinity"),
                                             ("Cdist", [x, y], y, 2.0, "x2 has shape [1, 2, 3], expected [1, 2, 3, 4]"),
-                                            ("CdistGrad", [x] * 4, y, 2.0, "y has shape [1, 2, 3], expected [1, 2, 4]")):
+                                            ("CdistGrad", [x] * 4, y, 2.0, "y has shape [1, 2, 3], expected [1, 2, 4], or fewer"),
+                                            ("CdistGrad", [x] * 4, Operand.empty(F32, (1, 1, 4)), 2.0, "y has shape [1, 1, 4]"),
+                                            ("CdistGrad", [x] * 4, Operand.empty(F32, (4,)), 2.0, "y has shape [4]")):
             with self.assertRaises(AclError) as caught:
                 execute(name, inputs, [out], {"p": p})
             self.assertIn(words, caught.exception.message)

@@ -198,9 +198,11 @@ class Case:
         error = np.abs(total.get()[..., 0] / np.where(finite, exact_total[..., 0], 1) - finite)
         assert np.all(error <= 2 * slack * np.where(finite, size, 1)), f"sums {error.max()}"
 
-    def check_gradient(self, gen):
-        out, top, total = self.run(gen)
-        exact, _, _, p, dropped = self.reference()
+    def gradients(self, gen, exact=False):
+        """dq, dk, dv: the tensor, what it should be, and the size of what was summed. exact: of exact maxima and sums."""
+        result, *softmax, p, dropped = self.reference()
+        out, top, total = self.run(gen) if not exact else (
+            self.tensor(gen, self.dtype.round(result)), *(Tensor.of(F32, np.repeat(x, 8, -1)) for x in softmax))
         q, k, v, dy = (self.tensor(gen, x) for x in (self.q, self.k, self.v, self.dy))
         grads = [gen.out(self.dtype, t.shape) for t in (q, k, v)]
         second = self.version(gen)
@@ -208,8 +210,10 @@ class Case:
             None, out, self.prefixes(), *([None, None] if second else []), self.scale, self.keep, self.before, self.after,
             self.n, text(self.layout), 0, self.mode, *([self.bias_type] if second else []), *grads, None)
         sizes = gradient(self.q, self.k, self.v, self.dy, self.scale, p, dropped, self.drop, True)
-        exact = gradient(self.q, self.k, self.v, self.dy, self.scale, p, dropped, self.drop)
-        for t, e, size, name, heads in zip(grads, exact, sizes, ("dq", "dk", "dv"), (self.n, self.kv, self.kv)):
+        return zip(grads, gradient(self.q, self.k, self.v, self.dy, self.scale, p, dropped, self.drop), sizes)
+
+    def check_gradient(self, gen):
+        for (t, e, size), name, heads in zip(self.gradients(gen), ("dq", "dk", "dv"), (self.n, self.kv, self.kv)):
             close(from_layout(t.get(), self.layout, heads), e, self.dtype, name, np.abs(size).max(initial=0))
 
 
@@ -251,6 +255,32 @@ class Training(unittest.TestCase):
                 c.add_mask(gen)
             c.check_gradient(gen) if gen.chance(0.4) else c.check(gen)
         each_case(self, "large", 8, body)
+
+    def test_gradient_exact_up_to_its_rounding(self):
+        """Of keys that make one block: the 16-bit rounding of the forward's result is not in the gradients."""
+        def body(gen):
+            c = Case(gen, "BNSD", F16)
+            if gen.chance(0.5):
+                c.add_mask(gen)
+            if gen.chance(0.5):
+                c.add_dropout(gen)
+            for t, exact, size in c.gradients(gen, exact=True):
+                assert np.all(np.abs(t.get() - exact) <= 2.0**-11 * np.abs(exact) + 2.0**-25 + 5e-5 * size)
+        each_case(self, "gradient, exact", CASES, body)
+
+    def test_gradient_of_one_key(self):
+        """A query that sees one key has no gradient, however large the product of the two."""
+        def body(gen):
+            c = Case(gen, "BNSD", F32)
+            c.q, c.k = 16 * c.q, 16 * c.k
+            c.sk, c.k, c.v = 1, c.k[:, :, :1], c.v[:, :, :1]
+            c.seen = np.ones((1, 1, c.sq, 1), bool)
+            (dq, zero, _), (dk, _, _), _ = c.gradients(gen, exact=True)
+            terms = np.abs(c.dy).sum(-1).max() * np.abs(c.v).max() * abs(c.scale)
+            assert np.abs(zero).max() < 1e-9 * terms * np.abs(c.k).max()
+            assert np.abs(dq.get()).max() <= 1e-6 * terms * np.abs(c.k).max()
+            assert np.abs(dk.get()).max() <= 1e-6 * terms * np.abs(c.q).sum(2).max() * c.n
+        each_case(self, "gradient of one key", 12, body)
 
     def test_reference_gradient(self):
         """The closed formula by finite differences."""

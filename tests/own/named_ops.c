@@ -31,8 +31,17 @@ static void call_free(call *c) {
   }
 }
 
-static aclError execute(const char *name, call *c, aclopAttr *attr) {
-  return aclopExecuteV2(name, 1, c->desc, c->buffer, 1, c->desc + 1, c->buffer + 1, attr, NULL);
+static aclError execute_in(aclrtStream stream, const char *name, call *c, aclopAttr *attr) {
+  return aclopExecuteV2(name, 1, c->desc, c->buffer, 1, c->desc + 1, c->buffer + 1, attr, stream);
+}
+
+static aclError execute(const char *name, call *c, aclopAttr *attr) { return execute_in(NULL, name, c, attr); }
+
+static size_t free_bytes(void) {
+  size_t bytes, total;
+  CHECK_OK(aclrtSynchronizeDevice());
+  CHECK_OK(aclrtGetMemInfo(ACL_HBM_MEM, &bytes, &total));
+  return bytes;
 }
 
 static void operators_are_built_in(void **state) {
@@ -49,18 +58,70 @@ static void operators_are_built_in(void **state) {
 /* Of operators that want plain operands, in the device's memory between the tasks: nothing stays. */
 static void memory_between_tasks_is_given_back(void **state) {
   (void)state;
-  size_t before, after, total;
   call c = call_new(1000);
-  CHECK_OK(aclrtSynchronizeDevice());
-  CHECK_OK(aclrtGetMemInfo(ACL_HBM_MEM, &before, &total));
+  const size_t before = free_bytes();
   for (int i = 0; i < 100; i++) {
     CHECK_OK(execute("Relu", &c, NULL));
     CHECK_FAILS(execute("Fill", &c, NULL));
   }
-  CHECK_OK(aclrtSynchronizeDevice());
-  CHECK_OK(aclrtGetMemInfo(ACL_HBM_MEM, &after, &total));
-  assert_true(after + (2u << 20) > before); /* 100 of them would be 6 MB */
+  assert_true(free_bytes() + (2u << 20) > before); /* 100 of them would be 6 MB */
   assert_int_equal(dev_byte(c.dev[1], 0), 1);
+  call_free(&c);
+}
+
+/* The memory between its tasks is nobody else's as long as the graph lives, and then is given back. */
+static void a_graph_keeps_memory_between_tasks(void **state) {
+  (void)state;
+  enum { N = 50000, N_OTHERS = 8, BYTES = N * 60 };
+  call c = call_new(N);
+  void *others[N_OTHERS];
+  aclrtStream stream;
+  aclmdlRI graph;
+  CHECK_OK(aclrtCreateStream(&stream));
+  const size_t before = free_bytes();
+  CHECK_OK(aclmdlRICaptureBegin(stream, ACL_MODEL_RI_CAPTURE_MODE_GLOBAL));
+  CHECK_OK(execute_in(stream, "Relu", &c, NULL));
+  CHECK_OK(aclmdlRICaptureEnd(stream, &graph));
+  for (int i = 0; i < N_OTHERS; i++) others[i] = dev_filled(9, BYTES);
+  for (int8_t value = 1; value < 4; value++) {
+    CHECK_OK(aclrtMemset(c.dev[0], BYTES, value, BYTES));
+    CHECK_OK(aclmdlRIExecuteAsync(graph, stream));
+    CHECK_OK(aclrtSynchronizeStream(stream));
+    for (size_t i = 0; i < (size_t)N * 320; i += 16 * 1023) assert_int_equal(dev_byte(c.dev[1], i), value);
+    for (int i = 0; i < N_OTHERS; i++)
+      for (size_t k = 0; k < BYTES; k += 4095) assert_int_equal(dev_byte(others[i], k), 9);
+  }
+  for (int i = 0; i < N_OTHERS; i++) CHECK_OK(aclrtFree(others[i]));
+  assert_true(free_bytes() + BYTES <= before);
+  CHECK_OK(aclmdlRIDestroy(graph));
+  assert_true(free_bytes() + BYTES > before);
+  CHECK_OK(aclrtDestroyStream(stream));
+  call_free(&c);
+}
+
+/* Nobody would own the memory that the update needs. */
+static void groups_are_not_updated_by_what_needs_memory(void **state) {
+  (void)state;
+  call c = call_new(2);
+  aclrtStream stream;
+  aclrtTaskGrp group;
+  aclmdlRI graph;
+  CHECK_OK(aclrtCreateStream(&stream));
+  CHECK_OK(aclmdlRICaptureBegin(stream, ACL_MODEL_RI_CAPTURE_MODE_GLOBAL));
+  CHECK_OK(aclmdlRICaptureTaskGrpBegin(stream));
+  CHECK_OK(execute_in(stream, "Relu", &c, NULL)); /* two tasks */
+  CHECK_OK(aclmdlRICaptureTaskGrpEnd(stream, &group));
+  CHECK_OK(aclmdlRICaptureEnd(stream, &graph));
+  CHECK_OK(aclmdlRICaptureTaskUpdateBegin(stream, group));
+  CHECK_CODE(ACL_ERROR_RT_TASK_TYPE_NOT_SUPPORT, execute_in(stream, "Relu", &c, NULL));
+  assert_non_null(strstr(aclGetRecentErrMsg(), "bytes that the operator needs beside its operands"));
+  for (int i = 0; i < 2; i++) CHECK_OK(execute_in(stream, "TransData", &c, NULL));
+  CHECK_OK(aclmdlRICaptureTaskUpdateEnd(stream));
+  CHECK_OK(aclmdlRIExecuteAsync(graph, stream));
+  CHECK_OK(aclrtSynchronizeStream(stream));
+  assert_int_equal(dev_byte(c.dev[1], 0), 1);
+  CHECK_OK(aclmdlRIDestroy(graph));
+  CHECK_OK(aclrtDestroyStream(stream));
   call_free(&c);
 }
 
@@ -117,6 +178,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(operators_are_built_in),
       TEST(memory_between_tasks_is_given_back),
+      TEST(a_graph_keeps_memory_between_tasks),
+      TEST(groups_are_not_updated_by_what_needs_memory),
       TEST(a_constant_is_read_when_it_is_set),
       TEST(messages_name_operator_and_operand),
       TEST(arguments_of_ai_cores_are_not_dumped),

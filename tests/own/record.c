@@ -4,6 +4,8 @@
 #include "folder.h"
 #include "self.h"
 
+#include "acl/acl_op_compiler.h"
+
 #include <glob.h>
 #include <signal.h>
 
@@ -83,11 +85,31 @@ static int child_forked(void) {
   return pid < 0 || waitpid(pid, &status, 0) != pid || status || aclrtFree(p);
 }
 
+/* An operator by name, for whose operand in host memory the library takes a block of its own. */
+static int child_operators(void) {
+  float two = 2;
+  const int64_t n = 1 << 20;
+  void *x, *y;
+  if (aclInit(NULL) || aclrtSetDevice(0) || aclrtMalloc(&x, n * 4, ACL_MEM_MALLOC_HUGE_FIRST) ||
+      aclrtMalloc(&y, n * 4, ACL_MEM_MALLOC_HUGE_FIRST))
+    return 1;
+  aclTensorDesc *in[] = {aclCreateTensorDesc(ACL_FLOAT, 1, &n, ACL_FORMAT_ND),
+                         aclCreateTensorDesc(ACL_FLOAT, 0, NULL, ACL_FORMAT_ND)};
+  aclDataBuffer *buffers[] = {aclCreateDataBuffer(x, n * 4), aclCreateDataBuffer(&two, 4)},
+                *result = aclCreateDataBuffer(y, n * 4);
+  return aclSetTensorPlaceMent(in[1], ACL_MEMTYPE_HOST) ||
+         aclopExecuteV2("Mul", 2, in, buffers, 1, in, &result, NULL, NULL) || aclrtSynchronizeStream(NULL) ||
+         aclrtFree(x) || aclrtFree(y);
+}
+
 static const struct {
   const char *mode;
   int (*run)(void);
-} children[] = {
-    {"threads", child_threads}, {"killed", child_killed}, {"streams", child_streams}, {"forked", child_forked}};
+} children[] = {{"threads", child_threads},
+                {"killed", child_killed},
+                {"streams", child_streams},
+                {"forked", child_forked},
+                {"operators", child_operators}};
 
 /* ---- reading ---- */
 
@@ -198,6 +220,22 @@ static void a_forked_child_adds_nothing(void **state) {
   assert_int_equal(frees, 1);
 }
 
+static void memory_of_operators_is_left_out(void **state) {
+  (void)state;
+  child_end end;
+  int allocs = 0, frees = 0;
+  assert_int_equal(remove(path), 0);
+  run_self(&end, "operators", setting);
+  assert_int_equal(end.status, 0);
+  read_back(path, &recorded);
+  for (int i = 0; i < recorded.n; ++i) {
+    allocs += recorded.is[i].kind == RECORD_ALLOC;
+    frees += recorded.is[i].kind == RECORD_FREE;
+  }
+  assert_int_equal(allocs, 2);
+  assert_int_equal(frees, 2);
+}
+
 static void a_file_that_cannot_be_written_is_said(void **state) {
   (void)state;
   child_end end;
@@ -215,6 +253,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(a_killed_process_leaves_its_records),
       cmocka_unit_test(steps_of_streams_and_events_are_recorded),
       cmocka_unit_test(a_forked_child_adds_nothing),
+      cmocka_unit_test(memory_of_operators_is_left_out),
       cmocka_unit_test(a_file_that_cannot_be_written_is_said),
   };
   return cmocka_run_group_tests(tests, folder_up, folder_down);

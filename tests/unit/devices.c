@@ -100,6 +100,7 @@ static void device_is_found_by_name(void **state) {
 
 /* In granules of 2 MiB. */
 static int granules(void) { return (int)(device_memory_bytes() / (2 * MIB)); }
+static int is_two_gib(void) { return device_memory_bytes() == (uint64_t)2048 * MIB; }
 static int fits_the_host(void) {
   return device_memory_bytes() <= host_total_bytes() / 10 * 8 && device_memory_bytes() % (2 * MIB) == 0;
 }
@@ -110,7 +111,46 @@ static void memory_is_what_is_asked_for_or_fits(void **state) {
   assert_int_equal(ask(NULL, NULL, NULL, "8388607", granules), 3);
   assert_true(ask(NULL, NULL, NULL, NULL, fits_the_host));
   assert_true(ask(NULL, NULL, NULL, "", fits_the_host));
-  assert_true(ask(NULL, NULL, NULL, "many", fits_the_host));
+  static const struct {
+    const char *memory;
+    int granules;
+  } suffixed[] = {{"8M", 4}, {"8192k", 4}, {"100m", 50}, {"2M", 1}};
+  for (size_t i = 0; i < COUNT(suffixed); i++)
+    assert_int_equal(ask(NULL, NULL, NULL, suffixed[i].memory, granules), suffixed[i].granules);
+  assert_true(ask(NULL, NULL, NULL, "2G", is_two_gib));
+}
+
+/* What the process says on stderr, up to a whole buffer. */
+static const char *words_about(const char *n_devices, const char *device, const char *memory, int (*answer)(void)) {
+  static char words[400];
+  int ends[2];
+  assert_int_equal(pipe(ends), 0);
+  const int old = dup(STDERR_FILENO);
+  assert_true(old >= 0 && dup2(ends[1], STDERR_FILENO) >= 0);
+  const int done = ask(n_devices, NULL, device, memory, answer);
+  assert_true(dup2(old, STDERR_FILENO) >= 0);
+  close(old);
+  close(ends[1]);
+  const ssize_t n = read(ends[0], words, sizeof words - 1);
+  close(ends[0]);
+  assert_true(done && n >= 0);
+  words[n] = '\0';
+  return words;
+}
+
+static void bad_values_are_said(void **state) {
+  (void)state;
+  static const char *const sizes[] = {"many", "0", "-1", "1", "2047K", "2GB", "2 G", "9999999999999G"};
+  for (size_t i = 0; i < COUNT(sizes); i++) {
+    const char *words = words_about(NULL, NULL, sizes[i], fits_the_host);
+    char wanted[60];
+    snprintf(wanted, sizeof wanted, "cannon: CANNON_MEM is %s, expected 2M or more", sizes[i]);
+    assert_non_null(strstr(words, wanted));
+  }
+  assert_string_equal(words_about(NULL, NULL, "", fits_the_host), "");
+  assert_string_equal(words_about("17", NULL, "8M", device_count),
+                      "cannon: CANNON_DEVICES is 17, expected 0 to 16; taking 1\n");
+  assert_non_null(strstr(words_about(NULL, "Ascend", "8M", device_count), "CANNON_DEVICE is Ascend, expected"));
 }
 
 static int ids_are_checked(void) {
@@ -129,6 +169,7 @@ int main(void) {
       cmocka_unit_test(visible_devices_are_counted_up_to_the_first_error),
       cmocka_unit_test(device_is_found_by_name),
       cmocka_unit_test(memory_is_what_is_asked_for_or_fits),
+      cmocka_unit_test(bad_values_are_said),
       cmocka_unit_test(ids_are_indices_of_the_visible),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

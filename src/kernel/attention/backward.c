@@ -1,8 +1,11 @@
 /* The gradient of attention. Probabilities are made again, a block at a time, from the forward pass's maxima and sums:
  *
  *   P = exp(S - top) / sum          dV = (D o P)^T dO        D: the dropout mask's factors
- *   dP = D o (dO V^T)               dS = P o (dP - delta)    delta: of each row, dO . O
+ *   dP = D o (dO V^T)               dS = P o (dP - delta)    delta: of each row, P . dP = dO . O
  *   dQ = scale dS K                 dK = scale dS^T Q
+ *
+ * O was rounded to 16 bits where the operands are, and that error goes through delta into all of a row's dS. Where one
+ * block has all keys, delta is P . dP, which has no such error, over P's sum: rounding of large S makes that another than 1.
  *
  * A unit of work is all heads that share keys: it goes through the keys by blocks, whose dK and dV it has in memory, and
  * adds to the dQ of all its queries. So nothing is shared by threads, and sums have one order. */
@@ -78,6 +81,8 @@ static const char *rows_at(const backward *w, const head_view *v, const row_rang
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
+static bool is_one_block(const backward *w) { return w->batch.n_keys <= w->job->plan->blocks.keys; }
+
 static void find_delta(const backward *w, const row_range *r) {
   const attention_plan *p = w->job->plan;
   float *const x = w->buffers.line, *const y = x + p->dv;
@@ -104,17 +109,19 @@ static void score_gradient(const backward *w, const row_range *one, float *x, fl
     return;
   }
   const float factor = has_score_terms(p) ? score_logits(&r, x, k, n) : p->scale;
-  attention_rows->exp2[OPERAND_F32](x, x, factor * LOG2_E, top * LOG2_E, n);
+  const float seen = attention_rows->exp2[OPERAND_F32](x, x, factor * LOG2_E, top * LOG2_E, n);
   attention_rows->scale(x, 1 / sum, n);
-  const float delta = w->buffers.delta[place_of(w, one)];
-  if (p->drop < 0) {
-    attention_rows->gradient(dp, x, dp, delta, n);
-    return;
+  if (p->drop >= 0) {
+    score_dropout(&r, w->buffers.factors, k, n);
+    attention_rows->multiply(dp, w->buffers.factors, n);
   }
-  score_dropout(&r, w->buffers.factors, k, n);
-  attention_rows->multiply(dp, w->buffers.factors, n);
+  float delta = 0;
+  if (!is_one_block(w))
+    delta = w->buffers.delta[place_of(w, one)];
+  else if (seen > 0)
+    delta = attention_rows->dot(x, dp, n) * (sum / seen);
   attention_rows->gradient(dp, x, dp, delta, n);
-  attention_rows->multiply(x, w->buffers.factors, n);
+  if (p->drop >= 0) attention_rows->multiply(x, w->buffers.factors, n);
 }
 
 static void score_gradients(const backward *w, const row_range *r) {
@@ -236,7 +243,7 @@ static void backward_unit(const attention_job *j, int64_t unit, char *scratch) {
   w.batch = attention_batch_of(j, w.b);
   lay_out(p, scratch, &w.buffers);
   memset(w.buffers.dquery, 0, (size_t)(group_heads(p) * w.batch.n_rows * p->d) * sizeof(float));
-  all_rows(&w, find_delta);
+  if (!is_one_block(&w)) all_rows(&w, find_delta);
   for (w.k = 0; w.k < w.batch.n_keys; w.k += w.n) {
     w.n = least(p->blocks.keys, w.batch.n_keys - w.k);
     memset(w.buffers.dkey, 0, (size_t)(w.n * p->d) * sizeof(float));

@@ -1,5 +1,6 @@
 /* CdistGrad by name: for each row of x1, the sum over the rows of x2 of the distances' gradients. All operands have a row
- * for each pair; operands by name are contiguous. */
+ * for each pair, also where x1 was repeated along a batch dimension to get there: op-plugin gives y the shape that x1 had
+ * before, so the gradients of the repetitions are summed. Operands by name are contiguous. */
 #include <math.h>
 
 #include "kernel/engine/rows.h"
@@ -8,9 +9,17 @@
 
 enum { GRAD, X1, X2, CDIST, N_INPUTS, TILE = 256 };
 
+/* Row-major through some dimensions of [batch, rows of x1], the last one first; a stride of 1 is a row of x1. */
 typedef struct {
-  int64_t n_rows, n_others, n_columns, bytes; /* rows of x1, of x2 for each, their length; of an element */
-  load_loop *load;                            /* to double */
+  int n;
+  int64_t extent[MAX_RANK], stride[MAX_RANK];
+} row_walk;
+
+typedef struct {
+  row_walk of_y, summed;                       /* the dimensions that y has, and those it has not */
+  int64_t n_rows, n_sums, n_others, n_columns; /* of y; of those summed; rows of x2 for each row of x1; their length */
+  int64_t bytes;                               /* of an element */
+  load_loop *load;                             /* to double */
   store_loop *store;
   double p;
 } cdist_grad_plan;
@@ -31,6 +40,20 @@ static double slope(double p, double difference, double distance) {
   return p == 2 ? difference / distance : sign * pow(size / distance, p - 1);
 }
 
+static void add_dimension(row_walk *w, int64_t extent, int64_t stride) {
+  w->extent[w->n] = extent;
+  w->stride[w->n++] = stride;
+}
+
+static int64_t walk_place(const row_walk *w, int64_t i) {
+  int64_t place = 0;
+  for (int d = 0; d < w->n; ++d) {
+    place += i % w->extent[d] * w->stride[d];
+    i /= w->extent[d];
+  }
+  return place;
+}
+
 static void add_pair(const cdist_grad_job *j, int64_t element, int64_t n, double *sum) {
   const cdist_grad_plan *p = j->plan;
   double tile[N_INPUTS][TILE];
@@ -38,16 +61,23 @@ static void add_pair(const cdist_grad_job *j, int64_t element, int64_t n, double
   for (int64_t i = 0; i < n; ++i) sum[i] += tile[GRAD][i] * slope(p->p, tile[X1][i] - tile[X2][i], tile[CDIST][i]);
 }
 
+static void add_pairs(const cdist_grad_job *j, int64_t x1_row, int64_t column, int64_t n, double *sum) {
+  const cdist_grad_plan *p = j->plan;
+  for (int64_t k = 0; k < p->n_others; ++k) add_pair(j, (x1_row * p->n_others + k) * p->n_columns + column, n, sum);
+}
+
 static void grad_range(const void *arg, int64_t begin, int64_t end) {
   const cdist_grad_job *j = arg;
   const cdist_grad_plan *p = j->plan;
-  for (int64_t row = begin; row < end; ++row)
+  for (int64_t row = begin; row < end; ++row) {
+    const int64_t first = walk_place(&p->of_y, row);
     for (int64_t column = 0, n; column < p->n_columns; column += n) {
       double sum[TILE] = {0};
       n = smaller(TILE, p->n_columns - column);
-      for (int64_t k = 0; k < p->n_others; ++k) add_pair(j, (row * p->n_others + k) * p->n_columns + column, n, sum);
+      for (int64_t i = 0; i < p->n_sums; ++i) add_pairs(j, first + walk_place(&p->summed, i), column, n, sum);
       p->store(j->out + (row * p->n_columns + column) * p->bytes, p->bytes, sum, n);
     }
+  }
 }
 
 static status run_cdist_grad(const executor *e, void *const *view, void *scratch) {
@@ -58,7 +88,27 @@ static status run_cdist_grad(const executor *e, void *const *view, void *scratch
   return ST_OK;
 }
 
-/* grad, x1, x2, cdist: [..., rows of x1, rows of x2, columns]; y: [..., rows of x1, columns]; p */
+/* Of y with the shape [..., rows of x1, columns] or one that broadcasts to it, and differs in the batch at most. */
+static status plan_y(cdist_grad_plan *p, const tensor *x1, const tensor *y) {
+  const int n_batch = x1->rank > 3 ? x1->rank - 3 : 0, rank = x1->rank - 1, missing = rank - y->rank;
+  int64_t dims[MAX_RANK];
+  char text[SHAPE_TEXT], expected[SHAPE_TEXT];
+  for (int d = 0; d < rank; ++d) dims[d] = x1->dims[d < rank - 1 ? d : rank];
+  bool fits = missing >= 0 && missing <= n_batch;
+  for (int d = missing; fits && d < rank; ++d)
+    fits = y->dims[d - missing] == dims[d] || (d < n_batch && y->dims[d - missing] == 1);
+  EXPECT(fits, "y has shape %s, expected %s, or fewer batches", shape_text(y->dims, y->rank, text),
+         shape_text(dims, rank, expected));
+  p->n_rows = p->n_sums = 1;
+  for (int64_t d = rank - 2, stride = 1; d >= 0; stride *= dims[d--]) {
+    const bool is_summed = d < missing || y->dims[d - missing] != dims[d];
+    *(is_summed ? &p->n_sums : &p->n_rows) *= dims[d];
+    add_dimension(is_summed ? &p->summed : &p->of_y, dims[d], stride);
+  }
+  return ST_OK;
+}
+
+/* grad, x1, x2, cdist: [..., rows of x1, rows of x2, columns]; y; p */
 status prepare_graph_cdist_grad(executor *e, const op_arg *a) {
   const tensor *x1 = a[X1].tensor, *y = a[N_INPUTS].tensor;
   const double given = a[N_INPUTS + 1].real;
@@ -68,19 +118,14 @@ status prepare_graph_cdist_grad(executor *e, const op_arg *a) {
   for (int k = 0; k <= N_INPUTS; ++k) TRY(op_expect_dtype(a[k].tensor, e->op->schema[k].name, DTYPE_BIT(x1->dtype)));
   for (int k = 0; k < N_INPUTS; ++k) TRY(op_expect_shape(a[k].tensor, e->op->schema[k].name, x1->dims, x1->rank));
   EXPECT(given >= 0 || given == -1, "p is %g, expected 0 or more, or -1 for infinity", given);
-  int64_t dims[MAX_RANK];
-  const int last = x1->rank - 2;
-  for (int d = 0; d < last; ++d) dims[d] = x1->dims[d];
-  dims[last] = x1->dims[last + 1];
-  TRY(op_expect_shape(y, "y", dims, last + 1));
   cdist_grad_plan *p = PLAN(e, cdist_grad_plan);
-  *p = (cdist_grad_plan){.n_rows = y->n / (dims[last] ? dims[last] : 1),
-                         .n_others = x1->dims[last],
-                         .n_columns = dims[last],
+  *p = (cdist_grad_plan){.n_others = x1->dims[x1->rank - 2],
+                         .n_columns = x1->dims[x1->rank - 1],
                          .bytes = (int64_t)dtype_bytes(x1->dtype),
                          .load = loops->load[x1->dtype][COMPUTE_F64],
                          .store = loops->store[x1->dtype][COMPUTE_F64],
                          .p = given < 0 ? INFINITY : given};
+  TRY(plan_y(p, x1, y));
   executor_cost(e, (uint64_t)(N_INPUTS * x1->n + y->n) * (uint64_t)p->bytes, (uint64_t)x1->n * 64);
   e->run = y->n ? run_cdist_grad : run_nothing;
   return ST_OK;

@@ -69,7 +69,7 @@ def moved(x, device):
     return x
 
 
-def run(op, sample, device, backward, launches=int, float_grads=None):
+def run(op, sample, device, backward, launches=int, grads_as=None):
     """What the sample gives on a device: results, and gradients of what wants one; and how many kernels that took."""
     import torch
     s = [moved(x, device) for x in (sample.input, sample.args, sample.kwargs)]
@@ -82,23 +82,24 @@ def run(op, sample, device, backward, launches=int, float_grads=None):
         of = [t for t in tensors(out) if t.requires_grad]
         if want and of:
             torch.manual_seed(2)
-            # In float32, but rounded to float_grads, where that is what another run is given.
-            grads = [torch.randn(t.shape).to(float_grads or t.dtype).to(t.dtype).to(device) for t in of]
+            # Rounded to grads_as, where that is what another run is given.
+            grads = [torch.randn(t.shape).to(grads_as or t.dtype).to(t.dtype).to(device) for t in of]
             given = torch.autograd.grad(of, want, grads, allow_unused=True)
             results += [g for g in given if g is not None]
     return results, launches() - before
 
 
-def as_float(x):
-    """x with its 16-bit tensors as float32 ones."""
+def wider(x):
+    """x with its 16-bit tensors as float32 ones, and float32 ones as float64."""
     import torch
+    of = {torch.float16: torch.float32, torch.bfloat16: torch.float32, torch.float32: torch.float64}
     if isinstance(x, torch.Tensor):
-        return x.detach().float().requires_grad_(x.requires_grad) if x.dtype in (torch.float16, torch.bfloat16) else x
+        return x.detach().to(of[x.dtype]).requires_grad_(x.requires_grad) if x.dtype in of else x
     if isinstance(x, (list, tuple)):
-        return type(x)(as_float(y) for y in x)
+        return type(x)(wider(y) for y in x)
     if isinstance(x, dict):
-        return {k: as_float(y) for k, y in x.items()}
-    return {torch.float16: torch.float32, torch.bfloat16: torch.float32}.get(x, x) if isinstance(x, torch.dtype) else x
+        return {k: wider(y) for k, y in x.items()}
+    return of.get(x, x) if isinstance(x, torch.dtype) else x
 
 
 def close(got, want, tolerance):
@@ -112,7 +113,7 @@ def close(got, want, tolerance):
 
 
 def compare(op, sample, want, got, dtype, backward):
-    """Each result beside the CPU's; in 16 bits it may instead be close to what float32 gives, which is nearer the truth."""
+    """Each result beside the CPU's; it may instead be close to what a wider type gives, which is nearer the truth."""
     import torch
     if len(want) != len(got):
         raise Outcome('client', f'{len(got)} results, expected {len(want)}')  # some gradients torch_npu does not give
@@ -133,13 +134,14 @@ def compare(op, sample, want, got, dtype, backward):
             close(g, w, tolerance)
         except AssertionError as e:
             words = f'result {i}: {e}'
-            if dtype in ('float16', 'bfloat16') and exact is None:
-                sample.input, sample.args, sample.kwargs = as_float(sample.input), as_float(sample.args), as_float(sample.kwargs)
-                exact = run(op, sample, 'cpu', backward, float_grads=getattr(torch, dtype))[0]
+            if dtype not in TOLERANCE:
+                raise Outcome('fail', words) from None
+            if exact is None:
+                sample.input, sample.args, sample.kwargs = wider(sample.input), wider(sample.args), wider(sample.kwargs)
+                exact = run(op, sample, 'cpu', backward, grads_as=getattr(torch, dtype))[0]
+            e = exact[i].to(w.dtype)
             try:
-                if exact is None:
-                    raise Outcome('fail', words) from None
-                close(g.float(), exact[i].to(w.dtype).float(), tolerance)
+                close(g, e.float() if e.dtype.itemsize == 2 else e, tolerance)
             except AssertionError:
                 raise Outcome('fail', words) from None
 
@@ -213,18 +215,14 @@ def check(op, dtype, launches):
     return worst
 
 
-# Where an accuracy of its own is documented or inherent.
+# Where a larger error is documented or inherent.
 LOOSER = {
-    # aclnnGelu is the form by tanh, whatever `approximate` says.
-    ('nn.functional.gelu', 'float32'): (2e-3, 2e-3), ('nn.functional.gelu', 'float16'): (5e-3, 5e-3),
-    # The CPU's own sums in float differ as much from those in double.
-    ('nn.functional.ctc_loss', 'float32'): (1e-4, 1e-4),
-    # Small differences of gradients' large terms.
-    ('nn.functional.normalize', 'bfloat16'): (3e-2, 3e-2), ('nn.functional.instance_norm', 'float16'): (5e-3, 5e-3),
-    # Probabilities and their gradients are rounded to 16 bits between the products (docs/operators.md).
-    ('nn.functional.scaled_dot_product_attention', 'bfloat16'): (4e-2, 0.2),
-    # Rows of one element: the gradient is 0 but for rounding, times 1 / sqrt(eps).
-    ('nn.functional.layer_norm', 'float32'): (1e-4, 5e-4), ('native_layer_norm', 'float32'): (1e-4, 5e-4),
+    # aclnnGelu is the form by tanh, whatever `approximate` says: its derivative is up to 1.8e-3 off.
+    ('nn.functional.gelu', 'float32'): (1e-4, 2e-3),
+    # Several operators, with 16 bits between them, and terms that cancel: 0.5 off on both devices, and 1.6e-2 apart.
+    ('nn.functional.normalize', 'bfloat16'): (1.6e-2, 3e-2),
+    # The gradient of a weight is a sum of 16-bit ones over the batch: on the CPU up to 2.9e-3 off, here up to 2.8e-3.
+    ('nn.functional.instance_norm', 'float16'): (2e-3, 5e-3),
 }
 # Entries whose difference is not the library's, by dtype ('' is any): their outcome is `client`.
 KNOWN = {

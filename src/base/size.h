@@ -1,6 +1,6 @@
-/* Numbers on the command line. */
-#ifndef CANNON_CLI_SIZE_H
-#define CANNON_CLI_SIZE_H
+/* Numbers on the command line and in the environment. */
+#ifndef CANNON_BASE_SIZE_H
+#define CANNON_BASE_SIZE_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-#include "cli/size.h"
+#include "base/size.h"
 
 #include <ctype.h>
 #include <errno.h>
