@@ -115,6 +115,22 @@ static void check(random_source *random, size_t kind, int64_t m, int64_t n, int6
   free(c), free(before), free(packed_a), free(packed_b), free(a.memory), free(b.memory);
 }
 
+/* The processor's own kernels are taken where CANNON_ISA doesn't exclude them. */
+static void kernels_of_the_processor(void **state) {
+  (void)state;
+#ifdef CANNON_LEVEL_V4
+  const char *const level = getenv("CANNON_ISA");
+  const bool dots = !level || !strcmp(level, "dots");
+  __builtin_cpu_init();
+  if (!tile_has_amx()) {
+    assert_int_equal(tile_has(TILE_BF16), dots && __builtin_cpu_supports("avx512bf16"));
+    assert_int_equal(tile_has(TILE_I8), dots && __builtin_cpu_supports("avx512vnni"));
+    assert_false(tile_has(TILE_F16));
+  }
+  if (level) assert_false(tile_has_amx());
+#endif
+}
+
 static bool usable(tile_type type) { return type < TILE_BF16 || tile_has(type); }
 
 static void any_size_and_stride(void **state) {
@@ -225,6 +241,7 @@ static void every_level(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(kernels_of_the_processor),
       cmocka_unit_test(any_size_and_stride),
       cmocka_unit_test(rounded),
       cmocka_unit_test(infinities),

@@ -265,11 +265,11 @@ static status backward_run(const executor *e, void *const *view, void *scratch) 
 }
 
 status plan_attention_gradient(executor *e, attention_plan *p) {
-  /* float16's range is too small for dS. Blocks are multiples of what the kernels do at once: 14 rows, 32 with AMX. */
-  const bool is_amx = p->query.dtype == ACL_BF16 && tile_has(TILE_BF16);
-  const int64_t block_rows = is_amx ? 128 : 112, block_keys = is_amx ? 256 : 252;
+  /* float16's range is too small for dS. Blocks are multiples of what the kernels do at once: 14 rows, 32 of bfloat16. */
+  const bool groups = p->query.dtype == ACL_BF16 && tile_has(TILE_BF16);
+  const int64_t block_rows = groups ? 128 : 112, block_keys = groups ? 256 : 252;
   p->blocks = (attention_blocks){
-      .tile = is_amx ? TILE_BF16 : TILE_F32,
+      .tile = groups ? TILE_BF16 : TILE_F32,
       .rows = (int32_t)most(least(block_rows, p->max_rows), 1),
       .keys = (int32_t)most(least(block_keys, p->max_keys), 1),
       .chunk = 1,

@@ -311,7 +311,7 @@ static tile_type tile_of(int dtype) {
 }
 
 /* Measured with 64 and 128 components, 512 to 2048 keys: 56 to 128 rows and 256 to 512 keys are within a tenth of each
- * other. Multiples of the kernels' 14 rows, or of AMX's 32, have no remainder; fewer keys waste less where bands end. A
+ * other. Multiples of the kernels' 14 rows, or of 32 of 16 bits, have no remainder; fewer keys waste less where bands end. A
  * chunk's queries and results, and the packed keys, are about 1 MB at 128 components, half of an L2 cache. */
 enum { VECTOR_ROWS = 84, TILE_ROWS = 128, BLOCK_KEYS = 256, BAND_KEYS = 128, CHUNK_ROWS = 1024 };
 

@@ -416,7 +416,7 @@ static bool amx_fits(const correlation *c) {
 }
 
 /* One tap, or weights so many that rows of their transpose are best packed, or an image that would be wasteful; 16 bits
- * on AMX, but where bfloat16's direct way has channels enough. */
+ * that have kernels, but where bfloat16's direct way on AMX has channels enough. */
 static bool products_fit(const correlation *c) {
   const conv_geometry *g = &c->g;
   const int64_t rows = c->backward ? g->channels : g->rows, channels = c->backward ? g->rows : g->channels;

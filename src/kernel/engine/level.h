@@ -10,8 +10,9 @@
  *
  * A level's table is the same functions in other machine code; results may differ between levels within the stated
  * bounds, never between runs on one machine. Levels are chosen by the processor's feature bits, never by its model;
- * CANNON_ISA=portable|v3|v4|dots|amx sets the highest one, for tests. The last two are what some processors have besides v4,
- * for files that are compiled for it: dot products of bfloat16 and int8 (AVX512_BF16, AVX512_VNNI), and AMX. */
+ * CANNON_ISA=portable|v3|v4|dots sets the highest one, for tests. Beyond v4 are what some
+ * processors have besides, for files that are compiled for it: dot products of bfloat16 and int8 (AVX512_BF16,
+ * AVX512_VNNI), then AMX. */
 #ifndef CANNON_KERNEL_ENGINE_LEVEL_H
 #define CANNON_KERNEL_ENGINE_LEVEL_H
 

@@ -78,7 +78,7 @@ static bool tiles_take_wide(const product_plan *p) {
   const bool wide_b = p->out.rows < p->out.cols;
   const int64_t few = wide_b ? p->out.rows : p->out.cols, wide = wide_b ? p->out.cols : p->out.rows;
   const int64_t along = wide_b ? p->b.row_stride : p->a.col_stride;
-  return few > 1 && wide > FEW_ROWS && along == 2 && type_of(p) == TILE_BF16;
+  return few > 1 && wide > FEW_ROWS && along == 2 && type_of(p) == TILE_BF16 && tile_has_amx();
 }
 
 /* out^T = B^T A^T: so that the factor with few rows is on the left, or out is written along its rows. */
@@ -108,7 +108,8 @@ uint64_t product_cost_ns(tile_type type, int64_t m, int64_t n, int64_t k) {
    * magnitude. Below 2^50 whatever the shape. */
   static const double rate[] = {
       [TILE_F32] = 160, [TILE_F64] = 80, [TILE_I32] = 60, [TILE_I8] = 3000, [TILE_BF16] = 1500, [TILE_F16] = 500};
-  const double ns = 2.0 * (double)m * (double)n * (double)k / rate[type];
+  const double slower = type == TILE_BF16 && !tile_has_amx() ? 7 : 1; /* AVX-512's dot products */
+  const double ns = 2.0 * (double)m * (double)n * (double)k / rate[type] * slower;
   return ns < 0x1p50 ? (uint64_t)ns : UINT64_C(1) << 50;
 }
 

@@ -5,16 +5,16 @@
 #include "kernel/product/product.h"
 
 enum {
-  ROWS = 252,     /* a block of A: a multiple of 14 (the AVX-512 kernel's rows) ... */
-  ROWS_AMX = 256, /* ... or of two tiles */
-  DEPTH = 512,    /* a slice of K: deeper than what keeps 32 columns of B in L1, but fewer passes over the sums */
-  PANEL_BYTES_AMX = 32 << 10, /* a slice of 32 columns of B, which A streams past in L1 */
-  /* On AMX, up to so many columns: bound by reading A, whose rows are then taken in longer pieces. */
+  ROWS = 252,       /* a block of A: a multiple of 14 (the AVX-512 kernel's rows) ... */
+  GROUP_ROWS = 256, /* ... or of two tiles */
+  DEPTH = 512,      /* a slice of K: deeper than what keeps 32 columns of B in L1, but fewer passes over the sums */
+  GROUP_PANEL_BYTES = 32 << 10, /* a slice of 32 columns of B, which A streams past in L1 */
+  /* Of groups (tile_groups.c), up to so many columns: on AMX bound by reading A, whose rows are then taken in longer pieces. */
   NARROW_COLS = 64,
   NARROW_ROWS = 64,
   NARROW_DEPTH = 4096,
   COLS = 512, /* most of a strip */
-  COLS_AMX = 1024,
+  GROUP_COLS = 1024,
   MIN_COLS = 128,          /* least */
   AS_IS_BYTES = 512 << 10, /* of a B that is faster read as it lies than packed; for few rows: */
   FEW_ROWS_AS_IS = 126,
@@ -60,19 +60,19 @@ static bool out_takes_rounded(const product_plan *p) {
 
 static void choose(blocks *s, const product_part *part) {
   const product_plan *p = part->plan;
-  const bool amx = in_groups(p->type);
+  const bool groups = in_groups(p->type);
   *s = (blocks){.part = part, .type = p->type, .k = p->a.cols};
-  const bool narrow = amx && p->out.cols <= NARROW_COLS; /* not the part's: sums must not depend on threads */
+  const bool narrow = groups && p->out.cols <= NARROW_COLS; /* not the part's: sums must not depend on threads */
   const int64_t element = (int64_t)tile_b_bytes(p->type, 64, 64) / (64 * 64);
-  s->depth = even(s->k, narrow ? NARROW_DEPTH : amx ? PANEL_BYTES_AMX / (32 * element) : DEPTH, 64);
+  s->depth = even(s->k, narrow ? NARROW_DEPTH : groups ? GROUP_PANEL_BYTES / (32 * element) : DEPTH, 64);
   const int64_t n_terms = p->n_terms ? p->n_terms : 1;
   s->slices_per_term = (s->k + s->depth - 1) / s->depth;
   s->n_slices = n_terms * s->slices_per_term;
-  s->rows = even(part->rows, narrow ? NARROW_ROWS : amx ? ROWS_AMX : ROWS, amx ? 32 : 14);
+  s->rows = even(part->rows, narrow ? NARROW_ROWS : groups ? GROUP_ROWS : ROWS, groups ? 32 : 14);
   s->direct = out_takes_sums(p);
   s->at_once = s->direct ? 1 : s->n_slices;
   s->rounded = !s->direct && out_takes_rounded(p);
-  const int64_t fits = STRIP_BYTES / (element * s->depth * s->at_once) / 64 * 64, most = amx ? COLS_AMX : COLS;
+  const int64_t fits = STRIP_BYTES / (element * s->depth * s->at_once) / 64 * 64, most = groups ? GROUP_COLS : COLS;
   s->keeps_strip = fits >= MIN_COLS;
   s->cols = even(part->cols, fits < MIN_COLS ? COLS : fits < most ? fits : most, 64);
   /* Rows whole pages apart would share a set of L1. */

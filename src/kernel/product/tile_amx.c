@@ -120,7 +120,7 @@ INLINE void block_body(group_type type, bool two_rows, bool two_cols, int64_t st
 }
 
 typedef void group_block(int64_t steps, const char *a, const char *b, const char *ahead, char *c, int64_t pitch,
-                            bool accumulate);
+                         bool accumulate);
 #  define BLOCK(type, rows, cols)                                                                                      \
     static void block_##type##_##rows##cols(int64_t steps, const char *a, const char *b, const char *ahead, char *c,   \
                                             int64_t pitch, bool accumulate) {                                          \
@@ -132,7 +132,7 @@ BLOCKS(GROUPS_BF16)
 BLOCKS(GROUPS_F16)
 BLOCKS(GROUPS_I8)
 static void begin(void) { _tile_loadconfig(&config); } /* each time: others in the process have theirs */
-static void end(void) { _tile_release(); }              /* so that switching threads does not save them */
+static void end(void) { _tile_release(); }             /* so that switching threads does not save them */
 
 const group_kernel amx_kernel = {
     .block = {LISTED(GROUPS_BF16), LISTED(GROUPS_F16), LISTED(GROUPS_I8)}, .begin = begin, .end = end};

@@ -60,8 +60,7 @@ INLINE void some_rows(group_type type, bool two_cols, int64_t steps, const char 
   __m512i sum[ROWS][2];
   UNROLL for (int i = 0; i < ROWS; ++i) sum[i][0] = sum[i][1] =
       type == GROUPS_I8 ? _mm512_set1_epi32(-excess[i]) : _mm512_setzero_si512();
-  for (int64_t s = 0; s < steps; ++s, a += a_step, b += b_step)
-    UNROLL for (int g = 0; g < 64; g += 4) {
+  for (int64_t s = 0; s < steps; ++s, a += a_step, b += b_step) UNROLL for (int g = 0; g < 64; g += 4) {
       const __m512i left = load_b(type, b + 16 * g), right = load_b(type, b + (vecs - 1) * TILE_BYTES + 16 * g);
       UNROLL for (int i = 0; i < ROWS; ++i) {
         int group;

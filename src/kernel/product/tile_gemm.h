@@ -35,7 +35,7 @@ enum { TILE_F16_MIN_K = 160, TILE_GRAIN = 64 };
 /* Whether this machine has a kernel of its own for the type, faster than TILE_F32's. The first call asks the system for
  * the use of AMX. */
 bool tile_has(tile_type type);
-bool tile_has_amx(void);
+bool tile_has_amx(void); /* and those kernels use it */
 
 /* Of an element of C. */
 static inline size_t tile_c_bytes(tile_type type) { return type == TILE_F64 ? 8 : 4; }

@@ -32,7 +32,9 @@ bool groups_on_amx(void) { return amx_start(); }
 /* ---- packing ----------------------------------------------------------------------------------------------------- */
 
 /* Bytes of an element of the source, and tiles per 16 rows (columns): the halves of a float16 are kept apart. */
-static const struct { int size, parts; } of_type[] = {[GROUPS_BF16] = {2, 1}, [GROUPS_F16] = {2, 2}, [GROUPS_I8] = {1, 1}};
+static const struct {
+  int size, parts;
+} of_type[] = {[GROUPS_BF16] = {2, 1}, [GROUPS_F16] = {2, 2}, [GROUPS_I8] = {1, 1}};
 
 static int64_t steps_of(group_type type, int64_t k) {
   const int64_t per_tile = 64 / of_type[type].size;
@@ -119,8 +121,8 @@ typedef struct {
   int64_t across, along, width, k;
 } group_source;
 
-INLINE void pack_tile(group_type type, layout lies, bool is_b, char *to, const char *from, const group_source *s, int width,
-                      int k) {
+INLINE void pack_tile(group_type type, layout lies, bool is_b, char *to, const char *from, const group_source *s,
+                      int width, int k) {
   const int size = type == GROUPS_I8 ? 1 : 2;
   __m512i r[16], low[16];
   if (lies == ALONG) {
@@ -146,7 +148,8 @@ INLINE void pack_tile(group_type type, layout lies, bool is_b, char *to, const c
 /* By spans of two tiles: those of one step along k lie side by side. Where rows of the source run across, several spans are
  * packed together, so that the rows, which may be pages apart, are read in longer pieces. */
 INLINE void pack_tiles(group_type type, layout lies, bool is_b, char *packed, const group_source *s) {
-  const int size = type == GROUPS_I8 ? 1 : 2, per_tile = 64 / size, tile_bytes = (type == GROUPS_F16 ? 2 : 1) * TILE_BYTES;
+  const int size = type == GROUPS_I8 ? 1 : 2, per_tile = 64 / size,
+            tile_bytes = (type == GROUPS_F16 ? 2 : 1) * TILE_BYTES;
   const int64_t strip = steps_of(type, s->k) * tile_bytes, group = lies == ALONG ? SPAN : 8 * SPAN;
   for (int64_t begin = 0; begin < s->width; begin += group)
     for (int64_t l = 0; l < s->k; l += per_tile)
@@ -161,7 +164,7 @@ INLINE void pack_tiles(group_type type, layout lies, bool is_b, char *packed, co
 
 typedef void pack_function(char *packed, const group_source *s);
 #  define PACK(type, lies, is_b)                                                                                       \
-    static void pack_##type##_##lies##_##is_b(char *packed, const group_source *s) {                                     \
+    static void pack_##type##_##lies##_##is_b(char *packed, const group_source *s) {                                   \
       pack_tiles(type, lies, is_b, packed, s);                                                                         \
     }
 #  define PACKS_OF(type, lies) PACK(type, lies, 0) PACK(type, lies, 1)
@@ -173,8 +176,8 @@ PACKS(GROUPS_I8)
 #  define LAYOUTS(type)         [type] = {LAYOUT_OF(type, ALONG), LAYOUT_OF(type, ACROSS), LAYOUT_OF(type, SCATTERED)}
 static pack_function *const packs[][N_LAYOUTS][2] = {LAYOUTS(GROUPS_BF16), LAYOUTS(GROUPS_F16), LAYOUTS(GROUPS_I8)};
 
-void groups_pack(group_type type, void *packed, bool is_b, const char *from, int64_t across, int64_t along, int64_t width,
-              int64_t k) {
+void groups_pack(group_type type, void *packed, bool is_b, const char *from, int64_t across, int64_t along,
+                 int64_t width, int64_t k) {
   const int size = of_type[type].size;
   const layout lies = along == size ? ALONG : across == size ? ACROSS : SCATTERED;
   const group_source s = {.from = from, .across = across, .along = along, .width = width, .k = k};
@@ -189,7 +192,6 @@ char *groups_row(group_type type, char *packed, int64_t m, int64_t k, int64_t i,
 }
 
 /* ---- products ---------------------------------------------------------------------------------------------------- */
-
 
 /* What a block is added to and where it goes. */
 typedef struct {
@@ -223,12 +225,13 @@ INLINE void store_sums(const destination *d, int64_t row, int64_t col, const __m
 
 INLINE __m512i add_sums(group_type type, __m512i x, __m512i y) {
   return type == GROUPS_I8 ? _mm512_add_epi32(x, y)
-                        : _mm512_castps_si512(_mm512_add_ps(_mm512_castsi512_ps(x), _mm512_castsi512_ps(y)));
+                           : _mm512_castps_si512(_mm512_add_ps(_mm512_castsi512_ps(x), _mm512_castsi512_ps(y)));
 }
 
 /* A block that ends within a tile, or is to be rounded: by way of a buffer. */
-static void buffered_block(const group_kernel *kernel, group_type type, int rows, int cols, int64_t steps, const char *a, const char *b,
-                           const char *ahead, const destination *d, int64_t row, int64_t col) {
+static void buffered_block(const group_kernel *kernel, group_type type, int rows, int cols, int64_t steps,
+                           const char *a, const char *b, const char *ahead, const destination *d, int64_t row,
+                           int64_t col) {
   _Alignas(64) float sum[SPAN * SPAN];
   const __mmask16 mask[2] = {(__mmask16)first_bytes(cols), (__mmask16)(first_bytes(cols) >> 16)};
   kernel->block[type][rows > TILE_ROWS][cols > TILE_ROWS](steps, a, b, ahead, (char *)sum, SPAN * sizeof *sum, false);
@@ -244,7 +247,7 @@ static void buffered_block(const group_kernel *kernel, group_type type, int rows
 }
 
 void groups_gemm(group_type type, int64_t m, int64_t n, int64_t k, const char *a, const char *b, void *c, int64_t ldc,
-              bool accumulate, const tile_rounded *to) {
+                 bool accumulate, const tile_rounded *to) {
   const group_kernel *const kernel = kernel_of(type);
   const int64_t steps = steps_of(type, k), tile_strip = steps * of_type[type].parts * TILE_BYTES; /* 16 rows of A */
   const bool far = n / TILE_ROWS * tile_strip > FAR_BYTES;
@@ -261,7 +264,7 @@ void groups_gemm(group_type type, int64_t m, int64_t n, int64_t k, const char *a
         buffered_block(kernel, type, rows, cols, steps, x, y, ahead, &d, i, j);
       else
         kernel->block[type][rows > TILE_ROWS][cols > TILE_ROWS](steps, x, y, ahead, d.c + i * d.pitch + 4 * j, d.pitch,
-                                                         accumulate);
+                                                                accumulate);
     }
   if (d.large) _mm_sfence();
   if (kernel->end) kernel->end();
