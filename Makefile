@@ -17,6 +17,9 @@ PACKAGES := build-essential cmake ninja-build pkg-config clang clang-format clan
 COMPILERS_gcc := -DCMAKE_C_COMPILER=gcc -DCMAKE_CXX_COMPILER=g++
 COMPILERS_clang := -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++
 
+# The cases of the random numeric tests: others for every state of the tree, the same whenever that is tested again.
+export CANNON_SEED ?= $(shell printf %d 0x$$(git rev-parse --short=7 'HEAD^{tree}' 2>/dev/null || date +%s))
+
 .PHONY: all demo check test install bench format packages clean check-release check-clang check-asan check-tsan check-style check-clients
 all: $(BUILD)/prefix
 

@@ -18,17 +18,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
 
-#define CHECK(call)                                                                                                    \
-  do {                                                                                                                 \
-    int code_ = (call);                                                                                                \
-    if (code_ != 0) {                                                                                                  \
-      fprintf(stderr, "%s:%d: %s returned %d: %s\n", __FILE__, __LINE__, #call, code_, aclGetRecentErrMsg());          \
-      exit(1);                                                                                                         \
-    }                                                                                                                  \
-  } while (0)
+#include "measure.h"
 
 enum {
   BATCH = 1000,           /* calls between two looks at the clock, which itself costs about 20 ns */
@@ -47,22 +39,6 @@ static aclrtStream stream, other_stream;
 static void *word; /* four bytes of device memory for the smallest task */
 static aclTensor *a, *b, *out;
 static aclScalar *one;
-
-static double now_ns(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return t.tv_sec * 1e9 + t.tv_nsec;
-}
-
-static int compare(const void *x, const void *y) {
-  double d = *(const double *)x - *(const double *)y;
-  return (d > 0) - (d < 0);
-}
-
-static double median(double *values, int n) {
-  qsort(values, n, sizeof *values, compare);
-  return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
-}
 
 /* ns per call of `body`; `after` runs between batches, out of the clock's sight. */
 static double time_calls(void (*body)(void), void (*after)(void), int batch) {

@@ -22,16 +22,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#define CHECK(call)                                                                                                    \
-  do {                                                                                                                 \
-    int code_ = (call);                                                                                                \
-    if (code_ != 0) {                                                                                                  \
-      fprintf(stderr, "%s:%d: %s returned %d: %s\n", __FILE__, __LINE__, #call, code_, aclGetRecentErrMsg());          \
-      exit(1);                                                                                                         \
-    }                                                                                                                  \
-  } while (0)
+#include "measure.h"
 
 enum {
   STEPS = 300,
@@ -48,21 +40,7 @@ static aclrtStream stream;
 static aclScalar *one;
 static float *host[3]; /* two inputs, the result */
 
-static double now_us(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
-}
-
-static int compare(const void *x, const void *y) {
-  const double d = *(const double *)x - *(const double *)y;
-  return (d > 0) - (d < 0);
-}
-
-static double median(double *values, size_t n) {
-  qsort(values, n, sizeof *values, compare);
-  return values[n / 2];
-}
+static double now_us(void) { return now_ns() / 1e3; }
 
 /* ---- a pool over one block: first fit, neighbours become one again ---- */
 

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <aclnnop/aclnn_add.h>
 #include <aclnnop/aclnn_addmm.h>
@@ -68,14 +67,7 @@
 #include <aclnnop/aclnn_upsample_nearest_2d.h>
 #include <aclnnop/aclnn_var.h>
 
-#define CHECK(call)                                                                                                    \
-  do {                                                                                                                 \
-    int code_ = (call);                                                                                                \
-    if (code_ != 0) {                                                                                                  \
-      fprintf(stderr, "%s:%d: %s returned %d: %s\n", __FILE__, __LINE__, #call, code_, aclGetRecentErrMsg());          \
-      exit(1);                                                                                                         \
-    }                                                                                                                  \
-  } while (0)
+#include "measure.h"
 
 enum { BATCH = 200, N_BATCHES = 101, GOAL_NS = 300, BUFFER_BYTES = 4096 };
 
@@ -213,19 +205,8 @@ static struct operator_row {
 } operators[] = {OPERATORS(ROW)};
 enum { N_OPERATORS = sizeof operators / sizeof *operators };
 
-static double now_ns(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
-
-static int by_value(const void *a, const void *b) {
-  const double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
 static int by_ns(const void *a, const void *b) {
-  return by_value(&((const struct operator_row *)a)->ns, &((const struct operator_row *)b)->ns);
+  return compare_doubles(&((const struct operator_row *)a)->ns, &((const struct operator_row *)b)->ns);
 }
 
 static double measure(const struct operator_row *o, aclrtStream stream) {
@@ -238,17 +219,16 @@ static double measure(const struct operator_row *o, aclrtStream stream) {
   CHECK(o->launch(workspace, bytes, executor, stream));
   CHECK(aclrtSynchronizeStream(stream));
   for (int i = 0; i < N_BATCHES; ++i) {
-    const double begin = now_ns();
+    const double begin = clock_ns(CLOCK_THREAD_CPUTIME_ID);
     for (int j = 0; j < BATCH; ++j) {
       CHECK(o->prepare(&bytes, &executor));
       CHECK(o->launch(workspace, bytes, executor, stream));
       CHECK(aclrtSynchronizeStream(stream));
     }
-    batch[i] = (now_ns() - begin) / BATCH;
+    batch[i] = (clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin) / BATCH;
   }
   if (workspace) CHECK(aclrtFree(workspace));
-  qsort(batch, N_BATCHES, sizeof *batch, by_value);
-  return batch[N_BATCHES / 2];
+  return median(batch, N_BATCHES);
 }
 
 static int is_wanted(const char *name, int argc, char **argv) {

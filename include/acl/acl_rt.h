@@ -236,6 +236,37 @@ ACL_FUNC_VISIBILITY aclError aclrtEventGetTimestamp(aclrtEvent event, uint64_t *
 
 ACL_FUNC_VISIBILITY aclError aclrtGetEventId(aclrtEvent event, uint32_t *eventId);
 
+/* ---- Notify: a number on the device that streams change and wait for, of any device and context ---- */
+
+/* Creates a notify, 0, on the current device; the caller destroys it. flag: ACL_NOTIFY_DEFAULT or DEVICE_USE_ONLY; of count
+ * notifies 0. Errors: ACL_ERROR_RT_NO_NOTIFY_RESOURCE: the device has 8192 of them. */
+ACL_FUNC_VISIBILITY aclError aclrtCreateNotify(aclrtNotify *notify, uint64_t flag);
+ACL_FUNC_VISIBILITY aclError aclrtCntNotifyCreate(aclrtCntNotify *cntNotify, uint64_t flag);
+
+/* Destroys a notify, without waiting; tasks that were submitted keep it. */
+ACL_FUNC_VISIBILITY aclError aclrtDestroyNotify(aclrtNotify notify);
+ACL_FUNC_VISIBILITY aclError aclrtCntNotifyDestroy(aclrtCntNotify cntNotify);
+
+ACL_FUNC_VISIBILITY aclError aclrtGetNotifyId(aclrtNotify notify, uint32_t *notifyId);
+ACL_FUNC_VISIBILITY aclError aclrtCntNotifyGetId(aclrtCntNotify cntNotify, uint32_t *notifyId);
+
+/* Asynchronous. A record makes the notify 1, a wait passes where it is 1 and makes it 0: so one record, before the wait or
+ * after it, lets one wait pass. timeout: seconds, 0 for ever; a wait that is over it fails (107019 when the stream is
+ * synchronised). */
+ACL_FUNC_VISIBILITY aclError aclrtRecordNotify(aclrtNotify notify, aclrtStream stream);
+ACL_FUNC_VISIBILITY aclError aclrtWaitAndResetNotify(aclrtNotify notify, aclrtStream stream, uint32_t timeout);
+
+/* Makes num notifies 0, at once. */
+ACL_FUNC_VISIBILITY aclError aclrtNotifyBatchReset(aclrtNotify *notifies, size_t num);
+
+/* Asynchronous: change the number, of 32 bits, as info's mode says; wait until it is as info says; make it 0. info may go
+ * when the call returns. */
+ACL_FUNC_VISIBILITY aclError aclrtCntNotifyRecord(aclrtCntNotify cntNotify, aclrtStream stream,
+                                                  aclrtCntNotifyRecordInfo *info);
+ACL_FUNC_VISIBILITY aclError aclrtCntNotifyWaitWithTimeout(aclrtCntNotify cntNotify, aclrtStream stream,
+                                                           aclrtCntNotifyWaitInfo *info);
+ACL_FUNC_VISIBILITY aclError aclrtCntNotifyReset(aclrtCntNotify cntNotify, aclrtStream stream);
+
 /* ---- Model running instances: more in acl_mdl.h ---- */
 
 /* Executes the instance in a stream of its own, and waits for it. timeout: milliseconds, -1 for ever.

@@ -389,6 +389,20 @@ typedef enum aclrtCntNotifyWaitMode {
   ACL_RT_CNT_NOTIFY_WAIT_EQUAL_WITH_BITMASK_MODE = 4,
 } aclrtCntNotifyWaitMode;
 
+typedef struct aclrtCntNotifyRecordInfo {
+  aclrtCntNotifyRecordMode mode;
+  uint32_t value;
+} aclrtCntNotifyRecordInfo;
+
+/* timeout: seconds, 0 for ever. isClear: the number becomes 0 when the wait passes. */
+typedef struct aclrtCntNotifyWaitInfo {
+  aclrtCntNotifyWaitMode mode;
+  uint32_t value;
+  uint32_t timeout;
+  uint8_t isClear;
+  uint8_t rsv[3];
+} aclrtCntNotifyWaitInfo;
+
 /* ---- Host callbacks, exceptions ---- */
 
 typedef void (*aclrtHostFunc)(void *args);

@@ -73,6 +73,7 @@ enum {
   ST_NO_PERMISSION = 207006,
   ST_NO_EVENTS = 207007,
   ST_NO_STREAMS = 207008,
+  ST_NO_NOTIFIES = 207009,
   /* A service that would be another process's, or another library's. */
   ST_FAILURE = 500001,
   ST_GRAPH_ENGINE = 500002,

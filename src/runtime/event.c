@@ -125,7 +125,7 @@ status event_submit_record(event *e, stream *s) {
   if (unlikely(atomic_load_explicit(&e->captured_by, memory_order_relaxed))) atomic_store(&e->captured_by, 0);
   t->sync.generation = ++e->submitted;
   open_append(e, t);
-  if (order_kept()) order_record(e, s);
+  if (order_kept()) order_record(e->clock, s);
   spin_unlock(&e->o.lock);
   stream_submit(s, t);
   return ST_OK;
@@ -257,7 +257,7 @@ status event_submit_wait(event *e, stream *s, uint64_t timeout_ns) {
   else
     t->sync.generation = e->recorded ? e->submitted : e->submitted + 1;
   t->sync.ahead = t->sync.generation > e->submitted;
-  if (order_kept() && !t->sync.ahead && !timeout_ns) order_wait(e, s);
+  if (order_kept() && !t->sync.ahead && !timeout_ns) order_wait(e->clock, s);
   spin_unlock(&e->o.lock);
   if (t->sync.ahead) atomic_fetch_add(&order_n_ahead, 1);
   t->cost_ns = CONTROL_COST_NS;

@@ -9,21 +9,22 @@
 #include "runtime/context.h"
 #include "runtime/event.h"
 #include "runtime/graph.h"
+#include "runtime/notify.h"
 #include "runtime/stream.h"
 
-/* Capacity: CANN's limits per device (1984 streams, 65536 events) times 16 devices, and room for destroyed objects
+/* Capacity: CANN's limits per device (1984 streams, 65536 events, 8192 notifies) times 16 devices, and room for destroyed objects
  * that tasks still hold. The memory is committed as slots are first used. A slot is a power of two, so that checking a
  * handle takes no division. */
 static const struct {
   size_t bytes, capacity;
   unsigned shift;
 } kinds[N_OBJECT_KINDS] = {
-    [OBJECT_CONTEXT] = {sizeof(context), 1 << 14, 9},   [OBJECT_STREAM] = {sizeof(stream), 1 << 16, 9},
-    [OBJECT_EVENT] = {sizeof(event), 1 << 21, 8},       [OBJECT_GRAPH] = {sizeof(graph), 1 << 16, 8},
-    [OBJECT_GROUP] = {sizeof(graph_group), 1 << 20, 7},
+    [OBJECT_CONTEXT] = {sizeof(context), 1 << 14, 9}, [OBJECT_STREAM] = {sizeof(stream), 1 << 16, 9},
+    [OBJECT_EVENT] = {sizeof(event), 1 << 21, 8},     [OBJECT_GRAPH] = {sizeof(graph), 1 << 16, 8},
+    [OBJECT_NOTIFY] = {sizeof(notify), 1 << 18, 7},   [OBJECT_GROUP] = {sizeof(graph_group), 1 << 20, 7},
 };
 _Static_assert(sizeof(context) <= 512 && sizeof(stream) <= 512 && sizeof(event) <= 256 && sizeof(graph) <= 256 &&
-                   sizeof(graph_group) <= 128,
+                   sizeof(graph_group) <= 128 && sizeof(notify) <= 128,
                "kinds[].shift");
 
 /* Slots are reused only when this many others were freed after them, so that stale handles are found. */
@@ -35,11 +36,9 @@ static struct {
   size_t n_used; /* slots ever used */
   size_t n_free;
   object *oldest_free, *newest_free;
-} tables[N_OBJECT_KINDS] = {{.lock = PTHREAD_MUTEX_INITIALIZER},
-                            {.lock = PTHREAD_MUTEX_INITIALIZER},
-                            {.lock = PTHREAD_MUTEX_INITIALIZER},
-                            {.lock = PTHREAD_MUTEX_INITIALIZER},
-                            {.lock = PTHREAD_MUTEX_INITIALIZER}};
+} tables[N_OBJECT_KINDS] = {{.lock = PTHREAD_MUTEX_INITIALIZER}, {.lock = PTHREAD_MUTEX_INITIALIZER},
+                            {.lock = PTHREAD_MUTEX_INITIALIZER}, {.lock = PTHREAD_MUTEX_INITIALIZER},
+                            {.lock = PTHREAD_MUTEX_INITIALIZER}, {.lock = PTHREAD_MUTEX_INITIALIZER}};
 
 static _Atomic uint64_t serials;
 

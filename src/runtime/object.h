@@ -1,5 +1,5 @@
-/* Handles: contexts, streams, events, graphs and their groups are slots of a table per kind, so that a stale or foreign pointer is told from
- * a live handle without touching it. Slots are reused oldest first, and each use has a serial number of its own.
+/* Handles: contexts, streams, events, notifies, graphs and their groups are slots of a table per kind, so that a stale or
+ * foreign pointer is told from a live handle without touching it. Slots are reused oldest first, and each use has a serial number of its own.
  *
  * An object is born live with one reference, which its destroyer drops; tasks, lists and runners hold further ones,
  * and the slot is free for reuse when the last is gone. Thread-safe. */
@@ -12,7 +12,15 @@
 
 #include "base/sync.h"
 
-typedef enum { OBJECT_CONTEXT, OBJECT_STREAM, OBJECT_EVENT, OBJECT_GRAPH, OBJECT_GROUP, N_OBJECT_KINDS } object_kind;
+typedef enum {
+  OBJECT_CONTEXT,
+  OBJECT_STREAM,
+  OBJECT_EVENT,
+  OBJECT_NOTIFY,
+  OBJECT_GRAPH,
+  OBJECT_GROUP,
+  N_OBJECT_KINDS
+} object_kind;
 
 /* First member of every such struct. */
 typedef struct object {

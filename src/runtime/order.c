@@ -95,8 +95,8 @@ static void take_over(order_clock *to, const order_clock *from) {
     if (to->at[i] < from->at[i]) to->at[i] = from->at[i];
 }
 
-void order_record(event *e, stream *s) {
-  order_clock *to = e->clock, *own = s->clock;
+void order_record(order_clock *to, stream *s) {
+  const order_clock *own = s->clock;
   const uint32_t l = atomic_load_explicit(&s->lane, memory_order_acquire);
   if (!to) return;
   to->n = 0;
@@ -106,8 +106,8 @@ void order_record(event *e, stream *s) {
   to->at[l - 1] = stamp_of(s, atomic_load_explicit(&s->q.submitted, memory_order_relaxed));
 }
 
-void order_wait(event *e, stream *s) {
-  if (e->clock && s->clock) take_over(s->clock, e->clock);
+void order_wait(const order_clock *clock, stream *s) {
+  if (clock && s->clock) take_over(s->clock, clock);
 }
 
 /* ---- what the host knows ----------------------------------------------------------------------------------------- */

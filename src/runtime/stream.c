@@ -9,6 +9,7 @@
 #include "runtime/context.h"
 #include "runtime/event.h"
 #include "runtime/fpmode.h"
+#include "runtime/notify.h"
 #include "runtime/order.h"
 #include "runtime/scheduler.h"
 #include "runtime/task_record.h"
@@ -265,7 +266,8 @@ status stream_wait(stream *s, uint64_t target, uint64_t timeout_ns) {
     const run_result result = advance(s, target, deadline_ns, 0);
     if (stream_completed(s) >= target) break;
     if (result == RUN_BUSY && spin_for_turn(s, target)) continue;
-    if (result == RUN_BLOCKED && unlikely(value_any()) && !deadline_ns && scheduler_run_others()) continue;
+    if (result == RUN_BLOCKED && unlikely(value_any() || notify_any()) && !deadline_ns && scheduler_run_others())
+      continue;
     if (!sleep_for(s, target, deadline_ns, result))
       return fail(ST_STREAM_TIMEOUT, "stream %u is not done after %ju ms", s->id, (uintmax_t)(timeout_ns / 1000000));
   }

@@ -45,10 +45,10 @@ struct stream {
   _Atomic uint64_t sleep_target; /* lowest position that a sleeper waits for */
   /* The event that the front waits for; guarded by that event's lock. */
   event *_Atomic waits_for;
-  stream *next_waiter; /* also of value.c */
+  stream *next_waiter; /* also of value.c and notify.c */
   uint64_t waits_generation;
   _Atomic uint64_t wait_deadline_ns; /* 0: none */
-  task *waits_value;                 /* the front, where it waits for a value; value.c's */
+  task *waits_task;                  /* the front, where it waits for a value or a notify; their locks guard it */
   /* The scheduler's, see there. */
   _Atomic bool listed, kicked;
   stream *next_listed, *previous_listed;

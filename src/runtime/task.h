@@ -73,6 +73,13 @@ struct task {
       int condition;
     } value;
     struct {
+      struct notify *notify; /* with a reference */
+      uint64_t timeout_ns;   /* of a wait; 0: none */
+      uint32_t value;
+      uint8_t mode; /* notify_mode */
+      bool clears;  /* of a wait */
+    } notify;
+    struct {
       void (*function)(void *);
       void *argument;
       bool blocks; /* of a callback: later tasks wait for its return */

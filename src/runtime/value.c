@@ -6,7 +6,7 @@
 
 enum { VALUE_COST_NS = 30 };
 
-static spinlock lock;   /* guards the list, and waits_value of the streams in it */
+static spinlock lock;   /* guards the list, and waits_task of the streams in it */
 static stream *waiting; /* chained through next_waiter; each with a reference */
 _Atomic int value_n_waiting;
 
@@ -62,7 +62,7 @@ static stream *take(const stream *only) {
   stream *taken = NULL, **link = &waiting;
   while (*link) {
     stream *s = *link;
-    if (only ? s != only : !holds(s->waits_value)) {
+    if (only ? s != only : !holds(s->waits_task)) {
       link = &s->next_waiter;
       continue;
     }
@@ -94,7 +94,7 @@ static status run_wait(task *t, stream *s) {
   spin_lock(&lock);
   object_ref(&s->o);
   atomic_store(&s->blocked, true);
-  s->waits_value = t;
+  s->waits_task = t;
   s->next_waiter = waiting;
   waiting = s;
   atomic_fetch_add_explicit(&value_n_waiting, 1, memory_order_relaxed);

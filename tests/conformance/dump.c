@@ -1,32 +1,24 @@
 /* Dumps of operators' tensors: the order of the calls, and their configuration. */
-#include <ftw.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "acl_test.h"
+#include "folder.h"
 
 #include "acl/acl_mdl.h"
 
-static char folder[64], file[96];
-
-static int remove_one(const char *path, const struct stat *s, int type, struct FTW *f) {
-  (void)s;
-  (void)type;
-  (void)f;
-  return remove(path);
-}
+static char file[96];
 
 static int folder_up(void **state) {
   (void)state;
-  strcpy(folder, "/tmp/dump-test-XXXXXX");
-  assert_non_null(mkdtemp(folder));
+  folder_make();
   snprintf(file, sizeof file, "%s/acl.json", folder);
   return 0;
 }
 
 static int folder_down(void **state) {
   (void)state;
-  return nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+  return folder_remove();
 }
 
 /* After each test neither dumps nor the library are initialised. */

@@ -1,33 +1,23 @@
 /* The profiler: the order of its calls, its configs, marks, ranges and steps. */
 #include <dirent.h>
 #include <dlfcn.h>
-#include <ftw.h>
 #include <regex.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "acl_test.h"
+#include "folder.h"
 
 #include "acl/acl_prof.h"
 
-static char folder[64];
-
-static int remove_one(const char *path, const struct stat *s, int type, struct FTW *f) {
-  (void)s;
-  (void)type;
-  (void)f;
-  return remove(path);
-}
-
 static int folder_up(void **state) {
   device_up(state);
-  strcpy(folder, "/tmp/prof-test-XXXXXX");
-  assert_non_null(mkdtemp(folder));
+  folder_make();
   return 0;
 }
 
 static int folder_down(void **state) {
-  nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+  folder_remove();
   return device_down(state);
 }
 

@@ -1,7 +1,7 @@
 """Random cases: shapes, views and values from one seeded generator, and the loop that runs them.
 
-Environment: CANNON_SEED (random if unset; every failure prints it), CANNON_CASES (small, large or a factor), and
-CANNON_TRACE (acl.py) to see the call that crashed.
+Environment: CANNON_SEED (random if unset, of the git tree in `make check`; every failure prints it), CANNON_CASES (small,
+large or a factor), and CANNON_TRACE (acl.py) to see the call that crashed.
 """
 import os
 import zlib

@@ -1,6 +1,7 @@
 /* The log: levels by ASCEND_GLOBAL_LOG_LEVEL, to stdout by ASCEND_SLOG_PRINT_TO_STDOUT, to a file by
  * ASCEND_PROCESS_LOG_PATH; otherwise nowhere. */
 #include "acl_test.h"
+#include "folder.h"
 #include "self.h"
 
 #include <dirent.h>
@@ -56,8 +57,8 @@ static void level_decides_what_is_printed(void **state) {
 static void folder_gets_a_file(void **state) {
   (void)state;
   static child_end end;
-  char folder[] = "/tmp/cannon-log-XXXXXX", path[PATH_MAX], text[4096] = "";
-  assert_non_null(mkdtemp(folder));
+  char path[PATH_MAX], text[4096] = "";
+  folder_make();
   setenv("ASCEND_PROCESS_LOG_PATH", folder, 1);
   run_self(&end, "write", NULL);
   unsetenv("ASCEND_PROCESS_LOG_PATH");
@@ -71,10 +72,9 @@ static void folder_gets_a_file(void **state) {
     assert_non_null(f);
     text[fread(text, 1, sizeof text - 1, f)] = 0;
     fclose(f);
-    unlink(path);
   }
   closedir(dir);
-  rmdir(folder);
+  assert_int_equal(folder_remove(), 0);
   assert_lines(text, ACL_ERROR);
 }
 

@@ -1,4 +1,4 @@
-/* Order between streams, as pools know it: by the ways of events, and not by what only looks like one. Each test has a pool
+/* Order between streams, as pools know it: by the ways of events and notifies, and not by what only looks like one. Each test has a pool
  * with room for one block and no way of reuse but the one it is about. */
 #include "acl/acl_rt_memory_soma.h"
 #include "acl_test.h"
@@ -127,6 +127,47 @@ static void a_wait_for_a_record_to_come_passes_nothing_on(void **state) {
   CHECK_OK(aclrtDestroyEvent(event));
 }
 
+static aclrtNotify notify_new(void) {
+  aclrtNotify n = NULL;
+  CHECK_OK(aclrtCreateNotify(&n, ACL_NOTIFY_DEFAULT));
+  return n;
+}
+
+static void a_notify_passes_order_on(void **state) {
+  (void)state;
+  setting t;
+  aclrtNotify n = notify_new();
+  set_up(&t);
+  CHECK_OK(aclrtRecordNotify(n, t.stream[0]));
+  assert_false(gets_the_block(&t, 1));
+  CHECK_OK(aclrtWaitAndResetNotify(n, t.stream[1], 0));
+  assert_true(gets_the_block(&t, 1));
+  tear_down(&t);
+  CHECK_OK(aclrtDestroyNotify(n));
+}
+
+/* Which record lets a wait pass is known as long as there is one stream on each side. */
+static void a_notify_of_many_passes_nothing_on(void **state) {
+  (void)state;
+  setting t;
+  aclrtNotify ahead = notify_new(), two = notify_new(), late = notify_new();
+  set_up(&t);
+  CHECK_OK(aclrtWaitAndResetNotify(ahead, t.stream[1], 0));
+  CHECK_OK(aclrtRecordNotify(ahead, t.stream[0]));
+  assert_false(gets_the_block(&t, 1));
+  CHECK_OK(aclrtRecordNotify(two, t.stream[3]));
+  CHECK_OK(aclrtRecordNotify(two, t.stream[0]));
+  CHECK_OK(aclrtWaitAndResetNotify(two, t.stream[2], 0));
+  assert_false(gets_the_block(&t, 2));
+  CHECK_OK(aclrtRecordNotify(late, t.stream[0]));
+  CHECK_OK(aclrtWaitAndResetNotify(late, t.stream[3], 60));
+  assert_false(gets_the_block(&t, 3));
+  tear_down(&t);
+  CHECK_OK(aclrtDestroyNotify(ahead));
+  CHECK_OK(aclrtDestroyNotify(two));
+  CHECK_OK(aclrtDestroyNotify(late));
+}
+
 static void what_the_host_saw_is_free_for_all(void **state) {
   (void)state;
   setting t;
@@ -134,8 +175,8 @@ static void what_the_host_saw_is_free_for_all(void **state) {
   record(&t, 0, 0);
   wait_for(&t, 1, 0);
   record(&t, 1, 1);
-  gate_open(t.held);
   assert_false(gets_the_block(&t, 2));
+  gate_open(t.held);
   CHECK_OK(aclrtSynchronizeEvent(t.event[1]));
   assert_true(gets_the_block(&t, 2));
   record(&t, 2, 2);
@@ -219,6 +260,8 @@ int main(void) {
       TEST(a_wait_is_for_the_record_at_its_time),
       TEST(a_wait_that_may_give_up_passes_nothing_on),
       TEST(a_wait_for_a_record_to_come_passes_nothing_on),
+      TEST(a_notify_passes_order_on),
+      TEST(a_notify_of_many_passes_nothing_on),
       TEST(what_the_host_saw_is_free_for_all),
       TEST(no_wait_is_inserted_that_could_hang),
       TEST(nor_one_that_could_hang_for_a_value),

@@ -8,28 +8,19 @@
 #include <unistd.h>
 
 #include "acl_ops.h"
+#include "folder.h"
 
 #include "acl/acl_prof.h"
 #include "aclnnop/aclnn_add.h"
 
-static char folder[64];
-
-static int remove_one(const char *path, const struct stat *s, int type, struct FTW *f) {
-  (void)s;
-  (void)type;
-  (void)f;
-  return remove(path);
-}
-
 static int folder_up(void **state) {
   device_up(state);
-  strcpy(folder, "/tmp/prof-own-XXXXXX");
-  assert_non_null(mkdtemp(folder));
+  folder_make();
   return 0;
 }
 
 static int folder_down(void **state) {
-  nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+  folder_remove();
   return device_down(state);
 }
 

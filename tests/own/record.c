@@ -1,6 +1,7 @@
 /* CANNON_RECORD: what several threads allocate and order is in the file, in an order that could have happened, and all of
  * it stays there when the process is killed. */
 #include "acl_test.h"
+#include "folder.h"
 #include "self.h"
 
 #include "acl/acl_op_compiler.h"
@@ -12,11 +13,11 @@
 
 enum { N_THREADS = 4, N_BLOCKS = 500 };
 
-static char folder[] = "/tmp/cannon-record-XXXXXX", path[64], setting[96];
+static char path[64], setting[96];
 
 static int folder_up(void **state) {
   (void)state;
-  assert_non_null(mkdtemp(folder));
+  folder_make();
   snprintf(path, sizeof path, "%s/trace", folder);
   snprintf(setting, sizeof setting, "CANNON_RECORD=%s", path);
   return 0;
@@ -24,9 +25,7 @@ static int folder_up(void **state) {
 
 static int folder_down(void **state) {
   (void)state;
-  char command[96];
-  snprintf(command, sizeof command, "rm -rf %s", folder);
-  return system(command);
+  return folder_remove();
 }
 
 /* ---- the children ---- */

@@ -133,7 +133,7 @@ static void rounded(void **state) {
   (void)state;
   random_source random = {33};
   for (int i = 0; tile_has(TILE_BF16) && i < ROUNDS(300); i++) {
-    const tile_type type = random_below(&random, 2) ? TILE_BF16 : TILE_F16;
+    const tile_type type = tile_has(TILE_F16) && random_below(&random, 2) ? TILE_F16 : TILE_BF16;
     const int dtype = random_below(&random, 2) ? ACL_BF16 : ACL_FLOAT16;
     const bool accumulate = random_below(&random, 2);
     const int64_t m = 1 + random_below(&random, MOST), n = 1 + random_below(&random, MOST),

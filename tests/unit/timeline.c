@@ -1,28 +1,19 @@
 /* The timeline's files: what is in them, and what is left out. */
 #include "trace/timeline.h"
 
-#include <ftw.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "unit.h"
 
+#include "folder.h"
+
 enum { DEVICE = 3 };
-
-static char folder[64];
-
-static int remove_one(const char *path, const struct stat *s, int type, struct FTW *f) {
-  (void)s;
-  (void)type;
-  (void)f;
-  return remove(path);
-}
 
 static int files_up(void **state) {
   (void)state;
   char data[80];
-  strcpy(folder, "/tmp/timeline-XXXXXX");
-  assert_non_null(mkdtemp(folder));
+  folder_make();
   snprintf(data, sizeof data, "%s/data", folder);
   assert_int_equal(mkdir(data, 0750), 0);
   assert_int_equal(timeline_open(folder), ST_OK);
@@ -34,8 +25,7 @@ static int files_up(void **state) {
 static int files_down(void **state) {
   (void)state;
   timeline_close();
-  nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
-  return 0;
+  return folder_remove();
 }
 
 #define FILES_TEST(function) cmocka_unit_test_setup_teardown(function, files_up, files_down)

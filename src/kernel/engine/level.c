@@ -6,19 +6,28 @@
 
 #include "kernel/engine/loops.h"
 
+static isa_level highest(void) {
+  static const char *const names[] = {"portable", "v3", "v4", "dots"};
+  const char *const most = getenv("CANNON_ISA");
+  for (int i = LEVEL_PORTABLE; most && i <= LEVEL_DOTS; ++i)
+    if (!strcmp(most, names[i])) return (isa_level)i;
+  return LEVEL_AMX;
+}
+
 isa_level isa_level_chosen(void) {
 #if defined(CANNON_LEVEL_V3) || defined(CANNON_LEVEL_V4)
-  const char *most = getenv("CANNON_ISA");
-  if (most && !strcmp(most, "portable")) return LEVEL_PORTABLE;
+  const isa_level most = highest();
   __builtin_cpu_init();
   const bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
   const bool v4 = v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                   __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-  LEVEL_IF_V4(if (v4 && !(most && !strcmp(most, "v3"))) return LEVEL_V4;)
-  LEVEL_IF_V3(if (v3) return LEVEL_V3;)
+  LEVEL_IF_V4(if (v4 && most >= LEVEL_V4) return LEVEL_V4;)
+  LEVEL_IF_V3(if (v3 && most >= LEVEL_V3) return LEVEL_V3;)
   (void)v3, (void)v4, (void)most;
 #endif
   return LEVEL_PORTABLE;
 }
+
+bool isa_may_use(isa_level extension) { return isa_level_chosen() == LEVEL_V4 && highest() >= extension; }
 
 LEVEL_CHOICE(kernel_loops, loops, loops)

@@ -10,16 +10,20 @@
  *
  * A level's table is the same functions in other machine code; results may differ between levels within the stated
  * bounds, never between runs on one machine. Levels are chosen by the processor's feature bits, never by its model;
- * CANNON_ISA=portable|v3|v4 sets the highest one, for tests. */
+ * CANNON_ISA=portable|v3|v4|dots|amx sets the highest one, for tests. The last two are what some processors have besides v4,
+ * for files that are compiled for it: dot products of bfloat16 and int8 (AVX512_BF16, AVX512_VNNI), and AMX. */
 #ifndef CANNON_KERNEL_ENGINE_LEVEL_H
 #define CANNON_KERNEL_ENGINE_LEVEL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
-typedef enum { LEVEL_PORTABLE, LEVEL_V3, LEVEL_V4 } isa_level;
+typedef enum { LEVEL_PORTABLE, LEVEL_V3, LEVEL_V4, LEVEL_DOTS, LEVEL_AMX } isa_level;
 
-/* May be called before main. */
+/* Of tables, up to LEVEL_V4. May be called before main. */
 isa_level isa_level_chosen(void);
+/* Whether v4 is there and CANNON_ISA doesn't exclude the level; whether the processor has it is the caller's question. */
+bool isa_may_use(isa_level extension);
 
 #define LEVEL_JOIN_(a, b) a##_##b
 #define LEVEL_JOIN(a, b)  LEVEL_JOIN_(a, b)

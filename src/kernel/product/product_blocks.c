@@ -39,7 +39,7 @@ typedef struct {
   size_t slice_bytes; /* of a strip */
 } blocks;
 
-static bool is_amx(tile_type type) { return type >= TILE_I8 && tile_has(type); }
+static bool in_groups(tile_type type) { return type >= TILE_I8 && tile_has(type); }
 
 /* Even slices: 1025 is not 1024 and 1. */
 static int64_t even(int64_t total, int64_t most, int64_t grain) {
@@ -60,7 +60,7 @@ static bool out_takes_rounded(const product_plan *p) {
 
 static void choose(blocks *s, const product_part *part) {
   const product_plan *p = part->plan;
-  const bool amx = is_amx(p->type);
+  const bool amx = in_groups(p->type);
   *s = (blocks){.part = part, .type = p->type, .k = p->a.cols};
   const bool narrow = amx && p->out.cols <= NARROW_COLS; /* not the part's: sums must not depend on threads */
   const int64_t element = (int64_t)tile_b_bytes(p->type, 64, 64) / (64 * 64);

@@ -10,12 +10,15 @@
 
 LEVEL_CHOICE(tile_kernels, tile_vector, tile_kernels)
 
-static bool is_amx(tile_type type) { return type >= TILE_I8 && (type != TILE_I8 || tile_has(TILE_I8)); }
-static amx_type amx_of(tile_type type) { return type == TILE_BF16 ? AMX_BF16 : type == TILE_F16 ? AMX_F16 : AMX_I8; }
+static bool in_groups(tile_type type) { return type >= TILE_I8 && (type != TILE_I8 || tile_has(TILE_I8)); }
+static group_type groups_of(tile_type type) {
+  return type == TILE_BF16 ? GROUPS_BF16 : type == TILE_F16 ? GROUPS_F16 : GROUPS_I8;
+}
 
-bool tile_has(tile_type type) { return type >= TILE_I8 && amx_start(); }
+bool tile_has(tile_type type) { return type >= TILE_I8 && groups_have(groups_of(type)); }
+bool tile_has_amx(void) { return groups_on_amx(); }
 
-/* What a type is computed in without AMX. */
+/* What a type is computed in otherwise. */
 static const struct {
   compute_type compute;
   int dtype;
@@ -32,11 +35,11 @@ static const tile_kernel *kernel_of(tile_type type) {
 static int64_t a_pitch(tile_type type, int64_t k) { return ((k * (int64_t)tile_c_bytes(type) + 63) / 64 | 1) * 64; }
 
 size_t tile_a_bytes(tile_type type, int64_t m, int64_t k) {
-  return is_amx(type) ? amx_packed_bytes(amx_of(type), m, k) : (size_t)(m * a_pitch(type, k));
+  return in_groups(type) ? groups_packed_bytes(groups_of(type), m, k) : (size_t)(m * a_pitch(type, k));
 }
 
 size_t tile_b_bytes(tile_type type, int64_t k, int64_t n) {
-  if (is_amx(type)) return amx_packed_bytes(amx_of(type), n, k);
+  if (in_groups(type)) return groups_packed_bytes(groups_of(type), n, k);
   const int cols = kernel_of(type)->cols;
   return ((size_t)((n + cols - 1) / cols * cols * k) * tile_c_bytes(type) + 63) / 64 * 64;
 }
@@ -119,8 +122,8 @@ static source source_of(tile_type type, int dtype, const void *from, int64_t acr
 
 void tile_pack_a(tile_type type, void *to, int dtype, const void *from, int64_t row_stride, int64_t col_stride,
                  int64_t m, int64_t k) {
-  if (is_amx(type)) {
-    amx_pack(amx_of(type), to, false, from, row_stride, col_stride, m, k);
+  if (in_groups(type)) {
+    groups_pack(groups_of(type), to, false, from, row_stride, col_stride, m, k);
     return;
   }
   const source s = source_of(type, dtype, from, row_stride, col_stride);
@@ -128,13 +131,13 @@ void tile_pack_a(tile_type type, void *to, int dtype, const void *from, int64_t 
 }
 
 char *tile_a_row(tile_type type, void *packed, int64_t m, int64_t k, int64_t i, int64_t *step) {
-  return type == TILE_BF16 && is_amx(type) ? amx_row(amx_of(type), packed, m, k, i, step) : NULL;
+  return type == TILE_BF16 && in_groups(type) ? groups_row(groups_of(type), packed, m, k, i, step) : NULL;
 }
 
 void tile_pack_b(tile_type type, void *to, int dtype, const void *from, int64_t row_stride, int64_t col_stride,
                  int64_t k, int64_t n) {
-  if (is_amx(type)) {
-    amx_pack(amx_of(type), to, true, from, col_stride, row_stride, n, k);
+  if (in_groups(type)) {
+    groups_pack(groups_of(type), to, true, from, col_stride, row_stride, n, k);
     return;
   }
   const source s = source_of(type, dtype, from, col_stride, row_stride);
@@ -143,7 +146,7 @@ void tile_pack_b(tile_type type, void *to, int dtype, const void *from, int64_t 
 
 bool tile_takes_a(tile_type type, int dtype, int64_t row_stride, int64_t col_stride) {
   const int64_t size = (int64_t)tile_c_bytes(type);
-  return !is_amx(type) && dtype == vector_type[type].dtype && col_stride == size && row_stride != 0 &&
+  return !in_groups(type) && dtype == vector_type[type].dtype && col_stride == size && row_stride != 0 &&
          row_stride % size == 0;
 }
 
@@ -153,8 +156,8 @@ bool tile_takes_b(tile_type type, int dtype, int64_t row_stride, int64_t col_str
 
 void tile_multiply(tile_type type, int64_t m, int64_t n, int64_t k, tile_operand a, tile_operand b, void *c,
                    int64_t ldc, bool accumulate) {
-  if (is_amx(type)) {
-    amx_gemm(amx_of(type), m, n, k, a.at, b.at, c, ldc, accumulate, NULL);
+  if (in_groups(type)) {
+    groups_gemm(groups_of(type), m, n, k, a.at, b.at, c, ldc, accumulate, NULL);
   } else {
     if (a.pitch == 0) a.pitch = a_pitch(type, k);
     kernel_of(type)->gemm(m, n, k, a, b, c, ldc, accumulate);
@@ -167,5 +170,5 @@ bool tile_can_round(tile_type type, int dtype) {
 
 void tile_multiply_rounded(tile_type type, int64_t m, int64_t n, int64_t k, tile_operand a, tile_operand b,
                            const void *c, int64_t ldc, bool accumulate, tile_rounded to) {
-  amx_gemm(amx_of(type), m, n, k, a.at, b.at, (void *)c, ldc, accumulate, &to);
+  groups_gemm(groups_of(type), m, n, k, a.at, b.at, (void *)c, ldc, accumulate, &to);
 }

@@ -12,8 +12,7 @@
  *
  * The error of an element, against the exact sum of |a||b|, is within k eps (eps: half an ulp of 1; 2^-24 in float).
  * TILE_F16 leaves out products of two low halves, 2^-16 more at worst: use it from k = TILE_F16_MIN_K on, from where it
- * too is within 2 k eps. Infinities and NaN come out as in float arithmetic. On AMX, TILE_BF16 takes bfloat16's denormals
- * as 0. */
+ * too is within 2 k eps. Infinities and NaN come out as in float arithmetic. TILE_BF16 takes bfloat16's denormals as 0. */
 #ifndef CANNON_KERNEL_PRODUCT_TILE_GEMM_H
 #define CANNON_KERNEL_PRODUCT_TILE_GEMM_H
 
@@ -36,6 +35,7 @@ enum { TILE_F16_MIN_K = 160, TILE_GRAIN = 64 };
 /* Whether this machine has a kernel of its own for the type, faster than TILE_F32's. The first call asks the system for
  * the use of AMX. */
 bool tile_has(tile_type type);
+bool tile_has_amx(void);
 
 /* Of an element of C. */
 static inline size_t tile_c_bytes(tile_type type) { return type == TILE_F64 ? 8 : 4; }

@@ -1,5 +1,5 @@
-/* The kernels behind tile_gemm.h: one table per operand type, of the instruction set level (tile_level.c) or of AMX
- * (tile_amx.c). A packed operand is a row of panels of `width` rows of A (columns of B); tile_gemm.c cuts them. */
+/* The kernels behind tile_gemm.h: one table per operand type, of the instruction set level (tile_level.c), of AMX
+ * (tile_amx.c) or of AVX-512's dot products (tile_dots.c). */
 #ifndef CANNON_KERNEL_PRODUCT_TILE_KERNEL_H
 #define CANNON_KERNEL_PRODUCT_TILE_KERNEL_H
 
@@ -28,18 +28,38 @@ typedef struct {
 
 extern const tile_kernels *tile_vector; /* set before main */
 
-/* AMX. Packed pieces are tiles of 16 rows of 64 bytes: of A 16 rows by 16 groups of k, of B 16 groups of k by 16 columns,
- * a group being as many elements as fill 32 bits. */
-typedef enum { AMX_BF16, AMX_F16, AMX_I8 } amx_type;
+/* Elements of 8 and 16 bits (tile_groups.c), in groups of as many along k as fill 32 bits. Packed pieces are tiles of 16
+ * rows of 64 bytes: of A 16 rows by 16 groups of k, of B 16 groups of k by 16 columns. Of a span of 32 rows of A (columns
+ * of B) the two tiles of a step along k lie side by side. */
+typedef enum { GROUPS_BF16, GROUPS_F16, GROUPS_I8, N_GROUP_TYPES } group_type;
+
+enum { TILE_BYTES = 1024, TILE_ROWS = 16, SPAN = 32 };
+enum { AHEAD = 8 };
+
+/* c, `pitch` bytes from row to row, = or += the products of a span of each, over `steps` tiles along k. Of what is ahead, a
+ * kernel may ask for an AHEADth of what it reads of B. */
+typedef void group_block(int64_t steps, const char *a, const char *b, const char *ahead, char *c, int64_t pitch,
+                         bool accumulate);
+
+typedef struct {
+  group_block *block[N_GROUP_TYPES][2][2]; /* whether the span of A, of B has a second tile */
+  void (*begin)(void), (*end)(void);       /* around blocks, on each thread; or NULL */
+} group_kernel;
 
 bool amx_start(void); /* once: false where the processor or the system has none */
-size_t amx_packed_bytes(amx_type type, int64_t width, int64_t k);
+extern const group_kernel amx_kernel;
+bool dots_have(group_type type);
+extern const group_kernel dots_kernel;
+
+bool groups_have(group_type type);
+bool groups_on_amx(void);
+size_t groups_packed_bytes(group_type type, int64_t width, int64_t k);
 /* `width` rows of A (columns of B), `across` bytes from one to the next, `along` bytes between elements along k. */
+void groups_pack(group_type type, void *to, bool is_b, const char *from, int64_t across, int64_t along, int64_t width,
+                 int64_t k);
 /* Row i of a packed A of one part; see tile_a_row. */
-char *amx_row(amx_type type, char *packed, int64_t m, int64_t k, int64_t i, int64_t *step);
-void amx_pack(amx_type type, void *to, bool is_b, const char *from, int64_t across, int64_t along, int64_t width,
-              int64_t k);
-void amx_gemm(amx_type type, int64_t m, int64_t n, int64_t k, const char *a, const char *b, void *c, int64_t ldc,
-              bool accumulate, const tile_rounded *to); /* to: instead of c, or NULL */
+char *groups_row(group_type type, char *packed, int64_t m, int64_t k, int64_t i, int64_t *step);
+void groups_gemm(group_type type, int64_t m, int64_t n, int64_t k, const char *a, const char *b, void *c, int64_t ldc,
+                 bool accumulate, const tile_rounded *to); /* to: instead of c, or NULL */
 
 #endif

@@ -1,0 +1,143 @@
+/* Notifies, binary and counting. */
+#include "runtime/notify.h"
+
+#include "api/api.h"
+#include "runtime/context.h"
+
+_Static_assert((int)ACL_RT_CNT_NOTIFY_RECORD_SET_VALUE_MODE == RECORD_SET &&
+                   (int)ACL_RT_CNT_NOTIFY_RECORD_ADD_MODE == RECORD_ADD &&
+                   (int)ACL_RT_CNT_NOTIFY_RECORD_BIT_OR_MODE == RECORD_OR &&
+                   (int)ACL_RT_CNT_NOTIFY_RECORD_BIT_AND_MODE == RECORD_AND &&
+                   (int)ACL_RT_CNT_NOTIFY_WAIT_LESS_MODE == WAIT_LESS &&
+                   (int)ACL_RT_CNT_NOTIFY_WAIT_EQUAL_MODE == WAIT_EQUAL &&
+                   (int)ACL_RT_CNT_NOTIFY_WAIT_BIGGER_MODE == WAIT_GREATER &&
+                   (int)ACL_RT_CNT_NOTIFY_WAIT_BIGGER_OR_EQUAL_MODE == WAIT_GREATER_EQUAL &&
+                   (int)ACL_RT_CNT_NOTIFY_WAIT_EQUAL_WITH_BITMASK_MODE == WAIT_ALL_BITS,
+               "a cast will do");
+
+static uint64_t seconds(uint32_t s) { return (uint64_t)s * 1000000000; }
+
+static status create(bool counts, uint64_t flag, uint64_t most, notify **out) {
+  context *c;
+  if (flag > most) return fail(ST_INVALID_VALUE, "flag is %ju, expected 0%s", (uintmax_t)flag, most ? " or 1" : "");
+  TRY(context_current(&c));
+  return notify_create(c->device, counts, out);
+}
+
+static status notify_of(const void *handle, bool counts, notify **out) {
+  static const char *const names[] = {"notify", "count notify"};
+  notify *n = object_live(OBJECT_NOTIFY, handle);
+  if (!n) return fail(ST_INVALID_VALUE, "%s %p is none (destroyed?)", names[counts], handle);
+  if (n->counts != counts)
+    return fail(ST_INVALID_VALUE, "%p is a %s, expected a %s", handle, names[n->counts], names[counts]);
+  *out = n;
+  return ST_OK;
+}
+
+static status destroy(const void *handle, bool counts) {
+  notify *n;
+  TRY(notify_of(handle, counts, &n));
+  if (!object_kill(&n->o)) return fail(ST_INVALID_VALUE, "notify %p is destroyed by another thread", handle);
+  notify_destroy(n);
+  return ST_OK;
+}
+
+static status id_of(const void *handle, bool counts, uint32_t *id) {
+  notify *n;
+  TRY(notify_of(handle, counts, &n));
+  *id = n->id;
+  return ST_OK;
+}
+
+aclError aclrtCreateNotify(aclrtNotify *notify, uint64_t flag) {
+  NEED(notify);
+  API(create(false, flag, ACL_NOTIFY_DEVICE_USE_ONLY, (struct notify **)notify));
+}
+
+aclError aclrtCntNotifyCreate(aclrtCntNotify *cntNotify, uint64_t flag) {
+  NEED(cntNotify);
+  API(create(true, flag, 0, (struct notify **)cntNotify));
+}
+
+aclError aclrtDestroyNotify(aclrtNotify notify) {
+  NEED(notify);
+  API(destroy(notify, false));
+}
+
+aclError aclrtCntNotifyDestroy(aclrtCntNotify cntNotify) {
+  NEED(cntNotify);
+  API(destroy(cntNotify, true));
+}
+
+aclError aclrtGetNotifyId(aclrtNotify notify, uint32_t *notifyId) {
+  NEED(notify);
+  NEED(notifyId);
+  API(id_of(notify, false, notifyId));
+}
+
+aclError aclrtCntNotifyGetId(aclrtCntNotify cntNotify, uint32_t *notifyId) {
+  NEED(cntNotify);
+  NEED(notifyId);
+  API(id_of(cntNotify, true, notifyId));
+}
+
+aclError aclrtRecordNotify(aclrtNotify handle, aclrtStream stream_handle) {
+  notify *n;
+  stream *s;
+  NEED(handle);
+  NEED_OK(notify_of(handle, false, &n));
+  NEED_OK(context_stream(stream_handle, &s));
+  API(notify_record(n, RECORD_SET, 1, s));
+}
+
+aclError aclrtWaitAndResetNotify(aclrtNotify handle, aclrtStream stream_handle, uint32_t timeout) {
+  notify *n;
+  stream *s;
+  NEED(handle);
+  NEED_OK(notify_of(handle, false, &n));
+  NEED_OK(context_stream(stream_handle, &s));
+  API(notify_wait(n, WAIT_EQUAL, 1, true, seconds(timeout), s));
+}
+
+aclError aclrtNotifyBatchReset(aclrtNotify *notifies, size_t num) {
+  notify *n;
+  NEED(notifies);
+  if (!num) API(fail(ST_INVALID_VALUE, "num is 0, expected more"));
+  for (size_t i = 0; i < num; ++i) NEED_OK(notify_of(notifies[i], false, &n));
+  for (size_t i = 0; i < num; ++i) notify_clear(notifies[i]);
+  API(ST_OK);
+}
+
+aclError aclrtCntNotifyRecord(aclrtCntNotify handle, aclrtStream stream_handle, aclrtCntNotifyRecordInfo *info) {
+  notify *n;
+  stream *s;
+  NEED(handle);
+  NEED(info);
+  const unsigned mode = info->mode;
+  if (mode > RECORD_OR && mode != RECORD_AND)
+    API(fail(ST_INVALID_VALUE, "info->mode is %u, expected 0, 1, 2 or 4", mode));
+  NEED_OK(notify_of(handle, true, &n));
+  NEED_OK(context_stream(stream_handle, &s));
+  API(notify_record(n, (int)mode, info->value, s));
+}
+
+aclError aclrtCntNotifyWaitWithTimeout(aclrtCntNotify handle, aclrtStream stream_handle, aclrtCntNotifyWaitInfo *info) {
+  notify *n;
+  stream *s;
+  NEED(handle);
+  NEED(info);
+  const unsigned mode = info->mode;
+  if (mode >= N_WAIT_MODES) API(fail(ST_INVALID_VALUE, "info->mode is %u, expected 0 to 4", mode));
+  NEED_OK(notify_of(handle, true, &n));
+  NEED_OK(context_stream(stream_handle, &s));
+  API(notify_wait(n, (int)mode, info->value, info->isClear, seconds(info->timeout), s));
+}
+
+aclError aclrtCntNotifyReset(aclrtCntNotify handle, aclrtStream stream_handle) {
+  notify *n;
+  stream *s;
+  NEED(handle);
+  NEED_OK(notify_of(handle, true, &n));
+  NEED_OK(context_stream(stream_handle, &s));
+  API(notify_record(n, RECORD_SET, 0, s));
+}

@@ -1,0 +1,100 @@
+/* The blocks of tile_groups.c by AVX-512's dot products of groups: bfloat16's two (AVX512_BF16), int8's four
+ * (AVX512_VNNI). Compiled for both; a type's blocks are only called where dots_have(type). */
+#include "kernel/product/tile_kernel.h"
+
+#ifdef __AVX512BF16__
+
+#  include <immintrin.h>
+#  include <string.h>
+
+#  include "kernel/engine/level.h"
+
+#  if defined(__clang__)
+#    define UNROLL _Pragma("clang loop unroll(full)")
+#  else
+#    define UNROLL _Pragma("GCC unroll 16")
+#  endif
+#  define INLINE static inline __attribute__((always_inline))
+
+enum { ROWS = 8 }; /* whose sums, of two vectors each, stay in registers */
+
+bool dots_have(group_type type) {
+  if (!isa_may_use(LEVEL_DOTS)) return false;
+  __builtin_cpu_init();
+  return (type == GROUPS_BF16 && __builtin_cpu_supports("avx512bf16")) ||
+         (type == GROUPS_I8 && __builtin_cpu_supports("avx512vnni"));
+}
+
+/* vpdpbusd takes its first factor as unsigned: B + 128, so the sums are too large by 128 times a sum of A. */
+INLINE __m512i load_b(group_type type, const char *b) {
+  const __m512i x = _mm512_loadu_si512(b);
+  return type == GROUPS_I8 ? _mm512_xor_si512(x, _mm512_set1_epi8((char)0x80)) : x;
+}
+
+INLINE __m512i add_dots(group_type type, __m512i sum, __m512i a, __m512i b) {
+  if (type == GROUPS_I8) return _mm512_dpbusd_epi32(sum, b, a);
+  return _mm512_castps_si512(_mm512_dpbf16_ps(_mm512_castsi512_ps(sum), (__m512bh)a, (__m512bh)b));
+}
+
+INLINE __m512i add_sums(group_type type, __m512i x, __m512i y) {
+  if (type == GROUPS_I8) return _mm512_add_epi32(x, y);
+  return _mm512_castps_si512(_mm512_add_ps(_mm512_castsi512_ps(x), _mm512_castsi512_ps(y)));
+}
+
+/* 128 times the sums of rows of A. */
+INLINE void sum_rows(int64_t steps, const char *a, int64_t a_step, int excess[ROWS]) {
+  __m512i sum[ROWS];
+  UNROLL for (int i = 0; i < ROWS; ++i) sum[i] = _mm512_setzero_si512();
+  for (int64_t s = 0; s < steps; ++s, a += a_step)
+    UNROLL for (int i = 0; i < ROWS; ++i) sum[i] =
+        _mm512_dpbusd_epi32(sum[i], _mm512_set1_epi8((char)0x80), _mm512_loadu_si512(a + i * 64));
+  UNROLL for (int i = 0; i < ROWS; ++i) excess[i] = _mm512_reduce_add_epi32(sum[i]);
+}
+
+/* ROWS rows of a tile by one or two tiles of B. */
+INLINE void some_rows(group_type type, bool two_cols, int64_t steps, const char *a, int64_t a_step, const char *b,
+                      char *c, int64_t pitch, bool accumulate) {
+  const int vecs = two_cols ? 2 : 1, b_step = vecs * TILE_BYTES;
+  int excess[ROWS];
+  if (type == GROUPS_I8) sum_rows(steps, a, a_step, excess);
+  __m512i sum[ROWS][2];
+  UNROLL for (int i = 0; i < ROWS; ++i) sum[i][0] = sum[i][1] =
+      type == GROUPS_I8 ? _mm512_set1_epi32(-excess[i]) : _mm512_setzero_si512();
+  for (int64_t s = 0; s < steps; ++s, a += a_step, b += b_step)
+    UNROLL for (int g = 0; g < 64; g += 4) {
+      const __m512i left = load_b(type, b + 16 * g), right = load_b(type, b + (vecs - 1) * TILE_BYTES + 16 * g);
+      UNROLL for (int i = 0; i < ROWS; ++i) {
+        int group;
+        memcpy(&group, a + i * 64 + g, sizeof group);
+        sum[i][0] = add_dots(type, sum[i][0], _mm512_set1_epi32(group), left);
+        if (two_cols) sum[i][1] = add_dots(type, sum[i][1], _mm512_set1_epi32(group), right);
+      }
+    }
+  UNROLL for (int i = 0; i < ROWS; ++i) UNROLL for (int v = 0; v < vecs; ++v) {
+    char *const to = c + i * pitch + v * 64;
+    _mm512_storeu_si512(to, accumulate ? add_sums(type, sum[i][v], _mm512_loadu_si512(to)) : sum[i][v]);
+  }
+}
+
+INLINE void block_body(group_type type, bool two_rows, bool two_cols, int64_t steps, const char *a, const char *b,
+                       char *c, int64_t pitch, bool accumulate) {
+  const int tiles = two_rows ? 2 : 1;
+  for (int t = 0; t < tiles; ++t)
+    for (int i = 0; i < TILE_ROWS; i += ROWS, c += ROWS * pitch)
+      some_rows(type, two_cols, steps, a + t * TILE_BYTES + i * 64, tiles * TILE_BYTES, b, c, pitch, accumulate);
+}
+
+#  define BLOCK(type, rows, cols)                                                                                      \
+    static void block_##type##_##rows##cols(int64_t steps, const char *a, const char *b, const char *ahead, char *c,   \
+                                            int64_t pitch, bool accumulate) {                                          \
+      (void)ahead; /* the processor's own prefetching keeps up */                                                      \
+      block_body(type, rows, cols, steps, a, b, c, pitch, accumulate);                                                 \
+    }
+#  define BLOCKS(type) BLOCK(type, 0, 0) BLOCK(type, 0, 1) BLOCK(type, 1, 0) BLOCK(type, 1, 1)
+#  define LISTED(type) [type] = {{block_##type##_00, block_##type##_01}, {block_##type##_10, block_##type##_11}}
+BLOCKS(GROUPS_BF16)
+BLOCKS(GROUPS_I8)
+
+const group_kernel dots_kernel = {.block = {LISTED(GROUPS_BF16), LISTED(GROUPS_I8)}};
+
+#endif

@@ -1,0 +1,237 @@
+#include "runtime/notify.h"
+
+#include <stdlib.h>
+
+#include "base/hooks.h"
+#include "memory/space.h"
+#include "runtime/capture.h"
+#include "runtime/order.h"
+#include "runtime/scheduler.h"
+
+enum { NOTIFY_COST_NS = 30 };
+
+_Atomic int notify_n_waiting;
+
+/* ---- life -------------------------------------------------------------------------------------------------------- */
+
+static _Atomic int n_alive[SPACE_MAX_DEVICES][2];
+
+status notify_create(int device, bool counts, notify **out) {
+  _Atomic int *alive = &n_alive[device][counts];
+  notify *n = atomic_fetch_add(alive, 1) < NOTIFIES_OF_DEVICE ? object_new(OBJECT_NOTIFY) : NULL;
+  if (!n) {
+    atomic_fetch_sub(alive, 1);
+    return fail(ST_NO_NOTIFIES, "no %snotify is left on device %d, which has %d", counts ? "count " : "", device,
+                NOTIFIES_OF_DEVICE);
+  }
+  n->device = device;
+  n->id = (uint32_t)n->o.serial;
+  n->counts = n->unordered = counts;
+  *out = n;
+  return ST_OK;
+}
+
+static void notify_unref(notify *n) {
+  if (!object_unref(&n->o)) return;
+  free(n->clock);
+  atomic_fetch_sub(&n_alive[n->device][n->counts], 1);
+  object_release(OBJECT_NOTIFY, &n->o);
+}
+
+void notify_destroy(notify *n) { notify_unref(n); }
+
+/* ---- the number and who waits for it ----------------------------------------------------------------------------- */
+
+static uint32_t recorded(uint32_t value, int mode, uint32_t with) {
+  switch (mode) {
+  case RECORD_ADD: return value + with;
+  case RECORD_OR: return value | with;
+  case RECORD_AND: return value & with;
+  default: return with;
+  }
+}
+
+static bool holds(const notify *n, const task *t) {
+  const uint32_t value = n->value, wanted = t->notify.value;
+  switch (t->notify.mode) {
+  case WAIT_LESS: return value < wanted;
+  case WAIT_GREATER: return value > wanted;
+  case WAIT_GREATER_EQUAL: return value >= wanted;
+  case WAIT_ALL_BITS: return (value & wanted) == wanted;
+  default: return value == wanted;
+  }
+}
+
+/* Takes the streams whose condition holds off the list; the lock is held. Each has a reference. */
+static stream *take_satisfied(notify *n) {
+  stream *satisfied = NULL, **link = &n->waiters;
+  while (*link) {
+    stream *s = *link;
+    if (!holds(n, s->waits_task)) {
+      link = &s->next_waiter;
+      continue;
+    }
+    *link = s->next_waiter;
+    s->next_waiter = satisfied;
+    satisfied = s;
+    atomic_fetch_sub_explicit(&notify_n_waiting, 1, memory_order_relaxed);
+  }
+  return satisfied;
+}
+
+static void set(notify *n, int mode, uint32_t value) {
+  spin_lock(&n->o.lock);
+  n->value = recorded(n->value, mode, value);
+  stream *satisfied = n->waiters ? take_satisfied(n) : NULL;
+  spin_unlock(&n->o.lock);
+  while (satisfied) {
+    stream *next = satisfied->next_waiter; /* read before the stream can wait, or go, again */
+    stream_unblock(satisfied);
+    stream_unref(satisfied);
+    satisfied = next;
+  }
+}
+
+void notify_clear(notify *n) { set(n, RECORD_SET, 0); }
+
+/* Takes s off the list, where it is still there; the lock is held. The reference is the caller's then. */
+static bool leave(notify *n, stream *s) {
+  for (stream **link = &n->waiters; *link; link = &(*link)->next_waiter) {
+    if (*link != s) continue;
+    *link = s->next_waiter;
+    atomic_fetch_sub_explicit(&notify_n_waiting, 1, memory_order_relaxed);
+    return true;
+  }
+  return false;
+}
+
+static void enter(notify *n, stream *s, task *t) {
+  object_ref(&s->o);
+  atomic_store(&s->blocked, true);
+  s->waits_task = t;
+  s->next_waiter = n->waiters;
+  n->waiters = s;
+  atomic_fetch_add_explicit(&notify_n_waiting, 1, memory_order_relaxed);
+}
+
+/* ---- record ------------------------------------------------------------------------------------------------------ */
+
+static void keep(task *t) { object_ref(&t->notify.notify->o); }
+static void let_go(task *t) { notify_unref(t->notify.notify); }
+
+static status run_record(task *t, stream *s) {
+  (void)s;
+  set(t->notify.notify, t->notify.mode, t->notify.value);
+  let_go(t);
+  return ST_OK;
+}
+
+/* What waits for a record that is dropped must not hang. */
+static void drop_record(task *t, stream *s) { run_record(t, s); }
+
+static const task_kind record_kind = {.name = "notify record",
+                                      .run = run_record,
+                                      .drop = drop_record,
+                                      .control = true,
+                                      .again = true,
+                                      .copied = keep,
+                                      .release = let_go};
+
+static bool order_kept(void) { return unlikely(atomic_load_explicit(&order_is_kept, memory_order_relaxed)); }
+
+/* Whether a task of this stream goes on with an order that was kept so far; both are locked. What is captured is executed
+ * any number of times, by any stream. */
+static bool in_order(notify *n, uint64_t *only, stream *s) {
+  if (!*only) *only = s->o.serial;
+  if (capture_records(s) || *only != s->o.serial) n->unordered = true;
+  return !n->unordered;
+}
+
+status notify_record(notify *n, int mode, uint32_t value, stream *s) {
+  task *t;
+  if (order_kept()) order_prepare(&n->clock);
+  hooks_tell_step(HOOK_EVENT_RECORDED, s->device, s->id, n->id); /* in vain where the wait is not told */
+  TRY(stream_new_task(s, &record_kind, &t));
+  t->cost_ns = NOTIFY_COST_NS;
+  t->notify.notify = n;
+  t->notify.mode = (uint8_t)mode;
+  t->notify.value = value;
+  keep(t);
+  spin_lock(&n->o.lock);
+  ++n->n_records;
+  if (in_order(n, &n->recorder, s) && order_kept()) order_record(n->clock, s);
+  spin_unlock(&n->o.lock);
+  stream_submit(s, t);
+  return ST_OK;
+}
+
+/* ---- wait -------------------------------------------------------------------------------------------------------- */
+
+static void end_wait(task *t) {
+  atomic_fetch_sub(&order_n_ahead, 1);
+  let_go(t);
+}
+
+static status run_wait(task *t, stream *s) {
+  notify *n = t->notify.notify;
+  const uint64_t deadline = atomic_load(&s->wait_deadline_ns);
+  if (t->notify.timeout_ns && !deadline) atomic_store(&s->wait_deadline_ns, now_ns() + t->notify.timeout_ns);
+  spin_lock(&n->o.lock);
+  const bool was_there = deadline && leave(n, s), passes = holds(n, t), late = deadline && now_ns() >= deadline;
+  if (passes && t->notify.clears) n->value = 0;
+  if (!passes && !late) enter(n, s, t);
+  spin_unlock(&n->o.lock);
+  if (was_there) stream_unref(s);
+  if (!passes && !late) {
+    scheduler_rouse();
+    return TASK_BLOCKED;
+  }
+  if (t->notify.timeout_ns) atomic_store(&s->wait_deadline_ns, 0);
+  const uint32_t id = n->id;
+  end_wait(t);
+  if (passes) return ST_OK;
+  return fail(ST_WAIT_TIMEOUT, "notify %u was not recorded within the wait's %ju s", id,
+              (uintmax_t)(t->notify.timeout_ns / 1000000000));
+}
+
+static void drop_wait(task *t, stream *s) {
+  notify *n = t->notify.notify;
+  spin_lock(&n->o.lock);
+  const bool was_there = leave(n, s);
+  spin_unlock(&n->o.lock);
+  if (was_there) stream_unref(s);
+  atomic_store(&s->wait_deadline_ns, 0);
+  atomic_store(&s->blocked, false);
+  end_wait(t);
+}
+
+static void keep_wait(task *t) {
+  keep(t);
+  atomic_fetch_add(&order_n_ahead, 1);
+}
+
+static const task_kind wait_kind = {
+    .name = "notify wait", .run = run_wait, .drop = drop_wait, .again = true, .copied = keep_wait, .release = end_wait};
+
+status notify_wait(notify *n, int mode, uint32_t value, bool clears, uint64_t timeout_ns, stream *s) {
+  task *t;
+  if (order_kept()) order_prepare(&s->clock);
+  TRY(stream_new_task(s, &wait_kind, &t));
+  t->cost_ns = NOTIFY_COST_NS;
+  t->notify.notify = n;
+  t->notify.mode = (uint8_t)mode;
+  t->notify.value = value;
+  t->notify.clears = clears;
+  t->notify.timeout_ns = timeout_ns;
+  keep_wait(t);
+  spin_lock(&n->o.lock);
+  ++n->n_waits;
+  /* After the latest record: where that is the n-th. One that is late passes without its record. */
+  if (timeout_ns) n->unordered = true;
+  const bool ordered = in_order(n, &n->waiter, s) && n->n_waits == n->n_records;
+  if (ordered && order_kept()) order_wait(n->clock, s);
+  spin_unlock(&n->o.lock);
+  stream_submit(s, t);
+  if (ordered) hooks_tell_step(HOOK_EVENT_AWAITED, s->device, s->id, n->id);
+  return ST_OK;
+}
