@@ -97,9 +97,14 @@ static int child_operators(void) {
                          aclCreateTensorDesc(ACL_FLOAT, 0, NULL, ACL_FORMAT_ND)};
   aclDataBuffer *buffers[] = {aclCreateDataBuffer(x, n * 4), aclCreateDataBuffer(&two, 4)},
                 *result = aclCreateDataBuffer(y, n * 4);
-  return aclSetTensorPlaceMent(in[1], ACL_MEMTYPE_HOST) ||
-         aclopExecuteV2("Mul", 2, in, buffers, 1, in, &result, NULL, NULL) || aclrtSynchronizeStream(NULL) ||
-         aclrtFree(x) || aclrtFree(y);
+  bool bad = aclSetTensorPlaceMent(in[1], ACL_MEMTYPE_HOST) ||
+             aclopExecuteV2("Mul", 2, in, buffers, 1, in, &result, NULL, NULL) || aclrtSynchronizeStream(NULL) ||
+             aclDestroyDataBuffer(result) || aclrtFree(x) || aclrtFree(y);
+  for (int i = 0; i < 2; ++i) {
+    aclDestroyTensorDesc(in[i]);
+    bad |= aclDestroyDataBuffer(buffers[i]) != 0;
+  }
+  return bad;
 }
 
 static const struct {
