@@ -376,5 +376,45 @@ class Thresholds(unittest.TestCase):
         each_case(self, "aclnnThresholdBackward", CASES, backward)
 
 
+# ---- results too large for the caches
+
+
+class Large(unittest.TestCase):
+    """Results of 8 MiB and more are stored in another way where they are side by side: to the last element, whatever
+    the type, tail, offset or broadcast, they are what smaller ones are."""
+
+    def check(self, op, inputs, out, expected, *scalars):
+        run(op, *inputs, *scalars, out)
+        ref.check_equal(out.get().reshape(-1), np.broadcast_to(expected, out.shape).reshape(-1), f"{op} {out.dtype}")
+
+    def values(self, dtype, shape):
+        count = np.arange(int(np.prod(shape))).reshape(shape)
+        return (count % 251 - 125).astype(np.float32 if dtype.kind == "f" else dtype.storage)
+
+    def test_unary(self):
+        for dtype, n in ((F32, (2 << 20) + 37), (BF16, (4 << 20) + 1001), (F16, 4 << 20), (I32, (2 << 20) + 1), (I64, 1 << 20)):
+            for offset in (0, 3, 64):
+                x = self.values(dtype, (n,))
+                out = Tensor(dtype, (n,), offset=offset)
+                self.check("aclnnNeg", [Tensor.of(dtype, x)], out, -x)
+
+    def test_broadcast(self):
+        for dtype, shape in ((F32, (2050, 1024)), (BF16, (2050, 4096)), (F32, (2100, 1001))):
+            x, row = self.values(dtype, shape), self.values(dtype, shape[1:])
+            out = Tensor(dtype, shape)
+            self.check("aclnnMaximum", [Tensor.of(dtype, x), Tensor.of(dtype, row)], out, np.maximum(x, row))
+
+    def test_converted(self):
+        x = self.values(F32, ((8 << 20) + 5,))
+        for dtype in (BF16, U8, F64):
+            self.check("aclnnCast", [Tensor.of(F32, x % 100)], Tensor(dtype, x.shape), x % 100, dtype.code)
+
+    def test_in_place(self):
+        x = self.values(F32, ((2 << 20) + 37,))
+        t = Tensor.of(F32, x)
+        run("aclnnInplaceNeg", t)
+        ref.check_equal(t.get(), -x, "in place")
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -38,27 +38,33 @@ static inline void bf16_store_16(uint16_t *to, __mmask16 lanes, __m512 x) {
   _mm256_mask_storeu_epi16(to, lanes, _mm512_cvtepi32_epi16(rounded));
 }
 
-/* Lines of the next page are asked for, since the hardware stops at its beginning. */
+/* Lines of the next page are asked for, since the hardware stops at its beginning; once a line, two vectors. */
 #  define LOAD_HALVES(type)                                                                                            \
     static inline int64_t type##_load(float *to, const uint16_t *from, int64_t n) {                                    \
       int64_t i = 0;                                                                                                   \
-      for (; i + 16 <= n; i += 16) {                                                                                   \
+      for (; i + 32 <= n; i += 32) {                                                                                   \
         __builtin_prefetch(from + i + 1024);                                                                           \
         _mm512_storeu_ps(to + i, type##_load_16(from + i, 0xffff));                                                    \
+        _mm512_storeu_ps(to + i + 16, type##_load_16(from + i + 16, 0xffff));                                          \
       }                                                                                                                \
-      const __mmask16 rest = (__mmask16)((1 << (n - i)) - 1);                                                          \
-      if (rest) _mm512_mask_storeu_ps(to + i, rest, type##_load_16(from + i, rest));                                   \
+      for (; i < n; i += 16) {                                                                                         \
+        const __mmask16 lanes = (__mmask16)_bzhi_u32(0xffff, (unsigned)(n - i));                                       \
+        _mm512_mask_storeu_ps(to + i, lanes, type##_load_16(from + i, lanes));                                         \
+      }                                                                                                                \
       return n;                                                                                                        \
     }
 #  define STORE_HALVES(type)                                                                                           \
     static inline int64_t type##_store(uint16_t *to, const float *from, int64_t n) {                                   \
       int64_t i = 0;                                                                                                   \
-      for (; i + 16 <= n; i += 16) {                                                                                   \
+      for (; i + 32 <= n; i += 32) {                                                                                   \
         __builtin_prefetch(to + i + 1024, 1);                                                                          \
         type##_store_16(to + i, 0xffff, _mm512_loadu_ps(from + i));                                                    \
+        type##_store_16(to + i + 16, 0xffff, _mm512_loadu_ps(from + i + 16));                                          \
       }                                                                                                                \
-      const __mmask16 rest = (__mmask16)((1 << (n - i)) - 1);                                                          \
-      if (rest) type##_store_16(to + i, rest, _mm512_maskz_loadu_ps(rest, from + i));                                  \
+      for (; i < n; i += 16) {                                                                                         \
+        const __mmask16 lanes = (__mmask16)_bzhi_u32(0xffff, (unsigned)(n - i));                                       \
+        type##_store_16(to + i, lanes, _mm512_maskz_loadu_ps(lanes, from + i));                                        \
+      }                                                                                                                \
       return n;                                                                                                        \
     }
 LOAD_HALVES(f16)

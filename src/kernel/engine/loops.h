@@ -26,6 +26,9 @@ typedef struct {
   elementwise_loop *elementwise[N_EW][N_COMPUTE]; /* NULL: not for that type */
   load_loop *load[DTYPE_END][N_COMPUTE];
   store_loop *store[DTYPE_END][N_COMPUTE];
+  /* memcpy past the caches; other threads see it after stream_end. */
+  void (*stream_bytes)(char *to, const char *from, int64_t bytes);
+  void (*stream_end)(void);
   /* Reductions of up to REDUCE_BLOCK contiguous elements. Sums go by REDUCE_LANES lanes (element i to lane i modulo
    * their number) and a tree over them, so a block's result depends on its elements and their order only. Maxima keep
    * NaN. */
@@ -37,7 +40,11 @@ typedef struct {
   float (*exp_sum_f32)(float *y, const float *x, float shift, int64_t n);
 } kernel_loops;
 
-enum { REDUCE_BLOCK = 1024, REDUCE_LANES = 16 };
+enum {
+  REDUCE_BLOCK = 1024,
+  REDUCE_LANES = 16,
+  STREAM_BYTES = 8 << 20, /* results of this size and more go past the caches (measured: bench/ops, Copy and Neg) */
+};
 
 extern const kernel_loops *loops; /* set before main */
 

@@ -6,6 +6,7 @@
 #include "kernel/engine/elementwise_loop.h"
 #include "kernel/engine/halves.h"
 #include "kernel/engine/loops.h"
+#include "kernel/engine/stream.h"
 #include "kernel/engine/vmath.h"
 
 #define TEXT_(a) #a
@@ -218,6 +219,8 @@ const kernel_loops LEVELED(loops) = {
         },
     .load = {DTYPES(LOAD_ROW)},
     .store = {DTYPES(STORE_ROW)},
+    .stream_bytes = stream_bytes,
+    .stream_end = stream_end,
     .sum_f32 = sum_f32,
     .sum_f64 = sum_f64,
     .sum_i64 = sum_i64,

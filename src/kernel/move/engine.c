@@ -1,15 +1,15 @@
 #include <string.h>
 
 #include "kernel/engine/level.h"
+#include "kernel/engine/loops.h"
 #include "kernel/engine/rows.h"
 #include "kernel/move/move.h"
 
 LEVEL_CHOICE(move_loops, moves, move_loops)
 
 enum {
-  ROW_GRAIN = 64,        /* rows that a thread starts at multiples of: whole lines of a transposition's source */
-  COLUMN_GRAIN = 4096,   /* the same where a thread gets part of each row */
-  STREAM_BYTES = 8 << 20 /* results of this size and more go past the caches (measured: bench/ops, Copy) */
+  ROW_GRAIN = 64,      /* rows that a thread starts at multiples of: whole lines of a transposition's source */
+  COLUMN_GRAIN = 4096, /* the same where a thread gets part of each row */
 };
 
 /* ---- spaces ------------------------------------------------------------------------------------------------------ */

@@ -4,10 +4,7 @@
 #include <string.h>
 
 #include "kernel/engine/level.h"
-
-#ifdef __SSE2__
-#  include <immintrin.h>
-#endif
+#include "kernel/engine/stream.h"
 
 typedef struct {
   uint64_t half[2];
@@ -94,39 +91,14 @@ static void scattered_rows(char *to, const int64_t *at, const char *from, const 
   MOVE_ROWS(to + at[i], from + of[i])
 }
 
-/* Stores that do not read the lines they replace: worth it where a result is too large for the caches. */
-static void stream(char *to, const char *from, int64_t bytes) {
-#if defined(__AVX512F__) || defined(__AVX2__)
-  if (bytes < 4 * LINE) {
-    memmove(to, from, (size_t)bytes);
-    return;
-  }
-  const int64_t head = (LINE - (int64_t)((uintptr_t)to & (LINE - 1))) & (LINE - 1);
-  memcpy(to, from, (size_t)head);
-  int64_t i = head;
-  for (; i + LINE <= bytes; i += LINE) {
-#  ifdef __AVX512F__
-    _mm512_stream_si512((void *)(to + i), _mm512_loadu_si512((const void *)(from + i)));
-#  else
-    const __m256i a = _mm256_loadu_si256((const void *)(from + i)),
-                  b = _mm256_loadu_si256((const void *)(from + i + 32));
-    _mm256_stream_si256((void *)(to + i), a);
-    _mm256_stream_si256((void *)(to + i + 32), b);
-#  endif
-  }
-  memcpy(to + i, from + i, (size_t)(bytes - i));
-  _mm_sfence();
-#else
-  memmove(to, from, (size_t)bytes);
-#endif
-}
-
 static void rows(const plane *p, char *to, const char *from) {
   const int64_t bytes = p->n[1] * p->element_bytes;
-  if (p->streams && bytes >= STREAM_ROW)
-    for (int64_t i = 0; i < p->n[0]; ++i) stream(to + i * p->to[0], from + i * p->from[0], bytes);
-  else
+  if (!p->streams || bytes < STREAM_ROW) {
     rows_at_strides(to, p->to[0], from, p->from[0], p->n[0], bytes);
+    return;
+  }
+  for (int64_t i = 0; i < p->n[0]; ++i) stream_bytes(to + i * p->to[0], from + i * p->from[0], bytes);
+  stream_end();
 }
 
 /* ---- strided rows ------------------------------------------------------------------------------------------------ */
@@ -315,6 +287,5 @@ const move_loops LEVELED(move_loops) = {
     .rows = rows,
     .transpose = {transpose_w1, transpose_w2, transpose_w4, transpose_w8, strided_w16},
     .strided = {strided_w1, strided_w2, strided_w4, strided_w8, strided_w16},
-    .stream = stream,
     .scattered_rows = scattered_rows,
 };

@@ -20,8 +20,6 @@ typedef struct {
   plane_loop *rows;                     /* to[1] and from[1] are the element's size */
   plane_loop *transpose[ELEMENT_SIZES]; /* to[1] and from[0] are it */
   plane_loop *strided[ELEMENT_SIZES];   /* any strides */
-  /* memcpy past the caches. */
-  void (*stream)(char *to, const char *from, int64_t bytes);
   /* Rows of bytes at to + at[i], from from + of[i], in the order of i. */
   void (*scattered_rows)(char *to, const int64_t *at, const char *from, const int64_t *of, int64_t n, int64_t bytes);
 } move_loops;
