@@ -115,8 +115,11 @@ void memory_give_back(void) {
 }
 
 /* More room for a device's memory: what lies idle in pools, and what other processes have let go of, or only keep. */
-__attribute__((noinline)) bool memory_find_room(int device) {
-  return pools_relieve(device) || vmm_settle() || ledger_ask_others(device);
+__attribute__((noinline)) bool memory_find_room(int device, unsigned failures) {
+  if (failures) return failures == 1 && ledger_ask_others(device);
+  pools_relieve(device);
+  vmm_settle();
+  return true;
 }
 
 status memory_round(const alloc_rule *rule, int policy, uint64_t size, uint64_t *bytes) {

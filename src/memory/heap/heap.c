@@ -241,8 +241,9 @@ __attribute__((noinline)) static status alloc_slowly(heap *h, thread_cache *t, r
     if (likely((*out = alloc_from_cache(h, t, r)))) return ST_OK;
   }
   if (!r->begun) r->begun = heap_stats_begin(&h->stats);
-  if (likely(try_alloc(h, r, out)) || (heap_find_room(h) && try_alloc(h, r, out))) return ST_OK;
-  return heap_refuse(h, r->requested);
+  for (unsigned failures = 0; unlikely(!try_alloc(h, r, out)); ++failures)
+    if (!heap_find_room(h, failures)) return heap_refuse(h, r->requested);
+  return ST_OK;
 }
 
 status heap_alloc(heap *h, uint64_t bytes, uint64_t requested, const char *call, void *site, void **out) {
