@@ -246,7 +246,12 @@ static bool try_alloc(heap *h, const request *r, void **out) {
   return p;
 }
 
-__attribute__((noinline)) static status alloc_slowly(heap *h, request *r, void **out) {
+__attribute__((noinline)) static status alloc_slowly(heap *h, thread_cache *t, request *r, void **out) {
+  void *p = t ? heap_alloc_kept(t, r->bytes, r->requested, r->call, r->site) : NULL;
+  if (likely(p)) {
+    *out = p;
+    return ST_OK;
+  }
   r->begun = heap_stats_begin(&h->stats);
   for (unsigned failures = 0; unlikely(!try_alloc(h, r, out)); ++failures)
     if (!heap_find_room(h, failures)) return heap_refuse(h, r->requested);
@@ -255,14 +260,13 @@ __attribute__((noinline)) static status alloc_slowly(heap *h, request *r, void *
 
 status heap_alloc(heap *h, uint64_t bytes, uint64_t requested, const char *call, void *site, void **out) {
   thread_cache *t = unlikely(hooks_any()) ? NULL : thread_caches[h->index];
-  const uint64_t bucket = store_units(bytes, h->config.unit_shift);
-  void *p = t && bucket <= THREAD_CACHE_UNITS ? thread_cache_alloc(t, bucket, bytes, requested, call, site) : NULL;
-  if (!p && t) p = heap_alloc_kept(t, bytes, requested, call, site);
-  if (likely(p)) {
-    *out = p;
-    return ST_OK;
-  }
-  return alloc_slowly(h, &(request){.bytes = bytes, .requested = requested, .call = call, .site = site}, out);
+  const uint64_t bucket = ((bytes - 1) >> h->config.unit_shift) + 1;
+  void *p =
+      likely(t) && bucket <= THREAD_CACHE_UNITS ? thread_cache_alloc(t, bucket, bytes, requested, call, site) : NULL;
+  if (unlikely(!p))
+    return alloc_slowly(h, t, &(request){.bytes = bytes, .requested = requested, .call = call, .site = site}, out);
+  *out = p;
+  return ST_OK;
 }
 
 /* ---- freeing ----------------------------------------------------------------------------------------------------- */
@@ -309,7 +313,9 @@ bool heap_free_kept(thread_cache *t, uintptr_t address) {
   return thread_cache_enter(t, THREAD_CACHE_CLOSED) && free_into_cache(h, t, begun, address);
 }
 
-__attribute__((noinline)) static status free_slowly(heap *h, uintptr_t address, const char *name, void *site) {
+__attribute__((noinline)) static status free_slowly(heap *h, thread_cache *t, uintptr_t address, const char *name,
+                                                    void *site) {
+  if (t && heap_free_kept(t, address)) return ST_OK;
   const uint64_t begun = heap_stats_begin(&h->stats);
   pthread_mutex_lock(&h->lock);
   own_cache(h);
@@ -320,6 +326,5 @@ __attribute__((noinline)) static status free_slowly(heap *h, uintptr_t address, 
 
 status heap_free(heap *h, uintptr_t address, const char *name, void *site) {
   thread_cache *t = unlikely(hooks_any()) ? NULL : thread_caches[h->index];
-  if (likely(t && (thread_cache_free(t, address) || heap_free_kept(t, address)))) return ST_OK;
-  return free_slowly(h, address, name, site);
+  return likely(t && thread_cache_free(t, address)) ? ST_OK : free_slowly(h, t, address, name, site);
 }
