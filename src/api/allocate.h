@@ -9,14 +9,6 @@
 /* Attributes of a block: a device must be the current one, the module is for CANN's own accounts. */
 status check_malloc_config(const aclrtMallocConfig *cfg, bool host, int device);
 
-/* aclrtMalloc with what the thread keeps, and nothing else; false sends the caller through allocate(). */
-static inline bool malloc_kept(int policy, size_t size, void *site, void **out) {
-  const context *c = context_peek();
-  void *p = likely(c && out) ? memory_malloc_kept(c->device, policy, size, site) : NULL;
-  if (likely(p)) *out = p;
-  return likely(p);
-}
-
 /* A block by the rule, on the current device if on one; cfg may be NULL. CANN takes policies outside of its enum. */
 static inline status allocate(rule_kind kind, int policy, const aclrtMallocConfig *cfg, size_t size, void *site,
                               void **out) {

@@ -18,12 +18,15 @@ static inline aclError api_result(status st, const char *call) {
 #define CALLER __builtin_return_address(0)
 
 /* The last statement of an entry point; a call in the profiler's timeline. */
-#define API(expression)                                                                                                \
+#define API(expression) API_AS(__func__, expression)
+
+/* The same in a function that does an entry point's work. */
+#define API_AS(call, expression)                                                                                       \
   do {                                                                                                                 \
     const uint64_t api_start_ns_ = timeline_wants(TIMELINE_WANTS_CALLS) ? timeline_now() : 0;                          \
     const int api_status_ = (expression);                                                                              \
-    if (unlikely(api_start_ns_)) timeline_call(__func__, api_start_ns_);                                               \
-    return api_result(api_status_, __func__);                                                                          \
+    if (unlikely(api_start_ns_)) timeline_call(call, api_start_ns_);                                                   \
+    return api_result(api_status_, call);                                                                              \
   } while (0)
 
 /* Returns from the entry point unless the pointer is there. */

@@ -6,10 +6,24 @@
 #include "runtime/context.h"
 #include "runtime/device.h"
 
+/* Apart, so that the usual way needs no stack. */
+__attribute__((noinline)) static aclError malloc_slowly(void **devPtr, size_t size, int policy, void *site) {
+  const context *c = context_peek();
+  void *p = likely(c && devPtr) ? memory_malloc_kept_long(c->device, policy, size, site) : NULL;
+  if (likely(p)) {
+    *devPtr = p;
+    return ACL_SUCCESS;
+  }
+  API_AS("aclrtMalloc", devPtr ? allocate(RULE_MALLOC, policy, NULL, size, site, devPtr)
+                               : fail(ST_INVALID_PARAM, "devPtr is NULL, expected a pointer"));
+}
+
 aclError aclrtMalloc(void **devPtr, size_t size, aclrtMemMallocPolicy policy) {
-  if (likely(malloc_kept((int)policy, size, CALLER, devPtr))) return ACL_SUCCESS;
-  NEED(devPtr);
-  API(allocate(RULE_MALLOC, (int)policy, NULL, size, CALLER, devPtr));
+  const context *c = context_peek();
+  void *p = likely(c && devPtr) ? memory_malloc_kept(c->device, (int)policy, size, CALLER) : NULL;
+  if (unlikely(!p)) return malloc_slowly(devPtr, size, (int)policy, CALLER);
+  *devPtr = p;
+  return ACL_SUCCESS;
 }
 
 aclError aclrtMallocAlign32(void **devPtr, size_t size, aclrtMemMallocPolicy policy) {
@@ -31,10 +45,15 @@ aclError aclrtMallocHost(void **hostPtr, size_t size) {
   API(allocate(RULE_MALLOC_HOST, POLICY_NORMAL_ONLY, NULL, size, CALLER, hostPtr));
 }
 
+__attribute__((noinline)) static aclError free_slowly(void *devPtr, void *site) {
+  if (likely(memory_free_kept_long(devPtr))) return ACL_SUCCESS;
+  API_AS("aclrtFree", memory_free(devPtr, FREE_DEVICE, site));
+}
+
 /* Frees need no context: what outlives its device can still be freed. */
 aclError aclrtFree(void *devPtr) {
   if (likely(memory_free_kept(devPtr))) return ACL_SUCCESS;
-  API(memory_free(devPtr, FREE_DEVICE, CALLER));
+  return free_slowly(devPtr, CALLER);
 }
 aclError aclrtFreeHost(void *hostPtr) { API(memory_free(hostPtr, FREE_HOST, CALLER)); }
 

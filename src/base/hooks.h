@@ -51,9 +51,10 @@ typedef struct {
   void (*step)(const hook_step *step);
 } hooks;
 
-extern _Atomic bool hooks_on;
+extern INTERNAL _Atomic bool hooks_on;
 
-/* `added` must stay. Its order among others is that of adding. */
+/* `added` must stay. Its order among others is that of adding. Before the first device is opened: where nobody listens then,
+ * memory.h has short cuts that never look again. */
 void hooks_add(const hooks *added);
 
 static inline bool hooks_any(void) { return atomic_load_explicit(&hooks_on, memory_order_relaxed); }

@@ -89,6 +89,9 @@ enum {
   ST_NOT_REGISTERED = 507911,
 };
 
+/* Of a variable of the library's: read where it is, not by way of a table of addresses. */
+#define INTERNAL __attribute__((visibility("hidden")))
+
 #define likely(x)   __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 

@@ -18,8 +18,8 @@ static heap *_Atomic device_heaps[SPACE_MAX_DEVICES];
 static heap *_Atomic pinned_heap, *_Atomic managed_heap;
 static const heap_fences *fences;
 uint32_t memory_slack_bytes = RULE_DEFAULT_SLACK_BYTES;
-_Atomic uint8_t memory_cache_index[SPACE_MAX_DEVICES];
-_Atomic uint32_t memory_frees_checked;
+_Atomic uint8_t memory_alloc_index[SPACE_MAX_DEVICES], memory_free_index[SPACE_MAX_DEVICES];
+static int frees_checked;         /* reasons; under open_lock */
 static _Atomic bool kinds_differ; /* media processing or pools have blocks: frees look whose a block is */
 static char device_names[SPACE_MAX_DEVICES][16];
 
@@ -37,6 +37,24 @@ static status open_heap(heap *_Atomic *slot, const heap_config *config) {
   TRY(heap_create(config, &h));
   atomic_store_explicit(slot, h, memory_order_release);
   return ST_OK;
+}
+
+/* Under the lock. Whatever slack there is, memory.h's short cut for small blocks must stay within their lists. */
+static void set_short_cuts(void) {
+  const bool any = !hooks_any() && THREAD_CACHE_SMALL + memory_slack_bytes <= THREAD_CACHE_UNITS
+                                                                                  << RULE_DEVICE_UNIT_SHIFT;
+  for (int d = 0; d < SPACE_MAX_DEVICES; ++d) {
+    const uint8_t index = any && memory_heap(d) ? (uint8_t)heap_index(memory_heap(d)) : 0;
+    atomic_store_explicit(&memory_alloc_index[d], index, memory_order_release);
+    atomic_store_explicit(&memory_free_index[d], frees_checked ? 0 : index, memory_order_release);
+  }
+}
+
+void memory_check_frees(int change) {
+  pthread_mutex_lock(&open_lock);
+  frees_checked += change;
+  set_short_cuts();
+  pthread_mutex_unlock(&open_lock);
 }
 
 /* The window is larger than the device, so that free addresses never run out before memory does. */
@@ -65,8 +83,7 @@ status memory_open_device(int device, uint64_t size_bytes, bool check_host) {
                                   .find_room = memory_find_room,
                                   .stats = trace_is_on() ? &trace_stats()->device[device] : NULL});
     if (st == ST_OK) {
-      atomic_store_explicit(&memory_cache_index[device], (uint8_t)heap_index(memory_heap(device)),
-                            memory_order_release);
+      set_short_cuts();
       fault_handler_install();
     }
   }
@@ -115,8 +132,11 @@ void memory_give_back(void) {
 }
 
 /* More room for a device's memory: what lies idle in pools, and what other processes have let go of, or only keep. */
-__attribute__((noinline)) bool memory_find_room(int device) {
-  return pools_relieve(device) || vmm_settle() || ledger_ask_others(device);
+__attribute__((noinline)) bool memory_find_room(int device, unsigned failures) {
+  if (failures) return failures == 1 && ledger_ask_others(device);
+  pools_relieve(device);
+  vmm_settle();
+  return true;
 }
 
 status memory_round(const alloc_rule *rule, int policy, uint64_t size, uint64_t *bytes) {
@@ -127,7 +147,7 @@ status memory_round(const alloc_rule *rule, int policy, uint64_t size, uint64_t 
 }
 
 static void expect_kinds(void) {
-  if (!atomic_load(&kinds_differ) && !atomic_exchange(&kinds_differ, true)) atomic_fetch_add(&memory_frees_checked, 1);
+  if (!atomic_load(&kinds_differ) && !atomic_exchange(&kinds_differ, true)) memory_check_frees(1);
 }
 
 void memory_expect_pools(void) { expect_kinds(); }

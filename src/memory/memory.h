@@ -23,33 +23,49 @@ void memory_set_fences(const heap_fences *fences);
 const heap_fences *memory_fences(void);
 
 /* What blocks with slack grow by (RULE_DEFAULT_SLACK_BYTES unless set); set before the first device is opened. */
-extern uint32_t memory_slack_bytes;
+extern INTERNAL uint32_t memory_slack_bytes;
 
-/* Of a device's heap (heap_index); 0: not opened yet. */
-extern _Atomic uint8_t memory_cache_index[SPACE_MAX_DEVICES];
+/* A device's heap_index where allocations, or frees, may go past all but the thread's cache; else 0: it is not opened yet,
+ * somebody listens to the hooks, or, of frees, there are reasons to look whose a block is. */
+extern INTERNAL _Atomic uint8_t memory_alloc_index[SPACE_MAX_DEVICES], memory_free_index[SPACE_MAX_DEVICES];
 
-/* Not 0: there are reasons to look whose a block is before it is freed. Counted by those who have one. */
-extern _Atomic uint32_t memory_frees_checked;
+/* There is one such reason more, or less (-1). */
+void memory_check_frees(int change);
 
 /* A block of `size` bytes where the rule says (device counts only if that is a device), of the pages that the policy
  * asks for. site: the caller's return address, for messages. */
 status memory_alloc(int device, const alloc_rule *rule, int policy, uint64_t size, void *site, void **out);
 
-/* The same for aclrtMalloc's rule, where the thread keeps such a block (heap/thread_cache.h), else NULL. Policies that ask
- * for whole pages are left to memory_alloc. */
+/* The same for aclrtMalloc's rule, where the thread keeps such a block (heap/thread_cache.h), else NULL: a small one, or any
+ * of less than 1 << 47 bytes. Policies that ask for whole pages are left to memory_alloc. */
+static inline thread_cache *memory_cache_for(int device, int policy) {
+  if (unlikely(policy != POLICY_HUGE_FIRST && policy != POLICY_NORMAL_ONLY)) return NULL;
+  return thread_caches[atomic_load_explicit(&memory_alloc_index[device], memory_order_relaxed)];
+}
+
+static inline uint64_t memory_malloc_bytes(uint64_t size) {
+  return ((size + RULE_ROUND_BYTES - 1) & -(uint64_t)RULE_ROUND_BYTES) + memory_slack_bytes;
+}
+
 static inline void *memory_malloc_kept(int device, int policy, uint64_t size, void *site) {
-  thread_cache *t = thread_caches[atomic_load_explicit(&memory_cache_index[device], memory_order_relaxed)];
-  if (unlikely(!t || size - 1 >= THREAD_CACHE_BYTES || (policy != POLICY_HUGE_FIRST && policy != POLICY_NORMAL_ONLY)))
-    return NULL;
-  const uint64_t rounded = (size + RULE_ROUND_BYTES - 1) & -(uint64_t)RULE_ROUND_BYTES;
-  return thread_cache_alloc(t, rounded + memory_slack_bytes, size, alloc_rules[RULE_MALLOC].call[PAGES_SMALL], site);
+  thread_cache *t = memory_cache_for(device, policy);
+  if (unlikely(!t || size - 1 >= THREAD_CACHE_SMALL)) return NULL;
+  const uint64_t bytes = memory_malloc_bytes(size), bucket = ((bytes - 1) >> RULE_DEVICE_UNIT_SHIFT) + 1;
+  return thread_cache_alloc(t, bucket, bytes, size, alloc_rules[RULE_MALLOC].call[PAGES_SMALL], site);
+}
+
+static inline void *memory_malloc_kept_long(int device, int policy, uint64_t size, void *site) {
+  thread_cache *t = memory_cache_for(device, policy);
+  if (!t || size - 1 >= UINT64_C(1) << 47) return NULL;
+  const char *call = alloc_rules[RULE_MALLOC].call[policy_pages(policy, size)];
+  return heap_alloc_kept(t, memory_malloc_bytes(size), size, call, site);
 }
 
 /* What a rule makes of a request's size; refused in words where there is nothing to make. */
 status memory_round(const alloc_rule *rule, int policy, uint64_t size, uint64_t *bytes);
 
-/* After a refusal: whether there is more room on the device now. No lock of the memory is held. */
-bool memory_find_room(int device);
+/* Makes more room on the device, as heap_config.find_room has it. No lock of the memory is held. */
+bool memory_find_room(int device, unsigned failures);
 
 /* From now on there are blocks that pools hold, which memory_free passes on. */
 void memory_expect_pools(void);
@@ -61,15 +77,21 @@ void memory_give_back(void);
  * return address. */
 status memory_free(void *block, free_kind kind, void *site);
 
-/* The same for device memory where the thread can keep the block, else false. */
-static inline bool memory_free_kept(void *block) {
+/* The same for device memory where the thread can keep the block, else false: a small one, or any. */
+static inline thread_cache *memory_cache_of(const void *block) {
   const uintptr_t distance = (uintptr_t)block - space.device_base;
-  if (unlikely(distance >> SPACE_STRIDE_SHIFT >= SPACE_MAX_DEVICES ||
-               atomic_load_explicit(&memory_frees_checked, memory_order_relaxed)))
-    return false;
-  thread_cache *t =
-      thread_caches[atomic_load_explicit(&memory_cache_index[distance >> SPACE_STRIDE_SHIFT], memory_order_relaxed)];
+  if (unlikely(distance >> SPACE_STRIDE_SHIFT >= SPACE_MAX_DEVICES)) return NULL;
+  return thread_caches[atomic_load_explicit(&memory_free_index[distance >> SPACE_STRIDE_SHIFT], memory_order_relaxed)];
+}
+
+static inline bool memory_free_kept(void *block) {
+  thread_cache *t = memory_cache_of(block);
   return likely(t) && thread_cache_free(t, (uintptr_t)block);
+}
+
+static inline bool memory_free_kept_long(void *block) {
+  thread_cache *t = memory_cache_of(block);
+  return t && heap_free_kept(t, (uintptr_t)block);
 }
 
 status memory_info(int device, uint64_t *free_bytes, uint64_t *total_bytes);

@@ -13,6 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/status.h"
+
 /* ---- pages ------------------------------------------------------------------------------------------------------- */
 
 typedef enum { PAGES_SMALL, PAGES_HUGE, PAGES_GIANT, N_PAGE_KINDS } page_kind;
@@ -91,7 +93,7 @@ typedef enum {
   N_RULES
 } rule_kind;
 
-extern const alloc_rule alloc_rules[N_RULES];
+extern INTERNAL const alloc_rule alloc_rules[N_RULES];
 
 /* The rule that a call is of; NULL for others'. *pages: of the block. */
 const alloc_rule *rule_of_call(const char *call, page_kind *pages);

@@ -32,7 +32,7 @@ typedef struct {
   uintptr_t managed_base, managed_bytes;
 } space_layout;
 
-extern space_layout space;
+extern INTERNAL space_layout space;
 
 /* ST_NO_MEMORY where the windows could not be had. */
 status space_check(void);

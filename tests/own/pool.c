@@ -297,6 +297,45 @@ static void a_stream_is_made_to_wait_rather_than_refused(void **state) {
   CHECK_OK(aclrtDestroyStream(second));
 }
 
+/* What was unmapped while tasks were pending is given back by the next call that looks, whichever thread's that is, and at any
+ * moment of another's allocation. */
+static _Atomic bool asking;
+
+static void *ask(void *unused) {
+  size_t left, total;
+  if (aclrtSetDevice(0) != ACL_SUCCESS) abort();
+  while (atomic_load(&asking)) aclrtGetMemInfo(ACL_HBM_MEM, &left, &total);
+  return unused;
+}
+
+static void what_others_give_back_is_not_missing(void **state) {
+  (void)state;
+  enum { N = 3000 };
+  const aclrtPhysicalMemProp prop = {.memAttr = ACL_HBM_MEM_HUGE, .location = {.type = ACL_MEM_LOCATION_TYPE_DEVICE}};
+  const size_t all_bytes = device_free() - 64;
+  aclrtStream stream = stream_new();
+  pthread_t thread;
+  void *at, *all;
+  CHECK_OK(aclrtReserveMemAddress(&at, 2 * MIB, 0, NULL, 0));
+  atomic_store(&asking, true);
+  assert_int_equal(pthread_create(&thread, NULL, ask, NULL), 0);
+  for (int i = 0; i < N; i++) {
+    aclrtDrvMemHandle handle;
+    CHECK_OK(aclrtMallocPhysical(&handle, 2 * MIB, &prop, 0));
+    CHECK_OK(aclrtMapMem(at, 2 * MIB, 0, handle, 0));
+    CHECK_OK(aclrtMemsetAsync(at, KIB, 1, KIB, stream));
+    CHECK_OK(aclrtUnmapMem(at));
+    CHECK_OK(aclrtFreePhysical(handle));
+    CHECK_OK(aclrtSynchronizeStream(stream));
+    CHECK_OK(aclrtMalloc(&all, all_bytes, ACL_MEM_MALLOC_NORMAL_ONLY));
+    CHECK_OK(aclrtFree(all));
+  }
+  atomic_store(&asking, false);
+  pthread_join(thread, NULL);
+  CHECK_OK(aclrtReleaseMemAddress(at));
+  CHECK_OK(aclrtDestroyStream(stream));
+}
+
 /* ---- defragmentation ---- */
 
 enum { MOST_BLOCKS = 2000 };
@@ -383,6 +422,7 @@ int main(void) {
       TEST(idle_memory_serves_whoever_needs_it),
       TEST(the_reserve_is_opened_last),
       TEST(a_stream_is_made_to_wait_rather_than_refused),
+      TEST(what_others_give_back_is_not_missing),
       TEST(defragmenting_leaves_what_is_live_as_it_was),
       TEST(scattered_memory_serves_a_large_block),
   };

@@ -193,8 +193,8 @@ static struct {
   int n_asked;
 } others;
 
-static bool find_room(int device) {
-  (void)device;
+static bool find_room(int device, unsigned failures) {
+  (void)device, (void)failures;
   others.n_asked++;
   if (!others.idle) return false;
   assert_int_equal(heap_free(others.heap, (uintptr_t)others.idle, "idle", NULL), ST_OK);

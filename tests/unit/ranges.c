@@ -81,10 +81,11 @@ static void take_across(model *m, uint32_t n, bool give_up) {
   if (m->n_taken == MAX_TAKEN || longest(m, IS_BACKED) >= n) return;
   const range_id id = ranges_take_across(m->r, n, STEP, &bare, &n_bare);
   if (!id) {
-    assert_true(longest(m, IS_BARE) < (n + STEP - 1) / STEP * STEP);
+    assert_true(longest(m, IS_BARE) < n);
     return;
   }
   ranges_extent(m->r, id, &start, &all);
+  assert_int_equal(bare % STEP, 0);
   assert_int_equal(n_bare % STEP, 0);
   assert_true(all >= n && all - n < STEP);
   assert_true(bare == start || bare + n_bare == start + all);

@@ -391,12 +391,82 @@ static void turns_of_cached_and_bare_are_one_place(void **state) {
   munmap(reserved, WINDOW + GRANULE_BYTES);
 }
 
+/* ---- over many rounds ---- */
+
+enum { LIVE_MOST = 600 * MIB, LIVE_BLOCKS = 4000 };
+
+typedef struct {
+  store *s;
+  random_source random;
+  placement block[LIVE_BLOCKS];
+  uint32_t n;
+} program;
+
+static void program_take(program *p) {
+  const uint64_t bytes = any_size(&p->random, 64 * KIB, 32 * MIB);
+  assert_true(p->n < LIVE_BLOCKS && store_take(p->s, bytes, true, &p->block[p->n++]));
+}
+
+static void program_give(program *p) {
+  const uint32_t i = random_below(&p->random, p->n);
+  store_give(p->s, &p->block[i]);
+  p->block[i] = p->block[--p->n];
+}
+
+/* As a training program: each step is of another size, the round of six the same every time. */
+static void run_round(program *p) {
+  p->random = (random_source){1};
+  for (int step = 0; step < 6; step++) {
+    const uint64_t most = LIVE_MOST / 4 * (2 + random_below(&p->random, 3));
+    while (store_used(p->s) < most) {
+      program_take(p);
+      if (random_below(&p->random, 5) < 2) program_give(p);
+    }
+    while (p->n) {
+      program_give(p);
+      if (random_below(&p->random, 5) < 2) program_take(p);
+    }
+  }
+}
+
+/* What has memory does not fall to ever smaller pieces. Where its borders lay inside granules, late rounds took 110 calls. */
+static void moving_costs_no_more_after_many_rounds(void **state) {
+  (void)state;
+  enum { EARLY = 60, LATE = 80, MOST_CALLS = 60, SIZE = 1 << 30 };
+  const uint64_t window = 4 * (uint64_t)SIZE;
+  char *reserved = mmap(NULL, window + GRANULE_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  assert_ptr_not_equal(reserved, MAP_FAILED);
+  const pages_config config = {.device = -1,
+                               .view = (uintptr_t)reserved + -(uintptr_t)reserved % GRANULE_BYTES,
+                               .window_bytes = window,
+                               .shared = true,
+                               .size_bytes = SIZE};
+  static program p;
+  uint64_t before = 0;
+  assert_int_equal(store_create(&config, "the test", 9, &p.s), ST_OK);
+  for (int round = 0; round < LATE; round++) {
+    if (round == EARLY) before = pages_n_calls(store_pages(p.s));
+    run_round(&p);
+    assert_true(store_committed(p.s) <= store_peak(p.s) + store_peak(p.s) / 40 + 4 * MIB);
+  }
+  const uint64_t calls = pages_n_calls(store_pages(p.s)) - before;
+  assert_true(calls > 0 && calls / (LATE - EARLY) <= MOST_CALLS);
+  store_trim(p.s, UINT64_MAX);
+  store_destroy(p.s);
+  munmap(reserved, window + GRANULE_BYTES);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(contents_stay_while_memory_moves),   cmocka_unit_test(scattered_pages_are_memory),
-      cmocka_unit_test(pages_between_small_blocks_go_back), cmocka_unit_test(only_cached_memory_where_it_may_not_grow),
-      cmocka_unit_test(a_refused_take_changes_nothing),     cmocka_unit_test(trimmed_to_what_is_in_use),
-      cmocka_unit_test(pieces_say_where_memory_lies),       cmocka_unit_test(turns_of_cached_and_bare_are_one_place),
+      cmocka_unit_test(contents_stay_while_memory_moves),
+      cmocka_unit_test(scattered_pages_are_memory),
+      cmocka_unit_test(pages_between_small_blocks_go_back),
+      cmocka_unit_test(only_cached_memory_where_it_may_not_grow),
+      cmocka_unit_test(a_refused_take_changes_nothing),
+      cmocka_unit_test(trimmed_to_what_is_in_use),
+      cmocka_unit_test(pieces_say_where_memory_lies),
+      cmocka_unit_test(turns_of_cached_and_bare_are_one_place),
+      cmocka_unit_test(moving_costs_no_more_after_many_rounds),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

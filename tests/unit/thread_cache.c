@@ -55,6 +55,8 @@ static void a_freed_block_is_the_next_of_its_length(void **state) {
     assert_null(find(&t, p));
     assert_int_equal(heap_free(t.h, (uintptr_t)p, "p", NULL), ST_INVALID_VALUE);
     assert_non_null(strstr(fail_take(), "no live block"));
+    assert_null(try_alloc(&t, (UINT64_C(1) << 43) + sizes[i])); /* 2^31 pages more: not taken for the same length */
+    fail_take();
     char *q = alloc(&t, sizes[i]);
     assert_ptr_equal(q, p);
     assert_true(find(&t, q)->number > number);
@@ -276,7 +278,7 @@ static void looking_counts_what_is_held(void **state) {
 enum { LONG_BYTES = 20 * MIB, REST_BYTES = 60 * MIB };
 static pthread_mutex_t long_lock = PTHREAD_MUTEX_INITIALIZER; /* held while a long block is */
 
-/* A cache keeps one large block: the short one's free puts the long one out. */
+/* All blocks this long share a set of a cache, which keeps two: the short ones' frees put the long one out. */
 static void *push_out(void *unused) {
   (void)unused;
   while (!atomic_load(&stop)) {
@@ -284,8 +286,9 @@ static void *push_out(void *unused) {
     void *p = try_alloc(&t, LONG_BYTES);
     wrong += !p || heap_free(t.h, (uintptr_t)p, "p", NULL) != ST_OK;
     pthread_mutex_unlock(&long_lock);
-    p = try_alloc(&t, MIB);
-    wrong += !p || heap_free(t.h, (uintptr_t)p, "p", NULL) != ST_OK;
+    void *const one = try_alloc(&t, MIB), *const other = try_alloc(&t, MIB);
+    wrong += !one || heap_free(t.h, (uintptr_t)one, "one", NULL) != ST_OK;
+    wrong += !other || heap_free(t.h, (uintptr_t)other, "other", NULL) != ST_OK;
   }
   return NULL;
 }

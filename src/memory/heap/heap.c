@@ -98,10 +98,8 @@ static heap_block *take_cached(const heap *h, thread_cache *t, uint64_t bytes) {
   const bool large = store_is_large(bytes);
   const uint64_t n = store_units(bytes, heap_unit_shift(h, large));
   if (!large && n <= THREAD_CACHE_UNITS) return t->list[n].first ? thread_cache_pop(t, &t->list[n]) : NULL;
-  heap_block *b = blocks_at(&h->blocks, t->large);
-  if (!t->large || b->n_units != n || b->large != large) return NULL;
-  t->large = 0;
-  return b;
+  const block_id id = thread_cache_take_long(t, n, large);
+  return id ? blocks_at(&h->blocks, id) : NULL;
 }
 
 /* Puts a freed block in. Whether it is time to take the lock: a list was full, or long blocks that had to go, which wait
@@ -119,11 +117,10 @@ static bool put_cached(const heap *h, thread_cache *t, block_id id) {
     thread_cache_push(t, l, id, b->address);
     return full;
   }
-  const block_id before = t->large;
-  t->large = id;
-  if (!before) return false;
-  blocks_at(&h->blocks, before)->next = t->over;
-  t->over = before;
+  const block_id out = thread_cache_put_long(t, thread_cache_length(b->n_units, b->large), id);
+  if (!out) return false;
+  blocks_at(&h->blocks, out)->next = t->over;
+  t->over = out;
   return ++t->n_over >= MOST_OVER;
 }
 
@@ -197,11 +194,21 @@ static block_id take_from_others(heap *h, uint64_t bytes) {
   return id;
 }
 
+/* What all sets of a thread keep is then at most a sixteenth of what is committed. More would often have to be emptied for
+ * want of cached memory: serving a model, caches of keys and values have new lengths all the time. */
+static uint32_t longest_in_sets(const heap *h) {
+  const uint64_t bytes = store_committed(h->store) / (16 * 2 << THREAD_CACHE_SET_BITS);
+  return thread_cache_length(bytes >> PAGE_SHIFT, true);
+}
+
 /* Under the lock. NULL: there is no room. */
 static void *alloc_locked(heap *h, const request *r) {
   bool hit = true;
   thread_cache *t = thread_caches[h->index];
-  if (t) heap_release_over(h, t);
+  if (t) {
+    heap_release_over(h, t);
+    t->longest = longest_in_sets(h);
+  }
   if (h->parked || h->fence) heap_settle(h);
   block_id id = take_from_others(h, r->bytes);
   if (!id) id = heap_make_by_all_means(h, r->bytes, 0, &hit);
@@ -218,13 +225,17 @@ static void *alloc_locked(heap *h, const request *r) {
   return p;
 }
 
-__attribute__((noinline)) static void *alloc_from_cache(heap *h, thread_cache *t, const request *r) {
+void *heap_alloc_kept(thread_cache *t, uint64_t bytes, uint64_t requested, const char *call, void *site) {
+  heap *h = t->owner;
+  const uint64_t begun = heap_stats_shard_begin(t->shard, &t->until_timed);
   if (!thread_cache_enter(t, THREAD_CACHE_CLOSED)) return NULL;
-  heap_block *b = take_cached(h, t, r->bytes);
-  void *p = b ? hand_out(h, t, b, r) : NULL;
-  if (p && t->shard) heap_stats_shard_alloc(h->stats.counters, t->shard, r->begun, r->bytes, r->requested);
+  heap_block *b = take_cached(h, t, bytes);
+  if (likely(b)) {
+    block_begin(b, next_number(h, t), bytes, requested, call, site);
+    if (t->shard) heap_stats_shard_alloc(h->stats.counters, t->shard, begun, bytes, requested);
+  }
   thread_cache_leave(t);
-  return p;
+  return likely(b) ? (void *)b->address : NULL; // NOLINT(performance-no-int-to-ptr)
 }
 
 static bool try_alloc(heap *h, const request *r, void **out) {
@@ -236,23 +247,26 @@ static bool try_alloc(heap *h, const request *r, void **out) {
 }
 
 __attribute__((noinline)) static status alloc_slowly(heap *h, thread_cache *t, request *r, void **out) {
-  if (t && !hooks_any()) {
-    r->begun = heap_stats_shard_begin(t->shard, &t->until_timed);
-    if (likely((*out = alloc_from_cache(h, t, r)))) return ST_OK;
-  }
-  if (!r->begun) r->begun = heap_stats_begin(&h->stats);
-  if (likely(try_alloc(h, r, out)) || (heap_find_room(h) && try_alloc(h, r, out))) return ST_OK;
-  return heap_refuse(h, r->requested);
-}
-
-status heap_alloc(heap *h, uint64_t bytes, uint64_t requested, const char *call, void *site, void **out) {
-  thread_cache *t = thread_caches[h->index];
-  void *p = likely(t) ? thread_cache_alloc(t, bytes, requested, call, site) : NULL;
+  void *p = t ? heap_alloc_kept(t, r->bytes, r->requested, r->call, r->site) : NULL;
   if (likely(p)) {
     *out = p;
     return ST_OK;
   }
-  return alloc_slowly(h, t, &(request){.bytes = bytes, .requested = requested, .call = call, .site = site}, out);
+  r->begun = heap_stats_begin(&h->stats);
+  for (unsigned failures = 0; unlikely(!try_alloc(h, r, out)); ++failures)
+    if (!heap_find_room(h, failures)) return heap_refuse(h, r->requested);
+  return ST_OK;
+}
+
+status heap_alloc(heap *h, uint64_t bytes, uint64_t requested, const char *call, void *site, void **out) {
+  thread_cache *t = unlikely(hooks_any()) ? NULL : thread_caches[h->index];
+  const uint64_t bucket = ((bytes - 1) >> h->config.unit_shift) + 1;
+  void *p =
+      likely(t) && bucket <= THREAD_CACHE_UNITS ? thread_cache_alloc(t, bucket, bytes, requested, call, site) : NULL;
+  if (unlikely(!p))
+    return alloc_slowly(h, t, &(request){.bytes = bytes, .requested = requested, .call = call, .site = site}, out);
+  *out = p;
+  return ST_OK;
 }
 
 /* ---- freeing ----------------------------------------------------------------------------------------------------- */
@@ -292,22 +306,25 @@ static bool free_into_cache(heap *h, thread_cache *t, uint64_t begun, uintptr_t 
   return bytes;
 }
 
+bool heap_free_kept(thread_cache *t, uintptr_t address) {
+  heap *h = t->owner;
+  if (unlikely(heap_tasks_pending(h))) return false;
+  const uint64_t begun = heap_stats_shard_begin(t->shard, &t->until_timed);
+  return thread_cache_enter(t, THREAD_CACHE_CLOSED) && free_into_cache(h, t, begun, address);
+}
+
 __attribute__((noinline)) static status free_slowly(heap *h, thread_cache *t, uintptr_t address, const char *name,
                                                     void *site) {
-  bool freed;
-  const uint64_t begun = t ? heap_stats_shard_begin(t->shard, &t->until_timed) : 0;
-  if (t && !hooks_any() && !heap_tasks_pending(h) && thread_cache_enter(t, THREAD_CACHE_CLOSED)) {
-    freed = free_into_cache(h, t, begun, address);
-  } else {
-    pthread_mutex_lock(&h->lock);
-    own_cache(h);
-    freed = free_locked(h, begun ? begun : heap_stats_begin(&h->stats), address, site);
-    pthread_mutex_unlock(&h->lock);
-  }
+  if (t && heap_free_kept(t, address)) return ST_OK;
+  const uint64_t begun = heap_stats_begin(&h->stats);
+  pthread_mutex_lock(&h->lock);
+  own_cache(h);
+  const bool freed = free_locked(h, begun, address, site);
+  pthread_mutex_unlock(&h->lock);
   return likely(freed) ? ST_OK : hooks_bad_free(heap_refuse_free(h, address, name), address, site);
 }
 
 status heap_free(heap *h, uintptr_t address, const char *name, void *site) {
-  thread_cache *t = thread_caches[h->index];
+  thread_cache *t = unlikely(hooks_any()) ? NULL : thread_caches[h->index];
   return likely(t && thread_cache_free(t, address)) ? ST_OK : free_slowly(h, t, address, name, site);
 }

@@ -36,18 +36,20 @@ typedef struct {
 } heap_fences;
 
 typedef struct {
-  const char *name;              /* for messages: "device 0" */
-  int device;                    /* -1: pinned host memory */
-  uintptr_t window;              /* first user address, granule aligned */
-  uint64_t window_bytes;         /* a multiple of the granule */
-  uintptr_t view_distance;       /* 0: users and kernels share the addresses, memory is private to the process */
-  unsigned unit_shift;           /* blocks start at multiples of 1 << unit_shift: 9 to 12 */
-  uint64_t size_bytes;           /* what may be charged */
-  bool check_host;               /* refuse what the host could not back */
-  bool time_calls;               /* see heap_usage */
-  const heap_fences *fences;     /* NULL: freed blocks are reused at once */
-  bool (*find_room)(int device); /* after a failure, without locks: whether there is more room now; may be NULL */
-  stats_heap *stats;             /* NULL: nobody counts, which is faster */
+  const char *name;          /* for messages: "device 0" */
+  int device;                /* -1: pinned host memory */
+  uintptr_t window;          /* first user address, granule aligned */
+  uint64_t window_bytes;     /* a multiple of the granule */
+  uintptr_t view_distance;   /* 0: users and kernels share the addresses, memory is private to the process */
+  unsigned unit_shift;       /* blocks start at multiples of 1 << unit_shift: 9 to 12 */
+  uint64_t size_bytes;       /* what may be charged */
+  bool check_host;           /* refuse what the host could not back */
+  bool time_calls;           /* see heap_usage */
+  const heap_fences *fences; /* NULL: freed blocks are reused at once */
+  /* After so many failures but one, without locks: does what may make more room; false where nothing is left to do. Others may
+   * have made some meanwhile, so that it is no matter whether this did. May be NULL. */
+  bool (*find_room)(int device, unsigned failures);
+  stats_heap *stats; /* NULL: nobody counts, which is faster */
 } heap_config;
 
 typedef struct heap heap;

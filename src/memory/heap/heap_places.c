@@ -100,8 +100,11 @@ void heap_empty_cache(heap *h, thread_cache *t) {
     heap_release_all(h, &t->list[i].first);
     t->list[i] = thread_cache_no_list(i, t->unit_shift);
   }
-  if (t->large) heap_release(h, t->large);
-  t->large = 0;
+  for (unsigned i = 0; i < 1u << THREAD_CACHE_SET_BITS; ++i)
+    for (int k = 0; k < 2; ++k) {
+      if (t->set[i].length[k]) heap_release(h, t->set[i].block[k]);
+      t->set[i].length[k] = 0;
+    }
   heap_release_over(h, t);
 }
 

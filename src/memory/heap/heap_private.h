@@ -58,9 +58,9 @@ static inline bool heap_tasks_pending(const heap *h) {
   return f && (!f->busy || atomic_load_explicit(f->busy, memory_order_acquire)) && f->pending();
 }
 
-/* After a failure, and without the lock: whether there is more room now. */
-static inline bool heap_find_room(const heap *h) {
-  return h->config.find_room && h->config.find_room(h->config.device);
+/* Without the lock: whether to try once more. */
+static inline bool heap_find_room(const heap *h, unsigned failures) {
+  return h->config.find_room && h->config.find_room(h->config.device, failures);
 }
 
 /* ---- heap_places.c ---- */

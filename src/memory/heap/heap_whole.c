@@ -51,9 +51,9 @@ static bool take_pages(heap *h, uint64_t begun, uint64_t bytes, uint64_t *offset
 
 status heap_take_pages(heap *h, uint64_t bytes, uint64_t *offset) {
   const uint64_t begun = heap_stats_begin(&h->stats);
-  if (take_pages(h, begun, bytes, offset)) return ST_OK;
-  if (heap_find_room(h) && take_pages(h, begun, bytes, offset)) return ST_OK;
-  return heap_refuse(h, bytes);
+  for (unsigned failures = 0; !take_pages(h, begun, bytes, offset); ++failures)
+    if (!heap_find_room(h, failures)) return heap_refuse(h, bytes);
+  return ST_OK;
 }
 
 void heap_give_pages(heap *h, uint64_t offset, uint64_t bytes) {

@@ -138,6 +138,16 @@ bool ranges_add(ranges *r, uint32_t start, uint32_t n, range_kind kind) {
   return true;
 }
 
+/* Of the first few of a list the one with the lowest address: what lives long gathers there, and what is free beyond it is
+ * not cut up. */
+static range_id lowest(const ranges *r, range_id id) {
+  enum { MOST_LOOKS = 8 };
+  range_id best = id;
+  for (int i = 1; i < MOST_LOOKS && (id = r->node[id].next); ++i)
+    if (r->node[id].start < r->node[best].start) best = id;
+  return best;
+}
+
 /* A free range of at least n units, or 0: from the lists that hold only such, else from n's own list. */
 static range_id find(const ranges *r, range_kind kind, uint32_t n) {
   const index_of_kind *f = &r->free[kind];
@@ -149,20 +159,26 @@ static range_id find(const ranges *r, range_kind kind, uint32_t n) {
       const uint32_t powers = power + 1 < 32 ? f->powers & (~0u << (power + 1)) : 0;
       if (powers) subs = f->subs[power = (unsigned)__builtin_ctz(powers)];
     }
-    if (subs) return f->list[power * SUBS + (unsigned)__builtin_ctz(subs)];
+    if (subs) return lowest(r, f->list[power * SUBS + (unsigned)__builtin_ctz(subs)]);
   }
   for (range_id id = f->list[class_of(n)]; id; id = r->node[id].next)
     if (r->node[id].n >= n) return id;
   return 0;
 }
 
-range_id ranges_take(ranges *r, range_kind kind, uint32_t n, uint32_t *start) {
-  const range_id id = find(r, kind, n);
-  if (!id || !reserve_nodes(r)) return 0;
+/* The first n units of a free range; 0 without memory. */
+static range_id take_from(ranges *r, range_id id, uint32_t n, uint32_t *start) {
+  const range_kind kind = r->node[id].kind;
+  if (!reserve_nodes(r)) return 0;
   list_remove(r, id);
   if (r->node[id].n > n) list_insert(r, split(r, id, n), kind);
   *start = r->node[id].start;
   return id;
+}
+
+range_id ranges_take(ranges *r, range_kind kind, uint32_t n, uint32_t *start) {
+  const range_id id = find(r, kind, n);
+  return id ? take_from(r, id, n, start) : 0;
 }
 
 void ranges_give(ranges *r, range_id id, range_kind kind) {
@@ -245,6 +261,11 @@ void ranges_extent(const ranges *r, range_id id, uint32_t *start, uint32_t *n) {
   *n = r->node[id].n;
 }
 
+bool ranges_is_island(const ranges *r, range_id id) {
+  const range_id before = r->node[id].before, after = r->node[id].after;
+  return (!before || is_free(r, before, RANGE_BARE)) && (!after || is_free(r, after, RANGE_BARE));
+}
+
 uint64_t ranges_free_units(const ranges *r, range_kind kind) { return r->free[kind].units; }
 
 /* ---- taking across a border -------------------------------------------------------------------------------------- */
@@ -255,31 +276,35 @@ typedef struct {
   uint32_t n_bare;
 } border;
 
-static void consider(const ranges *r, range_id backed, range_id bare, uint32_t n, uint32_t step, border *best) {
-  if (!is_free(r, bare, RANGE_BARE)) return;
-  const uint64_t missing = ((uint64_t)n - r->node[backed].n + step - 1) / step * step;
-  if (missing <= r->node[bare].n && (!best->backed || missing < best->n_bare))
-    *best = (border){backed, bare, (uint32_t)missing};
+/* So much of a bare range from its start, or from its end, that n units are in it and it stops at a multiple of the step, or
+ * where the range does. n is no more than its length. */
+static uint32_t from_start(const range *bare, uint32_t n, uint32_t step) {
+  const uint64_t stop = ((uint64_t)bare->start + n + step - 1) / step * step - bare->start;
+  return stop < bare->n ? (uint32_t)stop : bare->n;
+}
+
+static uint32_t from_end(const range *bare, uint32_t n, uint32_t step) {
+  const uint32_t start = (bare->start + bare->n - n) / step * step;
+  return start > bare->start ? bare->start + bare->n - start : bare->n;
+}
+
+static void consider(const ranges *r, range_id backed, bool follows, uint32_t n, uint32_t step, border *best) {
+  const range_id bare = follows ? r->node[backed].after : r->node[backed].before;
+  const uint32_t missing = n - r->node[backed].n;
+  if (!is_free(r, bare, RANGE_BARE) || missing > r->node[bare].n) return;
+  const uint32_t n_bare = (follows ? from_start : from_end)(&r->node[bare], missing, step);
+  if (!best->backed || n_bare < best->n_bare) *best = (border){backed, bare, n_bare};
 }
 
 /* Looks at some of the longest backed ranges, which are all shorter than n. */
 static border find_border(const ranges *r, uint32_t n, uint32_t step) {
   enum { MOST_LOOKS = 16 };
-  const index_of_kind *f = &r->free[RANGE_BACKED];
   border best = {0};
-  int looks = 0;
-  for (uint32_t powers = f->powers; powers && looks < MOST_LOOKS;) {
-    const unsigned power = 31 - (unsigned)__builtin_clz(powers);
-    powers &= ~(1u << power);
-    for (unsigned subs = f->subs[power]; subs && looks < MOST_LOOKS;) {
-      const unsigned sub = 31 - (unsigned)__builtin_clz(subs);
-      subs &= ~(1u << sub);
-      for (range_id id = f->list[power * SUBS + sub]; id && looks < MOST_LOOKS; id = r->node[id].next, ++looks) {
-        if (r->node[id].n >= n) continue;
-        consider(r, id, r->node[id].after, n, step, &best);
-        consider(r, id, r->node[id].before, n, step, &best);
-      }
-    }
+  range_id id = ranges_longest(r, RANGE_BACKED);
+  for (int looks = 0; id && looks < MOST_LOOKS; id = ranges_next(r, id), ++looks) {
+    if (r->node[id].n >= n) continue;
+    consider(r, id, true, n, step, &best);
+    consider(r, id, false, n, step, &best);
   }
   return best;
 }
@@ -287,9 +312,9 @@ static border find_border(const ranges *r, uint32_t n, uint32_t step) {
 range_id ranges_take_across(ranges *r, uint32_t n, uint32_t step, uint32_t *bare, uint32_t *n_bare) {
   const border b = find_border(r, n, step);
   if (!b.backed) {
-    const uint64_t all = ((uint64_t)n + step - 1) / step * step;
-    *n_bare = (uint32_t)all;
-    return all > UINT32_MAX ? 0 : ranges_take(r, RANGE_BARE, *n_bare, bare);
+    const range_id id = find(r, RANGE_BARE, n);
+    if (id) *n_bare = from_start(&r->node[id], n, step);
+    return id ? take_from(r, id, *n_bare, bare) : 0;
   }
   if (!reserve_nodes(r)) return 0;
   *n_bare = b.n_bare;

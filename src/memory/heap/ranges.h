@@ -29,8 +29,8 @@ bool ranges_add(ranges *r, uint32_t start, uint32_t n, range_kind kind);
 range_id ranges_take(ranges *r, range_kind kind, uint32_t n, uint32_t *start);
 
 /* Takes n >= 1 units, or a few more, at the end of a backed range and the start of the bare one beside it, or the other
- * way round, or all bare: where the fewest bare ones are needed among the longest backed ranges. Their number, *n_bare, is
- * a multiple of `step` (as the length of every bare range must be); the first is *bare. 0 where there is no such place. */
+ * way round, or all bare: where the fewest bare ones are needed among the longest backed ranges. These, *n_bare from *bare,
+ * stop at a multiple of `step` on the line, or where the bare range does. 0 where there is no such place. */
 range_id ranges_take_across(ranges *r, uint32_t n, uint32_t step, uint32_t *bare, uint32_t *n_bare);
 
 /* Cuts a taken range down to its first n units and frees the rest as backed; without memory it stays as it is. */
@@ -54,6 +54,9 @@ bool ranges_convert(ranges *r, range_id id, uint32_t start, uint32_t n);
 range_id ranges_longest(const ranges *r, range_kind kind);
 range_id ranges_next(const ranges *r, range_id id);
 void ranges_extent(const ranges *r, range_id id, uint32_t *start, uint32_t *n);
+
+/* Whether a free range is between bare ones. */
+bool ranges_is_island(const ranges *r, range_id id);
 
 /* Units in free ranges of the kind. */
 uint64_t ranges_free_units(const ranges *r, range_kind kind);

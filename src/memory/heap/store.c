@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 /* Beyond what was in use at the peak, memory is fresh for so much: a share, and a little for small programs. */
-enum { SPARE_SHARE = 50, SPARE_PAGES = 1024 };
+enum { SPARE_SHARE = 50, SPARE_PAGES = 512 };
 
 typedef enum { SMALL, LARGE, N_LINES } line_kind;
 
@@ -11,14 +11,17 @@ typedef struct {
   ranges *ranges;
   uint64_t first_page; /* of the window */
   unsigned unit_shift;
-  uint32_t page_units;  /* units in a page */
-  uint32_t chunk_units; /* at least so much gets memory at a time, where it can be had */
+  uint32_t page_units; /* units in a page */
+  uint32_t
+      chunk_units; /* memory comes, and borders of what has some lie, at multiples of this, where it can be had ... */
+  uint64_t chunk_bytes; /* ... once so much was needed */
 } line;
 
 struct store {
   line line[N_LINES];
   pages *pages;
   uint64_t used_bytes, peak_bytes; /* of the lines */
+  uint64_t needed_bytes;           /* highest used_bytes where cached memory did not do: threads keep nothing then */
 };
 
 status store_create(const pages_config *config, const char *name, unsigned unit_shift, store **out) {
@@ -31,7 +34,11 @@ status store_create(const pages_config *config, const char *name, unsigned unit_
                               .unit_shift = unit_shift,
                               .page_units = 1u << (PAGE_SHIFT - unit_shift),
                               .chunk_units = 1u << (GRANULE_SHIFT - unit_shift)},
-                   [LARGE] = {.first_page = 0, .unit_shift = PAGE_SHIFT, .page_units = 1, .chunk_units = 1},
+                   [LARGE] = {.first_page = 0,
+                              .unit_shift = PAGE_SHIFT,
+                              .page_units = 1,
+                              .chunk_units = GRANULE_PAGES,
+                              .chunk_bytes = 64 * GRANULE_BYTES},
                }};
   const uint64_t n[N_LINES] = {[SMALL] = granules - large, [LARGE] = large};
   status st = pages_create(config, name, &s->pages);
@@ -83,19 +90,24 @@ static bool make_bare(line *l, range_id id, uint64_t first_page, uint64_t n_page
   return ranges_convert(l->ranges, id, unit_of(l, first_page), (uint32_t)n_pages * l->page_units);
 }
 
-void store_trim(store *s, uint64_t n_pages) {
+/* Ends of cached ranges of the line, n_pages of them; how many are still wanted. crumbs: only of ranges between bare ones
+ * that can't move, which nothing grows from either. */
+static uint64_t trim_line(store *s, line *l, uint64_t n_pages, bool crumbs) {
   uint64_t first, end;
-  for (line_kind k = N_LINES; k-- > 0;) {
-    line *l = &s->line[k];
-    for (range_id id = cached(l, 0, 1), next; id && n_pages; id = next) {
-      next = cached(l, id, 1);
-      const uint64_t has = pages_in(l, id, &first, &end), n = has < n_pages ? has : n_pages;
-      if (!n) continue;
-      if (!make_bare(l, id, end - n, n)) return;
-      pages_discharge(s->pages, end - n, n);
-      n_pages -= n;
-    }
+  for (range_id id = cached(l, 0, 1), next; id && n_pages; id = next) {
+    next = cached(l, id, 1);
+    const uint64_t has = pages_in(l, id, &first, &end), n = has < n_pages ? has : n_pages;
+    if (!n || (crumbs && (has >= GRANULE_PAGES || !ranges_is_island(l->ranges, id)))) continue;
+    if (!make_bare(l, id, end - n, n)) return 0;
+    pages_discharge(s->pages, end - n, n);
+    n_pages -= n;
   }
+  return n_pages;
+}
+
+void store_trim(store *s, uint64_t n_pages) {
+  for (int crumbs = 1; crumbs >= 0; --crumbs)
+    for (line_kind k = N_LINES; k-- > 0;) n_pages = trim_line(s, &s->line[k], n_pages, crumbs);
 }
 
 /* Moves n cached granules of a range, from `from`, to those from `to`; how many. What can't be moved goes back. */
@@ -107,19 +119,33 @@ static uint64_t move_cached(store *s, line *l, range_id id, uint64_t from, uint6
   return done;
 }
 
-/* Moves cached granules of the line to the granules from `to`, `most` at most; how many. */
-static uint64_t gather_from(store *s, line *l, uint64_t to, uint64_t most) {
+/* Moves cached granules of the line to the granules from `to`, *most at most; how many. islands: only of ranges between bare
+ * ones. *most is 0 where no more can be moved at all. */
+static uint64_t gather_from(store *s, line *l, uint64_t to, uint64_t *most, bool islands) {
   uint64_t first, end, moved = 0;
-  for (range_id id = cached(l, 0, GRANULE_PAGES), next; id && moved < most; id = next) {
+  for (range_id id = cached(l, 0, GRANULE_PAGES), next; id && moved < *most; id = next) {
     next = cached(l, id, GRANULE_PAGES);
+    if (islands && !ranges_is_island(l->ranges, id)) continue;
     pages_in(l, id, &first, &end);
     const uint64_t g = (first + GRANULE_PAGES - 1) / GRANULE_PAGES, stop = end / GRANULE_PAGES;
     if (g >= stop) continue;
-    const uint64_t n = stop - g < most - moved ? stop - g : most - moved;
+    const uint64_t n = stop - g < *most - moved ? stop - g : *most - moved;
     const uint64_t done = move_cached(s, l, id, stop - n, to + moved, n);
     moved += done;
-    if (done < n) break;
+    if (done < n) *most = 0;
   }
+  return moved;
+}
+
+/* The same of both lines. Islands come first: what has memory stays in few pieces then, however long a program runs. */
+static uint64_t gather(store *s, uint64_t to, uint64_t most) {
+  uint64_t moved = 0;
+  for (int islands = 1; islands >= 0; --islands)
+    for (line_kind k = N_LINES; k-- > 0 && most;) {
+      const uint64_t n = gather_from(s, &s->line[k], to + moved, &most, islands);
+      moved += n;
+      if (most) most -= n;
+    }
   return moved;
 }
 
@@ -133,19 +159,17 @@ static bool charge_around(store *s, uint64_t first, uint64_t n, uint64_t g, uint
   return false;
 }
 
-/* Puts memory behind n bare pages. False, and nothing is behind them, where the limits forbid it. */
-static bool provide(store *s, uint64_t first, uint64_t n) {
+/* Puts memory behind n bare pages, for a place with which needed_bytes are in use. False, and nothing is behind them, where
+ * the limits forbid it. */
+static bool provide(store *s, uint64_t first, uint64_t n, uint64_t needed_bytes) {
   const uint64_t committed = pages_charged(s->pages) - pages_loose(s->pages);
-  const uint64_t used = (s->used_bytes >> PAGE_SHIFT) + n, peak = s->peak_bytes >> PAGE_SHIFT;
-  const uint64_t high = used > peak ? used : peak, goal = high + high / SPARE_SHARE + SPARE_PAGES;
-  const uint64_t fresh = goal > committed ? goal - committed : 0;
+  const uint64_t high = (s->needed_bytes < needed_bytes ? needed_bytes : s->needed_bytes) >> PAGE_SHIFT;
+  const uint64_t goal = high + high / SPARE_SHARE + SPARE_PAGES, fresh = goal > committed ? goal - committed : 0;
   const uint64_t g = (first + GRANULE_PAGES - 1) / GRANULE_PAGES, stop = (first + n) / GRANULE_PAGES;
   uint64_t moved = 0;
   if (n > fresh && g < stop) {
-    const uint64_t wanted = (n - fresh + GRANULE_PAGES - 1) / GRANULE_PAGES,
-                   most = wanted < stop - g ? wanted : stop - g;
-    moved = gather_from(s, &s->line[LARGE], g, most);
-    if (moved < most) moved += gather_from(s, &s->line[SMALL], g + moved, most - moved);
+    const uint64_t wanted = (n - fresh + GRANULE_PAGES - 1) / GRANULE_PAGES;
+    moved = gather(s, g, wanted < stop - g ? wanted : stop - g);
   }
   const uint64_t rest = n - moved * GRANULE_PAGES;
   if (rest > fresh) store_trim(s, rest - fresh);
@@ -159,22 +183,24 @@ static bool provide(store *s, uint64_t first, uint64_t n) {
 /* ---- places ------------------------------------------------------------------------------------------------------ */
 
 static range_id grow(store *s, line *l, uint32_t n, uint32_t step, uint32_t *start) {
+  const uint64_t needed_bytes = s->used_bytes + ((uint64_t)n << l->unit_shift);
   uint32_t bare, n_bare, taken;
   const range_id id = ranges_take_across(l->ranges, n, step, &bare, &n_bare);
   if (!id) return 0;
   ranges_extent(l->ranges, id, start, &taken);
-  if (provide(s, page_of(l, bare), n_bare / l->page_units)) {
-    ranges_shorten(l->ranges, id, n);
-    return id;
+  if (!provide(s, page_of(l, bare), n_bare / l->page_units, needed_bytes)) {
+    ranges_give_mixed(l->ranges, id, bare, n_bare);
+    return 0;
   }
-  ranges_give_mixed(l->ranges, id, bare, n_bare);
-  return 0;
+  if (s->needed_bytes < needed_bytes) s->needed_bytes = needed_bytes;
+  ranges_shorten(l->ranges, id, n);
+  return id;
 }
 
 static range_id take(store *s, line *l, uint32_t n, bool may_grow, uint32_t *start) {
   range_id id = ranges_take(l->ranges, RANGE_BACKED, n, start);
   if (id || !may_grow) return id;
-  if (l->chunk_units > 1 && (id = grow(s, l, n, l->chunk_units, start))) return id;
+  if (s->needed_bytes >= l->chunk_bytes && (id = grow(s, l, n, l->chunk_units, start))) return id;
   return grow(s, l, n, l->page_units, start);
 }
 

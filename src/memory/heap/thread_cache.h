@@ -1,12 +1,12 @@
 /* Blocks that a thread freed and will take again, without the heap's lock and without a locked instruction.
  *
- * A thread has one cache per heap: lists of small blocks by their exact length, and one long block. Only its
+ * A thread has one cache per heap: lists of small blocks by their exact length, and a few long blocks. Only its
  * thread uses it, but the heap can empty it at any time, from any thread, before it lets more memory be used or refuses any.
  * That is a lock biased to the owner: the owner says `busy` and then looks whether the cache is closed; who closes it has the
  * kernel put a barrier into every running thread (membarrier) and waits until it is not busy.
  *
- * What most calls take is inline, some 25 instructions each way: thread_cache_alloc and thread_cache_free. Where they give
- * up, nothing has changed. */
+ * What most calls take is inline, some 25 instructions each way: thread_cache_alloc and thread_cache_free, of small blocks.
+ * Where they give up, nothing has changed. */
 #ifndef CANNON_MEMORY_THREAD_CACHE_H
 #define CANNON_MEMORY_THREAD_CACHE_H
 
@@ -21,9 +21,11 @@
 
 enum {
   THREAD_CACHE_HEAPS = 18,        /* all devices' and the pinned one; 0 stands for none, heaps beyond have none */
-  THREAD_CACHE_UNITS = 129,       /* longest small block, in units: 64 KiB and what the rules add */
+  THREAD_CACHE_SMALL = 64 << 10,  /* longest small block as asked for, ... */
+  THREAD_CACHE_UNITS = 129,       /* ... and in units, with what the rules add */
   THREAD_CACHE_BYTES = 256 << 10, /* of one length, ... */
   THREAD_CACHE_BLOCKS = 255,      /* ... and at most so many */
+  THREAD_CACHE_SET_BITS = 4,      /* sets of long blocks */
 };
 
 enum { THREAD_CACHE_CLOSED = 1, THREAD_CACHE_COUNTED = 2, THREAD_CACHE_ANY = UINT8_MAX };
@@ -35,6 +37,13 @@ typedef struct {
   block_id first;    /* chained through .next */
   uint32_t room;     /* for so many more */
 } thread_cache_list;
+
+/* Two long blocks, of any of the lengths that are theirs; first the one that was freed last. A trace of training takes half
+ * of its long blocks out of 16 such sets; one long block in all would serve a sixth. */
+typedef struct {
+  uint32_t length[2]; /* thread_cache_length; 0: none */
+  block_id block[2];
+} thread_cache_set;
 
 typedef struct thread_cache {
   _Alignas(64) _Atomic bool busy;
@@ -54,8 +63,9 @@ typedef struct thread_cache {
   stats_shard *shard; /* where the thread's calls are counted; NULL: nobody reads */
   void *owner;        /* the heap */
   void (*end)(struct thread_cache *);
-  struct thread_cache *next;                      /* of the same heap, under its lock */
-  block_id large;                                 /* the long block that was freed last */
+  struct thread_cache *next; /* of the same heap, under its lock */
+  uint32_t longest;          /* length of blocks that have a set by their length; all longer ones share one */
+  thread_cache_set set[1 << THREAD_CACHE_SET_BITS];
   thread_cache_list list[THREAD_CACHE_UNITS + 1]; /* by length in units, which is a block's bucket; 0 is for none */
 } thread_cache;
 
@@ -103,6 +113,39 @@ static inline void thread_cache_push(thread_cache *t, thread_cache_list *l, bloc
   --l->room;
 }
 
+/* What tells lengths apart: units and the line (store.h); never 0. */
+static inline uint32_t thread_cache_length(uint64_t n_units, bool large) { return (uint32_t)n_units << 1 | large; }
+
+static inline thread_cache_set *thread_cache_set_of(thread_cache *t, uint32_t length) {
+  return &t->set[length > t->longest ? 0 : length * 0x9E3779B1u >> (32 - THREAD_CACHE_SET_BITS)];
+}
+
+/* Inside: a long block of that length, or 0; and back, for which another one may have to go. */
+static inline block_id thread_cache_take_long(thread_cache *t, uint64_t n_units, bool large) {
+  if (unlikely(n_units > UINT32_MAX / 2)) return 0;
+  const uint32_t length = thread_cache_length(n_units, large);
+  thread_cache_set *const s = thread_cache_set_of(t, length);
+  for (int i = 0; i < 2; ++i)
+    if (s->length[i] == length) {
+      s->length[i] = 0;
+      return s->block[i];
+    }
+  return 0;
+}
+
+static inline block_id thread_cache_put_long(thread_cache *t, uint32_t length, block_id id) {
+  thread_cache_set *const s = thread_cache_set_of(t, length);
+  block_id out = 0;
+  if (s->length[0]) {
+    if (s->length[1]) out = s->block[1];
+    s->length[1] = s->length[0];
+    s->block[1] = s->block[0];
+  }
+  s->length[0] = length;
+  s->block[0] = id;
+  return out;
+}
+
 /* The block becomes the caller's: the fields that say so. */
 static inline void block_begin(heap_block *b, uint64_t number, uint64_t bytes, uint64_t requested, const char *call,
                                void *site) {
@@ -121,11 +164,10 @@ static inline uint64_t block_end(heap_block *b, bool shared) {
   return bytes;
 }
 
-/* As heap_alloc where the thread has a block of that length, 1 or more bytes; else NULL. */
-static inline void *thread_cache_alloc(thread_cache *t, uint64_t bytes, uint64_t requested, const char *call,
-                                       void *site) {
-  const uint64_t bucket = ((bytes - 1) >> t->unit_shift) + 1;
-  if (unlikely(bucket > THREAD_CACHE_UNITS || hooks_any()) || !thread_cache_enter(t, THREAD_CACHE_ANY)) return NULL;
+/* As heap_alloc where the thread has a block of that bucket, and nobody listens to the hooks; else NULL. */
+static inline void *thread_cache_alloc(thread_cache *t, uint64_t bucket, uint64_t bytes, uint64_t requested,
+                                       const char *call, void *site) {
+  if (!thread_cache_enter(t, THREAD_CACHE_ANY)) return NULL;
   thread_cache_list *const l = &t->list[bucket];
   const uintptr_t address = l->address;
   const uint64_t number = t->next_number;
@@ -138,11 +180,10 @@ static inline void *thread_cache_alloc(thread_cache *t, uint64_t bytes, uint64_t
   return likely(taken) ? (void *)address : NULL; // NOLINT(performance-no-int-to-ptr)
 }
 
-/* As heap_free where the block starts at the address, is a small one, no task can use it, and there is room for it; else
- * false. An address where none starts leads to the description 0, or to one of another address. */
+/* As heap_free where the block starts at the address, is a small one, no task can use it, there is room for it, and nobody
+ * listens; else false. An address where none starts leads to the description 0, or to one of another address. */
 static inline bool thread_cache_free(thread_cache *t, uintptr_t address) {
-  if (unlikely(hooks_any() || atomic_load_explicit(t->tasks, memory_order_acquire)) ||
-      !thread_cache_enter(t, THREAD_CACHE_ANY))
+  if (unlikely(atomic_load_explicit(t->tasks, memory_order_acquire)) || !thread_cache_enter(t, THREAD_CACHE_ANY))
     return false;
   const uint64_t offset = address - t->small;
   bool freed = false;
@@ -156,6 +197,10 @@ static inline bool thread_cache_free(thread_cache *t, uintptr_t address) {
   thread_cache_leave(t);
   return freed;
 }
+
+/* The same of long blocks too, and where calls are counted; in heap.c, since it takes some more of the heap. */
+void *heap_alloc_kept(thread_cache *t, uint64_t bytes, uint64_t requested, const char *call, void *site);
+bool heap_free_kept(thread_cache *t, uintptr_t address);
 
 /* By anybody who holds the heap's lock: from here to open, all caches of the list are the caller's. own: the caller's, or
  * NULL. */

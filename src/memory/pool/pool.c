@@ -239,13 +239,15 @@ status pool_alloc(pool *p, void *stream, uint64_t bytes, uint64_t requested, con
   const uint64_t begun = heap_begin(p->config.heap), reused = p->usage.n_reused;
   shelf_block *b = p->state == POOL_LIVE ? obtain(p, &r) : NULL;
   if (unlikely(!b) && p->state == POOL_LIVE) b = obtain_by_all_means(p, &r);
-  if (unlikely(!b)) { /* other pools' locks are taken */
+  for (unsigned failures = 0; unlikely(!b && st == ST_OK); ++failures) { /* other pools' locks are taken */
     pthread_mutex_unlock(&p->lock);
-    const bool relieved = memory_find_room(p->config.device);
+    const bool again = memory_find_room(p->config.device, failures);
     pthread_mutex_lock(&p->lock);
     if (p->state != POOL_LIVE)
       st = pool_gone(p, call);
-    else if (!relieved || !(b = obtain_by_all_means(p, &r)))
+    else if (again)
+      b = obtain_by_all_means(p, &r);
+    else
       st = refuse(p, &r, requested);
   }
   if (likely(b)) {

@@ -42,7 +42,7 @@ static share **find(uint64_t key, bool imported) {
 
 static void count_exports(int change) {
   atomic_fetch_add(&ipc_n_exports, (uint32_t)change);
-  atomic_fetch_add(&memory_frees_checked, (uint32_t)change);
+  memory_check_frees(change);
 }
 
 /* Under the lock. */
