@@ -4,6 +4,7 @@
 
 #include "kernel/conv/loops.h"
 #include "kernel/engine/rows.h"
+#include "kernel/engine/scratch.h"
 #include "kernel/product/product.h"
 #include "op/parallel.h"
 
@@ -114,8 +115,7 @@ static status make_part(const products_job *j, const products_part *t) {
   float *sums = direct_sums_of(j, t);
   const bool direct = sums != NULL;
   const int64_t ld = direct ? p->to->inner / (int64_t)sizeof(float) : t->positions;
-  products_room room = {.b =
-                            product_scratch(a + b + 2 * stage + (direct ? 0 : (size_t)(t->rows * ld) * sizeof(float)))};
+  products_room room = {.b = scratch_take(a + b + 2 * stage + (direct ? 0 : (size_t)(t->rows * ld) * sizeof(float)))};
   if (!room.b) return ST_NO_MEMORY;
   room.a = room.b + b;
   room.columns = room.a + a;

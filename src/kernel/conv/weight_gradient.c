@@ -5,6 +5,7 @@
 #include "kernel/conv/correlate.h"
 #include "kernel/conv/direct.h"
 #include "kernel/engine/rows.h"
+#include "kernel/engine/scratch.h"
 #include "kernel/product/product.h"
 #include "op/parallel.h"
 
@@ -185,8 +186,7 @@ static status make_products(const weight_gradient *c, const products_part *t) {
   const size_t b_bytes = tile_b_bytes(c->type, c->depth, t->columns);
   const size_t a_bytes = tile_a_bytes(c->type, c->block_rows, c->depth);
   const size_t stage_bytes = (size_t)(larger(c->block_rows, AT_ONCE) * c->pitch);
-  char *const b =
-      product_scratch(a_bytes + b_bytes + stage_bytes + (t->sum ? 0 : (size_t)(t->rows * ld) * sizeof(float)));
+  char *const b = scratch_take(a_bytes + b_bytes + stage_bytes + (t->sum ? 0 : (size_t)(t->rows * ld) * sizeof(float)));
   if (!b) return ST_NO_MEMORY;
   char *const a = b + b_bytes, *const stage = a + a_bytes;
   float *const sum = t->sum ? t->sum + t->row * ld + t->column : (float *)(void *)(stage + stage_bytes);

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 
 #include "kernel/engine/rows.h"
+#include "kernel/engine/scratch.h"
 #include "kernel/families.h"
 #include "kernel/move/check.h"
-#include "kernel/product/product.h"
 
 typedef struct {
   int64_t input, target; /* lengths */
@@ -171,7 +171,7 @@ static void ctc_range(const void *arg, int64_t begin, int64_t end) {
   const ctc_job *j = arg;
   const ctc_plan *p = j->plan;
   const int64_t numbers = 2 * p->n_classes + (p->n_times + 3) * p->most_labels;
-  char *const scratch = product_scratch((size_t)numbers * sizeof(double));
+  char *const scratch = scratch_take((size_t)numbers * sizeof(double));
   status st = scratch ? ST_OK : ST_NO_MEMORY;
   for (; begin < end && st == ST_OK; ++begin) st = do_sample(j, begin, scratch);
   if (st != ST_OK) __atomic_store_n(j->result, st, __ATOMIC_RELAXED);

@@ -1,10 +1,10 @@
 /* MoeGatingTopKSoftmax: of each token's softmax over the experts, the k largest, largest first; of equal ones those of
  * lower numbers. */
 #include "kernel/engine/rows.h"
+#include "kernel/engine/scratch.h"
 #include "kernel/families.h"
 #include "kernel/move/check.h"
 #include "kernel/norm/softmax_loops.h"
-#include "kernel/product/product.h"
 #include "kernel/sort/sort.h"
 
 enum { OPERANDS = 4, X = 0, Y, EXPERT, ROW }; /* of the walk */
@@ -51,7 +51,7 @@ static void gate_range(const void *arg, int64_t begin, int64_t end) {
   const gating_job *j = arg;
   const gating_plan *p = j->plan;
   const size_t per_expert = 2 * sizeof(float) + 2 * (size_t)sorts->of[COMPUTE_F32].entry_bytes;
-  char *const scratch = product_scratch((size_t)p->n_experts * per_expert + 64);
+  char *const scratch = scratch_take((size_t)p->n_experts * per_expert + 64);
   if (!scratch) {
     __atomic_store_n(j->result, ST_NO_MEMORY, __ATOMIC_RELAXED);
     return;

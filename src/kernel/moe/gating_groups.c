@@ -4,10 +4,10 @@
 #include <string.h>
 
 #include "kernel/engine/rows.h"
+#include "kernel/engine/scratch.h"
 #include "kernel/families.h"
 #include "kernel/move/check.h"
 #include "kernel/norm/softmax_loops.h"
-#include "kernel/product/product.h"
 #include "kernel/sort/sort.h"
 
 enum { OPERANDS = 4, X = 0, Y, EXPERT, SCORES }; /* of the walk */
@@ -98,7 +98,7 @@ static void gate_range(const void *arg, int64_t begin, int64_t end) {
   const gating_job *j = arg;
   const gating_plan *p = j->plan;
   const int64_t entry = sorts->of[COMPUTE_F32].entry_bytes, n = (p->n_experts + 15) / 16 * 16;
-  char *const scratch = product_scratch((size_t)(n * (2 * entry + 3 * 4) + p->n_groups * 4));
+  char *const scratch = scratch_take((size_t)(n * (2 * entry + 3 * 4) + p->n_groups * 4));
   if (!scratch) {
     __atomic_store_n(j->result, ST_NO_MEMORY, __ATOMIC_RELAXED);
     return;

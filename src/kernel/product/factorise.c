@@ -6,6 +6,7 @@
 
 #include "kernel/engine/level.h"
 #include "kernel/engine/rows.h"
+#include "kernel/engine/scratch.h"
 #include "kernel/families.h"
 #include "kernel/move/check.h"
 #include "kernel/product/product.h"
@@ -67,7 +68,7 @@ static void qr_range(const void *arg, int64_t begin, int64_t end) {
   const factorise_plan *p = j->plan;
   const int64_t parts = p->complex ? 2 : 1, in_a = p->m * p->n, in_q = p->m * p->k;
   const int64_t in_room = smaller(p->m, p->n) + (p->n > p->k ? p->n : p->k);
-  double *const a = (double *)(void *)product_scratch((size_t)((in_a + in_q + in_room) * parts) * sizeof *a);
+  double *const a = (double *)(void *)scratch_take((size_t)((in_a + in_q + in_room) * parts) * sizeof *a);
   if (!a) {
     __atomic_store_n(j->result, ST_NO_MEMORY, __ATOMIC_RELAXED);
     return;
@@ -88,7 +89,7 @@ static void determinant_range(const void *arg, int64_t begin, int64_t end) {
   const factorise_job *j = arg;
   const factorise_plan *p = j->plan;
   const size_t parts = p->complex ? 2 : 1;
-  double *const a = (double *)(void *)product_scratch(((size_t)(p->n * p->n) * parts + 1) * sizeof *a);
+  double *const a = (double *)(void *)scratch_take(((size_t)(p->n * p->n) * parts + 1) * sizeof *a);
   if (!a) {
     __atomic_store_n(j->result, ST_NO_MEMORY, __ATOMIC_RELAXED);
     return;

@@ -82,8 +82,4 @@ uint64_t product_cost_ns(tile_type type, int64_t m, int64_t n, int64_t k);
 void product_finish(const product_part *p, int64_t row, int64_t rows, int64_t col, int64_t cols, char *sums,
                     int64_t ld);
 
-/* The calling thread's scratch memory, of at least so many bytes, 64-byte aligned; good until the next call. It grows and
- * stays until the thread ends. NULL: out of memory, with a message. */
-char *product_scratch(size_t bytes);
-
 #endif

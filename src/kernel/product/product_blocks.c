@@ -2,6 +2,7 @@
  * one slice of K after the other, so that a slice of a strip stays in L2; else a block takes all slices, its sums stay in
  * L2 until they are whole, and the strip is all of K where that fits STRIP_BYTES; 16-bit results are rounded by the last
  * slice's kernel. A factor that the kernel reads as it lies is not packed. */
+#include "kernel/engine/scratch.h"
 #include "kernel/product/product.h"
 
 enum {
@@ -88,7 +89,7 @@ static status allocate(blocks *s) {
   s->slice_bytes = tile_b_bytes(s->type, s->depth, s->cols);
   const size_t b = s->b_as_is ? 0 : s->slice_bytes * (size_t)(s->keeps_strip ? s->at_once : 1);
   const size_t sums = s->direct ? 0 : (size_t)(s->rows * s->pitch) * tile_c_bytes(s->type);
-  s->a = product_scratch(a + b + sums);
+  s->a = scratch_take(a + b + sums);
   if (!s->a) return ST_NO_MEMORY;
   s->b = s->a + a;
   s->sums = s->b + b;

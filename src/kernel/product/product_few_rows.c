@@ -1,5 +1,6 @@
 /* Products with at most FEW_ROWS rows: bound by reading B. */
 #include "kernel/engine/level.h"
+#include "kernel/engine/scratch.h"
 #include "kernel/product/few_rows.h"
 #include "kernel/product/product.h"
 
@@ -33,7 +34,7 @@ static bool fetch_a(const product_part *part, rows_of_a *x) {
     *x = (rows_of_a){(const float *)(const void *)part->a, a->row_stride / 4};
     return true;
   }
-  float *const to = (float *)(void *)product_scratch((size_t)(a->rows * a->cols) * sizeof *to);
+  float *const to = (float *)(void *)scratch_take((size_t)(a->rows * a->cols) * sizeof *to);
   if (!to) return false;
   for (int64_t i = 0; i < a->rows && a->cols > 0; ++i)
     loops->load[a->dtype][COMPUTE_F32](to + i * a->cols, part->a + i * a->row_stride, a->col_stride, a->cols);

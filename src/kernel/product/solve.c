@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "kernel/engine/level.h"
+#include "kernel/engine/scratch.h"
 #include "kernel/families.h"
 #include "kernel/product/factors.h"
 
@@ -74,7 +75,7 @@ static void solve_range(const void *data, int64_t begin, int64_t end) {
   const solve_job *job = data;
   const solve_plan *p = job->plan;
   const int64_t n = p->form.n, size = p->compute == COMPUTE_F64 ? 8 : 4, pitch = SOLVE_COLS * size;
-  char *const a = product_scratch((size_t)((n * n + n * SOLVE_COLS) * size)), *const x = a + n * n * size;
+  char *const a = scratch_take((size_t)((n * n + n * SOLVE_COLS) * size)), *const x = a + n * n * size;
   if (!a) {
     __atomic_store_n(job->result, ST_NO_MEMORY, __ATOMIC_RELAXED);
     return;
@@ -162,7 +163,7 @@ static void inverse_range(const void *data, int64_t begin, int64_t end) {
   const solve_job *job = data;
   const solve_plan *p = job->plan;
   const int64_t n = p->form.n, pitch = n * (int64_t)sizeof(double);
-  char *const a = product_scratch((size_t)(n * pitch) + (size_t)n * sizeof(int64_t));
+  char *const a = scratch_take((size_t)(n * pitch) + (size_t)n * sizeof(int64_t));
   if (!a) {
     __atomic_store_n(job->result, ST_NO_MEMORY, __ATOMIC_RELAXED);
     return;

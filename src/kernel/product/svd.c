@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "kernel/engine/rows.h"
+#include "kernel/engine/scratch.h"
 #include "kernel/graph_families.h"
 #include "kernel/move/check.h"
 #include "kernel/product/factorise.h"
@@ -44,7 +45,7 @@ static bool take_scratch(const svd_plan *p, svd_scratch *s) {
                             &s->basis, &s->sigma, &s->room, NULL,          &s->moved};
   int64_t total = 1;
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; ++i) total += sizes[i];
-  double *at = (double *)(void *)product_scratch((size_t)total * sizeof *at);
+  double *at = (double *)(void *)scratch_take((size_t)total * sizeof *at);
   if (!at) return false;
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; at += sizes[i++])
     if (parts[i])

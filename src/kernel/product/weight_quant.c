@@ -3,6 +3,7 @@
  * where it lies, and scaled by groups of sums; else its numbers are made as floats, block by block. */
 #include <stdlib.h>
 
+#include "kernel/engine/scratch.h"
 #include "kernel/families.h"
 #include "kernel/product/factors.h"
 
@@ -70,7 +71,7 @@ static status make_scratch(const product_part *p, const weight_quant *q, few_row
   const int64_t k = p->plan->a.cols, rows = p->rows;
   s->x_pitch = (k + GROUP_GRAIN - 1) / GROUP_GRAIN * GROUP_GRAIN;
   const int64_t total = 2 * rows * s->x_pitch + (rows + 2) * q->n_groups + rows * CHUNK;
-  s->x = (float *)(void *)product_scratch((size_t)total * sizeof(float));
+  s->x = (float *)(void *)scratch_take((size_t)total * sizeof(float));
   if (!s->x) return ST_NO_MEMORY;
   float *const plain = s->x + rows * s->x_pitch; /* before its pairs are split */
   s->x_sums = plain + rows * s->x_pitch;

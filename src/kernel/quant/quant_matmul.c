@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "kernel/engine/rows.h"
+#include "kernel/engine/scratch.h"
 #include "kernel/families.h"
 #include "kernel/move/check.h"
 #include "kernel/product/factors.h"
@@ -99,7 +100,7 @@ static void multiply_blocks(const void *arg, int64_t begin, int64_t end) {
   const product_plan *p = &j->plan->product;
   const int64_t across = pieces(p->b.cols, COLS), down = pieces(p->a.rows, ROWS);
   const size_t packed = tile_a_bytes(TILE_I8, ROWS, DEPTH) + piece_bytes(tile_b_bytes(TILE_I8, DEPTH, COLS));
-  char *const scratch = product_scratch(packed + sizeof(int32_t) * ROWS * COLS);
+  char *const scratch = scratch_take(packed + sizeof(int32_t) * ROWS * COLS);
   if (!scratch) {
     __atomic_store_n(j->result, ST_NO_MEMORY, __ATOMIC_RELAXED);
     return;

@@ -3,9 +3,9 @@
 #include <math.h>
 
 #include "kernel/engine/rows.h"
+#include "kernel/engine/scratch.h"
 #include "kernel/families.h"
 #include "kernel/move/check.h"
-#include "kernel/product/product.h"
 #include "kernel/sort/sort.h"
 
 typedef struct {
@@ -69,7 +69,7 @@ static void filter_row(const top_k_top_p_job *j, int64_t row, char *scratch) {
 static void filter_range(const void *arg, int64_t begin, int64_t end) {
   const top_k_top_p_job *j = arg;
   const size_t per_element = 3 * sizeof(float) + 2 * (size_t)sorts->of[COMPUTE_F32].entry_bytes;
-  char *const scratch = product_scratch((size_t)j->plan->n * per_element + 64);
+  char *const scratch = scratch_take((size_t)j->plan->n * per_element + 64);
   if (!scratch) {
     __atomic_store_n(j->result, ST_NO_MEMORY, __ATOMIC_RELAXED);
     return;
