@@ -42,6 +42,12 @@ class Shaped(unittest.TestCase):
                 ref.check_equal(result(out, expected.shape), expected, op)
             each_case(self, op, CASES, body)
 
+    def test_nonzero_of_nothing(self):
+        for shape in ((0,), (3, 0), (0, 4)):
+            shapes = []
+            run("aclnnNonzeroV2", Tensor.empty(F32, shape), Tensor.empty(I64, (len(shape), 2)), shapes=shapes)
+            self.assertEqual(shapes[1], (len(shape), 0))
+
     def test_masked_select(self):
         def body(gen):
             shape = gen.pick(((3000,), (5, 1500), (1500, 3))) if gen.chance(0.2) else gen.shape(max_rank=6)

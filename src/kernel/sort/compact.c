@@ -59,6 +59,7 @@ static int64_t count_nonzero(const nonzero_plan *p, char *at) {
   walk w;
   cursor c;
   int64_t found = 0;
+  if (!p->n) return 0;
   walk_init(&w, (const view *const[]){&p->self}, 1, p->self.rank);
   const mask_access m = mask_access_of(p->self.dtype, w.strides[0][w.rank - 1]);
   cursor_start(&c, &w, (void *const[]){at}, 0);
