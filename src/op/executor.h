@@ -22,10 +22,12 @@ typedef struct {
   uint64_t extent_bytes; /* from the first element to behind the last; 0: no element */
   uint64_t moved_bytes;  /* account.h's: the elements' own, or the extent where elements share bytes */
   const char *name;      /* the argument's */
-  uint8_t flags;         /* ARG_READ, ARG_WRITTEN */
+  uint8_t flags;         /* ARG_READ, ARG_WRITTEN, OPERAND_WHOLE */
   uint8_t argument;      /* index in the schema */
   uint16_t list_index;   /* in a tensor list */
 } operand;
+
+enum { OPERAND_WHOLE = 32 }; /* all bytes of the extent are elements' */
 
 /* The parts of a workspace, in bytes; each piece is rounded up to 64. docs/architecture.md explains them. */
 typedef struct {
@@ -47,6 +49,7 @@ struct aclOpExecutor {
   _Atomic uint32_t refs;
   op *op;
   bool repeatable, launched;
+  bool has_granules; /* an operand, or the workspace, may hold whole granules (memory/huge.h) */
   uint8_t n_results;
   uint16_t n_operands;
   operand *operands; /* own_operands, or malloc'ed where there are more */

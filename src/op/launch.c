@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "memory/huge.h"
 #include "memory/memory.h"
 #include "op/account.h"
 #include "op/dump.h"
@@ -25,8 +26,17 @@ static void release(task *t) {
   executor_unref(e);
 }
 
+__attribute__((noinline)) static void ask_for_huge_pages(const executor *e, void *const *view, void *scratch) {
+  for (int i = 0; i < e->n_operands; ++i) {
+    const operand *p = &e->operands[i];
+    if (p->flags & ARG_WRITTEN && p->flags & OPERAND_WHOLE) huge_before_write(view[i], p->extent_bytes);
+  }
+  huge_before_write(scratch, e->workspace_bytes);
+}
+
 __attribute__((always_inline)) static inline status run_executor(task *t, stream *s) {
   const executor *e = t->launch.executor;
+  if (unlikely(e->has_granules)) ask_for_huge_pages(e, views_of(t), t->launch.scratch);
   status st = likely(!trace_is_on()) ? e->run(e, views_of(t), t->launch.scratch)
                                      : account_run(e, views_of(t), t->launch.scratch);
   if (unlikely(e->dumped) && st == ST_OK) dump_launch(e, views_of(t), t, s);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/cache.h"
+#include "memory/huge.h"
 #include "op/account.h"
 #include "op/dump.h"
 #include "op/executor.h"
@@ -54,14 +55,15 @@ static uint64_t extent_bytes(const tensor *t) {
   return (last + 1) * bytes;
 }
 
-static void fill_operand(operand *p, const arg_schema *s, int argument, int list_index, const tensor *t) {
+static void fill_operand(executor *e, operand *p, const arg_schema *s, int argument, int list_index, const tensor *t) {
   p->name = s->name;
-  p->flags = s->flags;
+  p->flags = (uint8_t)(s->flags | (t && t->contiguous ? OPERAND_WHOLE : 0));
   p->argument = (uint8_t)argument;
   p->list_index = (uint16_t)list_index;
   p->data = t ? t->data : NULL;
   p->offset_bytes = t ? (uint64_t)t->offset * dtype_bytes(t->dtype) : 0;
   p->extent_bytes = t ? extent_bytes(t) : 0;
+  if (unlikely(p->extent_bytes >= HUGE_BYTES)) e->has_granules = true;
 }
 
 static void fill_operands(executor *e, const op_arg *a) {
@@ -69,9 +71,9 @@ static void fill_operands(executor *e, const op_arg *a) {
   for (int i = 0; i < e->op->n_args; ++i) {
     const arg_schema *s = &e->op->schema[i];
     if (s->kind == ARG_TENSOR)
-      fill_operand(p++, s, i, 0, a[i].tensor);
+      fill_operand(e, p++, s, i, 0, a[i].tensor);
     else if (s->kind == ARG_TENSOR_LIST && a[i].tensors)
-      for (uint64_t k = 0; k < a[i].tensors->size; ++k) fill_operand(p++, s, i, (int)k, a[i].tensors->value[k]);
+      for (uint64_t k = 0; k < a[i].tensors->size; ++k) fill_operand(e, p++, s, i, (int)k, a[i].tensors->value[k]);
   }
 }
 
@@ -89,7 +91,7 @@ static executor *executor_new(op *o, uint64_t n_operands) {
   e->magic = MAGIC_EXECUTOR;
   atomic_store_explicit(&e->refs, 1, memory_order_relaxed);
   e->op = o;
-  e->repeatable = e->launched = false;
+  e->repeatable = e->launched = e->has_granules = false;
   e->n_results = 0;
   e->n_operands = (uint16_t)n_operands;
   e->heap = NULL;
@@ -131,6 +133,7 @@ status op_prepare(op *o, const op_arg *a, uint64_t *workspace_bytes, executor **
     return st;
   }
   e->workspace_bytes = e->workspace.copies + e->workspace.intermediates + e->workspace.partials;
+  if (unlikely(e->workspace_bytes >= HUGE_BYTES)) e->has_granules = true;
   *workspace_bytes = e->workspace_bytes;
   *out = e;
   return ST_OK;

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "memory/huge.h"
 #include "memory/memory.h"
 #include "runtime/advice.h"
 #include "runtime/capture.h"
@@ -108,6 +109,7 @@ status copy_check(const copy_shape *shape, copy_kind kind) {
 
 /* memmove: blocks of one buffer may overlap. */
 static void copy_rows(void *dst, const void *src, size_t width, size_t height, size_t dst_pitch, size_t src_pitch) {
+  if (height == 1 || width == dst_pitch) huge_before_write(dst, width * height);
   for (size_t row = 0; row < height; ++row)
     memmove((char *)dst + row * dst_pitch, (const char *)src + row * src_pitch, width);
 }
@@ -128,6 +130,7 @@ static status run_copy(task *t, stream *s) {
 }
 
 static void fill(void *dst, uint32_t pattern, size_t bytes) {
+  huge_before_write(dst, bytes);
   if (pattern == fill_byte((int)pattern)) {
     memset(dst, (int)(pattern & 0xff), bytes);
     return;

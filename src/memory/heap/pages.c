@@ -11,6 +11,7 @@
 #include "memory/heap/mapping.h"
 #include "memory/heap/ranges.h"
 #include "memory/host.h"
+#include "memory/huge.h"
 #include "memory/share/ledger.h"
 
 /* Left to the host when a heap grows: below this a desktop starts to swap. */
@@ -27,6 +28,8 @@ struct pages {
   uint64_t granted;         /* charged may grow to this before the host is asked again */
   uint64_t ledger_granules; /* what the ledger has of charged, rounded up */
 };
+
+static uintptr_t view_of(const pages *p, uint64_t granule) { return p->config.view + (granule << GRANULE_SHIFT); }
 
 static uint64_t n_granules(const pages *p) { return p->config.window_bytes >> GRANULE_SHIFT; }
 
@@ -188,7 +191,9 @@ void pages_discharge(pages *p, uint64_t first, uint64_t n) {
   for (uint64_t at = first, k; at < first + n; at += k) {
     const uint64_t g = at / GRANULE_PAGES;
     p->charged_pages[g] -= (uint16_t)(k = in_granule(at, first + n));
-    if (!p->charged_pages[g]) mapping_disown(&p->mapping, g);
+    if (p->charged_pages[g]) continue;
+    mapping_disown(&p->mapping, g);
+    huge_forget(view_of(p, g), 1);
   }
 }
 
@@ -198,6 +203,7 @@ uint64_t pages_move(pages *p, uint64_t from, uint64_t to, uint64_t n) {
     p->charged_pages[from + i] = 0;
     p->charged_pages[to + i] = GRANULE_PAGES;
   }
+  huge_move(view_of(p, from), view_of(p, to), k);
   return k;
 }
 
