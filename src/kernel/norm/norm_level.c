@@ -3,6 +3,7 @@
 
 #include "kernel/engine/level.h"
 #include "kernel/norm/vec.h"
+#include "kernel/norm/vec_stored.h"
 
 enum { CHUNK = 4096 }; /* floats that stay in L1 between two passes */
 
@@ -240,54 +241,150 @@ static void back_one(float *dx, const float *dy, const float *x, norm_stats s, f
 
 /* ---- columns ----------------------------------------------------------------------------------------------------- */
 
-typedef double dvec __attribute__((vector_size(VEC * sizeof(double))));
+/* As many doubles as a register holds: half a vector. */
+typedef double dvec __attribute__((vector_size(VEC * sizeof(float))));
+typedef double dvec_anywhere __attribute__((vector_size(VEC * sizeof(float)), aligned(sizeof(double)), may_alias));
 
-enum { COLUMN_ROWS = 16 }; /* whose lines are read together: no more streams than processors follow */
+enum { DVEC = VEC / 2 };
 
-/* One vector of columns, in double: what is summed may be far from the point it is measured from. */
-VEC_INLINE void column_strip(double *first, double *second, const float *dy, int64_t dy_pitch, const float *x,
-                             int64_t x_pitch, int rows, const float *about, bool own, int64_t n) {
-  const dvec point = __builtin_convertvector(vec_get(about, n, (vec){0}), dvec);
-  dvec sum = {0}, product = {0};
-  for (int i = 0; i < rows; ++i) {
-    const dvec d = __builtin_convertvector(vec_get(x + i * x_pitch, n, (vec){0}), dvec) - point;
-    const dvec g = own ? d : __builtin_convertvector(vec_get(dy + i * dy_pitch, n, (vec){0}), dvec);
-    sum += g;
-    product += g * d;
-  }
-  for (int64_t k = 0; k < n; ++k) {
-    first[k] += sum[k];
-    second[k] += product[k];
-  }
+VEC_INLINE dvec low_half(vec v) {
+#if defined(__AVX512F__)
+  return (dvec)_mm512_cvtps_pd(_mm512_castps512_ps256((__m512)v));
+#elif defined(__AVX2__)
+  return (dvec)_mm256_cvtps_pd(_mm256_castps256_ps128((__m256)v));
+#else
+  return (dvec){v[0], v[1]};
+#endif
 }
 
-static void column_sums(double *first, double *second, const float *dy, int64_t dy_pitch, const float *x,
-                        int64_t x_pitch, int rows, const float *about, int64_t n) {
-  dy_pitch /= (int64_t)sizeof *dy;
-  x_pitch /= (int64_t)sizeof *x;
-  for (int begin = 0; begin < rows; begin += COLUMN_ROWS) {
-    const int m = rows - begin < COLUMN_ROWS ? rows - begin : COLUMN_ROWS;
-    const float *const xs = x + begin * x_pitch, *const dys = dy ? dy + begin * dy_pitch : NULL;
-    for (int64_t j = 0; j < n; j += VEC) {
-      const int64_t left = n - j < VEC ? n - j : VEC;
-      if (left < VEC)
-        column_strip(first + j, second + j, dy ? dys + j : NULL, dy_pitch, xs + j, x_pitch, m, about + j, !dy, left);
-      else if (dy)
-        column_strip(first + j, second + j, dys + j, dy_pitch, xs + j, x_pitch, m, about + j, false, VEC);
-      else
-        column_strip(first + j, second + j, NULL, 0, xs + j, x_pitch, m, about + j, true, VEC);
+VEC_INLINE dvec high_half(vec v) {
+#if defined(__AVX512F__)
+  return (dvec)_mm512_cvtps_pd(_mm256_castpd_ps(_mm512_extractf64x4_pd((__m512d)v, 1)));
+#elif defined(__AVX2__)
+  return (dvec)_mm256_cvtps_pd(_mm256_extractf128_ps((__m256)v, 1));
+#else
+  return (dvec){v[2], v[3]};
+#endif
+}
+
+VEC_INLINE dvec dvec_fma(dvec a, dvec b, dvec c) {
+#if defined(__AVX512F__)
+  return (dvec)_mm512_fmadd_pd((__m512d)a, (__m512d)b, (__m512d)c);
+#elif defined(__FMA__)
+  return (dvec)_mm256_fmadd_pd((__m256d)a, (__m256d)b, (__m256d)c);
+#else
+  return a * b + c;
+#endif
+}
+
+/* The first n elements, n < DVEC or not. */
+VEC_INLINE dvec dvec_get(const double *p, int64_t n) {
+  if (n >= DVEC) return *(const dvec_anywhere *)p;
+  dvec v = {0};
+  for (int64_t k = 0; k < n; ++k) v[k] = p[k];
+  return v;
+}
+
+VEC_INLINE void dvec_put(double *p, dvec v, int64_t n) {
+  if (n >= DVEC)
+    *(dvec_anywhere *)p = v;
+  else
+    for (int64_t k = 0; k < n; ++k) p[k] = v[k];
+}
+
+/* What has one argument for a dtype, with a constant for it. */
+#define OF_DTYPE(call, dtype)                                                                                          \
+  ((dtype) == ACL_FLOAT ? call(ACL_FLOAT) : (dtype) == ACL_FLOAT16 ? call(ACL_FLOAT16) : call(ACL_BF16))
+
+enum { STRIP = 2 }; /* vectors: a cache line of halves */
+
+/* `vectors` vectors of columns from j on, the last of n columns; in double: what is summed may be far from the point it
+ * is measured from. */
+VEC_INLINE void column_strip(const norm_columns *c, double *first, double *second, const float *about, int64_t j,
+                             int dtype, bool own, int vectors, int64_t n) {
+  dvec point[2 * STRIP], sum[2 * STRIP], product[2 * STRIP];
+  for (int v = 0; v < vectors; ++v) {
+    const vec p = vec_get(about + j + v * VEC, n, (vec){0});
+    point[2 * v] = low_half(p);
+    point[2 * v + 1] = high_half(p);
+  }
+  for (int h = 0; h < 2 * vectors; ++h) {
+    sum[h] = dvec_get(first + j + h * DVEC, n - h % 2 * DVEC);
+    product[h] = dvec_get(second + j + h * DVEC, n - h % 2 * DVEC);
+  }
+  for (int i = 0; i < c->rows; ++i)
+    for (int v = 0; v < vectors; ++v) {
+      const vec x = vec_read(c->x + i * c->x_pitch, dtype, j + v * VEC, n);
+      const vec dy = own ? x : vec_read(c->dy + i * c->dy_pitch, dtype, j + v * VEC, n);
+      const dvec low = low_half(x) - point[2 * v], high = high_half(x) - point[2 * v + 1];
+      const dvec g_low = own ? low : low_half(dy), g_high = own ? high : high_half(dy);
+      sum[2 * v] += g_low;
+      sum[2 * v + 1] += g_high;
+      product[2 * v] = dvec_fma(g_low, low, product[2 * v]);
+      product[2 * v + 1] = dvec_fma(g_high, high, product[2 * v + 1]);
     }
+  for (int h = 0; h < 2 * vectors; ++h) {
+    dvec_put(first + j + h * DVEC, sum[h], n - h % 2 * DVEC);
+    dvec_put(second + j + h * DVEC, product[h], n - h % 2 * DVEC);
   }
 }
 
-static void column_apply(float *y, const float *x, const float *about, const float *scale, const float *shift,
-                         const float *dy, const float *dy_scale, int64_t n) {
-  for (int64_t i = 0; i < n; i += VEC) {
-    const int64_t m = n - i < VEC ? n - i : VEC;
-    const vec d = vec_get(x + i, m, (vec){0}) - vec_get(about + i, m, (vec){0});
-    vec sum = vec_fma(d, vec_get(scale + i, m, (vec){0}), vec_get(shift + i, m, (vec){0}));
-    if (dy) sum = vec_fma(vec_get(dy + i, m, (vec){0}), vec_get(dy_scale + i, m, (vec){0}), sum);
-    vec_put(y + i, sum, m);
+VEC_INLINE void column_strips(const norm_columns *c, double *first, double *second, const float *about, int dtype,
+                              bool own) {
+  int64_t j = 0;
+  for (; j + STRIP * VEC <= c->n; j += STRIP * VEC) column_strip(c, first, second, about, j, dtype, own, STRIP, VEC);
+  for (; j + VEC <= c->n; j += VEC) column_strip(c, first, second, about, j, dtype, own, 1, VEC);
+  if (j < c->n) column_strip(c, first, second, about, j, dtype, own, 1, c->n - j);
+}
+
+/* The next rows of a block of columns: no more than `most`. */
+static norm_columns columns_piece(const norm_columns *c, int begin, int most) {
+  norm_columns piece = *c;
+  piece.x += begin * c->x_pitch;
+  if (c->dy) piece.dy += begin * c->dy_pitch;
+  if (c->y) piece.y += begin * c->y_pitch;
+  piece.rows = c->rows - begin < most ? c->rows - begin : most;
+  return piece;
+}
+
+static void column_sums(const norm_columns *c, double *first, double *second, const float *about) {
+#define SUMS_OWN(dtype)   column_strips(&piece, first, second, about, dtype, true)
+#define SUMS_OF_DY(dtype) column_strips(&piece, first, second, about, dtype, false)
+  /* Whose lines are read together: 8 floats' rows that are 4 KiB apart fill a set of the L1. */
+  const int most = c->dtype == ACL_FLOAT ? 8 : 16;
+  for (int begin = 0; begin < c->rows; begin += most) {
+    const norm_columns piece = columns_piece(c, begin, most);
+    c->dy ? OF_DTYPE(SUMS_OF_DY, c->dtype) : OF_DTYPE(SUMS_OWN, c->dtype);
+  }
+}
+
+enum { APPLY_ROWS = 4 }; /* that use a column's factors once they are read */
+
+VEC_INLINE void apply_strip(const norm_columns *c, const float *about, const float *scale, const float *shift,
+                            const float *dy_scale, int64_t j, int dtype, bool has_dy, int64_t n) {
+  const vec point = vec_get(about + j, n, (vec){0}), by = vec_get(scale + j, n, (vec){0}),
+            add = vec_get(shift + j, n, (vec){0}), dy_by = has_dy ? vec_get(dy_scale + j, n, (vec){0}) : (vec){0};
+  for (int i = 0; i < c->rows; ++i) {
+    vec sum = vec_fma(vec_read(c->x + i * c->x_pitch, dtype, j, n) - point, by, add);
+    if (has_dy) sum = vec_fma(vec_read(c->dy + i * c->dy_pitch, dtype, j, n), dy_by, sum);
+    vec_write(c->y + i * c->y_pitch, dtype, j, sum, n);
+  }
+}
+
+VEC_INLINE void apply_strips(const norm_columns *c, const float *about, const float *scale, const float *shift,
+                             const float *dy_scale, int dtype, bool has_dy) {
+  int64_t j = 0;
+  for (; j + VEC <= c->n; j += VEC) apply_strip(c, about, scale, shift, dy_scale, j, dtype, has_dy, VEC);
+  if (j < c->n) apply_strip(c, about, scale, shift, dy_scale, j, dtype, has_dy, c->n - j);
+}
+
+static void column_apply(const norm_columns *c, const float *about, const float *scale, const float *shift,
+                         const float *dy_scale) {
+#define APPLY(dtype)         apply_strips(&piece, about, scale, shift, NULL, dtype, false)
+#define APPLY_WITH_DY(dtype) apply_strips(&piece, about, scale, shift, dy_scale, dtype, true)
+  for (int begin = 0; begin < c->rows; begin += APPLY_ROWS) {
+    const norm_columns piece = columns_piece(c, begin, APPLY_ROWS);
+    c->dy ? OF_DTYPE(APPLY_WITH_DY, c->dtype) : OF_DTYPE(APPLY, c->dtype);
   }
 }
 
