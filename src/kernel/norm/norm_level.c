@@ -18,20 +18,20 @@ typedef struct {
   float first, second;
 } two_sums;
 
-/* Sums of x - p and of its square. */
-static two_sums distances(const float *x, float p, int64_t n) {
+/* Sums of x - p and of its square, of elements begin to end. */
+VEC_INLINE two_sums distances(const void *x, int dtype, float p, int64_t begin, int64_t end) {
   const vec mean = vec_of(p);
   vec a = {0}, b = {0}, aa = {0}, bb = {0};
-  int64_t i = 0;
-  for (; i + 2 * VEC <= n; i += 2 * VEC) {
-    const vec u = vec_load(x + i) - mean, v = vec_load(x + i + VEC) - mean;
+  int64_t i = begin;
+  for (; i + 2 * VEC <= end; i += 2 * VEC) {
+    const vec u = vec_read(x, dtype, i, VEC) - mean, v = vec_read(x, dtype, i + VEC, VEC) - mean;
     a += u;
     b += v;
     aa = vec_fma(u, u, aa);
     bb = vec_fma(v, v, bb);
   }
-  for (; i < n; i += VEC) {
-    const vec u = (i + VEC <= n ? vec_load(x + i) : vec_load_part(x + i, n - i, mean)) - mean;
+  for (; i < end; i += VEC) {
+    const vec u = (i + VEC <= end ? vec_read(x, dtype, i, VEC) : vec_read_part(x, dtype, i, end - i, mean)) - mean;
     a += u;
     aa = vec_fma(u, u, aa);
   }
@@ -39,32 +39,42 @@ static two_sums distances(const float *x, float p, int64_t n) {
 }
 
 /* By the distances from a guess at the mean; their sum corrects both results for the guess. */
-static norm_moments moments_about(const float *x, float guess, int64_t n) {
+VEC_INLINE norm_moments moments_about(const void *x, int dtype, float guess, int64_t begin, int64_t end) {
+  const double n = (double)(end - begin);
   double first = 0, second = 0;
-  for (int64_t i = 0; i < n; i += SUM_BLOCK) {
-    const two_sums s = distances(x + i, guess, n - i < SUM_BLOCK ? n - i : SUM_BLOCK);
+  for (int64_t i = begin; i < end; i += SUM_BLOCK) {
+    const two_sums s = distances(x, dtype, guess, i, end - i < SUM_BLOCK ? end : i + SUM_BLOCK);
     first += s.first;
     second += s.second;
   }
-  const double shift = first / (double)n, m2 = second - first * shift;
-  return (norm_moments){.n = (double)n, .mean = guess + shift, .m2 = m2 < 0 ? 0 : m2};
+  const double shift = first / n, m2 = second - first * shift;
+  return (norm_moments){.n = n, .mean = guess + shift, .m2 = m2 < 0 ? 0 : m2};
 }
 
 /* The first element is a guess within a few deviations of the mean, unless it is an unusual one: where the guess
  * was more than two deviations off, which would cost more than two bits, the mean that was found is the next guess. */
-static norm_moments chunk_moments(const float *x, int64_t n) {
-  const norm_moments m = moments_about(x, x[0], n);
-  const double off = m.mean - (double)x[0];
-  return off * off * m.n <= 4 * m.m2 ? m : moments_about(x, (float)m.mean, n);
+VEC_INLINE norm_moments chunk_moments(const void *x, int dtype, int64_t begin, int64_t end) {
+  float guess = vec_read(x, dtype, begin, 1)[0];
+  for (bool again = false;; again = true) {
+    const norm_moments m = moments_about(x, dtype, guess, begin, end);
+    const double off = m.mean - (double)guess;
+    if (again || off * off * m.n <= 4 * m.m2) return m;
+    guess = (float)m.mean;
+  }
 }
 
-static norm_moments moments(const float *x, int64_t n) {
+VEC_INLINE norm_moments row_moments(const void *x, int dtype, int64_t n) {
   norm_moments row = {0};
   for (int64_t i = 0; i < n; i += CHUNK) {
-    const norm_moments chunk = chunk_moments(x + i, n - i < CHUNK ? n - i : CHUNK);
+    const norm_moments chunk = chunk_moments(x, dtype, i, n - i < CHUNK ? n : i + CHUNK);
     row = i ? norm_moments_join(row, chunk) : chunk;
   }
   return row;
+}
+
+static norm_moments moments(const void *x, int dtype, int64_t n) {
+#define MOMENTS(dtype) row_moments(x, dtype, n)
+  return OF_DTYPE(MOMENTS, dtype);
 }
 
 static double squares(const float *x, int64_t n) { return vec_sum_terms(square_term, &(vec_loop){.x = x}, n); }
@@ -72,29 +82,31 @@ static double squares(const float *x, int64_t n) { return vec_sum_terms(square_t
 /* ---- forward ----------------------------------------------------------------------------------------------------- */
 
 /* (x - mean) * rstd: the mean as a float, p, and what is left of it times -rstd, r; rstd is q. */
-static vec_loop normalising(float *y, const float *x, norm_stats s) {
+static vec_loop normalising(void *y, const void *x, norm_stats s) {
   const float high = (float)s.mean;
   return (vec_loop){
       .x = x, .out = y, .p = vec_of(high), .q = vec_of((float)s.rstd), .r = vec_of((float)((high - s.mean) * s.rstd))};
 }
 
-VEC_INLINE vec xhat(const vec_loop *l, const float *x, int64_t i, int64_t n) {
-  return vec_fma(vec_get(x + i, n, (vec){0}) - l->p, l->q, l->r);
+VEC_INLINE vec xhat(const vec_loop *l, int dtype, int64_t i, int64_t n) {
+  return vec_fma(vec_read(l->x, dtype, i, n) - l->p, l->q, l->r);
 }
 
-VEC_INLINE void apply_step(const vec_loop *l, int64_t i, int64_t n) { vec_put(l->out + i, xhat(l, l->x, i, n), n); }
+VEC_INLINE void apply_step(const vec_loop *l, int64_t i, int64_t n) {
+  vec_put(l->out + i, xhat(l, ACL_FLOAT, i, n), n);
+}
 
 VEC_INLINE void apply_gamma_step(const vec_loop *l, int64_t i, int64_t n) {
-  vec_put(l->out + i, xhat(l, l->x, i, n) * vec_get(l->y + i, n, (vec){0}), n);
+  vec_put(l->out + i, xhat(l, ACL_FLOAT, i, n) * vec_get(l->y + i, n, (vec){0}), n);
 }
 
 VEC_INLINE void apply_beta_step(const vec_loop *l, int64_t i, int64_t n) {
-  vec_put(l->out + i, xhat(l, l->x, i, n) + vec_get(l->z + i, n, (vec){0}), n);
+  vec_put(l->out + i, xhat(l, ACL_FLOAT, i, n) + vec_get(l->z + i, n, (vec){0}), n);
 }
 
 VEC_INLINE void apply_both_step(const vec_loop *l, int64_t i, int64_t n) {
   const vec gamma = vec_get(l->y + i, n, (vec){0}), beta = vec_get(l->z + i, n, (vec){0});
-  vec_put(l->out + i, vec_fma(xhat(l, l->x, i, n), gamma, beta), n);
+  vec_put(l->out + i, vec_fma(xhat(l, ACL_FLOAT, i, n), gamma, beta), n);
 }
 
 static void apply(float *y, const float *x, norm_stats s, const float *gamma, const float *beta, int64_t n) {
@@ -111,15 +123,20 @@ static void apply(float *y, const float *x, norm_stats s, const float *gamma, co
     vec_each(apply_step, &l, n);
 }
 
-VEC_INLINE void apply_one_step(const vec_loop *l, int64_t i, int64_t n) {
-  vec_put(l->out + i, vec_fma(xhat(l, l->x, i, n), l->s, l->t), n);
+VEC_INLINE void apply_one_each(const vec_loop *l, int dtype, int64_t n) {
+  for (int64_t i = 0, m; i < n; i += m) {
+    m = n - i < VEC ? n - i : VEC;
+    const vec x = m == VEC ? xhat(l, dtype, i, VEC) : xhat(l, dtype, i, m), y = vec_fma(x, l->s, l->t);
+    m == VEC ? vec_write(l->out, dtype, i, y, VEC) : vec_write(l->out, dtype, i, y, m);
+  }
 }
 
-static void apply_one(float *y, const float *x, norm_stats s, float gamma, float beta, int64_t n) {
+static void apply_one(void *y, const void *x, int dtype, norm_stats s, float gamma, float beta, int64_t n) {
   vec_loop l = normalising(y, x, s);
   l.s = vec_of(gamma);
   l.t = vec_of(beta);
-  vec_each(apply_one_step, &l, n);
+#define APPLY_ONE(dtype) apply_one_each(&l, dtype, n)
+  OF_DTYPE(APPLY_ONE, dtype);
 }
 
 VEC_INLINE void scale_step(const vec_loop *l, int64_t i, int64_t n) {
@@ -178,13 +195,13 @@ static void swish_back(float *dx, const float *dy, const float *x, float scale, 
 
 /* ---- backward ---------------------------------------------------------------------------------------------------- */
 
-/* One block of back_sums; has_... are constants where this is inlined. */
-VEC_INLINE two_sums back_block(const vec_loop *l, bool has_gamma, float *dgamma, float *dbeta, int64_t begin,
+/* One block of back_sums; dtype and has_... are constants where this is inlined. */
+VEC_INLINE two_sums back_block(const vec_loop *l, int dtype, bool has_gamma, float *dgamma, float *dbeta, int64_t begin,
                                int64_t end) {
   vec sum[2] = {{0}}, product[2] = {{0}};
   for (int64_t i = begin, k = 0; i < end; i += VEC, k ^= 1) {
     const int64_t n = end - i < VEC ? end - i : VEC;
-    const vec dy = vec_get(l->y + i, n, (vec){0}), normal = xhat(l, l->x, i, n);
+    const vec dy = vec_read(l->y, dtype, i, n), normal = xhat(l, dtype, i, n);
     if (dgamma) vec_put(dgamma + i, vec_fma(dy, normal, vec_get(dgamma + i, n, (vec){0})), n);
     if (dbeta) vec_put(dbeta + i, vec_get(dbeta + i, n, (vec){0}) + dy, n);
     const vec g = has_gamma ? dy * vec_get(l->z + i, n, (vec){0}) : dy;
@@ -194,25 +211,35 @@ VEC_INLINE two_sums back_block(const vec_loop *l, bool has_gamma, float *dgamma,
   return (two_sums){vec_sum(sum[0] + sum[1]), vec_sum(product[0] + product[1])};
 }
 
-static norm_sums back_sums(const float *dy, const float *x, norm_stats s, const float *gamma, float *dgamma,
-                           float *dbeta, int64_t n) {
-  vec_loop l = normalising(NULL, x, s);
-  l.y = dy;
-  l.z = gamma;
+VEC_INLINE norm_sums back_blocks(const vec_loop *l, int dtype, bool has_gamma, float *dgamma, float *dbeta, int64_t n) {
   norm_sums row = {0};
   for (int64_t i = 0; i < n; i += SUM_BLOCK) {
-    const int64_t end = n - i < SUM_BLOCK ? n : i + SUM_BLOCK;
-    const two_sums b =
-        gamma ? back_block(&l, true, dgamma, dbeta, i, end) : back_block(&l, false, dgamma, dbeta, i, end);
+    const two_sums b = back_block(l, dtype, has_gamma, dgamma, dbeta, i, n - i < SUM_BLOCK ? n : i + SUM_BLOCK);
     row.dy += b.first;
     row.dy_xhat += b.second;
   }
   return row;
 }
 
+static norm_sums back_sums(const float *dy, const float *x, norm_stats s, const float *gamma, float *dgamma,
+                           float *dbeta, int64_t n) {
+  vec_loop l = normalising(NULL, x, s);
+  l.y = dy;
+  l.z = gamma;
+  return gamma ? back_blocks(&l, ACL_FLOAT, true, dgamma, dbeta, n)
+               : back_blocks(&l, ACL_FLOAT, false, dgamma, dbeta, n);
+}
+
+static norm_sums back_sums_one(const void *dy, const void *x, int dtype, norm_stats s, int64_t n) {
+  vec_loop l = normalising(NULL, x, s);
+  l.y = dy;
+#define BACK_SUMS(dtype) back_blocks(&l, dtype, false, NULL, NULL, n)
+  return OF_DTYPE(BACK_SUMS, dtype);
+}
+
 VEC_INLINE void back_step(const vec_loop *l, int64_t i, int64_t n) {
   const vec g = vec_get(l->y + i, n, (vec){0}) * vec_get(l->z + i, n, (vec){0});
-  vec_put(l->out + i, (g - l->s - l->t * xhat(l, l->x, i, n)) * l->q, n);
+  vec_put(l->out + i, (g - l->s - l->t * xhat(l, ACL_FLOAT, i, n)) * l->q, n);
 }
 
 static void back(float *dx, const float *dy, const float *x, norm_stats s, const float *gamma, norm_sums mean,
@@ -225,18 +252,25 @@ static void back(float *dx, const float *dy, const float *x, norm_stats s, const
   vec_each(back_step, &l, n);
 }
 
-VEC_INLINE void back_one_step(const vec_loop *l, int64_t i, int64_t n) {
-  const vec g = vec_get(l->y + i, n, (vec){0}) * l->u;
-  vec_put(l->out + i, (g - l->s - l->t * xhat(l, l->x, i, n)) * l->q, n);
+VEC_INLINE void back_one_each(const vec_loop *l, int dtype, int64_t n) {
+  for (int64_t i = 0, m; i < n; i += m) {
+    m = n - i < VEC ? n - i : VEC;
+    const vec g = (m == VEC ? vec_read(l->y, dtype, i, VEC) : vec_read(l->y, dtype, i, m)) * l->u;
+    const vec normal = m == VEC ? xhat(l, dtype, i, VEC) : xhat(l, dtype, i, m);
+    const vec dx = (g - l->s - l->t * normal) * l->q;
+    m == VEC ? vec_write(l->out, dtype, i, dx, VEC) : vec_write(l->out, dtype, i, dx, m);
+  }
 }
 
-static void back_one(float *dx, const float *dy, const float *x, norm_stats s, float gamma, norm_sums mean, int64_t n) {
+static void back_one(void *dx, const void *dy, const void *x, int dtype, norm_stats s, float gamma, norm_sums mean,
+                     int64_t n) {
   vec_loop l = normalising(dx, x, s);
   l.y = dy;
   l.s = vec_of((float)mean.dy);
   l.t = vec_of((float)mean.dy_xhat);
   l.u = vec_of(gamma);
-  vec_each(back_one_step, &l, n);
+#define BACK_ONE(dtype) back_one_each(&l, dtype, n)
+  OF_DTYPE(BACK_ONE, dtype);
 }
 
 /* ---- columns ----------------------------------------------------------------------------------------------------- */
@@ -291,10 +325,6 @@ VEC_INLINE void dvec_put(double *p, dvec v, int64_t n) {
   else
     for (int64_t k = 0; k < n; ++k) p[k] = v[k];
 }
-
-/* What has one argument for a dtype, with a constant for it. */
-#define OF_DTYPE(call, dtype)                                                                                          \
-  ((dtype) == ACL_FLOAT ? call(ACL_FLOAT) : (dtype) == ACL_FLOAT16 ? call(ACL_FLOAT16) : call(ACL_BF16))
 
 enum { STRIP = 2 }; /* vectors: a cache line of halves */
 
@@ -403,6 +433,7 @@ const norm_loops LEVELED(norm_loops) = {
     .swish = swish,
     .swish_back = swish_back,
     .back_sums = back_sums,
+    .back_sums_one = back_sums_one,
     .back = back,
     .back_one = back_one,
     .column_sums = column_sums,

@@ -36,14 +36,15 @@ typedef struct {
   int rows, dtype;
 } norm_columns;
 
+/* Where there is a dtype, it is of x, y and their gradients: float, float16 or bfloat16. */
 typedef struct {
-  norm_moments (*moments)(const float *x, int64_t n);
+  norm_moments (*moments)(const void *x, int dtype, int64_t n);
   /* Sum of squares. */
   double (*squares)(const float *x, int64_t n);
   /* gamma and beta: one for each element; NULL: ones, zeros. */
   void (*apply)(float *y, const float *x, norm_stats s, const float *gamma, const float *beta, int64_t n);
   /* The same with one gamma and beta for all. */
-  void (*apply_one)(float *y, const float *x, norm_stats s, float gamma, float beta, int64_t n);
+  void (*apply_one)(void *y, const void *x, int dtype, norm_stats s, float gamma, float beta, int64_t n);
   /* y = x * rstd * (gamma + shift). */
   void (*scale)(float *y, const float *x, double rstd, const float *gamma, float shift, int64_t n);
   /* y = a + scale * b (+ c unless NULL). */
@@ -56,10 +57,13 @@ typedef struct {
   /* Gradients of a row. Adds dy * xhat to dgamma and dy to dbeta, element by element, unless they are NULL. */
   norm_sums (*back_sums)(const float *dy, const float *x, norm_stats s, const float *gamma, float *dgamma, float *dbeta,
                          int64_t n);
+  /* The same of rows with one gamma, without it. */
+  norm_sums (*back_sums_one)(const void *dy, const void *x, int dtype, norm_stats s, int64_t n);
   /* dx = (dy * gamma - mean.dy - mean.dy_xhat * xhat) * rstd. */
   void (*back)(float *dx, const float *dy, const float *x, norm_stats s, const float *gamma, norm_sums mean, int64_t n);
   /* The same with one gamma for all. */
-  void (*back_one)(float *dx, const float *dy, const float *x, norm_stats s, float gamma, norm_sums mean, int64_t n);
+  void (*back_one)(void *dx, const void *dy, const void *x, int dtype, norm_stats s, float gamma, norm_sums mean,
+                   int64_t n);
   /* Adds to each column's sums g and g * (x - about), row by row, where g is dy, or x - about if that is NULL. */
   void (*column_sums)(const norm_columns *c, double *first, double *second, const float *about);
   /* y = (x - about) * scale + shift + dy * dy_scale; dy may be NULL. */

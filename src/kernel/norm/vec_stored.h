@@ -7,19 +7,29 @@
 #include "kernel/norm/vec.h"
 #include "tensor/dtype.h"
 
-/* Elements i to i + n, n <= VEC; 0 in the rest of the vector. */
-VEC_INLINE vec vec_read(const void *memory, int dtype, int64_t i, int64_t n) {
-  if (dtype == ACL_FLOAT) return vec_get((const float *)memory + i, n, (vec){0});
+/* What has one argument for a dtype, with a constant for it. */
+#define OF_DTYPE(call, dtype)                                                                                          \
+  ((dtype) == ACL_FLOAT ? call(ACL_FLOAT) : (dtype) == ACL_FLOAT16 ? call(ACL_FLOAT16) : call(ACL_BF16))
+
+/* Elements i to i + n, n <= VEC; the rest of the vector as in rest. */
+VEC_INLINE vec vec_read_part(const void *memory, int dtype, int64_t i, int64_t n, vec rest) {
+  if (dtype == ACL_FLOAT) return vec_get((const float *)memory + i, n, rest);
   const uint16_t *const from = (const uint16_t *)memory + i;
 #if defined(__AVX512F__)
   const __mmask16 lanes = (__mmask16)((1u << n) - 1);
-  return (vec)(dtype == ACL_FLOAT16 ? f16_load_16(from, lanes) : bf16_load_16(from, lanes));
+  const __m512 read = dtype == ACL_FLOAT16 ? f16_load_16(from, lanes) : bf16_load_16(from, lanes);
+  return n == VEC ? (vec)read : (vec)_mm512_mask_mov_ps((__m512)rest, lanes, read);
 #else
-  float x[VEC] = {0};
+  float x[VEC];
+  vec_store(x, rest);
   int64_t k = n < VEC ? 0 : dtype == ACL_FLOAT16 ? f16_load(x, from, n) : bf16_load(x, from, n);
   for (; k < n; ++k) x[k] = dtype == ACL_FLOAT16 ? half_to_float(from[k]) : bf16_to_float(from[k]);
   return vec_load(x);
 #endif
+}
+
+VEC_INLINE vec vec_read(const void *memory, int dtype, int64_t i, int64_t n) {
+  return vec_read_part(memory, dtype, i, n, (vec){0});
 }
 
 VEC_INLINE void vec_write(void *memory, int dtype, int64_t i, vec v, int64_t n) {
