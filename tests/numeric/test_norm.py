@@ -587,6 +587,26 @@ class Channels(unittest.TestCase):
             same_bits(self, gen, "aclnnBatchNormBackward", args, [dx, dw, db])
         each_case(self, "aclnnBatchNormBackward", CASES, body)
 
+    def test_halves_in_place(self):
+        """Halves that are read where they lie give the bits of halves that are first brought together: samples as rows
+        (several blocks and part of a strip), positions as rows."""
+        rng = np.random.default_rng(3)
+        for d in (F16, BF16):
+            for shape in ((150, 3 * 16 + 5), (3, 4, 41), (2, 4, 5000)):
+                values = d.round(rng.standard_normal(shape) + 3), d.round(rng.standard_normal(shape))
+                c, found = shape[1], []
+                for apart in (1, 3):
+                    strides = tuple(apart * int(np.prod(shape[k + 1:])) for k in range(len(shape)))
+                    x, dy, y, dx = (Tensor(d, shape, strides=strides) for _ in range(4))
+                    x.set(values[0])
+                    dy.set(values[1])
+                    mean, rstd, dw, db = (Tensor.empty(F32, (c,)) for _ in range(4))
+                    run("aclnnBatchNorm", x, None, None, None, None, True, 0.1, 1e-5, y, mean, rstd)
+                    run("aclnnBatchNormBackward", dy, x, None, None, None, mean, rstd, True, 1e-5, Bools(True, True, True), dx, dw, db)
+                    found.append([t.bits() for t in (y, mean, rstd, dx, dw, db)])
+                for near, far_apart in zip(*found):
+                    ref.check_equal(near, far_apart)
+
     def test_pieces(self):
         """Two devices' statistics gathered are those of one that has all; so are elements and gradients."""
         def body(gen):

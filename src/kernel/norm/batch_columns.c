@@ -35,42 +35,65 @@ static block_sums block_at(const batch_run *r, int64_t block) {
   return (block_sums){.first = first, .second = first + n, .about = (float *)(first + 2 * n)};
 }
 
-/* The sums of the panel's block, cleared if it is the first of it; they are about `about`. */
-static block_sums open_block(const batch_run *r, const panel *p, const float *about) {
+/* The sums of the panel's block, cleared if it is the first of it; they are about `about`, of the dtype. */
+static block_sums open_block(const batch_run *r, const panel *p, const void *about, int dtype) {
   const block_sums s = block_at(r, p->row / r->args->block_rows);
   if (p->row % r->args->block_rows == 0) {
     memset(s.first, 0, 2 * (size_t)p->n * sizeof *s.first);
-    memcpy(s.about, about, (size_t)p->n * sizeof *s.about);
+    loops->load[dtype][COMPUTE_F32](s.about, about, (int64_t)dtype_bytes(dtype), p->n);
   }
   return s;
 }
 
 static void moments_panel(const void *op, const panel *p) {
-  const block_sums s = open_block(op, p, panel_floats(p, 0, 0));
-  norm->column_sums(s.first, s.second, NULL, 0, panel_floats(p, 0, 0), p->pitch[0], p->width, s.about, p->n);
+  const block_sums s = open_block(op, p, p->at[0], p->dtype);
+  const norm_columns c = {.x = p->at[0], .x_pitch = p->pitch[0], .n = p->n, .rows = p->width, .dtype = p->dtype};
+  norm->column_sums(&c, s.first, s.second, s.about);
+}
+
+/* Operands: the gradient, the input, the result, NULL for the sums. */
+static norm_columns grad_columns(const panel *p) {
+  return (norm_columns){.dy = p->at[0],
+                        .x = p->at[1],
+                        .y = p->at[2],
+                        .dy_pitch = p->pitch[0],
+                        .x_pitch = p->pitch[1],
+                        .y_pitch = p->pitch[2],
+                        .n = p->n,
+                        .rows = p->width,
+                        .dtype = p->dtype};
 }
 
 static void grad_sums_panel(const void *op, const panel *p) {
-  const block_sums s = open_block(op, p, vector_at(op, ABOUT));
-  norm->column_sums(s.first, s.second, panel_floats(p, 0, 0), p->pitch[0], panel_floats(p, 1, 0), p->pitch[1], p->width,
-                    s.about, p->n);
+  const block_sums s = open_block(op, p, vector_at(op, ABOUT), ACL_FLOAT);
+  const norm_columns c = grad_columns(p);
+  norm->column_sums(&c, s.first, s.second, s.about);
 }
 
 static void apply_panel(const void *op, const panel *p) {
-  for (int i = 0; i < p->width; ++i)
-    norm->column_apply(panel_floats(p, 1, i), panel_floats(p, 0, i), vector_at(op, ABOUT), vector_at(op, SCALE),
-                       vector_at(op, SHIFT), NULL, NULL, p->n);
+  const norm_columns c = {.x = p->at[0],
+                          .y = p->at[1],
+                          .x_pitch = p->pitch[0],
+                          .y_pitch = p->pitch[1],
+                          .n = p->n,
+                          .rows = p->width,
+                          .dtype = p->dtype};
+  norm->column_apply(&c, vector_at(op, ABOUT), vector_at(op, SCALE), vector_at(op, SHIFT), NULL);
 }
 
 static void grad_panel(const void *op, const panel *p) {
-  for (int i = 0; i < p->width; ++i)
-    norm->column_apply(panel_floats(p, 2, i), panel_floats(p, 1, i), vector_at(op, ABOUT), vector_at(op, SCALE),
-                       vector_at(op, SHIFT), panel_floats(p, 0, i), vector_at(op, GRAD_SCALE), p->n);
+  const norm_columns c = grad_columns(p);
+  norm->column_apply(&c, vector_at(op, ABOUT), vector_at(op, SCALE), vector_at(op, SHIFT), vector_at(op, GRAD_SCALE));
 }
 
 static status run_phase(const batch_run *r, panel_body *body, uint32_t unused) {
-  const panel_job job = {
-      .plan = &r->plan->rows, .view = r->view, .body = body, .op = r, .grain = r->args->block_rows, .unused = unused};
+  const panel_job job = {.plan = &r->plan->rows,
+                         .view = r->view,
+                         .body = body,
+                         .op = r,
+                         .grain = r->args->block_rows,
+                         .unused = unused,
+                         .as_stored = true};
   return panels_run(&job, r->e->cost_ns);
 }
 

@@ -26,33 +26,34 @@ static const channel_step *step_of(const batch_run *r, int64_t row) { return &r-
 
 static void moments_panel(const void *op, const panel *p) {
   const batch_run *r = op;
-  for (int i = 0; i < p->width; ++i) r->partial[p->row + i].moments = norm->moments(panel_floats(p, 0, i), p->n);
+  for (int i = 0; i < p->width; ++i) r->partial[p->row + i].moments = norm->moments(panel_row(p, 0, i), p->dtype, p->n);
 }
 
 static void grad_sums_panel(const void *op, const panel *p) {
   const batch_run *r = op;
   for (int i = 0; i < p->width; ++i)
-    r->partial[p->row + i].sums = norm->back_sums(panel_floats(p, 0, i), panel_floats(p, 1, i),
-                                                  step_of(r, p->row + i)->stats, NULL, NULL, NULL, p->n);
+    r->partial[p->row + i].sums =
+        norm->back_sums_one(panel_row(p, 0, i), panel_row(p, 1, i), p->dtype, step_of(r, p->row + i)->stats, p->n);
 }
 
 static void apply_panel(const void *op, const panel *p) {
   for (int i = 0; i < p->width; ++i) {
     const channel_step *s = step_of(op, p->row + i);
-    norm->apply_one(panel_floats(p, 1, i), panel_floats(p, 0, i), s->stats, (float)s->gamma, (float)s->beta, p->n);
+    norm->apply_one(panel_row(p, 1, i), panel_row(p, 0, i), p->dtype, s->stats, (float)s->gamma, (float)s->beta, p->n);
   }
 }
 
 static void grad_panel(const void *op, const panel *p) {
   for (int i = 0; i < p->width; ++i) {
     const channel_step *s = step_of(op, p->row + i);
-    norm->back_one(panel_floats(p, 2, i), panel_floats(p, 0, i), panel_floats(p, 1, i), s->stats, (float)s->gamma,
+    norm->back_one(panel_row(p, 2, i), panel_row(p, 0, i), panel_row(p, 1, i), p->dtype, s->stats, (float)s->gamma,
                    s->mean, p->n);
   }
 }
 
 static status run_phase(const batch_run *r, panel_body *body, uint32_t unused) {
-  const panel_job job = {.plan = &r->plan->rows, .view = r->view, .body = body, .op = r, .unused = unused};
+  const panel_job job = {
+      .plan = &r->plan->rows, .view = r->view, .body = body, .op = r, .unused = unused, .as_stored = true};
   return panels_run(&job, r->e->cost_ns);
 }
 

@@ -84,7 +84,7 @@ static void apply_channels(const group_norm_job *j, int64_t row, float *y, const
     channel_get_some(&g->gamma, j->view, first + begin, some, gamma);
     channel_get_some(&g->beta, j->view, first + begin, some, beta);
     for (int64_t c = 0; c < some; ++c, x += g->shape.positions, y += g->shape.positions)
-      norm->apply_one(y, x, s, (float)gamma[c], (float)beta[c], g->shape.positions);
+      norm->apply_one(y, x, ACL_FLOAT, s, (float)gamma[c], (float)beta[c], g->shape.positions);
   }
 }
 
@@ -93,7 +93,7 @@ static void group_norm_row(const group_norm_job *j, const panel *p, int i) {
   const int64_t row = p->row + i;
   const float *x = panel_floats(p, 0, i);
   float *y = panel_floats(p, 1, i);
-  const norm_moments m = norm->moments(x, p->n);
+  const norm_moments m = norm->moments(x, ACL_FLOAT, p->n);
   const double variance = m.m2 / m.n;
   const norm_stats s = {.mean = m.mean, .rstd = 1 / sqrt(variance + g->eps)};
   apply_channels(j, row, y, x, s);

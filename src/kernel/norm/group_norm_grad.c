@@ -34,9 +34,10 @@ typedef struct {
 static void group_grad_row(const group_grad_job *j, const panel *p, int i) {
   const group_grad_args *g = j->args;
   const group_shape *shape = &g->shape;
-  const int64_t row = p->row + i, channel = first_channel(shape, row), step = shape->positions;
-  const float *dy = panel_floats(p, 0, i), *x = panel_floats(p, 1, i);
-  float *dx = g->dx >= 0 ? panel_floats(p, g->dx, i) : NULL;
+  const int64_t row = p->row + i, channel = first_channel(shape, row), step = shape->positions,
+                pitch = step * (int64_t)dtype_bytes(p->dtype);
+  const char *dy = panel_row(p, 0, i), *x = panel_row(p, 1, i);
+  char *dx = g->dx >= 0 ? panel_row(p, g->dx, i) : NULL;
   const norm_stats s = {.mean = *panel_floats(p, g->mean, i), .rstd = *panel_floats(p, g->rstd, i)};
   double *const dgamma = j->sums[GAMMA] + row / shape->groups * shape->channels + channel;
   double *const dbeta = j->sums[BETA] + row / shape->groups * shape->channels + channel;
@@ -44,19 +45,19 @@ static void group_grad_row(const group_grad_job *j, const panel *p, int i) {
   norm_sums mean = {0};
   if (g->has_swish) {
     for (int64_t c = 0; c * step < p->n; ++c)
-      norm->apply_one(dx + c * step, x + c * step, s, (float)gamma[c], (float)beta[c], step);
-    norm->swish_back(dx, dy, dx, g->swish, p->n);
+      norm->apply_one(dx + c * pitch, x + c * pitch, p->dtype, s, (float)gamma[c], (float)beta[c], step);
+    norm->swish_back((float *)(void *)dx, panel_floats(p, 0, i), (float *)(void *)dx, g->swish, p->n);
     dy = dx;
   }
   for (int64_t c = 0; c * step < p->n; ++c) {
-    const norm_sums sums = norm->back_sums(dy + c * step, x + c * step, s, NULL, NULL, NULL, step);
+    const norm_sums sums = norm->back_sums_one(dy + c * pitch, x + c * pitch, p->dtype, s, step);
     dgamma[c] = sums.dy_xhat;
     dbeta[c] = sums.dy;
     mean.dy += gamma[c] * sums.dy / (double)p->n;
     mean.dy_xhat += gamma[c] * sums.dy_xhat / (double)p->n;
   }
   for (int64_t c = 0; dx && c * step < p->n; ++c)
-    norm->back_one(dx + c * step, dy + c * step, x + c * step, s, (float)gamma[c], mean, step);
+    norm->back_one(dx + c * pitch, dy + c * pitch, x + c * pitch, p->dtype, s, (float)gamma[c], mean, step);
 }
 
 static void group_grad_panel(const void *op, const panel *p) {
@@ -88,7 +89,8 @@ static status group_grad_run(const executor *e, void *const *view, void *scratch
                               .beta = sums + (N_SUMS * n + 1) * c};
   channel_get_some(&g->gamma, view, 0, c, job.gamma);
   channel_get_some(&g->beta, view, 0, c, job.beta);
-  const panel_job rows = {.plan = &plan->rows, .view = view, .body = group_grad_panel, .op = &job};
+  const panel_job rows = {
+      .plan = &plan->rows, .view = view, .body = group_grad_panel, .op = &job, .as_stored = !g->has_swish};
   if (!plan->rows.n || !plan->rows.n_rows) memset(sums, 0, (size_t)(n * c) * N_SUMS * sizeof *sums);
   TRY(panels_run(&rows, e->cost_ns));
   combine(&job);

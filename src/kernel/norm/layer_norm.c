@@ -29,7 +29,7 @@ static void norm_row(const layer_norm_plan *l, const panel *p, int i) {
     s.rstd = 1 / sqrt(norm->squares(x, p->n) / (double)p->n + l->eps);
     norm->scale(y, x, s.rstd, gamma, l->shift, p->n);
   } else {
-    const norm_moments m = norm->moments(x, p->n);
+    const norm_moments m = norm->moments(x, ACL_FLOAT, p->n);
     s = (norm_stats){.mean = m.mean, .rstd = 1 / sqrt(m.m2 / m.n + l->eps)};
     norm->apply(y, x, s, gamma, norm_row_or_null(p, l->beta, i), p->n);
   }

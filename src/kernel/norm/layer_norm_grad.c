@@ -78,7 +78,7 @@ static void grad_row(const norm_grad_plan *g, const panel *p, int i, float *dgam
   if (gamma)
     norm->back(dx, dy, x, s, gamma, mean, p->n);
   else
-    norm->back_one(dx, dy, x, s, 1, mean, p->n);
+    norm->back_one(dx, dy, x, ACL_FLOAT, s, 1, mean, p->n);
   if (g->dsum >= 0) norm->add(dx, dx, 1, panel_floats(p, g->dsum, i), NULL, p->n);
   if (g->dother >= 0) norm->scale(panel_floats(p, g->dx, i), dx, g->alpha, NULL, 0, p->n);
 }

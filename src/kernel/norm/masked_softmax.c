@@ -50,7 +50,7 @@ static void masked_panel(const void *op, const panel *p) {
 static void masked_back_panel(const void *op, const panel *p) {
   for (int i = 0; i < p->width; ++i) {
     float *dx = panel_floats(p, 2, i);
-    softmax->f32.softmax_back(dx, panel_floats(p, 0, i), panel_floats(p, 1, i), p->n);
+    softmax->f32.softmax_back(dx, panel_floats(p, 0, i), panel_floats(p, 1, i), ACL_FLOAT, p->n);
     mask_row(op, p, 3, i, dx, dx, 0);
   }
 }

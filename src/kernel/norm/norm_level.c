@@ -3,6 +3,7 @@
 
 #include "kernel/engine/level.h"
 #include "kernel/norm/vec.h"
+#include "kernel/norm/vec_stored.h"
 
 enum { CHUNK = 4096 }; /* floats that stay in L1 between two passes */
 
@@ -17,20 +18,20 @@ typedef struct {
   float first, second;
 } two_sums;
 
-/* Sums of x - p and of its square. */
-static two_sums distances(const float *x, float p, int64_t n) {
+/* Sums of x - p and of its square, of elements begin to end. */
+VEC_INLINE two_sums distances(const void *x, int dtype, float p, int64_t begin, int64_t end) {
   const vec mean = vec_of(p);
   vec a = {0}, b = {0}, aa = {0}, bb = {0};
-  int64_t i = 0;
-  for (; i + 2 * VEC <= n; i += 2 * VEC) {
-    const vec u = vec_load(x + i) - mean, v = vec_load(x + i + VEC) - mean;
+  int64_t i = begin;
+  for (; i + 2 * VEC <= end; i += 2 * VEC) {
+    const vec u = vec_read(x, dtype, i, VEC) - mean, v = vec_read(x, dtype, i + VEC, VEC) - mean;
     a += u;
     b += v;
     aa = vec_fma(u, u, aa);
     bb = vec_fma(v, v, bb);
   }
-  for (; i < n; i += VEC) {
-    const vec u = (i + VEC <= n ? vec_load(x + i) : vec_load_part(x + i, n - i, mean)) - mean;
+  for (; i < end; i += VEC) {
+    const vec u = (i + VEC <= end ? vec_read(x, dtype, i, VEC) : vec_read_part(x, dtype, i, end - i, mean)) - mean;
     a += u;
     aa = vec_fma(u, u, aa);
   }
@@ -38,32 +39,42 @@ static two_sums distances(const float *x, float p, int64_t n) {
 }
 
 /* By the distances from a guess at the mean; their sum corrects both results for the guess. */
-static norm_moments moments_about(const float *x, float guess, int64_t n) {
+VEC_INLINE norm_moments moments_about(const void *x, int dtype, float guess, int64_t begin, int64_t end) {
+  const double n = (double)(end - begin);
   double first = 0, second = 0;
-  for (int64_t i = 0; i < n; i += SUM_BLOCK) {
-    const two_sums s = distances(x + i, guess, n - i < SUM_BLOCK ? n - i : SUM_BLOCK);
+  for (int64_t i = begin; i < end; i += SUM_BLOCK) {
+    const two_sums s = distances(x, dtype, guess, i, end - i < SUM_BLOCK ? end : i + SUM_BLOCK);
     first += s.first;
     second += s.second;
   }
-  const double shift = first / (double)n, m2 = second - first * shift;
-  return (norm_moments){.n = (double)n, .mean = guess + shift, .m2 = m2 < 0 ? 0 : m2};
+  const double shift = first / n, m2 = second - first * shift;
+  return (norm_moments){.n = n, .mean = guess + shift, .m2 = m2 < 0 ? 0 : m2};
 }
 
 /* The first element is a guess within a few deviations of the mean, unless it is an unusual one: where the guess
  * was more than two deviations off, which would cost more than two bits, the mean that was found is the next guess. */
-static norm_moments chunk_moments(const float *x, int64_t n) {
-  const norm_moments m = moments_about(x, x[0], n);
-  const double off = m.mean - (double)x[0];
-  return off * off * m.n <= 4 * m.m2 ? m : moments_about(x, (float)m.mean, n);
+VEC_INLINE norm_moments chunk_moments(const void *x, int dtype, int64_t begin, int64_t end) {
+  float guess = vec_read(x, dtype, begin, 1)[0];
+  for (bool again = false;; again = true) {
+    const norm_moments m = moments_about(x, dtype, guess, begin, end);
+    const double off = m.mean - (double)guess;
+    if (again || off * off * m.n <= 4 * m.m2) return m;
+    guess = (float)m.mean;
+  }
 }
 
-static norm_moments moments(const float *x, int64_t n) {
+VEC_INLINE norm_moments row_moments(const void *x, int dtype, int64_t n) {
   norm_moments row = {0};
   for (int64_t i = 0; i < n; i += CHUNK) {
-    const norm_moments chunk = chunk_moments(x + i, n - i < CHUNK ? n - i : CHUNK);
+    const norm_moments chunk = chunk_moments(x, dtype, i, n - i < CHUNK ? n : i + CHUNK);
     row = i ? norm_moments_join(row, chunk) : chunk;
   }
   return row;
+}
+
+static norm_moments moments(const void *x, int dtype, int64_t n) {
+#define MOMENTS(dtype) row_moments(x, dtype, n)
+  return OF_DTYPE(MOMENTS, dtype);
 }
 
 static double squares(const float *x, int64_t n) { return vec_sum_terms(square_term, &(vec_loop){.x = x}, n); }
@@ -71,29 +82,31 @@ static double squares(const float *x, int64_t n) { return vec_sum_terms(square_t
 /* ---- forward ----------------------------------------------------------------------------------------------------- */
 
 /* (x - mean) * rstd: the mean as a float, p, and what is left of it times -rstd, r; rstd is q. */
-static vec_loop normalising(float *y, const float *x, norm_stats s) {
+static vec_loop normalising(void *y, const void *x, norm_stats s) {
   const float high = (float)s.mean;
   return (vec_loop){
       .x = x, .out = y, .p = vec_of(high), .q = vec_of((float)s.rstd), .r = vec_of((float)((high - s.mean) * s.rstd))};
 }
 
-VEC_INLINE vec xhat(const vec_loop *l, const float *x, int64_t i, int64_t n) {
-  return vec_fma(vec_get(x + i, n, (vec){0}) - l->p, l->q, l->r);
+VEC_INLINE vec xhat(const vec_loop *l, int dtype, int64_t i, int64_t n) {
+  return vec_fma(vec_read(l->x, dtype, i, n) - l->p, l->q, l->r);
 }
 
-VEC_INLINE void apply_step(const vec_loop *l, int64_t i, int64_t n) { vec_put(l->out + i, xhat(l, l->x, i, n), n); }
+VEC_INLINE void apply_step(const vec_loop *l, int64_t i, int64_t n) {
+  vec_put(l->out + i, xhat(l, ACL_FLOAT, i, n), n);
+}
 
 VEC_INLINE void apply_gamma_step(const vec_loop *l, int64_t i, int64_t n) {
-  vec_put(l->out + i, xhat(l, l->x, i, n) * vec_get(l->y + i, n, (vec){0}), n);
+  vec_put(l->out + i, xhat(l, ACL_FLOAT, i, n) * vec_get(l->y + i, n, (vec){0}), n);
 }
 
 VEC_INLINE void apply_beta_step(const vec_loop *l, int64_t i, int64_t n) {
-  vec_put(l->out + i, xhat(l, l->x, i, n) + vec_get(l->z + i, n, (vec){0}), n);
+  vec_put(l->out + i, xhat(l, ACL_FLOAT, i, n) + vec_get(l->z + i, n, (vec){0}), n);
 }
 
 VEC_INLINE void apply_both_step(const vec_loop *l, int64_t i, int64_t n) {
   const vec gamma = vec_get(l->y + i, n, (vec){0}), beta = vec_get(l->z + i, n, (vec){0});
-  vec_put(l->out + i, vec_fma(xhat(l, l->x, i, n), gamma, beta), n);
+  vec_put(l->out + i, vec_fma(xhat(l, ACL_FLOAT, i, n), gamma, beta), n);
 }
 
 static void apply(float *y, const float *x, norm_stats s, const float *gamma, const float *beta, int64_t n) {
@@ -110,15 +123,20 @@ static void apply(float *y, const float *x, norm_stats s, const float *gamma, co
     vec_each(apply_step, &l, n);
 }
 
-VEC_INLINE void apply_one_step(const vec_loop *l, int64_t i, int64_t n) {
-  vec_put(l->out + i, vec_fma(xhat(l, l->x, i, n), l->s, l->t), n);
+VEC_INLINE void apply_one_each(const vec_loop *l, int dtype, int64_t n) {
+  for (int64_t i = 0, m; i < n; i += m) {
+    m = n - i < VEC ? n - i : VEC;
+    const vec x = m == VEC ? xhat(l, dtype, i, VEC) : xhat(l, dtype, i, m), y = vec_fma(x, l->s, l->t);
+    m == VEC ? vec_write(l->out, dtype, i, y, VEC) : vec_write(l->out, dtype, i, y, m);
+  }
 }
 
-static void apply_one(float *y, const float *x, norm_stats s, float gamma, float beta, int64_t n) {
+static void apply_one(void *y, const void *x, int dtype, norm_stats s, float gamma, float beta, int64_t n) {
   vec_loop l = normalising(y, x, s);
   l.s = vec_of(gamma);
   l.t = vec_of(beta);
-  vec_each(apply_one_step, &l, n);
+#define APPLY_ONE(dtype) apply_one_each(&l, dtype, n)
+  OF_DTYPE(APPLY_ONE, dtype);
 }
 
 VEC_INLINE void scale_step(const vec_loop *l, int64_t i, int64_t n) {
@@ -177,13 +195,13 @@ static void swish_back(float *dx, const float *dy, const float *x, float scale, 
 
 /* ---- backward ---------------------------------------------------------------------------------------------------- */
 
-/* One block of back_sums; has_... are constants where this is inlined. */
-VEC_INLINE two_sums back_block(const vec_loop *l, bool has_gamma, float *dgamma, float *dbeta, int64_t begin,
+/* One block of back_sums; dtype and has_... are constants where this is inlined. */
+VEC_INLINE two_sums back_block(const vec_loop *l, int dtype, bool has_gamma, float *dgamma, float *dbeta, int64_t begin,
                                int64_t end) {
   vec sum[2] = {{0}}, product[2] = {{0}};
   for (int64_t i = begin, k = 0; i < end; i += VEC, k ^= 1) {
     const int64_t n = end - i < VEC ? end - i : VEC;
-    const vec dy = vec_get(l->y + i, n, (vec){0}), normal = xhat(l, l->x, i, n);
+    const vec dy = vec_read(l->y, dtype, i, n), normal = xhat(l, dtype, i, n);
     if (dgamma) vec_put(dgamma + i, vec_fma(dy, normal, vec_get(dgamma + i, n, (vec){0})), n);
     if (dbeta) vec_put(dbeta + i, vec_get(dbeta + i, n, (vec){0}) + dy, n);
     const vec g = has_gamma ? dy * vec_get(l->z + i, n, (vec){0}) : dy;
@@ -193,25 +211,35 @@ VEC_INLINE two_sums back_block(const vec_loop *l, bool has_gamma, float *dgamma,
   return (two_sums){vec_sum(sum[0] + sum[1]), vec_sum(product[0] + product[1])};
 }
 
-static norm_sums back_sums(const float *dy, const float *x, norm_stats s, const float *gamma, float *dgamma,
-                           float *dbeta, int64_t n) {
-  vec_loop l = normalising(NULL, x, s);
-  l.y = dy;
-  l.z = gamma;
+VEC_INLINE norm_sums back_blocks(const vec_loop *l, int dtype, bool has_gamma, float *dgamma, float *dbeta, int64_t n) {
   norm_sums row = {0};
   for (int64_t i = 0; i < n; i += SUM_BLOCK) {
-    const int64_t end = n - i < SUM_BLOCK ? n : i + SUM_BLOCK;
-    const two_sums b =
-        gamma ? back_block(&l, true, dgamma, dbeta, i, end) : back_block(&l, false, dgamma, dbeta, i, end);
+    const two_sums b = back_block(l, dtype, has_gamma, dgamma, dbeta, i, n - i < SUM_BLOCK ? n : i + SUM_BLOCK);
     row.dy += b.first;
     row.dy_xhat += b.second;
   }
   return row;
 }
 
+static norm_sums back_sums(const float *dy, const float *x, norm_stats s, const float *gamma, float *dgamma,
+                           float *dbeta, int64_t n) {
+  vec_loop l = normalising(NULL, x, s);
+  l.y = dy;
+  l.z = gamma;
+  return gamma ? back_blocks(&l, ACL_FLOAT, true, dgamma, dbeta, n)
+               : back_blocks(&l, ACL_FLOAT, false, dgamma, dbeta, n);
+}
+
+static norm_sums back_sums_one(const void *dy, const void *x, int dtype, norm_stats s, int64_t n) {
+  vec_loop l = normalising(NULL, x, s);
+  l.y = dy;
+#define BACK_SUMS(dtype) back_blocks(&l, dtype, false, NULL, NULL, n)
+  return OF_DTYPE(BACK_SUMS, dtype);
+}
+
 VEC_INLINE void back_step(const vec_loop *l, int64_t i, int64_t n) {
   const vec g = vec_get(l->y + i, n, (vec){0}) * vec_get(l->z + i, n, (vec){0});
-  vec_put(l->out + i, (g - l->s - l->t * xhat(l, l->x, i, n)) * l->q, n);
+  vec_put(l->out + i, (g - l->s - l->t * xhat(l, ACL_FLOAT, i, n)) * l->q, n);
 }
 
 static void back(float *dx, const float *dy, const float *x, norm_stats s, const float *gamma, norm_sums mean,
@@ -224,70 +252,169 @@ static void back(float *dx, const float *dy, const float *x, norm_stats s, const
   vec_each(back_step, &l, n);
 }
 
-VEC_INLINE void back_one_step(const vec_loop *l, int64_t i, int64_t n) {
-  const vec g = vec_get(l->y + i, n, (vec){0}) * l->u;
-  vec_put(l->out + i, (g - l->s - l->t * xhat(l, l->x, i, n)) * l->q, n);
+VEC_INLINE void back_one_each(const vec_loop *l, int dtype, int64_t n) {
+  for (int64_t i = 0, m; i < n; i += m) {
+    m = n - i < VEC ? n - i : VEC;
+    const vec g = (m == VEC ? vec_read(l->y, dtype, i, VEC) : vec_read(l->y, dtype, i, m)) * l->u;
+    const vec normal = m == VEC ? xhat(l, dtype, i, VEC) : xhat(l, dtype, i, m);
+    const vec dx = (g - l->s - l->t * normal) * l->q;
+    m == VEC ? vec_write(l->out, dtype, i, dx, VEC) : vec_write(l->out, dtype, i, dx, m);
+  }
 }
 
-static void back_one(float *dx, const float *dy, const float *x, norm_stats s, float gamma, norm_sums mean, int64_t n) {
+static void back_one(void *dx, const void *dy, const void *x, int dtype, norm_stats s, float gamma, norm_sums mean,
+                     int64_t n) {
   vec_loop l = normalising(dx, x, s);
   l.y = dy;
   l.s = vec_of((float)mean.dy);
   l.t = vec_of((float)mean.dy_xhat);
   l.u = vec_of(gamma);
-  vec_each(back_one_step, &l, n);
+#define BACK_ONE(dtype) back_one_each(&l, dtype, n)
+  OF_DTYPE(BACK_ONE, dtype);
 }
 
 /* ---- columns ----------------------------------------------------------------------------------------------------- */
 
-typedef double dvec __attribute__((vector_size(VEC * sizeof(double))));
+/* As many doubles as a register holds: half a vector. */
+typedef double dvec __attribute__((vector_size(VEC * sizeof(float))));
+typedef double dvec_anywhere __attribute__((vector_size(VEC * sizeof(float)), aligned(sizeof(double)), may_alias));
 
-enum { COLUMN_ROWS = 16 }; /* whose lines are read together: no more streams than processors follow */
+enum { DVEC = VEC / 2 };
 
-/* One vector of columns, in double: what is summed may be far from the point it is measured from. */
-VEC_INLINE void column_strip(double *first, double *second, const float *dy, int64_t dy_pitch, const float *x,
-                             int64_t x_pitch, int rows, const float *about, bool own, int64_t n) {
-  const dvec point = __builtin_convertvector(vec_get(about, n, (vec){0}), dvec);
-  dvec sum = {0}, product = {0};
-  for (int i = 0; i < rows; ++i) {
-    const dvec d = __builtin_convertvector(vec_get(x + i * x_pitch, n, (vec){0}), dvec) - point;
-    const dvec g = own ? d : __builtin_convertvector(vec_get(dy + i * dy_pitch, n, (vec){0}), dvec);
-    sum += g;
-    product += g * d;
-  }
-  for (int64_t k = 0; k < n; ++k) {
-    first[k] += sum[k];
-    second[k] += product[k];
-  }
+VEC_INLINE dvec low_half(vec v) {
+#if defined(__AVX512F__)
+  return (dvec)_mm512_cvtps_pd(_mm512_castps512_ps256((__m512)v));
+#elif defined(__AVX2__)
+  return (dvec)_mm256_cvtps_pd(_mm256_castps256_ps128((__m256)v));
+#else
+  return (dvec){v[0], v[1]};
+#endif
 }
 
-static void column_sums(double *first, double *second, const float *dy, int64_t dy_pitch, const float *x,
-                        int64_t x_pitch, int rows, const float *about, int64_t n) {
-  dy_pitch /= (int64_t)sizeof *dy;
-  x_pitch /= (int64_t)sizeof *x;
-  for (int begin = 0; begin < rows; begin += COLUMN_ROWS) {
-    const int m = rows - begin < COLUMN_ROWS ? rows - begin : COLUMN_ROWS;
-    const float *const xs = x + begin * x_pitch, *const dys = dy ? dy + begin * dy_pitch : NULL;
-    for (int64_t j = 0; j < n; j += VEC) {
-      const int64_t left = n - j < VEC ? n - j : VEC;
-      if (left < VEC)
-        column_strip(first + j, second + j, dy ? dys + j : NULL, dy_pitch, xs + j, x_pitch, m, about + j, !dy, left);
-      else if (dy)
-        column_strip(first + j, second + j, dys + j, dy_pitch, xs + j, x_pitch, m, about + j, false, VEC);
-      else
-        column_strip(first + j, second + j, NULL, 0, xs + j, x_pitch, m, about + j, true, VEC);
+VEC_INLINE dvec high_half(vec v) {
+#if defined(__AVX512F__)
+  return (dvec)_mm512_cvtps_pd(_mm256_castpd_ps(_mm512_extractf64x4_pd((__m512d)v, 1)));
+#elif defined(__AVX2__)
+  return (dvec)_mm256_cvtps_pd(_mm256_extractf128_ps((__m256)v, 1));
+#else
+  return (dvec){v[2], v[3]};
+#endif
+}
+
+VEC_INLINE dvec dvec_fma(dvec a, dvec b, dvec c) {
+#if defined(__AVX512F__)
+  return (dvec)_mm512_fmadd_pd((__m512d)a, (__m512d)b, (__m512d)c);
+#elif defined(__FMA__)
+  return (dvec)_mm256_fmadd_pd((__m256d)a, (__m256d)b, (__m256d)c);
+#else
+  return a * b + c;
+#endif
+}
+
+/* The first n elements, n < DVEC or not. */
+VEC_INLINE dvec dvec_get(const double *p, int64_t n) {
+  if (n >= DVEC) return *(const dvec_anywhere *)p;
+  dvec v = {0};
+  for (int64_t k = 0; k < n; ++k) v[k] = p[k];
+  return v;
+}
+
+VEC_INLINE void dvec_put(double *p, dvec v, int64_t n) {
+  if (n >= DVEC)
+    *(dvec_anywhere *)p = v;
+  else
+    for (int64_t k = 0; k < n; ++k) p[k] = v[k];
+}
+
+enum { STRIP = 2 }; /* vectors: a cache line of halves */
+
+/* `vectors` vectors of columns from j on, the last of n columns; in double: what is summed may be far from the point it
+ * is measured from. */
+VEC_INLINE void column_strip(const norm_columns *c, double *first, double *second, const float *about, int64_t j,
+                             int dtype, bool own, int vectors, int64_t n) {
+  dvec point[2 * STRIP], sum[2 * STRIP], product[2 * STRIP];
+  for (int v = 0; v < vectors; ++v) {
+    const vec p = vec_get(about + j + v * VEC, n, (vec){0});
+    point[2 * v] = low_half(p);
+    point[2 * v + 1] = high_half(p);
+  }
+  for (int h = 0; h < 2 * vectors; ++h) {
+    sum[h] = dvec_get(first + j + h * DVEC, n - h % 2 * DVEC);
+    product[h] = dvec_get(second + j + h * DVEC, n - h % 2 * DVEC);
+  }
+  for (int i = 0; i < c->rows; ++i)
+    for (int v = 0; v < vectors; ++v) {
+      const vec x = vec_read(c->x + i * c->x_pitch, dtype, j + v * VEC, n);
+      const vec dy = own ? x : vec_read(c->dy + i * c->dy_pitch, dtype, j + v * VEC, n);
+      const dvec low = low_half(x) - point[2 * v], high = high_half(x) - point[2 * v + 1];
+      const dvec g_low = own ? low : low_half(dy), g_high = own ? high : high_half(dy);
+      sum[2 * v] += g_low;
+      sum[2 * v + 1] += g_high;
+      product[2 * v] = dvec_fma(g_low, low, product[2 * v]);
+      product[2 * v + 1] = dvec_fma(g_high, high, product[2 * v + 1]);
     }
+  for (int h = 0; h < 2 * vectors; ++h) {
+    dvec_put(first + j + h * DVEC, sum[h], n - h % 2 * DVEC);
+    dvec_put(second + j + h * DVEC, product[h], n - h % 2 * DVEC);
   }
 }
 
-static void column_apply(float *y, const float *x, const float *about, const float *scale, const float *shift,
-                         const float *dy, const float *dy_scale, int64_t n) {
-  for (int64_t i = 0; i < n; i += VEC) {
-    const int64_t m = n - i < VEC ? n - i : VEC;
-    const vec d = vec_get(x + i, m, (vec){0}) - vec_get(about + i, m, (vec){0});
-    vec sum = vec_fma(d, vec_get(scale + i, m, (vec){0}), vec_get(shift + i, m, (vec){0}));
-    if (dy) sum = vec_fma(vec_get(dy + i, m, (vec){0}), vec_get(dy_scale + i, m, (vec){0}), sum);
-    vec_put(y + i, sum, m);
+VEC_INLINE void column_strips(const norm_columns *c, double *first, double *second, const float *about, int dtype,
+                              bool own) {
+  int64_t j = 0;
+  for (; j + STRIP * VEC <= c->n; j += STRIP * VEC) column_strip(c, first, second, about, j, dtype, own, STRIP, VEC);
+  for (; j + VEC <= c->n; j += VEC) column_strip(c, first, second, about, j, dtype, own, 1, VEC);
+  if (j < c->n) column_strip(c, first, second, about, j, dtype, own, 1, c->n - j);
+}
+
+/* The next rows of a block of columns: no more than `most`. */
+static norm_columns columns_piece(const norm_columns *c, int begin, int most) {
+  norm_columns piece = *c;
+  piece.x += begin * c->x_pitch;
+  if (c->dy) piece.dy += begin * c->dy_pitch;
+  if (c->y) piece.y += begin * c->y_pitch;
+  piece.rows = c->rows - begin < most ? c->rows - begin : most;
+  return piece;
+}
+
+static void column_sums(const norm_columns *c, double *first, double *second, const float *about) {
+#define SUMS_OWN(dtype)   column_strips(&piece, first, second, about, dtype, true)
+#define SUMS_OF_DY(dtype) column_strips(&piece, first, second, about, dtype, false)
+  /* Whose lines are read together: 8 floats' rows that are 4 KiB apart fill a set of the L1. */
+  const int most = c->dtype == ACL_FLOAT ? 8 : 16;
+  for (int begin = 0; begin < c->rows; begin += most) {
+    const norm_columns piece = columns_piece(c, begin, most);
+    c->dy ? OF_DTYPE(SUMS_OF_DY, c->dtype) : OF_DTYPE(SUMS_OWN, c->dtype);
+  }
+}
+
+enum { APPLY_ROWS = 4 }; /* that use a column's factors once they are read */
+
+VEC_INLINE void apply_strip(const norm_columns *c, const float *about, const float *scale, const float *shift,
+                            const float *dy_scale, int64_t j, int dtype, bool has_dy, int64_t n) {
+  const vec point = vec_get(about + j, n, (vec){0}), by = vec_get(scale + j, n, (vec){0}),
+            add = vec_get(shift + j, n, (vec){0}), dy_by = has_dy ? vec_get(dy_scale + j, n, (vec){0}) : (vec){0};
+  for (int i = 0; i < c->rows; ++i) {
+    vec sum = vec_fma(vec_read(c->x + i * c->x_pitch, dtype, j, n) - point, by, add);
+    if (has_dy) sum = vec_fma(vec_read(c->dy + i * c->dy_pitch, dtype, j, n), dy_by, sum);
+    vec_write(c->y + i * c->y_pitch, dtype, j, sum, n);
+  }
+}
+
+VEC_INLINE void apply_strips(const norm_columns *c, const float *about, const float *scale, const float *shift,
+                             const float *dy_scale, int dtype, bool has_dy) {
+  int64_t j = 0;
+  for (; j + VEC <= c->n; j += VEC) apply_strip(c, about, scale, shift, dy_scale, j, dtype, has_dy, VEC);
+  if (j < c->n) apply_strip(c, about, scale, shift, dy_scale, j, dtype, has_dy, c->n - j);
+}
+
+static void column_apply(const norm_columns *c, const float *about, const float *scale, const float *shift,
+                         const float *dy_scale) {
+#define APPLY(dtype)         apply_strips(&piece, about, scale, shift, NULL, dtype, false)
+#define APPLY_WITH_DY(dtype) apply_strips(&piece, about, scale, shift, dy_scale, dtype, true)
+  for (int begin = 0; begin < c->rows; begin += APPLY_ROWS) {
+    const norm_columns piece = columns_piece(c, begin, APPLY_ROWS);
+    c->dy ? OF_DTYPE(APPLY_WITH_DY, c->dtype) : OF_DTYPE(APPLY, c->dtype);
   }
 }
 
@@ -306,6 +433,7 @@ const norm_loops LEVELED(norm_loops) = {
     .swish = swish,
     .swish_back = swish_back,
     .back_sums = back_sums,
+    .back_sums_one = back_sums_one,
     .back = back,
     .back_one = back_one,
     .column_sums = column_sums,

@@ -28,14 +28,23 @@ static inline norm_moments norm_moments_join(norm_moments a, norm_moments b) {
   return (norm_moments){.n = n, .mean = a.mean + apart * b.n / n, .m2 = a.m2 + b.m2 + apart * apart * (a.n * b.n / n)};
 }
 
+/* Columns of `rows` rows of n elements: float, float16 or bfloat16. Pitches are bytes from row to row. */
 typedef struct {
-  norm_moments (*moments)(const float *x, int64_t n);
+  const char *x, *dy;
+  char *y;
+  int64_t x_pitch, dy_pitch, y_pitch, n;
+  int rows, dtype;
+} norm_columns;
+
+/* Where there is a dtype, it is of x, y and their gradients: float, float16 or bfloat16. */
+typedef struct {
+  norm_moments (*moments)(const void *x, int dtype, int64_t n);
   /* Sum of squares. */
   double (*squares)(const float *x, int64_t n);
   /* gamma and beta: one for each element; NULL: ones, zeros. */
   void (*apply)(float *y, const float *x, norm_stats s, const float *gamma, const float *beta, int64_t n);
   /* The same with one gamma and beta for all. */
-  void (*apply_one)(float *y, const float *x, norm_stats s, float gamma, float beta, int64_t n);
+  void (*apply_one)(void *y, const void *x, int dtype, norm_stats s, float gamma, float beta, int64_t n);
   /* y = x * rstd * (gamma + shift). */
   void (*scale)(float *y, const float *x, double rstd, const float *gamma, float shift, int64_t n);
   /* y = a + scale * b (+ c unless NULL). */
@@ -48,17 +57,18 @@ typedef struct {
   /* Gradients of a row. Adds dy * xhat to dgamma and dy to dbeta, element by element, unless they are NULL. */
   norm_sums (*back_sums)(const float *dy, const float *x, norm_stats s, const float *gamma, float *dgamma, float *dbeta,
                          int64_t n);
+  /* The same of rows with one gamma, without it. */
+  norm_sums (*back_sums_one)(const void *dy, const void *x, int dtype, norm_stats s, int64_t n);
   /* dx = (dy * gamma - mean.dy - mean.dy_xhat * xhat) * rstd. */
   void (*back)(float *dx, const float *dy, const float *x, norm_stats s, const float *gamma, norm_sums mean, int64_t n);
   /* The same with one gamma for all. */
-  void (*back_one)(float *dx, const float *dy, const float *x, norm_stats s, float gamma, norm_sums mean, int64_t n);
-  /* Columns of `rows` rows, pitches in bytes: sums of g and of g * (x - about), where g is dy, or x - about if that is
-   * NULL. */
-  void (*column_sums)(double *first, double *second, const float *dy, int64_t dy_pitch, const float *x, int64_t x_pitch,
-                      int rows, const float *about, int64_t n);
-  /* A row: y = (x - about) * scale + shift + dy * dy_scale; dy may be NULL. */
-  void (*column_apply)(float *y, const float *x, const float *about, const float *scale, const float *shift,
-                       const float *dy, const float *dy_scale, int64_t n);
+  void (*back_one)(void *dx, const void *dy, const void *x, int dtype, norm_stats s, float gamma, norm_sums mean,
+                   int64_t n);
+  /* Adds to each column's sums g and g * (x - about), row by row, where g is dy, or x - about if that is NULL. */
+  void (*column_sums)(const norm_columns *c, double *first, double *second, const float *about);
+  /* y = (x - about) * scale + shift + dy * dy_scale; dy may be NULL. */
+  void (*column_apply)(const norm_columns *c, const float *about, const float *scale, const float *shift,
+                       const float *dy_scale);
   /* total += sum; sum = 0. */
   void (*flush)(double *total, float *sum, int64_t n);
 } norm_loops;

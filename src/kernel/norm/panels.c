@@ -129,6 +129,7 @@ typedef struct {
   char *at[PANEL_OPERANDS]; /* memory of the next row */
   int64_t index[PANEL_RANK];
   int width; /* rows of a panel, at most */
+  int dtype; /* of elements in a panel */
 } panel_walk;
 
 static bool is_row_number(const panel_plan *p, int k) {
@@ -163,14 +164,31 @@ static void move_rows(const panel_walk *w, int k, char *memory, char *tile, int 
   }
 }
 
+/* The half that all elements in use are stored as, in contiguous rows; else the compute type's. */
+static int panel_dtype(const panel_job *j) {
+  const panel_plan *p = j->plan;
+  const int inner = p->n_outer + p->n_inner - 1, computed = p->compute == COMPUTE_F64 ? ACL_DOUBLE : ACL_FLOAT;
+  int dtype = -1;
+  if (!j->as_stored || p->n_inner > 1) return computed;
+  for (int k = 0; k < p->n_operands; ++k) {
+    if (j->unused >> k & 1 || is_row_number(p, k) || is_column(p, k)) continue;
+    if (dtype >= 0 && p->operand[k].dtype != dtype) return computed;
+    dtype = p->operand[k].dtype;
+    if (p->n > 1 && p->strides[k][inner] != (int64_t)dtype_bytes(dtype)) return computed;
+  }
+  return dtype == ACL_FLOAT16 || dtype == ACL_BF16 ? dtype : computed;
+}
+
 static void plan_access(panel_walk *w, const panel_job *j) {
   const panel_plan *p = j->plan;
   const int outer = p->n_outer - 1, inner = p->n_outer + p->n_inner - 1;
   w->plan = p;
+  w->dtype = panel_dtype(j);
+  const bool in_place = w->dtype == ACL_FLOAT16 || w->dtype == ACL_BF16;
   for (int k = 0; k < p->n_operands; ++k) {
     const int64_t *s = p->strides[k];
     row_access_init(&w->access[k], p->operand[k].dtype, p->compute, s[inner], s[outer], 0);
-    w->has_tile[k] = !(j->unused >> k & 1) && !is_row_number(p, k) &&
+    w->has_tile[k] = !(j->unused >> k & 1) && !is_row_number(p, k) && !(in_place && !is_column(p, k)) &&
                      !(w->access[k].native && p->n_inner == 1 && (w->access[k].direct || p->n == 1));
     w->tile[k] = NULL;
   }
@@ -277,7 +295,8 @@ static void run_panels(panel_walk *w, const panel_job *j, int64_t begin, int64_t
   _Alignas(64) char numbers[PANEL_OPERANDS][PANEL_MAX * 8];
   panel pa; /* not cleared as a whole, which would take longer than a short row */
   pa.n = p->n;
-  for (int k = 0; k < p->n_operands; ++k) pa.at[k] = NULL;
+  pa.dtype = w->dtype;
+  for (int k = 0; k < p->n_operands; ++k) pa.at[k] = NULL, pa.pitch[k] = 0;
   walk_start(w, j, begin);
   for (int k = 0; k < p->n_operands; ++k)
     if (w->has_tile[k] && is_column(p, k)) move_rows(w, k, w->at[k], w->tile[k], 1, true);

@@ -46,6 +46,7 @@ typedef struct {
   int64_t row; /* the number of the first */
   int64_t n;
   int width;                     /* rows, up to PANEL_MAX */
+  int dtype;                     /* of elements: the compute type, unless panel_job.as_stored */
   char *at[PANEL_OPERANDS];      /* the first row; of row numbers, the first of width that adjoin */
   int64_t pitch[PANEL_OPERANDS]; /* bytes from row to row */
 } panel;
@@ -59,6 +60,7 @@ typedef struct {
   const void *op;  /* for the body */
   int64_t grain;   /* panels don't go beyond multiples of so many rows, which one thread does in order; 0: 1 */
   uint32_t unused; /* bits of operands that this job does without: their at[] is NULL */
+  bool as_stored;  /* the body takes halves too: rows stay in place where all are contiguous and of one such dtype */
 } panel_job;
 
 /* dims: n_outer, then n_inner; either may be 0. */

@@ -22,7 +22,8 @@ static void softmax_panel(const void *op, const panel *p) {
 /* Operands: the gradient, what the forward pass gave, the result. */
 static void softmax_back_panel(const void *op, const panel *p) {
   const softmax_plan *s = op;
-  for (int i = 0; i < p->width; ++i) s->back_row(panel_row(p, 2, i), panel_row(p, 0, i), panel_row(p, 1, i), p->n);
+  for (int i = 0; i < p->width; ++i)
+    s->back_row(panel_row(p, 2, i), panel_row(p, 0, i), panel_row(p, 1, i), p->dtype, p->n);
 }
 
 static status softmax_run(const executor *e, void *const *view, void *scratch) {
@@ -34,7 +35,8 @@ static status softmax_run(const executor *e, void *const *view, void *scratch) {
 static status softmax_back_run(const executor *e, void *const *view, void *scratch) {
   (void)scratch;
   const softmax_plan *s = PLAN(e, softmax_plan);
-  return panels_run(&(panel_job){.plan = &s->rows, .view = view, .body = softmax_back_panel, .op = s}, e->cost_ns);
+  return panels_run(
+      &(panel_job){.plan = &s->rows, .view = view, .body = softmax_back_panel, .op = s, .as_stored = true}, e->cost_ns);
 }
 
 /* Plans rows along dim of n tensors of one shape, the last of which is written. */

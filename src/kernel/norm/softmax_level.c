@@ -7,6 +7,7 @@
 
 #include "kernel/engine/level.h"
 #include "kernel/norm/vec.h"
+#include "kernel/norm/vec_stored.h"
 
 enum {
   CHUNK = 4096,
@@ -155,31 +156,37 @@ ROWS_F32(softmax)
 ROWS_F32(log_softmax)
 
 VEC_INLINE vec product_term(const vec_loop *l, int64_t i, int64_t n) {
-  return vec_get(l->x + i, n, (vec){0}) * vec_get(l->y + i, n, (vec){0});
+  return vec_read(l->x, l->dtype, i, n) * vec_read(l->y, l->dtype, i, n);
 }
 
-VEC_INLINE vec plain_term(const vec_loop *l, int64_t i, int64_t n) { return vec_get(l->x + i, n, (vec){0}); }
+VEC_INLINE vec plain_term(const vec_loop *l, int64_t i, int64_t n) { return vec_read(l->x, l->dtype, i, n); }
 
 VEC_INLINE void softmax_back_step(const vec_loop *l, int64_t i, int64_t n) {
-  const vec dy = vec_get(l->x + i, n, (vec){0}), y = vec_get(l->y + i, n, (vec){0});
-  vec_put(l->out + i, (dy - l->p) * y, n);
+  const vec dy = vec_read(l->x, l->dtype, i, n), y = vec_read(l->y, l->dtype, i, n);
+  vec_write(l->out, l->dtype, i, (dy - l->p) * y, n);
 }
 
 VEC_INLINE void log_softmax_back_step(const vec_loop *l, int64_t i, int64_t n) {
-  const vec dy = vec_get(l->x + i, n, (vec){0}), y = vec_get(l->y + i, n, (vec){0});
-  vec_put(l->out + i, dy - vec_exp(y) * l->p, n);
+  const vec dy = vec_read(l->x, l->dtype, i, n), y = vec_read(l->y, l->dtype, i, n);
+  vec_write(l->out, l->dtype, i, dy - vec_exp(y) * l->p, n);
 }
 
-static void softmax_back_f32(void *dx, const void *dy, const void *y, int64_t n) {
-  vec_loop l = {.x = dy, .y = y, .out = dx};
-  l.p = vec_of((float)vec_sum_terms(product_term, &l, n));
-  vec_each(softmax_back_step, &l, n);
+VEC_INLINE void back_row(vec_term *term, vec_step *step, vec_loop l, int dtype, int64_t n) {
+  l.dtype = dtype; /* a constant from here on */
+  l.p = vec_of((float)vec_sum_terms(term, &l, n));
+  vec_each(step, &l, n);
 }
 
-static void log_softmax_back_f32(void *dx, const void *dy, const void *y, int64_t n) {
-  vec_loop l = {.x = dy, .y = y, .out = dx};
-  l.p = vec_of((float)vec_sum_terms(plain_term, &l, n));
-  vec_each(log_softmax_back_step, &l, n);
+static void softmax_back_f32(void *dx, const void *dy, const void *y, int dtype, int64_t n) {
+  const vec_loop l = {.x = dy, .y = y, .out = dx};
+#define BACK_ROW(dtype) back_row(product_term, softmax_back_step, l, dtype, n)
+  OF_DTYPE(BACK_ROW, dtype);
+}
+
+static void log_softmax_back_f32(void *dx, const void *dy, const void *y, int dtype, int64_t n) {
+  const vec_loop l = {.x = dy, .y = y, .out = dx};
+#define LOG_BACK_ROW(dtype) back_row(plain_term, log_softmax_back_step, l, dtype, n)
+  OF_DTYPE(LOG_BACK_ROW, dtype);
 }
 
 static void masked_scale(float *y, const float *x, const uint8_t *mask, float scale, float fill, int64_t n) {
@@ -244,13 +251,15 @@ static void log_softmax_f64(double *y, const double *x, int64_t n) {
 ROWS_F64(softmax)
 ROWS_F64(log_softmax)
 
-static void softmax_back_f64(void *out, const void *grad, const void *output, int64_t n) {
+static void softmax_back_f64(void *out, const void *grad, const void *output, int dtype, int64_t n) {
+  (void)dtype;
   double *dx = out;
   const double *dy = grad, *y = output, sum = sum_f64(product_term_f64, dy, y, 0, 0, n);
   for (int64_t i = 0; i < n; ++i) dx[i] = (dy[i] - sum) * y[i];
 }
 
-static void log_softmax_back_f64(void *out, const void *grad, const void *output, int64_t n) {
+static void log_softmax_back_f64(void *out, const void *grad, const void *output, int dtype, int64_t n) {
+  (void)dtype;
   double *dx = out;
   const double *dy = grad, *y = output, sum = sum_f64(plain_term_f64, dy, NULL, 0, 0, n);
   for (int64_t i = 0; i < n; ++i) dx[i] = dy[i] - exp(y[i]) * sum;

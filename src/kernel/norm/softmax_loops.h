@@ -8,7 +8,8 @@
 
 /* Of rows that are so many bytes apart, each of n elements. */
 typedef void softmax_rows(void *y, int64_t y_pitch, const void *x, int64_t x_pitch, int rows, int64_t n);
-typedef void softmax_back_row(void *dx, const void *dy, const void *y, int64_t n);
+/* Elements are of the dtype: the type's, or a half, which is computed with as float. */
+typedef void softmax_back_row(void *dx, const void *dy, const void *y, int dtype, int64_t n);
 
 typedef struct {
   softmax_rows *softmax, *log_softmax;

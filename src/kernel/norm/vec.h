@@ -122,6 +122,7 @@ typedef struct {
   const float *x, *y, *z;
   float *out;
   vec p, q, r, s, t, u;
+  int dtype; /* of x, y and out, for loops by vec_stored.h */
 } vec_loop;
 
 /* Does elements i to i + n, n <= VEC, of a loop. */

@@ -1,0 +1,52 @@
+/* Vectors of floats (vec.h) from and to memory that holds float, float16 or bfloat16: for kernels whose rows stay in
+ * place (panel_job.as_stored). Inlined with a constant dtype. Only for files named *_level.c. */
+#ifndef CANNON_KERNEL_NORM_VEC_STORED_H
+#define CANNON_KERNEL_NORM_VEC_STORED_H
+
+#include "kernel/engine/halves.h"
+#include "kernel/norm/vec.h"
+#include "tensor/dtype.h"
+
+/* What has one argument for a dtype, with a constant for it. */
+#define OF_DTYPE(call, dtype)                                                                                          \
+  ((dtype) == ACL_FLOAT ? call(ACL_FLOAT) : (dtype) == ACL_FLOAT16 ? call(ACL_FLOAT16) : call(ACL_BF16))
+
+/* Elements i to i + n, n <= VEC; the rest of the vector as in rest. */
+VEC_INLINE vec vec_read_part(const void *memory, int dtype, int64_t i, int64_t n, vec rest) {
+  if (dtype == ACL_FLOAT) return vec_get((const float *)memory + i, n, rest);
+  const uint16_t *const from = (const uint16_t *)memory + i;
+#if defined(__AVX512F__)
+  const __mmask16 lanes = (__mmask16)((1u << n) - 1);
+  const __m512 read = dtype == ACL_FLOAT16 ? f16_load_16(from, lanes) : bf16_load_16(from, lanes);
+  return n == VEC ? (vec)read : (vec)_mm512_mask_mov_ps((__m512)rest, lanes, read);
+#else
+  float x[VEC];
+  vec_store(x, rest);
+  int64_t k = n < VEC ? 0 : dtype == ACL_FLOAT16 ? f16_load(x, from, n) : bf16_load(x, from, n);
+  for (; k < n; ++k) x[k] = dtype == ACL_FLOAT16 ? half_to_float(from[k]) : bf16_to_float(from[k]);
+  return vec_load(x);
+#endif
+}
+
+VEC_INLINE vec vec_read(const void *memory, int dtype, int64_t i, int64_t n) {
+  return vec_read_part(memory, dtype, i, n, (vec){0});
+}
+
+VEC_INLINE void vec_write(void *memory, int dtype, int64_t i, vec v, int64_t n) {
+  if (dtype == ACL_FLOAT) {
+    vec_put((float *)memory + i, v, n);
+    return;
+  }
+  uint16_t *const to = (uint16_t *)memory + i;
+#if defined(__AVX512F__)
+  const __mmask16 lanes = (__mmask16)((1u << n) - 1);
+  dtype == ACL_FLOAT16 ? f16_store_16(to, lanes, (__m512)v) : bf16_store_16(to, lanes, (__m512)v);
+#else
+  float x[VEC];
+  vec_store(x, v);
+  int64_t k = n < VEC ? 0 : dtype == ACL_FLOAT16 ? f16_store(to, x, n) : bf16_store(to, x, n);
+  for (; k < n; ++k) to[k] = dtype == ACL_FLOAT16 ? half_from_float(x[k]) : bf16_from_float(x[k]);
+#endif
+}
+
+#endif
