@@ -51,6 +51,11 @@ static void load_row(uint32_t *to, const row_source *s, int64_t first, int64_t s
     loops->load[s->dtype][COMPUTE_F32](to, from, s->step * stride, n);
 }
 
+/* Mostly nothing. */
+static inline void clear(uint32_t *to, int64_t n) {
+  if (n > 0) memset(to, 0, (size_t)n * sizeof *to);
+}
+
 /* One row: elements x[first + j * stride] for j < n; those of x are [0, in). */
 static void fill_row(uint32_t *to, const row_source *s, int64_t first, int64_t stride, int64_t n, int64_t in) {
   int64_t low = first < 0 ? -first : 0, high = first < in ? in - first : 0;
@@ -60,13 +65,10 @@ static void fill_row(uint32_t *to, const row_source *s, int64_t first, int64_t s
   }
   low = least(low, n);
   high = least(high, n);
-  if (low >= high) {
-    memset(to, 0, (size_t)n * sizeof *to);
-    return;
-  }
-  memset(to, 0, (size_t)low * sizeof *to);
-  load_row(to + low, s, first + low * stride, stride, high - low);
-  memset(to + high, 0, (size_t)(n - high) * sizeof *to);
+  if (low >= high) low = high = n;
+  clear(to, low);
+  if (low < high) load_row(to + low, s, first + low * stride, stride, high - low);
+  clear(to + high, n - high);
 }
 
 /* The rows of one part: remainder[] from low on. Returns where the next part goes. */
@@ -95,7 +97,7 @@ static void fill_channel(const conv_image *i, uint32_t *to, const row_source *s,
         for (int a = 0; a < CONV_AXES; ++a) remainder[a] = conv_remainder(part[a] * i->dilation[a], i->stride[a]);
         to = fill_part(i, to, s, o, in, remainder);
       }
-  memset(to, 0, (size_t)(i->channel - i->rows * i->size[2]) * sizeof *to);
+  clear(to, i->channel - i->rows * i->size[2]);
 }
 
 void image_fill(const conv_image *i, float *to, const char *x, const conv_operand *o, const int64_t *in, int64_t begin,
