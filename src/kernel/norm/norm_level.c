@@ -38,7 +38,7 @@ static two_sums distances(const float *x, float p, int64_t n) {
 }
 
 /* By the distances from a guess at the mean; their sum corrects both results for the guess. */
-static norm_moments moments_about(const float *x, float guess, int64_t n) {
+VEC_INLINE norm_moments moments_about(const float *x, float guess, int64_t n) {
   double first = 0, second = 0;
   for (int64_t i = 0; i < n; i += SUM_BLOCK) {
     const two_sums s = distances(x + i, guess, n - i < SUM_BLOCK ? n - i : SUM_BLOCK);
@@ -49,7 +49,7 @@ static norm_moments moments_about(const float *x, float guess, int64_t n) {
   return (norm_moments){.n = (double)n, .mean = guess + shift, .m2 = m2 < 0 ? 0 : m2};
 }
 
-/* The first element is a guess within a few deviations of the mean, unless it is an unusual one: where the guess
+/* n > 0. The first element is a guess within a few deviations of the mean, unless it is an unusual one: where the guess
  * was more than two deviations off, which would cost more than two bits, the mean that was found is the next guess. */
 static norm_moments chunk_moments(const float *x, int64_t n) {
   const norm_moments m = moments_about(x, x[0], n);
@@ -58,11 +58,9 @@ static norm_moments chunk_moments(const float *x, int64_t n) {
 }
 
 static norm_moments moments(const float *x, int64_t n) {
-  norm_moments row = {0};
-  for (int64_t i = 0; i < n; i += CHUNK) {
-    const norm_moments chunk = chunk_moments(x + i, n - i < CHUNK ? n - i : CHUNK);
-    row = i ? norm_moments_join(row, chunk) : chunk;
-  }
+  norm_moments row = chunk_moments(x, n < CHUNK ? n : CHUNK);
+  for (int64_t i = CHUNK; i < n; i += CHUNK)
+    row = norm_moments_join(row, chunk_moments(x + i, n - i < CHUNK ? n - i : CHUNK));
   return row;
 }
 
