@@ -8,8 +8,6 @@
 static int64_t divisor(int64_t a, int64_t b) { return b ? divisor(b, a % b) : a; }
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-void image_align(conv_image *i) { i->channel = (i->rows * i->size[2] + 15) / 16 * 16; }
-
 void image_init(conv_image *i, const int64_t *low, const int64_t *out, const int64_t *taps, const int64_t *stride,
                 const int64_t *dilation) {
   i->rows = 1;
@@ -22,13 +20,10 @@ void image_init(conv_image *i, const int64_t *low, const int64_t *out, const int
     i->size[a] = out[a] + conv_quotient((taps[a] - 1) * dilation[a], stride[a]);
     i->rows *= a < 2 ? i->parts[a] * i->size[a] : i->parts[a];
   }
-  image_align(i);
-}
-
-int64_t image_tap_along(const conv_image *i, int axis, int64_t t) {
+  i->channel = (i->rows * i->size[2] + 15) / 16 * 16;
   int64_t part = conv_volume(i->size), element = 1;
-  for (int a = axis + 1; a < CONV_AXES; ++a) part *= i->parts[a], element *= i->size[a];
-  return conv_remainder(t, i->parts[axis]) * part + conv_quotient(t * i->dilation[axis], i->stride[axis]) * element;
+  for (int a = CONV_AXES - 1; a >= 0; part *= i->parts[a], element *= i->size[a], --a)
+    i->part_step[a] = part, i->step[a] = element;
 }
 
 /* Where a row comes from: one channel, or two of bfloat16. */

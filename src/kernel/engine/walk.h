@@ -60,8 +60,6 @@ static inline void cursor_start(cursor *c, const walk *w, void *const *base, int
   c->of = w;
   for (int k = 0; k < w->n_operands; ++k) c->at[k] = base[k];
   for (int d = w->rank - 1; d >= 0; --d) {
-    c->index[d] = 0;
-    if (!element) continue; /* most often: divisions take long */
     c->index[d] = element % w->dims[d];
     element /= w->dims[d];
     for (int k = 0; k < w->n_operands; ++k) c->at[k] += c->index[d] * w->strides[k][d];

@@ -143,8 +143,8 @@ typedef struct {
 
 static void cursor_at(const places *p, int64_t place, place_cursor *c) {
   for (int d = p->rank - 1; d >= 0; --d) {
-    c->index[d] = place ? place % p->dims[d] : 0; /* most often 0: divisions take long */
-    if (place) place /= p->dims[d];
+    c->index[d] = place % p->dims[d];
+    place /= p->dims[d];
   }
 }
 
