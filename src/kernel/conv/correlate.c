@@ -313,9 +313,6 @@ __attribute__((always_inline)) static inline void place_taps(const phase *f, int
     }
 }
 
-/* One, mostly, without a division. */
-static int64_t tiles_of(int64_t n, int64_t width) { return n <= width ? 1 : (n + width - 1) / width; }
-
 /* Everything of the phase but its axes is set; scratch for the taps is there. */
 static void run_phase(phase *f, int64_t n_images, int64_t *taps, uint64_t cost_ns) {
   f->n_images = n_images;
@@ -342,8 +339,8 @@ static void run_phase(phase *f, int64_t n_images, int64_t *taps, uint64_t cost_n
              : single ? SINGLE_WIDTH
              : c->amx ? AMX_ROWS
                       : (int64_t)direct_loops->vectors * direct_loops->lanes;
-  f->position_tiles = tiles_of(f->positions, f->width);
-  f->row_tiles = tiles_of(f->rows, rows);
+  f->position_tiles = (f->positions + f->width - 1) / f->width;
+  f->row_tiles = (f->rows + rows - 1) / rows;
   f->rows_outer = f->rows * f->channels * n_taps * w_size > WEIGHT_BYTES;
   if (c->amx) rows_parallel(pack_weights, f, c->g.groups * f->row_tiles, 1, cost_ns / 4);
   const int64_t groups = n_images * c->g.groups;
