@@ -42,24 +42,28 @@ static status expect_bias(const tensor *bias, const char *name, int64_t channels
 
 status conv_prepare_forward(executor *e, const conv_forward *f, const conv_arguments *a) {
   const tensor *input = f->input, *weight = f->weight, *bias = f->bias, *output = f->output;
-  conv_geometry g;
+  forward_plan *p = PLAN(e, forward_plan);
+  correlation *c = &p->c;
+  const conv_geometry *g = &c->g;
   int n;
   int64_t dims[MAX_RANK];
   TRY(op_expect_dtype(input, f->input_name, CONV_DTYPES));
   TRY(op_expect_dtype(weight, "weight", CONV_DTYPES));
   TRY(op_expect_dtype(output, f->output_name, CONV_DTYPES));
-  TRY(conv_geometry_init(&g, input, weight, a, &n));
-  TRY(expect_bias(bias, "bias", g.groups * (a->transposed ? g.channels : g.rows)));
-  conv_output_dims(&g, input, a->transposed, n, dims);
+  TRY(conv_geometry_init(&c->g, input, weight, a, &n));
+  TRY(expect_bias(bias, "bias", g->groups * (a->transposed ? g->channels : g->rows)));
+  conv_output_dims(g, input, a->transposed, n, dims);
   TRY(op_expect_shape(output, f->output_name, dims, input->rank));
   e->run = run_nothing;
   if (output->n == 0) return ST_OK;
-  forward_plan *p = PLAN(e, forward_plan);
   memcpy(p->operand, f->operand, sizeof p->operand);
-  const conv_operand from = conv_operand_of(input, n), to = conv_operand_of(output, n), w = conv_operand_of(weight, n);
-  correlation_init(&p->c, e, &g, a->transposed, &from, &to, &w, bias);
+  c->backward = a->transposed;
+  conv_operand_init(&c->from, input, n);
+  conv_operand_init(&c->to, output, n);
+  conv_operand_init(&c->given_w, weight, n);
+  correlation_init(c, e, bias);
   e->run = run_forward;
-  executor_cost(e, (uint64_t)(input->n + output->n + weight->n) * 4, p->c.cost_ns * 32);
+  executor_cost(e, (uint64_t)(input->n + output->n + weight->n) * 4, c->cost_ns * 32);
   return ST_OK;
 }
 
@@ -209,7 +213,7 @@ static status run_backward(const executor *e, void *const *view, void *scratch) 
 
 static void plan_bias(backward_plan *p, const tensor *grad, const tensor *bias, int n) {
   const int lead = grad->rank - n;
-  p->grad = conv_operand_of(grad, n);
+  conv_operand_init(&p->grad, grad, n);
   p->batch = lead == 2 ? grad->dims[0] : 1;
   p->channels = grad->dims[lead - 1];
   for (int a = 0; a < CONV_AXES; ++a) p->dims[a] = a < CONV_AXES - n ? 1 : grad->dims[lead + a - (CONV_AXES - n)];
@@ -243,16 +247,20 @@ status conv_prepare_gradients(executor *e, const conv_backward *b, const conv_ar
                        .of_bias = t[CONV_GRAD_BIAS] && t[CONV_GRAD_BIAS]->n,
                        .transposed = a->transposed};
   memcpy(p->operand, b->operand, sizeof p->operand);
-  const conv_operand grad = conv_operand_of(t[CONV_GRAD], n), input = conv_operand_of(t[CONV_INPUT], n),
-                     weight = conv_operand_of(t[CONV_WEIGHT], n);
+  conv_operand grad, input;
+  conv_operand_init(&grad, t[CONV_GRAD], n);
+  conv_operand_init(&input, t[CONV_INPUT], n);
   uint64_t cost = 0;
   if (p->of_input) {
-    const conv_operand to = conv_operand_of(t[CONV_GRAD_INPUT], n);
-    correlation_init(&p->input, e, &g, !a->transposed, &grad, &to, &weight, NULL);
+    p->input = (correlation){.g = g, .backward = !a->transposed, .from = grad};
+    conv_operand_init(&p->input.to, t[CONV_GRAD_INPUT], n);
+    conv_operand_init(&p->input.given_w, t[CONV_WEIGHT], n);
+    correlation_init(&p->input, e, NULL);
     cost += p->input.cost_ns;
   }
   if (p->of_weight) {
-    const conv_operand to = conv_operand_of(t[CONV_GRAD_WEIGHT], n);
+    conv_operand to;
+    conv_operand_init(&to, t[CONV_GRAD_WEIGHT], n);
     weight_gradient_init(&p->weight, e, &g, a->transposed ? &grad : &input, a->transposed ? &input : &grad, &to);
     cost += p->weight.cost_ns;
   }

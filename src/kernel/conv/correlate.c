@@ -60,8 +60,8 @@ typedef struct {
   const float *x, *bias;
   char *packed; /* the weights for AMX; this phase's */
   int64_t steps;
-  int64_t x_image, x_group; /* elements */
-  char *to;
+  int64_t x_image, x_group;   /* elements */
+  char *outputs, *to;         /* the first of all, and of the phase */
   int64_t to_axis[CONV_AXES]; /* bytes from output to output of the phase */
   int64_t channels, rows;     /* of a group: summed over, and made */
   int64_t n_images, positions, row_tiles, width, position_tiles;
@@ -282,6 +282,7 @@ static void make_untouched(const phase *f, int64_t n_images) {
 /* Where the phase's outputs are, from those of all. */
 static void place_outputs(phase *f) {
   const conv_operand *const to = &f->c->to;
+  f->to = f->outputs;
   for (int i = 0; i < CONV_AXES; ++i) {
     f->to_axis[i] = to->axis[i] * f->axis[i].step;
     f->to += to->axis[i] * f->axis[i].first;
@@ -301,6 +302,17 @@ static int64_t x_tap_along(const phase *f, int axis, int64_t t) {
   return at;
 }
 
+__attribute__((always_inline)) static inline void place_taps(const phase *f, int64_t *tap,
+                                                             int64_t (*along)(const phase *f, int axis, int64_t t)) {
+  int64_t n = 1; /* so many sums over the axes from a on are there */
+  tap[0] = 0;
+  for (int a = CONV_AXES - 1; a >= 0; n *= f->axis[a--].taps)
+    for (int64_t t = f->axis[a].taps - 1; t >= 0; --t) {
+      const int64_t more = along(f, a, t);
+      for (int64_t i = 0; (t || more) && i < n; ++i) tap[t * n + i] = tap[i] + more;
+    }
+}
+
 /* Everything of the phase but its axes is set; scratch for the taps is there. */
 static void run_phase(phase *f, int64_t n_images, int64_t *taps, uint64_t cost_ns) {
   f->n_images = n_images;
@@ -314,20 +326,10 @@ static void run_phase(phase *f, int64_t n_images, int64_t *taps, uint64_t cost_n
     make_untouched(f, n_images);
     return;
   }
-  int64_t *const w_tap = taps, *const x_tap = taps + n_taps;
-  int64_t i = 0;
-  for (int64_t z = 0; z < a[0].taps; ++z) {
-    const int64_t w_z = w_tap_along(f, 0, z), x_z = x_tap_along(f, 0, z);
-    for (int64_t y = 0; y < a[1].taps; ++y) {
-      const int64_t w_y = w_z + w_tap_along(f, 1, y), x_y = x_z + x_tap_along(f, 1, y);
-      for (int64_t x = 0; x < a[2].taps; ++x, ++i) {
-        w_tap[i] = w_y + w_tap_along(f, 2, x);
-        x_tap[i] = x_y + x_tap_along(f, 2, x);
-      }
-    }
-  }
-  f->sums.w_tap = w_tap;
-  f->sums.x_tap = x_tap;
+  place_taps(f, taps, w_tap_along);
+  place_taps(f, taps + n_taps, x_tap_along);
+  f->sums.w_tap = taps;
+  f->sums.x_tap = taps + n_taps;
   f->sums.taps = n_taps;
   f->positions = ((a[0].out - 1) * f->image_size[1] + a[1].out - 1) * f->image_size[2] + a[2].out;
   const bool single = f->rows == 1;
@@ -429,9 +431,10 @@ static bool products_fit(const correlation *c) {
          (!c->backward && wasteful && rows >= LEAST_ROWS && channels >= LEAST_ROWS);
 }
 
-void correlation_init(correlation *c, executor *e, const conv_geometry *g, bool backward, const conv_operand *from,
-                      const conv_operand *to, const conv_operand *w, const tensor *bias) {
-  *c = (correlation){.g = *g, .backward = backward, .from = *from, .to = *to, .w = *w, .bias_dtype = -1};
+void correlation_init(correlation *c, executor *e, const tensor *bias) {
+  const conv_geometry *g = &c->g;
+  const conv_operand *w = &c->given_w;
+  const bool backward = c->backward;
   const int64_t channels = g->groups * (backward ? g->rows : g->channels);
   int64_t low[CONV_AXES];
   for (int a = 0; a < CONV_AXES; ++a) low[a] = -g->pad[a];
@@ -439,15 +442,16 @@ void correlation_init(correlation *c, executor *e, const conv_geometry *g, bool 
     backward_image(g, &c->image);
   else
     image_init(&c->image, low, g->out, g->kernel, g->stride, g->dilation);
-  c->given_w = *w;
+  c->w = *w;
+  c->weight_at = 0;
   c->products = products_fit(c);
   c->amx = !c->products && amx_fits(c);
   const int64_t words = c->amx ? g->groups * steps_of(channels / g->groups) * (AMX_CHANNELS / 2) : channels;
   const int64_t rows = backward ? g->channels : g->rows;
   const int64_t image_bytes = (words * c->image.channel + 1) * (int64_t)sizeof(float);
   const bool many = g->rows * g->channels * conv_volume(g->kernel) * (int64_t)sizeof(float) > WEIGHT_BYTES;
-  const int64_t fit = (many ? MANY_IMAGE_BYTES : IMAGE_BYTES) / image_bytes;
-  c->n_images = smaller(g->batch, fit > 1 ? fit : 1);
+  const int64_t room = many ? MANY_IMAGE_BYTES : IMAGE_BYTES;
+  c->n_images = g->batch == 1 || image_bytes > room ? 1 : smaller(g->batch, room / image_bytes);
   if (!c->products)
     c->image_at = workspace_copy(e, (uint64_t)(c->n_images * image_bytes) + IMAGE_SLACK * sizeof(float));
   const int64_t volume = conv_volume(g->kernel);
@@ -469,8 +473,8 @@ void correlation_init(correlation *c, executor *e, const conv_geometry *g, bool 
     c->w.inner = volume * (int64_t)sizeof(float);
     for (int64_t a = CONV_AXES - 1, step = sizeof(float); a >= 0; step *= g->kernel[a--]) c->w.axis[a] = step;
   }
+  c->bias_dtype = bias ? bias->dtype : -1;
   if (bias) {
-    c->bias_dtype = bias->dtype;
     c->bias_stride = (bias->rank ? bias->strides[0] : 1) * (int64_t)dtype_bytes(bias->dtype);
     c->bias_at = workspace_copy(e, (uint64_t)bias->n * sizeof(float));
   }
@@ -482,20 +486,23 @@ void correlation_init(correlation *c, executor *e, const conv_geometry *g, bool 
 static void phase_of(const correlation *c, int64_t i, phase_axis axis[CONV_AXES]) {
   const conv_geometry *g = &c->g;
   for (int a = CONV_AXES - 1; a >= 0; --a) {
-    axis[a] = c->backward ? phase_backward(g, a, i % g->stride[a]) : phase_forward(g, a);
-    if (c->backward) i /= g->stride[a];
+    if (!c->backward) {
+      phase_forward(g, a, &axis[a]);
+      continue;
+    }
+    axis[a] = phase_backward(g, a, i % g->stride[a]);
+    i /= g->stride[a];
   }
 }
 
 /* Some images: all phases. */
-static void run_images(const correlation *c, phase *base, int64_t n, int64_t *taps) {
+static void run_images(const correlation *c, phase *f, int64_t n, int64_t *taps) {
   const conv_geometry *g = &c->g;
-  const uint64_t cost = c->cost_ns / (uint64_t)g->batch * (uint64_t)n;
   const int64_t phases = c->backward ? conv_volume(g->stride) : 1;
+  const int64_t cost = conv_quotient(conv_quotient((int64_t)c->cost_ns, g->batch) * n, phases);
   for (int64_t i = 0; i < phases; ++i) {
-    phase f = *base;
-    phase_of(c, i, f.axis);
-    run_phase(&f, n, taps, cost / (uint64_t)phases);
+    phase_of(c, i, f->axis);
+    run_phase(f, n, taps, (uint64_t)cost);
   }
 }
 
@@ -543,19 +550,18 @@ static const void *ordered_taps(const correlation *c, const void *w, char *to) {
 }
 
 /* All images and phases as packed products. */
-static status run_products(const correlation *c, const phase *base, const void *from, const void *w, char *scratch) {
+static status run_products(const correlation *c, phase *f, const void *from, const void *w, char *scratch) {
   const conv_geometry *g = &c->g;
   int64_t *const taps = (int64_t *)(void *)(scratch + c->taps_at);
   if (c->copies_w) w = ordered_taps(c, w, scratch + c->weight_at);
   const int64_t phases = c->backward ? conv_volume(g->stride) : 1;
   for (int64_t i = 0; i < phases; ++i) {
-    phase f = *base;
-    phase_of(c, i, f.axis);
-    const phase_axis *const a = f.axis;
+    phase_of(c, i, f->axis);
+    const phase_axis *const a = f->axis;
     if (a[0].out <= 0 || a[1].out <= 0 || a[2].out <= 0) continue;
-    place_outputs(&f);
+    place_outputs(f);
     if (a[0].taps * a[1].taps * a[2].taps == 0) {
-      make_untouched(&f, g->batch);
+      make_untouched(f, g->batch);
       continue;
     }
     const phase_products p = {.g = g,
@@ -563,15 +569,15 @@ static status run_products(const correlation *c, const phase *base, const void *
                               .w = &c->w,
                               .to = &c->to,
                               .axis = a,
-                              .to_axis = f.to_axis,
-                              .rows = f.rows,
-                              .channels = f.channels,
+                              .to_axis = f->to_axis,
+                              .rows = f->rows,
+                              .channels = f->channels,
                               .w_row = c->backward ? c->w.inner : c->w.outer,
                               .w_channel = c->backward ? c->w.outer : c->w.inner,
                               .x = from,
                               .weights = w,
-                              .out = f.to,
-                              .bias = f.bias,
+                              .out = f->to,
+                              .bias = f->bias,
                               .in = c->backward ? g->out : g->in,
                               .w_tap = taps,
                               .cost_ns = c->cost_ns / (uint64_t)phases};
@@ -630,13 +636,13 @@ status correlation_run(const correlation *c, const void *from, void *to, const v
   for (int a = 0; a < CONV_AXES; ++a) f.w_axis[a] = c->w.axis[a] / size;
   f.store = loops->store[c->to.dtype][COMPUTE_F32];
   memcpy(f.image_size, c->image.size, sizeof f.image_size);
-  f.to = to;
+  f.outputs = to;
   prepare_floats(c, w, bias, scratch, &f);
   if (c->products) return run_products(c, &f, from, w, scratch);
   for (int64_t i = 0, n; i < g->batch; i += n) {
     n = smaller(c->n_images, g->batch - i);
     prepare_images(c, (const char *)from + i * c->from.outer, n, (float *)(void *)(scratch + c->image_at), &f);
-    f.to = (char *)to + i * c->to.outer;
+    f.outputs = (char *)to + i * c->to.outer;
     run_images(c, &f, n, (int64_t *)(void *)(scratch + c->taps_at));
   }
   return ST_OK;

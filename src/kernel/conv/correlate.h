@@ -11,9 +11,10 @@ typedef struct {
   conv_geometry g;
   bool backward;         /* x from y */
   conv_operand from, to; /* x and y, or y and x */
-  conv_operand w;        /* floats: of the call, or their copy */
   conv_operand given_w;  /* of the call */
-  int bias_dtype;        /* -1: none */
+
+  conv_operand w; /* floats: of the call, or their copy */
+  int bias_dtype; /* -1: none */
   int64_t bias_stride;
   conv_image image;
   bool products;    /* as packed products (phase_products.h); else: */
@@ -24,9 +25,8 @@ typedef struct {
   uint64_t cost_ns;
 } correlation;
 
-/* Asks for workspace. bias: of the outputs, or NULL. */
-void correlation_init(correlation *c, executor *e, const conv_geometry *g, bool backward, const conv_operand *from,
-                      const conv_operand *to, const conv_operand *w, const tensor *bias);
+/* The caller has set the first part. Asks for workspace. bias: of the outputs, or NULL. */
+void correlation_init(correlation *c, executor *e, const tensor *bias);
 /* Addresses of the first elements. bias may be NULL. */
 status correlation_run(const correlation *c, const void *from, void *to, const void *w, const void *bias,
                        char *scratch);

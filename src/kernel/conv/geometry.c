@@ -48,19 +48,21 @@ status conv_geometry_init(conv_geometry *g, const tensor *input, const tensor *w
   EXPECT(input->rank == *n + 2 || input->rank == *n + 1, "input has shape %s, expected %d or %d dimensions, as weight",
          shape_text(input->dims, input->rank, text), *n + 1, *n + 2);
   TRY(expect_arguments(a, *n));
-  *g = (conv_geometry){.groups = a->groups, .channels = weight->dims[1]};
+  g->groups = a->groups;
+  g->channels = weight->dims[1];
   const int lead = input->rank - *n;
   g->batch = lead == 2 ? input->dims[0] : 1;
-  EXPECT(weight->dims[0] % a->groups == 0 && weight->dims[0] > 0 && weight->dims[1] > 0,
+  EXPECT(conv_remainder(weight->dims[0], a->groups) == 0 && weight->dims[0] > 0 && weight->dims[1] > 0,
          "weight has shape %s, expected a multiple of %jd groups", shape_text(weight->dims, weight->rank, text),
          (intmax_t)a->groups);
-  g->rows = weight->dims[0] / a->groups;
+  g->rows = conv_quotient(weight->dims[0], a->groups);
   const int64_t expected = a->transposed ? weight->dims[0] : g->channels * g->groups;
   EXPECT(input->dims[lead - 1] == expected, "input has %jd channels, expected %jd, as weight and groups have",
          (intmax_t)input->dims[lead - 1], (intmax_t)expected);
   for (int axis = 0; axis < CONV_AXES; ++axis) {
     const int i = axis - (CONV_AXES - *n);
     g->in[axis] = g->out[axis] = g->kernel[axis] = g->stride[axis] = g->dilation[axis] = 1;
+    g->pad[axis] = 0;
     if (i < 0) continue;
     g->kernel[axis] = weight->dims[2 + i];
     g->stride[axis] = value_of(a->stride, i);
@@ -82,10 +84,11 @@ void conv_output_dims(const conv_geometry *g, const tensor *input, bool transpos
   for (int i = 0; i < n; ++i) dims[lead + i] = (transposed ? g->in : g->out)[CONV_AXES - n + i];
 }
 
-conv_operand conv_operand_of(const tensor *t, int n) {
-  const view v = view_of(t);
-  const int lead = t->rank - n;
-  conv_operand o = {.outer = lead == 2 ? v.strides[0] : 0, .inner = v.strides[lead - 1], .dtype = t->dtype};
-  for (int i = 0; i < n; ++i) o.axis[CONV_AXES - n + i] = v.strides[lead + i];
-  return o;
+void conv_operand_init(conv_operand *o, const tensor *t, int n) {
+  const int lead = t->rank - n, missing = CONV_AXES - n;
+  const int64_t size = (int64_t)dtype_bytes(t->dtype);
+  o->outer = lead == 2 ? t->strides[0] * size : 0;
+  o->inner = t->strides[lead - 1] * size;
+  for (int a = 0; a < CONV_AXES; ++a) o->axis[a] = a < missing ? 0 : t->strides[lead + a - missing] * size;
+  o->dtype = t->dtype;
 }

@@ -37,7 +37,7 @@ typedef struct {
 status conv_geometry_init(conv_geometry *g, const tensor *input, const tensor *weight, const conv_arguments *a, int *n);
 /* The result of the forward pass: its dimensions, of input's rank. */
 void conv_output_dims(const conv_geometry *g, const tensor *input, bool transposed, int n, int64_t *dims);
-conv_operand conv_operand_of(const tensor *t, int n);
+void conv_operand_init(conv_operand *o, const tensor *t, int n);
 
 /* Divisors that are mostly 1; a division takes as long as many other instructions. */
 static inline int64_t conv_quotient(int64_t a, int64_t b) { return b == 1 ? a : a / b; }

@@ -8,8 +8,6 @@
 static int64_t divisor(int64_t a, int64_t b) { return b ? divisor(b, a % b) : a; }
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-void image_align(conv_image *i) { i->channel = (i->rows * i->size[2] + 15) / 16 * 16; }
-
 void image_init(conv_image *i, const int64_t *low, const int64_t *out, const int64_t *taps, const int64_t *stride,
                 const int64_t *dilation) {
   i->rows = 1;
@@ -22,13 +20,10 @@ void image_init(conv_image *i, const int64_t *low, const int64_t *out, const int
     i->size[a] = out[a] + conv_quotient((taps[a] - 1) * dilation[a], stride[a]);
     i->rows *= a < 2 ? i->parts[a] * i->size[a] : i->parts[a];
   }
-  image_align(i);
-}
-
-int64_t image_tap_along(const conv_image *i, int axis, int64_t t) {
+  i->channel = (i->rows * i->size[2] + 15) / 16 * 16;
   int64_t part = conv_volume(i->size), element = 1;
-  for (int a = axis + 1; a < CONV_AXES; ++a) part *= i->parts[a], element *= i->size[a];
-  return conv_remainder(t, i->parts[axis]) * part + conv_quotient(t * i->dilation[axis], i->stride[axis]) * element;
+  for (int a = CONV_AXES - 1; a >= 0; part *= i->parts[a], element *= i->size[a], --a)
+    i->part_step[a] = part, i->step[a] = element;
 }
 
 /* Where a row comes from: one channel, or two of bfloat16. */
@@ -51,6 +46,11 @@ static void load_row(uint32_t *to, const row_source *s, int64_t first, int64_t s
     loops->load[s->dtype][COMPUTE_F32](to, from, s->step * stride, n);
 }
 
+/* Mostly nothing. */
+static inline void clear(uint32_t *to, int64_t n) {
+  if (n > 0) memset(to, 0, (size_t)n * sizeof *to);
+}
+
 /* One row: elements x[first + j * stride] for j < n; those of x are [0, in). */
 static void fill_row(uint32_t *to, const row_source *s, int64_t first, int64_t stride, int64_t n, int64_t in) {
   int64_t low = first < 0 ? -first : 0, high = first < in ? in - first : 0;
@@ -60,13 +60,10 @@ static void fill_row(uint32_t *to, const row_source *s, int64_t first, int64_t s
   }
   low = least(low, n);
   high = least(high, n);
-  if (low >= high) {
-    memset(to, 0, (size_t)n * sizeof *to);
-    return;
-  }
-  memset(to, 0, (size_t)low * sizeof *to);
-  load_row(to + low, s, first + low * stride, stride, high - low);
-  memset(to + high, 0, (size_t)(n - high) * sizeof *to);
+  if (low >= high) low = high = n;
+  clear(to, low);
+  if (low < high) load_row(to + low, s, first + low * stride, stride, high - low);
+  clear(to + high, n - high);
 }
 
 /* The rows of one part: remainder[] from low on. Returns where the next part goes. */
@@ -95,7 +92,7 @@ static void fill_channel(const conv_image *i, uint32_t *to, const row_source *s,
         for (int a = 0; a < CONV_AXES; ++a) remainder[a] = conv_remainder(part[a] * i->dilation[a], i->stride[a]);
         to = fill_part(i, to, s, o, in, remainder);
       }
-  memset(to, 0, (size_t)(i->channel - i->rows * i->size[2]) * sizeof *to);
+  clear(to, i->channel - i->rows * i->size[2]);
 }
 
 void image_fill(const conv_image *i, float *to, const char *x, const conv_operand *o, const int64_t *in, int64_t begin,

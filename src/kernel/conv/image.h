@@ -13,19 +13,21 @@ enum { IMAGE_SLACK = 64 /* floats that may be read behind an image */ };
 typedef struct {
   int64_t low[CONV_AXES]; /* the first element's index in x; what is outside of x is 0 */
   int64_t stride[CONV_AXES], dilation[CONV_AXES];
-  int64_t parts[CONV_AXES]; /* different remainders of taps */
-  int64_t size[CONV_AXES];  /* elements of each part */
-  int64_t rows;             /* of all parts, size[2] elements each */
-  int64_t channel;          /* elements from channel to channel: a multiple of 16, 0 behind the rows */
+  int64_t parts[CONV_AXES];                      /* different remainders of taps */
+  int64_t size[CONV_AXES];                       /* elements of each part */
+  int64_t part_step[CONV_AXES], step[CONV_AXES]; /* elements from part to part, and within one, along each axis */
+  int64_t rows;                                  /* of all parts, size[2] elements each */
+  int64_t channel; /* elements from channel to channel: a multiple of 16, 0 behind the rows */
 } conv_image;
 
 /* Of `out` outputs with `taps` taps from x[low] on. */
 void image_init(conv_image *i, const int64_t *low, const int64_t *out, const int64_t *taps, const int64_t *stride,
                 const int64_t *dilation);
-/* Sets channel, from rows and size. */
-void image_align(conv_image *i);
 /* The element of output 0 that tap t (of each axis) needs, in its channel; and what one axis adds to that. */
-int64_t image_tap_along(const conv_image *i, int axis, int64_t t);
+static inline int64_t image_tap_along(const conv_image *i, int axis, int64_t t) {
+  return conv_remainder(t, i->parts[axis]) * i->part_step[axis] +
+         conv_quotient(t * i->dilation[axis], i->stride[axis]) * i->step[axis];
+}
 static inline int64_t image_tap(const conv_image *i, const int64_t *t) {
   return image_tap_along(i, 0, t[0]) + image_tap_along(i, 1, t[1]) + image_tap_along(i, 2, t[2]);
 }

@@ -2,14 +2,14 @@
 
 static int64_t common_divisor(int64_t a, int64_t b) { return b ? common_divisor(b, a % b) : a; }
 
-phase_axis phase_forward(const conv_geometry *g, int a) {
-  return (phase_axis){.step = 1,
-                      .out = g->out[a],
-                      .taps = g->kernel[a],
-                      .tap_step = 1,
-                      .stride = g->stride[a],
-                      .shift = -g->pad[a],
-                      .dilation = g->dilation[a]};
+void phase_forward(const conv_geometry *g, int a, phase_axis *f) {
+  *f = (phase_axis){.step = 1,
+                    .out = g->out[a],
+                    .taps = g->kernel[a],
+                    .tap_step = 1,
+                    .stride = g->stride[a],
+                    .shift = -g->pad[a],
+                    .dilation = g->dilation[a]};
 }
 
 /* Input i = p + stride * j is reached from output o by tap k where i + pad = o * stride + k * dilation. Taps are taken

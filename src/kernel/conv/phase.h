@@ -13,7 +13,7 @@ typedef struct {
   int64_t stride, shift, dilation;
 } phase_axis;
 
-phase_axis phase_forward(const conv_geometry *g, int a);
+void phase_forward(const conv_geometry *g, int a, phase_axis *f);
 /* remainder: below the axis' stride. No taps: outputs that none reaches. */
 phase_axis phase_backward(const conv_geometry *g, int a, int64_t remainder);
 

@@ -46,10 +46,12 @@ static status plan_scatter(executor *e, const scatter_target *t, int64_t dim_giv
   TRY(scatter_begin(e, &vectors, kind, 1, &target));
   places *p = &PLAN(e, scatter_plan)->p;
   index_source *s = source_of(e, index, "index", index_operand, target.dims[dim], target.strides[dim]);
-  const view at = view_of(index), side = src ? view_of(src) : (view){0};
+  view at, side;
+  view_init(&at, index);
+  if (src) view_init(&side, src);
   for (int d = 0; d < at.rank; ++d) {
     s->step[d] = at.strides[d];
-    places_add(p, at.dims[d], d == dim ? 0 : target.strides[d], src_given ? side.strides[d] : 0);
+    places_add(p, at.dims[d], d == dim ? 0 : target.strides[d], src ? side.strides[d] : 0);
   }
   scatter_finish(e, src_given ? index_operand + 1 : IN_SCRATCH);
   return ST_OK;

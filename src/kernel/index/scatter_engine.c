@@ -16,8 +16,8 @@ static void load_self(const executor *e, const scatter_plan *s, void *const *at,
   if (s->in_float) {
     const view sums = view_contiguous(ACL_FLOAT, s->out.rank, s->out.dims);
     elementwise_copy(target, &sums, at[s->self_operand], self, e->cost_ns);
-  } else if (!in_place &&
-             (at[s->self_operand] != target || memcmp(self->strides, s->out.strides, sizeof self->strides) != 0)) {
+  } else if (!in_place && (at[s->self_operand] != target ||
+                           memcmp(self->strides, s->out.strides, (size_t)self->rank * sizeof *self->strides) != 0)) {
     move_space space;
     space_of_views(&space, &s->out, self);
     move_now(&space, target, at[s->self_operand], e->cost_ns);
@@ -57,9 +57,9 @@ status scatter_begin(executor *e, const scatter_target *t, places_kind kind, int
   if (!in_place || n_sources > 1) {
     e->heap = malloc(sizeof(scatter_extra) + (size_t)n_sources * sizeof(index_source));
     if (!e->heap) return fail(ST_NO_HOST_MEMORY, "no host memory for a plan of %d indices", n_sources);
-    scatter_extra_of(e)->self = view_of(t->self);
+    view_init(&scatter_extra_of(e)->self, t->self);
   }
-  s->out = view_of(t->out);
+  view_init(&s->out, t->out);
   s->kind = kind;
   s->dtype = dtype;
   s->alpha = places_alpha(dtype, NULL);
@@ -68,7 +68,10 @@ status scatter_begin(executor *e, const scatter_target *t, places_kind kind, int
   s->is_linear = false;
   s->in_float = is_half(dtype) && is_arithmetic(kind);
   if (s->in_float) s->sums = workspace_intermediate(e, (uint64_t)t->out->n * sizeof(float));
-  *target = s->in_float ? view_contiguous(ACL_FLOAT, s->out.rank, s->out.dims) : s->out;
+  if (s->in_float)
+    *target = view_contiguous(ACL_FLOAT, s->out.rank, s->out.dims);
+  else
+    view_init(target, t->out);
   places_init(&s->p, s->in_float ? (int64_t)sizeof(float) : (int64_t)dtype_bytes(dtype), (int64_t)dtype_bytes(dtype),
               n_sources > 1 ? scatter_extra_of(e)->source : &s->one, n_sources);
   return ST_OK;

@@ -51,7 +51,7 @@ VEC_INLINE norm_moments moments_about(const void *x, int dtype, float guess, int
   return (norm_moments){.n = n, .mean = guess + shift, .m2 = m2 < 0 ? 0 : m2};
 }
 
-/* The first element is a guess within a few deviations of the mean, unless it is an unusual one: where the guess
+/* n > 0. The first element is a guess within a few deviations of the mean, unless it is an unusual one: where the guess
  * was more than two deviations off, which would cost more than two bits, the mean that was found is the next guess. */
 VEC_INLINE norm_moments chunk_moments(const void *x, int dtype, int64_t begin, int64_t end) {
   float guess = vec_read(x, dtype, begin, 1)[0];
@@ -64,11 +64,9 @@ VEC_INLINE norm_moments chunk_moments(const void *x, int dtype, int64_t begin, i
 }
 
 VEC_INLINE norm_moments row_moments(const void *x, int dtype, int64_t n) {
-  norm_moments row = {0};
-  for (int64_t i = 0; i < n; i += CHUNK) {
-    const norm_moments chunk = chunk_moments(x, dtype, i, n - i < CHUNK ? n : i + CHUNK);
-    row = i ? norm_moments_join(row, chunk) : chunk;
-  }
+  norm_moments row = chunk_moments(x, dtype, 0, n < CHUNK ? n : CHUNK);
+  for (int64_t i = CHUNK; i < n; i += CHUNK)
+    row = norm_moments_join(row, chunk_moments(x, dtype, i, n - i < CHUNK ? n : i + CHUNK));
   return row;
 }
 

@@ -175,11 +175,16 @@ static void pool_rows(const void *job, int64_t begin, int64_t end) {
   max_tiles tiles;
   cursor c;
   cursor_start(&c, &p->planes, j->view, begin / rows);
+  int64_t d = begin % rows / height, h = begin % height;
   for (int64_t r = begin; r < end; ++r) {
     char *plane[3] = {c.at[0], c.at[1], c.at[2]};
-    if (p->mask) plane[2] = (char *)j->view[2] + r / rows * rows * p->axis[2].out * (int64_t)sizeof(int32_t);
-    pool_row(p, &tiles, plane, r % rows / height, r % height);
-    if ((r + 1) % rows == 0) cursor_next(&c, 1);
+    if (p->mask) plane[2] = (char *)j->view[2] + (r - d * height - h) * p->axis[2].out * (int64_t)sizeof(int32_t);
+    pool_row(p, &tiles, plane, d, h);
+    if (++h < height) continue;
+    h = 0;
+    if (++d < p->axis[0].out) continue;
+    d = 0;
+    cursor_next(&c, 1);
   }
 }
 
@@ -226,11 +231,11 @@ static status plan(executor *e, const window_axis *axis, int n, const tensor *se
   int64_t taps = 1;
   for (int i = 0; i < WINDOW_AXES - n; ++i)
     p->axis[i] = (window_axis){.in = 1, .out = 1, .kernel = 1, .stride = 1, .dilation = 1};
-  memcpy(p->axis + WINDOW_AXES - n, axis, (size_t)n * sizeof *axis);
+  for (int i = 0; i < n; ++i) p->axis[WINDOW_AXES - n + i] = axis[i];
   for (int k = 0; k < 3; ++k) {
-    w[k] = window_planes_of(tensors[k], n);
+    window_planes_init(&w[k], tensors[k], n);
     views[k] = &w[k].planes;
-    memcpy(p->stride[k], w[k].stride, sizeof w[k].stride);
+    for (int i = 0; i < WINDOW_AXES; ++i) p->stride[k][i] = w[k].stride[i];
   }
   walk_init(&p->planes, views, 3, w[0].planes.rank);
   p->gaps = false;

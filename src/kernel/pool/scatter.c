@@ -160,7 +160,7 @@ static status plan(executor *e, scatter_kind kind, int n, const tensor *const t[
   window_planes w[3];
   const view *views[3];
   for (int k = 0; k < 3; ++k) {
-    w[k] = window_planes_of(mask && k == INDEX ? t[SMALL] : t[k], n);
+    window_planes_init(&w[k], mask && k == INDEX ? t[SMALL] : t[k], n);
     views[k] = &w[k].planes;
     memcpy(p->stride[k], w[k].stride, sizeof w[k].stride);
     p->operand[k] = operand[k];

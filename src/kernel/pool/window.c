@@ -47,11 +47,13 @@ status windows_init(window_axis *axis, int n, const tensor *self, const window_a
   const bool pairs = arrays->pad && n > 1 && arrays->pad->size == 2 * (uint64_t)n;
   for (int i = 0; i < n; ++i) {
     window_axis *a = &axis[i];
-    *a = (window_axis){.in = self->dims[self->rank - n + i], .kernel = value_of(arrays->kernel, i, 1)};
+    a->in = self->dims[self->rank - n + i];
+    a->kernel = value_of(arrays->kernel, i, 1);
     a->stride = value_of(arrays->stride, i, arrays->stride_is_1 ? 1 : a->kernel);
     a->dilation = value_of(arrays->dilation, i, 1);
     a->pad = value_of(arrays->pad, i, 0);
     a->pad_end = pairs ? arrays->pad->value[n + i] : a->pad;
+    a->adaptive = false;
     a->out = window_count(a, arrays->ceil);
     EXPECT(a->out > 0, "self has %jd elements along dimension %d, expected room for a window of %jd", (intmax_t)a->in,
            self->rank - n + i, (intmax_t)((a->kernel - 1) * a->dilation + 1));
@@ -91,14 +93,14 @@ status windows_expect_out(const window_axis *axis, int n, const tensor *self, co
   return op_expect_shape(out, name, dims, self->rank);
 }
 
-window_planes window_planes_of(const tensor *t, int n) {
-  window_planes p = {.planes = view_of(t)};
+void window_planes_init(window_planes *p, const tensor *t, int n) {
   const int keep = t->rank - n;
+  view *const v = &p->planes;
+  view_init(v, t);
   for (int i = 0; i < WINDOW_AXES; ++i) {
     const int d = keep + i - (WINDOW_AXES - n);
-    p.dims[i] = d >= keep ? p.planes.dims[d] : 1;
-    p.stride[i] = d >= keep ? p.planes.strides[d] : 0;
+    p->dims[i] = d >= keep ? v->dims[d] : 1;
+    p->stride[i] = d >= keep ? v->strides[d] : 0;
   }
-  p.planes.rank = keep;
-  return p;
+  v->rank = keep;
 }

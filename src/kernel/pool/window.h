@@ -53,6 +53,6 @@ typedef struct {
   int64_t dims[WINDOW_AXES], stride[WINDOW_AXES]; /* bytes */
 } window_planes;
 
-window_planes window_planes_of(const tensor *t, int n);
+void window_planes_init(window_planes *p, const tensor *t, int n);
 
 #endif

@@ -63,8 +63,8 @@ static status finish(executor *e, const op_arg *a, const sum_form *f, double alp
   for (int i = 1; i <= 2; ++i) TRY(check_rank(a[i].tensor, s[i].name, f->ranks[i - 1]));
   if (!broadcast_batch(first, second, p) || (f->ranks[0] == 3 && first->dims[0] != second->dims[0]))
     return fail_factors(e, 1, first, second, "the same first dimension");
-  p->a = matrices_of(first, true, p->n_batch_dims);
-  p->b = matrices_of(second, false, p->n_batch_dims);
+  matrices_init(&p->a, first, true, p->n_batch_dims);
+  matrices_init(&p->b, second, false, p->n_batch_dims);
   if (p->a.cols != p->b.rows)
     return fail_factors(e, 1, first, second, "as many columns of the first as rows of the second");
   if (f->sums_batch) sum_batch(p);
@@ -121,8 +121,8 @@ status prepare_gemm(executor *e, const op_arg *a) {
   TRY(op_expect_dtype(out, "out", DTYPES_FLOAT));
   for (int i = 0; i < 2; ++i) TRY(check_rank(a[i].tensor, e->op->schema[i].name, 2));
   TRY(check_cube_math(a[8].integer));
-  p->a = matrices_of(a[0].tensor, true, 0);
-  p->b = matrices_of(a[1].tensor, false, 0);
+  matrices_init(&p->a, a[0].tensor, true, 0);
+  matrices_init(&p->b, a[1].tensor, false, 0);
   if (a[5].integer) p->a = transposed(p->a);
   if (a[6].integer) p->b = transposed(p->b);
   if (p->a.cols != p->b.rows)
@@ -156,8 +156,8 @@ status prepare_graph_matmul(executor *e, const op_arg *a) {
            shape_text(a[i].tensor->dims, a[i].tensor->rank, text));
   if (!broadcast_batch(a[0].tensor, a[1].tensor, p))
     return fail_factors(e, 0, a[0].tensor, a[1].tensor, "batch dimensions that broadcast");
-  p->a = matrices_of(a[0].tensor, true, p->n_batch_dims);
-  p->b = matrices_of(a[1].tensor, false, p->n_batch_dims);
+  matrices_init(&p->a, a[0].tensor, true, p->n_batch_dims);
+  matrices_init(&p->b, a[1].tensor, false, p->n_batch_dims);
   if (a[y + 1].boolean) p->a = transposed(p->a);
   if (a[y + 2].boolean) p->b = transposed(p->b);
   if (p->a.cols != p->b.rows)

@@ -21,7 +21,7 @@ status fail_factors(const executor *e, int a_at, const tensor *a, const tensor *
 
 /* The last two dimensions as matrices; a vector is one row (left) or one column (right). Leading dimensions line up at
  * the right with n_batch_dims of the product; those of 1 are broadcast. */
-matrices matrices_of(const tensor *t, bool left, int n_batch_dims);
+void matrices_init(matrices *x, const tensor *t, bool left, int n_batch_dims);
 
 /* Sets the product's batch: broadcast of both factors'. False where they don't. */
 bool broadcast_batch(const tensor *a, const tensor *b, product_plan *p);

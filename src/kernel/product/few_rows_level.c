@@ -4,11 +4,9 @@
 #include <string.h>
 
 #include "kernel/engine/level.h"
+#include "kernel/norm/vec.h"
 #include "tensor/dtype.h"
 
-#if defined(__AVX2__)
-#  include <immintrin.h>
-#endif
 #if defined(__clang__)
 #  define UNROLL _Pragma("clang loop unroll(full)")
 #else
@@ -16,19 +14,11 @@
 #endif
 #define INLINE static inline __attribute__((always_inline))
 
-#if defined(__AVX512F__)
-enum { LANES = 16 };
-#elif defined(__AVX2__)
-enum { LANES = 8 };
-#else
-enum { LANES = 4 };
-#endif
-typedef float vec __attribute__((vector_size(LANES * 4)));
-typedef vec loose_vec __attribute__((aligned(4), may_alias));
+enum { LANES = VEC };
 
 /* ---- LANES weights as floats ------------------------------------------------------------------------------------- */
 
-INLINE vec load_f32(const char *b) { return *(const loose_vec *)(const void *)b; }
+INLINE vec load_f32(const char *b) { return *(const vec_anywhere *)(const void *)b; }
 
 #if defined(__AVX512F__)
 INLINE vec load_f16(const char *b) { return (vec)_mm512_cvtph_ps(_mm256_loadu_si256((const void *)b)); }
@@ -62,6 +52,7 @@ typedef vec load_function(const char *b);
 
 /* The last n < LANES of them; the rest are 0. */
 INLINE vec load_last(load_function *load, int size, const char *b, int64_t n) {
+  if (load == load_f32) return vec_load_part((const float *)(const void *)b, n, (vec){0});
   char padded[LANES * 4] = {0};
   memcpy(padded, b, (size_t)(n * size));
   return load(padded);
@@ -115,33 +106,43 @@ INLINE void dots_of_rows(load_function *load, int size, int rows, int cols, int6
 
 /* ---- sums of rows ------------------------------------------------------------------------------------------------ */
 
+/* n: whole vectors. */
 INLINE void axpys_body(load_function *load, int size, int rows, int depth, int64_t n, const float *a, int64_t a_pitch,
                        const char *b, int64_t b_stride, float *c, int64_t c_pitch) {
-  int64_t j = 0;
-  for (; j + LANES <= n; j += LANES) {
+  for (int64_t j = 0; j < n; j += LANES) {
     vec w[AXPY_DEPTH];
     UNROLL for (int l = 0; l < depth; ++l) w[l] = load(b + l * b_stride + j * size);
     UNROLL for (int i = 0; i < rows; ++i) {
-      loose_vec *const to = (loose_vec *)(void *)(c + i * c_pitch + j);
+      vec_anywhere *const to = (vec_anywhere *)(void *)(c + i * c_pitch + j);
       vec sum = *to;
       UNROLL for (int l = 0; l < depth; ++l) sum += a[i * a_pitch + l] * w[l];
       *to = sum;
     }
   }
-  for (int l = 0; j < n && l < depth; ++l) {
-    const vec w = load_last(load, size, b + l * b_stride + j * size, n - j);
-    for (int i = 0; i < rows; ++i)
-      for (int64_t r = 0; r < n - j; ++r) c[i * c_pitch + j + r] += a[i * a_pitch + l] * w[r];
+}
+
+/* n < LANES columns. */
+INLINE void axpys_last(load_function *load, int size, int rows, int depth, int64_t n, const float *a, int64_t a_pitch,
+                       const char *b, int64_t b_stride, float *c, int64_t c_pitch) {
+  vec sum[FEW_ROWS];
+  UNROLL for (int i = 0; i < rows; ++i) sum[i] = vec_load_part(c + i * c_pitch, n, (vec){0});
+  for (int l = 0; l < depth; ++l) {
+    const vec w = load_last(load, size, b + l * b_stride, n);
+    UNROLL for (int i = 0; i < rows; ++i) sum[i] += a[i * a_pitch + l] * w;
   }
+  UNROLL for (int i = 0; i < rows; ++i) vec_store_part(c + i * c_pitch, sum[i], n);
 }
 
 INLINE void axpys_of_rows(load_function *load, int size, int rows, int depth, int64_t n, const float *a,
                           int64_t a_pitch, const char *b, int64_t b_stride, float *c, int64_t c_pitch) {
+  const int64_t whole = n / LANES * LANES;
   if (depth == AXPY_DEPTH)
-    axpys_body(load, size, rows, AXPY_DEPTH, n, a, a_pitch, b, b_stride, c, c_pitch);
+    axpys_body(load, size, rows, AXPY_DEPTH, whole, a, a_pitch, b, b_stride, c, c_pitch);
   else
     for (int l = 0; l < depth; ++l)
-      axpys_body(load, size, rows, 1, n, a + l, a_pitch, b + l * b_stride, b_stride, c, c_pitch);
+      axpys_body(load, size, rows, 1, whole, a + l, a_pitch, b + l * b_stride, b_stride, c, c_pitch);
+  if (whole < n)
+    axpys_last(load, size, rows, depth, n - whole, a, a_pitch, b + whole * size, b_stride, c + whole, c_pitch);
 }
 
 /* ---- for each type and number of rows ---------------------------------------------------------------------------- */

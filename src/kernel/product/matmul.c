@@ -14,16 +14,17 @@ status fail_factors(const executor *e, int a_at, const tensor *a, const tensor *
 
 /* The last two dimensions as matrices; a vector is one row (left) or one column (right). Leading dimensions
  * line up at the right with n_batch_dims of the product; those of 1 are broadcast. */
-matrices matrices_of(const tensor *t, bool left, int n_batch_dims) {
-  view v;
-  view_init(&v, t);
-  matrices x = {.dtype = t->dtype, .rows = 1, .cols = 1};
-  const int r = v.rank;
-  if (r >= 2 || left) x.cols = v.dims[r - 1], x.col_stride = v.strides[r - 1];
-  if (r >= 2) x.rows = v.dims[r - 2], x.row_stride = v.strides[r - 2];
-  if (r == 1 && !left) x.rows = v.dims[0], x.row_stride = v.strides[0];
-  for (int d = 0; d < r - 2; ++d) x.batch_strides[n_batch_dims - (r - 2) + d] = v.dims[d] == 1 ? 0 : v.strides[d];
-  return x;
+void matrices_init(matrices *x, const tensor *t, bool left, int n_batch_dims) {
+  const int64_t size = (int64_t)dtype_bytes(t->dtype);
+  const int r = t->rank, missing = n_batch_dims - (r - 2);
+  x->dtype = t->dtype;
+  x->rows = x->cols = 1;
+  x->row_stride = x->col_stride = 0;
+  if (r >= 2 || left) x->cols = t->dims[r - 1], x->col_stride = t->strides[r - 1] * size;
+  if (r >= 2) x->rows = t->dims[r - 2], x->row_stride = t->strides[r - 2] * size;
+  if (r == 1 && !left) x->rows = t->dims[0], x->row_stride = t->strides[0] * size;
+  for (int d = 0; d < n_batch_dims; ++d)
+    x->batch_strides[d] = d < missing || t->dims[d - missing] == 1 ? 0 : t->strides[d - missing] * size;
 }
 
 /* dims of the product's batch: broadcast of both factors'. */
@@ -40,13 +41,15 @@ bool broadcast_batch(const tensor *a, const tensor *b, product_plan *p) {
 
 /* The result has no row (column) dimension where the left (right) factor is a vector. */
 void out_matrices(const tensor *out, bool has_rows, bool has_cols, product_plan *p) {
-  view v;
-  view_init(&v, out);
+  const int64_t size = (int64_t)dtype_bytes(out->dtype);
+  matrices *const x = &p->out;
   int d = p->n_batch_dims;
-  p->out = (matrices){.dtype = out->dtype, .rows = p->a.rows, .cols = p->b.cols};
-  for (int i = 0; i < d; ++i) p->out.batch_strides[i] = v.strides[i];
-  if (has_rows) p->out.row_stride = v.strides[d++];
-  if (has_cols) p->out.col_stride = v.strides[d];
+  x->dtype = out->dtype;
+  x->rows = p->a.rows;
+  x->cols = p->b.cols;
+  for (int i = 0; i < d; ++i) x->batch_strides[i] = out->strides[i] * size;
+  x->row_stride = has_rows ? out->strides[d++] * size : 0;
+  x->col_stride = has_cols ? out->strides[d] * size : 0;
 }
 
 status prepare_matmul(executor *e, const op_arg *a) {
@@ -71,8 +74,8 @@ status prepare_matmul(executor *e, const op_arg *a) {
   TRY(op_expect_dtype(out, "out", DTYPES_FLOAT));
   if (forms[e->op->variant].has_cube_math) TRY(check_cube_math(a[3].integer));
   if (!broadcast_batch(self, mat2, p)) return fail_factors(e, 0, self, mat2, "batch dimensions that broadcast");
-  p->a = matrices_of(self, true, p->n_batch_dims);
-  p->b = matrices_of(mat2, false, p->n_batch_dims);
+  matrices_init(&p->a, self, true, p->n_batch_dims);
+  matrices_init(&p->b, mat2, false, p->n_batch_dims);
   if (p->a.cols != p->b.rows)
     return fail_factors(e, 0, self, mat2, "as many columns of the first as rows of the second");
   const bool has_rows = self->rank > 1, has_cols = mat2->rank > 1;

@@ -216,6 +216,12 @@ static compute_value value_of(compute_type compute, double x) {
   return compute == COMPUTE_F64 ? (compute_value){.f64 = x} : (compute_value){.f32 = (float)x};
 }
 
+/* Rows of so many columns lie one behind the other. */
+static bool rows_touch(const matrices *x, int64_t cols) {
+  const int64_t size = (int64_t)dtype_bytes(x->dtype);
+  return x->col_stride == size && x->row_stride == cols * size;
+}
+
 void product_finish(const product_part *part, int64_t row, int64_t rows, int64_t col, int64_t cols, char *sums,
                     int64_t ld) {
   enum { CHUNK = 512 };
@@ -225,16 +231,12 @@ void product_finish(const product_part *part, int64_t row, int64_t rows, int64_t
   const int64_t size = (int64_t)tile_c_bytes(p->type);
   const compute_value alpha = value_of(compute, p->alpha), beta = value_of(compute, p->beta);
   store_loop *const store = loops->store[p->out.dtype][compute];
-  const int64_t out_size = (int64_t)dtype_bytes(p->out.dtype);
-  /* Whole rows, one behind the other. */
-  if (p->alpha == 1 && !p->has_self && p->out.col_stride == out_size && p->out.row_stride == cols * out_size &&
-      ld == cols) {
-    store(part->out + row * p->out.row_stride + col * out_size, out_size, sums, rows * cols);
-    return;
-  }
-  for (int64_t i = row; i < row + rows; ++i, sums += ld * size)
-    for (int64_t j = col; j < col + cols; j += CHUNK) {
-      const int64_t n = smaller(CHUNK, col + cols - j);
+  const int64_t most = p->has_self ? CHUNK : INT64_MAX;
+  const bool in_a_run = ld == cols && rows_touch(&p->out, cols) && (!p->has_self || rows_touch(&p->self, cols));
+  const int64_t runs = in_a_run ? 1 : rows, run = in_a_run ? rows * cols : cols;
+  for (int64_t i = row; i < row + runs; ++i, sums += ld * size)
+    for (int64_t j = col, n; j < col + run; j += n) {
+      n = smaller(most, col + run - j);
       char *const x = sums + (j - col) * size;
       if (p->alpha != 1) loops->elementwise[EW_muls][compute](x, (const void *const[]){x, x, x}, &alpha, n);
       if (p->has_self) {

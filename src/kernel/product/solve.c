@@ -145,7 +145,7 @@ status prepare_triangular_solve(executor *e, const op_arg *a) {
          shape_text(self->dims, self->rank, is), shape_text(matrix->dims, matrix->rank, other));
   TRY(expect_stack(p, a[5].tensor, "xOut", n, cols));
   TRY(expect_stack(p, a[6].tensor, "mOut", n, n));
-  for (int i = 0; i < 4; ++i) p->stack[i] = matrices_of(a[argument[i]].tensor, true, p->n_batch_dims);
+  for (int i = 0; i < 4; ++i) matrices_init(&p->stack[i], a[argument[i]].tensor, true, p->n_batch_dims);
   p->form =
       (triangular_form){.n = n, .backwards = p->upper != a[3].boolean, .transpose = a[3].boolean, .unit = a[4].boolean};
   p->compute = self->dtype == ACL_DOUBLE ? COMPUTE_F64 : COMPUTE_F32;
@@ -194,8 +194,8 @@ status prepare_inverse(executor *e, const op_arg *a) {
   const int64_t n = self->dims[self->rank - 1];
   TRY(op_expect_shape(out, "out", self->dims, self->rank));
   (void)broadcast_stacks(self, self, p);
-  p->stack[SELF] = matrices_of(self, true, p->n_batch_dims);
-  p->stack[OUT] = matrices_of(out, true, p->n_batch_dims);
+  matrices_init(&p->stack[SELF], self, true, p->n_batch_dims);
+  matrices_init(&p->stack[OUT], out, true, p->n_batch_dims);
   p->form.n = n;
   executor_cost(e, (uint64_t)self->n * 2 * dtype_bytes(self->dtype), (uint64_t)(p->n_batches * n * n * n) * 8);
   e->run = p->n_batches && n ? run_inverse : run_nothing;

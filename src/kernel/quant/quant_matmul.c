@@ -239,8 +239,8 @@ status prepare_quant_matmul(executor *e, const op_arg *a) {
   TRY(op_expect_dtype(out, "out", DTYPE_BIT(ACL_FLOAT16) | DTYPE_BIT(ACL_BF16) | DTYPE_BIT(ACL_INT8)));
   if (!broadcast_batch(&x[0], &x[1], product))
     return fail_factors(e, 0, &x[0], &x[1], "batch dimensions that broadcast");
-  product->a = matrices_of(&x[0], true, product->n_batch_dims);
-  product->b = matrices_of(&x[1], false, product->n_batch_dims);
+  matrices_init(&product->a, &x[0], true, product->n_batch_dims);
+  matrices_init(&product->b, &x[1], false, product->n_batch_dims);
   if (product->a.cols != product->b.rows)
     return fail_factors(e, 0, &x[0], &x[1], "as many columns of the first as rows of the second");
   int rank = 0;

@@ -240,16 +240,15 @@ static void merge_axes(band_spec *axis, view *in) {
 }
 
 /* A view with dimensions of 1 before its last n, so that BAND_AXES of them are axes. */
-static view with_axes(const tensor *t, int n) {
-  view v = view_of(t);
-  const int more = BAND_AXES - n, keep = v.rank - n;
-  for (int d = v.rank - 1; d >= keep; --d) {
-    v.dims[d + more] = v.dims[d];
-    v.strides[d + more] = v.strides[d];
+static void init_with_axes(view *v, const tensor *t, int n) {
+  view_init(v, t);
+  const int more = BAND_AXES - n, keep = v->rank - n;
+  for (int d = v->rank - 1; d >= keep; --d) {
+    v->dims[d + more] = v->dims[d];
+    v->strides[d + more] = v->strides[d];
   }
-  for (int d = keep; d < keep + more; ++d) v.dims[d] = 1, v.strides[d] = 0;
-  v.rank += more;
-  return v;
+  for (int d = keep; d < keep + more; ++d) v->dims[d] = 1, v->strides[d] = 0;
+  v->rank += more;
 }
 
 status separable_prepare(executor *e, const tensor *in, const tensor *out, const band_spec *axis, int n,
@@ -257,7 +256,9 @@ status separable_prepare(executor *e, const tensor *in, const tensor *out, const
   e->run = run_nothing;
   if (out->n == 0) return ST_OK;
   separable_plan *p = PLAN(e, separable_plan);
-  view v[2] = {with_axes(in, n), with_axes(out, n)};
+  view v[2];
+  init_with_axes(&v[0], in, n);
+  init_with_axes(&v[1], out, n);
   band_spec spec[BAND_AXES];
   for (int a = 0; a < BAND_AXES - n; ++a) spec[a] = (band_spec){.kind = BAND_IDENTITY, .in = 1, .out = 1};
   memcpy(spec + BAND_AXES - n, axis, (size_t)n * sizeof *axis);
