@@ -18,13 +18,6 @@ static inline void fetch_ahead(const char *row, int64_t pitch, int64_t bytes) {
   for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(row + AHEAD * pitch + i);
 }
 
-/* Of rows: across the ends of pages, where the hardware stops too. */
-#define FETCH_ROW_AHEAD(at)                                                                                            \
-  do {                                                                                                                 \
-    __builtin_prefetch((const char *)(at) + FAR_BYTES);                                                                \
-    __builtin_prefetch((const char *)(at) + FAR_BYTES + 64);                                                           \
-  } while (0)
-
 /* ---- folds of one value: X read, T in the lanes, `member` of the result ------------------------------------------ */
 
 /* The tree, a level of it; written out, so that lanes stay in registers. */
@@ -56,7 +49,6 @@ static inline void load_lanes(void *to, const void *from, int n, int size) {
     (void)shift, (void)second;                                                                                         \
     for (int l = 0; l < FOLD_LANES; ++l) lane[l] = INIT;                                                               \
     for (; i + FOLD_LANES <= n; i += FOLD_LANES) {                                                                     \
-      FETCH_ROW_AHEAD(xs + i);                                                                                         \
       for (int l = 0; l < FOLD_LANES; ++l) {                                                                           \
         const T x = (T)xs[i + l], a = lane[l], b = TERM;                                                               \
         lane[l] = JOIN;                                                                                                \
@@ -85,7 +77,6 @@ static inline void load_lanes(void *to, const void *from, int n, int size) {
     (void)shift, (void)second;                                                                                         \
     for (int l = 0; l < FOLD_LANES; ++l) lane[l] = INIT;                                                               \
     for (; i + FOLD_LANES <= n; i += FOLD_LANES) {                                                                     \
-      FETCH_ROW_AHEAD(xs + i);                                                                                         \
       for (int l = 0; l < FOLD_LANES; ++l) {                                                                           \
         const T x = (T)xs[i + l], b = TERM;                                                                            \
         lane[l] = b BEATS lane[l] ? b : lane[l];                                                                       \
