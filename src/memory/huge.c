@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <sys/mman.h>
 
+#include "memory/heap/pages.h"
 #include "memory/space.h"
 
 #ifndef MADV_POPULATE_READ
@@ -13,21 +14,21 @@
 #  define MADV_COLLAPSE 25
 #endif
 
-enum { HUGE_SHIFT = 21, PAGE = 4096, MOST_REFUSALS = 16 /* in a row: then the host is asked no more */ };
-_Static_assert(1 << HUGE_SHIFT == HUGE_BYTES, "a granule");
+enum { MOST_REFUSALS = 16 }; /* in a row: then the host is asked no more */
+_Static_assert((int)HUGE_BYTES == (int)GRANULE_BYTES, "a granule is a huge page");
 
 /* Of the granules of all windows: whether the host was asked since there is memory. */
-static _Atomic uint8_t asked[(uint64_t)SPACE_MAX_DEVICES << SPACE_STRIDE_SHIFT >> HUGE_SHIFT];
+static _Atomic uint8_t asked[(uint64_t)SPACE_MAX_DEVICES << SPACE_STRIDE_SHIFT >> GRANULE_SHIFT];
 static _Atomic unsigned n_refusals;
 
 static uintptr_t base(void) { return space.device_base + space.view_distance; }
-static uint64_t number_of(uintptr_t view) { return (view - base()) >> HUGE_SHIFT; }
+static uint64_t number_of(uintptr_t view) { return (view - base()) >> GRANULE_SHIFT; }
 static bool is_of_device(uintptr_t view) { return space_device_of(view - space.view_distance) >= 0; }
 
 /* One page must be there, so that there is a table for the host to replace. */
 static bool make_huge(uint64_t granule) {
-  char *const at = (char *)base() + (granule << HUGE_SHIFT); // NOLINT(performance-no-int-to-ptr)
-  return !madvise(at, PAGE, MADV_POPULATE_READ) && !madvise(at, HUGE_BYTES, MADV_COLLAPSE);
+  char *const at = (char *)base() + (granule << GRANULE_SHIFT); // NOLINT(performance-no-int-to-ptr)
+  return !madvise(at, PAGE_BYTES, MADV_POPULATE_READ) && !madvise(at, HUGE_BYTES, MADV_COLLAPSE);
 }
 
 void huge_before_write(void *view, uint64_t bytes) {

@@ -88,12 +88,7 @@ static status run_record(task *t, stream *s) {
   }
   stream *satisfied = e->waiters ? take_satisfied(e) : NULL;
   spin_unlock(&e->o.lock);
-  while (satisfied) {
-    stream *next = satisfied->next_waiter; /* read before the stream can wait, or go, again */
-    stream_unblock(satisfied);
-    stream_unref(satisfied);
-    satisfied = next;
-  }
+  stream_unblock_all(satisfied);
   event_unref(e);
   return ST_OK;
 }

@@ -84,12 +84,7 @@ static void set(notify *n, int mode, uint32_t value) {
   n->value = recorded(n->value, mode, value);
   stream *satisfied = n->waiters ? take_satisfied(n) : NULL;
   spin_unlock(&n->o.lock);
-  while (satisfied) {
-    stream *next = satisfied->next_waiter; /* read before the stream can wait, or go, again */
-    stream_unblock(satisfied);
-    stream_unref(satisfied);
-    satisfied = next;
-  }
+  stream_unblock_all(satisfied);
 }
 
 void notify_clear(notify *n) { set(n, RECORD_SET, 0); }

@@ -211,6 +211,15 @@ void stream_unblock(stream *s) {
     scheduler_kick(s);
 }
 
+void stream_unblock_all(stream *first) {
+  while (first) {
+    stream *next = first->next_waiter; /* read before the stream can wait, or go, again */
+    stream_unblock(first);
+    stream_unref(first);
+    first = next;
+  }
+}
+
 /* ---- waiting ----------------------------------------------------------------------------------------------------- */
 
 /* Runs s towards target, and where it is blocked what it waits for, and so on. */

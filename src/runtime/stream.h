@@ -95,6 +95,9 @@ bool stream_is_idle(stream *s);
 /* Ends the blocked state: the front task runs again. */
 void stream_unblock(stream *s);
 
+/* Of streams chained through next_waiter, whose references go. */
+void stream_unblock_all(stream *first);
+
 /* Who runs: workers take everything but step aside for waiters; waiters run no user code and stop at `target`. */
 typedef enum { RUN_AS_WORKER, RUN_AS_WAITER } run_mode;
 typedef enum {

@@ -78,12 +78,7 @@ void value_look(void) {
   spin_lock(&lock);
   stream *taken = take(NULL);
   spin_unlock(&lock);
-  while (taken) {
-    stream *next = taken->next_waiter; /* read before the stream can wait again */
-    stream_unblock(taken);
-    stream_unref(taken);
-    taken = next;
-  }
+  stream_unblock_all(taken);
 }
 
 static status run_wait(task *t, stream *s) {
