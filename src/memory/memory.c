@@ -57,9 +57,8 @@ void memory_check_frees(int change) {
   pthread_mutex_unlock(&open_lock);
 }
 
-/* The window is larger than the device, so that free addresses never run out before memory does. */
 static uint64_t window_bytes(uint64_t size_bytes) {
-  const uint64_t roomy = (size_bytes * 8 + HEAP_GRANULE_BYTES - 1) & -(uint64_t)HEAP_GRANULE_BYTES;
+  const uint64_t roomy = heap_window_bytes(size_bytes);
   return roomy < space_stride() ? roomy : space_stride();
 }
 

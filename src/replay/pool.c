@@ -36,8 +36,8 @@ static heap_usage usage_of(const pool *p) {
 static void *create(uint64_t cap_bytes) {
   pool *p = take_unused(cap_bytes);
   if (p) return p;
-  const uint64_t window_bytes = 4 * round_up(cap_bytes, GRANULE_BYTES); /* as memory.c has it */
-  const uint64_t reserved_bytes = 2 * window_bytes + GRANULE_BYTES;     /* some more, to align */
+  const uint64_t window_bytes = heap_window_bytes(cap_bytes);
+  const uint64_t reserved_bytes = 2 * window_bytes + GRANULE_BYTES; /* some more, to align */
   void *const at = mmap(NULL, reserved_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (at == MAP_FAILED) {
     perror("pool: no addresses");

@@ -224,6 +224,7 @@ static void others_are_asked_before_anything_is_refused(void **state) {
 static void host_is_not_promised_beyond_what_it_has(void **state) {
   (void)state;
   test_heap t = {.config = {.name = "pinned",
+                            .device = -1,
                             .window_bytes = 16 * (uint64_t)MIB,
                             .unit_shift = RULE_PINNED_UNIT_SHIFT,
                             .size_bytes = UINT64_C(1) << 50,
@@ -382,10 +383,35 @@ static void impossible_request_leaves_waiting_blocks_alone(void **state) {
   assert_ptr_not_equal(alloc(&t, 2 * MIB), a);
 }
 
-/* ---- threads ---- */
+/* ---- a heap for more than one test ---- */
+
+static test_heap shared;
+
+static int make_shared(void **state) {
+  (void)state;
+  make_heap(&shared, 64 * MIB, NULL);
+  return 0;
+}
+
+/* What is live may lie anywhere: here so that each free range of addresses is a little too short for the next block. */
+static void scattered_blocks_leave_addresses_enough(void **state) {
+  (void)state;
+  enum { N = 16, FIRST_BYTES = 40 * MIB, STEP_BYTES = MIB, LIVE_BYTES = MIB / 2 };
+  char *live[N];
+  for (uint64_t i = 0; i < N; i++) {
+    const uint64_t bytes = FIRST_BYTES + i * STEP_BYTES;
+    release(&shared, alloc(&shared, bytes + LIVE_BYTES));
+    char *longest = alloc(&shared, bytes);
+    live[i] = alloc(&shared, LIVE_BYTES); /* right behind it: there alone something is cached */
+    assert_ptr_equal(live[i], longest + bytes);
+    release(&shared, longest);
+    heap_trim(shared.h, 0);
+  }
+  release(&shared, alloc(&shared, 64 * MIB - (uint64_t)N * LIVE_BYTES));
+  for (int i = 0; i < N; i++) release(&shared, live[i]);
+}
 
 enum { THREADS = 4, HELD = 24 };
-static test_heap shared;
 static _Atomic int wrong;
 
 typedef struct {
@@ -440,14 +466,13 @@ static void *allocate_and_free(void *seed) {
 static void threads_share_a_heap(void **state) {
   (void)state;
   pthread_t thread[THREADS];
-  make_heap(&shared, 64 * MIB, NULL); /* so small that some are refused */
   for (uintptr_t i = 0; i < THREADS; i++)
     assert_int_equal(pthread_create(&thread[i], NULL, allocate_and_free, (void *)(i + 1)), 0);
   for (int i = 0; i < THREADS; i++) pthread_join(thread[i], NULL);
   assert_int_equal(wrong, 0);
   assert_int_equal(shared.stats.live_bytes, 0);
   assert_int_equal(shared.stats.n_allocs, shared.stats.n_frees);
-  assert_true(shared.stats.n_refused > 0);
+  assert_true(shared.stats.n_refused > 0); /* so small is it */
   assert_int_equal(free_bytes(&shared), 64 * MIB);
   release(&shared, alloc(&shared, 64 * MIB));
 }
@@ -468,7 +493,8 @@ int main(void) {
       cmocka_unit_test(waiting_blocks_are_reused_before_anything_is_refused),
       cmocka_unit_test(waiting_blocks_are_not_given_back),
       cmocka_unit_test(impossible_request_leaves_waiting_blocks_alone),
+      cmocka_unit_test(scattered_blocks_leave_addresses_enough),
       cmocka_unit_test(threads_share_a_heap),
   };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return cmocka_run_group_tests(tests, make_shared, NULL);
 }

@@ -27,7 +27,7 @@ static inline void prepare_heap(test_heap *t, uint64_t size_bytes, const heap_fe
   t->config = (heap_config){.name = "the heap",
                             .device = device,
                             .window = space_device_window(device),
-                            .window_bytes = 4 * size_bytes,
+                            .window_bytes = heap_window_bytes(size_bytes),
                             .view_distance = space.view_distance,
                             .unit_shift = RULE_DEVICE_UNIT_SHIFT,
                             .size_bytes = size_bytes,

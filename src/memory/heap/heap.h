@@ -54,6 +54,14 @@ typedef struct {
 
 typedef struct heap heap;
 
+/* A window for a heap of that size: wide enough for free addresses not to be wanting before memory is, however blocks that
+ * live long are scattered. First fit needs at most size · log2(longest / shortest block), see Robson 1977, and blocks of one
+ * line (store.h) are rarely 2^24 to one. A multiple of the granule; the caller may have room for less. */
+static inline uint64_t heap_window_bytes(uint64_t size_bytes) {
+  enum { TIMES = 32 };
+  return (size_bytes * TIMES + HEAP_GRANULE_BYTES - 1) & -(uint64_t)HEAP_GRANULE_BYTES;
+}
+
 unsigned heap_index(const heap *h); /* of threads' caches (thread_cache.h) */
 
 status heap_create(const heap_config *config, heap **out);
