@@ -56,10 +56,13 @@ typedef struct heap heap;
 
 /* A window for a heap of that size: wide enough for free addresses not to be wanting before memory is, however blocks that
  * live long are scattered. First fit needs at most size · log2(longest / shortest block), see Robson 1977, and blocks of one
- * line (store.h) are rarely 2^24 to one. A multiple of the granule; the caller may have room for less. */
+ * line (store.h) are rarely 2^24 to one. For the largest heaps less, as units are counted in 32 bits. A multiple of the
+ * granule. */
 static inline uint64_t heap_window_bytes(uint64_t size_bytes) {
   enum { TIMES = 32 };
-  return (size_bytes * TIMES + HEAP_GRANULE_BYTES - 1) & -(uint64_t)HEAP_GRANULE_BYTES;
+  const uint64_t most = UINT64_C(1) << 40, times = size_bytes < most / TIMES ? size_bytes * TIMES : most;
+  const uint64_t bytes = size_bytes < times ? times : size_bytes;
+  return (bytes + HEAP_GRANULE_BYTES - 1) & -(uint64_t)HEAP_GRANULE_BYTES;
 }
 
 unsigned heap_index(const heap *h); /* of threads' caches (thread_cache.h) */
