@@ -33,7 +33,8 @@ typedef union {
   int8_t i8[16][64];
 } emulated_tile;
 
-static _Thread_local emulated_tile *emulated_tiles; /* eight, while they are configured */
+/* Eight, while they are configured; of all sources together. */
+__attribute__((weak)) _Thread_local emulated_tile *emulated_tiles;
 
 /* A program that uses tiles without having configured them dies on a real processor, too. */
 static inline emulated_tile *emulated(int t) {

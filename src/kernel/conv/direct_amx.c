@@ -10,15 +10,6 @@ bool direct_has_amx(void) { return amx_start(); }
 #  include <immintrin.h>
 
 /* Tiles 0 to 3 are sums: rows 0, 1 by vectors 0, 1. 4 and 5 are weights, 6 and 7 inputs. */
-typedef struct {
-  uint8_t palette, start_row, reserved[14];
-  uint16_t bytes_per_row[16];
-  uint8_t rows[16];
-} tile_config;
-
-static const tile_config config = {
-    .palette = 1, .bytes_per_row = {64, 64, 64, 64, 64, 64, 64, 64}, .rows = {16, 16, 16, 16, 16, 16, 16, 16}};
-
 static inline __attribute__((always_inline)) void block(const amx_sums *s, bool two_rows, bool two_vectors, float *c) {
   const int64_t step_words = s->x_pair * (AMX_CHANNELS / 2), w_bytes = (two_rows ? 2 : 1) * AMX_TILE_BYTES;
   const uint32_t *x = s->x;
@@ -52,7 +43,7 @@ static inline __attribute__((always_inline)) void block(const amx_sums *s, bool 
 }
 
 void direct_amx_block(const amx_sums *s, bool two_rows, bool two_vectors, float *c) {
-  _tile_loadconfig(&config);
+  amx_kernel.begin();
   if (two_rows && two_vectors)
     block(s, true, true, c);
   else if (two_rows)
@@ -61,7 +52,7 @@ void direct_amx_block(const amx_sums *s, bool two_rows, bool two_vectors, float 
     block(s, false, true, c);
   else
     block(s, false, false, c);
-  _tile_release(); /* so that switching threads does not save them */
+  amx_kernel.end();
 }
 
 #else

@@ -119,8 +119,6 @@ INLINE void block_body(group_type type, bool two_rows, bool two_cols, int64_t st
   if (two_rows && two_cols) _tile_stored(3, c2 + 64, pitch);
 }
 
-typedef void group_block(int64_t steps, const char *a, const char *b, const char *ahead, char *c, int64_t pitch,
-                         bool accumulate);
 #  define BLOCK(type, rows, cols)                                                                                      \
     static void block_##type##_##rows##cols(int64_t steps, const char *a, const char *b, const char *ahead, char *c,   \
                                             int64_t pitch, bool accumulate) {                                          \
