@@ -34,9 +34,10 @@ def erfinv(x):
 
 def sinc(x):
     whole = np.isfinite(x) & (np.rint(x) == x)
-    turn = np.fmod(x, LD(2))                            # exact, so that large x keep their phase
+    half_turns = np.rint(x)
+    rest = x - half_turns                               # exact: x near whole numbers, and large x, keep their phase
     pi = LD("3.14159265358979323846264338327950288")
-    y = np.sin(pi * turn) / (pi * x)
+    y = np.where(np.fmod(half_turns, LD(2)) == 0, 1, -1) * np.sin(pi * rest) / (pi * x)
     return np.where(x == 0, LD(1), np.where(whole | np.isinf(x), LD(0), y))
 
 
