@@ -94,6 +94,15 @@ ACL_FUNC_VISIBILITY aclError aclrtDevicePeerAccessStatus(int32_t deviceId, int32
  * between the two. flags: 0. */
 ACL_FUNC_VISIBILITY aclError aclrtMemP2PMap(void *devPtr, size_t size, int32_t dstDevId, uint64_t flags);
 
+/* Device memory with errors that the hardware could not correct: the first *retSize entries of memUceInfoArray, which
+ * has room for arraySize. A host has the kernel deal with its own, so that there are none here.
+ * Errors: ACL_ERROR_INVALID_PARAM where there are more than arraySize. */
+ACL_FUNC_VISIBILITY aclError aclrtGetMemUceInfo(int32_t deviceId, aclrtMemUceInfo *memUceInfoArray, size_t arraySize,
+                                                size_t *retSize);
+
+/* Repairs such memory, at most MAX_MEM_UCE_INFO_ARRAY_SIZE entries; what is in order stays as it is. */
+ACL_FUNC_VISIBILITY aclError aclrtMemUceRepair(int32_t deviceId, aclrtMemUceInfo *memUceInfoArray, size_t arraySize);
+
 /* ---- Context: a device's streams, events and errors, kept apart from those of other contexts ---- */
 
 /* Creates a context with a default stream and makes it current on the calling thread. Needs no
