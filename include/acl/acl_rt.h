@@ -103,6 +103,19 @@ ACL_FUNC_VISIBILITY aclError aclrtGetMemUceInfo(int32_t deviceId, aclrtMemUceInf
 /* Repairs such memory, at most MAX_MEM_UCE_INFO_ARRAY_SIZE entries; what is in order stays as it is. */
 ACL_FUNC_VISIBILITY aclError aclrtMemUceRepair(int32_t deviceId, aclrtMemUceInfo *memUceInfoArray, size_t arraySize);
 
+/* Drops the tasks that were submitted to a device and have not begun, in all contexts of this process, and waits for
+ * those that run: at most timeout milliseconds, 36 minutes of them; 0: for ever. Dropped records complete their events,
+ * failures of earlier tasks are forgotten, and the streams can be used as before. Submissions meanwhile, and waits, give
+ * ACL_ERROR_RT_DEVICE_TASK_ABORT.
+ * Errors: ACL_ERROR_RT_CONTEXT_NULL for a device that is not set, ACL_ERROR_RT_WAIT_TIMEOUT where a task runs longer. */
+ACL_FUNC_VISIBILITY aclError aclrtDeviceTaskAbort(int32_t deviceId, uint32_t timeout);
+
+/* Has each abort call a function, before it waits for what runs and after that, with what is left of its timeout in
+ * milliseconds (0: for ever). What the function returns is 0, or the abort ends with an error. callback NULL: no more.
+ * Errors: ACL_ERROR_RT_PARAM_INVALID for a name that is registered. */
+ACL_FUNC_VISIBILITY aclError aclrtSetDeviceTaskAbortCallback(const char *regName, aclrtDeviceTaskAbortCallback callback,
+                                                             void *args);
+
 /* ---- Context: a device's streams, events and errors, kept apart from those of other contexts ---- */
 
 /* Creates a context with a default stream and makes it current on the calling thread. Needs no

@@ -5,6 +5,7 @@
 
 #include "api/api.h"
 #include "memory/memory.h"
+#include "runtime/abort.h"
 #include "runtime/peer.h"
 
 aclError aclrtSetDevice(int32_t deviceId) { API(device_set(deviceId)); }
@@ -151,4 +152,25 @@ aclError aclrtQueryDeviceStatus(int32_t deviceId, aclrtDeviceStatus *deviceStatu
   NEED_OK(device_check(deviceId, "deviceId"));
   *deviceStatus = ACL_RT_DEVICE_STATUS_NORMAL;
   return ACL_SUCCESS;
+}
+
+/* ---- abort ------------------------------------------------------------------------------------------------------- */
+
+_Static_assert((int)ACL_RT_DEVICE_TASK_ABORT_PRE == ABORT_BEFORE && (int)ACL_RT_DEVICE_TASK_ABORT_POST == ABORT_AFTER,
+               "a cast will do");
+
+static int32_t call_back(void (*function)(void), int32_t device, abort_stage stage, uint32_t timeout_ms, void *args) {
+  return ((aclrtDeviceTaskAbortCallback)function)(device, (aclrtDeviceTaskAbortStage)stage, timeout_ms, args);
+}
+
+aclError aclrtSetDeviceTaskAbortCallback(const char *regName, aclrtDeviceTaskAbortCallback callback, void *args) {
+  const abort_callback called = {.function = (void (*)(void))callback, .call = call_back, .argument = args};
+  NEED(regName);
+  if (!*regName) API(fail(ST_INVALID_PARAM, "regName is empty, expected a name"));
+  API(abort_register(regName, callback ? &called : NULL));
+}
+
+aclError aclrtDeviceTaskAbort(int32_t deviceId, uint32_t timeout) {
+  NEED_OK(device_check(deviceId, "deviceId"));
+  API(abort_device(deviceId, timeout));
 }

@@ -73,7 +73,7 @@ static void list_remove(stream *s) {
 static bool has_work(stream *s) { return stream_completed(s) < stream_submitted(s); }
 
 static bool is_runnable(stream *s) {
-  return has_work(s) && !atomic_load(&s->blocked) && !atomic_load_explicit(&s->run_lock, memory_order_relaxed) &&
+  return has_work(s) && !stream_is_blocked(s) && !atomic_load_explicit(&s->run_lock, memory_order_relaxed) &&
          !atomic_load_explicit(&s->wanted, memory_order_relaxed);
 }
 
@@ -187,7 +187,7 @@ static int look(stream *gone[MAX_GONE], int *n_gone) {
 static bool must_tick(void) {
   if (value_any()) return true;
   for (stream *s = scheduler.first; s; s = s->next_listed)
-    if (!has_work(s) || !atomic_load(&s->blocked) || atomic_load(&s->wait_deadline_ns)) return true;
+    if (!has_work(s) || !stream_is_blocked(s) || atomic_load(&s->wait_deadline_ns)) return true;
   return false;
 }
 
