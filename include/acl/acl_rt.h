@@ -281,6 +281,20 @@ ACL_FUNC_VISIBILITY aclError aclrtWaitAndResetNotify(aclrtNotify notify, aclrtSt
 /* Makes num notifies 0, at once. */
 ACL_FUNC_VISIBILITY aclError aclrtNotifyBatchReset(aclrtNotify *notifies, size_t num);
 
+/* A name under which other processes can have the notify, in key, with room for len (65 or more) bytes; the same each time.
+ * flags: ACL_RT_NOTIFY_EXPORT_FLAG_DEFAULT for processes that aclrtNotifySetImportPid names (by aclrtDeviceGetBareTgid),
+ * DISABLE_PID_VALIDATION for all. Other processes record it, this one waits. */
+ACL_FUNC_VISIBILITY aclError aclrtNotifyGetExportKey(aclrtNotify notify, char *key, size_t len, uint64_t flags);
+ACL_FUNC_VISIBILITY aclError aclrtNotifySetImportPid(aclrtNotify notify, int32_t *pid, size_t num);
+
+/* Not supported: there are no other servers. */
+ACL_FUNC_VISIBILITY aclError aclrtNotifySetImportPidInterServer(aclrtNotify notify, aclrtServerPid *serverPids,
+                                                                size_t num);
+
+/* The notify of another process, once, for this one to record and to destroy. flags: ACL_RT_NOTIFY_IMPORT_FLAG_*.
+ * Errors: ACL_ERROR_RT_NO_PERMISSION for a process that is not among those named. */
+ACL_FUNC_VISIBILITY aclError aclrtNotifyImportByKey(aclrtNotify *notify, const char *key, uint64_t flags);
+
 /* Asynchronous: change the number, of 32 bits, as info's mode says; wait until it is as info says; make it 0. info may go
  * when the call returns. */
 ACL_FUNC_VISIBILITY aclError aclrtCntNotifyRecord(aclrtCntNotify cntNotify, aclrtStream stream,
