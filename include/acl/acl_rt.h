@@ -73,6 +73,11 @@ ACL_FUNC_VISIBILITY aclError aclrtSynchronizeDeviceWithTimeout(int32_t timeout);
 ACL_FUNC_VISIBILITY aclError aclrtGetDeviceInfo(uint32_t deviceId, aclrtDevAttr attr, int64_t *value);
 ACL_FUNC_VISIBILITY aclError aclrtQueryDeviceStatus(int32_t deviceId, aclrtDeviceStatus *deviceStatus);
 
+/* How busy a device is with this process's tasks, in percent, measured over 20 ms from the call on; tasks that began before a
+ * program's first such call are not seen. Products count for the cube units, other operators for the vector units; -1 where a
+ * device has none of these, and for memory (aclrtGetMemInfo). utilizationExtend is to be NULL. */
+ACL_FUNC_VISIBILITY aclError aclrtGetDeviceUtilizationRate(int32_t deviceId, aclrtUtilizationInfo *utilizationInfo);
+
 /* Range of stream priorities; the smaller number is the higher priority. */
 ACL_FUNC_VISIBILITY aclError aclrtDeviceGetStreamPriorityRange(int32_t *leastPriority, int32_t *greatestPriority);
 
