@@ -73,9 +73,9 @@ ACL_FUNC_VISIBILITY aclError aclrtSynchronizeDeviceWithTimeout(int32_t timeout);
 ACL_FUNC_VISIBILITY aclError aclrtGetDeviceInfo(uint32_t deviceId, aclrtDevAttr attr, int64_t *value);
 ACL_FUNC_VISIBILITY aclError aclrtQueryDeviceStatus(int32_t deviceId, aclrtDeviceStatus *deviceStatus);
 
-/* How busy a device is with this process's tasks, in percent, measured over 20 ms from the call on; tasks that began before a
- * program's first such call are not seen. Products count for the cube units, other operators for the vector units; -1 where a
- * device has none of these, and for memory (aclrtGetMemInfo). utilizationExtend is to be NULL. */
+/* How busy a device is with this process's tasks, in percent, since the last such call, but over 20 ms at least, which
+ * the first takes; it does not see what began before it. Products count for the cube units, other operators for the
+ * vector units; -1 where a device has none of these, and for memory (aclrtGetMemInfo). utilizationExtend is to be NULL. */
 ACL_FUNC_VISIBILITY aclError aclrtGetDeviceUtilizationRate(int32_t deviceId, aclrtUtilizationInfo *utilizationInfo);
 
 /* Range of stream priorities; the smaller number is the higher priority. */
@@ -286,9 +286,9 @@ ACL_FUNC_VISIBILITY aclError aclrtWaitAndResetNotify(aclrtNotify notify, aclrtSt
 /* Makes num notifies 0, at once. */
 ACL_FUNC_VISIBILITY aclError aclrtNotifyBatchReset(aclrtNotify *notifies, size_t num);
 
-/* A name under which other processes can have the notify, in key, with room for len (65 or more) bytes; the same each time.
- * flags: ACL_RT_NOTIFY_EXPORT_FLAG_DEFAULT for processes that aclrtNotifySetImportPid names (by aclrtDeviceGetBareTgid),
- * DISABLE_PID_VALIDATION for all. Other processes record it, this one waits. */
+/* A name under which other processes can have the notify, in key, with room for len (65 or more) bytes; the same each
+ * time. flags: ACL_RT_NOTIFY_EXPORT_FLAG_DEFAULT for processes that aclrtNotifySetImportPid names (their
+ * aclrtDeviceGetBareTgid), DISABLE_PID_VALIDATION for all. Other processes record it, this one waits. */
 ACL_FUNC_VISIBILITY aclError aclrtNotifyGetExportKey(aclrtNotify notify, char *key, size_t len, uint64_t flags);
 ACL_FUNC_VISIBILITY aclError aclrtNotifySetImportPid(aclrtNotify notify, int32_t *pid, size_t num);
 

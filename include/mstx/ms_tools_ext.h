@@ -1,8 +1,8 @@
 /* mstx: what a program does, in words, for a profiler: moments and ranges, on the host and in streams.
  *
- * Nothing happens but while marks are recorded (ACL_PROF_MSPROFTX of acl_prof.h, or msprof): then a mark costs a
- * microsecond, and a start returns 0. The functions are found in libms_tools_ext.so when they are first called, so that a
- * program needs to link the dynamic loader only; with MSTX_LINKED defined they are that library's, as any. */
+ * Nothing happens, and starts return 0, but while marks are recorded (ACL_PROF_MSPROFTX of acl_prof.h, or msprof). The
+ * functions are found in libms_tools_ext.so when they are first called, so that a program needs to link the dynamic
+ * loader only; with MSTX_LINKED defined they are that library's, as any. */
 #ifndef MSTX_MS_TOOLS_EXT_H
 #define MSTX_MS_TOOLS_EXT_H
 

@@ -148,8 +148,8 @@ aclError aclrtCntNotifyReset(aclrtCntNotify handle, aclrtStream stream_handle) {
 
 /* ---- between processes ------------------------------------------------------------------------------------------- */
 
-/* Of an export: 0, processes have to be named, or 2, all may import. Of an import, whether devices reach each other, which
- * they do. */
+/* Of an export: 0, processes have to be named, or 2, all may import. Of an import, whether devices reach each other,
+ * which they do. */
 static status check_flags(uint64_t flags) {
   return !flags || flags == 2 ? ST_OK : fail(ST_INVALID_VALUE, "flags is %ju, expected 0 or 2", (uintmax_t)flags);
 }

@@ -29,8 +29,8 @@ typedef struct {
 status abort_register(const char *name, const abort_callback *callback);
 
 /* Drops what the device's streams have, and forgets the failures of earlier tasks. timeout_ms 0: for ever; else
- * ST_WAIT_TIMEOUT where a task still runs then, and what is queued behind it is dropped later. ST_NO_CONTEXT for a device
- * without, ST_DEVICE_ABORT where another thread is at it. */
+ * ST_WAIT_TIMEOUT where a task still runs then, and what is queued behind it is dropped later. ST_NO_CONTEXT for a
+ * device without, ST_DEVICE_ABORT where another thread is at it. */
 status abort_device(int device, uint32_t timeout_ms);
 
 /* A bit for each device that is being aborted. */

@@ -12,8 +12,8 @@
 #include "runtime/notify.h"
 #include "runtime/scheduler.h"
 
-/* The exporter's file: a page for each notify that is exported, or was and is still mapped elsewhere. One mapping of all,
- * of which nothing is there but what was used. */
+/* The exporter's file: a page for each notify that is exported, or was and is still mapped elsewhere. One mapping of
+ * all, of which nothing is there but what was used. */
 enum { MOST_EXPORTS = MACHINE_EXPORTS };
 static struct {
   pthread_mutex_t lock; /* guards all, and the exported notifies' links; then a notify's lock */

@@ -1,5 +1,5 @@
-/* Notifies between processes: the number of one that is exported lives in a page of memory that those who import it map.
- * Only its owner waits; nobody tells it of records elsewhere, so that the ticker looks while its streams wait. */
+/* Notifies between processes: the number of one that is exported lives in a page of memory that those who import it
+ * map. Only its owner waits; nobody tells it of records elsewhere, so that the ticker looks while its streams wait. */
 #ifndef CANNON_RUNTIME_NOTIFY_SHARE_H
 #define CANNON_RUNTIME_NOTIFY_SHARE_H
 

@@ -8,7 +8,8 @@
 /* The task of that id was submitted, between start_ns and now. */
 __attribute__((cold)) void task_record_submission(const stream *s, uint32_t id, uint64_t start_ns);
 
-/* The front task's run, recorded, or only timed (trace/load.h). One that is blocked is recorded when it has run to its end. */
+/* The front task's run, recorded, or only timed (trace/load.h). One that is blocked is recorded when it has run to its
+ * end. */
 __attribute__((cold, noinline)) status task_run_recorded(task *t, stream *s);
 
 static inline status task_run(task *t, stream *s) {

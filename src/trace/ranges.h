@@ -1,5 +1,5 @@
-/* Marks without objects, in domains: moments, and ranges that are ended by id, by any thread. All calls from any thread;
- * nothing is kept but while marks are recorded, except domains. */
+/* Marks without objects, in domains: moments, and ranges that are ended by id, by any thread. All calls from any
+ * thread; nothing is kept but while marks are recorded, except domains. */
 #ifndef CANNON_TRACE_RANGES_H
 #define CANNON_TRACE_RANGES_H
 
@@ -15,11 +15,11 @@ enum { RANGE_MAX_MESSAGE = 255, RANGE_MAX_DOMAIN = 1023 };
 status range_domain_create(const char *name, void **domain);
 status range_domain_destroy(void *domain);
 
-/* A mark's record, but for its time and place. ST_INVALID_PARAM for a stale domain, or a message that is empty or longer
- * than RANGE_MAX_MESSAGE. */
+/* A mark's record, but for its time and place. ST_INVALID_PARAM for a stale domain, or a message that is empty or
+ * longer than RANGE_MAX_MESSAGE. */
 status range_record(void *domain, const char *message, timeline_record *r);
 
-/* Opens a range: its id, from 1. What it says is as of range_record, and copied; stream is the caller's, for its end. */
+/* Opens a range: its id, from 1. What it says is as of range_record, and copied; stream is the caller's, for the end. */
 status range_start(void *domain, const char *message, void *stream, uint64_t *id);
 void range_cancel(uint64_t id);
 

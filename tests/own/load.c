@@ -1,5 +1,5 @@
-/* How busy a device is: by what runs on it, in time. Whatever a sample happens to see, work that goes on is seen at last, and
- * so is its end. */
+/* How busy a device is: by what runs on it, in time. Whatever a sample happens to see, work that goes on is seen at
+ * last, and so is its end. */
 #include "acl_ops.h"
 
 #include "aclnnop/aclnn_add.h"
@@ -64,6 +64,7 @@ static void work_is_seen_on_its_unit(void **state) {
     atomic_store(&w.stop, 1);
     pthread_join(thread, NULL);
     assert_int_equal(atomic_load(&w.failed), 0);
+    load_now(); /* of the time until here */
     info = load_now();
     assert_int_equal(info.cubeUtilization + info.vectorUtilization, 0);
   }
