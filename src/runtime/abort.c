@@ -101,7 +101,7 @@ static status drain_all(int device, uint32_t timeout_ms, uint64_t deadline_ns) {
   uint32_t late = 0, n_late = 0;
   for (stream *s = NULL; (s = object_next(OBJECT_STREAM, s)); stream_unref(s)) {
     if (!is_of(s, device)) continue;
-    if (stream_wait(s, stream_submitted(s), deadline_ns ? ns_left(deadline_ns) : 0) == ST_OK) continue;
+    if (stream_wait(s, stream_submitted(s), deadline_ns ? ns_left(deadline_ns) : 0) != ST_STREAM_TIMEOUT) continue;
     late = s->id;
     ++n_late;
   }

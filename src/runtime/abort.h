@@ -35,7 +35,10 @@ status abort_device(int device, uint32_t timeout_ms);
 
 /* A bit for each device that is being aborted. */
 extern _Atomic uint32_t abort_running;
-static inline bool abort_is_running(int device) { return unlikely(atomic_load(&abort_running) >> device & 1); }
+static inline bool abort_is_running(int device) {
+  const uint32_t running = atomic_load(&abort_running);
+  return unlikely(running) && running >> device & 1;
+}
 __attribute__((cold)) status abort_refuse(int device);
 
 #endif

@@ -84,7 +84,10 @@ static void unlink_stream(context *c, stream *s) {
 void context_remove_stream(stream *s) {
   context *c = s->context;
   if (!c) return;
-  if (unlikely(atomic_load(&s->diverted))) capture_forget(s);
+  spin_lock(&s->submit_lock);
+  const bool diverted = s->diverted;
+  spin_unlock(&s->submit_lock);
+  if (unlikely(diverted)) capture_forget(s);
   pthread_mutex_lock(&c->lock);
   const bool member = s->context == c;
   if (member) unlink_stream(c, s);

@@ -55,7 +55,7 @@ __attribute__((cold)) static status admit(stream *s, const task *slot, const tas
 status stream_new_task(stream *s, const task_kind *kind, task **out) {
   spin_lock(&s->submit_lock);
   task *t = queue_slot(&s->q);
-  if (unlikely(!t || atomic_load_explicit(&s->diverted, memory_order_relaxed))) {
+  if (unlikely(!t || s->diverted)) {
     const status st = admit(s, t, kind);
     if (st != ST_OK) spin_unlock(&s->submit_lock);
     if (st != ST_OK) return st;
@@ -90,7 +90,7 @@ __attribute__((noinline)) static void submit_diverted(stream *s, task *t) {
 }
 
 void stream_submit(stream *s, task *t) {
-  if (unlikely(atomic_load_explicit(&s->diverted, memory_order_relaxed))) {
+  if (unlikely(s->diverted)) {
     submit_diverted(s, t);
     return;
   }
@@ -296,9 +296,9 @@ static bool sleep_for(stream *s, uint64_t target, uint64_t deadline_ns, run_resu
 }
 
 status stream_wait(stream *s, uint64_t target, uint64_t timeout_ns) {
+  if (stream_completed(s) >= target) return ST_OK;
   const uint64_t deadline_ns = timeout_ns ? now_ns() + timeout_ns : 0;
-  const uint64_t dropped_before = atomic_load_explicit(&s->dropped_below, memory_order_relaxed);
-  while (stream_completed(s) < target) {
+  for (;;) {
     const run_result result = advance(s, target, deadline_ns, 0);
     if (stream_completed(s) >= target) break;
     if (result == RUN_BUSY && spin_for_turn(s, target)) continue;
@@ -307,8 +307,8 @@ status stream_wait(stream *s, uint64_t target, uint64_t timeout_ns) {
     if (!sleep_for(s, target, deadline_ns, result))
       return fail(ST_STREAM_TIMEOUT, "stream %u is not done after %ju ms", s->id, (uintmax_t)(timeout_ns / 1000000));
   }
-  const uint64_t dropped = atomic_load_explicit(&s->dropped_below, memory_order_relaxed);
-  if (likely(dropped == dropped_before || dropped == ALL_TASKS)) return ST_OK;
+  const uint64_t dropped_below = atomic_load_explicit(&s->dropped_below, memory_order_relaxed);
+  if (likely(target > dropped_below || dropped_below == ALL_TASKS)) return ST_OK;
   return fail(ST_DEVICE_ABORT, "tasks of stream %u were dropped while it was waited for: aclrtDeviceTaskAbort", s->id);
 }
 

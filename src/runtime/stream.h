@@ -24,8 +24,9 @@ struct stream {
   int device;
   uint32_t id, flags, priority;
   spinlock submit_lock;
-  _Atomic bool diverted; /* submissions go another way: captured, updating a group, refused while the device's tasks are
-                            aborted, or in random mode; written with submit_lock held */
+  bool
+      diverted; /* submissions go another way: captured, updating a group, refused while the device's tasks are aborted,
+                    or in random mode; guarded by submit_lock */
   struct capture_lane
       *_Atomic recording;             /* where they are captured; changed with capture.c's lock and submit_lock held */
   struct graph_update *update;        /* graph_group.c's; guarded by submit_lock */
@@ -81,8 +82,9 @@ bool stream_is_diverted(const stream *s);
 __attribute__((cold)) void stream_keep_failure(stream *s, const task *t, status st);
 
 /* Waits until all positions below `target` are done, running tasks itself where it may. timeout_ns 0: for ever.
- * ST_STREAM_TIMEOUT where the time is over; tasks stay queued. ST_DEVICE_ABORT where tasks were dropped meanwhile; they
- * are done as any other, so that what they used is the caller's again. Never called with a lock held. */
+ * ST_STREAM_TIMEOUT where the time is over; tasks stay queued. ST_DEVICE_ABORT where the last one was dropped, or
+ * ended as others were; dropped tasks are done as any other, so that what they used is the caller's again. Never called
+ * with a lock held. */
 status stream_wait(stream *s, uint64_t target, uint64_t timeout_ns);
 
 /* stream_wait for everything submitted so far, then the first failure of a task since the last such call. */
