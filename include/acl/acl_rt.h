@@ -73,6 +73,11 @@ ACL_FUNC_VISIBILITY aclError aclrtSynchronizeDeviceWithTimeout(int32_t timeout);
 ACL_FUNC_VISIBILITY aclError aclrtGetDeviceInfo(uint32_t deviceId, aclrtDevAttr attr, int64_t *value);
 ACL_FUNC_VISIBILITY aclError aclrtQueryDeviceStatus(int32_t deviceId, aclrtDeviceStatus *deviceStatus);
 
+/* How busy a device is with this process's tasks, in percent, since the last such call, but over 20 ms at least, which
+ * the first takes; it does not see what began before it. Products count for the cube units, other operators for the
+ * vector units; -1 where a device has none of these, and for memory (aclrtGetMemInfo). utilizationExtend is to be NULL. */
+ACL_FUNC_VISIBILITY aclError aclrtGetDeviceUtilizationRate(int32_t deviceId, aclrtUtilizationInfo *utilizationInfo);
+
 /* Range of stream priorities; the smaller number is the higher priority. */
 ACL_FUNC_VISIBILITY aclError aclrtDeviceGetStreamPriorityRange(int32_t *leastPriority, int32_t *greatestPriority);
 
@@ -93,6 +98,28 @@ ACL_FUNC_VISIBILITY aclError aclrtDevicePeerAccessStatus(int32_t deviceId, int32
 /* Has memory of one device ready for another, dstDevId, before that first touches it; after peer access was enabled
  * between the two. flags: 0. */
 ACL_FUNC_VISIBILITY aclError aclrtMemP2PMap(void *devPtr, size_t size, int32_t dstDevId, uint64_t flags);
+
+/* Device memory with errors that the hardware could not correct: the first *retSize entries of memUceInfoArray, which
+ * has room for arraySize. A host has the kernel deal with its own, so that there are none here.
+ * Errors: ACL_ERROR_INVALID_PARAM where there are more than arraySize. */
+ACL_FUNC_VISIBILITY aclError aclrtGetMemUceInfo(int32_t deviceId, aclrtMemUceInfo *memUceInfoArray, size_t arraySize,
+                                                size_t *retSize);
+
+/* Repairs such memory, at most MAX_MEM_UCE_INFO_ARRAY_SIZE entries; what is in order stays as it is. */
+ACL_FUNC_VISIBILITY aclError aclrtMemUceRepair(int32_t deviceId, aclrtMemUceInfo *memUceInfoArray, size_t arraySize);
+
+/* Drops the tasks that were submitted to a device and have not begun, in all contexts of this process, and waits for
+ * those that run: at most timeout milliseconds, 36 minutes of them; 0: for ever. Dropped records complete their events,
+ * failures of earlier tasks are forgotten, and the streams can be used as before. Submissions meanwhile, and waits, give
+ * ACL_ERROR_RT_DEVICE_TASK_ABORT.
+ * Errors: ACL_ERROR_RT_CONTEXT_NULL for a device that is not set, ACL_ERROR_RT_WAIT_TIMEOUT where a task runs longer. */
+ACL_FUNC_VISIBILITY aclError aclrtDeviceTaskAbort(int32_t deviceId, uint32_t timeout);
+
+/* Has each abort call a function, before it waits for what runs and after that, with what is left of its timeout in
+ * milliseconds (0: for ever). What the function returns is 0, or the abort ends with an error. callback NULL: no more.
+ * Errors: ACL_ERROR_RT_PARAM_INVALID for a name that is registered. */
+ACL_FUNC_VISIBILITY aclError aclrtSetDeviceTaskAbortCallback(const char *regName, aclrtDeviceTaskAbortCallback callback,
+                                                             void *args);
 
 /* ---- Context: a device's streams, events and errors, kept apart from those of other contexts ---- */
 
@@ -258,6 +285,20 @@ ACL_FUNC_VISIBILITY aclError aclrtWaitAndResetNotify(aclrtNotify notify, aclrtSt
 
 /* Makes num notifies 0, at once. */
 ACL_FUNC_VISIBILITY aclError aclrtNotifyBatchReset(aclrtNotify *notifies, size_t num);
+
+/* A name under which other processes can have the notify, in key, with room for len (65 or more) bytes; the same each
+ * time. flags: ACL_RT_NOTIFY_EXPORT_FLAG_DEFAULT for processes that aclrtNotifySetImportPid names (their
+ * aclrtDeviceGetBareTgid), DISABLE_PID_VALIDATION for all. Other processes record it, this one waits. */
+ACL_FUNC_VISIBILITY aclError aclrtNotifyGetExportKey(aclrtNotify notify, char *key, size_t len, uint64_t flags);
+ACL_FUNC_VISIBILITY aclError aclrtNotifySetImportPid(aclrtNotify notify, int32_t *pid, size_t num);
+
+/* Not supported: there are no other servers. */
+ACL_FUNC_VISIBILITY aclError aclrtNotifySetImportPidInterServer(aclrtNotify notify, aclrtServerPid *serverPids,
+                                                                size_t num);
+
+/* The notify of another process, once, for this one to record and to destroy. flags: ACL_RT_NOTIFY_IMPORT_FLAG_*.
+ * Errors: ACL_ERROR_RT_NO_PERMISSION for a process that is not among those named. */
+ACL_FUNC_VISIBILITY aclError aclrtNotifyImportByKey(aclrtNotify *notify, const char *key, uint64_t flags);
 
 /* Asynchronous: change the number, of 32 bits, as info's mode says; wait until it is as info says; make it 0. info may go
  * when the call returns. */

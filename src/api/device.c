@@ -5,7 +5,9 @@
 
 #include "api/api.h"
 #include "memory/memory.h"
+#include "runtime/abort.h"
 #include "runtime/peer.h"
+#include "trace/load.h"
 
 aclError aclrtSetDevice(int32_t deviceId) { API(device_set(deviceId)); }
 aclError aclrtResetDevice(int32_t deviceId) { API(device_reset(deviceId, false)); }
@@ -151,4 +153,47 @@ aclError aclrtQueryDeviceStatus(int32_t deviceId, aclrtDeviceStatus *deviceStatu
   NEED_OK(device_check(deviceId, "deviceId"));
   *deviceStatus = ACL_RT_DEVICE_STATUS_NORMAL;
   return ACL_SUCCESS;
+}
+
+/* No AI CPU is simulated, so that it is idle. CANN does not tell memory's use here: -1. */
+static status measure(int device, aclrtUtilizationInfo *info) {
+  const bool has_vector_cores = device_profile_of_all()->npu_arch >= 2201; /* else they are part of the AI cores */
+  unsigned percent[LOAD_N_UNITS];
+  TRY(device_check(device, "deviceId"));
+  if (info->utilizationExtend)
+    return fail(ST_INVALID_PARAM, "utilizationInfo->utilizationExtend is %p, expected NULL",
+                (void *)info->utilizationExtend);
+  load_sample(device, percent);
+  const unsigned sum = percent[LOAD_CUBE] + percent[LOAD_VECTOR];
+  info->cubeUtilization = has_vector_cores ? (int32_t)percent[LOAD_CUBE] : sum < 100 ? (int32_t)sum : 100;
+  info->vectorUtilization = has_vector_cores ? (int32_t)percent[LOAD_VECTOR] : -1;
+  info->aicpuUtilization = 0;
+  info->memoryUtilization = -1;
+  return ST_OK;
+}
+
+aclError aclrtGetDeviceUtilizationRate(int32_t deviceId, aclrtUtilizationInfo *utilizationInfo) {
+  NEED(utilizationInfo);
+  API(measure(deviceId, utilizationInfo));
+}
+
+/* ---- abort ------------------------------------------------------------------------------------------------------- */
+
+_Static_assert((int)ACL_RT_DEVICE_TASK_ABORT_PRE == ABORT_BEFORE && (int)ACL_RT_DEVICE_TASK_ABORT_POST == ABORT_AFTER,
+               "a cast will do");
+
+static int32_t call_back(void (*function)(void), int32_t device, abort_stage stage, uint32_t timeout_ms, void *args) {
+  return ((aclrtDeviceTaskAbortCallback)function)(device, (aclrtDeviceTaskAbortStage)stage, timeout_ms, args);
+}
+
+aclError aclrtSetDeviceTaskAbortCallback(const char *regName, aclrtDeviceTaskAbortCallback callback, void *args) {
+  const abort_callback called = {.function = (void (*)(void))callback, .call = call_back, .argument = args};
+  NEED(regName);
+  if (!*regName) API(fail(ST_INVALID_PARAM, "regName is empty, expected a name"));
+  API(abort_register(regName, callback ? &called : NULL));
+}
+
+aclError aclrtDeviceTaskAbort(int32_t deviceId, uint32_t timeout) {
+  NEED_OK(device_check(deviceId, "deviceId"));
+  API(abort_device(deviceId, timeout));
 }

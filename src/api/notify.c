@@ -4,6 +4,10 @@
 #include "api/api.h"
 #include "runtime/context.h"
 
+_Static_assert(ACL_RT_NOTIFY_EXPORT_FLAG_DISABLE_PID_VALIDATION == 2 &&
+                   ACL_RT_NOTIFY_IMPORT_FLAG_ENABLE_PEER_ACCESS == 2,
+               "one check for both");
+
 _Static_assert((int)ACL_RT_CNT_NOTIFY_RECORD_SET_VALUE_MODE == RECORD_SET &&
                    (int)ACL_RT_CNT_NOTIFY_RECORD_ADD_MODE == RECORD_ADD &&
                    (int)ACL_RT_CNT_NOTIFY_RECORD_BIT_OR_MODE == RECORD_OR &&
@@ -140,4 +144,54 @@ aclError aclrtCntNotifyReset(aclrtCntNotify handle, aclrtStream stream_handle) {
   NEED_OK(notify_of(handle, true, &n));
   NEED_OK(context_stream(stream_handle, &s));
   API(notify_record(n, RECORD_SET, 0, s));
+}
+
+/* ---- between processes ------------------------------------------------------------------------------------------- */
+
+/* Of an export: 0, processes have to be named, or 2, all may import. Of an import, whether devices reach each other,
+ * which they do. */
+static status check_flags(uint64_t flags) {
+  return !flags || flags == 2 ? ST_OK : fail(ST_INVALID_VALUE, "flags is %ju, expected 0 or 2", (uintmax_t)flags);
+}
+
+static status import(const char *key, uint64_t flags, notify **out) {
+  context *c;
+  TRY(check_flags(flags));
+  TRY(context_current(&c));
+  return notify_import(key, c->device, out);
+}
+
+aclError aclrtNotifyGetExportKey(aclrtNotify handle, char *key, size_t len, uint64_t flags) {
+  notify *n;
+  NEED(handle);
+  NEED(key);
+  if (len < EXCHANGE_TEXT_BYTES)
+    API(fail(ST_INVALID_VALUE, "len is %zu, expected at least %d", len, EXCHANGE_TEXT_BYTES));
+  NEED_OK(check_flags(flags));
+  NEED_OK(notify_of(handle, false, &n));
+  API(notify_export(n, flags == ACL_RT_NOTIFY_EXPORT_FLAG_DISABLE_PID_VALIDATION, key));
+}
+
+aclError aclrtNotifySetImportPid(aclrtNotify handle, int32_t *pid, size_t num) {
+  notify *n;
+  NEED(handle);
+  NEED(pid);
+  if (!num) API(fail(ST_INVALID_VALUE, "num is 0, expected more"));
+  NEED_OK(notify_of(handle, false, &n));
+  API(notify_allow(n, pid, num));
+}
+
+aclError aclrtNotifySetImportPidInterServer(aclrtNotify handle, aclrtServerPid *serverPids, size_t num) {
+  notify *n;
+  (void)num;
+  NEED(handle);
+  NEED(serverPids);
+  NEED_OK(notify_of(handle, false, &n));
+  API(fail(ST_NOT_SUPPORTED, "there are no other servers; aclrtNotifySetImportPid names processes of this one"));
+}
+
+aclError aclrtNotifyImportByKey(aclrtNotify *notify, const char *key, uint64_t flags) {
+  NEED(notify);
+  NEED(key);
+  API(import(key, flags, (struct notify **)notify));
 }

@@ -27,12 +27,12 @@ status host_function_submit(stream *s, void (*function)(void *), void *argument)
 
 /* ---- callbacks --------------------------------------------------------------------------------------------------- */
 
-/* A callback that has been reached and not yet called. */
+/* A callback that has been reached and has not returned. */
 typedef struct report {
   struct report *next;
   void (*function)(void *);
   void *argument;
-  stream *blocked; /* to be unblocked afterwards, with a reference; or NULL */
+  stream *blocked; /* to be unblocked afterwards, with a reference; or NULL; guarded by the lock */
 } report;
 
 /* A subscription. Entries are few and short-lived, so one list with one lock serves. */
@@ -56,6 +56,7 @@ typedef struct mailbox {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards all of the three */
 static subscription *subscriptions;
 static mailbox *mailboxes;
+static report *being_called; /* by any thread */
 
 static subscription **find_subscription(const stream *s) {
   subscription **link = &subscriptions;
@@ -112,16 +113,23 @@ static void drop_mailbox(mailbox **link) {
   free(gone);
 }
 
-static void drop_subscription(subscription **link) {
-  subscription *gone = *link;
-  mailbox **box_link = find_mailbox(gone->thread), *box = *box_link;
-  *link = gone->next;
-  free(gone);
-  if (--box->n_streams || box->first) return;
+/* A mailbox that nothing will come to goes, at once or with whoever waits for it. */
+static void drop_if_done(mailbox **link) {
+  mailbox *box = *link;
+  if (box->n_streams || box->first) return;
   if (box->in_use)
     pthread_cond_signal(&box->arrived);
   else
-    drop_mailbox(box_link);
+    drop_mailbox(link);
+}
+
+static void drop_subscription(subscription **link) {
+  subscription *gone = *link;
+  mailbox **box_link = find_mailbox(gone->thread);
+  *link = gone->next;
+  free(gone);
+  --(*box_link)->n_streams;
+  drop_if_done(box_link);
 }
 
 status callback_unsubscribe(uint64_t thread, stream *s) {
@@ -168,7 +176,41 @@ static status run_callback(task *t, stream *s) {
   return blocks ? TASK_BLOCKED : ST_OK;
 }
 
-static const task_kind callback_kind = {.name = "callback", .run = run_callback, .again = true};
+static void report_free(report *r) {
+  if (r->blocked) stream_unref(r->blocked);
+  free(r);
+}
+
+/* Takes what blocks the stream out of a mailbox: NULL where nothing in it does. */
+static report *take_back(mailbox *box, const stream *s) {
+  report **link = &box->first;
+  while (*link && (*link)->blocked != s) link = &(*link)->next;
+  report *r = *link;
+  if (r && !(*link = r->next)) box->last = link;
+  return r;
+}
+
+/* A user's function that was reached is not called any more; one that runs goes on, and unblocks nothing. */
+static void drop_callback(task *t, stream *s) {
+  (void)t;
+  report *r = NULL;
+  pthread_mutex_lock(&lock);
+  for (mailbox **link = &mailboxes; *link; link = &(*link)->next) {
+    if (!(r = take_back(*link, s))) continue;
+    drop_if_done(link);
+    break;
+  }
+  report *running = being_called;
+  while (running && running->blocked != s) running = running->next;
+  if (running) running->blocked = NULL;
+  atomic_store(&s->called, false);
+  atomic_store(&s->blocked, false);
+  pthread_mutex_unlock(&lock);
+  if (r) report_free(r);
+  if (running) stream_unref(s);
+}
+
+static const task_kind callback_kind = {.name = "callback", .run = run_callback, .drop = drop_callback, .again = true};
 
 status callback_submit(stream *s, void (*function)(void *), void *argument, bool blocks) {
   pthread_mutex_lock(&lock);
@@ -187,7 +229,7 @@ status callback_submit(stream *s, void (*function)(void *), void *argument, bool
   return ST_OK;
 }
 
-/* The first report for the thread, off its list; NULL and a status where none comes. */
+/* The first report for the thread, now among those being called; NULL and a status where none comes. */
 static report *receive(uint64_t timeout_ns, status *st) {
   const uint64_t thread = (uint64_t)pthread_self(), deadline_ns = now_ns() + timeout_ns;
   const struct timespec deadline = {(time_t)(deadline_ns / 1000000000u), (long)(deadline_ns % 1000000000u)};
@@ -210,7 +252,21 @@ static report *receive(uint64_t timeout_ns, status *st) {
   else if (!(box->first = r->next))
     box->last = &box->first;
   if (!box->first && !box->n_streams) drop_mailbox(find_mailbox(thread));
-  return r;
+  if (!r) return NULL;
+  r->next = being_called;
+  return being_called = r;
+}
+
+/* The user's function has returned. */
+static void finish(report *r) {
+  pthread_mutex_lock(&lock);
+  report **link = &being_called;
+  while (*link != r) link = &(*link)->next;
+  *link = r->next;
+  if (r->blocked) atomic_store(&r->blocked->called, true);
+  pthread_mutex_unlock(&lock);
+  if (r->blocked) stream_unblock(r->blocked);
+  report_free(r);
 }
 
 status callback_process(uint64_t timeout_ns) {
@@ -220,11 +276,6 @@ status callback_process(uint64_t timeout_ns) {
   pthread_mutex_unlock(&lock);
   if (!r) return st;
   r->function(r->argument);
-  if (r->blocked) {
-    atomic_store(&r->blocked->called, true);
-    stream_unblock(r->blocked);
-    stream_unref(r->blocked);
-  }
-  free(r);
+  finish(r);
   return ST_OK;
 }

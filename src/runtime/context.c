@@ -69,6 +69,7 @@ status context_add_stream(context *c, stream *s) {
   if (c->streams) c->streams->previous_in_context = s;
   c->streams = s;
   pthread_mutex_unlock(&c->lock);
+  stream_divert_anew(s); /* an abort that did not see the stream is seen by it */
   return ST_OK;
 }
 
@@ -83,7 +84,10 @@ static void unlink_stream(context *c, stream *s) {
 void context_remove_stream(stream *s) {
   context *c = s->context;
   if (!c) return;
-  if (unlikely(s->diverted)) capture_forget(s);
+  spin_lock(&s->submit_lock);
+  const bool diverted = s->diverted;
+  spin_unlock(&s->submit_lock);
+  if (unlikely(diverted)) capture_forget(s);
   pthread_mutex_lock(&c->lock);
   const bool member = s->context == c;
   if (member) unlink_stream(c, s);
@@ -132,8 +136,7 @@ void context_destroy(context *c, bool discard) {
   while ((s = stream_before(c, UINT64_MAX))) {
     const bool ours = s == c->default_stream && object_kill(&s->o);
     if (discard) {
-      atomic_store(&s->discard, true);
-      stream_run(s, UINT64_MAX, 0, RUN_AS_WORKER);
+      stream_discard(s);
     }
     context_remove_stream(s);
     stream_unref(s);

@@ -2,6 +2,7 @@
 
 #include "base/hooks.h"
 #include "memory/pool/pool.h"
+#include "runtime/abort.h"
 #include "runtime/capture.h"
 #include "runtime/context.h"
 #include "runtime/order.h"
@@ -337,6 +338,8 @@ static void saw(event *e) {
 /* *source: the stream that was waited for, with a reference; NULL where there was none to wait for. */
 static status reach(event *e, uint64_t timeout_ns, stream **source) {
   uint64_t position;
+  *source = NULL;
+  if (abort_is_running(e->device)) return abort_refuse(e->device);
   *source = pending_source(e, &position);
   const status st = *source ? stream_wait(*source, position, timeout_ns) : ST_OK;
   if (st == ST_STREAM_TIMEOUT)

@@ -33,6 +33,7 @@ status notify_create(int device, bool counts, notify **out) {
 
 static void notify_unref(notify *n) {
   if (!object_unref(&n->o)) return;
+  if (n->share) notify_unshare(n);
   free(n->clock);
   atomic_fetch_sub(&n_alive[n->device][n->counts], 1);
   object_release(OBJECT_NOTIFY, &n->o);
@@ -51,8 +52,17 @@ static uint32_t recorded(uint32_t value, int mode, uint32_t with) {
   }
 }
 
+static uint32_t number(const notify *n) { return n->share ? atomic_load(n->share->word) : n->value; }
+
+static void set_number(notify *n, uint32_t value) {
+  if (n->share)
+    atomic_store(n->share->word, value);
+  else
+    n->value = value;
+}
+
 static bool holds(const notify *n, const task *t) {
-  const uint32_t value = n->value, wanted = t->notify.value;
+  const uint32_t value = number(n), wanted = t->notify.value;
   switch (t->notify.mode) {
   case WAIT_LESS: return value < wanted;
   case WAIT_GREATER: return value > wanted;
@@ -62,9 +72,14 @@ static bool holds(const notify *n, const task *t) {
   }
 }
 
-/* Takes the streams whose condition holds off the list; the lock is held. Each has a reference. */
-static stream *take_satisfied(notify *n) {
-  stream *satisfied = NULL, **link = &n->waiters;
+static void count_waiting(const notify *n, int change) {
+  atomic_fetch_add_explicit(&notify_n_waiting, change, memory_order_relaxed);
+  if (n->share) atomic_fetch_add(&notify_n_shared_waiting, change);
+}
+
+/* notify_take_satisfied; the lock is held. */
+static stream *take_satisfied(notify *n, stream *satisfied) {
+  stream **link = &n->waiters;
   while (*link) {
     stream *s = *link;
     if (!holds(n, s->waits_task)) {
@@ -74,15 +89,22 @@ static stream *take_satisfied(notify *n) {
     *link = s->next_waiter;
     s->next_waiter = satisfied;
     satisfied = s;
-    atomic_fetch_sub_explicit(&notify_n_waiting, 1, memory_order_relaxed);
+    count_waiting(n, -1);
   }
+  return satisfied;
+}
+
+stream *notify_take_satisfied(notify *n, stream *satisfied) {
+  spin_lock(&n->o.lock);
+  satisfied = take_satisfied(n, satisfied);
+  spin_unlock(&n->o.lock);
   return satisfied;
 }
 
 static void set(notify *n, int mode, uint32_t value) {
   spin_lock(&n->o.lock);
-  n->value = recorded(n->value, mode, value);
-  stream *satisfied = n->waiters ? take_satisfied(n) : NULL;
+  set_number(n, recorded(number(n), mode, value));
+  stream *satisfied = n->waiters ? take_satisfied(n, NULL) : NULL;
   spin_unlock(&n->o.lock);
   stream_unblock_all(satisfied);
 }
@@ -94,7 +116,7 @@ static bool leave(notify *n, stream *s) {
   for (stream **link = &n->waiters; *link; link = &(*link)->next_waiter) {
     if (*link != s) continue;
     *link = s->next_waiter;
-    atomic_fetch_sub_explicit(&notify_n_waiting, 1, memory_order_relaxed);
+    count_waiting(n, -1);
     return true;
   }
   return false;
@@ -106,7 +128,7 @@ static void enter(notify *n, stream *s, task *t) {
   s->waits_task = t;
   s->next_waiter = n->waiters;
   n->waiters = s;
-  atomic_fetch_add_explicit(&notify_n_waiting, 1, memory_order_relaxed);
+  count_waiting(n, 1);
 }
 
 /* ---- record ------------------------------------------------------------------------------------------------------ */
@@ -173,7 +195,7 @@ static status run_wait(task *t, stream *s) {
   if (t->notify.timeout_ns && !deadline) atomic_store(&s->wait_deadline_ns, now_ns() + t->notify.timeout_ns);
   spin_lock(&n->o.lock);
   const bool was_there = deadline && leave(n, s), passes = holds(n, t), late = deadline && now_ns() >= deadline;
-  if (passes && t->notify.clears) n->value = 0;
+  if (passes && t->notify.clears) set_number(n, 0);
   if (!passes && !late) enter(n, s, t);
   spin_unlock(&n->o.lock);
   if (was_there) stream_unref(s);
@@ -210,6 +232,8 @@ static const task_kind wait_kind = {
 
 status notify_wait(notify *n, int mode, uint32_t value, bool clears, uint64_t timeout_ns, stream *s) {
   task *t;
+  if (n->share && n->share->imported)
+    return fail(ST_INVALID_VALUE, "notify %u is another process's, expected that process to wait for it", n->id);
   if (order_kept()) order_prepare(&s->clock);
   TRY(stream_new_task(s, &wait_kind, &t));
   t->cost_ns = NOTIFY_COST_NS;

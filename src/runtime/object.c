@@ -71,7 +71,7 @@ void *object_new(object_kind kind) {
   if (!o) return NULL;
   memset(o + 1, 0, kinds[kind].bytes - sizeof *o);
   o->serial = atomic_fetch_add(&serials, 1) + 1;
-  atomic_store_explicit(&o->refs, 1, memory_order_relaxed);
+  atomic_store_explicit(&o->refs, 1, memory_order_release); /* for object_next */
   atomic_store_explicit(&o->live, 1, memory_order_release);
   return o;
 }
@@ -82,6 +82,28 @@ void *object_live(object_kind kind, const void *handle) {
   if (unlikely(!base || distance >= slot * kinds[kind].capacity || distance & (slot - 1))) return NULL;
   object *o = (object *)(uintptr_t)handle;
   return atomic_load_explicit(&o->live, memory_order_acquire) ? o : NULL;
+}
+
+/* A reference to what has one already. */
+static bool ref_again(object *o) {
+  uint32_t refs = atomic_load_explicit(&o->refs, memory_order_relaxed);
+  while (refs && !atomic_compare_exchange_weak_explicit(&o->refs, &refs, refs + 1, memory_order_acquire,
+                                                        memory_order_relaxed)) {
+  }
+  return refs;
+}
+
+void *object_next(object_kind kind, const void *after) {
+  pthread_mutex_lock(&tables[kind].lock);
+  char *base = table_base(kind);
+  const size_t n = tables[kind].n_used;
+  pthread_mutex_unlock(&tables[kind].lock);
+  size_t i = after ? (size_t)((const char *)after - base) / slot_bytes(kind) + 1 : 0;
+  for (; i < n; ++i) {
+    object *o = (object *)(base + slot_bytes(kind) * i);
+    if (ref_again(o)) return o;
+  }
+  return NULL;
 }
 
 bool object_kill(object *o) { return atomic_exchange_explicit(&o->live, 0, memory_order_acq_rel); }

@@ -45,6 +45,10 @@ static inline void object_ref(object *o) { atomic_fetch_add_explicit(&o->refs, 1
 /* Drops a reference; true for the last one: the caller cleans up and calls object_release. */
 static inline bool object_unref(object *o) { return atomic_fetch_sub_explicit(&o->refs, 1, memory_order_acq_rel) == 1; }
 
+/* The next object behind `after` (NULL: the first), live or only referred to, with a reference; NULL at the end. Those
+ * made or released meanwhile may be left out. */
+void *object_next(object_kind kind, const void *after);
+
 /* Frees the slot. */
 void object_release(object_kind kind, object *o);
 

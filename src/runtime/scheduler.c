@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "runtime/notify_share.h"
 #include "runtime/value.h"
 #include "trace/trace.h"
 
@@ -73,7 +74,7 @@ static void list_remove(stream *s) {
 static bool has_work(stream *s) { return stream_completed(s) < stream_submitted(s); }
 
 static bool is_runnable(stream *s) {
-  return has_work(s) && !atomic_load(&s->blocked) && !atomic_load_explicit(&s->run_lock, memory_order_relaxed) &&
+  return has_work(s) && !stream_is_blocked(s) && !atomic_load_explicit(&s->run_lock, memory_order_relaxed) &&
          !atomic_load_explicit(&s->wanted, memory_order_relaxed);
 }
 
@@ -185,9 +186,9 @@ static int look(stream *gone[MAX_GONE], int *n_gone) {
 /* Whether anything may change by itself: a value that is waited for, a stream that runs, could run, is about to leave
  * the list, or waits with a deadline. Streams that only wait for events stay listed and are told by them. */
 static bool must_tick(void) {
-  if (value_any()) return true;
+  if (value_any() || atomic_load(&notify_n_shared_waiting)) return true;
   for (stream *s = scheduler.first; s; s = s->next_listed)
-    if (!has_work(s) || !atomic_load(&s->blocked) || atomic_load(&s->wait_deadline_ns)) return true;
+    if (!has_work(s) || !stream_is_blocked(s) || atomic_load(&s->wait_deadline_ns)) return true;
   return false;
 }
 
@@ -200,6 +201,7 @@ static void *ticker(void *unused) {
     stream *gone[MAX_GONE];
     int n_gone = 0;
     if (value_any()) value_look();
+    if (atomic_load(&notify_n_shared_waiting)) notify_look();
     pthread_mutex_lock(&scheduler.lock);
     const int runnable = scheduler.stopped ? 0 : look(gone, &n_gone);
     if (runnable) wake_workers(runnable);

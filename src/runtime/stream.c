@@ -5,6 +5,7 @@
 #include "base/hooks.h"
 #include "base/log.h"
 #include "memory/pool/pool.h"
+#include "runtime/abort.h"
 #include "runtime/capture.h"
 #include "runtime/context.h"
 #include "runtime/event.h"
@@ -23,6 +24,7 @@ enum {
   SPIN_TURNS = 1000,     /* about 20 us of looking for a turn before sleeping, which costs as much */
   MAX_DEPENDENCIES = 32, /* streams that a waiter follows from event to event before it leaves them to workers */
 };
+static const uint64_t ALL_TASKS = UINT64_MAX; /* as dropped_below: of a stream that goes */
 
 /* ---- submission -------------------------------------------------------------------------------------------------- */
 
@@ -31,11 +33,21 @@ static uint64_t pending_cost(stream *s) {
          atomic_load_explicit(&s->retired_cost_ns, memory_order_relaxed);
 }
 
-bool stream_is_diverted(const stream *s) { return scheduler_is_random || s->recording || s->update; }
+bool stream_is_diverted(const stream *s) {
+  return scheduler_is_random || s->recording || s->update || abort_is_running(s->device);
+}
 
-/* Whether there is a slot, and where it is lent to a capture or an update, whether that takes the kind. */
+void stream_divert_anew(stream *s) {
+  spin_lock(&s->submit_lock);
+  s->diverted = stream_is_diverted(s);
+  spin_unlock(&s->submit_lock);
+}
+
+/* Whether there is a slot, the device takes tasks, and where the slot is lent to a capture or an update, that takes the
+ * kind. */
 __attribute__((cold)) static status admit(stream *s, const task *slot, const task_kind *kind) {
   if (!slot) return fail(ST_NO_HOST_MEMORY, "no host memory for the queue of stream %u", s->id);
+  if (abort_is_running(s->device)) return abort_refuse(s->device);
   if (s->recording) return capture_admit(s, kind);
   return s->update ? graph_update_admit(s, kind) : ST_OK;
 }
@@ -97,11 +109,14 @@ void stream_keep_failure(stream *s, const task *t, status st) {
   if (c) context_task_failed(c, st);
 }
 
+/* Whether the front task is to be dropped; the run lock is held. */
+static inline bool front_is_dropped(const stream *s) {
+  return unlikely(s->q.next < atomic_load_explicit(&s->dropped_below, memory_order_relaxed));
+}
+
 /* Runs or drops the front task. TASK_BLOCKED leaves it where it is. */
 static status run_front(stream *s, task *t, run_mode mode) {
-  const bool drop = atomic_load_explicit(&s->discard, memory_order_relaxed) ||
-                    (unlikely(context_is_stopped(s->context)) && !t->kind->control);
-  if (unlikely(drop)) {
+  if (front_is_dropped(s) || (unlikely(context_is_stopped(s->context)) && !t->kind->control)) {
     if (t->kind->drop) t->kind->drop(t, s);
     return ST_OK;
   }
@@ -148,7 +163,7 @@ static run_result run_batch(stream *s, uint64_t target, uint64_t deadline_ns, ru
     }
     task *t = queue_front(q);
     const uint64_t cost = t->cost_ns;
-    if (!atomic_load_explicit(&s->discard, memory_order_relaxed)) {
+    if (!front_is_dropped(s)) {
       if (atomic_load_explicit(&s->blocked, memory_order_acquire)) {
         result = RUN_BLOCKED;
         break;
@@ -196,10 +211,21 @@ run_result stream_run(stream *s, uint64_t target, uint64_t deadline_ns, run_mode
       if (left_over || sleeper_is_served(s)) wake_sleepers(s);
     }
     if (unlikely(value_any())) value_look();
-    /* Unblocked between the look and the release of the lock, when whoever unblocked found it taken. */
-    if (unlikely(result == RUN_BLOCKED && !atomic_load(&s->blocked))) continue;
+    /* Unblocked, or to be dropped, between the look and the release of the lock, when whoever did it found it taken. */
+    if (unlikely(result == RUN_BLOCKED && !stream_is_blocked(s))) continue;
     return result;
   }
+}
+
+uint64_t stream_drop_submitted(stream *s) {
+  spin_lock(&s->submit_lock);
+  s->diverted = stream_is_diverted(s);
+  const uint64_t position = stream_submitted(s);
+  if (stream_completed(s) < position && atomic_load(&s->dropped_below) < position)
+    atomic_store(&s->dropped_below, position);
+  spin_unlock_fence(&s->submit_lock); /* against stream_run: it looks at dropped_below after it has let the lock go */
+  scheduler_rouse();
+  return position;
 }
 
 void stream_unblock(stream *s) {
@@ -263,15 +289,16 @@ static bool sleep_for(stream *s, uint64_t target, uint64_t deadline_ns, run_resu
   const uint32_t seen = atomic_load(&s->wake);
   /* What happened before we were counted as a sleeper woke nobody. */
   const bool changed = atomic_load(&s->q.completed) >= target || (found == RUN_BUSY && !atomic_load(&s->run_lock)) ||
-                       (found == RUN_BLOCKED && !atomic_load(&s->blocked)) || atomic_load(&s->sleep_target) > target;
+                       (found == RUN_BLOCKED && !stream_is_blocked(s)) || atomic_load(&s->sleep_target) > target;
   if (!changed) futex_wait(&s->wake, seen, deadline_ns ? deadline_ns - now : 0);
   atomic_fetch_sub(&s->sleepers, 1);
   return true;
 }
 
 status stream_wait(stream *s, uint64_t target, uint64_t timeout_ns) {
+  if (stream_completed(s) >= target) return ST_OK;
   const uint64_t deadline_ns = timeout_ns ? now_ns() + timeout_ns : 0;
-  while (stream_completed(s) < target) {
+  for (;;) {
     const run_result result = advance(s, target, deadline_ns, 0);
     if (stream_completed(s) >= target) break;
     if (result == RUN_BUSY && spin_for_turn(s, target)) continue;
@@ -280,7 +307,9 @@ status stream_wait(stream *s, uint64_t target, uint64_t timeout_ns) {
     if (!sleep_for(s, target, deadline_ns, result))
       return fail(ST_STREAM_TIMEOUT, "stream %u is not done after %ju ms", s->id, (uintmax_t)(timeout_ns / 1000000));
   }
-  return ST_OK;
+  const uint64_t dropped_below = atomic_load_explicit(&s->dropped_below, memory_order_relaxed);
+  if (likely(target > dropped_below || dropped_below == ALL_TASKS)) return ST_OK;
+  return fail(ST_DEVICE_ABORT, "tasks of stream %u were dropped while it was waited for: aclrtDeviceTaskAbort", s->id);
 }
 
 status stream_take_failure(stream *s) {
@@ -291,7 +320,13 @@ status stream_take_failure(stream *s) {
   return st;
 }
 
+void stream_forget_failure(stream *s) {
+  atomic_store(&s->error, ST_OK);
+  free(atomic_exchange(&s->error_text, NULL));
+}
+
 status stream_synchronize(stream *s, uint64_t timeout_ns) {
+  if (abort_is_running(s->device)) return abort_refuse(s->device);
   const uint64_t target = stream_submitted(s);
   TRY(stream_wait(s, target, timeout_ns));
   hooks_tell_step(HOOK_STREAM_DONE, s->device, s->id, 0);
@@ -324,7 +359,6 @@ status stream_create(context *c, uint32_t priority, uint32_t flags, stream **out
   s->priority = priority;
   s->flags = flags;
   s->sleep_target = UINT64_MAX;
-  s->diverted = stream_is_diverted(s);
   const status st = context_add_stream(c, s);
   if (st != ST_OK) {
     object_kill(&s->o);
@@ -337,10 +371,14 @@ status stream_create(context *c, uint32_t priority, uint32_t flags, stream **out
   return ST_OK;
 }
 
+void stream_discard(stream *s) {
+  atomic_store(&s->dropped_below, ALL_TASKS);
+  stream_run(s, UINT64_MAX, 0, RUN_AS_WORKER); /* where somebody else runs, that one drops the rest */
+}
+
 void stream_destroy(stream *s, bool discard) {
   if (discard) {
-    atomic_store(&s->discard, true);
-    stream_run(s, UINT64_MAX, 0, RUN_AS_WORKER); /* where somebody else runs, that one drops the rest */
+    stream_discard(s);
   } else {
     stream_wait(s, stream_submitted(s), 0);
   }

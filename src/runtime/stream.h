@@ -24,7 +24,9 @@ struct stream {
   int device;
   uint32_t id, flags, priority;
   spinlock submit_lock;
-  bool diverted; /* submissions go another way: captured, updating a group, or in random mode; guarded by submit_lock */
+  bool
+      diverted; /* submissions go another way: captured, updating a group, refused while the device's tasks are aborted,
+                    or in random mode; guarded by submit_lock */
   struct capture_lane
       *_Atomic recording;             /* where they are captured; changed with capture.c's lock and submit_lock held */
   struct graph_update *update;        /* graph_group.c's; guarded by submit_lock */
@@ -32,10 +34,10 @@ struct stream {
   queue q;
   /* Written by the runner. */
   _Alignas(64) spinlock run_lock;
-  _Atomic bool blocked; /* the task at the front waits; stream_unblock() ends it */
-  _Atomic bool called;  /* the callback that the front waits for has returned */
-  _Atomic bool discard; /* drop what is left instead of running it */
-  _Atomic status error; /* first failure since the last synchronisation, and its words (malloc'ed) */
+  _Atomic bool blocked;           /* the task at the front waits; stream_unblock() ends it */
+  _Atomic bool called;            /* the callback that the front waits for has returned */
+  _Atomic uint64_t dropped_below; /* tasks at positions below this are dropped instead of run */
+  _Atomic status error;           /* first failure since the last synchronisation, and its words (malloc'ed) */
   char *_Atomic error_text;
   _Atomic uint64_t retired_cost_ns;
   /* Meeting of runner and waiters. */
@@ -80,7 +82,9 @@ bool stream_is_diverted(const stream *s);
 __attribute__((cold)) void stream_keep_failure(stream *s, const task *t, status st);
 
 /* Waits until all positions below `target` are done, running tasks itself where it may. timeout_ns 0: for ever.
- * ST_STREAM_TIMEOUT where the time is over; tasks stay queued. Never called with a lock held. */
+ * ST_STREAM_TIMEOUT where the time is over; tasks stay queued. ST_DEVICE_ABORT where the last one was dropped, or
+ * ended as others were; dropped tasks are done as any other, so that what they used is the caller's again. Never called
+ * with a lock held. */
 status stream_wait(stream *s, uint64_t target, uint64_t timeout_ns);
 
 /* stream_wait for everything submitted so far, then the first failure of a task since the last such call. */
@@ -88,9 +92,17 @@ status stream_synchronize(stream *s, uint64_t timeout_ns);
 
 /* The first failure of a task since the last call, in words; ST_OK where there was none. */
 __attribute__((cold)) status stream_take_failure(stream *s);
+void stream_forget_failure(stream *s);
 
 /* Whether everything submitted is done; starts what is not. */
 bool stream_is_idle(stream *s);
+
+/* From now on what was submitted so far is dropped, by whoever runs the stream, but for a task that runs already; what
+ * is refused and what not is looked at again. Returns the position behind the last such task. */
+uint64_t stream_drop_submitted(stream *s);
+
+/* Looks again which way submissions go. */
+void stream_divert_anew(stream *s);
 
 /* Ends the blocked state: the front task runs again. */
 void stream_unblock(stream *s);
@@ -115,10 +127,16 @@ static inline uint64_t stream_completed(stream *s) {
   return atomic_load_explicit(&s->q.completed, memory_order_acquire);
 }
 
+/* Whether the front waits for something, and will not be dropped. */
+static inline bool stream_is_blocked(stream *s) {
+  return atomic_load(&s->blocked) && stream_completed(s) >= atomic_load(&s->dropped_below);
+}
+
 /* Makes and destroys. destroy: wait first (discard false), or drop what has not started. The handle must have been
  * killed by the caller (object_kill); its reference goes. */
 status stream_create(context *c, uint32_t priority, uint32_t flags, stream **out);
 void stream_destroy(stream *s, bool discard);
+void stream_discard(stream *s); /* drops what has not started, and what will be submitted */
 void stream_unref(stream *s);
 
 #endif

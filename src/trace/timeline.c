@@ -193,9 +193,18 @@ static void free_names(void) {
   timeline.n_slots = timeline.n_names = 0;
 }
 
+/* Whatever a session wants, the load stays wanted. */
+static void set_wanted(uint32_t what) {
+  uint32_t old = atomic_load(&timeline_wanted);
+  while (!atomic_compare_exchange_weak(&timeline_wanted, &old, what | (old & TIMELINE_WANTS_LOAD))) {
+  }
+}
+
+void timeline_want_load(void) { atomic_fetch_or(&timeline_wanted, TIMELINE_WANTS_LOAD); }
+
 /* Files are closed and the names forgotten; the lock is held. */
 static void end(void) {
-  atomic_store(&timeline_wanted, 0);
+  set_wanted(0);
   timeline.devices = 0;
   close_file(&timeline.names);
   close_file(&timeline.calls);
@@ -249,7 +258,7 @@ status timeline_open_device(const char *folder, int device) {
 void timeline_want(uint32_t what, uint32_t devices) {
   pthread_mutex_lock(&timeline.lock);
   timeline.devices = devices;
-  atomic_store(&timeline_wanted, what);
+  set_wanted(what);
   pthread_mutex_unlock(&timeline.lock);
 }
 

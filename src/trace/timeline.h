@@ -17,6 +17,7 @@ enum {
   TIMELINE_WANTS_TASKS = 2,
   TIMELINE_WANTS_SHAPES = 4, /* of operators' tensors */
   TIMELINE_WANTS_MARKS = 8,
+  TIMELINE_WANTS_LOAD = 16, /* how long tasks run (load.h): of no session, for good */
 };
 
 extern _Atomic uint32_t timeline_wanted;
@@ -42,6 +43,8 @@ status timeline_open_device(const char *folder, int device);
 
 /* What is recorded from now on, and of which devices (a bit each). */
 void timeline_want(uint32_t what, uint32_t devices);
+
+void timeline_want_load(void);
 
 /* No more than this is written, in bytes; 0: no limit. */
 void timeline_limit(uint64_t bytes);

@@ -17,7 +17,7 @@ typedef enum {
   TIMELINE_SUBMISSION, /* of a task: device, stream, task */
   TIMELINE_TASK,       /* type, name, detail, bytes */
   TIMELINE_MARK,       /* name is the message; type: "mark", "push/pop", "start/end" */
-  TIMELINE_MARK_EX,    /* one that a task stands for: device, stream, task; type: "trace", or none */
+  TIMELINE_MARK_EX,    /* one that a task stands for: device, stream, task; type: "trace", "start", "end", or none */
   TIMELINE_STEP,       /* likewise; type "start" or "end", detail is the step's number */
 } timeline_kind;
 
@@ -28,7 +28,7 @@ typedef struct {
   uint32_t detail;       /* of an operator, where shapes are recorded: the name that shapes.h makes of its tensors */
   int32_t device;        /* -1: none */
   uint32_t stream, task; /* task: low bits of its position in the stream */
-  uint64_t bytes;        /* that the task reads and writes */
+  uint64_t bytes;        /* that the task reads and writes; of a mark, the name of its domain */
   uint64_t start_ns, end_ns;
 } timeline_record;
 _Static_assert(sizeof(timeline_record) == 56, "as in the files");

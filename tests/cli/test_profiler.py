@@ -28,6 +28,7 @@ PROGRAM = r"""
 #include "aclnn/acl_meta.h"
 #include "aclnnop/aclnn_add.h"
 #include "aclnnop/aclnn_matmul.h"
+#include "mstx/ms_tools_ext.h"
 
 #define CHECK(call) do { int code = (call); if (code) { fprintf(stderr, #call " gave %d: %s\n", code, aclGetRecentErrMsg()); exit(99); } } while (0)
 enum { STEPS = 3 };
@@ -73,6 +74,10 @@ static void mark(aclrtStream stream) {
   pthread_join(thread, NULL);
   CHECK(aclprofMarkEx("in stream", 9, stream));
   CHECK(aclrtProfTrace("\x01\xff", 2, stream));
+  mstxDomainHandle_t steps = mstxDomainCreateA("steps");
+  mstxMarkA("moment", NULL);
+  mstxDomainRangeEnd(steps, mstxDomainRangeStartA(steps, "range", stream));
+  mstxDomainDestroy(steps);
 }
 
 int main(int argc, char **argv) {
@@ -242,7 +247,7 @@ class Profiler(unittest.TestCase):
         counts = {kind: kinds.count(kind) for kind in set(kinds)}
         # Six ends of steps, the mark and the trace in the stream are points.
         self.assertEqual(counts, {"MEMCPY_ASYNC": 3, "AI_VECTOR_CORE": 3, "AI_CORE": 3, "EVENT_RECORD": 3,
-                                  "EVENT_WAIT": 1, "MEMSET_ASYNC": 1, "PROFILER_TRACE_EX": 8})
+                                  "EVENT_WAIT": 1, "MEMSET_ASYNC": 1, "PROFILER_TRACE_EX": 10})
 
     # ---- the timeline
 
@@ -307,13 +312,17 @@ class Profiler(unittest.TestCase):
     def test_marks(self):
         rows = {(r["event_type"], r["message"]): r for r in self.all.table("msprof_tx")}
         self.assertEqual(set(rows), {("push/pop", "outer"), ("push/pop", 'inner, "quoted"'), ("mark", 'inner, "quoted"'),
-                                     ("start/end", "across"), ("marker_ex", "in stream"), ("trace", "01ff" + "00" * 16)})
+                                     ("start/end", "across"), ("marker_ex", "in stream"), ("trace", "01ff" + "00" * 16),
+                                     ("mark", "moment"), ("start/end", "range"), ("start", "range"), ("end", "range")})
         time = lambda r: (float(r["start_time(us)"]), float(r["end_time(us)"]))
         outer, inner = time(rows["push/pop", "outer"]), time(rows["push/pop", 'inner, "quoted"'])
         self.assertTrue(outer[0] <= inner[0] <= inner[1] - 999 and inner[1] <= outer[1])
         self.assertNotEqual(rows["start/end", "across"]["tid"], rows["push/pop", "outer"]["tid"])
         self.assertGreater(float(rows["marker_ex", "in stream"]["device_time(us)"]), outer[0])
         self.assertEqual(len(self.all.slices("across")), 1)
+        self.assertEqual({m: r["domain"] for (_, m), r in rows.items() if r["domain"] != "default"}, {"range": "steps"})
+        begin, end = (float(rows[what, "range"]["device_time(us)"]) for what in ("start", "end"))
+        self.assertLessEqual(begin, end)
 
     # ---- switches
 

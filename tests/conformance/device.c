@@ -207,6 +207,23 @@ static void run_mode_is_host(void **state) {
   assert_int_equal(mode, ACL_HOST);
 }
 
+static void a_device_tells_how_busy_it_is(void **state) {
+  (void)state;
+  aclrtUtilizationInfo info;
+  memset(&info, 0x77, sizeof info);
+  info.utilizationExtend = NULL;
+  CHECK_OK(aclrtSetDevice(0));
+  CHECK_OK(aclrtGetDeviceUtilizationRate(0, &info));
+  assert_true(info.cubeUtilization >= 0 && info.cubeUtilization <= 100);
+  assert_true(info.vectorUtilization >= -1 && info.vectorUtilization <= 100); /* -1: no vector cores */
+  assert_true(info.aicpuUtilization >= 0 && info.aicpuUtilization <= 100);
+  assert_int_equal(info.memoryUtilization, -1); /* is not told */
+  CHECK_CODE(ACL_ERROR_INVALID_PARAM, aclrtGetDeviceUtilizationRate(0, NULL));
+  info.utilizationExtend = (aclrtUtilizationExtendInfo *)&info;
+  CHECK_CODE(ACL_ERROR_INVALID_PARAM, aclrtGetDeviceUtilizationRate(0, &info));
+  CHECK_OK(aclrtResetDevice(0));
+}
+
 static void device_describes_itself(void **state) {
   (void)state;
   CHECK_OK(aclrtSetDevice(0));
@@ -330,6 +347,7 @@ int main(int argc, char **argv) {
       TEST(current_device_is_per_thread_and_its_context_shared),
       TEST(run_mode_is_host),
       TEST(device_describes_itself),
+      TEST(a_device_tells_how_busy_it_is),
       TEST(synchronize_device_waits_for_every_stream),
       TEST(peer_access_is_between_two_devices),
       TEST(memory_is_mapped_for_a_peer),

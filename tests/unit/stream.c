@@ -283,6 +283,30 @@ static void discarded_tasks_are_dropped_once(void **state) {
   assert_int_equal(atomic_load(&r.n_run), 0);
 }
 
+static void *wait_for_stream(void *arg) { return (void *)(intptr_t)stream_synchronize(arg, 0); }
+
+/* Who waits learns that what it waits for was dropped; what is submitted afterwards is run. */
+static void dropped_tasks_wake_who_waits(void **state) {
+  (void)state;
+  record r = {0};
+  stream *s = stream_new();
+  pthread_t thread;
+  void *result;
+  submit(s, &blocking, &r, 0, 0, 10);
+  submit(s, &counted_user, &r, 0, 1, 10);
+  assert_int_equal(pthread_create(&thread, NULL, wait_for_stream, s), 0);
+  while (!atomic_load(&s->sleepers)) usleep(100);
+  assert_int_equal(stream_drop_submitted(s), 2);
+  pthread_join(thread, &result); /* nobody else runs the stream: the ticker sees to it */
+  assert_int_equal((intptr_t)result, ST_DEVICE_ABORT);
+  assert_int_equal(atomic_load(&r.n_dropped), 2);
+  assert_int_equal(stream_synchronize(s, 0), ST_OK);
+  submit(s, &counted, &r, 0, 0, 10);
+  assert_int_equal(stream_synchronize(s, 0), ST_OK);
+  assert_int_equal(atomic_load(&r.n_run), 1);
+  destroy(s, false);
+}
+
 /* Streams that come and go with work in them, from several threads. */
 static void *come_and_go(void *arg) {
   record *total = arg;
@@ -361,6 +385,7 @@ int main(void) {
       cmocka_unit_test(blocked_task_runs_when_it_is_let_go),
       cmocka_unit_test(unblocked_stream_goes_on_by_itself),
       cmocka_unit_test(discarded_tasks_are_dropped_once),
+      cmocka_unit_test(dropped_tasks_wake_who_waits),
       cmocka_unit_test(streams_come_and_go),
       cmocka_unit_test(waiter_follows_events_from_stream_to_stream),
   };

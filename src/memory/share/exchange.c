@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +25,21 @@ typedef struct {
 
 /* ---- keys: serial · MACHINE_EXPORTS + slot
  * ------------------------------------------------------------------------- */
+
+#define KEY_PREFIX "cannon-"
+
+void exchange_print(uint64_t key, char text[EXCHANGE_TEXT_BYTES]) {
+  memset(text, 0, EXCHANGE_TEXT_BYTES);
+  snprintf(text, EXCHANGE_TEXT_BYTES, KEY_PREFIX "%016" PRIx64, key);
+}
+
+status exchange_parse(const char *text, const char *from, uint64_t *key) {
+  char end;
+  if (!strncmp(text, KEY_PREFIX, strlen(KEY_PREFIX)) &&
+      sscanf(text + strlen(KEY_PREFIX), "%16" SCNx64 "%c", key, &end) == 1)
+    return ST_OK;
+  return fail(ST_INVALID_VALUE, "key is '%.64s', expected what %s gave", text, from);
+}
 
 /* The slot of a key that somebody living offers; under the machine's lock. */
 static status slot_of(machine_file *file, uint64_t key, const char *name, uint32_t *slot) {
@@ -154,13 +170,14 @@ int32_t exchange_withdraw(uint64_t key, bool for_good) {
 
 static status check_taker(const machine_file *file, uint32_t slot, const record *r, exchange_kind kind,
                           const char *name) {
+  static const char *const kinds[] = {"physical memory", "a block (aclrtIpcMemGetExportKey)",
+                                      "a notify (aclrtNotifyGetExportKey)"};
   const int32_t own = getpid();
   if (is_own(file, slot))
-    return fail(ST_INVALID_VALUE, "%s is of this process's own memory, expected another process to import it", name);
+    return fail(ST_INVALID_VALUE, "%s is of this process's own, expected another process to import it", name);
   if (r->kind != (int32_t)kind)
     return fail(ST_INVALID_VALUE, "%s is of %s, expected one of %s", name,
-                r->kind == EXCHANGE_BLOCK ? "a block (aclrtIpcMemGetExportKey)" : "physical memory",
-                kind == EXCHANGE_BLOCK ? "a block (aclrtIpcMemGetExportKey)" : "physical memory");
+                (unsigned)r->kind <= EXCHANGE_NOTIFY ? kinds[r->kind] : "another kind", kinds[kind]);
   if (!r->to_all && !is_among(own, r->allowed, r->n_allowed))
     return fail(ST_NO_PERMISSION, "%s may be imported by %u processes, of which this one, %d, is none", name,
                 r->n_allowed, own);

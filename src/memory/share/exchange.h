@@ -17,7 +17,7 @@
 
 enum { EXCHANGE_TAG_BYTES = 32, EXCHANGE_MOST_PIDS = 64 };
 
-typedef enum { EXCHANGE_PHYSICAL, EXCHANGE_BLOCK } exchange_kind;
+typedef enum { EXCHANGE_PHYSICAL, EXCHANGE_BLOCK, EXCHANGE_NOTIFY } exchange_kind;
 
 typedef struct {
   exchange_kind kind;
@@ -28,6 +28,11 @@ typedef struct {
   const heap_piece *pieces;     /* whole pages */
   size_t n_pieces;
 } exchange_item;
+
+/* A key in words, and back: `from` is the function that gave it, for messages. */
+enum { EXCHANGE_TEXT_BYTES = 65 }; /* its end included */
+void exchange_print(uint64_t key, char text[EXCHANGE_TEXT_BYTES]);
+status exchange_parse(const char *text, const char *from, uint64_t *key);
 
 /* Offers an item, to processes that exchange_allow names, or to all. */
 status exchange_offer(const exchange_item *item, bool to_all, uint64_t *key);

@@ -1,8 +1,6 @@
 #include "memory/share/ipc.h"
 
-#include <inttypes.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,15 +21,7 @@ static struct {
 
 _Atomic uint32_t ipc_n_exports;
 
-#define KEY_PREFIX "cannon-"
-
-static status parse(const char *text, uint64_t *key) {
-  char end;
-  if (!strncmp(text, KEY_PREFIX, strlen(KEY_PREFIX)) &&
-      sscanf(text + strlen(KEY_PREFIX), "%16" SCNx64 "%c", key, &end) == 1)
-    return ST_OK;
-  return fail(ST_INVALID_VALUE, "key is '%.64s', expected what aclrtIpcMemGetExportKey gave", text);
-}
+static status parse(const char *text, uint64_t *key) { return exchange_parse(text, "aclrtIpcMemGetExportKey", key); }
 
 /* Under the lock: where the list refers to it. */
 static share **find(uint64_t key, bool imported) {
@@ -105,8 +95,7 @@ status ipc_export(const void *p, uint64_t bytes, bool to_all, char key[IPC_KEY_B
     free(s);
     return st;
   }
-  memset(key, 0, IPC_KEY_BYTES);
-  snprintf(key, IPC_KEY_BYTES, KEY_PREFIX "%016" PRIx64, s->key);
+  exchange_print(s->key, key);
   pthread_mutex_lock(&all.lock);
   add(s);
   pthread_mutex_unlock(&all.lock);

@@ -9,8 +9,9 @@
 #include <stdint.h>
 
 #include "base/status.h"
+#include "memory/share/exchange.h"
 
-enum { IPC_KEY_BYTES = 65 }; /* its end included */
+enum { IPC_KEY_BYTES = EXCHANGE_TEXT_BYTES };
 
 /* A key for `bytes` bytes from p on, which are in a live block and start on a page; for processes that ipc_allow
  * names, or for all. */

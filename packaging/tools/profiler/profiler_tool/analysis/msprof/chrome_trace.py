@@ -7,7 +7,7 @@ torch_npu look for them.
   Overlap Analysis  of a device: when it computed, and when it was free"""
 import json
 
-from units import is_operator, mark_type, task_name, task_type
+from units import is_operator, mark_domain, mark_type, task_name, task_type
 
 CANN, HARDWARE, OVERLAP = range(3)  # also the order in which viewers show them
 HOST = 31                           # the host's number among the devices
@@ -49,7 +49,7 @@ def host_events(t):
     for r in t.calls:
         yield span(f'AscendCL@{r.name}', pid, r.thread, r.start, r.end, Level='acl')
     for r in t.marks:
-        yield span(r.name, pid, r.thread, r.start, r.end, event_type=mark_type(r))
+        yield span(r.name, pid, r.thread, r.start, r.end, event_type=mark_type(r), domain=mark_domain(r))
 
 
 def task_events(t, device, tasks):

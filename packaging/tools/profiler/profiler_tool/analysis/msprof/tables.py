@@ -4,7 +4,7 @@ import collections, csv, math
 
 from timeline import MARK_EX
 from chrome_trace import us
-from units import is_operator, mark_type, task_name, task_type
+from units import is_operator, mark_domain, mark_type, task_name, task_type
 
 NA = 'N/A'
 TENSOR_COLUMNS = ('Input Shapes', 'Input Data Types', 'Input Formats', 'Output Shapes', 'Output Data Types',
@@ -96,8 +96,9 @@ def msprof_tx(path, t):
     for r in t.marks:
         point = points.get(r.key) if r.kind == MARK_EX else None
         rows.append([t.pid, r.thread, mark_type(r), us(r.start) + '\t', us(r.end) + '\t', r.name,
-                     us(point.start) + '\t' if point else NA])
-    write_csv(path, ['pid', 'tid', 'event_type', 'start_time(us)', 'end_time(us)', 'message', 'device_time(us)'], rows)
+                     us(point.start) + '\t' if point else NA, mark_domain(r)])
+    write_csv(path, ['pid', 'tid', 'event_type', 'start_time(us)', 'end_time(us)', 'message', 'device_time(us)',
+                     'domain'], rows)
 
 
 ALL = {f.__name__: f for f in (op_summary, task_time, op_statistic, api_statistic, step_trace, msprof_tx)}

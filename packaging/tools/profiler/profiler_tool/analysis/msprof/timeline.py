@@ -19,6 +19,7 @@ class Record:
     bytes: int
     start: int   # nanoseconds since 1970
     end: int
+    domain: str = ''  # of a mark
 
     @property
     def key(self):
@@ -70,9 +71,11 @@ class Timeline:
         whole = len(data) // RECORD.size * RECORD.size
         for r in RECORD.iter_unpack(data[:whole]):
             kind, thread, name, kind_name, detail, device, stream, task, size, start, end = r
+            is_mark = kind in (MARK, MARK_EX)
             yield Record(kind, thread, self._name(name), self._name(kind_name),
-                         self._name(detail) if kind == TASK else str(detail), device, stream, task, size,
-                         start + self._shift, end + self._shift)
+                         self._name(detail) if kind == TASK else str(detail), device, stream, task,
+                         0 if is_mark else size, start + self._shift, end + self._shift,
+                         self._name(size) if is_mark else '')
 
     def _name(self, number):
         return self._names.get(number, '')

@@ -22,3 +22,7 @@ def task_name(record):
 
 def mark_type(record):
     return record.type or 'marker_ex'
+
+
+def mark_domain(record):
+    return record.domain or 'default'

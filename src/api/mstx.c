@@ -1,0 +1,100 @@
+/* mstx: marks and ranges in words, in the profiler's timeline. */
+#define MSTX_LINKED
+#include "mstx/ms_tools_ext.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/api.h"
+#include "runtime/context.h"
+#include "runtime/task_record.h"
+#include "trace/ranges.h"
+
+/* Functions that return no code: failures are for aclGetRecentErrMsg. */
+#define TELL(expression) ((void)api_result((expression), __func__))
+
+static bool is_recorded(void) { return unlikely(timeline_wants(TIMELINE_WANTS_MARKS)); }
+
+static uint32_t number_of(const char *text) { return timeline_name(text, strlen(text)); }
+
+static status check_message(const char *message) {
+  return message ? ST_OK : fail(ST_INVALID_PARAM, "message is NULL, expected a text");
+}
+
+/* A moment of the stream, in the words of a mark; type NULL: a plain one. */
+static status mark_stream(void *domain, const char *message, const char *type, uint64_t range, aclrtStream handle) {
+  stream *s;
+  timeline_record r;
+  TRY(context_stream(handle, &s));
+  TRY(range_record(domain, message, &r));
+  r.kind = TIMELINE_MARK_EX;
+  r.detail = (uint32_t)range;
+  if (type) r.type = number_of(type);
+  return task_record_point(&r, s);
+}
+
+static status mark(void *domain, const char *message, aclrtStream handle) {
+  timeline_record r;
+  TRY(check_message(message));
+  if (handle) return mark_stream(domain, message, NULL, 0, handle);
+  TRY(range_record(domain, message, &r));
+  r.type = number_of("mark");
+  r.start_ns = r.end_ns = timeline_now();
+  timeline_add(&r);
+  return ST_OK;
+}
+
+/* ---- ranges ------------------------------------------------------------------------------------------------------ */
+
+static status start(void *domain, const char *message, aclrtStream handle, uint64_t *id) {
+  TRY(check_message(message));
+  TRY(range_start(domain, message, handle, id));
+  if (!handle) return ST_OK;
+  const status st = mark_stream(domain, message, "start", *id, handle);
+  if (st == ST_OK) return ST_OK;
+  range_cancel(*id);
+  *id = 0;
+  return st;
+}
+
+static status end(void *domain, uint64_t id) {
+  char *message;
+  void *handle;
+  TRY(range_end(domain, id, &message, &handle));
+  const status st = handle && is_recorded() ? mark_stream(domain, message, "end", id, handle) : ST_OK;
+  free(message);
+  return st;
+}
+
+/* ---- entry points ------------------------------------------------------------------------------------------------ */
+
+mstxDomainHandle_t mstxDomainCreateA(const char *name) {
+  void *domain = NULL;
+  TELL(name ? range_domain_create(name, &domain) : fail(ST_INVALID_PARAM, "name is NULL, expected a name"));
+  return domain;
+}
+
+void mstxDomainDestroy(mstxDomainHandle_t domain) { TELL(range_domain_destroy(domain)); }
+
+void mstxDomainMarkA(mstxDomainHandle_t domain, const char *message, aclrtStream stream) {
+  if (is_recorded()) TELL(mark(domain, message, stream));
+}
+
+mstxRangeId mstxDomainRangeStartA(mstxDomainHandle_t domain, const char *message, aclrtStream stream) {
+  uint64_t id = 0;
+  if (is_recorded()) TELL(start(domain, message, stream, &id));
+  return id;
+}
+
+/* 0 is what a start gave while nothing was recorded. */
+void mstxDomainRangeEnd(mstxDomainHandle_t domain, mstxRangeId id) {
+  if (id) TELL(end(domain, id));
+}
+
+void mstxMarkA(const char *message, aclrtStream stream) { mstxDomainMarkA(globalDomain, message, stream); }
+
+mstxRangeId mstxRangeStartA(const char *message, aclrtStream stream) {
+  return mstxDomainRangeStartA(globalDomain, message, stream);
+}
+
+void mstxRangeEnd(mstxRangeId id) { mstxDomainRangeEnd(globalDomain, id); }

@@ -1,0 +1,45 @@
+/* Uncorrectable errors of device memory. What stands for it is the host's, whose kernel takes bad pages out of use and
+ * ends who touches one: none ever comes to be listed here. */
+#include "api/api.h"
+#include "memory/memory.h"
+#include "runtime/context.h"
+#include "runtime/device.h"
+
+static status check_device(int device) {
+  context *c;
+  TRY(device_check(device, "deviceId"));
+  return context_current(&c);
+}
+
+static status check_entry(const aclrtMemUceInfo *entry, size_t i, int device) {
+  for (int k = 0; k < UCE_INFO_RESERVED_SIZE; ++k)
+    if (entry->reserved[k])
+      return fail(ST_INVALID_PARAM, "memUceInfoArray[%zu].reserved[%d] is %zu, expected 0", i, k, entry->reserved[k]);
+  const int owner = memory_device_of(entry->addr);
+  if (owner != device)
+    return fail(ST_INVALID_VALUE, "memUceInfoArray[%zu].addr is %p, expected memory of device %d", i, entry->addr,
+                device);
+  return ST_OK;
+}
+
+static status repair(const aclrtMemUceInfo *entries, size_t n, int device) {
+  if (n > MAX_MEM_UCE_INFO_ARRAY_SIZE)
+    return fail(ST_INVALID_PARAM, "arraySize is %zu, expected at most %d", n, MAX_MEM_UCE_INFO_ARRAY_SIZE);
+  TRY(check_device(device));
+  for (size_t i = 0; i < n; ++i) TRY(check_entry(&entries[i], i, device));
+  return ST_OK;
+}
+
+aclError aclrtGetMemUceInfo(int32_t deviceId, aclrtMemUceInfo *memUceInfoArray, size_t arraySize, size_t *retSize) {
+  (void)arraySize;
+  NEED(memUceInfoArray);
+  NEED(retSize);
+  NEED_OK(check_device(deviceId));
+  *retSize = 0;
+  API(ST_OK);
+}
+
+aclError aclrtMemUceRepair(int32_t deviceId, aclrtMemUceInfo *memUceInfoArray, size_t arraySize) {
+  NEED(memUceInfoArray);
+  API(repair(memUceInfoArray, arraySize, deviceId));
+}

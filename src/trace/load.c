@@ -1,0 +1,76 @@
+#include "trace/load.h"
+
+#include <time.h>
+
+#include "base/sync.h"
+#include "trace/stats.h"
+#include "trace/timeline.h"
+
+typedef struct {
+  uint64_t now_ns, busy_ns[LOAD_N_UNITS];
+} look_at;
+
+/* What has ended, and of what runs how many tasks and the sum of their starts: so a running task counts up to any time
+ * without being looked for. */
+static struct {
+  spinlock lock; /* guards the rest */
+  struct {
+    uint64_t ended_ns, n_running, starts_ns;
+  } unit[LOAD_N_UNITS];
+  look_at last;
+} loads[STATS_MAX_DEVICES];
+
+void load_begin(int device, load_unit unit, uint64_t now_ns) {
+  spin_lock(&loads[device].lock);
+  ++loads[device].unit[unit].n_running;
+  loads[device].unit[unit].starts_ns += now_ns;
+  spin_unlock(&loads[device].lock);
+}
+
+void load_end(int device, load_unit unit, uint64_t began_ns, uint64_t now_ns) {
+  spin_lock(&loads[device].lock);
+  --loads[device].unit[unit].n_running;
+  loads[device].unit[unit].starts_ns -= began_ns;
+  loads[device].unit[unit].ended_ns += now_ns - began_ns;
+  spin_unlock(&loads[device].lock);
+}
+
+/* When, and how long tasks had run by then; the sums wrap, their difference does not. */
+static look_at look(int device) {
+  look_at l;
+  spin_lock(&loads[device].lock);
+  l.now_ns = timeline_now();
+  for (int u = 0; u < LOAD_N_UNITS; ++u)
+    l.busy_ns[u] =
+        loads[device].unit[u].ended_ns + loads[device].unit[u].n_running * l.now_ns - loads[device].unit[u].starts_ns;
+  spin_unlock(&loads[device].lock);
+  return l;
+}
+
+/* What the last call saw; after it, `now` is that. */
+static look_at exchange(int device, const look_at *now) {
+  spin_lock(&loads[device].lock);
+  const look_at before = loads[device].last;
+  if (now) loads[device].last = *now;
+  spin_unlock(&loads[device].lock);
+  return before;
+}
+
+void load_sample(int device, unsigned percent[LOAD_N_UNITS]) {
+  const uint64_t least_ns = LOAD_SAMPLE_MS * UINT64_C(1000000);
+  timeline_want_load();
+  look_at now = look(device);
+  look_at before = exchange(device, NULL);
+  if (!before.now_ns) before = now;
+  const uint64_t past_ns = now.now_ns - before.now_ns;
+  if (past_ns < least_ns) {
+    nanosleep(&(struct timespec){.tv_nsec = (long)(least_ns - past_ns)}, NULL);
+    now = look(device);
+  }
+  exchange(device, &now);
+  const uint64_t span = now.now_ns - before.now_ns;
+  for (int u = 0; u < LOAD_N_UNITS; ++u) {
+    const uint64_t busy = now.busy_ns[u] - before.busy_ns[u];
+    percent[u] = busy < span ? (unsigned)((100 * busy + span / 2) / span) : 100;
+  }
+}
