@@ -9,7 +9,7 @@
 #include "base/status.h"
 #include "base/sync.h"
 
-enum { CACHE_KEEP = 64, TRADE = CACHE_KEEP / 2 };
+enum { CHAIN = 32 }; /* objects that change hands together */
 
 static void *make(size_t bytes) { return aligned_alloc(64, (bytes + 63) / 64 * 64); }
 
@@ -26,18 +26,22 @@ void cache_put(cache_kind kind, void *object) {
 #else
 
 typedef struct free_object {
-  struct free_object *next;
+  struct free_object *next;       /* in its chain */
+  struct free_object *next_chain; /* of the first one of a chain in the depot */
+  unsigned n;                     /* likewise: how many the chain has */
 } free_object;
 
-/* Free objects that no thread keeps. */
+/* Free objects that no thread keeps: a stack of chains. */
 static struct {
   _Alignas(64) spinlock lock;
   free_object *first;
 } depot[N_CACHES];
 
+/* What a thread keeps of a kind: a chain that it takes from and adds to, at most CHAIN long, and a full one or none. Two,
+ * so that gets and puts that alternate around the end of a chain trade nothing. */
 typedef struct {
   unsigned n[N_CACHES];
-  free_object *first[N_CACHES];
+  free_object *first[N_CACHES], *spare[N_CACHES];
 } magazine;
 
 static _Thread_local magazine own;
@@ -52,27 +56,42 @@ static void push(cache_kind kind, void *object) {
   ++own.n[kind];
 }
 
+/* The next object may be in the cache of the thread that put it: it is asked for while this one is used. */
 static void *pop(cache_kind kind) {
   free_object *f = own.first[kind];
   own.first[kind] = f->next;
+  __builtin_prefetch(f->next, 1);
   --own.n[kind];
   return f;
 }
 
-static void give(cache_kind kind, unsigned n) {
+/* Chains pass as they are, so that the lock is held for a few instructions. */
+static void give(cache_kind kind, free_object *chain, unsigned n) {
+  if (!chain) return;
+  chain->n = n;
   spin_lock(&depot[kind].lock);
-  while (n--) {
-    free_object *f = pop(kind);
-    f->next = depot[kind].first;
-    depot[kind].first = f;
-  }
+  chain->next_chain = depot[kind].first;
+  depot[kind].first = chain;
   spin_unlock(&depot[kind].lock);
+}
+
+static free_object *take(cache_kind kind) {
+  spin_lock(&depot[kind].lock);
+  free_object *chain = depot[kind].first;
+  if (chain) depot[kind].first = chain->next_chain;
+  spin_unlock(&depot[kind].lock);
+  return chain;
 }
 
 /* In the thread that ends. */
 static void flush(void *unused) {
   (void)unused;
-  for (cache_kind kind = 0; kind < N_CACHES; ++kind) give(kind, own.n[kind]);
+  for (cache_kind kind = 0; kind < N_CACHES; ++kind) {
+    give(kind, own.first[kind], own.n[kind]);
+    give(kind, own.spare[kind], CHAIN);
+    own.first[kind] = own.spare[kind] = NULL;
+    own.n[kind] = 0;
+  }
   registered = false;
 }
 
@@ -86,19 +105,27 @@ static void register_thread(void) {
 
 __attribute__((noinline)) static void *refill(cache_kind kind, size_t bytes) {
   if (!registered) register_thread();
-  spin_lock(&depot[kind].lock);
-  while (own.n[kind] < TRADE && depot[kind].first) {
-    free_object *f = depot[kind].first;
-    depot[kind].first = f->next;
-    push(kind, f);
+  free_object *chain = own.spare[kind];
+  own.spare[kind] = NULL;
+  unsigned n = CHAIN;
+  if (!chain) {
+    chain = take(kind);
+    if (!chain) return make(bytes);
+    n = chain->n;
   }
-  spin_unlock(&depot[kind].lock);
-  return own.n[kind] ? pop(kind) : make(bytes);
+  own.first[kind] = chain;
+  own.n[kind] = n;
+  return pop(kind);
 }
 
 __attribute__((noinline)) static void spill(cache_kind kind, void *object) {
   if (!registered) register_thread();
-  if (own.n[kind] == CACHE_KEEP) give(kind, TRADE);
+  if (own.n[kind] == CHAIN) {
+    give(kind, own.spare[kind], CHAIN);
+    own.spare[kind] = own.first[kind];
+    own.first[kind] = NULL;
+    own.n[kind] = 0;
+  }
   push(kind, object);
 }
 
@@ -108,7 +135,7 @@ void *cache_get(cache_kind kind, size_t bytes) {
 }
 
 void cache_put(cache_kind kind, void *object) {
-  if (likely(registered && own.n[kind] < CACHE_KEEP))
+  if (likely(registered && own.n[kind] < CHAIN))
     push(kind, object);
   else
     spill(kind, object);

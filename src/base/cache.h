@@ -1,6 +1,6 @@
 /* Object caches: fixed-size objects that are made and destroyed for every operator call (tensors, scalars, executors).
  *
- * Each thread keeps up to CACHE_KEEP free objects of each kind and trades half of them with a shared depot when it
+ * Each thread keeps one or two chains of free objects of each kind and trades whole chains with a shared depot when it
  * runs out or over, so that a pair of get and put is a few loads and stores (2.7 ns here), also where one thread makes
  * and another destroys. Memory is never given back to the system before the process ends. In sanitizer builds every
  * object is malloc'ed, so that a use after its end is found. */

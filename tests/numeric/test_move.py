@@ -41,6 +41,26 @@ class Conversions(unittest.TestCase):
         run("aclnnCast", x, target, out)
         converted(out.get(), x.get(), source, target, f"{source} to {target}")
 
+    def test_cast_of_many(self):
+        """Tiles that are read or written where they lie, gathered, scattered, and what is left over."""
+        types = (F16, BF16, F32, F64, I32, I64, U8)
+
+        def body(gen):
+            source, target = gen.pick(types), gen.pick(types)
+            shape = gen.pick(((5000,), (3, 1700), (40, 100), (2, 1024, 3), (7, 300, 2)))
+            values = gen.rng.integers(0, 100, shape)
+            out = gen.out(target, shape)
+            run("aclnnCast", gen.tensor(source, shape, values.astype(source.values)), target, out)
+            ref.check_equal(out.get(), values.astype(target.values), f"{source} to {target} {shape}")
+        each_case(self, "casts of many", CASES, body)
+
+    def test_cast_past_the_caches(self):
+        values = np.arange(5 << 20) % 251
+        for source, target in ((F32, F16), (F16, F32), (F32, BF16), (I32, F32)):
+            out = Tensor.empty(target, values.shape)
+            run("aclnnCast", Tensor.of(source, values.astype(source.values)), target, out)
+            ref.check_equal(out.get(), values.astype(target.values), f"{source} to {target}")
+
     def test_cast_ties_and_nans(self):
         """Halfway cases round to even, the largest round to infinity, a NaN stays one whatever its payload."""
         bits = np.array([0x7F800001, 0xFF800001, 0x7FC00000, 0x7F7FFFFF, 0x3F808000, 0x3F818000, 0x3F808001, 0x477FEFFF,

@@ -163,6 +163,35 @@ class Lists(unittest.TestCase):
             ref.check_equal(out.get(), expected)
         each_case(self, "aclnnStack", 2 * CASES, body)
 
+    def test_rows_in_turn(self):
+        """Rows of several tensors that are long enough to be moved one of each in turn."""
+        def body(gen):
+            d, rows = gen.pick((I8, F16, F32, COMPLEX128)), gen.integer(2, 40)
+            least = 256 // d.size
+            widths = [gen.integer(least, 2 * least + 9) for _ in range(gen.pick((2, 5, 40)))]
+            parts = [given(gen, d, (rows, n)) for n in widths]
+            expected = np.concatenate([p.get() for p in parts], 1)
+            whole = gen.out(d, expected.shape)
+            run("aclnnCat", TensorList(parts), 1, whole)
+            ref.check_equal(whole.get(), expected)
+            outs = [gen.out(d, p.shape) for p in parts]
+            run("aclnnSplitWithSize", whole, Ints(*widths), 1, TensorList(outs))
+            for out, part in zip(outs, parts):
+                ref.check_equal(out.get(), part.get())
+            same = [given(gen, d, (rows, 3, least)) for _ in range(3)]
+            stacked = gen.out(d, (rows, 3, 3, least))
+            run("aclnnStack", TensorList(same), 1, stacked)
+            ref.check_equal(stacked.get(), np.stack([p.get() for p in same], 1))
+        each_case(self, "rows in turn", CASES // 2, body)
+
+    def test_rows_past_the_caches(self):
+        """Results of 8 MiB and more are streamed, where rows are long."""
+        x = np.arange(2 * 2048 * 1031, dtype=np.float32).reshape(2, 2048, 1031)
+        parts = [Tensor.of(F32, p) for p in x]
+        out = Tensor.empty(F32, (2048, 2062))
+        run("aclnnCat", TensorList(parts), 1, out)
+        ref.check_equal(out.get(), np.concatenate(list(x), 1))
+
     def test_promotion(self):
         a, b = Tensor.of(I32, [[1, 2]]), Tensor.of(F32, [[0.5, 3]])
         for op, shape in (("aclnnCat", (2, 2)), ("aclnnStack", (2, 1, 2))):

@@ -159,19 +159,25 @@ static bool is_direct(const elementwise_plan *p, int k, int64_t n, int64_t left_
          p->strides[k][p->rank - 1] == compute_bytes[p->compute];
 }
 
-/* Gathers (or scatters, for the output) n elements from `at` on, row by row. */
-static void move_tile(const elementwise_plan *p, int k, place at, void *base, char *tile, int64_t n) {
+/* Gathers the n elements of operand k from `at` on, row by row. */
+static void load_tile(const elementwise_plan *p, int k, place at, void *base, char *tile, int64_t n) {
   const int last = p->rank - 1;
-  while (n) {
-    const int64_t left = p->dims[last] - at.index[last], run = n < left ? n : left;
-    char *a = address(p, k, &at, base);
-    if (k)
-      loops->load[p->dtype[k]][p->compute](tile, a, p->strides[k][last], run);
-    else
-      loops->store[p->dtype[0]][p->compute](a, p->strides[0][last], tile, run);
-    tile += run * compute_bytes[p->compute];
-    n -= run;
-    if (n) advance(p, &at, run);
+  for (int64_t run; n; n -= run, tile += run * compute_bytes[p->compute]) {
+    const int64_t left = p->dims[last] - at.index[last];
+    run = n < left ? n : left;
+    loops->load[p->dtype[k]][p->compute](tile, address(p, k, &at, base), p->strides[k][last], run);
+    if (n > run) advance(p, &at, run);
+  }
+}
+
+/* Scatters n elements of the result. */
+static void store_tile(const elementwise_plan *p, place at, void *base, const char *tile, int64_t n) {
+  const int last = p->rank - 1;
+  for (int64_t run; n; n -= run, tile += run * compute_bytes[p->compute]) {
+    const int64_t left = p->dims[last] - at.index[last];
+    run = n < left ? n : left;
+    loops->store[p->dtype[0]][p->compute](address(p, 0, &at, base), p->strides[0][last], tile, run);
+    if (n > run) advance(p, &at, run);
   }
 }
 
@@ -215,7 +221,7 @@ static bool result_streams(const elementwise_plan *p, void *const *base) {
 }
 
 /* Stores n elements of the compute type in tile, whose place is `to`. */
-static void stream_tile(const elementwise_plan *p, char *to, char *tile, int64_t n) {
+static void stream_tile(const elementwise_plan *p, char *to, const char *tile, int64_t n) {
   const int64_t size = (int64_t)dtype_bytes(p->dtype[0]);
   _Alignas(64) char stored[TILE * sizeof(double)];
   if (p->dtype[0] != native_dtype[p->compute]) {
@@ -225,11 +231,24 @@ static void stream_tile(const elementwise_plan *p, char *to, char *tile, int64_t
   loops->stream_bytes(to, tile, n * size);
 }
 
+/* Where the next n elements of the inputs are: in place, or brought into their tiles, the first one's into `first`. */
+static void load_tiles(const elementwise_plan *p, const place *at, void *const *base, char *first,
+                       char (*tile)[TILE * sizeof(double)], int64_t n, int64_t left, const void **in) {
+  for (int k = 1; k <= p->n_inputs; ++k) {
+    in[k - 1] = address(p, k, at, base[k]);
+    if (is_direct(p, k, n, left)) continue;
+    char *const to = k == 1 ? first : tile[k];
+    load_tile(p, k, *at, base[k], to, n);
+    in[k - 1] = to;
+  }
+}
+
 static void run_tiles(const elementwise_plan *p, void *const *base, int64_t begin, int64_t end) {
   _Alignas(64) char tile[OPERANDS][TILE * sizeof(double)];
   const int last = p->rank - 1;
   elementwise_loop *const loop = loops->elementwise[p->function][p->compute];
   const bool is_far = (end - begin) * (int64_t)dtype_bytes(p->dtype[0]) > FAR_BYTES, streams = result_streams(p, base);
+  const bool converts = p->function == EW_copy && p->narrow < 0; /* nothing is to be done between load and store */
   place at;
   place_at(p, begin, &at);
   for (int64_t done = begin, n; done < end; done += n) {
@@ -239,19 +258,19 @@ static void run_tiles(const elementwise_plan *p, void *const *base, int64_t begi
     const void *in[ELEMENTWISE_INPUTS] = {0};
     if (is_far)
       for (int k = streams; k <= p->n_inputs; ++k) fetch_ahead(p, k, address(p, k, &at, base[k]));
-    for (int k = 1; k <= p->n_inputs; ++k) {
-      const bool direct = is_direct(p, k, n, left);
-      in[k - 1] = direct ? address(p, k, &at, base[k]) : tile[k];
-      if (!direct) move_tile(p, k, at, base[k], tile[k], n);
-    }
     const bool direct = !streams && is_direct(p, 0, n, left);
-    char *result = direct ? address(p, 0, &at, base[0]) : tile[0];
-    loop(result, in, p->parameter, n);
-    if (unlikely(p->narrow >= 0)) wrap(p, result, n);
+    char *const to = direct ? address(p, 0, &at, base[0]) : tile[0];
+    load_tiles(p, &at, base, converts ? to : tile[1], tile, n, left, in);
+    const char *result = to;
+    if (converts && (!direct || in[0] == to))
+      result = in[0];
+    else
+      loop(to, in, p->parameter, n);
+    if (unlikely(p->narrow >= 0)) wrap(p, to, n);
     if (streams)
       stream_tile(p, address(p, 0, &at, base[0]), result, n);
     else if (!direct)
-      move_tile(p, 0, at, base[0], tile[0], n);
+      store_tile(p, at, base[0], result, n);
     for (int64_t rest = n; rest;) {
       const int64_t in_row = p->dims[last] - at.index[last], step = rest < in_row ? rest : in_row;
       advance(p, &at, step);

@@ -1,6 +1,7 @@
 /* Cat, Stack, ChunkCat, SplitTensor, SplitWithSize: a list of tensors and the parts of one. */
 #include <stdlib.h>
 
+#include "kernel/engine/rows.h"
 #include "kernel/families.h"
 #include "kernel/move/check.h"
 
@@ -15,22 +16,53 @@ typedef struct {
 } list_copy;
 
 typedef struct {
+  int64_t n;            /* copies, which are in e->heap */
+  int64_t rows_in_turn; /* of each copy; 0: one copy after the other */
+} list_plan;
+
+typedef struct {
+  const list_copy *copies;
   int64_t n;
-} list_plan; /* the copies are in e->heap */
+  void *const *view;
+} list_job;
+
+static char *copy_to(const list_copy *c, void *const *view) { return (char *)view[c->to] + c->to_offset; }
+
+static const char *copy_from(const list_copy *c, void *const *view) {
+  static const uint64_t zeros[2];
+  return c->from < 0 ? (const char *)zeros : (const char *)view[c->from] + c->from_offset;
+}
+
+static void run_in_turn(const void *job, int64_t begin, int64_t end) {
+  enum { RUNS = 32 };
+  const list_job *j = job;
+  row_run run[RUNS];
+  for (int64_t i = 0, n; i < j->n; i += n) {
+    n = smaller(RUNS, j->n - i);
+    for (int64_t k = 0; k < n; ++k) {
+      const list_copy *c = &j->copies[i + k];
+      run[k] = move_run_of(&c->plan.move, copy_to(c, j->view), copy_from(c, j->view));
+    }
+    moves->in_turn(run, n, begin, end);
+  }
+}
 
 static status run_list(const executor *e, void *const *view, void *scratch) {
+  enum { ROW_GRAIN = 16 };
   (void)scratch;
-  static const uint64_t zeros[2];
-  const list_copy *c = e->heap;
-  for (int64_t i = 0; i < PLAN(e, list_plan)->n; ++i) {
-    const char *from = c[i].from < 0 ? (const char *)zeros : (const char *)view[c[i].from] + c[i].from_offset;
-    copy_run(&c[i].plan, (char *)view[c[i].to] + c[i].to_offset, from, c[i].bytes / 8);
+  const list_plan *p = PLAN(e, list_plan);
+  const list_job job = {e->heap, p->n, view};
+  if (p->rows_in_turn) {
+    rows_parallel(run_in_turn, &job, p->rows_in_turn, ROW_GRAIN, e->cost_ns);
+    return ST_OK;
   }
+  for (const list_copy *c = job.copies; c < job.copies + p->n; ++c)
+    copy_run(&c->plan, copy_to(c, view), copy_from(c, view), c->bytes / 8);
   return ST_OK;
 }
 
 static status begin_list(executor *e, uint64_t most) {
-  PLAN(e, list_plan)->n = 0;
+  *PLAN(e, list_plan) = (list_plan){0};
   e->run = run_list;
   e->heap = most ? malloc(most * sizeof(list_copy)) : NULL;
   if (most && !e->heap) return fail(ST_NO_HOST_MEMORY, "no host memory for the plan of %ju copies", (uintmax_t)most);
@@ -49,6 +81,22 @@ static void add_copy(executor *e, int to_operand, int64_t to_offset, const view 
   c->from_offset = from_offset;
   c->bytes = bytes;
   executor_cost(e, e->touched_bytes + bytes, 0);
+}
+
+/* Rows of several copies that are neither short nor long are moved in turn: what lies side by side is then written, or
+ * read, in order (bench/torch_npu, cat: 0.8 of the time). */
+static void end_list(executor *e) {
+  enum { LONG_ROW = 64 << 10 };
+  list_plan *p = PLAN(e, list_plan);
+  const list_copy *copies = e->heap;
+  if (p->n < 2) return;
+  const int64_t rows = copies->plan.converts ? 0 : copies->plan.move.rows;
+  for (const list_copy *c = copies; c < copies + p->n; ++c) {
+    if (c->plan.converts || !move_is_run(&c->plan.move) || c->plan.move.rows != rows) return;
+    const int64_t bytes = (int64_t)c->bytes / 2 / rows;
+    if (bytes < IN_TURN_LEAST || bytes > LONG_ROW) return;
+  }
+  p->rows_in_turn = rows;
 }
 
 /* ---- Cat --------------------------------------------------------------------------------------------------------- */
@@ -129,6 +177,7 @@ status prepare_cat(executor *e, const op_arg *a) {
     add_copy(e, (int)list->size, offset, &to, (int)i, 0, &from);
     offset += from.dims[r.dim] * to.strides[r.dim];
   }
+  end_list(e);
   return ST_OK;
 }
 
@@ -163,6 +212,7 @@ status prepare_stack(executor *e, const op_arg *a) {
     const view from = view_of(list->value[i]);
     add_copy(e, (int)list->size, (int64_t)i * o.strides[r.dim], &to, (int)i, 0, &from);
   }
+  end_list(e);
   return ST_OK;
 }
 
@@ -226,6 +276,7 @@ status prepare_chunk_cat(executor *e, const op_arg *a) {
     }
     at += rows * row;
   }
+  end_list(e);
   return ST_OK;
 }
 
@@ -256,6 +307,7 @@ static status split(executor *e, const tensor *self, int64_t dim, const aclIntAr
   }
   EXPECT(begin == n, "out has tensors for %jd of the %jd elements in dimension %d, expected all", (intmax_t)begin,
          (intmax_t)n, d);
+  end_list(e);
   return ST_OK;
 }
 

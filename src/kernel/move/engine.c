@@ -223,6 +223,18 @@ void move_run(const move_plan *p, void *to, const void *from, uint64_t cost_ns) 
     rows_parallel(move_columns, &job, columns, columns > 2 * COLUMN_GRAIN ? COLUMN_GRAIN : ROW_GRAIN, cost_ns);
 }
 
+bool move_is_run(const move_plan *p) { return p->rows && p->loop == moves->rows && p->space.rank == 2; }
+
+row_run move_run_of(const move_plan *p, void *to, const void *from) {
+  const move_space *s = &p->space;
+  return (row_run){.to = to,
+                   .from = from,
+                   .to_step = s->to[0],
+                   .from_step = s->from[0],
+                   .bytes = s->dims[1] * s->element_bytes,
+                   .streams = p->streams};
+}
+
 void move_now(const move_space *s, void *to, const void *from, uint64_t cost_ns) {
   move_plan p;
   move_plan_init(&p, s);

@@ -45,6 +45,10 @@ void move_plan_init(move_plan *p, const move_space *s);
 /* On the calling thread, or on a team where cost_ns is worth one. */
 void move_run(const move_plan *p, void *to, const void *from, uint64_t cost_ns);
 
+/* For moves of one plane of rows of bytes that take turns (move_loops.h): whether this is one; its rows. */
+bool move_is_run(const move_plan *p);
+row_run move_run_of(const move_plan *p, void *to, const void *from);
+
 /* Plans and runs at once. */
 void move_now(const move_space *s, void *to, const void *from, uint64_t cost_ns);
 

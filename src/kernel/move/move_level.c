@@ -101,6 +101,19 @@ static void rows(const plane *p, char *to, const char *from) {
   stream_end();
 }
 
+static void in_turn(const row_run *run, int64_t n, int64_t begin, int64_t end) {
+  for (int64_t i = begin; i < end; ++i)
+    for (const row_run *r = run; r < run + n; ++r) {
+      char *const to = r->to + i * r->to_step;
+      const char *const from = r->from + i * r->from_step;
+      if (r->streams && r->bytes >= STREAM_ROW)
+        stream_bytes(to, from, r->bytes);
+      else
+        move_long(to, from, r->bytes);
+    }
+  stream_end();
+}
+
 /* ---- strided rows ------------------------------------------------------------------------------------------------ */
 
 /* Rows whose elements lie at constant small steps, which compilers make vectors of, or at any step. */
@@ -288,4 +301,5 @@ const move_loops LEVELED(move_loops) = {
     .transpose = {transpose_w1, transpose_w2, transpose_w4, transpose_w8, strided_w16},
     .strided = {strided_w1, strided_w2, strided_w4, strided_w8, strided_w16},
     .scattered_rows = scattered_rows,
+    .in_turn = in_turn,
 };
