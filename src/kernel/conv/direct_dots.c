@@ -39,7 +39,7 @@ INLINE void some_positions(const pair_sums *s, const int64_t *place, int rows, i
       const char *words = w;
       for (int64_t p = 0; p < pairs; ++p, at += s->x_pair, words += 64) {
         __m512bh row[2];
-        UNROLL for (int v = 0; v < tiles; ++v) row[v] = (__m512bh)_mm512_load_si512(words + v * PAIR_TILE_BYTES);
+        UNROLL for (int v = 0; v < tiles; ++v) row[v] = (__m512bh)_mm512_loadu_si512(words + v * PAIR_TILE_BYTES);
         UNROLL for (int i = 0; i < n; ++i) {
           const __m512bh in = (__m512bh)_mm512_set1_epi32((int)at[place[i]]);
           UNROLL for (int v = 0; v < tiles; ++v) sum[i][v] = _mm512_dpbf16_ps(sum[i][v], row[v], in);
