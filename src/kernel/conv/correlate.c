@@ -11,6 +11,7 @@
 #include "kernel/conv/phase_products.h"
 #include "kernel/engine/level.h"
 #include "kernel/engine/rows.h"
+#include "op/parallel.h"
 
 LEVEL_CHOICE(direct_loops_table, direct_loops, direct_loops_table)
 
@@ -59,7 +60,8 @@ typedef struct {
   direct_sums sums;                   /* of the first group, tile and position */
   int64_t w_group, w_axis[CONV_AXES]; /* elements */
   const float *x, *bias;
-  char *packed;               /* the weights for pairs; this phase's */
+  pair_weights weights;       /* those of words of two channels, */
+  char *packed;               /* and where they are packed */
   int64_t x_image, x_group;   /* elements */
   char *outputs, *to;         /* the first of all, and of the phase */
   int64_t to_axis[CONV_AXES]; /* bytes from output to output of the phase */
@@ -140,13 +142,13 @@ static void place_positions(const phase *f, int64_t p, int64_t n, int64_t *place
 }
 
 /* Blocks of words of two channels. */
-static void make_pairs(const phase *f, int64_t image, int64_t group, int64_t row_tile, int64_t tile) {
+static void make_pairs(const phase *f, const char *w, int64_t image, int64_t group, int64_t row_tile, int64_t tile) {
   _Alignas(64) float out[PAIR_ROWS * PAIR_WIDTH];
   int64_t place[PAIR_WIDTH];
   const correlation *c = f->c;
   const int64_t row = row_tile * PAIR_ROWS, p = tile * f->width;
   const int64_t rows = smaller(PAIR_ROWS, f->rows - row), n = smaller(f->width, f->positions - p);
-  pair_sums s = {.w = f->packed + pair_weights_at(group, row, f->rows, f->channels, f->sums.taps),
+  pair_sums s = {.w = w,
                  .x = (const uint32_t *)(const void *)f->x + image * f->x_image + group * f->x_group,
                  .x_pair = c->image.channel,
                  .x_tap = f->sums.x_tap,
@@ -170,6 +172,31 @@ static bool taps_are_plain(const correlation *c) {
   return true;
 }
 
+static char *packed_at(const phase *f, int64_t group, int64_t row_tile) {
+  return f->packed + pair_weights_at(group, row_tile * PAIR_ROWS, f->rows, f->channels, f->sums.taps);
+}
+
+/* All blocks of rows. */
+static void pack_pairs(const void *job, int64_t begin, int64_t end) {
+  const phase *f = job;
+  for (int64_t i = begin; i < end; ++i) {
+    const int64_t group = i / f->row_tiles, row = i % f->row_tiles;
+    pair_weights_pack(&f->weights, packed_at(f, group, row), group, row * PAIR_ROWS);
+  }
+}
+
+/* Many weights: a block of rows at a time, whose weights stay in L2. A thread packs them where those of its first are. */
+static void make_row_blocks(const void *job, int64_t begin, int64_t end) {
+  const phase *f = job;
+  char *const w = packed_at(f, begin / f->row_tiles, begin % f->row_tiles);
+  for (int64_t i = begin; i < end; ++i) {
+    const int64_t group = i / f->row_tiles, row = i % f->row_tiles;
+    pair_weights_pack(&f->weights, w, group, row * PAIR_ROWS);
+    for (int64_t image = 0; image < f->n_images; ++image)
+      for (int64_t tile = 0; tile < f->position_tiles; ++tile) make_pairs(f, w, image, group, row, tile);
+  }
+}
+
 static void make_tiles(const void *job, int64_t begin, int64_t end) {
   const phase *f = job;
   const int64_t tiles = f->n_images * f->position_tiles;
@@ -177,8 +204,11 @@ static void make_tiles(const void *job, int64_t begin, int64_t end) {
     const int64_t group = conv_quotient(i, f->row_tiles * tiles), at = conv_remainder(i, f->row_tiles * tiles);
     const int64_t row = f->rows_outer ? conv_quotient(at, tiles) : conv_remainder(at, f->row_tiles);
     const int64_t tile = f->rows_outer ? conv_remainder(at, tiles) : conv_quotient(at, f->row_tiles);
-    (f->c->pairs ? make_pairs : make_tile)(f, conv_quotient(tile, f->position_tiles), group, row,
-                                           conv_remainder(tile, f->position_tiles));
+    const int64_t image = conv_quotient(tile, f->position_tiles), t = conv_remainder(tile, f->position_tiles);
+    if (f->c->pairs)
+      make_pairs(f, packed_at(f, group, row), image, group, row, t);
+    else
+      make_tile(f, image, group, row, t);
   }
 }
 
@@ -283,19 +313,18 @@ static void count_positions(phase *f) {
   f->width_out = f->pitch;
 }
 
-static void pack_pairs(const phase *f, uint64_t cost_ns) {
-  const pair_weights p = {.w = (const uint16_t *)(const void *)f->sums.w,
-                          .group_stride = f->w_group,
-                          .row_stride = f->sums.w_row,
-                          .channel_stride = f->sums.w_channel,
-                          .tap = f->sums.w_tap,
-                          .taps = f->sums.taps,
-                          .groups = f->c->g.groups,
-                          .rows = f->rows,
-                          .channels = f->channels,
-                          .kernel_taps = taps_are_plain(f->c) ? conv_volume(f->c->g.kernel) : 0,
-                          .by_pairs = f->c->pairs->anywhere};
-  pair_weights_pack(&p, f->packed, cost_ns);
+static pair_weights pair_weights_of(const phase *f) {
+  return (pair_weights){.w = (const uint16_t *)(const void *)f->sums.w,
+                        .group_stride = f->w_group,
+                        .row_stride = f->sums.w_row,
+                        .channel_stride = f->sums.w_channel,
+                        .tap = f->sums.w_tap,
+                        .taps = f->sums.taps,
+                        .groups = f->c->g.groups,
+                        .rows = f->rows,
+                        .channels = f->channels,
+                        .kernel_taps = taps_are_plain(f->c) ? conv_volume(f->c->g.kernel) : 0,
+                        .by_pairs = f->c->pairs->anywhere};
 }
 
 /* Everything of the phase but its axes is set; scratch for the taps is there. */
@@ -327,7 +356,13 @@ static void run_phase(phase *f, int64_t n_images, int64_t *taps, uint64_t cost_n
   f->position_tiles = (f->positions + f->width - 1) / f->width;
   f->row_tiles = (f->rows + rows - 1) / rows;
   f->rows_outer = f->rows * f->channels * n_taps * w_size > WEIGHT_BYTES;
-  if (c->pairs) pack_pairs(f, cost_ns / 4);
+  if (c->pairs) f->weights = pair_weights_of(f);
+  const int64_t row_blocks = c->g.groups * f->row_tiles;
+  if (c->pairs && f->rows_outer && row_blocks >= parallel_most(cost_ns)) {
+    rows_parallel(make_row_blocks, f, row_blocks, 1, cost_ns);
+    return;
+  }
+  if (c->pairs) rows_parallel(pack_pairs, f, row_blocks, 1, cost_ns / 4);
   const int64_t groups = n_images * c->g.groups;
   if (across)
     rows_parallel(make_singles_across, f, n_images * ((c->g.groups + ACROSS - 1) / ACROSS) * f->position_tiles, 1,

@@ -19,11 +19,6 @@ typedef struct {
   int64_t rows, channels, tiles;
 } step;
 
-typedef struct {
-  const pair_weights *weights;
-  char *to;
-} pack_job;
-
 int64_t pair_steps(int64_t channels) { return (channels + PAIR_CHANNELS - 1) / PAIR_CHANNELS; }
 
 static int64_t tiles_of(int64_t rows) { return (rows + PAIR_TILE_ROWS - 1) / PAIR_TILE_ROWS; }
@@ -93,37 +88,25 @@ static void pack_across(const pair_weights *p, const step *s) {
   }
 }
 
-static void pack_blocks(const void *job, int64_t begin, int64_t end) {
-  const pack_job *j = job;
-  const pair_weights *p = j->weights;
-  const int64_t blocks = (p->rows + PAIR_ROWS - 1) / PAIR_ROWS;
+void pair_weights_pack(const pair_weights *p, char *to, int64_t group, int64_t row) {
   const bool few = p->kernel_taps > 0 && p->kernel_taps <= MOST_TAPS;
   const bool across = few && p->channel_stride != p->kernel_taps && p->row_stride == p->kernel_taps;
   bool runs = p->kernel_taps == p->taps && p->channel_stride == p->taps;
   for (int64_t t = 0; t < p->taps; ++t) runs &= p->tap[t] == t;
-  for (int64_t i = begin; i < end; ++i) {
-    const int64_t group = i / blocks, row = i % blocks * PAIR_ROWS;
-    step s = {.to = (uint32_t *)(void *)(j->to + pair_weights_at(group, row, p->rows, p->channels, p->taps)),
-              .rows = smaller(PAIR_ROWS, p->rows - row)};
-    s.tiles = tiles_of(s.rows);
-    const bool whole_rows = s.rows == s.tiles * PAIR_TILE_ROWS;
-    const int64_t words = s.tiles * p->taps * TILE_WORDS;
-    for (int64_t channel = 0; channel < p->channels; channel += PAIR_CHANNELS, s.to += words) {
-      s.from = p->w + group * p->group_stride + row * p->row_stride + channel * p->channel_stride;
-      s.channels = smaller(PAIR_CHANNELS, p->channels - channel);
-      const bool whole = whole_rows && s.channels == PAIR_CHANNELS;
-      if (!whole) memset(s.to, 0, (size_t)words * sizeof *s.to);
-      if (whole && across)
-        pack_across(p, &s);
-      else if (whole && few && runs && p->by_pairs)
-        pack_runs_by_pairs(p, &s);
-      else
-        pack_rows(p, &s, runs);
-    }
+  step s = {.to = (uint32_t *)(void *)to, .rows = smaller(PAIR_ROWS, p->rows - row)};
+  s.tiles = tiles_of(s.rows);
+  const bool whole_rows = s.rows == s.tiles * PAIR_TILE_ROWS;
+  const int64_t words = s.tiles * p->taps * TILE_WORDS;
+  for (int64_t channel = 0; channel < p->channels; channel += PAIR_CHANNELS, s.to += words) {
+    s.from = p->w + group * p->group_stride + row * p->row_stride + channel * p->channel_stride;
+    s.channels = smaller(PAIR_CHANNELS, p->channels - channel);
+    const bool whole = whole_rows && s.channels == PAIR_CHANNELS;
+    if (!whole) memset(s.to, 0, (size_t)words * sizeof *s.to);
+    if (whole && across)
+      pack_across(p, &s);
+    else if (whole && few && runs && p->by_pairs)
+      pack_runs_by_pairs(p, &s);
+    else
+      pack_rows(p, &s, runs);
   }
-}
-
-void pair_weights_pack(const pair_weights *p, char *to, uint64_t cost_ns) {
-  const pack_job j = {.weights = p, .to = to};
-  rows_parallel(pack_blocks, &j, p->groups * ((p->rows + PAIR_ROWS - 1) / PAIR_ROWS), 1, cost_ns);
 }

@@ -17,9 +17,9 @@ typedef struct {
 int64_t pair_steps(int64_t channels);
 /* Of the tiles of all groups. */
 int64_t pair_weights_bytes(int64_t groups, int64_t rows, int64_t channels, int64_t taps);
-/* Where the tiles of a block of rows begin; row: its first, a multiple of PAIR_ROWS. */
+/* A block of rows: `row` is its first, a multiple of PAIR_ROWS. */
+void pair_weights_pack(const pair_weights *p, char *to, int64_t group, int64_t row);
+/* Where its tiles begin among those of all groups. */
 int64_t pair_weights_at(int64_t group, int64_t row, int64_t rows, int64_t channels, int64_t taps);
-/* cost_ns: of all, on one core. */
-void pair_weights_pack(const pair_weights *p, char *to, uint64_t cost_ns);
 
 #endif
