@@ -92,6 +92,22 @@ def quantised_rows(b):
                   bytes=k * n * bits // 8)
 
 
+@case("QuantMatmulV4", goal=0.77)
+def quant_matmul(b):
+    """int8 by int8 to bfloat16, with scales of rows and columns; the peer gives the sums alone."""
+    from dtypes import BF16, I8
+    for m, k, n in ((64, 4096, 4096), (256, 1024, 1024), (1024, 1024, 1024), (2048, 4096, 1024)):
+        x, w, scale, rows = b.random(I8, (m, k), -127, 127), b.random(I8, (k, n), -127, 127), b.random(F32, (n,)), b.random(F32, (m,))
+        t, u = b.torch(x), b.torch(w)
+        v = u.T.contiguous().T
+        out = b.empty(BF16, (m, n))
+        b.compare(f"{m} x {k} x {n}", "aclnnQuantMatmulV4", [x, w, scale, None, rows, None, False, False, out],
+                  lambda: torch._int_mm(t, u), flops=2 * m * k * n)
+        w = b.of(I8, v.T.contiguous().numpy())
+        b.compare(f"{m} x {k} x {n} [N, K]", "aclnnQuantMatmulV4", [x, w, scale, None, rows, None, False, True, out],
+                  lambda: torch._int_mm(t, v), flops=2 * m * k * n)
+
+
 @case("TriangularSolve", goal=1.0)
 def triangular_solve(b):
     for batch, n, cols in ((1, 32, 32), (64, 32, 32), (1, 512, 64)):

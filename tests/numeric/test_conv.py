@@ -245,7 +245,7 @@ class Convolutions(unittest.TestCase):
         rng = np.random.default_rng(5)
         for (b, ci, h, w, co, k, s, p), d in itertools.product(
                 ((2, 20, 30, 41, 37, 3, 1, 1), (3, 70, 9, 9, 300, 1, 1, 0), (1, 3, 64, 50, 33, 7, 2, 3), (1, 40, 11, 13, 600, 3, 1, 1),
-                 (2, 500, 3, 5, 250, 3, 2, 1)),
+                 (2, 500, 3, 5, 250, 3, 2, 1), (2, 64, 15, 13, 48, 3, 1, 1), (1, 48, 13, 15, 64, 2, 1, 1)),
                 (F32, BF16)):
             c = object.__new__(Case)
             c.g, c.n, c.groups, c.batch = object.__new__(Geometry), 2, 1, b

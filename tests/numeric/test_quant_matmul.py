@@ -58,7 +58,7 @@ class Product(unittest.TestCase):
         kind = gen.pick(("i8", "i8", "int4", "words"))
         m, k, n = (8 * gen.integer(1, 6) if kind != "i8" else gen.integer(1, 40) for _ in "mkn")
         if gen.chance(0.1):
-            m, k, n = gen.pick(((304, 64, 16), (8, 2048, 600), (8, 1200, 40)))
+            m, k, n = gen.pick(((304, 64, 16), (8, 2048, 600), (8, 1200, 40), (200, 192, 160)))
         batch = gen.shape(max_rank=2, numel=6, empty=0) if kind == "i8" and gen.chance(0.4) else ()
         t1, t2 = (gen.chance(0.3) for _ in "12")
         x1, a = self.factor(gen, kind, (*batch, m, k), t1)

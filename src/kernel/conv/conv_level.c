@@ -153,10 +153,31 @@ static void split(void *to, int64_t to_step, const void *from, int64_t taps, int
     take((char *)to + t * to_step, (const char *)from + t * element_bytes, taps, element_bytes, 64 / element_bytes);
 }
 
+/* The elements 2 * i + low and 2 * j + high of 16 rows, from words i and j. */
+static inline void join_row(uint32_t *restrict to, const uint32_t *i, const uint32_t *j, int low, int high) {
+#ifdef __AVX512BW__
+  const __m512i lanes = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+  const __m512i first = _mm512_set1_epi32((32 + high) << 16 | low); /* of the second vector, of the first */
+  const __m512i places = _mm512_add_epi32(_mm512_mullo_epi32(lanes, _mm512_set1_epi32(2 << 16 | 2)), first);
+  _mm512_storeu_si512(to, _mm512_permutex2var_epi16(_mm512_loadu_si512(i), places, _mm512_loadu_si512(j)));
+#else
+  for (int r = 0; r < 16; ++r) to[r] = (i[r] >> 16 * low & 0xffff) | j[r] >> 16 * high << 16;
+#endif
+}
+
+static void join(uint32_t *to, int64_t to_step, const uint32_t *two, int64_t taps, int64_t pairs) {
+  for (int64_t t = 0; t < taps; ++t, to += to_step)
+    for (int64_t p = 0; p < pairs; ++p) {
+      const int64_t low = 2 * p * taps + t, high = low + taps;
+      join_row(to + p * 16, two + low / 2 * 16, two + high / 2 * 16, (int)(t % 2), (int)((t + taps) % 2));
+    }
+}
+
 const conv_loops_table LEVELED(conv_loops_table) = {.take = take,
                                                     .lines = lines,
                                                     .fill = fill,
                                                     .spread_f32 = spread_f32,
                                                     .spread_f64 = spread_f64,
                                                     .pair = pair,
-                                                    .split = split};
+                                                    .split = split,
+                                                    .join = join};

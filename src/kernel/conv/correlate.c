@@ -4,20 +4,21 @@
 #include <string.h>
 
 #include "kernel/conv/direct.h"
-#include "kernel/conv/direct_amx.h"
+#include "kernel/conv/direct_pairs.h"
 #include "kernel/conv/loops.h"
+#include "kernel/conv/pair_weights.h"
 #include "kernel/conv/phase.h"
 #include "kernel/conv/phase_products.h"
 #include "kernel/engine/level.h"
 #include "kernel/engine/rows.h"
+#include "op/parallel.h"
 
 LEVEL_CHOICE(direct_loops_table, direct_loops, direct_loops_table)
 
 enum {
-  LEAST_AMX = 16,          /* channels summed over, for AMX to be worth it; and outputs of a group */
+  LEAST_PAIRS = 16,        /* channels summed over, for words of two to be worth it; and outputs of a group */
   LEAST_ROWS = 32,         /* of outputs of a group, for a gradient as packed products; */
   LEAST_WEIGHTS = 1 << 20, /* and floats, such that L2 does not keep them */
-  PACK_TAPS = 16,          /* of weights packed across rows, on the stack */
   MOST_ROWS = 8,
   MOST_WIDTH = 48,       /* positions of a tile, at any level */
   ACROSS = 16,           /* output channels together where they are neighbours, */
@@ -55,11 +56,12 @@ typedef struct {
   const correlation *c;
   phase_axis axis[CONV_AXES];
   int64_t image_size[CONV_AXES];
+  int64_t pitch, lines, width_out;    /* of positions: from line to line, lines of a plane; outputs of a line */
   direct_sums sums;                   /* of the first group, tile and position */
   int64_t w_group, w_axis[CONV_AXES]; /* elements */
   const float *x, *bias;
-  char *packed; /* the weights for AMX; this phase's */
-  int64_t steps;
+  pair_weights weights;       /* those of words of two channels, */
+  char *packed;               /* and where they are packed */
   int64_t x_image, x_group;   /* elements */
   char *outputs, *to;         /* the first of all, and of the phase */
   int64_t to_axis[CONV_AXES]; /* bytes from output to output of the phase */
@@ -71,7 +73,7 @@ typedef struct {
 
 /* c[row][i] is position p + i: those that are outputs go to their places. */
 static void store_tile(const phase *f, char *to, const float *c, int64_t c_row, int64_t rows, int64_t p, int64_t n) {
-  const int64_t pitch = f->image_size[2], width = f->axis[2].out, lines = f->image_size[1];
+  const int64_t pitch = f->pitch, width = f->width_out, lines = f->lines;
   const bool copies = f->c->to.dtype == ACL_FLOAT && f->to_axis[2] == (int64_t)sizeof *c;
   int64_t w = 0, h = 0, d = 0;
   if (p) w = p % pitch, h = p / pitch % lines, d = p / pitch / lines;
@@ -127,25 +129,39 @@ static void make_tile(const phase *f, int64_t image, int64_t group, int64_t row_
   store_tile(f, to, out, f->width, rows, p, n);
 }
 
-/* Blocks of AMX_ROWS rows by as many positions. */
-static void make_amx(const phase *f, int64_t image, int64_t group, int64_t row_tile, int64_t tile) {
-  _Alignas(64) float out[AMX_ROWS * AMX_ROWS];
-  const correlation *c = f->c;
-  const int64_t row = row_tile * AMX_ROWS, p = tile * AMX_ROWS;
-  const int64_t rows = smaller(AMX_ROWS, f->rows - row), n = smaller(AMX_ROWS, f->positions - p);
-  const int64_t tiles = (f->rows + 15) / 16, per_row_tile = f->steps * f->sums.taps * AMX_TILE_BYTES;
-  const amx_sums s = {.w = f->packed + (group * tiles + row / 16) * per_row_tile,
-                      .x = (const uint32_t *)(const void *)f->x + image * f->x_image + group * f->x_group + p,
-                      .x_pair = c->image.channel,
-                      .x_tap = f->sums.x_tap,
-                      .steps = f->steps,
-                      .taps = f->sums.taps};
-  direct_amx_block(&s, rows > 16, n > 16, out);
-  for (int64_t r = 0; f->bias && r < rows; ++r) {
-    const float b = f->bias[group * f->rows + row + r];
-    for (int i = 0; i < AMX_ROWS; ++i) out[r * AMX_ROWS + i] += b;
+/* Where n outputs from p on are in the image. */
+static void place_positions(const phase *f, int64_t p, int64_t n, int64_t *place) {
+  const int64_t pitch = f->image_size[2], line = p / f->axis[2].out;
+  int64_t w = p % f->axis[2].out, h = line % f->axis[1].out, d = line / f->axis[1].out;
+  for (int64_t i = 0; i < n; ++i) {
+    place[i] = (d * f->image_size[1] + h) * pitch + w;
+    if (++w < f->axis[2].out) continue;
+    w = 0;
+    if (++h == f->axis[1].out) h = 0, ++d;
   }
-  store_tile(f, f->to + image * c->to.outer + (group * f->rows + row) * c->to.inner, out, AMX_ROWS, rows, p, n);
+}
+
+/* Blocks of words of two channels. */
+static void make_pairs(const phase *f, const char *w, int64_t image, int64_t group, int64_t row_tile, int64_t tile) {
+  _Alignas(64) float out[PAIR_ROWS * PAIR_WIDTH];
+  int64_t place[PAIR_WIDTH];
+  const correlation *c = f->c;
+  const int64_t row = row_tile * PAIR_ROWS, p = tile * f->width;
+  const int64_t rows = smaller(PAIR_ROWS, f->rows - row), n = smaller(f->width, f->positions - p);
+  pair_sums s = {.w = w,
+                 .x = (const uint32_t *)(const void *)f->x + image * f->x_image + group * f->x_group,
+                 .x_pair = c->image.channel,
+                 .x_tap = f->sums.x_tap,
+                 .pairs = (f->channels + 1) / 2,
+                 .taps = f->sums.taps,
+                 .place = place,
+                 .bias = f->bias ? f->bias + group * f->rows + row : NULL};
+  if (c->pairs->anywhere)
+    place_positions(f, p, n, place);
+  else
+    s.x += p;
+  c->pairs->block(&s, (int)rows, (int)n, out);
+  store_tile(f, f->to + image * c->to.outer + (group * f->rows + row) * c->to.inner, out, PAIR_WIDTH, rows, p, n);
 }
 
 /* The taps of a row and channel are one run, in their order. */
@@ -156,59 +172,28 @@ static bool taps_are_plain(const correlation *c) {
   return true;
 }
 
-/* 32 rows by 32 channels of weights whose rows' taps are neighbours (those of a gradient): to tiles of rows. from: the
- * first row and channel; taps of the kernel, of which there are at most PACK_TAPS. */
-static void pack_across(const phase *f, uint16_t *to, const uint16_t *from) {
-  _Alignas(64) uint16_t stage[PACK_TAPS][AMX_CHANNELS][AMX_ROWS];
-  _Alignas(64) uint32_t words[AMX_CHANNELS / 2][AMX_ROWS];
-  enum { TILE_WORDS = AMX_TILE_BYTES / 4, PITCH = AMX_CHANNELS / 2 };
-  for (int k = 0; k < AMX_CHANNELS; ++k)
-    conv_loops->split(stage[0][k], AMX_CHANNELS * AMX_ROWS * 2, from + k * f->sums.w_channel, f->sums.w_row, 2);
-  float *at = (float *)(void *)to; /* words; bits are only moved */
-  for (int64_t t = 0; t < f->sums.taps; ++t, at += 2 * TILE_WORDS) {
-    for (int k = 0; k < AMX_CHANNELS / 2; ++k) {
-      const uint16_t(*const rows)[AMX_ROWS] = stage[f->sums.w_tap[t]] + 2 * k;
-      conv_loops->pair(words[k], rows[0], rows[1], 1, AMX_ROWS);
-    }
-    const float *const source = (const float *)(const void *)words[0];
-    direct_loops->transpose(at, PITCH, source, AMX_ROWS, AMX_ROWS / 2);
-    direct_loops->transpose(at + TILE_WORDS, PITCH, source + AMX_ROWS / 2, AMX_ROWS, AMX_ROWS / 2);
+static char *packed_at(const phase *f, int64_t group, int64_t row_tile) {
+  return f->packed + pair_weights_at(group, row_tile * PAIR_ROWS, f->rows, f->channels, f->sums.taps);
+}
+
+/* All blocks of rows. */
+static void pack_pairs(const void *job, int64_t begin, int64_t end) {
+  const phase *f = job;
+  for (int64_t i = begin; i < end; ++i) {
+    const int64_t group = i / f->row_tiles, row = i % f->row_tiles;
+    pair_weights_pack(&f->weights, packed_at(f, group, row), group, row * PAIR_ROWS);
   }
 }
 
-/* The weights of one block of rows of a group: [steps][taps][1 or 2 tiles of 16 rows by 32 channels]. */
-static void pack_weights(const void *job, int64_t begin, int64_t end) {
+/* Many weights: a block of rows at a time, whose weights stay in L2. A thread packs them where those of its first are. */
+static void make_row_blocks(const void *job, int64_t begin, int64_t end) {
   const phase *f = job;
-  const int64_t row_stride = f->sums.w_row, channel_stride = f->sums.w_channel, taps = f->sums.taps;
-  const int64_t tiles = (f->rows + 15) / 16;
-  const uint16_t *const w = (const uint16_t *)(const void *)f->sums.w;
-  bool dense = channel_stride == taps; /* a channel's taps are neighbours, in their order */
-  for (int64_t t = 0; t < taps; ++t) dense &= f->sums.w_tap[t] == t;
-  const bool across =
-      !dense && row_stride == conv_volume(f->c->g.kernel) && row_stride <= PACK_TAPS && taps_are_plain(f->c);
+  char *const w = packed_at(f, begin / f->row_tiles, begin % f->row_tiles);
   for (int64_t i = begin; i < end; ++i) {
-    const int64_t group = i / f->row_tiles, row = i % f->row_tiles * AMX_ROWS;
-    const int64_t rows = smaller(AMX_ROWS, f->rows - row), width = rows > 16 ? 2 : 1;
-    uint16_t *const to =
-        (uint16_t *)(void *)(f->packed + (group * tiles + row / 16) * f->steps * taps * AMX_TILE_BYTES);
-    if (rows < width * 16 || f->channels % AMX_CHANNELS)
-      memset(to, 0, (size_t)(width * f->steps * taps) * AMX_TILE_BYTES);
-    const bool whole = across && rows == AMX_ROWS;
-    for (int64_t step = 0; whole && step < f->channels / AMX_CHANNELS; ++step)
-      pack_across(f, to + step * taps * AMX_TILE_BYTES,
-                  w + group * f->w_group + row * row_stride + step * AMX_CHANNELS * channel_stride);
-    for (int64_t r = 0; r < rows; ++r)
-      for (int64_t step = whole ? f->channels / AMX_CHANNELS : 0; step < f->steps; ++step) {
-        const int64_t channel = step * AMX_CHANNELS, n = smaller(AMX_CHANNELS, f->channels - channel);
-        const uint16_t *const from = w + group * f->w_group + (row + r) * row_stride + channel * channel_stride;
-        uint16_t *at = to + (step * taps * width + r / 16) * (AMX_TILE_BYTES / 2) + r % 16 * AMX_CHANNELS;
-        if (dense && n == AMX_CHANNELS) {
-          conv_loops->split(at, width * AMX_TILE_BYTES, from, taps, 2);
-          continue;
-        }
-        for (int64_t t = 0; t < taps; ++t, at += width * (AMX_TILE_BYTES / 2))
-          conv_loops->take(at, from + f->sums.w_tap[t], channel_stride, sizeof *at, n);
-      }
+    const int64_t group = i / f->row_tiles, row = i % f->row_tiles;
+    pair_weights_pack(&f->weights, w, group, row * PAIR_ROWS);
+    for (int64_t image = 0; image < f->n_images; ++image)
+      for (int64_t tile = 0; tile < f->position_tiles; ++tile) make_pairs(f, w, image, group, row, tile);
   }
 }
 
@@ -219,8 +204,11 @@ static void make_tiles(const void *job, int64_t begin, int64_t end) {
     const int64_t group = conv_quotient(i, f->row_tiles * tiles), at = conv_remainder(i, f->row_tiles * tiles);
     const int64_t row = f->rows_outer ? conv_quotient(at, tiles) : conv_remainder(at, f->row_tiles);
     const int64_t tile = f->rows_outer ? conv_remainder(at, tiles) : conv_quotient(at, f->row_tiles);
-    (f->c->amx ? make_amx : make_tile)(f, conv_quotient(tile, f->position_tiles), group, row,
-                                       conv_remainder(tile, f->position_tiles));
+    const int64_t image = conv_quotient(tile, f->position_tiles), t = conv_remainder(tile, f->position_tiles);
+    if (f->c->pairs)
+      make_pairs(f, packed_at(f, group, row), image, group, row, t);
+    else
+      make_tile(f, image, group, row, t);
   }
 }
 
@@ -313,12 +301,38 @@ __attribute__((always_inline)) static inline void place_taps(const phase *f, int
     }
 }
 
+/* Positions are places of the image from the first output to the last; or outputs, all in one line where they lie so. */
+static void count_positions(phase *f) {
+  const phase_axis *const a = f->axis;
+  f->pitch = f->image_size[2], f->lines = f->image_size[1], f->width_out = a[2].out;
+  f->positions = ((a[0].out - 1) * f->lines + a[1].out - 1) * f->pitch + a[2].out;
+  if (!f->c->pairs || !f->c->pairs->anywhere) return;
+  f->positions = a[0].out * a[1].out * a[2].out;
+  f->pitch = a[2].out, f->lines = a[1].out;
+  if (f->to_axis[1] == f->to_axis[2] * f->pitch) f->pitch *= f->lines, f->lines = 1;
+  f->width_out = f->pitch;
+}
+
+static pair_weights pair_weights_of(const phase *f) {
+  return (pair_weights){.w = (const uint16_t *)(const void *)f->sums.w,
+                        .group_stride = f->w_group,
+                        .row_stride = f->sums.w_row,
+                        .channel_stride = f->sums.w_channel,
+                        .tap = f->sums.w_tap,
+                        .taps = f->sums.taps,
+                        .groups = f->c->g.groups,
+                        .rows = f->rows,
+                        .channels = f->channels,
+                        .kernel_taps = taps_are_plain(f->c) ? conv_volume(f->c->g.kernel) : 0,
+                        .by_pairs = f->c->pairs->anywhere};
+}
+
 /* Everything of the phase but its axes is set; scratch for the taps is there. */
 static void run_phase(phase *f, int64_t n_images, int64_t *taps, uint64_t cost_ns) {
   f->n_images = n_images;
   const correlation *c = f->c;
   const phase_axis *const a = f->axis;
-  const int64_t size = sizeof(float), w_size = c->amx ? (int64_t)sizeof(uint16_t) : size;
+  const int64_t size = sizeof(float), w_size = c->pairs ? (int64_t)sizeof(uint16_t) : size;
   if (a[0].out <= 0 || a[1].out <= 0 || a[2].out <= 0) return;
   place_outputs(f);
   const int64_t n_taps = a[0].taps * a[1].taps * a[2].taps;
@@ -331,18 +345,24 @@ static void run_phase(phase *f, int64_t n_images, int64_t *taps, uint64_t cost_n
   f->sums.w_tap = taps;
   f->sums.x_tap = taps + n_taps;
   f->sums.taps = n_taps;
-  f->positions = ((a[0].out - 1) * f->image_size[1] + a[1].out - 1) * f->image_size[2] + a[2].out;
+  count_positions(f);
   const bool single = f->rows == 1;
-  const int64_t rows = c->amx ? AMX_ROWS : direct_loops->rows;
+  const int64_t rows = c->pairs ? PAIR_ROWS : direct_loops->rows;
   const bool across = single && llabs(c->to.inner) < llabs(f->to_axis[2]) && c->g.groups > 1;
-  f->width = across   ? ACROSS_WIDTH
-             : single ? SINGLE_WIDTH
-             : c->amx ? AMX_ROWS
-                      : (int64_t)direct_loops->vectors * direct_loops->lanes;
+  f->width = across     ? ACROSS_WIDTH
+             : single   ? SINGLE_WIDTH
+             : c->pairs ? c->pairs->width
+                        : (int64_t)direct_loops->vectors * direct_loops->lanes;
   f->position_tiles = (f->positions + f->width - 1) / f->width;
   f->row_tiles = (f->rows + rows - 1) / rows;
   f->rows_outer = f->rows * f->channels * n_taps * w_size > WEIGHT_BYTES;
-  if (c->amx) rows_parallel(pack_weights, f, c->g.groups * f->row_tiles, 1, cost_ns / 4);
+  if (c->pairs) f->weights = pair_weights_of(f);
+  const int64_t row_blocks = c->g.groups * f->row_tiles;
+  if (c->pairs && f->rows_outer && row_blocks >= parallel_most(cost_ns)) {
+    rows_parallel(make_row_blocks, f, row_blocks, 1, cost_ns);
+    return;
+  }
+  if (c->pairs) rows_parallel(pack_pairs, f, row_blocks, 1, cost_ns / 4);
   const int64_t groups = n_images * c->g.groups;
   if (across)
     rows_parallel(make_singles_across, f, n_images * ((c->g.groups + ACROSS - 1) / ACROSS) * f->position_tiles, 1,
@@ -408,22 +428,23 @@ void conv_to_floats(float *to, const void *from, const conv_operand *o, int64_t 
   elementwise_copy(to, &floats, from, &v, cost_ns);
 }
 
-static int64_t steps_of(int64_t channels) { return (channels + AMX_CHANNELS - 1) / AMX_CHANNELS; }
-
-/* bfloat16, of enough channels, at whole elements. */
-static bool amx_fits(const correlation *c) {
+/* The kernel for words of two channels, where they fit: bfloat16, of enough channels. */
+static const pair_kernel *pairs_of(const correlation *c) {
   const conv_geometry *g = &c->g;
-  return c->from.dtype == ACL_BF16 && c->w.dtype == ACL_BF16 && g->rows >= LEAST_AMX && g->channels >= LEAST_AMX &&
-         direct_has_amx();
+  if (c->from.dtype != ACL_BF16 || c->w.dtype != ACL_BF16 || g->rows < LEAST_PAIRS || g->channels < LEAST_PAIRS)
+    return NULL;
+  const pair_kernel *const kernel = direct_pairs();
+  return kernel && conv_volume(g->kernel) >= kernel->least_taps ? kernel : NULL;
 }
 
 /* One tap, or weights so many that rows of their transpose are best packed, or an image that would be wasteful; 16 bits
- * that have kernels, but where bfloat16's direct way on AMX has channels enough. */
+ * that have kernels, but where bfloat16's direct way fits. */
 static bool products_fit(const correlation *c) {
   const conv_geometry *g = &c->g;
   const int64_t rows = c->backward ? g->channels : g->rows, channels = c->backward ? g->rows : g->channels;
   const int64_t volume = conv_volume(g->kernel);
-  if (columns_type(c->from.dtype, c->w.dtype, channels * volume) != TILE_F32) return rows >= LEAST_AMX && !amx_fits(c);
+  if (columns_type(c->from.dtype, c->w.dtype, channels * volume) != TILE_F32)
+    return rows >= LEAST_PAIRS && !pairs_of(c);
   const bool many = c->backward && rows >= LEAST_ROWS && g->rows * g->channels * volume >= LEAST_WEIGHTS;
   /* An image would be sorted by remainders, or have many positions beside the outputs. */
   const bool wasteful = g->stride[2] > 1 || 8 * (g->kernel[2] - 1) * g->dilation[2] > g->out[2];
@@ -445,8 +466,8 @@ void correlation_init(correlation *c, executor *e, const tensor *bias) {
   c->w = *w;
   c->weight_at = 0;
   c->products = products_fit(c);
-  c->amx = !c->products && amx_fits(c);
-  const int64_t words = c->amx ? g->groups * steps_of(channels / g->groups) * (AMX_CHANNELS / 2) : channels;
+  c->pairs = c->products ? NULL : pairs_of(c);
+  const int64_t words = c->pairs ? g->groups * pair_steps(channels / g->groups) * PAIR_STEP : channels;
   const int64_t rows = backward ? g->channels : g->rows;
   const int64_t image_bytes = (words * c->image.channel + 1) * (int64_t)sizeof(float);
   const bool many = g->rows * g->channels * conv_volume(g->kernel) * (int64_t)sizeof(float) > WEIGHT_BYTES;
@@ -457,16 +478,15 @@ void correlation_init(correlation *c, executor *e, const tensor *bias) {
   const int64_t volume = conv_volume(g->kernel);
   bool floats = w->dtype == ACL_FLOAT && w->outer % 4 == 0 && w->inner % 4 == 0;
   for (int a = 0; a < CONV_AXES; ++a) floats &= w->axis[a] % 4 == 0;
-  c->copies_w = c->products ? backward && volume > 1 : !c->amx && !floats;
+  c->copies_w = c->products ? backward && volume > 1 : !c->pairs && !floats;
   if (c->products && c->copies_w) { /* [tap][row][channel] */
     const int64_t size = (int64_t)dtype_bytes(w->dtype), weights = g->groups * g->rows * g->channels;
     c->weight_at = workspace_copy(e, (uint64_t)(weights * volume * size));
     c->w.outer = g->channels * size;
     c->w.inner = size;
     for (int64_t a = CONV_AXES - 1, step = weights * size; a >= 0; step *= g->kernel[a--]) c->w.axis[a] = step;
-  } else if (c->amx) {
-    const int64_t tiles = g->groups * ((rows + 15) / 16);
-    c->weight_at = workspace_copy(e, (uint64_t)(tiles * steps_of(channels / g->groups) * volume) * AMX_TILE_BYTES);
+  } else if (c->pairs) {
+    c->weight_at = workspace_copy(e, (uint64_t)pair_weights_bytes(g->groups, rows, channels / g->groups, volume));
   } else if (c->copies_w) {
     c->weight_at = workspace_copy(e, (uint64_t)(g->groups * g->rows * g->channels * volume) * sizeof(float));
     c->w.outer = g->channels * volume * (int64_t)sizeof(float);
@@ -479,7 +499,7 @@ void correlation_init(correlation *c, executor *e, const tensor *bias) {
     c->bias_at = workspace_copy(e, (uint64_t)bias->n * sizeof(float));
   }
   c->taps_at = workspace_intermediate(e, (uint64_t)(2 * volume) * sizeof(int64_t));
-  c->cost_ns = conv_cost_ns(g, c->amx ? 600 : 100);
+  c->cost_ns = conv_cost_ns(g, c->pairs ? c->pairs->flops_per_ns : 100);
   executor_products(e, conv_multiply_adds(g));
 }
 
@@ -606,8 +626,8 @@ static void prepare_floats(const correlation *c, const void *w, const void *bias
 static void prepare_images(const correlation *c, const char *from, int64_t n, float *scratch, phase *f) {
   const int64_t channels = c->g.groups * f->channels;
   image_job job = {.c = c, .from = from, .to = scratch, .channels = channels};
-  if (c->amx) {
-    job.width = f->steps * (AMX_CHANNELS / 2);
+  if (c->pairs) {
+    job.width = pair_steps(f->channels) * PAIR_STEP;
     const int64_t words = job.width * c->g.groups * c->image.channel;
     rows_parallel(fill_pairs, &job, n * c->g.groups * job.width, 1, (uint64_t)(n * words) / 2);
     f->x = scratch;
@@ -625,12 +645,11 @@ static void prepare_images(const correlation *c, const char *from, int64_t n, fl
 status correlation_run(const correlation *c, const void *from, void *to, const void *w, const void *bias,
                        char *scratch) {
   const conv_geometry *g = &c->g;
-  const int64_t size = c->amx ? sizeof(uint16_t) : sizeof(float);
+  const int64_t size = c->pairs ? sizeof(uint16_t) : sizeof(float);
   phase f = {.c = c, .channels = c->backward ? g->rows : g->channels, .rows = c->backward ? g->channels : g->rows};
   f.sums.w_row = (c->backward ? c->w.inner : c->w.outer) / size;
   f.sums.w_channel = (c->backward ? c->w.outer : c->w.inner) / size;
   f.sums.channels = f.channels;
-  f.steps = steps_of(f.channels);
   f.packed = scratch + c->weight_at;
   f.w_group = g->rows * c->w.outer / size;
   for (int a = 0; a < CONV_AXES; ++a) f.w_axis[a] = c->w.axis[a] / size;

@@ -19,6 +19,9 @@ typedef struct {
   /* Element i * taps + t of `from` to element i of the 64 bytes at to + t * to_step (bytes), for t < taps; of 2 or 4
    * bytes. */
   void (*split)(void *to, int64_t to_step, const void *from, int64_t taps, int element_bytes);
+  /* Runs of `taps` elements of 16 bits, for 2 * pairs channels, of 16 rows: word [i][row] of `two` has elements 2 i and
+   * 2 i + 1. For each tap, to + t * to_step (words), and pair, the word that has both channels' elements, low first. */
+  void (*join)(uint32_t *to, int64_t to_step, const uint32_t *two, int64_t taps, int64_t pairs);
 } conv_loops_table;
 
 extern const conv_loops_table *conv_loops; /* set before main */

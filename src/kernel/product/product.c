@@ -33,6 +33,7 @@ static void transpose(matrices *x) {
 static tile_type type_of(const product_plan *p) {
   const int a = p->a.dtype, b = p->b.dtype;
   if (p->made_b) return TILE_F32;
+  if (p->finish) return TILE_I8;
   if (a == ACL_DOUBLE || b == ACL_DOUBLE) return TILE_F64;
   if (a == ACL_BF16 && b == ACL_BF16 && tile_has(TILE_BF16)) return TILE_BF16;
   if (a == ACL_FLOAT16 && b == ACL_FLOAT16 && p->a.cols >= TILE_F16_MIN_K && tile_has(TILE_F16)) return TILE_F16;
@@ -49,7 +50,7 @@ static bool tiles_take_wide(const product_plan *p) {
 
 /* out^T = B^T A^T: so that the factor with few rows is on the left, or out is written along its rows. */
 static void orient(product_plan *p) {
-  if (p->made_b) return;
+  if (p->made_b || p->finish) return;
   const int64_t m = p->out.rows, n = p->out.cols, size = (int64_t)dtype_bytes(p->out.dtype);
   const bool few = m <= FEW_ROWS || n <= FEW_ROWS;
   const bool swap = few ? tiles_take_wide(p) ? m < n : n < m : p->out.row_stride == size && p->out.col_stride != size;
@@ -74,7 +75,7 @@ uint64_t product_cost_ns(tile_type type, int64_t m, int64_t n, int64_t k) {
    * magnitude. Below 2^50 whatever the shape. */
   static const double rate[] = {
       [TILE_F32] = 160, [TILE_F64] = 80, [TILE_I32] = 60, [TILE_I8] = 3000, [TILE_BF16] = 1500, [TILE_F16] = 500};
-  const double slower = type == TILE_BF16 && !tile_has_amx() ? 7 : 1; /* AVX-512's dot products */
+  const double slower = (type == TILE_BF16 || type == TILE_I8) && !tile_has_amx() ? 7 : 1; /* AVX-512's dot products */
   const double ns = 2.0 * (double)m * (double)n * (double)k / rate[type] * slower;
   return ns < 0x1p50 ? (uint64_t)ns : UINT64_C(1) << 50;
 }
@@ -109,7 +110,7 @@ void product_choose(product_plan *p) {
   }
   orient(p);
   p->few_rows = p->out.rows <= FEW_ROWS && p->n_terms <= 1 && p->a.dtype != ACL_DOUBLE && p->b.dtype != ACL_DOUBLE &&
-                (!p->made_b || p->made_b->few_rows);
+                (!p->made_b || p->made_b->few_rows) && !p->finish;
   p->type = p->few_rows ? TILE_F32 : type_of(p);
   const double ns = (double)product_cost_ns(p->type, p->out.rows, p->out.cols, p->a.cols) * (double)p->n_batches *
                     (double)(p->n_terms ? p->n_terms : 1);
@@ -227,6 +228,10 @@ void product_finish(const product_part *part, int64_t row, int64_t rows, int64_t
   enum { CHUNK = 512 };
   _Alignas(64) char self[CHUNK * sizeof(double)];
   const product_plan *p = part->plan;
+  if (p->finish) {
+    p->finish(part, row, rows, col, cols, sums, ld);
+    return;
+  }
   const compute_type compute = p->type == TILE_F64 ? COMPUTE_F64 : COMPUTE_F32;
   const int64_t size = (int64_t)tile_c_bytes(p->type);
   const compute_value alpha = value_of(compute, p->alpha), beta = value_of(compute, p->beta);

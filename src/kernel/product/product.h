@@ -33,6 +33,10 @@ typedef struct {
   status (*few_rows)(const product_part *p); /* or NULL: by blocks, too */
 } made_factor;
 
+/* Makes rows and columns of out from their sums, ld elements apart. */
+typedef void product_finisher(const product_part *p, int64_t row, int64_t rows, int64_t col, int64_t cols,
+                              const char *sums, int64_t ld);
+
 typedef struct {
   matrices a, b, out, self; /* self: where has_self */
   int n_batch_dims;
@@ -43,6 +47,8 @@ typedef struct {
   /* Where n_terms > 0: A @ B stands for the sum of so many products, whose factors are so many bytes apart. */
   int64_t n_terms, a_term_stride, b_term_stride;
   const made_factor *made_b; /* or NULL */
+  /* Instead of alpha and self, or NULL. Factors are int8 then, and sums int32. */
+  product_finisher *finish;
 
   /* product_choose sets these. */
   bool few_rows;
@@ -77,8 +83,8 @@ status product_few_rows(const product_part *p);
 /* Estimate for an m x n x k product of the type on one core. */
 uint64_t product_cost_ns(tile_type type, int64_t m, int64_t n, int64_t k);
 
-/* out[row.., col..] = alpha * sums + beta * self. sums: rows x cols in the type's float or double, ld elements apart; may
- * be overwritten. */
+/* out[row.., col..] = alpha * sums + beta * self, or what the plan's finish makes. sums: rows x cols in the type's float, double or int32,
+ * ld elements apart; may be overwritten. */
 void product_finish(const product_part *p, int64_t row, int64_t rows, int64_t col, int64_t cols, char *sums,
                     int64_t ld);
 

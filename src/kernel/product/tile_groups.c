@@ -65,15 +65,19 @@ INLINE void load_across_16(__m512i r[16], const char *from, int64_t along, int w
   }
 }
 
+/* Of bytes: words of four columns, a row in each quarter, change places with one another, then the bytes within them. */
 INLINE void load_across_8(__m512i r[16], const char *from, int64_t along, int width, int k) {
   const __mmask16 mask = (__mmask16)first_bytes(width);
+  const __m512i words = _mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0);
+  const __m512i bytes = _mm512_broadcast_i32x4(_mm_set_epi8(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0));
   UNROLL for (int g = 0; g < 16; ++g) {
-    r[g] = _mm512_setzero_si512();
-    for (int i = 0; i < 4; ++i)
-      if (4 * g + i < k) {
-        const __m512i row = _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(mask, from + (4 * g + i) * along));
-        r[g] = _mm512_or_si512(r[g], _mm512_sll_epi32(row, _mm_cvtsi32_si128(8 * i)));
-      }
+    __m128i row[4];
+    UNROLL for (int i = 0; i < 4; ++i) row[i] =
+        4 * g + i < k ? _mm_maskz_loadu_epi8(mask, from + (4 * g + i) * along) : _mm_setzero_si128();
+    const __m256i low = _mm256_inserti128_si256(_mm256_castsi128_si256(row[0]), row[1], 1);
+    const __m256i high = _mm256_inserti128_si256(_mm256_castsi128_si256(row[2]), row[3], 1);
+    const __m512i all = _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
+    r[g] = _mm512_shuffle_epi8(_mm512_permutexvar_epi32(words, all), bytes);
   }
 }
 
@@ -145,20 +149,59 @@ INLINE void pack_tile(group_type type, layout lies, bool is_b, char *to, const c
   store_tile(to, r, transposed);
 }
 
-/* By spans of two tiles: those of one step along k lie side by side. Where rows of the source run across, several spans are
- * packed together, so that the rows, which may be pages apart, are read in longer pieces. */
+/* Where the tile of the rows (columns) from i on is, at a step along k. By spans of two tiles: those of one step lie side by
+ * side. */
+INLINE char *tile_at(char *packed, const group_source *s, int64_t strip, int64_t tile_bytes, int64_t i, int64_t step) {
+  const int64_t span = i / SPAN * SPAN, tiles = s->width - span > TILE_ROWS ? 2 : 1, second = i != span;
+  return packed + span / TILE_ROWS * strip + (step * tiles + second) * tile_bytes;
+}
+
+/* Four tiles of bytes at once, 64 rows of 64 that lie across: whole cache lines, since rows that are pages apart share few
+ * sets of L1. */
+INLINE void pack_lines(char *const to[4], const char *from, int64_t along) {
+  for (int g = 0; g < 16; ++g, from += 4 * along) {
+    __m512i row[4], pair[4], four[4];
+    UNROLL for (int i = 0; i < 4; ++i) row[i] = _mm512_loadu_si512(from + i * along);
+    UNROLL for (int i = 0; i < 2; ++i) {
+      pair[2 * i] = _mm512_unpacklo_epi8(row[2 * i], row[2 * i + 1]);
+      pair[2 * i + 1] = _mm512_unpackhi_epi8(row[2 * i], row[2 * i + 1]);
+    }
+    UNROLL for (int i = 0; i < 2; ++i) { /* lane j has columns 16 j + 4 (2 i) to + 3, or 4 (2 i + 1) */
+      four[2 * i] = _mm512_unpacklo_epi16(pair[i], pair[2 + i]);
+      four[2 * i + 1] = _mm512_unpackhi_epi16(pair[i], pair[2 + i]);
+    }
+    const __m512i halves[2][2] = {
+        /* lanes 0 and 1, 2 and 3 of the first two, of the others */
+        {_mm512_shuffle_i32x4(four[0], four[1], 0x44), _mm512_shuffle_i32x4(four[2], four[3], 0x44)},
+        {_mm512_shuffle_i32x4(four[0], four[1], 0xee), _mm512_shuffle_i32x4(four[2], four[3], 0xee)}};
+    UNROLL for (int i = 0; i < 2; ++i) {
+      _mm512_storeu_si512(to[2 * i] + g * 64, _mm512_shuffle_i32x4(halves[i][0], halves[i][1], 0x88));
+      _mm512_storeu_si512(to[2 * i + 1] + g * 64, _mm512_shuffle_i32x4(halves[i][0], halves[i][1], 0xdd));
+    }
+  }
+}
+
+/* Where rows of the source run across, several spans are packed together, so that the rows, which may be pages apart, are
+ * read in longer pieces. */
 INLINE void pack_tiles(group_type type, layout lies, bool is_b, char *packed, const group_source *s) {
   const int size = type == GROUPS_I8 ? 1 : 2, per_tile = 64 / size,
             tile_bytes = (type == GROUPS_F16 ? 2 : 1) * TILE_BYTES;
+  const bool lines = type == GROUPS_I8 && lies == ACROSS && is_b;
   const int64_t strip = steps_of(type, s->k) * tile_bytes, group = lies == ALONG ? SPAN : 8 * SPAN;
   for (int64_t begin = 0; begin < s->width; begin += group)
     for (int64_t l = 0; l < s->k; l += per_tile)
       for (int64_t i = begin; i < s->width && i < begin + group; i += TILE_ROWS) {
-        const int64_t span = i / SPAN * SPAN, tiles = s->width - span > TILE_ROWS ? 2 : 1, second = i != span;
-        char *const to = packed + span / TILE_ROWS * strip + (l / per_tile * tiles + second) * tile_bytes;
+        char *const to = tile_at(packed, s, strip, tile_bytes, i, l / per_tile);
+        const char *const from = s->from + i * s->across + l * s->along;
         const int width = s->width - i < TILE_ROWS ? (int)(s->width - i) : TILE_ROWS;
         const int k = s->k - l < per_tile ? (int)(s->k - l) : per_tile;
-        pack_tile(type, lies, is_b, to, s->from + i * s->across + l * s->along, s, width, k);
+        if (lines && i % 64 == 0 && s->width - i >= 64 && k == per_tile) {
+          char *const next = tile_at(packed, s, strip, tile_bytes, i + SPAN, l / per_tile);
+          pack_lines((char *const[]){to, to + TILE_BYTES, next, next + TILE_BYTES}, from, s->along);
+          i += 64 - TILE_ROWS;
+          continue;
+        }
+        pack_tile(type, lies, is_b, to, from, s, width, k);
       }
 }
 

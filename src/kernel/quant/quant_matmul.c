@@ -1,19 +1,21 @@
 /* QuantMatmulV4: out = (x1 @ x2 + bias) * scale * row scale, of int8 (or int4) matrices: sums are exact in int32, what
- * follows is in double and rounded once. scale (and offset) are of columns, or one for all: floats, or the words of
+ * follows is in double and rounded once (sums.h). scale (and offset) are of columns, or one for all: floats, or the words of
  * quant_param.h; an int32 bias is added to the sums, another one at the end. Int8 results are offset and rounded. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernel/engine/rows.h"
-#include "kernel/engine/scratch.h"
+#include "kernel/engine/level.h"
 #include "kernel/families.h"
 #include "kernel/move/check.h"
 #include "kernel/product/factors.h"
 #include "kernel/quant/nibbles.h"
 #include "kernel/quant/quant_param.h"
+#include "kernel/quant/sums.h"
 
-enum { X1, X2, SCALE, OFFSET, ROW_SCALE, BIAS, OUT };
-enum { ROWS = 256, COLS = 512, DEPTH = 1024, ABSENT = -1 };
+LEVEL_CHOICE(quant_sums_table, quant_sums, quant_sums_table)
+
+enum { X1, X2, SCALE, OFFSET, ROW_SCALE, BIAS, OUT, N_VIEWS, COLUMNS = N_VIEWS /* among a product's views */ };
+enum { ABSENT = -1 };
 
 /* A vector along columns, or one number; to be made doubles. */
 typedef struct {
@@ -24,96 +26,36 @@ typedef struct {
 typedef struct {
   product_plan product; /* a, b, out and their batch */
   column_values scale, offset, bias, row_scale;
+  int64_t rows;         /* of a matrix of the batch */
   bool sums_bias;       /* bias is added to the sums */
   uint64_t columns;     /* in scratch: doubles of scale, offset and bias */
   uint64_t unpacked[2]; /* int8 of x1 and x2 */
   int64_t n_unpacked[2];
 } quant_matmul_plan;
 
-typedef struct {
-  const quant_matmul_plan *plan;
-  char *a, *b, *out;
-  const char *row_scale;
-  const double *scale, *offset, *bias;
-  status *result;
-} quant_matmul_job;
+/* ---- out from sums ------------------------------------------------------------------------------------------------- */
 
-/* ---- one block of the result -------------------------------------------------------------------------------------- */
-
-static size_t piece_bytes(size_t bytes) { return (bytes + 63) / 64 * 64; }
-
-/* sums [rows, cols] of A's and B's rows and columns from (row, col) on. */
-static void multiply(const quant_matmul_plan *p, const char *a, const char *b, int64_t rows, int64_t cols, char *packed,
-                     int32_t *sums) {
-  const matrices *left = &p->product.a, *right = &p->product.b;
-  char *const packed_b = packed + tile_a_bytes(TILE_I8, ROWS, DEPTH);
-  for (int64_t k = 0, depth; k < left->cols; k += depth) {
-    depth = smaller(DEPTH, left->cols - k);
-    tile_pack_a(TILE_I8, packed, ACL_INT8, a + k * left->col_stride, left->row_stride, left->col_stride, rows, depth);
-    tile_pack_b(TILE_I8, packed_b, ACL_INT8, b + k * right->row_stride, right->row_stride, right->col_stride, depth,
-                cols);
-    tile_gemm(TILE_I8, rows, cols, depth, packed, packed_b, sums, COLS, k > 0);
-  }
-  if (!left->cols)
-    for (int64_t i = 0; i < rows; ++i) memset(sums + i * COLS, 0, (size_t)cols * sizeof *sums);
-}
-
-/* A row of sums to one of out. */
-static void finish_row(const quant_matmul_job *j, const int32_t *sums, int64_t row, int64_t col, int64_t n, char *to) {
-  static const double zero[COLS];
-  const quant_matmul_plan *p = j->plan;
-  const matrices *out = &p->product.out;
-  elementwise_loop *const *const function[] = {loops->elementwise[EW_dequant_bias], loops->elementwise[EW_scale_round]};
-  double x[COLS], by_row[COLS];
-  loops->load[ACL_INT32][COMPUTE_F64](x, sums, sizeof *sums, n);
-  const double *const bias = j->bias ? j->bias + col : zero;
-  if (out->dtype == ACL_INT8) {
-    static const compute_value add[ELEMENTWISE_PARAMETERS] = {{.f64 = 1}}, to_nearest[ELEMENTWISE_PARAMETERS];
-    loops->elementwise[EW_add][COMPUTE_F64](x, (const void *const[]){x, bias, NULL, NULL, NULL}, add, n);
-    const void *const in[ELEMENTWISE_INPUTS] = {x, j->scale + col, j->offset ? j->offset + col : zero};
-    function[1][COMPUTE_F64](x, in, to_nearest, n);
-  } else {
-    double scale = 1;
-    if (j->row_scale) loops->load[ACL_FLOAT][COMPUTE_F64](&scale, j->row_scale + row * p->row_scale.step, 0, 1);
-    for (int64_t i = 0; i < n; ++i) by_row[i] = scale;
-    const compute_value how[ELEMENTWISE_PARAMETERS] = {{.f64 = p->sums_bias}, {.f64 = 1}};
-    const void *const in[ELEMENTWISE_INPUTS] = {x, j->scale + col, by_row, bias};
-    function[0][COMPUTE_F64](x, in, how, n);
-  }
-  loops->store[out->dtype][COMPUTE_F64](to, out->col_stride, x, n);
-}
-
-static int64_t batch_offset(const product_plan *p, const matrices *x, int64_t batch) {
-  int64_t offset = 0;
-  for (int d = p->n_batch_dims - 1; d >= 0; --d) {
-    offset += batch % p->batch_dims[d] * x->batch_strides[d];
-    batch /= p->batch_dims[d];
-  }
-  return offset;
-}
-
-static int64_t pieces(int64_t n, int64_t piece) { return (n + piece - 1) / piece; }
-
-/* Blocks of all batches, those of one row of blocks side by side. */
-static void multiply_blocks(const void *arg, int64_t begin, int64_t end) {
-  const quant_matmul_job *j = arg;
-  const product_plan *p = &j->plan->product;
-  const int64_t across = pieces(p->b.cols, COLS), down = pieces(p->a.rows, ROWS);
-  const size_t packed = tile_a_bytes(TILE_I8, ROWS, DEPTH) + piece_bytes(tile_b_bytes(TILE_I8, DEPTH, COLS));
-  char *const scratch = scratch_take(packed + sizeof(int32_t) * ROWS * COLS);
-  if (!scratch) {
-    __atomic_store_n(j->result, ST_NO_MEMORY, __ATOMIC_RELAXED);
-    return;
-  }
-  int32_t *const sums = (int32_t *)(void *)(scratch + packed);
-  for (; begin < end; ++begin) {
-    const int64_t batch = begin / (across * down), row = begin / across % down * ROWS, col = begin % across * COLS;
-    const int64_t rows = smaller(ROWS, p->a.rows - row), cols = smaller(COLS, p->b.cols - col);
-    const char *a = j->a + batch_offset(p, &p->a, batch) + row * p->a.row_stride;
-    const char *b = j->b + batch_offset(p, &p->b, batch) + col * p->b.col_stride;
-    char *out = j->out + batch_offset(p, &p->out, batch) + row * p->out.row_stride + col * p->out.col_stride;
-    multiply(j->plan, a, b, rows, cols, scratch, sums);
-    for (int64_t i = 0; i < rows; ++i) finish_row(j, sums + i * COLS, row + i, col, cols, out + i * p->out.row_stride);
+static void finish(const product_part *part, int64_t row, int64_t rows, int64_t col, int64_t cols, const char *sums,
+                   int64_t ld) {
+  enum { CHUNK = 512 };
+  _Alignas(64) float x[CHUNK];
+  const quant_matmul_plan *p = part->executor->heap;
+  const column_scales *const all = part->view[COLUMNS];
+  const matrices *out = &part->plan->out;
+  store_loop *const store = loops->store[out->dtype][COMPUTE_F32];
+  for (int64_t i = row; i < row + rows; ++i, sums += ld * (int64_t)sizeof(int32_t)) {
+    float by_row = 1;
+    const char *const scale = part->view[ROW_SCALE];
+    if (p->row_scale.dtype != ABSENT) memcpy(&by_row, scale + i % p->rows * p->row_scale.step, sizeof by_row);
+    for (int64_t j = 0, n; j < cols; j += n) {
+      n = smaller(CHUNK, cols - j);
+      const int64_t at = col + j;
+      const column_scales c = {.before = all->before ? all->before + at : NULL,
+                               .scale = all->scale + at,
+                               .after = all->after ? all->after + at : NULL};
+      quant_sums->scale(x, (const int32_t *)(const void *)sums + j, &c, by_row, out->dtype == ACL_INT8, n);
+      store(part->out + i * out->row_stride + at * out->col_stride, out->col_stride, x, n);
+    }
   }
 }
 
@@ -135,28 +77,26 @@ static const double *load_columns(const column_values *c, const char *from, bool
 
 static status run_quant_matmul(const executor *e, void *const *view, void *scratch) {
   const quant_matmul_plan *p = e->heap;
-  const product_plan *product = &p->product;
-  const int64_t n = product->b.cols;
+  const int64_t n = p->product.b.cols;
   double *const columns = (double *)(void *)((char *)scratch + p->columns);
-  status result = ST_OK;
-  quant_matmul_job j = {.plan = p, .a = view[X1], .b = view[X2], .out = view[OUT], .row_scale = view[ROW_SCALE]};
-  j.result = &result;
-  char **const factor[] = {&j.a, &j.b};
+  void *given[N_VIEWS + 1];
+  memcpy(given, view, N_VIEWS * sizeof *view);
   for (int i = 0; i < 2; ++i) {
     if (!p->n_unpacked[i]) continue;
-    int8_t *const bytes = (int8_t *)scratch + p->unpacked[i];
-    nibbles_unpack(bytes, *factor[i], p->n_unpacked[i]);
-    *factor[i] = (char *)bytes;
+    given[i] = (char *)scratch + p->unpacked[i];
+    nibbles_unpack(given[i], view[i], p->n_unpacked[i]);
   }
   const bool has_words = p->offset.dtype == ACL_INT64 || p->offset.dtype == ACL_UINT64;
-  j.scale = load_columns(&p->scale, view[SCALE], false, columns, n);
-  j.offset = load_columns(&p->offset, view[has_words ? SCALE : OFFSET], true, columns + n, n);
-  j.bias = load_columns(&p->bias, view[BIAS], false, columns + 2 * n, n);
-  int64_t batches = 1;
-  for (int d = 0; d < product->n_batch_dims; ++d) batches *= product->batch_dims[d];
-  const int64_t blocks = batches * pieces(product->a.rows, ROWS) * pieces(n, COLS);
-  rows_parallel(multiply_blocks, &j, blocks, 1, e->cost_ns);
-  return result;
+  const double *const offset = load_columns(&p->offset, view[has_words ? SCALE : OFFSET], true, columns + n, n);
+  const double *const bias = load_columns(&p->bias, view[BIAS], false, columns + 2 * n, n);
+  const bool before = p->sums_bias || p->product.out.dtype == ACL_INT8;
+  column_scales c = {.before = before ? bias : NULL,
+                     .scale = load_columns(&p->scale, view[SCALE], false, columns, n),
+                     .after = p->product.out.dtype == ACL_INT8 ? offset
+                              : before                         ? NULL
+                                                               : bias};
+  given[COLUMNS] = &c;
+  return product_run(e, &p->product, given);
 }
 
 /* ---- arguments --------------------------------------------------------------------------------------------------- */
@@ -250,11 +190,16 @@ status prepare_quant_matmul(executor *e, const op_arg *a) {
   dims[rank++] = product->b.cols;
   TRY(op_expect_shape(out, "out", dims, rank));
   out_matrices(out, true, true, product);
+  p->rows = product->a.rows;
   TRY(expect_parameters(p, a));
   p->columns = workspace_intermediate(e, 3 * sizeof(double) * (uint64_t)product->b.cols);
   const double multiply_adds = batches * (double)product->a.rows * (double)product->b.cols * (double)product->a.cols;
   executor_cost(e, (uint64_t)(x[0].n + x[1].n + out->n * 4), (uint64_t)(multiply_adds / 8));
   executor_products(e, multiply_adds);
+  product->finish = finish;
+  product->view_a = X1, product->view_b = X2, product->view_out = OUT;
+  product_choose(product);
+  product->cost_ns = e->cost_ns;
   e->run = out->n ? run_quant_matmul : run_nothing;
   return ST_OK;
 }

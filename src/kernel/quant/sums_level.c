@@ -1,0 +1,52 @@
+/* Compiled once per instruction set level; see sums.h. */
+#include "kernel/quant/sums.h"
+
+#include <math.h>
+#include <stddef.h>
+
+#include "kernel/engine/level.h"
+#include "tensor/dtype.h"
+
+#ifdef __AVX512DQ__
+#  include <immintrin.h>
+
+enum { LANES = 8, TO_NEAREST = 8 };
+
+/* Towards 0, and odd where that was not exact. */
+static inline __m256 to_odd(__m512d x) {
+  const __m256 f = _mm512_cvt_roundpd_ps(x, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC);
+  const __mmask8 inexact = _mm512_cmp_pd_mask(_mm512_cvtps_pd(f), x, _CMP_NEQ_UQ);
+  const __m256i bits = _mm256_castps_si256(f);
+  return _mm256_castsi256_ps(_mm256_mask_or_epi32(bits, inexact, bits, _mm256_set1_epi32(1)));
+}
+
+static inline __attribute__((always_inline)) void scale_body(float *to, const int32_t *sums, const column_scales *c,
+                                                             double by_row, bool before, bool whole, int64_t n) {
+  const __m512d row = _mm512_set1_pd(by_row);
+  for (int64_t i = 0; i < n; i += LANES) {
+    const __mmask8 lanes = n - i >= LANES ? 0xff : (__mmask8)((1u << (n - i)) - 1);
+    __m512d x = _mm512_cvtepi32_pd(_mm256_maskz_loadu_epi32(lanes, sums + i));
+    if (before) x = _mm512_add_pd(x, _mm512_maskz_loadu_pd(lanes, c->before + i));
+    x = _mm512_mul_pd(_mm512_mul_pd(x, _mm512_maskz_loadu_pd(lanes, c->scale + i)), row);
+    x = _mm512_add_pd(x, c->after ? _mm512_maskz_loadu_pd(lanes, c->after + i) : _mm512_setzero_pd());
+    if (whole) x = _mm512_roundscale_pd(x, TO_NEAREST);
+    _mm256_mask_storeu_ps(to + i, lanes, to_odd(x));
+  }
+}
+
+static void scale(float *to, const int32_t *sums, const column_scales *c, double by_row, bool whole, int64_t n) {
+  if (whole)
+    scale_body(to, sums, c, by_row, c->before != NULL, true, n);
+  else
+    scale_body(to, sums, c, by_row, c->before != NULL, false, n);
+}
+#else
+static void scale(float *to, const int32_t *sums, const column_scales *c, double by_row, bool whole, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) {
+    const double x = (sums[i] + (c->before ? c->before[i] : 0)) * c->scale[i] * by_row + (c->after ? c->after[i] : 0);
+    to[i] = float_to_odd(whole ? rint(x) : x);
+  }
+}
+#endif
+
+const quant_sums_table LEVELED(quant_sums_table) = {.scale = scale};
