@@ -158,6 +158,12 @@ def judge(error):
     return Outcome('fail', f'{type(error).__name__}: {words}')
 
 
+def fallbacks_since(position):
+    """What torch_npu said of falling back to the CPU, behind the position in what standard error writes to."""
+    said = os.pread(2, 1 << 16, position).decode(errors='replace')
+    return [line for line in said.splitlines() if 'fall back' in line]
+
+
 def check_sample(op, sample, dtype, backward, launches):
     """Runs a sample; returns how many kernels of Cannon's did, None where there is nothing to compare with."""
     import torch
@@ -173,8 +179,7 @@ def check_sample(op, sample, dtype, backward, launches):
         got = [g.cpu() for g in got]
     except Exception as e:
         raise judge(e) from None
-    said = os.pread(2, 1 << 16, said_before).decode(errors='replace')
-    fallen = [line for line in said.splitlines() if 'fall back' in line]
+    fallen = fallbacks_since(said_before)
     if fallen:
         raise Outcome('fallback', fallen[0])
     if op.name in RANDOM or DROPS.get(op.name, lambda s: False)(sample):
@@ -261,10 +266,14 @@ def child(names):
     import ctypes
     with tempfile.TemporaryFile() as f:
         os.dup2(f.fileno(), 2)  # where torch_npu says that it falls back: its warnings are no warnings of Python's
+    os.environ.pop('TORCH_NPU_DISABLED_WARNING', None)  # run.py's
     import torch, torch_npu  # noqa: F401
     from torch.testing._internal.common_methods_invocations import op_db
     torch.set_warn_always(True)
     torch.set_num_threads(1)
+    torch.linalg.cholesky(torch.eye(2, device='npu'))
+    if not fallbacks_since(0):
+        sys.exit('torch_npu computes cholesky on the CPU, and does not say so: other fallbacks would not be seen either')
     count = ctypes.CDLL('libcannon.so').cannon_operator_launches
     count.restype = ctypes.c_uint64
 
