@@ -1,4 +1,5 @@
 """LinalgQr, Slogdet and Pdist."""
+import itertools
 import unittest
 
 import numpy as np
@@ -59,6 +60,17 @@ class Qr(unittest.TestCase):
             diagonal = np.diagonal(factor, axis1=-2, axis2=-1)
             assert np.all(np.imag(diagonal[..., :k if m > n or d.kind == "f" else k - 1]) == 0)
         each_case(self, "aclnnLinalgQr", 3 * CASES, body)
+
+    def test_equal_columns(self):
+        """What is left of each is rounding errors of rounding errors, down to denormals: Q is orthogonal all the same."""
+        m, n = 295, 195
+        for seed, d in itertools.product(range(2), (F64, C128)):
+            rng = np.random.default_rng(seed)
+            column = rng.standard_normal((m, 1)) + (1j * rng.standard_normal((m, 1)) if d is C128 else 0)
+            a, q, r = Tensor.of(d, np.tile(column, (1, n))), Tensor.empty(d, (m, n)), Tensor.empty(d, (n, n))
+            run("aclnnLinalgQr", a, 0, q, r)
+            self.assertLess(np.abs(np.conj(q.get().T) @ q.get() - np.eye(n)).max(), 1e-13)
+            self.assertLess(np.abs(q.get() @ r.get() - a.get()).max(), 1e-12)
 
     def test_lapack_signs(self):
         """The diagonal of R has the sign that LAPACK gives it."""

@@ -11,9 +11,11 @@
 typedef double complex zdouble;
 
 #define SELF(x) (x)
+#define TINY    0x1p-400
 
 /* reflection: H = 1 - tau v v*, which takes column c of a below the diagonal to 0; v's first element is 1, the others
- * take the column's place. Norms are scaled, so that squares don't overflow.
+ * take the column's place. Norms are scaled, so that squares don't overflow, and a tiny column as a whole, since with
+ * denormals H would be no reflection: what equal columns leave is smaller by 2^-52 after each step.
  * reflect: the rows of x [m, n], from row and column `first` on, from the left by H, or by its adjoint. */
 #define FACTORISE(name, T, conj_of, real_of, imaginary_of, abs_of)                                                     \
   static T reflection_##name(int64_t m, int64_t n, int64_t c, T *a) {                                                  \
@@ -22,6 +24,9 @@ typedef double complex zdouble;
     T *const alpha = a + c * n + c;                                                                                    \
     if (most == 0 && imaginary_of(*alpha) == 0) return 0;                                                              \
     most = abs_of(*alpha) > most ? abs_of(*alpha) : most;                                                              \
+    const double scale = most < TINY ? exp2(fmin(-logb(most), 1000)) : 1;                                              \
+    for (int64_t i = c; scale != 1 && i < m; ++i) a[i * n + c] *= scale;                                               \
+    most *= scale;                                                                                                     \
     for (int64_t i = c; i < m; ++i) {                                                                                  \
       const double x = abs_of(a[i * n + c]) / most;                                                                    \
       sum += x * x;                                                                                                    \
@@ -29,7 +34,7 @@ typedef double complex zdouble;
     const double beta = -copysign(most * sqrt(sum), real_of(*alpha));                                                  \
     const T tau = (beta - *alpha) / beta, divisor = *alpha - beta;                                                     \
     for (int64_t i = c + 1; i < m; ++i) a[i * n + c] /= divisor;                                                       \
-    *alpha = beta;                                                                                                     \
+    *alpha = beta / scale;                                                                                             \
     return tau;                                                                                                        \
   }                                                                                                                    \
   static void reflect_##name(int64_t m, const T *v, int64_t pitch, T tau, T *x, int64_t n, int64_t first, T *w) {      \
