@@ -8,15 +8,9 @@
 
 #  include <immintrin.h>
 
+#  include "kernel/engine/unroll.h"
 #  include "kernel/product/tile_kernel.h"
 #  include "kernel/product/tile_transpose.h"
-
-#  if defined(__clang__)
-#    define UNROLL _Pragma("clang loop unroll(full)")
-#  else
-#    define UNROLL _Pragma("GCC unroll 16")
-#  endif
-#  define INLINE static inline __attribute__((always_inline))
 
 enum { LANES = PAIR_TILE_ROWS, POSITIONS = 14 /* whose sums, of two vectors each, stay in registers */ };
 

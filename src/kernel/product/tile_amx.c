@@ -11,13 +11,7 @@
 #  include <immintrin.h>
 
 #  include "kernel/engine/level.h"
-
-#  if defined(__clang__)
-#    define UNROLL _Pragma("clang loop unroll(full)")
-#  else
-#    define UNROLL _Pragma("GCC unroll 16")
-#  endif
-#  define INLINE static inline __attribute__((always_inline))
+#  include "kernel/engine/unroll.h"
 
 /* ---- leave of the system ----------------------------------------------------------------------------------------- */
 

@@ -5,16 +5,11 @@
 #ifdef __AVX512BF16__
 
 #  include <immintrin.h>
+
+#  include "kernel/engine/unroll.h"
 #  include <string.h>
 
 #  include "kernel/engine/level.h"
-
-#  if defined(__clang__)
-#    define UNROLL _Pragma("clang loop unroll(full)")
-#  else
-#    define UNROLL _Pragma("GCC unroll 16")
-#  endif
-#  define INLINE static inline __attribute__((always_inline))
 
 enum { ROWS = 8 }; /* whose sums, of two vectors each, stay in registers */
 

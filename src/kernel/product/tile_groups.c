@@ -9,14 +9,8 @@
 
 #  include "acl/acl_base.h"
 #  include "kernel/engine/halves.h"
+#  include "kernel/engine/unroll.h"
 #  include "kernel/product/tile_transpose.h"
-
-#  if defined(__clang__)
-#    define UNROLL _Pragma("clang loop unroll(full)")
-#  else
-#    define UNROLL _Pragma("GCC unroll 16")
-#  endif
-#  define INLINE static inline __attribute__((always_inline))
 
 enum {
   FAR_BYTES = 512 << 10, /* of B: beyond, it costs 10 % less to ask for it in time, below 2 % more */

@@ -1,13 +1,8 @@
 /* The kernels of one instruction set level (engine/level.h): float, double and int32. Their micro-tiles leave two
  * vector registers for B and one for an element of A. */
 #include "kernel/engine/level.h"
+#include "kernel/engine/unroll.h"
 #include "kernel/product/tile_kernel.h"
-
-#if defined(__clang__)
-#  define UNROLL _Pragma("clang loop unroll(full)")
-#else
-#  define UNROLL _Pragma("GCC unroll 16")
-#endif
 
 #if defined(__AVX512F__)
 #  include "kernel/product/tile_transpose.h"
