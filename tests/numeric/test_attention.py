@@ -367,6 +367,20 @@ class Training(unittest.TestCase):
             c.check_gradient(gen)
         each_case(self, "empty", 12, body)
 
+    def test_far_from_one(self):
+        """Floats whose parts as bfloat16s would be lost, or are not finite: what is linear in them has their size."""
+        def body(gen):
+            c, far = Case(gen, "BNSD", F32), gen.pick((1e-36, 1e-30, 1e36))
+            c.v, c.dy = c.v * far, c.dy / (far if far > 1 else 1)
+            c.v, c.dy = (x.astype(np.float32).astype(np.float64) for x in (c.v, c.dy))
+            exact, _, _, p, dropped = c.reference()
+            out, top, total = c.run(gen)
+            close(out.get() / np.float64(far), exact / far, F32, "out", np.abs(c.v).max() / far)
+            if far < 1:                                     # dS is as small as values are; dV is not
+                for (t, e, size), by in zip(c.gradients(gen), (far, far, 1)):
+                    close(t.get() / np.float64(by), e / by, F32, "gradient", np.abs(size).max(initial=0) / by)
+        each_case(self, "far from one", 24, body)
+
     def test_special_values(self):
         """NaN in a query stays in its row; infinite values and -inf bias."""
         q, k, v = (np.random.default_rng(5).standard_normal((1, 1, 5, 16)).astype(np.float32) for _ in range(3))

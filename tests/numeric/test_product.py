@@ -123,6 +123,35 @@ class Sums(unittest.TestCase):
             ref.check_equal(np.where(np.isinf(exact), out.get(), 0), np.where(np.isinf(exact), exact, 0))
         each_case(self, "infinities in float16", 10, body)
 
+    def test_floats_that_do_not_split(self):
+        """Where floats are multiplied as sums of bfloat16s: what has no such parts, in one block of several."""
+        def body(gen):
+            m, k, n = gen.pick(((300, 700, 90), (70, 64, 140), (33, 1300, 64)))
+            a, b = (gen.out(F32, s, F32.round(gen.rng.standard_normal(s))) for s in ((m, k), (k, n)))
+            odd = gen.pick((np.inf, -np.inf, np.nan, 3e38, 1e-38, 1e-45, -2e-31))
+            for t in gen.pick(((a,), (b,), (a, b))):
+                values = t.get()
+                if gen.chance(0.3) and np.isfinite(odd) and odd < 1:
+                    values *= np.float32(odd)
+                values[gen.integer(0, values.shape[0] - 1), gen.integer(0, values.shape[1] - 1)] = odd
+                t.set(values)
+            self_ = gen.out(F32, (m, n), F32.round(gen.rng.standard_normal((m, n))))
+            out, in_c = gen.out(F32, (m, n)), gen.chance(0.5)
+            if in_c:
+                run("aclnnAddmm", self_, a, b, Scalar(1, F32), Scalar(1, F32), out, 0)
+            else:
+                run("aclnnMm", a, b, out, 0)
+            with np.errstate(all="ignore"):
+                exact, slack = product(wide(a), wide(b))
+                if in_c:
+                    exact, slack = exact + wide(self_), slack + 4 * EPS * (np.abs(wide(self_)) + np.abs(exact))
+                slack = slack + k * LD(2) ** -149           # of sums that are denormal
+            calm = np.isfinite(exact) & (np.abs(exact) < 1e38)
+            ref.check(np.where(calm, out.get(), 0), np.where(calm, exact, 0), F32, F32, ulps=1, slack=np.where(calm, slack, 0))
+            ref.check_equal(np.isnan(out.get()), np.isnan(exact))
+            ref.check_equal(np.where(np.isinf(exact), out.get(), 0), np.where(np.isinf(exact), exact, 0))
+        each_case(self, "floats that do not split", 40, body)
+
     def test_double(self):
         def body(gen):
             m, k, n = (size(gen) for _ in range(3))

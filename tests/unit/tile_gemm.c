@@ -72,7 +72,8 @@ static const struct {
              {TILE_I32, {ACL_INT32, ACL_INT8, ACL_INT32}, 0},
              {TILE_I8, {ACL_INT8, ACL_INT8, ACL_INT8}, 0},
              {TILE_BF16, {ACL_BF16, ACL_BF16, ACL_BF16}, 0x1p-24},
-             {TILE_F16, {ACL_FLOAT16, ACL_FLOAT16, ACL_FLOAT16}, 0x1p-24}};
+             {TILE_F16, {ACL_FLOAT16, ACL_FLOAT16, ACL_FLOAT16}, 0x1p-24},
+             {TILE_F32_PARTS, {ACL_FLOAT, ACL_FLOAT, ACL_FLOAT}, 0x1p-24}};
 
 static double read_c(tile_type type, const void *c, int64_t at) {
   if (type == TILE_F64) return ((const double *)c)[at];
@@ -126,6 +127,7 @@ static void kernels_of_the_processor(void **state) {
     assert_int_equal(tile_has(TILE_BF16), dots && __builtin_cpu_supports("avx512bf16"));
     assert_int_equal(tile_has(TILE_I8), dots && __builtin_cpu_supports("avx512vnni"));
     assert_false(tile_has(TILE_F16));
+    assert_false(tile_has(TILE_F32_PARTS));
   }
   if (level) assert_false(tile_has_amx());
 #endif
@@ -216,6 +218,48 @@ static void infinities(void **state) {
   }
 }
 
+/* Packing tells the exponents of what it has seen, wherever that is and however it lies. */
+static void exponents(void **state) {
+  (void)state;
+  enum { ROWS = 40, DEPTH = 70 };
+  static const float values[] = {0, 1, -0x1p-30f, 0x1.8p-120f, 0x1p-149f, -0x1p127f, INFINITY, NAN};
+  static const uint8_t least[] = {127, 127, 96, 7, 0, 127, 127, 127}, most[] = {127, 127, 127, 127, 127, 254, 255, 255};
+  random_source random = {34};
+  for (int i = 0; tile_has(TILE_F32_PARTS) && i < ROUNDS(200); i++) {
+    static float x[ROWS * DEPTH * 2];
+    const size_t v = (size_t)random_below(&random, COUNT(values));
+    const bool is_b = random_below(&random, 2);
+    const int64_t gap = 1 + random_below(&random, 2), rows = 1 + random_below(&random, ROWS),
+                  k = 1 + random_below(&random, DEPTH);
+    const bool along = random_below(&random, 2);
+    const int64_t across = 4 * (along ? k * gap : gap), deep = 4 * (along ? gap : rows * gap);
+    for (int64_t j = 0; j < ROWS * DEPTH * 2; j++) x[j] = j % gap ? NAN : 1; /* between the elements: not looked at */
+    x[random_below(&random, rows * k) * gap] = values[v];
+    void *to = aligned_alloc(64, is_b ? tile_b_bytes(TILE_F32_PARTS, k, rows) : tile_a_bytes(TILE_F32_PARTS, rows, k));
+    const tile_exponents seen = is_b ? tile_pack_b(TILE_F32_PARTS, to, ACL_FLOAT, x, deep, across, k, rows)
+                                     : tile_pack_a(TILE_F32_PARTS, to, ACL_FLOAT, x, across, deep, rows, k);
+    free(to);
+    if (rows * k == 1) continue;
+    assert_in_range(seen.least, least[v] ? least[v] - 1 : 0, least[v]); /* of powers of 2, the one below */
+    assert_int_equal(seen.most, most[v]);
+  }
+}
+
+static void what_splits(void **state) {
+  (void)state;
+  const tile_exponents one = {127, 127}, tiny = {26, 127}, small = {60, 127}, denormal = {0, 127}, odd = {127, 255},
+                       huge = {127, 254}, large = {127, 220};
+  assert_true(tile_splits(one, one));
+  assert_true(tile_splits(small, one));
+  assert_true(tile_splits(tile_no_exponents, tile_no_exponents));
+  assert_false(tile_splits(tiny, one));
+  assert_false(tile_splits(one, denormal));
+  assert_false(tile_splits(small, small)); /* products of parts would be lost */
+  assert_false(tile_splits(one, odd));
+  assert_false(tile_splits(huge, one));
+  assert_true(tile_splits(large, one) && !tile_splits(large, large));
+}
+
 /* Every instruction set level's kernels, whichever this process would choose. */
 extern const tile_kernels tile_kernels_portable;
 LEVEL_IF_V3(extern const tile_kernels tile_kernels_v3;)
@@ -245,6 +289,8 @@ int main(void) {
       cmocka_unit_test(any_size_and_stride),
       cmocka_unit_test(rounded),
       cmocka_unit_test(infinities),
+      cmocka_unit_test(exponents),
+      cmocka_unit_test(what_splits),
       cmocka_unit_test(every_level),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

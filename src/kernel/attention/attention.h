@@ -105,6 +105,11 @@ typedef struct {
 status attention_plan_blocks(executor *e, attention_plan *p, int64_t n_units,
                              uint64_t (*per_thread)(const attention_plan *p), uint64_t operations);
 
+/* How operands of a dtype are multiplied. */
+tile_type attention_tile(int dtype);
+static inline bool attention_of_floats(tile_type tile) { return tile == TILE_F32 || tile == TILE_F32_PARTS; }
+attention_plan attention_unsplit(const attention_plan *p);
+
 status attention_job_init(attention_job *j, const executor *e, void *const *view, void *scratch);
 
 /* Sequence b, with what is known at run time only. */
@@ -133,8 +138,9 @@ static inline char *head_at(const attention_job *j, const head_view *v, int64_t 
   return (char *)j->view[v->operand] + b * v->batch + head * v->head + row * v->row;
 }
 
-/* body(job, unit, scratch of the thread) for all units, in any order. */
-typedef void unit_body(const attention_job *j, int64_t unit, char *scratch);
+/* body(job, unit, scratch of the thread) for all units, in any order. False: some of TILE_F32_PARTS does not split; the unit
+ * is run again by the plan as attention_unsplit has it. */
+typedef bool unit_body(const attention_job *j, int64_t unit, char *scratch);
 void attention_units(const attention_job *j, unit_body *body, int64_t n_units);
 
 /* ---- score.c ----------------------------------------------------------------------------------------------------- */

@@ -18,7 +18,7 @@ typedef struct {
   char *query_a, *query_b, *dout_a, *dout_b; /* a block's rows, packed as left and right factors */
   char *key_t, *value_t, *key_b;             /* a block's keys */
   char *transposed, *packed;                 /* P or dS, packed */
-  char *narrow;                              /* P or dS as the operand type; not for TILE_F32 */
+  char *narrow;                              /* P or dS as the operand type; not of floats */
   float *probability, *slope;                /* P and dS; rows of score_ld floats */
   float *factors, *line;
   float *dkey, *dvalue;  /* of the block of keys */
@@ -41,7 +41,7 @@ static uint64_t lay_out(const attention_plan *p, char *at, backward_buffers *f) 
   f->key_b = take(&at, tile_b_bytes(k->tile, keys, p->d));
   f->transposed = take(&at, tile_a_bytes(k->tile, keys, rows));
   f->packed = take(&at, tile_a_bytes(k->tile, rows, keys));
-  f->narrow = take(&at, k->tile == TILE_F32 ? 0 : (uint64_t)(rows * keys) * 2);
+  f->narrow = take(&at, attention_of_floats(k->tile) ? 0 : (uint64_t)(rows * keys) * 2);
   f->probability = take_floats(&at, rows * score_ld(p));
   f->slope = take_floats(&at, rows * score_ld(p));
   f->factors = take_floats(&at, keys);
@@ -55,14 +55,17 @@ static uint64_t lay_out(const attention_plan *p, char *at, backward_buffers *f) 
 
 static uint64_t backward_scratch(const attention_plan *p) {
   backward_buffers f;
-  return lay_out(p, NULL, &f);
+  const attention_plan plain = attention_unsplit(p);
+  return most(lay_out(p, NULL, &f), lay_out(&plain, NULL, &f));
 }
 
 typedef struct {
   const attention_job *job;
   attention_batch batch;
   int64_t b, kv_head;
-  int64_t k, n; /* the block of keys */
+  int64_t k, n;                /* the block of keys */
+  tile_exponents keys, values; /* of it */
+  bool *splits;                /* becomes false where a factor of TILE_F32_PARTS does not */
   backward_buffers buffers;
 } backward;
 
@@ -148,18 +151,30 @@ static void score_gradients(const backward *w, const row_range *r) {
 static const void *as_operand(const backward *w, const float *x, int64_t rows, int64_t *ld) {
   const attention_plan *p = w->job->plan;
   *ld = score_ld(p) * (int64_t)sizeof *x;
-  if (p->blocks.tile == TILE_F32) return x;
+  if (attention_of_floats(p->blocks.tile)) return x;
   *ld = w->n * 2;
   for (int64_t i = 0; i < rows; ++i)
     attention_rows->narrow[OPERAND_BF16](w->buffers.narrow + i * *ld, x + i * score_ld(p), w->n);
   return w->buffers.narrow;
 }
 
-static void pack_rows(const backward *w, const head_view *v, const row_range *r, char *a, char *b, int64_t d) {
+static tile_exponents pack_rows(const backward *w, const head_view *v, const row_range *r, char *a, char *b,
+                                int64_t d) {
   const tile_type tile = w->job->plan->blocks.tile;
   const char *from = rows_at(w, v, r);
   tile_pack_a(tile, a, v->dtype, from, v->row, v->col, r->n, d);
-  tile_pack_b(tile, b, v->dtype, from, v->row, v->col, r->n, d);
+  return tile_pack_b(tile, b, v->dtype, from, v->row, v->col, r->n, d);
+}
+
+static void expect_split(const backward *w, tile_exponents x, tile_exponents y) {
+  if (!tile_splits(x, y)) *w->splits = false;
+}
+
+/* Of P and dS, as made here, what is far smaller than the largest of a block does not count. */
+static tile_exponents of_made(tile_exponents x) {
+  enum { SPAN = 60 };
+  if (x.most > SPAN) x.least = most(x.least, x.most - SPAN);
+  return x;
 }
 
 /* What one block of rows and the block of keys add to the three gradients. */
@@ -167,19 +182,23 @@ static void block_gradient(const backward *w, const row_range *r) {
   const attention_plan *p = w->job->plan;
   const backward_buffers *f = &w->buffers;
   const tile_type tile = p->blocks.tile;
-  const int dtype = tile == TILE_F32 ? ACL_FLOAT : ACL_BF16, size = tile == TILE_F32 ? 4 : 2;
+  const int dtype = attention_of_floats(tile) ? ACL_FLOAT : ACL_BF16, size = attention_of_floats(tile) ? 4 : 2;
   const int64_t m = r->n, n = w->n, ld = score_ld(p);
   int64_t pitch;
-  pack_rows(w, &p->query, r, f->query_a, f->query_b, p->d);
-  pack_rows(w, &p->dout, r, f->dout_a, f->dout_b, p->dv);
+  const tile_exponents query = pack_rows(w, &p->query, r, f->query_a, f->query_b, p->d);
+  const tile_exponents dout = pack_rows(w, &p->dout, r, f->dout_a, f->dout_b, p->dv);
+  expect_split(w, query, w->keys);
+  expect_split(w, dout, w->values);
   tile_gemm(tile, m, n, p->d, f->query_a, f->key_t, f->probability, ld, false);
   tile_gemm(tile, m, n, p->dv, f->dout_a, f->value_t, f->slope, ld, false);
   score_gradients(w, r);
   const void *x = as_operand(w, f->probability, m, &pitch);
-  tile_pack_a(tile, f->transposed, dtype, x, size, pitch, n, m);
+  expect_split(w, of_made(tile_pack_a(tile, f->transposed, dtype, x, size, pitch, n, m)), dout);
   tile_gemm(tile, n, p->dv, m, f->transposed, f->dout_b, f->dvalue, p->dv, true);
   x = as_operand(w, f->slope, m, &pitch);
-  tile_pack_a(tile, f->transposed, dtype, x, size, pitch, n, m);
+  const tile_exponents slope = of_made(tile_pack_a(tile, f->transposed, dtype, x, size, pitch, n, m));
+  expect_split(w, slope, query);
+  expect_split(w, slope, w->keys);
   tile_gemm(tile, n, p->d, m, f->transposed, f->query_b, f->dkey, p->d, true);
   tile_pack_a(tile, f->packed, dtype, x, pitch, size, m, n);
   tile_gemm(tile, m, p->d, n, f->packed, f->key_b, f->dquery + place_of(w, r) * p->d, p->d, true);
@@ -205,7 +224,7 @@ static void all_rows(const backward *w, range_step *step) {
 }
 
 static void add_if_seen(const backward *w, const row_range *r) {
-  if (range_sees(w, r)) block_gradient(w, r);
+  if (*w->splits && range_sees(w, r)) block_gradient(w, r);
 }
 
 static void write_queries(const backward *w, const row_range *r) {
@@ -227,24 +246,25 @@ static void write_keys(const backward *w) {
   }
 }
 
-static void pack_keys(const backward *w) {
+static void pack_keys(backward *w) {
   const attention_plan *p = w->job->plan;
   const tile_type tile = p->blocks.tile;
   const key_place key = key_run(w->job, &w->batch, KEYS, w->b, w->kv_head, w->k);
   const key_place value = key_run(w->job, &w->batch, VALUES, w->b, w->kv_head, w->k);
   tile_pack_b(tile, w->buffers.key_t, p->key.dtype, key.at, key.col, key.row, p->d, w->n);
-  tile_pack_b(tile, w->buffers.key_b, p->key.dtype, key.at, key.row, key.col, w->n, p->d);
-  tile_pack_b(tile, w->buffers.value_t, p->value.dtype, value.at, value.col, value.row, p->dv, w->n);
+  w->keys = tile_pack_b(tile, w->buffers.key_b, p->key.dtype, key.at, key.row, key.col, w->n, p->d);
+  w->values = tile_pack_b(tile, w->buffers.value_t, p->value.dtype, value.at, value.col, value.row, p->dv, w->n);
 }
 
-static void backward_unit(const attention_job *j, int64_t unit, char *scratch) {
+static bool backward_unit(const attention_job *j, int64_t unit, char *scratch) {
   const attention_plan *p = j->plan;
-  backward w = {.job = j, .b = unit / p->n_kv_heads, .kv_head = unit % p->n_kv_heads};
+  bool splits = true;
+  backward w = {.job = j, .b = unit / p->n_kv_heads, .kv_head = unit % p->n_kv_heads, .splits = &splits};
   w.batch = attention_batch_of(j, w.b);
   lay_out(p, scratch, &w.buffers);
   memset(w.buffers.dquery, 0, (size_t)(group_heads(p) * w.batch.n_rows * p->d) * sizeof(float));
   if (!is_one_block(&w)) all_rows(&w, find_delta);
-  for (w.k = 0; w.k < w.batch.n_keys; w.k += w.n) {
+  for (w.k = 0; splits && w.k < w.batch.n_keys; w.k += w.n) {
     w.n = least(p->blocks.keys, w.batch.n_keys - w.k);
     memset(w.buffers.dkey, 0, (size_t)(w.n * p->d) * sizeof(float));
     memset(w.buffers.dvalue, 0, (size_t)(w.n * p->dv) * sizeof(float));
@@ -252,7 +272,8 @@ static void backward_unit(const attention_job *j, int64_t unit, char *scratch) {
     all_rows(&w, add_if_seen);
     write_keys(&w);
   }
-  all_rows(&w, write_queries);
+  if (splits) all_rows(&w, write_queries);
+  return splits;
 }
 
 /* ---- planning ---------------------------------------------------------------------------------------------------- */
@@ -266,10 +287,11 @@ static status backward_run(const executor *e, void *const *view, void *scratch) 
 
 status plan_attention_gradient(executor *e, attention_plan *p) {
   /* float16's range is too small for dS. Blocks are multiples of what the kernels do at once: 14 rows, 32 of bfloat16. */
-  const bool groups = p->query.dtype == ACL_BF16 && tile_has(TILE_BF16);
+  const tile_type tile = p->query.dtype == ACL_FLOAT16 ? TILE_F32 : attention_tile(p->query.dtype);
+  const bool groups = tile != TILE_F32;
   const int64_t block_rows = groups ? 128 : 112, block_keys = groups ? 256 : 252;
   p->blocks = (attention_blocks){
-      .tile = groups ? TILE_BF16 : TILE_F32,
+      .tile = tile,
       .rows = (int32_t)most(least(block_rows, p->max_rows), 1),
       .keys = (int32_t)most(least(block_keys, p->max_keys), 1),
       .chunk = 1,

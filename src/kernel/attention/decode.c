@@ -156,7 +156,7 @@ static void finish(const decode *w) {
   }
 }
 
-static void decode_unit(const attention_job *j, int64_t unit, char *scratch) {
+static bool decode_unit(const attention_job *j, int64_t unit, char *scratch) {
   const attention_plan *p = j->plan;
   const int64_t parts = p->blocks.splits, part = unit % parts;
   const decode w = decode_of(j, unit / parts, scratch);
@@ -167,7 +167,7 @@ static void decode_unit(const attention_job *j, int64_t unit, char *scratch) {
   some_keys(&w, begin, least(begin + share, high));
   if (parts == 1) {
     finish(&w);
-    return;
+    return true;
   }
   float *to = part_at(j, unit);
   for (int64_t i = 0; i < w.rows; ++i, to += 2 + p->dv) {
@@ -175,6 +175,7 @@ static void decode_unit(const attention_job *j, int64_t unit, char *scratch) {
     to[1] = w.buffers.state[i].sum;
     memcpy(to + 2, w.buffers.out + i * p->dv, (size_t)p->dv * sizeof *to);
   }
+  return true;
 }
 
 /* Joins what the parts of one group have left; the maximum of all scales each. */

@@ -22,7 +22,7 @@ typedef struct {
   row_block *block;
   row_state *state;          /* of all rows of the chunk */
   char *query, *key, *value; /* packed; query: for each block */
-  char *probability;         /* of one block, as the operand type; for TILE_F32 they replace the products */
+  char *probability;         /* of one block, as the operand type; floats replace the products */
   char *packed_probability;
   char *gathered; /* queries of a block */
   float *product, *out, *factors;
@@ -67,7 +67,7 @@ static uint64_t lay_out(const attention_plan *p, char *at, forward_buffers *f) {
   f->key = take(&at, tile_b_bytes(k->tile, p->d, k->keys));
   f->value = take(&at, tile_b_bytes(k->tile, k->keys, p->dv));
   f->product = take_floats(&at, k->rows * product_ld(p));
-  f->probability = k->tile == TILE_F32 ? (char *)f->product : take(&at, rows * (uint64_t)k->keys * 2 + 64);
+  f->probability = attention_of_floats(k->tile) ? (char *)f->product : take(&at, rows * (uint64_t)k->keys * 2 + 64);
   f->packed_probability = take(&at, tile_a_bytes(k->tile, k->rows, k->keys));
   f->gathered = take(&at, rows * (uint64_t)p->d * 4);
   f->out = take_floats(&at, (int64_t)all_rows * p->dv);
@@ -77,7 +77,8 @@ static uint64_t lay_out(const attention_plan *p, char *at, forward_buffers *f) {
 
 static uint64_t forward_scratch(const attention_plan *p) {
   forward_buffers f;
-  return lay_out(p, NULL, &f);
+  const attention_plan plain = attention_unsplit(p);
+  return most(lay_out(p, NULL, &f), lay_out(&plain, NULL, &f));
 }
 
 /* ---- a chunk ----------------------------------------------------------------------------------------------------- */
@@ -87,6 +88,7 @@ typedef struct {
   attention_batch batch;
   int64_t b, kv_head;
   int32_t n_blocks;
+  tile_exponents query; /* of all blocks */
   forward_buffers buffers;
 } chunk;
 
@@ -137,7 +139,7 @@ static char *packed_query(const chunk *c, int32_t block) {
   return c->buffers.query + (uint64_t)block * ((tile_a_bytes(p->blocks.tile, p->blocks.rows, p->d) + 63) / 64 * 64);
 }
 
-static void start_block(const chunk *c, int32_t block) {
+static void start_block(chunk *c, int32_t block) {
   const attention_plan *p = c->job->plan;
   row_block *k = &c->buffers.block[block];
   row_state *s = states_of(c, block);
@@ -155,7 +157,8 @@ static void start_block(const chunk *c, int32_t block) {
   int64_t row_bytes;
   const char *from = gather(c, k, &row_bytes);
   const int64_t col = from == c->buffers.gathered ? (int64_t)dtype_bytes(p->query.dtype) : p->query.col;
-  tile_pack_a(p->blocks.tile, packed_query(c, block), p->query.dtype, from, row_bytes, col, n, p->d);
+  tile_add_exponents(
+      &c->query, tile_pack_a(p->blocks.tile, packed_query(c, block), p->query.dtype, from, row_bytes, col, n, p->d));
 }
 
 /* ---- the softmax's step ------------------------------------------------------------------------------------------ */
@@ -164,6 +167,7 @@ static const struct {
   operand_type operand;
   int dtype, bytes;
 } operands[] = {[TILE_F32] = {OPERAND_F32, ACL_FLOAT, 4},
+                [TILE_F32_PARTS] = {OPERAND_F32, ACL_FLOAT, 4},
                 [TILE_BF16] = {OPERAND_BF16, ACL_BF16, 2},
                 [TILE_F16] = {OPERAND_F16, ACL_FLOAT16, 2}};
 
@@ -180,7 +184,7 @@ static tile_operand softmax_block(const chunk *c, int32_t block, int64_t k, int6
   const row_block *b = &c->buffers.block[block];
   const tile_type tile = p->blocks.tile;
   const int64_t m = block_size(b), ld = product_ld(p), bytes = operands[tile].bytes;
-  const int64_t pitch = tile == TILE_F32 ? ld * 4 : p->blocks.keys * bytes;
+  const int64_t pitch = attention_of_floats(tile) ? ld * 4 : p->blocks.keys * bytes;
   int64_t step;
   const bool in_pieces = tile_a_row(tile, c->buffers.packed_probability, m, n, 0, &step);
   for (int64_t i = 0; i < m; ++i) {
@@ -219,18 +223,24 @@ static void block_step(const chunk *c, int32_t block, int64_t k, int64_t n) {
 
 static bool sees(const row_block *b, int64_t k, int64_t n) { return b->low < k + n && b->high > k; }
 
-/* Packs as many keys from k on as are in one place, `n` at most. */
+/* Packs as many keys from k on as are in one place, `n` at most. 0: they don't split. Of probabilities, up to 1 and its like
+ * where some are dropped, what is small does not count. */
 static int64_t pack_keys(const chunk *c, int64_t k, int64_t n) {
+  static const tile_exponents probabilities = {.least = 127, .most = 127 + 20};
   const attention_plan *p = c->job->plan;
   const key_place key = key_run(c->job, &c->batch, KEYS, c->b, c->kv_head, k);
   const key_place value = key_run(c->job, &c->batch, VALUES, c->b, c->kv_head, k);
   n = least(n, least(key.run, value.run));
-  tile_pack_b(p->blocks.tile, c->buffers.key, p->key.dtype, key.at, key.col, key.row, p->d, n);
-  tile_pack_b(p->blocks.tile, c->buffers.value, p->value.dtype, value.at, value.row, value.col, n, p->dv);
-  return n;
+  const tile_exponents keys =
+      tile_pack_b(p->blocks.tile, c->buffers.key, p->key.dtype, key.at, key.col, key.row, p->d, n);
+  const tile_exponents values =
+      tile_pack_b(p->blocks.tile, c->buffers.value, p->value.dtype, value.at, value.row, value.col, n, p->dv);
+  const bool splits = tile_splits(c->query, keys) && tile_splits(probabilities, values);
+  return p->blocks.tile != TILE_F32_PARTS || splits ? n : 0;
 }
 
-static void all_keys(const chunk *c) {
+/* False: not all of them split. */
+static bool all_keys(const chunk *c) {
   int64_t low = INT64_MAX, high = 0;
   for (int32_t i = 0; i < c->n_blocks; ++i) {
     low = least(low, c->buffers.block[i].low);
@@ -242,9 +252,11 @@ static void all_keys(const chunk *c) {
     for (int32_t i = 0; i < c->n_blocks; ++i) any |= sees(&c->buffers.block[i], k, n);
     if (!any) continue;
     n = pack_keys(c, k, n);
+    if (!n) return false;
     for (int32_t i = 0; i < c->n_blocks; ++i)
       if (sees(&c->buffers.block[i], k, n)) block_step(c, i, k, n);
   }
+  return true;
 }
 
 static void finish_block(const chunk *c, int32_t block) {
@@ -283,16 +295,17 @@ static void find_blocks(chunk *c, int64_t number) {
   }
 }
 
-static void forward_unit(const attention_job *j, int64_t unit, char *scratch) {
+static bool forward_unit(const attention_job *j, int64_t unit, char *scratch) {
   const attention_plan *p = j->plan;
   const int64_t n_chunks = chunks_of(p), group = unit / n_chunks;
-  chunk c = {.job = j, .b = group / p->n_kv_heads, .kv_head = group % p->n_kv_heads};
+  chunk c = {.job = j, .b = group / p->n_kv_heads, .kv_head = group % p->n_kv_heads, .query = tile_no_exponents};
   c.batch = attention_batch_of(j, c.b);
   lay_out(p, scratch, &c.buffers);
   find_blocks(&c, unit % n_chunks);
   for (int32_t i = 0; i < c.n_blocks; ++i) start_block(&c, i);
-  all_keys(&c);
+  if (!all_keys(&c)) return false;
   for (int32_t i = 0; i < c.n_blocks; ++i) finish_block(&c, i);
+  return true;
 }
 
 /* ---- planning ---------------------------------------------------------------------------------------------------- */
@@ -302,12 +315,6 @@ static status forward_run(const executor *e, void *const *view, void *scratch) {
   TRY(attention_job_init(&j, e, view, scratch));
   attention_units(&j, forward_unit, j.plan->n_batches * j.plan->n_kv_heads * chunks_of(j.plan));
   return ST_OK;
-}
-
-static tile_type tile_of(int dtype) {
-  if (dtype == ACL_BF16 && tile_has(TILE_BF16)) return TILE_BF16;
-  if (dtype == ACL_FLOAT16 && tile_has(TILE_F16)) return TILE_F16;
-  return TILE_F32;
 }
 
 /* Measured with 64 and 128 components, 512 to 2048 keys: 56 to 128 rows and 256 to 512 keys are within a tenth of each
@@ -323,7 +330,7 @@ static bool is_short_band(const attention_plan *p) {
 
 status plan_attention(executor *e, attention_plan *p) {
   if (decode_fits(p)) return plan_decode(e, p);
-  const tile_type tile = tile_of(p->query.dtype);
+  const tile_type tile = attention_tile(p->query.dtype);
   const int64_t rows = p->max_rows * (p->n_heads / p->n_kv_heads);
   p->blocks = (attention_blocks){
       .tile = tile,

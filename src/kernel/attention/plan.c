@@ -48,6 +48,19 @@ static status check_pages(const attention_job *j) {
   return ST_OK;
 }
 
+tile_type attention_tile(int dtype) {
+  if (dtype == ACL_BF16 && tile_has(TILE_BF16)) return TILE_BF16;
+  if (dtype == ACL_FLOAT16 && tile_has(TILE_F16)) return TILE_F16;
+  if (dtype == ACL_FLOAT && tile_has(TILE_F32_PARTS)) return TILE_F32_PARTS;
+  return TILE_F32;
+}
+
+attention_plan attention_unsplit(const attention_plan *p) {
+  attention_plan plain = *p;
+  if (p->blocks.tile == TILE_F32_PARTS) plain.blocks.tile = TILE_F32;
+  return plain;
+}
+
 status attention_job_init(attention_job *j, const executor *e, void *const *view, void *scratch) {
   *j = (attention_job){.e = e, .plan = PLAN(e, attention_plan), .view = view, .scratch = scratch};
   TRY(read_padding(j, j->plan->query_padding, "queryPaddingSize", &j->query_padding));
@@ -103,17 +116,26 @@ key_place key_run(const attention_job *j, const attention_batch *s, key_or_value
 
 /* ---- units ------------------------------------------------------------------------------------------------------- */
 
+static void run_unit(const attention_job *j, unit_body *body, int64_t unit, char *scratch) {
+  if (body(j, unit, scratch)) return;
+  const attention_plan plain = attention_unsplit(j->plan);
+  attention_job job = *j;
+  job.plan = &plain;
+  body(&job, unit, scratch);
+}
+
 void attention_units(const attention_job *j, unit_body *body, int64_t n_units) {
   const int begun = n_units > 1 ? parallel_begin(j->e->cost_ns) : 1;
   if (begun == 1) {
-    for (int64_t u = 0; u < n_units; ++u) body(j, u, j->scratch);
+    for (int64_t u = 0; u < n_units; ++u) run_unit(j, body, u, j->scratch);
     return;
   }
 #ifdef _OPENMP
   const attention_blocks *blocks = &j->plan->blocks;
   const int n_threads = begun < blocks->max_threads ? begun : blocks->max_threads;
 #  pragma omp parallel for num_threads(n_threads) schedule(dynamic, 1)
-  for (int64_t u = 0; u < n_units; ++u) body(j, u, j->scratch + (uint64_t)omp_get_thread_num() * blocks->scratch_bytes);
+  for (int64_t u = 0; u < n_units; ++u)
+    run_unit(j, body, u, j->scratch + (uint64_t)omp_get_thread_num() * blocks->scratch_bytes);
   parallel_end(begun);
 #endif
 }

@@ -30,6 +30,13 @@ static void transpose(matrices *x) {
   x->cols = rows, x->col_stride = row_stride;
 }
 
+/* Measured: 64 cubed takes as long either way, 128 x 32 x 128 three quarters. */
+static bool pays_to_split(const product_plan *p) {
+  enum { LEAST = 16, LEAST_DEPTH = 32 };
+  const int64_t m = p->out.rows, n = p->out.cols, k = p->a.cols;
+  return m >= LEAST && n >= LEAST && k >= LEAST_DEPTH && (double)m * (double)n * (double)k > 0x1p18;
+}
+
 static tile_type type_of(const product_plan *p) {
   const int a = p->a.dtype, b = p->b.dtype;
   if (p->made_b) return TILE_F32;
@@ -37,6 +44,7 @@ static tile_type type_of(const product_plan *p) {
   if (a == ACL_DOUBLE || b == ACL_DOUBLE) return TILE_F64;
   if (a == ACL_BF16 && b == ACL_BF16 && tile_has(TILE_BF16)) return TILE_BF16;
   if (a == ACL_FLOAT16 && b == ACL_FLOAT16 && p->a.cols >= TILE_F16_MIN_K && tile_has(TILE_F16)) return TILE_F16;
+  if (a == ACL_FLOAT && b == ACL_FLOAT && pays_to_split(p) && tile_has(TILE_F32_PARTS)) return TILE_F32_PARTS;
   return TILE_F32;
 }
 
@@ -73,8 +81,8 @@ static void orient(product_plan *p) {
 uint64_t product_cost_ns(tile_type type, int64_t m, int64_t n, int64_t k) {
   /* Operations per ns, measured on one core of a Granite Rapids at 256 to 4096 cubed; elsewhere they set the order of
    * magnitude. Below 2^50 whatever the shape. */
-  static const double rate[] = {
-      [TILE_F32] = 160, [TILE_F64] = 80, [TILE_I32] = 60, [TILE_I8] = 3000, [TILE_BF16] = 1500, [TILE_F16] = 500};
+  static const double rate[] = {[TILE_F32] = 160,   [TILE_F64] = 80,  [TILE_I32] = 60,       [TILE_I8] = 3000,
+                                [TILE_BF16] = 1500, [TILE_F16] = 500, [TILE_F32_PARTS] = 350};
   const double slower = (type == TILE_BF16 || type == TILE_I8) && !tile_has_amx() ? 7 : 1; /* AVX-512's dot products */
   const double ns = 2.0 * (double)m * (double)n * (double)k / rate[type] * slower;
   return ns < 0x1p50 ? (uint64_t)ns : UINT64_C(1) << 50;

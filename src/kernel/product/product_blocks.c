@@ -1,29 +1,32 @@
 /* A product by blocks (tile_gemm.h). B is packed by strips of columns. Where out can hold the sums, all blocks of rows take
  * one slice of K after the other, so that a slice of a strip stays in L2; else a block takes all slices, its sums stay in
  * L2 until they are whole, and the strip is all of K where that fits STRIP_BYTES; 16-bit results are rounded by the last
- * slice's kernel. A factor that the kernel reads as it lies is not packed. */
+ * slice's kernel. A factor that the kernel reads as it lies is not packed.
+ * Where floats do not split (tile_splits), a block times a slice is multiplied as TILE_F32. */
 #include "kernel/engine/scratch.h"
 #include "kernel/product/product.h"
 
 enum {
-  ROWS = 252,          /* a block of A: a multiple of 14 (the AVX-512 kernel's rows) ... */
-  GROUP_ROWS = 256,    /* ... or of two tiles */
+  ROWS = 252,                    /* a block of A: a multiple of 14 (the AVX-512 kernel's rows) ... */
+  GROUP_ROWS = 256,              /* ... or of two tiles */
+  GROUP_BLOCK_BYTES = 512 << 10, /* of A: as much as stays in L2 beside what streams past it */
   DEPTH = 512,         /* a slice of K: deeper than what keeps 32 columns of B in L1, but fewer passes over the sums */
   FINISHED_ROWS = 128, /* for a plan's finish, such that L2 has them when it reads them: a tenth less time */
-  GROUP_PANEL_BYTES = 32 << 10, /* a slice of 32 columns of B, which A streams past in L1 */
   /* Of groups (tile_groups.c), up to so many columns: on AMX bound by reading A, whose rows are then taken in longer pieces. */
   NARROW_COLS = 64,
   NARROW_ROWS = 64,
   NARROW_DEPTH = 4096,
   COLS = 512, /* most of a strip */
-  GROUP_COLS = 1024,
+  GROUP_COLS = 4096,
+  GROUP_SUMS_COLS = 1024,  /* where sums are kept apart */
+  PLAIN_COLS = 256,        /* at once, of floats that do not split */
   MIN_COLS = 128,          /* least */
   AS_IS_BYTES = 512 << 10, /* of a B that is faster read as it lies than packed; for few rows: */
   FEW_ROWS_AS_IS = 126,
   FEW_ROWS_AS_IS_BYTES = 1 << 20,
   SPREAD_COLS = 256, /* from here on, rows of sums are not a multiple of 1 KB apart: they would share few sets of L1 */
-  STRIP_BYTES = 8 << 20, /* in a shared cache */
-  LARGE_OUT = 2 << 20,   /* elements of 16 bits */
+  STRIP_BYTES = 16 << 20, /* in a shared cache */
+  LARGE_OUT = 2 << 20,    /* elements of 16 bits */
 };
 
 typedef struct {
@@ -37,8 +40,9 @@ typedef struct {
   bool a_as_is, b_as_is;                /* not packed */
   bool direct;                          /* sums are made in out itself */
   bool rounded;                         /* the last slice's kernel rounds them to out */
-  char *a, *b, *sums;
-  size_t slice_bytes; /* of a strip */
+  char *a, *b, *sums, *plain;
+  size_t slice_bytes;         /* of a strip */
+  tile_exponents b_exponents; /* of the strip, as far as it was packed */
 } blocks;
 
 static bool in_groups(tile_type type) { return type >= TILE_I8 && tile_has(type); }
@@ -66,7 +70,11 @@ static void choose(blocks *s, const product_part *part) {
   *s = (blocks){.part = part, .type = p->type, .k = p->a.cols};
   const bool narrow = groups && p->out.cols <= NARROW_COLS; /* not the part's: sums must not depend on threads */
   const int64_t element = (int64_t)tile_b_bytes(p->type, 64, 64) / (64 * 64);
-  s->depth = even(s->k, narrow ? NARROW_DEPTH : groups ? GROUP_PANEL_BYTES / (32 * element) : DEPTH, 64);
+  s->depth = even(s->k,
+                  narrow   ? NARROW_DEPTH
+                  : groups ? GROUP_BLOCK_BYTES / (GROUP_ROWS * element) / 64 * 64
+                           : DEPTH,
+                  64);
   const int64_t n_terms = p->n_terms ? p->n_terms : 1;
   s->slices_per_term = (s->k + s->depth - 1) / s->depth;
   s->n_slices = n_terms * s->slices_per_term;
@@ -75,7 +83,8 @@ static void choose(blocks *s, const product_part *part) {
   s->direct = out_takes_sums(p);
   s->at_once = s->direct ? 1 : s->n_slices;
   s->rounded = !s->direct && out_takes_rounded(p);
-  const int64_t fits = STRIP_BYTES / (element * s->depth * s->at_once) / 64 * 64, most = groups ? GROUP_COLS : COLS;
+  const int64_t fits = STRIP_BYTES / (element * s->depth * s->at_once) / 64 * 64;
+  const int64_t most = !groups ? COLS : s->direct || s->rounded ? GROUP_COLS : GROUP_SUMS_COLS;
   s->keeps_strip = fits >= MIN_COLS;
   s->cols = even(part->cols, fits < MIN_COLS ? COLS : fits < most ? fits : most, 64);
   /* Rows whole pages apart would share a set of L1. */
@@ -90,11 +99,16 @@ static status allocate(blocks *s) {
   const size_t a = s->a_as_is ? 0 : tile_a_bytes(s->type, s->rows, s->depth);
   s->slice_bytes = tile_b_bytes(s->type, s->depth, s->cols);
   const size_t b = s->b_as_is ? 0 : s->slice_bytes * (size_t)(s->keeps_strip ? s->at_once : 1);
-  const size_t sums = s->direct ? 0 : (size_t)(s->rows * s->pitch) * tile_c_bytes(s->type);
-  s->a = scratch_take(a + b + sums);
+  const bool has_sums = !s->direct && !(s->rounded && s->n_slices == 1);
+  const size_t sums = has_sums ? (size_t)(s->rows * s->pitch) * tile_c_bytes(s->type) : 0;
+  const bool splits = s->type == TILE_F32_PARTS;
+  const size_t plain =
+      splits ? tile_a_bytes(TILE_F32, s->rows, s->depth) + tile_b_bytes(TILE_F32, s->depth, PLAIN_COLS) : 0;
+  s->a = scratch_take(a + b + sums + plain);
   if (!s->a) return ST_NO_MEMORY;
   s->b = s->a + a;
   s->sums = s->b + b;
+  s->plain = s->sums + sums;
   return ST_OK;
 }
 
@@ -112,31 +126,55 @@ static void pack_made_b(const blocks *s, char *to, int64_t row, int64_t rows, in
   }
 }
 
-static tile_operand get_b(const blocks *s, int64_t slice, int64_t col, int64_t cols, bool pack_strip) {
+static const char *b_of(const blocks *s, int64_t slice, int64_t col) {
+  const product_plan *p = s->part->plan;
+  return s->part->b + slice / s->slices_per_term * p->b_term_stride + slice_begin(s, slice) * p->b.row_stride +
+         col * p->b.col_stride;
+}
+
+static const char *a_of(const blocks *s, int64_t slice, int64_t row) {
+  const product_plan *p = s->part->plan;
+  return s->part->a + slice / s->slices_per_term * p->a_term_stride + row * p->a.row_stride +
+         slice_begin(s, slice) * p->a.col_stride;
+}
+
+static tile_operand get_b(blocks *s, int64_t slice, int64_t col, int64_t cols, bool pack_strip) {
   const matrices *b = &s->part->plan->b;
   char *const to = s->b + (s->keeps_strip ? (size_t)(slice % s->at_once) * s->slice_bytes : 0);
-  const char *const from = s->part->b + slice / s->slices_per_term * s->part->plan->b_term_stride +
-                           slice_begin(s, slice) * b->row_stride + col * b->col_stride;
+  const char *const from = b_of(s, slice, col);
   if (s->b_as_is) return (tile_operand){from, b->row_stride};
   if (pack_strip && s->part->plan->made_b)
     pack_made_b(s, to, slice_begin(s, slice), slice_depth(s, slice), col, cols);
   else if (pack_strip)
-    tile_pack_b(s->type, to, b->dtype, from, b->row_stride, b->col_stride, slice_depth(s, slice), cols);
+    tile_add_exponents(&s->b_exponents, tile_pack_b(s->type, to, b->dtype, from, b->row_stride, b->col_stride,
+                                                    slice_depth(s, slice), cols));
   return (tile_operand){to, 0};
 }
 
-static tile_operand get_a(const blocks *s, int64_t slice, int64_t row, int64_t rows) {
+static tile_operand get_a(const blocks *s, int64_t slice, int64_t row, int64_t rows, tile_exponents *exponents) {
   const matrices *a = &s->part->plan->a;
-  const char *const from = s->part->a + slice / s->slices_per_term * s->part->plan->a_term_stride +
-                           row * a->row_stride + slice_begin(s, slice) * a->col_stride;
+  const char *const from = a_of(s, slice, row);
   if (s->a_as_is) return (tile_operand){from, a->row_stride};
-  tile_pack_a(s->type, s->a, a->dtype, from, a->row_stride, a->col_stride, rows, slice_depth(s, slice));
+  *exponents = tile_pack_a(s->type, s->a, a->dtype, from, a->row_stride, a->col_stride, rows, slice_depth(s, slice));
   return (tile_operand){s->a, 0};
 }
 
+/* A block of rows times a slice of a strip, of floats that do not split. */
+static void multiply_plain(const blocks *s, int64_t slice, int64_t row, int64_t rows, int64_t col, int64_t cols,
+                           float *c, int64_t ldc) {
+  const matrices *a = &s->part->plan->a, *b = &s->part->plan->b;
+  const int64_t k = slice_depth(s, slice);
+  char *const plain_b = s->plain + tile_a_bytes(TILE_F32, rows, k);
+  tile_pack_a(TILE_F32, s->plain, a->dtype, a_of(s, slice, row), a->row_stride, a->col_stride, rows, k);
+  for (int64_t j = 0; j < cols; j += PLAIN_COLS) {
+    const int64_t n = smaller(PLAIN_COLS, cols - j);
+    tile_pack_b(TILE_F32, plain_b, b->dtype, b_of(s, slice, col + j), b->row_stride, b->col_stride, k, n);
+    tile_gemm(TILE_F32, rows, n, k, s->plain, plain_b, c + j, ldc, slice > 0);
+  }
+}
+
 /* A block of rows times slices of a strip. */
-static void run_block(const blocks *s, int64_t begin, int64_t row, int64_t rows, int64_t col, int64_t cols,
-                      bool pack_strip) {
+static void run_block(blocks *s, int64_t begin, int64_t row, int64_t rows, int64_t col, int64_t cols, bool pack_strip) {
   const product_plan *p = s->part->plan;
   const int64_t size = (int64_t)tile_c_bytes(s->type), ldc = s->direct         ? p->out.row_stride / size
                                                              : cols == s->cols ? s->pitch
@@ -145,8 +183,11 @@ static void run_block(const blocks *s, int64_t begin, int64_t row, int64_t rows,
   char *const c = s->direct ? out : s->sums;
   const bool part_is_large = s->part->rows * s->part->cols > LARGE_OUT;
   for (int64_t slice = begin; slice < begin + s->at_once; ++slice) {
-    const tile_operand a = get_a(s, slice, row, rows), b = get_b(s, slice, col, cols, pack_strip);
-    if (s->rounded && slice == s->n_slices - 1)
+    tile_exponents a_exponents = tile_no_exponents;
+    const tile_operand a = get_a(s, slice, row, rows, &a_exponents), b = get_b(s, slice, col, cols, pack_strip);
+    if (s->type == TILE_F32_PARTS && !tile_splits(a_exponents, s->b_exponents))
+      multiply_plain(s, slice, row, rows, col, cols, (float *)(void *)c, ldc);
+    else if (s->rounded && slice == s->n_slices - 1)
       tile_multiply_rounded(s->type, rows, cols, slice_depth(s, slice), a, b, c, ldc, slice > 0,
                             (tile_rounded){p->out.dtype, out, p->out.row_stride, part_is_large});
     else
@@ -177,9 +218,11 @@ status product_blocks(const product_part *part) {
   TRY(allocate(&s));
   const int64_t row_end = part->row + part->rows, col_end = part->col + part->cols;
   for (int64_t col = part->col; col < col_end; col += s.cols)
-    for (int64_t slice = 0; slice < s.n_slices; slice += s.at_once)
+    for (int64_t slice = 0; slice < s.n_slices; slice += s.at_once) {
+      s.b_exponents = tile_no_exponents;
       for (int64_t row = part->row; row < row_end; row += s.rows)
         run_block(&s, slice, row, smaller(s.rows, row_end - row), col, smaller(s.cols, col_end - col),
                   row == part->row || !s.keeps_strip);
+    }
   return ST_OK;
 }

@@ -71,7 +71,7 @@ static const tile_config config = {
 /* All of k: adds to the sums. Of what is ahead, an eighth of what is read of B is asked for. */
 INLINE void accumulate_steps(group_type type, bool two_rows, bool two_cols, int64_t steps, const char *a, const char *b,
                              const char *ahead) {
-  const int parts = type == GROUPS_F16 ? 2 : 1;
+  const int parts = type == GROUPS_F32 ? 3 : type == GROUPS_F16 ? 2 : 1;
   const int a_bytes = (two_rows ? 2 : 1) * parts * TILE_BYTES, b_bytes = (two_cols ? 2 : 1) * parts * TILE_BYTES;
   for (int64_t s = 0; s < steps; ++s, a += a_bytes, b += b_bytes) {
     UNROLL for (int i = 0; i < b_bytes / AHEAD; i += 64, ahead += 64) _mm_prefetch(ahead, _MM_HINT_T2);
@@ -86,6 +86,20 @@ INLINE void accumulate_steps(group_type type, bool two_rows, bool two_cols, int6
       MULTIPLY(_tile_dpbf16ps, two_rows, two_cols);
       LOAD_A(0);
       LOAD_B(1);
+      MULTIPLY(_tile_dpbf16ps, two_rows, two_cols);
+    }
+    if (type == GROUPS_F32) { /* all but low by middle and low by low */
+      LOAD_B(1);
+      MULTIPLY(_tile_dpbf16ps, two_rows, two_cols);
+      LOAD_B(2);
+      MULTIPLY(_tile_dpbf16ps, two_rows, two_cols);
+      LOAD_A(1);
+      LOAD_B(0);
+      MULTIPLY(_tile_dpbf16ps, two_rows, two_cols);
+      LOAD_B(1);
+      MULTIPLY(_tile_dpbf16ps, two_rows, two_cols);
+      LOAD_A(2);
+      LOAD_B(0);
       MULTIPLY(_tile_dpbf16ps, two_rows, two_cols);
     }
   }
@@ -123,11 +137,14 @@ INLINE void block_body(group_type type, bool two_rows, bool two_cols, int64_t st
 BLOCKS(GROUPS_BF16)
 BLOCKS(GROUPS_F16)
 BLOCKS(GROUPS_I8)
+BLOCKS(GROUPS_F32)
 static void begin(void) { _tile_loadconfig(&config); } /* each time: others in the process have theirs */
 static void end(void) { _tile_release(); }             /* so that switching threads does not save them */
 
 const group_kernel amx_kernel = {
-    .block = {LISTED(GROUPS_BF16), LISTED(GROUPS_F16), LISTED(GROUPS_I8)}, .begin = begin, .end = end};
+    .block = {LISTED(GROUPS_BF16), LISTED(GROUPS_F16), LISTED(GROUPS_I8), LISTED(GROUPS_F32)},
+    .begin = begin,
+    .end = end};
 
 #else /* none in this compiler (clang 14 names it otherwise) or processor family */
 

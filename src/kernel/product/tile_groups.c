@@ -1,5 +1,6 @@
 /* Products of elements of 8 and 16 bits, in groups along k that fill 32: bfloat16 and int8 as they are, float16 as a sum of
- * two bfloat16. Packs, and walks the blocks that AMX (tile_amx.c) or AVX-512's dot products (tile_dots.c) multiply.
+ * two bfloat16, float32 of three. Packs, and walks the blocks that AMX (tile_amx.c) or AVX-512's dot products (tile_dots.c)
+ * multiply.
  * Compiled for AVX-512; bfloat16's instructions are only come by where results of its products are rounded. */
 #include "kernel/product/tile_kernel.h"
 
@@ -13,7 +14,9 @@
 #  include "kernel/product/tile_transpose.h"
 
 enum {
-  FAR_BYTES = 512 << 10, /* of B: beyond, it costs 10 % less to ask for it in time, below 2 % more */
+  FAR_BYTES = 512 << 10,  /* of B: beyond, it costs 10 % less to ask for it in time, below 2 % more */
+  PANEL_BYTES = 32 << 10, /* of a span of B: a piece of k, such that it stays in L1 while A streams past */
+  PANEL_ROWS = 256,       /* of A, before the next columns of B have their turn */
 };
 
 static const group_kernel *kernel_of(group_type type) {
@@ -25,15 +28,14 @@ bool groups_on_amx(void) { return amx_start(); }
 
 /* ---- packing ----------------------------------------------------------------------------------------------------- */
 
-/* Bytes of an element of the source, and tiles per 16 rows (columns): the halves of a float16 are kept apart. */
+/* Bytes of an element of the source, elements along k of a tile, and tiles per 16 rows (columns): the parts of a float are
+ * kept apart. */
 static const struct {
-  int size, parts;
-} of_type[] = {[GROUPS_BF16] = {2, 1}, [GROUPS_F16] = {2, 2}, [GROUPS_I8] = {1, 1}};
+  int size, depth, parts;
+} of_type[] = {
+    [GROUPS_BF16] = {2, 32, 1}, [GROUPS_F16] = {2, 32, 2}, [GROUPS_I8] = {1, 64, 1}, [GROUPS_F32] = {4, 32, 3}};
 
-static int64_t steps_of(group_type type, int64_t k) {
-  const int64_t per_tile = 64 / of_type[type].size;
-  return (k + per_tile - 1) / per_tile;
-}
+static int64_t steps_of(group_type type, int64_t k) { return (k + of_type[type].depth - 1) / of_type[type].depth; }
 
 size_t groups_packed_bytes(group_type type, int64_t width, int64_t k) {
   return (size_t)((width + TILE_ROWS - 1) / TILE_ROWS * steps_of(type, k) * of_type[type].parts) * TILE_BYTES;
@@ -76,10 +78,10 @@ INLINE void load_across_8(__m512i r[16], const char *from, int64_t along, int wi
 }
 
 /* Neither direction is dense. */
-static void gather(char stage[TILE_BYTES], const char *from, int64_t across, int64_t along, int size, int width,
+static void gather(char *stage, int64_t pitch, const char *from, int64_t across, int64_t along, int size, int width,
                    int k) {
   for (int i = 0; i < width; ++i)
-    for (int l = 0; l < k; ++l) memcpy(stage + i * 64 + l * size, from + i * across + l * along, (size_t)size);
+    for (int l = 0; l < k; ++l) memcpy(stage + i * pitch + l * size, from + i * across + l * along, (size_t)size);
 }
 
 /* float16 = high + low, both bfloat16, exactly: 8 bits of the significand in the one, the other 3 in the other. An
@@ -119,8 +121,85 @@ typedef struct {
   int64_t across, along, width, k;
 } group_source;
 
+/* Magnitudes of floats, as integers: the largest, and the least that is not 0, less 1. */
+typedef struct {
+  __m512i most, least;
+} magnitudes;
+
+INLINE void look_at(magnitudes *m, __m512i x) {
+  const __m512i bits = _mm512_and_si512(x, _mm512_set1_epi32(INT32_MAX));
+  m->most = _mm512_max_epu32(m->most, bits);
+  m->least = _mm512_min_epu32(m->least, _mm512_sub_epi32(bits, _mm512_set1_epi32(1)));
+}
+
+static tile_exponents exponents_of(const magnitudes *m) {
+  const uint32_t most = _mm512_reduce_max_epu32(m->most) >> 23, least = _mm512_reduce_min_epu32(m->least) >> 23;
+  return (tile_exponents){.least = least < UINT8_MAX ? (uint8_t)least : UINT8_MAX, .most = (uint8_t)most};
+}
+
+/* float32 = high + middle + low, bfloat16s in the upper halves of words, exactly: 8 bits of the significand in each. */
+INLINE void split_in_three(__m512i x, __m512i part[3]) {
+  const __m512i half = _mm512_set1_epi32(0x8000), top = _mm512_set1_epi32((int)0xffff0000);
+  UNROLL for (int p = 0; p < 2; ++p) {
+    part[p] = _mm512_and_si512(_mm512_add_epi32(x, half), top);
+    x = _mm512_castps_si512(_mm512_sub_ps(_mm512_castsi512_ps(x), _mm512_castsi512_ps(part[p])));
+  }
+  part[2] = x;
+}
+
+INLINE __m512i upper_halves(__m512i x, __m512i y) {
+  const __m512i odd =
+      _mm512_set_epi32(0x003f003d, 0x003b0039, 0x00370035, 0x00330031, 0x002f002d, 0x002b0029, 0x00270025, 0x00230021,
+                       0x001f001d, 0x001b0019, 0x00170015, 0x00130011, 0x000f000d, 0x000b0009, 0x00070005, 0x00030001);
+  return _mm512_permutex2var_epi16(x, odd, y);
+}
+
+/* A row of a tile of each part: 32 floats of a row along k, or 16 columns of two rows across. */
+INLINE void pack_floats_row(layout lies, char *to, const char *from, int64_t along, int width, int k,
+                            magnitudes *seen) {
+  __m512i x[2], part[2][3];
+  for (int i = 0; i < 2; ++i) {
+    const int n = lies == ACROSS ? i < k ? width : 0 : k - 16 * i;
+    const char *const at = from + (lies == ACROSS ? along : 64) * i;
+    x[i] = n > 0 ? _mm512_maskz_loadu_epi32((__mmask16)first_bytes(n < 16 ? n : 16), at) : _mm512_setzero_si512();
+    look_at(seen, x[i]);
+    split_in_three(x[i], part[i]);
+  }
+  for (int p = 0; p < 3; ++p, to += TILE_BYTES)
+    _mm512_storeu_si512(to, lies == ACROSS
+                                ? _mm512_mask_blend_epi16(0xaaaaaaaa, _mm512_srli_epi32(part[0][p], 16), part[1][p])
+                                : upper_halves(part[0][p], part[1][p]));
+}
+
+INLINE void pack_floats(layout lies, bool is_b, char *to, const char *from, const group_source *s, int width, int k,
+                        magnitudes *seen) {
+  _Alignas(64) char stage[2 * TILE_BYTES], rows[3 * TILE_BYTES];
+  int64_t across = s->across;
+  const bool transposed = is_b != (lies == ACROSS);
+  char *const parts = transposed ? rows : to;
+  if (lies == SCATTERED) {
+    across = 128;
+    gather(stage, across, from, s->across, s->along, 4, width, k);
+    from = stage;
+  }
+  for (int i = 0; i < TILE_ROWS; ++i)
+    if (lies == ACROSS)
+      pack_floats_row(lies, parts + i * 64, from + 2 * i * s->along, s->along, width, k - 2 * i, seen);
+    else
+      pack_floats_row(lies, parts + i * 64, from + i * across, 0, width, i < width ? k : 0, seen);
+  for (int p = 0; transposed && p < 3; ++p) {
+    __m512i r[16];
+    UNROLL for (int i = 0; i < 16; ++i) r[i] = _mm512_load_si512(rows + p * TILE_BYTES + i * 64);
+    store_tile(to + p * TILE_BYTES, r, true);
+  }
+}
+
 INLINE void pack_tile(group_type type, layout lies, bool is_b, char *to, const char *from, const group_source *s,
-                      int width, int k) {
+                      int width, int k, magnitudes *seen) {
+  if (type == GROUPS_F32) {
+    pack_floats(lies, is_b, to, from, s, width, k, seen);
+    return;
+  }
   const int size = type == GROUPS_I8 ? 1 : 2;
   __m512i r[16], low[16];
   if (lies == ALONG) {
@@ -132,7 +211,7 @@ INLINE void pack_tile(group_type type, layout lies, bool is_b, char *to, const c
       load_across_8(r, from, s->along, width, k);
   } else {
     _Alignas(64) char stage[TILE_BYTES];
-    gather(stage, from, s->across, s->along, size, width, k);
+    gather(stage, 64, from, s->across, s->along, size, width, k);
     load_along(r, stage, 64, width, k * size);
   }
   const bool transposed = is_b != (lies == ACROSS);
@@ -177,11 +256,12 @@ INLINE void pack_lines(char *const to[4], const char *from, int64_t along) {
 
 /* Where rows of the source run across, several spans are packed together, so that the rows, which may be pages apart, are
  * read in longer pieces. */
-INLINE void pack_tiles(group_type type, layout lies, bool is_b, char *packed, const group_source *s) {
-  const int size = type == GROUPS_I8 ? 1 : 2, per_tile = 64 / size,
-            tile_bytes = (type == GROUPS_F16 ? 2 : 1) * TILE_BYTES;
+INLINE tile_exponents pack_tiles(group_type type, layout lies, bool is_b, char *packed, const group_source *s) {
+  const int per_tile = type == GROUPS_I8 ? 64 : 32;
+  const int tile_bytes = (type == GROUPS_F32 ? 3 : type == GROUPS_F16 ? 2 : 1) * TILE_BYTES;
   const bool lines = type == GROUPS_I8 && lies == ACROSS && is_b;
   const int64_t strip = steps_of(type, s->k) * tile_bytes, group = lies == ALONG ? SPAN : 8 * SPAN;
+  magnitudes seen = {.most = _mm512_setzero_si512(), .least = _mm512_set1_epi32(-1)};
   for (int64_t begin = 0; begin < s->width; begin += group)
     for (int64_t l = 0; l < s->k; l += per_tile)
       for (int64_t i = begin; i < s->width && i < begin + group; i += TILE_ROWS) {
@@ -195,30 +275,33 @@ INLINE void pack_tiles(group_type type, layout lies, bool is_b, char *packed, co
           i += 64 - TILE_ROWS;
           continue;
         }
-        pack_tile(type, lies, is_b, to, from, s, width, k);
+        pack_tile(type, lies, is_b, to, from, s, width, k, &seen);
       }
+  return exponents_of(&seen);
 }
 
-typedef void pack_function(char *packed, const group_source *s);
+typedef tile_exponents pack_function(char *packed, const group_source *s);
 #  define PACK(type, lies, is_b)                                                                                       \
-    static void pack_##type##_##lies##_##is_b(char *packed, const group_source *s) {                                   \
-      pack_tiles(type, lies, is_b, packed, s);                                                                         \
+    static tile_exponents pack_##type##_##lies##_##is_b(char *packed, const group_source *s) {                         \
+      return pack_tiles(type, lies, is_b, packed, s);                                                                  \
     }
 #  define PACKS_OF(type, lies) PACK(type, lies, 0) PACK(type, lies, 1)
 #  define PACKS(type)          PACKS_OF(type, ALONG) PACKS_OF(type, ACROSS) PACKS_OF(type, SCATTERED)
 PACKS(GROUPS_BF16)
 PACKS(GROUPS_F16)
 PACKS(GROUPS_I8)
+PACKS(GROUPS_F32)
 #  define LAYOUT_OF(type, lies) [lies] = {pack_##type##_##lies##_0, pack_##type##_##lies##_1}
 #  define LAYOUTS(type)         [type] = {LAYOUT_OF(type, ALONG), LAYOUT_OF(type, ACROSS), LAYOUT_OF(type, SCATTERED)}
-static pack_function *const packs[][N_LAYOUTS][2] = {LAYOUTS(GROUPS_BF16), LAYOUTS(GROUPS_F16), LAYOUTS(GROUPS_I8)};
+static pack_function *const packs[][N_LAYOUTS][2] = {LAYOUTS(GROUPS_BF16), LAYOUTS(GROUPS_F16), LAYOUTS(GROUPS_I8),
+                                                     LAYOUTS(GROUPS_F32)};
 
-void groups_pack(group_type type, void *packed, bool is_b, const char *from, int64_t across, int64_t along,
-                 int64_t width, int64_t k) {
+tile_exponents groups_pack(group_type type, void *packed, bool is_b, const char *from, int64_t across, int64_t along,
+                           int64_t width, int64_t k) {
   const int size = of_type[type].size;
   const layout lies = along == size ? ALONG : across == size ? ACROSS : SCATTERED;
   const group_source s = {.from = from, .across = across, .along = along, .width = width, .k = k};
-  packs[type][lies][is_b](packed, &s);
+  return packs[type][lies][is_b](packed, &s);
 }
 
 char *groups_row(group_type type, char *packed, int64_t m, int64_t k, int64_t i, int64_t *step) {
@@ -265,46 +348,70 @@ INLINE __m512i add_sums(group_type type, __m512i x, __m512i y) {
                            : _mm512_castps_si512(_mm512_add_ps(_mm512_castsi512_ps(x), _mm512_castsi512_ps(y)));
 }
 
-/* A block that ends within a tile, or is to be rounded: by way of a buffer. */
-static void buffered_block(const group_kernel *kernel, group_type type, int rows, int cols, int64_t steps,
-                           const char *a, const char *b, const char *ahead, const destination *d, int64_t row,
+/* What is multiplied: panels of A and B over the steps of a piece of k, of which B's stays in L1. */
+typedef struct {
+  const group_kernel *kernel;
+  group_type type;
+  const char *a, *b, *ahead;
+  int64_t steps;
+  bool first, last; /* piece of k */
+} panels;
+
+/* A block that ends within a tile, is to be rounded, or has more pieces: by way of a buffer, where sums of the pieces before
+ * are. */
+static void buffered_block(const panels *p, int rows, int cols, float *sum, const destination *d, int64_t row,
                            int64_t col) {
-  _Alignas(64) float sum[SPAN * SPAN];
   const __mmask16 mask[2] = {(__mmask16)first_bytes(cols), (__mmask16)(first_bytes(cols) >> 16)};
-  kernel->block[type][rows > TILE_ROWS][cols > TILE_ROWS](steps, a, b, ahead, (char *)sum, SPAN * sizeof *sum, false);
-  for (int i = 0; i < rows; ++i) {
+  p->kernel->block[p->type][rows > TILE_ROWS][cols > TILE_ROWS](p->steps, p->a, p->b, p->ahead, (char *)sum,
+                                                                SPAN * sizeof *sum, !p->first);
+  for (int i = 0; p->last && i < rows; ++i) {
     __m512i x = _mm512_load_si512(sum + i * SPAN), y = _mm512_load_si512(sum + i * SPAN + 16);
     if (d->accumulate) {
       const char *const c = d->c + (row + i) * d->pitch + 4 * col;
-      x = add_sums(type, x, _mm512_maskz_loadu_epi32(mask[0], c));
-      y = add_sums(type, y, _mm512_maskz_loadu_epi32(mask[1], c + 64));
+      x = add_sums(p->type, x, _mm512_maskz_loadu_epi32(mask[0], c));
+      y = add_sums(p->type, y, _mm512_maskz_loadu_epi32(mask[1], c + 64));
     }
     store_sums(d, row + i, col, mask, x, y);
   }
 }
 
+static void one_block(const panels *p, int rows, int cols, float *sum, const destination *d, int64_t row, int64_t col) {
+  if (d->out || rows % TILE_ROWS || cols % TILE_ROWS || !(p->first && p->last))
+    buffered_block(p, rows, cols, sum, d, row, col);
+  else
+    p->kernel->block[p->type][rows > TILE_ROWS][cols > TILE_ROWS](
+        p->steps, p->a, p->b, p->ahead, d->c + row * d->pitch + 4 * col, d->pitch, d->accumulate);
+}
+
 void groups_gemm(group_type type, int64_t m, int64_t n, int64_t k, const char *a, const char *b, void *c, int64_t ldc,
                  bool accumulate, const tile_rounded *to) {
-  const group_kernel *const kernel = kernel_of(type);
-  const int64_t steps = steps_of(type, k), tile_strip = steps * of_type[type].parts * TILE_BYTES; /* 16 rows of A */
-  const bool far = n / TILE_ROWS * tile_strip > FAR_BYTES;
+  _Alignas(64) float sums[PANEL_ROWS * SPAN];
+  const int64_t steps = steps_of(type, k), tile_bytes = of_type[type].parts * TILE_BYTES;
+  const int64_t most_steps = PANEL_BYTES / (2 * tile_bytes), n_pieces = (steps + most_steps - 1) / most_steps;
+  const int64_t piece = n_pieces ? (steps + n_pieces - 1) / n_pieces : 1; /* even ones */
+  const bool far = n / TILE_ROWS * steps * tile_bytes > FAR_BYTES;
   destination d = {.c = c, .pitch = 4 * ldc, .accumulate = accumulate};
+  panels p = {.kernel = kernel_of(type), .type = type};
   if (to) d.dtype = to->dtype, d.out = to->at, d.out_pitch = to->pitch, d.large = to->large;
-  if (kernel->begin) kernel->begin();
-  for (int64_t j = 0; j < n; j += SPAN)
-    for (int64_t i = 0; i < m; i += SPAN) {
-      const int rows = m - i < SPAN ? (int)(m - i) : SPAN, cols = n - j < SPAN ? (int)(n - j) : SPAN;
-      const char *const x = a + i / TILE_ROWS * tile_strip, *const y = b + j / TILE_ROWS * tile_strip;
-      /* The next columns of a B that may not be in L2 come while eight blocks of rows are multiplied by these. */
-      const char *const ahead = far ? y + 2 * tile_strip + i / SPAN % AHEAD * (2 * tile_strip / AHEAD) : y;
-      if (to || rows % TILE_ROWS || cols % TILE_ROWS)
-        buffered_block(kernel, type, rows, cols, steps, x, y, ahead, &d, i, j);
-      else
-        kernel->block[type][rows > TILE_ROWS][cols > TILE_ROWS](steps, x, y, ahead, d.c + i * d.pitch + 4 * j, d.pitch,
-                                                                accumulate);
-    }
+  if (p.kernel->begin) p.kernel->begin();
+  for (int64_t begin = 0; begin < m; begin += PANEL_ROWS)
+    for (int64_t j = 0; j < n; j += SPAN)
+      for (int64_t step = 0; step < steps; step += piece) {
+        const int cols = n - j < SPAN ? (int)(n - j) : SPAN, col_tiles = cols > TILE_ROWS ? 2 : 1;
+        p.steps = steps - step < piece ? steps - step : piece;
+        p.first = step == 0, p.last = step + piece >= steps;
+        p.b = b + (j / TILE_ROWS * steps + step * col_tiles) * tile_bytes;
+        for (int64_t i = begin; i < m && i < begin + PANEL_ROWS; i += SPAN) {
+          const int rows = m - i < SPAN ? (int)(m - i) : SPAN, row_tiles = rows > TILE_ROWS ? 2 : 1;
+          p.a = a + (i / TILE_ROWS * steps + step * row_tiles) * tile_bytes;
+          /* What follows in a B that may not be in L2 comes while eight blocks of rows are multiplied by this. */
+          const int64_t panel_bytes = p.steps * col_tiles * tile_bytes;
+          p.ahead = far ? p.b + panel_bytes + i / SPAN % AHEAD * (panel_bytes / AHEAD) : p.b;
+          one_block(&p, rows, cols, sums + (n_pieces > 1 ? i - begin : 0) * SPAN, &d, i, j);
+        }
+      }
   if (d.large) _mm_sfence();
-  if (kernel->end) kernel->end();
+  if (p.kernel->end) p.kernel->end();
 }
 
 #else /* no such kernels in this compiler or processor family: tile_has() is false, and nobody comes here */
@@ -315,9 +422,10 @@ size_t groups_packed_bytes(group_type type, int64_t width, int64_t k) { return (
 char *groups_row(group_type type, char *packed, int64_t m, int64_t k, int64_t i, int64_t *step) {
   return (void)type, (void)packed, (void)m, (void)k, (void)i, (void)step, NULL;
 }
-void groups_pack(group_type type, void *to, bool is_b, const char *from, int64_t across, int64_t along, int64_t width,
-                 int64_t k) {
+tile_exponents groups_pack(group_type type, void *to, bool is_b, const char *from, int64_t across, int64_t along,
+                           int64_t width, int64_t k) {
   (void)type, (void)to, (void)is_b, (void)from, (void)across, (void)along, (void)width, (void)k;
+  return tile_no_exponents;
 }
 void groups_gemm(group_type type, int64_t m, int64_t n, int64_t k, const char *a, const char *b, void *c, int64_t ldc,
                  bool accumulate, const tile_rounded *to) {

@@ -28,10 +28,10 @@ typedef struct {
 
 extern const tile_kernels *tile_vector; /* set before main */
 
-/* Elements of 8 and 16 bits (tile_groups.c), in groups of as many along k as fill 32 bits. Packed pieces are tiles of 16
+/* Elements of 8 and 16 bits, and parts of 16 bits (tile_groups.c), in groups of as many along k as fill 32 bits. Packed pieces are tiles of 16
  * rows of 64 bytes: of A 16 rows by 16 groups of k, of B 16 groups of k by 16 columns. Of a span of 32 rows of A (columns
  * of B) the two tiles of a step along k lie side by side. */
-typedef enum { GROUPS_BF16, GROUPS_F16, GROUPS_I8, N_GROUP_TYPES } group_type;
+typedef enum { GROUPS_BF16, GROUPS_F16, GROUPS_I8, GROUPS_F32, N_GROUP_TYPES } group_type;
 
 enum { TILE_BYTES = 1024, TILE_ROWS = 16, SPAN = 32 };
 enum { AHEAD = 8 };
@@ -55,8 +55,8 @@ bool groups_have(group_type type);
 bool groups_on_amx(void);
 size_t groups_packed_bytes(group_type type, int64_t width, int64_t k);
 /* `width` rows of A (columns of B), `across` bytes from one to the next, `along` bytes between elements along k. */
-void groups_pack(group_type type, void *to, bool is_b, const char *from, int64_t across, int64_t along, int64_t width,
-                 int64_t k);
+tile_exponents groups_pack(group_type type, void *to, bool is_b, const char *from, int64_t across, int64_t along,
+                           int64_t width, int64_t k);
 /* Row i of a packed A of one part; see tile_a_row. */
 char *groups_row(group_type type, char *packed, int64_t m, int64_t k, int64_t i, int64_t *step);
 void groups_gemm(group_type type, int64_t m, int64_t n, int64_t k, const char *a, const char *b, void *c, int64_t ldc,
