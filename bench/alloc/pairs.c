@@ -133,21 +133,29 @@ static int by_value(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* One row: both, alternating. */
-static void print_row(const char *separator, size_t bytes, int n_threads, bool crossing) {
-  const heap_calls *calls[2] = {heap_calls_find("aclrt"), heap_calls_find("mimalloc")};
-  double ns[2][ROUNDS];
-  long n[2] = {0};
-  for (int k = 0; k < 2 && calls[k]; ++k) {
+enum { N_PEERS = 2 };
+
+/* Both, alternating. */
+static void measure(const heap_calls *const calls[N_PEERS], size_t bytes, int n_threads, bool crossing,
+                    double ns[N_PEERS][ROUNDS]) {
+  long n[N_PEERS] = {0};
+  for (int k = 0; k < N_PEERS && calls[k]; ++k) {
     const double guess = turn(calls[k], bytes, 100, n_threads, crossing); /* finds out how long a turn is */
     n[k] = guess > 0 ? (long)((double)BATCH_NS / guess) + 10 : 10;
-    turn(calls[k], bytes, n[k], n_threads, crossing); /* the first row would have a cold processor else */
   }
   for (int i = 0; i < ROUNDS; ++i)
-    for (int k = 0; k < 2 && calls[k]; ++k) ns[k][i] = turn(calls[k], bytes, n[k], n_threads, crossing);
+    for (int k = 0; k < N_PEERS && calls[k]; ++k) ns[k][i] = turn(calls[k], bytes, n[k], n_threads, crossing);
+}
+
+static void print_row(const char *separator, size_t bytes, int n_threads, bool crossing) {
+  const heap_calls *const calls[N_PEERS] = {heap_calls_find("aclrt"), heap_calls_find("mimalloc")};
+  double ns[N_PEERS][ROUNDS];
+  if (!*separator)
+    measure(calls, bytes, n_threads, crossing, ns); /* the first row takes a tenth longer than later ones */
+  measure(calls, bytes, n_threads, crossing, ns);
   printf("%s{\"bytes\": %zu, \"threads\": %d, \"crossing\": %s", separator, bytes, n_threads,
          crossing ? "true" : "false");
-  for (int k = 0; k < 2 && calls[k]; ++k) {
+  for (int k = 0; k < N_PEERS && calls[k]; ++k) {
     qsort(ns[k], ROUNDS, sizeof *ns[k], by_value);
     if (ns[k][0] >= 0) printf(", \"%s\": %.1f", calls[k]->name, ns[k][ROUNDS / 2]);
   }
