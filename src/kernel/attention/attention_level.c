@@ -2,10 +2,12 @@
 #include "kernel/attention/attention_level.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 
 #include "kernel/engine/level.h"
+#include "kernel/engine/unroll.h"
 #include "tensor/dtype.h"
 
 #ifdef __F16C__
@@ -21,6 +23,11 @@ enum { LANES = 16 };
 #define EXP2_3 5.5503324e-2f
 #define EXP2_2 2.4022648e-1f
 #define EXP2_1 6.931472e-1f
+/* The same of four terms (3e-6), for what is rounded to 16 bits. */
+#define SHORT_EXP2_4 9.582853e-3f
+#define SHORT_EXP2_3 5.5906426e-2f
+#define SHORT_EXP2_2 2.4024099e-1f
+#define SHORT_EXP2_1 6.931242e-1f
 
 #ifndef __AVX512F__
 /* 2^x for x up to 128; 0 below -126; NaN stays. */
@@ -55,15 +62,21 @@ static inline float lanes_sum(float *lane) {
 /* The lanes of vectors are summed as above, so both ways give the same bits but for exp2's. */
 #ifdef __AVX512F__
 
-static inline __m512 exp2_vector(__m512 x) {
+INLINE __m512 exp2_vector(__m512 x, bool is_short) {
   const __mmask16 counts = _mm512_cmp_ps_mask(x, _mm512_set1_ps(-126), _CMP_NLT_UQ);
   const __m512 n = _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC), f = _mm512_sub_ps(x, n);
-  __m512 p = _mm512_set1_ps(EXP2_6);
-  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(EXP2_5));
-  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(EXP2_4));
-  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(EXP2_3));
-  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(EXP2_2));
-  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(EXP2_1));
+  __m512 p;
+  if (is_short) {
+    p = _mm512_fmadd_ps(_mm512_set1_ps(SHORT_EXP2_4), f, _mm512_set1_ps(SHORT_EXP2_3));
+    p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(SHORT_EXP2_2));
+    p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(SHORT_EXP2_1));
+  } else {
+    p = _mm512_fmadd_ps(_mm512_set1_ps(EXP2_6), f, _mm512_set1_ps(EXP2_5));
+    p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(EXP2_4));
+    p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(EXP2_3));
+    p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(EXP2_2));
+    p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(EXP2_1));
+  }
   p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(1));
   return _mm512_maskz_scalef_ps(counts, p, n);
 }
@@ -87,13 +100,13 @@ static inline void put_f16(void *y, __mmask16 m, __m512 x) {
       __m512 sum = _mm512_setzero_ps();                                                                                \
       int64_t i = 0;                                                                                                   \
       for (; i + LANES <= n; i += LANES) {                                                                             \
-        const __m512 e = exp2_vector(_mm512_fmsub_ps(_mm512_loadu_ps(x + i), a, b));                                   \
+        const __m512 e = exp2_vector(_mm512_fmsub_ps(_mm512_loadu_ps(x + i), a, b), sizeof *y == 2);                   \
         sum = _mm512_add_ps(sum, e);                                                                                   \
         put_##name(y + i, 0xffff, e);                                                                                  \
       }                                                                                                                \
       if (i < n) {                                                                                                     \
         const __mmask16 m = (__mmask16)((1u << (n - i)) - 1);                                                          \
-        const __m512 e = exp2_vector(_mm512_fmsub_ps(_mm512_maskz_loadu_ps(m, x + i), a, b));                          \
+        const __m512 e = exp2_vector(_mm512_fmsub_ps(_mm512_maskz_loadu_ps(m, x + i), a, b), sizeof *y == 2);          \
         sum = _mm512_mask_add_ps(sum, m, sum, e);                                                                      \
         put_##name(y + i, m, e);                                                                                       \
       }                                                                                                                \
@@ -155,8 +168,8 @@ __attribute__((target("avx512bf16"))) static float exp2_bf16_native(void *to, co
   __m512 sum = _mm512_setzero_ps(), other = sum;
   int64_t i = 0;
   for (; i + 2 * LANES <= n; i += 2 * LANES) {
-    const __m512 e = exp2_vector(_mm512_fmsub_ps(_mm512_loadu_ps(x + i), a, b));
-    const __m512 f = exp2_vector(_mm512_fmsub_ps(_mm512_loadu_ps(x + i + LANES), a, b));
+    const __m512 e = exp2_vector(_mm512_fmsub_ps(_mm512_loadu_ps(x + i), a, b), true);
+    const __m512 f = exp2_vector(_mm512_fmsub_ps(_mm512_loadu_ps(x + i + LANES), a, b), true);
     sum = _mm512_add_ps(sum, e);
     other = _mm512_add_ps(other, f);
     const __m512bh both = _mm512_cvtne2ps_pbh(f, e);
