@@ -223,7 +223,7 @@ static inline float from_f16(uint16_t x) { return half_to_float(x); }
 static inline float from_bf16(uint16_t x) { return bf16_to_float(x); }
 
 /* Rows of one head are often pieces of longer ones, further apart than hardware prefetches. */
-enum { ROWS_AHEAD = 32, CACHE_LINE = 64 };
+enum { ROWS_AHEAD = 64, CACHE_LINE = 64 };
 static inline void fetch_ahead(const void *row, int64_t row_bytes, int64_t n_bytes) {
   const char *at = (const char *)row + ROWS_AHEAD * row_bytes;
   for (int64_t i = 0; i < n_bytes; i += CACHE_LINE) __builtin_prefetch(at + i, 0, 2);
