@@ -167,7 +167,7 @@ static cJSON *leak_json(const stats_file *p, const stats_leak *l) {
   if (l->device >= 0)
     cJSON_AddNumberToObject(object, "device", l->device);
   else
-    cJSON_AddNullToObject(object, "device"); /* pinned host memory */
+    cJSON_AddNullToObject(object, "device"); /* pinned or managed host memory, as the call says */
   FIGURES(object, {"address", l->address}, {"size_bytes", l->size_bytes}, {"number", l->number});
   cJSON_AddStringToObject(object, "call", l->call);
   cJSON_AddStringToObject(object, "site", l->site);
@@ -179,6 +179,7 @@ static void memory_json(cJSON *object, const stats_file *p, bool running) {
   cJSON *devices = cJSON_AddArrayToObject(object, "devices");
   for (unsigned i = 0; i < stats_device_count(p); i++) cJSON_AddItemToArray(devices, heap_json(&p->device[i], running));
   cJSON_AddItemToObject(object, "pinned", heap_json(&p->pinned, running));
+  cJSON_AddItemToObject(object, "managed", heap_json(&p->managed, running));
   cJSON_AddItemToObject(object, "pools", pools_json(p, running));
   cJSON_AddItemToObject(object, "stream_memory", streams_json(p));
   cJSON_AddItemToObject(object, "sites", sites_json(p));

@@ -38,6 +38,14 @@ static void print_alarm(FILE *out, const char *name, const stats_heap *h) {
             format_bytes(h->size_bytes));
 }
 
+static void print_memory(FILE *out, int device, const stats_heap *h, bool running) {
+  const device_words name = device_in_words(device);
+  if (!h->size_bytes || (device < 0 && !h->n_allocs && !h->n_refused)) return;
+  print_heap(out, name.text, h, running);
+  print_latencies(out, name.text, h);
+  print_alarm(out, name.text, h);
+}
+
 static void print_streams(FILE *out, const stats_file *p) {
   unsigned shown = 0, more = 0;
   for (int i = 0; i < STATS_MAX_STREAMS; i++) {
@@ -90,16 +98,9 @@ static void print_health(FILE *out, const stats_file *p, bool running) {
 }
 
 void summary_memory(FILE *out, const stats_file *p, bool running) {
-  for (unsigned i = 0; i <= stats_device_count(p); i++) {
-    const bool pinned = i == stats_device_count(p);
-    const stats_heap *h = pinned ? &p->pinned : &p->device[i];
-    char name[24] = "pinned";
-    if (!h->size_bytes || (pinned && !h->n_allocs && !h->n_refused)) continue;
-    if (!pinned) snprintf(name, sizeof name, "device %u", i);
-    print_heap(out, name, h, running);
-    print_latencies(out, name, h);
-    print_alarm(out, name, h);
-  }
+  for (unsigned i = 0; i < stats_device_count(p); i++) print_memory(out, (int)i, &p->device[i], running);
+  print_memory(out, HOST_PINNED, &p->pinned, running);
+  print_memory(out, HOST_MANAGED, &p->managed, running);
   print_pools(out, p, running);
   print_streams(out, p);
   print_health(out, p, running);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/device_number.h"
 #include "base/hooks.h"
 #include "memory/fault.h"
 #include "memory/host.h"
@@ -90,31 +91,37 @@ status memory_open_device(int device, uint64_t size_bytes, bool check_host) {
   return st;
 }
 
-/* Opens a heap of host memory. */
-__attribute__((noinline)) static status open_on_host(heap *_Atomic *slot, const char *name, uintptr_t window,
-                                                     stats_heap *stats) {
+/* Opens a heap of host memory, HOST_PINNED or HOST_MANAGED. */
+__attribute__((noinline)) static status open_on_host(int kind) {
+  const bool managed = kind == HOST_MANAGED;
+  heap *_Atomic *const slot = managed ? &managed_heap : &pinned_heap;
+  const char *const name = managed ? "managed memory" : "pinned host memory";
+  const uintptr_t window = managed ? space.managed_base : space.pinned_base;
   TRY(space_check());
   if (!window) return fail(ST_NO_MEMORY, "no room in the address space for %s (ulimit -v?)", name);
+  stats_file *const stats = trace_is_on() ? trace_stats() : NULL;
   pthread_mutex_lock(&open_lock);
   status st = ST_OK;
   if (!atomic_load(slot))
     st = open_heap(slot, &(heap_config){.name = name,
-                                        .device = -1,
+                                        .device = kind,
                                         .window = window,
                                         .window_bytes = window_bytes(host_total_bytes()),
                                         .unit_shift = RULE_PINNED_UNIT_SHIFT,
                                         .size_bytes = host_total_bytes(),
                                         .check_host = true,
                                         .fences = fences,
-                                        .stats = stats});
+                                        .stats = !stats    ? NULL
+                                                 : managed ? &stats->managed
+                                                           : &stats->pinned});
   pthread_mutex_unlock(&open_lock);
   return st;
 }
 
-static status open_heap_of(const alloc_rule *rule) {
-  if (rule->place == ALLOC_MANAGED) return open_on_host(&managed_heap, "managed memory", space.managed_base, NULL);
-  return open_on_host(&pinned_heap, "pinned host memory", space.pinned_base,
-                      trace_is_on() ? &trace_stats()->pinned : NULL);
+status memory_new_number(int device, uint64_t *number) {
+  if (device < 0) TRY(open_on_host(HOST_PINNED));
+  *number = heap_new_number(device < 0 ? pinned_heap : memory_heap(device));
+  return ST_OK;
 }
 
 static heap *_Atomic *slot_of(const alloc_rule *rule, int device) {
@@ -157,7 +164,7 @@ status memory_alloc(int device, const alloc_rule *rule, int policy, uint64_t siz
   heap *_Atomic *const slot = slot_of(rule, device);
   heap *h = atomic_load_explicit(slot, memory_order_acquire);
   if (unlikely(!h)) {
-    TRY(open_heap_of(rule));
+    TRY(open_on_host(rule->place == ALLOC_MANAGED ? HOST_MANAGED : HOST_PINNED));
     h = atomic_load_explicit(slot, memory_order_acquire);
   }
   if (unlikely(rule->freed_by == FREE_DVPP)) expect_kinds();
@@ -272,7 +279,7 @@ status memory_holder_of(const void *p, const char *name, memory_holder *out) {
   return ST_OK;
 }
 
-static void list_leak(const heap_block *b, void *argument) {
+static void list_leak(const hook_block *b, void *argument) {
   stats_file *report = argument;
   const uint64_t n = atomic_fetch_add(&report->n_leaks, 1);
   if (n >= STATS_MAX_LEAKS) return;
@@ -280,7 +287,7 @@ static void list_leak(const heap_block *b, void *argument) {
   leak->address = b->address;
   leak->size_bytes = b->requested;
   leak->number = b->number;
-  leak->device = space_device_of(b->address);
+  leak->device = b->device;
   snprintf(leak->call, sizeof leak->call, "%s", b->call);
   leak->place = trace_place(b->site);
   fault_describe_site(b->site, leak->site, sizeof leak->site);
@@ -291,4 +298,5 @@ void memory_list_leaks(stats_file *report) {
     if (device_heaps[d]) heap_each_block(device_heaps[d], list_leak, report);
   if (pinned_heap) heap_each_block(pinned_heap, list_leak, report);
   if (managed_heap) heap_each_block(managed_heap, list_leak, report);
+  vmm_each_physical(list_leak, report);
 }

@@ -94,6 +94,9 @@ static inline bool memory_free_kept_long(void *block) {
   return t && heap_free_kept(t, (uintptr_t)block);
 }
 
+/* A number for memory of the device, or of the host (negative), that is counted among its blocks but is none. */
+status memory_new_number(int device, uint64_t *number);
+
 status memory_info(int device, uint64_t *free_bytes, uint64_t *total_bytes);
 
 typedef enum {

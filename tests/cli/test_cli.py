@@ -278,7 +278,7 @@ class Run(CliTest):
                          [(int(done.stdout), "running", None)])
 
     def test_summary_of_a_large_program(self):
-        lines = execute(CANNON, "run", self.forger, "3").stderr.splitlines()
+        lines = execute(CANNON, "run", self.forger, "4").stderr.splitlines()
         text = "\n".join(lines)
         self.assertIn("forged (process 1): Ascend910A, 1 device of 32.0 GiB, 2.50 s", text)
         times = [line.split() for line in lines if line.strip().startswith("Op") and "%" in line]
@@ -292,14 +292,14 @@ class Run(CliTest):
         self.assertRegex(text, r"\n +62 more$")
         self.assertLessEqual(len(lines), 40)
         self.assertLessEqual(max(map(len, lines)), 110)
-        _, report = self.run_json(self.forger, "3")
+        _, report = self.run_json(self.forger, "4")
         (process,) = report["processes"]
         self.assertEqual((len(process["operators"]), len(process["leaks"]["blocks"]), process["leaks"]["count"]), (20, 64, 70))
 
     def test_statistics_of_another_version(self):
         done = execute(CANNON, "run", self.forger, "77")
         self.assertEqual(done.returncode, 0)
-        self.assertIn("version 77, expected 3", done.stderr)
+        self.assertIn("version 77, expected 4", done.stderr)
         self.assertNotIn("no Cannon", done.stderr)
 
     def test_environment_of_the_program(self):

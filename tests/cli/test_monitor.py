@@ -101,6 +101,23 @@ int main(void) {
 """
 
 
+# Leaves a block of each kind, numbered alike.
+KINDS = r"""
+#include "acl/acl.h"
+
+int main(void) {
+  aclrtPhysicalMemProp prop = {.memAttr = ACL_HBM_MEM_HUGE, .location = {.type = ACL_MEM_LOCATION_TYPE_DEVICE}};
+  aclrtDrvMemHandle handle;
+  void *pinned, *managed;
+  if (aclInit(NULL) || aclrtSetDevice(0) || aclrtMallocHost(&pinned, 1000) || aclrtMemAllocManaged(&managed, 1000, 1) ||
+      aclrtFree(managed) || aclrtMemAllocManaged(&managed, 2000, 1) || aclrtMallocPhysical(&handle, 2 << 20, &prop, 0))
+    return 1;
+  prop.location.type = ACL_MEM_LOCATION_TYPE_HOST;
+  return aclrtMallocPhysical(&handle, 2 << 20, &prop, 0);
+}
+"""
+
+
 def line_of(mark):
     return next(i for i, line in enumerate(WATCHED.splitlines(), 1) if f"MARK {mark} " in line)
 
@@ -225,6 +242,33 @@ class Statistics(MonitorTest):
         self.assertEqual((stream["live_bytes"], stream["peak_bytes"]), ((1 << 20) + 32, (1 << 20) + 32))
         self.assertEqual(process["devices"][0]["allocations"], 10)
         self.assertEqual(process["leaks"]["count"], 1)
+
+
+    def test_every_kind_of_memory_is_counted(self):
+        source, program = self.folder / "kinds.c", self.folder / "kinds"
+        source.write_text(KINDS)
+        subprocess.run([os.environ.get("CC", "cc"), "-g", source, "-o", program, f"-I{PREFIX}/include", f"-L{PREFIX}/lib64",
+                        f"-Wl,-rpath,{PREFIX}/lib64", "-lascendcl"], check=True)
+        recording = self.folder / "kinds.rec"
+        _, report = self.run_json(program, options=("--mem", "100M", "--sites", "--record", recording))
+        (process,) = report["processes"]
+        self.assertEqual((process["managed"]["allocations"], process["managed"]["frees"]), (2, 1))
+        self.assertEqual(process["managed"]["requested_bytes"], 2000)
+        leaks = {(block["call"], block["device"], block["number"], block["line"]) for block in process["leaks"]["blocks"]}
+        self.assertEqual(process["leaks"]["count"], 4)
+        self.assertEqual({(call, device) for call, device, _, _ in leaks},
+                         {("aclrtMallocHost", None), ("aclrtMemAllocManaged", None), ("aclrtMallocPhysical", 0),
+                          ("aclrtMallocPhysical", None)})
+        text = execute(CANNON, "run", "--mem", "100M", program).stderr
+        self.assertRegex(text, r"memory +managed +peak 2\.00 MiB of .*, 2\.00 MiB left")
+        self.assertIn("managed, allocation 2, aclrtMemAllocManaged from kinds.c:", text)
+        self.assertIn("device 0, allocation 1, aclrtMallocPhysical from kinds.c:", text)
+        sites = {site["call"]: site["live_bytes"] for site in process["sites"] if site["live_bytes"]}
+        self.assertEqual(sites["aclrtMallocPhysical"], 2 << 20)
+        for device, blocks, live in (("0", 1, "2.00 MiB"), ("host", 2, "2.00 MiB"), ("managed", 2, "1.95 KiB")):
+            done = execute(CANNON, "replay", "--repeat", "1", "--allocator", "pool", "--device", device, recording)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn(f" {blocks} blocks, peak live {live}", done.stdout)
 
 
 class Sites(MonitorTest):

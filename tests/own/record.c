@@ -9,6 +9,7 @@
 #include <glob.h>
 #include <signal.h>
 
+#include "base/device_number.h"
 #include "trace/record_read.h"
 
 enum { N_THREADS = 4, N_BLOCKS = 500 };
@@ -107,14 +108,22 @@ static int child_operators(void) {
   return bad;
 }
 
+/* Blocks of every kind, which are numbered apart. */
+static int child_kinds(void) {
+  const aclrtPhysicalMemProp prop = {.memAttr = ACL_HBM_MEM_HUGE, .location = {.type = ACL_MEM_LOCATION_TYPE_DEVICE}};
+  aclrtDrvMemHandle handle;
+  void *pinned, *managed, *p;
+  return aclInit(NULL) || aclrtSetDevice(0) || aclrtMallocHost(&pinned, 3000) ||
+         aclrtMemAllocManaged(&managed, 5000, ACL_RT_MEM_ATTACH_GLOBAL) ||
+         aclrtMalloc(&p, 7000, ACL_MEM_MALLOC_HUGE_FIRST) || aclrtMallocPhysical(&handle, 2 << 20, &prop, 0) ||
+         aclrtFreePhysical(handle) || aclrtFree(managed) || aclrtFreeHost(pinned) || aclrtFree(p);
+}
+
 static const struct {
   const char *mode;
   int (*run)(void);
-} children[] = {{"threads", child_threads},
-                {"killed", child_killed},
-                {"streams", child_streams},
-                {"forked", child_forked},
-                {"operators", child_operators}};
+} children[] = {{"threads", child_threads}, {"killed", child_killed},       {"streams", child_streams},
+                {"forked", child_forked},   {"operators", child_operators}, {"kinds", child_kinds}};
 
 /* ---- reading ---- */
 
@@ -241,6 +250,30 @@ static void memory_of_operators_is_left_out(void **state) {
   assert_int_equal(frees, 2);
 }
 
+static void every_kind_of_memory_is_recorded(void **state) {
+  (void)state;
+  static const struct {
+    int device;
+    uint64_t requested;
+  } wanted[] = {{HOST_PINNED, 3000}, {HOST_MANAGED, 5000}, {0, 7000}, {0, 2 << 20}};
+  child_end end;
+  int allocs = 0, frees = 0;
+  assert_int_equal(remove(path), 0);
+  run_self(&end, "kinds", setting);
+  assert_int_equal(end.status, 0);
+  read_back(path, &recorded);
+  for (int i = 0; i < recorded.n; ++i) {
+    const record *r = &recorded.is[i];
+    frees += r->kind == RECORD_FREE;
+    if (r->kind != RECORD_ALLOC) continue;
+    assert_int_equal(r->device, wanted[allocs].device);
+    assert_int_equal(r->requested, wanted[allocs].requested);
+    ++allocs;
+  }
+  assert_int_equal(allocs, 4);
+  assert_int_equal(frees, 4);
+}
+
 static void a_file_that_cannot_be_written_is_said(void **state) {
   (void)state;
   child_end end;
@@ -259,6 +292,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(steps_of_streams_and_events_are_recorded),
       cmocka_unit_test(a_forked_child_adds_nothing),
       cmocka_unit_test(memory_of_operators_is_left_out),
+      cmocka_unit_test(every_kind_of_memory_is_recorded),
       cmocka_unit_test(a_file_that_cannot_be_written_is_said),
   };
   return cmocka_run_group_tests(tests, folder_up, folder_down);

@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/hooks.h"
 #include "base/status.h"
 #include "memory/heap/blocks.h"
 #include "memory/heap/pages.h"
@@ -37,7 +38,7 @@ typedef struct {
 
 typedef struct {
   const char *name;          /* for messages: "device 0" */
-  int device;                /* -1: pinned host memory */
+  int device;                /* or a kind of host memory (base/device_number.h) */
   uintptr_t window;          /* first user address, granule aligned */
   uint64_t window_bytes;     /* a multiple of the granule */
   uintptr_t view_distance;   /* 0: users and kernels share the addresses, memory is private to the process */
@@ -144,6 +145,9 @@ void heap_measure(heap *h, heap_usage *out);
 void heap_trim(heap *h, uint64_t keep_bytes);
 
 /* Calls visit for every live block, in no order, under the heap's lock. */
-void heap_each_block(heap *h, void (*visit)(const heap_block *, void *), void *argument);
+void heap_each_block(heap *h, void (*visit)(const hook_block *, void *), void *argument);
+
+/* The number of one more allocation. */
+uint64_t heap_new_number(heap *h);
 
 #endif

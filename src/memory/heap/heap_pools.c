@@ -65,7 +65,7 @@ uint64_t heap_begin(const heap *h) { return heap_stats_begin(&h->stats); }
 
 void *heap_lend(heap *h, block_id id, uint64_t begun, uint64_t bytes, uint64_t requested, const char *call, void *site,
                 bool hit) {
-  const uint64_t number = atomic_fetch_add_explicit(&h->last_number, 1, memory_order_relaxed) + 1;
+  const uint64_t number = heap_new_number(h);
   heap_block *b = blocks_at(&h->blocks, id);
   block_begin(b, number, bytes, requested, call, site);
   if (hooks_any()) hooks_alloc(heap_told(h, b, bytes));

@@ -4,11 +4,25 @@
 
 const heap_block *heap_find(const heap *h, uintptr_t address) { return blocks_find(&h->blocks, address); }
 
-void heap_each_block(heap *h, void (*visit)(const heap_block *, void *), void *argument) {
+typedef struct {
+  const heap *heap;
+  void (*visit)(const hook_block *, void *);
+  void *argument;
+} visitor;
+
+static void visit_block(const heap_block *b, void *argument) {
+  const visitor *v = argument;
+  const hook_block told = heap_told(v->heap, b, b->bytes);
+  v->visit(&told, v->argument);
+}
+
+void heap_each_block(heap *h, void (*visit)(const hook_block *, void *), void *argument) {
   pthread_mutex_lock(&h->lock);
-  blocks_each(&h->blocks, visit, argument);
+  blocks_each(&h->blocks, visit_block, &(visitor){h, visit, argument});
   pthread_mutex_unlock(&h->lock);
 }
+
+uint64_t heap_new_number(heap *h) { return atomic_fetch_add_explicit(&h->last_number, 1, memory_order_relaxed) + 1; }
 
 void heap_pieces(heap *h, uintptr_t address, uint64_t bytes, heap_piece *pieces, size_t most, size_t *n) {
   const pages *p = store_pages(h->store);
