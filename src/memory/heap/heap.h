@@ -103,8 +103,9 @@ bool heap_take_back(heap *h, block_id id, uint64_t begun, void *site);
 /* Whose the block that starts at the address is, or was last; 0: no pool's. */
 uint16_t heap_pool_of(const heap *h, uintptr_t address);
 
-/* ST_NO_MEMORY, with the numbers and the largest holders in words. */
-status heap_refuse(heap *h, uint64_t requested);
+/* ST_NO_MEMORY, with the numbers and the largest holders in words. bytes: what was made of the request; call: as for
+ * heap_alloc, NULL for whole granules. */
+status heap_refuse(heap *h, uint64_t bytes, uint64_t requested, const char *call);
 
 /* In words, the largest live blocks: of a pool, or of all (0). "" where there are none. */
 typedef struct {

@@ -94,10 +94,15 @@ static uint64_t promised_bytes(const pages *p) {
   return charged > touched ? charged - touched : 0;
 }
 
+uint64_t pages_host_room(const pages *p) {
+  if (!p->config.check_host) return UINT64_MAX;
+  const uint64_t keep = promised_bytes(p) + HOST_MARGIN_BYTES, available = host_available_bytes();
+  return available > keep ? (available - keep) & -(uint64_t)PAGE_BYTES : 0;
+}
+
 static bool host_has(pages *p, uint64_t wanted) {
   if (!p->config.check_host || wanted <= p->granted) return true;
-  const uint64_t keep = promised_bytes(p) + HOST_MARGIN_BYTES, available = host_available_bytes();
-  const uint64_t room = available > keep ? (available - keep) >> PAGE_SHIFT : 0;
+  const uint64_t room = pages_host_room(p) >> PAGE_SHIFT;
   if (wanted - p->charged > room) return false;
   p->granted = wanted + (room - (wanted - p->charged)) / 8; /* asking again costs more than a small block */
   return true;

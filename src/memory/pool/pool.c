@@ -222,14 +222,16 @@ __attribute__((cold)) static status refuse(pool *p, const request *r, uint64_t r
   ++p->usage.n_refused;
   heap_stats_refuse(&p->stats);
   const uint64_t left = pool_less(p->config.most_bytes, p->shelf.bytes);
-  if (store_units(room(p, r), PAGE_SHIFT) << PAGE_SHIFT <= left) return heap_refuse(p->config.heap, requested);
+  if (store_units(room(p, r), PAGE_SHIFT) << PAGE_SHIFT <= left)
+    return heap_refuse(p->config.heap, room(p, r), requested, alloc_rules[RULE_MALLOC].call[PAGES_SMALL]);
   heap_largest(p->config.heap, pool_number(p), &holders);
   return fail(
       ST_NO_MEMORY,
       "size is %ju bytes, more than the pool has left: %ju of at most %ju bytes are in use, %ju wait for tasks, at "
       "most %ju would fit%s",
       (uintmax_t)requested, (uintmax_t)p->usage.used_bytes, (uintmax_t)p->config.most_bytes,
-      (uintmax_t)(p->shelf.cached_bytes + p->parked_bytes), (uintmax_t)left, holders.words);
+      (uintmax_t)(p->shelf.cached_bytes + p->parked_bytes),
+      (uintmax_t)rule_most(RULE_ROUND_BYTES, left, room(p, r), requested), holders.words);
 }
 
 status pool_alloc(pool *p, void *stream, uint64_t bytes, uint64_t requested, const char *call, void *site, void **out) {
