@@ -373,7 +373,8 @@ class OtherCommands(CliTest):
 
     def test_rules(self):
         text = execute(CANNON, "info", "--rules").stdout
-        for row in (r"aclrtMalloc +32 +32 +64 +aclrtFree +CANN ", r"aclrtMallocAlign32 +32 +0 +32 ",
+        for row in (r"aclrtMalloc +32 +32 +64 +512 +aclrtFree +CANN ", r"aclrtMallocAlign32 +32 +0 +32 +512 ",
+                    r"aclrtMallocHost +64 +0 +64 +4096 +aclrtFreeHost ",
                     r"hi_mpi_dvpp_malloc +32 +32 +128 ", r"6 HUGE1G_ONLY +1\.00 GiB +whole pages", r"DVPP +32 +32 +128 "):
             self.assertRegex(text, row)
 
