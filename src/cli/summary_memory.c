@@ -50,7 +50,7 @@ static void print_streams(FILE *out, const stats_file *p) {
   unsigned shown = 0, more = 0;
   for (int i = 0; i < STATS_MAX_STREAMS; i++) {
     const stats_stream *s = &p->streams[i];
-    if (s->state == STATS_ROW_UNUSED || !s->n_allocs) continue;
+    if (s->state == STATS_ROW_UNUSED || !s->memory.n_allocs) continue;
     if (shown == TOP_STREAMS) {
       more++;
       continue;
@@ -58,8 +58,9 @@ static void print_streams(FILE *out, const stats_file *p) {
     shown++;
     char name[24] = "others";
     if (s->id != UINT32_MAX) snprintf(name, sizeof name, "%u", s->id);
-    fprintf(out, "  stream      %-16s device %d, peak %s of pools, %" PRIu64 " allocations, hits %.1f %%\n", name,
-            s->device, format_bytes(s->peak_bytes), s->n_allocs, 100 * (double)s->n_hits / (double)s->n_allocs);
+    fprintf(out, "  stream      %-16s device %d, peak %s of pools, %" PRIu64 " allocations, hits %.1f %%, 99 %% %s\n",
+            name, s->device, format_bytes(s->memory.peak_bytes), s->memory.n_allocs, 100 * health_hit_rate(&s->memory),
+            format_ns(latency_percentile(&s->memory.alloc, 99)));
   }
   if (more) fprintf(out, "              %u more\n", more);
 }

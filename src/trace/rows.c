@@ -109,7 +109,7 @@ stats_stream *trace_stream_row(int device, uint32_t id) {
 
 /* Under the lock. */
 static void close_stream(stats_stream *row) {
-  if (row->state == STATS_ROW_ENDED && !atomic_load(&row->live_bytes)) row->state = STATS_ROW_CLOSED;
+  if (row->state == STATS_ROW_ENDED && !atomic_load(&row->memory.live_bytes)) row->state = STATS_ROW_CLOSED;
 }
 
 void trace_stream_end(int device, uint32_t id) {

@@ -87,13 +87,12 @@ typedef struct {
   stats_heap memory;
 } stats_pool;
 
-/* Stream-ordered memory of one stream. */
+/* Stream-ordered memory of one stream. What is committed, and kept, is its pools'. */
 typedef struct {
   uint32_t id; /* as aclrtStreamGetId gives it */
   int32_t device;
   _Atomic uint32_t state;
-  counter live_bytes; /* goes down too */
-  counter peak_bytes, n_allocs, n_frees, n_hits;
+  stats_heap memory;
 } stats_stream;
 
 /* One operator: its name without "aclnn". Copies are counted by direction, below. */

@@ -240,6 +240,9 @@ class Statistics(MonitorTest):
         (stream,) = process["stream_memory"]
         self.assertEqual((stream["device"], stream["allocations"], stream["frees"], stream["hits"]), (0, 10, 9, 10))
         self.assertEqual((stream["live_bytes"], stream["peak_bytes"]), ((1 << 20) + 32, (1 << 20) + 32))
+        self.assertEqual((stream["requested_bytes"], stream["hit_rate"]), (1 << 20, 1))
+        self.assertEqual(stream["sizes"], [{"at_most_bytes": 1 << 20, "count": 10}])
+        self.assertEqual((stream["allocation_latency"]["count"], stream["free_latency"]["count"]), (10, 9))
         self.assertEqual(process["devices"][0]["allocations"], 10)
         self.assertEqual(process["leaks"]["count"], 1)
 

@@ -93,12 +93,19 @@ heap_place heap_place_of(const heap *h, block_id id);
 block_id heap_cut(heap *h, block_id id, uint64_t bytes); /* a multiple of the unit; the rest, or 0 */
 bool heap_join(heap *h, block_id id, block_id after);    /* whether they are neighbours; then after is gone */
 
-/* Makes a held block live, as heap_alloc does, and ends its life; false where it is not live. begun: what heap_begin gave
- * when that began; hit: it took no new memory. */
+/* Makes a held block live, as heap_alloc does, and ends its life; false where it is not live. stream: as listeners are
+ * told it (base/hooks.h). */
+typedef struct {
+  uint64_t begun; /* what heap_begin gave when the call began */
+  uint64_t bytes, requested;
+  const char *call;
+  void *site;
+  int64_t stream;
+  bool hit; /* it took no new memory */
+} heap_loan;
 uint64_t heap_begin(const heap *h);
-void *heap_lend(heap *h, block_id id, uint64_t begun, uint64_t bytes, uint64_t requested, const char *call, void *site,
-                bool hit);
-bool heap_take_back(heap *h, block_id id, uint64_t begun, void *site);
+void *heap_lend(heap *h, block_id id, const heap_loan *loan);
+bool heap_take_back(heap *h, block_id id, uint64_t begun, int64_t stream, void *site);
 
 /* Whose the block that starts at the address is, or was last; 0: no pool's. */
 uint16_t heap_pool_of(const heap *h, uintptr_t address);

@@ -36,6 +36,7 @@ static hook_block told(uint32_t id) {
                       .number = p->number,
                       .call = "aclrtMallocPhysical",
                       .site = p->site,
+                      .stream = HOOK_NO_STREAM,
                       .is_handle = true};
 }
 
