@@ -202,6 +202,31 @@ static void machines_are_told_apart_by_their_devices(void **state) {
   assert_false(exists(path));
 }
 
+/* What the killed leave is removed at the next start, even if that is of another machine; what is in use is not. */
+static void files_of_the_dead_are_removed(void **state) {
+  (void)state;
+  char dead[64], alive[64];
+  if (access("/dev/shm", W_OK)) skip();
+  peer p = peer_start("serve_by_default", "CANNON_MEM=146800640"), /* 140 MiB */
+      q = peer_start("serve_by_default", "CANNON_MEM=150994944");  /* 144 MiB */
+  snprintf(dead, sizeof dead, "/dev/shm/cannon-%u-%s-140M", geteuid(), aclrtGetSocName());
+  snprintf(alive, sizeof alive, "/dev/shm/cannon-%u-%s-144M", geteuid(), aclrtGetSocName());
+  tell(&p, (order){ASK, 0});
+  assert_int_equal(tell(&q, (order){TAKE, 100 * MIB}).code, ACL_SUCCESS);
+  peer_kill(&p);
+  assert_true(exists(dead) && exists(alive));
+  peer r = peer_start("serve_by_default", "CANNON_MEM=155189248"); /* 148 MiB */
+  tell(&r, (order){ASK, 0});
+  assert_false(exists(dead));
+  assert_true(exists(alive));
+  peer s = peer_start("serve_by_default", "CANNON_MEM=150994944");
+  assert_int_equal(tell(&s, (order){TAKE, 100 * MIB}).code, 207001); /* both are on one machine still */
+  peer_end(&r);
+  peer_end(&s);
+  peer_end(&q);
+  assert_false(exists(alive));
+}
+
 /* Devices are the machine's, whatever numbers a process has for them. */
 static void devices_are_told_apart(void **state) {
   (void)state;
@@ -341,6 +366,7 @@ int main(int argc, char **argv) {
       TEST(racing_processes_get_what_there_is),
       TEST(other_machines_do_not_count),
       TEST(machines_are_told_apart_by_their_devices),
+      TEST(files_of_the_dead_are_removed),
       TEST(devices_are_told_apart),
       TEST(closed_descriptors_are_survived),
       TEST(the_last_process_removes_the_file),
