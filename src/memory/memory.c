@@ -194,6 +194,17 @@ __attribute__((cold)) static status check_freed_by(const heap *h, const void *bl
               block, b->call, free_words[kind].from, free_calls[rule ? rule->freed_by : FREE_DEVICE]);
 }
 
+/* Of an address that is in no heap that this kind of free is for. */
+__attribute__((cold)) static status refuse_free(const void *block, free_kind kind) {
+  const char *name = free_words[kind].name;
+  if (!block) return fail(ST_INVALID_PARAM, "%s is NULL, expected a block", name);
+  if (vmm_device_of((uintptr_t)block) >= VMM_HOST)
+    return fail(ST_INVALID_VALUE, "%s is %p, mapped memory, expected what %s gave (%s ends this)", name, block,
+                free_words[kind].from, vmm_is_imported((uintptr_t)block) ? "aclrtIpcMemClose" : "aclrtUnmapMem");
+  return fail(ST_INVALID_VALUE, "%s is %p, no %s, expected what %s gave", name, block, free_words[kind].memory,
+              free_words[kind].from);
+}
+
 status memory_free(void *block, free_kind kind, void *site) {
   const char *name = free_words[kind].name;
   heap *h = heap_of(block);
@@ -207,10 +218,8 @@ status memory_free(void *block, free_kind kind, void *site) {
     if (unlikely(ipc_has_exports())) TRY(ipc_forget((uintptr_t)block, name));
     return heap_free(h, (uintptr_t)block, name, site);
   }
-  if (!block) return fail(ST_INVALID_PARAM, "%s is NULL, expected a block", name);
-  const status st = fail(ST_INVALID_VALUE, "%s is %p, no %s, expected what %s gave", name, block,
-                         free_words[kind].memory, free_words[kind].from);
-  return hooks_bad_free(st, (uintptr_t)block, site);
+  const status st = refuse_free(block, kind);
+  return block ? hooks_bad_free(st, (uintptr_t)block, site) : st;
 }
 
 status memory_info(int device, uint64_t *free_bytes, uint64_t *total_bytes) {

@@ -64,6 +64,8 @@ static void other_kinds(void) {
   CHECK_OK(aclrtReserveMemAddress(&at, 8 << 20, 0, NULL, 0));
   CHECK_OK(aclrtMapMem(at, 2 << 20, 0, mapped, 0));
   CHECK_OK(aclrtFreePhysical(mapped));
+  CHECK_CODE(107000, aclrtFree(at));
+  say_message();
   CHECK_OK(aclrtMapMem((char *)at + (2 << 20), 2 << 20, 0, gone, 0));
   CHECK_OK(aclrtMemRetainAllocationHandle((char *)at + (2 << 20), &kept));
   CHECK_OK(aclrtFreePhysical(kept));
@@ -206,8 +208,10 @@ static void every_kind_of_memory_is_listed(void **state) {
   assert_has(report, "2097152 bytes, device 0, allocation 1, ");
   assert_has(report, "2097152 bytes, pinned, allocation 1, ");
   assert_has(report, "1000 bytes, managed, allocation 1, ");
-  assert_has(report, "Wrong frees: 1\n");
+  assert_has(report, "Wrong frees: 2\n");
   assert_int_equal(count_of(report, ": freed before\n"), 1);
+  assert_int_equal(count_of(report, ": in a live block\n"), 1);
+  assert_has(end.text, "mapped memory, expected what aclrtMalloc gave (aclrtUnmapMem ends this)");
   assert_has(end.text, "it was freed by self(");
   assert_has(end.text, "allocation 2, 2097152 bytes, by aclrtMallocPhysical from self(");
 }

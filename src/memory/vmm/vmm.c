@@ -434,6 +434,13 @@ bool vmm_is_reserved(uintptr_t address) {
   return reserved;
 }
 
+bool vmm_is_imported(uintptr_t address) {
+  pthread_mutex_lock(&vmm.lock);
+  const bool imported = reservation_of(address) && !reservation_of_program(address);
+  pthread_mutex_unlock(&vmm.lock);
+  return imported;
+}
+
 bool vmm_find(uintptr_t address, uintptr_t *start, uint64_t *bytes) {
   const mapping *m = mapping_at(address);
   if (!m) return false;

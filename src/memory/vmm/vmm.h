@@ -74,8 +74,9 @@ status vmm_view(uintptr_t address, uint64_t bytes, unsigned access, const char *
 /* The device of what is mapped there, VMM_HOST, or -2 where nothing is. Lock-free. */
 int vmm_device_of(uintptr_t address);
 
-/* Whether a reservation holds the address. */
+/* Whether a reservation holds the address; one that the library made for another process's block. */
 bool vmm_is_reserved(uintptr_t address);
+bool vmm_is_imported(uintptr_t address);
 
 /* The mapping that holds the address. */
 bool vmm_find(uintptr_t address, uintptr_t *start, uint64_t *bytes);
