@@ -111,6 +111,7 @@ __attribute__((noinline)) static status open_on_host(int kind) {
                                         .size_bytes = host_total_bytes(),
                                         .check_host = true,
                                         .fences = fences,
+                                        .find_room = memory_find_room,
                                         .stats = !stats    ? NULL
                                                  : managed ? &stats->managed
                                                            : &stats->pinned});
@@ -137,11 +138,25 @@ void memory_give_back(void) {
   }
 }
 
-/* More room for a device's memory: what lies idle in pools, and what other processes have let go of, or only keep. */
+/* What the host backs elsewhere in this process, and is only kept there. */
+static void trim_others(int device) {
+  for (int d = 0; d < SPACE_MAX_DEVICES; ++d)
+    if (d != device && memory_heap(d)) heap_trim(memory_heap(d), 0);
+  if (pinned_heap && device != HOST_PINNED) heap_trim(pinned_heap, 0);
+  if (managed_heap && device != HOST_MANAGED) heap_trim(managed_heap, 0);
+}
+
+/* More room for a device's memory, or the host's: what lies idle in pools, and what other devices, or other processes, have
+ * let go of, or only keep. */
 __attribute__((noinline)) bool memory_find_room(int device, unsigned failures) {
-  if (failures) return failures == 1 && ledger_ask_others(device);
-  pools_relieve(device);
-  vmm_settle();
+  if (failures > 1) return false;
+  if (failures) {
+    trim_others(device);
+    if (device >= 0) ledger_ask_others(device);
+  } else if (device >= 0) {
+    pools_relieve(device);
+    vmm_settle();
+  }
   return true;
 }
 

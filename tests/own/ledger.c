@@ -266,6 +266,38 @@ static void closed_descriptors_are_survived(void **state) {
   assert_non_null(strstr(end.text, "its descriptor was closed by the program"));
 }
 
+/* ---- the host ---- */
+
+/* Nothing of it is touched: it is promised. */
+static int promise_the_host_once(void) {
+  void *first = NULL, *other = NULL;
+  size_t left, bytes;
+  unsetenv("CANNON_MEM");
+  device_up(NULL);
+  CHECK_OK(aclrtGetMemInfo(ACL_HBM_MEM, &left, &bytes));
+  while (aclrtMalloc(&first, bytes, ACL_MEM_MALLOC_HUGE_FIRST)) bytes -= bytes / 8;
+  aclGetRecentErrMsg();
+  CHECK_OK(aclrtSetDevice(1));
+  CHECK_CODE(207001, aclrtMalloc(&other, bytes, ACL_MEM_MALLOC_HUGE_FIRST));
+  assert_non_null(strstr(aclGetRecentErrMsg(), "more than device 1 has left: 0 of"));
+  CHECK_CODE(207001, aclrtMallocHost(&other, bytes));
+  CHECK_CODE(207001, aclrtMemAllocManaged(&other, bytes, ACL_RT_MEM_ATTACH_GLOBAL));
+  CHECK_OK(aclrtFree(first)); /* and kept, by the other device */
+  CHECK_OK(aclrtMalloc(&other, bytes / 2, ACL_MEM_MALLOC_HUGE_FIRST));
+  CHECK_OK(aclrtFree(other));
+  CHECK_OK(aclrtMallocHost(&other, bytes / 2));
+  CHECK_OK(aclrtFreeHost(other));
+  return 0;
+}
+
+static void the_hosts_memory_is_promised_once(void **state) {
+  (void)state;
+  static child_end end;
+  run_self(&end, "promise", NULL);
+  if (end.status) print_error("%s\n", end.text);
+  assert_int_equal(end.status, 0);
+}
+
 /* ---- the file ---- */
 
 /* This program as a process by itself, on the machine whose file is at bad_path. */
@@ -351,6 +383,7 @@ int main(int argc, char **argv) {
   if (argc == 2 && !strcmp(argv[1], "serve")) return serve();
   if (argc == 2 && !strcmp(argv[1], "serve_by_default")) return unsetenv("CANNON_LEDGER") || serve();
   if (argc == 2 && !strcmp(argv[1], "close")) return close_everything();
+  if (argc == 2 && !strcmp(argv[1], "promise")) return promise_the_host_once();
   if (argc == 2 && !strcmp(argv[1], "all")) return take_all_of();
   snprintf(ledger_path, sizeof ledger_path, "/tmp/cannon-test-%d.ledger", getpid());
   snprintf(bad_path, sizeof bad_path, "/tmp/cannon-test-%d.bad", getpid());
@@ -369,6 +402,7 @@ int main(int argc, char **argv) {
       TEST(files_of_the_dead_are_removed),
       TEST(devices_are_told_apart),
       TEST(closed_descriptors_are_survived),
+      TEST(the_hosts_memory_is_promised_once),
       TEST(the_last_process_removes_the_file),
       TEST(a_broken_file_is_made_anew),
       TEST(rubbish_of_the_dead_does_not_count),

@@ -79,9 +79,10 @@ status heap_refuse(heap *h, uint64_t bytes, uint64_t requested, const char *call
   return fail(
       ST_NO_MEMORY,
       "size is %ju bytes, more than %s has left: %ju of %ju bytes are in use here and %ju in other processes, the "
-      "host has %ju available, at most %ju would fit%s",
+      "host has %ju available and %ju of them promised, at most %ju would fit%s",
       (uintmax_t)requested, h->config.name, (uintmax_t)used, (uintmax_t)h->config.size_bytes, (uintmax_t)others,
-      (uintmax_t)host, (uintmax_t)could_ask_for(fits, bytes, requested, call), holders.words);
+      (uintmax_t)host, (uintmax_t)pages_promised(), (uintmax_t)could_ask_for(fits, bytes, requested, call),
+      holders.words);
 }
 
 __attribute__((cold)) status heap_refuse_free(const heap *h, uintptr_t address, const char *name) {

@@ -44,6 +44,10 @@ void pages_destroy(pages *p); /* only before anything was charged */
  * allow it. */
 bool pages_charge(pages *p, uint64_t first, uint64_t n);
 
+/* Bytes that this process has charged, on whichever device or on the host, but not yet touched: the host still counts them
+ * as available. Only what the host has to have (check_host). */
+uint64_t pages_promised(void);
+
 /* Bytes that the host could back besides what is charged; UINT64_MAX where it is not asked. */
 uint64_t pages_host_room(const pages *p);
 
