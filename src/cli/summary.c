@@ -149,7 +149,9 @@ void summary_print_process(FILE *out, const stats_file *p, process_state state) 
   uint64_t n_devices = p->n_devices;
   fprintf(out, "%s (process %d): %s, %" PRIu64 " device%s", base_name(p->program), p->pid, p->soc_name, n_devices,
           n_devices == 1 ? "" : "s");
-  if (p->device[0].size_bytes) fprintf(out, " of %s", format_bytes(p->device[0].size_bytes));
+  unsigned opened = 0; /* all are alike, but those that were not opened have no size */
+  while (opened + 1 < stats_device_count(p) && !p->device[opened].size_bytes) opened++;
+  if (p->device[opened].size_bytes) fprintf(out, " of %s", format_bytes(p->device[opened].size_bytes));
   if (state != PROCESS_RUNNING && !p->ended_ns)
     fprintf(out, ", did not reach its end\n");
   else

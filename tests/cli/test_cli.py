@@ -388,7 +388,7 @@ class OtherCommands(CliTest):
             self.assertEqual({len(line) for line in lines}, {98})
             usage = lines[7].split("|")[3].split()  # AICore, memory used / total, HBM used / total
             self.assertEqual(usage[6 if "910" in soc else 3], "512")
-        done = execute(NPU_SMI, "info", env=clean_environment(CANNON_DEVICES="3"))
+        done = execute(NPU_SMI, "info", env=clean_environment(CANNON_DEVICES="3", CANNON_STATS_DIR=str(self.folder)))
         self.assertEqual(done.stdout.count(" 910B3 "), 3)
 
 

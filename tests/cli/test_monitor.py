@@ -101,15 +101,17 @@ int main(void) {
 """
 
 
-# Leaves a block of each kind, numbered alike.
+# Leaves a block of each kind, numbered alike; with an argument, on device 1.
 KINDS = r"""
 #include "acl/acl.h"
 
-int main(void) {
-  aclrtPhysicalMemProp prop = {.memAttr = ACL_HBM_MEM_HUGE, .location = {.type = ACL_MEM_LOCATION_TYPE_DEVICE}};
+int main(int argc, char **argv) {
+  const unsigned device = argc > 1;
+  aclrtPhysicalMemProp prop = {.memAttr = ACL_HBM_MEM_HUGE, .location = {device, ACL_MEM_LOCATION_TYPE_DEVICE}};
   aclrtDrvMemHandle handle;
   void *pinned, *managed;
-  if (aclInit(NULL) || aclrtSetDevice(0) || aclrtMallocHost(&pinned, 1000) || aclrtMemAllocManaged(&managed, 1000, 1) ||
+  (void)argv;
+  if (aclInit(NULL) || aclrtSetDevice((int)device) || aclrtMallocHost(&pinned, 1000) || aclrtMemAllocManaged(&managed, 1000, 1) ||
       aclrtFree(managed) || aclrtMemAllocManaged(&managed, 2000, 1) || aclrtMallocPhysical(&handle, 2 << 20, &prop, 0))
     return 1;
   prop.location.type = ACL_MEM_LOCATION_TYPE_HOST;
@@ -266,6 +268,9 @@ class Statistics(MonitorTest):
         self.assertRegex(text, r"memory +managed +peak 2\.00 MiB of .*, 2\.00 MiB left")
         self.assertIn("managed, allocation 2, aclrtMemAllocManaged from kinds.c:", text)
         self.assertIn("device 0, allocation 1, aclrtMallocPhysical from kinds.c:", text)
+        text = execute(CANNON, "run", "--mem", "100M", "--devices", "2", program, "1").stderr
+        self.assertIn(", 2 devices of 100 MiB, ", text)
+        self.assertIn("device 1, allocation 1, aclrtMallocPhysical from kinds.c:", text)
         sites = {site["call"]: site["live_bytes"] for site in process["sites"] if site["live_bytes"]}
         self.assertEqual(sites["aclrtMallocPhysical"], 2 << 20)
         for device, blocks, live in (("0", 1, "2.00 MiB"), ("host", 2, "2.00 MiB"), ("managed", 2, "1.95 KiB")):
@@ -436,6 +441,16 @@ class Live(MonitorTest):
         self.assertNotIn("No running processes found in NPU 0", table)
         self.assertEqual({len(line) for line in table.splitlines()}, {98})
 
+    def test_npu_smi_has_all_devices_that_programs_run_on(self):
+        folder, _ = self.folder_with_a_program(CANNON_MEM=str(100 * MIB), CANNON_DEVICES="3")
+        here = {"CANNON_STATS_DIR": folder, "CANNON_MEM": str(512 * MIB)}
+        self.assertEqual(self.fields(NPU_SMI, "info", "-t", "usages", "-i", "2", **here)["HBM Usage Rate(%)"], "0")
+        table = execute(NPU_SMI, "info", env=clean_environment(**here)).stdout
+        self.assertEqual(table.count(" 910B3 "), 3)
+        self.assertIn("No running processes found in NPU 2", table)
+        done = execute(NPU_SMI, "info", "-t", "usages", "-i", "3", env=clean_environment(**here))
+        self.assertEqual((done.returncode, done.stderr), (1, "npu-smi: -i is 3, expected a device below 3\n"))
+
     def test_npu_smi_finds_programs_wherever_their_folder_is(self):
         process = self.start(CANNON, "run", self.watched, "pause")
         self.assertRegex(execute(NPU_SMI, "info").stdout, rf"\n\| 0 +0 +\| {self.pid_of(process)} +\| watched +\|")
@@ -445,7 +460,7 @@ class Live(MonitorTest):
                                  (("-i", "0"), "-t is ''"), (("-t", "usages", "-i", "1"), "-i is 1"),
                                  (("-t", "usages", "-i", "x"), "'x'"), (("-t", "usages", "-i", "0", "-c", "1"), "-c is '1'"),
                                  (("-t", "usages", "-i", "0", "more"), "'more'"), (("-z",), "'-z'")):
-            done = execute(NPU_SMI, "info", *arguments)
+            done = execute(NPU_SMI, "info", *arguments, env=clean_environment(CANNON_STATS_DIR=str(self.folder)))
             self.assertEqual(done.returncode, 1, arguments)
             self.assertIn(named, done.stderr)
 
