@@ -65,9 +65,7 @@ static int parse(int argc, char **argv, npu_smi_query *query) {
 
 /* Those that programs run on, where they were given more than this environment has. */
 static void add_devices(device_list *devices, const stats_list *processes) {
-  unsigned most = devices->count;
-  for (size_t i = 0; i < processes->count; i++)
-    if (most < stats_device_count(processes->process[i])) most = stats_device_count(processes->process[i]);
+  const unsigned known = live_device_count(processes), most = known > devices->count ? known : devices->count;
   device_memory *memory = calloc(most + 1, sizeof *memory);
   if (!memory) abort();
   for (unsigned i = 0; i < most && devices->count; i++) memory[i] = devices->memory[i < devices->count ? i : 0];
@@ -79,6 +77,7 @@ static void add_devices(device_list *devices, const stats_list *processes) {
 static int info(int argc, char **argv) {
   npu_smi_query query = {0};
   npu_smi_machine m = {0};
+  unsetenv("ASCEND_RT_VISIBLE_DEVICES"); /* which the driver's tool does not know: its numbers are the machine's */
   if (parse(argc, argv, &query) || device_list_query("npu-smi", &m.devices)) return 1;
   m.processes = live_list();
   add_devices(&m.devices, &m.processes);

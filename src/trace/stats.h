@@ -174,6 +174,7 @@ typedef struct {
   uint64_t started_ns; /* CLOCK_MONOTONIC */
   counter ended_ns;
   counter n_devices;
+  _Atomic int32_t physical[STATS_MAX_DEVICES];        /* the machine's number of each (ASCEND_RT_VISIBLE_DEVICES) */
   counter n_contexts, n_streams, n_events, n_threads; /* created; n_threads: library threads started */
   counter n_errors;                                   /* calls that returned an error */
   counter n_bad_frees;                                /* frees of what was no live block; counted by the debugger */

@@ -451,6 +451,17 @@ class Live(MonitorTest):
         done = execute(NPU_SMI, "info", "-t", "usages", "-i", "3", env=clean_environment(**here))
         self.assertEqual((done.returncode, done.stderr), (1, "npu-smi: -i is 3, expected a device below 3\n"))
 
+    def test_npu_smi_numbers_devices_as_the_machine_does(self):
+        folder, process = self.folder_with_a_program(CANNON_MEM=str(100 * MIB), CANNON_DEVICES="3",
+                                                     ASCEND_RT_VISIBLE_DEVICES="1,2")
+        here = {"CANNON_STATS_DIR": folder, "CANNON_DEVICES": "3", "ASCEND_RT_VISIBLE_DEVICES": "2"}
+        rates = [self.fields(NPU_SMI, "info", "-t", "usages", "-i", device, **here)["HBM Usage Rate(%)"] for device in "012"]
+        self.assertEqual((rates[0], rates[2]), ("0", "0"))
+        self.assertRegex(rates[1], r"^9[0-6]$")
+        table = execute(NPU_SMI, "info", env=clean_environment(**here)).stdout
+        self.assertRegex(table, rf"\n\| 1 +0 +\| {process.pid} +\| watched +\|")
+        self.assertIn("No running processes found in NPU 0", table)
+
     def test_npu_smi_finds_programs_wherever_their_folder_is(self):
         process = self.start(CANNON, "run", self.watched, "pause")
         self.assertRegex(execute(NPU_SMI, "info").stdout, rf"\n\| 0 +0 +\| {self.pid_of(process)} +\| watched +\|")
