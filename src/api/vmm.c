@@ -65,25 +65,25 @@ aclError aclrtReleaseMemAddress(void *virPtr) {
   API(vmm_release((uintptr_t)virPtr));
 }
 
-static status make_physical(aclrtDrvMemHandle *handle, size_t size, const aclrtPhysicalMemProp *prop, uint64_t flags) {
+static status make_physical(aclrtDrvMemHandle *handle, size_t size, const aclrtPhysicalMemProp *prop, uint64_t flags,
+                            void *site) {
   _Static_assert(sizeof *prop == 32, "a tag's size");
   TRY(expect_zero(flags, "flags"));
   TRY(check_properties(prop));
   const bool on_device = prop->location.type == ACL_MEM_LOCATION_TYPE_DEVICE;
   if (on_device) TRY(device_open((int)prop->location.id));
-  return vmm_create(on_device ? (int)prop->location.id : VMM_HOST,
-                    on_device ? memory_heap((int)prop->location.id) : NULL, size, granularity_of(prop), prop, handle);
+  return vmm_create(on_device ? (int)prop->location.id : VMM_HOST, size, granularity_of(prop), prop, site, handle);
 }
 
 aclError aclrtMallocPhysical(aclrtDrvMemHandle *handle, size_t size, const aclrtPhysicalMemProp *prop, uint64_t flags) {
   NEED(handle);
   NEED(prop);
-  API(make_physical(handle, size, prop, flags));
+  API(make_physical(handle, size, prop, flags, CALLER));
 }
 
 aclError aclrtFreePhysical(aclrtDrvMemHandle handle) {
   NEED(handle);
-  API(vmm_drop(handle));
+  API(vmm_drop(handle, CALLER));
 }
 
 static status map(void *at, size_t size, size_t offset, aclrtDrvMemHandle handle, uint64_t flags, unsigned access) {

@@ -15,14 +15,18 @@
 
 #include "base/status.h"
 
+enum { HOOK_NO_STREAM = -1 };
+
 typedef struct {
-  int device;         /* -1: pinned host memory */
+  int device;         /* or what base/device_number.h has for host memory */
   uintptr_t address;  /* as the program holds it */
   uint64_t bytes;     /* as the rules round it */
   uint64_t requested; /* as asked for */
-  uint64_t number;    /* 1 for the heap's first */
+  uint64_t number;    /* 1 for the first of the device, or kind of host memory */
   const char *call;   /* the function that allocated it, a string constant */
   void *site;         /* and its return address */
+  int64_t stream;     /* its number on the device, where this is in a stream's order, else HOOK_NO_STREAM */
+  bool is_handle;     /* memory without an address (memory/vmm/vmm.h): `address` is its handle */
 } hook_block;
 
 typedef enum {

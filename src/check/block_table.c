@@ -12,15 +12,16 @@ static freed_record freed[BLOCK_FREED];
 static uint64_t n_freed; /* the next goes to n_freed % BLOCK_FREED */
 static block_counts counts;
 
-/* Blocks start at multiples of 512 at least. */
+/* Blocks start at multiples of 512 at least, handles are some of 16. */
 static size_t home(uintptr_t address) {
-  return (size_t)((uint64_t)(address >> 9) * UINT64_C(0x9e3779b97f4a7c15) >> 20) & (n_slots - 1);
+  return (size_t)((uint64_t)(address >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 20) & (n_slots - 1);
 }
 
-/* The block's slot, or the unused one where it belongs. */
-static size_t slot_of(uintptr_t address) {
+/* The block's slot, or the unused one where it belongs. An address may have the number of a handle. */
+static size_t slot_of(uintptr_t address, bool is_handle) {
   size_t i = home(address);
-  while (slots[i].address && slots[i].address != address) i = (i + 1) & (n_slots - 1);
+  while (slots[i].address && (slots[i].address != address || slots[i].is_handle != is_handle))
+    i = (i + 1) & (n_slots - 1);
   return i;
 }
 
@@ -31,7 +32,7 @@ static bool grow(void) {
   slots = bigger;
   n_slots = n_before ? 2 * n_before : 1024;
   for (size_t i = 0; i < n_before; ++i)
-    if (before[i].address) slots[slot_of(before[i].address)] = before[i];
+    if (before[i].address) slots[slot_of(before[i].address, before[i].is_handle)] = before[i];
   free(before);
   return true;
 }
@@ -41,8 +42,8 @@ bool block_table_add(const hook_block *b, void *const frame[], unsigned n_frames
   ++counts.n_allocs;
   const bool room = 2 * (counts.n_live + 1) <= n_slots || grow();
   if (room) {
-    live_record *r = &slots[slot_of(b->address)];
-    *r = (live_record){b->address, b->requested, b->number, now_ns, b->call, b->device, n_frames, {0}};
+    live_record *r = &slots[slot_of(b->address, b->is_handle)];
+    *r = (live_record){b->address, b->is_handle, b->requested, b->number, now_ns, b->call, b->device, n_frames, {0}};
     memcpy(r->frame, frame, n_frames * sizeof *frame);
     ++counts.n_live;
     counts.live_bytes += b->requested;
@@ -69,13 +70,14 @@ static void close_gap(size_t gap) {
 void block_table_remove(const hook_block *b, void *site) {
   pthread_mutex_lock(&lock);
   ++counts.n_frees;
-  const size_t i = n_slots ? slot_of(b->address) : 0;
+  const size_t i = n_slots ? slot_of(b->address, b->is_handle) : 0;
   if (n_slots && slots[i].address) {
     --counts.n_live;
     counts.live_bytes -= slots[i].bytes;
     close_gap(i);
   }
-  freed[n_freed++ % BLOCK_FREED] = (freed_record){b->address, b->requested, b->number, b->call, b->site, site};
+  freed[n_freed++ % BLOCK_FREED] =
+      (freed_record){b->address, b->is_handle, b->requested, b->number, b->call, b->site, site};
   pthread_mutex_unlock(&lock);
 }
 
@@ -84,7 +86,7 @@ bool block_table_find_freed(uintptr_t address, freed_record *out) {
   pthread_mutex_lock(&lock);
   for (uint64_t back = 1; back <= n_freed && back <= BLOCK_FREED && !found; ++back) {
     const freed_record *r = &freed[(n_freed - back) % BLOCK_FREED];
-    found = address - r->address < r->bytes;
+    found = address - r->address < (r->is_handle ? 1 : r->bytes);
     if (found) *out = *r;
   }
   pthread_mutex_unlock(&lock);

@@ -12,8 +12,9 @@
 enum { BLOCK_FRAMES = 8, BLOCK_FREED = 1 << 14 /* 1 MiB of them */ };
 
 typedef struct {
-  uintptr_t address; /* 0: an unused slot */
-  uint64_t bytes;    /* as asked for */
+  uintptr_t address; /* or a handle; 0: an unused slot */
+  bool is_handle;
+  uint64_t bytes; /* as asked for */
   uint64_t number;
   uint64_t born_ns; /* CLOCK_MONOTONIC */
   const char *call;
@@ -24,6 +25,7 @@ typedef struct {
 
 typedef struct {
   uintptr_t address;
+  bool is_handle;
   uint64_t bytes, number;
   const char *call;
   void *alloc_site, *free_site;
@@ -33,7 +35,7 @@ typedef struct {
 bool block_table_add(const hook_block *block, void *const frame[], unsigned n_frames, uint64_t now_ns);
 void block_table_remove(const hook_block *block, void *site);
 
-/* The one freed last that held the address. */
+/* The one freed last that held the address, or had the handle. */
 bool block_table_find_freed(uintptr_t address, freed_record *out);
 
 typedef struct {

@@ -155,7 +155,7 @@ static void explain(const bad_free_record *bad, char *words, size_t bytes) {
 
 static void on_bad_free(uintptr_t address, void *site, char *words, size_t bytes) {
   bad_free_record bad = {.address = address, .site = site};
-  if (memory_find((void *)address))
+  if (memory_find((void *)address) || vmm_device_of(address) >= VMM_HOST)
     bad.kind = BAD_FREE_LIVE;
   else if (block_table_find_freed(address, &bad.before))
     bad.kind = BAD_FREE_FREED;

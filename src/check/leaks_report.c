@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/device_number.h"
 #include "base/sync.h"
 #include "check/block_table.h"
 #include "memory/fault.h"
@@ -58,10 +59,8 @@ static void write_group(FILE *out, const block_group *g, uint64_t now) {
   fprintf(out, "\n%zu block%s of %" PRIu64 " bytes by %s\n", g->n, g->n == 1 ? "" : "s", g->bytes, g->first->call);
   for (unsigned i = 0; i < g->first->n_frames; ++i) write_code(out, "from", g->first->frame[i]);
   for (const live_record *b = g->first; b < g->first + g->n; ++b) {
-    char where[24] = "pinned";
-    if (b->device >= 0) snprintf(where, sizeof where, "device %d", b->device);
     fprintf(out, "  %#" PRIxPTR ": %" PRIu64 " bytes, %s, allocation %" PRIu64 ", %.3f s old\n", b->address, b->bytes,
-            where, b->number, (double)(now - b->born_ns) * 1e-9);
+            device_in_words(b->device).text, b->number, (double)(now - b->born_ns) * 1e-9);
   }
 }
 

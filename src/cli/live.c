@@ -92,8 +92,18 @@ stats_list live_list(void) {
   return list;
 }
 
-uint64_t live_committed_bytes(const stats_file *p, unsigned device) {
-  return device < STATS_MAX_DEVICES ? p->device[device].committed_bytes : 0;
+const stats_heap *live_heap_of(const stats_file *p, unsigned device) {
+  unsigned own = 0;
+  while (own < stats_device_count(p) && (unsigned)p->physical[own] != device) own++;
+  return own < stats_device_count(p) && p->device[own].size_bytes ? &p->device[own] : NULL;
+}
+
+unsigned live_device_count(const stats_list *list) {
+  int32_t last = -1;
+  for (size_t i = 0; i < list->count; i++)
+    for (unsigned own = 0; own < stats_device_count(list->process[i]); own++)
+      if (last < list->process[i]->physical[own]) last = list->process[i]->physical[own];
+  return last < STATS_MAX_DEVICES ? (unsigned)(last + 1) : STATS_MAX_DEVICES;
 }
 
 /* Operators are counted by process; those of one with several devices count for each it has opened. */
@@ -101,8 +111,8 @@ live_device live_device_of(const stats_list *list, unsigned device) {
   live_device sum = {0};
   for (size_t i = 0; i < list->count; i++) {
     const stats_file *p = list->process[i];
-    const stats_heap *h = &p->device[device];
-    if (!h->size_bytes) continue;
+    const stats_heap *h = live_heap_of(p, device);
+    if (!h) continue;
     if (sum.size_bytes < h->size_bytes) sum.size_bytes = h->size_bytes;
     sum.committed_bytes += h->committed_bytes;
     for (unsigned op = 0; op < stats_op_count(p); op++) {

@@ -19,7 +19,10 @@ typedef struct {
 } live_device;
 live_device live_device_of(const stats_list *list, unsigned device);
 
-/* What one process has of it. */
-uint64_t live_committed_bytes(const stats_file *p, unsigned device);
+/* The process's memory of the machine's device; NULL where it has not opened that. */
+const stats_heap *live_heap_of(const stats_file *p, unsigned device);
+
+/* How many devices the processes' machine has, as far as they show. */
+unsigned live_device_count(const stats_list *list);
 
 #endif

@@ -63,17 +63,31 @@ static int parse(int argc, char **argv, npu_smi_query *query) {
   return 1;
 }
 
+/* Those that programs run on, where they were given more than this environment has. */
+static void add_devices(device_list *devices, const stats_list *processes) {
+  const unsigned known = live_device_count(processes), most = known > devices->count ? known : devices->count;
+  device_memory *memory = calloc(most + 1, sizeof *memory);
+  if (!memory) abort();
+  for (unsigned i = 0; i < most && devices->count; i++) memory[i] = devices->memory[i < devices->count ? i : 0];
+  free(devices->memory);
+  devices->memory = memory;
+  devices->count = most;
+}
+
 static int info(int argc, char **argv) {
   npu_smi_query query = {0};
   npu_smi_machine m = {0};
+  unsetenv("ASCEND_RT_VISIBLE_DEVICES"); /* which the driver's tool does not know: its numbers are the machine's */
   if (parse(argc, argv, &query) || device_list_query("npu-smi", &m.devices)) return 1;
+  m.processes = live_list();
+  add_devices(&m.devices, &m.processes);
   if (query.type && query.device >= m.devices.count) {
     fprintf(stderr, "npu-smi: -i is %u, expected a device below %u\n", query.device, m.devices.count);
+    stats_list_free(&m.processes);
     return 1;
   }
   const device_profile *profile = profile_find(m.devices.soc_name);
   m.has_hbm = !profile || profile->hbm_bytes;
-  m.processes = live_list();
   const int status = query.type ? npu_smi_info(&m, &query) : npu_smi_table(&m);
   stats_list_free(&m.processes);
   return status;

@@ -29,10 +29,11 @@ static void print_processes(const npu_smi_machine *m, unsigned device) {
   bool any = false;
   for (size_t i = 0; i < m->processes.count; i++) {
     const stats_file *p = m->processes.process[i];
-    if (!p->device[device].size_bytes) continue;
+    const stats_heap *h = live_heap_of(p, device);
+    if (!h) continue;
     const char *slash = strrchr(p->program, '/');
     printf("| %-7u 0                 | %-13d | %-24.24s | %-23u |\n", device, p->pid, slash ? slash + 1 : p->program,
-           (unsigned)(live_committed_bytes(p, device) >> 20));
+           (unsigned)(h->committed_bytes >> 20));
     any = true;
   }
   if (any) return;

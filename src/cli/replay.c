@@ -1,4 +1,5 @@
 /* cannon replay: a recorded trace through our allocator and others. */
+#include "base/device_number.h"
 #include "base/size.h"
 #include "cli/commands.h"
 #include "cli/replay_report.h"
@@ -17,7 +18,7 @@ typedef struct {
   const allocator *chosen[MAX_ALLOCATORS];
   int n_chosen, repetitions;
   uint64_t cap_bytes; /* 0: none */
-  int device;         /* -1: pinned host memory */
+  int device;         /* or a kind of host memory */
   bool help_wanted;
 } replay_options;
 
@@ -29,7 +30,8 @@ static void print_help(void) {
          "  --allocator NAME,...  which (default: all):\n");
   for (const allocator *const *a = allocators; *a; ++a) printf("      %-10s %s\n", (*a)->name, (*a)->about);
   printf("  --cap SIZE            memory that there is; K, M, G, T are powers of 1024 (default: more than enough)\n"
-         "  --device N            whose blocks of a recording, or \"host\" for pinned memory (default 0)\n"
+         "  --device N            whose blocks of a recording, or \"host\" for pinned, \"managed\" for managed memory\n"
+         "                        (default 0)\n"
          "  --repeat N            repetitions, of whose times the median is shown (default %d)\n"
          "  --json FILE           write the figures to FILE\n"
          "  --html FILE           write a page with the map of addresses over time to FILE\n"
@@ -60,8 +62,10 @@ static int parse_allocators(const char *list, replay_options *o) {
 
 static bool parse_device(const char *text, int *device) {
   uint64_t n;
-  *device = -1;
+  *device = HOST_PINNED;
   if (strcmp(text, "host") == 0) return true;
+  *device = HOST_MANAGED;
+  if (strcmp(text, "managed") == 0) return true;
   *device = 0;
   if (strcmp(text, "0") == 0) return true;
   if (!size_parse(text, &n) || n >= RECORD_MAX_DEVICES) return false;
@@ -94,7 +98,8 @@ static int parse(int argc, char **argv, replay_options *o) {
         return bad_option("--cap", optarg, "a size above 0 such as 512M or 32G (K, M, G or T)");
       break;
     case DEVICE:
-      if (!parse_device(optarg, &o->device)) return bad_option("--device", optarg, "a number from 0 to 15, or host");
+      if (!parse_device(optarg, &o->device))
+        return bad_option("--device", optarg, "a number from 0 to 15, host or managed");
       break;
     case REPEAT:
       if (!size_parse(optarg, &n) || n > MAX_REPETITIONS)

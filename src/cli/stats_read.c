@@ -41,11 +41,10 @@ static void count_cached(stats_heap *h) {
 static void add_shards(stats_file *p) {
   for (int i = 0; i < STATS_MAX_SHARDS; i++) {
     const stats_shard *s = &p->shards[i];
-    if (s->state == STATS_ROW_OPEN && s->device >= -1 && s->device < STATS_MAX_DEVICES)
-      shard_fold(s->device < 0 ? &p->pinned : &p->device[s->device], s);
+    stats_heap *heap = s->state == STATS_ROW_OPEN ? stats_heap_of(p, s->device) : NULL;
+    if (heap) shard_fold(heap, s);
   }
-  for (int i = 0; i < STATS_MAX_DEVICES; i++) count_cached(&p->device[i]);
-  count_cached(&p->pinned);
+  for (int device = HOST_MANAGED; device < STATS_MAX_DEVICES; device++) count_cached(stats_heap_of(p, device));
 }
 
 stats_file *stats_read(int fd, const char *name) {

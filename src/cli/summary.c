@@ -1,4 +1,5 @@
 #include "cli/summary.h"
+#include "base/device_number.h"
 #include "cli/format.h"
 #include "cli/lines.h"
 #include "cli/roofline.h"
@@ -114,11 +115,10 @@ static void print_workspaces(FILE *out, const stats_file *p) {
 }
 
 static void print_leak(FILE *out, const stats_file *p, const stats_leak *l) {
-  char where[24] = "pinned", site[256];
-  if (l->device >= 0) snprintf(where, sizeof where, "device %d", l->device);
+  char site[256];
   describe_site(p, l->place, l->site, site, sizeof site);
-  fprintf(out, "              %10s  %s, allocation %" PRIu64 ", %s from %s\n", format_bytes(l->size_bytes), where,
-          l->number, l->call, site);
+  fprintf(out, "              %10s  %s, allocation %" PRIu64 ", %s from %s\n", format_bytes(l->size_bytes),
+          device_in_words(l->device).text, l->number, l->call, site);
 }
 
 static void print_leaks(FILE *out, const stats_file *p, process_state state) {
@@ -149,7 +149,9 @@ void summary_print_process(FILE *out, const stats_file *p, process_state state) 
   uint64_t n_devices = p->n_devices;
   fprintf(out, "%s (process %d): %s, %" PRIu64 " device%s", base_name(p->program), p->pid, p->soc_name, n_devices,
           n_devices == 1 ? "" : "s");
-  if (p->device[0].size_bytes) fprintf(out, " of %s", format_bytes(p->device[0].size_bytes));
+  unsigned opened = 0; /* all are alike, but those that were not opened have no size */
+  while (opened + 1 < stats_device_count(p) && !p->device[opened].size_bytes) opened++;
+  if (p->device[opened].size_bytes) fprintf(out, " of %s", format_bytes(p->device[opened].size_bytes));
   if (state != PROCESS_RUNNING && !p->ended_ns)
     fprintf(out, ", did not reach its end\n");
   else

@@ -38,19 +38,25 @@ static cJSON *sizes_json(const size_histogram *h) {
   return list;
 }
 
-static cJSON *heap_json(const stats_heap *h, bool running) {
-  cJSON *object = FIGURES(cJSON_CreateObject(), {"size_bytes", h->size_bytes}, {"live_bytes", h->live_bytes},
-                          {"requested_bytes", h->requested_bytes}, {"peak_bytes", h->peak_bytes},
-                          {"committed_bytes", h->committed_bytes}, {"cached_bytes", h->cached_bytes},
-                          {"peak_committed_bytes", h->peak_committed_bytes}, {"allocated_bytes", h->allocated_bytes},
-                          {"allocations", h->n_allocs}, {"frees", h->n_frees}, {"refused", h->n_refused},
-                          {"hits", h->n_hits}, {"alarm_bytes", h->alarm_bytes});
+/* What calls add up to: of a heap, a pool or a stream. */
+static cJSON *calls_json(const stats_heap *h, bool running) {
+  cJSON *object = FIGURES(cJSON_CreateObject(), {"live_bytes", h->live_bytes}, {"requested_bytes", h->requested_bytes},
+                          {"peak_bytes", h->peak_bytes}, {"allocated_bytes", h->allocated_bytes},
+                          {"allocations", h->n_allocs}, {"frees", h->n_frees}, {"hits", h->n_hits});
   cJSON_AddNumberToObject(object, "hit_rate", health_hit_rate(h));
   cJSON_AddNumberToObject(object, "internal_fragmentation", health_internal(h, running));
-  cJSON_AddNumberToObject(object, "external_fragmentation", health_fragmentation(h, running));
   cJSON_AddItemToObject(object, "sizes", sizes_json(&h->sizes));
   cJSON_AddItemToObject(object, "allocation_latency", latency_json(&h->alloc));
   cJSON_AddItemToObject(object, "free_latency", latency_json(&h->free));
+  return object;
+}
+
+static cJSON *heap_json(const stats_heap *h, bool running) {
+  cJSON *object =
+      FIGURES(calls_json(h, running), {"size_bytes", h->size_bytes}, {"committed_bytes", h->committed_bytes},
+              {"cached_bytes", h->cached_bytes}, {"peak_committed_bytes", h->peak_committed_bytes},
+              {"refused", h->n_refused}, {"alarm_bytes", h->alarm_bytes});
+  cJSON_AddNumberToObject(object, "external_fragmentation", health_fragmentation(h, running));
   return object;
 }
 
@@ -67,14 +73,12 @@ static cJSON *pools_json(const stats_file *p, bool running) {
   return list;
 }
 
-static cJSON *streams_json(const stats_file *p) {
+static cJSON *streams_json(const stats_file *p, bool running) {
   cJSON *list = cJSON_CreateArray();
   for (int i = 0; i < STATS_MAX_STREAMS; i++) {
     const stats_stream *s = &p->streams[i];
     if (s->state == STATS_ROW_UNUSED) continue;
-    cJSON *stream =
-        FIGURES(cJSON_CreateObject(), {"id", s->id}, {"live_bytes", s->live_bytes}, {"peak_bytes", s->peak_bytes},
-                {"allocations", s->n_allocs}, {"frees", s->n_frees}, {"hits", s->n_hits});
+    cJSON *stream = FIGURES(calls_json(&s->memory, running), {"id", s->id});
     cJSON_AddNumberToObject(stream, "device", s->device);
     cJSON_AddItemToArray(list, stream);
   }
@@ -167,7 +171,7 @@ static cJSON *leak_json(const stats_file *p, const stats_leak *l) {
   if (l->device >= 0)
     cJSON_AddNumberToObject(object, "device", l->device);
   else
-    cJSON_AddNullToObject(object, "device"); /* pinned host memory */
+    cJSON_AddNullToObject(object, "device"); /* pinned or managed host memory, as the call says */
   FIGURES(object, {"address", l->address}, {"size_bytes", l->size_bytes}, {"number", l->number});
   cJSON_AddStringToObject(object, "call", l->call);
   cJSON_AddStringToObject(object, "site", l->site);
@@ -179,8 +183,9 @@ static void memory_json(cJSON *object, const stats_file *p, bool running) {
   cJSON *devices = cJSON_AddArrayToObject(object, "devices");
   for (unsigned i = 0; i < stats_device_count(p); i++) cJSON_AddItemToArray(devices, heap_json(&p->device[i], running));
   cJSON_AddItemToObject(object, "pinned", heap_json(&p->pinned, running));
+  cJSON_AddItemToObject(object, "managed", heap_json(&p->managed, running));
   cJSON_AddItemToObject(object, "pools", pools_json(p, running));
-  cJSON_AddItemToObject(object, "stream_memory", streams_json(p));
+  cJSON_AddItemToObject(object, "stream_memory", streams_json(p, running));
   cJSON_AddItemToObject(object, "sites", sites_json(p));
   cJSON_AddItemToObject(object, "health", health_json(p, running));
   FIGURES(object, {"wrong_frees", p->n_bad_frees});

@@ -38,11 +38,19 @@ static void print_alarm(FILE *out, const char *name, const stats_heap *h) {
             format_bytes(h->size_bytes));
 }
 
+static void print_memory(FILE *out, int device, const stats_heap *h, bool running) {
+  const device_words name = device_in_words(device);
+  if (!h->size_bytes || (device < 0 && !h->n_allocs && !h->n_refused)) return;
+  print_heap(out, name.text, h, running);
+  print_latencies(out, name.text, h);
+  print_alarm(out, name.text, h);
+}
+
 static void print_streams(FILE *out, const stats_file *p) {
   unsigned shown = 0, more = 0;
   for (int i = 0; i < STATS_MAX_STREAMS; i++) {
     const stats_stream *s = &p->streams[i];
-    if (s->state == STATS_ROW_UNUSED || !s->n_allocs) continue;
+    if (s->state == STATS_ROW_UNUSED || !s->memory.n_allocs) continue;
     if (shown == TOP_STREAMS) {
       more++;
       continue;
@@ -50,8 +58,9 @@ static void print_streams(FILE *out, const stats_file *p) {
     shown++;
     char name[24] = "others";
     if (s->id != UINT32_MAX) snprintf(name, sizeof name, "%u", s->id);
-    fprintf(out, "  stream      %-16s device %d, peak %s of pools, %" PRIu64 " allocations, hits %.1f %%\n", name,
-            s->device, format_bytes(s->peak_bytes), s->n_allocs, 100 * (double)s->n_hits / (double)s->n_allocs);
+    fprintf(out, "  stream      %-16s device %d, peak %s of pools, %" PRIu64 " allocations, hits %.1f %%, 99 %% %s\n",
+            name, s->device, format_bytes(s->memory.peak_bytes), s->memory.n_allocs, 100 * health_hit_rate(&s->memory),
+            format_ns(latency_percentile(&s->memory.alloc, 99)));
   }
   if (more) fprintf(out, "              %u more\n", more);
 }
@@ -90,16 +99,9 @@ static void print_health(FILE *out, const stats_file *p, bool running) {
 }
 
 void summary_memory(FILE *out, const stats_file *p, bool running) {
-  for (unsigned i = 0; i <= stats_device_count(p); i++) {
-    const bool pinned = i == stats_device_count(p);
-    const stats_heap *h = pinned ? &p->pinned : &p->device[i];
-    char name[24] = "pinned";
-    if (!h->size_bytes || (pinned && !h->n_allocs && !h->n_refused)) continue;
-    if (!pinned) snprintf(name, sizeof name, "device %u", i);
-    print_heap(out, name, h, running);
-    print_latencies(out, name, h);
-    print_alarm(out, name, h);
-  }
+  for (unsigned i = 0; i < stats_device_count(p); i++) print_memory(out, (int)i, &p->device[i], running);
+  print_memory(out, HOST_PINNED, &p->pinned, running);
+  print_memory(out, HOST_MANAGED, &p->managed, running);
   print_pools(out, p, running);
   print_streams(out, p);
   print_health(out, p, running);

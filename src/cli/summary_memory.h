@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-/* Devices and pinned memory, pools, alarms, health. */
+/* Devices, pinned and managed memory, pools, alarms, health. */
 void summary_memory(FILE *out, const stats_file *p, bool running);
 
 /* Where most memory was allocated from, by peak, and by what is live; nothing without CANNON_SITES. */

@@ -6,6 +6,9 @@ static status check_room(uintptr_t end, const carve_rule *rule, uint32_t slack_b
                          bool behind_is_piece, const char *name) {
   const uint64_t wanted = carve_bytes(rule, piece->length, slack_bytes), room = end - piece->address;
   if (wanted && wanted <= room) return ST_OK;
+  if (!wanted)
+    return fail(ST_INVALID_VALUE, "rule room: %s has length %ju, which overflows when it is rounded", name,
+                (uintmax_t)piece->length);
   return fail(ST_INVALID_VALUE,
               "rule room: %s of %ju bytes for %s has %ju bytes to %s, expected %ju: ALIGN_UP(length, %u) + %u", name,
               (uintmax_t)piece->length, rule->use, (uintmax_t)room,

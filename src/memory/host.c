@@ -1,8 +1,10 @@
 #include "memory/host.h"
 
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static uint64_t meminfo(const char *key) {
   FILE *f = fopen("/proc/meminfo", "re");
@@ -48,4 +50,13 @@ uint64_t host_available_bytes(void) {
     available = smaller(available, used < limit ? limit - used : 0);
   }
   return available;
+}
+
+uint64_t host_own_bytes(void) {
+  FILE *f = fopen("/proc/self/statm", "re");
+  uint64_t resident = 0, shared = 0;
+  if (!f) return 0;
+  const bool read = fscanf(f, "%*u %" SCNu64 " %" SCNu64, &resident, &shared) == 2;
+  fclose(f);
+  return read && resident > shared ? (resident - shared) * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
 }

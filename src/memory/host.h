@@ -11,4 +11,7 @@ uint64_t host_total_bytes(void);
  * microseconds. */
 uint64_t host_available_bytes(void);
 
+/* Private memory that this process has touched. */
+uint64_t host_own_bytes(void);
+
 #endif

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/device_number.h"
 #include "base/hooks.h"
 #include "memory/fault.h"
 #include "memory/host.h"
@@ -90,31 +91,38 @@ status memory_open_device(int device, uint64_t size_bytes, bool check_host) {
   return st;
 }
 
-/* Opens a heap of host memory. */
-__attribute__((noinline)) static status open_on_host(heap *_Atomic *slot, const char *name, uintptr_t window,
-                                                     stats_heap *stats) {
+/* Opens a heap of host memory, HOST_PINNED or HOST_MANAGED. */
+__attribute__((noinline)) static status open_on_host(int kind) {
+  const bool managed = kind == HOST_MANAGED;
+  heap *_Atomic *const slot = managed ? &managed_heap : &pinned_heap;
+  const char *const name = managed ? "managed memory" : "pinned host memory";
+  const uintptr_t window = managed ? space.managed_base : space.pinned_base;
   TRY(space_check());
   if (!window) return fail(ST_NO_MEMORY, "no room in the address space for %s (ulimit -v?)", name);
+  stats_file *const stats = trace_is_on() ? trace_stats() : NULL;
   pthread_mutex_lock(&open_lock);
   status st = ST_OK;
   if (!atomic_load(slot))
     st = open_heap(slot, &(heap_config){.name = name,
-                                        .device = -1,
+                                        .device = kind,
                                         .window = window,
                                         .window_bytes = window_bytes(host_total_bytes()),
                                         .unit_shift = RULE_PINNED_UNIT_SHIFT,
                                         .size_bytes = host_total_bytes(),
                                         .check_host = true,
                                         .fences = fences,
-                                        .stats = stats});
+                                        .find_room = memory_find_room,
+                                        .stats = !stats    ? NULL
+                                                 : managed ? &stats->managed
+                                                           : &stats->pinned});
   pthread_mutex_unlock(&open_lock);
   return st;
 }
 
-static status open_heap_of(const alloc_rule *rule) {
-  if (rule->place == ALLOC_MANAGED) return open_on_host(&managed_heap, "managed memory", space.managed_base, NULL);
-  return open_on_host(&pinned_heap, "pinned host memory", space.pinned_base,
-                      trace_is_on() ? &trace_stats()->pinned : NULL);
+status memory_new_number(int device, uint64_t *number) {
+  if (device < 0) TRY(open_on_host(HOST_PINNED));
+  *number = heap_new_number(device < 0 ? pinned_heap : memory_heap(device));
+  return ST_OK;
 }
 
 static heap *_Atomic *slot_of(const alloc_rule *rule, int device) {
@@ -130,11 +138,25 @@ void memory_give_back(void) {
   }
 }
 
-/* More room for a device's memory: what lies idle in pools, and what other processes have let go of, or only keep. */
+/* What the host backs elsewhere in this process, and is only kept there. */
+static void trim_others(int device) {
+  for (int d = 0; d < SPACE_MAX_DEVICES; ++d)
+    if (d != device && memory_heap(d)) heap_trim(memory_heap(d), 0);
+  if (pinned_heap && device != HOST_PINNED) heap_trim(pinned_heap, 0);
+  if (managed_heap && device != HOST_MANAGED) heap_trim(managed_heap, 0);
+}
+
+/* More room for a device's memory, or the host's: what lies idle in pools, and what other devices, or other processes, have
+ * let go of, or only keep. */
 __attribute__((noinline)) bool memory_find_room(int device, unsigned failures) {
-  if (failures) return failures == 1 && ledger_ask_others(device);
-  pools_relieve(device);
-  vmm_settle();
+  if (failures > 1) return false;
+  if (failures) {
+    trim_others(device);
+    if (device >= 0) ledger_ask_others(device);
+  } else if (device >= 0) {
+    pools_relieve(device);
+    vmm_settle();
+  }
   return true;
 }
 
@@ -157,7 +179,7 @@ status memory_alloc(int device, const alloc_rule *rule, int policy, uint64_t siz
   heap *_Atomic *const slot = slot_of(rule, device);
   heap *h = atomic_load_explicit(slot, memory_order_acquire);
   if (unlikely(!h)) {
-    TRY(open_heap_of(rule));
+    TRY(open_on_host(rule->place == ALLOC_MANAGED ? HOST_MANAGED : HOST_PINNED));
     h = atomic_load_explicit(slot, memory_order_acquire);
   }
   if (unlikely(rule->freed_by == FREE_DVPP)) expect_kinds();
@@ -187,6 +209,17 @@ __attribute__((cold)) static status check_freed_by(const heap *h, const void *bl
               block, b->call, free_words[kind].from, free_calls[rule ? rule->freed_by : FREE_DEVICE]);
 }
 
+/* Of an address that is in no heap that this kind of free is for. */
+__attribute__((cold)) static status refuse_free(const void *block, free_kind kind) {
+  const char *name = free_words[kind].name;
+  if (!block) return fail(ST_INVALID_PARAM, "%s is NULL, expected a block", name);
+  if (vmm_device_of((uintptr_t)block) >= VMM_HOST)
+    return fail(ST_INVALID_VALUE, "%s is %p, mapped memory, expected what %s gave (%s ends this)", name, block,
+                free_words[kind].from, vmm_is_imported((uintptr_t)block) ? "aclrtIpcMemClose" : "aclrtUnmapMem");
+  return fail(ST_INVALID_VALUE, "%s is %p, no %s, expected what %s gave", name, block, free_words[kind].memory,
+              free_words[kind].from);
+}
+
 status memory_free(void *block, free_kind kind, void *site) {
   const char *name = free_words[kind].name;
   heap *h = heap_of(block);
@@ -200,10 +233,8 @@ status memory_free(void *block, free_kind kind, void *site) {
     if (unlikely(ipc_has_exports())) TRY(ipc_forget((uintptr_t)block, name));
     return heap_free(h, (uintptr_t)block, name, site);
   }
-  if (!block) return fail(ST_INVALID_PARAM, "%s is NULL, expected a block", name);
-  const status st = fail(ST_INVALID_VALUE, "%s is %p, no %s, expected what %s gave", name, block,
-                         free_words[kind].memory, free_words[kind].from);
-  return hooks_bad_free(st, (uintptr_t)block, site);
+  const status st = refuse_free(block, kind);
+  return block ? hooks_bad_free(st, (uintptr_t)block, site) : st;
 }
 
 status memory_info(int device, uint64_t *free_bytes, uint64_t *total_bytes) {
@@ -272,7 +303,7 @@ status memory_holder_of(const void *p, const char *name, memory_holder *out) {
   return ST_OK;
 }
 
-static void list_leak(const heap_block *b, void *argument) {
+static void list_leak(const hook_block *b, void *argument) {
   stats_file *report = argument;
   const uint64_t n = atomic_fetch_add(&report->n_leaks, 1);
   if (n >= STATS_MAX_LEAKS) return;
@@ -280,7 +311,7 @@ static void list_leak(const heap_block *b, void *argument) {
   leak->address = b->address;
   leak->size_bytes = b->requested;
   leak->number = b->number;
-  leak->device = space_device_of(b->address);
+  leak->device = b->device;
   snprintf(leak->call, sizeof leak->call, "%s", b->call);
   leak->place = trace_place(b->site);
   fault_describe_site(b->site, leak->site, sizeof leak->site);
@@ -291,4 +322,5 @@ void memory_list_leaks(stats_file *report) {
     if (device_heaps[d]) heap_each_block(device_heaps[d], list_leak, report);
   if (pinned_heap) heap_each_block(pinned_heap, list_leak, report);
   if (managed_heap) heap_each_block(managed_heap, list_leak, report);
+  vmm_each_physical(list_leak, report);
 }

@@ -64,7 +64,7 @@ static inline void *memory_malloc_kept_long(int device, int policy, uint64_t siz
 /* What a rule makes of a request's size; refused in words where there is nothing to make. */
 status memory_round(const alloc_rule *rule, int policy, uint64_t size, uint64_t *bytes);
 
-/* Makes more room on the device, as heap_config.find_room has it. No lock of the memory is held. */
+/* Makes more room on the device, or the host, as heap_config.find_room has it. No lock of the memory is held. */
 bool memory_find_room(int device, unsigned failures);
 
 /* From now on there are blocks that pools hold, which memory_free passes on. */
@@ -93,6 +93,9 @@ static inline bool memory_free_kept_long(void *block) {
   thread_cache *t = memory_cache_of(block);
   return t && heap_free_kept(t, (uintptr_t)block);
 }
+
+/* A number for memory of the device, or of the host (negative), that is counted among its blocks but is none. */
+status memory_new_number(int device, uint64_t *number);
 
 status memory_info(int device, uint64_t *free_bytes, uint64_t *total_bytes);
 

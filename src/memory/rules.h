@@ -118,6 +118,13 @@ static inline uint64_t rule_bytes(const alloc_rule *rule, uint64_t size, uint32_
   return rounded + slack;
 }
 
+/* The largest request that becomes `room` bytes or fewer where one of `requested` became `bytes`, in which it was rounded up
+ * to `round`, a power of two, and got more behind. */
+static inline uint64_t rule_most(uint64_t round, uint64_t room, uint64_t bytes, uint64_t requested) {
+  const uint64_t more = bytes - ((requested + round - 1) & -round);
+  return room > more ? (room - more) & -round : 0;
+}
+
 /* ---- pieces ------------------------------------------------------------------------------------------------------ */
 
 typedef enum { CARVE_DEVICE, CARVE_DVPP, CARVE_ASYNC_COPY, N_CARVE_USES } carve_use;

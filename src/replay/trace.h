@@ -26,7 +26,7 @@ typedef struct {
   uint64_t n_streams, n_edges, n_waits; /* of a recording: streams made, event records and waits, synchronisations */
 } trace;
 
-/* Reads a file; `device` chooses whose blocks (-1: pinned host memory), which text does not know.
+/* Reads a file; `device` chooses whose blocks (or which kind of host memory, base/device_number.h), which text does not know.
  * False with a message that has the line or the offset in error. */
 bool trace_read(const char *path, int device, trace *out, char error[256]);
 void trace_free(trace *t);

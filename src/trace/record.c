@@ -83,7 +83,7 @@ static void on_alloc(const hook_block *b) {
   if (is_own(b)) return;
   write_record(&(record){.kind = RECORD_ALLOC,
                          .device = b->device,
-                         .stream = RECORD_NO_STREAM,
+                         .stream = b->stream,
                          .number = b->number,
                          .requested = b->requested,
                          .bytes = b->bytes});
@@ -92,7 +92,7 @@ static void on_alloc(const hook_block *b) {
 static void on_free(const hook_block *b, void *site) {
   (void)site;
   if (is_own(b)) return;
-  write_record(&(record){.kind = RECORD_FREE, .device = b->device, .stream = RECORD_NO_STREAM, .number = b->number});
+  write_record(&(record){.kind = RECORD_FREE, .device = b->device, .stream = b->stream, .number = b->number});
 }
 
 static void on_step(const hook_step *s) {

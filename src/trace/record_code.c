@@ -2,6 +2,8 @@
 
 #include <stdbool.h>
 
+#include "base/device_number.h"
+
 enum { DEVICE = 1, STREAM = 2, EVENT = 4, NUMBER = 8, REQUESTED = 16, BYTES = 32 };
 
 static const uint8_t fields_of[RECORD_N_KINDS] = {
@@ -25,13 +27,17 @@ static uint8_t *put(uint8_t *at, uint64_t n) {
   return at;
 }
 
+enum { WRITTEN_MANAGED = RECORD_MAX_DEVICES + 1 };
+static unsigned written_device(int device) { return device == HOST_MANAGED ? WRITTEN_MANAGED : (unsigned)(device + 1); }
+static int device_of(unsigned written) { return written == WRITTEN_MANAGED ? HOST_MANAGED : (int)written - 1; }
+
 size_t record_encode(record_history *h, const record *r, uint8_t out[RECORD_MAX_BYTES]) {
-  const unsigned fields = fields_of[r->kind];
-  uint64_t *last = &h->number[r->device + 1];
+  const unsigned fields = fields_of[r->kind], device = written_device(r->device);
+  uint64_t *last = &h->number[device];
   uint8_t *at = out;
   *at++ = (uint8_t)r->kind;
   at = put(at, r->time_ns - h->time_ns);
-  if (fields & DEVICE) at = put(at, (uint64_t)r->device + 1);
+  if (fields & DEVICE) at = put(at, device);
   if (fields & STREAM) at = put(at, (uint64_t)r->stream + 1);
   if (fields & EVENT) at = put(at, r->event);
   if (fields & NUMBER) at = put(at, zigzag(r->number - *last));
@@ -83,10 +89,11 @@ const char *record_decode(record_history *h, const uint8_t *data, size_t n, reco
   r->kind = (record_kind)*in.at++;
   const unsigned fields = fields_of[r->kind];
   r->time_ns = h->time_ns + get(&in);
-  if (fields & DEVICE) r->device = (int)get_up_to(&in, RECORD_MAX_DEVICES, "the device is out of range") - 1;
+  const unsigned device = fields & DEVICE ? (unsigned)get_up_to(&in, WRITTEN_MANAGED, "the device is out of range") : 0;
+  if (fields & DEVICE) r->device = device_of(device);
   if (fields & STREAM) r->stream = (int64_t)get_up_to(&in, INT64_MAX, "the stream is out of range") - 1;
   if (fields & EVENT) r->event = get(&in);
-  uint64_t *last = &h->number[r->device + 1];
+  uint64_t *last = &h->number[device];
   if (fields & NUMBER) r->number = *last + unzigzag(get(&in));
   if (fields & REQUESTED) r->requested = get(&in);
   if (fields & BYTES) r->bytes = r->requested + unzigzag(get(&in));

@@ -5,7 +5,7 @@
  * first, the high bit set on all but the last. In this order, those that a kind has (record_code.c has the table):
  *
  *   time       nanoseconds since the record before (the first: since the header's start)
- *   device     plus 1: 0 is pinned host memory
+ *   device     plus 1: 0 is pinned host memory; RECORD_MAX_DEVICES + 1: managed memory
  *   stream     its number on the device plus 1; 0 none: an allocation or free outside of any stream's order
  *   event      its number
  *   number     which block: the heap's counter of allocations, less that of the device's allocation before, zigzag
@@ -51,14 +51,14 @@ enum { RECORD_NO_STREAM = -1 };
 typedef struct {
   record_kind kind;
   uint64_t time_ns; /* since the header's start */
-  int device;       /* -1: pinned host memory */
+  int device;       /* or a kind of host memory (base/device_number.h) */
   int64_t stream;   /* or RECORD_NO_STREAM */
   uint64_t event, number, requested, bytes;
 } record;
 
 /* What a record is relative to; all zeros at the start. */
 typedef struct {
-  uint64_t time_ns, number[RECORD_MAX_DEVICES + 1];
+  uint64_t time_ns, number[RECORD_MAX_DEVICES + 2]; /* by the device as it is written */
 } record_history;
 
 /* Writes at most RECORD_MAX_BYTES; their number. The record's values must be in range. */

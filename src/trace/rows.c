@@ -57,14 +57,15 @@ void trace_pool_close(stats_pool *row) {
 stats_shard *trace_shard_open(const stats_heap *heap) {
   if (!trace_is_on()) return NULL;
   stats_file *s = trace_stats();
-  const bool pinned = heap == &s->pinned;
-  if (!pinned && (heap < s->device || heap >= s->device + STATS_MAX_DEVICES)) return NULL;
+  int device = HOST_MANAGED;
+  while (device < STATS_MAX_DEVICES && stats_heap_of(s, device) != heap) ++device;
+  if (device == STATS_MAX_DEVICES) return NULL;
   stats_shard *found = NULL;
   pthread_mutex_lock(&rows_lock);
   for (unsigned i = 0; i < STATS_MAX_SHARDS && !found; ++i)
     if (s->shards[i].state != STATS_ROW_OPEN) found = &s->shards[i];
   if (found) {
-    found->device = pinned ? -1 : (int32_t)(heap - s->device);
+    found->device = device;
     atomic_store_explicit(&found->state, STATS_ROW_OPEN, memory_order_release);
   }
   pthread_mutex_unlock(&rows_lock);
@@ -108,7 +109,7 @@ stats_stream *trace_stream_row(int device, uint32_t id) {
 
 /* Under the lock. */
 static void close_stream(stats_stream *row) {
-  if (row->state == STATS_ROW_ENDED && !atomic_load(&row->live_bytes)) row->state = STATS_ROW_CLOSED;
+  if (row->state == STATS_ROW_ENDED && !atomic_load(&row->memory.live_bytes)) row->state = STATS_ROW_CLOSED;
 }
 
 void trace_stream_end(int device, uint32_t id) {

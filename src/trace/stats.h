@@ -10,12 +10,14 @@
 #define CANNON_TRACE_STATS_H
 
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdint.h>
 
+#include "base/device_number.h"
 #include "trace/histogram.h"
 
 enum {
-  STATS_VERSION = 3,
+  STATS_VERSION = 4,
   STATS_MAX_DEVICES = 16,
   STATS_MAX_OPS = 1024,    /* operators with a row of their own; the last row takes the rest */
   STATS_MAX_POOLS = 64,    /* pools, likewise */
@@ -27,7 +29,7 @@ enum {
 };
 #define STATS_MAGIC 0x54534e43u /* "CNST" */
 
-/* One heap (a device's memory, or the process's pinned host memory), or one pool. */
+/* One heap (a device's memory, or the process's pinned or managed host memory), or one pool. */
 typedef struct {
   counter size_bytes;           /* what may be in use at once; 0: never opened */
   counter live_bytes;           /* handed out and not freed, as the rules round them; goes down too */
@@ -56,7 +58,7 @@ enum {
 /* What one thread adds to the counters of one heap (shards.h). */
 typedef struct {
   _Atomic uint32_t state;  /* STATS_ROW_... */
-  int32_t device;          /* -1: pinned host memory */
+  int32_t device;          /* or a kind of host memory (base/device_number.h) */
   counter requested_bytes; /* modulo 2^64: what another thread allocated may be freed here; goes down too */
   counter allocated_bytes, asked_bytes, n_allocs, n_frees, n_hits;
   size_histogram sizes;
@@ -85,13 +87,12 @@ typedef struct {
   stats_heap memory;
 } stats_pool;
 
-/* Stream-ordered memory of one stream. */
+/* Stream-ordered memory of one stream. What is committed, and kept, is its pools'. */
 typedef struct {
   uint32_t id; /* as aclrtStreamGetId gives it */
   int32_t device;
   _Atomic uint32_t state;
-  counter live_bytes; /* goes down too */
-  counter peak_bytes, n_allocs, n_frees, n_hits;
+  stats_heap memory;
 } stats_stream;
 
 /* One operator: its name without "aclnn". Copies are counted by direction, below. */
@@ -157,9 +158,9 @@ typedef struct {
 
 /* A block that was still live when the program ended; only written at a normal end. */
 typedef struct {
-  uint64_t address, size_bytes, number; /* number: 1 for the heap's first allocation */
+  uint64_t address, size_bytes, number; /* as hook_block has them (base/hooks.h) */
   stats_place place;
-  int32_t device; /* -1: pinned host memory */
+  int32_t device; /* or a kind of host memory */
   char call[32];  /* the CANN function that allocated it */
   char site[160]; /* caller, as "object(symbol+0x12)" */
 } stats_leak;
@@ -173,10 +174,11 @@ typedef struct {
   uint64_t started_ns; /* CLOCK_MONOTONIC */
   counter ended_ns;
   counter n_devices;
+  _Atomic int32_t physical[STATS_MAX_DEVICES];        /* the machine's number of each (ASCEND_RT_VISIBLE_DEVICES) */
   counter n_contexts, n_streams, n_events, n_threads; /* created; n_threads: library threads started */
   counter n_errors;                                   /* calls that returned an error */
   counter n_bad_frees;                                /* frees of what was no live block; counted by the debugger */
-  stats_heap device[STATS_MAX_DEVICES], pinned;
+  stats_heap device[STATS_MAX_DEVICES], pinned, managed;
   stats_shard shards[STATS_MAX_SHARDS]; /* of the above */
   stats_copy copies[STATS_N_DIRECTIONS];
   stats_pool pools[STATS_MAX_POOLS];
@@ -192,5 +194,12 @@ typedef struct {
   stats_module modules[STATS_MAX_MODULES];
   stats_site sites[STATS_MAX_SITES]; /* a hash table by address */
 } stats_file;
+
+/* The heap of a device, or of a kind of host memory; NULL where the number is neither. */
+static inline stats_heap *stats_heap_of(stats_file *p, int device) {
+  if (device == HOST_PINNED) return &p->pinned;
+  if (device == HOST_MANAGED) return &p->managed;
+  return device >= 0 && device < STATS_MAX_DEVICES ? &p->device[device] : NULL;
+}
 
 #endif

@@ -278,7 +278,7 @@ class Run(CliTest):
                          [(int(done.stdout), "running", None)])
 
     def test_summary_of_a_large_program(self):
-        lines = execute(CANNON, "run", self.forger, "3").stderr.splitlines()
+        lines = execute(CANNON, "run", self.forger, "4").stderr.splitlines()
         text = "\n".join(lines)
         self.assertIn("forged (process 1): Ascend910A, 1 device of 32.0 GiB, 2.50 s", text)
         times = [line.split() for line in lines if line.strip().startswith("Op") and "%" in line]
@@ -292,14 +292,14 @@ class Run(CliTest):
         self.assertRegex(text, r"\n +62 more$")
         self.assertLessEqual(len(lines), 40)
         self.assertLessEqual(max(map(len, lines)), 110)
-        _, report = self.run_json(self.forger, "3")
+        _, report = self.run_json(self.forger, "4")
         (process,) = report["processes"]
         self.assertEqual((len(process["operators"]), len(process["leaks"]["blocks"]), process["leaks"]["count"]), (20, 64, 70))
 
     def test_statistics_of_another_version(self):
         done = execute(CANNON, "run", self.forger, "77")
         self.assertEqual(done.returncode, 0)
-        self.assertIn("version 77, expected 3", done.stderr)
+        self.assertIn("version 77, expected 4", done.stderr)
         self.assertNotIn("no Cannon", done.stderr)
 
     def test_environment_of_the_program(self):
@@ -373,7 +373,8 @@ class OtherCommands(CliTest):
 
     def test_rules(self):
         text = execute(CANNON, "info", "--rules").stdout
-        for row in (r"aclrtMalloc +32 +32 +64 +aclrtFree +CANN ", r"aclrtMallocAlign32 +32 +0 +32 ",
+        for row in (r"aclrtMalloc +32 +32 +64 +512 +aclrtFree +CANN ", r"aclrtMallocAlign32 +32 +0 +32 +512 ",
+                    r"aclrtMallocHost +64 +0 +64 +4096 +aclrtFreeHost ",
                     r"hi_mpi_dvpp_malloc +32 +32 +128 ", r"6 HUGE1G_ONLY +1\.00 GiB +whole pages", r"DVPP +32 +32 +128 "):
             self.assertRegex(text, row)
 
@@ -387,7 +388,7 @@ class OtherCommands(CliTest):
             self.assertEqual({len(line) for line in lines}, {98})
             usage = lines[7].split("|")[3].split()  # AICore, memory used / total, HBM used / total
             self.assertEqual(usage[6 if "910" in soc else 3], "512")
-        done = execute(NPU_SMI, "info", env=clean_environment(CANNON_DEVICES="3"))
+        done = execute(NPU_SMI, "info", env=clean_environment(CANNON_DEVICES="3", CANNON_STATS_DIR=str(self.folder)))
         self.assertEqual(done.stdout.count(" 910B3 "), 3)
 
 

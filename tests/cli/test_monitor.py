@@ -101,6 +101,25 @@ int main(void) {
 """
 
 
+# Leaves a block of each kind, numbered alike; with an argument, on device 1.
+KINDS = r"""
+#include "acl/acl.h"
+
+int main(int argc, char **argv) {
+  const unsigned device = argc > 1;
+  aclrtPhysicalMemProp prop = {.memAttr = ACL_HBM_MEM_HUGE, .location = {device, ACL_MEM_LOCATION_TYPE_DEVICE}};
+  aclrtDrvMemHandle handle;
+  void *pinned, *managed;
+  (void)argv;
+  if (aclInit(NULL) || aclrtSetDevice((int)device) || aclrtMallocHost(&pinned, 1000) || aclrtMemAllocManaged(&managed, 1000, 1) ||
+      aclrtFree(managed) || aclrtMemAllocManaged(&managed, 2000, 1) || aclrtMallocPhysical(&handle, 2 << 20, &prop, 0))
+    return 1;
+  prop.location.type = ACL_MEM_LOCATION_TYPE_HOST;
+  return aclrtMallocPhysical(&handle, 2 << 20, &prop, 0);
+}
+"""
+
+
 def line_of(mark):
     return next(i for i, line in enumerate(WATCHED.splitlines(), 1) if f"MARK {mark} " in line)
 
@@ -223,8 +242,41 @@ class Statistics(MonitorTest):
         (stream,) = process["stream_memory"]
         self.assertEqual((stream["device"], stream["allocations"], stream["frees"], stream["hits"]), (0, 10, 9, 10))
         self.assertEqual((stream["live_bytes"], stream["peak_bytes"]), ((1 << 20) + 32, (1 << 20) + 32))
+        self.assertEqual((stream["requested_bytes"], stream["hit_rate"]), (1 << 20, 1))
+        self.assertEqual(stream["sizes"], [{"at_most_bytes": 1 << 20, "count": 10}])
+        self.assertEqual((stream["allocation_latency"]["count"], stream["free_latency"]["count"]), (10, 9))
         self.assertEqual(process["devices"][0]["allocations"], 10)
         self.assertEqual(process["leaks"]["count"], 1)
+
+
+    def test_every_kind_of_memory_is_counted(self):
+        source, program = self.folder / "kinds.c", self.folder / "kinds"
+        source.write_text(KINDS)
+        subprocess.run([os.environ.get("CC", "cc"), "-g", source, "-o", program, f"-I{PREFIX}/include", f"-L{PREFIX}/lib64",
+                        f"-Wl,-rpath,{PREFIX}/lib64", "-lascendcl"], check=True)
+        recording = self.folder / "kinds.rec"
+        _, report = self.run_json(program, options=("--mem", "100M", "--sites", "--record", recording))
+        (process,) = report["processes"]
+        self.assertEqual((process["managed"]["allocations"], process["managed"]["frees"]), (2, 1))
+        self.assertEqual(process["managed"]["requested_bytes"], 2000)
+        leaks = {(block["call"], block["device"], block["number"], block["line"]) for block in process["leaks"]["blocks"]}
+        self.assertEqual(process["leaks"]["count"], 4)
+        self.assertEqual({(call, device) for call, device, _, _ in leaks},
+                         {("aclrtMallocHost", None), ("aclrtMemAllocManaged", None), ("aclrtMallocPhysical", 0),
+                          ("aclrtMallocPhysical", None)})
+        text = execute(CANNON, "run", "--mem", "100M", program).stderr
+        self.assertRegex(text, r"memory +managed +peak 2\.00 MiB of .*, 2\.00 MiB left")
+        self.assertIn("managed, allocation 2, aclrtMemAllocManaged from kinds.c:", text)
+        self.assertIn("device 0, allocation 1, aclrtMallocPhysical from kinds.c:", text)
+        text = execute(CANNON, "run", "--mem", "100M", "--devices", "2", program, "1").stderr
+        self.assertIn(", 2 devices of 100 MiB, ", text)
+        self.assertIn("device 1, allocation 1, aclrtMallocPhysical from kinds.c:", text)
+        sites = {site["call"]: site["live_bytes"] for site in process["sites"] if site["live_bytes"]}
+        self.assertEqual(sites["aclrtMallocPhysical"], 2 << 20)
+        for device, blocks, live in (("0", 1, "2.00 MiB"), ("host", 2, "2.00 MiB"), ("managed", 2, "1.95 KiB")):
+            done = execute(CANNON, "replay", "--repeat", "1", "--allocator", "pool", "--device", device, recording)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn(f" {blocks} blocks, peak live {live}", done.stdout)
 
 
 class Sites(MonitorTest):
@@ -389,6 +441,27 @@ class Live(MonitorTest):
         self.assertNotIn("No running processes found in NPU 0", table)
         self.assertEqual({len(line) for line in table.splitlines()}, {98})
 
+    def test_npu_smi_has_all_devices_that_programs_run_on(self):
+        folder, _ = self.folder_with_a_program(CANNON_MEM=str(100 * MIB), CANNON_DEVICES="3")
+        here = {"CANNON_STATS_DIR": folder, "CANNON_MEM": str(512 * MIB)}
+        self.assertEqual(self.fields(NPU_SMI, "info", "-t", "usages", "-i", "2", **here)["HBM Usage Rate(%)"], "0")
+        table = execute(NPU_SMI, "info", env=clean_environment(**here)).stdout
+        self.assertEqual(table.count(" 910B3 "), 3)
+        self.assertIn("No running processes found in NPU 2", table)
+        done = execute(NPU_SMI, "info", "-t", "usages", "-i", "3", env=clean_environment(**here))
+        self.assertEqual((done.returncode, done.stderr), (1, "npu-smi: -i is 3, expected a device below 3\n"))
+
+    def test_npu_smi_numbers_devices_as_the_machine_does(self):
+        folder, process = self.folder_with_a_program(CANNON_MEM=str(100 * MIB), CANNON_DEVICES="3",
+                                                     ASCEND_RT_VISIBLE_DEVICES="1,2")
+        here = {"CANNON_STATS_DIR": folder, "CANNON_DEVICES": "3", "ASCEND_RT_VISIBLE_DEVICES": "2"}
+        rates = [self.fields(NPU_SMI, "info", "-t", "usages", "-i", device, **here)["HBM Usage Rate(%)"] for device in "012"]
+        self.assertEqual((rates[0], rates[2]), ("0", "0"))
+        self.assertRegex(rates[1], r"^9[0-6]$")
+        table = execute(NPU_SMI, "info", env=clean_environment(**here)).stdout
+        self.assertRegex(table, rf"\n\| 1 +0 +\| {process.pid} +\| watched +\|")
+        self.assertIn("No running processes found in NPU 0", table)
+
     def test_npu_smi_finds_programs_wherever_their_folder_is(self):
         process = self.start(CANNON, "run", self.watched, "pause")
         self.assertRegex(execute(NPU_SMI, "info").stdout, rf"\n\| 0 +0 +\| {self.pid_of(process)} +\| watched +\|")
@@ -398,7 +471,7 @@ class Live(MonitorTest):
                                  (("-i", "0"), "-t is ''"), (("-t", "usages", "-i", "1"), "-i is 1"),
                                  (("-t", "usages", "-i", "x"), "'x'"), (("-t", "usages", "-i", "0", "-c", "1"), "-c is '1'"),
                                  (("-t", "usages", "-i", "0", "more"), "'more'"), (("-z",), "'-z'")):
-            done = execute(NPU_SMI, "info", *arguments)
+            done = execute(NPU_SMI, "info", *arguments, env=clean_environment(CANNON_STATS_DIR=str(self.folder)))
             self.assertEqual(done.returncode, 1, arguments)
             self.assertIn(named, done.stderr)
 

@@ -47,6 +47,36 @@ static void free_wrongly(void) {
   CHECK_OK(aclrtFree(live));
 }
 
+PLACE aclrtDrvMemHandle physical(aclrtMemLocationType where) {
+  const aclrtPhysicalMemProp prop = {.memAttr = ACL_HBM_MEM_HUGE, .location = {.type = where}};
+  aclrtDrvMemHandle handle = NULL;
+  CHECK_OK(aclrtMallocPhysical(&handle, 2 << 20, &prop, 0));
+  return handle;
+}
+
+/* Memory without an address lives while there is a handle or a mapping; what tasks still use is the library's. */
+static void other_kinds(void) {
+  void *p, *at;
+  aclrtDrvMemHandle kept, mapped = physical(ACL_MEM_LOCATION_TYPE_DEVICE),
+                          gone = physical(ACL_MEM_LOCATION_TYPE_DEVICE);
+  CHECK_OK(aclrtMemAllocManaged(&p, 1000, ACL_RT_MEM_ATTACH_GLOBAL));
+  physical(ACL_MEM_LOCATION_TYPE_HOST);
+  CHECK_OK(aclrtReserveMemAddress(&at, 8 << 20, 0, NULL, 0));
+  CHECK_OK(aclrtMapMem(at, 2 << 20, 0, mapped, 0));
+  CHECK_OK(aclrtFreePhysical(mapped));
+  CHECK_CODE(107000, aclrtFree(at));
+  say_message();
+  CHECK_OK(aclrtMapMem((char *)at + (2 << 20), 2 << 20, 0, gone, 0));
+  CHECK_OK(aclrtMemRetainAllocationHandle((char *)at + (2 << 20), &kept));
+  CHECK_OK(aclrtFreePhysical(kept));
+  CHECK_OK(aclrtFreePhysical(gone));
+  gate *g = gate_close(NULL);
+  CHECK_OK(aclrtUnmapMem((char *)at + (2 << 20)));
+  CHECK_CODE(107000, aclrtFreePhysical(gone));
+  say_message();
+  gate_open(g);
+}
+
 static void many_blocks(void) {
   for (int i = 0; i < 20; i++) allocate(64);
 }
@@ -107,13 +137,10 @@ static void many_threads(void) {
 static const struct {
   const char *name;
   void (*run)(void);
-} programs[] = {{"leak_three", leak_three},
-                {"free_wrongly", free_wrongly},
-                {"many_blocks", many_blocks},
-                {"signal_and_exit", signal_and_exit},
-                {"handler_of_the_program", handler_of_the_program},
-                {"fork_a_child", fork_a_child},
-                {"many_threads", many_threads}};
+} programs[] = {{"leak_three", leak_three},           {"free_wrongly", free_wrongly},
+                {"other_kinds", other_kinds},         {"many_blocks", many_blocks},
+                {"signal_and_exit", signal_and_exit}, {"handler_of_the_program", handler_of_the_program},
+                {"fork_a_child", fork_a_child},       {"many_threads", many_threads}};
 enum { N_PROGRAMS = sizeof programs / sizeof *programs };
 
 static int run_program(const char *name) {
@@ -170,6 +197,23 @@ static void live_blocks_are_listed_with_size_place_and_stack(void **state) {
   assert_has(report, "70000 bytes, pinned, allocation 1, ");
   assert_true(count_of(report, "    from self(") >= 6); /* stacks of three functions of this program */
   assert_null(strstr(report, "Wrong frees"));
+}
+
+static void every_kind_of_memory_is_listed(void **state) {
+  (void)state;
+  debug("other_kinds", "");
+  assert_has(report, "Live blocks: 3, 4195304 bytes; allocations: 4, frees: 1\n");
+  assert_int_equal(count_of(report, "1 block of 2097152 bytes by aclrtMallocPhysical\n"), 2);
+  assert_has(report, "1 block of 1000 bytes by aclrtMemAllocManaged\n");
+  assert_has(report, "2097152 bytes, device 0, allocation 1, ");
+  assert_has(report, "2097152 bytes, pinned, allocation 1, ");
+  assert_has(report, "1000 bytes, managed, allocation 1, ");
+  assert_has(report, "Wrong frees: 2\n");
+  assert_int_equal(count_of(report, ": freed before\n"), 1);
+  assert_int_equal(count_of(report, ": in a live block\n"), 1);
+  assert_has(end.text, "mapped memory, expected what aclrtMalloc gave (aclrtUnmapMem ends this)");
+  assert_has(end.text, "it was freed by self(");
+  assert_has(end.text, "allocation 2, 2097152 bytes, by aclrtMallocPhysical from self(");
 }
 
 static void depth_of_stacks_can_be_set(void **state) {
@@ -256,6 +300,7 @@ int main(int argc, char **argv) {
   if (argc > 1) return run_program(argv[1]);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(live_blocks_are_listed_with_size_place_and_stack),
+      cmocka_unit_test(every_kind_of_memory_is_listed),
       cmocka_unit_test(depth_of_stacks_can_be_set),
       cmocka_unit_test(wrong_frees_name_the_first_one),
       cmocka_unit_test(without_it_there_is_nothing_to_tell),

@@ -202,6 +202,31 @@ static void machines_are_told_apart_by_their_devices(void **state) {
   assert_false(exists(path));
 }
 
+/* What the killed leave is removed at the next start, even if that is of another machine; what is in use is not. */
+static void files_of_the_dead_are_removed(void **state) {
+  (void)state;
+  char dead[64], alive[64];
+  if (access("/dev/shm", W_OK)) skip();
+  peer p = peer_start("serve_by_default", "CANNON_MEM=146800640"), /* 140 MiB */
+      q = peer_start("serve_by_default", "CANNON_MEM=150994944");  /* 144 MiB */
+  snprintf(dead, sizeof dead, "/dev/shm/cannon-%u-%s-140M", geteuid(), aclrtGetSocName());
+  snprintf(alive, sizeof alive, "/dev/shm/cannon-%u-%s-144M", geteuid(), aclrtGetSocName());
+  tell(&p, (order){ASK, 0});
+  assert_int_equal(tell(&q, (order){TAKE, 100 * MIB}).code, ACL_SUCCESS);
+  peer_kill(&p);
+  assert_true(exists(dead) && exists(alive));
+  peer r = peer_start("serve_by_default", "CANNON_MEM=155189248"); /* 148 MiB */
+  tell(&r, (order){ASK, 0});
+  assert_false(exists(dead));
+  assert_true(exists(alive));
+  peer s = peer_start("serve_by_default", "CANNON_MEM=150994944");
+  assert_int_equal(tell(&s, (order){TAKE, 100 * MIB}).code, 207001); /* both are on one machine still */
+  peer_end(&r);
+  peer_end(&s);
+  peer_end(&q);
+  assert_false(exists(alive));
+}
+
 /* Devices are the machine's, whatever numbers a process has for them. */
 static void devices_are_told_apart(void **state) {
   (void)state;
@@ -239,6 +264,42 @@ static void closed_descriptors_are_survived(void **state) {
   if (end.status) print_error("%s\n", end.text);
   assert_int_equal(end.status, 0);
   assert_non_null(strstr(end.text, "its descriptor was closed by the program"));
+}
+
+/* ---- the host ---- */
+
+/* Nothing of it is touched: it is promised. A sanitizer's windows make devices small, so it takes some. */
+static int promise_the_host_once(void) {
+  enum { DEVICES = 16 };
+  void *first = NULL, *other = NULL;
+  size_t left, bytes;
+  int device = 1;
+  unsetenv("CANNON_MEM");
+  setenv("CANNON_DEVICES", "16", 1);
+  device_up(NULL);
+  CHECK_OK(aclrtGetMemInfo(ACL_HBM_MEM, &left, &bytes));
+  while (aclrtMalloc(&first, bytes, ACL_MEM_MALLOC_HUGE_FIRST)) bytes -= bytes / 8;
+  aclGetRecentErrMsg();
+  CHECK_OK(aclrtSetDevice(device));
+  while (device < DEVICES && !aclrtMalloc(&other, bytes, ACL_MEM_MALLOC_HUGE_FIRST)) aclrtSetDevice(++device);
+  if (device == DEVICES) return 0; /* the host has memory for them all */
+  assert_non_null(strstr(aclGetRecentErrMsg(), "has left: 0 of"));
+  CHECK_CODE(207001, aclrtMallocHost(&other, bytes));
+  CHECK_CODE(207001, aclrtMemAllocManaged(&other, bytes, ACL_RT_MEM_ATTACH_GLOBAL));
+  CHECK_OK(aclrtFree(first)); /* and kept, by the other device */
+  CHECK_OK(aclrtMalloc(&other, bytes / 2, ACL_MEM_MALLOC_HUGE_FIRST));
+  CHECK_OK(aclrtFree(other));
+  CHECK_OK(aclrtMallocHost(&other, bytes / 2));
+  CHECK_OK(aclrtFreeHost(other));
+  return 0;
+}
+
+static void the_hosts_memory_is_promised_once(void **state) {
+  (void)state;
+  static child_end end;
+  run_self(&end, "promise", NULL);
+  if (end.status) print_error("%s\n", end.text);
+  assert_int_equal(end.status, 0);
 }
 
 /* ---- the file ---- */
@@ -326,6 +387,7 @@ int main(int argc, char **argv) {
   if (argc == 2 && !strcmp(argv[1], "serve")) return serve();
   if (argc == 2 && !strcmp(argv[1], "serve_by_default")) return unsetenv("CANNON_LEDGER") || serve();
   if (argc == 2 && !strcmp(argv[1], "close")) return close_everything();
+  if (argc == 2 && !strcmp(argv[1], "promise")) return promise_the_host_once();
   if (argc == 2 && !strcmp(argv[1], "all")) return take_all_of();
   snprintf(ledger_path, sizeof ledger_path, "/tmp/cannon-test-%d.ledger", getpid());
   snprintf(bad_path, sizeof bad_path, "/tmp/cannon-test-%d.bad", getpid());
@@ -341,8 +403,10 @@ int main(int argc, char **argv) {
       TEST(racing_processes_get_what_there_is),
       TEST(other_machines_do_not_count),
       TEST(machines_are_told_apart_by_their_devices),
+      TEST(files_of_the_dead_are_removed),
       TEST(devices_are_told_apart),
       TEST(closed_descriptors_are_survived),
+      TEST(the_hosts_memory_is_promised_once),
       TEST(the_last_process_removes_the_file),
       TEST(a_broken_file_is_made_anew),
       TEST(rubbish_of_the_dead_does_not_count),

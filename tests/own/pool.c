@@ -245,6 +245,38 @@ static void a_refusal_names_the_largest_and_what_would_fit(void **state) {
   CHECK_OK(cannon_pool_destroy(other));
 }
 
+/* The number behind the last "at most" of the refusal. */
+static size_t said_to_fit(aclError code) {
+  assert_int_equal(code, 207001);
+  const char *message = aclGetRecentErrMsg(), *at = NULL;
+  for (const char *next = message; next && (next = strstr(next, "at most ")); next++) at = next;
+  assert_non_null(at);
+  return strtoull(at + strlen("at most "), NULL, 10);
+}
+
+static void what_is_said_to_fit_fits_and_no_more(void **state) {
+  (void)state;
+  static const aclrtMemMallocPolicy policies[] = {ACL_MEM_MALLOC_HUGE_FIRST, ACL_MEM_MALLOC_HUGE_ONLY};
+  cannon_pool_config c = cannon_pool_default_config();
+  c.initial_bytes = 0;
+  c.max_bytes = 16 * MIB;
+  c.alignment = 4 * KIB;
+  cannon_pool *pool = pool_with(c);
+  void *p = block_new(pool, 5 * MIB, NULL), *q = NULL, *small = dev_new(100);
+  size_t fits = said_to_fit(cannon_pool_alloc(pool, 12 * MIB, NULL, &q));
+  assert_int_equal(said_to_fit(cannon_pool_alloc(pool, fits + 1, NULL, &q)), fits);
+  CHECK_OK(cannon_pool_free(pool, block_new(pool, fits, NULL)));
+  for (size_t i = 0; i < 2; i++) {
+    fits = said_to_fit(aclrtMalloc(&q, DEVICE - 5 * MIB - 77, policies[i]));
+    said_to_fit(aclrtMalloc(&q, fits + 64 + 1, policies[i]));
+    CHECK_OK(aclrtMalloc(&q, fits, policies[i]));
+    CHECK_OK(aclrtFree(q));
+  }
+  CHECK_OK(aclrtFree(small));
+  CHECK_OK(cannon_pool_free(pool, p));
+  CHECK_OK(cannon_pool_destroy(pool));
+}
+
 static void idle_memory_serves_whoever_needs_it(void **state) {
   (void)state;
   cannon_pool *pool = pool_new(0), *other = pool_new(0);
@@ -419,6 +451,7 @@ int main(void) {
       TEST(the_general_free_takes_blocks_of_pools),
       TEST(a_block_freed_without_a_stream_waits_for_all),
       TEST(a_refusal_names_the_largest_and_what_would_fit),
+      TEST(what_is_said_to_fit_fits_and_no_more),
       TEST(idle_memory_serves_whoever_needs_it),
       TEST(the_reserve_is_opened_last),
       TEST(a_stream_is_made_to_wait_rather_than_refused),

@@ -5,10 +5,12 @@
 #include "self.h"
 
 #include "acl/acl_op_compiler.h"
+#include "acl/acl_rt_memory_soma.h"
 
 #include <glob.h>
 #include <signal.h>
 
+#include "base/device_number.h"
 #include "trace/record_read.h"
 
 enum { N_THREADS = 4, N_BLOCKS = 500 };
@@ -107,14 +109,34 @@ static int child_operators(void) {
   return bad;
 }
 
+/* Blocks of every kind, which are numbered apart. */
+static int child_kinds(void) {
+  const aclrtPhysicalMemProp prop = {.memAttr = ACL_HBM_MEM_HUGE, .location = {.type = ACL_MEM_LOCATION_TYPE_DEVICE}};
+  aclrtDrvMemHandle handle;
+  void *pinned, *managed, *p;
+  return aclInit(NULL) || aclrtSetDevice(0) || aclrtMallocHost(&pinned, 3000) ||
+         aclrtMemAllocManaged(&managed, 5000, ACL_RT_MEM_ATTACH_GLOBAL) ||
+         aclrtMalloc(&p, 7000, ACL_MEM_MALLOC_HUGE_FIRST) || aclrtMallocPhysical(&handle, 2 << 20, &prop, 0) ||
+         aclrtFreePhysical(handle) || aclrtFree(managed) || aclrtFreeHost(pinned) || aclrtFree(p);
+}
+
+/* A block of a pool for one stream, which another one frees, and one that is freed in nobody's order. */
+static int child_pool(void) {
+  const aclrtMemPoolProps props = {.location = {.type = ACL_MEM_LOCATION_TYPE_DEVICE}};
+  aclrtMemPool pool;
+  aclrtStream first, second;
+  void *p, *q;
+  return aclInit(NULL) || aclrtSetDevice(0) || aclrtCreateStream(&first) || aclrtCreateStream(&second) ||
+         aclrtMemPoolCreate(&pool, &props) || aclrtMemPoolMallocAsync(&p, 1000, pool, first) ||
+         aclrtMemPoolMallocAsync(&q, 1000, pool, second) || aclrtMemPoolFreeAsync(p, second) || aclrtFree(q);
+}
+
 static const struct {
   const char *mode;
   int (*run)(void);
-} children[] = {{"threads", child_threads},
-                {"killed", child_killed},
-                {"streams", child_streams},
-                {"forked", child_forked},
-                {"operators", child_operators}};
+} children[] = {{"threads", child_threads}, {"killed", child_killed},       {"streams", child_streams},
+                {"forked", child_forked},   {"operators", child_operators}, {"kinds", child_kinds},
+                {"pool", child_pool}};
 
 /* ---- reading ---- */
 
@@ -241,6 +263,53 @@ static void memory_of_operators_is_left_out(void **state) {
   assert_int_equal(frees, 2);
 }
 
+static void every_kind_of_memory_is_recorded(void **state) {
+  (void)state;
+  static const struct {
+    int device;
+    uint64_t requested;
+  } wanted[] = {{HOST_PINNED, 3000}, {HOST_MANAGED, 5000}, {0, 7000}, {0, 2 << 20}};
+  child_end end;
+  int allocs = 0, frees = 0;
+  assert_int_equal(remove(path), 0);
+  run_self(&end, "kinds", setting);
+  assert_int_equal(end.status, 0);
+  read_back(path, &recorded);
+  for (int i = 0; i < recorded.n; ++i) {
+    const record *r = &recorded.is[i];
+    frees += r->kind == RECORD_FREE;
+    if (r->kind != RECORD_ALLOC) continue;
+    assert_int_equal(r->device, wanted[allocs].device);
+    assert_int_equal(r->requested, wanted[allocs].requested);
+    ++allocs;
+  }
+  assert_int_equal(allocs, 4);
+  assert_int_equal(frees, 4);
+}
+
+static void streams_of_pools_blocks_are_recorded(void **state) {
+  (void)state;
+  enum { FIRST, SECOND, N_STREAMS };
+  int64_t stream[1 + N_STREAMS], of_block[4];
+  child_end end;
+  int n = 0, created = 0;
+  assert_int_equal(remove(path), 0);
+  run_self(&end, "pool", setting);
+  assert_int_equal(end.status, 0);
+  read_back(path, &recorded);
+  for (int i = 0; i < recorded.n; ++i) {
+    const record *r = &recorded.is[i];
+    if (r->kind == RECORD_STREAM_CREATED && created < 1 + N_STREAMS) stream[created++] = r->stream;
+    if ((r->kind == RECORD_ALLOC || r->kind == RECORD_FREE) && n < 4) of_block[n++] = r->stream;
+  }
+  assert_int_equal(created, 1 + N_STREAMS); /* the context's default one before */
+  assert_int_equal(n, 4);
+  assert_int_equal(of_block[0], stream[1 + FIRST]);
+  assert_int_equal(of_block[1], stream[1 + SECOND]);
+  assert_int_equal(of_block[2], stream[1 + SECOND]);
+  assert_int_equal(of_block[3], RECORD_NO_STREAM);
+}
+
 static void a_file_that_cannot_be_written_is_said(void **state) {
   (void)state;
   child_end end;
@@ -259,6 +328,8 @@ int main(int argc, char **argv) {
       cmocka_unit_test(steps_of_streams_and_events_are_recorded),
       cmocka_unit_test(a_forked_child_adds_nothing),
       cmocka_unit_test(memory_of_operators_is_left_out),
+      cmocka_unit_test(every_kind_of_memory_is_recorded),
+      cmocka_unit_test(streams_of_pools_blocks_are_recorded),
       cmocka_unit_test(a_file_that_cannot_be_written_is_said),
   };
   return cmocka_run_group_tests(tests, folder_up, folder_down);

@@ -91,6 +91,7 @@ static void imported_addresses_are_the_librarys(void **state) {
   void *theirs = NULL, *again = NULL;
   CHECK_OK(aclrtIpcMemImportByKey(&theirs, r.key, 1));
   CHECK_SAYS(107000, "imported in this process already", aclrtIpcMemImportByKey(&again, r.key, 1));
+  CHECK_SAYS(107000, "aclrtIpcMemClose ends this", aclrtFree(theirs));
   CHECK_CODE(107000, aclrtUnmapMem(theirs));
   CHECK_CODE(107000, aclrtReleaseMemAddress(theirs));
   CHECK_CODE(107000, aclrtMapMem(theirs, MIB2, 0, handle, 0));

@@ -110,6 +110,28 @@ static void table_is_the_model_after_any_sequence(void **state) {
   assert_table_is_the_model(n_live, bytes);
 }
 
+/* Handles of physical memory are no addresses: one may have the number of a block's, and nothing lies behind it. */
+static void handles_are_no_addresses(void **state) {
+  (void)state;
+  freed_record r;
+  hook_block block = block_at(200001, 1), handle = block;
+  void *frame[1] = {NULL};
+  const uint64_t n = block_table_counts().n_live;
+  handle.is_handle = true;
+  handle.number = 2;
+  assert_true(block_table_add(&block, frame, 1, 1));
+  assert_true(block_table_add(&handle, frame, 1, 2));
+  assert_int_equal(block_table_counts().n_live, n + 2);
+  block_table_remove(&handle, NULL);
+  assert_int_equal(block_table_counts().n_live, n + 1);
+  assert_true(block_table_find_freed(handle.address, &r));
+  assert_int_equal(r.number, 2);
+  assert_false(block_table_find_freed(handle.address + 1, &r));
+  block_table_remove(&block, NULL);
+  assert_true(block_table_find_freed(block.address + 1, &r));
+  assert_int_equal(r.number, 1);
+}
+
 static void only_the_last_freed_are_remembered(void **state) {
   (void)state;
   freed_record r;
@@ -133,6 +155,7 @@ int main(void) {
       cmocka_unit_test(defaults_and_every_option),
       cmocka_unit_test(wrong_options_are_named_and_the_rest_is_taken),
       cmocka_unit_test(table_is_the_model_after_any_sequence),
+      cmocka_unit_test(handles_are_no_addresses),
       cmocka_unit_test(only_the_last_freed_are_remembered),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

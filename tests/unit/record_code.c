@@ -1,6 +1,7 @@
 /* The format of recordings: what is written is read again, and what is wrong is said with its place. */
 #include "trace/record_read.h"
 
+#include "base/device_number.h"
 #include "unit.h"
 
 enum { N_RECORDS = 200 };
@@ -10,7 +11,7 @@ static uint64_t random_value(random_source *r) { return random_next(r) >> random
 /* A kind's fields; others stay as the reader leaves them. */
 static record random_record(random_source *r, uint64_t time_ns) {
   record it = {.kind = (record_kind)(1 + random_below(r, RECORD_N_KINDS - 1)), .time_ns = time_ns};
-  it.device = (int)random_below(r, RECORD_MAX_DEVICES + 1) - 1;
+  it.device = (int)random_below(r, RECORD_MAX_DEVICES + 2) + HOST_MANAGED;
   it.stream = it.kind == RECORD_EVENT_DONE ? RECORD_NO_STREAM : (int64_t)(random_value(r) >> 1) - 1;
   if (it.stream < 0) it.stream = RECORD_NO_STREAM;
   if (it.kind == RECORD_ALLOC || it.kind == RECORD_FREE) it.number = random_value(r);
@@ -155,7 +156,7 @@ static void wrong_records_are_refused(void **state) {
   } cases[] = {
       {{RECORD_N_KINDS}, "the record's kind is not known"},
       {{255}, "the record's kind is not known"},
-      {{RECORD_FREE, 0, RECORD_MAX_DEVICES + 1}, "the device is out of range"},
+      {{RECORD_FREE, 0, RECORD_MAX_DEVICES + 2}, "the device is out of range"},
       {{RECORD_FREE, 255, 255, 255, 255, 255, 255, 255, 255, 255, 2}, "a number has more than 64 bits"},
       {{RECORD_FREE, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 0}, "a number has more than 64 bits"},
       {{RECORD_STREAM_DONE, 0, 1, 255, 255, 255, 255, 255, 255, 255, 255, 255, 1}, "the stream is out of range"},

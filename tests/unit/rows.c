@@ -40,12 +40,12 @@ static void streams_are_found_again(void **state) {
   assert_ptr_not_equal(a, b);
   assert_ptr_equal(trace_stream_row(0, 7), a);
   assert_ptr_equal(trace_stream_row(1, 7), b);
-  heap_stats_stream_alloc(a, 100, false);
-  heap_stats_stream_alloc(a, 50, true);
-  heap_stats_stream_free(a, 100);
-  assert_int_equal(a->live_bytes, 50);
-  assert_int_equal(a->peak_bytes, 150);
-  assert_int_equal(a->n_hits, 1);
+  heap_stats_stream_alloc(a, 0, 100, 100, false);
+  heap_stats_stream_alloc(a, 0, 50, 50, true);
+  heap_stats_stream_free(a, 0, 100, 100);
+  assert_int_equal(a->memory.live_bytes, 50);
+  assert_int_equal(a->memory.peak_bytes, 150);
+  assert_int_equal(a->memory.n_hits, 1);
   for (uint32_t i = 0; i < 2 * STATS_MAX_STREAMS; i++) trace_stream_row(2, i);
   assert_int_equal(trace_stream_row(3, 1)->id, UINT32_MAX);
   assert_ptr_equal(trace_stream_row(1, 7), b);
@@ -59,20 +59,20 @@ static void rows_of_streams_close_with_them(void **state) {
   for (uint32_t id = FIRST; id < FIRST + MANY; id++) {
     stats_stream *row = trace_stream_row(5, id);
     assert_int_equal(row->id, id); /* its own */
-    assert_int_equal(row->n_allocs, 0);
-    heap_stats_stream_alloc(row, 100, false);
+    assert_int_equal(row->memory.n_allocs, 0);
+    heap_stats_stream_alloc(row, 0, 100, 100, false);
     if (id == FIRST) kept = row;
-    if (id % 2 && row != kept) heap_stats_stream_free(row, 100); /* before the stream ends, or behind it */
+    if (id % 2 && row != kept) heap_stats_stream_free(row, 0, 100, 100); /* before the stream ends, or behind it */
     trace_stream_end(5, id);
     if (row != kept && id % 2 == 0) {
       assert_int_equal(row->state, STATS_ROW_ENDED);
-      heap_stats_stream_free(row, 100);
+      heap_stats_stream_free(row, 0, 100, 100);
     }
     assert_int_equal(row->state, row == kept ? STATS_ROW_ENDED : STATS_ROW_CLOSED);
   }
   assert_int_equal(kept->id, FIRST);                      /* a block of its is live */
   assert_ptr_not_equal(trace_stream_row(5, FIRST), kept); /* a new stream of that number */
-  heap_stats_stream_free(kept, 100);
+  heap_stats_stream_free(kept, 0, 100, 100);
   assert_int_equal(kept->state, STATS_ROW_CLOSED);
   trace_stream_end(6, 1); /* never had one */
 }

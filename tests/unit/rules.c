@@ -156,6 +156,9 @@ static void each_rule_that_is_broken_is_named(void **state) {
   BREAKS("room", ST_INVALID_VALUE, PIECE(0, 1025, CARVE_DEVICE), &beyond);
   BREAKS("room", ST_INVALID_VALUE, PIECE(0, 513, CARVE_ASYNC_COPY), &next);
   BREAKS("room", ST_INVALID_VALUE, PIECE(0, UINT64_MAX, CARVE_DEVICE), NULL);
+  assert_int_equal(rule_most(32, 4096, 1056, 1000), 4064);
+  assert_int_equal(rule_most(1, 4096, 1056, 1000), 4040);
+  assert_int_equal(rule_most(32, 31, 1056, 1000), 0);
   BREAKS("room", ST_INVALID_VALUE, PIECE(64, 1, CARVE_DEVICE), &before); /* not ascending */
   BREAKS("inside", ST_INVALID_VALUE, PIECE(-64, 10, CARVE_DEVICE), NULL);
   BREAKS("inside", ST_INVALID_VALUE, PIECE(BLOCK_BYTES, 10, CARVE_DEVICE), NULL);

@@ -100,8 +100,8 @@ static void nobody_reads_nothing_is_counted(void **state) {
   heap_stats_free(&s, 0, 64, 1);
   heap_stats_refuse(&s);
   heap_stats_pages(&s, 2 * MIB, 2 * MIB);
-  heap_stats_stream_alloc(NULL, 1, true);
-  heap_stats_stream_free(NULL, 1);
+  heap_stats_stream_alloc(NULL, 0, 64, 1, true);
+  heap_stats_stream_free(NULL, 0, 64, 1);
   assert_null(trace_pool_open("none", 0));
 }
 

@@ -243,7 +243,7 @@ static void *exchange_blocks(void *seed) {
   return NULL;
 }
 
-static void count_block(const heap_block *b, void *argument) {
+static void count_block(const hook_block *b, void *argument) {
   (void)b;
   ++*(int *)argument;
 }

@@ -254,7 +254,7 @@ __attribute__((noinline)) static status alloc_slowly(heap *h, thread_cache *t, r
   }
   r->begun = heap_stats_begin(&h->stats);
   for (unsigned failures = 0; unlikely(!try_alloc(h, r, out)); ++failures)
-    if (!heap_find_room(h, failures)) return heap_refuse(h, r->requested);
+    if (!heap_find_room(h, failures)) return heap_refuse(h, r->bytes, r->requested, r->call);
   return ST_OK;
 }
 

@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/hooks.h"
 #include "base/status.h"
 #include "memory/heap/blocks.h"
 #include "memory/heap/pages.h"
@@ -37,7 +38,7 @@ typedef struct {
 
 typedef struct {
   const char *name;          /* for messages: "device 0" */
-  int device;                /* -1: pinned host memory */
+  int device;                /* or a kind of host memory (base/device_number.h) */
   uintptr_t window;          /* first user address, granule aligned */
   uint64_t window_bytes;     /* a multiple of the granule */
   uintptr_t view_distance;   /* 0: users and kernels share the addresses, memory is private to the process */
@@ -92,18 +93,26 @@ heap_place heap_place_of(const heap *h, block_id id);
 block_id heap_cut(heap *h, block_id id, uint64_t bytes); /* a multiple of the unit; the rest, or 0 */
 bool heap_join(heap *h, block_id id, block_id after);    /* whether they are neighbours; then after is gone */
 
-/* Makes a held block live, as heap_alloc does, and ends its life; false where it is not live. begun: what heap_begin gave
- * when that began; hit: it took no new memory. */
+/* Makes a held block live, as heap_alloc does, and ends its life; false where it is not live. stream: as listeners are
+ * told it (base/hooks.h). */
+typedef struct {
+  uint64_t begun; /* what heap_begin gave when the call began */
+  uint64_t bytes, requested;
+  const char *call;
+  void *site;
+  int64_t stream;
+  bool hit; /* it took no new memory */
+} heap_loan;
 uint64_t heap_begin(const heap *h);
-void *heap_lend(heap *h, block_id id, uint64_t begun, uint64_t bytes, uint64_t requested, const char *call, void *site,
-                bool hit);
-bool heap_take_back(heap *h, block_id id, uint64_t begun, void *site);
+void *heap_lend(heap *h, block_id id, const heap_loan *loan);
+bool heap_take_back(heap *h, block_id id, uint64_t begun, int64_t stream, void *site);
 
 /* Whose the block that starts at the address is, or was last; 0: no pool's. */
 uint16_t heap_pool_of(const heap *h, uintptr_t address);
 
-/* ST_NO_MEMORY, with the numbers and the largest holders in words. */
-status heap_refuse(heap *h, uint64_t requested);
+/* ST_NO_MEMORY, with the numbers and the largest holders in words. bytes: what was made of the request; call: as for
+ * heap_alloc, NULL for whole granules. */
+status heap_refuse(heap *h, uint64_t bytes, uint64_t requested, const char *call);
 
 /* In words, the largest live blocks: of a pool, or of all (0). "" where there are none. */
 typedef struct {
@@ -144,6 +153,9 @@ void heap_measure(heap *h, heap_usage *out);
 void heap_trim(heap *h, uint64_t keep_bytes);
 
 /* Calls visit for every live block, in no order, under the heap's lock. */
-void heap_each_block(heap *h, void (*visit)(const heap_block *, void *), void *argument);
+void heap_each_block(heap *h, void (*visit)(const hook_block *, void *), void *argument);
+
+/* The number of one more allocation. */
+uint64_t heap_new_number(heap *h);
 
 #endif

@@ -63,21 +63,26 @@ bool heap_join(heap *h, block_id id, block_id after) {
 
 uint64_t heap_begin(const heap *h) { return heap_stats_begin(&h->stats); }
 
-void *heap_lend(heap *h, block_id id, uint64_t begun, uint64_t bytes, uint64_t requested, const char *call, void *site,
-                bool hit) {
-  const uint64_t number = atomic_fetch_add_explicit(&h->last_number, 1, memory_order_relaxed) + 1;
+static hook_block told_in_stream(const heap *h, const heap_block *b, uint64_t bytes, int64_t stream) {
+  hook_block told = heap_told(h, b, bytes);
+  told.stream = stream;
+  return told;
+}
+
+void *heap_lend(heap *h, block_id id, const heap_loan *l) {
+  const uint64_t number = heap_new_number(h);
   heap_block *b = blocks_at(&h->blocks, id);
-  block_begin(b, number, bytes, requested, call, site);
-  if (hooks_any()) hooks_alloc(heap_told(h, b, bytes));
-  heap_stats_alloc(&h->stats, begun, bytes, requested, hit);
+  block_begin(b, number, l->bytes, l->requested, l->call, l->site);
+  if (hooks_any()) hooks_alloc(told_in_stream(h, b, l->bytes, l->stream));
+  heap_stats_alloc(&h->stats, l->begun, l->bytes, l->requested, l->hit);
   return (void *)b->address; // NOLINT(performance-no-int-to-ptr)
 }
 
-bool heap_take_back(heap *h, block_id id, uint64_t begun, void *site) {
+bool heap_take_back(heap *h, block_id id, uint64_t begun, int64_t stream, void *site) {
   heap_block *b = blocks_at(&h->blocks, id);
   const uint64_t bytes = block_end(b, true);
   if (!bytes) return false;
-  if (hooks_any()) hooks_free(heap_told(h, b, bytes), site);
+  if (hooks_any()) hooks_free(told_in_stream(h, b, bytes, stream), site);
   heap_stats_free(&h->stats, begun, bytes, b->requested);
   return true;
 }

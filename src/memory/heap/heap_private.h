@@ -49,7 +49,8 @@ static inline placement heap_placement(const heap *h, const heap_block *b) {
 }
 
 static inline hook_block heap_told(const heap *h, const heap_block *b, uint64_t bytes) {
-  return (hook_block){h->config.device, b->address, bytes, b->requested, b->number, b->call, b->site};
+  return (hook_block){h->config.device, b->address, bytes,          b->requested, b->number,
+                      b->call,          b->site,    HOOK_NO_STREAM, false};
 }
 
 /* No lock needed. */

@@ -4,6 +4,7 @@
 
 #include "memory/heap/heap_private.h"
 #include "memory/host.h"
+#include "memory/rules.h"
 #include "memory/share/ledger.h"
 
 enum { N_HOLDERS = 3 };
@@ -44,31 +45,44 @@ void heap_largest(heap *h, uint16_t pool, heap_holders *out) {
 
 /* The most that one block could take now: pages of which anything is in use, and what the host lacks, are out of reach, but
  * what is cached can be used as it is. */
-static uint64_t would_fit(const heap *h, uint64_t host_bytes, uint64_t others_bytes) {
+static uint64_t would_fit(const heap *h, uint64_t others_bytes) {
   uint64_t longest;
   const uint64_t idle = store_idle(h->store, &longest), size = h->config.size_bytes;
-  const uint64_t used = store_committed(h->store) - idle;
+  const uint64_t used = store_committed(h->store) - idle, room = pages_host_room(store_pages(h->store));
   const uint64_t own = used < size ? size - used : 0, left = others_bytes < own ? own - others_bytes : 0;
-  const uint64_t backed = h->config.check_host ? host_bytes + idle : left, most = left < backed ? left : backed;
+  const uint64_t backed = room < UINT64_MAX - idle ? room + idle : UINT64_MAX, most = left < backed ? left : backed;
   return most > longest ? most : longest;
 }
 
 uint64_t heap_held_by_others(const heap *h) { return h->config.device >= 0 ? ledger_others(h->config.device) : 0; }
 
-status heap_refuse(heap *h, uint64_t requested) {
+/* How much of that a program can ask for, in a request that is rounded as the refused one was. */
+static uint64_t could_ask_for(uint64_t fits, uint64_t bytes, uint64_t requested, const char *call) {
+  page_kind pages = PAGES_SMALL;
+  const alloc_rule *rule = call ? rule_of_call(call, &pages) : NULL;
+  if (!call) return fits - fits % GRANULE_BYTES;
+  if (!rule) return rule_most(1, fits, bytes, requested);
+  if (pages == PAGES_SMALL || bytes - requested < 2 * RULE_ROUND_BYTES)
+    return rule_most(rule->round_bytes, fits, bytes, requested);
+  const uint64_t whole = fits - fits % page_bytes[pages]; /* pages of a policy that allows no others */
+  return pages == PAGES_HUGE && whole ? whole - 2 * RULE_ROUND_BYTES : whole;
+}
+
+status heap_refuse(heap *h, uint64_t bytes, uint64_t requested, const char *call) {
   heap_holders holders;
   const uint64_t host = host_available_bytes(), others = heap_held_by_others(h);
   heap_stats_refuse(&h->stats);
   pthread_mutex_lock(&h->lock);
   list_largest(h, 0, &holders);
-  const uint64_t used = store_used(h->store), fits = would_fit(h, host, others);
+  const uint64_t used = store_used(h->store), fits = would_fit(h, others);
   pthread_mutex_unlock(&h->lock);
   return fail(
       ST_NO_MEMORY,
       "size is %ju bytes, more than %s has left: %ju of %ju bytes are in use here and %ju in other processes, the "
-      "host has %ju available, at most %ju would fit%s",
+      "host has %ju available and %ju of them promised, at most %ju would fit%s",
       (uintmax_t)requested, h->config.name, (uintmax_t)used, (uintmax_t)h->config.size_bytes, (uintmax_t)others,
-      (uintmax_t)host, (uintmax_t)fits, holders.words);
+      (uintmax_t)host, (uintmax_t)pages_promised(), (uintmax_t)could_ask_for(fits, bytes, requested, call),
+      holders.words);
 }
 
 __attribute__((cold)) status heap_refuse_free(const heap *h, uintptr_t address, const char *name) {

@@ -90,16 +90,12 @@ void heap_stats_pages(heap_stats *s, uint64_t committed_bytes, uint64_t used_byt
   trace_max(&s->counters->peak_committed_bytes, committed_bytes);
 }
 
-void heap_stats_stream_alloc(stats_stream *row, uint64_t bytes, bool hit) {
-  if (!row) return;
-  rise(&row->live_bytes, &row->peak_bytes, bytes);
-  counter_add(&row->n_hits, hit);
-  counter_add(&row->n_allocs, 1);
+void heap_stats_stream_alloc(stats_stream *row, uint64_t begun, uint64_t bytes, uint64_t requested, bool hit) {
+  if (row) heap_stats_count_alloc(&row->memory, begun, bytes, requested, hit);
 }
 
-void heap_stats_stream_free(stats_stream *row, uint64_t bytes) {
+void heap_stats_stream_free(stats_stream *row, uint64_t begun, uint64_t bytes, uint64_t requested) {
   if (!row) return;
-  counter_add(&row->n_frees, 1);
-  atomic_fetch_sub(&row->live_bytes, bytes);
+  heap_stats_count_free(&row->memory, begun, bytes, requested);
   trace_stream_settle(row);
 }

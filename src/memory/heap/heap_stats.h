@@ -70,7 +70,7 @@ static inline void heap_stats_refuse(heap_stats *s) {
 void heap_stats_pages(heap_stats *s, uint64_t committed_bytes, uint64_t used_bytes);
 
 /* Stream-ordered memory of one stream; row may be NULL (trace_stream_row). */
-void heap_stats_stream_alloc(stats_stream *row, uint64_t bytes, bool hit);
-void heap_stats_stream_free(stats_stream *row, uint64_t bytes);
+void heap_stats_stream_alloc(stats_stream *row, uint64_t begun, uint64_t bytes, uint64_t requested, bool hit);
+void heap_stats_stream_free(stats_stream *row, uint64_t begun, uint64_t bytes, uint64_t requested);
 
 #endif

@@ -4,11 +4,25 @@
 
 const heap_block *heap_find(const heap *h, uintptr_t address) { return blocks_find(&h->blocks, address); }
 
-void heap_each_block(heap *h, void (*visit)(const heap_block *, void *), void *argument) {
+typedef struct {
+  const heap *heap;
+  void (*visit)(const hook_block *, void *);
+  void *argument;
+} visitor;
+
+static void visit_block(const heap_block *b, void *argument) {
+  const visitor *v = argument;
+  const hook_block told = heap_told(v->heap, b, b->bytes);
+  v->visit(&told, v->argument);
+}
+
+void heap_each_block(heap *h, void (*visit)(const hook_block *, void *), void *argument) {
   pthread_mutex_lock(&h->lock);
-  blocks_each(&h->blocks, visit, argument);
+  blocks_each(&h->blocks, visit_block, &(visitor){h, visit, argument});
   pthread_mutex_unlock(&h->lock);
 }
+
+uint64_t heap_new_number(heap *h) { return atomic_fetch_add_explicit(&h->last_number, 1, memory_order_relaxed) + 1; }
 
 void heap_pieces(heap *h, uintptr_t address, uint64_t bytes, heap_piece *pieces, size_t most, size_t *n) {
   const pages *p = store_pages(h->store);
@@ -52,7 +66,7 @@ static bool take_pages(heap *h, uint64_t begun, uint64_t bytes, uint64_t *offset
 status heap_take_pages(heap *h, uint64_t bytes, uint64_t *offset) {
   const uint64_t begun = heap_stats_begin(&h->stats);
   for (unsigned failures = 0; !take_pages(h, begun, bytes, offset); ++failures)
-    if (!heap_find_room(h, failures)) return heap_refuse(h, bytes);
+    if (!heap_find_room(h, failures)) return heap_refuse(h, bytes, bytes, NULL);
   return ST_OK;
 }
 

@@ -1,6 +1,8 @@
 #include "memory/heap/pages.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -19,17 +21,23 @@ static const uint64_t HOST_MARGIN_BYTES = 256u << 20;
 
 struct pages {
   pages_config config;
-  mapping mapping;         /* where the file is -1: only calls are counted in it */
-  uint16_t *charged_pages; /* of a granule of the window, where there is a file */
-  ranges *loose;           /* granules of the file behind the window's */
-  range_id *taken;         /* of each of those: the range that starts there */
-  uint64_t charged, n_loose;
+  mapping mapping;          /* where the file is -1: only calls are counted in it */
+  uint16_t *charged_pages;  /* of a granule of the window, where there is a file */
+  ranges *loose;            /* granules of the file behind the window's */
+  range_id *taken;          /* of each of those: the range that starts there */
+  _Atomic uint64_t charged; /* read by others, see pages_promised */
+  uint64_t n_loose;
+  pages *next_backed;
   uint64_t peak;            /* highest charged */
   uint64_t granted;         /* charged may grow to this before the host is asked again */
   uint64_t ledger_granules; /* what the ledger has of charged, rounded up */
 };
 
 static uintptr_t view_of(const pages *p, uint64_t granule) { return p->config.view + (granule << GRANULE_SHIFT); }
+
+/* Those whose memory the host has to have: what one has promised is missing for all. */
+static pthread_mutex_t backed_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the list; taken under a heap's */
+static pages *backed;
 
 static uint64_t n_granules(const pages *p) { return p->config.window_bytes >> GRANULE_SHIFT; }
 
@@ -60,7 +68,20 @@ static void destroy(pages *p) {
 }
 
 void pages_destroy(pages *p) {
-  if (p) destroy(p);
+  if (!p) return;
+  pthread_mutex_lock(&backed_lock);
+  pages **at = &backed;
+  while (*at && *at != p) at = &(*at)->next_backed;
+  if (*at) *at = p->next_backed;
+  pthread_mutex_unlock(&backed_lock);
+  destroy(p);
+}
+
+static void enter_backed(pages *p) {
+  pthread_mutex_lock(&backed_lock);
+  p->next_backed = backed;
+  backed = p;
+  pthread_mutex_unlock(&backed_lock);
 }
 
 status pages_create(const pages_config *config, const char *name, pages **out) {
@@ -75,6 +96,7 @@ status pages_create(const pages_config *config, const char *name, pages **out) {
   p->charged_pages = sparse_new(charged_pages_bytes(p));
   p->taken = sparse_new(taken_bytes(p));
   if (p->loose && p->charged_pages && p->taken && map_view(p)) {
+    if (config->check_host) enter_backed(p);
     *out = p;
     return ST_OK;
   }
@@ -85,19 +107,32 @@ status pages_create(const pages_config *config, const char *name, pages **out) {
 
 /* ---- charging ---------------------------------------------------------------------------------------------------- */
 
-/* Bytes that are charged but not yet touched, which the host still counts as available. */
-static uint64_t promised_bytes(const pages *p) {
-  const uint64_t charged = p->charged << PAGE_SHIFT;
+static uint64_t difference(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
+
+/* Of private pages it is not known which are touched; taking all of the process's for these refuses nothing that there
+ * is. */
+uint64_t pages_promised(void) {
+  uint64_t promised = 0, private = 0;
   struct stat s;
-  if (p->mapping.file < 0 || fstat(p->mapping.file, &s)) return 0;
-  const uint64_t touched = (uint64_t)s.st_blocks * 512;
-  return charged > touched ? charged - touched : 0;
+  pthread_mutex_lock(&backed_lock);
+  for (const pages *p = backed; p; p = p->next_backed) {
+    const uint64_t charged = atomic_load_explicit(&p->charged, memory_order_relaxed) << PAGE_SHIFT;
+    if (p->mapping.file < 0)
+    private += charged;
+    else if (fstat(p->mapping.file, &s) == 0) promised += difference(charged, (uint64_t)s.st_blocks * 512);
+  }
+  pthread_mutex_unlock(&backed_lock);
+  return promised + (private ? difference(private, host_own_bytes()) : 0);
+}
+
+uint64_t pages_host_room(const pages *p) {
+  if (!p->config.check_host) return UINT64_MAX;
+  return difference(host_available_bytes(), pages_promised() + HOST_MARGIN_BYTES) & -(uint64_t)PAGE_BYTES;
 }
 
 static bool host_has(pages *p, uint64_t wanted) {
   if (!p->config.check_host || wanted <= p->granted) return true;
-  const uint64_t keep = promised_bytes(p) + HOST_MARGIN_BYTES, available = host_available_bytes();
-  const uint64_t room = available > keep ? (available - keep) >> PAGE_SHIFT : 0;
+  const uint64_t room = pages_host_room(p) >> PAGE_SHIFT;
   if (wanted - p->charged > room) return false;
   p->granted = wanted + (room - (wanted - p->charged)) / 8; /* asking again costs more than a small block */
   return true;

@@ -26,7 +26,7 @@ enum {
 };
 
 typedef struct {
-  int device;            /* whose memory it is, in the ledger of all processes (ledger.h); -1: host memory */
+  int device;            /* whose memory it is, in the ledger of all processes (ledger.h); negative: host memory */
   uintptr_t view;        /* where kernels see the window; granule aligned, reserved by the caller */
   uint64_t window_bytes; /* a multiple of the granule */
   bool shared;           /* a file; false: private pages */
@@ -43,6 +43,13 @@ void pages_destroy(pages *p); /* only before anything was charged */
 /* Charges n pages from `first`, which are not. False where the size, the host, other processes, or too many mappings do not
  * allow it. */
 bool pages_charge(pages *p, uint64_t first, uint64_t n);
+
+/* Bytes that this process has charged, on whichever device or on the host, but not yet touched: the host still counts them
+ * as available. Only what the host has to have (check_host). */
+uint64_t pages_promised(void);
+
+/* Bytes that the host could back besides what is charged; UINT64_MAX where it is not asked. */
+uint64_t pages_host_room(const pages *p);
 
 /* Gives n charged pages from `first` back to the host. */
 void pages_discharge(pages *p, uint64_t first, uint64_t n);

@@ -20,15 +20,21 @@ static void note_used(pool *p, const shelf_block *b) {
 
 void pool_tell_held(pool *p) { heap_stats_pages(&p->stats, p->shelf.bytes, p->usage.used_bytes); }
 
+/* As listeners are told it. */
+static int64_t number_of(const pool *p, void *stream) {
+  return stream && hooks_any() ? (int64_t)p->config.order->number(stream) : HOOK_NO_STREAM;
+}
+
 /* The block becomes the program's. */
-static void *lend(pool *p, shelf_block *b, uint64_t begun, uint64_t bytes, uint64_t requested, const char *call,
-                  void *site, bool hit) {
+static void *lend(pool *p, shelf_block *b, void *stream, const heap_loan *l) {
   b->state = SHELF_LIVE;
-  b->requested_bytes = requested;
-  b->rounded_bytes = bytes;
+  b->requested_bytes = l->requested;
+  b->rounded_bytes = l->bytes;
+  b->row = unlikely(p->stats.counters) ? trace_stream_row(p->config.device, p->config.order->number(stream)) : NULL;
   note_used(p, b);
-  heap_stats_alloc(&p->stats, begun, bytes, requested, hit);
-  return heap_lend(p->config.heap, b->id, begun, bytes, requested, call, site, hit);
+  heap_stats_stream_alloc(b->row, l->begun, l->bytes, l->requested, l->hit);
+  heap_stats_alloc(&p->stats, l->begun, l->bytes, l->requested, l->hit);
+  return heap_lend(p->config.heap, b->id, l);
 }
 
 shelf_block *pool_hold(pool *p, uint64_t bytes) {
@@ -222,14 +228,16 @@ __attribute__((cold)) static status refuse(pool *p, const request *r, uint64_t r
   ++p->usage.n_refused;
   heap_stats_refuse(&p->stats);
   const uint64_t left = pool_less(p->config.most_bytes, p->shelf.bytes);
-  if (store_units(room(p, r), PAGE_SHIFT) << PAGE_SHIFT <= left) return heap_refuse(p->config.heap, requested);
+  if (store_units(room(p, r), PAGE_SHIFT) << PAGE_SHIFT <= left)
+    return heap_refuse(p->config.heap, room(p, r), requested, alloc_rules[RULE_MALLOC].call[PAGES_SMALL]);
   heap_largest(p->config.heap, pool_number(p), &holders);
   return fail(
       ST_NO_MEMORY,
       "size is %ju bytes, more than the pool has left: %ju of at most %ju bytes are in use, %ju wait for tasks, at "
       "most %ju would fit%s",
       (uintmax_t)requested, (uintmax_t)p->usage.used_bytes, (uintmax_t)p->config.most_bytes,
-      (uintmax_t)(p->shelf.cached_bytes + p->parked_bytes), (uintmax_t)left, holders.words);
+      (uintmax_t)(p->shelf.cached_bytes + p->parked_bytes),
+      (uintmax_t)rule_most(RULE_ROUND_BYTES, left, room(p, r), requested), holders.words);
 }
 
 status pool_alloc(pool *p, void *stream, uint64_t bytes, uint64_t requested, const char *call, void *site, void **out) {
@@ -251,10 +259,8 @@ status pool_alloc(pool *p, void *stream, uint64_t bytes, uint64_t requested, con
       st = refuse(p, &r, requested);
   }
   if (likely(b)) {
-    const bool hit = p->usage.n_reused > reused;
-    b->row = unlikely(p->stats.counters) ? trace_stream_row(p->config.device, p->config.order->number(stream)) : NULL;
-    heap_stats_stream_alloc(b->row, bytes, hit);
-    *out = lend(p, b, begun, bytes, requested, call, site, hit);
+    const heap_loan loan = {begun, bytes, requested, call, site, number_of(p, stream), p->usage.n_reused > reused};
+    *out = lend(p, b, stream, &loan);
   }
   pthread_mutex_unlock(&p->lock);
   return st;
@@ -295,8 +301,8 @@ static status take_back(pool *p, shelf_block *b, void *stream, const char *name,
   if (stream && !p->config.order->point(stream, &point))
     return fail(ST_NO_HOST_MEMORY, "%s can't be freed: too many streams have freed blocks of pools", name);
   heap_stats_free(&p->stats, begun, b->rounded_bytes, b->requested_bytes);
-  heap_stats_stream_free(b->row, b->rounded_bytes);
-  heap_take_back(p->config.heap, b->id, begun, site);
+  heap_stats_stream_free(b->row, begun, b->rounded_bytes, b->requested_bytes);
+  heap_take_back(p->config.heap, b->id, begun, number_of(p, stream), site);
   p->usage.used_bytes -= b->bytes;
   --p->usage.n_live;
   ++p->usage.n_frees;

@@ -50,7 +50,7 @@ static status open(pool *p, const pool_config *config) {
   p->shelf.opportunistic = config->policy.opportunistic;
   const uint64_t initial = config->initial_bytes + config->reserve_bytes;
   shelf_block *b = initial ? pool_hold(p, initial) : NULL;
-  if (initial && !b) return heap_refuse(config->heap, initial);
+  if (initial && !b) return heap_refuse(config->heap, initial, initial, config->kind);
   snprintf(name, sizeof name, "pool %u", pool_number(p));
   p->row = trace_pool_open(name, config->device);
   heap_stats_init(&p->stats, p->row ? &p->row->memory : NULL, config->kind, 0);

@@ -1,5 +1,6 @@
 #include "memory/share/machine.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -53,12 +54,21 @@ static bool is_locked(int fd, off_t first, off_t n) {
 
 /* ---- joining ----------------------------------------------------------------------------------------------------- */
 
-static void set_path(const char *name) {
+#define DEFAULT_FOLDER "/dev/shm"
+
+/* What the files of this user's machines begin with. */
+static void set_prefix(char prefix[32]) { snprintf(prefix, 32, "cannon-%ju-", (uintmax_t)geteuid()); }
+
+/* Whether that is the default. */
+static bool set_path(const char *name) {
   const char *given = getenv("CANNON_LEDGER");
+  char prefix[32];
+  set_prefix(prefix);
   if (given && *given)
     snprintf(machine.path, sizeof machine.path, "%s", given);
   else
-    snprintf(machine.path, sizeof machine.path, "/dev/shm/cannon-%ju-%s", (uintmax_t)geteuid(), name);
+    snprintf(machine.path, sizeof machine.path, DEFAULT_FOLDER "/%s%s", prefix, name);
+  return !given || !*given;
 }
 
 static bool refuse(const char *reason) {
@@ -70,6 +80,35 @@ static bool is_same(const struct stat *a, const struct stat *b) {
   return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
 
+static bool is_ours(const struct stat *s) {
+  return S_ISREG(s->st_mode) && s->st_uid == geteuid() && !(s->st_mode & 077);
+}
+
+/* Removes a machine's file if nobody lives by it, as the last of its processes would have, had it not been killed. */
+static void remove_abandoned(int folder, const char *name) {
+  struct stat named, opened;
+  const int fd = openat(folder, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  if (fd < 0) return;
+  if (fstat(fd, &opened) == 0 && is_ours(&opened) && lock_bytes(fd, F_SETLK, F_WRLCK, WHOLE_BYTE, 1) &&
+      fstatat(folder, name, &named, AT_SYMLINK_NOFOLLOW) == 0 && is_same(&named, &opened) &&
+      !is_locked(fd, PLACE_BYTE, MACHINE_PLACES))
+    unlinkat(folder, name, 0);
+  close(fd);
+}
+
+/* Those of machines that nobody may ever start again: of other devices, or sizes. Not this one's, since closing a
+ * descriptor of it would drop this process's locks. */
+static void remove_others_abandoned(void) {
+  char prefix[32];
+  const char *own = strrchr(machine.path, '/') + 1;
+  DIR *dir = opendir(DEFAULT_FOLDER);
+  set_prefix(prefix);
+  for (struct dirent *entry; dir && (entry = readdir(dir));)
+    if (!strncmp(entry->d_name, prefix, strlen(prefix)) && strcmp(entry->d_name, own) != 0)
+      remove_abandoned(dirfd(dir), entry->d_name);
+  if (dir) closedir(dir);
+}
+
 /* Opens the file that the path names, with the lock over it: who removed it in the meantime had that lock. */
 static bool open_locked(void) {
   struct stat named, *const opened = &machine.opened;
@@ -77,8 +116,7 @@ static bool open_locked(void) {
     machine.fd = open(machine.path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
     if (machine.fd < 0) return refuse(strerror(errno));
     if (fstat(machine.fd, opened)) return refuse(strerror(errno));
-    if (!S_ISREG(opened->st_mode) || opened->st_uid != geteuid() || opened->st_mode & 077)
-      return refuse("expected a file that nobody else owns, reads or writes");
+    if (!is_ours(opened)) return refuse("expected a file that nobody else owns, reads or writes");
     if (!lock_bytes(machine.fd, F_SETLKW, F_WRLCK, WHOLE_BYTE, 1)) return refuse(strerror(errno));
     if (stat(machine.path, &named) == 0 && is_same(&named, opened)) return true;
     close(machine.fd);
@@ -150,7 +188,7 @@ static void warn(void) {
 void machine_join(const char *name) {
   pthread_mutex_lock(&machine.lock);
   if (!machine.file) {
-    set_path(name);
+    if (set_path(name)) remove_others_abandoned();
     if (!join()) {
       warn();
       if (machine.fd >= 0) close(machine.fd);

@@ -11,7 +11,8 @@
  * A process is alive while it holds the kernel's lock (fcntl) on its place's byte, which goes with it however it
  * ends, and which no forked child inherits: no process id is trusted, nothing has to be cleaned up, and a dead
  * process's place is simply taken again. The lock over the whole file is of the same kind, so that none is ever left
- * locked. The last process to end removes the file. All calls from any thread. */
+ * locked. The last process to end removes the file; where that was killed, the next to start does, on whichever
+ * machine. All calls from any thread. */
 #ifndef CANNON_MEMORY_MACHINE_H
 #define CANNON_MEMORY_MACHINE_H
 

@@ -27,6 +27,19 @@ status physical_of(void *handle, uint32_t *id) {
   return fail(ST_INVALID_VALUE, "handle is %p, no physical memory (freed before?)", handle);
 }
 
+static hook_block told(uint32_t id) {
+  const physical *p = &all[id];
+  return (hook_block){.device = p->device,
+                      .address = (uintptr_t)handle_of(id),
+                      .bytes = p->bytes,
+                      .requested = p->bytes,
+                      .number = p->number,
+                      .call = "aclrtMallocPhysical",
+                      .site = p->site,
+                      .stream = HOOK_NO_STREAM,
+                      .is_handle = true};
+}
+
 status physical_add(const physical *contents, void **handle) {
   const uint32_t id = unused ? unused : n_slots < MOST_PHYSICALS ? n_slots++ : 0;
   if (!id) return fail(ST_NO_MEMORY, "%d physical memories are live, expected to hold fewer", MOST_PHYSICALS);
@@ -34,8 +47,9 @@ status physical_add(const physical *contents, void **handle) {
   const uint32_t uses = all[id].uses + 1;
   all[id] = *contents;
   all[id].uses = uses;
-  all[id].refs = all[id].handles = 1;
+  all[id].refs = all[id].held = all[id].handles = 1;
   *handle = handle_of(id);
+  if (hooks_any() && !contents->taken) hooks_alloc(told(id));
   return ST_OK;
 }
 
@@ -55,20 +69,16 @@ static void end(uint32_t id) {
   unused = id;
 }
 
-void *physical_retain(uint32_t id) {
-  ++all[id].handles;
+static void hold(uint32_t id) {
+  ++all[id].held;
   ++all[id].refs;
-  return handle_of(id);
 }
 
-void physical_drop(uint32_t id) {
-  --all[id].handles;
-  physical_unref(id);
+static void let_go(uint32_t id) {
+  if (--all[id].held == 0 && hooks_any() && !all[id].taken) hooks_free(told(id), all[id].free_site);
 }
 
-void physical_ref(uint32_t id) { ++all[id].refs; }
-
-void physical_unref(uint32_t id) {
+static void unref(uint32_t id) {
   if (--all[id].refs) return;
   if (!all[id].offered || !exchange_withdraw(all[id].offered, true)) {
     end(id);
@@ -76,6 +86,37 @@ void physical_unref(uint32_t id) {
   }
   all[id].next = lent;
   lent = id;
+}
+
+void *physical_retain(uint32_t id) {
+  ++all[id].handles;
+  hold(id);
+  return handle_of(id);
+}
+
+void physical_drop(uint32_t id, void *site) {
+  --all[id].handles;
+  all[id].free_site = site;
+  let_go(id);
+  unref(id);
+}
+
+void physical_map(uint32_t id) { hold(id); }
+
+void physical_unmap_later(uint32_t id) { let_go(id); }
+void physical_unmap_now(uint32_t id) { unref(id); }
+
+void physical_unmap(uint32_t id) {
+  physical_unmap_later(id);
+  physical_unmap_now(id);
+}
+
+void physical_each(void (*visit)(const hook_block *, void *), void *argument) {
+  for (uint32_t id = 1; id < n_slots; ++id) {
+    if (!all[id].held || all[id].taken) continue;
+    const hook_block block = told(id);
+    visit(&block, argument);
+  }
 }
 
 bool physical_settle(void) {

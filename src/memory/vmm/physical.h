@@ -1,5 +1,6 @@
 /* Memory without an address: what handles are for, and mappings refer to. A slot of a table each; a handle is the
- * slot's number and how often it was used, so that a stale one is recognised. vmm.c serialises the calls.
+ * slot's number and how often it was used, so that a stale one is recognised. vmm.c serialises the calls. What the program
+ * makes itself is told to listeners as a block (base/hooks.h), and freed when it has neither handle nor mapping.
  *
  * The memory is given back with the last reference, unless another process has imported it: then it is lent, and
  * comes back when that process has let go or ended (physical_settle). */
@@ -8,6 +9,7 @@
 
 #include <stdint.h>
 
+#include "base/hooks.h"
 #include "base/status.h"
 #include "memory/heap/heap.h"
 #include "memory/share/exchange.h"
@@ -24,9 +26,13 @@ typedef struct {
   };
   uint64_t offered, taken; /* keys of exchange.h; 0: none */
   char tag[EXCHANGE_TAG_BYTES];
-  uint32_t uses; /* odd: there is one */
-  uint32_t refs; /* handles given, and mappings */
-  uint32_t handles, next;
+  uint64_t number;        /* among the allocations of its device or of pinned memory; not where it is taken */
+  void *site, *free_site; /* where it was made, and a handle dropped last */
+  uint32_t uses;          /* odd: there is one */
+  uint32_t handles;       /* given, and not dropped */
+  uint32_t held;          /* these, and mappings: while there are any, it is a live block of the program's */
+  uint32_t refs;          /* these, and mappings that are gone but for tasks */
+  uint32_t next;
 } physical;
 
 enum { MOST_PHYSICALS = 1 << 20 };
@@ -46,11 +52,18 @@ void physical_release(const physical *contents);
 status physical_of(void *handle, uint32_t *id);
 physical *physical_at(uint32_t id);
 
-/* Another handle, and the end of one; references of mappings. */
+/* Another handle, and the end of one. */
 void *physical_retain(uint32_t id);
-void physical_drop(uint32_t id);
-void physical_ref(uint32_t id);
-void physical_unref(uint32_t id);
+void physical_drop(uint32_t id, void *site);
+
+/* A mapping, and its end; in two steps where tasks may still use the memory. */
+void physical_map(uint32_t id);
+void physical_unmap(uint32_t id);
+void physical_unmap_later(uint32_t id);
+void physical_unmap_now(uint32_t id);
+
+/* Calls visit for all that are the program's own and live. */
+void physical_each(void (*visit)(const hook_block *, void *), void *argument);
 
 /* Takes back what is lent no more; whether anything was. */
 bool physical_settle(void);

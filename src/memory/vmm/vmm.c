@@ -121,12 +121,14 @@ static status add_physical(const physical *contents, void **handle) {
   return st;
 }
 
-status vmm_create(int device, heap *h, uint64_t bytes, uint64_t granularity, const void *tag, void **handle) {
+status vmm_create(int device, uint64_t bytes, uint64_t granularity, const void *tag, void *site, void **handle) {
+  heap *h = device == VMM_HOST ? NULL : memory_heap(device);
   if (bytes == 0 || bytes % granularity)
     return fail(ST_INVALID_VALUE, "size is %ju, expected a multiple of the granularity, %ju", (uintmax_t)bytes,
                 (uintmax_t)granularity);
-  physical made = {.heap = h, .device = device, .bytes = bytes, .n_pieces = 1, .one = {0, bytes}};
+  physical made = {.heap = h, .device = device, .bytes = bytes, .n_pieces = 1, .one = {0, bytes}, .site = site};
   memcpy(made.tag, tag, sizeof made.tag);
+  TRY(memory_new_number(device, &made.number));
   vmm_settle();
   if (h) {
     TRY(heap_take_pages(h, bytes, &made.one.offset));
@@ -145,13 +147,19 @@ bool vmm_settle(void) {
   return any;
 }
 
-status vmm_drop(void *handle) {
+status vmm_drop(void *handle, void *site) {
   uint32_t id;
   pthread_mutex_lock(&vmm.lock);
   const status st = physical_of(handle, &id);
-  if (st == ST_OK) physical_drop(id);
+  if (st == ST_OK) physical_drop(id, site);
   pthread_mutex_unlock(&vmm.lock);
-  return st;
+  return st == ST_OK ? st : hooks_bad_free(st, (uintptr_t)handle, site);
+}
+
+void vmm_each_physical(void (*visit)(const hook_block *, void *), void *argument) {
+  pthread_mutex_lock(&vmm.lock);
+  physical_each(visit, argument);
+  pthread_mutex_unlock(&vmm.lock);
 }
 
 status vmm_tag(void *handle, void *tag, int *device) {
@@ -231,7 +239,7 @@ status vmm_import_block(uint64_t key, int device, uintptr_t *out) {
   status st = physical_of(handle, &id);
   if (st == ST_OK) {
     st = place_block(id, out);
-    physical_drop(id);
+    physical_drop(id, NULL);
   }
   pthread_mutex_unlock(&vmm.lock);
   return st;
@@ -277,7 +285,7 @@ static bool settle(uintptr_t start, uint64_t bytes) {
       at = &l->next;
       continue;
     }
-    physical_unref(l->physical);
+    physical_unmap_now(l->physical);
     *at = l->next;
     free(l);
     any = true;
@@ -320,7 +328,7 @@ static status map_locked(uintptr_t at, uint32_t of, reservation *in, unsigned ac
   atomic_store_explicit(&m->access, access, memory_order_relaxed);
   atomic_store_explicit(&m->device, p->device, memory_order_relaxed);
   mark(at, p->bytes, id);
-  physical_ref(of);
+  physical_map(of);
   in->device = p->device;
   in->imported = p->taken;
   ++in->n_mappings;
@@ -365,9 +373,10 @@ static status unmap_locked(uintptr_t at) {
   mark(at, m->bytes, 0);
   if (noted) {
     if (is_host(m)) window_hide_from_host(at, m->bytes);
+    physical_unmap_later(m->physical);
   } else {
     window_clear(at, m->bytes, is_host(m));
-    physical_unref(m->physical);
+    physical_unmap(m->physical);
   }
   --reservation_of(at)->n_mappings;
   m->next = vmm.unused_mapping;
@@ -423,6 +432,13 @@ bool vmm_is_reserved(uintptr_t address) {
   const bool reserved = reservation_of(address);
   pthread_mutex_unlock(&vmm.lock);
   return reserved;
+}
+
+bool vmm_is_imported(uintptr_t address) {
+  pthread_mutex_lock(&vmm.lock);
+  const bool imported = reservation_of(address) && !reservation_of_program(address);
+  pthread_mutex_unlock(&vmm.lock);
+  return imported;
 }
 
 bool vmm_find(uintptr_t address, uintptr_t *start, uint64_t *bytes) {

@@ -16,12 +16,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/device_number.h"
 #include "base/status.h"
 #include "memory/heap/heap.h"
 
 enum { VMM_READ = 1, VMM_WRITE = 2 };
 
-enum { VMM_HOST = -1 };
+enum { VMM_HOST = HOST_PINNED };
 
 /* alignment: 0 or a power of two; expected: where, or 0. The size is rounded up to granules. */
 status vmm_reserve(uint64_t bytes, uint64_t alignment, uintptr_t expected, uintptr_t *out);
@@ -29,12 +30,15 @@ status vmm_reserve(uint64_t bytes, uint64_t alignment, uintptr_t expected, uintp
 /* Nothing may be mapped in it. */
 status vmm_release(uintptr_t start);
 
-/* A physical of `bytes`, a multiple of `granularity`. heap: of the device (kept for its life); NULL for the host.
- * tag: 32 bytes that vmm_tag gives back. One reference. */
-status vmm_create(int device, heap *h, uint64_t bytes, uint64_t granularity, const void *tag, void **handle);
+/* A physical of `bytes`, a multiple of `granularity`, of an opened device or of VMM_HOST. tag: 32 bytes that vmm_tag gives
+ * back; site: the caller's return address. One reference. */
+status vmm_create(int device, uint64_t bytes, uint64_t granularity, const void *tag, void *site, void **handle);
 
 /* Drops a reference; mappings have their own. */
-status vmm_drop(void *handle);
+status vmm_drop(void *handle, void *site);
+
+/* Calls visit for every physical that the program made and has a handle or a mapping of, in no order, under the lock. */
+void vmm_each_physical(void (*visit)(const hook_block *, void *), void *argument);
 
 /* What it was made with, and the device that it is memory of here. */
 status vmm_tag(void *handle, void *tag, int *device);
@@ -70,8 +74,9 @@ status vmm_view(uintptr_t address, uint64_t bytes, unsigned access, const char *
 /* The device of what is mapped there, VMM_HOST, or -2 where nothing is. Lock-free. */
 int vmm_device_of(uintptr_t address);
 
-/* Whether a reservation holds the address. */
+/* Whether a reservation holds the address; one that the library made for another process's block. */
 bool vmm_is_reserved(uintptr_t address);
+bool vmm_is_imported(uintptr_t address);
 
 /* The mapping that holds the address. */
 bool vmm_find(uintptr_t address, uintptr_t *start, uint64_t *bytes);
