@@ -2,6 +2,7 @@
 #include "kernel/engine/level.h"
 #include "kernel/families.h"
 #include "kernel/norm/panels.h"
+#include "kernel/norm/softmax_columns.h"
 #include "kernel/norm/softmax_loops.h"
 
 LEVEL_CHOICE(softmax_loops, softmax, softmax_loops)
@@ -11,6 +12,7 @@ typedef struct {
   union {
     softmax_rows *rows_loop;
     softmax_back *back_rows;
+    softmax_columns *columns;
   };
 } softmax_plan;
 
@@ -38,6 +40,12 @@ static status softmax_run(const executor *e, void *const *view, void *scratch) {
   const softmax_plan *s = PLAN(e, softmax_plan);
   return panels_run(&(panel_job){.plan = &s->rows, .view = view, .body = softmax_panel, .op = s, .as_stored = true},
                     e->cost_ns);
+}
+
+static status by_columns_run(const executor *e, void *const *view, void *scratch) {
+  (void)scratch;
+  const softmax_plan *s = PLAN(e, softmax_plan);
+  return softmax_columns_run(&s->rows, s->columns, view, e->cost_ns);
 }
 
 static status softmax_back_run(const executor *e, void *const *view, void *scratch) {
@@ -79,8 +87,14 @@ status prepare_softmax(executor *e, const op_arg *a) {
   TRY(op_expect_dim(a[1].integer, "dim", self->rank, &dim));
   TRY(op_expect_shape(out, "out", self->dims, self->rank));
   const softmax_type_loops loops_of_type = plan_rows(e, s, (const tensor *const[]){self, out}, 2, dim);
-  s->rows_loop = e->op->variant == SOFTMAX ? loops_of_type.softmax : loops_of_type.log_softmax;
-  e->run = softmax_run;
+  const bool is_log = e->op->variant != SOFTMAX;
+  if (softmax_takes_columns(&s->rows)) {
+    s->columns = is_log ? softmax_by_columns->log_softmax : softmax_by_columns->softmax;
+    e->run = by_columns_run;
+  } else {
+    s->rows_loop = is_log ? loops_of_type.log_softmax : loops_of_type.softmax;
+    e->run = softmax_run;
+  }
   return ST_OK;
 }
 

@@ -6,6 +6,10 @@
 
 #include <stdint.h>
 
+enum {
+  SOFTMAX_CHUNK = 4096
+}; /* elements that stay in L1 as floats; of longer rows, results of chunks are brought together */
+
 /* Elements are of the dtype: the type's, or a half, which is computed with as float. */
 /* Of rows that are so many bytes apart, each of n elements. */
 typedef void softmax_rows(void *y, int64_t y_pitch, const void *x, int64_t x_pitch, int dtype, int rows, int64_t n);
