@@ -42,7 +42,7 @@ static void masked_panel(const void *op, const panel *p) {
   for (int i = 0; i < p->width; ++i) {
     float *y = panel_floats(p, 1, i);
     mask_row(op, p, 2, i, y, panel_floats(p, 0, i), MASKED);
-    softmax->f32.softmax(y, 0, y, 0, ACL_FLOAT, 1, p->n);
+    softmax->f32.softmax(&(softmax_matrix){.y = (char *)y, .x = (char *)y, .n = p->n, .rows = 1, .dtype = ACL_FLOAT});
   }
 }
 

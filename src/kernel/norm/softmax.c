@@ -18,7 +18,13 @@ typedef struct {
 
 static void softmax_panel(const void *op, const panel *p) {
   const softmax_plan *s = op;
-  s->rows_loop(p->at[1], p->pitch[1], p->at[0], p->pitch[0], p->dtype, p->width, p->n);
+  s->rows_loop(&(softmax_matrix){.y = p->at[1],
+                                 .x = p->at[0],
+                                 .y_pitch = p->pitch[1],
+                                 .x_pitch = p->pitch[0],
+                                 .n = p->n,
+                                 .rows = p->width,
+                                 .dtype = p->dtype});
 }
 
 /* Operands: the gradient, what the forward pass gave, the result. */

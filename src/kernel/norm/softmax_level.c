@@ -81,23 +81,21 @@ VEC_INLINE exp_stats row_stats(const char *x, int dtype, int64_t n) {
   return row;
 }
 
-/* Rows that are so many bytes apart. */
-typedef struct {
-  char *y;
-  const char *x;
-  int64_t y_pitch, x_pitch, n;
-  int rows;
-} row_group;
-
 /* Rows of a group that is in L1 as floats: where it lies, or brought into `kept`. */
 typedef struct {
   const float *x[TOGETHER];
   float top[TOGETHER];
 } group_floats;
 
-VEC_INLINE void *group_out(const row_group *g, int i) { return g->y + i * g->y_pitch; }
+VEC_INLINE void *group_out(const softmax_matrix *g, int i) { return g->y + i * g->y_pitch; }
 
-VEC_INLINE void group_read(group_floats *f, const row_group *g, int dtype, float *kept) {
+VEC_INLINE void keep_scale(const softmax_matrix *g, int i, float top, float log_sum) {
+  if (!g->scale) return;
+  g->scale[i][0] = top;
+  g->scale[i][1] = log_sum;
+}
+
+VEC_INLINE void group_read(group_floats *f, const softmax_matrix *g, int dtype, float *kept) {
   for (int i = 0; i < g->rows; ++i) {
     const void *const from = g->x + i * g->x_pitch;
     float *const to = dtype == ACL_FLOAT ? NULL : kept + i * ((g->n + VEC - 1) / VEC * VEC);
@@ -106,7 +104,7 @@ VEC_INLINE void group_read(group_floats *f, const row_group *g, int dtype, float
   }
 }
 
-VEC_INLINE void softmax_group(const row_group *g, int dtype, float *kept) {
+VEC_INLINE void softmax_group(const softmax_matrix *g, int dtype, float *kept) {
   group_floats f;
   double sum[TOGETHER] = {0};
   float scale[TOGETHER], *e[TOGETHER];
@@ -120,7 +118,7 @@ VEC_INLINE void softmax_group(const row_group *g, int dtype, float *kept) {
     vec_each_stored(times_value, &(vec_loop){.x = e[i], .out = group_out(g, i), .q = vec_of(scale[i])}, dtype, g->n);
 }
 
-VEC_INLINE void log_softmax_group(const row_group *g, int dtype, float *kept) {
+VEC_INLINE void log_softmax_group(const softmax_matrix *g, int dtype, float *kept) {
   group_floats f;
   double sum[TOGETHER] = {0};
   float log_sum[TOGETHER];
@@ -132,6 +130,7 @@ VEC_INLINE void log_softmax_group(const row_group *g, int dtype, float *kept) {
   for (int i = 0; i < (g->rows > 1 ? TOGETHER : 1); ++i) log_sum[i] = (float)wide_log(sum[i]);
   for (int i = 0; i < g->rows; ++i) {
     if (!log_is_short(sum[i])) log_sum[i] = (float)log(sum[i]);
+    keep_scale(g, i, f.top[i], log_sum[i]);
     const vec_loop l = {
         .x = f.x[i], .out = group_out(g, i), .dtype = ACL_FLOAT, .p = vec_of(f.top[i]), .q = vec_of(log_sum[i])};
     vec_each_stored(log_softmax_value, &l, dtype, g->n);
@@ -139,40 +138,42 @@ VEC_INLINE void log_softmax_group(const row_group *g, int dtype, float *kept) {
 }
 
 /* A row that is longer than a chunk; p: its largest, q: a factor, or a logarithm. */
-VEC_INLINE void each_of_long(vec_value *value, const row_group *g, int dtype, float p, float q) {
+VEC_INLINE void each_of_long(vec_value *value, const softmax_matrix *g, int dtype, float p, float q) {
   const vec_loop l = {.x = (const void *)g->x, .out = group_out(g, 0), .dtype = dtype, .p = vec_of(p), .q = vec_of(q)};
   vec_each_stored(value, &l, dtype, g->n);
 }
 
-VEC_INLINE void softmax_long(const row_group *g, int dtype) {
+VEC_INLINE void softmax_long(const softmax_matrix *g, int dtype) {
   const exp_stats s = row_stats(g->x, dtype, g->n);
   each_of_long(softmax_value, g, dtype, s.top, (float)(1 / s.sum));
 }
 
-VEC_INLINE void log_softmax_long(const row_group *g, int dtype) {
+VEC_INLINE void log_softmax_long(const softmax_matrix *g, int dtype) {
   const exp_stats s = row_stats(g->x, dtype, g->n);
-  each_of_long(log_softmax_value, g, dtype, s.top, log_of_sum(s.sum));
+  const float log_sum = log_of_sum(s.sum);
+  keep_scale(g, 0, s.top, log_sum);
+  each_of_long(log_softmax_value, g, dtype, s.top, log_sum);
 }
 
 #define ROWS_F32(name)                                                                                                 \
-  VEC_INLINE void name##_groups(row_group g, int dtype) {                                                              \
+  VEC_INLINE void name##_groups(const softmax_matrix *m, int dtype) {                                                  \
     _Alignas(64) float kept[CHUNK];                                                                                    \
-    for (int left = g.rows; left > 0; left -= g.rows) {                                                                \
-      g.rows = g.n > SHORT ? 1 : left < TOGETHER ? left : TOGETHER;                                                    \
+    softmax_matrix g = *m;                                                                                             \
+    for (int i = 0; i < m->rows; i += g.rows) {                                                                        \
+      g.rows = g.n > SHORT ? 1 : m->rows - i < TOGETHER ? m->rows - i : TOGETHER;                                      \
+      g.y = m->y + i * m->y_pitch;                                                                                     \
+      g.x = m->x + i * m->x_pitch;                                                                                     \
+      g.scale = m->scale ? m->scale + i : NULL;                                                                        \
       if (g.n <= CHUNK)                                                                                                \
         name##_group(&g, dtype, kept);                                                                                 \
       else                                                                                                             \
         name##_long(&g, dtype);                                                                                        \
-      g.y += g.rows * g.y_pitch;                                                                                       \
-      g.x += g.rows * g.x_pitch;                                                                                       \
     }                                                                                                                  \
   }                                                                                                                    \
-  static void name##_rows_f32(void *y, int64_t y_pitch, const void *x, int64_t x_pitch, int dtype, int rows,           \
-                              int64_t n) {                                                                             \
-    const row_group g = {.y = y, .x = x, .y_pitch = y_pitch, .x_pitch = x_pitch, .n = n, .rows = rows};                \
-    dtype == ACL_FLOAT     ? name##_groups(g, ACL_FLOAT)                                                               \
-    : dtype == ACL_FLOAT16 ? name##_groups(g, ACL_FLOAT16)                                                             \
-                           : name##_groups(g, ACL_BF16);                                                               \
+  static void name##_rows_f32(const softmax_matrix *m) {                                                               \
+    m->dtype == ACL_FLOAT     ? name##_groups(m, ACL_FLOAT)                                                            \
+    : m->dtype == ACL_FLOAT16 ? name##_groups(m, ACL_FLOAT16)                                                          \
+                              : name##_groups(m, ACL_BF16);                                                            \
   }
 ROWS_F32(softmax)
 ROWS_F32(log_softmax)
@@ -279,12 +280,10 @@ static void log_softmax_f64(double *y, const double *x, int64_t n) {
 }
 
 #define ROWS_F64(name)                                                                                                 \
-  static void name##_rows_f64(void *y, int64_t y_pitch, const void *x, int64_t x_pitch, int dtype, int rows,           \
-                              int64_t n) {                                                                             \
-    (void)dtype;                                                                                                       \
-    for (int i = 0; i < rows; ++i)                                                                                     \
-      name##_f64((double *)(void *)((char *)y + i * y_pitch),                                                          \
-                 (const double *)(const void *)((const char *)x + i * x_pitch), n);                                    \
+  static void name##_rows_f64(const softmax_matrix *m) {                                                               \
+    for (int i = 0; i < m->rows; ++i)                                                                                  \
+      name##_f64((double *)(void *)(m->y + i * m->y_pitch), (const double *)(const void *)(m->x + i * m->x_pitch),     \
+                 m->n);                                                                                                \
   }
 ROWS_F64(softmax)
 ROWS_F64(log_softmax)

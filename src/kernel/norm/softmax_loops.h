@@ -6,13 +6,22 @@
 
 #include <stdint.h>
 
-enum {
-  SOFTMAX_CHUNK = 4096
-}; /* elements that stay in L1 as floats; of longer rows, results of chunks are brought together */
+/* Elements that stay in L1 as floats; of longer rows, results of chunks are brought together. */
+enum { SOFTMAX_CHUNK = 4096 };
 
-/* Elements are of the dtype: the type's, or a half, which is computed with as float. */
-/* Of rows that are so many bytes apart, each of n elements. */
-typedef void softmax_rows(void *y, int64_t y_pitch, const void *x, int64_t x_pitch, int dtype, int rows, int64_t n);
+/* Rows that are so many bytes apart, each of n elements of the dtype: the type's, or a half, which is computed with as
+ * float. */
+typedef struct {
+  char *y;
+  const char *x;
+  int64_t y_pitch, x_pitch, n;
+  int rows, dtype;
+  float (
+      *scale)[2]; /* NULL, or for a logarithm of floats' softmax: what is taken from each row, the largest and then the
+                        logarithm of the sum of e^(x - largest) */
+} softmax_matrix;
+
+typedef void softmax_rows(const softmax_matrix *m);
 
 typedef struct {
   char *dx;
