@@ -121,19 +121,21 @@ static void apply(float *y, const float *x, norm_stats s, const float *gamma, co
     vec_each(apply_step, &l, n);
 }
 
-VEC_INLINE void apply_one_each(const vec_loop *l, int dtype, int64_t n) {
-  for (int64_t i = 0, m; i < n; i += m) {
-    m = n - i < VEC ? n - i : VEC;
-    const vec x = m == VEC ? xhat(l, dtype, i, VEC) : xhat(l, dtype, i, m), y = vec_fma(x, l->s, l->t);
-    m == VEC ? vec_write(l->out, dtype, i, y, VEC) : vec_write(l->out, dtype, i, y, m);
-  }
+VEC_INLINE vec apply_one_value(const vec_loop *l, int64_t i, int64_t n) {
+  return vec_fma(xhat(l, l->dtype, i, n), l->s, l->t);
+}
+
+/* In a loop of its own for each dtype of x and out. */
+VEC_INLINE void each_as_stored(vec_value *value, vec_loop l, int dtype, int64_t n) {
+  l.dtype = dtype;
+  vec_each_stored(value, &l, dtype, n);
 }
 
 static void apply_one(void *y, const void *x, int dtype, norm_stats s, float gamma, float beta, int64_t n) {
   vec_loop l = normalising(y, x, s);
   l.s = vec_of(gamma);
   l.t = vec_of(beta);
-#define APPLY_ONE(dtype) apply_one_each(&l, dtype, n)
+#define APPLY_ONE(dtype) each_as_stored(apply_one_value, l, dtype, n)
   OF_DTYPE(APPLY_ONE, dtype);
 }
 
@@ -250,14 +252,9 @@ static void back(float *dx, const float *dy, const float *x, norm_stats s, const
   vec_each(back_step, &l, n);
 }
 
-VEC_INLINE void back_one_each(const vec_loop *l, int dtype, int64_t n) {
-  for (int64_t i = 0, m; i < n; i += m) {
-    m = n - i < VEC ? n - i : VEC;
-    const vec g = (m == VEC ? vec_read(l->y, dtype, i, VEC) : vec_read(l->y, dtype, i, m)) * l->u;
-    const vec normal = m == VEC ? xhat(l, dtype, i, VEC) : xhat(l, dtype, i, m);
-    const vec dx = (g - l->s - l->t * normal) * l->q;
-    m == VEC ? vec_write(l->out, dtype, i, dx, VEC) : vec_write(l->out, dtype, i, dx, m);
-  }
+VEC_INLINE vec back_one_value(const vec_loop *l, int64_t i, int64_t n) {
+  const vec g = vec_read(l->y, l->dtype, i, n) * l->u;
+  return (g - l->s - l->t * xhat(l, l->dtype, i, n)) * l->q;
 }
 
 static void back_one(void *dx, const void *dy, const void *x, int dtype, norm_stats s, float gamma, norm_sums mean,
@@ -267,7 +264,7 @@ static void back_one(void *dx, const void *dy, const void *x, int dtype, norm_st
   l.s = vec_of((float)mean.dy);
   l.t = vec_of((float)mean.dy_xhat);
   l.u = vec_of(gamma);
-#define BACK_ONE(dtype) back_one_each(&l, dtype, n)
+#define BACK_ONE(dtype) each_as_stored(back_one_value, l, dtype, n)
   OF_DTYPE(BACK_ONE, dtype);
 }
 
