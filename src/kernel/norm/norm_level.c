@@ -195,19 +195,34 @@ static void swish_back(float *dx, const float *dy, const float *x, float scale, 
 
 /* ---- backward ---------------------------------------------------------------------------------------------------- */
 
-/* One block of back_sums; dtype and has_... are constants where this is inlined. */
+/* Elements i to i + n of back_sums; dtype and has_... are constants where this is inlined. */
+VEC_INLINE void back_term(const vec_loop *l, int dtype, bool has_gamma, float *dgamma, float *dbeta, int64_t i,
+                          int64_t n, vec *sum, vec *product) {
+  const vec dy = vec_read(l->y, dtype, i, n), normal = xhat(l, dtype, i, n);
+  if (dgamma) vec_put(dgamma + i, vec_fma(dy, normal, vec_get(dgamma + i, n, (vec){0})), n);
+  if (dbeta) vec_put(dbeta + i, vec_get(dbeta + i, n, (vec){0}) + dy, n);
+  const vec g = has_gamma ? dy * vec_get(l->z + i, n, (vec){0}) : dy;
+  *sum += g;
+  *product = vec_fma(g, normal, *product);
+}
+
+/* One block: vectors take turns between two sums. */
 VEC_INLINE two_sums back_block(const vec_loop *l, int dtype, bool has_gamma, float *dgamma, float *dbeta, int64_t begin,
                                int64_t end) {
   vec sum[2] = {{0}}, product[2] = {{0}};
-  for (int64_t i = begin, k = 0; i < end; i += VEC, k ^= 1) {
-    const int64_t n = end - i < VEC ? end - i : VEC;
-    const vec dy = vec_read(l->y, dtype, i, n), normal = xhat(l, dtype, i, n);
-    if (dgamma) vec_put(dgamma + i, vec_fma(dy, normal, vec_get(dgamma + i, n, (vec){0})), n);
-    if (dbeta) vec_put(dbeta + i, vec_get(dbeta + i, n, (vec){0}) + dy, n);
-    const vec g = has_gamma ? dy * vec_get(l->z + i, n, (vec){0}) : dy;
-    sum[k] += g;
-    product[k] = vec_fma(g, normal, product[k]);
+  int64_t i = begin;
+#define TERM(k, at, n) back_term(l, dtype, has_gamma, dgamma, dbeta, at, n, &sum[k], &product[k])
+  for (; i + 2 * VEC <= end; i += 2 * VEC) {
+    TERM(0, i, VEC);
+    TERM(1, i + VEC, VEC);
   }
+  if (i + VEC <= end) {
+    TERM(0, i, VEC);
+    if (i + VEC < end) TERM(1, i + VEC, end - i - VEC);
+  } else if (i < end) {
+    TERM(0, i, end - i);
+  }
+#undef TERM
   return (two_sums){vec_sum(sum[0] + sum[1]), vec_sum(product[0] + product[1])};
 }
 
