@@ -105,6 +105,12 @@ class Forward(unittest.TestCase):
                 run("aclnnLogSoftmax", x, 1, out)
                 self.assertTrue(np.isnan(out.get()[:3]).all())
                 ref.check_equal(out.get()[3], np.where(np.arange(n) == 0, 0, -np.inf).astype(d.values))
+                for op in ("aclnnSoftmax", "aclnnLogSoftmax"):       # the same as columns, alone and among others
+                    run(op, x, 1, out)
+                    for copies in (1, 9):
+                        columns = Tensor.of(d, np.tile(v.T, copies).astype(d.values))
+                        run(op, columns, 0, columns)
+                        ref.check_equal(columns.get(), np.tile(out.get().T, copies), f"{op} of {d}, {n} x {4 * copies}")
 
     def test_small_results(self):
         """Denormal results are not lost."""

@@ -86,6 +86,25 @@ static void values_survive_a_round_trip(void **state) {
       }
 }
 
+/* Many together are converted by other instructions than one. */
+static void halves_are_the_same_together(void **state) {
+  (void)state;
+  enum { N = 1 << 14, REST = 13 };
+  static uint32_t bits[N];
+  static uint16_t together[N], alone[N];
+  static const int halves[] = {ACL_FLOAT16, ACL_BF16};
+  random_source random = {12};
+  for (int i = 0; i < N; i++) /* a NaN in 128, ties among those with short fractions */
+    bits[i] = (uint32_t)random_next(&random) & (i % 3 ? UINT32_MAX : 0xffffd000);
+  for (int l = 0; l < n_levels; l++)
+    for (size_t t = 0; t < COUNT(halves); t++) {
+      store_loop *const store = level[l]->store[halves[t]][COMPUTE_F32];
+      store(together, 2, bits, N - REST);
+      for (int i = 0; i < N - REST; i++) store(alone + i, 2, bits + i, 1);
+      assert_memory_equal(together, alone, (N - REST) * sizeof *alone);
+    }
+}
+
 /* Stored types as C has them, with their limits. */
 #define INTEGERS(X)                                                                                                    \
   X(ACL_INT8, int8_t, INT8_MIN, INT8_MAX)                                                                              \
@@ -432,6 +451,7 @@ int main(int argc, char **argv) {
   if (argc > 1 && !strcmp(argv[1], "name")) return fprintf(stderr, "%s", loops->name) < 0;
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(values_survive_a_round_trip),
+      cmocka_unit_test(halves_are_the_same_together),
       cmocka_unit_test(floats_truncate_and_saturate),
       cmocka_unit_test(integers_wrap),
       cmocka_unit_test(stores_to_half_round_once),

@@ -6,6 +6,7 @@
 #ifndef CANNON_KERNEL_ENGINE_HALVES_H
 #define CANNON_KERNEL_ENGINE_HALVES_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #ifdef __F16C__
@@ -38,14 +39,57 @@ static inline void bf16_store_16(uint16_t *to, __mmask16 lanes, __m512 x) {
   _mm256_mask_storeu_epi16(to, lanes, _mm512_cvtepi32_epi16(rounded));
 }
 
+/* Two vectors at a time, which takes half the instructions for bfloat16. NaNs are rare. */
+static inline void f16_load_32(const uint16_t *from, __m512 x[2]) {
+  for (int k = 0; k < 2; ++k) x[k] = f16_load_16(from + 16 * k, 0xffff);
+}
+static inline void f16_store_32(uint16_t *to, const __m512 x[2]) {
+  const bool has_nan = _mm512_cmp_ps_mask(x[0], x[1], _CMP_UNORD_Q);
+  for (int k = 0; k < 2; ++k)
+    if (__builtin_expect(has_nan, 0))
+      f16_store_16(to + 16 * k, 0xffff, x[k]);
+    else
+      _mm256_storeu_si256((void *)(to + 16 * k), _mm512_cvtps_ph(x[k], _MM_FROUND_TO_NEAREST_INT));
+}
+
+/* Words k and 16 + k become the high halves of lanes k. */
+static inline void bf16_load_32(const uint16_t *from, __m512 x[2]) {
+  const __m512i words = _mm512_loadu_si512(from),
+                lane = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+  for (int k = 0; k < 2; ++k) {
+    const __m512i from_word = _mm512_slli_epi32(_mm512_add_epi32(lane, _mm512_set1_epi32(16 * k)), 16);
+    x[k] = _mm512_castsi512_ps(_mm512_maskz_permutexvar_epi16(0xaaaaaaaa, from_word, words));
+  }
+}
+static inline void bf16_store_32(uint16_t *to, const __m512 x[2]) {
+  if (__builtin_expect(_mm512_cmp_ps_mask(x[0], x[1], _CMP_UNORD_Q), 0)) {
+    bf16_store_16(to, 0xffff, x[0]);
+    bf16_store_16(to + 16, 0xffff, x[1]);
+    return;
+  }
+  __m512i sum[2];
+  for (int k = 0; k < 2; ++k) {
+    const __m512i bits = _mm512_castps_si512(x[k]), up = _mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff));
+    const __mmask16 is_odd = _mm512_test_epi32_mask(bits, _mm512_set1_epi32(0x10000));
+    sum[k] = _mm512_mask_sub_epi32(up, is_odd, up, _mm512_set1_epi32(-1));
+  }
+  /* The high halves of the first vector's lanes and of the second's take turns; then the first's come first. */
+  const __m512i turns = _mm512_mask_blend_epi16(0xaaaaaaaa, _mm512_srli_epi32(sum[0], 16), sum[1]);
+  const __m512i from_word = _mm512_set_epi16(31, 29, 27, 25, 23, 21, 19, 17, 15, 13, 11, 9, 7, 5, 3, 1, 30, 28, 26, 24,
+                                             22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
+  _mm512_storeu_si512(to, _mm512_permutexvar_epi16(from_word, turns));
+}
+
 /* Lines of the next page are asked for, since the hardware stops at its beginning; once a line, two vectors. */
 #  define LOAD_HALVES(type)                                                                                            \
     static inline int64_t type##_load(float *to, const uint16_t *from, int64_t n) {                                    \
       int64_t i = 0;                                                                                                   \
       for (; i + 32 <= n; i += 32) {                                                                                   \
+        __m512 x[2];                                                                                                   \
         __builtin_prefetch(from + i + 1024);                                                                           \
-        _mm512_storeu_ps(to + i, type##_load_16(from + i, 0xffff));                                                    \
-        _mm512_storeu_ps(to + i + 16, type##_load_16(from + i + 16, 0xffff));                                          \
+        type##_load_32(from + i, x);                                                                                   \
+        _mm512_storeu_ps(to + i, x[0]);                                                                                \
+        _mm512_storeu_ps(to + i + 16, x[1]);                                                                           \
       }                                                                                                                \
       for (; i < n; i += 16) {                                                                                         \
         const __mmask16 lanes = (__mmask16)_bzhi_u32(0xffff, (unsigned)(n - i));                                       \
@@ -57,9 +101,9 @@ static inline void bf16_store_16(uint16_t *to, __mmask16 lanes, __m512 x) {
     static inline int64_t type##_store(uint16_t *to, const float *from, int64_t n) {                                   \
       int64_t i = 0;                                                                                                   \
       for (; i + 32 <= n; i += 32) {                                                                                   \
+        const __m512 x[2] = {_mm512_loadu_ps(from + i), _mm512_loadu_ps(from + i + 16)};                               \
         __builtin_prefetch(to + i + 1024, 1);                                                                          \
-        type##_store_16(to + i, 0xffff, _mm512_loadu_ps(from + i));                                                    \
-        type##_store_16(to + i + 16, 0xffff, _mm512_loadu_ps(from + i + 16));                                          \
+        type##_store_32(to + i, x);                                                                                    \
       }                                                                                                                \
       for (; i < n; i += 16) {                                                                                         \
         const __mmask16 lanes = (__mmask16)_bzhi_u32(0xffff, (unsigned)(n - i));                                       \

@@ -95,4 +95,17 @@ static inline __m512 exp_16(__m512 x) {
   return _mm512_scalef_ps(p, n);
 }
 
+/* ---- log --------------------------------------------------------------------------------------------------------- */
+
+/* x = (1 + f) 2^k with 1 + f in [3/4, 3/2), NaN below 0. At 0 and infinity f is 0 and k infinite. */
+static inline __m512 log_16(__m512 x) {
+  const __m512 m = _mm512_getmant_ps(x, _MM_MANT_NORM_p75_1p5, _MM_MANT_SIGN_nan), f = _mm512_sub_ps(m, ALL_16(1));
+  const __m512 k = _mm512_sub_ps(_mm512_getexp_ps(x), _mm512_getexp_ps(m));
+  /* (log(1 + f) - f) / f^2: 2^-27.6 of log(1 + f) */
+  const __m512 p = HORNER_8(MAD_16, f, ALL_16(-0x1p-1f), ALL_16(0x1.5555a4p-2f), ALL_16(-0x1.00004ap-2f),
+                            ALL_16(0x1.99699ep-3f), ALL_16(-0x1.54ed96p-3f), ALL_16(0x1.28807ap-3f),
+                            ALL_16(-0x1.0d98fp-3f), ALL_16(0x1.acf4a8p-4f), ALL_16(-0x1.71e32cp-5f));
+  return MAD_16(k, ALL_16((float)LN2), MAD_16(_mm512_mul_ps(f, f), p, f));
+}
+
 #endif

@@ -10,6 +10,8 @@
 #include "kernel/families.h"
 #include "kernel/loss/reduction.h"
 #include "kernel/loss/target.h"
+#include "kernel/norm/panels.h"
+#include "kernel/norm/softmax_loops.h"
 
 LEVEL_CHOICE(cross_entropy_loops, cross_entropy, cross_entropy_loops)
 
@@ -34,8 +36,13 @@ typedef struct {
 
 typedef struct {
   int64_t n, classes, chunk;
-  matrix in, labels,
-      out; /* labels: of SoftmaxCrossEntropyWithLogits; in, out: scores and probabilities, or the gradient */
+  union {
+    panel_plan rows; /* of CrossEntropyLoss: scores, their logarithmic probabilities */
+    struct {
+      matrix in, labels,
+          out; /* labels: of SoftmaxCrossEntropyWithLogits; in, out: scores and probabilities, or gradients */
+    };
+  };
   target_reader target;
   int64_t target_stride;
   column weight; /* by class */
@@ -111,40 +118,91 @@ static const float *weights_at(const entropy_job *j, float *tile, int64_t k, int
   return tile;
 }
 
+static int64_t n_chunks(const entropy_plan *p) { return p->chunk ? (p->n + p->chunk - 1) / p->chunk : 0; }
+
+/* In order. */
+static status sum_chunks(const entropy_job *j, entropy_chunk *sum) {
+  *sum = (entropy_chunk){0};
+  for (int64_t k = 0; k < n_chunks(j->plan); ++k) {
+    if (j->chunks[k].bad.place >= 0) return fail_target(&j->plan->target, &j->chunks[k].bad);
+    sum->loss += j->chunks[k].loss;
+    sum->weight += j->chunks[k].weight;
+  }
+  return ST_OK;
+}
+
 /* ---- CrossEntropyLoss -------------------------------------------------------------------------------------------- */
 
-/* Writes the row's log probabilities; the target's, and what smoothing adds up over all classes. */
-static void log_softmax_row(const entropy_job *j, int64_t i, int64_t class, double *of_target, double *of_all) {
+/* What smoothing adds up over all classes. */
+static double sum_of_all(const entropy_job *j, const float *log_p) {
   const entropy_plan *p = j->plan;
-  const char *row = j->in + i * p->in.row;
-  char *out = j->out + i * p->out.row;
-  block tile, weights;
-  float top, log_sum;
-  row_scale(p, row, tile, &top, &log_sum);
-  *of_target = *of_all = 0;
+  block weights;
+  double sum = 0;
   for (int64_t k = 0, n; k < p->classes; k += n) {
     n = smaller(BLOCK, p->classes - k);
-    const float *x = fetch(&p->in, row, tile, k, n);
-    float *y = place(&p->out, out, tile, k);
-    cross_entropy->log_softmax(y, x, top, log_sum, n);
-    if (class >= k && class < k + n) *of_target = y[class - k];
-    if (p->smoothing != 0) *of_all += cross_entropy->weighted_sum(weights_at(j, weights, k, n), y, n);
-    keep(&p->out, out, y, tile, k, n);
+    sum += cross_entropy->weighted_sum(weights_at(j, weights, k, n), log_p + k, n);
+  }
+  return sum;
+}
+
+static float score_at(const panel *p, int i, int64_t class) {
+  if (p->dtype == ACL_FLOAT) return panel_floats(p, 0, i)[class];
+  const uint16_t half = ((const uint16_t *)panel_row(p, 0, i))[class];
+  return p->dtype == ACL_FLOAT16 ? half_to_float(half) : bf16_to_float(half);
+}
+
+/* Operands: scores, log probabilities; these may take the scores' place. */
+static void loss_panel(const void *job, const panel *p) {
+  const entropy_job *j = job;
+  const entropy_plan *plan = j->plan;
+  entropy_chunk *const sums = &j->chunks[p->row / plan->chunk];
+  int64_t class[PANEL_MAX];
+  float score[PANEL_MAX], scale[PANEL_MAX][2];
+  if (sums->bad.place >= 0 || !targets_read(&plan->target, j->target + p->row * plan->target_stride,
+                                            plan->target_stride, p->row, p->width, class, &sums->bad))
+    return;
+  for (int i = 0; i < p->width; ++i) score[i] = class[i] == NO_CLASS ? 0 : score_at(p, i, class[i]);
+  softmax->f32.log_softmax(&(softmax_matrix){.y = p->at[1],
+                                             .x = p->at[0],
+                                             .y_pitch = p->pitch[1],
+                                             .x_pitch = p->pitch[0],
+                                             .n = p->n,
+                                             .rows = p->width,
+                                             .dtype = p->dtype,
+                                             .scale = scale});
+  for (int i = 0; i < p->width; ++i) {
+    double loss = 0;
+    if (class[i] != NO_CLASS) {
+      const double w = weight_of(j, class[i]), log_p = score[i] - scale[i][0] - scale[i][1];
+      loss = -(1 - plan->smoothing) * w * log_p;
+      if (plan->smoothing != 0) loss -= plan->smoothing / (double)p->n * sum_of_all(j, panel_floats(p, 1, i));
+      sums->weight += w;
+    }
+    sums->loss += loss;
+    if (plan->each) plan->result.store(j->result + (p->row + i) * plan->result.stride, 0, &loss, 1);
   }
 }
 
-static void loss_row(const entropy_job *j, int64_t i, int64_t class, entropy_chunk *sums) {
-  const entropy_plan *p = j->plan;
-  double of_target, of_all, loss = 0;
-  log_softmax_row(j, i, class, &of_target, &of_all);
-  if (class != NO_CLASS) {
-    const double w = weight_of(j, class);
-    loss = -(1 - p->smoothing) * w * of_target - p->smoothing / (double)p->classes * of_all;
-    sums->weight += w;
-  }
-  sums->loss += loss;
-  if (p->each) p->result.store(j->result + i * p->result.stride, 0, &loss, 1);
+static status cross_entropy_run(const executor *e, void *const *view, void *scratch) {
+  (void)scratch;
+  const entropy_plan *p = PLAN(e, entropy_plan);
+  entropy_chunk chunks[CHUNKS], sum;
+  const entropy_job job = {.plan = p, .target = view[1], .weights = view[2], .result = view[3], .chunks = chunks};
+  for (int k = 0; k < CHUNKS; ++k) chunks[k] = (entropy_chunk){.bad.place = -1};
+  TRY(panels_run(&(panel_job){.plan = &p->rows,
+                              .view = view,
+                              .body = loss_panel,
+                              .op = &job,
+                              .grain = p->chunk,
+                              .as_stored = p->smoothing == 0},
+                 e->cost_ns));
+  TRY(sum_chunks(&job, &sum));
+  const double loss = p->mean ? sum.loss / sum.weight : sum.loss;
+  if (!p->each) p->result.store(view[3], 0, &loss, 1);
+  return ST_OK;
 }
+
+/* ---- row by row -------------------------------------------------------------------------------------------------- */
 
 typedef void row_function(const entropy_job *j, int64_t row, int64_t class, entropy_chunk *sums);
 
@@ -161,37 +219,11 @@ static inline void run_chunks(const entropy_job *j, int64_t begin, int64_t end, 
   }
 }
 
-/* All rows; *sum is theirs. */
-static status run_rows(const entropy_job *j, range_body *chunks, uint64_t cost_ns, entropy_chunk *sum) {
-  const entropy_plan *p = j->plan;
-  const int64_t n_chunks = p->chunk ? (p->n + p->chunk - 1) / p->chunk : 0;
-  rows_parallel(chunks, j, n_chunks, 1, cost_ns);
-  *sum = (entropy_chunk){0};
-  for (int64_t k = 0; k < n_chunks; ++k) {
-    if (j->chunks[k].bad.place >= 0) return fail_target(&p->target, &j->chunks[k].bad);
-    sum->loss += j->chunks[k].loss;
-    sum->weight += j->chunks[k].weight;
-  }
-  return ST_OK;
-}
-
-static void loss_chunks(const void *job, int64_t begin, int64_t end) { run_chunks(job, begin, end, loss_row); }
-
-static status cross_entropy_run(const executor *e, void *const *view, void *scratch) {
-  (void)scratch;
-  const entropy_plan *p = PLAN(e, entropy_plan);
-  entropy_chunk chunks[CHUNKS], sum;
-  const entropy_job job = {.plan = p,
-                           .in = view[0],
-                           .target = view[1],
-                           .weights = view[2],
-                           .result = view[3],
-                           .out = view[4],
-                           .chunks = chunks};
-  TRY(run_rows(&job, loss_chunks, e->cost_ns, &sum));
-  const double loss = p->mean ? sum.loss / sum.weight : sum.loss;
-  if (!p->each) p->result.store(view[3], 0, &loss, 1);
-  return ST_OK;
+/* All rows. */
+static status run_rows(const entropy_job *j, range_body *chunks, uint64_t cost_ns) {
+  entropy_chunk sum;
+  rows_parallel(chunks, j, n_chunks(j->plan), 1, cost_ns);
+  return sum_chunks(j, &sum);
 }
 
 /* ---- CrossEntropyLossGrad ---------------------------------------------------------------------------------------- */
@@ -242,7 +274,7 @@ static status sum_target_weights(const entropy_job *j, double *sum) {
 static status cross_entropy_grad_run(const executor *e, void *const *view, void *scratch) {
   (void)scratch;
   const entropy_plan *p = PLAN(e, entropy_plan);
-  entropy_chunk chunks[CHUNKS], sum;
+  entropy_chunk chunks[CHUNKS];
   entropy_job job = {.plan = p,
                      .result = view[0],
                      .in = view[1],
@@ -253,7 +285,7 @@ static status cross_entropy_grad_run(const executor *e, void *const *view, void 
                      .chunks = chunks};
   if (p->mean) TRY(sum_target_weights(&job, &job.divisor));
   for (int64_t c = 0; p->smoothing != 0 && c < p->classes; ++c) job.weight_sum += weight_of(&job, c);
-  return run_rows(&job, gradient_chunks, e->cost_ns, &sum);
+  return run_rows(&job, gradient_chunks, e->cost_ns);
 }
 
 /* ---- SoftmaxCrossEntropyWithLogits ------------------------------------------------------------------------------- */
@@ -283,14 +315,14 @@ static void softmax_loss_chunks(const void *job, int64_t begin, int64_t end) {
 
 static status softmax_cross_entropy_run(const executor *e, void *const *view, void *scratch) {
   (void)scratch;
-  entropy_chunk chunks[CHUNKS], sum;
+  entropy_chunk chunks[CHUNKS];
   const entropy_job job = {.plan = PLAN(e, entropy_plan),
                            .in = view[0],
                            .labels = view[1],
                            .result = view[2],
                            .out = view[3],
                            .chunks = chunks};
-  return run_rows(&job, softmax_loss_chunks, e->cost_ns, &sum);
+  return run_rows(&job, softmax_loss_chunks, e->cost_ns);
 }
 
 /* ---- planning ---------------------------------------------------------------------------------------------------- */
@@ -320,8 +352,6 @@ static status plan_rows(executor *e, entropy_plan *p, const tensor *in, const te
   p->n = in->dims[0];
   p->classes = in->dims[1];
   p->chunk = (p->n + CHUNKS - 1) / CHUNKS;
-  p->in = matrix_of(in);
-  p->out = matrix_of(out);
   executor_cost(e, (uint64_t)in->n * dtype_bytes(in->dtype) + (uint64_t)out->n * dtype_bytes(out->dtype),
                 (uint64_t)in->n * 32);
   return ST_OK;
@@ -372,6 +402,10 @@ status prepare_cross_entropy(executor *e, const op_arg *a) {
   TRY(plan_options(p, a[3].string, a[5].real, a[6].real));
   EXPECT(!a[7].boolean, "returnZloss is true, expected %s", "false");
   TRY(plan_rows(e, p, input, log_prob, "logProbOut"));
+  panel_plan_init(&p->rows, COMPUTE_F32, 1, 1, input->dims);
+  panel_add_tensor(&p->rows, PANEL_READ, 0, input, NULL);
+  panel_add_tensor(&p->rows, PANEL_WRITTEN, 4, log_prob, NULL);
+  panel_plan_end(&p->rows, true);
   TRY(plan_targets(p, a[1].tensor, a[2].tensor, a[4].integer));
   TRY(expect_result(p, loss, "lossOut"));
   e->run = cross_entropy_run;
@@ -385,6 +419,8 @@ status prepare_cross_entropy_grad(executor *e, const op_arg *a) {
   TRY(plan_options(p, a[6].string, a[8].real, a[9].real));
   EXPECT(!a[4].tensor, "gradZlossOptional is given, expected %s", "null");
   TRY(plan_rows(e, p, log_prob, out, "out"));
+  p->in = matrix_of(log_prob);
+  p->out = matrix_of(out);
   TRY(plan_targets(p, a[2].tensor, a[3].tensor, a[7].integer));
   TRY(expect_result(p, grad, "gradLoss"));
   e->run = cross_entropy_grad_run;
@@ -398,6 +434,8 @@ status prepare_softmax_cross_entropy(executor *e, const op_arg *a) {
   TRY(op_expect_dtype(labels, "labels", DTYPES));
   TRY(op_expect_shape(labels, "labels", features->dims, 2));
   TRY(plan_rows(e, p, features, backprop, "backprop"));
+  p->in = matrix_of(features);
+  p->out = matrix_of(backprop);
   p->labels = matrix_of(labels);
   p->each = true;
   TRY(expect_result(p, loss, "loss"));

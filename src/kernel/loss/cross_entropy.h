@@ -5,8 +5,6 @@
 #include <stdint.h>
 
 typedef struct {
-  /* y = x - top - log_sum, in this order, since top may be much larger than what is left; y may be x. */
-  void (*log_softmax)(float *y, const float *x, float top, float log_sum, int64_t n);
   /* The sum of w x; w NULL: of x. */
   double (*weighted_sum)(const float *w, const float *x, int64_t n);
   /* y = scale e^log_p - smooth w (w NULL: smooth); y may be log_p. */

@@ -3,10 +3,6 @@
 #include "kernel/engine/elementwise_loop.h"
 #include "kernel/engine/vmath.h"
 
-static void log_softmax(float *y, const float *x, float top, float log_sum, int64_t n) {
-  INDEPENDENT for (int64_t i = 0; i < n; ++i) y[i] = x[i] - top - log_sum;
-}
-
 /* Sums go by lanes and a tree over them, as those of loops->sum_f32. */
 enum { LANES = 16 };
 
@@ -44,7 +40,6 @@ static double softmax_loss(float *y, const float *x, const float *label, float t
 }
 
 const cross_entropy_loops LEVELED(cross_entropy_loops) = {
-    .log_softmax = log_softmax,
     .weighted_sum = weighted_sum,
     .gradient = gradient,
     .softmax_loss = softmax_loss,

@@ -8,6 +8,7 @@
 
 enum {
   TILE = 256,       /* positions whose targets are read together */
+  TABLE = 1024,     /* classes whose weights are read once, at most */
   CHUNK_MIN = 4096, /* positions; the sums of chunks are added in order, whatever the number of threads */
   CHUNKS = 64       /* at most */
 };
@@ -18,13 +19,15 @@ enum { AT_TARGET, AT_SCORES, AT_RESULT, N_AT };
 typedef struct {
   walk at; /* AT_SCORES: class 0 of self or, backward, out. AT_RESULT: out or, backward, gradOutput */
   target_reader target;
-  load_loop *load_score, *load_weight, *load_gradient, *load_total;
+  load_loop *load_weights, *load_gradient, *load_total;
   store_loop *store, *store_total;
   int64_t class_stride, weight_stride; /* bytes */
   int64_t chunk;                       /* positions */
   bool mean;
-  bool each; /* forward: a result per position */
-  view out;  /* backward: to be cleared */
+  bool each;    /* forward: a result per position */
+  int8_t dtype; /* forward: of scores */
+  int64_t classes;
+  view out; /* backward: to be cleared */
 } nll_plan;
 
 typedef struct {
@@ -34,30 +37,55 @@ typedef struct {
 
 typedef struct {
   const nll_plan *plan;
-  bool backward;
+  bool backward, has_table;
   void *at[N_AT];
   const char *weights;
-  double divisor; /* of gradients */
+  double table[TABLE]; /* of weights */
+  double divisor;      /* of gradients */
   nll_chunk *chunks;
 } nll_job;
 
+/* Where there are as many positions as classes. */
+static void read_weights(nll_job *j, const void *weights) {
+  const nll_plan *p = j->plan;
+  j->weights = weights;
+  j->has_table = p->classes <= TABLE && p->classes <= p->at.n;
+  if (j->has_table) p->load_weights(j->table, weights, p->weight_stride, p->classes);
+}
+
 static double weight_of(const nll_job *j, int64_t class) {
+  if (j->has_table) return j->table[class];
   double w;
-  j->plan->load_weight(&w, j->weights + class * j->plan->weight_stride, 0, 1);
+  j->plan->load_weights(&w, j->weights + class * j->plan->weight_stride, 0, 1);
   return w;
 }
 
-static void add_loss(const nll_job *j, const char *scores, char *result, int64_t class, nll_chunk *sums) {
-  const nll_plan *p = j->plan;
-  double loss = 0;
-  if (class != NO_CLASS) {
-    const double w = weight_of(j, class);
-    p->load_score(&loss, scores + class * p->class_stride, 0, 1);
-    loss *= -w;
-    sums->loss += loss;
-    sums->weight += w;
+static double score_at(int dtype, const char *at) {
+  switch (dtype) {
+  case ACL_FLOAT: return *(const float *)(const void *)at;
+  case ACL_FLOAT16: return half_to_float(*(const uint16_t *)(const void *)at);
+  case ACL_BF16: return bf16_to_float(*(const uint16_t *)(const void *)at);
+  default: return *(const double *)(const void *)at;
   }
-  if (p->each) p->store(result, 0, &loss, 1);
+}
+
+/* n positions, up to TILE, whose scores of class 0 and results lie so many bytes apart; class: of each. What is fetched from
+ * far and what waits for the sum before have loops of their own. */
+static void add_losses(const nll_job *j, const char *scores, int64_t score_stride, char *result, int64_t result_stride,
+                       const int64_t *class, int64_t n, nll_chunk *sums) {
+  const nll_plan *p = j->plan;
+  const int64_t class_stride = p->class_stride;
+  double loss[TILE], weight[TILE];
+  for (int64_t k = 0; k < n; ++k, scores += score_stride) {
+    const bool has_class = class[k] != NO_CLASS;
+    weight[k] = has_class ? weight_of(j, class[k]) : 0;
+    loss[k] = has_class ? -weight[k] * score_at(p->dtype, scores + class[k] * class_stride) : 0;
+  }
+  for (int64_t k = 0; k < n; ++k) {
+    sums->loss += loss[k];
+    sums->weight += weight[k];
+  }
+  for (int64_t k = 0; p->each && k < n; ++k) p->store(result + k * result_stride, 0, &loss[k], 1);
 }
 
 /* Only the target's gradient is not 0. */
@@ -81,12 +109,12 @@ static void run_chunk(const nll_job *j, int64_t begin, int64_t end, nll_chunk *c
   for (int64_t i = begin, n; i < end; i += n, cursor_next(&c, n)) {
     n = cursor_row(&c, smaller(TILE, end - i));
     if (!targets_read(&p->target, c.at[AT_TARGET], p->at.strides[AT_TARGET][last], i, n, class, &chunk->bad)) return;
-    for (int64_t k = 0; k < n; ++k) {
-      if (j->backward)
-        put_gradient(j, c.at[AT_SCORES] + k * scores, c.at[AT_RESULT] + k * result, class[k]);
-      else
-        add_loss(j, c.at[AT_SCORES] + k * scores, c.at[AT_RESULT] + k * result, class[k], chunk);
+    if (!j->backward) {
+      add_losses(j, c.at[AT_SCORES], scores, c.at[AT_RESULT], result, class, n, chunk);
+      continue;
     }
+    for (int64_t k = 0; k < n; ++k)
+      put_gradient(j, c.at[AT_SCORES] + k * scores, c.at[AT_RESULT] + k * result, class[k]);
   }
 }
 
@@ -114,10 +142,9 @@ static status nll_loss_run(const executor *e, void *const *view, void *scratch) 
   (void)scratch;
   const nll_plan *p = PLAN(e, nll_plan);
   nll_chunk chunks[CHUNKS], sum;
-  const nll_job job = {.plan = p,
-                       .at = {[AT_TARGET] = view[1], [AT_SCORES] = view[0], [AT_RESULT] = view[3]},
-                       .weights = view[2],
-                       .chunks = chunks};
+  nll_job job = {
+      .plan = p, .at = {[AT_TARGET] = view[1], [AT_SCORES] = view[0], [AT_RESULT] = view[3]}, .chunks = chunks};
+  read_weights(&job, view[2]);
   TRY(run_all(&job, e->cost_ns, &sum));
   const double loss = p->mean ? sum.loss / sum.weight : sum.loss, total = p->each ? 0 : sum.weight;
   if (!p->each) p->store(view[3], 0, &loss, 1);
@@ -133,9 +160,9 @@ static status nll_loss_backward_run(const executor *e, void *const *view, void *
   nll_job job = {.plan = p,
                  .backward = true,
                  .at = {[AT_TARGET] = view[2], [AT_SCORES] = view[5], [AT_RESULT] = view[0]},
-                 .weights = view[3],
                  .divisor = 1,
                  .chunks = chunks};
+  read_weights(&job, view[3]);
   if (p->mean) p->load_total(&job.divisor, view[4], 0, 1);
   fill_plan_init(&zero, &p->out, NULL);
   fill_run(&zero, view[5], e->cost_ns);
@@ -196,7 +223,8 @@ static status plan_positions(nll_plan *p, const op_arg *a, const tensor *scores,
   for (int d = 0; d < results.rank; ++d) results.strides[d] = p->each ? stride_bytes(result, d) : 0;
   walk_init(&p->at, (const view *const[N_AT]){&targets, &positions, &results}, N_AT, positions.rank);
   p->target = target_reader_of(target, classes, a[4].integer);
-  p->load_weight = loops->load[weight->dtype][COMPUTE_F64];
+  p->classes = classes;
+  p->load_weights = loops->load[weight->dtype][COMPUTE_F64];
   p->weight_stride = stride_bytes(weight, 0);
   p->class_stride = stride_bytes(scores, class_dim(self));
   const int64_t even = (p->at.n + CHUNKS - 1) / CHUNKS;
@@ -210,7 +238,7 @@ status prepare_nll_loss(executor *e, const op_arg *a) {
   TRY(expect_scores(self, e->op->variant == NLL_IMAGE));
   TRY(plan_positions(p, a, self, out, "out"));
   TRY(expect_one(total, "totalWeightOut"));
-  p->load_score = loops->load[self->dtype][COMPUTE_F64];
+  p->dtype = (int8_t)self->dtype;
   p->store = loops->store[out->dtype][COMPUTE_F64];
   p->store_total = loops->store[total->dtype][COMPUTE_F64];
   /* Each position costs a cache line of scores and a few calls, not its number of classes. */

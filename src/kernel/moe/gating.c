@@ -34,7 +34,8 @@ static void gate_token(const gating_job *j, const cursor *c, int64_t token, char
   char *const entries = scratch + (2 * p->n_experts + 1) / 2 * 2 * (int64_t)sizeof(float);
   char *const spare = entries + p->n_experts * sort->entry_bytes;
   p->load(x, c->at[X], p->along[X], p->n_experts);
-  softmax->f32.softmax(x, 0, x, 0, 1, p->n_experts);
+  softmax->f32.softmax(
+      &(softmax_matrix){.y = (char *)x, .x = (char *)x, .n = p->n_experts, .rows = 1, .dtype = ACL_FLOAT});
   sort->pack(entries, x, 0, p->n_experts, true);
   sort->smallest(entries, spare, p->n_experts, p->k);
   sort->unpack(x, numbers, entries, p->k, true);

@@ -71,7 +71,8 @@ static void gate_token(const gating_job *j, const cursor *c, const gating_room *
     loops->elementwise[EW_sigmoid][COMPUTE_F32](r->scores, (const void *const[]){r->scores, NULL, NULL, NULL, NULL},
                                                 one, n);
   else
-    softmax->f32.softmax(r->scores, 0, r->scores, 0, 1, n);
+    softmax->f32.softmax(
+        &(softmax_matrix){.y = (char *)r->scores, .x = (char *)r->scores, .n = n, .rows = 1, .dtype = ACL_FLOAT});
   if (p->has_scores) p->store_scores(c->at[SCORES], p->along[SCORES], r->scores, n);
   memcpy(r->biased, r->scores, (size_t)n * sizeof(float));
   if (p->has_bias) {

@@ -53,9 +53,11 @@ static void group_grad_row(const group_grad_job *j, const panel *p, int i) {
     const norm_sums sums = norm->back_sums_one(dy + c * pitch, x + c * pitch, p->dtype, s, step);
     dgamma[c] = sums.dy_xhat;
     dbeta[c] = sums.dy;
-    mean.dy += gamma[c] * sums.dy / (double)p->n;
-    mean.dy_xhat += gamma[c] * sums.dy_xhat / (double)p->n;
+    mean.dy += gamma[c] * sums.dy;
+    mean.dy_xhat += gamma[c] * sums.dy_xhat;
   }
+  mean.dy /= (double)p->n;
+  mean.dy_xhat /= (double)p->n;
   for (int64_t c = 0; dx && c * step < p->n; ++c)
     norm->back_one(dx + c * pitch, dy + c * pitch, x + c * pitch, p->dtype, s, (float)gamma[c], mean, step);
 }

@@ -42,7 +42,7 @@ static void masked_panel(const void *op, const panel *p) {
   for (int i = 0; i < p->width; ++i) {
     float *y = panel_floats(p, 1, i);
     mask_row(op, p, 2, i, y, panel_floats(p, 0, i), MASKED);
-    softmax->f32.softmax(y, 0, y, 0, 1, p->n);
+    softmax->f32.softmax(&(softmax_matrix){.y = (char *)y, .x = (char *)y, .n = p->n, .rows = 1, .dtype = ACL_FLOAT});
   }
 }
 
@@ -50,7 +50,12 @@ static void masked_panel(const void *op, const panel *p) {
 static void masked_back_panel(const void *op, const panel *p) {
   for (int i = 0; i < p->width; ++i) {
     float *dx = panel_floats(p, 2, i);
-    softmax->f32.softmax_back(dx, panel_floats(p, 0, i), panel_floats(p, 1, i), ACL_FLOAT, p->n);
+    softmax->f32.softmax_back(&(softmax_back_rows){.dx = panel_row(p, 2, i),
+                                                   .dy = panel_row(p, 0, i),
+                                                   .y = panel_row(p, 1, i),
+                                                   .n = p->n,
+                                                   .rows = 1,
+                                                   .dtype = ACL_FLOAT});
     mask_row(op, p, 3, i, dx, dx, 0);
   }
 }

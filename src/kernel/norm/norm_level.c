@@ -121,19 +121,21 @@ static void apply(float *y, const float *x, norm_stats s, const float *gamma, co
     vec_each(apply_step, &l, n);
 }
 
-VEC_INLINE void apply_one_each(const vec_loop *l, int dtype, int64_t n) {
-  for (int64_t i = 0, m; i < n; i += m) {
-    m = n - i < VEC ? n - i : VEC;
-    const vec x = m == VEC ? xhat(l, dtype, i, VEC) : xhat(l, dtype, i, m), y = vec_fma(x, l->s, l->t);
-    m == VEC ? vec_write(l->out, dtype, i, y, VEC) : vec_write(l->out, dtype, i, y, m);
-  }
+VEC_INLINE vec apply_one_value(const vec_loop *l, int64_t i, int64_t n) {
+  return vec_fma(xhat(l, l->dtype, i, n), l->s, l->t);
+}
+
+/* In a loop of its own for each dtype of x and out. */
+VEC_INLINE void each_as_stored(vec_value *value, vec_loop l, int dtype, int64_t n) {
+  l.dtype = dtype;
+  vec_each_stored(value, &l, dtype, n);
 }
 
 static void apply_one(void *y, const void *x, int dtype, norm_stats s, float gamma, float beta, int64_t n) {
   vec_loop l = normalising(y, x, s);
   l.s = vec_of(gamma);
   l.t = vec_of(beta);
-#define APPLY_ONE(dtype) apply_one_each(&l, dtype, n)
+#define APPLY_ONE(dtype) each_as_stored(apply_one_value, l, dtype, n)
   OF_DTYPE(APPLY_ONE, dtype);
 }
 
@@ -193,19 +195,34 @@ static void swish_back(float *dx, const float *dy, const float *x, float scale, 
 
 /* ---- backward ---------------------------------------------------------------------------------------------------- */
 
-/* One block of back_sums; dtype and has_... are constants where this is inlined. */
+/* Elements i to i + n of back_sums; dtype and has_... are constants where this is inlined. */
+VEC_INLINE void back_term(const vec_loop *l, int dtype, bool has_gamma, float *dgamma, float *dbeta, int64_t i,
+                          int64_t n, vec *sum, vec *product) {
+  const vec dy = vec_read(l->y, dtype, i, n), normal = xhat(l, dtype, i, n);
+  if (dgamma) vec_put(dgamma + i, vec_fma(dy, normal, vec_get(dgamma + i, n, (vec){0})), n);
+  if (dbeta) vec_put(dbeta + i, vec_get(dbeta + i, n, (vec){0}) + dy, n);
+  const vec g = has_gamma ? dy * vec_get(l->z + i, n, (vec){0}) : dy;
+  *sum += g;
+  *product = vec_fma(g, normal, *product);
+}
+
+/* One block: vectors take turns between two sums. */
 VEC_INLINE two_sums back_block(const vec_loop *l, int dtype, bool has_gamma, float *dgamma, float *dbeta, int64_t begin,
                                int64_t end) {
   vec sum[2] = {{0}}, product[2] = {{0}};
-  for (int64_t i = begin, k = 0; i < end; i += VEC, k ^= 1) {
-    const int64_t n = end - i < VEC ? end - i : VEC;
-    const vec dy = vec_read(l->y, dtype, i, n), normal = xhat(l, dtype, i, n);
-    if (dgamma) vec_put(dgamma + i, vec_fma(dy, normal, vec_get(dgamma + i, n, (vec){0})), n);
-    if (dbeta) vec_put(dbeta + i, vec_get(dbeta + i, n, (vec){0}) + dy, n);
-    const vec g = has_gamma ? dy * vec_get(l->z + i, n, (vec){0}) : dy;
-    sum[k] += g;
-    product[k] = vec_fma(g, normal, product[k]);
+  int64_t i = begin;
+#define TERM(k, at, n) back_term(l, dtype, has_gamma, dgamma, dbeta, at, n, &sum[k], &product[k])
+  for (; i + 2 * VEC <= end; i += 2 * VEC) {
+    TERM(0, i, VEC);
+    TERM(1, i + VEC, VEC);
   }
+  if (i + VEC <= end) {
+    TERM(0, i, VEC);
+    if (i + VEC < end) TERM(1, i + VEC, end - i - VEC);
+  } else if (i < end) {
+    TERM(0, i, end - i);
+  }
+#undef TERM
   return (two_sums){vec_sum(sum[0] + sum[1]), vec_sum(product[0] + product[1])};
 }
 
@@ -250,14 +267,9 @@ static void back(float *dx, const float *dy, const float *x, norm_stats s, const
   vec_each(back_step, &l, n);
 }
 
-VEC_INLINE void back_one_each(const vec_loop *l, int dtype, int64_t n) {
-  for (int64_t i = 0, m; i < n; i += m) {
-    m = n - i < VEC ? n - i : VEC;
-    const vec g = (m == VEC ? vec_read(l->y, dtype, i, VEC) : vec_read(l->y, dtype, i, m)) * l->u;
-    const vec normal = m == VEC ? xhat(l, dtype, i, VEC) : xhat(l, dtype, i, m);
-    const vec dx = (g - l->s - l->t * normal) * l->q;
-    m == VEC ? vec_write(l->out, dtype, i, dx, VEC) : vec_write(l->out, dtype, i, dx, m);
-  }
+VEC_INLINE vec back_one_value(const vec_loop *l, int64_t i, int64_t n) {
+  const vec g = vec_read(l->y, l->dtype, i, n) * l->u;
+  return (g - l->s - l->t * xhat(l, l->dtype, i, n)) * l->q;
 }
 
 static void back_one(void *dx, const void *dy, const void *x, int dtype, norm_stats s, float gamma, norm_sums mean,
@@ -267,7 +279,7 @@ static void back_one(void *dx, const void *dy, const void *x, int dtype, norm_st
   l.s = vec_of((float)mean.dy);
   l.t = vec_of((float)mean.dy_xhat);
   l.u = vec_of(gamma);
-#define BACK_ONE(dtype) back_one_each(&l, dtype, n)
+#define BACK_ONE(dtype) each_as_stored(back_one_value, l, dtype, n)
   OF_DTYPE(BACK_ONE, dtype);
 }
 

@@ -21,7 +21,7 @@ static void rel_pos_panel(const void *op, const panel *p) {
     float *y = panel_floats(p, 1, i);
     const float *mask = r->has_mask ? panel_floats(p, 3, i) : NULL;
     norm->add(y, panel_floats(p, 2, i), r->scale, panel_floats(p, 0, i), mask, p->n);
-    softmax->f32.softmax(y, 0, y, 0, 1, p->n);
+    softmax->f32.softmax(&(softmax_matrix){.y = (char *)y, .x = (char *)y, .n = p->n, .rows = 1, .dtype = ACL_FLOAT});
   }
 }
 

@@ -2,6 +2,7 @@
 #include "kernel/engine/level.h"
 #include "kernel/families.h"
 #include "kernel/norm/panels.h"
+#include "kernel/norm/softmax_columns.h"
 #include "kernel/norm/softmax_loops.h"
 
 LEVEL_CHOICE(softmax_loops, softmax, softmax_loops)
@@ -10,26 +11,47 @@ typedef struct {
   panel_plan rows;
   union {
     softmax_rows *rows_loop;
-    softmax_back_row *back_row;
+    softmax_back *back_rows;
+    softmax_columns *columns;
   };
 } softmax_plan;
 
 static void softmax_panel(const void *op, const panel *p) {
   const softmax_plan *s = op;
-  s->rows_loop(p->at[1], p->pitch[1], p->at[0], p->pitch[0], p->width, p->n);
+  s->rows_loop(&(softmax_matrix){.y = p->at[1],
+                                 .x = p->at[0],
+                                 .y_pitch = p->pitch[1],
+                                 .x_pitch = p->pitch[0],
+                                 .n = p->n,
+                                 .rows = p->width,
+                                 .dtype = p->dtype});
 }
 
 /* Operands: the gradient, what the forward pass gave, the result. */
 static void softmax_back_panel(const void *op, const panel *p) {
   const softmax_plan *s = op;
-  for (int i = 0; i < p->width; ++i)
-    s->back_row(panel_row(p, 2, i), panel_row(p, 0, i), panel_row(p, 1, i), p->dtype, p->n);
+  s->back_rows(&(softmax_back_rows){.dx = p->at[2],
+                                    .dy = p->at[0],
+                                    .y = p->at[1],
+                                    .dx_pitch = p->pitch[2],
+                                    .dy_pitch = p->pitch[0],
+                                    .y_pitch = p->pitch[1],
+                                    .n = p->n,
+                                    .rows = p->width,
+                                    .dtype = p->dtype});
 }
 
 static status softmax_run(const executor *e, void *const *view, void *scratch) {
   (void)scratch;
   const softmax_plan *s = PLAN(e, softmax_plan);
-  return panels_run(&(panel_job){.plan = &s->rows, .view = view, .body = softmax_panel, .op = s}, e->cost_ns);
+  return panels_run(&(panel_job){.plan = &s->rows, .view = view, .body = softmax_panel, .op = s, .as_stored = true},
+                    e->cost_ns);
+}
+
+static status by_columns_run(const executor *e, void *const *view, void *scratch) {
+  (void)scratch;
+  const softmax_plan *s = PLAN(e, softmax_plan);
+  return softmax_columns_run(&s->rows, s->columns, view, e->cost_ns);
 }
 
 static status softmax_back_run(const executor *e, void *const *view, void *scratch) {
@@ -71,8 +93,14 @@ status prepare_softmax(executor *e, const op_arg *a) {
   TRY(op_expect_dim(a[1].integer, "dim", self->rank, &dim));
   TRY(op_expect_shape(out, "out", self->dims, self->rank));
   const softmax_type_loops loops_of_type = plan_rows(e, s, (const tensor *const[]){self, out}, 2, dim);
-  s->rows_loop = e->op->variant == SOFTMAX ? loops_of_type.softmax : loops_of_type.log_softmax;
-  e->run = softmax_run;
+  const bool is_log = e->op->variant != SOFTMAX;
+  if (softmax_takes_columns(&s->rows)) {
+    s->columns = is_log ? softmax_by_columns->log_softmax : softmax_by_columns->softmax;
+    e->run = by_columns_run;
+  } else {
+    s->rows_loop = is_log ? loops_of_type.log_softmax : loops_of_type.softmax;
+    e->run = softmax_run;
+  }
   return ST_OK;
 }
 
@@ -87,7 +115,7 @@ status prepare_softmax_backward(executor *e, const op_arg *a) {
   TRY(op_expect_shape(output, "output", grad->dims, grad->rank));
   TRY(op_expect_shape(out, "out", grad->dims, grad->rank));
   const softmax_type_loops loops_of_type = plan_rows(e, s, (const tensor *const[]){grad, output, out}, 3, dim);
-  s->back_row = e->op->variant == SOFTMAX_BACK ? loops_of_type.softmax_back : loops_of_type.log_softmax_back;
+  s->back_rows = e->op->variant == SOFTMAX_BACK ? loops_of_type.softmax_back : loops_of_type.log_softmax_back;
   e->run = softmax_back_run;
   return ST_OK;
 }

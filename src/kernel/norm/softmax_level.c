@@ -2,63 +2,60 @@
  * each chunk's maximum and sum of exponentials are brought together (online softmax), then the results are made. */
 #include "kernel/norm/softmax_loops.h"
 
-#include <math.h>
-#include <stdbool.h>
-
 #include "kernel/engine/level.h"
-#include "kernel/norm/vec.h"
+#include "kernel/norm/softmax_vec.h"
 #include "kernel/norm/vec_stored.h"
 
 enum {
-  CHUNK = 4096,
+  CHUNK = SOFTMAX_CHUNK,
   SHORT = 256,   /* rows up to this take turns, */
   TOGETHER = 16, /* so many at a time: each waits for its maximum, its sum and its logarithm */
 };
 
-/* ---- float ------------------------------------------------------------------------------------------------------- */
+/* ---- float, and halves computed with as float --------------------------------------------------------------------- */
 
-/* The largest number; NaN is passed over, since its exponential will be NaN. */
-static float largest(const float *x, int64_t n) {
+/* The largest number; NaN is passed over, since its exponential will be NaN. Halves are kept as floats unless that is NULL. */
+VEC_INLINE float largest(const void *x, int dtype, float *kept, int64_t n) {
   const vec least = vec_of(-INFINITY);
-  vec a = least, b = least, c = least, d = least;
+  vec most[4] = {least, least, least, least};
   int64_t i = 0;
   for (; i + 4 * VEC <= n; i += 4 * VEC) {
-    a = vec_max(vec_load(x + i), a);
-    b = vec_max(vec_load(x + i + VEC), b);
-    c = vec_max(vec_load(x + i + 2 * VEC), c);
-    d = vec_max(vec_load(x + i + 3 * VEC), d);
+    vec v[4];
+    vec_read_two(x, dtype, i, v);
+    vec_read_two(x, dtype, i + 2 * VEC, v + 2);
+    for (int k = 0; k < 4; ++k) {
+      if (kept) vec_store(kept + i + k * VEC, v[k]);
+      most[k] = vec_max(v[k], most[k]);
+    }
   }
-  for (; i + VEC <= n; i += VEC) a = vec_max(vec_load(x + i), a);
-  if (i < n) b = vec_max(vec_load_part(x + i, n - i, least), b);
-  return vec_largest(vec_max(vec_max(a, b), vec_max(c, d)));
+  for (; i < n; i += VEC) {
+    const vec v = i + VEC <= n ? vec_read(x, dtype, i, VEC) : vec_read_part(x, dtype, i, n - i, least);
+    if (kept) vec_store(kept + i, v);
+    most[0] = vec_max(v, most[0]);
+  }
+  return vec_largest(vec_max(vec_max(most[0], most[1]), vec_max(most[2], most[3])));
 }
 
 /* exp(x - p) */
 VEC_INLINE vec exp_term(const vec_loop *l, int64_t i, int64_t n) {
-  return vec_exp_bounded(vec_get(l->x + i, n, vec_of(-INFINITY)) - l->p);
+  return exp_rounded(vec_read_part(l->x, l->dtype, i, n, vec_of(-INFINITY)) - l->p);
 }
 
+/* The same of floats, which are kept. */
 VEC_INLINE vec kept_exp_term(const vec_loop *l, int64_t i, int64_t n) {
-  const vec e = exp_term(l, i, n);
+  const vec e = exp_rounded(vec_get(l->x + i, n, vec_of(-INFINITY)) - l->p);
   vec_put(l->out + i, e, n);
   return e;
 }
 
-static double exp_sum(const float *x, float top, int64_t n) {
-  return vec_sum_terms(exp_term, &(vec_loop){.x = x, .p = vec_of(top)}, n);
-}
+/* Of floats. */
+VEC_INLINE vec times_value(const vec_loop *l, int64_t i, int64_t n) { return vec_get(l->x + i, n, (vec){0}) * l->q; }
 
-VEC_INLINE void times_step(const vec_loop *l, int64_t i, int64_t n) {
-  vec_put(l->out + i, vec_get(l->x + i, n, (vec){0}) * l->q, n);
-}
-
-VEC_INLINE void softmax_step(const vec_loop *l, int64_t i, int64_t n) {
-  vec_put(l->out + i, exp_term(l, i, n) * l->q, n);
-}
+VEC_INLINE vec softmax_value(const vec_loop *l, int64_t i, int64_t n) { return exp_term(l, i, n) * l->q; }
 
 /* x - top - log(sum), in this order, since top may be much larger than what is left. */
-VEC_INLINE void log_softmax_step(const vec_loop *l, int64_t i, int64_t n) {
-  vec_put(l->out + i, vec_get(l->x + i, n, (vec){0}) - l->p - l->q, n);
+VEC_INLINE vec log_softmax_value(const vec_loop *l, int64_t i, int64_t n) {
+  return vec_read(l->x, l->dtype, i, n) - l->p - l->q;
 }
 
 typedef struct {
@@ -67,12 +64,13 @@ typedef struct {
 } exp_stats;
 
 /* A chunk of nothing but -inf (and NaN) adds 0 (NaN). */
-static exp_stats row_stats(const float *x, int64_t n) {
+VEC_INLINE exp_stats row_stats(const char *x, int dtype, int64_t n) {
   exp_stats row = {.top = -INFINITY};
-  for (int64_t i = 0; i < n; i += CHUNK) {
-    const int64_t m = n - i < CHUNK ? n - i : CHUNK;
-    const float top = largest(x + i, m);
-    const double sum = exp_sum(x + i, top > -INFINITY ? top : 0, m);
+  for (int64_t i = 0, m; i < n; i += m, x += m * (dtype == ACL_FLOAT ? 4 : 2)) {
+    m = n - i < CHUNK ? n - i : CHUNK;
+    const float top = largest(x, dtype, NULL, m), shift = top > -INFINITY ? top : 0;
+    const double sum =
+        vec_sum_terms(exp_term, &(vec_loop){.x = (const void *)x, .dtype = dtype, .p = vec_of(shift)}, m);
     if (top > row.top) {
       row.sum = row.sum * exp((double)row.top - (double)top) + sum;
       row.top = top;
@@ -83,74 +81,99 @@ static exp_stats row_stats(const float *x, int64_t n) {
   return row;
 }
 
-static void softmax_f32(float *y, const float *x, int64_t n) {
-  if (n <= CHUNK) {
-    const float top = largest(x, n);
-    const double sum = vec_sum_terms(kept_exp_term, &(vec_loop){.x = x, .out = y, .p = vec_of(top)}, n);
-    vec_each(times_step, &(vec_loop){.x = y, .out = y, .q = vec_of((float)(1 / sum))}, n);
-  } else {
-    const exp_stats s = row_stats(x, n);
-    vec_each(softmax_step, &(vec_loop){.x = x, .out = y, .p = vec_of(s.top), .q = vec_of((float)(1 / s.sum))}, n);
+/* Rows of a group that is in L1 as floats: where it lies, or brought into `kept`. */
+typedef struct {
+  const float *x[TOGETHER];
+  float top[TOGETHER];
+} group_floats;
+
+VEC_INLINE void *group_out(const softmax_matrix *g, int i) { return g->y + i * g->y_pitch; }
+
+VEC_INLINE void keep_scale(const softmax_matrix *g, int i, float top, float log_sum) {
+  if (!g->scale) return;
+  g->scale[i][0] = top;
+  g->scale[i][1] = log_sum;
+}
+
+VEC_INLINE void group_read(group_floats *f, const softmax_matrix *g, int dtype, float *kept) {
+  for (int i = 0; i < g->rows; ++i) {
+    const void *const from = g->x + i * g->x_pitch;
+    float *const to = dtype == ACL_FLOAT ? NULL : kept + i * ((g->n + VEC - 1) / VEC * VEC);
+    f->top[i] = largest(from, dtype, to, g->n);
+    f->x[i] = to ? to : from;
   }
 }
 
-static bool log_is_short(double sum) { return sum > 0 && sum < (double)INFINITY; }
-
-/* Short where it can be, which is almost always: for rows of 64 the C library's takes a third of the time. */
-static float log_of_sum(double sum) { return (float)(log_is_short(sum) ? wide_log(sum) : log(sum)); }
-
-static void log_softmax_f32(float *y, const float *x, int64_t n) {
-  const exp_stats s = row_stats(x, n);
-  vec_each(log_softmax_step, &(vec_loop){.x = x, .out = y, .p = vec_of(s.top), .q = vec_of(log_of_sum(s.sum))}, n);
-}
-
-static float *row_at(void *first, int64_t pitch, int i) { return (float *)(void *)((char *)first + i * pitch); }
-static const float *row_of(const void *first, int64_t pitch, int i) {
-  return (const float *)(const void *)((const char *)first + i * pitch);
-}
-
-/* A few short rows, with the results of those above. */
-static void softmax_together(void *y, int64_t y_pitch, const void *x, int64_t x_pitch, int rows, int64_t n) {
-  float top[TOGETHER], scale[TOGETHER];
+VEC_INLINE void softmax_group(const softmax_matrix *g, int dtype, float *kept) {
+  group_floats f;
   double sum[TOGETHER] = {0};
-  for (int i = 0; i < rows; ++i) top[i] = largest(row_of(x, x_pitch, i), n);
-  for (int i = 0; i < rows; ++i)
-    sum[i] = vec_sum_terms(
-        kept_exp_term, &(vec_loop){.x = row_of(x, x_pitch, i), .out = row_at(y, y_pitch, i), .p = vec_of(top[i])}, n);
-  for (int i = 0; i < TOGETHER; ++i) scale[i] = (float)(1 / sum[i]);
-  for (int i = 0; i < rows; ++i) {
-    float *const row = row_at(y, y_pitch, i);
-    vec_each(times_step, &(vec_loop){.x = row, .out = row, .q = vec_of(scale[i])}, n);
+  float scale[TOGETHER], *e[TOGETHER];
+  group_read(&f, g, dtype, kept);
+  for (int i = 0; i < g->rows; ++i) {
+    e[i] = dtype == ACL_FLOAT ? (float *)group_out(g, i) : (float *)(uintptr_t)f.x[i];
+    sum[i] = vec_sum_terms(kept_exp_term, &(vec_loop){.x = f.x[i], .out = e[i], .p = vec_of(f.top[i])}, g->n);
   }
+  for (int i = 0; i < (g->rows > 1 ? TOGETHER : 1); ++i) scale[i] = (float)(1 / sum[i]);
+  for (int i = 0; i < g->rows; ++i)
+    vec_each_stored(times_value, &(vec_loop){.x = e[i], .out = group_out(g, i), .q = vec_of(scale[i])}, dtype, g->n);
 }
 
-static void log_softmax_together(void *y, int64_t y_pitch, const void *x, int64_t x_pitch, int rows, int64_t n) {
-  float top[TOGETHER], log_sum[TOGETHER];
+VEC_INLINE void log_softmax_group(const softmax_matrix *g, int dtype, float *kept) {
+  group_floats f;
   double sum[TOGETHER] = {0};
-  for (int i = 0; i < rows; ++i) top[i] = largest(row_of(x, x_pitch, i), n);
-  for (int i = 0; i < rows; ++i) sum[i] = exp_sum(row_of(x, x_pitch, i), top[i] > -INFINITY ? top[i] : 0, n);
-  for (int i = 0; i < TOGETHER; ++i) log_sum[i] = (float)wide_log(sum[i]);
-  for (int i = 0; i < rows; ++i) {
+  float log_sum[TOGETHER];
+  group_read(&f, g, dtype, kept);
+  for (int i = 0; i < g->rows; ++i) {
+    const float shift = f.top[i] > -INFINITY ? f.top[i] : 0;
+    sum[i] = vec_sum_terms(exp_term, &(vec_loop){.x = f.x[i], .dtype = ACL_FLOAT, .p = vec_of(shift)}, g->n);
+  }
+  for (int i = 0; i < (g->rows > 1 ? TOGETHER : 1); ++i) log_sum[i] = (float)wide_log(sum[i]);
+  for (int i = 0; i < g->rows; ++i) {
     if (!log_is_short(sum[i])) log_sum[i] = (float)log(sum[i]);
-    vec_each(
-        log_softmax_step,
-        &(vec_loop){
-            .x = row_of(x, x_pitch, i), .out = row_at(y, y_pitch, i), .p = vec_of(top[i]), .q = vec_of(log_sum[i])},
-        n);
+    keep_scale(g, i, f.top[i], log_sum[i]);
+    const vec_loop l = {
+        .x = f.x[i], .out = group_out(g, i), .dtype = ACL_FLOAT, .p = vec_of(f.top[i]), .q = vec_of(log_sum[i])};
+    vec_each_stored(log_softmax_value, &l, dtype, g->n);
   }
+}
+
+/* A row that is longer than a chunk; p: its largest, q: a factor, or a logarithm. */
+VEC_INLINE void each_of_long(vec_value *value, const softmax_matrix *g, int dtype, float p, float q) {
+  const vec_loop l = {.x = (const void *)g->x, .out = group_out(g, 0), .dtype = dtype, .p = vec_of(p), .q = vec_of(q)};
+  vec_each_stored(value, &l, dtype, g->n);
+}
+
+VEC_INLINE void softmax_long(const softmax_matrix *g, int dtype) {
+  const exp_stats s = row_stats(g->x, dtype, g->n);
+  each_of_long(softmax_value, g, dtype, s.top, (float)(1 / s.sum));
+}
+
+VEC_INLINE void log_softmax_long(const softmax_matrix *g, int dtype) {
+  const exp_stats s = row_stats(g->x, dtype, g->n);
+  const float log_sum = log_of_sum(s.sum);
+  keep_scale(g, 0, s.top, log_sum);
+  each_of_long(log_softmax_value, g, dtype, s.top, log_sum);
 }
 
 #define ROWS_F32(name)                                                                                                 \
-  static void name##_rows_f32(void *y, int64_t y_pitch, const void *x, int64_t x_pitch, int rows, int64_t n) {         \
-    const int together = n <= SHORT ? TOGETHER : 1;                                                                    \
-    for (int i = 0; i < rows; i += together) {                                                                         \
-      float *const to = row_at(y, y_pitch, i);                                                                         \
-      const float *const from = row_of(x, x_pitch, i);                                                                 \
-      if (together > 1)                                                                                                \
-        name##_together(to, y_pitch, from, x_pitch, rows - i < together ? rows - i : together, n);                     \
+  VEC_INLINE void name##_groups(const softmax_matrix *m, int dtype) {                                                  \
+    _Alignas(64) float kept[CHUNK];                                                                                    \
+    softmax_matrix g = *m;                                                                                             \
+    for (int i = 0; i < m->rows; i += g.rows) {                                                                        \
+      g.rows = g.n > SHORT ? 1 : m->rows - i < TOGETHER ? m->rows - i : TOGETHER;                                      \
+      g.y = m->y + i * m->y_pitch;                                                                                     \
+      g.x = m->x + i * m->x_pitch;                                                                                     \
+      g.scale = m->scale ? m->scale + i : NULL;                                                                        \
+      if (g.n <= CHUNK)                                                                                                \
+        name##_group(&g, dtype, kept);                                                                                 \
       else                                                                                                             \
-        name##_f32(to, from, n);                                                                                       \
+        name##_long(&g, dtype);                                                                                        \
     }                                                                                                                  \
+  }                                                                                                                    \
+  static void name##_rows_f32(const softmax_matrix *m) {                                                               \
+    m->dtype == ACL_FLOAT     ? name##_groups(m, ACL_FLOAT)                                                            \
+    : m->dtype == ACL_FLOAT16 ? name##_groups(m, ACL_FLOAT16)                                                          \
+                              : name##_groups(m, ACL_BF16);                                                            \
   }
 ROWS_F32(softmax)
 ROWS_F32(log_softmax)
@@ -161,32 +184,46 @@ VEC_INLINE vec product_term(const vec_loop *l, int64_t i, int64_t n) {
 
 VEC_INLINE vec plain_term(const vec_loop *l, int64_t i, int64_t n) { return vec_read(l->x, l->dtype, i, n); }
 
-VEC_INLINE void softmax_back_step(const vec_loop *l, int64_t i, int64_t n) {
-  const vec dy = vec_read(l->x, l->dtype, i, n), y = vec_read(l->y, l->dtype, i, n);
-  vec_write(l->out, l->dtype, i, (dy - l->p) * y, n);
+VEC_INLINE vec softmax_back_value(const vec_loop *l, int64_t i, int64_t n) {
+  return (vec_read(l->x, l->dtype, i, n) - l->p) * vec_read(l->y, l->dtype, i, n);
 }
 
-VEC_INLINE void log_softmax_back_step(const vec_loop *l, int64_t i, int64_t n) {
-  const vec dy = vec_read(l->x, l->dtype, i, n), y = vec_read(l->y, l->dtype, i, n);
-  vec_write(l->out, l->dtype, i, dy - vec_exp(y) * l->p, n);
+VEC_INLINE vec log_softmax_back_value(const vec_loop *l, int64_t i, int64_t n) {
+  return vec_read(l->x, l->dtype, i, n) - vec_exp(vec_read(l->y, l->dtype, i, n)) * l->p;
 }
 
-VEC_INLINE void back_row(vec_term *term, vec_step *step, vec_loop l, int dtype, int64_t n) {
-  l.dtype = dtype; /* a constant from here on */
-  l.p = vec_of((float)vec_sum_terms(term, &l, n));
-  vec_each(step, &l, n);
+/* Halves of a row that fits are kept as floats between the two passes. */
+VEC_INLINE void back_rows(vec_term *term, vec_value *value, const softmax_back_rows *r, int dtype) {
+  enum { FIT = CHUNK / 2 };
+  _Alignas(64) float kept[2][FIT];
+  for (int i = 0; i < r->rows; ++i) {
+    vec_loop l = {.x = (const void *)(r->dy + i * r->dy_pitch),
+                  .y = (const void *)(r->y + i * r->y_pitch),
+                  .out = (void *)(r->dx + i * r->dx_pitch),
+                  .dtype = dtype};
+    if (dtype != ACL_FLOAT && r->n <= FIT) {
+      vec_floats(kept[0], l.x, dtype, r->n);
+      vec_floats(kept[1], l.y, dtype, r->n);
+      l.x = kept[0];
+      l.y = kept[1];
+      l.dtype = ACL_FLOAT;
+      l.p = vec_of((float)vec_sum_terms(term, &l, r->n));
+      vec_each_stored(value, &l, dtype, r->n);
+    } else {
+      l.p = vec_of((float)vec_sum_terms(term, &l, r->n));
+      vec_each_stored(value, &l, dtype, r->n);
+    }
+  }
 }
 
-static void softmax_back_f32(void *dx, const void *dy, const void *y, int dtype, int64_t n) {
-  const vec_loop l = {.x = dy, .y = y, .out = dx};
-#define BACK_ROW(dtype) back_row(product_term, softmax_back_step, l, dtype, n)
-  OF_DTYPE(BACK_ROW, dtype);
+static void softmax_back_f32(const softmax_back_rows *r) {
+#define BACK_ROWS(dtype) back_rows(product_term, softmax_back_value, r, dtype)
+  OF_DTYPE(BACK_ROWS, r->dtype);
 }
 
-static void log_softmax_back_f32(void *dx, const void *dy, const void *y, int dtype, int64_t n) {
-  const vec_loop l = {.x = dy, .y = y, .out = dx};
-#define LOG_BACK_ROW(dtype) back_row(plain_term, log_softmax_back_step, l, dtype, n)
-  OF_DTYPE(LOG_BACK_ROW, dtype);
+static void log_softmax_back_f32(const softmax_back_rows *r) {
+#define LOG_BACK_ROWS(dtype) back_rows(plain_term, log_softmax_back_value, r, dtype)
+  OF_DTYPE(LOG_BACK_ROWS, r->dtype);
 }
 
 static void masked_scale(float *y, const float *x, const uint8_t *mask, float scale, float fill, int64_t n) {
@@ -243,27 +280,33 @@ static void log_softmax_f64(double *y, const double *x, int64_t n) {
 }
 
 #define ROWS_F64(name)                                                                                                 \
-  static void name##_rows_f64(void *y, int64_t y_pitch, const void *x, int64_t x_pitch, int rows, int64_t n) {         \
-    for (int i = 0; i < rows; ++i)                                                                                     \
-      name##_f64((double *)(void *)((char *)y + i * y_pitch),                                                          \
-                 (const double *)(const void *)((const char *)x + i * x_pitch), n);                                    \
+  static void name##_rows_f64(const softmax_matrix *m) {                                                               \
+    for (int i = 0; i < m->rows; ++i)                                                                                  \
+      name##_f64((double *)(void *)(m->y + i * m->y_pitch), (const double *)(const void *)(m->x + i * m->x_pitch),     \
+                 m->n);                                                                                                \
   }
 ROWS_F64(softmax)
 ROWS_F64(log_softmax)
 
-static void softmax_back_f64(void *out, const void *grad, const void *output, int dtype, int64_t n) {
-  (void)dtype;
-  double *dx = out;
-  const double *dy = grad, *y = output, sum = sum_f64(product_term_f64, dy, y, 0, 0, n);
+static void softmax_back_row_f64(double *dx, const double *dy, const double *y, int64_t n) {
+  const double sum = sum_f64(product_term_f64, dy, y, 0, 0, n);
   for (int64_t i = 0; i < n; ++i) dx[i] = (dy[i] - sum) * y[i];
 }
 
-static void log_softmax_back_f64(void *out, const void *grad, const void *output, int dtype, int64_t n) {
-  (void)dtype;
-  double *dx = out;
-  const double *dy = grad, *y = output, sum = sum_f64(plain_term_f64, dy, NULL, 0, 0, n);
+static void log_softmax_back_row_f64(double *dx, const double *dy, const double *y, int64_t n) {
+  const double sum = sum_f64(plain_term_f64, dy, NULL, 0, 0, n);
   for (int64_t i = 0; i < n; ++i) dx[i] = dy[i] - exp(y[i]) * sum;
 }
+
+#define BACK_F64(name)                                                                                                 \
+  static void name##_f64(const softmax_back_rows *r) {                                                                 \
+    for (int i = 0; i < r->rows; ++i)                                                                                  \
+      name##_row_f64((double *)(void *)(r->dx + i * r->dx_pitch),                                                      \
+                     (const double *)(const void *)(r->dy + i * r->dy_pitch),                                          \
+                     (const double *)(const void *)(r->y + i * r->y_pitch), r->n);                                     \
+  }
+BACK_F64(softmax_back)
+BACK_F64(log_softmax_back)
 
 const softmax_loops LEVELED(softmax_loops) = {
     .f32 = {.softmax = softmax_rows_f32,

@@ -6,15 +6,36 @@
 
 #include <stdint.h>
 
-/* Of rows that are so many bytes apart, each of n elements. */
-typedef void softmax_rows(void *y, int64_t y_pitch, const void *x, int64_t x_pitch, int rows, int64_t n);
-/* Elements are of the dtype: the type's, or a half, which is computed with as float. */
-typedef void softmax_back_row(void *dx, const void *dy, const void *y, int dtype, int64_t n);
+/* Elements that stay in L1 as floats; of longer rows, results of chunks are brought together. */
+enum { SOFTMAX_CHUNK = 4096 };
+
+/* Rows that are so many bytes apart, each of n elements of the dtype: the type's, or a half, which is computed with as
+ * float. */
+typedef struct {
+  char *y;
+  const char *x;
+  int64_t y_pitch, x_pitch, n;
+  int rows, dtype;
+  float (
+      *scale)[2]; /* NULL, or for a logarithm of floats' softmax: what is taken from each row, the largest and then the
+                        logarithm of the sum of e^(x - largest) */
+} softmax_matrix;
+
+typedef void softmax_rows(const softmax_matrix *m);
+
+typedef struct {
+  char *dx;
+  const char *dy, *y;
+  int64_t dx_pitch, dy_pitch, y_pitch, n;
+  int rows, dtype;
+} softmax_back_rows;
+
+typedef void softmax_back(const softmax_back_rows *r);
 
 typedef struct {
   softmax_rows *softmax, *log_softmax;
-  softmax_back_row *softmax_back;     /* dx = (dy - sum(dy * y)) * y */
-  softmax_back_row *log_softmax_back; /* dx = dy - exp(y) * sum(dy) */
+  softmax_back *softmax_back;     /* dx = (dy - sum(dy * y)) * y */
+  softmax_back *log_softmax_back; /* dx = dy - exp(y) * sum(dy) */
 } softmax_type_loops;
 
 typedef struct {

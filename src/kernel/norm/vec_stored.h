@@ -32,6 +32,30 @@ VEC_INLINE vec vec_read(const void *memory, int dtype, int64_t i, int64_t n) {
   return vec_read_part(memory, dtype, i, n, (vec){0});
 }
 
+/* Two whole vectors. */
+VEC_INLINE void vec_read_two(const void *memory, int dtype, int64_t i, vec x[2]) {
+#if defined(__AVX512F__)
+  if (dtype == ACL_BF16) {
+    __m512 read[2];
+    bf16_load_32((const uint16_t *)memory + i, read);
+    for (int k = 0; k < 2; ++k) x[k] = (vec)read[k];
+    return;
+  }
+#endif
+  for (int k = 0; k < 2; ++k) x[k] = vec_read(memory, dtype, i + k * VEC, VEC);
+}
+
+/* n elements as floats, and anything up to the end of the last vector. */
+VEC_INLINE void vec_floats(float *to, const void *from, int dtype, int64_t n) {
+  int64_t i = 0;
+  for (; i + 2 * VEC <= n; i += 2 * VEC) {
+    vec x[2];
+    vec_read_two(from, dtype, i, x);
+    for (int k = 0; k < 2; ++k) vec_store(to + i + k * VEC, x[k]);
+  }
+  for (; i < n; i += VEC) vec_store(to + i, vec_read(from, dtype, i, n - i < VEC ? n - i : VEC));
+}
+
 VEC_INLINE void vec_write(void *memory, int dtype, int64_t i, vec v, int64_t n) {
   if (dtype == ACL_FLOAT) {
     vec_put((float *)memory + i, v, n);
@@ -47,6 +71,34 @@ VEC_INLINE void vec_write(void *memory, int dtype, int64_t i, vec v, int64_t n) 
   int64_t k = n < VEC ? 0 : dtype == ACL_FLOAT16 ? f16_store(to, x, n) : bf16_store(to, x, n);
   for (; k < n; ++k) to[k] = dtype == ACL_FLOAT16 ? half_from_float(x[k]) : bf16_from_float(x[k]);
 #endif
+}
+
+/* Two vectors, which takes less than one after the other. */
+VEC_INLINE void vec_write_two(void *memory, int dtype, int64_t i, vec a, vec b) {
+#if defined(__AVX512F__)
+  const __m512 x[2] = {(__m512)a, (__m512)b};
+  if (dtype == ACL_FLOAT16 || dtype == ACL_BF16) {
+    uint16_t *const to = (uint16_t *)memory + i;
+    dtype == ACL_FLOAT16 ? f16_store_32(to, x) : bf16_store_32(to, x);
+    return;
+  }
+#endif
+  vec_write(memory, dtype, i, a, VEC);
+  vec_write(memory, dtype, i + VEC, b, VEC);
+}
+
+/* What becomes elements i to i + n, n <= VEC, of l->out. */
+typedef vec vec_value(const vec_loop *l, int64_t i, int64_t n);
+
+/* dtype: of l->out, which may be what the values are made of. */
+VEC_INLINE void vec_each_stored(vec_value *value, const vec_loop *l, int dtype, int64_t n) {
+  int64_t i = 0;
+  for (; i + 2 * VEC <= n; i += 2 * VEC) {
+    const vec first = value(l, i, VEC);
+    vec_write_two(l->out, dtype, i, first, value(l, i + VEC, VEC));
+  }
+  if (i + VEC <= n) vec_write(l->out, dtype, i, value(l, i, VEC), VEC), i += VEC;
+  if (i < n) vec_write(l->out, dtype, i, value(l, i, n - i), n - i);
 }
 
 #endif

@@ -50,7 +50,10 @@ static int64_t scatter_part(const scatter_plan *p, char *large, char *small, con
     if (unlikely((uint64_t)index[i] >= (uint64_t)p->plane)) return i;
   const int64_t step = p->stride[SMALL][2];
   if (p->kind == SCATTER_ADD) {
-    p->load(tile, small, step, n);
+    if (p->small_dtype == (p->size == sizeof(double) ? ACL_DOUBLE : ACL_FLOAT) && step == p->size)
+      tile = small;
+    else
+      p->load(tile, small, step, n);
     if (p->size == sizeof(double))
       for (int64_t i = 0; i < n; ++i) ((double *)(void *)large)[index[i]] += ((double *)(void *)tile)[i];
     else
@@ -144,6 +147,17 @@ static status run(const executor *e, void *const *view, void *scratch) {
               (intmax_t)p->plane - 1);
 }
 
+/* Places that lie one after the other in both tensors are one row. */
+static void merge_places(scatter_plan *p) {
+  int64_t *const d = p->dims[SMALL];
+  for (int i = 1; i >= 0; --i) {
+    for (int k = SMALL; k <= INDEX; k += INDEX - SMALL)
+      if (d[i] != 1 && p->stride[k][i] != d[2] * p->stride[k][2]) return;
+    d[2] *= d[i];
+    d[i] = 1;
+  }
+}
+
 static status run_nothing(const executor *e, void *const *view, void *scratch) {
   (void)e, (void)view, (void)scratch;
   return ST_OK;
@@ -181,6 +195,7 @@ static status plan(executor *e, scatter_kind kind, int n, const tensor *const t[
     p->stride[INDEX][0] = p->dims[SMALL][1] * p->stride[INDEX][1];
   }
   for (int i = 0; p->one && i < 2; ++i) p->step[i] = mask[i].stride;
+  if (!p->one) merge_places(p);
   p->size = (int8_t)dtype_bytes(p->large_dtype);
   p->direct = true;
   if (kind == SCATTER_ADD) {
