@@ -26,64 +26,63 @@ void image_init(conv_image *i, const int64_t *low, const int64_t *out, const int
     i->part_step[a] = part, i->step[a] = element;
 }
 
-/* Where a row comes from: one channel, or two of bfloat16. */
+/* Where a row comes from. */
 typedef struct {
-  const char *x, *high; /* high: NULL where there is one; its addresses are x's at the distance between channels */
+  const char *x;
   int64_t step;
   int dtype;
-  bool pairs;
 } row_source;
 
-static void load_row(uint32_t *to, const row_source *s, int64_t first, int64_t stride, int64_t n) {
+static void load_row(float *to, const row_source *s, int64_t first, int64_t stride, int64_t n) {
   const char *from = s->x + first * s->step;
-  if (s->pairs)
-    conv_loops->pair(to, (const uint16_t *)(const void *)from,
-                     s->high ? (const uint16_t *)(const void *)(s->high + first * s->step) : NULL,
-                     s->step * stride / (int64_t)sizeof(uint16_t), n);
-  else if (s->dtype == ACL_FLOAT && s->step * stride == (int64_t)sizeof *to)
+  if (s->dtype == ACL_FLOAT && s->step * stride == (int64_t)sizeof *to)
     memcpy(to, from, (size_t)n * sizeof *to);
   else
     loops->load[s->dtype][COMPUTE_F32](to, from, s->step * stride, n);
 }
 
 /* Mostly nothing. */
-static inline void clear(uint32_t *to, int64_t n) {
+static inline void clear(float *to, int64_t n) {
   if (n > 0) memset(to, 0, (size_t)n * sizeof *to);
 }
 
-/* One row: elements x[first + j * stride] for j < n; those of x are [0, in). */
-static void fill_row(uint32_t *to, const row_source *s, int64_t first, int64_t stride, int64_t n, int64_t in) {
-  int64_t low = first < 0 ? -first : 0, high = first < in ? in - first : 0;
+/* Of elements x[first + j * stride], j < n: those in [0, in) are [*low, *high). */
+static void span_inside(int64_t first, int64_t stride, int64_t n, int64_t in, int64_t *low, int64_t *high) {
+  int64_t begin = first < 0 ? -first : 0, end = first < in ? in - first : 0;
   if (stride > 1) {
-    low = (low + stride - 1) / stride;
-    high = (high + stride - 1) / stride;
+    begin = (begin + stride - 1) / stride;
+    end = (end + stride - 1) / stride;
   }
-  low = least(low, n);
-  high = least(high, n);
-  if (low >= high) low = high = n;
+  *low = least(begin, n);
+  *high = least(end, n);
+  if (*low >= *high) *low = *high = n;
+}
+
+/* One row: elements x[first + j * stride] for j < n; those of x are [0, in). */
+static void fill_row(float *to, const row_source *s, int64_t first, int64_t stride, int64_t n, int64_t in) {
+  int64_t low, high;
+  span_inside(first, stride, n, in, &low, &high);
   clear(to, low);
   if (low < high) load_row(to + low, s, first + low * stride, stride, high - low);
   clear(to + high, n - high);
 }
 
 /* The rows of one part: remainder[] from low on. Returns where the next part goes. */
-static uint32_t *fill_part(const conv_image *i, uint32_t *to, const row_source *s, const conv_operand *o,
+static float *fill_part(const conv_image *i, float *to, const row_source *s, const conv_operand *o,
                            const int64_t *in, const int64_t *remainder) {
   const int64_t first = i->low[2] + remainder[2];
   for (int64_t a = 0, z = i->low[0] + remainder[0]; a < i->size[0]; ++a, z += i->stride[0])
     for (int64_t b = 0, y = i->low[1] + remainder[1]; b < i->size[1]; ++b, y += i->stride[1], to += i->size[2]) {
       const bool inside = z >= 0 && z < in[0] && y >= 0 && y < in[1];
-      const int64_t offset = z * o->axis[0] + y * o->axis[1];
       row_source r = *s;
-      r.x += offset;
-      if (r.high) r.high += offset;
+      r.x += z * o->axis[0] + y * o->axis[1];
       fill_row(to, &r, first, i->stride[2], i->size[2], inside ? in[2] : 0);
     }
   return to;
 }
 
 /* s: of the channel's first element. */
-static void fill_channel(const conv_image *i, uint32_t *to, const row_source *s, const conv_operand *o,
+static void fill_channel(const conv_image *i, float *to, const row_source *s, const conv_operand *o,
                          const int64_t *in) {
   int64_t part[CONV_AXES], remainder[CONV_AXES];
   for (part[0] = 0; part[0] < i->parts[0]; ++part[0])
@@ -99,19 +98,39 @@ void image_fill(const conv_image *i, float *to, const char *x, const conv_operan
                 int64_t end) {
   for (int64_t c = begin; c < end; ++c) {
     const row_source s = {.x = x + c * o->inner, .step = o->axis[2], .dtype = o->dtype};
-    fill_channel(i, (uint32_t *)(void *)(to + (c - begin) * i->channel), &s, o, in);
+    fill_channel(i, to + (c - begin) * i->channel, &s, o, in);
   }
 }
 
-void image_fill_pairs(const conv_image *i, uint32_t *to, const char *x, const conv_operand *o, const int64_t *in,
-                      int64_t channels, int64_t begin, int64_t end) {
-  for (int64_t p = begin; p < end; ++p, to += i->channel) {
-    if (2 * p >= channels) {
-      memset(to, 0, (size_t)i->channel * sizeof *to);
-      continue;
+/* Where row `row` begins in x: its remainders and places along each axis. */
+static void find_row(const conv_image *i, int64_t row, int64_t *at) {
+  const int64_t plane = row / i->size[1];
+  int64_t part = plane / i->size[0];
+  const int64_t place[CONV_AXES] = {plane % i->size[0], row % i->size[1], 0};
+  for (int a = CONV_AXES - 1; a >= 0; part = conv_quotient(part, i->parts[a--]))
+    at[a] = i->low[a] + place[a] * i->stride[a] +
+            conv_remainder(conv_remainder(part, i->parts[a]) * i->dilation[a], i->stride[a]);
+}
+
+void image_fill_step(const conv_image *i, char *to, int64_t part, const char *x, const conv_operand *o,
+                     const int64_t *in, int channels, int64_t begin, int64_t end, float_range *range) {
+  const int parts = o->dtype == ACL_FLOAT ? PAIR_PARTS : 1;
+  to += begin * i->size[2] * PAIR_BYTES;
+  for (int64_t row = begin; row < end; ++row, to += i->size[2] * PAIR_BYTES) {
+    int64_t at[CONV_AXES], low, high;
+    find_row(i, row, at);
+    const bool inside = at[0] >= 0 && at[0] < in[0] && at[1] >= 0 && at[1] < in[1];
+    span_inside(at[2], i->stride[2], i->size[2], inside ? in[2] : 0, &low, &high);
+    for (int p = 0; p < parts; ++p) {
+      memset(to + p * part, 0, (size_t)(low * PAIR_BYTES));
+      memset(to + p * part + high * PAIR_BYTES, 0, (size_t)((i->size[2] - high) * PAIR_BYTES));
     }
-    row_source s = {.x = x + 2 * p * o->inner, .step = o->axis[2], .dtype = o->dtype, .pairs = true};
-    if (2 * p + 1 < channels) s.high = s.x + o->inner;
-    fill_channel(i, to, &s, o, in);
+    const int64_t first = at[2] + low * i->stride[2];
+    const pair_line line = {.from = x + at[0] * o->axis[0] + at[1] * o->axis[1] + first * o->axis[2],
+                            .channel = o->inner,
+                            .step = o->axis[2] * i->stride[2],
+                            .channels = channels,
+                            .dtype = o->dtype};
+    if (low < high) pair_fill_line(to + low * PAIR_BYTES, part, &line, high - low, range);
   }
 }
