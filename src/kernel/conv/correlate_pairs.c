@@ -54,14 +54,6 @@ typedef struct {
   float_range *range;
 } fill_job;
 
-static void widen(float_range *range, const float_range *by) {
-  uint32_t least = __atomic_load_n(&range->least, __ATOMIC_RELAXED), most = __atomic_load_n(&range->most, __ATOMIC_RELAXED);
-  while (by->least < least && !__atomic_compare_exchange_n(&range->least, &least, by->least, true, __ATOMIC_RELAXED,
-                                                           __ATOMIC_RELAXED)) {}
-  while (by->most > most && !__atomic_compare_exchange_n(&range->most, &most, by->most, true, __ATOMIC_RELAXED,
-                                                         __ATOMIC_RELAXED)) {}
-}
-
 /* Rows of all steps of all groups and images. */
 static void fill_steps(const void *job, int64_t begin, int64_t end) {
   const fill_job *j = job;
@@ -76,7 +68,7 @@ static void fill_steps(const void *job, int64_t begin, int64_t end) {
     image_fill_step(&c->image, j->to + at * step_bytes(c), j->part, from, &c->from, c->backward ? c->g.out : c->g.in,
                     (int)smaller(PAIR_CHANNELS, channels - first), row, row + n, &range);
   }
-  widen(j->range, &range);
+  pair_range_join(j->range, &range);
 }
 
 typedef struct {
@@ -88,21 +80,7 @@ static void weights_range(const void *job, int64_t begin, int64_t end) {
   const range_job *j = job;
   float_range range = FLOAT_RANGE_EMPTY;
   pair_range(&range, j->w + begin, end - begin);
-  widen(j->range, &range);
-}
-
-static int exponent(uint32_t magnitude) { return (int)(magnitude >> 23) - 127; }
-
-/* Whether sums of so many products of three parts each are as good as those of the floats: products of AMX take denormal
- * parts for 0, and make no denormals; infinities have no parts. The sum of the least parts' exponents is within 46 of the
- * least numbers'. */
-static bool parts_suffice(const float_range *x, const float_range *w, int64_t terms) {
-  enum { LEAST = -100, MOST = 120, GREATEST = 126 };
-  if (x->most == 0 || w->most == 0) return exponent(x->most) < GREATEST && exponent(w->most) < GREATEST;
-  const int least[2] = {exponent(x->least), exponent(w->least)}, most[2] = {exponent(x->most), exponent(w->most)};
-  const int doublings = 64 - __builtin_clzll((unsigned long long)terms);
-  return least[0] >= LEAST && least[1] >= LEAST && least[0] + least[1] >= LEAST && most[0] < GREATEST &&
-         most[1] < GREATEST && most[0] + most[1] + doublings <= MOST;
+  pair_range_join(j->range, &range);
 }
 
 bool pairs_prepare(const correlation *c, const char *from, int64_t n, char *image, phase *f) {
@@ -116,7 +94,7 @@ bool pairs_prepare(const correlation *c, const char *from, int64_t n, char *imag
   if (c->w.dtype == ACL_FLOAT) {
     const range_job range = {f->sums.w, &of_w};
     rows_parallel(weights_range, &range, weights, 4096, (uint64_t)weights / 4);
-    if (!parts_suffice(&of_x, &of_w, f->channels * volume)) return false;
+    if (!pair_parts_suffice(&of_x, &of_w, f->channels * volume)) return false;
   }
   f->pairs = c->pairs;
   f->x = (const float *)(const void *)image;

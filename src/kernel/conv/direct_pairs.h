@@ -32,6 +32,15 @@ typedef struct {
   int parts;
 } pair_sums;
 
+/* Products of channels of x and rows of y, summed over positions by steps of 32: of a weight's gradient. x is a line of
+ * bfloat16 for each channel, whose tap is another first element; y is tiles as pair_turn makes them, of 16 rows each. Parts
+ * as above. Bytes. */
+typedef struct {
+  const char *x, *y;
+  int64_t x_channel, y_tile, x_part, y_part;
+  int parts;
+} pair_products;
+
 typedef struct {
   int parts;      /* most: 1, or PAIR_PARTS where it multiplies floats, too */
   int least_taps; /* fewer are better left to packed products */
@@ -39,7 +48,9 @@ typedef struct {
   /* The first of n positions place[i], which ascend: as many as fit into c, of PAIR_SUMS times PAIR_ROWS floats; returns how
    * many. c[index[i] * PAIR_ROWS + row]; up to whole tiles of rows. */
   int64_t (*sums)(const pair_sums *s, int rows, const int64_t *place, int64_t n, float *c, int32_t *index);
-  void (*begin)(void), (*end)(void); /* around sums, on each thread; or NULL */
+  /* c[channel * PAIR_ROWS + row] = or += the sums over so many steps; NULL: there is none. */
+  void (*products)(const pair_products *p, int channels, int rows, int64_t steps, float *c, bool accumulate);
+  void (*begin)(void), (*end)(void); /* around both, on each thread; or NULL */
 } pair_kernel;
 
 /* The kernel of this processor, or NULL. */
@@ -78,10 +89,21 @@ typedef struct {
 
 #define FLOAT_RANGE_EMPTY ((float_range){UINT32_MAX, 0})
 
+/* Several threads may do so. */
+void pair_range_join(float_range *range, const float_range *by);
+/* Whether sums of so many products of three parts each are as good as those of the floats: infinities have no parts, sums
+ * overflow, and what AMX takes for 0 (2^-126 and less) is lost, where numbers' last bits are 2^-23 of them. */
+bool pair_parts_suffice(const float_range *x, const float_range *w, int64_t terms);
+
 /* n positions of a line, `part` bytes from part to part. range: of floats; is widened by them. */
 void pair_fill_line(char *to, int64_t part, const pair_line *l, int64_t n, float_range *range);
-/* A part (0 to PAIR_PARTS - 1) of each of n floats. */
-void pair_take_part(uint16_t *to, const float *from, int64_t n, int part);
+/* The parts of each of n floats, `part` bytes from part to part; widens the range by them. */
+void pair_take_parts(uint16_t *to, int64_t part, const float *from, int64_t n, float_range *range);
+/* n elements of one channel, `step` bytes apart: bfloat16, or floats' parts. The range's most is widened by either. */
+void pair_copy_line(uint16_t *to, int64_t part, const char *from, int64_t step, int dtype, int64_t n,
+                    float_range *range);
+/* 16 rows of 32 * steps elements, `pitch` bytes apart, as tiles whose rows have two neighbours of each. */
+void pair_turn(char *to, const uint16_t *from, int64_t pitch, int64_t steps);
 /* Widens the range by n floats. */
 void pair_range(float_range *range, const float *from, int64_t n);
 

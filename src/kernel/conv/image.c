@@ -134,3 +134,23 @@ void image_fill_step(const conv_image *i, char *to, int64_t part, const char *x,
     if (low < high) pair_fill_line(to + low * PAIR_BYTES, part, &line, high - low, range);
   }
 }
+
+void image_fill_lines(const conv_image *i, uint16_t *to, int64_t part, const char *x, const conv_operand *o,
+                      const int64_t *in, float_range *range) {
+  const int parts = o->dtype == ACL_FLOAT ? PAIR_PARTS : 1;
+  const int64_t n = i->size[2];
+  for (int64_t row = 0; row < i->rows; ++row, to += n) {
+    int64_t at[CONV_AXES], low, high;
+    find_row(i, row, at);
+    const bool inside = at[0] >= 0 && at[0] < in[0] && at[1] >= 0 && at[1] < in[1];
+    span_inside(at[2], i->stride[2], n, inside ? in[2] : 0, &low, &high);
+    for (int p = 0; p < parts; ++p) {
+      uint16_t *const line = to + p * part / (int64_t)sizeof *to;
+      memset(line, 0, (size_t)low * sizeof *line);
+      memset(line + high, 0, (size_t)(n - high) * sizeof *line);
+    }
+    const char *const from =
+        x + at[0] * o->axis[0] + at[1] * o->axis[1] + (at[2] + low * i->stride[2]) * o->axis[2];
+    if (low < high) pair_copy_line(to + low, part, from, o->axis[2] * i->stride[2], o->dtype, high - low, range);
+  }
+}

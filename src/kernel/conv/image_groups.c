@@ -114,17 +114,28 @@ INLINE void fill_f32(char *to, int64_t part, const pair_line *l, int every, int6
   reduce(range, &seen);
 }
 
-void pair_take_part(uint16_t *to, const float *from, int64_t n, int part) {
-  for (int64_t i = 0; i < n; i += LANES) {
-    const __mmask16 mask = n - i < LANES ? (__mmask16)((1u << (n - i)) - 1) : 0xffff;
-    __m512 x = _mm512_maskz_loadu_ps(mask, from + i);
-    __m256i half = (__m256i)_mm512_cvtneps_pbh(x);
-    for (int p = 0; p < part; ++p) {
-      x = _mm512_sub_ps(x, _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16)));
-      half = (__m256i)_mm512_cvtneps_pbh(x);
-    }
-    _mm256_mask_storeu_epi16(to + i, mask, half);
+/* 32 bfloat16 of two vectors of floats, which become what is left of them. */
+INLINE __m512i take_halves(__m512 *x, __m512 *y) {
+  const __m512i halves = (__m512i)_mm512_cvtne2ps_pbh(*y, *x);
+  const __m512i low = _mm512_cvtepu16_epi32(_mm512_castsi512_si256(halves));
+  const __m512i high = _mm512_cvtepu16_epi32(_mm512_extracti64x4_epi64(halves, 1));
+  *x = _mm512_sub_ps(*x, _mm512_castsi512_ps(_mm512_slli_epi32(low, 16)));
+  *y = _mm512_sub_ps(*y, _mm512_castsi512_ps(_mm512_slli_epi32(high, 16)));
+  return halves;
+}
+
+void pair_take_parts(uint16_t *to, int64_t part, const float *from, int64_t n, float_range *range) {
+  ranges seen = no_ranges();
+  for (int64_t i = 0; i < n; i += 2 * LANES) {
+    const __mmask32 mask = n - i < 2 * LANES ? (1u << (n - i)) - 1 : ~0u;
+    __m512 x = _mm512_maskz_loadu_ps((__mmask16)mask, from + i);
+    __m512 y = _mm512_maskz_loadu_ps((__mmask16)(mask >> 16), from + i + LANES);
+    widen(&seen, x);
+    widen(&seen, y);
+    UNROLL for (int p = 0; p < PAIR_PARTS; ++p)
+        _mm512_mask_storeu_epi16((char *)(to + i) + p * part, mask, take_halves(&x, &y));
   }
+  reduce(range, &seen);
 }
 
 void pair_range(float_range *range, const float *from, int64_t n) {
@@ -132,6 +143,48 @@ void pair_range(float_range *range, const float *from, int64_t n) {
   for (int64_t i = 0; i < n; i += LANES)
     widen(&seen, _mm512_maskz_loadu_ps(n - i < LANES ? (__mmask16)((1u << (n - i)) - 1) : 0xffff, from + i));
   reduce(range, &seen);
+}
+
+/* ---- lines of a channel ------------------------------------------------------------------------------------------ */
+
+/* Their magnitudes as those of floats. */
+static void range_of_halves(float_range *range, const uint16_t *x, int64_t n) {
+  __m512i most = _mm512_setzero_si512();
+  for (int64_t i = 0; i < n; i += 2 * LANES)
+    most = _mm512_max_epu16(most, _mm512_and_si512(_mm512_set1_epi16(0x7fff),
+                                                   _mm512_maskz_loadu_epi16(n - i < 2 * LANES ? (1u << (n - i)) - 1 : ~0u, x + i)));
+  const __m512i words = _mm512_max_epu32(_mm512_slli_epi32(most, 16), _mm512_and_si512(most, high_halves()));
+  const uint32_t bits = _mm512_reduce_max_epu32(words);
+  if (bits > range->most) range->most = bits;
+}
+
+void pair_copy_line(uint16_t *to, int64_t part, const char *from, int64_t step, int dtype, int64_t n,
+                    float_range *range) {
+  enum { STAGED = 1024 };
+  float stage[STAGED];
+  if (dtype == ACL_BF16) {
+    conv_loops->lines(to, 0, from, 0, 1, step / 2, 2, n);
+    range_of_halves(range, to, n);
+    return;
+  }
+  for (int64_t i = 0; i < n; i += STAGED) {
+    const int64_t m = n - i < STAGED ? n - i : STAGED;
+    const char *at = from + i * step;
+    if (step != (int64_t)sizeof *stage) {
+      conv_loops->lines(stage, 0, at, 0, 1, step / (int64_t)sizeof *stage, sizeof *stage, m);
+      at = (const char *)stage;
+    }
+    pair_take_parts(to + i, part, (const float *)(const void *)at, m, range);
+  }
+}
+
+void pair_turn(char *to, const uint16_t *from, int64_t pitch, int64_t steps) {
+  for (int64_t s = 0; s < steps; ++s, to += PAIR_TILE_BYTES, from += PAIR_CHANNELS) {
+    __m512i r[LANES];
+    UNROLL for (int i = 0; i < LANES; ++i) r[i] = _mm512_loadu_si512((const char *)from + i * pitch);
+    transpose_16x16(r);
+    UNROLL for (int i = 0; i < LANES; ++i) _mm512_storeu_si512(to + i * PAIR_BYTES, r[i]);
+  }
 }
 
 /* ---- all --------------------------------------------------------------------------------------------------------- */
@@ -170,7 +223,16 @@ void pair_fill_line(char *to, int64_t part, const pair_line *l, int64_t n, float
 void pair_fill_line(char *to, int64_t part, const pair_line *l, int64_t n, float_range *range) {
   (void)to, (void)part, (void)l, (void)n, (void)range;
 }
-void pair_take_part(uint16_t *to, const float *from, int64_t n, int part) { (void)to, (void)from, (void)n, (void)part; }
+void pair_take_parts(uint16_t *to, int64_t part, const float *from, int64_t n, float_range *range) {
+  (void)to, (void)part, (void)from, (void)n, (void)range;
+}
+void pair_copy_line(uint16_t *to, int64_t part, const char *from, int64_t step, int dtype, int64_t n,
+                    float_range *range) {
+  (void)to, (void)part, (void)from, (void)step, (void)dtype, (void)n, (void)range;
+}
+void pair_turn(char *to, const uint16_t *from, int64_t pitch, int64_t steps) {
+  (void)to, (void)from, (void)pitch, (void)steps;
+}
 void pair_range(float_range *range, const float *from, int64_t n) { (void)range, (void)from, (void)n; }
 
 #endif

@@ -82,10 +82,14 @@ static void pack_across(const pair_weights *p, const step *s) {
   for (int64_t v = 0; v < s->tiles; ++v) {
     for (int64_t pair = 0; pair < PAIR_STEP; ++pair) {
       const uint16_t *const low = s->from + v * PAIR_TILE_ROWS * s->row_stride + 2 * pair * s->channel_stride;
+      if (taps == 1) {
+        conv_loops->pair(s->to + v * TILE_WORDS + pair * PITCH, low, low + s->channel_stride, 1, PAIR_TILE_ROWS);
+        continue;
+      }
       conv_loops->pair(words, low, low + s->channel_stride, 1, PAIR_TILE_ROWS * taps);
       conv_loops->split(by_tap[0][pair], sizeof by_tap[0], words, taps, sizeof *words);
     }
-    for (int64_t t = 0; t < taps; ++t)
+    for (int64_t t = 0; taps > 1 && t < taps; ++t)
       memcpy(s->to + (t * s->tiles + v) * TILE_WORDS, by_tap[t], sizeof by_tap[0]);
   }
 }
@@ -103,18 +107,20 @@ static void pack_step(const pair_weights *p, const step *s) {
     pack_rows(p, s);
 }
 
-/* Of floats, whose rows lie in one piece for each channel, or channels for each row: a part of them at a time. */
+/* Of floats, whose rows lie in one piece for each channel, or channels for each row. */
 static void pack_floats(const pair_weights *p, const step *s, const float *from) {
-  _Alignas(64) uint16_t halves[PAIR_ROWS * PAIR_CHANNELS * PAIR_FLOAT_TAPS];
+  _Alignas(64) uint16_t halves[PAIR_PARTS][PAIR_ROWS * PAIR_CHANNELS * PAIR_FLOAT_TAPS];
   const bool across = s->channel_stride > s->row_stride;
-  const int64_t outer = across ? s->channels : s->rows, run = (across ? s->rows : s->channels) * conv_volume(p->kernel);
-  const int64_t stride = across ? s->channel_stride : s->row_stride;
-  step staged = *s;
-  staged.from = halves;
-  *(across ? &staged.channel_stride : &staged.row_stride) = run;
+  const int64_t outer = across ? s->channels : s->rows, stride = across ? s->channel_stride : s->row_stride;
+  const int64_t run = (across ? s->rows : s->channels) * conv_volume(p->kernel);
+  float_range range = FLOAT_RANGE_EMPTY;
+  for (int64_t i = 0; i < outer; ++i)
+    pair_take_parts(halves[0] + i * run, sizeof halves[0], from + i * stride, run, &range);
   for (int part = 0; part < PAIR_PARTS; ++part) {
-    for (int64_t i = 0; i < outer; ++i) pair_take_part(halves + i * run, from + i * stride, run, part);
-    staged.to = s->to + part * p->part / (int64_t)sizeof *s->to;
+    step staged = *s;
+    *(across ? &staged.channel_stride : &staged.row_stride) = run;
+    staged.from = halves[part];
+    staged.to += part * p->part / (int64_t)sizeof *s->to;
     pack_step(p, &staged);
   }
 }

@@ -4,6 +4,7 @@
 
 #include "kernel/conv/correlate.h"
 #include "kernel/conv/direct.h"
+#include "kernel/conv/gradient_pairs.h"
 #include "kernel/engine/rows.h"
 #include "kernel/engine/scratch.h"
 #include "kernel/product/product.h"
@@ -277,12 +278,16 @@ void weight_gradient_init(weight_gradient *c, executor *e, const conv_geometry *
   runs &= g->channels == 1 || w->inner == step;
   c->direct = w->dtype == ACL_FLOAT && runs && (g->groups * g->rows == 1 || w->outer == step * g->channels);
   c->by_parts = c->products && runs && !c->direct;
+  if (c->direct || c->by_parts) gradient_pairs_init(c, e);
   const int64_t weights = g->groups * g->rows * g->channels * conv_volume(g->kernel);
   if (!c->direct && !c->by_parts) c->sum_at = workspace_intermediate(e, (uint64_t)weights * sizeof(float));
 }
 
 status weight_gradient_run(const weight_gradient *c, const void *x, const void *y, void *w, char *scratch) {
   const conv_geometry *g = &c->g;
+  bool done = false;
+  if (c->pairs) TRY(gradient_pairs_run(c, x, y, w, scratch, &done));
+  if (done) return ST_OK;
   float *const sum = c->direct ? w : c->by_parts ? NULL : (void *)(scratch + c->sum_at);
   if (c->products)
     TRY(run_products(c, x, y, w, sum));
