@@ -341,25 +341,11 @@ static bool takes_weights(const correlation *c) {
   return floats && (!c->pairs || (taps_are_plain(c) && w->inner * g->channels == row && w->outer == row));
 }
 
-/* Axes that no window sees as such become one, where both sides have them in one piece. */
-static void join_axes(correlation *c) {
-  conv_geometry *const g = &c->g;
-  for (int a = 0; a + 1 < CONV_AXES; ++a) {
-    bool plain = c->from.axis[a] == (c->backward ? g->out : g->in)[a + 1] * c->from.axis[a + 1] &&
-                 c->to.axis[a] == (c->backward ? g->in : g->out)[a + 1] * c->to.axis[a + 1];
-    for (int i = a; i <= a + 1; ++i) plain &= g->kernel[i] == 1 && g->stride[i] == 1 && g->pad[i] == 0;
-    if (!plain || g->in[a] != g->out[a] || g->in[a + 1] != g->out[a + 1]) continue;
-    g->in[a + 1] *= g->in[a];
-    g->out[a + 1] = g->in[a + 1];
-    g->in[a] = g->out[a] = 1;
-  }
-}
-
 void correlation_init(correlation *c, executor *e, const tensor *bias) {
   const conv_geometry *g = &c->g;
-  join_axes(c);
   const conv_operand *w = &c->given_w;
   const bool backward = c->backward;
+  conv_join_axes(&c->g, backward ? &c->to : &c->from, backward ? &c->from : &c->to);
   const int64_t channels = g->groups * (backward ? g->rows : g->channels);
   int64_t low[CONV_AXES];
   for (int a = 0; a < CONV_AXES; ++a) low[a] = -g->pad[a];

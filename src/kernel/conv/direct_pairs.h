@@ -99,9 +99,19 @@ bool pair_parts_suffice(const float_range *x, const float_range *w, int64_t term
 void pair_fill_line(char *to, int64_t part, const pair_line *l, int64_t n, float_range *range);
 /* The parts of each of n floats, `part` bytes from part to part; widens the range by them. */
 void pair_take_parts(uint16_t *to, int64_t part, const float *from, int64_t n, float_range *range);
-/* n elements of one channel, `step` bytes apart: bfloat16, or floats' parts. The range's most is widened by either. */
-void pair_copy_line(uint16_t *to, int64_t part, const char *from, int64_t step, int dtype, int64_t n,
-                    float_range *range);
+/* Lines of one channel, of bfloat16 or of floats' parts: elements [low, high) of each `pitch`, the others are 0. */
+typedef struct {
+  uint16_t *to;
+  const char *from;        /* the first line's element `low` */
+  int64_t part, line, step; /* bytes: from part to part of `to`; from line to line and element to element of `from` */
+  int64_t n, pitch, low, high;
+  int dtype;
+} pair_lines;
+
+/* Widens the range by floats. */
+void pair_copy_lines(const pair_lines *l, float_range *range);
+/* Widens the range's most by bfloat16s, as floats. */
+void pair_range_halves(float_range *range, const uint16_t *x, int64_t n);
 /* 16 rows of 32 * steps elements, `pitch` bytes apart, as tiles whose rows have two neighbours of each. */
 void pair_turn(char *to, const uint16_t *from, int64_t pitch, int64_t steps);
 /* Widens the range by n floats. */

@@ -10,8 +10,6 @@
 enum {
   LEAST = 16,            /* channels, and rows */
   BLOCK = PAIR_ROWS,     /* channels and rows whose sums are made together */
-  TAPS = 3,              /* that see a piece of lines in turn, ... */
-  PIECE = 8,             /* ... of so many steps: with the sums of the taps some 45 KB, of bfloat16 */
   IMAGE_BYTES = 1 << 20, /* of images at a time */
   BLOCK_SUMS = BLOCK * PAIR_ROWS,
 };
@@ -101,6 +99,7 @@ static void fill_x(const void *job, int64_t begin, int64_t end) {
     image_fill_lines(&c->x_image, to, part, j->from_x + i / channels * c->x.outer + i % channels * c->x.inner, &c->x,
                      c->g.in, &range);
     for (int p = 0; p < parts_of(c); ++p) memset((char *)(to + used) + p * part, 0, (size_t)(pitch - used) * 2);
+    if (c->x.dtype == ACL_BF16) pair_range_halves(&range, to, used);
   }
   pair_range_join(j->of_x, &range);
 }
@@ -140,27 +139,21 @@ typedef struct {
   int channels, rows;
 } gradient_block;
 
-/* Sums of taps [tap, tap + n), each c[channel * PAIR_ROWS + row]. */
-static void multiply(const gradient_job *j, const gradient_block *b, int64_t tap, int64_t n, float *sums) {
+/* All of a tap's sums, c[channel * PAIR_ROWS + row]. Pieces of lines that stay in L1 for several taps gain nothing. */
+static void multiply(const gradient_job *j, const gradient_block *b, int64_t tap, float *sums) {
   const weight_gradient *c = j->c;
-  const int64_t steps = steps_of(c), piece = n == 1 ? steps : PIECE;
-  pair_products p = {.x_channel = x_pitch(c) * 2,
-                     .y_tile = y_tile(c),
-                     .x_part = j->n_images * x_bytes(c),
-                     .y_part = j->n_images * y_bytes(c),
-                     .parts = parts_of(c)};
-  for (int64_t image = 0; image < j->n_images; ++image) {
-    const char *const x = j->x + image * x_bytes(c) + (b->group * c->g.channels + b->channel) * p.x_channel;
-    const char *const y =
-        j->y + image * y_bytes(c) + (b->group * row_tiles(c) + b->row / PAIR_TILE_ROWS) * p.y_tile;
-    for (int64_t s = 0; s < steps; s += piece) {
-      p.y = y + s * PAIR_TILE_BYTES;
-      for (int64_t t = tap; t < tap + n; ++t) {
-        p.x = x + s * PAIR_BYTES + j->taps[t] * 2;
-        c->pairs->products(&p, b->channels, b->rows, smaller(piece, steps - s), sums + t * BLOCK_SUMS,
-                           !j->first || image > 0 || s > 0);
-      }
-    }
+  const int64_t x_channel = x_pitch(c) * 2;
+  const char *x = j->x + (b->group * c->g.channels + b->channel) * x_channel + tap * 2;
+  const char *y = j->y + (b->group * row_tiles(c) + b->row / PAIR_TILE_ROWS) * y_tile(c);
+  for (int64_t image = 0; image < j->n_images; ++image, x += x_bytes(c), y += y_bytes(c)) {
+    const pair_products p = {.x = x,
+                             .y = y,
+                             .x_channel = x_channel,
+                             .y_tile = y_tile(c),
+                             .x_part = j->n_images * x_bytes(c),
+                             .y_part = j->n_images * y_bytes(c),
+                             .parts = parts_of(c)};
+    c->pairs->products(&p, b->channels, b->rows, steps_of(c), sums, !j->first || image > 0);
   }
 }
 
@@ -198,7 +191,7 @@ static void make_blocks(const void *job, int64_t begin, int64_t end) {
                               .channels = (int)smaller(BLOCK, g->channels - channel),
                               .rows = (int)smaller(BLOCK, g->rows - row)};
     float *const sums = own ? own : j->sums + i * volume * BLOCK_SUMS;
-    for (int64_t t = 0; t < volume; t += TAPS) multiply(j, &b, t, smaller(TAPS, volume - t), sums);
+    for (int64_t t = 0; t < volume; ++t) multiply(j, &b, j->taps[t], sums + t * BLOCK_SUMS);
     if (j->last) store(j, &b, sums);
   }
   if (c->pairs->end) c->pairs->end();

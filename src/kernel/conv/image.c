@@ -102,14 +102,10 @@ void image_fill(const conv_image *i, float *to, const char *x, const conv_operan
   }
 }
 
-/* Where row `row` begins in x: its remainders and places along each axis. */
-static void find_row(const conv_image *i, int64_t row, int64_t *at) {
-  const int64_t plane = row / i->size[1];
-  int64_t part = plane / i->size[0];
-  const int64_t place[CONV_AXES] = {plane % i->size[0], row % i->size[1], 0};
+/* The part of a number, in the order of parts: its remainders along the axes. */
+static void part_remainders(const conv_image *i, int64_t part, int64_t *remainder) {
   for (int a = CONV_AXES - 1; a >= 0; part = conv_quotient(part, i->parts[a--]))
-    at[a] = i->low[a] + place[a] * i->stride[a] +
-            conv_remainder(conv_remainder(part, i->parts[a]) * i->dilation[a], i->stride[a]);
+    remainder[a] = conv_remainder(conv_remainder(part, i->parts[a]) * i->dilation[a], i->stride[a]);
 }
 
 void image_fill_step(const conv_image *i, char *to, int64_t part, const char *x, const conv_operand *o,
@@ -117,8 +113,11 @@ void image_fill_step(const conv_image *i, char *to, int64_t part, const char *x,
   const int parts = o->dtype == ACL_FLOAT ? PAIR_PARTS : 1;
   to += begin * i->size[2] * PAIR_BYTES;
   for (int64_t row = begin; row < end; ++row, to += i->size[2] * PAIR_BYTES) {
+    const int64_t plane = row / i->size[1];
+    const int64_t place[CONV_AXES] = {plane % i->size[0], row % i->size[1], 0};
     int64_t at[CONV_AXES], low, high;
-    find_row(i, row, at);
+    part_remainders(i, plane / i->size[0], at);
+    for (int a = 0; a < CONV_AXES; ++a) at[a] += i->low[a] + place[a] * i->stride[a];
     const bool inside = at[0] >= 0 && at[0] < in[0] && at[1] >= 0 && at[1] < in[1];
     span_inside(at[2], i->stride[2], i->size[2], inside ? in[2] : 0, &low, &high);
     for (int p = 0; p < parts; ++p) {
@@ -135,22 +134,41 @@ void image_fill_step(const conv_image *i, char *to, int64_t part, const char *x,
   }
 }
 
+/* The planes of one part of a channel. Returns where the next goes. */
+static uint16_t *fill_planes(const conv_image *i, uint16_t *to, int64_t part, const char *x, const conv_operand *o,
+                             const int64_t *in, const int64_t *remainder, float_range *range) {
+  const int64_t first = i->low[2] + remainder[2], y = i->low[1] + remainder[1];
+  int64_t top, bottom;
+  pair_lines l = {.part = part,
+                  .pitch = i->size[2],
+                  .line = o->axis[1] * i->stride[1],
+                  .step = o->axis[2] * i->stride[2],
+                  .dtype = o->dtype};
+  span_inside(y, i->stride[1], i->size[1], in[1], &top, &bottom);
+  span_inside(first, i->stride[2], i->size[2], in[2], &l.low, &l.high);
+  for (int64_t a = 0, z = i->low[0] + remainder[0]; a < i->size[0]; ++a, z += i->stride[0]) {
+    const bool inside = z >= 0 && z < in[0] && l.low < l.high;
+    const int64_t begin = inside ? top : i->size[1], end = inside ? bottom : i->size[1];
+    const int64_t before = begin * l.pitch, behind = (i->size[1] - end) * l.pitch;
+    for (int p = 0; p < (o->dtype == ACL_FLOAT ? PAIR_PARTS : 1); ++p) {
+      uint16_t *const plane = to + p * part / (int64_t)sizeof *to;
+      memset(plane, 0, (size_t)before * sizeof *to);
+      memset(plane + end * l.pitch, 0, (size_t)behind * sizeof *to);
+    }
+    l.to = to + before;
+    l.n = end - begin;
+    l.from = x + z * o->axis[0] + (y + begin * i->stride[1]) * o->axis[1] + (first + l.low * i->stride[2]) * o->axis[2];
+    if (l.n > 0) pair_copy_lines(&l, range);
+    to += i->size[1] * l.pitch;
+  }
+  return to;
+}
+
 void image_fill_lines(const conv_image *i, uint16_t *to, int64_t part, const char *x, const conv_operand *o,
                       const int64_t *in, float_range *range) {
-  const int parts = o->dtype == ACL_FLOAT ? PAIR_PARTS : 1;
-  const int64_t n = i->size[2];
-  for (int64_t row = 0; row < i->rows; ++row, to += n) {
-    int64_t at[CONV_AXES], low, high;
-    find_row(i, row, at);
-    const bool inside = at[0] >= 0 && at[0] < in[0] && at[1] >= 0 && at[1] < in[1];
-    span_inside(at[2], i->stride[2], n, inside ? in[2] : 0, &low, &high);
-    for (int p = 0; p < parts; ++p) {
-      uint16_t *const line = to + p * part / (int64_t)sizeof *to;
-      memset(line, 0, (size_t)low * sizeof *line);
-      memset(line + high, 0, (size_t)(n - high) * sizeof *line);
-    }
-    const char *const from =
-        x + at[0] * o->axis[0] + at[1] * o->axis[1] + (at[2] + low * i->stride[2]) * o->axis[2];
-    if (low < high) pair_copy_line(to + low, part, from, o->axis[2] * i->stride[2], o->dtype, high - low, range);
+  for (int64_t k = 0; k < conv_volume(i->parts); ++k) {
+    int64_t remainder[CONV_AXES];
+    part_remainders(i, k, remainder);
+    to = fill_planes(i, to, part, x, o, in, remainder, range);
   }
 }

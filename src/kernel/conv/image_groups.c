@@ -17,6 +17,9 @@ enum { LANES = 16 /* positions at a time */ };
 
 INLINE __m512i high_halves(void) { return _mm512_set1_epi32((int)0xffff0000); }
 
+/* Of 32; n may be negative. */
+INLINE __mmask32 first(int64_t n) { return n >= 32 ? ~0u : n <= 0 ? 0 : (1u << n) - 1; }
+
 /* ---- bfloat16 ---------------------------------------------------------------------------------------------------- */
 
 /* Up to 16 elements, each in the low half of a word. Every second one: nothing behind the last is read. */
@@ -147,35 +150,71 @@ void pair_range(float_range *range, const float *from, int64_t n) {
 
 /* ---- lines of a channel ------------------------------------------------------------------------------------------ */
 
-/* Their magnitudes as those of floats. */
-static void range_of_halves(float_range *range, const uint16_t *x, int64_t n) {
+void pair_range_halves(float_range *range, const uint16_t *x, int64_t n) {
   __m512i most = _mm512_setzero_si512();
-  for (int64_t i = 0; i < n; i += 2 * LANES)
-    most = _mm512_max_epu16(most, _mm512_and_si512(_mm512_set1_epi16(0x7fff),
-                                                   _mm512_maskz_loadu_epi16(n - i < 2 * LANES ? (1u << (n - i)) - 1 : ~0u, x + i)));
+  for (int64_t i = 0; i < n; i += 2 * LANES) {
+    const __m512i halves = _mm512_maskz_loadu_epi16(first(n - i), x + i);
+    most = _mm512_max_epu16(most, _mm512_and_si512(halves, _mm512_set1_epi16(0x7fff)));
+  }
   const __m512i words = _mm512_max_epu32(_mm512_slli_epi32(most, 16), _mm512_and_si512(most, high_halves()));
   const uint32_t bits = _mm512_reduce_max_epu32(words);
   if (bits > range->most) range->most = bits;
 }
 
-void pair_copy_line(uint16_t *to, int64_t part, const char *from, int64_t step, int dtype, int64_t n,
-                    float_range *range) {
-  enum { STAGED = 1024 };
-  float stage[STAGED];
-  if (dtype == ACL_BF16) {
-    conv_loops->lines(to, 0, from, 0, 1, step / 2, 2, n);
-    range_of_halves(range, to, n);
-    return;
-  }
-  for (int64_t i = 0; i < n; i += STAGED) {
-    const int64_t m = n - i < STAGED ? n - i : STAGED;
-    const char *at = from + i * step;
-    if (step != (int64_t)sizeof *stage) {
-      conv_loops->lines(stage, 0, at, 0, 1, step / (int64_t)sizeof *stage, sizeof *stage, m);
-      at = (const char *)stage;
+/* Dense lines; from: of element 0, which may be outside. */
+static void copy_dense(const pair_lines *l) {
+  const char *from = l->from - l->low * 2;
+  for (int64_t k = 0; k < l->n; ++k, from += l->line)
+    for (int64_t i = 0; i < l->pitch; i += 2 * LANES) {
+      const __mmask32 inside = first(l->high - i) & ~first(l->low - i);
+      _mm512_mask_storeu_epi16(l->to + k * l->pitch + i, first(l->pitch - i), _mm512_maskz_loadu_epi16(inside, from + i * 2));
     }
-    pair_take_parts(to + i, part, (const float *)(const void *)at, m, range);
-  }
+}
+
+static void copy_parts(const pair_lines *l, float_range *range) {
+  ranges seen = no_ranges();
+  const char *from = l->from - l->low * 4;
+  for (int64_t k = 0; k < l->n; ++k, from += l->line)
+    for (int64_t i = 0; i < l->pitch; i += 2 * LANES) {
+      const __mmask32 inside = first(l->high - i) & ~first(l->low - i);
+      __m512 x = _mm512_maskz_loadu_ps((__mmask16)inside, from + i * 4);
+      __m512 y = _mm512_maskz_loadu_ps((__mmask16)(inside >> 16), from + i * 4 + 64);
+      widen(&seen, x);
+      widen(&seen, y);
+      UNROLL for (int p = 0; p < PAIR_PARTS; ++p)
+          _mm512_mask_storeu_epi16((char *)(l->to + k * l->pitch + i) + p * l->part, first(l->pitch - i),
+                                   take_halves(&x, &y));
+    }
+  reduce(range, &seen);
+}
+
+/* Elements that are not neighbours, by way of a buffer. */
+static void copy_apart(const pair_lines *l, float_range *range) {
+  enum { STAGED = 512 };
+  _Alignas(64) char stage[STAGED * sizeof(float)];
+  const int size = l->dtype == ACL_BF16 ? 2 : 4;
+  for (int64_t k = 0; k < l->n; ++k)
+    for (int64_t i = 0, m; i < l->pitch; i += m) {
+      m = l->pitch - i < STAGED ? l->pitch - i : STAGED;
+      const int64_t low = l->low < i ? i : l->low, high = l->high > i + m ? i + m : l->high;
+      pair_lines part = *l;
+      part.to += k * l->pitch + i;
+      part.from = stage;
+      part.line = 0, part.n = 1, part.pitch = m;
+      part.low = low < i + m ? low - i : m, part.high = high > i ? high - i : 0;
+      if (low < high)
+        conv_loops->lines(stage, 0, l->from + k * l->line + (low - l->low) * l->step, 0, 1, l->step / size, size, high - low);
+      size == 2 ? copy_dense(&part) : copy_parts(&part, range);
+    }
+}
+
+void pair_copy_lines(const pair_lines *l, float_range *range) {
+  if (l->step != (l->dtype == ACL_BF16 ? 2 : 4))
+    copy_apart(l, range);
+  else if (l->dtype == ACL_BF16)
+    copy_dense(l);
+  else
+    copy_parts(l, range);
 }
 
 void pair_turn(char *to, const uint16_t *from, int64_t pitch, int64_t steps) {
@@ -226,10 +265,8 @@ void pair_fill_line(char *to, int64_t part, const pair_line *l, int64_t n, float
 void pair_take_parts(uint16_t *to, int64_t part, const float *from, int64_t n, float_range *range) {
   (void)to, (void)part, (void)from, (void)n, (void)range;
 }
-void pair_copy_line(uint16_t *to, int64_t part, const char *from, int64_t step, int dtype, int64_t n,
-                    float_range *range) {
-  (void)to, (void)part, (void)from, (void)step, (void)dtype, (void)n, (void)range;
-}
+void pair_copy_lines(const pair_lines *l, float_range *range) { (void)l, (void)range; }
+void pair_range_halves(float_range *range, const uint16_t *x, int64_t n) { (void)range, (void)x, (void)n; }
 void pair_turn(char *to, const uint16_t *from, int64_t pitch, int64_t steps) {
   (void)to, (void)from, (void)pitch, (void)steps;
 }

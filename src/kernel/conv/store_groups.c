@@ -53,15 +53,32 @@ INLINE void store_f32(const pair_outputs *o, const float *c, const int32_t *inde
   UNROLL for (int k = 0; k < LANES; ++k, to += o->row) if (row + k < o->rows) _mm512_mask_storeu_epi32(to, mask, r[k]);
 }
 
+/* 16 outputs, of which there is another between each two. */
+INLINE void store_every_second(char *to, __m512 x, int dtype, int64_t n) {
+  const __mmask32 even = 0x55555555u & first(2 * n);
+  if (dtype == ACL_BF16) {
+    _mm512_mask_storeu_epi16(to, even, _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(x)));
+    return;
+  }
+  const __m512 high = _mm512_shuffle_f32x4(x, x, 0xee);
+  _mm512_mask_storeu_ps(to, (__mmask16)even, _mm512_maskz_expand_ps(0x5555, x));
+  _mm512_mask_storeu_ps(to + 64, (__mmask16)(even >> 16), _mm512_maskz_expand_ps(0x5555, high));
+}
+
 /* Any type and distance. */
 static void store_other(const pair_outputs *o, const float *c, const int32_t *index, int row, int64_t i, int64_t n) {
   _Alignas(64) float turned[LANES * LANES];
   __m512i r[LANES];
   turn(r, o, c, index + i, row);
+  char *to = o->to + row * o->row + i * o->position;
+  if (o->position == (o->dtype == ACL_FLOAT ? 8 : 4) && o->dtype != ACL_FLOAT16) {
+    UNROLL for (int k = 0; k < LANES; ++k, to += o->row) if (row + k < o->rows)
+        store_every_second(to, _mm512_castsi512_ps(r[k]), o->dtype, n - i);
+    return;
+  }
   UNROLL for (int k = 0; k < LANES; ++k) _mm512_store_si512(turned + k * LANES, r[k]);
-  for (int k = 0; k < LANES && row + k < o->rows; ++k)
-    loops->store[o->dtype][COMPUTE_F32](o->to + (row + k) * o->row + i * o->position, o->position, turned + k * LANES,
-                                        n - i < LANES ? n - i : LANES);
+  for (int k = 0; k < LANES && row + k < o->rows; ++k, to += o->row)
+    loops->store[o->dtype][COMPUTE_F32](to, o->position, turned + k * LANES, n - i < LANES ? n - i : LANES);
 }
 
 /* Rows are neighbours: no turning. */

@@ -264,6 +264,8 @@ static status run_products(const weight_gradient *c, const void *x, const void *
 void weight_gradient_init(weight_gradient *c, executor *e, const conv_geometry *g, const conv_operand *x,
                           const conv_operand *y, const conv_operand *w) {
   *c = (weight_gradient){.g = *g, .x = *x, .y = *y, .w = *w};
+  conv_join_axes(&c->g, x, y);
+  g = &c->g;
   c->products = g->rows >= LEAST_ROWS;
   c->type = columns_type(x->dtype, y->dtype, g->batch * conv_volume(g->out));
   c->cost_ns = conv_cost_ns(g, c->products && c->type != TILE_F32 ? 400 : 80);
