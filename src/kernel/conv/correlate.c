@@ -272,6 +272,7 @@ static void run_phase(phase *f, int64_t n_images, int64_t *taps, uint64_t cost_n
 
 typedef struct {
   const correlation *c;
+  const conv_image *image;
   const char *from;
   float *to;
   int64_t channels;
@@ -283,7 +284,7 @@ static void fill_images(const void *job, int64_t begin, int64_t end) {
   const int64_t *const dims = c->backward ? c->g.out : c->g.in;
   for (int64_t i = begin; i < end; ++i) {
     const int64_t channel = conv_remainder(i, j->channels), image = conv_quotient(i, j->channels);
-    image_fill(&c->image, j->to + i * c->image.channel, j->from + image * c->from.outer, &c->from, dims, channel,
+    image_fill(j->image, j->to + i * c->image.channel, j->from + image * c->from.outer, &c->from, dims, channel,
                channel + 1);
   }
 }
@@ -341,22 +342,40 @@ static bool takes_weights(const correlation *c) {
   return floats && (!c->pairs || (taps_are_plain(c) && w->inner * g->channels == row && w->outer == row));
 }
 
+static void make_image(correlation *c, const conv_geometry *g) {
+  int64_t low[CONV_AXES];
+  for (int a = 0; a < CONV_AXES; ++a) low[a] = -g->pad[a];
+  if (c->backward)
+    backward_image(g, &c->image);
+  else
+    image_init(&c->image, low, g->out, g->kernel, g->stride, g->dilation);
+}
+
+/* An image that L2 does not keep is made and used by bands of outputs. */
+static void cut_bands(correlation *c) {
+  conv_geometry band = c->g;
+  int64_t *const out = c->backward ? band.in : band.out;
+  c->band_axis = 0;
+  while (c->band_axis < CONV_AXES - 1 && out[c->band_axis] == 1) ++c->band_axis;
+  c->band = out[c->band_axis];
+  if (!c->pairs || (c->backward && conv_volume(band.stride) > 1)) return;
+  const int64_t n = (int64_t)pairs_image_bytes(c, 1) / IMAGE_BYTES + 1;
+  out[c->band_axis] = c->band = (c->band + n - 1) / n;
+  if (n > 1) make_image(c, &band);
+}
+
 void correlation_init(correlation *c, executor *e, const tensor *bias) {
   const conv_geometry *g = &c->g;
   const conv_operand *w = &c->given_w;
   const bool backward = c->backward;
   conv_join_axes(&c->g, backward ? &c->to : &c->from, backward ? &c->from : &c->to);
   const int64_t channels = g->groups * (backward ? g->rows : g->channels);
-  int64_t low[CONV_AXES];
-  for (int a = 0; a < CONV_AXES; ++a) low[a] = -g->pad[a];
-  if (backward)
-    backward_image(g, &c->image);
-  else
-    image_init(&c->image, low, g->out, g->kernel, g->stride, g->dilation);
+  make_image(c, g);
   c->w = *w;
   c->weight_at = 0;
   c->products = products_fit(c);
   c->pairs = c->products ? NULL : pairs_of(c);
+  cut_bands(c);
   const int64_t image_bytes = larger(c->pairs ? (int64_t)pairs_image_bytes(c, 1) : 0,
                                      needs_floats(c) ? (channels * c->image.channel + 1) * (int64_t)sizeof(float) : 0);
   const int64_t volume = conv_volume(g->kernel), weights = g->groups * g->rows * g->channels * volume;
@@ -380,9 +399,11 @@ void correlation_init(correlation *c, executor *e, const tensor *bias) {
     c->bias_at = workspace_copy(e, (uint64_t)bias->n * sizeof(float));
   }
   c->taps_at = workspace_intermediate(e, (uint64_t)(2 * volume) * sizeof(int64_t));
-  c->cost_ns = conv_cost_ns(g, c->pairs ? c->pairs->flops_per_ns : 100);
+  c->cost_ns = conv_cost_ns(g, !c->pairs ? 100 : c->pairs->flops_per_ns / (needs_floats(c) ? 6 : 1));
   executor_products(e, conv_multiply_adds(g));
 }
+
+static int64_t outputs_along(const correlation *c, int axis) { return (c->backward ? c->g.in : c->g.out)[axis]; }
 
 static void phase_of(const correlation *c, int64_t i, phase_axis axis[CONV_AXES]) {
   const conv_geometry *g = &c->g;
@@ -396,13 +417,14 @@ static void phase_of(const correlation *c, int64_t i, phase_axis axis[CONV_AXES]
   }
 }
 
-/* Some images: all phases. */
-static void run_images(const correlation *c, phase *f, int64_t n, int64_t *taps) {
+/* Some images: all phases. `band`: of so many outputs along that axis. */
+static void run_images(const correlation *c, phase *f, int64_t n, int64_t band, int64_t *taps) {
   const conv_geometry *g = &c->g;
-  const int64_t phases = c->backward ? conv_volume(g->stride) : 1;
-  const int64_t cost = conv_quotient(conv_quotient((int64_t)c->cost_ns, g->batch) * n, phases);
+  const int64_t phases = c->backward ? conv_volume(g->stride) : 1, all = outputs_along(c, c->band_axis);
+  const int64_t cost = conv_quotient(conv_quotient((int64_t)c->cost_ns, g->batch) * n, phases) / (band < all ? all / band : 1);
   for (int64_t i = 0; i < phases; ++i) {
     phase_of(c, i, f->axis);
+    if (band < all) f->axis[c->band_axis].out = band;
     run_phase(f, n, taps, (uint64_t)cost);
   }
 }
@@ -506,7 +528,7 @@ static void prepare_floats(const correlation *c, const void *w, const void *bias
 /* Where the inputs of some images are, copied where they must be. */
 static void prepare_images(const correlation *c, const char *from, int64_t n, float *scratch, phase *f) {
   const int64_t channels = c->g.groups * f->channels;
-  const image_job job = {.c = c, .from = from, .to = scratch, .channels = channels};
+  const image_job job = {.c = c, .image = &f->image, .from = from, .to = scratch, .channels = channels};
   if (c->pairs && pairs_prepare(c, from, n, (char *)scratch, f)) return;
   f->pairs = NULL;
   rows_parallel(fill_images, &job, n * channels, 1, (uint64_t)(n * channels * c->image.channel) / 2);
@@ -532,11 +554,16 @@ status correlation_run(const correlation *c, const void *from, void *to, const v
   f.outputs = to;
   prepare_floats(c, w, bias, scratch, &f);
   if (c->products) return run_products(c, &f, from, w, scratch);
-  for (int64_t i = 0, n; i < g->batch; i += n) {
-    n = smaller(c->n_images, g->batch - i);
-    prepare_images(c, (const char *)from + i * c->from.outer, n, (float *)(void *)(scratch + c->image_at), &f);
-    f.outputs = (char *)to + i * c->to.outer;
-    run_images(c, &f, n, (int64_t *)(void *)(scratch + c->taps_at));
-  }
+  const int64_t all = outputs_along(c, c->band_axis);
+  f.one_pass = c->n_images == g->batch && c->band == all;
+  for (int64_t i = 0; i < g->batch; i += c->n_images)
+    for (int64_t b = 0; b < all; b += c->band) {
+      const int64_t n = smaller(c->n_images, g->batch - i);
+      f.image = c->image;
+      f.image.low[c->band_axis] += b * (c->backward ? 1 : g->stride[c->band_axis]);
+      prepare_images(c, (const char *)from + i * c->from.outer, n, (float *)(void *)(scratch + c->image_at), &f);
+      f.outputs = (char *)to + i * c->to.outer + b * c->to.axis[c->band_axis];
+      run_images(c, &f, n, smaller(c->band, all - b), (int64_t *)(void *)(scratch + c->taps_at));
+    }
   return ST_OK;
 }

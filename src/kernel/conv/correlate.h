@@ -21,7 +21,9 @@ typedef struct {
   conv_image image;
   bool products;            /* as packed products (phase_products.h); else: */
   const pair_kernel *pairs; /* not NULL: for words of two channels, of bfloat16; or of floats' parts, where those do */
-  int64_t n_images;         /* at a time */
+  int64_t n_images;         /* at a time, */
+  int64_t band;             /* and outputs along this axis */
+  int band_axis;
   bool copies_w;
   uint64_t image_at, weight_at, packed_at, bias_at, taps_at; /* in scratch */
   uint64_t cost_ns;

@@ -48,6 +48,7 @@ uint64_t pairs_weight_bytes(const correlation *c) { return (uint64_t)(parts_of(c
 
 typedef struct {
   const correlation *c;
+  const conv_image *image;
   const char *from;
   char *to;
   int64_t part;
@@ -65,7 +66,7 @@ static void fill_steps(const void *job, int64_t begin, int64_t end) {
     n = smaller(rows - row, end - i);
     const int64_t first = step * PAIR_CHANNELS;
     const char *const from = j->from + at / steps / c->g.groups * c->from.outer + (group * channels + first) * c->from.inner;
-    image_fill_step(&c->image, j->to + at * step_bytes(c), j->part, from, &c->from, c->backward ? c->g.out : c->g.in,
+    image_fill_step(j->image, j->to + at * step_bytes(c), j->part, from, &c->from, c->backward ? c->g.out : c->g.in,
                     (int)smaller(PAIR_CHANNELS, channels - first), row, row + n, &range);
   }
   pair_range_join(j->range, &range);
@@ -87,15 +88,17 @@ bool pairs_prepare(const correlation *c, const char *from, int64_t n, char *imag
   const conv_geometry *g = &c->g;
   const int64_t volume = conv_volume(g->kernel), weights = g->groups * g->rows * g->channels * volume;
   const int64_t image_bytes = g->groups * group_bytes(c);
-  float_range of_x = FLOAT_RANGE_EMPTY, of_w = FLOAT_RANGE_EMPTY;
-  const fill_job job = {c, from, image, n * image_bytes, &of_x};
+  float_range of_x = FLOAT_RANGE_EMPTY;
+  const fill_job job = {c, &f->image, from, image, n * image_bytes, &of_x};
   rows_parallel(fill_steps, &job, n * g->groups * pair_steps(f->channels) * c->image.rows, 1,
                 (uint64_t)(n * parts_of(c) * image_bytes) / 16);
-  if (c->w.dtype == ACL_FLOAT) {
-    const range_job range = {f->sums.w, &of_w};
+  if (c->w.dtype == ACL_FLOAT && !f->has_range) {
+    f->weight_range = FLOAT_RANGE_EMPTY;
+    const range_job range = {f->sums.w, &f->weight_range};
     rows_parallel(weights_range, &range, weights, 4096, (uint64_t)weights / 4);
-    if (!pair_parts_suffice(&of_x, &of_w, f->channels * volume)) return false;
+    f->has_range = true;
   }
+  if (c->w.dtype == ACL_FLOAT && !pair_parts_suffice(&of_x, &f->weight_range, f->channels * volume)) return false;
   f->pairs = c->pairs;
   f->x = (const float *)(const void *)image;
   f->x_image = image_bytes;
@@ -236,7 +239,7 @@ void pairs_run_phase(phase *f, uint64_t cost_ns) {
   const int64_t row_blocks = c->g.groups * f->row_tiles;
   f->rows_outer = part_of_weights(c) * parts_of(c) / c->g.groups > WEIGHT_BYTES;
   const bool one_phase = !c->backward || conv_volume(c->g.stride) == 1;
-  if (f->rows_outer && one_phase && row_blocks >= parallel_most(cost_ns)) {
+  if (f->rows_outer && one_phase && f->one_pass && row_blocks >= parallel_most(cost_ns)) {
     rows_parallel(make_row_blocks, f, row_blocks, 1, cost_ns);
     return;
   }

@@ -14,6 +14,7 @@ typedef struct {
   const correlation *c;
   const pair_kernel *pairs; /* or NULL: on floats */
   phase_axis axis[CONV_AXES];
+  conv_image image; /* of these outputs' inputs */
   int64_t image_size[CONV_AXES];
   int64_t pitch, lines, width_out;    /* of positions: from line to line, lines of a plane; outputs of a line */
   direct_sums sums;                   /* of the first group, tile and position */
@@ -21,6 +22,9 @@ typedef struct {
   const float *x, *bias;
   pair_weights weights;       /* those of words of two channels, */
   char *packed;               /* and where they are packed */
+  bool one_pass;              /* these are all images and bands */
+  bool has_range;             /* already: of the weights, which are floats */
+  float_range weight_range;
   bool is_packed;             /* already: they are the same for all images and phases */
   int64_t x_image, x_group;   /* elements */
   char *outputs, *to;         /* the first of all, and of the phase */

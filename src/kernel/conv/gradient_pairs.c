@@ -20,9 +20,9 @@ static int parts_of(const weight_gradient *c) { return c->x.dtype == ACL_FLOAT ?
 static int64_t blocks_of(int64_t n) { return (n + BLOCK - 1) / BLOCK; }
 static int64_t row_tiles(const weight_gradient *c) { return (c->g.rows + PAIR_TILE_ROWS - 1) / PAIR_TILE_ROWS; }
 
-/* From the first output to the last. */
+/* Of a band, from the first output to the last. */
 static int64_t positions_of(const weight_gradient *c) {
-  const int64_t *const out = c->g.out, *const size = c->x_image.size;
+  const int64_t *const out = c->band, *const size = c->x_image.size;
   return ((out[0] - 1) * size[1] + out[1] - 1) * size[2] + out[2];
 }
 static int64_t steps_of(const weight_gradient *c) { return (positions_of(c) + PAIR_CHANNELS - 1) / PAIR_CHANNELS; }
@@ -48,25 +48,46 @@ static bool fits(const weight_gradient *c) {
   return g->channels >= LEAST && g->rows >= LEAST && conv_volume(g->kernel) <= PAIR_FLOAT_TAPS;
 }
 
-void gradient_pairs_init(weight_gradient *c, executor *e) {
+static int64_t image_bytes(const weight_gradient *c) { return parts_of(c) * (x_bytes(c) + y_bytes(c)); }
+static bool in_one_pass(const weight_gradient *c) {
+  return c->n_images == c->g.batch && !memcmp(c->band, c->g.out, sizeof c->band);
+}
+
+/* Of a band. */
+static void make_images(weight_gradient *c) {
   static const int64_t zero[CONV_AXES], one[CONV_AXES] = {1, 1, 1};
+  int64_t low[CONV_AXES];
+  for (int a = 0; a < CONV_AXES; ++a) low[a] = -c->g.pad[a];
+  image_init(&c->x_image, low, c->band, c->g.kernel, c->g.stride, c->g.dilation);
+  const int64_t size[CONV_AXES] = {c->band[0], c->band[0] > 1 ? c->x_image.size[1] : c->band[1], c->x_image.size[2]};
+  image_init(&c->y_image, zero, size, one, one, one);
+}
+
+static int band_axis(const weight_gradient *c) { return c->g.out[0] > 1 ? 0 : c->g.out[1] > 1 ? 1 : 2; }
+
+/* Images that L2 does not keep are made and used by bands of outputs. */
+static void cut_bands(weight_gradient *c) {
+  int64_t *const out = &c->band[band_axis(c)];
+  const int64_t n = image_bytes(c) / IMAGE_BYTES + 1;
+  *out = (*out + n - 1) / n;
+  if (n > 1) make_images(c);
+}
+
+void gradient_pairs_init(weight_gradient *c, executor *e) {
   const conv_geometry *g = &c->g;
   const pair_kernel *const kernel = fits(c) ? direct_pairs() : NULL;
   if (!kernel || !kernel->products) return;
-  int64_t low[CONV_AXES];
-  for (int a = 0; a < CONV_AXES; ++a) low[a] = -g->pad[a];
-  image_init(&c->x_image, low, g->out, g->kernel, g->stride, g->dilation);
-  const int64_t size[CONV_AXES] = {g->out[0], g->out[0] > 1 ? c->x_image.size[1] : g->out[1], c->x_image.size[2]};
-  image_init(&c->y_image, zero, size, one, one, one);
+  memcpy(c->band, g->out, sizeof c->band);
+  make_images(c);
   if (positions_of(c) > 2 * conv_volume(g->out)) return; /* most would be multiplied by 0 */
+  cut_bands(c);
   c->pairs = kernel;
-  const int64_t bytes = parts_of(c) * (x_bytes(c) + y_bytes(c));
-  c->n_images = bytes > IMAGE_BYTES ? 1 : smaller(g->batch, IMAGE_BYTES / bytes);
+  c->n_images = smaller(g->batch, IMAGE_BYTES / image_bytes(c) + 1);
   const int64_t volume = conv_volume(g->kernel);
   c->x_at = workspace_copy(e, (uint64_t)(c->n_images * parts_of(c) * x_bytes(c) + x_slack(c)));
   c->y_at = workspace_copy(e, (uint64_t)(c->n_images * parts_of(c) * y_bytes(c)));
   c->taps_at = workspace_intermediate(e, (uint64_t)volume * sizeof(int64_t));
-  if (c->n_images < g->batch)
+  if (!in_one_pass(c))
     c->pair_sums_at = workspace_intermediate(
         e, (uint64_t)(g->groups * blocks_of(g->rows) * blocks_of(g->channels) * volume) * BLOCK_SUMS * sizeof(float));
   c->cost_ns = conv_cost_ns(g, c->pairs->flops_per_ns / (parts_of(c) == 1 ? 1 : 6));
@@ -77,6 +98,7 @@ void gradient_pairs_init(weight_gradient *c, executor *e) {
 /* Some images, and what their blocks add to. */
 typedef struct {
   const weight_gradient *c;
+  conv_image x_image, y_image; /* of the band */
   const char *from_x, *from_y;
   char *x, *y, *w;
   float *sums; /* of all blocks; NULL: these images are all */
@@ -96,7 +118,7 @@ static void fill_x(const void *job, int64_t begin, int64_t end) {
   float_range range = FLOAT_RANGE_EMPTY;
   for (int64_t i = begin; i < end; ++i) {
     uint16_t *const to = (uint16_t *)(void *)(j->x + i * pitch * 2);
-    image_fill_lines(&c->x_image, to, part, j->from_x + i / channels * c->x.outer + i % channels * c->x.inner, &c->x,
+    image_fill_lines(&j->x_image, to, part, j->from_x + i / channels * c->x.outer + i % channels * c->x.inner, &c->x,
                      c->g.in, &range);
     for (int p = 0; p < parts_of(c); ++p) memset((char *)(to + used) + p * part, 0, (size_t)(pitch - used) * 2);
     if (c->x.dtype == ACL_BF16) pair_range_halves(&range, to, used);
@@ -121,7 +143,7 @@ static void fill_y(const void *job, int64_t begin, int64_t end) {
     const int64_t row = tile * PAIR_TILE_ROWS;
     const char *from = j->from_y + image * c->y.outer + (group * c->g.rows + row) * c->y.inner;
     for (int64_t r = 0; r < smaller(PAIR_TILE_ROWS, c->g.rows - row); ++r, from += c->y.inner) {
-      image_fill_lines(&c->y_image, stage + r * pitch, stage_part, from, &c->y, c->g.out, &range);
+      image_fill_lines(&j->y_image, stage + r * pitch, stage_part, from, &c->y, c->g.out, &range);
       for (int p = 0; p < parts_of(c); ++p)
         memset((char *)(stage + r * pitch + used) + p * stage_part, 0, (size_t)(pitch - used) * 2);
     }
@@ -203,6 +225,20 @@ static bool can_multiply(const weight_gradient *c, const float_range *x, const f
   return parts_of(c) == 1 ? x->most < INFINITE : pair_parts_suffice(x, y, c->g.batch * conv_volume(c->g.out));
 }
 
+/* false: no memory, or values that it can't multiply. */
+static bool run_band(const gradient_job *j) {
+  const weight_gradient *c = j->c;
+  const conv_geometry *g = &c->g;
+  const int64_t parts = j->n_images * parts_of(c), bands = conv_volume(g->out) / conv_volume(c->band);
+  memset(j->x + parts * x_bytes(c), 0, PAIR_BYTES);
+  rows_parallel(fill_x, j, j->n_images * g->groups * g->channels, 1, (uint64_t)(parts * x_bytes(c)) / 16);
+  rows_parallel(fill_y, j, j->n_images * g->groups * row_tiles(c), 1, (uint64_t)(parts * y_bytes(c)) / 16);
+  if (*j->result != ST_OK || !can_multiply(c, j->of_x, j->of_y)) return false;
+  rows_parallel(make_blocks, j, g->groups * blocks_of(g->rows) * blocks_of(g->channels), 1,
+                c->cost_ns / (uint64_t)(g->batch * bands) * (uint64_t)j->n_images);
+  return *j->result == ST_OK;
+}
+
 status gradient_pairs_run(const weight_gradient *c, const void *x, const void *y, void *w, char *scratch, bool *done) {
   const conv_geometry *g = &c->g;
   const int64_t volume = conv_volume(g->kernel);
@@ -216,25 +252,23 @@ status gradient_pairs_run(const weight_gradient *c, const void *x, const void *y
                     .x = scratch + c->x_at,
                     .y = scratch + c->y_at,
                     .w = w,
-                    .sums = c->n_images < g->batch ? (float *)(void *)(scratch + c->pair_sums_at) : NULL,
+                    .sums = !in_one_pass(c) ? (float *)(void *)(scratch + c->pair_sums_at) : NULL,
                     .taps = taps,
                     .of_x = &of_x,
                     .of_y = &of_y,
                     .result = &result};
   *done = false;
-  for (int64_t i = 0; i < g->batch; i += j.n_images) {
-    j.n_images = smaller(c->n_images, g->batch - i);
-    j.first = i == 0, j.last = i + j.n_images == g->batch;
-    j.from_x = (const char *)x + i * c->x.outer, j.from_y = (const char *)y + i * c->y.outer;
-    memset(j.x + j.n_images * parts_of(c) * x_bytes(c), 0, PAIR_BYTES);
-    const int64_t parts = j.n_images * parts_of(c);
-    rows_parallel(fill_x, &j, j.n_images * g->groups * g->channels, 1, (uint64_t)(parts * x_bytes(c)) / 16);
-    rows_parallel(fill_y, &j, j.n_images * g->groups * row_tiles(c), 1, (uint64_t)(parts * y_bytes(c)) / 16);
-    if (result != ST_OK || !can_multiply(c, &of_x, &of_y)) return result;
-    rows_parallel(make_blocks, &j, g->groups * blocks_of(g->rows) * blocks_of(g->channels), 1,
-                  c->cost_ns / (uint64_t)g->batch * (uint64_t)j.n_images);
-    if (result != ST_OK) return result;
-  }
+  const int axis = band_axis(c);
+  for (int64_t i = 0; i < g->batch; i += j.n_images)
+    for (int64_t b = 0; b < g->out[axis]; b += c->band[axis]) {
+      j.n_images = smaller(c->n_images, g->batch - i);
+      j.first = i == 0 && b == 0;
+      j.last = i + j.n_images == g->batch && b + c->band[axis] >= g->out[axis];
+      j.x_image = c->x_image, j.y_image = c->y_image;
+      j.x_image.low[axis] += b * g->stride[axis], j.y_image.low[axis] += b;
+      j.from_x = (const char *)x + i * c->x.outer, j.from_y = (const char *)y + i * c->y.outer;
+      if (!run_band(&j)) return result;
+    }
   *done = true;
   return ST_OK;
 }

@@ -19,7 +19,8 @@ typedef struct {
   int64_t pitch;               /* bytes, of columns that are to be packed */
   const pair_kernel *pairs;    /* the third way, unless its operands' values forbid it; or NULL */
   conv_image x_image, y_image; /* the second way, and the third */
-  int64_t n_images;            /* at a time */
+  int64_t n_images;            /* at a time, */
+  int64_t band[CONV_AXES];     /* and so many outputs of each, along the axes: of the third way */
   uint64_t x_at, y_at, taps_at, pair_sums_at;
   bool direct;   /* sums are made in w */
   bool by_parts; /* products are stored in w, whose rows are runs */
