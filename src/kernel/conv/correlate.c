@@ -54,6 +54,16 @@ static void store_tile(const phase *f, char *to, const float *c, int64_t c_row, 
   int64_t w = 0, h = 0, d = 0;
   if (p) w = p % pitch, h = p / pitch % lines, d = p / pitch / lines;
   for (int64_t i = 0, count; i < n; i += count) {
+    const int64_t whole = copies && w == 0 && h < f->axis[1].out ? smaller((n - i) / pitch, f->axis[1].out - h) : 0;
+    if (whole > 0) {
+      char *at = to + d * f->to_axis[0] + h * f->to_axis[1];
+      for (int64_t r = 0; r < rows; ++r, at += f->c->to.inner)
+        conv_loops->lines(at, f->to_axis[1], c + r * c_row + i, pitch * (int64_t)sizeof *c, whole, 1, sizeof *c, width);
+      count = whole * pitch;
+      h += whole;
+      if (h == lines) h = 0, ++d;
+      continue;
+    }
     count = smaller(pitch - w, n - i);
     const int64_t used = smaller(width - w, count);
     if (used > 0 && h < f->axis[1].out) {
@@ -332,6 +342,12 @@ static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 /* Floats may have to be multiplied as such even where there is a kernel for words of two channels. */
 static bool needs_floats(const correlation *c) { return !c->products && (!c->pairs || c->from.dtype == ACL_FLOAT); }
 
+static int64_t image_bytes(const correlation *c) {
+  const int64_t channels = c->g.groups * (c->backward ? c->g.rows : c->g.channels);
+  return larger(c->pairs ? (int64_t)pairs_image_bytes(c, 1) : 0,
+                needs_floats(c) ? (channels * c->image.channel + 1) * (int64_t)sizeof(float) : 0);
+}
+
 /* Weights are read where they lie: floats, and for packing also in one piece. */
 static bool takes_weights(const correlation *c) {
   const conv_operand *w = &c->given_w;
@@ -358,8 +374,8 @@ static void cut_bands(correlation *c) {
   c->band_axis = 0;
   while (c->band_axis < CONV_AXES - 1 && out[c->band_axis] == 1) ++c->band_axis;
   c->band = out[c->band_axis];
-  if (!c->pairs || (c->backward && conv_volume(band.stride) > 1)) return;
-  const int64_t n = (int64_t)pairs_image_bytes(c, 1) / IMAGE_BYTES + 1;
+  if (c->products || (c->backward && conv_volume(band.stride) > 1)) return;
+  const int64_t n = image_bytes(c) / IMAGE_BYTES + 1;
   out[c->band_axis] = c->band = (c->band + n - 1) / n;
   if (n > 1) make_image(c, &band);
 }
@@ -369,20 +385,18 @@ void correlation_init(correlation *c, executor *e, const tensor *bias) {
   const conv_operand *w = &c->given_w;
   const bool backward = c->backward;
   conv_join_axes(&c->g, backward ? &c->to : &c->from, backward ? &c->from : &c->to);
-  const int64_t channels = g->groups * (backward ? g->rows : g->channels);
   make_image(c, g);
   c->w = *w;
   c->weight_at = 0;
   c->products = products_fit(c);
   c->pairs = c->products ? NULL : pairs_of(c);
   cut_bands(c);
-  const int64_t image_bytes = larger(c->pairs ? (int64_t)pairs_image_bytes(c, 1) : 0,
-                                     needs_floats(c) ? (channels * c->image.channel + 1) * (int64_t)sizeof(float) : 0);
+  const int64_t bytes = image_bytes(c);
   const int64_t volume = conv_volume(g->kernel), weights = g->groups * g->rows * g->channels * volume;
   const int64_t room = weights * (int64_t)sizeof(float) > WEIGHT_BYTES ? MANY_IMAGE_BYTES : IMAGE_BYTES;
-  c->n_images = g->batch == 1 || c->products || image_bytes > room ? 1 : smaller(g->batch, room / image_bytes);
+  c->n_images = g->batch == 1 || c->products || bytes > room ? 1 : smaller(g->batch, room / bytes);
   if (!c->products)
-    c->image_at = workspace_copy(e, (uint64_t)(c->n_images * image_bytes) + IMAGE_SLACK * sizeof(float));
+    c->image_at = workspace_copy(e, (uint64_t)(c->n_images * bytes) + IMAGE_SLACK * sizeof(float));
   if (c->pairs) c->packed_at = workspace_copy(e, pairs_weight_bytes(c));
   c->copies_w = c->products ? backward && volume > 1 : needs_floats(c) && !takes_weights(c);
   if (c->copies_w) { /* products: [tap][row][channel] */

@@ -6,8 +6,8 @@
 #include "op/parallel.h"
 
 enum {
-  LEAST_CHANNELS = 16,         /* summed over, for words of two to be worth it; and outputs of a group */
-  LEAST_FLOAT_POSITIONS = 128, /* for floats' weights to be split */
+  LEAST_CHANNELS = 16,         /* summed over, for words of two to be worth it */
+  LEAST_FLOAT_POSITIONS = 128, /* of a phase, for floats' weights to be split */
   LEAST_FLOAT_ROWS = 64,       /* times taps, for inputs' */
   STRIP = 512,                 /* outputs that all rows see in turn */
 };
@@ -16,13 +16,16 @@ enum {
 
 const pair_kernel *pairs_of(const correlation *c) {
   const conv_geometry *g = &c->g;
-  if (c->from.dtype != c->w.dtype || g->rows < LEAST_CHANNELS || g->channels < LEAST_CHANNELS) return NULL;
-  const pair_kernel *const kernel = c->w.dtype == ACL_BF16 || c->w.dtype == ACL_FLOAT ? direct_pairs() : NULL;
+  const int dtype = c->w.dtype;
+  const int64_t rows = c->backward ? g->channels : g->rows, channels = c->backward ? g->rows : g->channels;
+  if (c->from.dtype != dtype || (dtype != ACL_BF16 && dtype != ACL_FLOAT) || channels < LEAST_CHANNELS) return NULL;
+  const pair_kernel *const kernel = direct_pairs();
   const int64_t taps = conv_volume(g->kernel);
-  if (!kernel || c->w.dtype == ACL_BF16) return kernel && taps >= kernel->least_taps ? kernel : NULL;
-  const int64_t positions = g->batch * conv_volume(c->backward ? g->in : g->out);
-  const int64_t rows = c->backward ? g->channels : g->rows;
-  const bool worth_it = positions >= LEAST_FLOAT_POSITIONS && rows * taps >= LEAST_FLOAT_ROWS;
+  if (!kernel) return NULL;
+  if (dtype == ACL_BF16) return taps >= kernel->least_taps && rows >= kernel->least_rows ? kernel : NULL;
+  const int64_t positions = g->batch * (c->backward ? conv_volume(g->in) / conv_volume(g->stride) : conv_volume(g->out));
+  const bool worth_it =
+      rows >= PAIR_TILE_ROWS && positions >= LEAST_FLOAT_POSITIONS && rows * taps >= LEAST_FLOAT_ROWS;
   return kernel->parts == PAIR_PARTS && taps <= PAIR_FLOAT_TAPS && worth_it ? kernel : NULL;
 }
 

@@ -159,7 +159,7 @@ static void end(void) { amx_kernel.end(); }
 
 const pair_kernel *direct_amx(void) {
   static const pair_kernel kernel = {
-      .parts = PAIR_PARTS, .least_taps = 1, .flops_per_ns = 1200, .sums = sums, .products = products, .begin = begin, .end = end};
+      .parts = PAIR_PARTS, .least_taps = 1, .least_rows = 2, .flops_per_ns = 1200, .sums = sums, .products = products, .begin = begin, .end = end};
   return amx_start() ? &kernel : NULL;
 }
 

@@ -63,7 +63,7 @@ static int64_t sums(const pair_sums *s, int rows, const int64_t *place, int64_t 
 }
 
 const pair_kernel *direct_dots(void) {
-  static const pair_kernel kernel = {.parts = 1, .least_taps = 2, .flops_per_ns = 200, .sums = sums};
+  static const pair_kernel kernel = {.parts = 1, .least_taps = 2, .least_rows = 16, .flops_per_ns = 200, .sums = sums};
   return dots_have(GROUPS_BF16) ? &kernel : NULL;
 }
 

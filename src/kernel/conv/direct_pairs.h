@@ -43,7 +43,8 @@ typedef struct {
 
 typedef struct {
   int parts;      /* most: 1, or PAIR_PARTS where it multiplies floats, too */
-  int least_taps; /* fewer are better left to packed products */
+  int least_taps; /* fewer are better left to packed products, */
+  int least_rows; /* and fewer outputs to floats */
   double flops_per_ns;
   /* The first of n positions place[i], which ascend: as many as fit into c, of PAIR_SUMS times PAIR_ROWS floats; returns how
    * many. c[index[i] * PAIR_ROWS + row]; up to whole tiles of rows. */

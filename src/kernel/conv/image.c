@@ -33,14 +33,6 @@ typedef struct {
   int dtype;
 } row_source;
 
-static void load_row(float *to, const row_source *s, int64_t first, int64_t stride, int64_t n) {
-  const char *from = s->x + first * s->step;
-  if (s->dtype == ACL_FLOAT && s->step * stride == (int64_t)sizeof *to)
-    memcpy(to, from, (size_t)n * sizeof *to);
-  else
-    loops->load[s->dtype][COMPUTE_F32](to, from, s->step * stride, n);
-}
-
 /* Mostly nothing. */
 static inline void clear(float *to, int64_t n) {
   if (n > 0) memset(to, 0, (size_t)n * sizeof *to);
@@ -58,26 +50,28 @@ static void span_inside(int64_t first, int64_t stride, int64_t n, int64_t in, in
   if (*low >= *high) *low = *high = n;
 }
 
-/* One row: elements x[first + j * stride] for j < n; those of x are [0, in). */
-static void fill_row(float *to, const row_source *s, int64_t first, int64_t stride, int64_t n, int64_t in) {
-  int64_t low, high;
-  span_inside(first, stride, n, in, &low, &high);
-  clear(to, low);
-  if (low < high) load_row(to + low, s, first + low * stride, stride, high - low);
-  clear(to + high, n - high);
-}
-
 /* The rows of one part: remainder[] from low on. Returns where the next part goes. */
 static float *fill_part(const conv_image *i, float *to, const row_source *s, const conv_operand *o,
-                           const int64_t *in, const int64_t *remainder) {
-  const int64_t first = i->low[2] + remainder[2];
-  for (int64_t a = 0, z = i->low[0] + remainder[0]; a < i->size[0]; ++a, z += i->stride[0])
-    for (int64_t b = 0, y = i->low[1] + remainder[1]; b < i->size[1]; ++b, y += i->stride[1], to += i->size[2]) {
-      const bool inside = z >= 0 && z < in[0] && y >= 0 && y < in[1];
-      row_source r = *s;
-      r.x += z * o->axis[0] + y * o->axis[1];
-      fill_row(to, &r, first, i->stride[2], i->size[2], inside ? in[2] : 0);
+                        const int64_t *in, const int64_t *remainder) {
+  const int64_t first = i->low[2] + remainder[2], y = i->low[1] + remainder[1], pitch = i->size[2];
+  const bool copies = s->dtype == ACL_FLOAT && s->step * i->stride[2] == (int64_t)sizeof *to;
+  int64_t low, high, top, bottom;
+  span_inside(first, i->stride[2], pitch, in[2], &low, &high);
+  span_inside(y, i->stride[1], i->size[1], in[1], &top, &bottom);
+  for (int64_t a = 0, z = i->low[0] + remainder[0]; a < i->size[0]; ++a, z += i->stride[0], to += i->size[1] * pitch) {
+    const bool inside = z >= 0 && z < in[0] && low < high && top < bottom;
+    if (!inside || low > 0 || high < pitch || top > 0 || bottom < i->size[1]) clear(to, i->size[1] * pitch);
+    if (!inside) continue;
+    float *line = to + top * pitch + low;
+    const char *from = s->x + z * o->axis[0] + (y + top * i->stride[1]) * o->axis[1] + (first + low * i->stride[2]) * s->step;
+    const int64_t step = o->axis[1] * i->stride[1];
+    if (copies) {
+      conv_loops->lines(line, pitch * (int64_t)sizeof *line, from, step, bottom - top, 1, sizeof *line, high - low);
+      continue;
     }
+    for (int64_t b = top; b < bottom; ++b, line += pitch, from += step)
+      loops->load[s->dtype][COMPUTE_F32](line, from, s->step * i->stride[2], high - low);
+  }
   return to;
 }
 
