@@ -262,9 +262,7 @@ static void run_phase(phase *f, int64_t n_images, int64_t *taps, uint64_t cost_n
   const bool single = f->rows == 1;
   const int64_t rows = direct_loops->rows;
   const bool across = single && llabs(c->to.inner) < llabs(f->to_axis[2]) && c->g.groups > 1;
-  f->width = across   ? ACROSS_WIDTH
-             : single ? SINGLE_WIDTH
-                      : (int64_t)direct_loops->vectors * direct_loops->lanes;
+  f->width = across ? ACROSS_WIDTH : single ? SINGLE_WIDTH : (int64_t)direct_loops->vectors * direct_loops->lanes;
   f->position_tiles = (f->positions + f->width - 1) / f->width;
   f->row_tiles = (f->rows + rows - 1) / rows;
   f->rows_outer = f->rows * f->channels * n_taps * (int64_t)sizeof(float) > WEIGHT_BYTES;
@@ -395,8 +393,7 @@ void correlation_init(correlation *c, executor *e, const tensor *bias) {
   const int64_t volume = conv_volume(g->kernel), weights = g->groups * g->rows * g->channels * volume;
   const int64_t room = weights * (int64_t)sizeof(float) > WEIGHT_BYTES ? MANY_IMAGE_BYTES : IMAGE_BYTES;
   c->n_images = g->batch == 1 || c->products || bytes > room ? 1 : smaller(g->batch, room / bytes);
-  if (!c->products)
-    c->image_at = workspace_copy(e, (uint64_t)(c->n_images * bytes) + IMAGE_SLACK * sizeof(float));
+  if (!c->products) c->image_at = workspace_copy(e, (uint64_t)(c->n_images * bytes) + IMAGE_SLACK * sizeof(float));
   if (c->pairs) c->packed_at = workspace_copy(e, pairs_weight_bytes(c));
   c->copies_w = c->products ? backward && volume > 1 : needs_floats(c) && !takes_weights(c);
   if (c->copies_w) { /* products: [tap][row][channel] */
@@ -435,7 +432,8 @@ static void phase_of(const correlation *c, int64_t i, phase_axis axis[CONV_AXES]
 static void run_images(const correlation *c, phase *f, int64_t n, int64_t band, int64_t *taps) {
   const conv_geometry *g = &c->g;
   const int64_t phases = c->backward ? conv_volume(g->stride) : 1, all = outputs_along(c, c->band_axis);
-  const int64_t cost = conv_quotient(conv_quotient((int64_t)c->cost_ns, g->batch) * n, phases) / (band < all ? all / band : 1);
+  const int64_t cost =
+      conv_quotient(conv_quotient((int64_t)c->cost_ns, g->batch) * n, phases) / (band < all ? all / band : 1);
   for (int64_t i = 0; i < phases; ++i) {
     phase_of(c, i, f->axis);
     if (band < all) f->axis[c->band_axis].out = band;

@@ -23,9 +23,9 @@ const pair_kernel *pairs_of(const correlation *c) {
   const int64_t taps = conv_volume(g->kernel);
   if (!kernel) return NULL;
   if (dtype == ACL_BF16) return taps >= kernel->least_taps && rows >= kernel->least_rows ? kernel : NULL;
-  const int64_t positions = g->batch * (c->backward ? conv_volume(g->in) / conv_volume(g->stride) : conv_volume(g->out));
-  const bool worth_it =
-      rows >= PAIR_TILE_ROWS && positions >= LEAST_FLOAT_POSITIONS && rows * taps >= LEAST_FLOAT_ROWS;
+  const int64_t positions =
+      g->batch * (c->backward ? conv_volume(g->in) / conv_volume(g->stride) : conv_volume(g->out));
+  const bool worth_it = rows >= PAIR_TILE_ROWS && positions >= LEAST_FLOAT_POSITIONS && rows * taps >= LEAST_FLOAT_ROWS;
   return kernel->parts == PAIR_PARTS && taps <= PAIR_FLOAT_TAPS && worth_it ? kernel : NULL;
 }
 
@@ -68,7 +68,8 @@ static void fill_steps(const void *job, int64_t begin, int64_t end) {
     const int64_t row = i % rows, at = i / rows, step = at % steps, group = at / steps % c->g.groups;
     n = smaller(rows - row, end - i);
     const int64_t first = step * PAIR_CHANNELS;
-    const char *const from = j->from + at / steps / c->g.groups * c->from.outer + (group * channels + first) * c->from.inner;
+    const char *const from =
+        j->from + at / steps / c->g.groups * c->from.outer + (group * channels + first) * c->from.inner;
     image_fill_step(j->image, j->to + at * step_bytes(c), j->part, from, &c->from, c->backward ? c->g.out : c->g.in,
                     (int)smaller(PAIR_CHANNELS, channels - first), row, row + n, &range);
   }
@@ -126,7 +127,8 @@ static void place_outputs(const phase *f, int64_t p, int64_t n, int64_t *place) 
 }
 
 /* Sums of n outputs from p on, to all lines of the output that they are of. */
-static void store(const phase *f, pair_outputs *o, char *to, const float *c, const int32_t *index, int64_t p, int64_t n) {
+static void store(const phase *f, pair_outputs *o, char *to, const float *c, const int32_t *index, int64_t p,
+                  int64_t n) {
   int64_t w = p % f->pitch, line = p / f->pitch;
   for (int64_t i = 0, m; i < n; i += m, w = 0, ++line) {
     m = smaller(f->pitch - w, n - i);
@@ -167,8 +169,7 @@ static void make_strip(const phase *f, const char *w, int64_t image, int64_t gro
 }
 
 static char *packed_at(const phase *f, int64_t group, int64_t row_tile) {
-  return f->packed +
-         pair_weights_at(group, row_tile * PAIR_ROWS, f->rows, f->channels, conv_volume(f->c->g.kernel));
+  return f->packed + pair_weights_at(group, row_tile * PAIR_ROWS, f->rows, f->channels, conv_volume(f->c->g.kernel));
 }
 
 /* All blocks of rows. */

@@ -20,10 +20,10 @@ typedef struct {
   direct_sums sums;                   /* of the first group, tile and position */
   int64_t w_group, w_axis[CONV_AXES]; /* elements */
   const float *x, *bias;
-  pair_weights weights;       /* those of words of two channels, */
-  char *packed;               /* and where they are packed */
-  bool one_pass;              /* these are all images and bands */
-  bool has_range;             /* already: of the weights, which are floats */
+  pair_weights weights; /* those of words of two channels, */
+  char *packed;         /* and where they are packed */
+  bool one_pass;        /* these are all images and bands */
+  bool has_range;       /* already: of the weights, which are floats */
   float_range weight_range;
   bool is_packed;             /* already: they are the same for all images and phases */
   int64_t x_image, x_group;   /* elements */

@@ -101,7 +101,10 @@ typedef void block_function(const pair_sums *s, const char *x, float *c);
       block_body(s, x, positions, rows, parts, c);                                                                     \
     }
 #  define BLOCKS(parts) BLOCK_OF(0, 0, parts) BLOCK_OF(0, 1, parts) BLOCK_OF(1, 0, parts) BLOCK_OF(1, 1, parts)
-#  define LISTED(parts) {{block_00_##parts, block_01_##parts}, {block_10_##parts, block_11_##parts}}
+#  define LISTED(parts)                                                                                                \
+    {                                                                                                                  \
+      {block_00_##parts, block_01_##parts}, { block_10_##parts, block_11_##parts }                                     \
+    }
 BLOCKS(1)
 BLOCKS(3)
 static block_function *const blocks[2][2][2] = {LISTED(1), LISTED(3)};
@@ -143,7 +146,9 @@ typedef void products_function(const pair_products *p, int64_t steps, float *c, 
 #  define PRODUCTS(parts)                                                                                              \
     PRODUCTS_OF(0, 0, parts) PRODUCTS_OF(0, 1, parts) PRODUCTS_OF(1, 0, parts) PRODUCTS_OF(1, 1, parts)
 #  define PRODUCTS_LISTED(parts)                                                                                       \
-    {{products_00_##parts, products_01_##parts}, {products_10_##parts, products_11_##parts}}
+    {                                                                                                                  \
+      {products_00_##parts, products_01_##parts}, { products_10_##parts, products_11_##parts }                         \
+    }
 PRODUCTS(1)
 PRODUCTS(3)
 static products_function *const variants[2][2][2] = {PRODUCTS_LISTED(1), PRODUCTS_LISTED(3)};
@@ -158,8 +163,14 @@ static void begin(void) { amx_kernel.begin(); }
 static void end(void) { amx_kernel.end(); }
 
 const pair_kernel *direct_amx(void) {
-  static const pair_kernel kernel = {
-      .parts = PAIR_PARTS, .least_taps = 1, .least_rows = 2, .flops_per_ns = 1200, .sums = sums, .products = products, .begin = begin, .end = end};
+  static const pair_kernel kernel = {.parts = PAIR_PARTS,
+                                     .least_taps = 1,
+                                     .least_rows = 2,
+                                     .flops_per_ns = 1200,
+                                     .sums = sums,
+                                     .products = products,
+                                     .begin = begin,
+                                     .end = end};
   return amx_start() ? &kernel : NULL;
 }
 

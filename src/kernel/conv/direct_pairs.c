@@ -8,10 +8,12 @@ const pair_kernel *direct_pairs(void) {
 void pair_range_join(float_range *range, const float_range *by) {
   uint32_t least = __atomic_load_n(&range->least, __ATOMIC_RELAXED);
   uint32_t most = __atomic_load_n(&range->most, __ATOMIC_RELAXED);
-  while (by->least < least && !__atomic_compare_exchange_n(&range->least, &least, by->least, true, __ATOMIC_RELAXED,
-                                                           __ATOMIC_RELAXED)) {}
-  while (by->most > most && !__atomic_compare_exchange_n(&range->most, &most, by->most, true, __ATOMIC_RELAXED,
-                                                         __ATOMIC_RELAXED)) {}
+  while (by->least < least &&
+         !__atomic_compare_exchange_n(&range->least, &least, by->least, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+  }
+  while (by->most > most &&
+         !__atomic_compare_exchange_n(&range->most, &most, by->most, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+  }
 }
 
 static int exponent(uint32_t magnitude) { return (int)(magnitude >> 23) - 127; }

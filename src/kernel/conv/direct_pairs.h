@@ -103,7 +103,7 @@ void pair_take_parts(uint16_t *to, int64_t part, const float *from, int64_t n, f
 /* Lines of one channel, of bfloat16 or of floats' parts: elements [low, high) of each `pitch`, the others are 0. */
 typedef struct {
   uint16_t *to;
-  const char *from;        /* the first line's element `low` */
+  const char *from;         /* the first line's element `low` */
   int64_t part, line, step; /* bytes: from part to part of `to`; from line to line and element to element of `from` */
   int64_t n, pitch, low, high;
   int dtype;

@@ -139,7 +139,8 @@ static void fill_y(const void *job, int64_t begin, int64_t end) {
   }
   float_range range = FLOAT_RANGE_EMPTY;
   for (int64_t i = begin; i < end; ++i) {
-    const int64_t tile = i % row_tiles(c), group = i / row_tiles(c) % c->g.groups, image = i / row_tiles(c) / c->g.groups;
+    const int64_t tile = i % row_tiles(c), group = i / row_tiles(c) % c->g.groups,
+                  image = i / row_tiles(c) / c->g.groups;
     const int64_t row = tile * PAIR_TILE_ROWS;
     const char *from = j->from_y + image * c->y.outer + (group * c->g.rows + row) * c->y.inner;
     for (int64_t r = 0; r < smaller(PAIR_TILE_ROWS, c->g.rows - row); ++r, from += c->y.inner) {
@@ -148,7 +149,8 @@ static void fill_y(const void *job, int64_t begin, int64_t end) {
         memset((char *)(stage + r * pitch + used) + p * stage_part, 0, (size_t)(pitch - used) * 2);
     }
     for (int p = 0; p < parts_of(c); ++p)
-      pair_turn(j->y + p * j->n_images * y_bytes(c) + i * y_tile(c), stage + p * stage_part / 2, pitch * 2, steps_of(c));
+      pair_turn(j->y + p * j->n_images * y_bytes(c) + i * y_tile(c), stage + p * stage_part / 2, pitch * 2,
+                steps_of(c));
   }
   pair_range_join(j->of_y, &range);
 }
@@ -198,7 +200,8 @@ static void make_blocks(const void *job, int64_t begin, int64_t end) {
   const gradient_job *j = job;
   const weight_gradient *c = j->c;
   const conv_geometry *g = &c->g;
-  const int64_t row_blocks = blocks_of(g->rows), channel_blocks = blocks_of(g->channels), volume = conv_volume(g->kernel);
+  const int64_t row_blocks = blocks_of(g->rows), channel_blocks = blocks_of(g->channels),
+                volume = conv_volume(g->kernel);
   float *const own = j->sums ? NULL : (float *)(void *)scratch_take((size_t)(volume * BLOCK_SUMS) * sizeof(float));
   if (!j->sums && !own) {
     __atomic_store_n(j->result, ST_NO_MEMORY, __ATOMIC_RELAXED);

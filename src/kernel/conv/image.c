@@ -51,8 +51,8 @@ static void span_inside(int64_t first, int64_t stride, int64_t n, int64_t in, in
 }
 
 /* The rows of one part: remainder[] from low on. Returns where the next part goes. */
-static float *fill_part(const conv_image *i, float *to, const row_source *s, const conv_operand *o,
-                        const int64_t *in, const int64_t *remainder) {
+static float *fill_part(const conv_image *i, float *to, const row_source *s, const conv_operand *o, const int64_t *in,
+                        const int64_t *remainder) {
   const int64_t first = i->low[2] + remainder[2], y = i->low[1] + remainder[1], pitch = i->size[2];
   const bool copies = s->dtype == ACL_FLOAT && s->step * i->stride[2] == (int64_t)sizeof *to;
   int64_t low, high, top, bottom;
@@ -63,7 +63,8 @@ static float *fill_part(const conv_image *i, float *to, const row_source *s, con
     if (!inside || low > 0 || high < pitch || top > 0 || bottom < i->size[1]) clear(to, i->size[1] * pitch);
     if (!inside) continue;
     float *line = to + top * pitch + low;
-    const char *from = s->x + z * o->axis[0] + (y + top * i->stride[1]) * o->axis[1] + (first + low * i->stride[2]) * s->step;
+    const char *from =
+        s->x + z * o->axis[0] + (y + top * i->stride[1]) * o->axis[1] + (first + low * i->stride[2]) * s->step;
     const int64_t step = o->axis[1] * i->stride[1];
     if (copies) {
       conv_loops->lines(line, pitch * (int64_t)sizeof *line, from, step, bottom - top, 1, sizeof *line, high - low);

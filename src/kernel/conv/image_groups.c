@@ -167,7 +167,8 @@ static void copy_dense(const pair_lines *l) {
   for (int64_t k = 0; k < l->n; ++k, from += l->line)
     for (int64_t i = 0; i < l->pitch; i += 2 * LANES) {
       const __mmask32 inside = first(l->high - i) & ~first(l->low - i);
-      _mm512_mask_storeu_epi16(l->to + k * l->pitch + i, first(l->pitch - i), _mm512_maskz_loadu_epi16(inside, from + i * 2));
+      _mm512_mask_storeu_epi16(l->to + k * l->pitch + i, first(l->pitch - i),
+                               _mm512_maskz_loadu_epi16(inside, from + i * 2));
     }
 }
 
@@ -181,9 +182,8 @@ static void copy_parts(const pair_lines *l, float_range *range) {
       __m512 y = _mm512_maskz_loadu_ps((__mmask16)(inside >> 16), from + i * 4 + 64);
       widen(&seen, x);
       widen(&seen, y);
-      UNROLL for (int p = 0; p < PAIR_PARTS; ++p)
-          _mm512_mask_storeu_epi16((char *)(l->to + k * l->pitch + i) + p * l->part, first(l->pitch - i),
-                                   take_halves(&x, &y));
+      UNROLL for (int p = 0; p < PAIR_PARTS; ++p) _mm512_mask_storeu_epi16(
+          (char *)(l->to + k * l->pitch + i) + p * l->part, first(l->pitch - i), take_halves(&x, &y));
     }
   reduce(range, &seen);
 }
@@ -203,7 +203,8 @@ static void copy_apart(const pair_lines *l, float_range *range) {
       part.line = 0, part.n = 1, part.pitch = m;
       part.low = low < i + m ? low - i : m, part.high = high > i ? high - i : 0;
       if (low < high)
-        conv_loops->lines(stage, 0, l->from + k * l->line + (low - l->low) * l->step, 0, 1, l->step / size, size, high - low);
+        conv_loops->lines(stage, 0, l->from + k * l->line + (low - l->low) * l->step, 0, 1, l->step / size, size,
+                          high - low);
       size == 2 ? copy_dense(&part) : copy_parts(&part, range);
     }
 }

@@ -9,8 +9,8 @@
 enum { PAIR_FLOAT_TAPS = 25 /* most of a kernel of floats */ };
 
 typedef struct {
-  const void *w;                                    /* bfloat16; */
-  int64_t part;                                     /* or, where not 0, floats: bytes between the tiles of their parts */
+  const void *w; /* bfloat16; */
+  int64_t part;  /* or, where not 0, floats: bytes between the tiles of their parts */
   int64_t group_stride, row_stride, channel_stride; /* elements */
   int64_t kernel[CONV_AXES], axis[CONV_AXES];       /* taps along each axis, and elements from one to the next */
   int64_t groups, rows, channels;                   /* rows and channels of a group */
