@@ -249,7 +249,10 @@ static void run_phase(phase *f, int64_t n_images, int64_t *taps, uint64_t cost_n
     make_untouched(f, n_images);
     return;
   }
-  place_taps(f, taps, f->pairs ? w_number_along : w_tap_along);
+  if (f->pairs)
+    place_taps(f, taps, w_number_along);
+  else
+    place_taps(f, taps, w_tap_along);
   place_taps(f, taps + n_taps, x_tap_along);
   f->sums.w_tap = taps;
   f->sums.x_tap = taps + n_taps;
