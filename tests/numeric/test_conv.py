@@ -193,15 +193,18 @@ class Convolutions(unittest.TestCase):
                       lambda g, n=n, t=transposed: self.forward(g, n, t))
 
     def test_many_channels(self):
-        """16 bits stay that where there are enough channels; any strides."""
+        """16 bits stay that where there are enough channels, floats are sums of three of 16 bits where there is enough to do;
+        any strides."""
         def body(gen):
             n = gen.integer(1, 3)
             c, transposed = Case(gen, n), gen.chance(0.4)
+            if gen.chance(0.3):                                              # more than a band
+                c.batch = gen.integer(4, 40)
             c.groups, channels, rows = gen.pick((1, 1, 2)), gen.integer(16, 70), gen.integer(16, 70)
             c.weight = (c.groups * rows, channels, *c.g.kernel)
             c.x, c.y = (c.batch, c.groups * channels, *c.g.size), (c.batch, c.groups * rows, *c.g.out)
             shape_in, shape_out = (c.y, c.x) if transposed else (c.x, c.y)
-            kind, d = gen.pick(FLOATS), gen.pick((BF16, BF16, F16))
+            kind, d = gen.pick(FLOATS), gen.pick((BF16, BF16, F16, F32, F32))
             x, w, out = numbers(gen, d, shape_in), numbers(gen, d, c.weight), gen.out(kind, shape_out)
             bias = numbers(gen, F32, (shape_out[1],)) if gen.chance(0.5) else None
             run("aclnnConvolution", x, w, bias, *c.arguments(gen, transposed), out, 0)
@@ -328,6 +331,48 @@ class Convolutions(unittest.TestCase):
                 if c > 3:
                     expected[4 - k // 2:5 + k // 2, 10 - k // 2:11 + k // 2] = True
                 ref.check_equal(~np.isfinite(out.get()[0, 2]), expected, f"{d} {c} {k}")
+
+    def test_numbers_without_parts(self):
+        """Floats that are no sums of three bfloat16, or whose products of such are denormal or overflow, as others."""
+        rng = np.random.default_rng(7)
+        a = [Ints(1, 1), Ints(1, 1), Ints(1, 1), False, Ints(0, 0), 1]
+        for x_size, w_size, odd in ((1, 1, None), (1e-38, 1, None), (1, 1e-38, None), (1e-18, 1e-17, None), (1e-14, 1e-13, None),
+                                    (3e38, 1e-4, None), (1e35, 1e-35, None), (1e30, 1e-4, 1e-36), (1, 1, 3e38), (1, 1, 1e-42)):
+            c = object.__new__(Case)
+            c.g, c.n, c.groups, c.batch = object.__new__(Geometry), 2, 1, 2
+            c.g.size, c.g.kernel, c.g.stride, c.g.pad, c.g.dilation, c.g.out = [13, 11], [3, 3], [1, 1], [1, 1], [1, 1], [13, 11]
+            c.weight, c.x, c.y = (33, 40, 3, 3), (2, 40, 13, 11), (2, 33, 13, 11)
+            near = lambda shape, size: ((rng.random(shape) + 0.1) / 1.1 * rng.choice((-1, 1), shape) * size).astype(np.float32)
+            x, w, g = near(c.x, x_size), near(c.weight, w_size), near(c.y, x_size)
+            if odd:
+                x[1, 5, 3, 4] = g[0, 7, 2, 1] = odd
+            x, w, g, out = Tensor.of(F32, x), Tensor.of(F32, w), Tensor.of(F32, g), Tensor.empty(F32, c.y)
+            run("aclnnConvolution", x, w, None, *a, out, 0)
+            checked(out.get(), c.forward, (x.get(), w.get()), F32, 360, f"output {x_size} {w_size} {odd}")
+            outs = [Tensor.empty(F32, c.x), Tensor.empty(F32, c.weight)]
+            run("aclnnConvolutionBackward", g, x, w, None, *a, Bools(True, False, False), 0, outs[0], None, None)
+            checked(outs[0].get(), c.of_input, (g.get(), w.get()), F32, 297, f"gradInput {x_size} {w_size} {odd}")
+            small = Tensor.of(F32, near(c.x, w_size))
+            run("aclnnConvolutionBackward", g, small, w, None, *a, Bools(False, True, False), 0, None, outs[1], None)
+            checked(outs[1].get(), c.of_weight, (small.get(), g.get()), F32, 286, f"gradWeight {x_size} {w_size} {odd}")
+
+    def test_infinities_in_gradients(self):
+        """An element of x that a tap doesn't see is nothing to it, nor are lines' ends."""
+        for d, odd in itertools.product((F32, BF16), (np.inf, np.nan)):
+            x, g = np.ones((1, 20, 9, 40), np.float32), np.ones((1, 18, 9, 40), np.float32)
+            x[0, 3, 4, 39] = odd                                             # only seen by taps 1 and 2 along a line
+            outs = [Tensor.empty(d, x.shape), Tensor.empty(d, (18, 20, 3, 3))]
+            run("aclnnConvolutionBackward", Tensor.of(d, g), Tensor.of(d, x), Tensor.of(d, np.ones((18, 20, 3, 3), np.float32)), None,
+                Ints(1, 1), Ints(1, 1), Ints(1, 1), False, Ints(0, 0), 1, Bools(True, True, False), 0, *outs, None)
+            expected = np.zeros((18, 20, 3, 3), bool)
+            expected[:, 3, :, 1:] = True
+            ref.check_equal(~np.isfinite(outs[1].get()), expected, f"gradWeight {d} {odd}")
+            g[0, 2, 4, 39] = odd
+            run("aclnnConvolutionBackward", Tensor.of(d, g), Tensor.of(d, x), Tensor.of(d, np.ones((18, 20, 3, 3), np.float32)), None,
+                Ints(1, 1), Ints(1, 1), Ints(1, 1), False, Ints(0, 0), 1, Bools(True, False, False), 0, outs[0], None, None)
+            expected = np.zeros(x.shape, bool)
+            expected[0, :, 3:6, 38:] = True
+            ref.check_equal(~np.isfinite(outs[0].get()), expected, f"gradInput {d} {odd}")
 
     def test_errors(self):
         x, w, out = Tensor.empty(F32, (1, 4, 8, 8)), Tensor.empty(F32, (6, 4, 3, 3)), Tensor.empty(F32, (1, 6, 6, 6))

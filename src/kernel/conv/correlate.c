@@ -3,11 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernel/conv/direct.h"
-#include "kernel/conv/direct_pairs.h"
+#include "kernel/conv/correlate_phase.h"
 #include "kernel/conv/loops.h"
-#include "kernel/conv/pair_weights.h"
-#include "kernel/conv/phase.h"
 #include "kernel/conv/phase_products.h"
 #include "kernel/engine/level.h"
 #include "kernel/engine/rows.h"
@@ -16,7 +13,7 @@
 LEVEL_CHOICE(direct_loops_table, direct_loops, direct_loops_table)
 
 enum {
-  LEAST_PAIRS = 16,        /* channels summed over, for words of two to be worth it; and outputs of a group */
+  LEAST_PRODUCTS = 16,     /* outputs of a group, for 16 bits as packed products */
   LEAST_ROWS = 32,         /* of outputs of a group, for a gradient as packed products; */
   LEAST_WEIGHTS = 1 << 20, /* and floats, such that L2 does not keep them */
   MOST_ROWS = 8,
@@ -26,7 +23,6 @@ enum {
   SINGLE_WIDTH = 960,    /* positions at a time where there is one output channel */
   IMAGE_BYTES = 1 << 20, /* images are done together up to this, or where weights are many, ... */
   MANY_IMAGE_BYTES = 1 << 22,
-  WEIGHT_BYTES = 3 << 18, /* more than this is read once, and positions are walked inside */
 };
 
 /* What image holds the inputs of all phases. */
@@ -51,26 +47,6 @@ static void backward_image(const conv_geometry *g, conv_image *image) {
 
 /* ---- one phase --------------------------------------------------------------------------------------------------- */
 
-/* A phase of some images, as all threads see it. */
-typedef struct {
-  const correlation *c;
-  phase_axis axis[CONV_AXES];
-  int64_t image_size[CONV_AXES];
-  int64_t pitch, lines, width_out;    /* of positions: from line to line, lines of a plane; outputs of a line */
-  direct_sums sums;                   /* of the first group, tile and position */
-  int64_t w_group, w_axis[CONV_AXES]; /* elements */
-  const float *x, *bias;
-  pair_weights weights;       /* those of words of two channels, */
-  char *packed;               /* and where they are packed */
-  int64_t x_image, x_group;   /* elements */
-  char *outputs, *to;         /* the first of all, and of the phase */
-  int64_t to_axis[CONV_AXES]; /* bytes from output to output of the phase */
-  int64_t channels, rows;     /* of a group: summed over, and made */
-  int64_t n_images, positions, row_tiles, width, position_tiles;
-  bool rows_outer;
-  store_loop *store;
-} phase;
-
 /* c[row][i] is position p + i: those that are outputs go to their places. */
 static void store_tile(const phase *f, char *to, const float *c, int64_t c_row, int64_t rows, int64_t p, int64_t n) {
   const int64_t pitch = f->pitch, width = f->width_out, lines = f->lines;
@@ -78,6 +54,16 @@ static void store_tile(const phase *f, char *to, const float *c, int64_t c_row, 
   int64_t w = 0, h = 0, d = 0;
   if (p) w = p % pitch, h = p / pitch % lines, d = p / pitch / lines;
   for (int64_t i = 0, count; i < n; i += count) {
+    const int64_t whole = copies && w == 0 && h < f->axis[1].out ? smaller((n - i) / pitch, f->axis[1].out - h) : 0;
+    if (whole > 0) {
+      char *at = to + d * f->to_axis[0] + h * f->to_axis[1];
+      for (int64_t r = 0; r < rows; ++r, at += f->c->to.inner)
+        conv_loops->lines(at, f->to_axis[1], c + r * c_row + i, pitch * (int64_t)sizeof *c, whole, 1, sizeof *c, width);
+      count = whole * pitch;
+      h += whole;
+      if (h == lines) h = 0, ++d;
+      continue;
+    }
     count = smaller(pitch - w, n - i);
     const int64_t used = smaller(width - w, count);
     if (used > 0 && h < f->axis[1].out) {
@@ -129,72 +115,11 @@ static void make_tile(const phase *f, int64_t image, int64_t group, int64_t row_
   store_tile(f, to, out, f->width, rows, p, n);
 }
 
-/* Where n outputs from p on are in the image. */
-static void place_positions(const phase *f, int64_t p, int64_t n, int64_t *place) {
-  const int64_t pitch = f->image_size[2], line = p / f->axis[2].out;
-  int64_t w = p % f->axis[2].out, h = line % f->axis[1].out, d = line / f->axis[1].out;
-  for (int64_t i = 0; i < n; ++i) {
-    place[i] = (d * f->image_size[1] + h) * pitch + w;
-    if (++w < f->axis[2].out) continue;
-    w = 0;
-    if (++h == f->axis[1].out) h = 0, ++d;
-  }
-}
-
-/* Blocks of words of two channels. */
-static void make_pairs(const phase *f, const char *w, int64_t image, int64_t group, int64_t row_tile, int64_t tile) {
-  _Alignas(64) float out[PAIR_ROWS * PAIR_WIDTH];
-  int64_t place[PAIR_WIDTH];
-  const correlation *c = f->c;
-  const int64_t row = row_tile * PAIR_ROWS, p = tile * f->width;
-  const int64_t rows = smaller(PAIR_ROWS, f->rows - row), n = smaller(f->width, f->positions - p);
-  pair_sums s = {.w = w,
-                 .x = (const uint32_t *)(const void *)f->x + image * f->x_image + group * f->x_group,
-                 .x_pair = c->image.channel,
-                 .x_tap = f->sums.x_tap,
-                 .pairs = (f->channels + 1) / 2,
-                 .taps = f->sums.taps,
-                 .place = place,
-                 .bias = f->bias ? f->bias + group * f->rows + row : NULL};
-  if (c->pairs->anywhere)
-    place_positions(f, p, n, place);
-  else
-    s.x += p;
-  c->pairs->block(&s, (int)rows, (int)n, out);
-  store_tile(f, f->to + image * c->to.outer + (group * f->rows + row) * c->to.inner, out, PAIR_WIDTH, rows, p, n);
-}
-
-/* The taps of a row and channel are one run, in their order. */
-static bool taps_are_plain(const correlation *c) {
+bool taps_are_plain(const correlation *c) {
   int64_t step = (int64_t)dtype_bytes(c->given_w.dtype);
   for (int a = CONV_AXES - 1; a >= 0; step *= c->g.kernel[a--])
     if (c->g.kernel[a] > 1 && c->given_w.axis[a] != step) return false;
   return true;
-}
-
-static char *packed_at(const phase *f, int64_t group, int64_t row_tile) {
-  return f->packed + pair_weights_at(group, row_tile * PAIR_ROWS, f->rows, f->channels, f->sums.taps);
-}
-
-/* All blocks of rows. */
-static void pack_pairs(const void *job, int64_t begin, int64_t end) {
-  const phase *f = job;
-  for (int64_t i = begin; i < end; ++i) {
-    const int64_t group = i / f->row_tiles, row = i % f->row_tiles;
-    pair_weights_pack(&f->weights, packed_at(f, group, row), group, row * PAIR_ROWS);
-  }
-}
-
-/* Many weights: a block of rows at a time, whose weights stay in L2. A thread packs them where those of its first are. */
-static void make_row_blocks(const void *job, int64_t begin, int64_t end) {
-  const phase *f = job;
-  char *const w = packed_at(f, begin / f->row_tiles, begin % f->row_tiles);
-  for (int64_t i = begin; i < end; ++i) {
-    const int64_t group = i / f->row_tiles, row = i % f->row_tiles;
-    pair_weights_pack(&f->weights, w, group, row * PAIR_ROWS);
-    for (int64_t image = 0; image < f->n_images; ++image)
-      for (int64_t tile = 0; tile < f->position_tiles; ++tile) make_pairs(f, w, image, group, row, tile);
-  }
 }
 
 static void make_tiles(const void *job, int64_t begin, int64_t end) {
@@ -205,10 +130,7 @@ static void make_tiles(const void *job, int64_t begin, int64_t end) {
     const int64_t row = f->rows_outer ? conv_quotient(at, tiles) : conv_remainder(at, f->row_tiles);
     const int64_t tile = f->rows_outer ? conv_remainder(at, tiles) : conv_quotient(at, f->row_tiles);
     const int64_t image = conv_quotient(tile, f->position_tiles), t = conv_remainder(tile, f->position_tiles);
-    if (f->c->pairs)
-      make_pairs(f, packed_at(f, group, row), image, group, row, t);
-    else
-      make_tile(f, image, group, row, t);
+    make_tile(f, image, group, row, t);
   }
 }
 
@@ -282,6 +204,13 @@ static int64_t w_tap_along(const phase *f, int axis, int64_t t) {
   return (f->axis[axis].first_tap + t * f->axis[axis].tap_step) * f->w_axis[axis];
 }
 
+/* Among the taps of the kernel. */
+static int64_t w_number_along(const phase *f, int axis, int64_t t) {
+  int64_t number = f->axis[axis].first_tap + t * f->axis[axis].tap_step;
+  for (int a = axis + 1; a < CONV_AXES; ++a) number *= f->c->g.kernel[a];
+  return number;
+}
+
 static int64_t x_tap_along(const phase *f, int axis, int64_t t) {
   const correlation *c = f->c;
   if (!c->backward) return image_tap_along(&c->image, axis, t);
@@ -301,30 +230,11 @@ __attribute__((always_inline)) static inline void place_taps(const phase *f, int
     }
 }
 
-/* Positions are places of the image from the first output to the last; or outputs, all in one line where they lie so. */
+/* Positions are places of the image from the first output to the last. */
 static void count_positions(phase *f) {
   const phase_axis *const a = f->axis;
   f->pitch = f->image_size[2], f->lines = f->image_size[1], f->width_out = a[2].out;
   f->positions = ((a[0].out - 1) * f->lines + a[1].out - 1) * f->pitch + a[2].out;
-  if (!f->c->pairs || !f->c->pairs->anywhere) return;
-  f->positions = a[0].out * a[1].out * a[2].out;
-  f->pitch = a[2].out, f->lines = a[1].out;
-  if (f->to_axis[1] == f->to_axis[2] * f->pitch) f->pitch *= f->lines, f->lines = 1;
-  f->width_out = f->pitch;
-}
-
-static pair_weights pair_weights_of(const phase *f) {
-  return (pair_weights){.w = (const uint16_t *)(const void *)f->sums.w,
-                        .group_stride = f->w_group,
-                        .row_stride = f->sums.w_row,
-                        .channel_stride = f->sums.w_channel,
-                        .tap = f->sums.w_tap,
-                        .taps = f->sums.taps,
-                        .groups = f->c->g.groups,
-                        .rows = f->rows,
-                        .channels = f->channels,
-                        .kernel_taps = taps_are_plain(f->c) ? conv_volume(f->c->g.kernel) : 0,
-                        .by_pairs = f->c->pairs->anywhere};
 }
 
 /* Everything of the phase but its axes is set; scratch for the taps is there. */
@@ -332,7 +242,6 @@ static void run_phase(phase *f, int64_t n_images, int64_t *taps, uint64_t cost_n
   f->n_images = n_images;
   const correlation *c = f->c;
   const phase_axis *const a = f->axis;
-  const int64_t size = sizeof(float), w_size = c->pairs ? (int64_t)sizeof(uint16_t) : size;
   if (a[0].out <= 0 || a[1].out <= 0 || a[2].out <= 0) return;
   place_outputs(f);
   const int64_t n_taps = a[0].taps * a[1].taps * a[2].taps;
@@ -340,29 +249,26 @@ static void run_phase(phase *f, int64_t n_images, int64_t *taps, uint64_t cost_n
     make_untouched(f, n_images);
     return;
   }
-  place_taps(f, taps, w_tap_along);
+  if (f->pairs)
+    place_taps(f, taps, w_number_along);
+  else
+    place_taps(f, taps, w_tap_along);
   place_taps(f, taps + n_taps, x_tap_along);
   f->sums.w_tap = taps;
   f->sums.x_tap = taps + n_taps;
   f->sums.taps = n_taps;
-  count_positions(f);
-  const bool single = f->rows == 1;
-  const int64_t rows = c->pairs ? PAIR_ROWS : direct_loops->rows;
-  const bool across = single && llabs(c->to.inner) < llabs(f->to_axis[2]) && c->g.groups > 1;
-  f->width = across     ? ACROSS_WIDTH
-             : single   ? SINGLE_WIDTH
-             : c->pairs ? c->pairs->width
-                        : (int64_t)direct_loops->vectors * direct_loops->lanes;
-  f->position_tiles = (f->positions + f->width - 1) / f->width;
-  f->row_tiles = (f->rows + rows - 1) / rows;
-  f->rows_outer = f->rows * f->channels * n_taps * w_size > WEIGHT_BYTES;
-  if (c->pairs) f->weights = pair_weights_of(f);
-  const int64_t row_blocks = c->g.groups * f->row_tiles;
-  if (c->pairs && f->rows_outer && row_blocks >= parallel_most(cost_ns)) {
-    rows_parallel(make_row_blocks, f, row_blocks, 1, cost_ns);
+  if (f->pairs) {
+    pairs_run_phase(f, cost_ns);
     return;
   }
-  if (c->pairs) rows_parallel(pack_pairs, f, row_blocks, 1, cost_ns / 4);
+  count_positions(f);
+  const bool single = f->rows == 1;
+  const int64_t rows = direct_loops->rows;
+  const bool across = single && llabs(c->to.inner) < llabs(f->to_axis[2]) && c->g.groups > 1;
+  f->width = across ? ACROSS_WIDTH : single ? SINGLE_WIDTH : (int64_t)direct_loops->vectors * direct_loops->lanes;
+  f->position_tiles = (f->positions + f->width - 1) / f->width;
+  f->row_tiles = (f->rows + rows - 1) / rows;
+  f->rows_outer = f->rows * f->channels * n_taps * (int64_t)sizeof(float) > WEIGHT_BYTES;
   const int64_t groups = n_images * c->g.groups;
   if (across)
     rows_parallel(make_singles_across, f, n_images * ((c->g.groups + ACROSS - 1) / ACROSS) * f->position_tiles, 1,
@@ -377,23 +283,11 @@ static void run_phase(phase *f, int64_t n_images, int64_t *taps, uint64_t cost_n
 
 typedef struct {
   const correlation *c;
+  const conv_image *image;
   const char *from;
   float *to;
-  int64_t channels, width;
+  int64_t channels;
 } image_job;
-
-static void fill_pairs(const void *job, int64_t begin, int64_t end) {
-  const image_job *j = job;
-  const correlation *c = j->c;
-  const int64_t *const dims = c->backward ? c->g.out : c->g.in, pairs = j->width, groups = c->g.groups;
-  const int64_t channels = j->channels / groups;
-  for (int64_t i = begin; i < end; ++i) {
-    const int64_t pair = i % pairs, group = i / pairs % groups, image = i / pairs / groups;
-    const char *from = j->from + image * c->from.outer + group * channels * c->from.inner;
-    image_fill_pairs(&c->image, (uint32_t *)(void *)j->to + i * c->image.channel, from, &c->from, dims, channels, pair,
-                     pair + 1);
-  }
-}
 
 static void fill_images(const void *job, int64_t begin, int64_t end) {
   const image_job *j = job;
@@ -401,7 +295,7 @@ static void fill_images(const void *job, int64_t begin, int64_t end) {
   const int64_t *const dims = c->backward ? c->g.out : c->g.in;
   for (int64_t i = begin; i < end; ++i) {
     const int64_t channel = conv_remainder(i, j->channels), image = conv_quotient(i, j->channels);
-    image_fill(&c->image, j->to + i * c->image.channel, j->from + image * c->from.outer, &c->from, dims, channel,
+    image_fill(j->image, j->to + i * c->image.channel, j->from + image * c->from.outer, &c->from, dims, channel,
                channel + 1);
   }
 }
@@ -428,15 +322,6 @@ void conv_to_floats(float *to, const void *from, const conv_operand *o, int64_t 
   elementwise_copy(to, &floats, from, &v, cost_ns);
 }
 
-/* The kernel for words of two channels, where they fit: bfloat16, of enough channels. */
-static const pair_kernel *pairs_of(const correlation *c) {
-  const conv_geometry *g = &c->g;
-  if (c->from.dtype != ACL_BF16 || c->w.dtype != ACL_BF16 || g->rows < LEAST_PAIRS || g->channels < LEAST_PAIRS)
-    return NULL;
-  const pair_kernel *const kernel = direct_pairs();
-  return kernel && conv_volume(g->kernel) >= kernel->least_taps ? kernel : NULL;
-}
-
 /* One tap, or weights so many that rows of their transpose are best packed, or an image that would be wasteful; 16 bits
  * that have kernels, but where bfloat16's direct way fits. */
 static bool products_fit(const correlation *c) {
@@ -444,7 +329,8 @@ static bool products_fit(const correlation *c) {
   const int64_t rows = c->backward ? g->channels : g->rows, channels = c->backward ? g->rows : g->channels;
   const int64_t volume = conv_volume(g->kernel);
   if (columns_type(c->from.dtype, c->w.dtype, channels * volume) != TILE_F32)
-    return rows >= LEAST_PAIRS && !pairs_of(c);
+    return rows >= LEAST_PRODUCTS && !pairs_of(c);
+  if (pairs_of(c)) return false;
   const bool many = c->backward && rows >= LEAST_ROWS && g->rows * g->channels * volume >= LEAST_WEIGHTS;
   /* An image would be sorted by remainders, or have many positions beside the outputs. */
   const bool wasteful = g->stride[2] > 1 || 8 * (g->kernel[2] - 1) * g->dilation[2] > g->out[2];
@@ -452,46 +338,74 @@ static bool products_fit(const correlation *c) {
          (!c->backward && wasteful && rows >= LEAST_ROWS && channels >= LEAST_ROWS);
 }
 
+static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+
+/* Floats may have to be multiplied as such even where there is a kernel for words of two channels. */
+static bool needs_floats(const correlation *c) { return !c->products && (!c->pairs || c->from.dtype == ACL_FLOAT); }
+
+static int64_t image_bytes(const correlation *c) {
+  const int64_t channels = c->g.groups * (c->backward ? c->g.rows : c->g.channels);
+  return larger(c->pairs ? (int64_t)pairs_image_bytes(c, 1) : 0,
+                needs_floats(c) ? (channels * c->image.channel + 1) * (int64_t)sizeof(float) : 0);
+}
+
+/* Weights are read where they lie: floats, and for packing also in one piece. */
+static bool takes_weights(const correlation *c) {
+  const conv_operand *w = &c->given_w;
+  const conv_geometry *g = &c->g;
+  const int64_t row = g->channels * conv_volume(g->kernel) * (int64_t)sizeof(float);
+  bool floats = w->dtype == ACL_FLOAT && w->outer % 4 == 0 && w->inner % 4 == 0;
+  for (int a = 0; a < CONV_AXES; ++a) floats &= w->axis[a] % 4 == 0;
+  return floats && (!c->pairs || (taps_are_plain(c) && w->inner * g->channels == row && w->outer == row));
+}
+
+static void make_image(correlation *c, const conv_geometry *g) {
+  int64_t low[CONV_AXES];
+  for (int a = 0; a < CONV_AXES; ++a) low[a] = -g->pad[a];
+  if (c->backward)
+    backward_image(g, &c->image);
+  else
+    image_init(&c->image, low, g->out, g->kernel, g->stride, g->dilation);
+}
+
+/* An image that L2 does not keep is made and used by bands of outputs. */
+static void cut_bands(correlation *c) {
+  conv_geometry band = c->g;
+  int64_t *const out = c->backward ? band.in : band.out;
+  c->band_axis = 0;
+  while (c->band_axis < CONV_AXES - 1 && out[c->band_axis] == 1) ++c->band_axis;
+  c->band = out[c->band_axis];
+  if (c->products || (c->backward && conv_volume(band.stride) > 1)) return;
+  const int64_t n = image_bytes(c) / IMAGE_BYTES + 1;
+  out[c->band_axis] = c->band = (c->band + n - 1) / n;
+  if (n > 1) make_image(c, &band);
+}
+
 void correlation_init(correlation *c, executor *e, const tensor *bias) {
   const conv_geometry *g = &c->g;
   const conv_operand *w = &c->given_w;
   const bool backward = c->backward;
-  const int64_t channels = g->groups * (backward ? g->rows : g->channels);
-  int64_t low[CONV_AXES];
-  for (int a = 0; a < CONV_AXES; ++a) low[a] = -g->pad[a];
-  if (backward)
-    backward_image(g, &c->image);
-  else
-    image_init(&c->image, low, g->out, g->kernel, g->stride, g->dilation);
+  conv_join_axes(&c->g, backward ? &c->to : &c->from, backward ? &c->from : &c->to);
+  make_image(c, g);
   c->w = *w;
   c->weight_at = 0;
   c->products = products_fit(c);
   c->pairs = c->products ? NULL : pairs_of(c);
-  const int64_t words = c->pairs ? g->groups * pair_steps(channels / g->groups) * PAIR_STEP : channels;
-  const int64_t rows = backward ? g->channels : g->rows;
-  const int64_t image_bytes = (words * c->image.channel + 1) * (int64_t)sizeof(float);
-  const bool many = g->rows * g->channels * conv_volume(g->kernel) * (int64_t)sizeof(float) > WEIGHT_BYTES;
-  const int64_t room = many ? MANY_IMAGE_BYTES : IMAGE_BYTES;
-  c->n_images = g->batch == 1 || image_bytes > room ? 1 : smaller(g->batch, room / image_bytes);
-  if (!c->products)
-    c->image_at = workspace_copy(e, (uint64_t)(c->n_images * image_bytes) + IMAGE_SLACK * sizeof(float));
-  const int64_t volume = conv_volume(g->kernel);
-  bool floats = w->dtype == ACL_FLOAT && w->outer % 4 == 0 && w->inner % 4 == 0;
-  for (int a = 0; a < CONV_AXES; ++a) floats &= w->axis[a] % 4 == 0;
-  c->copies_w = c->products ? backward && volume > 1 : !c->pairs && !floats;
-  if (c->products && c->copies_w) { /* [tap][row][channel] */
-    const int64_t size = (int64_t)dtype_bytes(w->dtype), weights = g->groups * g->rows * g->channels;
-    c->weight_at = workspace_copy(e, (uint64_t)(weights * volume * size));
-    c->w.outer = g->channels * size;
-    c->w.inner = size;
-    for (int64_t a = CONV_AXES - 1, step = weights * size; a >= 0; step *= g->kernel[a--]) c->w.axis[a] = step;
-  } else if (c->pairs) {
-    c->weight_at = workspace_copy(e, (uint64_t)pair_weights_bytes(g->groups, rows, channels / g->groups, volume));
-  } else if (c->copies_w) {
-    c->weight_at = workspace_copy(e, (uint64_t)(g->groups * g->rows * g->channels * volume) * sizeof(float));
-    c->w.outer = g->channels * volume * (int64_t)sizeof(float);
-    c->w.inner = volume * (int64_t)sizeof(float);
-    for (int64_t a = CONV_AXES - 1, step = sizeof(float); a >= 0; step *= g->kernel[a--]) c->w.axis[a] = step;
+  cut_bands(c);
+  const int64_t bytes = image_bytes(c);
+  const int64_t volume = conv_volume(g->kernel), weights = g->groups * g->rows * g->channels * volume;
+  const int64_t room = weights * (int64_t)sizeof(float) > WEIGHT_BYTES ? MANY_IMAGE_BYTES : IMAGE_BYTES;
+  c->n_images = g->batch == 1 || c->products || bytes > room ? 1 : smaller(g->batch, room / bytes);
+  if (!c->products) c->image_at = workspace_copy(e, (uint64_t)(c->n_images * bytes) + IMAGE_SLACK * sizeof(float));
+  if (c->pairs) c->packed_at = workspace_copy(e, pairs_weight_bytes(c));
+  c->copies_w = c->products ? backward && volume > 1 : needs_floats(c) && !takes_weights(c);
+  if (c->copies_w) { /* products: [tap][row][channel] */
+    const int64_t size = c->products ? (int64_t)dtype_bytes(w->dtype) : (int64_t)sizeof(float);
+    c->weight_at = workspace_copy(e, (uint64_t)(weights * size));
+    c->w.inner = c->products ? size : volume * size;
+    c->w.outer = g->channels * c->w.inner;
+    int64_t step = c->products ? weights / volume * size : size;
+    for (int64_t a = CONV_AXES - 1; a >= 0; step *= g->kernel[a--]) c->w.axis[a] = step;
   }
   c->bias_dtype = bias ? bias->dtype : -1;
   if (bias) {
@@ -499,9 +413,11 @@ void correlation_init(correlation *c, executor *e, const tensor *bias) {
     c->bias_at = workspace_copy(e, (uint64_t)bias->n * sizeof(float));
   }
   c->taps_at = workspace_intermediate(e, (uint64_t)(2 * volume) * sizeof(int64_t));
-  c->cost_ns = conv_cost_ns(g, c->pairs ? c->pairs->flops_per_ns : 100);
+  c->cost_ns = conv_cost_ns(g, !c->pairs ? 100 : c->pairs->flops_per_ns / (needs_floats(c) ? 6 : 1));
   executor_products(e, conv_multiply_adds(g));
 }
+
+static int64_t outputs_along(const correlation *c, int axis) { return (c->backward ? c->g.in : c->g.out)[axis]; }
 
 static void phase_of(const correlation *c, int64_t i, phase_axis axis[CONV_AXES]) {
   const conv_geometry *g = &c->g;
@@ -515,13 +431,15 @@ static void phase_of(const correlation *c, int64_t i, phase_axis axis[CONV_AXES]
   }
 }
 
-/* Some images: all phases. */
-static void run_images(const correlation *c, phase *f, int64_t n, int64_t *taps) {
+/* Some images: all phases. `band`: of so many outputs along that axis. */
+static void run_images(const correlation *c, phase *f, int64_t n, int64_t band, int64_t *taps) {
   const conv_geometry *g = &c->g;
-  const int64_t phases = c->backward ? conv_volume(g->stride) : 1;
-  const int64_t cost = conv_quotient(conv_quotient((int64_t)c->cost_ns, g->batch) * n, phases);
+  const int64_t phases = c->backward ? conv_volume(g->stride) : 1, all = outputs_along(c, c->band_axis);
+  const int64_t cost =
+      conv_quotient(conv_quotient((int64_t)c->cost_ns, g->batch) * n, phases) / (band < all ? all / band : 1);
   for (int64_t i = 0; i < phases; ++i) {
     phase_of(c, i, f->axis);
+    if (band < all) f->axis[c->band_axis].out = band;
     run_phase(f, n, taps, (uint64_t)cost);
   }
 }
@@ -625,16 +543,9 @@ static void prepare_floats(const correlation *c, const void *w, const void *bias
 /* Where the inputs of some images are, copied where they must be. */
 static void prepare_images(const correlation *c, const char *from, int64_t n, float *scratch, phase *f) {
   const int64_t channels = c->g.groups * f->channels;
-  image_job job = {.c = c, .from = from, .to = scratch, .channels = channels};
-  if (c->pairs) {
-    job.width = pair_steps(f->channels) * PAIR_STEP;
-    const int64_t words = job.width * c->g.groups * c->image.channel;
-    rows_parallel(fill_pairs, &job, n * c->g.groups * job.width, 1, (uint64_t)(n * words) / 2);
-    f->x = scratch;
-    f->x_group = job.width * c->image.channel;
-    f->x_image = words;
-    return;
-  }
+  const image_job job = {.c = c, .image = &f->image, .from = from, .to = scratch, .channels = channels};
+  if (c->pairs && pairs_prepare(c, from, n, (char *)scratch, f)) return;
+  f->pairs = NULL;
   rows_parallel(fill_images, &job, n * channels, 1, (uint64_t)(n * channels * c->image.channel) / 2);
   f->x = scratch;
   f->sums.x_channel = c->image.channel;
@@ -645,12 +556,12 @@ static void prepare_images(const correlation *c, const char *from, int64_t n, fl
 status correlation_run(const correlation *c, const void *from, void *to, const void *w, const void *bias,
                        char *scratch) {
   const conv_geometry *g = &c->g;
-  const int64_t size = c->pairs ? sizeof(uint16_t) : sizeof(float);
+  const int64_t size = needs_floats(c) || c->products ? sizeof(float) : sizeof(uint16_t);
   phase f = {.c = c, .channels = c->backward ? g->rows : g->channels, .rows = c->backward ? g->channels : g->rows};
   f.sums.w_row = (c->backward ? c->w.inner : c->w.outer) / size;
   f.sums.w_channel = (c->backward ? c->w.outer : c->w.inner) / size;
   f.sums.channels = f.channels;
-  f.packed = scratch + c->weight_at;
+  f.packed = scratch + c->packed_at;
   f.w_group = g->rows * c->w.outer / size;
   for (int a = 0; a < CONV_AXES; ++a) f.w_axis[a] = c->w.axis[a] / size;
   f.store = loops->store[c->to.dtype][COMPUTE_F32];
@@ -658,11 +569,16 @@ status correlation_run(const correlation *c, const void *from, void *to, const v
   f.outputs = to;
   prepare_floats(c, w, bias, scratch, &f);
   if (c->products) return run_products(c, &f, from, w, scratch);
-  for (int64_t i = 0, n; i < g->batch; i += n) {
-    n = smaller(c->n_images, g->batch - i);
-    prepare_images(c, (const char *)from + i * c->from.outer, n, (float *)(void *)(scratch + c->image_at), &f);
-    f.outputs = (char *)to + i * c->to.outer;
-    run_images(c, &f, n, (int64_t *)(void *)(scratch + c->taps_at));
-  }
+  const int64_t all = outputs_along(c, c->band_axis);
+  f.one_pass = c->n_images == g->batch && c->band == all;
+  for (int64_t i = 0; i < g->batch; i += c->n_images)
+    for (int64_t b = 0; b < all; b += c->band) {
+      const int64_t n = smaller(c->n_images, g->batch - i);
+      f.image = c->image;
+      f.image.low[c->band_axis] += b * (c->backward ? 1 : g->stride[c->band_axis]);
+      prepare_images(c, (const char *)from + i * c->from.outer, n, (float *)(void *)(scratch + c->image_at), &f);
+      f.outputs = (char *)to + i * c->to.outer + b * c->to.axis[c->band_axis];
+      run_images(c, &f, n, smaller(c->band, all - b), (int64_t *)(void *)(scratch + c->taps_at));
+    }
   return ST_OK;
 }

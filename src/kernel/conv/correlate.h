@@ -1,8 +1,8 @@
-/* y = w * x, and the gradient of x from that of y, in one of two ways. As packed products of weights and columns
- * (phase_products.h): with one tap, or where weights are many or 16 bits wide. Or directly: inputs are copied to an image
- * with their padding, as floats, whose weights are read where they lie; or, for bfloat16 where the processor multiplies it,
- * as pairs of channels, with packed weights (direct_pairs.h). The gradient of a convolution with strides is done by phases
- * (phase.h). Any dtypes of operands; sums are float. */
+/* y = w * x, and the gradient of x from that of y, in one of three ways. As packed products of weights and columns
+ * (phase_products.h): with one tap, or where weights are many or 16 bits wide. Directly: inputs are copied to an image with
+ * their padding, as floats, whose weights are read where they lie. Or with packed weights and an image of rows of channels
+ * (direct_pairs.h): bfloat16 where the processor multiplies it, and floats where they are sums of such. The gradient of a
+ * convolution with strides is done by phases (phase.h). Any dtypes of operands; sums are float. */
 #ifndef CANNON_KERNEL_CONV_CORRELATE_H
 #define CANNON_KERNEL_CONV_CORRELATE_H
 
@@ -20,10 +20,12 @@ typedef struct {
   int64_t bias_stride;
   conv_image image;
   bool products;            /* as packed products (phase_products.h); else: */
-  const pair_kernel *pairs; /* not NULL: operands are bfloat16, and stay that: the image has words of two channels */
-  int64_t n_images;         /* at a time */
+  const pair_kernel *pairs; /* not NULL: for words of two channels, of bfloat16; or of floats' parts, where those do */
+  int64_t n_images;         /* at a time, */
+  int64_t band;             /* and outputs along this axis */
+  int band_axis;
   bool copies_w;
-  uint64_t image_at, weight_at, bias_at, taps_at; /* in scratch */
+  uint64_t image_at, weight_at, packed_at, bias_at, taps_at; /* in scratch */
   uint64_t cost_ns;
 } correlation;
 

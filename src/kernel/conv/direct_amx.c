@@ -1,4 +1,4 @@
-/* Compiled for AMX; see direct_pairs.h. */
+/* Compiled for AMX; see direct_pairs.h. Rows of tiles are positions: any tap of 16 neighbours is 1 KB in one piece. */
 #include "kernel/conv/direct_pairs.h"
 
 #include <stddef.h>
@@ -6,64 +6,171 @@
 #ifdef __AMX_BF16__
 
 #  include <immintrin.h>
-#  include <stdbool.h>
 
+#  include "kernel/engine/unroll.h"
 #  include "kernel/product/tile_kernel.h"
 
-enum { LANES = 16 }; /* positions of a tile */
+enum { POSITIONS = 16 /* of a tile */, BLOCK = 2 * POSITIONS };
 
-/* Tiles 0 to 3 are sums: rows 0, 1 by vectors 0, 1. 4 and 5 are weights, 6 and 7 inputs. */
-static inline __attribute__((always_inline)) void tiles(const pair_sums *s, bool two_rows, bool two_vectors, float *c) {
-  const int64_t step_words = s->x_pair * PAIR_STEP, w_bytes = (two_rows ? 2 : 1) * PAIR_TILE_BYTES;
-  const uint32_t *x = s->x;
-  const char *w = s->w;
-  const long pitch = (long)(s->x_pair * (int64_t)sizeof *x);
+/* Tiles 0 to 3 are sums, of tiles 4 and 5 by 6 and 7, in the order 00 01 10 11. */
+INLINE void clear_sums(void) {
   _tile_zero(0);
   _tile_zero(1);
   _tile_zero(2);
   _tile_zero(3);
-  for (int64_t pair = 0; pair < s->pairs; pair += PAIR_STEP, x += step_words)
-    for (int64_t t = 0; t < s->taps; ++t, w += w_bytes) {
-      const uint32_t *const at = x + s->x_tap[t];
-      _tile_loadd(4, w, 64);
-      _tile_loadd(6, at, pitch);
-      _tile_dpbf16ps(0, 4, 6);
-      if (two_vectors) {
-        _tile_loadd(7, at + LANES, pitch);
-        _tile_dpbf16ps(1, 4, 7);
-      }
-      if (two_rows) {
-        _tile_loadd(5, w + PAIR_TILE_BYTES, 64);
-        _tile_dpbf16ps(2, 5, 6);
-      }
-      if (two_rows && two_vectors) _tile_dpbf16ps(3, 5, 7);
-    }
-  const long c_pitch = PAIR_WIDTH * sizeof *c;
-  float *const second = c + PAIR_TILE_ROWS * PAIR_WIDTH;
-  _tile_stored(0, c, c_pitch);
-  if (two_vectors) _tile_stored(1, c + LANES, c_pitch);
-  if (two_rows) _tile_stored(2, second, c_pitch);
-  if (two_rows && two_vectors) _tile_stored(3, second + LANES, c_pitch);
 }
 
-static void block(const pair_sums *s, int rows, int n, float *c) {
-  const bool two_rows = rows > PAIR_TILE_ROWS, two_vectors = n > LANES;
-  amx_kernel.begin();
-  if (two_rows && two_vectors)
-    tiles(s, true, true, c);
-  else if (two_rows)
-    tiles(s, true, false, c);
-  else if (two_vectors)
-    tiles(s, false, true, c);
-  else
-    tiles(s, false, false, c);
-  amx_kernel.end();
-  for (int r = 0; s->bias && r < rows; ++r)
-    for (int i = 0; i < n; ++i) c[r * PAIR_WIDTH + i] += s->bias[r];
+INLINE void load_sums(const float *c, bool two_x, bool two_w) {
+  const long pitch = PAIR_ROWS * sizeof *c;
+  const float *const second = c + POSITIONS * PAIR_ROWS;
+  _tile_loadd(0, c, pitch);
+  if (two_w) _tile_loadd(1, c + PAIR_TILE_ROWS, pitch);
+  if (two_x) _tile_loadd(2, second, pitch);
+  if (two_x && two_w) _tile_loadd(3, second + PAIR_TILE_ROWS, pitch);
 }
+
+INLINE void store_sums(float *c, bool two_x, bool two_w) {
+  const long pitch = PAIR_ROWS * sizeof *c;
+  float *const second = c + POSITIONS * PAIR_ROWS;
+  _tile_stored(0, c, pitch);
+  if (two_w) _tile_stored(1, c + PAIR_TILE_ROWS, pitch);
+  if (two_x) _tile_stored(2, second, pitch);
+  if (two_x && two_w) _tile_stored(3, second + PAIR_TILE_ROWS, pitch);
+}
+
+/* One or two tiles of each factor: bytes from row to row of the first, and to the second tile; rows of weights have 64. */
+typedef struct {
+  long x_row;
+  int64_t x_second, x_part, w_second, w_part;
+} layout;
+
+#  define LOAD_X(part)                                                                                                 \
+    do {                                                                                                               \
+      _tile_loadd(4, x + (part)*l.x_part, l.x_row);                                                                    \
+      if (two_x) _tile_loadd(5, x + (part)*l.x_part + l.x_second, l.x_row);                                            \
+    } while (0)
+#  define LOAD_W(part)                                                                                                 \
+    do {                                                                                                               \
+      _tile_loadd(6, w + (part)*l.w_part, PAIR_BYTES);                                                                 \
+      if (two_w) _tile_loadd(7, w + (part)*l.w_part + l.w_second, PAIR_BYTES);                                         \
+    } while (0)
+#  define MULTIPLY()                                                                                                   \
+    do {                                                                                                               \
+      _tile_dpbf16ps(0, 4, 6);                                                                                         \
+      if (two_w) _tile_dpbf16ps(1, 4, 7);                                                                              \
+      if (two_x) _tile_dpbf16ps(2, 5, 6);                                                                              \
+      if (two_x && two_w) _tile_dpbf16ps(3, 5, 7);                                                                     \
+    } while (0)
+
+INLINE void add_products(const char *x, const char *w, layout l, bool two_x, bool two_w, int parts) {
+  LOAD_X(0);
+  if (parts == PAIR_PARTS) {
+    LOAD_W(2);
+    MULTIPLY();
+    LOAD_W(1);
+    MULTIPLY();
+  }
+  LOAD_W(0);
+  MULTIPLY();
+  if (parts != PAIR_PARTS) return;
+  LOAD_X(1);
+  MULTIPLY();
+  LOAD_W(1);
+  MULTIPLY();
+  LOAD_X(2);
+  LOAD_W(0);
+  MULTIPLY();
+}
+
+/* ---- sums over channels and taps --------------------------------------------------------------------------------- */
+
+INLINE void block_body(const pair_sums *s, const char *x, bool two_positions, bool two_rows, int parts, float *c) {
+  const int64_t w_bytes = (two_rows ? 2 : 1) * PAIR_TILE_BYTES;
+  const layout l = {PAIR_BYTES, PAIR_TILE_BYTES, s->x_part, PAIR_TILE_BYTES, s->w_part};
+  const char *w = s->w;
+  clear_sums();
+  for (int64_t pair = 0; pair < s->pairs; pair += PAIR_STEP, x += s->x_step, w += s->kernel_taps * w_bytes)
+    for (int64_t t = 0; t < s->taps; ++t)
+      add_products(x + s->x_tap[t] * PAIR_BYTES, w + s->w_tap[t] * w_bytes, l, two_positions, two_rows, parts);
+  store_sums(c, two_positions, two_rows);
+}
+
+typedef void block_function(const pair_sums *s, const char *x, float *c);
+#  define BLOCK_OF(positions, rows, parts)                                                                             \
+    static void block_##positions##rows##_##parts(const pair_sums *s, const char *x, float *c) {                       \
+      block_body(s, x, positions, rows, parts, c);                                                                     \
+    }
+#  define BLOCKS(parts) BLOCK_OF(0, 0, parts) BLOCK_OF(0, 1, parts) BLOCK_OF(1, 0, parts) BLOCK_OF(1, 1, parts)
+#  define LISTED(parts)                                                                                                \
+    {                                                                                                                  \
+      {block_00_##parts, block_01_##parts}, { block_10_##parts, block_11_##parts }                                     \
+    }
+BLOCKS(1)
+BLOCKS(3)
+static block_function *const blocks[2][2][2] = {LISTED(1), LISTED(3)};
+
+/* Blocks begin at the next position that is wanted: what lies between lines is only computed within one. */
+static int64_t sums(const pair_sums *s, int rows, const int64_t *place, int64_t n, float *c, int32_t *index) {
+  int64_t i = 0;
+  for (int row = 0; i < n && row <= PAIR_SUMS - BLOCK;) {
+    const int64_t first = place[i];
+    int last = 0;
+    for (; i < n && place[i] - first < BLOCK; ++i) index[i] = row + (last = (int)(place[i] - first));
+    const bool two = last >= POSITIONS;
+    blocks[s->parts > 1][two][rows > PAIR_TILE_ROWS](s, s->x + first * PAIR_BYTES, c + row * PAIR_ROWS);
+    row += two ? BLOCK : POSITIONS;
+  }
+  return i;
+}
+
+/* ---- products over positions ------------------------------------------------------------------------------------- */
+
+INLINE void products_body(const pair_products *p, bool two_channels, bool two_rows, int parts, int64_t steps, float *c,
+                          bool accumulate) {
+  const layout l = {p->x_channel, PAIR_TILE_ROWS * p->x_channel, p->x_part, p->y_tile, p->y_part};
+  if (accumulate)
+    load_sums(c, two_channels, two_rows);
+  else
+    clear_sums();
+  for (int64_t s = 0; s < steps; ++s)
+    add_products(p->x + s * PAIR_BYTES, p->y + s * PAIR_TILE_BYTES, l, two_channels, two_rows, parts);
+  store_sums(c, two_channels, two_rows);
+}
+
+typedef void products_function(const pair_products *p, int64_t steps, float *c, bool accumulate);
+#  define PRODUCTS_OF(channels, rows, parts)                                                                           \
+    static void products_##channels##rows##_##parts(const pair_products *p, int64_t steps, float *c,                   \
+                                                    bool accumulate) {                                                 \
+      products_body(p, channels, rows, parts, steps, c, accumulate);                                                   \
+    }
+#  define PRODUCTS(parts)                                                                                              \
+    PRODUCTS_OF(0, 0, parts) PRODUCTS_OF(0, 1, parts) PRODUCTS_OF(1, 0, parts) PRODUCTS_OF(1, 1, parts)
+#  define PRODUCTS_LISTED(parts)                                                                                       \
+    {                                                                                                                  \
+      {products_00_##parts, products_01_##parts}, { products_10_##parts, products_11_##parts }                         \
+    }
+PRODUCTS(1)
+PRODUCTS(3)
+static products_function *const variants[2][2][2] = {PRODUCTS_LISTED(1), PRODUCTS_LISTED(3)};
+
+static void products(const pair_products *p, int channels, int rows, int64_t steps, float *c, bool accumulate) {
+  variants[p->parts > 1][channels > PAIR_TILE_ROWS][rows > PAIR_TILE_ROWS](p, steps, c, accumulate);
+}
+
+/* ---- the kernel -------------------------------------------------------------------------------------------------- */
+
+static void begin(void) { amx_kernel.begin(); }
+static void end(void) { amx_kernel.end(); }
 
 const pair_kernel *direct_amx(void) {
-  static const pair_kernel kernel = {.width = 2 * LANES, .least_taps = 1, .flops_per_ns = 600, .block = block};
+  static const pair_kernel kernel = {.parts = PAIR_PARTS,
+                                     .least_taps = 1,
+                                     .least_rows = 2,
+                                     .flops_per_ns = 1200,
+                                     .sums = sums,
+                                     .products = products,
+                                     .begin = begin,
+                                     .end = end};
   return amx_start() ? &kernel : NULL;
 }
 

@@ -92,3 +92,15 @@ void conv_operand_init(conv_operand *o, const tensor *t, int n) {
   for (int a = 0; a < CONV_AXES; ++a) o->axis[a] = a < missing ? 0 : t->strides[lead + a - missing] * size;
   o->dtype = t->dtype;
 }
+
+void conv_join_axes(conv_geometry *g, const conv_operand *x, const conv_operand *y) {
+  for (int a = 0; a + 1 < CONV_AXES; ++a) {
+    bool plain = g->in[a] == g->out[a] && g->in[a + 1] == g->out[a + 1] &&
+                 x->axis[a] == g->in[a + 1] * x->axis[a + 1] && y->axis[a] == g->in[a + 1] * y->axis[a + 1];
+    for (int i = a; i <= a + 1; ++i) plain &= g->kernel[i] == 1 && g->stride[i] == 1 && g->pad[i] == 0;
+    if (!plain) continue;
+    g->in[a + 1] *= g->in[a];
+    g->out[a + 1] = g->in[a + 1];
+    g->in[a] = g->out[a] = 1;
+  }
+}

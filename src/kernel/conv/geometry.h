@@ -37,6 +37,8 @@ typedef struct {
 status conv_geometry_init(conv_geometry *g, const tensor *input, const tensor *weight, const conv_arguments *a, int *n);
 /* The result of the forward pass: its dimensions, of input's rank. */
 void conv_output_dims(const conv_geometry *g, const tensor *input, bool transposed, int n, int64_t *dims);
+/* Axes that no window sees as such become one, where both sides have them in one piece. */
+void conv_join_axes(conv_geometry *g, const conv_operand *x, const conv_operand *y);
 void conv_operand_init(conv_operand *o, const tensor *t, int n);
 
 /* Divisors that are mostly 1; a division takes as long as many other instructions. */

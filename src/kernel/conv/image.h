@@ -6,6 +6,7 @@
 #ifndef CANNON_KERNEL_CONV_IMAGE_H
 #define CANNON_KERNEL_CONV_IMAGE_H
 
+#include "kernel/conv/direct_pairs.h"
 #include "kernel/conv/geometry.h"
 
 enum { IMAGE_SLACK = 64 /* floats that may be read behind an image */ };
@@ -34,9 +35,14 @@ static inline int64_t image_tap(const conv_image *i, const int64_t *t) {
 /* Channels [begin, end) of all that lie `inner` apart in x, to to[(channel - begin) * i->channel]. */
 void image_fill(const conv_image *i, float *to, const char *x, const conv_operand *o, const int64_t *in, int64_t begin,
                 int64_t end);
-/* The same of bfloat16s, for pairs of channels: word [pair - begin][...] has channel 2 * pair in its low half; channels
- * from `channels` on are 0. */
-void image_fill_pairs(const conv_image *i, uint32_t *to, const char *x, const conv_operand *o, const int64_t *in,
-                      int64_t channels, int64_t begin, int64_t end);
+/* The same for words of two channels: rows [begin, end) of a step of up to 32 channels as direct_pairs.h has them, of
+ * bfloat16s; or of floats, PAIR_PARTS images `part` bytes apart. x: its first channel. */
+void image_fill_step(const conv_image *i, char *to, int64_t part, const char *x, const conv_operand *o,
+                     const int64_t *in, int channels, int64_t begin, int64_t end, float_range *range);
+
+/* The same for products of positions (pair_products): the channel at x as bfloat16, or floats' parts; 0 behind the rows up to
+ * i->channel is the caller's. */
+void image_fill_lines(const conv_image *i, uint16_t *to, int64_t part, const char *x, const conv_operand *o,
+                      const int64_t *in, float_range *range);
 
 #endif

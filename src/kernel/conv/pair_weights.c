@@ -16,6 +16,7 @@ enum {
 typedef struct {
   uint32_t *to;         /* [taps][tiles] */
   const uint16_t *from; /* the first row and channel */
+  int64_t row_stride, channel_stride;
   int64_t rows, channels, tiles;
 } step;
 
@@ -35,34 +36,39 @@ static void turn(uint32_t *to, int64_t to_row, const uint32_t *from, int64_t fro
   direct_loops->transpose((float *)(void *)to, to_row, (const float *)(const void *)from, from_row, n);
 }
 
-/* Row by row. `runs`: all of a kernel's taps are wanted, as they lie. */
-static void pack_rows(const pair_weights *p, const step *s, bool runs) {
-  const int64_t tap_bytes = s->tiles * PAIR_TILE_BYTES;
+static int64_t tap_offset(const pair_weights *p, int64_t t) {
+  return t / (p->kernel[1] * p->kernel[2]) * p->axis[0] + t / p->kernel[2] % p->kernel[1] * p->axis[1] +
+         t % p->kernel[2] * p->axis[2];
+}
+
+/* Row by row. */
+static void pack_rows(const pair_weights *p, const step *s) {
+  const int64_t taps = conv_volume(p->kernel), tap_bytes = s->tiles * PAIR_TILE_BYTES;
+  const bool runs = p->plain && s->channel_stride == taps && s->channels == PAIR_CHANNELS;
   for (int64_t r = 0; r < s->rows; ++r) {
-    const uint16_t *const from = s->from + r * p->row_stride;
+    const uint16_t *const from = s->from + r * s->row_stride;
     uint16_t *at = (uint16_t *)(void *)(s->to + r / PAIR_TILE_ROWS * TILE_WORDS + r % PAIR_TILE_ROWS * PITCH);
-    if (runs && s->channels == PAIR_CHANNELS) {
-      conv_loops->split(at, tap_bytes, from, p->taps, sizeof *at);
+    if (runs) {
+      conv_loops->split(at, tap_bytes, from, taps, sizeof *at);
       continue;
     }
-    for (int64_t t = 0; t < p->taps; ++t, at += tap_bytes / (int64_t)sizeof *at)
-      conv_loops->take(at, from + p->tap[t], p->channel_stride, sizeof *at, s->channels);
+    for (int64_t t = 0; t < taps; ++t, at += tap_bytes / (int64_t)sizeof *at)
+      conv_loops->take(at, from + tap_offset(p, t), s->channel_stride, sizeof *at, s->channels);
   }
   uint32_t row[TILE_WORDS], *tile = s->to;
-  for (int64_t i = 0; p->by_pairs && i < s->tiles * p->taps; ++i, tile += TILE_WORDS) {
+  for (int64_t i = 0; i < s->tiles * taps; ++i, tile += TILE_WORDS) {
     memcpy(row, tile, sizeof row);
     turn(tile, PITCH, row, PITCH, PITCH);
   }
 }
 
-/* Whole tiles by pairs of channels, whose taps are runs: two elements of all rows at a time, then each word from the two
- * that have its elements. */
-static void pack_runs_by_pairs(const pair_weights *p, const step *s) {
+/* Whole tiles whose taps are runs: two elements of all rows at a time, then each word from the two that have its elements. */
+static void pack_runs(const pair_weights *p, const step *s) {
   _Alignas(64) uint32_t two[MOST_TAPS * PAIR_STEP][PAIR_TILE_ROWS], rows[PAIR_TILE_ROWS][MOST_TAPS * PAIR_STEP];
-  const int64_t taps = p->taps, words = taps * PAIR_STEP;
+  const int64_t taps = conv_volume(p->kernel), words = taps * PAIR_STEP;
   for (int64_t v = 0; v < s->tiles; ++v) {
     for (int r = 0; r < PAIR_TILE_ROWS; ++r)
-      memcpy(rows[r], s->from + (v * PAIR_TILE_ROWS + r) * p->row_stride, (size_t)words * sizeof rows[r][0]);
+      memcpy(rows[r], s->from + (v * PAIR_TILE_ROWS + r) * s->row_stride, (size_t)words * sizeof rows[r][0]);
     turn(two[0], PAIR_TILE_ROWS, rows[0], MOST_TAPS * PAIR_STEP, words);
     conv_loops->join(s->to + v * TILE_WORDS, s->tiles * TILE_WORDS, two[0], taps, PAIR_STEP);
   }
@@ -72,41 +78,67 @@ static void pack_runs_by_pairs(const pair_weights *p, const step *s) {
  * each tap. */
 static void pack_across(const pair_weights *p, const step *s) {
   _Alignas(64) uint32_t words[PAIR_TILE_ROWS * MOST_TAPS], by_tap[MOST_TAPS][PAIR_STEP][PAIR_TILE_ROWS];
+  const int64_t taps = conv_volume(p->kernel);
   for (int64_t v = 0; v < s->tiles; ++v) {
     for (int64_t pair = 0; pair < PAIR_STEP; ++pair) {
-      const uint16_t *const low = s->from + v * PAIR_TILE_ROWS * p->row_stride + 2 * pair * p->channel_stride;
-      conv_loops->pair(words, low, low + p->channel_stride, 1, PAIR_TILE_ROWS * p->kernel_taps);
-      conv_loops->split(by_tap[0][pair], sizeof by_tap[0], words, p->kernel_taps, sizeof *words);
+      const uint16_t *const low = s->from + v * PAIR_TILE_ROWS * s->row_stride + 2 * pair * s->channel_stride;
+      if (taps == 1) {
+        conv_loops->pair(s->to + v * TILE_WORDS + pair * PITCH, low, low + s->channel_stride, 1, PAIR_TILE_ROWS);
+        continue;
+      }
+      conv_loops->pair(words, low, low + s->channel_stride, 1, PAIR_TILE_ROWS * taps);
+      conv_loops->split(by_tap[0][pair], sizeof by_tap[0], words, taps, sizeof *words);
     }
-    for (int64_t t = 0; t < p->taps; ++t) {
-      uint32_t *const to = s->to + (t * s->tiles + v) * TILE_WORDS;
-      if (p->by_pairs)
-        memcpy(to, by_tap[p->tap[t]], sizeof by_tap[0]);
-      else
-        turn(to, PITCH, by_tap[p->tap[t]][0], PAIR_TILE_ROWS, PITCH);
-    }
+    for (int64_t t = 0; taps > 1 && t < taps; ++t)
+      memcpy(s->to + (t * s->tiles + v) * TILE_WORDS, by_tap[t], sizeof by_tap[0]);
+  }
+}
+
+static void pack_step(const pair_weights *p, const step *s) {
+  const int64_t taps = conv_volume(p->kernel);
+  const bool whole = s->rows == s->tiles * PAIR_TILE_ROWS && s->channels == PAIR_CHANNELS;
+  const bool fast = whole && p->plain && taps <= MOST_TAPS;
+  if (!whole) memset(s->to, 0, (size_t)(s->tiles * taps * PAIR_TILE_BYTES));
+  if (fast && s->channel_stride == taps)
+    pack_runs(p, s);
+  else if (fast && s->row_stride == taps)
+    pack_across(p, s);
+  else
+    pack_rows(p, s);
+}
+
+/* Of floats, whose rows lie in one piece for each channel, or channels for each row. */
+static void pack_floats(const pair_weights *p, const step *s, const float *from) {
+  _Alignas(64) uint16_t halves[PAIR_PARTS][PAIR_ROWS * PAIR_CHANNELS * PAIR_FLOAT_TAPS];
+  const bool across = s->channel_stride > s->row_stride;
+  const int64_t outer = across ? s->channels : s->rows, stride = across ? s->channel_stride : s->row_stride;
+  const int64_t run = (across ? s->rows : s->channels) * conv_volume(p->kernel);
+  float_range range = FLOAT_RANGE_EMPTY;
+  for (int64_t i = 0; i < outer; ++i)
+    pair_take_parts(halves[0] + i * run, sizeof halves[0], from + i * stride, run, &range);
+  for (int part = 0; part < PAIR_PARTS; ++part) {
+    step staged = *s;
+    *(across ? &staged.channel_stride : &staged.row_stride) = run;
+    staged.from = halves[part];
+    staged.to += part * p->part / (int64_t)sizeof *s->to;
+    pack_step(p, &staged);
   }
 }
 
 void pair_weights_pack(const pair_weights *p, char *to, int64_t group, int64_t row) {
-  const bool few = p->kernel_taps > 0 && p->kernel_taps <= MOST_TAPS;
-  const bool across = few && p->channel_stride != p->kernel_taps && p->row_stride == p->kernel_taps;
-  bool runs = p->kernel_taps == p->taps && p->channel_stride == p->taps;
-  for (int64_t t = 0; t < p->taps; ++t) runs &= p->tap[t] == t;
-  step s = {.to = (uint32_t *)(void *)to, .rows = smaller(PAIR_ROWS, p->rows - row)};
+  step s = {.to = (uint32_t *)(void *)to,
+            .row_stride = p->row_stride,
+            .channel_stride = p->channel_stride,
+            .rows = smaller(PAIR_ROWS, p->rows - row)};
   s.tiles = tiles_of(s.rows);
-  const bool whole_rows = s.rows == s.tiles * PAIR_TILE_ROWS;
-  const int64_t words = s.tiles * p->taps * TILE_WORDS;
+  const int64_t words = s.tiles * conv_volume(p->kernel) * TILE_WORDS;
   for (int64_t channel = 0; channel < p->channels; channel += PAIR_CHANNELS, s.to += words) {
-    s.from = p->w + group * p->group_stride + row * p->row_stride + channel * p->channel_stride;
+    const int64_t first = group * p->group_stride + row * p->row_stride + channel * p->channel_stride;
     s.channels = smaller(PAIR_CHANNELS, p->channels - channel);
-    const bool whole = whole_rows && s.channels == PAIR_CHANNELS;
-    if (!whole) memset(s.to, 0, (size_t)words * sizeof *s.to);
-    if (whole && across)
-      pack_across(p, &s);
-    else if (whole && few && runs && p->by_pairs)
-      pack_runs_by_pairs(p, &s);
+    s.from = (const uint16_t *)p->w + first;
+    if (p->part)
+      pack_floats(p, &s, (const float *)p->w + first);
     else
-      pack_rows(p, &s, runs);
+      pack_step(p, &s);
   }
 }

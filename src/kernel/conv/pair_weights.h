@@ -1,17 +1,20 @@
-/* Weights of bfloat16 as the kernels of direct_pairs.h read them: tiles of 16 rows by 32 channels, those of a block of
- * PAIR_ROWS rows [steps][taps][1 or 2], 0 where there are no rows or channels. */
+/* Weights as the kernels of direct_pairs.h read them: tiles of 16 pairs of channels by 16 rows, those of a block of
+ * PAIR_ROWS rows [steps][taps][1 or 2], 0 where there are no rows or channels. Of floats, each part by itself. */
 #ifndef CANNON_KERNEL_CONV_PAIR_WEIGHTS_H
 #define CANNON_KERNEL_CONV_PAIR_WEIGHTS_H
 
 #include "kernel/conv/direct_pairs.h"
+#include "kernel/conv/geometry.h"
+
+enum { PAIR_FLOAT_TAPS = 25 /* most of a kernel of floats */ };
 
 typedef struct {
-  const uint16_t *w;
+  const void *w; /* bfloat16; */
+  int64_t part;  /* or, where not 0, floats: bytes between the tiles of their parts */
   int64_t group_stride, row_stride, channel_stride; /* elements */
-  const int64_t *tap;                               /* where each tap's elements are */
-  int64_t taps, groups, rows, channels;             /* rows and channels of a group */
-  int64_t kernel_taps; /* of which taps are some, side by side in their order; 0: they lie otherwise */
-  bool by_pairs;       /* a tile has words of rows for each pair of channels: pair_kernel's anywhere */
+  int64_t kernel[CONV_AXES], axis[CONV_AXES];       /* taps along each axis, and elements from one to the next */
+  int64_t groups, rows, channels;                   /* rows and channels of a group */
+  bool plain; /* taps are side by side, in their order; those of floats always are */
 } pair_weights;
 
 int64_t pair_steps(int64_t channels);

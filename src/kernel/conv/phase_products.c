@@ -108,6 +108,12 @@ static float *direct_sums_of(const products_job *j, const products_part *t) {
   return (float *)(void *)(t->out + image * p->to->outer + t->row * p->to->inner + in_image * size);
 }
 
+/* Kernels read whole grains of staged rows. What they make of the rest is not used, but denormals would cost much time. */
+static void clear_behind_rows(const products_job *j, const products_part *t, char *columns) {
+  const int64_t end = (t->positions + TILE_GRAIN - 1) / TILE_GRAIN * TILE_GRAIN - t->positions, size = j->from.size;
+  for (int64_t r = 0; r < j->depth; ++r) memset(columns + r * j->pitch + t->positions * size, 0, (size_t)(end * size));
+}
+
 static status make_part(const products_job *j, const products_part *t) {
   const phase_products *p = j->p;
   const size_t b = tile_b_bytes(j->type, j->depth, t->positions), a = tile_a_bytes(j->type, j->block_rows, j->depth);
@@ -121,6 +127,7 @@ static status make_part(const products_job *j, const products_part *t) {
   room.columns = room.a + a;
   room.weights = room.columns + stage;
   if (!direct) sums = (float *)(void *)(room.weights + stage);
+  if (t->positions % TILE_GRAIN) clear_behind_rows(j, t, room.columns);
   for (int64_t r = 0; t->bias && r < t->rows; ++r) conv_loops->fill(sums + r * ld, t->bias[t->row + r], t->positions);
   const int64_t products = p->channels * j->from.n_taps;
   for (int64_t k = 0, n; k < products; k += n) {

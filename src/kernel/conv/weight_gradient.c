@@ -4,6 +4,7 @@
 
 #include "kernel/conv/correlate.h"
 #include "kernel/conv/direct.h"
+#include "kernel/conv/gradient_pairs.h"
 #include "kernel/engine/rows.h"
 #include "kernel/engine/scratch.h"
 #include "kernel/product/product.h"
@@ -263,6 +264,8 @@ static status run_products(const weight_gradient *c, const void *x, const void *
 void weight_gradient_init(weight_gradient *c, executor *e, const conv_geometry *g, const conv_operand *x,
                           const conv_operand *y, const conv_operand *w) {
   *c = (weight_gradient){.g = *g, .x = *x, .y = *y, .w = *w};
+  conv_join_axes(&c->g, x, y);
+  g = &c->g;
   c->products = g->rows >= LEAST_ROWS;
   c->type = columns_type(x->dtype, y->dtype, g->batch * conv_volume(g->out));
   c->cost_ns = conv_cost_ns(g, c->products && c->type != TILE_F32 ? 400 : 80);
@@ -277,12 +280,16 @@ void weight_gradient_init(weight_gradient *c, executor *e, const conv_geometry *
   runs &= g->channels == 1 || w->inner == step;
   c->direct = w->dtype == ACL_FLOAT && runs && (g->groups * g->rows == 1 || w->outer == step * g->channels);
   c->by_parts = c->products && runs && !c->direct;
+  if (c->direct || c->by_parts) gradient_pairs_init(c, e);
   const int64_t weights = g->groups * g->rows * g->channels * conv_volume(g->kernel);
   if (!c->direct && !c->by_parts) c->sum_at = workspace_intermediate(e, (uint64_t)weights * sizeof(float));
 }
 
 status weight_gradient_run(const weight_gradient *c, const void *x, const void *y, void *w, char *scratch) {
   const conv_geometry *g = &c->g;
+  bool done = false;
+  if (c->pairs) TRY(gradient_pairs_run(c, x, y, w, scratch, &done));
+  if (done) return ST_OK;
   float *const sum = c->direct ? w : c->by_parts ? NULL : (void *)(scratch + c->sum_at);
   if (c->products)
     TRY(run_products(c, x, y, w, sum));

@@ -1,7 +1,8 @@
 /* The gradient of w: for each element the product of y with x, shifted by the element's tap, summed over positions and
  * images. In one of two ways: as a product of y and x's columns (columns.h), packed by blocks, in float or, where
- * AMX has it, the operands' 16 bits. Or where rows are few (depthwise), on floats: y is copied to an image of x's
- * order with zeros where x has its padding, and each element is a dot product. */
+ * AMX has it, the operands' 16 bits. Where rows are few (depthwise), on floats: y is copied to an image of x's order with
+ * zeros where x has its padding, and each element is a dot product. Or where AMX multiplies lines of both (gradient_pairs.h),
+ * likewise, many elements at a time. */
 #ifndef CANNON_KERNEL_CONV_WEIGHT_GRADIENT_H
 #define CANNON_KERNEL_CONV_WEIGHT_GRADIENT_H
 
@@ -16,9 +17,11 @@ typedef struct {
   tile_type type;
   int64_t depth, block_rows, part_rows, part_columns;
   int64_t pitch;               /* bytes, of columns that are to be packed */
-  conv_image x_image, y_image; /* the second way */
-  int64_t n_images;            /* at a time */
-  uint64_t x_at, y_at, taps_at;
+  const pair_kernel *pairs;    /* the third way, unless its operands' values forbid it; or NULL */
+  conv_image x_image, y_image; /* the second way, and the third */
+  int64_t n_images;            /* at a time, */
+  int64_t band[CONV_AXES];     /* and so many outputs of each, along the axes: of the third way */
+  uint64_t x_at, y_at, taps_at, pair_sums_at;
   bool direct;   /* sums are made in w */
   bool by_parts; /* products are stored in w, whose rows are runs */
   uint64_t sum_at;

@@ -1,0 +1,253 @@
+/* Phases by words of two channels (direct_pairs.h). */
+#include <string.h>
+
+#include "kernel/conv/correlate_phase.h"
+#include "kernel/engine/rows.h"
+#include "op/parallel.h"
+
+enum {
+  LEAST_CHANNELS = 16,         /* summed over, for words of two to be worth it */
+  LEAST_FLOAT_POSITIONS = 128, /* of a phase, for floats' weights to be split */
+  LEAST_FLOAT_ROWS = 64,       /* times taps, for inputs' */
+  STRIP = 512,                 /* outputs that all rows see in turn */
+};
+
+/* ---- where they fit ---------------------------------------------------------------------------------------------- */
+
+const pair_kernel *pairs_of(const correlation *c) {
+  const conv_geometry *g = &c->g;
+  const int dtype = c->w.dtype;
+  const int64_t rows = c->backward ? g->channels : g->rows, channels = c->backward ? g->rows : g->channels;
+  if (c->from.dtype != dtype || (dtype != ACL_BF16 && dtype != ACL_FLOAT) || channels < LEAST_CHANNELS) return NULL;
+  const pair_kernel *const kernel = direct_pairs();
+  const int64_t taps = conv_volume(g->kernel);
+  if (!kernel) return NULL;
+  if (dtype == ACL_BF16) return taps >= kernel->least_taps && rows >= kernel->least_rows ? kernel : NULL;
+  const int64_t positions =
+      g->batch * (c->backward ? conv_volume(g->in) / conv_volume(g->stride) : conv_volume(g->out));
+  const bool worth_it = rows >= PAIR_TILE_ROWS && positions >= LEAST_FLOAT_POSITIONS && rows * taps >= LEAST_FLOAT_ROWS;
+  return kernel->parts == PAIR_PARTS && taps <= PAIR_FLOAT_TAPS && worth_it ? kernel : NULL;
+}
+
+static int parts_of(const correlation *c) { return c->w.dtype == ACL_FLOAT ? PAIR_PARTS : 1; }
+static int64_t channels_of(const correlation *c) { return c->backward ? c->g.rows : c->g.channels; }
+
+static int64_t step_bytes(const correlation *c) { return c->image.channel * PAIR_BYTES; }
+static int64_t group_bytes(const correlation *c) { return pair_steps(channels_of(c)) * step_bytes(c); }
+
+uint64_t pairs_image_bytes(const correlation *c, int64_t n) {
+  /* Behind the last position are those of its tile. */
+  return (uint64_t)(n * parts_of(c) * c->g.groups * group_bytes(c) + PAIR_TILE_BYTES);
+}
+
+static int64_t part_of_weights(const correlation *c) {
+  const conv_geometry *g = &c->g;
+  return pair_weights_bytes(g->groups, c->backward ? g->channels : g->rows, channels_of(c), conv_volume(g->kernel));
+}
+
+uint64_t pairs_weight_bytes(const correlation *c) { return (uint64_t)(parts_of(c) * part_of_weights(c)); }
+
+/* ---- images ------------------------------------------------------------------------------------------------------ */
+
+typedef struct {
+  const correlation *c;
+  const conv_image *image;
+  const char *from;
+  char *to;
+  int64_t part;
+  float_range *range;
+} fill_job;
+
+/* Rows of all steps of all groups and images. */
+static void fill_steps(const void *job, int64_t begin, int64_t end) {
+  const fill_job *j = job;
+  const correlation *c = j->c;
+  const int64_t channels = channels_of(c), steps = pair_steps(channels), rows = c->image.rows;
+  float_range range = FLOAT_RANGE_EMPTY;
+  for (int64_t i = begin, n; i < end; i += n) {
+    const int64_t row = i % rows, at = i / rows, step = at % steps, group = at / steps % c->g.groups;
+    n = smaller(rows - row, end - i);
+    const int64_t first = step * PAIR_CHANNELS;
+    const char *const from =
+        j->from + at / steps / c->g.groups * c->from.outer + (group * channels + first) * c->from.inner;
+    image_fill_step(j->image, j->to + at * step_bytes(c), j->part, from, &c->from, c->backward ? c->g.out : c->g.in,
+                    (int)smaller(PAIR_CHANNELS, channels - first), row, row + n, &range);
+  }
+  pair_range_join(j->range, &range);
+}
+
+typedef struct {
+  const float *w;
+  float_range *range;
+} range_job;
+
+static void weights_range(const void *job, int64_t begin, int64_t end) {
+  const range_job *j = job;
+  float_range range = FLOAT_RANGE_EMPTY;
+  pair_range(&range, j->w + begin, end - begin);
+  pair_range_join(j->range, &range);
+}
+
+bool pairs_prepare(const correlation *c, const char *from, int64_t n, char *image, phase *f) {
+  const conv_geometry *g = &c->g;
+  const int64_t volume = conv_volume(g->kernel), weights = g->groups * g->rows * g->channels * volume;
+  const int64_t image_bytes = g->groups * group_bytes(c);
+  float_range of_x = FLOAT_RANGE_EMPTY;
+  const fill_job job = {c, &f->image, from, image, n * image_bytes, &of_x};
+  rows_parallel(fill_steps, &job, n * g->groups * pair_steps(f->channels) * c->image.rows, 1,
+                (uint64_t)(n * parts_of(c) * image_bytes) / 16);
+  if (c->w.dtype == ACL_FLOAT && !f->has_range) {
+    f->weight_range = FLOAT_RANGE_EMPTY;
+    const range_job range = {f->sums.w, &f->weight_range};
+    rows_parallel(weights_range, &range, weights, 4096, (uint64_t)weights / 4);
+    f->has_range = true;
+  }
+  if (c->w.dtype == ACL_FLOAT && !pair_parts_suffice(&of_x, &f->weight_range, f->channels * volume)) return false;
+  f->pairs = c->pairs;
+  f->x = (const float *)(const void *)image;
+  f->x_image = image_bytes;
+  f->x_group = group_bytes(c);
+  f->sums.x_channel = step_bytes(c);
+  return true;
+}
+
+/* ---- products ---------------------------------------------------------------------------------------------------- */
+
+/* Where n outputs from p on are in the image. */
+static void place_outputs(const phase *f, int64_t p, int64_t n, int64_t *place) {
+  const int64_t pitch = f->image_size[2], width = f->axis[2].out, line = p / width;
+  int64_t w = p % width, h = line % f->axis[1].out, d = line / f->axis[1].out;
+  for (int64_t i = 0; i < n;) {
+    const int64_t at = (d * f->image_size[1] + h) * pitch + w, m = smaller(width - w, n - i);
+    for (int64_t k = 0; k < m; ++k) place[i + k] = at + k;
+    i += m;
+    w = 0;
+    if (++h == f->axis[1].out) h = 0, ++d;
+  }
+}
+
+/* Sums of n outputs from p on, to all lines of the output that they are of. */
+static void store(const phase *f, pair_outputs *o, char *to, const float *c, const int32_t *index, int64_t p,
+                  int64_t n) {
+  int64_t w = p % f->pitch, line = p / f->pitch;
+  for (int64_t i = 0, m; i < n; i += m, w = 0, ++line) {
+    m = smaller(f->pitch - w, n - i);
+    o->to = to + line / f->lines * f->to_axis[0] + line % f->lines * f->to_axis[1] + w * f->to_axis[2];
+    pair_store(o, c, index + i, m);
+  }
+}
+
+/* A block of rows of a strip of outputs. */
+static void make_strip(const phase *f, const char *w, int64_t image, int64_t group, int64_t row_tile, int64_t strip) {
+  _Alignas(64) float c[PAIR_SUMS * PAIR_ROWS];
+  int32_t index[PAIR_SUMS + PAIR_STORE_AHEAD];
+  int64_t place[STRIP];
+  const conv_operand *const to = &f->c->to;
+  const int64_t row = row_tile * PAIR_ROWS, p = strip * f->width, n = smaller(f->width, f->positions - p);
+  const pair_sums s = {.w = w,
+                       .x = (const char *)f->x + image * f->x_image + group * f->x_group,
+                       .x_step = f->sums.x_channel,
+                       .x_part = f->n_images * f->x_image,
+                       .w_part = f->weights.part,
+                       .x_tap = f->sums.x_tap,
+                       .w_tap = f->sums.w_tap,
+                       .pairs = (f->channels + 1) / 2,
+                       .taps = f->sums.taps,
+                       .kernel_taps = conv_volume(f->c->g.kernel),
+                       .parts = parts_of(f->c)};
+  pair_outputs o = {.row = to->inner,
+                    .position = f->to_axis[2],
+                    .dtype = to->dtype,
+                    .rows = (int)smaller(PAIR_ROWS, f->rows - row),
+                    .bias = f->bias ? f->bias + group * f->rows + row : NULL};
+  place_outputs(f, p, n, place);
+  for (int64_t i = 0, m; i < n; i += m) {
+    m = f->pairs->sums(&s, o.rows, place + i, n - i, c, index);
+    memset(index + m, 0, PAIR_STORE_AHEAD * sizeof *index);
+    store(f, &o, f->to + image * to->outer + (group * f->rows + row) * to->inner, c, index, p + i, m);
+  }
+}
+
+static char *packed_at(const phase *f, int64_t group, int64_t row_tile) {
+  return f->packed + pair_weights_at(group, row_tile * PAIR_ROWS, f->rows, f->channels, conv_volume(f->c->g.kernel));
+}
+
+/* All blocks of rows. */
+static void pack_blocks(const void *job, int64_t begin, int64_t end) {
+  const phase *f = job;
+  for (int64_t i = begin; i < end; ++i) {
+    const int64_t group = i / f->row_tiles, row = i % f->row_tiles;
+    pair_weights_pack(&f->weights, packed_at(f, group, row), group, row * PAIR_ROWS);
+  }
+}
+
+/* Many weights: a block of rows at a time, whose weights stay in L2. A thread packs them where those of its first are. */
+static void make_row_blocks(const void *job, int64_t begin, int64_t end) {
+  const phase *f = job;
+  if (begin == end) return;
+  char *const w = packed_at(f, begin / f->row_tiles, begin % f->row_tiles);
+  if (f->pairs->begin) f->pairs->begin();
+  for (int64_t i = begin; i < end; ++i) {
+    const int64_t group = i / f->row_tiles, row = i % f->row_tiles;
+    pair_weights_pack(&f->weights, w, group, row * PAIR_ROWS);
+    for (int64_t image = 0; image < f->n_images; ++image)
+      for (int64_t strip = 0; strip < f->position_tiles; ++strip) make_strip(f, w, image, group, row, strip);
+  }
+  if (f->pairs->end) f->pairs->end();
+}
+
+static void make_strips(const void *job, int64_t begin, int64_t end) {
+  const phase *f = job;
+  const int64_t strips = f->n_images * f->position_tiles, of_group = f->row_tiles * strips;
+  if (f->pairs->begin) f->pairs->begin();
+  for (int64_t i = begin; i < end; ++i) {
+    const int64_t group = i / of_group, at = i % of_group;
+    const int64_t row = f->rows_outer ? at / strips : at % f->row_tiles;
+    const int64_t strip = f->rows_outer ? at % strips : at / f->row_tiles;
+    make_strip(f, packed_at(f, group, row), strip / f->position_tiles, group, row, strip % f->position_tiles);
+  }
+  if (f->pairs->end) f->pairs->end();
+}
+
+/* Positions are outputs, all in one line where they lie so. */
+static void count_positions(phase *f) {
+  const phase_axis *const a = f->axis;
+  f->positions = a[0].out * a[1].out * a[2].out;
+  f->pitch = a[2].out, f->lines = a[1].out;
+  if (f->to_axis[1] == f->to_axis[2] * f->pitch) f->pitch *= f->lines, f->lines = 1;
+  f->width = STRIP;
+  f->position_tiles = (f->positions + f->width - 1) / f->width;
+}
+
+static pair_weights weights_of(const phase *f) {
+  const correlation *c = f->c;
+  pair_weights w = {.w = f->sums.w,
+                    .part = parts_of(c) > 1 ? part_of_weights(c) : 0,
+                    .group_stride = f->w_group,
+                    .row_stride = f->sums.w_row,
+                    .channel_stride = f->sums.w_channel,
+                    .groups = c->g.groups,
+                    .rows = f->rows,
+                    .channels = f->channels,
+                    .plain = taps_are_plain(c) || c->copies_w};
+  memcpy(w.kernel, c->g.kernel, sizeof w.kernel);
+  memcpy(w.axis, f->w_axis, sizeof w.axis);
+  return w;
+}
+
+void pairs_run_phase(phase *f, uint64_t cost_ns) {
+  const correlation *c = f->c;
+  count_positions(f);
+  f->row_tiles = (f->rows + PAIR_ROWS - 1) / PAIR_ROWS;
+  f->weights = weights_of(f);
+  const int64_t row_blocks = c->g.groups * f->row_tiles;
+  f->rows_outer = part_of_weights(c) * parts_of(c) / c->g.groups > WEIGHT_BYTES;
+  const bool one_phase = !c->backward || conv_volume(c->g.stride) == 1;
+  if (f->rows_outer && one_phase && f->one_pass && row_blocks >= parallel_most(cost_ns)) {
+    rows_parallel(make_row_blocks, f, row_blocks, 1, cost_ns);
+    return;
+  }
+  if (!f->is_packed) rows_parallel(pack_blocks, f, row_blocks, 1, cost_ns / 4);
+  f->is_packed = true;
+  rows_parallel(make_strips, f, c->g.groups * f->row_tiles * f->n_images * f->position_tiles, 1, cost_ns);
+}

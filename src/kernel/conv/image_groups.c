@@ -1,0 +1,276 @@
+/* Lines of an image as rows of 32 channels, and floats as sums of three bfloat16; see direct_pairs.h. Compiled for
+ * AVX512_BF16. */
+#include "kernel/conv/direct_pairs.h"
+
+#ifdef __AVX512BF16__
+
+#  include <string.h>
+
+#  include <immintrin.h>
+
+#  include "acl/acl_base.h"
+#  include "kernel/conv/loops.h"
+#  include "kernel/engine/unroll.h"
+#  include "kernel/product/tile_transpose.h"
+
+enum { LANES = 16 /* positions at a time */ };
+
+INLINE __m512i high_halves(void) { return _mm512_set1_epi32((int)0xffff0000); }
+
+/* Of 32; n may be negative. */
+INLINE __mmask32 first(int64_t n) { return n >= 32 ? ~0u : n <= 0 ? 0 : (1u << n) - 1; }
+
+/* ---- bfloat16 ---------------------------------------------------------------------------------------------------- */
+
+/* Up to 16 elements, each in the low half of a word. Every second one: nothing behind the last is read. */
+INLINE __m512i load_words(const char *from, int every, int n) {
+  if (every == 1) return _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16((__mmask16)((1u << n) - 1), from));
+  return _mm512_maskz_loadu_epi16((__mmask32)(0x55555555u & (uint32_t)((UINT64_C(1) << 2 * n) - 1)), from);
+}
+
+INLINE void fill_bf16(char *to, const pair_line *l, int every, int64_t n) {
+  for (int64_t i = 0; i < n; i += LANES, to += LANES * PAIR_BYTES) {
+    const int m = n - i < LANES ? (int)(n - i) : LANES;
+    const char *from = l->from + i * l->step;
+    __m512i r[LANES];
+    for (int g = 0; g < PAIR_STEP; ++g, from += 2 * l->channel) {
+      r[g] = 2 * g < l->channels ? load_words(from, every, m) : _mm512_setzero_si512();
+      if (2 * g + 1 < l->channels)
+        r[g] = _mm512_or_si512(r[g], _mm512_slli_epi32(load_words(from + l->channel, every, m), 16));
+    }
+    transpose_16x16(r);
+    if (m == LANES)
+      UNROLL for (int k = 0; k < LANES; ++k) _mm512_storeu_si512(to + k * PAIR_BYTES, r[k]);
+    else
+      UNROLL for (int k = 0; k < LANES; ++k) if (k < m) _mm512_storeu_si512(to + k * PAIR_BYTES, r[k]);
+  }
+}
+
+/* Channels are neighbours. */
+static void copy_rows(char *to, const pair_line *l, int64_t n) {
+  const __mmask32 mask = (__mmask32)((UINT64_C(1) << l->channels) - 1);
+  for (int64_t i = 0; i < n; ++i)
+    _mm512_storeu_si512(to + i * PAIR_BYTES, _mm512_maskz_loadu_epi16(mask, l->from + i * l->step));
+}
+
+/* ---- floats ------------------------------------------------------------------------------------------------------ */
+
+/* Up to 16 floats, every one or every second. */
+INLINE __m512 load_floats(const char *from, int every, int n) {
+  if (every == 1) return _mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), from);
+  const __m512i even = _mm512_set_epi32(30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
+  const uint32_t mask = (uint32_t)((UINT64_C(1) << (2 * n - 1)) - 1);
+  const __m512 low = _mm512_maskz_loadu_ps((__mmask16)mask, from);
+  return _mm512_permutex2var_ps(low, even, _mm512_maskz_loadu_ps((__mmask16)(mask >> 16), from + 64));
+}
+
+/* Words of two bfloat16, x's in the low half; x and y become what is left of them. */
+INLINE __m512i take_words(__m512 *x, __m512 *y) {
+  const __m512i both = _mm512_set_epi32(31 << 16 | 15, 30 << 16 | 14, 29 << 16 | 13, 28 << 16 | 12, 27 << 16 | 11,
+                                        26 << 16 | 10, 25 << 16 | 9, 24 << 16 | 8, 23 << 16 | 7, 22 << 16 | 6,
+                                        21 << 16 | 5, 20 << 16 | 4, 19 << 16 | 3, 18 << 16 | 2, 17 << 16 | 1, 16 << 16);
+  const __m512i words = _mm512_permutexvar_epi16(both, (__m512i)_mm512_cvtne2ps_pbh(*y, *x));
+  *x = _mm512_sub_ps(*x, _mm512_castsi512_ps(_mm512_slli_epi32(words, 16)));
+  *y = _mm512_sub_ps(*y, _mm512_castsi512_ps(_mm512_and_si512(words, high_halves())));
+  return words;
+}
+
+typedef struct {
+  __m512i least, most;
+} ranges;
+
+INLINE ranges no_ranges(void) { return (ranges){_mm512_set1_epi32(-1), _mm512_setzero_si512()}; }
+
+/* Of least, one less: 0 is then the greatest of all. */
+INLINE void widen(ranges *r, __m512 x) {
+  const __m512i bits = _mm512_and_si512(_mm512_castps_si512(x), _mm512_set1_epi32(0x7fffffff));
+  r->most = _mm512_max_epu32(r->most, bits);
+  r->least = _mm512_min_epu32(r->least, _mm512_sub_epi32(bits, _mm512_set1_epi32(1)));
+}
+
+INLINE void reduce(float_range *range, const ranges *r) {
+  const uint32_t most = _mm512_reduce_max_epu32(r->most), least = _mm512_reduce_min_epu32(r->least);
+  if (most > range->most) range->most = most;
+  if (least != UINT32_MAX && least + 1 < range->least) range->least = least + 1;
+}
+
+INLINE void fill_f32(char *to, int64_t part, const pair_line *l, int every, int64_t n, float_range *range) {
+  __m512i words[PAIR_PARTS][PAIR_STEP];
+  ranges seen = no_ranges();
+  for (int64_t i = 0; i < n; i += LANES, to += LANES * PAIR_BYTES) {
+    const int m = n - i < LANES ? (int)(n - i) : LANES;
+    const char *from = l->from + i * l->step;
+    for (int g = 0; g < PAIR_STEP; ++g, from += 2 * l->channel) {
+      __m512 x = 2 * g < l->channels ? load_floats(from, every, m) : _mm512_setzero_ps();
+      __m512 y = 2 * g + 1 < l->channels ? load_floats(from + l->channel, every, m) : _mm512_setzero_ps();
+      widen(&seen, x);
+      widen(&seen, y);
+      UNROLL for (int p = 0; p < PAIR_PARTS; ++p) words[p][g] = take_words(&x, &y);
+    }
+    for (int p = 0; p < PAIR_PARTS; ++p) {
+      __m512i r[LANES];
+      UNROLL for (int g = 0; g < PAIR_STEP; ++g) r[g] = words[p][g];
+      transpose_16x16(r);
+      UNROLL for (int k = 0; k < LANES; ++k) if (k < m) _mm512_storeu_si512(to + p * part + k * PAIR_BYTES, r[k]);
+    }
+  }
+  reduce(range, &seen);
+}
+
+/* 32 bfloat16 of two vectors of floats, which become what is left of them. */
+INLINE __m512i take_halves(__m512 *x, __m512 *y) {
+  const __m512i halves = (__m512i)_mm512_cvtne2ps_pbh(*y, *x);
+  const __m512i low = _mm512_cvtepu16_epi32(_mm512_castsi512_si256(halves));
+  const __m512i high = _mm512_cvtepu16_epi32(_mm512_extracti64x4_epi64(halves, 1));
+  *x = _mm512_sub_ps(*x, _mm512_castsi512_ps(_mm512_slli_epi32(low, 16)));
+  *y = _mm512_sub_ps(*y, _mm512_castsi512_ps(_mm512_slli_epi32(high, 16)));
+  return halves;
+}
+
+void pair_take_parts(uint16_t *to, int64_t part, const float *from, int64_t n, float_range *range) {
+  ranges seen = no_ranges();
+  for (int64_t i = 0; i < n; i += 2 * LANES) {
+    const __mmask32 mask = n - i < 2 * LANES ? (1u << (n - i)) - 1 : ~0u;
+    __m512 x = _mm512_maskz_loadu_ps((__mmask16)mask, from + i);
+    __m512 y = _mm512_maskz_loadu_ps((__mmask16)(mask >> 16), from + i + LANES);
+    widen(&seen, x);
+    widen(&seen, y);
+    UNROLL for (int p = 0; p < PAIR_PARTS; ++p)
+        _mm512_mask_storeu_epi16((char *)(to + i) + p * part, mask, take_halves(&x, &y));
+  }
+  reduce(range, &seen);
+}
+
+void pair_range(float_range *range, const float *from, int64_t n) {
+  ranges seen = no_ranges();
+  for (int64_t i = 0; i < n; i += LANES)
+    widen(&seen, _mm512_maskz_loadu_ps(n - i < LANES ? (__mmask16)((1u << (n - i)) - 1) : 0xffff, from + i));
+  reduce(range, &seen);
+}
+
+/* ---- lines of a channel ------------------------------------------------------------------------------------------ */
+
+void pair_range_halves(float_range *range, const uint16_t *x, int64_t n) {
+  __m512i most = _mm512_setzero_si512();
+  for (int64_t i = 0; i < n; i += 2 * LANES) {
+    const __m512i halves = _mm512_maskz_loadu_epi16(first(n - i), x + i);
+    most = _mm512_max_epu16(most, _mm512_and_si512(halves, _mm512_set1_epi16(0x7fff)));
+  }
+  const __m512i words = _mm512_max_epu32(_mm512_slli_epi32(most, 16), _mm512_and_si512(most, high_halves()));
+  const uint32_t bits = _mm512_reduce_max_epu32(words);
+  if (bits > range->most) range->most = bits;
+}
+
+/* Dense lines; from: of element 0, which may be outside. */
+static void copy_dense(const pair_lines *l) {
+  const char *from = l->from - l->low * 2;
+  for (int64_t k = 0; k < l->n; ++k, from += l->line)
+    for (int64_t i = 0; i < l->pitch; i += 2 * LANES) {
+      const __mmask32 inside = first(l->high - i) & ~first(l->low - i);
+      _mm512_mask_storeu_epi16(l->to + k * l->pitch + i, first(l->pitch - i),
+                               _mm512_maskz_loadu_epi16(inside, from + i * 2));
+    }
+}
+
+static void copy_parts(const pair_lines *l, float_range *range) {
+  ranges seen = no_ranges();
+  const char *from = l->from - l->low * 4;
+  for (int64_t k = 0; k < l->n; ++k, from += l->line)
+    for (int64_t i = 0; i < l->pitch; i += 2 * LANES) {
+      const __mmask32 inside = first(l->high - i) & ~first(l->low - i);
+      __m512 x = _mm512_maskz_loadu_ps((__mmask16)inside, from + i * 4);
+      __m512 y = _mm512_maskz_loadu_ps((__mmask16)(inside >> 16), from + i * 4 + 64);
+      widen(&seen, x);
+      widen(&seen, y);
+      UNROLL for (int p = 0; p < PAIR_PARTS; ++p) _mm512_mask_storeu_epi16(
+          (char *)(l->to + k * l->pitch + i) + p * l->part, first(l->pitch - i), take_halves(&x, &y));
+    }
+  reduce(range, &seen);
+}
+
+/* Elements that are not neighbours, by way of a buffer. */
+static void copy_apart(const pair_lines *l, float_range *range) {
+  enum { STAGED = 512 };
+  _Alignas(64) char stage[STAGED * sizeof(float)];
+  const int size = l->dtype == ACL_BF16 ? 2 : 4;
+  for (int64_t k = 0; k < l->n; ++k)
+    for (int64_t i = 0, m; i < l->pitch; i += m) {
+      m = l->pitch - i < STAGED ? l->pitch - i : STAGED;
+      const int64_t low = l->low < i ? i : l->low, high = l->high > i + m ? i + m : l->high;
+      pair_lines part = *l;
+      part.to += k * l->pitch + i;
+      part.from = stage;
+      part.line = 0, part.n = 1, part.pitch = m;
+      part.low = low < i + m ? low - i : m, part.high = high > i ? high - i : 0;
+      if (low < high)
+        conv_loops->lines(stage, 0, l->from + k * l->line + (low - l->low) * l->step, 0, 1, l->step / size, size,
+                          high - low);
+      size == 2 ? copy_dense(&part) : copy_parts(&part, range);
+    }
+}
+
+void pair_copy_lines(const pair_lines *l, float_range *range) {
+  if (l->step != (l->dtype == ACL_BF16 ? 2 : 4))
+    copy_apart(l, range);
+  else if (l->dtype == ACL_BF16)
+    copy_dense(l);
+  else
+    copy_parts(l, range);
+}
+
+void pair_turn(char *to, const uint16_t *from, int64_t pitch, int64_t steps) {
+  for (int64_t s = 0; s < steps; ++s, to += PAIR_TILE_BYTES, from += PAIR_CHANNELS) {
+    __m512i r[LANES];
+    UNROLL for (int i = 0; i < LANES; ++i) r[i] = _mm512_loadu_si512((const char *)from + i * pitch);
+    transpose_16x16(r);
+    UNROLL for (int i = 0; i < LANES; ++i) _mm512_storeu_si512(to + i * PAIR_BYTES, r[i]);
+  }
+}
+
+/* ---- all --------------------------------------------------------------------------------------------------------- */
+
+static void fill_dense(char *to, int64_t part, const pair_line *l, int64_t n, float_range *range) {
+  const int64_t every = l->step / (l->dtype == ACL_BF16 ? 2 : 4);
+  if (l->dtype == ACL_BF16)
+    every == 1 ? fill_bf16(to, l, 1, n) : fill_bf16(to, l, 2, n);
+  else
+    every == 1 ? fill_f32(to, part, l, 1, n, range) : fill_f32(to, part, l, 2, n, range);
+}
+
+void pair_fill_line(char *to, int64_t part, const pair_line *l, int64_t n, float_range *range) {
+  enum { STAGED = 64 };
+  _Alignas(64) char stage[PAIR_CHANNELS * STAGED * sizeof(float)];
+  const int size = l->dtype == ACL_BF16 ? 2 : 4;
+  if (l->step == size || l->step == 2 * size) {
+    fill_dense(to, part, l, n, range);
+    return;
+  }
+  if (l->dtype == ACL_BF16 && l->channel == size) {
+    copy_rows(to, l, n);
+    return;
+  }
+  for (int64_t i = 0; i < n; i += STAGED) {
+    const int64_t m = n - i < STAGED ? n - i : STAGED;
+    const pair_line staged = {stage, STAGED * size, size, l->channels, l->dtype};
+    for (int c = 0; c < l->channels; ++c)
+      conv_loops->take(stage + c * staged.channel, l->from + i * l->step + c * l->channel, l->step / size, size, m);
+    fill_dense(to + i * PAIR_BYTES, part, &staged, m, range);
+  }
+}
+
+#else /* nobody comes here: there are no kernels */
+
+void pair_fill_line(char *to, int64_t part, const pair_line *l, int64_t n, float_range *range) {
+  (void)to, (void)part, (void)l, (void)n, (void)range;
+}
+void pair_take_parts(uint16_t *to, int64_t part, const float *from, int64_t n, float_range *range) {
+  (void)to, (void)part, (void)from, (void)n, (void)range;
+}
+void pair_copy_lines(const pair_lines *l, float_range *range) { (void)l, (void)range; }
+void pair_range_halves(float_range *range, const uint16_t *x, int64_t n) { (void)range, (void)x, (void)n; }
+void pair_turn(char *to, const uint16_t *from, int64_t pitch, int64_t steps) {
+  (void)to, (void)from, (void)pitch, (void)steps;
+}
+void pair_range(float_range *range, const float *from, int64_t n) { (void)range, (void)from, (void)n; }
+
+#endif
