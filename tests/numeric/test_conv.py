@@ -334,27 +334,32 @@ class Convolutions(unittest.TestCase):
 
     def test_numbers_without_parts(self):
         """Floats that are no sums of three bfloat16, or whose products of such are denormal or overflow, as others."""
-        rng = np.random.default_rng(7)
-        a = [Ints(1, 1), Ints(1, 1), Ints(1, 1), False, Ints(0, 0), 1]
-        for x_size, w_size, odd in ((1, 1, None), (1e-38, 1, None), (1, 1e-38, None), (1e-18, 1e-17, None), (1e-14, 1e-13, None),
-                                    (3e38, 1e-4, None), (1e35, 1e-35, None), (1e30, 1e-4, 1e-36), (1, 1, 3e38), (1, 1, 1e-42)):
-            c = object.__new__(Case)
-            c.g, c.n, c.groups, c.batch = object.__new__(Geometry), 2, 1, 2
-            c.g.size, c.g.kernel, c.g.stride, c.g.pad, c.g.dilation, c.g.out = [13, 11], [3, 3], [1, 1], [1, 1], [1, 1], [13, 11]
-            c.weight, c.x, c.y = (33, 40, 3, 3), (2, 40, 13, 11), (2, 33, 13, 11)
-            near = lambda shape, size: ((rng.random(shape) + 0.1) / 1.1 * rng.choice((-1, 1), shape) * size).astype(np.float32)
-            x, w, g = near(c.x, x_size), near(c.weight, w_size), near(c.y, x_size)
-            if odd:
-                x[1, 5, 3, 4] = g[0, 7, 2, 1] = odd
-            x, w, g, out = Tensor.of(F32, x), Tensor.of(F32, w), Tensor.of(F32, g), Tensor.empty(F32, c.y)
-            run("aclnnConvolution", x, w, None, *a, out, 0)
-            checked(out.get(), c.forward, (x.get(), w.get()), F32, 360, f"output {x_size} {w_size} {odd}")
-            outs = [Tensor.empty(F32, c.x), Tensor.empty(F32, c.weight)]
-            run("aclnnConvolutionBackward", g, x, w, None, *a, Bools(True, False, False), 0, outs[0], None, None)
-            checked(outs[0].get(), c.of_input, (g.get(), w.get()), F32, 297, f"gradInput {x_size} {w_size} {odd}")
-            small = Tensor.of(F32, near(c.x, w_size))
-            run("aclnnConvolutionBackward", g, small, w, None, *a, Bools(False, True, False), 0, None, outs[1], None)
-            checked(outs[1].get(), c.of_weight, (small.get(), g.get()), F32, 286, f"gradWeight {x_size} {w_size} {odd}")
+        sizes = ((1, 1, None), (1e-38, 1, None), (1, 1e-38, None), (1e-18, 1e-17, None), (1e-14, 1e-13, None), (3e38, 1e-4, None),
+                 (1e35, 1e-35, None), (1e30, 1e-4, 1e-36), (1, 1, 3e38), (1, 1, 1e-42))
+        for k, (x_size, w_size, odd) in itertools.product((3, 1), sizes):
+            self.without_parts(k, x_size, w_size, odd)
+
+    def without_parts(self, k, x_size, w_size, odd):
+        rng, pad = np.random.default_rng(7), k // 2
+        a = [Ints(1, 1), Ints(pad, pad), Ints(1, 1), False, Ints(0, 0), 1]
+        c = object.__new__(Case)
+        c.g, c.n, c.groups, c.batch = object.__new__(Geometry), 2, 1, 2
+        c.g.size, c.g.kernel, c.g.stride, c.g.pad, c.g.dilation, c.g.out = [13, 11], [k, k], [1, 1], [pad, pad], [1, 1], [13, 11]
+        c.weight, c.x, c.y = (50, 60, k, k), (2, 60, 13, 11), (2, 50, 13, 11)
+        near = lambda shape, size: ((rng.random(shape) + 0.1) / 1.1 * rng.choice((-1, 1), shape) * size).astype(np.float32)
+        x, w, g = near(c.x, x_size), near(c.weight, w_size), near(c.y, x_size)
+        if odd:
+            x[1, 5, 3, 4] = g[0, 7, 2, 1] = odd
+        x, w, g, out = Tensor.of(F32, x), Tensor.of(F32, w), Tensor.of(F32, g), Tensor.empty(F32, c.y)
+        what = f"{k} {x_size} {w_size} {odd}"
+        run("aclnnConvolution", x, w, None, *a, out, 0)
+        checked(out.get(), c.forward, (x.get(), w.get()), F32, 60 * k * k, "output " + what)
+        outs = [Tensor.empty(F32, c.x), Tensor.empty(F32, c.weight)]
+        run("aclnnConvolutionBackward", g, x, w, None, *a, Bools(True, False, False), 0, outs[0], None, None)
+        checked(outs[0].get(), c.of_input, (g.get(), w.get()), F32, 50 * k * k, "gradInput " + what)
+        small = Tensor.of(F32, near(c.x, w_size))
+        run("aclnnConvolutionBackward", g, small, w, None, *a, Bools(False, True, False), 0, None, outs[1], None)
+        checked(outs[1].get(), c.of_weight, (small.get(), g.get()), F32, 286, "gradWeight " + what)
 
     def test_infinities_in_gradients(self):
         """An element of x that a tap doesn't see is nothing to it, nor are lines' ends."""

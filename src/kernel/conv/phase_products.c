@@ -42,18 +42,25 @@ typedef struct {
   char *a, *b, *columns, *weights, *sums; /* packed, staged, summed */
 } products_room;
 
+/* A factor, and what its floats are like. */
+typedef struct {
+  tile_operand at;
+  tile_exponents exponents;
+} factor;
+
+static factor as_is(tile_operand at) { return (factor){at, tile_no_exponents}; }
+
 /* n columns' elements from `depth` on: as they lie, or were staged, where the kernel can read them there; else packed. */
-static tile_operand get_columns(const products_job *j, const products_part *t, const products_room *room, int64_t depth,
-                                int64_t n) {
+static factor get_columns(const products_job *j, tile_type type, const products_part *t, const products_room *room,
+                          int64_t depth, int64_t n) {
   const conv_columns *const c = &j->from;
   const char *const direct = columns_direct(c, t->x, depth, t->first, t->positions);
   const int64_t pitch = direct ? c->x.inner : j->pitch, step = direct ? c->x.axis[2] : c->size;
   const tile_operand found = {direct ? direct : room->columns, pitch};
   if (!direct) columns_fetch(c, room->columns, j->pitch, t->x, depth, n, t->first, t->positions);
   /* Behind a staged row there is room. */
-  if (tile_takes_b(j->type, c->x.dtype, pitch, step, direct ? t->positions : TILE_GRAIN)) return found;
-  tile_pack_b(j->type, room->b, c->x.dtype, found.at, pitch, step, n, t->positions);
-  return (tile_operand){room->b, 0};
+  if (tile_takes_b(type, c->x.dtype, pitch, step, direct ? t->positions : TILE_GRAIN)) return as_is(found);
+  return (factor){{room->b, 0}, tile_pack_b(type, room->b, c->x.dtype, found.at, pitch, step, n, t->positions)};
 }
 
 /* Weights of m rows for n products from `depth` on, a product after the other, pitch bytes apart. */
@@ -68,18 +75,34 @@ static void fetch_weights(const products_job *j, char *to, const char *w, int64_
   }
 }
 
-static tile_operand get_weights(const products_job *j, const products_part *t, const products_room *room, int64_t row,
-                                int64_t m, int64_t depth, int64_t n) {
+static factor get_weights(const products_job *j, tile_type type, const products_part *t, const products_room *room,
+                          int64_t row, int64_t m, int64_t depth, int64_t n) {
   const phase_products *p = j->p;
+  const int dtype = p->w->dtype;
   const char *const w = t->w + row * p->w_row, *const first = w + p->w_tap[0] + depth * j->w_step;
-  if (j->w_step && tile_takes_a(j->type, p->w->dtype, p->w_row, j->w_step)) return (tile_operand){first, p->w_row};
-  if (j->w_step) {
-    tile_pack_a(j->type, room->a, p->w->dtype, first, p->w_row, j->w_step, m, n);
-  } else {
-    fetch_weights(j, room->weights, w, m, depth, n);
-    tile_pack_a(j->type, room->a, p->w->dtype, room->weights, (int64_t)dtype_bytes(p->w->dtype), j->pitch, m, n);
+  if (j->w_step && tile_takes_a(type, dtype, p->w_row, j->w_step)) return as_is((tile_operand){first, p->w_row});
+  if (j->w_step) return (factor){{room->a, 0}, tile_pack_a(type, room->a, dtype, first, p->w_row, j->w_step, m, n)};
+  fetch_weights(j, room->weights, w, m, depth, n);
+  return (factor){{room->a, 0},
+                  tile_pack_a(type, room->a, dtype, room->weights, (int64_t)dtype_bytes(dtype), j->pitch, m, n)};
+}
+
+/* Adds n products from k on to the sums of all rows of the part. From rows on whose floats do not split, they are multiplied
+ * as they are. */
+static void add_products(const products_job *j, const products_part *t, const products_room *room, int64_t k, int64_t n,
+                         float *sums, int64_t ld) {
+  tile_type type = j->type;
+  factor columns = get_columns(j, type, t, room, k, n);
+  for (int64_t r = 0, m; r < t->rows; r += m) {
+    m = smaller(j->block_rows, t->rows - r);
+    factor weights = get_weights(j, type, t, room, t->row + r, m, k, n);
+    if (type == TILE_F32_PARTS && !tile_splits(weights.exponents, columns.exponents)) {
+      type = TILE_F32;
+      columns = get_columns(j, type, t, room, k, n);
+      weights = get_weights(j, type, t, room, t->row + r, m, k, n);
+    }
+    tile_multiply(type, m, t->positions, n, weights.at, columns.at, sums + r * ld, ld, k > 0 || t->bias);
   }
-  return (tile_operand){room->a, 0};
 }
 
 /* Sums of the part's rows, ld apart, to their places. */
@@ -114,9 +137,13 @@ static void clear_behind_rows(const products_job *j, const products_part *t, cha
   for (int64_t r = 0; r < j->depth; ++r) memset(columns + r * j->pitch + t->positions * size, 0, (size_t)(end * size));
 }
 
+static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
+
 static status make_part(const products_job *j, const products_part *t) {
   const phase_products *p = j->p;
-  const size_t b = tile_b_bytes(j->type, j->depth, t->positions), a = tile_a_bytes(j->type, j->block_rows, j->depth);
+  const tile_type plain = j->type == TILE_F32_PARTS ? TILE_F32 : j->type;
+  const size_t b = larger(tile_b_bytes(j->type, j->depth, t->positions), tile_b_bytes(plain, j->depth, t->positions));
+  const size_t a = larger(tile_a_bytes(j->type, j->block_rows, j->depth), tile_a_bytes(plain, j->block_rows, j->depth));
   const size_t stage = (size_t)(j->depth * j->pitch);
   float *sums = direct_sums_of(j, t);
   const bool direct = sums != NULL;
@@ -132,12 +159,7 @@ static status make_part(const products_job *j, const products_part *t) {
   const int64_t products = p->channels * j->from.n_taps;
   for (int64_t k = 0, n; k < products; k += n) {
     n = smaller(j->depth, products - k);
-    const tile_operand columns = get_columns(j, t, &room, k, n);
-    for (int64_t r = 0, m; r < t->rows; r += m) {
-      m = smaller(j->block_rows, t->rows - r);
-      tile_multiply(j->type, m, t->positions, n, get_weights(j, t, &room, t->row + r, m, k, n), columns, sums + r * ld,
-                    ld, k > 0 || t->bias);
-    }
+    add_products(j, t, &room, k, n, sums, ld);
   }
   if (!direct) store_sums(j, t, sums, ld);
   return ST_OK;
@@ -182,6 +204,13 @@ static void place_taps(products_job *j) {
   j->w_step = even && (p->channels == 1 || step * n == p->w_channel) ? step : 0;
 }
 
+/* Few rows are multiplied before their columns are split. */
+static bool splits_floats(const phase_products *p, int64_t products) {
+  enum { LEAST_ROWS = 48, LEAST_PRODUCTS = 32 };
+  return p->from->dtype == ACL_FLOAT && p->w->dtype == ACL_FLOAT && p->rows >= LEAST_ROWS &&
+         products >= LEAST_PRODUCTS && tile_has(TILE_F32_PARTS);
+}
+
 status phase_products_run(const phase_products *p) {
   static const int64_t one[CONV_AXES] = {1, 1, 1};
   status result = ST_OK;
@@ -201,6 +230,7 @@ status phase_products_run(const phase_products *p) {
   place_taps(&j);
   const int64_t products = p->channels * j.from.n_taps, positions = p->g->batch * j.to.positions;
   j.type = columns_type(p->from->dtype, p->w->dtype, products);
+  if (splits_floats(p, products)) j.type = TILE_F32_PARTS;
   j.depth = columns_part(products, j.type == TILE_F32 ? DEPTH : DEPTH_AMX, 32);
   j.part_positions = columns_part(positions, PART_POSITIONS, 32);
   j.position_parts = (positions + j.part_positions - 1) / j.part_positions;
