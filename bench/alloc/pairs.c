@@ -147,11 +147,11 @@ static void measure(const heap_calls *const calls[N_PEERS], size_t bytes, int n_
     for (int k = 0; k < N_PEERS && calls[k]; ++k) ns[k][i] = turn(calls[k], bytes, n[k], n_threads, crossing);
 }
 
-static void print_row(const char *separator, size_t bytes, int n_threads, bool crossing) {
+static void print_row(size_t bytes, int n_threads, bool crossing, bool is_first) {
+  static const char *separator = "";
   const heap_calls *const calls[N_PEERS] = {heap_calls_find("aclrt"), heap_calls_find("mimalloc")};
   double ns[N_PEERS][ROUNDS];
-  if (!*separator)
-    measure(calls, bytes, n_threads, crossing, ns); /* the first row takes a tenth longer than later ones */
+  if (is_first) measure(calls, bytes, n_threads, crossing, ns); /* of its kind: takes longer than when it comes later */
   measure(calls, bytes, n_threads, crossing, ns);
   printf("%s{\"bytes\": %zu, \"threads\": %d, \"crossing\": %s", separator, bytes, n_threads,
          crossing ? "true" : "false");
@@ -160,6 +160,7 @@ static void print_row(const char *separator, size_t bytes, int n_threads, bool c
     if (ns[k][0] >= 0) printf(", \"%s\": %.1f", calls[k]->name, ns[k][ROUNDS / 2]);
   }
   printf("}");
+  separator = ", ";
 }
 
 int main(void) {
@@ -169,9 +170,9 @@ int main(void) {
   }
   if (!heap_calls_find("mimalloc")) fprintf(stderr, "no libmimalloc (Debian: libmimalloc2.0): no peer\n");
   printf("[");
-  for (int i = 0; i < N_SIZES; ++i) print_row(i ? ", " : "", sizes[i], 1, false);
-  for (int i = 0; i < N_THREAD_SIZES; ++i) print_row(", ", thread_sizes[i], MAX_THREADS, false);
-  for (int i = 0; i < N_THREAD_SIZES; ++i) print_row(", ", thread_sizes[i], MAX_THREADS, true);
+  for (int i = 0; i < N_SIZES; ++i) print_row(sizes[i], 1, false, i == 0);
+  for (int i = 0; i < N_THREAD_SIZES; ++i) print_row(thread_sizes[i], MAX_THREADS, false, i == 0);
+  for (int i = 0; i < N_THREAD_SIZES; ++i) print_row(thread_sizes[i], MAX_THREADS, true, i == 0);
   printf("]\n");
   return 0;
 }
