@@ -561,7 +561,7 @@ status correlation_run(const correlation *c, const void *from, void *to, const v
   f.sums.w_row = (c->backward ? c->w.inner : c->w.outer) / size;
   f.sums.w_channel = (c->backward ? c->w.outer : c->w.inner) / size;
   f.sums.channels = f.channels;
-  f.packed = scratch + c->packed_at;
+  if (c->pairs) f.packed = scratch + c->packed_at;
   f.w_group = g->rows * c->w.outer / size;
   for (int a = 0; a < CONV_AXES; ++a) f.w_axis[a] = c->w.axis[a] / size;
   f.store = loops->store[c->to.dtype][COMPUTE_F32];
