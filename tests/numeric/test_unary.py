@@ -106,6 +106,16 @@ class FloatFunctions(unittest.TestCase):
             run(op, a, b)
             ref.check(b.get(), function(x.astype(LD)), F32, what=op)
 
+    def test_large_arguments_of_logarithms(self):
+        """Beyond 2^52, 1 + x has no place for the 1."""
+        rng = np.random.default_rng(6)
+        x = np.ldexp(rng.uniform(0.5, 1, 4000), rng.integers(20, 128, 4000)).astype(np.float32)
+        x[:40] = 2.0 ** np.arange(30, 70)
+        for op, function in (("aclnnLog1p", np.log1p), ("aclnnAsinh", np.arcsinh), ("aclnnAcosh", np.arccosh)):
+            a, b = Tensor.of(F32, x), Tensor.empty(F32, x.shape)
+            run(op, a, b)
+            ref.check(b.get(), function(x.astype(LD)), F32, what=op)
+
 
 # ---- what keeps the type
 

@@ -78,10 +78,10 @@ static inline double wide_log(double x) {
                             0x1.c67abf1b5cbc4p-3, 0x1.8c8e1c73a2570p-3);
   return WIDE_MAD(k, LN2, WIDE_MAD(s * s2, p, 2 * s));
 }
-/* x > -1. */
+/* x > -1. What u lacks counts where u is near 1; of a large u it is nothing. */
 static inline double wide_log1p(double x) {
   const double u = 1 + x;
-  return wide_log(u) + (x - (u - 1));
+  return wide_log(u) + (x < 1 ? x - (u - 1) : 0);
 }
 /* What the logarithm's core is not for; x: the argument of log. */
 static inline float log_ends(float x, double normal) {
