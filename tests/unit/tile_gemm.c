@@ -218,6 +218,20 @@ static void infinities(void **state) {
   }
 }
 
+/* No products: sums are 0, or what they are added to. */
+static void nothing_to_sum(void **state) {
+  (void)state;
+  enum { M = 33, N = 40 };
+  _Alignas(64) static char none[64];
+  for (tile_type type = 0; type < N_TILE_TYPES; type++)
+    for (int accumulate = 0; usable(type) && accumulate < 2; accumulate++) {
+      static char c[M * N * sizeof(double)], zero[sizeof c];
+      memset(c, accumulate ? 0 : GUARD, sizeof c);
+      tile_gemm(type, M, N, 0, none, none, c, N, accumulate);
+      assert_memory_equal(c, zero, M * N * tile_c_bytes(type));
+    }
+}
+
 /* Packing tells the exponents of what it has seen, wherever that is and however it lies. */
 static void exponents(void **state) {
   (void)state;
@@ -289,6 +303,7 @@ int main(void) {
       cmocka_unit_test(any_size_and_stride),
       cmocka_unit_test(rounded),
       cmocka_unit_test(infinities),
+      cmocka_unit_test(nothing_to_sum),
       cmocka_unit_test(exponents),
       cmocka_unit_test(what_splits),
       cmocka_unit_test(every_level),

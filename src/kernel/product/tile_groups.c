@@ -387,8 +387,10 @@ void groups_gemm(group_type type, int64_t m, int64_t n, int64_t k, const char *a
                  bool accumulate, const tile_rounded *to) {
   _Alignas(64) float sums[PANEL_ROWS * SPAN];
   const int64_t steps = steps_of(type, k), tile_bytes = of_type[type].parts * TILE_BYTES;
-  const int64_t most_steps = PANEL_BYTES / (2 * tile_bytes), n_pieces = (steps + most_steps - 1) / most_steps;
-  const int64_t piece = n_pieces ? (steps + n_pieces - 1) / n_pieces : 1; /* even ones */
+  const int64_t most_steps = PANEL_BYTES / (2 * tile_bytes);
+  const int64_t n_pieces =
+      steps ? (steps + most_steps - 1) / most_steps : 1;   /* one, too, where there is nothing to sum */
+  const int64_t piece = (steps + n_pieces - 1) / n_pieces; /* even ones */
   const bool far = n / TILE_ROWS * steps * tile_bytes > FAR_BYTES;
   destination d = {.c = c, .pitch = 4 * ldc, .accumulate = accumulate};
   panels p = {.kernel = kernel_of(type), .type = type};
@@ -396,10 +398,10 @@ void groups_gemm(group_type type, int64_t m, int64_t n, int64_t k, const char *a
   if (p.kernel->begin) p.kernel->begin();
   for (int64_t begin = 0; begin < m; begin += PANEL_ROWS)
     for (int64_t j = 0; j < n; j += SPAN)
-      for (int64_t step = 0; step < steps; step += piece) {
+      for (int64_t number = 0, step = 0; number < n_pieces; ++number, step += piece) {
         const int cols = n - j < SPAN ? (int)(n - j) : SPAN, col_tiles = cols > TILE_ROWS ? 2 : 1;
         p.steps = steps - step < piece ? steps - step : piece;
-        p.first = step == 0, p.last = step + piece >= steps;
+        p.first = number == 0, p.last = number == n_pieces - 1;
         p.b = b + (j / TILE_ROWS * steps + step * col_tiles) * tile_bytes;
         for (int64_t i = begin; i < m && i < begin + PANEL_ROWS; i += SPAN) {
           const int rows = m - i < SPAN ? (int)(m - i) : SPAN, row_tiles = rows > TILE_ROWS ? 2 : 1;
