@@ -5,6 +5,7 @@
   steps.py small MODEL            seconds per step on npu alone, for the share that is spent inside of Cannon
   steps.py ops                    microseconds of single operators on both, at three sizes
   steps.py memory MODEL           peaks of device memory, as torch_npu sees them"""
+import functools
 import json
 import os
 import statistics
@@ -114,18 +115,24 @@ def cases():
         yield 'attention', label, heads, lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True)
 
 
+def calls_to_time(functions):
+    """How many calls of the slowest take some 20 ms. The first calls initialise: they are not looked at."""
+    once = max(min(timed(f, 3) for _ in range(4)) for f in functions)
+    return max(1, min(2000, int(0.02 / once)))
+
+
 def ops():
     rows = []
     for name, size, make, f in cases():
         torch.manual_seed(0)
         arguments = {'cpu': make()}
         arguments['npu'] = [t.npu() for t in arguments['cpu']]
-        once = max(timed(lambda: f(*arguments['cpu']), 2), timed(lambda: f(*arguments['npu']), 2))
-        n = max(1, min(1000, int(0.02 / once)))
+        calls = {device: functools.partial(f, *a) for device, a in arguments.items()}
+        n = calls_to_time(calls.values())
         times = {'cpu': [], 'npu': []}
         for _ in range(5):
-            for device, a in arguments.items():
-                times[device].append(timed(lambda: f(*a), n))
+            for device, call in calls.items():
+                times[device].append(timed(call, n))
         best = {d: statistics.median(t) * 1e6 for d, t in times.items()}
         rows.append({'op': name, 'size': size, **best,
                      'ratio': statistics.median(x / y for x, y in zip(times['npu'], times['cpu']))})
