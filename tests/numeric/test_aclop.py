@@ -145,6 +145,13 @@ class Others(unittest.TestCase):
         execute("Mul", [x, Host(5)], [y], {})
         ref.check_equal(y.get(), np.arange(12).reshape(3, 4) * 5)
 
+    def test_shifts(self):
+        x, y = np.arange(-20, 20).reshape(2, 20), np.arange(40).reshape(2, 20) % 7
+        for name, f in (("LeftShift", np.left_shift), ("RightShift", np.right_shift)):
+            z = Operand.empty(I64, x.shape)
+            execute(name, [Operand.of(I64, x), Operand.of(I64, y)], [z], {})
+            ref.check_equal(z.get(), f(x, y))
+
     def test_fill(self):
         for shape, dims, format in (((3, 20), [3, 20], NZ), ((), [1], ND), ((2, 0), [2, 0], ND)):
             y = Operand.empty(I64, shape, format)

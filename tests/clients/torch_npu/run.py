@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The stock torch_npu wheel against an installed prefix, as a user sets it up.
 
-  run.py --prefix PREFIX --venv FOLDER                 what CI runs: runtime, training on two kinds of device, and a part
-                                                       of PyTorch's operator database drawn by --seed
+  run.py --prefix PREFIX --venv FOLDER                 what CI runs: runtime, profiler, training on two kinds of
+                                                       device, and a part of PyTorch's operator database drawn by
+                                                       --seed
   run.py --prefix PREFIX --venv FOLDER --whole         the whole database; --table FILE writes its outcomes there
 
 FOLDER becomes a virtual environment of Python 3.11 with the wheels from PyPI (3 GB), and is used again as long as the
@@ -76,7 +77,7 @@ def main():
     prefix, folder = os.path.abspath(a.prefix), os.path.abspath(a.venv)
     python = environment(folder)
     results = os.path.join(folder, 'op_db.json')
-    good = [run(prefix, DEVICES[0], python, 'test_runtime.py')]
+    good = [run(prefix, DEVICES[0], python, test) for test in ('test_runtime.py', 'test_profiler.py')]
     good += [run(prefix, device, python, 'test_training.py') for device in DEVICES]
     drawn = [] if a.whole else ['--sample', str(PART), '--seed', str(a.seed)]
     good.append(run(prefix, DEVICES[0], python, 'op_db.py', '--out', results, *drawn))

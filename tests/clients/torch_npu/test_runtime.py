@@ -89,6 +89,18 @@ class Tensors(unittest.TestCase):
         y.sum().backward()
         self.assertTrue(torch.equal(x.grad, y.detach()))  # the same mask, the same scale
 
+    def test_operators_of_python(self):
+        """Some of them have no name in the database: `<<` and `>>` come as operators by name."""
+        x, y = torch.arange(-20, 20, dtype=torch.int32), torch.arange(40, dtype=torch.int32) % 7 + 1
+        for symbol in ('+', '-', '*', '//', '%', '<<', '>>', '&', '|', '^'):
+            for other in ('y', '3'):
+                on = [eval(f'a {symbol} {other}', {'a': a, 'y': b}) for a, b in ((x, y), (x.npu(), y.npu()))]
+                self.assertTrue(torch.equal(on[1].cpu(), on[0]), symbol)
+                in_place = [a.clone() for a in (x, x.npu())]
+                for a, b in zip(in_place, (y, y.npu())):
+                    exec(f'a {symbol}= {other}', {'a': a, 'y': b})
+                self.assertTrue(torch.equal(in_place[1].cpu(), in_place[0]), symbol)
+
     def test_copies(self):
         x = torch.arange(24).view(4, 6)
         self.assertTrue(torch.equal(x.t().npu().cpu(), x.t()))
