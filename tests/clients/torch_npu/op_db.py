@@ -8,7 +8,8 @@ the samples run on both devices and what comes out must agree. An outcome is one
   pass      the same results, computed by kernels of Cannon's
   fail      another result, or an error; crash, hang
   absent    the library has no operator of a name that torch_npu asks for
-  refused   the operator is there and says (161002) that it does not take the dtype or shape, as CANN's does not
+  refused   the operator is there and says (161002; 500002 by name) that it does not take the dtype or shape, as CANN's
+            does not
   client    torch_npu itself refuses, before it asks the library
   fallback  torch_npu has no kernel for some step, and computed on the CPU
   view      right, but no kernel ran: there is nothing to compute
@@ -151,8 +152,10 @@ def compare(op, sample, want, got, dtype, backward):
 def judge(error):
     """What an exception on npu means."""
     words = str(error)
-    if 'not in libopapi.so' in words or 'current working operator name is' in words:
+    if 'not in libopapi.so' in words or 'there is no operator' in words:
         return Outcome('absent', words)
+    if 'error 500002' in words:  # by name: the task queue has stopped, which the first words say
+        return Outcome('refused', words)
     if '161002' in words or '161001' in words:
         return Outcome('refused', words[words.find('EZ1001'):] if 'EZ1001' in words else words)
     if 'cannot reshape tensor of 0 elements' in words or 'to be on cpu' in words or 'is not differentiable' in words or 'ERR01' in words or isinstance(error, NotImplementedError) or 'Could not run' in words:
