@@ -8,6 +8,7 @@
 
 #include "kernel/conv/direct_pairs.h"
 #include "kernel/conv/image.h"
+#include "kernel/conv/winograd.h"
 
 typedef struct {
   conv_geometry g;
@@ -15,8 +16,9 @@ typedef struct {
   conv_operand from, to; /* x and y, or y and x */
   conv_operand given_w;  /* of the call */
 
-  conv_operand w; /* floats: of the call, or their copy */
-  int bias_dtype; /* -1: none */
+  winograd winograd; /* where it fits, and results are finite; else: */
+  conv_operand w;    /* floats: of the call, or their copy */
+  int bias_dtype;    /* -1: none */
   int64_t bias_stride;
   conv_image image;
   bool products;            /* as packed products (phase_products.h); else: */

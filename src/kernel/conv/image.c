@@ -54,7 +54,8 @@ static void span_inside(int64_t first, int64_t stride, int64_t n, int64_t in, in
 static float *fill_part(const conv_image *i, float *to, const row_source *s, const conv_operand *o, const int64_t *in,
                         const int64_t *remainder) {
   const int64_t first = i->low[2] + remainder[2], y = i->low[1] + remainder[1], pitch = i->size[2];
-  const bool copies = s->dtype == ACL_FLOAT && s->step * i->stride[2] == (int64_t)sizeof *to;
+  const bool copies = s->dtype == ACL_FLOAT && s->step % (int64_t)sizeof *to == 0;
+  const int64_t element = copies ? s->step / (int64_t)sizeof *to * i->stride[2] : 0; /* from one to the next */
   int64_t low, high, top, bottom;
   span_inside(first, i->stride[2], pitch, in[2], &low, &high);
   span_inside(y, i->stride[1], i->size[1], in[1], &top, &bottom);
@@ -67,7 +68,8 @@ static float *fill_part(const conv_image *i, float *to, const row_source *s, con
         s->x + z * o->axis[0] + (y + top * i->stride[1]) * o->axis[1] + (first + low * i->stride[2]) * s->step;
     const int64_t step = o->axis[1] * i->stride[1];
     if (copies) {
-      conv_loops->lines(line, pitch * (int64_t)sizeof *line, from, step, bottom - top, 1, sizeof *line, high - low);
+      conv_loops->lines(line, pitch * (int64_t)sizeof *line, from, step, bottom - top, element, sizeof *line,
+                        high - low);
       continue;
     }
     for (int64_t b = top; b < bottom; ++b, line += pitch, from += step)
