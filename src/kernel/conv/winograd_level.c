@@ -1,5 +1,5 @@
-/* Compiled once per instruction set level; see winograd.h. */
-#include "kernel/conv/winograd.h"
+/* Compiled once per instruction set level; see winograd_tiles.h. */
+#include "kernel/conv/winograd_tiles.h"
 #include "kernel/engine/level.h"
 #include "kernel/engine/unroll.h"
 
@@ -61,6 +61,20 @@ static void weights(float *u, int64_t step, const float *w, bool turned) {
   }
 }
 
+INLINE void turn_gradients(const vec e[2], vec u[4]) {
+  u[0] = e[0];
+  u[1] = e[0] + e[1];
+  u[2] = e[0] - e[1];
+  u[3] = e[1];
+}
+
+INLINE void turn_taps(const vec m[4], vec g[3]) {
+  const vec half = (vec){0} + 0.5F, sum = (m[1] + m[2]) * half;
+  g[0] = m[0] + sum;
+  g[1] = (m[1] - m[2]) * half;
+  g[2] = sum - m[3];
+}
+
 static void inputs(float *v, int64_t step, const float *x, const int64_t *tap, int64_t n) {
   for (int64_t i = 0; i < n; i += LANES) {
     vec columns[4][4];
@@ -78,8 +92,31 @@ static void inputs(float *v, int64_t step, const float *x, const int64_t *tap, i
   }
 }
 
+static void gradients(float *u, int64_t step, const float *x, const int64_t *tap, int64_t n) {
+  for (int64_t i = 0; i < n; i += LANES) {
+    vec columns[2][4];
+    UNROLL for (int c = 0; c < 2; ++c) {
+      const vec e[2] = {load(x + tap[c] + i), load(x + tap[2 + c] + i)};
+      turn_gradients(e, columns[c]);
+    }
+    UNROLL for (int r = 0; r < 4; ++r) {
+      const vec e[2] = {columns[0][r], columns[1][r]};
+      vec out[4];
+      turn_gradients(e, out);
+      UNROLL for (int c = 0; c < 4; ++c) store(u + (4 * r + c) * step + i, out[c]);
+    }
+  }
+}
+
 /* 0, or NaN where it is not finite. */
 INLINE vec oddness(vec v) { return v - v; }
+
+/* odd is 0 in its first n lanes. */
+INLINE bool is_even(vec odd, int64_t n) {
+  float all = 0;
+  for (int k = 0; k < LANES; ++k) all += k < n ? odd[k] : 0;
+  return all == 0;
+}
 
 static bool outputs(float *top, float *bottom, const float *m, int64_t step, int64_t n, float bias) {
   bool finite = true;
@@ -99,12 +136,33 @@ static bool outputs(float *top, float *bottom, const float *m, int64_t step, int
     store(top + 2 * i + LANES, __builtin_shufflevector(lines[0][0], lines[0][1], HIGH));
     store(bottom + 2 * i, __builtin_shufflevector(lines[1][0], lines[1][1], LOW));
     store(bottom + 2 * i + LANES, __builtin_shufflevector(lines[1][0], lines[1][1], HIGH));
-    const int64_t used = n - i < LANES ? n - i : LANES;
-    float all = 0;
-    for (int k = 0; k < LANES; ++k) all += k < used ? odd[k] : 0;
-    finite &= all == 0;
+    finite &= is_even(odd, n - i);
   }
   return finite;
 }
 
-const winograd_loops_table LEVELED(winograd_loops_table) = {.weights = weights, .inputs = inputs, .outputs = outputs};
+static bool taps(float *w, const float *m, int64_t step, int64_t n) {
+  bool finite = true;
+  for (int i = 0; i < WINOGRAD_LANES; i += LANES) {
+    vec columns[4][3], odd = {0};
+    UNROLL for (int c = 0; c < 4; ++c) {
+      vec of[4];
+      UNROLL for (int r = 0; r < 4; ++r) of[r] = load(m + (4 * r + c) * step + i);
+      turn_taps(of, columns[c]);
+    }
+    UNROLL for (int r = 0; r < 3; ++r) {
+      const vec of[4] = {columns[0][r], columns[1][r], columns[2][r], columns[3][r]};
+      vec g[3];
+      turn_taps(of, g);
+      UNROLL for (int c = 0; c < 3; ++c) {
+        odd += oddness(g[c]);
+        store(w + (3 * r + c) * WINOGRAD_LANES + i, g[c]);
+      }
+    }
+    finite &= is_even(odd, n - i);
+  }
+  return finite;
+}
+
+const winograd_loops_table LEVELED(winograd_loops_table) = {
+    .inputs = inputs, .gradients = gradients, .weights = weights, .outputs = outputs, .taps = taps};
