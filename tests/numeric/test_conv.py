@@ -341,6 +341,15 @@ class Convolutions(unittest.TestCase):
             huge = np.abs(expected) > 1e30
             ref.check_equal(out.get()[~huge], expected[~huge].astype(np.float32))
             ref.check(out.get()[huge], expected[huge].astype(LD), F32, ulps=2)
+            grad, back = gen.rng.integers(-5, 6, shape_out).astype(np.float32), gen.out(F32, c.weight)
+            ends = (grad, x) if transposed else (x, grad)
+            expected = c.of_weight(*(t.astype(np.float64) for t in ends)).astype(np.float32)
+            if not np.isfinite(expected).all():
+                return
+            run("aclnnConvolutionBackward", gen.tensor(F32, grad.shape, grad), gen.tensor(F32, x.shape, x), Tensor.of(F32, w), None,
+                *c.arguments(gen, transposed), Bools(False, True, False), 0, None, back, None)
+            huge = np.abs(expected) > 1e30
+            ref.check_equal(back.get()[~huge], expected[~huge], "gradWeight")
         each_case(self, "aclnnConvolution by windows of 3 x 3", CASES, body)
 
     def test_infinities_stay_where_they_are(self):
