@@ -106,7 +106,7 @@ static void part_remainders(const conv_image *i, int64_t part, int64_t *remainde
 }
 
 void image_fill_step(const conv_image *i, char *to, int64_t part, const char *x, const conv_operand *o,
-                     const int64_t *in, int channels, int64_t begin, int64_t end, float_range *range) {
+                     const int64_t *in, int channels, int64_t begin, int64_t end, float_exponents *range) {
   const int parts = o->dtype == ACL_FLOAT ? PAIR_PARTS : 1;
   to += begin * i->size[2] * PAIR_BYTES;
   for (int64_t row = begin; row < end; ++row, to += i->size[2] * PAIR_BYTES) {
@@ -133,7 +133,7 @@ void image_fill_step(const conv_image *i, char *to, int64_t part, const char *x,
 
 /* The planes of one part of a channel. Returns where the next goes. */
 static uint16_t *fill_planes(const conv_image *i, uint16_t *to, int64_t part, const char *x, const conv_operand *o,
-                             const int64_t *in, const int64_t *remainder, float_range *range) {
+                             const int64_t *in, const int64_t *remainder, float_exponents *range) {
   const int64_t first = i->low[2] + remainder[2], y = i->low[1] + remainder[1];
   int64_t top, bottom;
   pair_lines l = {.part = part,
@@ -162,7 +162,7 @@ static uint16_t *fill_planes(const conv_image *i, uint16_t *to, int64_t part, co
 }
 
 void image_fill_lines(const conv_image *i, uint16_t *to, int64_t part, const char *x, const conv_operand *o,
-                      const int64_t *in, float_range *range) {
+                      const int64_t *in, float_exponents *range) {
   for (int64_t k = 0; k < conv_volume(i->parts); ++k) {
     int64_t remainder[CONV_AXES];
     part_remainders(i, k, remainder);
