@@ -318,6 +318,40 @@ class Convolutions(unittest.TestCase):
         each_case(self, "aclnnConvDepthwise2d", CASES, depthwise)
         each_case(self, "aclnnConvTbc", CASES, tbc)
 
+    def test_windows_of_three(self):
+        """Whose products are fewer where there are enough channels: whole numbers come out exactly. Odd sizes, lines of many tiles,
+        images by bands, groups; and numbers that overflow on the way only."""
+        def body(gen):
+            c, transposed = Case(gen, 2), gen.chance(0.5)
+            c.batch, c.groups, channels, rows = gen.integer(1, 5), gen.pick((1, 1, 2)), gen.integer(16, 40), gen.integer(16, 40)
+            c.g.size = [gen.integer(3, 20), gen.integer(3, 40) if gen.chance(0.9) else gen.integer(390, 420)]
+            c.g.kernel, c.g.stride, c.g.dilation, c.g.pad = [3, 3], [1, 1], [1, 1], [gen.integer(0, 3) for _ in range(2)]
+            c.g.out, c.more = [s + 2 * p - 2 for s, p in zip(c.g.size, c.g.pad)], [0, 0]
+            c.weight = (c.groups * rows, channels, 3, 3)
+            c.x, c.y = (c.batch, c.groups * channels, *c.g.size), (c.batch, c.groups * rows, *c.g.out)
+            shape_in, shape_out = (c.y, c.x) if transposed else (c.x, c.y)
+            x, w, bias = (gen.rng.integers(-9, 10, s).astype(np.float32) for s in (shape_in, c.weight, shape_out[1:2]))
+            if gen.chance(0.2):                                              # twice that is no float
+                x[tuple(gen.integer(0, n - 1) for n in x.shape)] = 2.0 ** 127
+                w = np.sign(w) / 2
+            passes = c.of_input if transposed else c.forward
+            expected = passes(x.astype(np.float64), w.astype(np.float64)) + bias.reshape(-1, 1, 1)
+            out = gen.out(F32, shape_out)
+            run("aclnnConvolution", gen.tensor(F32, x.shape, x), Tensor.of(F32, w), Tensor.of(F32, bias), *c.arguments(gen, transposed), out, 0)
+            huge = np.abs(expected) > 1e30
+            ref.check_equal(out.get()[~huge], expected[~huge].astype(np.float32))
+            ref.check(out.get()[huge], expected[huge].astype(LD), F32, ulps=2)
+            grad, back = gen.rng.integers(-5, 6, shape_out).astype(np.float32), gen.out(F32, c.weight)
+            ends = (grad, x) if transposed else (x, grad)
+            expected = c.of_weight(*(t.astype(np.float64) for t in ends)).astype(np.float32)
+            if not np.isfinite(expected).all():
+                return
+            run("aclnnConvolutionBackward", gen.tensor(F32, grad.shape, grad), gen.tensor(F32, x.shape, x), Tensor.of(F32, w), None,
+                *c.arguments(gen, transposed), Bools(False, True, False), 0, None, back, None)
+            huge = np.abs(expected) > 1e30
+            ref.check_equal(back.get()[~huge], expected[~huge], "gradWeight")
+        each_case(self, "aclnnConvolution by windows of 3 x 3", CASES, body)
+
     def test_infinities_stay_where_they_are(self):
         x = np.ones((1, 40, 8, 20), np.float32)
         x[0, 3, 4, 10] = np.inf

@@ -250,8 +250,8 @@ static void exponents(void **state) {
     for (int64_t j = 0; j < ROWS * DEPTH * 2; j++) x[j] = j % gap ? NAN : 1; /* between the elements: not looked at */
     x[random_below(&random, rows * k) * gap] = values[v];
     void *to = aligned_alloc(64, is_b ? tile_b_bytes(TILE_F32_PARTS, k, rows) : tile_a_bytes(TILE_F32_PARTS, rows, k));
-    const tile_exponents seen = is_b ? tile_pack_b(TILE_F32_PARTS, to, ACL_FLOAT, x, deep, across, k, rows)
-                                     : tile_pack_a(TILE_F32_PARTS, to, ACL_FLOAT, x, across, deep, rows, k);
+    const float_exponents seen = is_b ? tile_pack_b(TILE_F32_PARTS, to, ACL_FLOAT, x, deep, across, k, rows)
+                                      : tile_pack_a(TILE_F32_PARTS, to, ACL_FLOAT, x, across, deep, rows, k);
     free(to);
     if (rows * k == 1) continue;
     assert_in_range(seen.least, least[v] ? least[v] - 1 : 0, least[v]); /* of powers of 2, the one below */
@@ -261,17 +261,17 @@ static void exponents(void **state) {
 
 static void what_splits(void **state) {
   (void)state;
-  const tile_exponents one = {127, 127}, tiny = {26, 127}, small = {60, 127}, denormal = {0, 127}, odd = {127, 255},
-                       huge = {127, 254}, large = {127, 220};
-  assert_true(tile_splits(one, one));
-  assert_true(tile_splits(small, one));
-  assert_true(tile_splits(tile_no_exponents, tile_no_exponents));
-  assert_false(tile_splits(tiny, one));
-  assert_false(tile_splits(one, denormal));
-  assert_false(tile_splits(small, small)); /* products of parts would be lost */
-  assert_false(tile_splits(one, odd));
-  assert_false(tile_splits(huge, one));
-  assert_true(tile_splits(large, one) && !tile_splits(large, large));
+  const float_exponents one = {127, 127}, tiny = {26, 127}, small = {60, 127}, denormal = {0, 127}, odd = {127, 255},
+                        huge = {127, 254}, large = {127, 220};
+  assert_true(float_parts_suffice(one, one));
+  assert_true(float_parts_suffice(small, one));
+  assert_true(float_parts_suffice(float_no_exponents, float_no_exponents));
+  assert_false(float_parts_suffice(tiny, one));
+  assert_false(float_parts_suffice(one, denormal));
+  assert_false(float_parts_suffice(small, small)); /* products of parts would be lost */
+  assert_false(float_parts_suffice(one, odd));
+  assert_false(float_parts_suffice(huge, one));
+  assert_true(float_parts_suffice(large, one) && !float_parts_suffice(large, large));
 }
 
 /* Every instruction set level's kernels, whichever this process would choose. */

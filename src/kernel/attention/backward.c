@@ -63,9 +63,9 @@ typedef struct {
   const attention_job *job;
   attention_batch batch;
   int64_t b, kv_head;
-  int64_t k, n;                /* the block of keys */
-  tile_exponents keys, values; /* of it */
-  bool *splits;                /* becomes false where a factor of TILE_F32_PARTS does not */
+  int64_t k, n;                 /* the block of keys */
+  float_exponents keys, values; /* of it */
+  bool *splits;                 /* becomes false where a factor of TILE_F32_PARTS does not */
   backward_buffers buffers;
 } backward;
 
@@ -158,20 +158,20 @@ static const void *as_operand(const backward *w, const float *x, int64_t rows, i
   return w->buffers.narrow;
 }
 
-static tile_exponents pack_rows(const backward *w, const head_view *v, const row_range *r, char *a, char *b,
-                                int64_t d) {
+static float_exponents pack_rows(const backward *w, const head_view *v, const row_range *r, char *a, char *b,
+                                 int64_t d) {
   const tile_type tile = w->job->plan->blocks.tile;
   const char *from = rows_at(w, v, r);
   tile_pack_a(tile, a, v->dtype, from, v->row, v->col, r->n, d);
   return tile_pack_b(tile, b, v->dtype, from, v->row, v->col, r->n, d);
 }
 
-static void expect_split(const backward *w, tile_exponents x, tile_exponents y) {
-  if (!tile_splits(x, y)) *w->splits = false;
+static void expect_split(const backward *w, float_exponents x, float_exponents y) {
+  if (!float_parts_suffice(x, y)) *w->splits = false;
 }
 
 /* Of P and dS, as made here, what is far smaller than the largest of a block does not count. */
-static tile_exponents of_made(tile_exponents x) {
+static float_exponents of_made(float_exponents x) {
   enum { SPAN = 60 };
   if (x.most > SPAN) x.least = most(x.least, x.most - SPAN);
   return x;
@@ -185,8 +185,8 @@ static void block_gradient(const backward *w, const row_range *r) {
   const int dtype = attention_of_floats(tile) ? ACL_FLOAT : ACL_BF16, size = attention_of_floats(tile) ? 4 : 2;
   const int64_t m = r->n, n = w->n, ld = score_ld(p);
   int64_t pitch;
-  const tile_exponents query = pack_rows(w, &p->query, r, f->query_a, f->query_b, p->d);
-  const tile_exponents dout = pack_rows(w, &p->dout, r, f->dout_a, f->dout_b, p->dv);
+  const float_exponents query = pack_rows(w, &p->query, r, f->query_a, f->query_b, p->d);
+  const float_exponents dout = pack_rows(w, &p->dout, r, f->dout_a, f->dout_b, p->dv);
   expect_split(w, query, w->keys);
   expect_split(w, dout, w->values);
   tile_gemm(tile, m, n, p->d, f->query_a, f->key_t, f->probability, ld, false);
@@ -196,7 +196,7 @@ static void block_gradient(const backward *w, const row_range *r) {
   expect_split(w, of_made(tile_pack_a(tile, f->transposed, dtype, x, size, pitch, n, m)), dout);
   tile_gemm(tile, n, p->dv, m, f->transposed, f->dout_b, f->dvalue, p->dv, true);
   x = as_operand(w, f->slope, m, &pitch);
-  const tile_exponents slope = of_made(tile_pack_a(tile, f->transposed, dtype, x, size, pitch, n, m));
+  const float_exponents slope = of_made(tile_pack_a(tile, f->transposed, dtype, x, size, pitch, n, m));
   expect_split(w, slope, query);
   expect_split(w, slope, w->keys);
   tile_gemm(tile, n, p->d, m, f->transposed, f->query_b, f->dkey, p->d, true);

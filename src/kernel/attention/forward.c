@@ -88,7 +88,7 @@ typedef struct {
   attention_batch batch;
   int64_t b, kv_head;
   int32_t n_blocks;
-  tile_exponents query; /* of all blocks */
+  float_exponents query; /* of all blocks */
   forward_buffers buffers;
 } chunk;
 
@@ -157,7 +157,7 @@ static void start_block(chunk *c, int32_t block) {
   int64_t row_bytes;
   const char *from = gather(c, k, &row_bytes);
   const int64_t col = from == c->buffers.gathered ? (int64_t)dtype_bytes(p->query.dtype) : p->query.col;
-  tile_add_exponents(
+  float_add_exponents(
       &c->query, tile_pack_a(p->blocks.tile, packed_query(c, block), p->query.dtype, from, row_bytes, col, n, p->d));
 }
 
@@ -226,16 +226,16 @@ static bool sees(const row_block *b, int64_t k, int64_t n) { return b->low < k +
 /* Packs as many keys from k on as are in one place, `n` at most. 0: they don't split. Of probabilities, up to 1 and its like
  * where some are dropped, what is small does not count. */
 static int64_t pack_keys(const chunk *c, int64_t k, int64_t n) {
-  static const tile_exponents probabilities = {.least = 127, .most = 127 + 20};
+  static const float_exponents probabilities = {.least = 127, .most = 127 + 20};
   const attention_plan *p = c->job->plan;
   const key_place key = key_run(c->job, &c->batch, KEYS, c->b, c->kv_head, k);
   const key_place value = key_run(c->job, &c->batch, VALUES, c->b, c->kv_head, k);
   n = least(n, least(key.run, value.run));
-  const tile_exponents keys =
+  const float_exponents keys =
       tile_pack_b(p->blocks.tile, c->buffers.key, p->key.dtype, key.at, key.col, key.row, p->d, n);
-  const tile_exponents values =
+  const float_exponents values =
       tile_pack_b(p->blocks.tile, c->buffers.value, p->value.dtype, value.at, value.row, value.col, n, p->dv);
-  const bool splits = tile_splits(c->query, keys) && tile_splits(probabilities, values);
+  const bool splits = float_parts_suffice(c->query, keys) && float_parts_suffice(probabilities, values);
   return p->blocks.tile != TILE_F32_PARTS || splits ? n : 0;
 }
 
@@ -298,7 +298,7 @@ static void find_blocks(chunk *c, int64_t number) {
 static bool forward_unit(const attention_job *j, int64_t unit, char *scratch) {
   const attention_plan *p = j->plan;
   const int64_t n_chunks = chunks_of(p), group = unit / n_chunks;
-  chunk c = {.job = j, .b = group / p->n_kv_heads, .kv_head = group % p->n_kv_heads, .query = tile_no_exponents};
+  chunk c = {.job = j, .b = group / p->n_kv_heads, .kv_head = group % p->n_kv_heads, .query = float_no_exponents};
   c.batch = attention_batch_of(j, c.b);
   lay_out(p, scratch, &c.buffers);
   find_blocks(&c, unit % n_chunks);

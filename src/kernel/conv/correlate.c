@@ -414,6 +414,8 @@ void correlation_init(correlation *c, executor *e, const tensor *bias) {
   }
   c->taps_at = workspace_intermediate(e, (uint64_t)(2 * volume) * sizeof(int64_t));
   c->cost_ns = conv_cost_ns(g, !c->pairs ? 100 : c->pairs->flops_per_ns / (needs_floats(c) ? 6 : 1));
+  winograd_init(&c->winograd, e, g, &c->from, &c->to, w, backward);
+  if (c->pairs) c->winograd.fits = false;
   executor_products(e, conv_multiply_adds(g));
 }
 
@@ -568,6 +570,11 @@ status correlation_run(const correlation *c, const void *from, void *to, const v
   memcpy(f.image_size, c->image.size, sizeof f.image_size);
   f.outputs = to;
   prepare_floats(c, w, bias, scratch, &f);
+  if (c->winograd.fits) {
+    bool done;
+    TRY(winograd_run(&c->winograd, from, to, w, f.bias, scratch, &done));
+    if (done) return ST_OK;
+  }
   if (c->products) return run_products(c, &f, from, w, scratch);
   const int64_t all = outputs_along(c, c->band_axis);
   f.one_pass = c->n_images == g->batch && c->band == all;

@@ -1,13 +1,15 @@
-/* y = w * x, and the gradient of x from that of y, in one of three ways. As packed products of weights and columns
+/* y = w * x, and the gradient of x from that of y, in one of four ways. As packed products of weights and columns
  * (phase_products.h): with one tap, or where weights are many or 16 bits wide. Directly: inputs are copied to an image with
- * their padding, as floats, whose weights are read where they lie. Or with packed weights and an image of rows of channels
- * (direct_pairs.h): bfloat16 where the processor multiplies it, and floats where they are sums of such. The gradient of a
- * convolution with strides is done by phases (phase.h). Any dtypes of operands; sums are float. */
+ * their padding, as floats, whose weights are read where they lie. With packed weights and an image of rows of channels
+ * (direct_pairs.h): bfloat16 where the processor multiplies it, and floats where they are sums of such. Or by transformed
+ * tiles (winograd.h): floats and windows of 3 x 3. The gradient of a convolution with strides is done by phases (phase.h).
+ * Any dtypes of operands; sums are float. */
 #ifndef CANNON_KERNEL_CONV_CORRELATE_H
 #define CANNON_KERNEL_CONV_CORRELATE_H
 
 #include "kernel/conv/direct_pairs.h"
 #include "kernel/conv/image.h"
+#include "kernel/conv/winograd.h"
 
 typedef struct {
   conv_geometry g;
@@ -15,8 +17,9 @@ typedef struct {
   conv_operand from, to; /* x and y, or y and x */
   conv_operand given_w;  /* of the call */
 
-  conv_operand w; /* floats: of the call, or their copy */
-  int bias_dtype; /* -1: none */
+  winograd winograd; /* where it fits, and results are finite; else: */
+  conv_operand w;    /* floats: of the call, or their copy */
+  int bias_dtype;    /* -1: none */
   int64_t bias_stride;
   conv_image image;
   bool products;            /* as packed products (phase_products.h); else: */

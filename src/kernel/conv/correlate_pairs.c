@@ -57,7 +57,7 @@ typedef struct {
   const char *from;
   char *to;
   int64_t part;
-  float_range *range;
+  float_exponents *range;
 } fill_job;
 
 /* Rows of all steps of all groups and images. */
@@ -65,7 +65,7 @@ static void fill_steps(const void *job, int64_t begin, int64_t end) {
   const fill_job *j = job;
   const correlation *c = j->c;
   const int64_t channels = channels_of(c), steps = pair_steps(channels), rows = c->image.rows;
-  float_range range = FLOAT_RANGE_EMPTY;
+  float_exponents range = float_no_exponents;
   for (int64_t i = begin, n; i < end; i += n) {
     const int64_t row = i % rows, at = i / rows, step = at % steps, group = at / steps % c->g.groups;
     n = smaller(rows - row, end - i);
@@ -75,36 +75,36 @@ static void fill_steps(const void *job, int64_t begin, int64_t end) {
     image_fill_step(j->image, j->to + at * step_bytes(c), j->part, from, &c->from, c->backward ? c->g.out : c->g.in,
                     (int)smaller(PAIR_CHANNELS, channels - first), row, row + n, &range);
   }
-  pair_range_join(j->range, &range);
+  float_join_exponents(j->range, range);
 }
 
 typedef struct {
   const float *w;
-  float_range *range;
+  float_exponents *range;
 } range_job;
 
 static void weights_range(const void *job, int64_t begin, int64_t end) {
   const range_job *j = job;
-  float_range range = FLOAT_RANGE_EMPTY;
+  float_exponents range = float_no_exponents;
   pair_range(&range, j->w + begin, end - begin);
-  pair_range_join(j->range, &range);
+  float_join_exponents(j->range, range);
 }
 
 bool pairs_prepare(const correlation *c, const char *from, int64_t n, char *image, phase *f) {
   const conv_geometry *g = &c->g;
   const int64_t volume = conv_volume(g->kernel), weights = g->groups * g->rows * g->channels * volume;
   const int64_t image_bytes = g->groups * group_bytes(c);
-  float_range of_x = FLOAT_RANGE_EMPTY;
+  float_exponents of_x = float_no_exponents;
   const fill_job job = {c, &f->image, from, image, n * image_bytes, &of_x};
   rows_parallel(fill_steps, &job, n * g->groups * pair_steps(f->channels) * c->image.rows, 1,
                 (uint64_t)(n * parts_of(c) * image_bytes) / 16);
   if (c->w.dtype == ACL_FLOAT && !f->has_range) {
-    f->weight_range = FLOAT_RANGE_EMPTY;
+    f->weight_range = float_no_exponents;
     const range_job range = {f->sums.w, &f->weight_range};
     rows_parallel(weights_range, &range, weights, 4096, (uint64_t)weights / 4);
     f->has_range = true;
   }
-  if (c->w.dtype == ACL_FLOAT && !pair_parts_suffice(&of_x, &f->weight_range, f->channels * volume)) return false;
+  if (c->w.dtype == ACL_FLOAT && !float_parts_suffice(of_x, f->weight_range)) return false;
   f->pairs = c->pairs;
   f->x = (const float *)(const void *)image;
   f->x_image = image_bytes;

@@ -24,7 +24,7 @@ typedef struct {
   char *packed;         /* and where they are packed */
   bool one_pass;        /* these are all images and bands */
   bool has_range;       /* already: of the weights, which are floats */
-  float_range weight_range;
+  float_exponents weight_range;
   bool is_packed;             /* already: they are the same for all images and phases */
   int64_t x_image, x_group;   /* elements */
   char *outputs, *to;         /* the first of all, and of the phase */

@@ -9,6 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "kernel/product/float_parts.h"
+
 enum {
   PAIR_ROWS = 32,     /* most of a block of outputs */
   PAIR_SUMS = 128,    /* positions whose sums are kept at a time: 16 KB, a third of L1 */
@@ -84,23 +86,10 @@ typedef struct {
   int dtype;    /* bfloat16; or float, which becomes PAIR_PARTS images */
 } pair_line;
 
-/* The least and the most magnitude (bits) of floats but 0. */
-typedef struct {
-  uint32_t least, most;
-} float_range;
-
-#define FLOAT_RANGE_EMPTY ((float_range){UINT32_MAX, 0})
-
-/* Several threads may do so. */
-void pair_range_join(float_range *range, const float_range *by);
-/* Whether sums of so many products of three parts each are as good as those of the floats: infinities have no parts, sums
- * overflow, and what AMX takes for 0 (2^-126 and less) is lost, where numbers' last bits are 2^-23 of them. */
-bool pair_parts_suffice(const float_range *x, const float_range *w, int64_t terms);
-
 /* n positions of a line, `part` bytes from part to part. range: of floats; is widened by them. */
-void pair_fill_line(char *to, int64_t part, const pair_line *l, int64_t n, float_range *range);
+void pair_fill_line(char *to, int64_t part, const pair_line *l, int64_t n, float_exponents *range);
 /* The parts of each of n floats, `part` bytes from part to part; widens the range by them. */
-void pair_take_parts(uint16_t *to, int64_t part, const float *from, int64_t n, float_range *range);
+void pair_take_parts(uint16_t *to, int64_t part, const float *from, int64_t n, float_exponents *range);
 /* Lines of one channel, of bfloat16 or of floats' parts: elements [low, high) of each `pitch`, the others are 0. */
 typedef struct {
   uint16_t *to;
@@ -111,12 +100,12 @@ typedef struct {
 } pair_lines;
 
 /* Widens the range by floats. */
-void pair_copy_lines(const pair_lines *l, float_range *range);
+void pair_copy_lines(const pair_lines *l, float_exponents *range);
 /* Widens the range's most by bfloat16s, as floats. */
-void pair_range_halves(float_range *range, const uint16_t *x, int64_t n);
+void pair_range_halves(float_exponents *range, const uint16_t *x, int64_t n);
 /* 16 rows of 32 * steps elements, `pitch` bytes apart, as tiles whose rows have two neighbours of each. */
 void pair_turn(char *to, const uint16_t *from, int64_t pitch, int64_t steps);
 /* Widens the range by n floats. */
-void pair_range(float_range *range, const float *from, int64_t n);
+void pair_range(float_exponents *range, const float *from, int64_t n);
 
 #endif

@@ -105,7 +105,7 @@ typedef struct {
   const int64_t *taps;
   int64_t n_images;
   bool first, last;
-  float_range *of_x, *of_y;
+  float_exponents *of_x, *of_y;
   status *result;
 } gradient_job;
 
@@ -115,7 +115,7 @@ static void fill_x(const void *job, int64_t begin, int64_t end) {
   const weight_gradient *c = j->c;
   const int64_t channels = c->g.groups * c->g.channels, pitch = x_pitch(c), used = c->x_image.rows * c->x_image.size[2];
   const int64_t part = j->n_images * x_bytes(c);
-  float_range range = FLOAT_RANGE_EMPTY;
+  float_exponents range = float_no_exponents;
   for (int64_t i = begin; i < end; ++i) {
     uint16_t *const to = (uint16_t *)(void *)(j->x + i * pitch * 2);
     image_fill_lines(&j->x_image, to, part, j->from_x + i / channels * c->x.outer + i % channels * c->x.inner, &c->x,
@@ -123,7 +123,7 @@ static void fill_x(const void *job, int64_t begin, int64_t end) {
     for (int p = 0; p < parts_of(c); ++p) memset((char *)(to + used) + p * part, 0, (size_t)(pitch - used) * 2);
     if (c->x.dtype == ACL_BF16) pair_range_halves(&range, to, used);
   }
-  pair_range_join(j->of_x, &range);
+  float_join_exponents(j->of_x, range);
 }
 
 /* Tiles of 16 rows of all images. */
@@ -137,7 +137,7 @@ static void fill_y(const void *job, int64_t begin, int64_t end) {
     __atomic_store_n(j->result, ST_NO_MEMORY, __ATOMIC_RELAXED);
     return;
   }
-  float_range range = FLOAT_RANGE_EMPTY;
+  float_exponents range = float_no_exponents;
   for (int64_t i = begin; i < end; ++i) {
     const int64_t tile = i % row_tiles(c), group = i / row_tiles(c) % c->g.groups,
                   image = i / row_tiles(c) / c->g.groups;
@@ -152,7 +152,7 @@ static void fill_y(const void *job, int64_t begin, int64_t end) {
       pair_turn(j->y + p * j->n_images * y_bytes(c) + i * y_tile(c), stage + p * stage_part / 2, pitch * 2,
                 steps_of(c));
   }
-  pair_range_join(j->of_y, &range);
+  float_join_exponents(j->of_y, range);
 }
 
 /* ---- products ---------------------------------------------------------------------------------------------------- */
@@ -221,10 +221,9 @@ static void make_blocks(const void *job, int64_t begin, int64_t end) {
   if (c->pairs->end) c->pairs->end();
 }
 
-static bool can_multiply(const weight_gradient *c, const float_range *x, const float_range *y) {
-  enum { INFINITE = 0x7f800000 };
+static bool can_multiply(const weight_gradient *c, float_exponents x, float_exponents y) {
   /* x's numbers are multiplied by zeros, too. */
-  return parts_of(c) == 1 ? x->most < INFINITE : pair_parts_suffice(x, y, c->g.batch * conv_volume(c->g.out));
+  return parts_of(c) == 1 ? float_all_finite(x) : float_parts_suffice(x, y);
 }
 
 /* false: no memory, or values that it can't multiply. */
@@ -235,7 +234,7 @@ static bool run_band(const gradient_job *j) {
   memset(j->x + parts * x_bytes(c), 0, PAIR_BYTES);
   rows_parallel(fill_x, j, j->n_images * g->groups * g->channels, 1, (uint64_t)(parts * x_bytes(c)) / 16);
   rows_parallel(fill_y, j, j->n_images * g->groups * row_tiles(c), 1, (uint64_t)(parts * y_bytes(c)) / 16);
-  if (*j->result != ST_OK || !can_multiply(c, j->of_x, j->of_y)) return false;
+  if (*j->result != ST_OK || !can_multiply(c, *j->of_x, *j->of_y)) return false;
   rows_parallel(make_blocks, j, g->groups * blocks_of(g->rows) * blocks_of(g->channels), 1,
                 c->cost_ns / (uint64_t)(g->batch * bands) * (uint64_t)j->n_images);
   return *j->result == ST_OK;
@@ -245,7 +244,7 @@ status gradient_pairs_run(const weight_gradient *c, const void *x, const void *y
   const conv_geometry *g = &c->g;
   const int64_t volume = conv_volume(g->kernel);
   int64_t *const taps = (int64_t *)(void *)(scratch + c->taps_at);
-  float_range of_x = FLOAT_RANGE_EMPTY, of_y = FLOAT_RANGE_EMPTY;
+  float_exponents of_x = float_no_exponents, of_y = float_no_exponents;
   status result = ST_OK;
   for (int64_t t = 0; t < volume; ++t)
     taps[t] = image_tap(&c->x_image, (const int64_t[]){t / (g->kernel[1] * g->kernel[2]),

@@ -54,7 +54,8 @@ static void span_inside(int64_t first, int64_t stride, int64_t n, int64_t in, in
 static float *fill_part(const conv_image *i, float *to, const row_source *s, const conv_operand *o, const int64_t *in,
                         const int64_t *remainder) {
   const int64_t first = i->low[2] + remainder[2], y = i->low[1] + remainder[1], pitch = i->size[2];
-  const bool copies = s->dtype == ACL_FLOAT && s->step * i->stride[2] == (int64_t)sizeof *to;
+  const bool copies = s->dtype == ACL_FLOAT && s->step % (int64_t)sizeof *to == 0;
+  const int64_t element = copies ? s->step / (int64_t)sizeof *to * i->stride[2] : 0; /* from one to the next */
   int64_t low, high, top, bottom;
   span_inside(first, i->stride[2], pitch, in[2], &low, &high);
   span_inside(y, i->stride[1], i->size[1], in[1], &top, &bottom);
@@ -67,7 +68,8 @@ static float *fill_part(const conv_image *i, float *to, const row_source *s, con
         s->x + z * o->axis[0] + (y + top * i->stride[1]) * o->axis[1] + (first + low * i->stride[2]) * s->step;
     const int64_t step = o->axis[1] * i->stride[1];
     if (copies) {
-      conv_loops->lines(line, pitch * (int64_t)sizeof *line, from, step, bottom - top, 1, sizeof *line, high - low);
+      conv_loops->lines(line, pitch * (int64_t)sizeof *line, from, step, bottom - top, element, sizeof *line,
+                        high - low);
       continue;
     }
     for (int64_t b = top; b < bottom; ++b, line += pitch, from += step)
@@ -104,7 +106,7 @@ static void part_remainders(const conv_image *i, int64_t part, int64_t *remainde
 }
 
 void image_fill_step(const conv_image *i, char *to, int64_t part, const char *x, const conv_operand *o,
-                     const int64_t *in, int channels, int64_t begin, int64_t end, float_range *range) {
+                     const int64_t *in, int channels, int64_t begin, int64_t end, float_exponents *range) {
   const int parts = o->dtype == ACL_FLOAT ? PAIR_PARTS : 1;
   to += begin * i->size[2] * PAIR_BYTES;
   for (int64_t row = begin; row < end; ++row, to += i->size[2] * PAIR_BYTES) {
@@ -131,7 +133,7 @@ void image_fill_step(const conv_image *i, char *to, int64_t part, const char *x,
 
 /* The planes of one part of a channel. Returns where the next goes. */
 static uint16_t *fill_planes(const conv_image *i, uint16_t *to, int64_t part, const char *x, const conv_operand *o,
-                             const int64_t *in, const int64_t *remainder, float_range *range) {
+                             const int64_t *in, const int64_t *remainder, float_exponents *range) {
   const int64_t first = i->low[2] + remainder[2], y = i->low[1] + remainder[1];
   int64_t top, bottom;
   pair_lines l = {.part = part,
@@ -160,7 +162,7 @@ static uint16_t *fill_planes(const conv_image *i, uint16_t *to, int64_t part, co
 }
 
 void image_fill_lines(const conv_image *i, uint16_t *to, int64_t part, const char *x, const conv_operand *o,
-                      const int64_t *in, float_range *range) {
+                      const int64_t *in, float_exponents *range) {
   for (int64_t k = 0; k < conv_volume(i->parts); ++k) {
     int64_t remainder[CONV_AXES];
     part_remainders(i, k, remainder);

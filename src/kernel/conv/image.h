@@ -38,11 +38,11 @@ void image_fill(const conv_image *i, float *to, const char *x, const conv_operan
 /* The same for words of two channels: rows [begin, end) of a step of up to 32 channels as direct_pairs.h has them, of
  * bfloat16s; or of floats, PAIR_PARTS images `part` bytes apart. x: its first channel. */
 void image_fill_step(const conv_image *i, char *to, int64_t part, const char *x, const conv_operand *o,
-                     const int64_t *in, int channels, int64_t begin, int64_t end, float_range *range);
+                     const int64_t *in, int channels, int64_t begin, int64_t end, float_exponents *range);
 
 /* The same for products of positions (pair_products): the channel at x as bfloat16, or floats' parts; 0 behind the rows up to
  * i->channel is the caller's. */
 void image_fill_lines(const conv_image *i, uint16_t *to, int64_t part, const char *x, const conv_operand *o,
-                      const int64_t *in, float_range *range);
+                      const int64_t *in, float_exponents *range);
 
 #endif

@@ -88,13 +88,13 @@ INLINE void widen(ranges *r, __m512 x) {
   r->least = _mm512_min_epu32(r->least, _mm512_sub_epi32(bits, _mm512_set1_epi32(1)));
 }
 
-INLINE void reduce(float_range *range, const ranges *r) {
-  const uint32_t most = _mm512_reduce_max_epu32(r->most), least = _mm512_reduce_min_epu32(r->least);
-  if (most > range->most) range->most = most;
-  if (least != UINT32_MAX && least + 1 < range->least) range->least = least + 1;
+INLINE void reduce(float_exponents *range, const ranges *r) {
+  const uint32_t most = _mm512_reduce_max_epu32(r->most), least = _mm512_reduce_min_epu32(r->least) + 1;
+  float_add_exponents(
+      range, (float_exponents){.least = least ? (uint8_t)(least >> 23) : UINT8_MAX, .most = (uint8_t)(most >> 23)});
 }
 
-INLINE void fill_f32(char *to, int64_t part, const pair_line *l, int every, int64_t n, float_range *range) {
+INLINE void fill_f32(char *to, int64_t part, const pair_line *l, int every, int64_t n, float_exponents *range) {
   __m512i words[PAIR_PARTS][PAIR_STEP];
   ranges seen = no_ranges();
   for (int64_t i = 0; i < n; i += LANES, to += LANES * PAIR_BYTES) {
@@ -127,7 +127,7 @@ INLINE __m512i take_halves(__m512 *x, __m512 *y) {
   return halves;
 }
 
-void pair_take_parts(uint16_t *to, int64_t part, const float *from, int64_t n, float_range *range) {
+void pair_take_parts(uint16_t *to, int64_t part, const float *from, int64_t n, float_exponents *range) {
   ranges seen = no_ranges();
   for (int64_t i = 0; i < n; i += 2 * LANES) {
     const __mmask32 mask = n - i < 2 * LANES ? (1u << (n - i)) - 1 : ~0u;
@@ -141,7 +141,7 @@ void pair_take_parts(uint16_t *to, int64_t part, const float *from, int64_t n, f
   reduce(range, &seen);
 }
 
-void pair_range(float_range *range, const float *from, int64_t n) {
+void pair_range(float_exponents *range, const float *from, int64_t n) {
   ranges seen = no_ranges();
   for (int64_t i = 0; i < n; i += LANES)
     widen(&seen, _mm512_maskz_loadu_ps(n - i < LANES ? (__mmask16)((1u << (n - i)) - 1) : 0xffff, from + i));
@@ -150,15 +150,14 @@ void pair_range(float_range *range, const float *from, int64_t n) {
 
 /* ---- lines of a channel ------------------------------------------------------------------------------------------ */
 
-void pair_range_halves(float_range *range, const uint16_t *x, int64_t n) {
+void pair_range_halves(float_exponents *range, const uint16_t *x, int64_t n) {
   __m512i most = _mm512_setzero_si512();
   for (int64_t i = 0; i < n; i += 2 * LANES) {
     const __m512i halves = _mm512_maskz_loadu_epi16(first(n - i), x + i);
     most = _mm512_max_epu16(most, _mm512_and_si512(halves, _mm512_set1_epi16(0x7fff)));
   }
   const __m512i words = _mm512_max_epu32(_mm512_slli_epi32(most, 16), _mm512_and_si512(most, high_halves()));
-  const uint32_t bits = _mm512_reduce_max_epu32(words);
-  if (bits > range->most) range->most = bits;
+  float_add_exponents(range, (float_exponents){UINT8_MAX, (uint8_t)(_mm512_reduce_max_epu32(words) >> 23)});
 }
 
 /* Dense lines; from: of element 0, which may be outside. */
@@ -172,7 +171,7 @@ static void copy_dense(const pair_lines *l) {
     }
 }
 
-static void copy_parts(const pair_lines *l, float_range *range) {
+static void copy_parts(const pair_lines *l, float_exponents *range) {
   ranges seen = no_ranges();
   const char *from = l->from - l->low * 4;
   for (int64_t k = 0; k < l->n; ++k, from += l->line)
@@ -189,7 +188,7 @@ static void copy_parts(const pair_lines *l, float_range *range) {
 }
 
 /* Elements that are not neighbours, by way of a buffer. */
-static void copy_apart(const pair_lines *l, float_range *range) {
+static void copy_apart(const pair_lines *l, float_exponents *range) {
   enum { STAGED = 512 };
   _Alignas(64) char stage[STAGED * sizeof(float)];
   const int size = l->dtype == ACL_BF16 ? 2 : 4;
@@ -209,7 +208,7 @@ static void copy_apart(const pair_lines *l, float_range *range) {
     }
 }
 
-void pair_copy_lines(const pair_lines *l, float_range *range) {
+void pair_copy_lines(const pair_lines *l, float_exponents *range) {
   if (l->step != (l->dtype == ACL_BF16 ? 2 : 4))
     copy_apart(l, range);
   else if (l->dtype == ACL_BF16)
@@ -229,7 +228,7 @@ void pair_turn(char *to, const uint16_t *from, int64_t pitch, int64_t steps) {
 
 /* ---- all --------------------------------------------------------------------------------------------------------- */
 
-static void fill_dense(char *to, int64_t part, const pair_line *l, int64_t n, float_range *range) {
+static void fill_dense(char *to, int64_t part, const pair_line *l, int64_t n, float_exponents *range) {
   const int64_t every = l->step / (l->dtype == ACL_BF16 ? 2 : 4);
   if (l->dtype == ACL_BF16)
     every == 1 ? fill_bf16(to, l, 1, n) : fill_bf16(to, l, 2, n);
@@ -237,7 +236,7 @@ static void fill_dense(char *to, int64_t part, const pair_line *l, int64_t n, fl
     every == 1 ? fill_f32(to, part, l, 1, n, range) : fill_f32(to, part, l, 2, n, range);
 }
 
-void pair_fill_line(char *to, int64_t part, const pair_line *l, int64_t n, float_range *range) {
+void pair_fill_line(char *to, int64_t part, const pair_line *l, int64_t n, float_exponents *range) {
   enum { STAGED = 64 };
   _Alignas(64) char stage[PAIR_CHANNELS * STAGED * sizeof(float)];
   const int size = l->dtype == ACL_BF16 ? 2 : 4;
@@ -260,17 +259,17 @@ void pair_fill_line(char *to, int64_t part, const pair_line *l, int64_t n, float
 
 #else /* nobody comes here: there are no kernels */
 
-void pair_fill_line(char *to, int64_t part, const pair_line *l, int64_t n, float_range *range) {
+void pair_fill_line(char *to, int64_t part, const pair_line *l, int64_t n, float_exponents *range) {
   (void)to, (void)part, (void)l, (void)n, (void)range;
 }
-void pair_take_parts(uint16_t *to, int64_t part, const float *from, int64_t n, float_range *range) {
+void pair_take_parts(uint16_t *to, int64_t part, const float *from, int64_t n, float_exponents *range) {
   (void)to, (void)part, (void)from, (void)n, (void)range;
 }
-void pair_copy_lines(const pair_lines *l, float_range *range) { (void)l, (void)range; }
-void pair_range_halves(float_range *range, const uint16_t *x, int64_t n) { (void)range, (void)x, (void)n; }
+void pair_copy_lines(const pair_lines *l, float_exponents *range) { (void)l, (void)range; }
+void pair_range_halves(float_exponents *range, const uint16_t *x, int64_t n) { (void)range, (void)x, (void)n; }
 void pair_turn(char *to, const uint16_t *from, int64_t pitch, int64_t steps) {
   (void)to, (void)from, (void)pitch, (void)steps;
 }
-void pair_range(float_range *range, const float *from, int64_t n) { (void)range, (void)from, (void)n; }
+void pair_range(float_exponents *range, const float *from, int64_t n) { (void)range, (void)from, (void)n; }
 
 #endif

@@ -113,7 +113,7 @@ static void pack_floats(const pair_weights *p, const step *s, const float *from)
   const bool across = s->channel_stride > s->row_stride;
   const int64_t outer = across ? s->channels : s->rows, stride = across ? s->channel_stride : s->row_stride;
   const int64_t run = (across ? s->rows : s->channels) * conv_volume(p->kernel);
-  float_range range = FLOAT_RANGE_EMPTY;
+  float_exponents range = float_no_exponents;
   for (int64_t i = 0; i < outer; ++i)
     pair_take_parts(halves[0] + i * run, sizeof halves[0], from + i * stride, run, &range);
   for (int part = 0; part < PAIR_PARTS; ++part) {

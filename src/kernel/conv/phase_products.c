@@ -45,10 +45,10 @@ typedef struct {
 /* A factor, and what its floats are like. */
 typedef struct {
   tile_operand at;
-  tile_exponents exponents;
+  float_exponents exponents;
 } factor;
 
-static factor as_is(tile_operand at) { return (factor){at, tile_no_exponents}; }
+static factor as_is(tile_operand at) { return (factor){at, float_no_exponents}; }
 
 /* n columns' elements from `depth` on: as they lie, or were staged, where the kernel can read them there; else packed. */
 static factor get_columns(const products_job *j, tile_type type, const products_part *t, const products_room *room,
@@ -96,7 +96,7 @@ static void add_products(const products_job *j, const products_part *t, const pr
   for (int64_t r = 0, m; r < t->rows; r += m) {
     m = smaller(j->block_rows, t->rows - r);
     factor weights = get_weights(j, type, t, room, t->row + r, m, k, n);
-    if (type == TILE_F32_PARTS && !tile_splits(weights.exponents, columns.exponents)) {
+    if (type == TILE_F32_PARTS && !float_parts_suffice(weights.exponents, columns.exponents)) {
       type = TILE_F32;
       columns = get_columns(j, type, t, room, k, n);
       weights = get_weights(j, type, t, room, t->row + r, m, k, n);

@@ -281,6 +281,7 @@ void weight_gradient_init(weight_gradient *c, executor *e, const conv_geometry *
   c->direct = w->dtype == ACL_FLOAT && runs && (g->groups * g->rows == 1 || w->outer == step * g->channels);
   c->by_parts = c->products && runs && !c->direct;
   if (c->direct || c->by_parts) gradient_pairs_init(c, e);
+  if (!c->pairs) winograd_gradient_init(&c->winograd, e, g, &c->x, &c->y, &c->w);
   const int64_t weights = g->groups * g->rows * g->channels * conv_volume(g->kernel);
   if (!c->direct && !c->by_parts) c->sum_at = workspace_intermediate(e, (uint64_t)weights * sizeof(float));
 }
@@ -289,6 +290,7 @@ status weight_gradient_run(const weight_gradient *c, const void *x, const void *
   const conv_geometry *g = &c->g;
   bool done = false;
   if (c->pairs) TRY(gradient_pairs_run(c, x, y, w, scratch, &done));
+  if (c->winograd.fits) TRY(winograd_gradient_run(&c->winograd, x, y, w, scratch, &done));
   if (done) return ST_OK;
   float *const sum = c->direct ? w : c->by_parts ? NULL : (void *)(scratch + c->sum_at);
   if (c->products)

@@ -2,17 +2,19 @@
  * images. In one of two ways: as a product of y and x's columns (columns.h), packed by blocks, in float or, where
  * AMX has it, the operands' 16 bits. Where rows are few (depthwise), on floats: y is copied to an image of x's order with
  * zeros where x has its padding, and each element is a dot product. Or where AMX multiplies lines of both (gradient_pairs.h),
- * likewise, many elements at a time. */
+ * likewise, many elements at a time. Windows of 3 x 3 have a way of their own (winograd_gradient.h). */
 #ifndef CANNON_KERNEL_CONV_WEIGHT_GRADIENT_H
 #define CANNON_KERNEL_CONV_WEIGHT_GRADIENT_H
 
 #include "kernel/conv/columns.h"
 #include "kernel/conv/image.h"
+#include "kernel/conv/winograd_gradient.h"
 
 typedef struct {
   conv_geometry g;
-  conv_operand x, y, w; /* w is written */
-  bool products;        /* the first way */
+  conv_operand x, y, w;       /* w is written */
+  winograd_gradient winograd; /* where it fits, and results are finite; else: */
+  bool products;              /* the first way */
   conv_columns x_columns, y_columns;
   tile_type type;
   int64_t depth, block_rows, part_rows, part_columns;

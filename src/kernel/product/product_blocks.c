@@ -2,7 +2,7 @@
  * one slice of K after the other, so that a slice of a strip stays in L2; else a block takes all slices, its sums stay in
  * L2 until they are whole, and the strip is all of K where that fits STRIP_BYTES; 16-bit results are rounded by the last
  * slice's kernel. A factor that the kernel reads as it lies is not packed.
- * Where floats do not split (tile_splits), a block times a slice is multiplied as TILE_F32. */
+ * Where floats are not their parts (float_parts_suffice), a block times a slice is multiplied as TILE_F32. */
 #include "kernel/engine/scratch.h"
 #include "kernel/product/product.h"
 
@@ -41,8 +41,8 @@ typedef struct {
   bool direct;                          /* sums are made in out itself */
   bool rounded;                         /* the last slice's kernel rounds them to out */
   char *a, *b, *sums, *plain;
-  size_t slice_bytes;         /* of a strip */
-  tile_exponents b_exponents; /* of the strip, as far as it was packed */
+  size_t slice_bytes;          /* of a strip */
+  float_exponents b_exponents; /* of the strip, as far as it was packed */
 } blocks;
 
 static bool in_groups(tile_type type) { return type >= TILE_I8 && tile_has(type); }
@@ -146,12 +146,12 @@ static tile_operand get_b(blocks *s, int64_t slice, int64_t col, int64_t cols, b
   if (pack_strip && s->part->plan->made_b)
     pack_made_b(s, to, slice_begin(s, slice), slice_depth(s, slice), col, cols);
   else if (pack_strip)
-    tile_add_exponents(&s->b_exponents, tile_pack_b(s->type, to, b->dtype, from, b->row_stride, b->col_stride,
-                                                    slice_depth(s, slice), cols));
+    float_add_exponents(&s->b_exponents, tile_pack_b(s->type, to, b->dtype, from, b->row_stride, b->col_stride,
+                                                     slice_depth(s, slice), cols));
   return (tile_operand){to, 0};
 }
 
-static tile_operand get_a(const blocks *s, int64_t slice, int64_t row, int64_t rows, tile_exponents *exponents) {
+static tile_operand get_a(const blocks *s, int64_t slice, int64_t row, int64_t rows, float_exponents *exponents) {
   const matrices *a = &s->part->plan->a;
   const char *const from = a_of(s, slice, row);
   if (s->a_as_is) return (tile_operand){from, a->row_stride};
@@ -183,9 +183,9 @@ static void run_block(blocks *s, int64_t begin, int64_t row, int64_t rows, int64
   char *const c = s->direct ? out : s->sums;
   const bool part_is_large = s->part->rows * s->part->cols > LARGE_OUT;
   for (int64_t slice = begin; slice < begin + s->at_once; ++slice) {
-    tile_exponents a_exponents = tile_no_exponents;
+    float_exponents a_exponents = float_no_exponents;
     const tile_operand a = get_a(s, slice, row, rows, &a_exponents), b = get_b(s, slice, col, cols, pack_strip);
-    if (s->type == TILE_F32_PARTS && !tile_splits(a_exponents, s->b_exponents))
+    if (s->type == TILE_F32_PARTS && !float_parts_suffice(a_exponents, s->b_exponents))
       multiply_plain(s, slice, row, rows, col, cols, (float *)(void *)c, ldc);
     else if (s->rounded && slice == s->n_slices - 1)
       tile_multiply_rounded(s->type, rows, cols, slice_depth(s, slice), a, b, c, ldc, slice > 0,
@@ -219,7 +219,7 @@ status product_blocks(const product_part *part) {
   const int64_t row_end = part->row + part->rows, col_end = part->col + part->cols;
   for (int64_t col = part->col; col < col_end; col += s.cols)
     for (int64_t slice = 0; slice < s.n_slices; slice += s.at_once) {
-      s.b_exponents = tile_no_exponents;
+      s.b_exponents = float_no_exponents;
       for (int64_t row = part->row; row < row_end; row += s.rows)
         run_block(&s, slice, row, smaller(s.rows, row_end - row), col, smaller(s.cols, col_end - col),
                   row == part->row || !s.keeps_strip);

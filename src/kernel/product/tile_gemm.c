@@ -122,24 +122,24 @@ static source source_of(tile_type type, int dtype, const void *from, int64_t acr
                   .along = along};
 }
 
-tile_exponents tile_pack_a(tile_type type, void *to, int dtype, const void *from, int64_t row_stride,
-                           int64_t col_stride, int64_t m, int64_t k) {
+float_exponents tile_pack_a(tile_type type, void *to, int dtype, const void *from, int64_t row_stride,
+                            int64_t col_stride, int64_t m, int64_t k) {
   if (in_groups(type)) return groups_pack(groups_of(type), to, false, from, row_stride, col_stride, m, k);
   const source s = source_of(type, dtype, from, row_stride, col_stride);
   pack_a(&s, to, a_pitch(type, k), m, k);
-  return tile_no_exponents;
+  return float_no_exponents;
 }
 
 char *tile_a_row(tile_type type, void *packed, int64_t m, int64_t k, int64_t i, int64_t *step) {
   return type == TILE_BF16 && in_groups(type) ? groups_row(groups_of(type), packed, m, k, i, step) : NULL;
 }
 
-tile_exponents tile_pack_b(tile_type type, void *to, int dtype, const void *from, int64_t row_stride,
-                           int64_t col_stride, int64_t k, int64_t n) {
+float_exponents tile_pack_b(tile_type type, void *to, int dtype, const void *from, int64_t row_stride,
+                            int64_t col_stride, int64_t k, int64_t n) {
   if (in_groups(type)) return groups_pack(groups_of(type), to, true, from, col_stride, row_stride, n, k);
   const source s = source_of(type, dtype, from, col_stride, row_stride);
   pack_b(&s, to, n, k);
-  return tile_no_exponents;
+  return float_no_exponents;
 }
 
 bool tile_takes_a(tile_type type, int dtype, int64_t row_stride, int64_t col_stride) {

@@ -21,6 +21,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "kernel/product/float_parts.h"
+
 typedef enum {
   TILE_F32,       /* operands as floats; any real dtype packs into it */
   TILE_F64,       /* as doubles, C too; likewise */
@@ -28,7 +30,7 @@ typedef enum {
   TILE_I8,        /* operands are int8, C is int32 */
   TILE_BF16,      /* operands are bfloat16: products are exact; needs tile_has(TILE_BF16) */
   TILE_F16,       /* operands are float16, split into two bfloat16s each; needs tile_has(TILE_F16) */
-  TILE_F32_PARTS, /* operands are float32, split into three bfloat16s each; needs tile_has and factors that tile_splits */
+  TILE_F32_PARTS, /* operands are float32, split into three bfloat16s each; needs tile_has and float_parts_suffice */
   N_TILE_TYPES,
 } tile_type;
 
@@ -46,31 +48,11 @@ static inline size_t tile_c_bytes(tile_type type) { return type == TILE_F64 ? 8 
 size_t tile_a_bytes(tile_type type, int64_t m, int64_t k);
 size_t tile_b_bytes(tile_type type, int64_t k, int64_t n);
 
-/* Of TILE_F32_PARTS: exponents, as floats have them, of the least and the largest number that is not 0. */
-typedef struct {
-  uint8_t least, most;
-} tile_exponents;
-
-static const tile_exponents tile_no_exponents = {.least = UINT8_MAX};
-
-static inline void tile_add_exponents(tile_exponents *to, tile_exponents x) {
-  if (to->least > x.least) to->least = x.least;
-  if (to->most < x.most) to->most = x.most;
-}
-
-/* Whether products of these are as exact by parts as in float: all are finite, no part and no product of parts that counts
- * is below 2^-126, which AMX takes for 0, and no sum comes near to an infinity. */
-static inline bool tile_splits(tile_exponents a, tile_exponents b) {
-  enum { BIAS = 127, LEAST = BIAS - 100, LEAST_SUM = 2 * BIAS - 102, MOST = 2 * BIAS - 1, MOST_SUM = 2 * BIAS + 100 };
-  return a.least >= LEAST && b.least >= LEAST && a.least + b.least >= LEAST_SUM && a.most < MOST && b.most < MOST &&
-         a.most + b.most <= MOST_SUM;
-}
-
 /* dtype: of the source, strides in bytes. */
-tile_exponents tile_pack_a(tile_type type, void *to, int dtype, const void *from, int64_t row_stride,
-                           int64_t col_stride, int64_t m, int64_t k);
-tile_exponents tile_pack_b(tile_type type, void *to, int dtype, const void *from, int64_t row_stride,
-                           int64_t col_stride, int64_t k, int64_t n);
+float_exponents tile_pack_a(tile_type type, void *to, int dtype, const void *from, int64_t row_stride,
+                            int64_t col_stride, int64_t m, int64_t k);
+float_exponents tile_pack_b(tile_type type, void *to, int dtype, const void *from, int64_t row_stride,
+                            int64_t col_stride, int64_t k, int64_t n);
 
 /* For rows of A that are made rather than found: where row i of an [m, k] block lies as packed, in pieces of 64 bytes that
  * are *step bytes apart; the last one is to be filled with zeros. NULL for types that don't have rows in pieces. */

@@ -132,9 +132,9 @@ INLINE void look_at(magnitudes *m, __m512i x) {
   m->least = _mm512_min_epu32(m->least, _mm512_sub_epi32(bits, _mm512_set1_epi32(1)));
 }
 
-static tile_exponents exponents_of(const magnitudes *m) {
+static float_exponents exponents_of(const magnitudes *m) {
   const uint32_t most = _mm512_reduce_max_epu32(m->most) >> 23, least = _mm512_reduce_min_epu32(m->least) >> 23;
-  return (tile_exponents){.least = least < UINT8_MAX ? (uint8_t)least : UINT8_MAX, .most = (uint8_t)most};
+  return (float_exponents){.least = least < UINT8_MAX ? (uint8_t)least : UINT8_MAX, .most = (uint8_t)most};
 }
 
 /* float32 = high + middle + low, bfloat16s in the upper halves of words, exactly: 8 bits of the significand in each. */
@@ -256,7 +256,7 @@ INLINE void pack_lines(char *const to[4], const char *from, int64_t along) {
 
 /* Where rows of the source run across, several spans are packed together, so that the rows, which may be pages apart, are
  * read in longer pieces. */
-INLINE tile_exponents pack_tiles(group_type type, layout lies, bool is_b, char *packed, const group_source *s) {
+INLINE float_exponents pack_tiles(group_type type, layout lies, bool is_b, char *packed, const group_source *s) {
   const int per_tile = type == GROUPS_I8 ? 64 : 32;
   const int tile_bytes = (type == GROUPS_F32 ? 3 : type == GROUPS_F16 ? 2 : 1) * TILE_BYTES;
   const bool lines = type == GROUPS_I8 && lies == ACROSS && is_b;
@@ -280,9 +280,9 @@ INLINE tile_exponents pack_tiles(group_type type, layout lies, bool is_b, char *
   return exponents_of(&seen);
 }
 
-typedef tile_exponents pack_function(char *packed, const group_source *s);
+typedef float_exponents pack_function(char *packed, const group_source *s);
 #  define PACK(type, lies, is_b)                                                                                       \
-    static tile_exponents pack_##type##_##lies##_##is_b(char *packed, const group_source *s) {                         \
+    static float_exponents pack_##type##_##lies##_##is_b(char *packed, const group_source *s) {                        \
       return pack_tiles(type, lies, is_b, packed, s);                                                                  \
     }
 #  define PACKS_OF(type, lies) PACK(type, lies, 0) PACK(type, lies, 1)
@@ -296,8 +296,8 @@ PACKS(GROUPS_F32)
 static pack_function *const packs[][N_LAYOUTS][2] = {LAYOUTS(GROUPS_BF16), LAYOUTS(GROUPS_F16), LAYOUTS(GROUPS_I8),
                                                      LAYOUTS(GROUPS_F32)};
 
-tile_exponents groups_pack(group_type type, void *packed, bool is_b, const char *from, int64_t across, int64_t along,
-                           int64_t width, int64_t k) {
+float_exponents groups_pack(group_type type, void *packed, bool is_b, const char *from, int64_t across, int64_t along,
+                            int64_t width, int64_t k) {
   const int size = of_type[type].size;
   const layout lies = along == size ? ALONG : across == size ? ACROSS : SCATTERED;
   const group_source s = {.from = from, .across = across, .along = along, .width = width, .k = k};
@@ -424,10 +424,10 @@ size_t groups_packed_bytes(group_type type, int64_t width, int64_t k) { return (
 char *groups_row(group_type type, char *packed, int64_t m, int64_t k, int64_t i, int64_t *step) {
   return (void)type, (void)packed, (void)m, (void)k, (void)i, (void)step, NULL;
 }
-tile_exponents groups_pack(group_type type, void *to, bool is_b, const char *from, int64_t across, int64_t along,
-                           int64_t width, int64_t k) {
+float_exponents groups_pack(group_type type, void *to, bool is_b, const char *from, int64_t across, int64_t along,
+                            int64_t width, int64_t k) {
   (void)type, (void)to, (void)is_b, (void)from, (void)across, (void)along, (void)width, (void)k;
-  return tile_no_exponents;
+  return float_no_exponents;
 }
 void groups_gemm(group_type type, int64_t m, int64_t n, int64_t k, const char *a, const char *b, void *c, int64_t ldc,
                  bool accumulate, const tile_rounded *to) {

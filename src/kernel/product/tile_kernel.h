@@ -55,8 +55,8 @@ bool groups_have(group_type type);
 bool groups_on_amx(void);
 size_t groups_packed_bytes(group_type type, int64_t width, int64_t k);
 /* `width` rows of A (columns of B), `across` bytes from one to the next, `along` bytes between elements along k. */
-tile_exponents groups_pack(group_type type, void *to, bool is_b, const char *from, int64_t across, int64_t along,
-                           int64_t width, int64_t k);
+float_exponents groups_pack(group_type type, void *to, bool is_b, const char *from, int64_t across, int64_t along,
+                            int64_t width, int64_t k);
 /* Row i of a packed A of one part; see tile_a_row. */
 char *groups_row(group_type type, char *packed, int64_t m, int64_t k, int64_t i, int64_t *step);
 void groups_gemm(group_type type, int64_t m, int64_t n, int64_t k, const char *a, const char *b, void *c, int64_t ldc,
