@@ -17,6 +17,7 @@ enum {
   FOLD_WIDTH = 128,                              /* blocks that are taken at once */
   FOLD_LANE_BYTES = FOLD_WIDTH * sizeof(double), /* a lane of all of them; 32 such fit L1 */
   FOLD_STATE_BYTES = 2 * FOLD_LANES * FOLD_LANE_BYTES,
+  FOLD_TURNED = 32, /* elements; see fold_loops */
 };
 
 /* x: what an element is; s: the shift, a number that is known of the block. Pairs make two values. */
@@ -59,6 +60,7 @@ typedef struct {
   void (*step)(void *state, const void *x, int64_t pitch, int64_t k, int64_t n, int64_t width, const double *shift);
   /* The results of blocks of n elements. */
   void (*end)(void *state, int64_t n, int64_t width, fold_value *value, fold_value *second);
+  int turned_most; /* rows of up to so many elements go faster turned, by `step`, than by `rows` */
 } fold_loops;
 
 /* One row; where the fold makes one value, *second may become anything. */

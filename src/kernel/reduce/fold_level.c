@@ -341,7 +341,11 @@ static void finish_variance(double correction, int64_t n, fold_value *value, fol
 }
 
 static void roots(fold_value *value, int64_t width) {
+#if defined(__AVX512F__)
+  for (int64_t j = 0; j < width; j += 8) roots_of_8(value + j, width - j);
+#else
   for (int64_t j = 0; j < width; ++j) value[j].f64 = sqrt(value[j].f64);
+#endif
 }
 
 static void finish(finish_kind kind, double parameter, int64_t n, fold_value *value, fold_value *second,
@@ -439,14 +443,14 @@ static void turn(void *to, int64_t to_pitch, const void *from, int64_t pitch, in
 /* ---- the table --------------------------------------------------------------------------------------------------- */
 
 #define LOOPS(name)                                                                                                    \
-  { .rows = name##_rows, .step = name##_step, .end = name##_end }
+  { .rows = name##_rows, .step = name##_step, .end = name##_end, .turned_most = FOLD_TURNED }
 #define FLOATS(name)                                                                                                   \
   { [COMPUTE_F32] = LOOPS(name##_f32), [COMPUTE_F64] = LOOPS(name##_f64) }
 #define ALL_TYPES(name)                                                                                                \
   { [COMPUTE_F32] = LOOPS(name##_f32), [COMPUTE_F64] = LOOPS(name##_f64), [COMPUTE_I64] = LOOPS(name##_i64) }
 
 #define LOOPS_ORDER(name)                                                                                              \
-  { .rows = name##_rows, .step = name##_step, .end = name##_end_order }
+  { .rows = name##_rows, .step = name##_step, .end = name##_end_order, .turned_most = FOLD_TURNED }
 #define ORDER_TYPES(name)                                                                                              \
   {                                                                                                                    \
     [COMPUTE_F32] = LOOPS_ORDER(name##_f32), [COMPUTE_F64] = LOOPS_ORDER(name##_f64),                                  \
@@ -456,12 +460,18 @@ static void turn(void *to, int64_t to_pitch, const void *from, int64_t pitch, in
 /* Floats by vectors. */
 #if defined(__AVX512F__)
 #  define VECTORS_OF(type, name, END)                                                                                  \
-    { .rows = name##_of_##type##_rows, .step = name##_of_##type##_step, .end = name##_f32_##END }
+    {                                                                                                                  \
+      .rows = name##_of_##type##_rows, .step = name##_of_##type##_step, .end = name##_f32_##END,                       \
+      .turned_most = VECTORS_TURNED                                                                                    \
+    }
 #  define SUM_TYPES                                                                                                    \
     { [COMPUTE_F32] = VECTORS_OF(f32, sum, end), [COMPUTE_F64] = LOOPS(sum_f64), [COMPUTE_I64] = LOOPS(sum_i64) }
 #  define SQUARE_TYPES                                                                                                 \
     {                                                                                                                  \
-      [COMPUTE_F32] = {.rows = sum_square_of_f32_rows, .step = sum_square_f32_step, .end = sum_square_f32_end},        \
+      [COMPUTE_F32] = {.rows = sum_square_of_f32_rows,                                                                 \
+                       .step = sum_square_f32_step,                                                                    \
+                       .end = sum_square_f32_end,                                                                      \
+                       .turned_most = VECTORS_TURNED},                                                                 \
       [COMPUTE_F64] = LOOPS(sum_square_f64)                                                                            \
     }
 #  define EXTREME_TYPES(name)                                                                                          \
@@ -471,14 +481,17 @@ static void turn(void *to, int64_t to_pitch, const void *from, int64_t pitch, in
     }
 #  define STORED(type)                                                                                                 \
     {                                                                                                                  \
-      [FOLD_SUM] = VECTORS_OF(type, sum, end), [FOLD_SUM_SQUARE] = {.rows = sum_square_of_##type##_rows},              \
-      [FOLD_MAX] = VECTORS_OF(type, max, end_order), [FOLD_MIN] = VECTORS_OF(type, min, end_order)                     \
+      [FOLD_SUM] = VECTORS_OF(type, sum, end), [FOLD_MAX] = VECTORS_OF(type, max, end_order),                          \
+      [FOLD_MIN] = VECTORS_OF(type, min, end_order)                                                                    \
     }
 #else
 #  define SUM_TYPES           ALL_TYPES(sum)
 #  define SQUARE_TYPES        FLOATS(sum_square)
 #  define EXTREME_TYPES(name) ORDER_TYPES(name)
-#  define STORED(type) {{.rows = NULL}}
+#  define STORED(type)                                                                                                 \
+    {                                                                                                                  \
+      { .rows = NULL }                                                                                                 \
+    }
 #endif
 
 const reduction_loops LEVELED(reduction) = {

@@ -19,7 +19,6 @@ enum {
   FEW_OUTPUTS = 64, /* up to as many, threads share out chunks, else outputs */
   GRAIN = 64,       /* outputs */
   ROWS_GROUP = 64,  /* outputs that are finished together */
-  TURNED_MOST = 32, /* elements of an output */
   TURNED_WIDTH = 64,
   TILE_ROWS = 8,        /* rows of a strip that are converted together */
   NEAR_ELEMENTS = 4096, /* that are surely still in L1 when a second pass comes */
@@ -104,8 +103,8 @@ typedef struct {
 /* What a thread works in. */
 typedef struct {
   _Alignas(64) char state[FOLD_STATE_BYTES];
-  _Alignas(64) char tile[TURNED_MOST * TURNED_WIDTH * sizeof(double)]; /* a block of a row, or rows of a strip */
-  _Alignas(64) char turned[TURNED_MOST * TURNED_WIDTH * sizeof(double)];
+  _Alignas(64) char tile[FOLD_TURNED * TURNED_WIDTH * sizeof(double)]; /* a block of a row, or rows of a strip */
+  _Alignas(64) char turned[FOLD_TURNED * TURNED_WIDTH * sizeof(double)];
   double shift[FOLD_WIDTH];
 } reduce_buffer;
 
@@ -577,16 +576,18 @@ static void plan_walks(reduce_plan *p, const reduction_request *r) {
 static reduce_way choose_way(const reduce_plan *p, int element_bytes) {
   const int64_t adjacent = p->outputs.dims[p->outputs.rank - 1];
   if (adjacent > 1 && p->in.across < p->in.along) return BY_COLUMNS;
-  const bool short_rows = p->n <= TURNED_MOST && p->reduced_rank == 1 && p->in.along == element_bytes;
+  const fold_loops *const last = p->second ? p->second : p->first;
+  const bool short_rows = p->n <= last->turned_most && p->reduced_rank == 1 && p->in.along == element_bytes;
   return adjacent >= 4 && short_rows ? BY_TURNING : BY_ROWS;
 }
 
-/* Folds that read the elements as they are stored, where there are such. */
-static void choose_folds(reduce_plan *p, int dtype, int element_bytes) {
+/* The way, and where the folds read: elements as they are stored, where there are folds of such. */
+static void choose_way_and_folds(reduce_plan *p, int dtype, int element_bytes) {
   const kind_info *info = &kinds[p->kind];
   const int64_t across = p->in.across, along = p->in.along;
   p->first = &reduction->fold[info->first][p->compute];
   p->second = info->second == NO_FOLD ? NULL : &reduction->fold[info->second][p->compute];
+  p->way = (uint8_t)choose_way(p, element_bytes);
   p->element_bytes = (uint8_t)p->in.size;
   p->row_is_direct = p->in.direct;
   p->across_is_direct = row_access_of(dtype, p->compute, across, 0, FOLD_BLOCK).direct;
@@ -613,8 +614,7 @@ void reduction_plan(executor *e, const reduction_request *r) {
   const int last = p->outputs.rank - 1;
   const int64_t along = p->reduced_rank && p->n > 1 ? p->reduced_strides[p->reduced_rank - 1] : element_bytes;
   row_access_init(&p->in, r->in->dtype, p->compute, along, p->outputs.strides[0][last], FOLD_BLOCK);
-  p->way = (uint8_t)choose_way(p, element_bytes);
-  choose_folds(p, r->in->dtype, element_bytes);
+  choose_way_and_folds(p, r->in->dtype, element_bytes);
   p->n_chunks = (p->n + CHUNK - 1) / CHUNK;
   p->split = p->n_chunks > 1 && p->outputs.n <= FEW_OUTPUTS;
   if (p->split) p->partials = (int64_t)workspace_partial(e, (uint64_t)(p->outputs.n * p->n_chunks) * sizeof(partial));
