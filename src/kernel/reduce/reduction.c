@@ -191,6 +191,21 @@ static void merge_results(const reduce_plan *p, results *a, const results *b, in
   }
 }
 
+/* One output's next blocks of n elements each, in order. */
+static void merge_blocks(const reduce_plan *p, partial *a, const results *blocks, int64_t count, int64_t before,
+                         int64_t n) {
+  int64_t k = 0;
+  if (before == 0) {
+    *a = (partial){blocks->value[0], blocks->second[0]};
+    k = 1;
+  }
+  if (kinds[p->kind].merge == MERGE_ADD && !is_integer(p)) { /* a third of merge()'s time */
+    for (; k < count; ++k) a->value.f64 += blocks->value[k].f64;
+    return;
+  }
+  for (; k < count; ++k) merge(p, a, &(const partial){blocks->value[k], blocks->second[k]}, before + k * n, n);
+}
+
 /* ---- blocks ------------------------------------------------------------------------------------------------------ */
 
 /* What the second pass over blocks of n elements subtracts, from the first's results. */
@@ -327,13 +342,8 @@ static void reduce_run_of_blocks(const reduce_plan *p, const char *x, int64_t be
                             .count = count,
                             .is_far = p->is_far};
     fold_rows_of(p, &rows, b, blocks.value, blocks.second);
-    for (int64_t k = 0; k < count; ++k, before += n) {
-      const partial block = {blocks.value[k], blocks.second[k]};
-      if (before)
-        merge(p, r, &block, before, n);
-      else
-        *r = block;
-    }
+    merge_blocks(p, r, &blocks, count, before, n);
+    before += n * count;
   }
 }
 
