@@ -5,7 +5,8 @@
  * FOLD_BLOCK / FOLD_LANES + 5 half ULPs of the sum of magnitudes; products, powers and squares are in double.
  *
  * There are two ways to the same bits: `rows` reads elements that lie side by side; `step` and `end` take many blocks at
- * once, whose elements number k make row k of a matrix, so that one instruction works on several blocks. */
+ * once, whose elements number k make row k of a matrix, so that one instruction works on several blocks. What AVX-512
+ * does by itself, of float16 and bfloat16 as they are stored too, is in fold_vectors.h. */
 #ifndef CANNON_KERNEL_REDUCE_FOLD_H
 #define CANNON_KERNEL_REDUCE_FOLD_H
 

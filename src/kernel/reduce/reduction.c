@@ -1,6 +1,6 @@
 /* The reduction engine: see reduction.h. Memory is walked in one of three ways, which give the same bits:
  *
- *   rows      an output at a time, its blocks brought into a tile
+ *   rows      blocks one behind the other, many at a time where they lie as the folds read them, else brought into a tile
  *   columns   where outputs are nearer to each other than the elements of one (the sum over a matrix's first
  *             dimension): a strip of outputs at a time, row by row
  *   turned    outputs of few elements: many at a time, turned in L1 so that they make columns */
