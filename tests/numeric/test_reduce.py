@@ -212,6 +212,51 @@ class Orders(SameBits, unittest.TestCase):
         each_case(self, "aclnnAminmax", CASES, body)
 
 
+class Ways(unittest.TestCase):
+    """Rows side by side, apart, and as columns are read by loops of their own, by vectors where they are whole."""
+    LENGTHS = (*range(1, 41), 63, 64, 65, 96, 127, 1000, 1023, 1024, 1025, 2050, 4096, 5000)
+    WIDTHS = (1, 2, 15, 16, 17, 31, 33, 64, 100, 130)
+
+    @staticmethod
+    def layouts(d, rows, n):
+        yield Tensor(d, (rows, n))
+        yield Tensor(d, (rows, n), (n + 3, 1))
+        yield Tensor(d, (rows, n), (2 * n + 1, 2))                       # nobody's elements are side by side
+        yield Tensor(d, (rows, n), (1, rows))
+        yield Tensor(d, (rows, n), (1, rows + 5), 3)
+
+    def check(self, gen, op, d, rows, n, odd, make_args):
+        values = gen.values(d, (rows, n), limit=10)
+        values = np.where(gen.rng.random(values.shape) < 0.1, gen.rng.choice(odd, values.shape), values)
+        first = None
+        for x in self.layouts(d, rows, n):
+            out = Tensor.empty(d, (rows,))
+            run(op, x.set(values), *make_args(d, out))
+            first = out.bits() if first is None else first
+            ref.check_equal(out.bits(), first, f"{op} of {x}")
+
+    def test_ways(self):
+        ops = (("aclnnReduceSum", (0.0, -0.0), lambda d, o: (Ints(1), False, d, o)),
+               ("aclnnAmax", (0.0, -0.0, np.nan, -np.inf), lambda d, o: (Ints(1), False, o)),
+               ("aclnnAmin", (0.0, -0.0, np.nan, np.inf), lambda d, o: (Ints(1), False, o)),
+               ("aclnnNorm", (0.0, 1e-4), lambda d, o: (Scalar(2.0, F32), Ints(1), False, o)))
+        for op, odd, make_args in ops:
+            for d in (F32, F16, BF16):
+                def body(gen, op=op, d=d, odd=odd, make_args=make_args):
+                    for n in gen.rng.permutation(self.LENGTHS)[:6]:
+                        self.check(gen, op, d, int(gen.pick(self.WIDTHS)), int(n), odd, make_args)
+                each_case(self, f"{op} of {d} in all ways", 8, body)
+
+    def test_roots_know_no_neighbours(self):
+        values = np.random.default_rng(5).random((21, 12))
+        values[3], values[5], values[9, 0], values[16] = 0, 1e200, np.nan, 1e-200
+        together, alone = Tensor.empty(F64, (21,)), Tensor.empty(F64, ())
+        run("aclnnNorm", Tensor.of(F64, values), Scalar(2.0, F32), Ints(1), False, together)
+        for i, row in enumerate(values):
+            run("aclnnNorm", Tensor.of(F64, row), Scalar(2.0, F32), Ints(0), False, alone)
+            ref.check_equal(alone.bits(), together.bits()[i], f"the norm of row {i}")
+
+
 class Norms(SameBits, unittest.TestCase):
     def test_norms(self):
         for op in ("aclnnNorm", "aclnnLinalgVectorNorm"):

@@ -44,6 +44,20 @@ class Scans(unittest.TestCase):
             self.check(gen, "aclnnCumsum", x, lambda o: (passed, target, o), target, exact, slack)
         each_case(self, "aclnnCumsum", CASES, body)
 
+    def test_short_rows(self):
+        """Many rows of each short length: side by side, apart, and as columns; exclusive ones of nothing, too."""
+        rng = np.random.default_rng(8)
+        for n in range(1, 36):
+            for d in (F32, BF16):
+                values = rng.integers(-4, 5, (37, n)).astype(np.float32)
+                x, apart, columns = (Tensor(d, (37, n), *s).set(values) for s in ((), ((n + 3, 1),), ((1, 37),)))
+                for t in (x, apart, columns):
+                    for exclusive in (False, True):
+                        out = Tensor.empty(d, (37, n))
+                        run("aclnnCumsumV2", t, 1, exclusive, False, out)
+                        exact = values.cumsum(1) - (values if exclusive else 0)
+                        ref.check_equal(out.get(), exact, f"sums along rows of {n} of {d}, exclusive {exclusive}")
+
     def test_cumsum_v2(self):
         def body(gen):
             d = gen.pick(FLOATS64 + (I32, I64))

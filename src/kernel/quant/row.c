@@ -35,7 +35,7 @@ static void extremes(fold kind, const float *v, int64_t n, double *first, double
   for (int64_t i = 0, m; i < n; i += m) {
     fold_value a, b;
     m = smaller(FOLD_BLOCK, n - i);
-    reduction->fold[kind][COMPUTE_F32].row(v + i, m, 0, &a, &b);
+    fold_row(&reduction->fold[kind][COMPUTE_F32], v + i, m, 0, &a, &b);
     const bool is_pair = kind == FOLD_MIN_MAX;
     if (!i || (is_pair ? a.f64 < *first : a.f64 > *first) || a.f64 != a.f64) *first = a.f64;
     if (is_pair && (!i || b.f64 > *second || b.f64 != b.f64)) *second = b.f64;

@@ -4,8 +4,9 @@
  * FOLD_LANES; a tree over the lanes ends it. Sums of floats are in float within a block, so that their error is at most
  * FOLD_BLOCK / FOLD_LANES + 5 half ULPs of the sum of magnitudes; products, powers and squares are in double.
  *
- * There are two ways to the same bits: `row` reads elements that lie side by side; `step` and `end` take many blocks at
- * once, whose elements number k make row k of a matrix, so that one instruction works on several blocks. */
+ * There are two ways to the same bits: `rows` reads elements that lie side by side; `step` and `end` take many blocks at
+ * once, whose elements number k make row k of a matrix, so that one instruction works on several blocks. What AVX-512
+ * does by itself, of float16 and bfloat16 as they are stored too, is in fold_vectors.h. */
 #ifndef CANNON_KERNEL_REDUCE_FOLD_H
 #define CANNON_KERNEL_REDUCE_FOLD_H
 
@@ -17,6 +18,7 @@ enum {
   FOLD_WIDTH = 128,                              /* blocks that are taken at once */
   FOLD_LANE_BYTES = FOLD_WIDTH * sizeof(double), /* a lane of all of them; 32 such fit L1 */
   FOLD_STATE_BYTES = 2 * FOLD_LANES * FOLD_LANE_BYTES,
+  FOLD_TURNED = 32, /* elements; see fold_loops */
 };
 
 /* x: what an element is; s: the shift, a number that is known of the block. Pairs make two values. */
@@ -44,15 +46,29 @@ typedef enum {
 
 typedef compute_value fold_value; /* f64 of floats, else i64 */
 
+/* Rows of n elements side by side, `pitch` bytes apart. */
 typedef struct {
-  /* n elements side by side; *second: of pairs. */
-  void (*row)(const void *x, int64_t n, double shift, fold_value *value, fold_value *second);
+  const void *x;
+  int64_t pitch, n, count;
+  bool is_far; /* no cache is known to hold them */
+} fold_rows;
+
+typedef struct {
+  /* A value (and a second, of pairs) of each row; shift[count]. */
+  void (*rows)(const fold_rows *of, const double *shift, fold_value *value, fold_value *second);
   /* Elements number k to k + n - 1 of `width` blocks; rows are `pitch` bytes apart. state: FOLD_STATE_BYTES, its
    * contents made by the step of k = 0. shift[width]. */
   void (*step)(void *state, const void *x, int64_t pitch, int64_t k, int64_t n, int64_t width, const double *shift);
   /* The results of blocks of n elements. */
   void (*end)(void *state, int64_t n, int64_t width, fold_value *value, fold_value *second);
+  int turned_most; /* rows of up to so many elements go faster turned, by `step`, than by `rows` */
 } fold_loops;
+
+/* One row; where the fold makes one value, *second may become anything. */
+static inline void fold_row(const fold_loops *f, const void *x, int64_t n, double shift, fold_value *value,
+                            fold_value *second) {
+  f->rows(&(fold_rows){.x = x, .n = n, .count = 1}, &shift, value, second);
+}
 
 /* What becomes of a result at last; `n` and `parameter` as in finish(). */
 typedef enum {
@@ -69,6 +85,8 @@ typedef enum {
 
 typedef struct {
   fold_loops fold[N_FOLDS][N_COMPUTE]; /* without members: not for that type */
+  /* The same as COMPUTE_F32 of float16 and bfloat16 as they are stored; members are missing where nothing is gained. */
+  fold_loops f16[N_FOLDS], bf16[N_FOLDS];
   /* The block's mean and sum of squared deviations from it, of the sums of x - shift and its square. */
   void (*settle_moments)(const double *shift, fold_value *value, fold_value *second, int64_t n, int64_t width);
   void (*finish)(finish_kind kind, double parameter, int64_t n, fold_value *value, fold_value *second, int64_t width);

@@ -41,8 +41,18 @@ static inline void load_lanes(void *to, const void *from, int n, int size) {
 #endif
 }
 
+/* Where vectors replace a fold's loops (fold_vectors.h), these are not used. */
+#define LOOP static __attribute__((unused)) void
+
+/* name##_rows by name##_row, a row at a time. */
+#define ROWS(name)                                                                                                     \
+  LOOP name##_rows(const fold_rows *of, const double *shift, fold_value *value, fold_value *second) {                  \
+    const char *x = of->x;                                                                                             \
+    for (int64_t r = 0; r < of->count; ++r, x += of->pitch) name##_row(x, of->n, shift[r], value + r, second + r);     \
+  }
+
 #define ROW(name, X, T, member, INIT, TERM, JOIN)                                                                      \
-  static void name##_row(const void *from, int64_t n, double shift, fold_value *value, fold_value *second) {           \
+  LOOP name##_row(const void *from, int64_t n, double shift, fold_value *value, fold_value *second) {                  \
     const X *const xs = from;                                                                                          \
     T lane[FOLD_LANES];                                                                                                \
     int64_t i = 0;                                                                                                     \
@@ -69,7 +79,7 @@ static inline void load_lanes(void *to, const void *from, int n, int size) {
 
 /* The same for maxima and minima of floats: a plain comparison is one instruction, NaNs are looked for beside it. */
 #define ROW_ORDER(name, X, T, member, INIT, TERM, BEATS)                                                               \
-  static void name##_row(const void *from, int64_t n, double shift, fold_value *value, fold_value *second) {           \
+  LOOP name##_row(const void *from, int64_t n, double shift, fold_value *value, fold_value *second) {                  \
     const X *const xs = from;                                                                                          \
     T lane[FOLD_LANES];                                                                                                \
     int32_t odd[FOLD_LANES] = {0}, any = 0;                                                                            \
@@ -102,8 +112,12 @@ static inline void load_lanes(void *to, const void *from, int n, int size) {
 
 #define LANE(T, state, l) ((T *)(void *)((char *)(state) + (l)*FOLD_LANE_BYTES))
 
+#if defined(__AVX512F__)
+#  include "kernel/reduce/fold_vectors.h"
+#endif
+
 #define STEP(name, X, T, INIT, TERM, JOIN)                                                                             \
-  static inline __attribute__((always_inline)) void name##_rows(                                                       \
+  static inline __attribute__((always_inline)) void name##_strip(                                                      \
       void *state, const void *from, int64_t pitch, int64_t k, int64_t n, int64_t width, const double *shift_of) {     \
     const char *row = from;                                                                                            \
     (void)shift_of;                                                                                                    \
@@ -130,12 +144,12 @@ static inline void load_lanes(void *to, const void *from, int n, int size) {
   }                                                                                                                    \
                                                                                                                        \
   /* Strips are mostly of full width: loops of a known length. */                                                      \
-  static void name##_step(void *state, const void *from, int64_t pitch, int64_t k, int64_t n, int64_t width,           \
-                          const double *shift_of) {                                                                    \
+  LOOP name##_step(void *state, const void *from, int64_t pitch, int64_t k, int64_t n, int64_t width,                  \
+                   const double *shift_of) {                                                                           \
     if (width == FOLD_WIDTH)                                                                                           \
-      name##_rows(state, from, pitch, k, n, FOLD_WIDTH, shift_of);                                                     \
+      name##_strip(state, from, pitch, k, n, FOLD_WIDTH, shift_of);                                                    \
     else                                                                                                               \
-      name##_rows(state, from, pitch, k, n, width, shift_of);                                                          \
+      name##_strip(state, from, pitch, k, n, width, shift_of);                                                         \
   }
 
 /* A lane that nothing came to holds INIT, which changes nothing. */
@@ -159,7 +173,7 @@ static inline void load_lanes(void *to, const void *from, int n, int size) {
   }
 
 #define FOLD(name, X, T, member, INIT, TERM, JOIN)                                                                     \
-  ROW(name, X, T, member, INIT, TERM, JOIN) STEP(name, X, T, INIT, TERM, JOIN) END(name, T, member, JOIN)
+  ROW(name, X, T, member, INIT, TERM, JOIN) ROWS(name) STEP(name, X, T, INIT, TERM, JOIN) END(name, T, member, JOIN)
 
 #define ADD a + b
 /* NaN stays, and wins. */
@@ -175,7 +189,7 @@ static inline void load_lanes(void *to, const void *from, int n, int size) {
   }
 #define ORDER_F(name, X, INIT, TERM, BEATS, JOIN)                                                                      \
   ROW_ORDER(name, X, X, f64, INIT, TERM, BEATS)                                                                        \
-  STEP(name, X, X, INIT, TERM, JOIN) END(name, X, f64, JOIN) END_ORDER(name, X)
+  ROWS(name) STEP(name, X, X, INIT, TERM, JOIN) END(name, X, f64, JOIN) END_ORDER(name, X)
 #define ORDER(name, INIT, INIT_I64, TERM, BEATS, JOIN)                                                                 \
   ORDER_F(name##_f32, float, INIT, TERM, BEATS, JOIN)                                                                  \
   ORDER_F(name##_f64, double, INIT, TERM, BEATS, JOIN)                                                                 \
@@ -220,12 +234,13 @@ FOLD(sum_exp_f64, double, double, f64, 0, exp(x - shift), ADD)
   STEP(name##_2, X, T, INIT_2, TERM_2, JOIN_2)                                                                         \
   END(name##_1, T, member, JOIN_1)                                                                                     \
   END(name##_2, T, member, JOIN_2)                                                                                     \
-  static void name##_row(const void *x, int64_t n, double shift, fold_value *value, fold_value *second) {              \
+  LOOP name##_row(const void *x, int64_t n, double shift, fold_value *value, fold_value *second) {                     \
     name##_1_row(x, n, shift, value, NULL);                                                                            \
     name##_2_row(x, n, shift, second, NULL);                                                                           \
   }                                                                                                                    \
-  static void name##_step(void *state, const void *x, int64_t pitch, int64_t k, int64_t n, int64_t width,              \
-                          const double *shift) {                                                                       \
+  ROWS(name)                                                                                                           \
+  LOOP name##_step(void *state, const void *x, int64_t pitch, int64_t k, int64_t n, int64_t width,                     \
+                   const double *shift) {                                                                              \
     /* few rows at a time, which the second reads from L1 */                                                           \
     for (int64_t i = 0, rows; i < n; i += rows) {                                                                      \
       rows = n - i < FOLD_LANES ? n - i : FOLD_LANES;                                                                  \
@@ -250,7 +265,7 @@ PAIR(min_max_i64, int64_t, int64_t, i64, INT64_MAX, x, SMALLER, INT64_MIN, x, LA
 /* ---- places of maxima and minima: I, an integer of T's size, in the second half of the state --------------------- */
 
 #define ARG(name, order, T, I, member, BEATS)                                                                          \
-  static void name##_row(const void *from, int64_t n, double shift, fold_value *value, fold_value *second) {           \
+  LOOP name##_row(const void *from, int64_t n, double shift, fold_value *value, fold_value *second) {                  \
     const T *const xs = from;                                                                                          \
     order##_row(from, n, shift, value, NULL);                                                                          \
     const T best = (T)value->member;                                                                                   \
@@ -263,8 +278,9 @@ PAIR(min_max_i64, int64_t, int64_t, i64, INT64_MAX, x, SMALLER, INT64_MIN, x, LA
     while (!(xs[i] == best || (xs[i] != xs[i] && best != best))) ++i;                                                  \
     second->i64 = i;                                                                                                   \
   }                                                                                                                    \
-  static void name##_step(void *state, const void *from, int64_t pitch, int64_t k, int64_t n, int64_t width,           \
-                          const double *shift) {                                                                       \
+  ROWS(name)                                                                                                           \
+  LOOP name##_step(void *state, const void *from, int64_t pitch, int64_t k, int64_t n, int64_t width,                  \
+                   const double *shift) {                                                                              \
     T *const best = LANE(T, state, 0);                                                                                 \
     I *const place = LANE(I, state, FOLD_LANES);                                                                       \
     const char *row = from;                                                                                            \
@@ -325,7 +341,11 @@ static void finish_variance(double correction, int64_t n, fold_value *value, fol
 }
 
 static void roots(fold_value *value, int64_t width) {
+#if defined(__AVX512F__)
+  for (int64_t j = 0; j < width; j += 8) roots_of_8(value + j, width - j);
+#else
   for (int64_t j = 0; j < width; ++j) value[j].f64 = sqrt(value[j].f64);
+#endif
 }
 
 static void finish(finish_kind kind, double parameter, int64_t n, fold_value *value, fold_value *second,
@@ -423,32 +443,69 @@ static void turn(void *to, int64_t to_pitch, const void *from, int64_t pitch, in
 /* ---- the table --------------------------------------------------------------------------------------------------- */
 
 #define LOOPS(name)                                                                                                    \
-  { .row = name##_row, .step = name##_step, .end = name##_end }
+  { .rows = name##_rows, .step = name##_step, .end = name##_end, .turned_most = FOLD_TURNED }
 #define FLOATS(name)                                                                                                   \
   { [COMPUTE_F32] = LOOPS(name##_f32), [COMPUTE_F64] = LOOPS(name##_f64) }
 #define ALL_TYPES(name)                                                                                                \
   { [COMPUTE_F32] = LOOPS(name##_f32), [COMPUTE_F64] = LOOPS(name##_f64), [COMPUTE_I64] = LOOPS(name##_i64) }
 
 #define LOOPS_ORDER(name)                                                                                              \
-  { .row = name##_row, .step = name##_step, .end = name##_end_order }
+  { .rows = name##_rows, .step = name##_step, .end = name##_end_order, .turned_most = FOLD_TURNED }
 #define ORDER_TYPES(name)                                                                                              \
   {                                                                                                                    \
     [COMPUTE_F32] = LOOPS_ORDER(name##_f32), [COMPUTE_F64] = LOOPS_ORDER(name##_f64),                                  \
     [COMPUTE_I64] = LOOPS(name##_i64)                                                                                  \
   }
 
+/* Floats by vectors. */
+#if defined(__AVX512F__)
+#  define VECTORS_OF(type, name, END)                                                                                  \
+    {                                                                                                                  \
+      .rows = name##_of_##type##_rows, .step = name##_of_##type##_step, .end = name##_f32_##END,                       \
+      .turned_most = VECTORS_TURNED                                                                                    \
+    }
+#  define SUM_TYPES                                                                                                    \
+    { [COMPUTE_F32] = VECTORS_OF(f32, sum, end), [COMPUTE_F64] = LOOPS(sum_f64), [COMPUTE_I64] = LOOPS(sum_i64) }
+#  define SQUARE_TYPES                                                                                                 \
+    {                                                                                                                  \
+      [COMPUTE_F32] = {.rows = sum_square_of_f32_rows,                                                                 \
+                       .step = sum_square_f32_step,                                                                    \
+                       .end = sum_square_f32_end,                                                                      \
+                       .turned_most = VECTORS_TURNED},                                                                 \
+      [COMPUTE_F64] = LOOPS(sum_square_f64)                                                                            \
+    }
+#  define EXTREME_TYPES(name)                                                                                          \
+    {                                                                                                                  \
+      [COMPUTE_F32] = VECTORS_OF(f32, name, end_order), [COMPUTE_F64] = LOOPS_ORDER(name##_f64),                       \
+      [COMPUTE_I64] = LOOPS(name##_i64)                                                                                \
+    }
+#  define STORED(type)                                                                                                 \
+    {                                                                                                                  \
+      [FOLD_SUM] = VECTORS_OF(type, sum, end), [FOLD_MAX] = VECTORS_OF(type, max, end_order),                          \
+      [FOLD_MIN] = VECTORS_OF(type, min, end_order)                                                                    \
+    }
+#else
+#  define SUM_TYPES           ALL_TYPES(sum)
+#  define SQUARE_TYPES        FLOATS(sum_square)
+#  define EXTREME_TYPES(name) ORDER_TYPES(name)
+#  define STORED(type)                                                                                                 \
+    {                                                                                                                  \
+      { .rows = NULL }                                                                                                 \
+    }
+#endif
+
 const reduction_loops LEVELED(reduction) = {
     .fold =
         {
-            [FOLD_SUM] = ALL_TYPES(sum),
+            [FOLD_SUM] = SUM_TYPES,
             [FOLD_SUM_ABS] = FLOATS(sum_abs),
-            [FOLD_SUM_SQUARE] = FLOATS(sum_square),
+            [FOLD_SUM_SQUARE] = SQUARE_TYPES,
             [FOLD_SUM_NOT_NAN] = FLOATS(sum_not_nan),
             [FOLD_SUM_POWER] = FLOATS(sum_power),
             [FOLD_COUNT] = FLOATS(count),
             [FOLD_PRODUCT] = ALL_TYPES(product),
-            [FOLD_MAX] = ORDER_TYPES(max),
-            [FOLD_MIN] = ORDER_TYPES(min),
+            [FOLD_MAX] = EXTREME_TYPES(max),
+            [FOLD_MIN] = EXTREME_TYPES(min),
             [FOLD_MAX_ABS] = ORDER_TYPES(max_abs),
             [FOLD_MIN_ABS] = ORDER_TYPES(min_abs),
             [FOLD_ANY] = ALL_TYPES(any),
@@ -459,6 +516,8 @@ const reduction_loops LEVELED(reduction) = {
             [FOLD_ARG_MAX] = ALL_TYPES(arg_max),
             [FOLD_ARG_MIN] = ALL_TYPES(arg_min),
         },
+    .f16 = STORED(f16),
+    .bf16 = STORED(bf16),
     .settle_moments = settle_moments,
     .finish = finish,
     .turn = turn,

@@ -33,9 +33,9 @@ static double distance(const pdist_plan *p, const char *x, const char *y) {
     n = smaller(FOLD_BLOCK, p->n_columns - i);
     const void *const in[ELEMENTWISE_INPUTS] = {row_fetch(&p->access, tile[0], x + i * p->access.along, 1, n),
                                                 row_fetch(&p->access, tile[1], y + i * p->access.along, 1, n)};
-    fold_value value;
+    fold_value value, second;
     p->subtract(tile[0], in, p->access.size == sizeof(double) ? one : one_f32, n);
-    p->fold.row(tile[0], n, p->p, &value, NULL);
+    fold_row(&p->fold, tile[0], n, p->p, &value, &second);
     if (p->is_maximum)
       norm = value.f64 > norm || value.f64 != value.f64 ? value.f64 : norm;
     else

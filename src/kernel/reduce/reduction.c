@@ -1,6 +1,6 @@
 /* The reduction engine: see reduction.h. Memory is walked in one of three ways, which give the same bits:
  *
- *   rows      an output at a time, its blocks brought into a tile
+ *   rows      blocks one behind the other, many at a time where they lie as the folds read them, else brought into a tile
  *   columns   where outputs are nearer to each other than the elements of one (the sum over a matrix's first
  *             dimension): a strip of outputs at a time, row by row
  *   turned    outputs of few elements: many at a time, turned in L1 so that they make columns */
@@ -19,9 +19,10 @@ enum {
   FEW_OUTPUTS = 64, /* up to as many, threads share out chunks, else outputs */
   GRAIN = 64,       /* outputs */
   ROWS_GROUP = 64,  /* outputs that are finished together */
-  TURNED_MOST = 32, /* elements of an output */
   TURNED_WIDTH = 64,
-  TILE_ROWS = 8, /* rows of a strip that are converted together */
+  TILE_ROWS = 8,        /* rows of a strip that are converted together */
+  NEAR_ELEMENTS = 4096, /* that are surely still in L1 when a second pass comes */
+  FAR_BYTES = 16 << 20, /* inputs from which on no cache is counted on */
 };
 
 /* How the result of one block becomes that of several. */
@@ -85,7 +86,9 @@ typedef struct {
   int64_t partials;    /* offset in the workspace, where `split` */
   int64_t reduced_dims[MAX_RANK], reduced_strides[MAX_RANK];
   uint8_t reduced_rank, kind, compute, way, operand[1 + REDUCTION_OUTPUTS];
-  bool split, across_is_direct; /* outputs' elements lie side by side in the compute type */
+  uint8_t element_bytes; /* where the folds read the input */
+  bool split, is_far;
+  bool row_is_direct, across_is_direct; /* a row's, outputs' elements lie side by side as the folds take them */
 } reduce_plan;
 
 typedef struct {
@@ -100,8 +103,8 @@ typedef struct {
 /* What a thread works in. */
 typedef struct {
   _Alignas(64) char state[FOLD_STATE_BYTES];
-  _Alignas(64) char tile[TURNED_MOST * TURNED_WIDTH * sizeof(double)]; /* a block of a row, or rows of a strip */
-  _Alignas(64) char turned[TURNED_MOST * TURNED_WIDTH * sizeof(double)];
+  _Alignas(64) char tile[FOLD_TURNED * TURNED_WIDTH * sizeof(double)]; /* a block of a row, or rows of a strip */
+  _Alignas(64) char turned[FOLD_TURNED * TURNED_WIDTH * sizeof(double)];
   double shift[FOLD_WIDTH];
 } reduce_buffer;
 
@@ -188,6 +191,21 @@ static void merge_results(const reduce_plan *p, results *a, const results *b, in
   }
 }
 
+/* One output's next blocks of n elements each, in order. */
+static void merge_blocks(const reduce_plan *p, partial *a, const results *blocks, int64_t count, int64_t before,
+                         int64_t n) {
+  int64_t k = 0;
+  if (before == 0) {
+    *a = (partial){blocks->value[0], blocks->second[0]};
+    k = 1;
+  }
+  if (kinds[p->kind].merge == MERGE_ADD && !is_integer(p)) { /* a third of merge()'s time */
+    for (; k < count; ++k) a->value.f64 += blocks->value[k].f64;
+    return;
+  }
+  for (; k < count; ++k) merge(p, a, &(const partial){blocks->value[k], blocks->second[k]}, before + k * n, n);
+}
+
 /* ---- blocks ------------------------------------------------------------------------------------------------------ */
 
 /* What the second pass over blocks of n elements subtracts, from the first's results. */
@@ -198,31 +216,37 @@ static void set_shift(const reduce_plan *p, const fold_value *first, int64_t n, 
 }
 
 /* The results of blocks of two passes. */
-static void settle(const reduce_plan *p, const double *shift, results *r, const fold_value *first, int64_t n,
-                   int64_t width) {
+static void settle(const reduce_plan *p, const double *shift, fold_value *value, fold_value *second,
+                   const fold_value *first, int64_t n, int64_t width) {
   if (kinds[p->kind].merge == MERGE_MOMENTS) {
-    reduction->settle_moments(shift, r->value, r->second, n, width);
+    reduction->settle_moments(shift, value, second, n, width);
     return;
   }
   for (int64_t j = 0; j < width; ++j) {
-    r->second[j].f64 = isfinite(first[j].f64) ? r->value[j].f64 : isinf(first[j].f64) ? 0 : NAN;
-    r->value[j] = first[j];
+    second[j].f64 = isfinite(first[j].f64) ? value[j].f64 : isinf(first[j].f64) ? 0 : NAN;
+    value[j] = first[j];
   }
 }
 
-/* ---- a row at a time --------------------------------------------------------------------------------------------- */
+/* ---- rows at a time ---------------------------------------------------------------------------------------------- */
 
-static void fold_row(const reduce_plan *p, const char *x, int64_t n, results *r) {
+/* Rows that are folded together. */
+static int64_t rows_at_once(const reduce_plan *p, int64_t n) {
+  if (!p->second) return FOLD_WIDTH;
+  return n >= NEAR_ELEMENTS ? 1 : smaller(NEAR_ELEMENTS / n, FOLD_WIDTH);
+}
+
+static void fold_rows_of(const reduce_plan *p, const fold_rows *rows, reduce_buffer *b, fold_value *value,
+                         fold_value *second) {
   if (!p->second) {
-    p->first->row(x, n, p->parameter, r->value, r->second);
+    p->first->rows(rows, b->shift, value, second);
     return;
   }
-  fold_value first;
-  double shift;
-  p->first->row(x, n, 0, &first, NULL);
-  set_shift(p, &first, n, 1, &shift);
-  p->second->row(x, n, shift, r->value, r->second);
-  settle(p, &shift, r, &first, n, 1);
+  fold_value first[FOLD_WIDTH];
+  p->first->rows(rows, b->shift, first, second);
+  set_shift(p, first, rows->n, rows->count, b->shift);
+  p->second->rows(rows, b->shift, value, second);
+  settle(p, b->shift, value, second, first, rows->n, rows->count);
 }
 
 /* ---- a strip of columns at a time -------------------------------------------------------------------------------- */
@@ -254,7 +278,7 @@ static void fold_strip(const reduce_plan *p, const cursor *c, int64_t n, int64_t
   fold_strip_once(p, p->first, *c, n, width, b, first, NULL);
   set_shift(p, first, n, width, b->shift);
   fold_strip_once(p, p->second, *c, n, width, b, r->value, r->second);
-  settle(p, b->shift, r, first, n, width);
+  settle(p, b->shift, r->value, r->second, first, n, width);
 }
 
 /* ---- many short rows at a time ----------------------------------------------------------------------------------- */
@@ -282,7 +306,7 @@ static void fold_turned(const reduce_plan *p, const char *from, int64_t width, r
   set_shift(p, first, n, width, b->shift);
   p->second->step(b->state, b->turned, pitch, 0, n, width, b->shift);
   p->second->end(b->state, n, width, r->value, r->second);
-  settle(p, b->shift, r, first, n, width);
+  settle(p, b->shift, r->value, r->second, first, n, width);
 }
 
 /* ---- running ----------------------------------------------------------------------------------------------------- */
@@ -299,28 +323,64 @@ static walk reduced_of(const reduce_plan *p) {
   return w;
 }
 
-/* A power's exponent is the shift of all. */
+/* A power's exponent is the shift of all; of other folds it says nothing. */
 static void set_exponent(const reduce_plan *p, reduce_buffer *b) {
-  if (kinds[p->kind].first == FOLD_SUM_POWER)
-    for (int j = 0; j < FOLD_WIDTH; ++j) b->shift[j] = p->parameter;
+  for (int j = 0; j < FOLD_WIDTH; ++j) b->shift[j] = p->parameter;
+}
+
+/* The blocks from element `begin` to `end` of an output, of which `before` are in r already, side by side. */
+static void reduce_run_of_blocks(const reduce_plan *p, const char *x, int64_t begin, int64_t end, int64_t before,
+                                 reduce_buffer *b, partial *r) {
+  results blocks;
+  const int64_t most = rows_at_once(p, FOLD_BLOCK);
+  for (int64_t i = begin, n, count; i < end; i += n * count) {
+    n = smaller(FOLD_BLOCK, end - i);
+    count = smaller(most, (end - i) / n);
+    const fold_rows rows = {.x = x + (i - begin) * p->element_bytes,
+                            .pitch = FOLD_BLOCK * p->element_bytes,
+                            .n = n,
+                            .count = count,
+                            .is_far = p->is_far};
+    fold_rows_of(p, &rows, b, blocks.value, blocks.second);
+    merge_blocks(p, r, &blocks, count, before, n);
+    before += n * count;
+  }
+}
+
+/* One chunk of an output whose first element is at `from`. */
+static void reduce_row_chunk(const reduce_plan *p, const walk *reduced, void *from, int64_t chunk, reduce_buffer *b,
+                             results *r) {
+  const int64_t first = chunk * CHUNK, end = smaller(first + CHUNK, p->n);
+  partial all = {0};
+  if (p->row_is_direct && reduced->rank == 1) {
+    reduce_run_of_blocks(p, (const char *)from + first * p->element_bytes, first, end, 0, b, &all);
+  } else {
+    cursor c;
+    cursor_start(&c, reduced, &from, first);
+    for (int64_t i = first, n; i < end; i += n) {
+      n = smaller(FOLD_BLOCK, end - i);
+      reduce_run_of_blocks(p, row_gather(&p->in, &c, b->tile, n), i, i + n, i - first, b, &all);
+    }
+  }
+  r->value[0] = all.value;
+  r->second[0] = all.second;
 }
 
 /* One chunk of `width` outputs (1 by rows) whose first elements are at `from` and its neighbours. */
 static void reduce_chunk(const reduce_plan *p, const walk *reduced, void *from, int64_t width, int64_t chunk,
                          reduce_buffer *b, results *r) {
+  if (p->way != BY_COLUMNS) {
+    reduce_row_chunk(p, reduced, from, chunk, b, r);
+    return;
+  }
   const int64_t first = chunk * CHUNK, end = smaller(first + CHUNK, p->n);
   results next;
   cursor c;
-  cursor_start(&c, reduced, &from, first);
   for (int64_t i = first, n; i < end; i += n) {
     results *const block = i == first ? r : &next;
     n = smaller(FOLD_BLOCK, end - i);
-    if (p->way == BY_COLUMNS) {
-      fold_strip(p, &c, n, width, b, block);
-      if (i + n < end) cursor_start(&c, reduced, &from, i + n);
-    } else {
-      fold_row(p, row_gather(&p->in, &c, b->tile, n), n, block);
-    }
+    cursor_start(&c, reduced, &from, i);
+    fold_strip(p, &c, n, width, b, block);
     if (block == &next) merge_results(p, r, &next, width, i - first, n);
   }
 }
@@ -336,19 +396,24 @@ static void reduce_all_chunks(const reduce_plan *p, const walk *reduced, char *f
   }
 }
 
+/* Rows of no more than a block, without gaps. Those that are loaded adjoin where they can be loaded together. */
+static void reduce_short_rows(const reduce_plan *p, const char *from, int64_t width, reduce_buffer *b, results *r) {
+  const bool adjoin = p->in.across == p->n * p->in.along;
+  const int64_t together = p->row_is_direct ? FOLD_WIDTH : adjoin ? FOLD_BLOCK / p->n : 1;
+  const int64_t most = smaller(together, rows_at_once(p, p->n));
+  fold_rows rows = {.pitch = p->row_is_direct ? p->in.across : p->n * p->in.size, .n = p->n, .is_far = p->is_far};
+  for (int64_t i = 0; i < width; i += rows.count, from += rows.count * p->in.across) {
+    rows.count = smaller(most, width - i);
+    rows.x = p->row_is_direct ? from : row_fetch(&p->in, b->tile, from, 1, rows.count * p->n);
+    fold_rows_of(p, &rows, b, r->value + i, r->second + i);
+  }
+}
+
 /* Results of one row each, at places next to each other. */
 static void reduce_rows(const reduce_plan *p, const walk *reduced, char *from, int64_t width, reduce_buffer *b,
                         results *r) {
-  if (p->n <= FOLD_BLOCK && reduced->rank == 1 && !p->second) { /* the short way of the same */
-    /* Rows that adjoin are loaded together. */
-    const bool adjoin = !p->in.direct && p->in.across == p->n * p->in.along;
-    const int64_t group = adjoin ? FOLD_BLOCK / p->n : 1, pitch = p->n * p->in.size;
-    for (int64_t i = 0, m; i < width; i += m, from += m * p->in.across) {
-      m = smaller(group, width - i);
-      const char *x = row_fetch(&p->in, b->tile, from, 1, m * p->n);
-      for (int64_t k = 0; k < m; ++k)
-        p->first->row(x + k * pitch, p->n, p->parameter, &r->value[i + k], &r->second[i + k]);
-    }
+  if (p->n <= FOLD_BLOCK && reduced->rank == 1) {
+    reduce_short_rows(p, from, width, b, r);
     return;
   }
   results one;
@@ -521,26 +586,45 @@ static void plan_walks(reduce_plan *p, const reduction_request *r) {
 static reduce_way choose_way(const reduce_plan *p, int element_bytes) {
   const int64_t adjacent = p->outputs.dims[p->outputs.rank - 1];
   if (adjacent > 1 && p->in.across < p->in.along) return BY_COLUMNS;
-  const bool short_rows = p->n <= TURNED_MOST && p->reduced_rank == 1 && p->in.along == element_bytes;
+  const fold_loops *const last = p->second ? p->second : p->first;
+  const bool short_rows = p->n <= last->turned_most && p->reduced_rank == 1 && p->in.along == element_bytes;
   return adjacent >= 4 && short_rows ? BY_TURNING : BY_ROWS;
+}
+
+/* The way, and where the folds read: elements as they are stored, where there are folds of such. */
+static void choose_way_and_folds(reduce_plan *p, int dtype, int element_bytes) {
+  const kind_info *info = &kinds[p->kind];
+  const int64_t across = p->in.across, along = p->in.along;
+  p->first = &reduction->fold[info->first][p->compute];
+  p->second = info->second == NO_FOLD ? NULL : &reduction->fold[info->second][p->compute];
+  p->way = (uint8_t)choose_way(p, element_bytes);
+  p->element_bytes = (uint8_t)p->in.size;
+  p->row_is_direct = p->in.direct;
+  p->across_is_direct = row_access_of(dtype, p->compute, across, 0, FOLD_BLOCK).direct;
+  if (p->compute != COMPUTE_F32 || p->second || (dtype != ACL_FLOAT16 && dtype != ACL_BF16)) return;
+  const fold_loops *const stored = &(dtype == ACL_FLOAT16 ? reduction->f16 : reduction->bf16)[info->first];
+  const bool by_rows = p->way == BY_ROWS && p->reduced_rank == 1 && along == element_bytes && stored->rows;
+  const bool by_columns = p->way == BY_COLUMNS && across == element_bytes && stored->step;
+  if (!by_rows && !by_columns) return;
+  p->first = stored;
+  p->element_bytes = (uint8_t)element_bytes;
+  p->row_is_direct = by_rows;
+  p->across_is_direct = by_columns;
 }
 
 void reduction_plan(executor *e, const reduction_request *r) {
   reduce_plan *p = PLAN(e, reduce_plan);
-  const kind_info *info = &kinds[r->kind];
   const int element_bytes = (int)dtype_bytes(r->in->dtype);
   plan_walks(p, r);
   p->kind = (uint8_t)r->kind;
   p->compute = (uint8_t)compute_for(r);
   p->parameter = r->parameter;
-  p->first = &reduction->fold[info->first][p->compute];
-  p->second = info->second == NO_FOLD ? NULL : &reduction->fold[info->second][p->compute];
+  p->is_far = p->n * p->outputs.n * element_bytes >= FAR_BYTES;
 
   const int last = p->outputs.rank - 1;
   const int64_t along = p->reduced_rank && p->n > 1 ? p->reduced_strides[p->reduced_rank - 1] : element_bytes;
   row_access_init(&p->in, r->in->dtype, p->compute, along, p->outputs.strides[0][last], FOLD_BLOCK);
-  p->across_is_direct = row_access_of(r->in->dtype, p->compute, p->in.across, 0, FOLD_BLOCK).direct;
-  p->way = (uint8_t)choose_way(p, element_bytes);
+  choose_way_and_folds(p, r->in->dtype, element_bytes);
   p->n_chunks = (p->n + CHUNK - 1) / CHUNK;
   p->split = p->n_chunks > 1 && p->outputs.n <= FEW_OUTPUTS;
   if (p->split) p->partials = (int64_t)workspace_partial(e, (uint64_t)(p->outputs.n * p->n_chunks) * sizeof(partial));

@@ -13,7 +13,7 @@
 
 LEVEL_CHOICE(scan_table, scans, scans)
 
-enum { BLOCK = 1024, CHUNK = 64 * BLOCK, STRIP_ROWS = 8, MANY_ROWS = 16, TURNED_MOST = 32 };
+enum { BLOCK = 1024, CHUNK = 64 * BLOCK, STRIP_ROWS = 8, MANY_ROWS = 16, SHORT_MOST = 32 };
 
 typedef struct {
   walk rows; /* all dimensions but the scanned; operand 0: the input, 1: the output, 2: places */
@@ -25,7 +25,7 @@ typedef struct {
   int64_t totals;              /* offset in the workspace: [rows][n_chunks] */
   scan_value unit;
   bool by_columns, in_is_direct, out_is_direct; /* elements of adjacent rows lie side by side */
-  bool exclusive, multiplies, by_turning;
+  bool exclusive, multiplies, are_short;
   store_loop *store_unit;
   uint8_t compute;
 } scan_plan;
@@ -92,25 +92,39 @@ static void scan_strip(const scan_plan *p, const char *in, char *out, int64_t wi
   }
 }
 
-/* ---- many short rows at a time: turned, so that they make columns ------------------------------------------------ */
+/* ---- many short rows at a time, if need be turned, so that they make columns ------------------------------------- */
 
 typedef struct {
-  _Alignas(64) char rows[TURNED_MOST * SCAN_WIDTH * sizeof(float)];
-  _Alignas(64) char turned[TURNED_MOST * SCAN_WIDTH * sizeof(float)];
+  _Alignas(64) char rows[SHORT_MOST * SCAN_WIDTH * sizeof(float)];
+  _Alignas(64) char turned[SHORT_MOST * SCAN_WIDTH * sizeof(float)];
 } turn_buffer;
 
-static void scan_turned(const scan_plan *p, const char *in, char *out, int64_t width, turn_buffer *b) {
+/* Rows of `packed` bytes that lie one behind the other. */
+static void scan_packed(const scan_plan *p, int64_t packed, int64_t width, turn_buffer *b) {
   scan_value carry[SCAN_WIDTH], total[SCAN_WIDTH];
-  const int64_t n = p->n, pitch = width * p->in.size, packed = n * p->in.size;
-  const bool gapless_in = p->in.across == n * p->in.along, gapless_out = p->out.across == n * p->out.along;
+  const int64_t pitch = width * p->in.size;
+  if (p->loops->rows) {
+    p->loops->rows(b->rows, packed, b->rows, packed, p->n, width);
+    return;
+  }
   for (int64_t j = 0; j < width; ++j) carry[j] = total[j] = p->unit;
+  reduction->turn(b->turned, pitch, b->rows, packed, width, p->n, p->in.size);
+  p->loops->columns(b->turned, pitch, b->turned, pitch, p->n, width, carry, total);
+  reduction->turn(b->rows, packed, b->turned, pitch, p->n, width, p->in.size);
+}
+
+static void scan_short_rows(const scan_plan *p, const char *in, char *out, int64_t width, turn_buffer *b) {
+  const int64_t n = p->n, packed = n * p->in.size;
+  const bool gapless_in = p->in.across == n * p->in.along, gapless_out = p->out.across == n * p->out.along;
+  if (p->loops->rows && p->in.direct && p->out.direct) {
+    p->loops->rows(out, p->out.across, in, p->in.across, n, width);
+    return;
+  }
   if (gapless_in)
     p->in.load(b->rows, in, p->in.along, n * width);
   else
     for (int64_t j = 0; j < width; ++j) p->in.load(b->rows + j * packed, in + j * p->in.across, p->in.along, n);
-  reduction->turn(b->turned, pitch, b->rows, packed, width, n, p->in.size);
-  p->loops->columns(b->turned, pitch, b->turned, pitch, n, width, carry, total);
-  reduction->turn(b->rows, packed, b->turned, pitch, n, width, p->in.size);
+  scan_packed(p, packed, width, b);
   if (gapless_out)
     p->out.store(out, p->out.along, b->rows, n * width);
   else
@@ -159,7 +173,7 @@ static void scan_rows(const void *job, int64_t begin, int64_t end) {
   cursor c;
   cursor_start(&c, &p->rows, j->view, begin);
   for (int64_t i = begin, width; i < end; i += width, cursor_next(&c, width)) {
-    width = p->by_columns || p->by_turning ? cursor_row(&c, smaller(SCAN_WIDTH, end - i)) : 1;
+    width = p->by_columns || p->are_short ? cursor_row(&c, smaller(SCAN_WIDTH, end - i)) : 1;
     const char *in = c.at[0] + p->first_in;
     char *out = c.at[1] + p->first_out;
     if (p->exclusive) {
@@ -171,8 +185,8 @@ static void scan_rows(const void *job, int64_t begin, int64_t end) {
       extreme_strip(p, in, out, c.at[2], width);
     else if (p->extreme)
       extreme_row(p, in, out, c.at[2]);
-    else if (p->by_turning)
-      scan_turned(p, in, out, width, &b);
+    else if (p->are_short)
+      scan_short_rows(p, in, out, width, &b);
     else if (p->by_columns)
       scan_strip(p, in, out, width);
     else
@@ -213,7 +227,7 @@ static status scan_run(const executor *e, void *const *view, void *scratch) {
   const bool apart = p->n_chunks > 1 && p->rows.n < MANY_ROWS && !p->by_columns && !p->extreme && !p->exclusive;
   const int n_threads = apart ? parallel_begin(e->cost_ns) : 1;
   if (n_threads == 1) {
-    rows_parallel(scan_rows, &job, p->rows.n, p->by_columns || p->by_turning ? SCAN_WIDTH : 1, apart ? 0 : e->cost_ns);
+    rows_parallel(scan_rows, &job, p->rows.n, p->by_columns || p->are_short ? SCAN_WIDTH : 1, apart ? 0 : e->cost_ns);
     return ST_OK;
   }
   job.bases = (scan_value *)(void *)((char *)scratch + p->totals);
@@ -267,9 +281,9 @@ static void plan_scan(executor *e, scan_plan *p, const scan_call *c) {
   if (c->places) row_access_init(&p->places, c->places->dtype, COMPUTE_I64, along[2], *across[2], BLOCK);
   const int64_t step = along[1] < 0 ? -along[1] : along[1];
   p->by_columns = p->rows.dims[last] > 1 && p->out.across < step;
-  p->by_turning = !p->by_columns && p->rows.dims[last] > 1 && p->n <= TURNED_MOST && p->compute == COMPUTE_F32 &&
-                  !c->places && along[0] == (int64_t)dtype_bytes(c->self->dtype) &&
-                  along[1] == (int64_t)dtype_bytes(c->out->dtype);
+  p->are_short = !p->by_columns && p->rows.dims[last] > 1 && p->n <= SHORT_MOST && p->compute == COMPUTE_F32 &&
+                 !c->places && along[0] == (int64_t)dtype_bytes(c->self->dtype) &&
+                 along[1] == (int64_t)dtype_bytes(c->out->dtype);
   p->in_is_direct = row_access_of(c->self->dtype, p->compute, *across[0], 0, BLOCK).direct;
   p->out_is_direct = row_access_of(c->out->dtype, p->compute, *across[1], 0, BLOCK).direct;
   p->store_unit = loops->store[c->out->dtype][p->compute == COMPUTE_I64 ? COMPUTE_I64 : COMPUTE_F64];

@@ -21,6 +21,8 @@ typedef struct {
   /* The same for `width` rows at once, of which element k is in row k of matrices whose rows are so many bytes apart. */
   void (*columns)(void *out, int64_t out_pitch, const void *in, int64_t in_pitch, int64_t n, int64_t width,
                   scan_value *carry, scan_value *total);
+  /* `count` whole rows of any n elements side by side, so many bytes apart; NULL: not faster than columns. */
+  void (*rows)(void *out, int64_t out_pitch, const void *in, int64_t in_pitch, int64_t n, int64_t count);
 } scan_loops;
 
 /* Running maxima (or minima) of `width` rows, element k of each to k + n - 1, and where they are: the last of equals;

@@ -81,15 +81,14 @@ static inline __m512d moved_up(__m512d v, __m512d unit, int places) {
                                            : _mm512_alignr_epi64(a, b, 4));
 }
 #  define JOIN_MOVED(JOIN_V, places) s = JOIN_V(moved_up(s, unit, places), s);
+#  define ALL_MOVED(JOIN_V)          JOIN_MOVED(JOIN_V, 1) JOIN_MOVED(JOIN_V, 2) JOIN_MOVED(JOIN_V, 4)
 #  define EIGHT_AT_A_TIME(UNIT, JOIN_V, LOAD, STORE)                                                                   \
     const __m512d unit = _mm512_set1_pd(UNIT);                                                                         \
     const __m512i last = _mm512_set1_epi64(7);                                                                         \
     __m512d cv = _mm512_set1_pd(carry->f64), tv = _mm512_set1_pd(total->f64);                                          \
     for (; i + SCAN_GROUP <= n; i += SCAN_GROUP) {                                                                     \
       __m512d s = LOAD(xs + i);                                                                                        \
-      JOIN_MOVED(JOIN_V, 1)                                                                                            \
-      JOIN_MOVED(JOIN_V, 2)                                                                                            \
-      JOIN_MOVED(JOIN_V, 4)                                                                                            \
+      ALL_MOVED(JOIN_V)                                                                                                \
       STORE(os + i, JOIN_V(cv, s));                                                                                    \
       const __m512d all = _mm512_permutexvar_pd(last, s);                                                              \
       cv = JOIN_V(cv, all);                                                                                            \
@@ -97,6 +96,51 @@ static inline __m512d moved_up(__m512d v, __m512d unit, int places) {
     }                                                                                                                  \
     carry->f64 = _mm512_cvtsd_f64(cv);                                                                                 \
     total->f64 = _mm512_cvtsd_f64(tv);
+
+/* Rows of 1, 2, 4 or 8 elements without gaps fill registers together: what comes from another row is the unit. */
+#  define ADJOINING_ROWS(name, UNIT, JOIN_V)                                                                           \
+    static void name##_adjoining(float *os, const float *xs, int64_t n, int64_t all) {                                 \
+      const __m512d unit = _mm512_set1_pd(UNIT);                                                                       \
+      const int first = n == 1 ? 0xff : n == 2 ? 0x55 : n == 4 ? 0x11 : 0x01, second = first | first << 1;             \
+      for (int64_t i = 0; i < all; i += SCAN_GROUP) {                                                                  \
+        const __mmask8 some = (__mmask8)_bzhi_u32(0xff, all - i < SCAN_GROUP ? (unsigned)(all - i) : SCAN_GROUP);      \
+        __m512d s = _mm512_cvtps_pd(_mm256_maskz_loadu_ps(some, xs + i));                                              \
+        s = JOIN_V(_mm512_mask_mov_pd(moved_up(s, unit, 1), (__mmask8)first, unit), s);                                \
+        if (n > 2) s = JOIN_V(_mm512_mask_mov_pd(moved_up(s, unit, 2), (__mmask8)second, unit), s);                    \
+        if (n > 4) s = JOIN_V(moved_up(s, unit, 4), s);                                                                \
+        _mm256_mask_storeu_ps(os + i, some, _mm512_cvtpd_ps(JOIN_V(unit, s)));                                         \
+      }                                                                                                                \
+    }
+#  define VECTOR_ROWS(name, UNIT, JOIN_V)                                                                              \
+    ADJOINING_ROWS(name, UNIT, JOIN_V)                                                                                 \
+    static void name##_rows(void *out, int64_t out_pitch, const void *in, int64_t in_pitch, int64_t n,                 \
+                            int64_t count) {                                                                           \
+      const __m512d unit = _mm512_set1_pd(UNIT);                                                                       \
+      const __m512i last = _mm512_set1_epi64(7);                                                                       \
+      const __mmask8 rest = (__mmask8)((1 << n % SCAN_GROUP) - 1);                                                     \
+      const int64_t packed = n * (int64_t)sizeof(float);                                                               \
+      if (n > 0 && n <= SCAN_GROUP && SCAN_GROUP % n == 0 && out_pitch == packed && in_pitch == packed) {              \
+        name##_adjoining(out, in, n, n *count);                                                                        \
+        return;                                                                                                        \
+      }                                                                                                                \
+      for (int64_t r = 0; r < count; ++r) {                                                                            \
+        const float *const xs = (const float *)(const void *)((const char *)in + r * in_pitch);                        \
+        float *const os = (float *)(void *)((char *)out + r * out_pitch);                                              \
+        __m512d cv = unit;                                                                                             \
+        int64_t i = 0;                                                                                                 \
+        for (; i + SCAN_GROUP <= n; i += SCAN_GROUP) {                                                                 \
+          __m512d s = _mm512_cvtps_pd(_mm256_loadu_ps(xs + i));                                                        \
+          ALL_MOVED(JOIN_V)                                                                                            \
+          _mm256_storeu_ps(os + i, _mm512_cvtpd_ps(JOIN_V(cv, s)));                                                    \
+          cv = JOIN_V(cv, _mm512_permutexvar_pd(last, s));                                                             \
+        }                                                                                                              \
+        if (rest) {                                                                                                    \
+          __m512d s = _mm512_cvtps_pd(_mm256_maskz_loadu_ps(rest, xs + i));                                            \
+          ALL_MOVED(JOIN_V)                                                                                            \
+          _mm256_mask_storeu_ps(os + i, rest, _mm512_cvtpd_ps(JOIN_V(cv, s)));                                         \
+        }                                                                                                              \
+      }                                                                                                                \
+    }
 #  define LOAD_F32(at)              _mm512_cvtps_pd(_mm256_loadu_ps(at))
 #  define STORE_F32(at, v)          _mm256_storeu_ps(at, _mm512_cvtpd_ps(v))
 #  define VECTORS_F32(UNIT, JOIN_V) EIGHT_AT_A_TIME(UNIT, JOIN_V, LOAD_F32, STORE_F32)
@@ -116,6 +160,14 @@ SCAN(sum_i64, int64_t, int64_t, i64, 0, ADD, NO_VECTORS, )
 SCAN(product_f32, float, double, f64, 1, MULTIPLY, VECTORS_F32, _mm512_mul_pd)
 SCAN(product_f64, double, double, f64, 1, MULTIPLY, VECTORS_F64, _mm512_mul_pd)
 SCAN(product_i64, int64_t, int64_t, i64, 1, MULTIPLY, NO_VECTORS, )
+
+#if defined(__AVX512F__)
+VECTOR_ROWS(sum_f32, 0, _mm512_add_pd)
+VECTOR_ROWS(product_f32, 1, _mm512_mul_pd)
+#  define ROWS(name) name##_rows
+#else
+#  define ROWS(name) NULL
+#endif
 
 #define EXTREME(name, T, TAKES)                                                                                        \
   static void name(void *out, int64_t *places, int64_t out_pitch, int64_t places_pitch, const void *in,                \
@@ -146,7 +198,10 @@ EXTREME(min_i64, int64_t, x <= a)
 #define LOOPS(name)                                                                                                    \
   { .row = name##_row, .columns = name##_columns }
 #define ALL_TYPES(name)                                                                                                \
-  { [COMPUTE_F32] = LOOPS(name##_f32), [COMPUTE_F64] = LOOPS(name##_f64), [COMPUTE_I64] = LOOPS(name##_i64) }
+  {                                                                                                                    \
+    [COMPUTE_F32] = {.row = name##_f32_row, .columns = name##_f32_columns, .rows = ROWS(name##_f32)},                  \
+    [COMPUTE_F64] = LOOPS(name##_f64), [COMPUTE_I64] = LOOPS(name##_i64)                                               \
+  }
 
 const scan_table LEVELED(scans) = {
     .scan = {[SCAN_SUM] = ALL_TYPES(sum), [SCAN_PRODUCT] = ALL_TYPES(product)},

@@ -127,8 +127,18 @@ static inline bool entry64_is_before(entry64 a, entry64 b) {
     }                                                                                                                     \
   }                                                                                                                       \
                                                                                                                           \
+  static E first_##E(const E *a, int64_t n) {                                                                             \
+    E best = a[0];                                                                                                        \
+    for (int64_t i = 1; i < n; ++i) best = E##_is_before(a[i], best) ? a[i] : best;                                       \
+    return best;                                                                                                          \
+  }                                                                                                                       \
+                                                                                                                          \
   static void smallest_##E(void *entries, void *spare, int64_t n, int64_t k) {                                            \
     int64_t kept, left;                                                                                                   \
+    if (k == 1) {                                                                                                         \
+      *(E *)entries = first_##E(entries, n);                                                                              \
+      return;                                                                                                             \
+    }                                                                                                                     \
     narrow_##E(entries, spare, n, k, &kept, &left);                                                                       \
     const E *const sorted = sort_##E(entries, spare, kept + left);                                                        \
     if (sorted != (E *)entries) memcpy(entries, sorted, (size_t)k * sizeof(E));                                           \
