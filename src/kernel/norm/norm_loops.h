@@ -42,7 +42,7 @@ typedef struct {
   /* Sum of squares. */
   double (*squares)(const float *x, int64_t n);
   /* gamma and beta: one for each element; NULL: ones, zeros. */
-  void (*apply)(float *y, const float *x, norm_stats s, const float *gamma, const float *beta, int64_t n);
+  void (*apply)(void *y, const void *x, int dtype, norm_stats s, const float *gamma, const float *beta, int64_t n);
   /* The same with one gamma and beta for all. */
   void (*apply_one)(void *y, const void *x, int dtype, norm_stats s, float gamma, float beta, int64_t n);
   /* y = x * rstd * (gamma + shift). */
