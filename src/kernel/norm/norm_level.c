@@ -350,6 +350,13 @@ VEC_INLINE void vec_read_strip(const char *row, int dtype, int64_t j, int vector
     x[0] = vec_read(row, dtype, j, n);
 }
 
+/* Of a row whose neighbours are read in between, so that the hardware does not see it go on. */
+VEC_INLINE void fetch_strips(const char *row, int dtype, int64_t j) {
+  enum { AHEAD = 4 * STRIP * VEC };
+  const int64_t size = dtype == ACL_FLOAT ? 4 : 2;
+  for (int64_t b = 0; b < STRIP * VEC * size; b += 64) __builtin_prefetch(row + (j + AHEAD) * size + b);
+}
+
 /* `vectors` vectors of columns from j on, the last of n columns; in double: what is summed may be far from the point it
  * is measured from. */
 VEC_INLINE void column_strip(const norm_columns *c, double *first, double *second, const float *about, int64_t j,
@@ -366,6 +373,8 @@ VEC_INLINE void column_strip(const norm_columns *c, double *first, double *secon
   }
   for (int i = 0; i < c->rows; ++i) {
     vec x[STRIP], dy[STRIP];
+    fetch_strips(c->x + i * c->x_pitch, dtype, j);
+    if (!own) fetch_strips(c->dy + i * c->dy_pitch, dtype, j);
     vec_read_strip(c->x + i * c->x_pitch, dtype, j, vectors, n, x);
     if (!own) vec_read_strip(c->dy + i * c->dy_pitch, dtype, j, vectors, n, dy);
     for (int v = 0; v < vectors; ++v) {
@@ -412,51 +421,49 @@ static void column_sums(const norm_columns *c, double *first, double *second, co
   }
 }
 
-enum { APPLY_ROWS = 4 }; /* that use a column's factors once they are read */
+enum { APPLY_COLUMNS = 1024 }; /* whose factors stay in L1 while all rows pass */
 
-/* `vectors` vectors of columns from j on, the last of n columns. */
-VEC_INLINE void apply_strip(const norm_columns *c, const float *about, const float *scale, const float *shift,
-                            const float *dy_scale, int64_t j, int dtype, bool has_dy, int vectors, int64_t n) {
-  vec point[STRIP], by[STRIP], add[STRIP], dy_by[STRIP], x[STRIP], dy[STRIP] = {{0}};
+/* What a column's elements become, by its factors. */
+typedef struct {
+  const float *about, *scale, *shift, *dy_scale;
+} column_factors;
+
+/* `vectors` vectors of row i from j on, the last of n columns. */
+VEC_INLINE void apply_strip(const norm_columns *c, const column_factors *f, int i, int64_t j, int dtype, bool has_dy,
+                            int vectors, int64_t n) {
+  vec x[STRIP], dy[STRIP] = {{0}};
+  vec_read_strip(c->x + i * c->x_pitch, dtype, j, vectors, n, x);
+  if (has_dy) vec_read_strip(c->dy + i * c->dy_pitch, dtype, j, vectors, n, dy);
   for (int v = 0; v < vectors; ++v) {
     const int64_t at = j + v * VEC;
-    point[v] = vec_get(about + at, n, (vec){0});
-    by[v] = vec_get(scale + at, n, (vec){0});
-    add[v] = vec_get(shift + at, n, (vec){0});
-    dy_by[v] = has_dy ? vec_get(dy_scale + at, n, (vec){0}) : (vec){0};
+    const vec from = x[v] - vec_get(f->about + at, n, (vec){0});
+    x[v] = vec_fma(from, vec_get(f->scale + at, n, (vec){0}), vec_get(f->shift + at, n, (vec){0}));
+    if (has_dy) x[v] = vec_fma(dy[v], vec_get(f->dy_scale + at, n, (vec){0}), x[v]);
   }
-  for (int i = 0; i < c->rows; ++i) {
-    vec_read_strip(c->x + i * c->x_pitch, dtype, j, vectors, n, x);
-    if (has_dy) vec_read_strip(c->dy + i * c->dy_pitch, dtype, j, vectors, n, dy);
-    for (int v = 0; v < vectors; ++v) {
-      x[v] = vec_fma(x[v] - point[v], by[v], add[v]);
-      if (has_dy) x[v] = vec_fma(dy[v], dy_by[v], x[v]);
-    }
-    if (vectors == 2)
-      vec_write_two(c->y + i * c->y_pitch, dtype, j, x[0], x[1]);
-    else
-      vec_write(c->y + i * c->y_pitch, dtype, j, x[0], n);
-  }
+  if (vectors == STRIP)
+    vec_write_two(c->y + i * c->y_pitch, dtype, j, x[0], x[1]);
+  else
+    vec_write(c->y + i * c->y_pitch, dtype, j, x[0], n);
 }
 
-VEC_INLINE void apply_strips(const norm_columns *c, const float *about, const float *scale, const float *shift,
-                             const float *dy_scale, int dtype, bool has_dy) {
-  int64_t j = 0;
-#define STRIP_OF(vectors, n) apply_strip(c, about, scale, shift, dy_scale, j, dtype, has_dy, vectors, n)
-  for (; j + STRIP * VEC <= c->n; j += STRIP * VEC) STRIP_OF(STRIP, VEC);
-  if (j + VEC <= c->n) STRIP_OF(1, VEC), j += VEC;
-  if (j < c->n) STRIP_OF(1, c->n - j);
-#undef STRIP_OF
+VEC_INLINE void apply_rows(const norm_columns *c, const column_factors *f, int dtype, bool has_dy) {
+  for (int64_t begin = 0, end; begin < c->n; begin = end) {
+    end = c->n - begin < APPLY_COLUMNS ? c->n : begin + APPLY_COLUMNS;
+    for (int i = 0; i < c->rows; ++i) {
+      int64_t j = begin;
+      for (; j + STRIP * VEC <= end; j += STRIP * VEC) apply_strip(c, f, i, j, dtype, has_dy, STRIP, VEC);
+      if (j + VEC <= end) apply_strip(c, f, i, j, dtype, has_dy, 1, VEC), j += VEC;
+      if (j < end) apply_strip(c, f, i, j, dtype, has_dy, 1, end - j);
+    }
+  }
 }
 
 static void column_apply(const norm_columns *c, const float *about, const float *scale, const float *shift,
                          const float *dy_scale) {
-#define APPLY(dtype)         apply_strips(&piece, about, scale, shift, NULL, dtype, false)
-#define APPLY_WITH_DY(dtype) apply_strips(&piece, about, scale, shift, dy_scale, dtype, true)
-  for (int begin = 0; begin < c->rows; begin += APPLY_ROWS) {
-    const norm_columns piece = columns_piece(c, begin, APPLY_ROWS);
-    c->dy ? OF_DTYPE(APPLY_WITH_DY, c->dtype) : OF_DTYPE(APPLY, c->dtype);
-  }
+  const column_factors f = {.about = about, .scale = scale, .shift = shift, .dy_scale = dy_scale};
+#define APPLY(dtype)         apply_rows(c, &f, dtype, false)
+#define APPLY_WITH_DY(dtype) apply_rows(c, &f, dtype, true)
+  c->dy ? OF_DTYPE(APPLY_WITH_DY, c->dtype) : OF_DTYPE(APPLY, c->dtype);
 }
 
 static void flush(double *total, float *sum, int64_t n) {
