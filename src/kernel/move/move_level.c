@@ -123,15 +123,21 @@ static void in_turn(const row_run *run, int64_t n, int64_t begin, int64_t end) {
 #define FILLED(name, T)                                                                                                \
   static void filled_##name(const plane *p, char *to, const char *from) {                                              \
     const int64_t bytes = p->n[1] * (int64_t)sizeof(T);                                                                \
+    const bool streams = p->streams && !(((uintptr_t)to | (uintptr_t)p->to[0] | (uintptr_t)bytes) & (LINE - 1));       \
     for (int64_t i = 0; i < p->n[0]; ++i, to += p->to[0], from += p->from[0]) {                                        \
-      T line[LINE / sizeof(T)];                                                                                        \
+      _Alignas(LINE) T line[LINE / sizeof(T)];                                                                         \
       for (size_t k = 0; k < LINE / sizeof(T); ++k) line[k] = *(const T *)(const void *)from;                          \
+      if (streams) {                                                                                                   \
+        for (int64_t j = 0; j < bytes; j += LINE) stream_line(to + j, (const char *)line);                             \
+        continue;                                                                                                      \
+      }                                                                                                                \
       for (int64_t j = 0; j < bytes - LINE; j += LINE) memcpy(to + j, line, LINE);                                     \
       if (bytes >= LINE)                                                                                               \
         memcpy(to + bytes - LINE, line, LINE);                                                                         \
       else                                                                                                             \
         for (int64_t j = 0; j < bytes; j += (int64_t)sizeof(T)) memcpy(to + j, line, sizeof(T));                       \
     }                                                                                                                  \
+    if (streams) stream_end();                                                                                         \
   }
 #define STRIDED(name, T)                                                                                               \
   FILLED(name, T)                                                                                                      \
