@@ -240,13 +240,14 @@ VEC_INLINE norm_sums back_blocks(const vec_loop *l, int dtype, bool has_gamma, f
   return row;
 }
 
-static norm_sums back_sums(const float *dy, const float *x, norm_stats s, const float *gamma, float *dgamma,
+static norm_sums back_sums(const void *dy, const void *x, int dtype, norm_stats s, const float *gamma, float *dgamma,
                            float *dbeta, int64_t n) {
   vec_loop l = normalising(NULL, x, s);
   l.y = dy;
   l.z = gamma;
-  return gamma ? back_blocks(&l, ACL_FLOAT, true, dgamma, dbeta, n)
-               : back_blocks(&l, ACL_FLOAT, false, dgamma, dbeta, n);
+#define BACK_SUMS_GAMMA(dtype) back_blocks(&l, dtype, true, dgamma, dbeta, n)
+#define BACK_SUMS_PLAIN(dtype) back_blocks(&l, dtype, false, dgamma, dbeta, n)
+  return gamma ? OF_DTYPE(BACK_SUMS_GAMMA, dtype) : OF_DTYPE(BACK_SUMS_PLAIN, dtype);
 }
 
 static norm_sums back_sums_one(const void *dy, const void *x, int dtype, norm_stats s, int64_t n) {
@@ -256,19 +257,20 @@ static norm_sums back_sums_one(const void *dy, const void *x, int dtype, norm_st
   return OF_DTYPE(BACK_SUMS, dtype);
 }
 
-VEC_INLINE void back_step(const vec_loop *l, int64_t i, int64_t n) {
-  const vec g = vec_get(l->y + i, n, (vec){0}) * vec_get(l->z + i, n, (vec){0});
-  vec_put(l->out + i, (g - l->s - l->t * xhat(l, ACL_FLOAT, i, n)) * l->q, n);
+VEC_INLINE vec back_value(const vec_loop *l, int64_t i, int64_t n) {
+  const vec g = vec_read(l->y, l->dtype, i, n) * vec_get(l->z + i, n, (vec){0});
+  return (g - l->s - l->t * xhat(l, l->dtype, i, n)) * l->q;
 }
 
-static void back(float *dx, const float *dy, const float *x, norm_stats s, const float *gamma, norm_sums mean,
+static void back(void *dx, const void *dy, const void *x, int dtype, norm_stats s, const float *gamma, norm_sums mean,
                  int64_t n) {
   vec_loop l = normalising(dx, x, s);
   l.y = dy;
   l.z = gamma;
   l.s = vec_of((float)mean.dy);
   l.t = vec_of((float)mean.dy_xhat);
-  vec_each(back_step, &l, n);
+#define BACK(dtype) each_as_stored(back_value, l, dtype, n)
+  OF_DTYPE(BACK, dtype);
 }
 
 VEC_INLINE vec back_one_value(const vec_loop *l, int64_t i, int64_t n) {
