@@ -105,6 +105,47 @@ static void halves_are_the_same_together(void **state) {
     }
 }
 
+static uint16_t half_of(int dtype, const float *x) {
+  uint16_t bits;
+  loops_portable.store[dtype][COMPUTE_F32](&bits, 2, x, 1);
+  return bits;
+}
+
+/* A function of halves as they are stored is that of floats, with a conversion before and behind it. */
+static void functions_of_halves_are_those_of_floats(void **state) {
+  (void)state;
+  enum { N = 32 * HALVES_AT_ONCE };
+  static const int halves[] = {ACL_FLOAT16, ACL_BF16};
+  static uint16_t in[ELEMENTWISE_INPUTS][N], got[N], expected[N];
+  static float floats[ELEMENTWISE_INPUTS][N], result[N];
+  const compute_value parameter[ELEMENTWISE_PARAMETERS] = {{.f32 = 0.75f}, {.f32 = 1.5f}, {.f32 = 1}, {.f32 = 0}};
+  random_source random = {13};
+  for (int l = 0; l < n_levels; l++)
+    for (int f = 0; f < N_EW; f++)
+      for (size_t t = 0; t < COUNT(halves); t++) {
+        const void *from[ELEMENTWISE_INPUTS], *from_floats[ELEMENTWISE_INPUTS];
+        if (!level[l]->halves[f][t]) continue;
+        for (int k = 0; k < ELEMENTWISE_INPUTS; k++) {
+          from[k] = in[k];
+          from_floats[k] = floats[k];
+          for (int i = 0; i < N; i++) { /* any bits, or a number of a size at which functions are at work */
+            const float x = (float)random_below(&random, 1 << 16) / 4096 - 8;
+            in[k][i] = i % 4 ? half_of(halves[t], &x) : (uint16_t)random_next(&random);
+          }
+          level[l]->load[halves[t]][COMPUTE_F32](floats[k], in[k], 2, N);
+        }
+        level[l]->halves[f][t](got, from, parameter, N);
+        level[l]->elementwise[f][COMPUTE_F32](result, from_floats, parameter, N);
+        level[l]->store[halves[t]][COMPUTE_F32](expected, 2, result, N);
+        for (int i = 0; i < N; i++) {
+          const bool same = got[i] == expected[i] || (isnan(result[i]) && is_nan_pattern(halves[t], &got[i]));
+          if (!same)
+            print_error("function %d of %s at level %s: element %d\n", f, dtype_name(halves[t]), level[l]->name, i);
+          assert_true(same);
+        }
+      }
+}
+
 /* Stored types as C has them, with their limits. */
 #define INTEGERS(X)                                                                                                    \
   X(ACL_INT8, int8_t, INT8_MIN, INT8_MAX)                                                                              \
@@ -452,6 +493,7 @@ int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(values_survive_a_round_trip),
       cmocka_unit_test(halves_are_the_same_together),
+      cmocka_unit_test(functions_of_halves_are_those_of_floats),
       cmocka_unit_test(floats_truncate_and_saturate),
       cmocka_unit_test(integers_wrap),
       cmocka_unit_test(stores_to_half_round_once),

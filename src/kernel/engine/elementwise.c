@@ -9,8 +9,10 @@ enum {
   TILE = 1024,         /* elements; the tiles of four operands fill two thirds of an L1 cache of 48 KiB */
   ROW_IS_LONG = 256,   /* a row this long is worked on by itself, so that it need not be copied into a tile */
   FAR_BYTES = 1 << 20, /* of the output; beyond, tiles are fetched ahead, since the hardware stops at pages */
-  GRAIN = 16 * 1024,   /* elements that a thread gets at least, and starts at multiples of */
-  COPY_ROWS = -1,      /* function: bytes are moved row by row, no loop of elementwise.def */
+  STREAM_TILE_BYTES =
+      2048,          /* of a result that goes past the caches: longer, writes keep reads waiting (bench/ops, Add) */
+  GRAIN = 16 * 1024, /* elements that a thread gets at least, and starts at multiples of */
+  COPY_ROWS = -1,    /* function: bytes are moved row by row, no loop of elementwise.def */
   OPERANDS = 1 + ELEMENTWISE_INPUTS,
 };
 
@@ -198,7 +200,7 @@ static void fetch_ahead(const elementwise_plan *p, int k, const char *at) {
 }
 
 /* The result is large and side by side, its rows of whole lines, and none of the operands. What takes time to compute gains
- * too (bench/ops, Gelu and Exp: a quarter of the time of floats; halves are the same either way). */
+ * too (bench/ops, Gelu and Exp: a quarter of the time of floats). */
 static bool result_streams(const elementwise_plan *p, void *const *base) {
   const int last = p->rank - 1;
   const int64_t size = (int64_t)dtype_bytes(p->dtype[0]);
@@ -211,15 +213,32 @@ static bool result_streams(const elementwise_plan *p, void *const *base) {
   return true;
 }
 
-/* Stores n elements of the compute type in tile, whose place is `to`. */
-static void stream_tile(const elementwise_plan *p, char *to, const char *tile, int64_t n) {
+/* Stores n elements, which lie in tile as they are to be, past the caches. The inputs' next n are fetched. */
+static void stream_tile(const elementwise_plan *p, const place *at, void *const *base, const char *tile, int64_t n) {
   const int64_t size = (int64_t)dtype_bytes(p->dtype[0]);
-  _Alignas(64) char stored[TILE * sizeof(double)];
+  read_ahead next[ELEMENTWISE_INPUTS];
+  int n_next = 0;
+  for (int k = 1; k <= p->n_inputs; ++k) {
+    const int64_t stride = p->strides[k][p->rank - 1];
+    if (stride < 1 || stride > 8) continue;
+    next[n_next++] = (read_ahead){.at = address(p, k, at, base[k]) + n * stride, .bytes_a_line = 64 / size * stride};
+  }
+  loops->stream_bytes(address(p, 0, at, base[0]), tile, n * size, next, n_next);
+}
+
+/* Stores n elements of the compute type. */
+static void store_result(const elementwise_plan *p, const place *at, void *const *base, const char *tile, int64_t n,
+                         bool streams) {
+  _Alignas(64) char stored[STREAM_TILE_BYTES];
+  if (!streams) {
+    store_tile(p, *at, base[0], tile, n);
+    return;
+  }
   if (p->dtype[0] != native_dtype[p->compute]) {
-    loops->store[p->dtype[0]][p->compute](stored, size, tile, n);
+    loops->store[p->dtype[0]][p->compute](stored, (int64_t)dtype_bytes(p->dtype[0]), tile, n);
     tile = stored;
   }
-  loops->stream_bytes(to, tile, n * size);
+  stream_tile(p, at, base, tile, n);
 }
 
 /* Where the next n elements of the inputs are: in place, or brought into their tiles, the first one's into `first`. */
@@ -234,21 +253,31 @@ static void load_tiles(const elementwise_plan *p, const place *at, void *const *
   }
 }
 
+static void advance_by(const elementwise_plan *p, place *at, int64_t n) {
+  const int last = p->rank - 1;
+  for (int64_t step; n; n -= step) {
+    const int64_t left = p->dims[last] - at->index[last];
+    step = n < left ? n : left;
+    advance(p, at, step);
+  }
+}
+
 static void run_tiles(const elementwise_plan *p, void *const *base, int64_t begin, int64_t end) {
   _Alignas(64) char tile[OPERANDS][TILE * sizeof(double)];
-  const int last = p->rank - 1;
+  const int64_t size = (int64_t)dtype_bytes(p->dtype[0]);
   elementwise_loop *const loop = loops->elementwise[p->function][p->compute];
-  const bool is_far = (end - begin) * (int64_t)dtype_bytes(p->dtype[0]) > FAR_BYTES, streams = result_streams(p, base);
+  const bool streams = result_streams(p, base), is_far = !streams && (end - begin) * size > FAR_BYTES;
   const bool converts = p->function == EW_copy && p->narrow < 0; /* nothing is to be done between load and store */
+  const int64_t most = streams && STREAM_TILE_BYTES / size < TILE ? STREAM_TILE_BYTES / size : TILE;
   place at;
   place_at(p, begin, &at);
   for (int64_t done = begin, n; done < end; done += n) {
-    const int64_t left = p->dims[last] - at.index[last];
-    n = end - done < TILE ? end - done : TILE;
+    const int64_t left = p->dims[p->rank - 1] - at.index[p->rank - 1];
+    n = end - done < most ? end - done : most;
     if (left < n && left >= ROW_IS_LONG) n = left;
     const void *in[ELEMENTWISE_INPUTS] = {0};
     if (is_far)
-      for (int k = streams; k <= p->n_inputs; ++k) fetch_ahead(p, k, address(p, k, &at, base[k]));
+      for (int k = 0; k <= p->n_inputs; ++k) fetch_ahead(p, k, address(p, k, &at, base[k]));
     const bool direct = !streams && is_direct(p, 0, n, left);
     char *const to = direct ? address(p, 0, &at, base[0]) : tile[0];
     load_tiles(p, &at, base, converts ? to : tile[1], tile, n, left, in);
@@ -258,18 +287,60 @@ static void run_tiles(const elementwise_plan *p, void *const *base, int64_t begi
     else
       loop(to, in, p->parameter, n);
     if (unlikely(p->narrow >= 0)) wrap(p, to, n);
-    if (streams)
-      stream_tile(p, address(p, 0, &at, base[0]), result, n);
-    else if (!direct)
-      store_tile(p, at, base[0], result, n);
-    for (int64_t rest = n; rest;) {
-      const int64_t in_row = p->dims[last] - at.index[last], step = rest < in_row ? rest : in_row;
-      advance(p, &at, step);
-      rest -= step;
-    }
+    if (!direct) store_result(p, &at, base, result, n, streams);
+    advance_by(p, &at, n);
   }
   if (streams) loops->stream_end();
 }
+
+/* ---- halves as they are stored ----------------------------------------------------------------------------------- */
+
+/* The loop where all operands are float16 or all bfloat16, their elements side by side in rows that are worth it; else
+ * NULL. */
+static elementwise_loop *halves_loop(const elementwise_plan *p) {
+  const int dtype = p->dtype[0], last = p->rank - 1;
+  if ((dtype != ACL_FLOAT16 && dtype != ACL_BF16) || (last && p->dims[last] < ROW_IS_LONG)) return NULL;
+  for (int k = 0; k <= p->n_inputs; ++k)
+    if (p->dtype[k] != dtype || p->strides[k][last] != 2) return NULL;
+  return loops->halves[p->function][dtype == ACL_BF16];
+}
+
+/* What is less than HALVES_AT_ONCE elements is copied to where there is room for as many. */
+static void run_halves(const elementwise_plan *p, elementwise_loop *loop, uint16_t *out, const void *const *in,
+                       int64_t n) {
+  const int64_t rest = n % HALVES_AT_ONCE, whole = n - rest;
+  uint16_t spare[OPERANDS][HALVES_AT_ONCE] = {0};
+  const void *from[ELEMENTWISE_INPUTS];
+  loop(out, in, p->parameter, whole);
+  if (!rest) return;
+  for (int k = 0; k < p->n_inputs; ++k) {
+    memcpy(spare[k + 1], (const uint16_t *)in[k] + whole, (size_t)rest * sizeof(uint16_t));
+    from[k] = spare[k + 1];
+  }
+  loop(spare[0], from, p->parameter, HALVES_AT_ONCE);
+  memcpy(out + whole, spare[0], (size_t)rest * sizeof(uint16_t));
+}
+
+static void run_half_rows(const elementwise_plan *p, elementwise_loop *loop, void *const *base, int64_t begin,
+                          int64_t end) {
+  enum { MOST = STREAM_TILE_BYTES / sizeof(uint16_t) };
+  _Alignas(64) uint16_t tile[MOST];
+  const bool streams = result_streams(p, base);
+  const void *in[ELEMENTWISE_INPUTS] = {0};
+  place at;
+  place_at(p, begin, &at);
+  for (int64_t n; begin < end; begin += n, advance(p, &at, n)) {
+    const int64_t left = p->dims[p->rank - 1] - at.index[p->rank - 1];
+    n = end - begin < left ? end - begin : left;
+    if (streams && n > MOST) n = MOST;
+    for (int k = 0; k < p->n_inputs; ++k) in[k] = address(p, k + 1, &at, base[k + 1]);
+    run_halves(p, loop, streams ? tile : (uint16_t *)(void *)address(p, 0, &at, base[0]), in, n);
+    if (streams) stream_tile(p, &at, base, (const char *)tile, n);
+  }
+  if (streams) loops->stream_end();
+}
+
+/* ------------------------------------------------------------------------------------------------------------------ */
 
 static void run_linear(const elementwise_plan *p, void *const *base, int64_t begin, int64_t end) {
   const int64_t bytes = begin * compute_bytes[p->compute];
@@ -293,10 +364,13 @@ static void run_rows(const elementwise_plan *p, void *const *base, int64_t begin
 }
 
 static void run_range(const elementwise_plan *p, void *const *base, int64_t begin, int64_t end) {
+  elementwise_loop *halves;
   if (likely(p->linear && (end - begin) * compute_bytes[p->compute] <= FAR_BYTES))
     run_linear(p, base, begin, end);
   else if (p->function == COPY_ROWS)
     run_rows(p, base, begin, end);
+  else if ((halves = halves_loop(p)))
+    run_half_rows(p, halves, base, begin, end);
   else
     run_tiles(p, base, begin, end);
 }

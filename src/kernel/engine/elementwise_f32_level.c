@@ -1,19 +1,6 @@
 /* The elementwise functions on floats. */
-#include "kernel/engine/arithmetic.h"
-#include "kernel/engine/elementwise_loop.h"
-#include "kernel/engine/vmath.h"
+#include "kernel/engine/elementwise_f32.h"
 #include "kernel/engine/vmath_near.h"
-
-#define V(name)    v##name##_f32
-#define ABS(x)     fabsf(x)
-#define SQRT(x)    sqrtf(x)
-#define EXP(x)     V(exp)(x)
-#define LOG(x)     V(log)(x)
-#define FLOOR(x)   floorf(x)
-#define CEIL(x)    ceilf(x)
-#define ROUND(x)   rintf(x) /* ties to even */
-#define TRUNC(x)   truncf(x)
-#define SIGNBIT(x) (copysignf(1, x) < 0)
 
 /* Elements of a chunk that has none beyond NEAR, NaNs among them, go as vectors; an element's result is the same in either
  * loop. */

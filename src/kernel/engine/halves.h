@@ -13,6 +13,8 @@
 #  include <immintrin.h>
 #endif
 
+#include "kernel/engine/unroll.h"
+
 #if defined(__AVX512F__)
 /* Of the lanes that are asked for; 0 in the others. */
 static inline __m512 f16_load_16(const uint16_t *from, __mmask16 lanes) {
@@ -40,10 +42,10 @@ static inline void bf16_store_16(uint16_t *to, __mmask16 lanes, __m512 x) {
 }
 
 /* Two vectors at a time, which takes half the instructions for bfloat16. NaNs are rare. */
-static inline void f16_load_32(const uint16_t *from, __m512 x[2]) {
+INLINE void f16_load_32(const uint16_t *from, __m512 x[2]) {
   for (int k = 0; k < 2; ++k) x[k] = f16_load_16(from + 16 * k, 0xffff);
 }
-static inline void f16_store_32(uint16_t *to, const __m512 x[2]) {
+INLINE void f16_store_32(uint16_t *to, const __m512 x[2]) {
   const bool has_nan = _mm512_cmp_ps_mask(x[0], x[1], _CMP_UNORD_Q);
   for (int k = 0; k < 2; ++k)
     if (__builtin_expect(has_nan, 0))
@@ -53,7 +55,7 @@ static inline void f16_store_32(uint16_t *to, const __m512 x[2]) {
 }
 
 /* Words k and 16 + k become the high halves of lanes k. */
-static inline void bf16_load_32(const uint16_t *from, __m512 x[2]) {
+INLINE void bf16_load_32(const uint16_t *from, __m512 x[2]) {
   const __m512i words = _mm512_loadu_si512(from),
                 lane = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
   for (int k = 0; k < 2; ++k) {
@@ -61,7 +63,7 @@ static inline void bf16_load_32(const uint16_t *from, __m512 x[2]) {
     x[k] = _mm512_castsi512_ps(_mm512_maskz_permutexvar_epi16(0xaaaaaaaa, from_word, words));
   }
 }
-static inline void bf16_store_32(uint16_t *to, const __m512 x[2]) {
+INLINE void bf16_store_32(uint16_t *to, const __m512 x[2]) {
   if (__builtin_expect(_mm512_cmp_ps_mask(x[0], x[1], _CMP_UNORD_Q), 0)) {
     bf16_store_16(to, 0xffff, x[0]);
     bf16_store_16(to + 16, 0xffff, x[1]);

@@ -21,13 +21,23 @@ typedef void elementwise_loop(void *out, const void *const *in, const compute_va
 typedef void load_loop(void *to, const void *from, int64_t stride, int64_t n);
 typedef void store_loop(void *to, int64_t stride, const void *from, int64_t n);
 
+/* Where reading goes on, and how many bytes of it for each line that is written. */
+typedef struct {
+  const char *at;
+  int64_t bytes_a_line;
+} read_ahead;
+
 typedef struct {
   const char *name;
   elementwise_loop *elementwise[N_EW][N_COMPUTE]; /* NULL: not for that type */
+  /* The float functions on float16 [0] and bfloat16 [1] as they are stored, n a multiple of HALVES_AT_ONCE; the same bits
+   * as by way of floats. NULL: not at this level. */
+  elementwise_loop *halves[N_EW][2];
   load_loop *load[DTYPE_END][N_COMPUTE];
   store_loop *store[DTYPE_END][N_COMPUTE];
-  /* memcpy past the caches; other threads see it after stream_end. */
-  void (*stream_bytes)(char *to, const char *from, int64_t bytes);
+  /* memcpy past the caches, to where a line begins; other threads see it after stream_end. Between the lines it writes it
+   * asks for those of n_next places, so that neither waits for the other. */
+  void (*stream_bytes)(char *to, const char *from, int64_t bytes, const read_ahead *next, int n_next);
   void (*stream_end)(void);
   /* Reductions of up to REDUCE_BLOCK contiguous elements. Sums go by REDUCE_LANES lanes (element i to lane i modulo
    * their number) and a tree over them, so a block's result depends on its elements and their order only. Maxima keep
@@ -41,6 +51,7 @@ typedef struct {
 } kernel_loops;
 
 enum {
+  HALVES_AT_ONCE = 32,
   REDUCE_BLOCK = 1024,
   REDUCE_LANES = 16,
   STREAM_BYTES = 8 << 20, /* results of this size and more go past the caches (measured: bench/ops, Copy and Neg) */

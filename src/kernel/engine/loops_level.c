@@ -187,11 +187,30 @@ static float exp_sum_f32(float *y, const float *x, float shift, int64_t n) {
   return sum_f32(y, n);
 }
 
+/* ---- results past the caches ------------------------------------------------------------------------------------- */
+
+static void stream_fetching(char *to, const char *from, int64_t bytes, const read_ahead *next, int n_next) {
+  int64_t line = 0;
+  for (; (line + 1) * STREAM_LINE <= bytes; ++line) {
+    for (int k = 0; k < n_next; ++k)
+      for (int64_t i = 0; i < next[k].bytes_a_line; i += STREAM_LINE)
+        __builtin_prefetch(next[k].at + line * next[k].bytes_a_line + i);
+    stream_line(to + line * STREAM_LINE, from + line * STREAM_LINE);
+  }
+  memcpy(to + line * STREAM_LINE, from + line * STREAM_LINE, (size_t)(bytes - line * STREAM_LINE));
+}
+
 /* ---- the table --------------------------------------------------------------------------------------------------- */
 
-#define DECLARE(name, suffix)             elementwise_loop EW_LOOP(name, suffix);
-#define EACH_ALL(n, name, expression)     DECLARE(name, f32) DECLARE(name, f64) DECLARE(name, i32) DECLARE(name, i64)
-#define EACH_FLOAT(n, name, expression)   DECLARE(name, f32) DECLARE(name, f64)
+#define DECLARE(name, suffix) elementwise_loop EW_LOOP(name, suffix);
+#ifdef __AVX512F__
+#  define DECLARE_HALVES(name) DECLARE(name, f16) DECLARE(name, bf16)
+#else
+#  define DECLARE_HALVES(name)
+#endif
+#define EACH_ALL(n, name, expression)     EACH_FLOAT(n, name, expression) EACH_INTEGER(n, name, expression)
+#define EACH_FLOAT(n, name, expression)   EACH_NEAR(n, name, expression) DECLARE_HALVES(name)
+#define EACH_NEAR(n, name, expression)    DECLARE(name, f32) DECLARE(name, f64)
 #define EACH_INTEGER(n, name, expression) DECLARE(name, i32) DECLARE(name, i64)
 #include "kernel/engine/elementwise_each.h"
 
@@ -217,9 +236,19 @@ const kernel_loops LEVELED(loops) = {
 #define EACH_INTEGER(n, name, expression) [EW_##name] = {INTEGER_LOOPS(name)},
 #include "kernel/engine/elementwise_each.h"
         },
+#ifdef __AVX512F__
+    .halves =
+        {
+#  define EACH_ALL(n, name, expression) [EW_##name] = {EW_LOOP(name, f16), EW_LOOP(name, bf16)},
+#  define EACH_FLOAT                    EACH_ALL
+#  define EACH_INTEGER(n, name, expression)
+#  define EACH_NEAR(n, name, expression)
+#  include "kernel/engine/elementwise_each.h"
+        },
+#endif
     .load = {DTYPES(LOAD_ROW)},
     .store = {DTYPES(STORE_ROW)},
-    .stream_bytes = stream_bytes,
+    .stream_bytes = stream_fetching,
     .stream_end = stream_end,
     .sum_f32 = sum_f32,
     .sum_f64 = sum_f64,

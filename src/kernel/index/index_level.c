@@ -67,24 +67,32 @@ typedef struct {
   uint64_t half[2];
 } word16;
 
-/* All of n indices are in range: a pass of its own, which compilers make vectors of. */
-#define INSIDE(index_name, I)                                                                                          \
-  static inline bool inside_##index_name(const char *index, int64_t step, int64_t n, int64_t low, int64_t extent) {    \
-    int64_t outside = 0;                                                                                               \
-    if (step == (int64_t)sizeof(I))                                                                                    \
-      for (int64_t i = 0; i < n; ++i) {                                                                                \
-        const int64_t v = ((const I *)(const void *)index)[i];                                                         \
-        outside |= (int64_t)(v < low) | (int64_t)(v >= extent);                                                        \
-      }                                                                                                                \
-    else                                                                                                               \
-      for (int64_t i = 0; i < n; ++i) {                                                                                \
-        const int64_t v = *(const I *)(const void *)(index + i * step);                                                \
-        outside |= (int64_t)(v < low) | (int64_t)(v >= extent);                                                        \
-      }                                                                                                                \
-    return !outside;                                                                                                   \
+/* What a pass of its own, which compilers make vectors of, finds out about n indices. */
+typedef struct {
+  bool inside;   /* all are in range */
+  bool negative; /* some are */
+} index_check;
+
+#define CHECK_EACH(index_step)                                                                                         \
+  for (int64_t i = 0; i < n; ++i) {                                                                                    \
+    const int64_t v = *(const I *)(const void *)(index + i * (index_step));                                            \
+    outside |= (uint64_t)v - (uint64_t)low >= range;                                                                   \
+    signs |= v;                                                                                                        \
   }
-INSIDE(i32, int32_t)
-INSIDE(i64, int64_t)
+#define CHECK(index_name, T)                                                                                           \
+  static inline index_check check_##index_name(const char *index, int64_t step, int64_t n, int64_t low,                \
+                                               int64_t extent) {                                                       \
+    typedef T I;                                                                                                       \
+    const uint64_t range = (uint64_t)extent - (uint64_t)low;                                                           \
+    int64_t outside = 0, signs = 0;                                                                                    \
+    if (step == (int64_t)sizeof(I))                                                                                    \
+      CHECK_EACH((int64_t)sizeof(I))                                                                                   \
+    else                                                                                                               \
+      CHECK_EACH(step)                                                                                                 \
+    return (index_check){.inside = !outside, .negative = signs < 0};                                                   \
+  }
+CHECK(i32, int32_t)
+CHECK(i64, int64_t)
 
 enum { CHECKED = 128 }; /* indices that are read twice while they are in L1 */
 
@@ -96,24 +104,35 @@ enum { CHECKED = 128 }; /* indices that are read twice while they are in L1 */
     S *const s = (void *)(row.side + i * (side_step));                                                                 \
     statement;                                                                                                         \
   }
+/* All lie side by side. */
+#define DENSE_LOOP(I, T, S, statement)                                                                                 \
+  for (int64_t i = begin; i < end; ++i) {                                                                              \
+    T *const t = (T *)(void *)row.target + ((const I *)(const void *)row.index)[i];                                    \
+    S *const s = (S *)(void *)row.side + i;                                                                            \
+    statement;                                                                                                         \
+  }
 #define ELEMENTS(name, index_name, I, T, S, statement)                                                                 \
   static int64_t name##_##index_name(const element_row *r) {                                                           \
     const element_row row = *r; /* what is written may not be the row */                                               \
-    const bool wraps = row.wraps;                                                                                      \
-    const int64_t low = wraps ? -row.extent : 0;                                                                       \
+    const bool side_by_side = row.index_step == (int64_t)sizeof(I) && row.side_step == (int64_t)sizeof(S);             \
+    const bool is_dense = side_by_side && row.target_step == 0 && row.stride == (int64_t)sizeof(T);                    \
+    const int64_t low = row.wraps ? -row.extent : 0;                                                                   \
     for (int64_t begin = 0; begin < row.n;) {                                                                          \
       int64_t end = row.n - begin < CHECKED ? row.n : begin + CHECKED;                                                 \
-      const bool good =                                                                                                \
-          inside_##index_name(row.index + begin * row.index_step, row.index_step, end - begin, low, row.extent);       \
-      for (int64_t i = begin; !good && i < end; ++i) {                                                                 \
+      const index_check found =                                                                                        \
+          check_##index_name(row.index + begin * row.index_step, row.index_step, end - begin, low, row.extent);        \
+      const bool wraps = found.negative;                                                                               \
+      for (int64_t i = begin; !found.inside && i < end; ++i) {                                                         \
         const int64_t v = *(const I *)(const void *)(row.index + i * row.index_step);                                  \
         if (v < low || v >= row.extent) end = i;                                                                       \
       }                                                                                                                \
-      if (row.index_step == (int64_t)sizeof(I) && row.side_step == (int64_t)sizeof(S))                                 \
+      if (is_dense && !wraps)                                                                                          \
+        DENSE_LOOP(I, T, S, statement)                                                                                 \
+      else if (side_by_side)                                                                                           \
         ELEMENT_LOOP(I, T, S, (int64_t)sizeof(I), (int64_t)sizeof(S), statement)                                       \
       else                                                                                                             \
         ELEMENT_LOOP(I, T, S, row.index_step, row.side_step, statement)                                                \
-      if (!good) return end;                                                                                           \
+      if (!found.inside) return end;                                                                                   \
       begin = end;                                                                                                     \
     }                                                                                                                  \
     return row.n;                                                                                                      \

@@ -10,6 +10,7 @@ LEVEL_CHOICE(move_loops, moves, move_loops)
 enum {
   ROW_GRAIN = 64,      /* rows that a thread starts at multiples of: whole lines of a transposition's source */
   COLUMN_GRAIN = 4096, /* the same where a thread gets part of each row */
+  FILL_BYTES = 64,     /* rows of one value: from here on by whole lines, shorter ones as a transposition */
 };
 
 /* ---- spaces ------------------------------------------------------------------------------------------------------ */
@@ -124,7 +125,8 @@ static plane_loop *choose(move_space *s) {
   if (s->to[last] != s->element_bytes) return moves->strided[size];
   if (s->from[last] == s->element_bytes) return moves->rows;
   const int dense = dense_in_source(s);
-  if (dense < 0 || size == ELEMENT_SIZES - 1) return moves->strided[size];
+  const bool is_filled = s->from[last] == 0 && s->dims[last] * s->element_bytes >= FILL_BYTES;
+  if (dense < 0 || size == ELEMENT_SIZES - 1 || is_filled) return moves->strided[size];
   bring_inside(s, dense);
   return moves->transpose[size];
 }

@@ -119,13 +119,31 @@ static void in_turn(const row_run *run, int64_t n, int64_t begin, int64_t end) {
 /* Rows whose elements lie at constant small steps, which compilers make vectors of, or at any step. */
 #define STEP_LOOP(T, to_step, from_step)                                                                               \
   for (int64_t j = 0; j < n1; ++j) *(T *)(void *)(t + j * (to_step)) = *(const T *)(const void *)(f + j * (from_step));
+/* Rows of one value each. */
+#define FILLED(name, T)                                                                                                \
+  static void filled_##name(const plane *p, char *to, const char *from) {                                              \
+    const int64_t bytes = p->n[1] * (int64_t)sizeof(T);                                                                \
+    const bool streams = p->streams && !(((uintptr_t)to | (uintptr_t)p->to[0] | (uintptr_t)bytes) & (LINE - 1));       \
+    for (int64_t i = 0; i < p->n[0]; ++i, to += p->to[0], from += p->from[0]) {                                        \
+      _Alignas(LINE) T line[LINE / sizeof(T)];                                                                         \
+      for (size_t k = 0; k < LINE / sizeof(T); ++k) line[k] = *(const T *)(const void *)from;                          \
+      if (streams) {                                                                                                   \
+        for (int64_t j = 0; j < bytes; j += LINE) stream_line(to + j, (const char *)line);                             \
+        continue;                                                                                                      \
+      }                                                                                                                \
+      for (int64_t j = 0; j < bytes - LINE; j += LINE) memcpy(to + j, line, LINE);                                     \
+      if (bytes >= LINE)                                                                                               \
+        memcpy(to + bytes - LINE, line, LINE);                                                                         \
+      else                                                                                                             \
+        for (int64_t j = 0; j < bytes; j += (int64_t)sizeof(T)) memcpy(to + j, line, sizeof(T));                       \
+    }                                                                                                                  \
+    if (streams) stream_end();                                                                                         \
+  }
 #define STRIDED(name, T)                                                                                               \
+  FILLED(name, T)                                                                                                      \
   static inline void row_##name(char *restrict t, int64_t to1, const char *restrict f, int64_t from1, int64_t n1) {    \
     const int64_t size = sizeof(T);                                                                                    \
-    if (to1 == size && from1 == 0) {                                                                                   \
-      const T one = *(const T *)(const void *)f;                                                                       \
-      for (int64_t j = 0; j < n1; ++j) ((T *)(void *)t)[j] = one;                                                      \
-    } else if (to1 == size && from1 == 2 * size) {                                                                     \
+    if (to1 == size && from1 == 2 * size) {                                                                            \
       STEP_LOOP(T, size, 2 * size)                                                                                     \
     } else if (to1 == size && from1 == -size) {                                                                        \
       STEP_LOOP(T, size, -size)                                                                                        \
@@ -136,6 +154,10 @@ static void in_turn(const row_run *run, int64_t n, int64_t begin, int64_t end) {
     }                                                                                                                  \
   }                                                                                                                    \
   static void strided_##name(const plane *p, char *to, const char *from) {                                             \
+    if (p->to[1] == (int64_t)sizeof(T) && p->from[1] == 0) {                                                           \
+      filled_##name(p, to, from);                                                                                      \
+      return;                                                                                                          \
+    }                                                                                                                  \
     for (int64_t i = 0; i < p->n[0]; ++i)                                                                              \
       row_##name(to + i * p->to[0], p->to[1], from + i * p->from[0], p->from[1], p->n[1]);                             \
   }

@@ -16,36 +16,54 @@ typedef struct {
   int8_t other, bias, sum, gamma, beta, y, cast, mean, rstd; /* operands beside x, which is the first; -1: absent */
 } layer_norm_plan;
 
-static void norm_row(const layer_norm_plan *l, const panel *p, int i) {
-  const float *x = panel_floats(p, 0, i), *gamma = norm_row_or_null(p, l->gamma, i);
-  float *y = panel_floats(p, l->y, i);
-  norm_stats s = {0};
-  if (l->other >= 0) {
-    float *sum = l->sum >= 0 ? panel_floats(p, l->sum, i) : y;
-    norm->add(sum, panel_floats(p, l->other, i), l->alpha, x, norm_row_or_null(p, l->bias, i), p->n);
-    x = sum;
-  }
-  if (l->rms) {
-    s.rstd = 1 / sqrt(norm->squares(x, p->n) / (double)p->n + l->eps);
+/* The row that the norm is of: x, or the sum with it, left where it is wanted or in y. */
+static const void *row_normed(const layer_norm_plan *l, const panel *p, int i) {
+  if (l->other < 0) return panel_row(p, 0, i);
+  float *sum = panel_floats(p, l->sum >= 0 ? l->sum : l->y, i);
+  norm->add(sum, panel_floats(p, l->other, i), l->alpha, panel_floats(p, 0, i), norm_row_or_null(p, l->bias, i), p->n);
+  return sum;
+}
+
+static norm_stats row_stats(const layer_norm_plan *l, const panel *p, int i) {
+  const void *x = row_normed(l, p, i);
+  if (l->rms) return (norm_stats){.rstd = 1 / sqrt(norm->squares(x, p->n) / (double)p->n + l->eps)};
+  const norm_moments m = norm->moments(x, p->dtype, p->n);
+  return (norm_stats){.mean = m.mean, .rstd = 1 / sqrt(m.m2 / m.n + l->eps)};
+}
+
+static void norm_row(const layer_norm_plan *l, const panel *p, int i, norm_stats s) {
+  const void *x = panel_row(p, l->other < 0 ? 0 : l->sum >= 0 ? l->sum : l->y, i);
+  const float *gamma = norm_row_or_null(p, l->gamma, i);
+  void *y = panel_row(p, l->y, i);
+  if (l->rms)
     norm->scale(y, x, s.rstd, gamma, l->shift, p->n);
-  } else {
-    const norm_moments m = norm->moments(x, ACL_FLOAT, p->n);
-    s = (norm_stats){.mean = m.mean, .rstd = 1 / sqrt(m.m2 / m.n + l->eps)};
-    norm->apply(y, x, s, gamma, norm_row_or_null(p, l->beta, i), p->n);
-  }
-  if (l->cast >= 0) memcpy(panel_floats(p, l->cast, i), y, (size_t)p->n * sizeof *y);
+  else
+    norm->apply(y, x, p->dtype, s, gamma, norm_row_or_null(p, l->beta, i), p->n);
+  if (l->cast >= 0) memcpy(panel_floats(p, l->cast, i), y, (size_t)p->n * sizeof(float));
   if (l->mean >= 0) *panel_floats(p, l->mean, i) = (float)s.mean;
   if (l->rstd >= 0) *panel_floats(p, l->rstd, i) = (float)s.rstd;
 }
 
+/* Statistics of a few rows come one after the other, since each takes longer to come out than to compute; not of many,
+ * since reads and writes of memory should take turns (bench/ops, LayerNorm and RmsNorm of 65536 x 64). */
 static void norm_panel(const void *op, const panel *p) {
-  for (int i = 0; i < p->width; ++i) norm_row(op, p, i);
+  enum { GROUP_BYTES = 2 << 10 };
+  const int64_t fit = GROUP_BYTES / (p->n * (int64_t)sizeof(float));
+  const int group = fit < 1 ? 1 : fit < PANEL_MAX ? (int)fit : PANEL_MAX;
+  norm_stats stats[PANEL_MAX];
+  for (int begin = 0, end; begin < p->width; begin = end) {
+    end = p->width - begin < group ? p->width : begin + group;
+    for (int i = begin; i < end; ++i) stats[i] = row_stats(op, p, i);
+    for (int i = begin; i < end; ++i) norm_row(op, p, i, stats[i]);
+  }
 }
 
 static status layer_norm_run(const executor *e, void *const *view, void *scratch) {
   (void)scratch;
   const layer_norm_plan *l = PLAN(e, layer_norm_plan);
-  return panels_run(&(panel_job){.plan = &l->rows, .view = view, .body = norm_panel, .op = l}, e->cost_ns);
+  const bool as_stored = !l->rms && l->other < 0 && l->cast < 0;
+  const panel_job job = {.plan = &l->rows, .view = view, .body = norm_panel, .op = l, .as_stored = as_stored};
+  return panels_run(&job, e->cost_ns);
 }
 
 /* ---- planning ---------------------------------------------------------------------------------------------------- */

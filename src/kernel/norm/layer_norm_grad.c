@@ -64,21 +64,22 @@ static void combine_columns(const norm_grad_job *j, int64_t n, void *const *view
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
 static void grad_row(const norm_grad_plan *g, const panel *p, int i, float *dgamma, float *dbeta) {
-  const float *x = panel_floats(p, 0, i), *dy = panel_floats(p, g->dy, i), *gamma = norm_row_or_null(p, g->gamma, i);
-  float *dx = norm_row_or_null(p, g->dother >= 0 ? g->dother : g->dx, i);
+  const void *x = panel_row(p, 0, i), *dy = panel_row(p, g->dy, i);
+  const float *gamma = norm_row_or_null(p, g->gamma, i);
+  void *dx = norm_row_or_null(p, g->dother >= 0 ? g->dother : g->dx, i);
   const norm_stats s = {.mean = g->rms ? 0 : *panel_floats(p, g->mean, i), .rstd = *panel_floats(p, g->rstd, i)};
   if (g->other >= 0) {
     norm->add(dx, panel_floats(p, g->other, i), g->alpha, x, NULL, p->n);
     x = dx;
   }
-  const norm_sums sums = norm->back_sums(dy, x, s, gamma, dgamma, dbeta, p->n);
+  const norm_sums sums = norm->back_sums(dy, x, p->dtype, s, gamma, dgamma, dbeta, p->n);
   if (!dx) return;
   const double n = (double)p->n;
   const norm_sums mean = {.dy = g->rms ? 0 : sums.dy / n, .dy_xhat = sums.dy_xhat / n};
   if (gamma)
-    norm->back(dx, dy, x, s, gamma, mean, p->n);
+    norm->back(dx, dy, x, p->dtype, s, gamma, mean, p->n);
   else
-    norm->back_one(dx, dy, x, ACL_FLOAT, s, 1, mean, p->n);
+    norm->back_one(dx, dy, x, p->dtype, s, 1, mean, p->n);
   if (g->dsum >= 0) norm->add(dx, dx, 1, panel_floats(p, g->dsum, i), NULL, p->n);
   if (g->dother >= 0) norm->scale(panel_floats(p, g->dx, i), dx, g->alpha, NULL, 0, p->n);
 }
@@ -104,8 +105,12 @@ static status norm_grad_run(const executor *e, void *const *view, void *scratch)
   const norm_grad_plan *g = PLAN(e, norm_grad_plan);
   const column_sums *c = g->has_columns ? e->heap : NULL;
   const norm_grad_job job = {.plan = g, .columns = c, .scratch = c ? (char *)scratch + c->scratch : NULL};
-  const panel_job rows = {
-      .plan = &g->rows, .view = view, .body = grad_panel, .op = &job, .grain = c ? c->block_rows : 1};
+  const panel_job rows = {.plan = &g->rows,
+                          .view = view,
+                          .body = grad_panel,
+                          .op = &job,
+                          .grain = c ? c->block_rows : 1,
+                          .as_stored = g->other < 0 && g->dsum < 0 && g->dother < 0};
   if (c && g->rows.n && !g->rows.n_rows) memset(job.scratch, 0, block_bytes(g->rows.n)); /* sums of no rows */
   TRY(panels_run(&rows, e->cost_ns));
   if (c && g->rows.n) combine_columns(&job, g->rows.n, view);

@@ -24,7 +24,9 @@ VEC_INLINE two_sums distances(const void *x, int dtype, float p, int64_t begin, 
   vec a = {0}, b = {0}, aa = {0}, bb = {0};
   int64_t i = begin;
   for (; i + 2 * VEC <= end; i += 2 * VEC) {
-    const vec u = vec_read(x, dtype, i, VEC) - mean, v = vec_read(x, dtype, i + VEC, VEC) - mean;
+    vec read[2];
+    vec_read_two(x, dtype, i, read);
+    const vec u = read[0] - mean, v = read[1] - mean;
     a += u;
     b += v;
     aa = vec_fma(u, u, aa);
@@ -90,39 +92,19 @@ VEC_INLINE vec xhat(const vec_loop *l, int dtype, int64_t i, int64_t n) {
   return vec_fma(vec_read(l->x, dtype, i, n) - l->p, l->q, l->r);
 }
 
-VEC_INLINE void apply_step(const vec_loop *l, int64_t i, int64_t n) {
-  vec_put(l->out + i, xhat(l, ACL_FLOAT, i, n), n);
+VEC_INLINE vec apply_value(const vec_loop *l, int64_t i, int64_t n) { return xhat(l, l->dtype, i, n); }
+
+VEC_INLINE vec apply_gamma_value(const vec_loop *l, int64_t i, int64_t n) {
+  return xhat(l, l->dtype, i, n) * vec_get(l->y + i, n, (vec){0});
 }
 
-VEC_INLINE void apply_gamma_step(const vec_loop *l, int64_t i, int64_t n) {
-  vec_put(l->out + i, xhat(l, ACL_FLOAT, i, n) * vec_get(l->y + i, n, (vec){0}), n);
+VEC_INLINE vec apply_beta_value(const vec_loop *l, int64_t i, int64_t n) {
+  return xhat(l, l->dtype, i, n) + vec_get(l->z + i, n, (vec){0});
 }
 
-VEC_INLINE void apply_beta_step(const vec_loop *l, int64_t i, int64_t n) {
-  vec_put(l->out + i, xhat(l, ACL_FLOAT, i, n) + vec_get(l->z + i, n, (vec){0}), n);
-}
-
-VEC_INLINE void apply_both_step(const vec_loop *l, int64_t i, int64_t n) {
+VEC_INLINE vec apply_both_value(const vec_loop *l, int64_t i, int64_t n) {
   const vec gamma = vec_get(l->y + i, n, (vec){0}), beta = vec_get(l->z + i, n, (vec){0});
-  vec_put(l->out + i, vec_fma(xhat(l, ACL_FLOAT, i, n), gamma, beta), n);
-}
-
-static void apply(float *y, const float *x, norm_stats s, const float *gamma, const float *beta, int64_t n) {
-  vec_loop l = normalising(y, x, s);
-  l.y = gamma;
-  l.z = beta;
-  if (gamma && beta)
-    vec_each(apply_both_step, &l, n);
-  else if (gamma)
-    vec_each(apply_gamma_step, &l, n);
-  else if (beta)
-    vec_each(apply_beta_step, &l, n);
-  else
-    vec_each(apply_step, &l, n);
-}
-
-VEC_INLINE vec apply_one_value(const vec_loop *l, int64_t i, int64_t n) {
-  return vec_fma(xhat(l, l->dtype, i, n), l->s, l->t);
+  return vec_fma(xhat(l, l->dtype, i, n), gamma, beta);
 }
 
 /* In a loop of its own for each dtype of x and out. */
@@ -131,11 +113,33 @@ VEC_INLINE void each_as_stored(vec_value *value, vec_loop l, int dtype, int64_t 
   vec_each_stored(value, &l, dtype, n);
 }
 
-static void apply_one(void *y, const void *x, int dtype, norm_stats s, float gamma, float beta, int64_t n) {
+static void apply(void *y, const void *x, int dtype, norm_stats s, const float *gamma, const float *beta, int64_t n) {
   vec_loop l = normalising(y, x, s);
-  l.s = vec_of(gamma);
-  l.t = vec_of(beta);
-#define APPLY_ONE(dtype) each_as_stored(apply_one_value, l, dtype, n)
+  l.y = gamma;
+  l.z = beta;
+#define APPLY_PLAIN(dtype) each_as_stored(apply_value, l, dtype, n)
+#define APPLY_GAMMA(dtype) each_as_stored(apply_gamma_value, l, dtype, n)
+#define APPLY_BETA(dtype)  each_as_stored(apply_beta_value, l, dtype, n)
+#define APPLY_BOTH(dtype)  each_as_stored(apply_both_value, l, dtype, n)
+  if (gamma && beta)
+    OF_DTYPE(APPLY_BOTH, dtype);
+  else if (gamma)
+    OF_DTYPE(APPLY_GAMMA, dtype);
+  else if (beta)
+    OF_DTYPE(APPLY_BETA, dtype);
+  else
+    OF_DTYPE(APPLY_PLAIN, dtype);
+}
+
+static void apply_one(void *y, const void *x, int dtype, norm_stats s, float gamma, float beta, int64_t n) {
+  const float high = (float)s.mean;
+  const double scale = s.rstd * (double)gamma;
+  const vec_loop l = {.x = x,
+                      .out = y,
+                      .p = vec_of(high),
+                      .q = vec_of((float)scale),
+                      .r = vec_of((float)((high - s.mean) * scale + (double)beta))};
+#define APPLY_ONE(dtype) each_as_stored(apply_value, l, dtype, n)
   OF_DTYPE(APPLY_ONE, dtype);
 }
 
@@ -236,13 +240,14 @@ VEC_INLINE norm_sums back_blocks(const vec_loop *l, int dtype, bool has_gamma, f
   return row;
 }
 
-static norm_sums back_sums(const float *dy, const float *x, norm_stats s, const float *gamma, float *dgamma,
+static norm_sums back_sums(const void *dy, const void *x, int dtype, norm_stats s, const float *gamma, float *dgamma,
                            float *dbeta, int64_t n) {
   vec_loop l = normalising(NULL, x, s);
   l.y = dy;
   l.z = gamma;
-  return gamma ? back_blocks(&l, ACL_FLOAT, true, dgamma, dbeta, n)
-               : back_blocks(&l, ACL_FLOAT, false, dgamma, dbeta, n);
+#define BACK_SUMS_GAMMA(dtype) back_blocks(&l, dtype, true, dgamma, dbeta, n)
+#define BACK_SUMS_PLAIN(dtype) back_blocks(&l, dtype, false, dgamma, dbeta, n)
+  return gamma ? OF_DTYPE(BACK_SUMS_GAMMA, dtype) : OF_DTYPE(BACK_SUMS_PLAIN, dtype);
 }
 
 static norm_sums back_sums_one(const void *dy, const void *x, int dtype, norm_stats s, int64_t n) {
@@ -252,19 +257,20 @@ static norm_sums back_sums_one(const void *dy, const void *x, int dtype, norm_st
   return OF_DTYPE(BACK_SUMS, dtype);
 }
 
-VEC_INLINE void back_step(const vec_loop *l, int64_t i, int64_t n) {
-  const vec g = vec_get(l->y + i, n, (vec){0}) * vec_get(l->z + i, n, (vec){0});
-  vec_put(l->out + i, (g - l->s - l->t * xhat(l, ACL_FLOAT, i, n)) * l->q, n);
+VEC_INLINE vec back_value(const vec_loop *l, int64_t i, int64_t n) {
+  const vec g = vec_read(l->y, l->dtype, i, n) * vec_get(l->z + i, n, (vec){0});
+  return (g - l->s - l->t * xhat(l, l->dtype, i, n)) * l->q;
 }
 
-static void back(float *dx, const float *dy, const float *x, norm_stats s, const float *gamma, norm_sums mean,
+static void back(void *dx, const void *dy, const void *x, int dtype, norm_stats s, const float *gamma, norm_sums mean,
                  int64_t n) {
   vec_loop l = normalising(dx, x, s);
   l.y = dy;
   l.z = gamma;
   l.s = vec_of((float)mean.dy);
   l.t = vec_of((float)mean.dy_xhat);
-  vec_each(back_step, &l, n);
+#define BACK(dtype) each_as_stored(back_value, l, dtype, n)
+  OF_DTYPE(BACK, dtype);
 }
 
 VEC_INLINE vec back_one_value(const vec_loop *l, int64_t i, int64_t n) {
@@ -338,6 +344,21 @@ VEC_INLINE void dvec_put(double *p, dvec v, int64_t n) {
 
 enum { STRIP = 2 }; /* vectors: a cache line of halves */
 
+/* `vectors` vectors, 1 or STRIP, the last of n elements. */
+VEC_INLINE void vec_read_strip(const char *row, int dtype, int64_t j, int vectors, int64_t n, vec x[STRIP]) {
+  if (vectors == STRIP)
+    vec_read_two(row, dtype, j, x);
+  else
+    x[0] = vec_read(row, dtype, j, n);
+}
+
+/* Of a row whose neighbours are read in between, so that the hardware does not see it go on. */
+VEC_INLINE void fetch_strips(const char *row, int dtype, int64_t j) {
+  enum { AHEAD = 4 * STRIP * VEC };
+  const int64_t size = dtype == ACL_FLOAT ? 4 : 2;
+  for (int64_t b = 0; b < STRIP * VEC * size; b += 64) __builtin_prefetch(row + (j + AHEAD) * size + b);
+}
+
 /* `vectors` vectors of columns from j on, the last of n columns; in double: what is summed may be far from the point it
  * is measured from. */
 VEC_INLINE void column_strip(const norm_columns *c, double *first, double *second, const float *about, int64_t j,
@@ -352,17 +373,21 @@ VEC_INLINE void column_strip(const norm_columns *c, double *first, double *secon
     sum[h] = dvec_get(first + j + h * DVEC, n - h % 2 * DVEC);
     product[h] = dvec_get(second + j + h * DVEC, n - h % 2 * DVEC);
   }
-  for (int i = 0; i < c->rows; ++i)
+  for (int i = 0; i < c->rows; ++i) {
+    vec x[STRIP], dy[STRIP];
+    fetch_strips(c->x + i * c->x_pitch, dtype, j);
+    if (!own) fetch_strips(c->dy + i * c->dy_pitch, dtype, j);
+    vec_read_strip(c->x + i * c->x_pitch, dtype, j, vectors, n, x);
+    if (!own) vec_read_strip(c->dy + i * c->dy_pitch, dtype, j, vectors, n, dy);
     for (int v = 0; v < vectors; ++v) {
-      const vec x = vec_read(c->x + i * c->x_pitch, dtype, j + v * VEC, n);
-      const vec dy = own ? x : vec_read(c->dy + i * c->dy_pitch, dtype, j + v * VEC, n);
-      const dvec low = low_half(x) - point[2 * v], high = high_half(x) - point[2 * v + 1];
-      const dvec g_low = own ? low : low_half(dy), g_high = own ? high : high_half(dy);
+      const dvec low = low_half(x[v]) - point[2 * v], high = high_half(x[v]) - point[2 * v + 1];
+      const dvec g_low = own ? low : low_half(dy[v]), g_high = own ? high : high_half(dy[v]);
       sum[2 * v] += g_low;
       sum[2 * v + 1] += g_high;
       product[2 * v] = dvec_fma(g_low, low, product[2 * v]);
       product[2 * v + 1] = dvec_fma(g_high, high, product[2 * v + 1]);
     }
+  }
   for (int h = 0; h < 2 * vectors; ++h) {
     dvec_put(first + j + h * DVEC, sum[h], n - h % 2 * DVEC);
     dvec_put(second + j + h * DVEC, product[h], n - h % 2 * DVEC);
@@ -398,34 +423,49 @@ static void column_sums(const norm_columns *c, double *first, double *second, co
   }
 }
 
-enum { APPLY_ROWS = 4 }; /* that use a column's factors once they are read */
+enum { APPLY_COLUMNS = 1024 }; /* whose factors stay in L1 while all rows pass */
 
-VEC_INLINE void apply_strip(const norm_columns *c, const float *about, const float *scale, const float *shift,
-                            const float *dy_scale, int64_t j, int dtype, bool has_dy, int64_t n) {
-  const vec point = vec_get(about + j, n, (vec){0}), by = vec_get(scale + j, n, (vec){0}),
-            add = vec_get(shift + j, n, (vec){0}), dy_by = has_dy ? vec_get(dy_scale + j, n, (vec){0}) : (vec){0};
-  for (int i = 0; i < c->rows; ++i) {
-    vec sum = vec_fma(vec_read(c->x + i * c->x_pitch, dtype, j, n) - point, by, add);
-    if (has_dy) sum = vec_fma(vec_read(c->dy + i * c->dy_pitch, dtype, j, n), dy_by, sum);
-    vec_write(c->y + i * c->y_pitch, dtype, j, sum, n);
+/* What a column's elements become, by its factors. */
+typedef struct {
+  const float *about, *scale, *shift, *dy_scale;
+} column_factors;
+
+/* `vectors` vectors of row i from j on, the last of n columns. */
+VEC_INLINE void apply_strip(const norm_columns *c, const column_factors *f, int i, int64_t j, int dtype, bool has_dy,
+                            int vectors, int64_t n) {
+  vec x[STRIP], dy[STRIP] = {{0}};
+  vec_read_strip(c->x + i * c->x_pitch, dtype, j, vectors, n, x);
+  if (has_dy) vec_read_strip(c->dy + i * c->dy_pitch, dtype, j, vectors, n, dy);
+  for (int v = 0; v < vectors; ++v) {
+    const int64_t at = j + v * VEC;
+    const vec from = x[v] - vec_get(f->about + at, n, (vec){0});
+    x[v] = vec_fma(from, vec_get(f->scale + at, n, (vec){0}), vec_get(f->shift + at, n, (vec){0}));
+    if (has_dy) x[v] = vec_fma(dy[v], vec_get(f->dy_scale + at, n, (vec){0}), x[v]);
   }
+  if (vectors == STRIP)
+    vec_write_two(c->y + i * c->y_pitch, dtype, j, x[0], x[1]);
+  else
+    vec_write(c->y + i * c->y_pitch, dtype, j, x[0], n);
 }
 
-VEC_INLINE void apply_strips(const norm_columns *c, const float *about, const float *scale, const float *shift,
-                             const float *dy_scale, int dtype, bool has_dy) {
-  int64_t j = 0;
-  for (; j + VEC <= c->n; j += VEC) apply_strip(c, about, scale, shift, dy_scale, j, dtype, has_dy, VEC);
-  if (j < c->n) apply_strip(c, about, scale, shift, dy_scale, j, dtype, has_dy, c->n - j);
+VEC_INLINE void apply_rows(const norm_columns *c, const column_factors *f, int dtype, bool has_dy) {
+  for (int64_t begin = 0, end; begin < c->n; begin = end) {
+    end = c->n - begin < APPLY_COLUMNS ? c->n : begin + APPLY_COLUMNS;
+    for (int i = 0; i < c->rows; ++i) {
+      int64_t j = begin;
+      for (; j + STRIP * VEC <= end; j += STRIP * VEC) apply_strip(c, f, i, j, dtype, has_dy, STRIP, VEC);
+      if (j + VEC <= end) apply_strip(c, f, i, j, dtype, has_dy, 1, VEC), j += VEC;
+      if (j < end) apply_strip(c, f, i, j, dtype, has_dy, 1, end - j);
+    }
+  }
 }
 
 static void column_apply(const norm_columns *c, const float *about, const float *scale, const float *shift,
                          const float *dy_scale) {
-#define APPLY(dtype)         apply_strips(&piece, about, scale, shift, NULL, dtype, false)
-#define APPLY_WITH_DY(dtype) apply_strips(&piece, about, scale, shift, dy_scale, dtype, true)
-  for (int begin = 0; begin < c->rows; begin += APPLY_ROWS) {
-    const norm_columns piece = columns_piece(c, begin, APPLY_ROWS);
-    c->dy ? OF_DTYPE(APPLY_WITH_DY, c->dtype) : OF_DTYPE(APPLY, c->dtype);
-  }
+  const column_factors f = {.about = about, .scale = scale, .shift = shift, .dy_scale = dy_scale};
+#define APPLY(dtype)         apply_rows(c, &f, dtype, false)
+#define APPLY_WITH_DY(dtype) apply_rows(c, &f, dtype, true)
+  c->dy ? OF_DTYPE(APPLY_WITH_DY, c->dtype) : OF_DTYPE(APPLY, c->dtype);
 }
 
 static void flush(double *total, float *sum, int64_t n) {

@@ -42,7 +42,7 @@ typedef struct {
   /* Sum of squares. */
   double (*squares)(const float *x, int64_t n);
   /* gamma and beta: one for each element; NULL: ones, zeros. */
-  void (*apply)(float *y, const float *x, norm_stats s, const float *gamma, const float *beta, int64_t n);
+  void (*apply)(void *y, const void *x, int dtype, norm_stats s, const float *gamma, const float *beta, int64_t n);
   /* The same with one gamma and beta for all. */
   void (*apply_one)(void *y, const void *x, int dtype, norm_stats s, float gamma, float beta, int64_t n);
   /* y = x * rstd * (gamma + shift). */
@@ -55,12 +55,13 @@ typedef struct {
   void (*swish_back)(float *dx, const float *dy, const float *x, float scale, int64_t n);
 
   /* Gradients of a row. Adds dy * xhat to dgamma and dy to dbeta, element by element, unless they are NULL. */
-  norm_sums (*back_sums)(const float *dy, const float *x, norm_stats s, const float *gamma, float *dgamma, float *dbeta,
-                         int64_t n);
+  norm_sums (*back_sums)(const void *dy, const void *x, int dtype, norm_stats s, const float *gamma, float *dgamma,
+                         float *dbeta, int64_t n);
   /* The same of rows with one gamma, without it. */
   norm_sums (*back_sums_one)(const void *dy, const void *x, int dtype, norm_stats s, int64_t n);
   /* dx = (dy * gamma - mean.dy - mean.dy_xhat * xhat) * rstd. */
-  void (*back)(float *dx, const float *dy, const float *x, norm_stats s, const float *gamma, norm_sums mean, int64_t n);
+  void (*back)(void *dx, const void *dy, const void *x, int dtype, norm_stats s, const float *gamma, norm_sums mean,
+               int64_t n);
   /* The same with one gamma for all. */
   void (*back_one)(void *dx, const void *dy, const void *x, int dtype, norm_stats s, float gamma, norm_sums mean,
                    int64_t n);

@@ -11,6 +11,22 @@
 #define OF_DTYPE(call, dtype)                                                                                          \
   ((dtype) == ACL_FLOAT ? call(ACL_FLOAT) : (dtype) == ACL_FLOAT16 ? call(ACL_FLOAT16) : call(ACL_BF16))
 
+#if defined(__AVX2__) && !defined(__AVX512F__)
+VEC_INLINE vec bf16_load_vec(const uint16_t *from) {
+  return (vec)_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128((const void *)from)), 16);
+}
+
+/* NaN gets the top bit of its fraction, as in halves.h. */
+VEC_INLINE void bf16_store_vec(uint16_t *to, vec v) {
+  const __m256i bits = (__m256i)v, high = _mm256_srli_epi32(bits, 16), one = _mm256_set1_epi32(1);
+  const __m256i up = _mm256_add_epi32(_mm256_set1_epi32(0x7fff), _mm256_and_si256(high, one));
+  const __m256i rounded = _mm256_srli_epi32(_mm256_add_epi32(bits, up), 16);
+  const __m256i nan = _mm256_or_si256(high, _mm256_set1_epi32(0x40));
+  const __m256i words = _mm256_blendv_epi8(rounded, nan, (__m256i)(v != v));
+  _mm_storeu_si128((void *)to, _mm_packus_epi32(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1)));
+}
+#endif
+
 /* Elements i to i + n, n <= VEC; the rest of the vector as in rest. */
 VEC_INLINE vec vec_read_part(const void *memory, int dtype, int64_t i, int64_t n, vec rest) {
   if (dtype == ACL_FLOAT) return vec_get((const float *)memory + i, n, rest);
@@ -20,6 +36,9 @@ VEC_INLINE vec vec_read_part(const void *memory, int dtype, int64_t i, int64_t n
   const __m512 read = dtype == ACL_FLOAT16 ? f16_load_16(from, lanes) : bf16_load_16(from, lanes);
   return n == VEC ? (vec)read : (vec)_mm512_mask_mov_ps((__m512)rest, lanes, read);
 #else
+#  if defined(__AVX2__)
+  if (n == VEC && dtype == ACL_BF16) return bf16_load_vec(from);
+#  endif
   float x[VEC];
   vec_store(x, rest);
   int64_t k = n < VEC ? 0 : dtype == ACL_FLOAT16 ? f16_load(x, from, n) : bf16_load(x, from, n);
@@ -66,6 +85,12 @@ VEC_INLINE void vec_write(void *memory, int dtype, int64_t i, vec v, int64_t n) 
   const __mmask16 lanes = (__mmask16)((1u << n) - 1);
   dtype == ACL_FLOAT16 ? f16_store_16(to, lanes, (__m512)v) : bf16_store_16(to, lanes, (__m512)v);
 #else
+#  if defined(__AVX2__)
+  if (n == VEC && dtype == ACL_BF16) {
+    bf16_store_vec(to, v);
+    return;
+  }
+#  endif
   float x[VEC];
   vec_store(x, v);
   int64_t k = n < VEC ? 0 : dtype == ACL_FLOAT16 ? f16_store(to, x, n) : bf16_store(to, x, n);
