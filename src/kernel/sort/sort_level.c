@@ -7,6 +7,7 @@
 
 enum {
   RANK_MOST = 48,      /* entries that are sorted by counting what comes before each */
+  LOOKED_AT = 1024,    /* entries at most, over all passes, when the smallest are found one by one */
   SHORT_DIGITS = 4096, /* entries from which digits of 11 bits pay: fewer passes, longer histograms */
   LARGEST_DIGIT = 11,
   LOOK = 32, /* elements that are compared with a limit at once */
@@ -52,6 +53,14 @@ static inline uint64_t entry64_number(entry64 e) { return e.number; }
 static inline bool entry32_is_before(entry32 a, entry32 b) { return a < b; }
 static inline bool entry64_is_before(entry64 a, entry64 b) {
   return (a.key < b.key) | ((a.key == b.key) & (a.number < b.number));
+}
+
+static const entry32 entry32_last = UINT64_MAX;
+static const entry64 entry64_last = {UINT64_MAX, UINT64_MAX};
+/* e where it comes after the other; else the last of all. */
+static inline entry32 entry32_behind(entry32 e, entry32 other) { return e | -(uint64_t)(e <= other); }
+static inline entry64 entry64_behind(entry64 e, entry64 other) {
+  return entry64_is_before(other, e) ? e : entry64_last;
 }
 
 /* ---- sorting: E entries with keys of K --------------------------------------------------------------------------- */
@@ -127,16 +136,31 @@ static inline bool entry64_is_before(entry64 a, entry64 b) {
     }                                                                                                                     \
   }                                                                                                                       \
                                                                                                                           \
+  static E first_behind_##E(const E *a, int64_t n, E other) {                                                             \
+    E best = E##_last;                                                                                                    \
+    for (int64_t i = 0; i < n; ++i) {                                                                                     \
+      const E e = E##_behind(a[i], other);                                                                                \
+      best = E##_is_before(e, best) ? e : best;                                                                           \
+    }                                                                                                                     \
+    return best;                                                                                                          \
+  }                                                                                                                       \
+                                                                                                                          \
   static E first_##E(const E *a, int64_t n) {                                                                             \
     E best = a[0];                                                                                                        \
     for (int64_t i = 1; i < n; ++i) best = E##_is_before(a[i], best) ? a[i] : best;                                       \
     return best;                                                                                                          \
   }                                                                                                                       \
                                                                                                                           \
+  static void smallest_in_turn_##E(const E *a, E *b, int64_t n, int64_t k) {                                              \
+    b[0] = first_##E(a, n);                                                                                               \
+    for (int64_t r = 1; r < k; ++r) b[r] = first_behind_##E(a, n, b[r - 1]);                                              \
+  }                                                                                                                       \
+                                                                                                                          \
   static void smallest_##E(void *entries, void *spare, int64_t n, int64_t k) {                                            \
     int64_t kept, left;                                                                                                   \
-    if (k == 1) {                                                                                                         \
-      *(E *)entries = first_##E(entries, n);                                                                              \
+    if (k == 1 || k * n <= LOOKED_AT) {                                                                                   \
+      smallest_in_turn_##E(entries, spare, n, k);                                                                         \
+      memcpy(entries, spare, (size_t)k * sizeof(E));                                                                      \
       return;                                                                                                             \
     }                                                                                                                     \
     narrow_##E(entries, spare, n, k, &kept, &left);                                                                       \
