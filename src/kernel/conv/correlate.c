@@ -338,8 +338,6 @@ static bool products_fit(const correlation *c) {
          (!c->backward && wasteful && rows >= LEAST_ROWS && channels >= LEAST_ROWS);
 }
 
-static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
-
 /* Floats may have to be multiplied as such even where there is a kernel for words of two channels. */
 static bool needs_floats(const correlation *c) { return !c->products && (!c->pairs || c->from.dtype == ACL_FLOAT); }
 

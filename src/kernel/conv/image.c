@@ -4,9 +4,9 @@
 
 #include "kernel/conv/loops.h"
 #include "kernel/engine/loops.h"
+#include "kernel/engine/rows.h"
 
 static int64_t divisor(int64_t a, int64_t b) { return b ? divisor(b, a % b) : a; }
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 void image_init(conv_image *i, const int64_t *low, const int64_t *out, const int64_t *taps, const int64_t *stride,
                 const int64_t *dilation) {
@@ -16,7 +16,7 @@ void image_init(conv_image *i, const int64_t *low, const int64_t *out, const int
     i->stride[a] = stride[a];
     i->dilation[a] = dilation[a];
     /* remainders repeat */
-    i->parts[a] = stride[a] == 1 ? 1 : least(taps[a], stride[a] / divisor(stride[a], dilation[a]));
+    i->parts[a] = stride[a] == 1 ? 1 : smaller(taps[a], stride[a] / divisor(stride[a], dilation[a]));
     i->size[a] = out[a] + conv_quotient((taps[a] - 1) * dilation[a], stride[a]);
     i->rows *= a < 2 ? i->parts[a] * i->size[a] : i->parts[a];
   }
@@ -45,8 +45,8 @@ static void span_inside(int64_t first, int64_t stride, int64_t n, int64_t in, in
     begin = (begin + stride - 1) / stride;
     end = (end + stride - 1) / stride;
   }
-  *low = least(begin, n);
-  *high = least(end, n);
+  *low = smaller(begin, n);
+  *high = smaller(end, n);
   if (*low >= *high) *low = *high = n;
 }
 

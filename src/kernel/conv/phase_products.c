@@ -137,13 +137,15 @@ static void clear_behind_rows(const products_job *j, const products_part *t, cha
   for (int64_t r = 0; r < j->depth; ++r) memset(columns + r * j->pitch + t->positions * size, 0, (size_t)(end * size));
 }
 
-static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
+static size_t more_bytes(size_t a, size_t b) { return a > b ? a : b; }
 
 static status make_part(const products_job *j, const products_part *t) {
   const phase_products *p = j->p;
   const tile_type plain = j->type == TILE_F32_PARTS ? TILE_F32 : j->type;
-  const size_t b = larger(tile_b_bytes(j->type, j->depth, t->positions), tile_b_bytes(plain, j->depth, t->positions));
-  const size_t a = larger(tile_a_bytes(j->type, j->block_rows, j->depth), tile_a_bytes(plain, j->block_rows, j->depth));
+  const size_t b =
+      more_bytes(tile_b_bytes(j->type, j->depth, t->positions), tile_b_bytes(plain, j->depth, t->positions));
+  const size_t a =
+      more_bytes(tile_a_bytes(j->type, j->block_rows, j->depth), tile_a_bytes(plain, j->block_rows, j->depth));
   const size_t stage = (size_t)(j->depth * j->pitch);
   float *sums = direct_sums_of(j, t);
   const bool direct = sums != NULL;

@@ -156,8 +156,6 @@ typedef struct {
   int64_t row, rows, column, columns;
 } products_part;
 
-static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
-
 /* Positions [first, first + n) of x, for the part's columns. */
 static void pack_columns(const weight_gradient *c, const products_part *t, char *to, char *stage, int64_t first,
                          int64_t n) {

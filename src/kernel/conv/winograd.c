@@ -15,9 +15,6 @@ enum {
   TILES_BYTES = 2 << 20 /* and such that their inputs and products stay near */
 };
 
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
-
 /* Transformed weights of a group are [16][rows][channels, up to whole vectors]. */
 static int64_t weight_pitch(const winograd *w) { return winograd_whole(w->channels); }
 static int64_t weight_step(const winograd *w) { return winograd_step(w->rows * weight_pitch(w)); }
@@ -34,7 +31,7 @@ static int64_t cut_lines(winograd *w, int64_t most) {
   const int64_t all = winograd_segments(&w->grid);
   const int64_t share = winograd_parts(all * w->g->groups, parallel_most(w->cost_ns));
   int64_t best = INT64_MAX, vectors = 0;
-  for (int64_t n = least(share, most / w->grid.width); n > 0; --n) {
+  for (int64_t n = smaller(share, most / w->grid.width); n > 0; --n) {
     const int64_t filled = all / n * vectors_of(w, n) + vectors_of(w, all % n);
     const int64_t cost = 2 * filled + winograd_parts(all, n); /* weights are read for each block */
     if (cost >= best) continue;
@@ -60,7 +57,7 @@ void winograd_init(winograd *w, executor *e, const conv_geometry *g, const conv_
   w->from = (winograd_side){.operand = from, .size = w->in, .taps = 4};
   for (int a = 0; a < 2; ++a) w->from.low[a] = backward ? g->pad[a + 1] - 2 : -g->pad[a + 1];
   const int64_t per_tile = WINOGRAD_PRODUCTS * (w->channels + w->rows) * (int64_t)sizeof(float);
-  const int64_t most = larger(LEAST_TILES, least(MOST_TILES, TILES_BYTES / per_tile));
+  const int64_t most = larger(LEAST_TILES, smaller(MOST_TILES, TILES_BYTES / per_tile));
   w->grid = winograd_grid_of(g->batch, w->out, most);
   w->fits = winograd_is_less(g, w->out[0] * w->out[1], cut_lines(w, most));
   if (w->fits) w->weight_at = workspace_intermediate(e, (uint64_t)(g->groups * group_weights(w)) * sizeof(float));
@@ -78,7 +75,7 @@ typedef struct {
 static void turn_run(const weight_job *j, int64_t row, int64_t c, float *to, int64_t step) {
   enum { RUN = WINOGRAD_LANES * WINOGRAD_TAPS };
   _Alignas(64) float taps[RUN], rest[RUN] = {0};
-  const int64_t channels = j->w->g->channels, n = least(channels - c, WINOGRAD_LANES);
+  const int64_t channels = j->w->g->channels, n = smaller(channels - c, WINOGRAD_LANES);
   const float *from = j->from + (row * channels + c) * WINOGRAD_TAPS;
   if (n < WINOGRAD_LANES) from = memcpy(rest, from, (size_t)(n * WINOGRAD_TAPS) * sizeof *from);
   conv_loops->split(taps, sizeof taps / WINOGRAD_TAPS, from, WINOGRAD_TAPS, sizeof *from);
@@ -102,13 +99,13 @@ static void turn_weights_across(const void *job, int64_t begin, int64_t end) {
   const winograd *w = j->w;
   const int64_t squares = winograd_parts(w->channels, LANES);
   for (int64_t i = begin; i < end; ++i) {
-    const int64_t group = i / squares, channel = i % squares * LANES, n = least(w->channels - channel, LANES);
+    const int64_t group = i / squares, channel = i % squares * LANES, n = smaller(w->channels - channel, LANES);
     for (int64_t row = 0; row < w->rows; row += LANES) {
       float *const to = j->to + group * group_weights(w) + row * weight_pitch(w) + channel;
       for (int64_t k = 0; k < n; ++k) turn_run(j, group * w->channels + channel + k, row, square + k * LANES, SQUARE);
       for (int64_t p = 0; p < WINOGRAD_PRODUCTS; ++p)
         direct_loops->transpose(to + p * weight_step(w), weight_pitch(w), square + p * SQUARE, LANES,
-                                least(w->rows - row, LANES));
+                                smaller(w->rows - row, LANES));
     }
   }
 }
@@ -151,7 +148,7 @@ static void multiply(const tile_job *j, const block *b) {
         s.w = j->weights + b->group * group_weights(w) + p * weight_step(w) + row * s.w_row;
         s.x = b->inputs.at + p * b->inputs.product + t;
         direct_loops->tile(
-            &s, (int)least(direct_loops->rows, w->rows - row), (int)winograd_parts(least(width, tiles - t), lanes),
+            &s, (int)smaller(direct_loops->rows, w->rows - row), (int)winograd_parts(smaller(width, tiles - t), lanes),
             b->products.at + p * b->products.product + row * b->products.channel + t, b->products.channel);
       }
 }
@@ -164,7 +161,7 @@ static bool turn_outputs(const tile_job *j, const block *b) {
   winograd_stack s;
   for (int64_t i = 0; i < b->n; i += s.n) {
     s = winograd_stack_at(&w->grid, b->first + i, b->first + b->n);
-    const int64_t x = 2 * s.segment * width, n = least(2 * width, w->out[1] - x);
+    const int64_t x = 2 * s.segment * width, n = smaller(2 * width, w->out[1] - x);
     char *const image = j->to + s.image * w->to->outer + x * axis[2];
     for (int64_t r = 0; r < w->rows; ++r)
       for (int64_t l = 0; l < s.n; ++l) {
@@ -207,7 +204,7 @@ static void make_blocks(const void *job, int64_t begin, int64_t end) {
   const int64_t all = winograd_segments(&w->grid);
   for (int64_t i = begin; i < end && __atomic_load_n(j->finite, __ATOMIC_RELAXED); ++i) {
     block b = {.group = i / j->blocks, .first = i % j->blocks * w->at_once};
-    b.n = least(w->at_once, all - b.first);
+    b.n = smaller(w->at_once, all - b.first);
     const status result = make_block(j, &b);
     if (unlikely(result != ST_OK)) __atomic_store_n(j->result, result, __ATOMIC_RELAXED);
   }

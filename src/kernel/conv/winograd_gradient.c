@@ -17,9 +17,6 @@ enum {
   FLOAT = sizeof(float)
 };
 
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
-
 void winograd_gradient_init(winograd_gradient *w, executor *e, const conv_geometry *g, const conv_operand *x,
                             const conv_operand *y, const conv_operand *weight) {
   w->fits = false;
@@ -29,12 +26,12 @@ void winograd_gradient_init(winograd_gradient *w, executor *e, const conv_geomet
                            .y = {.operand = y, .size = g->out, .taps = 2},
                            .cost_ns = conv_cost_ns(g, 150)};
   const int64_t per_tile = WINOGRAD_PRODUCTS * (g->channels + g->rows) * FLOAT;
-  const int64_t most = larger(LEAST_TILES, least(MOST_TILES, TILES_BYTES / per_tile));
+  const int64_t most = larger(LEAST_TILES, smaller(MOST_TILES, TILES_BYTES / per_tile));
   w->grid = winograd_grid_of(g->batch, g->out + 1, most);
   const int64_t all = winograd_segments(&w->grid);
   w->fits = winograd_is_less(g, g->out[1] * g->out[2], winograd_parts(all * w->grid.width, WINOGRAD_LANES));
   if (!w->fits) return;
-  w->at_once = least(all, most / w->grid.width);
+  w->at_once = smaller(all, most / w->grid.width);
   const int64_t pitch = winograd_whole(w->at_once * w->grid.width + WINOGRAD_LANES - 1);
   const int64_t channels = winograd_whole(g->channels);
   w->x_tiles = (winograd_tiles){.channel = pitch, .product = winograd_step(g->channels * pitch)};
@@ -68,8 +65,8 @@ static void turn(const void *job, int64_t begin, int64_t end) {
     __atomic_store_n(j->result, ST_NO_MEMORY, __ATOMIC_RELAXED);
     return;
   }
-  winograd_turn(&w->grid, &w->x, j->x, j->first, j->n, begin, least(end, channels), &j->x_tiles, scratch);
-  winograd_turn(&w->grid, &w->y, j->y, j->first, j->n, larger(begin - channels, 0), least(end - channels, rows),
+  winograd_turn(&w->grid, &w->x, j->x, j->first, j->n, begin, smaller(end, channels), &j->x_tiles, scratch);
+  winograd_turn(&w->grid, &w->y, j->y, j->first, j->n, larger(begin - channels, 0), smaller(end - channels, rows),
                 &j->y_tiles, scratch);
 }
 
@@ -83,7 +80,7 @@ static status multiply_part(const gradient_job *j, int64_t p, int64_t first, int
   tile_pack_b(TILE_F32, b, ACL_FLOAT, j->x_tiles.at + p * j->x_tiles.product + first * j->x_tiles.channel, FLOAT,
               j->x_tiles.channel * FLOAT, tiles, n);
   for (int64_t row = 0, m; row < rows; row += m) {
-    m = least(BLOCK_ROWS, rows - row);
+    m = smaller(BLOCK_ROWS, rows - row);
     tile_pack_a(TILE_F32, b + b_bytes, ACL_FLOAT, j->y_tiles.at + p * j->y_tiles.product + row * j->y_tiles.channel,
                 j->y_tiles.channel * FLOAT, FLOAT, m, tiles);
     tile_gemm(TILE_F32, m, n, tiles, b + b_bytes, b, j->sums.at + p * j->sums.product + row * j->sums.channel + first,
@@ -97,7 +94,7 @@ static void multiply(const void *job, int64_t begin, int64_t end) {
   const int64_t channels = j->w->g->channels, parts = winograd_parts(channels, PART_CHANNELS);
   for (int64_t i = begin; i < end; ++i) {
     const int64_t first = i % parts * PART_CHANNELS;
-    const status result = multiply_part(j, i / parts, first, least(PART_CHANNELS, channels - first));
+    const status result = multiply_part(j, i / parts, first, smaller(PART_CHANNELS, channels - first));
     if (unlikely(result != ST_OK)) __atomic_store_n(j->result, result, __ATOMIC_RELAXED);
   }
 }
@@ -112,7 +109,7 @@ static void turn_sums(const void *job, int64_t begin, int64_t end) {
   bool finite = true;
   for (int64_t row = begin; row < end; ++row)
     for (int64_t c = 0, n; c < channels; c += n) {
-      n = least(LANES, channels - c);
+      n = smaller(LANES, channels - c);
       float *to = j->to + (row * channels + c) * WINOGRAD_TAPS;
       finite &= winograd_loops->taps(taps, j->sums.at + row * j->sums.channel + c, j->sums.product, n);
       direct_loops->transpose(runs, LANES, taps, LANES, n);
@@ -143,7 +140,7 @@ status winograd_gradient_run(const winograd_gradient *w, const void *x, const vo
     job.y = (const char *)y + group * g->rows * w->y.operand->inner;
     job.to = to + group * g->rows * g->channels * WINOGRAD_TAPS;
     for (job.first = 0; job.first < all && result == ST_OK; job.first += job.n) {
-      job.n = least(w->at_once, all - job.first);
+      job.n = smaller(w->at_once, all - job.first);
       const uint64_t cost = w->cost_ns / (uint64_t)g->groups * (uint64_t)job.n / (uint64_t)all;
       rows_parallel(turn, &job, g->channels + g->rows, 1, cost / 4);
       if (result == ST_OK) rows_parallel(multiply, &job, WINOGRAD_PRODUCTS * parts, 1, cost);

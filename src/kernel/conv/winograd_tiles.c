@@ -1,10 +1,9 @@
 #include "kernel/conv/winograd_tiles.h"
 
 #include "kernel/engine/level.h"
+#include "kernel/engine/rows.h"
 
 LEVEL_CHOICE(winograd_loops_table, winograd_loops, winograd_loops_table)
-
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 bool winograd_is_window(const conv_geometry *g) {
   bool is = g->kernel[0] == 1 && g->in[0] == 1 && g->out[0] == 1;
@@ -36,7 +35,7 @@ winograd_stack winograd_stack_at(const winograd_grid *g, int64_t i, int64_t end)
   return (winograd_stack){.image = i / g->lines / g->segments,
                           .segment = i / g->lines % g->segments,
                           .line = line,
-                          .n = least(g->lines - line, end - i)};
+                          .n = smaller(g->lines - line, end - i)};
 }
 
 static conv_image image_of(const winograd_grid *g, const winograd_side *s, const winograd_stack *stack) {
@@ -49,7 +48,7 @@ static conv_image image_of(const winograd_grid *g, const winograd_side *s, const
 }
 
 int64_t winograd_scratch(const winograd_grid *g, const winograd_side *s, int64_t lines) {
-  const winograd_stack most = {.n = least(lines, g->lines)};
+  const winograd_stack most = {.n = smaller(lines, g->lines)};
   return image_of(g, s, &most).channel + IMAGE_SLACK;
 }
 

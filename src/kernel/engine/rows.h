@@ -61,5 +61,6 @@ typedef void range_body(const void *job, int64_t begin, int64_t end);
 void rows_parallel(range_body *body, const void *job, int64_t total, int64_t grain, uint64_t cost_ns);
 
 static inline int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
 #endif
