@@ -383,8 +383,8 @@ class BatchNorms(unittest.TestCase):
         sums = [Operand.empty(F32, (c,), kind) for _ in range(2)]
         execute(name + "TrainingReduce", [x], sums, {"epsilon": self.EPS})
         exact = x.get().astype(LD)
-        ref.check(sums[0].get(), exact.sum(over), F32, slack=np.abs(exact).sum(over) * 1e-6)
-        ref.check(sums[1].get(), (exact ** 2).sum(over), F32, slack=(exact ** 2).sum(over) * 1e-6)
+        ref.check(sums[0].get(), exact.sum(over), F32, slack=np.abs(exact).sum(over) * 2.0 ** -19)
+        ref.check(sums[1].get(), (exact ** 2).sum(over), F32, slack=(exact ** 2).sum(over) * 2.0 ** -19)
         y, outs = Operand.empty(d, shape, format), [Operand.empty(F32, (c,), kind) for _ in range(4)]
         execute(name + "TrainingUpdate", [x, *sums, scale, offset, mean, variance], [y, *outs], {"epsilon": self.EPS, "factor": 0.25})
         m, v = exact.mean(over), exact.var(over)
