@@ -23,6 +23,8 @@ import chrome_trace, tables
 from timeline import Timeline
 
 OUTPUT = 'mindstudio_profiler_output'
+# torch_npu looks for tables every 0.1 s while this runs, and leaves its own half made when this ends before it has seen them.
+SEEN_SECONDS = 1
 
 
 def sessions(folder):
@@ -36,14 +38,17 @@ def sessions(folder):
 
 
 def export(session):
+    """The folder comes into being with all its files: torch_npu reads them as soon as it sees one."""
     timeline = Timeline(session)
     folder = os.path.join(session, OUTPUT)
-    shutil.rmtree(folder, ignore_errors=True)
-    os.makedirs(folder, mode=0o750)
+    growing = f'{folder}.{os.getpid()}'
+    os.makedirs(growing, mode=0o750)
     stamp = time.strftime('%Y%m%d%H%M%S')
-    chrome_trace.write(os.path.join(folder, f'msprof_{stamp}.json'), timeline)
+    chrome_trace.write(os.path.join(growing, f'msprof_{stamp}.json'), timeline)
     for name, write in tables.ALL.items():
-        write(os.path.join(folder, f'{name}_{stamp}.csv'), timeline)
+        write(os.path.join(growing, f'{name}_{stamp}.csv'), timeline)
+    shutil.rmtree(folder, ignore_errors=True)
+    os.rename(growing, folder)
 
 
 def analyze(session):
@@ -91,6 +96,8 @@ def main():
                 analyze(session)
         except (OSError, ValueError, KeyError) as e:
             sys.exit(f'msprof: {session} cannot be read: {e}')
+    if a.export == 'on':
+        time.sleep(SEEN_SECONDS)
 
 
 if __name__ == '__main__':
