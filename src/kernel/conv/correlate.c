@@ -412,8 +412,8 @@ void correlation_init(correlation *c, executor *e, const tensor *bias) {
   }
   c->taps_at = workspace_intermediate(e, (uint64_t)(2 * volume) * sizeof(int64_t));
   c->cost_ns = conv_cost_ns(g, !c->pairs ? 100 : c->pairs->flops_per_ns / (needs_floats(c) ? 6 : 1));
-  winograd_init(&c->winograd, e, g, &c->from, &c->to, w, backward);
-  if (c->pairs) c->winograd.fits = false;
+  c->winograd.fits = false;
+  if (!c->pairs) winograd_init(&c->winograd, e, g, &c->from, &c->to, w, backward);
   executor_products(e, conv_multiply_adds(g));
 }
 

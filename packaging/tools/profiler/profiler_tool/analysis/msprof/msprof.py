@@ -43,12 +43,15 @@ def export(session):
     folder = os.path.join(session, OUTPUT)
     growing = f'{folder}.{os.getpid()}'
     os.makedirs(growing, mode=0o750)
-    stamp = time.strftime('%Y%m%d%H%M%S')
-    chrome_trace.write(os.path.join(growing, f'msprof_{stamp}.json'), timeline)
-    for name, write in tables.ALL.items():
-        write(os.path.join(growing, f'{name}_{stamp}.csv'), timeline)
-    shutil.rmtree(folder, ignore_errors=True)
-    os.rename(growing, folder)
+    try:
+        stamp = time.strftime('%Y%m%d%H%M%S')
+        chrome_trace.write(os.path.join(growing, f'msprof_{stamp}.json'), timeline)
+        for name, write in tables.ALL.items():
+            write(os.path.join(growing, f'{name}_{stamp}.csv'), timeline)
+        shutil.rmtree(folder, ignore_errors=True)
+        os.rename(growing, folder)
+    finally:
+        shutil.rmtree(growing, ignore_errors=True)
 
 
 def analyze(session):
