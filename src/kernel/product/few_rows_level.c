@@ -14,7 +14,7 @@
 #endif
 #define INLINE static inline __attribute__((always_inline))
 
-enum { LANES = VEC };
+enum { LANES = VEC, SECOND_LEVEL = 2 /* of caches, from memory */ };
 
 /* ---- LANES weights as floats ------------------------------------------------------------------------------------- */
 
@@ -68,13 +68,15 @@ INLINE float sum_of(vec x) {
 
 /* ---- dot products ------------------------------------------------------------------------------------------------ */
 
-/* A dot product is summed the same way whatever rows and columns are made beside it. */
+/* A dot product is summed the same way whatever rows and columns are made beside it. The columns that come next are asked
+ * for: as many as are read side by side lie too far apart for the hardware to see where it goes on. */
 INLINE void dots_body(load_function *load, int size, int rows, int cols, int64_t k, const float *a, int64_t a_pitch,
                       const char *b, int64_t b_stride, float *c, int64_t c_pitch) {
   vec sum[FEW_ROWS][DOT_COLS], w[DOT_COLS];
   UNROLL for (int i = 0; i < rows; ++i) UNROLL for (int j = 0; j < cols; ++j) sum[i][j] = (vec){0};
   int64_t l = 0;
   for (; l + LANES <= k; l += LANES) {
+    UNROLL for (int j = 0; j < cols; ++j) __builtin_prefetch(b + (cols + j) * b_stride + l * size, 0, SECOND_LEVEL);
     UNROLL for (int j = 0; j < cols; ++j) w[j] = load(b + j * b_stride + l * size);
     UNROLL for (int i = 0; i < rows; ++i) {
       const vec x = load_f32((const char *)(a + i * a_pitch + l));
@@ -106,11 +108,12 @@ INLINE void dots_of_rows(load_function *load, int size, int rows, int cols, int6
 
 /* ---- sums of rows ------------------------------------------------------------------------------------------------ */
 
-/* n: whole vectors. */
+/* n: whole vectors. The rows that come next are asked for, as the columns of a dot product are. */
 INLINE void axpys_body(load_function *load, int size, int rows, int depth, int64_t n, const float *a, int64_t a_pitch,
                        const char *b, int64_t b_stride, float *c, int64_t c_pitch) {
   for (int64_t j = 0; j < n; j += LANES) {
     vec w[AXPY_DEPTH];
+    UNROLL for (int l = 0; l < depth; ++l) __builtin_prefetch(b + (depth + l) * b_stride + j * size, 0, SECOND_LEVEL);
     UNROLL for (int l = 0; l < depth; ++l) w[l] = load(b + l * b_stride + j * size);
     UNROLL for (int i = 0; i < rows; ++i) {
       vec_anywhere *const to = (vec_anywhere *)(void *)(c + i * c_pitch + j);
@@ -198,8 +201,8 @@ INLINE void load_two_i4(const char *b, vec w[2]) {
 
 #define ADD_TWO                                                                                                        \
   UNROLL for (int i = 0; i < rows; ++i) {                                                                              \
-    sum[i] += w[0] * load_f32((const char *)(a + i * a_pitch + l));                                                    \
-    sum[i] += w[1] * load_f32((const char *)(a + i * a_pitch + l + LANES));                                            \
+    sum[i][0] += w[0] * load_f32((const char *)(a + i * a_pitch + l));                                                 \
+    sum[i][1] += w[1] * load_f32((const char *)(a + i * a_pitch + l + LANES));                                         \
   }
 
 /* bytes: of 2 * LANES weights. */
@@ -211,8 +214,8 @@ INLINE void quantised_body(load_two *load, int bytes, int rows, int64_t k, int64
   UNROLL for (int i = 0; i < rows; ++i) total[i] = (vec){0};
   for (int64_t begin = 0, g = 0; begin < k; begin += group, ++g) {
     const int64_t end = begin + group < k ? begin + group : k;
-    vec sum[FEW_ROWS];
-    UNROLL for (int i = 0; i < rows; ++i) sum[i] = (vec){0};
+    vec sum[FEW_ROWS][2]; /* two, since one would wait for itself */
+    UNROLL for (int i = 0; i < rows; ++i) sum[i][0] = sum[i][1] = (vec){0};
     int64_t l = begin;
     for (; l + 2 * LANES <= end; l += 2 * LANES, b += bytes) {
       load(b, w);
@@ -224,7 +227,7 @@ INLINE void quantised_body(load_two *load, int bytes, int rows, int64_t k, int64
       load(padded, w);
       ADD_TWO;
     }
-    UNROLL for (int i = 0; i < rows; ++i) total[i] += scale[g] * sum[i];
+    UNROLL for (int i = 0; i < rows; ++i) total[i] += scale[g] * (sum[i][0] + sum[i][1]);
     if (offset)
       for (int i = 0; i < rows; ++i) offsets[i] += scale[g] * offset[g] * a_sums[i * sums_pitch + g];
   }
