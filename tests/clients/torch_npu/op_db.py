@@ -18,7 +18,7 @@ and the worst of its samples', but that refusals of some samples do not count wh
 of a few each; one that dies, whose queue of tasks stopped at an error, or in which torch_npu fell back, is followed by
 another for the rest.
 
-  op_db.py [--jobs N] [--out FILE.json] [--sample FRACTION --seed N] [PATTERN...]    run
+  op_db.py [--out FILE.json] [--verbose] [--sample FRACTION --seed N] [PATTERN...]    run
   op_db.py --report FILE.json > docs/torch_npu.md                                   the table"""
 import argparse, collections, fnmatch, itertools, json, os, random, subprocess, sys, tempfile, threading
 
