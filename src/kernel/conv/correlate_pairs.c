@@ -117,10 +117,10 @@ bool pairs_prepare(const correlation *c, const char *from, int64_t n, char *imag
 
 /* Where n outputs from p on are in the image. */
 static void place_outputs(const phase *f, int64_t p, int64_t n, int64_t *place) {
-  const int64_t pitch = f->image_size[2], width = f->axis[2].out, line = p / width;
+  const int64_t pitch = f->image.size[2], width = f->axis[2].out, line = p / width;
   int64_t w = p % width, h = line % f->axis[1].out, d = line / f->axis[1].out;
   for (int64_t i = 0; i < n;) {
-    const int64_t at = (d * f->image_size[1] + h) * pitch + w, m = smaller(width - w, n - i);
+    const int64_t at = (d * f->image.size[1] + h) * pitch + w, m = smaller(width - w, n - i);
     for (int64_t k = 0; k < m; ++k) place[i + k] = at + k;
     i += m;
     w = 0;
