@@ -212,11 +212,12 @@ static int64_t x_tap_along(const phase *f, int axis, int64_t t) {
 
 /* The taps of a line, the first of which are at w_at and x_at. */
 static void place_line(const phase *f, int64_t *w, int64_t *x, int64_t w_at, int64_t w_step, int64_t x_at) {
-  const phase_axis *const a = &f->axis[2];
-  for (int64_t i = 0; i < a->taps; ++i) w[i] = w_at + i * w_step;
-  for (int64_t i = 0; i < a->taps; ++i) x[i] = x_at + i * a->dilation;
-  if (likely(f->c->image.stride[2] == 1)) return;
-  for (int64_t i = 1; i < a->taps; ++i) x[i] = x_at + image_tap_along(&f->c->image, 2, i);
+  const int64_t taps = f->axis[2].taps, x_step = f->axis[2].dilation;
+  if (unlikely(f->c->image.stride[2] > 1)) {
+    for (int64_t i = 0; i < taps; ++i) w[i] = w_at + i * w_step, x[i] = x_at + image_tap_along(&f->c->image, 2, i);
+    return;
+  }
+  for (int64_t i = 0; i < taps; ++i, w_at += w_step, x_at += x_step) w[i] = w_at, x[i] = x_at;
 }
 
 /* Where a tap's weight (of pairs: its number among the kernel's) and its input for output 0 are: the sums of where they are
@@ -237,7 +238,7 @@ static void place_taps(const phase *f, int64_t *w, int64_t *x) {
 /* Positions are places of the image from the first output to the last. */
 static void count_positions(phase *f) {
   const phase_axis *const a = f->axis;
-  f->pitch = f->image.size[2], f->lines = f->image.size[1], f->width_out = a[2].out;
+  f->pitch = f->image->size[2], f->lines = f->image->size[1], f->width_out = a[2].out;
   f->positions = ((a[0].out - 1) * f->lines + a[1].out - 1) * f->pitch + a[2].out;
 }
 
@@ -549,7 +550,7 @@ static void prepare_floats(const correlation *c, const void *w, const void *bias
 /* Where the inputs of some images are, copied where they must be. */
 static void prepare_images(const correlation *c, const char *from, int64_t n, float *scratch, phase *f) {
   const int64_t channels = c->g.groups * f->channels;
-  const image_job job = {.c = c, .image = &f->image, .from = from, .to = scratch, .channels = channels};
+  const image_job job = {.c = c, .image = f->image, .from = from, .to = scratch, .channels = channels};
   if (c->pairs && pairs_prepare(c, from, n, (char *)scratch, f)) return;
   f->pairs = NULL;
   rows_parallel(fill_images, &job, n * channels, 1, (uint64_t)(n * channels * c->image.channel) / 2);
@@ -580,12 +581,16 @@ status correlation_run(const correlation *c, const void *from, void *to, const v
   }
   if (c->products) return run_products(c, &f, from, w, scratch);
   const int64_t all = outputs_along(c, c->band_axis);
+  conv_image banded;
   f.one_pass = c->n_images == g->batch && c->band == all;
   for (int64_t i = 0; i < g->batch; i += c->n_images)
     for (int64_t b = 0; b < all; b += c->band) {
       const int64_t n = smaller(c->n_images, g->batch - i);
-      f.image = c->image;
-      f.image.low[c->band_axis] += b * (c->backward ? 1 : g->stride[c->band_axis]);
+      if (b) {
+        banded = c->image;
+        banded.low[c->band_axis] += b * (c->backward ? 1 : g->stride[c->band_axis]);
+      }
+      f.image = b ? &banded : &c->image;
       prepare_images(c, (const char *)from + i * c->from.outer, n, (float *)(void *)(scratch + c->image_at), &f);
       f.outputs = (char *)to + i * c->to.outer + b * c->to.axis[c->band_axis];
       run_images(c, &f, n, smaller(c->band, all - b), (int64_t *)(void *)(scratch + c->taps_at));
