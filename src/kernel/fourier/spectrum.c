@@ -41,14 +41,17 @@ static void load_weights(const spectrum *p, const char *window, double *weight) 
     }
 }
 
-/* One part of the rows' numbers, from memory to where rows lie side by side: lines across the rows where they are nearer
- * to each other than elements of one, else pieces of each row in turn. */
+/* Whether elements of neighbouring rows share sets of an L1 cache: they are multiples of 4 KiB apart, within a line. */
+static bool rows_collide(int64_t across) { return (llabs(across) + 64) % 4096 < 128 && llabs(across) > 64; }
+
+/* One part of the rows' numbers, from memory to where rows lie side by side: an element of all rows at a time, or a piece of
+ * each row in turn. */
 static void load_part(load_loop *load, const char *from, int64_t along, int64_t across, int64_t n, int64_t rows,
                       double *to) {
   double tile[PANEL][TILE];
   if (rows == 1) {
     load(to, from, along, n);
-  } else if (llabs(across) < llabs(along)) {
+  } else if (!rows_collide(across)) {
     for (int64_t k = 0; k < n; ++k) load(to + k * rows, from + k * along, across, rows);
   } else {
     for (int64_t k = 0, m; k < n; k += m) {
@@ -64,7 +67,7 @@ static void store_part(store_loop *store, char *to, int64_t along, int64_t acros
   double tile[PANEL][TILE];
   if (rows == 1) {
     store(to, along, from, n);
-  } else if (llabs(across) < llabs(along)) {
+  } else if (!rows_collide(across)) {
     for (int64_t k = 0; k < n; ++k) store(to + k * along, across, from + k * rows, rows);
   } else {
     for (int64_t k = 0, m; k < n; k += m) {
