@@ -98,7 +98,7 @@ def table_text(ops):
         out += ['};', f'static const op_arg defaults_{op.name}[{len(op.args)}] = {{', *defaults, '};']
     out.append('aclop aclop_table[] = {')
     for op in ops:
-        out.append(f'    {{.op = {{.name = "{op.name}", .by_name = true, .schema = schema_{op.name}, .n_args = {len(op.args)},')
+        out.append(f'    {{.op = {{.name = "{op.name}", .function = "{op.name}", .schema = schema_{op.name}, .n_args = {len(op.args)},')
         out.append(f'            .variant = {op.variant}, .prepare = prepare_{op.family}}},')
         out.append(f'     .defaults = defaults_{op.name}, .any_format = {str(op.any_format).lower()}}},')
     return '\n'.join(out + ['};', 'const size_t aclop_count = sizeof aclop_table / sizeof aclop_table[0];', ''])

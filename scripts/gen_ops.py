@@ -34,7 +34,7 @@ LINE = re.compile(r'(\w+)\((.*)\)\s+(\w+)(?:\s+(\w+))?$')
 ARGUMENT = re.compile(r'(\w+)([!&]?)(\??) (\w+)$')
 
 Arg = collections.namedtuple('Arg', 'type access optional name c_type')
-Op = collections.namedtuple('Op', 'name header args family variant c_params schema')
+Op = collections.namedtuple('Op', 'name function header args family variant c_params schema')
 
 
 def table(abi, name):
@@ -89,9 +89,10 @@ def parse_line(text, known):
     if not m:
         raise ValueError('expected: Name(Type name, ...)  family [VARIANT], or: function Name')
     name, arguments, family, variant = m.groups()
-    if 'aclnn' + name not in known:
+    function = next((f for f in ('aclnn' + name, 'acl' + name) if f in known), None)
+    if not function:
         raise ValueError(f'aclnn{name} is not in abi/aclnn_ops.tsv')
-    header, c_text = known['aclnn' + name]
+    header, c_text = known[function]
     params = c_parameters(c_text)[:-2]  # without workspaceSize, executor
     parts = [p.strip() for p in arguments.split(',')]
     if len(parts) != len(params):
@@ -105,7 +106,7 @@ def parse_line(text, known):
         if arg_name != c_name or c_type.replace('const ', '').strip() not in TYPES[kind][2]:
             raise ValueError(f'{part!r} does not fit {c_type}{c_name}')
         args.append(Arg(kind, access, bool(optional), arg_name, c_type))
-    return Op(name, header, args, family, variant or '0', c_text, f'{name}({arguments})')
+    return Op(name, function, header, args, family, variant or '0', c_text, f'{name}({arguments})')
 
 
 def wrap(head, params, end):
@@ -121,8 +122,8 @@ def wrap(head, params, end):
 
 
 def signatures(op, prefix, end):
-    one = wrap(f'{prefix}aclnnStatus aclnn{op.name}GetWorkspaceSize(', [p.strip() for p in op.c_params.split(',')], end)
-    two = wrap(f'{prefix}aclnnStatus aclnn{op.name}(', ['void *workspace', 'uint64_t workspaceSize',
+    one = wrap(f'{prefix}aclnnStatus {op.function}GetWorkspaceSize(', [p.strip() for p in op.c_params.split(',')], end)
+    two = wrap(f'{prefix}aclnnStatus {op.function}(', ['void *workspace', 'uint64_t workspaceSize',
                                                          'aclOpExecutor *executor', 'aclrtStream stream'], end)
     return one, two
 
@@ -131,7 +132,7 @@ def header_text(header, ops, functions):
     guard = re.sub(r'\W', '_', header).upper()
     out = [f'/* SPDX-License-Identifier: Apache-2.0',
            ' *',
-           ' * ' + ', '.join('aclnn' + o.name for o in ops) + ': made by scripts/gen_ops.py from the schemas below, in which "!" is',
+           ' * ' + ', '.join(o.function for o in ops) + ': made by scripts/gen_ops.py from the schemas below, in which "!" is',
            ' * written, "&" read and written, "?" may be NULL.',
            ' *',
            ' * Phase one checks the arguments (161001 for a NULL, 161002 for what does not fit; aclGetRecentErrMsg says which) and',
@@ -172,8 +173,8 @@ def source_text(path, ops):
         flags = [FLAGS[a.access] + (' | ARG_OPTIONAL' if a.optional else '') for a in op.args]
         out.append(f'static const arg_schema schema_{op.name}[] = {{')
         out += [f'    {{"{a.name}", {TYPES[a.type][0]}, {f}}},' for a, f in zip(op.args, flags)]
-        out += ['};', f'static op op_{op.name} = {{.name = "{op.name}", .schema = schema_{op.name}, .n_args = {len(op.args)},',
-                f'    .variant = {op.variant}, .prepare = prepare_{op.family}}};']
+        out += ['};', f'static op op_{op.name} = {{.name = "{op.name}", .function = "{op.function}", .schema = schema_{op.name},',
+                f'    .n_args = {len(op.args)}, .variant = {op.variant}, .prepare = prepare_{op.family}}};']
         one, two = signatures(op, '', ') {')
         values = ', '.join('{.%s = %s%s}' % (TYPES[a.type][1], '(int64_t)' if TYPES[a.type][1] == 'integer' else '', a.name)
                            for a in op.args)

@@ -232,7 +232,7 @@ static status set_address(aclOpExecutor *e, operand_order order, size_t index, c
       return ST_OK;
     }
   }
-  return OP_FAIL("index is %zu%s, which aclnn%s does not have", index, in_list ? " or relativeIndex" : "", e->op->name);
+  return OP_FAIL("index is %zu%s, which %s does not have", index, in_list ? " or relativeIndex" : "", e->op->function);
 }
 
 /* Both spellings of each: CANN has them with and without a capital. */

@@ -109,14 +109,12 @@ static void put_tensor(message *m, const dumped_tensor *t, int side) {
 }
 
 static void put_launch(message *m, const executor *e, uint64_t time_us) {
-  char name[128];
-  snprintf(name, sizeof name, "aclnn%s", e->op->name);
   put_field(m, VERSION, "2.0", 3);
   put_number(m, DUMP_TIME, time_us);
   for (int side = 0; side < N_SIDES; ++side)
     for (int i = 0; i < e->n_operands; ++i)
       if (is_dumped(e, i, side)) put_tensor(m, &e->tensors[i], side);
-  put_field(m, OP_NAME, name, strlen(name));
+  put_field(m, OP_NAME, e->op->function, strlen(e->op->function));
 }
 
 /* ---- the file ---------------------------------------------------------------------------------------------------- */
@@ -158,10 +156,10 @@ void dump_launch(const executor *e, void *const *view, const task *t, const stre
   put_launch(&m, e, time_us);
   bool good = !m.failed && dump_folder(s->device, folder);
   if (good) {
-    snprintf(path, sizeof path, "%s/%s.aclnn%s.%u.%u.%ju", folder, e->op->name, e->op->name, t->id, s->id,
+    snprintf(path, sizeof path, "%s/%s.%s.%u.%u.%ju", folder, e->op->name, e->op->function, t->id, s->id,
              (uintmax_t)time_us);
     good = write_file(path, e, view, &m);
   }
-  if (!good) log_line(LOG_ERROR, "the tensors of aclnn%s can't be dumped: %s", e->op->name, strerror(errno));
+  if (!good) log_line(LOG_ERROR, "the tensors of %s can't be dumped: %s", e->op->function, strerror(errno));
   free(m.bytes);
 }

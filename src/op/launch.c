@@ -43,7 +43,7 @@ __attribute__((always_inline)) static inline status run_executor(task *t, stream
   if (unlikely(st != ST_OK)) {
     char words[400];
     snprintf(words, sizeof words, "%s", fail_take());
-    st = fail(st, "%s%s: %s", e->op->by_name ? "" : "aclnn", e->op->name, words);
+    st = fail(st, "%s: %s", e->op->function, words);
   }
   return st;
 }
@@ -122,12 +122,12 @@ static status translate_scratch(const executor *e, void *workspace, uint64_t byt
 }
 
 static status check_executor(const op *o, const executor *e) {
-  if (!e) return fail(ST_OP_NULL, "executor is NULL, expected that of aclnn%sGetWorkspaceSize", o->name);
+  if (!e) return fail(ST_OP_NULL, "executor is NULL, expected that of %sGetWorkspaceSize", o->function);
   if (e->magic != MAGIC_EXECUTOR)
     return OP_FAIL("executor %p is none (launched or destroyed before?)", (const void *)e);
   if (e->op != o)
-    return OP_FAIL("executor %p is of aclnn%s, expected that of aclnn%sGetWorkspaceSize", (const void *)e, e->op->name,
-                   o->name);
+    return OP_FAIL("executor %p is of %s, expected that of %sGetWorkspaceSize", (const void *)e, e->op->function,
+                   o->function);
   if (e->launched && !e->repeatable)
     return OP_FAIL("executor %p was launched before, and is not repeatable", (const void *)e);
   return ST_OK;

@@ -60,8 +60,8 @@ typedef union {
 } op_arg;
 
 typedef struct op {
-  const char *name; /* without "aclnn" */
-  bool by_name;     /* called by its name (aclop.h), and not by a function of its own */
+  const char *name;     /* without "aclnn" */
+  const char *function; /* what it is called by: phase two's function, or its name (aclop.h) */
   const arg_schema *schema;
   uint8_t n_args;
   int variant; /* what the schema line gives the prepare function: op_variant below */

@@ -73,11 +73,13 @@ def _read_schemas():
     for path in glob.glob(os.path.join(ROOT, "ops", "*.ops")):
         with open(path, encoding="utf-8") as f:
             for m in re.finditer(r"^(\w+)\((.*)\)\s", f.read(), re.M):
-                schemas["aclnn" + m[1]] = m[2].split(", ")
+                function = next(f for f in ("aclnn" + m[1], "acl" + m[1]) if f in _signatures)
+                schemas[function] = m[2].split(", ")
     return schemas
 
 
-_signatures, _schemas = _read_signatures(), _read_schemas()
+_signatures = _read_signatures()
+_schemas = _read_schemas()
 
 
 @functools.lru_cache(None)

@@ -54,8 +54,8 @@ static void store_tile(const phase *f, char *to, const float *c, int64_t c_row, 
   int64_t w = 0, h = 0, d = 0;
   if (p) w = p % pitch, h = p / pitch % lines, d = p / pitch / lines;
   for (int64_t i = 0, count; i < n; i += count) {
-    const int64_t whole = copies && w == 0 && h < f->axis[1].out ? smaller((n - i) / pitch, f->axis[1].out - h) : 0;
-    if (whole > 0) {
+    if (copies && w == 0 && n - i >= pitch && h < f->axis[1].out) {
+      const int64_t whole = smaller((n - i) / pitch, f->axis[1].out - h);
       char *at = to + d * f->to_axis[0] + h * f->to_axis[1];
       for (int64_t r = 0; r < rows; ++r, at += f->c->to.inner)
         conv_loops->lines(at, f->to_axis[1], c + r * c_row + i, pitch * (int64_t)sizeof *c, whole, 1, sizeof *c, width);
@@ -82,7 +82,7 @@ static void store_tile(const phase *f, char *to, const float *c, int64_t c_row, 
 
 /* The same of c[i][channel], ACROSS channels apart. */
 static void store_across(const phase *f, char *to, const float *c, int64_t channels, int64_t p, int64_t n) {
-  const int64_t pitch = f->image_size[2], lines = f->image_size[1], inner = f->c->to.inner;
+  const int64_t pitch = f->pitch, lines = f->lines, inner = f->c->to.inner;
   const bool copies = f->c->to.dtype == ACL_FLOAT && inner == (int64_t)sizeof *c && channels == ACROSS;
   int64_t w = p % pitch, h = p / pitch % lines, d = p / pitch / lines;
   for (int64_t i = 0; i < n; ++i, c += ACROSS) {
@@ -199,43 +199,51 @@ static void place_outputs(phase *f) {
   }
 }
 
-/* Where a tap's weight and its input for output 0 are is the sum of where they are along each axis. */
-static int64_t w_tap_along(const phase *f, int axis, int64_t t) {
-  return (f->axis[axis].first_tap + t * f->axis[axis].tap_step) * f->w_axis[axis];
+static int64_t w_tap_along(const phase *f, const int64_t *step, int axis, int64_t t) {
+  return (f->axis[axis].first_tap + t * f->axis[axis].tap_step) * step[axis];
 }
 
-/* Among the taps of the kernel. */
-static int64_t w_number_along(const phase *f, int axis, int64_t t) {
-  int64_t number = f->axis[axis].first_tap + t * f->axis[axis].tap_step;
-  for (int a = axis + 1; a < CONV_AXES; ++a) number *= f->c->g.kernel[a];
-  return number;
-}
-
+/* Even steps, but where the image is sorted by remainders. */
 static int64_t x_tap_along(const phase *f, int axis, int64_t t) {
-  const correlation *c = f->c;
-  if (!c->backward) return image_tap_along(&c->image, axis, t);
-  int64_t at = f->axis[axis].shift - c->image.low[axis] + t * f->axis[axis].dilation;
-  for (int a = axis + 1; a < CONV_AXES; ++a) at *= f->image_size[a];
-  return at;
+  const conv_image *image = &f->c->image;
+  if (unlikely(image->stride[axis] > 1)) return image_tap_along(image, axis, t);
+  return (f->axis[axis].shift - image->low[axis] + t * f->axis[axis].dilation) * image->step[axis];
 }
 
-__attribute__((always_inline)) static inline void place_taps(const phase *f, int64_t *tap,
-                                                             int64_t (*along)(const phase *f, int axis, int64_t t)) {
-  int64_t n = 1; /* so many sums over the axes from a on are there */
-  tap[0] = 0;
-  for (int a = CONV_AXES - 1; a >= 0; n *= f->axis[a--].taps)
-    for (int64_t t = f->axis[a].taps - 1; t >= 0; --t) {
-      const int64_t more = along(f, a, t);
-      for (int64_t i = 0; (t || more) && i < n; ++i) tap[t * n + i] = tap[i] + more;
-    }
+/* The taps of a line, the first of which are at w_at and x_at. */
+static void place_line(const phase *f, int64_t *w, int64_t *x, int64_t w_at, int64_t w_step, int64_t x_at) {
+  const int64_t taps = f->axis[2].taps, x_step = f->axis[2].dilation;
+  if (unlikely(f->c->image.stride[2] > 1)) {
+    for (int64_t i = 0; i < taps; ++i) w[i] = w_at + i * w_step, x[i] = x_at + image_tap_along(&f->c->image, 2, i);
+    return;
+  }
+  for (int64_t i = 0; i < taps; ++i, w_at += w_step, x_at += x_step) w[i] = w_at, x[i] = x_at;
+}
+
+/* Where a tap's weight (of pairs: its number among the kernel's) and its input for output 0 are: the sums of where they are
+ * along each axis. */
+static void place_taps(const phase *f, int64_t *w, int64_t *x) {
+  const phase_axis *const a = f->axis;
+  const int64_t *const kernel = f->c->g.kernel, numbers[CONV_AXES] = {kernel[1] * kernel[2], kernel[2], 1};
+  const int64_t *const step = f->pairs ? numbers : f->w_axis;
+  for (int64_t d = 0; d < a[0].taps; ++d) {
+    const int64_t w_plane = w_tap_along(f, step, 0, d) + w_tap_along(f, step, 2, 0);
+    const int64_t x_plane = x_tap_along(f, 0, d) + x_tap_along(f, 2, 0);
+    for (int64_t h = 0; h < a[1].taps; ++h, w += a[2].taps, x += a[2].taps)
+      place_line(f, w, x, w_plane + w_tap_along(f, step, 1, h), a[2].tap_step * step[2],
+                 x_plane + x_tap_along(f, 1, h));
+  }
 }
 
 /* Positions are places of the image from the first output to the last. */
 static void count_positions(phase *f) {
   const phase_axis *const a = f->axis;
-  f->pitch = f->image_size[2], f->lines = f->image_size[1], f->width_out = a[2].out;
+  f->pitch = f->image->size[2], f->lines = f->image->size[1], f->width_out = a[2].out;
   f->positions = ((a[0].out - 1) * f->lines + a[1].out - 1) * f->pitch + a[2].out;
 }
+
+/* Of `most` each, mostly one. */
+static int64_t pieces(int64_t n, int64_t most) { return n <= most ? 1 : (n + most - 1) / most; }
 
 /* Everything of the phase but its axes is set; scratch for the taps is there. */
 static void run_phase(phase *f, int64_t n_images, int64_t *taps, uint64_t cost_ns) {
@@ -249,11 +257,7 @@ static void run_phase(phase *f, int64_t n_images, int64_t *taps, uint64_t cost_n
     make_untouched(f, n_images);
     return;
   }
-  if (f->pairs)
-    place_taps(f, taps, w_number_along);
-  else
-    place_taps(f, taps, w_tap_along);
-  place_taps(f, taps + n_taps, x_tap_along);
+  place_taps(f, taps, taps + n_taps);
   f->sums.w_tap = taps;
   f->sums.x_tap = taps + n_taps;
   f->sums.taps = n_taps;
@@ -266,8 +270,8 @@ static void run_phase(phase *f, int64_t n_images, int64_t *taps, uint64_t cost_n
   const int64_t rows = direct_loops->rows;
   const bool across = single && llabs(c->to.inner) < llabs(f->to_axis[2]) && c->g.groups > 1;
   f->width = across ? ACROSS_WIDTH : single ? SINGLE_WIDTH : (int64_t)direct_loops->vectors * direct_loops->lanes;
-  f->position_tiles = (f->positions + f->width - 1) / f->width;
-  f->row_tiles = (f->rows + rows - 1) / rows;
+  f->position_tiles = pieces(f->positions, f->width);
+  f->row_tiles = pieces(f->rows, rows);
   f->rows_outer = f->rows * f->channels * n_taps * (int64_t)sizeof(float) > WEIGHT_BYTES;
   const int64_t groups = n_images * c->g.groups;
   if (across)
@@ -307,8 +311,8 @@ double conv_multiply_adds(const conv_geometry *g) {
          (double)conv_volume(g->kernel);
 }
 
-uint64_t conv_cost_ns(const conv_geometry *g, double flops_per_ns) {
-  const double ns = 2.0 * conv_multiply_adds(g) / flops_per_ns;
+uint64_t conv_cost_ns(double multiply_adds, double flops_per_ns) {
+  const double ns = 2.0 * multiply_adds / flops_per_ns;
   return ns < 0x1p31 ? (uint64_t)ns : UINT64_C(1) << 31;
 }
 
@@ -368,15 +372,17 @@ static void make_image(correlation *c, const conv_geometry *g) {
 
 /* An image that L2 does not keep is made and used by bands of outputs. */
 static void cut_bands(correlation *c) {
-  conv_geometry band = c->g;
-  int64_t *const out = c->backward ? band.in : band.out;
+  const int64_t *const out = c->backward ? c->g.in : c->g.out;
   c->band_axis = 0;
   while (c->band_axis < CONV_AXES - 1 && out[c->band_axis] == 1) ++c->band_axis;
   c->band = out[c->band_axis];
-  if (c->products || (c->backward && conv_volume(band.stride) > 1)) return;
+  if (c->products || (c->backward && conv_volume(c->g.stride) > 1)) return;
   const int64_t n = image_bytes(c) / IMAGE_BYTES + 1;
-  out[c->band_axis] = c->band = (c->band + n - 1) / n;
-  if (n > 1) make_image(c, &band);
+  if (n == 1) return;
+  conv_geometry band = c->g;
+  c->band = (c->band + n - 1) / n;
+  (c->backward ? band.in : band.out)[c->band_axis] = c->band;
+  make_image(c, &band);
 }
 
 void correlation_init(correlation *c, executor *e, const tensor *bias) {
@@ -411,10 +417,11 @@ void correlation_init(correlation *c, executor *e, const tensor *bias) {
     c->bias_at = workspace_copy(e, (uint64_t)bias->n * sizeof(float));
   }
   c->taps_at = workspace_intermediate(e, (uint64_t)(2 * volume) * sizeof(int64_t));
-  c->cost_ns = conv_cost_ns(g, !c->pairs ? 100 : c->pairs->flops_per_ns / (needs_floats(c) ? 6 : 1));
+  const double multiply_adds = conv_multiply_adds(g);
+  c->cost_ns = conv_cost_ns(multiply_adds, !c->pairs ? 100 : c->pairs->flops_per_ns / (needs_floats(c) ? 6 : 1));
   c->winograd.fits = false;
   if (!c->pairs) winograd_init(&c->winograd, e, g, &c->from, &c->to, w, backward);
-  executor_products(e, conv_multiply_adds(g));
+  executor_products(e, multiply_adds);
 }
 
 static int64_t outputs_along(const correlation *c, int axis) { return (c->backward ? c->g.in : c->g.out)[axis]; }
@@ -543,7 +550,7 @@ static void prepare_floats(const correlation *c, const void *w, const void *bias
 /* Where the inputs of some images are, copied where they must be. */
 static void prepare_images(const correlation *c, const char *from, int64_t n, float *scratch, phase *f) {
   const int64_t channels = c->g.groups * f->channels;
-  const image_job job = {.c = c, .image = &f->image, .from = from, .to = scratch, .channels = channels};
+  const image_job job = {.c = c, .image = f->image, .from = from, .to = scratch, .channels = channels};
   if (c->pairs && pairs_prepare(c, from, n, (char *)scratch, f)) return;
   f->pairs = NULL;
   rows_parallel(fill_images, &job, n * channels, 1, (uint64_t)(n * channels * c->image.channel) / 2);
@@ -556,16 +563,15 @@ static void prepare_images(const correlation *c, const char *from, int64_t n, fl
 status correlation_run(const correlation *c, const void *from, void *to, const void *w, const void *bias,
                        char *scratch) {
   const conv_geometry *g = &c->g;
-  const int64_t size = needs_floats(c) || c->products ? sizeof(float) : sizeof(uint16_t);
+  const int shift = needs_floats(c) || c->products ? 2 : 1; /* an element has 4 or 2 bytes */
   phase f = {.c = c, .channels = c->backward ? g->rows : g->channels, .rows = c->backward ? g->channels : g->rows};
-  f.sums.w_row = (c->backward ? c->w.inner : c->w.outer) / size;
-  f.sums.w_channel = (c->backward ? c->w.outer : c->w.inner) / size;
+  f.sums.w_row = (c->backward ? c->w.inner : c->w.outer) >> shift;
+  f.sums.w_channel = (c->backward ? c->w.outer : c->w.inner) >> shift;
   f.sums.channels = f.channels;
   if (c->pairs) f.packed = scratch + c->packed_at;
-  f.w_group = g->rows * c->w.outer / size;
-  for (int a = 0; a < CONV_AXES; ++a) f.w_axis[a] = c->w.axis[a] / size;
+  f.w_group = g->rows * c->w.outer >> shift;
+  for (int a = 0; a < CONV_AXES; ++a) f.w_axis[a] = c->w.axis[a] >> shift;
   f.store = loops->store[c->to.dtype][COMPUTE_F32];
-  memcpy(f.image_size, c->image.size, sizeof f.image_size);
   f.outputs = to;
   prepare_floats(c, w, bias, scratch, &f);
   if (c->winograd.fits) {
@@ -575,12 +581,16 @@ status correlation_run(const correlation *c, const void *from, void *to, const v
   }
   if (c->products) return run_products(c, &f, from, w, scratch);
   const int64_t all = outputs_along(c, c->band_axis);
+  conv_image banded;
   f.one_pass = c->n_images == g->batch && c->band == all;
   for (int64_t i = 0; i < g->batch; i += c->n_images)
     for (int64_t b = 0; b < all; b += c->band) {
       const int64_t n = smaller(c->n_images, g->batch - i);
-      f.image = c->image;
-      f.image.low[c->band_axis] += b * (c->backward ? 1 : g->stride[c->band_axis]);
+      if (b) {
+        banded = c->image;
+        banded.low[c->band_axis] += b * (c->backward ? 1 : g->stride[c->band_axis]);
+      }
+      f.image = b ? &banded : &c->image;
       prepare_images(c, (const char *)from + i * c->from.outer, n, (float *)(void *)(scratch + c->image_at), &f);
       f.outputs = (char *)to + i * c->to.outer + b * c->to.axis[c->band_axis];
       run_images(c, &f, n, smaller(c->band, all - b), (int64_t *)(void *)(scratch + c->taps_at));

@@ -40,7 +40,7 @@ status correlation_run(const correlation *c, const void *from, void *to, const v
 
 double conv_multiply_adds(const conv_geometry *g);
 /* On one core. */
-uint64_t conv_cost_ns(const conv_geometry *g, double flops_per_ns);
+uint64_t conv_cost_ns(double multiply_adds, double flops_per_ns);
 /* The floats of a tensor of [outer, inner, axes...]: contiguous, in the same order. */
 void conv_to_floats(float *to, const void *from, const conv_operand *o, int64_t outer, int64_t inner,
                     const int64_t *axes, uint64_t cost_ns);

@@ -95,7 +95,7 @@ bool pairs_prepare(const correlation *c, const char *from, int64_t n, char *imag
   const int64_t volume = conv_volume(g->kernel), weights = g->groups * g->rows * g->channels * volume;
   const int64_t image_bytes = g->groups * group_bytes(c);
   float_exponents of_x = float_no_exponents;
-  const fill_job job = {c, &f->image, from, image, n * image_bytes, &of_x};
+  const fill_job job = {c, f->image, from, image, n * image_bytes, &of_x};
   rows_parallel(fill_steps, &job, n * g->groups * pair_steps(f->channels) * c->image.rows, 1,
                 (uint64_t)(n * parts_of(c) * image_bytes) / 16);
   if (c->w.dtype == ACL_FLOAT && !f->has_range) {
@@ -117,10 +117,10 @@ bool pairs_prepare(const correlation *c, const char *from, int64_t n, char *imag
 
 /* Where n outputs from p on are in the image. */
 static void place_outputs(const phase *f, int64_t p, int64_t n, int64_t *place) {
-  const int64_t pitch = f->image_size[2], width = f->axis[2].out, line = p / width;
+  const int64_t pitch = f->image->size[2], width = f->axis[2].out, line = p / width;
   int64_t w = p % width, h = line % f->axis[1].out, d = line / f->axis[1].out;
   for (int64_t i = 0; i < n;) {
-    const int64_t at = (d * f->image_size[1] + h) * pitch + w, m = smaller(width - w, n - i);
+    const int64_t at = (d * f->image->size[1] + h) * pitch + w, m = smaller(width - w, n - i);
     for (int64_t k = 0; k < m; ++k) place[i + k] = at + k;
     i += m;
     w = 0;

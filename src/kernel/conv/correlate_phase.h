@@ -14,8 +14,7 @@ typedef struct {
   const correlation *c;
   const pair_kernel *pairs; /* or NULL: on floats */
   phase_axis axis[CONV_AXES];
-  conv_image image; /* of these outputs' inputs */
-  int64_t image_size[CONV_AXES];
+  const conv_image *image;            /* of these outputs' inputs */
   int64_t pitch, lines, width_out;    /* of positions: from line to line, lines of a plane; outputs of a line */
   direct_sums sums;                   /* of the first group, tile and position */
   int64_t w_group, w_axis[CONV_AXES]; /* elements */

@@ -81,7 +81,8 @@ void conv_output_dims(const conv_geometry *g, const tensor *input, bool transpos
   const int lead = input->rank - n;
   dims[0] = g->batch;
   dims[lead - 1] = g->groups * (transposed ? g->channels : g->rows);
-  for (int i = 0; i < n; ++i) dims[lead + i] = (transposed ? g->in : g->out)[CONV_AXES - n + i];
+  const int64_t *const to = (transposed ? g->in : g->out) + CONV_AXES - n;
+  for (int i = 0; i < n; ++i) dims[lead + i] = to[i];
 }
 
 void conv_operand_init(conv_operand *o, const tensor *t, int n) {
@@ -89,7 +90,8 @@ void conv_operand_init(conv_operand *o, const tensor *t, int n) {
   const int64_t size = (int64_t)dtype_bytes(t->dtype);
   o->outer = lead == 2 ? t->strides[0] * size : 0;
   o->inner = t->strides[lead - 1] * size;
-  for (int a = 0; a < CONV_AXES; ++a) o->axis[a] = a < missing ? 0 : t->strides[lead + a - missing] * size;
+  o->axis[0] = o->axis[1] = 0;
+  for (int i = 0; i < n; ++i) o->axis[missing + i] = t->strides[lead + i] * size;
   o->dtype = t->dtype;
 }
 

@@ -90,7 +90,7 @@ void gradient_pairs_init(weight_gradient *c, executor *e) {
   if (!in_one_pass(c))
     c->pair_sums_at = workspace_intermediate(
         e, (uint64_t)(g->groups * blocks_of(g->rows) * blocks_of(g->channels) * volume) * BLOCK_SUMS * sizeof(float));
-  c->cost_ns = conv_cost_ns(g, c->pairs->flops_per_ns / (parts_of(c) == 1 ? 1 : 6));
+  c->cost_ns = conv_cost_ns(conv_multiply_adds(g), c->pairs->flops_per_ns / (parts_of(c) == 1 ? 1 : 6));
 }
 
 /* ---- images ------------------------------------------------------------------------------------------------------ */

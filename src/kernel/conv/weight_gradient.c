@@ -266,8 +266,9 @@ void weight_gradient_init(weight_gradient *c, executor *e, const conv_geometry *
   g = &c->g;
   c->products = g->rows >= LEAST_ROWS;
   c->type = columns_type(x->dtype, y->dtype, g->batch * conv_volume(g->out));
-  c->cost_ns = conv_cost_ns(g, c->products && c->type != TILE_F32 ? 400 : 80);
-  executor_products(e, conv_multiply_adds(g));
+  const double multiply_adds = conv_multiply_adds(g);
+  c->cost_ns = conv_cost_ns(multiply_adds, c->products && c->type != TILE_F32 ? 400 : 80);
+  executor_products(e, multiply_adds);
   if (c->products)
     products_init(c);
   else

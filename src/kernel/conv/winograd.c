@@ -51,7 +51,7 @@ void winograd_init(winograd *w, executor *e, const conv_geometry *g, const conv_
                   .backward = backward,
                   .rows = backward ? g->channels : g->rows,
                   .channels = backward ? g->rows : g->channels,
-                  .cost_ns = conv_cost_ns(g, 150)};
+                  .cost_ns = conv_cost_ns(conv_multiply_adds(g), 150)};
   memcpy(w->in, backward ? g->out : g->in, sizeof w->in);
   memcpy(w->out, (backward ? g->in : g->out) + 1, sizeof w->out);
   w->from = (winograd_side){.operand = from, .size = w->in, .taps = 4};

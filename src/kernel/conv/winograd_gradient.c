@@ -24,7 +24,7 @@ void winograd_gradient_init(winograd_gradient *w, executor *e, const conv_geomet
   *w = (winograd_gradient){.g = g,
                            .x = {.operand = x, .size = g->in, .low = {-g->pad[1], -g->pad[2]}, .taps = 4},
                            .y = {.operand = y, .size = g->out, .taps = 2},
-                           .cost_ns = conv_cost_ns(g, 150)};
+                           .cost_ns = conv_cost_ns(conv_multiply_adds(g), 150)};
   const int64_t per_tile = WINOGRAD_PRODUCTS * (g->channels + g->rows) * FLOAT;
   const int64_t most = larger(LEAST_TILES, smaller(MOST_TILES, TILES_BYTES / per_tile));
   w->grid = winograd_grid_of(g->batch, g->out + 1, most);

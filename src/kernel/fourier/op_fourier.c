@@ -1,0 +1,114 @@
+/* Rfft1D and Stft. What is taken is what CANN's pages and its public sources have. */
+#include <math.h>
+
+#include "kernel/families.h"
+#include "kernel/fourier/spectrum.h"
+
+enum { RFFT_LONGEST = 262144, RFFT_RANK = 7 };
+
+enum { NORM_BACKWARD = 1, NORM_FORWARD, NORM_ORTHO };
+
+static double factor_of(int64_t norm, int64_t n) {
+  return norm == NORM_FORWARD ? 1 / (double)n : norm == NORM_ORTHO ? 1 / sqrt((double)n) : 1;
+}
+
+/* Rfft1D(self, n, dim, norm, out): out has self's shape with n / 2 + 1 frequencies at dim, and a last dimension of their
+ * parts. */
+status prepare_rfft(executor *e, const op_arg *a) {
+  const tensor *self = a[0].tensor, *out = a[4].tensor;
+  const int64_t norm = a[3].integer;
+  int64_t n = a[1].integer, dims[MAX_RANK];
+  int dim;
+  TRY(op_expect_dtype(self, "self", DTYPE_BIT(ACL_FLOAT)));
+  TRY(op_expect_dtype(out, "out", DTYPE_BIT(ACL_FLOAT)));
+  EXPECT(self->rank >= 1 && self->rank <= RFFT_RANK, "self has %d dimensions, expected 1 to %d", self->rank, RFFT_RANK);
+  TRY(op_expect_dim(a[2].integer, "dim", self->rank, &dim));
+  EXPECT((n >= 1 && n <= RFFT_LONGEST) || n == -1, "n is %jd, expected 1 to %d, or -1 for all", (intmax_t)n,
+         RFFT_LONGEST);
+  EXPECT(norm >= NORM_BACKWARD && norm <= NORM_ORTHO,
+         "norm is %jd, expected 1 (backward: no factor), 2 (forward: 1/n) or 3 (ortho: 1/sqrt(n))", (intmax_t)norm);
+  if (n == -1) n = self->dims[dim];
+  EXPECT(n >= 1 && n <= RFFT_LONGEST, "self has %jd elements along dim, expected 1 to %d where n is -1", (intmax_t)n,
+         RFFT_LONGEST);
+  for (int d = 0; d < self->rank; ++d) dims[d] = d == dim ? n / 2 + 1 : self->dims[d];
+  dims[self->rank] = 2;
+  TRY(op_expect_shape(out, "out", dims, self->rank + 1));
+  view from = view_of(self), to = view_of(out);
+  *PLAN(e, spectrum) = (spectrum){.out = number_access_of(ACL_FLOAT, to.strides[dim]),
+                                  .self = number_access_of(ACL_FLOAT, from.strides[dim]),
+                                  .n = n,
+                                  .count = smaller(n, self->dims[dim]),
+                                  .n_out = n / 2 + 1,
+                                  .factor = factor_of(norm, n)};
+  PLAN(e, spectrum)->out.part = to.strides[self->rank];
+  from.dims[dim] = to.dims[dim] = 1;
+  return spectrum_plan(e, &to, &from, self->rank);
+}
+
+typedef struct {
+  const tensor *self, *window, *out;
+  int64_t n, hop, window_length;
+  bool normalized, onesided, complex; /* complex: the result's type, else its parts are a last dimension */
+} stft_args;
+
+static status stft_check(const stft_args *a, bool self_is_complex, int64_t frames, int64_t frequencies) {
+  const int rank = a->self->rank;
+  const bool wide = a->self->dtype == ACL_DOUBLE || a->self->dtype == ACL_COMPLEX128;
+  const int real = wide ? ACL_DOUBLE : ACL_FLOAT, complex = wide ? ACL_COMPLEX128 : ACL_COMPLEX64;
+  int64_t dims[4] = {a->self->dims[0]};
+  EXPECT(!self_is_complex || !a->onesided, "onesided is true, expected false as self is complex");
+  if (a->window) {
+    TRY(op_expect_dtype(a->window, "windowOptional", DTYPE_BIT(a->self->dtype)));
+    TRY(op_expect_shape(a->window, "windowOptional", &a->window_length, 1));
+  }
+  TRY(op_expect_dtype(a->out, "out", DTYPE_BIT(a->complex ? complex : real)));
+  dims[rank - 1] = frequencies;
+  dims[rank] = frames;
+  dims[rank + 1] = 2;
+  return op_expect_shape(a->out, "out", dims, a->complex ? rank + 1 : rank + 2);
+}
+
+/* Frames of n elements, `hop` apart, are the rows. A window shorter than they are lies in their middle. */
+static status stft_plan(executor *e, const stft_args *a, int64_t frames, int64_t frequencies) {
+  const view self = view_of(a->self), out = view_of(a->out);
+  const int last = a->self->rank - 1;
+  const int64_t along = self.strides[last];
+  view from = {.rank = 2, .dtype = self.dtype, .dims = {1, frames}, .strides = {0, along * a->hop}};
+  view to = {.rank = 2, .dtype = out.dtype, .dims = {1, frames}, .strides = {0, out.strides[last + 1]}};
+  spectrum *p = PLAN(e, spectrum);
+  *p = (spectrum){.out = number_access_of(out.dtype, out.strides[last]),
+                  .self = number_access_of(self.dtype, along),
+                  .n = a->n,
+                  .first = (a->n - a->window_length) / 2,
+                  .count = a->window_length,
+                  .n_out = frequencies,
+                  .factor = factor_of(a->normalized ? NORM_ORTHO : NORM_BACKWARD, a->n)};
+  if (!a->complex) p->out.part = out.strides[last + 2];
+  if (a->window) p->window = number_access_of(self.dtype, view_of(a->window).strides[0]);
+  if (last) {
+    from.dims[0] = to.dims[0] = self.dims[0];
+    from.strides[0] = self.strides[0];
+    to.strides[0] = out.strides[0];
+  }
+  return spectrum_plan(e, &to, &from, 2);
+}
+
+/* Stft(self, windowOptional, out, nFft, hopLength, winLength, normalized, onesided, returnComplex): self [L] or [B, L] has
+ * been padded by the caller; out [frequencies, frames], behind B and before 2 where they apply. */
+status prepare_stft(executor *e, const op_arg *v) {
+  const stft_args a = {v[0].tensor,  v[1].tensor,  v[2].tensor,  v[3].integer, v[4].integer,
+                       v[5].integer, v[6].boolean, v[7].boolean, v[8].boolean};
+  TRY(op_expect_dtype(a.self, "self",
+                      DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_DOUBLE) | DTYPE_BIT(ACL_COMPLEX64) |
+                          DTYPE_BIT(ACL_COMPLEX128)));
+  EXPECT(a.self->rank == 1 || a.self->rank == 2, "self has %d dimensions, expected 1 or 2", a.self->rank);
+  const int64_t length = a.self->dims[a.self->rank - 1];
+  EXPECT(a.n >= 1 && a.n <= length, "nFft is %jd, expected 1 to %jd, the length of self", (intmax_t)a.n,
+         (intmax_t)length);
+  EXPECT(a.hop >= 1, "hopLength is %jd, expected 1 or more", (intmax_t)a.hop);
+  EXPECT(a.window_length >= 1 && a.window_length <= a.n, "winLength is %jd, expected 1 to nFft, %jd",
+         (intmax_t)a.window_length, (intmax_t)a.n);
+  const int64_t frames = (length - a.n) / a.hop + 1, frequencies = a.onesided ? a.n / 2 + 1 : a.n;
+  TRY(stft_check(&a, dtype_class_of(a.self->dtype) == CLASS_COMPLEX, frames, frequencies));
+  return stft_plan(e, &a, frames, frequencies);
+}
