@@ -3,7 +3,9 @@
  *
  * Lengths whose prime factors are 2, 3, 5 and 7 go by stages of them, each from one buffer to another (Stockham's, which
  * leave the result in order). Any other is a cyclic convolution of such a length (Bluestein's), so none takes more than
- * n log n. */
+ * n log n.
+ *
+ * Ours, since Debian's kissfft has no double, which Stft needs, and FFTW is under the GPL. */
 #ifndef CANNON_KERNEL_FOURIER_TRANSFORM_H
 #define CANNON_KERNEL_FOURIER_TRANSFORM_H
 
