@@ -323,8 +323,9 @@ static walk reduced_of(const reduce_plan *p) {
   return w;
 }
 
-/* A power's exponent is the shift of all; of other folds it says nothing. */
+/* A power's exponent is the shift of all. Other folds look at a shift that set_shift has set, or at none. */
 static void set_exponent(const reduce_plan *p, reduce_buffer *b) {
+  if (p->kind != REDUCTION_NORM_P) return;
   for (int j = 0; j < FOLD_WIDTH; ++j) b->shift[j] = p->parameter;
 }
 
