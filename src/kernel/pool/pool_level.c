@@ -50,6 +50,9 @@
   static void fill_##suffix(void *best, const void *value, int64_t n) {                                                \
     const T v = *(const T *)value;                                                                                     \
     for (int64_t i = 0; i < n; ++i) ((T *)best)[i] = v;                                                                \
+  }                                                                                                                    \
+  static void add_##suffix(void *sum, const void *x, const int64_t *place, int64_t n) {                                \
+    for (int64_t i = 0; i < n; ++i) ((T *)sum)[place[i]] += ((const T *)x)[i];                                         \
   }
 
 MAX_LOOPS(float, f32)
@@ -57,12 +60,22 @@ MAX_LOOPS(double, f64)
 MAX_LOOPS(int32_t, i32)
 MAX_LOOPS(int64_t, i64)
 
+/* In one pass: of places outside, they or what is left behind them has its sign set. */
+static int64_t first_outside(const int64_t *place, int64_t end, int64_t n) {
+  int64_t signs = 0, i = 0;
+  for (int64_t k = 0; k < n; ++k) signs |= place[k] | (end - 1 - place[k]);
+  if (signs >= 0) return n;
+  while (place[i] >= 0 && place[i] < end) ++i;
+  return i;
+}
+
 const max_loops_table LEVELED(max_loops_table) = {
     .of =
         {
-            [COMPUTE_F32] = {step_f32, scan_f32, fill_f32},
-            [COMPUTE_F64] = {step_f64, scan_f64, fill_f64},
-            [COMPUTE_I32] = {step_i32, scan_i32, fill_i32},
-            [COMPUTE_I64] = {step_i64, scan_i64, fill_i64},
+            [COMPUTE_F32] = {step_f32, scan_f32, fill_f32, add_f32},
+            [COMPUTE_F64] = {step_f64, scan_f64, fill_f64, add_f64},
+            [COMPUTE_I32] = {step_i32, scan_i32, fill_i32, add_i32},
+            [COMPUTE_I64] = {step_i64, scan_i64, fill_i64, add_i64},
         },
+    .first_outside = first_outside,
 };
