@@ -120,14 +120,14 @@ typedef vec vec_value(const vec_loop *l, int64_t i, int64_t n);
 VEC_INLINE void vec_each_stored(vec_value *value, const vec_loop *l, int dtype, int64_t n) {
   int64_t i = 0;
   const bool overlaps = dtype != ACL_FLOAT && n > 2 * VEC && n % (2 * VEC);
-  vec last[2] = {{0}};
-  for (int k = 0; overlaps && k < 2; ++k) last[k] = value(l, n - (2 - k) * VEC, VEC);
+  vec a = {0}, b = {0};
+  if (overlaps) a = value(l, n - 2 * VEC, VEC), b = value(l, n - VEC, VEC);
   for (; i + 2 * VEC <= n; i += 2 * VEC) {
     const vec first = value(l, i, VEC);
     vec_write_two(l->out, dtype, i, first, value(l, i + VEC, VEC));
   }
   if (overlaps) {
-    vec_write_two(l->out, dtype, n - 2 * VEC, last[0], last[1]);
+    vec_write_two(l->out, dtype, n - 2 * VEC, a, b);
     return;
   }
   if (i + VEC <= n) vec_write(l->out, dtype, i, value(l, i, VEC), VEC), i += VEC;
