@@ -282,6 +282,38 @@ class Convolutions(unittest.TestCase):
             exact[0, :, 3 * i:3 * i + 255] += np.einsum("c,cok->ok", x[0, :, i].astype(LD), w.astype(LD))
         ref.check(out.get(), exact, F32, slack=1e-4)
 
+    def test_by_channel(self):
+        """Windows of single channels without strides: lines of many vectors, few and many lines, outputs whose channels are neighbours;
+        and their gradients."""
+        def body(gen):
+            n = gen.integer(1, 3)
+            c, d = Case(gen, n), gen.pick(FLOATS)
+            g = c.g = object.__new__(Geometry)
+            g.size = [*(gen.integer(1, 4) for _ in range(n - 2)), *(gen.integer(1, 21) for _ in range(n > 1)), gen.integer(1, 150)]
+            g.kernel = [gen.integer(1, 3) for _ in range(n - 1)] + [gen.integer(1, 6)]
+            g.stride, g.pad, g.dilation = [1] * n, [gen.integer(0, 4) for _ in range(n)], [gen.integer(1, 2) for _ in range(n)]
+            g.out = [s + 2 * p - e * (k - 1) for s, p, e, k in zip(g.size, g.pad, g.dilation, g.kernel)]
+            if min(g.out) < 1:
+                return
+            c.groups, c.more = gen.integer(1, 37), [0] * n
+            c.weight, c.x, c.y = (c.groups, 1, *g.kernel), (c.batch, c.groups, *g.size), (c.batch, c.groups, *g.out)
+            transposed, terms = gen.chance(0.3), int(np.prod(g.kernel))
+            shape_in, shape_out = (c.y, c.x) if transposed else (c.x, c.y)
+            x, w, bias = numbers(gen, d, shape_in), numbers(gen, d, c.weight), numbers(gen, d, (c.groups,)) if gen.chance(0.5) else None
+            steps = np.cumprod([c.groups, *shape_out[:1:-1]])                 # of channels that are neighbours
+            across = Tensor(d, shape_out, [int(steps[-1]), 1, *(int(i) for i in steps[-2::-1])])
+            add = bias.get().astype(np.float64).reshape(-1, *[1] * n) if bias else 0.0
+            for out in (Tensor.empty(d, shape_out), across):
+                run("aclnnConvolution", x, w, bias, *c.arguments(gen, transposed), out, 0)
+                checked(out.get(), c.of_input if transposed else c.forward, (x.get(), w.get()), d, terms, "output", add)
+            x, gy = Tensor.of(d, gen.values(d, c.x, limit=4)), Tensor.of(d, gen.values(d, c.y, limit=4))
+            gx, gw = Tensor.empty(d, c.x), Tensor.empty(d, c.weight)
+            run("aclnnConvolutionBackward", gy, x, w, None, *c.arguments(gen, False), Bools(True, True, False), 0, gx, gw, None)
+            checked(gx.get(), c.of_input, (gy.get(), w.get()), d, terms, "gradInput")
+            checked(gw.get(), c.of_weight, (x.get(), gy.get()), d, c.batch * int(np.prod(g.out)), "gradWeight")
+
+        each_case(self, "aclnnConvolution by channel", CASES, body)
+
     def test_depthwise_and_tbc(self):
         def depthwise(gen):
             c = Case(gen, 2)

@@ -52,8 +52,11 @@ class Axis:
         return min(begin + self.kernel, self.n + self.pad) - begin
 
 
-def axes_of(gen, n, ceil=None, **kind):
+def axes_of(gen, n, ceil=None, wide=False, **kind):
+    """wide: with rows of several vectors now and then."""
     axes = [Axis(gen, most={2: 14, 3: 7}[n], **kind) for _ in range(n)]
+    if wide and gen.chance(0.3):
+        axes[-1] = Axis(gen, most=70, **kind)
     for a in axes:
         if not a.adaptive:
             a.out = a.count(bool(ceil))
@@ -230,7 +233,7 @@ class Max(unittest.TestCase):
         """ggml's: four pads, no workspace."""
         def body(gen):
             ceil, d, lead = gen.chance(0.5), gen.pick(FLOATS64 + (I8, I16, I32, I64, U8)), lead_of(gen)
-            axes = axes_of(gen, 2, ceil, pairs=True)
+            axes = axes_of(gen, 2, ceil, wide=True, pairs=True)
             x = gen.tensor(d, (*lead, *(a.n for a in axes)))
             out = gen.out(d, (*lead, *(a.out for a in axes)))
             strides = Ints() if all(a.stride == 1 for a in axes) else array(gen, axes, "stride")
@@ -244,7 +247,7 @@ class Max(unittest.TestCase):
     def forward(self, gen, op, n, kind):
         """Returns what the gradient takes."""
         ceil, d, lead = gen.chance(0.5), gen.pick(FLOATS64), lead_of(gen)
-        axes = axes_of(gen, n, ceil, adaptive=kind == "adaptive", dilated=kind != "adaptive")
+        axes = axes_of(gen, n, ceil, wide=True, adaptive=kind == "adaptive", dilated=kind != "adaptive")
         x = gen.tensor(d, (*lead, *(a.n for a in axes)))
         shape = (*lead, *(a.out for a in axes))
         out = gen.out(d, shape)

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernel/conv/by_channel.h"
 #include "kernel/conv/correlate_phase.h"
 #include "kernel/conv/loops.h"
 #include "kernel/conv/phase_products.h"
@@ -393,14 +394,16 @@ void correlation_init(correlation *c, executor *e, const tensor *bias) {
   make_image(c, g);
   c->w = *w;
   c->weight_at = 0;
-  c->products = products_fit(c);
-  c->pairs = c->products ? NULL : pairs_of(c);
+  c->by_channel = by_channel_fits(g, &c->from, &c->to, &c->across);
+  c->products = !c->by_channel && products_fit(c);
+  c->pairs = c->products || c->by_channel ? NULL : pairs_of(c);
   cut_bands(c);
-  const int64_t bytes = image_bytes(c);
+  const int64_t bytes = c->by_channel ? 0 : image_bytes(c);
   const int64_t volume = conv_volume(g->kernel), weights = g->groups * g->rows * g->channels * volume;
   const int64_t room = weights * (int64_t)sizeof(float) > WEIGHT_BYTES ? MANY_IMAGE_BYTES : IMAGE_BYTES;
-  c->n_images = g->batch == 1 || c->products || bytes > room ? 1 : smaller(g->batch, room / bytes);
-  if (!c->products) c->image_at = workspace_copy(e, (uint64_t)(c->n_images * bytes) + IMAGE_SLACK * sizeof(float));
+  c->n_images = g->batch == 1 || c->products || c->by_channel || bytes > room ? 1 : smaller(g->batch, room / bytes);
+  if (!c->products && !c->by_channel)
+    c->image_at = workspace_copy(e, (uint64_t)(c->n_images * bytes) + IMAGE_SLACK * sizeof(float));
   if (c->pairs) c->packed_at = workspace_copy(e, pairs_weight_bytes(c));
   c->copies_w = c->products ? backward && volume > 1 : needs_floats(c) && !takes_weights(c);
   if (c->copies_w) { /* products: [tap][row][channel] */
@@ -531,6 +534,26 @@ static status run_products(const correlation *c, phase *f, const void *from, con
   return ST_OK;
 }
 
+/* All channels of all images, each where it lies. */
+static void run_by_channel(const correlation *c, phase *f, const void *from) {
+  const conv_geometry *g = &c->g;
+  channel_window window;
+  phase_of(c, 0, f->axis);
+  channel_window_init(&window, &c->from, c->backward ? g->out : g->in, &c->to, f->axis, f->w_axis);
+  const by_channel b = {.window = &window,
+                        .from = &c->from,
+                        .to = &c->to,
+                        .batch = g->batch,
+                        .groups = g->groups,
+                        .w_group = f->w_group,
+                        .across = c->across,
+                        .x = from,
+                        .out = f->outputs,
+                        .w = f->sums.w + w_tap_along(f, 0, 0) + w_tap_along(f, 1, 0) + w_tap_along(f, 2, 0),
+                        .bias = f->bias};
+  by_channel_run(&b, c->cost_ns);
+}
+
 /* Weights and bias as floats. */
 static void prepare_floats(const correlation *c, const void *w, const void *bias, char *scratch, phase *f) {
   const conv_geometry *g = &c->g;
@@ -578,6 +601,10 @@ status correlation_run(const correlation *c, const void *from, void *to, const v
     bool done;
     TRY(winograd_run(&c->winograd, from, to, w, f.bias, scratch, &done));
     if (done) return ST_OK;
+  }
+  if (c->by_channel) {
+    run_by_channel(c, &f, from);
+    return ST_OK;
   }
   if (c->products) return run_products(c, &f, from, w, scratch);
   const int64_t all = outputs_along(c, c->band_axis);

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "kernel/conv/by_channel.h"
 #include "kernel/conv/correlate.h"
 #include "kernel/conv/direct.h"
 #include "kernel/conv/gradient_pairs.h"
@@ -137,6 +138,38 @@ static void run_dots(const weight_gradient *c, const char *x, const char *y, flo
   }
 }
 
+/* ---- channel by channel ------------------------------------------------------------------------------------------ */
+
+typedef struct {
+  const weight_gradient *c;
+  const channel_window *window;
+  const char *x, *y;
+  float *sum;
+} channels_job;
+
+static void make_channels(const void *job, int64_t begin, int64_t end) {
+  const channels_job *j = job;
+  const weight_gradient *c = j->c;
+  const int64_t volume = conv_volume(c->g.kernel);
+  for (int64_t i = begin; i < end; ++i) {
+    float *const sum = j->sum + i * volume;
+    memset(sum, 0, (size_t)volume * sizeof *sum);
+    for (int64_t n = 0; n < c->g.batch; ++n)
+      channel_loops->gradient(j->window, j->y + n * c->y.outer + i * c->y.inner, j->x + n * c->x.outer + i * c->x.inner,
+                              sum);
+  }
+}
+
+static void run_channels(const weight_gradient *c, const char *x, const char *y, float *sum) {
+  static const int64_t no_weights[CONV_AXES];
+  phase_axis axis[CONV_AXES];
+  channel_window window;
+  for (int a = 0; a < CONV_AXES; ++a) phase_forward(&c->g, a, &axis[a]);
+  channel_window_init(&window, &c->x, c->g.in, &c->y, axis, no_weights);
+  const channels_job job = {.c = c, .window = &window, .x = x, .y = y, .sum = sum};
+  rows_parallel(make_channels, &job, c->g.groups, 1, c->cost_ns);
+}
+
 /* ---- products ---------------------------------------------------------------------------------------------------- */
 
 typedef struct {
@@ -264,6 +297,8 @@ void weight_gradient_init(weight_gradient *c, executor *e, const conv_geometry *
   *c = (weight_gradient){.g = *g, .x = *x, .y = *y, .w = *w};
   conv_join_axes(&c->g, x, y);
   g = &c->g;
+  bool across;
+  c->by_channel = by_channel_fits(g, x, y, &across) && !across;
   c->products = g->rows >= LEAST_ROWS;
   c->type = columns_type(x->dtype, y->dtype, g->batch * conv_volume(g->out));
   const double multiply_adds = conv_multiply_adds(g);
@@ -271,7 +306,7 @@ void weight_gradient_init(weight_gradient *c, executor *e, const conv_geometry *
   executor_products(e, multiply_adds);
   if (c->products)
     products_init(c);
-  else
+  else if (!c->by_channel)
     dots_init(c, e);
   int64_t step = (int64_t)dtype_bytes(w->dtype);
   bool runs = true; /* a row is */
@@ -292,7 +327,9 @@ status weight_gradient_run(const weight_gradient *c, const void *x, const void *
   if (c->winograd.fits) TRY(winograd_gradient_run(&c->winograd, x, y, w, scratch, &done));
   if (done) return ST_OK;
   float *const sum = c->direct ? w : c->by_parts ? NULL : (void *)(scratch + c->sum_at);
-  if (c->products)
+  if (c->by_channel)
+    run_channels(c, x, y, sum);
+  else if (c->products)
     TRY(run_products(c, x, y, w, sum));
   else
     run_dots(c, x, y, sum, scratch);

@@ -20,6 +20,7 @@ typedef struct {
   int64_t depth, block_rows, part_rows, part_columns;
   int64_t pitch;               /* bytes, of columns that are to be packed */
   const pair_kernel *pairs;    /* the third way, unless its operands' values forbid it; or NULL */
+  bool by_channel;             /* the second way where both sides lie (by_channel.h), without images */
   conv_image x_image, y_image; /* the second way, and the third */
   int64_t n_images;            /* at a time, */
   int64_t band[CONV_AXES];     /* and so many outputs of each, along the axes: of the third way */

@@ -54,7 +54,8 @@ enum {
   HALVES_AT_ONCE = 32,
   REDUCE_BLOCK = 1024,
   REDUCE_LANES = 16,
-  STREAM_BYTES = 8 << 20, /* results of this size and more go past the caches (measured: bench/ops, Copy and Neg) */
+  STREAM_BYTES = 8 << 20, /* results of this size and more go past the caches (measured: bench/ops, Copy and Neg), */
+  STREAM_ALONE_BYTES = 24 << 20, /* or where little is read beside them (Repeat) */
 };
 
 extern const kernel_loops *loops; /* set before main */

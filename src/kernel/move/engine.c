@@ -154,9 +154,11 @@ void move_plan_init(move_plan *p, const move_space *given) {
     s->to[0] = s->from[0] = 0;
     s->rank = 2;
   }
+  bool repeats = false; /* the source is a part of the result's size */
+  for (int d = 0; d < s->rank; ++d) repeats |= s->from[d] == 0 && s->dims[d] > 1;
   p->loop = choose(s);
   p->rows = n / s->dims[s->rank - 1];
-  p->streams = n * s->element_bytes >= STREAM_BYTES;
+  p->streams = n * s->element_bytes >= (repeats ? STREAM_ALONE_BYTES : STREAM_BYTES);
 }
 
 /* ---- running ----------------------------------------------------------------------------------------------------- */

@@ -1,5 +1,5 @@
 /* The gradients of ReflectionPad, ReplicationPad and CircularPad: an element's gradient is the sum of those of the places
- * that it was copied to. They are added in row-major order, in double, and rounded once. */
+ * that it was copied to. They are added row by row, of each the centre first, in double, and rounded once. */
 #include <string.h>
 
 #include "kernel/engine/rows.h"
@@ -41,17 +41,22 @@ static void add_border(const backward_plan *p, double *sum, const char *from, in
   }
 }
 
-/* What a row of gradOutput has for columns [first, first + n). */
-static void add_row(const backward_plan *p, double *sum, const char *from, int64_t first, int64_t n) {
+/* What a row of gradOutput has for columns [first, first + n); is_first: sum has nothing yet. */
+static void add_row(const backward_plan *p, double *sum, const char *from, int64_t first, int64_t n, bool is_first) {
   const padded_dim *dim = &p->dims[SPACE - 1];
   const int64_t size = padded_size(dim), step = p->from[SPACE - 1];
   const int64_t centre = dim->before + first, begin = centre > 0 ? centre : 0, end = smaller(centre + n, size);
   double tile[COLUMNS];
-  add_border(p, sum, from, first, n, 0, dim->before);
-  if (end > begin) {
-    p->load(tile, from + begin * step, step, end - begin);
-    add_tile(sum + (begin - centre), tile, end - begin);
+  if (is_first && end - begin == n) {
+    p->load(sum, from + begin * step, step, n);
+  } else {
+    if (is_first) memset(sum, 0, (size_t)n * sizeof *sum);
+    if (end > begin) {
+      p->load(tile, from + begin * step, step, end - begin);
+      add_tile(sum + (begin - centre), tile, end - begin);
+    }
   }
+  add_border(p, sum, from, first, n, 0, dim->before);
   add_border(p, sum, from, first, n, dim->before + dim->n, size);
 }
 
@@ -74,10 +79,13 @@ static void sum_row(const backward_plan *p, char *to, const char *from, int64_t 
   const int64_t width = p->dims[2].n, depth = padded_size(&p->dims[0]), height = padded_size(&p->dims[1]);
   for (int64_t first = 0; first < width; first += COLUMNS) {
     const int64_t n = smaller(COLUMNS, width - first);
-    memset(sum, 0, (size_t)n * sizeof *sum);
+    bool is_first = true;
     for (int64_t i = next_place(p, 0, d, 0); i < depth; i = next_place(p, 0, d, i + 1))
-      for (int64_t j = next_place(p, 1, h, 0); j < height; j = next_place(p, 1, h, j + 1))
-        add_row(p, sum, from + i * p->from[0] + j * p->from[1], first, n);
+      for (int64_t j = next_place(p, 1, h, 0); j < height; j = next_place(p, 1, h, j + 1)) {
+        add_row(p, sum, from + i * p->from[0] + j * p->from[1], first, n, is_first);
+        is_first = false;
+      }
+    if (is_first) memset(sum, 0, (size_t)n * sizeof *sum);
     p->store(to + first * p->to[2], p->to[2], sum, n);
   }
 }

@@ -73,11 +73,10 @@ status batch_apply(const batch_run *r) { return r->args->block_rows ? columns_ap
 status batch_grad(const batch_run *r) { return r->args->block_rows ? columns_grad(r) : run_phase(r, grad_panel, 0); }
 
 norm_moments batch_channel_moments(const batch_run *r, int64_t channel) {
-  norm_moments m = {0};
-  if (r->args->block_rows) return columns_channel_moments(r, channel);
-  for (int64_t k = 0; k < r->args->rows_per_channel; ++k)
-    m = norm_moments_join(m, r->partial[k * r->args->channels + channel].moments);
-  return m;
+  const batch_args *b = r->args;
+  if (b->block_rows) return columns_channel_moments(r, channel);
+  return norm_moments_join_all(&r->partial[channel].moments, b->channels * (int64_t)sizeof *r->partial,
+                               b->rows_per_channel);
 }
 
 norm_sums batch_channel_sums(const batch_run *r, int64_t channel) {

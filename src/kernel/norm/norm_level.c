@@ -42,14 +42,14 @@ VEC_INLINE two_sums distances(const void *x, int dtype, float p, int64_t begin, 
 
 /* By the distances from a guess at the mean; their sum corrects both results for the guess. */
 VEC_INLINE norm_moments moments_about(const void *x, int dtype, float guess, int64_t begin, int64_t end) {
-  const double n = (double)(end - begin);
+  const double n = (double)(end - begin), share = 1 / n; /* while sums are made */
   double first = 0, second = 0;
   for (int64_t i = begin; i < end; i += SUM_BLOCK) {
     const two_sums s = distances(x, dtype, guess, i, end - i < SUM_BLOCK ? end : i + SUM_BLOCK);
     first += s.first;
     second += s.second;
   }
-  const double shift = first / n, m2 = second - first * shift;
+  const double shift = first * share, m2 = second - first * shift;
   return (norm_moments){.n = n, .mean = guess + shift, .m2 = m2 < 0 ? 0 : m2};
 }
 

@@ -115,12 +115,20 @@ VEC_INLINE void vec_write_two(void *memory, int dtype, int64_t i, vec a, vec b) 
 /* What becomes elements i to i + n, n <= VEC, of l->out. */
 typedef vec vec_value(const vec_loop *l, int64_t i, int64_t n);
 
-/* dtype: of l->out, which may be what the values are made of. */
+/* dtype: of l->out, which may be what the values are made of. What is left of halves behind pairs of vectors is part of one
+ * more pair, made before anything is written: parts of vectors take longer. */
 VEC_INLINE void vec_each_stored(vec_value *value, const vec_loop *l, int dtype, int64_t n) {
   int64_t i = 0;
+  const bool overlaps = dtype != ACL_FLOAT && n > 2 * VEC && n % (2 * VEC);
+  vec a = {0}, b = {0};
+  if (overlaps) a = value(l, n - 2 * VEC, VEC), b = value(l, n - VEC, VEC);
   for (; i + 2 * VEC <= n; i += 2 * VEC) {
     const vec first = value(l, i, VEC);
     vec_write_two(l->out, dtype, i, first, value(l, i + VEC, VEC));
+  }
+  if (overlaps) {
+    vec_write_two(l->out, dtype, n - 2 * VEC, a, b);
+    return;
   }
   if (i + VEC <= n) vec_write(l->out, dtype, i, value(l, i, VEC), VEC), i += VEC;
   if (i < n) vec_write(l->out, dtype, i, value(l, i, n - i), n - i);

@@ -14,6 +14,7 @@ LEVEL_CHOICE(max_loops_table, max_loops, max_loops_table)
 enum {
   TILE = 512,       /* outputs at a time */
   ROW_TILE = 2048,  /* inputs */
+  FEW_TAPS = 8,     /* whose outputs are found once for many rows */
   LONG_WINDOW = 16, /* from here, windows are better scanned one by one */
 };
 
@@ -26,8 +27,9 @@ typedef struct {
   store_loop *store, *store_index; /* store_index: NULL without indices */
   uint8_t compute, element;        /* bytes */
   bool direct_in, direct_out, scans;
-  bool gaps; /* windows may miss all elements; their place is 0 */
-  bool mask; /* indices are a mask; see max.h */
+  bool by_row; /* a row of outputs at once: few taps of floats */
+  bool gaps;   /* windows may miss all elements; their place is 0 */
+  bool mask;   /* indices are a mask; see max.h */
   int64_t mask_bytes;
 } max_plan;
 
@@ -35,6 +37,12 @@ typedef struct {
   const max_plan *plan;
   void *const *view;
 } max_job;
+
+static tap_outputs tap_outputs_of(const window_axis *w, int64_t k) {
+  const int64_t shift = k * w->dilation - w->pad; /* input = output * stride + shift */
+  const int64_t high = shift < w->in ? (w->in - 1 - shift) / w->stride + 1 : 0;
+  return (tap_outputs){.low = shift < 0 ? (-shift + w->stride - 1) / w->stride : 0, .high = smaller(high, w->out)};
+}
 
 /* A part of an output row: o to o + n. */
 typedef struct {
@@ -46,6 +54,7 @@ typedef struct {
   void *best;
   int32_t *at; /* NULL: not wanted */
   char *tile;
+  const tap_outputs *taps; /* of the first FEW_TAPS */
 } max_part;
 
 /* [*begin, *end) of the row's elements are in windows of the part; with dilation, the first window's first element may
@@ -70,13 +79,10 @@ static void part_extent(const max_part *j, int64_t *begin, int64_t *end) {
 static void compare_taps(const max_part *j, const char *x, int64_t begin) {
   const window_axis *w = &j->p->axis[2];
   for (int64_t k = 0; k < w->kernel; ++k) {
-    const int64_t shift = k * w->dilation - w->pad; /* input = output * stride + shift */
-    int64_t low = shift < 0 ? (-shift + w->stride - 1) / w->stride : 0;
-    int64_t high = shift < w->in ? (w->in - 1 - shift) / w->stride + 1 : 0;
-    if (low < j->o) low = j->o;
-    if (high > j->o + j->n) high = j->o + j->n;
+    const tap_outputs tap = k < FEW_TAPS ? j->taps[k] : tap_outputs_of(w, k);
+    const int64_t low = larger(tap.low, j->o), high = smaller(tap.high, j->o + j->n);
     if (low >= high) continue;
-    const int64_t at = low * w->stride + shift;
+    const int64_t at = low * w->stride + k * w->dilation - w->pad;
     j->loops->step((char *)j->best + (low - j->o) * j->p->element, j->at ? j->at + (low - j->o) : NULL,
                    x + (at - begin) * j->p->element, w->stride, j->row_place + (int32_t)at, (int32_t)w->stride,
                    high - low);
@@ -140,7 +146,40 @@ static int64_t part_length(const max_plan *p, int64_t o) {
 typedef struct {
   _Alignas(64) char best[TILE * sizeof(double)], row[ROW_TILE * sizeof(double)];
   int32_t at[TILE];
+  tap_outputs taps[FEW_TAPS];
 } max_tiles;
+
+/* The whole row; lines: from first on, so many of each window are there. */
+static void find_row(const max_part *j, const char *plane, int64_t first, int64_t lines) {
+  const max_plan *p = j->p;
+  const window_axis *w = &p->axis[2], *h = &p->axis[1];
+  const int64_t line = p->stride[0][1] / (int64_t)sizeof(float);
+  max_loops->row_f32(&(max_row){.best = j->best,
+                                .at = j->at,
+                                .n = j->n,
+                                .x = (const float *)(const void *)plane + first * line - w->pad,
+                                .place = (int32_t)(first * w->in - w->pad),
+                                .place_line = (int32_t)(h->dilation * w->in),
+                                .line = h->dilation * line,
+                                .lines = lines,
+                                .stride = w->stride,
+                                .dilation = w->dilation,
+                                .n_taps = w->kernel,
+                                .taps = j->taps});
+}
+
+static void find_part(max_part *j, const char *plane, const int64_t first[2], const int64_t count[2]) {
+  const max_plan *p = j->p;
+  j->loops->fill(j->best, &p->least, j->n);
+  if (j->at) memset(j->at, -1, (size_t)j->n * sizeof *j->at);
+  for (int64_t a = 0; a < count[0]; ++a)
+    for (int64_t b = 0; b < count[1]; ++b) {
+      const int64_t z = first[0] + a * p->axis[0].dilation, y = first[1] + b * p->axis[1].dilation;
+      j->row = plane + z * p->stride[0][0] + y * p->stride[0][1];
+      j->row_place = (int32_t)((z * p->axis[1].in + y) * p->axis[2].in);
+      compare_row(j);
+    }
+}
 
 /* One row of outputs: d and h are its coordinates; in, out, index: the plane's addresses. */
 static void pool_row(const max_plan *p, max_tiles *t, char *const plane[3], int64_t d, int64_t h) {
@@ -149,19 +188,18 @@ static void pool_row(const max_plan *p, max_tiles *t, char *const plane[3], int6
   window_inputs(&p->axis[1], h, &first[1], &count[1]);
   char *out = plane[1] + d * p->stride[1][0] + h * p->stride[1][1];
   char *index = plane[2] + d * p->stride[2][0] + h * p->stride[2][1];
-  max_part j = {.p = p, .loops = &max_loops->of[p->compute], .tile = t->row, .at = p->store_index ? t->at : NULL};
+  max_part j = {.p = p,
+                .loops = &max_loops->of[p->compute],
+                .tile = t->row,
+                .at = p->store_index ? t->at : NULL,
+                .taps = t->taps};
   for (; j.o < p->axis[2].out; j.o += j.n) {
     j.n = part_length(p, j.o);
     j.best = p->direct_out ? out + j.o * p->element : t->best;
-    j.loops->fill(j.best, &p->least, j.n);
-    if (j.at) memset(j.at, -1, (size_t)j.n * sizeof *j.at);
-    for (int64_t a = 0; a < count[0]; ++a)
-      for (int64_t b = 0; b < count[1]; ++b) {
-        const int64_t z = first[0] + a * p->axis[0].dilation, y = first[1] + b * p->axis[1].dilation;
-        j.row = plane[0] + z * p->stride[0][0] + y * p->stride[0][1];
-        j.row_place = (int32_t)((z * p->axis[1].in + y) * p->axis[2].in);
-        compare_row(&j);
-      }
+    if (p->by_row)
+      find_row(&j, plane[0], first[1], count[0] * count[1]);
+    else
+      find_part(&j, plane[0], first, count);
     for (int64_t i = 0; p->gaps && j.at && i < j.n; ++i) j.at[i] = j.at[i] < 0 ? 0 : j.at[i];
     if (!p->direct_out) p->store(out + j.o * p->stride[1][2], p->stride[1][2], j.best, j.n);
     if (j.at) p->store_index(index + j.o * p->stride[2][2], p->stride[2][2], j.at, j.n);
@@ -173,6 +211,8 @@ static void pool_rows(const void *job, int64_t begin, int64_t end) {
   const max_plan *p = j->plan;
   const int64_t height = p->axis[1].out, rows = p->axis[0].out * height;
   max_tiles tiles;
+  for (int k = 0; !p->scans && k < FEW_TAPS && k < p->axis[2].kernel; ++k)
+    tiles.taps[k] = tap_outputs_of(&p->axis[2], k);
   cursor c;
   cursor_start(&c, &p->planes, j->view, begin / rows);
   int64_t d = begin % rows / height, h = begin % height;
@@ -253,6 +293,8 @@ static status plan(executor *e, const window_axis *axis, int n, const tensor *se
   p->direct_in = same && (p->stride[0][2] == p->element || last->in == 1);
   p->direct_out = same && (p->stride[1][2] == p->element || last->out == 1);
   p->scans = last->adaptive || (last->dilation == 1 && last->kernel >= LONG_WINDOW && last->kernel > last->out);
+  p->by_row = max_loops->row_f32 && self->dtype == ACL_FLOAT && p->direct_in && !p->scans && p->axis[0].in == 1 &&
+              last->stride <= 2 && last->kernel <= FEW_TAPS && last->out <= TILE;
   p->mask = kind == MASK && mask_has_places(axis);
   p->mask_bytes = kind == MASK ? indices->n : 0;
   p->store_index = NULL;

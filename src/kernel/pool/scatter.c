@@ -5,6 +5,7 @@
 
 #include "kernel/engine/rows.h"
 #include "kernel/families.h"
+#include "kernel/pool/loops.h"
 #include "kernel/pool/max.h"
 
 enum { TILE = 512, SMALL = 0, LARGE = 1, INDEX = 2 };
@@ -46,18 +47,15 @@ static char *place_of(const scatter_plan *p, char *plane, int64_t index) {
 /* Elements of small and their places; returns the first bad one's number, or n. */
 static int64_t scatter_part(const scatter_plan *p, char *large, char *small, const int64_t *index, int64_t n,
                             char *tile) {
-  for (int64_t i = 0; i < n; ++i)
-    if (unlikely((uint64_t)index[i] >= (uint64_t)p->plane)) return i;
+  const int64_t bad = max_loops->first_outside(index, p->plane, n);
+  if (unlikely(bad < n)) return bad;
   const int64_t step = p->stride[SMALL][2];
   if (p->kind == SCATTER_ADD) {
     if (p->small_dtype == (p->size == sizeof(double) ? ACL_DOUBLE : ACL_FLOAT) && step == p->size)
       tile = small;
     else
       p->load(tile, small, step, n);
-    if (p->size == sizeof(double))
-      for (int64_t i = 0; i < n; ++i) ((double *)(void *)large)[index[i]] += ((double *)(void *)tile)[i];
-    else
-      for (int64_t i = 0; i < n; ++i) ((float *)(void *)large)[index[i]] += ((float *)(void *)tile)[i];
+    max_loops->of[p->size == sizeof(double) ? COMPUTE_F64 : COMPUTE_F32].add(large, tile, index, n);
   } else if (p->kind == SCATTER_MOVE) {
     for (int64_t i = 0; i < n; ++i) memcpy(place_of(p, large, index[i]), small + i * step, (size_t)p->size);
   } else {

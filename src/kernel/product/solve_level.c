@@ -4,23 +4,36 @@
 #include <math.h>
 
 #include "kernel/engine/level.h"
+#include "kernel/engine/unroll.h"
 
+enum { VECTOR_BYTES = 64, TOGETHER = 4 };
+
+/* Some unknowns' rows stay in registers while what is known is taken from them: `vectors` beside each other. */
 #define SUBSTITUTE(T, name)                                                                                            \
-  static void name(const triangular_form *f, const void *matrix, void *unknowns, int64_t cols) {                       \
-    const T *const a = matrix;                                                                                         \
-    T *const x = unknowns;                                                                                             \
+  typedef T name##_vector __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(T)), may_alias));                   \
+  INLINE void name##_columns(const triangular_form *f, const T *a, T *x, int vectors) {                                \
     const int64_t n = f->n, along = f->transpose ? n : 1, across = f->transpose ? 1 : n;                               \
     for (int64_t step = 0; step < n; ++step) {                                                                         \
       const int64_t i = f->backwards ? n - 1 - step : step, first = f->backwards ? i + 1 : 0;                          \
-      T row[SOLVE_COLS];                                                                                               \
-      for (int64_t j = 0; j < cols; ++j) row[j] = x[i * SOLVE_COLS + j];                                               \
+      name##_vector row[TOGETHER], *const to = (void *)(x + i * SOLVE_COLS);                                           \
+      UNROLL for (int v = 0; v < vectors; ++v) row[v] = to[v];                                                         \
       for (int64_t l = first; l < first + step; ++l) {                                                                 \
         const T factor = a[i * across + l * along];                                                                    \
-        for (int64_t j = 0; j < cols; ++j) row[j] -= factor * x[l * SOLVE_COLS + j];                                   \
+        const name##_vector *const known = (const void *)(x + l * SOLVE_COLS);                                         \
+        UNROLL for (int v = 0; v < vectors; ++v) row[v] -= factor * known[v];                                          \
       }                                                                                                                \
       const T pivot = f->unit ? 1 : a[i * n + i];                                                                      \
-      for (int64_t j = 0; j < cols; ++j) x[i * SOLVE_COLS + j] = row[j] / pivot;                                       \
+      UNROLL for (int v = 0; v < vectors; ++v) to[v] = row[v] / pivot;                                                 \
     }                                                                                                                  \
+  }                                                                                                                    \
+  static void name(const triangular_form *f, const void *a, void *unknowns, int64_t cols) {                            \
+    enum { LANES = VECTOR_BYTES / sizeof(T) };                                                                         \
+    T *x = unknowns;                                                                                                   \
+    for (; cols > 2 * LANES; cols -= TOGETHER * LANES, x += TOGETHER * LANES) name##_columns(f, a, x, TOGETHER);       \
+    if (cols > LANES)                                                                                                  \
+      name##_columns(f, a, x, 2);                                                                                      \
+    else if (cols > 0)                                                                                                 \
+      name##_columns(f, a, x, 1);                                                                                      \
   }
 SUBSTITUTE(float, substitute_f32)
 SUBSTITUTE(double, substitute_f64)

@@ -1,0 +1,62 @@
+#include "kernel/conv/by_channel.h"
+
+#include "kernel/engine/level.h"
+#include "kernel/engine/rows.h"
+
+LEVEL_CHOICE(channel_loops_table, channel_loops, channel_loops_table)
+
+enum { ACROSS = 16 };
+
+bool by_channel_fits(const conv_geometry *g, const conv_operand *from, const conv_operand *to, bool *across) {
+  const int64_t size = (int64_t)dtype_bytes(from->dtype);
+  if (!channel_loops->rows || g->channels != 1 || g->rows != 1 || conv_volume(g->stride) != 1 ||
+      g->kernel[2] > CHANNEL_MOST_TAPS)
+    return false;
+  *across = to->inner == size && g->groups > 1;
+  return from->dtype == to->dtype && from->axis[2] == size && (*across || to->axis[2] == size);
+}
+
+void channel_window_init(channel_window *c, const conv_operand *from, const int64_t *in, const conv_operand *to,
+                         const phase_axis *axis, const int64_t *w_axis) {
+  c->dtype = from->dtype;
+  for (int a = 0; a < CONV_AXES; ++a) {
+    c->in[a] = in[a];
+    c->out[a] = axis[a].out;
+    c->taps[a] = axis[a].taps;
+    c->shift[a] = axis[a].shift;
+    c->dilation[a] = axis[a].dilation;
+    c->from_axis[a] = from->axis[a];
+    c->to_axis[a] = to->axis[a];
+    c->w_axis[a] = w_axis[a] * axis[a].tap_step;
+  }
+}
+
+static void run_rows(const void *job, int64_t begin, int64_t end) {
+  const by_channel *b = job;
+  for (int64_t i = begin; i < end; ++i) {
+    const int64_t image = i / b->groups, group = i % b->groups;
+    channel_loops->rows(b->window, b->out + image * b->to->outer + group * b->to->inner,
+                        b->x + image * b->from->outer + group * b->from->inner, b->w + group * b->w_group,
+                        b->bias ? b->bias[group] : 0);
+  }
+}
+
+static void run_across(const void *job, int64_t begin, int64_t end) {
+  static const float zero[ACROSS];
+  const by_channel *b = job;
+  const int64_t blocks = (b->groups + ACROSS - 1) / ACROSS;
+  for (int64_t i = begin; i < end; ++i) {
+    const int64_t image = i / blocks, group = i % blocks * ACROSS;
+    channel_loops->across(b->window, b->out + image * b->to->outer + group * b->to->inner,
+                          b->x + image * b->from->outer + group * b->from->inner, b->from->inner,
+                          b->w + group * b->w_group, b->w_group, b->bias ? b->bias + group : zero,
+                          (int)smaller(ACROSS, b->groups - group));
+  }
+}
+
+void by_channel_run(const by_channel *b, uint64_t cost_ns) {
+  if (b->across)
+    rows_parallel(run_across, b, b->batch * ((b->groups + ACROSS - 1) / ACROSS), 1, cost_ns);
+  else
+    rows_parallel(run_rows, b, b->batch * b->groups, 1, cost_ns);
+}
