@@ -1,5 +1,5 @@
-/* Convolutions of each channel by a window of its own, without strides, and their gradients: inputs are read where they lie, by
- * AVX-512's masks around the padding, so that no image is made. Sums are floats. */
+/* Convolutions of each channel by a window of its own, without strides, and their gradients: inputs are read where they
+ * lie, by AVX-512's masks around the padding, so that no image is made. Sums are floats. */
 #ifndef CANNON_KERNEL_CONV_BY_CHANNEL_H
 #define CANNON_KERNEL_CONV_BY_CHANNEL_H
 

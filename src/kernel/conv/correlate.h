@@ -1,9 +1,9 @@
 /* y = w * x, and the gradient of x from that of y, in one of five ways. As packed products of weights and columns
  * (phase_products.h): with one tap, or where weights are many or 16 bits wide. Directly: inputs are copied to an image with
  * their padding, as floats, whose weights are read where they lie. With packed weights and an image of rows of channels
- * (direct_pairs.h): bfloat16 where the processor multiplies it, and floats where they are sums of such. Or by transformed
- * tiles (winograd.h): floats and windows of 3 x 3. Or channel by channel, where inputs lie (by_channel.h). The gradient of a convolution with strides is done by phases (phase.h).
- * Any dtypes of operands; sums are float. */
+ * (direct_pairs.h): bfloat16 where the processor multiplies it, and floats where they are sums of such. By transformed
+ * tiles (winograd.h): floats and windows of 3 x 3. Or channel by channel, where inputs lie (by_channel.h). The gradient of
+ * a convolution with strides is done by phases (phase.h). Any dtypes of operands; sums are float. */
 #ifndef CANNON_KERNEL_CONV_CORRELATE_H
 #define CANNON_KERNEL_CONV_CORRELATE_H
 

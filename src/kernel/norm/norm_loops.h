@@ -28,8 +28,8 @@ static inline norm_moments norm_moments_join(norm_moments a, norm_moments b) {
   return (norm_moments){.n = n, .mean = a.mean + apart * b.n / n, .m2 = a.m2 + b.m2 + apart * apart * (a.n * b.n / n)};
 }
 
-/* Of parts that have as many elements each, so many bytes apart: by their means' distances from the first's, without a division for
- * each. */
+/* Of parts that have as many elements each, so many bytes apart: by their means' distances from the first's, without a
+ * division for each. */
 static inline norm_moments norm_moments_join_all(const norm_moments *part, int64_t step, int64_t parts) {
   double apart = 0, squares = 0, m2 = 0;
   const norm_moments *p = part;
