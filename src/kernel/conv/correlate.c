@@ -539,6 +539,8 @@ static void run_by_channel(const correlation *c, phase *f, const void *from) {
   const conv_geometry *g = &c->g;
   channel_window window;
   phase_of(c, 0, f->axis);
+  int64_t first_tap = 0;
+  for (int a = 0; a < CONV_AXES; ++a) first_tap += w_tap_along(f, f->w_axis, a, 0);
   channel_window_init(&window, &c->from, c->backward ? g->out : g->in, &c->to, f->axis, f->w_axis);
   const by_channel b = {.window = &window,
                         .from = &c->from,
@@ -549,7 +551,7 @@ static void run_by_channel(const correlation *c, phase *f, const void *from) {
                         .across = c->across,
                         .x = from,
                         .out = f->outputs,
-                        .w = f->sums.w + w_tap_along(f, 0, 0) + w_tap_along(f, 1, 0) + w_tap_along(f, 2, 0),
+                        .w = f->sums.w + first_tap,
                         .bias = f->bias};
   by_channel_run(&b, c->cost_ns);
 }
