@@ -318,9 +318,10 @@ static status forward_run(const executor *e, void *const *view, void *scratch) {
 }
 
 /* Measured with 64 and 128 components, 512 to 2048 keys: 56 to 128 rows and 256 to 512 keys are within a tenth of each
- * other. Multiples of the kernels' 14 rows, or of 32 of 16 bits, have no remainder; fewer keys waste less where bands end. A
- * chunk's queries and results, and the packed keys, are about 1 MB at 128 components, half of an L2 cache. */
-enum { VECTOR_ROWS = 84, TILE_ROWS = 128, BLOCK_KEYS = 256, BAND_KEYS = 128, CHUNK_ROWS = 1024 };
+ * other. Where bands end, fewer keys waste less, and least where there are as many as rows: then a block's last keys are
+ * all seen by some of its rows. A chunk's queries and results, and the packed keys, are about 1 MB at 128 components, half
+ * of an L2 cache. */
+enum { BLOCK_ROWS = 128, BLOCK_KEYS = 256, BAND_KEYS = BLOCK_ROWS, CHUNK_ROWS = 1024 };
 
 /* Whether queries see parts of the keys by their place, and the blocks where the band ends are many of all. */
 static bool is_short_band(const attention_plan *p) {
@@ -334,7 +335,7 @@ status plan_attention(executor *e, attention_plan *p) {
   const int64_t rows = p->max_rows * (p->n_heads / p->n_kv_heads);
   p->blocks = (attention_blocks){
       .tile = tile,
-      .rows = (int32_t)most(least(tile == TILE_F32 ? VECTOR_ROWS : TILE_ROWS, rows), 1),
+      .rows = (int32_t)most(least(BLOCK_ROWS, rows), 1),
       .keys = (int32_t)most(least(is_short_band(p) ? BAND_KEYS : BLOCK_KEYS, p->max_keys + p->n_prefix_keys), 1),
   };
   p->blocks.chunk = (int32_t)most(least(CHUNK_ROWS / p->blocks.rows, cut_of(p, p->max_rows).n), 1);
