@@ -325,7 +325,7 @@ static walk reduced_of(const reduce_plan *p) {
 
 /* A power's exponent is the shift of all. Other folds look at a shift that set_shift has set, or at none. */
 static void set_exponent(const reduce_plan *p, reduce_buffer *b) {
-  if (p->kind != REDUCTION_NORM_P) return;
+  if (kinds[p->kind].first != FOLD_SUM_POWER) return;
   for (int j = 0; j < FOLD_WIDTH; ++j) b->shift[j] = p->parameter;
 }
 
