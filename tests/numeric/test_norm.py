@@ -549,12 +549,13 @@ class Channels(unittest.TestCase):
 
     def test_nothing(self):
         """Of no elements the mean is 0, and the deviation's inverse NaN, as in CANN."""
-        x, out = Tensor.empty(F32, (0, 3, 2)), Tensor.empty(F32, (0, 3, 2))
-        mean, rstd, rm = Tensor.empty(F32, (3,)), Tensor.empty(F32, (3,)), Tensor.of(F32, np.ones(3, np.float32))
-        run("aclnnBatchNorm", x, None, None, rm, None, True, 0.1, 1e-5, out, mean, rstd)
-        ref.check_equal(mean.get(), np.zeros(3, np.float32))
-        self.assertTrue(np.isnan(rstd.get()).all())
-        ref.check_equal(rm.get(), np.ones(3, np.float32))
+        for shape in ((0, 3), (0, 3, 2), (0, 3, 40, 40), (2, 3, 40, 0)):
+            x, out = Tensor.empty(F32, shape), Tensor.empty(F32, shape)
+            mean, rstd, rm = Tensor.empty(F32, (3,)), Tensor.empty(F32, (3,)), Tensor.of(F32, np.ones(3, np.float32))
+            run("aclnnBatchNorm", x, None, None, rm, None, True, 0.1, 1e-5, out, mean, rstd)
+            ref.check_equal(mean.get(), np.zeros(3, np.float32))
+            self.assertTrue(np.isnan(rstd.get()).all())
+            ref.check_equal(rm.get(), np.ones(3, np.float32))
 
     def test_backward(self):
         def body(gen):

@@ -175,6 +175,20 @@ class Orders(SameBits, unittest.TestCase):
                 ref.check_equal(got.get(), f(x.get()))
         each_case(self, "aclnnMax", CASES, body)
 
+    def test_signs_of_zeros(self):
+        """What is noted of equal elements is the first one, in every layout: its sign tells which."""
+        for d, n, op in ((d, n, op) for d in FLOATS64 for n in (3, 17, 70) for op in ("aclnnMaxDim", "aclnnMinDim")):
+            values = np.random.default_rng(n).choice((-1.0, 0.0, -0.0), (300, n)) * (1 if op == "aclnnMaxDim" else -1)
+            place = np.argmax(values == 0, 1)
+            rows, columns = Tensor(d, (300, n), (6 * n + 5, 6)).set(values), Tensor.of(d, values.T)
+            for x, dim in ((rows, 1), (Tensor.of(d, values), 1), (columns, 0)):
+                out, at = Tensor.empty(d, (300,)), Tensor.empty(I32, (300,))
+                run(op, x, dim, False, out, at)
+                has_zero = (values == 0).any(1)
+                ref.check_equal(np.where(has_zero, at.get(), 0), place)
+                ref.check_equal(np.signbit(out.get().astype(np.float64)) & has_zero,
+                                np.signbit(values[np.arange(300), place]) & has_zero)
+
     def test_places(self):
         for op, places_of, values_of in (("aclnnArgMax", np.argmax, None), ("aclnnArgMin", np.argmin, None),
                                          ("aclnnMaxDim", np.argmax, np.max), ("aclnnMinDim", np.argmin, np.min)):

@@ -8,15 +8,15 @@
 #  include <string.h>
 
 #  include "kernel/engine/halves.h"
+#  include "kernel/engine/lanes.h"
 #  include "kernel/product/tile_transpose.h"
 
 enum { LANES = 16, ROWS = 8, COLUMNS = 4, TAPS = 4, MOST_TAPS = CHANNEL_MOST_TAPS };
 
 /* ---- parts of rows ----------------------------------------------------------------------------------------------- */
 
-INLINE __mmask16 first(int64_t n) { return n >= LANES ? 0xffff : n <= 0 ? 0 : (__mmask16)((1u << n) - 1); }
 /* Of elements i to i + 15 those in [0, n). */
-INLINE __mmask16 inside(int64_t i, int64_t n) { return (__mmask16)(first(n - i) & ~first(-i)); }
+INLINE __mmask16 inside(int64_t i, int64_t n) { return (__mmask16)(first_lanes(n - i) & ~first_lanes(-i)); }
 
 INLINE int64_t size_of(int dtype) { return dtype == ACL_FLOAT ? 4 : 2; }
 
@@ -95,7 +95,7 @@ INLINE void make_block(const channel_window *c, char *to, const char *from, cons
   to += o[0] * c->to_axis[0] + o[1] * c->to_axis[1] + o[2] * size_of(dtype);
   UNROLL for (int r = 0; r < rows; ++r) UNROLL for (int v = 0; v < columns; ++v)
       write(to + r * c->to_axis[1] + v * LANES * size_of(dtype), sum[r * columns + v],
-            first(c->out[2] - o[2] - v * LANES), dtype);
+            first_lanes(c->out[2] - o[2] - v * LANES), dtype);
 }
 
 /* A single line: vectors beside each other. */
@@ -194,7 +194,7 @@ INLINE void make_across(const channel_window *c, char *to, const char *from, int
         transpose_16x16(r);
         char *const out = to + o[0] * c->to_axis[0] + o[1] * c->to_axis[1] + o[2] * c->to_axis[2];
         UNROLL for (int i = 0; i < LANES; ++i) if (i < n)
-            write(out + i * c->to_axis[2], _mm512_castsi512_ps(r[i]), first(channels), dtype);
+            write(out + i * c->to_axis[2], _mm512_castsi512_ps(r[i]), first_lanes(channels), dtype);
       }
 }
 
@@ -223,7 +223,7 @@ INLINE void add_products(const channel_window *c, const char *to, const char *fr
       const int64_t begin = shift < 0 ? -shift : 0, rest = c->in[1] - shift, end = rest < c->out[1] ? rest : c->out[1];
       __mmask16 lanes[TAPS];
       UNROLL for (int k = 0; k < n; ++k) lanes[k] = inside(i + k * c->dilation[2], c->in[2]);
-      const __mmask16 used = first(c->out[2] - x);
+      const __mmask16 used = first_lanes(c->out[2] - x);
       for (int64_t y = begin; y < end; ++y) {
         const __m512 g = read(to + z * c->to_axis[0] + y * c->to_axis[1], x, used, dtype);
         const char *const row = from + plane * c->from_axis[0] + (y + shift) * c->from_axis[1];

@@ -28,8 +28,8 @@ static inline norm_moments norm_moments_join(norm_moments a, norm_moments b) {
   return (norm_moments){.n = n, .mean = a.mean + apart * b.n / n, .m2 = a.m2 + b.m2 + apart * apart * (a.n * b.n / n)};
 }
 
-/* Of parts that have as many elements each, so many bytes apart: by their means' distances from the first's, without a
- * division for each. */
+/* Of one or more parts that have as many elements each, so many bytes apart: by their means' distances from the first's,
+ * without a division for each. NaN stays. */
 static inline norm_moments norm_moments_join_all(const norm_moments *part, int64_t step, int64_t parts) {
   double apart = 0, squares = 0, m2 = 0;
   const norm_moments *p = part;
@@ -41,7 +41,7 @@ static inline norm_moments norm_moments_join_all(const norm_moments *part, int64
   }
   const double shift = apart / (double)parts, between = squares - apart * shift;
   return (norm_moments){
-      .n = part->n * (double)parts, .mean = part->mean + shift, .m2 = m2 + (between > 0 ? part->n * between : 0)};
+      .n = part->n * (double)parts, .mean = part->mean + shift, .m2 = m2 + (between < 0 ? 0 : part->n * between)};
 }
 
 /* Columns of `rows` rows of n elements: float, float16 or bfloat16. Pitches are bytes from row to row. */

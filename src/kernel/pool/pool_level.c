@@ -9,6 +9,7 @@
 
 #  include <math.h>
 
+#  include "kernel/engine/lanes.h"
 #  include "kernel/engine/unroll.h"
 #endif
 
@@ -75,8 +76,6 @@ MAX_LOOPS(int64_t, i64)
 #ifdef __AVX512DQ__
 enum { LANES = 16 };
 
-INLINE __mmask16 first(int64_t n) { return n >= LANES ? 0xffff : n <= 0 ? 0 : (__mmask16)((1u << n) - 1); }
-
 /* Of x[lane * stride] some lanes. */
 INLINE __m512 read_lanes(const float *x, __mmask16 lanes, int stride) {
   if (stride == 1) return _mm512_maskz_loadu_ps(lanes, x);
@@ -96,7 +95,7 @@ INLINE void row_of(const max_row *r, int stride, bool has_places) {
     int32_t place = r->place + (int32_t)o * stride;
     for (int64_t l = 0; l < r->lines; ++l, line += r->line, place += r->place_line)
       for (int64_t t = 0; t < r->n_taps; ++t) {
-        const __mmask16 lanes = first(r->taps[t].high - o) & (__mmask16)~first(r->taps[t].low - o);
+        const __mmask16 lanes = first_lanes(r->taps[t].high - o) & (__mmask16)~first_lanes(r->taps[t].low - o);
         const __m512 v = read_lanes(line + t * r->dilation, lanes, stride);
         __mmask16 take = _mm512_mask_cmp_ps_mask(lanes, v, best, _CMP_GT_OQ);
         take |= _mm512_mask_cmp_ps_mask(lanes, v, v, _CMP_UNORD_Q);
@@ -106,8 +105,8 @@ INLINE void row_of(const max_row *r, int stride, bool has_places) {
         }
         best = _mm512_mask_mov_ps(best, take, v);
       }
-    _mm512_mask_storeu_ps(r->best + o, first(r->n - o), best);
-    if (has_places) _mm512_mask_storeu_epi32(r->at + o, first(r->n - o), at);
+    _mm512_mask_storeu_ps(r->best + o, first_lanes(r->n - o), best);
+    if (has_places) _mm512_mask_storeu_epi32(r->at + o, first_lanes(r->n - o), at);
   }
 }
 

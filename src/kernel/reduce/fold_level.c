@@ -276,6 +276,7 @@ PAIR(min_max_i64, int64_t, int64_t, i64, INT64_MAX, x, SMALLER, INT64_MIN, x, LA
       if (found) break;                                                                                                \
     }                                                                                                                  \
     while (!(xs[i] == best || (xs[i] != xs[i] && best != best))) ++i;                                                  \
+    value->member = xs[i]; /* of zeros, its sign */                                                                    \
     second->i64 = i;                                                                                                   \
   }                                                                                                                    \
   ROWS(name)                                                                                                           \

@@ -8,6 +8,7 @@
 #define CANNON_KERNEL_REDUCE_FOLD_VECTORS_H
 
 #include "kernel/engine/halves.h"
+#include "kernel/engine/lanes.h"
 #include "kernel/engine/unroll.h"
 
 /* Floats that no cache holds are asked for that far ahead, into the second level, which has more of them under way than the
@@ -18,8 +19,6 @@ enum { AHEAD_BYTES = 4096, SECOND_LEVEL = 2, VECTORS_TURNED = 12 };
 INLINE void ask_ahead(const void *at, int64_t bytes) {
   for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch((const char *)at + AHEAD_BYTES + i, 0, SECOND_LEVEL);
 }
-
-INLINE __mmask16 first_lanes(int64_t n) { return (__mmask16)_bzhi_u32(0xffff, n > 16 ? 16 : n < 0 ? 0 : (unsigned)n); }
 
 /* A row's length, as its loops need it. */
 typedef struct {
