@@ -92,7 +92,7 @@ status error_publish(status code, const char *call) {
   const char *words = fail_take();
   snprintf(line, sizeof line, "%s: %s: %s (error %d)", catalogue_number(code), call, words[0] ? words : "failed", code);
   last_error = code;
-  trace_error();
+  trace_error(call, code, words);
   log_line(LOG_ERROR, "%s", line);
   if (process_scope) {
     pthread_mutex_lock(&process_lock);

@@ -46,6 +46,11 @@ static inline unsigned stats_leak_count(const stats_file *p) {
   return n < STATS_MAX_LEAKS ? (unsigned)n : STATS_MAX_LEAKS;
 }
 
+static inline unsigned stats_error_count(const stats_file *p) {
+  unsigned n = p->n_error_rows;
+  return n < STATS_MAX_ERRORS ? n : STATS_MAX_ERRORS;
+}
+
 /* Copies that were not needed, in all directions. */
 typedef struct {
   uint64_t count, bytes;

@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { TOP_BY_TIME = 15, TOP_BY_WORKSPACE = 6, TOP_LEAKS = 8 };
+enum { TOP_BY_TIME = 15, TOP_BY_WORKSPACE = 6, TOP_LEAKS = 8, TOP_ERRORS = 5, LINE_CHARS = 110 };
 
 const char *const stats_direction_names[STATS_N_DIRECTIONS] = {"host to device", "device to host", "device to device",
                                                                "host to host"};
@@ -114,6 +114,31 @@ static void print_workspaces(FILE *out, const stats_file *p) {
   if (n > TOP_BY_WORKSPACE) fprintf(out, "              %u more\n", n - TOP_BY_WORKSPACE);
 }
 
+static int by_count(const void *a, const void *b) {
+  const stats_error *x = *(const stats_error *const *)a, *y = *(const stats_error *const *)b;
+  return (x->count < y->count) - (x->count > y->count);
+}
+
+static void print_errors(FILE *out, const stats_file *p) {
+  const stats_error *rows[STATS_MAX_ERRORS];
+  const unsigned n = stats_error_count(p);
+  if (!p->n_errors) {
+    fprintf(out, "  errors: none\n");
+    return;
+  }
+  fprintf(out, "  errors: %" PRIu64 " call%s returned one\n", p->n_errors, p->n_errors == 1 ? "" : "s");
+  for (unsigned i = 0; i < n; i++) rows[i] = &p->error_rows[i];
+  if (n) qsort(rows, n, sizeof *rows, by_count);
+  for (unsigned i = 0; i < n && i < TOP_ERRORS; i++) {
+    char line[LINE_CHARS + 1];
+    const stats_error *e = rows[i];
+    const int length = snprintf(line, sizeof line, "              %6" PRIu64 "  %s, %" PRId32 ": %s", e->count, e->call,
+                                e->code, e->first_words);
+    fprintf(out, "%.*s%s\n", LINE_CHARS - 3, line, length > LINE_CHARS - 3 ? "..." : "");
+  }
+  if (n > TOP_ERRORS) fprintf(out, "              %u more kinds\n", n - TOP_ERRORS);
+}
+
 static void print_leak(FILE *out, const stats_file *p, const stats_leak *l) {
   char site[256];
   describe_site(p, l->place, l->site, site, sizeof site);
@@ -166,11 +191,7 @@ void summary_print_process(FILE *out, const stats_file *p, process_state state) 
   print_workspaces(out, p);
   print_time(out, p);
   roofline_print(out, p);
-  fprintf(out, "  errors: ");
-  if (p->n_errors)
-    fprintf(out, "%" PRIu64 " calls returned one\n", p->n_errors);
-  else
-    fprintf(out, "none\n");
+  print_errors(out, p);
   print_leaks(out, p, state);
 }
 

@@ -192,6 +192,20 @@ static void memory_json(cJSON *object, const stats_file *p, bool running) {
   if (*p->leak_report) cJSON_AddStringToObject(object, "memory_report", p->leak_report);
 }
 
+/* By kind, the first STATS_MAX_ERRORS: `errors` counts all. */
+static cJSON *error_kinds_json(const stats_file *p) {
+  cJSON *kinds = cJSON_CreateArray();
+  for (unsigned i = 0; i < stats_error_count(p); i++) {
+    const stats_error *e = &p->error_rows[i];
+    cJSON *kind = cJSON_CreateObject();
+    cJSON_AddStringToObject(kind, "call", e->call);
+    FIGURES(kind, {"code", (uint64_t)e->code}, {"count", e->count});
+    cJSON_AddStringToObject(kind, "first_message", e->first_words);
+    cJSON_AddItemToArray(kinds, kind);
+  }
+  return kinds;
+}
+
 static cJSON *process_json(const stats_file *p, process_state state) {
   static const char *const directions[STATS_N_DIRECTIONS] = {"host_to_device", "device_to_host", "device_to_device",
                                                              "host_to_host"};
@@ -206,6 +220,7 @@ static cJSON *process_json(const stats_file *p, process_state state) {
     cJSON_AddNullToObject(object, "duration_ns");
   FIGURES(object, {"contexts", p->n_contexts}, {"streams", p->n_streams}, {"events", p->n_events},
           {"threads", p->n_threads}, {"errors", p->n_errors});
+  cJSON_AddItemToObject(object, "error_kinds", error_kinds_json(p));
   memory_json(object, p, state == PROCESS_RUNNING);
   cJSON *copies = cJSON_AddObjectToObject(object, "copies");
   for (int i = 0; i < STATS_N_DIRECTIONS; i++)

@@ -25,6 +25,28 @@ stats_op *trace_row(const char *name) {
   return &s->ops[i];
 }
 
+void trace_error(const char *call, int code, const char *words) {
+  stats_file *s = trace_stats();
+  trace_add(&s->n_errors, 1);
+  if (!trace_is_on()) return;
+  pthread_mutex_lock(&rows_lock);
+  const uint32_t n = atomic_load_explicit(&s->n_error_rows, memory_order_relaxed);
+  uint32_t i = 0;
+  stats_error *row = s->error_rows;
+  while (i < n && (row[i].code != code || strncmp(row[i].call, call, sizeof row->call - 1) != 0)) ++i;
+  const bool others = i >= STATS_MAX_ERRORS - 1;
+  if (others) i = STATS_MAX_ERRORS - 1;
+  row += i;
+  if (i == n) {
+    snprintf(row->call, sizeof row->call, "%s", others ? "(others)" : call);
+    snprintf(row->first_words, sizeof row->first_words, "%s", others ? "" : words);
+    row->code = others ? 0 : code;
+    atomic_store_explicit(&s->n_error_rows, n + 1, memory_order_release);
+  }
+  trace_add(&row->count, 1);
+  pthread_mutex_unlock(&rows_lock);
+}
+
 /* The index of a row of n for a new user: one that never had any, then one that is closed, then the last. */
 #define FREE_ROW(table, n)                                                                                             \
   ({                                                                                                                   \

@@ -17,7 +17,7 @@
 #include "trace/histogram.h"
 
 enum {
-  STATS_VERSION = 4,
+  STATS_VERSION = 5,
   STATS_MAX_DEVICES = 16,
   STATS_MAX_OPS = 1024,    /* operators with a row of their own; the last row takes the rest */
   STATS_MAX_POOLS = 64,    /* pools, likewise */
@@ -26,6 +26,7 @@ enum {
   STATS_MAX_SITES = 1024,  /* call sites of allocations, likewise */
   STATS_MAX_MODULES = 128, /* executables and libraries; sites in others have no place */
   STATS_MAX_LEAKS = 64,    /* leaked blocks that are listed; all are counted */
+  STATS_MAX_ERRORS = 64,   /* kinds of error with a row of their own; the last row takes the rest */
 };
 #define STATS_MAGIC 0x54534e43u /* "CNST" */
 
@@ -165,6 +166,14 @@ typedef struct {
   char site[160]; /* caller, as "object(symbol+0x12)" */
 } stats_leak;
 
+/* Errors of one code from one function. */
+typedef struct {
+  char call[56]; /* "": no row */
+  int32_t code;
+  counter count;
+  char first_words[192]; /* the message of the first, without the call and the code */
+} stats_error;
+
 typedef struct {
   uint32_t magic, version;
   int32_t pid;
@@ -193,6 +202,8 @@ typedef struct {
   _Atomic uint32_t n_modules;
   stats_module modules[STATS_MAX_MODULES];
   stats_site sites[STATS_MAX_SITES]; /* a hash table by address */
+  _Atomic uint32_t n_error_rows;
+  stats_error error_rows[STATS_MAX_ERRORS];
 } stats_file;
 
 /* The heap of a device, or of a kind of host memory; NULL where the number is neither. */

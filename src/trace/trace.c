@@ -62,8 +62,6 @@ bool trace_ask(void) {
   return on;
 }
 
-void trace_error(void) { trace_add(&trace_stats()->n_errors, 1); }
-
 void trace_close(void) {
   trace_stats()->ended_ns = now_ns();
   atomic_store(&trace_stats()->ended, 1);

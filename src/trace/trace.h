@@ -48,7 +48,8 @@ static inline void trace_max(counter *c, uint64_t n) {
   }
 }
 
-void trace_error(void);
+/* A call that returns an error. The words may be "". */
+void trace_error(const char *call, int code, const char *words);
 
 /* At the end of the process: no more task runs. Lists what was never freed. */
 void trace_close(void);

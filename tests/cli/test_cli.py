@@ -34,8 +34,12 @@ int main(int argc, char **argv) {
   static char host[4096];
   void *device;
   size_t free_bytes, total;
+  int32_t id;
   CHECK(aclInit(NULL));
+  if (strcmp(mode, "wrong") == 0)
+    for (int i = 0; i < 3; i++) aclrtGetDevice(&id);
   CHECK(aclrtSetDevice(0));
+  if (strcmp(mode, "wrong") == 0) aclrtGetDevice(NULL), aclrtMalloc(NULL, 1, ACL_MEM_MALLOC_HUGE_FIRST);
   CHECK(aclrtMalloc(&device, 1 << 20, ACL_MEM_MALLOC_HUGE_FIRST));
   CHECK(aclrtMemcpy(device, sizeof host, host, sizeof host, ACL_MEMCPY_HOST_TO_DEVICE));
   CHECK(aclrtGetMemInfo(ACL_HBM_MEM, &free_bytes, &total));
@@ -91,11 +95,12 @@ FORGER = r"""
 #include "trace/stats.h"
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 int main(int argc, char **argv) {
   static stats_file s = {.magic = STATS_MAGIC, .pid = 1, .ended = 1, .soc_name = "Ascend910A", .program = "/bin/forged",
-                         .started_ns = 1000, .ended_ns = 2500001000, .n_devices = 1, .n_errors = 4, .n_leaks = 70,
-                         .n_ops = 20};
+                         .started_ns = 1000, .ended_ns = 2500001000, .n_devices = 1, .n_errors = 9, .n_leaks = 70,
+                         .n_ops = 20, .n_error_rows = 2};
   s.version = argc > 1 ? atoi(argv[1]) : 0;
   s.device[0].size_bytes = 32ull << 30;
   for (int i = 0; i < 20; i++) {
@@ -108,6 +113,9 @@ int main(int argc, char **argv) {
   s.ops[7].workspace_partials_bytes = 192;
   for (int i = 0; i < STATS_MAX_LEAKS; i++)
     s.leaks[i] = (stats_leak){.size_bytes = 2048, .number = 5 + i, .device = -1, .call = "aclrtMallocHost", .site = "a(b+0x1)"};
+  s.error_rows[0] = (stats_error){.call = "aclrtGetDevice", .code = 107002, .count = 2, .first_words = "no context"};
+  s.error_rows[1] = (stats_error){.call = "aclrtMalloc", .code = 207001, .count = 7};
+  memset(s.error_rows[1].first_words, 'x', sizeof s.error_rows[1].first_words - 1);
   char path[4096];
   snprintf(path, sizeof path, "%s/1.stats", getenv("CANNON_STATS_DIR"));
   FILE *f = fopen(path, "w");
@@ -251,6 +259,19 @@ class Run(CliTest):
         self.assertEqual(process["copies"]["host_to_device"],
                          {"count": 5, "bytes": 320, "pageable_count": 0, "pageable_bytes": 0})
 
+    def test_errors_are_reported_by_kind(self):
+        lines = execute(CANNON, "run", self.program, "wrong").stderr.splitlines()
+        at = lines.index("  errors: 5 calls returned one")
+        self.assertRegex(lines[at + 1], r"^ +3  aclrtGetDevice, 107002: no context in this thread, expected ")
+        self.assertEqual({line.split(":")[0].strip() for line in lines[at + 2:at + 4]},
+                         {"1  aclrtGetDevice, 100000", "1  aclrtMalloc, 100000"})
+        done, report = self.run_json(self.program, "wrong")
+        (process,) = report["processes"]
+        kinds = [(k["call"], k["code"], k["count"]) for k in process["error_kinds"]]
+        self.assertEqual((process["errors"], kinds), (5, [("aclrtGetDevice", 107002, 3), ("aclrtGetDevice", 100000, 1),
+                                                          ("aclrtMalloc", 100000, 1)]))
+        self.assertIn("expected", process["error_kinds"][1]["first_message"])
+
     def test_leak_is_reported(self):
         _, report = self.run_json(self.program, "leak")
         (block,) = report["processes"][0]["leaks"]["blocks"]
@@ -278,7 +299,7 @@ class Run(CliTest):
                          [(int(done.stdout), "running", None)])
 
     def test_summary_of_a_large_program(self):
-        lines = execute(CANNON, "run", self.forger, "4").stderr.splitlines()
+        lines = execute(CANNON, "run", self.forger, "5").stderr.splitlines()
         text = "\n".join(lines)
         self.assertIn("forged (process 1): Ascend910A, 1 device of 32.0 GiB, 2.50 s", text)
         times = [line.split() for line in lines if line.strip().startswith("Op") and "%" in line]
@@ -286,20 +307,20 @@ class Run(CliTest):
         self.assertEqual(times[0], ["Op19", "2", "20.0", "ms", "9.5", "%", "10.0", "ms"])
         self.assertRegex(text, r"5 more +10 +15\.0 ms +7\.1 %")
         self.assertRegex(text, r"Op07 +704 B +512 B +0 B +192 B")
-        self.assertIn("errors: 4 calls", text)
+        self.assertRegex(text, r"errors: 9 calls returned one\n +7  aclrtMalloc, 207001: x+\.\.\.\n +2  aclrtGetDevice, 107002: no context\n")
         self.assertIn("leaks: 70 blocks", text)
         self.assertRegex(text, r"2\.00 KiB  pinned, allocation 5, aclrtMallocHost from a\(b\+0x1\)")
         self.assertRegex(text, r"\n +62 more$")
         self.assertLessEqual(len(lines), 40)
         self.assertLessEqual(max(map(len, lines)), 110)
-        _, report = self.run_json(self.forger, "4")
+        _, report = self.run_json(self.forger, "5")
         (process,) = report["processes"]
         self.assertEqual((len(process["operators"]), len(process["leaks"]["blocks"]), process["leaks"]["count"]), (20, 64, 70))
 
     def test_statistics_of_another_version(self):
         done = execute(CANNON, "run", self.forger, "77")
         self.assertEqual(done.returncode, 0)
-        self.assertIn("version 77, expected 4", done.stderr)
+        self.assertIn("version 77, expected 5", done.stderr)
         self.assertNotIn("no Cannon", done.stderr)
 
     def test_environment_of_the_program(self):
