@@ -124,10 +124,16 @@ typedef union {
   char room[sizeof(aclIntArray) + sizeof(int64_t)];
 } one_int;
 
-static one_int one_int_of(int64_t value) {
-  one_int a = {.array = {.size = 1}};
-  a.array.value[0] = value;
-  return a;
+static const aclIntArray *one_int_set(one_int *a, int64_t value) {
+  a->array.size = 1;
+  a->array.value[0] = value;
+  return &a->array;
+}
+
+/* The arguments of a convolution along one axis, with its arrays in `room`. */
+static conv_arguments time_arguments(one_int room[2], int64_t pad) {
+  const aclIntArray *one = one_int_set(&room[0], 1);
+  return (conv_arguments){.stride = one, .padding = one_int_set(&room[1], pad), .dilation = one, .groups = 1};
 }
 
 static status expect_three(const tensor *t, const char *name) {
@@ -142,8 +148,8 @@ status prepare_conv_tbc(executor *e, const op_arg *a) {
   TRY(expect_three(a[4].tensor, "output"));
   const tensor self = permuted(a[0].tensor, tbc_data), weight = permuted(a[1].tensor, tbc_weight),
                output = permuted(a[4].tensor, tbc_data);
-  const one_int one = one_int_of(1), pad = one_int_of(a[3].integer);
-  const conv_arguments c = {.stride = &one.array, .padding = &pad.array, .dilation = &one.array, .groups = 1};
+  one_int room[2];
+  const conv_arguments c = time_arguments(room, a[3].integer);
   return prepare_forward(e, &self, &weight, a[2].tensor, &output, &c, "output");
 }
 
@@ -304,7 +310,7 @@ status prepare_conv_tbc_backward(executor *e, const op_arg *a) {
     b.t[i] = &t[i];
   }
   b.t[CONV_GRAD_BIAS] = given[CONV_GRAD_BIAS];
-  const one_int one = one_int_of(1), pad = one_int_of(a[4].integer);
-  const conv_arguments c = {.stride = &one.array, .padding = &pad.array, .dilation = &one.array, .groups = 1};
+  one_int room[2];
+  const conv_arguments c = time_arguments(room, a[4].integer);
   return conv_prepare_gradients(e, &b, &c);
 }
