@@ -86,13 +86,13 @@ def quarter(low, high):
     return lambda gen: gen.integer(4 * low, 4 * high) / 4
 
 
-# In double x beta is rounded before it is an exponent, which may be 700.
+# In double x beta, or the cubic of gelu, is rounded before it is an exponent, which may be 700.
 def row(function, *draws, ulps=2, ulps64=8):
     return Row(function, draws, ulps, ulps64)
 
 
 ACTIVATIONS = {
-    "Gelu": row(gelu, ulps64=16), "Silu": row(swish), "Mish": row(mish), "LogSigmoid": row(lambda x: -softplus(-x)),
+    "Gelu": row(gelu_tanh, ulps64=2000), "Silu": row(swish), "Mish": row(mish), "LogSigmoid": row(lambda x: -softplus(-x)),
     "Softplus": row(softplus, lambda gen: gen.pick((0.5, 1, 2, 3)), quarter(1, 25), ulps64=2000), "Selu": row(selu),
     "Elu": row(elu, lambda gen: gen.pick((0.5, 1, 2)), lambda gen: gen.pick((1, 2)), lambda gen: gen.pick((1, 0.5))),
     "Celu": row(lambda x, a: np.where(x > 0, x, a * np.expm1(np.minimum(x, 0) / a)), lambda gen: gen.pick((0.5, 1, 4))),
@@ -242,7 +242,7 @@ def smooth(function):
 
 # Where a function has a kink, what its gradient is there is said outright.
 GRADIENTS = {
-    "GeluBackward": row(smooth(gelu), ulps=3), "SiluBackward": row(smooth(swish)), "MishBackward": row(smooth(mish)),
+    "GeluBackward": row(smooth(gelu_tanh), ulps=3), "SiluBackward": row(smooth(swish)), "MishBackward": row(smooth(mish)),
     "SwishBackward": row(smooth(swish), lambda gen: gen.pick((1, 0.5, 1.75))),
     "SoftplusBackward": row(lambda g, x, b, t: g * np.where(x * b > t, 1, ref.sigmoid(x * b)),
                             lambda gen: gen.pick((0.5, 1, 3)), quarter(1, 20)),
