@@ -243,9 +243,11 @@ class Convolutions(unittest.TestCase):
 
     def setting(self, gen, n):
         c = Case(gen, n)
+        if gen.chance(0.3):
+            c.pad_unevenly(gen)
         data = gen.pick(((NCHW, NC1HWC0), (NCDHW, NDC1HWC0))[n - 2])
         weight = gen.pick(((NCHW, FRACTAL_Z), (NCDHW, FRACTAL_Z_3D))[n - 2])
-        a = {"strides": (1, 1, *c.g.stride), "pads": [p for p in c.g.pad for _ in range(2)], "dilations": (1, 1, *c.g.dilation),
+        a = {"strides": (1, 1, *c.g.stride), "pads": c.pads(), "dilations": (1, 1, *c.g.dilation),
              "groups": c.groups, "data_format": ("NCHW", "NCDHW")[n - 2]}
         return c, data, weight, a
 
@@ -299,7 +301,7 @@ class Convolutions(unittest.TestCase):
         y, a = Operand.empty(F32, (1, 3, 3, 3), NCHW), {"strides": (1, 1, 1, 1), "pads": (0, 0, 0, 0), "data_format": "NCHW"}
         for change, words in (({"strides": (2, 1, 1, 1)}, "strides has 2 for axis N, expected 1"),
                               ({"strides": (1, 1)}, "strides has 2 elements, expected 4"),
-                              ({"pads": (1, 0, 0, 0)}, "pads has 1 and 0 for axis 0, expected the same"),
+                              ({"pads": (1, 0)}, "pads has 2 elements, expected 4"),
                               ({"data_format": "NHWC"}, "x has format NCHW, expected that of data_format, NHWC"),
                               ({"data_format": "ABCD"}, "data_format is \"ABCD\""),
                               ({"offset_x": 1}, "offset_x is 1, expected 0"),

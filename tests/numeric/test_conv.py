@@ -32,7 +32,9 @@ class Geometry:
 def windows(x, kernel, stride, pad, dilation, out):
     """[..., *kernel, *out] of x [..., *size]: what each window sees."""
     n = len(kernel)
-    x = np.pad(x, [(0, 0)] * (x.ndim - n) + [(p, p + s + k * d) for p, s, k, d in zip(pad, stride, kernel, dilation)])
+    ends = [(p, max(0, s * (o - 1) + (k - 1) * d + 1 - p - size))
+            for p, s, k, d, o, size in zip(pad, stride, kernel, dilation, out, x.shape[-n:])]
+    x = np.pad(x, [(0, 0)] * (x.ndim - n) + ends)
     result = np.zeros((*x.shape[:x.ndim - n], *kernel, *out), x.dtype)
     for k in itertools.product(*(range(i) for i in kernel)):
         at = tuple(slice(i * d, i * d + s * (o - 1) + 1, s) for i, d, s, o in zip(k, dilation, stride, out))
@@ -125,10 +127,26 @@ class Case:
         self.weight = (self.groups * m, c, *self.g.kernel)
         self.x = (self.batch, self.groups * c, *self.g.size)
         self.y = (self.batch, self.groups * m, *self.g.out)
+        self.end = None                                                      # padding at the high end; None: as at the low one
         self.more = [0] * n                                                  # output padding of the transposed
-        for i in range(n):
-            room = self.g.size[i] + 2 * self.g.pad[i] - self.g.dilation[i] * (self.g.kernel[i] - 1) - 1
-            self.more[i] = room % self.g.stride[i]
+        self.settle()
+
+    def settle(self):
+        """What follows from the geometry."""
+        g = self.g
+        for i in range(self.n):
+            room = g.size[i] + g.pad[i] + (self.end or g.pad)[i] - g.dilation[i] * (g.kernel[i] - 1) - 1
+            g.out[i], self.more[i] = room // g.stride[i] + 1, room % g.stride[i]
+        self.y = (*self.y[:2], *g.out)
+
+    def pad_unevenly(self, gen):
+        g = self.g
+        least = [d * (k - 1) + 1 - s - p for d, k, s, p in zip(g.dilation, g.kernel, g.size, g.pad)]
+        self.end = [gen.integer(max(0, low), max(0, low) + 3) for low in least]
+        self.settle()
+
+    def pads(self):
+        return [p for both in zip(self.g.pad, self.end or self.g.pad) for p in both]
 
     def split(self, t, channels_at=1):
         """[batch, groups, channels, ...] of [batch, channels, ...]"""
@@ -155,7 +173,8 @@ class Case:
     def arguments(self, gen, transposed):
         array = lambda v: Ints(v[0]) if len(set(v)) == 1 and gen.chance(0.2) else Ints(*v)
         g = self.g
-        return [array(g.stride), array(g.pad), array(g.dilation), transposed, Ints(*self.more), self.groups]
+        pad = Ints(*self.pads()) if self.end else array(g.pad)
+        return [array(g.stride), pad, array(g.dilation), transposed, Ints(*self.more), self.groups]
 
 
 def checked(got, passes, operands, d, terms, what, more=0.0):
@@ -186,6 +205,30 @@ class Convolutions(unittest.TestCase):
         add = bias.get().astype(np.float64).reshape(-1, *[1] * n) if bias else 0.0
         terms = int(np.prod(c.weight)) // (1 if transposed else c.weight[0])
         checked(out.get(), c.of_input if transposed else c.forward, (x.get(), w.get()), kinds[2], terms, "output", add)
+
+    def test_pads_by_end(self):
+        """A value for each end: of one axis forwards, of two."""
+        def body(gen):
+            n, transposed = gen.pick(((1, False), (2, False), (2, True)))
+            c, d = Case(gen, n), gen.pick(FLOATS)
+            c.pad_unevenly(gen)
+            if gen.chance(0.3):                                              # enough channels for other kernels
+                c.groups, c.weight = 1, (gen.integer(16, 40), gen.integer(16, 40), *c.g.kernel)
+                c.x, c.y = (c.batch, c.weight[1], *c.g.size), (c.batch, c.weight[0], *c.g.out)
+            shape_in, shape_out = (c.y, c.x) if transposed else (c.x, c.y)
+            x, w, out = numbers(gen, d, shape_in), numbers(gen, d, c.weight), gen.out(d, shape_out)
+            run("aclnnConvolution", x, w, None, *c.arguments(gen, transposed), out, 0)
+            terms = int(np.prod(c.weight)) // (1 if transposed else c.weight[0])
+            checked(out.get(), c.of_input if transposed else c.forward, (x.get(), w.get()), d, terms, "output")
+            grad, back, to_w = numbers(gen, d, shape_out), gen.out(d, shape_in), gen.out(d, c.weight)
+            run("aclnnConvolutionBackward", grad, x, w, None, *c.arguments(gen, transposed), Bools(True, True, False), 0,
+                back, to_w, None)
+            of_x, of_y = (grad, x) if transposed else (x, grad)
+            terms = int(np.prod(c.weight))
+            checked(back.get(), c.forward if transposed else c.of_input, (grad.get(), w.get()), d, terms, "gradInput")
+            terms = c.batch * int(np.prod(c.g.out))
+            checked(to_w.get(), c.of_weight, (of_x.get(), of_y.get()), d, terms, "gradWeight")
+        each_case(self, "aclnnConvolution with pads by end", 4 * CASES, body)
 
     def test_forward(self):
         for n, transposed in itertools.product((1, 2, 3), (False, True)):

@@ -10,17 +10,25 @@ static status expect_array(const aclIntArray *a, const char *name, int n, int64_
 
 static int64_t value_of(const aclIntArray *a, int i) { return a->value[a->size == 1 ? 0 : i]; }
 
+/* Whether padding has two values for each axis, of its low end and its high one. */
+static bool pads_by_end(const conv_arguments *a, int n) {
+  return a->padding->size == 2 * (uint64_t)n && (a->by_end || n == 2 || (n == 1 && !a->transposed));
+}
+
 static status expect_arguments(const conv_arguments *a, int n) {
   TRY(expect_array(a->stride, "stride", n, 1));
-  TRY(expect_array(a->padding, "padding", n, 0));
+  TRY(expect_array(a->padding, "padding", pads_by_end(a, n) ? 2 * n : n, 0));
   TRY(expect_array(a->dilation, "dilation", n, 1));
   if (a->output_padding && a->transposed) TRY(expect_array(a->output_padding, "outputPadding", n, 0));
   EXPECT(a->groups >= 1 && a->groups <= INT32_MAX, "groups is %jd, expected 1 or more", (intmax_t)a->groups);
   return ST_OK;
 }
 
-/* The sizes of axis i of both sides. */
-static status size_axis(conv_geometry *g, const conv_arguments *a, int axis, int i, int64_t size) {
+/* The padding of axis i and the sizes of both its sides. */
+static status size_axis(conv_geometry *g, const conv_arguments *a, int axis, int i, int n, int64_t size) {
+  const bool by_end = pads_by_end(a, n);
+  g->pad[axis] = value_of(a->padding, by_end ? 2 * i : i);
+  const int64_t pads = g->pad[axis] + value_of(a->padding, by_end ? 2 * i + 1 : i);
   const int64_t reach = (g->kernel[axis] - 1) * g->dilation[axis] + 1;
   if (a->transposed) {
     const int64_t more = a->output_padding ? value_of(a->output_padding, i) : 0;
@@ -28,14 +36,14 @@ static status size_axis(conv_geometry *g, const conv_arguments *a, int axis, int
            "outputPadding[%d] is %jd, expected less than the stride, %jd, or the dilation, %jd", i, (intmax_t)more,
            (intmax_t)g->stride[axis], (intmax_t)g->dilation[axis]);
     g->out[axis] = size;
-    g->in[axis] = (size - 1) * g->stride[axis] - 2 * g->pad[axis] + reach + more;
-    EXPECT(g->in[axis] > 0, "padding[%d] is %jd, expected an output to be left", i, (intmax_t)g->pad[axis]);
+    g->in[axis] = (size - 1) * g->stride[axis] - pads + reach + more;
+    EXPECT(g->in[axis] > 0, "padding along axis %d is %jd together, expected an output to be left", i, (intmax_t)pads);
     return ST_OK;
   }
   g->in[axis] = size;
-  EXPECT(size + 2 * g->pad[axis] >= reach, "input has %jd elements along axis %d, expected room for a kernel of %jd",
+  EXPECT(size + pads >= reach, "input has %jd elements along axis %d, expected room for a kernel of %jd",
          (intmax_t)size, i, (intmax_t)reach);
-  g->out[axis] = conv_quotient(size + 2 * g->pad[axis] - reach, g->stride[axis]) + 1;
+  g->out[axis] = conv_quotient(size + pads - reach, g->stride[axis]) + 1;
   return ST_OK;
 }
 
@@ -66,13 +74,12 @@ status conv_geometry_init(conv_geometry *g, const tensor *input, const tensor *w
     if (i < 0) continue;
     g->kernel[axis] = weight->dims[2 + i];
     g->stride[axis] = value_of(a->stride, i);
-    g->pad[axis] = value_of(a->padding, i);
     g->dilation[axis] = value_of(a->dilation, i);
     EXPECT(g->kernel[axis] > 0 && g->kernel[axis] <= INT32_MAX, "weight has shape %s, expected a kernel",
            shape_text(weight->dims, weight->rank, text));
     EXPECT(input->dims[lead + i] > 0 && input->dims[lead + i] <= INT32_MAX,
            "input has %jd elements along axis %d, expected some", (intmax_t)input->dims[lead + i], i);
-    TRY(size_axis(g, a, axis, i, input->dims[lead + i]));
+    TRY(size_axis(g, a, axis, i, *n, input->dims[lead + i]));
   }
   return ST_OK;
 }

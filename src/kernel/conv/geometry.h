@@ -17,6 +17,7 @@ enum { CONV_AXES = 3 };
 typedef struct {
   int64_t batch, groups, channels, rows;
   int64_t in[CONV_AXES], out[CONV_AXES], kernel[CONV_AXES], stride[CONV_AXES], pad[CONV_AXES], dilation[CONV_AXES];
+  /* pad: at the low end; how much there is at the other one follows from the sizes */
 } conv_geometry;
 
 /* Where the elements of x, y or w are; strides in bytes. */
@@ -26,11 +27,12 @@ typedef struct {
   int dtype;
 } conv_operand;
 
-/* How a call gives it. Arrays have a value for each axis, or one for all. */
+/* How a call gives it. Arrays have a value for each axis, or one for all; padding of one or two axes may have one for each
+ * end of each axis, the low one first, of any number where by_end is set. */
 typedef struct {
   const aclIntArray *stride, *padding, *dilation, *output_padding; /* output_padding: NULL where there is none */
   int64_t groups;
-  bool transposed;
+  bool transposed, by_end;
 } conv_arguments;
 
 /* input, weight: as the call has them, [batch, channels, axes...], or without the batch; *n: the number of axes. */

@@ -12,7 +12,7 @@ typedef union {
   char room[sizeof(aclIntArray) + CONV_AXES * sizeof(int64_t)];
 } axis_list;
 
-enum { STRIDE, PAD, DILATION, OUTPUT_PADDING, N_LISTS };
+enum { STRIDE, DILATION, OUTPUT_PADDING, N_LISTS };
 
 typedef struct {
   axis_list of[N_LISTS];
@@ -69,27 +69,18 @@ static status per_axis(const aclIntArray *list, const char *name, const char *da
   return ST_OK;
 }
 
-static status pads_of(const aclIntArray *pads, int n_axes, axis_list *to) {
-  EXPECT(pads->size == 2 * (uint64_t)n_axes, "pads has %ju elements, expected %d", (uintmax_t)pads->size, 2 * n_axes);
-  to->array.size = (uint64_t)n_axes;
-  for (int i = 0; i < n_axes; ++i) {
-    EXPECT(pads->value[2 * i] == pads->value[2 * i + 1], "pads has %jd and %jd for axis %d, expected the same",
-           (intmax_t)pads->value[2 * i], (intmax_t)pads->value[2 * i + 1], i);
-    to->array.value[i] = pads->value[2 * i];
-  }
-  return ST_OK;
-}
-
 /* a: strides, pads, dilations, groups, data_format. */
 static status lists_of(const op_arg *a, int rank, axis_lists *l) {
   const char *data_format = a[4].string, *known = canonical(rank);
   EXPECT(strlen(data_format) == strlen(known) && strspn(data_format, known) == strlen(known),
          "data_format is \"%.32s\", expected %s or %s", data_format, known, rank == 4 ? "NHWC" : "NDHWC");
   TRY(per_axis(a[0].ints, "strides", data_format, 1, &l->of[STRIDE]));
-  TRY(pads_of(a[1].ints, rank - 2, &l->of[PAD]));
+  EXPECT(a[1].ints->size == 2 * (uint64_t)(rank - 2), "pads has %ju elements, expected %d", (uintmax_t)a[1].ints->size,
+         2 * (rank - 2));
   TRY(per_axis(a[2].ints, "dilations", data_format, 1, &l->of[DILATION]));
   l->a = (conv_arguments){.stride = &l->of[STRIDE].array,
-                          .padding = &l->of[PAD].array,
+                          .padding = a[1].ints,
+                          .by_end = true,
                           .dilation = &l->of[DILATION].array,
                           .groups = a[3].integer};
   return ST_OK;
