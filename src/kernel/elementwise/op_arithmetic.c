@@ -53,11 +53,12 @@ status prepare_power(executor *e, const op_arg *a) {
   const tensor *self = a[0].tensor;
   const scalar *exponent = a[1].scalar;
   const double y = scalar_real(exponent);
-  EXPECT(dtype_is_float(self->dtype) || dtype_class_of(exponent->dtype) >= CLASS_FLOAT || y >= 0,
+  const bool of_floats = dtype_class_of(self->dtype) >= CLASS_FLOAT;
+  const bool real = dtype_class_of(exponent->dtype) != CLASS_COMPLEX || exponent->imaginary == 0;
+  EXPECT(of_floats || dtype_class_of(exponent->dtype) >= CLASS_FLOAT || y >= 0,
          "exponent is %g, expected 0 or more as self has dtype %s", y, dtype_name(self->dtype));
   int function = EW_pows;
-  if (dtype_is_float(self->dtype))
-    function = y == 2 ? EW_square : y == 0.5 ? EW_sqrt : y == -1 ? EW_reciprocal : EW_pows;
+  if (of_floats && real) function = y == 2 ? EW_square : y == 0.5 ? EW_sqrt : y == -1 ? EW_reciprocal : EW_pows;
   return prepare_as(e, a, function);
 }
 

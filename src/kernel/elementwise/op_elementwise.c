@@ -1,8 +1,10 @@
 /* Elementwise operators: what types they compute in, and that shapes fit. The functions are in elementwise.def. */
 #include <math.h>
+#include <string.h>
 
 #include "kernel/elementwise/complex.h"
 #include "kernel/elementwise/elementwise_call.h"
+#include "kernel/elementwise/fill.h"
 #include "kernel/engine/loops.h"
 #include "kernel/families.h"
 #include "op/parallel.h"
@@ -169,7 +171,7 @@ status elementwise_check_dtypes(const elementwise_call *g, int function, int *re
   if (!loop[COMPUTE_I32] && dtype_class_of(common) != CLASS_FLOAT) common = t & BOOL_RESULT ? ACL_DOUBLE : ACL_FLOAT;
   if (!loop[compute_type_of(common)])
     return OP_FAIL("%s has dtype %s, expected an integer or BOOL", name_of_float(g), dtype_name(common));
-  TRY(op_expect_dtype(g->out, g->out_name, DTYPES_REAL));
+  TRY(op_expect_dtype(g->out, g->out_name, DTYPES_REAL | DTYPES_COMPLEX));
   if (!(t & BOOL_RESULT) && !dtype_can_cast(common, g->out->dtype))
     return OP_FAIL("%s has dtype %s, expected one that the result's %s can be cast to", g->out_name,
                    dtype_name(g->out->dtype), dtype_name(common));
@@ -217,7 +219,7 @@ compute_value elementwise_value(const elementwise_parameter *p, compute_type com
 static bool plan_contiguous(elementwise_plan *p, const elementwise_call *g, int function, compute_type compute) {
   static const int native[N_COMPUTE] = {ACL_FLOAT, ACL_DOUBLE, ACL_INT32, ACL_INT64};
   bool linear = g->out->dtype == native[compute];
-  if (!g->out->contiguous) return false;
+  if (!g->out->contiguous || dtype_class_of(g->out->dtype) == CLASS_COMPLEX) return false;
   for (int k = 0; k < g->n_inputs; ++k) {
     if (!g->in[k]->contiguous || !same_dims(g->in[k], g->out)) return false;
     linear &= g->in[k]->dtype == native[compute];
@@ -250,6 +252,7 @@ static void plan_any(elementwise_plan *p, const elementwise_call *g, int functio
 
 /* The sign of a 16-bit float is a bit, which needs no conversion; two that lie side by side are a word. */
 static void negate_bits(elementwise_plan *p) {
+  views[0].dtype = dtype_part(g->out->dtype);
   p->function = EW_bitwise_xors;
   p->compute = COMPUTE_I32;
   p->parameter[0] = (compute_value){.i32 = 0x8000};
@@ -282,15 +285,27 @@ static const char *complex_argument(const elementwise_call *g) {
   return NULL;
 }
 
-/* The result is complex, or a truth value, a magnitude or an angle, which is stored as one. */
+/* The result is complex, or a truth value, which either may be stored as, or a magnitude or an angle, which are real. */
 static status prepare_of_complex(executor *e, int function, const elementwise_call *g, const char *name) {
-  const uint64_t complex = DTYPE_BIT(ACL_COMPLEX32) | DTYPE_BIT(ACL_COMPLEX64) | DTYPE_BIT(ACL_COMPLEX128);
   const bool truth = traits[function] & BOOL_RESULT, magnitude = function == EW_abs || function == EW_angle;
   EXPECT(complex_functions->of[function], "%s is complex, expected a real number", name);
-  for (int k = 0; k < g->n_inputs; ++k) TRY(op_expect_dtype(g->in[k], g->in_name[k], DTYPES_REAL | complex));
-  TRY(op_expect_dtype(g->out, g->out_name, truth ? DTYPES_REAL : magnitude ? DTYPES_FLOAT : complex));
+  for (int k = 0; k < g->n_inputs; ++k) TRY(op_expect_dtype(g->in[k], g->in_name[k], DTYPES_REAL | DTYPES_COMPLEX));
+  TRY(op_expect_dtype(g->out, g->out_name, magnitude ? DTYPES_FLOAT : DTYPES_COMPLEX | (truth ? DTYPES_REAL : 0)));
   TRY(check_shapes(g));
-  return complex_prepare(e, function, g, truth || magnitude);
+  return complex_prepare(e, function, g);
+}
+
+/* A real function's result as a complex number: the real parts, and zeros for the others. */
+static status run_into_complex(const executor *e, void *const *at, void *scratch) {
+  const elementwise_plan *p = &PLAN(e, const elementwise_op_plan)->plan;
+  view imaginary = {.rank = p->rank, .dtype = p->dtype[0]};
+  fill_plan zeros;
+  memcpy(imaginary.dims, p->dims, sizeof p->dims[0] * p->rank);
+  memcpy(imaginary.strides, p->strides[0], sizeof p->dims[0] * p->rank);
+  fill_plan_init(&zeros, &imaginary, NULL);
+  TRY(run(e, at, scratch));
+  fill_run(&zeros, (char *)at[PLAN(e, const elementwise_op_plan)->operand[0]] + dtype_bytes(p->dtype[0]), e->cost_ns);
+  return ST_OK;
 }
 
 /* ---- the operators ----------------------------------------------------------------------------------------------- */
@@ -318,7 +333,7 @@ status elementwise_prepare(executor *e, int function, const elementwise_call *g)
     bytes += e->operands[g->operand[k]].extent_bytes;
   }
   executor_cost(e, bytes, traits[function] & SLOW ? (uint64_t)g->out->n * 64 : 0);
-  e->run = run;
+  e->run = dtype_class_of(g->out->dtype) == CLASS_COMPLEX ? run_into_complex : run;
   return ST_OK;
 }
 
