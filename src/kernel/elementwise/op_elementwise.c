@@ -18,9 +18,11 @@ enum {
   NO_BOOL = 16,         /* truth values are refused */
   CONDITION_FIRST = 32, /* the first tensor is a condition: bool or uint8, no part of the promotion */
   MASK_SECOND = 64,     /* the second is one, and the first's dtype is the result's, whatever the others' are */
+  TO_INTEGER = 128,     /* a float, but where the operands are integers it may be stored as one, truncated */
+  BOOL_TO_FLOAT = 256,  /* of truth values alone a float, which may be stored as anything */
 };
 
-static const uint8_t traits[N_EW] = {
+static const uint16_t traits[N_EW] = {
     [EW_exp] = SLOW,
     [EW_log] = SLOW,
     [EW_rsqrt] = SLOW,
@@ -28,16 +30,19 @@ static const uint8_t traits[N_EW] = {
     [EW_tanh] = SLOW,
     [EW_exp2... EW_logit] = SLOW,
     [EW_gelu... EW_log_sigmoid] = SLOW,
-    [EW_elu... EW_selu] = SLOW,
+    [EW_elu... EW_celu] = SLOW,
+    [EW_selu] = SLOW | TO_INTEGER,
+    [EW_hardsigmoid] = TO_INTEGER,
+    [EW_selu_backward] = TO_INTEGER,
     [EW_gelu_backward... EW_log_sigmoid_backward] = SLOW,
     [EW_glu... EW_geglu_tanh_slope] = SLOW,
     [EW_signbit... EW_is_neg_inf] = BOOL_RESULT,
     [EW_adds] = SCALAR_TYPED,
-    [EW_sub] = NO_BOOL,
-    [EW_subs] = SCALAR_TYPED | NO_BOOL,
+    [EW_subs] = SCALAR_TYPED,
     [EW_neg] = NO_BOOL,
     [EW_muls] = SCALAR_TYPED,
-    [EW_divs] = SCALAR_TYPED,
+    [EW_div] = TO_INTEGER,
+    [EW_divs] = SCALAR_TYPED | TO_INTEGER,
     [EW_logical_not] = BOOL_RESULT,
     [EW_logical_and] = BOOL_RESULT,
     [EW_eqs] = BOOL_RESULT | SCALAR_TYPED,
@@ -58,10 +63,10 @@ static const uint8_t traits[N_EW] = {
     [EW_clamp] = SCALARS_TYPED | NO_BOOL,
     [EW_clamp_min] = SCALARS_TYPED | NO_BOOL,
     [EW_clamp_max] = SCALARS_TYPED | NO_BOOL,
-    [EW_trunc_divs] = SCALAR_TYPED | NO_BOOL,
-    [EW_floor_divs] = SCALAR_TYPED | NO_BOOL,
-    [EW_floor_div] = NO_BOOL,
-    [EW_trunc_div] = NO_BOOL,
+    [EW_trunc_divs] = SCALAR_TYPED | BOOL_TO_FLOAT,
+    [EW_floor_divs] = SCALAR_TYPED | BOOL_TO_FLOAT,
+    [EW_floor_div] = BOOL_TO_FLOAT,
+    [EW_trunc_div] = BOOL_TO_FLOAT,
     [EW_fmod] = SLOW | NO_BOOL,
     [EW_fmods] = SLOW | SCALAR_TYPED | NO_BOOL,
     [EW_remainder] = SLOW | NO_BOOL,
@@ -80,10 +85,10 @@ static const uint8_t traits[N_EW] = {
     [EW_shift_right] = NO_BOOL,
     [EW_logical_or] = BOOL_RESULT,
     [EW_logical_xor] = BOOL_RESULT,
-    [EW_atan2] = SLOW,
+    [EW_atan2] = SLOW | TO_INTEGER,
     [EW_logaddexp] = SLOW,
     [EW_logaddexp2] = SLOW,
-    [EW_xlogy] = SLOW,
+    [EW_xlogy] = SLOW | TO_INTEGER,
     [EW_xlogys] = SLOW | SCALAR_TYPED,
     [EW_xlogy_of] = SLOW | SCALAR_TYPED,
     [EW_is_close] = BOOL_RESULT,
@@ -133,7 +138,7 @@ void elementwise_call_of(const op *o, const op_arg *a, elementwise_call *c) {
 
 /* The dtype that the tensors are computed in together. */
 static status promote_tensors(const elementwise_call *g, int function, int *common) {
-  const uint8_t t = traits[function];
+  const uint16_t t = traits[function];
   *common = ACL_DT_UNDEFINED;
   for (int k = 0; k < g->n_inputs; ++k) {
     const bool condition = t & CONDITION_FIRST ? k == 0 : t & MASK_SECOND && k == 1;
@@ -161,20 +166,24 @@ static const char *name_of_float(const elementwise_call *g) {
 }
 
 status elementwise_check_dtypes(const elementwise_call *g, int function, int *result) {
-  const uint8_t t = traits[function];
+  const uint16_t t = traits[function];
   elementwise_loop *const *loop = loops->elementwise[function];
   int common;
   TRY(promote_tensors(g, function, &common));
   promote_scalars(g, function, &common);
   if (t & NO_BOOL && common == ACL_BOOL) return OP_FAIL("%s has dtype BOOL, expected a number", g->in_name[0]);
+  const bool bool_to_float = t & BOOL_TO_FLOAT && common == ACL_BOOL;
+  int stored = t & TO_INTEGER || bool_to_float ? common : ACL_DT_UNDEFINED; /* as what the output takes it */
   /* Functions that integers don't have bring them to float; to double where a truth value hangs on their last bit. */
-  if (!loop[COMPUTE_I32] && dtype_class_of(common) != CLASS_FLOAT) common = t & BOOL_RESULT ? ACL_DOUBLE : ACL_FLOAT;
+  if (bool_to_float || (!loop[COMPUTE_I32] && dtype_class_of(common) != CLASS_FLOAT))
+    common = t & BOOL_RESULT ? ACL_DOUBLE : ACL_FLOAT;
+  if (stored == ACL_DT_UNDEFINED) stored = common;
   if (!loop[compute_type_of(common)])
     return OP_FAIL("%s has dtype %s, expected an integer or BOOL", name_of_float(g), dtype_name(common));
   TRY(op_expect_dtype(g->out, g->out_name, DTYPES_REAL | DTYPES_COMPLEX));
-  if (!(t & BOOL_RESULT) && !dtype_can_cast(common, g->out->dtype))
+  if (!(t & BOOL_RESULT) && !dtype_can_cast(stored, g->out->dtype))
     return OP_FAIL("%s has dtype %s, expected one that the result's %s can be cast to", g->out_name,
-                   dtype_name(g->out->dtype), dtype_name(common));
+                   dtype_name(g->out->dtype), dtype_name(stored));
   *result = common;
   return ST_OK;
 }
@@ -243,6 +252,7 @@ static void plan_any(elementwise_plan *p, const elementwise_call *g, int functio
   view views[1 + ELEMENTWISE_INPUTS];
   const view *in[ELEMENTWISE_INPUTS];
   view_init(&views[0], g->out);
+  views[0].dtype = dtype_part(g->out->dtype);
   for (int k = 0; k < g->n_inputs; ++k) {
     view_init(&views[k + 1], g->in[k]);
     in[k] = &views[k + 1];
@@ -252,7 +262,6 @@ static void plan_any(elementwise_plan *p, const elementwise_call *g, int functio
 
 /* The sign of a 16-bit float is a bit, which needs no conversion; two that lie side by side are a word. */
 static void negate_bits(elementwise_plan *p) {
-  views[0].dtype = dtype_part(g->out->dtype);
   p->function = EW_bitwise_xors;
   p->compute = COMPUTE_I32;
   p->parameter[0] = (compute_value){.i32 = 0x8000};
