@@ -16,6 +16,13 @@ view view_of(const tensor *t) {
   return v;
 }
 
+view view_of_parts(const tensor *t) {
+  view v;
+  view_init(&v, t);
+  v.dtype = dtype_part(t->dtype);
+  return v;
+}
+
 int64_t view_elements(const view *v) {
   int64_t n = 1;
   for (int d = 0; d < v->rank; ++d) n *= v->dims[d];

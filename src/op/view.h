@@ -21,6 +21,9 @@ void view_init(view *v, const tensor *t);
 view view_of(const tensor *t);
 int64_t view_elements(const view *v);
 
+/* Of a complex tensor the real parts, the imaginary ones dtype_bytes(v.dtype) behind them; of any other itself. */
+view view_of_parts(const tensor *t);
+
 /* Row-major without gaps. */
 view view_contiguous(int dtype, int rank, const int64_t *dims);
 

@@ -8,7 +8,7 @@ correctly rounded arithmetic.
 """
 import numpy as np
 
-from dtypes import F32, F64, LD, computed_in
+from dtypes import F32, F64, LD, PART, computed_in
 
 np.seterr(all="ignore")
 
@@ -32,6 +32,23 @@ def check(got, exact, out, computing=None, ulps=2, slack=0, zero_sign=False, wha
     if zero_sign:
         good &= ~((got == 0) & (exact == 0)) | (np.signbit(got) == np.signbit(exact))
     complain(got, exact, good, what, lambda i: f"between {lo[i]!r} and {hi[i]!r}")
+
+
+def check_truncated(got, exact, target, ulps=2, slack=0, what="result"):
+    """A float stored as an integer, which it saturates, or as a truth value; NaN is 0, and true."""
+    if target.kind == "b":
+        check_equal(got, exact != 0, what)
+        return
+    lo, hi = bounds(exact, F32, F32, ulps, slack)
+    lo, hi = (np.clip(np.trunc(np.where(np.isnan(exact), 0, v).astype(LD)), target.min, target.max) for v in (lo, hi))
+    complain(got, exact, (lo <= got.astype(LD)) & (got.astype(LD) <= hi), what, lambda i: f"between {lo[i]!r} and {hi[i]!r}")
+
+
+def check_parts(got, exact, out, ulps=2, slack=0, what="result"):
+    """The same of complex numbers: each part by itself; slack is of both, or (of real parts, of imaginary ones)."""
+    of = slack if isinstance(slack, tuple) else (slack, slack)
+    for name, s in zip(("real", "imag"), of):
+        check(getattr(got, name), getattr(exact, name), PART[out], PART[out], ulps, s, what=f"{what}: {name}")
 
 
 def check_equal(got, expected, what="result"):

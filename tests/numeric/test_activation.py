@@ -7,7 +7,7 @@ import numpy as np
 
 import reference as ref
 from acl import INVALID, Scalar, Tensor, _schemas, refused, run
-from dtypes import F16, F32, F64, FLOATS, FLOATS64, I32, INTS, LD, computed_in
+from dtypes import F16, F32, F64, FLOATS, FLOATS64, I8, I32, INTS, LD, computed_in
 from gen import each_case
 from test_elementwise import same_bits_elsewhere, verify
 from test_unary import erfc
@@ -144,6 +144,20 @@ class Activations(unittest.TestCase):
                zero_sign=False, slack=LD(2) ** -1074 * 1100 if d is F64 else 0)
         if not inplace:
             same_bits_elsewhere(gen, op, [x] + scalars, y)
+
+    def test_of_integers(self):
+        """Floats, truncated where integers store them."""
+        def case(gen):
+            d, shape, name = gen.pick((I8, I32)), gen.shape(), gen.pick(("Selu", "Hardsigmoid", "SeluBackward"))
+            inplace = name != "SeluBackward" and gen.chance(0.4)
+            x = gen.out(d, shape, gen.values(d, shape, limit=2 ** 20))
+            y = gen.tensor(d, shape, gen.values(d, shape, limit=100))
+            before, out = x.get().astype(LD), x if inplace else gen.out(d, shape)
+            backward = name == "SeluBackward"
+            run(f"aclnn{'Inplace' if inplace else ''}{name}", x, *([y] if backward else []), *([] if inplace else [out]))
+            exact = GRADIENTS[name].function(before, y.get().astype(LD)) if backward else ACTIVATIONS[name].function(before)
+            ref.check_truncated(out.get(), exact, d, what=name)
+        each_case(self, "activations of integers", 2 * CASES, case)
 
     def test_gelu_v2(self):
         def case(gen):

@@ -327,6 +327,45 @@ class Divisions(unittest.TestCase):
                 run("aclnn" + op, Tensor.of(d, [d.min]), Tensor.of(d, [-1]), out)
                 ref.check_equal(out.get(), [expected], f"{op} of {d}")
 
+    def into_integers(self, gen):
+        """Quotients, angles and logarithms of integers are floats, which integers may store: truncated."""
+        op, exact = gen.pick((("Div", np.divide), ("Divs", np.divide), ("DivMod", np.divide), ("DivMods", np.divide),
+                              ("Atan2", np.arctan2), ("XLogYTensor", xlogy)))
+        d, shape, inplace = gen.pick(INTS + (BOOL,)), gen.shape(), gen.chance(0.4)
+        x = gen.out(d, shape, gen.values(d, shape, limit=2 ** 20))
+        a = x.get()
+        if op[-1] == "s":
+            value = d.values.type(gen.pick((1, 3, 7)) if d is not BOOL else gen.chance(0.5))
+            y, b = Scalar(value, d), np.asarray(value)
+        else:
+            y = gen.drawn(d, gen.shrunk(shape), lambda s: gen.values(d, s, limit=50))
+            b = y.get()
+        out = x if inplace else gen.out(gen.pick(INTS + (BOOL,) if d is BOOL else INTS), shape)
+        run(f"aclnn{'Inplace' if inplace else ''}{op}", x, y, *([0] if "Mod" in op else []), *([] if inplace else [out]))
+        result = np.broadcast_to(exact(*(v.astype(np.float32).astype(LD) for v in (a, b))), shape)
+        ref.check_truncated(out.get(), result, out.dtype, 0.5 if exact is np.divide else 2, what=f"{op} of {d}")
+
+    def floors_of_bools(self, gen):
+        """In floats, stored as anything."""
+        op, mode = gen.pick((("FloorDivide", None), ("FloorDivides", None), ("DivMod", 1), ("DivMods", 2)))
+        shape, inplace = gen.shape(), gen.chance(0.3)
+        x = gen.out(BOOL, shape, gen.values(BOOL, shape))
+        value = gen.chance(0.5)
+        y = Scalar(value, BOOL) if op[-1] == "s" else gen.tensor(BOOL, shape)
+        a, b = x.get().astype(LD), np.asarray(value) if op[-1] == "s" else y.get()
+        out = x if inplace else gen.out(gen.pick(ALL), shape)
+        run(f"aclnn{'Inplace' if inplace else ''}{op}", x, y, *([] if mode is None else [mode]),
+            *([] if inplace else [out]))
+        exact = np.broadcast_to(a / b.astype(LD), shape)
+        if out.dtype.kind == "f":
+            ref.check(out.get(), exact, out.dtype, ulps=0.5, what=op)
+        else:
+            ref.check_truncated(out.get(), exact, out.dtype, 0.5, what=op)
+
+    def test_into_integers(self):
+        each_case(self, "quotients of integers", 4 * CASES, self.into_integers)
+        each_case(self, "floors of bools", CASES, self.floors_of_bools)
+
     def test_mode_is_checked(self):
         with self.assertRaisesRegex(AclError, "mode is 3, expected 0"):
             run("aclnnDivMod", Tensor.of(F32, [1]), Tensor.of(F32, [1]), 3, Tensor.empty(F32, (1,)))
@@ -361,7 +400,7 @@ class Ternary(unittest.TestCase):
     def alphas(self, gen):
         """Rsub, Rsubs, AddRelu, AddV3, InplaceSubs: with a factor."""
         op = gen.pick(("Rsub", "Rsubs", "AddRelu", "InplaceAddRelu", "AddV3", "InplaceSubs"))
-        d, shape = gen.pick(FLOATS64 + (I32, I64) if "Relu" in op else NUMBERS), gen.shape()
+        d, shape = gen.pick(NUMBERS), gen.shape()
         alpha, value = gen.integer(0, 3), gen.integer(0, 20)
         x = gen.out(d, shape, gen.values(d, shape, limit=100))
         a, other = x.get().copy(), None
@@ -370,7 +409,8 @@ class Ternary(unittest.TestCase):
             b = other.get()
         else:
             other, b = Scalar(value, I64), np.asarray(value).astype(d.values)
-        out = x if "Inplace" in op else gen.out(d, shape)
+        wider = gen.pick((d, I64)) if "Relu" in op and d.kind == "i" else d
+        out = x if "Inplace" in op else gen.out(wider, shape)
         run("aclnn" + op, *((other, x) if op == "AddV3" else (x, other)), Scalar(alpha, I64),
             *([] if out is x else [out]))
         a, b = (v.astype(LD if d.kind == "f" else object) for v in (a, np.asarray(b)))
@@ -385,6 +425,18 @@ class Ternary(unittest.TestCase):
             ref.check_equal(out.get(), exact, op)
         else:
             ref.check(out.get(), exact, d, computed_in(d), ulps=0.5, slack=computed_in(d).ulp(LD(300)), what=op)
+
+    def of_integers(self, gen):
+        """Addcdiv that stays in integers: a quotient is truncated, by 0 it is 0."""
+        d, shape, inplace = gen.pick(INTS), gen.shape(), gen.chance(0.4)
+        x = gen.out(d, shape, gen.values(d, shape))
+        y, z = (gen.drawn(d, gen.shrunk(shape), lambda s, n=n: gen.values(d, s, limit=n)) for n in (10000, 9))
+        factor = gen.integer(0, 5)
+        a, b, c = (v.astype(object) for v in (x.get(), y.get(), z.get()))
+        out = x if inplace else gen.out(d, shape)
+        run(f"aclnn{'Inplace' if inplace else ''}Addcdiv", x, y, z, Scalar(factor, I64), *([] if inplace else [out]))
+        quotient = by_parts(int_trunc, None)(b, c)
+        ref.check_equal(out.get(), wrapped(np.asarray(a + factor * np.broadcast_to(quotient, shape), object), d), "Addcdiv")
 
     def clamps(self, gen):
         op = gen.pick(("Clamp", "ClampTensor"))
@@ -446,6 +498,7 @@ class Ternary(unittest.TestCase):
             each_case(self, "aclnn" + op, CASES, lambda gen, op=op: self.case(gen, op))
         each_case(self, "factors", 3 * CASES, self.alphas)
         each_case(self, "clamps", 2 * CASES, self.clamps)
+        each_case(self, "Addcdiv of integers", CASES, self.of_integers)
         each_case(self, "selections", 3 * CASES, self.selections)
         each_case(self, "aclnnMaskedScale", CASES // 2, self.masked_scale)
 
@@ -522,11 +575,13 @@ class Refusals(unittest.TestCase):
                 ("self has dtype FLOAT, expected an integer", "BitwiseAndTensor", [f, f, f]),
                 ("other has dtype FLOAT, expected an integer", "BitwiseOrScalar", [i, Scalar(1.5, F32), f]),
                 ("shiftBits has dtype FLOAT", "LeftShift", [i, f, f]),
-                ("self has dtype BOOL, expected a number", "FloorDivide", [b, b, i]),
+                ("self has dtype BOOL, expected a number", "FmodTensor", [b, b, i]),
                 ("condition", "SWhere", [f, f, f, f]),
                 ("mask", "InplaceMaskedFillScalar", [f, i, Scalar(1, I64)]),
                 ("out has dtype INT32", "Atan2", [f, f, i]),
-                ("self has dtype INT8", "AddRelu", [Tensor.of(I8, [1])] * 2 + [Scalar(1, I64), Tensor.of(I8, [1])]),
+                ("out has dtype BOOL", "Div", [i, i, b]),
+                ("out has dtype INT32", "FloorDivide", [f, b, i]),
+                ("self has dtype BOOL", "AddRelu", [b, b, Scalar(1, I64), b]),
                 ("clipValueMin and clipValueMax are null", "Clamp", [f, None, None, f]),
                 ("other has shape", "FmodTensor", [Tensor.empty(F32, (2,)), Tensor.empty(F32, (3,)), f]),
                 ("out has shape", "Gcd", [i, i, Tensor.empty(I32, (2,))]),

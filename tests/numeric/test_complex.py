@@ -1,18 +1,15 @@
 """Elementwise functions of complex numbers, against long double."""
 import unittest
+from collections import namedtuple
 
 import numpy as np
 
 import reference as ref
 from acl import INVALID, AclError, Scalar, Tensor, run
-from dtypes import BOOL, F16, F32, F64, I32, I64, DType
+from dtypes import ALL, BOOL, C64, C128, CLD, COMPLEX, F32, F64, I8, I32, I64, INTS, LD, PART
 from gen import each_case
 
 CASES = 40
-CLD = np.clongdouble
-C64 = DType("c64", 16, np.complex64, np.complex64, "c")
-C128 = DType("c128", 17, np.complex128, np.complex128, "c")
-PART = {C64: F32, C128: F64}
 
 
 def draw(gen, d, shape):
@@ -124,13 +121,309 @@ class Arithmetic(unittest.TestCase):
     def test_refused(self):
         c, f = Tensor.of(C64, np.array([1j], np.complex64)), Tensor.of(F32, [1.0])
         for words, op, args in (("self is complex, expected a real number", "Atan2", [c, c, c]),
-                                ("exponent is complex", "PowTensorTensor", [f, c, c]),
+                                ("self is complex, expected a real number", "Tanh", [c, c]),
+                                ("out has dtype FLOAT", "Exp", [c, f]),
                                 ("out has dtype FLOAT", "Mul", [c, c, f]),
+                                ("out has dtype FLOAT", "PowTensorTensor", [f, c, f]),
                                 ("other is complex", "GtScalar", [f, Scalar(np.complex64(1j), C64), f]),
+                                ("selfRef has dtype COMPLEX64", "InplaceRandomWithoutFromTo", [c, 0, 0]),
                                 ("out has dtype COMPLEX64", "Abs", [c, c])):
             with self.subTest(words), self.assertRaisesRegex(AclError, words) as caught:
                 run("aclnn" + op, *args)
             self.assertEqual(caught.exception.code, INVALID)
+
+
+# Of complex64 computed in double and rounded once; of complex128 within eight units of each part, or of the magnitude
+# where parts come from sums that cancel: then the bound's magnitude is given.
+Function = namedtuple("Function", "exact magnitude inplace")
+
+
+def function(exact, magnitude=None, inplace=True):
+    return Function(exact, magnitude or (lambda result, *x: 0 * abs(result)), inplace)
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+FUNCTIONS = {
+    "Exp": function(np.exp), "Log": function(np.log), "Sqrt": function(np.sqrt),
+    "Log2": function(lambda x: np.log(x) / np.log(LD(2))), "Log10": function(lambda x: np.log(x) / np.log(LD(10))),
+    "Rsqrt": function(lambda x: 1 / np.sqrt(x)), "Sin": function(np.sin), "Cos": function(np.cos),
+    "Tan": function(np.tan), "Sinh": function(np.sinh), "Cosh": function(np.cosh), "Asinh": function(np.arcsinh),
+    "Acosh": function(np.arccosh), "Atanh": function(np.arctanh),
+    # near a pole e^-x's error is divided by what is left of 1 + e^-x
+    "Sigmoid": function(sigmoid, lambda result, x: abs(result) * (1 + abs(result))),
+    "Sign": function(lambda x: np.where(x == 0, 0, x / np.where(x == 0, 1, abs(x))), inplace=False),
+}
+
+
+def check_function(got, exact, d, magnitude, what):
+    ulps, slack = (0.5001, 0) if d is C64 else (8, 8 * F64.ulp(magnitude))
+    ref.check_parts(got, exact, d, ulps, slack if d is C128 else 8 * F64.ulp(np.maximum(magnitude, abs(exact))), what)
+
+
+class Functions(unittest.TestCase):
+    def unary(self, gen, name, inplace):
+        f, d, shape = FUNCTIONS[name], gen.pick(COMPLEX), gen.shape()
+        x = gen.out(d, shape, draw(gen, d, shape)) if inplace else gen.drawn(d, shape, lambda s: draw(gen, d, s))
+        before, out = x.get().astype(CLD), x if inplace else gen.out(gen.pick((d, C128)), shape)
+        run(f"aclnn{'Inplace' if inplace else ''}{name}", *([x] if inplace else [x, out]))
+        exact = f.exact(before)
+        whole = np.isfinite(exact.real) & np.isfinite(exact.imag)
+        self.assertTrue(np.all(whole | (before == 0) | (abs(before) == 1)))
+        exact, got = np.where(whole, exact, 0), np.where(whole, out.get(), 0)
+        check_function(got, exact, out.dtype, f.magnitude(exact, before), name)
+
+    def test_all(self):
+        for name, f in FUNCTIONS.items():
+            each_case(self, "aclnn" + name, CASES, lambda g, n=name: self.unary(g, n, False))
+            if f.inplace:
+                each_case(self, "aclnnInplace" + name, CASES // 2, lambda g, n=name: self.unary(g, n, True))
+
+    def test_special_values(self):
+        """Infinities, NaN, zeros with signs and both sides of the branch cuts, as C99 has them."""
+        inf, nan = np.inf, np.nan
+        odd = (-inf, -2.0, -1.0, -0.5, -0.0, 0.0, 0.5, 1.0, 2.0, inf, nan)
+        x = np.array([complex(a, b) for a in odd for b in odd])
+        for name, f in FUNCTIONS.items():
+            if name in ("Sigmoid", "Sign", "Log2", "Log10", "Rsqrt"):
+                continue
+            out = Tensor.empty(C128, x.shape)
+            run("aclnn" + name, Tensor.of(C128, x), out)
+            got, expected = out.get(), f.exact(x)
+            for part in ("real", "imag"):
+                a, b = getattr(got, part), getattr(expected, part)
+                np.testing.assert_allclose(a, b, rtol=2e-15, err_msg=name)
+                np.testing.assert_array_equal(np.signbit(a)[~np.isnan(b)], np.signbit(b)[~np.isnan(b)], f"{name} {part}")
+
+    def test_limits(self):
+        def of(name, *x):
+            out = Tensor.empty(C128, (len(x),))
+            run("aclnn" + name, Tensor.of(C128, np.array(x, complex)), out)
+            return out.get()
+        np.testing.assert_array_equal(of("Sigmoid", 1000 + 1j, -1000 + 1j, np.inf, -np.inf, 0), [1, 0, 1, 0, 0.5])
+        np.testing.assert_array_equal(of("Sign", 0, 3 + 4j, -5, 2j, complex(0, -1e308)), [0, 0.6 + 0.8j, -1, 1j, -1j])
+        np.testing.assert_allclose(of("Sign", 1e308 + 1e308j, 1e-310 - 1e-310j), np.sqrt(0.5) * np.array([1 + 1j, 1 - 1j]),
+                                   rtol=1e-15)
+        np.testing.assert_array_equal(of("Rsqrt", 4, complex(-4, 0.0), complex(-4, -0.0), np.inf), [0.5, -0.5j, 0.5j, 0])
+        np.testing.assert_allclose(of("Log2", 8, -8, 0.5j), [3, 3 + 1j * np.pi / np.log(2), -1 + 0.5j * np.pi / np.log(2)],
+                                   rtol=1e-15)
+        np.testing.assert_allclose(of("Log10", 1000, 0.001), [3, -3], rtol=1e-15)
+
+    def sigmoid_backward(self, gen):
+        d, shape = gen.pick(COMPLEX), gen.shape()
+        a, b = gen.broadcast_pair(shape)
+        g = gen.drawn(d, a, lambda s: draw(gen, d, s))
+        y, out = gen.drawn(d, b, lambda s: draw(gen, d, s)), gen.out(d, shape)
+        run("aclnnSigmoidBackward", g, y, out)
+        x, z = g.get().astype(CLD), y.get().astype(CLD)
+        exact = np.broadcast_to(x * np.conj((1 - z) * z), shape)
+        check_function(out.get(), exact, d, np.broadcast_to(abs(x) * (1 + abs(z)) * abs(z), shape), "SigmoidBackward")
+
+    def test_sigmoid_backward(self):
+        each_case(self, "aclnnSigmoidBackward", CASES, self.sigmoid_backward)
+
+
+class Powers(unittest.TestCase):
+    def check(self, got, x, y, d, shape, what):
+        x, y = (np.broadcast_to(np.asarray(v).astype(CLD), shape) for v in (x, y))
+        log = np.log(np.where(x == 0, 1, x))
+        exact = np.where(y == 0, 1, np.where(x == 0, 0, np.exp(y * log)))
+        # the exponent's error in long double is the result's
+        slack = abs(exact) * (2 + abs(y * log)) * LD(2) ** -60
+        kept = (x != 0) | (y.real > 0) | (y == 0)
+        slack = np.where(kept, slack + F64.ulp(abs(exact)), 0)
+        ref.check_parts(np.where(kept, got, 0), np.where(kept, exact, 0), d, 0.5001 if d is C64 else 1, slack, what)
+
+    def tensors(self, gen):
+        d, shape, inplace = gen.pick(COMPLEX), gen.shape(), gen.chance(0.3)
+        types = gen.pick(((d, d), (d, PART[d]), (d, I32), (PART[d], d), (I64, d)))
+        if inplace:
+            types = (d, types[1] if types[0] is d else d)
+        a, b = (shape, gen.shrunk(shape)) if inplace else gen.broadcast_pair(shape)
+        x = gen.out(types[0], a, self.values(gen, types[0], a)) if inplace else \
+            gen.drawn(types[0], a, lambda s: self.values(gen, types[0], s))
+        y = gen.drawn(types[1], b, lambda s: self.values(gen, types[1], s))
+        before, out = x.get().copy(), x if inplace else gen.out(d, shape)
+        run(f"aclnn{'Inplace' if inplace else ''}PowTensorTensor", x, y, *([] if inplace else [out]))
+        self.check(out.get(), before, y.get(), d, shape, f"{types[0]} to the power of {types[1]}")
+
+    @staticmethod
+    def values(gen, d, shape):
+        v = gen.values(d, shape, limit=4) if d.kind != "c" else draw(gen, d, shape)
+        return v.astype(d.values)
+
+    def scalar(self, gen):
+        """Exponents that have functions of their own among them."""
+        d, shape = gen.pick(COMPLEX), gen.shape()
+        value = gen.pick((0, 2, 3, 0.5, -1, -2, 2 + 1j, 0.5 - 2j, 1j, -0.5))
+        real = not isinstance(value, complex)
+        s = gen.pick((F64, C64, C128) + ((I64,) if real and value == int(value) else ())) if real else gen.pick(COMPLEX)
+        of_real = s.kind == "c" and gen.chance(0.4)                      # a real tensor and a complex scalar
+        t = gen.pick((PART[d], I32) if d is C64 else (PART[d],)) if of_real else d
+        inplace = not of_real and gen.chance(0.3)
+        x = gen.out(t, shape, self.values(gen, t, shape))
+        before, out = x.get().copy(), x if inplace else gen.out(d, shape)
+        run(f"aclnn{'Inplace' if inplace else ''}PowTensorScalar", x, Scalar(s.values.type(value), s),
+            *([] if inplace else [out]))
+        exponent, exact_power = np.asarray(value), not real or value not in (2, 0.5, -1)
+        if exact_power:
+            self.check(out.get(), before, exponent, d, shape, f"{t} to the power {value}")
+            return
+        b = before.astype(CLD)
+        exact = {2: lambda: b * b, 0.5: lambda: np.sqrt(b), -1: lambda: 1 / np.where(b == 0, 1, b)}[value]()
+        keep = (b != 0) | (value != -1)
+        check_function(np.where(keep, out.get(), 0), np.where(keep, exact, 0), d, abs(b) ** value if value == 2 else
+                       0 * abs(b), f"power {value}")
+
+    def of_scalar(self, gen):
+        d, shape = gen.pick(COMPLEX), gen.shape()
+        s = gen.pick((F64, I64, C64, C128))
+        value = s.values.type(gen.pick((2, 3, 1)) if s.kind != "c" else gen.pick((1 + 2j, -0.5 + 0j, 0j, -1j)))
+        t = PART[d] if s.kind == "c" and gen.chance(0.4) else d
+        y, out = gen.drawn(t, shape, lambda q: self.values(gen, t, q)), gen.out(d, shape)
+        run("aclnnPowScalarTensor", Scalar(value, s), y, out)
+        self.check(out.get(), value, y.get(), d, shape, f"{value} to powers")
+
+    def test_all(self):
+        each_case(self, "aclnnPowTensorTensor", 3 * CASES, self.tensors)
+        each_case(self, "aclnnPowTensorScalar", 3 * CASES, self.scalar)
+        each_case(self, "aclnnPowScalarTensor", CASES, self.of_scalar)
+
+    def test_of_zero(self):
+        x = np.array([0, 0, 0, np.inf, complex(np.nan, 1), 2j, 0])
+        y, out = np.array([0, 1, 2 + 1j, 0, 0, 0, -1]), Tensor.empty(C128, (7,))
+        run("aclnnPowTensorTensor", Tensor.of(C128, x), Tensor.of(C128, y), out)
+        np.testing.assert_array_equal(out.get()[:6], [1, 0, 0, 1, 1, 1])
+        self.assertEqual(out.get()[6].real, np.inf)
+
+    def test_whole_powers(self):
+        """Of whole numbers: exact."""
+        x, out = Tensor.of(C128, np.array([1 + 2j, 3 - 1j, -2 + 1j])), Tensor.empty(C128, (3,))
+        for n in range(8):
+            run("aclnnPowTensorScalar", x, Scalar(n, I64), out)
+            expected = np.ones(3, complex)
+            for _ in range(n):
+                expected = expected * x.get()
+            ref.check_equal(out.get(), expected, f"power {n}")
+
+
+class IntoComplex(unittest.TestCase):
+    """Truth values, and real results, as complex numbers: without an imaginary part."""
+
+    def numbers(self, gen, d, shape):
+        v = gen.values(PART.get(d, d), shape, limit=2)
+        return (v + 1j * gen.rng.integers(0, 2, shape)).astype(d.values) if d.kind == "c" else v
+
+    def logic(self, gen, name):
+        function = {"And": np.logical_and, "Or": np.logical_or, "Xor": np.logical_xor}[name]
+        shape, inplace = gen.shape(), name != "Xor" and gen.chance(0.3)
+        a, b = (shape, gen.shrunk(shape)) if inplace else gen.broadcast_pair(shape)
+        c = gen.pick(COMPLEX)
+        types = gen.pick(((c, c), (c, gen.pick(ALL)), (gen.pick(ALL), c)))
+        x = gen.out(types[0], shape, self.numbers(gen, types[0], shape)) if inplace else \
+            gen.drawn(types[0], a, lambda s: self.numbers(gen, types[0], s))
+        y = gen.drawn(types[1], b, lambda s: self.numbers(gen, types[1], s))
+        before, out = x.get().copy(), x if inplace else gen.out(gen.pick(ALL + COMPLEX), shape)
+        run(f"aclnn{'Inplace' if inplace else ''}Logical{name}", x, y, *([] if inplace else [out]))
+        ref.check_equal(out.get(), np.broadcast_to(function(before, y.get()), shape).astype(out.dtype.values), name)
+
+    def equality(self, gen):
+        c, shape, inplace, ne = gen.pick(COMPLEX), gen.shape(), gen.chance(0.4), gen.chance(0.5)
+        x = gen.out(c, shape, self.numbers(gen, c, shape))
+        before, out = x.get().copy(), x if inplace else gen.out(gen.pick(COMPLEX + ALL), shape)
+        if gen.chance(0.5):
+            y = gen.drawn(gen.pick((c, PART[c], I8)), gen.shrunk(shape), lambda s: self.numbers(gen, c, s).real)
+            other, kind = y.get(), "Tensor"
+        else:
+            value = gen.pick((1j, 1 + 0j, 0j))
+            y, other, kind = Scalar(C64.values.type(value), C64), value, "Scalar"
+        run(f"aclnn{'Inplace' if inplace else ''}{'Ne' if ne else 'Eq'}{kind}", x, y, *([] if inplace else [out]))
+        expected = np.broadcast_to(before != other if ne else before == other, shape)
+        ref.check_equal(out.get(), expected.astype(out.dtype.values), kind)
+
+    def comparison(self, gen):
+        """In the real numbers' own type: int64 has more digits than a part."""
+        name = gen.pick(("Ge", "Gt", "Le", "Lt", "Eq", "Ne"))
+        function = {"Ge": np.greater_equal, "Gt": np.greater, "Le": np.less_equal, "Lt": np.less, "Eq": np.equal,
+                    "Ne": np.not_equal}[name]
+        d, shape = gen.pick(ALL), gen.shape()
+        base = 2 ** 62 if d is I64 else 0
+        a, b = gen.broadcast_pair(shape)
+        x, y = (gen.drawn(d, s, lambda q: (gen.values(d, q, limit=2) + d.values.type(base)).astype(d.values))
+                for s in (a, b))
+        out = gen.out(gen.pick(COMPLEX), shape)
+        run(f"aclnn{name}Tensor", x, y, out)
+        ref.check_equal(out.get(), np.broadcast_to(function(x.get(), y.get()), shape).astype(out.dtype.values), name)
+        value = d.values.type(d.values.type(1) + d.values.type(base))
+        run(f"aclnn{name}Scalar", x, Scalar(value, d), z := gen.out(gen.pick(COMPLEX), a))
+        ref.check_equal(z.get(), function(x.get(), value).astype(z.dtype.values), name)
+
+    def numbers_of(self, gen):
+        """Results of real functions; integers wrap as themselves before they are stored."""
+        d, shape = gen.pick(INTS + (F32, F64)), gen.shape()
+        c = C128 if d in (F64, I32, I64) else gen.pick(COMPLEX)
+        x = gen.drawn(d, shape, lambda s: gen.values(d, s, limit=100))
+        y = gen.drawn(d, shape, lambda s: gen.values(d, s, limit=100))
+        out = gen.out(c, shape)
+        run("aclnnMul", x, y, out)
+        ref.check_equal(out.get(), (x.get() * y.get()).astype(c.values), "Mul")
+        if d.kind == "f":
+            run("aclnnSqrt", x, out)
+            ref.check_equal(out.get(), np.sqrt(x.get()).astype(c.values), "Sqrt")
+        floor = gen.tensor(d, shape, np.where(y.get() == 0, d.values.type(1), y.get()))
+        run("aclnnFloorDivide", x, floor, out)
+        expected = np.floor_divide(x.get(), floor.get())
+        ref.check_equal(out.get(), expected.astype(c.values), "FloorDivide")
+
+    def test_all(self):
+        for name in ("And", "Or", "Xor"):
+            each_case(self, f"aclnnLogical{name}", CASES, lambda g, n=name: self.logic(g, n))
+        each_case(self, "aclnnEq, aclnnNe", 2 * CASES, self.equality)
+        each_case(self, "comparisons", 2 * CASES, self.comparison)
+        each_case(self, "real results", CASES, self.numbers_of)
+
+    def test_scalar_is_rounded(self):
+        """To the tensor's type, as where a real one is compared."""
+        x, out = Tensor.of(C64, np.array([0.1, 0.1j], np.complex64)), Tensor.empty(BOOL, (2,))
+        run("aclnnEqScalar", x, Scalar(0.1, F64), out)
+        np.testing.assert_array_equal(out.get(), [True, False])
+        run("aclnnEqScalar", x, Scalar(np.complex128(0.1j), C128), out)
+        np.testing.assert_array_equal(out.get(), [False, True])
+
+    def is_in(self, gen):
+        d = gen.pick(COMPLEX + (F32, I64))
+        x = gen.drawn(d, gen.shape(), lambda s: self.numbers(gen, d, s))
+        value, invert = gen.pick((0j, 1 + 0j, 1j, 1 - 1j)), gen.chance(0.5)
+        s = gen.pick(COMPLEX) if d.kind != "c" or value.imag else gen.pick(COMPLEX + (F64,))
+        scalar = Scalar(s.values.type(value if s.kind == "c" else value.real), s)
+        out, one = gen.out(BOOL, x.shape), gen.out(BOOL, ())
+        run("aclnnIsInTensorScalar", x, scalar, False, invert, out)
+        ref.check_equal(out.get(), (x.get() == value) != invert)
+        run("aclnnIsInScalarTensor", scalar, x, False, invert, one)
+        ref.check_equal(one.get(), (x.get() == value).any() != invert)
+
+    def test_is_in(self):
+        each_case(self, "aclnnIsIn", 2 * CASES, self.is_in)
+        x, out = Tensor.of(C64, np.array([0.1 + 0.2j], np.complex64)), Tensor.empty(BOOL, (1,))
+        run("aclnnIsInTensorScalar", x, Scalar(np.complex128(0.1 + 0.2j), C128), False, False, out)
+        self.assertTrue(out.get()[0])
+
+    def random(self, gen):
+        """The numbers that a real tensor gets."""
+        d, shape = gen.pick(COMPLEX), gen.shape()
+        out, real = gen.out(d, shape, np.full(shape, 7 + 7j, d.values)), gen.out(PART[d], shape)
+        seed, offset, low = gen.integer(0, 99), gen.integer(0, 99), gen.integer(-9, 9)
+        run("aclnnInplaceRandom", real, low, low + 1000, seed, offset)
+        if gen.chance(0.5):
+            run("aclnnInplaceRandom", out, low, low + 1000, seed, offset)
+        else:
+            run("aclnnInplaceRandomTensor", out, low, low + 1000, Tensor.of(I64, [seed]), Tensor.of(I64, [offset]), 0)
+        ref.check_equal(out.get(), real.get().astype(d.values))
+
+    def test_random(self):
+        each_case(self, "aclnnInplaceRandom", CASES, self.random)
 
 
 if __name__ == "__main__":

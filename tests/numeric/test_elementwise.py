@@ -111,7 +111,7 @@ class UnaryOperators(unittest.TestCase):
 Binary = namedtuple("Binary", "function boolean has_alpha zero_sign")
 BINARY = {
     "Add": Binary(np.add, np.logical_or, True, True),
-    "Sub": Binary(np.subtract, None, True, True),                  # of two bools: refused, as PyTorch does
+    "Sub": Binary(np.subtract, np.logical_xor, True, True),
     "Mul": Binary(np.multiply, np.logical_and, False, True),
     "Div": Binary(np.divide, None, False, True),                   # integers and bools give floats
     "Maximum": Binary(np.maximum, np.logical_or, False, False),    # of NaN and a number: NaN
@@ -126,11 +126,10 @@ def result_type(base, common):
 
 
 def legal(base, common, self_type, inplace):
-    """Whether the operator takes these: no bool - bool, and in place no result that self's kind cannot hold."""
+    """Whether the operator takes these: in place no result that self's kind cannot hold."""
     kinds = "bif"
     result = result_type(base, common)
-    return not (base == "Sub" and common is BOOL) and \
-        not (inplace and kinds.index(result.kind) > kinds.index(self_type.kind))
+    return not (inplace and kinds.index(result.kind) > kinds.index(self_type.kind))
 
 
 def pick_alpha(gen, common):

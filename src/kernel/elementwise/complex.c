@@ -67,19 +67,31 @@ static status run(const executor *e, void *const *view, void *scratch) {
 }
 
 static complex_access access_of(int dtype) {
-  static const int8_t part_of[DTYPE_END] = {
-      [ACL_COMPLEX32] = ACL_FLOAT16, [ACL_COMPLEX64] = ACL_FLOAT, [ACL_COMPLEX128] = ACL_DOUBLE};
-  const bool complex = dtype_class_of(dtype) == CLASS_COMPLEX;
-  const int part = complex ? part_of[dtype] : dtype;
+  const int part = dtype_part(dtype);
   return (complex_access){loops->load[part][COMPUTE_F64], loops->store[part][COMPUTE_F64],
-                          complex ? (uint8_t)dtype_bytes(part) : 0};
+                          part == dtype ? 0 : (uint8_t)dtype_bytes(part)};
 }
 
-status complex_prepare(executor *e, int function, const elementwise_call *c, bool real_result) {
+/* As a part of the tensors' type holds it. */
+static double part_of(double x, int dtype) {
+  _Alignas(double) char stored[sizeof(double)];
+  loops->store[dtype][COMPUTE_F64](stored, 0, &x, 1);
+  loops->load[dtype][COMPUTE_F64](&x, stored, 0, 1);
+  return x;
+}
+
+static complex_number value_of(const elementwise_parameter *p, int dtype) {
+  const scalar *s = p->scalar;
+  const double imaginary = s && dtype_class_of(s->dtype) == CLASS_COMPLEX ? s->imaginary : 0;
+  return (complex_number){part_of(s ? scalar_real(s) : p->number, dtype), part_of(imaginary, dtype)};
+}
+
+status complex_prepare(executor *e, int function, const elementwise_call *c) {
   complex_plan *p = PLAN(e, complex_plan);
   view views[1 + COMPLEX_INPUTS] = {view_of(c->out)}, *order[1 + COMPLEX_INPUTS];
   const view *operands[1 + COMPLEX_INPUTS];
   uint64_t bytes = 0;
+  int part = ACL_FLOAT; /* of parameters, which real numbers have as floats too */
   p->function = complex_functions->of[function];
   p->n_inputs = (uint8_t)c->n_inputs;
   for (int k = 0; k <= c->n_inputs; ++k) {
@@ -91,18 +103,14 @@ status complex_prepare(executor *e, int function, const elementwise_call *c, boo
     operands[k] = order[k] = &views[k];
     p->access[k] = access_of(t->dtype);
     p->operand[k] = c->operand[k];
+    if (k && dtype_part(t->dtype) == ACL_DOUBLE) part = ACL_DOUBLE;
     bytes += (uint64_t)t->n * dtype_bytes(t->dtype);
   }
-  if (real_result) p->access[0].part = 0;
-  for (int k = 0; k < COMPLEX_PARAMETERS; ++k) {
-    if (k >= c->n_parameters) continue;
-    const scalar *s = c->parameter[k].scalar;
-    p->parameter[k].real = s ? scalar_real(s) : c->parameter[k].number;
-    p->parameter[k].imaginary = s && dtype_class_of(s->dtype) == CLASS_COMPLEX ? s->imaginary : 0;
-  }
+  for (int k = 0; k < COMPLEX_PARAMETERS && k < c->n_parameters; ++k)
+    p->parameter[k] = value_of(&c->parameter[k], part);
   rows_sort(order, 1 + c->n_inputs);
   walk_init(&p->at, operands, 1 + c->n_inputs, views[0].rank);
-  executor_cost(e, bytes, (uint64_t)c->out->n * 32);
+  executor_cost(e, bytes, (uint64_t)c->out->n * (complex_functions->is_slow[function] ? 4096 : 32));
   e->run = run;
   return ST_OK;
 }

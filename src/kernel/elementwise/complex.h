@@ -8,6 +8,8 @@
 
 enum { COMPLEX_INPUTS = 3, COMPLEX_PARAMETERS = 2 };
 
+#define DTYPES_COMPLEX (DTYPE_BIT(ACL_COMPLEX32) | DTYPE_BIT(ACL_COMPLEX64) | DTYPE_BIT(ACL_COMPLEX128))
+
 /* Contiguous parts; or of one number. */
 typedef struct {
   double *real, *imaginary;
@@ -21,11 +23,12 @@ typedef void complex_loop(const complex_tile *out, const complex_tile *in, const
 
 typedef struct {
   complex_loop *of[N_EW]; /* by functions of elementwise.def; NULL: not of complex numbers */
+  bool is_slow[N_EW];     /* some 100 ns an element */
 } complex_loops;
 
 extern const complex_loops *complex_functions; /* set before main */
 
-/* Plans a call whose shapes have been checked. real_result: the imaginary parts, all 0, are not stored. */
-status complex_prepare(executor *e, int function, const elementwise_call *c, bool real_result);
+/* Plans a call whose shapes and dtypes have been checked. A real output takes the real parts. */
+status complex_prepare(executor *e, int function, const elementwise_call *c);
 
 #endif

@@ -2,26 +2,20 @@
 
 #include <math.h>
 
+#include "kernel/elementwise/complex_math.h"
 #include "kernel/engine/elementwise_loop.h"
 
+#define TRUTH(a)        ((a##r != 0) | (a##i != 0))
 #define PRODUCT_R(a, b) (a##r * b##r - a##i * b##i)
 #define PRODUCT_I(a, b) (a##r * b##i + a##i * b##r)
 
-/* (a + bi) / (c + di) by Smith's way: scaled by the larger part of the divisor, so that nothing overflows halfway. */
-static inline double quotient(double a, double b, double c, double d, int imaginary) {
-  const int by_real = fabs(c) >= fabs(d);
-  const double ratio = by_real ? (c == 0 ? 0 : d / c) : c / d;
-  const double divisor = by_real ? c + d * ratio : c * ratio + d;
-  const double real = by_real ? a + b * ratio : a * ratio + b, other = by_real ? b - a * ratio : b * ratio - a;
-  return (imaginary ? other : real) / divisor;
-}
-#define QUOTIENT_R(a, b, c, d) quotient(a, b, c, d, 0)
-#define QUOTIENT_I(a, b, c, d) quotient(a, b, c, d, 1)
+#define QUOTIENT_R(a, b, c, d) complex_quotient(a, b, c, d, 0)
+#define QUOTIENT_I(a, b, c, d) complex_quotient(a, b, c, d, 1)
 
 /* Inputs that a function has not point at the first. */
 #define COMPLEX(name, real_part, imaginary_part)                                                                       \
-  static void complex_##name(const complex_tile *out, const complex_tile *in, const complex_number *parameter,         \
-                             int64_t n) {                                                                              \
+  static void loop_##name(const complex_tile *out, const complex_tile *in, const complex_number *parameter,            \
+                          int64_t n) {                                                                                 \
     UNUSED const double pr = parameter[0].real, pi = parameter[0].imaginary;                                           \
     UNUSED const double qr = parameter[1].real, qi = parameter[1].imaginary;                                           \
     double *const rs = out->real, *const is = out->imaginary;                                                          \
@@ -34,10 +28,24 @@ static inline double quotient(double a, double b, double c, double d, int imagin
       is[i] = imaginary_part;                                                                                          \
     }                                                                                                                  \
   }
+#define COMPLEX_C(name, expression)                                                                                    \
+  static void loop_##name(const complex_tile *out, const complex_tile *in, const complex_number *parameter,            \
+                          int64_t n) {                                                                                 \
+    UNUSED const double complex p = complex_of(parameter[0].real, parameter[0].imaginary);                             \
+    for (int64_t i = 0; i < n; ++i) {                                                                                  \
+      const double complex x = complex_of(in[0].real[i], in[0].imaginary[i]);                                          \
+      UNUSED const double complex y = complex_of(in[1].real[i], in[1].imaginary[i]);                                   \
+      const double complex result = expression;                                                                        \
+      out->real[i] = creal(result);                                                                                    \
+      out->imaginary[i] = cimag(result);                                                                               \
+    }                                                                                                                  \
+  }
 #include "kernel/elementwise/complex.def"
 #undef COMPLEX
+#undef COMPLEX_C
 
-#define COMPLEX(name, real_part, imaginary_part) [EW_##name] = complex_##name,
-const complex_loops LEVELED(complex_loops) = {.of = {
+#define COMPLEX(name, real_part, imaginary_part) .of[EW_##name] = loop_##name,
+#define COMPLEX_C(name, expression)              .of[EW_##name] = loop_##name, .is_slow[EW_##name] = true,
+const complex_loops LEVELED(complex_loops) = {
 #include "kernel/elementwise/complex.def"
-                                              }};
+};

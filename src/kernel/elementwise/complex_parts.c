@@ -1,22 +1,8 @@
 /* Real, Complex and Polar: the parts of complex numbers, taken and put together. A part is an element of the float type
  * of half the size, every other one in memory. */
+#include "kernel/elementwise/complex.h"
 #include "kernel/engine/elementwise.h"
 #include "kernel/families.h"
-
-static int part_of(int dtype) {
-  return dtype == ACL_COMPLEX32 ? ACL_FLOAT16 : dtype == ACL_COMPLEX64 ? ACL_FLOAT : ACL_DOUBLE;
-}
-
-static bool is_complex(const tensor *t) { return dtype_class_of(t->dtype) == CLASS_COMPLEX; }
-
-#define DTYPES_COMPLEX (DTYPE_BIT(ACL_COMPLEX32) | DTYPE_BIT(ACL_COMPLEX64) | DTYPE_BIT(ACL_COMPLEX128))
-
-/* The real parts, of a complex tensor or any other. */
-static view real_parts(const tensor *t) {
-  view v = view_of(t);
-  if (is_complex(t)) v.dtype = part_of(t->dtype);
-  return v;
-}
 
 static status real_run(const executor *e, void *const *view, void *scratch) {
   (void)scratch;
@@ -28,7 +14,7 @@ static status real_run(const executor *e, void *const *view, void *scratch) {
 status prepare_real(executor *e, const op_arg *a) {
   const tensor *self = a[0].tensor, *out = a[1].tensor;
   TRY(op_expect_dtype(self, "self", DTYPES_REAL | DTYPES_COMPLEX));
-  const view to = view_of(out), from = real_parts(self);
+  const view to = view_of(out), from = view_of_parts(self);
   TRY(op_expect_dtype(out, "out", DTYPE_BIT(from.dtype)));
   TRY(op_expect_shape(out, "out", self->dims, self->rank));
   elementwise_copy_plan(PLAN(e, elementwise_plan), &to, &from);
@@ -84,10 +70,10 @@ status prepare_complex(executor *e, const op_arg *a) {
   int64_t dims[MAX_RANK];
   int rank;
   TRY(op_expect_dtype(out, "out", DTYPES_COMPLEX));
-  for (int i = 0; i < 2; ++i) TRY(op_expect_dtype(a[i].tensor, schema[i].name, DTYPE_BIT(part_of(out->dtype))));
+  for (int i = 0; i < 2; ++i) TRY(op_expect_dtype(a[i].tensor, schema[i].name, DTYPE_BIT(dtype_part(out->dtype))));
   TRY(broadcast_pair(schema, a[0].tensor, a[1].tensor, dims, &rank));
   TRY(op_expect_shape(out, "out", dims, rank));
-  *PLAN(e, complex_plan) = (complex_plan){real_parts(out), {view_of(a[0].tensor), view_of(a[1].tensor)}};
+  *PLAN(e, complex_plan) = (complex_plan){view_of_parts(out), {view_of(a[0].tensor), view_of(a[1].tensor)}};
   executor_cost(e, (uint64_t)out->n * dtype_bytes(out->dtype) * 2, polar ? (uint64_t)out->n * 128 : 0);
   e->run = polar ? polar_run : complex_run;
   return ST_OK;

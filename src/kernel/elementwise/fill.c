@@ -79,10 +79,8 @@ void fill_run(const fill_plan *p, void *at, uint64_t cost_ns) {
 /* The scalar as an element of the tensor: floats become integers by truncation, integers wrap; parts of complex
  * numbers are stored as the float type of half the size. */
 status fill_value_of(const tensor *t, const char *name, const scalar *s, char *value) {
-  static const uint8_t part[DTYPE_END] = {
-      [ACL_COMPLEX32] = ACL_FLOAT16, [ACL_COMPLEX64] = ACL_FLOAT, [ACL_COMPLEX128] = ACL_DOUBLE};
   const bool complex = dtype_class_of(t->dtype) == CLASS_COMPLEX;
-  const int dtype = complex ? part[t->dtype] : t->dtype;
+  const int dtype = dtype_part(t->dtype);
   EXPECT(complex || dtype_class_of(s->dtype) != CLASS_COMPLEX, "value is %s, expected a real number as %s is %s",
          dtype_name(s->dtype), name, dtype_name(t->dtype));
   if (!complex && dtype_class_of(s->dtype) <= CLASS_INTEGER) {

@@ -53,11 +53,12 @@ status prepare_power(executor *e, const op_arg *a) {
   const tensor *self = a[0].tensor;
   const scalar *exponent = a[1].scalar;
   const double y = scalar_real(exponent);
-  EXPECT(dtype_is_float(self->dtype) || dtype_class_of(exponent->dtype) >= CLASS_FLOAT || y >= 0,
+  const bool of_floats = dtype_class_of(self->dtype) >= CLASS_FLOAT;
+  const bool real = dtype_class_of(exponent->dtype) != CLASS_COMPLEX || exponent->imaginary == 0;
+  EXPECT(of_floats || dtype_class_of(exponent->dtype) >= CLASS_FLOAT || y >= 0,
          "exponent is %g, expected 0 or more as self has dtype %s", y, dtype_name(self->dtype));
   int function = EW_pows;
-  if (dtype_is_float(self->dtype))
-    function = y == 2 ? EW_square : y == 0.5 ? EW_sqrt : y == -1 ? EW_reciprocal : EW_pows;
+  if (of_floats && real) function = y == 2 ? EW_square : y == 0.5 ? EW_sqrt : y == -1 ? EW_reciprocal : EW_pows;
   return prepare_as(e, a, function);
 }
 
@@ -72,10 +73,24 @@ status prepare_clamp(executor *e, const op_arg *a) {
   return elementwise_prepare(e, low && high ? EW_clamp : low ? EW_clamp_min : EW_clamp_max, &c);
 }
 
-/* AddRelu: narrow integers would have to wrap before they are compared with 0. */
+/* AddRelu: narrow integers wrap before they are compared with 0. */
 status prepare_add_relu(executor *e, const op_arg *a) {
-  const uint64_t allowed = DTYPES_FLOAT | DTYPE_BIT(ACL_INT32) | DTYPE_BIT(ACL_INT64);
-  TRY(op_expect_dtype(a[0].tensor, e->op->schema[0].name, allowed));
-  TRY(op_expect_dtype(a[1].tensor, "other", allowed));
-  return prepare_as(e, a, EW_add_relu);
+  const uint64_t allowed = DTYPES_FLOAT | DTYPES_INTEGER;
+  elementwise_call c;
+  elementwise_call_of(e->op, a, &c);
+  for (int k = 0; k < 2; ++k) TRY(op_expect_dtype(c.in[k], c.in_name[k], allowed));
+  const int common = dtype_promote(c.in[0]->dtype, c.in[1]->dtype);
+  if (common == ACL_UINT8) return elementwise_prepare(e, EW_add, &c);
+  if (common != ACL_INT8 && common != ACL_INT16) return elementwise_prepare(e, EW_add_relu, &c);
+  c.parameter[c.n_parameters++] = (elementwise_parameter){.number = 32 - 8 * (double)dtype_bytes(common)};
+  return elementwise_prepare(e, EW_add_relu_narrow, &c);
+}
+
+/* Addcdiv: integers that stay integers are divided as such. */
+status prepare_addcdiv(executor *e, const op_arg *a) {
+  elementwise_call c;
+  elementwise_call_of(e->op, a, &c);
+  bool integers = dtype_is_integer(c.out->dtype);
+  for (int k = 0; k < c.n_inputs; ++k) integers &= dtype_is_integer(c.in[k]->dtype);
+  return elementwise_prepare(e, integers ? EW_addcdiv_integers : EW_addcdiv, &c);
 }

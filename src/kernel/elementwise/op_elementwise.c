@@ -1,8 +1,10 @@
 /* Elementwise operators: what types they compute in, and that shapes fit. The functions are in elementwise.def. */
 #include <math.h>
+#include <string.h>
 
 #include "kernel/elementwise/complex.h"
 #include "kernel/elementwise/elementwise_call.h"
+#include "kernel/elementwise/fill.h"
 #include "kernel/engine/loops.h"
 #include "kernel/families.h"
 #include "op/parallel.h"
@@ -16,9 +18,11 @@ enum {
   NO_BOOL = 16,         /* truth values are refused */
   CONDITION_FIRST = 32, /* the first tensor is a condition: bool or uint8, no part of the promotion */
   MASK_SECOND = 64,     /* the second is one, and the first's dtype is the result's, whatever the others' are */
+  TO_INTEGER = 128,     /* a float, but where the operands are integers it may be stored as one, truncated */
+  BOOL_TO_FLOAT = 256,  /* of truth values alone a float, which may be stored as anything */
 };
 
-static const uint8_t traits[N_EW] = {
+static const uint16_t traits[N_EW] = {
     [EW_exp] = SLOW,
     [EW_log] = SLOW,
     [EW_rsqrt] = SLOW,
@@ -26,16 +30,19 @@ static const uint8_t traits[N_EW] = {
     [EW_tanh] = SLOW,
     [EW_exp2... EW_logit] = SLOW,
     [EW_gelu... EW_log_sigmoid] = SLOW,
-    [EW_elu... EW_selu] = SLOW,
+    [EW_elu... EW_celu] = SLOW,
+    [EW_selu] = SLOW | TO_INTEGER,
+    [EW_hardsigmoid] = TO_INTEGER,
+    [EW_selu_backward] = TO_INTEGER,
     [EW_gelu_backward... EW_log_sigmoid_backward] = SLOW,
     [EW_glu... EW_geglu_tanh_slope] = SLOW,
     [EW_signbit... EW_is_neg_inf] = BOOL_RESULT,
     [EW_adds] = SCALAR_TYPED,
-    [EW_sub] = NO_BOOL,
-    [EW_subs] = SCALAR_TYPED | NO_BOOL,
+    [EW_subs] = SCALAR_TYPED,
     [EW_neg] = NO_BOOL,
     [EW_muls] = SCALAR_TYPED,
-    [EW_divs] = SCALAR_TYPED,
+    [EW_div] = TO_INTEGER,
+    [EW_divs] = SCALAR_TYPED | TO_INTEGER,
     [EW_logical_not] = BOOL_RESULT,
     [EW_logical_and] = BOOL_RESULT,
     [EW_eqs] = BOOL_RESULT | SCALAR_TYPED,
@@ -56,10 +63,10 @@ static const uint8_t traits[N_EW] = {
     [EW_clamp] = SCALARS_TYPED | NO_BOOL,
     [EW_clamp_min] = SCALARS_TYPED | NO_BOOL,
     [EW_clamp_max] = SCALARS_TYPED | NO_BOOL,
-    [EW_trunc_divs] = SCALAR_TYPED | NO_BOOL,
-    [EW_floor_divs] = SCALAR_TYPED | NO_BOOL,
-    [EW_floor_div] = NO_BOOL,
-    [EW_trunc_div] = NO_BOOL,
+    [EW_trunc_divs] = SCALAR_TYPED | BOOL_TO_FLOAT,
+    [EW_floor_divs] = SCALAR_TYPED | BOOL_TO_FLOAT,
+    [EW_floor_div] = BOOL_TO_FLOAT,
+    [EW_trunc_div] = BOOL_TO_FLOAT,
     [EW_fmod] = SLOW | NO_BOOL,
     [EW_fmods] = SLOW | SCALAR_TYPED | NO_BOOL,
     [EW_remainder] = SLOW | NO_BOOL,
@@ -78,10 +85,10 @@ static const uint8_t traits[N_EW] = {
     [EW_shift_right] = NO_BOOL,
     [EW_logical_or] = BOOL_RESULT,
     [EW_logical_xor] = BOOL_RESULT,
-    [EW_atan2] = SLOW,
+    [EW_atan2] = SLOW | TO_INTEGER,
     [EW_logaddexp] = SLOW,
     [EW_logaddexp2] = SLOW,
-    [EW_xlogy] = SLOW,
+    [EW_xlogy] = SLOW | TO_INTEGER,
     [EW_xlogys] = SLOW | SCALAR_TYPED,
     [EW_xlogy_of] = SLOW | SCALAR_TYPED,
     [EW_is_close] = BOOL_RESULT,
@@ -131,7 +138,7 @@ void elementwise_call_of(const op *o, const op_arg *a, elementwise_call *c) {
 
 /* The dtype that the tensors are computed in together. */
 static status promote_tensors(const elementwise_call *g, int function, int *common) {
-  const uint8_t t = traits[function];
+  const uint16_t t = traits[function];
   *common = ACL_DT_UNDEFINED;
   for (int k = 0; k < g->n_inputs; ++k) {
     const bool condition = t & CONDITION_FIRST ? k == 0 : t & MASK_SECOND && k == 1;
@@ -159,20 +166,24 @@ static const char *name_of_float(const elementwise_call *g) {
 }
 
 status elementwise_check_dtypes(const elementwise_call *g, int function, int *result) {
-  const uint8_t t = traits[function];
+  const uint16_t t = traits[function];
   elementwise_loop *const *loop = loops->elementwise[function];
   int common;
   TRY(promote_tensors(g, function, &common));
   promote_scalars(g, function, &common);
   if (t & NO_BOOL && common == ACL_BOOL) return OP_FAIL("%s has dtype BOOL, expected a number", g->in_name[0]);
+  const bool bool_to_float = t & BOOL_TO_FLOAT && common == ACL_BOOL;
+  int stored = t & TO_INTEGER || bool_to_float ? common : ACL_DT_UNDEFINED; /* as what the output takes it */
   /* Functions that integers don't have bring them to float; to double where a truth value hangs on their last bit. */
-  if (!loop[COMPUTE_I32] && dtype_class_of(common) != CLASS_FLOAT) common = t & BOOL_RESULT ? ACL_DOUBLE : ACL_FLOAT;
+  if (bool_to_float || (!loop[COMPUTE_I32] && dtype_class_of(common) != CLASS_FLOAT))
+    common = t & BOOL_RESULT ? ACL_DOUBLE : ACL_FLOAT;
+  if (stored == ACL_DT_UNDEFINED) stored = common;
   if (!loop[compute_type_of(common)])
     return OP_FAIL("%s has dtype %s, expected an integer or BOOL", name_of_float(g), dtype_name(common));
-  TRY(op_expect_dtype(g->out, g->out_name, DTYPES_REAL));
-  if (!(t & BOOL_RESULT) && !dtype_can_cast(common, g->out->dtype))
+  TRY(op_expect_dtype(g->out, g->out_name, DTYPES_REAL | DTYPES_COMPLEX));
+  if (!(t & BOOL_RESULT) && !dtype_can_cast(stored, g->out->dtype))
     return OP_FAIL("%s has dtype %s, expected one that the result's %s can be cast to", g->out_name,
-                   dtype_name(g->out->dtype), dtype_name(common));
+                   dtype_name(g->out->dtype), dtype_name(stored));
   *result = common;
   return ST_OK;
 }
@@ -217,7 +228,7 @@ compute_value elementwise_value(const elementwise_parameter *p, compute_type com
 static bool plan_contiguous(elementwise_plan *p, const elementwise_call *g, int function, compute_type compute) {
   static const int native[N_COMPUTE] = {ACL_FLOAT, ACL_DOUBLE, ACL_INT32, ACL_INT64};
   bool linear = g->out->dtype == native[compute];
-  if (!g->out->contiguous) return false;
+  if (!g->out->contiguous || dtype_class_of(g->out->dtype) == CLASS_COMPLEX) return false;
   for (int k = 0; k < g->n_inputs; ++k) {
     if (!g->in[k]->contiguous || !same_dims(g->in[k], g->out)) return false;
     linear &= g->in[k]->dtype == native[compute];
@@ -241,6 +252,7 @@ static void plan_any(elementwise_plan *p, const elementwise_call *g, int functio
   view views[1 + ELEMENTWISE_INPUTS];
   const view *in[ELEMENTWISE_INPUTS];
   view_init(&views[0], g->out);
+  views[0].dtype = dtype_part(g->out->dtype);
   for (int k = 0; k < g->n_inputs; ++k) {
     view_init(&views[k + 1], g->in[k]);
     in[k] = &views[k + 1];
@@ -282,15 +294,27 @@ static const char *complex_argument(const elementwise_call *g) {
   return NULL;
 }
 
-/* The result is complex, or a truth value, a magnitude or an angle, which is stored as one. */
+/* The result is complex, or a truth value, which either may be stored as, or a magnitude or an angle, which are real. */
 static status prepare_of_complex(executor *e, int function, const elementwise_call *g, const char *name) {
-  const uint64_t complex = DTYPE_BIT(ACL_COMPLEX32) | DTYPE_BIT(ACL_COMPLEX64) | DTYPE_BIT(ACL_COMPLEX128);
   const bool truth = traits[function] & BOOL_RESULT, magnitude = function == EW_abs || function == EW_angle;
   EXPECT(complex_functions->of[function], "%s is complex, expected a real number", name);
-  for (int k = 0; k < g->n_inputs; ++k) TRY(op_expect_dtype(g->in[k], g->in_name[k], DTYPES_REAL | complex));
-  TRY(op_expect_dtype(g->out, g->out_name, truth ? DTYPES_REAL : magnitude ? DTYPES_FLOAT : complex));
+  for (int k = 0; k < g->n_inputs; ++k) TRY(op_expect_dtype(g->in[k], g->in_name[k], DTYPES_REAL | DTYPES_COMPLEX));
+  TRY(op_expect_dtype(g->out, g->out_name, magnitude ? DTYPES_FLOAT : DTYPES_COMPLEX | (truth ? DTYPES_REAL : 0)));
   TRY(check_shapes(g));
-  return complex_prepare(e, function, g, truth || magnitude);
+  return complex_prepare(e, function, g);
+}
+
+/* A real function's result as a complex number: the real parts, and zeros for the others. */
+static status run_into_complex(const executor *e, void *const *at, void *scratch) {
+  const elementwise_plan *p = &PLAN(e, const elementwise_op_plan)->plan;
+  view imaginary = {.rank = p->rank, .dtype = p->dtype[0]};
+  fill_plan zeros;
+  memcpy(imaginary.dims, p->dims, sizeof p->dims[0] * p->rank);
+  memcpy(imaginary.strides, p->strides[0], sizeof p->dims[0] * p->rank);
+  fill_plan_init(&zeros, &imaginary, NULL);
+  TRY(run(e, at, scratch));
+  fill_run(&zeros, (char *)at[PLAN(e, const elementwise_op_plan)->operand[0]] + dtype_bytes(p->dtype[0]), e->cost_ns);
+  return ST_OK;
 }
 
 /* ---- the operators ----------------------------------------------------------------------------------------------- */
@@ -318,7 +342,7 @@ status elementwise_prepare(executor *e, int function, const elementwise_call *g)
     bytes += e->operands[g->operand[k]].extent_bytes;
   }
   executor_cost(e, bytes, traits[function] & SLOW ? (uint64_t)g->out->n * 64 : 0);
-  e->run = run;
+  e->run = dtype_class_of(g->out->dtype) == CLASS_COMPLEX ? run_into_complex : run;
   return ST_OK;
 }
 

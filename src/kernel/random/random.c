@@ -20,6 +20,7 @@ typedef struct {
   int8_t place[PARAMETERS];       /* in the walk; 0: a number */
   load_loop *load[PARAMETERS];
   store_loop *store;
+  uint8_t imaginary; /* bytes from a complex number's real part to the other, which is 0; else 0 */
   double number[PARAMETERS];
   double least, greatest; /* uniform: of out's dtype, within [from, to) */
   int64_t from;           /* integers */
@@ -163,6 +164,7 @@ typedef struct {
 
 /* Values `begin` to `end` */
 static void run_share(const void *job, int64_t begin, int64_t end) {
+  static const value_tile zeros;
   const random_job *j = job;
   const random_plan *p = j->plan;
   value_tile tile, first, second;
@@ -183,6 +185,7 @@ static void run_share(const void *job, int64_t begin, int64_t end) {
           apply_f32(p, j->kind, x, &with, row);
       }
       p->store(c.at[0], p->walk.strides[0][p->walk.rank - 1], x, row);
+      if (p->imaginary) p->store(c.at[0] + p->imaginary, p->walk.strides[0][p->walk.rank - 1], &zeros, row);
     }
   }
 }
@@ -265,14 +268,15 @@ static int64_t last_integer(int dtype) {
 
 /* Integers from .. to - 1, or 0 to the dtype's last. */
 static status plan_integer(random_plan *p, const tensor *out, const char *name, const int64_t *bounds) {
-  TRY(op_expect_dtype(out, name, DTYPES_REAL));
   if (!bounds) {
+    TRY(op_expect_dtype(out, name, DTYPES_REAL));
     p->range = (uint64_t)last_integer(out->dtype) + 1;
     return ST_OK;
   }
+  TRY(op_expect_dtype(out, name, DTYPES_REAL | DTYPE_BIT(ACL_COMPLEX64) | DTYPE_BIT(ACL_COMPLEX128)));
   EXPECT(bounds[0] < bounds[1], "from is %jd and to is %jd, expected to above from", (intmax_t)bounds[0],
          (intmax_t)bounds[1]);
-  if (!dtype_is_float(out->dtype)) {
+  if (dtype_class_of(out->dtype) < CLASS_FLOAT) {
     const int64_t last = last_integer(out->dtype);
     const int64_t least = out->dtype == ACL_BOOL || out->dtype == ACL_UINT8 ? 0 : -last - 1;
     EXPECT(bounds[0] >= least, "from is %jd, expected at least %jd, the least %s", (intmax_t)bounds[0], (intmax_t)least,
@@ -379,7 +383,6 @@ status prepare_random(executor *e, const op_arg *a) {
   TRY(random_key_plan(e, a, &p->key));
   sort_arguments(e, a, p, &g);
   if (g.like) TRY(op_expect_shape(g.out, g.out_name, g.like->dims, g.like->rank));
-  TRY(op_expect_dtype(g.out, g.out_name, DTYPES_REAL));
   p->compute = kind == RANDOM_INTEGER ? COMPUTE_I64 : has_double(&g) ? COMPUTE_F64 : COMPUTE_F32;
   TRY(plan_walk(p, &g));
   switch (kind) {
@@ -388,7 +391,8 @@ status prepare_random(executor *e, const op_arg *a) {
   case RANDOM_BERNOULLI: TRY(plan_bernoulli(p, g.out, g.out_name)); break;
   default: TRY(plan_integer(p, g.out, g.out_name, g.has_bounds ? g.bounds : NULL));
   }
-  p->store = loops->store[g.out->dtype][p->compute];
+  p->store = loops->store[dtype_part(g.out->dtype)][p->compute];
+  p->imaginary = dtype_part(g.out->dtype) == g.out->dtype ? 0 : (uint8_t)dtype_bytes(dtype_part(g.out->dtype));
   e->run = run_random;
   executor_cost(e, (uint64_t)g.out->n * dtype_bytes(g.out->dtype), (uint64_t)g.out->n * 32 * 4);
   return ST_OK;

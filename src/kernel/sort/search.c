@@ -175,9 +175,10 @@ typedef struct {
   walk elements; /* operand 0: the tensor, 1: out, of the same shape or one element */
   row_access in;
   compute_value value;
+  double imaginary; /* of the value */
   store_loop *store;
-  uint8_t compute;
-  bool invert, any; /* one result: whether some element is equal */
+  uint8_t compute, part; /* part: bytes from a real part to the imaginary one, 0: there is none */
+  bool invert, any;      /* one result: whether some element is equal */
 } is_in_plan;
 
 static bool is_equal(const is_in_plan *p, const char *tile, int64_t i) {
@@ -192,7 +193,7 @@ static status is_in_run(const executor *e, void *const *view, void *scratch) {
   enum { BLOCK = 1024 };
   (void)scratch;
   const is_in_plan *p = PLAN(e, is_in_plan);
-  _Alignas(64) char tile[BLOCK * sizeof(double)];
+  _Alignas(64) char tile[BLOCK * sizeof(double)], second[BLOCK * sizeof(double)];
   uint8_t found[BLOCK];
   bool any = false;
   cursor c;
@@ -200,8 +201,9 @@ static status is_in_run(const executor *e, void *const *view, void *scratch) {
   for (int64_t i = 0, n; i < p->elements.n && !any; i += n, cursor_next(&c, n)) {
     n = cursor_row(&c, smaller(BLOCK, p->elements.n - i));
     const char *x = row_fetch(&p->in, tile, c.at[0], 1, n);
+    const double *imaginary = p->part ? (const void *)row_fetch(&p->in, second, c.at[0] + p->part, 1, n) : NULL;
     for (int64_t k = 0; k < n; ++k) {
-      const bool equal = is_equal(p, x, k);
+      const bool equal = is_equal(p, x, k) && (imaginary ? imaginary[k] : 0) == p->imaginary;
       any |= equal & p->any;
       found[k] = equal != p->invert;
     }
@@ -216,20 +218,26 @@ static status is_in_run(const executor *e, void *const *view, void *scratch) {
 static status plan_is_in(executor *e, const tensor *t, const char *name, const scalar *s, bool invert,
                          const tensor *out, bool any) {
   is_in_plan *p = PLAN(e, is_in_plan);
-  TRY(op_expect_dtype(t, name, DTYPES_REAL));
+  const int dtype = dtype_part(t->dtype);
+  TRY(op_expect_dtype(t, name, DTYPES_REAL | DTYPE_BIT(ACL_COMPLEX64) | DTYPE_BIT(ACL_COMPLEX128)));
   TRY(op_expect_dtype(out, "out", DTYPE_BIT(ACL_BOOL)));
   TRY(any ? op_expect_shape(out, "out", NULL, 0) : op_expect_shape(out, "out", t->dims, t->rank));
-  const bool real = dtype_class_of(s->dtype) == CLASS_FLOAT && !dtype_is_float(t->dtype);
-  p->compute = (uint8_t)(real ? COMPUTE_F64 : comparing(t->dtype));
-  p->value = real ? (compute_value){.f64 = scalar_real(s)} : scalar_as(s, t->dtype, (compute_type)p->compute);
-  const view in = view_of(t);
+  const bool real = dtype_class_of(s->dtype) >= CLASS_FLOAT && !dtype_is_float(dtype);
+  const bool complex = dtype != t->dtype;
+  p->compute = (uint8_t)(real || complex ? COMPUTE_F64 : comparing(dtype));
+  p->value = real ? (compute_value){.f64 = scalar_real(s)} : scalar_as(s, dtype, (compute_type)p->compute);
+  p->imaginary = dtype_class_of(s->dtype) != CLASS_COMPLEX ? 0
+                 : dtype == ACL_FLOAT                      ? (float)s->imaginary
+                                                           : s->imaginary;
+  p->part = complex ? (uint8_t)dtype_bytes(dtype) : 0;
+  const view in = view_of_parts(t);
   view o = view_of(out);
   if (any) {
     o = in;
     for (int d = 0; d < o.rank; ++d) o.strides[d] = 0;
   }
   walk_init(&p->elements, (const view *const[]){&in, &o}, 2, in.rank);
-  p->in = row_access_of(t->dtype, (compute_type)p->compute, p->elements.strides[0][p->elements.rank - 1], 0, 1024);
+  p->in = row_access_of(dtype, (compute_type)p->compute, p->elements.strides[0][p->elements.rank - 1], 0, 1024);
   p->store = loops->store[ACL_BOOL][COMPUTE_I64];
   p->invert = invert;
   p->any = any;

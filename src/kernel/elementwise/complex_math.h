@@ -1,0 +1,40 @@
+/* Functions of complex numbers that the C library has not, in double. Branch cuts and limits are C99's (annex G). */
+#ifndef CANNON_KERNEL_ELEMENTWISE_COMPLEX_MATH_H
+#define CANNON_KERNEL_ELEMENTWISE_COMPLEX_MATH_H
+
+#include <complex.h>
+#include <math.h>
+
+static inline double complex complex_of(double real, double imaginary) {
+  union {
+    double part[2];
+    double complex number;
+  } z = {{real, imaginary}};
+  return z.number;
+}
+
+/* A part of (a + bi) / (c + di) by Smith's way: scaled by the larger part of the divisor, so that nothing overflows
+ * halfway. */
+static inline double complex_quotient(double a, double b, double c, double d, int imaginary) {
+  const int by_real = fabs(c) >= fabs(d);
+  const double ratio = by_real ? (c == 0 ? 0 : d / c) : c / d;
+  const double divisor = by_real ? c + d * ratio : c * ratio + d;
+  const double real = by_real ? a + b * ratio : a * ratio + b, other = by_real ? b - a * ratio : b * ratio - a;
+  return (imaginary ? other : real) / divisor;
+}
+
+/* To the base of which `log_base` is the logarithm. */
+double complex complex_log(double complex x, double log_base);
+double complex complex_rsqrt(double complex x);
+double complex complex_sigmoid(double complex x);
+
+/* The gradient of its input, from the result's and the result: the derivative's conjugate times the former. */
+double complex complex_sigmoid_slope(double complex gradient, double complex result);
+
+/* x / |x|, 0 for 0. */
+double complex complex_sign(double complex x);
+
+/* x to the power y; anything to the power 0 is 1. */
+double complex complex_power(double complex x, double complex y);
+
+#endif
