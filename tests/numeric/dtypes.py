@@ -6,6 +6,7 @@ has exactly one value, and `store` is only given values that the type can hold.
 """
 import numpy as np
 
+CLD = np.clongdouble
 LD = np.longdouble   # 64-bit mantissa on x86: holds every int64 and 11 bits more than a double
 
 
@@ -69,12 +70,16 @@ I64 = DType("i64", 9, np.int64, np.int64, "i")
 F64 = DType("f64", 11, np.float64, np.float64, "f", 53, -1021, 1024)
 BOOL = DType("bool", 12, np.uint8, np.bool_, "b")
 BF16 = DType("bf16", 27, np.uint16, np.float32, "f", 8, -125, 128)
+C64 = DType("c64", 16, np.complex64, np.complex64, "c")
+C128 = DType("c128", 17, np.complex128, np.complex128, "c")
 STRING_CODE = 13                                            # a type of the enum that no operator here can take
 
 FLOATS = (F32, F16, BF16)
 FLOATS64 = FLOATS + (F64,)
 INTS = (I8, I16, I32, I64, U8)
 ALL = FLOATS64 + INTS + (BOOL,)
+COMPLEX = (C64, C128)
+PART = {C64: F32, C128: F64}                                # what their parts are
 
 
 def promote(a, b):

@@ -9,7 +9,7 @@ import zlib
 import numpy as np
 
 from acl import Tensor
-from dtypes import LD
+from dtypes import LD, PART
 
 SEED = int(os.environ.get("CANNON_SEED") or int.from_bytes(os.urandom(4), "little"))
 SCALE = {"": 1.0, "small": 0.1, "large": 10.0}.get(os.environ.get("CANNON_CASES", "")) \
@@ -130,6 +130,10 @@ class Gen:
     def values(self, dtype, shape, special=True, limit=None):
         """All of the type's range, with its odd values among them; with `limit` only numbers up to that magnitude."""
         rng = self.rng
+        if dtype.kind == "c":
+            v = np.empty(shape, dtype.values)
+            v.real, v.imag = (self.values(PART[dtype], shape, special, limit) for _ in range(2))
+            return v
         if dtype.kind == "b":
             return rng.random(shape) < 0.5
         if dtype.kind == "i":

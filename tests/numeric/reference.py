@@ -8,7 +8,7 @@ correctly rounded arithmetic.
 """
 import numpy as np
 
-from dtypes import F32, F64, LD, computed_in
+from dtypes import F32, F64, LD, PART, computed_in
 
 np.seterr(all="ignore")
 
@@ -32,6 +32,13 @@ def check(got, exact, out, computing=None, ulps=2, slack=0, zero_sign=False, wha
     if zero_sign:
         good &= ~((got == 0) & (exact == 0)) | (np.signbit(got) == np.signbit(exact))
     complain(got, exact, good, what, lambda i: f"between {lo[i]!r} and {hi[i]!r}")
+
+
+def check_parts(got, exact, out, ulps=2, slack=0, what="result"):
+    """The same of complex numbers: each part by itself; slack is of both, or (of real parts, of imaginary ones)."""
+    of = slack if isinstance(slack, tuple) else (slack, slack)
+    for name, s in zip(("real", "imag"), of):
+        check(getattr(got, name), getattr(exact, name), PART[out], PART[out], ulps, s, what=f"{what}: {name}")
 
 
 def check_equal(got, expected, what="result"):

@@ -5,14 +5,10 @@ import numpy as np
 
 import reference as ref
 from acl import INVALID, AclError, Scalar, Tensor, run
-from dtypes import BOOL, F16, F32, F64, I32, I64, DType
+from dtypes import BOOL, C64, C128, CLD, F32, F64, I32, I64, PART
 from gen import each_case
 
 CASES = 40
-CLD = np.clongdouble
-C64 = DType("c64", 16, np.complex64, np.complex64, "c")
-C128 = DType("c128", 17, np.complex128, np.complex128, "c")
-PART = {C64: F32, C128: F64}
 
 
 def draw(gen, d, shape):
