@@ -6,7 +6,7 @@ import numpy as np
 
 import reference as ref
 from acl import INVALID, NULLPTR, Ints, Scalar, Tensor, lib, refused, run
-from dtypes import BF16, BOOL, F16, F32, F64, FLOATS, I8, I16, I32, I64, LD, U8, promote
+from dtypes import BF16, BOOL, C64, C128, CLD, COMPLEX, F16, F32, F64, FLOATS, I8, I16, I32, I64, LD, U8, promote
 from gen import each_case
 
 EPS = LD(2) ** -24
@@ -18,11 +18,13 @@ def size(gen, most=70):
 
 
 def matrix(gen, dtype, shape):
+    if dtype in COMPLEX:
+        return gen.drawn(dtype, shape, lambda s: gen.values(dtype, s, limit=10))
     return gen.drawn(dtype, shape, lambda s: dtype.round(gen.rng.standard_normal(s)))
 
 
 def wide(t):
-    return t.get().astype(np.float64)
+    return t.get().astype(np.complex128 if t.dtype in COMPLEX else np.float64)
 
 
 def product(x, y):
@@ -181,9 +183,17 @@ class Vectors(unittest.TestCase):
 
     def test_ger(self):
         def body(gen):
-            ta, tb = gen.pick((F32, F16, BF16, F64, I8, I32, I64, U8, BOOL)), gen.pick((F32, I32, I16, F16))
+            ta = gen.pick((F32, F16, BF16, F64, I8, I32, I64, U8, BOOL, *COMPLEX))
+            tb = gen.pick((F32, I32, I16, F16, C64))
             a = gen.drawn(ta, (size(gen),), lambda s: gen.values(ta, s, limit=10))
             b = gen.drawn(tb, (size(gen),), lambda s: gen.values(tb, s, limit=10))
+            if "c" in ta.kind + tb.kind:
+                t = C128 if C128 in (ta, tb) or F64 in (ta, tb) else C64
+                out = gen.out(t, a.shape + b.shape)
+                run("aclnnGer", a, b, out)
+                exact = np.multiply.outer(a.get().astype(CLD), b.get().astype(CLD))
+                ref.check_parts(out.get(), exact, t, 1, np.abs(exact) * LD(2) ** -52)
+                return
             t = promote(ta, tb)
             out = gen.out(t, a.shape + b.shape)
             run("aclnnGer", a, b, out)
@@ -305,12 +315,14 @@ class Equations(unittest.TestCase):
         each_case(self, "aclnnTriangularSolve", 80, self.triangular)
 
     def triangular(self, gen):
-        t = gen.pick((F32, F64))
+        t = gen.pick((F32, F64, C64, C128))
         n, cols = gen.pick((0, 1, 2, 5, 17, 40)), gen.pick((0, 1, 3, 64, 70))
         batch = gen.shape(max_rank=3, numel=10, empty=0.02)
         first, second = gen.broadcast_pair(batch)
         upper, transpose, unit = (gen.chance(0.5) for _ in range(3))
-        draw = lambda s: t.round(gen.rng.standard_normal(s) / max(n, 1) + (3 if s[-1] else 0) * np.eye(*s[-2:]))
+        def draw(s):
+            v = gen.rng.standard_normal(s) / max(n, 1) + (3 if s[-1] else 0) * np.eye(*s[-2:])
+            return (v + 1j * gen.rng.standard_normal(s) / max(n, 1)).astype(t.values) if t in COMPLEX else t.round(v)
         a = gen.out(t, second + (n, n), draw(second + (n, n)))
         b = matrix(gen, t, first + (n, cols))
         x, m = gen.out(t, batch + (n, cols)), gen.out(t, batch + (n, n))
@@ -322,7 +334,7 @@ class Equations(unittest.TestCase):
             triangle = triangle - triangle * np.eye(n) + np.eye(n)
         left = np.swapaxes(triangle, -1, -2) if transpose else triangle
         got = wide(x)
-        eps = 2.0 ** -53 if t is F64 else 2.0 ** -24
+        eps = {F32: 2.0 ** -24, C64: 2.0 ** -24}.get(t, 2.0 ** -53) * (5 ** 0.5 if t in COMPLEX else 1)
         bound = 4 * (n + 2) * eps * (np.matmul(np.abs(left), np.abs(got)) + np.abs(wide(b)))
         error = np.abs(np.matmul(left, got) - wide(b))                 # backward error, row by row
         assert np.all(error <= bound), f"upper {upper} transpose {transpose} unit {unit}: {np.max(error - bound)}"
