@@ -8,7 +8,7 @@ import numpy as np
 
 import reference as ref
 from acl import AclError, INVALID, Ints, Scalar, Tensor, TensorList, refused, run
-from dtypes import ALL, BOOL, C64, C128, CLD, COMPLEX, F16, F32, F64, FLOATS, I32, I64, LD, PART
+from dtypes import ALL, BOOL, C64, C128, CLD, COMPLEX, F16, F32, F64, FLOATS, I8, I16, I32, I64, LD, PART, U8
 from gen import each_case
 
 CASES = 60
@@ -542,9 +542,13 @@ class Embeddings(unittest.TestCase):
         def body(gen):
             d, n, width = gen.pick(FLOATS), gen.integer(1, 12), gen.integer(1, 40)
             index = indices(gen, gen.shape(max_rank=3, numel=60), n)
+            if gen.chance(0.3):
+                other = gen.pick((I8, U8, I16, F16, F32, F64, BOOL))
+                index = gen.out(other, index.shape, index.get() % 2 if other is BOOL else index.get())
+                n = max(n, 2)
             grad = gen.drawn(d, index.shape + (width,), lambda s: gen.values(d, s, limit=100))
             padding = gen.integer(0, n - 1) if gen.chance(0.5) else 2 ** 64 - 1      # -1 as clients pass it: none
-            scale, i = gen.chance(0.5), index.get().ravel()
+            scale, i = gen.chance(0.5), index.get().ravel().astype(np.int64)
             out = gen.out(gen.pick((d, F32)), (n, width))
             run("aclnnEmbeddingDenseBackward", grad, index, n, padding, scale, out)
             count = np.bincount(i, minlength=n)

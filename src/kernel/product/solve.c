@@ -212,8 +212,8 @@ status prepare_inverse(executor *e, const op_arg *a) {
   solve_plan *p = PLAN(e, solve_plan);
   *p = (solve_plan){.n_batches = 1};
   char is[SHAPE_TEXT];
-  TRY(op_expect_dtype(self, "self", solvable));
-  TRY(op_expect_dtype(out, "out", solvable));
+  TRY(op_expect_dtype(self, "self", solvable | DTYPE_BIT(ACL_FLOAT16)));
+  TRY(op_expect_dtype(out, "out", solvable | DTYPE_BIT(ACL_FLOAT16)));
   EXPECT(out->dtype == self->dtype, "out has dtype %s, expected self's %s", dtype_name(out->dtype),
          dtype_name(self->dtype));
   EXPECT(self->rank >= 2 && self->dims[self->rank - 1] == self->dims[self->rank - 2],

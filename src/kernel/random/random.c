@@ -216,7 +216,7 @@ static double half_beyond(double x, bool up, uint16_t (*from_float)(float), floa
 static double beyond(double x, bool up, int dtype) {
   if (dtype == ACL_FLOAT16) return half_beyond(x, up, half_from_float, half_to_float);
   if (dtype == ACL_BF16) return half_beyond(x, up, bf16_from_float, bf16_to_float);
-  if (dtype == ACL_DOUBLE) return up ? x : nextafter(x, -INFINITY);
+  if (dtype == ACL_DOUBLE || !dtype_is_float(dtype)) return up ? x : nextafter(x, -INFINITY);
   const float f = (float)x;
   const bool there = up ? (double)f >= x : (double)f < x;
   return there ? (double)f : (double)nextafterf(f, up ? INFINITY : -INFINITY);
@@ -225,25 +225,6 @@ static double beyond(double x, bool up, int dtype) {
 static status plan_normal(random_plan *p, const tensor *out, const char *name) {
   TRY(op_expect_dtype(out, name, DTYPES_FLOAT));
   EXPECT(p->place[1] || p->number[1] >= 0, "std is %g, expected 0 or more", p->number[1]);
-  return ST_OK;
-}
-
-static status plan_uniform(random_plan *p, const tensor *out, const char *name) {
-  TRY(op_expect_dtype(out, name, DTYPES_FLOAT));
-  EXPECT(isfinite(p->number[0]), "from is %g, expected a finite number", p->number[0]);
-  EXPECT(isfinite(p->number[1]), "to is %g, expected a finite number", p->number[1]);
-  EXPECT(p->number[0] <= p->number[1], "from is %g and to is %g, expected to not less than from", p->number[0],
-         p->number[1]);
-  p->least = beyond(p->number[0], true, out->dtype);
-  p->greatest = beyond(p->number[1], false, out->dtype);
-  /* The dtype has no value in between: all are `from`. */
-  if (p->least > p->greatest) p->least = p->greatest = p->number[1] = p->number[0];
-  return ST_OK;
-}
-
-static status plan_bernoulli(random_plan *p, const tensor *out, const char *name) {
-  TRY(op_expect_dtype(out, name, DTYPES_REAL));
-  EXPECT(p->place[0] || (p->number[0] >= 0 && p->number[0] <= 1), "prob is %g, expected 0 to 1", p->number[0]);
   return ST_OK;
 }
 
@@ -261,6 +242,36 @@ static int64_t last_integer(int dtype) {
   case ACL_DOUBLE: return INT64_C(1) << 53;
   default: return INT64_MAX;
   }
+}
+
+/* Integers are real numbers cut off, whose bounds they must have. */
+static status expect_integer_bounds(const random_plan *p, const tensor *out) {
+  static const char *const names[] = {"from", "to"};
+  const double last = (double)last_integer(out->dtype), least = out->dtype == ACL_UINT8 ? 0 : -last - 1;
+  for (int i = 0; i < 2; ++i)
+    EXPECT(p->number[i] >= least && p->number[i] <= last, "%s is %g, expected %g to %g, the range of %s", names[i],
+           p->number[i], least, last, dtype_name(out->dtype));
+  return ST_OK;
+}
+
+static status plan_uniform(random_plan *p, const tensor *out, const char *name) {
+  TRY(op_expect_dtype(out, name, DTYPES_FLOAT | DTYPES_INTEGER));
+  EXPECT(isfinite(p->number[0]), "from is %g, expected a finite number", p->number[0]);
+  EXPECT(isfinite(p->number[1]), "to is %g, expected a finite number", p->number[1]);
+  EXPECT(p->number[0] <= p->number[1], "from is %g and to is %g, expected to not less than from", p->number[0],
+         p->number[1]);
+  if (!dtype_is_float(out->dtype)) TRY(expect_integer_bounds(p, out));
+  p->least = beyond(p->number[0], true, out->dtype);
+  p->greatest = beyond(p->number[1], false, out->dtype);
+  /* The dtype has no value in between: all are `from`. */
+  if (p->least > p->greatest) p->least = p->greatest = p->number[1] = p->number[0];
+  return ST_OK;
+}
+
+static status plan_bernoulli(random_plan *p, const tensor *out, const char *name) {
+  TRY(op_expect_dtype(out, name, DTYPES_REAL));
+  EXPECT(p->place[0] || (p->number[0] >= 0 && p->number[0] <= 1), "prob is %g, expected 0 to 1", p->number[0]);
+  return ST_OK;
 }
 
 /* Integers from .. to - 1, or 0 to the dtype's last. */
@@ -380,7 +391,8 @@ status prepare_random(executor *e, const op_arg *a) {
   sort_arguments(e, a, p, &g);
   if (g.like) TRY(op_expect_shape(g.out, g.out_name, g.like->dims, g.like->rank));
   TRY(op_expect_dtype(g.out, g.out_name, DTYPES_REAL));
-  p->compute = kind == RANDOM_INTEGER ? COMPUTE_I64 : has_double(&g) ? COMPUTE_F64 : COMPUTE_F32;
+  const bool cuts = kind == RANDOM_UNIFORM && !dtype_is_float(g.out->dtype);
+  p->compute = kind == RANDOM_INTEGER ? COMPUTE_I64 : has_double(&g) || cuts ? COMPUTE_F64 : COMPUTE_F32;
   TRY(plan_walk(p, &g));
   switch (kind) {
   case RANDOM_NORMAL: TRY(plan_normal(p, g.out, g.out_name)); break;
