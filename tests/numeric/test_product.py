@@ -79,6 +79,35 @@ class Sums(unittest.TestCase):
             self.check(gen, "aclnnAddmv", t, self.bias(gen, t, (m,), False), (a, v), exact, slack, "ab", False)
         each_case(self, "aclnnAddmv", 60, body)
 
+    def test_addmv_of_integers(self):
+        def body(gen):
+            types = gen.pick(((I32, I32, I32), (I64, I64, I64), (I8, U8, I16), (I8, I8, I8), (BOOL, I32, BOOL), (I64, BOOL, BOOL)))
+            m, k = (gen.pick((0, 1, 7, 129, 1500)) if gen.chance(0.3) else size(gen, 40) for _ in "mk")
+            s, a, v = (gen.tensor(t, shape) for t, shape in zip(types, (gen.pick(((m,), (1,))), (m, k), (k,))))
+            alpha, beta = gen.integer(-5, 5), gen.integer(-5, 5)
+            common = I64 if types[1:] == (BOOL, BOOL) else I32 if BOOL in types else I16 if U8 in types else types[0]
+            out = gen.out(gen.pick((common, I64, F64)), (m,))
+            run("aclnnAddmv", s, a, v, Scalar(alpha, I64), Scalar(beta, I32), out, 0)
+            dots = a.get().astype(np.int64) @ v.get().astype(np.int64)
+            if types[1:] == (BOOL, BOOL):
+                dots = (dots != 0).astype(np.int64)
+            exact = (alpha * dots + beta * np.broadcast_to(s.get(), (m,)).astype(np.int64)).astype(common.values)
+            ref.check_equal(out.get(), exact.astype(out.dtype.values))
+        each_case(self, "aclnnAddmv of integers", 60, body)
+
+    def test_dot_of_integers(self):
+        def body(gen):
+            t, n = gen.pick((I8, U8, I32)), gen.pick((0, 1, 7, 1024, 3000))
+            a, b, out = gen.tensor(t, (n,)), gen.tensor(t, (n,)), gen.out(t, ())
+            run("aclnnDot", a, b, out)
+            ref.check_equal(out.get(), (a.get().astype(np.int64) @ b.get().astype(np.int64)).astype(t.values))
+        each_case(self, "aclnnDot of integers", 40, body)
+        x = Tensor.empty(I32, (3,))
+        code, text = refused("aclnnDot", x, x, Tensor.empty(I64, ()))
+        assert code == INVALID and "out has dtype INT64, expected one of INT32" in text, text
+        code, text = refused("aclnnAddmv", x, Tensor.empty(I32, (3, 3)), x, Scalar(0.5, F32), Scalar(1, I32), x, 0)
+        assert code == INVALID and "alpha has dtype FLOAT, expected an integer" in text, text
+
     def test_gemm(self):
         def body(gen):
             t = gen.pick(FLOATS)
