@@ -5,12 +5,11 @@ import numpy as np
 
 import reference as ref
 from acl import INVALID, Tensor, refused, run
-from dtypes import BF16, DType, F16, F32, F64, FLOATS, FLOATS64, I32, I64, I8, LD
+from dtypes import BF16, F16, F32, F64, FLOATS, FLOATS64, I32, I64, I8, LD, U64
 from gen import each_case
 from test_quant import packed_int4
 
 CASES = 60
-U64 = DType("u64", 10, np.uint64, np.uint64, "i")
 
 
 def words(scale, offset, rounds=False):

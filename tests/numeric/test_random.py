@@ -8,7 +8,7 @@ import unittest
 import numpy as np
 
 from acl import INVALID, Tensor, refused, run
-from dtypes import F32, F64, FLOATS64, INTS, U8
+from dtypes import F32, F64, FLOATS64, I64, INTS, U8, U64
 from gen import Gen, SEED, SCALE
 
 N = 1 << (18 if SCALE >= 1 else 15)
@@ -67,6 +67,13 @@ class Random(unittest.TestCase):
         code, message = refused("aclnnInplaceUniform", Tensor.empty(U8, (3,)), -1.0, 5.0, 1, 0)
         self.assertEqual(code, INVALID)
         self.assertIn("from is -1", message)
+
+    def test_seed_of_either_sign(self):
+        expected = uniform(Tensor.empty(F32, (100,)), self.seed, 11)
+        for d in (I64, U64):
+            x = Tensor.empty(F32, (100,))
+            run("aclnnInplaceUniformTensor", x, 0.0, 1.0, Tensor.of(d, [self.seed]), Tensor.of(d, [8]), 3)
+            np.testing.assert_array_equal(x.get(), expected)
 
     def test_normal(self):
         for d in FLOATS64:

@@ -53,13 +53,13 @@ status random_key_plan(const executor *e, const op_arg *a, random_key *key) {
     const char *name = e->op->schema[i].name;
     const bool is_tensor = e->op->schema[i].kind == ARG_TENSOR;
     if (begins_with(name, "seed")) {
-      if (is_tensor) TRY(op_expect_one(a[i].tensor, name, DTYPE_BIT(ACL_INT64)));
+      if (is_tensor) TRY(op_expect_one(a[i].tensor, name, DTYPE_BIT(ACL_INT64) | DTYPE_BIT(ACL_UINT64)));
       if (is_tensor)
         key->seed_operand = (int8_t)operand;
       else
         key->seed = (uint64_t)a[i].integer;
     } else if (begins_with(name, "offset")) {
-      if (is_tensor) TRY(op_expect_one(a[i].tensor, name, DTYPE_BIT(ACL_INT64)));
+      if (is_tensor) TRY(op_expect_one(a[i].tensor, name, DTYPE_BIT(ACL_INT64) | DTYPE_BIT(ACL_UINT64)));
       if (is_tensor)
         key->offset_operand = (int8_t)operand;
       else
