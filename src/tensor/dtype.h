@@ -36,6 +36,14 @@ static inline const char *dtype_name(int dtype) {
 static inline bool dtype_is_float(int dtype) { return dtype_class_of(dtype) == CLASS_FLOAT && dtype_bytes(dtype) >= 2; }
 static inline bool dtype_is_integer(int dtype) { return dtype_class_of(dtype) == CLASS_INTEGER; }
 
+/* What the parts of a complex number are; any other type itself. */
+static inline int dtype_part(int dtype) {
+  return dtype == ACL_COMPLEX32    ? ACL_FLOAT16
+         : dtype == ACL_COMPLEX64  ? ACL_FLOAT
+         : dtype == ACL_COMPLEX128 ? ACL_DOUBLE
+                                   : dtype;
+}
+
 /* The type that a and b are brought to together (PyTorch's promotion); ACL_DT_UNDEFINED where there is none. */
 int dtype_promote(int a, int b);
 

@@ -3,27 +3,23 @@
 #ifndef CANNON_KERNEL_ENGINE_PARTS_H
 #define CANNON_KERNEL_ENGINE_PARTS_H
 
+#include "op/op.h"
 #include "op/view.h"
 
-#define DTYPES_COMPLEX (DTYPE_BIT(ACL_COMPLEX64) | DTYPE_BIT(ACL_COMPLEX128))
+/* Those that CANN computes with. */
+#define DTYPES_COMPLEX_64_128 (DTYPE_BIT(ACL_COMPLEX64) | DTYPE_BIT(ACL_COMPLEX128))
 
-static inline bool is_complex(int dtype) { return dtype_class_of(dtype) == CLASS_COMPLEX; }
-
-/* The type of the parts; a real type is its own. */
-static inline int part_dtype(int dtype) {
-  return dtype == ACL_COMPLEX64    ? ACL_FLOAT
-         : dtype == ACL_COMPLEX128 ? ACL_DOUBLE
-         : dtype == ACL_COMPLEX32  ? ACL_FLOAT16
-                                   : dtype;
-}
+static inline bool dtype_is_complex(int dtype) { return dtype_class_of(dtype) == CLASS_COMPLEX; }
 
 /* From a real part to the imaginary one; 0: there is none. */
-static inline uint8_t part_bytes(int dtype) { return is_complex(dtype) ? (uint8_t)dtype_bytes(part_dtype(dtype)) : 0; }
+static inline uint8_t part_bytes(int dtype) {
+  return dtype_is_complex(dtype) ? (uint8_t)dtype_bytes(dtype_part(dtype)) : 0;
+}
 
-/* The real parts, of complex numbers or any others. */
-static inline view view_of_parts(const view *v) {
+/* The view of the real parts, of complex numbers or any others. */
+static inline view parts_view(const view *v) {
   view parts = *v;
-  parts.dtype = part_dtype(v->dtype);
+  parts.dtype = dtype_part(v->dtype);
   return parts;
 }
 

@@ -125,7 +125,7 @@ status prepare_pad_backward(executor *e, const op_arg *a, padding_kind kind, int
   backward_plan *p = PLAN(e, backward_plan);
   padded_dim padded[MAX_RANK];
   int64_t dims[MAX_RANK];
-  TRY(op_expect_dtype(self, "self", DTYPES_FLOAT | (kind == PADDING_CIRCULAR ? 0 : DTYPES_COMPLEX)));
+  TRY(op_expect_dtype(self, "self", DTYPES_FLOAT | (kind == PADDING_CIRCULAR ? 0 : DTYPES_COMPLEX_64_128)));
   TRY(expect_same_dtype(self, "self", grad, "gradOutput"));
   TRY(expect_same_dtype(self, "self", out, "gradInput"));
   TRY(pad_expect(self, kind, n_padded, a[2].ints, padded, dims));
@@ -134,8 +134,8 @@ status prepare_pad_backward(executor *e, const op_arg *a, padding_kind kind, int
   const view to = view_of(out), from = view_of(grad);
   walk_init(&p->outer, (const view *const[]){&to, &from}, 2, rank - n_padded);
   p->kind = kind;
-  p->load = loops->load[part_dtype(self->dtype)][COMPUTE_F64];
-  p->store = loops->store[part_dtype(self->dtype)][COMPUTE_F64];
+  p->load = loops->load[dtype_part(self->dtype)][COMPUTE_F64];
+  p->store = loops->store[dtype_part(self->dtype)][COMPUTE_F64];
   p->imaginary = part_bytes(self->dtype);
   for (int i = 0; i < SPACE; ++i) {
     const int d = rank - SPACE + i;

@@ -74,9 +74,9 @@ static status ger_complex(executor *e, const op_arg *a) {
 
 status prepare_ger(executor *e, const op_arg *a) {
   int common;
-  TRY(check_outer(e, a[0].tensor, a[1].tensor, 0, a[2].tensor, "out", DTYPES_REAL | DTYPES_COMPLEX, &common));
+  TRY(check_outer(e, a[0].tensor, a[1].tensor, 0, a[2].tensor, "out", DTYPES_REAL | DTYPES_COMPLEX_64_128, &common));
   TRY(expect_cast(common, a[2].tensor, "out"));
-  if (is_complex(a[2].tensor->dtype)) return ger_complex(e, a);
+  if (dtype_is_complex(a[2].tensor->dtype)) return ger_complex(e, a);
   const view out = view_of(a[2].tensor), column = column_of(a[0].tensor), row = row_of(a[1].tensor);
   elementwise_plan *p = PLAN(e, elementwise_plan);
   elementwise_plan_init(p, EW_mul, compute_type_of(common), &out, (const view *const[]){&column, &row}, 2);

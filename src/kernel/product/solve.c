@@ -154,7 +154,7 @@ status prepare_triangular_solve(executor *e, const op_arg *a) {
   for (int i = 0; i < 4; ++i) {
     const tensor *t = a[argument[i]].tensor;
     const char *name = e->op->schema[argument[i]].name;
-    TRY(op_expect_dtype(t, name, solvable | DTYPES_COMPLEX));
+    TRY(op_expect_dtype(t, name, solvable | DTYPES_COMPLEX_64_128));
     EXPECT(t->dtype == self->dtype, "%s has dtype %s, expected self's %s", name, dtype_name(t->dtype),
            dtype_name(self->dtype));
     EXPECT(t->rank >= 2, "%s has shape %s, expected 2 or more dimensions", name, shape_text(t->dims, t->rank, is));
@@ -169,7 +169,7 @@ status prepare_triangular_solve(executor *e, const op_arg *a) {
   TRY(expect_stack(p, a[6].tensor, "mOut", n, n));
   for (int i = 0; i < 4; ++i) {
     matrices_init(&p->stack[i], a[argument[i]].tensor, true, p->n_batch_dims);
-    p->stack[i].dtype = part_dtype(self->dtype);
+    p->stack[i].dtype = dtype_part(self->dtype);
   }
   p->form =
       (triangular_form){.n = n, .backwards = p->upper != a[3].boolean, .transpose = a[3].boolean, .unit = a[4].boolean};

@@ -72,8 +72,8 @@ void complex_product_plan(executor *e, const reduction_request *r) {
   complex_product *p = PLAN(e, complex_product);
   const int in = r->in->dtype, out = r->out[0]->dtype;
   reduction_walks(r, &p->outputs, &p->reduced, p->operand);
-  p->load = loops->load[part_dtype(in)][COMPUTE_F64];
-  p->store = loops->store[part_dtype(out)][COMPUTE_F64];
+  p->load = loops->load[dtype_part(in)][COMPUTE_F64];
+  p->store = loops->store[dtype_part(out)][COMPUTE_F64];
   p->imaginary[0] = part_bytes(in);
   p->imaginary[1] = part_bytes(out);
   const uint64_t read = (uint64_t)(p->reduced.n * p->outputs.n);

@@ -75,7 +75,7 @@ typedef struct {
 } reduce_call;
 
 static void plan_views(executor *e, const reduction_request *r) {
-  if (r->kind == REDUCTION_PRODUCT && is_complex(r->in->dtype))
+  if (r->kind == REDUCTION_PRODUCT && dtype_is_complex(r->in->dtype))
     complex_product_plan(e, r);
   else
     reduction_plan(e, r);
@@ -121,18 +121,18 @@ static status expect_sum_dtypes(const tensor *self, const tensor *out, uint64_t 
   TRY(op_expect_dtype(out, "out", DTYPES_REAL | more));
   EXPECT(out->dtype != ACL_BOOL || self->dtype == ACL_BOOL, "out has dtype BOOL, expected a number as self is %s",
          dtype_name(self->dtype));
-  EXPECT(!is_complex(self->dtype) || is_complex(out->dtype), "out has dtype %s, expected a complex one as self is %s",
-         dtype_name(out->dtype), dtype_name(self->dtype));
+  EXPECT(!dtype_is_complex(self->dtype) || dtype_is_complex(out->dtype),
+         "out has dtype %s, expected a complex one as self is %s", dtype_name(out->dtype), dtype_name(self->dtype));
   return ST_OK;
 }
 
 /* A mean is computed in out's type. */
 static status expect_mean_dtypes(const tensor *self, const tensor *out) {
-  TRY(expect_sum_dtypes(self, out, DTYPES_COMPLEX));
+  TRY(expect_sum_dtypes(self, out, DTYPES_COMPLEX_64_128));
   EXPECT(out->dtype != ACL_BOOL && dtype_can_cast(self->dtype, out->dtype),
          "out has dtype %s, expected a number that self's %s can be cast to", dtype_name(out->dtype),
          dtype_name(self->dtype));
-  EXPECT(self->n || !is_complex(out->dtype), "self has no element, expected one or more as out is %s",
+  EXPECT(self->n || !dtype_is_complex(out->dtype), "self has no element, expected one or more as out is %s",
          dtype_name(out->dtype));
   return ST_OK;
 }
@@ -146,7 +146,7 @@ status prepare_reduce_as(executor *e, const op_arg *a) {
   reduction_kind kind = kinds[e->op->variant];
   bool is_reduced[MAX_RANK];
   TRY(kind == REDUCTION_MEAN ? expect_mean_dtypes(self, out)
-                             : expect_sum_dtypes(self, out, kind == REDUCTION_SUM ? DTYPES_COMPLEX : 0));
+                             : expect_sum_dtypes(self, out, kind == REDUCTION_SUM ? DTYPES_COMPLEX_64_128 : 0));
   TRY(expect_dtype_argument(a[3].integer, out));
   TRY(expect_dims(a[1].ints, e->op->schema[1].name, self->rank, false, is_reduced));
   if (kind == REDUCTION_SUM_NOT_NAN && !dtype_is_float(self->dtype)) kind = REDUCTION_SUM;
@@ -163,7 +163,7 @@ status prepare_graph_reduce(executor *e, const op_arg *a) {
   const reduction_kind kind = kinds[e->op->variant];
   bool is_reduced[MAX_RANK];
   if (kind == REDUCTION_SUM || kind == REDUCTION_MEAN || kind == REDUCTION_PRODUCT) {
-    TRY(kind == REDUCTION_MEAN ? expect_mean_dtypes(x, y) : expect_sum_dtypes(x, y, DTYPES_COMPLEX));
+    TRY(kind == REDUCTION_MEAN ? expect_mean_dtypes(x, y) : expect_sum_dtypes(x, y, DTYPES_COMPLEX_64_128));
   } else {
     const bool truth = kind == REDUCTION_ALL || kind == REDUCTION_ANY;
     TRY(op_expect_dtype(x, "x", truth ? DTYPE_BIT(ACL_BOOL) : DTYPES_REAL));
@@ -197,7 +197,7 @@ status prepare_reduce_noop(executor *e, const op_arg *a) {
 status prepare_product(executor *e, const op_arg *a) {
   const tensor *self = a[0].tensor, *out = a[2].tensor;
   bool is_reduced[MAX_RANK];
-  TRY(expect_sum_dtypes(self, out, DTYPES_COMPLEX));
+  TRY(expect_sum_dtypes(self, out, DTYPES_COMPLEX_64_128));
   TRY(expect_dtype_argument(a[1].integer, out));
   TRY(expect_dims(NULL, NULL, self->rank, false, is_reduced));
   return plan_one(e, REDUCTION_PRODUCT, 0, self, out, is_reduced, false);
@@ -207,7 +207,7 @@ status prepare_product(executor *e, const op_arg *a) {
 status prepare_product_dim(executor *e, const op_arg *a) {
   const tensor *self = a[0].tensor, *out = a[4].tensor;
   bool is_reduced[MAX_RANK];
-  TRY(expect_sum_dtypes(self, out, DTYPES_COMPLEX));
+  TRY(expect_sum_dtypes(self, out, DTYPES_COMPLEX_64_128));
   TRY(expect_dtype_argument(a[3].integer, out));
   TRY(expect_one_dim(a[1].integer, "dim", self->rank, is_reduced));
   return plan_one(e, REDUCTION_PRODUCT, 0, self, out, is_reduced, a[2].boolean);
@@ -217,7 +217,7 @@ status prepare_product_dim(executor *e, const op_arg *a) {
 status prepare_trace(executor *e, const op_arg *a) {
   const tensor *self = a[0].tensor, *out = a[1].tensor;
   char text[SHAPE_TEXT];
-  TRY(expect_sum_dtypes(self, out, DTYPES_COMPLEX));
+  TRY(expect_sum_dtypes(self, out, DTYPES_COMPLEX_64_128));
   EXPECT(self->rank == 2, "self has shape %s, expected two dimensions", shape_text(self->dims, self->rank, text));
   TRY(op_expect_shape(out, "out", NULL, 0));
   const view matrix = view_of(self), result = view_of(out);

@@ -666,15 +666,15 @@ static void plan_reals(executor *e, const reduction_request *r, uint64_t n_parts
 }
 
 void reduction_plan(executor *e, const reduction_request *r) {
-  if (!r->out[0] || !is_complex(r->out[0]->dtype)) {
+  if (!r->out[0] || !dtype_is_complex(r->out[0]->dtype)) {
     plan_reals(e, r, 1);
     return;
   }
-  const view in = view_of_parts(r->in), out = view_of_parts(r->out[0]);
+  const view in = parts_view(r->in), out = parts_view(r->out[0]);
   reduction_request parts = *r;
   parts.in = &in;
   parts.out[0] = &out;
-  plan_reals(e, &parts, is_complex(r->in->dtype) ? 2 : 1);
+  plan_reals(e, &parts, dtype_is_complex(r->in->dtype) ? 2 : 1);
   reduce_plan *p = PLAN(e, reduce_plan);
   p->imaginary[0] = part_bytes(r->in->dtype);
   p->imaginary[1] = part_bytes(r->out[0]->dtype);

@@ -290,8 +290,8 @@ static void plan_scan(executor *e, scan_plan *p, const scan_call *c) {
   view in = view_of(c->self), out = view_of(c->out), places = c->places ? view_of(c->places) : in;
   p->imaginary[0] = part_bytes(in.dtype);
   p->imaginary[1] = part_bytes(out.dtype);
-  in.dtype = part_dtype(in.dtype);
-  out.dtype = part_dtype(out.dtype);
+  in.dtype = dtype_part(in.dtype);
+  out.dtype = dtype_part(out.dtype);
   p->n = c->self->rank ? c->self->dims[c->dim] : 1;
   int64_t along[3];
   axis_init(&p->rows, along, (view *const[]){&in, &out, &places}, c->places ? 3 : 2, c->dim);
@@ -332,11 +332,11 @@ static void plan_scan(executor *e, scan_plan *p, const scan_call *c) {
 
 static status plan_cumulation(executor *e, scan_kind kind, const scan_call *c) {
   scan_plan *p = PLAN(e, scan_plan);
-  const int in = part_dtype(c->self->dtype), out = part_dtype(c->out->dtype);
-  const uint64_t allowed = DTYPES_REAL | (kind == SCAN_SUM ? DTYPES_COMPLEX : 0);
+  const int in = dtype_part(c->self->dtype), out = dtype_part(c->out->dtype);
+  const uint64_t allowed = DTYPES_REAL | (kind == SCAN_SUM ? DTYPES_COMPLEX_64_128 : 0);
   TRY(op_expect_dtype(c->self, e->op->schema[0].name, allowed));
   TRY(op_expect_dtype(c->out, "out", allowed & ~DTYPE_BIT(ACL_BOOL)));
-  EXPECT(!is_complex(c->self->dtype) || is_complex(c->out->dtype),
+  EXPECT(!dtype_is_complex(c->self->dtype) || dtype_is_complex(c->out->dtype),
          "out has dtype %s, expected a complex one as self is %s", dtype_name(c->out->dtype),
          dtype_name(c->self->dtype));
   TRY(op_expect_shape(c->out, "out", c->self->dims, c->self->rank));

@@ -183,11 +183,11 @@ static void write_pair(const unique_plan *p, void *out, const char *rows, int64_
   memcpy(target, rows + from * (int64_t)dtype_bytes(values->dtype), dtype_bytes(values->dtype));
 }
 
-static int n_parts(const unique_plan *p) { return is_complex(p->self.dtype) ? 2 : 1; }
+static int n_parts(const unique_plan *p) { return dtype_is_complex(p->self.dtype) ? 2 : 1; }
 
 static void fetch_slices(const unique_plan *p, void *const *view_at, char *rows) {
   static const int dtype_of[N_COMPUTE] = {ACL_FLOAT, ACL_DOUBLE, ACL_INT32, ACL_INT64};
-  const view whole = p->dim < 0 ? view_of(&p->self) : dim_first(&p->self, p->dim), in = view_of_parts(&whole);
+  const view whole = p->dim < 0 ? view_of(&p->self) : dim_first(&p->self, p->dim), in = parts_view(&whole);
   view to = view_contiguous(dtype_of[p->compute], in.rank, in.dims);
   for (int d = 0; d < to.rank; ++d) to.strides[d] *= n_parts(p);
   for (int k = 0; k < n_parts(p); ++k) {
@@ -252,7 +252,7 @@ typedef struct {
 
 static status expect_outputs(const unique_call *c) {
   char text[SHAPE_TEXT];
-  TRY(op_expect_dtype(c->self, "self", DTYPES_REAL | (c->sorts ? 0 : DTYPES_COMPLEX)));
+  TRY(op_expect_dtype(c->self, "self", DTYPES_REAL | (c->sorts ? 0 : DTYPES_COMPLEX_64_128)));
   EXPECT(c->values->dtype == c->self->dtype, "valueOut has dtype %s, expected that of self, %s",
          dtype_name(c->values->dtype), dtype_name(c->self->dtype));
   EXPECT(c->self->n <= INT32_MAX, "self has %jd elements, expected at most %d", (intmax_t)c->self->n, INT32_MAX);
@@ -293,8 +293,8 @@ static status plan_unique(executor *e, const unique_call *c) {
   if (c->counts) p->counts = *c->counts;
   p->sorts = c->sorts;
   p->dim = c->dim;
-  const bool complex = is_complex(c->self->dtype);
-  p->compute = (uint8_t)sort_compute_of(part_dtype(c->self->dtype));
+  const bool complex = dtype_is_complex(c->self->dtype);
+  p->compute = (uint8_t)sort_compute_of(dtype_part(c->self->dtype));
   p->values_result = executor_result(e, c->values);
   if (c->counts) p->counts_result = executor_result(e, c->counts);
   const uint64_t n = (uint64_t)c->self->n, moved = n * dtype_bytes(c->self->dtype);
