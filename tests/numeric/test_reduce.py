@@ -466,6 +466,19 @@ class Errors(unittest.TestCase):
             run(op, turned, *args, other)
             ref.check_equal(other.bits(), out.bits(), op)
 
+    def test_long_complex(self):
+        rng = np.random.default_rng(8)
+        v = np.exp(1j * rng.uniform(-np.pi, np.pi, (3, 200_000))).astype(np.complex64)
+        x, turned = Tensor.of(C64, v), Tensor(C64, v.shape, (1, 3)).set(v)
+        exact = v.astype(np.complex128)
+        for op, args, expected in (("aclnnReduceSum", (Ints(1), False, C64), exact.sum(1)),
+                                   ("aclnnProdDim", (1, False, C64), exact.prod(1))):
+            out, other = Tensor.empty(C64, (3,)), Tensor.empty(C64, (3,))
+            run(op, x, *args, out)
+            run(op, turned, *args, other)
+            ref.check_equal(other.bits(), out.bits(), op)
+            np.testing.assert_allclose(out.get(), expected, rtol=1e-6, atol=1e-2 if op == "aclnnReduceSum" else 0)
+
     def test_no_outputs_of_nothing(self):
         """No element is missed where there is no output either."""
         x, out = Tensor.of(F32, np.zeros((0, 0), np.float32)), Tensor.empty(F32, (0,))
