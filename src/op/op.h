@@ -92,10 +92,12 @@ status op_expect_one(const tensor *t, const char *name, uint64_t allowed);
 #define DTYPES_INTEGER                                                                                                 \
   (DTYPE_BIT(ACL_INT8) | DTYPE_BIT(ACL_INT16) | DTYPE_BIT(ACL_INT32) | DTYPE_BIT(ACL_INT64) | DTYPE_BIT(ACL_UINT8))
 #define DTYPES_REAL (DTYPES_FLOAT | DTYPES_INTEGER | DTYPE_BIT(ACL_BOOL))
+/* Those that CANN computes with; those there are. */
+#define DTYPES_COMPLEX     (DTYPE_BIT(ACL_COMPLEX64) | DTYPE_BIT(ACL_COMPLEX128))
+#define DTYPES_COMPLEX_ANY (DTYPE_BIT(ACL_COMPLEX32) | DTYPES_COMPLEX)
 /* Every type whose elements are whole bytes: for operators that only move them. */
 #define DTYPES_NUMBER                                                                                                  \
-  (DTYPES_REAL | DTYPE_BIT(ACL_UINT16) | DTYPE_BIT(ACL_UINT32) | DTYPE_BIT(ACL_UINT64) | DTYPE_BIT(ACL_COMPLEX32) |    \
-   DTYPE_BIT(ACL_COMPLEX64) | DTYPE_BIT(ACL_COMPLEX128))
+  (DTYPES_REAL | DTYPE_BIT(ACL_UINT16) | DTYPE_BIT(ACL_UINT32) | DTYPE_BIT(ACL_UINT64) | DTYPES_COMPLEX_ANY)
 #define DTYPES_INDEX (DTYPE_BIT(ACL_INT32) | DTYPE_BIT(ACL_INT64))
 
 /* The tensor has exactly these dims. */

@@ -17,10 +17,8 @@ view view_of(const tensor *t) {
 }
 
 view view_of_parts(const tensor *t) {
-  view v;
-  view_init(&v, t);
-  v.dtype = dtype_part(t->dtype);
-  return v;
+  const view v = view_of(t);
+  return parts_view(&v);
 }
 
 int64_t view_elements(const view *v) {

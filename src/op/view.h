@@ -21,8 +21,19 @@ void view_init(view *v, const tensor *t);
 view view_of(const tensor *t);
 int64_t view_elements(const view *v);
 
-/* Of a complex tensor the real parts, the imaginary ones dtype_bytes(v.dtype) behind them; of any other itself. */
+/* Of complex numbers the real parts, of any others themselves. What takes the parts one by one, as sums do, runs twice over
+ * such views, the second time part_bytes further. */
 view view_of_parts(const tensor *t);
+static inline view parts_view(const view *v) {
+  view parts = *v;
+  parts.dtype = dtype_part(v->dtype);
+  return parts;
+}
+
+/* From a real part to the imaginary one; 0: there is none. */
+static inline uint8_t part_bytes(int dtype) {
+  return dtype_is_complex(dtype) ? (uint8_t)dtype_bytes(dtype_part(dtype)) : 0;
+}
 
 /* Row-major without gaps. */
 view view_contiguous(int dtype, int rank, const int64_t *dims);

@@ -36,6 +36,7 @@ static inline const char *dtype_name(int dtype) {
 static inline bool dtype_is_float(int dtype) { return dtype_class_of(dtype) == CLASS_FLOAT && dtype_bytes(dtype) >= 2; }
 static inline bool dtype_is_integer(int dtype) { return dtype_class_of(dtype) == CLASS_INTEGER; }
 
+static inline bool dtype_is_complex(int dtype) { return dtype_class_of(dtype) == CLASS_COMPLEX; }
 /* What the parts of a complex number are; any other type itself. */
 static inline int dtype_part(int dtype) {
   return dtype == ACL_COMPLEX32    ? ACL_FLOAT16

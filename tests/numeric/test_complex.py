@@ -6,7 +6,7 @@ import numpy as np
 
 import reference as ref
 from acl import INVALID, AclError, Scalar, Tensor, run
-from dtypes import ALL, BOOL, C64, C128, CLD, COMPLEX, F32, F64, I8, I32, I64, INTS, LD, PART
+from dtypes import ALL, BOOL, C64, C128, CLD, COMPLEX, F32, F64, I8, I32, I64, INTS, LD, PART, U8
 from gen import each_case
 
 CASES = 40
@@ -409,6 +409,26 @@ class IntoComplex(unittest.TestCase):
         x, out = Tensor.of(C64, np.array([0.1 + 0.2j], np.complex64)), Tensor.empty(BOOL, (1,))
         run("aclnnIsInTensorScalar", x, Scalar(np.complex128(0.1 + 0.2j), C128), False, False, out)
         self.assertTrue(out.get()[0])
+
+    def conversion(self, gen):
+        """The real part, and nothing beside it; a truth value is whether a number is not 0."""
+        complex_one, other = gen.pick(COMPLEX), gen.pick((*COMPLEX, *ALL))
+        source, target = gen.pick(((complex_one, other), (other, complex_one)))
+        shape = gen.shape()
+        low = 0 if target is U8 else -50                                     # numbers that all types hold
+
+        def draw(dims):
+            parts = gen.rng.integers(low, 50, (2, *dims)) * (gen.rng.random((2, *dims)) < 0.7)
+            return (parts[0] + 1j * parts[1] if source.kind == "c" else np.abs(parts[0])).astype(source.values)
+
+        copies = gen.chance(0.5)
+        x, out = gen.drawn(source, gen.shrunk(shape) if copies else shape, draw), gen.out(target, shape)
+        run(*(("aclnnInplaceCopy", out, x) if copies else ("aclnnCast", x, target, out)))
+        exact = x.get() if source.kind != "c" or target.kind in "cb" else x.get().real
+        ref.check_equal(out.get(), np.broadcast_to(exact, shape).astype(target.values))
+
+    def test_conversion(self):
+        each_case(self, "aclnnCast and aclnnInplaceCopy", 6 * CASES, self.conversion)
 
     def random(self, gen):
         """The numbers that a real tensor gets."""

@@ -11,7 +11,7 @@ import numpy as np
 
 import acl
 from acl import INVALID, NULLPTR, AclError, Ints, Scalar, Tensor, TensorList, refused, run
-from dtypes import BOOL, F16, F32, I32, I64, STRING_CODE
+from dtypes import BF16, BOOL, F16, F32, I32, I64, STRING_CODE
 
 
 def t(*shape, d=F32):
@@ -100,13 +100,15 @@ WRONG = [
     *wrong("Neg", "self", self=t(*X, d=BOOL)),
     *wrong("Mm Matmul BatchMatMul", "self", self=t(5, 2, 3, d=I32)),
     *wrong("LogSoftmax", "self", self=t(*X, d=I32)),
-    *wrong("InplaceNormal InplaceUniform InplaceLerps", "selfRef", selfRef=t(*X, d=I32)),
+    *wrong("InplaceNormal InplaceLerps", "selfRef", selfRef=t(*X, d=I32)),
+    *wrong("InplaceUniform", "selfRef", selfRef=t(*X, d=BOOL)),
     *wrong("ApplyAdamWV2", "varRef", varRef=t(*X, d=I32)),
     *wrong("ApplyAdamWV2", "step", step=t(1, d=F16)),
     *wrong("Cast", "out dtype", out=t(*X)),
     *wrong("ReduceSum Mean", "out dtype", out=t(2, d=I32)),
     *wrong("IndexSelect", "index", index=t(4)),
-    *wrong("Embedding EmbeddingDenseBackward", "indices", indices=t(2)),
+    *wrong("Embedding", "indices", indices=t(2)),
+    *wrong("EmbeddingDenseBackward", "indices", indices=t(2, d=BF16)),
     *wrong("NLLLoss NLLLossBackward", "target", target=t(4)),
     *wrong("ArgMax", "out", out=t(2)),
     # dimensions

@@ -6,9 +6,8 @@ import numpy as np
 
 import reference as ref
 from acl import INVALID, Tensor, refused, run
-from dtypes import F32, F64, FLOATS64, LD
+from dtypes import C64, C128, CLD, F32, F64, FLOATS64, LD
 from gen import each_case
-from test_complex import C128, C64, CLD
 
 CASES = 40
 

@@ -6,12 +6,10 @@ import numpy as np
 
 import reference as ref
 from acl import INVALID, AclError, Scalar, Tensor, run
-from dtypes import (ALL, BF16, BOOL, F16, F32, F64, FLOATS64, I32, I64, INTS, LD, U8, DType, computed_in)
+from dtypes import (ALL, BF16, BOOL, C64, C128, F16, F32, F64, FLOATS64, I32, I64, INTS, LD, U8, computed_in)
 from gen import each_case
 
 CASES = 60
-C64 = DType("c64", 16, np.complex64, np.complex64, "c")
-C128 = DType("c128", 17, np.complex128, np.complex128, "c")
 
 
 class Sequences(unittest.TestCase):

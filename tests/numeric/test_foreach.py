@@ -236,12 +236,13 @@ class Amp(unittest.TestCase):
         each_case(self, "aclnnForeachNonFiniteCheckAndUnscale", 40, body)
 
     def test_update_scale(self):
-        big = 2.0 ** 127
-        for scale, tracker, found, after, tracked in ((8, 0, 0, 8, 1), (8, 3, 0, 8, 4), (8, 4, 0, 16, 0), (8, 4, 1, 4, 0),
-                                                      (8, 0, 1, 4, 0), (big, 4, 0, big, 0)):
-            s, t = Tensor.of(F32, np.float32([scale])), Tensor.of(I32, np.int32([tracker]))
-            run("aclnnAmpUpdateScale", s, t, Tensor.of(F32, np.float32([found])), 2.0, 0.5, 5, s, t)
-            self.assertEqual((s.get()[0], t.get()[0]), (after, tracked))
+        for d in FLOATS:
+            big = 2.0 ** (d.emax - 1)
+            for scale, tracker, found, after, tracked in ((8, 0, 0, 8, 1), (8, 3, 0, 8, 4), (8, 4, 0, 16, 0),
+                                                          (8, 4, 1, 4, 0), (8, 0, 1, 4, 0), (big, 4, 0, big, 0)):
+                s, t = Tensor.of(d, np.float32([scale])), Tensor.of(I32, np.int32([tracker]))
+                run("aclnnAmpUpdateScale", s, t, Tensor.of(d, np.float32([found])), 2.0, 0.5, 5, s, t)
+                self.assertEqual((s.get()[0], t.get()[0]), (after, tracked))
 
 
 if __name__ == "__main__":

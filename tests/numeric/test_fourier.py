@@ -5,9 +5,9 @@ import numpy as np
 
 import acl
 from acl import INVALID, Tensor, refused, run
-from dtypes import F32, F64, I32, LD
+from dtypes import C64, C128, CLD, F32, F64, I32, LD, PART
 from gen import each_case
-from test_complex import C128, C64, CLD, PART, draw
+from test_complex import draw
 
 CASES = 60
 

@@ -110,6 +110,31 @@ class Elementwise(unittest.TestCase):
             run(op, *again, reduction, *extra, other)
             ref.check_equal(other.bits(), out.bits(), "bits in another layout")
 
+    def integers(self, gen):
+        """L1Loss of INT64: differences, or their sum, which wrap; beside a float, as floats."""
+        shape = gen.shape()
+        sa, sb = gen.broadcast_pair(shape) if gen.chance(0.3) else (shape, shape)
+        x, reduction = gen.tensor(I64, sa), gen.pick((NONE, SUM))
+        if gen.chance(0.3):
+            x, y = (gen.tensor(d, s, gen.rng.integers(-1000, 1000, s).astype(d.values)) for d, s in ((I64, sa), (F32, sb)))
+            out = gen.out(F32, ())
+            run("aclnnL1Loss", x, y, MEAN, out)
+            each = abs(x.get().astype(LD) - y.get())
+            ref.check(out.get(), np.reshape(each.sum() / max(each.size, 1) if each.size else np.nan, ()), F32, slack=each.max(initial=0) * 1e-6)
+            return
+        y = gen.tensor(I64, sb)
+        out = gen.out(gen.pick((I64, F64)), shape if reduction == NONE else ())
+        run("aclnnL1Loss", x, y, reduction, out)
+        each = np.abs(x.get() - y.get())
+        exact = each if reduction == NONE else each.sum(dtype=np.int64)
+        ref.check_equal(out.get(), np.asarray(exact).astype(out.dtype.values))
+
+    def test_integers(self):
+        each_case(self, "aclnnL1Loss of integers", CASES, self.integers)
+        x = Tensor.empty(I64, (3,))
+        with self.assertRaisesRegex(AclError, "reduction is 1, a mean, expected 0 or 2"):
+            run("aclnnL1Loss", x, x, MEAN, Tensor.empty(I64, ()))
+
     def backward(self, gen, loss, target_too=False):
         x, y, weights, extra, shape, d = self.operands(gen, loss, edges=False)
         if loss.extra == "beta" or loss.op == "L1":       # away from the corners

@@ -6,7 +6,7 @@ import numpy as np
 
 import reference as ref
 from acl import INVALID, NULLPTR, Ints, Scalar, Tensor, lib, refused, run
-from dtypes import BF16, BOOL, F16, F32, F64, FLOATS, I8, I16, I32, I64, LD, U8, promote
+from dtypes import BF16, BOOL, C64, C128, CLD, COMPLEX, F16, F32, F64, FLOATS, I8, I16, I32, I64, LD, U8, promote
 from gen import each_case
 
 EPS = LD(2) ** -24
@@ -18,11 +18,13 @@ def size(gen, most=70):
 
 
 def matrix(gen, dtype, shape):
+    if dtype in COMPLEX:
+        return gen.drawn(dtype, shape, lambda s: gen.values(dtype, s, limit=10))
     return gen.drawn(dtype, shape, lambda s: dtype.round(gen.rng.standard_normal(s)))
 
 
 def wide(t):
-    return t.get().astype(np.float64)
+    return t.get().astype(np.complex128 if t.dtype in COMPLEX else np.float64)
 
 
 def product(x, y):
@@ -76,6 +78,35 @@ class Sums(unittest.TestCase):
             exact, slack = product(wide(a), wide(v))
             self.check(gen, "aclnnAddmv", t, self.bias(gen, t, (m,), False), (a, v), exact, slack, "ab", False)
         each_case(self, "aclnnAddmv", 60, body)
+
+    def test_addmv_of_integers(self):
+        def body(gen):
+            types = gen.pick(((I32, I32, I32), (I64, I64, I64), (I8, U8, I16), (I8, I8, I8), (BOOL, I32, BOOL), (I64, BOOL, BOOL)))
+            m, k = (gen.pick((0, 1, 7, 129, 1500)) if gen.chance(0.3) else size(gen, 40) for _ in "mk")
+            s, a, v = (gen.tensor(t, shape) for t, shape in zip(types, (gen.pick(((m,), (1,))), (m, k), (k,))))
+            alpha, beta = gen.integer(-5, 5), gen.integer(-5, 5)
+            common = I64 if types[1:] == (BOOL, BOOL) else I32 if BOOL in types else I16 if U8 in types else types[0]
+            out = gen.out(gen.pick((common, I64, F64)), (m,))
+            run("aclnnAddmv", s, a, v, Scalar(alpha, I64), Scalar(beta, I32), out, 0)
+            dots = a.get().astype(np.int64) @ v.get().astype(np.int64)
+            if types[1:] == (BOOL, BOOL):
+                dots = (dots != 0).astype(np.int64)
+            exact = (alpha * dots + beta * np.broadcast_to(s.get(), (m,)).astype(np.int64)).astype(common.values)
+            ref.check_equal(out.get(), exact.astype(out.dtype.values))
+        each_case(self, "aclnnAddmv of integers", 60, body)
+
+    def test_dot_of_integers(self):
+        def body(gen):
+            t, n = gen.pick((I8, U8, I32)), gen.pick((0, 1, 7, 1024, 3000))
+            a, b, out = gen.tensor(t, (n,)), gen.tensor(t, (n,)), gen.out(t, ())
+            run("aclnnDot", a, b, out)
+            ref.check_equal(out.get(), (a.get().astype(np.int64) @ b.get().astype(np.int64)).astype(t.values))
+        each_case(self, "aclnnDot of integers", 40, body)
+        x = Tensor.empty(I32, (3,))
+        code, text = refused("aclnnDot", x, x, Tensor.empty(I64, ()))
+        assert code == INVALID and "out has dtype INT64, expected one of INT32" in text, text
+        code, text = refused("aclnnAddmv", x, Tensor.empty(I32, (3, 3)), x, Scalar(0.5, F32), Scalar(1, I32), x, 0)
+        assert code == INVALID and "alpha has dtype FLOAT, expected an integer" in text, text
 
     def test_gemm(self):
         def body(gen):
@@ -181,9 +212,17 @@ class Vectors(unittest.TestCase):
 
     def test_ger(self):
         def body(gen):
-            ta, tb = gen.pick((F32, F16, BF16, F64, I8, I32, I64, U8, BOOL)), gen.pick((F32, I32, I16, F16))
+            ta = gen.pick((F32, F16, BF16, F64, I8, I32, I64, U8, BOOL, *COMPLEX))
+            tb = gen.pick((F32, I32, I16, F16, C64))
             a = gen.drawn(ta, (size(gen),), lambda s: gen.values(ta, s, limit=10))
             b = gen.drawn(tb, (size(gen),), lambda s: gen.values(tb, s, limit=10))
+            if "c" in ta.kind + tb.kind:
+                t = C128 if C128 in (ta, tb) or F64 in (ta, tb) else C64
+                out = gen.out(t, a.shape + b.shape)
+                run("aclnnGer", a, b, out)
+                exact = np.multiply.outer(a.get().astype(CLD), b.get().astype(CLD))
+                ref.check_parts(out.get(), exact, t, 1, np.abs(exact) * LD(2) ** -52)
+                return
             t = promote(ta, tb)
             out = gen.out(t, a.shape + b.shape)
             run("aclnnGer", a, b, out)
@@ -237,7 +276,12 @@ class Quantised(unittest.TestCase):
         k = gen.pick((32, 64, 96, 160, 512)) if bits == 4 else gen.pick((1, 31, 32, 33, 64, 100, 512))
         values = gen.rng.integers(-(1 << bits - 1), 1 << bits - 1, (k, n))
         by_columns = gen.chance(0.7)
-        if bits == 4:
+        if bits == 4 and gen.chance(0.4) and (by_columns or n % 8 == 0):
+            flat = int4_weight(gen, values, by_columns).block.body[:k * n // 2]
+            shape, strides = ((k // 8, n), (1, k // 8)) if by_columns else ((k, n // 8), (n // 8, 1))
+            weight = gen.keep(Tensor(I32, shape, strides))
+            weight.block.body[:k * n // 2] = flat
+        elif bits == 4:
             weight = int4_weight(gen, values, by_columns)
         else:
             weight = gen.keep(Tensor(I8, (k, n), (1, k) if by_columns else None).set(values.astype(np.int8)))
@@ -305,12 +349,14 @@ class Equations(unittest.TestCase):
         each_case(self, "aclnnTriangularSolve", 80, self.triangular)
 
     def triangular(self, gen):
-        t = gen.pick((F32, F64))
+        t = gen.pick((F32, F64, C64, C128))
         n, cols = gen.pick((0, 1, 2, 5, 17, 40)), gen.pick((0, 1, 3, 64, 70))
         batch = gen.shape(max_rank=3, numel=10, empty=0.02)
         first, second = gen.broadcast_pair(batch)
         upper, transpose, unit = (gen.chance(0.5) for _ in range(3))
-        draw = lambda s: t.round(gen.rng.standard_normal(s) / max(n, 1) + (3 if s[-1] else 0) * np.eye(*s[-2:]))
+        def draw(s):
+            v = gen.rng.standard_normal(s) / max(n, 1) + (3 if s[-1] else 0) * np.eye(*s[-2:])
+            return (v + 1j * gen.rng.standard_normal(s) / max(n, 1)).astype(t.values) if t in COMPLEX else t.round(v)
         a = gen.out(t, second + (n, n), draw(second + (n, n)))
         b = matrix(gen, t, first + (n, cols))
         x, m = gen.out(t, batch + (n, cols)), gen.out(t, batch + (n, n))
@@ -322,15 +368,15 @@ class Equations(unittest.TestCase):
             triangle = triangle - triangle * np.eye(n) + np.eye(n)
         left = np.swapaxes(triangle, -1, -2) if transpose else triangle
         got = wide(x)
-        eps = 2.0 ** -53 if t is F64 else 2.0 ** -24
+        eps = {F32: 2.0 ** -24, C64: 2.0 ** -24}.get(t, 2.0 ** -53) * (5 ** 0.5 if t in COMPLEX else 1)
         bound = 4 * (n + 2) * eps * (np.matmul(np.abs(left), np.abs(got)) + np.abs(wide(b)))
         error = np.abs(np.matmul(left, got) - wide(b))                 # backward error, row by row
         assert np.all(error <= bound), f"upper {upper} transpose {transpose} unit {unit}: {np.max(error - bound)}"
 
     def test_inverse(self):
         def body(gen):
-            t = gen.pick((F32, F64))
-            n = gen.pick((0, 1, 2, 3, 8, 33))
+            t = gen.pick((F32, F64, F16))
+            n = gen.pick((0, 1, 2, 3, 8, 33) if t is not F16 else (0, 1, 2, 3, 8))
             shape = gen.shape(max_rank=3, numel=10) + (n, n)
             a = gen.out(t, shape, t.round(gen.rng.standard_normal(shape)))
             out = gen.out(t, shape)
@@ -338,7 +384,7 @@ class Equations(unittest.TestCase):
             got = out.get()
             if got.size:
                 x = wide(a)
-                eps = 2.0 ** -52 if t is F64 else 2.0 ** -23
+                eps = 2.0 ** (1 - t.digits)
                 bound = 40 * n * eps * np.linalg.cond(x)[..., None, None] * np.max(np.abs(x)) * np.max(np.abs(got)) * n
                 assert np.all(np.abs(x @ got - np.eye(n)) <= bound)
         each_case(self, "aclnnInverse", 40, body)

@@ -5,12 +5,11 @@ import numpy as np
 
 import reference as ref
 from acl import INVALID, Tensor, refused, run
-from dtypes import BF16, DType, F16, F32, F64, FLOATS, FLOATS64, I32, I64, I8, LD
+from dtypes import BF16, F16, F32, F64, FLOATS, FLOATS64, I32, I64, I8, LD, U64
 from gen import each_case
 from test_quant import packed_int4
 
 CASES = 60
-U64 = DType("u64", 10, np.uint64, np.uint64, "i")
 
 
 def words(scale, offset, rounds=False):
@@ -102,15 +101,35 @@ class Product(unittest.TestCase):
     def test_products(self):
         each_case(self, "aclnnQuantMatmulV4", 4 * CASES, self.case)
 
+    def test_sums(self):
+        """An int32 result is the sums and their bias, whatever the scale."""
+        def body(gen):
+            m, k, n = (gen.integer(1, 40) for _ in "mkn")
+            batch = gen.shape(max_rank=2, numel=6, empty=0) if gen.chance(0.4) else ()
+            t1, t2 = (gen.chance(0.3) for _ in "12")
+            x1, a = self.factor(gen, "i8", (*batch, m, k), t1)
+            x2, b = self.factor(gen, "i8", (k, n), t2)
+            d = gen.pick((F32, BF16))
+            scale = gen.tensor(d, (gen.pick((1, n)),))
+            bias = gen.tensor(I32, (n,)) if gen.chance(0.6) else None
+            out = gen.out(I32, (*batch, m, n))
+            run("aclnnQuantMatmulV4", a, b, scale, None, None, bias, t1, t2, out)
+            ref.check_equal(out.get(), (x1 @ x2 + (bias.get() if bias else 0)).astype(np.int32))
+        each_case(self, "aclnnQuantMatmulV4 into int32", CASES, body)
+
     def test_refused(self):
         x, y, s, out = Tensor.empty(I8, (4, 8)), Tensor.empty(I8, (8, 6)), Tensor.empty(F32, (6,)), Tensor.empty(F16, (4, 6))
+        sums = Tensor.empty(I32, (4, 6))
         for name, args in (("x1 has shape", (x, x, s, None, None, None, False, False, out)),
                            ("scale has shape", (x, y, Tensor.empty(F32, (5,)), None, None, None, False, False, out)),
                            ("scale has dtype", (x, y, s, None, None, None, False, False, Tensor.empty(I8, (4, 6)))),
                            ("offset", (x, y, s, s, None, None, False, False, out)),
                            ("pertokenScaleOptional", (x, y, s, None, s, None, False, False, out)),
                            ("out has shape", (x, y, s, None, None, None, False, False, Tensor.empty(F16, (4, 5)))),
-                           ("out has dtype", (x, y, s, None, None, None, False, False, Tensor.empty(I32, (4, 6))))):
+                           ("scale has dtype INT64", (x, y, Tensor.empty(I64, (6,)), None, None, None, False, False, sums)),
+                           ("bias has dtype FLOAT", (x, y, s, None, None, s, False, False, sums)),
+                           ("pertokenScaleOptional", (x, y, s, None, Tensor.empty(F32, (4,)), None, False, False, sums)),
+                           ("out has dtype", (x, y, s, None, None, None, False, False, Tensor.empty(F32, (4, 6))))):
             with self.subTest(name):
                 code, message = refused("aclnnQuantMatmulV4", *args)
                 self.assertEqual(code, INVALID)

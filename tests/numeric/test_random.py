@@ -7,8 +7,8 @@ import unittest
 
 import numpy as np
 
-from acl import Tensor, run
-from dtypes import F32, F64, FLOATS64
+from acl import INVALID, Tensor, refused, run
+from dtypes import F32, F64, FLOATS64, I64, INTS, U8, U64
 from gen import Gen, SEED, SCALE
 
 N = 1 << (18 if SCALE >= 1 else 15)
@@ -53,6 +53,35 @@ class Random(unittest.TestCase):
         u, n = np.sort(u), u.size
         distance = max(np.max(np.arange(1, n + 1) / n - u), np.max(u - np.arange(n) / n))
         self.assertLess(distance * math.sqrt(n), 4.3, f"{what} distribution; {self.where}")
+
+    def test_uniform_integers(self):
+        """Real numbers, of which the fraction is cut off."""
+        for d in INTS:
+            for low, high in ((0.0, 100.0), (2.4, 5.7), (-3.5, 3.5), (7.0, 7.0), (0.0, float(min(d.max, 2 ** 62)))):
+                if d is U8 and low < 0:
+                    continue
+                x, real = Tensor.empty(d, (N // 16,)), Tensor.empty(F64, (N // 16,))
+                uniform(real, self.seed, 5, low, high)
+                uniform(x, self.seed, 5, low, high)
+                np.testing.assert_array_equal(x.get(), np.trunc(real.get()).astype(d.values), f"{d}; {self.where}")
+        code, message = refused("aclnnInplaceUniform", Tensor.empty(U8, (3,)), -1.0, 5.0, 1, 0)
+        self.assertEqual(code, INVALID)
+        self.assertIn("from is -1", message)
+
+    def test_integers_beyond_the_type(self):
+        """They wrap, as all integers do."""
+        for d in INTS:
+            x, wide = Tensor.empty(d, (N // 16,)), Tensor.empty(I64, (N // 16,))
+            for t in (x, wide):
+                run("aclnnInplaceRandom", t, -800, 70000, self.seed, 4)
+            np.testing.assert_array_equal(x.get(), wide.get().astype(d.values), f"{d}; {self.where}")
+
+    def test_seed_of_either_sign(self):
+        expected = uniform(Tensor.empty(F32, (100,)), self.seed, 11)
+        for d in (I64, U64):
+            x = Tensor.empty(F32, (100,))
+            run("aclnnInplaceUniformTensor", x, 0.0, 1.0, Tensor.of(d, [self.seed]), Tensor.of(d, [8]), 3)
+            np.testing.assert_array_equal(x.get(), expected)
 
     def test_normal(self):
         for d in FLOATS64:

@@ -5,13 +5,16 @@ import numpy as np
 
 import reference as ref
 from acl import INVALID, Ints, Scalar, Tensor, refused, run
-from dtypes import (ALL, BF16, BOOL, F16, F32, F64, FLOATS, FLOATS64, I16, I32, I64, I8, INTS, LD, U8, computed_in)
+from dtypes import (ALL, BF16, BOOL, C64, C128, CLD, F16, F32, F64, FLOATS, FLOATS64, I16, I32, I64, I8, INTS, LD, PART,
+                    U8, computed_in)
 from gen import each_case
 
 CASES = 120
 SUMS = ((F32, F32), (F32, F32), (F16, F16), (BF16, BF16), (F64, F64), (F16, F32), (BF16, F32), (I32, I64), (I32, I32),
         (I64, I64), (I8, I64), (I16, I64), (U8, I64), (BOOL, I64), (I32, F32))
+COMPLEX_SUMS = ((C64, C64), (C128, C128), (C64, C128), (C128, C64), (F32, C64), (BF16, C64), (F64, C128), (I32, C64))
 MEANS = ((F32, F32), (F16, F16), (BF16, BF16), (F64, F64), (F16, F32))
+INTEGER_MEANS = ((I32, I32), (I8, I64), (I64, I64), (U8, U8), (I16, I8), (BOOL, I32))
 LONG = ((5000,), (3, 2001), (2001, 3), (40, 5, 40), (70000,), (2, 66000), (66000, 2), (300, 4), (300, 17), (130, 64),
         (7, 1025), (1025, 140))
 
@@ -50,23 +53,23 @@ class SameBits:
 
 class Sums(SameBits, unittest.TestCase):
     def test_sum(self):
-        each_case(self, "aclnnReduceSum", CASES, lambda g: self.case(g, "aclnnReduceSum", SUMS))
+        each_case(self, "aclnnReduceSum", CASES, lambda g: self.case(g, "aclnnReduceSum", SUMS + COMPLEX_SUMS))
 
     def test_mean(self):
-        each_case(self, "aclnnMean", CASES, lambda g: self.case(g, "aclnnMean", MEANS))
+        each_case(self, "aclnnMean", CASES, lambda g: self.case(g, "aclnnMean", MEANS + INTEGER_MEANS + COMPLEX_SUMS))
 
     def test_nansum(self):
         each_case(self, "aclnnReduceNansum", CASES // 2, lambda g: self.case(g, "aclnnReduceNansum", SUMS))
 
     def test_mean_v2(self):
-        each_case(self, "aclnnMeanV2", CASES // 2, lambda g: self.case(g, "aclnnMeanV2", MEANS[:4]))
+        each_case(self, "aclnnMeanV2", CASES // 2, lambda g: self.case(g, "aclnnMeanV2", MEANS[:4] + COMPLEX_SUMS[:2]))
 
     def test_log_sum(self):
         each_case(self, "aclnnReduceLogSum", CASES // 2, lambda g: self.case(g, "aclnnReduceLogSum", MEANS[:4]))
 
     def case(self, gen, op, types):
         source, target = gen.pick(types)
-        shape = reducible(gen)
+        shape = reducible(gen, empty=0 if target.kind == "c" and "Mean" in op else 0.05)
         x = limited(gen, source, shape)
         if op == "aclnnReduceLogSum":
             x = gen.tensor(source, shape, np.abs(x.get()))
@@ -78,12 +81,15 @@ class Sums(SameBits, unittest.TestCase):
             axes = ()
         values = np.nan_to_num(x.get()) if op == "aclnnReduceNansum" else x.get()
         if target.kind == "i":
-            exact, magnitude = values.astype(target.values).sum(axes, target.values, keepdims=keep), None
+            exact, magnitude = values.astype(np.int64).sum(axes, np.int64, keepdims=keep), None
         else:
-            exact = values.astype(LD).sum(axes, LD, keepdims=keep)
-            magnitude = np.abs(values.astype(LD)).sum(axes, LD, keepdims=keep)
+            wide = CLD if target.kind == "c" else LD
+            exact = values.astype(wide).sum(axes, wide, keepdims=keep)
+            magnitude = np.abs(values.astype(wide)).sum(axes, LD, keepdims=keep)
         n = count(shape, axes)
-        if "Mean" in op:
+        if "Mean" in op and target.kind == "i":
+            exact = np.sign(exact) * (np.abs(exact) // max(n, 1))     # cut; of nothing 0
+        elif "Mean" in op:
             exact, magnitude = exact / LD(n), magnitude / LD(n)      # of nothing: NaN
         if op == "aclnnReduceLogSum":
             exact, magnitude = np.log(exact), 1 + np.abs(np.log(exact))
@@ -91,7 +97,10 @@ class Sums(SameBits, unittest.TestCase):
         tail = (noop,) if op in ("aclnnMeanV2", "aclnnReduceLogSum") else (target,)
         out = self.run_twice(gen, op, x, lambda o: (Ints(*dims), keep, *tail, *o), [(target, np.shape(exact))], what)
         if target.kind == "i":
-            ref.check_equal(out.get(), exact, what)
+            ref.check_equal(out.get(), exact.astype(target.values), what)
+        elif target.kind == "c":
+            computing = F64 if source in (F64, C128, I32) else F32
+            ref.check_parts(out.get(), exact, target, 1, ref.sum_slack(magnitude, n, computing), what)
         else:
             slack = ref.sum_slack(magnitude, n, computed_in(target)) if n else 0
             ref.check(out.get(), exact, target, computed_in(target), ulps=1, slack=np.nan_to_num(slack), what=what)
@@ -129,15 +138,52 @@ class Sums(SameBits, unittest.TestCase):
                 ref.check(out.get(), exact, target, ulps=2)
         each_case(self, "aclnnProd", CASES // 2, body)
 
+    def test_complex_prod(self):
+        def body(gen):
+            source, target = gen.pick(((C64, C64), (C128, C128), (C64, C128), (F32, C64), (F64, C128)))
+            shape = gen.shape(numel=200) if gen.chance(0.8) else gen.pick(((1500,), (3, 700), (700, 3)))
+            angle = gen.rng.uniform(-np.pi, np.pi, shape)                    # products stay near the unit circle
+            v = np.exp(1j * angle) * gen.rng.uniform(0.98, 1.02, shape) if source.kind == "c" else \
+                gen.rng.choice((-1, 1, 0.99, 1.01), shape)
+            v = np.where(gen.rng.random(shape) < 0.01, 1j if source.kind == "c" else 1, v)
+            x = gen.tensor(source, shape, v.astype(source.values))
+            one_dim = len(shape) > 0 and gen.chance(0.6)
+            axis = gen.integer(0, len(shape) - 1) if one_dim else None
+            keep = one_dim and gen.chance(0.5)
+            exact = np.prod(x.get().astype(CLD), axis=axis, keepdims=keep)
+            op = "aclnnProdDim" if one_dim else "aclnnProd"
+            out = self.run_twice(gen, op, x, lambda o: (*((axis, keep) if one_dim else ()), target, *o),
+                                 [(target, np.shape(exact))], op)
+            n = shape[axis] if one_dim else x.size
+            # each of n products is off by sqrt(5) half ulps of its magnitude (Brent, Percival and Zimmermann)
+            slack = np.abs(exact) * (LD(5) ** 0.5 * LD(2) ** -53 * (n + 1))
+            ref.check_parts(out.get(), exact, target, 1, slack, what=op)
+        each_case(self, "products of complex numbers", CASES, body)
+
+    def test_complex_prod_special(self):
+        """A product of one number is that number; real numbers stay real."""
+        for d in (C64, C128):
+            v = np.array([complex(np.inf, 0), complex(np.nan, 1), complex(-0.0, 2)], d.values)
+            out = Tensor.empty(d, (3,))
+            run("aclnnProdDim", Tensor.of(d, v.reshape(3, 1)), 1, False, d, out)
+            np.testing.assert_array_equal(out.bits().view(np.uint8), v.view(np.uint8))
+            run("aclnnProdDim", Tensor.of(F32, [[np.inf, 2], [3, -4], [0, 1]]), 1, False, d, out)
+            np.testing.assert_array_equal(out.get(), [np.inf, -12, 0])
+
     def test_trace(self):
         def body(gen):
-            source, target = gen.pick(((F32, F32), (F16, F16), (I32, I64), (F64, F64)))
+            source, target = gen.pick(((F32, F32), (F16, F16), (I32, I64), (F64, F64), (C64, C64), (C128, C128),
+                                       (F32, C64)))
             x = limited(gen, source, (gen.integer(0, 70), gen.integer(0, 70)))
             out = gen.out(target, ())
             run("aclnnTrace", x, out)
             diagonal = np.diagonal(x.get())
             if target.kind == "i":
                 ref.check_equal(out.get(), diagonal.sum(dtype=np.int64))
+            elif target.kind == "c":
+                v = diagonal.astype(CLD)
+                slack = ref.sum_slack(np.abs(v).sum(), diagonal.size, PART[target])
+                ref.check_parts(out.get(), v.sum(), target, slack=slack)
             else:
                 slack = ref.sum_slack(np.abs(diagonal.astype(LD)).sum(), diagonal.size, computed_in(target))
                 ref.check(out.get(), diagonal.astype(LD).sum(), target, slack=slack)
@@ -388,6 +434,7 @@ class Clients(unittest.TestCase):
 class Errors(unittest.TestCase):
     def test_messages(self):
         x = Tensor.of(F32, np.zeros((2, 3), np.float32))
+        complex_x = Tensor.of(C64, np.zeros((2, 3), np.complex64))
         out, empty = Tensor.empty(F32, (2,)), Tensor.of(F32, np.zeros((2, 0), np.float32))
         for words, op, *args in (
                 (("dims is 5", "-2 to 1"), "aclnnReduceSum", x, Ints(5), False, F32, out),
@@ -399,6 +446,12 @@ class Errors(unittest.TestCase):
                 (("indices has dtype FLOAT", "INT32"), "aclnnMaxDim", x, 1, False, out, Tensor.empty(F32, (2,))),
                 (("out has dtype INT32", "BOOL"), "aclnnAny", x, Ints(1), False, Tensor.empty(I32, (2,))),
                 (("self has shape [2]", "two dimensions"), "aclnnTrace", out, Tensor.empty(F32, ())),
+                (("out has dtype FLOAT", "complex"), "aclnnReduceSum", complex_x, Ints(1), False, F32, out),
+                (("out has dtype FLOAT", "complex"), "aclnnProd", complex_x, F32, Tensor.empty(F32, ())),
+                (("out has dtype INT32", "FLOAT can be cast"), "aclnnMean", x, Ints(1), False, I32, Tensor.empty(I32, (2,))),
+                (("self has dtype COMPLEX64",), "aclnnReduceNansum", complex_x, Ints(1), False, C64, Tensor.empty(C64, (2,))),
+                (("self has no element",), "aclnnMean", Tensor.empty(C64, (2, 0)), Ints(1), False, C64,
+                 Tensor.empty(C64, (2,))),
                 (("meanOut has shape [3]",), "aclnnVarMean", x, Ints(1), 1, False, out, Tensor.empty(F32, (3,)))):
             code, message = refused(op, *args)
             assert code == INVALID and all(w in message for w in words), (op, code, message)
@@ -412,6 +465,19 @@ class Errors(unittest.TestCase):
             run(op, x, *args, out)
             run(op, turned, *args, other)
             ref.check_equal(other.bits(), out.bits(), op)
+
+    def test_long_complex(self):
+        rng = np.random.default_rng(8)
+        v = np.exp(1j * rng.uniform(-np.pi, np.pi, (3, 200_000))).astype(np.complex64)
+        x, turned = Tensor.of(C64, v), Tensor(C64, v.shape, (1, 3)).set(v)
+        exact = v.astype(np.complex128)
+        for op, args, expected in (("aclnnReduceSum", (Ints(1), False, C64), exact.sum(1)),
+                                   ("aclnnProdDim", (1, False, C64), exact.prod(1))):
+            out, other = Tensor.empty(C64, (3,)), Tensor.empty(C64, (3,))
+            run(op, x, *args, out)
+            run(op, turned, *args, other)
+            ref.check_equal(other.bits(), out.bits(), op)
+            np.testing.assert_allclose(out.get(), expected, rtol=1e-6, atol=1e-2 if op == "aclnnReduceSum" else 0)
 
     def test_no_outputs_of_nothing(self):
         """No element is missed where there is no output either."""

@@ -5,12 +5,14 @@ import numpy as np
 
 import reference as ref
 from acl import INVALID, Scalar, Tensor, refused, run
-from dtypes import BF16, F16, F32, F64, FLOATS64, I32, I64, INTS, LD, U8, computed_in
+from dtypes import BF16, C64, C128, CLD, COMPLEX, F16, F32, F64, FLOATS64, I32, I64, INTS, LD, U8, computed_in
 from gen import each_case
 
 CASES = 120
 SHAPES = ((5000,), (70003,), (3, 2001), (2001, 3), (66000, 2), (40, 9, 33), (17, 130), (7, 8), (8, 300))
 TYPES = ((F32, F32), (F16, F16), (BF16, BF16), (F64, F64), (F16, F32), (I32, I64), (U8, I64), (I64, I64), (I32, F32))
+COMPLEX_TYPES = ((C64, C64), (C128, C128), (C64, C128), (C128, C64), (F32, C64), (F64, C64), (I32, C128))
+WIDE = {"f": LD, "c": CLD}
 
 
 def scannable(gen):
@@ -28,6 +30,8 @@ class Scans(unittest.TestCase):
         run(op, x, *make_args(out))
         if target.kind == "i":
             ref.check_equal(out.get(), exact, op)
+        elif target.kind == "c":
+            ref.check_parts(out.get(), exact, target, 1, slack, op)
         else:
             ref.check(out.get(), exact, target, computed_in(target), ulps=1, slack=slack, what=op)
         run(op, gen.again(x), *make_args(other))
@@ -35,12 +39,13 @@ class Scans(unittest.TestCase):
 
     def test_cumsum(self):
         def body(gen):
-            source, target = gen.pick(TYPES)
+            source, target = gen.pick(TYPES + COMPLEX_TYPES)
             x = gen.drawn(source, scannable(gen), lambda s: gen.values(source, s, limit=10))
             axis, passed = axis_of(gen, x.shape)
-            v = np.atleast_1d(x.get()).astype(LD if target.kind == "f" else target.values)
+            v = np.atleast_1d(x.get()).astype(WIDE.get(target.kind, target.values))
             exact = v.cumsum(axis, v.dtype).reshape(x.shape)
-            slack = np.abs(v).cumsum(axis).reshape(x.shape) * LD(2) ** -44 * max(1, v.size / 4096) if target.kind == "f" else 0
+            slack = np.abs(v).cumsum(axis).reshape(x.shape) * LD(2) ** -44 * max(1, v.size / 4096) \
+                if target.kind in WIDE else 0
             self.check(gen, "aclnnCumsum", x, lambda o: (passed, target, o), target, exact, slack)
         each_case(self, "aclnnCumsum", CASES, body)
 
@@ -60,18 +65,18 @@ class Scans(unittest.TestCase):
 
     def test_cumsum_v2(self):
         def body(gen):
-            d = gen.pick(FLOATS64 + (I32, I64))
+            d = gen.pick(FLOATS64 + COMPLEX + (I32, I64))
             x = gen.drawn(d, scannable(gen), lambda s: gen.values(d, s, limit=10))
             axis, passed = axis_of(gen, x.shape)
             exclusive, reverse = gen.chance(0.5), gen.chance(0.5)
-            v = np.atleast_1d(x.get()).astype(LD if d.kind == "f" else d.values)
+            v = np.atleast_1d(x.get()).astype(WIDE.get(d.kind, d.values))
             v = np.flip(v, axis) if reverse else v
             exact = v.cumsum(axis, v.dtype)
             if exclusive and exact.size:
                 exact = np.roll(exact, 1, axis)
                 exact[tuple(0 if i == axis else slice(None) for i in range(exact.ndim))] = 0
             exact = (np.flip(exact, axis) if reverse else exact).reshape(x.shape)
-            slack = np.abs(v).sum() * LD(2) ** -44 * max(1, v.size / 4096) if d.kind == "f" else 0
+            slack = np.abs(v).sum() * LD(2) ** -44 * max(1, v.size / 4096) if d.kind in WIDE else 0
             self.check(gen, "aclnnCumsumV2", x, lambda o: (passed, exclusive, reverse, o), d, exact, slack)
         each_case(self, "aclnnCumsumV2", CASES, body)
 
@@ -132,16 +137,22 @@ class Scans(unittest.TestCase):
         x, out = Tensor.of(F32, v), Tensor.empty(F32, v.shape)
         run("aclnnCumsum", x, 0, F32, out)
         np.testing.assert_allclose(out.get(), v.astype(np.float64).cumsum(), rtol=1e-6, atol=1e-6)
+        pairs, sums = Tensor.of(C64, v.view(np.complex64)), Tensor.empty(C64, (v.size // 2,))
+        run("aclnnCumsum", pairs, 0, C64, sums)
+        np.testing.assert_allclose(sums.get(), v.view(np.complex64).astype(np.complex128).cumsum(), rtol=1e-6, atol=1e-6)
         two, both = Tensor.of(F32, np.stack([v, v], 1)), Tensor.empty(F32, (v.size, 2))
         run("aclnnCumsum", two, 0, F32, both)
         ref.check_equal(both.bits()[:, 1], out.bits(), "bits by columns and by chunks")
 
     def test_errors(self):
         x, out = Tensor.of(F32, np.zeros((2, 3), np.float32)), Tensor.empty(F32, (3, 2))
+        z = Tensor.of(C64, np.zeros((2, 3), np.complex64))
         for words, op, *args in (
                 (("dim is 2", "-2 to 1"), "aclnnCumsum", x, 2, F32, x),
                 (("out has shape [3, 2]", "[2, 3]"), "aclnnCumsum", x, 0, F32, out),
                 (("dtype is DOUBLE",), "aclnnCumsum", x, 0, F64, out),
+                (("out has dtype FLOAT", "complex"), "aclnnCumsum", z, 0, F32, x),
+                (("input has dtype COMPLEX64",), "aclnnCumprod", z, Scalar(0, I64), C64, z),
                 (("indicesOut has dtype FLOAT",), "aclnnCummax", x, 0, x, x),
                 (("dim is -3",), "aclnnInplaceCumprod", x, Scalar(-3, I64))):
             code, message = refused(op, *args)

@@ -5,7 +5,7 @@ import numpy as np
 
 import reference as ref
 from acl import AclError, INVALID, Scalar, Tensor, TensorList, contiguous, refused, run
-from dtypes import (ALL, BOOL, F16, F32, F64, FLOATS, FLOATS64, I16, I32, I64, I8, INTS, LD, U8, computed_in)
+from dtypes import (ALL, BOOL, COMPLEX, F16, F32, F64, FLOATS, FLOATS64, I16, I32, I64, I8, INTS, LD, U8, computed_in)
 from gen import each_case
 
 CASES = 120
@@ -132,9 +132,10 @@ class Uniques(unittest.TestCase):
 
     def test_consecutive(self):
         def body(gen):
-            d = gen.pick(ALL)
+            d = gen.pick(ALL + COMPLEX)
             shape = gen.shape(empty=0)
-            x = gen.drawn(d, shape, lambda s: gen.values(d, s, limit=1))
+            x = gen.drawn(d, shape, lambda s: gen.rng.choice((0, -0.0, 1j, 1, complex(np.nan, 1)), s, p=(0.3, 0.3, 0.1, 0.2, 0.1))
+                          .astype(d.values) if d in COMPLEX else gen.values(d, s, limit=1))
             v = x.get()
             axis = gen.integer(0, len(shape) - 1) if shape and gen.chance(0.5) else None
             flat = v.ravel() if axis is None else np.moveaxis(v, axis, 0).reshape(shape[axis], -1)

@@ -5,9 +5,9 @@ import numpy as np
 
 import reference as ref
 from acl import INVALID, Tensor, refused, run
-from dtypes import BOOL, F32, F64, FLOATS, FLOATS64, INTS, LD
+from dtypes import BOOL, C64, C128, CLD, F32, F64, FLOATS, FLOATS64, INTS, LD, PART
 from gen import each_case
-from test_complex import C128, C64, CLD, PART, draw
+from test_complex import draw
 
 CASES = 60
 

@@ -82,7 +82,7 @@ static double part_of(double x, int dtype) {
 
 static complex_number value_of(const elementwise_parameter *p, int dtype) {
   const scalar *s = p->scalar;
-  const double imaginary = s && dtype_class_of(s->dtype) == CLASS_COMPLEX ? s->imaginary : 0;
+  const double imaginary = s && dtype_is_complex(s->dtype) ? s->imaginary : 0;
   return (complex_number){part_of(s ? scalar_real(s) : p->number, dtype), part_of(imaginary, dtype)};
 }
 

@@ -8,8 +8,6 @@
 
 enum { COMPLEX_INPUTS = 3, COMPLEX_PARAMETERS = 2 };
 
-#define DTYPES_COMPLEX (DTYPE_BIT(ACL_COMPLEX32) | DTYPE_BIT(ACL_COMPLEX64) | DTYPE_BIT(ACL_COMPLEX128))
-
 /* Contiguous parts; or of one number. */
 typedef struct {
   double *real, *imaginary;

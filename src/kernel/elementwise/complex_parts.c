@@ -13,7 +13,7 @@ static status real_run(const executor *e, void *const *view, void *scratch) {
 
 status prepare_real(executor *e, const op_arg *a) {
   const tensor *self = a[0].tensor, *out = a[1].tensor;
-  TRY(op_expect_dtype(self, "self", DTYPES_REAL | DTYPES_COMPLEX));
+  TRY(op_expect_dtype(self, "self", DTYPES_REAL | DTYPES_COMPLEX_ANY));
   const view to = view_of(out), from = view_of_parts(self);
   TRY(op_expect_dtype(out, "out", DTYPE_BIT(from.dtype)));
   TRY(op_expect_shape(out, "out", self->dims, self->rank));
@@ -69,7 +69,7 @@ status prepare_complex(executor *e, const op_arg *a) {
   const tensor *out = a[2].tensor;
   int64_t dims[MAX_RANK];
   int rank;
-  TRY(op_expect_dtype(out, "out", DTYPES_COMPLEX));
+  TRY(op_expect_dtype(out, "out", DTYPES_COMPLEX_ANY));
   for (int i = 0; i < 2; ++i) TRY(op_expect_dtype(a[i].tensor, schema[i].name, DTYPE_BIT(dtype_part(out->dtype))));
   TRY(broadcast_pair(schema, a[0].tensor, a[1].tensor, dims, &rank));
   TRY(op_expect_shape(out, "out", dims, rank));

@@ -77,7 +77,7 @@ static status run_cross(const executor *e, void *const *view, void *scratch) {
 
 /* self and other broadcast to out, whose dimension dim has 3 elements. */
 static status expect_cross(const arg_schema *schema, const op_arg *a, int *dim) {
-  const uint64_t complex = DTYPE_BIT(ACL_COMPLEX64) | DTYPE_BIT(ACL_COMPLEX128);
+  const uint64_t complex = DTYPES_COMPLEX;
   const tensor *self = a[0].tensor, *other = a[1].tensor, *out = a[3].tensor;
   const int rank = self->rank > other->rank ? self->rank : other->rank;
   char is[SHAPE_TEXT], of[SHAPE_TEXT];
@@ -101,7 +101,7 @@ status prepare_cross(executor *e, const op_arg *a) {
   const view self = view_of(a[0].tensor), other = view_of(a[1].tensor);
   view to = view_of(out), x = view_broadcast(&self, to.dims, to.rank), y = view_broadcast(&other, to.dims, to.rank);
   axis_init(&p->others, p->along, (view *const[]){&to, &x, &y}, 3, dim);
-  const bool complex = dtype_class_of(out->dtype) == CLASS_COMPLEX;
+  const bool complex = dtype_is_complex(out->dtype);
   const int part = out->dtype == ACL_COMPLEX64 ? ACL_FLOAT : complex ? ACL_DOUBLE : out->dtype;
   p->part = complex ? (int64_t)dtype_bytes(part) : 0;
   p->compute = dtype_is_integer(out->dtype) ? COMPUTE_I64 : COMPUTE_F64;

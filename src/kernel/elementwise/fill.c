@@ -79,15 +79,15 @@ void fill_run(const fill_plan *p, void *at, uint64_t cost_ns) {
 /* The scalar as an element of the tensor: floats become integers by truncation, integers wrap; parts of complex
  * numbers are stored as the float type of half the size. */
 status fill_value_of(const tensor *t, const char *name, const scalar *s, char *value) {
-  const bool complex = dtype_class_of(t->dtype) == CLASS_COMPLEX;
+  const bool complex = dtype_is_complex(t->dtype);
   const int dtype = dtype_part(t->dtype);
-  EXPECT(complex || dtype_class_of(s->dtype) != CLASS_COMPLEX, "value is %s, expected a real number as %s is %s",
+  EXPECT(complex || !dtype_is_complex(s->dtype), "value is %s, expected a real number as %s is %s",
          dtype_name(s->dtype), name, dtype_name(t->dtype));
   if (!complex && dtype_class_of(s->dtype) <= CLASS_INTEGER) {
     loops->store[dtype][COMPUTE_I64](value, 0, &s->integer, 1);
     return ST_OK;
   }
-  const double real = scalar_real(s), imaginary = dtype_class_of(s->dtype) == CLASS_COMPLEX ? s->imaginary : 0;
+  const double real = scalar_real(s), imaginary = dtype_is_complex(s->dtype) ? s->imaginary : 0;
   loops->store[dtype][COMPUTE_F64](value, 0, &real, 1);
   if (complex) loops->store[dtype][COMPUTE_F64](value + dtype_bytes(dtype), 0, &imaginary, 1);
   return ST_OK;
@@ -124,7 +124,7 @@ static status fill_tensor_run(const executor *e, void *const *view, void *scratc
 status prepare_fill_tensor(executor *e, const op_arg *a) {
   const tensor *t = a[0].tensor, *value = a[1].tensor;
   TRY(op_expect_dtype(t, "selfRef", DTYPES_NUMBER));
-  const uint64_t same = DTYPE_BIT(t->dtype), real = dtype_class_of(t->dtype) == CLASS_COMPLEX ? 0 : DTYPES_REAL;
+  const uint64_t same = DTYPE_BIT(t->dtype), real = dtype_is_complex(t->dtype) ? 0 : DTYPES_REAL;
   TRY(op_expect_dtype(value, "value", same | real));
   EXPECT(value->n == 1, "value has %jd elements, expected one", (intmax_t)value->n);
   const view to = view_of(t), from = {.rank = 0, .dtype = value->dtype};

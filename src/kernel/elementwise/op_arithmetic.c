@@ -54,7 +54,7 @@ status prepare_power(executor *e, const op_arg *a) {
   const scalar *exponent = a[1].scalar;
   const double y = scalar_real(exponent);
   const bool of_floats = dtype_class_of(self->dtype) >= CLASS_FLOAT;
-  const bool real = dtype_class_of(exponent->dtype) != CLASS_COMPLEX || exponent->imaginary == 0;
+  const bool real = !dtype_is_complex(exponent->dtype) || exponent->imaginary == 0;
   EXPECT(of_floats || dtype_class_of(exponent->dtype) >= CLASS_FLOAT || y >= 0,
          "exponent is %g, expected 0 or more as self has dtype %s", y, dtype_name(self->dtype));
   int function = EW_pows;

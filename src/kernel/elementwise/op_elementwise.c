@@ -180,7 +180,7 @@ status elementwise_check_dtypes(const elementwise_call *g, int function, int *re
   if (stored == ACL_DT_UNDEFINED) stored = common;
   if (!loop[compute_type_of(common)])
     return OP_FAIL("%s has dtype %s, expected an integer or BOOL", name_of_float(g), dtype_name(common));
-  TRY(op_expect_dtype(g->out, g->out_name, DTYPES_REAL | DTYPES_COMPLEX));
+  TRY(op_expect_dtype(g->out, g->out_name, DTYPES_REAL | DTYPES_COMPLEX_ANY));
   if (!(t & BOOL_RESULT) && !dtype_can_cast(stored, g->out->dtype))
     return OP_FAIL("%s has dtype %s, expected one that the result's %s can be cast to", g->out_name,
                    dtype_name(g->out->dtype), dtype_name(stored));
@@ -228,7 +228,7 @@ compute_value elementwise_value(const elementwise_parameter *p, compute_type com
 static bool plan_contiguous(elementwise_plan *p, const elementwise_call *g, int function, compute_type compute) {
   static const int native[N_COMPUTE] = {ACL_FLOAT, ACL_DOUBLE, ACL_INT32, ACL_INT64};
   bool linear = g->out->dtype == native[compute];
-  if (!g->out->contiguous || dtype_class_of(g->out->dtype) == CLASS_COMPLEX) return false;
+  if (!g->out->contiguous || dtype_is_complex(g->out->dtype)) return false;
   for (int k = 0; k < g->n_inputs; ++k) {
     if (!g->in[k]->contiguous || !same_dims(g->in[k], g->out)) return false;
     linear &= g->in[k]->dtype == native[compute];
@@ -287,10 +287,9 @@ static status run(const executor *e, void *const *view, void *scratch) {
 /* The name of an argument that is complex, or NULL. */
 static const char *complex_argument(const elementwise_call *g) {
   for (int k = 0; k < g->n_inputs; ++k)
-    if (dtype_class_of(g->in[k]->dtype) == CLASS_COMPLEX) return g->in_name[k];
+    if (dtype_is_complex(g->in[k]->dtype)) return g->in_name[k];
   for (int k = 0; k < g->n_parameters; ++k)
-    if (g->parameter[k].scalar && dtype_class_of(g->parameter[k].scalar->dtype) == CLASS_COMPLEX)
-      return g->parameter[k].name;
+    if (g->parameter[k].scalar && dtype_is_complex(g->parameter[k].scalar->dtype)) return g->parameter[k].name;
   return NULL;
 }
 
@@ -298,8 +297,8 @@ static const char *complex_argument(const elementwise_call *g) {
 static status prepare_of_complex(executor *e, int function, const elementwise_call *g, const char *name) {
   const bool truth = traits[function] & BOOL_RESULT, magnitude = function == EW_abs || function == EW_angle;
   EXPECT(complex_functions->of[function], "%s is complex, expected a real number", name);
-  for (int k = 0; k < g->n_inputs; ++k) TRY(op_expect_dtype(g->in[k], g->in_name[k], DTYPES_REAL | DTYPES_COMPLEX));
-  TRY(op_expect_dtype(g->out, g->out_name, magnitude ? DTYPES_FLOAT : DTYPES_COMPLEX | (truth ? DTYPES_REAL : 0)));
+  for (int k = 0; k < g->n_inputs; ++k) TRY(op_expect_dtype(g->in[k], g->in_name[k], DTYPES_REAL | DTYPES_COMPLEX_ANY));
+  TRY(op_expect_dtype(g->out, g->out_name, magnitude ? DTYPES_FLOAT : DTYPES_COMPLEX_ANY | (truth ? DTYPES_REAL : 0)));
   TRY(check_shapes(g));
   return complex_prepare(e, function, g);
 }
@@ -342,7 +341,7 @@ status elementwise_prepare(executor *e, int function, const elementwise_call *g)
     bytes += e->operands[g->operand[k]].extent_bytes;
   }
   executor_cost(e, bytes, traits[function] & SLOW ? (uint64_t)g->out->n * 64 : 0);
-  e->run = dtype_class_of(g->out->dtype) == CLASS_COMPLEX ? run_into_complex : run;
+  e->run = dtype_is_complex(g->out->dtype) ? run_into_complex : run;
   return ST_OK;
 }
 

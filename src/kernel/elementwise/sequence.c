@@ -62,7 +62,7 @@ static bool is_integer(const scalar *s) { return dtype_class_of(s->dtype) <= CLA
 
 static status expect_real(const op *o, const op_arg *a, int n) {
   for (int i = 0; i < n; ++i)
-    EXPECT(dtype_class_of(a[i].scalar->dtype) != CLASS_COMPLEX, "%s is %s, expected a real number", o->schema[i].name,
+    EXPECT(!dtype_is_complex(a[i].scalar->dtype), "%s is %s, expected a real number", o->schema[i].name,
            dtype_name(a[i].scalar->dtype));
   return ST_OK;
 }

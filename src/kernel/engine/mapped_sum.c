@@ -49,26 +49,34 @@ static void fetch(const mapped_sum *p, cursor *c, int64_t n, tiles *t, const voi
   }
 }
 
-static double block_sum(const mapped_sum *p, const void *x, int64_t n) {
+/* f64 of floats, else i64. */
+static compute_value block_sum(const mapped_sum *p, const void *x, int64_t n) {
   switch (p->compute) {
-  case COMPUTE_F32: return loops->sum_f32(x, n);
-  case COMPUTE_F64: return loops->sum_f64(x, n);
-  default: return (double)loops->sum_i64(x, n);
+  case COMPUTE_F32: return (compute_value){.f64 = loops->sum_f32(x, n)};
+  case COMPUTE_F64: return (compute_value){.f64 = loops->sum_f64(x, n)};
+  default: return (compute_value){.i64 = loops->sum_i64(x, n)};
   }
 }
 
-static double sum_range(const mapped_sum *p, void *const *at, int64_t begin, int64_t end) {
+static void add(const mapped_sum *p, compute_value *sum, compute_value x) {
+  if (p->compute == COMPUTE_I64)
+    sum->i64 = (int64_t)((uint64_t)sum->i64 + (uint64_t)x.i64);
+  else
+    sum->f64 += x.f64;
+}
+
+static compute_value sum_range(const mapped_sum *p, void *const *at, int64_t begin, int64_t end) {
   elementwise_loop *const map = loops->elementwise[p->function][p->compute];
   const void *in[ELEMENTWISE_INPUTS] = {0};
   tiles t;
-  double sum = 0;
+  compute_value sum = {.i64 = 0};
   cursor c;
   cursor_start(&c, &p->at, at, begin);
   for (int64_t i = begin, n; i < end; i += n) {
     n = smaller(REDUCE_BLOCK, end - i);
     fetch(p, &c, n, &t, in);
     map(t.value, in, p->parameter, n);
-    sum += block_sum(p, t.value, n);
+    add(p, &sum, block_sum(p, t.value, n));
   }
   return sum;
 }
@@ -76,7 +84,7 @@ static double sum_range(const mapped_sum *p, void *const *at, int64_t begin, int
 typedef struct {
   const mapped_sum *plan;
   void *const *at;
-  double *partial;
+  compute_value *partial;
 } sum_job;
 
 static void sum_chunks(const void *job, int64_t begin, int64_t end) {
@@ -86,11 +94,20 @@ static void sum_chunks(const void *job, int64_t begin, int64_t end) {
     j->partial[k] = sum_range(p, j->at, k * p->chunk, smaller((k + 1) * p->chunk, p->at.n));
 }
 
-double mapped_sum_run(const mapped_sum *p, void *const *at, uint64_t cost_ns) {
-  double partial[MAPPED_CHUNKS], sum = 0;
+static compute_value sum_all(const mapped_sum *p, void *const *at, uint64_t cost_ns) {
+  compute_value partial[MAPPED_CHUNKS], sum = {.i64 = 0};
   const sum_job job = {.plan = p, .at = at, .partial = partial};
   const int64_t n_chunks = (p->at.n + p->chunk - 1) / p->chunk;
   rows_parallel(sum_chunks, &job, n_chunks, 1, cost_ns);
-  for (int64_t k = 0; k < n_chunks; ++k) sum += partial[k];
+  for (int64_t k = 0; k < n_chunks; ++k) add(p, &sum, partial[k]);
   return sum;
+}
+
+double mapped_sum_run(const mapped_sum *p, void *const *at, uint64_t cost_ns) {
+  const compute_value sum = sum_all(p, at, cost_ns);
+  return p->compute == COMPUTE_I64 ? (double)sum.i64 : sum.f64;
+}
+
+int64_t mapped_sum_run_i64(const mapped_sum *p, void *const *at, uint64_t cost_ns) {
+  return sum_all(p, at, cost_ns).i64;
 }

@@ -3,7 +3,7 @@
  *
  * What is added to what is fixed by the shape alone: blocks of REDUCE_BLOCK in logical (row-major) order, summed in the
  * compute type by lanes and a tree (loops->sum_*); chunks of 64 blocks or more, at most MAPPED_CHUNKS of them, whose
- * blocks are added in double, in order; and so the chunks. No bit depends on strides or threads, and no workspace is
+ * blocks are added in double (of integers as such, where they wrap), in order; and so the chunks. No bit depends on strides or threads, and no workspace is
  * needed. */
 #ifndef CANNON_KERNEL_MAPPED_SUM_H
 #define CANNON_KERNEL_MAPPED_SUM_H
@@ -31,5 +31,6 @@ void mapped_sum_init(mapped_sum *p, int function, compute_type compute, const in
 
 /* at: the operands' addresses. */
 double mapped_sum_run(const mapped_sum *p, void *const *at, uint64_t cost_ns);
+int64_t mapped_sum_run_i64(const mapped_sum *p, void *const *at, uint64_t cost_ns); /* of COMPUTE_I64 */
 
 #endif

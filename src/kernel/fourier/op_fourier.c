@@ -109,6 +109,6 @@ status prepare_stft(executor *e, const op_arg *v) {
   EXPECT(a.window_length >= 1 && a.window_length <= a.n, "winLength is %jd, expected 1 to nFft, %jd",
          (intmax_t)a.window_length, (intmax_t)a.n);
   const int64_t frames = (length - a.n) / a.hop + 1, frequencies = a.onesided ? a.n / 2 + 1 : a.n;
-  TRY(stft_check(&a, dtype_class_of(a.self->dtype) == CLASS_COMPLEX, frames, frequencies));
+  TRY(stft_check(&a, dtype_is_complex(a.self->dtype), frames, frequencies));
   return stft_plan(e, &a, frames, frequencies);
 }

@@ -21,7 +21,7 @@ typedef struct {
 } spectrum_job;
 
 number_access number_access_of(int dtype, int64_t along) {
-  const bool complex = dtype_class_of(dtype) == CLASS_COMPLEX;
+  const bool complex = dtype_is_complex(dtype);
   const int real = dtype == ACL_COMPLEX64 ? ACL_FLOAT : dtype == ACL_COMPLEX128 ? ACL_DOUBLE : dtype;
   return (number_access){.along = along,
                          .part = complex ? (int64_t)dtype_bytes(real) : 0,

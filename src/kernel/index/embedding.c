@@ -21,13 +21,19 @@ static int64_t read_index(int dtype, const char *at) {
 typedef struct {
   places p;
   index_source one;
-  view out; /* operand 2; where they are counted, e->heap has the view of the indices */
+  view out; /* operand 2 */
   int grad_dtype;
   int64_t padding; /* the index that does not count; negative: none */
   bool by_frequency, direct;
   uint64_t counts, sums, slots, slot_of; /* in scratch: of rows, slots, rows, indices */
+  uint64_t converted;                    /* indices of other types, as int64 */
   int64_t n_slots;                       /* at most */
 } backward_plan;
+
+/* The indices as they are given, and as they are read: the same, or converted. Kept where they are counted or converted. */
+typedef struct {
+  view given, read;
+} backward_indices;
 
 /* Checks the indices, and counts how often each occurs; where there are slots, gives them out in the order of first use. */
 static status count_rows(const backward_plan *p, const view *indices, const char *index, void *scratch) {
@@ -74,7 +80,13 @@ static status run_backward(const executor *e, void *const *at, void *scratch) {
   const backward_plan *p = PLAN(e, backward_plan);
   const bool counts = !p->direct || p->by_frequency;
   char *sums = p->direct ? at[2] : (char *)scratch + p->sums;
-  if (counts) TRY(count_rows(p, e->heap, at[1], scratch));
+  const backward_indices *indices = e->heap;
+  char *index = at[1];
+  if (indices && indices->given.dtype != indices->read.dtype) {
+    index = (char *)scratch + p->converted;
+    elementwise_copy(index, &indices->read, at[1], &indices->given, e->cost_ns);
+  }
+  if (counts) TRY(count_rows(p, &indices->read, index, scratch));
   const bool has_elements = view_elements(&p->out) > 0;
   if (has_elements) zero(at[2], &p->out, e->cost_ns / 2);
   if (!p->direct) memset(sums, 0, (size_t)(p->n_slots * p->out.dims[1]) * sizeof(float));
@@ -111,44 +123,54 @@ static status check_shapes(const tensor *grad, const tensor *indices, const tens
   return op_expect_shape(out, "out", dims, 2);
 }
 
+/* How the indices are read; what the run needs to know of them is kept. */
+static status plan_indices(executor *e, backward_plan *p, const tensor *indices, view *read) {
+  const view given = view_of(indices);
+  const bool converts = !(DTYPES_INDEX & DTYPE_BIT(indices->dtype));
+  *read = converts ? view_contiguous(ACL_INT64, given.rank, given.dims) : given;
+  p->converted = converts ? workspace_copy(e, (uint64_t)indices->n * sizeof(int64_t)) : 0;
+  if (!converts && !p->by_frequency && p->direct) return ST_OK;
+  backward_indices *kept = e->heap = malloc(sizeof *kept);
+  if (!kept) return fail(ST_NO_HOST_MEMORY, "no host memory for a plan");
+  *kept = (backward_indices){given, *read};
+  return ST_OK;
+}
+
 /* paddingIdx is unsigned; those without one pass -1. */
 status prepare_embedding_dense_backward(executor *e, const op_arg *a) {
   const tensor *grad = a[0].tensor, *indices = a[1].tensor, *out = a[5].tensor;
   backward_plan *p = PLAN(e, backward_plan);
   const uint64_t floats = DTYPES_FLOAT & ~DTYPE_BIT(ACL_DOUBLE);
   TRY(op_expect_dtype(grad, "grad", floats));
-  TRY(op_expect_dtype(indices, "indices", DTYPES_INDEX));
+  TRY(op_expect_dtype(indices, "indices", DTYPES_REAL & ~DTYPE_BIT(ACL_BF16)));
   TRY(op_expect_dtype(out, "out", floats));
   TRY(check_shapes(grad, indices, out, a[2].integer));
   const view from = view_of(grad);
   const uint64_t rows = (uint64_t)out->dims[0], n = (uint64_t)indices->n;
   p->out = view_of(out);
-  const view given = view_of(indices);
+  view read_as;
   p->grad_dtype = grad->dtype;
   p->padding = a[3].integer;
   p->by_frequency = a[4].boolean;
   p->direct = out->dtype == ACL_FLOAT;
   p->n_slots = (int64_t)(n < rows ? n : rows);
   p->counts = p->slots = p->slot_of = p->sums = 0;
-  if (p->by_frequency || !p->direct) {
-    view *kept = e->heap = malloc(sizeof *kept);
-    if (!kept) return fail(ST_NO_HOST_MEMORY, "no host memory for a plan");
-    *kept = given;
-    p->counts = workspace_intermediate(e, rows * sizeof(int64_t));
-  }
+  TRY(plan_indices(e, p, indices, &read_as));
+  const bool converts = read_as.dtype != indices->dtype;
+  if (p->by_frequency || !p->direct) p->counts = workspace_intermediate(e, rows * sizeof(int64_t));
   if (!p->direct) {
     p->slots = workspace_intermediate(e, rows * sizeof(int64_t));
     p->slot_of = workspace_intermediate(e, n * sizeof(int64_t));
     p->sums = workspace_intermediate(e, (uint64_t)(p->n_slots * out->dims[1]) * sizeof(float));
   }
   /* The indices are those of rows of out, or of slots. */
-  const view slot_of = view_contiguous(ACL_INT64, given.rank, given.dims);
+  const view slot_of = view_contiguous(ACL_INT64, read_as.rank, read_as.dims);
   const view sums = view_contiguous(ACL_FLOAT, 2, (const int64_t[]){p->n_slots, out->dims[1]});
-  const view *index = p->direct ? &given : &slot_of, *target = p->direct ? &p->out : &sums;
+  const view *index = p->direct ? &read_as : &slot_of, *target = p->direct ? &p->out : &sums;
   p->one = (index_source){.name = "indices",
-                          .operand = p->direct ? 1 : IN_SCRATCH,
+                          .operand = p->direct && !converts ? 1 : IN_SCRATCH,
                           .dtype = index->dtype,
-                          .scratch = p->slot_of,
+                          .scratch = p->direct ? p->converted : p->slot_of,
                           .extent = target->dims[0],
                           .stride = target->strides[0]};
   places_init(&p->p, (int64_t)sizeof(float), (int64_t)dtype_bytes(grad->dtype), &p->one, 1);

@@ -61,6 +61,27 @@ BOTH(i64, int64_t, int64_t, i64, v)
 ACCUMULATE(add_bool, uint8_t, uint8_t, i64, (x != 0) | ((v != 0) & (a != 0)))
 ACCUMULATE(multiply_bool, uint8_t, uint8_t, i64, (x != 0) & (v != 0))
 
+/* Pairs of parts P, in W; sums have no factor. */
+#define ACCUMULATE_COMPLEX(name, P, W, real, imaginary)                                                                \
+  static void name(char *to, const int64_t *at, const char *from, const int64_t *of, int64_t n, int64_t m,             \
+                   compute_value alpha) {                                                                              \
+    (void)alpha;                                                                                                       \
+    for (int64_t i = 0; i < n; ++i) {                                                                                  \
+      P *restrict const t = (void *)(to + at[i]);                                                                      \
+      const P *restrict const f = (const void *)(from + of[i]);                                                        \
+      for (int64_t j = 0; j < 2 * m; j += 2) {                                                                         \
+        const W a = t[j], b = t[j + 1], c = f[j], d = f[j + 1];                                                        \
+        t[j] = (P)(real);                                                                                              \
+        t[j + 1] = (P)(imaginary);                                                                                     \
+      }                                                                                                                \
+    }                                                                                                                  \
+  }
+#define BOTH_COMPLEX(name, P)                                                                                          \
+  ACCUMULATE_COMPLEX(add_##name, P, P, a + c, b + d)                                                                   \
+  ACCUMULATE_COMPLEX(multiply_##name, P, double, a *c - b * d, a * d + b * c)
+BOTH_COMPLEX(c64, float)
+BOTH_COMPLEX(c128, double)
+
 /* ---- one element at each place ----------------------------------------------------------------------------------- */
 
 typedef struct {
@@ -177,7 +198,9 @@ const index_loops LEVELED(index_loops) = {
             [ACL_INT16] = add_i16,
             [ACL_INT32] = add_i32,
             [ACL_INT64] = add_i64,
-            [ACL_BOOL] = add_bool},
+            [ACL_BOOL] = add_bool,
+            [ACL_COMPLEX64] = add_c64,
+            [ACL_COMPLEX128] = add_c128},
     .multiply = {[ACL_FLOAT] = multiply_f32,
                  [ACL_DOUBLE] = multiply_f64,
                  [ACL_FLOAT16] = multiply_f16,
@@ -187,5 +210,7 @@ const index_loops LEVELED(index_loops) = {
                  [ACL_INT16] = multiply_i16,
                  [ACL_INT32] = multiply_i32,
                  [ACL_INT64] = multiply_i64,
-                 [ACL_BOOL] = multiply_bool},
+                 [ACL_BOOL] = multiply_bool,
+                 [ACL_COMPLEX64] = multiply_c64,
+                 [ACL_COMPLEX128] = multiply_c128},
 };

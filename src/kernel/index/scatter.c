@@ -217,6 +217,7 @@ static status expect_fast_sums(const tensor *self, int64_t dim) {
 status prepare_index_add(executor *e, const op_arg *a) {
   const bool has_mode = e->op->variant == INDEX_ADD_V2;
   const scatter_target t = {a[0].tensor, a[has_mode ? 6 : 5].tensor, "self", 0, 3};
+  TRY(op_expect_dtype(t.self, t.self_name, DTYPES_REAL));
   if (has_mode && a[5].integer == 0) TRY(expect_fast_sums(a[0].tensor, a[1].integer));
   return plan_index_slices(e, &t, a[1].integer, a[2].tensor, a[3].tensor, PLACES_ADD, a[4].scalar);
 }

@@ -47,6 +47,11 @@ static status run(const executor *e, void *const *view, void *scratch) {
     return ST_OK;
   }
   inputs_at(p, p->sum.n_inputs, view, at + 1);
+  if (p->sum.compute == COMPUTE_I64) {
+    const int64_t sum = mapped_sum_run_i64(&p->sum, at + 1, e->cost_ns);
+    p->store(at[0], 0, &sum, 1);
+    return ST_OK;
+  }
   const double result = mapped_sum_run(&p->sum, at + 1, e->cost_ns) / p->divisor;
   p->store(at[0], 0, &result, 1);
   return ST_OK;
@@ -72,14 +77,15 @@ static void sort_arguments(const op *o, const op_arg *a, loss_call *c, loss_plan
   }
 }
 
-static status expect_dtypes(loss_call *c) {
+/* `more`: types of the inputs beside floats. */
+static status expect_dtypes(loss_call *c, uint64_t more) {
   c->dtype = ACL_DT_UNDEFINED;
   for (int k = 0; k < c->n_inputs; ++k) {
     if (!c->in[k]) continue;
-    TRY(op_expect_dtype(c->in[k], c->in_name[k], DTYPES_FLOAT));
+    TRY(op_expect_dtype(c->in[k], c->in_name[k], DTYPES_FLOAT | more));
     c->dtype = c->dtype == ACL_DT_UNDEFINED ? c->in[k]->dtype : dtype_promote(c->dtype, c->in[k]->dtype);
   }
-  return op_expect_dtype(c->out, "out", DTYPES_FLOAT);
+  return op_expect_dtype(c->out, "out", DTYPES_FLOAT | (dtype_is_integer(c->dtype) ? more : 0));
 }
 
 /* The tensor's dims are the common ones or 1; those that are 1 in common grow to it where that is allowed. */
@@ -145,7 +151,7 @@ static void plan_sum(loss_plan *p, const loss_call *c, int function, compute_typ
   const view *in[ELEMENTWISE_INPUTS];
   views_of(c, views, in);
   p->reduced = true;
-  p->store = loops->store[c->out->dtype][COMPUTE_F64];
+  p->store = loops->store[c->out->dtype][compute == COMPUTE_I64 ? COMPUTE_I64 : COMPUTE_F64];
   mapped_sum_init(&p->sum, function, compute, c->dims, c->rank, in, c->n_inputs);
 }
 
@@ -182,7 +188,9 @@ status prepare_loss(executor *e, const op_arg *a) {
   loss_choice l;
   TRY(choose(e->op, a, &l));
   sort_arguments(e->op, a, &c, p);
-  TRY(expect_dtypes(&c));
+  TRY(expect_dtypes(&c, l.function == EW_l1_loss ? DTYPE_BIT(ACL_INT64) : 0));
+  EXPECT(!dtype_is_integer(c.dtype) || l.reduction != REDUCTION_MEAN,
+         "reduction is %jd, a mean, expected 0 or 2 where self and target are INT64", (intmax_t)l.reduction);
   TRY(broadcast_inputs(&c, 0));
   const compute_type compute = compute_type_of(c.dtype);
   if (l.reduction == REDUCTION_NONE) {
@@ -190,7 +198,7 @@ status prepare_loss(executor *e, const op_arg *a) {
     plan_each(p, &c, l.function, compute);
     p->each.parameter[0] = number(l.beta, compute);
   } else {
-    TRY(expect_one(c.out, "out"));
+    if (c.out->n != 1) TRY(op_expect_shape(c.out, "out", NULL, 0));
     plan_sum(p, &c, l.function, compute);
     p->divisor = divisor_of(&c, c.in[0], l.reduction);
     p->sum.parameter[0] = number(l.beta, compute);
@@ -206,7 +214,7 @@ status prepare_loss_backward(executor *e, const op_arg *a) {
   loss_choice l;
   TRY(choose(e->op, a, &l));
   sort_arguments(e->op, a, &c, p);
-  TRY(expect_dtypes(&c));
+  TRY(expect_dtypes(&c, 0));
   TRY(broadcast_inputs(&c, 1));
   TRY(op_expect_shape(c.out, e->op->schema[e->op->n_args - 1].name, c.dims, c.rank));
   const compute_type compute = compute_type_of(c.dtype);

@@ -2,6 +2,7 @@
  * ConfusionTranspose. */
 #include <string.h>
 
+#include "kernel/elementwise/complex.h"
 #include "kernel/engine/loops.h"
 #include "kernel/families.h"
 #include "kernel/graph_families.h"
@@ -73,6 +74,48 @@ void plan_move(executor *e, int to_operand, int64_t to_offset, int from_operand,
   e->run = n ? run_copy : run_nothing;
 }
 
+/* The tensor repeated to the shape of `to`. */
+static tensor repeated(const tensor *from, const tensor *to) {
+  tensor t = *from;
+  const int missing = to->rank - from->rank;
+  for (int d = 0; d < to->rank; ++d) {
+    t.dims[d] = to->dims[d];
+    t.strides[d] = d < missing || from->dims[d - missing] == 1 ? 0 : from->strides[d - missing];
+  }
+  t.rank = to->rank;
+  t.n = to->n;
+  t.contiguous &= from->n == to->n;
+  return t;
+}
+
+/* A complex number as a real one is its real part, as a truth value whether it is not 0; a real one has no imaginary part. */
+static status plan_complex_conversion(executor *e, int to_operand, const tensor *to, int from_operand,
+                                      const tensor *from, const char *name) {
+  const bool is_complex = dtype_is_complex(from->dtype);
+  const tensor in = repeated(from, to);
+  const elementwise_call c = {.out = to,
+                              .in = {&in},
+                              .out_name = "out",
+                              .in_name = {name},
+                              .n_inputs = 1,
+                              .n_parameters = 1, /* 0 */
+                              .operand = {(int8_t)to_operand, (int8_t)from_operand}};
+  if (!is_complex) TRY(op_expect_dtype(from, name, DTYPES_REAL));
+  if (!dtype_is_complex(to->dtype)) TRY(op_expect_dtype(to, "out", DTYPES_REAL));
+  if (!is_complex) return elementwise_prepare(e, EW_copy, &c);
+  return complex_prepare(e, to->dtype == ACL_BOOL ? EW_nes : EW_copy, &c);
+}
+
+static status plan_conversion(executor *e, int to_operand, const tensor *to, int from_operand, const tensor *from,
+                              const char *name) {
+  if (from->dtype != to->dtype && (dtype_is_complex(from->dtype) || dtype_is_complex(to->dtype)))
+    return plan_complex_conversion(e, to_operand, to, from_operand, from, name);
+  TRY(expect_conversion(from, name, to->dtype));
+  const view in = view_of(from), out = view_of(to);
+  plan_copy(e, to_operand, &out, from_operand, &in);
+  return ST_OK;
+}
+
 /* ---- InplaceCopy, Cast, Expand ----------------------------------------------------------------------------------- */
 
 status prepare_copy(executor *e, const op_arg *a) {
@@ -80,12 +123,9 @@ status prepare_copy(executor *e, const op_arg *a) {
   char from[SHAPE_TEXT], to[SHAPE_TEXT];
   TRY(op_expect_dtype(self, "selfRef", DTYPES_NUMBER));
   TRY(op_expect_dtype(src, "src", DTYPES_NUMBER));
-  TRY(expect_conversion(src, "src", self->dtype));
   EXPECT(broadcasts_to(src, self), "src has shape %s, expected one that broadcasts to selfRef's, %s",
          shape_text(src->dims, src->rank, from), shape_text(self->dims, self->rank, to));
-  const view in = view_of(src), out = view_of(self);
-  plan_copy(e, 0, &out, 1, &in);
-  return ST_OK;
+  return plan_conversion(e, 0, self, 1, src, "src");
 }
 
 status prepare_cast(executor *e, const op_arg *a) {
@@ -94,11 +134,8 @@ status prepare_cast(executor *e, const op_arg *a) {
   TRY(op_expect_dtype(out, "out", DTYPES_NUMBER));
   EXPECT(a[1].integer == out->dtype, "dtype is %s, expected that of out, %s", dtype_name((int)a[1].integer),
          dtype_name(out->dtype));
-  TRY(expect_conversion(self, "self", out->dtype));
   TRY(op_expect_shape(out, "out", self->dims, self->rank));
-  const view in = view_of(self), to = view_of(out);
-  plan_copy(e, 1, &to, 0, &in);
-  return ST_OK;
+  return plan_conversion(e, 1, out, 0, self, "self");
 }
 
 /* Sizes of -1 are those of self. */

@@ -16,6 +16,7 @@ typedef struct {
   int64_t to[SPACE], from[SPACE]; /* strides of gradInput and gradOutput */
   load_loop *load;
   store_loop *store;
+  uint8_t imaginary; /* bytes to the imaginary parts; 0: there are none */
 } backward_plan;
 
 typedef struct {
@@ -108,8 +109,12 @@ static void backward_rows(const void *arg, int64_t begin, int64_t end) {
 static status run_backward(const executor *e, void *const *view, void *scratch) {
   (void)scratch;
   const backward_plan *p = PLAN(e, backward_plan);
-  const backward_job job = {p, {view[2], view[0]}};
-  rows_parallel(backward_rows, &job, p->outer.n * p->dims[0].n * p->dims[1].n, 1, e->cost_ns);
+  const int64_t rows = p->outer.n * p->dims[0].n * p->dims[1].n;
+  backward_job job = {p, {view[2], view[0]}};
+  rows_parallel(backward_rows, &job, rows, 1, e->cost_ns);
+  if (!p->imaginary) return ST_OK;
+  for (int k = 0; k < 2; ++k) job.at[k] = (char *)job.at[k] + p->imaginary;
+  rows_parallel(backward_rows, &job, rows, 1, e->cost_ns);
   return ST_OK;
 }
 
@@ -119,7 +124,7 @@ status prepare_pad_backward(executor *e, const op_arg *a, padding_kind kind, int
   backward_plan *p = PLAN(e, backward_plan);
   padded_dim padded[MAX_RANK];
   int64_t dims[MAX_RANK];
-  TRY(op_expect_dtype(self, "self", DTYPES_FLOAT));
+  TRY(op_expect_dtype(self, "self", DTYPES_FLOAT | (kind == PADDING_CIRCULAR ? 0 : DTYPES_COMPLEX)));
   TRY(expect_same_dtype(self, "self", grad, "gradOutput"));
   TRY(expect_same_dtype(self, "self", out, "gradInput"));
   TRY(pad_expect(self, kind, n_padded, a[2].ints, padded, dims));
@@ -128,8 +133,9 @@ status prepare_pad_backward(executor *e, const op_arg *a, padding_kind kind, int
   const view to = view_of(out), from = view_of(grad);
   walk_init(&p->outer, (const view *const[]){&to, &from}, 2, rank - n_padded);
   p->kind = kind;
-  p->load = loops->load[self->dtype][COMPUTE_F64];
-  p->store = loops->store[self->dtype][COMPUTE_F64];
+  p->load = loops->load[dtype_part(self->dtype)][COMPUTE_F64];
+  p->store = loops->store[dtype_part(self->dtype)][COMPUTE_F64];
+  p->imaginary = part_bytes(self->dtype);
   for (int i = 0; i < SPACE; ++i) {
     const int d = rank - SPACE + i;
     const bool there = i >= SPACE - n_padded;

@@ -86,39 +86,38 @@ status prepare_unscale(executor *e, const op_arg *a) {
 typedef struct {
   float growth, backoff;
   int64_t interval;
+  load_loop *load; /* of the scales and foundInf */
+  store_loop *store;
 } scale_plan;
 
 /* In place where the results are the arguments, as PyTorch calls it. A scale that would overflow stays. */
 static status run_update_scale(const executor *e, void *const *view, void *scratch) {
   (void)scratch;
   const scale_plan *p = PLAN(e, scale_plan);
-  const float scale = *(const float *)view[0];
   const int32_t tracker = *(const int32_t *)view[1];
-  float *new_scale = view[3];
-  int32_t *new_tracker = view[4];
-  if (*(const float *)view[2] != 0) {
-    *new_scale = scale * p->backoff;
-    *new_tracker = 0;
-  } else if (tracker + 1 == p->interval) {
-    const float grown = scale * p->growth;
-    *new_scale = isfinite(grown) ? grown : scale;
-    *new_tracker = 0;
-  } else {
-    *new_scale = scale;
-    *new_tracker = tracker + 1;
-  }
+  float scale, found, next, stored;
+  p->load(&scale, view[0], 0, 1);
+  p->load(&found, view[2], 0, 1);
+  const bool grows = found == 0 && tracker + 1 == p->interval;
+  next = found != 0 ? scale * p->backoff : grows ? scale * p->growth : scale;
+  p->store(view[3], 0, &next, 1);
+  p->load(&stored, view[3], 0, 1);
+  if (grows && !isfinite(stored)) p->store(view[3], 0, &scale, 1);
+  *(int32_t *)view[4] = found != 0 || grows ? 0 : tracker + 1;
   return ST_OK;
 }
 
 status prepare_amp_update_scale(executor *e, const op_arg *a) {
   scale_plan *p = PLAN(e, scale_plan);
-  TRY(op_expect_one(a[0].tensor, "currentScale", DTYPE_BIT(ACL_FLOAT)));
+  const int dtype = a[0].tensor->dtype;
+  TRY(op_expect_one(a[0].tensor, "currentScale", DTYPES_FLOAT & ~DTYPE_BIT(ACL_DOUBLE)));
   TRY(op_expect_one(a[1].tensor, "growthTracker", DTYPE_BIT(ACL_INT32)));
-  TRY(op_expect_one(a[2].tensor, "foundInf", DTYPE_BIT(ACL_FLOAT)));
-  TRY(op_expect_one(a[6].tensor, "updatedScale", DTYPE_BIT(ACL_FLOAT)));
+  TRY(op_expect_one(a[2].tensor, "foundInf", DTYPE_BIT(dtype)));
+  TRY(op_expect_one(a[6].tensor, "updatedScale", DTYPE_BIT(dtype)));
   TRY(op_expect_one(a[7].tensor, "updatedGrowthTracker", DTYPE_BIT(ACL_INT32)));
   EXPECT(a[5].integer > 0, "growthInterval is %jd, expected 1 or more", (intmax_t)a[5].integer);
-  *p = (scale_plan){(float)a[3].real, (float)a[4].real, a[5].integer};
+  *p = (scale_plan){(float)a[3].real, (float)a[4].real, a[5].integer, loops->load[dtype][COMPUTE_F32],
+                    loops->store[dtype][COMPUTE_F32]};
   e->run = run_update_scale;
   executor_cost(e, 20, 0);
   return ST_OK;

@@ -3,6 +3,7 @@
 #include "kernel/families.h"
 #include "kernel/graph_families.h"
 #include "kernel/product/factors.h"
+#include "kernel/product/integer_product.h"
 
 static status real_of(const scalar *s, const char *name, double *value) {
   EXPECT(dtype_class_of(s->dtype) >= CLASS_BOOL && dtype_class_of(s->dtype) <= CLASS_FLOAT,
@@ -48,18 +49,21 @@ typedef struct {
   const char *out_name;
   int ranks[2]; /* of the factors */
   bool sums_batch;
+  bool integers; /* of integers and truth values, in 64 bits; the caller plans the product */
 } sum_form;
 
-static status finish(executor *e, const op_arg *a, const sum_form *f, double alpha, double beta) {
+/* The product_plan of the call, but for what product_plan_finish does. */
+static status plan_sum(executor *e, const op_arg *a, const sum_form *f, double alpha, double beta) {
+  const uint64_t types = f->integers ? DTYPES_INTEGER | DTYPE_BIT(ACL_BOOL) : DTYPES_FLOAT;
   const tensor *self = a[0].tensor, *first = a[1].tensor, *second = a[2].tensor;
   const arg_schema *s = e->op->schema;
   product_plan *p = PLAN(e, product_plan);
   const bool in_place = f->out == self;
   *p = (product_plan){.alpha = alpha, .beta = beta, .has_self = true, .view_self = 0, .view_a = 1, .view_b = 2};
   p->view_out = in_place ? 0 : 3;
-  TRY(op_expect_dtype(self, s[0].name, DTYPES_FLOAT));
-  for (int i = 1; i <= 2; ++i) TRY(op_expect_dtype(a[i].tensor, s[i].name, DTYPES_FLOAT));
-  TRY(op_expect_dtype(f->out, f->out_name, DTYPES_FLOAT));
+  TRY(op_expect_dtype(self, s[0].name, types));
+  for (int i = 1; i <= 2; ++i) TRY(op_expect_dtype(a[i].tensor, s[i].name, types));
+  TRY(op_expect_dtype(f->out, f->out_name, f->integers ? DTYPES_FLOAT | DTYPES_INTEGER : DTYPES_FLOAT));
   for (int i = 1; i <= 2; ++i) TRY(check_rank(a[i].tensor, s[i].name, f->ranks[i - 1]));
   if (!broadcast_batch(first, second, p) || (f->ranks[0] == 3 && first->dims[0] != second->dims[0]))
     return fail_factors(e, 1, first, second, "the same first dimension");
@@ -75,7 +79,25 @@ static status finish(executor *e, const op_arg *a, const sum_form *f, double alp
   TRY(self_matrices(self, s[0].name, dims, rank, p));
   TRY(op_expect_shape(f->out, f->out_name, dims, rank));
   out_matrices(f->out, true, f->ranks[1] > 1, p);
+  return ST_OK;
+}
+
+static status finish(executor *e, const op_arg *a, const sum_form *f, double alpha, double beta) {
+  TRY(plan_sum(e, a, f, alpha, beta));
   product_plan_finish(e);
+  return ST_OK;
+}
+
+/* Addmv of integers. They wrap in the type that they promote to. */
+static status finish_integers(executor *e, const op_arg *a, const sum_form *f) {
+  int dtype = dtype_promote(dtype_promote(a[0].tensor->dtype, a[1].tensor->dtype), a[2].tensor->dtype);
+  if (dtype == ACL_BOOL) dtype = ACL_INT64;
+  for (int i = 3; i <= 4; ++i)
+    EXPECT(dtype_class_of(a[i].scalar->dtype) <= CLASS_INTEGER,
+           "%s has dtype %s, expected an integer as the tensors are", e->op->schema[i].name,
+           dtype_name(a[i].scalar->dtype));
+  TRY(plan_sum(e, a, f, 1, 1));
+  integer_product_plan(e, PLAN(e, product_plan), dtype, scalar_integer(a[3].scalar), scalar_integer(a[4].scalar));
   return ST_OK;
 }
 
@@ -100,8 +122,9 @@ status prepare_addmv(executor *e, const op_arg *a) {
   TRY(real_of(a[3].scalar, "alpha", &alpha));
   TRY(real_of(a[4].scalar, "beta", &beta));
   TRY(check_cube_math(a[6].integer));
-  const sum_form f = {.out = a[5].tensor, .out_name = "out", .ranks = {2, 1}};
-  return finish(e, a, &f, alpha, beta);
+  sum_form f = {.out = a[5].tensor, .out_name = "out", .ranks = {2, 1}};
+  f.integers = !dtype_is_float(a[1].tensor->dtype) && !dtype_is_float(a[2].tensor->dtype);
+  return f.integers ? finish_integers(e, a, &f) : finish(e, a, &f, alpha, beta);
 }
 
 static matrices transposed(matrices x) {

@@ -117,8 +117,6 @@ static status run_factorise(const executor *e, void *const *view, void *scratch)
 
 /* ---- arguments --------------------------------------------------------------------------------------------------- */
 
-#define DTYPES_COMPLEX (DTYPE_BIT(ACL_COMPLEX64) | DTYPE_BIT(ACL_COMPLEX128))
-
 static int real_dtype(int dtype) {
   return dtype == ACL_COMPLEX64 ? ACL_FLOAT : dtype == ACL_COMPLEX128 ? ACL_DOUBLE : dtype;
 }
@@ -170,7 +168,7 @@ status prepare_qr(executor *e, const op_arg *a) {
                              : mode == 1 ? m
                                          : least,
                         .r_rows = mode == 1 ? m : least,
-                        .complex = dtype_class_of(self->dtype) == CLASS_COMPLEX};
+                        .complex = dtype_is_complex(self->dtype)};
   if (mode != 2)
     TRY(expect_matrices(q, "Q", self, m, p->k));
   else
@@ -196,7 +194,7 @@ status prepare_slogdet(executor *e, const op_arg *a) {
   TRY(op_expect_shape(sign, "signOut", self->dims, self->rank - 2));
   TRY(op_expect_shape(log, "logOut", self->dims, self->rank - 2));
   const int64_t n = self->dims[self->rank - 1];
-  *p = (factorise_plan){.n = n, .complex = dtype_class_of(self->dtype) == CLASS_COMPLEX};
+  *p = (factorise_plan){.n = n, .complex = dtype_is_complex(self->dtype)};
   plan_stacks(p, (const tensor *const[]){self, sign, log}, self->rank - 2);
   executor_cost(e, (uint64_t)self->n * dtype_bytes(self->dtype), (uint64_t)(self->n * n));
   e->run = sign->n ? run_factorise : run_nothing;

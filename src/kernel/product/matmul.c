@@ -3,6 +3,7 @@
  * say. */
 #include "kernel/families.h"
 #include "kernel/product/factors.h"
+#include "kernel/product/integer_product.h"
 
 /* Right-hand factors name the matrix that they do not fit. */
 status fail_factors(const executor *e, int a_at, const tensor *a, const tensor *b, const char *what) {
@@ -63,15 +64,17 @@ status prepare_matmul(executor *e, const op_arg *a) {
                [MATMUL_DOT] = {{1, 1}, false}};
   const tensor *self = a[0].tensor, *mat2 = a[1].tensor, *out = a[2].tensor;
   const char *const names[] = {e->op->schema[0].name, e->op->schema[1].name};
+  const bool integers = e->op->variant == MATMUL_DOT && dtype_is_integer(self->dtype);
+  const uint64_t types = integers ? DTYPE_BIT(self->dtype) : DTYPES_FLOAT;
   product_plan *p = PLAN(e, product_plan);
   *p = (product_plan){.alpha = 1, .view_a = 0, .view_b = 1, .view_out = 2};
   for (int i = 0; i < 2; ++i) {
     const int rank = forms[e->op->variant].ranks[i];
-    TRY(op_expect_dtype(a[i].tensor, names[i], DTYPES_FLOAT));
+    TRY(op_expect_dtype(a[i].tensor, names[i], types));
     if (rank >= 0) TRY(check_rank(a[i].tensor, names[i], rank));
     EXPECT(a[i].tensor->rank > 0, "%s has shape [], expected 1 or more dimensions", names[i]);
   }
-  TRY(op_expect_dtype(out, "out", DTYPES_FLOAT));
+  TRY(op_expect_dtype(out, "out", types));
   if (forms[e->op->variant].has_cube_math) TRY(check_cube_math(a[3].integer));
   if (!broadcast_batch(self, mat2, p)) return fail_factors(e, 0, self, mat2, "batch dimensions that broadcast");
   matrices_init(&p->a, self, true, p->n_batch_dims);
@@ -86,6 +89,9 @@ status prepare_matmul(executor *e, const op_arg *a) {
   if (has_cols) dims[rank++] = p->b.cols;
   TRY(op_expect_shape(out, "out", dims, rank));
   out_matrices(out, has_rows, has_cols, p);
-  product_plan_finish(e);
+  if (integers)
+    integer_product_plan(e, p, self->dtype, 1, 0);
+  else
+    product_plan_finish(e);
   return ST_OK;
 }

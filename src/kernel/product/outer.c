@@ -1,6 +1,7 @@
 /* Outer products, by the elementwise engine on the vectors broadcast: Ger, and Addr, which adds to a matrix. */
 #include <stdlib.h>
 
+#include "kernel/elementwise/complex.h"
 #include "kernel/families.h"
 #include "kernel/product/factors.h"
 
@@ -16,10 +17,10 @@ static view row_of(const tensor *t) {
 
 /* Both vectors, and out; *common: what is computed in. */
 static status check_outer(const executor *e, const tensor *first, const tensor *second, int at, const tensor *out,
-                          const char *out_name, int *common) {
-  TRY(op_expect_dtype(first, e->op->schema[at].name, DTYPES_REAL));
-  TRY(op_expect_dtype(second, e->op->schema[at + 1].name, DTYPES_REAL));
-  TRY(op_expect_dtype(out, out_name, DTYPES_REAL));
+                          const char *out_name, uint64_t allowed, int *common) {
+  TRY(op_expect_dtype(first, e->op->schema[at].name, allowed));
+  TRY(op_expect_dtype(second, e->op->schema[at + 1].name, allowed));
+  TRY(op_expect_dtype(out, out_name, allowed));
   TRY(check_rank(first, e->op->schema[at].name, 1));
   TRY(check_rank(second, e->op->schema[at + 1].name, 1));
   const int64_t dims[] = {first->dims[0], second->dims[0]};
@@ -56,10 +57,25 @@ static status run_ger(const executor *e, void *const *view, void *scratch) {
   return ST_OK;
 }
 
+/* A vector as a matrix whose dimension `dim` it is, the other being 1. */
+static tensor matrix_of(const tensor *vector, int dim) {
+  tensor t = {.dtype = vector->dtype, .rank = 2, .n = vector->n, .dims = {1, 1}};
+  t.dims[dim] = vector->dims[0];
+  t.strides[dim] = vector->strides[0];
+  return t;
+}
+
+static status ger_complex(executor *e, const op_arg *a) {
+  const tensor column = matrix_of(a[0].tensor, 0), row = matrix_of(a[1].tensor, 1);
+  const elementwise_call c = {.out = a[2].tensor, .in = {&column, &row}, .n_inputs = 2, .operand = {2, 0, 1}};
+  return complex_prepare(e, EW_mul, &c);
+}
+
 status prepare_ger(executor *e, const op_arg *a) {
   int common;
-  TRY(check_outer(e, a[0].tensor, a[1].tensor, 0, a[2].tensor, "out", &common));
+  TRY(check_outer(e, a[0].tensor, a[1].tensor, 0, a[2].tensor, "out", DTYPES_REAL | DTYPES_COMPLEX, &common));
   TRY(expect_cast(common, a[2].tensor, "out"));
+  if (dtype_is_complex(a[2].tensor->dtype)) return ger_complex(e, a);
   const view out = view_of(a[2].tensor), column = column_of(a[0].tensor), row = row_of(a[1].tensor);
   elementwise_plan *p = PLAN(e, elementwise_plan);
   elementwise_plan_init(p, EW_mul, compute_type_of(common), &out, (const view *const[]){&column, &row}, 2);
@@ -120,7 +136,7 @@ status prepare_addr(executor *e, const op_arg *a) {
   const char *self_name = e->op->schema[0].name, *out_name = in_place ? self_name : "out";
   const scalar *beta = a[3].scalar, *alpha = a[4].scalar;
   int common;
-  TRY(check_outer(e, a[1].tensor, a[2].tensor, 1, out, out_name, &common));
+  TRY(check_outer(e, a[1].tensor, a[2].tensor, 1, out, out_name, DTYPES_REAL, &common));
   TRY(op_expect_dtype(self, self_name, DTYPES_REAL));
   bool fits = self->rank <= 2;
   for (int d = 0; fits && d < self->rank; ++d)

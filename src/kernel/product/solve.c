@@ -20,6 +20,7 @@ typedef struct {
   int64_t batch_dims[MAX_RANK], n_batches;
   triangular_form form;
   bool upper;
+  uint8_t imaginary; /* bytes to the imaginary parts, which are computed with in double; 0: there are none */
   compute_type compute;
 } solve_plan;
 
@@ -71,30 +72,50 @@ static status run_nothing(const executor *e, void *const *view, void *scratch) {
 
 enum { SELF, A, X_OUT, M_OUT };
 
+/* The triangle of one part of A, with zeros beside it, into a and to mOut. */
+static void take_triangle(const solve_job *job, int64_t batch, int64_t offset, char *a) {
+  const solve_plan *p = job->plan;
+  const int64_t n = p->form.n, size = p->compute == COMPUTE_F64 ? 8 : 4;
+  load_matrix(&p->stack[A], matrix_at(job, A, batch) + offset, p->compute, a, n * size, 0, n);
+  for (int64_t i = 0; i < n; ++i) {
+    if (p->upper)
+      memset(a + i * n * size, 0, (size_t)(i * size));
+    else
+      memset(a + (i * n + i + 1) * size, 0, (size_t)((n - i - 1) * size));
+  }
+  store_matrix(&p->stack[M_OUT], matrix_at(job, M_OUT, batch) + offset, p->compute, a, n * size, 0, n);
+}
+
+/* The unknowns of some columns; x: room for them, part by part. */
+static void solve_columns(const solve_job *job, int64_t batch, int64_t col, int64_t cols, const char *a, char *x) {
+  const solve_plan *p = job->plan;
+  const int64_t pitch = SOLVE_COLS * (p->compute == COMPUTE_F64 ? 8 : 4), part = p->form.n * pitch;
+  const char *const from = matrix_at(job, SELF, batch);
+  char *const to = matrix_at(job, X_OUT, batch);
+  load_matrix(&p->stack[SELF], from, p->compute, x, pitch, col, cols);
+  if (p->imaginary) {
+    load_matrix(&p->stack[SELF], from + p->imaginary, p->compute, x + part, pitch, col, cols);
+    solve->substitute_complex(&p->form, (const double *)(const void *)a, (double *)(void *)x, cols);
+    store_matrix(&p->stack[X_OUT], to + p->imaginary, p->compute, x + part, pitch, col, cols);
+  } else {
+    solve->substitute[p->compute == COMPUTE_F64](&p->form, a, x, cols);
+  }
+  store_matrix(&p->stack[X_OUT], to, p->compute, x, pitch, col, cols);
+}
+
 static void solve_range(const void *data, int64_t begin, int64_t end) {
   const solve_job *job = data;
   const solve_plan *p = job->plan;
-  const int64_t n = p->form.n, size = p->compute == COMPUTE_F64 ? 8 : 4, pitch = SOLVE_COLS * size;
-  char *const a = scratch_take((size_t)((n * n + n * SOLVE_COLS) * size)), *const x = a + n * n * size;
+  const int64_t n = p->form.n, size = p->compute == COMPUTE_F64 ? 8 : 4, parts = p->imaginary ? 2 : 1;
+  char *const a = scratch_take((size_t)((n * n + n * SOLVE_COLS) * size * parts));
   if (!a) {
     __atomic_store_n(job->result, ST_NO_MEMORY, __ATOMIC_RELAXED);
     return;
   }
   for (int64_t batch = begin; batch < end; ++batch) {
-    load_matrix(&p->stack[A], matrix_at(job, A, batch), p->compute, a, n * size, 0, n);
-    for (int64_t i = 0; i < n; ++i) { /* zeros beside the triangle */
-      if (p->upper)
-        memset(a + i * n * size, 0, (size_t)(i * size));
-      else
-        memset(a + (i * n + i + 1) * size, 0, (size_t)((n - i - 1) * size));
-    }
-    store_matrix(&p->stack[M_OUT], matrix_at(job, M_OUT, batch), p->compute, a, n * size, 0, n);
-    for (int64_t col = 0; col < p->stack[SELF].cols; col += SOLVE_COLS) {
-      const int64_t cols = smaller(SOLVE_COLS, p->stack[SELF].cols - col);
-      load_matrix(&p->stack[SELF], matrix_at(job, SELF, batch), p->compute, x, pitch, col, cols);
-      solve->substitute[p->compute == COMPUTE_F64](&p->form, a, x, cols);
-      store_matrix(&p->stack[X_OUT], matrix_at(job, X_OUT, batch), p->compute, x, pitch, col, cols);
-    }
+    for (int64_t k = 0; k < parts; ++k) take_triangle(job, batch, k * p->imaginary, a + k * n * n * size);
+    for (int64_t col = 0; col < p->stack[SELF].cols; col += SOLVE_COLS)
+      solve_columns(job, batch, col, smaller(SOLVE_COLS, p->stack[SELF].cols - col), a, a + n * n * size * parts);
   }
 }
 
@@ -132,7 +153,7 @@ status prepare_triangular_solve(executor *e, const op_arg *a) {
   for (int i = 0; i < 4; ++i) {
     const tensor *t = a[argument[i]].tensor;
     const char *name = e->op->schema[argument[i]].name;
-    TRY(op_expect_dtype(t, name, solvable));
+    TRY(op_expect_dtype(t, name, solvable | DTYPES_COMPLEX));
     EXPECT(t->dtype == self->dtype, "%s has dtype %s, expected self's %s", name, dtype_name(t->dtype),
            dtype_name(self->dtype));
     EXPECT(t->rank >= 2, "%s has shape %s, expected 2 or more dimensions", name, shape_text(t->dims, t->rank, is));
@@ -145,12 +166,17 @@ status prepare_triangular_solve(executor *e, const op_arg *a) {
          shape_text(self->dims, self->rank, is), shape_text(matrix->dims, matrix->rank, other));
   TRY(expect_stack(p, a[5].tensor, "xOut", n, cols));
   TRY(expect_stack(p, a[6].tensor, "mOut", n, n));
-  for (int i = 0; i < 4; ++i) matrices_init(&p->stack[i], a[argument[i]].tensor, true, p->n_batch_dims);
+  for (int i = 0; i < 4; ++i) {
+    matrices_init(&p->stack[i], a[argument[i]].tensor, true, p->n_batch_dims);
+    p->stack[i].dtype = dtype_part(self->dtype);
+  }
   p->form =
       (triangular_form){.n = n, .backwards = p->upper != a[3].boolean, .transpose = a[3].boolean, .unit = a[4].boolean};
-  p->compute = self->dtype == ACL_DOUBLE ? COMPUTE_F64 : COMPUTE_F32;
+  p->compute = self->dtype == ACL_FLOAT ? COMPUTE_F32 : COMPUTE_F64;
+  p->imaginary = part_bytes(self->dtype);
   const uint64_t work = (uint64_t)p->n_batches * (uint64_t)(n * n) * (uint64_t)(cols + 4);
-  executor_cost(e, (uint64_t)(a[5].tensor->n + a[6].tensor->n) * 2 * dtype_bytes(self->dtype), work);
+  executor_cost(e, (uint64_t)(a[5].tensor->n + a[6].tensor->n) * 2 * dtype_bytes(self->dtype),
+                p->imaginary ? 4 * work : work);
   e->run = p->n_batches && n ? run_solve : run_nothing;
   return ST_OK;
 }
@@ -185,8 +211,8 @@ status prepare_inverse(executor *e, const op_arg *a) {
   solve_plan *p = PLAN(e, solve_plan);
   *p = (solve_plan){.n_batches = 1};
   char is[SHAPE_TEXT];
-  TRY(op_expect_dtype(self, "self", solvable));
-  TRY(op_expect_dtype(out, "out", solvable));
+  TRY(op_expect_dtype(self, "self", solvable | DTYPE_BIT(ACL_FLOAT16)));
+  TRY(op_expect_dtype(out, "out", solvable | DTYPE_BIT(ACL_FLOAT16)));
   EXPECT(out->dtype == self->dtype, "out has dtype %s, expected self's %s", dtype_name(out->dtype),
          dtype_name(self->dtype));
   EXPECT(self->rank >= 2 && self->dims[self->rank - 1] == self->dims[self->rank - 2],

@@ -1,4 +1,4 @@
-/* WeightQuantBatchMatmulV2: y = x @ ((weight + offset) * scale) + bias, weight int8 or int4 [K, N]; scale and offset for
+/* WeightQuantBatchMatmulV2: y = x @ ((weight + offset) * scale) + bias, weight int8 or int4 (or words of eight int4) [K, N]; scale and offset for
  * all, for each column, or for each column and group of rows. With few rows of x, a weight that is dense along K is read
  * where it lies, and scaled by groups of sums; else its numbers are made as floats, block by block. */
 #include <stdlib.h>
@@ -168,10 +168,26 @@ static status int4_operand(executor *e, const tensor *t, weight_quant *q) {
   return ST_OK;
 }
 
-static status check_shapes(const op_arg *a, int64_t *group) {
-  const tensor *x = a[X].tensor, *weight = a[WEIGHT].tensor;
-  TRY(check_rank(x, "x", 2));
-  TRY(check_rank(weight, "weight", 2));
+/* Words of eight int4 as the int4 that they are: along the last dimension where there are as many rows of them as columns of
+ * x, else along the first. */
+static status int4_of_words(const tensor *words, const tensor *x, tensor *t) {
+  const int along = words->dims[0] == x->dims[1], across = !along;
+  char text[SHAPE_TEXT];
+  EXPECT(words->dims[along] == 1 || words->strides[along] == 1,
+         "weight has shape %s and %jd words between those of dimension %d, expected none",
+         shape_text(words->dims, 2, text), (intmax_t)words->strides[along] - 1, along);
+  *t = *words;
+  t->dtype = ACL_INT4;
+  t->dims[along] *= 8;
+  t->strides[along] = 1;
+  t->strides[across] *= 8;
+  t->offset *= 8;
+  t->n *= 8;
+  return ST_OK;
+}
+
+static status check_shapes(const op_arg *a, const tensor *weight, int64_t *group) {
+  const tensor *x = a[X].tensor;
   char is[SHAPE_TEXT], other[SHAPE_TEXT];
   EXPECT(x->dims[1] == weight->dims[0], "weight has shape %s and x %s, expected as many rows as x has columns",
          shape_text(weight->dims, 2, is), shape_text(x->dims, 2, other));
@@ -184,17 +200,24 @@ static status check_shapes(const op_arg *a, int64_t *group) {
 
 status prepare_weight_quant(executor *e, const op_arg *a) {
   const tensor *x = a[X].tensor, *weight = a[WEIGHT].tensor, *y = a[Y].tensor;
+  tensor unpacked;
   product_plan *p = PLAN(e, product_plan);
   weight_quant *q = e->heap = malloc(sizeof *q);
   if (!q) return fail(ST_NO_HOST_MEMORY, "no host memory for the plan of a product");
   const uint64_t halves = DTYPE_BIT(ACL_FLOAT16) | DTYPE_BIT(ACL_BF16);
   TRY(op_expect_dtype(x, "x", halves | DTYPE_BIT(ACL_FLOAT)));
-  TRY(op_expect_dtype(weight, "weight", DTYPE_BIT(ACL_INT8) | DTYPE_BIT(ACL_INT4)));
+  TRY(op_expect_dtype(weight, "weight", DTYPE_BIT(ACL_INT8) | DTYPE_BIT(ACL_INT4) | DTYPE_BIT(ACL_INT32)));
   TRY(op_expect_dtype(y, "y", halves | DTYPE_BIT(ACL_FLOAT)));
   TRY(check_absent(a[QUANT_SCALE].tensor, "quantScaleOptional"));
   TRY(check_absent(a[QUANT_OFFSET].tensor, "quantOffsetOptional"));
+  TRY(check_rank(x, "x", 2));
+  TRY(check_rank(weight, "weight", 2));
+  if (weight->dtype == ACL_INT32) {
+    TRY(int4_of_words(weight, x, &unpacked));
+    weight = &unpacked;
+  }
   *q = (weight_quant){.is_int4 = weight->dtype == ACL_INT4, .has_offset = a[OFFSET].tensor != NULL};
-  TRY(check_shapes(a, &q->group));
+  TRY(check_shapes(a, weight, &q->group));
   const int64_t k = x->dims[1], n = weight->dims[1];
   q->n_groups = k ? (k + q->group - 1) / q->group : 1;
   q->row_stride = weight->strides[0], q->col_stride = weight->strides[1];

@@ -1,6 +1,7 @@
 /* QuantMatmulV4: out = (x1 @ x2 + bias) * scale * row scale, of int8 (or int4) matrices: sums are exact in int32, what
  * follows is in double and rounded once (sums.h). scale (and offset) are of columns, or one for all: floats, or the words of
- * quant_param.h; an int32 bias is added to the sums, another one at the end. Int8 results are offset and rounded. */
+ * quant_param.h; an int32 bias is added to the sums, another one at the end. Int8 results are offset and rounded; int32 results are the
+ * sums themselves, and their scale counts for nothing. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,6 +36,20 @@ typedef struct {
 
 /* ---- out from sums ------------------------------------------------------------------------------------------------- */
 
+static void store_sums(const product_part *part, int64_t row, int64_t rows, int64_t col, int64_t cols, const char *sums,
+                       int64_t ld) {
+  const double *const bias = ((const column_scales *)part->view[COLUMNS])->before;
+  const matrices *out = &part->plan->out;
+  for (int64_t i = row; i < row + rows; ++i, sums += ld * (int64_t)sizeof(int32_t)) {
+    const int32_t *const from = (const int32_t *)(const void *)sums;
+    char *const to = part->out + i * out->row_stride;
+    for (int64_t j = 0; j < cols; ++j) {
+      const uint32_t added = bias ? (uint32_t)(int32_t)bias[col + j] : 0;
+      *(int32_t *)(void *)(to + (col + j) * out->col_stride) = (int32_t)((uint32_t)from[j] + added);
+    }
+  }
+}
+
 static void finish(const product_part *part, int64_t row, int64_t rows, int64_t col, int64_t cols, const char *sums,
                    int64_t ld) {
   enum { CHUNK = 512 };
@@ -42,6 +57,10 @@ static void finish(const product_part *part, int64_t row, int64_t rows, int64_t 
   const quant_matmul_plan *p = part->executor->heap;
   const column_scales *const all = part->view[COLUMNS];
   const matrices *out = &part->plan->out;
+  if (out->dtype == ACL_INT32) {
+    store_sums(part, row, rows, col, cols, sums, ld);
+    return;
+  }
   store_loop *const store = loops->store[out->dtype][COMPUTE_F32];
   for (int64_t i = row; i < row + rows; ++i, sums += ld * (int64_t)sizeof(int32_t)) {
     float by_row = 1;
@@ -153,6 +172,15 @@ static status expect_parameters(quant_matmul_plan *p, const op_arg *a) {
   const int64_t n = p->product.b.cols;
   TRY(columns_of(scale, "scale", words | numbers, n, &p->scale));
   const bool has_words = scale->dtype == ACL_INT64 || scale->dtype == ACL_UINT64;
+  if (out_dtype == ACL_INT32) {
+    EXPECT(!has_words, "scale has dtype %s, expected FLOAT or BF16 where out is INT32", dtype_name(scale->dtype));
+    EXPECT(!row_scale, "pertokenScaleOptional is a tensor, expected none where out is %s", "INT32");
+    EXPECT(!bias || bias->dtype == ACL_INT32, "bias has dtype %s, expected INT32 where out is INT32",
+           dtype_name(bias->dtype));
+    for (int i = 0; i < 2; ++i)
+      EXPECT(a[i].tensor->dtype == ACL_INT8, "x%d has dtype %s, expected INT8 where out is INT32", i + 1,
+             dtype_name(a[i].tensor->dtype));
+  }
   EXPECT(has_words || out_dtype != ACL_INT8, "scale has dtype %s, expected INT64 or UINT64 where out is INT8",
          dtype_name(scale->dtype));
   TRY(columns_of(offset, "offset", DTYPE_BIT(ACL_FLOAT), n, &p->offset));
@@ -176,7 +204,8 @@ status prepare_quant_matmul(executor *e, const op_arg *a) {
   tensor x[2];
   int64_t dims[MAX_RANK];
   for (int i = 0; i < 2; ++i) TRY(factor_of(e, p, a[i].tensor, i, a[6 + i].boolean, &x[i]));
-  TRY(op_expect_dtype(out, "out", DTYPE_BIT(ACL_FLOAT16) | DTYPE_BIT(ACL_BF16) | DTYPE_BIT(ACL_INT8)));
+  TRY(op_expect_dtype(out, "out",
+                      DTYPE_BIT(ACL_FLOAT16) | DTYPE_BIT(ACL_BF16) | DTYPE_BIT(ACL_INT8) | DTYPE_BIT(ACL_INT32)));
   if (!broadcast_batch(&x[0], &x[1], product))
     return fail_factors(e, 0, &x[0], &x[1], "batch dimensions that broadcast");
   matrices_init(&product->a, &x[0], true, product->n_batch_dims);

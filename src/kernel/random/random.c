@@ -54,13 +54,13 @@ status random_key_plan(const executor *e, const op_arg *a, random_key *key) {
     const char *name = e->op->schema[i].name;
     const bool is_tensor = e->op->schema[i].kind == ARG_TENSOR;
     if (begins_with(name, "seed")) {
-      if (is_tensor) TRY(op_expect_one(a[i].tensor, name, DTYPE_BIT(ACL_INT64)));
+      if (is_tensor) TRY(op_expect_one(a[i].tensor, name, DTYPE_BIT(ACL_INT64) | DTYPE_BIT(ACL_UINT64)));
       if (is_tensor)
         key->seed_operand = (int8_t)operand;
       else
         key->seed = (uint64_t)a[i].integer;
     } else if (begins_with(name, "offset")) {
-      if (is_tensor) TRY(op_expect_one(a[i].tensor, name, DTYPE_BIT(ACL_INT64)));
+      if (is_tensor) TRY(op_expect_one(a[i].tensor, name, DTYPE_BIT(ACL_INT64) | DTYPE_BIT(ACL_UINT64)));
       if (is_tensor)
         key->offset_operand = (int8_t)operand;
       else
@@ -219,7 +219,7 @@ static double half_beyond(double x, bool up, uint16_t (*from_float)(float), floa
 static double beyond(double x, bool up, int dtype) {
   if (dtype == ACL_FLOAT16) return half_beyond(x, up, half_from_float, half_to_float);
   if (dtype == ACL_BF16) return half_beyond(x, up, bf16_from_float, bf16_to_float);
-  if (dtype == ACL_DOUBLE) return up ? x : nextafter(x, -INFINITY);
+  if (dtype == ACL_DOUBLE || !dtype_is_float(dtype)) return up ? x : nextafter(x, -INFINITY);
   const float f = (float)x;
   const bool there = up ? (double)f >= x : (double)f < x;
   return there ? (double)f : (double)nextafterf(f, up ? INFINITY : -INFINITY);
@@ -228,25 +228,6 @@ static double beyond(double x, bool up, int dtype) {
 static status plan_normal(random_plan *p, const tensor *out, const char *name) {
   TRY(op_expect_dtype(out, name, DTYPES_FLOAT));
   EXPECT(p->place[1] || p->number[1] >= 0, "std is %g, expected 0 or more", p->number[1]);
-  return ST_OK;
-}
-
-static status plan_uniform(random_plan *p, const tensor *out, const char *name) {
-  TRY(op_expect_dtype(out, name, DTYPES_FLOAT));
-  EXPECT(isfinite(p->number[0]), "from is %g, expected a finite number", p->number[0]);
-  EXPECT(isfinite(p->number[1]), "to is %g, expected a finite number", p->number[1]);
-  EXPECT(p->number[0] <= p->number[1], "from is %g and to is %g, expected to not less than from", p->number[0],
-         p->number[1]);
-  p->least = beyond(p->number[0], true, out->dtype);
-  p->greatest = beyond(p->number[1], false, out->dtype);
-  /* The dtype has no value in between: all are `from`. */
-  if (p->least > p->greatest) p->least = p->greatest = p->number[1] = p->number[0];
-  return ST_OK;
-}
-
-static status plan_bernoulli(random_plan *p, const tensor *out, const char *name) {
-  TRY(op_expect_dtype(out, name, DTYPES_REAL));
-  EXPECT(p->place[0] || (p->number[0] >= 0 && p->number[0] <= 1), "prob is %g, expected 0 to 1", p->number[0]);
   return ST_OK;
 }
 
@@ -266,6 +247,36 @@ static int64_t last_integer(int dtype) {
   }
 }
 
+/* Integers are real numbers cut off, whose bounds they must have. */
+static status expect_integer_bounds(const random_plan *p, const tensor *out) {
+  static const char *const names[] = {"from", "to"};
+  const double last = (double)last_integer(out->dtype), least = out->dtype == ACL_UINT8 ? 0 : -last - 1;
+  for (int i = 0; i < 2; ++i)
+    EXPECT(p->number[i] >= least && p->number[i] <= last, "%s is %g, expected %g to %g, the range of %s", names[i],
+           p->number[i], least, last, dtype_name(out->dtype));
+  return ST_OK;
+}
+
+static status plan_uniform(random_plan *p, const tensor *out, const char *name) {
+  TRY(op_expect_dtype(out, name, DTYPES_FLOAT | DTYPES_INTEGER));
+  EXPECT(isfinite(p->number[0]), "from is %g, expected a finite number", p->number[0]);
+  EXPECT(isfinite(p->number[1]), "to is %g, expected a finite number", p->number[1]);
+  EXPECT(p->number[0] <= p->number[1], "from is %g and to is %g, expected to not less than from", p->number[0],
+         p->number[1]);
+  if (!dtype_is_float(out->dtype)) TRY(expect_integer_bounds(p, out));
+  p->least = beyond(p->number[0], true, out->dtype);
+  p->greatest = beyond(p->number[1], false, out->dtype);
+  /* The dtype has no value in between: all are `from`. */
+  if (p->least > p->greatest) p->least = p->greatest = p->number[1] = p->number[0];
+  return ST_OK;
+}
+
+static status plan_bernoulli(random_plan *p, const tensor *out, const char *name) {
+  TRY(op_expect_dtype(out, name, DTYPES_REAL));
+  EXPECT(p->place[0] || (p->number[0] >= 0 && p->number[0] <= 1), "prob is %g, expected 0 to 1", p->number[0]);
+  return ST_OK;
+}
+
 /* Integers from .. to - 1, or 0 to the dtype's last. */
 static status plan_integer(random_plan *p, const tensor *out, const char *name, const int64_t *bounds) {
   if (!bounds) {
@@ -273,17 +284,9 @@ static status plan_integer(random_plan *p, const tensor *out, const char *name, 
     p->range = (uint64_t)last_integer(out->dtype) + 1;
     return ST_OK;
   }
-  TRY(op_expect_dtype(out, name, DTYPES_REAL | DTYPE_BIT(ACL_COMPLEX64) | DTYPE_BIT(ACL_COMPLEX128)));
+  TRY(op_expect_dtype(out, name, DTYPES_REAL | DTYPES_COMPLEX));
   EXPECT(bounds[0] < bounds[1], "from is %jd and to is %jd, expected to above from", (intmax_t)bounds[0],
          (intmax_t)bounds[1]);
-  if (dtype_class_of(out->dtype) < CLASS_FLOAT) {
-    const int64_t last = last_integer(out->dtype);
-    const int64_t least = out->dtype == ACL_BOOL || out->dtype == ACL_UINT8 ? 0 : -last - 1;
-    EXPECT(bounds[0] >= least, "from is %jd, expected at least %jd, the least %s", (intmax_t)bounds[0], (intmax_t)least,
-           dtype_name(out->dtype));
-    EXPECT(bounds[1] - 1 <= last, "to is %jd, expected at most %jd, the largest %s and 1", (intmax_t)bounds[1],
-           (intmax_t)last, dtype_name(out->dtype));
-  }
   p->from = bounds[0];
   p->range = (uint64_t)bounds[1] - (uint64_t)bounds[0];
   return ST_OK;
@@ -383,7 +386,8 @@ status prepare_random(executor *e, const op_arg *a) {
   TRY(random_key_plan(e, a, &p->key));
   sort_arguments(e, a, p, &g);
   if (g.like) TRY(op_expect_shape(g.out, g.out_name, g.like->dims, g.like->rank));
-  p->compute = kind == RANDOM_INTEGER ? COMPUTE_I64 : has_double(&g) ? COMPUTE_F64 : COMPUTE_F32;
+  const bool cuts = kind == RANDOM_UNIFORM && !dtype_is_float(g.out->dtype);
+  p->compute = kind == RANDOM_INTEGER ? COMPUTE_I64 : has_double(&g) || cuts ? COMPUTE_F64 : COMPUTE_F32;
   TRY(plan_walk(p, &g));
   switch (kind) {
   case RANDOM_NORMAL: TRY(plan_normal(p, g.out, g.out_name)); break;

@@ -74,6 +74,7 @@ static inline void fold_row(const fold_loops *f, const void *x, int64_t n, doubl
 typedef enum {
   FINISH_NONE,
   FINISH_MEAN,        /* value / n */
+  FINISH_QUOTIENT,    /* the same of integers, cut; 0 where n is 0 */
   FINISH_ROOT,        /* sqrt(value) */
   FINISH_POWER,       /* value ^ parameter */
   FINISH_LOG,         /* log(value) */
@@ -84,12 +85,24 @@ typedef enum {
 } finish_kind;
 
 typedef struct {
+  double real, imaginary;
+} complex_pair;
+
+static inline complex_pair complex_times(complex_pair a, complex_pair b) {
+  return (complex_pair){a.real * b.real - a.imaginary * b.imaginary, a.real * b.imaginary + a.imaginary * b.real};
+}
+
+enum { FOLD_PRODUCTS = 8 };
+
+typedef struct {
   fold_loops fold[N_FOLDS][N_COMPUTE]; /* without members: not for that type */
   /* The same as COMPUTE_F32 of float16 and bfloat16 as they are stored; members are missing where nothing is gained. */
   fold_loops f16[N_FOLDS], bf16[N_FOLDS];
   /* The block's mean and sum of squared deviations from it, of the sums of x - shift and its square. */
   void (*settle_moments)(const double *shift, fold_value *value, fold_value *second, int64_t n, int64_t width);
   void (*finish)(finish_kind kind, double parameter, int64_t n, fold_value *value, fold_value *second, int64_t width);
+  /* Of n > 0 complex numbers: FOLD_PRODUCTS lanes, multiplied in order. */
+  complex_pair (*complex_product)(const double *real, const double *imaginary, int64_t n);
   /* to[i * to_pitch / size + r] = from[r * pitch / size + i]; elements of 4 or 8 bytes */
   void (*turn)(void *to, int64_t to_pitch, const void *from, int64_t pitch, int64_t n_rows, int64_t n, int size);
 } reduction_loops;

@@ -356,6 +356,9 @@ static void finish(finish_kind kind, double parameter, int64_t n, fold_value *va
   case FINISH_MEAN:
     for (int64_t j = 0; j < width; ++j) value[j].f64 /= count;
     break;
+  case FINISH_QUOTIENT:
+    for (int64_t j = 0; j < width; ++j) value[j].i64 = n ? value[j].i64 / n : 0;
+    break;
   case FINISH_ROOT: roots(value, width); break;
   case FINISH_POWER:
     for (int64_t j = 0; j < width; ++j) value[j].f64 = pow(value[j].f64, parameter);
@@ -376,6 +379,29 @@ static void finish(finish_kind kind, double parameter, int64_t n, fold_value *va
     break;
   default: break;
   }
+}
+
+/* ---- complex numbers --------------------------------------------------------------------------------------------- */
+
+static complex_pair complex_product(const double *real, const double *imaginary, int64_t n) {
+  double r[FOLD_PRODUCTS], i[FOLD_PRODUCTS];
+  const int64_t lanes = n < FOLD_PRODUCTS ? n : FOLD_PRODUCTS;
+  int64_t k = lanes;
+  memcpy(r, real, (size_t)lanes * sizeof *r);
+  memcpy(i, imaginary, (size_t)lanes * sizeof *i);
+  for (; k + FOLD_PRODUCTS <= n; k += FOLD_PRODUCTS)
+    for (int l = 0; l < FOLD_PRODUCTS; ++l) {
+      const double a = r[l], b = i[l], c = real[k + l], d = imaginary[k + l];
+      r[l] = a * c - b * d;
+      i[l] = a * d + b * c;
+    }
+  complex_pair all = {r[0], i[0]};
+  for (int64_t l = 0; l < lanes; ++l) {
+    complex_pair lane = {r[l], i[l]};
+    if (k + l < n) lane = complex_times(lane, (complex_pair){real[k + l], imaginary[k + l]});
+    all = l ? complex_times(all, lane) : lane;
+  }
+  return all;
 }
 
 /* ---- turning ----------------------------------------------------------------------------------------------------- */
@@ -521,5 +547,6 @@ const reduction_loops LEVELED(reduction) = {
     .bf16 = STORED(bf16),
     .settle_moments = settle_moments,
     .finish = finish,
+    .complex_product = complex_product,
     .turn = turn,
 };

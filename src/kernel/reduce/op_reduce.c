@@ -73,6 +73,13 @@ typedef struct {
   bool keep;
 } reduce_call;
 
+static void plan_views(executor *e, const reduction_request *r) {
+  if (r->kind == REDUCTION_PRODUCT && dtype_is_complex(r->in->dtype))
+    complex_product_plan(e, r);
+  else
+    reduction_plan(e, r);
+}
+
 /* The shapes, and what was asked for, as views. */
 static status plan_reduction(executor *e, const reduce_call *c) {
   view in, out[REDUCTION_OUTPUTS];
@@ -88,7 +95,7 @@ static status plan_reduction(executor *e, const reduce_call *c) {
     r.out[k] = &out[k];
     r.operand[1 + k] = c->operand[1 + k];
   }
-  reduction_plan(e, &r);
+  plan_views(e, &r);
   return ST_OK;
 }
 
@@ -107,11 +114,25 @@ static status plan_one(executor *e, reduction_kind kind, double parameter, const
 
 /* ---- sums, means, products --------------------------------------------------------------------------------------- */
 
-static status expect_sum_dtypes(const tensor *self, const tensor *out, bool floats) {
-  TRY(op_expect_dtype(self, "self", DTYPES_REAL));
-  TRY(op_expect_dtype(out, "out", floats ? DTYPES_FLOAT : DTYPES_REAL));
+/* What sums of self may be stored as; `more`: types besides the real ones. */
+static status expect_sum_dtypes(const tensor *self, const tensor *out, uint64_t more) {
+  TRY(op_expect_dtype(self, "self", DTYPES_REAL | more));
+  TRY(op_expect_dtype(out, "out", DTYPES_REAL | more));
   EXPECT(out->dtype != ACL_BOOL || self->dtype == ACL_BOOL, "out has dtype BOOL, expected a number as self is %s",
          dtype_name(self->dtype));
+  EXPECT(!dtype_is_complex(self->dtype) || dtype_is_complex(out->dtype),
+         "out has dtype %s, expected a complex one as self is %s", dtype_name(out->dtype), dtype_name(self->dtype));
+  return ST_OK;
+}
+
+/* A mean is computed in out's type. */
+static status expect_mean_dtypes(const tensor *self, const tensor *out) {
+  TRY(expect_sum_dtypes(self, out, DTYPES_COMPLEX));
+  EXPECT(out->dtype != ACL_BOOL && dtype_can_cast(self->dtype, out->dtype),
+         "out has dtype %s, expected a number that self's %s can be cast to", dtype_name(out->dtype),
+         dtype_name(self->dtype));
+  EXPECT(self->n || !dtype_is_complex(out->dtype), "self has no element, expected one or more as out is %s",
+         dtype_name(out->dtype));
   return ST_OK;
 }
 
@@ -123,7 +144,8 @@ status prepare_reduce_as(executor *e, const op_arg *a) {
   const tensor *self = a[0].tensor, *out = a[4].tensor;
   reduction_kind kind = kinds[e->op->variant];
   bool is_reduced[MAX_RANK];
-  TRY(expect_sum_dtypes(self, out, kind == REDUCTION_MEAN));
+  TRY(kind == REDUCTION_MEAN ? expect_mean_dtypes(self, out)
+                             : expect_sum_dtypes(self, out, kind == REDUCTION_SUM ? DTYPES_COMPLEX : 0));
   TRY(expect_dtype_argument(a[3].integer, out));
   TRY(expect_dims(a[1].ints, e->op->schema[1].name, self->rank, false, is_reduced));
   if (kind == REDUCTION_SUM_NOT_NAN && !dtype_is_float(self->dtype)) kind = REDUCTION_SUM;
@@ -140,7 +162,7 @@ status prepare_graph_reduce(executor *e, const op_arg *a) {
   const reduction_kind kind = kinds[e->op->variant];
   bool is_reduced[MAX_RANK];
   if (kind == REDUCTION_SUM || kind == REDUCTION_MEAN || kind == REDUCTION_PRODUCT) {
-    TRY(expect_sum_dtypes(x, y, kind == REDUCTION_MEAN));
+    TRY(kind == REDUCTION_MEAN ? expect_mean_dtypes(x, y) : expect_sum_dtypes(x, y, DTYPES_COMPLEX));
   } else {
     const bool truth = kind == REDUCTION_ALL || kind == REDUCTION_ANY;
     TRY(op_expect_dtype(x, "x", truth ? DTYPE_BIT(ACL_BOOL) : DTYPES_REAL));
@@ -156,10 +178,16 @@ status prepare_reduce_noop(executor *e, const op_arg *a) {
                                          [REDUCE_NOOP_MAX] = REDUCTION_MAX,
                                          [REDUCE_NOOP_LOG_SUM] = REDUCTION_LOG_SUM};
   const tensor *self = a[0].tensor, *out = a[4].tensor;
+  const char *out_name = e->op->schema[4].name;
   const reduction_kind kind = kinds[e->op->variant];
   bool is_reduced[MAX_RANK];
-  TRY(expect_sum_dtypes(self, out, kind != REDUCTION_MAX));
-  if (kind == REDUCTION_MAX) TRY(expect_same_dtype(out, e->op->schema[4].name, self));
+  if (kind == REDUCTION_MEAN) {
+    TRY(expect_mean_dtypes(self, out));
+  } else {
+    TRY(op_expect_dtype(self, e->op->schema[0].name, DTYPES_REAL));
+    TRY(op_expect_dtype(out, out_name, kind == REDUCTION_MAX ? DTYPES_REAL : DTYPES_FLOAT));
+    if (kind == REDUCTION_MAX) TRY(expect_same_dtype(out, out_name, self));
+  }
   TRY(expect_dims(a[1].ints, e->op->schema[1].name, self->rank, a[3].boolean, is_reduced));
   return plan_one(e, kind, 0, self, out, is_reduced, a[2].boolean);
 }
@@ -168,7 +196,7 @@ status prepare_reduce_noop(executor *e, const op_arg *a) {
 status prepare_product(executor *e, const op_arg *a) {
   const tensor *self = a[0].tensor, *out = a[2].tensor;
   bool is_reduced[MAX_RANK];
-  TRY(expect_sum_dtypes(self, out, false));
+  TRY(expect_sum_dtypes(self, out, DTYPES_COMPLEX));
   TRY(expect_dtype_argument(a[1].integer, out));
   TRY(expect_dims(NULL, NULL, self->rank, false, is_reduced));
   return plan_one(e, REDUCTION_PRODUCT, 0, self, out, is_reduced, false);
@@ -178,7 +206,7 @@ status prepare_product(executor *e, const op_arg *a) {
 status prepare_product_dim(executor *e, const op_arg *a) {
   const tensor *self = a[0].tensor, *out = a[4].tensor;
   bool is_reduced[MAX_RANK];
-  TRY(expect_sum_dtypes(self, out, false));
+  TRY(expect_sum_dtypes(self, out, DTYPES_COMPLEX));
   TRY(expect_dtype_argument(a[3].integer, out));
   TRY(expect_one_dim(a[1].integer, "dim", self->rank, is_reduced));
   return plan_one(e, REDUCTION_PRODUCT, 0, self, out, is_reduced, a[2].boolean);
@@ -188,7 +216,7 @@ status prepare_product_dim(executor *e, const op_arg *a) {
 status prepare_trace(executor *e, const op_arg *a) {
   const tensor *self = a[0].tensor, *out = a[1].tensor;
   char text[SHAPE_TEXT];
-  TRY(expect_sum_dtypes(self, out, false));
+  TRY(expect_sum_dtypes(self, out, DTYPES_COMPLEX));
   EXPECT(self->rank == 2, "self has shape %s, expected two dimensions", shape_text(self->dims, self->rank, text));
   TRY(op_expect_shape(out, "out", NULL, 0));
   const view matrix = view_of(self), result = view_of(out);
@@ -197,11 +225,11 @@ status prepare_trace(executor *e, const op_arg *a) {
                          .dtype = self->dtype,
                          .dims = {self->dims[rows_are_fewer ? 0 : 1]},
                          .strides = {matrix.strides[0] + matrix.strides[1]}};
-  reduction_plan(e, &(reduction_request){.kind = REDUCTION_SUM,
-                                         .in = &diagonal,
-                                         .is_reduced = (const bool[]){true},
-                                         .out = {&result},
-                                         .operand = {0, 1}});
+  plan_views(e, &(reduction_request){.kind = REDUCTION_SUM,
+                                     .in = &diagonal,
+                                     .is_reduced = (const bool[]){true},
+                                     .out = {&result},
+                                     .operand = {0, 1}});
   return ST_OK;
 }
 

@@ -84,9 +84,10 @@ typedef struct {
   double parameter;
   int64_t n, n_chunks; /* per output */
   int64_t partials;    /* offset in the workspace, where `split` */
-  int64_t reduced_dims[MAX_RANK], reduced_strides[MAX_RANK];
-  uint8_t reduced_rank, kind, compute, way, operand[1 + REDUCTION_OUTPUTS];
+  reduced_dims reduced;
+  uint8_t kind, compute, way, operand[1 + REDUCTION_OUTPUTS];
   uint8_t element_bytes; /* where the folds read the input */
+  uint8_t imaginary[2];  /* bytes to the imaginary parts, of the input and the output; 0: there are none */
   bool split, is_far;
   bool row_is_direct, across_is_direct; /* a row's, outputs' elements lie side by side as the folds take them */
 } reduce_plan;
@@ -311,14 +312,14 @@ static void fold_turned(const reduce_plan *p, const char *from, int64_t width, r
 
 /* ---- running ----------------------------------------------------------------------------------------------------- */
 
-static walk reduced_of(const reduce_plan *p) {
+walk reduced_walk(const reduced_dims *d) {
   walk w;
-  w.rank = p->reduced_rank;
+  w.rank = d->rank;
   w.n_operands = 1;
-  w.n = p->n;
-  for (int d = 0; d < w.rank; ++d) {
-    w.dims[d] = p->reduced_dims[d];
-    w.strides[0][d] = p->reduced_strides[d];
+  w.n = d->n;
+  for (int k = 0; k < w.rank; ++k) {
+    w.dims[k] = d->dims[k];
+    w.strides[0][k] = d->strides[k];
   }
   return w;
 }
@@ -437,8 +438,9 @@ static void of_nothing(const reduce_plan *p, int64_t width, results *r) {
 
 /* at[]: the operands of the first of `width` outputs. */
 static void finish(const reduce_plan *p, results *r, int64_t width, char *const *at, const walk *outputs) {
-  reduction->finish(kinds[p->kind].finish, p->kind == REDUCTION_NORM_P ? 1 / p->parameter : p->parameter, p->n,
-                    r->value, r->second, width);
+  const finish_kind kind = kinds[p->kind].finish;
+  reduction->finish(kind == FINISH_MEAN && is_integer(p) ? FINISH_QUOTIENT : kind,
+                    p->kind == REDUCTION_NORM_P ? 1 / p->parameter : p->parameter, p->n, r->value, r->second, width);
   for (int k = 0, operand = 1; k < REDUCTION_OUTPUTS; ++k) {
     if (!p->store[k]) continue;
     p->store[k](at[operand], outputs->strides[operand][outputs->rank - 1], k ? r->second : r->value, width);
@@ -454,7 +456,7 @@ static int64_t width_of(const reduce_plan *p) {
 static void reduce_outputs(const void *job, int64_t begin, int64_t end) {
   const reduce_job *j = job;
   const reduce_plan *p = j->plan;
-  const walk reduced = reduced_of(p);
+  const walk reduced = reduced_walk(&p->reduced);
   reduce_buffer b;
   results r;
   cursor c;
@@ -478,7 +480,7 @@ static void reduce_outputs(const void *job, int64_t begin, int64_t end) {
 static void reduce_parts(const void *job, int64_t begin, int64_t end) {
   const reduce_job *j = job;
   const reduce_plan *p = j->plan;
-  const walk reduced = reduced_of(p);
+  const walk reduced = reduced_walk(&p->reduced);
   reduce_buffer b;
   results r;
   set_exponent(p, &b);
@@ -508,18 +510,43 @@ static void merge_parts(const reduce_job *j) {
   }
 }
 
+/* All outputs. */
+static void reduce_whole(reduce_job *job, uint64_t cost_ns) {
+  const reduce_plan *p = job->plan;
+  if (!p->split) {
+    rows_parallel(reduce_outputs, job, p->outputs.n, GRAIN, cost_ns);
+    return;
+  }
+  rows_parallel(reduce_parts, job, p->outputs.n * p->n_chunks, 1, cost_ns);
+  merge_parts(job);
+}
+
+/* What real numbers have for imaginary parts. */
+static void clear_outputs(const walk *outputs, char *const *at, store_loop *store) {
+  static const compute_value zero[FOLD_WIDTH];
+  cursor c;
+  cursor_start(&c, outputs, (void *const *)at, 0);
+  for (int64_t i = 0, n; i < outputs->n; i += n, cursor_next(&c, n)) {
+    n = cursor_row(&c, smaller(FOLD_WIDTH, outputs->n - i));
+    store(c.at[1], outputs->strides[1][outputs->rank - 1], zero, n);
+  }
+}
+
 static status reduce_run(const executor *e, void *const *view, void *scratch) {
   const reduce_plan *p = PLAN(e, reduce_plan);
-  reduce_job job = {.plan = p, .at = {view[p->operand[0]]}};
+  reduce_job job = {.plan = p};
   if (p->outputs.n == 0) return ST_OK;
-  for (int k = 1; k < p->outputs.n_operands; ++k) job.at[k] = view[p->operand[k]];
-  if (!p->split) {
-    rows_parallel(reduce_outputs, &job, p->outputs.n, GRAIN, e->cost_ns);
+  for (int k = 0; k < p->outputs.n_operands; ++k) job.at[k] = view[p->operand[k]];
+  if (p->split) job.partials = (partial *)(void *)((char *)scratch + p->partials);
+  reduce_whole(&job, e->cost_ns);
+  if (!p->imaginary[1]) return ST_OK;
+  job.at[1] += p->imaginary[1];
+  if (!p->imaginary[0]) {
+    clear_outputs(&p->outputs, job.at, p->store[0]);
     return ST_OK;
   }
-  job.partials = (partial *)(void *)((char *)scratch + p->partials);
-  rows_parallel(reduce_parts, &job, p->outputs.n * p->n_chunks, 1, e->cost_ns);
-  merge_parts(&job);
+  if (p->n) job.at[0] += p->imaginary[0];
+  reduce_whole(&job, e->cost_ns);
   return ST_OK;
 }
 
@@ -544,25 +571,22 @@ static bool is_place(reduction_kind kind, int output) {
   return output == 1 && (kind == REDUCTION_ARG_MAX || kind == REDUCTION_ARG_MIN);
 }
 
-/* Fills outputs, n and the reduced dimensions. */
-static void plan_walks(reduce_plan *p, const reduction_request *r) {
-  view kept[1 + REDUCTION_OUTPUTS], reduced = {0};
+void reduction_walks(const reduction_request *r, walk *outputs, reduced_dims *reduced, uint8_t *operand) {
+  view kept[1 + REDUCTION_OUTPUTS], along = {0};
   const view *sources[1 + REDUCTION_OUTPUTS] = {r->in};
   view *sorted[1 + REDUCTION_OUTPUTS] = {&kept[0]};
   int n_views = 1;
-  p->operand[0] = r->operand[0];
+  operand[0] = r->operand[0];
   for (int k = 0; k < REDUCTION_OUTPUTS; ++k) {
     if (!r->out[k]) continue;
-    p->operand[n_views] = r->operand[1 + k];
+    operand[n_views] = r->operand[1 + k];
     sorted[n_views] = &kept[n_views];
     sources[n_views++] = r->out[k];
   }
   for (int k = 0; k < n_views; ++k) kept[k].rank = 0;
-  p->n = 1;
   for (int d = 0, at = 0; d < r->in->rank; ++d) {
     if (r->is_reduced[d]) {
-      append_dim(&reduced, r->in, d);
-      p->n *= r->in->dims[d];
+      append_dim(&along, r->in, d);
       at += r->keep;
       continue;
     }
@@ -570,25 +594,23 @@ static void plan_walks(reduce_plan *p, const reduction_request *r) {
     for (int k = 1; k < n_views; ++k) append_dim(&kept[k], sources[k], at);
     ++at;
   }
-  if (p->n == 0) /* There is no input to walk. */
+  walk merged;
+  walk_init(&merged, (const view *const[]){&along}, 1, along.rank);
+  reduced->rank = merged.rank;
+  reduced->n = merged.n;
+  memcpy(reduced->dims, merged.dims, sizeof merged.dims);
+  memcpy(reduced->strides, merged.strides[0], sizeof merged.strides[0]);
+  if (reduced->n == 0) /* There is no input to walk. */
     for (int d = 0; d < kept[0].rank; ++d) kept[0].strides[d] = 0;
   rows_sort(sorted, n_views);
-  walk_init(&p->outputs, (const view *const *)sorted, n_views, kept[0].rank);
-
-  walk merged;
-  walk_init(&merged, (const view *const[]){&reduced}, 1, reduced.rank);
-  p->reduced_rank = (uint8_t)merged.rank;
-  for (int d = 0; d < merged.rank; ++d) {
-    p->reduced_dims[d] = merged.dims[d];
-    p->reduced_strides[d] = merged.strides[0][d];
-  }
+  walk_init(outputs, (const view *const *)sorted, n_views, kept[0].rank);
 }
 
 static reduce_way choose_way(const reduce_plan *p, int element_bytes) {
   const int64_t adjacent = p->outputs.dims[p->outputs.rank - 1];
   if (adjacent > 1 && p->in.across < p->in.along) return BY_COLUMNS;
   const fold_loops *const last = p->second ? p->second : p->first;
-  const bool short_rows = p->n <= last->turned_most && p->reduced_rank == 1 && p->in.along == element_bytes;
+  const bool short_rows = p->n <= last->turned_most && p->reduced.rank == 1 && p->in.along == element_bytes;
   return adjacent >= 4 && short_rows ? BY_TURNING : BY_ROWS;
 }
 
@@ -604,7 +626,7 @@ static void choose_way_and_folds(reduce_plan *p, int dtype, int element_bytes) {
   p->across_is_direct = row_access_of(dtype, p->compute, across, 0, FOLD_BLOCK).direct;
   if (p->compute != COMPUTE_F32 || p->second || (dtype != ACL_FLOAT16 && dtype != ACL_BF16)) return;
   const fold_loops *const stored = &(dtype == ACL_FLOAT16 ? reduction->f16 : reduction->bf16)[info->first];
-  const bool by_rows = p->way == BY_ROWS && p->reduced_rank == 1 && along == element_bytes && stored->rows;
+  const bool by_rows = p->way == BY_ROWS && p->reduced.rank == 1 && along == element_bytes && stored->rows;
   const bool by_columns = p->way == BY_COLUMNS && across == element_bytes && stored->step;
   if (!by_rows && !by_columns) return;
   p->first = stored;
@@ -613,17 +635,19 @@ static void choose_way_and_folds(reduce_plan *p, int dtype, int element_bytes) {
   p->across_is_direct = by_columns;
 }
 
-void reduction_plan(executor *e, const reduction_request *r) {
+static void plan_reals(executor *e, const reduction_request *r, uint64_t n_parts) {
   reduce_plan *p = PLAN(e, reduce_plan);
   const int element_bytes = (int)dtype_bytes(r->in->dtype);
-  plan_walks(p, r);
+  reduction_walks(r, &p->outputs, &p->reduced, p->operand);
+  p->n = p->reduced.n;
   p->kind = (uint8_t)r->kind;
   p->compute = (uint8_t)compute_for(r);
   p->parameter = r->parameter;
+  p->imaginary[0] = p->imaginary[1] = 0;
   p->is_far = p->n * p->outputs.n * element_bytes >= FAR_BYTES;
 
   const int last = p->outputs.rank - 1;
-  const int64_t along = p->reduced_rank && p->n > 1 ? p->reduced_strides[p->reduced_rank - 1] : element_bytes;
+  const int64_t along = p->reduced.rank && p->n > 1 ? p->reduced.strides[p->reduced.rank - 1] : element_bytes;
   row_access_init(&p->in, r->in->dtype, p->compute, along, p->outputs.strides[0][last], FOLD_BLOCK);
   choose_way_and_folds(p, r->in->dtype, element_bytes);
   p->n_chunks = (p->n + CHUNK - 1) / CHUNK;
@@ -636,6 +660,21 @@ void reduction_plan(executor *e, const reduction_request *r) {
     p->store[k] = r->out[k] ? loops->store[r->out[k]->dtype][integer ? COMPUTE_I64 : COMPUTE_F64] : NULL;
     if (r->out[k]) bytes += (uint64_t)p->outputs.n * dtype_bytes(r->out[k]->dtype);
   }
-  executor_cost(e, bytes, (uint64_t)(p->n * p->outputs.n) * (p->second ? 8 : 1));
+  executor_cost(e, bytes * n_parts, (uint64_t)(p->n * p->outputs.n) * n_parts * (p->second ? 8 : 1));
   e->run = reduce_run;
+}
+
+void reduction_plan(executor *e, const reduction_request *r) {
+  if (!r->out[0] || !dtype_is_complex(r->out[0]->dtype)) {
+    plan_reals(e, r, 1);
+    return;
+  }
+  const view in = parts_view(r->in), out = parts_view(r->out[0]);
+  reduction_request parts = *r;
+  parts.in = &in;
+  parts.out[0] = &out;
+  plan_reals(e, &parts, dtype_is_complex(r->in->dtype) ? 2 : 1);
+  reduce_plan *p = PLAN(e, reduce_plan);
+  p->imaginary[0] = part_bytes(r->in->dtype);
+  p->imaginary[1] = part_bytes(r->out[0]->dtype);
 }

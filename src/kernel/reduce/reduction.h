@@ -7,8 +7,8 @@
 #ifndef CANNON_KERNEL_REDUCE_REDUCTION_H
 #define CANNON_KERNEL_REDUCE_REDUCTION_H
 
+#include "kernel/engine/walk.h"
 #include "op/executor.h"
-#include "op/view.h"
 
 typedef enum {
   REDUCTION_SUM,
@@ -49,8 +49,24 @@ typedef struct {
   uint8_t operand[1 + REDUCTION_OUTPUTS]; /* which of the call's tensors are the input and the outputs */
 } reduction_request;
 
-/* Plans a reduction whose dtypes and shapes have been checked, as all that the executor does. */
+/* Plans a reduction whose dtypes and shapes have been checked, as all that the executor does. Complex numbers are summed
+ * (REDUCTION_SUM, REDUCTION_MEAN), and go where out[0] is complex; real ones may go there by any kind of one output. */
 void reduction_plan(executor *e, const reduction_request *r);
+
+/* The same for the product of complex numbers (complex_product.c). */
+void complex_product_plan(executor *e, const reduction_request *r);
+
+/* The dimensions of the input that make one output: a walk of one operand, small enough for plans. */
+typedef struct {
+  int rank;
+  int64_t n, dims[MAX_RANK], strides[MAX_RANK];
+} reduced_dims;
+
+walk reduced_walk(const reduced_dims *d);
+
+/* What a request walks: the dimensions that are kept, of the input and then of the outputs that are wanted, whose operands
+ * are in operand[]; and the reduced ones. */
+void reduction_walks(const reduction_request *r, walk *outputs, reduced_dims *reduced, uint8_t *operand);
 
 /* The reduction has a result for no elements. */
 bool reduction_takes_nothing(reduction_kind kind);

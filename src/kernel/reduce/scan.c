@@ -28,6 +28,7 @@ typedef struct {
   bool exclusive, multiplies, are_short;
   store_loop *store_unit;
   uint8_t compute;
+  uint8_t imaginary[2]; /* bytes to the imaginary parts, of the input and the output; 0: there are none */
 } scan_plan;
 
 typedef struct {
@@ -219,16 +220,15 @@ static void in_team(range_body *body, const void *job, int64_t total, int n_thre
   }
 }
 
-static status scan_run(const executor *e, void *const *view, void *scratch) {
-  const scan_plan *p = PLAN(e, scan_plan);
-  scan_job job = {.plan = p, .view = {view[0], e->n_operands > 1 ? view[1] : view[0]}};
-  if (p->extreme) job.view[2] = view[2];
-  if (p->rows.n == 0) return ST_OK;
+/* All rows of real numbers, or of parts. */
+static void scan_whole(const executor *e, scan_job *of, void *scratch) {
+  const scan_plan *p = of->plan;
+  scan_job job = *of;
   const bool apart = p->n_chunks > 1 && p->rows.n < MANY_ROWS && !p->by_columns && !p->extreme && !p->exclusive;
   const int n_threads = apart ? parallel_begin(e->cost_ns) : 1;
   if (n_threads == 1) {
     rows_parallel(scan_rows, &job, p->rows.n, p->by_columns || p->are_short ? SCAN_WIDTH : 1, apart ? 0 : e->cost_ns);
-    return ST_OK;
+    return;
   }
   job.bases = (scan_value *)(void *)((char *)scratch + p->totals);
   job.totals_only = true;
@@ -244,6 +244,35 @@ static status scan_run(const executor *e, void *const *view, void *scratch) {
   job.totals_only = false;
   in_team(scan_chunks, &job, p->rows.n * p->n_chunks, n_threads);
   parallel_end(n_threads);
+}
+
+/* What real numbers have for imaginary parts. */
+static void clear_rows(const void *job, int64_t begin, int64_t end) {
+  static const scan_value zero[BLOCK];
+  const scan_job *j = job;
+  const scan_plan *p = j->plan;
+  const int64_t n = p->n + p->exclusive;
+  cursor c;
+  cursor_start(&c, &p->rows, j->view, begin);
+  for (int64_t i = begin; i < end; ++i, cursor_next(&c, 1))
+    for (int64_t k = 0, some; k < n; k += some) {
+      some = smaller(BLOCK, n - k);
+      p->store_unit(c.at[1] + p->first_out + (k - p->exclusive) * p->out.along, p->out.along, zero, some);
+    }
+}
+
+static status scan_run(const executor *e, void *const *view, void *scratch) {
+  const scan_plan *p = PLAN(e, scan_plan);
+  scan_job job = {.plan = p, .view = {view[0], e->n_operands > 1 ? view[1] : view[0]}};
+  if (p->extreme) job.view[2] = view[2];
+  if (p->rows.n == 0) return ST_OK;
+  scan_whole(e, &job, scratch);
+  if (!p->imaginary[1]) return ST_OK;
+  for (int k = 0; k < 2; ++k) job.view[k] = (char *)job.view[k] + p->imaginary[k];
+  if (p->imaginary[0])
+    scan_whole(e, &job, scratch);
+  else
+    rows_parallel(clear_rows, &job, p->rows.n, 1, e->cost_ns);
   return ST_OK;
 }
 
@@ -258,6 +287,10 @@ typedef struct {
 /* The rest of a plan whose `compute` and loops are set. */
 static void plan_scan(executor *e, scan_plan *p, const scan_call *c) {
   view in = view_of(c->self), out = view_of(c->out), places = c->places ? view_of(c->places) : in;
+  p->imaginary[0] = part_bytes(in.dtype);
+  p->imaginary[1] = part_bytes(out.dtype);
+  in.dtype = dtype_part(in.dtype);
+  out.dtype = dtype_part(out.dtype);
   p->n = c->self->rank ? c->self->dims[c->dim] : 1;
   int64_t along[3];
   axis_init(&p->rows, along, (view *const[]){&in, &out, &places}, c->places ? 3 : 2, c->dim);
@@ -276,31 +309,35 @@ static void plan_scan(executor *e, scan_plan *p, const scan_call *c) {
   }
   const int last = p->rows.rank - 1;
   const int64_t *across[3] = {&p->rows.strides[0][last], &p->rows.strides[1][last], &p->rows.strides[2][last]};
-  row_access_init(&p->in, c->self->dtype, p->compute, along[0], *across[0], BLOCK);
-  row_access_init(&p->out, c->out->dtype, p->compute, along[1], *across[1], BLOCK);
+  row_access_init(&p->in, in.dtype, p->compute, along[0], *across[0], BLOCK);
+  row_access_init(&p->out, out.dtype, p->compute, along[1], *across[1], BLOCK);
   if (c->places) row_access_init(&p->places, c->places->dtype, COMPUTE_I64, along[2], *across[2], BLOCK);
   const int64_t step = along[1] < 0 ? -along[1] : along[1];
   p->by_columns = p->rows.dims[last] > 1 && p->out.across < step;
   p->are_short = !p->by_columns && p->rows.dims[last] > 1 && p->n <= SHORT_MOST && p->compute == COMPUTE_F32 &&
-                 !c->places && along[0] == (int64_t)dtype_bytes(c->self->dtype) &&
-                 along[1] == (int64_t)dtype_bytes(c->out->dtype);
-  p->in_is_direct = row_access_of(c->self->dtype, p->compute, *across[0], 0, BLOCK).direct;
-  p->out_is_direct = row_access_of(c->out->dtype, p->compute, *across[1], 0, BLOCK).direct;
-  p->store_unit = loops->store[c->out->dtype][p->compute == COMPUTE_I64 ? COMPUTE_I64 : COMPUTE_F64];
+                 !c->places && along[0] == (int64_t)dtype_bytes(in.dtype) &&
+                 along[1] == (int64_t)dtype_bytes(out.dtype);
+  p->in_is_direct = row_access_of(in.dtype, p->compute, *across[0], 0, BLOCK).direct;
+  p->out_is_direct = row_access_of(out.dtype, p->compute, *across[1], 0, BLOCK).direct;
+  p->store_unit = loops->store[out.dtype][p->compute == COMPUTE_I64 ? COMPUTE_I64 : COMPUTE_F64];
   p->n_chunks = (p->n + CHUNK - 1) / CHUNK;
   p->totals = 0;
   if (p->n_chunks > 1 && p->rows.n < MANY_ROWS && !c->places)
     p->totals = (int64_t)workspace_partial(e, (uint64_t)(p->rows.n * p->n_chunks) * sizeof(scan_value));
   executor_cost(e, (uint64_t)c->self->n * (dtype_bytes(c->self->dtype) + dtype_bytes(c->out->dtype)),
-                (uint64_t)c->self->n * 8);
+                (uint64_t)c->self->n * (p->imaginary[0] ? 16 : 8));
   e->run = scan_run;
 }
 
 static status plan_cumulation(executor *e, scan_kind kind, const scan_call *c) {
   scan_plan *p = PLAN(e, scan_plan);
-  const int in = c->self->dtype, out = c->out->dtype;
-  TRY(op_expect_dtype(c->self, e->op->schema[0].name, DTYPES_REAL));
-  TRY(op_expect_dtype(c->out, "out", DTYPES_REAL & ~DTYPE_BIT(ACL_BOOL)));
+  const int in = dtype_part(c->self->dtype), out = dtype_part(c->out->dtype);
+  const uint64_t allowed = DTYPES_REAL | (kind == SCAN_SUM ? DTYPES_COMPLEX : 0);
+  TRY(op_expect_dtype(c->self, e->op->schema[0].name, allowed));
+  TRY(op_expect_dtype(c->out, "out", allowed & ~DTYPE_BIT(ACL_BOOL)));
+  EXPECT(!dtype_is_complex(c->self->dtype) || dtype_is_complex(c->out->dtype),
+         "out has dtype %s, expected a complex one as self is %s", dtype_name(c->out->dtype),
+         dtype_name(c->self->dtype));
   TRY(op_expect_shape(c->out, "out", c->self->dims, c->self->rank));
   p->compute = !dtype_is_float(out)                                          ? COMPUTE_I64
                : dtype_is_float(in) && in != ACL_DOUBLE && out != ACL_DOUBLE ? COMPUTE_F32

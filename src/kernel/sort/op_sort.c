@@ -29,14 +29,16 @@ static status plan_sort(executor *e, sort_request *r, int64_t dim, const char *d
   return ST_OK;
 }
 
-/* (self, stable, dim, descending, valuesOut, indicesOut); always stable */
+/* (self, stable, dim, descending, valuesOut, indicesOut); always stable. The values may be of another type, which they are
+ * converted to. */
 status prepare_sort(executor *e, const op_arg *a) {
   sort_request r = {.in = a[0].tensor,
                     .values = a[4].tensor,
                     .numbers = a[5].tensor,
                     .operand = {0, 1, 2},
                     .descending = a[3].boolean};
-  TRY(sort_expect_dtypes(r.in, r.values, "valuesOut", r.numbers, "indicesOut"));
+  TRY(sort_expect_dtypes(r.in, NULL, NULL, r.numbers, "indicesOut"));
+  TRY(op_expect_dtype(r.values, "valuesOut", DTYPES_REAL));
   TRY(op_expect_shape(r.values, "valuesOut", r.in->dims, r.in->rank));
   TRY(op_expect_shape(r.numbers, "indicesOut", r.in->dims, r.in->rank));
   return plan_sort(e, &r, a[2].integer, "dim");

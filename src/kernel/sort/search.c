@@ -219,16 +219,14 @@ static status plan_is_in(executor *e, const tensor *t, const char *name, const s
                          const tensor *out, bool any) {
   is_in_plan *p = PLAN(e, is_in_plan);
   const int dtype = dtype_part(t->dtype);
-  TRY(op_expect_dtype(t, name, DTYPES_REAL | DTYPE_BIT(ACL_COMPLEX64) | DTYPE_BIT(ACL_COMPLEX128)));
+  TRY(op_expect_dtype(t, name, DTYPES_REAL | DTYPES_COMPLEX));
   TRY(op_expect_dtype(out, "out", DTYPE_BIT(ACL_BOOL)));
   TRY(any ? op_expect_shape(out, "out", NULL, 0) : op_expect_shape(out, "out", t->dims, t->rank));
   const bool real = dtype_class_of(s->dtype) >= CLASS_FLOAT && !dtype_is_float(dtype);
   const bool complex = dtype != t->dtype;
   p->compute = (uint8_t)(real || complex ? COMPUTE_F64 : comparing(dtype));
   p->value = real ? (compute_value){.f64 = scalar_real(s)} : scalar_as(s, dtype, (compute_type)p->compute);
-  p->imaginary = dtype_class_of(s->dtype) != CLASS_COMPLEX ? 0
-                 : dtype == ACL_FLOAT                      ? (float)s->imaginary
-                                                           : s->imaginary;
+  p->imaginary = !dtype_is_complex(s->dtype) ? 0 : dtype == ACL_FLOAT ? (float)s->imaginary : s->imaginary;
   p->part = complex ? (uint8_t)dtype_bytes(dtype) : 0;
   const view in = view_of_parts(t);
   view o = view_of(out);

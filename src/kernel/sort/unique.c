@@ -1,5 +1,5 @@
 /* Unique, Unique2 and UniqueConsecutive of all elements; and UniqueConsecutive and UniqueDim of the slices along a
- * dimension. The values come sorted, whether the caller asks for that or not (but of consecutive ones). NaN is equal to
+ * dimension. Complex numbers, which only UniqueConsecutive takes, are slices of two parts. The values come sorted, whether the caller asks for that or not (but of consecutive ones). NaN is equal to
  * nothing, so each is a value of its own. The number of values is known when the task has run: their tensors, and those
  * of the counts, then have that shape. */
 #include <stdlib.h>
@@ -175,18 +175,35 @@ static void write_slice(const unique_plan *p, const tensor *values, void *const 
   elementwise_copy(target, &out, source, &in, 0);
 }
 
+/* Number `from` of all complex elements, from where it was fetched to. */
+static void write_pair(const unique_plan *p, void *out, const char *rows, int64_t from, int64_t to) {
+  const tensor *values = &p->values;
+  char *const target = (char *)out + to * values->strides[0] * (int64_t)dtype_bytes(values->dtype);
+  memcpy(target, rows + from * (int64_t)dtype_bytes(values->dtype), dtype_bytes(values->dtype));
+}
+
+static int n_parts(const unique_plan *p) { return dtype_is_complex(p->self.dtype) ? 2 : 1; }
+
 static void fetch_slices(const unique_plan *p, void *const *view_at, char *rows) {
   static const int dtype_of[N_COMPUTE] = {ACL_FLOAT, ACL_DOUBLE, ACL_INT32, ACL_INT64};
-  const view in = dim_first(&p->self, p->dim), to = view_contiguous(dtype_of[p->compute], in.rank, in.dims);
-  elementwise_copy(rows, &to, view_at[0], &in, 0);
+  const view whole = p->dim < 0 ? view_of(&p->self) : dim_first(&p->self, p->dim), in = parts_view(&whole);
+  view to = view_contiguous(dtype_of[p->compute], in.rank, in.dims);
+  for (int d = 0; d < to.rank; ++d) to.strides[d] *= n_parts(p);
+  for (int k = 0; k < n_parts(p); ++k) {
+    const int64_t offset = k * (int64_t)part_bytes(p->self.dtype);
+    elementwise_copy(rows + offset, &to, (const char *)view_at[0] + offset, &in, 0);
+  }
 }
+
+/* How many there are: along the dimension, or of all elements. */
+static int64_t n_slices(const tensor *t, int dim) { return dim < 0 ? t->n : t->dims[dim]; }
 
 static status unique_slices_run(const executor *e, void *const *view_at, void *scratch) {
   const unique_plan *p = e->heap;
-  const int64_t n = p->self.dims[p->dim];
+  const int64_t n = n_slices(&p->self, p->dim);
   char *const rows = (char *)scratch + p->entries;
   int64_t *order = (int64_t *)(void *)((char *)scratch + p->order), *spare = order + n, *inverse = spare + n;
-  const slices s = {rows, n ? p->self.n / n : 0, p->compute};
+  const slices s = {rows, n ? p->self.n / n * n_parts(p) : 0, p->compute};
   if (p->self.n) fetch_slices(p, view_at, rows);
   for (int64_t i = 0; i < n; ++i) order[i] = i;
   if (p->sorts) {
@@ -205,13 +222,19 @@ static status unique_slices_run(const executor *e, void *const *view_at, void *s
     inverse[order[i]] = n_values - 1;
   }
   if (n && n_values <= p->counts.n) write_count(p, view_at[3], n_values - 1, n - first);
-  EXPECT(n_values <= p->values.dims[p->dim], "valueOut has %jd elements along dimension %d, expected at least %jd",
-         (intmax_t)p->values.dims[p->dim], p->dim, (intmax_t)n_values);
+  const int along = p->dim < 0 ? 0 : p->dim;
+  EXPECT(n_values <= p->values.dims[along], "valueOut has %jd elements along dimension %d, expected at least %jd",
+         (intmax_t)p->values.dims[along], along, (intmax_t)n_values);
   tensor values = p->values;
   int64_t dims[MAX_RANK];
-  for (int d = 0; d < values.rank; ++d) dims[d] = d == p->dim ? n_values : values.dims[d];
+  for (int d = 0; d < values.rank; ++d) dims[d] = d == along ? n_values : values.dims[d];
   tensor_set_shape(&values, dims, values.rank);
-  for (int64_t v = 0; v < n_values && values.n; ++v) write_slice(p, &values, view_at, spare[v], v);
+  for (int64_t v = 0; v < n_values && values.n; ++v) {
+    if (p->dim < 0)
+      write_pair(p, view_at[1], rows, spare[v], v);
+    else
+      write_slice(p, &values, view_at, spare[v], v);
+  }
   if (p->wants_inverse && n) write_inverse(p, inverse, view_at[2]);
   TRY(unique_set_counts(e, p, n_values));
   tensor_set_shape(e->results[p->values_result], dims, values.rank);
@@ -228,7 +251,7 @@ typedef struct {
 
 static status expect_outputs(const unique_call *c) {
   char text[SHAPE_TEXT];
-  TRY(op_expect_dtype(c->self, "self", DTYPES_REAL));
+  TRY(op_expect_dtype(c->self, "self", DTYPES_REAL | (c->sorts ? 0 : DTYPES_COMPLEX)));
   EXPECT(c->values->dtype == c->self->dtype, "valueOut has dtype %s, expected that of self, %s",
          dtype_name(c->values->dtype), dtype_name(c->self->dtype));
   EXPECT(c->self->n <= INT32_MAX, "self has %jd elements, expected at most %d", (intmax_t)c->self->n, INT32_MAX);
@@ -269,18 +292,19 @@ static status plan_unique(executor *e, const unique_call *c) {
   if (c->counts) p->counts = *c->counts;
   p->sorts = c->sorts;
   p->dim = c->dim;
-  p->compute = (uint8_t)sort_compute_of(c->self->dtype);
+  const bool complex = dtype_is_complex(c->self->dtype);
+  p->compute = (uint8_t)sort_compute_of(dtype_part(c->self->dtype));
   p->values_result = executor_result(e, c->values);
   if (c->counts) p->counts_result = executor_result(e, c->counts);
   const uint64_t n = (uint64_t)c->self->n, moved = n * dtype_bytes(c->self->dtype);
-  if (c->dim < 0) {
+  if (c->dim < 0 && !complex) {
     const uint64_t bytes = n * (uint64_t)sorts->of[p->compute].entry_bytes;
     p->entries = workspace_intermediate(e, bytes);
     p->spare = workspace_intermediate(e, bytes);
     e->run = unique_run;
   } else {
-    p->entries = workspace_copy(e, n * (uint64_t)bytes_of[p->compute]);
-    p->order = workspace_intermediate(e, 3 * sizeof(int64_t) * (uint64_t)c->self->dims[c->dim]);
+    p->entries = workspace_copy(e, n * (uint64_t)(bytes_of[p->compute] * (complex ? 2 : 1)));
+    p->order = workspace_intermediate(e, 3 * sizeof(int64_t) * (uint64_t)n_slices(c->self, c->dim));
     e->run = unique_slices_run;
   }
   executor_cost(e, 2 * moved, n * 256);

@@ -1,0 +1,81 @@
+/* Products of complex numbers. The elements of an output, in logical order, make blocks; element i of a block goes to lane
+ * i modulo FOLD_PRODUCTS; lanes are multiplied in order, and so are blocks. All in double, so that complex64 is rounded
+ * once; strides and threads change no bit. */
+#include "kernel/engine/rows.h"
+#include "kernel/reduce/fold.h"
+#include "kernel/reduce/reduction.h"
+
+enum { BLOCK = 512, GRAIN = 1 };
+
+typedef struct {
+  walk outputs; /* operands: the input and the output */
+  reduced_dims reduced;
+  uint8_t operand[1 + REDUCTION_OUTPUTS];
+  load_loop *load;
+  store_loop *store;
+  uint8_t imaginary[2]; /* bytes to it, of the input and the output */
+} complex_product;
+
+typedef struct {
+  const complex_product *plan;
+  void *at[2];
+} product_job;
+
+/* The next n elements of the walk: their real and imaginary parts. */
+static void gather(const complex_product *p, cursor *c, int64_t n, double *real, double *imaginary) {
+  const int64_t stride = p->reduced.strides[p->reduced.rank - 1];
+  for (int64_t i = 0, some; i < n; i += some, cursor_next(c, some)) {
+    some = cursor_row(c, n - i);
+    p->load(real + i, c->at[0], stride, some);
+    p->load(imaginary + i, c->at[0] + p->imaginary[0], stride, some);
+  }
+}
+
+static complex_pair product_of(const complex_product *p, const walk *reduced, void *from) {
+  double real[BLOCK], imaginary[BLOCK];
+  complex_pair all = {1, 0};
+  cursor c;
+  if (!p->reduced.n) return all;
+  cursor_start(&c, reduced, &from, 0);
+  for (int64_t i = 0, n; i < p->reduced.n; i += n) {
+    n = smaller(BLOCK, p->reduced.n - i);
+    gather(p, &c, n, real, imaginary);
+    const complex_pair block = reduction->complex_product(real, imaginary, n);
+    all = i ? complex_times(all, block) : block;
+  }
+  return all;
+}
+
+static void products(const void *job, int64_t begin, int64_t end) {
+  const product_job *j = job;
+  const complex_product *p = j->plan;
+  const walk reduced = reduced_walk(&p->reduced);
+  cursor c;
+  cursor_start(&c, &p->outputs, j->at, begin);
+  for (int64_t i = begin; i < end; ++i, cursor_next(&c, 1)) {
+    const complex_pair r = product_of(p, &reduced, c.at[0]);
+    p->store(c.at[1], 0, &r.real, 1);
+    p->store(c.at[1] + p->imaginary[1], 0, &r.imaginary, 1);
+  }
+}
+
+static status run_products(const executor *e, void *const *view, void *scratch) {
+  (void)scratch;
+  const complex_product *p = PLAN(e, complex_product);
+  const product_job job = {p, {view[p->operand[0]], view[p->operand[1]]}};
+  rows_parallel(products, &job, p->outputs.n, GRAIN, e->cost_ns);
+  return ST_OK;
+}
+
+void complex_product_plan(executor *e, const reduction_request *r) {
+  complex_product *p = PLAN(e, complex_product);
+  const int in = r->in->dtype, out = r->out[0]->dtype;
+  reduction_walks(r, &p->outputs, &p->reduced, p->operand);
+  p->load = loops->load[dtype_part(in)][COMPUTE_F64];
+  p->store = loops->store[dtype_part(out)][COMPUTE_F64];
+  p->imaginary[0] = part_bytes(in);
+  p->imaginary[1] = part_bytes(out);
+  const uint64_t read = (uint64_t)(p->reduced.n * p->outputs.n);
+  executor_cost(e, read * dtype_bytes(in) + (uint64_t)p->outputs.n * dtype_bytes(out), read * 32);
+  e->run = run_products;
+}
