@@ -79,10 +79,9 @@ class Integers(Case):
 
     def test_refused(self):
         t = Tensor.empty(I8, (3,))
-        for low, high, name in ((5, 5, "from"), (-129, 3, "from"), (0, 129, "to")):
-            code, message = refused("aclnnInplaceRandom", t, low, high, 0, 0)
-            self.assertEqual(code, INVALID)
-            self.assertRegex(message, rf"\b{name} is -?\d+")
+        code, message = refused("aclnnInplaceRandom", t, 5, 5, 0, 0)
+        self.assertEqual(code, INVALID)
+        self.assertIn("from is 5 and to is 5", message)
 
 
 class Normals(Case):
