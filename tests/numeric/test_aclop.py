@@ -160,6 +160,24 @@ class Others(unittest.TestCase):
         with self.assertRaisesRegex(AclError, "dims has 6 elements, expected those of y, 4"):
             execute("Fill", [Host([2, 3]), Host(7)], [Operand.empty(I64, (4,))], {})
 
+    def test_pad(self):
+        def body(gen):
+            d, shape = gen.pick(FLOATS + (I64,)), tuple(gen.integer(1, 20) for _ in range(gen.integer(1, 4)))
+            pads = [(gen.integer(0, 3), gen.integer(0, 3)) for _ in shape]
+            x, value = Operand.of(d, gen.values(d, shape)), Operand.of(d, gen.values(d, (1,)))
+            y = Operand.empty(d, [n + sum(p) for n, p in zip(shape, pads)])
+            side_by_side, given = gen.chance(0.5), gen.chance(0.7)
+            numbers = [n for p in (pads if side_by_side else zip(*pads)) for n in p]
+            execute("PadV3", [x, Host(numbers)] + ([value] if given else []), [y],
+                    {"mode": "constant", **({} if side_by_side else {"paddings_contiguous": False})})
+            ref.check_equal(y.get(), np.pad(x.get(), pads, constant_values=value.get()[0] if given else 0))
+        each_case(self, "PadV3", 40, body)
+        x, y = Operand.of(I64, np.arange(3)), Operand.empty(I64, (5,))
+        with self.assertRaisesRegex(AclError, "mode is \"edge\""):
+            execute("PadV3", [x, Host([1, 1])], [y], {"mode": "edge"})
+        with self.assertRaisesRegex(AclError, "paddings has 3 elements, expected 2"):
+            execute("PadV3", [x, Host([1, 1, 0])], [y], {})
+
     def test_moves(self):
         values = np.random.default_rng(5).standard_normal((3, 20, 18)).astype(np.float32)
         x = Operand.of(F32, values, NZ)

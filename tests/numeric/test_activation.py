@@ -193,6 +193,15 @@ class Activations(unittest.TestCase):
             ref.check_equal(x.get(), np.where(values <= 0, d.values.type(3), values))
         each_case(self, "aclnnInplaceThreshold", CASES, case)
 
+    def test_negative_thresholds(self):
+        """Softshrink and its gradient have none; hard ones do."""
+        x, out, less = Tensor.of(F32, [-3.0, 0.5, 2.0]), Tensor.empty(F32, (3,)), Scalar(-0.5, F32)
+        for op, args, name in (("Softshrink", (x,), "lambd"), ("SoftshrinkBackward", (x, x), "lambda")):
+            code, message = refused("aclnn" + op, *args, less, out)
+            self.assertEqual((code, f"{name} is -0.5, expected 0 or more" in message), (INVALID, True), message)
+        run("aclnnHardshrink", x, less, out)
+        ref.check_equal(out.get(), x.get())
+
     def test_prelu(self):
         def case(gen):
             d, shape = gen.pick(FLOATS), gen.shape(min_rank=1)

@@ -228,6 +228,12 @@ class Errors(unittest.TestCase):
         args[0] = TensorList([t(2, 3), Hole(F32, (2, 1))])
         self.check("aclnnCat", NULLPTR, ["tensors"], args)
 
+    def test_result_that_cannot_be_cast(self):
+        """In CANN's words: op-plugin's tests look for them."""
+        code, message = refused("aclnnInplaceAdd", t(2, 3, d=I64), t(2, 3), Scalar(1, I64))
+        self.assertEqual(code, INVALID)
+        self.assertRegex(message, "selfRef has dtype INT64.* FLOAT can't be cast to the desired output type")
+
     def test_negative_strides(self):
         """Refused, by the tensor's creation or by the operator."""
         x = t(2, 3)

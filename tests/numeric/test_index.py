@@ -567,10 +567,10 @@ class Embeddings(unittest.TestCase):
             d, n, width = gen.pick(FLOATS + (F64,)), gen.integer(1, 12), gen.integer(1, 40)
             x = gen.again(gen.drawn(d, (n, width), lambda s: gen.values(d, s, limit=20)))
             index = indices(gen, gen.shape(max_rank=2, numel=20), n)
-            most, kind = gen.pick((0.5, 3.0, 40.0)), gen.pick((1.0, 2.0, 3.0, np.inf))
+            most, kind = gen.pick((0.5, 3.0, 40.0)), gen.pick((0.0, 1.0, 2.0, 3.0, np.inf))
             v = x.get().astype(LD)
             with np.errstate(all="ignore"):
-                norm = np.abs(v).max(1) if np.isinf(kind) else (np.abs(v) ** LD(kind)).sum(1) ** (1 / LD(kind))
+                norm = np.abs(v).max(1) if np.isinf(kind) else (v != 0).sum(1) if kind == 0 else (np.abs(v) ** LD(kind)).sum(1) ** (1 / LD(kind))
             scale = np.where(np.isin(np.arange(n), index.get()) & (norm > most), most / (norm + LD(1e-7)), 1)
             run("aclnnEmbeddingRenorm", x, index, most, kind)
             ref.check(x.get(), v * scale[:, None], d, F64, ulps=0.5, slack=np.abs(v * scale[:, None]) * LD(2) ** -45)

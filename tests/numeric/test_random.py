@@ -8,7 +8,7 @@ import unittest
 import numpy as np
 
 from acl import INVALID, Tensor, refused, run
-from dtypes import F32, F64, FLOATS64, I64, INTS, U8, U64
+from dtypes import BF16, F16, F32, F64, FLOATS64, I64, INTS, U8, U64
 from gen import Gen, SEED, SCALE
 
 N = 1 << (18 if SCALE >= 1 else 15)
@@ -75,6 +75,18 @@ class Random(unittest.TestCase):
             for t in (x, wide):
                 run("aclnnInplaceRandom", t, -800, 70000, self.seed, 4)
             np.testing.assert_array_equal(x.get(), wide.get().astype(d.values), f"{d}; {self.where}")
+
+    def test_integers_are_less_than_to(self):
+        """Also where the type has not all of them."""
+        for d in (F16, BF16, F32):
+            for low, high in ((0, 4000), (-42, 65504), (-2 ** 30, 2 ** 30 + 1), (5, 6)):
+                if d is F16 and abs(low) > 65504:
+                    continue
+                x = Tensor.empty(d, (N,))
+                run("aclnnInplaceRandom", x, low, high, self.seed, 4)
+                v = x.get().astype(np.float64)
+                self.assertTrue((v >= low).all() and (v < high).all(), f"{d} {low} {high}: {v.min()} {v.max()}; {self.where}")
+                self.assertGreaterEqual(v.max(), high - max(1, (high - low) / 100))
 
     def test_seed_of_either_sign(self):
         expected = uniform(Tensor.empty(F32, (100,)), self.seed, 11)

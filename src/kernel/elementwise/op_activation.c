@@ -23,6 +23,16 @@ status prepare_gelu_v2(executor *e, const op_arg *a) {
   return elementwise_prepare(e, is_tanh ? EW_gelu_tanh_backward : EW_gelu_backward, &c);
 }
 
+/* The threshold, before the last, may not be negative. */
+status prepare_softshrink(executor *e, const op_arg *a) {
+  const int at = e->op->n_args - 2;
+  const double threshold = scalar_real(a[at].scalar);
+  elementwise_call c;
+  EXPECT(threshold >= 0, "%s is %g, expected 0 or more", e->op->schema[at].name, threshold);
+  elementwise_call_of(e->op, a, &c);
+  return elementwise_prepare(e, e->op->variant, &c);
+}
+
 /* The buffer, last or before the last, is neither read nor written. */
 status prepare_log_sigmoid(executor *e, const op_arg *a) {
   elementwise_call c;

@@ -182,8 +182,8 @@ status elementwise_check_dtypes(const elementwise_call *g, int function, int *re
     return OP_FAIL("%s has dtype %s, expected an integer or BOOL", name_of_float(g), dtype_name(common));
   TRY(op_expect_dtype(g->out, g->out_name, DTYPES_REAL | DTYPES_COMPLEX_ANY));
   if (!(t & BOOL_RESULT) && !dtype_can_cast(stored, g->out->dtype))
-    return OP_FAIL("%s has dtype %s, expected one that the result's %s can be cast to", g->out_name,
-                   dtype_name(g->out->dtype), dtype_name(stored));
+    return OP_FAIL("%s has dtype %s, expected another: the result's %s can't be cast to the desired output type",
+                   g->out_name, dtype_name(g->out->dtype), dtype_name(stored));
   *result = common;
   return ST_OK;
 }

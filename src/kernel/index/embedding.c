@@ -213,10 +213,10 @@ static double row_norm(const renorm_plan *p, const char *row) {
       if (isinf(type))
         sum = x > sum || x != x ? x : sum;
       else
-        sum += type == 2 ? x * x : type == 1 ? x : pow(x, type);
+        sum += type == 2 ? x * x : type == 1 ? x : type == 0 ? x != 0 : pow(x, type);
     }
   }
-  return isinf(type) || type == 1 ? sum : type == 2 ? sqrt(sum) : pow(sum, 1 / type);
+  return isinf(type) || type == 1 || type == 0 ? sum : type == 2 ? sqrt(sum) : pow(sum, 1 / type);
 }
 
 static void scale_row(const renorm_plan *p, char *row, double by) {
@@ -257,7 +257,7 @@ status prepare_embedding_renorm(executor *e, const op_arg *a) {
   TRY(op_expect_dtype(self, "selfRef", DTYPES_FLOAT));
   TRY(op_expect_dtype(indices, "indices", DTYPES_INDEX));
   EXPECT(self->rank == 2, "selfRef has %d dimensions, expected 2", self->rank);
-  EXPECT(a[3].real > 0, "normType is %g, expected more than 0", a[3].real);
+  EXPECT(a[3].real >= 0, "normType is %g, expected 0 or more", a[3].real);
   EXPECT(a[2].real >= 0, "maxNorm is %g, expected 0 or more", a[2].real);
   const view at = view_of(indices);
   walk_init(&p->indices, (const view *const[]){&at}, 1, at.rank);

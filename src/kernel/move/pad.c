@@ -1,11 +1,13 @@
-/* ConstantPadNd, ReflectionPad, ReplicationPad, CircularPad: the result is cut into boxes, each of which is one move. */
+/* ConstantPadNd, ReflectionPad, ReplicationPad, CircularPad, and PadV3 by name: the result is cut into boxes, each of which is one move. */
 #include "kernel/move/pad.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "kernel/elementwise/fill.h"
 #include "kernel/engine/rows.h"
 #include "kernel/families.h"
+#include "kernel/graph_families.h"
 #include "kernel/move/check.h"
 
 enum { SMALL_BYTES = 2048 };       /* results up to here are filled as a whole before the centre is copied: two boxes */
@@ -21,12 +23,14 @@ typedef struct {
 typedef struct {
   walk slices; /* operands: 0 out, 1 self */
   int n_boxes;
+  int8_t self, out, value_from; /* operands; value_from: -1 where value has it */
   _Alignas(16) char value[16];
 } pad_plan;
 
 typedef struct {
   const pad_plan *plan;
   const box *boxes;
+  const char *value;
   void *at[2];
   uint64_t cost_ns; /* of a slice, where it may be shared by threads */
 } pad_job;
@@ -39,14 +43,15 @@ static void pad_slices(const void *arg, int64_t begin, int64_t end) {
   for (; begin < end; ++begin, cursor_next(&c, 1))
     for (int i = 0; i < p->n_boxes; ++i) {
       const box *b = &job->boxes[i];
-      move_run(&b->plan, c.at[0] + b->to, b->is_border ? p->value : c.at[1] + b->from, job->cost_ns);
+      move_run(&b->plan, c.at[0] + b->to, b->is_border ? job->value : c.at[1] + b->from, job->cost_ns);
     }
 }
 
 static status run_pad(const executor *e, void *const *view, void *scratch) {
   (void)scratch;
   const pad_plan *p = PLAN(e, pad_plan);
-  pad_job job = {.plan = p, .boxes = e->heap, .at = {view[1], view[0]}};
+  const char *value = p->value_from < 0 ? p->value : view[p->value_from];
+  pad_job job = {.plan = p, .boxes = e->heap, .value = value, .at = {view[p->out], view[p->self]}};
   if (p->slices.n == 1) {
     job.cost_ns = e->cost_ns;
     pad_slices(&job, 0, 1);
@@ -163,6 +168,9 @@ static status plan_pad(executor *e, padding *p, int n_padded) {
   if (!e->heap) return fail(ST_NO_HOST_MEMORY, "no host memory for a plan of %d moves", most);
   choose_slices(p);
   plan->n_boxes = 0;
+  plan->self = 0;
+  plan->out = 1;
+  plan->value_from = -1;
   walk_init(&plan->slices, (const view *const[]){&p->to, &p->from}, 2, p->first);
   if (p->kind == PADDING_CONSTANT)
     add_constant(plan, e->heap, p);
@@ -174,16 +182,22 @@ static status plan_pad(executor *e, padding *p, int n_padded) {
 
 /* ---- operators --------------------------------------------------------------------------------------------------- */
 
+static status set_pads(padding *p, const tensor *self, int d, int64_t before, int64_t after, const char *name,
+                       int64_t *dims) {
+  p->dims[d] = (padded_dim){self->dims[d], before, after};
+  dims[d] = padded_size(&p->dims[d]);
+  EXPECT(dims[d] >= 0 && -before <= self->dims[d] && -after <= self->dims[d],
+         "%s takes %jd and %jd from the %jd elements of dimension %d, expected at most as many", name,
+         (intmax_t)-before, (intmax_t)-after, (intmax_t)self->dims[d], d);
+  return ST_OK;
+}
+
 /* pads: pairs of before and after, from the last dimension on. */
 static status read_pads(padding *p, const tensor *self, const char *name, const aclIntArray *pads, int64_t *dims) {
   for (int d = 0; d < self->rank; ++d) {
     const uint64_t i = 2 * (uint64_t)(self->rank - 1 - d);
     const bool given = i < pads->size;
-    p->dims[d] = (padded_dim){self->dims[d], given ? pads->value[i] : 0, given ? pads->value[i + 1] : 0};
-    dims[d] = padded_size(&p->dims[d]);
-    EXPECT(dims[d] >= 0 && -p->dims[d].before <= self->dims[d] && -p->dims[d].after <= self->dims[d],
-           "%s takes %jd and %jd from the %jd elements of dimension %d, expected at most as many", name,
-           (intmax_t)-p->dims[d].before, (intmax_t)-p->dims[d].after, (intmax_t)self->dims[d], d);
+    TRY(set_pads(p, self, d, given ? pads->value[i] : 0, given ? pads->value[i + 1] : 0, name, dims));
   }
   return ST_OK;
 }
@@ -202,6 +216,35 @@ status prepare_constant_pad(executor *e, const op_arg *a) {
   p.from = view_of(self);
   p.to = view_of(out);
   return plan_pad(e, &p, self->rank);
+}
+
+/* x, paddings, constant_values, y, mode, paddings_contiguous: for each dimension what comes before and after it, side by
+ * side or all of the first and then all of the second. */
+status prepare_graph_pad(executor *e, const op_arg *a) {
+  const tensor *x = a[0].tensor, *value = a[2].tensor, *y = a[3].tensor;
+  const aclIntArray *pads = a[1].ints;
+  const bool by_dimension = a[5].boolean;
+  padding p = {.kind = PADDING_CONSTANT};
+  int64_t dims[MAX_RANK];
+  EXPECT(strcmp(a[4].string, "constant") == 0, "mode is \"%.32s\", expected \"constant\"", a[4].string);
+  TRY(expect_same_dtype(x, "x", y, "y"));
+  EXPECT(pads->size == 2 * (uint64_t)x->rank, "paddings has %ju elements, expected %d", (uintmax_t)pads->size,
+         2 * x->rank);
+  for (int d = 0; d < x->rank; ++d) {
+    const int64_t before = pads->value[by_dimension ? 2 * d : d],
+                  after = pads->value[by_dimension ? 2 * d + 1 : x->rank + d];
+    TRY(set_pads(&p, x, d, before, after, "paddings", dims));
+  }
+  TRY(op_expect_shape(y, "y", dims, x->rank));
+  if (value) TRY(op_expect_one(value, "constant_values", DTYPE_BIT(x->dtype)));
+  p.from = view_of(x);
+  p.to = view_of(y);
+  pad_plan *plan = PLAN(e, pad_plan);
+  memset(plan->value, 0, sizeof plan->value);
+  TRY(plan_pad(e, &p, x->rank));
+  plan->out = 2;
+  if (value) plan->value_from = 1;
+  return ST_OK;
 }
 
 static const struct {

@@ -29,8 +29,9 @@ static status check_outer(const executor *e, const tensor *first, const tensor *
 }
 
 static status expect_cast(int common, const tensor *out, const char *out_name) {
-  EXPECT(dtype_can_cast(common, out->dtype), "%s has dtype %s, expected one that the result's %s can be cast to",
-         out_name, dtype_name(out->dtype), dtype_name(common));
+  EXPECT(dtype_can_cast(common, out->dtype),
+         "%s has dtype %s, expected another: the result's %s can't be cast to the desired output type", out_name,
+         dtype_name(out->dtype), dtype_name(common));
   return ST_OK;
 }
 

@@ -289,6 +289,11 @@ static status plan_integer(random_plan *p, const tensor *out, const char *name, 
          (intmax_t)bounds[1]);
   p->from = bounds[0];
   p->range = (uint64_t)bounds[1] - (uint64_t)bounds[0];
+  if (dtype_class_of(out->dtype) >= CLASS_FLOAT) { /* nothing is rounded up to `to` */
+    const double greatest = beyond((double)bounds[1], false, dtype_part(out->dtype));
+    if (greatest < (double)bounds[1] - 1 && greatest >= (double)bounds[0])
+      p->range = (uint64_t)(int64_t)greatest - (uint64_t)bounds[0] + 1;
+  }
   return ST_OK;
 }
 
