@@ -117,6 +117,7 @@ static void a_child_of_a_fork_records_nothing(void **state) {
   session_open(c);
   int32_t device;
   CHECK_OK(aclrtGetDevice(&device));
+  nap_ms(100); /* the library's threads have started: ASan does not survive a fork while another thread allocates */
   const pid_t child = fork();
   if (!child) {
     aclrtGetDevice(&device);

@@ -78,6 +78,7 @@ static int child_streams(void) {
 static int child_forked(void) {
   void *p;
   if (aclInit(NULL) || aclrtSetDevice(0) || aclrtMalloc(&p, 512, ACL_MEM_MALLOC_HUGE_FIRST)) return 1;
+  nap_ms(100); /* the ledger's thread has started: ASan does not survive a fork while another thread allocates */
   const pid_t pid = fork();
   if (pid == 0) {
     aclrtFree(p);
