@@ -72,18 +72,19 @@ static status run_nothing(const executor *e, void *const *view, void *scratch) {
 
 enum { SELF, A, X_OUT, M_OUT };
 
-/* The triangle of one part of A, with zeros beside it, into a and to mOut. */
+/* One part of A to mOut, if there is one, and its triangle, with zeros beside it, into a. */
 static void take_triangle(const solve_job *job, int64_t batch, int64_t offset, char *a) {
   const solve_plan *p = job->plan;
   const int64_t n = p->form.n, size = p->compute == COMPUTE_F64 ? 8 : 4;
   load_matrix(&p->stack[A], matrix_at(job, A, batch) + offset, p->compute, a, n * size, 0, n);
+  if (job->view[M_OUT])
+    store_matrix(&p->stack[M_OUT], matrix_at(job, M_OUT, batch) + offset, p->compute, a, n * size, 0, n);
   for (int64_t i = 0; i < n; ++i) {
     if (p->upper)
       memset(a + i * n * size, 0, (size_t)(i * size));
     else
       memset(a + (i * n + i + 1) * size, 0, (size_t)((n - i - 1) * size));
   }
-  store_matrix(&p->stack[M_OUT], matrix_at(job, M_OUT, batch) + offset, p->compute, a, n * size, 0, n);
 }
 
 /* The unknowns of some columns; x: room for them, part by part. */
@@ -150,7 +151,8 @@ status prepare_triangular_solve(executor *e, const op_arg *a) {
   solve_plan *p = PLAN(e, solve_plan);
   *p = (solve_plan){.upper = a[2].boolean};
   char is[SHAPE_TEXT], other[SHAPE_TEXT];
-  for (int i = 0; i < 4; ++i) {
+  const int n_stacks = a[6].tensor ? 4 : 3;
+  for (int i = 0; i < n_stacks; ++i) {
     const tensor *t = a[argument[i]].tensor;
     const char *name = e->op->schema[argument[i]].name;
     TRY(op_expect_dtype(t, name, solvable | DTYPES_COMPLEX));
@@ -165,8 +167,8 @@ status prepare_triangular_solve(executor *e, const op_arg *a) {
          "self has shape %s and A %s, expected as many rows, and the dimensions before to broadcast",
          shape_text(self->dims, self->rank, is), shape_text(matrix->dims, matrix->rank, other));
   TRY(expect_stack(p, a[5].tensor, "xOut", n, cols));
-  TRY(expect_stack(p, a[6].tensor, "mOut", n, n));
-  for (int i = 0; i < 4; ++i) {
+  if (a[6].tensor) TRY(expect_stack(p, a[6].tensor, "mOut", n, n));
+  for (int i = 0; i < n_stacks; ++i) {
     matrices_init(&p->stack[i], a[argument[i]].tensor, true, p->n_batch_dims);
     p->stack[i].dtype = dtype_part(self->dtype);
   }
@@ -175,7 +177,7 @@ status prepare_triangular_solve(executor *e, const op_arg *a) {
   p->compute = self->dtype == ACL_FLOAT ? COMPUTE_F32 : COMPUTE_F64;
   p->imaginary = part_bytes(self->dtype);
   const uint64_t work = (uint64_t)p->n_batches * (uint64_t)(n * n) * (uint64_t)(cols + 4);
-  executor_cost(e, (uint64_t)(a[5].tensor->n + a[6].tensor->n) * 2 * dtype_bytes(self->dtype),
+  executor_cost(e, (uint64_t)(a[5].tensor->n + p->n_batches * n * n) * 2 * dtype_bytes(self->dtype),
                 p->imaginary ? 4 * work : work);
   e->run = p->n_batches && n ? run_solve : run_nothing;
   return ST_OK;

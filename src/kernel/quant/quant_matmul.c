@@ -120,7 +120,22 @@ static status run_quant_matmul(const executor *e, void *const *view, void *scrat
 
 /* ---- arguments --------------------------------------------------------------------------------------------------- */
 
-/* x as it lies, or as int8 in scratch; swapped where it is given transposed. */
+static void exchange_last_two(tensor *t) {
+  const int r = t->rank;
+  const int64_t dim = t->dims[r - 2], stride = t->strides[r - 2];
+  t->dims[r - 2] = t->dims[r - 1], t->strides[r - 2] = t->strides[r - 1];
+  t->dims[r - 1] = dim, t->strides[r - 1] = stride;
+}
+
+static bool is_row_major(const tensor *t) {
+  int64_t step = 1;
+  for (int d = t->rank - 1; d >= 0; step *= t->dims[d--])
+    if (t->dims[d] != 1 && t->strides[d] != step) return false;
+  return true;
+}
+
+/* x as it lies, or as int8 in scratch; swapped where it is given transposed. Int4 that lie transposed are packed along the
+ * dimension before the last: they are the transpose of what lies row by row. */
 static status factor_of(executor *e, quant_matmul_plan *p, const tensor *x, int index, bool transposed,
                         tensor *as_int8) {
   const char *name = index ? "x2" : "x1";
@@ -128,11 +143,17 @@ static status factor_of(executor *e, quant_matmul_plan *p, const tensor *x, int 
   TRY(op_expect_dtype(x, name, DTYPE_BIT(ACL_INT8) | DTYPES_NIBBLES));
   EXPECT(x->rank >= 2 && x->rank <= 6, "%s has shape %s, expected 2 to 6 dimensions", name,
          shape_text(x->dims, x->rank, text));
-  *as_int8 = *x;
+  tensor packed = *x;
+  if (x->dtype != ACL_INT8 && !x->contiguous) {
+    exchange_last_two(&packed);
+    packed.contiguous = is_row_major(&packed);
+    transposed = !transposed;
+  }
+  *as_int8 = packed;
   if (x->dtype != ACL_INT8) {
     int64_t step = 1;
     if (x->dtype == ACL_INT32) as_int8->dims[x->rank - 1] *= 8;
-    TRY(nibbles_operand(e, index, x, name, as_int8->dims, x->rank));
+    TRY(nibbles_operand(e, index, &packed, name, as_int8->dims, x->rank));
     for (int d = x->rank - 1; d >= 0; --d) {
       as_int8->strides[d] = step;
       step *= as_int8->dims[d];
@@ -141,11 +162,7 @@ static status factor_of(executor *e, quant_matmul_plan *p, const tensor *x, int 
     as_int8->n = p->n_unpacked[index] = step;
     p->unpacked[index] = workspace_intermediate(e, (uint64_t)step);
   }
-  if (!transposed) return ST_OK;
-  const int r = x->rank;
-  const int64_t rows = as_int8->dims[r - 2], row_stride = as_int8->strides[r - 2];
-  as_int8->dims[r - 2] = as_int8->dims[r - 1], as_int8->strides[r - 2] = as_int8->strides[r - 1];
-  as_int8->dims[r - 1] = rows, as_int8->strides[r - 1] = row_stride;
+  if (transposed) exchange_last_two(as_int8);
   return ST_OK;
 }
 
