@@ -21,6 +21,7 @@ typedef struct {
   int64_t table[2], output[2], max_indices[2]; /* strides */
   int64_t n_rows, width, n_bags, n_indices, n_offsets;
   int64_t padding; /* the row that does not count; negative: none */
+  bool tells_bags; /* in offset2bag, of which bag each index is */
   vector indices, offsets, offset2bag, bag_size;
   int64_t sample_stride;
   int mode, max_dtype;
@@ -64,7 +65,7 @@ static status check_bags(const bag_plan *p, void *const *at) {
     for (int64_t i = get(&p->offsets, at[OFFSETS], bag), end = bag_end(p, at, bag); i < end; ++i) {
       const int64_t row = get(&p->indices, at[INDICES], i);
       if (row < 0 || row >= p->n_rows) return places_fail("indices", i, row, 0, p->n_rows - 1);
-      if (at[OFFSET2BAG]) put(&p->offset2bag, at[OFFSET2BAG], i, bag);
+      if (p->tells_bags) put(&p->offset2bag, at[OFFSET2BAG], i, bag);
       counted += row != p->padding;
     }
     if (at[BAG_SIZE]) put(&p->bag_size, at[BAG_SIZE], bag, counted);
@@ -150,7 +151,9 @@ status prepare_embedding_bag(executor *e, const op_arg *a) {
   const int64_t n_bags = offsets->n - (a[7].boolean ? 1 : 0), dims[] = {n_bags, weight->dims[1]};
   TRY(expect_same_dtype(weight, "weight", output, "output"));
   TRY(op_expect_shape(output, "output", dims, 2));
-  TRY(expect_vector(offset2bag, "offset2bag", indices->n));
+  /* A sum's gradient does not need it, and op-plugin passes none. */
+  const bool tells_bags = mode != MODE_SUM || offset2bag->n;
+  TRY(expect_vector(offset2bag, "offset2bag", tells_bags ? indices->n : 0));
   TRY(expect_vector(bag_size, "bagSize", n_bags));
   TRY(op_expect_dtype(max_indices, "maxIndices", DTYPES_INDEX));
   TRY(op_expect_shape(max_indices, "maxIndices", dims, mode == MODE_MAX ? 2 : 1));
@@ -166,6 +169,7 @@ status prepare_embedding_bag(executor *e, const op_arg *a) {
                   .padding = a[8].integer,
                   .indices = vector_of(indices),
                   .offsets = vector_of(offsets),
+                  .tells_bags = tells_bags && indices->n,
                   .offset2bag = vector_of(offset2bag),
                   .bag_size = vector_of(bag_size),
                   .sample_stride = samples ? samples->strides[0] * (int64_t)dtype_bytes(samples->dtype) : 0,
