@@ -1,6 +1,7 @@
-/* WeightQuantBatchMatmulV2: y = x @ ((weight + offset) * scale) + bias, weight int8 or int4 (or words of eight int4) [K, N]; scale and offset for
- * all, for each column, or for each column and group of rows. With few rows of x, a weight that is dense along K is read
- * where it lies, and scaled by groups of sums; else its numbers are made as floats, block by block. */
+/* WeightQuantBatchMatmulV2: y = x @ ((weight + offset) * scale) + bias, weight int8 or int4 (or words of eight int4)
+ * [K, N]; scale and offset for all, for each column, or for each column and group of rows. With few rows of x, a weight that
+ * is dense along K is read where it lies, and scaled by groups of sums; else its numbers are made as floats, block by
+ * block. */
 #include <stdlib.h>
 
 #include "kernel/engine/scratch.h"

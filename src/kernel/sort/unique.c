@@ -1,7 +1,7 @@
 /* Unique, Unique2 and UniqueConsecutive of all elements; and UniqueConsecutive and UniqueDim of the slices along a
- * dimension. Complex numbers, which only UniqueConsecutive takes, are slices of two parts. The values come sorted, whether the caller asks for that or not (but of consecutive ones). NaN is equal to
- * nothing, so each is a value of its own. The number of values is known when the task has run: their tensors, and those
- * of the counts, then have that shape. */
+ * dimension. Complex numbers, which only UniqueConsecutive takes, are slices of two parts. The values come sorted, whether
+ * the caller asks for that or not (but of consecutive ones). NaN is equal to nothing, so each is a value of its own. The
+ * number of values is known when the task has run: their tensors, and those of the counts, then have that shape. */
 #include <stdlib.h>
 
 #include "kernel/families.h"
