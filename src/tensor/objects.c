@@ -20,7 +20,7 @@ const char *shape_text(const int64_t *dims, int rank, char *text) {
   return text;
 }
 
-static bool is_contiguous(const tensor *t) {
+bool tensor_is_contiguous(const tensor *t) {
   int64_t expected = 1;
   for (int d = t->rank - 1; d >= 0; --d) {
     if (t->dims[d] == 0) return true;
@@ -87,7 +87,7 @@ status tensor_init(tensor *t, const int64_t *dims, uint64_t rank, int dtype, con
     step *= dims[d];
   }
   for (uint64_t d = 0; d < storage_rank; ++d) t->storage_dims[d] = storage_dims[d];
-  t->contiguous = is_contiguous(t);
+  t->contiguous = tensor_is_contiguous(t);
   return ST_OK;
 }
 
@@ -125,7 +125,7 @@ void tensor_set_shape(tensor *t, const int64_t *dims, int rank) {
   }
   t->rank = (uint8_t)rank;
   t->n = step;
-  t->contiguous = is_contiguous(t);
+  t->contiguous = tensor_is_contiguous(t);
 }
 
 /* ---- scalars ----------------------------------------------------------------------------------------------------- */

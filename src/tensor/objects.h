@@ -14,6 +14,9 @@ void tensor_free(tensor *t);
 void tensor_hold(tensor *t);
 void tensor_release(tensor *t);
 
+/* Whether the view is row-major without gaps, by its dims and strides. */
+bool tensor_is_contiguous(const tensor *t);
+
 /* Gives a result the shape that it turned out to have, of no more elements. Strides stay where there are gaps. */
 void tensor_set_shape(tensor *t, const int64_t *dims, int rank);
 

@@ -6,7 +6,7 @@ import numpy as np
 
 import reference as ref
 from acl import INVALID, AclError, Scalar, Tensor, run
-from dtypes import ALL, BOOL, C64, C128, CLD, COMPLEX, F32, F64, I8, I32, I64, INTS, LD, PART, U8
+from dtypes import ALL, BOOL, C64, C128, CLD, COMPLEX, F32, F64, I8, I32, I64, INTS, LD, PART, U8, U16
 from gen import each_case
 
 CASES = 40
@@ -127,6 +127,8 @@ class Arithmetic(unittest.TestCase):
                                 ("out has dtype FLOAT", "PowTensorTensor", [f, c, f]),
                                 ("other is complex", "GtScalar", [f, Scalar(np.complex64(1j), C64), f]),
                                 ("selfRef has dtype COMPLEX64", "InplaceRandomWithoutFromTo", [c, 0, 0]),
+                                ("selfRef has dtype UINT16", "InplaceCopy", [Tensor.empty(U16, (1,)), c]),
+                                ("out has dtype UINT16", "Cast", [c, U16, Tensor.empty(U16, (1,))]),
                                 ("out has dtype COMPLEX64", "Abs", [c, c])):
             with self.subTest(words), self.assertRaisesRegex(AclError, words) as caught:
                 run("aclnn" + op, *args)

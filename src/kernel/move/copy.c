@@ -89,27 +89,27 @@ static tensor repeated(const tensor *from, const tensor *to) {
 }
 
 /* A complex number as a real one is its real part, as a truth value whether it is not 0; a real one has no imaginary part. */
-static status plan_complex_conversion(executor *e, int to_operand, const tensor *to, int from_operand,
-                                      const tensor *from, const char *name) {
+static status plan_complex_conversion(executor *e, int to_operand, const tensor *to, const char *to_name,
+                                      int from_operand, const tensor *from, const char *name) {
   const bool is_complex = dtype_is_complex(from->dtype);
   const tensor in = repeated(from, to);
   const elementwise_call c = {.out = to,
                               .in = {&in},
-                              .out_name = "out",
+                              .out_name = to_name,
                               .in_name = {name},
                               .n_inputs = 1,
                               .n_parameters = 1, /* 0 */
                               .operand = {(int8_t)to_operand, (int8_t)from_operand}};
   if (!is_complex) TRY(op_expect_dtype(from, name, DTYPES_REAL));
-  if (!dtype_is_complex(to->dtype)) TRY(op_expect_dtype(to, "out", DTYPES_REAL));
+  if (!dtype_is_complex(to->dtype)) TRY(op_expect_dtype(to, to_name, DTYPES_REAL));
   if (!is_complex) return elementwise_prepare(e, EW_copy, &c);
   return complex_prepare(e, to->dtype == ACL_BOOL ? EW_nes : EW_copy, &c);
 }
 
-static status plan_conversion(executor *e, int to_operand, const tensor *to, int from_operand, const tensor *from,
-                              const char *name) {
+static status plan_conversion(executor *e, int to_operand, const tensor *to, const char *to_name, int from_operand,
+                              const tensor *from, const char *name) {
   if (from->dtype != to->dtype && (dtype_is_complex(from->dtype) || dtype_is_complex(to->dtype)))
-    return plan_complex_conversion(e, to_operand, to, from_operand, from, name);
+    return plan_complex_conversion(e, to_operand, to, to_name, from_operand, from, name);
   TRY(expect_conversion(from, name, to->dtype));
   const view in = view_of(from), out = view_of(to);
   plan_copy(e, to_operand, &out, from_operand, &in);
@@ -125,7 +125,7 @@ status prepare_copy(executor *e, const op_arg *a) {
   TRY(op_expect_dtype(src, "src", DTYPES_NUMBER));
   EXPECT(broadcasts_to(src, self), "src has shape %s, expected one that broadcasts to selfRef's, %s",
          shape_text(src->dims, src->rank, from), shape_text(self->dims, self->rank, to));
-  return plan_conversion(e, 0, self, 1, src, "src");
+  return plan_conversion(e, 0, self, "selfRef", 1, src, "src");
 }
 
 status prepare_cast(executor *e, const op_arg *a) {
@@ -135,7 +135,7 @@ status prepare_cast(executor *e, const op_arg *a) {
   EXPECT(a[1].integer == out->dtype, "dtype is %s, expected that of out, %s", dtype_name((int)a[1].integer),
          dtype_name(out->dtype));
   TRY(op_expect_shape(out, "out", self->dims, self->rank));
-  return plan_conversion(e, 1, out, 0, self, "self");
+  return plan_conversion(e, 1, out, "out", 0, self, "self");
 }
 
 /* Sizes of -1 are those of self. */

@@ -1,4 +1,5 @@
-/* ConstantPadNd, ReflectionPad, ReplicationPad, CircularPad, and PadV3 by name: the result is cut into boxes, each of which is one move. */
+/* ConstantPadNd, ReflectionPad, ReplicationPad, CircularPad, and PadV3 by name: the result is cut into boxes, each of
+ * which is one move. */
 #include "kernel/move/pad.h"
 
 #include <stdlib.h>
@@ -23,7 +24,7 @@ typedef struct {
 typedef struct {
   walk slices; /* operands: 0 out, 1 self */
   int n_boxes;
-  int8_t self, out, value_from; /* operands; value_from: -1 where value has it */
+  int8_t out, value_from; /* operands, beside self, the first; value_from: -1 where value has it */
   _Alignas(16) char value[16];
 } pad_plan;
 
@@ -51,7 +52,7 @@ static status run_pad(const executor *e, void *const *view, void *scratch) {
   (void)scratch;
   const pad_plan *p = PLAN(e, pad_plan);
   const char *value = p->value_from < 0 ? p->value : view[p->value_from];
-  pad_job job = {.plan = p, .boxes = e->heap, .value = value, .at = {view[p->out], view[p->self]}};
+  pad_job job = {.plan = p, .boxes = e->heap, .value = value, .at = {view[p->out], view[0]}};
   if (p->slices.n == 1) {
     job.cost_ns = e->cost_ns;
     pad_slices(&job, 0, 1);
@@ -168,7 +169,6 @@ static status plan_pad(executor *e, padding *p, int n_padded) {
   if (!e->heap) return fail(ST_NO_HOST_MEMORY, "no host memory for a plan of %d moves", most);
   choose_slices(p);
   plan->n_boxes = 0;
-  plan->self = 0;
   plan->out = 1;
   plan->value_from = -1;
   walk_init(&plan->slices, (const view *const[]){&p->to, &p->from}, 2, p->first);

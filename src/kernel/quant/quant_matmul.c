@@ -1,7 +1,7 @@
 /* QuantMatmulV4: out = (x1 @ x2 + bias) * scale * row scale, of int8 (or int4) matrices: sums are exact in int32, what
  * follows is in double and rounded once (sums.h). scale (and offset) are of columns, or one for all: floats, or the words of
- * quant_param.h; an int32 bias is added to the sums, another one at the end. Int8 results are offset and rounded; int32 results are the
- * sums themselves, and their scale counts for nothing. */
+ * quant_param.h; an int32 bias is added to the sums, another one at the end. Int8 results are offset and rounded; int32
+ * results are the sums themselves, and their scale counts for nothing. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +12,7 @@
 #include "kernel/quant/nibbles.h"
 #include "kernel/quant/quant_param.h"
 #include "kernel/quant/sums.h"
+#include "tensor/objects.h"
 
 LEVEL_CHOICE(quant_sums_table, quant_sums, quant_sums_table)
 
@@ -127,13 +128,6 @@ static void exchange_last_two(tensor *t) {
   t->dims[r - 1] = dim, t->strides[r - 1] = stride;
 }
 
-static bool is_row_major(const tensor *t) {
-  int64_t step = 1;
-  for (int d = t->rank - 1; d >= 0; step *= t->dims[d--])
-    if (t->dims[d] != 1 && t->strides[d] != step) return false;
-  return true;
-}
-
 /* x as it lies, or as int8 in scratch; swapped where it is given transposed. Int4 that lie transposed are packed along the
  * dimension before the last: they are the transpose of what lies row by row. */
 static status factor_of(executor *e, quant_matmul_plan *p, const tensor *x, int index, bool transposed,
@@ -146,7 +140,7 @@ static status factor_of(executor *e, quant_matmul_plan *p, const tensor *x, int 
   tensor packed = *x;
   if (x->dtype != ACL_INT8 && !x->contiguous) {
     exchange_last_two(&packed);
-    packed.contiguous = is_row_major(&packed);
+    packed.contiguous = tensor_is_contiguous(&packed);
     transposed = !transposed;
   }
   *as_int8 = packed;
@@ -191,7 +185,7 @@ static status expect_parameters(quant_matmul_plan *p, const op_arg *a) {
   const bool has_words = scale->dtype == ACL_INT64 || scale->dtype == ACL_UINT64;
   if (out_dtype == ACL_INT32) {
     EXPECT(!has_words, "scale has dtype %s, expected FLOAT or BF16 where out is INT32", dtype_name(scale->dtype));
-    EXPECT(!row_scale, "pertokenScaleOptional is a tensor, expected none where out is %s", "INT32");
+    EXPECT(!row_scale, "pertokenScaleOptional is a tensor, expected none where out is INT32");
     EXPECT(!bias || bias->dtype == ACL_INT32, "bias has dtype %s, expected INT32 where out is INT32",
            dtype_name(bias->dtype));
     for (int i = 0; i < 2; ++i)
