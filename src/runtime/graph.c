@@ -128,9 +128,11 @@ uint32_t graph_find_unjoined(graph *g) {
   return NO_STEP;
 }
 
-/* A record that is waited for gets an event of the graph's own, which its waits share. */
+/* For its executions; and a record that is waited for gets an event of the graph's own, which its waits share. */
 static status make_events(graph *g) {
   TRY(event_create(g->context, EVENT_EX, EVENT_SYNC, &g->done));
+  for (uint32_t lane = 1; lane < g->n_lanes; ++lane)
+    TRY(event_create(g->context, EVENT_EX, EVENT_SYNC, &g->lanes[lane].end));
   for (graph_step *p = g->steps; p < g->steps + g->n_steps; ++p) {
     if (p->kind == STEP_RECORD && p->sync.waited && !p->sync.event)
       TRY(event_create(g->context, EVENT_EX, EVENT_SYNC, &p->sync.event));
@@ -209,6 +211,7 @@ static void close_event(event *e, bool own) {
 }
 
 static void free_lane(graph_lane *l) {
+  close_event(l->end, true);
   for (task *t = l->tasks; t < l->tasks + l->n_tasks; ++t)
     if (t->kind->release) t->kind->release(t);
   free(l->tasks);

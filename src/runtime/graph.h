@@ -24,6 +24,7 @@
 
 typedef struct {
   stream *stream;           /* not of the first */
+  event *end;               /* of what the stream had to do, for executions in another stream; not of the first */
   uint32_t id, priority;    /* of the captured stream */
   task *tasks;              /* their ids are their places */
   uint32_t n_tasks, n_room; /* n_room: allocated */

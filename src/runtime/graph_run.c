@@ -96,9 +96,19 @@ static status submit_step(graph *g, const graph_step *p, stream *s) {
   return ST_OK;
 }
 
-/* In one stream executions come in order anyway. */
+/* In one stream executions come in order anyway. In another s waits for the lanes as well: the stream of the execution
+ * before may have been dropped, and `done` with it, while they go on. */
+static status submit_order(graph *g, stream *s) {
+  if (g->last_serial == s->o.serial) return ST_OK;
+  for (graph_lane *l = g->lanes + 1; l < g->lanes + g->n_lanes; ++l) {
+    TRY(event_submit_record(l->end, l->stream));
+    TRY(event_submit_wait(l->end, s, 0));
+  }
+  return event_submit_wait(g->done, s, 0);
+}
+
 static status submit_all(graph *g, stream *s) {
-  if (g->last_serial != s->o.serial) TRY(event_submit_wait(g->done, s, 0));
+  TRY(submit_order(g, s));
   for (const graph_step *p = g->steps; p < g->steps + g->n_steps; ++p)
     TRY(submit_step(g, p, p->lane ? g->lanes[p->lane].stream : s));
   return g->n_lanes > 1 ? submit_collect(g, s) : ST_OK;

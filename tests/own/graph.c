@@ -364,6 +364,54 @@ static void a_stream_dropped_under_an_execution_leaves_the_graph_whole(void **st
   CHECK_OK(aclrtFree(numbers));
 }
 
+typedef struct {
+  atomic_int entered, open, overlapped;
+} passage;
+
+static void look_into_passage(void *arg) {
+  passage *p = arg;
+  if (atomic_load(&p->entered) != atomic_load(&p->open)) atomic_fetch_add(&p->overlapped, 1);
+}
+
+static void pass_when_open(void *arg) {
+  passage *p = arg;
+  const int turn = atomic_fetch_add(&p->entered, 1);
+  while (atomic_load(&p->open) <= turn) nap_ms(1);
+}
+
+/* What a lane of the graph's own still has to do when the caller's stream goes, comes before the next execution. */
+static void a_lane_that_goes_on_is_waited_for(void **state) {
+  (void)state;
+  passage p = {0};
+  aclrtEvent fork = NULL, back = NULL;
+  aclrtStream stream = stream_new(), other = stream_new(), dropped = stream_new();
+  CHECK_OK(aclrtCreateEventExWithFlag(&fork, ACL_EVENT_SYNC));
+  CHECK_OK(aclrtCreateEventExWithFlag(&back, ACL_EVENT_SYNC));
+  begin_in(stream, ACL_MODEL_RI_CAPTURE_MODE_GLOBAL);
+  CHECK_OK(aclrtLaunchHostFunc(stream, look_into_passage, &p));
+  CHECK_OK(aclrtRecordEvent(fork, stream));
+  CHECK_OK(aclrtStreamWaitEvent(other, fork));
+  CHECK_OK(aclrtLaunchHostFunc(other, pass_when_open, &p));
+  CHECK_OK(aclrtRecordEvent(back, other));
+  CHECK_OK(aclrtStreamWaitEvent(stream, back));
+  aclmdlRI model = end_in(stream);
+  CHECK_OK(aclmdlRIExecuteAsync(model, dropped));
+  while (!atomic_load(&p.entered)) nap_ms(1);
+  CHECK_OK(aclrtDestroyStreamForce(dropped));
+  CHECK_OK(aclmdlRIExecuteAsync(model, stream));
+  nap_ms(20); /* in which it would start */
+  atomic_store(&p.open, 1);
+  while (atomic_load(&p.entered) < 2) nap_ms(1);
+  atomic_store(&p.open, 2);
+  CHECK_OK(aclrtSynchronizeStream(stream));
+  assert_int_equal(atomic_load(&p.overlapped), 0);
+  CHECK_OK(aclmdlRIDestroy(model));
+  CHECK_OK(aclrtDestroyEvent(fork));
+  CHECK_OK(aclrtDestroyEvent(back));
+  CHECK_OK(aclrtDestroyStream(stream));
+  CHECK_OK(aclrtDestroyStream(other));
+}
+
 static void a_graph_goes_after_its_context(void **state) {
   (void)state;
   aclrtContext context = NULL;
@@ -463,6 +511,7 @@ int main(int argc, char **argv) {
       OP_TEST(a_wait_that_nothing_follows_need_not_come_back),
       OP_TEST(executing_alone_waits),
       OP_TEST(a_stream_dropped_under_an_execution_leaves_the_graph_whole),
+      OP_TEST(a_lane_that_goes_on_is_waited_for),
       OP_TEST(a_graph_goes_after_its_context),
       OP_TEST(a_capture_goes_with_its_context),
       OP_TEST(a_stream_may_go_in_the_middle_of_an_update),
