@@ -27,7 +27,8 @@ def smooth(n):
 
 def check(got, exact, rows, n, d):
     """got, exact: [..., frequency]; rows [..., element]: what was transformed. The bound is docs/operators.md's."""
-    unit = 2 * (1 + np.log2(n)) * LD(2) ** -53 * (1 if smooth(n) else np.sqrt(LD(n)))
+    single = smooth(n) and PART.get(d, d) == F32
+    unit = 2 * (1 + np.log2(n)) * LD(2) ** (-24 if single else -53) * (1 if smooth(n) else np.sqrt(LD(n)))
     bound = unit * np.abs(rows).sum(-1, keepdims=True)
     for part in ("real", "imag"):
         g, e = (getattr(x, part).astype(LD) for x in (got, exact))

@@ -84,6 +84,7 @@ static status stft_plan(executor *e, const stft_args *a, int64_t frames, int64_t
                   .n_out = frequencies,
                   .factor = factor_of(a->normalized ? NORM_ORTHO : NORM_BACKWARD, a->n)};
   if (!a->complex) p->out.part = out.strides[last + 2];
+  p->windowed = a->window;
   if (a->window) p->window = number_access_of(self.dtype, view_of(a->window).strides[0]);
   if (last) {
     from.dims[0] = to.dims[0] = self.dims[0];

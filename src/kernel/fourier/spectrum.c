@@ -6,11 +6,13 @@
 
 #include "kernel/engine/scratch.h"
 #include "kernel/move/check.h"
+#include "kernel/move/move_loops.h"
 
 enum {
-  TILE = 64,                /* elements of a row */
-  PANEL = 16,               /* rows: two vectors, and calls that load and store as many numbers each */
-  PANEL_NUMBERS = 16 << 10, /* in a panel, so that its two buffers stay in an L2 cache of 512 KiB */
+  TILE = 64, /* elements of a row */
+  PANEL_VECTORS =
+      128, /* bytes of a number of all rows of a panel: two vectors, and calls that load and store them all */
+  PANEL_ROOM = 128 << 10, /* bytes of a panel's numbers, so that its two buffers of two parts stay in an L2 cache */
 };
 
 typedef struct {
@@ -22,118 +24,160 @@ typedef struct {
 
 number_access number_access_of(int dtype, int64_t along) {
   const bool complex = dtype_is_complex(dtype);
-  const int real = dtype == ACL_COMPLEX64 ? ACL_FLOAT : dtype == ACL_COMPLEX128 ? ACL_DOUBLE : dtype;
-  return (number_access){.along = along,
-                         .part = complex ? (int64_t)dtype_bytes(real) : 0,
-                         .load = loops->load[real][COMPUTE_F64],
-                         .store = loops->store[real][COMPUTE_F64]};
+  const int real = dtype_part(dtype);
+  return (number_access){.along = along, .part = complex ? (int64_t)dtype_bytes(real) : 0, .real = real};
 }
 
 /* What elements are multiplied by: the window times the factor, as complex numbers where self is. */
-static void load_weights(const spectrum *p, const char *window, double *weight) {
+static void load_weights(const spectrum *p, const char *window, void *weight) {
   const int parts = p->self.part ? 2 : 1;
   for (int64_t k = 0; k < p->count; ++k)
     for (int part = 0; part < parts; ++part) {
-      double *const to = weight + (p->first + k) * parts + part;
-      *to = part == 0;
-      if (p->window.load) p->window.load(to, window + k * p->window.along + part * p->window.part, 0, 1);
-      *to *= p->factor;
+      double w = part == 0;
+      if (window)
+        loops->load[p->window.real][COMPUTE_F64](&w, window + k * p->window.along + part * p->window.part, 0, 1);
+      transform_put(&p->transform, weight, (p->first + k) * parts + part, w * p->factor);
     }
 }
 
-/* Whether elements of neighbouring rows share sets of an L1 cache: they are multiples of 4 KiB apart, within a line. */
-static bool rows_collide(int64_t across) { return (llabs(across) + 64) % 4096 < 128 && llabs(across) > 64; }
-
-/* One part of the rows' numbers, from memory to where rows lie side by side: an element of all rows at a time, or a piece of
- * each row in turn. */
-static void load_part(load_loop *load, const char *from, int64_t along, int64_t across, int64_t n, int64_t rows,
-                      double *to) {
-  double tile[PANEL][TILE];
-  if (rows == 1) {
+/* One part of the rows' numbers, from memory to where rows lie side by side. */
+static void load_part(const spectrum *p, const char *from, int64_t along, int64_t across, int64_t n, int64_t rows,
+                      char *to) {
+  load_loop *const load = loops->load[p->self.real][p->compute];
+  const int64_t size = transform_number_bytes(&p->transform);
+  if (rows == 1)
     load(to, from, along, n);
-  } else if (!rows_collide(across)) {
-    for (int64_t k = 0; k < n; ++k) load(to + k * rows, from + k * along, across, rows);
-  } else {
-    for (int64_t k = 0, m; k < n; k += m) {
-      m = smaller(TILE, n - k);
-      for (int64_t i = 0; i < rows; ++i) load(tile[i], from + k * along + i * across, along, m);
-      transforms->interleave(to + k * rows, tile[0], TILE, rows, m);
-    }
+  else
+    for (int64_t k = 0; k < n; ++k) load(to + k * rows * size, from + k * along, across, rows);
+}
+
+static void store_part(const spectrum *p, char *to, int64_t along, int64_t across, int64_t n, int64_t rows,
+                       const char *from) {
+  store_loop *const store = loops->store[p->out.real][p->compute];
+  const int64_t size = transform_number_bytes(&p->transform);
+  if (rows == 1)
+    store(to, along, from, n);
+  else
+    for (int64_t k = 0; k < n; ++k) store(to + k * along, across, from + k * rows * size, rows);
+}
+
+static parts numbers_from(parts x, int64_t bytes) { return (parts){(char *)x.re + bytes, (char *)x.im + bytes}; }
+
+/* A loop between rows in memory, of numbers so far apart, and numbers of rows side by side. */
+static plane_loop *turn_loop(int64_t along, int64_t number) {
+  const int log2 = element_size_log2(number);
+  return along == number ? moves->transpose[log2] : moves->strided[log2];
+}
+
+/* Complex numbers of the rows, as they lie in memory, to where rows lie side by side and parts are apart. */
+static void load_whole(const spectrum *p, const char *from, int64_t along, int64_t across, int64_t n, int64_t rows,
+                       const char *weight, parts x) {
+  const transform_loops *const transforms = p->transform.loops;
+  const int64_t size = transform_number_bytes(&p->transform), number = 2 * size;
+  plane_loop *const turn = turn_loop(along, number);
+  char tile[2 * PANEL_VECTORS * TILE];
+  for (int64_t k = 0, m; k < n; k += m) {
+    m = smaller(TILE, n - k);
+    const plane block = {
+        .n = {m, rows}, .to = {rows * number, number}, .from = {along, across}, .element_bytes = number};
+    const bool direct = rows == 1 && along == number;
+    if (!direct) turn(&block, tile, from + k * along);
+    const parts to = numbers_from(x, k * rows * size);
+    transforms->split(to, direct ? from + k * along : tile, m * rows);
+    if (!weight) continue;
+    transforms->scale(to.re, weight + k * number, 2, m, rows);
+    transforms->scale(to.im, weight + k * number + size, 2, m, rows);
   }
 }
-
-static void store_part(store_loop *store, char *to, int64_t along, int64_t across, int64_t n, int64_t rows,
-                       const double *from) {
-  double tile[PANEL][TILE];
-  if (rows == 1) {
-    store(to, along, from, n);
-  } else if (!rows_collide(across)) {
-    for (int64_t k = 0; k < n; ++k) store(to + k * along, across, from + k * rows, rows);
-  } else {
-    for (int64_t k = 0, m; k < n; k += m) {
-      m = smaller(TILE, n - k);
-      transforms->separate(tile[0], TILE, from + k * rows, rows, m);
-      for (int64_t i = 0; i < rows; ++i) store(to + k * along + i * across, along, tile[i], m);
-    }
+static void store_whole(const spectrum *p, char *to, int64_t across, int64_t rows, parts x) {
+  const int64_t size = transform_number_bytes(&p->transform), number = 2 * size, along = p->out.along;
+  plane_loop *const turn = turn_loop(along, number);
+  char tile[2 * PANEL_VECTORS * TILE];
+  for (int64_t k = 0, m; k < p->n_out; k += m) {
+    m = smaller(TILE, p->n_out - k);
+    const plane block = {
+        .n = {rows, m}, .to = {across, along}, .from = {number, rows * number}, .element_bytes = number};
+    const bool direct = rows == 1 && along == number;
+    p->transform.loops->join(direct ? to + k * along : tile, numbers_from(x, k * rows * size), m * rows);
+    if (!direct) turn(&block, to + k * along, tile);
   }
 }
 
 /* Every step-th element of the rows from `offset` on: those that are read times their weights, the others 0. */
 static void load_elements(const spectrum *p, const char *from, int64_t offset, int64_t step, int64_t across,
-                          int64_t rows, const double *weight, double *to) {
+                          int64_t rows, const char *weight, char *to) {
+  const int64_t size = transform_number_bytes(&p->transform), column = rows * size;
   const int64_t n = (p->n - offset + step - 1) / step;
   const int64_t begin = (larger(p->first - offset, 0) + step - 1) / step;
   const int64_t end = (larger(p->first + p->count - offset, 0) + step - 1) / step;
   const int64_t along = p->self.along, first = begin * step + offset;
-  memset(to, 0, (size_t)(begin * rows) * sizeof *to);
-  load_part(p->self.load, from + first * along, step * along, across, end - begin, rows, to + begin * rows);
-  memset(to + end * rows, 0, (size_t)((n - end) * rows) * sizeof *to);
-  if (weight) transforms->scale(to + begin * rows, weight + first, step, end - begin, rows);
+  memset(to, 0, (size_t)(begin * column));
+  load_part(p, from + first * along, step * along, across, end - begin, rows, to + begin * column);
+  memset(to + end * column, 0, (size_t)((n - end) * column));
+  if (weight) p->transform.loops->scale(to + begin * column, weight + first * size, step, end - begin, rows);
 }
 
-static void load_rows(const spectrum *p, const char *from, int64_t across, int64_t rows, const double *weight,
-                      parts x) {
-  if (p->self.part) {
+/* Those of n numbers that are read, `each` elements to a number; the others 0. */
+static void load_whole_rows(const spectrum *p, const char *from, int64_t across, int64_t rows, int64_t each,
+                            const char *weight, parts x) {
+  const int64_t size = transform_number_bytes(&p->transform), column = rows * size;
+  const int64_t n = p->n / each, first = p->first / each, count = p->count / each, behind = first + count;
+  memset(x.re, 0, (size_t)(first * column));
+  memset(x.im, 0, (size_t)(first * column));
+  load_whole(p, from + p->first * p->self.along, each * p->self.along, across, count, rows,
+             weight ? weight + 2 * first * size : NULL, numbers_from(x, first * column));
+  memset((char *)x.re + behind * column, 0, (size_t)((n - behind) * column));
+  memset((char *)x.im + behind * column, 0, (size_t)((n - behind) * column));
+}
+
+static void load_rows(const spectrum *p, const char *from, int64_t across, int64_t rows, const char *weight, parts x) {
+  const bool complex = p->self.part;
+  if (p->whole_in) {
+    load_whole_rows(p, from, across, rows, complex ? 1 : 2, complex ? NULL : weight, x);
+  } else if (complex) {
     load_elements(p, from, 0, 1, across, rows, NULL, x.re);
     load_elements(p, from + p->self.part, 0, 1, across, rows, NULL, x.im);
-    if (weight) transforms->multiply(x, weight, p->n, rows);
   } else if (p->pairs) {
     load_elements(p, from, 0, 2, across, rows, weight, x.re);
     load_elements(p, from, 1, 2, across, rows, weight, x.im);
   } else {
     load_elements(p, from, 0, 1, across, rows, weight, x.re);
-    memset(x.im, 0, (size_t)(p->n * rows) * sizeof *x.im);
+    memset(x.im, 0, (size_t)(p->n * rows * transform_number_bytes(&p->transform)));
   }
+  if (complex && weight) p->transform.loops->multiply(x, weight, p->n, rows);
 }
 
 static void store_rows(const spectrum *p, char *to, int64_t across, int64_t rows, parts x) {
-  const number_access *out = &p->out;
-  store_part(out->store, to, out->along, across, p->n_out, rows, x.re);
-  store_part(out->store, to + out->part, out->along, across, p->n_out, rows, x.im);
+  if (p->whole_out) {
+    store_whole(p, to, across, rows, x);
+    return;
+  }
+  store_part(p, to, p->out.along, across, p->n_out, rows, x.re);
+  store_part(p, to + p->out.part, p->out.along, across, p->n_out, rows, x.im);
 }
 
 static void spectrum_rows(const void *arg, int64_t begin, int64_t end) {
   const spectrum_job *j = arg;
   const spectrum *p = j->plan;
   /* Of pairs there is one result more than there are pairs. */
-  const int64_t numbers = (p->transform.inner + 1) * p->panel, n_weights = p->weighted ? 2 * p->n : 0;
-  double *const weight = (double *)(void *)scratch_take((size_t)(4 * numbers + n_weights) * sizeof(double));
+  const int64_t size = transform_number_bytes(&p->transform), part = (p->transform.inner + 1) * p->panel * size;
+  const int64_t weights = p->weighted ? (2 * p->n * size + 63) & -64 : 0;
+  char *const weight = scratch_take((size_t)(4 * part + weights)), *const room = weight + weights;
   if (!weight) {
     __atomic_store_n(j->result, ST_NO_HOST_MEMORY, __ATOMIC_RELAXED);
     return;
   }
-  double *const room = weight + n_weights;
-  memset(weight, 0, (size_t)n_weights * sizeof *weight);
+  memset(weight, 0, (size_t)weights);
   if (p->weighted) load_weights(p, j->window, weight);
   cursor c;
   cursor_start(&c, &p->rows, j->at, begin);
   const int last = p->rows.rank - 1;
   for (int64_t rows; begin < end; begin += rows, cursor_next(&c, rows)) {
-    parts x = {room, room + numbers}, spare = {room + 2 * numbers, room + 3 * numbers};
+    parts x = {room, room + part}, spare = {room + 2 * part, room + 3 * part};
     rows = cursor_row(&c, smaller(p->panel, end - begin));
     load_rows(p, c.at[1], p->rows.strides[1][last], rows, p->weighted ? weight : NULL, x);
-    transforms->run(&p->transform, rows, &x, &spare);
-    if (p->pairs) transforms->unpair(p->turn, p->n / 2, rows, spare, x);
+    p->transform.loops->run(&p->transform, rows, &x, &spare);
+    if (p->pairs) p->transform.loops->unpair(p->turn, p->n / 2, rows, spare, x);
     store_rows(p, c.at[0], p->rows.strides[0][last], rows, p->pairs ? spare : x);
   }
 }
@@ -142,19 +186,19 @@ static status run_spectrum(const executor *e, void *const *view, void *scratch) 
   (void)scratch;
   const spectrum *p = PLAN(e, spectrum);
   status result = ST_OK;
-  const spectrum_job job = {p, {view[e->n_operands - 1], view[0]}, view[1], &result};
+  const spectrum_job job = {p, {view[e->n_operands - 1], view[0]}, p->windowed ? view[1] : NULL, &result};
   rows_parallel(spectrum_rows, &job, p->rows.n, p->panel, e->cost_ns);
   return result;
 }
 
 static status make_tables(executor *e, spectrum *p) {
-  const int64_t n_turns = p->pairs ? p->n / 2 + 1 : 0;
-  transform_init(&p->transform, p->pairs ? p->n / 2 : p->n);
-  double *const tables = e->heap = malloc((size_t)(2 * n_turns + transform_table_size(&p->transform)) * sizeof *tables);
+  transform *const t = &p->transform;
+  const int64_t n_turns = p->pairs ? p->n / 2 + 1 : 0, size = transform_number_bytes(t);
+  char *const tables = e->heap = malloc((size_t)((2 * n_turns + transform_table_size(t)) * size));
   if (!tables) return fail(ST_NO_HOST_MEMORY, "no host memory for the plan of %s", e->op->name);
-  for (int64_t k = 0; k < n_turns; ++k) transform_turn(k, p->n, tables + 2 * k);
+  transform_turns(t, tables, n_turns, p->n);
   p->turn = tables;
-  transform_tables(&p->transform, tables + 2 * n_turns);
+  transform_tables(t, tables + 2 * n_turns * size);
   return ST_OK;
 }
 
@@ -163,10 +207,17 @@ status spectrum_plan(executor *e, const view *out, const view *self, int rank) {
   walk_init(&p->rows, (const view *const[]){out, self}, 2, rank);
   e->run = p->rows.n ? run_spectrum : run_nothing;
   if (!p->rows.n) return ST_OK;
-  p->weighted = p->window.load || p->factor != 1;
+  p->weighted = p->windowed || p->factor != 1;
   p->pairs = p->n % 2 == 0 && !p->self.part && p->n_out == p->n / 2 + 1;
+  transform_init(&p->transform, p->pairs ? p->n / 2 : p->n, p->self.real == ACL_FLOAT);
   TRY(make_tables(e, p));
-  p->panel = larger(1, smaller(PANEL, PANEL_NUMBERS / p->transform.inner));
+  p->compute = p->transform.single ? COMPUTE_F32 : COMPUTE_F64;
+  const int64_t size = transform_number_bytes(&p->transform);
+  const bool same = (int64_t)dtype_bytes(p->self.real) == size; /* the transform's type in memory */
+  p->whole_out = same && p->out.part == size;
+  p->whole_in =
+      same && (p->pairs ? p->self.along == size && p->first % 2 == 0 && p->count % 2 == 0 : p->self.part == size);
+  p->panel = larger(1, smaller(PANEL_VECTORS / size, PANEL_ROOM / (p->transform.inner * size)));
   const uint64_t numbers = (uint64_t)(p->rows.n * (p->n + p->n_out));
   executor_cost(e, numbers * dtype_bytes(out->dtype), numbers * (uint64_t)(32 + 8 * p->transform.n_stages));
   return ST_OK;
