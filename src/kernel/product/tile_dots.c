@@ -20,7 +20,7 @@ bool dots_have(group_type type) {
          (type == GROUPS_I8 && __builtin_cpu_supports("avx512vnni"));
 }
 
-/* vpdpbusd takes its first factor as unsigned: B + 128, so the sums are too large by 128 times a sum of A. */
+/* vpdpbusd takes its first factor as unsigned: B + 128, so the sums start from less. */
 INLINE __m512i load_b(group_type type, const char *b) {
   const __m512i x = _mm512_loadu_si512(b);
   return type == GROUPS_I8 ? _mm512_xor_si512(x, _mm512_set1_epi8((char)0x80)) : x;
@@ -36,25 +36,22 @@ INLINE __m512i add_sums(group_type type, __m512i x, __m512i y) {
   return _mm512_castps_si512(_mm512_add_ps(_mm512_castsi512_ps(x), _mm512_castsi512_ps(y)));
 }
 
-/* 128 times the sums of rows of A. */
-INLINE void sum_rows(int64_t steps, const char *a, int64_t a_step, int excess[ROWS]) {
-  __m512i sum[ROWS];
-  UNROLL for (int i = 0; i < ROWS; ++i) sum[i] = _mm512_setzero_si512();
+/* -128 times the sums of rows of A. */
+static void start(int64_t steps, const char *a, int64_t a_step, int32_t to[TILE_ROWS]) {
+  __m512i sum[TILE_ROWS];
+  UNROLL for (int i = 0; i < TILE_ROWS; ++i) sum[i] = _mm512_setzero_si512();
   for (int64_t s = 0; s < steps; ++s, a += a_step)
-    UNROLL for (int i = 0; i < ROWS; ++i) sum[i] =
+    UNROLL for (int i = 0; i < TILE_ROWS; ++i) sum[i] =
         _mm512_dpbusd_epi32(sum[i], _mm512_set1_epi8((char)0x80), _mm512_loadu_si512(a + i * 64));
-  UNROLL for (int i = 0; i < ROWS; ++i) excess[i] = _mm512_reduce_add_epi32(sum[i]);
+  UNROLL for (int i = 0; i < TILE_ROWS; ++i) to[i] = -_mm512_reduce_add_epi32(sum[i]);
 }
 
 /* ROWS rows of a tile by one or two tiles of B. */
 INLINE void some_rows(group_type type, bool two_cols, int64_t steps, const char *a, int64_t a_step, const char *b,
-                      char *c, int64_t pitch, bool accumulate) {
+                      const int32_t *first, char *c, int64_t pitch, bool accumulate) {
   const int vecs = two_cols ? 2 : 1, b_step = vecs * TILE_BYTES;
-  int excess[ROWS];
-  if (type == GROUPS_I8) sum_rows(steps, a, a_step, excess);
   __m512i sum[ROWS][2];
-  UNROLL for (int i = 0; i < ROWS; ++i) sum[i][0] = sum[i][1] =
-      type == GROUPS_I8 ? _mm512_set1_epi32(-excess[i]) : _mm512_setzero_si512();
+  UNROLL for (int i = 0; i < ROWS; ++i) sum[i][0] = sum[i][1] = _mm512_set1_epi32(first ? first[i] : 0);
   for (int64_t s = 0; s < steps; ++s, a += a_step, b += b_step) UNROLL for (int g = 0; g < 64; g += 4) {
       const __m512i left = load_b(type, b + 16 * g), right = load_b(type, b + (vecs - 1) * TILE_BYTES + 16 * g);
       UNROLL for (int i = 0; i < ROWS; ++i) {
@@ -71,24 +68,24 @@ INLINE void some_rows(group_type type, bool two_cols, int64_t steps, const char 
 }
 
 INLINE void block_body(group_type type, bool two_rows, bool two_cols, int64_t steps, const char *a, const char *b,
-                       char *c, int64_t pitch, bool accumulate) {
+                       const int32_t *first, char *c, int64_t pitch, bool accumulate) {
   const int tiles = two_rows ? 2 : 1;
   for (int t = 0; t < tiles; ++t)
-    for (int i = 0; i < TILE_ROWS; i += ROWS, c += ROWS * pitch)
-      some_rows(type, two_cols, steps, a + t * TILE_BYTES + i * 64, tiles * TILE_BYTES, b, c, pitch, accumulate);
+    for (int i = 0; i < TILE_ROWS; i += ROWS, c += ROWS * pitch, first += first ? ROWS : 0)
+      some_rows(type, two_cols, steps, a + t * TILE_BYTES + i * 64, tiles * TILE_BYTES, b, first, c, pitch, accumulate);
 }
 
 #  define BLOCK(type, rows, cols)                                                                                      \
-    static void block_##type##_##rows##cols(int64_t steps, const char *a, const char *b, const char *ahead, char *c,   \
-                                            int64_t pitch, bool accumulate) {                                          \
+    static void block_##type##_##rows##cols(int64_t steps, const char *a, const char *b, const char *ahead,            \
+                                            const int32_t *first, char *c, int64_t pitch, bool accumulate) {           \
       (void)ahead; /* the processor's own prefetching keeps up */                                                      \
-      block_body(type, rows, cols, steps, a, b, c, pitch, accumulate);                                                 \
+      block_body(type, rows, cols, steps, a, b, first, c, pitch, accumulate);                                          \
     }
 #  define BLOCKS(type) BLOCK(type, 0, 0) BLOCK(type, 0, 1) BLOCK(type, 1, 0) BLOCK(type, 1, 1)
 #  define LISTED(type) [type] = {{block_##type##_00, block_##type##_01}, {block_##type##_10, block_##type##_11}}
 BLOCKS(GROUPS_BF16)
 BLOCKS(GROUPS_I8)
 
-const group_kernel dots_kernel = {.block = {LISTED(GROUPS_BF16), LISTED(GROUPS_I8)}};
+const group_kernel dots_kernel = {.block = {LISTED(GROUPS_BF16), LISTED(GROUPS_I8)}, .start = start};
 
 #endif

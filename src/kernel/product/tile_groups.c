@@ -353,6 +353,7 @@ typedef struct {
   const group_kernel *kernel;
   group_type type;
   const char *a, *b, *ahead;
+  const int32_t *start; /* of the rows; or NULL */
   int64_t steps;
   bool first, last; /* piece of k */
 } panels;
@@ -362,7 +363,7 @@ typedef struct {
 static void buffered_block(const panels *p, int rows, int cols, float *sum, const destination *d, int64_t row,
                            int64_t col) {
   const __mmask16 mask[2] = {(__mmask16)first_bytes(cols), (__mmask16)(first_bytes(cols) >> 16)};
-  p->kernel->block[p->type][rows > TILE_ROWS][cols > TILE_ROWS](p->steps, p->a, p->b, p->ahead, (char *)sum,
+  p->kernel->block[p->type][rows > TILE_ROWS][cols > TILE_ROWS](p->steps, p->a, p->b, p->ahead, p->start, (char *)sum,
                                                                 SPAN * sizeof *sum, !p->first);
   for (int i = 0; p->last && i < rows; ++i) {
     __m512i x = _mm512_load_si512(sum + i * SPAN), y = _mm512_load_si512(sum + i * SPAN + 16);
@@ -380,12 +381,24 @@ static void one_block(const panels *p, int rows, int cols, float *sum, const des
     buffered_block(p, rows, cols, sum, d, row, col);
   else
     p->kernel->block[p->type][rows > TILE_ROWS][cols > TILE_ROWS](
-        p->steps, p->a, p->b, p->ahead, d->c + row * d->pitch + 4 * col, d->pitch, d->accumulate);
+        p->steps, p->a, p->b, p->ahead, p->start, d->c + row * d->pitch + 4 * col, d->pitch, d->accumulate);
+}
+
+/* Of the rows of a panel of A: [begin, end). */
+static void panel_starts(const group_kernel *kernel, const char *a, int64_t steps, int64_t m, int64_t begin,
+                         int64_t end, int32_t *start) {
+  for (int64_t i = begin; i < end; i += SPAN) {
+    const int tiles = m - i > TILE_ROWS ? 2 : 1;
+    for (int t = 0; t < tiles; ++t)
+      kernel->start(steps, a + (i / TILE_ROWS * steps + t) * TILE_BYTES, tiles * TILE_BYTES,
+                    start + i - begin + t * TILE_ROWS);
+  }
 }
 
 void groups_gemm(group_type type, int64_t m, int64_t n, int64_t k, const char *a, const char *b, void *c, int64_t ldc,
                  bool accumulate, const tile_rounded *to) {
   _Alignas(64) float sums[PANEL_ROWS * SPAN];
+  int32_t start[PANEL_ROWS];
   const int64_t steps = steps_of(type, k), tile_bytes = of_type[type].parts * TILE_BYTES;
   const int64_t most_steps = PANEL_BYTES / (2 * tile_bytes);
   const int64_t n_pieces =
@@ -396,22 +409,27 @@ void groups_gemm(group_type type, int64_t m, int64_t n, int64_t k, const char *a
   panels p = {.kernel = kernel_of(type), .type = type};
   if (to) d.dtype = to->dtype, d.out = to->at, d.out_pitch = to->pitch, d.large = to->large;
   if (p.kernel->begin) p.kernel->begin();
-  for (int64_t begin = 0; begin < m; begin += PANEL_ROWS)
+  const bool starts = type == GROUPS_I8 && p.kernel->start;
+  for (int64_t begin = 0, end; begin < m; begin = end) {
+    end = m - begin < PANEL_ROWS ? m : begin + PANEL_ROWS;
+    if (starts) panel_starts(p.kernel, a, steps, m, begin, end, start);
     for (int64_t j = 0; j < n; j += SPAN)
       for (int64_t number = 0, step = 0; number < n_pieces; ++number, step += piece) {
         const int cols = n - j < SPAN ? (int)(n - j) : SPAN, col_tiles = cols > TILE_ROWS ? 2 : 1;
         p.steps = steps - step < piece ? steps - step : piece;
         p.first = number == 0, p.last = number == n_pieces - 1;
         p.b = b + (j / TILE_ROWS * steps + step * col_tiles) * tile_bytes;
-        for (int64_t i = begin; i < m && i < begin + PANEL_ROWS; i += SPAN) {
+        for (int64_t i = begin; i < end; i += SPAN) {
           const int rows = m - i < SPAN ? (int)(m - i) : SPAN, row_tiles = rows > TILE_ROWS ? 2 : 1;
           p.a = a + (i / TILE_ROWS * steps + step * row_tiles) * tile_bytes;
           /* What follows in a B that may not be in L2 comes while eight blocks of rows are multiplied by this. */
           const int64_t panel_bytes = p.steps * col_tiles * tile_bytes;
+          p.start = starts && p.first ? start + i - begin : NULL;
           p.ahead = far ? p.b + panel_bytes + i / SPAN % AHEAD * (panel_bytes / AHEAD) : p.b;
           one_block(&p, rows, cols, sums + (n_pieces > 1 ? i - begin : 0) * SPAN, &d, i, j);
         }
       }
+  }
   if (d.large) _mm_sfence();
   if (p.kernel->end) p.kernel->end();
 }

@@ -36,14 +36,16 @@ typedef enum { GROUPS_BF16, GROUPS_F16, GROUPS_I8, GROUPS_F32, N_GROUP_TYPES } g
 enum { TILE_BYTES = 1024, TILE_ROWS = 16, SPAN = 32 };
 enum { AHEAD = 8 };
 
-/* c, `pitch` bytes from row to row, = or += the products of a span of each, over `steps` tiles along k. Of what is ahead, a
- * kernel may ask for an AHEADth of what it reads of B. */
-typedef void group_block(int64_t steps, const char *a, const char *b, const char *ahead, char *c, int64_t pitch,
-                         bool accumulate);
+/* c, `pitch` bytes from row to row, = or += the products of a span of each, over `steps` tiles along k; and `start` of each
+ * row of the span, where that is not NULL. Of what is ahead, a kernel may ask for an AHEADth of what it reads of B. */
+typedef void group_block(int64_t steps, const char *a, const char *b, const char *ahead, const int32_t *start, char *c,
+                         int64_t pitch, bool accumulate);
 
 typedef struct {
   group_block *block[N_GROUP_TYPES][2][2]; /* whether the span of A, of B has a second tile */
-  void (*begin)(void), (*end)(void);       /* around blocks, on each thread; or NULL */
+  /* What sums of int8 have to start from, of the rows of a tile of A; a_step: bytes to the next. NULL: from 0. */
+  void (*start)(int64_t steps, const char *a, int64_t a_step, int32_t start[TILE_ROWS]);
+  void (*begin)(void), (*end)(void); /* around blocks, on each thread; or NULL */
 } group_kernel;
 
 bool amx_start(void); /* once: false where the processor or the system has none */
