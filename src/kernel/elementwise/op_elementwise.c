@@ -293,6 +293,54 @@ static const char *complex_argument(const elementwise_call *g) {
   return NULL;
 }
 
+static bool is_real_number(const elementwise_parameter *p) {
+  return !p->scalar || !dtype_is_complex(p->scalar->dtype) || p->scalar->imaginary == 0;
+}
+
+/* Whether the function does the same to real and imaginary parts, in their own type. A sum's second term times anything but
+ * 1 would be rounded twice. */
+static bool goes_by_parts(int function, const elementwise_call *g) {
+  const elementwise_parameter *p = &g->parameter[0];
+  for (int k = 0; k < g->n_inputs; ++k)
+    if (g->in[k]->dtype != g->out->dtype) return false;
+  switch (function) {
+  case EW_copy:
+  case EW_neg: return true;
+  case EW_muls:
+  case EW_divs: return is_real_number(p);
+  case EW_add:
+  case EW_sub:
+  case EW_rsub: return is_real_number(p) && (p->scalar ? scalar_real(p->scalar) : p->number) == 1;
+  default: return false;
+  }
+}
+
+/* As a real function, whose tensors have a last dimension of two parts. */
+static status prepare_parts(executor *e, int function, const elementwise_call *g) {
+  elementwise_op_plan *p = PLAN(e, elementwise_op_plan);
+  view views[1 + ELEMENTWISE_INPUTS];
+  const view *in[ELEMENTWISE_INPUTS];
+  uint64_t bytes = 0;
+  for (int k = 0; k <= g->n_inputs; ++k) {
+    const view v = view_of(k ? g->in[k - 1] : g->out);
+    views[k] = parts_view(&v);
+    if (k) views[k] = view_broadcast(&views[k], views[0].dims, g->out->rank);
+    p->operand[k] = g->operand[k];
+    bytes += e->operands[g->operand[k]].extent_bytes;
+  }
+  for (int k = 0; k <= g->n_inputs; ++k) {
+    views[k].dims[views[k].rank] = 2;
+    views[k].strides[views[k].rank++] = part_bytes(g->out->dtype);
+    if (k) in[k - 1] = &views[k];
+  }
+  const compute_type compute = compute_type_of(views[0].dtype);
+  elementwise_plan_init(&p->plan, function, compute, &views[0], in, g->n_inputs);
+  for (int k = 0; k < g->n_parameters; ++k) p->plan.parameter[k] = elementwise_value(&g->parameter[k], compute);
+  executor_cost(e, bytes, 0);
+  e->run = run;
+  return ST_OK;
+}
+
 /* The result is complex, or a truth value, which either may be stored as, or a magnitude or an angle, which are real. */
 static status prepare_of_complex(executor *e, int function, const elementwise_call *g, const char *name) {
   const bool truth = traits[function] & BOOL_RESULT, magnitude = function == EW_abs || function == EW_angle;
@@ -300,7 +348,7 @@ static status prepare_of_complex(executor *e, int function, const elementwise_ca
   for (int k = 0; k < g->n_inputs; ++k) TRY(op_expect_dtype(g->in[k], g->in_name[k], DTYPES_REAL | DTYPES_COMPLEX_ANY));
   TRY(op_expect_dtype(g->out, g->out_name, magnitude ? DTYPES_FLOAT : DTYPES_COMPLEX_ANY | (truth ? DTYPES_REAL : 0)));
   TRY(check_shapes(g));
-  return complex_prepare(e, function, g);
+  return goes_by_parts(function, g) ? prepare_parts(e, function, g) : complex_prepare(e, function, g);
 }
 
 /* A real function's result as a complex number: the real parts, and zeros for the others. */
