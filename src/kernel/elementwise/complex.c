@@ -90,18 +90,12 @@ static complex_access access_of(int dtype) {
                                                              : -1};
 }
 
-/* As a part of the tensors' type holds it. */
-static double part_of(double x, int dtype) {
-  _Alignas(double) char stored[sizeof(double)];
-  loops->store[dtype][COMPUTE_F64](stored, 0, &x, 1);
-  loops->load[dtype][COMPUTE_F64](&x, stored, 0, 1);
-  return x;
-}
-
+/* As parts of the tensors' type hold it. */
 static complex_number value_of(const elementwise_parameter *p, int dtype) {
   const scalar *s = p->scalar;
   const double imaginary = s && dtype_is_complex(s->dtype) ? s->imaginary : 0;
-  return (complex_number){part_of(s ? scalar_real(s) : p->number, dtype), part_of(imaginary, dtype)};
+  return (complex_number){elementwise_stored(s ? scalar_real(s) : p->number, dtype),
+                          elementwise_stored(imaginary, dtype)};
 }
 
 status complex_prepare(executor *e, int function, const elementwise_call *c) {

@@ -20,6 +20,9 @@ enum {
   MASK_SECOND = 64,     /* the second is one, and the first's dtype is the result's, whatever the others' are */
   TO_INTEGER = 128,     /* a float, but where the operands are integers it may be stored as one, truncated */
   BOOL_TO_FLOAT = 256,  /* of truth values alone a float, which may be stored as anything */
+  SCALAR_WIDENS = 512,  /* integers and an integer scalar are computed in a type that has both */
+  SCALAR_STORED = 1024, /* the first scalar is what the common type has of it, half-precision too */
+  FACTOR_LAST = 2048,   /* the last scalar is a factor, of no higher kind than what it multiplies */
 };
 
 static const uint16_t traits[N_EW] = {
@@ -37,51 +40,55 @@ static const uint16_t traits[N_EW] = {
     [EW_gelu_backward... EW_log_sigmoid_backward] = SLOW,
     [EW_glu... EW_geglu_tanh_slope] = SLOW,
     [EW_signbit... EW_is_neg_inf] = BOOL_RESULT,
-    [EW_adds] = SCALAR_TYPED,
-    [EW_subs] = SCALAR_TYPED,
+    [EW_adds] = SCALAR_TYPED | SCALAR_STORED | FACTOR_LAST,
+    [EW_subs] = SCALAR_TYPED | SCALAR_STORED | FACTOR_LAST,
+    [EW_add] = FACTOR_LAST,
+    [EW_sub] = FACTOR_LAST,
+    [EW_add_relu] = FACTOR_LAST,
+    [EW_add_relu_narrow] = FACTOR_LAST,
     [EW_neg] = NO_BOOL,
     [EW_muls] = SCALAR_TYPED,
     [EW_div] = TO_INTEGER,
     [EW_divs] = SCALAR_TYPED | TO_INTEGER,
     [EW_logical_not] = BOOL_RESULT,
     [EW_logical_and] = BOOL_RESULT,
-    [EW_eqs] = BOOL_RESULT | SCALAR_TYPED,
-    [EW_gts] = BOOL_RESULT | SCALAR_TYPED,
-    [EW_lts] = BOOL_RESULT | SCALAR_TYPED,
-    [EW_ges] = BOOL_RESULT | SCALAR_TYPED,
-    [EW_les] = BOOL_RESULT | SCALAR_TYPED,
+    [EW_eqs] = BOOL_RESULT | SCALAR_TYPED | SCALAR_STORED,
+    [EW_gts] = BOOL_RESULT | SCALAR_TYPED | SCALAR_WIDENS,
+    [EW_lts] = BOOL_RESULT | SCALAR_TYPED | SCALAR_STORED | SCALAR_WIDENS,
+    [EW_ges] = BOOL_RESULT | SCALAR_TYPED | SCALAR_WIDENS,
+    [EW_les] = BOOL_RESULT | SCALAR_TYPED | SCALAR_STORED | SCALAR_WIDENS,
     [EW_eq] = BOOL_RESULT,
     [EW_ne] = BOOL_RESULT,
     [EW_gt] = BOOL_RESULT,
     [EW_lt] = BOOL_RESULT,
     [EW_ge] = BOOL_RESULT,
     [EW_le] = BOOL_RESULT,
-    [EW_nes] = BOOL_RESULT | SCALAR_TYPED,
-    [EW_rsub] = NO_BOOL,
-    [EW_rsubs] = SCALAR_TYPED | NO_BOOL,
-    [EW_add_to] = SCALAR_TYPED,
+    [EW_nes] = BOOL_RESULT | SCALAR_TYPED | SCALAR_STORED,
+    [EW_rsub] = NO_BOOL | FACTOR_LAST,
+    [EW_rsubs] = SCALAR_TYPED | NO_BOOL | SCALAR_STORED | FACTOR_LAST,
+    [EW_add_to] = SCALAR_TYPED | FACTOR_LAST,
     [EW_clamp] = SCALARS_TYPED | NO_BOOL,
     [EW_clamp_min] = SCALARS_TYPED | NO_BOOL,
     [EW_clamp_max] = SCALARS_TYPED | NO_BOOL,
     [EW_trunc_divs] = SCALAR_TYPED | BOOL_TO_FLOAT,
-    [EW_floor_divs] = SCALAR_TYPED | BOOL_TO_FLOAT,
+    [EW_floor_divs] = SCALAR_TYPED | BOOL_TO_FLOAT | SCALAR_WIDENS,
     [EW_floor_div] = BOOL_TO_FLOAT,
     [EW_trunc_div] = BOOL_TO_FLOAT,
     [EW_fmod] = SLOW | NO_BOOL,
-    [EW_fmods] = SLOW | SCALAR_TYPED | NO_BOOL,
+    [EW_fmods] = SLOW | SCALAR_TYPED | NO_BOOL | SCALAR_WIDENS,
     [EW_remainder] = SLOW | NO_BOOL,
-    [EW_remainders] = SLOW | SCALAR_TYPED | NO_BOOL,
-    [EW_remainder_of] = SLOW | SCALAR_TYPED | NO_BOOL,
+    [EW_remainders] = SLOW | SCALAR_TYPED | NO_BOOL | SCALAR_STORED,
+    [EW_remainder_of] = SLOW | SCALAR_TYPED | NO_BOOL | SCALAR_STORED,
     [EW_pow] = SLOW | NO_BOOL,
-    [EW_pows] = SLOW | SCALAR_TYPED | NO_BOOL,
-    [EW_power_of] = SLOW | SCALAR_TYPED | NO_BOOL,
+    [EW_pows] = SLOW | SCALAR_TYPED | NO_BOOL | SCALAR_STORED,
+    [EW_power_of] = SLOW | SCALAR_TYPED | NO_BOOL | SCALAR_STORED,
     [EW_norm_root] = SLOW,
     [EW_gcd] = SLOW | NO_BOOL,
-    [EW_bitwise_ands] = SCALAR_TYPED,
-    [EW_bitwise_ors] = SCALAR_TYPED,
-    [EW_bitwise_xors] = SCALAR_TYPED,
+    [EW_bitwise_ands] = SCALAR_TYPED | SCALAR_WIDENS,
+    [EW_bitwise_ors] = SCALAR_TYPED | SCALAR_WIDENS,
+    [EW_bitwise_xors] = SCALAR_TYPED | SCALAR_WIDENS,
     [EW_shift_left] = NO_BOOL,
-    [EW_shift_lefts] = SCALAR_TYPED | NO_BOOL,
+    [EW_shift_lefts] = SCALAR_TYPED | NO_BOOL | SCALAR_WIDENS,
     [EW_shift_right] = NO_BOOL,
     [EW_logical_or] = BOOL_RESULT,
     [EW_logical_xor] = BOOL_RESULT,
@@ -149,6 +156,14 @@ static status promote_tensors(const elementwise_call *g, int function, int *comm
   return ST_OK;
 }
 
+/* Against integers, where that can be seen: in a wider output, or because the scalar has more bits than they are computed
+ * in. Elsewhere it would only cost time. */
+static bool scalar_widens(const elementwise_call *g, int function, int common) {
+  const scalar *s = g->parameter[0].scalar;
+  if (!(traits[function] & SCALAR_WIDENS) || !dtype_is_integer(common) || !dtype_is_integer(s->dtype)) return false;
+  return s->integer != (int32_t)s->integer || (!(traits[function] & BOOL_RESULT) && g->out->dtype != common);
+}
+
 /* Scalars count only where their kind is higher: floats make float, integers int64. */
 static void promote_scalars(const elementwise_call *g, int function, int *common) {
   const int n = traits[function] & SCALARS_TYPED ? g->n_parameters : traits[function] & SCALAR_TYPED ? 1 : 0;
@@ -156,6 +171,17 @@ static void promote_scalars(const elementwise_call *g, int function, int *common
     const dtype_class of_scalar = dtype_class_of(g->parameter[k].scalar->dtype);
     if (of_scalar > dtype_class_of(*common)) *common = of_scalar == CLASS_FLOAT ? ACL_FLOAT : ACL_INT64;
   }
+  if (scalar_widens(g, function, *common)) *common = dtype_promote(*common, g->parameter[0].scalar->dtype);
+}
+
+static status expect_factor(const elementwise_call *g, int common) {
+  int k = g->n_parameters - 1;
+  while (k >= 0 && !g->parameter[k].scalar) --k;
+  if (k < 0 || dtype_class_of(common) >= CLASS_FLOAT) return ST_OK;
+  const elementwise_parameter *p = &g->parameter[k];
+  EXPECT(dtype_class_of(p->scalar->dtype) < CLASS_FLOAT, "%s is %s, expected an integer as what it multiplies is %s",
+         p->name, dtype_name(p->scalar->dtype), dtype_name(common));
+  return ST_OK;
 }
 
 /* Of a call that is one of floats: who is to blame for that. */
@@ -171,6 +197,7 @@ status elementwise_check_dtypes(const elementwise_call *g, int function, int *re
   int common;
   TRY(promote_tensors(g, function, &common));
   promote_scalars(g, function, &common);
+  if (t & FACTOR_LAST) TRY(expect_factor(g, common));
   if (t & NO_BOOL && common == ACL_BOOL) return OP_FAIL("%s has dtype BOOL, expected a number", g->in_name[0]);
   const bool bool_to_float = t & BOOL_TO_FLOAT && common == ACL_BOOL;
   int stored = t & TO_INTEGER || bool_to_float ? common : ACL_DT_UNDEFINED; /* as what the output takes it */
@@ -222,6 +249,13 @@ compute_value elementwise_value(const elementwise_parameter *p, compute_type com
   case COMPUTE_I32: return (compute_value){.i32 = (int32_t)integer};
   default: return (compute_value){.i64 = integer};
   }
+}
+
+double elementwise_stored(double x, int dtype) {
+  _Alignas(double) char stored[sizeof(double)];
+  loops->store[dtype][COMPUTE_F64](stored, 0, &x, 1);
+  loops->load[dtype][COMPUTE_F64](&x, stored, 0, 1);
+  return x;
 }
 
 /* Same shape, no gaps: one loop over everything, the common case, planned without looking at dimensions. */
@@ -376,6 +410,8 @@ status elementwise_prepare(executor *e, int function, const elementwise_call *g)
   elementwise_op_plan *p = PLAN(e, elementwise_op_plan);
   if (!plan_contiguous(&p->plan, g, function, compute)) plan_any(&p->plan, g, function, compute);
   for (int k = 0; k < g->n_parameters; ++k) p->plan.parameter[k] = elementwise_value(&g->parameter[k], compute);
+  if (traits[function] & SCALAR_STORED && compute == COMPUTE_F32)
+    p->plan.parameter[0].f32 = (float)elementwise_stored(scalar_real(g->parameter[0].scalar), dtype);
   if (!(traits[function] & BOOL_RESULT) && dtype_class_of(dtype) < CLASS_FLOAT && dtype != g->out->dtype &&
       dtype_bytes(dtype) < (compute == COMPUTE_I64 ? 8 : 4)) {
     p->plan.narrow = (int8_t)dtype;
