@@ -552,7 +552,7 @@ class Comparisons(unittest.TestCase):
             x = gen.drawn(d, shape, lambda s: gen.values(d, s, limit=100))
         else:
             x = gen.tensor(d, shape)
-        y, out = gen.again(x), gen.out(BOOL, gen.pick(((), (1,))))
+        y, out = gen.again(x), gen.out(BOOL, (1,))
         change = gen.pick(("none", "element", "shape", "nan"))
         expected = True
         if change in ("element", "nan") and x.size and (change == "element" or d.kind == "f"):
@@ -563,7 +563,15 @@ class Comparisons(unittest.TestCase):
         elif change == "shape":
             y, expected = gen.tensor(d, shape[1:] if shape else (1,)), False
         run("aclnnEqual", x, y, out)
-        ref.check_equal(out.get().reshape(()), expected, change)
+        ref.check_equal(out.get()[0], expected, change)
+
+    def test_equal_of_two_types(self):
+        """They are compared as the type that they promote to."""
+        for d, other, v, expected in ((F32, I64, [1, 2], True), (I64, F32, [1, 2.5], False), (I32, I64, [1, 1 << 32], False),
+                                      (BOOL, F16, [1, 0], True), (F64, F32, [0.5, 0.1], False)):
+            x, y, out = Tensor.of(d, np.array(v, LD).astype(d.values)), Tensor.of(other, np.array(v, LD).astype(other.values)), Tensor.empty(BOOL, (1,))
+            run("aclnnEqual", x, y, out)
+            self.assertEqual(bool(out.get()[0]), expected, f"{d} {other}")
 
     def approximate(self, gen):
         d, shape = gen.pick(FLOATS), gen.shape()
@@ -609,7 +617,7 @@ class Refusals(unittest.TestCase):
                 ("clipValueMin and clipValueMax are null", "Clamp", [f, None, None, f]),
                 ("other has shape", "FmodTensor", [Tensor.empty(F32, (2,)), Tensor.empty(F32, (3,)), f]),
                 ("out has shape", "Gcd", [i, i, Tensor.empty(I32, (2,))]),
-                ("out has 2 elements, expected one", "Equal", [f, f, Tensor.empty(BOOL, (2,))])):
+                (r"out has shape \[\], expected \[1\]", "Equal", [f, f, Tensor.empty(BOOL, ())])):
             with self.subTest(words), self.assertRaisesRegex(AclError, words) as caught:
                 run("aclnn" + op, *args)
             self.assertEqual(caught.exception.code, INVALID, words)
