@@ -101,7 +101,7 @@ status prepare_addmm(executor *e, const op_arg *a) {
   char self[SHAPE_TEXT], product[SHAPE_TEXT];
   TRY(real_of(a[3].scalar, "beta", &beta));
   TRY(real_of(a[4].scalar, "alpha", &alpha));
-  TRY(check_cube_math(a[in_place ? 5 : 6].integer));
+  TRY(check_cube_math(a[in_place ? 5 : 6].integer, 4));
   const sum_form f = {.out = in_place ? a[0].tensor : a[5].tensor,
                       .out_name = in_place ? e->op->schema[0].name : "out",
                       .ranks = {rank, rank},
@@ -132,7 +132,7 @@ status prepare_addmv(executor *e, const op_arg *a) {
   char text[SHAPE_TEXT];
   TRY(real_of(alpha, "alpha", &alpha_real));
   TRY(real_of(beta, "beta", &beta_real));
-  TRY(check_cube_math(a[6].integer));
+  TRY(check_cube_math(a[6].integer, 4));
   TRY(plan_sum(e, a, &(sum_form){.out = out, .out_name = "out", .ranks = {2, 1}, .types = DTYPES_REAL}, alpha_real,
                beta_real));
   EXPECT(alpha_real != 0 || self->rank == 0 || self->dims[0] == out->dims[0],
@@ -166,7 +166,7 @@ status prepare_gemm(executor *e, const op_arg *a) {
   for (int i = 0; i < 3; ++i) TRY(op_expect_dtype(a[i].tensor, e->op->schema[i].name, DTYPES_FLOAT));
   TRY(op_expect_dtype(out, "out", DTYPES_FLOAT));
   for (int i = 0; i < 2; ++i) TRY(check_rank(a[i].tensor, e->op->schema[i].name, 2));
-  TRY(check_cube_math(a[8].integer));
+  TRY(check_cube_math(a[8].integer, 4));
   matrices_init(&p->a, a[0].tensor, true, 0);
   matrices_init(&p->b, a[1].tensor, false, 0);
   if (a[5].integer) p->a = transposed(p->a);

@@ -76,7 +76,7 @@ status prepare_matmul(executor *e, const op_arg *a) {
            a[i].tensor->rank);
   }
   TRY(op_expect_dtype(out, "out", types));
-  if (forms[e->op->variant].has_cube_math) TRY(check_cube_math(a[3].integer));
+  if (forms[e->op->variant].has_cube_math) TRY(check_cube_math(a[3].integer, 4));
   if (!broadcast_batch(self, mat2, p)) return fail_factors(e, 0, self, mat2, "batch dimensions that broadcast");
   matrices_init(&p->a, self, true, p->n_batch_dims);
   matrices_init(&p->b, mat2, false, p->n_batch_dims);
