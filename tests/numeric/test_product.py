@@ -352,7 +352,7 @@ class Quantised(unittest.TestCase):
         else:
             weight = gen.keep(Tensor(I8, (k, n), (1, k) if by_columns else None).set(values.astype(np.int8)))
         x = matrix(gen, t, (m, k))
-        group = gen.pick((0, 32, 64)) if k > 64 else gen.pick((0, 0, 32))
+        group = gen.pick([g for g in (0, 0, 32, 64) if g < k])
         groups = -(-k // group) if group else 1
         shape = (groups, n) if group else gen.pick(((1,), (1, 1), (n,), (1, n)))
         scale = gen.drawn(t, shape, lambda s: t.round(gen.rng.uniform(0.01, 0.1, s)))
@@ -377,11 +377,14 @@ class Quantised(unittest.TestCase):
     def test_refused(self):
         def body(gen):
             x, w, y = Tensor(F16, (2, 64)), Tensor(I8, (64, 3)), Tensor(F16, (2, 3))
-            s = Tensor(F16, (2, 3))
+            s, one = Tensor(F16, (2, 3)), Tensor(F16, (1, 3))
             op = "aclnnWeightQuantBatchMatmulV2"
             for args, message in (((x, w, s, None, None, None, None, 33, y), "antiquantGroupSize is 33"),
                                   ((x, w, s, None, None, None, None, 0, y), "antiquantScale has shape [2, 3]"),
                                   ((x, w, s, None, s, None, None, 32, y), "quantScaleOptional is given"),
+                                  ((x, w, one, None, None, None, None, 64, y), "antiquantGroupSize is 64, expected 0 or a multiple of 32 less than"),
+                                  ((x, w, s, one, None, None, None, 32, y), "antiquantOffsetOptional has shape [1, 3], expected [2, 3]"),
+                                  ((Tensor(F16, (0, 64)), w, one, None, None, None, None, 0, Tensor(F16, (0, 3))), "expected elements in both"),
                                   ((x, x, s, None, None, None, None, 32, y), "weight has dtype FLOAT16")):
                 code, text = refused(op, *args)
                 assert code == INVALID and message in text, text

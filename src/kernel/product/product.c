@@ -169,7 +169,7 @@ static void part_of(const product_job *job, int64_t at, product_part *part) {
   *part = (product_part){.executor = job->executor, .view = job->view, .plan = p, .out = job->view[p->view_out]};
   if (p->a.cols > 0) part->a = job->view[p->view_a], part->b = job->view[p->view_b]; /* else they have no address */
   if (p->has_self) part->self = job->view[p->view_self];
-  int64_t batch = at / per_product;
+  int64_t batch = part->batch = at / per_product;
   for (int d = p->n_batch_dims - 1; d >= 0; --d) {
     const int64_t i = batch % p->batch_dims[d];
     batch /= p->batch_dims[d];
