@@ -34,6 +34,9 @@ static inline double odd_double(int64_t v) {
   return v < 0 ? -(double)sticky : (double)sticky;
 }
 
+/* Of complex numbers, which are taken part by part: every second one, by vectors. */
+#define IS_PART(type) (__builtin_types_compatible_p(type, float) || __builtin_types_compatible_p(type, double))
+
 /* stored type, how it becomes each compute type, and back. */
 #define LOAD(name, from, suffix, to, expression)                                                                       \
   static void load_##name##_##suffix(void *out, const void *in, int64_t stride, int64_t n) {                           \
@@ -42,6 +45,12 @@ static inline double odd_double(int64_t v) {
       const from *const s = in;                                                                                        \
       for (int64_t i = 0; i < n; ++i) {                                                                                \
         const from v = s[i];                                                                                           \
+        o[i] = (to)(expression);                                                                                       \
+      }                                                                                                                \
+    } else if (IS_PART(from) && stride == 2 * (int64_t)sizeof(from)) {                                                 \
+      const from *const s = in;                                                                                        \
+      for (int64_t i = 0; i < n; ++i) {                                                                                \
+        const from v = s[2 * i];                                                                                       \
         o[i] = (to)(expression);                                                                                       \
       }                                                                                                                \
     } else if (stride == 0 && n > 0) { /* one value for all */                                                         \

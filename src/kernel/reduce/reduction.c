@@ -8,6 +8,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdlib.h>
 
 #include "kernel/engine/level.h"
 #include "kernel/engine/rows.h"
@@ -666,16 +667,42 @@ static void plan_reals(executor *e, const reduction_request *r, uint64_t n_parts
   e->run = reduce_run;
 }
 
+/* Whether the parts of a complex input are best taken as a last dimension, which is kept: where what is adjacent is. */
+static bool parts_are_columns(const reduction_request *r) {
+  int64_t least = INT64_MAX;
+  bool kept = false;
+  for (int d = 0; d < r->in->rank; ++d) {
+    const int64_t stride = llabs(r->in->strides[d]);
+    if (r->in->dims[d] <= 1 || stride >= least) continue;
+    least = stride;
+    kept = !r->is_reduced[d];
+  }
+  return kept && r->in->rank < MAX_RANK && dtype_is_complex(r->in->dtype);
+}
+
+static view with_parts(const view *complex) {
+  view v = parts_view(complex);
+  v.dims[v.rank] = 2;
+  v.strides[v.rank++] = part_bytes(complex->dtype);
+  return v;
+}
+
 void reduction_plan(executor *e, const reduction_request *r) {
   if (!r->out[0] || !dtype_is_complex(r->out[0]->dtype)) {
     plan_reals(e, r, 1);
     return;
   }
-  const view in = parts_view(r->in), out = parts_view(r->out[0]);
+  const bool columns = parts_are_columns(r), of_reals = !dtype_is_complex(r->in->dtype);
+  const view in = columns ? with_parts(r->in) : parts_view(r->in);
+  const view out = columns ? with_parts(r->out[0]) : parts_view(r->out[0]);
+  bool is_reduced[VIEW_RANK] = {false};
+  memcpy(is_reduced, r->is_reduced, (size_t)r->in->rank);
   reduction_request parts = *r;
   parts.in = &in;
   parts.out[0] = &out;
-  plan_reals(e, &parts, dtype_is_complex(r->in->dtype) ? 2 : 1);
+  parts.is_reduced = is_reduced;
+  plan_reals(e, &parts, columns || of_reals ? 1 : 2);
+  if (columns) return;
   reduce_plan *p = PLAN(e, reduce_plan);
   p->imaginary[0] = part_bytes(r->in->dtype);
   p->imaginary[1] = part_bytes(r->out[0]->dtype);
