@@ -3,8 +3,8 @@
 A reference is computed in long double (or exact integers) and never by the way that the library goes. `check` then
 asks for the set of values that one correct computation can give: every value of the computing type within `ulps` of
 its units (plus `slack`, an absolute term for intermediate results) of the exact one, rounded once more to the type of
-the output. So float32 results are within `ulps`, halves are correctly rounded from such a float32, and 0.5 means
-correctly rounded arithmetic.
+the output (of `via` before that, where it is given). So float32 results are within `ulps`, halves are correctly rounded
+from such a float32, and 0.5 means correctly rounded arithmetic.
 """
 import numpy as np
 
@@ -13,21 +13,21 @@ from dtypes import F32, F64, LD, PART, computed_in
 np.seterr(all="ignore")
 
 
-def bounds(exact, computing, out, ulps, slack=0):
+def bounds(exact, computing, out, ulps, slack=0, via=None):
     exact = np.asarray(exact, LD)
     err = ulps * computing.ulp(exact) + slack
     lo, hi = exact - err, exact + err
-    # the computing type's values in [lo, hi]; the exact value itself may also be rounded to out at once
+    # the computing type's values in [lo, hi]; the exact value itself may also be rounded at once
     lo = np.minimum(computing.round(lo, np.ceil).astype(LD), exact)
     hi = np.maximum(computing.round(hi, np.floor).astype(LD), exact)
-    return out.round(lo), out.round(hi)
+    return out.round((via or out).round(lo)), out.round((via or out).round(hi))
 
 
-def check(got, exact, out, computing=None, ulps=2, slack=0, zero_sign=False, what="result"):
+def check(got, exact, out, computing=None, ulps=2, slack=0, zero_sign=False, what="result", via=None):
     """got: values of a float type `out`; exact: long double of the same shape."""
     got, exact = np.asarray(got), np.asarray(exact, LD)
     assert got.shape == exact.shape, f"{what}: shape {got.shape}, expected {exact.shape}"
-    lo, hi = bounds(exact, computing or computed_in(out), out, ulps, slack)
+    lo, hi = bounds(exact, computing or computed_in(out), out, ulps, slack, via)
     good = np.where(np.isnan(exact), np.isnan(got), (lo <= got) & (got <= hi))
     if zero_sign:
         good &= ~((got == 0) & (exact == 0)) | (np.signbit(got) == np.signbit(exact))

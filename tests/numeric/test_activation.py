@@ -179,7 +179,7 @@ class Activations(unittest.TestCase):
 
     def test_log_sigmoid_forward_leaves_the_buffer(self):
         x, y = Tensor.of(F16, np.linspace(-9, 9, 50)), Tensor.empty(F16, (50,))
-        for buffer in (Tensor.of(F16, np.full(50, 7)), Tensor.empty(F16, (0,))):       # torch_npu passes an empty one
+        for buffer in (Tensor.of(F16, np.full(50, 7)), Tensor.empty(F16, (0,)), None):  # torch_npu passes an empty one
             run("aclnnLogSigmoidForward", x, y, buffer)
             ref.check(y.get(), -softplus(-x.get().astype(LD)), F16)
 
@@ -201,6 +201,26 @@ class Activations(unittest.TestCase):
             self.assertEqual((code, f"{name} is -0.5, expected 0 or more" in message), (INVALID, True), message)
         run("aclnnHardshrink", x, less, out)
         ref.check_equal(out.get(), x.get())
+        run("aclnnHardshrinkBackward", x, Tensor.of(F32, [-0.25, 0, 2]), less, out)     # as by 0
+        ref.check_equal(out.get(), [-3, 0, 2])
+
+    def test_limits_of_scalars(self):
+        x, out, one, zero, less = Tensor.of(F32, [-3.0, 0.5, 2.0]), Tensor.empty(F32, (3,)), *(Scalar(v, F32) for v in (1, 0, -1))
+        for op, args, words in (
+                ("Celu", (x, zero, out), "alpha is 0, expected a number that is not 0"),
+                ("InplaceCelu", (x, Scalar(np.nan, F32)), "alpha is nan"),
+                ("Shrink", (x, less, one, out), "lambd is -1, expected 0 or more"),
+                ("Hardtanh", (x, one, less, out), "clipValueMax is -1, expected clipValueMin, which is 1, or more"),
+                ("InplaceHardtanh", (x, Scalar(1, I32), Scalar(0, I32)), "clipValueMax is 0"),
+                ("EluBackward", (x, less, one, one, True, x, out), "alpha is -1, expected 0 or more as isResult is true"),
+                ("LeakyReluBackward", (x, x, less, True, out),
+                 "negativeSlope is -1, expected 0 or more as selfIsResult is true")):
+            code, message = refused("aclnn" + op, *args)
+            self.assertEqual((code, words in message), (INVALID, True), message)
+        for op, args in (("Celu", (x, less, out)), ("Shrink", (x, one, less, out)), ("Hardtanh", (x, one, one, out)),
+                         ("EluBackward", (x, less, one, one, False, x, out)), ("LeakyReluBackward", (x, x, less, False, out)),
+                         ("HardtanhBackward", (x, x, one, less, out))):
+            run("aclnn" + op, *args)
 
     def test_prelu(self):
         def case(gen):
@@ -217,6 +237,19 @@ class Activations(unittest.TestCase):
         code, message = refused("aclnnPrelu", x, Tensor.empty(F32, (2,)), Tensor.empty(F32, (2, 3)))
         self.assertEqual(code, 161002)
         self.assertIn("weight has shape [2]", message)
+
+    def test_prelu_of_weights_in_other_shapes(self):
+        """Only how many there are counts."""
+        x, y = Tensor.of(F32, -np.ones((2, 6, 2))), Tensor.empty(F32, (2, 6, 2))
+        for weights in ((6,), (1, 6), (6, 1), (2, 3), (1, 1, 6), (1, 6, 1), (3, 1, 2, 1), (1,) * 7 + (6,)):
+            for step in (1, 2):
+                strides = [step * int(np.prod(weights[i + 1:])) for i in range(len(weights))]
+                w = Tensor(F32, weights, strides).set(np.arange(1.0, 7).reshape(weights))
+                run("aclnnPrelu", x, w, y)
+                ref.check_equal(y.get(), np.broadcast_to(-np.arange(1.0, 7).reshape(1, 6, 1), y.shape), str(weights))
+        for shape in ((), (1,), (1, 1), (1, 1, 1, 1)):
+            run("aclnnPrelu", x, Tensor.of(F32, np.full(shape, 5.0)), y)
+            ref.check_equal(y.get(), np.full(y.shape, -5.0), str(shape))
 
     def test_prelu_backward(self):
         def case(gen):
@@ -307,6 +340,24 @@ class Gradients(unittest.TestCase):
         slack = np.abs(g.get().astype(LD)) * (LD(2e-13) if d is not F64 else LD(1e-12))
         ref.check(out.get(), exact, d, computing, ulps=r.ulps, slack=slack, what=f"{name} {values}")
 
+    def test_root_of_nothing(self):
+        """No gradient gives none, even where the root is 0."""
+        out = Tensor.empty(F32, (4,))
+        run("aclnnSqrtBackward", Tensor.of(F32, [0, 0, np.nan, 2]), Tensor.of(F32, [0, 1, 0, 3]), out)
+        ref.check_equal(out.get(), [0, np.inf, 0, 0.75])
+
+    def test_nothing_is_broadcast(self):
+        whole, row_, out, s = *(Tensor.empty(F32, shape) for shape in ((2, 3), (3,), (2, 3))), Scalar(1, F32)
+        scalars = {"EluBackward": 3, "SwishBackward": 1, "SoftplusBackward": 2, "HardtanhBackward": 2}
+        for name in ("Selu", "Swish", "Softplus", "Hardtanh", "Hardsigmoid", "Hardswish", "Silu", "Sqrt"):
+            for first, second in ((whole, row_), (row_, whole)):
+                code, message = refused(f"aclnn{name}Backward", first, second, *[s] * scalars.get(name + "Backward", 0), out)
+                self.assertEqual((code, "has shape" in message), (INVALID, True), f"{name}: {message}")
+        for op, args in (("EluBackward", (row_, s, s, s, False, whole, out)), ("LogSigmoidBackward", (row_, whole, whole, out)),
+                         ("LogitGrad", (row_, whole, -1.0, out))):
+            code, message = refused("aclnn" + op, *args)
+            self.assertEqual((code, "has shape" in message), (INVALID, True), f"{op}: {message}")
+
     def test_elu(self):
         def case(gen):
             d, shape = gen.pick(FLOATS64), gen.shape(numel=200)
@@ -386,7 +437,7 @@ class Gated(unittest.TestCase):
             if op.startswith("aclnnGeGlu"):
                 kept, approximate, left = gen.out(d, half), gen.integer(0, 1), op.endswith("V3") and gen.chance(0.5)
                 run(op, x, dim, approximate, *([left] if op.endswith("V3") else []), out, kept)
-                activated = (gelu if approximate else gelu_tanh)(a if left else b)
+                activated = (gelu_tanh if approximate else gelu)(a if left else b)
                 ref.check(kept.get(), activated, d, what="outGelu")
             else:
                 run(op, x, dim, out)
@@ -418,7 +469,7 @@ class Gated(unittest.TestCase):
             gg = g.get().astype(LD)
             if op.startswith("aclnnGeGlu"):
                 approximate, left = gen.integer(0, 1), op.endswith("V3Backward") and gen.chance(0.5)
-                function = gelu if approximate else gelu_tanh
+                function = gelu_tanh if approximate else gelu
                 kept = gen.tensor(d, half, d.round(function(a if left else b)).astype(d.values))
                 run(op, g, x, kept, dim, approximate, *([left] if "V3" in op else []), out)
                 active, other = (a, b) if left else (b, a)

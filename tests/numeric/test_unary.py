@@ -9,7 +9,7 @@ import reference as ref
 from acl import Tensor, _schemas, refused, run
 from dtypes import ALL, BOOL, F16, F32, F64, FLOATS, FLOATS64, I8, I32, I64, INTS, LD, U8
 from gen import each_case
-from test_elementwise import exactly, same_bits_elsewhere, verify
+from test_elementwise import common_of_integers, exactly, same_bits_elsewhere, verify
 
 CASES = 40
 
@@ -81,13 +81,14 @@ class FloatFunctions(unittest.TestCase):
     def case(self, gen, op, r):
         inplace = "Inplace" in op
         d = gen.pick(FLOATS64 if inplace else FLOATS64 + FLOATS + INTS + (BOOL,))
-        common = d if d.kind == "f" else F32
-        shape = gen.shape(numel=200)
+        shape, common = gen.shape(numel=200), d
         if inplace:
             x = y = gen.out(d, shape, self.values(gen, d, shape))
         else:
             x = gen.drawn(d, shape, lambda s: self.values(gen, d, s))
-            y = gen.out(common if gen.chance(0.8) else gen.pick(FLOATS64), shape)
+            y = gen.out((d if d.kind == "f" else F32) if gen.chance(0.7) else gen.pick(FLOATS64), shape)
+            if d.kind != "f":
+                common = common_of_integers(op, d, y.dtype)
         values = x.get()
         run(op, *([x] if inplace else [x, y]))
         exact = r.function(exactly(common, values if d is common else common.round(values.astype(LD))))
@@ -214,6 +215,14 @@ class Classification(unittest.TestCase):
         each_case(self, "aclnnInplaceLogicalNot", CASES, case)
 
 
+class RootsOfIntegers(unittest.TestCase):
+    def test_beyond_float(self):
+        root = 2 ** 24 + 1
+        x, out = Tensor.of(I64, [3, root * root]), Tensor.empty(F64, (2,))
+        run("aclnnSqrt", x, out)
+        ref.check_equal(out.get(), [math.sqrt(3), root])
+
+
 class RoundDecimals(unittest.TestCase):
     def test_floats(self):
         def case(gen, op):
@@ -232,13 +241,26 @@ class RoundDecimals(unittest.TestCase):
         for op in ("aclnnRoundDecimals", "aclnnInplaceRoundDecimals"):
             each_case(self, op, CASES, lambda gen, op=op: case(gen, op))
 
-    def test_integers_have_none(self):
-        x, y = Tensor.of(I64, np.array([15, -7])), Tensor.empty(I64, (2,))
-        run("aclnnRoundDecimals", x, 0, y)
-        ref.check_equal(y.get(), x.get())
-        code, message = refused("aclnnRoundDecimals", x, 1, y)
-        self.assertEqual(code, 161002)
-        self.assertIn("decimals is 1", message)
+    def test_integers(self):
+        """They have no decimals; ties go to the even multiple."""
+        def case(gen, op):
+            d, decimals = gen.pick((I32, I64)), gen.integer(-4, 2)
+            shape = gen.shape()
+            x = gen.out(d, shape, gen.pick((5, 1)) * gen.values(d, shape, limit=20000))
+            y = x if "Inplace" in op else gen.out(d, shape)
+            values = x.get()
+            run(op, *([x, decimals] if y is x else [x, decimals, y]))
+            tens = 10 ** max(-decimals, 0)
+            ref.check_equal(y.get(), (np.rint(values / LD(tens)) * tens).astype(d.values), f"{op} {decimals}")
+        for op in ("aclnnRoundDecimals", "aclnnInplaceRoundDecimals"):
+            each_case(self, op, CASES, lambda gen, op=op: case(gen, op))
+        for d, decimals, values, expected in (
+                (I32, -9, [d_ * 10 ** 8 for d_ in (5, -5, 15, -15, 20, 1)], [0, 0, 2 * 10 ** 9, -2 * 10 ** 9, 2 * 10 ** 9, 0]),
+                (I32, -10, [2 ** 31 - 1, -2 ** 31], [0, 0]), (I64, -19, [2 ** 63 - 1], [0]), (I64, -2 ** 63, [7], [0]),
+                (I64, -18, [2 ** 63 - 1, 5 * 10 ** 17, 15 * 10 ** 17 - 1], [9 * 10 ** 18, 0, 10 ** 18])):
+            y = Tensor.empty(d, (len(values),))
+            run("aclnnRoundDecimals", Tensor.of(d, np.array(values)), decimals, y)
+            ref.check_equal(y.get(), expected, f"{decimals} of {d}")
 
 
 class Errors(unittest.TestCase):
@@ -248,6 +270,7 @@ class Errors(unittest.TestCase):
                 ("aclnnSin", (x, Tensor.empty(F32, (3, 2))), "out has shape"),
                 ("aclnnErf", (x, Tensor.empty(I32, (2, 3))), "out has dtype INT32"),
                 ("aclnnInplaceExp2", (Tensor.empty(I8, (2,)),), "selfRef has dtype INT8"),
+                ("aclnnRoundDecimals", (Tensor.empty(BOOL, (2,)), 1, Tensor.empty(BOOL, (2,))), "decimals is 1"),
                 ("aclnnFloor", (Tensor.empty(F16, (2,)), Tensor.empty(U8, (2,))), "out has dtype UINT8")):
             code, message = refused(op, *args)
             self.assertEqual(code, 161002, op)

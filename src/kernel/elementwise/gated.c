@@ -102,9 +102,9 @@ static status check_call(const executor *e, const op_arg *a, int first, const te
   c->unit = is_swiglu ? SWIGLU : GLU;
   if (!is_geglu(e)) return ST_OK;
   const int64_t approximate = a[first + 1].integer;
-  EXPECT(approximate == 0 || approximate == 1, "approximate is %jd, expected 0 (tanh) or 1 (erf)",
+  EXPECT(approximate == 0 || approximate == 1, "approximate is %jd, expected 0 (erf) or 1 (tanh)",
          (intmax_t)approximate);
-  c->unit = approximate ? GEGLU : GEGLU_TANH;
+  c->unit = approximate ? GEGLU_TANH : GEGLU;
   if (e->op->schema[first + 2].kind == ARG_BOOL && a[first + 2].boolean) c->unit.activated_half = 0;
   return ST_OK;
 }

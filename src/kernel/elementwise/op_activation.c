@@ -23,12 +23,36 @@ status prepare_gelu_v2(executor *e, const op_arg *a) {
   return elementwise_prepare(e, is_tanh ? EW_gelu_tanh_backward : EW_gelu_backward, &c);
 }
 
-/* The threshold, before the last, may not be negative. */
-status prepare_softshrink(executor *e, const op_arg *a) {
-  const int at = e->op->n_args - 2;
-  const double threshold = scalar_real(a[at].scalar);
+static status expect_not_negative(const executor *e, const op_arg *a, int at, const char *when) {
+  const double value = scalar_real(a[at].scalar);
+  EXPECT(!(value < 0), "%s is %g, expected 0 or more%s", e->op->schema[at].name, value, when);
+  return ST_OK;
+}
+
+static status check_limits(const executor *e, const op_arg *a) {
+  switch (e->op->variant) {
+  case EW_shrink:
+  case EW_softshrink: return expect_not_negative(e, a, 1, "");
+  case EW_shrink_backward: return expect_not_negative(e, a, 2, "");
+  case EW_elu_backward: return a[4].boolean ? expect_not_negative(e, a, 1, " as isResult is true") : ST_OK;
+  case EW_leaky_relu_backward: return a[3].boolean ? expect_not_negative(e, a, 2, " as selfIsResult is true") : ST_OK;
+  case EW_celu: {
+    const double alpha = scalar_real(a[1].scalar);
+    EXPECT(alpha < 0 || alpha > 0, "alpha is %g, expected a number that is not 0", alpha);
+    return ST_OK;
+  }
+  default: {
+    const double min = scalar_real(a[1].scalar), max = scalar_real(a[2].scalar);
+    EXPECT(!(min > max), "clipValueMax is %g, expected clipValueMin, which is %g, or more", max, min);
+    return ST_OK;
+  }
+  }
+}
+
+/* Functions whose scalars have limits. */
+status prepare_limited(executor *e, const op_arg *a) {
   elementwise_call c;
-  EXPECT(threshold >= 0, "%s is %g, expected 0 or more", e->op->schema[at].name, threshold);
+  TRY(check_limits(e, a));
   elementwise_call_of(e->op, a, &c);
   return elementwise_prepare(e, e->op->variant, &c);
 }
@@ -47,14 +71,21 @@ status prepare_log_sigmoid(executor *e, const op_arg *a) {
   return elementwise_prepare(e, e->op->variant, &c);
 }
 
-/* To so many decimals; below 0 to tens, hundreds. */
+/* To so many decimals; below 0 to tens, hundreds. Integers have no decimals, and are 0 to powers of 10 beyond their type. */
 status prepare_round_decimals(executor *e, const op_arg *a) {
   const int64_t decimals = a[1].integer;
+  const int dtype = a[0].tensor->dtype;
   elementwise_call c;
   elementwise_call_of(e->op, a, &c);
-  EXPECT(decimals == 0 || dtype_is_float(a[0].tensor->dtype), "decimals is %jd, expected 0 for dtype %s",
-         (intmax_t)decimals, dtype_name(a[0].tensor->dtype));
-  if (decimals == 0) return elementwise_prepare(e, EW_round, &c);
+  EXPECT(decimals == 0 || dtype_is_float(dtype) || dtype_is_integer(dtype), "decimals is %jd, expected 0 for dtype %s",
+         (intmax_t)decimals, dtype_name(dtype));
+  if (decimals == 0 || (decimals > 0 && dtype_is_integer(dtype))) return elementwise_prepare(e, EW_round, &c);
+  if (dtype_is_integer(dtype)) {
+    const int64_t most = compute_type_of(dtype) == COMPUTE_I64 ? 18 : 9;
+    c.n_parameters = 1;
+    c.parameter[0] = (elementwise_parameter){.number = decimals < -most ? 0 : pow(10, -(double)decimals)};
+    return elementwise_prepare(e, EW_round_integers, &c);
+  }
   c.n_parameters = 2;
   c.parameter[0] = (elementwise_parameter){.number = pow(10, fabs((double)decimals))};
   c.parameter[1] = (elementwise_parameter){.number = decimals < 0};

@@ -23,6 +23,8 @@ enum {
   SCALAR_WIDENS = 512,  /* integers and an integer scalar are computed in a type that has both */
   SCALAR_STORED = 1024, /* the first scalar is what the common type has of it, half-precision too */
   FACTOR_LAST = 2048,   /* the last scalar is a factor, of no higher kind than what it multiplies */
+  TO_SELF = 4096,       /* in place, integers take what they become as floats, truncated */
+  SAME_SHAPES = 8192,   /* nothing is broadcast */
 };
 
 static const uint16_t traits[N_EW] = {
@@ -36,8 +38,14 @@ static const uint16_t traits[N_EW] = {
     [EW_elu... EW_celu] = SLOW,
     [EW_selu] = SLOW | TO_INTEGER,
     [EW_hardsigmoid] = TO_INTEGER,
-    [EW_selu_backward] = TO_INTEGER,
-    [EW_gelu_backward... EW_log_sigmoid_backward] = SLOW,
+    [EW_elu_backward] = SAME_SHAPES,
+    [EW_selu_backward] = TO_INTEGER | SAME_SHAPES,
+    [EW_gelu_backward... EW_gelu_tanh_backward] = SLOW,
+    [EW_silu_backward... EW_swish_backward] = SLOW | SAME_SHAPES,
+    [EW_mish_backward] = SLOW,
+    [EW_softplus_backward... EW_log_sigmoid_backward] = SLOW | SAME_SHAPES,
+    [EW_hardtanh_backward... EW_hardswish_backward] = SAME_SHAPES,
+    [EW_sqrt_backward... EW_logit_grad] = SAME_SHAPES,
     [EW_glu... EW_geglu_tanh_slope] = SLOW,
     [EW_signbit... EW_is_neg_inf] = BOOL_RESULT,
     [EW_adds] = SCALAR_TYPED | SCALAR_STORED | FACTOR_LAST,
@@ -47,9 +55,9 @@ static const uint16_t traits[N_EW] = {
     [EW_add_relu] = FACTOR_LAST,
     [EW_add_relu_narrow] = FACTOR_LAST,
     [EW_neg] = NO_BOOL,
-    [EW_muls] = SCALAR_TYPED,
+    [EW_muls] = SCALAR_TYPED | TO_SELF,
     [EW_div] = TO_INTEGER,
-    [EW_divs] = SCALAR_TYPED | TO_INTEGER,
+    [EW_divs] = SCALAR_TYPED | TO_INTEGER | TO_SELF,
     [EW_logical_not] = BOOL_RESULT,
     [EW_logical_and] = BOOL_RESULT,
     [EW_eqs] = BOOL_RESULT | SCALAR_TYPED | SCALAR_STORED,
@@ -184,6 +192,18 @@ static status expect_factor(const elementwise_call *g, int common) {
   return ST_OK;
 }
 
+/* Integers that CANN computes in double, not in float. */
+static bool is_of_doubles(int function, int common, const tensor *out) {
+  switch (function) {
+  case EW_sqrt: return common == ACL_INT64;
+  case EW_rsqrt:
+  case EW_sigmoid:
+  case EW_log1p:
+  case EW_sinh: return out->dtype == ACL_DOUBLE;
+  default: return false;
+  }
+}
+
 /* Of a call that is one of floats: who is to blame for that. */
 static const char *name_of_float(const elementwise_call *g) {
   for (int k = 0; k < g->n_inputs; ++k)
@@ -203,8 +223,9 @@ status elementwise_check_dtypes(const elementwise_call *g, int function, int *re
   int stored = t & TO_INTEGER || bool_to_float ? common : ACL_DT_UNDEFINED; /* as what the output takes it */
   /* Functions that integers don't have bring them to float; to double where a truth value hangs on their last bit. */
   if (bool_to_float || (!loop[COMPUTE_I32] && dtype_class_of(common) != CLASS_FLOAT))
-    common = t & BOOL_RESULT ? ACL_DOUBLE : ACL_FLOAT;
+    common = t & BOOL_RESULT || is_of_doubles(function, common, g->out) ? ACL_DOUBLE : ACL_FLOAT;
   if (stored == ACL_DT_UNDEFINED) stored = common;
+  if (t & TO_SELF && g->operand[0] == g->operand[1]) stored = g->out->dtype;
   if (!loop[compute_type_of(common)])
     return OP_FAIL("%s has dtype %s, expected an integer or BOOL", name_of_float(g), dtype_name(common));
   TRY(op_expect_dtype(g->out, g->out_name, DTYPES_REAL | DTYPES_COMPLEX_ANY));
@@ -216,9 +237,10 @@ status elementwise_check_dtypes(const elementwise_call *g, int function, int *re
 }
 
 /* The inputs broadcast to exactly the output's shape. */
-static status check_shapes(const elementwise_call *g) {
+static status check_shapes(const elementwise_call *g, int function) {
   int64_t dims[MAX_RANK];
   int rank = 0;
+  if (traits[function] & SAME_SHAPES) TRY(op_expect_shape(g->in[1], g->in_name[1], g->in[0]->dims, g->in[0]->rank));
   for (int k = 0; k < g->n_inputs; ++k)
     if (g->in[k]->rank > rank) rank = g->in[k]->rank;
   for (int d = 0; d < rank; ++d) dims[d] = 1;
@@ -272,7 +294,7 @@ static bool plan_contiguous(elementwise_plan *p, const elementwise_call *g, int 
   p->n_inputs = (uint8_t)g->n_inputs;
   p->rank = 1;
   p->linear = linear;
-  p->narrow = -1;
+  p->narrow = p->rounds = -1;
   p->n = p->dims[0] = g->out->n;
   for (int k = 0; k <= g->n_inputs; ++k) {
     const tensor *t = k ? g->in[k - 1] : g->out;
@@ -292,6 +314,17 @@ static void plan_any(elementwise_plan *p, const elementwise_call *g, int functio
     in[k] = &views[k + 1];
   }
   elementwise_plan_init(p, function, compute, &views[0], in, g->n_inputs);
+}
+
+/* What is narrower than what it is computed in is so before and after: integers beside 16-bit floats become such floats,
+ * and results of any narrow type are that before they go to a wider output. */
+static void plan_dtypes_between(elementwise_plan *p, const elementwise_call *g, int dtype) {
+  if (dtype_bytes(dtype) >= (p->compute == COMPUTE_I64 ? 8 : 4)) return;
+  for (int k = 0; k < g->n_inputs; ++k)
+    if (dtype_is_float(dtype) && dtype_is_integer(g->in[k]->dtype)) p->rounds = (int8_t)dtype;
+  if (traits[p->function] & BOOL_RESULT || p->function == EW_copy || dtype == g->out->dtype) return;
+  p->narrow = (int8_t)dtype;
+  p->linear = false;
 }
 
 /* The sign of a 16-bit float is a bit, which needs no conversion; two that lie side by side are a word. */
@@ -381,7 +414,7 @@ static status prepare_of_complex(executor *e, int function, const elementwise_ca
   EXPECT(complex_functions->of[function], "%s is complex, expected a real number", name);
   for (int k = 0; k < g->n_inputs; ++k) TRY(op_expect_dtype(g->in[k], g->in_name[k], DTYPES_REAL | DTYPES_COMPLEX_ANY));
   TRY(op_expect_dtype(g->out, g->out_name, magnitude ? DTYPES_FLOAT : DTYPES_COMPLEX_ANY | (truth ? DTYPES_REAL : 0)));
-  TRY(check_shapes(g));
+  TRY(check_shapes(g, function));
   return goes_by_parts(function, g) ? prepare_parts(e, function, g) : complex_prepare(e, function, g);
 }
 
@@ -405,18 +438,14 @@ status elementwise_prepare(executor *e, int function, const elementwise_call *g)
   int dtype;
   if (unlikely(complex)) return prepare_of_complex(e, function, g, complex);
   TRY(elementwise_check_dtypes(g, function, &dtype));
-  TRY(check_shapes(g));
+  TRY(check_shapes(g, function));
   const compute_type compute = compute_type_of(dtype);
   elementwise_op_plan *p = PLAN(e, elementwise_op_plan);
   if (!plan_contiguous(&p->plan, g, function, compute)) plan_any(&p->plan, g, function, compute);
   for (int k = 0; k < g->n_parameters; ++k) p->plan.parameter[k] = elementwise_value(&g->parameter[k], compute);
-  if (traits[function] & SCALAR_STORED && compute == COMPUTE_F32)
+  if (traits[function] & SCALAR_STORED && compute == COMPUTE_F32 && dtype_bytes(dtype) == 2)
     p->plan.parameter[0].f32 = (float)elementwise_stored(scalar_real(g->parameter[0].scalar), dtype);
-  if (!(traits[function] & BOOL_RESULT) && dtype_class_of(dtype) < CLASS_FLOAT && dtype != g->out->dtype &&
-      dtype_bytes(dtype) < (compute == COMPUTE_I64 ? 8 : 4)) {
-    p->plan.narrow = (int8_t)dtype;
-    p->plan.linear = false;
-  }
+  plan_dtypes_between(&p->plan, g, dtype);
   if (function == EW_neg && dtype_bytes(dtype) == 2 && compute == COMPUTE_F32 && dtype == g->out->dtype)
     negate_bits(&p->plan);
   uint64_t bytes = 0;

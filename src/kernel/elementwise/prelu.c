@@ -6,20 +6,19 @@
 #include "kernel/families.h"
 #include "kernel/move/check.h"
 
-/* The weights as a tensor that broadcasts to self's shape. */
+/* The weights, in whatever shape, as a tensor that broadcasts to self's. */
 static status spread_weight(const tensor *self, const tensor *weight, tensor *spread) {
   const int64_t channels = self->rank > 1 ? self->dims[1] : 1;
   char text[SHAPE_TEXT];
-  int own = 0; /* the dimension that is not 1 */
-  bool fits = weight->rank <= 1 || weight->rank == self->rank;
-  for (int d = 0; d < weight->rank; ++d) {
-    if (weight->dims[d] != 1) own = d;
-    fits &= weight->rank == 1 || d == 1 || weight->dims[d] == 1;
-  }
-  EXPECT(fits && (weight->n == 1 || weight->n == channels),
-         "weight has shape %s, expected 1 or %jd elements in one dimension, or in dimension 1",
+  EXPECT(weight->n == 1 || weight->n == channels, "weight has shape %s, expected 1 or %jd elements",
          shape_text(weight->dims, weight->rank, text), (intmax_t)channels);
-  const int64_t step = weight->rank ? weight->strides[own] : 0;
+  int64_t step = 0, n = 1; /* between weights; of those in the dimensions seen */
+  for (int d = weight->rank - 1; d >= 0; n *= weight->dims[d--]) {
+    if (n == 1) step = weight->strides[d];
+    EXPECT(weight->n <= 1 || weight->dims[d] == 1 || weight->strides[d] == step * n,
+           "weight has shape %s and other strides, expected all elements at one distance",
+           shape_text(weight->dims, weight->rank, text));
+  }
   *spread = *weight;
   spread->rank = (uint8_t)(self->rank > 1 ? self->rank - 1 : 0);
   for (int d = 0; d < spread->rank; ++d) {
@@ -80,10 +79,21 @@ static status expect_prelu_backward(const op_arg *a, const arg_schema *schema) {
   return op_expect_shape(a[GRAD_WEIGHT].tensor, "gradWeight", weight->dims, weight->rank);
 }
 
+/* Several weights lie in one dimension, or in dimension 1 of as many as self has. */
+static status expect_shape_of_weight(const tensor *weight, const tensor *self) {
+  char text[SHAPE_TEXT];
+  bool fits = weight->rank <= 1 || weight->rank == self->rank;
+  for (int d = 0; d < weight->rank; ++d) fits &= weight->rank == 1 || d == 1 || weight->dims[d] == 1;
+  EXPECT(fits, "weight has shape %s, expected all elements in one dimension, or in dimension 1",
+         shape_text(weight->dims, weight->rank, text));
+  return ST_OK;
+}
+
 status prepare_prelu_backward(executor *e, const op_arg *a) {
   const tensor *self = a[SELF].tensor, *grad_weight = a[GRAD_WEIGHT].tensor;
   tensor spread, spread_out;
   TRY(expect_prelu_backward(a, e->op->schema));
+  TRY(expect_shape_of_weight(a[WEIGHT].tensor, self));
   TRY(spread_weight(self, a[WEIGHT].tensor, &spread));
   TRY(spread_weight(self, grad_weight, &spread_out));
   prelu_backward_plan *p = e->heap = malloc(sizeof *p);

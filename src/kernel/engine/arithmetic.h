@@ -40,6 +40,13 @@ static inline int64_t trunc_div_i64(int64_t x, int64_t y) {
     for (U square = (U)x; y; y >>= 1, square *= square) result *= y & 1 ? square : 1;                                  \
     return (T)result;                                                                                                  \
   }                                                                                                                    \
+  /* The nearest multiple of y > 0, the even one of two as near; of 0 that is 0. */                                    \
+  static inline T round_to_##suffix(T x, T y) {                                                                        \
+    const T q = trunc_div_##suffix(x, y), r = fmod_##suffix(x, y);                                                     \
+    const U rest = r < 0 ? 0 - (U)r : (U)r, missing = (U)y - rest;                                                     \
+    const bool away = rest > missing || (rest == missing && q & 1);                                                    \
+    return (T)(((U)q + (away ? x < 0 ? (U)-1 : 1 : 0)) * (U)y);                                                        \
+  }                                                                                                                    \
   static inline T gcd_##suffix(T x, T y) {                                                                             \
     U a = x < 0 ? 0 - (U)x : (U)x, b = y < 0 ? 0 - (U)y : (U)y;                                                        \
     while (b) {                                                                                                        \
@@ -159,6 +166,7 @@ static inline double log1m_bounded_f64(double x) { return log1p(-x) < -100 ? -10
 #define LOG_BOUNDED(x)     _Generic((x), float : log_bounded_f32, double : log_bounded_f64)(x)
 #define LOG1M_BOUNDED(x)   _Generic((x), float : log1m_bounded_f32, double : log1m_bounded_f64)(x)
 #define GCD(x, y)          OF_INTEGERS(gcd, x, y)
+#define ROUND_TO(x, y)     OF_INTEGERS(round_to, x, y)
 #define SHIFT_LEFT(x, y)   OF_INTEGERS(shift_left, x, y)
 #define SHIFT_RIGHT(x, y)  OF_INTEGERS(shift_right, x, y)
 

@@ -110,7 +110,7 @@ void elementwise_plan_init(elementwise_plan *p, int function, compute_type compu
   p->compute = (uint8_t)compute;
   p->n_inputs = (uint8_t)n_inputs;
   p->rank = (uint8_t)out->rank;
-  p->narrow = -1;
+  p->narrow = p->rounds = -1;
   p->dtype[0] = (int8_t)out->dtype;
   p->n = 1;
   for (int d = 0; d < out->rank; ++d) {
@@ -161,13 +161,26 @@ static bool is_direct(const elementwise_plan *p, int k, int64_t n, int64_t left_
          p->strides[k][p->rank - 1] == compute_bytes[p->compute];
 }
 
+/* Loads integers as the 16-bit float that they become. */
+static void load_rounded(const elementwise_plan *p, int k, char *to, const char *from, int64_t stride, int64_t n) {
+  int64_t wide[TILE];
+  uint16_t rounded[TILE];
+  loops->load[p->dtype[k]][COMPUTE_I64](wide, from, stride, n);
+  loops->store[p->rounds][COMPUTE_I64](rounded, sizeof *rounded, wide, n);
+  loops->load[p->rounds][p->compute](to, rounded, sizeof *rounded, n);
+}
+
 /* Gathers the n elements of operand k from `at` on, row by row. */
 static void load_tile(const elementwise_plan *p, int k, place at, void *base, char *tile, int64_t n) {
   const int last = p->rank - 1;
+  const bool rounds = p->rounds >= 0 && dtype_is_integer(p->dtype[k]) && dtype_bytes(p->dtype[k]) > 1;
   for (int64_t run; n; n -= run, tile += run * compute_bytes[p->compute]) {
     const int64_t left = p->dims[last] - at.index[last];
     run = n < left ? n : left;
-    loops->load[p->dtype[k]][p->compute](tile, address(p, k, &at, base), p->strides[k][last], run);
+    if (unlikely(rounds))
+      load_rounded(p, k, tile, address(p, k, &at, base), p->strides[k][last], run);
+    else
+      loops->load[p->dtype[k]][p->compute](tile, address(p, k, &at, base), p->strides[k][last], run);
     if (n > run) advance(p, &at, run);
   }
 }
@@ -183,7 +196,7 @@ static void store_tile(const elementwise_plan *p, place at, void *base, const ch
   }
 }
 
-/* Integer results as the type that was promised holds them. */
+/* Results as the type that was promised holds them. */
 static void wrap(const elementwise_plan *p, char *result, int64_t n) {
   char narrow[TILE * sizeof(int64_t)];
   const int64_t bytes = (int64_t)dtype_bytes(p->narrow);

@@ -30,7 +30,8 @@ typedef struct {
   uint8_t compute;  /* compute_type */
   uint8_t n_inputs, rank;
   bool linear;   /* one dimension, all operands contiguous (or constant) in it: no tiles needed where types agree */
-  int8_t narrow; /* integers of this dtype: results wrap to it before they go to a wider output; else -1 */
+  int8_t narrow; /* an integer or a 16-bit float: results become it before they go to a wider output; else -1 */
+  int8_t rounds; /* a 16-bit float: integers it may not hold are rounded to it before they are used; else -1 */
   int8_t dtype[1 + ELEMENTWISE_INPUTS];
   int64_t n;
   int64_t dims[VIEW_RANK];
