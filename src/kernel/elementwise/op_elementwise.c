@@ -372,7 +372,7 @@ status elementwise_prepare(executor *e, int function, const elementwise_call *g)
   elementwise_op_plan *p = PLAN(e, elementwise_op_plan);
   if (!plan_contiguous(&p->plan, g, function, compute)) plan_any(&p->plan, g, function, compute);
   for (int k = 0; k < g->n_parameters; ++k) p->plan.parameter[k] = elementwise_value(&g->parameter[k], compute);
-  if (traits[function] & SCALAR_STORED && compute == COMPUTE_F32)
+  if (traits[function] & SCALAR_STORED && compute == COMPUTE_F32 && dtype_bytes(dtype) == 2)
     p->plan.parameter[0].f32 = (float)elementwise_stored(scalar_real(g->parameter[0].scalar), dtype);
   if (!(traits[function] & BOOL_RESULT) && dtype_class_of(dtype) < CLASS_FLOAT && dtype != g->out->dtype &&
       dtype_bytes(dtype) < (compute == COMPUTE_I64 ? 8 : 4)) {
