@@ -458,16 +458,17 @@ class Ternary(unittest.TestCase):
         x = gen.tensor(d, shape)
         low, high = sorted(gen.integer(0 if d is U8 else -20, 20) for _ in range(2))
         out = gen.out(d, shape)
+        which = gen.integer(0, 2)
         if op == "Clamp":
             kind = I64 if d.kind == "i" else gen.pick((F32, F64, I64))
-            which = gen.integer(0, 2)
             bounds = [Scalar(low, kind) if which != 1 else None, Scalar(high, kind) if which != 2 else None]
             lows, highs = (np.asarray(b.value if b else v) for b, v in zip(bounds, (-np.inf, np.inf)))
             if d.kind == "i":
                 lows, highs = (np.asarray(b.value if b else v) for b, v in zip(bounds, (d.min, d.max)))
         else:
-            bounds = [gen.drawn(d, gen.shrunk(shape), lambda s: gen.values(d, s)) for _ in range(2)]
-            lows, highs = (b.get() for b in bounds)
+            bounds = [gen.drawn(d, gen.shrunk(shape), lambda s: gen.values(d, s)) if which != k else None for k in (1, 0)]
+            ends = (d.min, d.max) if d.kind == "i" else (-np.inf, np.inf)
+            lows, highs = (b.get() if b else np.asarray(v) for b, v in zip(bounds, ends))
         run("aclnn" + op, x, *bounds, out)
         expected = np.minimum(np.maximum(x.get(), lows.astype(d.values)), highs.astype(d.values))
         ref.check_equal(out.get(), np.broadcast_to(expected, shape), op)
@@ -495,7 +496,7 @@ class Ternary(unittest.TestCase):
             kind = BOOL if d is BOOL else gen.pick((I64, F32, F64))
             expected = np.where(hit, d.values.type(value), out.get())
             given = Scalar(value, kind) if "Scalar" in op else \
-                gen.tensor(kind, gen.pick(((), (1,) if shape else ())), np.asarray(value))
+                gen.tensor(kind, (), np.asarray(value))
             run("aclnn" + op, out, mask, given)
         ref.check_equal(out.get(), np.broadcast_to(expected, shape), op)
 
@@ -515,6 +516,14 @@ class Ternary(unittest.TestCase):
         each_case(self, "Addcdiv of integers", CASES, self.of_integers)
         each_case(self, "selections", 3 * CASES, self.selections)
         each_case(self, "aclnnMaskedScale", CASES // 2, self.masked_scale)
+
+    def test_bounds_of_integers_are_cut(self):
+        for op, bounds, expected in (("Clamp", (1.5, 3.7), [1, 3]), ("Clamp", (None, 3.7), [0, 3]), ("ClampMin", (2.7,), [2, 5]), ("ClampMax", (2.7,), [0, 2]),
+                                     ("Clamp", (-np.inf, 1e10), [0, 5])):
+            out = Tensor.empty(I32, (2,))
+            given = (Scalar(v, F32) if v is not None else None for v in bounds)
+            run("aclnn" + op, Tensor.of(I32, [0, 5]), *given, out)
+            ref.check_equal(out.get(), expected, f"{op} of {bounds}")
 
     def test_ggml_clamp(self):
         out = Tensor.empty(F16, (1, 1, 2, 3))
@@ -612,7 +621,12 @@ class Refusals(unittest.TestCase):
                  [Tensor.of(I8, [1]), Tensor.of(I8, [1]), Scalar(1, F64)]),
                 ("alpha is FLOAT", "InplaceSubs", [i, one, Scalar(1, F32)]),
                 ("alpha is FLOAT, .* is BOOL", "Add", [b, b, Scalar(1, F32), b]),
-                ("clipValueMin and clipValueMax are null", "Clamp", [f, None, None, f]),
+                *((f"{name} has dtype INT32, expected one of FLOAT", op, args) for name, op, args in (
+                    ("other", "IsClose", [f, i, 0.0, 0.0, False, b]), ("end", "Lerp", [f, i, f, f]),
+                    ("weight", "Lerp", [f, f, i, f]), ("end", "InplaceLerp", [f, i, f]), ("end", "Lerps", [f, i, one, f]))),
+                ("mask has shape", "MaskedScale", [Tensor.empty(F32, (2, 2)), Tensor.empty(F32, (2,)), 1.0,
+                                                   Tensor.empty(F32, (2, 2))]),
+                ("value has 1 dimensions", "InplaceMaskedFillTensor", [f, b, f]),
                 ("other has shape", "FmodTensor", [Tensor.empty(F32, (2,)), Tensor.empty(F32, (3,)), f]),
                 ("out has shape", "Gcd", [i, i, Tensor.empty(I32, (2,))]),
                 (r"out has shape \[\], expected \[1\]", "Equal", [f, f, Tensor.empty(BOOL, ())])):
@@ -622,9 +636,10 @@ class Refusals(unittest.TestCase):
 
     def test_null(self):
         f = Tensor.of(F32, [1])
-        with self.assertRaises(AclError) as caught:
-            run("aclnnPowTensorScalar", f, None, f)
-        self.assertEqual(caught.exception.code, NULLPTR)
+        for op, args in (("PowTensorScalar", [f, None, f]), ("Clamp", [f, None, None, f]), ("ClampTensor", [f, None, None, f])):
+            with self.assertRaises(AclError) as caught:
+                run("aclnn" + op, *args)
+            self.assertEqual(caught.exception.code, NULLPTR)
 
 
 if __name__ == "__main__":

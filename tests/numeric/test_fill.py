@@ -6,7 +6,7 @@ import numpy as np
 
 import reference as ref
 from acl import INVALID, AclError, Scalar, Tensor, run
-from dtypes import (ALL, BF16, BOOL, C64, C128, F16, F32, F64, FLOATS64, I32, I64, INTS, LD, U8, computed_in)
+from dtypes import (ALL, BF16, BOOL, C64, C128, F16, F32, F64, FLOATS64, I8, I32, I64, INTS, LD, U8, computed_in)
 from gen import each_case
 
 CASES = 60
@@ -59,6 +59,17 @@ class Sequences(unittest.TestCase):
         else:
             ref.check(out.get(), exact, d, computed_in(d), ulps=1)
 
+    def test_cut_first(self):
+        """As INT64 the bounds and the step are integers before anything is computed."""
+        for op, numbers, expected in (("aclnnArange", (0.6, 5, 1.5), np.arange(5)), ("aclnnArange", (2, -2.9, -1.5), [2, 1, 0, -1]),
+                                      ("aclnnRange", (0.6, 5.9, 1.5), np.arange(6)), ("aclnnArange", (0.9, 0.1, 1), [])):
+            out = Tensor.empty(I64, (len(expected),))
+            run(op, *(Scalar(v, F64) for v in numbers), out)
+            ref.check_equal(out.get(), np.array(expected, np.int64), f"{op} of {numbers}")
+        out = Tensor.empty(I32, (3,))                                    # of the other types when they are stored
+        run("aclnnArange", *(Scalar(v, F64) for v in (0.6, 5, 1.5)), out)
+        ref.check_equal(out.get(), [0, 2, 3])
+
     def test_all(self):
         each_case(self, "aclnnLinspace", 2 * CASES, self.linspace)
         each_case(self, "aclnnLogSpace", CASES, self.logspace)
@@ -70,7 +81,11 @@ class Sequences(unittest.TestCase):
                                ("aclnnRange", [Scalar(0, I64), Scalar(4, I64), Scalar(1, I64), Tensor.empty(F32, (4,))],
                                 "out has 4 elements, expected 5"),
                                ("aclnnRange", [Scalar(0, I64), Scalar(4, I64), Scalar(0, I64), Tensor.empty(F32, (4,))],
-                                "step")):
+                                "step"),
+                               ("aclnnArange", [Scalar(0, I64), Scalar(2, I64), Scalar(0.5, F32), Tensor.empty(I32, (4,))],
+                                "step is 0.5, expected a number that is not 0, nor when it is cut"),
+                               ("aclnnArange", [Scalar(0, I64), Scalar(np.inf, F32), Scalar(1, I64), Tensor.empty(I64, (4,))],
+                                "end is inf")):
             with self.assertRaisesRegex(AclError, word) as caught:
                 run(op, *args)
             self.assertEqual(caught.exception.code, INVALID)
@@ -125,6 +140,21 @@ class Fills(unittest.TestCase):
         each_case(self, "aclnnEye", CASES, self.eye)
         each_case(self, "aclnnInplaceFillDiagonal", CASES, self.diagonal)
         each_case(self, "aclnnOneHot", CASES, self.one_hot)
+
+    def test_wrong(self):
+        for words, op, args in (
+                ("value has 1 elements in 2 dimensions", "InplaceFillTensor", [Tensor.of(F32, [1]), Tensor.of(F32, [[1]])]),
+                ("value has 2 elements in 1 dim", "InplaceFillTensor", [Tensor.of(F32, [1]), Tensor.of(F32, [1, 2])]),
+                *((f"fillValue is .*, expected a number that {name} has", "InplaceFillDiagonal",
+                   [Tensor.empty(d, (2, 2)), Scalar(v, s), False])
+                  for d, v, s, name in ((I8, 300, I64, "INT8"), (I8, -129, I64, "INT8"), (U8, 256, F32, "UINT8"),
+                                        (I64, 1e19, F64, "INT64"), (F16, 1e6, F32, "FLOAT16"), (F32, 1e40, F64, "FLOAT")))):
+            with self.subTest(words), self.assertRaisesRegex(AclError, words) as caught:
+                run("aclnn" + op, *args)
+            self.assertEqual(caught.exception.code, INVALID)
+        t = Tensor.empty(F16, (1, 1))
+        run("aclnnInplaceFillDiagonal", t, Scalar(np.inf, F32), False)
+        ref.check_equal(t.get(), [[np.inf]])
 
     def test_one_hot_wrong(self):
         def call(classes=3, axis=-1, on=None, out=None):

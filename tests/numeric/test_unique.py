@@ -305,6 +305,9 @@ class Errors(unittest.TestCase):
                 (("bins is 0",), "aclnnHistc", x, 0, Scalar(0, F32), Scalar(1, F32), row),
                 (("min is 2",), "aclnnHistc", x, 6, Scalar(2, F32), Scalar(1, F32), row),
                 (("tensors[0] has shape [6]",), "aclnnSum", TensorList([row]), x),
+                *((("out has shape [2, 3]", "dimension 0"), op, TensorList([Tensor.empty(F32, s) for s in shapes]), x)
+                  for op, shapes in (("aclnnSum", ((1, 3), (1, 3))), ("aclnnMaxN", ((3,), ())), ("aclnnMinN", ((), (1, 3))))),
+                (("tensors has dtype INT64", "FLOAT"), "aclnnMaxN", TensorList([x, Tensor.empty(I64, (2, 3))]), x),
                 (("minlength is -1",), "aclnnBincount", Tensor.empty(I32, (3,)), None, -1, Tensor.empty(I64, (3,)))):
             code, message = refused(op, *args)
             assert code == INVALID and all(w in message for w in words), (op, code, message)

@@ -75,7 +75,7 @@ static status run_cross(const executor *e, void *const *view, void *scratch) {
   return ST_OK;
 }
 
-/* self and other broadcast to out, whose dimension dim has 3 elements. */
+/* self and other broadcast to out, whose dimension that is self's dim has 3 elements. */
 static status expect_cross(const arg_schema *schema, const op_arg *a, int *dim) {
   const uint64_t complex = DTYPES_COMPLEX;
   const tensor *self = a[0].tensor, *other = a[1].tensor, *out = a[3].tensor;
@@ -84,12 +84,15 @@ static status expect_cross(const arg_schema *schema, const op_arg *a, int *dim) 
   TRY(op_expect_dtype(self, "self", DTYPES_FLOAT | DTYPES_INTEGER | complex));
   TRY(op_expect_dtype(other, "other", DTYPE_BIT(self->dtype)));
   TRY(op_expect_dtype(out, "out", DTYPE_BIT(self->dtype)));
-  TRY(op_expect_dim(a[2].integer, "dim", rank, dim));
+  EXPECT(self->rank > 0, "self has no dimensions, expected one or more");
+  TRY(op_expect_dim(a[2].integer, "dim", self->rank, dim));
+  *dim += rank - self->rank;
   for (int i = 0; i < 2; ++i)
     EXPECT(broadcasts_to(a[i].tensor, out), "%s has shape %s, expected one that broadcasts to out's, %s",
            schema[i].name, shape_text(a[i].tensor->dims, a[i].tensor->rank, is), shape_text(out->dims, out->rank, of));
-  EXPECT(out->rank == rank && rank && out->dims[*dim] == 3, "out has shape %s, expected %d dimensions, of 3 at dim %jd",
-         shape_text(out->dims, out->rank, is), rank, (intmax_t)a[2].integer);
+  EXPECT(out->rank == rank && rank && out->dims[*dim] == 3,
+         "out has shape %s, expected %d dimensions, of 3 at dimension %d", shape_text(out->dims, out->rank, is), rank,
+         *dim);
   return ST_OK;
 }
 

@@ -2,6 +2,9 @@
  * InplaceFillDiagonal. */
 #include "kernel/elementwise/fill.h"
 
+#include <math.h>
+
+#include "kernel/elementwise/elementwise_call.h"
 #include "kernel/engine/rows.h"
 #include "kernel/families.h"
 
@@ -126,7 +129,8 @@ status prepare_fill_tensor(executor *e, const op_arg *a) {
   TRY(op_expect_dtype(t, "selfRef", DTYPES_NUMBER));
   const uint64_t same = DTYPE_BIT(t->dtype), real = dtype_is_complex(t->dtype) ? 0 : DTYPES_REAL;
   TRY(op_expect_dtype(value, "value", same | real));
-  EXPECT(value->n == 1, "value has %jd elements, expected one", (intmax_t)value->n);
+  EXPECT(value->n == 1 && value->rank <= 1, "value has %jd elements in %d dimensions, expected one in one or none",
+         (intmax_t)value->n, value->rank);
   const view to = view_of(t), from = {.rank = 0, .dtype = value->dtype};
   elementwise_copy_plan(PLAN(e, elementwise_plan), &to, &from);
   executor_cost(e, (uint64_t)t->n * dtype_bytes(t->dtype), 0);
@@ -206,6 +210,14 @@ static void wrap_diagonal(diagonal_plan *p, const tensor *t) {
   p->offset[1] = whole * p->diagonal[0].strides[0];
 }
 
+/* As PyTorch has it; integers without a sign take negative ones of their width. */
+static bool overflows(double value, int dtype) {
+  const bool has_sign = dtype != ACL_UINT8 && dtype != ACL_UINT16 && dtype != ACL_UINT32 && dtype != ACL_UINT64;
+  const double end = ldexp(1, 8 * (int)dtype_bytes(dtype) - has_sign);
+  if (dtype_is_integer(dtype)) return !(value >= -end && value < end);
+  return dtype_is_float(dtype) && isfinite(value) && isinf(elementwise_stored(value, dtype));
+}
+
 status prepare_fill_diagonal(executor *e, const op_arg *a) {
   const tensor *t = a[0].tensor;
   diagonal_plan *p = PLAN(e, diagonal_plan);
@@ -216,6 +228,8 @@ status prepare_fill_diagonal(executor *e, const op_arg *a) {
   EXPECT(t->rank == 2 || (t->rank > 2 && cube),
          "selfRef has shape %s, expected two dimensions, or more of which all are the same",
          shape_text(t->dims, t->rank, text));
+  EXPECT(!overflows(scalar_real(a[1].scalar), t->dtype), "fillValue is %g, expected a number that %s has",
+         scalar_real(a[1].scalar), dtype_name(t->dtype));
   plan_diagonal(e, p, t, smaller(t->dims[0], t->dims[1]));
   TRY(fill_value_of(t, "selfRef", a[1].scalar, p->value));
   if (a[2].boolean && t->rank == 2 && t->dims[0] > t->dims[1] && t->dims[1]) wrap_diagonal(p, t);

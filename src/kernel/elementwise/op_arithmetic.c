@@ -62,15 +62,47 @@ status prepare_power(executor *e, const op_arg *a) {
   return prepare_as(e, a, function);
 }
 
+static status expect_bound(bool low, bool high) {
+  if (low || high) return ST_OK;
+  return fail(ST_OP_NULL, "clipValueMin and clipValueMax are NULL, expected one of them or both");
+}
+
 /* Either bound may be absent. */
 status prepare_clamp(executor *e, const op_arg *a) {
   const bool low = a[1].scalar, high = a[2].scalar;
-  EXPECT(low || high, "%s and %s are null, expected one of them or both", e->op->schema[1].name, e->op->schema[2].name);
+  TRY(expect_bound(low, high));
   elementwise_call c;
   elementwise_call_of(e->op, a, &c);
   if (!low) c.parameter[0] = c.parameter[1];
   c.n_parameters = low + high;
   return elementwise_prepare(e, low && high ? EW_clamp : low ? EW_clamp_min : EW_clamp_max, &c);
+}
+
+/* (self, clipValueMin, clipValueMax, out): the same of tensors. */
+status prepare_clamp_tensor(executor *e, const op_arg *a) {
+  const bool low = a[1].tensor, high = a[2].tensor;
+  TRY(expect_bound(low, high));
+  elementwise_call c;
+  elementwise_call_of(e->op, a, &c);
+  if (!low) {
+    c.in[1] = c.in[2];
+    c.in_name[1] = c.in_name[2];
+    c.operand[2] = c.operand[3];
+  }
+  c.n_inputs = 1 + low + high;
+  return elementwise_prepare(e, low && high ? EW_clamp_between : low ? EW_maximum : EW_minimum, &c);
+}
+
+/* (selfRef, mask, value): one value. */
+status prepare_masked_fill_tensor(executor *e, const op_arg *a) {
+  EXPECT(a[2].tensor->rank == 0, "value has %d dimensions, expected none", a[2].tensor->rank);
+  return prepare_as(e, a, EW_masked_fill_from);
+}
+
+/* (self, mask, scale, out) */
+status prepare_masked_scale(executor *e, const op_arg *a) {
+  TRY(op_expect_shape(a[1].tensor, "mask", a[0].tensor->dims, a[0].tensor->rank));
+  return prepare_as(e, a, EW_masked_scale);
 }
 
 /* AddRelu: narrow integers wrap before they are compared with 0. */

@@ -13,7 +13,7 @@
 enum {
   BOOL_RESULT = 1,      /* stored as 0 or 1, into any dtype */
   SCALAR_TYPED = 2,     /* the first scalar takes part in the promotion */
-  SCALARS_TYPED = 4,    /* all do */
+  SCALARS_TYPED = 4,    /* all do, which are bounds */
   SLOW = 8,             /* some 2 ns an element rather than memory speed */
   NO_BOOL = 16,         /* truth values are refused */
   CONDITION_FIRST = 32, /* the first tensor is a condition: bool or uint8, no part of the promotion */
@@ -22,6 +22,7 @@ enum {
   BOOL_TO_FLOAT = 256,  /* of truth values alone a float, which may be stored as anything */
   SCALAR_WIDENS = 512,  /* integers and an integer scalar are computed in a type that has both */
   SCALAR_STORED = 1024, /* the first scalar is what the common type has of it, half-precision too */
+  ALIKE = 4096,         /* the tensors' dtypes are one */
   FACTOR_LAST = 2048,   /* the last scalar is a factor, of no higher kind than what it multiplies */
   TO_SELF = 4096,       /* in place, integers take what they become as floats, truncated */
   SAME_SHAPES = 8192,   /* nothing is broadcast */
@@ -106,7 +107,9 @@ static const uint16_t traits[N_EW] = {
     [EW_xlogy] = SLOW | TO_INTEGER,
     [EW_xlogys] = SLOW | SCALAR_TYPED,
     [EW_xlogy_of] = SLOW | SCALAR_TYPED,
-    [EW_is_close] = BOOL_RESULT,
+    [EW_is_close] = BOOL_RESULT | ALIKE,
+    [EW_lerp] = ALIKE,
+    [EW_lerps] = ALIKE,
     [EW_approximately] = BOOL_RESULT,
     [EW_where] = CONDITION_FIRST,
     [EW_masked_fill] = MASK_SECOND,
@@ -157,7 +160,8 @@ static status promote_tensors(const elementwise_call *g, int function, int *comm
   *common = ACL_DT_UNDEFINED;
   for (int k = 0; k < g->n_inputs; ++k) {
     const bool condition = t & CONDITION_FIRST ? k == 0 : t & MASK_SECOND && k == 1;
-    TRY(op_expect_dtype(g->in[k], g->in_name[k], condition ? DTYPE_BIT(ACL_BOOL) | DTYPE_BIT(ACL_UINT8) : DTYPES_REAL));
+    const uint64_t allowed = condition ? DTYPE_BIT(ACL_BOOL) | DTYPE_BIT(ACL_UINT8) : DTYPES_REAL;
+    TRY(op_expect_dtype(g->in[k], g->in_name[k], allowed & (k && t & ALIKE ? DTYPE_BIT(g->in[0]->dtype) : allowed)));
     if (condition || (t & MASK_SECOND && k > 1)) continue;
     *common = *common == ACL_DT_UNDEFINED ? g->in[k]->dtype : dtype_promote(*common, g->in[k]->dtype);
   }
@@ -172,9 +176,12 @@ static bool scalar_widens(const elementwise_call *g, int function, int common) {
   return s->integer != (int32_t)s->integer || (!(traits[function] & BOOL_RESULT) && g->out->dtype != common);
 }
 
-/* Scalars count only where their kind is higher: floats make float, integers int64. */
+/* Scalars count only where their kind is higher: floats make float, integers int64. Bounds of integers that are stored
+ * as such are cut. */
 static void promote_scalars(const elementwise_call *g, int function, int *common) {
-  const int n = traits[function] & SCALARS_TYPED ? g->n_parameters : traits[function] & SCALAR_TYPED ? 1 : 0;
+  const bool are_bounds = traits[function] & SCALARS_TYPED;
+  const int n = are_bounds ? g->n_parameters : traits[function] & SCALAR_TYPED ? 1 : 0;
+  if (are_bounds && dtype_is_integer(*common) && dtype_is_integer(g->out->dtype)) return;
   for (int k = 0; k < n; ++k) {
     const dtype_class of_scalar = dtype_class_of(g->parameter[k].scalar->dtype);
     if (of_scalar > dtype_class_of(*common)) *common = of_scalar == CLASS_FLOAT ? ACL_FLOAT : ACL_INT64;
@@ -262,13 +269,16 @@ static status check_shapes(const elementwise_call *g, int function) {
   return op_expect_shape(g->out, g->out_name, dims, rank);
 }
 
+static int32_t saturated(int64_t x) { return x > INT32_MAX ? INT32_MAX : x < INT32_MIN ? INT32_MIN : (int32_t)x; }
+
 compute_value elementwise_value(const elementwise_parameter *p, compute_type compute) {
   const double real = p->scalar ? scalar_real(p->scalar) : p->number;
+  const bool is_float = !p->scalar || dtype_class_of(p->scalar->dtype) >= CLASS_FLOAT;
   const int64_t integer = p->scalar ? scalar_integer(p->scalar) : fabs(real) < 0x1p63 ? (int64_t)real : 0;
   switch (compute) {
   case COMPUTE_F32: return (compute_value){.f32 = (float)real};
   case COMPUTE_F64: return (compute_value){.f64 = real};
-  case COMPUTE_I32: return (compute_value){.i32 = (int32_t)integer};
+  case COMPUTE_I32: return (compute_value){.i32 = is_float ? saturated(integer) : (int32_t)integer};
   default: return (compute_value){.i64 = integer};
   }
 }

@@ -85,8 +85,7 @@ static void plan_sequence(executor *e, sequence_plan *p, const tensor *out, bool
  * some callers (ggml) compute the length in. */
 static status expect_length(const scalar *start, const scalar *end, const scalar *step, bool inclusive, int64_t n) {
   const double first = scalar_real(start), last = scalar_real(end), by = scalar_real(step);
-  EXPECT(by != 0 && isfinite(by), "step is %g, expected a number that is not 0", by);
-  EXPECT(isfinite(first) && isfinite(last) && (last - first == 0 || (last > first) == (by > 0)),
+  EXPECT(last - first == 0 || (last > first) == (by > 0),
          "start is %g, end %g, step %g, expected steps that lead from start to end", first, last, by);
   const double steps = (last - first) / by;
   const float float_steps = ((float)last - (float)first) / (float)by;
@@ -101,12 +100,30 @@ static status expect_length(const scalar *start, const scalar *end, const scalar
   return ST_OK;
 }
 
+/* Finite numbers, and a step that is one of integers among such. */
+static status expect_numbers(const op *o, const op_arg *a, const tensor *out) {
+  const bool of_integers = dtype_is_integer(out->dtype);
+  TRY(expect_real(o, a, 3));
+  for (int i = 0; i < 3; ++i)
+    EXPECT(isfinite(scalar_real(a[i].scalar)), "%s is %g, expected a finite number", o->schema[i].name,
+           scalar_real(a[i].scalar));
+  const double step = scalar_real(a[2].scalar);
+  EXPECT(of_integers ? scalar_integer(a[2].scalar) != 0 : step != 0, "step is %g, expected a number that is not 0%s",
+         step, of_integers ? ", nor when it is cut, as out is of integers" : "");
+  return ST_OK;
+}
+
+/* In int64 all three are cut first. */
 status prepare_arange(executor *e, const op_arg *a) {
-  const scalar *start = a[0].scalar, *end = a[1].scalar, *step = a[2].scalar;
   const tensor *out = a[3].tensor;
   sequence_plan *p = PLAN(e, sequence_plan);
+  scalar number[3];
   TRY(op_expect_dtype(out, "out", DTYPES_FLOAT | DTYPES_INTEGER));
-  TRY(expect_real(e->op, a, 3));
+  TRY(expect_numbers(e->op, a, out));
+  for (int i = 0; i < 3; ++i)
+    number[i] =
+        out->dtype == ACL_INT64 ? (scalar){.dtype = ACL_INT64, .integer = scalar_integer(a[i].scalar)} : *a[i].scalar;
+  const scalar *start = &number[0], *end = &number[1], *step = &number[2];
   TRY(expect_length(start, end, step, e->op->variant == ARANGE_INCLUSIVE, out->n));
   plan_sequence(e, p, out, is_integer(start) && is_integer(step));
   if (p->exact) {

@@ -83,6 +83,19 @@ static status expect_member(const tensor *t, uint64_t k, const tensor *out) {
   return ST_OK;
 }
 
+/* A dimension of the output is that of a tensor: it has none that only itself has. */
+static status expect_dim_of_list(const aclTensorList *list, const tensor *out, int d) {
+  bool found = false;
+  char is[SHAPE_TEXT];
+  for (uint64_t k = 0; k < list->size && !found; ++k) {
+    const int at = d - (out->rank - list->value[k]->rank);
+    found = at >= 0 && list->value[k]->dims[at] == out->dims[d];
+  }
+  EXPECT(found, "out has shape %s, expected that which the tensors broadcast to, as none has its dimension %d",
+         shape_text(out->dims, out->rank, is), d);
+  return ST_OK;
+}
+
 static compute_type compute_of_list(const aclTensorList *list, const tensor *out) {
   bool is_float = dtype_is_float(out->dtype), is_double = out->dtype == ACL_DOUBLE;
   for (uint64_t k = 0; k < list->size; ++k) {
@@ -99,7 +112,11 @@ status prepare_list(executor *e, const op_arg *a) {
   const tensor *out = a[1].tensor;
   TRY(op_expect_dtype(out, "out", DTYPES_REAL));
   EXPECT(list->size > 0, "tensors has no tensors, expected one or more");
-  for (uint64_t k = 0; k < list->size; ++k) TRY(expect_member(list->value[k], k, out));
+  for (uint64_t k = 0; k < list->size; ++k) {
+    TRY(expect_member(list->value[k], k, out));
+    if (e->op->variant != LIST_SUM) TRY(op_expect_dtype(list->value[k], "tensors", DTYPE_BIT(out->dtype)));
+  }
+  for (int d = 0; d < out->rank; ++d) TRY(expect_dim_of_list(list, out, d));
   const compute_type compute = compute_of_list(list, out);
   list_plan *p = e->heap = malloc(sizeof *p + list->size * sizeof *p->member);
   if (!p) return fail(ST_NO_HOST_MEMORY, "no host memory for a plan of %ju tensors", (uintmax_t)list->size);
