@@ -130,8 +130,9 @@ status prepare_scatter_nd(executor *e, const op_arg *a) {
 static status expect_update_shapes(const tensor *data, const tensor *indices, const tensor *updates, int axis) {
   char text[SHAPE_TEXT], of[SHAPE_TEXT];
   EXPECT(axis > 0, "axis is 0, expected another dimension");
-  EXPECT(data->n && indices->n && updates->n, "%s has no element, expected one or more",
-         data->n == 0 ? "data" : indices->n == 0 ? "indices" : "updates");
+  EXPECT(data->n, "data has no element, expected one or more");
+  EXPECT(indices->n, "indices has no element, expected one or more");
+  EXPECT(updates->n, "updates has no element, expected one or more");
   EXPECT(updates->rank == data->rank, "updates has %d dimensions, expected those of data, %d", updates->rank,
          data->rank);
   EXPECT(indices->rank <= 1 || (indices->rank == 2 && indices->dims[1] == 2),

@@ -16,7 +16,7 @@ typedef struct {
   uint8_t compute;
   int dim;
   int values_result, counts_result, inverse_result; /* in the executor's results */
-  uint64_t entries, spare, order;   /* offsets in the workspace */
+  uint64_t entries, spare, order;                   /* offsets in the workspace */
 } unique_plan;
 
 static status unique_set_counts(const executor *e, const unique_plan *p, int64_t n_values) {
@@ -247,8 +247,8 @@ static status unique_slices_run(const executor *e, void *const *view_at, void *s
 
 typedef struct {
   const tensor *self, *values, *inverse, *counts; /* the last two NULL: not wanted */
-  bool sorts, any_shape; /* any_shape: as fit_shapes() has it */
-  int dim;               /* -1: all elements */
+  bool sorts, any_shape;                          /* any_shape: as fit_shapes() has it */
+  int dim;                                        /* -1: all elements */
 } unique_call;
 
 static status expect_outputs(const unique_call *c) {
