@@ -606,6 +606,12 @@ class Embeddings(unittest.TestCase):
             ref.check(x.get(), v * scale[:, None], d, F64, ulps=0.5, slack=np.abs(v * scale[:, None]) * LD(2) ** -45)
         each_case(self, "aclnnEmbeddingRenorm", CASES, body)
 
+    def test_renorm_to_nan(self):
+        """NaN is no limit."""
+        x = Tensor.of(F32, np.float32([[3, 4], [5, 12]]))
+        run("aclnnEmbeddingRenorm", x, Tensor.of(I64, [0, 1]), float("nan"), 2.0)
+        ref.check_equal(x.get(), np.float32([[3, 4], [5, 12]]))
+
     def test_bag(self):
         def body(gen):
             d, n, width = gen.pick(FLOATS), gen.integer(1, 12), gen.pick((1, 7, 40, 300))
