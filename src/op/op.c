@@ -198,6 +198,16 @@ status op_expect_shape(const tensor *t, const char *name, const int64_t *dims, i
                  shape_text(dims, rank, expected));
 }
 
+const tensor *op_one_as(const tensor *t, const int64_t *dims, int rank, tensor *room) {
+  bool is_one = t->n == 1 && t->rank != rank;
+  for (int d = 0; is_one && d < rank; ++d) is_one = dims[d] == 1;
+  if (likely(!is_one)) return t;
+  *room = *t;
+  room->rank = (uint8_t)rank;
+  for (int d = 0; d < rank; ++d) room->dims[d] = room->strides[d] = 1;
+  return room;
+}
+
 status op_expect_dim(int64_t value, const char *name, int rank, int *dim) {
   const int n = rank ? rank : 1;
   if (value < -n || value >= n) return OP_FAIL("%s is %jd, expected %d to %d", name, (intmax_t)value, -n, n - 1);

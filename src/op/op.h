@@ -103,6 +103,10 @@ status op_expect_one(const tensor *t, const char *name, uint64_t allowed);
 /* The tensor has exactly these dims. */
 status op_expect_shape(const tensor *t, const char *name, const int64_t *dims, int rank);
 
+/* A result of one element may have any shape of one: where t and these dims are of one element, `room` becomes t with
+ * these dims, and is returned; else t. */
+const tensor *op_one_as(const tensor *t, const int64_t *dims, int rank, tensor *room);
+
 /* A dimension of a tensor of this rank, negative counting from the end (rank 0 counts as 1); the result in *dim. */
 status op_expect_dim(int64_t value, const char *name, int rank, int *dim);
 

@@ -111,6 +111,19 @@ class Gathers(unittest.TestCase):
             ref.check_equal(out.get(), expected)
         each_case(self, "aclnnGatherV2", 2 * CASES, body)
 
+    def test_no_dimensions(self):
+        """An index of none may leave a dimension of 1; of a tensor of none out has none, however many places there are."""
+        x, one = Tensor.of(F32, np.arange(6.0).reshape(2, 3)), Tensor.of(F32, np.float32(7))
+        for op in ("aclnnGatherV2", "aclnnIndexSelect"):
+            for shape in ((1, 3), (3,)) if op == "aclnnGatherV2" else ((1, 3),):
+                out = Tensor.empty(F32, shape)
+                run(op, x, 0, Tensor.of(I64, np.int64(1)), out)
+                ref.check_equal(out.get(), x.get()[1].reshape(shape), op)
+            for places, shape in (([0, -1], ()), ([0, 0], (2,)), ([0], (1,))):
+                out = Tensor.empty(F32, shape)
+                run(op, one, 0, Tensor.of(I64, places), out)
+                ref.check_equal(out.get(), np.full(shape, 7, np.float32), op)
+
     def test_large_slices(self):
         """Slices that are moved by plans of their own: crosswise, and more than a run each."""
         rng = np.random.default_rng(1)
@@ -138,7 +151,7 @@ class Gathers(unittest.TestCase):
             axis, dim = axis_of(gen, shape)
             x = given(gen, gen.pick(MOVED), shape)
             places = [gen.integer(1, 12) if i == axis else gen.integer(1, n) for i, n in enumerate(shape)]
-            index = indices(gen, places, shape[axis] if shape else 1)
+            index = indices(gen, places, shape[axis] if shape else 1, True)
             inside = x.get()[tuple(slice(None) if i == axis else slice(0, n) for i, n in enumerate(places))]
             expected = np.take_along_axis(inside, index.get().astype(np.int64), axis) if shape else x.get()
             out = gen.out(x.dtype, places)
@@ -275,6 +288,20 @@ class Lists(unittest.TestCase):
                 expected[written] = 7
             ref.check_equal(x.get(), expected, f"{entries}")
 
+    def test_empty_is_whole(self):
+        """Any tensor without elements is ":" where an index of no places does not fit, whatever its type and rank."""
+        x = Tensor.of(F32, np.arange(12.0).reshape(3, 4))
+        for empty in (Tensor.empty(I64, (0,)), Tensor.empty(F32, (0, 3)), Tensor.empty(BOOL, (0,))):
+            out, put = Tensor.empty(F32, (3, 2)), Tensor.of(F32, x.get())
+            run("aclnnIndex", x, TensorList([empty, Tensor.of(I64, [1, 3])]), out)
+            ref.check_equal(out.get(), x.get()[:, [1, 3]], f"{empty}")
+            run("aclnnIndexPutImpl", put, TensorList([empty, Tensor.of(I64, [1, 3])]), out, True, False)
+            expected = x.get()
+            expected[:, [1, 3]] *= 2
+            ref.check_equal(put.get(), expected, f"{empty}")
+            run("aclnnIndexPutImpl", put, TensorList([empty]), x, False, False)                # ":" alone puts nothing
+            ref.check_equal(put.get(), expected, f"{empty}")
+
     def test_mask_alone(self):
         """torch_npu's x[mask], x[mask] = 0."""
         x = Tensor.of(F32, np.arange(12.0).reshape(3, 4))
@@ -378,8 +405,9 @@ class Scatters(unittest.TestCase):
             for i in np.ndindex(places):
                 expected[tuple(at[i])] = v[i]
             out, var = gen.out(d, shape), gen.again(x)
-            run("aclnnScatterNd", x, index, updates, out)
-            ref.check_equal(out.get(), expected)
+            if updates.shape:                                     # CANN refuses an element by itself, to be one of out's
+                run("aclnnScatterNd", x, index, updates, out)
+                ref.check_equal(out.get(), expected)
             run("aclnnScatterNdUpdate", var, index, updates)
             ref.check_equal(var.get(), expected)
         each_case(self, "aclnnScatterNd", 2 * CASES, body)
@@ -542,11 +570,13 @@ class Embeddings(unittest.TestCase):
         def body(gen):
             d, n, width = gen.pick(FLOATS), gen.integer(1, 12), gen.integer(1, 40)
             index = indices(gen, gen.shape(max_rank=3, numel=60), n)
+            rows = gen.pick((index.shape, index.shape, (1,) + index.shape, (index.size,), ()))   # as many as indices
+            rows = index.shape if np.prod(rows) != index.size else rows
             if gen.chance(0.3):
                 other = gen.pick((I8, U8, I16, F16, F32, F64, BOOL))
                 index = gen.out(other, index.shape, index.get() % 2 if other is BOOL else index.get())
                 n = max(n, 2)
-            grad = gen.drawn(d, index.shape + (width,), lambda s: gen.values(d, s, limit=100))
+            grad = gen.drawn(d, rows + (width,), lambda s: gen.values(d, s, limit=100))
             padding = gen.integer(0, n - 1) if gen.chance(0.5) else 2 ** 64 - 1      # -1 as clients pass it: none
             scale, i = gen.chance(0.5), index.get().ravel().astype(np.int64)
             out = gen.out(gen.pick((d, F32)), (n, width))
@@ -576,6 +606,12 @@ class Embeddings(unittest.TestCase):
             ref.check(x.get(), v * scale[:, None], d, F64, ulps=0.5, slack=np.abs(v * scale[:, None]) * LD(2) ** -45)
         each_case(self, "aclnnEmbeddingRenorm", CASES, body)
 
+    def test_renorm_to_nan(self):
+        """NaN is no limit."""
+        x = Tensor.of(F32, np.float32([[3, 4], [5, 12]]))
+        run("aclnnEmbeddingRenorm", x, Tensor.of(I64, [0, 1]), float("nan"), 2.0)
+        ref.check_equal(x.get(), np.float32([[3, 4], [5, 12]]))
+
     def test_bag(self):
         def body(gen):
             d, n, width = gen.pick(FLOATS), gen.integer(1, 12), gen.pick((1, 7, 40, 300))
@@ -591,7 +627,7 @@ class Embeddings(unittest.TestCase):
             samples = gen.drawn(d, (index.size,), lambda s: gen.values(d, s, limit=4)) \
                 if mode == 0 and gen.chance(0.5) else None
             out = gen.out(d, (bags, width))
-            told = mode != 0 or gen.chance(0.6)
+            told = gen.chance(0.7)
             of_bag, size = gen.out(I64, (index.size * told,), np.full(index.size * told, -5)), gen.out(I64, (bags,))
             largest = gen.out(I64, (bags, width) if mode == 2 else (bags,))
             run("aclnnEmbeddingBag", weight, index, offsets, False, mode, False, samples, last, padding, out, of_bag, size,
@@ -631,6 +667,7 @@ class Failures(unittest.TestCase):
                 ("GatherV2", "index[300]", x, 0, Tensor.of(I32, np.append(np.zeros(300), 7)), t(301, 4)),
                 ("Embedding", "indices[0] is -1", x, ints(-1), t(1, 4)),
                 ("Gather", "index[2] is 4", x, 1, ints([0, 1, 4]), t(1, 3)),
+                ("Gather", "index[0] is -5", x, 1, ints([-5]), t(1, 1)),
                 ("GatherNd", "indices[0] is 4", x, ints([0, 4]), True, t(1)),
                 ("Take", "index[1] is 12", x, ints(0, 12), t(2)),
                 ("Index", "indices[1] is 3", x, TensorList([ints(0, 3)]), t(2, 4)),
@@ -673,6 +710,17 @@ class Failures(unittest.TestCase):
                 ("Scatter", "reduce", t(3, 4), 0, t(1, 1, d=I64), t(1, 1), 3, t(3, 4)),
                 ("Scatter", "src", t(3, 4), 0, t(2, 2, d=I64), t(1, 1), 0, t(3, 4)),
                 ("IndexAdd", "self", t(3, 4, d=C64), 0, i, t(2, 4, d=C64), Scalar(1, I64), t(3, 4, d=C64)),
+                ("Scatter", "index has 0", t(3), 0, t(d=I64), t(1), 0, t(3)),
+                ("Scatter", "src has 0", t(3), 0, t(1, d=I64), t(), 0, t(3)),
+                ("ScatterValue", "index has 0", t(3), 0, t(d=I64), Scalar(1, F32), 0, t(3)),
+                ("ScatterNd", "updates", t(3), t(1, d=I64), t(), t(3)),
+                ("Take", "self has no element", t(0), i, t(2)),
+                ("InplacePut", "selfRef has no element", t(0), i, t(2), False),
+                ("InplaceScatterUpdate", "updates has no element", t(3, 4), i, t(2, 0), 1),
+                ("InplaceScatterUpdate", "indices has no element", t(3, 4), t(0, d=I64), t(0, 4), 1),
+                ("InplaceScatterUpdate", "data has no element", t(3, 0), i, t(2, 1), 1),
+                ("EmbeddingDenseBackward", "grad has shape [5, 2]", t(5, 2), t(2, 3, d=I64), 4, 0, False, t(4, 2)),
+                ("RepeatInterleaveTensor", "repeats", t(d=I64), 0, t(0, d=I64)),
                 ("ScatterAdd", "out", t(3, 4), 0, t(2, 2, d=I64), t(2, 2), t(3, 3)),
                 ("ScatterNd", "updates", t(3, 4), t(2, 1, d=I64), t(2, 3), t(3, 4)),
                 ("InplaceScatterUpdate", "axis", t(3, 4), i, t(2, 2), 0),

@@ -5,7 +5,7 @@ import numpy as np
 
 import reference as ref
 from acl import INVALID, NULLPTR, Tensor, refused, run
-from dtypes import ALL, BOOL, F16, F32, F64, FLOATS, FLOATS64, I32, I64, INTS, LD
+from dtypes import ALL, BF16, BOOL, F16, F32, F64, FLOATS, FLOATS64, I16, I32, I64, INTS, LD
 from gen import each_case
 
 CASES = 120
@@ -23,11 +23,16 @@ def axis_of(gen, shape):
     return axis, axis - max(len(shape), 1) if gen.chance(0.4) else axis
 
 
-def order(v, descending, axis=-1):
+def unordered(x, axis):
+    """CANN refuses bfloat16 where there is nothing to order."""
+    return x.dtype is BF16 and x.shape and x.shape[axis] == 1
+
+
+def order(v, descending, axis=-1, nan_first=False):
     """A stable order of v along the axis: by rank among the sorted distinct values, NaN last (first, descending)."""
     nan = v != v
     distinct, rank = np.unique(np.where(nan, v.dtype.type(0), v), return_inverse=True)
-    rank = np.where(nan, len(distinct), rank.reshape(v.shape)).astype(np.int64)
+    rank = np.where(nan, -1 if nan_first else len(distinct), rank.reshape(v.shape)).astype(np.int64)
     return np.argsort(-rank if descending else rank, axis=axis, kind="stable")
 
 
@@ -52,6 +57,8 @@ class Sorts(unittest.TestCase):
             run("aclnnSort", x, gen.chance(0.5), passed, descending, out, where)
             self.same(out.get(), values, "values")
             ref.check_equal(where.get(), places.reshape(x.shape).astype(where.dtype.values), "places")
+            if unordered(x, axis):
+                return
             alone = gen.out(I64, x.shape)
             run("aclnnArgsort", x, passed, descending, alone)
             ref.check_equal(alone.get(), places.reshape(x.shape))
@@ -63,10 +70,11 @@ class Sorts(unittest.TestCase):
             axis, passed = axis_of(gen, x.shape)
             descending = gen.chance(0.5)
             index = gen.tensor(I32, x.shape, gen.values(I32, x.shape))
-            places = order(np.atleast_1d(x.get()), descending, axis)
+            places = order(np.atleast_1d(x.get()), descending, axis, nan_first=not descending)
             expected = np.take_along_axis(np.atleast_1d(index.get()), places, axis).reshape(x.shape)
             out, where = gen.out(x.dtype, x.shape), gen.out(I32, x.shape)
             run("aclnnSortWithIndex", x, index, passed, descending, True, out, where)
+            self.same(out.get(), np.take_along_axis(np.atleast_1d(x.get()), places, axis).reshape(x.shape), "values")
             ref.check_equal(where.get(), expected)
         each_case(self, "aclnnSortWithIndex", CASES // 3, body)
 
@@ -97,6 +105,8 @@ class Sorts(unittest.TestCase):
             def body(gen, op=op):
                 x = drawn(gen, empty=0)
                 axis, passed = axis_of(gen, x.shape)
+                if op != "aclnnKthvalue" and unordered(x, axis):
+                    return
                 keep = gen.chance(0.5) and len(x.shape) > 0
                 v = np.atleast_1d(x.get())
                 places, n = order(v, False, axis), v.shape[axis]
@@ -120,6 +130,8 @@ class Sorts(unittest.TestCase):
     def test_median(self):
         def body(gen):
             x = drawn(gen, empty=0)
+            if unordered(x, -1):
+                return
             v = np.sort(x.get().ravel())                                   # NaN last
             numbers = v[v == v]
             plain, without = gen.out(x.dtype, ()), gen.out(x.dtype, ())
@@ -129,16 +141,41 @@ class Sorts(unittest.TestCase):
             ref.check_equal(without.get(), numbers[(len(numbers) - 1) // 2] if len(numbers) else v[0])
         each_case(self, "aclnnMedian", CASES, body)
 
+    def test_median_of_nothing(self):
+        for d, expected in ((F32, np.nan), (F64, np.nan), (I64, -2 ** 63), (I32, -2 ** 31), (I16, 0)):
+            for op in ("aclnnMedian", "aclnnNanMedian"):
+                out = Tensor.empty(d, ())
+                run(op, Tensor.empty(d, (3, 0)), out)
+                ref.check_equal(out.get(), np.array(expected, d.values), op)
+
+    def test_one_element(self):
+        """A result of one element may have any shape of one."""
+        x = Tensor.of(F32, np.float32([4, 1, 3]))
+        for shape in ((), (1,), (1, 1)):
+            def out(d):
+                return Tensor.empty(d, shape)
+            for op, value, at, *args in (("Median", 3, None), ("NanMedian", 3, None), ("Kthvalue", 1, 1, 1, 0, False),
+                                         ("Topk", 4, 0, 1, 0, True, True)):
+                values, places = out(F32), out(I64)
+                run("aclnn" + op, x, *args, values, *(() if at is None else (places,)))
+                ref.check_equal(values.get().item(), value, op)
+                if at is not None:
+                    ref.check_equal(places.get().item(), at, op)
+
     def test_errors(self):
         x, i = Tensor.of(F32, np.zeros((2, 3), np.float32)), Tensor.empty(I64, (2, 3))
-        narrow = Tensor.empty(F32, (2, 2))
+        narrow, half = Tensor.empty(F32, (2, 2)), Tensor.empty(BF16, (2, 1))
         for words, op, *args in (
                 (("dim is 2", "-2 to 1"), "aclnnSort", x, False, 2, False, x, i),
                 (("valuesOut has shape [2, 2]", "[2, 3]"), "aclnnSort", x, False, 1, False, narrow, i),
                 (("indicesOut has dtype FLOAT", "INT64"), "aclnnSort", x, False, 1, False, x, x),
                 (("k is 4", "0 to 3"), "aclnnTopk", x, 4, 1, True, True, narrow, i),
                 (("k is 0", "1 to 3"), "aclnnKthvalue", x, 0, 1, True, narrow, i),
-                (("valuesOut has dtype",), "aclnnMedian", x, Tensor.empty(F16, ()))):
+                (("valuesOut has dtype",), "aclnnMedian", x, Tensor.empty(F16, ())),
+                (("valuesOut has 2 elements",), "aclnnMedian", x, Tensor.empty(F32, (2,))),
+                (("self is BF16",), "aclnnMedian", half, Tensor.empty(BF16, ())),
+                (("self is BF16",), "aclnnMedianDim", half, 1, False, Tensor.empty(BF16, (2,)), Tensor.empty(I64, (2,))),
+                (("self is BF16",), "aclnnArgsort", half, 1, False, Tensor.empty(I64, (2, 1)))):
             code, message = refused(op, *args)
             assert code == INVALID and all(w in message for w in words), (op, code, message)
 

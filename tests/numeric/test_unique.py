@@ -4,7 +4,7 @@ import unittest
 import numpy as np
 
 import reference as ref
-from acl import AclError, INVALID, Scalar, Tensor, TensorList, contiguous, refused, run
+from acl import AclError, INVALID, NULLPTR, Scalar, Tensor, TensorList, contiguous, refused, run
 from dtypes import (ALL, BOOL, COMPLEX, F16, F32, F64, FLOATS, FLOATS64, I16, I32, I64, I8, INTS, LD, U8, computed_in)
 from gen import each_case
 
@@ -124,11 +124,26 @@ class Uniques(unittest.TestCase):
         each_case(self, "aclnnUnique2", CASES, body)
 
     def test_unwanted(self):
-        """torch_npu passes tensors of other shapes for what it does not want; null works as well."""
+        """torch_npu passes tensors of other shapes for what it does not want."""
         x, out = Tensor.of(I64, np.array([3, 1, 3])), Tensor.empty(I64, (3,))
-        for inverse, counts in ((Tensor.empty(I64, (0,)), Tensor.empty(I64, (1,))), (None, None)):
-            run("aclnnUnique2", x, True, False, False, out, inverse, counts)
-            ref.check_equal(result(out, (2,)), np.array([1, 3]))
+        run("aclnnUnique2", x, True, False, False, out, Tensor.empty(I64, (0,)), Tensor.empty(I64, (1,)))
+        ref.check_equal(result(out, (2,)), np.array([1, 3]))
+        for op, *args in (("aclnnUnique", True, False, out, None), ("aclnnUnique2", True, False, False, out, None, out),
+                          ("aclnnUniqueConsecutive", False, False, 0, out, out, None),
+                          ("aclnnUniqueDim", True, False, 0, out, None, out)):
+            self.assertEqual(refused(op, x, *args)[0], NULLPTR, op)
+
+    def test_other_shapes(self):
+        """CANN's sample of UniqueConsecutive."""
+        x = Tensor.of(F32, np.float32([[1, 2], [1, 2], [3, 4], [1, 2]]))
+        for op, values, inverse, counts, *args in (
+                ("aclnnUniqueConsecutive", [[1, 2], [3, 4], [1, 2]], [0, 0, 1, 2], [2, 1, 1], True, True),
+                ("aclnnUniqueDim", [[1, 2], [3, 4]], [0, 0, 1, 0], [3, 1], True, True)):
+            out, where, how_often, shapes = Tensor.empty(F32, (8,)), Tensor.empty(I64, (4, 2)), Tensor.empty(I64, (8,)), []
+            run(op, x, *args, 0, out, where, how_often, shapes=shapes)
+            assert shapes[1:] == [(len(counts), 2), (4,), (len(counts),)], shapes
+            for got, expected in ((out, np.float32(values)), (where, np.array(inverse)), (how_often, np.array(counts))):
+                ref.check_equal(result(got, (got.size,))[:expected.size], expected.ravel(), op)
 
     def test_consecutive(self):
         def body(gen):
@@ -209,6 +224,15 @@ class Searches(unittest.TestCase):
                 ref.check_equal(one.get(), np.searchsorted(sequence, value, side))
         each_case(self, "aclnnSearchSorted", CASES, body)
 
+    def test_search_sorted_promotes(self):
+        for d, sequence, other, values, expected in (
+                (I32, [1, 2, 3], F32, [1.5, 3, 9], [1, 2, 3]), (F32, [1, 1.5, 2], I64, [1, 2, 3], [0, 2, 3]),
+                (U8, [1, 200], I8, [-1, 100], [0, 1]), (F16, [1, 2048], I32, [2049, 2051], [1, 2])):
+            out = Tensor.empty(I64, (len(values),))
+            run("aclnnSearchSorted", Tensor.of(d, np.array(sequence)), Tensor.of(other, np.array(values)), False, False, None,
+                out)
+            ref.check_equal(out.get(), np.array(expected), f"{d} {other}")
+
     def test_is_in(self):
         def body(gen):
             d = gen.pick(FLOATS64 + INTS)
@@ -225,6 +249,11 @@ class Searches(unittest.TestCase):
         x, out = Tensor.of(F16, np.float32([0.1, 0.2])), Tensor.empty(BOOL, (2,))
         run("aclnnIsInTensorScalar", x, Scalar(0.1, F64), False, False, out)     # 0.1 as a half
         ref.check_equal(out.get(), np.array([True, False]))
+        for value, d, stored, n, found in ((0.1, F16, 0.1, 9, True), (0.1, F16, 0.1, 10, False), (300, I8, 44, 9, True),
+                                           (300, I8, 44, 10, False), (3, I8, 3, 10, True)):
+            x, one = Tensor.of(d, np.full(n, stored).astype(d.values)), Tensor.empty(BOOL, ())
+            run("aclnnIsInScalarTensor", Scalar(value, F32 if value == 0.1 else I64), x, False, False, one)
+            ref.check_equal(one.get(), np.bool_(found), f"{value} in {n}")
 
     def test_bincount(self):
         def body(gen):
@@ -239,9 +268,9 @@ class Searches(unittest.TestCase):
                 run("aclnnBincount", x, weights, length, out)
                 ref.check(out.get(), exact, out.dtype, slack=1e-12)
             else:
-                out = gen.out(I64, (n,))
+                out = gen.out(gen.pick((I64, I32, F32, F64)), (n,))
                 run("aclnnBincount", x, None, length, out)
-                ref.check_equal(out.get(), np.bincount(x.get().astype(np.int64), minlength=n))
+                ref.check_equal(out.get(), np.bincount(x.get().astype(np.int64), minlength=n).astype(out.dtype.values))
         each_case(self, "aclnnBincount", CASES, body)
         with self.assertRaisesRegex(AclError, "self has 7, expected 0 to 4"):
             run("aclnnBincount", Tensor.of(I32, np.array([1, 7])), None, 0, Tensor.empty(I64, (5,)))
@@ -263,6 +292,10 @@ class Searches(unittest.TestCase):
             run("aclnnHistc", x, bins, Scalar(low, F32), Scalar(high, F32), out)
             ref.check_equal(out.get(), out.dtype.round(expected.astype(LD)) if out.dtype.kind == "f" else expected)
         each_case(self, "aclnnHistc", CASES, body)
+        x, out = Tensor.of(I32, np.array([0, 1, 2, 3])), Tensor.empty(I32, (2,))
+        for low, high, expected in ((0.2, 0.8, (2, 2)), (0.9, 2.9, (1, 2))):          # 0 to 0: all; 0 to 2
+            run("aclnnHistc", x, 2, Scalar(low, F32), Scalar(high, F32), out)
+            ref.check_equal(out.get(), np.int32(expected))
 
     def test_lists(self):
         for op, join in (("aclnnSum", np.add), ("aclnnMaxN", np.maximum), ("aclnnMinN", np.minimum)):
@@ -296,13 +329,17 @@ class Errors(unittest.TestCase):
                 (("out has shape [6, 2]", "most results"), "aclnnNonzeroV2", x, i),
                 (("out has dtype FLOAT", "INT64"), "aclnnNonzero", x, x),
                 (("mask has dtype FLOAT",), "aclnnMaskedSelect", x, x, row),
+                (("out has 5 elements", "6"), "aclnnMaskedSelect", x, Tensor.empty(BOOL, (3,)), Tensor.empty(F32, (5,))),
+                (("out has 7 elements", "6"), "aclnnMaskedSelect", x, Tensor.empty(BOOL, (3,)), Tensor.empty(F32, (7,))),
                 (("mask has shape [4]", "[2, 3]"), "aclnnMaskedSelect", x, Tensor.empty(BOOL, (4,)), row),
-                (("valueOut has shape [2, 3]",), "aclnnUnique", x, True, False, x, None),
+                (("valueOut has shape [2, 3]",), "aclnnUnique", x, True, False, x, i),
                 (("inverseOut has shape [6, 2]",), "aclnnUnique", x, True, True, row, i),
-                (("dim is 2",), "aclnnUniqueDim", x, True, False, 2, x, None, None),
+                (("dim is 2",), "aclnnUniqueDim", x, True, False, 2, x, i, i),
                 (("out has dtype INT64", "INT32"), "aclnnSearchSorted", row, x, True, False, None,
                  Tensor.empty(I64, (2, 3))),
                 (("bins is 0",), "aclnnHistc", x, 0, Scalar(0, F32), Scalar(1, F32), row),
+                (("out has dtype FLOAT", "INT32"), "aclnnHistc", Tensor.empty(I32, (3,)), 6, Scalar(0, F32), Scalar(1, F32),
+                 row),
                 (("min is 2",), "aclnnHistc", x, 6, Scalar(2, F32), Scalar(1, F32), row),
                 (("tensors[0] has shape [6]",), "aclnnSum", TensorList([row]), x),
                 *((("out has shape [2, 3]", "dimension 0"), op, TensorList([Tensor.empty(F32, s) for s in shapes]), x)

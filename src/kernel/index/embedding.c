@@ -114,9 +114,9 @@ static status run_backward(const executor *e, void *const *at, void *scratch) {
 
 static status check_shapes(const tensor *grad, const tensor *indices, const tensor *out, int64_t n_rows) {
   char is[SHAPE_TEXT], of[SHAPE_TEXT];
-  bool fits = grad->rank == indices->rank + 1;
-  for (int d = 0; fits && d < indices->rank; ++d) fits = grad->dims[d] == indices->dims[d];
-  EXPECT(fits, "grad has shape %s, expected that of indices, %s, and one dimension more",
+  int64_t n = grad->rank ? 1 : -1;
+  for (int d = 0; d + 1 < grad->rank; ++d) n *= grad->dims[d];
+  EXPECT(n == indices->n, "grad has shape %s, expected as many rows as indices, %s, has elements",
          shape_text(grad->dims, grad->rank, is), shape_text(indices->dims, indices->rank, of));
   EXPECT(n_rows >= 0, "numWeights is %ju, expected at most %jd", (uintmax_t)n_rows, (intmax_t)INT64_MAX);
   const int64_t dims[] = {n_rows, grad->dims[grad->rank - 1]};
@@ -174,11 +174,16 @@ status prepare_embedding_dense_backward(executor *e, const op_arg *a) {
                           .extent = target->dims[0],
                           .stride = target->strides[0]};
   places_init(&p->p, (int64_t)sizeof(float), (int64_t)dtype_bytes(grad->dtype), &p->one, 1);
-  for (int d = 0; d < index->rank; ++d) {
-    p->one.step[d] = index->strides[d];
-    places_add(&p->p, index->dims[d], 0, from.strides[d]);
+  view grad_rows = from;
+  --grad_rows.rank;
+  move_space both;
+  EXPECT(space_of_reshape(&both, index, &grad_rows) && both.rank <= MAX_RANK,
+         "grad has %d dimensions, expected those of indices and one more, as one of them has gaps", grad->rank);
+  for (int d = 0; d < both.rank; ++d) {
+    p->one.step[d] = both.to[d];
+    places_add(&p->p, both.dims[d], 0, both.from[d]);
   }
-  places_add_slice(&p->p, target->dims[1], target->strides[1], from.strides[index->rank]);
+  places_add_slice(&p->p, target->dims[1], target->strides[1], from.strides[grad_rows.rank]);
   places_finish(&p->p, false);
   e->run = run_backward;
   const uint64_t read = (uint64_t)grad->n * dtype_bytes(grad->dtype),
@@ -258,7 +263,7 @@ status prepare_embedding_renorm(executor *e, const op_arg *a) {
   TRY(op_expect_dtype(indices, "indices", DTYPES_INDEX));
   EXPECT(self->rank == 2, "selfRef has %d dimensions, expected 2", self->rank);
   EXPECT(a[3].real >= 0, "normType is %g, expected 0 or more", a[3].real);
-  EXPECT(a[2].real >= 0, "maxNorm is %g, expected 0 or more", a[2].real);
+  EXPECT(!(a[2].real < 0), "maxNorm is %g, expected 0 or more", a[2].real);
   const view at = view_of(indices);
   walk_init(&p->indices, (const view *const[]){&at}, 1, at.rank);
   p->index_dtype = indices->dtype;

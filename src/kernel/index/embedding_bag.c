@@ -151,8 +151,7 @@ status prepare_embedding_bag(executor *e, const op_arg *a) {
   const int64_t n_bags = offsets->n - (a[7].boolean ? 1 : 0), dims[] = {n_bags, weight->dims[1]};
   TRY(expect_same_dtype(weight, "weight", output, "output"));
   TRY(op_expect_shape(output, "output", dims, 2));
-  /* A sum's gradient does not need it, and op-plugin passes none. */
-  const bool tells_bags = mode != MODE_SUM || offset2bag->n;
+  const bool tells_bags = offset2bag->n; /* op-plugin passes none for sums, whose gradient does not need it */
   TRY(expect_vector(offset2bag, "offset2bag", tells_bags ? indices->n : 0));
   TRY(expect_vector(bag_size, "bagSize", n_bags));
   TRY(op_expect_dtype(max_indices, "maxIndices", DTYPES_INDEX));

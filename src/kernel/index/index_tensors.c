@@ -1,5 +1,5 @@
 /* Index, IndexPutImpl: PyTorch's self[i, j, :, k], where i, j and k are tensors of integers that are broadcast together,
- * or masks, which stand for the coordinates of what is true in them. A tensor of shape [0] stands for ":". */
+ * or masks, which stand for the coordinates of what is true in them. A tensor without elements stands for ":". */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,12 +10,17 @@
 
 /* ---- what a list of tensors means -------------------------------------------------------------------------------- */
 
+/* What a tensor without elements is: ":" where it has one dimension and its type is none of indices, or self's; the same,
+ * but an index without places where it has a type of indices; ":" always, as CANN has it. */
+typedef enum { EMPTY_BY_TYPE, EMPTY_IS_INDEX, EMPTY_IS_WHOLE } empty_reading;
+
 typedef struct {
   const tensor *self;
   const aclTensorList *list;
   int n_sources, n_masks;
-  bool empty_is_index;     /* a tensor of shape [0] is an index without places */
+  empty_reading reading;
   int source_of[MAX_RANK]; /* of each dimension of self: the position in the list; -1: none, a slice */
+  bool any_number;         /* of places: only the masks' elements say it */
   int first;               /* the place dimensions' position in the result */
   int place_rank;
   int64_t place_dims[MAX_RANK]; /* a mask counts as one dimension of 1, until its number is known */
@@ -23,25 +28,42 @@ typedef struct {
 
 static bool is_index_type(int dtype) { return dtype == ACL_INT32 || dtype == ACL_INT64; }
 
-/* torch_npu passes an empty tensor of self's type. Where that is a type of indices, it may be an index of no places;
- * then the other tensors' shapes decide. */
+/* torch_npu passes an empty tensor of self's type for ":", and indices of no places as well. The other tensors' shapes
+ * decide what is meant. */
 static bool is_whole(const index_meaning *m, const tensor *t) {
-  if (t->rank != 1 || t->n) return false;
-  return !is_index_type(t->dtype) || (t->dtype == m->self->dtype && !m->empty_is_index);
+  if (t->n) return false;
+  if (m->reading == EMPTY_IS_WHOLE) return true;
+  if (t->rank != 1) return false;
+  return !is_index_type(t->dtype) || (t->dtype == m->self->dtype && m->reading == EMPTY_BY_TYPE);
 }
 
-/* Whether tensors of shape [0] and self's type are indices of no places: ":" has one type throughout a list, and nobody
- * indexes by ":" alone. */
-static bool empties_are_indices(const aclTensorList *list) {
+/* Tensors of shape [0] and self's type are indices where others are ":", which has one type throughout a list, and where
+ * they are alone, as nobody indexes by ":" alone. */
+static empty_reading likely_reading(const aclTensorList *list) {
   bool alone = true;
   for (uint64_t i = 0; i < list->size; ++i) {
     const tensor *t = list->value[i];
     if (t->rank != 1 || t->n)
       alone = false;
     else if (!is_index_type(t->dtype))
-      return true;
+      return EMPTY_IS_INDEX;
   }
-  return alone;
+  return alone ? EMPTY_IS_INDEX : EMPTY_BY_TYPE;
+}
+
+/* Understands the list so that it fits the tensor beside it, by the likeliest reading first. */
+static status find_meaning(index_meaning *m, const tensor *side, status (*fits)(index_meaning *, const tensor *)) {
+  const empty_reading likely = likely_reading(m->list);
+  const empty_reading readings[] = {likely, likely == EMPTY_BY_TYPE ? EMPTY_IS_INDEX : EMPTY_BY_TYPE, EMPTY_IS_WHOLE};
+  status st = ST_OK;
+  for (int i = 0; i < 3; ++i) {
+    m->reading = readings[i];
+    st = fits(m, side);
+    if (st != ST_OK) continue;
+    if (i) (void)fail_take();
+    return ST_OK;
+  }
+  return st;
 }
 
 static status expect_mask(const tensor *self, const tensor *mask, int i, int d) {
@@ -290,13 +312,9 @@ static status meaning_of_result(index_meaning *m, const tensor *out) {
 
 status prepare_index(executor *e, const op_arg *a) {
   const tensor *self = a[0].tensor, *out = a[2].tensor;
-  index_meaning m = {.self = self, .list = a[1].tensors, .empty_is_index = empties_are_indices(a[1].tensors)};
+  index_meaning m = {.self = self, .list = a[1].tensors};
   TRY(expect_same_dtype(self, "self", out, "out"));
-  if (meaning_of_result(&m, out) != ST_OK) {
-    m.empty_is_index = !m.empty_is_index;
-    TRY(meaning_of_result(&m, out));
-    (void)fail_take();
-  }
+  TRY(find_meaning(&m, out, meaning_of_result));
   index_places *x = e->heap = index_places_new(m.n_masks);
   if (!x) return fail(ST_NO_HOST_MEMORY, "no host memory for a plan of %d indices", m.n_sources);
   const view from = view_of(self), to = view_of(out);
@@ -345,15 +363,15 @@ static status run_put(const executor *e, void *const *at, void *scratch) {
   return ST_OK;
 }
 
-/* values broadcasts to the result; *any: only the masks' elements say how many places there are. */
-static status meaning_of_values(index_meaning *m, const tensor *values, bool *any) {
+/* values broadcasts to the result */
+static status meaning_of_values(index_meaning *m, const tensor *values) {
   char is[SHAPE_TEXT], of[SHAPE_TEXT];
   int64_t dims[2 * MAX_RANK];
   const view v = view_of(values);
   TRY(understand(m));
   int rank = result_dims(m, dims);
   number_from(m, &v, rank);
-  *any = m->n_masks && m->place_dims[m->place_rank - 1] == 1;
+  m->any_number = m->n_masks && m->place_dims[m->place_rank - 1] == 1;
   rank = result_dims(m, dims);
   bool fits = values->rank <= rank;
   for (int d = 0; fits && d < values->rank; ++d) {
@@ -369,16 +387,11 @@ status prepare_index_put(executor *e, const op_arg *a) {
   const tensor *self = a[0].tensor, *values = a[2].tensor;
   const bool accumulate = a[3].boolean;
   put_plan *s = PLAN(e, put_plan);
-  index_meaning m = {.self = self, .list = a[1].tensors, .empty_is_index = empties_are_indices(a[1].tensors)};
-  bool any;
+  index_meaning m = {.self = self, .list = a[1].tensors};
   TRY(expect_same_dtype(self, "selfRef", values, "values"));
   EXPECT(!accumulate || indexing->add[self->dtype], "selfRef has dtype %s, which has no sums here",
          dtype_name(self->dtype));
-  if (meaning_of_values(&m, values, &any) != ST_OK) {
-    m.empty_is_index = !m.empty_is_index;
-    TRY(meaning_of_values(&m, values, &any));
-    (void)fail_take();
-  }
+  TRY(find_meaning(&m, values, meaning_of_values));
   index_places *x = e->heap = index_places_new(m.n_masks);
   if (!x) return fail(ST_NO_HOST_MEMORY, "no host memory for a plan of %d indices", m.n_sources);
   s->self = view_of(self);
@@ -390,14 +403,14 @@ status prepare_index_put(executor *e, const op_arg *a) {
              side = view_of(values);
   places_init(&x->p, s->in_float ? (int64_t)sizeof(float) : (int64_t)dtype_bytes(self->dtype),
               (int64_t)dtype_bytes(self->dtype), x->source, m.n_sources);
-  x->masks.any_number = any;
+  x->masks.any_number = m.any_number;
   x->masks.expected = m.place_rank ? m.place_dims[m.place_rank - 1] : 1;
-  add_sources(e, x, &m, &target, 1, any ? -1 : x->masks.expected);
+  add_sources(e, x, &m, &target, 1, m.any_number ? -1 : x->masks.expected);
   add_dims(x, &m, &target, &side);
   int64_t dims[2 * MAX_RANK];
   uint64_t n = 1;
   for (int d = result_dims(&m, dims); d > 0; --d) n *= (uint64_t)dims[d - 1];
   executor_cost(e, n * dtype_bytes(self->dtype) * 3 + (s->in_float ? (uint64_t)self->n * 12 : 0), n * 8);
-  e->run = self->n && values->n ? run_put : run_nothing;
+  e->run = self->n && values->n && m.n_sources ? run_put : run_nothing; /* ":" alone puts nothing */
   return ST_OK;
 }

@@ -158,6 +158,7 @@ static status run_numbers(const executor *e, void *const *at, void *scratch) {
 status prepare_repeat_interleave_tensor(executor *e, const op_arg *a) {
   const tensor *repeats = a[0].tensor, *out = a[2].tensor;
   TRY(op_expect_dtype(out, "out", DTYPES_INDEX));
+  EXPECT(repeats->rank, "repeats has no dimension, expected 1");
   TRY(plan_repeats(e, repeats, 0, repeats->n, a[1].integer));
   TRY(op_expect_shape(out, "out", &a[1].integer, 1));
   view *kept = e->heap = malloc(sizeof *kept);

@@ -36,7 +36,13 @@ static status plan_scatter(executor *e, const scatter_target *t, int64_t dim_giv
   view target;
   TRY(op_expect_dtype(index_given, "index", DTYPES_INDEX));
   TRY(op_expect_dim(dim_given, "dim", t->self->rank, &dim));
-  if (src_given) TRY(expect_same_dtype(t->self, t->self_name, src_given, "src"));
+  EXPECT(index_given->rank == t->self->rank, "index has %d dimensions, expected those of %s, %d", index_given->rank,
+         t->self_name, t->self->rank);
+  if (src_given) {
+    TRY(expect_same_dtype(t->self, t->self_name, src_given, "src"));
+    EXPECT(src_given->rank == t->self->rank, "src has %d dimensions, expected those of %s, %d", src_given->rank,
+           t->self_name, t->self->rank);
+  }
   tensor room[4];
   const tensor *self = index_vector(t->self, &room[0]), *out = index_vector(t->out, &room[1]);
   const tensor *index = index_vector(index_given, &room[2]),
@@ -107,6 +113,7 @@ status prepare_scatter_nd(executor *e, const op_arg *a) {
   for (int d = 0; d < last; ++d) dims[d] = at.dims[d];
   for (int d = n; d < self->rank; ++d) dims[last + d - n] = self->dims[d];
   TRY(op_expect_shape(updates, "updates", dims, last + self->rank - n));
+  EXPECT(in_place || updates->rank, "updates has no dimension, expected 1 or more");
   view target;
   TRY(scatter_begin(e, &t, PLACES_SCATTER, n, &target));
   places *p = &PLAN(e, scatter_plan)->p;
@@ -123,6 +130,9 @@ status prepare_scatter_nd(executor *e, const op_arg *a) {
 static status expect_update_shapes(const tensor *data, const tensor *indices, const tensor *updates, int axis) {
   char text[SHAPE_TEXT], of[SHAPE_TEXT];
   EXPECT(axis > 0, "axis is 0, expected another dimension");
+  EXPECT(data->n, "data has no element, expected one or more");
+  EXPECT(indices->n, "indices has no element, expected one or more");
+  EXPECT(updates->n, "updates has no element, expected one or more");
   EXPECT(updates->rank == data->rank, "updates has %d dimensions, expected those of data, %d", updates->rank,
          data->rank);
   EXPECT(indices->rank <= 1 || (indices->rank == 2 && indices->dims[1] == 2),
@@ -237,6 +247,7 @@ status prepare_put(executor *e, const op_arg *a) {
   view target;
   TRY(op_expect_dtype(index, "index", DTYPES_INDEX));
   TRY(expect_same_dtype(self, "selfRef", source, "source"));
+  EXPECT(self->n || !index->n, "selfRef has no element, expected one or more as index has %jd", (intmax_t)index->n);
   EXPECT(source->n == index->n, "source has shape %s, expected as many elements as index, %s",
          shape_text(source->dims, source->rank, is), shape_text(index->dims, index->rank, of));
   TRY(scatter_begin(e, &t, a[3].boolean ? PLACES_ADD : PLACES_SCATTER, 1, &target));

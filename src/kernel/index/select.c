@@ -75,6 +75,19 @@ static status expect_selected(const tensor *self, int dim, const tensor *index, 
   return op_expect_shape(out, "out", dims, rank);
 }
 
+/* A tensor without dimensions has one element, which all places show: out without dimensions, as if it had the index's. */
+static const tensor *out_of_places(const tensor *self, const tensor *index, const tensor *out, tensor *room) {
+  if (self->rank || out->rank) return out;
+  *room = *out;
+  room->rank = index->rank;
+  room->n = index->n;
+  for (int d = 0; d < index->rank; ++d) {
+    room->dims[d] = index->dims[d];
+    room->strides[d] = 0;
+  }
+  return room;
+}
+
 status prepare_index_select(executor *e, const op_arg *a) {
   const tensor *index = a[2].tensor;
   int dim;
@@ -86,8 +99,8 @@ status prepare_index_select(executor *e, const op_arg *a) {
          shape_text(index->dims, index->rank, text));
   tensor room[3];
   const tensor *self = index_vector(a[0].tensor, &room[0]), *places = index_vector(index, &room[1]);
-  const tensor *out = index_vector(a[3].tensor, &room[2]);
-  TRY(expect_selected(self, dim, places, 0, a[0].tensor->rank || index->n != 1 ? a[3].tensor : out));
+  const tensor *out = out_of_places(a[0].tensor, places, a[3].tensor, &room[2]);
+  TRY(expect_selected(self, dim, places, 0, out));
   return plan_select(e, self, dim, places, "index", 0, out);
 }
 
@@ -112,9 +125,12 @@ status prepare_gather_v2(executor *e, const op_arg *a) {
   TRY(expect_same_dtype(a[0].tensor, "self", out, "out"));
   TRY(op_expect_dtype(index, "index", DTYPES_INDEX));
   TRY(op_expect_dim(a[1].integer, "dim", a[0].tensor->rank, &dim));
-  tensor room;
-  const tensor *self = index_vector(a[0].tensor, &room);
+  tensor room[3];
+  const tensor *self = index_vector(a[0].tensor, &room[0]);
   if (in_batches) TRY(batches_of(a, dim, self, index, &n_batch));
+  /* CANN's page has an index of no dimensions count as one of [1]; frameworks leave the dimension out. */
+  if (index->rank == 0 && out->rank == self->rank) index = index_vector(index, &room[1]);
+  out = out_of_places(a[0].tensor, index, out, &room[2]);
   TRY(expect_selected(self, dim, index, n_batch, out));
   return plan_select(e, self, dim, index, "index", n_batch, out);
 }
@@ -151,7 +167,6 @@ status prepare_gather(executor *e, const op_arg *a) {
          shape_text(index->dims, index->rank, is), shape_text(self->dims, self->rank, of), dim);
   const view from = view_of(self), at = view_of(vector), to = view_of(out);
   g->one = source_of(vector, "index", 1, from.dims[dim], from.strides[dim]);
-  g->one.wraps = false;
   places_init(&g->p, (int64_t)dtype_bytes(self->dtype), (int64_t)dtype_bytes(self->dtype), &g->one, 1);
   for (int d = 0; d < at.rank; ++d) {
     g->one.step[d] = at.strides[d];
@@ -201,6 +216,7 @@ status prepare_take(executor *e, const op_arg *a) {
   TRY(expect_same_dtype(self, "self", out, "out"));
   TRY(op_expect_dtype(index, "index", DTYPES_INDEX));
   TRY(op_expect_shape(out, "out", index->dims, index->rank));
+  EXPECT(self->n || !index->n, "self has no element, expected one or more as index has %jd", (intmax_t)index->n);
   linear_index *linear = e->heap = malloc(sizeof *linear);
   if (!linear) return fail(ST_NO_HOST_MEMORY, "no host memory for a plan");
   const view from = view_of(self), to = view_of(out);

@@ -110,10 +110,14 @@ typedef struct {
   int dtype; /* of all together */
 } cat_result;
 
-static bool is_number(int dtype) { return dtype >= 0 && DTYPES_NUMBER >> dtype & 1; }
+static status expect_number(const tensor *t, int i) {
+  EXPECT(t->dtype >= 0 && DTYPES_NUMBER >> t->dtype & 1, "tensors[%d] has dtype %s, expected a type of numbers", i,
+         dtype_name(t->dtype));
+  return ST_OK;
+}
 
 static status join_dtype(cat_result *r, const tensor *t, int i) {
-  EXPECT(is_number(t->dtype), "tensors[%d] has dtype %s, expected a type of numbers", i, dtype_name(t->dtype));
+  TRY(expect_number(t, i));
   const int dtype = r->dtype == ACL_DT_UNDEFINED ? t->dtype : dtype_promote(r->dtype, t->dtype);
   EXPECT(dtype != ACL_DT_UNDEFINED, "tensors[%d] has dtype %s, which has no type in common with %s before", i,
          dtype_name(t->dtype), dtype_name(r->dtype));
@@ -121,12 +125,13 @@ static status join_dtype(cat_result *r, const tensor *t, int i) {
   return ST_OK;
 }
 
-/* Joins shape and dtype of tensors[i] to the result so far. The first that is not skipped gives its shape. */
+/* Joins shape and dtype of tensors[i] to the result so far. The first that is not skipped gives its shape; those that are
+ * have no say in the dtype. */
 static status join(cat_result *r, const tensor *t, int i, int64_t dim) {
   char is[SHAPE_TEXT], expected[SHAPE_TEXT];
-  TRY(join_dtype(r, t, i));
   EXPECT(t->rank, "tensors[%d] has no dimension, expected 1 or more", i);
-  if (is_skipped(t)) return ST_OK;
+  if (is_skipped(t)) return expect_number(t, i);
+  TRY(join_dtype(r, t, i));
   if (r->rank == 0) {
     r->rank = t->rank;
     TRY(op_expect_dim(dim, "dim", t->rank, &r->dim));
@@ -147,6 +152,7 @@ static status join_all(cat_result *r, const aclTensorList *list, int64_t dim) {
   if (r->rank == 0) { /* all were skipped */
     r->rank = 1;
     r->dims[0] = 0;
+    for (uint64_t i = 0; i < list->size; ++i) TRY(join_dtype(r, list->value[i], (int)i));
     TRY(op_expect_dim(dim, "dim", 1, &r->dim));
   }
   return ST_OK;
@@ -165,7 +171,9 @@ status prepare_cat(executor *e, const op_arg *a) {
   const aclTensorList *list = a[0].tensors;
   const tensor *out = a[2].tensor;
   cat_result r = {.dtype = ACL_DT_UNDEFINED};
+  tensor room;
   TRY(join_all(&r, list, a[1].integer));
+  out = op_one_as(out, r.dims, r.rank, &room);
   TRY(expect_result(list, out, &r));
   TRY(begin_list(e, list->size));
   view to = view_of(out);
@@ -200,6 +208,8 @@ status prepare_stack(executor *e, const op_arg *a) {
     EXPECT(same_dims(t, first), "tensors[%d] has shape %s, expected %s", (int)i, shape_text(t->dims, t->rank, is),
            shape_text(first->dims, first->rank, expected));
   }
+  tensor room;
+  out = op_one_as(out, r.dims, r.rank, &room);
   TRY(expect_result(list, out, &r));
   TRY(begin_list(e, list->size));
   const view o = view_of(out);
@@ -294,11 +304,12 @@ static status split(executor *e, const tensor *self, int64_t dim, const aclIntAr
   int64_t begin = 0;
   TRY(begin_list(e, out->size));
   for (uint64_t i = 0; i < out->size; ++i) {
-    const tensor *t = out->value[i];
+    tensor room;
     const int64_t left = n - begin;
     from.dims[d] = sizes ? sizes->value[i] : left < each ? left : each;
     EXPECT(from.dims[d] >= 0 && from.dims[d] <= left, "splitSize[%d] is %jd, expected 0 to %jd", (int)i,
            (intmax_t)from.dims[d], (intmax_t)left);
+    const tensor *t = op_one_as(out->value[i], from.dims, from.rank, &room);
     TRY(expect_same_dtype(self, "self", t, "out"));
     TRY(op_expect_shape(t, "out", from.dims, from.rank));
     const view to = view_of(t);
@@ -313,7 +324,11 @@ static status split(executor *e, const tensor *self, int64_t dim, const aclIntAr
 
 status prepare_split(executor *e, const op_arg *a) {
   const int64_t each = a[1].integer;
-  EXPECT(each > 0 || (each == 0 && a[0].tensor->n == 0), "splitSections is %jd, expected 1 or more", (intmax_t)each);
+  int d;
+  TRY(op_expect_dim(a[2].integer, "dim", a[0].tensor->rank, &d));
+  const bool is_nothing = a[0].tensor->rank && a[0].tensor->dims[d] == 0;
+  EXPECT(is_nothing ? each == 0 : each > 0, "splitSections is %jd, expected %s", (intmax_t)each,
+         is_nothing ? "0 as self has nothing along dim" : "1 or more");
   return split(e, a[0].tensor, a[2].integer, NULL, each, a[3].tensors);
 }
 

@@ -194,11 +194,14 @@ static status permute(const view *v, const aclIntArray *dims, const char *name, 
 
 status prepare_permute(executor *e, const op_arg *a) {
   const tensor *self = a[0].tensor, *out = a[2].tensor;
-  const view v = view_of(self), o = view_of(out);
+  const view v = view_of(self);
   view permuted;
+  tensor room;
   TRY(expect_same_dtype(self, "self", out, "out"));
   TRY(permute(&v, a[1].ints, "dims", &permuted));
+  out = op_one_as(out, permuted.dims, permuted.rank, &room);
   TRY(op_expect_shape(out, "out", permuted.dims, permuted.rank));
+  const view o = view_of(out);
   plan_copy(e, 1, &o, 0, &permuted);
   return ST_OK;
 }
@@ -278,12 +281,11 @@ static void plan_reshape(executor *e, const view *to, const view *from) {
 
 status prepare_flatten(executor *e, const op_arg *a) {
   const tensor *self = a[0].tensor, *out = a[2].tensor;
-  const int64_t axis = a[1].integer, rank = self->rank;
   int64_t dims[2] = {1, 1};
+  int axis;
   TRY(expect_same_dtype(self, "self", out, "out"));
-  EXPECT(axis >= -rank && axis <= rank, "axis is %jd, expected %jd to %jd", (intmax_t)axis, (intmax_t)-rank,
-         (intmax_t)rank);
-  for (int d = 0; d < rank; ++d) dims[d >= (axis < 0 ? axis + rank : axis)] *= self->dims[d];
+  TRY(op_expect_dim(a[1].integer, "axis", self->rank, &axis));
+  for (int d = 0; d < self->rank; ++d) dims[d >= axis] *= self->dims[d];
   TRY(op_expect_shape(out, "out", dims, 2));
   const view v = view_of(self), o = view_of(out);
   plan_reshape(e, &o, &v);

@@ -202,6 +202,15 @@ static status read_pads(padding *p, const tensor *self, const char *name, const 
   return ST_OK;
 }
 
+/* Where something is added, no dimension of pad is left empty. */
+static status expect_some(const aclIntArray *pad, const int64_t *dims, int rank) {
+  bool adds = false;
+  for (uint64_t i = 0; i < pad->size; ++i) adds |= pad->value[i] > 0;
+  for (int d = rank - (int)pad->size / 2; adds && d < rank; ++d)
+    EXPECT(dims[d], "pad leaves nothing of dimension %d, expected 1 or more as some of pad is positive", d);
+  return ST_OK;
+}
+
 status prepare_constant_pad(executor *e, const op_arg *a) {
   const tensor *self = a[0].tensor, *out = a[3].tensor;
   const aclIntArray *pad = a[1].ints;
@@ -211,6 +220,7 @@ status prepare_constant_pad(executor *e, const op_arg *a) {
   EXPECT(pad->size % 2 == 0 && pad->size <= 2 * (uint64_t)self->rank,
          "pad has %ju elements, expected an even number of at most %d", (uintmax_t)pad->size, 2 * self->rank);
   TRY(read_pads(&p, self, "pad", pad, dims));
+  TRY(expect_some(pad, dims, self->rank));
   TRY(op_expect_shape(out, "out", dims, self->rank));
   TRY(fill_value_of(self, "self", a[2].scalar, PLAN(e, pad_plan)->value));
   p.from = view_of(self);
@@ -265,7 +275,6 @@ static const struct {
 static status expect_reach(const padding *p, int d) {
   const padded_dim *dim = &p->dims[d];
   const int64_t most = p->kind == PADDING_REFLECT ? dim->n - 1 : dim->n;
-  EXPECT(dim->n > 0, "self has no element in dimension %d, expected 1 or more", d);
   EXPECT(p->kind == PADDING_REPLICATE || (dim->before <= most && dim->after <= most),
          "padding is %jd and %jd in dimension %d, expected at most %jd", (intmax_t)dim->before, (intmax_t)dim->after, d,
          (intmax_t)most);
@@ -280,6 +289,8 @@ status pad_expect(const tensor *self, padding_kind kind, int n_padded, const acl
   EXPECT(pads->size == 2 * (uint64_t)n_padded, "padding has %ju elements, expected %d", (uintmax_t)pads->size,
          2 * n_padded);
   TRY(read_pads(&p, self, "padding", pads, dims));
+  for (int d = self->rank - n_padded - 1; d < self->rank; ++d) /* there may be no batches */
+    EXPECT(self->dims[d] > 0, "self has no element in dimension %d, expected 1 or more", d);
   for (int d = self->rank - n_padded; d < self->rank; ++d) TRY(expect_reach(&p, d));
   for (int d = 0; d < self->rank; ++d) padded[d] = p.dims[d];
   return ST_OK;

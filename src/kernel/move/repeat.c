@@ -60,14 +60,12 @@ status prepare_repeat_interleave_int_dim(executor *e, const op_arg *a) {
   int64_t dims[MAX_RANK];
   TRY(expect_same_dtype(self, "self", out, "out"));
   EXPECT(repeats >= 0, "repeats is %jd, expected 0 or more", (intmax_t)repeats);
+  EXPECT(self->rank, "self has no dimension, expected 1 or more");
   TRY(op_expect_dim(a[2].integer, "dim", self->rank, &dim));
   const view v = view_of(self), o = view_of(out);
   for (int d = 0; d < v.rank; ++d) dims[d] = v.dims[d] * (d == dim ? repeats : 1);
-  TRY(expect_output_size(a[3].integer, v.rank ? dims[dim] : repeats));
-  if (v.rank)
-    TRY(op_expect_shape(out, "out", dims, v.rank));
-  else
-    TRY(op_expect_shape(out, "out", &repeats, 1));
+  TRY(expect_output_size(a[3].integer, dims[dim]));
+  TRY(op_expect_shape(out, "out", dims, v.rank));
   move_space s = {.element_bytes = (int64_t)dtype_bytes(self->dtype)};
   for (int d = 0; d < v.rank; ++d) space_add(&s, v.dims[d], o.strides[d] * (d == dim ? repeats : 1), v.strides[d]);
   space_add(&s, repeats, o.strides[dim], 0);

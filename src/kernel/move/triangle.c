@@ -123,8 +123,10 @@ static int64_t diagonal_offset(const view *v, int64_t diagonal) {
 static status make_diagonal(executor *e, const tensor *self, int64_t diagonal, const tensor *out) {
   diagonal_plan *p = PLAN(e, diagonal_plan);
   EXPECT(diagonal > INT32_MIN && diagonal < INT32_MAX, "diagonal is %jd, expected less", (intmax_t)diagonal);
-  const int64_t side = self->n + (diagonal < 0 ? -diagonal : diagonal);
-  TRY(op_expect_shape(out, "out", (const int64_t[]){side, side}, 2));
+  const int64_t side = self->n + (diagonal < 0 ? -diagonal : diagonal), dims[] = {side, side};
+  tensor room;
+  out = op_one_as(out, dims, 2, &room);
+  TRY(op_expect_shape(out, "out", dims, 2));
   p->out = view_of(out);
   p->from = view_of(self);
   p->offset = diagonal_offset(&p->out, diagonal);
@@ -139,15 +141,18 @@ status prepare_diag(executor *e, const op_arg *a) {
   const tensor *self = a[0].tensor, *out = a[2].tensor;
   const int64_t diagonal = a[1].integer;
   TRY(expect_same_dtype(self, "self", out, "out"));
-  EXPECT(self->rank == 1 || self->rank == 2, "self has %d dimensions, expected 1 or 2", self->rank);
-  if (self->rank == 1) return make_diagonal(e, self, diagonal, out);
-  const view v = view_of(self), o = view_of(out);
+  EXPECT(self->rank <= 2, "self has %d dimensions, expected at most 2", self->rank);
+  if (self->rank < 2) return make_diagonal(e, self, diagonal, out);
+  const view v = view_of(self);
   EXPECT(diagonal >= -v.dims[0] && diagonal <= v.dims[1], "diagonal is %jd, expected %jd to %jd", (intmax_t)diagonal,
          (intmax_t)-v.dims[0], (intmax_t)v.dims[1]);
   const int64_t down = v.dims[0] + (diagonal < 0 ? diagonal : 0), across = v.dims[1] - (diagonal > 0 ? diagonal : 0);
   const view taken = {
       .rank = 1, .dtype = v.dtype, .dims = {down < across ? down : across}, .strides = {v.strides[0] + v.strides[1]}};
+  tensor room;
+  out = op_one_as(out, taken.dims, 1, &room);
   TRY(op_expect_shape(out, "out", taken.dims, 1));
+  const view o = view_of(out);
   move_space s;
   space_of_views(&s, &o, &taken);
   plan_move(e, 1, 0, 0, diagonal_offset(&v, diagonal), &s);

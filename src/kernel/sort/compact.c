@@ -208,6 +208,8 @@ status prepare_masked_select(executor *e, const op_arg *a) {
          "mask has shape %s, expected one that broadcasts with self's, %s", shape_text(mask->dims, mask->rank, is),
          shape_text(self->dims, self->rank, other));
   walk_init(&p->both, (const view *const[]){&x, &y}, 2, rank);
+  EXPECT(out->n == p->both.n, "out has %jd elements, expected %jd, those of self and mask broadcast together",
+         (intmax_t)out->n, (intmax_t)p->both.n);
   p->mask = mask_access_of(mask->dtype, p->both.strides[1][p->both.rank - 1]);
   p->room = out->dims[0];
   p->out_stride = out->strides[0] * (int64_t)dtype_bytes(out->dtype);

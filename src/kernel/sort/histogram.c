@@ -56,7 +56,7 @@ status prepare_bincount(executor *e, const op_arg *a) {
   EXPECT(a[2].integer >= 0, "minlength is %jd, expected 0 or more", (intmax_t)a[2].integer);
   EXPECT(out->n >= a[2].integer, "out has %jd elements, expected minlength, %jd, or more", (intmax_t)out->n,
          (intmax_t)a[2].integer);
-  TRY(op_expect_dtype(out, "out", weights ? DTYPES_FLOAT | DTYPES_INTEGER : DTYPES_INTEGER));
+  TRY(op_expect_dtype(out, "out", DTYPES_FLOAT | DTYPES_INTEGER));
   if (weights) {
     TRY(op_expect_dtype(weights, "weights", DTYPES_REAL));
     TRY(op_expect_shape(weights, "weights", self->dims, 1));
@@ -141,8 +141,11 @@ status prepare_histc(executor *e, const op_arg *a) {
   TRY(op_expect_dtype(out, "out", DTYPES_FLOAT | DTYPES_INTEGER));
   EXPECT(n_bins > 0, "bins is %jd, expected 1 or more", (intmax_t)n_bins);
   TRY(op_expect_shape(out, "out", &n_bins, 1));
+  EXPECT(dtype_can_cast(out->dtype, self->dtype), "out has dtype %s, expected one that converts to self's, %s",
+         dtype_name(out->dtype), dtype_name(self->dtype));
   p->low = scalar_real(a[2].scalar);
   p->high = scalar_real(a[3].scalar);
+  if (!dtype_is_float(self->dtype)) p->low = trunc(p->low), p->high = trunc(p->high);
   EXPECT(p->low <= p->high, "min is %g, expected at most max, %g", p->low, p->high);
   EXPECT(isfinite(p->low) && isfinite(p->high), "min and max are %g and %g, expected finite numbers", p->low, p->high);
   const view in = view_of(self);

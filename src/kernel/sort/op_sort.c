@@ -11,11 +11,39 @@ static status expect_countable(const tensor *self, int dim) {
   return ST_OK;
 }
 
+/* CANN has no bfloat16 here where there is nothing to order. */
+static status expect_order(const tensor *self, int dim) {
+  EXPECT(self->dtype != ACL_BF16 || !self->rank || self->dims[dim] != 1,
+         "self is %s with one element along dimension %d, expected another type or more", dtype_name(self->dtype), dim);
+  return ST_OK;
+}
+
 /* ---- sorting ----------------------------------------------------------------------------------------------------- */
 
 static void sort_row(const sort_plan *p, const char *in, void *entries, void *spare, char *const *out) {
   const bool odd = sort_pack(p, in, entries, 0, p->n, p->descending);
   sort_write(p, in, p->sort->sort(entries, spare, p->n), p->n, odd, out);
+}
+
+static int64_t count_nan(const sort_plan *p, const char *entries) {
+  const double nan = __builtin_nan("");
+  const float nan_f32 = __builtin_nanf("");
+  entry64 one;
+  int64_t count = 0;
+  p->sort->pack(&one, p->compute == COMPUTE_F32 ? (const void *)&nan_f32 : &nan, 0, 1, false);
+  for (int64_t i = 0; i < p->n; ++i) count += p->sort->same_key(entries + i * p->sort->entry_bytes, &one);
+  return count;
+}
+
+/* Ascending, with NaN first. */
+static void sort_row_nan_first(const sort_plan *p, const char *in, void *entries, void *spare, char *const *out) {
+  const bool odd = sort_pack(p, in, entries, 0, p->n, false);
+  const bool is_float = p->compute == COMPUTE_F32 || p->compute == COMPUTE_F64;
+  const int64_t n_nan = odd && is_float ? count_nan(p, entries) : 0, n = p->n - n_nan;
+  char *const behind[] = {out[0] + n_nan * p->values.along, out[1] + n_nan * p->numbers.along, out[2]};
+  const char *const sorted = p->sort->sort(entries, spare, p->n);
+  sort_write(p, in, sorted, n, odd, behind);
+  sort_write(p, in, sorted + n * p->sort->entry_bytes, n_nan, odd, out);
 }
 
 static status plan_sort(executor *e, sort_request *r, int64_t dim, const char *dim_name) {
@@ -49,10 +77,12 @@ status prepare_argsort(executor *e, const op_arg *a) {
   sort_request r = {.in = a[0].tensor, .numbers = a[3].tensor, .operand = {0, 0, 1}, .descending = a[2].boolean};
   TRY(sort_expect_dtypes(r.in, NULL, NULL, r.numbers, "out"));
   TRY(op_expect_shape(r.numbers, "out", r.in->dims, r.in->rank));
-  return plan_sort(e, &r, a[1].integer, "dim");
+  TRY(plan_sort(e, &r, a[1].integer, "dim"));
+  return expect_order(r.in, r.dim);
 }
 
-/* (x, index, axis, descending, stable, valuesOut, indicesOut): the indices are index's elements, as x's are ordered */
+/* (x, index, axis, descending, stable, valuesOut, indicesOut): the indices are index's elements, as x's are ordered;
+ * NaN comes first in either order, as CANN's page has it. */
 status prepare_sort_with_index(executor *e, const op_arg *a) {
   sort_request r = {.in = a[0].tensor,
                     .values = a[5].tensor,
@@ -65,7 +95,9 @@ status prepare_sort_with_index(executor *e, const op_arg *a) {
   TRY(op_expect_shape(r.index, "index", r.in->dims, r.in->rank));
   TRY(op_expect_shape(r.values, "valuesOut", r.in->dims, r.in->rank));
   TRY(op_expect_shape(r.numbers, "indicesOut", r.in->dims, r.in->rank));
-  return plan_sort(e, &r, a[2].integer, "axis");
+  TRY(plan_sort(e, &r, a[2].integer, "axis"));
+  if (!r.descending) PLAN(e, sort_plan)->row = sort_row_nan_first;
+  return ST_OK;
 }
 
 /* ---- the k largest or smallest ----------------------------------------------------------------------------------- */
@@ -112,6 +144,9 @@ status prepare_topk(executor *e, const op_arg *a) {
   EXPECT(k >= 0 && k <= n, "k is %jd, expected 0 to %jd, the elements along dimension %d", (intmax_t)k, (intmax_t)n,
          r.dim);
   for (int d = 0; d < r.in->rank; ++d) dims[d] = d == r.dim ? k : r.in->dims[d];
+  tensor room[2];
+  r.values = op_one_as(r.values, dims, r.in->rank, &room[0]);
+  r.numbers = op_one_as(r.numbers, dims, r.in->rank, &room[1]);
   TRY(op_expect_shape(r.values, "valuesOut", dims, r.in->rank));
   TRY(op_expect_shape(r.numbers, "indicesOut", dims, r.in->rank));
   r.n_results = k;
@@ -125,16 +160,6 @@ status prepare_topk(executor *e, const op_arg *a) {
 /* ---- one of them ------------------------------------------------------------------------------------------------- */
 
 enum { SELECT_KTH, SELECT_MEDIAN, SELECT_NAN_MEDIAN };
-
-static int64_t count_nan(const sort_plan *p, const char *entries) {
-  const double nan = __builtin_nan("");
-  const float nan_f32 = __builtin_nanf("");
-  entry64 one;
-  int64_t count = 0;
-  p->sort->pack(&one, p->compute == COMPUTE_F32 ? (const void *)&nan_f32 : &nan, 0, 1, false);
-  for (int64_t i = 0; i < p->n; ++i) count += p->sort->same_key(entries + i * p->sort->entry_bytes, &one);
-  return count;
-}
 
 /* Of two medians the lower one. NaN is the median of what has one, but for NAN_MEDIAN, which leaves it out. */
 static int64_t median_place(const sort_plan *p, const char *entries, bool odd) {
@@ -150,12 +175,12 @@ static void select_row(const sort_plan *p, const char *in, void *entries, void *
   sort_write(p, in, &found, 1, odd, out);
 }
 
-static status plan_select(executor *e, sort_request *r, int64_t dim, int64_t k, int kind, const char *values_name) {
+static status plan_select(executor *e, sort_request *r, int64_t dim, int64_t k, int kind) {
   sort_plan *p = PLAN(e, sort_plan);
   int64_t dims[MAX_RANK];
   int rank = 0;
   char text[SHAPE_TEXT];
-  TRY(sort_expect_dtypes(r->in, r->values, values_name, r->numbers, "indicesOut"));
+  TRY(sort_expect_dtypes(r->in, r->values, "valuesOut", r->numbers, "indicesOut"));
   TRY(op_expect_dim(dim, "dim", r->in->rank, &r->dim));
   TRY(expect_countable(r->in, r->dim));
   const int64_t n = r->in->rank ? r->in->dims[r->dim] : 1;
@@ -165,8 +190,15 @@ static status plan_select(executor *e, sort_request *r, int64_t dim, int64_t k, 
          (intmax_t)k, (intmax_t)n, r->dim);
   for (int d = 0; d < r->in->rank; ++d)
     if (d != r->dim || r->keep_dim) dims[rank++] = d == r->dim ? 1 : r->in->dims[d];
-  TRY(op_expect_shape(r->values, values_name, dims, rank));
-  if (r->numbers) TRY(op_expect_shape(r->numbers, "indicesOut", dims, rank));
+  tensor room[2];
+  if (kind == SELECT_KTH) {
+    r->values = op_one_as(r->values, dims, rank, &room[0]);
+    r->numbers = op_one_as(r->numbers, dims, rank, &room[1]);
+  } else {
+    TRY(expect_order(r->in, r->dim));
+  }
+  TRY(op_expect_shape(r->values, "valuesOut", dims, rank));
+  TRY(op_expect_shape(r->numbers, "indicesOut", dims, rank));
   if (!r->in->rank) r->keep_dim = false;
   r->n_results = 1;
   r->room = n;
@@ -181,15 +213,14 @@ static status plan_select(executor *e, sort_request *r, int64_t dim, int64_t k, 
 status prepare_kth(executor *e, const op_arg *a) {
   sort_request r = {
       .in = a[0].tensor, .values = a[4].tensor, .numbers = a[5].tensor, .operand = {0, 1, 2}, .keep_dim = a[3].boolean};
-  return plan_select(e, &r, a[2].integer, a[1].integer, SELECT_KTH, "valuesOut");
+  return plan_select(e, &r, a[2].integer, a[1].integer, SELECT_KTH);
 }
 
 /* (self, dim, keepDim, valuesOut, indicesOut) */
 status prepare_median_dim(executor *e, const op_arg *a) {
   sort_request r = {
       .in = a[0].tensor, .values = a[3].tensor, .numbers = a[4].tensor, .operand = {0, 1, 2}, .keep_dim = a[2].boolean};
-  return plan_select(e, &r, a[1].integer, 0, e->op->variant == MEDIAN_DIM_NAN ? SELECT_NAN_MEDIAN : SELECT_MEDIAN,
-                     "valuesOut");
+  return plan_select(e, &r, a[1].integer, 0, e->op->variant == MEDIAN_DIM_NAN ? SELECT_NAN_MEDIAN : SELECT_MEDIAN);
 }
 
 /* Of all elements, in whatever order memory has them. */
@@ -214,6 +245,18 @@ static status median_run(const executor *e, void *const *view, void *scratch) {
   return ST_OK;
 }
 
+/* Of nothing: NaN, or k for integers. */
+static status median_of_nothing(const executor *e, void *const *view, void *scratch) {
+  (void)scratch;
+  const sort_plan *p = PLAN(e, sort_plan);
+  const compute_value value = p->compute == COMPUTE_F32   ? (compute_value){.f32 = __builtin_nanf("")}
+                              : p->compute == COMPUTE_F64 ? (compute_value){.f64 = __builtin_nan("")}
+                              : p->compute == COMPUTE_I32 ? (compute_value){.i32 = (int32_t)p->k}
+                                                          : (compute_value){.i64 = p->k};
+  p->values.store(view[1], 0, &value, 1);
+  return ST_OK;
+}
+
 /* (self, out) */
 status prepare_median(executor *e, const op_arg *a) {
   const tensor *self = a[0].tensor, *out = a[1].tensor;
@@ -221,8 +264,9 @@ status prepare_median(executor *e, const op_arg *a) {
   sort_plan *p = PLAN(e, sort_plan);
   const view v = view_of(self);
   TRY(sort_expect_dtypes(self, out, out_name, NULL, NULL));
-  TRY(op_expect_shape(out, out_name, NULL, 0));
-  EXPECT(self->n > 0 && self->n <= MOST_ELEMENTS, "self has %jd elements, expected 1 to %jd", (intmax_t)self->n,
+  TRY(expect_order(self, self->rank - 1));
+  EXPECT(out->n == 1, "%s has %jd elements, expected one", out_name, (intmax_t)out->n);
+  EXPECT(self->n <= MOST_ELEMENTS, "self has %jd elements, expected at most %jd", (intmax_t)self->n,
          (intmax_t)MOST_ELEMENTS);
   const compute_type compute = sort_compute_of(self->dtype);
   walk_init(&p->rows, (const view *const[]){&v}, 1, v.rank);
@@ -235,6 +279,7 @@ status prepare_median(executor *e, const op_arg *a) {
   p->slot_bytes = 2 * (((uint64_t)p->n * (uint64_t)p->sort->entry_bytes + 63) / 64 * 64);
   p->scratch = workspace_intermediate(e, p->slot_bytes);
   executor_cost(e, (uint64_t)self->n * dtype_bytes(self->dtype), (uint64_t)self->n * 64);
-  e->run = median_run;
+  p->k = self->dtype == ACL_INT64 ? INT64_MIN : self->dtype == ACL_INT32 ? INT32_MIN : 0;
+  e->run = self->n ? median_run : median_of_nothing;
   return ST_OK;
 }

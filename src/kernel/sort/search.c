@@ -26,6 +26,8 @@ static compute_value scalar_as(const scalar *s, int dtype, compute_type compute)
 typedef struct {
   walk rows; /* operand 0: values, 1: out, 2: the sequence's rows, 3: the sorter's; the last dimension is the row */
   load_loop *load_value, *load_element;
+  load_loop *load_rounded; /* with store_rounded: both types' elements as those of a 16-bit float; NULL: not needed */
+  store_loop *store_rounded;
   store_loop *store;
   compute_value value; /* of SearchSorteds */
   int64_t n;           /* elements of a sequence */
@@ -43,14 +45,23 @@ static bool is_before(const search_plan *p, compute_value x, compute_value v) {
   }
 }
 
+static compute_value element(const search_plan *p, load_loop *load, const char *at) {
+  compute_value x;
+  uint16_t rounded;
+  load(&x, at, 0, 1);
+  if (unlikely(p->load_rounded)) {
+    p->store_rounded(&rounded, 0, &x, 1);
+    p->load_rounded(&x, &rounded, 0, 1);
+  }
+  return x;
+}
+
 static int64_t search(const search_plan *p, const char *sequence, const char *sorter, compute_value v) {
   int64_t low = 0, high = p->n;
   while (low < high) {
     const int64_t middle = low + (high - low) / 2;
     const int64_t at = sorter ? *(const int64_t *)(const void *)(sorter + middle * p->sorter_along) : middle;
-    compute_value x;
-    p->load_element(&x, sequence + at * p->along, 0, 1);
-    if (is_before(p, x, v))
+    if (is_before(p, element(p, p->load_element, sequence + at * p->along), v))
       low = middle + 1;
     else
       high = middle;
@@ -82,8 +93,8 @@ static status search_run(const executor *e, void *const *view, void *scratch) {
       const char *const sequence = c.at[2] + k * p->rows.strides[2][last];
       const char *const sorter = p->has_sorter ? c.at[3] + k * p->rows.strides[3][last] : NULL;
       if (sorter && sorter != checked) TRY(check_sorter(p, checked = sorter));
-      compute_value v = p->value;
-      if (!p->is_scalar) p->load_value(&v, c.at[0] + k * p->rows.strides[0][last], 0, 1);
+      const compute_value v =
+          p->is_scalar ? p->value : element(p, p->load_value, c.at[0] + k * p->rows.strides[0][last]);
       const int64_t found = search(p, sequence, sorter, v);
       p->store(c.at[1] + k * p->rows.strides[1][last], 0, &found, 1);
     }
@@ -139,14 +150,17 @@ static status plan_search(executor *e, search_plan *p, const tensor *sequence, c
   return ST_OK;
 }
 
-/* (sortedSequence, self, outInt32, right, sorter, out) */
+/* (sortedSequence, self, outInt32, right, sorter, out): compared in the type that both promote to */
 status prepare_search_sorted(executor *e, const op_arg *a) {
   search_plan *p = PLAN(e, search_plan);
   const tensor *sequence = a[0].tensor, *self = a[1].tensor;
+  TRY(op_expect_dtype(sequence, "sortedSequence", DTYPES_REAL));
   TRY(op_expect_dtype(self, "self", DTYPES_REAL));
-  EXPECT(self->dtype == sequence->dtype, "self has dtype %s, expected that of sortedSequence, %s",
-         dtype_name(self->dtype), dtype_name(sequence->dtype));
-  p->compute = (uint8_t)comparing(self->dtype);
+  const int dtype = dtype_promote(sequence->dtype, self->dtype);
+  const bool rounds = sequence->dtype != self->dtype && dtype_is_float(dtype) && dtype_bytes(dtype) == 2;
+  p->compute = (uint8_t)comparing(dtype);
+  p->load_rounded = rounds ? loops->load[dtype][COMPUTE_F32] : NULL;
+  p->store_rounded = loops->store[dtype][COMPUTE_F32];
   p->load_value = loops->load[self->dtype][p->compute];
   p->right = a[3].boolean;
   p->is_scalar = false;
@@ -164,6 +178,7 @@ status prepare_search_sorteds(executor *e, const op_arg *a) {
   p->compute = (uint8_t)(real ? COMPUTE_F64 : comparing(sequence->dtype));
   p->value = real ? (compute_value){.f64 = scalar_real(a[1].scalar)}
                   : scalar_as(a[1].scalar, sequence->dtype, (compute_type)p->compute);
+  p->load_rounded = NULL;
   p->right = a[3].boolean;
   p->is_scalar = true;
   return plan_search(e, p, sequence, out, a[4].tensor, out, a[2].boolean);
@@ -215,18 +230,21 @@ static status is_in_run(const executor *e, void *const *view, void *scratch) {
   return ST_OK;
 }
 
+/* The scalar is rounded to the tensor's type; CANN looks for one in many elements in the type that both promote to. */
 static status plan_is_in(executor *e, const tensor *t, const char *name, const scalar *s, bool invert,
                          const tensor *out, bool any) {
+  enum { MANY = 10 };
   is_in_plan *p = PLAN(e, is_in_plan);
   const int dtype = dtype_part(t->dtype);
   TRY(op_expect_dtype(t, name, DTYPES_REAL | DTYPES_COMPLEX));
   TRY(op_expect_dtype(out, "out", DTYPE_BIT(ACL_BOOL)));
   TRY(any ? op_expect_shape(out, "out", NULL, 0) : op_expect_shape(out, "out", t->dims, t->rank));
-  const bool real = dtype_class_of(s->dtype) >= CLASS_FLOAT && !dtype_is_float(dtype);
+  const int common = any && t->n >= MANY ? dtype_part(dtype_promote(t->dtype, s->dtype)) : dtype;
+  const bool real = dtype_class_of(s->dtype) >= CLASS_FLOAT && !dtype_is_float(common);
   const bool complex = dtype != t->dtype;
-  p->compute = (uint8_t)(real || complex ? COMPUTE_F64 : comparing(dtype));
-  p->value = real ? (compute_value){.f64 = scalar_real(s)} : scalar_as(s, dtype, (compute_type)p->compute);
-  p->imaginary = !dtype_is_complex(s->dtype) ? 0 : dtype == ACL_FLOAT ? (float)s->imaginary : s->imaginary;
+  p->compute = (uint8_t)(real || complex ? COMPUTE_F64 : comparing(common));
+  p->value = real ? (compute_value){.f64 = scalar_real(s)} : scalar_as(s, common, (compute_type)p->compute);
+  p->imaginary = !dtype_is_complex(s->dtype) ? 0 : common == ACL_FLOAT ? (float)s->imaginary : s->imaginary;
   p->part = complex ? (uint8_t)dtype_bytes(dtype) : 0;
   const view in = view_of_parts(t);
   view o = view_of(out);

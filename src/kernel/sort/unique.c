@@ -15,8 +15,8 @@ typedef struct {
   bool wants_inverse, wants_counts, sorts;
   uint8_t compute;
   int dim;
-  int values_result, counts_result; /* in the executor's results */
-  uint64_t entries, spare, order;   /* offsets in the workspace */
+  int values_result, counts_result, inverse_result; /* in the executor's results */
+  uint64_t entries, spare, order;                   /* offsets in the workspace */
 } unique_plan;
 
 static status unique_set_counts(const executor *e, const unique_plan *p, int64_t n_values) {
@@ -104,6 +104,7 @@ static status unique_run(const executor *e, void *const *view, void *scratch) {
     }
     if (p->wants_inverse) write_inverse(p, inverse, view[2]);
   }
+  if (p->wants_inverse) tensor_set_shape(e->results[p->inverse_result], p->inverse.dims, p->inverse.rank);
   TRY(unique_set_counts(e, p, n_values));
   tensor_set_shape(e->results[p->values_result], &n_values, 1);
   return ST_OK;
@@ -236,6 +237,7 @@ static status unique_slices_run(const executor *e, void *const *view_at, void *s
       write_slice(p, &values, view_at, spare[v], v);
   }
   if (p->wants_inverse && n) write_inverse(p, inverse, view_at[2]);
+  if (p->wants_inverse) tensor_set_shape(e->results[p->inverse_result], p->inverse.dims, p->inverse.rank);
   TRY(unique_set_counts(e, p, n_values));
   tensor_set_shape(e->results[p->values_result], dims, values.rank);
   return ST_OK;
@@ -245,8 +247,8 @@ static status unique_slices_run(const executor *e, void *const *view_at, void *s
 
 typedef struct {
   const tensor *self, *values, *inverse, *counts; /* the last two NULL: not wanted */
-  bool sorts;
-  int dim; /* -1: all elements */
+  bool sorts, any_shape;                          /* any_shape: as fit_shapes() has it */
+  int dim;                                        /* -1: all elements */
 } unique_call;
 
 static status expect_outputs(const unique_call *c) {
@@ -277,8 +279,31 @@ static status expect_slices(const unique_call *c) {
   return op_expect_shape(c->values, "valueOut", dims, c->self->rank);
 }
 
-static status plan_unique(executor *e, const unique_call *c) {
+/* An output without gaps that has room for all of these dims counts as one of them. */
+static const tensor *fitted(const tensor *t, const int64_t *dims, int rank, tensor *room) {
+  int64_t n = 1;
+  for (int d = 0; d < rank; ++d) n *= dims[d];
+  if (!t || !t->contiguous || t->n < n) return t;
+  *room = *t;
+  tensor_set_shape(room, dims, rank);
+  return room;
+}
+
+/* CANN looks at no shape of UniqueConsecutive's and UniqueDim's outputs, since the task sets them; its sample passes others. */
+static void fit_shapes(unique_call *c, tensor room[3]) {
+  const tensor *self = c->self;
+  const int64_t n = n_slices(self, c->dim);
+  c->values = c->dim < 0 ? fitted(c->values, &n, 1, &room[0]) : fitted(c->values, self->dims, self->rank, &room[0]);
+  c->inverse = c->dim < 0 ? fitted(c->inverse, self->dims, self->rank, &room[1]) : fitted(c->inverse, &n, 1, &room[1]);
+  c->counts = fitted(c->counts, &n, 1, &room[2]);
+}
+
+static status plan_unique(executor *e, const unique_call *given) {
   static const int bytes_of[N_COMPUTE] = {4, 8, 4, 8};
+  unique_call call = *given;
+  const unique_call *c = &call;
+  tensor room[3];
+  if (given->any_shape) fit_shapes(&call, room);
   TRY(expect_outputs(c));
   if (c->dim >= 0) TRY(expect_slices(c));
   unique_plan *p = e->heap = malloc(sizeof *p);
@@ -294,8 +319,9 @@ static status plan_unique(executor *e, const unique_call *c) {
   p->dim = c->dim;
   const bool complex = dtype_is_complex(c->self->dtype);
   p->compute = (uint8_t)sort_compute_of(dtype_part(c->self->dtype));
-  p->values_result = executor_result(e, c->values);
-  if (c->counts) p->counts_result = executor_result(e, c->counts);
+  p->values_result = executor_result(e, given->values);
+  if (c->counts) p->counts_result = executor_result(e, given->counts);
+  if (c->inverse) p->inverse_result = executor_result(e, given->inverse);
   const uint64_t n = (uint64_t)c->self->n, moved = n * dtype_bytes(c->self->dtype);
   if (c->dim < 0 && !complex) {
     const uint64_t bytes = n * (uint64_t)sorts->of[p->compute].entry_bytes;
@@ -336,6 +362,7 @@ status prepare_unique_consecutive(executor *e, const op_arg *a) {
                    .values = a[4].tensor,
                    .inverse = a[1].boolean ? a[5].tensor : NULL,
                    .counts = a[2].boolean ? a[6].tensor : NULL,
+                   .any_shape = true,
                    .dim = -1};
   if (a[3].integer != NO_DIM && c.self->rank) TRY(op_expect_dim(a[3].integer, "dim", c.self->rank, &c.dim));
   return plan_unique(e, &c);
@@ -347,6 +374,7 @@ status prepare_unique_dim(executor *e, const op_arg *a) {
                    .values = a[4].tensor,
                    .inverse = a[2].boolean ? a[5].tensor : NULL,
                    .counts = a[6].tensor,
+                   .any_shape = true,
                    .sorts = true};
   char text[SHAPE_TEXT];
   EXPECT(c.self->rank, "self has shape %s, expected one dimension or more", shape_text(c.self->dims, 0, text));
