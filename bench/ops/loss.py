@@ -75,7 +75,8 @@ def cross_entropy(b):
             target = b.random(I64, (n,), 0, classes - 1)
             t, u = b.torch(x), b.torch(target)
             b.compare(f"{d} {n} x {classes}", "aclnnCrossEntropyLoss",
-                      [x, target, None, b"mean", -100, 0.0, 0.0, False, b.empty(d, ()), b.empty(d, x.shape), None, None],
+                      [x, target, None, b"mean", -100, 0.0, 0.0, False, b.empty(d, ()), b.empty(d, x.shape), b.empty(d, ()),
+                       b.empty(d, (n,))],
                       lambda: F.cross_entropy(t, u), bytes=2 * d.size * n * classes)
 
 

@@ -52,9 +52,9 @@ def posterior(log_probs, labels, blank):
 
 
 class Ctc(unittest.TestCase):
-    def drawn(self, gen, t_most, c_most):
+    def drawn(self, gen, t_most, c_most, batched=None):
         t, n, c, s = gen.integer(1, t_most), gen.integer(1, 4), gen.integer(2, c_most), gen.integer(0, 5)
-        d, batched = gen.pick(FLOATS64), gen.chance(0.8)
+        d, batched = gen.pick(FLOATS64), batched or gen.chance(0.8)
         n = n if batched else 1
         blank = gen.integer(0, c - 1)
         classes = [k for k in range(c) if k != blank]
@@ -72,7 +72,7 @@ class Ctc(unittest.TestCase):
         else:
             flat = np.concatenate([np.zeros(0, np.int64), *labels]).astype(np.int64)
             targets = gen.out(gen.pick((I32, I64)), flat.shape, flat)
-        width = 2 * max(lengths) + gen.pick((1, 8))
+        width = (2 * max(lengths) + 8) // 8 * 8
         alpha = gen.out(d, (n, t, width))
         loss = gen.out(d, (n,) if batched else ())
         return d, log_probs, targets, inputs, lengths, labels, blank, alpha, loss
@@ -93,7 +93,7 @@ class Ctc(unittest.TestCase):
         return d, log_probs, targets, inputs, lengths, labels, blank, alpha, loss, zero
 
     def backward(self, gen):
-        d, log_probs, targets, inputs, lengths, labels, blank, alpha, loss = self.drawn(gen, 6, 4)
+        d, log_probs, targets, inputs, lengths, labels, blank, alpha, loss = self.drawn(gen, 6, 4, batched=True)
         zero = gen.chance(0.7)
         run("aclnnCtcLoss", log_probs, targets, Ints(*inputs), Ints(*lengths), blank, zero, loss, alpha)
         g, out = gen.tensor(d, loss.shape, gen.values(d, loss.shape, limit=4)), gen.out(d, log_probs.shape)
@@ -115,18 +115,26 @@ class Ctc(unittest.TestCase):
         each_case(self, "aclnnCtcLossBackward", 2 * CASES, self.backward)
 
     def test_refused(self):
-        x, loss, alpha = Tensor.empty(F32, (4, 2, 5)), Tensor.empty(F32, (2,)), Tensor.empty(F32, (2, 4, 7))
+        x, loss, alpha = Tensor.empty(F32, (4, 2, 5)), Tensor.empty(F32, (2,)), Tensor.empty(F32, (2, 4, 8))
         targets = Tensor.of(I64, np.ones((2, 3)))
         for name, args in (("blank", (x, targets, Ints(4, 4), Ints(3, 2), 5, False, loss, alpha)),
                            ("inputLengths[1]", (x, targets, Ints(4, 5), Ints(3, 2), 0, False, loss, alpha)),
                            ("targetLengths[0]", (x, targets, Ints(4, 4), Ints(4, 2), 0, False, loss, alpha)),
-                           ("logAlphaOut", (x, targets, Ints(4, 4), Ints(3, 2), 0, False, loss, Tensor.empty(F32, (2, 4, 6)))),
+                           ("logAlphaOut", (x, targets, Ints(4, 4), Ints(3, 2), 0, False, loss, Tensor.empty(F32, (2, 4, 7)))),
+                           ("targetLengths has a sum of 5, expected 6", (x, Tensor.empty(I64, (6,)), Ints(4, 4), Ints(3, 2), 0, False, loss, alpha)),
+                           ("logProbs has shape [0, 2, 5]", (Tensor.empty(F32, (0, 2, 5)), targets, Ints(0, 0), Ints(3, 2), 0, False, loss,
+                                                             Tensor.empty(F32, (2, 0, 8)))),
                            ("negLogLikelihoodOut has dtype", (x, targets, Ints(4, 4), Ints(3, 2), 0, False,
                                                               Tensor.empty(F64, (2,)), alpha))):
             with self.subTest(name):
                 code, message = refused("aclnnCtcLoss", *args)
                 self.assertEqual(code, INVALID)
                 self.assertIn(name, message)
+        flat, one = Tensor.empty(F32, (4, 5)), Tensor.empty(F32, ())
+        code, message = refused("aclnnCtcLossBackward", one, flat, Tensor.empty(I64, (1, 3)), Ints(4), Ints(3), one,
+                                Tensor.empty(F32, (1, 4, 8)), 0, False, flat)
+        self.assertEqual(code, INVALID)
+        self.assertIn("logProbs has 2 dimensions, expected 3", message)
         with self.assertRaises(AclError) as error:
             run("aclnnCtcLoss", Tensor.of(F32, np.zeros((4, 2, 5))), Tensor.of(I64, np.full((2, 3), 5)), Ints(4, 4),
                 Ints(3, 2), 0, False, loss, alpha)

@@ -5,7 +5,7 @@ from collections import namedtuple
 import numpy as np
 
 import reference as ref
-from acl import INVALID, AclError, Tensor, run
+from acl import INVALID, NULLPTR, AclError, Tensor, run
 from dtypes import BF16, F16, F32, F64, FLOATS, FLOATS64, I32, I64, LD, computed_in, promote
 from gen import each_case
 
@@ -294,8 +294,8 @@ class CrossEntropy(unittest.TestCase):
         each = REDUCTIONS[reduction] == NONE
         loss, log_prob = gen.out(d, (n,) if each else gen.pick(((), (1,)))), gen.out(d, (n, classes))
         args = [x, target, weight, reduction, ignore, smoothing, 0.0, False, loss, log_prob,
-                gen.out(d, loss.shape) if gen.chance(0.5) else None, gen.out(d, (n,)) if gen.chance(0.5) else None]
-        z_outputs = [a.bits() if a else None for a in args[-2:]]
+                gen.out(d, loss.shape), gen.out(d, (n,))]
+        z_outputs = [a.bits() for a in args[-2:]]
         run("aclnnCrossEntropyLoss", *args)
         wide = x.get().astype(LD)
         exact = ref.log_softmax(wide, 1) if n else wide
@@ -308,10 +308,9 @@ class CrossEntropy(unittest.TestCase):
         slack = 4 * eps * scale * terms * (n / max(kept.sum(), LD(0.01)) if REDUCTIONS[reduction] == MEAN else 1)
         ref.check(loss.get(), np.reshape(expected, loss.shape), d, F32, slack=slack, what=f"loss {reduction} {smoothing}")
         for a, before in zip(args[-2:], z_outputs):
-            if a:
-                ref.check_equal(a.bits(), before, "z-loss")
+            ref.check_equal(a.bits(), before, "z-loss")
         if gen.chance(0.3):
-            same_elsewhere(self, gen, "aclnnCrossEntropyLoss", args[:-2] + [None, None], [loss, log_prob])
+            same_elsewhere(self, gen, "aclnnCrossEntropyLoss", args, [loss, log_prob])
 
     def backward(self, gen):
         """Against finite differences of the loss in long double."""
@@ -385,9 +384,12 @@ class CrossEntropy(unittest.TestCase):
         x, out = Tensor.of(F32, np.zeros((200, 4))), Tensor.empty(F32, (200, 4))
         target = np.zeros(200)
         target[[77, 150]] = -2, 9
-        t = Tensor.of(I64, target)
+        t, z = Tensor.of(I64, target), (Tensor.empty(F32, ()), Tensor.empty(F32, (200,)))
         with self.assertRaisesRegex(AclError, r"target\[77\] is -2, expected 0 to 3"):
-            run("aclnnCrossEntropyLoss", x, t, None, b"mean", -100, 0.0, 0.0, False, Tensor.empty(F32, ()), out, None, None)
+            run("aclnnCrossEntropyLoss", x, t, None, b"mean", -100, 0.0, 0.0, False, Tensor.empty(F32, ()), out, *z)
+        with self.assertRaisesRegex(AclError, "lseForZlossOut") as caught:
+            run("aclnnCrossEntropyLoss", x, t, None, b"mean", -100, 0.0, 0.0, False, Tensor.empty(F32, ()), out, z[0], None)
+        self.assertEqual(caught.exception.code, NULLPTR)
         with self.assertRaisesRegex(AclError, r"target\[77\] is -2, expected 0 to 3"):
             run("aclnnCrossEntropyLossGrad", Tensor.of(F32, np.ones(())), x, t, None, None, None, b"sum", -100, 0.0, 0.0,
                 out)

@@ -4,7 +4,7 @@ import unittest
 import numpy as np
 
 import reference as ref
-from acl import AclError, Bools, INVALID, Tensor, refused, run
+from acl import AclError, Bools, INVALID, NULLPTR, Tensor, refused, run
 from dtypes import BF16, F16, F32, FLOATS, I32, I64, I8, LD
 from gen import each_case
 from test_quant import packed_int4, unpacked_int4
@@ -225,6 +225,18 @@ class Norms(unittest.TestCase):
                 code, message = refused(op, *args)
                 self.assertEqual(code, INVALID)
                 self.assertIn(name, message)
+        for name, op, args in (("y2Out", op, (x, x, g, None, None, 1e-5, y, None, x, s, s)),
+                               ("scale2Out", op, (x, x, g, None, None, 1e-5, y, y, x, s, None)),
+                               ("scale2Out", op + "V2", (x, x, g, None, None, None, 1e-5, Bools(True, True), y, y, x, s, None)),
+                               ("y2Out", "aclnnAddRmsNormQuant", (x, x, g, g, None, None, None, -1, 1e-5, True, y, None, x))):
+            with self.subTest(name):
+                code, message = refused(op, *args)
+                self.assertEqual(code, NULLPTR)
+                self.assertIn(name, message)
+        one = Tensor.empty(F16, (1,))
+        code, message = refused("aclnnRmsNormQuant", x, x, x, one, Tensor.empty(I8, (1,)), 1e-5, y)
+        self.assertEqual(code, INVALID)
+        self.assertIn("gamma has 2 dimensions", message)
 
 
 if __name__ == "__main__":

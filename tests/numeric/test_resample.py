@@ -4,7 +4,7 @@ import unittest
 import numpy as np
 
 import reference as ref
-from acl import Floats, INVALID, Ints, Tensor, params, refused, run
+from acl import Floats, INVALID, NULLPTR, Ints, Tensor, params, refused, run
 from dtypes import ALL, F16, F32, F64, FLOATS64, LD, STRING_CODE
 from gen import each_case
 
@@ -105,6 +105,10 @@ def options(gen, op, n_in, n_out):
             scales.append(n_out[i] / n_in[i] * gen.pick((1, 1.04)) if gen.chance(0.3) else float(by_sizes and gen.chance(0.5)))
             scales[-1] = float(np.float32(scales[-1]))
             args.append(scales[-1])
+    if op in ("aclnnUpsampleLinear1d", "aclnnUpsampleBicubic2d"):
+        none = -1.0 if op.endswith("1d") else 0.0          # unless they give the sizes
+        scales = [s if int(i * s) == o else none for i, s, o in zip(n_in, scales, n_out)]
+        args[1:] = scales
     if by_sizes and [int(i * s) for i, s in zip(n_in, scales)] != list(n_out):
         scales = [0.0, 0.0]
     return args, align, scales or [0.0] * len(n_in)
@@ -177,7 +181,7 @@ class Upsample(unittest.TestCase):
             for strides in (None, (4 * n_in, 2 * n_in, 2)):
                 t = Tensor(F32, x.shape, strides, 0, 4 * n_in if strides else None).set(x)
                 out = Tensor.empty(F32, (1, 2, n_out))
-                run("aclnnUpsampleLinear1d", t, Ints(n_out), True, 0.0, out)
+                run("aclnnUpsampleLinear1d", t, Ints(n_out), True, -1.0, out)
                 ref.check(out.get(), apply([matrix("linear", n_in, n_out, True)], x.astype(LD)), F32, slack=1e-5)
                 g = Tensor.of(F32, out.get())
                 back = Tensor.empty(F32, x.shape)
@@ -198,6 +202,17 @@ class Upsample(unittest.TestCase):
             self.assertIn(words, message)
         code, message = refused("aclnnUpsampleBilinear2dBackward", out, Ints(6, 8), Ints(1, 2, 3), False, 0.0, 0.0, x)
         self.assertIn("inputSize has 3 elements, expected 4", message)
+        line, long = Tensor.empty(F32, (1, 2, 3)), Tensor.empty(F32, (1, 2, 6))
+        for op, args, words in (("Nearest2d", (x, Ints(6, 0), Tensor.empty(F32, (1, 2, 6, 0))), "outputSize[1] is 0, expected 1 to"),
+                                ("Bilinear2d", (x, Ints(6, 8), False, 0.0, -1.0, out), "scalesW is -1, expected 0 or more"),
+                                ("Bilinear2dAA", (x, Ints(6, 8), False, -1.0, 0.0, out), "scalesH is -1, expected 0 or more"),
+                                ("Bicubic2dAAGrad", (out, Ints(6, 8), Ints(1, 2, 3, 4), False, -1.0, 0.0, x), "scalesH is -1"),
+                                ("Bicubic2d", (x, Ints(6, 8), False, 2.0, 2.5, out), "scalesW is 2.5, expected one that makes 4 elements outputSize's 8"),
+                                ("Linear1d", (line, Ints(6), False, 5.0, long), "scales is 5, expected one that makes 3 elements outputSize's 6"),
+                                ("Linear1d", (line, Ints(6), False, 0.0, long), "scales is 0")):
+            code, message = refused("aclnnUpsample" + op, *args)
+            self.assertEqual(code, INVALID, words)
+            self.assertIn(words, message)
 
 
 class Resize(unittest.TestCase):
@@ -221,7 +236,8 @@ class Resize(unittest.TestCase):
     def test_errors(self):
         x, out = Tensor.empty(F32, (1, 2, 3, 4)), Tensor.empty(F32, (1, 2, 6, 8))
         code, message = refused("aclnnResize", x, Floats(1.0, 1.0, 2.0, 2.0), None, out)
-        self.assertNotEqual(code, 0)
+        self.assertEqual(code, NULLPTR)
+        self.assertIn("mode is NULL", message)
 
 
 if __name__ == "__main__":

@@ -226,7 +226,7 @@ static status place_targets(ctc_plan *p, const tensor *targets, const aclIntArra
     sum += lengths->value[i];
     if (2 * lengths->value[i] + 1 > p->most_labels) p->most_labels = 2 * lengths->value[i] + 1;
   }
-  EXPECT(targets->rank == 2 || sum <= targets->dims[0],
+  EXPECT(targets->rank == 2 || sum == targets->dims[0],
          "targetLengths has a sum of %jd, expected %jd, targets' elements", (intmax_t)sum, (intmax_t)targets->dims[0]);
   return ST_OK;
 }
@@ -239,6 +239,8 @@ static status plan_ctc(executor *e, const op_arg *a, int64_t blank, bool zero_in
   TRY(op_expect_dtype(targets, "targets",
                       DTYPES_INDEX | DTYPE_BIT(ACL_BOOL) | DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_FLOAT16)));
   EXPECT(log_probs->rank == 2 || log_probs->rank == 3, "logProbs has shape %s, expected [T, N, C] or [T, C]",
+         shape_text(log_probs->dims, log_probs->rank, text));
+  EXPECT(log_probs->dims[0] > 0, "logProbs has shape %s, expected one time or more",
          shape_text(log_probs->dims, log_probs->rank, text));
   const view v = view_of(log_probs);
   const bool batched = v.rank == 3;
@@ -266,19 +268,19 @@ static status plan_ctc(executor *e, const op_arg *a, int64_t blank, bool zero_in
   return ST_OK;
 }
 
-/* [N, T, 2 L + 1 or more] of the longest target; without N, where N is 1. */
-static status expect_alpha(ctc_plan *p, const tensor *alpha, const char *name) {
+/* [N, T, 2 L + 1 or more] of the longest target; where it is written, exactly so, the last a multiple of 8. */
+static status expect_alpha(ctc_plan *p, const tensor *alpha, const char *name, bool written) {
   char text[SHAPE_TEXT];
   const view v = view_of(alpha);
-  const int r = v.rank;
-  EXPECT((r == 3 || (r == 2 && p->n_samples == 1)) && v.dims[r - 2] == p->n_times && v.dims[r - 1] >= p->most_labels &&
-             (r == 2 || v.dims[0] == p->n_samples),
-         "%s has shape %s, expected [%jd, %jd, %jd or more]", name, shape_text(alpha->dims, r, text),
+  if (written)
+    TRY(op_expect_shape(alpha, name, (const int64_t[]){p->n_samples, p->n_times, (p->most_labels + 7) / 8 * 8}, 3));
+  EXPECT(v.rank == 3 && v.dims[0] == p->n_samples && v.dims[1] == p->n_times && v.dims[2] >= p->most_labels,
+         "%s has shape %s, expected [%jd, %jd, %jd or more]", name, shape_text(v.dims, v.rank, text),
          (intmax_t)p->n_samples, (intmax_t)p->n_times, (intmax_t)p->most_labels);
-  p->alpha_sample = r == 3 ? v.strides[0] : 0;
-  p->alpha_time = v.strides[r - 2];
-  p->alpha_label = v.strides[r - 1];
-  p->n_alpha = v.dims[r - 1];
+  p->alpha_sample = v.strides[0];
+  p->alpha_time = v.strides[1];
+  p->alpha_label = v.strides[2];
+  p->n_alpha = v.dims[2];
   return ST_OK;
 }
 
@@ -300,7 +302,7 @@ static status prepare_forward(executor *e, const op_arg *a) {
   TRY(op_expect_dtype(a[6].tensor, "negLogLikelihoodOut", DTYPE_BIT(log_probs->dtype)));
   TRY(op_expect_dtype(a[7].tensor, "logAlphaOut", DTYPE_BIT(log_probs->dtype)));
   TRY(expect_losses(p, a[6].tensor, "negLogLikelihoodOut", log_probs->rank));
-  TRY(expect_alpha(p, a[7].tensor, "logAlphaOut"));
+  TRY(expect_alpha(p, a[7].tensor, "logAlphaOut", true));
   e->run = run_ctc;
   return ST_OK;
 }
@@ -309,17 +311,18 @@ static status prepare_forward(executor *e, const op_arg *a) {
 static status prepare_backward(executor *e, const op_arg *a) {
   static const int same[] = {0, 5, 6, 9};
   const tensor *log_probs = a[1].tensor, *out = a[9].tensor;
+  EXPECT(log_probs->rank == 3, "logProbs has %d dimensions, expected 3", log_probs->rank);
   TRY(plan_ctc(e, a + 1, a[7].integer, a[8].boolean));
   ctc_plan *p = e->heap;
   for (int i = 0; i < 4; ++i)
     TRY(op_expect_dtype(a[same[i]].tensor, e->op->schema[same[i]].name, DTYPE_BIT(log_probs->dtype)));
   TRY(expect_losses(p, a[5].tensor, "negLogLikelihood", log_probs->rank));
   TRY(expect_losses(p, a[0].tensor, "gradOut", log_probs->rank));
-  TRY(expect_alpha(p, a[6].tensor, "logAlpha"));
+  TRY(expect_alpha(p, a[6].tensor, "logAlpha", false));
   TRY(op_expect_shape(out, "out", log_probs->dims, log_probs->rank));
   const view v = view_of(out);
   p->out_time = v.strides[0];
-  p->out_sample = v.rank == 3 ? v.strides[1] : 0;
+  p->out_sample = v.strides[1];
   p->out_class = v.strides[v.rank - 1];
   e->run = out->n ? run_ctc : run_nothing;
   return ST_OK;

@@ -157,6 +157,7 @@ status prepare_rms_norm_quant(executor *e, const op_arg *a) {
                        .divides = true};
   const output_call o = {
       .y = {a[6].tensor, "y", 5}, .scale = {a[3].tensor, "scale", 3}, .zero = {a[4].tensor, "offset", 4}};
+  EXPECT(c.gamma.t->rank == 1, "gamma has %d dimensions, expected 1, or a first of 1 and another", c.gamma.t->rank);
   TRY(op_expect_one(o.scale.t, "scale", DTYPES_NORM));
   TRY(op_expect_one(o.zero.t, "offset", zero_dtypes));
   TRY(begin(e, &c));
@@ -182,7 +183,6 @@ status prepare_add_rms_norm_quant(executor *e, const op_arg *a) {
     const output_call o = {.y = {a[y1 + k].tensor, schema[y1 + k].name, y1_view + k},
                            .scale = {a[3 + k].tensor, schema[3 + k].name, 3 + k},
                            .zero = {a[5 + k].tensor, schema[5 + k].name, 5 + k}};
-    EXPECT(o.y.t, "y2Out is absent, expected a tensor beside scales2Optional");
     TRY(add_pass(e->heap, &c, &o));
   }
   return ST_OK;
@@ -226,8 +226,8 @@ status prepare_add_rms_norm_dynamic_quant(executor *e, const op_arg *a) {
     const output_call o = {.y = {a[y1 + k].tensor, schema[y1 + k].name, y1_view + k},
                            .smooth = {a[3 + k].tensor, schema[3 + k].name, 3 + k},
                            .scale_out = {a[y1 + 3 + k].tensor, schema[y1 + 3 + k].name, y1_view + 3 + k}};
-    EXPECT(o.y.t, "%s is absent, expected a tensor", o.y.name);
-    EXPECT(o.scale_out.t, "%s is absent, expected a tensor", o.scale_out.name);
+    const char *missing = !o.y.t ? o.y.name : !o.scale_out.t ? o.scale_out.name : NULL;
+    if (missing) return fail(ST_OP_NULL, "%s is NULL, expected a tensor", missing);
     TRY(op_expect_dtype(o.scale_out.t, o.scale_out.name, DTYPE_BIT(ACL_FLOAT)));
     TRY(add_pass(e->heap, &c, &o));
   }

@@ -220,6 +220,8 @@ static grid_plan *new_plan(executor *e) { return e->heap = malloc(sizeof(grid_pl
 
 status prepare_grid_sampler(executor *e, const op_arg *a) {
   const tensor *in = a[0].tensor, *out = a[5].tensor;
+  EXPECT(in->dtype != ACL_DOUBLE || a[2].integer != GRID_CUBIC,
+         "input has dtype DOUBLE, expected FLOAT, FLOAT16 or BF16 where interpolationMode is %d", GRID_CUBIC);
   TRY(expect_shapes(in, a[1].tensor, out, "out", e->op->variant == GRID_SAMPLER_3D ? 3 : 2));
   grid_plan *p = new_plan(e);
   if (!p) return fail(ST_NO_HOST_MEMORY, "no host memory for a plan");
@@ -237,7 +239,6 @@ static status plan_gradients(executor *e, grid_plan *p, const op_arg *a) {
   p->input_gradient = mask->value[0];
   p->grid_gradient = mask->value[1];
   if (p->input_gradient) {
-    EXPECT(in_gradient, "inputGrad is absent, and outputMask asks for it");
     TRY(op_expect_dtype(in_gradient, "inputGrad", DTYPE_BIT(in->dtype)));
     TRY(op_expect_shape(in_gradient, "inputGrad", in->dims, in->rank));
     p->in_view = view_of(in_gradient);
@@ -247,7 +248,6 @@ static status plan_gradients(executor *e, grid_plan *p, const op_arg *a) {
     p->sums = planes_of(&sums);
   }
   if (p->grid_gradient) {
-    EXPECT(grid_gradient, "gridGrad is absent, and outputMask asks for it");
     TRY(op_expect_dtype(grid_gradient, "gridGrad", DTYPE_BIT(in->dtype)));
     TRY(op_expect_shape(grid_gradient, "gridGrad", grid->dims, grid->rank));
     p->grid_view = view_of(grid_gradient);

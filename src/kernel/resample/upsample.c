@@ -1,6 +1,9 @@
 /* Upsample* and their gradients: bands of weights along each of the last dimensions (separable.h); nearest neighbours
  * are moved, in nearest.c. */
 #include "kernel/resample/upsample.h"
+
+#include <math.h>
+
 #include "kernel/families.h"
 
 typedef struct {
@@ -28,11 +31,11 @@ static const mode *mode_of(const op *o) {
   return &modes[i];
 }
 
-static status expect_sizes(const aclIntArray *a, const char *name, uint64_t n) {
+static status expect_sizes(const aclIntArray *a, const char *name, uint64_t n, int least) {
   EXPECT(a->size == n, "%s has %ju elements, expected %ju", name, (uintmax_t)a->size, (uintmax_t)n);
   for (uint64_t i = 0; i < n; ++i)
-    EXPECT(a->value[i] >= 0 && a->value[i] <= INT32_MAX, "%s[%ju] is %jd, expected 0 to %d", name, (uintmax_t)i,
-           (intmax_t)a->value[i], INT32_MAX);
+    EXPECT(a->value[i] >= least && a->value[i] <= INT32_MAX, "%s[%ju] is %jd, expected %d to %d", name, (uintmax_t)i,
+           (intmax_t)a->value[i], least, INT32_MAX);
   return ST_OK;
 }
 
@@ -41,6 +44,19 @@ static bool scales_give(const double *scale, const int64_t *in, const int64_t *o
   bool all = true;
   for (int i = 0; i < n; ++i) all = all && (int64_t)((double)in[i] * scale[i]) == out[i];
   return all;
+}
+
+/* What CANN refuses of the scale along an axis: a negative one, where it has no meaning of its own; one that does not give
+ * outputSize. */
+static status expect_scale(const op *o, bool backward, double scale, const char *name, int64_t in, int64_t out) {
+  const bool linear_1d = !backward && o->variant == LINEAR_1D, cubic = !backward && o->variant == CUBIC_2D;
+  const double slack = cubic ? 1e-5 : 0;
+  if (backward ? o->variant == CUBIC_AA_2D : o->variant == LINEAR_2D || o->variant == LINEAR_AA_2D)
+    EXPECT(scale >= 0, "%s is %g, expected 0 or more", name, scale);
+  if ((linear_1d && scale >= 0) || (cubic && scale > 0))
+    EXPECT((double)out >= trunc((double)in * (scale - slack)) && (double)out <= trunc((double)in * (scale + slack)),
+           "%s is %g, expected one that makes %jd elements outputSize's %jd", name, scale, (intmax_t)in, (intmax_t)out);
+  return ST_OK;
 }
 
 /* The arguments in the order of all these operators: a tensor, outputSize, inputSize for gradients, alignCorners where
@@ -53,7 +69,7 @@ static status upsample_arguments(executor *e, const op_arg *a, bool backward, up
   *u = (upsample_args){.n_axes = m->n_axes, .in = a[0].tensor, .out = a[e->op->n_args - 1].tensor};
   const int rank = m->n_axes + 2;
   const aclIntArray *sizes = a[at++].ints;
-  TRY(expect_sizes(sizes, "outputSize", (uint64_t)m->n_axes));
+  TRY(expect_sizes(sizes, "outputSize", (uint64_t)m->n_axes, 1));
   EXPECT(u->in->rank == rank, "%s has shape %s, expected %d dimensions", s[0].name,
          shape_text(u->in->dims, u->in->rank, text), rank);
   int64_t dims[MAX_RANK]; /* of the side that is not u->in */
@@ -61,7 +77,7 @@ static status upsample_arguments(executor *e, const op_arg *a, bool backward, up
   for (int d = 0; d < rank; ++d) dims[d] = d < 2 ? u->in->dims[d] : sizes->value[d - 2];
   if (backward) {
     const aclIntArray *given = a[at++].ints;
-    TRY(expect_sizes(given, "inputSize", (uint64_t)rank));
+    TRY(expect_sizes(given, "inputSize", (uint64_t)rank, 0));
     for (int d = 0; d < 2; ++d) dims[d] = given->value[d];
     TRY(op_expect_shape(u->in, s[0].name, dims, rank));
     input = given->value;
@@ -69,7 +85,10 @@ static status upsample_arguments(executor *e, const op_arg *a, bool backward, up
   TRY(op_expect_shape(u->out, s[e->op->n_args - 1].name, backward ? input : dims, rank));
   const bool align = s[at].kind == ARG_BOOL && a[at++].boolean;
   double given[BAND_AXES] = {0};
-  for (int i = 0; i < m->n_axes && s[at].kind == ARG_FLOAT; ++i) given[i] = a[at++].real;
+  for (int i = 0; i < m->n_axes && s[at].kind == ARG_FLOAT; ++i, ++at) {
+    given[i] = a[at].real;
+    TRY(expect_scale(e->op, backward, given[i], s[at].name, input[2 + i], sizes->value[i]));
+  }
   const bool by_sizes = m->kind == BAND_LINEAR && m->n_axes == 2 && !scales_give(given, input + 2, sizes->value, 2);
   for (int i = 0; i < m->n_axes; ++i) {
     const int64_t in = input[2 + i], out = sizes->value[i];
@@ -98,8 +117,9 @@ status prepare_resize(executor *e, const op_arg *a) {
   const tensor *self = a[0].tensor, *out = a[3].tensor;
   const char *mode = a[2].string;
   char text[SHAPE_TEXT];
-  EXPECT(mode && (!strcmp(mode, "nearest") || !strcmp(mode, "bilinear")),
-         "mode is %s, expected \"nearest\" or \"bilinear\"", mode ? mode : "NULL");
+  if (!mode) return fail(ST_OP_NULL, "mode is NULL, expected \"nearest\" or \"bilinear\"");
+  EXPECT(!strcmp(mode, "nearest") || !strcmp(mode, "bilinear"), "mode is %s, expected \"nearest\" or \"bilinear\"",
+         mode);
   const bool nearest = !strcmp(mode, "nearest");
   TRY(op_expect_dtype(self, "self", DTYPES_FLOAT));
   TRY(op_expect_dtype(out, "out", DTYPE_BIT(self->dtype)));
