@@ -141,6 +141,8 @@ class Sums(unittest.TestCase):
         few, whole = Tensor.empty(F32, (2,)), Tensor.empty(F32, (2, 2, 2))
         run("aclnnAddmv", c, Tensor.of(F32, nan[0]), c, nothing, one, few, 0)
         ref.check_equal(few.get(), c.get())
+        run("aclnnAddmv", Tensor.of(F32, nan[0, 0]), Tensor.of(I32, [[1, 2], [3, 4]]), Tensor.of(I32, [1, 1]), one, nothing, few, 0)
+        ref.check_equal(few.get(), [3, 7])                  # and beta of 0 self
         run("aclnnBaddbmm", b, Tensor.of(F32, nan), stack, one, nothing, whole, 0)
         assert np.isnan(whole.get()).all()
         run("aclnnGemm", b, Tensor.of(F32, nan[0]), b, 0.0, 1.0, 0, 0, out, 0)
