@@ -36,13 +36,14 @@ class Permute(unittest.TestCase):
             d, n, k, width = self.drawn(gen)
             flat = gen.chance(0.3)
             k = 1 if flat else k
-            tokens = tokens_of(gen, d, (n, width))
+            row = gen.pick(((width,), (width,), (2, width), (3, 1, width)))
+            tokens = tokens_of(gen, d, (n, *row))
             index = gen.pick((I32, I64))
             experts = gen.drawn(index, (n,) if flat else (n, k), lambda s: gen.rng.integers(0, gen.integer(1, 9), s))
             order, place = slots_of(experts.get())
             asked = gen.pick((0, 0, gen.integer(1, n * k), n * k + 5, -gen.integer(1, n * k)))
             kept = min(asked, n * k) if asked > 0 else n * k + asked
-            out, sorted_ = gen.out(d, (kept, width)), Tensor.empty(I32, (n * k,))
+            out, sorted_ = gen.out(d, (kept, *row)), Tensor.empty(I32, (n * k,))
             run("aclnnMoeTokenPermute", tokens, experts, asked, False, out, sorted_)
             ref.check_equal(out.get(), tokens.get()[order[:kept] // k])
             ref.check_equal(sorted_.get(), place)

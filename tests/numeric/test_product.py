@@ -141,6 +141,8 @@ class Sums(unittest.TestCase):
         few, whole = Tensor.empty(F32, (2,)), Tensor.empty(F32, (2, 2, 2))
         run("aclnnAddmv", c, Tensor.of(F32, nan[0]), c, nothing, one, few, 0)
         ref.check_equal(few.get(), c.get())
+        run("aclnnAddmv", Tensor.of(F32, nan[0, 0]), Tensor.of(I32, [[1, 2], [3, 4]]), Tensor.of(I32, [1, 1]), one, nothing, few, 0)
+        ref.check_equal(few.get(), [3, 7])                  # and beta of 0 self
         run("aclnnBaddbmm", b, Tensor.of(F32, nan), stack, one, nothing, whole, 0)
         assert np.isnan(whole.get()).all()
         run("aclnnGemm", b, Tensor.of(F32, nan[0]), b, 0.0, 1.0, 0, 0, out, 0)
@@ -169,6 +171,10 @@ class Sums(unittest.TestCase):
         x = Tensor.empty(I32, (3,))
         code, text = refused("aclnnDot", x, x, Tensor.empty(I64, ()))
         assert code == INVALID and "out has dtype INT64, expected one of INT32" in text, text
+        f, h = Tensor.empty(F32, (3,)), Tensor.empty(F16, (3,))
+        for op, args in (("aclnnDot", (f, h, Tensor.empty(F32, ()))), ("aclnnMv", (Tensor.empty(F32, (3, 3)), f, h, 0))):
+            code, text = refused(op, *args)
+            assert code == INVALID and "expected self's FLOAT" in text, text
         code, text = refused("aclnnAddmv", x, Tensor.empty(I32, (3, 3)), x, Scalar(0.5, F32), Scalar(1, I32), x, 0)
         assert code == INVALID and "out has dtype INT32, expected one that FLOAT, which is computed in, can be cast to" in text, text
         code, text = refused("aclnnAddmv", Tensor.empty(I32, (1,)), Tensor.empty(I32, (3, 3)), x, Scalar(0, I32), Scalar(1, I32), x, 0)
@@ -318,6 +324,9 @@ class Vectors(unittest.TestCase):
                 ref.check_equal(out.get(), exact.astype(np.int64).astype(t.values))
         for op in ("aclnnAddr", "aclnnInplaceAddr"):
             each_case(self, op, 60, lambda gen, o=op: body(gen, o))
+        v, m = Tensor.empty(F32, (2,)), Tensor.empty(F32, (2, 2))
+        code, text = refused("aclnnAddr", m, v, v, Scalar(True, BOOL), Scalar(1, F32), m)
+        assert code == INVALID and "betaOptional has dtype BOOL, expected one that fits the tensors' FLOAT" in text, text
 
 
 def int4_weight(gen, values, by_columns):
@@ -423,6 +432,7 @@ class Equations(unittest.TestCase):
         batch = gen.shape(max_rank=3, numel=10, empty=0.02)
         first, second = gen.broadcast_pair(batch)
         upper, transpose, unit = (gen.chance(0.5) for _ in range(3))
+        unit = unit and t is F32
         def draw(s):
             v = gen.rng.standard_normal(s) / max(n, 1) + (3 if s[-1] else 0) * np.eye(*s[-2:])
             return (v + 1j * gen.rng.standard_normal(s) / max(n, 1)).astype(t.values) if t in COMPLEX else t.round(v)
@@ -466,6 +476,9 @@ class Equations(unittest.TestCase):
         b, x = Tensor(F32, (2, 2)), Tensor(F32, (3, 2))
         code, text = refused("aclnnTriangularSolve", x, b, True, False, False, x, b)
         assert code == INVALID and "expected as many rows" in text, text
+        d = Tensor.empty(F64, (2, 2))
+        code, text = refused("aclnnTriangularSolve", d, d, True, False, True, d, d)
+        assert code == INVALID and "self has dtype DOUBLE, expected FLOAT where unitriangular is true" in text, text
 
 
 if __name__ == "__main__":

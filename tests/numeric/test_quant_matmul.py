@@ -146,7 +146,7 @@ class Product(unittest.TestCase):
                             (Tensor.empty(I8, (0, 8)), y, s, None, None, None, False, False, Tensor.empty(F16, (0, 6)))),
                            ("transposeX1 is true, expected false as x1 is int4",
                             (packed_int4(np.zeros((8, 4)), False), packed_int4(np.zeros((8, 6)), False), s, None, None, None, True, False, out)),
-                           ("x2 has shape [1, 8, 6], expected 2 to 2 dimensions",
+                           ("x2 has shape [1, 8, 6], expected 2 dimensions",
                             (packed_int4(np.zeros((4, 8)), False), packed_int4(np.zeros((1, 8, 6)), False), s, None, None, None, False, False,
                              Tensor.empty(F16, (1, 4, 6))))):
             with self.subTest(name):

@@ -70,7 +70,7 @@ static status gather_tokens(const executor *e, const routing_plan *p, void *cons
   return places_run(&job);
 }
 
-/* tokens [n, width] to the first rows of out, by numbers in scratch. */
+/* tokens [n, width...] to the first rows of out, by numbers in scratch. */
 static void plan_gather(executor *e, const tensor *tokens, const tensor *out, const char *name, int64_t n_slots) {
   routing_plan *p = e->heap;
   const view from = view_of(tokens), to = view_of(out);
@@ -84,7 +84,7 @@ static void plan_gather(executor *e, const tensor *tokens, const tensor *out, co
                              .step = {sizeof(int64_t)}};
   places_init(&p->rows, (int64_t)dtype_bytes(from.dtype), (int64_t)dtype_bytes(from.dtype), &p->source, 1);
   places_add(&p->rows, to.dims[0], 0, to.strides[0]);
-  places_add_slice(&p->rows, from.dims[1], from.strides[1], to.strides[1]);
+  for (int d = 1; d < from.rank; ++d) places_add_slice(&p->rows, from.dims[d], from.strides[d], to.strides[d]);
   p->n_gathered = out->n;
   if (out->n) places_finish(&p->rows, true);
   executor_cost(e, (uint64_t)out->n * 2 * dtype_bytes(out->dtype) + (uint64_t)n_slots * 64, (uint64_t)n_slots * 256);
@@ -114,15 +114,17 @@ static status run_permute(const executor *e, void *const *view, void *scratch) {
   return gather_tokens(e, p, view, TOKENS_OUT, scratch);
 }
 
-/* (tokens, indices [n] or [n, choices], numOutTokens, paddedMode, permuteTokensOut, sortedIndicesOut): of all slots' tokens
+/* (tokens [n, width...], indices [n] or [n, choices], numOutTokens, paddedMode, permuteTokensOut, sortedIndicesOut): of all slots' tokens
  * in the order of their experts, the first numOutTokens are kept; all where that is 0, and all but so many where it is
  * negative. sortedIndicesOut says where each slot's token is. */
 status prepare_moe_permute(executor *e, const op_arg *a) {
   const tensor *tokens = a[0].tensor, *indices = a[1].tensor, *out = a[4].tensor, *sorted = a[5].tensor;
   const int64_t asked = a[2].integer, n = indices->n;
   char text[SHAPE_TEXT];
+  int64_t dims[MAX_RANK];
   TRY(op_expect_dtype(tokens, "tokens", DTYPES_TOKEN));
-  TRY(expect_matrix(tokens, "tokens"));
+  EXPECT(tokens->rank >= 2, "tokens has shape %s, expected 2 or more dimensions",
+         shape_text(tokens->dims, tokens->rank, text));
   TRY(op_expect_dtype(indices, "indices", DTYPES_INDEX));
   EXPECT((indices->rank == 1 || indices->rank == 2) && indices->dims[0] == tokens->dims[0],
          "indices has shape %s, expected [%jd] or [%jd, choices]", shape_text(indices->dims, indices->rank, text),
@@ -131,7 +133,9 @@ status prepare_moe_permute(executor *e, const op_arg *a) {
   int64_t kept = asked > 0 ? asked : n + asked;
   kept = kept < 0 ? 0 : kept < n ? kept : n;
   TRY(op_expect_dtype(out, "permuteTokensOut", DTYPE_BIT(tokens->dtype)));
-  TRY(op_expect_shape(out, "permuteTokensOut", (const int64_t[]){kept, tokens->dims[1]}, 2));
+  memcpy(dims, tokens->dims, sizeof dims);
+  dims[0] = kept;
+  TRY(op_expect_shape(out, "permuteTokensOut", dims, tokens->rank));
   TRY(op_expect_dtype(sorted, "sortedIndicesOut", DTYPE_BIT(ACL_INT32)));
   TRY(op_expect_shape(sorted, "sortedIndicesOut", &n, 1));
   EXPECT(sorted->contiguous, "sortedIndicesOut has gaps, expected none");

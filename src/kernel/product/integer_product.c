@@ -104,7 +104,7 @@ void integer_product_plan(executor *e, const product_plan *of, integer_steps ste
                     .store = loops->store[of->out.dtype][last],
                     .product = wrapping_in(steps.product),
                     .view = {of->view_out, of->view_a, of->view_b, of->view_self},
-                    .has_self = of->has_self,
+                    .has_self = of->has_self && !(beta && scalar_real(beta) == 0),
                     .in_floats = in_floats};
   if (!in_floats) p.sum = wrapping_in(steps.sum);
   for (int k = 0; k < N_OPERANDS; ++k) p.load[k] = loops->load[types[k]][k == SELF ? last : COMPUTE_I64];

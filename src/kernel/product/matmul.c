@@ -76,6 +76,9 @@ status prepare_matmul(executor *e, const op_arg *a) {
            a[i].tensor->rank);
   }
   TRY(op_expect_dtype(out, "out", types));
+  if (e->op->variant == MATMUL_MV || e->op->variant == MATMUL_DOT)
+    EXPECT(mat2->dtype == self->dtype && out->dtype == self->dtype, "%s has dtype %s and out %s, expected self's %s",
+           names[1], dtype_name(mat2->dtype), dtype_name(out->dtype), dtype_name(self->dtype));
   if (forms[e->op->variant].has_cube_math) TRY(check_cube_math(a[3].integer, 4));
   if (!broadcast_batch(self, mat2, p)) return fail_factors(e, 0, self, mat2, "batch dimensions that broadcast");
   matrices_init(&p->a, self, true, p->n_batch_dims);

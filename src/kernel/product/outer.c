@@ -147,12 +147,14 @@ status prepare_addr(executor *e, const op_arg *a) {
          shape_text(out->dims, 2, expected));
   common = dtype_promote(common, self->dtype);
   TRY(expect_cast(common, out, out_name));
-  for (int i = 3; i < 5; ++i)
-    if (a[i].scalar)
-      EXPECT(dtype_class_of(a[i].scalar->dtype) <=
-                 (dtype_class_of(common) == CLASS_FLOAT ? CLASS_FLOAT : CLASS_INTEGER),
-             "%s has dtype %s, expected one that fits the tensors' %s", e->op->schema[i].name,
-             dtype_name(a[i].scalar->dtype), dtype_name(common));
+  for (int i = 3; i < 5; ++i) {
+    if (!a[i].scalar) continue;
+    const dtype_class class = dtype_class_of(a[i].scalar->dtype);
+    EXPECT(class <= (dtype_class_of(common) == CLASS_FLOAT ? CLASS_FLOAT : CLASS_INTEGER) &&
+               (class != CLASS_BOOL || common == ACL_BOOL),
+           "%s has dtype %s, expected one that fits the tensors' %s", e->op->schema[i].name,
+           dtype_name(a[i].scalar->dtype), dtype_name(common));
+  }
   if (dtype_class_of(common) == CLASS_FLOAT && dtype_class_of(self->dtype) == CLASS_FLOAT)
     return addr_floats(e, a, out, beta ? scalar_real(beta) : 1, alpha ? scalar_real(alpha) : 1);
   return addr_integers(e, a, out, common, beta, alpha);

@@ -168,6 +168,8 @@ status prepare_triangular_solve(executor *e, const op_arg *a) {
          shape_text(self->dims, self->rank, is), shape_text(matrix->dims, matrix->rank, other));
   TRY(expect_stack(p, a[5].tensor, "xOut", n, cols));
   if (a[6].tensor) TRY(expect_stack(p, a[6].tensor, "mOut", n, n));
+  EXPECT(!a[4].boolean || self->dtype == ACL_FLOAT, "self has dtype %s, expected FLOAT where unitriangular is true",
+         dtype_name(self->dtype));
   for (int i = 0; i < n_stacks; ++i) {
     matrices_init(&p->stack[i], a[argument[i]].tensor, true, p->n_batch_dims);
     p->stack[i].dtype = dtype_part(self->dtype);

@@ -29,7 +29,7 @@ typedef struct {
 typedef struct {
   product_plan product; /* a, b, out and their batch */
   column_values scale, offset, bias, row_scale;
-  int64_t bias_batch;   /* bytes between biases of products of the batch; 0: one for all */
+  int64_t bias_batch; /* bytes between biases of products of the batch; 0: one for all */
   int64_t n_biases;
   int64_t rows;         /* of a matrix of the batch */
   bool sums_bias;       /* bias is added to the sums */
@@ -148,9 +148,10 @@ static status factor_of(executor *e, quant_matmul_plan *p, const tensor *x, int 
   const char *name = index ? "x2" : "x1";
   char text[SHAPE_TEXT];
   TRY(op_expect_dtype(x, name, DTYPE_BIT(ACL_INT8) | DTYPES_NIBBLES));
-  const int most = index && x->dtype != ACL_INT8 ? 2 : 6;
-  EXPECT(x->rank >= 2 && x->rank <= most && x->n > 0, "%s has shape %s, expected 2 to %d dimensions, and elements", name,
-         shape_text(x->dims, x->rank, text), most);
+  const bool is_flat = index && x->dtype != ACL_INT8;
+  EXPECT(x->rank >= 2 && x->rank <= (is_flat ? 2 : 6) && x->n > 0,
+         "%s has shape %s, expected %s dimensions, and elements", name, shape_text(x->dims, x->rank, text),
+         is_flat ? "2" : "2 to 6");
   EXPECT(x->dtype == ACL_INT8 || index || !transposed, "transposeX1 is true, expected false as x1 is int4");
   tensor packed = *x;
   if (x->dtype != ACL_INT8 && !x->contiguous) {
@@ -184,8 +185,9 @@ static status columns_of(const tensor *t, const char *name, uint64_t dtypes, int
   const view v = view_of(t);
   const int last = v.rank - 1;
   const bool is_row = v.rank == 1 || (v.rank == 2 && v.dims[0] == 1 && forms & AS_ROW);
-  EXPECT(is_row && (v.dims[last] == n || (v.dims[last] == 1 && forms & ONE_FOR_ALL)), "%s has shape %s, expected [%jd]%s",
-         name, shape_text(t->dims, t->rank, text), (intmax_t)n, forms & ONE_FOR_ALL ? " or [1]" : "");
+  EXPECT(is_row && (v.dims[last] == n || (v.dims[last] == 1 && forms & ONE_FOR_ALL)),
+         "%s has shape %s, expected [%jd]%s", name, shape_text(t->dims, t->rank, text), (intmax_t)n,
+         forms & ONE_FOR_ALL ? " or [1]" : "");
   *c = (column_values){(int8_t)t->dtype, v.dims[last] == 1 ? 0 : v.strides[last]};
   return ST_OK;
 }
