@@ -234,10 +234,12 @@ class Sums(unittest.TestCase):
         for name in functions:
             each_case(self, "Reduce" + name, 8, lambda g, n=name: body(g, n))
         x = Operand.of(F32, np.arange(6).reshape(2, 3))
-        for noop, expected in ((True, x.get()), (False, np.float32(2.5))):
-            out = Operand.empty(F32, expected.shape)
-            execute("ReduceMean", [x, Host([])], [out], {"noop_with_empty_axes": noop})
-            ref.check_equal(out.get(), expected)
+        for name in ("Sum", "Mean", "Prod", "Max", "Min"):
+            expected = functions.get(name, np.sum)(x.get())
+            for attributes, result in (({}, x.get()), ({"noop_with_empty_axes": True}, x.get()), ({"noop_with_empty_axes": False}, expected)):
+                out = Operand.empty(F32, result.shape)
+                execute("Reduce" + name, [x, Host([])], [out], attributes)
+                ref.check_equal(out.get(), result)
 
     def test_gradient_of_a_bias(self):
         """As a convolution on NC1HWC0 leaves it."""

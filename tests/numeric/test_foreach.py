@@ -224,7 +224,12 @@ class Foreach(unittest.TestCase):
                 ("MulScalarV2", (TensorList([a(2, d=F16)]), Scalar(1, F32), TensorList([a(2)])), r"x\[0\] has dtype FLOAT16"),
                 ("MulScalarList", (TensorList([a(2)]), ScalarList([]), TensorList([a(2)])), "scalars has 0 scalars"),
                 ("DivList", (TensorList([a(2, d=I32)]), TensorList([a(2, d=I32)]), TensorList([a(2, d=I32)])), r"out\[0\] has dtype INT32"),
-                ("AddcmulList", (*[TensorList([a(2), a(2), a(2)])] * 3, a(2), TensorList([a(2), a(2), a(2)])), "scalars has 2 elements")):
+                ("AddcmulList", (*[TensorList([a(2), a(2), a(2)])] * 3, a(2), TensorList([a(2), a(2), a(2)])), "scalars has 2 elements, expected 3, one for each tensor"),
+                ("AddcmulList", (*[TensorList([a(2), a(2), a(2)])] * 3, a(1), TensorList([a(2), a(2), a(2)])), "scalars has 1 elements"),
+                ("AddScalar", (TensorList([a(2), a(2)]), a(2), TensorList([a(2), a(2)])), "scalar has 2 elements, expected 1"),
+                ("AddList", (*[TensorList([a(2), a(2)])] * 2, a(2), TensorList([a(2), a(2)])), "alpha has 2 elements, expected 1"),
+                ("Neg", (TensorList([a(2), a(2, d=F16)]), TensorList([a(2), a(2, d=F16)])), r"out\[1\] has dtype FLOAT16, expected one of FLOAT"),
+                ("Copy", (TensorList([a(2), a(2, d=F16)]), TensorList([a(2), a(2)])), r"x\[1\] has dtype FLOAT16, expected one of FLOAT")):
             code, message = refused("aclnnForeach" + op, *args)
             self.assertEqual(code, INVALID)
             self.assertRegex(message, words)

@@ -262,6 +262,7 @@ class LongShortTerm(unittest.TestCase):
                               ({"keep_prob": 0.5}, "keep_prob is 0.5"), ({"cell_clip": 2.0}, "cell_clip is 2"),
                               ({"use_peephole": True}, "use_peephole is true"), ({"activation": "relu"}, "activation is \"relu\"")):
             self.refused(words, [x, w, b], outs, change)
+        execute("DynamicRNN", [x, w, b], outs, {**LSTM, "cell_clip": 0.0})          # no clipping, as -1
         self.refused("w has shape [9, 20], expected [8, 20]", [Operand.empty(F32, (2, 3, 3)), w, b], outs, {})
         self.refused("b has shape [19]", [x, w, Operand.empty(F32, (19,))], outs, {})
         self.refused("seq_length has shape [4], expected [3]", [x, w, b, Operand.empty(I32, (4,))], outs, {})

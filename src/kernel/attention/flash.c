@@ -109,7 +109,6 @@ static status check_operands(flash_call *c, head_dims *q, head_dims *k, head_dim
          "value has %jd sequences, %jd heads, %jd positions, expected the key's %jd, %jd, %jd", (intmax_t)v->batches,
          (intmax_t)v->heads, (intmax_t)v->rows, (intmax_t)k->batches, (intmax_t)k->heads, (intmax_t)k->rows);
   EXPECT(q->d <= MOST_COMPONENTS, "query has %jd components, expected at most %d", (intmax_t)q->d, MOST_COMPONENTS);
-  EXPECT(v->d <= k->d, "value has %jd components, expected at most the key's %jd", (intmax_t)v->d, (intmax_t)k->d);
   p->n_batches = q->batches;
   p->n_heads = q->heads;
   p->n_kv_heads = k->heads;
@@ -211,17 +210,16 @@ static status set_prefixes(flash_call *c) {
 
 /* ---- masks, bias, dropout ---------------------------------------------------------------------------------------- */
 
-/* What CANN takes: one mask for all, for all heads, or for each. */
+/* One mask for all, or for each sequence, each head; CANN's have one for each head only with one for each sequence, but
+ * PyTorch's need not. */
 static status expect_mask_shape(const attention_plan *p, const tensor *mask, const char *name) {
   const int r = mask->rank;
   const int64_t *d = mask->dims;
   char text[SHAPE_TEXT];
-  EXPECT((r == 2 ||
-          (r == 4 && ((d[0] == 1 && d[1] == 1) || (d[0] == p->n_batches && (d[1] == 1 || d[1] == p->n_heads))))) &&
-             d[r - 2] == p->max_rows && d[r - 1] == p->max_keys,
-         "%s has shape %s, expected [%jd, %jd], or [1, 1, ...], [%jd, 1, ...], [%jd, %jd, ...] of these", name,
-         shape_text(d, r, text), (intmax_t)p->max_rows, (intmax_t)p->max_keys, (intmax_t)p->n_batches,
-         (intmax_t)p->n_batches, (intmax_t)p->n_heads);
+  const bool repeats = r == 2 || (r == 4 && (d[0] == 1 || d[0] == p->n_batches) && (d[1] == 1 || d[1] == p->n_heads));
+  EXPECT(repeats && d[r - 2] == p->max_rows && d[r - 1] == p->max_keys,
+         "%s has shape %s, expected [%jd, %jd], or [%jd or 1, %jd or 1, ...] of these", name, shape_text(d, r, text),
+         (intmax_t)p->max_rows, (intmax_t)p->max_keys, (intmax_t)p->n_batches, (intmax_t)p->n_heads);
   return ST_OK;
 }
 

@@ -12,8 +12,8 @@
 LEVEL_CHOICE(rotary_loops, rotary, rotary_loops)
 
 enum {
-  MAX_D = 2048, /* twice what CANN allows: rows go through tiles on the stack */
-  TILE = 2048,  /* floats of a tile: several short rows, or one */
+  MAX_D = 896, /* CANN's bound: rows go through tiles on the stack */
+  TILE = 2048, /* floats of a tile: several short rows, or one */
   OUT = 0,
   IN,
   COS,
@@ -169,10 +169,28 @@ static status rotary_run(const executor *e, void *const *view, void *scratch) {
   return ST_OK;
 }
 
+/* The tables of RotaryPositionEmbedding: of four dimensions, of one shape, and not repeated in the first dimension only. */
+static status check_tables_by_mode(const tensor *x, const char *name, const tensor *cos, const tensor *sin) {
+  EXPECT(x->rank == 4, "%s has %d dimensions, expected 4", name, x->rank);
+  TRY(check_table(&(rotary_operand){.tensor = cos, .name = "cos"}, x));
+  TRY(op_expect_shape(sin, "sin", cos->dims, cos->rank));
+  char is[SHAPE_TEXT], to[SHAPE_TEXT];
+  EXPECT(cos->dims[0] == x->dims[0] || cos->dims[1] == 1 || cos->dims[2] == 1,
+         "cos has shape %s, expected one that is not repeated in the first of %s's dimensions %s only",
+         shape_text(cos->dims, cos->rank, is), name, shape_text(x->dims, x->rank, to));
+  return ST_OK;
+}
+
 /* (x, cos, sin, [mode,] out) */
 status prepare_rotary(executor *e, const op_arg *a) {
   const bool by_mode = e->op->variant == ROTARY_BY_MODE;
   const tensor *x = a[0].tensor, *out = a[by_mode ? 4 : 3].tensor;
+  if (by_mode && !x->n) { /* whatever the tables are */
+    *PLAN(e, rotation) = (rotation){0};
+    e->run = rotary_run;
+    return op_expect_shape(out, "out", x->dims, x->rank);
+  }
+  if (by_mode) TRY(check_tables_by_mode(x, "x", a[1].tensor, a[2].tensor));
   const rotary_operand operands[OPERANDS] = {
       {out, "out", 3}, {x, "x", 0}, {a[1].tensor, "cos", 1}, {a[2].tensor, "sin", 2}};
   const int64_t mode = by_mode ? a[3].integer : ROTARY_INTERLEAVE_HALF;
@@ -202,6 +220,17 @@ static status mode_named(const char *name, int64_t *mode) {
   return OP_FAIL("rotaryMode is \"%.32s\", expected \"half\", \"interleave\" or \"quarter\"", name ? name : "");
 }
 
+/* ApplyRotaryPosEmb: 128 components, and tables of one head that are not repeated otherwise. */
+static status check_halves(const tensor *query, const tensor *key, const tensor *cos, const tensor *sin) {
+  EXPECT(query->rank == 4 && query->dims[3] == 128, "queryRef has %d dimensions and %jd components, expected 4 and 128",
+         query->rank, (intmax_t)(query->rank ? query->dims[query->rank - 1] : 0));
+  int64_t dims[4] = {query->dims[0], query->dims[1], 1, 128};
+  TRY(op_expect_shape(cos, "cos", dims, 4));
+  TRY(op_expect_shape(sin, "sin", dims, 4));
+  dims[2] = key->rank == 4 ? key->dims[2] : 1;
+  return op_expect_shape(key, "keyRef", dims, 4);
+}
+
 /* (queryRef, keyRef, cos, sin, layout [, rotaryMode]). Tables have 1 head, wherever the layout has heads. */
 status prepare_apply_rotary(executor *e, const op_arg *a) {
   const bool named = e->op->variant == ROTARY_NAMED;
@@ -212,7 +241,10 @@ status prepare_apply_rotary(executor *e, const op_arg *a) {
   int64_t mode = ROTARY_HALF;
   EXPECT(layout == 1 || (named && layout >= 1 && layout <= 3), "layout is %jd, expected 1 (BSND)%s", (intmax_t)layout,
          named ? ", 2 (SBND) or 3 (BNSD)" : "");
-  if (named) TRY(mode_named(a[5].string, &mode));
+  if (named)
+    TRY(mode_named(a[5].string, &mode));
+  else
+    TRY(check_halves(query, key, a[2].tensor, a[3].tensor));
   EXPECT(query->rank == 4 && key->rank == 4, "queryRef and keyRef have %d and %d dimensions, expected 4", query->rank,
          key->rank);
   TRY(plan_rotation(PLAN(e, rotation), mode, false, (const rotary_operand[]){q, q, cos, sin}));
@@ -326,6 +358,7 @@ status prepare_rotary_grad(executor *e, const op_arg *a) {
   const tensor *dy = a[0].tensor, *cos = a[1].tensor, *x = a[3].tensor, *dcos = a[6].tensor, *dsin = a[7].tensor;
   const rotary_operand operands[OPERANDS] = {
       {a[5].tensor, "dxOut", 4}, {dy, "dy", 0}, {cos, "cos", 1}, {a[2].tensor, "sin", 2}};
+  if (dy->n) TRY(check_tables_by_mode(dy, "dy", cos, a[2].tensor));
   TRY(plan_rotation(PLAN(e, rotation), a[4].integer, true, operands));
   executor_cost(e, 2 * bytes_of(dy) + (x ? 2 * bytes_of(dy) : 0), (uint64_t)dy->n * (x ? 10 : 4));
   e->run = rotary_grad_run;

@@ -19,10 +19,10 @@ typedef struct {
   int n;                            /* members */
   uint16_t operand[1 + MOST_LISTS]; /* of the executor: the first of out, of each input list */
   uint16_t parameter;               /* operand of the tensor of parameters */
-  int64_t n_parameters;             /* in it: 0 (there is none), 1 or n */
-  int64_t parameter_step;           /* bytes */
-  load_loop *load_parameter;        /* as double */
-  bool rounds;                      /* the parameter chooses among the functions of rounding */
+  bool has_parameters;
+  int64_t parameter_step;    /* bytes from member to member; 0: one is for all */
+  load_loop *load_parameter; /* as double */
+  bool rounds;               /* the parameter chooses among the functions of rounding */
 } foreach_plan;
 
 /* ---- the task ---------------------------------------------------------------------------------------------------- */
@@ -53,13 +53,13 @@ static status run_foreach(const executor *e, void *const *view, void *scratch) {
     if (!m[i].plan.n) continue;
     void *at[1 + MOST_LISTS];
     for (int k = 0; k <= m[i].plan.n_inputs; ++k) at[k] = view[p->operand[k] + i];
-    if (!p->n_parameters) {
+    if (!p->has_parameters) {
       elementwise_run(&m[i].plan, at, m[i].cost_ns);
       continue;
     }
     elementwise_plan plan = m[i].plan;
     double x;
-    p->load_parameter(&x, (const char *)view[p->parameter] + (p->n_parameters > 1 ? i * p->parameter_step : 0), 8, 1);
+    p->load_parameter(&x, (const char *)view[p->parameter] + i * p->parameter_step, 8, 1);
     if (p->rounds)
       plan.function = function_of_rounding((int64_t)x, plan.compute);
     else
@@ -119,7 +119,16 @@ static member_name name_of(const char *list, int i) {
   return n;
 }
 
+static status expect_one_dtype(const aclTensorList *list, const char *name) {
+  for (uint64_t i = 1; i < list->size; ++i)
+    if (list->value[i]->dtype != list->value[0]->dtype)
+      return op_expect_dtype(list->value[i], name_of(name, (int)i).text, DTYPE_BIT(list->value[0]->dtype));
+  return ST_OK;
+}
+
 static status check_lists(const arguments *g) {
+  TRY(expect_one_dtype(g->out, g->out_name));
+  for (int k = 0; k < g->n_inputs; ++k) TRY(expect_one_dtype(g->in[k], g->in_name[k]));
   for (int k = 0; k < g->n_inputs; ++k)
     EXPECT(g->in[k]->size == g->out->size, "%s has %ju tensors, expected those of %s, %ju", g->in_name[k],
            (uintmax_t)g->in[k]->size, g->out_name, (uintmax_t)g->out->size);
@@ -133,11 +142,12 @@ static status plan_parameter_tensor(foreach_plan *p, const arguments *g) {
   const tensor *t = g->parameter_tensor;
   TRY(op_expect_dtype(t, g->parameter_name, DTYPES_REAL));
   EXPECT(t->rank <= 1, "%s has %d dimensions, expected 1 or none", g->parameter_name, t->rank);
-  EXPECT(t->n == 1 || (t->n == p->n && p->n > 0), "%s has %jd elements, expected 1 or one for each of the %d tensors",
-         g->parameter_name, (intmax_t)t->n, p->n);
+  const bool for_each = !strcmp(g->parameter_name, "scalars");
+  EXPECT(for_each ? t->n == p->n : t->n == 1, "%s has %jd elements, expected %d%s", g->parameter_name, (intmax_t)t->n,
+         for_each ? p->n : 1, for_each ? ", one for each tensor" : "");
   const view v = view_of(t);
-  p->n_parameters = t->n;
-  p->parameter_step = v.rank ? v.strides[0] : 0;
+  p->has_parameters = true;
+  p->parameter_step = for_each && v.rank ? v.strides[0] : 0;
   p->load_parameter = loops->load[t->dtype][COMPUTE_F64];
   return ST_OK;
 }
@@ -198,7 +208,7 @@ static status plan_members(executor *e, foreach_plan *p, const arguments *g, int
 static status prepare(executor *e, const op_arg *a, int function, bool rounds) {
   foreach_plan *p = PLAN(e, foreach_plan);
   arguments g = {0};
-  p->n_parameters = 0;
+  p->has_parameters = false;
   p->rounds = rounds;
   sort_arguments(e->op, a, p, &g);
   p->n = (int)g.out->size;

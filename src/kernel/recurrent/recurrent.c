@@ -19,7 +19,7 @@ status recurrent_attributes(recurrent *r, const op_arg *a) {
   EXPECT(a[1].boolean, "time_major is false, expected true");
   EXPECT(a[2].integer == 0, "num_proj is %jd, expected 0", (intmax_t)a[2].integer);
   EXPECT(a[3].real == 1 || a[3].real < 0, "keep_prob is %g, expected 1 or -1 (no dropout)", a[3].real);
-  EXPECT(a[4].real < 0, "cell_clip is %g, expected -1 (no clipping)", a[4].real);
+  EXPECT(a[4].real <= 0, "cell_clip is %g, expected -1 or 0 (no clipping)", a[4].real);
   return ST_OK;
 }
 
