@@ -2,7 +2,8 @@
  * a macro that chooses by the operands' compute type, for the expressions of elementwise.def.
  *
  * Integers wrap; a quotient by 0 is 0, and so is what fmod leaves (PyTorch raises there, CANN's documents don't say).
- * float functions are computed in double and rounded once where that matters; included once per instruction set level. */
+ * Functions of floats are computed in double and rounded once where that matters; included once per instruction set
+ * level. */
 #ifndef CANNON_KERNEL_ENGINE_ARITHMETIC_H
 #define CANNON_KERNEL_ENGINE_ARITHMETIC_H
 
