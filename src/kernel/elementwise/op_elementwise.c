@@ -168,8 +168,8 @@ static status promote_tensors(const elementwise_call *g, int function, int *comm
   return ST_OK;
 }
 
-/* Against integers, where that can be seen: in a wider output, or because the scalar has more bits than they are computed
- * in. Elsewhere it would only cost time. */
+/* Against integers, where that can be seen: in another output, or because the scalar has more bits than they are
+ * computed in. Elsewhere it would only cost time. */
 static bool scalar_widens(const elementwise_call *g, int function, int common) {
   const scalar *s = g->parameter[0].scalar;
   if (!(traits[function] & SCALAR_WIDENS) || !dtype_is_integer(common) || !dtype_is_integer(s->dtype)) return false;

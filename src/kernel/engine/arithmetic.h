@@ -1,8 +1,9 @@
 /* Functions of two operands that C has not, or leaves undefined for some: divisions, remainders, powers, shifts. Each is
  * a macro that chooses by the operands' compute type, for the expressions of elementwise.def.
  *
- * Integers wrap; a quotient by 0 is 0, and so is what fmod leaves (PyTorch raises there, CANN's documents don't say). float
- * functions are computed in double and rounded once where that matters; included once per instruction set level. */
+ * Integers wrap; a quotient by 0 is 0, and so is what fmod leaves (PyTorch raises there, CANN's documents don't say).
+ * Functions of floats are computed in double and rounded once where that matters; included once per instruction set
+ * level. */
 #ifndef CANNON_KERNEL_ENGINE_ARITHMETIC_H
 #define CANNON_KERNEL_ENGINE_ARITHMETIC_H
 
