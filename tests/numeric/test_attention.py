@@ -4,7 +4,7 @@ import unittest
 
 import numpy as np
 
-from acl import INVALID, AclError, Ints, Tensor, TensorList, refused, run
+from acl import INVALID, NULLPTR, AclError, Ints, Tensor, TensorList, refused, run
 from dtypes import BF16, BOOL, F16, F32, I32, I64, U8
 from gen import each_case
 
@@ -130,7 +130,7 @@ class Case:
         if self.mode in (0, 4):
             self.before, self.after = gen.pick(((FAR, FAR), (FAR, 0), (5, 9), (gen.integer(0, 99), gen.integer(0, 99)), (20, -3)))
         if self.mode in (5, 6):
-            self.prefix = [gen.integer(0, self.sk) for _ in range(self.b)]
+            self.prefix = [gen.integer(max(0, self.sk - self.sq), self.sk) for _ in range(self.b)]
         band = np.stack([visible(self.sq, self.sk, self.mode, self.before, self.after, n)
                          for n in (self.prefix or [0] * self.b)])[:, None]
         self.seen = self.seen & band
@@ -340,7 +340,7 @@ class Training(unittest.TestCase):
             q, k, v = (c.tensor(gen, x) for x in (c.q, c.k, c.v))
             out = gen.out(F32, exact.shape)
             run("aclnnFlashAttentionScoreV2", q, k, v, c.bias, None, None, None, None, start and Ints(start), None, c.scale,
-                1.0, FAR, FAR, c.n, text("BNSD"), 0, 0, kind, None, None, None, out)
+                1.0, FAR, FAR, c.n, text("BNSD"), 0, 0, kind, c.softmax_out(gen), c.softmax_out(gen), None, out)
             close(out.get(), exact, F32, "out", 4)
         each_case(self, "slopes", 12, body)
 
@@ -352,9 +352,9 @@ class Training(unittest.TestCase):
             table = (-0.01 * np.abs(np.arange(s)[:, None] - np.arange(s))).astype(np.float32)[None, None]
             mask = Tensor.of(BOOL, np.zeros((2048, 2048), bool))
             exact = attention(*(x.astype(np.float64) for x in (q, k, v)), 0.3, visible(s, s, 3, 0, 0), table, True)[0]
-            out = Tensor.empty(F32, (1, 1, s, d))
+            out, top, total = (Tensor.empty(F32, (1, 1, s, x)) for x in (d, 8, 8))
             run("aclnnFlashAttentionScore", *(Tensor.of(F32, x) for x in (q, k, v)), Tensor.of(F32, table[:, :, -1024:]), None,
-                None, mask, None, 0.3, 1.0, FAR, FAR, 1, text("BNSD"), 0, 3, None, None, None, out)
+                None, mask, None, 0.3, 1.0, FAR, FAR, 1, text("BNSD"), 0, 3, top, total, None, out)
             close(out.get(), exact, F32, "out", 4)
         each_case(self, "last rows of ALiBi", 1, cut)
 
@@ -391,9 +391,9 @@ class Training(unittest.TestCase):
         bias = np.zeros((1, 1, 5, 5), np.float32)
         bias[0, 0, 2] = -np.inf
         bias[0, 0, 3, :4] = -np.inf
-        out = Tensor.empty(F32, q.shape)
+        out, top, total = Tensor.empty(F32, q.shape), *(Tensor.empty(F32, (1, 1, 5, 8)) for _ in range(2))
         run("aclnnFlashAttentionScore", *(Tensor.of(F32, x) for x in (q, k, v, bias)), None, None, None, None, 0.25, 1.0, FAR,
-            FAR, 1, text("BNSD"), 0, 0, None, None, None, out)
+            FAR, 1, text("BNSD"), 0, 0, top, total, None, out)
         got = out.get()[0, 0]
         assert np.isnan(got[1]).all() and np.isfinite(got[[0, 2, 3, 4]]).all()
         assert (got[2] == 0).all() and np.allclose(got[3], v[0, 0, 4], rtol=1e-6)
@@ -413,7 +413,7 @@ class Flat(unittest.TestCase):
         if mode in (7, 8):
             before, after = FAR, gen.integer(-2, 3)
         use_mask = gen.chance(0.8)
-        prefix = [gen.integer(0, m) for m in nk] if mode == 6 and use_mask else None
+        prefix = [gen.integer(max(0, m - w), m) for w, m in zip(nq, nk)] if mode == 6 and use_mask else None
         used = [i for i in range(n_seq) if nq[i]]
         draw = lambda *s: dtype.round(gen.rng.standard_normal(s)).astype(np.float64)  # noqa: E731
         q, dy = draw(sum(nq), n, d), draw(sum(nq), n, d)
@@ -426,6 +426,11 @@ class Flat(unittest.TestCase):
         keep = gen.pick((1.0, 0.75))
         kept = gen.rng.random(sum(n * a * b for a, b in zip(nq, nk))) < keep
         bits = Tensor.of(U8, np.packbits(kept, bitorder="little")) if keep < 1 else None
+
+        # one behind the other, in rows for all queries or for each
+        each = gen.chance(0.5)
+        biases = [draw(1, n, a if each else 1, b) for a, b in zip(nq, nk)] if gen.chance(0.4) and 0 not in nq else None
+        bias = biases and Tensor.of(dtype, np.concatenate([x.reshape(-1) for x in biases]).astype(np.float32))
 
         parts, bit = [], 0
         for i in range(n_seq):
@@ -440,7 +445,7 @@ class Flat(unittest.TestCase):
             drop = kept[bit:bit + count].reshape(1, n, nq[i], nk[i]) / keep if keep < 1 else None
             bit += count
             seq = [to_layout_back(x) for x in (q[at_q], k[at_k], v[at_k], dy[at_q])]
-            out, top, total, p, dropped = attention(*seq[:3], 0.2, seen, None, False, drop)
+            out, top, total, p, dropped = attention(*seq[:3], 0.2, seen, biases and biases[i], True, drop)
             parts.append((out, top, total, *gradient(*seq, 0.2, p, dropped, drop)))
 
         def joined(i):
@@ -449,12 +454,12 @@ class Flat(unittest.TestCase):
         out, top, total = gen.out(dtype, q.shape), gen.out(F32, (len(q), n, 8)), gen.out(F32, (len(q), n, 8))
         lengths = Ints(*map(int, ends_q)), Ints(*map(int, ends_k))
         common = (0.2, keep, before, after, n, text("TND"), 0, mode)
-        run("aclnnFlashAttentionVarLenScore", *tensors, None, bits, None, mask, prefix and Ints(*prefix), *lengths, *common, top,
+        run("aclnnFlashAttentionVarLenScore", *tensors, bias, bits, None, mask, prefix and Ints(*prefix), *lengths, *common, top,
             total, None, out)
         close(out.get(), joined(0), dtype, "out", 4)
         if with_gradient:
             grads = [gen.out(dtype, x.shape) for x in (q, k, v)]
-            run("aclnnFlashAttentionUnpaddingScoreGrad", *tensors, gen.out(dtype, dy.shape, dy.astype(np.float32)), None, bits,
+            run("aclnnFlashAttentionUnpaddingScoreGrad", *tensors, gen.out(dtype, dy.shape, dy.astype(np.float32)), bias, bits,
                 None, mask, top, total, None, out, prefix and Ints(*prefix), *lengths, *common, *grads, None)
             for t, i, name in zip(grads, (3, 4, 5), ("dq", "dk", "dv")):
                 close(t.get(), joined(i), dtype, name, 20)
@@ -638,9 +643,12 @@ class Errors(unittest.TestCase):
     def training(self, **changes):
         t = {x: Tensor.of(F32, np.zeros((1, 2, 4, 8), np.float32)) for x in ("q", "k", "v", "out")}
         t |= {"bias": None, "drop": None, "mask": None, "prefix": None, "keep": 1.0, "n": 2, "layout": "BNSD", "mode": 0,
-              "top": None} | changes
-        return refused("aclnnFlashAttentionScore", t["q"], t["k"], t["v"], t["bias"], t["drop"], None, t["mask"], t["prefix"],
-                       1.0, t["keep"], FAR, FAR, t["n"], text(t["layout"]), 0, t["mode"], t["top"], None, None, t["out"])
+              "before": FAR, "after": FAR, "top": Tensor.empty(F32, (1, 2, 4, 8)), "type": None} | changes
+        v2, end = ("", []) if t["type"] is None else ("V2", [t["type"]])
+        return refused("aclnnFlashAttentionScore" + v2, t["q"], t["k"], t["v"], t["bias"], t["drop"], None, t["mask"],
+                       t["prefix"], *[None] * (2 * len(end)), 1.0, t["keep"], t["before"], t["after"], t["n"],
+                       t["layout"] and text(t["layout"]), 0, t["mode"], *end, t["top"],
+                       Tensor.empty(F32, (1, 2, 4, 8)), None, t["out"])
 
     def test_training(self):
         def zeros(dtype, *shape):
@@ -662,12 +670,27 @@ class Errors(unittest.TestCase):
                 ({"mask": zeros(U8, 4, 4), "mode": 5}, ("prefix",)),
                 ({"mask": zeros(U8, 4, 4), "mode": 5, "prefix": Ints(5)}, ("prefix", "5")),
                 ({"bias": zeros(F32, 1, 2, 3, 4)}, ("realShift", "[1, 2, 3, 4]")),
+                ({"k": zeros(F32, 1, 2, 7, 8), "v": zeros(F32, 1, 2, 7, 8), "mask": zeros(U8, 4, 7), "mode": 5, "prefix": Ints(2)},
+                 ("prefixOptional[0] is 2, expected 3 to 7",)),
+                ({"mask": zeros(U8, 5, 4)}, ("attenMask", "[5, 4], expected [4, 4]")),
+                ({"mask": zeros(U8, 1, 4, 4)}, ("attenMask", "[1, 4, 4], expected [4, 4]")),
+                ({"mask": zeros(U8, 4, 4), "before": 3, "after": -4}, ("preTokens is 3 and nextTokens is -4",)),
+                ({"bias": zeros(F16, 1, 2, 4, 4)}, ("realShift", "FLOAT16")),
+                ({"bias": zeros(F32, 1, 1, 4, 4)}, ("realShift", "[1, 1, 4, 4], expected [1 or 1, 2, 4 or 1, 4]")),
+                ({"bias": zeros(F32, 2, 4, 4)}, ("realShift", "[2, 4, 4]")),
+                ({"type": 0}, ("realShiftOptional is absent, expected one for pseType 0",)),
+                ({"type": 2}, ("realShiftOptional is absent, expected one for pseType 2",)),
+                ({"v": zeros(F32, 1, 2, 4, 9), "out": zeros(F32, 1, 2, 4, 9)}, ("value has 9 components, expected at most the key's 8",)),
+                ({x: zeros(F32, 1, 2, 4, 769) for x in ("q", "k", "v", "out")}, ("query has 769 components, expected at most 768",)),
                 ({"keep": 0.5}, ("dropMask",)),
                 ({"keep": 0.5, "drop": zeros(U8, 3)}, ("dropMask", "3 bytes", "4")),
                 ({"keep": 0.0}, ("keepProb",)),
                 ({"top": zeros(F32, 1, 2, 4, 1)}, ("softmaxMax", "[1, 2, 4, 8]"))):
             code, message = self.training(**changes)
             assert code == INVALID and all(w in message for w in words), (changes, code, message)
+        for changes, words in (({"layout": None}, "inputLayout is NULL"), ({"top": None}, "softmaxMaxOut is NULL")):
+            code, message = self.training(**changes)
+            assert code == NULLPTR and words in message, (changes, code, message)
 
     def test_inference(self):
         def call(at=None, value=None, **changes):

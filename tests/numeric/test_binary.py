@@ -6,7 +6,7 @@ import numpy as np
 
 import reference as ref
 from acl import INVALID, NULLPTR, AclError, Scalar, Tensor, run
-from dtypes import (ALL, BF16, BOOL, F16, F32, F64, FLOATS, FLOATS64, I8, I32, I64, INTS, LD, U8, computed_in, promote,
+from dtypes import (ALL, BF16, BOOL, F16, F32, F64, FLOATS, FLOATS64, I8, I16, I32, I64, INTS, LD, U8, computed_in, promote,
                     promote_scalar)
 from gen import each_case
 
@@ -64,7 +64,7 @@ def shift_left(a, b):
 
 
 def shift_right(a, b):
-    return a >> (b if 0 <= b < 64 else 63)
+    return a >> min(max(b, 0), 63)
 
 
 # limit: of the magnitude of float operands; slack(x, y, result, unit): of intermediate roundings, unit the type's ulp
@@ -80,7 +80,7 @@ ROWS = (
     row("FloorDivide", "FloorDivides", None, by_parts(lambda a, b: 0 if b == 0 else a // b, float_floor), ulps=2),
     row("FmodTensor", "FmodScalar", None, by_parts(int_fmod, np.fmod), ulps=0.5),
     row("RemainderTensorTensor", "RemainderTensorScalar", "RemainderScalarTensor",
-        by_parts(lambda a, b: 0 if b == 0 else a % b, float_remainder), ulps=0.5),
+        by_parts(lambda a, b: a if b == 0 else a % b, float_remainder), ulps=0.5),
     row("PowTensorTensor", None, "PowScalarTensor", by_parts(int_power, np.power), limit=30, small=9),
     row("Atan2", None, None, np.arctan2, result="float"),
     row("LogAddExp", None, None, lambda x, y: log_add(x, y, np.log1p, np.exp), FLOATS64, limit=200,
@@ -115,6 +115,13 @@ INPLACE = {"FloorDivide", "FloorDivides", "FmodTensor", "FmodScalar", "Remainder
            "LogicalAnd", "ClampMinTensor", "ClampMaxTensor", "ClampMax"} | {
                c + kind for c in ("Ne", "Eq", "Gt", "Lt", "Ge", "Le") for kind in ("Tensor", "Scalar")}
 
+# integers and an integer scalar make a type that has both
+WIDENED = {"FloorDivides", "FmodScalar", "BitwiseAndScalar", "BitwiseOrScalar", "BitwiseXorScalar", "LeftShifts", "GtScalar",
+           "LtScalar", "GeScalar", "LeScalar"}
+# a scalar has all bits of a float beside 16-bit floats, else theirs
+WHOLE = {"FloorDivides", "FmodScalar", "XLogYScalarOther", "XLogYScalarSelf", "GtScalar", "GeScalar", "ClampMin",
+         "ClampMax"}
+
 
 def result_of(r, common):
     """(type that is computed in, type of the result)."""
@@ -126,7 +133,9 @@ def result_of(r, common):
 
 
 def exactly(values, source, common):
-    """An operand as the function sees it: in the common type, floats as long double."""
+    """An operand as the function sees it: in the common type, floats as long double (which scalars are already)."""
+    if np.asarray(values).dtype == LD:
+        return values
     v = ref.to_type(np.asarray(values), source, common)
     return v.astype(LD) if common.kind == "f" else v
 
@@ -187,21 +196,28 @@ class Functions(unittest.TestCase):
 
     def scalars(self, gen, r, swapped, inplace):
         while True:
-            a, s = gen.pick(r.dtypes), gen.pick((F64, F32, I64))
+            a, s = gen.pick(r.dtypes), gen.pick((F64, F32, I64, I16))
             if s.kind == "f" and F32 not in r.dtypes:
                 continue
-            common = promote_scalar(a, s)
+            widened = r.scalar in WIDENED and a.kind == s.kind == "i"
+            common = promote(a, s) if widened else promote_scalar(a, s)
             computed, result = result_of(r, common)
             if not inplace or result is BOOL or "bif".index(result.kind) <= "bif".index(a.kind):
                 break
         low = 0 if computed is U8 or "Pow" in r.tensors and computed.kind == "i" and not swapped else -20
-        value = gen.integer(low, 20) / (4 if s.kind == "f" else 1)
+        value = gen.integer(low, 20) / (gen.pick((4, 10)) if s.kind == "f" else 1)
+        if widened and s is I64 and gen.chance(0.3):
+            value = gen.pick((-1, 1)) * 2 ** 32 + value
         shape = gen.shape()
         values = self.draw(gen, r, a, computed, swapped)
         x = gen.out(a, shape, values(shape)) if inplace else gen.drawn(a, shape, values)
         scalar = Scalar(value, s)
         args = [scalar, x] if swapped else [x, scalar]
-        pairs = [(x.get(), a), (np.asarray(value, s.values), s)]
+        given = np.asarray(value, s.values)
+        if computed.kind == "f":
+            whole = (r.swapped if swapped else r.scalar) in WHOLE
+            given = ref.to_type(given, s, computed_in(computed) if whole else computed).astype(LD)
+        pairs = [(x.get(), a), (given, s)]
         self.check(gen, r, r.swapped if swapped else ("Inplace" if inplace else "") + r.scalar, args,
                    pairs[::-1] if swapped else pairs, shape, computed, result, x if inplace else None)
 
@@ -534,7 +550,7 @@ class Comparisons(unittest.TestCase):
             x = gen.drawn(d, shape, lambda s: gen.values(d, s, limit=100))
         else:
             x = gen.tensor(d, shape)
-        y, out = gen.again(x), gen.out(BOOL, gen.pick(((), (1,))))
+        y, out = gen.again(x), gen.out(BOOL, (1,))
         change = gen.pick(("none", "element", "shape", "nan"))
         expected = True
         if change in ("element", "nan") and x.size and (change == "element" or d.kind == "f"):
@@ -545,7 +561,15 @@ class Comparisons(unittest.TestCase):
         elif change == "shape":
             y, expected = gen.tensor(d, shape[1:] if shape else (1,)), False
         run("aclnnEqual", x, y, out)
-        ref.check_equal(out.get().reshape(()), expected, change)
+        ref.check_equal(out.get()[0], expected, change)
+
+    def test_equal_of_two_types(self):
+        """They are compared as the type that they promote to."""
+        for d, other, v, expected in ((F32, I64, [1, 2], True), (I64, F32, [1, 2.5], False), (I32, I64, [1, 1 << 32], False),
+                                      (BOOL, F16, [1, 0], True), (F64, F32, [0.5, 0.1], False)):
+            x, y, out = Tensor.of(d, np.array(v, LD).astype(d.values)), Tensor.of(other, np.array(v, LD).astype(other.values)), Tensor.empty(BOOL, (1,))
+            run("aclnnEqual", x, y, out)
+            self.assertEqual(bool(out.get()[0]), expected, f"{d} {other}")
 
     def approximate(self, gen):
         d, shape = gen.pick(FLOATS), gen.shape()
@@ -569,6 +593,7 @@ class Comparisons(unittest.TestCase):
 class Refusals(unittest.TestCase):
     def test_messages(self):
         f, i, b = (Tensor.of(d, [1]) for d in (F32, I32, BOOL))
+        one = Scalar(1, I64)
         for words, op, args in (
                 ("self has dtype FLOAT, expected an integer", "BitwiseAndTensor", [f, f, f]),
                 ("other has dtype FLOAT, expected an integer", "BitwiseOrScalar", [i, Scalar(1.5, F32), f]),
@@ -580,10 +605,17 @@ class Refusals(unittest.TestCase):
                 ("out has dtype BOOL", "Div", [i, i, b]),
                 ("out has dtype INT32", "FloorDivide", [f, b, i]),
                 ("self has dtype BOOL", "AddRelu", [b, b, Scalar(1, I64), b]),
+                *(("alpha is FLOAT, expected an integer as what it multiplies is INT32", op, [*args, Scalar(1.5, F32), i])
+                  for op, args in (("Add", [i, i]), ("Sub", [i, i]), ("Rsub", [i, i]), ("AddRelu", [i, i]),
+                                   ("Adds", [i, one]), ("Subs", [i, one]), ("Rsubs", [i, one]), ("AddV3", [one, i]))),
+                ("alpha is DOUBLE, expected an integer as what it multiplies is INT8", "InplaceAddRelu",
+                 [Tensor.of(I8, [1]), Tensor.of(I8, [1]), Scalar(1, F64)]),
+                ("alpha is FLOAT", "InplaceSubs", [i, one, Scalar(1, F32)]),
+                ("alpha is FLOAT, .* is BOOL", "Add", [b, b, Scalar(1, F32), b]),
                 ("clipValueMin and clipValueMax are null", "Clamp", [f, None, None, f]),
                 ("other has shape", "FmodTensor", [Tensor.empty(F32, (2,)), Tensor.empty(F32, (3,)), f]),
                 ("out has shape", "Gcd", [i, i, Tensor.empty(I32, (2,))]),
-                ("out has 2 elements, expected one", "Equal", [f, f, Tensor.empty(BOOL, (2,))])):
+                (r"out has shape \[\], expected \[1\]", "Equal", [f, f, Tensor.empty(BOOL, ())])):
             with self.subTest(words), self.assertRaisesRegex(AclError, words) as caught:
                 run("aclnn" + op, *args)
             self.assertEqual(caught.exception.code, INVALID, words)

@@ -5,7 +5,7 @@ import unittest
 import numpy as np
 
 import reference as ref
-from acl import INVALID, Bools, Ints, Tensor, refused, run
+from acl import INVALID, NULLPTR, Bools, Ints, Tensor, refused, run
 from dtypes import ALL, BF16, F16, F32, F64, FLOATS, FLOATS64, I32, LD
 from gen import each_case
 
@@ -171,10 +171,9 @@ class Case:
         return np.einsum("bgmo,bgko->gmk", self.split(y.reshape(*y.shape[:2], -1)), self.columns(x)).reshape(self.weight)
 
     def arguments(self, gen, transposed):
-        array = lambda v: Ints(v[0]) if len(set(v)) == 1 and gen.chance(0.2) else Ints(*v)
         g = self.g
-        pad = Ints(*self.pads()) if self.end else array(g.pad)
-        return [array(g.stride), pad, array(g.dilation), transposed, Ints(*self.more), self.groups]
+        pad = Ints(*(self.pads() if self.end else g.pad))
+        return [Ints(*g.stride), pad, Ints(*g.dilation), transposed, Ints(*(self.more if transposed else [0] * self.n)), self.groups]
 
 
 def checked(got, passes, operands, d, terms, what, more=0.0):
@@ -496,7 +495,9 @@ class Convolutions(unittest.TestCase):
                                 (3, Ints(1, 1, 1), "stride has 3 elements, expected 2"), (4, Ints(-1, 0), "padding[0] is -1"),
                                 (5, Ints(9, 1), "expected room for a kernel of 19"), (8, 4, "expected a multiple of 4 groups"),
                                 (2, Tensor.empty(F32, (5,)), "bias has shape [5], expected [6]"),
-                                (9, Tensor.empty(F32, (1, 6, 6, 5)), "output has shape [1, 6, 6, 5], expected [1, 6, 6, 6]")):
+                                (9, Tensor.empty(F32, (1, 6, 6, 5)), "output has shape [1, 6, 6, 5], expected [1, 6, 6, 6]"),
+                                (3, Ints(1), "stride has 1 elements, expected 2"), (10, 5, "cubeMathType is 5, expected 0 to 4"),
+                                (0, Tensor.empty(F32, (4, 8, 8)), "input has shape [4, 8, 8], expected 4 dimensions")):
             args = list(good)
             args[i] = value
             code, message = refused("aclnnConvolution", *args)
@@ -504,6 +505,39 @@ class Convolutions(unittest.TestCase):
             self.assertIn(words, message)
         code, message = refused("aclnnConvolutionBackward", out, x, w, None, *good[3:9], Bools(True, False, False), 0, None, None, None)
         self.assertIn("gradInput is NULL", message)
+        turned = [*good[:6], True, None, *good[8:]]
+        code, message = refused("aclnnConvolution", *turned)
+        self.assertEqual(code, NULLPTR)
+        self.assertIn("outputPadding is NULL, expected an array, as transposed is true", message)
+
+    def test_errors_of_gradients(self):
+        x, w, out = Tensor.empty(F32, (1, 4, 8, 8)), Tensor.empty(F32, (6, 4, 3, 3)), Tensor.empty(F32, (1, 6, 6, 6))
+        good = [out, x, w, None, Ints(1, 1), Ints(0, 0), Ints(1, 1), False, Ints(0, 0), 1, Bools(True, False, False), 0, x, None, None]
+        for i, value, code, words in ((8, None, NULLPTR, "outputPadding is NULL"), (11, 4, INVALID, "cubeMathType is 4, expected 0 to 3"),
+                                      (8, Ints(0, 1), INVALID, "outputPadding[1] is 1, expected 0, as transposed is false"),
+                                      (4, Ints(1), INVALID, "stride has 1 elements, expected 2")):
+            args = list(good)
+            args[i] = value
+            got, message = refused("aclnnConvolutionBackward", *args)
+            self.assertEqual(got, code, words)
+            self.assertIn(words, message)
+        deep = [Tensor.empty(F32, (1, 1, *[3] * 3)), Tensor.empty(F32, (1, 1, *[2] * 3)), Tensor.empty(F32, (1, 1, 1, 1, 1))]
+        code, message = refused("aclnnConvolutionBackward", *deep, None, Ints(1, 1, 1), Ints(0, 0, 0), Ints(2, 2, 2), True, Ints(1, 1, 1), 1,
+                                Bools(False, True, False), 0, None, deep[2], None)
+        self.assertEqual(code, INVALID)
+        self.assertIn("outputPadding[0] is 1, expected less than the stride, 1", message)
+
+    def test_errors_of_other_forms(self):
+        t, one = (lambda *s: Tensor.empty(F32, s)), [Ints(1, 1), Ints(0, 0), Ints(1, 1)]
+        for op, args, words in (
+                ("aclnnConvDepthwise2d", (t(4, 8, 8), t(4, 1, 3, 3), Ints(3, 3), None, *one, t(4, 6, 6), 0), "expected 4 dimensions"),
+                ("aclnnConvDepthwise2d", (t(1, 4, 8, 8), t(4, 1, 3, 3), Ints(3, 3), None, *one, t(1, 4, 6, 6), 5), "cubeMathType is 5"),
+                ("aclnnConvTbc", (t(5, 1, 2), t(3, 2, 4), t(4), 0, t(3, 1, 4), 5), "cubeMathType is 5, expected 0 to 4"),
+                ("aclnnConvTbcBackward", (t(3, 1, 4), t(5, 1, 2), t(3, 2, 4), t(4), 0, 4, t(5, 1, 2), t(3, 2, 4), t(4)),
+                 "cubeMathType is 4, expected 0 to 3")):
+            code, message = refused(op, *args)
+            self.assertEqual(code, INVALID, words)
+            self.assertIn(words, message)
 
 
 if __name__ == "__main__":

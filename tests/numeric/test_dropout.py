@@ -90,11 +90,14 @@ class Normals(Case):
             d, p = gen.pick(FLOATS64), gen.pick(FLOATS64)
             shape = gen.shape(min_rank=1, numel=2000, empty=0)
             mean = gen.drawn(p, gen.shrunk(shape), lambda s: gen.values(p, s, limit=4))
-            std = gen.drawn(p, gen.shrunk(shape), lambda s: np.abs(gen.values(p, s, limit=4)))
+            std = gen.drawn(p, shape, lambda s: np.abs(gen.values(p, s, limit=4)))
+            narrow = gen.drawn(p, gen.shrunk(shape), lambda s: np.abs(gen.values(p, s, limit=4)))
+            wide = gen.drawn(p, shape, lambda s: gen.values(p, s, limit=4))
             plain = Tensor.empty(F64 if F64 in (d, p) else F32, shape)
             run("aclnnNormalFloatFloat", 0.0, 1.0, self.seed, 3, plain)
             z = plain.get().astype(np.float64)
-            for op, args, m, s in (("TensorTensor", (mean, std), mean.get(), std.get()), ("TensorFloat", (mean, 2.0), mean.get(), 2.0),
+            for op, args, m, s in (("TensorTensor", (mean, std), mean.get(), std.get()),
+                                   ("TensorTensor", (wide, narrow), wide.get(), narrow.get()), ("TensorFloat", (mean, 2.0), mean.get(), 2.0),
                                    ("FloatTensor", (0.5, std), 0.5, std.get())):
                 out = gen.out(d, shape)
                 run("aclnnNormal" + op, *args, self.seed, 3, out)
@@ -104,13 +107,31 @@ class Normals(Case):
                 self.assertTrue((error <= scale * 2.0 ** (1 - min(d.digits, 24)) + d.tiny).all(), op)
         each_case(self, "normals with tensors", 20, body)
 
+    def test_deviations(self):
+        """Below 0 they are refused of the operators that work in place only, as CANN does."""
+        for op, args in (("FloatFloat", (0.0,)), ("TensorFloat", (Tensor.of(F32, np.zeros(9)),))):
+            minus, plus = Tensor.empty(F32, (9,)), Tensor.empty(F32, (9,))
+            run("aclnnNormal" + op, *args, -2.0, self.seed, 3, minus)
+            run("aclnnNormal" + op, *args, 2.0, self.seed, 3, plus)
+            np.testing.assert_array_equal(minus.get(), -plus.get())
+
+        def a(*shape):
+            return Tensor.empty(F32, shape)
+        for op, args, words in (("aclnnInplaceNormal", (a(3), 0.0, -1.0, 0, 0), "std is -1, expected 0 or more"),
+                                ("aclnnNormalFloatTensor", (0.0, a(3, 1), 0, 0, a(3, 4)), r"std has shape \[3, 1\], expected \[3, 4\]"),
+                                ("aclnnNormalTensorTensor", (a(3), a(1), 0, 0, a(2, 3)), r"out has shape \[2, 3\], expected \[3\]"),
+                                ("aclnnNormalTensorTensor", (a(3), a(2, 1), 0, 0, a(1, 2, 3)), r"expected \[2, 3\]")):
+            code, message = refused(op, *args)
+            self.assertEqual(code, INVALID)
+            self.assertRegex(message, words)
+
 
 class Bernoulli(Case):
     def test_share(self):
         for d in ALL:
             for prob in (0.0, 0.25, 0.9, 1.0):
                 out = Tensor.empty(d, (N,))
-                run("aclnnBernoulli", Tensor.empty(F32, (N,)), Scalar(prob, F32), self.seed, 1, out)
+                run("aclnnBernoulli", Tensor.empty(d, (N,)), Scalar(prob, F32), self.seed, 1, out)
                 x = out.get().astype(np.float64)
                 self.assertTrue(((x == 0) | (x == 1)).all())
                 self.within(x.mean(), prob, math.sqrt(prob * (1 - prob) / N) + 1e-12, f"{d} {prob}")
@@ -120,13 +141,35 @@ class Bernoulli(Case):
 
     def test_tensor(self):
         p = np.linspace(0, 1, 5).astype(np.float32)[:, None]
-        prob = Tensor.of(F32, p)
+        prob = Tensor.of(F32, np.broadcast_to(p, (5, N)))
         for op, args in (("aclnnInplaceBernoulliTensor", lambda t: (t, prob, self.seed, 0)),
-                         ("aclnnBernoulliTensor", lambda t: (Tensor.empty(F32, t.shape), prob, self.seed, 0, t))):
+                         ("aclnnBernoulliTensor", lambda t: (Tensor.empty(F16, t.shape), prob, self.seed, 0, t))):
             t = Tensor.empty(F16, (5, N))
             run(op, *args(t))
             for share, row in zip(p[:, 0], t.get()):
                 self.within(row.mean(dtype=np.float64), share, math.sqrt(share * (1 - share) / N) + 1e-12, f"{op} {share}")
+
+    def test_probabilities_by_place(self):
+        """Of another shape than self they go with its elements in order; those without one are left alone."""
+        def body(gen):
+            shape = gen.shape(min_rank=1, numel=2000, empty=0)
+            n, m = int(np.prod(shape)), gen.pick((0, 1, 2, 100, 3000))
+            p = gen.rng.integers(0, 2, m)
+            out, prob = gen.out(F32, shape), Tensor.of(F64, p.reshape(gen.pick(((m,), (1, m, 1), (m, 1)))))
+            out.set(np.full(shape, 7))
+            run("aclnnInplaceBernoulliTensor", out, prob, self.seed, 0)
+            expected = np.full(n, 7)
+            expected[:n if m == 1 else m] = p if m == 1 else p[:n]
+            np.testing.assert_array_equal(out.get().reshape(-1), expected)
+        each_case(self, "probabilities by place", 40, body)
+
+    def test_refused(self):
+        for args, words in (((Tensor.empty(F16, (3,)), Tensor.empty(F32, (3,)), 0, 0, Tensor.empty(F32, (3,))), "out has dtype FLOAT"),
+                            ((Tensor.empty(F32, (3,)), Tensor(F32, (4, 2), (4, 2)), 0, 0, Tensor.empty(F32, (3,))),
+                             r"prob has shape \[4, 2\] and gaps")):
+            code, message = refused("aclnnBernoulliTensor", *args)
+            self.assertEqual(code, INVALID)
+            self.assertRegex(message, words)
 
 
 class Dropout(Case):
@@ -163,15 +206,18 @@ class Dropout(Case):
         each_case(self, "dropout with a mask", 60, body)
 
     def test_forward(self):
-        """The output and the mask belong together, and the mask is that of DropoutGenMask."""
+        """The output and the mask belong together, and the mask is that of DropoutGenMask; one that is all 0 or 1 is not
+        written."""
         def body(gen):
             d, shape = gen.pick(FLOATS), gen.shape(numel=3000, min_rank=1)
             x = gen.drawn(d, shape, lambda s: gen.values(d, s, limit=100))
             n, prob, train = int(np.prod(shape)), gen.pick((0.0, 0.3, 1.0)), gen.chance(0.8)
             out, mask, plain = gen.out(d, shape), Tensor.empty(U8, (mask_bytes(n),)), Tensor.empty(U8, (mask_bytes(n),))
+            mask.set(np.full(mask_bytes(n), 7))
             run("aclnnDropout", x, prob, train, self.seed, 2, out, mask)
             run("aclnnDropoutGenMaskV2", Ints(*shape), prob if train else 0.0, self.seed, 2, F32, plain)
-            np.testing.assert_array_equal(mask.get(), plain.get())
+            drawn = train and prob == 0.3
+            np.testing.assert_array_equal(mask.get(), plain.get() if drawn else 7)
             again = gen.out(d, shape)
             run("aclnnDropoutDoMask", x, mask, prob if train else 0.0, again)
             np.testing.assert_array_equal(out.get(), again.get())
@@ -189,8 +235,24 @@ class Dropout(Case):
         short = Tensor.empty(U8, (15,))
         code, message = refused("aclnnDropoutDoMask", x, short, 0.5, out)
         self.assertEqual((code, "mask has 15 elements, expected 16" in message), (INVALID, True), message)
-        code, message = refused("aclnnDropoutDoMask", x, Tensor.empty(U8, (16,)), 1.5, out)
-        self.assertEqual((code, "prob is 1.5" in message), (INVALID, True), message)
+        mask = Tensor.empty(U8, (16,))
+        for op, args, words in (("DoMask", (x, mask, 1.5, out), "prob is 1.5"),
+                                ("Backward", (x, mask, 0.5, out), "scale is 0.5, expected 0, or 1 or more"),
+                                ("Backward", (x, mask, -2.0, out), "scale is -2"),
+                                ("Backward", (x, Tensor.empty(U8, (17,)), 2.0, out), "mask has 17 elements, expected 16"),
+                                ("GenMaskV2", (Ints(100), 0.5, 0, 0, I32, mask), "probDataType is INT32")):
+            code, message = refused("aclnnDropout" + op, *args)
+            self.assertEqual((code, words in message), (INVALID, True), message)
+
+    def test_masks_of_other_sizes(self):
+        """A longer mask is as good; with none at all nothing is done."""
+        x, long = np.arange(100, dtype=np.float32), np.arange(48, dtype=np.uint8)
+        a, b = Tensor.empty(F32, (100,)), Tensor.empty(F32, (100,))
+        run("aclnnDropoutDoMask", Tensor.of(F32, x), Tensor.of(U8, long), 0.5, a)
+        run("aclnnDropoutDoMask", Tensor.of(F32, x), Tensor.of(U8, long[:16]), 0.5, b)
+        np.testing.assert_array_equal(a.get(), b.get())
+        run("aclnnDropoutDoMask", Tensor.of(F32, -x), Tensor.empty(U8, (0,)), 0.5, a)
+        np.testing.assert_array_equal(a.get(), b.get())
 
     def test_rrelu(self):
         x = self.rng.standard_normal(N).astype(np.float32)
@@ -208,6 +270,19 @@ class Dropout(Case):
         run("aclnnInplaceRReluWithNoise", t, kept, lower, upper, False, self.seed, 0)
         np.testing.assert_array_equal(t.get(), np.where(x > 0, x, x * np.float32(0.25)))
         np.testing.assert_array_equal(kept.get(), 3)
+
+    def test_rrelu_noise_of_other_shapes(self):
+        """Elements go by place, and what is more of the noise stays; without training there may be less."""
+        lower, upper, x = Scalar(0.125, F32), Scalar(0.375, F32), np.float32([-1, 2, -3, 4])
+        expected, noise = Tensor.empty(F32, (4,)), Tensor.of(F32, np.full((2, 3), 9))
+        run("aclnnInplaceRReluWithNoise", Tensor.of(F32, x), expected, lower, upper, True, self.seed, 0)
+        run("aclnnInplaceRReluWithNoise", Tensor.of(F32, x), noise, lower, upper, True, self.seed, 0)
+        np.testing.assert_array_equal(noise.get().reshape(-1), [*expected.get(), 9, 9])
+        t, short = Tensor.of(F32, x), Tensor.empty(F32, (3,))
+        run("aclnnInplaceRReluWithNoise", t, short, lower, upper, False, self.seed, 0)
+        np.testing.assert_array_equal(t.get(), np.where(x > 0, x, x * np.float32(0.25)))
+        code, message = refused("aclnnInplaceRReluWithNoise", t, short, lower, upper, True, 0, 0)
+        self.assertEqual((code, "noise has 3 elements, expected self's 4 or more" in message), (INVALID, True), message)
 
 
 class Multinomial(Case):

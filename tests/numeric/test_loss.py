@@ -51,6 +51,8 @@ LOSSES = (
     Loss("BinaryCrossEntropyWithLogits", bce_logits, 2, None, "real", "unit",
          lambda x, y, w, p: abs(w) * (1 + abs(x)) * (1 + abs(p))),
 )
+LIKE_SELF = ("BinaryCrossEntropy", "BinaryCrossEntropyWithLogits")     # the target, in the forward direction
+GRAD_GROWS = ("Mse", "L1", "SmoothL1", "SoftMargin")                   # beyond self and target
 FORWARD = {"Mse": "MseLoss", "L1": "L1Loss", "SmoothL1": "SmoothL1Loss", "SoftMargin": "SoftMarginLoss"}
 
 
@@ -66,10 +68,12 @@ def draw(gen, d, kind):
 
 
 class Elementwise(unittest.TestCase):
-    def operands(self, gen, loss, edges=True):
+    def operands(self, gen, loss, edges=True, alike=False, smaller=False):
         """Tensors x, y, weights..., the extra argument, and the shape of the losses."""
         shape = gen.shape()
-        sa, sb = gen.broadcast_pair(shape) if gen.chance(0.3) else (shape, shape)
+        sa, sb = gen.broadcast_pair(shape) if gen.chance(0.3) and not alike else (shape, shape)
+        if smaller:
+            sa, sb = gen.shrunk(shape), gen.shrunk(shape)
         d = gen.pick(FLOATS64)
         other = gen.pick(FLOATS64) if gen.chance(0.2) else d
         x, y = gen.drawn(d, sa, draw(gen, d, loss.x)), gen.drawn(other, sb, draw(gen, other, loss.y))
@@ -86,7 +90,7 @@ class Elementwise(unittest.TestCase):
         return loss.function(*args), loss.scale(*args)
 
     def forward(self, gen, loss):
-        x, y, weights, extra, shape, d = self.operands(gen, loss)
+        x, y, weights, extra, shape, d = self.operands(gen, loss, alike=loss.op in LIKE_SELF)
         reduction = gen.pick((NONE, MEAN, SUM) + ((BATCH_MEAN,) if loss.op == "KlDiv" else ()))
         out_type = d if gen.chance(0.7) else gen.pick(FLOATS64)
         out = gen.out(out_type, shape if reduction == NONE else gen.pick(((), (1,))))
@@ -134,16 +138,32 @@ class Elementwise(unittest.TestCase):
         x = Tensor.empty(I64, (3,))
         with self.assertRaisesRegex(AclError, "reduction is 1, a mean, expected 0 or 2"):
             run("aclnnL1Loss", x, x, MEAN, Tensor.empty(I64, ()))
+        y = Tensor.empty(F32, (3,))
+        with self.assertRaisesRegex(AclError, "target has dtype FLOAT, expected INT64 as self"):
+            run("aclnnL1Loss", x, y, NONE, y)
+        self.assertEqual(run("aclnnL1Loss", y, x, NONE, y), 0)
+
+    def test_shapes(self):
+        row, all_, one = Tensor.empty(F32, (1, 4)), Tensor.empty(F32, (3, 4)), Tensor.empty(F32, ())
+        for op, *args in (("BinaryCrossEntropy", row, all_, None, MEAN, one), ("BinaryCrossEntropy", all_, row, None, MEAN, one),
+                          ("BinaryCrossEntropyWithLogits", row, all_, None, None, NONE, all_),
+                          ("BinaryCrossEntropyWithLogitsBackward", one, all_, row, None, None, MEAN, all_)):
+            with self.assertRaisesRegex(AclError, "target has shape"):
+                run("aclnn" + op, *args)
+        for op, *args in (("KlDivBackward", one, row, all_, SUM, False, all_), ("MseLossBackward", all_, row, row, NONE, row)):
+            with self.assertRaisesRegex(AclError, "out has shape"):
+                run("aclnn" + op, *args)
 
     def backward(self, gen, loss, target_too=False):
-        x, y, weights, extra, shape, d = self.operands(gen, loss, edges=False)
+        of_target = target_too and gen.chance(0.5)
+        grown = loss.op in GRAD_GROWS and gen.chance(0.2)
+        x, y, weights, extra, shape, d = self.operands(gen, loss, edges=False, alike=target_too and not of_target, smaller=grown)
         if loss.extra == "beta" or loss.op == "L1":       # away from the corners
             extra = [0.5] if extra else []
         reduction = gen.pick((NONE, MEAN, SUM) + ((BATCH_MEAN,) if loss.op == "KlDiv" else ()))
-        g = gen.drawn(d, shape if reduction == NONE else gen.pick(((), (1,), shape)) if shape else (),
+        g = gen.drawn(d, shape if reduction == NONE or grown else gen.pick(((), (1,), shape)) if shape else (),
                       draw(gen, d, "real"))
-        out = gen.out(d, shape)
-        of_target = target_too and gen.chance(0.5)
+        out = gen.out(d, x.shape if loss.op == "KlDiv" else shape)
         name = FORWARD.get(loss.op, loss.op)
         run(f"aclnn{name}{'Target' if of_target else ''}Backward", g, x, y, *weights, reduction, *extra, out)
         wide = [np.broadcast_to(t.get().astype(LD) if t else LD(1), shape) for t in (x, y, *weights)]
@@ -158,13 +178,18 @@ class Elementwise(unittest.TestCase):
         corner = np.zeros(shape, bool)
         if loss.op in ("L1", "SmoothL1"):
             corner = abs(abs(wide[0] - wide[1]) - (extra[0] if extra else 0)) < 1e-5
-        exact = np.where(corner, out.get().astype(LD), slope * grad / n)
+        exact = slope * grad / n if loss.op == "KlDiv" else np.where(corner, out.get().astype(LD), slope * grad / n)
         eps = LD(2) ** (1 - computed_in(d).digits)
         w = abs(wide[2]) if loss.weights else 1
         p = 1 + abs(wide[3]) if loss.weights == 2 else 1
         size = (1 + abs(wide[0]) + abs(wide[1])) * w * p * (20 if loss.op == "BinaryCrossEntropy" else 1)
         size = size * (np.exp(wide[1]) if loss.extra == "log" else 1)
         slack = abs(grad) / n * size * (4 * max(eps, LD(2) ** -38))        # the difference quotient's own error
+        if loss.op == "KlDiv":                            # self's shape: sums over what it is broadcast along
+            lost = tuple(range(len(shape) - len(x.shape)))
+            lost += tuple(i + len(lost) for i, k in enumerate(x.shape) if k != shape[i + len(lost)])
+            slack = slack + abs(exact) * eps * (12 if lost else 0)
+            exact, slack = (np.reshape(v.sum(lost), x.shape) for v in (exact, slack))
         ref.check(out.get(), exact, d, computed_in(d), ulps=4, slack=slack, what=f"{name} reduction {reduction} {extra}")
 
     def test_forward(self):

@@ -138,6 +138,14 @@ class Rows(unittest.TestCase):
             check(self, mean, m, EPS * (np.abs(m) + 20 / r), "mean")
             check(self, out, (v - m) * r, EPS * 30 * (np.abs((v - m) * r) + 1), "out")
 
+    def test_rows_of_nothing(self):
+        """Their mean is 0 and the deviation's inverse NaN, as in CANN."""
+        for d in (F32, F16):
+            x, mean, rstd = Tensor.empty(F32, (2, 3, 0)), Tensor(d, (2, 3, 1), strides=(1, 2, 1)), Tensor.empty(d, (2, 3, 1))
+            run("aclnnLayerNorm", x, Ints(0), None, None, 1e-5, x, mean, rstd)
+            ref.check_equal(mean.get(), np.zeros((2, 3, 1)))
+            self.assertTrue(np.isnan(rstd.get()).all())
+
     def test_special_values(self):
         v = np.zeros((3, 40), np.float32)
         v[0, 3], v[1, 5] = np.nan, np.inf
@@ -420,6 +428,15 @@ class Groups(unittest.TestCase):
                                LD(scale) if on else None)
         each_case(self, "aclnnGroupNormSwish", CASES // 2, body)
 
+    def test_groups_of_nothing(self):
+        """Their mean is 0 and the deviation's inverse NaN, as in CANN."""
+        x, c = Tensor.empty(F32, (2, 6, 0)), Tensor.empty(F32, (6,))
+        for op, args in (("aclnnGroupNorm", (2, 6, 0, 3, 1e-5)), ("aclnnGroupNormSilu", (3, 1e-5)), ("aclnnGroupNormSiluV2", (3, 1e-5, True))):
+            mean, rstd = Tensor.empty(F32, (2, 3)), Tensor.empty(F32, (2, 3))
+            run(op, x, c, c, *args, x, mean, rstd)
+            ref.check_equal(mean.get(), np.zeros((2, 3)), op)
+            self.assertTrue(np.isnan(rstd.get()).all(), op)
+
     def test_statistics_over_one_another(self):
         """ggml passes buffers for them that are too small and overlap: they are written last, without workspace."""
         x = Tensor.of(F32, np.arange(64, dtype=np.float32).reshape(1, 8, 2, 4))
@@ -512,16 +529,17 @@ class Channels(unittest.TestCase):
             old_mean, old_var = dp.round(gen.rng.standard_normal(c)), dp.round(gen.rng.random(c) + 0.5)
             rm, rv = (gen.out(dp, (c,), old_mean), gen.out(dp, (c,), old_var)) if running else (None, None)
             out = gen.out(d, shape)
-            mean, rstd = (gen.out(F32, (c,)), gen.out(F32, (c,))) if training else (Tensor.empty(d, (0,)), None)
-            args = [x, weight, bias, rm, rv, training, momentum, eps, out, mean, rstd]
+            mean, variance = (gen.out(F32, (c,)), gen.out(F32, (c,))) if training else (Tensor.empty(d, (0,)), None)
+            args = [x, weight, bias, rm, rv, training, momentum, eps, out, mean, variance]
             run("aclnnBatchNorm", *args)
             v, count = x.get().astype(LD), x.size // c
             if training:
                 m, r = stats(v, axes, LD(eps))
+                var = ((v - m) ** 2).mean(axes).reshape(-1)
                 check(self, mean, m, EPS * (np.abs(m) + 20 / r), "mean")
-                check(self, rstd, r, EPS * 20 * r, "invstd")
+                check(self, variance, var, EPS * 40 * (var + eps), "variance, called invstd")
                 if running:
-                    var = ((v - m) ** 2).mean(axes).reshape(-1) * (LD(count) / (count - 1) if count > 1 else 0)
+                    var *= LD(count) / (count - 1) if count > 1 else 0
                     check(self, rm, LD(0.7) * old_mean + LD(0.3) * m.reshape(-1), EPS * (4 + np.abs(m) + 20 / r).reshape(-1), "running mean")
                     check(self, rv, LD(0.7) * old_var + LD(0.3) * var, EPS * 30 * (var + 1), "running variance")
             else:
@@ -532,7 +550,7 @@ class Channels(unittest.TestCase):
             g, b, xhat = channel(value(weight, LD(1)))(shape), channel(value(bias))(shape), (v - m) * r
             check(self, out, xhat * g + b, EPS * (30 * np.abs(g) * (np.abs(xhat) + 1) + 3 * np.abs(b)), "output")
             if not running:
-                same_bits(self, gen, "aclnnBatchNorm", args, [out] + ([mean, rstd] if training else []))
+                same_bits(self, gen, "aclnnBatchNorm", args, [out] + ([mean, variance] if training else []))
         each_case(self, "aclnnBatchNorm", CASES, body)
 
     def test_unusual_first_sample(self):
@@ -548,14 +566,16 @@ class Channels(unittest.TestCase):
             check(self, rstd, r, EPS * 20 * r, "invstd")
 
     def test_nothing(self):
-        """Of no elements the mean is 0, and the deviation's inverse NaN, as in CANN."""
+        """Of no elements the mean is 0, and the variance NaN, as in CANN; without training, too."""
         for shape in ((0, 3), (0, 3, 2), (0, 3, 40, 40), (2, 3, 40, 0)):
             x, out = Tensor.empty(F32, shape), Tensor.empty(F32, shape)
-            mean, rstd, rm = Tensor.empty(F32, (3,)), Tensor.empty(F32, (3,)), Tensor.of(F32, np.ones(3, np.float32))
-            run("aclnnBatchNorm", x, None, None, rm, None, True, 0.1, 1e-5, out, mean, rstd)
-            ref.check_equal(mean.get(), np.zeros(3, np.float32))
-            self.assertTrue(np.isnan(rstd.get()).all())
-            ref.check_equal(rm.get(), np.ones(3, np.float32))
+            for training in (True, False):
+                mean, variance, rm = Tensor.empty(F32, (3,)), Tensor.empty(F32, (3,)), Tensor.of(F32, np.ones(3, np.float32))
+                run("aclnnBatchNorm", x, None, None, rm, None, training, 0.1, 1e-5, out, mean, variance)
+                ref.check_equal(mean.get(), np.zeros(3, np.float32))
+                self.assertTrue(np.isnan(variance.get()).all())
+                ref.check_equal(rm.get(), np.ones(3, np.float32))
+            run("aclnnBatchNorm", x, None, None, rm, None, False, 0.1, 1e-5, out, Tensor.empty(F32, (0,)), None)
 
     def test_backward(self):
         def body(gen):
@@ -563,21 +583,19 @@ class Channels(unittest.TestCase):
             c, training, eps = shape[1], gen.chance(0.6), 0.01
             dy = gen.drawn(d, shape, lambda s: gen.values(d, s, limit=4))
             v, g, count = x.get().astype(LD), dy.get().astype(LD), x.size // c
-            m, r = stats(v, axes, LD(eps))
-            mean, rstd = gen.out(F32, (c,), F32.round(m).reshape(-1)), gen.out(F32, (c,), F32.round(r).reshape(-1))
+            m = v.mean(axes)
+            mean, variance = (gen.out(F32, (c,), F32.round(a)) for a in (m, ((v - channel(m)(shape)) ** 2).mean(axes)))
             rm, rv = gen.out(dp, (c,), dp.round(gen.rng.standard_normal(c))), gen.out(dp, (c,), dp.round(gen.rng.random(c) + 0.5))
             weight, = params(gen, dp, (c,), gen.chance(0.7))
             mask = [gen.chance(0.7) for _ in range(3)]
             dx = gen.out(d, shape) if mask[0] else None
             dw, db = (gen.out(gen.pick((dp, F32)), (c,)) if mask[i] else None for i in (1, 2))
-            args = [dy, x, weight, rm, rv, mean, rstd, training, eps, Bools(*mask), dx, dw, db]
-            if not training and gen.chance(0.3):
-                args[5] = args[6] = None
+            if gen.chance(0.2):
+                mean = variance = None
+            args = [dy, x, weight, rm, rv, mean, variance, training, eps, Bools(*mask), dx, dw, db]
             run("aclnnBatchNormBackward", *args)
-            if training:
-                m, r = (channel(a.get().astype(LD))(shape) for a in (mean, rstd))
-            else:
-                m, r = channel(rm.get().astype(LD))(shape), 1 / np.sqrt(channel(rv.get().astype(LD))(shape) + LD(eps))
+            m, var = (value(mean), value(variance, LD(1))) if training else (value(rm), value(rv))
+            m, r = channel(m)(shape), 1 / np.sqrt(channel(var)(shape) + LD(eps))
             xhat, w = (v - m) * r, channel(value(weight, LD(1)))(shape)
             if mask[0]:
                 exact = input_gradient(g * w, xhat, r, axes) if training else g * w * r
@@ -601,10 +619,10 @@ class Channels(unittest.TestCase):
                     x, dy, y, dx = (Tensor(d, shape, strides=strides) for _ in range(4))
                     x.set(values[0])
                     dy.set(values[1])
-                    mean, rstd, dw, db = (Tensor.empty(F32, (c,)) for _ in range(4))
-                    run("aclnnBatchNorm", x, None, None, None, None, True, 0.1, 1e-5, y, mean, rstd)
-                    run("aclnnBatchNormBackward", dy, x, None, None, None, mean, rstd, True, 1e-5, Bools(True, True, True), dx, dw, db)
-                    found.append([t.bits() for t in (y, mean, rstd, dx, dw, db)])
+                    mean, variance, dw, db = (Tensor.empty(F32, (c,)) for _ in range(4))
+                    run("aclnnBatchNorm", x, None, None, None, None, True, 0.1, 1e-5, y, mean, variance)
+                    run("aclnnBatchNormBackward", dy, x, None, None, None, mean, variance, True, 1e-5, Bools(True, True, True), dx, dw, db)
+                    found.append([t.bits() for t in (y, mean, variance, dx, dw, db)])
                 for near, far_apart in zip(*found):
                     ref.check_equal(near, far_apart)
 
@@ -727,6 +745,9 @@ class Errors(unittest.TestCase):
         self.check(INVALID, ("group", "4", "6"), op, x, g, g, 2, 6, 5, 4, 1e-5, y, m, m)
         self.check(INVALID, ("group", "0"), op, x, g, g, 2, 6, 5, 0, 1e-5, y, m, m)
         self.check(INVALID, ("self", "[2, 6, 5]"), op, x, g, g, 2, 6, 4, 3, 1e-5, y, m, m)
+        self.check(INVALID, ("eps", "0"), op, x, g, g, 2, 6, 5, 3, 0.0, y, m, m)
+        self.check(INVALID, ("eps", "-1"), op + "Silu", x, g, g, 3, -1.0, y, m, m)
+        self.check(INVALID, ("eps", "-1"), op + "SiluV2", x, g, g, 3, -1.0, True, y, m, m)
         self.check(INVALID, ("meanOut", "[6]"), op, x, g, g, 2, 6, 5, 1, 1e-5, y, Tensor.empty(F32, (6,)), m)
         self.check(INVALID, ("dataFormatOptional", "NHWC"), "aclnnGroupNormSwish", x, g, g, 3, b"NHWC", 1e-5, True, 1.0, y, m, m)
         q, one = Tensor.empty(F32, (2, 6, 1, 5)), Tensor.empty(F32, (2, 6, 1, 1))
@@ -741,7 +762,8 @@ class Errors(unittest.TestCase):
         self.check(INVALID, ("runningVar", "[5]"), op, x, c, c, c, bad, False, 0.1, 1e-5, y, c, c)
         self.check(INVALID, ("input", "1 dimensions"), op, c, c, c, c, c, False, 0.1, 1e-5, c, c, c)
         self.check(INVALID, ("output", "[6]"), op, x, c, c, c, c, False, 0.1, 1e-5, c, c, c)
-        self.check(NULLPTR, ("saveInvstd",), op + "Backward", x, x, c, c, c, c, None, True, 1e-5, Bools(True, True, True), y, c, c)
+        self.check(NULLPTR, ("saveInvstd",), op, x, c, c, c, c, True, 0.1, 1e-5, y, c, None)
+        self.check(INVALID, ("saveInvstd", "[5]"), op + "Backward", x, x, c, c, c, c, bad, True, 1e-5, Bools(True, True, True), y, c, c)
         self.check(INVALID, ("counts", "2 dimensions"), "aclnnBatchNormGatherStatsWithCounts", x, c, c, None, None, 0.1, 1e-5,
                    Tensor.empty(F32, (1, 1)), c, c)
         self.check(NULLPTR, ("sumDy", "inputG"), "aclnnBatchNormReduceBackward", x, x, c, c, c, True, False, False, None, c, None, None)

@@ -15,7 +15,7 @@ CASES = 60
 class Axis:
     """Windows along a dimension: inputs(o) are those of window o, size(o) is what an average divides by."""
 
-    def __init__(self, gen, adaptive=False, dilated=False, pairs=False, most=14):
+    def __init__(self, gen, adaptive=False, dilated=False, pairs=False, within=False, most=14):
         self.n, self.adaptive = gen.integer(1, most), adaptive
         if adaptive:
             self.out = gen.integer(1, most)
@@ -29,7 +29,7 @@ class Axis:
             if pairs:
                 self.pad_end = gen.integer(0, self.kernel - self.pad)
             self.ceil = False
-            if self.count(False) > 0:
+            if self.count(False) > 0 and not (within and self.kernel > self.n):
                 return
 
     def count(self, ceil):
@@ -97,6 +97,8 @@ class Average(unittest.TestCase):
     def window(self, gen, n, backward):
         ceil, count_pad = gen.chance(0.5), gen.chance(0.5)
         axes, d, lead = axes_of(gen, n, ceil), gen.pick(FLOATS64), lead_of(gen)
+        if n == 3 and not backward:
+            axes = axes_of(gen, n, ceil, within=True)
         override = gen.integer(1, 9) if gen.chance(0.3) else 0
         strides = Ints() if all(a.stride == a.kernel for a in axes) else array(gen, axes, "stride")
         args = [array(gen, axes, "kernel"), strides, array(gen, axes, "pad"), ceil, count_pad, override]
@@ -141,8 +143,8 @@ class Average(unittest.TestCase):
 
     def test_global(self):
         def body(gen):
-            d, rank = gen.pick(FLOATS64), gen.integer(3, 5)
-            shape = (2, 3, *(gen.integer(1, 40 if rank == 3 else 12) for _ in range(rank - 2)))
+            d, rank = gen.pick(FLOATS64), gen.integer(4, 8)
+            shape = (2, 3, *(gen.integer(1, 40 if rank == 4 else 6) for _ in range(rank - 2)))
             x, out = gen.tensor(d, shape, gen.values(d, shape, limit=8)), gen.out(d, (2, 3) + (1,) * (rank - 2))
             run("aclnnGlobalAveragePool", x, out)
             m = np.full((1, int(np.prod(shape[2:]))), LD(1) / LD(int(np.prod(shape[2:]))))
@@ -151,6 +153,11 @@ class Average(unittest.TestCase):
             run("aclnnGlobalMaxPool", x, best)
             ref.check_equal(best.get(), x.get().max(tuple(range(2, rank)), keepdims=True))
         each_case(self, "aclnnGlobalAveragePool", CASES, body)
+        x = Tensor.empty(F32, (2, 3, 4))
+        for op in ("aclnnGlobalAveragePool", "aclnnGlobalMaxPool"):
+            code, message = refused(op, x, Tensor.empty(F32, (2, 3, 1)))
+            self.assertEqual(code, INVALID)
+            self.assertIn("self has shape [2, 3, 4], expected 4 to 8 dimensions", message)
 
     def test_large(self):
         """Windows and rows that no tile holds."""
@@ -191,6 +198,8 @@ class Average(unittest.TestCase):
                                 (1, Ints(1, 2, 3), "kernelSize has 3 elements, expected 1 or 2"),
                                 (2, Ints(2, -1), "strides[1] is -1"), (3, Ints(-1, 0), "paddings[0] is -1"),
                                 (1, Ints(9, 2), "expected room for a window of 9"),
+                                (3, Ints(), "paddings has 0 elements, expected 1 or 2"),
+                                (7, 4, "cubeMathType is 4, expected 0 to 3"),
                                 (8, Tensor.empty(F32, (1, 2, 3, 4)), "out has shape [1, 2, 3, 4], expected [1, 2, 3, 3]"),
                                 (8, Tensor.empty(F16, (1, 2, 3, 3)), "out"),
                                 (0, Tensor.empty(F32, (6, 6)), "self has shape [6, 6], expected 3 or 4 dimensions"),
@@ -198,6 +207,15 @@ class Average(unittest.TestCase):
             args = list(good)
             args[i] = value
             code, message = refused("aclnnAvgPool2d", *args)
+            self.assertEqual(code, INVALID, words)
+            self.assertIn(words, message)
+        y = Tensor.empty(F32, (1, 2, 2, 2))
+        for op, args, words in (
+                ("AvgPool2dBackward", (out, x, Ints(2), Ints(2), Ints(0), False, True, 256, 0, x), "divisorOverride is 256"),
+                ("AvgPool3d", (y, Ints(3), Ints(1), Ints(1), False, False, 0, y), "kernelSize[0] is 3, expected at most self's dimension, 2"),
+                ("AvgPool3d", (y, Ints(1), Ints(1), Ints(1), False, True, 0, y), "padding[0] is 1, expected at most half"),
+                ("AdaptiveAvgPool2d", (x, Ints(3, 0), Tensor.empty(F32, (1, 2, 3, 0))), "outputSize[1] is 0, expected 1 or more")):
+            code, message = refused("aclnn" + op, *args)
             self.assertEqual(code, INVALID, words)
             self.assertIn(words, message)
 
@@ -244,16 +262,18 @@ class Max(unittest.TestCase):
             ref.check_equal(out.get(), values)
         each_case(self, "aclnnMaxPool", 2 * CASES, body)
 
-    def forward(self, gen, op, n, kind):
-        """Returns what the gradient takes."""
+    def forward(self, gen, op, n, kind, dilated=False):
+        """Returns what the gradient takes. Dilated windows only that knows."""
         ceil, d, lead = gen.chance(0.5), gen.pick(FLOATS64), lead_of(gen)
-        axes = axes_of(gen, n, ceil, wide=True, adaptive=kind == "adaptive", dilated=kind != "adaptive")
+        axes = axes_of(gen, n, ceil, wide=True, adaptive=kind == "adaptive", dilated=dilated)
         x = gen.tensor(d, (*lead, *(a.n for a in axes)))
         shape = (*lead, *(a.out for a in axes))
         out = gen.out(d, shape)
         values, places = max_reference(x.get(), axes)
         args = [Ints(*shape[-n:])] if kind == "adaptive" else [
             array(gen, axes, "kernel"), array(gen, axes, "stride"), array(gen, axes, "pad"), array(gen, axes, "dilation"), ceil]
+        if dilated:
+            return axes, x, gen.out(gen.pick((I32, I64)), shape, places), args, places
         if kind == "mask":
             index = gen.keep(Tensor.empty(I8, mask_shape(x.shape, axes)))
             run(op, x, *args, out, index)
@@ -271,7 +291,7 @@ class Max(unittest.TestCase):
         return axes, x, index, args, places
 
     def backward(self, gen, op, n, kind, forward):
-        axes, x, index, args, places = self.forward(gen, forward, n, kind)
+        axes, x, index, args, places = self.forward(gen, forward, n, kind, n == 3 and kind == "window" and gen.chance(0.5))
         d = x.dtype
         grad = gen.tensor(d, places.shape, gen.values(d, places.shape, limit=8))
         out = gen.out(d, x.shape)
@@ -323,11 +343,19 @@ class Max(unittest.TestCase):
         for args, words in (
                 ((x, Ints(2), Ints(2), Ints(2), Ints(1), False, out, index), "padding[0] is 2, expected at most half"),
                 ((x, Ints(2), Ints(2), Ints(0), Ints(0), False, out, index), "dilation[0] is 0"),
+                ((x, Ints(2), Ints(2), Ints(0), Ints(1, 2), False, out, index), "dilation[1] is 2, expected 1"),
+                ((x, Ints(2), Ints(2), Ints(), Ints(1), False, out, index), "padding has 0 elements, expected 1 or 2"),
                 ((x, Ints(2), Ints(2), Ints(0), Ints(1), False, out, Tensor.empty(F32, out.shape)), "indices"),
                 ((x, Ints(2), Ints(2), Ints(0), Ints(1), False, out, Tensor.empty(I64, (1, 2, 3, 4))), "indices has shape")):
             code, message = refused("aclnnMaxPool2dWithIndices", *args)
             self.assertEqual(code, INVALID)
             self.assertIn(words, message)
+        code, message = refused("aclnnMaxPool", x, Ints(2), Ints(2), 0, Ints(0), Ints(2), 0, out)
+        self.assertIn("dilations[0] is 2, expected 1", message)
+        code, message = refused("aclnnMaxPool2dWithIndicesBackward", out, x, index, Ints(2), Ints(2), Ints(0), Ints(2), False, x)
+        self.assertIn("dilation[0] is 2, expected 1", message)
+        code, message = refused("aclnnAdaptiveMaxPool2d", x, Ints(3, 0), Tensor.empty(F32, (1, 2, 3, 0)), Tensor.empty(I64, (1, 2, 3, 0)))
+        self.assertIn("outputSize[1] is 0, expected 1 or more", message)
         code, message = refused("aclnnMaxPool", x, Ints(2), Ints(2), 1, Ints(0), Ints(1), 0, out)
         self.assertIn("autoPad is 1, expected 0", message)
         code, message = refused("aclnnMaxPool2dWithMask", x, Ints(2), Ints(2), Ints(0), Ints(1), False, out,
@@ -359,6 +387,19 @@ class Unpool(unittest.TestCase):
     def test_all(self):
         for n in (2, 3):
             each_case(self, f"aclnnMaxUnpool{n}d", CASES, lambda g, n=n: self.body(g, n))
+
+    def test_errors(self):
+        x, index, out = Tensor.empty(F32, (1, 2, 2, 2)), Tensor.empty(I64, (1, 2, 2, 2)), Tensor.empty(F32, (1, 2, 3, 3))
+        one = Tensor.empty(F32, (1, 1, 1, 3))
+        for op, args, words in (
+                ("MaxUnpool2d", (x, index, Ints(1, 3), Tensor.empty(F32, (1, 2, 1, 3))), "outputSize has room for 3 elements, expected self's 4 or more"),
+                ("MaxUnpool3d", (x, index, Ints(1, 1, 3), Ints(1, 1, 1), Ints(0, 0, 0), one), "outputSize has room for 3 elements, expected self's 8"),
+                ("MaxUnpool3d", (x, index, Ints(2, 3, 3), Ints(1, 1), Ints(0, 0, 0), Tensor.empty(F32, (1, 2, 3, 3))), "stride has 2 elements, expected 3"),
+                ("MaxUnpool3d", (x, index, Ints(2, 3, 3), Ints(1, 0, 1), Ints(0, 0, 0), Tensor.empty(F32, (1, 2, 3, 3))), "stride[1] is 0, expected 1 or more"),
+                ("MaxUnpool3dBackward", (out, x, index, Ints(2, 3, 3), Ints(1, 1, 1), Ints(0), x), "padding has 1 elements, expected 3")):
+            code, message = refused("aclnn" + op, *args)
+            self.assertEqual(code, INVALID, words)
+            self.assertIn(words, message)
 
 
 if __name__ == "__main__":

@@ -42,19 +42,21 @@ class Sums(unittest.TestCase):
 
     def check(self, gen, op, t, bias, factors, exact, slack, order, inplace):
         beta, alpha = scalars(gen)
+        if op == "aclnnAddmv" and bias.shape == (1,) and exact.shape != (1,):
+            alpha = Scalar(0.5, F32)                    # of 0 is refused there
         if beta.value == 0 and gen.chance(0.5):
             bias.set(np.full_like(bias.get(), np.nan))
         added = LD(beta.value) * bias.get().astype(LD) if beta.value else LD(0)
         total = np.broadcast_to(added, exact.shape) + LD(alpha.value) * exact
         slack = slack * abs(alpha.value) + 4 * EPS * (np.abs(added) + np.abs(alpha.value * exact))
         out = bias if inplace else gen.out(t, exact.shape)
-        run(op, bias, *factors, *((beta, alpha) if order == "ba" else (alpha, beta)), *([] if inplace else [out]), gen.integer(0, 2))
+        run(op, bias, *factors, *((beta, alpha) if order == "ba" else (alpha, beta)), *([] if inplace else [out]), gen.integer(0, 4))
         ref.check(out.get(), total, t, F32, ulps=1, slack=slack, what=f"{op} beta {beta} alpha {alpha}")
 
     def bias(self, gen, t, shape, inplace):
         if inplace:
             return gen.out(t, shape, t.round(gen.rng.standard_normal(shape)))
-        return matrix(gen, t, gen.shrunk(shape))
+        return matrix(gen, t, gen.shrunk(shape) if 0 not in shape else shape)
 
     def test_stacks(self):
         for op in ("aclnnBaddbmm", "aclnnInplaceBaddbmm", "aclnnAddbmm", "aclnnInplaceAddbmm"):
@@ -63,7 +65,10 @@ class Sums(unittest.TestCase):
     def stack(self, gen, op):
         t, inplace = gen.pick(FLOATS), "Inplace" in op
         batch, (m, k, n) = gen.integer(0, 4), (size(gen) for _ in range(3))
-        a, b = matrix(gen, t, (batch, m, k)), matrix(gen, t, (batch, k, n))
+        batches = [batch, batch]
+        if op != "aclnnInplaceBaddbmm" and gen.chance(0.3):
+            batches[1 if op == "aclnnBaddbmm" else gen.integer(0, 1)] = 1
+        a, b = (matrix(gen, t, s) for s in ((batches[0], m, k), (batches[1], k, n)))
         exact, slack = product(wide(a), wide(b))
         if "Addbmm" in op:
             magnitude = np.matmul(np.abs(wide(a)), np.abs(wide(b))).sum(0).astype(LD)
@@ -81,19 +86,78 @@ class Sums(unittest.TestCase):
 
     def test_addmv_of_integers(self):
         def body(gen):
-            types = gen.pick(((I32, I32, I32), (I64, I64, I64), (I8, U8, I16), (I8, I8, I8), (BOOL, I32, BOOL), (I64, BOOL, BOOL)))
+            types = gen.pick(((I32, I32, I32), (I64, I64, I64), (I8, U8, I16), (I8, I8, I8), (I32, I8, I8), (BOOL, I32, BOOL),
+                              (I64, BOOL, BOOL), (BOOL, BOOL, BOOL), (F32, I32, I8), (F64, I64, BOOL)))
             m, k = (gen.pick((0, 1, 7, 129, 1500)) if gen.chance(0.3) else size(gen, 40) for _ in "mk")
-            s, a, v = (gen.tensor(t, shape) for t, shape in zip(types, (gen.pick(((m,), (1,))), (m, k), (k,))))
-            alpha, beta = gen.integer(-5, 5), gen.integer(-5, 5)
-            common = I64 if types[1:] == (BOOL, BOOL) else I32 if BOOL in types else I16 if U8 in types else types[0]
-            out = gen.out(gen.pick((common, I64, F64)), (m,))
-            run("aclnnAddmv", s, a, v, Scalar(alpha, I64), Scalar(beta, I32), out, 0)
-            dots = a.get().astype(np.int64) @ v.get().astype(np.int64)
-            if types[1:] == (BOOL, BOOL):
-                dots = (dots != 0).astype(np.int64)
-            exact = (alpha * dots + beta * np.broadcast_to(s.get(), (m,)).astype(np.int64)).astype(common.values)
-            ref.check_equal(out.get(), exact.astype(out.dtype.values))
-        each_case(self, "aclnnAddmv of integers", 60, body)
+            alpha, beta = (Scalar(gen.pick((-5, 0, 1, 1, 3)), gen.pick((I64, I32, F32))) for _ in "ab")
+            self_shape = (m,) if alpha.value == 0 else gen.pick(((m,), (1,)))
+            s, a, v = (gen.drawn(t, shape, lambda s, t=t: gen.values(t, s, limit=1e6) if t.kind == "f" else gen.values(t, s))
+                       for t, shape in zip(types, (self_shape, (m, k), (k,))))
+            product = promote(types[1], types[2])
+            scaled, added = (t if x.value == 1 else promote(t, x.dtype) for t, x in ((product, alpha), (types[0], beta)))
+            common = promote(scaled, added)
+            out = gen.out(gen.pick((common, F64)) if common.kind == "f" else gen.pick((I64, F64, I32 if common is BOOL else common)), (m,))
+            run("aclnnAddmv", s, a, v, alpha, beta, out, 0)
+            dots = (a.get().astype(np.int64) @ v.get().astype(np.int64)).astype(product.values)
+            if common.kind == "f":
+                terms = [LD(x.value) * np.broadcast_to(t, (m,)).astype(LD) if x.value else np.zeros(m, LD)
+                         for t, x in ((dots, alpha), (s.get(), beta))]
+                ref.check(out.get(), sum(terms), out.dtype, F64, ulps=2, slack=sum(map(np.abs, terms)) * LD(2) ** -50)
+                return
+            terms = [x.value * np.broadcast_to(t, (m,)).astype(np.int64) for t, x in ((dots, alpha), (s.get(), beta))]
+            ref.check_equal(out.get(), sum(terms).astype(common.values).astype(out.dtype.values))
+        each_case(self, "aclnnAddmv of integers", 100, body)
+
+    def test_addmv_of_both(self):
+        """Integers beside floats are floats."""
+        def body(gen):
+            types = gen.pick(((F32, F32, I32), (I8, F16, F32), (I64, BF16, F16), (F32, U8, F64), (F64, F32, F32), (BOOL, F32, BOOL)))
+            m, k = size(gen, 129), size(gen, 129)
+            draw = lambda t, shape: gen.drawn(t, shape, lambda s: gen.values(t, s, limit=10))
+            s, a, v = (draw(t, shape) for t, shape in zip(types, ((m,), (m, k), (k,))))
+            alpha, beta = scalars(gen)
+            exact, slack = product(wide(a), wide(v))
+            added = LD(beta.value) * s.get().astype(LD) if beta.value else np.zeros(m, LD)
+            out = gen.out(gen.pick((F32, F64)), (m,))
+            run("aclnnAddmv", s, a, v, alpha, beta, out, 0)
+            ref.check(out.get(), added + LD(alpha.value) * exact, out.dtype, F32, ulps=1,
+                      slack=slack * abs(alpha.value) + 4 * EPS * (np.abs(added) + np.abs(alpha.value * exact)))
+        each_case(self, "aclnnAddmv of both", 60, body)
+
+    def test_a_double_beside_floats_stays_one(self):
+        s, a, v, out = Tensor.of(F64, [1 + 2.0 ** -40]), Tensor.of(F32, [[1.0]]), Tensor.of(F32, [1.0]), Tensor.empty(F64, (1,))
+        run("aclnnAddmv", s, a, v, Scalar(1, F32), Scalar(1, F32), out, 0)
+        self.assertEqual(out.get()[0], 2 + 2.0 ** -40)
+
+    def test_times_nothing(self):
+        """alpha of 0 ignores the product, NaN too, but for Baddbmm and Gemm."""
+        one, nothing, nan = Scalar(1, F32), Scalar(0, F32), np.full((2, 2, 2), np.nan)
+        b, c = Tensor.of(F32, [[1, 2], [3, 4]]), Tensor.of(F32, [1, 2])
+        stack, out = Tensor.of(F32, np.stack([b.get()] * 2)), Tensor.empty(F32, (2, 2))
+        for op, *args in (("aclnnAddmm", b, Tensor.of(F32, nan[0]), b, one, nothing),
+                          ("aclnnAddbmm", b, stack, Tensor.of(F32, nan), one, nothing)):
+            run(op, *args, out, 0)
+            ref.check_equal(out.get(), b.get())
+        few, whole = Tensor.empty(F32, (2,)), Tensor.empty(F32, (2, 2, 2))
+        run("aclnnAddmv", c, Tensor.of(F32, nan[0]), c, nothing, one, few, 0)
+        ref.check_equal(few.get(), c.get())
+        run("aclnnBaddbmm", b, Tensor.of(F32, nan), stack, one, nothing, whole, 0)
+        assert np.isnan(whole.get()).all()
+        run("aclnnGemm", b, Tensor.of(F32, nan[0]), b, 0.0, 1.0, 0, 0, out, 0)
+        assert np.isnan(out.get()).all()
+
+    def test_stack_refused(self):
+        one, three, wide_ = (Tensor.empty(F32, s) for s in ((1, 2, 2), (3, 2, 2), (2, 2)))
+        x, none = Scalar(1, F32), Tensor.empty(F32, (0, 2, 2))
+        for op, args, message in (
+                ("aclnnBaddbmm", (three, one, three, x, x, three, 0), "the same first dimension, or 1 in the second"),
+                ("aclnnInplaceBaddbmm", (three, three, one, x, x, 0), "the same first dimension"),
+                ("aclnnAddbmm", (wide_, Tensor.empty(F32, (2, 2, 2)), three, x, x, wide_, 0), "first dimensions that broadcast"),
+                ("aclnnBaddbmm", (one, none, none, x, x, none, 0), "self has shape [1, 2, 2], expected elements where the product, [0, 2, 2]"),
+                ("aclnnMm", (wide_, wide_, wide_, 5), "cubeMathType is 5, expected 0 to 4"),
+                ("aclnnMatmul", (Tensor.empty(F32, (1,) * 7), wide_, Tensor.empty(F32, (1,) * 7), 0), "self has 7 dimensions, expected 1 to 6")):
+            code, text = refused(op, *args)
+            assert code == INVALID and message in text, (op, text)
 
     def test_dot_of_integers(self):
         def body(gen):
@@ -106,7 +170,9 @@ class Sums(unittest.TestCase):
         code, text = refused("aclnnDot", x, x, Tensor.empty(I64, ()))
         assert code == INVALID and "out has dtype INT64, expected one of INT32" in text, text
         code, text = refused("aclnnAddmv", x, Tensor.empty(I32, (3, 3)), x, Scalar(0.5, F32), Scalar(1, I32), x, 0)
-        assert code == INVALID and "alpha has dtype FLOAT, expected an integer" in text, text
+        assert code == INVALID and "out has dtype INT32, expected one that FLOAT, which is computed in, can be cast to" in text, text
+        code, text = refused("aclnnAddmv", Tensor.empty(I32, (1,)), Tensor.empty(I32, (3, 3)), x, Scalar(0, I32), Scalar(1, I32), x, 0)
+        assert code == INVALID and "self has shape [1], expected [3], out's, as alpha is 0" in text, text
 
     def test_gemm(self):
         def body(gen):
@@ -286,7 +352,7 @@ class Quantised(unittest.TestCase):
         else:
             weight = gen.keep(Tensor(I8, (k, n), (1, k) if by_columns else None).set(values.astype(np.int8)))
         x = matrix(gen, t, (m, k))
-        group = gen.pick((0, 32, 64)) if k > 64 else gen.pick((0, 0, 32))
+        group = gen.pick([g for g in (0, 0, 32, 64) if g < k])
         groups = -(-k // group) if group else 1
         shape = (groups, n) if group else gen.pick(((1,), (1, 1), (n,), (1, n)))
         scale = gen.drawn(t, shape, lambda s: t.round(gen.rng.uniform(0.01, 0.1, s)))
@@ -311,11 +377,14 @@ class Quantised(unittest.TestCase):
     def test_refused(self):
         def body(gen):
             x, w, y = Tensor(F16, (2, 64)), Tensor(I8, (64, 3)), Tensor(F16, (2, 3))
-            s = Tensor(F16, (2, 3))
+            s, one = Tensor(F16, (2, 3)), Tensor(F16, (1, 3))
             op = "aclnnWeightQuantBatchMatmulV2"
             for args, message in (((x, w, s, None, None, None, None, 33, y), "antiquantGroupSize is 33"),
                                   ((x, w, s, None, None, None, None, 0, y), "antiquantScale has shape [2, 3]"),
                                   ((x, w, s, None, s, None, None, 32, y), "quantScaleOptional is given"),
+                                  ((x, w, one, None, None, None, None, 64, y), "antiquantGroupSize is 64, expected 0 or a multiple of 32 less than"),
+                                  ((x, w, s, one, None, None, None, 32, y), "antiquantOffsetOptional has shape [1, 3], expected [2, 3]"),
+                                  ((Tensor(F16, (0, 64)), w, one, None, None, None, None, 0, Tensor(F16, (0, 3))), "expected elements in both"),
                                   ((x, x, s, None, None, None, None, 32, y), "weight has dtype FLOAT16")):
                 code, text = refused(op, *args)
                 assert code == INVALID and message in text, text

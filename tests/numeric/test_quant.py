@@ -115,6 +115,11 @@ class Quantise(unittest.TestCase):
         code, message = refused("aclnnQuantize", x, s, None, F32.code, 1, y)
         self.assertEqual(code, INVALID)
         self.assertIn("dtype is 0", message)
+        for scales, zeros, words in (((), None, "scales has shape [], expected 1 dimensions"), ((1, 4), None, "scales has shape [1, 4]"),
+                                     ((4,), (1, 4), "zeroPoints has shape [1, 4], expected [4]")):
+            code, message = refused("aclnnQuantize", x, Tensor.empty(F32, scales), zeros and Tensor.empty(I32, zeros), I8.code, 1, y)
+            self.assertEqual(code, INVALID)
+            self.assertIn(words, message)
 
 
 class Dequantise(unittest.TestCase):
@@ -134,6 +139,11 @@ class Dequantise(unittest.TestCase):
             exact = (values.astype(f32) + (offset.get() if offset else f32(0))) * s * (s if sqrt else f32(1))
             ref.check_equal(y.get(), to.round(exact))
         each_case(self, "aclnnAscendAntiQuant", 2 * CASES, body)
+        x, y = Tensor.empty(I8, (2, 4)), Tensor.empty(F16, (2, 4))
+        for shape in ((2, 1), (2,), (1, 4), ()):
+            code, message = refused("aclnnAscendAntiQuant", x, Tensor.empty(F32, shape), None, F16.code, False, y)
+            self.assertEqual(code, INVALID)
+            self.assertIn(f"scale has shape {list(shape)}, expected [1] or [4]", message)
 
     def test_dequant_bias(self):
         def body(gen):
@@ -165,7 +175,7 @@ class FakeQuant(unittest.TestCase):
             shape = gen.shape(min_rank=1)
             axis = gen.integer(0, len(shape) - 1)
             n = shape[axis] if per_channel else 1
-            x = gen.drawn(d, shape, lambda s: gen.values(d, s, limit=100))
+            x = gen.drawn(d, shape, lambda s: np.where(gen.rng.random(s) < 0.05, d.values.type(np.nan), gen.values(d, s, limit=100)))
             scale = gen.tensor(d, (n,), d.round(gen.rng.uniform(0.05, 3, n)))
             zero = gen.tensor(I32, (n,), gen.rng.integers(-5, 20, n).astype(np.int32))
             low, high, enabled = gen.pick(((0, 255), (-128, 127), (-8, 7))) + (gen.pick((1.0, 1.0, 0.0)),)
@@ -178,8 +188,8 @@ class FakeQuant(unittest.TestCase):
                 return
             spread = [n if i == axis and per_channel else 1 for i in range(len(shape))]
             s, z = (t.get().astype(f32).reshape(spread) for t in (scale, zero))
-            q = np.rint(x.get() / s) + z
-            ref.check_equal(out.get(), d.round((np.clip(q, low, high) - z) * s))
+            q = np.nan_to_num(np.rint(x.get() / s)) + z                     # NaN counts as 0
+            ref.check_equal(out.get(), d.round((np.where(np.isnan(x.get()), 0, np.clip(q, low, high)) - z) * s))
             ref.check_equal(mask.get(), (q >= low) & (q <= high))
         each_case(self, "aclnnFakeQuant", 3 * CASES, body)
         x, s, z = Tensor.empty(F32, (2, 4)), Tensor.empty(F32, (1,)), Tensor.empty(I32, (1,))

@@ -30,11 +30,11 @@ class Parameters(unittest.TestCase):
             n, v3 = gen.integer(1, 40), gen.chance(0.5)
             lead = (1,) if gen.chance(0.3) else ()
             scale = gen.tensor(F32, (*lead, n), F32.round(gen.rng.uniform(-4, 4, (*lead, n))))
-            m = gen.pick((n, 1))
-            offset = gen.tensor(F32, (*lead, m), F32.round(gen.rng.uniform(-300, 300, (*lead, m)))) if gen.chance(0.6) else None
+            m, other = gen.pick((n, 1)), gen.pick(((), (1,)))
+            offset = gen.tensor(F32, (*other, m), F32.round(gen.rng.uniform(-300, 300, (*other, m)))) if gen.chance(0.6) else None
             out, mode = gen.out(gen.pick((U64, I64)), (*lead, n)), gen.integer(0, 1) if v3 else 0
             run("aclnnTransQuantParam" + ("V3" if v3 else "V2"), scale, offset, *([mode] if v3 else []), out)
-            expected = words(scale.get(), offset.get() if offset else None, mode == 1)
+            expected = words(scale.get().ravel(), offset.get().ravel() if offset else None, mode == 1)
             ref.check_equal(out.get().view(np.uint64), np.broadcast_to(expected, out.shape))
         each_case(self, "aclnnTransQuantParam", 2 * CASES, body)
         s = Tensor.empty(F32, (4,))
@@ -64,7 +64,7 @@ class Product(unittest.TestCase):
         if gen.chance(0.1):
             m, k, n = gen.pick(((304, 64, 16), (8, 2048, 600), (8, 1200, 40), (200, 192, 160)))
         batch = gen.shape(max_rank=2, numel=6, empty=0) if kind == "i8" and gen.chance(0.4) else ()
-        t1, t2 = (gen.chance(0.3) for _ in "12")
+        t1, t2 = gen.chance(0.3) and kind == "i8", gen.chance(0.3)
         x1, a = self.factor(gen, kind, (*batch, m, k), t1)
         x2, b = self.factor(gen, kind, (*(batch if gen.chance(0.5) else ()), k, n), t2)
         to = gen.pick((F16, BF16, I8))
@@ -87,21 +87,23 @@ class Product(unittest.TestCase):
             offset = gen.tensor(F32, (s_n,), F32.round(gen.rng.uniform(-20, 20, s_n)))
             shift = offset.get()
         b_type = gen.pick((I32,) if form == "words" else (I32, F32, BF16, F16))
-        bias = gen.drawn(b_type, (n,), lambda s: gen.values(b_type, s, limit=500)) if gen.chance(0.6) else None
-        out = gen.out(to, (*batch, m, n))
+        b_shape = (*batch, 1, n) if len(batch) == 1 and gen.chance(0.5) else (n,)
+        bias = gen.drawn(b_type, b_shape, lambda s: gen.values(b_type, s, limit=500)) if gen.chance(0.6) else None
+        out = gen.out(to, (m, 1, n) if not batch and gen.chance(0.1) else (*batch, m, n))
         run("aclnnQuantMatmulV4", a, b, scale, offset, rows, bias, t1, t2, out)
         exact = (x1 @ x2).astype(LD)
         size, after = np.abs(exact), LD(0)
         if bias:
             add = bias.get().astype(LD)
             exact, after = (exact + add, after) if b_type is I32 else (exact, add)
+        got = out.get().reshape(*batch, m, n)
         by = numbers.astype(LD) * (rows.get().astype(LD)[:, None] if rows else 1)
         exact = exact * by + after
         if to is I8:
             exact = np.clip(exact + (0 if shift is None else shift), -128, 127)
-            ref.complain(out.get(), exact, np.abs(out.get() - exact) <= 0.5 + 1e-9, "int8", lambda i: "its rounding")
+            ref.complain(got, exact, np.abs(got - exact) <= 0.5 + 1e-9, "int8", lambda i: "its rounding")
         else:
-            ref.check(out.get(), exact, to, F64, ulps=1, slack=8 * F64.ulp(size * by + np.abs(after) + 1))
+            ref.check(got, exact, to, F64, ulps=1, slack=8 * F64.ulp(size * by + np.abs(after) + 1))
 
     def test_products(self):
         each_case(self, "aclnnQuantMatmulV4", 4 * CASES, self.case)
@@ -116,7 +118,7 @@ class Product(unittest.TestCase):
             x2, b = self.factor(gen, "i8", (k, n), t2)
             d = gen.pick((F32, BF16))
             scale = gen.tensor(d, (gen.pick((1, n)),))
-            bias = gen.tensor(I32, (n,)) if gen.chance(0.6) else None
+            bias = gen.tensor(I32, (*batch, 1, n) if len(batch) == 1 and gen.chance(0.5) else (n,)) if gen.chance(0.6) else None
             out = gen.out(I32, (*batch, m, n))
             run("aclnnQuantMatmulV4", a, b, scale, None, None, bias, t1, t2, out)
             ref.check_equal(out.get(), (x1 @ x2 + (bias.get() if bias else 0)).astype(np.int32))
@@ -124,7 +126,7 @@ class Product(unittest.TestCase):
 
     def test_refused(self):
         x, y, s, out = Tensor.empty(I8, (4, 8)), Tensor.empty(I8, (8, 6)), Tensor.empty(F32, (6,)), Tensor.empty(F16, (4, 6))
-        sums = Tensor.empty(I32, (4, 6))
+        sums, one, words_ = Tensor.empty(I32, (4, 6)), Tensor.empty(F32, (1,)), Tensor.empty(I64, (6,))
         for name, args in (("x1 has shape", (x, x, s, None, None, None, False, False, out)),
                            ("scale has shape", (x, y, Tensor.empty(F32, (5,)), None, None, None, False, False, out)),
                            ("scale has dtype", (x, y, s, None, None, None, False, False, Tensor.empty(I8, (4, 6)))),
@@ -134,7 +136,19 @@ class Product(unittest.TestCase):
                            ("scale has dtype INT64", (x, y, Tensor.empty(I64, (6,)), None, None, None, False, False, sums)),
                            ("bias has dtype FLOAT", (x, y, s, None, None, s, False, False, sums)),
                            ("pertokenScaleOptional", (x, y, s, None, Tensor.empty(F32, (4,)), None, False, False, sums)),
-                           ("out has dtype", (x, y, s, None, None, None, False, False, Tensor.empty(F32, (4, 6))))):
+                           ("out has dtype", (x, y, s, None, None, None, False, False, Tensor.empty(F32, (4, 6)))),
+                           ("pertokenScaleOptional has shape [1], expected [4]", (x, y, s, None, one, None, False, False, out)),
+                           ("bias has shape [1], expected [6]", (x, y, s, None, None, one, False, False, out)),
+                           ("bias has 3 dimensions, expected 1", (x, y, s, None, None, Tensor.empty(F32, (1, 1, 6)), False, False, out)),
+                           ("offset has shape [1, 6], expected [6] or [1]",
+                            (x, y, words_, Tensor.empty(F32, (1, 6)), None, None, False, False, Tensor.empty(I8, (4, 6)))),
+                           ("x1 has shape [0, 8], expected 2 to 6 dimensions, and elements",
+                            (Tensor.empty(I8, (0, 8)), y, s, None, None, None, False, False, Tensor.empty(F16, (0, 6)))),
+                           ("transposeX1 is true, expected false as x1 is int4",
+                            (packed_int4(np.zeros((8, 4)), False), packed_int4(np.zeros((8, 6)), False), s, None, None, None, True, False, out)),
+                           ("x2 has shape [1, 8, 6], expected 2 to 2 dimensions",
+                            (packed_int4(np.zeros((4, 8)), False), packed_int4(np.zeros((1, 8, 6)), False), s, None, None, None, False, False,
+                             Tensor.empty(F16, (1, 4, 6))))):
             with self.subTest(name):
                 code, message = refused("aclnnQuantMatmulV4", *args)
                 self.assertEqual(code, INVALID)

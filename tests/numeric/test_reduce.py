@@ -54,9 +54,28 @@ class SameBits:
 class Sums(SameBits, unittest.TestCase):
     def test_sum(self):
         each_case(self, "aclnnReduceSum", CASES, lambda g: self.case(g, "aclnnReduceSum", SUMS + COMPLEX_SUMS))
+        each_case(self, "whether there is any", CASES // 4, self.any)
+
+    def any(self, gen):
+        """A sum as a truth value."""
+        x = limited(gen, gen.pick(ALL), reducible(gen), limit=1)
+        dims, axes = pick_dims(gen, len(x.shape))
+        out = gen.out(BOOL, np.any(x.get(), axes).shape)
+        run("aclnnReduceSum", x, Ints(*dims), False, BOOL, out)
+        ref.check_equal(out.get(), np.any(x.get(), axes))
 
     def test_mean(self):
         each_case(self, "aclnnMean", CASES, lambda g: self.case(g, "aclnnMean", MEANS + INTEGER_MEANS + COMPLEX_SUMS))
+
+    def test_mean_stored_as_another_type(self):
+        for values, d, dtype, to, expected in (((1, 2, 2), I32, I32, F32, 1), ((1, 2, 2), U8, I64, F16, 1),
+                                               ((-1, -2, -2), I32, I64, C64, -1), ((1, 2, 2), BOOL, I8, F64, 1),
+                                               ((0.5, 1), F32, F32, F16, 0.75), ((0.5, 1), F16, F32, F64, 0.75),
+                                               ((1, 2), I32, F32, F16, 1.5), ((1, 2), F32, F64, C64, 1.5)):
+            out = Tensor.empty(to, ())
+            run("aclnnMean", Tensor.of(d, values), Ints(0), False, dtype, out)
+            ref.check_equal(out.get(), expected, f"mean of {d} in {dtype} as {to}") if to is not C64 else \
+                self.assertEqual(out.get(), expected)
 
     def test_nansum(self):
         each_case(self, "aclnnReduceNansum", CASES // 2, lambda g: self.case(g, "aclnnReduceNansum", SUMS))
@@ -69,7 +88,7 @@ class Sums(SameBits, unittest.TestCase):
 
     def case(self, gen, op, types):
         source, target = gen.pick(types)
-        shape = reducible(gen, empty=0 if target.kind == "c" and "Mean" in op else 0.05)
+        shape = reducible(gen, empty=0 if target.kind == "c" else 0.05)
         x = limited(gen, source, shape)
         if op == "aclnnReduceLogSum":
             x = gen.tensor(source, shape, np.abs(x.get()))
@@ -77,7 +96,8 @@ class Sums(SameBits, unittest.TestCase):
             x = gen.tensor(source, shape, np.where(gen.rng.random(shape) < 0.2, np.nan, x.get()).astype(np.float64))
         dims, axes = pick_dims(gen, len(shape))
         keep, noop = gen.chance(0.5), gen.chance(0.3)
-        if noop and not dims and op in ("aclnnMeanV2", "aclnnReduceLogSum"):
+        copied = noop and not dims and op in ("aclnnMeanV2", "aclnnReduceLogSum")
+        if copied:
             axes = ()
         values = np.nan_to_num(x.get()) if op == "aclnnReduceNansum" else x.get()
         if target.kind == "i":
@@ -92,7 +112,12 @@ class Sums(SameBits, unittest.TestCase):
         elif "Mean" in op:
             exact, magnitude = exact / LD(n), magnitude / LD(n)      # of nothing: NaN
         if op == "aclnnReduceLogSum":
-            exact, magnitude = np.log(exact), 1 + np.abs(np.log(exact))
+            if copied:
+                exact, magnitude = values.astype(LD), LD(0)
+            elif n == 0:
+                magnitude = LD(0)
+            else:
+                exact, magnitude = np.log(exact), 1 + np.abs(np.log(exact))
         what = f"{op} over {dims} of {source} as {target}"
         tail = (noop,) if op in ("aclnnMeanV2", "aclnnReduceLogSum") else (target,)
         out = self.run_twice(gen, op, x, lambda o: (Ints(*dims), keep, *tail, *o), [(target, np.shape(exact))], what)
@@ -141,7 +166,7 @@ class Sums(SameBits, unittest.TestCase):
     def test_complex_prod(self):
         def body(gen):
             source, target = gen.pick(((C64, C64), (C128, C128), (C64, C128), (F32, C64), (F64, C128)))
-            shape = gen.shape(numel=200) if gen.chance(0.8) else gen.pick(((1500,), (3, 700), (700, 3)))
+            shape = gen.shape(numel=200, empty=0) if gen.chance(0.8) else gen.pick(((1500,), (3, 700), (700, 3)))
             angle = gen.rng.uniform(-np.pi, np.pi, shape)                    # products stay near the unit circle
             v = np.exp(1j * angle) * gen.rng.uniform(0.98, 1.02, shape) if source.kind == "c" else \
                 gen.rng.choice((-1, 1, 0.99, 1.01), shape)
@@ -172,8 +197,8 @@ class Sums(SameBits, unittest.TestCase):
 
     def test_trace(self):
         def body(gen):
-            source, target = gen.pick(((F32, F32), (F16, F16), (I32, I64), (F64, F64), (C64, C64), (C128, C128),
-                                       (F32, C64)))
+            source, target = gen.pick(((F32, F32), (F16, F16), (I32, I64), (BOOL, I64), (F64, F64), (C64, C64),
+                                       (C128, C128)))
             x = limited(gen, source, (gen.integer(0, 70), gen.integer(0, 70)))
             out = gen.out(target, ())
             run("aclnnTrace", x, out)
@@ -324,22 +349,23 @@ class Norms(SameBits, unittest.TestCase):
                 d = gen.pick(FLOATS64)
                 shape = reducible(gen)
                 p = gen.pick((0, 1, 2, 2, 3, 0.5, -1, np.inf, -np.inf))
-                if np.isinf(p) and 0 in shape:
-                    return
+                named = {np.inf: 2 ** 31 - 1, -np.inf: -2 ** 31}.get(p, p) if gen.chance(0.5) else p
                 x = limited(gen, d, shape)
                 if p < 0 and x.size:
                     x = gen.tensor(d, shape, np.where(x.get() == 0, 1, x.get()))
                 dims, axes = pick_dims(gen, len(shape))
                 keep = gen.chance(0.5)
                 v = np.abs(x.get().astype(LD))
-                if p == 0:
+                if not count(shape, axes):
+                    exact = v.sum(axes, keepdims=keep)                       # of nothing: 0
+                elif p == 0:
                     exact = (v != 0).sum(axes, LD, keepdims=keep)
                 elif np.isinf(p):
                     exact = (np.max if p > 0 else np.min)(v, axes, keepdims=keep)
                 else:
                     exact = (v ** LD(p)).sum(axes, LD, keepdims=keep) ** (1 / LD(p))
                 tail = (d,) if op == "aclnnLinalgVectorNorm" else ()
-                out = self.run_twice(gen, op, x, lambda o: (Scalar(p, F32), Ints(*dims), keep, *tail, *o),
+                out = self.run_twice(gen, op, x, lambda o: (Scalar(named, gen.pick((F32, F64))), Ints(*dims), keep, *tail, *o),
                                      [(d, np.shape(exact))], f"{op} {p}")
                 slack = np.abs(exact) * LD(2) ** -46 if d is F64 else 0
                 if p == 1:
@@ -436,6 +462,7 @@ class Errors(unittest.TestCase):
         x = Tensor.of(F32, np.zeros((2, 3), np.float32))
         complex_x = Tensor.of(C64, np.zeros((2, 3), np.complex64))
         out, empty = Tensor.empty(F32, (2,)), Tensor.of(F32, np.zeros((2, 0), np.float32))
+        i, none, no_out = Tensor.of(I32, [[0], [0]]), Tensor.empty(F32, (0, 0)), Tensor.empty(F32, (0,))
         for words, op, *args in (
                 (("dims is 5", "-2 to 1"), "aclnnReduceSum", x, Ints(5), False, F32, out),
                 (("dims has -1 twice",), "aclnnReduceSum", x, Ints(1, -1), False, F32, out),
@@ -450,8 +477,21 @@ class Errors(unittest.TestCase):
                 (("out has dtype FLOAT", "complex"), "aclnnProd", complex_x, F32, Tensor.empty(F32, ())),
                 (("out has dtype INT32", "FLOAT can be cast"), "aclnnMean", x, Ints(1), False, I32, Tensor.empty(I32, (2,))),
                 (("self has dtype COMPLEX64",), "aclnnReduceNansum", complex_x, Ints(1), False, C64, Tensor.empty(C64, (2,))),
-                (("self has no element",), "aclnnMean", Tensor.empty(C64, (2, 0)), Ints(1), False, C64,
-                 Tensor.empty(C64, (2,))),
+                *((("self has no element",), op, Tensor.empty(C64, (2, 0)), *args) for op, *args in (
+                    ("aclnnMean", Ints(1), False, C64, Tensor.empty(C64, (2,))),
+                    ("aclnnReduceSum", Ints(1), False, C64, Tensor.empty(C64, (2,))),
+                    ("aclnnProd", C64, Tensor.empty(C64, ())),
+                    ("aclnnProdDim", 1, False, C64, Tensor.empty(C64, (2,))))),
+                (("dtype is FLOAT", "out's INT32"), "aclnnMean", i, Ints(1), False, F32, Tensor.empty(I32, (2,))),
+                (("dtype is INT32", "self's FLOAT"), "aclnnMean", x, Ints(1), False, I32, out),
+                (("dtype is BOOL",), "aclnnMean", Tensor.of(BOOL, [[1], [1]]), Ints(1), False, BOOL, out),
+                *((("out has dtype", "FLOAT can be cast"), "aclnnReduceNansum", x, Ints(1), False, d, Tensor.empty(d, (2,)))
+                  for d in (I32, I64, I8)),
+                (("out has dtype FLOAT", "INT64"), "aclnnTrace", i, Tensor.empty(F32, ())),
+                (("out has dtype FLOAT16", "FLOAT"), "aclnnTrace", x, Tensor.empty(F16, ())),
+                *((("self has shape [0, 0]", "one element"), op, none, *args) for op, *args in (
+                    ("aclnnAmax", Ints(1), False, no_out), ("aclnnMaxV2", Ints(1), False, False, no_out),
+                    ("aclnnAminmaxDim", 1, False, no_out, no_out))),
                 (("meanOut has shape [3]",), "aclnnVarMean", x, Ints(1), 1, False, out, Tensor.empty(F32, (3,)))):
             code, message = refused(op, *args)
             assert code == INVALID and all(w in message for w in words), (op, code, message)
@@ -480,9 +520,9 @@ class Errors(unittest.TestCase):
             np.testing.assert_allclose(out.get(), expected, rtol=1e-6, atol=1e-2 if op == "aclnnReduceSum" else 0)
 
     def test_no_outputs_of_nothing(self):
-        """No element is missed where there is no output either."""
+        """No place is missed where there is no output either."""
         x, out = Tensor.of(F32, np.zeros((0, 0), np.float32)), Tensor.empty(F32, (0,))
-        run("aclnnAmax", x, Ints(1), False, out)
+        run("aclnnMaxDim", x, 1, False, out, Tensor.empty(I64, (0,)))
 
 
 if __name__ == "__main__":

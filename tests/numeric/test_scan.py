@@ -91,8 +91,8 @@ class Scans(unittest.TestCase):
                 exact = v.cumprod(axis, v.dtype).reshape(x.shape)
             if target.kind == "f" and exact.size and exact.max() > 1e300:
                 return
-            dim = Scalar(passed, I64)
-            self.check(gen, "aclnnCumprod", x, lambda o: (dim, target, o), target, exact, 0)
+            dim, dtype = Scalar(passed, gen.pick((I32, I64))), gen.pick((target, -1))
+            self.check(gen, "aclnnCumprod", x, lambda o: (dim, dtype, o), target, exact, 0)
             if source is target:
                 place = gen.out(source, x.shape, x.get())
                 run("aclnnInplaceCumprod", place, dim)
@@ -154,7 +154,9 @@ class Scans(unittest.TestCase):
                 (("out has dtype FLOAT", "complex"), "aclnnCumsum", z, 0, F32, x),
                 (("input has dtype COMPLEX64",), "aclnnCumprod", z, Scalar(0, I64), C64, z),
                 (("indicesOut has dtype FLOAT",), "aclnnCummax", x, 0, x, x),
-                (("dim is -3",), "aclnnInplaceCumprod", x, Scalar(-3, I64))):
+                (("dim is -3",), "aclnnInplaceCumprod", x, Scalar(-3, I64)),
+                (("dim is FLOAT", "integer"), "aclnnInplaceCumprod", x, Scalar(0, F32)),
+                (("dim is FLOAT", "integer"), "aclnnCumprod", x, Scalar(0, F32), F32, x)):
             code, message = refused(op, *args)
             assert code == INVALID and all(w in message for w in words), (op, code, message)
 

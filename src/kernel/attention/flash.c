@@ -41,6 +41,8 @@ static const flash_arguments backward_variants[] = {
     [FLASH_VARLEN_GRAD_V2] = {BACKWARD_TENSORS, LENGTHS(13), STARTS(15), SCALARS(17), .bias_type = 25, .out = 26},
 };
 
+enum { MOST_COMPONENTS = 768, ALIBI_ROWS = 1024 };
+
 /* A call while it is checked. */
 typedef struct {
   executor *e;
@@ -106,6 +108,8 @@ static status check_operands(flash_call *c, head_dims *q, head_dims *k, head_dim
   EXPECT(v->batches == k->batches && v->rows == k->rows && v->heads == k->heads,
          "value has %jd sequences, %jd heads, %jd positions, expected the key's %jd, %jd, %jd", (intmax_t)v->batches,
          (intmax_t)v->heads, (intmax_t)v->rows, (intmax_t)k->batches, (intmax_t)k->heads, (intmax_t)k->rows);
+  EXPECT(q->d <= MOST_COMPONENTS, "query has %jd components, expected at most %d", (intmax_t)q->d, MOST_COMPONENTS);
+  EXPECT(v->d <= k->d, "value has %jd components, expected at most the key's %jd", (intmax_t)v->d, (intmax_t)k->d);
   p->n_batches = q->batches;
   p->n_heads = q->heads;
   p->n_kv_heads = k->heads;
@@ -196,14 +200,30 @@ static status set_prefixes(flash_call *c) {
     p->batch_is_listed = true;
   }
   for (int64_t b = 0; b < p->n_batches; ++b) {
-    EXPECT(prefix->value[b] >= 0 && prefix->value[b] <= list[b].n_keys, "%s[%jd] is %jd, expected 0 to %jd",
-           name_of(c, c->at->prefix), (intmax_t)b, (intmax_t)prefix->value[b], (intmax_t)list[b].n_keys);
+    const int64_t fewest = most(0, list[b].n_keys - list[b].n_queries);
+    EXPECT(prefix->value[b] >= fewest && prefix->value[b] <= list[b].n_keys, "%s[%jd] is %jd, expected %jd to %jd",
+           name_of(c, c->at->prefix), (intmax_t)b, (intmax_t)prefix->value[b], (intmax_t)fewest,
+           (intmax_t)list[b].n_keys);
     list[b].prefix = prefix->value[b];
   }
   return ST_OK;
 }
 
 /* ---- masks, bias, dropout ---------------------------------------------------------------------------------------- */
+
+/* What CANN takes: one mask for all, for all heads, or for each. */
+static status expect_mask_shape(const attention_plan *p, const tensor *mask, const char *name) {
+  const int r = mask->rank;
+  const int64_t *d = mask->dims;
+  char text[SHAPE_TEXT];
+  EXPECT((r == 2 ||
+          (r == 4 && ((d[0] == 1 && d[1] == 1) || (d[0] == p->n_batches && (d[1] == 1 || d[1] == p->n_heads))))) &&
+             d[r - 2] == p->max_rows && d[r - 1] == p->max_keys,
+         "%s has shape %s, expected [%jd, %jd], or [1, 1, ...], [%jd, 1, ...], [%jd, %jd, ...] of these", name,
+         shape_text(d, r, text), (intmax_t)p->max_rows, (intmax_t)p->max_keys, (intmax_t)p->n_batches,
+         (intmax_t)p->n_batches, (intmax_t)p->n_heads);
+  return ST_OK;
+}
 
 static status set_mask(flash_call *c) {
   attention_plan *p = c->plan;
@@ -226,7 +246,10 @@ static status set_mask(flash_call *c) {
   if (!mask) return ST_OK;
   TRY(op_expect_dtype(mask, name, DTYPE_BIT(ACL_BOOL) | DTYPE_BIT(ACL_UINT8)));
   if (mode == SPARSE_PREFIX || mode == SPARSE_PREFIX_SMALL) TRY(set_prefixes(c));
+  EXPECT((mode != SPARSE_DEFAULT && mode != SPARSE_BAND) || (__int128)before + after >= 0,
+         "preTokens is %jd and nextTokens is %jd, expected a sum of 0 or more", (intmax_t)before, (intmax_t)after);
   if (mask_is_pattern(mode)) return check_pattern(mask, name, mode);
+  TRY(expect_mask_shape(p, mask, name));
   return score_view_of(mask, name, operand_of(c->e, at->mask), p, true, p->max_rows, p->max_keys, &p->mask);
 }
 
@@ -251,8 +274,30 @@ static status set_slopes(flash_call *c, const tensor *t, const char *name) {
   return ST_OK;
 }
 
+/* A bias of sequences one behind the other, each [heads, queries or 1, keys]. */
+static bool set_packed_bias(const flash_call *c, const tensor *bias) {
+  attention_plan *p = c->plan;
+  if (c->at->query_lengths < 0 || !bias->contiguous || bias->n != bias->dims[0]) return false;
+  const attention_batch *last = (const attention_batch *)c->e->heap + p->n_batches - 1;
+  p->bias_has_rows = bias->n == last->drop_bit + p->n_heads * last->n_rows * last->n_keys;
+  p->bias_is_packed = p->bias_has_rows || bias->n == p->n_heads * (last->key_begin + last->n_keys);
+  p->bias.dtype = bias->dtype;
+  p->bias.col = (int64_t)dtype_bytes(bias->dtype);
+  return p->bias_is_packed;
+}
+
+/* One for each head, and for each sequence or all. */
+static status expect_bias_shape(const attention_plan *p, const tensor *bias, const char *name) {
+  const int64_t *d = bias->dims;
+  char text[SHAPE_TEXT];
+  EXPECT(bias->rank == 4 && (d[0] == 1 || d[0] == p->n_batches) && d[1] == p->n_heads && d[3] == p->max_keys &&
+             (d[2] == p->max_rows || d[2] == 1 || (d[2] == ALIBI_ROWS && p->max_rows > ALIBI_ROWS)),
+         "%s has shape %s, expected [%jd or 1, %jd, %jd or 1, %jd]", name, shape_text(d, bias->rank, text),
+         (intmax_t)p->n_batches, (intmax_t)p->n_heads, (intmax_t)p->max_rows, (intmax_t)p->max_keys);
+  return ST_OK;
+}
+
 static status set_bias(flash_call *c) {
-  enum { ALIBI_ROWS = 1024 };
   static const bias_kind kinds[] = {BIAS_ADDED, BIAS_SCALED, BIAS_ALIBI, BIAS_ALIBI_SQRT};
   attention_plan *p = c->plan;
   const tensor *bias = optional_tensor(c->a, c->at->bias);
@@ -262,13 +307,17 @@ static status set_bias(flash_call *c) {
   p->bias_kind = BIAS_NONE;
   p->bias = (head_view){.operand = ABSENT};
   p->bias_rows_missing = 0;
+  p->bias_is_packed = false;
+  EXPECT(bias || type == 1, "%s is absent, expected one for pseType %jd", name, (intmax_t)type);
   if (!bias) return ST_OK;
   p->bias_kind = kinds[type];
   const int operand = operand_of(c->e, c->at->bias);
   p->bias.operand = (int16_t)operand;
   if (type >= 2) return set_slopes(c, bias, name);
-  TRY(op_expect_dtype(bias, name, DTYPES_ATTENTION));
-  const int64_t rows = bias->rank == 4 ? bias->dims[2] : 0;
+  TRY(op_expect_dtype(bias, name, DTYPE_BIT(p->query.dtype)));
+  if (set_packed_bias(c, bias)) return ST_OK;
+  TRY(expect_bias_shape(p, bias, name));
+  const int64_t rows = bias->dims[2];
   const bool is_cut = rows == ALIBI_ROWS && p->max_rows > ALIBI_ROWS, is_row = rows == 1;
   if (is_cut && p->batch_is_listed)
     for (int64_t b = 0; b < p->n_batches; ++b) {
@@ -310,8 +359,8 @@ static status flash_call_init(flash_call *c, executor *e, const op_arg *a, const
                               head_dims *k, head_dims *v) {
   *c = (flash_call){.e = e, .a = a, .at = at, .plan = PLAN(e, attention_plan)};
   attention_plan *p = c->plan;
-  TRY(head_layout_find(a[at->layout].string, "inputLayout", at->query_lengths >= 0 ? "TND" : "BSH",
-                       at->query_lengths >= 0 ? "TND" : "BSH SBH BSND BNSD", &c->layout));
+  TRY(head_layout_find(a[at->layout].string, "inputLayout", NULL, at->query_lengths >= 0 ? "TND" : "BSH SBH BSND BNSD",
+                       &c->layout));
   TRY(check_operands(c, q, k, v));
   p->scale = (float)a[at->scale].real;
   p->n_copies = 8;

@@ -294,6 +294,7 @@ static status set_bias(infer_call *c) {
   p->bias_kind = BIAS_NONE;
   p->bias = (head_view){.operand = ABSENT};
   p->bias_rows_missing = 0;
+  p->bias_is_packed = false;
   if (!bias) return ST_OK;
   p->bias_kind = BIAS_ADDED;
   TRY(op_expect_dtype(bias, name_of(c, c->at->bias), DTYPES_ATTENTION));
@@ -346,7 +347,7 @@ static status find_layouts(infer_call *c, const head_layout **out) {
     TRY(head_layout_find("BNSD", "inputLayout", NULL, allowed, &c->layout));
     return head_layout_find("BSND", "inputLayout", NULL, allowed, out);
   }
-  TRY(head_layout_find(name, "inputLayout", "BSH", allowed, &c->layout));
+  TRY(head_layout_find(name, "inputLayout", NULL, allowed, &c->layout));
   *out = c->layout;
   return ST_OK;
 }

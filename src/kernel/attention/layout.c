@@ -19,6 +19,7 @@ static bool has_word(const char *text, const char *word) {
 status head_layout_find(const char *name, const char *argument, const char *standard, const char *allowed,
                         const head_layout **out) {
   if (!name) name = standard;
+  if (!name) return fail(ST_OP_NULL, "%s is NULL, expected one of %s", argument, allowed);
   for (size_t i = 0; i < sizeof layouts / sizeof *layouts; ++i)
     if (!strcmp(layouts[i].name, name) && has_word(allowed, name)) {
       *out = &layouts[i];

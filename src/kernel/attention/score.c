@@ -25,10 +25,21 @@ static void add_alibi(const score_row *r, float *x, int64_t k, int64_t n) {
   }
 }
 
+/* The bias of key k in a tensor that has the sequences one behind the other. */
+static const char *packed_bias_at(const score_row *r, int64_t k) {
+  const attention_plan *p = r->job->plan;
+  const attention_batch *s = r->batch;
+  const bool rows = p->bias_has_rows;
+  const int64_t begin = rows ? s->drop_bit : p->n_heads * s->key_begin;
+  const int64_t row = rows ? r->head * s->n_rows + r->query : r->head;
+  return (const char *)r->job->view[p->bias.operand] + (begin + row * s->n_keys + k) * p->bias.col;
+}
+
 /* Where the bias of key k is, and in *n how many there are; ALiBi depends on the distance only, so rows that are
  * missing are the first one that is not, further left. */
 static const char *bias_at(const score_row *r, int64_t k, int64_t *n) {
   const attention_plan *p = r->job->plan;
+  if (p->bias_is_packed) return packed_bias_at(r, k);
   int64_t row = r->query + r->batch->first_query - p->bias_rows_missing, col = k;
   if (p->bias_rows_missing && row < 0) {
     col -= row;

@@ -7,6 +7,7 @@
 #include "kernel/conv/weight_gradient.h"
 #include "kernel/engine/rows.h"
 #include "kernel/families.h"
+#include "kernel/product/factors.h"
 
 #define CONV_DTYPES (DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_FLOAT16) | DTYPE_BIT(ACL_BF16))
 
@@ -52,7 +53,7 @@ status conv_prepare_forward(executor *e, const conv_forward *f, const conv_argum
   TRY(op_expect_dtype(output, f->output_name, CONV_DTYPES));
   TRY(conv_geometry_init(&c->g, input, weight, a, &n));
   TRY(expect_bias(bias, "bias", g->groups * (a->transposed ? g->channels : g->rows)));
-  conv_output_dims(g, input, a->transposed, n, dims);
+  conv_output_dims(g, a->transposed, n, dims);
   TRY(op_expect_shape(output, f->output_name, dims, input->rank));
   e->run = run_nothing;
   if (output->n == 0) return ST_OK;
@@ -87,6 +88,9 @@ status prepare_convolution(executor *e, const op_arg *a) {
                             .transposed = a[6].boolean,
                             .output_padding = a[7].ints,
                             .groups = a[8].integer};
+  TRY(check_cube_math(a[10].integer, 4));
+  if (c.transposed && !c.output_padding)
+    return fail(ST_OP_NULL, "outputPadding is NULL, expected an array, as transposed is true");
   return prepare_forward(e, a[0].tensor, a[1].tensor, a[2].tensor, a[9].tensor, &c, "output");
 }
 
@@ -96,12 +100,11 @@ status prepare_conv_depthwise(executor *e, const op_arg *a) {
   char text[SHAPE_TEXT];
   EXPECT(weight->rank == 4 && weight->dims[1] == 1, "weight has shape %s, expected [channels, 1, H, W]",
          shape_text(weight->dims, weight->rank, text));
-  EXPECT(self->rank == 3 || self->rank == 4, "self has shape %s, expected 3 or 4 dimensions",
-         shape_text(self->dims, self->rank, text));
+  EXPECT(self->rank == 4, "self has shape %s, expected 4 dimensions", shape_text(self->dims, self->rank, text));
+  TRY(check_cube_math(a[8].integer, 4));
   EXPECT(a[2].ints->size == 2 && a[2].ints->value[0] == weight->dims[2] && a[2].ints->value[1] == weight->dims[3],
          "kernelSize is not [%jd, %jd], expected the weight's", (intmax_t)weight->dims[2], (intmax_t)weight->dims[3]);
-  const conv_arguments c = {
-      .stride = a[4].ints, .padding = a[5].ints, .dilation = a[6].ints, .groups = self->dims[self->rank - 3]};
+  const conv_arguments c = {.stride = a[4].ints, .padding = a[5].ints, .dilation = a[6].ints, .groups = self->dims[1]};
   return prepare_forward(e, self, weight, a[3].tensor, a[7].tensor, &c, "out");
 }
 
@@ -146,6 +149,7 @@ status prepare_conv_tbc(executor *e, const op_arg *a) {
   TRY(expect_three(a[0].tensor, "self"));
   TRY(expect_three(a[1].tensor, "weight"));
   TRY(expect_three(a[4].tensor, "output"));
+  TRY(check_cube_math(a[5].integer, 4));
   const tensor self = permuted(a[0].tensor, tbc_data), weight = permuted(a[1].tensor, tbc_weight),
                output = permuted(a[4].tensor, tbc_data);
   one_int room[2];
@@ -218,11 +222,10 @@ static status run_backward(const executor *e, void *const *view, void *scratch) 
 }
 
 static void plan_bias(backward_plan *p, const tensor *grad, const tensor *bias, int n) {
-  const int lead = grad->rank - n;
   conv_operand_init(&p->grad, grad, n);
-  p->batch = lead == 2 ? grad->dims[0] : 1;
-  p->channels = grad->dims[lead - 1];
-  for (int a = 0; a < CONV_AXES; ++a) p->dims[a] = a < CONV_AXES - n ? 1 : grad->dims[lead + a - (CONV_AXES - n)];
+  p->batch = grad->dims[0];
+  p->channels = grad->dims[1];
+  for (int a = 0; a < CONV_AXES; ++a) p->dims[a] = a < CONV_AXES - n ? 1 : grad->dims[2 + a - (CONV_AXES - n)];
   for (int a = CONV_AXES - 2; a >= 0; --a) /* axes that are one: in the last */
     if (p->grad.axis[a] == p->dims[CONV_AXES - 1] * p->grad.axis[CONV_AXES - 1])
       p->dims[CONV_AXES - 1] *= p->dims[a], p->dims[a] = 1;
@@ -239,7 +242,7 @@ status conv_prepare_gradients(executor *e, const conv_backward *b, const conv_ar
   for (int i = 0; i < 6; ++i)
     if (t[i]) TRY(op_expect_dtype(t[i], b->name[i], CONV_DTYPES));
   TRY(conv_geometry_init(&g, t[CONV_INPUT], t[CONV_WEIGHT], a, &n));
-  conv_output_dims(&g, t[CONV_INPUT], a->transposed, n, dims);
+  conv_output_dims(&g, a->transposed, n, dims);
   TRY(op_expect_shape(t[CONV_GRAD], b->name[CONV_GRAD], dims, t[CONV_INPUT]->rank));
   if (t[CONV_GRAD_INPUT])
     TRY(op_expect_shape(t[CONV_GRAD_INPUT], b->name[CONV_GRAD_INPUT], t[CONV_INPUT]->dims, t[CONV_INPUT]->rank));
@@ -276,6 +279,18 @@ status conv_prepare_gradients(executor *e, const conv_backward *b, const conv_ar
   return ST_OK;
 }
 
+static status expect_output_padding(const conv_arguments *a, int n) {
+  const aclIntArray *more = a->output_padding;
+  for (uint64_t i = 0; i < more->size; ++i) {
+    EXPECT(a->transposed || more->value[i] == 0, "outputPadding[%ju] is %jd, expected 0, as transposed is false",
+           (uintmax_t)i, (intmax_t)more->value[i]);
+    EXPECT(n < CONV_AXES || !a->transposed || i >= a->stride->size || more->value[i] < a->stride->value[i],
+           "outputPadding[%ju] is %jd, expected less than the stride, %jd", (uintmax_t)i, (intmax_t)more->value[i],
+           (intmax_t)a->stride->value[i]);
+  }
+  return ST_OK;
+}
+
 /* biasSizes says what gradBias's shape says. */
 status prepare_convolution_backward(executor *e, const op_arg *a) {
   const aclBoolArray *mask = a[10].bools;
@@ -295,6 +310,8 @@ status prepare_convolution_backward(executor *e, const op_arg *a) {
                             .transposed = a[7].boolean,
                             .output_padding = a[8].ints,
                             .groups = a[9].integer};
+  TRY(check_cube_math(a[11].integer, 3));
+  TRY(expect_output_padding(&c, a[1].tensor->rank - 2));
   return conv_prepare_gradients(e, &b, &c);
 }
 
@@ -303,6 +320,7 @@ status prepare_conv_tbc_backward(executor *e, const op_arg *a) {
   const tensor *const given[] = {a[0].tensor, a[1].tensor, a[2].tensor, a[6].tensor, a[7].tensor, a[8].tensor};
   tensor t[5];
   conv_backward b = {.operand = {0, 1, 2, 4, 5, 6}};
+  TRY(check_cube_math(a[5].integer, 3));
   memcpy(b.name, names, sizeof names);
   for (int i = 0; i < 5; ++i) {
     TRY(expect_three(given[i], names[i]));

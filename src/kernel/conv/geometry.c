@@ -1,14 +1,12 @@
 #include "kernel/conv/geometry.h"
 
 static status expect_array(const aclIntArray *a, const char *name, int n, int64_t least) {
-  EXPECT(a->size == (uint64_t)n || a->size == 1, "%s has %ju elements, expected %d", name, (uintmax_t)a->size, n);
+  EXPECT(a->size == (uint64_t)n, "%s has %ju elements, expected %d", name, (uintmax_t)a->size, n);
   for (uint64_t i = 0; i < a->size; ++i)
     EXPECT(a->value[i] >= least && a->value[i] <= INT32_MAX, "%s[%ju] is %jd, expected %jd or more", name, (uintmax_t)i,
            (intmax_t)a->value[i], (intmax_t)least);
   return ST_OK;
 }
-
-static int64_t value_of(const aclIntArray *a, int i) { return a->value[a->size == 1 ? 0 : i]; }
 
 /* Whether padding has two values for each axis, of its low end and its high one. */
 static bool pads_by_end(const conv_arguments *a, int n) {
@@ -27,11 +25,11 @@ static status expect_arguments(const conv_arguments *a, int n) {
 /* The padding of axis i and the sizes of both its sides. */
 static status size_axis(conv_geometry *g, const conv_arguments *a, int axis, int i, int n, int64_t size) {
   const bool by_end = pads_by_end(a, n);
-  g->pad[axis] = value_of(a->padding, by_end ? 2 * i : i);
-  const int64_t pads = g->pad[axis] + value_of(a->padding, by_end ? 2 * i + 1 : i);
+  g->pad[axis] = a->padding->value[by_end ? 2 * i : i];
+  const int64_t pads = g->pad[axis] + a->padding->value[by_end ? 2 * i + 1 : i];
   const int64_t reach = (g->kernel[axis] - 1) * g->dilation[axis] + 1;
   if (a->transposed) {
-    const int64_t more = a->output_padding ? value_of(a->output_padding, i) : 0;
+    const int64_t more = a->output_padding ? a->output_padding->value[i] : 0;
     EXPECT(more < g->stride[axis] || more < g->dilation[axis],
            "outputPadding[%d] is %jd, expected less than the stride, %jd, or the dilation, %jd", i, (intmax_t)more,
            (intmax_t)g->stride[axis], (intmax_t)g->dilation[axis]);
@@ -53,52 +51,50 @@ status conv_geometry_init(conv_geometry *g, const tensor *input, const tensor *w
   EXPECT(weight->rank >= 3 && weight->rank <= 5, "weight has shape %s, expected 3 to 5 dimensions",
          shape_text(weight->dims, weight->rank, text));
   *n = weight->rank - 2;
-  EXPECT(input->rank == *n + 2 || input->rank == *n + 1, "input has shape %s, expected %d or %d dimensions, as weight",
-         shape_text(input->dims, input->rank, text), *n + 1, *n + 2);
+  EXPECT(input->rank == weight->rank, "input has shape %s, expected %d dimensions, as weight",
+         shape_text(input->dims, input->rank, text), weight->rank);
   TRY(expect_arguments(a, *n));
   g->groups = a->groups;
   g->channels = weight->dims[1];
-  const int lead = input->rank - *n;
-  g->batch = lead == 2 ? input->dims[0] : 1;
+  g->batch = input->dims[0];
   EXPECT(conv_remainder(weight->dims[0], a->groups) == 0 && weight->dims[0] > 0 && weight->dims[1] > 0,
          "weight has shape %s, expected a multiple of %jd groups", shape_text(weight->dims, weight->rank, text),
          (intmax_t)a->groups);
   g->rows = conv_quotient(weight->dims[0], a->groups);
   const int64_t expected = a->transposed ? weight->dims[0] : g->channels * g->groups;
-  EXPECT(input->dims[lead - 1] == expected, "input has %jd channels, expected %jd, as weight and groups have",
-         (intmax_t)input->dims[lead - 1], (intmax_t)expected);
+  EXPECT(input->dims[1] == expected, "input has %jd channels, expected %jd, as weight and groups have",
+         (intmax_t)input->dims[1], (intmax_t)expected);
   for (int axis = 0; axis < CONV_AXES; ++axis) {
     const int i = axis - (CONV_AXES - *n);
     g->in[axis] = g->out[axis] = g->kernel[axis] = g->stride[axis] = g->dilation[axis] = 1;
     g->pad[axis] = 0;
     if (i < 0) continue;
     g->kernel[axis] = weight->dims[2 + i];
-    g->stride[axis] = value_of(a->stride, i);
-    g->dilation[axis] = value_of(a->dilation, i);
+    g->stride[axis] = a->stride->value[i];
+    g->dilation[axis] = a->dilation->value[i];
     EXPECT(g->kernel[axis] > 0 && g->kernel[axis] <= INT32_MAX, "weight has shape %s, expected a kernel",
            shape_text(weight->dims, weight->rank, text));
-    EXPECT(input->dims[lead + i] > 0 && input->dims[lead + i] <= INT32_MAX,
-           "input has %jd elements along axis %d, expected some", (intmax_t)input->dims[lead + i], i);
-    TRY(size_axis(g, a, axis, i, *n, input->dims[lead + i]));
+    EXPECT(input->dims[2 + i] > 0 && input->dims[2 + i] <= INT32_MAX,
+           "input has %jd elements along axis %d, expected some", (intmax_t)input->dims[2 + i], i);
+    TRY(size_axis(g, a, axis, i, *n, input->dims[2 + i]));
   }
   return ST_OK;
 }
 
-void conv_output_dims(const conv_geometry *g, const tensor *input, bool transposed, int n, int64_t *dims) {
-  const int lead = input->rank - n;
+void conv_output_dims(const conv_geometry *g, bool transposed, int n, int64_t *dims) {
   dims[0] = g->batch;
-  dims[lead - 1] = g->groups * (transposed ? g->channels : g->rows);
+  dims[1] = g->groups * (transposed ? g->channels : g->rows);
   const int64_t *const to = (transposed ? g->in : g->out) + CONV_AXES - n;
-  for (int i = 0; i < n; ++i) dims[lead + i] = to[i];
+  for (int i = 0; i < n; ++i) dims[2 + i] = to[i];
 }
 
 void conv_operand_init(conv_operand *o, const tensor *t, int n) {
-  const int lead = t->rank - n, missing = CONV_AXES - n;
+  const int missing = CONV_AXES - n;
   const int64_t size = (int64_t)dtype_bytes(t->dtype);
-  o->outer = lead == 2 ? t->strides[0] * size : 0;
-  o->inner = t->strides[lead - 1] * size;
+  o->outer = t->strides[0] * size;
+  o->inner = t->strides[1] * size;
   o->axis[0] = o->axis[1] = 0;
-  for (int i = 0; i < n; ++i) o->axis[missing + i] = t->strides[lead + i] * size;
+  for (int i = 0; i < n; ++i) o->axis[missing + i] = t->strides[2 + i] * size;
   o->dtype = t->dtype;
 }
 

@@ -27,18 +27,18 @@ typedef struct {
   int dtype;
 } conv_operand;
 
-/* How a call gives it. Arrays have a value for each axis, or one for all; padding of one or two axes may have one for each
- * end of each axis, the low one first, of any number where by_end is set. */
+/* How a call gives it. Arrays have a value for each axis; padding of one or two axes may have one for each end of each axis,
+ * the low one first, of any number where by_end is set. */
 typedef struct {
   const aclIntArray *stride, *padding, *dilation, *output_padding; /* output_padding: NULL where there is none */
   int64_t groups;
   bool transposed, by_end;
 } conv_arguments;
 
-/* input, weight: as the call has them, [batch, channels, axes...], or without the batch; *n: the number of axes. */
+/* input, weight: as the call has them, [batch, channels, axes...]; *n: the number of axes. */
 status conv_geometry_init(conv_geometry *g, const tensor *input, const tensor *weight, const conv_arguments *a, int *n);
 /* The result of the forward pass: its dimensions, of input's rank. */
-void conv_output_dims(const conv_geometry *g, const tensor *input, bool transposed, int n, int64_t *dims);
+void conv_output_dims(const conv_geometry *g, bool transposed, int n, int64_t *dims);
 /* Axes that no window sees as such become one, where both sides have them in one piece. */
 void conv_join_axes(conv_geometry *g, const conv_operand *x, const conv_operand *y);
 void conv_operand_init(conv_operand *o, const tensor *t, int n);

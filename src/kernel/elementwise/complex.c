@@ -11,6 +11,7 @@ typedef struct {
   load_loop *load;
   store_loop *store;
   uint8_t part; /* bytes from the real part to the imaginary one; 0: there is none */
+  int8_t whole; /* which of complex_loops' split and join contiguous numbers take; -1: none */
 } complex_access;
 
 typedef struct {
@@ -27,12 +28,27 @@ typedef struct {
   void *at[1 + COMPLEX_INPUTS];
 } complex_job;
 
+static bool is_whole(const complex_access *a, int64_t stride) { return a->whole >= 0 && stride == 2 * a->part; }
+
 static void load_tile(const complex_access *a, const complex_tile *tile, const char *from, int64_t stride, int64_t n) {
+  if (is_whole(a, stride)) {
+    complex_functions->split[a->whole](tile, from, n);
+    return;
+  }
   a->load(tile->real, from, stride, n);
   if (a->part)
     a->load(tile->imaginary, from + a->part, stride, n);
   else
     memset(tile->imaginary, 0, (size_t)n * sizeof(double));
+}
+
+static void store_tile(const complex_access *a, const complex_tile *tile, char *to, int64_t stride, int64_t n) {
+  if (is_whole(a, stride)) {
+    complex_functions->join[a->whole](to, tile, n);
+    return;
+  }
+  a->store(to, stride, tile->real, n);
+  if (a->part) a->store(to + a->part, stride, tile->imaginary, n);
 }
 
 static void run_range(const void *job, int64_t begin, int64_t end) {
@@ -51,9 +67,7 @@ static void run_range(const void *job, int64_t begin, int64_t end) {
     n = cursor_row(&c, smaller(TILE, end - i));
     for (int k = 1; k <= p->n_inputs; ++k) load_tile(&p->access[k], &tile[k], c.at[k], p->at.strides[k][last], n);
     p->function(&tile[0], &tile[1], p->parameter, n);
-    p->access[0].store(c.at[0], p->at.strides[0][last], tile[0].real, n);
-    if (p->access[0].part)
-      p->access[0].store(c.at[0] + p->access[0].part, p->at.strides[0][last], tile[0].imaginary, n);
+    store_tile(&p->access[0], &tile[0], c.at[0], p->at.strides[0][last], n);
   }
 }
 
@@ -68,22 +82,20 @@ static status run(const executor *e, void *const *view, void *scratch) {
 
 static complex_access access_of(int dtype) {
   const int part = dtype_part(dtype);
-  return (complex_access){loops->load[part][COMPUTE_F64], loops->store[part][COMPUTE_F64],
-                          part == dtype ? 0 : (uint8_t)dtype_bytes(part)};
+  return (complex_access){.load = loops->load[part][COMPUTE_F64],
+                          .store = loops->store[part][COMPUTE_F64],
+                          .part = part_bytes(dtype),
+                          .whole = dtype == ACL_COMPLEX64    ? 0
+                                   : dtype == ACL_COMPLEX128 ? 1
+                                                             : -1};
 }
 
-/* As a part of the tensors' type holds it. */
-static double part_of(double x, int dtype) {
-  _Alignas(double) char stored[sizeof(double)];
-  loops->store[dtype][COMPUTE_F64](stored, 0, &x, 1);
-  loops->load[dtype][COMPUTE_F64](&x, stored, 0, 1);
-  return x;
-}
-
+/* As parts of the tensors' type hold it. */
 static complex_number value_of(const elementwise_parameter *p, int dtype) {
   const scalar *s = p->scalar;
   const double imaginary = s && dtype_is_complex(s->dtype) ? s->imaginary : 0;
-  return (complex_number){part_of(s ? scalar_real(s) : p->number, dtype), part_of(imaginary, dtype)};
+  return (complex_number){elementwise_stored(s ? scalar_real(s) : p->number, dtype),
+                          elementwise_stored(imaginary, dtype)};
 }
 
 status complex_prepare(executor *e, int function, const elementwise_call *c) {

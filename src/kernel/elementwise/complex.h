@@ -22,6 +22,9 @@ typedef void complex_loop(const complex_tile *out, const complex_tile *in, const
 typedef struct {
   complex_loop *of[N_EW]; /* by functions of elementwise.def; NULL: not of complex numbers */
   bool is_slow[N_EW];     /* some 100 ns an element */
+  /* Contiguous numbers of complex64 (0) or complex128 (1), to their parts and back. */
+  void (*split[2])(const complex_tile *to, const void *from, int64_t n);
+  void (*join[2])(void *to, const complex_tile *from, int64_t n);
 } complex_loops;
 
 extern const complex_loops *complex_functions; /* set before main */

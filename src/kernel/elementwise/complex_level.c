@@ -44,8 +44,30 @@
 #undef COMPLEX
 #undef COMPLEX_C
 
+#define PARTS(T)                                                                                                       \
+  static void split_##T(const complex_tile *to, const void *from, int64_t n) {                                         \
+    double *restrict const rs = to->real, *restrict const is = to->imaginary;                                          \
+    const T *const x = from;                                                                                           \
+    for (int64_t i = 0; i < n; ++i) {                                                                                  \
+      rs[i] = x[2 * i];                                                                                                \
+      is[i] = x[2 * i + 1];                                                                                            \
+    }                                                                                                                  \
+  }                                                                                                                    \
+  static void join_##T(void *to, const complex_tile *from, int64_t n) {                                                \
+    const double *const rs = from->real, *const is = from->imaginary;                                                  \
+    T *restrict const y = to;                                                                                          \
+    for (int64_t i = 0; i < n; ++i) {                                                                                  \
+      y[2 * i] = (T)rs[i];                                                                                             \
+      y[2 * i + 1] = (T)is[i];                                                                                         \
+    }                                                                                                                  \
+  }
+PARTS(float)
+PARTS(double)
+
 #define COMPLEX(name, real_part, imaginary_part) .of[EW_##name] = loop_##name,
 #define COMPLEX_C(name, expression)              .of[EW_##name] = loop_##name, .is_slow[EW_##name] = true,
 const complex_loops LEVELED(complex_loops) = {
+    .split = {split_float, split_double},
+    .join = {join_float, join_double},
 #include "kernel/elementwise/complex.def"
 };

@@ -31,7 +31,7 @@ double complex complex_sigmoid_slope(double complex gradient, double complex res
 double complex complex_sign(double complex x) {
   const double larger = fmax(fabs(creal(x)), fabs(cimag(x)));
   if (larger == 0) return x;
-  const double real = creal(x) / larger, imaginary = cimag(x) / larger, magnitude = hypot(real, imaginary);
+  const double real = creal(x) / larger, imaginary = cimag(x) / larger, magnitude = complex_magnitude(real, imaginary);
   return complex_of(real / magnitude, imaginary / magnitude);
 }
 

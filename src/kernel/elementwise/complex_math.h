@@ -4,6 +4,7 @@
 
 #include <complex.h>
 #include <math.h>
+#include <stdint.h>
 
 static inline double complex complex_of(double real, double imaginary) {
   union {
@@ -11,6 +12,30 @@ static inline double complex complex_of(double real, double imaginary) {
     double complex number;
   } z = {{real, imaginary}};
   return z.number;
+}
+
+/* sqrt(x^2 + y^2) of x >= y >= 0 near 1, or 0: the square root's error is found by differences that are nearly exact
+ * (C. F. Borges, An Improved Algorithm for hypot(a, b)). */
+static inline double complex_magnitude_near_1(double x, double y) {
+  const double h = sqrt(x * x + y * y), dy = h - y, dx = h - x;
+  const double error =
+      h <= 2 * y ? x * (2 * dy - x) + (dy - 2 * (x - y)) * dy : 2 * dx * (x - 2 * y) + ((4 * dx - y) * y + dx * dx);
+  return h - error / (2 * h + (h == 0));
+}
+
+/* Of numbers scaled by a power of two, so that nothing overflows or is lost; an infinity wins over NaN. */
+static inline double complex_magnitude(double a, double b) {
+  const double x = fabs(a) > fabs(b) ? fabs(a) : fabs(b), y = fabs(a) > fabs(b) ? fabs(b) : fabs(a);
+  const uint64_t one = UINT64_C(1) << 52, most = 2045 * one;
+  union {
+    double number;
+    uint64_t bits;
+  } scale = {x}, inverse;
+  const uint64_t exponent = scale.bits & 2047 * one;
+  scale.bits = exponent < one ? one : exponent > most ? most : exponent;
+  inverse.bits = 2046 * one - scale.bits;
+  const double magnitude = scale.number * complex_magnitude_near_1(x * inverse.number, y * inverse.number);
+  return (x == INFINITY) | (y == INFINITY) ? INFINITY : magnitude;
 }
 
 /* A part of (a + bi) / (c + di) by Smith's way: scaled by the larger part of the divisor, so that nothing overflows

@@ -34,4 +34,7 @@ status elementwise_check_dtypes(const elementwise_call *c, int function, int *dt
 compute_value elementwise_value(const elementwise_parameter *p, compute_type compute);
 bool elementwise_is_slow(int function);
 
+/* A number as a type holds it. */
+double elementwise_stored(double x, int dtype);
+
 #endif

@@ -20,6 +20,9 @@ enum {
   MASK_SECOND = 64,     /* the second is one, and the first's dtype is the result's, whatever the others' are */
   TO_INTEGER = 128,     /* a float, but where the operands are integers it may be stored as one, truncated */
   BOOL_TO_FLOAT = 256,  /* of truth values alone a float, which may be stored as anything */
+  SCALAR_WIDENS = 512,  /* integers and an integer scalar are computed in a type that has both */
+  SCALAR_STORED = 1024, /* the first scalar is what the common type has of it, half-precision too */
+  FACTOR_LAST = 2048,   /* the last scalar is a factor, of no higher kind than what it multiplies */
   TO_SELF = 4096,       /* in place, integers take what they become as floats, truncated */
   SAME_SHAPES = 8192,   /* nothing is broadcast */
 };
@@ -45,51 +48,55 @@ static const uint16_t traits[N_EW] = {
     [EW_sqrt_backward... EW_logit_grad] = SAME_SHAPES,
     [EW_glu... EW_geglu_tanh_slope] = SLOW,
     [EW_signbit... EW_is_neg_inf] = BOOL_RESULT,
-    [EW_adds] = SCALAR_TYPED,
-    [EW_subs] = SCALAR_TYPED,
+    [EW_adds] = SCALAR_TYPED | SCALAR_STORED | FACTOR_LAST,
+    [EW_subs] = SCALAR_TYPED | SCALAR_STORED | FACTOR_LAST,
+    [EW_add] = FACTOR_LAST,
+    [EW_sub] = FACTOR_LAST,
+    [EW_add_relu] = FACTOR_LAST,
+    [EW_add_relu_narrow] = FACTOR_LAST,
     [EW_neg] = NO_BOOL,
     [EW_muls] = SCALAR_TYPED | TO_SELF,
     [EW_div] = TO_INTEGER,
     [EW_divs] = SCALAR_TYPED | TO_INTEGER | TO_SELF,
     [EW_logical_not] = BOOL_RESULT,
     [EW_logical_and] = BOOL_RESULT,
-    [EW_eqs] = BOOL_RESULT | SCALAR_TYPED,
-    [EW_gts] = BOOL_RESULT | SCALAR_TYPED,
-    [EW_lts] = BOOL_RESULT | SCALAR_TYPED,
-    [EW_ges] = BOOL_RESULT | SCALAR_TYPED,
-    [EW_les] = BOOL_RESULT | SCALAR_TYPED,
+    [EW_eqs] = BOOL_RESULT | SCALAR_TYPED | SCALAR_STORED,
+    [EW_gts] = BOOL_RESULT | SCALAR_TYPED | SCALAR_WIDENS,
+    [EW_lts] = BOOL_RESULT | SCALAR_TYPED | SCALAR_STORED | SCALAR_WIDENS,
+    [EW_ges] = BOOL_RESULT | SCALAR_TYPED | SCALAR_WIDENS,
+    [EW_les] = BOOL_RESULT | SCALAR_TYPED | SCALAR_STORED | SCALAR_WIDENS,
     [EW_eq] = BOOL_RESULT,
     [EW_ne] = BOOL_RESULT,
     [EW_gt] = BOOL_RESULT,
     [EW_lt] = BOOL_RESULT,
     [EW_ge] = BOOL_RESULT,
     [EW_le] = BOOL_RESULT,
-    [EW_nes] = BOOL_RESULT | SCALAR_TYPED,
-    [EW_rsub] = NO_BOOL,
-    [EW_rsubs] = SCALAR_TYPED | NO_BOOL,
-    [EW_add_to] = SCALAR_TYPED,
+    [EW_nes] = BOOL_RESULT | SCALAR_TYPED | SCALAR_STORED,
+    [EW_rsub] = NO_BOOL | FACTOR_LAST,
+    [EW_rsubs] = SCALAR_TYPED | NO_BOOL | SCALAR_STORED | FACTOR_LAST,
+    [EW_add_to] = SCALAR_TYPED | FACTOR_LAST,
     [EW_clamp] = SCALARS_TYPED | NO_BOOL,
     [EW_clamp_min] = SCALARS_TYPED | NO_BOOL,
     [EW_clamp_max] = SCALARS_TYPED | NO_BOOL,
     [EW_trunc_divs] = SCALAR_TYPED | BOOL_TO_FLOAT,
-    [EW_floor_divs] = SCALAR_TYPED | BOOL_TO_FLOAT,
+    [EW_floor_divs] = SCALAR_TYPED | BOOL_TO_FLOAT | SCALAR_WIDENS,
     [EW_floor_div] = BOOL_TO_FLOAT,
     [EW_trunc_div] = BOOL_TO_FLOAT,
     [EW_fmod] = SLOW | NO_BOOL,
-    [EW_fmods] = SLOW | SCALAR_TYPED | NO_BOOL,
+    [EW_fmods] = SLOW | SCALAR_TYPED | NO_BOOL | SCALAR_WIDENS,
     [EW_remainder] = SLOW | NO_BOOL,
-    [EW_remainders] = SLOW | SCALAR_TYPED | NO_BOOL,
-    [EW_remainder_of] = SLOW | SCALAR_TYPED | NO_BOOL,
+    [EW_remainders] = SLOW | SCALAR_TYPED | NO_BOOL | SCALAR_STORED,
+    [EW_remainder_of] = SLOW | SCALAR_TYPED | NO_BOOL | SCALAR_STORED,
     [EW_pow] = SLOW | NO_BOOL,
-    [EW_pows] = SLOW | SCALAR_TYPED | NO_BOOL,
-    [EW_power_of] = SLOW | SCALAR_TYPED | NO_BOOL,
+    [EW_pows] = SLOW | SCALAR_TYPED | NO_BOOL | SCALAR_STORED,
+    [EW_power_of] = SLOW | SCALAR_TYPED | NO_BOOL | SCALAR_STORED,
     [EW_norm_root] = SLOW,
     [EW_gcd] = SLOW | NO_BOOL,
-    [EW_bitwise_ands] = SCALAR_TYPED,
-    [EW_bitwise_ors] = SCALAR_TYPED,
-    [EW_bitwise_xors] = SCALAR_TYPED,
+    [EW_bitwise_ands] = SCALAR_TYPED | SCALAR_WIDENS,
+    [EW_bitwise_ors] = SCALAR_TYPED | SCALAR_WIDENS,
+    [EW_bitwise_xors] = SCALAR_TYPED | SCALAR_WIDENS,
     [EW_shift_left] = NO_BOOL,
-    [EW_shift_lefts] = SCALAR_TYPED | NO_BOOL,
+    [EW_shift_lefts] = SCALAR_TYPED | NO_BOOL | SCALAR_WIDENS,
     [EW_shift_right] = NO_BOOL,
     [EW_logical_or] = BOOL_RESULT,
     [EW_logical_xor] = BOOL_RESULT,
@@ -157,6 +164,14 @@ static status promote_tensors(const elementwise_call *g, int function, int *comm
   return ST_OK;
 }
 
+/* Against integers, where that can be seen: in a wider output, or because the scalar has more bits than they are computed
+ * in. Elsewhere it would only cost time. */
+static bool scalar_widens(const elementwise_call *g, int function, int common) {
+  const scalar *s = g->parameter[0].scalar;
+  if (!(traits[function] & SCALAR_WIDENS) || !dtype_is_integer(common) || !dtype_is_integer(s->dtype)) return false;
+  return s->integer != (int32_t)s->integer || (!(traits[function] & BOOL_RESULT) && g->out->dtype != common);
+}
+
 /* Scalars count only where their kind is higher: floats make float, integers int64. */
 static void promote_scalars(const elementwise_call *g, int function, int *common) {
   const int n = traits[function] & SCALARS_TYPED ? g->n_parameters : traits[function] & SCALAR_TYPED ? 1 : 0;
@@ -164,6 +179,17 @@ static void promote_scalars(const elementwise_call *g, int function, int *common
     const dtype_class of_scalar = dtype_class_of(g->parameter[k].scalar->dtype);
     if (of_scalar > dtype_class_of(*common)) *common = of_scalar == CLASS_FLOAT ? ACL_FLOAT : ACL_INT64;
   }
+  if (scalar_widens(g, function, *common)) *common = dtype_promote(*common, g->parameter[0].scalar->dtype);
+}
+
+static status expect_factor(const elementwise_call *g, int common) {
+  int k = g->n_parameters - 1;
+  while (k >= 0 && !g->parameter[k].scalar) --k;
+  if (k < 0 || dtype_class_of(common) >= CLASS_FLOAT) return ST_OK;
+  const elementwise_parameter *p = &g->parameter[k];
+  EXPECT(dtype_class_of(p->scalar->dtype) < CLASS_FLOAT, "%s is %s, expected an integer as what it multiplies is %s",
+         p->name, dtype_name(p->scalar->dtype), dtype_name(common));
+  return ST_OK;
 }
 
 /* Integers that CANN computes in double, not in float. */
@@ -191,6 +217,7 @@ status elementwise_check_dtypes(const elementwise_call *g, int function, int *re
   int common;
   TRY(promote_tensors(g, function, &common));
   promote_scalars(g, function, &common);
+  if (t & FACTOR_LAST) TRY(expect_factor(g, common));
   if (t & NO_BOOL && common == ACL_BOOL) return OP_FAIL("%s has dtype BOOL, expected a number", g->in_name[0]);
   const bool bool_to_float = t & BOOL_TO_FLOAT && common == ACL_BOOL;
   int stored = t & TO_INTEGER || bool_to_float ? common : ACL_DT_UNDEFINED; /* as what the output takes it */
@@ -244,6 +271,13 @@ compute_value elementwise_value(const elementwise_parameter *p, compute_type com
   case COMPUTE_I32: return (compute_value){.i32 = (int32_t)integer};
   default: return (compute_value){.i64 = integer};
   }
+}
+
+double elementwise_stored(double x, int dtype) {
+  _Alignas(double) char stored[sizeof(double)];
+  loops->store[dtype][COMPUTE_F64](stored, 0, &x, 1);
+  loops->load[dtype][COMPUTE_F64](&x, stored, 0, 1);
+  return x;
 }
 
 /* Same shape, no gaps: one loop over everything, the common case, planned without looking at dimensions. */
@@ -326,6 +360,54 @@ static const char *complex_argument(const elementwise_call *g) {
   return NULL;
 }
 
+static bool is_real_number(const elementwise_parameter *p) {
+  return !p->scalar || !dtype_is_complex(p->scalar->dtype) || p->scalar->imaginary == 0;
+}
+
+/* Whether the function does the same to real and imaginary parts, in their own type. A sum's second term times anything but
+ * 1 would be rounded twice. */
+static bool goes_by_parts(int function, const elementwise_call *g) {
+  const elementwise_parameter *p = &g->parameter[0];
+  for (int k = 0; k < g->n_inputs; ++k)
+    if (g->in[k]->dtype != g->out->dtype) return false;
+  switch (function) {
+  case EW_copy:
+  case EW_neg: return true;
+  case EW_muls:
+  case EW_divs: return is_real_number(p);
+  case EW_add:
+  case EW_sub:
+  case EW_rsub: return is_real_number(p) && (p->scalar ? scalar_real(p->scalar) : p->number) == 1;
+  default: return false;
+  }
+}
+
+/* As a real function, whose tensors have a last dimension of two parts. */
+static status prepare_parts(executor *e, int function, const elementwise_call *g) {
+  elementwise_op_plan *p = PLAN(e, elementwise_op_plan);
+  view views[1 + ELEMENTWISE_INPUTS];
+  const view *in[ELEMENTWISE_INPUTS];
+  uint64_t bytes = 0;
+  for (int k = 0; k <= g->n_inputs; ++k) {
+    const view v = view_of(k ? g->in[k - 1] : g->out);
+    views[k] = parts_view(&v);
+    if (k) views[k] = view_broadcast(&views[k], views[0].dims, g->out->rank);
+    p->operand[k] = g->operand[k];
+    bytes += e->operands[g->operand[k]].extent_bytes;
+  }
+  for (int k = 0; k <= g->n_inputs; ++k) {
+    views[k].dims[views[k].rank] = 2;
+    views[k].strides[views[k].rank++] = part_bytes(g->out->dtype);
+    if (k) in[k - 1] = &views[k];
+  }
+  const compute_type compute = compute_type_of(views[0].dtype);
+  elementwise_plan_init(&p->plan, function, compute, &views[0], in, g->n_inputs);
+  for (int k = 0; k < g->n_parameters; ++k) p->plan.parameter[k] = elementwise_value(&g->parameter[k], compute);
+  executor_cost(e, bytes, 0);
+  e->run = run;
+  return ST_OK;
+}
+
 /* The result is complex, or a truth value, which either may be stored as, or a magnitude or an angle, which are real. */
 static status prepare_of_complex(executor *e, int function, const elementwise_call *g, const char *name) {
   const bool truth = traits[function] & BOOL_RESULT, magnitude = function == EW_abs || function == EW_angle;
@@ -333,7 +415,7 @@ static status prepare_of_complex(executor *e, int function, const elementwise_ca
   for (int k = 0; k < g->n_inputs; ++k) TRY(op_expect_dtype(g->in[k], g->in_name[k], DTYPES_REAL | DTYPES_COMPLEX_ANY));
   TRY(op_expect_dtype(g->out, g->out_name, magnitude ? DTYPES_FLOAT : DTYPES_COMPLEX_ANY | (truth ? DTYPES_REAL : 0)));
   TRY(check_shapes(g, function));
-  return complex_prepare(e, function, g);
+  return goes_by_parts(function, g) ? prepare_parts(e, function, g) : complex_prepare(e, function, g);
 }
 
 /* A real function's result as a complex number: the real parts, and zeros for the others. */
@@ -361,6 +443,8 @@ status elementwise_prepare(executor *e, int function, const elementwise_call *g)
   elementwise_op_plan *p = PLAN(e, elementwise_op_plan);
   if (!plan_contiguous(&p->plan, g, function, compute)) plan_any(&p->plan, g, function, compute);
   for (int k = 0; k < g->n_parameters; ++k) p->plan.parameter[k] = elementwise_value(&g->parameter[k], compute);
+  if (traits[function] & SCALAR_STORED && compute == COMPUTE_F32)
+    p->plan.parameter[0].f32 = (float)elementwise_stored(scalar_real(g->parameter[0].scalar), dtype);
   plan_dtypes_between(&p->plan, g, dtype);
   if (function == EW_neg && dtype_bytes(dtype) == 2 && compute == COMPUTE_F32 && dtype == g->out->dtype)
     negate_bits(&p->plan);

@@ -1,8 +1,8 @@
 /* Functions of two operands that C has not, or leaves undefined for some: divisions, remainders, powers, shifts. Each is
  * a macro that chooses by the operands' compute type, for the expressions of elementwise.def.
  *
- * Integers wrap; a quotient or remainder by 0 is 0 (PyTorch raises there, CANN's documents don't say). float functions are
- * computed in double and rounded once where that matters; included once per instruction set level. */
+ * Integers wrap; a quotient by 0 is 0, and so is what fmod leaves (PyTorch raises there, CANN's documents don't say). float
+ * functions are computed in double and rounded once where that matters; included once per instruction set level. */
 #ifndef CANNON_KERNEL_ENGINE_ARITHMETIC_H
 #define CANNON_KERNEL_ENGINE_ARITHMETIC_H
 
@@ -31,7 +31,7 @@ static inline int64_t trunc_div_i64(int64_t x, int64_t y) {
   }                                                                                                                    \
   static inline T remainder_##suffix(T x, T y) {                                                                       \
     const T r = fmod_##suffix(x, y);                                                                                   \
-    return r != 0 && (r ^ y) < 0 ? r + y : r;                                                                          \
+    return y == 0 ? x : r != 0 && (r ^ y) < 0 ? r + y : r;                                                             \
   }                                                                                                                    \
   /* Negative powers are 0, but those of 1 and -1. */                                                                  \
   static inline T power_##suffix(T x, T y) {                                                                           \
@@ -56,13 +56,13 @@ static inline int64_t trunc_div_i64(int64_t x, int64_t y) {
     }                                                                                                                  \
     return (T)a;                                                                                                       \
   }                                                                                                                    \
-  /* By a number of bits that the type has not: everything is shifted out. */                                          \
+  /* By a number of bits that the type has not: everything is shifted out; to the right, by less than 0 is by 0. */    \
   static inline T shift_left_##suffix(T x, T y) {                                                                      \
     const bool inside = y >= 0 && y < (T)(8 * sizeof(T));                                                              \
     return inside ? (T)((U)x << (inside ? y : 0)) : 0;                                                                 \
   }                                                                                                                    \
   static inline T shift_right_##suffix(T x, T y) {                                                                     \
-    return x >> (y >= 0 && y < (T)(8 * sizeof(T)) ? y : (T)(8 * sizeof(T) - 1));                                       \
+    return x >> (y < 0 ? 0 : y < (T)(8 * sizeof(T)) ? y : (T)(8 * sizeof(T) - 1));                                     \
   }
 INTEGER_FUNCTIONS(i32, int32_t, uint32_t)
 INTEGER_FUNCTIONS(i64, int64_t, uint64_t)

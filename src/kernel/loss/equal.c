@@ -1,4 +1,4 @@
-/* Equal: whether two tensors have the same shape and equal elements, one truth value. */
+/* Equal: whether two tensors have the same shape and, as the type that theirs promote to, equal elements; one truth value. */
 #include "kernel/engine/mapped_sum.h"
 #include "kernel/families.h"
 
@@ -20,14 +20,14 @@ status prepare_equal(executor *e, const op_arg *a) {
   const tensor *self = a[0].tensor, *other = a[1].tensor, *out = a[2].tensor;
   equal_plan *p = PLAN(e, equal_plan);
   TRY(op_expect_dtype(self, "self", DTYPES_REAL));
-  TRY(op_expect_dtype(other, "other", DTYPE_BIT(self->dtype)));
+  TRY(op_expect_dtype(other, "other", DTYPES_REAL));
   TRY(op_expect_dtype(out, "out", DTYPE_BIT(ACL_BOOL)));
-  EXPECT(out->n == 1, "out has %jd elements, expected one", (intmax_t)out->n);
+  TRY(op_expect_shape(out, "out", (const int64_t[]){1}, 1));
   p->same_shape = same_dims(self, other);
   p->store = loops->store[ACL_BOOL][COMPUTE_F64];
   if (p->same_shape) {
     const view x = view_of(self), y = view_of(other);
-    const compute_type compute = compute_type_of(self->dtype);
+    const compute_type compute = compute_type_of(dtype_promote(self->dtype, other->dtype));
     mapped_sum_init(&p->different, EW_ne, compute == COMPUTE_I32 ? COMPUTE_I64 : compute, self->dims, self->rank,
                     (const view *const[]){&x, &y}, 2);
   }

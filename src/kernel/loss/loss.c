@@ -1,7 +1,11 @@
 /* Losses that are an elementwise function of self and target, reduced, and their gradients. The functions are in
  * loss.def. Everything is in one pass: values are stored where no reduction was asked for, else added up block by block
  * (mapped_sum.h). */
+#include <stdlib.h>
+#include <string.h>
+
 #include "kernel/engine/mapped_sum.h"
+#include "kernel/engine/rows.h"
 #include "kernel/families.h"
 #include "kernel/loss/reduction.h"
 
@@ -104,16 +108,15 @@ static status expect_broadcast(loss_call *c, int k, bool grow) {
   return ST_OK;
 }
 
-/* The shape of the losses, which self (input number `self`) and the target behind it broadcast to; weights and the
- * gradient must not exceed it. */
-static status broadcast_inputs(loss_call *c, int self) {
-  const tensor *x = c->in[self], *target = c->in[self + 1];
-  c->rank = x->rank > target->rank ? x->rank : target->rank;
+/* The shape of the losses, which the inputs first to last (self, the target, maybe the gradient before them) broadcast to;
+ * the others must not exceed it. */
+static status broadcast_inputs(loss_call *c, int first, int last) {
+  c->rank = 0;
+  for (int k = first; k <= last; ++k) c->rank = c->in[k]->rank > c->rank ? c->in[k]->rank : c->rank;
   for (int d = 0; d < c->rank; ++d) c->dims[d] = 1;
-  TRY(expect_broadcast(c, self, true));
-  TRY(expect_broadcast(c, self + 1, true));
+  for (int k = first; k <= last; ++k) TRY(expect_broadcast(c, k, true));
   for (int k = 0; k < c->n_inputs; ++k)
-    if (c->in[k] && k != self && k != self + 1) TRY(expect_broadcast(c, k, false));
+    if (c->in[k]) TRY(expect_broadcast(c, k, false));
   c->n = 1;
   for (int d = 0; d < c->rank; ++d) c->n *= c->dims[d];
   return ST_OK;
@@ -161,7 +164,17 @@ typedef struct {
   int last_reduction;
   double beta;
   int64_t reduction;
+  bool like_self;  /* the target has self's shape */
+  bool grad_grows; /* gradients: that of the loss may be larger than self and target */
+  bool sums_grad;  /* of a self that is broadcast */
 } loss_choice;
+
+static void choose_shapes(loss_choice *l, int variant) {
+  l->like_self = variant == EW_bce || variant == EW_bce_logits || variant == EW_bce_logits_grad;
+  l->grad_grows =
+      variant == EW_mse_grad || variant == EW_l1_grad || variant == EW_smooth_l1_grad || variant == EW_soft_margin_grad;
+  l->sums_grad = variant == EW_kl_grad;
+}
 
 static status choose(const op *o, const op_arg *a, loss_choice *l) {
   *l = (loss_choice){.function = o->variant, .last_reduction = REDUCTION_SUM};
@@ -171,6 +184,7 @@ static status choose(const op *o, const op_arg *a, loss_choice *l) {
     if (o->schema[i].kind == ARG_BOOL && a[i].boolean)
       l->function = l->function == EW_kl_div ? EW_kl_div_log : EW_kl_grad_log;
   }
+  choose_shapes(l, o->variant);
   if (o->variant == EW_kl_div || o->variant == EW_kl_grad) l->last_reduction = REDUCTION_BATCH_MEAN;
   EXPECT(l->beta >= 0, "beta is %g, expected 0 or more", l->beta);
   return expect_reduction(l->reduction, l->last_reduction);
@@ -189,9 +203,12 @@ status prepare_loss(executor *e, const op_arg *a) {
   TRY(choose(e->op, a, &l));
   sort_arguments(e->op, a, &c, p);
   TRY(expect_dtypes(&c, l.function == EW_l1_loss ? DTYPE_BIT(ACL_INT64) : 0));
+  EXPECT(l.reduction != REDUCTION_NONE || !dtype_is_integer(c.in[0]->dtype) || dtype_is_integer(c.dtype),
+         "target has dtype %s, expected INT64 as self where reduction is 0", dtype_name(c.in[1]->dtype));
   EXPECT(!dtype_is_integer(c.dtype) || l.reduction != REDUCTION_MEAN,
          "reduction is %jd, a mean, expected 0 or 2 where self and target are INT64", (intmax_t)l.reduction);
-  TRY(broadcast_inputs(&c, 0));
+  if (l.like_self) TRY(op_expect_shape(c.in[1], c.in_name[1], c.in[0]->dims, c.in[0]->rank));
+  TRY(broadcast_inputs(&c, 0, 1));
   const compute_type compute = compute_type_of(c.dtype);
   if (l.reduction == REDUCTION_NONE) {
     TRY(op_expect_shape(c.out, "out", c.dims, c.rank));
@@ -208,6 +225,74 @@ status prepare_loss(executor *e, const op_arg *a) {
   return ST_OK;
 }
 
+/* ---- gradients of a self that is broadcast: sums ------------------------------------------------------------------ */
+
+/* In the executor's heap. */
+typedef struct {
+  walk kept;         /* the dimensions that self has; operands: the gradient and the inputs */
+  mapped_sum others; /* those that it is broadcast along */
+  store_loop *store;
+} grad_sums;
+
+typedef struct {
+  const grad_sums *plan;
+  void *const *at;
+  uint64_t cost_ns; /* of a sum */
+} grad_job;
+
+static void sum_grads(const void *job, int64_t begin, int64_t end) {
+  const grad_job *j = job;
+  cursor c;
+  cursor_start(&c, &j->plan->kept, j->at, begin);
+  for (int64_t i = begin; i < end; ++i, cursor_next(&c, 1)) {
+    void *in[MAPPED_INPUTS];
+    for (int k = 0; k < j->plan->others.n_inputs; ++k) in[k] = c.at[k + 1];
+    const double sum = mapped_sum_run(&j->plan->others, in, j->cost_ns);
+    j->plan->store(c.at[0], 0, &sum, 1);
+  }
+}
+
+static status run_grad_sums(const executor *e, void *const *view, void *scratch) {
+  (void)scratch;
+  const loss_plan *p = PLAN(e, loss_plan);
+  const grad_sums *s = e->heap;
+  void *at[1 + ELEMENTWISE_INPUTS] = {view[p->operand[0]]};
+  inputs_at(p, s->others.n_inputs, view, at + 1);
+  const grad_job job = {.plan = s, .at = at, .cost_ns = s->kept.n == 1 ? e->cost_ns : 0};
+  rows_parallel(sum_grads, &job, s->kept.n, 1, job.cost_ns ? 0 : e->cost_ns);
+  return ST_OK;
+}
+
+static status plan_grad_sums(executor *e, const loss_call *c, int function, compute_type compute, double factor) {
+  view views[ELEMENTWISE_INPUTS], kept[1 + MAPPED_INPUTS], others[MAPPED_INPUTS];
+  const view *in[ELEMENTWISE_INPUTS], *kept_at[1 + MAPPED_INPUTS], *others_at[MAPPED_INPUTS], out = view_of(c->out);
+  int64_t summed[MAX_RANK];
+  grad_sums *s = e->heap = malloc(sizeof *s);
+  if (!s) return fail(ST_NO_HOST_MEMORY, "no host memory for the plan of %s", e->op->name);
+  views_of(c, views, in);
+  for (int k = 0; k <= c->n_inputs; ++k) {
+    kept[k] = view_broadcast(k ? in[k - 1] : &out, c->dims, c->rank);
+    kept_at[k] = &kept[k];
+  }
+  for (int k = 0; k < c->n_inputs; ++k) {
+    others[k] = kept[k + 1];
+    others_at[k] = &others[k];
+  }
+  for (int d = 0; d < c->rank; ++d) {
+    const int own = d - (c->rank - c->out->rank);
+    const bool has = own >= 0 && c->out->dims[own] == c->dims[d];
+    summed[d] = has ? 1 : c->dims[d];
+    if (!has) kept[0].dims[d] = 1;
+    for (int k = 0; has && k < c->n_inputs; ++k) others[k].dims[d] = 1;
+  }
+  walk_init(&s->kept, kept_at, 1 + c->n_inputs, c->rank);
+  mapped_sum_init(&s->others, function, compute, summed, c->rank, others_at, c->n_inputs);
+  s->others.parameter[0] = number(factor, compute);
+  s->store = loops->store[c->out->dtype][COMPUTE_F64];
+  e->run = run_grad_sums;
+  return ST_OK;
+}
+
 status prepare_loss_backward(executor *e, const op_arg *a) {
   loss_plan *p = PLAN(e, loss_plan);
   loss_call c;
@@ -215,13 +300,21 @@ status prepare_loss_backward(executor *e, const op_arg *a) {
   TRY(choose(e->op, a, &l));
   sort_arguments(e->op, a, &c, p);
   TRY(expect_dtypes(&c, 0));
-  TRY(broadcast_inputs(&c, 1));
-  TRY(op_expect_shape(c.out, e->op->schema[e->op->n_args - 1].name, c.dims, c.rank));
+  if (l.like_self) TRY(op_expect_shape(c.in[2], c.in_name[2], c.in[1]->dims, c.in[1]->rank));
+  TRY(broadcast_inputs(&c, l.grad_grows ? 0 : 1, 2));
+  const char *out_name = e->op->schema[e->op->n_args - 1].name;
+  const tensor *self = c.in[1];
+  const bool sums =
+      l.sums_grad && (self->rank != c.rank || memcmp(self->dims, c.dims, sizeof *c.dims * (size_t)c.rank));
+  TRY(sums ? op_expect_shape(c.out, out_name, self->dims, self->rank)
+           : op_expect_shape(c.out, out_name, c.dims, c.rank));
   const compute_type compute = compute_type_of(c.dtype);
-  plan_each(p, &c, l.function, compute);
-  p->each.parameter[0] = number(1 / divisor_of(&c, c.in[1], l.reduction), compute);
-  p->each.parameter[1] = number(l.beta, compute);
+  const double factor = 1 / divisor_of(&c, self, l.reduction);
   executor_cost(e, bytes_of(&c), (uint64_t)c.n * 4);
+  if (sums) return plan_grad_sums(e, &c, l.function, compute, factor);
+  plan_each(p, &c, l.function, compute);
+  p->each.parameter[0] = number(factor, compute);
+  p->each.parameter[1] = number(l.beta, compute);
   e->run = run;
   return ST_OK;
 }

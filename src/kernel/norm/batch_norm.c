@@ -149,19 +149,26 @@ status batch_plan_init(executor *e, const tensor *const *t, const char *const *n
 
 /* ---- BatchNorm --------------------------------------------------------------------------------------------------- */
 
-/* Of nothing, the mean is 0 and the deviation's inverse NaN. */
-static void train_channel(const batch_run *r, int64_t c) {
+/* What CANN calls saveInvstd is the variance on these devices, and its gradient takes it as that. Of nothing, the mean is
+ * 0 and the variance NaN. */
+static norm_stats batch_stats(const batch_run *r, int64_t c) {
   const batch_args *b = r->args;
   const norm_moments m = b->count ? batch_channel_moments(r, c) : (norm_moments){0};
-  r->step[c].stats = (norm_stats){.mean = m.mean, .rstd = 1 / sqrt(m.m2 / m.n + b->eps)};
-  channel_put(&b->mean, r->view, c, r->step[c].stats.mean);
-  channel_put(&b->rstd, r->view, c, r->step[c].stats.rstd);
+  const double variance = m.m2 / m.n;
+  channel_put(&b->mean, r->view, c, m.mean);
+  channel_put(&b->variance, r->view, c, variance);
   if (b->count) batch_update_running(b, r->view, c, m);
+  return (norm_stats){.mean = m.mean, .rstd = 1 / sqrt(variance + b->eps)};
 }
 
-static norm_stats running_stats(const batch_args *b, void *const *view, int64_t c) {
-  const double var = channel_get(&b->running_var, view, c);
-  return (norm_stats){.mean = channel_get(&b->running_mean, view, c), .rstd = 1 / sqrt(var + b->eps)};
+static norm_stats given_stats(const batch_run *r, const channel_vector *mean, const channel_vector *variance,
+                              int64_t c) {
+  const double var = channel_get(variance, r->view, c);
+  return (norm_stats){.mean = channel_get(mean, r->view, c), .rstd = 1 / sqrt(var + r->args->eps)};
+}
+
+static norm_stats running_stats(const batch_run *r, int64_t c) {
+  return given_stats(r, &r->args->running_mean, &r->args->running_var, c);
 }
 
 static status batch_norm_run(const executor *e, void *const *view, void *scratch) {
@@ -169,22 +176,24 @@ static status batch_norm_run(const executor *e, void *const *view, void *scratch
   const batch_args *b = r.args;
   if (b->training) TRY(batch_moments(&r));
   for (int64_t c = 0; c < b->channels; ++c) {
-    if (b->training)
-      train_channel(&r, c);
-    else
-      r.step[c].stats = running_stats(b, view, c);
+    r.step[c].stats = b->training || !b->count ? batch_stats(&r, c) : running_stats(&r, c);
     r.step[c].gamma = channel_get(&b->gamma, view, c);
     r.step[c].beta = channel_get(&b->beta, view, c);
   }
   return batch_apply(&r);
 }
 
+/* Batches' statistics are given in training, and of nothing; else frameworks pass tensors without elements for them. */
+static const tensor *batch_tensor(const batch_args *b, const tensor *t) {
+  return t && (b->training || (!b->count && t->n)) ? t : NULL;
+}
+
 status prepare_batch_norm(executor *e, const op_arg *a) {
-  const tensor *t[] = {a[0].tensor, a[8].tensor}, *mean = a[9].tensor, *rstd = a[10].tensor;
+  const tensor *t[] = {a[0].tensor, a[8].tensor}, *mean = a[9].tensor, *variance = a[10].tensor;
   const bool training = a[5].boolean;
   batch_args *b;
   if (training && !mean) return fail(ST_OP_NULL, "saveMean is NULL, expected a tensor as training is true");
-  if (training && !rstd) return fail(ST_OP_NULL, "saveInvstd is NULL, expected a tensor as training is true");
+  if (training && !variance) return fail(ST_OP_NULL, "saveInvstd is NULL, expected a tensor as training is true");
   TRY(batch_plan_init(e, t, (const char *const[]){"input", "output"}, 2, 5, training, &b));
   b->training = training;
   b->momentum = a[6].real;
@@ -193,8 +202,8 @@ status prepare_batch_norm(executor *e, const op_arg *a) {
   TRY(channel_vector_of(a[2].tensor, "bias", 2, b->channels, 0, &b->beta));
   TRY(channel_vector_of(a[3].tensor, "runningMean", 3, b->channels, 0, &b->running_mean));
   TRY(channel_vector_of(a[4].tensor, "runningVar", 4, b->channels, 1, &b->running_var));
-  TRY(channel_vector_of(training ? mean : NULL, "saveMean", 6, b->channels, 0, &b->mean));
-  TRY(channel_vector_of(training ? rstd : NULL, "saveInvstd", 7, b->channels, 0, &b->rstd));
+  TRY(channel_vector_of(batch_tensor(b, mean), "saveMean", 6, b->channels, 0, &b->mean));
+  TRY(channel_vector_of(batch_tensor(b, variance), "saveInvstd", 7, b->channels, 0, &b->variance));
   e->run = batch_norm_run;
   return ST_OK;
 }
@@ -205,9 +214,7 @@ static status batch_norm_grad_run(const executor *e, void *const *view, void *sc
   const batch_run r = batch_run_of(e, view, scratch);
   const batch_args *b = r.args;
   for (int64_t c = 0; c < b->channels; ++c)
-    r.step[c] = (channel_step){.stats = b->training ? (norm_stats){.mean = channel_get(&b->mean, view, c),
-                                                                   .rstd = channel_get(&b->rstd, view, c)}
-                                                    : running_stats(b, view, c),
+    r.step[c] = (channel_step){.stats = b->training ? given_stats(&r, &b->mean, &b->variance, c) : running_stats(&r, c),
                                .gamma = channel_get(&b->gamma, view, c)};
   if (b->count) TRY(batch_grad_sums(&r));
   for (int64_t c = 0; c < b->channels; ++c) {
@@ -223,12 +230,10 @@ static status batch_norm_grad_run(const executor *e, void *const *view, void *sc
 }
 
 status prepare_batch_norm_backward(executor *e, const op_arg *a) {
-  const tensor *out[3], *mean = a[5].tensor, *rstd = a[6].tensor;
+  const tensor *out[3], *mean = a[5].tensor, *variance = a[6].tensor;
   const bool training = a[7].boolean;
   batch_args *b;
   TRY(norm_masked_outputs(e, a, 9, out));
-  if (training && !mean) return fail(ST_OP_NULL, "saveMean is NULL, expected a tensor as training is true");
-  if (training && !rstd) return fail(ST_OP_NULL, "saveInvstd is NULL, expected a tensor as training is true");
   TRY(batch_plan_init(e, (const tensor *const[]){a[0].tensor, a[1].tensor, out[0]},
                       (const char *const[]){"gradOut", "input", "gradInput"}, 3, 7, true, &b));
   b->training = training;
@@ -237,7 +242,7 @@ status prepare_batch_norm_backward(executor *e, const op_arg *a) {
   TRY(channel_vector_of(training ? NULL : a[3].tensor, "runningMean", 3, b->channels, 0, &b->running_mean));
   TRY(channel_vector_of(training ? NULL : a[4].tensor, "runningVar", 4, b->channels, 1, &b->running_var));
   TRY(channel_vector_of(training ? mean : NULL, "saveMean", 5, b->channels, 0, &b->mean));
-  TRY(channel_vector_of(training ? rstd : NULL, "saveInvstd", 6, b->channels, 0, &b->rstd));
+  TRY(channel_vector_of(training ? variance : NULL, "saveInvstd", 6, b->channels, 1, &b->variance));
   TRY(channel_vector_of(out[1], "gradWeight", 8, b->channels, 0, &b->dgamma));
   TRY(channel_vector_of(out[2], "gradBias", 9, b->channels, 0, &b->dbeta));
   e->run = batch_norm_grad_run;

@@ -39,7 +39,7 @@ typedef struct {
   int64_t block_rows, n_blocks; /* of samples, where channels are columns; 0: they aren't */
   uint64_t vectors;             /* in the scratch: floats for each column, by batch_columns.c */
   bool wants_elements;          /* the tensor that phase 3 writes is there */
-  channel_vector gamma, beta, running_mean, running_var, mean, rstd, sum_dy, sum_dy_xmu, dgamma, dbeta;
+  channel_vector gamma, beta, running_mean, running_var, mean, variance, rstd, sum_dy, sum_dy_xmu, dgamma, dbeta;
   view counts;             /* how many elements each device had */
   uint64_t counts_scratch; /* of those as doubles */
 } batch_args;

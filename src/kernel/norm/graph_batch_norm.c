@@ -1,5 +1,5 @@
-/* BatchNorm by name (ops/graph.aclop), whose steps are operators: sums, then elements, in either direction. Statistics are
- * variances, where aclnn's are inverse deviations. Operators of three axes (BN3D...) are the same. */
+/* BatchNorm by name (ops/graph.aclop), whose steps are operators: sums, then elements, in either direction. Operators of
+ * three axes (BN3D...) are the same. */
 #include <math.h>
 #include <stdlib.h>
 

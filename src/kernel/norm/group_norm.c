@@ -112,14 +112,23 @@ static void store_numbers(char *to, const view *v, const float *numbers) {
     loops->store[v->dtype][COMPUTE_F32](to + n * v->strides[0], v->strides[1], numbers + n * v->dims[1], v->dims[1]);
 }
 
+/* Of groups of nothing the mean is 0, and the other number NaN. */
+static void stats_of_nothing(group_norm_args *g, int64_t rows) {
+  for (int64_t i = 0; i < rows; ++i) {
+    g->stats[i] = 0;
+    g->stats[rows + i] = NAN;
+  }
+}
+
 static status group_norm_run(const executor *e, void *const *view_at, void *scratch) {
   (void)scratch;
   const group_norm_plan *plan = PLAN(e, group_norm_plan);
   group_norm_args *g = e->heap;
   const group_norm_job job = {.args = g, .view = view_at};
   const panel_job rows = {.plan = &plan->rows, .view = view_at, .body = group_norm_panel, .op = &job};
+  if (!plan->rows.n_rows) return ST_OK;
   TRY(panels_run(&rows, e->cost_ns));
-  if (!plan->rows.n || !plan->rows.n_rows) return ST_OK;
+  if (!plan->rows.n) stats_of_nothing(g, plan->rows.n_rows);
   store_numbers(view_at[g->mean_view], &g->mean, g->stats);
   store_numbers(view_at[g->rstd_view], &g->rstd, g->stats + plan->rows.n_rows);
   return ST_OK;
@@ -181,6 +190,11 @@ static status shape_of_input(const tensor *x, const char *name, int64_t groups, 
   return group_shape_of(x->dims[0], x->dims[1], positions, groups, groups_name, s);
 }
 
+static status expect_eps(double eps) {
+  EXPECT(eps > 0, "eps is %g, expected more than 0", eps);
+  return ST_OK;
+}
+
 status prepare_group_norm(executor *e, const op_arg *a) {
   group_norm_call c = {.x = a[0].tensor,
                        .gamma = a[1].tensor,
@@ -190,6 +204,7 @@ status prepare_group_norm(executor *e, const op_arg *a) {
                        .rstd = a[10].tensor,
                        .names = {"self", "gamma", "beta", "out", "meanOut", "rstdOut"},
                        .eps = a[7].real};
+  TRY(expect_eps(c.eps));
   TRY(group_shape_of(a[3].integer, a[4].integer, a[5].integer, a[6].integer, "group", &c.shape));
   return plan_grouped(e, &c);
 }
@@ -206,6 +221,7 @@ status prepare_group_norm_silu(executor *e, const op_arg *a) {
                        .eps = a[4].real,
                        .has_swish = v2 ? a[5].boolean : true,
                        .swish = 1};
+  TRY(expect_eps(c.eps));
   TRY(shape_of_input(c.x, "self", a[3].integer, "group", &c.shape));
   return plan_grouped(e, &c);
 }

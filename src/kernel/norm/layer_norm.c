@@ -58,9 +58,16 @@ static void norm_panel(const void *op, const panel *p) {
   }
 }
 
+/* Of nothing, the mean is 0 and the deviation's inverse NaN. */
+static void store_stats_of_nothing(const layer_norm_plan *l, void *const *view) {
+  if (l->mean >= 0) panel_numbers_store(&l->rows, view, l->mean, 0);
+  if (l->rstd >= 0) panel_numbers_store(&l->rows, view, l->rstd, NAN);
+}
+
 static status layer_norm_run(const executor *e, void *const *view, void *scratch) {
   (void)scratch;
   const layer_norm_plan *l = PLAN(e, layer_norm_plan);
+  if (!l->rows.n) store_stats_of_nothing(l, view);
   const bool as_stored = !l->rms && l->other < 0 && l->cast < 0;
   const panel_job job = {.plan = &l->rows, .view = view, .body = norm_panel, .op = l, .as_stored = as_stored};
   return panels_run(&job, e->cost_ns);

@@ -2,6 +2,9 @@
 
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
+
+#include "kernel/engine/elementwise.h"
 
 /* Bytes for the tiles of a panel: those of rows that are read along memory stay in L1 beside what is computed with
  * them; those that are read across it are better many, for each line of memory holds elements of some 16 rows. */
@@ -111,6 +114,18 @@ void panel_plan_end(panel_plan *p, bool keep_order) {
   if (!n_inner) insert_unit(p, n_outer, n_outer), n_inner = 1;
   p->n_outer = (int8_t)n_outer;
   p->n_inner = (int8_t)n_inner;
+}
+
+void panel_numbers_store(const panel_plan *p, void *const *view_at, int k, float number) {
+  view to = {.rank = p->n_outer, .dtype = p->operand[k].dtype}, from;
+  for (int d = 0; d < p->n_outer; ++d) {
+    to.dims[d] = p->dims[d];
+    to.strides[d] = p->strides[k][d];
+  }
+  from = to;
+  from.dtype = ACL_FLOAT;
+  memset(from.strides, 0, sizeof from.strides);
+  elementwise_copy(view_at[p->operand[k].view], &to, &number, &from, 0);
 }
 
 /* ---- running ----------------------------------------------------------------------------------------------------- */

@@ -79,6 +79,9 @@ void panel_plan_end(panel_plan *p, bool keep_order);
  * stack). */
 status panels_run(const panel_job *j, uint64_t cost_ns);
 
+/* Stores one number for all rows, in an operand that has one for each. */
+void panel_numbers_store(const panel_plan *p, void *const *view, int k, float number);
+
 /* Row i of an operand. */
 static inline void *panel_row(const panel *p, int k, int i) { return p->at[k] + i * p->pitch[k]; }
 static inline float *panel_floats(const panel *p, int k, int i) { return (float *)(void *)panel_row(p, k, i); }

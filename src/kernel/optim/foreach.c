@@ -36,12 +36,13 @@ static compute_value parameter_value(double x, int compute) {
   }
 }
 
-/* CANN's rounding modes: to the nearest (ties to even), down, up, to the nearest (ties away), to zero, what is behind the
- * point; 6 and others do not exist here. */
-static int function_of_rounding(int64_t mode) {
-  static const int16_t functions[] = {
-      [1] = EW_round, [2] = EW_floor, [3] = EW_ceil, [4] = EW_round_away, [5] = EW_trunc, [7] = EW_frac};
-  return mode >= 1 && mode <= 7 && mode != 6 ? functions[mode] : -1;
+/* CANN's rounding modes: to the nearest (ties to even), down, up, to the nearest (ties away), to zero, to the nearest (ties
+ * to odd), what is behind the point; all others leave a value as it is, and so do these an integer, but for the last. */
+static int16_t function_of_rounding(int64_t mode, int compute) {
+  static const int16_t functions[] = {EW_copy,       EW_round, EW_floor,     EW_ceil,
+                                      EW_round_away, EW_trunc, EW_round_odd, EW_frac};
+  const bool is_integer = compute == COMPUTE_I32 || compute == COMPUTE_I64;
+  return mode < 0 || mode > 7 || (is_integer && mode != 7) ? EW_copy : functions[mode];
 }
 
 static status run_foreach(const executor *e, void *const *view, void *scratch) {
@@ -59,13 +60,10 @@ static status run_foreach(const executor *e, void *const *view, void *scratch) {
     elementwise_plan plan = m[i].plan;
     double x;
     p->load_parameter(&x, (const char *)view[p->parameter] + (p->n_parameters > 1 ? i * p->parameter_step : 0), 8, 1);
-    if (p->rounds) {
-      const int function = function_of_rounding((int64_t)x);
-      if (function < 0) return fail(ST_DEVICE_EXCEPTION, "roundMode is %g, expected 1 to 5 or 7", x);
-      plan.function = (int16_t)function;
-    } else {
+    if (p->rounds)
+      plan.function = function_of_rounding((int64_t)x, plan.compute);
+    else
       plan.parameter[0] = parameter_value(x, plan.compute);
-    }
     elementwise_run(&plan, at, m[i].cost_ns);
   }
   return ST_OK;
@@ -144,6 +142,15 @@ static status plan_parameter_tensor(foreach_plan *p, const arguments *g) {
   return ST_OK;
 }
 
+/* Exponentials of narrow integers are those of floats, rounded. */
+static int function_of(int function, int dtype, compute_type *compute) {
+  const bool is_narrow = dtype == ACL_INT8 || dtype == ACL_UINT8 || dtype == ACL_INT16;
+  *compute = compute_type_of(dtype);
+  if (!is_narrow || (function != EW_exp && function != EW_expm1)) return function;
+  *compute = COMPUTE_F32;
+  return function == EW_exp ? EW_exp_rounded : EW_expm1_rounded;
+}
+
 /* Member i of all lists. */
 static status plan_member(const arguments *g, int function, int i, member *m) {
   const tensor *out = g->out->value[i];
@@ -151,7 +158,8 @@ static status plan_member(const arguments *g, int function, int i, member *m) {
   const view *in[MOST_LISTS];
   v[0] = view_of(out);
   TRY(op_expect_dtype(out, name_of(g->out_name, i).text, DTYPES_REAL));
-  const compute_type compute = compute_type_of(out->dtype);
+  compute_type compute;
+  function = function_of(function, out->dtype, &compute);
   EXPECT(loops->elementwise[function][compute], "%s[%d] has dtype %s, expected a float", g->out_name, i,
          dtype_name(out->dtype));
   for (int k = 0; k < g->n_inputs; ++k) {
@@ -196,12 +204,11 @@ static status prepare(executor *e, const op_arg *a, int function, bool rounds) {
   p->n = (int)g.out->size;
   TRY(check_lists(&g));
   if (g.parameter_tensor) TRY(plan_parameter_tensor(p, &g));
-  if (rounds && g.scalar) {
-    const int64_t mode = scalar_integer(g.scalar);
-    function = function_of_rounding(mode);
-    EXPECT(function >= 0, "%s is %jd, expected 1 to 5 or 7", g.parameter_name, (intmax_t)mode);
-  }
-  return plan_members(e, p, &g, function);
+  TRY(plan_members(e, p, &g, function));
+  member *m = e->heap;
+  for (int i = 0; rounds && g.scalar && i < p->n; ++i)
+    m[i].plan.function = function_of_rounding(scalar_integer(g.scalar), m[i].plan.compute);
+  return ST_OK;
 }
 
 status prepare_foreach(executor *e, const op_arg *a) { return prepare(e, a, e->op->variant, false); }

@@ -330,12 +330,16 @@ status max_window_arguments(const op_arg *a, const arg_schema *s, int n, const t
                                 .pad_name = s[2].name,
                                 .dilation_name = s[3].name,
                                 .ceil = a[4].boolean};
-  for (int i = 2; i < 4; ++i)
-    EXPECT(a[i].ints->size <= (uint64_t)n, "%s has %ju elements, expected at most %d", s[i].name,
-           (uintmax_t)a[i].ints->size, n);
+  for (int i = 2; i < 4; ++i) TRY(windows_expect_list(a[i].ints, s[i].name, n));
   TRY(windows_init(axis, n, self, &arrays));
   TRY(windows_expect_half(axis, n, s[2].name));
   return expect_small_planes(axis, n);
+}
+
+status max_expect_undilated(const aclIntArray *dilation, const char *name) {
+  for (uint64_t i = 0; i < dilation->size; ++i)
+    EXPECT(dilation->value[i] == 1, "%s[%ju] is %jd, expected 1", name, (uintmax_t)i, (intmax_t)dilation->value[i]);
+  return ST_OK;
 }
 
 status mask_expect(const tensor *mask, const window_axis *axis, const tensor *self) {
@@ -352,8 +356,6 @@ status mask_expect(const tensor *mask, const window_axis *axis, const tensor *se
   return ST_OK;
 }
 
-#define MAX_DTYPES (DTYPES_FLOAT | DTYPES_INTEGER | DTYPE_BIT(ACL_UINT16))
-
 status prepare_max_pool(executor *e, const op_arg *a) {
   const tensor *self = a[0].tensor, *out = a[7].tensor;
   const arg_schema *s = e->op->schema;
@@ -368,27 +370,16 @@ status prepare_max_pool(executor *e, const op_arg *a) {
                                 .stride_is_1 = true,
                                 .ceil = a[6].integer != 0};
   window_axis axis[WINDOW_AXES];
-  TRY(op_expect_dtype(self, "self", MAX_DTYPES));
+  TRY(op_expect_dtype(self, "self", DTYPES_MAX_POOL));
   TRY(op_expect_dtype(out, "out", DTYPE_BIT(self->dtype)));
   EXPECT(a[3].integer == 0, "autoPad is %jd, expected 0", (intmax_t)a[3].integer);
+  TRY(max_expect_undilated(a[5].ints, s[5].name));
   TRY(windows_init(axis, 2, self, &arrays));
   for (int i = 0; i < 2; ++i)
     EXPECT(axis[i].pad + axis[i].pad_end <= axis[i].kernel, "pads are %jd and %jd, expected at most the kernel, %jd",
            (intmax_t)axis[i].pad, (intmax_t)axis[i].pad_end, (intmax_t)axis[i].kernel);
   TRY(windows_expect_out(axis, 2, self, out, "out"));
   return plan(e, axis, 2, self, out, NULL, NO_INDICES);
-}
-
-status prepare_global_max(executor *e, const op_arg *a) {
-  const tensor *self = a[0].tensor, *out = a[1].tensor;
-  window_axis axis[WINDOW_AXES];
-  int n;
-  TRY(op_expect_dtype(self, "self", MAX_DTYPES));
-  TRY(op_expect_dtype(out, "out", DTYPE_BIT(self->dtype)));
-  TRY(windows_init_global(axis, &n, self));
-  TRY(windows_expect_out(axis, n, self, out, "out"));
-  TRY(expect_small_planes(axis, n));
-  return plan(e, axis, n, self, out, NULL, NO_INDICES);
 }
 
 status prepare_max_pool_indices(executor *e, const op_arg *a) {
@@ -398,6 +389,7 @@ status prepare_max_pool_indices(executor *e, const op_arg *a) {
   window_axis axis[WINDOW_AXES];
   TRY(op_expect_dtype(self, "self", DTYPES_FLOAT));
   TRY(op_expect_dtype(out, "out", DTYPE_BIT(self->dtype)));
+  TRY(max_expect_undilated(a[4].ints, "dilation"));
   TRY(max_window_arguments(a + 1, e->op->schema + 1, n, self, axis));
   TRY(windows_expect_out(axis, n, self, out, "out"));
   if (mask) {

@@ -13,6 +13,9 @@ static inline bool mask_has_places(const window_axis *axis) { return axis[0].ker
 /* kernelSize, stride, padding, dilation, ceilMode at a[0..5), with their schema. */
 status max_window_arguments(const op_arg *a, const arg_schema *s, int n, const tensor *self, window_axis *axis);
 
+/* Pools have no dilation on these devices, but for one gradient; by name they have. */
+status max_expect_undilated(const aclIntArray *dilation, const char *name);
+
 /* The plans for places that are anywhere: run gets them, int32, contiguous and of the shape of the pool's output, as its
  * third view; grad and the gradient of self as the first and the last. */
 status max_prepare_places(executor *e, const window_axis *axis, const tensor *self, const tensor *out);

@@ -229,6 +229,7 @@ status prepare_max_pool_backward(executor *e, const op_arg *a) {
   window_axis axis[WINDOW_AXES];
   TRY(op_expect_dtype(grad, "gradOutput", DTYPES_FLOAT));
   TRY(op_expect_dtype(out, "gradInput", DTYPE_BIT(grad->dtype)));
+  if (n == 2) TRY(max_expect_undilated(a[6].ints, "dilation"));
   TRY(max_window_arguments(a + 3, e->op->schema + 3, n, self, axis));
   TRY(windows_expect_out(axis, n, self, grad, "gradOutput"));
   TRY(op_expect_shape(out, "gradInput", self->dims, self->rank));
@@ -277,11 +278,28 @@ static status expect_unpooled(const tensor *small, const char *small_name, const
   return op_expect_shape(large, large_name, dims, small->rank);
 }
 
-/* Strides and padding of MaxUnpool3d only say which outputSize is possible, and that is given. */
+/* a: outputSize, which has room for what was pooled, and in three dimensions stride and padding: they only say which
+ * outputSize is possible, and that is given. */
+static status expect_room(const op_arg *a, const arg_schema *s, const tensor *small, int n) {
+  int64_t room = 1, pooled = 1;
+  for (int i = 1; n == 3 && i < 3; ++i)
+    EXPECT(a[i].ints->size == 3, "%s has %ju elements, expected 3", s[i].name, (uintmax_t)a[i].ints->size);
+  for (int i = 0; i < n; ++i) {
+    EXPECT(n == 2 || a[1].ints->value[i] > 0, "%s[%d] is %jd, expected 1 or more", s[1].name, i,
+           (intmax_t)a[1].ints->value[i]);
+    room *= a[0].ints->value[i];
+    pooled *= small->dims[small->rank - n + i];
+  }
+  EXPECT(room >= pooled && room > 0, "outputSize has room for %jd elements, expected self's %jd or more",
+         (intmax_t)room, (intmax_t)pooled);
+  return ST_OK;
+}
+
 status prepare_max_unpool(executor *e, const op_arg *a) {
   const int n = e->op->variant == MAX_UNPOOL_3D ? 3 : 2, last = e->op->n_args - 1;
   const tensor *const t[3] = {a[0].tensor, a[last].tensor, a[1].tensor};
   TRY(expect_unpooled(t[SMALL], "self", t[LARGE], e->op->schema[last].name, t[INDEX], a[2].ints, n));
+  TRY(expect_room(a + 2, e->op->schema + 2, t[SMALL], n));
   return plan(e, SCATTER_MOVE, n, t, (const int[]){0, 2, 1}, NULL);
 }
 
@@ -290,5 +308,6 @@ status prepare_max_unpool_backward(executor *e, const op_arg *a) {
   const tensor *const t[3] = {a[last].tensor, a[0].tensor, a[2].tensor};
   TRY(expect_unpooled(t[SMALL], "out", t[LARGE], "gradOutput", t[INDEX], a[3].ints, n));
   TRY(op_expect_shape(a[1].tensor, "self", t[SMALL]->dims, t[SMALL]->rank));
+  if (n == 3) TRY(expect_room(a + 3, e->op->schema + 3, t[SMALL], n));
   return plan(e, GATHER, n, t, (const int[]){3, 0, 2}, NULL);
 }

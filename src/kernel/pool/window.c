@@ -65,19 +65,15 @@ status windows_init_adaptive(window_axis *axis, int n, const tensor *self, const
   TRY(expect_rank(self, "self", n));
   for (int i = 0; i < n; ++i) {
     const int64_t out = output_size[i];
-    EXPECT(out >= 0 && out <= INT32_MAX, "outputSize[%d] is %jd, expected 0 or more", i, (intmax_t)out);
+    EXPECT(out > 0 && out <= INT32_MAX, "outputSize[%d] is %jd, expected 1 or more", i, (intmax_t)out);
     axis[i] = (window_axis){.in = self->dims[self->rank - n + i], .out = out, .dilation = 1, .adaptive = true};
   }
   return ST_OK;
 }
 
-status windows_init_global(window_axis *axis, int *n, const tensor *self) {
-  char text[SHAPE_TEXT];
-  static const int64_t one[WINDOW_AXES] = {1, 1, 1};
-  EXPECT(self->rank >= 3 && self->rank <= 5, "self has shape %s, expected 3 to 5 dimensions",
-         shape_text(self->dims, self->rank, text));
-  *n = self->rank - 2;
-  return windows_init_adaptive(axis, *n, self, one);
+status windows_expect_list(const aclIntArray *a, const char *name, int n) {
+  EXPECT(a->size == 1 || a->size == (uint64_t)n, "%s has %ju elements, expected 1 or %d", name, (uintmax_t)a->size, n);
+  return ST_OK;
 }
 
 status windows_expect_half(const window_axis *axis, int n, const char *pad_name) {

@@ -14,6 +14,8 @@ typedef struct {
   bool adaptive;
 } window_axis;
 
+#define DTYPES_MAX_POOL (DTYPES_FLOAT | DTYPES_INTEGER | DTYPE_BIT(ACL_UINT16))
+
 /* The arrays of a call as one axis has them: a single value is for all axes, and none is the default. */
 typedef struct {
   const aclIntArray *kernel, *stride, *pad, *dilation; /* NULL: none; pad may have begins and then ends */
@@ -26,8 +28,8 @@ typedef struct {
 status windows_init(window_axis *axis, int n, const tensor *self, const window_arrays *arrays);
 /* output_size: n values. */
 status windows_init_adaptive(window_axis *axis, int n, const tensor *self, const int64_t *output_size);
-/* One window for everything behind the first two dimensions: *n axes. */
-status windows_init_global(window_axis *axis, int *n, const tensor *self);
+/* Padding or dilation: one value, or one for each axis. */
+status windows_expect_list(const aclIntArray *a, const char *name, int n);
 /* At most half of each window lies in the padding. */
 status windows_expect_half(const window_axis *axis, int n, const char *pad_name);
 /* The tensor has self's leading dimensions, and out elements along the axes. */

@@ -47,32 +47,43 @@ static void sum_batch(product_plan *p) {
 typedef struct {
   const tensor *out;
   const char *out_name;
-  int ranks[2]; /* of the factors */
-  bool sums_batch;
-  bool integers; /* of integers and truth values, in 64 bits; the caller plans the product */
+  int ranks[2];                                         /* of the factors */
+  bool sums_batch, broadcasts_first, broadcasts_second; /* the stacks' first dimension */
+  bool adds_product_times_0; /* its NaN count where alpha is 0; else it is ignored, as CANN's graphs have it */
+  uint64_t types;
 } sum_form;
+
+static status expect_stacks(const executor *e, const sum_form *f, const tensor *a, const tensor *b, product_plan *p) {
+  const bool broadcasts = broadcast_batch(a, b, p);
+  const int64_t n = p->batch_dims[0];
+  if (broadcasts &&
+      (p->n_batch_dims == 0 || ((a->dims[0] == n || f->broadcasts_first) && (b->dims[0] == n || f->broadcasts_second))))
+    return ST_OK;
+  return fail_factors(e, 1, a, b,
+                      f->broadcasts_first    ? "first dimensions that broadcast"
+                      : f->broadcasts_second ? "the same first dimension, or 1 in the second"
+                                             : "the same first dimension");
+}
 
 /* The product_plan of the call, but for what product_plan_finish does. */
 static status plan_sum(executor *e, const op_arg *a, const sum_form *f, double alpha, double beta) {
-  const uint64_t types = f->integers ? DTYPES_INTEGER | DTYPE_BIT(ACL_BOOL) : DTYPES_FLOAT;
   const tensor *self = a[0].tensor, *first = a[1].tensor, *second = a[2].tensor;
   const arg_schema *s = e->op->schema;
   product_plan *p = PLAN(e, product_plan);
   const bool in_place = f->out == self;
   *p = (product_plan){.alpha = alpha, .beta = beta, .has_self = true, .view_self = 0, .view_a = 1, .view_b = 2};
   p->view_out = in_place ? 0 : 3;
-  TRY(op_expect_dtype(self, s[0].name, types));
-  for (int i = 1; i <= 2; ++i) TRY(op_expect_dtype(a[i].tensor, s[i].name, types));
-  TRY(op_expect_dtype(f->out, f->out_name, f->integers ? DTYPES_FLOAT | DTYPES_INTEGER : DTYPES_FLOAT));
+  for (int i = 0; i <= 2; ++i) TRY(op_expect_dtype(a[i].tensor, s[i].name, f->types));
+  TRY(op_expect_dtype(f->out, f->out_name, f->types & ~DTYPE_BIT(ACL_BOOL)));
   for (int i = 1; i <= 2; ++i) TRY(check_rank(a[i].tensor, s[i].name, f->ranks[i - 1]));
-  if (!broadcast_batch(first, second, p) || (f->ranks[0] == 3 && first->dims[0] != second->dims[0]))
-    return fail_factors(e, 1, first, second, "the same first dimension");
+  TRY(expect_stacks(e, f, first, second, p));
   matrices_init(&p->a, first, true, p->n_batch_dims);
   matrices_init(&p->b, second, false, p->n_batch_dims);
   if (p->a.cols != p->b.rows)
     return fail_factors(e, 1, first, second, "as many columns of the first as rows of the second");
+  int64_t dims[3] = {p->batch_dims[0]};
   if (f->sums_batch) sum_batch(p);
-  int64_t dims[3] = {first->dims[0]};
+  if (alpha == 0 && !f->adds_product_times_0) p->a.cols = p->b.rows = 0;
   int rank = p->n_batch_dims;
   dims[rank++] = p->a.rows;
   if (f->ranks[1] > 1) dims[rank++] = p->b.cols;
@@ -82,49 +93,61 @@ static status plan_sum(executor *e, const op_arg *a, const sum_form *f, double a
   return ST_OK;
 }
 
-static status finish(executor *e, const op_arg *a, const sum_form *f, double alpha, double beta) {
-  TRY(plan_sum(e, a, f, alpha, beta));
+/* self, two factors, beta, alpha, [out], cubeMathType */
+status prepare_addmm(executor *e, const op_arg *a) {
+  const bool in_place = e->op->n_args == 6, sums = e->op->variant == ADDMM_SUM, stacks = e->op->variant != ADDMM;
+  const int rank = stacks ? 3 : 2;
+  double alpha, beta;
+  char self[SHAPE_TEXT], product[SHAPE_TEXT];
+  TRY(real_of(a[3].scalar, "beta", &beta));
+  TRY(real_of(a[4].scalar, "alpha", &alpha));
+  TRY(check_cube_math(a[in_place ? 5 : 6].integer, 4));
+  const sum_form f = {.out = in_place ? a[0].tensor : a[5].tensor,
+                      .out_name = in_place ? e->op->schema[0].name : "out",
+                      .ranks = {rank, rank},
+                      .sums_batch = sums,
+                      .broadcasts_first = sums,
+                      .broadcasts_second = sums || !in_place,
+                      .adds_product_times_0 = e->op->variant == ADDMM_BATCH,
+                      .types = DTYPES_FLOAT};
+  TRY(plan_sum(e, a, &f, alpha, beta));
+  EXPECT(!stacks || (a[0].tensor->n == 0) == (f.out->n == 0),
+         "%s has shape %s, expected elements where the product, %s, has some, and only there", e->op->schema[0].name,
+         shape_text(a[0].tensor->dims, a[0].tensor->rank, self), shape_text(f.out->dims, f.out->rank, product));
   product_plan_finish(e);
   return ST_OK;
 }
 
-/* Addmv of integers. They wrap in the type that they promote to. */
-static status finish_integers(executor *e, const op_arg *a, const sum_form *f) {
-  int dtype = dtype_promote(dtype_promote(a[0].tensor->dtype, a[1].tensor->dtype), a[2].tensor->dtype);
-  if (dtype == ACL_BOOL) dtype = ACL_INT64;
-  for (int i = 3; i <= 4; ++i)
-    EXPECT(dtype_class_of(a[i].scalar->dtype) <= CLASS_INTEGER,
-           "%s has dtype %s, expected an integer as the tensors are", e->op->schema[i].name,
-           dtype_name(a[i].scalar->dtype));
-  TRY(plan_sum(e, a, f, 1, 1));
-  integer_product_plan(e, PLAN(e, product_plan), dtype, scalar_integer(a[3].scalar), scalar_integer(a[4].scalar));
-  return ST_OK;
+/* What a tensor of this type becomes by a scalar; by 1 it stays what it is. */
+static int scaled_dtype(int dtype, const scalar *by) {
+  return scalar_real(by) == 1 ? dtype : dtype_promote(dtype, by->dtype);
 }
 
-/* self, two factors, beta, alpha, [out], cubeMathType */
-status prepare_addmm(executor *e, const op_arg *a) {
-  const bool in_place = e->op->n_args == 6;
-  double alpha, beta;
-  TRY(real_of(a[3].scalar, "beta", &beta));
-  TRY(real_of(a[4].scalar, "alpha", &alpha));
-  TRY(check_cube_math(a[in_place ? 5 : 6].integer));
-  const int rank = e->op->variant == ADDMM ? 2 : 3;
-  const sum_form f = {.out = in_place ? a[0].tensor : a[5].tensor,
-                      .out_name = in_place ? e->op->schema[0].name : "out",
-                      .ranks = {rank, rank},
-                      .sums_batch = e->op->variant == ADDMM_SUM};
-  return finish(e, a, &f, alpha, beta);
-}
-
-/* self, mat, vec, alpha, beta, out, cubeMathType */
+/* self, mat, vec, alpha, beta, out, cubeMathType. Integers wrap in what mat and vec promote to, and then in what the sum
+ * is. */
 status prepare_addmv(executor *e, const op_arg *a) {
-  double alpha, beta;
-  TRY(real_of(a[3].scalar, "alpha", &alpha));
-  TRY(real_of(a[4].scalar, "beta", &beta));
-  TRY(check_cube_math(a[6].integer));
-  sum_form f = {.out = a[5].tensor, .out_name = "out", .ranks = {2, 1}};
-  f.integers = !dtype_is_float(a[1].tensor->dtype) && !dtype_is_float(a[2].tensor->dtype);
-  return f.integers ? finish_integers(e, a, &f) : finish(e, a, &f, alpha, beta);
+  const tensor *self = a[0].tensor, *out = a[5].tensor;
+  const scalar *alpha = a[3].scalar, *beta = a[4].scalar;
+  double alpha_real, beta_real;
+  char text[SHAPE_TEXT];
+  TRY(real_of(alpha, "alpha", &alpha_real));
+  TRY(real_of(beta, "beta", &beta_real));
+  TRY(check_cube_math(a[6].integer, 4));
+  TRY(plan_sum(e, a, &(sum_form){.out = out, .out_name = "out", .ranks = {2, 1}, .types = DTYPES_REAL}, alpha_real,
+               beta_real));
+  EXPECT(alpha_real != 0 || self->rank == 0 || self->dims[0] == out->dims[0],
+         "self has shape %s, expected [%jd], out's, as alpha is 0", shape_text(self->dims, self->rank, text),
+         (intmax_t)out->dims[0]);
+  const int product = dtype_promote(a[1].tensor->dtype, a[2].tensor->dtype);
+  const int sum = dtype_promote(scaled_dtype(product, alpha), scaled_dtype(self->dtype, beta));
+  EXPECT(dtype_can_cast(sum, out->dtype),
+         "out has dtype %s, expected one that %s, which is computed in, can be cast to", dtype_name(out->dtype),
+         dtype_name(sum));
+  if (dtype_is_float(product))
+    product_plan_finish(e);
+  else
+    integer_product_plan(e, PLAN(e, product_plan), (integer_steps){product, sum}, alpha, beta);
+  return ST_OK;
 }
 
 static matrices transposed(matrices x) {
@@ -143,7 +166,7 @@ status prepare_gemm(executor *e, const op_arg *a) {
   for (int i = 0; i < 3; ++i) TRY(op_expect_dtype(a[i].tensor, e->op->schema[i].name, DTYPES_FLOAT));
   TRY(op_expect_dtype(out, "out", DTYPES_FLOAT));
   for (int i = 0; i < 2; ++i) TRY(check_rank(a[i].tensor, e->op->schema[i].name, 2));
-  TRY(check_cube_math(a[8].integer));
+  TRY(check_cube_math(a[8].integer, 4));
   matrices_init(&p->a, a[0].tensor, true, 0);
   matrices_init(&p->b, a[1].tensor, false, 0);
   if (a[5].integer) p->a = transposed(p->a);

@@ -4,9 +4,9 @@
 
 #include "kernel/product/product.h"
 
-/* 0 keep the precision to 3 allow HF32: asks an NPU for less precision; ours is never less than asked. */
-static inline status check_cube_math(int64_t type) {
-  EXPECT(type >= 0 && type <= 3, "cubeMathType is %jd, expected 0 to 3", (intmax_t)type);
+/* 0 keep the precision, 1 to 3 allow less, 4, which not all have, add in float32: ours is never less than asked. */
+static inline status check_cube_math(int64_t type, int most) {
+  EXPECT(type >= 0 && type <= most, "cubeMathType is %jd, expected 0 to %d", (intmax_t)type, most);
   return ST_OK;
 }
 

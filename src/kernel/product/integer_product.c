@@ -1,5 +1,5 @@
-/* out = alpha * (A @ b) + beta * self of integers, which wrap: a matrix or a row A, a vector b. The product of truth values
- * is whether some are true together, as CANN has it. */
+/* out = alpha * (A @ b) + beta * self, A and b of integers, which wrap: a matrix or a row A, a vector b. The product of
+ * truth values is whether some are true together, as CANN has it. */
 #include "kernel/product/integer_product.h"
 
 #include "kernel/reduce/fold.h"
@@ -9,16 +9,33 @@ enum { BLOCK = FOLD_BLOCK };
 /* Strides in bytes; operand 0: out, then A, b and self. */
 enum { OUT, A, B, SELF, N_OPERANDS };
 
+/* To a type and back. */
+typedef struct {
+  store_loop *to;
+  load_loop *back;
+} wrapping;
+
 typedef struct {
   int64_t rows, cols, a_row, a_col, b_row, out_row, self_row;
-  int64_t alpha, beta;
+  compute_value alpha, beta; /* f64 where in_floats */
   load_loop *load[N_OPERANDS];
   store_loop *store;
-  store_loop *wrap; /* in the type of the result, which out's may be wider than */
-  load_loop *unwrap;
+  wrapping product, sum;
   uint8_t view[N_OPERANDS];
-  bool has_self, of_truth;
+  bool has_self, in_floats;
 } integer_plan;
+
+static wrapping wrapping_in(int dtype) {
+  return (wrapping){loops->store[dtype][COMPUTE_I64], loops->load[dtype][COMPUTE_I64]};
+}
+
+static int64_t wrapped(wrapping in, uint64_t x) {
+  char narrow[sizeof x];
+  int64_t y;
+  in.to(narrow, 0, &x, 1);
+  in.back(&y, narrow, 0, 1);
+  return y;
+}
 
 typedef struct {
   const integer_plan *plan;
@@ -26,7 +43,7 @@ typedef struct {
 } integer_job;
 
 /* The sum of products of a row and the vector. */
-static uint64_t dot(const integer_plan *p, const char *a, const char *b) {
+static int64_t dot(const integer_plan *p, const char *a, const char *b) {
   int64_t x[BLOCK], y[BLOCK];
   uint64_t sum = 0;
   for (int64_t k = 0, n; k < p->cols; k += n) {
@@ -38,22 +55,22 @@ static uint64_t dot(const integer_plan *p, const char *a, const char *b) {
     fold_row(&reduction->fold[FOLD_SUM][COMPUTE_I64], x, n, 0, &part, &none);
     sum += (uint64_t)part.i64;
   }
-  return p->of_truth ? sum != 0 : sum;
+  return wrapped(p->product, sum);
 }
 
 static void product_rows(const void *job, int64_t begin, int64_t end) {
   const integer_job *j = job;
   const integer_plan *p = j->plan;
   for (int64_t i = begin; i < end; ++i) {
-    uint64_t sum = p->cols ? (uint64_t)p->alpha * dot(p, j->at[A] + i * p->a_row, j->at[B]) : 0;
-    int64_t self, wrapped;
-    if (p->has_self) {
-      p->load[SELF](&self, j->at[SELF] + i * p->self_row, 0, 1);
-      sum += (uint64_t)p->beta * (uint64_t)self;
-    }
-    p->wrap(&wrapped, 0, &sum, 1);
-    p->unwrap(&self, (const char *)&wrapped, 0, 1);
-    p->store(j->at[OUT] + i * p->out_row, 0, &self, 1);
+    const int64_t product = p->cols ? dot(p, j->at[A] + i * p->a_row, j->at[B]) : 0;
+    compute_value self = {.i64 = 0}, sum;
+    if (p->has_self) p->load[SELF](&self, j->at[SELF] + i * p->self_row, 0, 1);
+    if (p->in_floats)
+      sum.f64 = p->alpha.f64 * (double)product + (p->has_self ? p->beta.f64 * self.f64 : 0);
+    else
+      sum.i64 =
+          wrapped(p->sum, (uint64_t)p->alpha.i64 * (uint64_t)product + (uint64_t)p->beta.i64 * (uint64_t)self.i64);
+    p->store(j->at[OUT] + i * p->out_row, 0, &sum, 1);
   }
 }
 
@@ -66,7 +83,14 @@ static status run(const executor *e, void *const *view, void *scratch) {
   return ST_OK;
 }
 
-void integer_product_plan(executor *e, const product_plan *of, int dtype, int64_t alpha, int64_t beta) {
+static compute_value factor(const scalar *s, bool in_floats) {
+  return in_floats ? (compute_value){.f64 = s ? scalar_real(s) : 1} : (compute_value){.i64 = s ? scalar_integer(s) : 1};
+}
+
+void integer_product_plan(executor *e, const product_plan *of, integer_steps steps, const scalar *alpha,
+                          const scalar *beta) {
+  const bool in_floats = dtype_is_float(steps.sum);
+  const compute_type last = in_floats ? COMPUTE_F64 : COMPUTE_I64;
   const int types[N_OPERANDS] = {of->out.dtype, of->a.dtype, of->b.dtype, of->has_self ? of->self.dtype : of->a.dtype};
   integer_plan p = {.rows = of->a.rows,
                     .cols = of->a.cols,
@@ -75,15 +99,15 @@ void integer_product_plan(executor *e, const product_plan *of, int dtype, int64_
                     .b_row = of->b.row_stride,
                     .out_row = of->out.row_stride,
                     .self_row = of->self.row_stride,
-                    .alpha = alpha,
-                    .beta = beta,
-                    .store = loops->store[of->out.dtype][COMPUTE_I64],
-                    .wrap = loops->store[dtype][COMPUTE_I64],
-                    .unwrap = loops->load[dtype][COMPUTE_I64],
+                    .alpha = factor(alpha, in_floats),
+                    .beta = factor(beta, in_floats),
+                    .store = loops->store[of->out.dtype][last],
+                    .product = wrapping_in(steps.product),
                     .view = {of->view_out, of->view_a, of->view_b, of->view_self},
                     .has_self = of->has_self,
-                    .of_truth = of->a.dtype == ACL_BOOL && of->b.dtype == ACL_BOOL};
-  for (int k = 0; k < N_OPERANDS; ++k) p.load[k] = loops->load[types[k]][COMPUTE_I64];
+                    .in_floats = in_floats};
+  if (!in_floats) p.sum = wrapping_in(steps.sum);
+  for (int k = 0; k < N_OPERANDS; ++k) p.load[k] = loops->load[types[k]][k == SELF ? last : COMPUTE_I64];
   const uint64_t n = (uint64_t)(p.rows * p.cols);
   executor_cost(e, n * dtype_bytes(of->a.dtype), n * 4);
   *PLAN(e, integer_plan) = p;

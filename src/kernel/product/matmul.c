@@ -72,10 +72,11 @@ status prepare_matmul(executor *e, const op_arg *a) {
     const int rank = forms[e->op->variant].ranks[i];
     TRY(op_expect_dtype(a[i].tensor, names[i], types));
     if (rank >= 0) TRY(check_rank(a[i].tensor, names[i], rank));
-    EXPECT(a[i].tensor->rank > 0, "%s has shape [], expected 1 or more dimensions", names[i]);
+    EXPECT(a[i].tensor->rank >= 1 && a[i].tensor->rank <= 6, "%s has %d dimensions, expected 1 to 6", names[i],
+           a[i].tensor->rank);
   }
   TRY(op_expect_dtype(out, "out", types));
-  if (forms[e->op->variant].has_cube_math) TRY(check_cube_math(a[3].integer));
+  if (forms[e->op->variant].has_cube_math) TRY(check_cube_math(a[3].integer, 4));
   if (!broadcast_batch(self, mat2, p)) return fail_factors(e, 0, self, mat2, "batch dimensions that broadcast");
   matrices_init(&p->a, self, true, p->n_batch_dims);
   matrices_init(&p->b, mat2, false, p->n_batch_dims);
@@ -90,7 +91,7 @@ status prepare_matmul(executor *e, const op_arg *a) {
   TRY(op_expect_shape(out, "out", dims, rank));
   out_matrices(out, has_rows, has_cols, p);
   if (integers)
-    integer_product_plan(e, p, self->dtype, 1, 0);
+    integer_product_plan(e, p, (integer_steps){self->dtype, self->dtype}, NULL, NULL);
   else
     product_plan_finish(e);
   return ST_OK;

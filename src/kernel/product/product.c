@@ -37,11 +37,15 @@ static bool pays_to_split(const product_plan *p) {
   return m >= LEAST && n >= LEAST && k >= LEAST_DEPTH && (double)m * (double)n * (double)k > 0x1p18;
 }
 
+static bool is_double(const product_plan *p) {
+  return p->a.dtype == ACL_DOUBLE || p->b.dtype == ACL_DOUBLE || (p->has_self && p->self.dtype == ACL_DOUBLE);
+}
+
 static tile_type type_of(const product_plan *p) {
   const int a = p->a.dtype, b = p->b.dtype;
   if (p->made_b) return TILE_F32;
   if (p->finish) return TILE_I8;
-  if (a == ACL_DOUBLE || b == ACL_DOUBLE) return TILE_F64;
+  if (is_double(p)) return TILE_F64;
   if (a == ACL_BF16 && b == ACL_BF16 && tile_has(TILE_BF16)) return TILE_BF16;
   if (a == ACL_FLOAT16 && b == ACL_FLOAT16 && p->a.cols >= TILE_F16_MIN_K && tile_has(TILE_F16)) return TILE_F16;
   if (a == ACL_FLOAT && b == ACL_FLOAT && pays_to_split(p) && tile_has(TILE_F32_PARTS)) return TILE_F32_PARTS;
@@ -117,8 +121,8 @@ void product_choose(product_plan *p) {
     return;
   }
   orient(p);
-  p->few_rows = p->out.rows <= FEW_ROWS && p->n_terms <= 1 && p->a.dtype != ACL_DOUBLE && p->b.dtype != ACL_DOUBLE &&
-                (!p->made_b || p->made_b->few_rows) && !p->finish;
+  p->few_rows =
+      p->out.rows <= FEW_ROWS && p->n_terms <= 1 && !is_double(p) && (!p->made_b || p->made_b->few_rows) && !p->finish;
   p->type = p->few_rows ? TILE_F32 : type_of(p);
   const double ns = (double)product_cost_ns(p->type, p->out.rows, p->out.cols, p->a.cols) * (double)p->n_batches *
                     (double)(p->n_terms ? p->n_terms : 1);
@@ -165,7 +169,7 @@ static void part_of(const product_job *job, int64_t at, product_part *part) {
   *part = (product_part){.executor = job->executor, .view = job->view, .plan = p, .out = job->view[p->view_out]};
   if (p->a.cols > 0) part->a = job->view[p->view_a], part->b = job->view[p->view_b]; /* else they have no address */
   if (p->has_self) part->self = job->view[p->view_self];
-  int64_t batch = at / per_product;
+  int64_t batch = part->batch = at / per_product;
   for (int d = p->n_batch_dims - 1; d >= 0; --d) {
     const int64_t i = batch % p->batch_dims[d];
     batch /= p->batch_dims[d];

@@ -74,6 +74,7 @@ struct product_part {
   const product_plan *plan;
   const char *a, *b, *self;
   char *out;
+  int64_t batch; /* which product, 0 where the batch became rows */
   int64_t row, rows, col, cols;
 };
 

@@ -193,9 +193,14 @@ static status check_shapes(const op_arg *a, const tensor *weight, int64_t *group
   EXPECT(x->dims[1] == weight->dims[0], "weight has shape %s and x %s, expected as many rows as x has columns",
          shape_text(weight->dims, 2, is), shape_text(x->dims, 2, other));
   const int64_t dims[] = {x->dims[0], weight->dims[1]}, size = a[GROUP_SIZE].integer;
-  EXPECT(size >= 0 && size % GROUP_GRAIN == 0, "antiquantGroupSize is %jd, expected 0 or a multiple of 32",
-         (intmax_t)size);
-  *group = size ? size : x->dims[1] ? x->dims[1] : 1;
+  EXPECT(x->n > 0 && weight->n > 0, "x has shape %s and weight %s, expected elements in both",
+         shape_text(x->dims, 2, is), shape_text(weight->dims, 2, other));
+  EXPECT(size >= 0 && size % GROUP_GRAIN == 0 && size < x->dims[1],
+         "antiquantGroupSize is %jd, expected 0 or a multiple of 32 less than x's columns, %jd", (intmax_t)size,
+         (intmax_t)x->dims[1]);
+  const tensor *scale = a[SCALE].tensor, *offset = a[OFFSET].tensor;
+  if (offset) TRY(op_expect_shape(offset, "antiquantOffsetOptional", scale->dims, scale->rank));
+  *group = size ? size : x->dims[1];
   return op_expect_shape(a[Y].tensor, "y", dims, 2);
 }
 
@@ -220,7 +225,7 @@ status prepare_weight_quant(executor *e, const op_arg *a) {
   *q = (weight_quant){.is_int4 = weight->dtype == ACL_INT4, .has_offset = a[OFFSET].tensor != NULL};
   TRY(check_shapes(a, weight, &q->group));
   const int64_t k = x->dims[1], n = weight->dims[1];
-  q->n_groups = k ? (k + q->group - 1) / q->group : 1;
+  q->n_groups = (k + q->group - 1) / q->group;
   q->row_stride = weight->strides[0], q->col_stride = weight->strides[1];
   TRY(check_parameter(a[SCALE].tensor, "antiquantScale", q->n_groups, n, &q->scale));
   if (q->has_offset) TRY(check_parameter(a[OFFSET].tensor, "antiquantOffsetOptional", q->n_groups, n, &q->offset));

@@ -8,6 +8,7 @@
 #include "kernel/engine/loops.h"
 #include "kernel/families.h"
 #include "kernel/move/check.h"
+#include "kernel/product/factors.h"
 #include "kernel/quant/nibbles.h"
 
 enum { MOST_INPUTS = 4, ABSENT = -1, NOT_PACKED = -1 };
@@ -110,6 +111,7 @@ status prepare_quantize(executor *e, const op_arg *a) {
          (intmax_t)to);
   TRY(op_expect_dtype(out, "out", DTYPE_BIT(to)));
   TRY(op_expect_shape(out, "out", x->dims, x->rank));
+  TRY(check_rank(scales, "scales", 1));
   if (scales->n != 1) TRY(op_expect_dim(a[4].integer, "axis", x->rank, &axis));
   part parts[] = {whole(out, 3), whole(x, 0), whole(scales, 1), whole(zero_points, 2)};
   TRY(spread_along(scales, "scales", x, axis, &parts[2].v));
@@ -117,8 +119,7 @@ status prepare_quantize(executor *e, const op_arg *a) {
     TRY(op_expect_dtype(zero_points, "zeroPoints",
                         DTYPE_BIT(ACL_INT32) | DTYPE_BIT(ACL_INT8) | DTYPE_BIT(ACL_UINT8) | DTYPE_BIT(ACL_FLOAT) |
                             DTYPE_BIT(ACL_BF16)));
-    EXPECT(zero_points->n == scales->n, "zeroPoints has %jd elements, expected those of scales, %jd",
-           (intmax_t)zero_points->n, (intmax_t)scales->n);
+    TRY(op_expect_shape(zero_points, "zeroPoints", scales->dims, 1));
     TRY(spread_along(zero_points, "zeroPoints", x, axis, &parts[3].v));
   }
   plan_function(e, EW_quantise, COMPUTE_F32, parts, 3);
@@ -194,11 +195,10 @@ status prepare_anti_quant(executor *e, const op_arg *a) {
     TRY(nibbles_operand(e, 0, x, "x", y->dims, y->rank));
   else
     TRY(op_expect_shape(y, "y", x->dims, x->rank));
-  int axis = y->rank - 1; /* one of the last two */
-  const bool before = scale->rank > 1 ? scale->dims[scale->rank - 1] == 1 : y->rank && scale->n != y->dims[y->rank - 1];
-  if (scale->n != 1 && y->rank > 1 && before) axis = y->rank - 2;
-  EXPECT(y->rank || scale->n == 1, "scale has shape %s, expected one element",
-         shape_text(scale->dims, scale->rank, text));
+  const int axis = y->rank - 1;
+  const int64_t n = y->rank ? y->dims[axis] : 1;
+  EXPECT(scale->rank == 1 && (scale->n == 1 || scale->n == n), "scale has shape %s, expected [1] or [%jd]",
+         shape_text(scale->dims, scale->rank, text), (intmax_t)n);
   part parts[] = {whole(y, y_operand), whole(x, 0), whole(scale, 1), whole(offset, 2)};
   TRY(spread_along(scale, "scale", y, axis, &parts[2].v));
   if (offset) {

@@ -111,7 +111,7 @@ status prepare_dynamic_quant(executor *e, const op_arg *a) {
   dynamic_plan *p = PLAN(e, dynamic_plan);
   *p = (dynamic_plan){.asymmetric = offset != NULL, .y_view = y_view, .most = y->dtype == ACL_INT8 ? 127 : 7};
   TRY(op_expect_dtype(x, "x", DTYPES_X));
-  EXPECT(x->rank >= 1, "x has shape %s, expected 1 or more dimensions", shape_text(x->dims, x->rank, text));
+  EXPECT(x->rank >= 2, "x has shape %s, expected 2 or more dimensions", shape_text(x->dims, x->rank, text));
   TRY(plan_smooth(p, x, a[1].tensor, group));
   TRY(op_expect_dtype(y, "yOut", DTYPE_BIT(ACL_INT8) | DTYPES_NIBBLES));
   EXPECT(!v2 || a[3].integer == y->dtype, "dstType is %jd, expected that of yOut, %d", (intmax_t)a[3].integer,

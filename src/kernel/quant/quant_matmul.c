@@ -18,6 +18,7 @@ LEVEL_CHOICE(quant_sums_table, quant_sums, quant_sums_table)
 
 enum { X1, X2, SCALE, OFFSET, ROW_SCALE, BIAS, OUT, N_VIEWS, COLUMNS = N_VIEWS /* among a product's views */ };
 enum { ABSENT = -1 };
+enum { ONE_FOR_ALL = 1, AS_ROW = 2 }; /* besides [n]: [1], and [1, n] */
 
 /* A vector along columns, or one number; to be made doubles. */
 typedef struct {
@@ -28,21 +29,30 @@ typedef struct {
 typedef struct {
   product_plan product; /* a, b, out and their batch */
   column_values scale, offset, bias, row_scale;
+  int64_t bias_batch;   /* bytes between biases of products of the batch; 0: one for all */
+  int64_t n_biases;
   int64_t rows;         /* of a matrix of the batch */
   bool sums_bias;       /* bias is added to the sums */
-  uint64_t columns;     /* in scratch: doubles of scale, offset and bias */
+  uint64_t columns;     /* in scratch: doubles of scale, offset and biases */
   uint64_t unpacked[2]; /* int8 of x1 and x2 */
   int64_t n_unpacked[2];
 } quant_matmul_plan;
 
 /* ---- out from sums ------------------------------------------------------------------------------------------------- */
 
+/* What is added in this row, of doubles for each product or for all. */
+static const double *added_in(const double *bias, const product_part *part, int64_t row) {
+  const quant_matmul_plan *p = part->executor->heap;
+  return bias && p->n_biases > 1 ? bias + (part->batch + row / p->rows) * part->plan->b.cols : bias;
+}
+
 static void store_sums(const product_part *part, int64_t row, int64_t rows, int64_t col, int64_t cols, const char *sums,
                        int64_t ld) {
-  const double *const bias = ((const column_scales *)part->view[COLUMNS])->before;
+  const double *const biases = ((const column_scales *)part->view[COLUMNS])->before;
   const matrices *out = &part->plan->out;
   for (int64_t i = row; i < row + rows; ++i, sums += ld * (int64_t)sizeof(int32_t)) {
     const int32_t *const from = (const int32_t *)(const void *)sums;
+    const double *const bias = added_in(biases, part, i);
     char *const to = part->out + i * out->row_stride;
     for (int64_t j = 0; j < cols; ++j) {
       const uint32_t added = bias ? (uint32_t)(int32_t)bias[col + j] : 0;
@@ -65,14 +75,15 @@ static void finish(const product_part *part, int64_t row, int64_t rows, int64_t 
   store_loop *const store = loops->store[out->dtype][COMPUTE_F32];
   for (int64_t i = row; i < row + rows; ++i, sums += ld * (int64_t)sizeof(int32_t)) {
     float by_row = 1;
+    const double *const before = added_in(all->before, part, i);
+    const double *const after = out->dtype == ACL_INT8 ? all->after : added_in(all->after, part, i);
     const char *const scale = part->view[ROW_SCALE];
     if (p->row_scale.dtype != ABSENT) memcpy(&by_row, scale + i % p->rows * p->row_scale.step, sizeof by_row);
     for (int64_t j = 0, n; j < cols; j += n) {
       n = smaller(CHUNK, cols - j);
       const int64_t at = col + j;
-      const column_scales c = {.before = all->before ? all->before + at : NULL,
-                               .scale = all->scale + at,
-                               .after = all->after ? all->after + at : NULL};
+      const column_scales c = {
+          .before = before ? before + at : NULL, .scale = all->scale + at, .after = after ? after + at : NULL};
       quant_sums->scale(x, (const int32_t *)(const void *)sums + j, &c, by_row, out->dtype == ACL_INT8, n);
       store(part->out + i * out->row_stride + at * out->col_stride, out->col_stride, x, n);
     }
@@ -108,7 +119,9 @@ static status run_quant_matmul(const executor *e, void *const *view, void *scrat
   }
   const bool has_words = p->offset.dtype == ACL_INT64 || p->offset.dtype == ACL_UINT64;
   const double *const offset = load_columns(&p->offset, view[has_words ? SCALE : OFFSET], true, columns + n, n);
-  const double *const bias = load_columns(&p->bias, view[BIAS], false, columns + 2 * n, n);
+  for (int64_t i = 0; i < p->n_biases; ++i)
+    load_columns(&p->bias, (char *)view[BIAS] + i * p->bias_batch, false, columns + (2 + i) * n, n);
+  const double *const bias = p->n_biases ? columns + 2 * n : NULL;
   const bool before = p->sums_bias || p->product.out.dtype == ACL_INT8;
   column_scales c = {.before = before ? bias : NULL,
                      .scale = load_columns(&p->scale, view[SCALE], false, columns, n),
@@ -135,8 +148,10 @@ static status factor_of(executor *e, quant_matmul_plan *p, const tensor *x, int 
   const char *name = index ? "x2" : "x1";
   char text[SHAPE_TEXT];
   TRY(op_expect_dtype(x, name, DTYPE_BIT(ACL_INT8) | DTYPES_NIBBLES));
-  EXPECT(x->rank >= 2 && x->rank <= 6, "%s has shape %s, expected 2 to 6 dimensions", name,
-         shape_text(x->dims, x->rank, text));
+  const int most = index && x->dtype != ACL_INT8 ? 2 : 6;
+  EXPECT(x->rank >= 2 && x->rank <= most && x->n > 0, "%s has shape %s, expected 2 to %d dimensions, and elements", name,
+         shape_text(x->dims, x->rank, text), most);
+  EXPECT(x->dtype == ACL_INT8 || index || !transposed, "transposeX1 is true, expected false as x1 is int4");
   tensor packed = *x;
   if (x->dtype != ACL_INT8 && !x->contiguous) {
     exchange_last_two(&packed);
@@ -160,17 +175,35 @@ static status factor_of(executor *e, quant_matmul_plan *p, const tensor *x, int 
   return ST_OK;
 }
 
-/* [n], [1] or [1, n]. */
-static status columns_of(const tensor *t, const char *name, uint64_t dtypes, int64_t n, column_values *c) {
+/* [n], or another of the forms. */
+static status columns_of(const tensor *t, const char *name, uint64_t dtypes, int64_t n, int forms, column_values *c) {
   char text[SHAPE_TEXT];
   c->dtype = ABSENT;
   if (!t) return ST_OK;
   TRY(op_expect_dtype(t, name, dtypes));
   const view v = view_of(t);
   const int last = v.rank - 1;
-  EXPECT((v.rank == 1 || (v.rank == 2 && v.dims[0] == 1)) && (v.dims[last] == n || v.dims[last] == 1),
-         "%s has shape %s, expected [%jd] or [1]", name, shape_text(t->dims, t->rank, text), (intmax_t)n);
+  const bool is_row = v.rank == 1 || (v.rank == 2 && v.dims[0] == 1 && forms & AS_ROW);
+  EXPECT(is_row && (v.dims[last] == n || (v.dims[last] == 1 && forms & ONE_FOR_ALL)), "%s has shape %s, expected [%jd]%s",
+         name, shape_text(t->dims, t->rank, text), (intmax_t)n, forms & ONE_FOR_ALL ? " or [1]" : "");
   *c = (column_values){(int8_t)t->dtype, v.dims[last] == 1 ? 0 : v.strides[last]};
+  return ST_OK;
+}
+
+/* [n], or [batch, 1, n]. */
+static status biases_of(const tensor *bias, uint64_t dtypes, int64_t n, quant_matmul_plan *p) {
+  p->bias.dtype = ABSENT;
+  if (!bias) return ST_OK;
+  p->n_biases = 1;
+  if (bias->rank != 3) return columns_of(bias, "bias", dtypes, n, 0, &p->bias);
+  const int64_t dims[] = {p->product.batch_dims[0], 1, n};
+  EXPECT(p->product.n_batch_dims == 1, "bias has 3 dimensions, expected 1, as out has not 3");
+  TRY(op_expect_dtype(bias, "bias", dtypes));
+  TRY(op_expect_shape(bias, "bias", dims, 3));
+  const view v = view_of(bias);
+  p->bias = (column_values){(int8_t)bias->dtype, v.strides[2]};
+  p->n_biases = dims[0];
+  p->bias_batch = v.strides[0];
   return ST_OK;
 }
 
@@ -181,7 +214,7 @@ static status expect_parameters(quant_matmul_plan *p, const op_arg *a) {
                *bias = a[BIAS].tensor;
   const int out_dtype = p->product.out.dtype;
   const int64_t n = p->product.b.cols;
-  TRY(columns_of(scale, "scale", words | numbers, n, &p->scale));
+  TRY(columns_of(scale, "scale", words | numbers, n, ONE_FOR_ALL | AS_ROW, &p->scale));
   const bool has_words = scale->dtype == ACL_INT64 || scale->dtype == ACL_UINT64;
   if (out_dtype == ACL_INT32) {
     EXPECT(!has_words, "scale has dtype %s, expected FLOAT or BF16 where out is INT32", dtype_name(scale->dtype));
@@ -194,16 +227,25 @@ static status expect_parameters(quant_matmul_plan *p, const op_arg *a) {
   }
   EXPECT(has_words || out_dtype != ACL_INT8, "scale has dtype %s, expected INT64 or UINT64 where out is INT8",
          dtype_name(scale->dtype));
-  TRY(columns_of(offset, "offset", DTYPE_BIT(ACL_FLOAT), n, &p->offset));
+  TRY(columns_of(offset, "offset", DTYPE_BIT(ACL_FLOAT), n, ONE_FOR_ALL, &p->offset));
   EXPECT(!offset || out_dtype == ACL_INT8, "offset is a tensor, expected none where out is %s", dtype_name(out_dtype));
   if (!offset && out_dtype == ACL_INT8) p->offset = p->scale;
-  TRY(columns_of(bias, "bias", numbers | DTYPE_BIT(ACL_FLOAT16) | DTYPE_BIT(ACL_INT32), n, &p->bias));
+  TRY(biases_of(bias, numbers | DTYPE_BIT(ACL_FLOAT16) | DTYPE_BIT(ACL_INT32), n, p));
   p->sums_bias = bias && bias->dtype == ACL_INT32;
   EXPECT(!bias || p->sums_bias || !has_words, "bias has dtype %s, expected INT32 beside a scale of words",
          dtype_name(bias->dtype));
-  TRY(columns_of(row_scale, "pertokenScaleOptional", DTYPE_BIT(ACL_FLOAT), p->product.a.rows, &p->row_scale));
+  TRY(columns_of(row_scale, "pertokenScaleOptional", DTYPE_BIT(ACL_FLOAT), p->product.a.rows, 0, &p->row_scale));
   EXPECT(!row_scale || !has_words, "pertokenScaleOptional is a tensor, expected none beside a scale of words");
   return ST_OK;
+}
+
+/* [m, 1, n] may stand for [m, n]. */
+static tensor without_middle(const tensor *out, int rank) {
+  tensor t = *out;
+  if (rank != 2 || t.rank != 3 || t.dims[1] != 1) return t;
+  t.rank = 2;
+  t.dims[1] = out->dims[2], t.strides[1] = out->strides[2];
+  return t;
 }
 
 /* (x1, x2, scale, offset, pertokenScaleOptional, bias, transposeX1, transposeX2, out) */
@@ -228,11 +270,12 @@ status prepare_quant_matmul(executor *e, const op_arg *a) {
   for (; rank < product->n_batch_dims; ++rank) batches *= (double)(dims[rank] = product->batch_dims[rank]);
   dims[rank++] = product->a.rows;
   dims[rank++] = product->b.cols;
-  TRY(op_expect_shape(out, "out", dims, rank));
-  out_matrices(out, true, true, product);
+  const tensor plain = without_middle(out, rank);
+  TRY(op_expect_shape(&plain, "out", dims, rank));
+  out_matrices(&plain, true, true, product);
   p->rows = product->a.rows;
   TRY(expect_parameters(p, a));
-  p->columns = workspace_intermediate(e, 3 * sizeof(double) * (uint64_t)product->b.cols);
+  p->columns = workspace_intermediate(e, (uint64_t)(2 + p->n_biases) * sizeof(double) * (uint64_t)product->b.cols);
   const double multiply_adds = batches * (double)product->a.rows * (double)product->b.cols * (double)product->a.cols;
   executor_cost(e, (uint64_t)(x[0].n + x[1].n + out->n * 4), (uint64_t)(multiply_adds / 8));
   executor_products(e, multiply_adds);

@@ -64,7 +64,7 @@ status prepare_trans_quant_param(executor *e, const op_arg *a) {
   if (offset) {
     const bool row = scale->rank == 1 || scale->dims[0] == 1;
     const int64_t n = offset->n;
-    EXPECT(row && offset->rank == scale->rank && (n == *last || n == 1 || *last == 1) &&
+    EXPECT(row && (offset->rank == 1 || (offset->rank == 2 && offset->dims[0] == 1)) && (n == *last || n == 1 || *last == 1) &&
                n == offset->dims[offset->rank - 1],
            "offset has shape %s, expected 1 or %jd elements in a row, as scale, %s",
            shape_text(offset->dims, offset->rank, text), (intmax_t)*last,

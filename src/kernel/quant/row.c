@@ -5,6 +5,8 @@
 
 enum { TILE = 1024 };
 
+#define LEAST_SCALE 1e-12f /* of rows whose elements are one number; CANN's kernels' */
+
 /* y = function(v, scale or one for all, zero or one for all), by pieces. */
 static void apply(int function, float *y, const float *v, const float *scale, bool one_scale, const float *zero,
                   bool one_zero, int64_t n) {
@@ -53,7 +55,8 @@ float quant_row_dynamic(float *y, const float *v, float most, int64_t n) {
 float quant_row_asymmetric(float *y, const float *v, float most, float *offset, int64_t n) {
   double smallest = 0, largest = 0;
   extremes(FOLD_MIN_MAX, v, n, &smallest, &largest);
-  const float scale = ((float)largest - (float)smallest) / (2 * most + 1);
+  float scale = ((float)largest - (float)smallest) / (2 * most + 1);
+  if (scale < LEAST_SCALE) scale = LEAST_SCALE;
   *offset = most - (float)largest / scale;
   apply(EW_quantise, y, v, &scale, true, offset, true, n);
   return scale;

@@ -24,7 +24,7 @@ typedef struct {
   random_key key;
   uint32_t below; /* a word below this drops */
   uint8_t source;
-  bool has_values, keeps_mask; /* keeps_mask: drawn or constant masks are stored */
+  bool has_values, keeps_mask; /* keeps_mask: what was made is stored */
   int8_t out, in, mask;        /* operands of the executor */
   load_loop *load;
   store_loop *store;
@@ -117,10 +117,13 @@ static status expect_probability(double p, const char *name) {
 }
 
 /* A mask of n elements; its bytes must be evenly spaced. */
-static status plan_mask(dropout_plan *p, const tensor *mask, const char *name, int operand, int64_t n) {
+static status plan_mask(dropout_plan *p, const tensor *mask, const char *name, int operand, int64_t n,
+                        bool may_be_longer) {
   TRY(op_expect_dtype(mask, name, DTYPE_BIT(ACL_UINT8)));
-  EXPECT(mask->n == mask_bits(n) / 8, "%s has %jd elements, expected %jd, a bit for each of %jd and padding to %d",
-         name, (intmax_t)mask->n, (intmax_t)(mask_bits(n) / 8), (intmax_t)n, MASK_ALIGN_BITS);
+  const int64_t needed = mask_bits(n) / 8;
+  EXPECT(mask->n == needed || (may_be_longer && mask->n > needed),
+         "%s has %jd elements, expected %jd, a bit for each of %jd and padding to %d", name, (intmax_t)mask->n,
+         (intmax_t)needed, (intmax_t)n, MASK_ALIGN_BITS);
   const view v = view_of(mask);
   walk w;
   walk_init(&w, (const view *const[]){&v}, 1, v.rank);
@@ -160,28 +163,28 @@ static void finish(executor *e, const dropout_plan *p, int64_t n, size_t element
                 (uint64_t)n * (p->source == MASK_DRAWN ? 64 : 16));
 }
 
-/* The forward operator; the mask is stored, or (store_constant is false) only if it was drawn. */
-static status prepare_forward(executor *e, const op_arg *a, double probability, bool train, bool store_constant,
-                              int out) {
+/* The forward operator; the mask is stored if it was drawn. */
+static status prepare_forward(executor *e, const op_arg *a, double probability, bool train) {
+  const int out = 5;
   dropout_plan *p = PLAN(e, dropout_plan);
   *p = (dropout_plan){.mask = -1, .in = 0, .out = (int8_t)(e->n_operands - 2)};
   const tensor *in = a[0].tensor;
   TRY(expect_probability(probability, "p"));
   TRY(random_key_plan(e, a, &p->key));
   TRY(plan_values(p, in, "input", a[out].tensor, "out"));
-  TRY(plan_mask(p, a[out + 1].tensor, "maskOut", e->n_operands - 1, in->n));
+  TRY(plan_mask(p, a[out + 1].tensor, "maskOut", e->n_operands - 1, in->n, false));
   plan_probability(p, train ? probability : 0);
-  p->keeps_mask = store_constant || p->source == MASK_DRAWN;
+  p->keeps_mask = p->source == MASK_DRAWN;
   p->n = mask_bits(in->n);
   finish(e, p, in->n, dtype_bytes(in->dtype));
   return ST_OK;
 }
 
-status prepare_dropout(executor *e, const op_arg *a) { return prepare_forward(e, a, a[1].real, a[2].boolean, true, 5); }
+status prepare_dropout(executor *e, const op_arg *a) { return prepare_forward(e, a, a[1].real, a[2].boolean); }
 
 status prepare_dropout_v3(executor *e, const op_arg *a) {
   EXPECT(!a[1].tensor, "optionalNoiseShape is a tensor, expected NULL: it is reserved");
-  return prepare_forward(e, a, a[2].real, true, false, 5);
+  return prepare_forward(e, a, a[2].real, true);
 }
 
 status prepare_dropout_mask(executor *e, const op_arg *a) {
@@ -197,8 +200,11 @@ status prepare_dropout_mask(executor *e, const op_arg *a) {
   }
   TRY(expect_probability(a[1].real, "prob"));
   TRY(random_key_plan(e, a, &p->key));
-  TRY(plan_mask(p, a[last].tensor, "out", e->n_operands - 1, n));
+  TRY(plan_mask(p, a[last].tensor, "out", e->n_operands - 1, n, false));
   plan_probability(p, a[1].real);
+  const int64_t dtype = e->op->variant == DROPOUT_TYPED ? a[last - 1].integer : ACL_FLOAT;
+  EXPECT(p->source != MASK_DRAWN || dtype == ACL_FLOAT || dtype == ACL_FLOAT16 || dtype == ACL_BF16,
+         "probDataType is %s, expected FLOAT, FLOAT16 or BFLOAT16", dtype_name((int)dtype));
   p->n = mask_bits(n);
   finish(e, p, n, 0);
   return ST_OK;
@@ -209,9 +215,16 @@ status prepare_dropout_apply(executor *e, const op_arg *a) {
   dropout_plan *p = PLAN(e, dropout_plan);
   *p = (dropout_plan){.in = 0, .out = 2, .source = MASK_READ, .key = {.seed_operand = -1, .offset_operand = -1}};
   TRY(plan_values(p, a[0].tensor, s[0].name, a[3].tensor, s[3].name));
-  TRY(plan_mask(p, a[1].tensor, "mask", 1, a[0].tensor->n));
   p->scale = (float)a[2].real;
-  if (e->op->variant == DROPOUT_PROBABILITY) {
+  const bool by_probability = e->op->variant == DROPOUT_PROBABILITY;
+  if (by_probability && !a[1].tensor->n) { /* without a mask nothing is to be done */
+    finish(e, p, 0, 0);
+    return ST_OK;
+  }
+  TRY(plan_mask(p, a[1].tensor, "mask", 1, a[0].tensor->n, by_probability));
+  EXPECT(e->op->variant != DROPOUT_SCALE_UP || p->scale == 0 || p->scale >= 1, "scale is %g, expected 0, or 1 or more",
+         a[2].real);
+  if (by_probability) {
     TRY(expect_probability(a[2].real, "prob"));
     plan_probability(p, a[2].real);
     p->source = p->source == MASK_DRAWN ? MASK_READ : p->source;
@@ -286,12 +299,15 @@ status prepare_rrelu(executor *e, const op_arg *a) {
   TRY(op_expect_dtype(self, "self", floats));
   TRY(op_expect_dtype(noise, "noise", floats));
   TRY(op_expect_dtype(out, "out", floats));
-  TRY(op_expect_shape(noise, "noise", self->dims, self->rank));
+  EXPECT(!p->training || noise->n >= self->n, "noise has %jd elements, expected self's %jd or more", (intmax_t)noise->n,
+         (intmax_t)self->n);
   TRY(op_expect_shape(out, "out", self->dims, self->rank));
   EXPECT(p->lower <= p->upper, "lower is %g and upper is %g, expected upper not below lower", (double)p->lower,
          (double)p->upper);
-  const view to = view_of(out), from = view_of(self), slopes = view_of(noise);
-  walk_init(&p->walk, (const view *const[]){&to, &from, &slopes}, 3, to.rank);
+  const view to = view_of(out), from = view_of(self);
+  view slopes = {0};
+  if (p->training) TRY(random_view_by_place(noise, "noise", self, &slopes));
+  walk_init(&p->walk, (const view *const[]){&to, &from, &slopes}, p->training ? 3 : 2, to.rank);
   memcpy(p->operand, (int8_t[]){in_place ? 0 : 2, 0, 1}, sizeof p->operand);
   p->load = loops->load[self->dtype][COMPUTE_F32];
   p->store = loops->store[out->dtype][COMPUTE_F32];

@@ -1,5 +1,5 @@
 /* Tensors of random numbers: normal, uniform, integers, truth values. Arguments are told by their names: mean and std,
- * from and to, prob; numbers, scalars or tensors that broadcast to the output. */
+ * from and to, prob; numbers, scalars or tensors that broadcast to the output (prob: whose elements go with it by place). */
 #include "kernel/random/random.h"
 
 #include <math.h>
@@ -225,9 +225,10 @@ static double beyond(double x, bool up, int dtype) {
   return there ? (double)f : (double)nextafterf(f, up ? INFINITY : -INFINITY);
 }
 
-static status plan_normal(random_plan *p, const tensor *out, const char *name) {
+/* CANN looks at std where the operator works in place only. */
+static status plan_normal(random_plan *p, const tensor *out, const char *name, bool is_in_place) {
   TRY(op_expect_dtype(out, name, DTYPES_FLOAT));
-  EXPECT(p->place[1] || p->number[1] >= 0, "std is %g, expected 0 or more", p->number[1]);
+  EXPECT(!is_in_place || p->number[1] >= 0, "std is %g, expected 0 or more", p->number[1]);
   return ST_OK;
 }
 
@@ -354,7 +355,34 @@ static status broadcast_parameter(const tensor *t, const char *name, const tenso
   return ST_OK;
 }
 
-static status plan_walk(random_plan *p, const arguments *g) {
+status random_view_by_place(const tensor *t, const char *name, const tensor *out, view *v) {
+  if (t->n == out->n && t->rank == out->rank && !memcmp(t->dims, out->dims, (size_t)t->rank * sizeof *t->dims)) {
+    view_init(v, t);
+    return ST_OK;
+  }
+  char is[SHAPE_TEXT], expected[SHAPE_TEXT];
+  EXPECT(t->contiguous, "%s has shape %s and gaps, expected none, or the shape %s", name,
+         shape_text(t->dims, t->rank, is), shape_text(out->dims, out->rank, expected));
+  *v = view_contiguous(t->dtype, out->rank, out->dims);
+  for (int d = 0; t->n == 1 && d < v->rank; ++d) v->strides[d] = 0;
+  return ST_OK;
+}
+
+/* Tensors of means and deviations have, both together, the output's shape; one of means alone may be repeated. */
+static status expect_shape_of_parameters(const arguments *g) {
+  const tensor *mean = g->parameter[0], *std = g->parameter[1];
+  if (!std) return ST_OK;
+  if (!mean) return op_expect_shape(std, "std", g->out->dims, g->out->rank);
+  const int rank = mean->rank > std->rank ? mean->rank : std->rank;
+  int64_t dims[MAX_RANK];
+  for (int d = 0; d < rank; ++d) {
+    const int at_mean = d - (rank - mean->rank), at_std = d - (rank - std->rank);
+    dims[d] = at_mean < 0 || (mean->dims[at_mean] == 1 && at_std >= 0) ? std->dims[at_std] : mean->dims[at_mean];
+  }
+  return op_expect_shape(g->out, g->out_name, dims, rank);
+}
+
+static status plan_walk(random_plan *p, const arguments *g, int kind) {
   view v[1 + PARAMETERS];
   const view *views[1 + PARAMETERS];
   int n = 0;
@@ -366,7 +394,8 @@ static status plan_walk(random_plan *p, const arguments *g) {
     p->place[k] = 0;
     if (!g->parameter[k]) continue;
     TRY(op_expect_dtype(g->parameter[k], g->parameter_name[k], DTYPES_FLOAT));
-    TRY(broadcast_parameter(g->parameter[k], g->parameter_name[k], g->out, &v[n]));
+    TRY((kind == RANDOM_BERNOULLI ? random_view_by_place : broadcast_parameter)(g->parameter[k], g->parameter_name[k],
+                                                                                g->out, &v[n]));
     p->load[k] = loops->load[g->parameter[k]->dtype][p->compute];
     p->place[k] = (int8_t)n;
     p->operand[n] = g->parameter_operand[k];
@@ -374,6 +403,8 @@ static status plan_walk(random_plan *p, const arguments *g) {
     ++n;
   }
   walk_init(&p->walk, views, n, v[0].rank);
+  if (kind == RANDOM_BERNOULLI && g->parameter[0] && g->parameter[0]->n != 1) /* what has no probability stays */
+    p->walk.n = smaller(p->walk.n, g->parameter[0]->n);
   return ST_OK;
 }
 
@@ -390,12 +421,18 @@ status prepare_random(executor *e, const op_arg *a) {
   p->from = 0;
   TRY(random_key_plan(e, a, &p->key));
   sort_arguments(e, a, p, &g);
-  if (g.like) TRY(op_expect_shape(g.out, g.out_name, g.like->dims, g.like->rank));
+  if (g.like) {
+    TRY(op_expect_dtype(g.out, g.out_name, DTYPE_BIT(g.like->dtype)));
+    TRY(op_expect_shape(g.out, g.out_name, g.like->dims, g.like->rank));
+  }
   const bool cuts = kind == RANDOM_UNIFORM && !dtype_is_float(g.out->dtype);
   p->compute = kind == RANDOM_INTEGER ? COMPUTE_I64 : has_double(&g) || cuts ? COMPUTE_F64 : COMPUTE_F32;
-  TRY(plan_walk(p, &g));
+  TRY(plan_walk(p, &g, kind));
   switch (kind) {
-  case RANDOM_NORMAL: TRY(plan_normal(p, g.out, g.out_name)); break;
+  case RANDOM_NORMAL:
+    TRY(plan_normal(p, g.out, g.out_name, e->op->schema[0].flags & ARG_WRITTEN));
+    TRY(expect_shape_of_parameters(&g));
+    break;
   case RANDOM_UNIFORM: TRY(plan_uniform(p, g.out, g.out_name)); break;
   case RANDOM_BERNOULLI: TRY(plan_bernoulli(p, g.out, g.out_name)); break;
   default: TRY(plan_integer(p, g.out, g.out_name, g.has_bounds ? g.bounds : NULL));

@@ -38,6 +38,9 @@ random_key random_key_at_run(const random_key *planned, void *const *view);
 /* The arguments seed, offset, seedTensor and offsetTensor, by name; the tensors must be one INT64 each. */
 status random_key_plan(const executor *e, const op_arg *a, random_key *key);
 
+/* A view whose k-th element goes with out's k-th, whatever the shapes of both; one element goes with all. */
+status random_view_by_place(const tensor *t, const char *name, const tensor *out, view *v);
+
 /* In [0, 1). */
 static inline double random_unit(uint32_t high, uint32_t low) {
   return (double)(((uint64_t)high << 32 | low) >> 11) * 0x1p-53;

@@ -40,10 +40,10 @@ static status expect_reduced_shape(const tensor *self, const tensor *out, const 
   return op_expect_shape(out, name, dims, rank);
 }
 
-/* Of nothing there is no maximum; where there is no output either, none is missed. */
-static status expect_elements(const tensor *self, const tensor *out, const bool *is_reduced) {
+/* Of nothing there is no maximum. Where there is no output either, no place of one is missed. */
+static status expect_elements(const tensor *self, const tensor *out, const bool *is_reduced, bool is_place) {
   char text[SHAPE_TEXT];
-  for (int d = 0; d < self->rank && out->n; ++d)
+  for (int d = 0; d < self->rank && (out->n || !is_place); ++d)
     EXPECT(!is_reduced[d] || self->dims[d],
            "self has shape %s, nothing along dimension %d, expected one element or more",
            shape_text(self->dims, self->rank, text), d);
@@ -70,7 +70,7 @@ typedef struct {
   uint8_t operand[1 + REDUCTION_OUTPUTS];
   const char *name[REDUCTION_OUTPUTS];
   const bool *is_reduced;
-  bool keep;
+  bool keep, of_integers; /* the latter: as reduction_request has it */
 } reduce_call;
 
 static void plan_views(executor *e, const reduction_request *r) {
@@ -84,13 +84,18 @@ static void plan_views(executor *e, const reduction_request *r) {
 static status plan_reduction(executor *e, const reduce_call *c) {
   view in, out[REDUCTION_OUTPUTS];
   view_init(&in, c->self);
-  reduction_request r = {
-      .kind = c->kind, .parameter = c->parameter, .in = &in, .is_reduced = c->is_reduced, .keep = c->keep};
+  reduction_request r = {.kind = c->kind,
+                         .parameter = c->parameter,
+                         .in = &in,
+                         .is_reduced = c->is_reduced,
+                         .keep = c->keep,
+                         .of_integers = c->of_integers};
+  const bool is_place = c->kind == REDUCTION_ARG_MAX || c->kind == REDUCTION_ARG_MIN;
   r.operand[0] = c->operand[0];
   for (int k = 0; k < REDUCTION_OUTPUTS; ++k) {
     if (!c->out[k]) continue;
     TRY(expect_reduced_shape(c->self, c->out[k], c->name[k], c->is_reduced, c->keep));
-    if (!reduction_takes_nothing(c->kind)) TRY(expect_elements(c->self, c->out[k], c->is_reduced));
+    if (!reduction_takes_nothing(c->kind)) TRY(expect_elements(c->self, c->out[k], c->is_reduced, is_place));
     view_init(&out[k], c->out[k]);
     r.out[k] = &out[k];
     r.operand[1 + k] = c->operand[1 + k];
@@ -125,31 +130,68 @@ static status expect_sum_dtypes(const tensor *self, const tensor *out, uint64_t 
   return ST_OK;
 }
 
-/* A mean is computed in out's type. */
-static status expect_mean_dtypes(const tensor *self, const tensor *out) {
-  TRY(expect_sum_dtypes(self, out, DTYPES_COMPLEX));
-  EXPECT(out->dtype != ACL_BOOL && dtype_can_cast(self->dtype, out->dtype),
-         "out has dtype %s, expected a number that self's %s can be cast to", dtype_name(out->dtype),
-         dtype_name(self->dtype));
+/* CANN fills the results of nothing, which it has no complex numbers for. */
+static status expect_some_of_complex(const tensor *self, const tensor *out) {
   EXPECT(self->n || !dtype_is_complex(out->dtype), "self has no element, expected one or more as out is %s",
          dtype_name(out->dtype));
   return ST_OK;
 }
 
-/* (self, dims, keepDims, dtype, out) */
-status prepare_reduce_as(executor *e, const op_arg *a) {
-  static const reduction_kind kinds[] = {[REDUCE_AS_SUM] = REDUCTION_SUM,
-                                         [REDUCE_AS_SUM_NOT_NAN] = REDUCTION_SUM_NOT_NAN,
-                                         [REDUCE_AS_MEAN] = REDUCTION_MEAN};
+static status expect_number_cast(const tensor *self, const tensor *out) {
+  EXPECT(out->dtype != ACL_BOOL && dtype_can_cast(self->dtype, out->dtype),
+         "out has dtype %s, expected a number that self's %s can be cast to", dtype_name(out->dtype),
+         dtype_name(self->dtype));
+  return ST_OK;
+}
+
+static status expect_mean_dtypes(const tensor *self, const tensor *out) {
+  TRY(expect_sum_dtypes(self, out, DTYPES_COMPLEX));
+  TRY(expect_number_cast(self, out));
+  return expect_some_of_complex(self, out);
+}
+
+/* (self, dims, keepDims, dtype, out). As a truth value, a sum is whether there is any. */
+status prepare_sum(executor *e, const op_arg *a) {
   const tensor *self = a[0].tensor, *out = a[4].tensor;
-  reduction_kind kind = kinds[e->op->variant];
+  const bool is_any = out->dtype == ACL_BOOL;
   bool is_reduced[MAX_RANK];
-  TRY(kind == REDUCTION_MEAN ? expect_mean_dtypes(self, out)
-                             : expect_sum_dtypes(self, out, kind == REDUCTION_SUM ? DTYPES_COMPLEX : 0));
+  TRY(is_any ? op_expect_dtype(self, "self", DTYPES_REAL) : expect_sum_dtypes(self, out, DTYPES_COMPLEX));
+  TRY(expect_some_of_complex(self, out));
   TRY(expect_dtype_argument(a[3].integer, out));
-  TRY(expect_dims(a[1].ints, e->op->schema[1].name, self->rank, false, is_reduced));
-  if (kind == REDUCTION_SUM_NOT_NAN && !dtype_is_float(self->dtype)) kind = REDUCTION_SUM;
+  TRY(expect_dims(a[1].ints, "dims", self->rank, false, is_reduced));
+  return plan_one(e, is_any ? REDUCTION_ANY : REDUCTION_SUM, 0, self, out, is_reduced, a[2].boolean);
+}
+
+/* (self, dim, keepDim, dtype, out) */
+status prepare_nansum(executor *e, const op_arg *a) {
+  const tensor *self = a[0].tensor, *out = a[4].tensor;
+  const reduction_kind kind = dtype_is_float(self->dtype) ? REDUCTION_SUM_NOT_NAN : REDUCTION_SUM;
+  bool is_reduced[MAX_RANK];
+  TRY(expect_sum_dtypes(self, out, 0));
+  if (out->dtype != ACL_BOOL) TRY(expect_number_cast(self, out));
+  TRY(expect_dtype_argument(a[3].integer, out));
+  TRY(expect_dims(a[1].ints, "dim", self->rank, false, is_reduced));
   return plan_one(e, kind, 0, self, out, is_reduced, a[2].boolean);
+}
+
+/* (self, dim, keepDim, dtype, out): a mean in dtype, stored as out. */
+status prepare_mean(executor *e, const op_arg *a) {
+  const tensor *self = a[0].tensor, *out = a[4].tensor;
+  const int dtype = (int)a[3].integer;
+  bool is_reduced[MAX_RANK];
+  TRY(expect_mean_dtypes(self, out));
+  EXPECT(dtype != ACL_BOOL && dtype_can_cast(self->dtype, dtype) && dtype_can_cast(dtype, out->dtype),
+         "dtype is %s, expected a number that self's %s can be cast to, and that can be cast to out's %s",
+         dtype_name(dtype), dtype_name(self->dtype), dtype_name(out->dtype));
+  TRY(expect_dims(a[1].ints, "dim", self->rank, false, is_reduced));
+  return plan_reduction(e, &(reduce_call){.kind = REDUCTION_MEAN,
+                                          .self = self,
+                                          .out = {out},
+                                          .operand = {0, 1},
+                                          .name = {"out"},
+                                          .is_reduced = is_reduced,
+                                          .keep = a[2].boolean,
+                                          .of_integers = dtype_is_integer(dtype)});
 }
 
 /* (x, axes, y, keep_dims[, noop_with_empty_axes]): by name. No axes: all, unless that says none. */
@@ -172,14 +214,14 @@ status prepare_graph_reduce(executor *e, const op_arg *a) {
   return plan_one(e, kind, 0, x, y, is_reduced, a[3].boolean);
 }
 
-/* (self, dims, keepDims, noopWithEmptyDims, out) */
+/* (self, dims, keepDims, noopWithEmptyDims, out). ReduceLogSum that reduces nothing is a copy, a maximum of one. */
 status prepare_reduce_noop(executor *e, const op_arg *a) {
   static const reduction_kind kinds[] = {[REDUCE_NOOP_MEAN] = REDUCTION_MEAN,
                                          [REDUCE_NOOP_MAX] = REDUCTION_MAX,
                                          [REDUCE_NOOP_LOG_SUM] = REDUCTION_LOG_SUM};
   const tensor *self = a[0].tensor, *out = a[4].tensor;
   const char *out_name = e->op->schema[4].name;
-  const reduction_kind kind = kinds[e->op->variant];
+  reduction_kind kind = kinds[e->op->variant];
   bool is_reduced[MAX_RANK];
   if (kind == REDUCTION_MEAN) {
     TRY(expect_mean_dtypes(self, out));
@@ -189,6 +231,7 @@ status prepare_reduce_noop(executor *e, const op_arg *a) {
     if (kind == REDUCTION_MAX) TRY(expect_same_dtype(out, out_name, self));
   }
   TRY(expect_dims(a[1].ints, e->op->schema[1].name, self->rank, a[3].boolean, is_reduced));
+  if (kind == REDUCTION_LOG_SUM && a[3].boolean && a[1].ints->size == 0) kind = REDUCTION_MAX;
   return plan_one(e, kind, 0, self, out, is_reduced, a[2].boolean);
 }
 
@@ -197,6 +240,7 @@ status prepare_product(executor *e, const op_arg *a) {
   const tensor *self = a[0].tensor, *out = a[2].tensor;
   bool is_reduced[MAX_RANK];
   TRY(expect_sum_dtypes(self, out, DTYPES_COMPLEX));
+  TRY(expect_some_of_complex(self, out));
   TRY(expect_dtype_argument(a[1].integer, out));
   TRY(expect_dims(NULL, NULL, self->rank, false, is_reduced));
   return plan_one(e, REDUCTION_PRODUCT, 0, self, out, is_reduced, false);
@@ -207,6 +251,7 @@ status prepare_product_dim(executor *e, const op_arg *a) {
   const tensor *self = a[0].tensor, *out = a[4].tensor;
   bool is_reduced[MAX_RANK];
   TRY(expect_sum_dtypes(self, out, DTYPES_COMPLEX));
+  TRY(expect_some_of_complex(self, out));
   TRY(expect_dtype_argument(a[3].integer, out));
   TRY(expect_one_dim(a[1].integer, "dim", self->rank, is_reduced));
   return plan_one(e, REDUCTION_PRODUCT, 0, self, out, is_reduced, a[2].boolean);
@@ -216,7 +261,8 @@ status prepare_product_dim(executor *e, const op_arg *a) {
 status prepare_trace(executor *e, const op_arg *a) {
   const tensor *self = a[0].tensor, *out = a[1].tensor;
   char text[SHAPE_TEXT];
-  TRY(expect_sum_dtypes(self, out, DTYPES_COMPLEX));
+  TRY(op_expect_dtype(self, "self", DTYPES_REAL | DTYPES_COMPLEX));
+  TRY(op_expect_dtype(out, "out", DTYPE_BIT(dtype_class_of(self->dtype) < CLASS_FLOAT ? ACL_INT64 : self->dtype)));
   EXPECT(self->rank == 2, "self has shape %s, expected two dimensions", shape_text(self->dims, self->rank, text));
   TRY(op_expect_shape(out, "out", NULL, 0));
   const view matrix = view_of(self), result = view_of(out);
@@ -336,6 +382,9 @@ status prepare_min_max_all(executor *e, const op_arg *a) {
 
 /* ---- norms ------------------------------------------------------------------------------------------------------- */
 
+/* The greatest and least int32_t stand for the infinities, which come as themselves, too. */
+static double named_exponent(double p) { return p >= INT_MAX ? INFINITY : p <= INT_MIN ? -INFINITY : p; }
+
 static reduction_kind norm_kind(double p) {
   return p == 0           ? REDUCTION_NORM_0
          : p == 1         ? REDUCTION_NORM_1
@@ -345,15 +394,23 @@ static reduction_kind norm_kind(double p) {
                           : REDUCTION_NORM_P;
 }
 
+static bool reduces_nothing(const tensor *self, const bool *is_reduced) {
+  for (int d = 0; d < self->rank; ++d)
+    if (is_reduced[d] && self->dims[d] == 0) return true;
+  return false;
+}
+
+/* Every norm of nothing is 0. */
 static status plan_norm(executor *e, const tensor *self, const scalar *p, const aclIntArray *dims, bool keep,
                         const tensor *out) {
   bool is_reduced[MAX_RANK];
-  const double exponent = scalar_real(p);
+  const double exponent = named_exponent(scalar_real(p));
   TRY(op_expect_dtype(self, "self", DTYPES_FLOAT));
   TRY(op_expect_dtype(out, "out", DTYPES_FLOAT));
   EXPECT(exponent == exponent, "%s is NaN, expected a number", e->op->schema[1].name);
   TRY(expect_dims(dims, e->op->schema[2].name, self->rank, false, is_reduced));
-  return plan_one(e, norm_kind(exponent), exponent, self, out, is_reduced, keep);
+  const reduction_kind kind = reduces_nothing(self, is_reduced) ? REDUCTION_NORM_0 : norm_kind(exponent);
+  return plan_one(e, kind, exponent, self, out, is_reduced, keep);
 }
 
 /* (self, p, dims, keepdim, out) */
@@ -366,9 +423,6 @@ status prepare_vector_norm(executor *e, const op_arg *a) {
   TRY(expect_dtype_argument(a[4].integer, a[5].tensor));
   return plan_norm(e, a[0].tensor, a[1].scalar, a[2].ints, a[3].boolean, a[5].tensor);
 }
-
-/* By name, infinities are the greatest and least int32_t; either they or real ones come as a float. */
-static double named_exponent(double p) { return p >= INT_MAX ? INFINITY : p <= INT_MIN ? -INFINITY : p; }
 
 /* (x, y, p, axes, keepdim, epsilon): what a norm is the root of. */
 status prepare_graph_power_sum(executor *e, const op_arg *a) {

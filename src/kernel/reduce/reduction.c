@@ -6,6 +6,7 @@
  *   turned    outputs of few elements: many at a time, turned in L1 so that they make columns */
 #include "kernel/reduce/reduction.h"
 
+#include <assert.h>
 #include <math.h>
 
 #include "kernel/engine/level.h"
@@ -50,7 +51,7 @@ static const kind_info kinds[N_REDUCTIONS] = {
     [REDUCTION_SUM] = {FOLD_SUM, NO_FOLD, MERGE_ADD, FINISH_NONE, 0},
     [REDUCTION_MEAN] = {FOLD_SUM, NO_FOLD, MERGE_ADD, FINISH_MEAN, 0},
     [REDUCTION_SUM_NOT_NAN] = {FOLD_SUM_NOT_NAN, NO_FOLD, MERGE_ADD, FINISH_NONE, 0},
-    [REDUCTION_LOG_SUM] = {FOLD_SUM, NO_FOLD, MERGE_ADD, FINISH_LOG, 0},
+    [REDUCTION_LOG_SUM] = {FOLD_SUM, NO_FOLD, MERGE_ADD, FINISH_LOG, 1}, /* of nothing 0, as CANN fills it */
     [REDUCTION_PRODUCT] = {FOLD_PRODUCT, NO_FOLD, MERGE_MULTIPLY, FINISH_NONE, 1},
     [REDUCTION_MAX] = {FOLD_MAX, NO_FOLD, MERGE_MAX, FINISH_NONE, NAN},
     [REDUCTION_MIN] = {FOLD_MIN, NO_FOLD, MERGE_MIN, FINISH_NONE, NAN},
@@ -563,7 +564,7 @@ static void append_dim(view *to, const view *from, int d) {
 static compute_type compute_for(const reduction_request *r) {
   const bool compares = kinds[r->kind].merge >= MERGE_MAX && kinds[r->kind].merge <= MERGE_ARG_MIN;
   const int in = r->in->dtype, out = compares ? in : r->out[0]->dtype;
-  if (!dtype_is_float(out)) return COMPUTE_I64;
+  if (r->of_integers || !dtype_is_float(out)) return COMPUTE_I64;
   return dtype_is_float(in) && in != ACL_DOUBLE ? COMPUTE_F32 : COMPUTE_F64;
 }
 
@@ -619,6 +620,7 @@ static void choose_way_and_folds(reduce_plan *p, int dtype, int element_bytes) {
   const kind_info *info = &kinds[p->kind];
   const int64_t across = p->in.across, along = p->in.along;
   p->first = &reduction->fold[info->first][p->compute];
+  assert(p->first->step);
   p->second = info->second == NO_FOLD ? NULL : &reduction->fold[info->second][p->compute];
   p->way = (uint8_t)choose_way(p, element_bytes);
   p->element_bytes = (uint8_t)p->in.size;

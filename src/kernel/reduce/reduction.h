@@ -45,6 +45,7 @@ typedef struct {
   const view *in;
   const bool *is_reduced; /* per dimension of in */
   bool keep;              /* the outputs have reduced dimensions, of 1 */
+  bool of_integers;       /* the result is an integer, whatever it is stored as */
   const view *out[REDUCTION_OUTPUTS];
   uint8_t operand[1 + REDUCTION_OUTPUTS]; /* which of the call's tensors are the input and the outputs */
 } reduction_request;

@@ -373,10 +373,16 @@ status prepare_cumsum_v2(executor *e, const op_arg *a) {
   return plan_cumulation(e, SCAN_SUM, &c);
 }
 
-/* (input, dim, dtype, out) */
+static status expect_integer_dim(const scalar *dim) {
+  EXPECT(dtype_is_integer(dim->dtype), "dim is %s, expected an integer", dtype_name(dim->dtype));
+  return ST_OK;
+}
+
+/* (input, dim, dtype, out); no dtype: out's. */
 status prepare_cumprod(executor *e, const op_arg *a) {
   scan_call c = {.self = a[0].tensor, .out = a[3].tensor};
-  TRY(expect_dtype_argument(a[2].integer, c.out));
+  if (a[2].integer != ACL_DT_UNDEFINED) TRY(expect_dtype_argument(a[2].integer, c.out));
+  TRY(expect_integer_dim(a[1].scalar));
   TRY(op_expect_dim(scalar_integer(a[1].scalar), "dim", c.self->rank, &c.dim));
   return plan_cumulation(e, SCAN_PRODUCT, &c);
 }
@@ -384,6 +390,7 @@ status prepare_cumprod(executor *e, const op_arg *a) {
 /* (input, dim) */
 status prepare_cumprod_in_place(executor *e, const op_arg *a) {
   scan_call c = {.self = a[0].tensor, .out = a[0].tensor};
+  TRY(expect_integer_dim(a[1].scalar));
   TRY(op_expect_dim(scalar_integer(a[1].scalar), "dim", c.self->rank, &c.dim));
   return plan_cumulation(e, SCAN_PRODUCT, &c);
 }
