@@ -242,7 +242,8 @@ KNOWN = {
     **{(name, ''): "torch_npu hands the correction on as an integer, as aclnnStd takes it"
        for name in ('std', 'std_mean', 'var', 'var_mean')},
     ('triangular_solve', 'float32'): "aclnnTriangularSolve's second result is the triangle alone, PyTorch's all of A",
-    ('native_batch_norm', ''): "aclnnBatchNorm's third result is the variance, PyTorch's the deviation's inverse",
+    **{(name, ''): "aclnnBatchNorm's third result is the variance, PyTorch's the deviation's inverse"
+       for name in ('native_batch_norm', '_native_batch_norm_legit')},
     ('native_dropout_backward', ''): "torch_npu's masks are bits, those of the samples are not",
     **{(name, ''): 'op-plugin folds the batch of a gradient into the rows of the other factor without turning it'
        for name in ('matmul', '__rmatmul__')},
