@@ -35,7 +35,7 @@ static inline double complex_magnitude(double a, double b) {
   scale.bits = exponent < one ? one : exponent > most ? most : exponent;
   inverse.bits = 2046 * one - scale.bits;
   const double magnitude = scale.number * complex_magnitude_near_1(x * inverse.number, y * inverse.number);
-  return (x == INFINITY) | (y == INFINITY) ? INFINITY : magnitude;
+  return x == INFINITY || y == INFINITY ? INFINITY : magnitude;
 }
 
 /* A part of (a + bi) / (c + di) by Smith's way: scaled by the larger part of the divisor, so that nothing overflows
