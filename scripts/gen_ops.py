@@ -34,6 +34,9 @@ LINE = re.compile(r'(\w+)\((.*)\)\s+(\w+)(?:\s+(\w+))?$')
 ARGUMENT = re.compile(r'(\w+)([!&]?)(\??) (\w+)$')
 
 Arg = collections.namedtuple('Arg', 'type access optional name c_type')
+# Of CANN after 8.1, included by ggml's backend.
+LATER_HEADERS = ('aclnnop/aclnn_recurrent_gated_delta_rule.h',)
+
 Op = collections.namedtuple('Op', 'name function header args family variant c_params schema')
 
 
@@ -148,6 +151,27 @@ def header_text(header, ops, functions):
     return '\n'.join(out + ['#ifdef __cplusplus', '}', '#endif', '', '#endif', ''])
 
 
+def empty_header_text(header, functions):
+    guard = re.sub(r'\W', '_', header).upper()
+    return '\n'.join([
+        '/* SPDX-License-Identifier: Apache-2.0',
+        ' *',
+        ' * ' + (', '.join(functions) or 'What CANN has here') + (' are' if len(functions) > 1 else ' is') + ' not built, and so not declared. The header is here since programs',
+        ' * include it that call nothing of it. Made by scripts/gen_ops.py. */',
+        f'#ifndef {guard}_', f'#define {guard}_', '', '#include "aclnn/aclnn_base.h"', '', '#endif', ''])
+
+
+def empty_headers(abi, built):
+    """{header: functions}, of CANN's headers in aclnnop/ with nothing in them that is built."""
+    of = collections.defaultdict(list, {header: [] for header in LATER_HEADERS})
+    named = [(r['header'], r['op']) for r in table(abi, 'aclnn_ops.tsv')]
+    named += [(header, function) for function, (header, _) in functions_of_headers(abi).items()]
+    for header, function in named:
+        if '/level2/' not in header:
+            of[header].append(function)
+    return {h: functions for h, functions in of.items() if h not in built}
+
+
 def families_text(ops):
     """The prepare functions that schema lines name. Variants are numbered in the order of their first use; those of the
     elementwise engine's functions (EW_...) have their numbers from there."""
@@ -211,6 +235,8 @@ def main():
         write(os.path.join(a.sources, os.path.basename(path)[:-4] + '_ops.c'), source_text(path, ops))
     for header, ops in by_header.items():
         write(os.path.join(a.headers, header), header_text(header, ops, functions_by_header[header]))
+    for header, functions in empty_headers(a.abi, by_header).items():
+        write(os.path.join(a.headers, header), empty_header_text(header, functions))
     write(os.path.join(a.sources, 'kernel', 'families.h'), families_text(all_ops))
 
 

@@ -305,7 +305,7 @@ status prepare_loss_backward(executor *e, const op_arg *a) {
   const char *out_name = e->op->schema[e->op->n_args - 1].name;
   const tensor *self = c.in[1];
   const bool sums =
-      l.sums_grad && (self->rank != c.rank || memcmp(self->dims, c.dims, sizeof *c.dims * (size_t)c.rank));
+      l.sums_grad && (self->rank != c.rank || memcmp(self->dims, c.dims, sizeof *c.dims * (size_t)c.rank) != 0);
   TRY(sums ? op_expect_shape(c.out, out_name, self->dims, self->rank)
            : op_expect_shape(c.out, out_name, c.dims, c.rank));
   const compute_type compute = compute_type_of(c.dtype);
