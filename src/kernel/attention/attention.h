@@ -71,12 +71,12 @@ typedef struct {
   bool key_list;        /* key and value are lists of tensors, one for each sequence */
   bool batch_is_listed; /* e->heap has a batch for each sequence, else all are like `uniform` */
   bias_kind bias_kind;
-  bool bias_is_packed,
-      bias_has_rows;         /* packed: of listed sequences one behind the other, [heads, queries or 1, keys] */
-  int32_t bias_rows_missing; /* ALiBi is given by its last rows: so many before them are not there */
-  float scale, keep;         /* keep: 1 / probability that the dropout mask keeps */
-  int16_t drop;              /* operand of the dropout mask */
-  int16_t table;             /* operand of the page table */
+  bool bias_is_packed;                /* of listed sequences one behind the other, [heads, queries or 1, keys] */
+  bool bias_has_rows;                 /* then: it has queries */
+  int32_t bias_rows_missing;          /* ALiBi is given by its last rows: so many before them are not there */
+  float scale, keep;                  /* keep: 1 / probability that the dropout mask keeps */
+  int16_t drop;                       /* operand of the dropout mask */
+  int16_t table;                      /* operand of the page table */
   int16_t query_padding, key_padding; /* operands of one int64: rows behind the sequence */
   int64_t query_start, key_start;     /* added to positions for ALiBi's distance */
   int64_t n_prefix_keys;              /* keys that all sequences share, before their own */

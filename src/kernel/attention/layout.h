@@ -13,7 +13,8 @@ typedef struct {
   bool hidden;
 } head_layout;
 
-/* By name, NULL counting as `standard` (which may be NULL: there is none); fails for one that is not in `allowed` (names with blanks between). */
+/* By name, NULL counting as `standard` (which may be NULL: there is none); fails for one that is not in `allowed` (names
+ * with blanks between). */
 status head_layout_find(const char *name, const char *argument, const char *standard, const char *allowed,
                         const head_layout **out);
 

@@ -9,9 +9,8 @@
 #include "kernel/move/move_loops.h"
 
 enum {
-  TILE = 64, /* elements of a row */
-  PANEL_VECTORS =
-      128, /* bytes of a number of all rows of a panel: two vectors, and calls that load and store them all */
+  TILE = 64,              /* elements of a row */
+  PANEL_VECTORS = 128,    /* bytes of one number of all rows of a panel: two vectors */
   PANEL_ROOM = 128 << 10, /* bytes of a panel's numbers, so that its two buffers of two parts stay in an L2 cache */
 };
 
@@ -23,10 +22,10 @@ typedef struct {
 } spectrum_job;
 
 number_access number_access_of(int dtype, int64_t along) {
-  const bool complex = dtype_is_complex(dtype);
-  const int real = dtype_part(dtype);
-  return (number_access){.along = along, .part = complex ? (int64_t)dtype_bytes(real) : 0, .real = real};
+  return (number_access){.along = along, .part = part_bytes(dtype), .real = dtype_part(dtype)};
 }
+
+static compute_type compute_of(const spectrum *p) { return p->transform.single ? COMPUTE_F32 : COMPUTE_F64; }
 
 /* What elements are multiplied by: the window times the factor, as complex numbers where self is. */
 static void load_weights(const spectrum *p, const char *window, void *weight) {
@@ -43,7 +42,7 @@ static void load_weights(const spectrum *p, const char *window, void *weight) {
 /* One part of the rows' numbers, from memory to where rows lie side by side. */
 static void load_part(const spectrum *p, const char *from, int64_t along, int64_t across, int64_t n, int64_t rows,
                       char *to) {
-  load_loop *const load = loops->load[p->self.real][p->compute];
+  load_loop *const load = loops->load[p->self.real][compute_of(p)];
   const int64_t size = transform_number_bytes(&p->transform);
   if (rows == 1)
     load(to, from, along, n);
@@ -53,7 +52,7 @@ static void load_part(const spectrum *p, const char *from, int64_t along, int64_
 
 static void store_part(const spectrum *p, char *to, int64_t along, int64_t across, int64_t n, int64_t rows,
                        const char *from) {
-  store_loop *const store = loops->store[p->out.real][p->compute];
+  store_loop *const store = loops->store[p->out.real][compute_of(p)];
   const int64_t size = transform_number_bytes(&p->transform);
   if (rows == 1)
     store(to, along, from, n);
@@ -211,7 +210,6 @@ status spectrum_plan(executor *e, const view *out, const view *self, int rank) {
   p->pairs = p->n % 2 == 0 && !p->self.part && p->n_out == p->n / 2 + 1;
   transform_init(&p->transform, p->pairs ? p->n / 2 : p->n, p->self.real == ACL_FLOAT);
   TRY(make_tables(e, p));
-  p->compute = p->transform.single ? COMPUTE_F32 : COMPUTE_F64;
   const int64_t size = transform_number_bytes(&p->transform);
   const bool same = (int64_t)dtype_bytes(p->self.real) == size; /* the transform's type in memory */
   p->whole_out = same && p->out.part == size;

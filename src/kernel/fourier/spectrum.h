@@ -22,7 +22,6 @@ typedef struct {
   double factor;            /* of the results */
   walk rows;                /* operands: out, self */
   int64_t panel;            /* rows side by side */
-  compute_type compute;     /* the type of the transform's numbers */
   bool weighted;            /* there is a window or a factor */
   bool pairs;               /* of real elements are one complex number: n is even, and n / 2 + 1 are stored */
   bool whole_in, whole_out; /* complex numbers lie in memory as the transform has them, parts beside each other */
