@@ -1,29 +1,30 @@
 /* A product by blocks (tile_gemm.h). B is packed by strips of columns. Where out can hold the sums, all blocks of rows take
  * one slice of K after the other, so that a slice of a strip stays in L2; else a block takes all slices, its sums stay in
  * L2 until they are whole, and the strip is all of K where that fits STRIP_BYTES; 16-bit results are rounded by the last
- * slice's kernel. A factor that the kernel reads as it lies is not packed.
+ * slice's kernel. A factor that the kernel reads as it lies is not packed, or of B only what is left of whole panels.
  * Where floats are not their parts (float_parts_suffice), a block times a slice is multiplied as TILE_F32. */
 #include "kernel/engine/scratch.h"
 #include "kernel/product/product.h"
 
 enum {
-  ROWS = 252,                    /* a block of A: a multiple of 14 (the AVX-512 kernel's rows) ... */
+  ROWS = 84,                     /* a block of A: a multiple of the vector kernels' rows (14, 6, 4) ... */
   GROUP_ROWS = 256,              /* ... or of two tiles */
   GROUP_BLOCK_BYTES = 512 << 10, /* of A: as much as stays in L2 beside what streams past it */
-  DEPTH = 512,         /* a slice of K: deeper than what keeps 32 columns of B in L1, but fewer passes over the sums */
+  DEPTH_BYTES = 4096,  /* a slice of K: deeper than what keeps 32 columns of B in L1, but fewer passes over the sums */
   FINISHED_ROWS = 128, /* for a plan's finish, such that L2 has them when it reads them: a tenth less time */
   /* Of groups (tile_groups.c), up to so many columns: on AMX bound by reading A, whose rows are then taken in longer pieces. */
   NARROW_COLS = 64,
   NARROW_ROWS = 64,
   NARROW_DEPTH = 4096,
-  COLS = 512, /* most of a strip */
+  COLS = 1024,     /* most of a strip: A is packed for each */
+  SUMS_COLS = 512, /* where sums are kept apart */
   GROUP_COLS = 4096,
-  GROUP_SUMS_COLS = 1024,  /* where sums are kept apart */
+  GROUP_SUMS_COLS = 1024,
   PLAIN_COLS = 256,        /* at once, of floats that do not split */
   MIN_COLS = 128,          /* least */
-  AS_IS_BYTES = 512 << 10, /* of a B that is faster read as it lies than packed; for few rows: */
-  FEW_ROWS_AS_IS = 126,
-  FEW_ROWS_AS_IS_BYTES = 1 << 20,
+  AS_IS_BYTES = 512 << 10, /* of a B that is faster read as it lies than packed; for few rows of any size: */
+  FEW_ROWS_AS_IS = 256,
+  SHALLOW_BYTES = 2048, /* a slice for these: rows of B may be pages apart */
   SPREAD_COLS = 256, /* from here on, rows of sums are not a multiple of 1 KB apart: they would share few sets of L1 */
   STRIP_BYTES = 16 << 20, /* in a shared cache */
   LARGE_OUT = 2 << 20,    /* elements of 16 bits */
@@ -70,10 +71,11 @@ static void choose(blocks *s, const product_part *part) {
   *s = (blocks){.part = part, .type = p->type, .k = p->a.cols};
   const bool narrow = groups && p->out.cols <= NARROW_COLS; /* not the part's: sums must not depend on threads */
   const int64_t element = (int64_t)tile_b_bytes(p->type, 64, 64) / (64 * 64);
+  const bool shallow = p->out.rows <= FEW_ROWS_AS_IS || p->made_b;
   s->depth = even(s->k,
                   narrow   ? NARROW_DEPTH
                   : groups ? GROUP_BLOCK_BYTES / (GROUP_ROWS * element) / 64 * 64
-                           : DEPTH,
+                           : (shallow ? SHALLOW_BYTES : DEPTH_BYTES) / element,
                   64);
   const int64_t n_terms = p->n_terms ? p->n_terms : 1;
   s->slices_per_term = (s->k + s->depth - 1) / s->depth;
@@ -84,21 +86,21 @@ static void choose(blocks *s, const product_part *part) {
   s->at_once = s->direct ? 1 : s->n_slices;
   s->rounded = !s->direct && out_takes_rounded(p);
   const int64_t fits = STRIP_BYTES / (element * s->depth * s->at_once) / 64 * 64;
-  const int64_t most = !groups ? COLS : s->direct || s->rounded ? GROUP_COLS : GROUP_SUMS_COLS;
+  const bool has_sums = !s->direct && !s->rounded;
+  const int64_t most = groups ? has_sums ? GROUP_SUMS_COLS : GROUP_COLS : has_sums ? SUMS_COLS : COLS;
   s->keeps_strip = fits >= MIN_COLS;
   s->cols = even(part->cols, fits < MIN_COLS ? COLS : fits < most ? fits : most, 64);
   /* Rows whole pages apart would share a set of L1. */
   s->a_as_is = p->a.row_stride % 4096 != 0 && tile_takes_a(p->type, p->a.dtype, p->a.row_stride, p->a.col_stride);
-  const int64_t as_is = part->rows <= FEW_ROWS_AS_IS ? FEW_ROWS_AS_IS_BYTES : AS_IS_BYTES;
-  s->b_as_is = !p->made_b && element * s->k * part->cols <= as_is &&
-               tile_takes_b(p->type, p->b.dtype, p->b.row_stride, p->b.col_stride, part->cols);
+  s->b_as_is = !p->made_b && (part->rows <= FEW_ROWS_AS_IS || element * s->k * part->cols <= AS_IS_BYTES) &&
+               tile_takes_b(p->type, p->b.dtype, p->b.row_stride, p->b.col_stride, TILE_GRAIN);
   s->pitch = s->cols < SPREAD_COLS ? s->cols : s->cols + 16;
 }
 
 static status allocate(blocks *s) {
   const size_t a = s->a_as_is ? 0 : tile_a_bytes(s->type, s->rows, s->depth);
-  s->slice_bytes = tile_b_bytes(s->type, s->depth, s->cols);
-  const size_t b = s->b_as_is ? 0 : s->slice_bytes * (size_t)(s->keeps_strip ? s->at_once : 1);
+  s->slice_bytes = tile_b_bytes(s->type, s->depth, s->b_as_is ? TILE_GRAIN : s->cols);
+  const size_t b = s->slice_bytes * (size_t)(s->keeps_strip ? s->at_once : 1);
   const bool has_sums = !s->direct && !(s->rounded && s->n_slices == 1);
   const size_t sums = has_sums ? (size_t)(s->rows * s->pitch) * tile_c_bytes(s->type) : 0;
   const bool splits = s->type == TILE_F32_PARTS;
@@ -117,7 +119,7 @@ static int64_t slice_depth(const blocks *s, int64_t slice) { return smaller(s->d
 
 /* A factor that is made: some columns at a time, by way of a buffer. */
 static void pack_made_b(const blocks *s, char *to, int64_t row, int64_t rows, int64_t col, int64_t cols) {
-  enum { AT_ONCE = 32, MOST = AT_ONCE * DEPTH };
+  enum { AT_ONCE = 32, MOST = AT_ONCE * (SHALLOW_BYTES / sizeof(float)) };
   float made[MOST];
   for (int64_t j = 0, n; j < cols; j += n, to += tile_b_bytes(TILE_F32, rows, n)) {
     n = smaller(AT_ONCE, cols - j);
@@ -138,17 +140,27 @@ static const char *a_of(const blocks *s, int64_t slice, int64_t row) {
          slice_begin(s, slice) * p->a.col_stride;
 }
 
-static tile_operand get_b(blocks *s, int64_t slice, int64_t col, int64_t cols, bool pack_strip) {
+/* Of a strip's columns so many are read where they lie, and the others packed. */
+static int64_t as_is_cols(const blocks *s, int64_t cols) {
+  const matrices *b = &s->part->plan->b;
+  if (!s->b_as_is) return 0;
+  return tile_takes_b(s->type, b->dtype, b->row_stride, b->col_stride, cols) ? cols : cols / TILE_GRAIN * TILE_GRAIN;
+}
+
+static tile_operand packed_b(blocks *s, int64_t slice, int64_t col, int64_t cols, bool pack_strip) {
   const matrices *b = &s->part->plan->b;
   char *const to = s->b + (s->keeps_strip ? (size_t)(slice % s->at_once) * s->slice_bytes : 0);
   const char *const from = b_of(s, slice, col);
-  if (s->b_as_is) return (tile_operand){from, b->row_stride};
   if (pack_strip && s->part->plan->made_b)
     pack_made_b(s, to, slice_begin(s, slice), slice_depth(s, slice), col, cols);
   else if (pack_strip)
     float_add_exponents(&s->b_exponents, tile_pack_b(s->type, to, b->dtype, from, b->row_stride, b->col_stride,
                                                      slice_depth(s, slice), cols));
   return (tile_operand){to, 0};
+}
+
+static char *out_at(const product_part *part, int64_t row, int64_t col) {
+  return part->out + row * part->plan->out.row_stride + col * part->plan->out.col_stride;
 }
 
 static tile_operand get_a(const blocks *s, int64_t slice, int64_t row, int64_t rows, float_exponents *exponents) {
@@ -159,41 +171,59 @@ static tile_operand get_a(const blocks *s, int64_t slice, int64_t row, int64_t r
   return (tile_operand){s->a, 0};
 }
 
+typedef struct {
+  int64_t row, rows, col, cols;
+} block; /* of out */
+
 /* A block of rows times a slice of a strip, of floats that do not split. */
-static void multiply_plain(const blocks *s, int64_t slice, int64_t row, int64_t rows, int64_t col, int64_t cols,
-                           float *c, int64_t ldc) {
+static void multiply_plain(const blocks *s, int64_t slice, block o, float *c, int64_t ldc) {
   const matrices *a = &s->part->plan->a, *b = &s->part->plan->b;
   const int64_t k = slice_depth(s, slice);
-  char *const plain_b = s->plain + tile_a_bytes(TILE_F32, rows, k);
-  tile_pack_a(TILE_F32, s->plain, a->dtype, a_of(s, slice, row), a->row_stride, a->col_stride, rows, k);
-  for (int64_t j = 0; j < cols; j += PLAIN_COLS) {
-    const int64_t n = smaller(PLAIN_COLS, cols - j);
-    tile_pack_b(TILE_F32, plain_b, b->dtype, b_of(s, slice, col + j), b->row_stride, b->col_stride, k, n);
-    tile_gemm(TILE_F32, rows, n, k, s->plain, plain_b, c + j, ldc, slice > 0);
+  char *const plain_b = s->plain + tile_a_bytes(TILE_F32, o.rows, k);
+  tile_pack_a(TILE_F32, s->plain, a->dtype, a_of(s, slice, o.row), a->row_stride, a->col_stride, o.rows, k);
+  for (int64_t j = 0; j < o.cols; j += PLAIN_COLS) {
+    const int64_t n = smaller(PLAIN_COLS, o.cols - j);
+    tile_pack_b(TILE_F32, plain_b, b->dtype, b_of(s, slice, o.col + j), b->row_stride, b->col_stride, k, n);
+    tile_gemm(TILE_F32, o.rows, n, k, s->plain, plain_b, c + j, ldc, slice > 0);
   }
 }
 
+/* The same of any that were packed. */
+static void multiply_packed(const blocks *s, int64_t slice, block o, tile_operand a, float_exponents a_exponents,
+                            tile_operand b, char *c, int64_t ldc) {
+  const matrices *out = &s->part->plan->out;
+  const int64_t k = slice_depth(s, slice);
+  if (s->type == TILE_F32_PARTS && !float_parts_suffice(a_exponents, s->b_exponents))
+    multiply_plain(s, slice, o, (float *)(void *)c, ldc);
+  else if (s->rounded && slice == s->n_slices - 1)
+    tile_multiply_rounded(s->type, o.rows, o.cols, k, a, b, c, ldc, slice > 0,
+                          (tile_rounded){.dtype = out->dtype,
+                                         .at = out_at(s->part, o.row, o.col),
+                                         .pitch = out->row_stride,
+                                         .large = s->part->rows * s->part->cols > LARGE_OUT});
+  else
+    tile_multiply(s->type, o.rows, o.cols, k, a, b, c, ldc, slice > 0);
+}
+
 /* A block of rows times slices of a strip. */
-static void run_block(blocks *s, int64_t begin, int64_t row, int64_t rows, int64_t col, int64_t cols, bool pack_strip) {
-  const product_plan *p = s->part->plan;
-  const int64_t size = (int64_t)tile_c_bytes(s->type), ldc = s->direct         ? p->out.row_stride / size
-                                                             : cols == s->cols ? s->pitch
-                                                                               : cols;
-  char *const out = s->part->out + row * p->out.row_stride + col * p->out.col_stride;
-  char *const c = s->direct ? out : s->sums;
-  const bool part_is_large = s->part->rows * s->part->cols > LARGE_OUT;
+static void run_block(blocks *s, int64_t begin, block o, bool pack_strip) {
+  const matrices *b = &s->part->plan->b;
+  const int64_t size = (int64_t)tile_c_bytes(s->type), n = as_is_cols(s, o.cols);
+  const int64_t ldc = s->direct ? s->part->plan->out.row_stride / size : o.cols == s->cols ? s->pitch : o.cols;
+  char *const c = s->direct ? out_at(s->part, o.row, o.col) : s->sums;
   for (int64_t slice = begin; slice < begin + s->at_once; ++slice) {
     float_exponents a_exponents = float_no_exponents;
-    const tile_operand a = get_a(s, slice, row, rows, &a_exponents), b = get_b(s, slice, col, cols, pack_strip);
-    if (s->type == TILE_F32_PARTS && !float_parts_suffice(a_exponents, s->b_exponents))
-      multiply_plain(s, slice, row, rows, col, cols, (float *)(void *)c, ldc);
-    else if (s->rounded && slice == s->n_slices - 1)
-      tile_multiply_rounded(s->type, rows, cols, slice_depth(s, slice), a, b, c, ldc, slice > 0,
-                            (tile_rounded){p->out.dtype, out, p->out.row_stride, part_is_large});
-    else
-      tile_multiply(s->type, rows, cols, slice_depth(s, slice), a, b, c, ldc, slice > 0);
+    const tile_operand a = get_a(s, slice, o.row, o.rows, &a_exponents);
+    if (n > 0)
+      tile_multiply(s->type, o.rows, n, slice_depth(s, slice), a, (tile_operand){b_of(s, slice, o.col), b->row_stride},
+                    c, ldc, slice > 0);
+    if (n < o.cols) {
+      const block rest = {o.row, o.rows, o.col + n, o.cols - n};
+      const tile_operand packed = packed_b(s, slice, rest.col, rest.cols, pack_strip);
+      multiply_packed(s, slice, rest, a, a_exponents, packed, c + n * size, ldc);
+    }
   }
-  if (!s->direct && !s->rounded) product_finish(s->part, row, rows, col, cols, c, ldc);
+  if (!s->direct && !s->rounded) product_finish(s->part, o.row, o.rows, o.col, o.cols, c, ldc);
 }
 
 /* Nothing to sum. */
@@ -221,7 +251,7 @@ status product_blocks(const product_part *part) {
     for (int64_t slice = 0; slice < s.n_slices; slice += s.at_once) {
       s.b_exponents = float_no_exponents;
       for (int64_t row = part->row; row < row_end; row += s.rows)
-        run_block(&s, slice, row, smaller(s.rows, row_end - row), col, smaller(s.cols, col_end - col),
+        run_block(&s, slice, (block){row, smaller(s.rows, row_end - row), col, smaller(s.cols, col_end - col)},
                   row == part->row || !s.keeps_strip);
     }
   return ST_OK;

@@ -7,12 +7,15 @@
 
 typedef T TILE(vec) __attribute__((vector_size(LANES * sizeof(T))));
 typedef T TILE(loose) __attribute__((vector_size(LANES * sizeof(T)), aligned(sizeof(T)), may_alias));
-enum { TILE(COLS) = 2 * LANES };
+/* C is asked for when so many steps are left: it comes while the sums are made, and is still in L1 behind them. */
+enum { TILE(COLS) = 2 * LANES, TILE(LATE) = 64 };
 
-/* Rows of A, dense along k, pitch bytes apart. An address per three rows: [p], [p + pitch], [p + 2 pitch]. */
+/* Rows of A, dense along k, pitch bytes apart. An address per three rows: [p], [p + pitch], [p + 2 pitch]. c: where the
+ * sums will go. */
 static inline __attribute__((always_inline)) void TILE(sum_rows)(TILE(vec) sum[ROWS][2], int rows, int vecs, int64_t k,
-                                                                 const T *a, int64_t pitch, const T *b,
-                                                                 int64_t b_step) {
+                                                                 const T *a, int64_t pitch, const T *b, int64_t b_step,
+                                                                 T *c, int64_t ldc) {
+  const int64_t late = k > TILE(LATE) ? k - TILE(LATE) : 0;
   const char *third[(ROWS + 2) / 3];
   UNROLL for (int i = 0; i < rows; i += 3) third[i / 3] = (const char *)a + i * pitch;
   for (int64_t l = 0; l < k; ++l, b += b_step) {
@@ -26,6 +29,10 @@ static inline __attribute__((always_inline)) void TILE(sum_rows)(TILE(vec) sum[R
       if (vecs == 2) sum[i][1] += x * right;
     }
     UNROLL for (int i = 0; i < rows; i += 3) third[i / 3] += sizeof(T);
+    if (__builtin_expect(l == late, 0)) UNROLL for (int i = 0; i < rows; ++i) {
+        __builtin_prefetch(c + i * ldc, 1);
+        if (vecs == 2) __builtin_prefetch(c + i * ldc + LANES, 1);
+      }
   }
 }
 
@@ -34,11 +41,7 @@ static inline __attribute__((always_inline)) void TILE(body)(int rows, int vecs,
                                                              bool accumulate) {
   TILE(vec) sum[ROWS][2];
   for (int i = 0; i < rows; ++i) sum[i][0] = sum[i][1] = (TILE(vec)){0};
-  UNROLL for (int i = 0; i < rows; ++i) { /* C comes while the sums are made */
-    __builtin_prefetch(c + i * ldc, 1);
-    if (vecs == 2) __builtin_prefetch(c + i * ldc + LANES, 1);
-  }
-  TILE(sum_rows)(sum, rows, vecs, k, a, pitch, b, b_step);
+  TILE(sum_rows)(sum, rows, vecs, k, a, pitch, b, b_step, c, ldc);
   UNROLL for (int i = 0; i < rows; ++i) UNROLL for (int v = 0; v < vecs; ++v) {
     TILE(loose) *const to = (TILE(loose) *)(void *)(c + i * ldc) + v;
     *to = accumulate ? sum[i][v] + *to : sum[i][v];
