@@ -16,10 +16,9 @@ enum {
   NARROW_COLS = 64,
   NARROW_ROWS = 64,
   NARROW_DEPTH = 4096,
-  COLS = 1024,     /* most of a strip: A is packed for each */
-  SUMS_COLS = 512, /* where sums are kept apart */
+  COLS = 512, /* most of a strip */
   GROUP_COLS = 4096,
-  GROUP_SUMS_COLS = 1024,
+  GROUP_SUMS_COLS = 1024,  /* where sums are kept apart */
   PLAIN_COLS = 256,        /* at once, of floats that do not split */
   MIN_COLS = 128,          /* least */
   AS_IS_BYTES = 512 << 10, /* of a B that is faster read as it lies than packed; for few rows of any size: */
@@ -86,12 +85,12 @@ static void choose(blocks *s, const product_part *part) {
   s->at_once = s->direct ? 1 : s->n_slices;
   s->rounded = !s->direct && out_takes_rounded(p);
   const int64_t fits = STRIP_BYTES / (element * s->depth * s->at_once) / 64 * 64;
-  const bool has_sums = !s->direct && !s->rounded;
-  const int64_t most = groups ? has_sums ? GROUP_SUMS_COLS : GROUP_COLS : has_sums ? SUMS_COLS : COLS;
+  const int64_t most = !groups ? COLS : s->direct || s->rounded ? GROUP_COLS : GROUP_SUMS_COLS;
   s->keeps_strip = fits >= MIN_COLS;
   s->cols = even(part->cols, fits < MIN_COLS ? COLS : fits < most ? fits : most, 64);
-  /* Rows whole pages apart would share a set of L1. */
-  s->a_as_is = p->a.row_stride % 4096 != 0 && tile_takes_a(p->type, p->a.dtype, p->a.row_stride, p->a.col_stride);
+  /* Of rows whole pages apart the kernel takes half as many at a time, which a B that comes from far does not stand. */
+  s->a_as_is = (part->rows > FEW_ROWS_AS_IS || p->a.row_stride % 4096 != 0) &&
+               tile_takes_a(p->type, p->a.dtype, p->a.row_stride, p->a.col_stride);
   s->b_as_is = !p->made_b && (part->rows <= FEW_ROWS_AS_IS || element * s->k * part->cols <= AS_IS_BYTES) &&
                tile_takes_b(p->type, p->b.dtype, p->b.row_stride, p->b.col_stride, TILE_GRAIN);
   s->pitch = s->cols < SPREAD_COLS ? s->cols : s->cols + 16;

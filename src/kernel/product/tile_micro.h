@@ -77,8 +77,10 @@ static void TILE(edge)(TILE(micro) * micro, int rows, int64_t cols, int64_t k, c
 static void TILE(gemm)(int64_t m, int64_t n, int64_t k, tile_operand a, tile_operand b, void *c, int64_t ldc,
                        bool accumulate) {
   const int64_t b_step = b.pitch ? b.pitch / (int64_t)sizeof(T) : TILE(COLS);
+  enum { SET_ROWS = 7 }; /* of A whole pages apart: they share a set of L1, of 8 lines at least, with B */
+  const int64_t most = a.pitch % 4096 == 0 && SET_ROWS < ROWS ? SET_ROWS : ROWS;
   /* Divided evenly: few rows at the end would leave the adders waiting for each other. */
-  const int64_t blocks = (m + ROWS - 1) / ROWS, height = (m + blocks - 1) / blocks;
+  const int64_t blocks = (m + most - 1) / most, height = (m + blocks - 1) / blocks;
   for (int64_t j = 0; j < n; j += TILE(COLS)) {
     const T *const cols = (const T *)b.at + (b.pitch ? j : j * k);
     const int64_t width = n - j;
