@@ -47,7 +47,27 @@ static long double erfinv(long double x) {
   return copysignl(y, x);
 }
 
-/* Bounds as vmath.h promises, and no more than is needed by much. every: of the sample, for what is slow to judge. */
+/* Slopes; beyond what long double can square, their limits. */
+static long double at_ends(long double x, long double low, long double slope, long double high) {
+  return x < -12000 ? low : x > 12000 ? high : slope;
+}
+static long double gelu_slope(long double x) {
+  return at_ends(x, -0.0L, erfcl(-x * sqrtl(0.5L)) / 2 + x * expl(-x * x / 2) / sqrtl(2 * PI), 1);
+}
+static long double gelu_tanh_slope(long double x) {
+  const long double y = 2 * sqrtl(2 / PI) * (x + 0.044715L * x * x * x);
+  const long double slope = 2 * sqrtl(2 / PI) * (1 + 3 * 0.044715L * x * x);
+  return at_ends(x, -0.0L, sigmoid(y) * (1 + x * sigmoid(-y) * slope), 1);
+}
+static long double silu_slope(long double x) { return at_ends(x, -0.0L, sigmoid(x) * (1 + x * sigmoid(-x)), 1); }
+static long double swish_slope(long double x) { return silu_slope(1.75L * x); }
+static long double mish_slope(long double x) {
+  const long double t = tanhl(softplus(x));
+  return at_ends(x, -0.0L, t + x * (1 - t) * (1 + t) * sigmoid(x), 1);
+}
+
+/* Bounds as vmath.h promises, and no more than is needed by much. every: of the sample, for what is slow to judge.
+ * operand: which of the inputs x is; the one before it is what the truth is multiplied by. root: where terms cancel, or 0. */
 static const struct {
   const char *name;
   int function;
@@ -55,39 +75,50 @@ static const struct {
   double bound_ulp;
   int every;
   float parameter[2];
+  int operand;
+  float root;
 } functions[] = {
-    {"exp", EW_exp, expl, 1, 1, {0}},
-    {"log", EW_log, logl, 1, 1, {0}},
-    {"sigmoid", EW_sigmoid, sigmoid, 2, 1, {0}},
-    {"tanh", EW_tanh, tanhl, 2, 1, {0}},
-    {"gelu", EW_gelu, gelu, 2, 1, {0}},
-    {"gelu_tanh", EW_gelu_tanh, gelu_tanh, 2, 1, {0}},
-    {"silu", EW_silu, silu, 2, 1, {0}},
-    {"rsqrt", EW_rsqrt, rsqrt_of, 0.501, 4, {0}},
-    {"exp2", EW_exp2, exp2l, 0.501, 4, {0}},
-    {"expm1", EW_expm1, expm1l, 0.501, 4, {0}},
-    {"log2", EW_log2, log2l, 0.501, 4, {0}},
-    {"log10", EW_log10, log10l, 0.501, 4, {0}},
-    {"log1p", EW_log1p, log1pl, 0.501, 4, {0}},
-    {"sin", EW_sin, sinl, 2, 1, {0}},
-    {"cos", EW_cos, cosl, 2, 1, {0}},
-    {"tan", EW_tan, tanl, 0.51, 4, {0}},
-    {"asin", EW_asin, asinl, 0.51, 4, {0}},
-    {"acos", EW_acos, acosl, 0.51, 4, {0}},
-    {"atan", EW_atan, atanl, 0.51, 4, {0}},
-    {"sinh", EW_sinh, sinhl, 0.51, 4, {0}},
-    {"cosh", EW_cosh, coshl, 0.51, 4, {0}},
-    {"asinh", EW_asinh, asinhl, 0.51, 4, {0}},
-    {"acosh", EW_acosh, acoshl, 0.51, 4, {0}},
-    {"atanh", EW_atanh, atanhl, 0.51, 4, {0}},
-    {"sinc", EW_sinc, sinc, 0.51, 4, {0}},
-    {"erf", EW_erf, erfl, 1.1, 4, {0}},
-    {"erfc", EW_erfc, erfcl, 0.51, 8, {0}},
-    {"erfinv", EW_erfinv, erfinv, 0.51, 8, {0}},
-    {"mish", EW_mish, mish, 0.51, 8, {0}},
-    {"softplus", EW_softplus, softplus, 0.51, 8, {1, INFINITY}},
-    {"log_sigmoid", EW_log_sigmoid, log_sigmoid, 0.51, 8, {0}},
-    {"logit", EW_logit, logit, 0.51, 8, {-1}},
+    {"exp", EW_exp, expl, 1, 1, {0}, 0, 0},
+    {"log", EW_log, logl, 1, 1, {0}, 0, 0},
+    {"sigmoid", EW_sigmoid, sigmoid, 2, 1, {0}, 0, 0},
+    {"tanh", EW_tanh, tanhl, 2, 1, {0}, 0, 0},
+    {"gelu", EW_gelu, gelu, 2, 1, {0}, 0, 0},
+    {"gelu_tanh", EW_gelu_tanh, gelu_tanh, 2, 1, {0}, 0, 0},
+    {"silu", EW_silu, silu, 2, 1, {0}, 0, 0},
+    {"rsqrt", EW_rsqrt, rsqrt_of, 0.501, 4, {0}, 0, 0},
+    {"exp2", EW_exp2, exp2l, 0.501, 4, {0}, 0, 0},
+    {"expm1", EW_expm1, expm1l, 0.501, 4, {0}, 0, 0},
+    {"log2", EW_log2, log2l, 0.501, 4, {0}, 0, 0},
+    {"log10", EW_log10, log10l, 0.501, 4, {0}, 0, 0},
+    {"log1p", EW_log1p, log1pl, 0.501, 4, {0}, 0, 0},
+    {"sin", EW_sin, sinl, 2, 1, {0}, 0, 0},
+    {"cos", EW_cos, cosl, 2, 1, {0}, 0, 0},
+    {"tan", EW_tan, tanl, 0.51, 4, {0}, 0, 0},
+    {"asin", EW_asin, asinl, 0.51, 4, {0}, 0, 0},
+    {"acos", EW_acos, acosl, 0.51, 4, {0}, 0, 0},
+    {"atan", EW_atan, atanl, 0.51, 4, {0}, 0, 0},
+    {"sinh", EW_sinh, sinhl, 0.51, 4, {0}, 0, 0},
+    {"cosh", EW_cosh, coshl, 0.51, 4, {0}, 0, 0},
+    {"asinh", EW_asinh, asinhl, 0.51, 4, {0}, 0, 0},
+    {"acosh", EW_acosh, acoshl, 0.51, 4, {0}, 0, 0},
+    {"atanh", EW_atanh, atanhl, 0.51, 4, {0}, 0, 0},
+    {"sinc", EW_sinc, sinc, 0.51, 4, {0}, 0, 0},
+    {"erf", EW_erf, erfl, 1.1, 4, {0}, 0, 0},
+    {"erfc", EW_erfc, erfcl, 0.51, 8, {0}, 0, 0},
+    {"erfinv", EW_erfinv, erfinv, 0.51, 8, {0}, 0, 0},
+    {"mish", EW_mish, mish, 0.51, 8, {0}, 0, 0},
+    {"softplus", EW_softplus, softplus, 0.51, 8, {1, INFINITY}, 0, 0},
+    {"log_sigmoid", EW_log_sigmoid, log_sigmoid, 0.51, 8, {0}, 0, 0},
+    {"logit", EW_logit, logit, 0.51, 8, {-1}, 0, 0.5f},
+    {"glu", EW_glu, sigmoid, 2.5, 8, {0}, 1, 0},
+    {"swiglu", EW_swiglu, silu, 2.5, 8, {0}, 1, 0},
+    {"geglu", EW_geglu, gelu, 2.5, 8, {0}, 1, 0},
+    {"geglu_tanh", EW_geglu_tanh, gelu_tanh, 2.5, 8, {0}, 1, 0},
+    {"gelu_backward", EW_gelu_backward, gelu_slope, 2.1, 8, {0}, 1, -0.75179152f},
+    {"gelu_tanh_backward", EW_gelu_tanh_backward, gelu_tanh_slope, 2.1, 8, {0}, 1, -0.75246142f},
+    {"silu_backward", EW_silu_backward, silu_slope, 2.1, 8, {0}, 1, -1.27846454f},
+    {"swish_backward", EW_swish_backward, swish_slope, 2, 8, {1.75f}, 1, -1.27846454f / 1.75f},
+    {"mish_backward", EW_mish_backward, mish_slope, 2, 8, {0}, 1, -1.19243121f},
 };
 
 static float float_at(uint32_t bits) {
@@ -109,25 +140,46 @@ static double error_ulp(float got, long double truth) {
   return (double)fabsl(ldexpl((long double)got - truth, 23 - exponent));
 }
 
+/* Of what the product is just below a power of 2, where a relative error is most ULP. */
+static float worst_factor(long double truth) {
+  int exponent;
+  const long double mantissa = fabsl(frexpl(truth, &exponent));
+  return mantissa >= 0.5L && mantissa < 1 ? (float)((1 - 0x1p-21l) / mantissa) : 1;
+}
+
+/* The bits of the sample's next float: every stride-th, and each of some around the root. */
+static uint64_t next_sample(uint64_t bits, uint32_t step, float root) {
+  enum { AROUND = 3000 };
+  uint32_t place;
+  memcpy(&place, &root, sizeof place);
+  const uint64_t first = place - AROUND, next = bits + step;
+  return root == 0 || next < first || bits > place + AROUND ? next : bits < first ? first : bits + 1;
+}
+
 static void errors_stay_within_their_bounds(void **state) {
   (void)state;
   const kernel_loops *level[MAX_LEVELS];
   const int n_levels = levels_here(level);
-  static float x[BATCH], y[BATCH];
+  static float x[BATCH], y[BATCH], factor[BATCH];
   static long double truth[BATCH];
   for (size_t f = 0; f < COUNT(functions); f++) {
     const compute_value parameter[ELEMENTWISE_PARAMETERS] = {{functions[f].parameter[0]}, {functions[f].parameter[1]}};
+    const void *const inputs[ELEMENTWISE_INPUTS] = {functions[f].operand == 1 ? factor : x,
+                                                    functions[f].operand == 1 ? x : NULL};
+    const uint32_t step = stride * (uint32_t)functions[f].every;
     double worst[MAX_LEVELS] = {0};
     float worst_at[MAX_LEVELS] = {0};
     uint64_t n = 0;
     for (uint64_t bits = 0; bits <= UINT32_MAX;) {
       int count = 0;
-      for (; count < BATCH && bits <= UINT32_MAX; bits += (uint64_t)stride * (uint32_t)functions[f].every)
+      for (; count < BATCH && bits <= UINT32_MAX; bits = next_sample(bits, step, functions[f].root))
         x[count++] = float_at((uint32_t)bits);
-      for (int i = 0; i < count; i++) truth[i] = functions[f].truth((long double)x[i]);
+      for (int i = 0; i < count; i++) {
+        truth[i] = functions[f].truth((long double)x[i]);
+        if (functions[f].operand == 1) truth[i] *= factor[i] = worst_factor(truth[i]);
+      }
       for (int l = 0; l < n_levels; l++) {
-        level[l]->elementwise[functions[f].function][COMPUTE_F32](y, (const void *[ELEMENTWISE_INPUTS]){x}, parameter,
-                                                                  count);
+        level[l]->elementwise[functions[f].function][COMPUTE_F32](y, (const void **)inputs, parameter, count);
         for (int i = 0; i < count; i++) {
           const double error = error_ulp(y[i], truth[i]);
           if (!(error <= worst[l])) {
@@ -139,7 +191,7 @@ static void errors_stay_within_their_bounds(void **state) {
       n += (uint64_t)count;
     }
     for (int l = 0; l < n_levels; l++) {
-      printf("%-12s %-9s %.7f ULP at %a, of %ju floats\n", functions[f].name, level[l]->name, worst[l],
+      printf("%-18s %-9s %.7f ULP at %a, of %ju floats\n", functions[f].name, level[l]->name, worst[l],
              (double)worst_at[l], (uintmax_t)n);
     }
     for (int l = 0; l < n_levels; l++) assert_true(worst[l] <= functions[f].bound_ulp);

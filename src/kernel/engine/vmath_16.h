@@ -20,13 +20,30 @@ static inline __m512 look_up(const float table[PIECES], __m512i at) {
   return _mm512_permutex2var_ps(_mm512_loadu_ps(table), at, _mm512_loadu_ps(table + 16));
 }
 
+static inline __m512i piece_16(const pieces *p, __m512 t) {
+  return _mm512_castps_si512(MAD_16(t, ALL_16(1 / p->width), ALL_16(CORE_ROUND))); /* only low bits count */
+}
+/* c[from] + c[from + 1] d + ... */
+static inline __m512 powers_16(const pieces *p, __m512i at, __m512 d, int from) {
+  __m512 y = look_up(p->c[PIECE_DEGREE], at);
+  for (int k = PIECE_DEGREE - 1; k >= from; --k) y = MAD_16(y, d, look_up(p->c[k], at));
+  return y;
+}
 /* For t in [0, (PIECES - 1/2) width]; NaN's is NaN. */
 static inline __m512 piecewise_16(const pieces *p, __m512 t) {
-  const __m512i at = _mm512_castps_si512(MAD_16(t, ALL_16(1 / p->width), ALL_16(CORE_ROUND))); /* only low bits count */
-  const __m512 d = _mm512_sub_ps(t, look_up(p->centre, at));
-  __m512 y = look_up(p->c[PIECE_DEGREE], at);
-  for (int k = PIECE_DEGREE - 1; k >= 0; --k) y = MAD_16(y, d, look_up(p->c[k], at));
-  return y;
+  const __m512i at = piece_16(p, t);
+  return powers_16(p, at, _mm512_sub_ps(t, look_up(p->centre, at)), 0);
+}
+/* The same where piece `root` has no c[0] to speak of, so that a rounding of c[1] + ... would count: there the terms from
+ * d^2 on are added first. */
+static inline __m512 piecewise_root_16(const pieces *p, int root, __m512 t) {
+  const __m512i at = piece_16(p, t);
+  const __mmask16 is_root =
+      _mm512_testn_epi32_mask(_mm512_xor_si512(at, _mm512_set1_epi32(root)), _mm512_set1_epi32(PIECES - 1));
+  const __m512 d = _mm512_sub_ps(t, look_up(p->centre, at)), c1 = look_up(p->c[1], at);
+  const __m512 rest = powers_16(p, at, d, 2);
+  const __m512 y = MAD_16(_mm512_maskz_mul_ps(is_root, rest, d), d, look_up(p->c[0], at));
+  return MAD_16(_mm512_mask3_fmadd_ps(rest, d, c1, _knot_mask16(is_root)), d, y);
 }
 
 /* NaN stays. */
@@ -54,13 +71,11 @@ static inline __m512 beyond_16(__m512 x, __m512 t, float end, __m512 y, function
   const __mmask16 is_beyond = _mm512_cmp_ps_mask(t, ALL_16(end), _CMP_NLE_UQ);
   return __builtin_expect(is_beyond, 0) ? _mm512_mask_blend_ps(is_beyond, y, plain(x)) : y;
 }
-static inline __m512 step_16(__m512 x, const pieces *tail_pieces, float end, function_16 *plain) {
-  const __m512 t = _mm512_abs_ps(x), tail = piecewise_16(tail_pieces, t);
+static inline __m512 step_16(__m512 x, __m512 t, __m512 tail, float end, function_16 *plain) {
   const __mmask16 is_positive = _mm512_cmp_ps_mask(x, _mm512_setzero_ps(), _CMP_GE_OQ);
   return beyond_16(x, t, end, _mm512_mask_sub_ps(tail, is_positive, ALL_16(1), tail), plain);
 }
-static inline __m512 ramp_16(__m512 x, const pieces *tail_pieces, float end, function_16 *plain) {
-  const __m512 t = _mm512_abs_ps(x), tail = piecewise_16(tail_pieces, t);
+static inline __m512 ramp_16(__m512 x, __m512 t, __m512 tail, float end, function_16 *plain) {
   return beyond_16(x, t, end, _mm512_sub_ps(_mm512_max_ps(ALL_16(-0.0f), x), tail), plain);
 }
 
@@ -72,14 +87,17 @@ static inline __m512 ramp_16(__m512 x, const pieces *tail_pieces, float end, fun
     INDEPENDENT for (int i = 0; i < 16; ++i) lane[i] = v##name##_f32(lane[i]);                                         \
     return _mm512_load_ps(lane);                                                                                       \
   }                                                                                                                    \
-  static inline __m512 name##_16(__m512 x) { return kind##_16(x, &tail, end, name##_plain_16); }
-STEP_OR_RAMP(gelu, ramp, GELU_TAIL, 4.92f)
-STEP_OR_RAMP(gelu_slope, step, GELU_SLOPE_TAIL, 4.92f)
-STEP_OR_RAMP(gelu_tanh, ramp, GELU_TANH_TAIL, 3.93f)
-STEP_OR_RAMP(gelu_tanh_slope, step, GELU_TANH_SLOPE_TAIL, 3.93f)
-STEP_OR_RAMP(sigmoid, step, SIGMOID_TAIL, 15.7f)
-STEP_OR_RAMP(silu, ramp, SILU_TAIL, 15.7f)
-STEP_OR_RAMP(silu_slope, step, SILU_SLOPE_TAIL, 13.3f)
+  static inline __m512 name##_16(__m512 x) {                                                                           \
+    const __m512 t = _mm512_abs_ps(x);                                                                                 \
+    return kind##_16(x, t, tail, end, name##_plain_16);                                                                \
+  }
+STEP_OR_RAMP(gelu, ramp, piecewise_16(&GELU_TAIL, t), 4.92f)
+STEP_OR_RAMP(gelu_slope, step, piecewise_root_16(&GELU_SLOPE_TAIL, 5, t), 4.92f)
+STEP_OR_RAMP(gelu_tanh, ramp, piecewise_16(&GELU_TANH_TAIL, t), 3.93f)
+STEP_OR_RAMP(gelu_tanh_slope, step, piecewise_root_16(&GELU_TANH_SLOPE_TAIL, 6, t), 3.93f)
+STEP_OR_RAMP(sigmoid, step, piecewise_16(&SIGMOID_TAIL, t), 15.7f)
+STEP_OR_RAMP(silu, ramp, piecewise_16(&SILU_TAIL, t), 15.7f)
+STEP_OR_RAMP(silu_slope, step, piecewise_root_16(&SILU_SLOPE_TAIL, 3, t), 13.3f)
 #undef STEP_OR_RAMP
 
 /* ---- exp --------------------------------------------------------------------------------------------------------- */

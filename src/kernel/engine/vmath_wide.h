@@ -290,30 +290,46 @@ static inline float vlogit_f32(float x) {
   return c > 0 && c < 1 ? (float)y : c == 0 ? -INFINITY : c == 1 ? INFINITY : NAN;
 }
 
-/* Derivatives. */
+/* Derivatives. Those of x times a step have a root below 0, near which their terms cancel; within 1/32 of it they are
+ * the distance from it times a polynomial, right to 2^-33. */
+#define NEAR_ROOT(x, root_high, root_low, otherwise, ...)                                                              \
+  ({                                                                                                                   \
+    const double from_root_ = ((x) - (root_high)) - (root_low), otherwise_ = (otherwise);                              \
+    fabs(from_root_) < 0x1p-5 ? from_root_ *HORNER_4(WIDE_MAD, from_root_, __VA_ARGS__) : otherwise_;                  \
+  })
 static inline float vsoftplus_slope_f32(float x, float beta) { return (float)wide_sigmoid((double)x * beta); }
 static inline float vswish_slope_f32(float x, float beta) {
   const double c = wide_clamp(x, -FLT_MAX, FLT_MAX), z = wide_clamp(c * beta, -150, 150), e = wide_exp(-fabs(z));
   const double p = 1 / (1 + e), q = e * p; /* sigmoid(|z|), sigmoid(-|z|) */
-  return (float)((z < 0 ? q : p) + z * p * q);
+  return (float)NEAR_ROOT(z, -0x1.474973c84120bp+0, -0x1.f8d74bc9ac154p-54, (z < 0 ? q : p) + z * p * q,
+                          0x1.be14104605270p-3, 0x1.2c5634577f807p-3, 0x1.353eb5326119ep-6, -0x1.f2cf96bfdb41cp-7,
+                          -0x1.b0e7d1f140df2p-8);
 }
 static inline float vgelu_slope_f32(float x) {
   const double c = wide_clamp(x, -14.8, 14.8), a = fabs(c), e = wide_exp(-0.5 * c * c);
   const double tail = 0.5 * e * wide_erfcx(a * M_SQRT1_2);
-  return (float)WIDE_MAD(c, 0x1.9884533d43651p-2 * e, c < 0 ? tail : 1 - tail);
+  return (float)NEAR_ROOT(c, -0x1.80ead197f00b4p-1, 0x1.13e74c58cada8p-56,
+                          WIDE_MAD(c, 0x1.9884533d43651p-2 * e, c < 0 ? tail : 1 - tail), 0x1.b9d98fa5a3215p-2,
+                          0x1.8d9a93ba76df4p-2, -0x1.2a2efb2f4dcefp-6, -0x1.d2e170b6a427bp-4, -0x1.e3da08dc737c2p-7);
 }
 static inline float vgelu_tanh_slope_f32(float x) {
   const double c = wide_clamp(x, -14.8, 14.8), c2 = c * c;
   const double y = c * WIDE_MAD(c2, 0x1.2444f2a4d8b4bp-4, 0x1.9884533d43651p0), e = wide_exp(-fabs(y));
   const double p = 1 / (1 + e), q = e * p, s = y < 0 ? q : p; /* sigmoid(|y|), sigmoid(-|y|) */
-  return (float)(s + c * p * q * WIDE_MAD(c2, 3 * 0x1.2444f2a4d8b4bp-4, 0x1.9884533d43651p0));
+  return (float)NEAR_ROOT(c, -0x1.81429f9e97e4dp-1, 0x1.4f523ed77dbdcp-55,
+                          s + c * p * q * WIDE_MAD(c2, 3 * 0x1.2444f2a4d8b4bp-4, 0x1.9884533d43651p0),
+                          0x1.b8bacd2c96b91p-2, 0x1.8cd1a24e3dd44p-2, -0x1.0296179c95232p-6, -0x1.d29e428cf1254p-4,
+                          -0x1.102f955711f4dp-6);
 }
 static inline float vsilu_slope_f32(float x) { return vswish_slope_f32(x, 1); }
 static inline float vmish_slope_f32(float x) {
   const double c = wide_clamp(x, -150, 100), e = wide_exp(c), w = e * (e + 2);
-  return (float)(w / (w + 2) + c * (e / (1 + e)) * (4 * (w + 1) / ((w + 2) * (w + 2))));
+  return (float)NEAR_ROOT(c, -0x1.31432c0d12d84p+0, -0x1.bf319154da210p-55,
+                          w / (w + 2) + c * (e / (1 + e)) * (4 * (w + 1) / ((w + 2) * (w + 2))), 0x1.115acb42500bbp-2,
+                          0x1.a34a253ff1826p-3, 0x1.574f11edc4996p-5, -0x1.4c33638cb5a63p-6, -0x1.033105210dfc7p-6);
 }
 
+#undef NEAR_ROOT
 #undef ROUND
 
 #endif
