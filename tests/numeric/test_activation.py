@@ -403,7 +403,7 @@ class Gradients(unittest.TestCase):
             run("aclnnGeluBackwardV2", g, x, approximate.encode(), out)
             gg = g.get().astype(LD)
             exact = gg * slope(gelu_tanh if approximate == "tanh" else gelu, x.get().astype(LD))
-            ref.check(out.get(), exact, d, slack=np.abs(gg) * LD(2e-13), what=approximate)
+            ref.check(out.get(), exact, d, ulps=2.3, slack=np.abs(gg) * LD(2e-13), what=approximate)  # as unit/vmath
         each_case(self, "aclnnGeluBackwardV2", CASES, case)
         x = Tensor.empty(F32, (3,))
         code, message = refused("aclnnGeluBackwardV2", x, x, b"sigmoid", Tensor.empty(F32, (3,)))

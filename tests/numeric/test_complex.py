@@ -20,11 +20,11 @@ def draw(gen, d, shape):
     return (v[0] + 1j * v[1]).astype(d.values)
 
 
-def check(got, exact, d, scale, what):
+def check(got, exact, d, scale, what, ulps=1):
     """Each part within some roundings of the numbers that it is made of."""
     unit = PART[d].ulp
     for part in ("real", "imag"):
-        ref.check(getattr(got, part), getattr(exact, part), PART[d], ulps=1, slack=8 * F64.ulp(scale) if d is C64 else
+        ref.check(getattr(got, part), getattr(exact, part), PART[d], ulps=ulps, slack=8 * F64.ulp(scale) if d is C64 else
                   8 * unit(scale), what=f"{what}: {part}")
 
 
@@ -63,7 +63,28 @@ class Arithmetic(unittest.TestCase):
         a, b, factor = before.astype(CLD), np.asarray(b).astype(CLD), CLD(alpha.value)
         exact = np.broadcast_to(function(a, b, factor), shape)
         scale = abs(a * b) if name == "Mul" else abs(a / b) if name == "Div" else (abs(a) + abs(b)) * 4
-        check(out.get(), exact, d, np.broadcast_to(scale, shape), name)
+        check(out.get(), exact, d, np.broadcast_to(scale, shape), name, ulps=1.5 if name == "Mul" else 1)
+
+    def test_products_far_from_1(self):
+        """Parts are as double makes them, though their terms overflow or vanish as floats; so is what is beside them."""
+        parts = np.array([0, -0.0, 1, -3, 1e-45, 2e-38, 1e-23, 3.0000001e19, -1e20, 3e38, np.inf, np.nan], np.float32)
+        numbers = (parts[:, None] + np.zeros_like(parts)).astype(np.complex64)
+        numbers.imag = parts[None, :]
+        x, y = (np.ascontiguousarray(v) for v in np.broadcast_arrays(numbers.reshape(-1, 1), numbers.reshape(1, -1)))
+        xr, xi, yr, yi = (v.astype(np.float64) for v in (x.real, x.imag, y.real, y.imag))
+        with np.errstate(all="ignore"):
+            exact = xr * yr - xi * yi, xr * yi + xi * yr
+        out = Tensor.empty(C64, x.shape)
+        run("aclnnMul", Tensor.of(C64, x), Tensor.of(C64, y), out)
+        whole = out.get()
+        for part, want in zip((whole.real, whole.imag), exact):
+            ref.check(part, want, F32, ulps=1.5)
+            zero = (want == 0) & (part == 0)
+            ref.check_equal(np.signbit(part[zero]), np.signbit(want[zero]))
+        for n in (1, 3, 7):
+            few = Tensor.empty(C64, (n,))
+            run("aclnnMul", Tensor.of(C64, x[5, :n]), Tensor.of(C64, y[5, :n]), few)
+            ref.check_equal(few.get().view(np.uint32), whole[5, :n].view(np.uint32))
 
     def unary(self, gen, name):
         d, shape = gen.pick((C64, C128)), gen.shape()

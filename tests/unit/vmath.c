@@ -114,9 +114,9 @@ static const struct {
     {"swiglu", EW_swiglu, silu, 2.5, 8, {0}, 1, 0},
     {"geglu", EW_geglu, gelu, 2.5, 8, {0}, 1, 0},
     {"geglu_tanh", EW_geglu_tanh, gelu_tanh, 2.5, 8, {0}, 1, 0},
-    {"gelu_backward", EW_gelu_backward, gelu_slope, 2.1, 8, {0}, 1, -0.75179152f},
-    {"gelu_tanh_backward", EW_gelu_tanh_backward, gelu_tanh_slope, 2.1, 8, {0}, 1, -0.75246142f},
-    {"silu_backward", EW_silu_backward, silu_slope, 2.1, 8, {0}, 1, -1.27846454f},
+    {"gelu_backward", EW_gelu_backward, gelu_slope, 2.3, 8, {0}, 1, -0.75179152f},
+    {"gelu_tanh_backward", EW_gelu_tanh_backward, gelu_tanh_slope, 2.3, 8, {0}, 1, -0.75246142f},
+    {"silu_backward", EW_silu_backward, silu_slope, 2.3, 8, {0}, 1, -1.27846454f},
     {"swish_backward", EW_swish_backward, swish_slope, 2, 8, {1.75f}, 1, -1.27846454f / 1.75f},
     {"mish_backward", EW_mish_backward, mish_slope, 2, 8, {0}, 1, -1.19243121f},
 };

@@ -374,12 +374,17 @@ static bool is_real_number(const elementwise_parameter *p) {
   return !p->scalar || !dtype_is_complex(p->scalar->dtype) || p->scalar->imaginary == 0;
 }
 
+static bool is_of_one_dtype(const elementwise_call *g) {
+  for (int k = 0; k < g->n_inputs; ++k)
+    if (g->in[k]->dtype != g->out->dtype) return false;
+  return true;
+}
+
 /* Whether the function does the same to real and imaginary parts, in their own type. A sum's second term times anything but
  * 1 would be rounded twice. */
 static bool goes_by_parts(int function, const elementwise_call *g) {
   const elementwise_parameter *p = &g->parameter[0];
-  for (int k = 0; k < g->n_inputs; ++k)
-    if (g->in[k]->dtype != g->out->dtype) return false;
+  if (!is_of_one_dtype(g)) return false;
   switch (function) {
   case EW_copy:
   case EW_neg: return true;
@@ -392,30 +397,54 @@ static bool goes_by_parts(int function, const elementwise_call *g) {
   }
 }
 
-/* As a real function, whose tensors have a last dimension of two parts. */
-static status prepare_parts(executor *e, int function, const elementwise_call *g) {
+/* As a function of what the views, of the output and the inputs, take the tensors for. */
+static void plan_views(executor *e, int function, const elementwise_call *g, const view *views) {
   elementwise_op_plan *p = PLAN(e, elementwise_op_plan);
-  view views[1 + ELEMENTWISE_INPUTS];
   const view *in[ELEMENTWISE_INPUTS];
   uint64_t bytes = 0;
   for (int k = 0; k <= g->n_inputs; ++k) {
-    const view v = view_of(k ? g->in[k - 1] : g->out);
-    views[k] = parts_view(&v);
-    if (k) views[k] = view_broadcast(&views[k], views[0].dims, g->out->rank);
+    if (k) in[k - 1] = &views[k];
     p->operand[k] = g->operand[k];
     bytes += e->operands[g->operand[k]].extent_bytes;
-  }
-  for (int k = 0; k <= g->n_inputs; ++k) {
-    views[k].dims[views[k].rank] = 2;
-    views[k].strides[views[k].rank++] = part_bytes(g->out->dtype);
-    if (k) in[k - 1] = &views[k];
   }
   const compute_type compute = compute_type_of(views[0].dtype);
   elementwise_plan_init(&p->plan, function, compute, &views[0], in, g->n_inputs);
   for (int k = 0; k < g->n_parameters; ++k) p->plan.parameter[k] = elementwise_value(&g->parameter[k], compute);
   executor_cost(e, bytes, 0);
   e->run = run;
-  return ST_OK;
+}
+
+/* As a real function, whose tensors have a last dimension of two parts. */
+static void plan_parts(executor *e, int function, const elementwise_call *g) {
+  view views[1 + ELEMENTWISE_INPUTS];
+  for (int k = 0; k <= g->n_inputs; ++k) {
+    const view v = view_of(k ? g->in[k - 1] : g->out);
+    views[k] = parts_view(&v);
+    if (k) views[k] = view_broadcast(&views[k], views[0].dims, g->out->rank);
+  }
+  for (int k = 0; k <= g->n_inputs; ++k) {
+    views[k].dims[views[k].rank] = 2;
+    views[k].strides[views[k].rank++] = part_bytes(g->out->dtype);
+  }
+  plan_views(e, function, g, views);
+}
+
+/* Products of complex numbers as they lie; of complex128 only where those of a row do, which others need not. */
+static bool plan_product(executor *e, const elementwise_call *g) {
+  if (!is_of_one_dtype(g)) return false;
+  if (g->out->dtype == ACL_COMPLEX64) {
+    view views[1 + ELEMENTWISE_INPUTS];
+    for (int k = 0; k <= g->n_inputs; ++k) {
+      views[k] = view_of(k ? g->in[k - 1] : g->out);
+      views[k].dtype = ACL_INT64;
+    }
+    plan_views(e, EW_product_of_complex64, g, views);
+    return true;
+  }
+  if (g->out->dtype != ACL_COMPLEX128) return false;
+  plan_parts(e, EW_product_of_complex128, g);
+  const elementwise_plan *p = &PLAN(e, elementwise_op_plan)->plan;
+  return p->n <= 2 || p->dims[p->rank - 1] > 2;
 }
 
 /* The result is complex, or a truth value, which either may be stored as, or a magnitude or an angle, which are real. */
@@ -425,7 +454,11 @@ static status prepare_of_complex(executor *e, int function, const elementwise_ca
   for (int k = 0; k < g->n_inputs; ++k) TRY(op_expect_dtype(g->in[k], g->in_name[k], DTYPES_REAL | DTYPES_COMPLEX_ANY));
   TRY(op_expect_dtype(g->out, g->out_name, magnitude ? DTYPES_FLOAT : DTYPES_COMPLEX_ANY | (truth ? DTYPES_REAL : 0)));
   TRY(check_shapes(g, function));
-  return goes_by_parts(function, g) ? prepare_parts(e, function, g) : complex_prepare(e, function, g);
+  if (goes_by_parts(function, g)) {
+    plan_parts(e, function, g);
+    return ST_OK;
+  }
+  return function == EW_mul && plan_product(e, g) ? ST_OK : complex_prepare(e, function, g);
 }
 
 /* A real function's result as a complex number: the real parts, and zeros for the others. */

@@ -6,12 +6,17 @@
  *     EACH_16(n, name, expression)         as EACH_FLOAT, which it is where it is not defined, and right on vectors, too
  *     EACH_NEAR(n, name, expression)       likewise, where near_<name> is the function for small arguments
  *
- * defined, n being the number of operands; it undefines them. */
+ * defined, n being the number of operands; it undefines them. Of complex numbers as they lie, by name and compute type:
+ *
+ *     EACH_PAIR(name, suffix, COMPUTE)     of no interest where it is not defined */
 #ifndef EACH_16
 #  define EACH_16 EACH_FLOAT
 #endif
 #ifndef EACH_NEAR
 #  define EACH_NEAR EACH_FLOAT
+#endif
+#ifndef EACH_PAIR
+#  define EACH_PAIR(name, suffix, compute)
 #endif
 #define UNARY(name, expression)        EACH_ALL(1, name, expression)
 #define UNARY_F(name, expression)      EACH_FLOAT(1, name, expression)
@@ -50,3 +55,4 @@
 #undef EACH_16
 #undef EACH_NEAR
 #undef EACH_INTEGER
+#undef EACH_PAIR

@@ -6,9 +6,10 @@
 #include "kernel/engine/elementwise.h"
 
 /* Functions of elementwise.def. */
-#define EACH_ALL(n, name, expression) EW_##name,
-#define EACH_FLOAT                    EACH_ALL
-#define EACH_INTEGER                  EACH_ALL
+#define EACH_ALL(n, name, expression)    EW_##name,
+#define EACH_FLOAT                       EACH_ALL
+#define EACH_INTEGER                     EACH_ALL
+#define EACH_PAIR(name, suffix, compute) EW_##name,
 enum {
 #include "kernel/engine/elementwise_each.h"
   N_EW

@@ -221,6 +221,7 @@ static void stream_fetching(char *to, const char *from, int64_t bytes, const rea
 #define EACH_FLOAT(n, name, expression)   EACH_NEAR(n, name, expression) DECLARE_HALVES(name)
 #define EACH_NEAR(n, name, expression)    DECLARE(name, f32) DECLARE(name, f64)
 #define EACH_INTEGER(n, name, expression) DECLARE(name, i32) DECLARE(name, i64)
+#define EACH_PAIR(name, suffix, compute)  DECLARE(name, suffix)
 #include "kernel/engine/elementwise_each.h"
 
 #define LOAD_ROW(name, dtype)                                                                                          \
@@ -243,6 +244,7 @@ const kernel_loops LEVELED(loops) = {
 #define EACH_ALL(n, name, expression)     [EW_##name] = {FLOAT_LOOPS(name), INTEGER_LOOPS(name)},
 #define EACH_FLOAT(n, name, expression)   [EW_##name] = {FLOAT_LOOPS(name)},
 #define EACH_INTEGER(n, name, expression) [EW_##name] = {INTEGER_LOOPS(name)},
+#define EACH_PAIR(name, suffix, compute)  [EW_##name] = {[compute] = EW_LOOP(name, suffix)},
 #include "kernel/engine/elementwise_each.h"
         },
 #ifdef __AVX512F__
