@@ -300,7 +300,7 @@ class Orders(SameBits, unittest.TestCase):
 class Ways(unittest.TestCase):
     """Rows side by side, apart, and as columns are read by loops of their own, by vectors where they are whole."""
     LENGTHS = (*range(1, 41), 63, 64, 65, 96, 127, 1000, 1023, 1024, 1025, 2050, 4096, 5000)
-    WIDTHS = (1, 2, 15, 16, 17, 31, 33, 64, 100, 130)
+    WIDTHS = (1, 2, 3, 8, 15, 16, 17, 31, 33, 64, 100, 130)
 
     @staticmethod
     def layouts(d, rows, n):
@@ -326,7 +326,7 @@ class Ways(unittest.TestCase):
                ("aclnnAmin", (0.0, -0.0, np.nan, np.inf), lambda d, o: (Ints(1), False, o)),
                ("aclnnNorm", (0.0, 1e-4), lambda d, o: (Scalar(2.0, F32), Ints(1), False, o)))
         for op, odd, make_args in ops:
-            for d in (F32, F16, BF16):
+            for d in (F32, F16, BF16, F64):
                 def body(gen, op=op, d=d, odd=odd, make_args=make_args):
                     for n in gen.rng.permutation(self.LENGTHS)[:6]:
                         self.check(gen, op, d, int(gen.pick(self.WIDTHS)), int(n), odd, make_args)
@@ -518,6 +518,22 @@ class Errors(unittest.TestCase):
             run(op, turned, *args, other)
             ref.check_equal(other.bits(), out.bits(), op)
             np.testing.assert_allclose(out.get(), expected, rtol=1e-6, atol=1e-2 if op == "aclnnReduceSum" else 0)
+
+    def test_rows_of_complex(self):
+        """Both parts of a long row are read at once, those of others one after the other."""
+        rng = np.random.default_rng(9)
+        for n in (1, 40, 255, 256, 257, 1024, 1100, 2500):
+            for d in (C64, C128):
+                v = (rng.standard_normal((5, n)) + 1j * rng.standard_normal((5, n))).astype(d.values)
+                results = []
+                for x in (Tensor(d, v.shape), Tensor(d, v.shape, (n + 3, 1)), Tensor(d, v.shape, (2 * n, 2)),
+                          Tensor(d, v.shape, (1, 5))):
+                    out = Tensor.empty(d, (5,))
+                    run("aclnnReduceSum", x.set(v), Ints(1), False, d, out)
+                    results.append(out.bits())
+                    ref.check_equal(results[-1], results[0], f"{n} of {d}, {x}")
+                np.testing.assert_allclose(out.get(), v.astype(np.clongdouble).sum(1), rtol=0,
+                                           atol=2e-4 if d is C64 else 1e-12)
 
     def test_no_outputs_of_nothing(self):
         """No place is missed where there is no output either."""

@@ -15,10 +15,9 @@
 enum {
   FOLD_BLOCK = 1024,
   FOLD_LANES = 32,
-  FOLD_WIDTH = 128,                              /* blocks that are taken at once */
-  FOLD_LANE_BYTES = FOLD_WIDTH * sizeof(double), /* a lane of all of them; 32 such fit L1 */
-  FOLD_STATE_BYTES = 2 * FOLD_LANES * FOLD_LANE_BYTES,
-  FOLD_TURNED = 32, /* elements; see fold_loops */
+  FOLD_WIDTH = 128,                                                /* blocks that are taken at once */
+  FOLD_STATE_BYTES = 2 * FOLD_LANES * FOLD_WIDTH * sizeof(double), /* lanes of all of them, half of which fit L1 */
+  FOLD_TURNED = 32,                                                /* elements; see fold_loops */
 };
 
 /* x: what an element is; s: the shift, a number that is known of the block. Pairs make two values. */

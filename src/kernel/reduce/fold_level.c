@@ -110,7 +110,14 @@ static inline void load_lanes(void *to, const void *from, int n, int size) {
     HALVE(T, 2, (b BEATS a ? b : a)) HALVE(T, 1, (b BEATS a ? b : a)) value->member = any ? (T)NAN : lane[0];          \
   }
 
-#define LANE(T, state, l) ((T *)(void *)((char *)(state) + (l)*FOLD_LANE_BYTES))
+/* Lanes lie side by side, so that FOLD_LANES rows of a strip that adjoin are one row of lanes, as wide as loops want it. */
+#define LANE(T, state, l, width) ((T *)(state) + (l) * (width))
+#define SECOND_STATE(state)      ((void *)((char *)(state) + FOLD_STATE_BYTES / 2))
+
+/* Rows that may be taken so: all that fill the lanes. */
+static inline int64_t adjoining_rows(int64_t pitch, int64_t k, int64_t n, int64_t width, int64_t size) {
+  return pitch == width * size && width < FOLD_WIDTH && k % FOLD_LANES == 0 ? n - n % FOLD_LANES : 0;
+}
 
 #if defined(__AVX512F__)
 #  include "kernel/reduce/fold_vectors.h"
@@ -123,7 +130,7 @@ static inline void load_lanes(void *to, const void *from, int n, int size) {
     (void)shift_of;                                                                                                    \
     for (int64_t end = k + n; k < end; ++k, row += pitch) {                                                            \
       const X *const xs = (const X *)(const void *)row;                                                                \
-      T *const lane = LANE(T, state, k % FOLD_LANES);                                                                  \
+      T *const lane = LANE(T, state, k % FOLD_LANES, width);                                                           \
       fetch_ahead(row, pitch, width *(int64_t)sizeof(X));                                                              \
       if (k < FOLD_LANES) {                                                                                            \
         INDEPENDENT for (int64_t j = 0; j < width; ++j) {                                                              \
@@ -143,9 +150,26 @@ static inline void load_lanes(void *to, const void *from, int n, int size) {
     }                                                                                                                  \
   }                                                                                                                    \
                                                                                                                        \
+  LOOP name##_adjoining(T *lane, const X *xs, bool is_new, int64_t n, int64_t width) {                                 \
+    const int64_t wide = FOLD_LANES * width;                                                                           \
+    const double shift = 0;                                                                                            \
+    (void)shift;                                                                                                       \
+    if (is_new)                                                                                                        \
+      for (int64_t j = 0; j < wide; ++j) lane[j] = INIT;                                                               \
+    for (int64_t k = 0; k < n; k += FOLD_LANES, xs += wide) INDEPENDENT for (int64_t j = 0; j < wide; ++j) {           \
+        const T x = (T)xs[j], a = lane[j], b = TERM;                                                                   \
+        lane[j] = JOIN;                                                                                                \
+      }                                                                                                                \
+  }                                                                                                                    \
+                                                                                                                       \
   /* Strips are mostly of full width: loops of a known length. */                                                      \
   LOOP name##_step(void *state, const void *from, int64_t pitch, int64_t k, int64_t n, int64_t width,                  \
                    const double *shift_of) {                                                                           \
+    const int64_t adjoining = SHIFTS ? 0 : adjoining_rows(pitch, k, n, width, sizeof(X));                              \
+    name##_adjoining(state, from, k == 0, adjoining, width);                                                           \
+    from = (const char *)from + adjoining * pitch;                                                                     \
+    k += adjoining;                                                                                                    \
+    n -= adjoining;                                                                                                    \
     if (width == FOLD_WIDTH)                                                                                           \
       name##_strip(state, from, pitch, k, n, FOLD_WIDTH, shift_of);                                                    \
     else                                                                                                               \
@@ -154,21 +178,21 @@ static inline void load_lanes(void *to, const void *from, int n, int size) {
 
 /* A lane that nothing came to holds INIT, which changes nothing. */
 #define TREE(T, state, JOIN)                                                                                           \
-  for (int half = FOLD_LANES / 2; half; half /= 2)                                                                     \
-    for (int l = 0; l < half && l + half < n; ++l) {                                                                   \
-      T *const as = LANE(T, state, l);                                                                                 \
-      const T *const bs = LANE(T, state, l + half);                                                                    \
-      INDEPENDENT for (int64_t j = 0; j < width; ++j) {                                                                \
-        const T a = as[j], b = bs[j];                                                                                  \
-        as[j] = JOIN;                                                                                                  \
-      }                                                                                                                \
-    }
+  for (int half = FOLD_LANES / 2; half; half /= 2) {                                                                   \
+    T *const as = LANE(T, state, 0, width);                                                                            \
+    const T *const bs = LANE(T, state, half, width);                                                                   \
+    const int64_t lanes = n - half < half ? n - half : half;                                                           \
+    INDEPENDENT for (int64_t j = 0; j < lanes * width; ++j) {                                                          \
+      const T a = as[j], b = bs[j];                                                                                    \
+      as[j] = JOIN;                                                                                                    \
+    }                                                                                                                  \
+  }
 
 #define END(name, T, member, JOIN)                                                                                     \
   static void name##_end(void *state, int64_t n, int64_t width, fold_value *value, fold_value *second) {               \
     (void)second;                                                                                                      \
     TREE(T, state, JOIN)                                                                                               \
-    const T *const results = LANE(T, state, 0);                                                                        \
+    const T *const results = state;                                                                                    \
     for (int64_t j = 0; j < width; ++j) value[j].member = results[j];                                                  \
   }
 
@@ -200,6 +224,7 @@ static inline void load_lanes(void *to, const void *from, int n, int size) {
   FOLD(name##_f64, double, double, f64, INIT, TERM, JOIN)                                                              \
   FOLD(name##_i64, int64_t, int64_t, i64, INIT_I64, TERM_I64, JOIN)
 
+#define SHIFTS   false
 #define SHIFT(j) 0
 FOLD(sum_f32, float, float, f64, 0, x, ADD)
 FOLD(sum_f64, double, double, f64, 0, x, ADD)
@@ -219,6 +244,8 @@ ORDER(min_abs, INFINITY, INT64_MAX, (x < 0 ? -x : x), <, SMALLER)
 FOLD_ORDER(any, 0, 0, (x != 0), (x != 0), (a > b ? a : b))
 FOLD_ORDER(all, 1, 1, (x != 0), (x != 0), (a < b ? a : b))
 #undef SHIFT
+#undef SHIFTS
+#define SHIFTS   true
 #define SHIFT(j) shift_of[j]
 FOLD_F(sum_power, 0, pow(fabs(x), shift), ADD)
 FOLD(sum_exp_f32, float, double, f64, 0, wide_exp(x - shift), ADD)
@@ -226,7 +253,7 @@ FOLD(sum_exp_f64, double, double, f64, 0, exp(x - shift), ADD)
 
 /* ---- folds of two values ----------------------------------------------------------------------------------------- */
 
-/* As two folds, of the same elements; the second's lanes follow the first's. */
+/* As two folds, of the same elements; the second has the second half of the state. */
 #define PAIR(name, X, T, member, INIT_1, TERM_1, JOIN_1, INIT_2, TERM_2, JOIN_2)                                       \
   ROW(name##_1, X, T, member, INIT_1, TERM_1, JOIN_1)                                                                  \
   ROW(name##_2, X, T, member, INIT_2, TERM_2, JOIN_2)                                                                  \
@@ -246,17 +273,19 @@ FOLD(sum_exp_f64, double, double, f64, 0, exp(x - shift), ADD)
       rows = n - i < FOLD_LANES ? n - i : FOLD_LANES;                                                                  \
       const char *from = (const char *)x + i * pitch;                                                                  \
       name##_1_step(state, from, pitch, k + i, rows, width, shift);                                                    \
-      name##_2_step((char *)state + FOLD_STATE_BYTES / 2, from, pitch, k + i, rows, width, shift);                     \
+      name##_2_step(SECOND_STATE(state), from, pitch, k + i, rows, width, shift);                                      \
     }                                                                                                                  \
   }                                                                                                                    \
   static void name##_end(void *state, int64_t n, int64_t width, fold_value *value, fold_value *second) {               \
     name##_1_end(state, n, width, value, NULL);                                                                        \
-    name##_2_end((char *)state + FOLD_STATE_BYTES / 2, n, width, second, NULL);                                        \
+    name##_2_end(SECOND_STATE(state), n, width, second, NULL);                                                         \
   }
 
 PAIR(deviations_f32, float, double, f64, 0, (x - shift), ADD, 0, (x - shift) * (x - shift), ADD)
 PAIR(deviations_f64, double, double, f64, 0, (x - shift), ADD, 0, (x - shift) * (x - shift), ADD)
 #undef SHIFT
+#undef SHIFTS
+#define SHIFTS   false
 #define SHIFT(j) 0
 PAIR(min_max_f32, float, float, f64, INFINITY, x, SMALLER, -INFINITY, x, LARGER)
 PAIR(min_max_f64, double, double, f64, INFINITY, x, SMALLER, -INFINITY, x, LARGER)
@@ -282,8 +311,8 @@ PAIR(min_max_i64, int64_t, int64_t, i64, INT64_MAX, x, SMALLER, INT64_MIN, x, LA
   ROWS(name)                                                                                                           \
   LOOP name##_step(void *state, const void *from, int64_t pitch, int64_t k, int64_t n, int64_t width,                  \
                    const double *shift) {                                                                              \
-    T *const best = LANE(T, state, 0);                                                                                 \
-    I *const place = LANE(I, state, FOLD_LANES);                                                                       \
+    T *const best = state;                                                                                             \
+    I *const place = SECOND_STATE(state);                                                                              \
     const char *row = from;                                                                                            \
     (void)shift;                                                                                                       \
     for (int64_t end = k + n; k < end; ++k, row += pitch) {                                                            \
@@ -305,8 +334,8 @@ PAIR(min_max_i64, int64_t, int64_t, i64, INT64_MAX, x, SMALLER, INT64_MIN, x, LA
   static void name##_end(void *state, int64_t n, int64_t width, fold_value *value, fold_value *second) {               \
     (void)n;                                                                                                           \
     for (int64_t j = 0; j < width; ++j) {                                                                              \
-      value[j].member = LANE(T, state, 0)[j];                                                                          \
-      second[j].i64 = LANE(I, state, FOLD_LANES)[j];                                                                   \
+      value[j].member = ((const T *)state)[j];                                                                         \
+      second[j].i64 = ((const I *)SECOND_STATE(state))[j];                                                             \
     }                                                                                                                  \
   }
 

@@ -14,7 +14,7 @@
 /* Floats that no cache holds are asked for that far ahead, into the second level, which has more of them under way than the
  * first: 34 GB/s instead of 27 on a Zen 4, whose prefetchers stop at pages. Halves take longer and come in time: with
  * requests for them, it was 20 instead of 29. */
-enum { AHEAD_BYTES = 4096, SECOND_LEVEL = 2, VECTORS_TURNED = 12 };
+enum { AHEAD_BYTES = 4096, SECOND_LEVEL = 2, VECTORS_TURNED = 12, NEAR_BYTES = 8192 };
 
 INLINE void ask_ahead(const void *at, int64_t bytes) {
   for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch((const char *)at + AHEAD_BYTES + i, 0, SECOND_LEVEL);
@@ -160,18 +160,22 @@ INLINE void store_results(fold_value *value, __m512 v, int64_t n) {
 
 /* One lane's n rows, `pitch` bytes apart, of 32 * pairs columns; is_new: it holds nothing yet. */
 #define VECTOR_STEP(name, T, type, join, INIT)                                                                         \
-  INLINE void name##_lane(float *lane, bool is_new, const char *x, int64_t pitch, int64_t n, const int pairs) {        \
+  INLINE void name##_lane(float *lane, bool is_new, const char *x, int64_t pitch, int64_t n, const int pairs,          \
+                          const bool ahead) {                                                                          \
     __m512 all[8];                                                                                                     \
     UNROLL for (int p = 0; p < pairs; ++p) {                                                                           \
       UNROLL for (int k = 0; k < 2; ++k) all[2 * p + k] =                                                              \
           is_new ? _mm512_set1_ps(INIT) : _mm512_loadu_ps(lane + 32 * p + 16 * k);                                     \
       type##_paired(all + 2 * p);                                                                                      \
     }                                                                                                                  \
-    for (int64_t i = 0; i < n; ++i, x += pitch) UNROLL for (int p = 0; p < pairs; ++p) {                               \
+    for (int64_t i = 0; i < n; ++i, x += pitch) {                                                                      \
+      if (ahead) ask_ahead(x, 32 * pairs * (int64_t)sizeof(T));                                                        \
+      UNROLL for (int p = 0; p < pairs; ++p) {                                                                         \
         __m512 v[2];                                                                                                   \
         type##_pair((const T *)(const void *)x + 32 * p, v);                                                           \
         UNROLL for (int k = 0; k < 2; ++k) all[2 * p + k] = hold_##join(all[2 * p + k], v[k]);                         \
       }                                                                                                                \
+    }                                                                                                                  \
     UNROLL for (int p = 0; p < pairs; ++p) {                                                                           \
       type##_ordered(all + 2 * p);                                                                                     \
       UNROLL for (int k = 0; k < 2; ++k) _mm512_storeu_ps(lane + 32 * p + 16 * k, all[2 * p + k]);                     \
@@ -185,21 +189,41 @@ INLINE void store_results(fold_value *value, __m512 v, int64_t n) {
       all = hold_##join(all, type##_load_16((const T *)(const void *)x, some));                                        \
     _mm512_mask_storeu_ps(lane, some, all);                                                                            \
   }                                                                                                                    \
+  /* n rows that adjoin, a few kilobytes at a time. */                                                                 \
+  static void name##_adjoining(float *lane, bool is_new, const char *x, int64_t n, int64_t width) {                    \
+    const int64_t wide = FOLD_LANES * width, pitch = wide * (int64_t)sizeof(T);                                        \
+    const bool ahead = sizeof(T) == sizeof(float);                                                                     \
+    const int64_t most = pitch < 2048 ? NEAR_BYTES / pitch : 1;                                                  \
+    for (int64_t i = 0, rows; i < n / FOLD_LANES; i += rows, x += rows * pitch, is_new = false) {                      \
+      int64_t j = 0;                                                                                                   \
+      rows = n / FOLD_LANES - i < most ? n / FOLD_LANES - i : most;                                                    \
+      for (; j + 128 <= wide; j += 128)                                                                                \
+        name##_lane(lane + j, is_new, x + j * (int64_t)sizeof(T), pitch, rows, 4, ahead);                              \
+      for (; j + 64 <= wide; j += 64)                                                                                  \
+        name##_lane(lane + j, is_new, x + j * (int64_t)sizeof(T), pitch, rows, 2, ahead);                              \
+      if (j < wide) name##_lane(lane + j, is_new, x + j * (int64_t)sizeof(T), pitch, rows, 1, ahead);                  \
+    }                                                                                                                  \
+  }                                                                                                                    \
   static void name##_step(void *state, const void *x, int64_t pitch, int64_t k, int64_t n, int64_t width,              \
                           const double *shift) {                                                                       \
+    const int64_t adjoining = adjoining_rows(pitch, k, n, width, sizeof(T));                                           \
     (void)shift;                                                                                                       \
+    name##_adjoining(state, k == 0, x, adjoining, width);                                                              \
+    x = (const char *)x + adjoining * pitch;                                                                           \
+    k += adjoining;                                                                                                    \
+    n -= adjoining;                                                                                                    \
     for (int64_t j = 0, columns; j < width; j += columns) {                                                            \
       const int64_t left = width - j;                                                                                  \
       columns = left >= 128 ? 128 : left >= 64 ? 64 : left >= 32 ? 32 : left < 16 ? left : 16;                         \
       for (int64_t l = 0; l < FOLD_LANES && l < n; ++l) {                                                              \
-        float *const lane = LANE(float, state, (k + l) % FOLD_LANES) + j;                                              \
+        float *const lane = LANE(float, state, (k + l) % FOLD_LANES, width) + j;                                       \
         const char *const row = (const char *)x + l * pitch + j * (int64_t)sizeof(T);                                  \
         const int64_t rows = (n - l + FOLD_LANES - 1) / FOLD_LANES, apart = FOLD_LANES * pitch;                        \
         const bool is_new = k + l < FOLD_LANES;                                                                        \
         switch (columns) {                                                                                             \
-        case 128: name##_lane(lane, is_new, row, apart, rows, 4); break;                                               \
-        case 64: name##_lane(lane, is_new, row, apart, rows, 2); break;                                                \
-        case 32: name##_lane(lane, is_new, row, apart, rows, 1); break;                                                \
+        case 128: name##_lane(lane, is_new, row, apart, rows, 4, false); break;                                        \
+        case 64: name##_lane(lane, is_new, row, apart, rows, 2, false); break;                                         \
+        case 32: name##_lane(lane, is_new, row, apart, rows, 1, false); break;                                         \
         default: name##_few(lane, is_new, row, apart, rows, columns);                                                  \
         }                                                                                                              \
       }                                                                                                                \

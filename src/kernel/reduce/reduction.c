@@ -24,6 +24,7 @@ enum {
   TURNED_WIDTH = 64,
   TILE_ROWS = 8,        /* rows of a strip that are converted together */
   NEAR_ELEMENTS = 4096, /* that are surely still in L1 when a second pass comes */
+  LONG_ROW = 256,       /* complex numbers */
   FAR_BYTES = 16 << 20, /* inputs from which on no cache is counted on */
 };
 
@@ -667,17 +668,16 @@ static void plan_reals(executor *e, const reduction_request *r, uint64_t n_parts
   e->run = reduce_run;
 }
 
-/* Whether the parts of a complex input are best taken as a last dimension, which is kept: where what is adjacent is. */
+/* Whether the parts of a complex input are best taken as a last dimension, which is kept: where what is adjacent is kept,
+ * too, or is a long row without gaps. */
 static bool parts_are_columns(const reduction_request *r) {
-  int64_t least = INT64_MAX;
-  bool kept = false;
-  for (int d = 0; d < r->in->rank; ++d) {
-    const int64_t stride = llabs(r->in->strides[d]);
-    if (r->in->dims[d] <= 1 || stride >= least) continue;
-    least = stride;
-    kept = !r->is_reduced[d];
-  }
-  return kept && r->in->rank < MAX_RANK && dtype_is_complex(r->in->dtype);
+  const view *in = r->in;
+  int nearest = -1;
+  if (!dtype_is_complex(in->dtype) || in->rank == MAX_RANK) return false;
+  for (int d = 0; d < in->rank; ++d)
+    if (in->dims[d] > 1 && (nearest < 0 || llabs(in->strides[d]) < llabs(in->strides[nearest]))) nearest = d;
+  if (nearest < 0 || !r->is_reduced[nearest]) return nearest >= 0;
+  return in->dims[nearest] >= LONG_ROW && in->strides[nearest] == (int64_t)dtype_bytes(in->dtype);
 }
 
 static view with_parts(const view *complex) {
