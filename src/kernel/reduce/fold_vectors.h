@@ -193,7 +193,7 @@ INLINE void store_results(fold_value *value, __m512 v, int64_t n) {
   static void name##_adjoining(float *lane, bool is_new, const char *x, int64_t n, int64_t width) {                    \
     const int64_t wide = FOLD_LANES * width, pitch = wide * (int64_t)sizeof(T);                                        \
     const bool ahead = sizeof(T) == sizeof(float);                                                                     \
-    const int64_t most = pitch < 2048 ? NEAR_BYTES / pitch : 1;                                                  \
+    const int64_t most = pitch < 2048 ? NEAR_BYTES / pitch : 1;                                                        \
     for (int64_t i = 0, rows; i < n / FOLD_LANES; i += rows, x += rows * pitch, is_new = false) {                      \
       int64_t j = 0;                                                                                                   \
       rows = n / FOLD_LANES - i < most ? n / FOLD_LANES - i : most;                                                    \
