@@ -166,7 +166,7 @@ static inline int64_t adjoining_rows(int64_t pitch, int64_t k, int64_t n, int64_
   LOOP name##_step(void *state, const void *from, int64_t pitch, int64_t k, int64_t n, int64_t width,                  \
                    const double *shift_of) {                                                                           \
     const int64_t adjoining = SHIFTS ? 0 : adjoining_rows(pitch, k, n, width, sizeof(X));                              \
-    name##_adjoining(state, from, k == 0, adjoining, width);                                                           \
+    if (adjoining) name##_adjoining(state, from, k == 0, adjoining, width);                                            \
     from = (const char *)from + adjoining * pitch;                                                                     \
     k += adjoining;                                                                                                    \
     n -= adjoining;                                                                                                    \
