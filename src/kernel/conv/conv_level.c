@@ -140,10 +140,46 @@ static void split_32(char *to, int64_t to_step, const char *from, int64_t taps) 
     for (int i = 0; i < n; ++i) _mm512_storeu_si512(to + (t + i) * to_step, r[i]);
   }
 }
+
+/* The same of nine taps: eight of them are turned as two squares of each register's halves, the ninths picked from where they
+ * lie, each at a place of its own. */
+static void split_9(char *to, int64_t to_step, const float *from) {
+  enum { LANES = 16, TAPS = 9 };
+  __m512 r[8], t[8], ninth = _mm512_setzero_ps();
+  for (int i = 0; i < 8; ++i) {
+    const float *const row = from + (i + (i & 4)) * TAPS; /* 0 to 3 beside 4 to 7, 8 to 11 beside 12 to 15 */
+    r[i] = _mm512_insertf32x8(_mm512_castps256_ps512(_mm256_loadu_ps(row)), _mm256_loadu_ps(row + 4 * TAPS), 1);
+  }
+  for (int i = 0; i < 8; i += 2) {
+    t[i] = _mm512_unpacklo_ps(r[i], r[i + 1]);
+    t[i + 1] = _mm512_unpackhi_ps(r[i], r[i + 1]);
+  }
+  for (int i = 0; i < 8; i += 4)
+    for (int k = 0; k < 2; ++k) {
+      const __m512d a = _mm512_castps_pd(t[i + k]), b = _mm512_castps_pd(t[i + 2 + k]);
+      r[i + 2 * k] = _mm512_castpd_ps(_mm512_unpacklo_pd(a, b));
+      r[i + 2 * k + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(a, b));
+    }
+  for (int k = 0; k < 4; ++k) {
+    _mm512_storeu_ps(to + k * to_step, _mm512_shuffle_f32x4(r[k], r[4 + k], 0x88));
+    _mm512_storeu_ps(to + (4 + k) * to_step, _mm512_shuffle_f32x4(r[k], r[4 + k], 0xdd));
+  }
+  for (int k = 0; k < TAPS; ++k) {
+    const int first = (TAPS - 1 + (TAPS - LANES % TAPS) * k) % TAPS; /* LANES * k + first is a ninth */
+    ninth = _mm512_mask_loadu_ps(ninth, (__mmask16)(1 << first | (first + TAPS < LANES ? 1 << (first + TAPS) : 0)),
+                                 from + LANES * k);
+  }
+  const __m512i places = _mm512_set_epi32(15, 6, 13, 4, 11, 2, 9, 0, 7, 14, 5, 12, 3, 10, 1, 8);
+  _mm512_storeu_ps(to + 8 * to_step, _mm512_permutexvar_ps(places, ninth));
+}
 #endif
 
 static void split(void *to, int64_t to_step, const void *from, int64_t taps, int element_bytes) {
 #ifdef __AVX512BW__
+  if (element_bytes == 4 && taps == 9) {
+    split_9(to, to_step, from);
+    return;
+  }
   if (element_bytes == 4 || taps <= 128) {
     (element_bytes == 2 ? split_16 : split_32)(to, to_step, from, taps);
     return;

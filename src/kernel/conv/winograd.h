@@ -15,8 +15,10 @@ typedef struct {
   int64_t rows, channels; /* of a group: made, and summed over */
   int64_t in[CONV_AXES], out[2];
   winograd_grid grid;
-  int64_t at_once;    /* segments */
-  uint64_t weight_at; /* in scratch */
+  bool by_rows;         /* else by tiles: see winograd.c */
+  int64_t at_once;      /* segments */
+  int64_t rows_at_once; /* by rows */
+  uint64_t turned_at;   /* what is transformed once, in scratch */
   uint64_t cost_ns;
 } winograd;
 
