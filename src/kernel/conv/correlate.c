@@ -14,6 +14,7 @@
 LEVEL_CHOICE(direct_loops_table, direct_loops, direct_loops_table)
 
 enum {
+  LINE = 64,               /* bytes */
   LEAST_PRODUCTS = 16,     /* outputs of a group, for 16 bits as packed products */
   LEAST_ROWS = 32,         /* of outputs of a group, for a gradient as packed products; */
   LEAST_WEIGHTS = 1 << 20, /* and floats, such that L2 does not keep them */
@@ -406,12 +407,12 @@ void correlation_init(correlation *c, executor *e, const tensor *bias) {
     c->image_at = workspace_copy(e, (uint64_t)(c->n_images * bytes) + IMAGE_SLACK * sizeof(float));
   if (c->pairs) c->packed_at = workspace_copy(e, pairs_weight_bytes(c));
   c->copies_w = c->products ? backward && volume > 1 : needs_floats(c) && !takes_weights(c);
-  if (c->copies_w) { /* products: [tap][row][channel] */
+  if (c->copies_w) { /* products: [tap][row][channel], a line between taps, so that their lines are in different sets of L1 */
     const int64_t size = c->products ? (int64_t)dtype_bytes(w->dtype) : (int64_t)sizeof(float);
-    c->weight_at = workspace_copy(e, (uint64_t)(weights * size));
+    c->weight_at = workspace_copy(e, (uint64_t)(weights * size + (c->products ? volume * LINE : 0)));
     c->w.inner = c->products ? size : volume * size;
     c->w.outer = g->channels * c->w.inner;
-    int64_t step = c->products ? weights / volume * size : size;
+    int64_t step = c->products ? weights / volume * size + LINE : size;
     for (int64_t a = CONV_AXES - 1; a >= 0; step *= g->kernel[a--]) c->w.axis[a] = step;
   }
   c->bias_dtype = bias ? bias->dtype : -1;
@@ -463,7 +464,7 @@ typedef struct {
 
 /* Rows of weights, a tap after the other: [tap][row][channel]. */
 static void order_taps(const void *job, int64_t begin, int64_t end) {
-  enum { VECTOR_BYTES = 64, MOST_TAPS = 64 };
+  enum { VECTOR_BYTES = LINE, MOST_TAPS = 64 };
   _Alignas(64) char tile[MOST_TAPS * VECTOR_BYTES];
   const tap_job *j = job;
   const conv_operand *w = &j->c->given_w;
@@ -474,6 +475,8 @@ static void order_taps(const void *job, int64_t begin, int64_t end) {
     const char *const from = j->from + row * w->outer;
     char *const to = j->to + row * j->c->w.outer;
     for (int64_t c = 0; c < whole; c += lanes) {
+      const char *const ahead = from + (c + 2 * lanes) * w->inner;
+      for (int64_t i = 0; i < lanes * w->inner; i += LINE) __builtin_prefetch(ahead + i);
       conv_loops->split(tile, VECTOR_BYTES, from + c * w->inner, j->taps, (int)size);
       for (int64_t t = 0; t < j->taps; ++t)
         memcpy(to + t * tap_bytes + c * size, tile + t * VECTOR_BYTES, VECTOR_BYTES);
