@@ -22,7 +22,8 @@ enum {
   GRAIN = 64,       /* outputs */
   ROWS_GROUP = 64,  /* outputs that are finished together */
   TURNED_WIDTH = 64,
-  TILE_ROWS = 8,        /* rows of a strip that are converted together */
+  TILE_ROWS = 8, /* rows of a strip that are converted together, where they adjoin as many as are */
+  TILE_ELEMENTS = FOLD_TURNED * TURNED_WIDTH,
   NEAR_ELEMENTS = 4096, /* that are surely still in L1 when a second pass comes */
   LONG_ROW = 256,       /* complex numbers */
   FAR_BYTES = 16 << 20, /* inputs from which on no cache is counted on */
@@ -107,8 +108,8 @@ typedef struct {
 /* What a thread works in. */
 typedef struct {
   _Alignas(64) char state[FOLD_STATE_BYTES];
-  _Alignas(64) char tile[FOLD_TURNED * TURNED_WIDTH * sizeof(double)]; /* a block of a row, or rows of a strip */
-  _Alignas(64) char turned[FOLD_TURNED * TURNED_WIDTH * sizeof(double)];
+  _Alignas(64) char tile[TILE_ELEMENTS * sizeof(double)]; /* a block of a row, or rows of a strip */
+  _Alignas(64) char turned[TILE_ELEMENTS * sizeof(double)];
   double shift[FOLD_WIDTH];
 } reduce_buffer;
 
@@ -257,14 +258,18 @@ static void fold_rows_of(const reduce_plan *p, const fold_rows *rows, reduce_buf
 
 static void fold_strip_once(const reduce_plan *p, const fold_loops *f, cursor c, int64_t n, int64_t width,
                             reduce_buffer *b, fold_value *value, fold_value *second) {
+  const bool adjoin = p->in.along == width * p->in.across;
   for (int64_t k = 0, rows; k < n; k += rows, cursor_next(&c, rows)) {
     const char *x = c.at[0];
     int64_t pitch = p->in.along;
     rows = cursor_row(&c, n - k);
     if (!p->across_is_direct) {
-      rows = smaller(rows, TILE_ROWS);
+      rows = smaller(rows, larger(TILE_ROWS, adjoin ? TILE_ELEMENTS / width / FOLD_LANES * FOLD_LANES : 0));
       pitch = width * p->in.size;
-      for (int64_t i = 0; i < rows; ++i) p->in.load(b->tile + i * pitch, x + i * p->in.along, p->in.across, width);
+      if (adjoin)
+        p->in.load(b->tile, x, p->in.across, rows * width);
+      else
+        for (int64_t i = 0; i < rows; ++i) p->in.load(b->tile + i * pitch, x + i * p->in.along, p->in.across, width);
       x = b->tile;
     }
     f->step(b->state, x, pitch, k, rows, width, b->shift);
