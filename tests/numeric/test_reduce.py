@@ -280,6 +280,23 @@ class Orders(SameBits, unittest.TestCase):
                 ref.check_equal(got.get(), places.astype(index.values), f"places along {axis}")
             each_case(self, op, CASES, body)
 
+    def test_places_in_narrow_columns(self):
+        """The first of equal ones, across lanes that are looked at side by side; NaN before all."""
+        rng = np.random.default_rng(11)
+        for d in (F32, F64, F16, I32, I64):
+            for n in (31, 32, 33, 64, 100, 1024, 1100, 2500):
+                for width in (2, 3, 40, 127):
+                    values = rng.integers(-1, 2, (n, width)) * rng.choice((1.0, -1.0), (n, width))
+                    if d.kind == "f":
+                        values = np.where(rng.random((n, width)) < 1 / n, np.nan, values)
+                    x = Tensor.of(d, values.astype(d.values))
+                    out, at = Tensor.empty(d, (width,)), Tensor.empty(I64, (width,))
+                    for op, places_of in (("aclnnMaxDim", np.argmax), ("aclnnMinDim", np.argmin)):
+                        run(op, x, 0, False, out, at)
+                        places = places_of(values, 0)
+                        ref.check_equal(at.get(), places, f"{op} of {x}")
+                        ref.check_equal(out.bits(), x.bits()[places, np.arange(width)], f"{op} of {x}")
+
     def test_aminmax(self):
         def body(gen):
             x = gen.tensor(gen.pick(ALL), reducible(gen, empty=0, min_rank=1))
