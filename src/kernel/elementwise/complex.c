@@ -18,7 +18,7 @@ typedef struct {
   walk at; /* 0: out */
   complex_loop *function;
   complex_access access[1 + COMPLEX_INPUTS];
-  complex_number parameter[COMPLEX_PARAMETERS];
+  complex_number parameter[COMPLEX_PARAMETERS + 1];
   int8_t operand[1 + COMPLEX_INPUTS];
   uint8_t n_inputs;
 } complex_plan;
@@ -120,6 +120,7 @@ status complex_prepare(executor *e, int function, const elementwise_call *c) {
   }
   for (int k = 0; k < COMPLEX_PARAMETERS && k < c->n_parameters; ++k)
     p->parameter[k] = value_of(&c->parameter[k], part);
+  p->parameter[COMPLEX_PARAMETERS].real = part != ACL_DOUBLE && dtype_part(c->out->dtype) != ACL_DOUBLE;
   rows_sort(order, 1 + c->n_inputs);
   walk_init(&p->at, operands, 1 + c->n_inputs, views[0].rank);
   executor_cost(e, bytes, (uint64_t)c->out->n * (complex_functions->is_slow[function] ? 4096 : 32));

@@ -9,6 +9,8 @@
 #define PRODUCT_R(a, b) (a##r * b##r - a##i * b##i)
 #define PRODUCT_I(a, b) (a##r * b##i + a##i * b##r)
 
+#define POWER(a, b) (of_floats ? complex_power_of_floats : complex_power)(a, b)
+
 #define QUOTIENT_R(a, b, c, d) complex_quotient(a, b, c, d, 0)
 #define QUOTIENT_I(a, b, c, d) complex_quotient(a, b, c, d, 1)
 
@@ -32,6 +34,7 @@
   static void loop_##name(const complex_tile *out, const complex_tile *in, const complex_number *parameter,            \
                           int64_t n) {                                                                                 \
     UNUSED const double complex p = complex_of(parameter[0].real, parameter[0].imaginary);                             \
+    UNUSED const bool of_floats = parameter[COMPLEX_PARAMETERS].real != 0;                                             \
     for (int64_t i = 0; i < n; ++i) {                                                                                  \
       const double complex x = complex_of(in[0].real[i], in[0].imaginary[i]);                                          \
       UNUSED const double complex y = complex_of(in[1].real[i], in[1].imaginary[i]);                                   \

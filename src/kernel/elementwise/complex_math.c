@@ -1,14 +1,21 @@
 #include "kernel/elementwise/complex_math.h"
 
-#include <stdbool.h>
-
 static double complex quotient(double complex x, double complex y) {
   const double a = creal(x), b = cimag(x), c = creal(y), d = cimag(y);
   return complex_of(complex_quotient(a, b, c, d, false), complex_quotient(a, b, c, d, true));
 }
 
-double complex complex_log(double complex x, double log_base) {
-  const double complex log = clog(x);
+/* x^2 + y^2 neither overflows nor vanishes, and of what is near 1 the difference from 1 has no rounding before its last. */
+static double complex log_of_floats(double complex z) {
+  const double x = fmax(fabs(creal(z)), fabs(cimag(z))), y = fmin(fabs(creal(z)), fabs(cimag(z)));
+  const double square = x * x + y * y;
+  if (!(square > 0 && square < INFINITY)) return clog(z);
+  const double twice = square > 0.5 && square < 2 ? log1p((x - 1) * (x + 1) + y * y) : log(square);
+  return complex_of(0.5 * twice, atan2(cimag(z), creal(z)));
+}
+
+double complex complex_log(double complex x, double log_base, bool of_floats) {
+  const double complex log = of_floats ? log_of_floats(x) : clog(x);
   return complex_of(creal(log) / log_base, cimag(log) / log_base);
 }
 
@@ -35,9 +42,15 @@ double complex complex_sign(double complex x) {
   return complex_of(real / magnitude, imaginary / magnitude);
 }
 
-/* In long double: an error of the exponent y log x is one of the result, times its size. */
-double complex complex_power(double complex x, double complex y) {
+/* An error of the exponent y log x is one of the result, times its size: in long double but for floats, where it is not
+ * large. */
+double complex complex_power(double complex x, double complex y, bool of_floats) {
   if (creal(y) == 0 && cimag(y) == 0) return 1;
   if (creal(x) == 0 && cimag(x) == 0 && creal(y) > 0) return 0;
+  if (of_floats) {
+    const double complex log = log_of_floats(x);
+    const double a = creal(y), b = cimag(y), c = creal(log), d = cimag(log);
+    if ((fabs(a) + fabs(b)) * (fabs(c) + fabs(d)) < 0x1p16) return cexp(complex_of(a * c - b * d, a * d + b * c));
+  }
   return (double complex)cpowl(x, y);
 }

@@ -4,6 +4,7 @@
 
 #include <complex.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 static inline double complex complex_of(double real, double imaginary) {
@@ -48,8 +49,9 @@ static inline double complex_quotient(double a, double b, double c, double d, in
   return (imaginary ? other : real) / divisor;
 }
 
-/* To the base of which `log_base` is the logarithm. */
-double complex complex_log(double complex x, double log_base);
+/* of_floats: operands are, and the result will be rounded to floats.
+ * To the base of which `log_base` is the logarithm. */
+double complex complex_log(double complex x, double log_base, bool of_floats);
 double complex complex_rsqrt(double complex x);
 double complex complex_sigmoid(double complex x);
 
@@ -60,6 +62,6 @@ double complex complex_sigmoid_slope(double complex gradient, double complex res
 double complex complex_sign(double complex x);
 
 /* x to the power y; anything to the power 0 is 1. */
-double complex complex_power(double complex x, double complex y);
+double complex complex_power(double complex x, double complex y, bool of_floats);
 
 #endif
