@@ -16,8 +16,8 @@ typedef struct {
   double real, imaginary;
 } complex_number;
 
-/* out = f(in..., p...) over n elements. p[COMPLEX_PARAMETERS] is 1 where neither operands
- * nor results are of doubles. */
+/* out = f(in..., p...) over n elements. p[COMPLEX_PARAMETERS] is 1 where neither operands nor results
+ * are of doubles. */
 typedef void complex_loop(const complex_tile *out, const complex_tile *in, const complex_number *p, int64_t n);
 
 typedef struct {

@@ -9,8 +9,6 @@
 #define PRODUCT_R(a, b) (a##r * b##r - a##i * b##i)
 #define PRODUCT_I(a, b) (a##r * b##i + a##i * b##r)
 
-#define POWER(a, b) (of_floats ? complex_power_of_floats : complex_power)(a, b)
-
 #define QUOTIENT_R(a, b, c, d) complex_quotient(a, b, c, d, 0)
 #define QUOTIENT_I(a, b, c, d) complex_quotient(a, b, c, d, 1)
 

@@ -293,79 +293,79 @@ PAIR(min_max_i64, int64_t, int64_t, i64, INT64_MAX, x, SMALLER, INT64_MIN, x, LA
 
 /* ---- places of maxima and minima: I, an integer of T's size, in the second half of the state --------------------- */
 
-#define ARG(name, order, T, I, member, BEATS)                                                                               \
-  LOOP name##_row(const void *from, int64_t n, double shift, fold_value *value, fold_value *second) {                       \
-    const T *const xs = from;                                                                                               \
-    order##_row(from, n, shift, value, NULL);                                                                               \
-    const T best = (T)value->member;                                                                                        \
-    /* The first that is equal: by vectors up to the one that has it. */                                                    \
-    int64_t i = 0;                                                                                                          \
-    for (int found = 0; i + FOLD_LANES <= n; i += FOLD_LANES) {                                                             \
-      for (int l = 0; l < FOLD_LANES; ++l) found |= xs[i + l] == best || (xs[i + l] != xs[i + l] && best != best);          \
-      if (found) break;                                                                                                     \
-    }                                                                                                                       \
-    while (!(xs[i] == best || (xs[i] != xs[i] && best != best))) ++i;                                                       \
-    value->member = xs[i]; /* of zeros, its sign */                                                                         \
-    second->i64 = i;                                                                                                        \
-  }                                                                                                                         \
-  ROWS(name)                                                                                                                \
-  /* n rows that adjoin, the first: of a column in each lane first, then of the lanes' results, the first of equal ones. */ \
-  LOOP name##_adjoining(T *best, I *place, const T *xs, int64_t n, int64_t width) {                                         \
-    const int64_t wide = FOLD_LANES * width;                                                                                \
-    memcpy(best, xs, (size_t)wide * sizeof *best);                                                                          \
-    memset(place, 0, (size_t)wide * sizeof *place);                                                                         \
-    for (int64_t k = FOLD_LANES; k < n; k += FOLD_LANES) {                                                                  \
-      xs += wide;                                                                                                           \
-      INDEPENDENT for (int64_t j = 0; j < wide; ++j) {                                                                      \
-        const T b = xs[j], a = best[j];                                                                                     \
-        const int beats = BEATS;                                                                                            \
-        best[j] = beats ? b : a;                                                                                            \
-        place[j] = beats ? (I)k : place[j];                                                                                 \
-      }                                                                                                                     \
-    }                                                                                                                       \
-    for (int64_t l = 1; l < FOLD_LANES; ++l)                                                                                \
-      for (int64_t j = 0; j < width; ++j) {                                                                                 \
-        const T b = best[l * width + j], a = best[j];                                                                       \
-        const I at = place[l * width + j] + (I)l;                                                                           \
-        const int beats = (BEATS) | (((b == a) | ((b != b) & (a != a))) & (at < place[j]));                                 \
-        best[j] = beats ? b : a;                                                                                            \
-        place[j] = beats ? at : place[j];                                                                                   \
-      }                                                                                                                     \
-  }                                                                                                                         \
-  LOOP name##_step(void *state, const void *from, int64_t pitch, int64_t k, int64_t n, int64_t width,                       \
-                   const double *shift) {                                                                                   \
-    T *const best = state;                                                                                                  \
-    I *const place = SECOND_STATE(state);                                                                                   \
-    const char *row = from;                                                                                                 \
-    (void)shift;                                                                                                            \
-    if (k == 0 && adjoining_rows(pitch, k, n, width, sizeof(T))) {                                                          \
-      k = adjoining_rows(pitch, k, n, width, sizeof(T));                                                                    \
-      name##_adjoining(best, place, from, k, width);                                                                        \
-      row += k * pitch;                                                                                                     \
-      n -= k;                                                                                                               \
-    }                                                                                                                       \
-    for (int64_t end = k + n; k < end; ++k, row += pitch) {                                                                 \
-      const T *const xs = (const T *)(const void *)row;                                                                     \
-      const I at = (I)k;                                                                                                    \
-      fetch_ahead(row, pitch, width *(int64_t)sizeof(T));                                                                   \
-      if (k == 0) {                                                                                                         \
-        for (int64_t j = 0; j < width; ++j) best[j] = xs[j], place[j] = 0;                                                  \
-        continue;                                                                                                           \
-      }                                                                                                                     \
-      INDEPENDENT for (int64_t j = 0; j < width; ++j) {                                                                     \
-        const T b = xs[j], a = best[j];                                                                                     \
-        const int beats = BEATS;                                                                                            \
-        best[j] = beats ? b : a;                                                                                            \
-        place[j] = beats ? at : place[j];                                                                                   \
-      }                                                                                                                     \
-    }                                                                                                                       \
-  }                                                                                                                         \
-  static void name##_end(void *state, int64_t n, int64_t width, fold_value *value, fold_value *second) {                    \
-    (void)n;                                                                                                                \
-    for (int64_t j = 0; j < width; ++j) {                                                                                   \
-      value[j].member = ((const T *)state)[j];                                                                              \
-      second[j].i64 = ((const I *)SECOND_STATE(state))[j];                                                                  \
-    }                                                                                                                       \
+#define ARG(name, order, T, I, member, BEATS)                                                                          \
+  LOOP name##_row(const void *from, int64_t n, double shift, fold_value *value, fold_value *second) {                  \
+    const T *const xs = from;                                                                                          \
+    order##_row(from, n, shift, value, NULL);                                                                          \
+    const T best = (T)value->member;                                                                                   \
+    /* The first that is equal: by vectors up to the one that has it. */                                               \
+    int64_t i = 0;                                                                                                     \
+    for (int found = 0; i + FOLD_LANES <= n; i += FOLD_LANES) {                                                        \
+      for (int l = 0; l < FOLD_LANES; ++l) found |= xs[i + l] == best || (xs[i + l] != xs[i + l] && best != best);     \
+      if (found) break;                                                                                                \
+    }                                                                                                                  \
+    while (!(xs[i] == best || (xs[i] != xs[i] && best != best))) ++i;                                                  \
+    value->member = xs[i]; /* of zeros, its sign */                                                                    \
+    second->i64 = i;                                                                                                   \
+  }                                                                                                                    \
+  ROWS(name)                                                                                                           \
+  /* n rows that adjoin, the first: each lane by itself, then the first of the lanes' best ones. */                    \
+  LOOP name##_adjoining(T *best, I *place, const T *xs, int64_t n, int64_t width) {                                    \
+    const int64_t wide = FOLD_LANES * width;                                                                           \
+    memcpy(best, xs, (size_t)wide * sizeof *best);                                                                     \
+    memset(place, 0, (size_t)wide * sizeof *place);                                                                    \
+    for (int64_t k = FOLD_LANES; k < n; k += FOLD_LANES) {                                                             \
+      xs += wide;                                                                                                      \
+      INDEPENDENT for (int64_t j = 0; j < wide; ++j) {                                                                 \
+        const T b = xs[j], a = best[j];                                                                                \
+        const int beats = BEATS;                                                                                       \
+        best[j] = beats ? b : a;                                                                                       \
+        place[j] = beats ? (I)k : place[j];                                                                            \
+      }                                                                                                                \
+    }                                                                                                                  \
+    for (int64_t l = 1; l < FOLD_LANES; ++l)                                                                           \
+      for (int64_t j = 0; j < width; ++j) {                                                                            \
+        const T b = best[l * width + j], a = best[j];                                                                  \
+        const I at = place[l * width + j] + (I)l;                                                                      \
+        const int beats = (BEATS) | (((b == a) | ((b != b) & (a != a))) & (at < place[j]));                            \
+        best[j] = beats ? b : a;                                                                                       \
+        place[j] = beats ? at : place[j];                                                                              \
+      }                                                                                                                \
+  }                                                                                                                    \
+  LOOP name##_step(void *state, const void *from, int64_t pitch, int64_t k, int64_t n, int64_t width,                  \
+                   const double *shift) {                                                                              \
+    T *const best = state;                                                                                             \
+    I *const place = SECOND_STATE(state);                                                                              \
+    const char *row = from;                                                                                            \
+    (void)shift;                                                                                                       \
+    if (k == 0 && adjoining_rows(pitch, k, n, width, sizeof(T))) {                                                     \
+      k = adjoining_rows(pitch, k, n, width, sizeof(T));                                                               \
+      name##_adjoining(best, place, from, k, width);                                                                   \
+      row += k * pitch;                                                                                                \
+      n -= k;                                                                                                          \
+    }                                                                                                                  \
+    for (int64_t end = k + n; k < end; ++k, row += pitch) {                                                            \
+      const T *const xs = (const T *)(const void *)row;                                                                \
+      const I at = (I)k;                                                                                               \
+      fetch_ahead(row, pitch, width *(int64_t)sizeof(T));                                                              \
+      if (k == 0) {                                                                                                    \
+        for (int64_t j = 0; j < width; ++j) best[j] = xs[j], place[j] = 0;                                             \
+        continue;                                                                                                      \
+      }                                                                                                                \
+      INDEPENDENT for (int64_t j = 0; j < width; ++j) {                                                                \
+        const T b = xs[j], a = best[j];                                                                                \
+        const int beats = BEATS;                                                                                       \
+        best[j] = beats ? b : a;                                                                                       \
+        place[j] = beats ? at : place[j];                                                                              \
+      }                                                                                                                \
+    }                                                                                                                  \
+  }                                                                                                                    \
+  static void name##_end(void *state, int64_t n, int64_t width, fold_value *value, fold_value *second) {               \
+    (void)n;                                                                                                           \
+    for (int64_t j = 0; j < width; ++j) {                                                                              \
+      value[j].member = ((const T *)state)[j];                                                                         \
+      second[j].i64 = ((const I *)SECOND_STATE(state))[j];                                                             \
+    }                                                                                                                  \
   }
 
 /* Nothing beats NaN. */
