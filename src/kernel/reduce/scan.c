@@ -68,14 +68,26 @@ static void scan_row(const scan_plan *p, const char *in, char *out) {
 
 /* ---- by columns -------------------------------------------------------------------------------------------------- */
 
+/* Elements of `rows` rows of a strip, which adjoin or not, to a tile or back. */
+static void load_strip(const row_access *a, char *tile, const char *from, int64_t rows, int64_t width) {
+  const bool adjoin = a->along == width * a->across;
+  const int64_t n = adjoin ? rows * width : width;
+  for (int64_t i = 0; i < (adjoin ? 1 : rows); ++i) a->load(tile + i * n * a->size, from + i * a->along, a->across, n);
+}
+static void store_strip(const row_access *a, char *to, const char *tile, int64_t rows, int64_t width) {
+  const bool adjoin = a->along == width * a->across;
+  const int64_t n = adjoin ? rows * width : width;
+  for (int64_t i = 0; i < (adjoin ? 1 : rows); ++i) a->store(to + i * a->along, a->across, tile + i * n * a->size, n);
+}
+
 static void scan_strip(const scan_plan *p, const char *in, char *out, int64_t width) {
   _Alignas(64) char tile[STRIP_ROWS * SCAN_WIDTH * sizeof(double)];
   scan_value base[SCAN_WIDTH], carry[SCAN_WIDTH], total[SCAN_WIDTH];
-  const int64_t pitch = width * p->in.size;
+  const bool direct = p->in_is_direct && p->out_is_direct;
+  const int64_t pitch = width * p->in.size, most = direct ? BLOCK : SCAN_WIDTH / width * STRIP_ROWS; /* whole groups */
   for (int64_t j = 0; j < width; ++j) carry[j] = base[j] = total[j] = p->unit;
   for (int64_t k = 0, rows; k < p->n; k += rows) {
-    const bool direct = p->in_is_direct && p->out_is_direct;
-    rows = smaller(direct ? BLOCK : STRIP_ROWS, p->n - k);
+    rows = smaller(smaller(most, CHUNK - k % CHUNK), p->n - k);
     if (k && k % CHUNK == 0)
       for (int64_t j = 0; j < width; ++j) {
         carry[j] = base[j] = joined(p, base[j], total[j]);
@@ -87,9 +99,9 @@ static void scan_strip(const scan_plan *p, const char *in, char *out, int64_t wi
       p->loops->columns(o, p->out.along, x, p->in.along, rows, width, carry, total);
       continue;
     }
-    for (int64_t i = 0; i < rows; ++i) p->in.load(tile + i * pitch, x + i * p->in.along, p->in.across, width);
+    load_strip(&p->in, tile, x, rows, width);
     p->loops->columns(tile, pitch, tile, pitch, rows, width, carry, total);
-    for (int64_t i = 0; i < rows; ++i) p->out.store(o + i * p->out.along, p->out.across, tile + i * pitch, width);
+    store_strip(&p->out, o, tile, rows, width);
   }
 }
 
