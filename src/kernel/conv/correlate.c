@@ -407,7 +407,7 @@ void correlation_init(correlation *c, executor *e, const tensor *bias) {
     c->image_at = workspace_copy(e, (uint64_t)(c->n_images * bytes) + IMAGE_SLACK * sizeof(float));
   if (c->pairs) c->packed_at = workspace_copy(e, pairs_weight_bytes(c));
   c->copies_w = c->products ? backward && volume > 1 : needs_floats(c) && !takes_weights(c);
-  if (c->copies_w) { /* products: [tap][row][channel], a line between taps, so that their lines are in different sets of L1 */
+  if (c->copies_w) { /* products: [tap][row][channel], taps a line apart, so that they are in different sets of L1 */
     const int64_t size = c->products ? (int64_t)dtype_bytes(w->dtype) : (int64_t)sizeof(float);
     c->weight_at = workspace_copy(e, (uint64_t)(weights * size + (c->products ? volume * LINE : 0)));
     c->w.inner = c->products ? size : volume * size;

@@ -360,7 +360,9 @@ status winograd_run(const winograd *w, const void *from, void *to, const float *
                         .finite = done};
   const uint64_t weights_ns = (uint64_t)(g->groups * g->rows * g->channels) * 4;
   if (w->by_rows) {
-    rows_parallel(turn_blocks, &job, g->groups * n_blocks(w), 1, 0);
+    const int64_t blocks = g->groups * n_blocks(w);
+    rows_parallel(turn_blocks, &job, blocks, 1, (uint64_t)(blocks * block_inputs(w))); /* a float, a nanosecond */
+    if (unlikely(result != ST_OK)) return result;
     rows_parallel(make_row_blocks, &job, g->groups * winograd_parts(w->rows, w->rows_at_once), 1,
                   w->cost_ns + weights_ns);
     return result;

@@ -1,5 +1,6 @@
 /* Elementwise functions of complex numbers: computed in double, on tiles that hold real and imaginary parts apart, so that
- * complex64 is rounded correctly and either may meet real operands. */
+ * complex64 is rounded correctly and either may meet real operands. Products of one complex
+ * type, and what does the same to both parts, are the elementwise engine's (op_elementwise.c). */
 #ifndef CANNON_KERNEL_ELEMENTWISE_COMPLEX_H
 #define CANNON_KERNEL_ELEMENTWISE_COMPLEX_H
 
