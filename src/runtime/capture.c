@@ -29,7 +29,7 @@ static status enter(capture *c, stream *s, uint32_t number, capture_lane **out) 
   if (!l) return fail(ST_NO_HOST_MEMORY, "no host memory for the capture of stream %u", s->id);
   *l = (capture_lane){.next = c->lanes, .capture = c, .stream = s, .number = number};
   spin_lock(&s->submit_lock);
-  const bool can = !s->update;
+  const bool closed = s->closed, can = !s->update && !closed;
   if (can) {
     s->recording = l;
     s->diverted = true;
@@ -37,6 +37,7 @@ static status enter(capture *c, stream *s, uint32_t number, capture_lane **out) 
   spin_unlock(&s->submit_lock);
   if (!can) {
     free(l);
+    if (closed) return fail(ST_INVALID_VALUE, "stream %u was destroyed by another thread", s->id);
     return fail(ST_GROUP_STATUS, "stream %u updates a group of tasks, expected aclmdlRICaptureTaskUpdateEnd before",
                 s->id);
   }
