@@ -47,13 +47,15 @@ static what_is_there refuse(const output *o, const char *why) {
   return NOT_TO_WRITE;
 }
 
-/* The folder must allow that a file is made in it. */
-static bool folder_is_writable(const char *path) {
+static const char beside_ends[] = ".XXXXXX"; /* what a name beside the path's has more */
+
+/* Whether a file can be made there, and one beside it; false with errno. */
+static bool is_possible(const char *path) {
   char copy[PATH_MAX];
-  if (snprintf(copy, sizeof copy, "%s", path) >= (int)sizeof copy) {
-    errno = ENAMETOOLONG;
-    return false;
-  }
+  const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+  errno = *name ? ENAMETOOLONG : ENOENT;
+  if (!*name || strlen(name) + sizeof beside_ends > NAME_MAX + 1) return false;
+  if (snprintf(copy, sizeof copy, "%s", path) >= (int)sizeof copy) return false;
   return access(dirname(copy), W_OK | X_OK) == 0;
 }
 
@@ -75,7 +77,7 @@ static what_is_there look(const output *o) {
   const int descriptor = file_descriptor_of(o->path);
   if (descriptor >= 0 ? fstat(descriptor, &s) : lstat(o->path, &s)) {
     if (descriptor >= 0 || errno != ENOENT) return refuse(o, strerror(errno));
-    return folder_is_writable(o->path) ? NOTHING : refuse(o, strerror(errno));
+    return is_possible(o->path) ? NOTHING : refuse(o, strerror(errno));
   }
   if (S_ISLNK(s.st_mode)) return refuse(o, file_error(ELOOP));
   if (S_ISDIR(s.st_mode)) return refuse(o, file_error(EISDIR));
@@ -84,7 +86,7 @@ static what_is_there look(const output *o) {
     return refuse(o, "it is a device or a pipe, expected a file");
   }
   if (!S_ISREG(s.st_mode)) return refuse(o, file_error(EINVAL));
-  return folder_is_writable(o->path) ? look_into(o, &s) : refuse(o, strerror(errno));
+  return is_possible(o->path) ? look_into(o, &s) : refuse(o, strerror(errno));
 }
 
 bool output_check(const output *o) { return !o->path || look(o) != NOT_TO_WRITE; }
@@ -93,7 +95,7 @@ bool output_check(const output *o) { return !o->path || look(o) != NOT_TO_WRITE;
 
 /* A new file of a name like o->path's, which nobody can guess; its descriptor, or -1. */
 static int make_beside(output *o) {
-  if (asprintf(&o->beside, "%s.XXXXXX", o->path) < 0) abort();
+  if (asprintf(&o->beside, "%s%s", o->path, beside_ends) < 0) abort();
   const int fd = mkostemp(o->beside, O_CLOEXEC);
   if (fd >= 0) return fd;
   free(o->beside);
@@ -117,6 +119,7 @@ static void forget_beside(output *o) {
 FILE *output_begin(output *o) {
   const what_is_there there = look(o);
   if (there == NOT_TO_WRITE) return NULL;
+  if (there == A_STREAM) fflush(stdout); /* which may be the same stream */
   const int fd = there == A_STREAM ? file_open_own(o->path, 0666) : make_beside(o);
   if (fd >= 0 && there != A_STREAM) set_mode(o, fd);
   FILE *f = fd >= 0 ? fdopen(fd, "w") : NULL;

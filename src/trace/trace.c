@@ -32,7 +32,7 @@ static stats_file *map_file(void) {
   if (p == MAP_FAILED) error = errno;
   if (error) {
     fprintf(stderr, "cannon: this process keeps no statistics: %s: %s\n", path, file_error(error));
-    if (fd >= 0 && ftruncate(fd, 0)) error = errno; /* nothing more can be done about it */
+    if (fd >= 0) (void)!ftruncate(fd, 0); /* where even this fails, readers find no statistics in it */
     p = NULL;
   }
   if (fd >= 0) close(fd);

@@ -35,6 +35,7 @@ class OutputTest(CliTest):
         return path
 
     def cannon(self, *arguments, **options):
+        options.setdefault("env", clean_environment(PATH="/usr/bin:/bin"))
         return execute(CANNON, *arguments, cwd=self.out, **options)
 
     def unchanged(self, *arguments, status=2, words=()):
@@ -48,10 +49,10 @@ class OutputTest(CliTest):
         return done.stderr
 
     @contextlib.contextmanager
-    def small_disk(self, kib=64):
-        """A folder of its own file system, whose 64 KiB are taken but for one page."""
+    def small_disk(self, options="size=64k"):
+        """A folder with a file system of its own."""
         folder = pathlib.Path(tempfile.mkdtemp(dir=self.folder))
-        done = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={kib}k", "tmpfs", folder], capture_output=True, text=True)
+        done = subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", folder], capture_output=True, text=True)
         if done.returncode:
             self.skipTest(f"a small file system cannot be mounted here: {done.stderr.strip()}")
         try:
@@ -105,6 +106,22 @@ class Refused(OutputTest):
             for command in self.commands(path):
                 self.unchanged(*command, words=(f"cannot write {path}: ", words))
         self.assertTrue(link.is_symlink())
+
+    def test_names_that_cannot_be(self):
+        for path in ("", "new/", "x" * 250):
+            for command in self.commands(path):
+                if path == "new/" or f"--leaks=report={path}" not in command:  # which the option refuses itself
+                    self.unchanged(*command, words=(f"cannot write {path}: ",))
+
+    def test_pipes(self):
+        pipe = self.out / "pipe"
+        os.mkfifo(pipe)
+        with subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE, text=True) as reader:
+            self.assertEqual(self.cannon("replay", "--json", pipe, "trace.txt").returncode, 0)
+            self.assertEqual(json.loads(reader.stdout.read())["events"], 2)
+        self.assertTrue(pipe.is_fifo())
+        self.assertEqual(self.cannon("replay", "--json", "/dev/null", "trace.txt").returncode, 0)
+        self.assertIn(FULL, self.cannon("replay", "--json", "/dev/full", "trace.txt").stderr)
 
     def test_the_plans_own_table(self):
         plan = self.file("id,lower,upper,size,offset\na,0,2,100,0\n", "fixed.csv")
@@ -278,6 +295,29 @@ class FullDisks(OutputTest):
             self.assertIn(FULL, done.stderr)
             self.assertNotIn("no Cannon", done.stderr)
             self.assertEqual(list(disk.iterdir()), [])
+
+    def test_folder_of_the_statistics(self):
+        for inodes in (1, 2):
+            with self.small_disk(f"size=64k,nr_inodes={inodes}") as disk:
+                done = self.cannon("run", self.program, "three", env=clean_environment(TMPDIR=str(disk)))
+                self.assertEqual(done.returncode, 3, done.stderr)
+                self.assertIn("cannon run: there are no statistics, for want of a folder", done.stderr)
+                self.assertIn(FULL, done.stderr)
+                self.assertNotIn("no Cannon", done.stderr)
+                self.assertEqual(list(disk.iterdir()), [])
+
+    def test_reports(self):
+        with self.small_disk("size=4k") as disk:
+            done = self.cannon("run", "--quiet", f"--leaks=report={disk}/leaks.txt", self.program, "leak")
+            self.assertEqual(done.returncode, 0)
+            self.assertIn("Live blocks: 1", (disk / "leaks.txt").read_text())
+            self.assertIn(f"cannot write {disk}/leaks.txt: {FULL}", done.stderr)
+            self.assertEqual([p.name for p in disk.iterdir()], ["leaks.txt"])
+            (disk / "leaks.txt").unlink()
+            (disk / "filler").write_bytes(bytes(4096))
+            environment = clean_environment(CANNON_LEAKS=f"report={disk}/leaks.txt", LD_LIBRARY_PATH=str(PREFIX / "lib64"))
+            done = execute(self.program, "leak", env=environment)
+            self.assertIn(f"the memory report {disk}/leaks.txt can't be written: {FULL}", done.stderr)
 
     def test_recordings(self):
         with self.small_disk() as disk:
