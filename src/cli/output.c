@@ -40,7 +40,7 @@ static bool has_kind(int fd, output_kind kind) {
 
 /* ---- what has the name ------------------------------------------------------------------------------------------- */
 
-typedef enum { NOTHING, A_FILE, A_STREAM, NOT_TO_WRITE } what_is_there;
+typedef enum { NOTHING, A_FILE, AN_EMPTY_FILE, A_STREAM, NOT_TO_WRITE } what_is_there;
 
 static what_is_there refuse(const output *o, const char *why) {
   fprintf(stderr, "%s: cannot write %s: %s\n", o->command, o->path, why);
@@ -61,7 +61,8 @@ static bool is_possible(const char *path) {
 
 /* A file of this name, by what is in it. */
 static what_is_there look_into(const output *o, const struct stat *named) {
-  if (!named->st_size || o->force) return A_FILE;
+  if (!named->st_size) return AN_EMPTY_FILE;
+  if (o->force) return A_FILE;
   const int fd = open(o->path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
   if (fd < 0) return refuse(o, strerror(errno));
   const bool may = has_kind(fd, o->kind);
@@ -120,8 +121,11 @@ FILE *output_begin(output *o) {
   const what_is_there there = look(o);
   if (there == NOT_TO_WRITE) return NULL;
   if (there == A_STREAM) fflush(stdout); /* which may be the same stream */
-  const int fd = there == A_STREAM ? file_open_own(o->path, 0666) : make_beside(o);
-  if (fd >= 0 && there != A_STREAM) set_mode(o, fd);
+  int fd = there == A_STREAM || there == AN_EMPTY_FILE ? file_open_own(o->path, 0666) : -1;
+  if (fd < 0 && there != A_STREAM) {
+    fd = make_beside(o);
+    if (fd >= 0) set_mode(o, fd);
+  }
   FILE *f = fd >= 0 ? fdopen(fd, "w") : NULL;
   if (!f) {
     refuse(o, file_error(errno));
@@ -147,7 +151,7 @@ bool output_end(output *o, FILE *f, bool written) {
 
 bool output_move_away(output *o) {
   const what_is_there there = o->path ? look(o) : NOTHING;
-  if (there != A_FILE) return there != NOT_TO_WRITE;
+  if (there != A_FILE && there != AN_EMPTY_FILE) return there != NOT_TO_WRITE;
   const int fd = make_beside(o);
   if (fd >= 0) close(fd);
   if (fd >= 0 && rename(o->path, o->beside) == 0) return true;

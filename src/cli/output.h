@@ -1,8 +1,8 @@
 /* Files that a command writes at the user's wish. What has the name already is replaced only if it is empty or begins
- * as something that cannon wrote for the same purpose, or with --force; no symbolic link is followed, and no folder
- * taken for a file. A file is written beside its place and renamed once it is complete, so a failure leaves what was
- * there. Pipes, terminals and descriptors (/dev/stdout, /dev/fd/N) are written to as they are. Messages go to stderr.
- * */
+ * as something that cannon wrote for the same purpose, or with --force; no symbolic link is followed. A file is
+ * written beside its place and renamed once it is complete, so a failure leaves what was there; but an empty one is
+ * filled where it is, since whoever made it may hold it open, as Python's NamedTemporaryFile does. Pipes, terminals
+ * and descriptors (/dev/stdout, /dev/fd/N) are written to as they are. Messages go to stderr. */
 #ifndef CANNON_CLI_OUTPUT_H
 #define CANNON_CLI_OUTPUT_H
 

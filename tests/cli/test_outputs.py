@@ -113,6 +113,13 @@ class Refused(OutputTest):
                 if path == "new/" or f"--leaks=report={path}" not in command:  # which the option refuses itself
                     self.unchanged(*command, words=(f"cannot write {path}: ",))
 
+    def test_an_empty_file_that_is_held_open(self):
+        for command in (("replay", "--json", "{}", "trace.txt"), ("plan", "--json", "{}", "table.csv"),
+                        ("run", "--quiet", "--json", "{}", "--", self.program)):
+            with tempfile.NamedTemporaryFile() as held:
+                self.assertEqual(self.cannon(*(str(word).format(held.name) for word in command)).returncode, 0)
+                self.assertIn("written_by", json.load(held))
+
     def test_pipes(self):
         pipe = self.out / "pipe"
         os.mkfifo(pipe)
