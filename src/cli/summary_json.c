@@ -1,5 +1,6 @@
 #include "cli/health.h"
 #include "cli/lines.h"
+#include "cli/output.h"
 #include "cli/roofline.h"
 #include "cli/summary.h"
 #include "cli/summary_memory.h"
@@ -244,6 +245,7 @@ static cJSON *process_json(const stats_file *p, process_state state) {
 
 int summary_write_json(FILE *out, const run_report *run) {
   cJSON *root = cJSON_CreateObject();
+  cJSON_AddStringToObject(root, OUTPUT_JSON_AUTHOR, "cannon run");
   cJSON *arguments = cJSON_AddArrayToObject(root, "command");
   for (char *const *arg = run->argv; *arg; arg++) cJSON_AddItemToArray(arguments, cJSON_CreateString(*arg));
   cJSON_AddNumberToObject(root, "pid", run->pid);
