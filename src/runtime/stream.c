@@ -110,15 +110,27 @@ void stream_keep_failure(stream *s, const task *t, status st) {
   if (c) context_task_failed(c, st);
 }
 
+/* Of a stream whose tasks are dropped: whether the front is. When a stream is discarded, a device would have begun what the
+ * scheduler has left to a waiter so far, up to what it would have woken a worker for. So such tasks still run: until one
+ * waits, which is then dropped, too, and not behind the user's function, or a long one. */
+__attribute__((noinline, cold)) static bool is_dropped(stream *s, const task *front) {
+  if (atomic_load_explicit(&s->dropped_below, memory_order_relaxed) != ALL_TASKS) return true;
+  if (atomic_load(&s->blocked)) s->begun_ns = KICK_NS;
+  if (s->q.next < atomic_load_explicit(&s->kept_below, memory_order_relaxed)) return atomic_load(&s->blocked);
+  if (s->begun_ns >= KICK_NS) return true;
+  s->begun_ns += front->kind->user_code ? KICK_NS : front->cost_ns;
+  atomic_store(&s->kept_below, s->q.next + 1);
+  return false;
+}
+
 /* Whether the front task is to be dropped; the run lock is held. */
-static inline bool front_is_dropped(const stream *s) {
-  return unlikely(s->q.next < atomic_load_explicit(&s->dropped_below, memory_order_relaxed)) &&
-         s->q.next >= atomic_load_explicit(&s->kept_below, memory_order_relaxed);
+static inline bool front_is_dropped(stream *s, const task *front) {
+  return unlikely(s->q.next < atomic_load_explicit(&s->dropped_below, memory_order_relaxed)) && is_dropped(s, front);
 }
 
 /* Runs or drops the front task. TASK_BLOCKED leaves it where it is. */
 static status run_front(stream *s, task *t, run_mode mode) {
-  if (front_is_dropped(s) || (unlikely(context_is_stopped(s->context)) && !t->kind->control)) {
+  if (front_is_dropped(s, t) || (unlikely(context_is_stopped(s->context)) && !t->kind->control)) {
     if (t->kind->drop) t->kind->drop(t, s);
     return ST_OK;
   }
@@ -126,6 +138,8 @@ static status run_front(stream *s, task *t, run_mode mode) {
   scheduler_enter_long(mode == RUN_AS_WAITER, t->kind->user_code);
   const status st = task_run(t, s);
   scheduler_leave_long(mode == RUN_AS_WAITER, t->kind->user_code);
+  /* Where the stream was discarded meanwhile, what is behind this task had not begun. */
+  if (unlikely(atomic_load_explicit(&s->dropped_below, memory_order_relaxed) == ALL_TASKS)) s->begun_ns = KICK_NS;
   return st;
 }
 
@@ -165,7 +179,7 @@ static run_result run_batch(stream *s, uint64_t target, uint64_t deadline_ns, ru
     }
     task *t = queue_front(q);
     const uint64_t cost = t->cost_ns;
-    if (!front_is_dropped(s)) {
+    if (!front_is_dropped(s, t)) {
       if (atomic_load_explicit(&s->blocked, memory_order_acquire)) {
         result = RUN_BLOCKED;
         break;
@@ -381,29 +395,11 @@ void stream_close(stream *s) {
   spin_unlock(&s->submit_lock);
 }
 
-/* Where nobody runs the stream, runs what a device would have begun by now: what the scheduler left to a waiter, up to
- * what it would have woken a worker for. A user's function, or a task that takes longer, is kept for a worker, which is
- * what true says. The rest is to be dropped. */
-static bool run_begun(stream *s) {
-  if (!spin_trylock(&s->run_lock)) {
-    atomic_store(&s->dropped_below, ALL_TASKS); /* the one that runs now is what has begun */
-    return false;
-  }
-  const fp_mode fp = fp_enter();
-  const bool keep = run_batch(s, stream_submitted(s), now_ns() + KICK_NS, RUN_AS_WAITER) == RUN_LEFT;
-  fp_leave(fp);
-  atomic_store(&s->kept_below, s->q.next + keep);
-  atomic_store(&s->dropped_below, ALL_TASKS);
-  spin_unlock_fence(&s->run_lock);
-  return keep;
-}
-
 void stream_discard(stream *s) {
   stream_close(s);
-  if (run_begun(s))
-    scheduler_kick(s);
-  else
-    stream_run(s, UINT64_MAX, 0, RUN_AS_WORKER); /* where somebody else runs, that one drops the rest */
+  atomic_store(&s->dropped_below, ALL_TASKS);
+  /* Where somebody else runs, that one does and drops the rest; what takes long, or is the user's, is for a worker. */
+  if (stream_run(s, UINT64_MAX, now_ns() + KICK_NS, RUN_AS_WAITER) == RUN_LEFT) scheduler_kick(s);
 }
 
 void stream_destroy(stream *s, bool discard) {

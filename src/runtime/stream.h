@@ -38,7 +38,8 @@ struct stream {
   _Atomic bool blocked;           /* the task at the front waits; stream_unblock() ends it */
   _Atomic bool called;            /* the callback that the front waits for has returned */
   _Atomic uint64_t dropped_below; /* tasks at positions below this are dropped instead of run, ... */
-  _Atomic uint64_t kept_below;    /* ... but not those below this, which had begun when the stream was discarded */
+  _Atomic uint64_t kept_below;    /* ... but not those below this, which a device would have begun */
+  uint64_t begun_ns;              /* the cost of those; guarded by the run lock */
   _Atomic status error;           /* first failure since the last synchronisation, and its words (malloc'ed) */
   char *_Atomic error_text;
   _Atomic uint64_t retired_cost_ns;
@@ -131,8 +132,7 @@ static inline uint64_t stream_completed(stream *s) {
 
 /* Whether the front waits for something, and will not be dropped. */
 static inline bool stream_is_blocked(stream *s) {
-  const uint64_t front = stream_completed(s);
-  return atomic_load(&s->blocked) && (front >= atomic_load(&s->dropped_below) || front < atomic_load(&s->kept_below));
+  return atomic_load(&s->blocked) && stream_completed(s) >= atomic_load(&s->dropped_below);
 }
 
 /* A stream, not published. ST_NO_STREAMS, or ST_NO_CONTEXT where the context is destroyed meanwhile. */
@@ -141,8 +141,8 @@ status stream_create(context *c, uint32_t priority, uint32_t flags, stream **out
 /* Takes no further task: whoever has looked the handle up before gets ST_INVALID_VALUE. */
 void stream_close(stream *s);
 
-/* Ends what is left to do: tasks that a device would have begun by now (which are short, or one that a worker gets)
- * still run, later ones are dropped. Waits for none that blocks or takes long. */
+/* Ends what is left to do: tasks that a device would have begun by now still run, a long one or a user's function in a
+ * worker; later ones are dropped. Waits for none that blocks or takes long. */
 void stream_discard(stream *s);
 
 /* Closes the stream, waits for its tasks or discards them, and takes it out of its context. The handle must have been

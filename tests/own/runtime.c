@@ -67,6 +67,47 @@ static void every_priority_of_the_range_is_kept(void **state) {
   }
 }
 
+/* ---- streams that go by force ---- */
+
+/* A device would have begun the first tasks before the next call: so they run, however lazily streams are run here. */
+static void what_had_begun_is_done_though_the_stream_goes(void **state) {
+  (void)state;
+  static atomic_int done;
+  void *p = dev_filled(0, 1000);
+  for (int round = 1; round <= 100; round++) {
+    aclrtStream stream = stream_new();
+    CHECK_OK(aclrtMemsetAsync(p, 1000, round, 1000, stream));
+    CHECK_OK(aclrtLaunchHostFunc(stream, count_one, &done));
+    CHECK_OK(aclrtDestroyStreamForce(stream));
+    for (int i = 0; i < 10000 && atomic_load(&done) < round; i++) nap_ms(1);
+    assert_int_equal(atomic_load(&done), round);
+    assert_dev_filled(p, round, 1000);
+  }
+  CHECK_OK(aclrtFree(p));
+}
+
+static void *synchronize(void *arg) {
+  aclrtSetDevice(0);
+  const aclError got = aclrtSynchronizeStream(arg);
+  aclrtResetDevice(0);
+  return (void *)(intptr_t)got;
+}
+
+static void waiter_is_told_that_its_tasks_were_dropped(void **state) {
+  (void)state;
+  aclrtStream stream = stream_new();
+  aclrtEvent never = NULL;
+  void *got = NULL;
+  CHECK_OK(aclrtCreateEvent(&never));
+  CHECK_OK(aclrtStreamWaitEvent(stream, never));
+  const pthread_t waiter = thread_start(synchronize, stream);
+  nap_ms(20); /* mostly it waits then; else it gets the error of a stale handle */
+  CHECK_OK(aclrtDestroyStreamForce(stream));
+  assert_int_equal(pthread_join(waiter, &got), 0);
+  assert_int_equal((intptr_t)got, 107000);
+  CHECK_OK(aclrtDestroyEvent(never));
+}
+
 /* ---- memory ---- */
 
 static void pinned_memory_starts_a_page(void **state) {
@@ -174,6 +215,8 @@ int main(void) {
       TEST(host_functions_of_many_streams_run_at_once),
       TEST(work_that_nobody_waits_for_is_done),
       TEST(every_priority_of_the_range_is_kept),
+      TEST(what_had_begun_is_done_though_the_stream_goes),
+      TEST(waiter_is_told_that_its_tasks_were_dropped),
       TEST(pinned_memory_starts_a_page),
       TEST(block_freed_under_a_queued_task_stays_till_it_ran),
       TEST(addresses_beyond_any_block_are_refused),
