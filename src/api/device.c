@@ -23,6 +23,7 @@ aclError aclrtGetDevice(int32_t *deviceId) {
 
 aclError aclrtGetDeviceCount(uint32_t *count) {
   NEED(count);
+  NEED_OK(device_machine_check());
   *count = (uint32_t)device_count();
   return ACL_SUCCESS;
 }

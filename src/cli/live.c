@@ -11,6 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/variables.h"
+
 /* Whether a mapped file's name is that of statistics: digits, then ".stats". */
 static bool is_stats_path(const char *path) {
   const char *name = strrchr(path, '/');
@@ -29,17 +31,14 @@ static int open_mapped(pid_t pid) {
     char *path = strchr(line, '/');
     if (!path) continue;
     path[strcspn(path, "\n")] = 0;
-    if (is_stats_path(path)) fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (is_stats_path(path)) fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   }
   free(line);
   if (maps) fclose(maps);
   return fd;
 }
 
-static const char *given_folder(void) {
-  const char *folder = getenv("CANNON_STATS_DIR");
-  return folder && *folder ? folder : NULL;
-}
+static const char *given_folder(void) { return variable_text(VARIABLE_STATS_DIR); }
 
 static int open_of_child(pid_t pid) {
   char name[64];
@@ -59,7 +58,7 @@ int live_open(pid_t pid) {
     return fd >= 0 ? fd : open_of_child(pid);
   }
   snprintf(path, sizeof path, "%s/%d.stats", folder, (int)pid);
-  return open(path, O_RDONLY | O_CLOEXEC);
+  return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 }
 
 static void add_mapped(stats_list *list) {

@@ -10,6 +10,10 @@
 #include "runtime/context.h"
 #include "runtime/profile.h"
 
+/* ST_INVALID_DEVICE with its name, value and what was expected, where one of these variables is wrong: there are no
+ * devices then. */
+status device_machine_check(void);
+
 int device_count(void);
 const device_profile *device_profile_of_all(void);
 uint64_t device_memory_bytes(void);

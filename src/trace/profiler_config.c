@@ -1,10 +1,10 @@
 #include "trace/profiler_config.h"
 
 #include <cjson/cJSON.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "acl/acl_prof.h"
+#include "base/variables.h"
 #include "trace/profiler.h"
 
 enum { MAX_CHOICES = 9 };
@@ -71,9 +71,9 @@ status profiler_configure(const cJSON *section, uint32_t devices) {
 }
 
 status profiler_follow_environment(uint32_t devices) {
-  const char *folder = getenv("CANNON_PROFILE");
+  const char *folder = variable_text(VARIABLE_PROFILE);
   const profiler_config config = {.switches = ACL_PROF_ACL_API | ACL_PROF_TASK_TIME | ACL_PROF_MSPROFTX,
                                   .metrics = ACL_AICORE_NONE,
                                   .devices = devices};
-  return folder && *folder && !profiler_is_open() ? profiler_run(folder, &config, 0) : ST_OK;
+  return folder && !profiler_is_open() ? profiler_run(folder, &config, 0) : ST_OK;
 }

@@ -6,13 +6,13 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/hooks.h"
 #include "base/sync.h"
+#include "base/variables.h"
 #include "memory/rules.h"
 #include "trace/record_code.h"
 
@@ -140,9 +140,9 @@ static void in_child(void) {
 
 void record_start(const char *soc_name, int n_devices) {
   static const hooks listener = {.alloc = on_alloc, .free = on_free, .step = on_step};
-  const char *name = getenv("CANNON_RECORD");
+  const char *name = variable_text(VARIABLE_RECORD);
   char path[PATH_MAX];
-  if (!name || !*name) return;
+  if (!name) return;
   recorder.fd = open_new(name, path);
   if (recorder.fd < 0)
     fprintf(stderr, "cannon: CANNON_RECORD is %s, but %s can't be written: %s\n", name, path, strerror(errno));

@@ -1,33 +1,39 @@
 #include "trace/trace.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/sync.h"
+#include "base/variables.h"
 
 static stats_file *file;
 static bool on;
 _Atomic bool trace_is_off;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
+static void not_counting(const char *folder, int error) {
+  fprintf(stderr, "cannon: CANNON_STATS_DIR is %s, where nothing can be written: %s; nothing is counted\n", folder,
+          strerror(error));
+}
+
 /* The mapping of this process's file; NULL where nobody asks for one. */
 static stats_file *map_file(void) {
-  const char *folder = getenv("CANNON_STATS_DIR");
+  const char *folder = variable_text(VARIABLE_STATS_DIR);
   char path[PATH_MAX];
-  if (!folder || !folder[0] || snprintf(path, sizeof path, "%s/%d.stats", folder, (int)getpid()) >= (int)sizeof path)
-    return NULL;
-  const int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  if (fd < 0) return NULL;
+  if (!folder) return NULL;
+  const bool long_path = snprintf(path, sizeof path, "%s/%d.stats", folder, (int)getpid()) >= (int)sizeof path;
+  const int fd = long_path ? -1 : open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   void *p = MAP_FAILED;
-  if (ftruncate(fd, sizeof(stats_file)) == 0)
+  if (fd >= 0 && ftruncate(fd, sizeof(stats_file)) == 0)
     p = mmap(NULL, sizeof(stats_file), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  close(fd);
+  if (p == MAP_FAILED) not_counting(folder, long_path ? ENAMETOOLONG : errno);
+  if (fd >= 0) close(fd);
   return p == MAP_FAILED ? NULL : p;
 }
 

@@ -1,21 +1,15 @@
 #include "memory/heap/heap_stats.h"
 
-#include <stdlib.h>
-
 #include "base/log.h"
+#include "base/variables.h"
 #include "trace/shards.h"
 #include "trace/trace.h"
 
 enum { ALARM_PERCENT = 85 };
 
 static unsigned alarm_percent(void) {
-  const char *text = getenv("CANNON_ALARM");
-  if (!text || !*text) return ALARM_PERCENT;
-  char *end;
-  const unsigned long percent = strtoul(text, &end, 10);
-  if (!*end && end != text && *text != '-' && percent <= 100) return (unsigned)percent;
-  log_line(LOG_ERROR, "CANNON_ALARM is %s, expected 0 to 100 (percent); taking %d", text, ALARM_PERCENT);
-  return ALARM_PERCENT;
+  uint64_t percent;
+  return variable_read(VARIABLE_ALARM, &percent) ? (unsigned)percent : ALARM_PERCENT;
 }
 
 void heap_stats_init(heap_stats *s, stats_heap *counters, const char *name, uint64_t size_bytes) {

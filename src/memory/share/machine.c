@@ -7,7 +7,6 @@
 #include <linux/falloc.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -15,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/variables.h"
 
 enum {
   MACHINE_VERSION = 1,
@@ -61,14 +61,14 @@ static void set_prefix(char prefix[32]) { snprintf(prefix, 32, "cannon-%ju-", (u
 
 /* Whether that is the default. */
 static bool set_path(const char *name) {
-  const char *given = getenv("CANNON_LEDGER");
+  const char *given = variable_text(VARIABLE_LEDGER);
   char prefix[32];
   set_prefix(prefix);
-  if (given && *given)
+  if (given)
     snprintf(machine.path, sizeof machine.path, "%s", given);
   else
     snprintf(machine.path, sizeof machine.path, DEFAULT_FOLDER "/%s%s", prefix, name);
-  return !given || !*given;
+  return !given;
 }
 
 static bool refuse(const char *reason) {

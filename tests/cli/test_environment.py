@@ -1,0 +1,136 @@
+"""Tests of the variables and options: what is wrong is told, in words, and nothing runs with something else.
+
+    CANNON_PREFIX=/path python3 tests/cli/test_environment.py
+"""
+import json
+import pathlib
+import re
+import unittest
+
+from test_cli import CANNON, MIB, NPU_SMI, SOURCE, CliTest, clean_environment, execute
+
+# Says what it makes of a device.
+ASKER = r"""
+#include "acl/acl.h"
+#include <stdio.h>
+
+int main(void) {
+  uint32_t count = 77;
+  void *p;
+  const int init = aclInit(NULL);
+  const int counted = aclrtGetDeviceCount(&count);
+  const int set = aclrtSetDevice(0);
+  const char *message = aclGetRecentErrMsg();
+  printf("%d %d %u %d %s\n", init, counted, count, set, message ? message : "");
+  return set || aclrtMalloc(&p, 1000, ACL_MEM_MALLOC_HUGE_FIRST);
+}
+"""
+WRONG = {  # a value, what it gives
+    "CANNON_DEVICE": ("Ascend9", "'Ascend9', expected a profile that `cannon info` lists; no device can be used"),
+    "CANNON_DEVICES": ("1.5", "'1.5', expected a number from 0 to 16; no device can be used"),
+    "CANNON_MEM": ("1M", "'1M', which is too small, expected a size from 2M to 1T such as 512M, 1.5G or 32G (K, M, G or T); "
+                         "no device can be used"),
+    "CANNON_SITES": ("yes", "'yes', expected one of 0, 1; sites are not counted"),
+    "CANNON_LEAKS": ("frames=9", "'frames=9', expected 0, 1, or some of max=BLOCKS, report=PATH, signal=NAME (USR1, USR2, HUP, "
+                                 "WINCH, IO, URG, PWR or none) and frames=N (1 to 8), with commas between; the rest of it is taken"),
+    "CANNON_ALARM": ("101", "'101', which is too large, expected a number from 0 to 100; taking 85"),
+    "CANNON_MAX_MAPPINGS": ("many", "'many', expected a number from 0 to 18446744073709551615; taking 7/8 of vm.max_map_count"),
+    "CANNON_SCHEDULE_SEED": ("x", "'x', expected a number from 0 to 18446744073709551615; tasks run in the usual order"),
+    "CANNON_ISA": ("v5", "'v5', expected one of portable, v3, v4, dots; taking the highest level that the processor has"),
+}
+DECIDING = ("CANNON_DEVICE", "CANNON_DEVICES", "CANNON_MEM")
+
+
+class Environment(CliTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.asker = cls.compile("asker", ASKER)
+
+    def ask(self, **env):
+        return execute(self.asker, env=clean_environment(**env), cwd=self.folder)
+
+    def test_wrong_values_are_told_once(self):
+        for name, (value, told) in WRONG.items():
+            with self.subTest(name):
+                done = self.ask(**{name: value})
+                self.assertEqual(done.stderr, f"cannon: {name} is {told}\n")
+                if name in DECIDING:
+                    self.assertEqual(done.returncode, 1)
+                    why = told.split("; no device")[0]
+                    self.assertIn(f"107001 107001 77 107001 EE1003: aclrtSetDevice: there are no devices: {name} is {why}", done.stdout)
+                else:
+                    self.assertEqual((done.returncode, done.stdout), (0, "0 0 1 0 \n"))
+
+    def test_cannon_run_starts_nothing_with_wrong_values(self):
+        for name, (value, told) in WRONG.items():
+            with self.subTest(name):
+                done = execute(CANNON, "run", "sh", "-c", "echo ran", env=clean_environment(**{name: value}))
+                self.assertEqual((done.returncode, done.stdout), (2, ""))
+                self.assertEqual(done.stderr, f"cannon run: {name} is {told.rsplit('; ', 1)[0]}\n")
+
+    def test_options_go_before_variables(self):
+        done = execute(CANNON, "run", "--quiet", "--mem", "64M", self.asker, env=clean_environment(CANNON_MEM="1M"))
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_options_take_what_variables_take(self):
+        for option, name in (("--devices", "CANNON_DEVICES"), ("--mem", "CANNON_MEM"), ("--alarm", "CANNON_ALARM"),
+                             ("--leaks", "CANNON_LEAKS")):
+            value, told = WRONG[name]
+            done = execute(CANNON, "run", f"{option}={value}", "sh", "-c", "echo ran")
+            self.assertEqual((done.returncode, done.stdout), (2, ""))
+            self.assertEqual(done.stderr, f"cannon run: {option} is {told.rsplit('; ', 1)[0]}\n")
+
+    def test_sizes(self):
+        done = execute(CANNON, "run", "--mem", "99999999T", "true")
+        self.assertIn("--mem is '99999999T', which is too large, expected a size from 2M to 1T", done.stderr)
+        for size, mib in (("1.5G", 1536), ("0.5g", 512), ("65536k", 64)):
+            path = self.folder / "report.json"
+            done = execute(CANNON, "run", "--quiet", "--json", path, "--mem", size, self.asker)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            (process,) = json.loads(path.read_text())["processes"]
+            self.assertEqual(process["devices"][0]["size_bytes"], mib * MIB)
+        done = execute(CANNON, "run", "--quiet", "--mem", "215M", self.asker)
+        self.assertEqual((done.returncode, done.stderr), (0, "cannon run: --mem is 215M; taking 214M, whole pages of 2 MiB\n"))
+        done = execute(CANNON, "plan", "--capacity", "99999999T", "none")
+        self.assertIn("--capacity is '99999999T', which is too large, expected", done.stderr)
+
+    def test_no_devices(self):
+        for env, why in ((dict(CANNON_DEVICES="0"), "CANNON_DEVICES is 0"),
+                         (dict(ASCEND_RT_VISIBLE_DEVICES="3"), "ASCEND_RT_VISIBLE_DEVICES leaves none")):
+            done = self.ask(**env)
+            self.assertEqual(done.stdout, f"0 0 0 107001 EE1003: aclrtSetDevice: deviceId is 0, but there are no devices ({why}) "
+                                          "(error 107001)\n")
+
+    def test_unknown_names(self):
+        near = "cannon: warning: the environment has CANNON_DEVCES, which Cannon does not know; the nearest that it knows is " \
+               "CANNON_DEVICES (cannon env --help)\n"
+        far = "cannon: warning: the environment has CANNON_FOO, which Cannon does not know (cannon env --help)\n"
+        self.assertEqual(self.ask(CANNON_DEVCES="2").stderr, near)
+        self.assertEqual(self.ask(CANNON_FOO="2", CANNON_PREFIX="/usr").stderr, far)
+        done = execute(CANNON, "run", "--quiet", "sh", "-c", f"'{self.asker}'; '{self.asker}'",
+                       env=clean_environment(CANNON_DEVCES="2"))
+        self.assertEqual((done.returncode, done.stderr), (0, near))
+
+    def test_tools_say_why_there_are_no_devices(self):
+        for tool, name in ((CANNON, "cannon info"), (NPU_SMI, "npu-smi")):
+            done = execute(tool, "info", env=clean_environment(CANNON_DEVICES="abc"))
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(f"{name}: aclInit failed with 107001: EE1003: aclInit: there are no devices: CANNON_DEVICES is 'abc'", done.stderr)
+
+    def test_statistics_that_cannot_be_written(self):
+        done = self.ask(CANNON_STATS_DIR="/no/such/folder")
+        self.assertEqual(done.stderr, "cannon: CANNON_STATS_DIR is /no/such/folder, where nothing can be written: No such file or "
+                                      "directory; nothing is counted\n")
+
+    def test_documentation_has_the_table(self):
+        shown = execute(CANNON, "env", "--help").stdout
+        table = dict(re.findall(r"\n  (CANNON_\w+)\n      (.+)\n      value: .+", shown))
+        self.assertLessEqual(set(WRONG), set(table))
+        text = (SOURCE / "docs/architecture.md").read_text()
+        documented = dict(re.findall(r"\n\| `(CANNON_\w+)` \| (.+) \|(?=\n)", text))
+        self.assertEqual(documented, table)
+
+
+if __name__ == "__main__":
+    unittest.main()
