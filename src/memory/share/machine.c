@@ -17,12 +17,10 @@
 #include "base/variables.h"
 
 enum {
-  MACHINE_VERSION = 1,
   WHOLE_BYTE = 0, /* of the file: the lock over all of it */
-  PLACE_BYTE = 1, /* and that of place 0 */
+  PLACE_BYTE = MACHINE_PLACE_BYTE,
   OPEN_TRIES = 100,
 };
-#define MACHINE_MAGIC 0x4d4e4e43u /* "CNNM" */
 
 /* Records begin on a page, so that they can be given back. */
 #define RECORDS_START ((sizeof(machine_file) + 4095) / 4096 * 4096)
@@ -54,10 +52,8 @@ static bool is_locked(int fd, off_t first, off_t n) {
 
 /* ---- joining ----------------------------------------------------------------------------------------------------- */
 
-#define DEFAULT_FOLDER "/dev/shm"
-
 /* What the files of this user's machines begin with. */
-static void set_prefix(char prefix[32]) { snprintf(prefix, 32, "cannon-%ju-", (uintmax_t)geteuid()); }
+static void set_prefix(char prefix[32]) { snprintf(prefix, 32, MACHINE_PREFIX "%ju-", (uintmax_t)geteuid()); }
 
 /* Whether that is the default. */
 static bool set_path(const char *name) {
@@ -67,7 +63,7 @@ static bool set_path(const char *name) {
   if (given)
     snprintf(machine.path, sizeof machine.path, "%s", given);
   else
-    snprintf(machine.path, sizeof machine.path, DEFAULT_FOLDER "/%s%s", prefix, name);
+    snprintf(machine.path, sizeof machine.path, MACHINE_FOLDER "/%s%s", prefix, name);
   return !given;
 }
 
@@ -101,7 +97,7 @@ static void remove_abandoned(int folder, const char *name) {
 static void remove_others_abandoned(void) {
   char prefix[32];
   const char *own = strrchr(machine.path, '/') + 1;
-  DIR *dir = opendir(DEFAULT_FOLDER);
+  DIR *dir = opendir(MACHINE_FOLDER);
   set_prefix(prefix);
   for (struct dirent *entry; dir && (entry = readdir(dir));)
     if (!strncmp(entry->d_name, prefix, strlen(prefix)) && strcmp(entry->d_name, own) != 0)
