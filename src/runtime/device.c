@@ -114,12 +114,13 @@ static const char *why_none(void) {
   return getenv("ASCEND_RT_VISIBLE_DEVICES") ? "ASCEND_RT_VISIBLE_DEVICES leaves none" : "CANNON_DEVICES is 0";
 }
 
-status device_check(int device, const char *name) {
+status device_check(int64_t device, const char *name) {
   const int n = device_count();
   if (device >= 0 && device < n) return ST_OK;
   TRY(device_machine_check());
-  if (!n) return fail(ST_INVALID_DEVICE, "%s is %d, but there are no devices (%s)", name, device, why_none());
-  return fail(ST_INVALID_DEVICE, "%s is %d, expected 0 to %d", name, device, n - 1);
+  if (!n)
+    return fail(ST_INVALID_DEVICE, "%s is %jd, but there are no devices (%s)", name, (intmax_t)device, why_none());
+  return fail(ST_INVALID_DEVICE, "%s is %jd, expected 0 to %d", name, (intmax_t)device, n - 1);
 }
 
 /* ---- the process ------------------------------------------------------------------------------------------------- */

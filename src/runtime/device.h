@@ -19,7 +19,7 @@ const device_profile *device_profile_of_all(void);
 uint64_t device_memory_bytes(void);
 
 /* ST_INVALID_DEVICE unless 0 <= device < device_count(); name is the argument's. */
-status device_check(int device, const char *name);
+status device_check(int64_t device, const char *name);
 
 /* Opens the device's memory if it is not yet; once per process and device. */
 status device_open(int device);

@@ -193,7 +193,7 @@ class Statistics(MonitorTest):
                                env=clean_environment(ASCEND_GLOBAL_LOG_LEVEL="2", ASCEND_PROCESS_LOG_PATH=logs))
                 text = "".join(path.read_text() for path in pathlib.Path(logs).glob("plog-*.log"))
             self.assertEqual("  alarm " in done.stderr, alarmed)
-            self.assertEqual(text.count("bytes are in use, the alarm is at"), int(alarmed), text)
+            self.assertEqual(text.count(" are in use, the alarm is at"), int(alarmed), text)
 
     def test_statistics_survive_kill_9(self):
         done, report = self.run_json(self.watched, "kill", options=("--sites",))

@@ -1,6 +1,7 @@
 #include "memory/heap/heap_stats.h"
 
 #include "base/log.h"
+#include "base/size.h"
 #include "base/variables.h"
 #include "trace/shards.h"
 #include "trace/trace.h"
@@ -72,8 +73,8 @@ void heap_stats_shard_free(stats_heap *c, stats_shard *shard, uint64_t begun, ui
 __attribute__((cold)) static void raise_alarm(heap_stats *s, uint64_t used_bytes) {
   if (atomic_exchange(&s->alarmed, true)) return;
   if (s->counters) atomic_store(&s->counters->alarm_bytes, used_bytes);
-  log_line(LOG_WARNING, "%s: %ju of %ju bytes are in use, the alarm is at %ju (CANNON_ALARM)", s->name,
-           (uintmax_t)used_bytes, (uintmax_t)s->size_bytes, (uintmax_t)s->alarm_bytes);
+  log_line(LOG_WARNING, "%s: %s of %s are in use, the alarm is at %s (CANNON_ALARM)", s->name,
+           size_in_words(used_bytes).text, size_in_words(s->size_bytes).text, size_in_words(s->alarm_bytes).text);
 }
 
 void heap_stats_pages(heap_stats *s, uint64_t committed_bytes, uint64_t used_bytes) {

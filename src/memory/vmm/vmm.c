@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/size.h"
 #include "base/sparse.h"
 #include "memory/memory.h"
 #include "memory/space.h"
@@ -74,7 +75,8 @@ status vmm_reserve(uint64_t bytes, uint64_t alignment, uintptr_t expected, uintp
     return fail(ST_INVALID_VALUE, "expectPtr is %p, expected a multiple of %d MiB", (void *)expected,
                 HEAP_GRANULE_BYTES >> 20);
   if (bytes > space.vmm_bytes)
-    return fail(ST_NO_MEMORY, "size is %ju bytes, expected at most %ju", (uintmax_t)bytes, (uintmax_t)space.vmm_bytes);
+    return fail(ST_NO_MEMORY, "size is %ju bytes, expected at most %ju (%s)", (uintmax_t)bytes,
+                (uintmax_t)space.vmm_bytes, size_in_words(space.vmm_bytes).text);
   if (alignment < HEAP_GRANULE_BYTES) alignment = HEAP_GRANULE_BYTES;
   *out = expected;
   pthread_mutex_lock(&vmm.lock);
