@@ -25,8 +25,11 @@ static void open_log(void) {
   const char *folder = getenv("ASCEND_PROCESS_LOG_PATH");
   if (folder && folder[0]) {
     char path[PATH_MAX];
-    if (snprintf(path, sizeof path, "%s/plog-%d.log", folder, (int)getpid()) < (int)sizeof path)
-      file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0640);
+    const int n = snprintf(path, sizeof path, "%s/plog-%d.log", folder, (int)getpid());
+    file = n < (int)sizeof path ? open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0640) : -1;
+    if (file < 0)
+      fprintf(stderr, "cannon: ASCEND_PROCESS_LOG_PATH is %s, where no log can be written: %s\n", folder,
+              strerror(n < (int)sizeof path ? errno : ENAMETOOLONG));
   }
 }
 

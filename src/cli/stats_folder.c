@@ -53,7 +53,8 @@ bool stats_folder_make(stats_folder *folder) {
     if (!flock(folder->lock, LOCK_EX) && !fstat(folder->lock, &s) && s.st_nlink) return true;
     close(folder->lock); /* another run's start removed it before it was locked */
   }
-  fprintf(stderr, "cannon run: cannot make a folder %s: %s\n", folder->path, strerror(errno));
+  fprintf(stderr, "cannon run: cannot make a folder %s: %s (TMPDIR can name a place elsewhere)\n", folder->path,
+          strerror(errno));
   return false;
 }
 

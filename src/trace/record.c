@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/hooks.h"
 #include "base/sync.h"
 #include "base/variables.h"
@@ -30,7 +31,7 @@ static struct {
 
 /* Records end here; those that are in the file are whole. */
 static void give_up(const char *what, int error) {
-  fprintf(stderr, "cannon: the recording ends here: %s: %s\n", what, strerror(error));
+  fprintf(stderr, "cannon: the recording ends here: %s: %s\n", what, file_error(error));
   close(recorder.fd);
   recorder.fd = -1;
 }
@@ -40,7 +41,8 @@ static void give_up(const char *what, int error) {
 static bool map_next_chunk(void) {
   const size_t page = (size_t)sysconf(_SC_PAGESIZE), end = recorder.chunk_offset + recorder.used;
   const size_t offset = end / page * page;
-  const int error = posix_fallocate(recorder.fd, (off_t)offset, CHUNK_BYTES);
+  const int error =
+      file_may_have(offset + CHUNK_BYTES) ? posix_fallocate(recorder.fd, (off_t)offset, CHUNK_BYTES) : EFBIG;
   void *chunk =
       error ? MAP_FAILED : mmap(NULL, CHUNK_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, recorder.fd, (off_t)offset);
   if (chunk == MAP_FAILED) {

@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/sync.h"
 #include "base/variables.h"
 
@@ -19,7 +20,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void not_counting(const char *folder, int error) {
   fprintf(stderr, "cannon: CANNON_STATS_DIR is %s, where nothing can be written: %s; nothing is counted\n", folder,
-          strerror(error));
+          file_error(error));
 }
 
 /* The mapping of this process's file; NULL where nobody asks for one. */
@@ -28,7 +29,8 @@ static stats_file *map_file(void) {
   char path[PATH_MAX];
   if (!folder) return NULL;
   const bool long_path = snprintf(path, sizeof path, "%s/%d.stats", folder, (int)getpid()) >= (int)sizeof path;
-  const int fd = long_path ? -1 : open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  const bool possible = !long_path && file_may_have(sizeof(stats_file));
+  const int fd = possible ? open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600) : -1;
   void *p = MAP_FAILED;
   if (fd >= 0 && ftruncate(fd, sizeof(stats_file)) == 0)
     p = mmap(NULL, sizeof(stats_file), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);

@@ -158,12 +158,12 @@ class CliTest(unittest.TestCase):
         cls.program, cls.replayer, cls.forger = (cls.folder / name for name in ("program", "replayer", "forger"))
 
     @classmethod
-    def compile(cls, name, text):
+    def compile(cls, name, text, *libraries):
         """A program as for CANN, from its source."""
         source = cls.folder / f"{name}.c"
         source.write_text(text)
         subprocess.run([os.environ.get("CC", "cc"), source, "-o", cls.folder / name, f"-I{PREFIX}/include", f"-L{PREFIX}/lib64",
-                        f"-Wl,-rpath,{PREFIX}/lib64", "-lascendcl"], check=True)
+                        f"-Wl,-rpath,{PREFIX}/lib64", "-lascendcl", *libraries], check=True)
         return cls.folder / name
 
     def run_json(self, *arguments, options=()):

@@ -3,7 +3,7 @@
     CANNON_PREFIX=/path python3 tests/cli/test_environment.py
 """
 import json
-import pathlib
+import os
 import re
 import unittest
 
@@ -130,6 +130,86 @@ class Environment(CliTest):
         text = (SOURCE / "docs/architecture.md").read_text()
         documented = dict(re.findall(r"\n\| `(CANNON_\w+)` \| (.+) \|(?=\n)", text))
         self.assertEqual(documented, table)
+
+
+# Lets an operator be worked on by several threads, where there are cores.
+WORKER = r"""
+#include "acl/acl.h"
+#include "aclnnop/aclnn_relu.h"
+#include <stdio.h>
+
+int main(void) {
+  const int64_t n = 4 << 20, stride = 1;
+  void *p;
+  uint64_t bytes;
+  aclOpExecutor *executor;
+  if (aclInit(NULL) || aclrtSetDevice(0) || aclrtMalloc(&p, 4 * n, ACL_MEM_MALLOC_HUGE_FIRST)) {
+    printf("%s\n", aclGetRecentErrMsg());
+    return 1;
+  }
+  aclTensor *x = aclCreateTensor(&n, 1, ACL_FLOAT, &stride, 0, ACL_FORMAT_ND, &n, 1, p);
+  return aclnnInplaceReluGetWorkspaceSize(x, &bytes, &executor) || aclnnInplaceRelu(NULL, 0, executor, NULL) ||
+         aclrtSynchronizeStream(NULL);
+}
+"""
+
+
+class Surroundings(CliTest):
+    """Limits and file systems that leave no room: it works, or says what is missing."""
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.worker = cls.compile("worker", WORKER, "-lopapi", "-lnnopbase")
+
+    def under(self, limit, *command, **options):
+        return execute("bash", "-c", f'{limit}; exec "$@"', "bash", *command, cwd=self.folder, **options)
+
+    def test_addresses(self):
+        done = self.under("ulimit -v 20000000", self.worker)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("devices need 33.0 TiB of addresses, whatever memory there is, and the process may have 19.1 GiB (ulimit "
+                      "-v), expected no such limit", done.stdout)
+
+    def test_sizes_of_files(self):
+        why = "the process may not have files of that size (ulimit -f), expected no such limit"
+        done = self.under("ulimit -f 1", CANNON, "run", self.worker)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(f"the memory of device 0 can't be set up: {why}", done.stdout)
+        self.assertRegex(done.stderr, re.escape("cannon: CANNON_STATS_DIR is ") + r"\S+, where nothing can be written: " +
+                         re.escape(f"{why}; nothing is counted"))
+        self.assertNotIn("no statistics file", done.stderr)
+
+    def test_open_files(self):
+        done = self.under("ulimit -n 4", self.worker)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("the process has as many open files as it may (ulimit -n), expected a higher limit", done.stdout)
+        self.assertEqual(self.under("ulimit -n 6", self.worker).returncode, 0)
+
+    @unittest.skipUnless(os.geteuid() == 0, "whoever is not root has other processes, which count")
+    def test_threads(self):
+        self.folder.chmod(0o755)
+        done = self.under("ulimit -u 1", self.worker, user=65533, group=65533, extra_groups=[])
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    @unittest.skipUnless(os.geteuid() == 0, "mounts need root")
+    def test_file_systems(self):
+        for mounts, warned in (("mount -t tmpfs none /proc", ""), ("mount -t tmpfs -o ro none /dev/shm", "Read-only file system"),
+                               ("mount -t tmpfs -o size=4k none /dev/shm", "No space left on device")):
+            done = execute("unshare", "-m", "sh", "-c", f'{mounts} && exec "$0"', self.worker)
+            if "unshare" in done.stderr or "mount:" in done.stderr:
+                self.skipTest(done.stderr)
+            self.assertEqual((done.returncode, done.stdout), (0, ""))
+            self.assertRegex(done.stderr, rf"^cannon: warning: this process shares no device memory with others: /dev/shm/\S+ "
+                             rf"{warned} \(CANNON_LEDGER can name a file elsewhere\)\n$" if warned else "^$")
+
+    def test_folders_that_cannot_be_written(self):
+        done = execute(CANNON, "run", self.worker, env=clean_environment(TMPDIR="/no/such"))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("/no/such/cannon-run-", done.stderr)
+        self.assertIn("(TMPDIR can name a place elsewhere)", done.stderr)
+        done = execute(self.worker, env=clean_environment(ASCEND_PROCESS_LOG_PATH="/no/such", CANNON_DEVICES="0"))
+        self.assertEqual((done.returncode, done.stderr), (1, "cannon: ASCEND_PROCESS_LOG_PATH is /no/such, where no log can be "
+                                                             "written: No such file or directory\n"))
 
 
 if __name__ == "__main__":

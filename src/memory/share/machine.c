@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/log.h"
 #include "base/variables.h"
 
@@ -110,10 +111,10 @@ static bool open_locked(void) {
   struct stat named, *const opened = &machine.opened;
   for (int i = 0; i < OPEN_TRIES; ++i) {
     machine.fd = open(machine.path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
-    if (machine.fd < 0) return refuse(strerror(errno));
-    if (fstat(machine.fd, opened)) return refuse(strerror(errno));
+    if (machine.fd < 0) return refuse(file_error(errno));
+    if (fstat(machine.fd, opened)) return refuse(file_error(errno));
     if (!is_ours(opened)) return refuse("expected a file that nobody else owns, reads or writes");
-    if (!lock_bytes(machine.fd, F_SETLKW, F_WRLCK, WHOLE_BYTE, 1)) return refuse(strerror(errno));
+    if (!lock_bytes(machine.fd, F_SETLKW, F_WRLCK, WHOLE_BYTE, 1)) return refuse(file_error(errno));
     if (stat(machine.path, &named) == 0 && is_same(&named, opened)) return true;
     close(machine.fd);
     machine.fd = -1;
@@ -139,9 +140,10 @@ static bool make_sound(void) {
   const machine_head head = {.magic = MACHINE_MAGIC,
                              .version = MACHINE_VERSION,
                              .next_serial = (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000};
+  if (!file_may_have(RECORDS_START)) return refuse(file_error(errno));
   int error = ftruncate(machine.fd, 0) ? errno : posix_fallocate(machine.fd, 0, (off_t)RECORDS_START);
   if (!error && pwrite(machine.fd, &head, sizeof head, 0) != sizeof head) error = errno;
-  return error ? refuse(strerror(error)) : true;
+  return error ? refuse(file_error(error)) : true;
 }
 
 /* Takes the first place whose owner is gone, and what it left. */
@@ -166,7 +168,7 @@ static bool take_place(machine_file *file) {
 static bool join(void) {
   if (!open_locked() || (!is_sound() && !make_sound())) return false;
   void *p = mmap(NULL, sizeof(machine_file), PROT_READ | PROT_WRITE, MAP_SHARED, machine.fd, 0);
-  if (p == MAP_FAILED) return refuse(strerror(errno));
+  if (p == MAP_FAILED) return refuse(file_error(errno));
   madvise(p, sizeof(machine_file), MADV_DONTFORK);
   if (!take_place(p)) {
     munmap(p, sizeof(machine_file));
@@ -176,8 +178,8 @@ static bool join(void) {
   return lock_bytes(machine.fd, F_SETLK, F_UNLCK, WHOLE_BYTE, 1);
 }
 
-static void warn(void) {
-  fprintf(stderr, "cannon: warning: this process shares no device memory with others: %s\n", machine.why);
+static void warn(const char *hint) {
+  fprintf(stderr, "cannon: warning: this process shares no device memory with others: %s%s\n", machine.why, hint);
   log_line(LOG_WARNING, "this process shares no device memory with others: %s", machine.why);
 }
 
@@ -186,7 +188,7 @@ void machine_join(const char *name) {
   if (!machine.file) {
     if (set_path(name)) remove_others_abandoned();
     if (!join()) {
-      warn();
+      warn(" (CANNON_LEDGER can name a file elsewhere)");
       if (machine.fd >= 0) close(machine.fd);
       machine.fd = -1;
     }
@@ -222,7 +224,7 @@ machine_file *machine_enter(void) {
   machine.file = NULL;
   machine.fd = -1;
   refuse("its descriptor was closed by the program");
-  warn();
+  warn("");
   return NULL;
 }
 
@@ -252,7 +254,8 @@ bool machine_read_record(uint32_t export, uint64_t from, void *to, size_t bytes)
 }
 
 bool machine_write_record(uint32_t export, uint64_t from, const void *what, size_t bytes) {
-  return fits(from, bytes) && pwrite(machine.fd, what, bytes, record_at(export) + (off_t)from) == (ssize_t)bytes;
+  return fits(from, bytes) && file_may_have((uint64_t)record_at(export) + from + bytes) &&
+         pwrite(machine.fd, what, bytes, record_at(export) + (off_t)from) == (ssize_t)bytes;
 }
 
 void machine_drop_record(uint32_t export) {
