@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Whether the process may have files of so many bytes; false with errno EFBIG. To be asked before a file grows: beyond the
- * limit (RLIMIT_FSIZE) the kernel would send SIGXFSZ, which ends a program that expects no such thing. */
+/* Whether the process may have files of so many bytes; false with errno EFBIG. To be asked before a file grows: beyond
+ * the limit (RLIMIT_FSIZE) the kernel would send SIGXFSZ, which ends a program that expects no such thing. */
 bool file_may_have(uint64_t bytes);
 
 /* A sparse file in memory, which has no name elsewhere; -1 with errno. */

@@ -6,8 +6,8 @@
 
 typedef enum { SIZE_OK, SIZE_MALFORMED, SIZE_TOO_SMALL, SIZE_TOO_LARGE } size_verdict;
 
-/* "512", "1536M", "1.5G": digits, perhaps with a fraction, and perhaps one of K, M, G, T (either case; powers of 1024), of
- * `least` to `most` bytes; a fraction of a byte is cut off. *bytes is set only where it is that. */
+/* "512", "1536M", "1.5G": digits, perhaps with a fraction, and perhaps one of K, M, G, T (either case; powers of 1024),
+ * of `least` to `most` bytes; a fraction of a byte is cut off. *bytes is set only where it is that. */
 size_verdict size_parse(const char *text, uint64_t least, uint64_t most, uint64_t *bytes);
 
 /* Decimal digits only. */

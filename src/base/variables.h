@@ -1,8 +1,8 @@
-/* The environment's variables that begin with CANNON_: one table (variables.def), by which their values are read, checked
- * and explained; `cannon run` reads its options by it, `cannon env --help` prints it.
+/* The environment's variables that begin with CANNON_: one table (variables.def), by which their values are read,
+ * checked and explained; `cannon run` reads its options by it, `cannon env --help` prints it.
  *
- * Reading may be done before main, and says nothing. A wrong value counts as none; it is told by variables_report, which
- * the library calls once, when it is first used. An empty value is none. Thread-safe, but for variable_reject. */
+ * Reading may be done before main, and says nothing. A wrong value counts as none; it is told by variables_report,
+ * which the library calls once, when it is first used. An empty value is none. Thread-safe, but for variable_reject. */
 #ifndef CANNON_BASE_VARIABLES_H
 #define CANNON_BASE_VARIABLES_H
 

@@ -1,7 +1,7 @@
-/* What processes have charged on devices: read from the files through which they share them (memory/share/machine.h), so
- * every process that uses a device is there, whether it keeps statistics or not. Those of CANNON_LEDGER, where this tool
- * has it, else of all machines in /dev/shm that it may read: root's are all. Where the tool has CANNON_STATS_DIR and no
- * CANNON_LEDGER it is told to look there only, and nothing is read.
+/* What processes have charged on devices: read from the files through which they share them (memory/share/machine.h),
+ * so every process that uses a device is there, whether it keeps statistics or not. Those of CANNON_LEDGER, where this
+ * tool has it, else of all machines in /dev/shm that it may read: root may read all. Where the tool has
+ * CANNON_STATS_DIR and no CANNON_LEDGER it is told to look there only, and nothing is read.
  *
  * The files are other users': nothing in them is believed but numbers. */
 #ifndef CANNON_CLI_CHARGES_H

@@ -15,8 +15,8 @@
 #include "cli/format.h"
 #include "trace/shards.h"
 
-/* Whatever the writer was doing, or meant to do to whoever reads it: texts end where the format says they do, and can be
- * shown. Paths stay as they are, since files are found by them. */
+/* Whatever the writer was doing, or meant to do to whoever reads it: texts end where the format says they do, and can
+ * be shown. Paths stay as they are, since files are found by them. */
 static void check_texts(stats_file *p) {
 #define END(text)   (text)[sizeof(text) - 1] = 0
 #define CHECK(text) text_make_safe(text, sizeof(text))

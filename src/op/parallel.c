@@ -13,8 +13,8 @@
 static spinlock team; /* held by the one task that runs with several threads */
 
 #ifdef _OPENMP
-/* The threads that this process could start beside the one that asks; libgomp ends the program where it can't (limits of
- * processes: ulimit -u, a control group's), so they are tried once, all at a time. Some 30 us each. */
+/* The threads that this process could start beside the one that asks; libgomp ends the program where it can't (limits
+ * of processes: ulimit -u, a control group's), so they are tried once, all at a time. Some 30 us each. */
 static int n_startable;
 
 static void *pass(void *gate) {
