@@ -29,30 +29,25 @@ size_verdict size_parse_number(const char *text, uint64_t least, uint64_t most, 
   return judge(n, least, most, number);
 }
 
-/* The part behind the point, in units of 2^-32; *text is behind its digits then. */
-static uint64_t fraction(const char **text) {
+/* The part behind the point, in bytes of a unit of 2^shift. */
+static uint64_t fraction(const char *at, int shift) {
   uint64_t value = 0, scale = 1;
-  for (; isdigit((unsigned char)**text); ++*text) {
-    if (scale >= UINT64_C(1000000000)) continue; /* further digits are less than a byte of the largest unit's part */
-    value = value * 10 + (uint64_t)(**text - '0');
-    scale *= 10;
-  }
-  return (value << 32) / scale;
+  for (; isdigit((unsigned char)*at) && scale < UINT64_C(1000000000000000000); ++at, scale *= 10)
+    value = value * 10 + (uint64_t)(*at - '0'); /* what is left is less than a byte of a T */
+  return (uint64_t)(((unsigned __int128)value << shift) / scale);
 }
 
 size_verdict size_parse(const char *text, uint64_t least, uint64_t most, uint64_t *bytes) {
-  static const char units[] = "KMGT";
+  static const char units[] = "KMGT", decimal[] = "0123456789";
   if (!isdigit((unsigned char)*text)) return SIZE_MALFORMED;
   const uint64_t whole = digits(&text);
-  const int point = *text == '.';
-  if (point && !isdigit((unsigned char)*++text)) return SIZE_MALFORMED;
-  const uint64_t part = point ? fraction(&text) : 0;
+  const char *const part = *text == '.' ? text + 1 : NULL;
+  if (part) text = part + strspn(part, decimal);
   const char *const unit = *text ? strchr(units, toupper((unsigned char)*text)) : NULL;
-  if ((*text && (!unit || text[1])) || (point && !unit)) return SIZE_MALFORMED;
+  if ((*text && (!unit || text[1])) || (part && (text == part || !unit))) return SIZE_MALFORMED;
   const int shift = unit ? 10 * (int)(unit - units + 1) : 0;
   if (whole > (uint64_t)INT64_MAX >> shift) return SIZE_TOO_LARGE;
-  const uint64_t rest = shift > 32 ? part << (shift - 32) : part >> (32 - shift);
-  return judge((whole << shift) + rest, least, most, bytes);
+  return judge((whole << shift) + (part ? fraction(part, shift) : 0), least, most, bytes);
 }
 
 const char *size_fault(size_verdict verdict) {

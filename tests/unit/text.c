@@ -62,7 +62,9 @@ static void sizes_are_read_exactly(void **state) {
       {"0.5M", SIZE_OK, 1 << 19},
       {"1.25k", SIZE_OK, 1280},
       {"1.1M", SIZE_OK, 1153433}, /* 1153433.6 */
-      {"2.000000000001T", SIZE_OK, UINT64_C(2) << 40},
+      {"1.1T", SIZE_OK, UINT64_C(1209462790553)},
+      {"1.10000000000000000000000001T", SIZE_OK, UINT64_C(1209462790553)},
+      {"2.0000000000001T", SIZE_OK, UINT64_C(2) << 40},
       {"0", SIZE_TOO_SMALL, 0},
       {"0.0G", SIZE_TOO_SMALL, 0},
       {"99999999T", SIZE_TOO_LARGE, 0},
