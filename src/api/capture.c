@@ -16,8 +16,9 @@ static status check_mode(int mode) {
   return fail(ST_INVALID_PARAM, "mode is %d, expected 0 (global), 1 (thread local) or 2 (relaxed)", mode);
 }
 
+/* With a reference. */
 static status graph_of(aclmdlRI handle, graph **out) {
-  *out = object_live(OBJECT_GRAPH, handle);
+  *out = object_acquire(OBJECT_GRAPH, handle);
   return *out ? ST_OK : fail(ST_INVALID_VALUE, "modelRI %p is no instance (destroyed?)", handle);
 }
 
@@ -83,7 +84,7 @@ aclError aclmdlRICaptureTaskUpdateBegin(aclrtStream stream_handle, aclrtTaskGrp 
   stream *s;
   NEED(handle);
   NEED_OK(context_stream(stream_handle, &s));
-  graph_group *group = object_live(OBJECT_GROUP, handle);
+  HELD_GROUP group = object_acquire(OBJECT_GROUP, handle);
   if (!group) API(fail(ST_INVALID_VALUE, "handle %p is no group of tasks (of a destroyed instance?)", handle));
   API(graph_update_begin(group, s));
 }
@@ -97,7 +98,7 @@ aclError aclmdlRICaptureTaskUpdateEnd(aclrtStream handle) {
 /* ---- instances --------------------------------------------------------------------------------------------------- */
 
 aclError aclmdlRIExecuteAsync(aclmdlRI modelRI, aclrtStream handle) {
-  graph *g;
+  HELD_GRAPH g = NULL;
   stream *s;
   NEED(modelRI);
   NEED_OK(graph_of(modelRI, &g));
@@ -107,7 +108,7 @@ aclError aclmdlRIExecuteAsync(aclmdlRI modelRI, aclrtStream handle) {
 }
 
 aclError aclmdlRIExecute(aclmdlRI modelRI, int32_t timeout) {
-  graph *g;
+  HELD_GRAPH g = NULL;
   uint64_t ns;
   NEED(modelRI);
   NEED_OK(api_timeout_ns(timeout, &ns));
@@ -116,14 +117,14 @@ aclError aclmdlRIExecute(aclmdlRI modelRI, int32_t timeout) {
 }
 
 aclError aclmdlRIDebugPrint(aclmdlRI modelRI) {
-  graph *g;
+  HELD_GRAPH g = NULL;
   NEED(modelRI);
   NEED_OK(graph_of(modelRI, &g));
   API(graph_print(g, stdout));
 }
 
 aclError aclmdlRIDestroy(aclmdlRI modelRI) {
-  graph *g;
+  HELD_GRAPH g = NULL;
   NEED(modelRI);
   NEED_OK(graph_of(modelRI, &g));
   API(graph_destroy(g));

@@ -9,13 +9,14 @@ static status create(aclrtContext *out, int device) {
   context *c;
   TRY(device_open(device));
   TRY(context_create(device, false, &c));
-  context_set_current(c);
+  thread_set_context(c);
   *out = c;
   return ST_OK;
 }
 
+/* With a reference. */
 static status context_of(aclrtContext handle, context **out) {
-  *out = object_live(OBJECT_CONTEXT, handle);
+  *out = object_acquire(OBJECT_CONTEXT, handle);
   return *out ? ST_OK : fail(ST_INVALID_VALUE, "context %p is no context (destroyed, or its device reset?)", handle);
 }
 
@@ -25,20 +26,21 @@ aclError aclrtCreateContext(aclrtContext *context, int32_t deviceId) {
 }
 
 aclError aclrtDestroyContext(aclrtContext handle) {
-  context *c;
+  HELD_CONTEXT c = NULL;
   NEED(handle);
   NEED_OK(context_of(handle, &c));
   if (c->primary)
     API(fail(ST_INVALID_VALUE, "context %p is the device's own, expected one of aclrtCreateContext", handle));
-  if (object_kill(&c->o)) context_destroy(c, false);
+  if (!object_kill(&c->o)) API(fail(ST_INVALID_VALUE, "context %p was destroyed by another thread", handle));
+  context_destroy(c, false);
   return ACL_SUCCESS;
 }
 
 aclError aclrtSetCurrentContext(aclrtContext handle) {
-  context *c;
+  HELD_CONTEXT c = NULL;
   NEED(handle);
   NEED_OK(context_of(handle, &c));
-  context_set_current(c);
+  thread_set_context(c);
   return ACL_SUCCESS;
 }
 

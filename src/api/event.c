@@ -19,6 +19,7 @@ static status create(aclrtEvent *out, event_kind kind, uint32_t flags, uint32_t 
     return fail(ST_INVALID_PARAM, "flag is %#x, expected ACL_EVENT_EXTERNAL alone", flags);
   TRY(context_current(&c));
   TRY(event_create(c, kind, flags, &e));
+  object_publish(&e->o);
   *out = e;
   return ST_OK;
 }
@@ -42,8 +43,9 @@ aclError aclrtCreateEventExWithFlag(aclrtEvent *event, uint32_t flag) {
   API(create(event, EVENT_EX, flag, ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE));
 }
 
+/* With a reference. */
 static status event_of(aclrtEvent handle, event **out) {
-  *out = object_live(OBJECT_EVENT, handle);
+  *out = object_acquire(OBJECT_EVENT, handle);
   return *out ? ST_OK : fail(ST_INVALID_VALUE, "event %p is no event (destroyed?)", handle);
 }
 
@@ -57,11 +59,11 @@ static status event_and_stream(aclrtEvent event_handle, aclrtStream stream_handl
 }
 
 aclError aclrtDestroyEvent(aclrtEvent handle) {
-  event *e;
+  HELD_EVENT e = NULL;
   NEED(handle);
   NEED_OK(event_of(handle, &e));
-  if (!object_kill(&e->o)) API(fail(ST_INVALID_VALUE, "event %p is being destroyed", handle));
-  event_destroy(e);
+  if (!object_kill(&e->o)) API(fail(ST_INVALID_VALUE, "event %p was destroyed by another thread", handle));
+  event_unref(e);
   return ACL_SUCCESS;
 }
 
@@ -77,7 +79,7 @@ static status keep_use(uint8_t *use, uint32_t flag, const event *e) {
 }
 
 static status record(aclrtEvent event_handle, aclrtStream stream_handle) {
-  event *e;
+  HELD_EVENT e = NULL;
   stream *s;
   TRY(event_and_stream(event_handle, stream_handle, &e, &s));
   TRY(keep_use(&e->record_use, ACL_EVENT_RECORD_DEFAULT, e));
@@ -99,7 +101,7 @@ static status check_outside(const event *e, const stream *s) {
 }
 
 static status record_outside(aclrtEvent event_handle, aclrtStream stream_handle) {
-  event *e;
+  HELD_EVENT e = NULL;
   stream *s;
   bool taken;
   TRY(event_and_stream(event_handle, stream_handle, &e, &s));
@@ -115,7 +117,7 @@ aclError aclrtRecordEventWithFlag(aclrtEvent event, aclrtStream stream, uint32_t
 }
 
 aclError aclrtResetEvent(aclrtEvent event_handle, aclrtStream stream_handle) {
-  event *e;
+  HELD_EVENT e = NULL;
   stream *s;
   NEED(event_handle);
   NEED_OK(event_and_stream(event_handle, stream_handle, &e, &s));
@@ -126,7 +128,7 @@ aclError aclrtResetEvent(aclrtEvent event_handle, aclrtStream stream_handle) {
 }
 
 static status wait_outside(aclrtStream stream_handle, aclrtEvent event_handle, uint32_t timeout_s) {
-  event *e;
+  HELD_EVENT e = NULL;
   stream *s;
   bool taken;
   TRY(event_and_stream(event_handle, stream_handle, &e, &s));
@@ -137,7 +139,7 @@ static status wait_outside(aclrtStream stream_handle, aclrtEvent event_handle, u
 }
 
 static status wait(aclrtStream stream_handle, aclrtEvent event_handle, int64_t timeout_s) {
-  event *e;
+  HELD_EVENT e = NULL;
   stream *s;
   TRY(event_and_stream(event_handle, stream_handle, &e, &s));
   TRY(keep_use(&e->wait_use, ACL_EVENT_WAIT_DEFAULT, e));
@@ -169,14 +171,14 @@ aclError aclrtSetOpWaitTimeout(uint32_t timeout) {
   return ACL_SUCCESS;
 }
 
-/* An event that the host waits for, or asks about. */
+/* An event that the host waits for, or asks about, with a reference. */
 static status asked_event_of(aclrtEvent handle, event **out) {
   TRY(event_of(handle, out));
   return capture_refuse_event(*out);
 }
 
 static status synchronize(aclrtEvent handle, int32_t timeout_ms) {
-  event *e;
+  HELD_EVENT e = NULL;
   uint64_t ns;
   TRY(api_timeout_ns(timeout_ms, &ns));
   TRY(asked_event_of(handle, &e));
@@ -202,7 +204,7 @@ static status old_event_of(aclrtEvent handle, event **out) {
 }
 
 aclError aclrtQueryEvent(aclrtEvent handle, aclrtEventStatus *status) {
-  event *e;
+  HELD_EVENT e = NULL;
   NEED(handle);
   NEED(status);
   NEED_OK(old_event_of(handle, &e));
@@ -211,7 +213,7 @@ aclError aclrtQueryEvent(aclrtEvent handle, aclrtEventStatus *status) {
 }
 
 aclError aclrtQueryEventStatus(aclrtEvent handle, aclrtEventRecordedStatus *status) {
-  event *e;
+  HELD_EVENT e = NULL;
   NEED(handle);
   NEED(status);
   NEED_OK(asked_event_of(handle, &e));
@@ -220,7 +222,7 @@ aclError aclrtQueryEventStatus(aclrtEvent handle, aclrtEventRecordedStatus *stat
 }
 
 aclError aclrtQueryEventWaitStatus(aclrtEvent handle, aclrtEventWaitStatus *status) {
-  event *e;
+  HELD_EVENT e = NULL;
   NEED(handle);
   NEED(status);
   NEED_OK(old_event_of(handle, &e));
@@ -230,7 +232,7 @@ aclError aclrtQueryEventWaitStatus(aclrtEvent handle, aclrtEventWaitStatus *stat
 
 /* Plain events record times; others where they were made with ACL_EVENT_TIME_LINE. */
 static status time_of(aclrtEvent handle, uint64_t *ns) {
-  event *e;
+  HELD_EVENT e = NULL;
   TRY(asked_event_of(handle, &e));
   *ns = e->flags & EVENT_TIME_LINE ? event_time_ns(e) : 0;
   return *ns ? ST_OK : fail(ST_NO_TIMESTAMP, "event %p has no time, expected a completed record", handle);
@@ -263,7 +265,7 @@ aclError aclrtEventGetTimestamp(aclrtEvent event, uint64_t *timestamp) {
 }
 
 aclError aclrtGetEventId(aclrtEvent handle, uint32_t *eventId) {
-  event *e;
+  HELD_EVENT e = NULL;
   NEED(handle);
   NEED(eventId);
   NEED_OK(event_of(handle, &e));

@@ -25,29 +25,30 @@ static status create(bool counts, uint64_t flag, uint64_t most, notify **out) {
   context *c;
   if (flag > most) return fail(ST_INVALID_VALUE, "flag is %ju, expected 0%s", (uintmax_t)flag, most ? " or 1" : "");
   TRY(context_current(&c));
-  return notify_create(c->device, counts, out);
-}
-
-static status notify_of(const void *handle, bool counts, notify **out) {
-  static const char *const names[] = {"notify", "count notify"};
-  notify *n = object_live(OBJECT_NOTIFY, handle);
-  if (!n) return fail(ST_INVALID_VALUE, "%s %p is none (destroyed?)", names[counts], handle);
-  if (n->counts != counts)
-    return fail(ST_INVALID_VALUE, "%p is a %s, expected a %s", handle, names[n->counts], names[counts]);
-  *out = n;
+  TRY(notify_create(c->device, counts, out));
+  object_publish(&(*out)->o);
   return ST_OK;
 }
 
+/* With a reference, also where the kind is wrong. */
+static status notify_of(const void *handle, bool counts, notify **out) {
+  static const char *const names[] = {"notify", "count notify"};
+  notify *n = *out = object_acquire(OBJECT_NOTIFY, handle);
+  if (!n) return fail(ST_INVALID_VALUE, "%s %p is none (destroyed?)", names[counts], handle);
+  if (n->counts == counts) return ST_OK;
+  return fail(ST_INVALID_VALUE, "%p is a %s, expected a %s", handle, names[n->counts], names[counts]);
+}
+
 static status destroy(const void *handle, bool counts) {
-  notify *n;
+  HELD_NOTIFY n = NULL;
   TRY(notify_of(handle, counts, &n));
-  if (!object_kill(&n->o)) return fail(ST_INVALID_VALUE, "notify %p is destroyed by another thread", handle);
-  notify_destroy(n);
+  if (!object_kill(&n->o)) return fail(ST_INVALID_VALUE, "notify %p was destroyed by another thread", handle);
+  notify_unref(n);
   return ST_OK;
 }
 
 static status id_of(const void *handle, bool counts, uint32_t *id) {
-  notify *n;
+  HELD_NOTIFY n = NULL;
   TRY(notify_of(handle, counts, &n));
   *id = n->id;
   return ST_OK;
@@ -86,7 +87,7 @@ aclError aclrtCntNotifyGetId(aclrtCntNotify cntNotify, uint32_t *notifyId) {
 }
 
 aclError aclrtRecordNotify(aclrtNotify handle, aclrtStream stream_handle) {
-  notify *n;
+  HELD_NOTIFY n = NULL;
   stream *s;
   NEED(handle);
   NEED_OK(notify_of(handle, false, &n));
@@ -95,7 +96,7 @@ aclError aclrtRecordNotify(aclrtNotify handle, aclrtStream stream_handle) {
 }
 
 aclError aclrtWaitAndResetNotify(aclrtNotify handle, aclrtStream stream_handle, uint32_t timeout) {
-  notify *n;
+  HELD_NOTIFY n = NULL;
   stream *s;
   NEED(handle);
   NEED_OK(notify_of(handle, false, &n));
@@ -104,16 +105,19 @@ aclError aclrtWaitAndResetNotify(aclrtNotify handle, aclrtStream stream_handle, 
 }
 
 aclError aclrtNotifyBatchReset(aclrtNotify *notifies, size_t num) {
-  notify *n;
   NEED(notifies);
   if (!num) API(fail(ST_INVALID_VALUE, "num is 0, expected more"));
-  for (size_t i = 0; i < num; ++i) NEED_OK(notify_of(notifies[i], false, &n));
-  for (size_t i = 0; i < num; ++i) notify_clear(notifies[i]);
+  for (int pass = 0; pass < 2; ++pass) /* all are looked at before one is changed */
+    for (size_t i = 0; i < num; ++i) {
+      HELD_NOTIFY n = NULL;
+      NEED_OK(notify_of(notifies[i], false, &n));
+      if (pass) notify_clear(n);
+    }
   API(ST_OK);
 }
 
 aclError aclrtCntNotifyRecord(aclrtCntNotify handle, aclrtStream stream_handle, aclrtCntNotifyRecordInfo *info) {
-  notify *n;
+  HELD_NOTIFY n = NULL;
   stream *s;
   NEED(handle);
   NEED(info);
@@ -126,7 +130,7 @@ aclError aclrtCntNotifyRecord(aclrtCntNotify handle, aclrtStream stream_handle, 
 }
 
 aclError aclrtCntNotifyWaitWithTimeout(aclrtCntNotify handle, aclrtStream stream_handle, aclrtCntNotifyWaitInfo *info) {
-  notify *n;
+  HELD_NOTIFY n = NULL;
   stream *s;
   NEED(handle);
   NEED(info);
@@ -138,7 +142,7 @@ aclError aclrtCntNotifyWaitWithTimeout(aclrtCntNotify handle, aclrtStream stream
 }
 
 aclError aclrtCntNotifyReset(aclrtCntNotify handle, aclrtStream stream_handle) {
-  notify *n;
+  HELD_NOTIFY n = NULL;
   stream *s;
   NEED(handle);
   NEED_OK(notify_of(handle, true, &n));
@@ -158,11 +162,13 @@ static status import(const char *key, uint64_t flags, notify **out) {
   context *c;
   TRY(check_flags(flags));
   TRY(context_current(&c));
-  return notify_import(key, c->device, out);
+  TRY(notify_import(key, c->device, out));
+  object_publish(&(*out)->o);
+  return ST_OK;
 }
 
 aclError aclrtNotifyGetExportKey(aclrtNotify handle, char *key, size_t len, uint64_t flags) {
-  notify *n;
+  HELD_NOTIFY n = NULL;
   NEED(handle);
   NEED(key);
   if (len < EXCHANGE_TEXT_BYTES)
@@ -173,7 +179,7 @@ aclError aclrtNotifyGetExportKey(aclrtNotify handle, char *key, size_t len, uint
 }
 
 aclError aclrtNotifySetImportPid(aclrtNotify handle, int32_t *pid, size_t num) {
-  notify *n;
+  HELD_NOTIFY n = NULL;
   NEED(handle);
   NEED(pid);
   if (!num) API(fail(ST_INVALID_VALUE, "num is 0, expected more"));
@@ -182,7 +188,7 @@ aclError aclrtNotifySetImportPid(aclrtNotify handle, int32_t *pid, size_t num) {
 }
 
 aclError aclrtNotifySetImportPidInterServer(aclrtNotify handle, aclrtServerPid *serverPids, size_t num) {
-  notify *n;
+  HELD_NOTIFY n = NULL;
   (void)num;
   NEED(handle);
   NEED(serverPids);

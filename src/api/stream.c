@@ -2,8 +2,6 @@
 #include "runtime/stream.h"
 
 #include "api/api.h"
-#include "runtime/allocator.h"
-#include "runtime/callback.h"
 #include "runtime/capture.h"
 #include "runtime/context.h"
 #include "runtime/device.h"
@@ -17,6 +15,7 @@ static status create(aclrtStream *out, uint32_t priority, uint32_t flags) {
   const uint32_t n = (uint32_t)device_profile_of_all()->stream_priorities;
   if (priority >= n) return fail(ST_INVALID_PARAM, "priority is %u, expected 0 to %u", priority, n - 1);
   TRY(stream_create(c, priority, flags & KNOWN_FLAGS, &s));
+  object_publish(&s->o);
   *out = s;
   return ST_OK;
 }
@@ -36,7 +35,7 @@ aclError aclrtCreateStreamWithConfig(aclrtStream *stream, uint32_t priority, uin
 
 /* A handle whose context is gone may be destroyed from any thread, with or without a context. */
 static status destroy(aclrtStream handle, bool discard) {
-  stream *s = object_live(OBJECT_STREAM, handle);
+  stream *s = thread_hold_stream(handle);
   if (!s) return fail(ST_INVALID_VALUE, "stream %p is no stream (destroyed?)", handle);
   context *own = s->context, *current;
   if (own) {
@@ -45,12 +44,9 @@ static status destroy(aclrtStream handle, bool discard) {
     if (s == own->default_stream) return fail(ST_INVALID_VALUE, "stream %p is the context's default stream", handle);
     TRY(capture_refuse_stream(s));
   }
-  if (!object_kill(&s->o)) return fail(ST_INVALID_VALUE, "stream %p is being destroyed", handle);
-  object_ref(&s->o); /* the slot stays this stream's until its subscription is gone */
+  if (!object_kill(&s->o)) return fail(ST_INVALID_VALUE, "stream %p was destroyed by another thread", handle);
   stream_destroy(s, discard);
-  callback_forget(s);
-  allocator_forget(s);
-  stream_unref(s);
+  thread_drop_stream(s);
   return ST_OK;
 }
 
@@ -121,11 +117,11 @@ static status set_failure_mode(stream *s, uint64_t mode) {
   if (mode != STREAM_FAIL_CONTINUE && mode != STREAM_FAIL_STOP)
     return fail(ST_INVALID_VALUE, "mode is %ju, expected 0 (continue) or 1 (stop)", (uintmax_t)mode);
   if (atomic_exchange(&s->fail_mode_set, true)) {
-    if (mode == STREAM_FAIL_CONTINUE && atomic_load(&s->context->stop_on_failure))
+    if (mode == STREAM_FAIL_CONTINUE && atomic_load(&s->home->stop_on_failure))
       return fail(ST_NOT_SUPPORTED, "mode is 0 (continue), but the stream is set to stop");
     return fail(ST_INVALID_VALUE, "the failure mode of stream %u is set already", s->id);
   }
-  if (mode == STREAM_FAIL_STOP) atomic_store(&s->context->stop_on_failure, true);
+  if (mode == STREAM_FAIL_STOP) atomic_store(&s->home->stop_on_failure, true);
   return ST_OK;
 }
 

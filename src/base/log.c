@@ -10,6 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/file.h"
+
 enum { LINE_BYTES = 1024 };
 
 static log_level threshold = LOG_ERROR;
@@ -25,11 +27,12 @@ static void open_log(void) {
   const char *folder = getenv("ASCEND_PROCESS_LOG_PATH");
   if (folder && folder[0]) {
     char path[PATH_MAX];
-    const int n = snprintf(path, sizeof path, "%s/plog-%d.log", folder, (int)getpid());
-    file = n < (int)sizeof path ? open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0640) : -1;
-    if (file < 0)
-      fprintf(stderr, "cannon: ASCEND_PROCESS_LOG_PATH is %s, where no log can be written: %s\n", folder,
-              strerror(n < (int)sizeof path ? errno : ENAMETOOLONG));
+    if (snprintf(path, sizeof path, "%s/plog-%d.log", folder, (int)getpid()) >= (int)sizeof path) return;
+    file = file_open_own(path, 0640);
+    if (file >= 0)
+      fcntl(file, F_SETFL, O_APPEND); /* behind what a process of the same number wrote before */
+    else
+      fprintf(stderr, "cannon: the log %s can't be written: %s\n", path, file_error(errno));
   }
 }
 

@@ -12,8 +12,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/hooks.h"
 #include "base/log.h"
 #include "base/sync.h"
@@ -48,7 +50,26 @@ static uint64_t n_bad_frees;
 
 /* ---- reports ----------------------------------------------------------------------------------------------------- */
 
-/* The first one makes the file anew, later ones are put behind. */
+/* The first report of a process replaces an empty file or one with reports of before, later ones are put behind; a file
+ * of another kind, or of another user, stays as it is. NULL, and why in words, where there can't be one. */
+static FILE *open_report(const char **why) {
+  struct stat s;
+  const int fd = file_open_own(report_path, 0666);
+  *why = fd < 0 ? file_error(errno) : NULL;
+  if (fd >= 0 && file_descriptor_of(report_path) < 0 && fstat(fd, &s) == 0 && S_ISREG(s.st_mode)) {
+    if (n_reports)
+      lseek(fd, 0, SEEK_END);
+    else if (s.st_size && !file_begins(fd, LEAKS_REPORT_BEGINS))
+      *why = "it is there already, and is no such report";
+    else if (ftruncate(fd, 0))
+      *why = strerror(errno);
+  }
+  FILE *f = *why ? NULL : fdopen(fd, "w");
+  if (!f && !*why) *why = strerror(errno);
+  if (!f && fd >= 0) close(fd);
+  return f;
+}
+
 static void write_report(const char *occasion) {
   bad_free_record bad[MAX_BAD_FREES];
   pthread_mutex_lock(&report_lock);
@@ -56,13 +77,14 @@ static void write_report(const char *occasion) {
   const uint64_t n_bad = n_bad_frees;
   memcpy(bad, bad_frees, sizeof bad);
   pthread_mutex_unlock(&bad_lock);
-  FILE *f = fopen(report_path, n_reports++ ? "ae" : "we");
+  const char *why;
+  FILE *f = open_report(&why);
   if (f) {
     leaks_report_write(f, occasion, bad, n_bad < MAX_BAD_FREES ? n_bad : MAX_BAD_FREES, n_bad);
-    fclose(f);
-  } else {
-    fprintf(stderr, "cannon: the memory report %s can't be written: %s\n", report_path, strerror(errno));
+    ++n_reports;
+    if (fclose(f)) why = strerror(errno);
   }
+  if (why) fprintf(stderr, "cannon: the memory report %s can't be written: %s\n", report_path, why);
   pthread_mutex_unlock(&report_lock);
 }
 

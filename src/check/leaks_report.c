@@ -87,7 +87,7 @@ void leaks_report_write(FILE *out, const char *occasion, const bad_free_record b
   const block_counts counts = block_table_counts();
   block_group *groups = malloc((n + 1) * sizeof *groups);
   const size_t n_groups = groups ? group(block, n, groups) : 0;
-  fprintf(out, "Cannon: memory of process %d (%s), %s\n", (int)getpid(), trace_stats()->program, occasion);
+  fprintf(out, LEAKS_REPORT_BEGINS "%d (%s), %s\n", (int)getpid(), trace_stats()->program, occasion);
   fprintf(out, "Live blocks: %" PRIu64 ", %" PRIu64 " bytes; allocations: %" PRIu64 ", frees: %" PRIu64 "\n",
           counts.n_live, counts.live_bytes, counts.n_allocs, counts.n_frees);
   if (counts.n_unknown || counts.n_live > n)

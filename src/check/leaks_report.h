@@ -1,5 +1,5 @@
-/* The debugger's report, as text. Addresses of code are given as "object(symbol+0x12) [path+0x1234]"; what is in brackets
- * is for addr2line, and `cannon run` puts the line there. */
+/* The debugger's report, as text. Addresses of code are given as "object(symbol+0x12) [path+0x1234]"; what is in
+ * brackets is for addr2line, and `cannon run` puts the line there. */
 #ifndef CANNON_CHECK_LEAKS_REPORT_H
 #define CANNON_CHECK_LEAKS_REPORT_H
 
@@ -8,6 +8,9 @@
 #include <stdio.h>
 
 #include "check/block_table.h"
+
+/* What every report begins with. */
+#define LEAKS_REPORT_BEGINS "Cannon: memory of process "
 
 /* A free of what was no live block's start. */
 typedef struct {

@@ -5,7 +5,8 @@
 typedef struct {
   const char *header; /* as it is included: "acl/acl_rt.h" */
   unsigned known, implemented;
-  const char *const *implemented_names, *const *missing_names; /* NULL-ended */
+  /* NULL-ended; refused: can be linked, and answer that they are not supported. */
+  const char *const *implemented_names, *const *refused_names, *const *missing_names;
 } coverage_header;
 
 extern const coverage_header coverage_table[];

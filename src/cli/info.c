@@ -17,7 +17,8 @@ static const char help[] =
     "Usage: cannon info [--coverage | --rules]\n\n"
     "Prints the version, the devices that a program would see (ASCEND_RT_VISIBLE_DEVICES counts), the\n"
     "device profiles for cannon run --device, and how much of CANN's interface is there.\n\n"
-    "  --coverage    instead: each header's functions, + implemented, - not\n"
+    "  --coverage    instead: each header's functions: + implemented; ! there to be linked, but answers\n"
+    "                that it is not supported; - not there\n"
     "  --rules       instead: the rules of allocation, and of dividing a block, with their sources\n"
     "  --help        this text\n";
 
@@ -76,6 +77,7 @@ static void print_coverage(void) {
     const coverage_header *h = &coverage_table[i];
     printf("%s %u/%u\n", h->header, h->implemented, h->known);
     print_names('+', h->implemented_names);
+    print_names('!', h->refused_names);
     print_names('-', h->missing_names);
   }
 }

@@ -1,5 +1,6 @@
 /* cannon: finds the subcommand. */
 #include "cli/commands.h"
+#include "cli/standard_output.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -24,7 +25,7 @@ static void usage(FILE *out) {
   fprintf(out, "\ncannon COMMAND --help says more; cannon --version prints the version.\n");
 }
 
-int main(int argc, char **argv) {
+static int run_command(int argc, char **argv) {
   if (argc < 2) {
     usage(stderr);
     return EXIT_USAGE;
@@ -43,3 +44,5 @@ int main(int argc, char **argv) {
           argv[1]);
   return EXIT_USAGE;
 }
+
+int main(int argc, char **argv) { return standard_output_end("cannon", run_command(argc, argv)); }

@@ -1,5 +1,6 @@
 /* npu-smi: the driver's tool, as far as scripts need it. */
 #include "cli/npu_smi.h"
+#include "cli/standard_output.h"
 #include "runtime/profile.h"
 
 #include <getopt.h>
@@ -98,7 +99,7 @@ static int info(int argc, char **argv) {
   return status;
 }
 
-int main(int argc, char **argv) {
+static int command_line(int argc, char **argv) {
   const char *command = argc > 1 ? argv[1] : "";
   if (strcmp(command, "-h") == 0 || strcmp(command, "--help") == 0) {
     fputs(help, stdout);
@@ -113,3 +114,5 @@ int main(int argc, char **argv) {
   fputs(help, stderr);
   return 1;
 }
+
+int main(int argc, char **argv) { return standard_output_end("npu-smi", command_line(argc, argv)); }

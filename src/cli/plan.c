@@ -13,6 +13,7 @@
 
 #include "cli/commands.h"
 #include "cli/format.h"
+#include "cli/output.h"
 #include "cli/plan_csv.h"
 #include "cli/plan_draw.h"
 #include "replay/allocator.h"
@@ -23,11 +24,12 @@ static const double DEFAULT_SECONDS = 10;
 static const uint64_t MAX_FILE_BYTES = (uint64_t)1 << 32, RECORDED_ALIGNMENT = 512;
 
 typedef struct {
-  const char *path, *check_path, *out_path, *svg_path, *html_path, *json_path;
+  const char *path, *check_path;
+  output plan, svg, html, json; /* what to write */
   cannon_plan_options options;
   uint64_t alignment; /* of all buffers; 0: as the file has it */
   int device;         /* whose blocks of a recording; -1: pinned host memory */
-  bool verbose, help_wanted;
+  bool verbose, force, help_wanted;
 } plan_options;
 
 static void print_help(void) {
@@ -47,6 +49,7 @@ static void print_help(void) {
       "  --align N             every offset is a multiple of N (default: as in FILE; %" PRIu64 " for recordings)\n"
       "  --device N            whose blocks of a recording, or \"host\" for pinned memory (default 0)\n"
       "  --svg FILE, --html FILE, --json FILE   a picture, a page with it, the figures\n"
+      "  --force               let -o and these replace files that cannon did not write\n"
       "  --verbose             each better plan as it is found\n"
       "  --help                this text\n\n"
       "The exit status is 0 if there is a plan, within the capacity, or the plan holds; else 1.\n",
@@ -77,9 +80,26 @@ static bool parse_device(const char *text, int *device) {
   return true;
 }
 
+/* Before the work begins. A table that has offsets is of a plan's kind, but not to be lost by its own plan. */
+static bool check_outputs(plan_options *o) {
+  struct stat in, out;
+  o->plan = (output){"cannon plan", o->plan.path, OUTPUT_PLAN, o->force, NULL};
+  o->svg = (output){"cannon plan", o->svg.path, OUTPUT_PICTURE, o->force, NULL};
+  o->html = (output){"cannon plan", o->html.path, OUTPUT_PAGE, o->force, NULL};
+  o->json = (output){"cannon plan", o->json.path, OUTPUT_JSON, o->force, NULL};
+  if (!output_check(&o->plan) || !output_check(&o->svg) || !output_check(&o->html) || !output_check(&o->json))
+    return false;
+  const char *path = o->path ? o->path : o->check_path;
+  const bool same = o->plan.path && stat(path, &in) == 0 && S_ISREG(in.st_mode) && stat(o->plan.path, &out) == 0 &&
+                    in.st_dev == out.st_dev && in.st_ino == out.st_ino;
+  if (!same || o->force) return true;
+  fprintf(stderr, "cannon plan: cannot write %s: it is the table that is planned; --force replaces it\n", o->plan.path);
+  return false;
+}
+
 static int parse_option(int option, plan_options *o);
 
-enum { CHECK = 1, CAPACITY, TIME, NODES, THREADS, SEED, ALIGN, DEVICE, SVG, HTML, JSON, VERBOSE, HELP };
+enum { CHECK = 1, CAPACITY, TIME, NODES, THREADS, SEED, ALIGN, DEVICE, SVG, HTML, JSON, FORCE, VERBOSE, HELP };
 
 /* Returns 0 or the exit status. */
 static int parse(int argc, char **argv, plan_options *o) {
@@ -95,6 +115,7 @@ static int parse(int argc, char **argv, plan_options *o) {
       {"svg", required_argument, NULL, SVG},
       {"html", required_argument, NULL, HTML},
       {"json", required_argument, NULL, JSON},
+      {"force", no_argument, NULL, FORCE},
       {"verbose", no_argument, NULL, VERBOSE},
       {"help", no_argument, NULL, HELP},
       {NULL, 0, NULL, 0},
@@ -109,18 +130,19 @@ static int parse(int argc, char **argv, plan_options *o) {
     return EXIT_USAGE;
   }
   o->path = argv[optind];
-  return 0;
+  return check_outputs(o) ? 0 : EXIT_USAGE;
 }
 
 static int parse_option(int option, plan_options *o) {
   uint64_t n;
   size_verdict verdict;
   switch (option) {
-  case 'o': o->out_path = optarg; return 0;
+  case 'o': o->plan.path = optarg; return 0;
   case CHECK: o->check_path = optarg; return 0;
-  case SVG: o->svg_path = optarg; return 0;
-  case HTML: o->html_path = optarg; return 0;
-  case JSON: o->json_path = optarg; return 0;
+  case SVG: o->svg.path = optarg; return 0;
+  case HTML: o->html.path = optarg; return 0;
+  case JSON: o->json.path = optarg; return 0;
+  case FORCE: o->force = true; return 0;
   case VERBOSE: o->verbose = true; return 0;
   case HELP: o->help_wanted = true; return 0;
   case CAPACITY:
@@ -159,6 +181,7 @@ static int parse_option(int option, plan_options *o) {
 typedef struct {
   char *text;
   plan_file file;
+  uint64_t alignment; /* of all buffers; 0: as the file has it */
 } input;
 
 /* The file's bytes, or NULL with a message. */
@@ -181,7 +204,8 @@ static char *read_bytes(const char *path, size_t *n, char error[256]) {
 
 /* Whether it is something that trace_read() knows. */
 static bool is_trace(const char *text, size_t n) {
-  static const char gzip[] = "\x1f\x8b";
+  static const char gzip[] = "\x1f\x8b", mark[] = "\xef\xbb\xbf";
+  if (n >= 3 && memcmp(text, mark, 3) == 0) text += 3, n -= 3;
   if (n >= 2 && memcmp(text, gzip, 2) == 0) return true;
   if (n >= 2 && (text[0] == '#' || ((text[0] == 'a' || text[0] == 'f') && text[1] == ' '))) return true;
   return n >= sizeof RECORD_MAGIC - 1 && memcmp(text, RECORD_MAGIC, sizeof RECORD_MAGIC - 1) == 0;
@@ -213,8 +237,7 @@ static char *table_of(const trace *t, size_t *n) {
 
 static bool read_input(const char *path, const plan_options *o, input *in, char error[256]) {
   size_t n;
-  uint64_t alignment = o->alignment;
-  *in = (input){.text = read_bytes(path, &n, error)};
+  *in = (input){.text = read_bytes(path, &n, error), .alignment = o->alignment};
   if (!in->text) return false;
   if (is_trace(in->text, n)) {
     trace t;
@@ -223,14 +246,14 @@ static bool read_input(const char *path, const plan_options *o, input *in, char 
     if (!trace_read(path, o->device, &t, error)) return false;
     in->text = table_of(&t, &n);
     trace_free(&t);
-    if (!alignment) alignment = RECORDED_ALIGNMENT;
+    if (!in->alignment) in->alignment = RECORDED_ALIGNMENT;
   }
   if (!plan_csv_read(in->text, n, &in->file, error)) {
     free(in->text);
     return false;
   }
   cannon_plan_buffer *buffers = (cannon_plan_buffer *)in->file.problem.buffers;
-  for (size_t b = 0; b < in->file.problem.n_buffers && alignment; ++b) buffers[b].alignment = alignment;
+  for (size_t b = 0; b < in->file.problem.n_buffers && in->alignment; ++b) buffers[b].alignment = in->alignment;
   return true;
 }
 
@@ -285,6 +308,7 @@ static void print_result(const plan_options *o, const plan_picture *p) {
 static bool write_json(FILE *f, const plan_picture *p) {
   const cannon_plan_progress *end = &p->result->end;
   cJSON *o = cJSON_CreateObject();
+  cJSON_AddStringToObject(o, OUTPUT_JSON_AUTHOR, "cannon plan");
   cJSON_AddNumberToObject(o, "buffers", (double)p->file->problem.n_buffers);
   cJSON_AddNumberToObject(o, "bound_bytes", (double)end->bound);
   cJSON_AddNumberToObject(o, "peak_bytes", (double)end->peak);
@@ -300,23 +324,20 @@ static bool write_json(FILE *f, const plan_picture *p) {
   return text && !ferror(f);
 }
 
-static bool write_plan(FILE *f, const plan_picture *p) { return plan_csv_write(f, p->file, p->offsets); }
+static bool write_plan(FILE *f, const plan_picture *p) { return plan_csv_write(f, p->file, p->offsets, p->alignment); }
 
 /* What was asked for; false with a message where it can't be written. */
-static bool write_file(const char *path, const plan_picture *p, bool (*write)(FILE *, const plan_picture *)) {
-  if (!path) return true;
-  FILE *f = fopen(path, "we");
-  const bool written = f && write(f, p);
-  if (f && fclose(f) == 0 && written) return true;
-  fprintf(stderr, "cannon plan: cannot write %s: %s\n", format_text(path), strerror(errno));
-  return false;
+static bool write_file(output *o, const plan_picture *p, bool (*write)(FILE *, const plan_picture *)) {
+  if (!o->path) return true;
+  FILE *f = output_begin(o);
+  return f && output_end(o, f, write(f, p));
 }
 
-static bool write_files(const plan_options *o, const plan_picture *p) {
-  bool good = write_file(o->out_path, p, write_plan);
-  good &= write_file(o->svg_path, p, plan_draw_svg);
-  good &= write_file(o->html_path, p, plan_draw_html);
-  return write_file(o->json_path, p, write_json) && good;
+static bool write_files(plan_options *o, const plan_picture *p) {
+  bool good = write_file(&o->plan, p, write_plan);
+  good &= write_file(&o->svg, p, plan_draw_svg);
+  good &= write_file(&o->html, p, plan_draw_html);
+  return write_file(&o->json, p, write_json) && good;
 }
 
 /* Returns the exit status. */
@@ -325,7 +346,7 @@ static int make_plan(plan_options *o, const input *in) {
   cannon_plan_result result;
   uint64_t *offsets = must_alloc((problem->n_buffers + 1) * sizeof *offsets);
   if (o->verbose) o->options.progress = print_progress;
-  const plan_picture picture = {o->path, &in->file, offsets, &result, o->options.capacity};
+  const plan_picture picture = {o->path, &in->file, offsets, &result, o->options.capacity, in->alignment};
   bool good = cannon_plan(problem, &o->options, offsets, &result) == CANNON_PLAN_OK;
   if (good) {
     print_result(o, &picture);
@@ -368,11 +389,11 @@ static uint64_t *offsets_of(const plan_options *o, const plan_file *plan, const 
 }
 
 /* Returns the exit status. */
-static int check_plan(const plan_options *o, const input *plan, const input *in) {
+static int check_plan(plan_options *o, const input *plan, const input *in) {
   cannon_plan_result result;
   uint64_t *offsets = offsets_of(o, &plan->file, &in->file);
   if (!offsets) return 1;
-  const plan_picture picture = {o->check_path, &in->file, offsets, &result, o->options.capacity};
+  const plan_picture picture = {o->check_path, &in->file, offsets, &result, o->options.capacity, in->alignment};
   bool good = cannon_plan_check(&in->file.problem, offsets, &result) == CANNON_PLAN_OK;
   if (good) {
     result.fits = !o->options.capacity || result.end.peak <= o->options.capacity;

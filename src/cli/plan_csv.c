@@ -302,15 +302,30 @@ static bool read_all(reader *r) {
   return index_ids(r) && read_pairs(r);
 }
 
-bool plan_csv_read(const char *text, size_t n, plan_file *out, char error[256]) {
+/* A reader of the text behind its byte order mark. */
+static reader start(const char *text, size_t n, plan_file *out, char error[256]) {
+  static const char mark[] = "\xef\xbb\xbf";
+  const size_t skipped = n >= 3 && memcmp(text, mark, 3) == 0 ? 3 : 0;
   *out = (plan_file){0};
-  reader r = {.file = out, .next = text, .end = text + n, .error = error};
+  return (reader){.file = out, .next = text + skipped, .end = text + n, .error = error};
+}
+
+bool plan_csv_is_plan(const char *text, size_t n) {
+  plan_file file;
+  char error[256];
+  reader r = start(text, n, &file, error);
+  return read_header(&r) && r.at[OFFSET] >= 0;
+}
+
+bool plan_csv_read(const char *text, size_t n, plan_file *out, char error[256]) {
+  reader r = start(text, n, out, error);
   const bool good = read_all(&r);
   out->problem.buffers = r.buffers;
   out->problem.gaps = r.gaps;
   out->problem.aliases = r.aliases;
   out->has_offsets = r.at[OFFSET] >= 0;
   out->offset_field = r.at[OFFSET];
+  out->alignment_field = r.at[ALIGNMENT];
   out->n_fields = r.n_fields;
   if (!good) plan_csv_free(out);
   return good;
@@ -328,27 +343,35 @@ void plan_csv_free(plan_file *f) {
 
 /* ---- writing ---------------------------------------------------------------------------------------------------- */
 
-/* A line with `text` in the place of its field of offsets. */
-static void write_line(FILE *f, const plan_file *file, const plan_row *row, const char *text) {
+/* What a column has instead; where the line has no such column, it is added. */
+typedef struct {
+  int field; /* -1: there is none */
+  const char *text;
+} change;
+
+static void write_line(FILE *f, const plan_file *file, const plan_row *row, const change *changes, int n) {
   field rest = {row->text, row->length};
   for (int i = 0; i < file->n_fields; ++i) {
-    const field one = cut(&rest, ',');
+    field one = cut(&rest, ',');
+    for (int c = 0; c < n; ++c)
+      if (changes[c].field == i) one = (field){changes[c].text, strlen(changes[c].text)};
     if (i) fputc(',', f);
-    if (i == file->offset_field)
-      fputs(text, f);
-    else
-      fwrite(one.text, 1, one.length, f);
+    fwrite(one.text, 1, one.length, f);
   }
-  if (!file->has_offsets) fprintf(f, ",%s", text);
+  for (int c = 0; c < n; ++c)
+    if (changes[c].field < 0) fprintf(f, ",%s", changes[c].text);
   fputc('\n', f);
 }
 
-bool plan_csv_write(FILE *f, const plan_file *file, const uint64_t *offsets) {
-  write_line(f, file, &file->header, "offset");
+bool plan_csv_write(FILE *f, const plan_file *file, const uint64_t *offsets, uint64_t alignment) {
+  char offset[24] = "offset", every[24] = "alignment";
+  const change changes[] = {{file->offset_field, offset}, {file->alignment_field, every}};
+  const int n = alignment ? 2 : 1;
+  write_line(f, file, &file->header, changes, n);
+  snprintf(every, sizeof every, "%" PRIu64, alignment);
   for (size_t b = 0; b < file->problem.n_buffers; ++b) {
-    char text[24];
-    snprintf(text, sizeof text, "%" PRIu64, offsets[b]);
-    write_line(f, file, &file->rows[b], text);
+    snprintf(offset, sizeof offset, "%" PRIu64, offsets[b]);
+    write_line(f, file, &file->rows[b], changes, n);
   }
   return !ferror(f);
 }

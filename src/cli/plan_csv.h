@@ -10,7 +10,8 @@
  *   in_place_of                      the id of a buffer whose offset it must have
  *   hint                             read over
  *
- * Numbers are decimal. There is no quoting; an id is any text without comma or space. Every error names its line. */
+ * Numbers are decimal. There is no quoting; an id is any text without comma or space. A byte order mark of UTF-8 at the
+ * start is read over. Every error names its line. */
 #ifndef CANNON_CLI_PLAN_CSV_H
 #define CANNON_CLI_PLAN_CSV_H
 
@@ -31,8 +32,8 @@ typedef struct {
   uint64_t *offsets; /* column "offset"; CANNON_PLAN_ANYWHERE where empty */
   bool has_offsets;  /* there is that column */
   plan_row header;
-  int n_fields, offset_field; /* of a line; -1: there is none */
-  uint32_t *index;            /* buffers by id */
+  int n_fields, offset_field, alignment_field; /* of a line; -1: there is none */
+  uint32_t *index;                             /* buffers by id */
   size_t index_mask;
 } plan_file;
 
@@ -40,8 +41,12 @@ typedef struct {
 bool plan_csv_read(const char *text, size_t n, plan_file *out, char error[256]);
 void plan_csv_free(plan_file *file);
 
-/* The same lines with the offsets in a column "offset", the last where there was none. */
-bool plan_csv_write(FILE *f, const plan_file *file, const uint64_t *offsets);
+/* Whether a text, or its beginning, is such a file with a column of offsets. */
+bool plan_csv_is_plan(const char *text, size_t n);
+
+/* The same lines with the offsets in a column "offset" and, unless it is 0, the alignment of all buffers in a column
+ * "alignment"; columns that were not there come last. */
+bool plan_csv_write(FILE *f, const plan_file *file, const uint64_t *offsets, uint64_t alignment);
 
 /* A row's id, as it can be shown (base/text.h); its first bytes where it is long. */
 typedef struct {

@@ -73,8 +73,8 @@ static void draw(FILE *f, const plan_picture *p, bool titles) {
   c.per_time = c.last > c.first ? (double)WIDTH / (double)(c.last - c.first) : 0;
   c.per_byte = top ? (double)HEIGHT / (double)top : 0;
   fprintf(f,
-          "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\">\n"
-          "<style>rect { stroke: #333; stroke-width: .2 }</style>\n",
+          PLAN_PICTURE_BEGINS "xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\">\n"
+                              "<style>rect { stroke: #333; stroke-width: .2 }</style>\n",
           WIDTH, HEIGHT);
   for (size_t b = 0; b < problem->n_buffers; ++b) draw_buffer(&c, b);
   draw_line(&c, p->result->end.bound, "green");
@@ -89,7 +89,7 @@ bool plan_draw_svg(FILE *f, const plan_picture *p) {
 }
 
 bool plan_draw_html(FILE *f, const plan_picture *p) {
-  fputs("<!DOCTYPE html>\n<meta charset=\"utf-8\">\n<title>cannon plan</title>\n"
+  fputs(PLAN_PAGE_BEGINS
         "<style>body { font: 14px sans-serif; margin: 2em } svg { width: 100%; border: 1px solid #999 }</style>\n<h1>",
         f);
   write_escaped(f, format_text(p->path));

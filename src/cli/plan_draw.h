@@ -4,12 +4,17 @@
 
 #include "cli/plan_csv.h"
 
+/* What they begin with, by which they are told from others' files. */
+#define PLAN_PICTURE_BEGINS "<svg class=\"cannon-plan\" "
+#define PLAN_PAGE_BEGINS    "<!DOCTYPE html>\n<meta charset=\"utf-8\">\n<title>cannon plan</title>\n"
+
 typedef struct {
   const char *path; /* of the problem */
   const plan_file *file;
   const uint64_t *offsets;
   const cannon_plan_result *result;
-  uint64_t capacity; /* 0: none */
+  uint64_t capacity;  /* 0: none */
+  uint64_t alignment; /* of all buffers; 0: as the file has it */
 } plan_picture;
 
 bool plan_draw_svg(FILE *f, const plan_picture *p);

@@ -3,10 +3,10 @@
 #include "base/size.h"
 #include "cli/commands.h"
 #include "cli/format.h"
+#include "cli/output.h"
 #include "cli/replay_report.h"
 #include "trace/record_code.h"
 
-#include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,12 +15,13 @@
 enum { MAX_ALLOCATORS = 16, DEFAULT_REPETITIONS = 5, MAX_REPETITIONS = 101 };
 
 typedef struct {
-  const char *path, *json_path, *html_path;
+  const char *path;
+  output json, html; /* what to write */
   const allocator *chosen[MAX_ALLOCATORS];
   int n_chosen, repetitions;
   uint64_t cap_bytes; /* 0: none */
   int device;         /* or a kind of host memory */
-  bool help_wanted;
+  bool force, help_wanted;
 } replay_options;
 
 static void print_help(void) {
@@ -36,6 +37,7 @@ static void print_help(void) {
          "  --repeat N            repetitions, of whose times the median is shown (default %d)\n"
          "  --json FILE           write the figures to FILE\n"
          "  --html FILE           write a page with the map of addresses over time to FILE\n"
+         "  --force               let these replace files that cannon did not write\n"
          "  --help                this text\n",
          DEFAULT_REPETITIONS);
 }
@@ -82,7 +84,7 @@ static bool parse_device(const char *text, int *device) {
 
 /* Returns 0 or the exit status. */
 static int parse(int argc, char **argv, replay_options *o) {
-  enum { ALLOCATOR = 1, CAP, DEVICE, REPEAT, JSON, HTML, HELP };
+  enum { ALLOCATOR = 1, CAP, DEVICE, REPEAT, JSON, HTML, FORCE, HELP };
   static const struct option options[] = {
       {"allocator", required_argument, NULL, ALLOCATOR},
       {"cap", required_argument, NULL, CAP},
@@ -90,6 +92,7 @@ static int parse(int argc, char **argv, replay_options *o) {
       {"repeat", required_argument, NULL, REPEAT},
       {"json", required_argument, NULL, JSON},
       {"html", required_argument, NULL, HTML},
+      {"force", no_argument, NULL, FORCE},
       {"help", no_argument, NULL, HELP},
       {NULL, 0, NULL, 0},
   };
@@ -114,8 +117,9 @@ static int parse(int argc, char **argv, replay_options *o) {
         return bad_option("--repeat", optarg, "a number from 1 to 101");
       o->repetitions = (int)n;
       break;
-    case JSON: o->json_path = optarg; break;
-    case HTML: o->html_path = optarg; break;
+    case JSON: o->json.path = optarg; break;
+    case HTML: o->html.path = optarg; break;
+    case FORCE: o->force = true; break;
     case HELP: o->help_wanted = true; return 0;
     default: return EXIT_USAGE; /* getopt has said why */
     }
@@ -125,27 +129,20 @@ static int parse(int argc, char **argv, replay_options *o) {
     return EXIT_USAGE;
   }
   o->path = argv[optind];
-  return 0;
+  o->json = (output){"cannon replay", o->json.path, OUTPUT_JSON, o->force, NULL};
+  o->html = (output){"cannon replay", o->html.path, OUTPUT_PAGE, o->force, NULL};
+  return output_check(&o->json) && output_check(&o->html) ? 0 : EXIT_USAGE;
 }
 
-/* A file that was asked for, opened before the work begins; NULL where there is none to write or, with *status, it can't
- * be. */
-static FILE *open_output(const char *path, int *status) {
-  FILE *f = path ? fopen(path, "we") : NULL;
-  if (!path || f) return f;
-  fprintf(stderr, "cannon replay: cannot write %s: %s\n", path, strerror(errno));
-  *status = EXIT_USAGE;
-  return NULL;
-}
-
-static bool close_output(FILE *f, const char *path, bool written) {
-  if (fclose(f) == 0 && written) return true;
-  fprintf(stderr, "cannon replay: cannot write %s: %s\n", path, strerror(errno));
-  return false;
+/* What was asked for; false with a message where it can't be written. */
+static bool write_file(output *o, const replay_report *r, bool (*write)(FILE *, const replay_report *)) {
+  if (!o->path) return true;
+  FILE *f = output_begin(o);
+  return f && output_end(o, f, write(f, r));
 }
 
 /* Returns the exit status. */
-static int replay(const replay_options *o, const trace *t, FILE *json, FILE *html) {
+static int replay(replay_options *o, const trace *t) {
   replay_result results[MAX_ALLOCATORS];
   replay_report report = {.path = o->path, .trace = t, .cap_bytes = o->cap_bytes, .result = results};
   bool good = true;
@@ -156,9 +153,8 @@ static int replay(const replay_options *o, const trace *t, FILE *json, FILE *htm
       good = false;
   }
   replay_print(stdout, &report);
-  if (json) good = close_output(json, o->json_path, replay_write_json(json, &report)) && good;
-  if (html) good = close_output(html, o->html_path, replay_write_html(html, &report)) && good;
-  return good ? 0 : 1;
+  good &= write_file(&o->json, &report, replay_write_json);
+  return write_file(&o->html, &report, replay_write_html) && good ? 0 : 1;
 }
 
 int command_replay(int argc, char **argv) {
@@ -176,13 +172,7 @@ int command_replay(int argc, char **argv) {
     fprintf(stderr, "cannon replay: %s: %s\n", format_text(o.path), format_text(error)); /* the error quotes lines */
     return 1;
   }
-  FILE *json = open_output(o.json_path, &status), *html = open_output(o.html_path, &status);
-  if (!status) {
-    status = replay(&o, &t, json, html);
-  } else {
-    if (json) fclose(json);
-    if (html) fclose(html);
-  }
+  status = replay(&o, &t);
   trace_free(&t);
   return status;
 }

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 
 #include "cli/format.h"
+#include "cli/output.h"
 
 uint64_t replay_cap(const replay_report *r) { return r->cap_bytes ? r->cap_bytes : replay_roomy_cap(r->trace); }
 
@@ -63,6 +64,7 @@ static cJSON *result_json(const replay_result *r) {
 char *replay_json(const replay_report *r) {
   const trace *t = r->trace;
   cJSON *o = cJSON_CreateObject();
+  cJSON_AddStringToObject(o, OUTPUT_JSON_AUTHOR, "cannon replay");
   cJSON_AddStringToObject(o, "trace", format_text(r->path));
   cJSON_AddNumberToObject(o, "events", (double)t->n_events);
   cJSON_AddNumberToObject(o, "blocks", t->n_blocks);

@@ -17,6 +17,10 @@ typedef struct {
 void replay_print(FILE *f, const replay_report *r);
 bool replay_write_json(FILE *f, const replay_report *r);
 
+/* As replay_page.html begins, by which the page is told from others' files. */
+#define REPLAY_PAGE_BEGINS                                                                                             \
+  "<!DOCTYPE html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>cannon replay</title>\n"
+
 /* One file with everything in it: for each allocator, which addresses each block had from when to when, drawn on a
  * canvas. Replays the trace once more for each. */
 bool replay_write_html(FILE *f, const replay_report *r);

@@ -3,7 +3,9 @@
 #include "check/leaks_options.h"
 #include "cli/commands.h"
 #include "cli/environment.h"
+#include "cli/format.h"
 #include "cli/lines.h"
+#include "cli/output.h"
 #include "cli/spawn.h"
 #include "cli/stats_folder.h"
 #include "cli/summary.h"
@@ -13,6 +15,7 @@
 #include <fcntl.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <libgen.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -40,6 +43,7 @@ static const char help[] =
     "  --record FILE    write every allocation, free and step of a stream or event to FILE, for cannon replay; a "
     "second\n"
     "                   process that uses devices writes to FILE.PID\n"
+    "  --force          let --json, --record and --leaks=report replace files that cannon did not write\n"
     "  --quiet          no summary\n"
     "  --help           this text\n\n"
     "Exit status: PROGRAM's; after a signal cannon ends by the same signal, which shells show as 128 + its "
@@ -49,10 +53,10 @@ static const char help[] =
 typedef struct {
   const char *value[N_VARIABLES]; /* of the program's environment; NULL: not chosen here */
   char mem[24];                   /* what value[VARIABLE_MEM] points to */
-  const char *json_path;
-  char record_path[PATH_MAX]; /* absolute */
-  FILE *json;
-  bool quiet, help_wanted;
+  output json, record, report;    /* report: of the debugger, where its name is one for all processes */
+  char record_path[PATH_MAX];     /* absolute, since the program may change its folder */
+  char report_path[sizeof((leaks_options *)0)->report];
+  bool force, quiet, help_wanted;
   char *const *program;
   char prefix[PATH_MAX];
   stats_folder folder;
@@ -70,16 +74,19 @@ static int bad_device(const char *name) {
 }
 
 /* Whether the memory debugger takes the list; else `bad` is its first wrong part. */
-static bool check_leaks(const char *how, char bad[LEAKS_OPTIONS_BAD]) {
-  leaks_options checked;
-  return strcmp(how, "0") == 0 || leaks_options_parse(how, &checked, bad);
+static bool check_leaks(const char *how, leaks_options *checked, char bad[LEAKS_OPTIONS_BAD]) {
+  return strcmp(how, "0") == 0 || leaks_options_parse(how, checked, bad);
 }
 
 static int parse_leaks(const char *how, run_options *o) {
+  leaks_options checked = {0};
   char bad[LEAKS_OPTIONS_BAD];
   o->value[VARIABLE_LEAKS] = how && *how ? how : "1";
-  if (check_leaks(o->value[VARIABLE_LEAKS], bad)) return 0;
-  return bad_option("--leaks", bad, variable_expected(VARIABLE_LEAKS).text);
+  if (!check_leaks(o->value[VARIABLE_LEAKS], &checked, bad))
+    return bad_option("--leaks", bad, variable_expected(VARIABLE_LEAKS).text);
+  memcpy(o->report_path, checked.report, sizeof o->report_path);
+  o->report.path = !*o->report_path || strstr(o->report_path, "%p") ? NULL : o->report_path;
+  return 0;
 }
 
 /* An option that is the variable of that name, and takes what that takes. */
@@ -107,10 +114,11 @@ static int parse_mem(const char *text, run_options *o) {
 /* What the program would find wrong, before it runs: an exit status. */
 static int check_environment(const run_options *o) {
   const char *device = variable_text(VARIABLE_DEVICE), *leaks = variable_text(VARIABLE_LEAKS);
+  leaks_options checked;
   char bad[LEAKS_OPTIONS_BAD];
   uint64_t told = 0;
   if (device && !profile_find(device)) variable_reject(VARIABLE_DEVICE, device);
-  if (leaks && !check_leaks(leaks, bad)) variable_reject(VARIABLE_LEAKS, bad);
+  if (leaks && !check_leaks(leaks, &checked, bad)) variable_reject(VARIABLE_LEAKS, bad);
   for (variable v = 0; v < N_VARIABLES; v++) {
     variable_words words;
     if (o->value[v] || v == VARIABLE_STATS_DIR || !variable_is_bad(v, &words)) continue;
@@ -121,34 +129,39 @@ static int check_environment(const run_options *o) {
   return 0;
 }
 
-/* Makes room for the recording: the program must find no file there, and the folder must allow one, which is found out
- * before anything runs. The path becomes absolute, since the program may change its folder. */
-static bool prepare_record(const char *name, char path[PATH_MAX]) {
-  struct stat is;
-  const int fd = open(name, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
-  const bool is_file = fd >= 0 && fstat(fd, &is) == 0 && S_ISREG(is.st_mode);
-  const bool good = is_file && realpath(name, path) && unlink(path) == 0;
-  if (!good)
-    fprintf(stderr, "cannon run: cannot write %s: %s\n", name, fd >= 0 && !is_file ? "no file" : strerror(errno));
-  if (fd >= 0) close(fd);
-  return good;
+/* Once all options are known, and before anything is touched. */
+static bool check_outputs(run_options *o) {
+  o->json = (output){"cannon run", o->json.path, OUTPUT_JSON, o->force, NULL};
+  o->record = (output){"cannon run", o->record.path, OUTPUT_RECORDING, o->force, NULL};
+  o->report = (output){"cannon run", o->report.path, OUTPUT_LEAKS, o->force, NULL};
+  return output_check(&o->json) && output_check(&o->record) && output_check(&o->report);
+}
+
+/* The recording's path from the root. */
+static bool find_record_path(run_options *o) {
+  char copy[PATH_MAX], name[PATH_MAX], folder[PATH_MAX];
+  if (!o->record.path) return true;
+  snprintf(copy, sizeof copy, "%s", o->record.path);
+  snprintf(name, sizeof name, "%s", o->record.path);
+  const bool good = realpath(dirname(copy), folder);
+  if (good && snprintf(o->record_path, PATH_MAX, "%s/%s", folder, basename(name)) < PATH_MAX) {
+    o->value[VARIABLE_RECORD] = o->record_path;
+    return true;
+  }
+  fprintf(stderr, "cannon run: cannot write %s: %s\n", o->record.path, good ? strerror(ENAMETOOLONG) : strerror(errno));
+  return false;
 }
 
 /* Returns 0 or the exit status. */
 static int parse(int argc, char **argv, run_options *o) {
-  enum { DEVICE = 1, DEVICES, MEM, SITES, LEAKS, ALARM, JSON, RECORD, QUIET, HELP };
+  enum { DEVICE = 1, DEVICES, MEM, SITES, LEAKS, ALARM, JSON, RECORD, FORCE, QUIET, HELP };
   static const struct option options[] = {
-      {"device", required_argument, NULL, DEVICE},
-      {"devices", required_argument, NULL, DEVICES},
-      {"mem", required_argument, NULL, MEM},
-      {"sites", no_argument, NULL, SITES},
-      {"leaks", optional_argument, NULL, LEAKS},
-      {"alarm", required_argument, NULL, ALARM},
-      {"json", required_argument, NULL, JSON},
-      {"record", required_argument, NULL, RECORD},
-      {"quiet", no_argument, NULL, QUIET},
-      {"help", no_argument, NULL, HELP},
-      {NULL, 0, NULL, 0},
+      {"device", required_argument, NULL, DEVICE}, {"devices", required_argument, NULL, DEVICES},
+      {"mem", required_argument, NULL, MEM},       {"sites", no_argument, NULL, SITES},
+      {"leaks", optional_argument, NULL, LEAKS},   {"alarm", required_argument, NULL, ALARM},
+      {"json", required_argument, NULL, JSON},     {"record", required_argument, NULL, RECORD},
+      {"force", no_argument, NULL, FORCE},         {"quiet", no_argument, NULL, QUIET},
+      {"help", no_argument, NULL, HELP},           {NULL, 0, NULL, 0},
   };
   const device_profile *profile;
   uint64_t n;
@@ -173,11 +186,9 @@ static int parse(int argc, char **argv, run_options *o) {
     case ALARM:
       if (parse_value("--alarm", optarg, VARIABLE_ALARM, o, &n)) return EXIT_USAGE;
       break;
-    case JSON: o->json_path = optarg; break;
-    case RECORD:
-      if (!prepare_record(optarg, o->record_path)) return EXIT_USAGE;
-      o->value[VARIABLE_RECORD] = o->record_path;
-      break;
+    case JSON: o->json.path = optarg; break;
+    case RECORD: o->record.path = optarg; break;
+    case FORCE: o->force = true; break;
     case QUIET: o->quiet = true; break;
     case HELP: o->help_wanted = true; return 0;
     default: return EXIT_USAGE; /* getopt has said why */
@@ -188,14 +199,13 @@ static int parse(int argc, char **argv, run_options *o) {
     fprintf(stderr, "cannon run: no program given, expected cannon run [OPTIONS] PROGRAM [ARGUMENTS]\n");
     return EXIT_USAGE;
   }
-  return 0;
+  return check_outputs(o) && find_record_path(o) ? 0 : EXIT_USAGE;
 }
 
 /* In the child, before the program starts. What was not chosen here is left as the caller's environment has
  * it. */
 static void prepare(void *context) {
   const run_options *o = context;
-  environment_apply(o->prefix);
   for (variable v = 0; v < N_VARIABLES; v++)
     if (o->value[v]) setenv(variable_name(v), o->value[v], 1);
 }
@@ -206,31 +216,38 @@ static uint64_t now_ns(void) {
   return (uint64_t)now.tv_sec * 1000000000u + now.tv_nsec;
 }
 
-/* Puts source lines into the reports that the debugger wrote. */
+/* Puts source lines into the reports that the debugger wrote: into files, not what went to a terminal or a pipe. */
 static void resolve_reports(const stats_list *stats) {
   for (size_t i = 0; i < stats->count; i++) {
-    const char *path = stats->process[i]->leak_report;
-    char temporary[sizeof stats->process[i]->leak_report + 8];
-    struct stat file;
-    const bool regular = *path && stat(path, &file) == 0 && S_ISREG(file.st_mode); /* not a terminal, not a pipe */
-    FILE *from = regular ? fopen(path, "re") : NULL;
-    if (!from) continue;
-    snprintf(temporary, sizeof temporary, "%s.lines", path);
-    FILE *to = fopen(temporary, "we");
-    if (to) lines_copy_report(from, to);
-    fclose(from);
-    if (to && (fclose(to) || rename(temporary, path)))
-      fprintf(stderr, "cannon run: cannot put lines into %s: %s\n", path, strerror(errno));
+    struct stat s;
+    output lines = {"cannon run", stats->process[i]->leak_report, OUTPUT_LEAKS, false, NULL};
+    const int fd = open(lines.path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    const bool is_file = fd >= 0 && fstat(fd, &s) == 0 && S_ISREG(s.st_mode);
+    FILE *from = is_file ? fdopen(fd, "r") : NULL, *to = from ? output_begin(&lines) : NULL;
+    if (to) {
+      lines_copy_report(from, to);
+      output_end(&lines, to, !ferror(from));
+    }
+    if (from)
+      fclose(from);
+    else if (fd >= 0)
+      close(fd);
   }
 }
 
-static void report(const run_options *o, run_report *run) {
-  run->stats = stats_read_folder(o->folder.path);
+static void report(run_options *o, run_report *run) {
+  run->stats = *o->folder.path ? stats_read_folder(o->folder.path) : (stats_list){.n_unreadable = 1};
   resolve_reports(&run->stats);
   if (!o->quiet) summary_print(stderr, run);
-  if (o->json && (summary_write_json(o->json, run) || fclose(o->json)))
-    fprintf(stderr, "cannon run: cannot write %s: %s\n", o->json_path, strerror(errno));
+  FILE *json = o->json.path ? output_begin(&o->json) : NULL;
+  if (json) output_end(&o->json, json, summary_write_json(json, run) == 0);
   stats_list_free(&run->stats);
+}
+
+/* Returns the exit status where the program can't be started. */
+static int not_started(const run_options *o, int error) {
+  fprintf(stderr, "cannon run: %s: %s\n", format_text(o->program[0]), strerror(error));
+  return error == ENOENT ? 127 : 126;
 }
 
 int command_run(int argc, char **argv) {
@@ -243,13 +260,16 @@ int command_run(int argc, char **argv) {
   }
   status = check_environment(&o);
   if (status) return status;
-  /* Before the program runs, so that an hour's figures aren't lost to a misspelt folder. */
-  if (o.json_path && !(o.json = fopen(o.json_path, "we"))) {
-    fprintf(stderr, "cannon run: cannot write %s: %s\n", o.json_path, strerror(errno));
+  environment_prefix(o.prefix);
+  environment_apply(o.prefix); /* the program is looked for where it will be */
+  const int missing = spawn_check(o.program[0]);
+  if (missing) return not_started(&o, missing);
+  if (!stats_folder_make(&o.folder)) return 1;
+  if (!output_move_away(&o.record) || !output_move_away(&o.report)) {
+    output_settle(&o.record);
+    stats_folder_remove(&o.folder);
     return EXIT_USAGE;
   }
-  environment_prefix(o.prefix);
-  if (!stats_folder_make(&o.folder)) return 1;
   o.value[VARIABLE_STATS_DIR] = o.folder.path;
   o.value[VARIABLE_CHECKED] = "1";
 
@@ -258,9 +278,8 @@ int command_run(int argc, char **argv) {
   run_report run = {.argv = o.program, .pid = child.pid, .status = child.status, .wall_ns = now_ns() - started};
   if (!child.error) report(&o, &run);
   stats_folder_remove(&o.folder);
-  if (child.error) {
-    fprintf(stderr, "cannon run: %s: %s\n", o.program[0], strerror(child.error));
-    return child.error == ENOENT ? 127 : 126;
-  }
+  output_settle(&o.record);
+  output_settle(&o.report);
+  if (child.error) return not_started(&o, child.error);
   spawn_end_like(child.status);
 }

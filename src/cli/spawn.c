@@ -2,11 +2,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -31,6 +35,35 @@ static int wait_for(pid_t pid, const sigset_t *watched) {
     /* si_code > 0: the kernel's own, that is the terminal's, which the child has got as well. */
     if (number > 0 && number != SIGCHLD && info.si_code <= 0) kill(pid, number);
   }
+}
+
+static int check_file(const char *path) {
+  struct stat s;
+  if (stat(path, &s)) return errno;
+  if (!S_ISREG(s.st_mode)) return EACCES;
+  return faccessat(AT_FDCWD, path, X_OK, AT_EACCESS) ? errno : 0;
+}
+
+/* As execvp: a name with a slash is a path; else the folders of PATH in their order, an empty one being the working
+ * folder. One that holds a file which can't be started is passed over, but remembered. */
+int spawn_check(const char *program) {
+  char standard[64], path[PATH_MAX];
+  bool denied = false;
+  if (!*program) return ENOENT;
+  if (strchr(program, '/')) return check_file(program);
+  const char *folders = getenv("PATH");
+  if (!folders) {
+    confstr(_CS_PATH, standard, sizeof standard);
+    folders = standard;
+  }
+  for (const char *at = folders; at; at = strchr(at, ':') ? strchr(at, ':') + 1 : NULL) {
+    const int length = (int)strcspn(at, ":");
+    if (snprintf(path, sizeof path, "%.*s%s%s", length, at, length ? "/" : "", program) >= (int)sizeof path) continue;
+    const int error = check_file(path);
+    if (!error) return 0;
+    if (error == EACCES) denied = true;
+  }
+  return denied ? EACCES : ENOENT;
 }
 
 spawn_result spawn_and_wait(char *const argv[], void (*prepare)(void *context), void *context) {

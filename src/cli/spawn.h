@@ -11,6 +11,10 @@ typedef struct {
   int status; /* as waitpid gives it; only when it ran */
 } spawn_result;
 
+/* Whether execvp would find a program of that name and may start it: 0, or the errno that it would fail with, mostly
+ * ENOENT or EACCES. Touches nothing. What is in the file may still be no program. */
+int spawn_check(const char *program);
+
 /* Starts argv (NULL-ended, looked up in PATH) after prepare(context) ran in the child, and waits for its end.
  *
  * The child stays in our process group, so what the terminal sends (^C, ^\, hang-up, ^Z) reaches it directly.

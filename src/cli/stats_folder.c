@@ -11,55 +11,107 @@
 #include <unistd.h>
 
 static const char prefix[] = "cannon-run-";
+enum { LETTERS = 6, NAME_BYTES = sizeof prefix + LETTERS, MARK_BYTES = NAME_BYTES + 8 };
 
 static const char *base_folder(void) {
   const char *base = getenv("TMPDIR");
   return base && *base ? base : "/tmp";
 }
 
-/* It holds files only. */
-static int remove_folder(int parent, const char *name) {
-  const int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
-  for (struct dirent *entry; dir && (entry = readdir(dir));) unlinkat(fd, entry->d_name, 0);
-  if (dir) closedir(dir);
-  return unlinkat(parent, name, AT_REMOVEDIR);
+/* The file that marks a folder of that name as ours: a folder that somebody copied or renamed has another's. */
+static void mark_of(const char *name, char mark[MARK_BYTES]) { snprintf(mark, MARK_BYTES, ".%.17s.lock", name); }
+
+/* "<pid>.stats" */
+static bool is_statistics(const char *name) {
+  const size_t digits = strspn(name, "0123456789");
+  return digits && strcmp(name + digits, ".stats") == 0;
 }
 
-/* Our user's folders that nobody has locked. */
-static void remove_left_behind(void) {
-  struct stat s;
-  DIR *dir = opendir(base_folder());
-  for (struct dirent *entry; dir && (entry = readdir(dir));) {
-    if (strncmp(entry->d_name, prefix, sizeof prefix - 1) != 0) continue;
-    const int fd = openat(dirfd(dir), entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0) continue;
-    if (!fstat(fd, &s) && s.st_uid == geteuid() && !flock(fd, LOCK_EX | LOCK_NB))
-      remove_folder(dirfd(dir), entry->d_name);
-    close(fd);
-  }
+/* Who calls this holds the mark's lock. */
+static void remove_files(int folder, const char *mark) {
+  const int copy = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  DIR *dir = copy >= 0 ? fdopendir(copy) : NULL;
+  for (struct dirent *entry; dir && (entry = readdir(dir));)
+    if (is_statistics(entry->d_name)) unlinkat(folder, entry->d_name, 0);
   if (dir) closedir(dir);
+  unlinkat(folder, mark, 0);
+}
+
+/* Whether the descriptor is of a file of ours that still has a name. */
+static bool is_mark(int fd) {
+  struct stat s;
+  return fstat(fd, &s) == 0 && S_ISREG(s.st_mode) && s.st_uid == geteuid() && s.st_nlink == 1;
+}
+
+/* Removes a folder whose run was killed. */
+static void remove_if_left(int parent, const char *name) {
+  char mark[MARK_BYTES];
+  const int folder = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (folder < 0) return;
+  mark_of(name, mark);
+  const int lock = openat(folder, mark, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  if (lock >= 0 && !flock(lock, LOCK_EX | LOCK_NB) && is_mark(lock)) {
+    remove_files(folder, mark);
+    unlinkat(parent, name, AT_REMOVEDIR); /* stays if it holds anything else */
+  }
+  if (lock >= 0) close(lock);
+  close(folder);
+}
+
+static void remove_left_behind(void) {
+  DIR *dir = opendir(base_folder());
+  for (struct dirent *entry; dir && (entry = readdir(dir));)
+    if (strncmp(entry->d_name, prefix, sizeof prefix - 1) == 0 && strlen(entry->d_name) == NAME_BYTES - 1)
+      remove_if_left(dirfd(dir), entry->d_name);
+  if (dir) closedir(dir);
+}
+
+/* The folder's mark, made and locked; -1 with errno. */
+static int make_mark(const char *path) {
+  char mark[MARK_BYTES];
+  const int folder = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  mark_of(strrchr(path, '/') + 1, mark);
+  const int lock = folder < 0 ? -1 : openat(folder, mark, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  const int error = errno;
+  if (folder >= 0) close(folder);
+  errno = error;
+  return lock;
 }
 
 bool stats_folder_make(stats_folder *folder) {
   enum { TRIES = 3 };
-  struct stat s;
   remove_left_behind();
   for (int i = 0; i < TRIES; i++) {
-    snprintf(folder->path, sizeof folder->path, "%s/%sXXXXXX", base_folder(), prefix);
+    if (snprintf(folder->path, sizeof folder->path, "%s/%sXXXXXX", base_folder(), prefix) >= (int)sizeof folder->path) {
+      errno = ENAMETOOLONG;
+      break;
+    }
     if (!mkdtemp(folder->path)) break;
-    folder->lock = open(folder->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (folder->lock < 0) continue;
-    if (!flock(folder->lock, LOCK_EX) && !fstat(folder->lock, &s) && s.st_nlink) return true;
+    folder->lock = make_mark(folder->path);
+    if (folder->lock < 0) {
+      const int error = errno;
+      rmdir(folder->path);
+      errno = error;
+      break;
+    }
+    if (!flock(folder->lock, LOCK_EX) && is_mark(folder->lock)) return true;
     close(folder->lock); /* another run's start removed it before it was locked */
   }
-  fprintf(stderr, "cannon run: cannot make a folder %s: %s (TMPDIR can name a place elsewhere)\n", folder->path,
+  const bool is_full = errno == ENOSPC || errno == EDQUOT;
+  fprintf(stderr, "cannon run: %s %s: %s (TMPDIR can name a place elsewhere)\n",
+          is_full ? "there are no statistics, for want of a folder" : "cannot make a folder", folder->path,
           strerror(errno));
-  return false;
+  folder->path[0] = '\0';
+  return is_full;
 }
 
 void stats_folder_remove(stats_folder *folder) {
-  if (remove_folder(AT_FDCWD, folder->path))
-    fprintf(stderr, "cannon run: cannot remove %s: %s\n", folder->path, strerror(errno));
+  char mark[MARK_BYTES];
+  if (!folder->path[0]) return;
+  const int fd = open(folder->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  mark_of(strrchr(folder->path, '/') + 1, mark);
+  if (fd >= 0) remove_files(fd, mark);
+  if (rmdir(folder->path)) fprintf(stderr, "cannon run: cannot remove %s: %s\n", folder->path, strerror(errno));
+  if (fd >= 0) close(fd);
   close(folder->lock);
 }

@@ -72,6 +72,8 @@ stats_file *stats_read(int fd, const char *name) {
   if (got >= 2 * sizeof(uint32_t) && p->magic == STATS_MAGIC && p->version != STATS_VERSION)
     fprintf(stderr, "cannon: %s is of version %u, expected %d: the program loaded another libcannon.so\n",
             format_text(name), p->version, STATS_VERSION);
+  else if (is_file && !got)
+    fprintf(stderr, "cannon: %s is empty: the process had no room for its statistics\n", format_text(name));
   else
     fprintf(stderr, "cannon: %s is no statistics file of %zu bytes\n", format_text(name), sizeof *p);
   free(p);

@@ -1,6 +1,7 @@
 #include "cli/format.h"
 #include "cli/health.h"
 #include "cli/lines.h"
+#include "cli/output.h"
 #include "cli/roofline.h"
 #include "cli/summary.h"
 #include "cli/summary_memory.h"
@@ -245,6 +246,7 @@ static cJSON *process_json(const stats_file *p, process_state state) {
 
 int summary_write_json(FILE *out, const run_report *run) {
   cJSON *root = cJSON_CreateObject();
+  cJSON_AddStringToObject(root, OUTPUT_JSON_AUTHOR, "cannon run");
   cJSON *arguments = cJSON_AddArrayToObject(root, "command");
   for (char *const *arg = run->argv; *arg; arg++)
     cJSON_AddItemToArray(arguments, cJSON_CreateString(format_text(*arg)));

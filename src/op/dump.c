@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "acl/acl_base.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "runtime/stream.h"
 #include "trace/dump.h"
@@ -160,6 +161,6 @@ void dump_launch(const executor *e, void *const *view, const task *t, const stre
              (uintmax_t)time_us);
     good = write_file(path, e, view, &m);
   }
-  if (!good) log_line(LOG_ERROR, "the tensors of %s can't be dumped: %s", e->op->function, strerror(errno));
+  if (!good) log_line(LOG_ERROR, "the tensors of %s can't be dumped: %s", e->op->function, file_error(errno));
   free(m.bytes);
 }

@@ -24,16 +24,17 @@ void *must_alloc(size_t bytes) {
 }
 
 void committed_init(committed *c, uint64_t cap_bytes) {
-  *c = (committed){.granule = must_alloc(cap_bytes / GRANULE_BYTES + 1)};
+  *c = (committed){.cap_bytes = cap_bytes, .granule = must_alloc(cap_bytes / GRANULE_BYTES + 1)};
 }
 
 void committed_touch(committed *c, uint64_t address, uint64_t bytes) {
   const uint64_t last = (address + bytes - 1) / GRANULE_BYTES;
   uint64_t fresh = 0;
   for (uint64_t g = address / GRANULE_BYTES; g <= last; ++g) {
-    fresh += !c->granule[g];
+    const uint64_t left = c->cap_bytes - g * GRANULE_BYTES;
+    if (!c->granule[g]) fresh += left < GRANULE_BYTES ? left : GRANULE_BYTES;
     c->granule[g] = true;
   }
-  c->sum.committed_bytes += fresh * GRANULE_BYTES;
+  c->sum.committed_bytes += fresh;
   c->sum.n_calls += fresh != 0;
 }

@@ -8,8 +8,8 @@
  *   pytorch    the policy of PyTorch's CUDA caching allocator; torch_npu: the same with that plug-in's rounding
  *
  * All but the pool are models: they place blocks on a line of addresses with nothing behind it. A granule of 2 MiB counts
- * as committed from the first block that touches it; only those that give memory back ever have less. An instance
- * belongs to one thread. Where their book-keeping finds no memory, the program ends with a message. */
+ * as committed from the first block that touches it, as far as the cap goes; only those that give memory back ever have
+ * less. An instance belongs to one thread. Where their book-keeping finds no memory, the program ends with a message. */
 #ifndef CANNON_REPLAY_ALLOCATOR_H
 #define CANNON_REPLAY_ALLOCATOR_H
 
@@ -53,7 +53,8 @@ static inline uint64_t round_up(uint64_t n, uint64_t to) { return (n + to - 1) /
 /* ---- what a model has committed ---- */
 
 typedef struct {
-  bool *granule; /* whether it is */
+  uint64_t cap_bytes; /* the last granule ends there */
+  bool *granule;      /* whether it is */
   allocator_footprint sum;
 } committed;
 

@@ -138,8 +138,10 @@ static const char *add_line(builder *b, const char *line) {
 
 /* text ends with a zero byte. */
 static bool read_text(char *text, size_t n, builder *b, char error[256]) {
+  static const char mark[] = "\xef\xbb\xbf"; /* the byte order mark of UTF-8, which some editors write */
+  const size_t skipped = n >= 3 && memcmp(text, mark, 3) == 0 ? 3 : 0;
   size_t number_of_line = 0;
-  for (char *line = text, *end; line < text + n; line = end + 1) {
+  for (char *line = text + skipped, *end; line < text + n; line = end + 1) {
     ++number_of_line;
     end = memchr(line, '\n', (size_t)(text + n - line));
     if (!end) end = text + n;

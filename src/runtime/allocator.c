@@ -67,6 +67,7 @@ status allocator_change(void *handle, void (*change)(user_allocator *a, const vo
 static status enter(const stream *s, void *handle) {
   const description *d = *find_description(handle);
   if (!d) return stale(handle);
+  if (!atomic_load(&s->context)) return fail(ST_INVALID_VALUE, "stream %u was destroyed by another thread", s->id);
   const user_allocator *a = &d->allocator;
   if (!a->alloc || !a->free || !a->address_of)
     return fail(ST_INVALID_PARAM, "allocatorDesc has no function to %s, expected it set",

@@ -39,7 +39,7 @@ typedef struct report {
 typedef struct subscription {
   struct subscription *next;
   uint64_t thread;
-  stream *stream;
+  stream *stream; /* of a context: callback_forget removes the entry after the stream has left it */
 } subscription;
 
 /* What has arrived for a thread. */
@@ -83,6 +83,7 @@ static mailbox *new_mailbox(uint64_t thread, int device) {
 }
 
 static status subscribe_locked(uint64_t thread, stream *s) {
+  if (!atomic_load(&s->context)) return fail(ST_INVALID_VALUE, "stream %u was destroyed by another thread", s->id);
   if (*find_subscription(s)) return fail(ST_STREAM_SUBSCRIBED, "stream %u is subscribed already", s->id);
   mailbox *box = *find_mailbox(thread);
   if (box && box->device != s->device)

@@ -19,7 +19,7 @@ status callback_submit(stream *s, void (*function)(void *), void *argument, bool
  * (0: for ever), ST_THREAD_SUBSCRIBED for a thread that is not subscribed. */
 status callback_process(uint64_t timeout_ns);
 
-/* The stream is about to go. */
+/* The stream has left its context, and is about to go. */
 void callback_forget(stream *s);
 
 #endif

@@ -29,7 +29,7 @@ static status enter(capture *c, stream *s, uint32_t number, capture_lane **out) 
   if (!l) return fail(ST_NO_HOST_MEMORY, "no host memory for the capture of stream %u", s->id);
   *l = (capture_lane){.next = c->lanes, .capture = c, .stream = s, .number = number};
   spin_lock(&s->submit_lock);
-  const bool can = !s->update;
+  const bool closed = s->closed, can = !s->update && !closed;
   if (can) {
     s->recording = l;
     s->diverted = true;
@@ -37,6 +37,7 @@ static status enter(capture *c, stream *s, uint32_t number, capture_lane **out) 
   spin_unlock(&s->submit_lock);
   if (!can) {
     free(l);
+    if (closed) return fail(ST_INVALID_VALUE, "stream %u was destroyed by another thread", s->id);
     return fail(ST_GROUP_STATUS, "stream %u updates a group of tasks, expected aclmdlRICaptureTaskUpdateEnd before",
                 s->id);
   }
@@ -46,13 +47,19 @@ static status enter(capture *c, stream *s, uint32_t number, capture_lane **out) 
   return ST_OK;
 }
 
+/* From now on no task goes to the capture's graph. */
 static void leave_all(capture *c) {
-  for (capture_lane *l = c->lanes, *next; l; l = next) {
-    next = l->next;
+  for (capture_lane *l = c->lanes; l; l = l->next) {
     spin_lock(&l->stream->submit_lock);
     l->stream->recording = NULL;
     l->stream->diverted = stream_is_diverted(l->stream);
     spin_unlock(&l->stream->submit_lock);
+  }
+}
+
+static void free_lanes(capture *c) {
+  for (capture_lane *l = c->lanes, *next; l; l = next) {
+    next = l->next;
     stream_unref(l->stream);
     free(l);
   }
@@ -65,6 +72,7 @@ static graph *dissolve(capture *c) {
   *link = c->next;
   atomic_fetch_sub(&capture_n_active, 1);
   leave_all(c);
+  free_lanes(c);
   graph *g = c->graph;
   free(c);
   return g;
@@ -120,7 +128,7 @@ static status is_invalid(const capture *c) {
               c->origin->stream->id);
 }
 
-/* Whether what was captured makes a graph. */
+/* Whether what was captured makes a graph, to which nothing is added any more. */
 static status check(capture *c) {
   if (c->invalid) return is_invalid(c);
   if (c->grouped)
@@ -148,6 +156,7 @@ static status end(stream *s, graph **out) {
   if (c->mode != CAPTURE_RELAXED && !pthread_equal(c->thread, pthread_self()))
     return fail(ST_CAPTURE_THREAD, "the capture of stream %u, mode %s, was begun by another thread, which must end it",
                 s->id, mode_names[c->mode]);
+  leave_all(c);
   const status st = check(c);
   *out = dissolve(c);
   return st;

@@ -1,12 +1,10 @@
 #include "runtime/context.h"
 
+#include "runtime/allocator.h"
+#include "runtime/callback.h"
 #include "runtime/capture.h"
 #include "runtime/device.h"
 #include "trace/trace.h"
-
-_Thread_local context_of_thread context_own;
-
-void context_set_current(context *c) { context_own = (context_of_thread){c, c ? c->o.serial : 0}; }
 
 status context_find(context **out) {
   const int device = device_default();
@@ -23,12 +21,11 @@ status context_find(context **out) {
 status context_stream(void *handle, stream **out) {
   context *c;
   TRY(context_current(&c));
-  if (!handle) {
-    *out = c->default_stream;
-    return ST_OK;
+  stream *s = thread_hold_stream(likely(handle) ? handle : c->default_stream);
+  if (unlikely(!s)) {
+    if (handle) return fail(ST_INVALID_VALUE, "stream %p is no stream (destroyed?)", handle);
+    return fail(ST_NO_CONTEXT, "the current context (device %d) was destroyed by another thread", c->device);
   }
-  stream *s = object_live(OBJECT_STREAM, handle);
-  if (unlikely(!s)) return fail(ST_INVALID_VALUE, "stream %p is no stream (destroyed?)", handle);
   if (unlikely(s->context != c))
     return fail(ST_OTHER_CONTEXT, "stream %p is not of the current context (device %d)", handle, c->device);
   *out = s;
@@ -43,10 +40,11 @@ status context_create(int device, bool primary, context **out) {
   pthread_mutex_init(&c->lock, NULL);
   const status st = stream_create(c, 0, 0, &c->default_stream);
   if (st != ST_OK) {
-    object_kill(&c->o);
     context_unref(c);
     return st;
   }
+  object_publish(&c->default_stream->o);
+  object_publish(&c->o);
   trace_add(&trace_stats()->n_contexts, 1);
   *out = c;
   return ST_OK;
@@ -61,14 +59,22 @@ void context_unref(context *c) {
 status context_add_stream(context *c, stream *s) {
   TRY(device_take_stream(c->device));
   s->device = c->device;
-  object_ref(&c->o);
-  atomic_store(&s->context, c);
   s->id = device_stream_id(c->device);
   pthread_mutex_lock(&c->lock);
-  s->next_in_context = c->streams;
-  if (c->streams) c->streams->previous_in_context = s;
-  c->streams = s;
+  const bool closed = c->closed;
+  if (!closed) {
+    object_ref(&c->o);
+    s->home = c;
+    atomic_store(&s->context, c);
+    s->next_in_context = c->streams;
+    if (c->streams) c->streams->previous_in_context = s;
+    c->streams = s;
+  }
   pthread_mutex_unlock(&c->lock);
+  if (closed) {
+    device_give_stream(c->device);
+    return fail(ST_NO_CONTEXT, "the context (device %d) was destroyed by another thread", c->device);
+  }
   stream_divert_anew(s); /* an abort that did not see the stream is seen by it */
   return ST_OK;
 }
@@ -82,19 +88,17 @@ static void unlink_stream(context *c, stream *s) {
 }
 
 void context_remove_stream(stream *s) {
-  context *c = s->context;
-  if (!c) return;
-  spin_lock(&s->submit_lock);
-  const bool diverted = s->diverted;
-  spin_unlock(&s->submit_lock);
-  if (unlikely(diverted)) capture_forget(s);
+  context *c = s->home;
+  stream_close(s);
+  capture_forget(s);
   pthread_mutex_lock(&c->lock);
   const bool member = s->context == c;
   if (member) unlink_stream(c, s);
   pthread_mutex_unlock(&c->lock);
   if (!member) return;
+  callback_forget(s);
+  allocator_forget(s);
   device_give_stream(s->device);
-  context_unref(c);
 }
 
 /* The context's streams are walked from the newest to the oldest, with a reference to the one at hand, since waiting
@@ -127,6 +131,9 @@ status context_synchronize(context *c, uint64_t timeout_ns) {
 
 void context_destroy(context *c, bool discard) {
   stream *s;
+  pthread_mutex_lock(&c->lock);
+  c->closed = true;
+  pthread_mutex_unlock(&c->lock);
   if (!discard)
     for (uint64_t serial = UINT64_MAX; (s = stream_before(c, serial));) {
       serial = s->o.serial;
@@ -135,9 +142,7 @@ void context_destroy(context *c, bool discard) {
     }
   while ((s = stream_before(c, UINT64_MAX))) {
     const bool ours = s == c->default_stream && object_kill(&s->o);
-    if (discard) {
-      stream_discard(s);
-    }
+    if (discard) stream_discard(s);
     context_remove_stream(s);
     stream_unref(s);
     if (ours) stream_unref(s);

@@ -128,7 +128,7 @@ status device_check(int64_t device, const char *name) {
 /* The child of a fork has none of the threads and no device memory: it may run on and exit, but not use a device. */
 static void in_child(void) {
   atomic_store(&forked, true);
-  context_set_current(NULL);
+  thread_forget();
 }
 
 static void at_exit(void) {
@@ -184,7 +184,7 @@ status device_set(int device) {
   if (!devices[device].primary) st = context_create(device, true, &devices[device].primary);
   if (st == ST_OK) {
     ++devices[device].count;
-    context_set_current(devices[device].primary);
+    thread_set_context(devices[device].primary);
   }
   pthread_mutex_unlock(&devices[device].lock);
   return st;

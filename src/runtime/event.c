@@ -29,8 +29,6 @@ void event_unref(event *e) {
   object_release(OBJECT_EVENT, &e->o);
 }
 
-void event_destroy(event *e) { event_unref(e); }
-
 /* ---- record ------------------------------------------------------------------------------------------------------ */
 
 /* The record of this generation where it was not reached yet. Older ones that are open are few: those of other streams. */
@@ -280,8 +278,7 @@ status event_order(stream *source, stream *s) {
   TRY(event_create(c, EVENT_EX, EVENT_SYNC, &e));
   status st = event_submit_record(e, source);
   if (st == ST_OK) st = event_submit_wait(e, s, 0);
-  object_kill(&e->o);
-  event_destroy(e);
+  event_unref(e);
   return st;
 }
 
@@ -293,11 +290,10 @@ bool event_was_recorded(event *e) {
 }
 
 /* An open record's stream, with a reference, and the position behind it; the event's lock is held, so that the task is
- * still in its queue. */
+ * still in its queue. NULL where the stream has been let go, and is about to drop the record. */
 static stream *source_of(const task *t, uint64_t *position) {
   *position = t->sync.position;
-  object_ref(&t->sync.stream->o);
-  return t->sync.stream;
+  return object_ref_again(&t->sync.stream->o) ? t->sync.stream : NULL;
 }
 
 stream *event_source_of_wait(stream *s, uint64_t *position) {

@@ -18,7 +18,7 @@ struct event {
   int device;
   event_kind kind;
   uint32_t flags, id;
-  spinlock lock;                 /* guards what follows, and the waits_* fields of the streams that wait here */
+  /* o.lock guards what follows, and the waits_* fields of the streams that wait here. */
   bool recorded;                 /* in the order of submission: recorded and not reset since */
   uint64_t submitted, completed; /* generations: of the latest record, and the highest that was reached */
   task *first_open, *last_open;  /* records not yet reached */
@@ -33,11 +33,16 @@ struct event {
   uint8_t record_use, wait_use; /* what flag its records and waits have had (event_use) */
 };
 
+/* An event with one reference, not published. What is queued keeps it. */
 status event_create(context *c, event_kind kind, uint32_t flags, event **out);
 
-/* Destroys the handle; what is queued keeps the event. */
-void event_destroy(event *e);
 void event_unref(event *e);
+
+/* HELD_EVENT e = NULL: a variable that drops its reference at the end of its scope. */
+static inline void event_drop(event **e) {
+  if (*e) event_unref(*e);
+}
+#define HELD_EVENT __attribute__((cleanup(event_drop))) event *
 
 /* What aclrtRecordEventWithFlag and aclrtStreamWaitEventWithFlag may not change between calls. */
 enum { EVENT_USE_NONE, EVENT_USE_DEFAULT, EVENT_USE_OUTSIDE };

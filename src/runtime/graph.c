@@ -20,14 +20,15 @@ status graph_new(stream *s, graph **out) {
   if (!g) return fail(ST_NO_HOST_MEMORY, "no room for another graph");
   pthread_mutex_init(&g->lock, NULL);
   g->id = (uint32_t)g->o.serial;
-  g->context = s->context;
+  g->context = s->home;
   object_ref(&g->context->o);
   g->capturing = true;
   const status st = graph_add_lane(g, s, &first);
   if (st == ST_OK)
-    *out = g;
+    object_publish(&g->o);
   else
     graph_abandon(g);
+  *out = st == ST_OK ? g : NULL;
   return st;
 }
 
@@ -158,7 +159,7 @@ status graph_finish(graph *g) {
 static void close_stream(stream **slot) {
   stream *s = *slot;
   *slot = NULL;
-  if (s && object_kill(&s->o)) stream_destroy(s, true);
+  if (s) stream_destroy(s, true);
 }
 
 /* Its own streams, which have nothing left to do unless they were cut off from what they wait for. */
@@ -204,14 +205,8 @@ status graph_destroy(graph *g) {
   return ST_OK;
 }
 
-static void close_event(event *e, bool own) {
-  if (!e) return;
-  if (own) object_kill(&e->o);
-  event_unref(e);
-}
-
 static void free_lane(graph_lane *l) {
-  close_event(l->end, true);
+  event_drop(&l->end);
   for (task *t = l->tasks; t < l->tasks + l->n_tasks; ++t)
     if (t->kind->release) t->kind->release(t);
   free(l->tasks);
@@ -232,8 +227,8 @@ static void free_blocks(graph *g) {
 void graph_unref(graph *g) {
   if (!object_unref(&g->o)) return;
   for (uint32_t i = 0; i < g->n_steps; ++i)
-    if (g->steps[i].kind >= STEP_RECORD) close_event(g->steps[i].sync.event, !g->steps[i].sync.outside);
-  close_event(g->done, true);
+    if (g->steps[i].kind >= STEP_RECORD) event_drop(&g->steps[i].sync.event);
+  event_drop(&g->done);
   for (uint32_t lane = 0; lane < g->n_lanes; ++lane) free_lane(&g->lanes[lane]);
   graph_free_groups(g);
   free_blocks(g);

@@ -73,7 +73,7 @@ typedef struct graph_member {
 } graph_member;
 
 typedef struct graph_group {
-  object o;
+  object o; /* goes with the graph, which has its first reference; others are those of calls */
   struct graph *graph;
   struct graph_group *next;
   _Atomic bool updating; /* a stream submits tasks for it */
@@ -109,7 +109,7 @@ typedef struct graph {
 
 /* ---- building ---------------------------------------------------------------------------------------------------- */
 
-/* A live graph in the making with one lane, for tasks of s. */
+/* A graph in the making with one lane, for tasks of s; published, since users may ask for its handle. */
 status graph_new(stream *s, graph **out);
 
 /* A lane for the tasks of s: its number. */
@@ -149,11 +149,22 @@ status graph_execute(graph *g, stream *s);
 /* Executes in a stream of the graph's own and waits (timeout_ns 0: for ever): a failure of its tasks. */
 status graph_execute_alone(graph *g, uint64_t timeout_ns);
 
-/* The handle ends. Executions that are under way are waited for while anything goes on in them: ST_MODEL_RUNNING where
+/* Destroys the handle, to which the caller has a reference beside its own. Executions that are under way are waited for while anything goes on in them: ST_MODEL_RUNNING where
  * nothing has for two seconds. */
 status graph_destroy(graph *g);
 
 void graph_unref(graph *g);
+void graph_group_unref(graph_group *group);
+
+/* HELD_GRAPH g = NULL, HELD_GROUP group = NULL: variables that drop their references at the end of their scope. */
+static inline void graph_drop(graph **g) {
+  if (*g) graph_unref(*g);
+}
+static inline void graph_group_drop(graph_group **group) {
+  if (*group) graph_group_unref(*group);
+}
+#define HELD_GRAPH __attribute__((cleanup(graph_drop))) graph *
+#define HELD_GROUP __attribute__((cleanup(graph_group_drop))) graph_group *
 
 /* One line for the graph, one for each step and task. */
 status graph_print(graph *g, FILE *out);

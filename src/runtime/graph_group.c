@@ -37,13 +37,18 @@ const task_kind graph_member_kind = {.name = "task of a group", .run = run_membe
 
 /* ---- groups ------------------------------------------------------------------------------------------------------ */
 
+void graph_group_unref(graph_group *group) {
+  if (!object_unref(&group->o)) return;
+  for (uint32_t i = 0; i < group->n_members; ++i) graph_task_unref(group->members[i].now);
+  free(group->members);
+  object_release(OBJECT_GROUP, &group->o);
+}
+
 void graph_free_groups(graph *g) {
   while (g->groups) {
     graph_group *group = g->groups;
     g->groups = group->next;
-    for (uint32_t i = 0; i < group->n_members; ++i) graph_task_unref(group->members[i].now);
-    free(group->members);
-    object_release(OBJECT_GROUP, &group->o);
+    graph_group_unref(group);
   }
 }
 
@@ -74,6 +79,7 @@ status graph_add_group(graph *g, uint32_t lane, uint32_t first, graph_group **ou
          make_member(&group->members[group->n_members], &g->lanes[lane].tasks[first + group->n_members]))
     ++group->n_members;
   if (group->members && group->n_members == n) {
+    object_publish(&group->o);
     *out = group;
     return ST_OK;
   }
@@ -113,27 +119,47 @@ static status no_update(const stream *s) {
   return fail(ST_GROUP_STATUS, "stream %u updates no group, expected aclmdlRICaptureTaskUpdateBegin before", s->id);
 }
 
-status graph_update_begin(graph_group *group, stream *s) {
-  struct graph_update *update = malloc(sizeof *update);
-  if (!update) return fail(ST_NO_HOST_MEMORY, "no host memory for an update");
-  *update = (struct graph_update){.group = group};
-  if (atomic_exchange(&group->updating, true)) {
-    free(update);
-    return fail(ST_GROUP_STATUS, "the group is being updated by another stream");
-  }
+/* Makes the update the stream's. */
+static status enter(stream *s, struct graph_update *update) {
   spin_lock(&s->submit_lock);
-  const bool can = !s->update && !s->recording;
+  const bool captured = s->recording, closed = s->closed, updates = s->update, can = !updates && !captured && !closed;
   if (can) {
-    object_ref(&group->graph->o);
     s->update = update;
     s->diverted = true;
   }
   spin_unlock(&s->submit_lock);
   if (can) return ST_OK;
-  atomic_store(&group->updating, false);
-  free(update);
-  if (s->recording) return fail(ST_STREAM_CAPTURED, "stream %u is captured, expected another", s->id);
+  if (captured) return fail(ST_STREAM_CAPTURED, "stream %u is captured, expected another", s->id);
+  if (closed) return fail(ST_INVALID_VALUE, "stream %u was destroyed by another thread", s->id);
   return fail(ST_GROUP_STATUS, "stream %u is updating a group already", s->id);
+}
+
+/* A reference to the group's graph, unless that is being destroyed. The group is live as long as its graph has the
+ * reference that its handle has, so a live group says that the slot was its graph's when the reference was taken. */
+static bool take_graph(graph_group *group) {
+  if (!object_ref_again(&group->graph->o)) return false;
+  if (object_is_live(&group->o)) return true;
+  graph_unref(group->graph);
+  return false;
+}
+
+status graph_update_begin(graph_group *group, stream *s) {
+  if (!take_graph(group)) return fail(ST_INVALID_VALUE, "the instance of the group is being destroyed");
+  struct graph_update *update = malloc(sizeof *update);
+  status st = ST_OK;
+  if (!update)
+    st = fail(ST_NO_HOST_MEMORY, "no host memory for an update");
+  else if (atomic_exchange(&group->updating, true))
+    st = fail(ST_GROUP_STATUS, "the group is being updated by another stream");
+  else {
+    *update = (struct graph_update){.group = group};
+    st = enter(s, update);
+    if (st == ST_OK) return ST_OK;
+    atomic_store(&group->updating, false);
+  }
+  free(update);
+  graph_unref(group->graph);
+  return st;
 }
 
 status graph_update_admit(stream *s, const task_kind *kind) {

@@ -116,11 +116,15 @@ static status submit_all(graph *g, stream *s) {
 
 /* The lock is held. What was submitted before a failure stays so. */
 static status execute(graph *g, stream *s) {
-  if (!atomic_load(&g->o.live)) return fail(ST_INVALID_VALUE, "graph %u is being destroyed", g->id);
   TRY(graph_check_ranges(g));
   const status st = submit_all(g, s);
   g->last_serial = s->o.serial;
   return st == ST_OK ? event_submit_record(g->done, s) : st;
+}
+
+/* The lock is held. */
+static status check_live(const graph *g) {
+  return object_is_live(&g->o) ? ST_OK : fail(ST_INVALID_VALUE, "graph %u is being destroyed", g->id);
 }
 
 static status check_context(const graph *g, const context *c) {
@@ -133,7 +137,8 @@ static status check_context(const graph *g, const context *c) {
 status graph_execute(graph *g, stream *s) {
   TRY(check_context(g, s->context));
   pthread_mutex_lock(&g->lock);
-  const status st = execute(g, s);
+  status st = check_live(g);
+  if (st == ST_OK) st = execute(g, s);
   pthread_mutex_unlock(&g->lock);
   return st;
 }
@@ -143,9 +148,11 @@ status graph_execute_alone(graph *g, uint64_t timeout_ns) {
   TRY(context_current(&c));
   TRY(check_context(g, c));
   pthread_mutex_lock(&g->lock);
-  status st = g->home ? ST_OK : stream_create(c, 0, 0, &g->home);
-  stream *s = g->home;
+  stream *s = NULL;
+  status st = check_live(g);
+  if (st == ST_OK && !g->home) st = stream_create(c, 0, 0, &g->home);
   if (st == ST_OK) {
+    s = g->home;
     object_ref(&s->o); /* a graph that is destroyed meanwhile takes it along */
     st = execute(g, s);
   }

@@ -74,9 +74,11 @@ void limits_use_stream(const stream *s) {
 }
 
 status limits_thread_cores(int device, int type, uint32_t *cores) {
-  const stream *s = object_live(OBJECT_STREAM, used.stream);
-  if (s && s->o.serial == used.serial) return limits_stream_cores(s, type, cores);
-  return limits_device_cores(device, type, cores);
+  stream *s = object_acquire(OBJECT_STREAM, used.stream);
+  const bool valid = s && s->o.serial == used.serial;
+  const status st = valid ? limits_stream_cores(s, type, cores) : limits_device_cores(device, type, cores);
+  if (s) stream_unref(s);
+  return st;
 }
 
 uint64_t limits_set_operator_time_us(uint64_t time_us) {

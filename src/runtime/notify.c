@@ -31,15 +31,13 @@ status notify_create(int device, bool counts, notify **out) {
   return ST_OK;
 }
 
-static void notify_unref(notify *n) {
+void notify_unref(notify *n) {
   if (!object_unref(&n->o)) return;
   if (n->share) notify_unshare(n);
   free(n->clock);
   atomic_fetch_sub(&n_alive[n->device][n->counts], 1);
   object_release(OBJECT_NOTIFY, &n->o);
 }
-
-void notify_destroy(notify *n) { notify_unref(n); }
 
 /* ---- the number and who waits for it ----------------------------------------------------------------------------- */
 

@@ -31,10 +31,16 @@ enum { NOTIFIES_OF_DEVICE = 8192 }; /* of each kind */
 enum { RECORD_SET, RECORD_ADD, RECORD_OR, RECORD_AND = 4 };
 enum { WAIT_LESS, WAIT_EQUAL, WAIT_GREATER, WAIT_GREATER_EQUAL, WAIT_ALL_BITS, N_WAIT_MODES };
 
+/* A notify with one reference, not published. What is queued keeps it. */
 status notify_create(int device, bool counts, notify **out);
 
-/* Destroys the handle, which was killed; what is queued keeps the notify. */
-void notify_destroy(notify *n);
+void notify_unref(notify *n);
+
+/* HELD_NOTIFY n = NULL: a variable that drops its reference at the end of its scope. */
+static inline void notify_drop(notify **n) {
+  if (*n) notify_unref(*n);
+}
+#define HELD_NOTIFY __attribute__((cleanup(notify_drop))) notify *
 
 /* Takes the streams whose condition holds off the notify's list, to those chained through next_waiter after
  * `satisfied`; each has a reference. */

@@ -19,7 +19,7 @@ static const struct {
   size_t bytes, capacity;
   unsigned shift;
 } kinds[N_OBJECT_KINDS] = {
-    [OBJECT_CONTEXT] = {sizeof(context), 1 << 14, 9}, [OBJECT_STREAM] = {sizeof(stream), 1 << 16, 9},
+    [OBJECT_CONTEXT] = {sizeof(context), 1 << 14, 9}, [OBJECT_STREAM] = {sizeof(stream), 1 << 16, STREAM_SLOT_SHIFT},
     [OBJECT_EVENT] = {sizeof(event), 1 << 21, 8},     [OBJECT_GRAPH] = {sizeof(graph), 1 << 16, 8},
     [OBJECT_NOTIFY] = {sizeof(notify), 1 << 18, 7},   [OBJECT_GROUP] = {sizeof(graph_group), 1 << 20, 7},
 };
@@ -72,20 +72,33 @@ void *object_new(object_kind kind) {
   memset(o + 1, 0, kinds[kind].bytes - sizeof *o);
   o->serial = atomic_fetch_add(&serials, 1) + 1;
   atomic_store_explicit(&o->refs, 1, memory_order_release); /* for object_next */
-  atomic_store_explicit(&o->live, 1, memory_order_release);
   return o;
 }
 
-void *object_live(object_kind kind, const void *handle) {
+static void unref(object_kind kind, object *o) {
+  switch (kind) {
+  case OBJECT_CONTEXT: context_unref((context *)o); break;
+  case OBJECT_STREAM: stream_unref((stream *)o); break;
+  case OBJECT_EVENT: event_unref((event *)o); break;
+  case OBJECT_NOTIFY: notify_unref((notify *)o); break;
+  case OBJECT_GRAPH: graph_unref((graph *)o); break;
+  case OBJECT_GROUP: graph_group_unref((graph_group *)o); break;
+  case N_OBJECT_KINDS: break;
+  }
+}
+
+void *object_acquire(object_kind kind, const void *handle) {
   const char *base = atomic_load_explicit(&tables[kind].base, memory_order_relaxed);
   const size_t distance = (size_t)((uintptr_t)handle - (uintptr_t)base), slot = slot_bytes(kind);
   if (unlikely(!base || distance >= slot * kinds[kind].capacity || distance & (slot - 1))) return NULL;
   object *o = (object *)(uintptr_t)handle;
-  return atomic_load_explicit(&o->live, memory_order_acquire) ? o : NULL;
+  if (!object_is_live(o) || !object_ref_again(o)) return NULL;
+  if (likely(object_is_live(o))) return o; /* as the reference began: a destroyer drops its own after it has killed */
+  unref(kind, o);
+  return NULL;
 }
 
-/* A reference to what has one already. */
-static bool ref_again(object *o) {
+bool object_ref_again(object *o) {
   uint32_t refs = atomic_load_explicit(&o->refs, memory_order_relaxed);
   while (refs && !atomic_compare_exchange_weak_explicit(&o->refs, &refs, refs + 1, memory_order_acquire,
                                                         memory_order_relaxed)) {
@@ -101,7 +114,7 @@ void *object_next(object_kind kind, const void *after) {
   size_t i = after ? (size_t)((const char *)after - base) / slot_bytes(kind) + 1 : 0;
   for (; i < n; ++i) {
     object *o = (object *)(base + slot_bytes(kind) * i);
-    if (ref_again(o)) return o;
+    if (object_ref_again(o)) return o;
   }
   return NULL;
 }

@@ -1,8 +1,11 @@
 /* Handles: contexts, streams, events, notifies, graphs and their groups are slots of a table per kind, so that a stale or
  * foreign pointer is told from a live handle without touching it. Slots are reused oldest first, and each use has a serial number of its own.
  *
- * An object is born live with one reference, which its destroyer drops; tasks, lists and runners hold further ones,
- * and the slot is free for reuse when the last is gone. Thread-safe. */
+ * An object is born with one reference, which its destroyer drops, and once it is complete its maker publishes it: from then
+ * on a handle can mean it. Objects of the library's own never are, so that no stale handle reaches them. Tasks, lists, runners and calls under way hold
+ * further ones, and the slot is free for reuse when the last is gone. A call takes its reference before it looks at
+ * anything but the header (object_acquire; of streams and contexts the thread keeps one, thread.h), so whatever another
+ * thread destroys meanwhile, the object stays what it was. Thread-safe. */
 #ifndef CANNON_RUNTIME_OBJECT_H
 #define CANNON_RUNTIME_OBJECT_H
 
@@ -10,6 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/status.h"
 #include "base/sync.h"
 
 typedef enum {
@@ -22,30 +26,43 @@ typedef enum {
   N_OBJECT_KINDS
 } object_kind;
 
+enum { STREAM_SLOT_SHIFT = 9 }; /* the binary logarithm of the distance between two streams */
+
 /* First member of every such struct. */
 typedef struct object {
-  _Atomic uint32_t live; /* 1 from birth to destruction */
+  _Atomic uint32_t live; /* 1 while a handle can mean it: from its publication to its destruction */
   _Atomic uint32_t refs;
   spinlock lock;   /* for what the object likes; outlives it, so that it may be taken before one knows whose it is */
   uint64_t serial; /* unique in the process over all kinds, from 1 */
   struct object *next_free;
 } object;
 
-/* A live object with one reference, zero beyond its header; NULL where the table is full. */
+/* An object with one reference, zero beyond its header; NULL where the table is full. */
 void *object_new(object_kind kind);
 
-/* The handle if it is that of a live object, else NULL. */
-void *object_live(object_kind kind, const void *handle);
+/* Makes the complete object one that a handle can mean. */
+static inline void object_publish(object *o) { atomic_store_explicit(&o->live, 1, memory_order_release); }
+
+/* The object of a handle, with a reference; NULL unless the handle is that of a live one. */
+void *object_acquire(object_kind kind, const void *handle);
+
+/* Of an object that the caller has a reference to: whether its handle is not stale yet. */
+static inline bool object_is_live(const object *o) { return atomic_load_explicit(&o->live, memory_order_acquire); }
 
 /* Makes the handle stale; false if it was already (then somebody else destroys). Drops no reference. */
 bool object_kill(object *o);
 
+/* A further reference to an object that others may let go at the same time; false where they have. The slot may be
+ * another object's by then, so the caller looks afterwards whether it has what it wanted. */
+bool object_ref_again(object *o);
+
+/* A further reference, by someone who has one. */
 static inline void object_ref(object *o) { atomic_fetch_add_explicit(&o->refs, 1, memory_order_relaxed); }
 
 /* Drops a reference; true for the last one: the caller cleans up and calls object_release. */
 static inline bool object_unref(object *o) { return atomic_fetch_sub_explicit(&o->refs, 1, memory_order_acq_rel) == 1; }
 
-/* The next object behind `after` (NULL: the first), live or only referred to, with a reference; NULL at the end. Those
+/* The next object behind `after` (NULL: the first), published or only referred to, with a reference; NULL at the end. Those
  * made or released meanwhile may be left out. */
 void *object_next(object_kind kind, const void *after);
 

@@ -50,7 +50,7 @@ static stream *free_a_lane(void) {
   spin_lock(&lanes_lock);
   for (uint32_t i = 1; i <= n_lanes && !gone; ++i) {
     stream *s = lanes[i].stream;
-    if (!s || atomic_load(&s->o.live) || stream_completed(s) < stream_submitted(s)) continue;
+    if (!s || atomic_load(&s->context) || stream_completed(s) < stream_submitted(s)) continue;
     /* Far enough for whoever is still about to record an event in it. */
     lanes[i].base += stream_submitted(s) + UINT32_MAX;
     lanes[i].stream = NULL;
@@ -177,7 +177,8 @@ static stream *source_of(pool_point p) {
 static bool insert(void *of_stream, pool_point p) {
   stream *s = of_stream, *source = p.lane ? source_of(p) : NULL;
   if (!source) return true;
-  const bool inserted = !atomic_load(&order_n_ahead) && atomic_load(&source->o.live) && event_order(source, s) == ST_OK;
+  const bool inserted =
+      !atomic_load(&order_n_ahead) && atomic_load(&source->context) && event_order(source, s) == ST_OK;
   stream_unref(source);
   return inserted;
 }

@@ -2,6 +2,7 @@
 
 #include <cjson/cJSON.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <math.h>
 #include <pthread.h>
@@ -9,6 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "runtime/context.h"
@@ -23,10 +26,23 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards count */
 static uint64_t count;
 static _Atomic int64_t options[CONTEXT_N_OPTIONS];
 
+/* The file, opened without waiting for a pipe's writer. */
+static status open_config(const char *path, FILE **f) {
+  struct stat s;
+  const int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  if (fd < 0) return fail(ST_CONFIG_PATH, "configPath is %s: %s", path, strerror(errno));
+  const bool is_file = fstat(fd, &s) == 0 && S_ISREG(s.st_mode);
+  *f = is_file ? fdopen(fd, "r") : NULL;
+  if (*f) return ST_OK;
+  close(fd);
+  if (is_file) return fail(ST_NO_HOST_MEMORY, "no host memory to read %s", path);
+  return fail(ST_CONFIG_PATH, "configPath is %s, expected a file, and no folder, pipe or device", path);
+}
+
 /* The file's text, malloc'ed. */
 static status read_config(const char *path, char **text) {
-  FILE *f = fopen(path, "re");
-  if (!f) return fail(ST_CONFIG_PATH, "configPath is %s: %s", path, strerror(errno));
+  FILE *f;
+  TRY(open_config(path, &f));
   char *buffer = malloc(MAX_CONFIG_BYTES + 1);
   const size_t n = buffer ? fread(buffer, 1, MAX_CONFIG_BYTES, f) : 0;
   const bool bad = !buffer || ferror(f) || n == MAX_CONFIG_BYTES;
@@ -120,7 +136,7 @@ status process_init(const char *config_path) {
     st = fail(ST_REPEATED_INIT, "initialised already (%ju times); the first configuration stays", (uintmax_t)count);
   else if (config_path)
     st = configure(config_path, apply);
-  if (st == ST_OK && (st = profiler_follow_environment(all_devices())) != ST_OK) forget();
+  if (st == ST_OK) profiler_follow_environment(all_devices());
   if (st == ST_OK || st == ST_REPEATED_INIT) ++count;
   pthread_mutex_unlock(&lock);
   return st;

@@ -34,7 +34,7 @@ static uint64_t pending_cost(stream *s) {
 }
 
 bool stream_is_diverted(const stream *s) {
-  return scheduler_is_random || s->recording || s->update || abort_is_running(s->device);
+  return scheduler_is_random || s->closed || s->recording || s->update || abort_is_running(s->device);
 }
 
 void stream_divert_anew(stream *s) {
@@ -43,10 +43,11 @@ void stream_divert_anew(stream *s) {
   spin_unlock(&s->submit_lock);
 }
 
-/* Whether there is a slot, the device takes tasks, and where the slot is lent to a capture or an update, that takes the
+/* Whether there is a slot, the stream and the device take tasks, and where the slot is lent to a capture or an update, that takes the
  * kind. */
 __attribute__((cold)) static status admit(stream *s, const task *slot, const task_kind *kind) {
   if (!slot) return fail(ST_NO_HOST_MEMORY, "no host memory for the queue of stream %u", s->id);
+  if (s->closed) return fail(ST_INVALID_VALUE, "stream %u was destroyed by another thread during this call", s->id);
   if (abort_is_running(s->device)) return abort_refuse(s->device);
   if (s->recording) return capture_admit(s, kind);
   return s->update ? graph_update_admit(s, kind) : ST_OK;
@@ -111,7 +112,8 @@ void stream_keep_failure(stream *s, const task *t, status st) {
 
 /* Whether the front task is to be dropped; the run lock is held. */
 static inline bool front_is_dropped(const stream *s) {
-  return unlikely(s->q.next < atomic_load_explicit(&s->dropped_below, memory_order_relaxed));
+  return unlikely(s->q.next < atomic_load_explicit(&s->dropped_below, memory_order_relaxed)) &&
+         s->q.next >= atomic_load_explicit(&s->kept_below, memory_order_relaxed);
 }
 
 /* Runs or drops the front task. TASK_BLOCKED leaves it where it is. */
@@ -329,6 +331,9 @@ status stream_synchronize(stream *s, uint64_t timeout_ns) {
   if (abort_is_running(s->device)) return abort_refuse(s->device);
   const uint64_t target = stream_submitted(s);
   TRY(stream_wait(s, target, timeout_ns));
+  if (unlikely(atomic_load(&s->dropped_below) == ALL_TASKS && target > atomic_load(&s->kept_below)))
+    return fail(ST_INVALID_VALUE, "stream %u was destroyed by force while it was waited for, and tasks were dropped",
+                s->id);
   hooks_tell_step(HOOK_STREAM_DONE, s->device, s->id, 0);
   if (unlikely(atomic_load_explicit(&order_is_kept, memory_order_relaxed))) {
     order_saw_stream(s, target);
@@ -361,7 +366,6 @@ status stream_create(context *c, uint32_t priority, uint32_t flags, stream **out
   s->sleep_target = UINT64_MAX;
   const status st = context_add_stream(c, s);
   if (st != ST_OK) {
-    object_kill(&s->o);
     stream_unref(s);
     return st;
   }
@@ -371,12 +375,39 @@ status stream_create(context *c, uint32_t priority, uint32_t flags, stream **out
   return ST_OK;
 }
 
-void stream_discard(stream *s) {
+void stream_close(stream *s) {
+  spin_lock(&s->submit_lock);
+  s->closed = s->diverted = true;
+  spin_unlock(&s->submit_lock);
+}
+
+/* Where nobody runs the stream, runs what a device would have begun by now: what the scheduler left to a waiter, up to
+ * what it would have woken a worker for. A user's function, or a task that takes longer, is kept for a worker, which is
+ * what true says. The rest is to be dropped. */
+static bool run_begun(stream *s) {
+  if (!spin_trylock(&s->run_lock)) {
+    atomic_store(&s->dropped_below, ALL_TASKS); /* the one that runs now is what has begun */
+    return false;
+  }
+  const fp_mode fp = fp_enter();
+  const bool keep = run_batch(s, stream_submitted(s), now_ns() + KICK_NS, RUN_AS_WAITER) == RUN_LEFT;
+  fp_leave(fp);
+  atomic_store(&s->kept_below, s->q.next + keep);
   atomic_store(&s->dropped_below, ALL_TASKS);
-  stream_run(s, UINT64_MAX, 0, RUN_AS_WORKER); /* where somebody else runs, that one drops the rest */
+  spin_unlock_fence(&s->run_lock);
+  return keep;
+}
+
+void stream_discard(stream *s) {
+  stream_close(s);
+  if (run_begun(s))
+    scheduler_kick(s);
+  else
+    stream_run(s, UINT64_MAX, 0, RUN_AS_WORKER); /* where somebody else runs, that one drops the rest */
 }
 
 void stream_destroy(stream *s, bool discard) {
+  stream_close(s);
   if (discard) {
     stream_discard(s);
   } else {
@@ -390,7 +421,6 @@ void stream_destroy(stream *s, bool discard) {
 
 void stream_unref(stream *s) {
   if (!object_unref(&s->o)) return;
-  spin_lock(&s->run_lock); /* a waiter that still drops tasks holds no reference */
   while (s->q.next < stream_submitted(s)) {
     task *t = queue_front(&s->q);
     if (t->kind->drop) t->kind->drop(t, s);
@@ -399,5 +429,6 @@ void stream_unref(stream *s) {
   queue_free(&s->q);
   free(s->error_text);
   free(s->clock);
+  if (s->home) context_unref(s->home);
   object_release(OBJECT_STREAM, &s->o);
 }

@@ -20,13 +20,14 @@ enum { LIMIT_CUBE_CORES, LIMIT_VECTOR_CORES, N_CORE_LIMITS };
 
 struct stream {
   object o;
-  context *_Atomic context; /* NULL once the context is gone: the handle can still be destroyed */
+  context *home;            /* where it was made, with a reference */
+  context *_Atomic context; /* home, or NULL once that is gone: the handle can still be destroyed */
   int device;
   uint32_t id, flags, priority;
   spinlock submit_lock;
-  bool
-      diverted; /* submissions go another way: captured, updating a group, refused while the device's tasks are aborted,
-                    or in random mode; guarded by submit_lock */
+  bool closed;   /* takes no task any more: it is being destroyed; guarded by submit_lock */
+  bool diverted; /* submissions go another way: captured, updating a group, refused since the stream is closed or the
+                    device's tasks are aborted, or in random mode; guarded by submit_lock */
   struct capture_lane
       *_Atomic recording;             /* where they are captured; changed with capture.c's lock and submit_lock held */
   struct graph_update *update;        /* graph_group.c's; guarded by submit_lock */
@@ -36,7 +37,8 @@ struct stream {
   _Alignas(64) spinlock run_lock;
   _Atomic bool blocked;           /* the task at the front waits; stream_unblock() ends it */
   _Atomic bool called;            /* the callback that the front waits for has returned */
-  _Atomic uint64_t dropped_below; /* tasks at positions below this are dropped instead of run */
+  _Atomic uint64_t dropped_below; /* tasks at positions below this are dropped instead of run, ... */
+  _Atomic uint64_t kept_below;    /* ... but not those below this, which had begun when the stream was discarded */
   _Atomic status error;           /* first failure since the last synchronisation, and its words (malloc'ed) */
   char *_Atomic error_text;
   _Atomic uint64_t retired_cost_ns;
@@ -129,14 +131,23 @@ static inline uint64_t stream_completed(stream *s) {
 
 /* Whether the front waits for something, and will not be dropped. */
 static inline bool stream_is_blocked(stream *s) {
-  return atomic_load(&s->blocked) && stream_completed(s) >= atomic_load(&s->dropped_below);
+  const uint64_t front = stream_completed(s);
+  return atomic_load(&s->blocked) && (front >= atomic_load(&s->dropped_below) || front < atomic_load(&s->kept_below));
 }
 
-/* Makes and destroys. destroy: wait first (discard false), or drop what has not started. The handle must have been
- * killed by the caller (object_kill); its reference goes. */
+/* A stream, not published. ST_NO_STREAMS, or ST_NO_CONTEXT where the context is destroyed meanwhile. */
 status stream_create(context *c, uint32_t priority, uint32_t flags, stream **out);
+
+/* Takes no further task: whoever has looked the handle up before gets ST_INVALID_VALUE. */
+void stream_close(stream *s);
+
+/* Ends what is left to do: tasks that a device would have begun by now (which are short, or one that a worker gets)
+ * still run, later ones are dropped. Waits for none that blocks or takes long. */
+void stream_discard(stream *s);
+
+/* Closes the stream, waits for its tasks or discards them, and takes it out of its context. The handle must have been
+ * killed by the caller (object_kill), unless it was never published; the caller's reference goes. */
 void stream_destroy(stream *s, bool discard);
-void stream_discard(stream *s); /* drops what has not started, and what will be submitted */
 void stream_unref(stream *s);
 
 #endif

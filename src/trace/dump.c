@@ -11,6 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/file.h"
+
 enum { FOLDER_MODE = 0750 };
 
 _Atomic unsigned dump_wanted;
@@ -118,9 +120,9 @@ bool dump_folder(int device, char path[DUMP_MAX_PATH]) {
   pthread_mutex_lock(&dump.lock);
   const int n = snprintf(path, DUMP_MAX_PATH, "%s", dump.folder);
   pthread_mutex_unlock(&dump.lock);
-  if (n <= 0 || n >= DUMP_MAX_PATH - 8 || (mkdir(path, FOLDER_MODE) && errno != EEXIST)) return false;
+  if (n <= 0 || n >= DUMP_MAX_PATH - 8 || !file_make_folder(path, FOLDER_MODE)) return false;
   snprintf(path + n, (size_t)(DUMP_MAX_PATH - n), "/%d", device);
-  return mkdir(path, FOLDER_MODE) == 0 || errno == EEXIST;
+  return file_make_folder(path, FOLDER_MODE);
 }
 
 /* ---- its life ---------------------------------------------------------------------------------------------------- */

@@ -141,6 +141,11 @@ static status flush(void) {
   return ST_OK;
 }
 
+/* Where no call returns the failure to the program. */
+static void tell_loss(void) {
+  fprintf(stderr, "cannon: the profile %s is not complete: %s\n", session.folder, fail_take());
+}
+
 static status stop(const profiler_config *c) {
   TRY(check_open());
   for (int d = 0; d <= PROFILER_HOST; ++d) {
@@ -200,7 +205,7 @@ status profiler_run(const char *path, const profiler_config *c, uint64_t limit_b
 
 void profiler_run_end(void) {
   pthread_mutex_lock(&session.lock);
-  if (session.of_configuration) (void)finalize();
+  if (session.of_configuration && finalize() != ST_OK) tell_loss();
   session.of_configuration = false;
   pthread_mutex_unlock(&session.lock);
 }
@@ -231,5 +236,7 @@ void profiler_set_limit(uint64_t bytes) {
 
 void profiler_close(void) {
   uint64_t n_left_out;
-  (void)timeline_flush(&n_left_out);
+  pthread_mutex_lock(&session.lock);
+  if (session.open && timeline_flush(&n_left_out) != ST_OK) tell_loss();
+  pthread_mutex_unlock(&session.lock);
 }

@@ -1,6 +1,7 @@
 #include "trace/profiler_config.h"
 
 #include <cjson/cJSON.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "acl/acl_prof.h"
@@ -70,10 +71,11 @@ status profiler_configure(const cJSON *section, uint32_t devices) {
   return profiler_run(*output ? output : ".", &config, limit_bytes);
 }
 
-status profiler_follow_environment(uint32_t devices) {
+void profiler_follow_environment(uint32_t devices) {
   const char *folder = variable_text(VARIABLE_PROFILE);
   const profiler_config config = {.switches = ACL_PROF_ACL_API | ACL_PROF_TASK_TIME | ACL_PROF_MSPROFTX,
                                   .metrics = ACL_AICORE_NONE,
                                   .devices = devices};
-  return folder && !profiler_is_open() ? profiler_run(folder, &config, 0) : ST_OK;
+  if (folder && !profiler_is_open() && profiler_run(folder, &config, 0) != ST_OK)
+    fprintf(stderr, "cannon: CANNON_PROFILE is %s, but there is no profile: %s\n", folder, fail_take());
 }

@@ -21,8 +21,8 @@ struct cJSON;
  * of the devices (a bit each); others are accepted without effect. ST_CONFIG_PROFILING for another value of one of these. */
 status profiler_configure(const struct cJSON *section, uint32_t devices);
 
-/* The same for calls, tasks, shapes and marks, where CANNON_PROFILE names a folder (the tool msprof sets it) and nothing
- * runs yet. */
-status profiler_follow_environment(uint32_t devices);
+/* The same for calls, tasks, shapes and marks, where CANNON_PROFILE names a folder (the tool msprof sets it) and
+ * nothing runs yet. Where there can't be a profile, stderr says why, and the program goes on. */
+void profiler_follow_environment(uint32_t devices);
 
 #endif

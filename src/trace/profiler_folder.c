@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "trace/timeline.h"
 
 enum { FOLDER_MODE = 0750, FILE_MODE = 0640 }; /* torch_npu refuses what others may write */
@@ -37,9 +38,8 @@ static status write_json(const char *folder, const char *name, cJSON *json) {
   char *text = json ? cJSON_PrintUnformatted(json) : NULL;
   cJSON_Delete(json);
   if (!text) return fail(ST_NO_HOST_MEMORY, "no host memory for %s", name);
-  const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, FILE_MODE);
-  const size_t n = strlen(text);
-  const bool good = fd >= 0 && write(fd, text, n) == (ssize_t)n;
+  const int fd = file_create(path, FILE_MODE);
+  const bool good = fd >= 0 && file_write(fd, text, strlen(text));
   const int error = errno;
   if (fd >= 0) close(fd);
   free(text);

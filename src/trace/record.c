@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -108,14 +109,19 @@ static void on_step(const hook_step *s) {
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
-/* The file of that name, or <name>.<pid>; -1 with errno. */
+/* The file of that name, or <name>.<pid> where there is one; -1 with errno: EINVAL where the name is a device's, a
+ * pipe's or a folder's. */
 static int open_new(const char *name, char path[PATH_MAX]) {
-  const int flags = O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC;
+  struct stat there;
   snprintf(path, PATH_MAX, "%s", name);
-  const int fd = open(path, flags, 0644);
+  const int fd = file_create(path, 0644);
   if (fd >= 0 || errno != EEXIST) return fd;
+  if (stat(path, &there) == 0 && !S_ISREG(there.st_mode)) {
+    errno = EINVAL;
+    return -1;
+  }
   snprintf(path, PATH_MAX, "%s.%d", name, (int)getpid());
-  return open(path, flags, 0644);
+  return file_create(path, 0644);
 }
 
 static bool write_header(const char *soc_name, int n_devices) {
@@ -147,7 +153,8 @@ void record_start(const char *soc_name, int n_devices) {
   if (!name) return;
   recorder.fd = open_new(name, path);
   if (recorder.fd < 0)
-    fprintf(stderr, "cannon: CANNON_RECORD is %s, but %s can't be written: %s\n", name, path, strerror(errno));
+    fprintf(stderr, "cannon: CANNON_RECORD is %s, expected a file: %s can't be made: %s\n", name, path,
+            errno == EINVAL ? "it is a device, a pipe or a folder" : strerror(errno));
   else if (write_header(soc_name, n_devices) && pthread_atfork(NULL, NULL, in_child) == 0)
     hooks_add(&listener);
 }

@@ -9,6 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/file.h"
+
 enum { MAX_DEVICES = 32, FIRST_SLOTS = 256, BUFFER_BYTES = 1 << 18 };
 
 /* A file that is appended to. No stdio: a forked child's exit would write what is buffered once more. */
@@ -48,16 +50,9 @@ uint64_t timeline_now(void) {
 /* ---- writing, with the lock held --------------------------------------------------------------------------------- */
 
 static void flush(sink *f) {
-  for (size_t done = 0; f && done < f->used;) {
-    const ssize_t n = write(f->fd, f->buffer + done, f->used - done);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) {
-      if (!timeline.error) timeline.error = errno;
-      break;
-    }
-    done += (size_t)n;
-  }
-  if (f) f->used = 0;
+  if (!f) return;
+  if (!file_write(f->fd, f->buffer, f->used) && !timeline.error) timeline.error = errno;
+  f->used = 0;
 }
 
 static void write_bytes(sink *f, const void *data, size_t bytes) {
@@ -168,7 +163,7 @@ static status open_file(const char *folder, const char *name, sink **f) {
   sink *made = malloc(sizeof *made);
   if (!made) return fail(ST_NO_HOST_MEMORY, "no host memory for the profiler's buffers");
   made->used = 0;
-  made->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0640);
+  made->fd = file_create(path, 0640);
   if (made->fd < 0) {
     free(made);
     return fail(ST_CONFIG_PATH, "%s can't be made: %s", path, strerror(errno));

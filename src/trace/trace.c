@@ -18,25 +18,25 @@ static bool on;
 _Atomic bool trace_is_off;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static void not_counting(const char *folder, int error) {
-  fprintf(stderr, "cannon: CANNON_STATS_DIR is %s, where nothing can be written: %s; nothing is counted\n", folder,
-          file_error(error));
-}
-
-/* The mapping of this process's file; NULL where nobody asks for one. */
+/* The mapping of this process's file; NULL where nobody asks for one, or, with words, where it can't be had. The disk's
+ * blocks are taken at once: with a full disk a store to the mapping would end the process by SIGBUS. What is left then
+ * is an empty file, which says that there was a process. */
 static stats_file *map_file(void) {
   const char *folder = variable_text(VARIABLE_STATS_DIR);
   char path[PATH_MAX];
   if (!folder) return NULL;
-  const bool long_path = snprintf(path, sizeof path, "%s/%d.stats", folder, (int)getpid()) >= (int)sizeof path;
-  const bool possible = !long_path && file_may_have(sizeof(stats_file));
-  const int fd = possible ? open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600) : -1;
-  void *p = MAP_FAILED;
-  if (fd >= 0 && ftruncate(fd, sizeof(stats_file)) == 0)
-    p = mmap(NULL, sizeof(stats_file), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  if (p == MAP_FAILED) not_counting(folder, long_path ? ENAMETOOLONG : errno);
+  const int length = snprintf(path, sizeof path, "%s/%d.stats", folder, (int)getpid());
+  const int fd = length < (int)sizeof path ? file_open_own(path, 0600) : (errno = ENAMETOOLONG, -1);
+  int error = fd < 0 || !file_may_have(sizeof(stats_file)) ? errno : posix_fallocate(fd, 0, sizeof(stats_file));
+  void *p = error ? NULL : mmap(NULL, sizeof(stats_file), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (p == MAP_FAILED) error = errno;
+  if (error) {
+    fprintf(stderr, "cannon: this process keeps no statistics: %s: %s\n", path, file_error(error));
+    if (fd >= 0) (void)!ftruncate(fd, 0); /* where even this fails, readers find no statistics in it */
+    p = NULL;
+  }
   if (fd >= 0) close(fd);
-  return p == MAP_FAILED ? NULL : p;
+  return p;
 }
 
 /* A forked child counts where nobody reads: what has pointers into the counters finds memory behind them. */

@@ -216,7 +216,7 @@ class Statistics(MonitorTest):
         (folder / "cannon-run-file").write_text("not a folder")
         execute(CANNON, "run", "true", env=clean_environment(TMPDIR=str(folder)))
         self.assertEqual({path.name for path in folder.iterdir()}, {kept.name, "cannon-run-file"})
-        self.assertEqual([path.suffix for path in kept.iterdir()], [".stats"])
+        self.assertEqual(sorted(path.suffix for path in kept.iterdir()), [".lock", ".stats"])
         alive.terminate()
         alive.wait()
         self.assertFalse(kept.exists())
@@ -374,6 +374,10 @@ class Leaks(MonitorTest):
 
     def test_report_that_cannot_be_written(self):
         done = execute(CANNON, "run", "--leaks=report=/no/such/folder/x", self.watched)
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn("cannot write /no/such/folder/x: No such file", done.stderr)
+        environment = clean_environment(CANNON_LEAKS="report=/no/such/folder/x", LD_LIBRARY_PATH=str(PREFIX / "lib64"))
+        done = execute(self.watched, env=environment)
         self.assertEqual(done.returncode, 0)
         self.assertIn("the memory report /no/such/folder/x can't be written: No such file", done.stderr)
 

@@ -138,6 +138,27 @@ class Plan(CliTest):
         self.assertEqual([(r["lower"], r["upper"], r["size"]) for r in self.rows(out)],
                          [("0", "2", "100"), ("1", "4", "50"), ("3", "5", "70")])
 
+    def test_a_plan_keeps_its_alignment(self):
+        for name, text, options in (("trace.txt", "a 1 100\na 2 50\nf 1\na 3 70\nf 2\nf 3\n", ()),
+                                    ("in.csv", SMALL, ("--align", "512")),
+                                    ("in.csv", "id,lower,upper,size,alignment,hint\na,0,2,3,8,x\nb,1,3,5,,y\n", ("--align", "64"))):
+            out = self.folder / "aligned.csv"
+            _, made = self.plan_json("-o", out, *options, self.write(text, name))
+            self.assertEqual({r["alignment"] for r in self.rows(out)}, {"64" if "64" in options else "512"})
+            done = self.plan("--json", self.folder / "plan.json", "--check", out)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            checked = json.loads((self.folder / "plan.json").read_text())
+            self.assertEqual((checked["bound_bytes"], checked["peak_bytes"]), (made["bound_bytes"], made["peak_bytes"]))
+
+    def test_a_byte_order_mark_is_read_over(self):
+        out = self.folder / "out.csv"
+        path = self.folder / "marked.csv"
+        path.write_bytes(b"\xef\xbb\xbf" + SMALL.encode())
+        self.assertEqual(self.plan_json("-o", out, path)[1]["buffers"], 5)
+        self.assertEqual(out.read_text().splitlines()[0], "id,lower,upper,size,offset")
+        path.write_bytes(b"\xef\xbb\xbfa 1 100\nf 1\n")
+        self.assertEqual(self.plan_json(path)[1]["buffers"], 1)
+
     # ---- checks ----
 
     def test_a_wrong_plan_is_told(self):
@@ -214,7 +235,7 @@ class Plan(CliTest):
         self.assertEqual(self.plan("/none/such").returncode, 1)
         self.assertEqual(self.plan(self.folder).returncode, 1)
         done = self.plan("-o", "/none/such", path)
-        self.assertEqual(done.returncode, 1)
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
         self.assertIn("cannot write /none/such", done.stderr)
         self.assertIn("Usage: cannon plan", self.plan("--help").stdout)
 

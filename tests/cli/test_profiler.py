@@ -351,8 +351,9 @@ class Profiler(unittest.TestCase):
 
     def test_a_second_export_replaces_the_first(self):
         session = shutil.copytree(folders(self.folder / "all")[0], self.folder / "twice" / "PROF_000001_1_A")
-        (session / "mindstudio_profiler_output" / "old").touch()
-        self.assertNotIn("old", self.export(session).names())
+        (session / "mindstudio_profiler_output" / "op_summary_20200101000000.csv").touch()
+        self.export(session)
+        self.assertEqual(len(list((session / "mindstudio_profiler_output").glob("op_summary_*"))), 1)
 
     def test_a_folder_of_sessions(self):
         out = self.folder / "several"

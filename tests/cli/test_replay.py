@@ -80,7 +80,7 @@ class Replay(CliTest):
         done = execute(CANNON, "run", "--record", "/nowhere/file", "touch", self.folder / "ran")
         self.assertEqual(done.returncode, 2)
         self.assertIn("cannot write /nowhere/file: No such file or directory", done.stderr)
-        self.assertIn("cannot write /dev/null: no file", execute(CANNON, "run", "--record", "/dev/null", "true").stderr)
+        self.assertIn("cannot write /dev/null: it is a device or a pipe, expected a file", execute(CANNON, "run", "--record", "/dev/null", "true").stderr)
         self.assertFalse((self.folder / "ran").exists())
 
     # ---- replaying ----
@@ -107,6 +107,21 @@ class Replay(CliTest):
             self.assertEqual((a["refused"], a["first_refused_event"], a["peak_live_bytes"]), (1, 3, 6 * MIB))
         self.assertEqual(report["cap_bytes"], 12 * MIB)
         self.assertIn("first at event 3", done.stdout)
+
+    def test_a_cap_is_kept(self):
+        path = self.write("".join(f"a {i} {MIB // 2}\n" for i in range(8)))
+        for cap in (3 * MIB, 3 * MIB + 512, MIB):
+            _, report = self.replay_json("--cap", str(cap), path)
+            for a in report["allocators"]:
+                self.assertLessEqual(a["peak_committed_bytes"], cap, a)
+        _, report = self.replay_json("--cap", "3M", "--allocator", "buddy,first-fit", path)
+        self.assertEqual([a["peak_committed_bytes"] for a in report["allocators"]], [3 * MIB, 3 * MIB])
+
+    def test_a_byte_order_mark_is_read_over(self):
+        for name, text in (("marked.txt", TEXT), ("marked.gz", TEXT)):
+            data = b"\xef\xbb\xbf" + text.encode()
+            (self.folder / name).write_bytes(gzip.compress(data) if name.endswith("gz") else data)
+            self.assertEqual(self.replay_json("--allocator", "buddy", self.folder / name)[1]["events"], 5)
 
     def test_compressed_traces(self):
         path = self.folder / "trace.gz"

@@ -1,6 +1,9 @@
 /* What Cannon's runtime promises where CANN leaves it open. */
 #include "acl_test.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 static void claims_are_those_of_the_project(void **state) {
   (void)state;
   int32_t v[3] = {0};
@@ -141,6 +144,30 @@ static void everything_can_be_given_back_after_reset(void **state) {
   CHECK_OK(aclrtResetDevice(0));
 }
 
+/* ---- configuration ---- */
+
+/* A pipe would be waited for, a device read without end. */
+static void a_configuration_that_is_no_file_is_refused_at_once(void **state) {
+  (void)state;
+  char folder[] = "/tmp/acl_config_XXXXXX", pipe[64];
+  assert_non_null(mkdtemp(folder));
+  snprintf(pipe, sizeof pipe, "%s/pipe", folder);
+  assert_int_equal(mkfifo(pipe, 0600), 0);
+  const char *const wrong[] = {pipe, folder, "/dev/zero", "/dev/null"};
+  CHECK_OK(aclFinalize());
+  alarm(20);
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+    CHECK_CODE(ACL_ERROR_INVALID_FILE, aclInit(wrong[i]));
+    const char *message = aclGetRecentErrMsg();
+    assert_non_null(strstr(message, wrong[i]));
+    assert_non_null(strstr(message, "expected a file"));
+  }
+  alarm(0);
+  CHECK_OK(aclInit(NULL));
+  unlink(pipe);
+  rmdir(folder);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(claims_are_those_of_the_project),
@@ -151,7 +178,8 @@ int main(void) {
       TEST(block_freed_under_a_queued_task_stays_till_it_ran),
       TEST(addresses_beyond_any_block_are_refused),
   };
-  const struct CMUnitTest after[] = {TEST(everything_can_be_given_back_after_reset)};
+  const struct CMUnitTest after[] = {TEST(everything_can_be_given_back_after_reset),
+                                     TEST(a_configuration_that_is_no_file_is_refused_at_once)};
   return cmocka_run_group_tests_name("runtime", tests, device_up, device_down) +
          cmocka_run_group_tests_name("after reset", after, acl_up, acl_down);
 }

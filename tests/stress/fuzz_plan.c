@@ -17,7 +17,8 @@ static void check_written(const plan_file *file, const uint64_t *offsets) {
   size_t n = 0;
   plan_file again;
   FILE *f = open_memstream(&text, &n);
-  HOLDS(plan_csv_write(f, file, offsets) && fclose(f) == 0);
+  HOLDS(plan_csv_write(f, file, offsets, 0) && fclose(f) == 0);
+  HOLDS(plan_csv_is_plan(text, n));
   HOLDS(plan_csv_read(text, n, &again, error) && again.has_offsets);
   HOLDS(again.problem.n_buffers == file->problem.n_buffers);
   for (size_t b = 0; b < file->problem.n_buffers; ++b)

@@ -116,11 +116,6 @@ static stream *stream_new(void) {
   return s;
 }
 
-static void destroy(stream *s, bool discard) {
-  assert_true(object_kill(&s->o));
-  stream_destroy(s, discard);
-}
-
 /* ---- order ---- */
 
 static const uint32_t costs[] = {10, 1000, 30000, TASK_COST_UNKNOWN}; /* for the waiter, ..., for a worker at once */
@@ -136,7 +131,7 @@ static void tasks_run_once_and_in_order(void **state) {
     assert_int_equal(r.wrong, 0);
     assert_true(stream_is_idle(s));
   }
-  destroy(s, false);
+  stream_destroy(s, false);
 }
 
 typedef struct {
@@ -171,7 +166,7 @@ static void producers_share_a_stream(void **state) {
   assert_int_equal(stream_synchronize(s, 0), ST_OK);
   assert_int_equal(r.n_run, PRODUCERS * ROUNDS(MANY / 2));
   assert_int_equal(r.wrong, 0);
-  destroy(s, false);
+  stream_destroy(s, false);
 }
 
 static void wait_stops_at_its_target(void **state) {
@@ -182,7 +177,7 @@ static void wait_stops_at_its_target(void **state) {
   assert_int_equal(stream_wait(s, 40, 0), ST_OK);
   assert_true(stream_completed(s) >= 40);
   assert_true(r.n_run >= 40);
-  destroy(s, false);
+  stream_destroy(s, false);
   assert_int_equal(r.n_run, 100);
 }
 
@@ -204,7 +199,7 @@ static void warm_stream_allocates_nothing(void **state) {
   assert_int_equal(atomic_load(&n_allocated), 0);
   assert_int_equal(r.n_run, 2 * MANY);
   assert_int_equal(r.wrong, 0);
-  destroy(s, false);
+  stream_destroy(s, false);
 }
 
 /* ---- failures ---- */
@@ -219,7 +214,7 @@ static void first_failure_is_kept_and_later_tasks_run(void **state) {
   assert_int_equal(r.n_run, 10);
   assert_int_equal(stream_synchronize(s, 0), ST_OK); /* it was given once */
   submit(s, &failing, &r, 0, 10, 10);
-  destroy(s, false); /* with a failure that nobody has taken */
+  stream_destroy(s, false); /* with a failure that nobody has taken */
   assert_int_equal(r.n_run, 11);
 }
 
@@ -248,7 +243,7 @@ static void blocked_task_runs_when_it_is_let_go(void **state) {
   assert_int_equal(stream_synchronize(s, 0), ST_OK);
   assert_int_equal(r.n_run, 2);
   pthread_join(thread, NULL);
-  destroy(s, false);
+  stream_destroy(s, false);
 }
 
 /* Nobody waits: the workers find out. */
@@ -264,7 +259,7 @@ static void unblocked_stream_goes_on_by_itself(void **state) {
   atomic_store(&r.let_go, 1);
   stream_unblock(s);
   while (atomic_load(&r.n_run) < 2) usleep(100);
-  destroy(s, false);
+  stream_destroy(s, false);
 }
 
 /* ---- ends ---- */
@@ -276,7 +271,7 @@ static void discarded_tasks_are_dropped_once(void **state) {
   submit(s, &blocking, &r, 0, 0, 10);
   for (uint64_t i = 1; i < 1000; i++) submit(s, i % 2 ? &counted : &counted_user, &r, 0, i, 10);
   assert_int_equal(stream_wait(s, 1, 1000000), ST_STREAM_TIMEOUT);
-  destroy(s, true);
+  stream_destroy(s, true);
   /* A worker may have been at it: it drops them then. */
   for (int i = 0; i < 10000 && atomic_load(&r.n_dropped) < 1000; i++) usleep(1000);
   assert_int_equal(atomic_load(&r.n_dropped), 1000);
@@ -304,7 +299,7 @@ static void dropped_tasks_wake_who_waits(void **state) {
   submit(s, &counted, &r, 0, 0, 10);
   assert_int_equal(stream_synchronize(s, 0), ST_OK);
   assert_int_equal(atomic_load(&r.n_run), 1);
-  destroy(s, false);
+  stream_destroy(s, false);
 }
 
 /* Streams that come and go with work in them, from several threads. */
@@ -320,7 +315,6 @@ static void *come_and_go(void *arg) {
     }
     const uint32_t n = random_below(&random, 300);
     for (uint64_t i = 0; i < n; i++) submit(s, &counted, &r, 0, i, costs[random_below(&random, 3)]);
-    object_kill(&s->o);
     object_ref(&s->o);
     stream_destroy(s, round % 2);
     while (stream_completed(s) < n) sched_yield();
@@ -369,9 +363,8 @@ static void waiter_follows_events_from_stream_to_stream(void **state) {
   assert_int_equal(r.n_run, RING);
   assert_int_equal(r.wrong, 0);
   for (int i = 0; i < RING; i++) {
-    object_kill(&e[i]->o);
-    event_destroy(e[i]);
-    destroy(s[i], false);
+    event_unref(e[i]);
+    stream_destroy(s[i], false);
   }
 }
 

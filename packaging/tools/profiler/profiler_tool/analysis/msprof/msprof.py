@@ -17,7 +17,7 @@ name of CANN does.
   msprof --analyze=on --output=FOLDER    write FOLDER/analyze/: nothing as yet, there is no communication
 
 FOLDER is a PROF_... that aclprofInit's path has got, or a folder with some of them."""
-import argparse, os, re, shutil, subprocess, sys, time
+import argparse, errno, os, re, shutil, subprocess, sys, time
 
 import chrome_trace, tables
 from timeline import Timeline
@@ -25,6 +25,8 @@ from timeline import Timeline
 OUTPUT = 'mindstudio_profiler_output'
 # torch_npu looks for tables every 0.1 s while this runs, and leaves its own half made when this ends before it has seen them.
 SEEN_SECONDS = 1
+# Of a session that can't be read or a disk that is full.
+UNUSABLE = (OSError, ValueError, KeyError)
 
 
 def sessions(folder):
@@ -35,6 +37,18 @@ def sessions(folder):
         return [path]
     inside = [os.path.join(path, name) for name in sorted(os.listdir(path))] if os.path.isdir(path) else []
     return [p for p in inside if is_session(p)]
+
+
+def remove_export(folder):
+    """What an earlier export has written. Other files are the user's: OSError, and nothing is removed."""
+    names = os.listdir(folder) if os.path.isdir(folder) else []
+    made = '|'.join(['msprof', *tables.ALL])
+    for name in names:
+        if not re.fullmatch(rf'(?:{made})_\d{{14}}\.(?:json|csv)', name):
+            raise FileExistsError(errno.EEXIST, 'it is not of an export, which would replace the folder',
+                                  os.path.join(folder, name))
+    for name in names:
+        os.remove(os.path.join(folder, name))
 
 
 def export(session):
@@ -48,7 +62,7 @@ def export(session):
         chrome_trace.write(os.path.join(growing, f'msprof_{stamp}.json'), timeline)
         for name, write in tables.ALL.items():
             write(os.path.join(growing, f'{name}_{stamp}.csv'), timeline)
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_export(folder)
         os.rename(growing, folder)
     finally:
         shutil.rmtree(growing, ignore_errors=True)
@@ -59,19 +73,30 @@ def analyze(session):
 
 
 def run(program, folder):
-    """The program's exit status; after a signal as shells have it."""
+    """The program's exit status; after a signal as shells have it; 1 for 0 where something can't be exported."""
+    try:
+        os.makedirs(folder, mode=0o750, exist_ok=True)
+    except OSError as e:
+        sys.exit(f'msprof: {folder} cannot be made: {e.strerror}')
+    if not os.access(folder, os.W_OK | os.X_OK):
+        sys.exit(f'msprof: {folder} cannot be written to')
     before = set(sessions(folder))
     try:
         status = subprocess.run(program, env=dict(os.environ, CANNON_PROFILE=os.path.realpath(folder))).returncode
     except OSError as e:
         sys.exit(f'msprof: {program[0]}: {e.strerror}')
     made = [s for s in sessions(folder) if s not in before]
+    failed = False
     for session in made:
-        export(session)
-        print(f'msprof: {session}', file=sys.stderr)
+        try:
+            export(session)
+            print(f'msprof: {session}', file=sys.stderr)
+        except UNUSABLE as e:
+            print(f'msprof: {session} cannot be exported: {e}', file=sys.stderr)
+            failed = True
     if not made:
         print('msprof: no process used a device', file=sys.stderr)
-    return status if status >= 0 else 128 - status
+    return int(failed) if status == 0 else status if status > 0 else 128 - status
 
 
 def main():
@@ -97,8 +122,8 @@ def main():
                 export(session)
             if a.analyze == 'on':
                 analyze(session)
-        except (OSError, ValueError, KeyError) as e:
-            sys.exit(f'msprof: {session} cannot be read: {e}')
+        except UNUSABLE as e:
+            sys.exit(f'msprof: {session} cannot be exported: {e}')
     if a.export == 'on':
         time.sleep(SEEN_SECONDS)
 

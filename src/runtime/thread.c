@@ -1,0 +1,59 @@
+#include "runtime/thread.h"
+
+#include <pthread.h>
+
+#include "runtime/context.h"
+#include "runtime/stream.h"
+
+_Thread_local thread_holdings thread_own;
+
+static pthread_key_t at_end;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void drop_all(void *unused) {
+  (void)unused;
+  thread_own.ends = false; /* what other destructors look up later is dropped by another call of this one */
+  for (int i = 0; i < THREAD_STREAMS; ++i) {
+    stream *s = thread_own.streams[i];
+    thread_own.streams[i] = NULL;
+    if (s) stream_unref(s);
+  }
+  thread_set_context(NULL);
+}
+
+static void make_key(void) { pthread_key_create(&at_end, drop_all); }
+
+/* A thread for which this fails for want of memory leaves a few slots of objects in use. */
+static void expect_end(void) {
+  if (thread_own.ends) return;
+  pthread_once(&once, make_key);
+  thread_own.ends = pthread_setspecific(at_end, &thread_own) == 0;
+}
+
+stream *thread_hold_other(const void *handle) {
+  stream **place = thread_place(handle), *before = *place;
+  *place = object_acquire(OBJECT_STREAM, handle);
+  if (*place) expect_end();
+  if (before) stream_unref(before);
+  return *place;
+}
+
+void thread_set_context(context *c) {
+  context *before = thread_own.context;
+  if (c == before) return;
+  thread_own.context = c;
+  if (c) {
+    object_ref(&c->o);
+    expect_end();
+  }
+  if (before) context_unref(before);
+}
+
+void thread_drop_stream(const stream *s) {
+  stream **place = thread_place(s);
+  if (*place != s) return;
+  stream_unref(*place);
+  *place = NULL;
+}
+
+void thread_forget(void) { thread_own = (thread_holdings){.ends = thread_own.ends}; }
