@@ -49,7 +49,7 @@ aclError aclGetCannAttribute(aclCannAttr cannAttr, int32_t *value) {
 
 aclError aclGetDeviceCapability(uint32_t deviceId, aclDeviceInfo deviceInfo, int64_t *value) {
   NEED(value);
-  NEED_OK(device_check((int)deviceId, "deviceId"));
+  NEED_OK(device_check(deviceId, "deviceId"));
   const device_profile *p = device_profile_of_all();
   switch ((int)deviceInfo) {
   case ACL_DEVICE_INFO_AI_CORE_NUM: *value = (int64_t)p->cube_cores; break;

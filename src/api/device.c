@@ -23,6 +23,7 @@ aclError aclrtGetDevice(int32_t *deviceId) {
 
 aclError aclrtGetDeviceCount(uint32_t *count) {
   NEED(count);
+  NEED_OK(device_machine_check());
   *count = (uint32_t)device_count();
   return ACL_SUCCESS;
 }
@@ -112,7 +113,7 @@ aclError aclrtDeviceGetStreamPriorityRange(int32_t *leastPriority, int32_t *grea
 /* What a product lacks is 0, but for the two kinds that CANN documents as failing. */
 aclError aclrtGetDeviceInfo(uint32_t deviceId, aclrtDevAttr attr, int64_t *value) {
   NEED(value);
-  NEED_OK(device_check((int)deviceId, "deviceId"));
+  NEED_OK(device_check(deviceId, "deviceId"));
   const device_profile *p = device_profile_of_all();
   switch ((int)attr) {
   case ACL_DEV_ATTR_AICPU_CORE_NUM: *value = (int64_t)p->ai_cpus; break;

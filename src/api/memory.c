@@ -188,7 +188,7 @@ aclError aclrtHostGetDevicePointer(void *pHost, void **pDevice, uint32_t flag) {
 /* Those that run our kernels and copies; the others have no counterpart. */
 aclError aclrtHostMemMapCapabilities(uint32_t deviceId, aclrtHacType hacType, aclrtHostMemMapCapability *capabilities) {
   NEED(capabilities);
-  NEED_OK(device_check((int)deviceId, "deviceId"));
+  NEED_OK(device_check(deviceId, "deviceId"));
   switch (hacType) {
   case ACL_RT_HAC_TYPE_AICPU:
   case ACL_RT_HAC_TYPE_AIC:

@@ -2,6 +2,7 @@
 #include "cannon/pool.h"
 
 #include "api/api.h"
+#include "base/size.h"
 #include "memory/memory.h"
 #include "memory/pool/pool.h"
 #include "runtime/capture.h"
@@ -29,8 +30,8 @@ cannon_pool_config cannon_pool_default_config(void) {
 static status check_config(const cannon_pool_config *c) {
   const uint64_t most = device_memory_bytes();
   if (c->initial_bytes > most)
-    return fail(ST_INVALID_VALUE, "initial_bytes is %ju, expected at most the device's %ju",
-                (uintmax_t)c->initial_bytes, (uintmax_t)most);
+    return fail(ST_INVALID_VALUE, "initial_bytes is %ju, expected at most the device's %ju (%s)",
+                (uintmax_t)c->initial_bytes, (uintmax_t)most, size_in_words(most).text);
   if (c->max_bytes && c->max_bytes < c->initial_bytes)
     return fail(ST_INVALID_VALUE, "max_bytes is %ju, expected 0 (no limit) or initial_bytes, %ju, or more",
                 (uintmax_t)c->max_bytes, (uintmax_t)c->initial_bytes);

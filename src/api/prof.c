@@ -59,7 +59,7 @@ static status read_devices(const uint32_t *list, uint32_t n, uint32_t *devices) 
   *devices = n ? 0 : 1u << PROFILER_HOST;
   for (uint32_t i = 0; i < n; ++i) {
     if (list[i] > INT32_MAX) return fail(ST_INVALID_PARAM, "deviceIdList[%u] is %u, no device", i, list[i]);
-    TRY(device_check((int)list[i], "deviceIdList"));
+    TRY(device_check(list[i], "deviceIdList"));
     if (*devices >> list[i] & 1) return fail(ST_INVALID_PARAM, "deviceIdList has %u twice", list[i]);
     *devices |= 1u << list[i];
   }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "api/api.h"
+#include "base/size.h"
 #include "memory/memory.h"
 #include "memory/pool/pool.h"
 #include "runtime/capture.h"
@@ -31,12 +32,10 @@ static status check_properties(const aclrtMemPoolProps *p) {
                 (int)p->location.type);
   if (memcmp(p->reserved, zeros, sizeof zeros) != 0)
     return fail(ST_INVALID_PARAM, "poolProps->reserved is not all zeros");
-  if (p->location.id >= (uint32_t)device_count())
-    return fail(ST_INVALID_DEVICE, "poolProps->location.id is %u, expected a device below %d", p->location.id,
-                device_count());
+  TRY(device_check(p->location.id, "poolProps->location.id"));
   if (p->maxSize > device_memory_bytes())
-    return fail(ST_INVALID_VALUE, "poolProps->maxSize is %zu, expected at most the device's %ju bytes", p->maxSize,
-                (uintmax_t)device_memory_bytes());
+    return fail(ST_INVALID_VALUE, "poolProps->maxSize is %zu, expected at most the device's %ju bytes (%s)", p->maxSize,
+                (uintmax_t)device_memory_bytes(), size_in_words(device_memory_bytes()).text);
   return ST_OK;
 }
 

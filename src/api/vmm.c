@@ -26,10 +26,7 @@ static status check_properties(const aclrtPhysicalMemProp *prop) {
   switch (prop->location.type) {
   case ACL_MEM_LOCATION_TYPE_HOST:
   case ACL_MEM_LOCATION_TYPE_HOST_NUMA: return ST_OK;
-  case ACL_MEM_LOCATION_TYPE_DEVICE:
-    if (prop->location.id < (uint32_t)device_count()) return ST_OK;
-    return fail(ST_INVALID_DEVICE, "prop->location.id is %u, expected a device below %d", prop->location.id,
-                device_count());
+  case ACL_MEM_LOCATION_TYPE_DEVICE: return device_check(prop->location.id, "prop->location.id");
   default:
     return fail(ST_INVALID_VALUE, "prop->location.type is %d, expected HOST, DEVICE or HOST_NUMA (0, 1, 4)",
                 prop->location.type);

@@ -5,8 +5,27 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+bool file_may_have(uint64_t bytes) {
+  struct rlimit limit;
+  if (getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur == RLIM_INFINITY || bytes <= limit.rlim_cur) return true;
+  errno = EFBIG;
+  return false;
+}
+
+int file_in_memory(const char *name, uint64_t bytes) {
+  if (!file_may_have(bytes)) return -1;
+  const int file = memfd_create(name, MFD_CLOEXEC);
+  if (file < 0 || ftruncate(file, (off_t)bytes) == 0) return file;
+  const int error = errno;
+  close(file);
+  errno = error;
+  return -1;
+}
 
 int file_create(const char *path, mode_t mode) { return open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, mode); }
 
@@ -87,6 +106,8 @@ const char *file_error(int error) {
   case EISDIR: return "it is a folder, expected a file";
   case EPERM: return "it is another user's, or has several names";
   case EINVAL: return "it is no file, pipe or terminal";
+  case EFBIG: return "the process may not have files of that size (ulimit -f), expected no such limit";
+  case EMFILE: return "the process has as many open files as it may (ulimit -n), expected a higher limit";
   default: return strerror(error);
   }
 }

@@ -6,7 +6,16 @@
 #define CANNON_BASE_FILE_H
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
+
+/* Whether the process may have files of so many bytes; false with errno EFBIG. To be asked before a file grows: beyond
+ * the limit (RLIMIT_FSIZE) the kernel would send SIGXFSZ, which ends a program that expects no such thing. */
+bool file_may_have(uint64_t bytes);
+
+/* A sparse file in memory, which has no name elsewhere; -1 with errno. */
+int file_in_memory(const char *name, uint64_t bytes);
 
 /* Makes a new file for reading and writing, closed on exec. -1 with errno: EEXIST where anything has that name. */
 int file_create(const char *path, mode_t mode);
@@ -30,7 +39,7 @@ bool file_write(int fd, const void *data, size_t bytes);
 /* Makes a folder, or takes one of this user's that nobody else may write to. False with errno, as above. */
 bool file_make_folder(const char *path, mode_t mode);
 
-/* What is wrong with a name, in words; strerror's for other numbers. */
+/* What is wrong with a name, or which limit of the process is in the way, in words; strerror's for other numbers. */
 const char *file_error(int error);
 
 #endif

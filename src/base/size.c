@@ -1,24 +1,66 @@
 #include "base/size.h"
 
 #include <ctype.h>
-#include <errno.h>
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
-bool size_parse(const char *text, uint64_t *bytes) {
-  if (!isdigit((unsigned char)*text)) return false; /* strtoull takes signs and blanks */
-  char *end;
-  errno = 0;
-  unsigned long long number = strtoull(text, &end, 10);
-  if (errno) return false;
-  int shift = 0;
-  if (*end) {
-    static const char suffixes[] = "KMGT";
-    const char *suffix = strchr(suffixes, toupper((unsigned char)*end));
-    if (!suffix || end[1]) return false;
-    shift = 10 * (int)(suffix - suffixes + 1);
-  }
-  if (number == 0 || number > (uint64_t)INT64_MAX >> shift) return false;
-  *bytes = (uint64_t)number << shift;
-  return true;
+/* Digits from *text on, of which there is one at least; what is over 2^64 stays at its end. */
+static uint64_t digits(const char **text) {
+  uint64_t n = 0;
+  for (; isdigit((unsigned char)**text); ++*text)
+    if (__builtin_mul_overflow(n, 10, &n) || __builtin_add_overflow(n, (uint64_t)(**text - '0'), &n)) n = UINT64_MAX;
+  return n;
+}
+
+static size_verdict judge(uint64_t value, uint64_t least, uint64_t most, uint64_t *out) {
+  if (value < least) return SIZE_TOO_SMALL;
+  if (value > most) return SIZE_TOO_LARGE;
+  *out = value;
+  return SIZE_OK;
+}
+
+/* UINT64_MAX stands for all that is larger: only a number that may be as large as that is told from it. */
+size_verdict size_parse_number(const char *text, uint64_t least, uint64_t most, uint64_t *number) {
+  if (!isdigit((unsigned char)*text)) return SIZE_MALFORMED;
+  const char *const start = text;
+  const uint64_t n = digits(&text);
+  if (*text) return SIZE_MALFORMED;
+  if (n == UINT64_MAX && strcmp(start + strspn(start, "0"), "18446744073709551615") != 0) return SIZE_TOO_LARGE;
+  return judge(n, least, most, number);
+}
+
+/* The part behind the point, in bytes of a unit of 2^shift. */
+static uint64_t fraction(const char *at, int shift) {
+  uint64_t value = 0, scale = 1;
+  for (; isdigit((unsigned char)*at) && scale < UINT64_C(1000000000000000000); ++at, scale *= 10)
+    value = value * 10 + (uint64_t)(*at - '0'); /* what is left is less than a byte of a T */
+  return (uint64_t)(((unsigned __int128)value << shift) / scale);
+}
+
+size_verdict size_parse(const char *text, uint64_t least, uint64_t most, uint64_t *bytes) {
+  static const char units[] = "KMGT", decimal[] = "0123456789";
+  if (!isdigit((unsigned char)*text)) return SIZE_MALFORMED;
+  const uint64_t whole = digits(&text);
+  const char *const part = *text == '.' ? text + 1 : NULL;
+  if (part) text = part + strspn(part, decimal);
+  const char *const unit = *text ? strchr(units, toupper((unsigned char)*text)) : NULL;
+  if ((*text && (!unit || text[1])) || (part && (text == part || !unit))) return SIZE_MALFORMED;
+  const int shift = unit ? 10 * (int)(unit - units + 1) : 0;
+  if (whole > (uint64_t)INT64_MAX >> shift) return SIZE_TOO_LARGE;
+  return judge((whole << shift) + (part ? fraction(part, shift) : 0), least, most, bytes);
+}
+
+const char *size_fault(size_verdict verdict) {
+  return verdict == SIZE_TOO_SMALL ? ", which is too small" : verdict == SIZE_TOO_LARGE ? ", which is too large" : "";
+}
+
+size_words size_in_words(uint64_t bytes) {
+  static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB", NULL};
+  double value = (double)bytes;
+  int unit = 0;
+  for (; value >= 1024 * 0.9995 && units[unit + 1]; unit++) value /= 1024;
+  const int decimals = unit == 0 || value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
+  size_words words;
+  snprintf(words.text, sizeof words.text, "%.*f %s", decimals, value, units[unit]);
+  return words;
 }

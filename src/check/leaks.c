@@ -19,6 +19,7 @@
 #include "base/hooks.h"
 #include "base/log.h"
 #include "base/sync.h"
+#include "base/variables.h"
 #include "check/block_table.h"
 #include "check/leaks_options.h"
 #include "check/leaks_report.h"
@@ -208,12 +209,11 @@ static void set_report_path(void) {
 
 __attribute__((constructor)) static void start(void) {
   static const hooks listener = {.alloc = on_alloc, .free = block_table_remove, .bad_free = on_bad_free};
-  const char *text = getenv("CANNON_LEAKS");
+  const char *text = variable_text(VARIABLE_LEAKS);
   char bad[LEAKS_OPTIONS_BAD];
   void *frame[1];
-  if (!text || !*text || !strcmp(text, "0")) return;
-  if (!leaks_options_parse(text, &options, bad))
-    fprintf(stderr, "cannon: CANNON_LEAKS has '%s', expected " LEAKS_OPTIONS_EXPECTED "\n", bad);
+  if (!text || !strcmp(text, "0")) return;
+  if (!leaks_options_parse(text, &options, bad)) variable_reject(VARIABLE_LEAKS, bad);
   owner = getpid();
   set_report_path();
   sem_init(&wanted, 0, 0);

@@ -15,10 +15,6 @@ typedef struct {
 
 enum { LEAKS_OPTIONS_BAD = 64 };
 
-#define LEAKS_OPTIONS_EXPECTED                                                                                         \
-  "1, or some of max=BLOCKS, report=PATH, signal=NAME (USR1, USR2, HUP, WINCH, IO, URG, PWR or none) and frames=N (1 " \
-  "to 8), with commas between"
-
 /* Fills *o from a list like "max=1000,report=/tmp/leaks.%p,signal=USR1,frames=4"; "1" or "" is a list of none, and what is
  * not given gets its default: no maximum, cannon-leaks.%p.txt, USR2, 8 frames. False, and bad is the first wrong part,
  * where there is one (the rest is taken). */

@@ -1,9 +1,7 @@
 /* Call sites: with CANNON_SITES=1 and somebody to read it (CANNON_STATS_DIR), allocations are counted by the place in the
  * program that made them, in the table of trace/stats.h. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/hooks.h"
+#include "base/variables.h"
 #include "trace/trace.h"
 
 static void count_alloc(const hook_block *b) {
@@ -24,6 +22,6 @@ static void count_free(const hook_block *b, void *site) {
 
 __attribute__((constructor)) static void start(void) {
   static const hooks listener = {.alloc = count_alloc, .free = count_free};
-  const char *wanted = getenv("CANNON_SITES");
-  if (wanted && !strcmp(wanted, "1") && trace_is_on()) hooks_add(&listener);
+  uint64_t wanted;
+  if (variable_read(VARIABLE_SITES, &wanted) && wanted && trace_is_on()) hooks_add(&listener);
 }

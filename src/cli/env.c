@@ -1,4 +1,5 @@
 /* cannon env: exports for a POSIX shell. */
+#include "base/variables.h"
 #include "cli/commands.h"
 #include "cli/environment.h"
 
@@ -9,7 +10,14 @@ static const char help[] =
     "Usage: eval \"$(cannon env)\"\n\n"
     "Prints export commands for a POSIX shell: where this installation is (ASCEND_HOME_PATH and its like), "
     "its\n"
-    "libraries in LD_LIBRARY_PATH, its tools in PATH. Safe under set -eu, and when evaluated twice.\n";
+    "libraries in LD_LIBRARY_PATH, its tools in PATH. Safe under set -eu, and when evaluated twice.\n\n"
+    "Programs, cannon run and the other tools also look at these variables, where they are set:\n\n";
+
+static void print_help(void) {
+  fputs(help, stdout);
+  for (variable v = 0; v < N_VARIABLES; v++)
+    printf("  %s\n      %s\n      value: %s\n", variable_name(v), variable_meaning(v), variable_expected(v).text);
+}
 
 /* A shell word that means text whatever it holds. */
 static void print_quoted(const char *text) {
@@ -29,7 +37,7 @@ static void print_entry(const char *prefix, const environment_variable *v) {
 
 int command_env(int argc, char **argv) {
   if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
-    fputs(help, stdout);
+    print_help();
     return 0;
   }
   if (argc > 1) {

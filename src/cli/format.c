@@ -1,6 +1,10 @@
 #include "cli/format.h"
 
 #include <stdio.h>
+#include <string.h>
+
+#include "base/size.h"
+#include "base/text.h"
 
 enum { N_BUFFERS = 16, BUFFER_SIZE = 24 };
 
@@ -10,10 +14,10 @@ static char *next_buffer(void) {
   return buffers[next++ % N_BUFFERS];
 }
 
-/* Three significant digits in the largest unit that leaves at least 1; whole numbers in the first. */
-static const char *format(double value, double step, const char *const *units) {
+/* As size_in_words, for units that are a thousand of each other. */
+static const char *format(double value, const char *const *units) {
   int unit = 0;
-  for (; value >= step * 0.9995 && units[unit + 1]; unit++) value /= step;
+  for (; value >= 999.5 && units[unit + 1]; unit++) value /= 1000;
   int digits = unit == 0 || value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
   char *text = next_buffer();
   snprintf(text, BUFFER_SIZE, "%.*f %s", digits, value, units[unit]);
@@ -21,16 +25,26 @@ static const char *format(double value, double step, const char *const *units) {
 }
 
 const char *format_bytes(uint64_t bytes) {
-  static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB", NULL};
-  return format((double)bytes, 1024, units);
+  char *text = next_buffer();
+  memcpy(text, size_in_words(bytes).text, BUFFER_SIZE);
+  return text;
 }
 
 const char *format_ns(uint64_t ns) {
   static const char *const units[] = {"ns", "us", "ms", "s", NULL};
-  return format((double)ns, 1000, units);
+  return format((double)ns, units);
 }
 
 const char *format_rate(uint64_t bytes_per_s) {
   static const char *const units[] = {"B/s", "kB/s", "MB/s", "GB/s", "TB/s", NULL};
-  return format((double)bytes_per_s, 1000, units);
+  return format((double)bytes_per_s, units);
+}
+
+const char *format_text(const char *text) {
+  enum { N_TEXTS = 8, TEXT_BYTES = 1024 };
+  static char texts[N_TEXTS][TEXT_BYTES];
+  static unsigned next_text;
+  char *safe = texts[next_text++ % N_TEXTS];
+  text_safe(safe, TEXT_BYTES, text, strlen(text));
+  return safe;
 }

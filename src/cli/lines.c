@@ -1,4 +1,5 @@
 #include "cli/lines.h"
+#include "base/text.h"
 #include "cli/stats_read.h"
 
 #include <elfutils/libdwfl.h>
@@ -61,10 +62,9 @@ source_line lines_find(const char *path, uint64_t offset) {
 
 void lines_describe(const stats_file *p, stats_place place, char *text, size_t bytes) {
   const char *path = stats_module_path(p, place);
-  if (!path) {
-    snprintf(text, bytes, "?");
-    return;
-  }
+  *text = '?';
+  text[1] = '\0';
+  if (!path) return;
   const source_line found = lines_find(path, place.offset);
   if (found.file && found.function)
     snprintf(text, bytes, "%s:%d (%s)", base_name(found.file), found.line, found.function);
@@ -74,6 +74,7 @@ void lines_describe(const stats_file *p, stats_place place, char *text, size_t b
     snprintf(text, bytes, "%s(%s+%#" PRIx64 ")", base_name(path), found.function, found.into);
   else
     snprintf(text, bytes, "%s+%#" PRIx64, base_name(path), place.offset);
+  text_make_safe(text, bytes);
 }
 
 /* Writes a line of the report with the place in its brackets made a line of source, where that is known. */

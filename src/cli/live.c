@@ -11,6 +11,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/text.h"
+#include "base/variables.h"
+
 /* Whether a mapped file's name is that of statistics: digits, then ".stats". */
 static bool is_stats_path(const char *path) {
   const char *name = strrchr(path, '/');
@@ -29,17 +32,14 @@ static int open_mapped(pid_t pid) {
     char *path = strchr(line, '/');
     if (!path) continue;
     path[strcspn(path, "\n")] = 0;
-    if (is_stats_path(path)) fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (is_stats_path(path)) fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   }
   free(line);
   if (maps) fclose(maps);
   return fd;
 }
 
-static const char *given_folder(void) {
-  const char *folder = getenv("CANNON_STATS_DIR");
-  return folder && *folder ? folder : NULL;
-}
+static const char *given_folder(void) { return variable_text(VARIABLE_STATS_DIR); }
 
 static int open_of_child(pid_t pid) {
   char name[64];
@@ -59,7 +59,7 @@ int live_open(pid_t pid) {
     return fd >= 0 ? fd : open_of_child(pid);
   }
   snprintf(path, sizeof path, "%s/%d.stats", folder, (int)pid);
-  return open(path, O_RDONLY | O_CLOEXEC);
+  return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 }
 
 static void add_mapped(stats_list *list) {
@@ -68,13 +68,60 @@ static void add_mapped(stats_list *list) {
     if (!isdigit((unsigned char)entry->d_name[0]) || atoi(entry->d_name) == getpid()) continue;
     const int fd = open_mapped(atoi(entry->d_name));
     stats_file *p = fd >= 0 ? stats_read(fd, entry->d_name) : NULL;
-    if (p) stats_list_add(list, p);
+    if (p) {
+      p->pid = atoi(entry->d_name); /* in a container it has another number, and it could write any */
+      stats_list_add(list, p);
+    }
     if (fd >= 0) close(fd);
   }
   if (dir) closedir(dir);
 }
 
-stats_list live_list(void) {
+/* Where the program is, or its name alone. */
+static void find_program(pid_t pid, char *text, size_t bytes) {
+  char path[64];
+  snprintf(path, sizeof path, "/proc/%d/exe", (int)pid);
+  ssize_t n = readlink(path, text, bytes - 1);
+  if (n <= 0) {
+    snprintf(path, sizeof path, "/proc/%d/comm", (int)pid);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    n = fd >= 0 ? read(fd, text, bytes - 1) : 0;
+    if (fd >= 0) close(fd);
+    if (n > 0 && text[n - 1] == '\n') n--;
+  }
+  if (n <= 0) *text = '?', n = 1;
+  text[n] = '\0';
+  text_make_safe(text, bytes);
+}
+
+/* A process that counts nothing, with what it has charged. */
+static stats_file *file_of_charge(const charge *c) {
+  stats_file *p = calloc(1, sizeof *p);
+  if (!p) abort();
+  p->pid = c->pid;
+  find_program(c->pid, p->program, sizeof p->program);
+  for (unsigned d = 0; d < SPACE_MAX_DEVICES; d++) {
+    p->physical[d] = (int)d;
+    if (!c->charged_bytes[d]) continue;
+    p->device[d].size_bytes = c->size_bytes;
+    p->device[d].committed_bytes = c->charged_bytes[d];
+    p->n_devices = d + 1;
+  }
+  return p;
+}
+
+bool live_is_counted(const stats_file *p) { return p->magic == STATS_MAGIC; }
+
+static void add_charges(stats_list *list, const charge_list *charges) {
+  const size_t n_counted = list->count;
+  for (const charge *c = charges->charge; c < charges->charge + charges->count; c++) {
+    size_t i = 0;
+    while (i < n_counted && list->process[i]->pid != c->pid) i++;
+    if (i == n_counted && c->pid != getpid()) stats_list_add(list, file_of_charge(c));
+  }
+}
+
+stats_list live_list(const charge_list *charges) {
   stats_list list = {0};
   if (given_folder())
     list = stats_read_folder(given_folder());
@@ -89,13 +136,15 @@ stats_list live_list(void) {
       free(p);
   }
   list.count = n;
+  add_charges(&list, charges);
   return list;
 }
 
 const stats_heap *live_heap_of(const stats_file *p, unsigned device) {
   unsigned own = 0;
   while (own < stats_device_count(p) && (unsigned)p->physical[own] != device) own++;
-  return own < stats_device_count(p) && p->device[own].size_bytes ? &p->device[own] : NULL;
+  const stats_heap *h = own < stats_device_count(p) ? &p->device[own] : NULL;
+  return h && (h->size_bytes || h->committed_bytes) ? h : NULL;
 }
 
 unsigned live_device_count(const stats_list *list) {

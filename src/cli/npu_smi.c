@@ -14,8 +14,9 @@ static const char help[] =
     "       npu-smi info -t memory -i DEVICE [-c 0]  its memory\n"
     "       npu-smi -v                              version\n"
     "       npu-smi -h                              this text\n\n"
-    "Cannon's stand-in for the Ascend driver's tool: there is no NPU, nothing can be set. Use is "
-    "that of the\nprograms that run under cannon run, or with CANNON_STATS_DIR set.\n";
+    "Cannon's stand-in for the Ascend driver's tool: there is no NPU, nothing can be set. Memory in "
+    "use is that of all\nprograms that use devices, load that of those under cannon run, or with CANNON_STATS_DIR "
+    "set.\n";
 
 static int bad(const char *what) {
   fprintf(stderr, "npu-smi: '%s' is not known to Cannon, expected info [-t TYPE -i DEVICE [-c 0]], -v or -h\n", what);
@@ -79,18 +80,22 @@ static int info(int argc, char **argv) {
   npu_smi_query query = {0};
   npu_smi_machine m = {0};
   unsetenv("ASCEND_RT_VISIBLE_DEVICES"); /* which the driver's tool does not know: its numbers are the machine's */
-  if (parse(argc, argv, &query) || device_list_query("npu-smi", &m.devices)) return 1;
-  m.processes = live_list();
+  if (parse(argc, argv, &query)) return 1;
+  m.charges = charges_read(); /* before this process uses devices itself */
+  if (device_list_query("npu-smi", &m.devices)) return 1;
+  m.processes = live_list(&m.charges);
   add_devices(&m.devices, &m.processes);
   if (query.type && query.device >= m.devices.count) {
     fprintf(stderr, "npu-smi: -i is %u, expected a device below %u\n", query.device, m.devices.count);
     stats_list_free(&m.processes);
+    charges_free(&m.charges);
     return 1;
   }
   const device_profile *profile = profile_find(m.devices.soc_name);
   m.has_hbm = !profile || profile->hbm_bytes;
   const int status = query.type ? npu_smi_info(&m, &query) : npu_smi_table(&m);
   stats_list_free(&m.processes);
+  charges_free(&m.charges);
   return status;
 }
 

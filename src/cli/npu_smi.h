@@ -10,6 +10,7 @@
 /* The devices as this environment has them and as the programs that run use them. */
 typedef struct {
   device_list devices;
+  charge_list charges;
   stats_list processes;
   bool has_hbm;
 } npu_smi_machine;

@@ -1,10 +1,13 @@
 /* npu-smi info: scripts cut the chip's name and the memory out of it. So the lines, their order and the words' places are
  * those of the real table; the text inside is 98 wide. */
+#include "base/text.h"
 #include "cli/npu_smi.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+
+enum { NAME_BYTES = 24 }; /* of a process, at most: no character is cut in two */
 
 static const char whole[] =
     "+------------------------------------------------------------------------------------------------+\n";
@@ -31,8 +34,10 @@ static void print_processes(const npu_smi_machine *m, unsigned device) {
     const stats_file *p = m->processes.process[i];
     const stats_heap *h = live_heap_of(p, device);
     if (!h) continue;
-    const char *slash = strrchr(p->program, '/');
-    printf("| %-7u 0                 | %-13d | %-24.24s | %-23u |\n", device, p->pid, slash ? slash + 1 : p->program,
+    const char *slash = strrchr(p->program, '/'), *name = slash ? slash + 1 : p->program;
+    char shown[NAME_BYTES + 1];
+    text_safe(shown, sizeof shown, name, strlen(name));
+    printf("| %-7u 0                 | %-13d | %-*s | %-23u |\n", device, p->pid, NAME_BYTES, shown,
            (unsigned)(h->committed_bytes >> 20));
     any = true;
   }

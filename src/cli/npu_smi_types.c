@@ -33,7 +33,7 @@ static device_load measure_load(npu_smi_machine *m, unsigned device, uint64_t ba
   if (!before.size_bytes) return (device_load){0};
   nanosleep(&(struct timespec){.tv_nsec = SAMPLE_MS * 1000000L}, NULL);
   stats_list_free(&m->processes);
-  m->processes = live_list();
+  m->processes = live_list(&m->charges);
   clock_gettime(CLOCK_MONOTONIC, &end);
   const live_device after = live_device_of(&m->processes, device);
   const double seconds = (double)(end.tv_sec - start.tv_sec) + 1e-9 * (double)(end.tv_nsec - start.tv_nsec);

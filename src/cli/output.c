@@ -11,6 +11,7 @@
 
 #include "base/file.h"
 #include "check/leaks_report.h"
+#include "cli/format.h"
 #include "cli/plan_csv.h"
 #include "cli/plan_draw.h"
 #include "cli/replay_report.h"
@@ -43,7 +44,7 @@ static bool has_kind(int fd, output_kind kind) {
 typedef enum { NOTHING, A_FILE, AN_EMPTY_FILE, A_STREAM, NOT_TO_WRITE } what_is_there;
 
 static what_is_there refuse(const output *o, const char *why) {
-  fprintf(stderr, "%s: cannot write %s: %s\n", o->command, o->path, why);
+  fprintf(stderr, "%s: cannot write %s: %s\n", o->command, format_text(o->path), why);
   return NOT_TO_WRITE;
 }
 
@@ -68,8 +69,8 @@ static what_is_there look_into(const output *o, const struct stat *named) {
   const bool may = has_kind(fd, o->kind);
   close(fd);
   if (may) return A_FILE;
-  fprintf(stderr, "%s: cannot write %s: it is there already and is not %s; --force replaces it\n", o->command, o->path,
-          kinds[o->kind].name);
+  fprintf(stderr, "%s: cannot write %s: it is there already and is not %s; --force replaces it\n", o->command,
+          format_text(o->path), kinds[o->kind].name);
   return NOT_TO_WRITE;
 }
 
@@ -171,6 +172,6 @@ void output_settle(output *o) {
   if (is_new)
     unlink(o->beside);
   else if (!is_free || rename(o->beside, o->path))
-    fprintf(stderr, "%s: what %s was before is %s now\n", o->command, o->path, o->beside);
+    fprintf(stderr, "%s: what %s was before is %s now\n", o->command, format_text(o->path), format_text(o->beside));
   forget_beside(o);
 }

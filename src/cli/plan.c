@@ -69,10 +69,7 @@ static bool parse_seconds(const char *text, double *seconds) {
 }
 
 /* A number, 0 included. */
-static bool parse_number(const char *text, uint64_t *n) {
-  *n = 0;
-  return strcmp(text, "0") == 0 || size_parse(text, n);
-}
+static bool parse_number(const char *text, uint64_t *n) { return size_parse_number(text, 0, UINT64_MAX, n) == SIZE_OK; }
 
 static bool parse_device(const char *text, int *device) {
   uint64_t n;
@@ -138,6 +135,7 @@ static int parse(int argc, char **argv, plan_options *o) {
 
 static int parse_option(int option, plan_options *o) {
   uint64_t n;
+  size_verdict verdict;
   switch (option) {
   case 'o': o->plan.path = optarg; return 0;
   case CHECK: o->check_path = optarg; return 0;
@@ -148,8 +146,13 @@ static int parse_option(int option, plan_options *o) {
   case VERBOSE: o->verbose = true; return 0;
   case HELP: o->help_wanted = true; return 0;
   case CAPACITY:
-    if (size_parse(optarg, &o->options.capacity)) return 0;
-    return bad_option("--capacity", optarg, "a size above 0 such as 1048576 or 32G (K, M, G or T)");
+    verdict = size_parse(optarg, 1, INT64_MAX, &o->options.capacity);
+    if (verdict == SIZE_OK) return 0;
+    fprintf(stderr,
+            "cannon plan: --capacity is '%s'%s, expected a size from 1 to 2^63 - 1 such as 1048576, 1.5G or 32G "
+            "(K, M, G or T)\n",
+            optarg, size_fault(verdict));
+    return EXIT_USAGE;
   case TIME:
     if (parse_seconds(optarg, &o->options.seconds)) return 0;
     return bad_option("--time", optarg, "seconds, 0 to 1e9");
@@ -157,13 +160,13 @@ static int parse_option(int option, plan_options *o) {
     if (parse_number(optarg, &o->options.max_nodes)) return 0;
     return bad_option("--nodes", optarg, "a number");
   case THREADS:
-    if (size_parse(optarg, &n) && n <= 256) return o->options.n_threads = (uint32_t)n, 0;
+    if (size_parse_number(optarg, 1, 256, &n) == SIZE_OK) return o->options.n_threads = (uint32_t)n, 0;
     return bad_option("--threads", optarg, "a number from 1 to 256");
   case SEED:
     if (parse_number(optarg, &o->options.seed)) return 0;
     return bad_option("--seed", optarg, "a number");
   case ALIGN:
-    if (size_parse(optarg, &o->alignment)) return 0;
+    if (size_parse(optarg, 1, INT64_MAX, &o->alignment) == SIZE_OK) return 0;
     return bad_option("--align", optarg, "a number above 0");
   case DEVICE:
     if (parse_device(optarg, &o->device)) return 0;
@@ -262,7 +265,7 @@ static void free_input(input *in) {
 /* The planner's words, with ids and lines where it counts buffers. */
 static void print_error(const char *path, const plan_file *file, const char *message) {
   static const char word[] = "buffer ";
-  fprintf(stderr, "cannon plan: %s: ", path);
+  fprintf(stderr, "cannon plan: %s: ", format_text(path));
   while (*message) {
     char *end;
     if (strncmp(message, word, sizeof word - 1) != 0 || !isdigit((unsigned char)message[sizeof word - 1])) {
@@ -270,7 +273,7 @@ static void print_error(const char *path, const plan_file *file, const char *mes
       continue;
     }
     const plan_row *row = &file->rows[strtoul(message + sizeof word - 1, &end, 10)];
-    fprintf(stderr, "buffer %.*s (line %u)", (int)row->id_length, row->id, row->line);
+    fprintf(stderr, "buffer %s (line %u)", plan_csv_shown_id(row).text, row->line);
     message = end;
   }
   fputc('\n', stderr);
@@ -290,7 +293,7 @@ static double gap_percent(const cannon_plan_progress *p) {
 
 static void print_result(const plan_options *o, const plan_picture *p) {
   const cannon_plan_progress *end = &p->result->end;
-  printf("%s: %zu buffers\n", p->path, p->file->problem.n_buffers);
+  printf("%s: %zu buffers\n", format_text(p->path), p->file->problem.n_buffers);
   if (p->capacity)
     printf("  capacity %" PRIu64 " (%s), %s\n", p->capacity, format_bytes(p->capacity),
            p->result->fits ? "met" : "not met");
@@ -365,7 +368,8 @@ static void free_offsets(input *in) {
 static uint64_t *offsets_of(const plan_options *o, const plan_file *plan, const plan_file *problem) {
   const size_t n = problem->problem.n_buffers;
   if (!plan->has_offsets) {
-    fprintf(stderr, "cannon plan: %s: line %u: there is no column offset\n", o->check_path, plan->header.line);
+    fprintf(stderr, "cannon plan: %s: line %u: there is no column offset\n", format_text(o->check_path),
+            plan->header.line);
     return NULL;
   }
   uint64_t *offsets = must_alloc((n + 1) * sizeof *offsets);
@@ -376,7 +380,8 @@ static uint64_t *offsets_of(const plan_options *o, const plan_file *plan, const 
       offsets[b] = plan->offsets[at];
       continue;
     }
-    fprintf(stderr, "cannon plan: %s: buffer %.*s has no offset\n", o->check_path, (int)row->id_length, row->id);
+    fprintf(stderr, "cannon plan: %s: buffer %s has no offset\n", format_text(o->check_path),
+            plan_csv_shown_id(row).text);
     free(offsets);
     return NULL;
   }
@@ -413,14 +418,14 @@ int command_plan(int argc, char **argv) {
   }
   const char *path = o.path ? o.path : o.check_path;
   if (!read_input(path, &o, &in, error)) {
-    fprintf(stderr, "cannon plan: %s: %s\n", path, error);
+    fprintf(stderr, "cannon plan: %s: %s\n", format_text(path), format_text(error));
     return 1;
   }
   if (o.check_path && !o.path) free_offsets(&in);
   if (!o.check_path) {
     status = make_plan(&o, &in);
   } else if (!read_input(o.check_path, &o, &plan, error)) {
-    fprintf(stderr, "cannon plan: %s: %s\n", o.check_path, error);
+    fprintf(stderr, "cannon plan: %s: %s\n", format_text(o.check_path), format_text(error));
     status = 1;
   } else {
     status = check_plan(&o, &plan, &in);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "replay/allocator.h"
 
 typedef enum { ID, LOWER, UPPER, SIZE, ALIGNMENT, OFFSET, GAPS, ALIAS, IN_PLACE_OF, HINT, N_COLUMNS } column;
@@ -54,6 +55,7 @@ __attribute__((format(printf, 2, 3))) static bool wrong(reader *r, const char *f
   va_start(arguments, format);
   vsnprintf(r->error + n, 256 - (size_t)n, format, arguments);
   va_end(arguments);
+  text_make_safe(r->error, 256); /* it has fields of the file in it */
   return false;
 }
 
@@ -133,6 +135,12 @@ static uint32_t *place_of(const plan_file *f, const char *id, uint32_t length) {
     if (f->rows[b].id_length == length && memcmp(f->rows[b].id, id, length) == 0) break;
   }
   return &f->index[i];
+}
+
+plan_shown_id plan_csv_shown_id(const plan_row *row) {
+  plan_shown_id id;
+  text_safe(id.text, sizeof id.text, row->id, row->id_length);
+  return id;
 }
 
 uint32_t plan_csv_find(const plan_file *f, const char *id, uint32_t length) { return *place_of(f, id, length); }

@@ -48,6 +48,12 @@ bool plan_csv_is_plan(const char *text, size_t n);
  * "alignment"; columns that were not there come last. */
 bool plan_csv_write(FILE *f, const plan_file *file, const uint64_t *offsets, uint64_t alignment);
 
+/* A row's id, as it can be shown (base/text.h); its first bytes where it is long. */
+typedef struct {
+  char text[256];
+} plan_shown_id;
+plan_shown_id plan_csv_shown_id(const plan_row *row);
+
 /* The buffer of an id, or CANNON_PLAN_NO_BUFFER; after plan_csv_read. */
 uint32_t plan_csv_find(const plan_file *file, const char *id, uint32_t length);
 

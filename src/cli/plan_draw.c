@@ -15,13 +15,13 @@ typedef struct {
   bool titles;
 } canvas;
 
-static void write_escaped(FILE *f, const char *text, size_t n) {
-  for (size_t i = 0; i < n; ++i) {
-    switch (text[i]) {
+static void write_escaped(FILE *f, const char *text) {
+  for (; *text; ++text) {
+    switch (*text) {
     case '<': fputs("&lt;", f); break;
     case '&': fputs("&amp;", f); break;
     case '"': fputs("&quot;", f); break;
-    default: fputc((unsigned char)text[i] < ' ' ? ' ' : text[i], f);
+    default: fputc(*text, f);
     }
   }
 }
@@ -38,7 +38,7 @@ static void draw_box(const canvas *c, size_t b, uint64_t lower, uint64_t upper, 
     return;
   }
   fputs("><title>", c->f);
-  write_escaped(c->f, p->file->rows[b].id, p->file->rows[b].id_length);
+  write_escaped(c->f, plan_csv_shown_id(&p->file->rows[b]).text);
   fprintf(c->f, ": %" PRIu64 " bytes at %" PRIu64 ", times %" PRIu64 " to %" PRIu64 "</title></rect>\n",
           p->file->problem.buffers[b].size, p->offsets[b], lower, upper);
 }
@@ -92,7 +92,7 @@ bool plan_draw_html(FILE *f, const plan_picture *p) {
   fputs(PLAN_PAGE_BEGINS
         "<style>body { font: 14px sans-serif; margin: 2em } svg { width: 100%; border: 1px solid #999 }</style>\n<h1>",
         f);
-  for (const char *c = p->path; *c; ++c) write_escaped(f, c, 1);
+  write_escaped(f, format_text(p->path));
   fprintf(f, "</h1>\n<p>%zu buffers; peak %" PRIu64 " bytes (%s, red), bound %" PRIu64 " (%s, green)",
           p->file->problem.n_buffers, p->result->end.peak, format_bytes(p->result->end.peak), p->result->end.bound,
           format_bytes(p->result->end.bound));

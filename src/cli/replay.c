@@ -2,6 +2,7 @@
 #include "base/device_number.h"
 #include "base/size.h"
 #include "cli/commands.h"
+#include "cli/format.h"
 #include "cli/output.h"
 #include "cli/replay_report.h"
 #include "trace/record_code.h"
@@ -46,6 +47,13 @@ static int bad_option(const char *option, const char *value, const char *expecte
   return EXIT_USAGE;
 }
 
+static int bad_size(const char *option, const char *value, size_verdict verdict) {
+  fprintf(stderr,
+          "cannon replay: %s is '%s'%s, expected a size from 1 to 2^63 - 1 such as 512M, 1.5G or 32G (K, M, G or T)\n",
+          option, value, size_fault(verdict));
+  return EXIT_USAGE;
+}
+
 static int parse_allocators(const char *list, replay_options *o) {
   char text[256];
   if (snprintf(text, sizeof text, "%s", list) >= (int)sizeof text) return bad_option("--allocator", list, "fewer");
@@ -69,8 +77,7 @@ static bool parse_device(const char *text, int *device) {
   *device = HOST_MANAGED;
   if (strcmp(text, "managed") == 0) return true;
   *device = 0;
-  if (strcmp(text, "0") == 0) return true;
-  if (!size_parse(text, &n) || n >= RECORD_MAX_DEVICES) return false;
+  if (size_parse_number(text, 0, RECORD_MAX_DEVICES - 1, &n) != SIZE_OK) return false;
   *device = (int)n;
   return true;
 }
@@ -90,6 +97,7 @@ static int parse(int argc, char **argv, replay_options *o) {
       {NULL, 0, NULL, 0},
   };
   uint64_t n;
+  size_verdict verdict;
   argv[0] = "cannon replay"; /* getopt's messages begin with it */
   for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
     switch (option) {
@@ -97,15 +105,15 @@ static int parse(int argc, char **argv, replay_options *o) {
       if (parse_allocators(optarg, o)) return EXIT_USAGE;
       break;
     case CAP:
-      if (!size_parse(optarg, &o->cap_bytes))
-        return bad_option("--cap", optarg, "a size above 0 such as 512M or 32G (K, M, G or T)");
+      verdict = size_parse(optarg, 1, INT64_MAX, &o->cap_bytes);
+      if (verdict != SIZE_OK) return bad_size("--cap", optarg, verdict);
       break;
     case DEVICE:
       if (!parse_device(optarg, &o->device))
         return bad_option("--device", optarg, "a number from 0 to 15, host or managed");
       break;
     case REPEAT:
-      if (!size_parse(optarg, &n) || n > MAX_REPETITIONS)
+      if (size_parse_number(optarg, 1, MAX_REPETITIONS, &n) != SIZE_OK)
         return bad_option("--repeat", optarg, "a number from 1 to 101");
       o->repetitions = (int)n;
       break;
@@ -161,7 +169,7 @@ int command_replay(int argc, char **argv) {
     return 0;
   }
   if (!trace_read(o.path, o.device, &t, error)) {
-    fprintf(stderr, "cannon replay: %s: %s\n", o.path, error);
+    fprintf(stderr, "cannon replay: %s: %s\n", format_text(o.path), format_text(error)); /* the error quotes lines */
     return 1;
   }
   status = replay(&o, &t);

@@ -21,7 +21,7 @@ static double over_live(const replay_result *r) {
 
 void replay_print(FILE *f, const replay_report *r) {
   const trace *t = r->trace;
-  fprintf(f, "%s: %zu events, %" PRIu32 " blocks, peak live %s", r->path, t->n_events, t->n_blocks,
+  fprintf(f, "%s: %zu events, %" PRIu32 " blocks, peak live %s", format_text(r->path), t->n_events, t->n_blocks,
           format_bytes(t->peak_live_bytes));
   if (t->n_streams)
     fprintf(f, ", %" PRIu64 " streams, %" PRIu64 " steps of events, %" PRIu64 " waits of the host", t->n_streams,
@@ -65,7 +65,7 @@ char *replay_json(const replay_report *r) {
   const trace *t = r->trace;
   cJSON *o = cJSON_CreateObject();
   cJSON_AddStringToObject(o, OUTPUT_JSON_AUTHOR, "cannon replay");
-  cJSON_AddStringToObject(o, "trace", r->path);
+  cJSON_AddStringToObject(o, "trace", format_text(r->path));
   cJSON_AddNumberToObject(o, "events", (double)t->n_events);
   cJSON_AddNumberToObject(o, "blocks", t->n_blocks);
   cJSON_AddNumberToObject(o, "peak_live_bytes", (double)t->peak_live_bytes);

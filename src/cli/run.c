@@ -1,8 +1,9 @@
 /* cannon run: a program in the right environment, and what it did. */
-#include "base/size.h"
+#include "base/variables.h"
 #include "check/leaks_options.h"
 #include "cli/commands.h"
 #include "cli/environment.h"
+#include "cli/format.h"
 #include "cli/lines.h"
 #include "cli/output.h"
 #include "cli/spawn.h"
@@ -28,10 +29,9 @@ static const char help[] =
     "streams and its signals; when it is over, a summary of what it did goes to stderr.\n\n"
     "  --device NAME    SoC to simulate, with or without \"Ascend\" (cannon info lists them; "
     "default " PROFILE_DEFAULT_SOC ")\n"
-    "  --devices N      number of devices, 1 to 16 (default 1)\n"
-    "  --mem SIZE       memory of each device; K, M, G, T are powers of 1024 (default: the profile's, or "
-    "what 80 %\n"
-    "                   of this machine's memory allows)\n"
+    "  --devices N      number of devices, 0 to 16 (default 1)\n"
+    "  --mem SIZE       memory of each device, such as 512M or 1.5G: K, M, G, T are powers of 1024, and devices have\n"
+    "                   whole pages of 2 MiB (default: the profile's, or what 80 % of this machine's memory allows)\n"
     "  --sites          also count allocations by the line of the program that made them\n"
     "  --leaks[=HOW]    remember every block: a report of those that are live, at the end and on a signal, and the\n"
     "                   site of the first free in the message of a second one. HOW is a list with commas between:\n"
@@ -51,14 +51,12 @@ static const char help[] =
     "127: PROGRAM was not found; 126: it could not be started; 2: wrong options, nothing was run.\n";
 
 typedef struct {
-  const device_profile *profile; /* NULL: not chosen here */
-  uint64_t n_devices, mem_bytes; /* 0: not chosen here */
-  output json, record, report;   /* report: of the debugger, where its name is one for all processes */
-  char record_path[PATH_MAX];    /* absolute, since the program may change its folder */
-  const char *leaks;             /* CANNON_LEAKS, or NULL */
+  const char *value[N_VARIABLES]; /* of the program's environment; NULL: not chosen here */
+  char mem[24];                   /* what value[VARIABLE_MEM] points to */
+  output json, record, report;    /* report: of the debugger, where its name is one for all processes */
+  char record_path[PATH_MAX];     /* absolute, since the program may change its folder */
   char report_path[sizeof((leaks_options *)0)->report];
-  uint64_t alarm_percent;
-  bool alarm, sites, force, quiet, help_wanted;
+  bool force, quiet, help_wanted;
   char *const *program;
   char prefix[PATH_MAX];
   stats_folder folder;
@@ -75,20 +73,60 @@ static int bad_device(const char *name) {
   return EXIT_USAGE;
 }
 
+/* Whether the memory debugger takes the list; else `bad` is its first wrong part. */
+static bool check_leaks(const char *how, leaks_options *checked, char bad[LEAKS_OPTIONS_BAD]) {
+  return strcmp(how, "0") == 0 || leaks_options_parse(how, checked, bad);
+}
+
 static int parse_leaks(const char *how, run_options *o) {
-  leaks_options checked;
+  leaks_options checked = {0};
   char bad[LEAKS_OPTIONS_BAD];
-  o->leaks = how && *how ? how : "1";
-  if (!leaks_options_parse(o->leaks, &checked, bad)) return bad_option("--leaks", bad, LEAKS_OPTIONS_EXPECTED);
+  o->value[VARIABLE_LEAKS] = how && *how ? how : "1";
+  if (!check_leaks(o->value[VARIABLE_LEAKS], &checked, bad))
+    return bad_option("--leaks", bad, variable_expected(VARIABLE_LEAKS).text);
   memcpy(o->report_path, checked.report, sizeof o->report_path);
-  o->report.path = strstr(o->report_path, "%p") ? NULL : o->report_path;
+  o->report.path = !*o->report_path || strstr(o->report_path, "%p") ? NULL : o->report_path;
   return 0;
 }
 
-static int parse_alarm(const char *percent, run_options *o) {
-  o->alarm = true;
-  if (strcmp(percent, "0") == 0 || (size_parse(percent, &o->alarm_percent) && o->alarm_percent <= 100)) return 0;
-  return bad_option("--alarm", percent, "a number from 0 to 100");
+/* An option that is the variable of that name, and takes what that takes. */
+static int parse_value(const char *option, const char *text, variable v, run_options *o, uint64_t *value) {
+  variable_words words;
+  o->value[v] = text;
+  if (variable_parse(v, option, text, value, &words)) return 0;
+  fprintf(stderr, "cannon run: %s\n", words.text);
+  return EXIT_USAGE;
+}
+
+/* Devices have whole pages. */
+static int parse_mem(const char *text, run_options *o) {
+  enum { PAGE_BYTES = 2 << 20 };
+  uint64_t bytes;
+  if (parse_value("--mem", text, VARIABLE_MEM, o, &bytes)) return EXIT_USAGE;
+  snprintf(o->mem, sizeof o->mem, "%" PRIu64, bytes / PAGE_BYTES * PAGE_BYTES);
+  o->value[VARIABLE_MEM] = o->mem;
+  if (bytes % PAGE_BYTES)
+    fprintf(stderr, "cannon run: --mem is %s; taking %" PRIu64 "M, whole pages of 2 MiB\n", text,
+            bytes / PAGE_BYTES * PAGE_BYTES >> 20);
+  return 0;
+}
+
+/* What the program would find wrong, before it runs: an exit status. */
+static int check_environment(const run_options *o) {
+  const char *device = variable_text(VARIABLE_DEVICE), *leaks = variable_text(VARIABLE_LEAKS);
+  leaks_options checked;
+  char bad[LEAKS_OPTIONS_BAD];
+  uint64_t told = 0;
+  if (device && !profile_find(device)) variable_reject(VARIABLE_DEVICE, device);
+  if (leaks && !check_leaks(leaks, &checked, bad)) variable_reject(VARIABLE_LEAKS, bad);
+  for (variable v = 0; v < N_VARIABLES; v++) {
+    variable_words words;
+    if (o->value[v] || v == VARIABLE_STATS_DIR || !variable_is_bad(v, &words)) continue;
+    fprintf(stderr, "cannon run: %s\n", words.text);
+    return EXIT_USAGE;
+  }
+  if (!variable_read(VARIABLE_CHECKED, &told) || !told) variables_report_unknown();
+  return 0;
 }
 
 /* Once all options are known, and before anything is touched. */
@@ -106,7 +144,10 @@ static bool find_record_path(run_options *o) {
   snprintf(copy, sizeof copy, "%s", o->record.path);
   snprintf(name, sizeof name, "%s", o->record.path);
   const bool good = realpath(dirname(copy), folder);
-  if (good && snprintf(o->record_path, PATH_MAX, "%s/%s", folder, basename(name)) < PATH_MAX) return true;
+  if (good && snprintf(o->record_path, PATH_MAX, "%s/%s", folder, basename(name)) < PATH_MAX) {
+    o->value[VARIABLE_RECORD] = o->record_path;
+    return true;
+  }
   fprintf(stderr, "cannon run: cannot write %s: %s\n", o->record.path, good ? strerror(ENAMETOOLONG) : strerror(errno));
   return false;
 }
@@ -122,27 +163,28 @@ static int parse(int argc, char **argv, run_options *o) {
       {"force", no_argument, NULL, FORCE},         {"quiet", no_argument, NULL, QUIET},
       {"help", no_argument, NULL, HELP},           {NULL, 0, NULL, 0},
   };
+  const device_profile *profile;
+  uint64_t n;
   argv[0] = "cannon run"; /* getopt's messages begin with it */
   for (int option; (option = getopt_long(argc, argv, "+", options, NULL)) != -1;) {
     switch (option) {
     case DEVICE:
-      o->profile = profile_find(optarg);
-      if (!o->profile) return bad_device(optarg);
+      profile = profile_find(optarg);
+      if (!profile) return bad_device(optarg);
+      o->value[VARIABLE_DEVICE] = profile->soc_name;
       break;
     case DEVICES:
-      if (!size_parse(optarg, &o->n_devices) || o->n_devices > STATS_MAX_DEVICES)
-        return bad_option("--devices", optarg, "a number from 1 to 16");
+      if (parse_value("--devices", optarg, VARIABLE_DEVICES, o, &n)) return EXIT_USAGE;
       break;
     case MEM:
-      if (!size_parse(optarg, &o->mem_bytes))
-        return bad_option("--mem", optarg, "a size above 0 such as 512M or 32G (K, M, G or T)");
+      if (parse_mem(optarg, o)) return EXIT_USAGE;
       break;
-    case SITES: o->sites = true; break;
+    case SITES: o->value[VARIABLE_SITES] = "1"; break;
     case LEAKS:
       if (parse_leaks(optarg, o)) return EXIT_USAGE;
       break;
     case ALARM:
-      if (parse_alarm(optarg, o)) return EXIT_USAGE;
+      if (parse_value("--alarm", optarg, VARIABLE_ALARM, o, &n)) return EXIT_USAGE;
       break;
     case JSON: o->json.path = optarg; break;
     case RECORD: o->record.path = optarg; break;
@@ -160,24 +202,12 @@ static int parse(int argc, char **argv, run_options *o) {
   return check_outputs(o) && find_record_path(o) ? 0 : EXIT_USAGE;
 }
 
-static void set_number(const char *name, uint64_t number) {
-  char text[24];
-  snprintf(text, sizeof text, "%" PRIu64, number);
-  setenv(name, text, 1);
-}
-
 /* In the child, before the program starts. What was not chosen here is left as the caller's environment has
  * it. */
 static void prepare(void *context) {
   const run_options *o = context;
-  setenv("CANNON_STATS_DIR", o->folder.path, 1);
-  if (o->profile) setenv("CANNON_DEVICE", o->profile->soc_name, 1);
-  if (o->n_devices) set_number("CANNON_DEVICES", o->n_devices);
-  if (o->mem_bytes) set_number("CANNON_MEM", o->mem_bytes);
-  if (o->alarm) set_number("CANNON_ALARM", o->alarm_percent);
-  if (o->sites) setenv("CANNON_SITES", "1", 1);
-  if (o->leaks) setenv("CANNON_LEAKS", o->leaks, 1);
-  if (o->record_path[0]) setenv("CANNON_RECORD", o->record_path, 1);
+  for (variable v = 0; v < N_VARIABLES; v++)
+    if (o->value[v]) setenv(variable_name(v), o->value[v], 1);
 }
 
 static uint64_t now_ns(void) {
@@ -216,7 +246,7 @@ static void report(run_options *o, run_report *run) {
 
 /* Returns the exit status where the program can't be started. */
 static int not_started(const run_options *o, int error) {
-  fprintf(stderr, "cannon run: %s: %s\n", o->program[0], strerror(error));
+  fprintf(stderr, "cannon run: %s: %s\n", format_text(o->program[0]), strerror(error));
   return error == ENOENT ? 127 : 126;
 }
 
@@ -228,6 +258,8 @@ int command_run(int argc, char **argv) {
     fputs(help, stdout);
     return 0;
   }
+  status = check_environment(&o);
+  if (status) return status;
   environment_prefix(o.prefix);
   environment_apply(o.prefix); /* the program is looked for where it will be */
   const int missing = spawn_check(o.program[0]);
@@ -238,6 +270,8 @@ int command_run(int argc, char **argv) {
     stats_folder_remove(&o.folder);
     return EXIT_USAGE;
   }
+  o.value[VARIABLE_STATS_DIR] = o.folder.path;
+  o.value[VARIABLE_CHECKED] = "1";
 
   uint64_t started = now_ns();
   spawn_result child = spawn_and_wait(o.program, prepare, &o);

@@ -98,7 +98,7 @@ bool stats_folder_make(stats_folder *folder) {
     close(folder->lock); /* another run's start removed it before it was locked */
   }
   const bool is_full = errno == ENOSPC || errno == EDQUOT;
-  fprintf(stderr, "cannon run: %s %s: %s\n",
+  fprintf(stderr, "cannon run: %s %s: %s (TMPDIR can name a place elsewhere)\n",
           is_full ? "there are no statistics, for want of a folder" : "cannot make a folder", folder->path,
           strerror(errno));
   folder->path[0] = '\0';

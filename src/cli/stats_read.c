@@ -11,23 +11,32 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/text.h"
+#include "cli/format.h"
 #include "trace/shards.h"
 
-/* Texts end where the format says they do, whatever the writer was doing. */
-static void end_texts(stats_file *p) {
-#define END(text) (text)[sizeof(text) - 1] = 0
-  END(p->soc_name);
-  END(p->program);
+/* Whatever the writer was doing, or meant to do to whoever reads it: texts end where the format says they do, and can
+ * be shown. Paths stay as they are, since files are found by them. */
+static void check_texts(stats_file *p) {
+#define END(text)   (text)[sizeof(text) - 1] = 0
+#define CHECK(text) text_make_safe(text, sizeof(text))
   END(p->leak_report);
-  for (int i = 0; i < STATS_MAX_OPS; i++) END(p->ops[i].name);
-  for (int i = 0; i < STATS_MAX_POOLS; i++) END(p->pools[i].name);
   for (int i = 0; i < STATS_MAX_MODULES; i++) END(p->modules[i].path);
-  for (int i = 0; i < STATS_MAX_SITES; i++) END(p->sites[i].call);
-  for (int i = 0; i < STATS_N_ADVICE; i++) END(p->advice[i].first_site);
+  CHECK(p->soc_name);
+  CHECK(p->program);
+  for (int i = 0; i < STATS_MAX_OPS; i++) CHECK(p->ops[i].name);
+  for (int i = 0; i < STATS_MAX_POOLS; i++) CHECK(p->pools[i].name);
+  for (int i = 0; i < STATS_MAX_SITES; i++) CHECK(p->sites[i].call);
+  for (int i = 0; i < STATS_N_ADVICE; i++) CHECK(p->advice[i].first_site);
   for (int i = 0; i < STATS_MAX_LEAKS; i++) {
-    END(p->leaks[i].call);
-    END(p->leaks[i].site);
+    CHECK(p->leaks[i].call);
+    CHECK(p->leaks[i].site);
   }
+  for (int i = 0; i < STATS_MAX_ERRORS; i++) {
+    CHECK(p->error_rows[i].call);
+    CHECK(p->error_rows[i].first_words);
+  }
+#undef CHECK
 #undef END
 }
 
@@ -51,25 +60,28 @@ stats_file *stats_read(int fd, const char *name) {
   stats_file *p = malloc(sizeof *p);
   if (!p) abort();
   size_t got = 0;
-  for (ssize_t n; got < sizeof *p && (n = pread(fd, (char *)p + got, sizeof *p - got, (off_t)got)) > 0;) got += n;
+  struct stat is;
+  const bool is_file = fd >= 0 && fstat(fd, &is) == 0 && S_ISREG(is.st_mode);
+  for (ssize_t n; is_file && got < sizeof *p && (n = pread(fd, (char *)p + got, sizeof *p - got, (off_t)got)) > 0;)
+    got += n;
   if (got == sizeof *p && p->magic == STATS_MAGIC && p->version == STATS_VERSION) {
-    end_texts(p);
+    check_texts(p);
     add_shards(p);
     return p;
   }
   if (got >= 2 * sizeof(uint32_t) && p->magic == STATS_MAGIC && p->version != STATS_VERSION)
-    fprintf(stderr, "cannon: %s is of version %u, expected %d: the program loaded another libcannon.so\n", name,
-            p->version, STATS_VERSION);
-  else if (fd >= 0 && !got)
-    fprintf(stderr, "cannon: %s is empty: the process had no room for its statistics\n", name);
+    fprintf(stderr, "cannon: %s is of version %u, expected %d: the program loaded another libcannon.so\n",
+            format_text(name), p->version, STATS_VERSION);
+  else if (is_file && !got)
+    fprintf(stderr, "cannon: %s is empty: the process had no room for its statistics\n", format_text(name));
   else
-    fprintf(stderr, "cannon: %s is no statistics file of %zu bytes\n", name, sizeof *p);
+    fprintf(stderr, "cannon: %s is no statistics file of %zu bytes\n", format_text(name), sizeof *p);
   free(p);
   return NULL;
 }
 
 static stats_file *read_one(int folder, const char *name) {
-  const int fd = openat(folder, name, O_RDONLY | O_CLOEXEC);
+  const int fd = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   stats_file *p = stats_read(fd, name);
   if (fd >= 0) close(fd);
   return p;

@@ -148,7 +148,8 @@ static void print_leak(FILE *out, const stats_file *p, const stats_leak *l) {
 
 static void print_leaks(FILE *out, const stats_file *p, process_state state) {
   if (p->n_bad_frees) fprintf(out, "  wrong frees: %" PRIu64 "\n", p->n_bad_frees);
-  if (*p->leak_report && access(p->leak_report, R_OK) == 0) fprintf(out, "  memory report: %s\n", p->leak_report);
+  if (*p->leak_report && access(p->leak_report, R_OK) == 0)
+    fprintf(out, "  memory report: %s\n", format_text(p->leak_report));
   if (state != PROCESS_ENDED) {
     fprintf(out, "  leaks: not known, the process %s\n",
             state == PROCESS_RUNNING ? "is still running" : "did not reach its end");
@@ -196,7 +197,7 @@ void summary_print_process(FILE *out, const stats_file *p, process_state state) 
 }
 
 void summary_print(FILE *out, const run_report *run) {
-  fprintf(out, "\ncannon: %s ", base_name(run->argv[0]));
+  fprintf(out, "\ncannon: %s ", format_text(base_name(run->argv[0])));
   if (WIFSIGNALED(run->status))
     fprintf(out, "ended by signal %d (%s)", WTERMSIG(run->status), strsignal(WTERMSIG(run->status)));
   else

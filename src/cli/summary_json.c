@@ -1,3 +1,4 @@
+#include "cli/format.h"
 #include "cli/health.h"
 #include "cli/lines.h"
 #include "cli/output.h"
@@ -93,11 +94,11 @@ static void add_place(cJSON *object, const stats_file *p, stats_place place) {
   const source_line found = lines_find(module, place.offset);
   char text[256];
   lines_describe(p, place, text, sizeof text);
-  cJSON_AddStringToObject(object, "module", module);
+  cJSON_AddStringToObject(object, "module", format_text(module));
   cJSON_AddNumberToObject(object, "offset", (double)place.offset);
   cJSON_AddStringToObject(object, "where", text);
   if (!found.file) return;
-  cJSON_AddStringToObject(object, "file", found.file);
+  cJSON_AddStringToObject(object, "file", format_text(found.file));
   cJSON_AddNumberToObject(object, "line", found.line);
 }
 
@@ -190,7 +191,7 @@ static void memory_json(cJSON *object, const stats_file *p, bool running) {
   cJSON_AddItemToObject(object, "sites", sites_json(p));
   cJSON_AddItemToObject(object, "health", health_json(p, running));
   FIGURES(object, {"wrong_frees", p->n_bad_frees});
-  if (*p->leak_report) cJSON_AddStringToObject(object, "memory_report", p->leak_report);
+  if (*p->leak_report) cJSON_AddStringToObject(object, "memory_report", format_text(p->leak_report));
 }
 
 /* By kind, the first STATS_MAX_ERRORS: `errors` counts all. */
@@ -247,7 +248,8 @@ int summary_write_json(FILE *out, const run_report *run) {
   cJSON *root = cJSON_CreateObject();
   cJSON_AddStringToObject(root, OUTPUT_JSON_AUTHOR, "cannon run");
   cJSON *arguments = cJSON_AddArrayToObject(root, "command");
-  for (char *const *arg = run->argv; *arg; arg++) cJSON_AddItemToArray(arguments, cJSON_CreateString(*arg));
+  for (char *const *arg = run->argv; *arg; arg++)
+    cJSON_AddItemToArray(arguments, cJSON_CreateString(format_text(*arg)));
   cJSON_AddNumberToObject(root, "pid", run->pid);
   cJSON_AddItemToObject(root, "exit_status",
                         WIFEXITED(run->status) ? cJSON_CreateNumber(WEXITSTATUS(run->status)) : cJSON_CreateNull());

@@ -15,7 +15,9 @@
 static const char help[] =
     "Usage: cannon top [OPTIONS] [PID]\n\n"
     "Shows the memory, copies and operators of a program that runs, anew each second until it is over; without PID,\n"
-    "a line for each program. It must have been started by cannon run, or with CANNON_STATS_DIR set to a folder.\n\n"
+    "a line for each program. Of one that was not started by cannon run, nor with CANNON_STATS_DIR set to a folder, "
+    "only\n"
+    "the memory that it has taken is known.\n\n"
     "  --once              once\n"
     "  --interval SECONDS  not each second (0.1 to 3600)\n"
     "  --help              this text\n\n"
@@ -76,15 +78,30 @@ static void wait_seconds(double seconds) {
   nanosleep(&t, NULL);
 }
 
+/* Of a process that keeps no statistics, what it has charged; the exit status. */
+static int print_charge(pid_t pid) {
+  charge_list charges = charges_read();
+  stats_list list = live_list(&charges);
+  const stats_file *p = NULL;
+  for (size_t i = 0; i < list.count && !p; i++)
+    if (list.process[i]->pid == pid && !live_is_counted(list.process[i])) p = list.process[i];
+  if (p) {
+    printf("%s (process %d)\n", p->program, (int)pid);
+    for (unsigned d = 0; d < stats_device_count(p); d++)
+      if (p->device[d].committed_bytes)
+        printf("  memory      device %u  committed %s\n", d, format_bytes(p->device[d].committed_bytes));
+    printf("  It counts nothing else: start it by cannon run, or with CANNON_STATS_DIR set to a folder.\n");
+  } else {
+    fprintf(stderr, "cannon top: process %d does not run, is not yours, or uses no device\n", (int)pid);
+  }
+  stats_list_free(&list);
+  charges_free(&charges);
+  return p ? 0 : 1;
+}
+
 static int watch(const top_options *o) {
   const int fd = live_open(o->pid);
-  if (fd < 0) {
-    fprintf(stderr,
-            "cannon top: process %d does not run, is not yours, or keeps no statistics: start it by cannon run, or\n"
-            "with CANNON_STATS_DIR set to a folder\n",
-            (int)o->pid);
-    return 1;
-  }
+  if (fd < 0) return print_charge(o->pid);
   char name[32];
   snprintf(name, sizeof name, "the file of process %d", (int)o->pid);
   stats_file *before = NULL, *now = stats_read(fd, name);
@@ -110,7 +127,8 @@ static int watch(const top_options *o) {
 }
 
 static void print_all(void) {
-  stats_list list = live_list();
+  charge_list charges = charges_read();
+  stats_list list = live_list(&charges);
   printf("%8s  %10s  %10s  %10s  %s\n", "PID", "live", "committed", "launches", "PROGRAM");
   for (size_t i = 0; i < list.count; i++) {
     const stats_file *p = list.process[i];
@@ -120,10 +138,14 @@ static void print_all(void) {
       committed += p->device[d].committed_bytes;
     }
     for (unsigned op = 0; op < stats_op_count(p); op++) launches += p->ops[op].launches;
-    printf("%8d  %10s  %10s  %10" PRIu64 "  %s\n", p->pid, format_bytes(live), format_bytes(committed), launches,
-           p->program);
+    if (live_is_counted(p))
+      printf("%8d  %10s  %10s  %10" PRIu64 "  %s\n", p->pid, format_bytes(live), format_bytes(committed), launches,
+             p->program);
+    else
+      printf("%8d  %10s  %10s  %10s  %s\n", p->pid, "-", format_bytes(committed), "-", p->program);
   }
   stats_list_free(&list);
+  charges_free(&charges);
 }
 
 int command_top(int argc, char **argv) {

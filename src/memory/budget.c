@@ -4,7 +4,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
+
+#include "base/variables.h"
 
 enum { USUAL_LIMIT = 65530, PROGRAMS_SHARE = 8 /* one part in so many stays the program's own */ };
 
@@ -13,14 +14,12 @@ static uint64_t limit;
 static _Atomic uint64_t used;
 
 static void read_limit(void) {
-  const char *given = getenv("CANNON_MAX_MAPPINGS");
-  uint64_t kernels = USUAL_LIMIT;
+  uint64_t kernels = USUAL_LIMIT, wanted;
   FILE *f = fopen("/proc/sys/vm/max_map_count", "re");
   if (f && fscanf(f, "%" SCNu64, &kernels) != 1) kernels = USUAL_LIMIT;
   if (f) fclose(f);
   limit = kernels - kernels / PROGRAMS_SHARE;
-  const uint64_t wanted = given && *given ? strtoull(given, NULL, 10) : limit;
-  if (wanted < limit) limit = wanted;
+  if (variable_read(VARIABLE_MAX_MAPPINGS, &wanted) && wanted < limit) limit = wanted;
 }
 
 status budget_take(uint64_t n) {

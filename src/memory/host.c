@@ -4,18 +4,36 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/sysinfo.h>
 #include <unistd.h>
 
-static uint64_t meminfo(const char *key) {
+/* False where it is not there: without /proc, or a descriptor for it. */
+static bool meminfo(const char *key, uint64_t *bytes) {
   FILE *f = fopen("/proc/meminfo", "re");
-  if (!f) return UINT64_MAX;
   char line[128];
-  uint64_t kib = UINT64_MAX >> 10;
+  uint64_t kib;
   const size_t n = strlen(key);
-  while (fgets(line, sizeof line, f))
-    if (!strncmp(line, key, n) && sscanf(line + n, ": %" SCNu64, &kib) == 1) break;
-  fclose(f);
-  return kib << 10;
+  bool found = false;
+  while (f && !found && fgets(line, sizeof line, f))
+    found = !strncmp(line, key, n) && sscanf(line + n, ": %" SCNu64, &kib) == 1;
+  if (f) fclose(f);
+  if (found) *bytes = kib << 10;
+  return found;
+}
+
+static uint64_t total(void) {
+  struct sysinfo s = {0};
+  uint64_t bytes;
+  if (meminfo("MemTotal", &bytes)) return bytes;
+  return sysinfo(&s) ? UINT64_MAX : (uint64_t)s.totalram * s.mem_unit;
+}
+
+/* Without /proc, less than there is: caches of files could be dropped, too. */
+static uint64_t available(void) {
+  struct sysinfo s = {0};
+  uint64_t bytes;
+  if (meminfo("MemAvailable", &bytes)) return bytes;
+  return sysinfo(&s) ? UINT64_MAX : ((uint64_t)s.freeram + s.bufferram) * s.mem_unit;
 }
 
 /* The number in a control-group file; UINT64_MAX where there is none ("max", or no such file). */
@@ -40,16 +58,13 @@ static uint64_t cgroup_used(void) {
 
 static uint64_t smaller(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
-uint64_t host_total_bytes(void) { return smaller(meminfo("MemTotal"), cgroup_limit()); }
+uint64_t host_total_bytes(void) { return smaller(total(), cgroup_limit()); }
 
 uint64_t host_available_bytes(void) {
   const uint64_t limit = cgroup_limit();
-  uint64_t available = meminfo("MemAvailable");
-  if (limit != UINT64_MAX) {
-    const uint64_t used = cgroup_used();
-    available = smaller(available, used < limit ? limit - used : 0);
-  }
-  return available;
+  if (limit == UINT64_MAX) return available();
+  const uint64_t used = cgroup_used();
+  return smaller(available(), used < limit ? limit - used : 0);
 }
 
 uint64_t host_own_bytes(void) {

@@ -98,7 +98,7 @@ __attribute__((noinline)) static status open_on_host(int kind) {
   const char *const name = managed ? "managed memory" : "pinned host memory";
   const uintptr_t window = managed ? space.managed_base : space.pinned_base;
   TRY(space_check());
-  if (!window) return fail(ST_NO_MEMORY, "no room in the address space for %s (ulimit -v?)", name);
+  if (managed) TRY(space_check_managed());
   stats_file *const stats = trace_is_on() ? trace_stats() : NULL;
   pthread_mutex_lock(&open_lock);
   status st = ST_OK;

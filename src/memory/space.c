@@ -2,13 +2,17 @@
 
 #include <stddef.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #include "base/sanitizer.h"
+#include "base/size.h"
 
 space_layout space;
 
 /* Fixed addresses are easy to recognise in a debugger; they are above CANN's windows and below the program. */
 static const uintptr_t DEVICE_BASE = (uintptr_t)(WITH_TSAN ? 0 : 32) << (WITH_TSAN ? 0 : 40);
+/* The windows of all devices, as users and as kernels see them, and that of pinned memory. */
+static const uintptr_t DEVICE_BYTES = (uintptr_t)(2 * SPACE_MAX_DEVICES + 1) << SPACE_STRIDE_SHIFT;
 static const uintptr_t VMM_BASE = (uintptr_t)(WITH_TSAN ? 0 : 16) << (WITH_TSAN ? 0 : 40);
 enum { VMM_SHIFT = WITH_TSAN ? 36 : 43 }; /* 8 TiB */
 static const uintptr_t MANAGED_BASE = (uintptr_t)(WITH_TSAN ? 0 : 9) << (WITH_TSAN ? 0 : 40);
@@ -40,7 +44,7 @@ static void reserve_managed(void) {
 /* Before main, so that no reader needs a lock. */
 __attribute__((constructor)) static void reserve_windows(void) {
   const uintptr_t windows = SPACE_MAX_DEVICES * space_stride();
-  const uintptr_t base = reserve(DEVICE_BASE, 2 * windows + space_stride());
+  const uintptr_t base = reserve(DEVICE_BASE, DEVICE_BYTES);
   if (!base) return;
   madvise((void *)base, 2 * windows, MADV_DONTFORK);
   space = (space_layout){.device_base = base, .pinned_base = base + 2 * windows, .view_distance = windows};
@@ -48,8 +52,19 @@ __attribute__((constructor)) static void reserve_windows(void) {
   reserve_managed();
 }
 
-status space_check(void) {
-  if (space.device_base) return ST_OK;
-  return fail(ST_NO_MEMORY, "no room for %ju GiB of address space (ulimit -v?)",
-              (uintmax_t)((2 * SPACE_MAX_DEVICES + 1) * space_stride() >> 30));
+/* The limit is now what it was then, unless the program has changed it since. */
+static status check(uintptr_t window, const char *what, uint64_t bytes) {
+  struct rlimit limit;
+  if (window) return ST_OK;
+  if (getrlimit(RLIMIT_AS, &limit) || limit.rlim_cur == RLIM_INFINITY)
+    return fail(ST_NO_MEMORY, "%s need %s of addresses in one piece, which the kernel did not have", what,
+                size_in_words(bytes).text);
+  return fail(ST_NO_MEMORY,
+              "%s need %s of addresses, whatever memory there is, and the process may have %s (ulimit -v), expected no "
+              "such limit",
+              what, size_in_words(bytes).text, size_in_words(limit.rlim_cur).text);
 }
+
+status space_check(void) { return check(space.device_base, "devices", DEVICE_BYTES); }
+status space_check_reservations(void) { return check(space.vmm_base, "reservations", UINT64_C(2) << VMM_SHIFT); }
+status space_check_managed(void) { return check(space.managed_base, "managed memory", MANAGED_BYTES); }

@@ -34,8 +34,10 @@ typedef struct {
 
 extern INTERNAL space_layout space;
 
-/* ST_NO_MEMORY where the windows could not be had. */
+/* ST_NO_MEMORY with the reason where the windows of devices, of reservations, of managed memory could not be had. */
 status space_check(void);
+status space_check_reservations(void);
+status space_check_managed(void);
 
 static inline uintptr_t space_stride(void) { return (uintptr_t)1 << SPACE_STRIDE_SHIFT; }
 

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <zlib.h>
 
+#include "base/text.h"
 #include "replay/allocator.h"
 #include "trace/record_read.h"
 
@@ -147,9 +148,9 @@ static bool read_text(char *text, size_t n, builder *b, char error[256]) {
     *end = '\0';
     const char *wrong = strlen(line) == (size_t)(end - line) ? add_line(b, line) : "it has a zero byte";
     if (!wrong) continue;
-    for (char *c = line; *c; ++c)
-      if (!isprint((unsigned char)*c)) *c = '?'; /* nothing that a terminal would obey */
-    snprintf(error, 256, "line %zu is \"%.40s\": %s", number_of_line, line, wrong);
+    char shown[64];
+    text_safe(shown, sizeof shown, line, strlen(line));
+    snprintf(error, 256, "line %zu is \"%s\": %s", number_of_line, shown, wrong);
     return false;
   }
   return true;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/size.h"
+#include "base/variables.h"
 #include "memory/host.h"
 #include "memory/memory.h"
 #include "memory/share/ledger.h"
@@ -22,6 +23,7 @@ static struct {
   int physical[SPACE_MAX_DEVICES]; /* the machine's number of each device */
   uint64_t memory_bytes;
   bool check_host;
+  variable_words wrong; /* which variable, where that is why there are no devices; else empty */
 } machine;
 static pthread_once_t machine_once = PTHREAD_ONCE_INIT;
 
@@ -49,46 +51,41 @@ static void keep_visible(const char *list) {
   machine.n_devices = count;
 }
 
-/* Of each device: CANNON_MEM, or what the profile has as far as the host does. */
+/* Of each device: CANNON_MEM in whole granules, or what the profile has as far as the host does. */
 static uint64_t memory_wanted(uint64_t host) {
-  const char *text = getenv("CANNON_MEM");
-  const uint64_t device = profile_memory_bytes(machine.profile);
-  const uint64_t usual = device < host / 10 * 8 ? device : host / 10 * 8;
-  uint64_t wanted;
-  if (!text || !*text) return usual;
-  if (size_parse(text, &wanted) && wanted >= HEAP_GRANULE_BYTES) return wanted;
-  fprintf(stderr, "cannon: CANNON_MEM is %s, expected 2M or more, such as 512M or 32G (K, M, G or T); taking %ju MiB\n",
-          text, (uintmax_t)(usual >> 20));
-  return usual;
+  const uint64_t device = profile_memory_bytes(machine.profile), granule = HEAP_GRANULE_BYTES;
+  uint64_t wanted = device < host / 10 * 8 ? device : host / 10 * 8;
+  if (variable_read(VARIABLE_MEM, &wanted) && wanted % granule)
+    fprintf(stderr, "cannon: CANNON_MEM is %s; taking %juM, whole pages of 2 MiB\n", variable_text(VARIABLE_MEM),
+            (uintmax_t)(wanted / granule * granule >> 20));
+  return wanted / granule * granule;
 }
 
+/* Of the variables that say what the devices are, a wrong one means that there are none, and is why. */
 static void read_machine(void) {
-  const char *name = getenv("CANNON_DEVICE"), *n = getenv("CANNON_DEVICES");
-  const char *visible = getenv("ASCEND_RT_VISIBLE_DEVICES");
-  machine.profile = profile_find(name && *name ? name : PROFILE_DEFAULT_SOC);
+  static const variable deciding[] = {VARIABLE_DEVICE, VARIABLE_DEVICES, VARIABLE_MEM};
+  const char *name = variable_text(VARIABLE_DEVICE), *visible = getenv("ASCEND_RT_VISIBLE_DEVICES");
+  uint64_t n = 1;
+  machine.profile = profile_find(name ? name : PROFILE_DEFAULT_SOC);
   if (!machine.profile) {
-    fprintf(stderr,
-            "cannon: CANNON_DEVICE is %s, expected a profile that `cannon info` lists; taking " PROFILE_DEFAULT_SOC
-            "\n",
-            name);
+    variable_reject(VARIABLE_DEVICE, name);
     machine.profile = profile_find(PROFILE_DEFAULT_SOC);
   }
-  machine.n_devices = n && *n ? atoi(n) : 1;
-  if (machine.n_devices < 0 || machine.n_devices > SPACE_MAX_DEVICES) {
-    fprintf(stderr, "cannon: CANNON_DEVICES is %s, expected 0 to %d; taking 1\n", n, SPACE_MAX_DEVICES);
-    machine.n_devices = 1;
-  }
+  variables_report();
+  variable_read(VARIABLE_DEVICES, &n);
+  for (size_t i = 0; i < sizeof deciding / sizeof *deciding && !*machine.wrong.text; ++i)
+    if (variable_is_bad(deciding[i], &machine.wrong)) n = 0;
+  machine.n_devices = (int)n;
   for (int d = 0; d < machine.n_devices; ++d) machine.physical[d] = d;
   if (visible) keep_visible(visible);
 
   const uint64_t host = host_total_bytes();
-  machine.memory_bytes = memory_wanted(host) & -(uint64_t)HEAP_GRANULE_BYTES;
+  machine.memory_bytes = memory_wanted(host);
   if (machine.memory_bytes > space_stride()) machine.memory_bytes = space_stride();
   machine.check_host = machine.memory_bytes <= host;
-  if (!machine.check_host) {
-    fprintf(stderr, "cannon: warning: the device is given %ju MiB, the host has %ju MiB; only the former is enforced\n",
-            (uintmax_t)(machine.memory_bytes >> 20), (uintmax_t)(host >> 20));
-  }
+  if (!machine.check_host)
+    fprintf(stderr, "cannon: warning: the device is given %s, the host has %s; only the former is enforced\n",
+            size_in_words(machine.memory_bytes).text, size_in_words(host).text);
 }
 
 static void need_machine(void) { pthread_once(&machine_once, read_machine); }
@@ -108,10 +105,22 @@ uint64_t device_memory_bytes(void) {
   return machine.memory_bytes;
 }
 
-status device_check(int device, const char *name) {
+status device_machine_check(void) {
+  need_machine();
+  return *machine.wrong.text ? fail(ST_INVALID_DEVICE, "there are no devices: %s", machine.wrong.text) : ST_OK;
+}
+
+static const char *why_none(void) {
+  return getenv("ASCEND_RT_VISIBLE_DEVICES") ? "ASCEND_RT_VISIBLE_DEVICES leaves none" : "CANNON_DEVICES is 0";
+}
+
+status device_check(int64_t device, const char *name) {
   const int n = device_count();
   if (device >= 0 && device < n) return ST_OK;
-  return fail(ST_INVALID_DEVICE, "%s is %d, expected 0 to %d", name, device, n - 1);
+  TRY(device_machine_check());
+  if (!n)
+    return fail(ST_INVALID_DEVICE, "%s is %jd, but there are no devices (%s)", name, (intmax_t)device, why_none());
+  return fail(ST_INVALID_DEVICE, "%s is %jd, expected 0 to %d", name, (intmax_t)device, n - 1);
 }
 
 /* ---- the process ------------------------------------------------------------------------------------------------- */

@@ -10,12 +10,16 @@
 #include "runtime/context.h"
 #include "runtime/profile.h"
 
+/* ST_INVALID_DEVICE with its name, value and what was expected, where one of these variables is wrong: there are no
+ * devices then. */
+status device_machine_check(void);
+
 int device_count(void);
 const device_profile *device_profile_of_all(void);
 uint64_t device_memory_bytes(void);
 
 /* ST_INVALID_DEVICE unless 0 <= device < device_count(); name is the argument's. */
-status device_check(int device, const char *name);
+status device_check(int64_t device, const char *name);
 
 /* Opens the device's memory if it is not yet; once per process and device. */
 status device_open(int device);

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "memory/heap/pages.h"
 #include "memory/share/machine.h"
 #include "runtime/notify.h"
@@ -34,14 +35,13 @@ _Atomic int notify_n_shared_waiting;
 static status make_file(void) {
   if (all.file) return ST_OK;
   const size_t bytes = (size_t)MOST_EXPORTS * PAGE_BYTES;
-  const int file = memfd_create("cannon-notifies", MFD_CLOEXEC);
+  const int file = file_in_memory("cannon-notifies", bytes);
   void *p = MAP_FAILED;
-  if (file >= 0 && !ftruncate(file, (off_t)bytes))
-    p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
+  if (file >= 0) p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
   if (p == MAP_FAILED) {
     const int error = errno;
     if (file >= 0) close(file);
-    return fail(ST_NO_HOST_MEMORY, "no memory for notifies between processes: %s", strerror(error));
+    return fail(ST_NO_HOST_MEMORY, "no memory for notifies between processes: %s", file_error(error));
   }
   madvise(p, bytes, MADV_DONTFORK);
   all.pages = p;

@@ -129,6 +129,7 @@ static void forget(void) {
 }
 
 status process_init(const char *config_path) {
+  TRY(device_machine_check());
   pthread_mutex_lock(&lock);
   status st = ST_OK;
   if (count)

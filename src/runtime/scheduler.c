@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "base/variables.h"
 #include "runtime/notify_share.h"
 #include "runtime/value.h"
 #include "trace/trace.h"
@@ -243,9 +244,10 @@ bool scheduler_is_random;
 static _Atomic uint64_t lot;
 
 __attribute__((constructor)) static void read_seed(void) {
-  const char *seed = getenv("CANNON_SCHEDULE_SEED");
-  lot = seed ? strtoull(seed, NULL, 0) : 0;
-  scheduler_is_random = lot != 0;
+  uint64_t seed = 0;
+  variable_read(VARIABLE_SCHEDULE_SEED, &seed);
+  lot = seed;
+  scheduler_is_random = seed != 0;
 }
 
 /* A number below n (splitmix64). */

@@ -2,10 +2,10 @@
 
 #include <cjson/cJSON.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "acl/acl_prof.h"
+#include "base/variables.h"
 #include "trace/profiler.h"
 
 enum { MAX_CHOICES = 9 };
@@ -72,10 +72,10 @@ status profiler_configure(const cJSON *section, uint32_t devices) {
 }
 
 void profiler_follow_environment(uint32_t devices) {
-  const char *folder = getenv("CANNON_PROFILE");
+  const char *folder = variable_text(VARIABLE_PROFILE);
   const profiler_config config = {.switches = ACL_PROF_ACL_API | ACL_PROF_TASK_TIME | ACL_PROF_MSPROFTX,
                                   .metrics = ACL_AICORE_NONE,
                                   .devices = devices};
-  if (folder && *folder && !profiler_is_open() && profiler_run(folder, &config, 0) != ST_OK)
+  if (folder && !profiler_is_open() && profiler_run(folder, &config, 0) != ST_OK)
     fprintf(stderr, "cannon: CANNON_PROFILE is %s, but there is no profile: %s\n", folder, fail_take());
 }

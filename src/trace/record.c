@@ -6,7 +6,6 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -15,6 +14,7 @@
 #include "base/file.h"
 #include "base/hooks.h"
 #include "base/sync.h"
+#include "base/variables.h"
 #include "memory/rules.h"
 #include "trace/record_code.h"
 
@@ -32,7 +32,7 @@ static struct {
 
 /* Records end here; those that are in the file are whole. */
 static void give_up(const char *what, int error) {
-  fprintf(stderr, "cannon: the recording ends here: %s: %s\n", what, strerror(error));
+  fprintf(stderr, "cannon: the recording ends here: %s: %s\n", what, file_error(error));
   close(recorder.fd);
   recorder.fd = -1;
 }
@@ -42,7 +42,8 @@ static void give_up(const char *what, int error) {
 static bool map_next_chunk(void) {
   const size_t page = (size_t)sysconf(_SC_PAGESIZE), end = recorder.chunk_offset + recorder.used;
   const size_t offset = end / page * page;
-  const int error = posix_fallocate(recorder.fd, (off_t)offset, CHUNK_BYTES);
+  const int error =
+      file_may_have(offset + CHUNK_BYTES) ? posix_fallocate(recorder.fd, (off_t)offset, CHUNK_BYTES) : EFBIG;
   void *chunk =
       error ? MAP_FAILED : mmap(NULL, CHUNK_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, recorder.fd, (off_t)offset);
   if (chunk == MAP_FAILED) {
@@ -147,9 +148,9 @@ static void in_child(void) {
 
 void record_start(const char *soc_name, int n_devices) {
   static const hooks listener = {.alloc = on_alloc, .free = on_free, .step = on_step};
-  const char *name = getenv("CANNON_RECORD");
+  const char *name = variable_text(VARIABLE_RECORD);
   char path[PATH_MAX];
-  if (!name || !*name) return;
+  if (!name) return;
   recorder.fd = open_new(name, path);
   if (recorder.fd < 0)
     fprintf(stderr, "cannon: CANNON_RECORD is %s, expected a file: %s can't be made: %s\n", name, path,

@@ -5,13 +5,13 @@
 #include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/file.h"
 #include "base/sync.h"
+#include "base/variables.h"
 
 static stats_file *file;
 static bool on;
@@ -22,12 +22,12 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
  * blocks are taken at once: with a full disk a store to the mapping would end the process by SIGBUS. What is left then
  * is an empty file, which says that there was a process. */
 static stats_file *map_file(void) {
-  const char *folder = getenv("CANNON_STATS_DIR");
+  const char *folder = variable_text(VARIABLE_STATS_DIR);
   char path[PATH_MAX];
-  if (!folder || !folder[0]) return NULL;
+  if (!folder) return NULL;
   const int length = snprintf(path, sizeof path, "%s/%d.stats", folder, (int)getpid());
   const int fd = length < (int)sizeof path ? file_open_own(path, 0600) : (errno = ENAMETOOLONG, -1);
-  int error = fd < 0 ? errno : posix_fallocate(fd, 0, sizeof(stats_file));
+  int error = fd < 0 || !file_may_have(sizeof(stats_file)) ? errno : posix_fallocate(fd, 0, sizeof(stats_file));
   void *p = error ? NULL : mmap(NULL, sizeof(stats_file), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (p == MAP_FAILED) error = errno;
   if (error) {

@@ -117,6 +117,13 @@ int main(int argc, char **argv) {
   s.error_rows[0] = (stats_error){.call = "aclrtGetDevice", .code = 107002, .count = 2, .first_words = "no context"};
   s.error_rows[1] = (stats_error){.call = "aclrtMalloc", .code = 207001, .count = 7};
   memset(s.error_rows[1].first_words, 'x', sizeof s.error_rows[1].first_words - 1);
+  if (argc > 2) { /* what a terminal would obey, and no UTF-8; without an end */
+#define EVIL(text) (memset(text, 'e', sizeof(text)), memcpy(text, "\x1b]0;x\x07\xff<b>", 10))
+    EVIL(s.program), EVIL(s.soc_name), EVIL(s.ops[19].name), EVIL(s.leaks[0].call), EVIL(s.leaks[0].site), EVIL(s.leak_report);
+    EVIL(s.error_rows[0].call), EVIL(s.error_rows[0].first_words), EVIL(s.modules[0].path), EVIL(s.sites[0].call);
+    EVIL(s.pools[0].name), EVIL(s.advice[0].first_site);
+    s.n_modules = s.pools[0].state = s.pools[0].memory.n_allocs = s.sites[0].address = s.advice[0].count = 1;
+  }
   char path[4096];
   snprintf(path, sizeof path, "%s/1.stats", getenv("CANNON_STATS_DIR"));
   FILE *f = fopen(path, "w");
@@ -150,6 +157,15 @@ class CliTest(unittest.TestCase):
             (cls.folder / f"{name}.c").write_text(text)
             subprocess.run([os.environ.get("CC", "cc"), cls.folder / f"{name}.c", "-o", cls.folder / name, *flags], check=True)
         cls.program, cls.replayer, cls.forger = (cls.folder / name for name in ("program", "replayer", "forger"))
+
+    @classmethod
+    def compile(cls, name, text, *libraries):
+        """A program as for CANN, from its source."""
+        source = cls.folder / f"{name}.c"
+        source.write_text(text)
+        subprocess.run([os.environ.get("CC", "cc"), source, "-o", cls.folder / name, f"-I{PREFIX}/include", f"-L{PREFIX}/lib64",
+                        f"-Wl,-rpath,{PREFIX}/lib64", "-lascendcl", *libraries], check=True)
+        return cls.folder / name
 
     def run_json(self, *arguments, options=()):
         path = self.folder / "report.json"
@@ -318,6 +334,24 @@ class Run(CliTest):
         (process,) = report["processes"]
         self.assertEqual((len(process["operators"]), len(process["leaks"]["blocks"]), process["leaks"]["count"]), (20, 64, 70))
 
+    def test_what_others_wrote_is_made_safe(self):
+        path = self.folder / "report\x1b.json"
+        name = b"\x1b]0;y\x07\xfe"
+        program = os.fsencode(self.folder) + b"/" + name
+        os.symlink(self.forger, program)
+        done = subprocess.run([CANNON, "run", "--json", path, program, "5", "evil", name], env=clean_environment(),
+                              stderr=subprocess.PIPE)
+        self.assertEqual(done.returncode, 0)
+        text = done.stderr.decode()
+        self.assertTrue(all(c.isprintable() or c == "\n" for c in text), text)
+        self.assertIn("cannon: \\x1b]0;y\\x07\\xfe ended with status 0", text)
+        self.assertGreaterEqual(text.count("\\x1b]0;x\\x07\\xff<b"), 8)
+        report = json.loads(path.read_bytes().decode())
+        self.assertEqual(report["command"][3], "\\x1b]0;y\\x07\\xfe")
+        (process,) = report["processes"]
+        self.assertRegex(process["program"], r"^\\x1b\]0;x\\x07\\xff<b>e+$")
+        self.assertEqual(len(process["error_kinds"][0]["call"]), 55)
+
     def test_statistics_of_another_version(self):
         done = execute(CANNON, "run", self.forger, "77")
         self.assertEqual(done.returncode, 0)
@@ -343,7 +377,7 @@ class Run(CliTest):
         marker = self.folder / "was-run"
         for options, named in ((("--device", "Ascend999"), "Ascend999"), (("--mem", "12Q"), "12Q"), (("--mem", "0"), "'0'"),
                                (("--mem", "-5M"), "-5M"), (("--mem", "99999999999T"), "99999999999T"),
-                               (("--devices", "0"), "'0'"), (("--devices", "17"), "17"), (("--nonsense",), "nonsense"),
+                               (("--devices", "x"), "'x'"), (("--devices", "17"), "17"), (("--nonsense",), "nonsense"),
                                (("--json", "/no/such/folder/x"), "/no/such/folder/x"), (("--leaks=max=0",), "max=0"),
                                (("--leaks=report=a,signal=KILL",), "signal=KILL"), (("--alarm", "101"), "101"),
                                (("--alarm", "x"), "'x'")):

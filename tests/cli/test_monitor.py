@@ -193,7 +193,7 @@ class Statistics(MonitorTest):
                                env=clean_environment(ASCEND_GLOBAL_LOG_LEVEL="2", ASCEND_PROCESS_LOG_PATH=logs))
                 text = "".join(path.read_text() for path in pathlib.Path(logs).glob("plog-*.log"))
             self.assertEqual("  alarm " in done.stderr, alarmed)
-            self.assertEqual(text.count("bytes are in use, the alarm is at"), int(alarmed), text)
+            self.assertEqual(text.count(" are in use, the alarm is at"), int(alarmed), text)
 
     def test_statistics_survive_kill_9(self):
         done, report = self.run_json(self.watched, "kill", options=("--sites",))
@@ -469,6 +469,49 @@ class Live(MonitorTest):
     def test_npu_smi_finds_programs_wherever_their_folder_is(self):
         process = self.start(CANNON, "run", self.watched, "pause")
         self.assertRegex(execute(NPU_SMI, "info").stdout, rf"\n\| 0 +0 +\| {self.pid_of(process)} +\| watched +\|")
+
+    def test_programs_that_cannon_did_not_start_show_their_memory(self):
+        ledger = str(self.folder / "machine.ledger")
+        here = {"CANNON_LEDGER": ledger, "CANNON_STATS_DIR": tempfile.mkdtemp(dir=self.folder), "CANNON_MEM": str(512 * MIB)}
+        process = self.start(self.watched, "pause", CANNON_LEDGER=ledger, CANNON_MEM=str(512 * MIB))
+        table = execute(NPU_SMI, "info", env=clean_environment(**here)).stdout
+        self.assertRegex(table, rf"\n\| 0 +0 +\| {process.pid} +\| watched +\| 9[0-6] +\|\n")
+        self.assertRegex(table, r" 9[0-6] +/ 512 +\|\n")
+        usages = self.fields(NPU_SMI, "info", "-t", "usages", "-i", "0", **here)
+        self.assertEqual((usages["HBM Capacity(MB)"], usages["HBM Usage Rate(%)"]), ("512", "18"))
+        self.assertRegex(execute(CANNON, "top", "--once", env=clean_environment(**here)).stdout,
+                         rf"\n +{process.pid} +- +9\S* MiB +-  {self.watched}\n")
+        one = execute(CANNON, "top", "--once", process.pid, env=clean_environment(**here))
+        self.assertRegex(one.stdout, rf"^{self.watched} \(process {process.pid}\)\n  memory      device 0  committed 9\S* MiB\n")
+        process.kill()
+        process.wait()
+        self.assertIn("No running processes found in NPU 0", execute(NPU_SMI, "info", env=clean_environment(**here)).stdout)
+        dead = execute(CANNON, "top", "--once", process.pid, env=clean_environment(**here))
+        self.assertEqual((dead.returncode, "does not run" in dead.stderr), (1, True))
+
+    def test_the_machine_of_all_programs_by_default(self):
+        process = self.start(self.watched, "pause", CANNON_MEM=str(514 * MIB))
+        self.assertRegex(execute(NPU_SMI, "info").stdout, rf"\n\| 0 +0 +\| {process.pid} +\| watched +\| 9[0-6] +\|\n")
+
+    def test_a_process_is_counted_once(self):
+        ledger = str(self.folder / "one.ledger")
+        folder, process = self.folder_with_a_program(CANNON_LEDGER=ledger, CANNON_MEM=str(100 * MIB))
+        here = {"CANNON_LEDGER": ledger, "CANNON_STATS_DIR": folder, "CANNON_MEM": str(100 * MIB)}
+        table = execute(NPU_SMI, "info", env=clean_environment(**here)).stdout
+        self.assertEqual(table.count(f" {process.pid} "), 1)
+        self.assertRegex(table, r" 9[0-6] +/ 100 +\|\n")
+
+    def test_a_rubbish_machine_is_nothing(self):
+        ledger = self.folder / "rubbish.ledger"
+        for text in (b"", b"CNNM" + bytes(range(256)) * 4096):
+            ledger.write_bytes(text)
+            ledger.chmod(0o600)
+            here = {"CANNON_LEDGER": str(ledger), "CANNON_STATS_DIR": tempfile.mkdtemp(dir=self.folder)}
+            done = execute(CANNON, "top", "--once", env=clean_environment(**here))
+            self.assertEqual((done.returncode, done.stderr, len(done.stdout.splitlines())), (0, "", 1))
+        os.unlink(ledger)
+        os.mkfifo(ledger)
+        self.assertEqual(execute(CANNON, "top", "--once", env=clean_environment(**here), timeout=20).returncode, 0)
 
     def test_npu_smi_refuses(self):
         for arguments, named in ((("-t", "power", "-i", "0"), "'power'"), (("-t", "usages"), "-i is ''"),

@@ -29,6 +29,25 @@ class Plan(CliTest):
         self.assertEqual(done.stderr, "")
         return done, json.loads(path.read_text())
 
+    def test_ids_are_made_safe(self):
+        evil, shown = b"\x1b]0;x\x07\xff<b>", "\\x1b]0;x\\x07\\xff<b>"
+        path, page = self.folder / "evil.csv", self.folder / "evil.html"
+        path.write_bytes(b"id,lower,upper,size\n" + evil + b",0,2,8\nb,0,2,8\n")
+        self.assertEqual(self.plan("--html", page, path).returncode, 0)
+        text = page.read_bytes().decode()
+        self.assertTrue(all(c.isprintable() or c == "\n" for c in text))
+        self.assertIn("<title>" + shown.replace("<", "&lt;") + ": 8 bytes", text)
+        for rows, said in ((b"id,lower,upper,size\n" + evil + b",0,2,x" + evil, f"size is 'x{shown}', expected"),
+                           (b"id,lower,upper," + evil, f"the column '{shown}' is not known"),
+                           (b"id,lower,upper,size\n" + 2 * (evil + b",0,2,8\n"), f"id is '{shown}', which line 2 has already"),
+                           (b"id,lower,upper,size,offset\n" + evil + b",0,2,8,0\nb,0,2,8,0\n", f"buffer {shown} (line 2)"),
+                           (b"a 1 5\nq " + evil, shown)):
+            path.write_bytes(rows)
+            done = self.plan(path)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(said, done.stderr)
+            self.assertTrue(all(c.isprintable() or c == "\n" for c in done.stderr))
+
     def rows(self, path):
         with open(path, newline="") as f:
             return list(csv.DictReader(f))

@@ -80,7 +80,7 @@ static void wrong_lines_are_named(void **state) {
   };
   for (size_t i = 0; i < COUNT(cases); ++i) assert_refused(cases[i].text, strlen(cases[i].text), cases[i].words);
   assert_refused("a 1 1\nf 1\0\n", 11, "zero byte");
-  assert_refused("\033[2J\n", 5, "line 1 is \"?[2J\"");
+  assert_refused("\033[2J\n", 5, "line 1 is \"\\x1b[2J\"");
 }
 
 static void a_missing_file_is_said(void **state) {

@@ -1,17 +1,13 @@
 #include "kernel/engine/level.h"
 
 #include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
 
+#include "base/variables.h"
 #include "kernel/engine/loops.h"
 
 static isa_level highest(void) {
-  static const char *const names[] = {"portable", "v3", "v4", "dots"};
-  const char *const most = getenv("CANNON_ISA");
-  for (int i = LEVEL_PORTABLE; most && i <= LEVEL_DOTS; ++i)
-    if (!strcmp(most, names[i])) return (isa_level)i;
-  return LEVEL_AMX;
+  uint64_t most; /* the variable's words are in the order of levels */
+  return variable_read(VARIABLE_ISA, &most) ? (isa_level)most : LEVEL_AMX;
 }
 
 isa_level isa_level_chosen(void) {

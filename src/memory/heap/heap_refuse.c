@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/size.h"
 #include "memory/heap/heap_private.h"
 #include "memory/host.h"
 #include "memory/rules.h"
@@ -32,9 +33,9 @@ static void list_largest(heap *h, uint16_t pool, heap_holders *out) {
   out->words[0] = '\0';
   blocks_each(&h->blocks, keep_largest, &l);
   for (int i = 0; i < N_HOLDERS && l.block[i] && n < sizeof out->words; ++i)
-    n += (size_t)snprintf(out->words + n, sizeof out->words - n, "%s%ju bytes (allocation %ju, %s)",
-                          i ? ", " : "; largest: ", (uintmax_t)l.block[i]->requested, (uintmax_t)l.block[i]->number,
-                          l.block[i]->call);
+    n += (size_t)snprintf(out->words + n, sizeof out->words - n, "%s%s (allocation %ju, %s)",
+                          i ? ", " : "; largest: ", size_in_words(l.block[i]->requested).text,
+                          (uintmax_t)l.block[i]->number, l.block[i]->call);
 }
 
 void heap_largest(heap *h, uint16_t pool, heap_holders *out) {
@@ -74,15 +75,15 @@ status heap_refuse(heap *h, uint64_t bytes, uint64_t requested, const char *call
   heap_stats_refuse(&h->stats);
   pthread_mutex_lock(&h->lock);
   list_largest(h, 0, &holders);
-  const uint64_t used = store_used(h->store), fits = would_fit(h, others);
+  const uint64_t used = store_used(h->store), fits = could_ask_for(would_fit(h, others), bytes, requested, call);
   pthread_mutex_unlock(&h->lock);
   return fail(
       ST_NO_MEMORY,
-      "size is %ju bytes, more than %s has left: %ju of %ju bytes are in use here and %ju in other processes, the "
-      "host has %ju available and %ju of them promised, at most %ju would fit%s",
-      (uintmax_t)requested, h->config.name, (uintmax_t)used, (uintmax_t)h->config.size_bytes, (uintmax_t)others,
-      (uintmax_t)host, (uintmax_t)pages_promised(), (uintmax_t)could_ask_for(fits, bytes, requested, call),
-      holders.words);
+      "size is %ju bytes (%s), more than %s has left: %s of %s are in use here and %s in other processes, the host has "
+      "%s available and %s of them promised, at most %ju bytes (%s) would fit%s",
+      (uintmax_t)requested, size_in_words(requested).text, h->config.name, size_in_words(used).text,
+      size_in_words(h->config.size_bytes).text, size_in_words(others).text, size_in_words(host).text,
+      size_in_words(pages_promised()).text, (uintmax_t)fits, size_in_words(fits).text, holders.words);
 }
 
 __attribute__((cold)) status heap_refuse_free(const heap *h, uintptr_t address, const char *name) {

@@ -1,21 +1,16 @@
 #include "memory/heap/heap_stats.h"
 
-#include <stdlib.h>
-
 #include "base/log.h"
+#include "base/size.h"
+#include "base/variables.h"
 #include "trace/shards.h"
 #include "trace/trace.h"
 
 enum { ALARM_PERCENT = 85 };
 
 static unsigned alarm_percent(void) {
-  const char *text = getenv("CANNON_ALARM");
-  if (!text || !*text) return ALARM_PERCENT;
-  char *end;
-  const unsigned long percent = strtoul(text, &end, 10);
-  if (!*end && end != text && *text != '-' && percent <= 100) return (unsigned)percent;
-  log_line(LOG_ERROR, "CANNON_ALARM is %s, expected 0 to 100 (percent); taking %d", text, ALARM_PERCENT);
-  return ALARM_PERCENT;
+  uint64_t percent;
+  return variable_read(VARIABLE_ALARM, &percent) ? (unsigned)percent : ALARM_PERCENT;
 }
 
 void heap_stats_init(heap_stats *s, stats_heap *counters, const char *name, uint64_t size_bytes) {
@@ -78,8 +73,8 @@ void heap_stats_shard_free(stats_heap *c, stats_shard *shard, uint64_t begun, ui
 __attribute__((cold)) static void raise_alarm(heap_stats *s, uint64_t used_bytes) {
   if (atomic_exchange(&s->alarmed, true)) return;
   if (s->counters) atomic_store(&s->counters->alarm_bytes, used_bytes);
-  log_line(LOG_WARNING, "%s: %ju of %ju bytes are in use, the alarm is at %ju (CANNON_ALARM)", s->name,
-           (uintmax_t)used_bytes, (uintmax_t)s->size_bytes, (uintmax_t)s->alarm_bytes);
+  log_line(LOG_WARNING, "%s: %s of %s are in use, the alarm is at %s (CANNON_ALARM)", s->name,
+           size_in_words(used_bytes).text, size_in_words(s->size_bytes).text, size_in_words(s->alarm_bytes).text);
 }
 
 void heap_stats_pages(heap_stats *s, uint64_t committed_bytes, uint64_t used_bytes) {

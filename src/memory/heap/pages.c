@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/sparse.h"
 #include "memory/heap/mapping.h"
 #include "memory/heap/ranges.h"
@@ -49,8 +50,8 @@ static bool map_view(pages *p) {
   if (!p->config.shared)
     return mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) ==
            at;
-  const int file = p->mapping.file = memfd_create("cannon-device", MFD_CLOEXEC);
-  if (file < 0 || ftruncate(file, (off_t)(bytes + (loose << GRANULE_SHIFT)))) return false;
+  p->mapping.file = file_in_memory("cannon-device", bytes + (loose << GRANULE_SHIFT));
+  if (p->mapping.file < 0) return false;
   if (loose && !ranges_add(p->loose, (uint32_t)n_granules(p), (uint32_t)loose, RANGE_BARE)) return false;
   return mapping_open(&p->mapping);
 }
@@ -102,7 +103,7 @@ status pages_create(const pages_config *config, const char *name, pages **out) {
   }
   const int error = errno;
   destroy(p);
-  return fail(ST_NO_MEMORY, "the memory of %s can't be set up: %s", name, strerror(error));
+  return fail(ST_NO_MEMORY, "the memory of %s can't be set up: %s", name, file_error(error));
 }
 
 /* ---- charging ---------------------------------------------------------------------------------------------------- */

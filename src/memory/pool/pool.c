@@ -1,6 +1,7 @@
 #include "memory/pool/pool_private.h"
 
 #include "base/hooks.h"
+#include "base/size.h"
 #include "memory/heap/store.h"
 #include "memory/memory.h"
 #include "memory/share/ipc.h"
@@ -231,13 +232,14 @@ __attribute__((cold)) static status refuse(pool *p, const request *r, uint64_t r
   if (store_units(room(p, r), PAGE_SHIFT) << PAGE_SHIFT <= left)
     return heap_refuse(p->config.heap, room(p, r), requested, alloc_rules[RULE_MALLOC].call[PAGES_SMALL]);
   heap_largest(p->config.heap, pool_number(p), &holders);
+  const uint64_t fits = rule_most(RULE_ROUND_BYTES, left, room(p, r), requested);
   return fail(
       ST_NO_MEMORY,
-      "size is %ju bytes, more than the pool has left: %ju of at most %ju bytes are in use, %ju wait for tasks, at "
-      "most %ju would fit%s",
-      (uintmax_t)requested, (uintmax_t)p->usage.used_bytes, (uintmax_t)p->config.most_bytes,
-      (uintmax_t)(p->shelf.cached_bytes + p->parked_bytes),
-      (uintmax_t)rule_most(RULE_ROUND_BYTES, left, room(p, r), requested), holders.words);
+      "size is %ju bytes (%s), more than the pool has left: %s of at most %s are in use, %s wait for tasks, at most "
+      "%ju bytes (%s) would fit%s",
+      (uintmax_t)requested, size_in_words(requested).text, size_in_words(p->usage.used_bytes).text,
+      size_in_words(p->config.most_bytes).text, size_in_words(p->shelf.cached_bytes + p->parked_bytes).text,
+      (uintmax_t)fits, size_in_words(fits).text, holders.words);
 }
 
 status pool_alloc(pool *p, void *stream, uint64_t bytes, uint64_t requested, const char *call, void *site, void **out) {

@@ -7,22 +7,21 @@
 #include <linux/falloc.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/log.h"
+#include "base/variables.h"
 
 enum {
-  MACHINE_VERSION = 1,
   WHOLE_BYTE = 0, /* of the file: the lock over all of it */
-  PLACE_BYTE = 1, /* and that of place 0 */
+  PLACE_BYTE = MACHINE_PLACE_BYTE,
   OPEN_TRIES = 100,
 };
-#define MACHINE_MAGIC 0x4d4e4e43u /* "CNNM" */
 
 /* Records begin on a page, so that they can be given back. */
 #define RECORDS_START ((sizeof(machine_file) + 4095) / 4096 * 4096)
@@ -54,21 +53,19 @@ static bool is_locked(int fd, off_t first, off_t n) {
 
 /* ---- joining ----------------------------------------------------------------------------------------------------- */
 
-#define DEFAULT_FOLDER "/dev/shm"
-
 /* What the files of this user's machines begin with. */
-static void set_prefix(char prefix[32]) { snprintf(prefix, 32, "cannon-%ju-", (uintmax_t)geteuid()); }
+static void set_prefix(char prefix[32]) { snprintf(prefix, 32, MACHINE_PREFIX "%ju-", (uintmax_t)geteuid()); }
 
 /* Whether that is the default. */
 static bool set_path(const char *name) {
-  const char *given = getenv("CANNON_LEDGER");
+  const char *given = variable_text(VARIABLE_LEDGER);
   char prefix[32];
   set_prefix(prefix);
-  if (given && *given)
+  if (given)
     snprintf(machine.path, sizeof machine.path, "%s", given);
   else
-    snprintf(machine.path, sizeof machine.path, DEFAULT_FOLDER "/%s%s", prefix, name);
-  return !given || !*given;
+    snprintf(machine.path, sizeof machine.path, MACHINE_FOLDER "/%s%s", prefix, name);
+  return !given;
 }
 
 static bool refuse(const char *reason) {
@@ -101,7 +98,7 @@ static void remove_abandoned(int folder, const char *name) {
 static void remove_others_abandoned(void) {
   char prefix[32];
   const char *own = strrchr(machine.path, '/') + 1;
-  DIR *dir = opendir(DEFAULT_FOLDER);
+  DIR *dir = opendir(MACHINE_FOLDER);
   set_prefix(prefix);
   for (struct dirent *entry; dir && (entry = readdir(dir));)
     if (!strncmp(entry->d_name, prefix, strlen(prefix)) && strcmp(entry->d_name, own) != 0)
@@ -114,10 +111,10 @@ static bool open_locked(void) {
   struct stat named, *const opened = &machine.opened;
   for (int i = 0; i < OPEN_TRIES; ++i) {
     machine.fd = open(machine.path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
-    if (machine.fd < 0) return refuse(strerror(errno));
-    if (fstat(machine.fd, opened)) return refuse(strerror(errno));
+    if (machine.fd < 0) return refuse(file_error(errno));
+    if (fstat(machine.fd, opened)) return refuse(file_error(errno));
     if (!is_ours(opened)) return refuse("expected a file that nobody else owns, reads or writes");
-    if (!lock_bytes(machine.fd, F_SETLKW, F_WRLCK, WHOLE_BYTE, 1)) return refuse(strerror(errno));
+    if (!lock_bytes(machine.fd, F_SETLKW, F_WRLCK, WHOLE_BYTE, 1)) return refuse(file_error(errno));
     if (stat(machine.path, &named) == 0 && is_same(&named, opened)) return true;
     close(machine.fd);
     machine.fd = -1;
@@ -143,9 +140,10 @@ static bool make_sound(void) {
   const machine_head head = {.magic = MACHINE_MAGIC,
                              .version = MACHINE_VERSION,
                              .next_serial = (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000};
+  if (!file_may_have(RECORDS_START)) return refuse(file_error(errno));
   int error = ftruncate(machine.fd, 0) ? errno : posix_fallocate(machine.fd, 0, (off_t)RECORDS_START);
   if (!error && pwrite(machine.fd, &head, sizeof head, 0) != sizeof head) error = errno;
-  return error ? refuse(strerror(error)) : true;
+  return error ? refuse(file_error(error)) : true;
 }
 
 /* Takes the first place whose owner is gone, and what it left. */
@@ -170,7 +168,7 @@ static bool take_place(machine_file *file) {
 static bool join(void) {
   if (!open_locked() || (!is_sound() && !make_sound())) return false;
   void *p = mmap(NULL, sizeof(machine_file), PROT_READ | PROT_WRITE, MAP_SHARED, machine.fd, 0);
-  if (p == MAP_FAILED) return refuse(strerror(errno));
+  if (p == MAP_FAILED) return refuse(file_error(errno));
   madvise(p, sizeof(machine_file), MADV_DONTFORK);
   if (!take_place(p)) {
     munmap(p, sizeof(machine_file));
@@ -180,8 +178,8 @@ static bool join(void) {
   return lock_bytes(machine.fd, F_SETLK, F_UNLCK, WHOLE_BYTE, 1);
 }
 
-static void warn(void) {
-  fprintf(stderr, "cannon: warning: this process shares no device memory with others: %s\n", machine.why);
+static void warn(const char *hint) {
+  fprintf(stderr, "cannon: warning: this process shares no device memory with others: %s%s\n", machine.why, hint);
   log_line(LOG_WARNING, "this process shares no device memory with others: %s", machine.why);
 }
 
@@ -190,7 +188,7 @@ void machine_join(const char *name) {
   if (!machine.file) {
     if (set_path(name)) remove_others_abandoned();
     if (!join()) {
-      warn();
+      warn(" (CANNON_LEDGER can name a file elsewhere)");
       if (machine.fd >= 0) close(machine.fd);
       machine.fd = -1;
     }
@@ -226,7 +224,7 @@ machine_file *machine_enter(void) {
   machine.file = NULL;
   machine.fd = -1;
   refuse("its descriptor was closed by the program");
-  warn();
+  warn("");
   return NULL;
 }
 
@@ -256,7 +254,8 @@ bool machine_read_record(uint32_t export, uint64_t from, void *to, size_t bytes)
 }
 
 bool machine_write_record(uint32_t export, uint64_t from, const void *what, size_t bytes) {
-  return fits(from, bytes) && pwrite(machine.fd, what, bytes, record_at(export) + (off_t)from) == (ssize_t)bytes;
+  return fits(from, bytes) && file_may_have((uint64_t)record_at(export) + from + bytes) &&
+         pwrite(machine.fd, what, bytes, record_at(export) + (off_t)from) == (ssize_t)bytes;
 }
 
 void machine_drop_record(uint32_t export) {

@@ -23,7 +23,13 @@
 #include "base/status.h"
 #include "memory/space.h"
 
-enum { MACHINE_PLACES = 256, MACHINE_EXPORTS = 2048, MACHINE_RECORD_BYTES = 1 << 20 };
+enum { MACHINE_VERSION = 1, MACHINE_PLACES = 256, MACHINE_EXPORTS = 2048, MACHINE_RECORD_BYTES = 1 << 20 };
+enum { MACHINE_PLACE_BYTE = 1 };  /* of the file: place 0's lock; the others' follow */
+#define MACHINE_MAGIC 0x4d4e4e43u /* "CNNM" */
+
+/* Where the files are, and what their names begin with. */
+#define MACHINE_FOLDER "/dev/shm"
+#define MACHINE_PREFIX "cannon-"
 
 typedef struct {
   _Atomic int32_t pid;

@@ -7,6 +7,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/file.h"
+#include "base/size.h"
 #include "base/sparse.h"
 #include "memory/memory.h"
 #include "memory/space.h"
@@ -73,8 +75,10 @@ status vmm_reserve(uint64_t bytes, uint64_t alignment, uintptr_t expected, uintp
   if (!is_granule(expected))
     return fail(ST_INVALID_VALUE, "expectPtr is %p, expected a multiple of %d MiB", (void *)expected,
                 HEAP_GRANULE_BYTES >> 20);
+  TRY(space_check_reservations());
   if (bytes > space.vmm_bytes)
-    return fail(ST_NO_MEMORY, "size is %ju bytes, expected at most %ju", (uintmax_t)bytes, (uintmax_t)space.vmm_bytes);
+    return fail(ST_NO_MEMORY, "size is %ju bytes, expected at most %ju (%s)", (uintmax_t)bytes,
+                (uintmax_t)space.vmm_bytes, size_in_words(space.vmm_bytes).text);
   if (alignment < HEAP_GRANULE_BYTES) alignment = HEAP_GRANULE_BYTES;
   *out = expected;
   pthread_mutex_lock(&vmm.lock);
@@ -104,11 +108,9 @@ status vmm_release(uintptr_t start) {
 static bool settle(uintptr_t start, uint64_t bytes);
 
 static status make_host_file(uint64_t bytes, int *file) {
-  *file = memfd_create("cannon-host", MFD_CLOEXEC);
-  if (*file >= 0 && ftruncate(*file, (off_t)bytes) == 0) return ST_OK;
-  const int error = errno;
-  if (*file >= 0) close(*file);
-  return fail(ST_NO_MEMORY, "size is %ju bytes of host memory: %s", (uintmax_t)bytes, strerror(error));
+  *file = file_in_memory("cannon-host", bytes);
+  if (*file >= 0) return ST_OK;
+  return fail(ST_NO_MEMORY, "size is %ju bytes of host memory: %s", (uintmax_t)bytes, file_error(errno));
 }
 
 /* A handle for the contents, which are given back where it fails. */

@@ -25,7 +25,7 @@ static void *place(side s, uintptr_t at) { return (void *)(at + (s == KERNELS ? 
 
 status window_open(void) {
   if (contents[0]) return ST_OK;
-  if (!space.vmm_base) return fail(ST_NO_MEMORY, "no room in the address space for reservations (ulimit -v?)");
+  TRY(space_check_reservations());
   const size_t n = space.vmm_bytes >> HEAP_GRANULE_SHIFT;
   content *table = sparse_new(N_SIDES * n * sizeof *table);
   if (!table) return fail(ST_NO_HOST_MEMORY, "no host memory for the table of reserved addresses");

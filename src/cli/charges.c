@@ -1,0 +1,71 @@
+#include "cli/charges.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/variables.h"
+
+/* The process that holds the lock of a place; 0: nobody. Its own word for its number counts only where the kernel has
+ * none for us, as of a process in another container. */
+static pid_t owner_of(int fd, uint32_t place, pid_t claimed) {
+  struct flock l = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = MACHINE_PLACE_BYTE + (off_t)place, .l_len = 1};
+  if (fcntl(fd, F_GETLK, &l) || l.l_type == F_UNLCK) return 0;
+  return l.l_pid > 0 ? l.l_pid : claimed;
+}
+
+static void add(charge_list *list, const charge *c) {
+  list->charge = realloc(list->charge, (list->count + 1) * sizeof *list->charge);
+  if (!list->charge) abort();
+  list->charge[list->count++] = *c;
+}
+
+static void read_places(int fd, uint64_t size_bytes, charge_list *list) {
+  static machine_file file; /* the exports behind the places are not read */
+  const size_t bytes = offsetof(machine_file, exports);
+  struct stat is;
+  if (fstat(fd, &is) || !S_ISREG(is.st_mode) || pread(fd, &file, bytes, 0) != (ssize_t)bytes) return;
+  if (file.head.magic != MACHINE_MAGIC || file.head.version != MACHINE_VERSION) return;
+  for (uint32_t i = 0; i < MACHINE_PLACES; i++) {
+    charge c = {.size_bytes = size_bytes};
+    if (!file.places[i].pid || !(c.pid = owner_of(fd, i, file.places[i].pid))) continue;
+    for (int d = 0; d < SPACE_MAX_DEVICES; d++) c.charged_bytes[d] = file.places[i].charged_bytes[d];
+    add(list, &c);
+  }
+}
+
+static void read_file(int folder, const char *path, uint64_t size_bytes, charge_list *list) {
+  const int fd = openat(folder, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  if (fd < 0) return;
+  read_places(fd, size_bytes, list);
+  close(fd);
+}
+
+/* The size at the end of a machine's name, "cannon-0-Ascend910B3-512M". */
+static uint64_t size_of_name(const char *name) {
+  uint64_t bytes = 0;
+  const char *dash = strrchr(name, '-');
+  return dash && size_parse(dash + 1, 1, INT64_MAX, &bytes) == SIZE_OK ? bytes : 0;
+}
+
+charge_list charges_read(void) {
+  charge_list list = {0};
+  const char *given = variable_text(VARIABLE_LEDGER);
+  if (given) read_file(AT_FDCWD, given, 0, &list);
+  if (given || variable_text(VARIABLE_STATS_DIR)) return list;
+  DIR *dir = opendir(MACHINE_FOLDER);
+  for (struct dirent *entry; dir && (entry = readdir(dir));)
+    if (!strncmp(entry->d_name, MACHINE_PREFIX, strlen(MACHINE_PREFIX)))
+      read_file(dirfd(dir), entry->d_name, size_of_name(entry->d_name), &list);
+  if (dir) closedir(dir);
+  return list;
+}
+
+void charges_free(charge_list *list) {
+  free(list->charge);
+  *list = (charge_list){0};
+}
