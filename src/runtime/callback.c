@@ -243,7 +243,8 @@ static bool await_report(mailbox *box, uint64_t deadline_ns) {
     if (!end_ns || next_ns < end_ns) end_ns = next_ns;
   }
   const struct timespec end = {(time_t)(end_ns / 1000000000u), (long)(end_ns % 1000000000u)};
-  const int late = end_ns ? pthread_cond_timedwait(&box->arrived, &lock, &end) : pthread_cond_wait(&box->arrived, &lock);
+  const int late =
+      end_ns ? pthread_cond_timedwait(&box->arrived, &lock, &end) : pthread_cond_wait(&box->arrived, &lock);
   return !late || end_ns != deadline_ns;
 }
 

@@ -26,8 +26,8 @@ static struct {
   int n_idle;
   _Atomic bool ticker_started, stopped;
   _Atomic bool none_can_start; /* the latest try to start a thread has failed */
-  _Atomic uint32_t tick;      /* futex of the ticker */
-  _Atomic bool ticker_sleeps; /* for ever, until scheduler_rouse() */
+  _Atomic uint32_t tick;       /* futex of the ticker */
+  _Atomic bool ticker_sleeps;  /* for ever, until scheduler_rouse() */
 } scheduler = {.lock = PTHREAD_MUTEX_INITIALIZER, .work = PTHREAD_COND_INITIALIZER};
 
 _Atomic int scheduler_n_listed;

@@ -3,9 +3,11 @@
 #include <linux/futex.h>
 #include <pthread.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "base/sync.h"
 #include "memory/share/machine.h"
 
@@ -100,7 +102,13 @@ static void start_serving(machine_place *own) {
   atomic_store(&own->answered, 0);
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  if (pthread_create(&thread, NULL, serve, own) == 0) pthread_detach(thread);
+  const int error = pthread_create(&thread, NULL, serve, own);
+  if (!error)
+    pthread_detach(thread);
+  else
+    log_line(LOG_WARNING,
+             "memory that is only kept is not given to other processes, since no thread can be started: %s",
+             strerror(error));
   pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
