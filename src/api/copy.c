@@ -5,6 +5,7 @@
 #include "memory/memory.h"
 #include "runtime/capture.h"
 #include "runtime/context.h"
+#include "runtime/device.h"
 
 /* Limits of the asynchronous 2-D copy, as documented. */
 enum { MAX_ASYNC_WIDTH = 5000000, MAX_ASYNC_HEIGHT = 5242880 };
@@ -24,6 +25,7 @@ static copy_shape flat(void *dst, const void *src, size_t count, void *site) {
 aclError aclrtMemcpy(void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind) {
   NEED(dst);
   NEED(src);
+  NEED_OK(device_check_child());
   NEED_OK(check_flat(destMax, count, kind));
   NEED_OK(capture_allow_unsafe(false));
   const copy_shape c = flat(dst, src, count, CALLER);
@@ -79,6 +81,7 @@ aclError aclrtMemcpy2d(void *dst, size_t dpitch, const void *src, size_t spitch,
   NEED(dst);
   NEED(src);
   const copy_shape c = {dst, src, width, height, dpitch, spitch, CALLER};
+  NEED_OK(device_check_child());
   NEED_OK(check_2d(&c, kind, false));
   NEED_OK(capture_allow_unsafe(false));
   API(copy_now(&c, (copy_kind)kind));
@@ -103,6 +106,7 @@ static status check_fill(size_t room, size_t count) {
 
 aclError aclrtMemset(void *devPtr, size_t maxCount, int32_t value, size_t count) {
   NEED(devPtr);
+  NEED_OK(device_check_child());
   NEED_OK(check_fill(maxCount, count));
   NEED_OK(capture_allow_unsafe(false));
   API(fill_now(devPtr, fill_byte(value), count));
@@ -129,6 +133,7 @@ static status check_words(const void *ptr, size_t room, size_t n) {
 aclError aclrtMemsetD32(void *ptr, size_t memSize, uint32_t value, size_t N) {
   NEED(ptr);
   if (N == 0) return ACL_SUCCESS;
+  NEED_OK(device_check_child());
   NEED_OK(check_words(ptr, memSize, N));
   NEED_OK(capture_allow_unsafe(false));
   API(fill_now(ptr, value, N * sizeof value));
@@ -138,6 +143,7 @@ aclError aclrtMemsetD32Async(void *ptr, size_t memSize, uint32_t value, size_t N
   stream *s;
   NEED(ptr);
   if (N == 0) return ACL_SUCCESS;
+  NEED_OK(device_check_child());
   NEED_OK(check_words(ptr, memSize, N));
   NEED_OK(context_stream(handle, &s));
   if (memory_place_of(ptr) == PLACE_PINNED && !capture_records(s)) /* at once, as documented */

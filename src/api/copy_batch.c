@@ -4,6 +4,7 @@
 #include "runtime/capture.h"
 #include "runtime/context.h"
 #include "runtime/copy.h"
+#include "runtime/device.h"
 
 enum { MOST_BATCHES = 4096 };
 
@@ -107,6 +108,7 @@ static status copy_batch(const batch *b, bool async, void *handle, void *site, s
   size_t unused;
   copy_kind kind = COPY_BY_ADDRESS;
   stream *s = NULL;
+  TRY(device_check_child());
   if (!failed) failed = &unused;
   *failed = SIZE_MAX;
   TRY(check_arrays(b));

@@ -37,6 +37,7 @@ aclError aclrtCreateStreamWithConfig(aclrtStream *stream, uint32_t priority, uin
 /* A handle whose context is gone may be destroyed from any thread, with or without a context. */
 static status destroy(aclrtStream handle, bool discard) {
   stream *s = object_live(OBJECT_STREAM, handle);
+  TRY(device_check_child());
   if (!s) return fail(ST_INVALID_VALUE, "stream %p is no stream (destroyed?)", handle);
   context *own = s->context, *current;
   if (own) {

@@ -11,6 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/forks.h"
+
 enum { FOLDER_MODE = 0750 };
 
 _Atomic unsigned dump_wanted;
@@ -21,6 +23,7 @@ static struct {
   bool from_init;       /* aclInit's configuration asks for tensors */
   char folder[PATH_MAX + 32];
 } dump = {.lock = PTHREAD_MUTEX_INITIALIZER};
+FORK_RENEWS(dump.lock)
 
 /* ---- the configuration ------------------------------------------------------------------------------------------- */
 
