@@ -18,8 +18,8 @@ static status check_flat(size_t room, size_t count, aclrtMemcpyKind kind) {
   return ST_OK;
 }
 
-static copy_shape flat(void *dst, const void *src, size_t count, void *site) {
-  return (copy_shape){dst, src, count, 1, count, count, site};
+static copy_shape flat(void *dst, const void *src, size_t count, void *site, const char *call) {
+  return (copy_shape){dst, src, count, 1, count, count, site, call};
 }
 
 aclError aclrtMemcpy(void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind) {
@@ -28,7 +28,7 @@ aclError aclrtMemcpy(void *dst, size_t destMax, const void *src, size_t count, a
   NEED_OK(device_check_child());
   NEED_OK(check_flat(destMax, count, kind));
   NEED_OK(capture_allow_unsafe(false));
-  const copy_shape c = flat(dst, src, count, CALLER);
+  const copy_shape c = flat(dst, src, count, CALLER, __func__);
   API(copy_now(&c, (copy_kind)kind));
 }
 
@@ -39,7 +39,7 @@ static status copy_async(void *dst, size_t room, const void *src, size_t count, 
   if (kind == ACL_MEMCPY_HOST_TO_HOST)
     return fail(ST_NOT_SUPPORTED, "kind is HOST_TO_HOST, expected a copy that a device takes part in");
   TRY(context_stream(handle, &s));
-  const copy_shape c = flat(dst, src, count, site);
+  const copy_shape c = flat(dst, src, count, site, NULL);
   return copy_in_stream(&c, (copy_kind)kind, s);
 }
 
@@ -80,7 +80,7 @@ aclError aclrtMemcpy2d(void *dst, size_t dpitch, const void *src, size_t spitch,
                        aclrtMemcpyKind kind) {
   NEED(dst);
   NEED(src);
-  const copy_shape c = {dst, src, width, height, dpitch, spitch, CALLER};
+  const copy_shape c = {dst, src, width, height, dpitch, spitch, CALLER, __func__};
   NEED_OK(device_check_child());
   NEED_OK(check_2d(&c, kind, false));
   NEED_OK(capture_allow_unsafe(false));
@@ -92,7 +92,7 @@ aclError aclrtMemcpy2dAsync(void *dst, size_t dpitch, const void *src, size_t sp
   stream *s;
   NEED(dst);
   NEED(src);
-  const copy_shape c = {dst, src, width, height, dpitch, spitch, CALLER};
+  const copy_shape c = {dst, src, width, height, dpitch, spitch, CALLER, __func__};
   NEED_OK(check_2d(&c, kind, true));
   NEED_OK(context_stream(handle, &s));
   API(copy_in_stream(&c, (copy_kind)kind, s));
@@ -109,7 +109,7 @@ aclError aclrtMemset(void *devPtr, size_t maxCount, int32_t value, size_t count)
   NEED_OK(device_check_child());
   NEED_OK(check_fill(maxCount, count));
   NEED_OK(capture_allow_unsafe(false));
-  API(fill_now(devPtr, fill_byte(value), count));
+  API(fill_now(devPtr, fill_byte(value), count, __func__));
 }
 
 aclError aclrtMemsetAsync(void *devPtr, size_t maxCount, int32_t value, size_t count, aclrtStream handle) {
@@ -136,7 +136,7 @@ aclError aclrtMemsetD32(void *ptr, size_t memSize, uint32_t value, size_t N) {
   NEED_OK(device_check_child());
   NEED_OK(check_words(ptr, memSize, N));
   NEED_OK(capture_allow_unsafe(false));
-  API(fill_now(ptr, value, N * sizeof value));
+  API(fill_now(ptr, value, N * sizeof value, __func__));
 }
 
 aclError aclrtMemsetD32Async(void *ptr, size_t memSize, uint32_t value, size_t N, aclrtStream handle) {
@@ -147,6 +147,6 @@ aclError aclrtMemsetD32Async(void *ptr, size_t memSize, uint32_t value, size_t N
   NEED_OK(check_words(ptr, memSize, N));
   NEED_OK(context_stream(handle, &s));
   if (memory_place_of(ptr) == PLACE_PINNED && !capture_records(s)) /* at once, as documented */
-    API(fill_now(ptr, value, N * sizeof value));
+    API(fill_now(ptr, value, N * sizeof value, __func__));
   API(fill_in_stream(ptr, value, N * sizeof value, s));
 }

@@ -12,7 +12,8 @@ typedef struct {
   void *dst;
   const void *src;
   size_t width, height, dst_pitch, src_pitch;
-  void *site; /* the caller's return address, for advice */
+  void *site;       /* the caller's return address, for advice */
+  const char *call; /* the entry point, for words about a fault */
 } copy_shape;
 
 /* What the caller says of the direction: a check, since the addresses tell. Values are aclrtMemcpyKind's. */
@@ -32,8 +33,8 @@ status copy_check(const copy_shape *shape, copy_kind kind);
 uint32_t copy_cost_ns(size_t bytes);
 
 /* Fills `bytes` bytes with the bytes of the pattern, over and over. In a stream, ordinary host memory again makes the
- * caller wait. */
-status fill_now(void *dst, uint32_t pattern, size_t bytes);
+ * caller wait. call: the entry point. */
+status fill_now(void *dst, uint32_t pattern, size_t bytes, const char *call);
 status fill_in_stream(void *dst, uint32_t pattern, size_t bytes, stream *s);
 static inline uint32_t fill_byte(int value) { return (uint8_t)value * 0x01010101u; }
 

@@ -129,12 +129,15 @@ static void tell_none_can_start(int error) {
   wake_waiters();
 }
 
-/* Library threads take no signals: those are for the program's own threads. The lock is held. */
+/* Library threads take no signals, which are for the program's own threads, but those of a fault of their own: blocked,
+ * these would end the program past all handlers. The lock is held. */
 static bool start_thread(void *(*body)(void *)) {
   pthread_t thread;
   pthread_attr_t attributes;
   sigset_t all, old;
+  static const int faults[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP};
   sigfillset(&all);
+  for (size_t i = 0; i < sizeof faults / sizeof *faults; ++i) sigdelset(&all, faults[i]);
   pthread_sigmask(SIG_SETMASK, &all, &old);
   pthread_attr_init(&attributes);
   pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
