@@ -10,12 +10,15 @@
 
 #include "base/status.h"
 
-/* What a thread copies, or fills, at the moment: `height` rows of `width` bytes. */
+/* A copy of `height` rows of `width` bytes; the pitches are what separates the starts of rows. Flat: height 1. Of one that
+ * runs, addresses are as kernels see them. */
 typedef struct {
-  const char *call;      /* the entry point; NULL: a task of a stream */
-  const void *dst, *src; /* as kernels see them; src NULL: a fill */
+  void *dst;
+  const void *src; /* NULL: a fill */
   size_t width, height, dst_pitch, src_pitch;
-  uint32_t stream, task; /* where call is NULL */
+  void *site;            /* the caller's return address, for advice */
+  const char *call;      /* the entry point, for words; NULL: a task of a stream */
+  uint32_t stream, task; /* which, where call is NULL */
 } fault_copy;
 
 /* Around each copy: a store each. */

@@ -109,11 +109,13 @@ status copy_check(const copy_shape *shape, copy_kind kind) {
 }
 
 /* memmove: blocks of one buffer may overlap. */
-static void copy_rows(void *dst, const fault_copy *c) {
+static void copy_rows(const copy_shape *c) {
+  char *dst = c->dst;
+  const char *src = c->src;
+  const size_t width = c->width, height = c->height, dst_pitch = c->dst_pitch, src_pitch = c->src_pitch;
   fault_copy_begins(c);
-  if (c->height == 1 || c->width == c->dst_pitch) huge_before_write(dst, c->width * c->height);
-  for (size_t row = 0; row < c->height; ++row)
-    memmove((char *)dst + row * c->dst_pitch, (const char *)c->src + row * c->src_pitch, c->width);
+  if (height == 1 || width == dst_pitch) huge_before_write(dst, width * height);
+  for (size_t row = 0; row < height; ++row) memmove(dst + row * dst_pitch, src + row * src_pitch, width);
   fault_copy_ends();
 }
 
@@ -122,26 +124,19 @@ status copy_now(const copy_shape *shape, copy_kind kind) {
   copy_facts facts;
   TRY(prepare(&c, kind, &facts));
   if (trace_is_on()) count(&c, &facts);
-  if (!facts.needless)
-    copy_rows(c.dst, &(fault_copy){.call = c.call,
-                                   .dst = c.dst,
-                                   .src = c.src,
-                                   .width = c.width,
-                                   .height = c.height,
-                                   .dst_pitch = c.dst_pitch,
-                                   .src_pitch = c.src_pitch});
+  if (!facts.needless) copy_rows(&c);
   return ST_OK;
 }
 
 static status run_copy(task *t, stream *s) {
-  copy_rows(t->copy.dst, &(fault_copy){.dst = t->copy.dst,
-                                       .src = t->copy.src,
-                                       .width = t->copy.width,
-                                       .height = t->copy.height,
-                                       .dst_pitch = t->copy.dst_pitch,
-                                       .src_pitch = t->copy.src_pitch,
-                                       .stream = s->id,
-                                       .task = t->id});
+  copy_rows(&(copy_shape){.dst = t->copy.dst,
+                          .src = t->copy.src,
+                          .width = t->copy.width,
+                          .height = t->copy.height,
+                          .dst_pitch = t->copy.dst_pitch,
+                          .src_pitch = t->copy.src_pitch,
+                          .stream = s->id,
+                          .task = t->id});
   return ST_OK;
 }
 
@@ -156,15 +151,15 @@ static void fill_bytes(void *dst, uint32_t pattern, size_t bytes) {
   memcpy((char *)dst + words * sizeof pattern, &pattern, bytes % sizeof pattern);
 }
 
-static void fill(void *dst, uint32_t pattern, const fault_copy *c) {
+static void fill(uint32_t pattern, const copy_shape *c) {
   fault_copy_begins(c);
-  fill_bytes(dst, pattern, c->width);
+  fill_bytes(c->dst, pattern, c->width);
   fault_copy_ends();
 }
 
 static status run_fill(task *t, stream *s) {
-  fill(t->set.dst, t->set.pattern,
-       &(fault_copy){.dst = t->set.dst, .width = t->set.bytes, .height = 1, .stream = s->id, .task = t->id});
+  fill(t->set.pattern,
+       &(copy_shape){.dst = t->set.dst, .width = t->set.bytes, .height = 1, .stream = s->id, .task = t->id});
   return ST_OK;
 }
 
@@ -251,7 +246,7 @@ status fill_now(void *dst, uint32_t pattern, size_t bytes, const char *call) {
   memory_place place;
   void *view;
   TRY(resolve(dst, bytes, VMM_WRITE, "devPtr", &place, &view));
-  fill(view, pattern, &(fault_copy){.call = call, .dst = view, .width = bytes, .height = 1});
+  fill(pattern, &(copy_shape){.call = call, .dst = view, .width = bytes, .height = 1});
   return ST_OK;
 }
 

@@ -5,16 +5,11 @@
 
 #include <stddef.h>
 
+#include "memory/fault.h"
 #include "runtime/stream.h"
 
-/* A copy of `height` rows of `width` bytes; the pitches are what separates the starts of rows. Flat: height 1. */
-typedef struct {
-  void *dst;
-  const void *src;
-  size_t width, height, dst_pitch, src_pitch;
-  void *site;       /* the caller's return address, for advice */
-  const char *call; /* the entry point, for words about a fault */
-} copy_shape;
+/* What is copied; the addresses are the user's. */
+typedef fault_copy copy_shape;
 
 /* What the caller says of the direction: a check, since the addresses tell. Values are aclrtMemcpyKind's. */
 typedef enum { COPY_H2H, COPY_H2D, COPY_D2H, COPY_D2D, COPY_BY_ADDRESS } copy_kind;
