@@ -363,7 +363,7 @@ static void each_call_is_refused_or_harmless(void **state) {
 }
 
 /* Threads that are mostly inside the library, with its locks. */
-static atomic_int is_over;
+static atomic_int is_over, n_called;
 
 static void *be_busy(void *unused) {
   (void)unused;
@@ -378,7 +378,7 @@ static void *be_busy(void *unused) {
     aclrtCreateEvent(&e);
     aclrtMemsetAsync(p, SIZE, 0, SIZE, s);
     aclrtRecordEvent(e, s);
-    aclrtLaunchHostFunc(s, count_one, &(atomic_int){0} /* in the stream's time */);
+    aclrtLaunchHostFunc(s, count_one, &n_called);
     aclrtSynchronizeStream(s);
     aclrtDestroyEvent(e);
     aclrtDestroyStream(s);

@@ -1,8 +1,10 @@
 /* A host access to device memory ends the program with a message that says which block it was, and a copy by a host
  * pointer that leads nowhere with one that says which call and pointer. Each case is a victim: this program run again
  * with the case's name, which writes down what it is about to do and does it. */
-#include "acl_test.h"
+#include "acl_ops.h"
 #include "self.h"
+
+#include "aclnnop/aclnn_add.h"
 
 #include <signal.h>
 #include <sys/mman.h>
@@ -178,6 +180,31 @@ static void copies_name_call_and_pointer(void **state) {
   }
 }
 
+/* By an operator, in memory that was unmapped while it is registered. */
+static int die_by_operator(void) {
+  char *p = pages_with(PROT_READ);
+  if (aclInit(NULL) || aclrtSetDevice(0) || aclrtHostRegisterV2(p, COUNT, ACL_HOST_REG_MAPPED)) return 3;
+  fprintf(stderr, "%lx\n", (unsigned long)p);
+  aclTensor *x = TENSOR(p, ACL_FLOAT, COUNT / sizeof(float));
+  aclScalar *one = float_scalar(1);
+  LAUNCH(NULL, aclnnAdds, x, one, one, x);
+  if (munmap(p, COUNT)) return 4;
+  aclrtSynchronizeStream(NULL);
+  return 5; /* not reached */
+}
+
+static void operators_name_registered_memory(void **state) {
+  (void)state;
+  static child_end end;
+  char host[24], words[128];
+  run_self(&end, "operator", NULL);
+  print_message("%s\n", end.text);
+  assert_true(end.status != 0);
+  assert_int_equal(sscanf(end.text, "%23s", host), 1);
+  snprintf(words, sizeof words, " of the 8192 bytes at 0x%s, can't be reached", host);
+  if (!SANITIZED) assert_non_null(strstr(end.text, words));
+}
+
 static void the_programs_handler_gets_faults_of_copies(void **state) {
   (void)state;
   static child_end end;
@@ -190,6 +217,7 @@ static void the_programs_handler_gets_faults_of_copies(void **state) {
 int main(int argc, char **argv) {
   for (int i = 0; argc == 2 && i < N_BAD_COPIES; i++)
     if (!strcmp(argv[1], bad_copies[i].name)) return die_by_copy(&bad_copies[i], false);
+  if (argc == 2 && !strcmp(argv[1], "operator")) return die_by_operator();
   if (argc == 2 && !strcmp(argv[1], "own_copy")) return die_by_copy(&bad_copies[0], true);
   for (int i = 0; argc == 2 && i < N_VICTIMS; i++)
     if (!strcmp(argv[1], victims[i].name)) return die_by_device_memory(&victims[i]);
@@ -198,6 +226,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(message_names_address_block_and_allocation),
       cmocka_unit_test(other_faults_are_passed_on),
       cmocka_unit_test(copies_name_call_and_pointer),
+      cmocka_unit_test(operators_name_registered_memory),
       cmocka_unit_test(the_programs_handler_gets_faults_of_copies),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
