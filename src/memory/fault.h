@@ -1,6 +1,6 @@
 /* A host access to device memory: it faults at once, since users' addresses have nothing behind them, and the handler
- * here says what was touched before the program ends. Faults elsewhere are passed on to whoever was there first; one in a
- * copy of the library's, by a host pointer of the program's that leads nowhere, after words that say which. */
+ * here says what was touched before the program ends. Faults elsewhere are passed on to whoever was there first; one in
+ * a copy of the library's, by a host pointer of the program's that leads nowhere, after words that say which. */
 #ifndef CANNON_MEMORY_FAULT_H
 #define CANNON_MEMORY_FAULT_H
 
@@ -10,8 +10,8 @@
 
 #include "base/status.h"
 
-/* A copy of `height` rows of `width` bytes; the pitches are what separates the starts of rows. Flat: height 1. Of one that
- * runs, addresses are as kernels see them. */
+/* A copy of `height` rows of `width` bytes; the pitches are what separates the starts of rows. Flat: height 1. Of one
+ * that runs, addresses are as kernels see them. */
 typedef struct {
   void *dst;
   const void *src; /* NULL: a fill */

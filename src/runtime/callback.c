@@ -230,8 +230,8 @@ status callback_submit(stream *s, void (*function)(void *), void *argument, bool
   return ST_OK;
 }
 
-/* Waits for what arrives, until the deadline (0: for ever); false where it has passed. The lock is held, but not while the
- * thread runs, for lack of the library's own, what the callbacks come from. */
+/* Waits for what arrives, until the deadline (0: for ever); false where it has passed. The lock is held, but not while
+ * the thread runs, for lack of the library's own, what the callbacks come from. */
 static bool await_report(mailbox *box, uint64_t deadline_ns) {
   uint64_t end_ns = deadline_ns;
   if (unlikely(scheduler_lacks_threads())) {

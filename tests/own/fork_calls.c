@@ -1,6 +1,6 @@
-/* What a forked child gets from each call: 107002 with words where it would need the device, or its parent's handles and
- * memory; the usual answer where it needs neither. No call crashes or hangs, whatever other threads of the parent were in
- * when it was forked. */
+/* What a forked child gets from each call: 107002 with words where it would need the device, or its parent's handles
+ * and memory; the usual answer where it needs neither. No call crashes or hangs, whatever other threads of the parent
+ * were in when it was forked. */
 #include "acl_capture.h"
 #include "self.h"
 

@@ -1,5 +1,5 @@
-/* A process that was stopped while it holds the lock on the machine's file: the others say so, wait, and in the end refuse
- * to allocate, in words that name it. */
+/* A process that was stopped while it holds the lock on the machine's file: the others say so, wait, and in the end
+ * refuse to allocate, in words that name it. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
