@@ -180,13 +180,14 @@ static uint64_t now_ns(void) {
   return (uint64_t)now.tv_sec * 1000000000u + now.tv_nsec;
 }
 
-/* Puts source lines into the reports that the debugger wrote. */
+/* Puts source lines into the reports that the debugger wrote. One behind a link stays as it is: the link would be
+ * replaced, and /dev/stderr is one, also where that is a file. */
 static void resolve_reports(const stats_list *stats) {
   for (size_t i = 0; i < stats->count; i++) {
     const char *path = stats->process[i]->leak_report;
     char temporary[sizeof stats->process[i]->leak_report + 8];
     struct stat file;
-    const bool regular = *path && stat(path, &file) == 0 && S_ISREG(file.st_mode); /* not a terminal, not a pipe */
+    const bool regular = *path && lstat(path, &file) == 0 && S_ISREG(file.st_mode); /* not a terminal, not a pipe */
     FILE *from = regular ? fopen(path, "re") : NULL;
     if (!from) continue;
     snprintf(temporary, sizeof temporary, "%s.lines", path);

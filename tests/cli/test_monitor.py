@@ -372,6 +372,13 @@ class Leaks(MonitorTest):
         done = execute(CANNON, "run", "--quiet", "--leaks=report=/dev/stderr", self.watched)
         self.assertIn("Live blocks: 2, ", done.stderr)
 
+    def test_report_behind_a_link_leaves_the_link(self):
+        link, path = self.folder / "link.txt", self.folder / "behind.txt"
+        link.symlink_to(path)
+        execute(CANNON, "run", "--quiet", f"--leaks=report={link}", self.watched)
+        self.assertTrue(link.is_symlink())
+        self.assertIn("Live blocks: 2, ", path.read_text())
+
     def test_report_that_cannot_be_written(self):
         done = execute(CANNON, "run", "--leaks=report=/no/such/folder/x", self.watched)
         self.assertEqual(done.returncode, 0)
