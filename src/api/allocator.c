@@ -4,6 +4,7 @@
 #include "api/api.h"
 #include "runtime/allocator.h"
 #include "runtime/context.h"
+#include "runtime/device.h"
 
 aclrtAllocatorDesc aclrtAllocatorCreateDesc(void) { return allocator_describe(); }
 
@@ -63,6 +64,7 @@ aclError aclrtAllocatorRegister(aclrtStream stream_handle, aclrtAllocatorDesc al
 
 aclError aclrtAllocatorUnregister(aclrtStream stream_handle) {
   NEED(stream_handle);
+  NEED_OK(device_check_child());
   allocator_forget(stream_handle); /* whatever it is: unknown streams have none */
   return ACL_SUCCESS;
 }

@@ -5,10 +5,12 @@
 #include "op/account.h"
 #include "runtime/context.h"
 #include "runtime/copy_indirect.h"
+#include "runtime/device.h"
 #include "trace/trace.h"
 
 /* Device memory, in one block or mapping. */
 static status check_range(const void *p, size_t size, const char *name, void **view) {
+  TRY(device_check_child());
   if (size == 0) return fail(ST_INVALID_PARAM, "size is 0, expected 1 or more");
   if (memory_place_of(p) != PLACE_DEVICE)
     return fail(ST_INVALID_VALUE, "%s is %p, no device memory, expected what aclrtMalloc gave", name, p);

@@ -3,6 +3,7 @@
 
 #include "api/api.h"
 #include "runtime/context.h"
+#include "runtime/device.h"
 
 aclError aclrtLaunchHostFunc(aclrtStream handle, aclrtHostFunc fn, void *args) {
   stream *s;
@@ -34,6 +35,7 @@ aclError aclrtLaunchCallback(aclrtCallback fn, void *userData, aclrtCallbackBloc
 
 aclError aclrtProcessReport(int32_t timeout) {
   uint64_t ns;
+  NEED_OK(device_check_child());
   NEED_OK(api_timeout_ns(timeout, &ns));
   API(callback_process(ns));
 }

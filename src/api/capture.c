@@ -3,6 +3,7 @@
 
 #include "api/api.h"
 #include "runtime/context.h"
+#include "runtime/device.h"
 
 _Static_assert((int)ACL_MODEL_RI_CAPTURE_MODE_GLOBAL == CAPTURE_GLOBAL &&
                    (int)ACL_MODEL_RI_CAPTURE_MODE_THREAD_LOCAL == CAPTURE_THREAD_LOCAL &&
@@ -18,6 +19,7 @@ static status check_mode(int mode) {
 
 /* With a reference. */
 static status graph_of(aclmdlRI handle, graph **out) {
+  TRY(device_check_child());
   *out = object_acquire(OBJECT_GRAPH, handle);
   return *out ? ST_OK : fail(ST_INVALID_VALUE, "modelRI %p is no instance (destroyed?)", handle);
 }

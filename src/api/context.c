@@ -16,6 +16,7 @@ static status create(aclrtContext *out, int device) {
 
 /* With a reference. */
 static status context_of(aclrtContext handle, context **out) {
+  TRY(device_check_child());
   *out = object_acquire(OBJECT_CONTEXT, handle);
   return *out ? ST_OK : fail(ST_INVALID_VALUE, "context %p is no context (destroyed, or its device reset?)", handle);
 }
@@ -62,6 +63,7 @@ aclError aclrtCtxGetCurrentDefaultStream(aclrtStream *stream) {
 
 aclError aclrtGetPrimaryCtxState(int32_t deviceId, uint32_t *flags, int32_t *active) {
   NEED(active);
+  NEED_OK(device_check_child());
   NEED_OK(device_check(deviceId, "deviceId"));
   if (flags) *flags = 0;
   *active = device_has_primary(deviceId);

@@ -5,6 +5,7 @@
 #include "memory/memory.h"
 #include "runtime/capture.h"
 #include "runtime/context.h"
+#include "runtime/device.h"
 
 /* Limits of the asynchronous 2-D copy, as documented. */
 enum { MAX_ASYNC_WIDTH = 5000000, MAX_ASYNC_HEIGHT = 5242880 };
@@ -17,16 +18,17 @@ static status check_flat(size_t room, size_t count, aclrtMemcpyKind kind) {
   return ST_OK;
 }
 
-static copy_shape flat(void *dst, const void *src, size_t count, void *site) {
-  return (copy_shape){dst, src, count, 1, count, count, site};
+static copy_shape flat(void *dst, const void *src, size_t count, void *site, const char *call) {
+  return (copy_shape){dst, src, count, 1, count, count, site, call, 0, 0};
 }
 
 aclError aclrtMemcpy(void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind) {
   NEED(dst);
   NEED(src);
+  NEED_OK(device_check_child());
   NEED_OK(check_flat(destMax, count, kind));
   NEED_OK(capture_allow_unsafe(false));
-  const copy_shape c = flat(dst, src, count, CALLER);
+  const copy_shape c = flat(dst, src, count, CALLER, __func__);
   API(copy_now(&c, (copy_kind)kind));
 }
 
@@ -37,7 +39,7 @@ static status copy_async(void *dst, size_t room, const void *src, size_t count, 
   if (kind == ACL_MEMCPY_HOST_TO_HOST)
     return fail(ST_NOT_SUPPORTED, "kind is HOST_TO_HOST, expected a copy that a device takes part in");
   TRY(context_stream(handle, &s));
-  const copy_shape c = flat(dst, src, count, site);
+  const copy_shape c = flat(dst, src, count, site, NULL);
   return copy_in_stream(&c, (copy_kind)kind, s);
 }
 
@@ -78,7 +80,8 @@ aclError aclrtMemcpy2d(void *dst, size_t dpitch, const void *src, size_t spitch,
                        aclrtMemcpyKind kind) {
   NEED(dst);
   NEED(src);
-  const copy_shape c = {dst, src, width, height, dpitch, spitch, CALLER};
+  const copy_shape c = {dst, src, width, height, dpitch, spitch, CALLER, __func__, 0, 0};
+  NEED_OK(device_check_child());
   NEED_OK(check_2d(&c, kind, false));
   NEED_OK(capture_allow_unsafe(false));
   API(copy_now(&c, (copy_kind)kind));
@@ -89,7 +92,7 @@ aclError aclrtMemcpy2dAsync(void *dst, size_t dpitch, const void *src, size_t sp
   stream *s;
   NEED(dst);
   NEED(src);
-  const copy_shape c = {dst, src, width, height, dpitch, spitch, CALLER};
+  const copy_shape c = {dst, src, width, height, dpitch, spitch, CALLER, __func__, 0, 0};
   NEED_OK(check_2d(&c, kind, true));
   NEED_OK(context_stream(handle, &s));
   API(copy_in_stream(&c, (copy_kind)kind, s));
@@ -103,9 +106,10 @@ static status check_fill(size_t room, size_t count) {
 
 aclError aclrtMemset(void *devPtr, size_t maxCount, int32_t value, size_t count) {
   NEED(devPtr);
+  NEED_OK(device_check_child());
   NEED_OK(check_fill(maxCount, count));
   NEED_OK(capture_allow_unsafe(false));
-  API(fill_now(devPtr, fill_byte(value), count));
+  API(fill_now(devPtr, fill_byte(value), count, __func__));
 }
 
 aclError aclrtMemsetAsync(void *devPtr, size_t maxCount, int32_t value, size_t count, aclrtStream handle) {
@@ -129,18 +133,20 @@ static status check_words(const void *ptr, size_t room, size_t n) {
 aclError aclrtMemsetD32(void *ptr, size_t memSize, uint32_t value, size_t N) {
   NEED(ptr);
   if (N == 0) return ACL_SUCCESS;
+  NEED_OK(device_check_child());
   NEED_OK(check_words(ptr, memSize, N));
   NEED_OK(capture_allow_unsafe(false));
-  API(fill_now(ptr, value, N * sizeof value));
+  API(fill_now(ptr, value, N * sizeof value, __func__));
 }
 
 aclError aclrtMemsetD32Async(void *ptr, size_t memSize, uint32_t value, size_t N, aclrtStream handle) {
   stream *s;
   NEED(ptr);
   if (N == 0) return ACL_SUCCESS;
+  NEED_OK(device_check_child());
   NEED_OK(check_words(ptr, memSize, N));
   NEED_OK(context_stream(handle, &s));
   if (memory_place_of(ptr) == PLACE_PINNED && !capture_records(s)) /* at once, as documented */
-    API(fill_now(ptr, value, N * sizeof value));
+    API(fill_now(ptr, value, N * sizeof value, __func__));
   API(fill_in_stream(ptr, value, N * sizeof value, s));
 }

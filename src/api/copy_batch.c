@@ -4,6 +4,7 @@
 #include "runtime/capture.h"
 #include "runtime/context.h"
 #include "runtime/copy.h"
+#include "runtime/device.h"
 
 enum { MOST_BATCHES = 4096 };
 
@@ -52,8 +53,8 @@ static status check_location(const void *p, const aclrtMemLocation *said, const 
   return ST_OK;
 }
 
-static copy_shape shape_of(const batch *b, size_t i, void *site) {
-  return (copy_shape){b->dsts[i], b->srcs[i], b->sizes[i], 1, b->sizes[i], b->sizes[i], site};
+static copy_shape shape_of(const batch *b, size_t i, void *site, const char *call) {
+  return (copy_shape){b->dsts[i], b->srcs[i], b->sizes[i], 1, b->sizes[i], b->sizes[i], site, call, 0, 0};
 }
 
 static status check_copy(const batch *b, size_t i, const aclrtMemcpyBatchAttr *attr, copy_kind *kind) {
@@ -75,7 +76,7 @@ static status check_copy(const batch *b, size_t i, const aclrtMemcpyBatchAttr *a
     return fail(ST_INVALID_VALUE, "copy %zu is %s the device, the first is not, expected one direction", i,
                 to_device ? "to" : "from");
   *kind = own;
-  const copy_shape c = shape_of(b, i, NULL);
+  const copy_shape c = shape_of(b, i, NULL, NULL);
   return copy_check(&c, own);
 }
 
@@ -94,31 +95,32 @@ static status check(const batch *b, copy_kind *kind, size_t *failed) {
 }
 
 /* s NULL: at once. */
-static status run(const batch *b, copy_kind kind, stream *s, void *site) {
+static status run(const batch *b, copy_kind kind, stream *s, void *site, const char *call) {
   for (size_t i = 0; i < b->n; ++i) {
     if (b->sizes[i] == 0) continue;
-    const copy_shape c = shape_of(b, i, site);
+    const copy_shape c = shape_of(b, i, site, call);
     TRY(s ? copy_in_stream(&c, kind, s) : copy_now(&c, kind));
   }
   return ST_OK;
 }
 
-static status copy_batch(const batch *b, bool async, void *handle, void *site, size_t *failed) {
+static status copy_batch(const batch *b, bool async, void *handle, void *site, size_t *failed, const char *call) {
   size_t unused;
   copy_kind kind = COPY_BY_ADDRESS;
   stream *s = NULL;
+  TRY(device_check_child());
   if (!failed) failed = &unused;
   *failed = SIZE_MAX;
   TRY(check_arrays(b));
   if (!async) TRY(capture_allow_unsafe(false));
   if (async) TRY(context_stream(handle, &s));
   TRY(check(b, &kind, failed));
-  return run(b, kind, s, site);
+  return run(b, kind, s, site, call);
 }
 
 #define BATCH(async, stream, fail_index)                                                                               \
   const batch b = {dsts, destMaxs, srcs, sizes, numBatches, attrs, attrsIndexes, numAttrs};                            \
-  API(copy_batch(&b, async, stream, CALLER, fail_index))
+  API(copy_batch(&b, async, stream, CALLER, fail_index, __func__))
 
 aclError aclrtMemcpyBatch(void **dsts, size_t *destMaxs, void **srcs, size_t *sizes, size_t numBatches,
                           aclrtMemcpyBatchAttr *attrs, size_t *attrsIndexes, size_t numAttrs, size_t *failIndex) {

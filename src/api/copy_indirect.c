@@ -3,6 +3,7 @@
 
 #include "api/api.h"
 #include "runtime/context.h"
+#include "runtime/device.h"
 
 static status by_pointers(const copy_by_pointers *c, size_t room, aclrtMemcpyKind kind, void *handle) {
   stream *s;
@@ -42,6 +43,7 @@ aclError aclrtSetMemcpyDesc(void *desc, aclrtMemcpyKind kind, void *srcAddr, voi
   NEED(desc);
   NEED(srcAddr);
   NEED(dstAddr);
+  NEED_OK(device_check_child());
   NEED_OK(check_kind(kind));
   if (count == 0) API(fail(ST_INVALID_PARAM, "count is 0, expected 1 or more"));
   if (config) API(fail(ST_INVALID_PARAM, "config is %p, expected NULL", config));

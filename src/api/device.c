@@ -85,6 +85,7 @@ aclError aclrtDevicePeerAccessStatus(int32_t deviceId, int32_t peerDeviceId, int
 /* Devices that have peer access reach each other's memory without more ado: what is left is to check. */
 static status check_peer_map(const void *p, size_t size, int32_t peer, uint64_t flags) {
   void *view;
+  TRY(device_check_child());
   if (flags) return fail(ST_INVALID_VALUE, "flags is %ju, expected 0", (uintmax_t)flags);
   if (!size) return fail(ST_INVALID_VALUE, "size is 0, expected 1 or more");
   TRY(device_check(peer, "dstDevId"));
@@ -158,6 +159,7 @@ aclError aclrtQueryDeviceStatus(int32_t deviceId, aclrtDeviceStatus *deviceStatu
 
 /* No AI CPU is simulated, so that it is idle. CANN does not tell memory's use here: -1. */
 static status measure(int device, aclrtUtilizationInfo *info) {
+  TRY(device_check_child());
   const bool has_vector_cores = device_profile_of_all()->npu_arch >= 2201; /* else they are part of the AI cores */
   unsigned percent[LOAD_N_UNITS];
   TRY(device_check(device, "deviceId"));
@@ -190,11 +192,13 @@ static int32_t call_back(void (*function)(void), int32_t device, abort_stage sta
 aclError aclrtSetDeviceTaskAbortCallback(const char *regName, aclrtDeviceTaskAbortCallback callback, void *args) {
   const abort_callback called = {.function = (void (*)(void))callback, .call = call_back, .argument = args};
   NEED(regName);
+  NEED_OK(device_check_child());
   if (!*regName) API(fail(ST_INVALID_PARAM, "regName is empty, expected a name"));
   API(abort_register(regName, callback ? &called : NULL));
 }
 
 aclError aclrtDeviceTaskAbort(int32_t deviceId, uint32_t timeout) {
+  NEED_OK(device_check_child());
   NEED_OK(device_check(deviceId, "deviceId"));
   API(abort_device(deviceId, timeout));
 }

@@ -4,6 +4,7 @@
 #include "api/allocate.h"
 #include "api/api.h"
 #include "memory/memory.h"
+#include "runtime/device.h"
 
 aclError acldvppMalloc(void **devPtr, size_t size) {
   NEED(devPtr);
@@ -15,7 +16,12 @@ aclError acldvppMallocWithCfg(void **devPtr, size_t size, aclrtMemMallocPolicy p
   API(allocate(RULE_DVPP_WITH_CFG, (int)policy, cfg, size, CALLER, devPtr));
 }
 
-aclError acldvppFree(void *devPtr) { API(memory_free(devPtr, FREE_DVPP, CALLER)); }
+static status free_media(void *p, void *site) {
+  TRY(device_check_child());
+  return memory_free(p, FREE_DVPP, site);
+}
+
+aclError acldvppFree(void *devPtr) { API(free_media(devPtr, CALLER)); }
 
 /* The second version has numbers of its own: 0xA0028000 (module "system", an error) and a kind. */
 static int media_result(aclError code) {
@@ -40,5 +46,5 @@ int hi_mpi_dvpp_malloc(unsigned int dev_id, void **dev_ptr, unsigned long long s
 
 int hi_mpi_dvpp_free(void *dev_ptr) {
   if (!dev_ptr) return null_pointer("dev_ptr", __func__);
-  return media_result(api_result(memory_free(dev_ptr, FREE_DVPP, CALLER), __func__));
+  return media_result(api_result(free_media(dev_ptr, CALLER), __func__));
 }

@@ -4,6 +4,7 @@
 #include "api/api.h"
 #include "runtime/capture.h"
 #include "runtime/context.h"
+#include "runtime/device.h"
 
 enum { PLAIN_FLAGS = ACL_EVENT_SYNC | ACL_EVENT_TIME_LINE };
 
@@ -45,6 +46,7 @@ aclError aclrtCreateEventExWithFlag(aclrtEvent *event, uint32_t flag) {
 
 /* With a reference. */
 static status event_of(aclrtEvent handle, event **out) {
+  TRY(device_check_child());
   *out = object_acquire(OBJECT_EVENT, handle);
   return *out ? ST_OK : fail(ST_INVALID_VALUE, "event %p is no event (destroyed?)", handle);
 }

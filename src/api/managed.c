@@ -44,6 +44,7 @@ static managed_location location_of(aclrtMemManagedLocation l) {
 
 /* Whether something is read mostly, or has no preferred place, is said of no location. */
 static status advise(const void *ptr, uint64_t size, managed_advice advice, managed_location location) {
+  TRY(device_check_child());
   if ((unsigned)advice >= N_MANAGED_ADVICE)
     return fail(ST_INVALID_PARAM, "advise is %d, expected 0 to %d", (int)advice, N_MANAGED_ADVICE - 1);
   TRY(check_pages(ptr, size, "ptr"));
@@ -62,6 +63,7 @@ aclError aclrtMemManagedAdvise(const void *const ptr, uint64_t size, aclrtMemMan
 /* ---- prefetching ------------------------------------------------------------------------------------------------- */
 
 static status check_prefetch(const void *ptr, size_t size, managed_location *location) {
+  TRY(device_check_child());
   TRY(check_pages(ptr, size, "ptr"));
   return check_location(location, "location");
 }
@@ -141,6 +143,7 @@ aclError aclrtMemManagedGetAttr(aclrtMemManagedRangeAttribute attribute, const v
                                 size_t dataSize) {
   NEED(ptr);
   NEED(data);
+  NEED_OK(device_check_child());
   NEED_OK(managed_check_answer((managed_attribute)attribute, dataSize));
   NEED_OK(managed_check(ptr, size, "ptr"));
   managed_answer(ptr, size, (managed_attribute)attribute, data, dataSize);
@@ -153,6 +156,7 @@ aclError aclrtMemManagedGetAttrs(aclrtMemManagedRangeAttribute *attributes, size
   NEED(ptr);
   NEED(data);
   NEED(dataSizes);
+  NEED_OK(device_check_child());
   if (!numAttributes) API(fail(ST_INVALID_VALUE, "numAttributes is 0, expected 1 or more"));
   NEED_OK(managed_check(ptr, size, "ptr"));
   for (size_t i = 0; i < numAttributes; ++i) {

@@ -45,9 +45,14 @@ aclError aclrtMallocHost(void **hostPtr, size_t size) {
   API(allocate(RULE_MALLOC_HOST, POLICY_NORMAL_ONLY, NULL, size, CALLER, hostPtr));
 }
 
+static status free_block(void *p, free_kind kind, void *site) {
+  TRY(device_check_child());
+  return memory_free(p, kind, site);
+}
+
 __attribute__((noinline)) static aclError free_slowly(void *devPtr, void *site) {
   if (likely(memory_free_kept_long(devPtr))) return ACL_SUCCESS;
-  API_AS("aclrtFree", memory_free(devPtr, FREE_DEVICE, site));
+  API_AS("aclrtFree", free_block(devPtr, FREE_DEVICE, site));
 }
 
 /* Frees need no context: what outlives its device can still be freed. */
@@ -55,7 +60,7 @@ aclError aclrtFree(void *devPtr) {
   if (likely(memory_free_kept(devPtr))) return ACL_SUCCESS;
   return free_slowly(devPtr, CALLER);
 }
-aclError aclrtFreeHost(void *hostPtr) { API(memory_free(hostPtr, FREE_HOST, CALLER)); }
+aclError aclrtFreeHost(void *hostPtr) { API(free_block(hostPtr, FREE_HOST, CALLER)); }
 
 static status free_after_sync(void *p, free_kind kind, void *site) {
   context *c;
@@ -112,6 +117,7 @@ aclError aclrtPointerGetAttributes(const void *ptr, aclrtPtrAttributes *attribut
   memory_holder holder;
   NEED(ptr);
   NEED(attributes);
+  NEED_OK(device_check_child());
   *attributes = (aclrtPtrAttributes){.location = {.type = ACL_MEM_LOCATION_TYPE_UNREGISTERED}};
   if (memory_holder_of(ptr, "ptr", &holder) != ST_OK) {
     fail_take(); /* the answer is that it is nothing of ours */
@@ -128,6 +134,7 @@ aclError aclrtPointerGetAttributes(const void *ptr, aclrtPtrAttributes *attribut
 aclError aclrtMemGetAddressRange(void *ptr, void **pbase, size_t *psize) {
   memory_holder holder;
   NEED(ptr);
+  NEED_OK(device_check_child());
   if (!pbase && !psize) API(fail(ST_INVALID_PARAM, "pbase and psize are NULL, expected a pointer for one of them"));
   NEED_OK(memory_holder_of(ptr, "ptr", &holder));
   if (pbase) *pbase = (void *)holder.start;
@@ -171,6 +178,7 @@ aclError aclrtHostRegisterV2(void *ptr, uint64_t size, uint32_t flag) {
 
 aclError aclrtHostUnregister(void *ptr) {
   NEED(ptr);
+  NEED_OK(device_check_child());
   API(registered_remove((uintptr_t)ptr));
 }
 
@@ -178,6 +186,7 @@ aclError aclrtHostUnregister(void *ptr) {
 aclError aclrtHostGetDevicePointer(void *pHost, void **pDevice, uint32_t flag) {
   NEED(pHost);
   NEED(pDevice);
+  NEED_OK(device_check_child());
   if (flag) API(fail(ST_INVALID_VALUE, "flag is %u, expected 0", flag));
   if (!space_is_pinned((uintptr_t)pHost) && !registered_holds((uintptr_t)pHost, 1, REGISTERED_MAPPED))
     API(fail(ST_NOT_REGISTERED, "pHost is %p, expected registered (MAPPED) or pinned memory", pHost));
@@ -233,6 +242,7 @@ aclError aclrtCheckMemType(void **addrList, uint32_t size, uint32_t memType, uin
 aclError aclrtGetMemUsageInfo(int32_t deviceId, aclrtMemUsageInfo *memUsageInfo, size_t inputNum, size_t *outputNum) {
   NEED(memUsageInfo);
   NEED(outputNum);
+  NEED_OK(device_check_child());
   if (inputNum == 0) API(fail(ST_INVALID_VALUE, "inputNum is 0, expected 1 or more"));
   NEED_OK(device_check(deviceId, "deviceId"));
   heap_usage usage = {0};

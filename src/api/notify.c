@@ -3,6 +3,7 @@
 
 #include "api/api.h"
 #include "runtime/context.h"
+#include "runtime/device.h"
 
 _Static_assert(ACL_RT_NOTIFY_EXPORT_FLAG_DISABLE_PID_VALIDATION == 2 &&
                    ACL_RT_NOTIFY_IMPORT_FLAG_ENABLE_PEER_ACCESS == 2,
@@ -33,6 +34,7 @@ static status create(bool counts, uint64_t flag, uint64_t most, notify **out) {
 /* With a reference, also where the kind is wrong. */
 static status notify_of(const void *handle, bool counts, notify **out) {
   static const char *const names[] = {"notify", "count notify"};
+  TRY(device_check_child());
   notify *n = *out = object_acquire(OBJECT_NOTIFY, handle);
   if (!n) return fail(ST_INVALID_VALUE, "%s %p is none (destroyed?)", names[counts], handle);
   if (n->counts == counts) return ST_OK;

@@ -19,6 +19,7 @@ static carve_piece piece_of(const cannonPiece *p) {
 
 static status check(const void *block, const cannonPiece *pieces, size_t count, size_t *failed) {
   memory_holder holder;
+  TRY(device_check_child());
   if (count == 0) return fail(ST_INVALID_VALUE, "count is 0, expected 1 or more");
   TRY(memory_holder_of(block, "block", &holder));
   if (holder.start != (uintptr_t)block)
@@ -44,6 +45,7 @@ aclError cannon_check_carved(const void *block, const cannonPiece *pieces, size_
 }
 
 aclError cannon_trim(int32_t device, size_t keep, size_t *committed) {
+  NEED_OK(device_check_child());
   NEED_OK(device_check(device, "device"));
   heap *h = memory_heap(device);
   heap_usage usage = {0};

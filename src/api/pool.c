@@ -46,6 +46,11 @@ static status check_config(const cannon_pool_config *c) {
   return ST_OK;
 }
 
+static status find(const void *handle, pool **p) {
+  TRY(device_check_child());
+  return pool_of(handle, kind, p);
+}
+
 static status create(cannon_pool **out, const cannon_pool_config *given) {
   const cannon_pool_config c = given ? *given : cannon_pool_default_config();
   context *current;
@@ -89,7 +94,7 @@ aclError cannon_pool_create(cannon_pool **pool, const cannon_pool_config *config
 aclError cannon_pool_destroy(cannon_pool *handle) {
   pool *p;
   NEED(handle);
-  NEED_OK(pool_of(handle, kind, &p));
+  NEED_OK(find(handle, &p));
   API(pool_destroy(p, true));
 }
 
@@ -97,7 +102,7 @@ static status allocate(cannon_pool *handle, size_t size, aclrtStream stream_hand
   pool *p;
   stream *s;
   uint64_t bytes;
-  TRY(pool_of(handle, kind, &p));
+  TRY(find(handle, &p));
   TRY(context_stream(stream_handle, &s));
   TRY(memory_round(&alloc_rules[RULE_MALLOC], POLICY_HUGE_FIRST, size, &bytes));
   return pool_alloc(p, s, bytes, size, "cannon_pool_alloc", site, block);
@@ -113,7 +118,7 @@ aclError cannon_pool_free(cannon_pool *handle, void *block) {
   pool *p;
   NEED(handle);
   NEED(block);
-  NEED_OK(pool_of(handle, kind, &p));
+  NEED_OK(find(handle, &p));
   API(pool_free(p, block, NULL, "block", CALLER));
 }
 
@@ -123,7 +128,7 @@ aclError cannon_pool_free_async(cannon_pool *handle, void *block, aclrtStream st
   NEED(handle);
   NEED(block);
   bool kept;
-  NEED_OK(pool_of(handle, kind, &p));
+  NEED_OK(find(handle, &p));
   NEED_OK(context_stream(stream_handle, &s));
   NEED_OK(capture_free_block(s, block, CALLER, &kept));
   if (kept) return ACL_SUCCESS;
@@ -133,7 +138,7 @@ aclError cannon_pool_free_async(cannon_pool *handle, void *block, aclrtStream st
 aclError cannon_pool_defragment(cannon_pool *handle) {
   pool *p;
   NEED(handle);
-  NEED_OK(pool_of(handle, kind, &p));
+  NEED_OK(find(handle, &p));
   pool_defragment(p);
   return ACL_SUCCESS;
 }
@@ -143,7 +148,7 @@ aclError cannon_pool_get_stats(cannon_pool *handle, cannon_pool_stats *stats) {
   pool_usage u;
   NEED(handle);
   NEED(stats);
-  NEED_OK(pool_of(handle, kind, &p));
+  NEED_OK(find(handle, &p));
   pool_measure(p, &u);
   *stats = (cannon_pool_stats){
       .live_bytes = u.used_bytes,

@@ -24,10 +24,16 @@ aclError aclprofInit(const char *profilerResultPath, size_t length) {
   if (length == 0 || length >= PROFILER_MAX_PATH || strlen(profilerResultPath) != length)
     API(fail(ST_INVALID_PARAM, "length is %zu, expected that of profilerResultPath, 1 to %d", length,
              PROFILER_MAX_PATH - 1));
+  NEED_OK(device_check_child());
   API(profiler_init(profilerResultPath));
 }
 
-aclError aclprofFinalize(void) { API(profiler_finalize()); }
+static status finalize(void) {
+  TRY(device_check_child());
+  return profiler_finalize();
+}
+
+aclError aclprofFinalize(void) { API(finalize()); }
 
 static status set_limit(const char *text) {
   uint64_t bytes;
@@ -99,6 +105,7 @@ aclError aclprofDestroyConfig(const aclprofConfig *profilerConfig) {
 }
 
 static status with_config(const aclprofConfig *pointer, status (*step)(const profiler_config *)) {
+  TRY(device_check_child());
   const aclprofConfig *c = handle_live(HANDLE_PROFILER_CONFIG, pointer);
   if (!c) return fail(ST_INVALID_PARAM, "profilerConfig is %p, no config", (const void *)pointer);
   return step(&c->config);

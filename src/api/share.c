@@ -30,11 +30,13 @@ static status check_type(aclrtMemSharedHandleType type) {
 /* ---- physical memory --------------------------------------------------------------------------------------------- */
 
 static status export_physical(aclrtDrvMemHandle handle, uint64_t flags, uint64_t *key) {
+  TRY(device_check_child());
   TRY(check_flag(flags));
   return vmm_export(handle, flags == ACL_RT_VMM_EXPORT_FLAG_DISABLE_PID_VALIDATION, key);
 }
 
 static status allow_physical(uint64_t key, const int32_t *pids, size_t n) {
+  TRY(device_check_child());
   TRY(check_pids(n));
   return exchange_allow(key, pids, n, "shareableHandle");
 }
@@ -96,6 +98,7 @@ aclError aclrtMemImportFromShareableHandleV2(void *shareableHandle, aclrtMemShar
 aclError aclrtIpcMemGetExportKey(void *devPtr, size_t size, char *key, size_t len, uint64_t flags) {
   NEED(devPtr);
   NEED(key);
+  NEED_OK(device_check_child());
   if (len != IPC_KEY_BYTES) API(fail(ST_INVALID_VALUE, "len is %zu, expected %d", len, IPC_KEY_BYTES));
   NEED_OK(check_flag(flags));
   API(ipc_export(devPtr, size, flags == ACL_RT_IPC_MEM_EXPORT_FLAG_DISABLE_PID_VALIDATION, key));
@@ -104,6 +107,7 @@ aclError aclrtIpcMemGetExportKey(void *devPtr, size_t size, char *key, size_t le
 aclError aclrtIpcMemSetImportPid(const char *key, int32_t *pid, size_t num) {
   NEED(key);
   NEED(pid);
+  NEED_OK(device_check_child());
   NEED_OK(check_pids(num));
   API(ipc_allow(key, pid, num));
 }
@@ -119,6 +123,7 @@ aclError aclrtIpcMemImportByKey(void **devPtr, const char *key, uint64_t flags) 
 
 aclError aclrtIpcMemClose(const char *key) {
   NEED(key);
+  NEED_OK(device_check_child());
   API(ipc_close(key));
 }
 

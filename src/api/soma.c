@@ -39,6 +39,11 @@ static status check_properties(const aclrtMemPoolProps *p) {
   return ST_OK;
 }
 
+static status find(const void *handle, pool **p) {
+  TRY(device_check_child());
+  return pool_of(handle, kind, p);
+}
+
 static status create(aclrtMemPool *out, const aclrtMemPoolProps *p) {
   pool *made;
   TRY(check_properties(p));
@@ -70,7 +75,7 @@ aclError aclrtMemPoolCreate(aclrtMemPool *memPool, const aclrtMemPoolProps *pool
 aclError aclrtMemPoolDestroy(const aclrtMemPool memPool) {
   pool *p;
   NEED(memPool);
-  NEED_OK(pool_of(memPool, kind, &p));
+  NEED_OK(find(memPool, &p));
   API(pool_destroy(p, false));
 }
 
@@ -78,7 +83,7 @@ static status allocate(void **ptr, size_t size, aclrtMemPool handle, aclrtStream
   pool *p;
   stream *s;
   uint64_t bytes;
-  TRY(pool_of(handle, kind, &p));
+  TRY(find(handle, &p));
   TRY(context_stream(stream_handle, &s));
   TRY(memory_round(&alloc_rules[RULE_MALLOC], POLICY_HUGE_FIRST, size, &bytes));
   return pool_alloc(p, s, bytes, size, "aclrtMemPoolMallocAsync", site, ptr);
@@ -103,7 +108,7 @@ aclError aclrtMemPoolFreeAsync(void *ptr, aclrtStream stream_handle) {
 aclError aclrtMemPoolTrimTo(aclrtMemPool memPool, size_t minBytesToKeep) {
   pool *p;
   NEED(memPool);
-  NEED_OK(pool_of(memPool, kind, &p));
+  NEED_OK(find(memPool, &p));
   pool_trim(p, minBytesToKeep);
   return ACL_SUCCESS;
 }
@@ -131,7 +136,7 @@ static pthread_mutex_t setting = PTHREAD_MUTEX_INITIALIZER;
 
 static status set_attribute_locked(aclrtMemPool handle, aclrtMemPoolAttr attr, void *value) {
   pool *p;
-  TRY(pool_of(handle, kind, &p));
+  TRY(find(handle, &p));
   pool_policy policy = pool_get_policy(p);
   switch (attr) {
   case ACL_RT_MEM_POOL_REUSE_FOLLOW_EVENT_DEPENDENCIES: TRY(set_switch(&policy.follow_events, value)); break;
@@ -167,7 +172,7 @@ static status get_attribute(aclrtMemPool handle, aclrtMemPoolAttr attr, void *va
   pool_usage usage;
   uint32_t *on = value;
   uint64_t *bytes = value;
-  TRY(pool_of(handle, kind, &p));
+  TRY(find(handle, &p));
   const pool_policy policy = pool_get_policy(p);
   pool_measure(p, &usage);
   switch (attr) {

@@ -35,6 +35,7 @@ aclError aclrtCreateStreamWithConfig(aclrtStream *stream, uint32_t priority, uin
 
 /* A handle whose context is gone may be destroyed from any thread, with or without a context. */
 static status destroy(aclrtStream handle, bool discard) {
+  TRY(device_check_child());
   stream *s = thread_hold_stream(handle);
   if (!s) return fail(ST_INVALID_VALUE, "stream %p is no stream (destroyed?)", handle);
   context *own = s->context, *current;

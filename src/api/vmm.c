@@ -51,6 +51,7 @@ aclError aclrtMemGetAllocationGranularity(aclrtPhysicalMemProp *prop, aclrtMemGr
 aclError aclrtReserveMemAddress(void **virPtr, size_t size, size_t alignment, void *expectPtr, uint64_t flags) {
   uintptr_t start;
   NEED(virPtr);
+  NEED_OK(device_check_child());
   if (flags > 1) API(fail(ST_INVALID_VALUE, "flags is %ju, expected 0 or 1", (uintmax_t)flags));
   NEED_OK(vmm_reserve(size, alignment, (uintptr_t)expectPtr, &start));
   *virPtr = (void *)start;
@@ -59,11 +60,13 @@ aclError aclrtReserveMemAddress(void **virPtr, size_t size, size_t alignment, vo
 
 aclError aclrtReleaseMemAddress(void *virPtr) {
   NEED(virPtr);
+  NEED_OK(device_check_child());
   API(vmm_release((uintptr_t)virPtr));
 }
 
 static status make_physical(aclrtDrvMemHandle *handle, size_t size, const aclrtPhysicalMemProp *prop, uint64_t flags,
                             void *site) {
+  TRY(device_check_child());
   _Static_assert(sizeof *prop == 32, "a tag's size");
   TRY(expect_zero(flags, "flags"));
   TRY(check_properties(prop));
@@ -80,10 +83,12 @@ aclError aclrtMallocPhysical(aclrtDrvMemHandle *handle, size_t size, const aclrt
 
 aclError aclrtFreePhysical(aclrtDrvMemHandle handle) {
   NEED(handle);
+  NEED_OK(device_check_child());
   API(vmm_drop(handle, CALLER));
 }
 
 static status map(void *at, size_t size, size_t offset, aclrtDrvMemHandle handle, uint64_t flags, unsigned access) {
+  TRY(device_check_child());
   TRY(expect_zero(offset, "offset"));
   TRY(expect_zero(flags, "flags"));
   return vmm_map((uintptr_t)at, size, handle, access);
@@ -103,11 +108,13 @@ aclError aclrtMemMapNoAccess(void *virPtr, size_t size, size_t offset, aclrtDrvM
 
 aclError aclrtUnmapMem(void *virPtr) {
   NEED(virPtr);
+  NEED_OK(device_check_child());
   API(vmm_unmap((uintptr_t)virPtr));
 }
 
 /* CANN's flags are bits: 1 reads, 2 writes (and only with 1). */
 static status set_access(void *at, size_t size, const aclrtMemAccessDesc *desc, size_t count) {
+  TRY(device_check_child());
   if (count == 0) return fail(ST_INVALID_VALUE, "count is 0, expected 1 or more");
   for (size_t i = 0; i < count; ++i)
     if (desc[i].flags != ACL_RT_MEM_ACCESS_FLAGS_NONE && desc[i].flags != ACL_RT_MEM_ACCESS_FLAGS_READ &&
@@ -127,6 +134,7 @@ aclError aclrtMemGetAccess(void *virPtr, aclrtMemLocation *location, uint64_t *f
   NEED(virPtr);
   NEED(location);
   NEED(flag);
+  NEED_OK(device_check_child());
   NEED_OK(vmm_get_access((uintptr_t)virPtr, &access));
   *flag = access;
   return ACL_SUCCESS;
@@ -135,6 +143,7 @@ aclError aclrtMemGetAccess(void *virPtr, aclrtMemLocation *location, uint64_t *f
 aclError aclrtMemRetainAllocationHandle(void *virPtr, aclrtDrvMemHandle *handle) {
   NEED(virPtr);
   NEED(handle);
+  NEED_OK(device_check_child());
   API(vmm_retain((uintptr_t)virPtr, handle));
 }
 
@@ -142,6 +151,7 @@ aclError aclrtMemGetAllocationPropertiesFromHandle(aclrtDrvMemHandle handle, acl
   int device;
   NEED(handle);
   NEED(prop);
+  NEED_OK(device_check_child());
   NEED_OK(vmm_tag(handle, prop, &device));
   if (device != VMM_HOST) prop->location.id = (uint32_t)device; /* imported memory was made on another */
   return ACL_SUCCESS;

@@ -3,7 +3,10 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "base/forks.h"
+
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the lists */
+FORK_RENEWS(lock)
 static handle *lists[N_HANDLE_KINDS];
 
 static handle **find(handle_kind kind, const void *pointer) {

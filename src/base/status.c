@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/forks.h"
 #include "base/log.h"
 #include "trace/trace.h"
 
@@ -27,6 +28,7 @@ static _Thread_local thread_words *words_of_thread; /* made by the thread's firs
 static pthread_key_t words_key;
 static pthread_once_t words_once = PTHREAD_ONCE_INIT;
 static pthread_mutex_t process_lock = PTHREAD_MUTEX_INITIALIZER; /* guards process_store */
+FORK_RENEWS(process_lock)
 static recent_store process_store;
 static _Atomic bool process_scope;
 

@@ -112,7 +112,12 @@ static void start_thread(void) {
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  if (!pthread_create(&thread, NULL, serve, NULL)) pthread_detach(thread);
+  const int error = pthread_create(&thread, NULL, serve, NULL);
+  if (!error)
+    pthread_detach(thread);
+  else
+    fprintf(stderr, "cannon: warning: live blocks are listed at the end only, since no thread can be started: %s\n",
+            strerror(error));
   pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 

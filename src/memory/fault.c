@@ -5,12 +5,15 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include "memory/memory.h"
 
 static struct sigaction previous[2]; /* of SIGSEGV and SIGBUS */
 static const int signals[2] = {SIGSEGV, SIGBUS};
+
+_Thread_local const fault_copy *volatile fault_running_copy;
 
 void fault_describe_site(void *site, char *text, size_t bytes) {
   Dl_info info;
@@ -54,11 +57,104 @@ static void explain(uintptr_t address) {
   if (write(STDERR_FILENO, text, (size_t)n) < 0) return;
 }
 
+/* ---- in copies --------------------------------------------------------------------------------------------------- */
+
+static bool is_inside(uintptr_t address, const void *start, const fault_copy *c, size_t pitch) {
+  return start && address - (uintptr_t)start < (c->height - 1) * pitch + c->width;
+}
+
+/* No address at all: x86-64 faults by it without telling it. */
+static bool is_non_canonical(uintptr_t address) {
+#if defined(__x86_64__)
+  const int64_t top = (int64_t)address >> 47;
+  return top != 0 && top != -1;
+#else
+  (void)address;
+  return false;
+#endif
+}
+
+/* Of an access that both sides may have made. */
+static bool is_write(const void *context) {
+#if defined(__x86_64__)
+  return ((const ucontext_t *)context)->uc_mcontext.gregs[REG_ERR] & 2;
+#else
+  (void)context;
+  return true;
+#endif
+}
+
+static const char *reason_of(const siginfo_t *info, bool no_address) {
+  if (no_address) return "it is no address";
+  if (info->si_signo == SIGBUS) return "there is no page for it (of a file that was cut short, or no memory is left)";
+  return info->si_code == SEGV_ACCERR ? "its page is protected" : "nothing is mapped there";
+}
+
+/* Whether the fault is that of the copy; `p` is then what the copy could not reach. */
+static bool find_side(const fault_copy *c, const siginfo_t *info, const void *context, bool *to_dst, uintptr_t *p) {
+  const uintptr_t address = (uintptr_t)info->si_addr;
+  const bool dst = is_inside(address, c->dst, c, c->dst_pitch), src = is_inside(address, c->src, c, c->src_pitch);
+  *to_dst = dst && (!src || is_write(context));
+  *p = address;
+  if (dst || src) return true;
+  *to_dst = is_non_canonical((uintptr_t)c->dst);
+  *p = (uintptr_t)(*to_dst ? c->dst : c->src);
+  return !address && is_non_canonical(*p);
+}
+
+static void explain_copy(const fault_copy *c, const siginfo_t *info, const void *context) {
+  char text[512], call[64], from[32] = "";
+  bool to_dst;
+  uintptr_t p;
+  if (!find_side(c, info, context, &to_dst, &p)) return;
+  const char *dst_name = c->src ? "dst" : "devPtr";
+  const uintptr_t dst = memory_address_of_view(c->dst), src = memory_address_of_view(c->src);
+  const void *side = to_dst ? c->dst : c->src;
+  if (c->call)
+    snprintf(call, sizeof call, "%s(", c->call);
+  else
+    snprintf(call, sizeof call, "the %s of task %u in stream %u (", c->src ? "copy" : "fill", c->task, c->stream);
+  if (c->src) snprintf(from, sizeof from, ", src = %#jx", (uintmax_t)src);
+  const int n = snprintf(text, sizeof text,
+                         "cannon: %s%s = %#jx%s, %ju bytes): the %s memory at %#jx, byte %ju of %s, can't be %s: %s.\n",
+                         call, dst_name, (uintmax_t)dst, from, (uintmax_t)(c->width * c->height),
+                         memory_device_of_view(side) >= 0 ? "device's" : "host",
+                         (uintmax_t)memory_address_of_view((void *)p), (uintmax_t)(p - (uintptr_t)side),
+                         to_dst ? dst_name : "src", to_dst ? "written" : "read", reason_of(info, is_non_canonical(p)));
+  if (write(STDERR_FILENO, text, (size_t)n) < 0) return;
+}
+
+/* ---- in registered memory ---------------------------------------------------------------------------------------- */
+
+/* By a kernel, or by the program itself. */
+static void explain_registered(const siginfo_t *info) {
+  char text[384];
+  uintptr_t start;
+  uint64_t bytes;
+  const uintptr_t address = (uintptr_t)info->si_addr;
+  if (!registered_find(address, &start, &bytes)) return;
+  const int n = snprintf(text, sizeof text,
+                         "cannon: the registered host memory at %#jx, byte %ju of the %ju bytes at %#jx, can't be "
+                         "reached: %s.\ncannon: it was unmapped or protected after aclrtHostRegister, expected "
+                         "aclrtHostUnregister before.\n",
+                         (uintmax_t)address, (uintmax_t)(address - start), (uintmax_t)bytes, (uintmax_t)start,
+                         reason_of(info, false));
+  if (write(STDERR_FILENO, text, (size_t)n) < 0) return;
+}
+
 static void on_fault(int signal_number, siginfo_t *info, void *context) {
   const int i = signal_number == SIGBUS;
   const uintptr_t address = (uintptr_t)info->si_addr;
+  const bool accessed = info->si_code > 0; /* else sent by kill() */
   const bool ours = space_device_of(address) >= 0 || space_is_reserved(address);
-  if (ours) explain(address);
+  const fault_copy *copy = fault_running_copy;
+  fault_running_copy = NULL; /* the handler that was there first may jump out of the copy */
+  if (ours)
+    explain(address);
+  else if (copy && accessed)
+    explain_copy(copy, info, context);
+  else if (accessed)
+    explain_registered(info);
   if (!ours && previous[i].sa_flags & SA_SIGINFO) {
     previous[i].sa_sigaction(signal_number, info, context);
   } else if (!ours && previous[i].sa_handler != SIG_DFL && previous[i].sa_handler != SIG_IGN) {
@@ -66,7 +162,7 @@ static void on_fault(int signal_number, siginfo_t *info, void *context) {
   } else {
     /* Returning repeats the access, and the default action ends the program with the right signal. */
     signal(signal_number, SIG_DFL);
-    if (info->si_code <= 0) raise(signal_number); /* sent by kill(): there is no access to repeat */
+    if (!accessed) raise(signal_number); /* there is nothing to repeat */
   }
 }
 

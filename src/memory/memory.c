@@ -58,6 +58,14 @@ void memory_check_frees(int change) {
   pthread_mutex_unlock(&open_lock);
 }
 
+void memory_forget(void) {
+  for (int i = 0; i < THREAD_CACHE_HEAPS; ++i) thread_caches[i] = NULL;
+  for (int d = 0; d < SPACE_MAX_DEVICES; ++d) {
+    atomic_store(&memory_alloc_index[d], 0);
+    atomic_store(&memory_free_index[d], 0);
+  }
+}
+
 static uint64_t window_bytes(uint64_t size_bytes) {
   const uint64_t roomy = heap_window_bytes(size_bytes);
   return roomy < space_stride() ? roomy : space_stride();

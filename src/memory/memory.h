@@ -70,6 +70,9 @@ bool memory_find_room(int device, unsigned failures);
 /* From now on there are blocks that pools hold, which memory_free passes on. */
 void memory_expect_pools(void);
 
+/* In a forked child: the thread keeps no blocks of the parent's, and frees reach memory_free. */
+void memory_forget(void);
+
 /* Gives back to the host, and to other processes, what is only kept for reuse. */
 void memory_give_back(void);
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "acl/acl_op_compiler.h"
+#include "base/forks.h"
 
 enum { N_OPTIONS = ACL_OP_DEBUG_OPTION + 1 };
 
@@ -17,7 +18,8 @@ static const struct {
                       [ACL_ALLOW_HF32] = {{"00", "01", "10", "11"}}};
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards options */
-static char *options[N_OPTIONS];                         /* NULL: never set */
+FORK_RENEWS(lock)
+static char *options[N_OPTIONS]; /* NULL: never set */
 
 static status check_option(int option) {
   return option >= 0 && option < N_OPTIONS

@@ -2,6 +2,8 @@
 
 #include <pthread.h>
 
+#include "base/forks.h"
+
 /* Entries are few and looked up rarely, so lists with one lock serve. */
 typedef struct description {
   struct description *next;
@@ -16,6 +18,7 @@ typedef struct registration {
 } registration;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards both */
+FORK_RENEWS(lock)
 static description *descriptions;
 static registration *registrations;
 

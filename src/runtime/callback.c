@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include "runtime/fpmode.h"
+#include "runtime/scheduler.h"
 
 /* ---- host functions ---------------------------------------------------------------------------------------------- */
 
@@ -230,22 +231,34 @@ status callback_submit(stream *s, void (*function)(void *), void *argument, bool
   return ST_OK;
 }
 
+/* Waits for what arrives, until the deadline (0: for ever); false where it has passed. The lock is held, but not while
+ * the thread runs, for lack of the library's own, what the callbacks come from. */
+static bool await_report(mailbox *box, uint64_t deadline_ns) {
+  uint64_t end_ns = deadline_ns;
+  if (unlikely(scheduler_lacks_threads())) {
+    pthread_mutex_unlock(&lock);
+    const bool went_on = scheduler_stand_in(deadline_ns);
+    pthread_mutex_lock(&lock);
+    if (box->first || !box->n_streams) return true;
+    const uint64_t next_ns = now_ns() + (went_on ? 0 : SCHEDULER_TICK_NS);
+    if (!end_ns || next_ns < end_ns) end_ns = next_ns;
+  }
+  const struct timespec end = {(time_t)(end_ns / 1000000000u), (long)(end_ns % 1000000000u)};
+  const int late =
+      end_ns ? pthread_cond_timedwait(&box->arrived, &lock, &end) : pthread_cond_wait(&box->arrived, &lock);
+  return !late || end_ns != deadline_ns;
+}
+
 /* The first report for the thread, now among those being called; NULL and a status where none comes. */
 static report *receive(uint64_t timeout_ns, status *st) {
-  const uint64_t thread = (uint64_t)pthread_self(), deadline_ns = now_ns() + timeout_ns;
-  const struct timespec deadline = {(time_t)(deadline_ns / 1000000000u), (long)(deadline_ns % 1000000000u)};
-  int late = 0;
+  const uint64_t thread = (uint64_t)pthread_self(), deadline_ns = timeout_ns ? now_ns() + timeout_ns : 0;
   mailbox **link = find_mailbox(thread), *box = *link;
   if (!box) {
     *st = fail(ST_THREAD_SUBSCRIBED, "this thread is not subscribed, expected aclrtSubscribeReport before");
     return NULL;
   }
   box->in_use = true;
-  while (!box->first && box->n_streams && !late)
-    if (timeout_ns)
-      late = pthread_cond_timedwait(&box->arrived, &lock, &deadline);
-    else
-      pthread_cond_wait(&box->arrived, &lock);
+  while (!box->first && box->n_streams && await_report(box, deadline_ns)) continue;
   box->in_use = false;
   report *r = box->first;
   if (!r)

@@ -8,9 +8,7 @@
 
 status context_find(context **out) {
   const int device = device_default();
-  if (device_forked())
-    return fail(ST_NO_CONTEXT, "this process was forked from one that used the device, whose state a child does not "
-                               "inherit: use exec after fork");
+  TRY(device_check_child());
   if (device >= 0) {
     TRY(device_set(device));
     return context_current(out);

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "memory/fault.h"
 #include "memory/huge.h"
 #include "memory/memory.h"
 #include "runtime/advice.h"
@@ -108,10 +109,14 @@ status copy_check(const copy_shape *shape, copy_kind kind) {
 }
 
 /* memmove: blocks of one buffer may overlap. */
-static void copy_rows(void *dst, const void *src, size_t width, size_t height, size_t dst_pitch, size_t src_pitch) {
+static void copy_rows(const copy_shape *c) {
+  char *dst = c->dst;
+  const char *src = c->src;
+  const size_t width = c->width, height = c->height, dst_pitch = c->dst_pitch, src_pitch = c->src_pitch;
+  fault_copy_begins(c);
   if (height == 1 || width == dst_pitch) huge_before_write(dst, width * height);
-  for (size_t row = 0; row < height; ++row)
-    memmove((char *)dst + row * dst_pitch, (const char *)src + row * src_pitch, width);
+  for (size_t row = 0; row < height; ++row) memmove(dst + row * dst_pitch, src + row * src_pitch, width);
+  fault_copy_ends();
 }
 
 status copy_now(const copy_shape *shape, copy_kind kind) {
@@ -119,17 +124,23 @@ status copy_now(const copy_shape *shape, copy_kind kind) {
   copy_facts facts;
   TRY(prepare(&c, kind, &facts));
   if (trace_is_on()) count(&c, &facts);
-  if (!facts.needless) copy_rows(c.dst, c.src, c.width, c.height, c.dst_pitch, c.src_pitch);
+  if (!facts.needless) copy_rows(&c);
   return ST_OK;
 }
 
 static status run_copy(task *t, stream *s) {
-  (void)s;
-  copy_rows(t->copy.dst, t->copy.src, t->copy.width, t->copy.height, t->copy.dst_pitch, t->copy.src_pitch);
+  copy_rows(&(copy_shape){.dst = t->copy.dst,
+                          .src = t->copy.src,
+                          .width = t->copy.width,
+                          .height = t->copy.height,
+                          .dst_pitch = t->copy.dst_pitch,
+                          .src_pitch = t->copy.src_pitch,
+                          .stream = s->id,
+                          .task = t->id});
   return ST_OK;
 }
 
-static void fill(void *dst, uint32_t pattern, size_t bytes) {
+static void fill_bytes(void *dst, uint32_t pattern, size_t bytes) {
   huge_before_write(dst, bytes);
   if (pattern == fill_byte((int)pattern)) {
     memset(dst, (int)(pattern & 0xff), bytes);
@@ -140,9 +151,15 @@ static void fill(void *dst, uint32_t pattern, size_t bytes) {
   memcpy((char *)dst + words * sizeof pattern, &pattern, bytes % sizeof pattern);
 }
 
+static void fill(uint32_t pattern, const copy_shape *c) {
+  fault_copy_begins(c);
+  fill_bytes(c->dst, pattern, c->width);
+  fault_copy_ends();
+}
+
 static status run_fill(task *t, stream *s) {
-  (void)s;
-  fill(t->set.dst, t->set.pattern, t->set.bytes);
+  fill(t->set.pattern,
+       &(copy_shape){.dst = t->set.dst, .width = t->set.bytes, .height = 1, .stream = s->id, .task = t->id});
   return ST_OK;
 }
 
@@ -225,11 +242,11 @@ status copy_in_stream(const copy_shape *shape, copy_kind kind, stream *s) {
   return wait_if_pageable(facts.pageable, s);
 }
 
-status fill_now(void *dst, uint32_t pattern, size_t bytes) {
+status fill_now(void *dst, uint32_t pattern, size_t bytes, const char *call) {
   memory_place place;
   void *view;
   TRY(resolve(dst, bytes, VMM_WRITE, "devPtr", &place, &view));
-  fill(view, pattern, bytes);
+  fill(pattern, &(copy_shape){.call = call, .dst = view, .width = bytes, .height = 1});
   return ST_OK;
 }
 

@@ -5,15 +5,11 @@
 
 #include <stddef.h>
 
+#include "memory/fault.h"
 #include "runtime/stream.h"
 
-/* A copy of `height` rows of `width` bytes; the pitches are what separates the starts of rows. Flat: height 1. */
-typedef struct {
-  void *dst;
-  const void *src;
-  size_t width, height, dst_pitch, src_pitch;
-  void *site; /* the caller's return address, for advice */
-} copy_shape;
+/* What is copied; the addresses are the user's. */
+typedef fault_copy copy_shape;
 
 /* What the caller says of the direction: a check, since the addresses tell. Values are aclrtMemcpyKind's. */
 typedef enum { COPY_H2H, COPY_H2D, COPY_D2H, COPY_D2D, COPY_BY_ADDRESS } copy_kind;
@@ -32,8 +28,8 @@ status copy_check(const copy_shape *shape, copy_kind kind);
 uint32_t copy_cost_ns(size_t bytes);
 
 /* Fills `bytes` bytes with the bytes of the pattern, over and over. In a stream, ordinary host memory again makes the
- * caller wait. */
-status fill_now(void *dst, uint32_t pattern, size_t bytes);
+ * caller wait. call: the entry point. */
+status fill_now(void *dst, uint32_t pattern, size_t bytes, const char *call);
 status fill_in_stream(void *dst, uint32_t pattern, size_t bytes, stream *s);
 static inline uint32_t fill_byte(int value) { return (uint8_t)value * 0x01010101u; }
 

@@ -19,7 +19,7 @@ _Static_assert(sizeof(description) == COPY_DESCRIPTION_BYTES, "as large as said"
 
 /* A task's bad address is no fault of the call that submitted it. */
 static status copy_inside(void *dst, const void *src, size_t bytes) {
-  const copy_shape c = {dst, src, bytes, 1, bytes, bytes, NULL};
+  const copy_shape c = {dst, src, bytes, 1, bytes, bytes, NULL, "a copy by descriptions", 0, 0};
   if (copy_now(&c, COPY_D2D) == ST_OK) return ST_OK;
   char words[400];
   snprintf(words, sizeof words, "%s", fail_take());

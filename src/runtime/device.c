@@ -35,7 +35,7 @@ static struct {
 } devices[SPACE_MAX_DEVICES] = {[0 ... SPACE_MAX_DEVICES - 1] = {.lock = PTHREAD_MUTEX_INITIALIZER}};
 
 static _Atomic int default_device = -1;
-static _Atomic bool forked;
+_Atomic bool device_is_child;
 
 /* Keeps the devices of the list: numbers below n_devices, ascending, separated by commas; parsing stops at anything else. */
 static void keep_visible(const char *list) {
@@ -127,12 +127,13 @@ status device_check(int64_t device, const char *name) {
 
 /* The child of a fork has none of the threads and no device memory: it may run on and exit, but not use a device. */
 static void in_child(void) {
-  atomic_store(&forked, true);
+  atomic_store(&device_is_child, true);
   thread_forget();
+  memory_forget();
 }
 
 static void at_exit(void) {
-  if (atomic_load(&forked)) return;
+  if (atomic_load(&device_is_child)) return;
   scheduler_stop();
   memory_list_leaks(trace_stats());
   profiler_close();
@@ -164,12 +165,14 @@ static void process_start(void) {
   record_start(machine.profile->soc_name, machine.n_devices);
 }
 
-bool device_forked(void) { return atomic_load(&forked); }
+status device_refuse_child(void) {
+  return fail(ST_NO_CONTEXT, "this process was forked from one that used the device, whose state a child does not "
+                             "inherit: use exec after fork");
+}
 
 status device_open(int device) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
-  if (device_forked())
-    return fail(ST_NO_CONTEXT, "this process was forked from one that used a device, expected exec after fork");
+  TRY(device_check_child());
   TRY(device_check(device, "deviceId"));
   pthread_once(&once, process_start);
   return memory_open_device(device, machine.memory_bytes, machine.check_host);
@@ -191,6 +194,7 @@ status device_set(int device) {
 }
 
 status device_reset(int device, bool force) {
+  TRY(device_check_child());
   TRY(device_check(device, "deviceId"));
   pthread_mutex_lock(&devices[device].lock);
   if (!devices[device].count) {

@@ -41,7 +41,13 @@ status device_take_stream(int device);
 void device_give_stream(int device);
 uint32_t device_stream_id(int device);
 
-/* Whether this process is a child forked from one that had opened a device. */
-bool device_forked(void);
+/* Whether this process is a child forked from one that had opened a device: it has no device memory, none of the
+ * library's threads, and locks that nobody will release. What needs any of these checks for it first; what asks for a
+ * context does so there. */
+extern INTERNAL _Atomic bool device_is_child;
+__attribute__((cold)) status device_refuse_child(void);
+static inline status device_check_child(void) {
+  return likely(!atomic_load_explicit(&device_is_child, memory_order_relaxed)) ? ST_OK : device_refuse_child();
+}
 
 #endif

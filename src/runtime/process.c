@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/forks.h"
 #include "base/log.h"
 #include "runtime/context.h"
 #include "runtime/device.h"
@@ -23,6 +24,7 @@
 enum { MAX_NESTING = 10, MAX_CONFIG_BYTES = 10 << 20 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards count */
+FORK_RENEWS(lock)
 static uint64_t count;
 static _Atomic int64_t options[CONTEXT_N_OPTIONS];
 
@@ -125,7 +127,7 @@ static void forget(void) {
   device_set_default(-1);
   error_scope_process(false);
   dump_forget();
-  profiler_run_end();
+  if (!atomic_load(&device_is_child)) profiler_run_end(); /* the session, and its files, are the parent's */
 }
 
 status process_init(const char *config_path) {

@@ -3,7 +3,9 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/log.h"
 #include "base/variables.h"
@@ -12,7 +14,6 @@
 #include "trace/trace.h"
 
 enum {
-  TICK_NS = 500 * 1000,
   RANDOM_TICK_S = 1, /* long enough for what a test does between two waits */
   IDLE_TICKS = 20,   /* a stream without work for this long leaves the list */
   MAX_WORKERS = 256, /* each beyond the cores sits in user code */
@@ -22,10 +23,12 @@ static struct {
   pthread_mutex_t lock; /* guards the list and the counts of threads */
   pthread_cond_t work;
   stream *first, *last;
-  int n_workers, n_idle;
-  bool ticker_started, stopped;
-  _Atomic uint32_t tick;      /* futex of the ticker */
-  _Atomic bool ticker_sleeps; /* for ever, until scheduler_rouse() */
+  _Atomic int n_workers;
+  int n_idle;
+  _Atomic bool ticker_started, stopped;
+  _Atomic bool none_can_start; /* the latest try to start a thread has failed */
+  _Atomic uint32_t tick;       /* futex of the ticker */
+  _Atomic bool ticker_sleeps;  /* for ever, until scheduler_rouse() */
 } scheduler = {.lock = PTHREAD_MUTEX_INITIALIZER, .work = PTHREAD_COND_INITIALIZER};
 
 _Atomic int scheduler_n_listed;
@@ -45,17 +48,32 @@ int scheduler_n_cores(void) {
 int scheduler_n_long(void) { return atomic_load_explicit(&n_long, memory_order_relaxed); }
 
 bool scheduler_should_yield(void) {
-  return atomic_load_explicit(&n_long_waiters, memory_order_relaxed) >= scheduler_n_cores();
+  return atomic_load_explicit(&n_long_waiters, memory_order_relaxed) >= scheduler_n_cores() ||
+         atomic_load_explicit(&scheduler.stopped, memory_order_relaxed);
 }
 
+/* User code that a waiter runs, for lack of workers, is counted nowhere: it keeps no worker from anything. */
 void scheduler_enter_long(bool as_waiter, bool user_code) {
+  if (as_waiter && user_code) return;
   atomic_fetch_add(user_code ? &n_in_user_code : &n_long, 1);
   if (as_waiter) atomic_fetch_add(&n_long_waiters, 1);
 }
 
 void scheduler_leave_long(bool as_waiter, bool user_code) {
+  if (as_waiter && user_code) return;
   atomic_fetch_sub(user_code ? &n_in_user_code : &n_long, 1);
   if (as_waiter) atomic_fetch_sub(&n_long_waiters, 1);
+}
+
+bool scheduler_lacks_threads(void) {
+  return atomic_load(&scheduler.stopped) || atomic_load(&scheduler.none_can_start) ||
+         !atomic_load(&scheduler.ticker_started);
+}
+
+/* Whether no worker will ever come by itself: those that there are sit in user code. */
+static bool lacks_workers(void) {
+  return atomic_load(&scheduler.stopped) ||
+         (atomic_load(&scheduler.none_can_start) && atomic_load(&scheduler.n_workers) <= atomic_load(&n_in_user_code));
 }
 
 /* ---- the list ---------------------------------------------------------------------------------------------------- */
@@ -93,21 +111,47 @@ static stream *pick(void) {
 
 /* ---- threads ----------------------------------------------------------------------------------------------------- */
 
-/* Library threads take no signals: those are for the program's own threads. */
+/* Waiters that sleep until a thread of the library's wakes them look for themselves from now on; the lock is held. */
+static void wake_waiters(void) {
+  for (stream *s = scheduler.first; s; s = s->next_listed) stream_wake(s);
+}
+
+/* Once for each time that threads run out, and on stderr once; the lock is held. */
+static void tell_none_can_start(int error) {
+  static bool told;
+  if (atomic_exchange(&scheduler.none_can_start, true)) return;
+  log_line(LOG_ERROR, "no library thread can be started (%s): threads that wait run all tasks", strerror(error));
+  if (!told)
+    fprintf(stderr,
+            "cannon: warning: no thread of the library's can be started (%s; ulimit -u, or pids.max?): tasks, and host "
+            "functions too, run only while a thread of the program waits for a stream, or asks about it\n",
+            strerror(error));
+  told = true;
+  wake_waiters();
+}
+
+/* Library threads take no signals, which are for the program's own threads, but those of a fault of their own: blocked,
+ * these would end the program past all handlers. The lock is held. */
 static bool start_thread(void *(*body)(void *)) {
   pthread_t thread;
   pthread_attr_t attributes;
   sigset_t all, old;
+  static const int faults[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP};
   sigfillset(&all);
+  for (size_t i = 0; i < sizeof faults / sizeof *faults; ++i) sigdelset(&all, faults[i]);
   pthread_sigmask(SIG_SETMASK, &all, &old);
   pthread_attr_init(&attributes);
   pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
   const int error = pthread_create(&thread, &attributes, body, NULL);
   pthread_attr_destroy(&attributes);
   pthread_sigmask(SIG_SETMASK, &old, NULL);
-  if (error) log_line(LOG_ERROR, "no library thread can be started (error %d); waiters will run all tasks", error);
-  if (!error) trace_add(&trace_stats()->n_threads, 1);
-  return !error;
+  if (error) {
+    tell_none_can_start(error);
+    return false;
+  }
+  atomic_store(&scheduler.none_can_start, false);
+  trace_add(&trace_stats()->n_threads, 1);
+  return true;
 }
 
 static void *worker(void *unused) {
@@ -138,15 +182,20 @@ static void wake_workers(int n) {
   for (int idle = scheduler.n_idle; n > 0 && idle > 0; --n, --idle) pthread_cond_signal(&scheduler.work);
   const int useful = scheduler_n_cores() + atomic_load(&n_in_user_code);
   while (n-- > 0 && scheduler.n_workers < useful && scheduler.n_workers < MAX_WORKERS && !scheduler.stopped)
-    if (start_thread(worker)) ++scheduler.n_workers;
+    if (start_thread(worker))
+      ++scheduler.n_workers;
+    else
+      break;
 }
 
-void scheduler_kick(stream *s) {
-  if (!is_runnable(s) || atomic_exchange(&s->kicked, true)) return;
-  scheduler_list(s);
-  pthread_mutex_lock(&scheduler.lock);
-  wake_workers(1);
-  pthread_mutex_unlock(&scheduler.lock);
+bool scheduler_kick(stream *s) {
+  if (is_runnable(s) && !atomic_exchange(&s->kicked, true)) {
+    scheduler_list(s);
+    pthread_mutex_lock(&scheduler.lock);
+    wake_workers(1);
+    pthread_mutex_unlock(&scheduler.lock);
+  }
+  return !lacks_workers();
 }
 
 /* Takes a stream that has been idle off the list. A submission that still saw it listed is seen here: both sides write
@@ -193,26 +242,33 @@ static bool must_tick(void) {
   return false;
 }
 
+/* Looks at all that may have changed by itself, and wakes workers for what can run. */
+static void tick(void) {
+  stream *gone[MAX_GONE];
+  int n_gone = 0;
+  if (value_any()) value_look();
+  if (atomic_load(&notify_n_shared_waiting)) notify_look();
+  pthread_mutex_lock(&scheduler.lock);
+  const int runnable = look(gone, &n_gone);
+  if (runnable) wake_workers(runnable);
+  pthread_mutex_unlock(&scheduler.lock);
+  while (n_gone) stream_unref(gone[--n_gone]);
+}
+
 static void *ticker(void *unused) {
   (void)unused;
   for (;;) {
     const uint32_t seen = atomic_load(&scheduler.tick);
     /* However it was woken: what workers run is up to chance, and not to the seed. */
     if (scheduler_is_random) clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_sec = RANDOM_TICK_S}, NULL);
-    stream *gone[MAX_GONE];
-    int n_gone = 0;
-    if (value_any()) value_look();
-    if (atomic_load(&notify_n_shared_waiting)) notify_look();
+    if (!atomic_load(&scheduler.stopped)) tick();
     pthread_mutex_lock(&scheduler.lock);
-    const int runnable = scheduler.stopped ? 0 : look(gone, &n_gone);
-    if (runnable) wake_workers(runnable);
     /* Said first and looked at then, as whoever rouses us writes first and looks then. */
     atomic_store(&scheduler.ticker_sleeps, true);
     const bool sleep = scheduler.stopped || !must_tick();
     if (!sleep) atomic_store(&scheduler.ticker_sleeps, false);
     pthread_mutex_unlock(&scheduler.lock);
-    while (n_gone) stream_unref(gone[--n_gone]);
-    futex_wait(&scheduler.tick, seen, sleep ? 0 : TICK_NS);
+    futex_wait(&scheduler.tick, seen, sleep ? 0 : SCHEDULER_TICK_NS);
   }
   return NULL;
 }
@@ -296,19 +352,32 @@ static void wake_for_all(void) {
   pthread_mutex_unlock(&scheduler.lock);
 }
 
-bool scheduler_run_others(void) {
-  if (!scheduler_is_random) {
-    wake_for_all();
-    return false;
-  }
+/* Runs a few tasks of a stream drawn by lot: whether it went on. */
+static bool run_any(uint64_t deadline_ns, run_mode mode) {
   stream *s = pick_any();
   if (!s) return false;
   const uint64_t before = stream_completed(s);
-  stream_run(s, before + 1 + draw(MOST_TASKS), 0, RUN_AS_WAITER);
+  stream_run(s, before + 1 + draw(MOST_TASKS), deadline_ns, mode);
   const bool went_on = stream_completed(s) > before || atomic_load(&s->blocked);
   if (!went_on) scheduler_kick(s); /* user code: for a worker */
   stream_unref(s);
   return went_on;
+}
+
+bool scheduler_run_others(void) {
+  if (scheduler_is_random) return run_any(0, RUN_AS_WAITER);
+  wake_for_all();
+  return false;
+}
+
+bool scheduler_stand_in(uint64_t deadline_ns) {
+  if (!atomic_load(&scheduler.stopped) && !atomic_load(&scheduler.ticker_started)) {
+    pthread_mutex_lock(&scheduler.lock);
+    if (!scheduler.ticker_started) scheduler.ticker_started = start_thread(ticker);
+    pthread_mutex_unlock(&scheduler.lock);
+  }
+  tick();
+  return run_any(deadline_ns, lacks_workers() ? RUN_AS_STAND_IN : RUN_AS_WAITER);
 }
 
 /* ---- fences ------------------------------------------------------------------------------------------------------ */
@@ -361,6 +430,7 @@ bool scheduler_fence_passed(void *taken) {
 void scheduler_stop(void) {
   pthread_mutex_lock(&scheduler.lock);
   scheduler.stopped = true;
+  wake_waiters();
   pthread_mutex_unlock(&scheduler.lock);
   while (atomic_load(&n_running_workers) > atomic_load(&n_in_user_code)) sched_yield();
 }

@@ -6,6 +6,9 @@
  *   ticker           a thread that looks at the listed streams each half millisecond and wakes workers for what
  *                    waits; asleep while nothing is listed but streams that wait for events
  *
+ * Where a thread cannot be started (a limit of the user or the container), and at the end of the process, waiters stand
+ * in for these threads: they look and run themselves, host functions too if no worker is left.
+ *
  * So an idle program has no running thread, and a submission makes no system call but the first after a pause.
  *
  * Random mode (CANNON_SCHEDULE_SEED=n, n not 0): whoever submits or waits first runs a few tasks of streams drawn by
@@ -24,14 +27,26 @@
  * what a parallel loop must be worth before it opens a team. */
 enum { SCHEDULER_LONG_NS = 20 * 1000 };
 
+enum { SCHEDULER_TICK_NS = 500 * 1000 };
+
 /* Puts the stream on the list (idempotent). */
 void scheduler_list(stream *s);
 
 /* A listed stream that was blocked is so no more: the ticker looks again. */
 void scheduler_rouse(void);
 
-/* Sees to it that a worker runs the stream soon. */
-void scheduler_kick(stream *s);
+/* Sees to it that a worker runs the stream soon. False: none will, since no thread can be started or the process ends,
+ * and the caller may run it as RUN_AS_STAND_IN where it holds no lock. */
+bool scheduler_kick(stream *s);
+
+/* Whether the ticker is missing, or a worker was when one was needed, or the process ends. A waiter must then not sleep
+ * for longer than SCHEDULER_TICK_NS between two calls of scheduler_stand_in. */
+bool scheduler_lacks_threads(void);
+
+/* Does what the library's threads would, where they are lacking: looks at the listed streams as the ticker does, and
+ * runs some tasks of one, user code too where no worker is left for it. True where something went on. Tasks start
+ * before the deadline only (0: none). No lock is held. */
+bool scheduler_stand_in(uint64_t deadline_ns);
 
 /* For a waiter whose stream waits for a value, which any other may write: sees to it that all others run. In random
  * mode it runs some of one itself, and true says so. No lock is held. */
@@ -61,7 +76,8 @@ bool scheduler_has_pending(void);
 void *scheduler_fence_take(void);
 bool scheduler_fence_passed(void *fence);
 
-/* At the end of the process: workers finish the task they are in and start no other; user code is not waited for. */
+/* At the end of the process: workers finish the task they are in and start no other; user code is not waited for. What
+ * is still waited for then, by exit handlers and destructors of the program's, is run by who waits. */
 void scheduler_stop(void);
 
 #endif

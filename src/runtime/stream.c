@@ -135,9 +135,9 @@ static status run_front(stream *s, task *t, run_mode mode) {
     return ST_OK;
   }
   if (t->cost_ns < SCHEDULER_LONG_NS) return task_run(t, s);
-  scheduler_enter_long(mode == RUN_AS_WAITER, t->kind->user_code);
+  scheduler_enter_long(mode != RUN_AS_WORKER, t->kind->user_code);
   const status st = task_run(t, s);
-  scheduler_leave_long(mode == RUN_AS_WAITER, t->kind->user_code);
+  scheduler_leave_long(mode != RUN_AS_WORKER, t->kind->user_code);
   /* Where the stream was discarded meanwhile, what is behind this task had not begun. */
   if (unlikely(atomic_load_explicit(&s->dropped_below, memory_order_relaxed) == ALL_TASKS)) s->begun_ns = KICK_NS;
   return st;
@@ -150,7 +150,7 @@ static void publish(stream *s, uint64_t retired_ns) {
                         memory_order_relaxed);
 }
 
-static void wake_sleepers(stream *s) {
+void stream_wake(stream *s) {
   atomic_store(&s->sleep_target, UINT64_MAX);
   atomic_fetch_add(&s->wake, 1);
   futex_wake(&s->wake, INT_MAX);
@@ -163,6 +163,12 @@ static bool sleeper_is_served(stream *s) {
 /* Whether a worker should leave the stream to a waiter, or the cores to others. */
 static bool must_step_aside(stream *s) {
   return atomic_load_explicit(&s->wanted, memory_order_relaxed) || scheduler_should_yield();
+}
+
+/* Whether a thread that waits leaves the task to a worker. */
+static bool must_leave(const task *t, uint64_t deadline_ns, run_mode mode) {
+  if (mode == RUN_AS_STAND_IN) return deadline_ns && now_ns() >= deadline_ns;
+  return t->kind->user_code || (deadline_ns && now_ns() + t->cost_ns > deadline_ns);
 }
 
 /* Runs tasks below target; the run lock is held. */
@@ -184,7 +190,7 @@ static run_result run_batch(stream *s, uint64_t target, uint64_t deadline_ns, ru
         result = RUN_BLOCKED;
         break;
       }
-      if (mode == RUN_AS_WAITER && (t->kind->user_code || (deadline_ns && now_ns() + cost > deadline_ns))) {
+      if (mode != RUN_AS_WORKER && must_leave(t, deadline_ns, mode)) {
         result = RUN_LEFT;
         break;
       }
@@ -206,7 +212,7 @@ static run_result run_batch(stream *s, uint64_t target, uint64_t deadline_ns, ru
     if (cost > PUBLISH_NS || ++unpublished == PUBLISH_TASKS) {
       publish(s, retired_ns);
       retired_ns = unpublished = 0;
-      if (sleeper_is_served(s)) wake_sleepers(s);
+      if (sleeper_is_served(s)) stream_wake(s);
     }
     if (mode == RUN_AS_WORKER && must_step_aside(s)) break;
   }
@@ -223,8 +229,8 @@ run_result stream_run(stream *s, uint64_t target, uint64_t deadline_ns, run_mode
     fp_leave(fp);
     spin_unlock_fence(&s->run_lock); /* against sleep_for: it looks at completed after it counts itself a sleeper */
     if (unlikely(atomic_load_explicit(&s->sleepers, memory_order_relaxed))) {
-      const bool left_over = mode == RUN_AS_WAITER && stream_completed(s) < stream_submitted(s);
-      if (left_over || sleeper_is_served(s)) wake_sleepers(s);
+      const bool left_over = mode != RUN_AS_WORKER && stream_completed(s) < stream_submitted(s);
+      if (left_over || sleeper_is_served(s)) stream_wake(s);
     }
     if (unlikely(value_any())) value_look();
     /* Unblocked, or to be dropped, between the look and the release of the lock, when whoever did it found it taken. */
@@ -248,7 +254,7 @@ void stream_unblock(stream *s) {
   atomic_store(&s->blocked, false);
   scheduler_rouse();
   if (atomic_load(&s->sleepers))
-    wake_sleepers(s);
+    stream_wake(s);
   else if (pending_cost(s) > KICK_NS)
     scheduler_kick(s);
 }
@@ -268,9 +274,9 @@ void stream_unblock_all(stream *first) {
 static run_result advance(stream *s, uint64_t target, uint64_t deadline_ns, unsigned depth) {
   if (unlikely(scheduler_is_random)) scheduler_shuffle();
   for (;;) {
-    const run_result result = stream_run(s, target, deadline_ns, RUN_AS_WAITER);
+    run_result result = stream_run(s, target, deadline_ns, RUN_AS_WAITER);
     if (likely(result == RUN_DONE)) return result;
-    if (result == RUN_LEFT) scheduler_kick(s);
+    if (result == RUN_LEFT && !scheduler_kick(s)) result = stream_run(s, target, deadline_ns, RUN_AS_STAND_IN);
     if (result != RUN_BLOCKED || depth == MAX_DEPENDENCIES) return result;
     uint64_t position;
     stream *source = event_source_of_wait(s, &position);
@@ -306,7 +312,10 @@ static bool sleep_for(stream *s, uint64_t target, uint64_t deadline_ns, run_resu
   /* What happened before we were counted as a sleeper woke nobody. */
   const bool changed = atomic_load(&s->q.completed) >= target || (found == RUN_BUSY && !atomic_load(&s->run_lock)) ||
                        (found == RUN_BLOCKED && !stream_is_blocked(s)) || atomic_load(&s->sleep_target) > target;
-  if (!changed) futex_wait(&s->wake, seen, deadline_ns ? deadline_ns - now : 0);
+  uint64_t most_ns = deadline_ns ? deadline_ns - now : 0;
+  /* After the look at `wake`: who ends the library's threads wakes all, and what sleeps later knows of it. */
+  if (unlikely(scheduler_lacks_threads()) && (!most_ns || most_ns > SCHEDULER_TICK_NS)) most_ns = SCHEDULER_TICK_NS;
+  if (!changed) futex_wait(&s->wake, seen, most_ns);
   atomic_fetch_sub(&s->sleepers, 1);
   return true;
 }
@@ -318,6 +327,7 @@ status stream_wait(stream *s, uint64_t target, uint64_t timeout_ns) {
     const run_result result = advance(s, target, deadline_ns, 0);
     if (stream_completed(s) >= target) break;
     if (result == RUN_BUSY && spin_for_turn(s, target)) continue;
+    if (unlikely(scheduler_lacks_threads()) && scheduler_stand_in(deadline_ns)) continue;
     if (result == RUN_BLOCKED && unlikely(value_any() || notify_any()) && !deadline_ns && scheduler_run_others())
       continue;
     if (!sleep_for(s, target, deadline_ns, result))
@@ -367,6 +377,7 @@ bool stream_is_idle(stream *s) {
     return true;
   }
   scheduler_kick(s);
+  if (unlikely(scheduler_lacks_threads())) scheduler_stand_in(0);
   return false;
 }
 
@@ -399,7 +410,8 @@ void stream_discard(stream *s) {
   stream_close(s);
   atomic_store(&s->dropped_below, ALL_TASKS);
   /* Where somebody else runs, that one does and drops the rest; what takes long, or is the user's, is for a worker. */
-  if (stream_run(s, UINT64_MAX, now_ns() + KICK_NS, RUN_AS_WAITER) == RUN_LEFT) scheduler_kick(s);
+  if (stream_run(s, UINT64_MAX, now_ns() + KICK_NS, RUN_AS_WAITER) == RUN_LEFT && !scheduler_kick(s))
+    stream_run(s, UINT64_MAX, 0, RUN_AS_STAND_IN);
 }
 
 void stream_destroy(stream *s, bool discard) {

@@ -107,19 +107,23 @@ uint64_t stream_drop_submitted(stream *s);
 /* Looks again which way submissions go. */
 void stream_divert_anew(stream *s);
 
+/* Wakes all that sleep in stream_wait, who then look again. */
+void stream_wake(stream *s);
+
 /* Ends the blocked state: the front task runs again. */
 void stream_unblock(stream *s);
 
 /* Of streams chained through next_waiter, whose references go. */
 void stream_unblock_all(stream *first);
 
-/* Who runs: workers take everything but step aside for waiters; waiters run no user code and stop at `target`. */
-typedef enum { RUN_AS_WORKER, RUN_AS_WAITER } run_mode;
+/* Who runs: workers take everything but step aside for waiters; waiters run no user code and stop at `target`; where
+ * no worker will come they run all that starts before the deadline. */
+typedef enum { RUN_AS_WORKER, RUN_AS_WAITER, RUN_AS_STAND_IN } run_mode;
 typedef enum {
   RUN_DONE,    /* target reached, or nothing left */
   RUN_BUSY,    /* somebody else runs */
   RUN_BLOCKED, /* the front waits for an event */
-  RUN_LEFT,    /* the front is for a worker: user code, or longer than the deadline leaves */
+  RUN_LEFT,    /* the front is for a worker: user code, or longer than the deadline leaves (stand-in: it has passed) */
 } run_result;
 run_result stream_run(stream *s, uint64_t target, uint64_t deadline_ns, run_mode mode);
 

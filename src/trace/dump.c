@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/forks.h"
 
 enum { FOLDER_MODE = 0750 };
 
@@ -23,6 +24,7 @@ static struct {
   bool from_init;       /* aclInit's configuration asks for tensors */
   char folder[PATH_MAX + 32];
 } dump = {.lock = PTHREAD_MUTEX_INITIALIZER};
+FORK_RENEWS(dump.lock)
 
 /* ---- the configuration ------------------------------------------------------------------------------------------- */
 

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "acl/acl_prof.h"
+#include "base/forks.h"
 #include "base/log.h"
 #include "trace/profiler_folder.h"
 #include "trace/timeline.h"
@@ -22,6 +23,7 @@ static struct {
   profiler_config config[PROFILER_HOST + 1]; /* of those that are started */
   uint64_t limit_bytes;
 } session = {.lock = PTHREAD_MUTEX_INITIALIZER};
+FORK_RENEWS(session.lock)
 
 #define LOCKED(expression)                                                                                             \
   ({                                                                                                                   \

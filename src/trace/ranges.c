@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/forks.h"
 #include "base/handles.h"
 
 typedef struct {
@@ -21,7 +22,8 @@ typedef struct range {
 } range;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the list and the last id */
-static range *open_ranges;                               /* latest first */
+FORK_RENEWS(lock)
+static range *open_ranges; /* latest first */
 static uint64_t last_id;
 
 /* ---- domains ----------------------------------------------------------------------------------------------------- */

@@ -5,10 +5,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/forks.h"
 #include "trace/shards.h"
 #include "trace/trace.h"
 
 static pthread_mutex_t rows_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the making of rows; the last lock of any */
+FORK_RENEWS(rows_lock)
 
 stats_op *trace_row(const char *name) {
   stats_file *s = trace_stats();

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/forks.h"
 #include "base/handles.h"
 #include "trace/timeline.h"
 
@@ -17,7 +18,8 @@ typedef struct stamp {
 } stamp;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the list and the stamps' spans */
-static stamp *open_spans;                                /* latest first */
+FORK_RENEWS(lock)
+static stamp *open_spans; /* latest first */
 static uint32_t last_range;
 
 status stamps_check(void) {

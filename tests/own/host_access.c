@@ -1,10 +1,13 @@
-/* A host access to device memory ends the program with a message that says which block it was. Each case is a
- * victim: this program run again with the case's name, which writes down what it is about to do and does it.
- */
-#include "acl_test.h"
+/* A host access to device memory ends the program with a message that says which block it was, and a copy by a host
+ * pointer that leads nowhere with one that says which call and pointer. Each case is a victim: this program run again
+ * with the case's name, which writes down what it is about to do and does it. */
+#include "acl_ops.h"
 #include "self.h"
 
+#include "aclnnop/aclnn_add.h"
+
 #include <signal.h>
+#include <sys/mman.h>
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #  define SANITIZED 1
@@ -88,13 +91,143 @@ static void other_faults_are_passed_on(void **state) {
   assert_int_equal(WEXITSTATUS(end.status), 42);
 }
 
+/* ---- copies by bad host pointers ---- */
+
+enum { PAGE = 4096, OFFSET = 100, COUNT = 2 * PAGE };
+
+/* Pages: one to be read and written, one with that protection. */
+static char *pages_with(int protection) {
+  char *p = mmap(NULL, COUNT, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (p == MAP_FAILED || mprotect(p + PAGE, PAGE, protection)) _exit(6);
+  return p;
+}
+
+/* A device block of COUNT bytes and a host range whose bytes from `at` on can't be reached. */
+typedef struct {
+  char *device, *host, *at;
+} ranges;
+
+static void read_back(const ranges *r) { aclrtMemcpy(r->host, COUNT, r->device, COUNT, ACL_MEMCPY_DEVICE_TO_HOST); }
+static void send(const ranges *r) { aclrtMemcpy(r->device, COUNT, r->host, COUNT, ACL_MEMCPY_HOST_TO_DEVICE); }
+static void fill_host(const ranges *r) { aclrtMemset(r->host, COUNT, 1, COUNT); }
+static void send_rows(const ranges *r) {
+  aclrtMemcpy2d(r->device, PAGE, r->host, PAGE, 64, 2, ACL_MEMCPY_HOST_TO_DEVICE);
+}
+static void read_back_later(const ranges *r) {
+  aclrtMemcpyAsync(r->host, COUNT, r->device, COUNT, ACL_MEMCPY_DEVICE_TO_HOST, NULL);
+}
+static void fill_host_later(const ranges *r) { aclrtMemsetAsync(r->host, COUNT, 1, COUNT, NULL); }
+
+/* By a library thread: registered memory, and nobody waits. */
+static void read_back_in_worker(const ranges *r) {
+  if (aclrtHostRegisterV2(r->host, COUNT, ACL_HOST_REG_PINNED)) _exit(7);
+  read_back_later(r);
+  nap_ms(20000);
+}
+
+static const struct bad_copy {
+  const char *name, *words, *pointer, *done;
+  void (*copy)(const ranges *r);
+  int protection;
+} bad_copies[] = {
+    {"read_only", "aclrtMemcpy(dst = ", "dst", "written: its page is protected", read_back, PROT_READ},
+    {"no_source", "aclrtMemcpy(dst = ", "src", "read: its page is protected", send, PROT_NONE},
+    {"unmapped", "aclrtMemcpy(dst = ", "src", "read: nothing is mapped there", send, -1},
+    {"fill", "aclrtMemset(devPtr = ", "devPtr", "written: its page is protected", fill_host, PROT_READ},
+    {"rows", "aclrtMemcpy2d(dst = ", "src", "read: its page is protected", send_rows, PROT_NONE},
+    {"later", "the copy of task ", "dst", "written: its page is protected", read_back_later, PROT_READ},
+    {"fill_later", "the fill of task ", "devPtr", "written: its page is protected", fill_host_later, PROT_READ},
+    {"worker", "the copy of task ", "dst", "written: its page is protected", read_back_in_worker, PROT_READ},
+    {"wild", "aclrtMemcpy(dst = ", "src", "read: it is no address", send, -2},
+};
+enum { N_BAD_COPIES = sizeof bad_copies / sizeof *bad_copies };
+
+static int die_by_copy(const struct bad_copy *b, bool own) {
+  ranges r = {.host = (char *)(uintptr_t)0x5500000000000000}; /* not canonical */
+  if (own) signal(SIGSEGV, own_handler);
+  if (aclInit(NULL) || aclrtSetDevice(0) || aclrtMalloc((void **)&r.device, COUNT, ACL_MEM_MALLOC_HUGE_FIRST)) return 3;
+  if (b->protection != -2) r.host = pages_with(b->protection < 0 ? PROT_READ : b->protection);
+  if (b->protection == -1 && munmap(r.host + PAGE, PAGE)) return 4;
+  r.at = b->protection == -2 ? r.host : r.host + PAGE;
+  fprintf(stderr, "%lx %lx\n", (unsigned long)r.host, (unsigned long)r.at);
+  b->copy(&r);
+  return 5; /* not reached */
+}
+
+static void copies_name_call_and_pointer(void **state) {
+  (void)state;
+  static child_end end;
+  for (int i = 0; i < N_BAD_COPIES; i++) {
+    const struct bad_copy *b = &bad_copies[i];
+    char host[24], at[24], words[96];
+    run_self(&end, b->name, NULL);
+    print_message("%s: %s\n", b->name, end.text);
+    assert_true(end.status != 0);
+    if (SANITIZED) continue; /* its copies look at its own memory first */
+    assert_true(WIFSIGNALED(end.status) && WTERMSIG(end.status) == SIGSEGV);
+    assert_int_equal(sscanf(end.text, "%23s %23s", host, at), 2);
+    const char *message = strstr(end.text, "cannon: ");
+    assert_non_null(message);
+    assert_non_null(strstr(message, b->words));
+    assert_non_null(strstr(message, host));
+    /* Where exactly it faults first is up to the copy. */
+    if (b->protection != -2) at[strlen(at) - 3] = 0;
+    snprintf(words, sizeof words, "the host memory at 0x%s", at);
+    assert_non_null(strstr(message, words));
+    snprintf(words, sizeof words, " of %s, can't be %s.", b->pointer, b->done);
+    assert_non_null(strstr(message, words));
+    assert_null(strstr(message + 1, "cannon: "));
+  }
+}
+
+/* By an operator, in memory that was unmapped while it is registered. */
+static int die_by_operator(void) {
+  char *p = pages_with(PROT_READ);
+  if (aclInit(NULL) || aclrtSetDevice(0) || aclrtHostRegisterV2(p, COUNT, ACL_HOST_REG_MAPPED)) return 3;
+  fprintf(stderr, "%lx\n", (unsigned long)p);
+  aclTensor *x = TENSOR(p, ACL_FLOAT, COUNT / sizeof(float));
+  aclScalar *one = float_scalar(1);
+  LAUNCH(NULL, aclnnAdds, x, one, one, x);
+  if (munmap(p, COUNT)) return 4;
+  aclrtSynchronizeStream(NULL);
+  return 5; /* not reached */
+}
+
+static void operators_name_registered_memory(void **state) {
+  (void)state;
+  static child_end end;
+  char host[24], words[128];
+  run_self(&end, "operator", NULL);
+  print_message("%s\n", end.text);
+  assert_true(end.status != 0);
+  assert_int_equal(sscanf(end.text, "%23s", host), 1);
+  snprintf(words, sizeof words, " of the 8192 bytes at 0x%s, can't be reached", host);
+  if (!SANITIZED) assert_non_null(strstr(end.text, words));
+}
+
+static void the_programs_handler_gets_faults_of_copies(void **state) {
+  (void)state;
+  static child_end end;
+  run_self(&end, "own_copy", NULL);
+  assert_true(WIFEXITED(end.status));
+  assert_int_equal(WEXITSTATUS(end.status), 42);
+  if (!SANITIZED) assert_non_null(strstr(end.text, "can't be written"));
+}
+
 int main(int argc, char **argv) {
+  for (int i = 0; argc == 2 && i < N_BAD_COPIES; i++)
+    if (!strcmp(argv[1], bad_copies[i].name)) return die_by_copy(&bad_copies[i], false);
+  if (argc == 2 && !strcmp(argv[1], "operator")) return die_by_operator();
+  if (argc == 2 && !strcmp(argv[1], "own_copy")) return die_by_copy(&bad_copies[0], true);
   for (int i = 0; argc == 2 && i < N_VICTIMS; i++)
     if (!strcmp(argv[1], victims[i].name)) return die_by_device_memory(&victims[i]);
   if (argc == 2 && !strcmp(argv[1], "own")) return fault_of_ones_own();
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(message_names_address_block_and_allocation),
       cmocka_unit_test(other_faults_are_passed_on),
+      cmocka_unit_test(copies_name_call_and_pointer),
+      cmocka_unit_test(operators_name_registered_memory),
+      cmocka_unit_test(the_programs_handler_gets_faults_of_copies),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

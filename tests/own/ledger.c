@@ -226,6 +226,44 @@ static void files_of_the_dead_are_removed(void **state) {
   assert_false(exists(alive));
 }
 
+/* One that was stopped while it held the file's lock is waited for, and named. */
+static int allocate_beside_a_stopped_holder(void) {
+  enum { STOPPED_MS = 2300 };
+  const int fd = open(getenv("CANNON_LEDGER"), O_RDWR);
+  struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1};
+  device_up(NULL);
+  const pid_t holder = fork();
+  if (holder == 0) {
+    if (fcntl(fd, F_SETLKW, &whole)) _exit(1);
+    raise(SIGSTOP);
+    _exit(0);
+  }
+  int status = 0;
+  waitpid(holder, &status, WUNTRACED);
+  if (!WIFSTOPPED(status)) return 2;
+  if (fork() == 0) {
+    nap_ms(STOPPED_MS);
+    kill(holder, SIGCONT);
+    _exit(0);
+  }
+  fprintf(stderr, "holder %d\n", (int)holder);
+  dev_new(16 * MIB);
+  return 0;
+}
+
+static void a_stopped_holder_of_the_lock_is_named(void **state) {
+  (void)state;
+  static child_end end;
+  int holder = 0;
+  char words[64];
+  run_self(&end, "beside", NULL);
+  if (end.status) print_error("%s\n", end.text);
+  assert_int_equal(end.status, 0);
+  assert_int_equal(sscanf(end.text, "holder %d", &holder), 1);
+  snprintf(words, sizeof words, "cannon: process %d (exe), which is stopped, keeps /", holder);
+  assert_non_null(strstr(end.text, words));
+}
+
 /* Devices are the machine's, whatever numbers a process has for them. */
 static void devices_are_told_apart(void **state) {
   (void)state;
@@ -386,6 +424,7 @@ int main(int argc, char **argv) {
   if (argc == 2 && !strcmp(argv[1], "serve")) return serve();
   if (argc == 2 && !strcmp(argv[1], "serve_by_default")) return unsetenv("CANNON_LEDGER") || serve();
   if (argc == 2 && !strcmp(argv[1], "close")) return close_everything();
+  if (argc == 2 && !strcmp(argv[1], "beside")) return allocate_beside_a_stopped_holder();
   if (argc == 2 && !strcmp(argv[1], "promise")) return promise_the_host_once();
   if (argc == 2 && !strcmp(argv[1], "all")) return take_all_of();
   snprintf(ledger_path, sizeof ledger_path, "/tmp/cannon-test-%d.ledger", getpid());
@@ -399,6 +438,7 @@ int main(int argc, char **argv) {
       TEST(a_forked_child_does_not_keep_its_parents_memory),
       TEST(what_is_only_kept_goes_to_who_needs_it),
       TEST(a_stopped_process_is_not_waited_for),
+      TEST(a_stopped_holder_of_the_lock_is_named),
       TEST(racing_processes_get_what_there_is),
       TEST(other_machines_do_not_count),
       TEST(machines_are_told_apart_by_their_devices),

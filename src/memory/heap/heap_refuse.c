@@ -71,6 +71,9 @@ static uint64_t could_ask_for(uint64_t fits, uint64_t bytes, uint64_t requested,
 
 status heap_refuse(heap *h, uint64_t bytes, uint64_t requested, const char *call) {
   heap_holders holders;
+  char busy[256];
+  if (h->config.device >= 0 && ledger_is_busy(busy, sizeof busy))
+    return fail(ST_NO_MEMORY, "size is %ju bytes, which cannot be accounted for: %s", (uintmax_t)requested, busy);
   const uint64_t host = host_available_bytes(), others = heap_held_by_others(h);
   heap_stats_refuse(&h->stats);
   pthread_mutex_lock(&h->lock);

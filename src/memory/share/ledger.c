@@ -3,9 +3,12 @@
 #include <linux/futex.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "base/sync.h"
 #include "memory/share/machine.h"
 
@@ -23,17 +26,19 @@ static void publish(machine_file *file, int device) {
   atomic_store(&file->places[machine_own_place()].charged_bytes[physical_of[device]], own_bytes[device]);
 }
 
-/* Sum of the others' charges. With `look`, the dead are told from the living, which costs a system call each, and
- * dropped. */
-static uint64_t sum_others(machine_file *file, int device, bool look) {
+/* Sum of the others' charges: of all, or of the living, whom telling from the dead costs a system call each. The dead
+ * may be dropped where the file is locked: else somebody may just have taken the place. */
+enum { SUM_ALL, SUM_LIVING, SUM_AND_DROP };
+static uint64_t sum_others(machine_file *file, int device, int how) {
   uint64_t sum = 0;
   for (uint32_t i = 0; file && i < MACHINE_PLACES; ++i) {
     _Atomic uint64_t *charged = &file->places[i].charged_bytes[physical_of[device]];
     const uint64_t bytes = i == machine_own_place() ? 0 : atomic_load(charged);
-    if (bytes && look && !machine_is_alive(i))
-      atomic_store(charged, 0);
-    else if (__builtin_add_overflow(sum, bytes, &sum))
+    if (bytes && how != SUM_ALL && !machine_is_alive(i)) {
+      if (how == SUM_AND_DROP) atomic_store(charged, 0);
+    } else if (__builtin_add_overflow(sum, bytes, &sum)) {
       return UINT64_MAX;
+    }
   }
   return sum;
 }
@@ -45,8 +50,8 @@ static bool fits(uint64_t own, uint64_t others, uint64_t bytes, uint64_t limit) 
 bool ledger_charge(int device, uint64_t bytes, uint64_t limit_bytes) {
   machine_file *file = machine_enter();
   const uint64_t own = own_bytes[device];
-  const bool granted = fits(own, sum_others(file, device, false), bytes, limit_bytes) ||
-                       fits(own, sum_others(file, device, true), bytes, limit_bytes);
+  const bool granted = !machine_busy() && (fits(own, sum_others(file, device, SUM_ALL), bytes, limit_bytes) ||
+                                           fits(own, sum_others(file, device, SUM_AND_DROP), bytes, limit_bytes));
   if (granted) own_bytes[device] += bytes;
   publish(file, device);
   machine_leave();
@@ -54,14 +59,22 @@ bool ledger_charge(int device, uint64_t bytes, uint64_t limit_bytes) {
 }
 
 void ledger_return(int device, uint64_t bytes) {
-  machine_file *file = machine_enter();
+  machine_file *file = machine_look();
   own_bytes[device] -= bytes;
   publish(file, device);
   machine_leave();
 }
 
+bool ledger_is_busy(char *words, size_t bytes) {
+  machine_look();
+  const char *why = machine_busy();
+  if (why) snprintf(words, bytes, "%s", why);
+  machine_leave();
+  return why;
+}
+
 uint64_t ledger_others(int device) {
-  const uint64_t sum = sum_others(machine_enter(), device, true);
+  const uint64_t sum = sum_others(machine_look(), device, SUM_LIVING);
   machine_leave();
   return sum;
 }
@@ -100,12 +113,18 @@ static void start_serving(machine_place *own) {
   atomic_store(&own->answered, 0);
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  if (pthread_create(&thread, NULL, serve, own) == 0) pthread_detach(thread);
+  const int error = pthread_create(&thread, NULL, serve, own);
+  if (!error)
+    pthread_detach(thread);
+  else
+    log_line(LOG_WARNING,
+             "memory that is only kept is not given to other processes, since no thread can be started: %s",
+             strerror(error));
   pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 void ledger_serve(void (*function)(void)) {
-  machine_file *file = machine_enter();
+  machine_file *file = machine_look();
   const bool first = file && !give_back;
   if (first) give_back = function;
   if (first) start_serving(&file->places[machine_own_place()]);
@@ -125,7 +144,7 @@ bool ledger_ask_others(int device) {
   machine_place *places[MACHINE_PLACES];
   uint32_t asked[MACHINE_PLACES], n = 0;
   bool any = false;
-  machine_file *file = machine_enter();
+  machine_file *file = machine_look();
   for (uint32_t i = 0; file && i < MACHINE_PLACES; ++i) {
     machine_place *place = &file->places[i];
     if (i == machine_own_place() || !atomic_load(&place->pid) || !machine_is_alive(i)) continue;

@@ -16,6 +16,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/variables.h"
+#include "memory/share/file_lock.h"
 
 enum {
   WHOLE_BYTE = 0, /* of the file: the lock over all of it */
@@ -32,7 +33,10 @@ static struct {
   struct stat opened;   /* fd, as long as the program has not closed it, and opened something else */
   machine_file *file;   /* NULL: alone */
   uint32_t own;
-  char path[PATH_MAX], why[256]; /* why: there is no file */
+  bool locked; /* by this process, from enter to leave */
+  bool busy;   /* by another, for which the latest machine_enter has waited in vain */
+  bool quits;
+  char path[PATH_MAX], why[256]; /* why: there is no file, or it is busy */
 } machine = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1, .why = "no device was used before"};
 
 /* ---- the file's locks -------------------------------------------------------------------------------------------- */
@@ -114,7 +118,7 @@ static bool open_locked(void) {
     if (machine.fd < 0) return refuse(file_error(errno));
     if (fstat(machine.fd, opened)) return refuse(file_error(errno));
     if (!is_ours(opened)) return refuse("expected a file that nobody else owns, reads or writes");
-    if (!lock_bytes(machine.fd, F_SETLKW, F_WRLCK, WHOLE_BYTE, 1)) return refuse(file_error(errno));
+    if (!file_lock_wait(machine.fd, WHOLE_BYTE, machine.path, false, machine.why, sizeof machine.why)) return false;
     if (stat(machine.path, &named) == 0 && is_same(&named, opened)) return true;
     close(machine.fd);
     machine.fd = -1;
@@ -198,9 +202,12 @@ void machine_join(const char *name) {
 
 /* Who waits to open what is removed here finds it gone (open_locked). */
 void machine_quit(void) {
-  machine_file *file = machine_enter();
-  if (file) {
-    if (!is_locked(machine.fd, PLACE_BYTE, MACHINE_PLACES)) unlink(machine.path);
+  machine_look();
+  machine.quits = true;
+  machine_leave();
+  const bool locked = machine_enter();
+  if (machine.file) {
+    if (locked && !is_locked(machine.fd, PLACE_BYTE, MACHINE_PLACES)) unlink(machine.path);
     machine.file = NULL; /* stays mapped: a thread of ledger.c sleeps on it */
     refuse("the process ends");
     close(machine.fd);
@@ -217,10 +224,9 @@ static bool is_open(void) {
   return fstat(machine.fd, &s) == 0 && is_same(&s, &machine.opened);
 }
 
-machine_file *machine_enter(void) {
+machine_file *machine_look(void) {
   pthread_mutex_lock(&machine.lock);
-  if (!machine.file) return NULL;
-  if (is_open() && lock_bytes(machine.fd, F_SETLKW, F_WRLCK, WHOLE_BYTE, 1)) return machine.file;
+  if (!machine.file || is_open()) return machine.file;
   machine.file = NULL;
   machine.fd = -1;
   refuse("its descriptor was closed by the program");
@@ -228,8 +234,19 @@ machine_file *machine_enter(void) {
   return NULL;
 }
 
+machine_file *machine_enter(void) {
+  const bool shared = machine_look();
+  machine.locked =
+      shared && file_lock_wait(machine.fd, WHOLE_BYTE, machine.path, machine.quits, machine.why, sizeof machine.why);
+  machine.busy = shared && !machine.locked;
+  return machine.locked ? machine.file : NULL;
+}
+
+const char *machine_busy(void) { return machine.busy ? machine.why : NULL; }
+
 void machine_leave(void) {
-  if (machine.file) lock_bytes(machine.fd, F_SETLK, F_UNLCK, WHOLE_BYTE, 1);
+  if (machine.locked && machine.file) lock_bytes(machine.fd, F_SETLK, F_UNLCK, WHOLE_BYTE, 1);
+  machine.locked = false;
   pthread_mutex_unlock(&machine.lock);
 }
 

@@ -59,12 +59,20 @@ typedef struct {
  * says so, and the process is alone. */
 void machine_join(const char *name);
 
-/* Locks the file, or just the other threads out where the process is alone: NULL. Then nothing of the library's but the
- * calls below, until machine_leave. */
+/* Locks the file, or just the other threads out where the process is alone, or another one, which may be stopped, keeps
+ * the file locked (file_lock.h): NULL. Then nothing of the library's but the calls below, until machine_leave. */
 machine_file *machine_enter(void);
+
+/* As machine_enter, but locks no other process out, and so never waits for one: for what is read, or written by its
+ * owner alone. */
+machine_file *machine_look(void);
+
+/* Inside: why the latest machine_enter found the file locked, NULL where it did not; words that begin with the path, or
+ * the process. */
+const char *machine_busy(void);
 void machine_leave(void);
 
-/* Why the process is alone, as a failure. */
+/* Why the process is alone, or what keeps the file locked, as a failure. */
 status machine_refuse(void);
 
 /* This process's place; whether the process of a place lives. */
