@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "base/quota.h"
 #include "runtime/notify_share.h"
 #include "runtime/value.h"
 #include "trace/trace.h"
@@ -35,7 +36,9 @@ int scheduler_n_cores(void) {
   int n = atomic_load_explicit(&cores, memory_order_relaxed);
   if (!n) {
     cpu_set_t set;
+    const int quota = quota_processors("/proc/self/mountinfo", "/proc/self/cgroup");
     n = sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
+    if (quota < n) n = quota;
     atomic_store_explicit(&cores, n, memory_order_relaxed);
   }
   return n;
@@ -92,8 +95,7 @@ static stream *pick(void) {
 
 /* ---- threads ----------------------------------------------------------------------------------------------------- */
 
-/* Library threads take no signals: those are for the program's own threads. */
-static bool start_thread(void *(*body)(void *)) {
+int scheduler_start_thread(void *(*body)(void *), void *argument) {
   pthread_t thread;
   pthread_attr_t attributes;
   sigset_t all, old;
@@ -101,11 +103,16 @@ static bool start_thread(void *(*body)(void *)) {
   pthread_sigmask(SIG_SETMASK, &all, &old);
   pthread_attr_init(&attributes);
   pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-  const int error = pthread_create(&thread, &attributes, body, NULL);
+  const int error = pthread_create(&thread, &attributes, body, argument);
   pthread_attr_destroy(&attributes);
   pthread_sigmask(SIG_SETMASK, &old, NULL);
-  if (error) log_line(LOG_ERROR, "no library thread can be started (error %d); waiters will run all tasks", error);
   if (!error) trace_add(&trace_stats()->n_threads, 1);
+  return error;
+}
+
+static bool start_thread(void *(*body)(void *)) {
+  const int error = scheduler_start_thread(body, NULL);
+  if (error) log_line(LOG_ERROR, "no library thread can be started (error %d); waiters will run all tasks", error);
   return !error;
 }
 

@@ -137,16 +137,11 @@ void rows_sort(view *const *v, int n_views) {
 }
 
 void rows_parallel(range_body *body, const void *job, int64_t total, int64_t grain, uint64_t cost_ns) {
-  const int n_threads = parallel_begin(cost_ns);
-  if (likely(n_threads == 1)) {
-    if (total) body(job, 0, total);
-    return;
-  }
-#pragma omp parallel for num_threads(n_threads) schedule(static, 1)
-  for (int t = 0; t < n_threads; ++t) {
-    int64_t begin, end;
-    parallel_share(total, grain, t, n_threads, &begin, &end);
-    if (begin < end) body(job, begin, end);
-  }
-  parallel_end(n_threads);
+  if (!total) return;
+  const parallel_team team = parallel_begin(cost_ns);
+  if (likely(team.n_threads == 1))
+    body(job, 0, total);
+  else
+    parallel_ranges(&team, body, job, total, grain);
+  parallel_end(&team);
 }
