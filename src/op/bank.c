@@ -1,10 +1,11 @@
 #include "op/bank.h"
 
 enum {
-  CREDIT_NS = 1000 * 1000, /* a third of the time that Linux gives a thread before it looks for another */
-  DEBT_PER_LOSS = 20,      /* so 5 % are lost at most */
-  MOST_STRIKES = 3,        /* losses in a row, each of which doubles the debt */
-  MOST_DEBT_NS = 1000 * 1000 * 1000,
+  CREDIT_NS = 30 * 1000 * 1000, /* wins of a second or less, on a machine that was quiet until now */
+  STAKE_NS = 200 * 1000,        /* a team whose threads must be woken starts with losses */
+  DEBT_PER_LOSS = 16,           /* so 6 % are lost at most */
+  MOST_STRIKES = 3,             /* losses in a row, each of which doubles the debt */
+  MOST_NS = 1000 * 1000 * 1000,
   NO_LIMIT_FROM = 256,
 };
 
@@ -15,18 +16,16 @@ int bank_threads(const bank *b, int most) { return b->limit && b->limit < most ?
 static void raise_limit(bank *b) { b->limit = b->limit * 2 < NO_LIMIT_FROM ? b->limit * 2 : 0; }
 
 void bank_settle(bank *b, int n_threads, uint64_t won_ns, uint64_t lost_ns) {
-  const uint64_t have_ns = b->credit_ns + won_ns;
-  if (have_ns >= lost_ns) {
-    b->credit_ns = least(have_ns - lost_ns, CREDIT_NS);
-    if (b->credit_ns < CREDIT_NS || b->debt_ns) return;
+  b->balance_ns += (int64_t)least(won_ns, MOST_NS) - (int64_t)least(lost_ns, MOST_NS);
+  if (b->balance_ns >= CREDIT_NS) {
+    b->balance_ns = CREDIT_NS;
     b->strikes = 0;
-    raise_limit(b);
-    return;
+    if (!b->debt_ns) raise_limit(b);
   }
-  const uint64_t owed_ns = least(lost_ns - have_ns, MOST_DEBT_NS) * DEBT_PER_LOSS << b->strikes;
-  b->debt_ns = least(b->debt_ns + owed_ns, MOST_DEBT_NS);
+  if (b->balance_ns >= -STAKE_NS) return;
+  b->debt_ns = least(b->debt_ns + ((uint64_t)-b->balance_ns * DEBT_PER_LOSS << b->strikes), MOST_NS);
   b->limit = n_threads > 3 ? n_threads / 2 : 1;
-  b->credit_ns = 0;
+  b->balance_ns = 0;
   if (b->strikes < MOST_STRIKES) ++b->strikes;
 }
 

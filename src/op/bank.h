@@ -1,10 +1,10 @@
 /* Whether teams of threads pay on this machine now. A team is a bet: where other programs have the processors, the
  * caller waits at the end of a loop for a thread that was given none, for milliseconds. The bank keeps account of what
- * such bets won and lost, so that over time no program is slower than with one thread by more than 5 %:
+ * such bets win and lose, so that over time a program is slower than with one thread by some 6 % at most:
  *
- *   credit   time that was won and not lost since, a little of it only: what is lost at once when a machine gets busy
- *   limit    how many threads may take part. A loss that is more than the credit halves it (1: no team).
- *   debt     how long loops must run within the limit, 20 times and more what was lost, before it doubles again
+ *   balance  time won and not lost since, up to a limit; below 0, what was lost
+ *   limit    how many threads may take part: halved when the balance is below a small stake (1: no team)
+ *   debt     how long loops must run within the limit, 16 times what was lost and more, before it doubles again
  *
  * Plain arithmetic on measured times: no clock, no locks. parallel.c guards it by the team's lock. */
 #ifndef CANNON_OP_BANK_H
@@ -15,7 +15,8 @@
 typedef struct {
   int limit; /* 0: none */
   int strikes;
-  uint64_t credit_ns, debt_ns;
+  int64_t balance_ns; /* won and not lost since, or lost already */
+  uint64_t debt_ns;
 } bank;
 
 /* How many of `most` threads the next loop should have, 1 or more. */

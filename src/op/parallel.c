@@ -15,6 +15,7 @@ enum {
   PARTS_PER_THREAD = 4, /* of a range: less than that is lost where a thread is late */
   PART_NS = 8 * 1000,   /* and no shorter ones, as some bodies have things to prepare */
   THREAD_SPIN_NS = 200 * 1000,
+  BUSY_SPIN_NS = 20 * 1000,  /* since teams have lost, until they have won for a while */
   PREEMPTED_NS = 100 * 1000, /* between two looks at the clock: the thread had no processor */
   SPIN_GROWTH = 16,
   WAIT_SPIN_NS = 30 * 1000, /* sleeping and being woken costs as much */
@@ -44,6 +45,7 @@ static struct {
   parallel_body *body;
   const void *job;
   _Atomic int n_threads;
+  _Atomic uint32_t spin_ns;                 /* that threads may look for the next call */
   _Alignas(64) _Atomic uint32_t unfinished; /* parts; the caller sleeps on it */
   _Atomic bool caller_sleeps;
   _Alignas(64) _Atomic uint32_t calls; /* so many were published */
@@ -68,15 +70,24 @@ static bool take_part(int from, int thread, int64_t *part) {
   return true;
 }
 
-/* Runs all parts that can be had, the thread's own first, since their memory may be in its caches. Returns how many. */
-static uint32_t run_parts(int thread) {
+static void finish_part(void) {
+  if (atomic_fetch_sub(&team.unfinished, 1) == 1 && atomic_load(&team.caller_sleeps)) futex_wake(&team.unfinished, 1);
+}
+
+/* Runs all parts that can be had, the thread's own first, since their memory may be in its caches. Returns how many. The
+ * caller, who has a `longest`, learns how long its longest one took. */
+static uint32_t run_parts(int thread, uint64_t *longest) {
   uint32_t n_run = 0;
+  uint64_t last = longest ? now_ns() : 0;
   const int n_threads = atomic_load_explicit(&team.n_threads, memory_order_relaxed);
   for (int k = 0, from = thread; k < n_threads; ++k, from = (from + 1) % n_threads) {
     for (int64_t part; take_part(from, thread, &part); ++n_run) {
       team.body(team.job, part, thread);
-      if (atomic_fetch_sub(&team.unfinished, 1) == 1 && atomic_load(&team.caller_sleeps))
-        futex_wake(&team.unfinished, 1);
+      finish_part();
+      if (!longest) continue;
+      const uint64_t now = now_ns();
+      if (now - last > *longest) *longest = now - last;
+      last = now;
     }
   }
   return n_run;
@@ -99,8 +110,8 @@ static void wait_for_others(void) {
 /* Whether a call newer than `seen` comes within *spin_ns. A thread that loses its processor meanwhile looks for none the
  * next times, as others have use for it, and then for a little longer each time. */
 static bool sees_call(uint32_t seen, uint64_t *spin_ns) {
-  const uint64_t begin = now_ns();
-  for (uint64_t now = begin, last; now - begin < *spin_ns;) {
+  const uint64_t begin = now_ns(), allowed = atomic_load_explicit(&team.spin_ns, memory_order_relaxed);
+  for (uint64_t now = begin, last; now - begin < *spin_ns && now - begin < allowed;) {
     for (int i = 0; i < LOOKS; ++i, cpu_relax())
       if (atomic_load_explicit(&team.calls, memory_order_relaxed) != seen) return true;
     last = now;
@@ -116,7 +127,7 @@ static void *thread_main(void *number) {
   uint64_t spin_ns = THREAD_SPIN_NS;
   for (;;) {
     const uint32_t seen = atomic_load(&team.calls);
-    const bool had_part = run_parts(thread) > 0;
+    const bool had_part = run_parts(thread, NULL) > 0;
     if (had_part && sees_call(seen, &spin_ns)) continue;
     atomic_store(asleep, 1);
     while (atomic_load(&team.calls) == seen && atomic_load(asleep)) futex_wait(asleep, 1, 0);
@@ -199,6 +210,7 @@ void parallel_give(const parallel_team *t) {
 
 static void publish(int n_threads, int64_t n_parts) {
   atomic_store_explicit(&team.n_threads, n_threads, memory_order_relaxed);
+  atomic_store_explicit(&team.spin_ns, team.bank.strikes ? BUSY_SPIN_NS : THREAD_SPIN_NS, memory_order_relaxed);
   atomic_store_explicit(&team.unfinished, (uint32_t)n_parts, memory_order_relaxed);
   for (int t = 0; t < n_threads; ++t) {
     const share s = {.next = (uint64_t)(n_parts * t / n_threads),
@@ -211,6 +223,8 @@ static void publish(int n_threads, int64_t n_parts) {
     if (atomic_load(&team.at[t].asleep) && atomic_exchange(&team.at[t].asleep, 0)) futex_wake(&team.at[t].asleep, 1);
 }
 
+/* What the others' parts would have cost the caller is told by its own ones, but for the longest, in which it may have
+ * lost its processor. Half of that is counted as won, since threads that share caches and cores slow each other down. */
 void parallel_run(const parallel_team *t, parallel_body *body, const void *job, int64_t n_parts) {
   const int n_threads = t->n_threads < n_parts ? t->n_threads : (int)n_parts;
   if (n_threads <= 1) {
@@ -222,15 +236,13 @@ void parallel_run(const parallel_team *t, parallel_body *body, const void *job, 
   const uint64_t begin = now_ns();
   publish(n_threads, n_parts);
   const uint64_t published = now_ns();
-  const uint32_t n_run = run_parts(0);
+  uint64_t longest = 0;
+  const uint32_t n_run = run_parts(0, &longest);
   const uint64_t alone = now_ns();
   wait_for_others();
   const uint64_t end = now_ns();
-  /* What the others' parts would have cost the caller; it may have lost its processor meanwhile, which a rough estimate
-   * tells. Half of it counts, since threads that share caches and cores slow each other down. */
-  const uint64_t others = (uint64_t)n_parts - n_run, most = 4 * others * (t->cost_ns / (uint64_t)n_parts);
-  const uint64_t won = n_run ? (alone - published) / n_run * others : most / 4;
-  bank_settle(&team.bank, n_threads, (won < most ? won : most) / 2, published - begin + end - alone);
+  const uint64_t part_ns = n_run > 1 ? (alone - published - longest) / (n_run - 1) : t->cost_ns / (uint64_t)n_parts;
+  bank_settle(&team.bank, n_threads, part_ns * ((uint64_t)n_parts - n_run) / 2, published - begin + end - alone);
 }
 
 typedef struct {
