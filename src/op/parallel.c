@@ -14,13 +14,13 @@ enum {
   MOST_THREADS = 255,
   PARTS_PER_THREAD = 4, /* of a range: less than that is lost where a thread is late */
   PART_NS = 8 * 1000,   /* and no shorter ones, as some bodies have things to prepare */
-  THREAD_SPIN_NS = 200 * 1000,
+  THREAD_SPIN_NS = 500 * 1000,
   BUSY_SPIN_NS = 20 * 1000,  /* since teams have lost, until they have won for a while */
+  YIELD_AFTER_NS = 5 * 1000, /* a thread that only looks leaves its processor to others */
   PREEMPTED_NS = 100 * 1000, /* between two looks at the clock: the thread had no processor */
   SPIN_GROWTH = 16,
-  WAIT_SPIN_NS = 30 * 1000, /* sleeping and being woken costs as much */
-  WAKE_NS = 100 * 1000,     /* a loop this long is worth waking threads for, 5 to 11 us each */
-  LOOKS = 32,               /* at a word between two looks at the clock */
+  WAKE_NS = 100 * 1000, /* a loop this long is worth waking threads for, 5 to 11 us each */
+  LOOKS = 32,           /* at a word between two looks at the clock */
 };
 
 /* The parts that a thread takes first; when it has no more, it takes from the others'. One word, which is replaced as a
@@ -94,10 +94,12 @@ static uint32_t run_parts(int thread, uint64_t *longest) {
 }
 
 static void wait_for_others(void) {
-  const uint64_t begin = now_ns();
+  const uint64_t begin = now_ns(), spin_ns = atomic_load_explicit(&team.spin_ns, memory_order_relaxed);
   while (atomic_load_explicit(&team.unfinished, memory_order_acquire)) {
     for (int i = 0; i < LOOKS && atomic_load_explicit(&team.unfinished, memory_order_relaxed); ++i) cpu_relax();
-    if (now_ns() - begin < WAIT_SPIN_NS) continue;
+    const uint64_t waited = now_ns() - begin;
+    if (waited > YIELD_AFTER_NS) sched_yield(); /* to the thread that is waited for, if it waits for this processor */
+    if (waited < spin_ns) continue;
     atomic_store(&team.caller_sleeps, true);
     const uint32_t left = atomic_load(&team.unfinished);
     if (left) futex_wait(&team.unfinished, left, 0);
@@ -117,6 +119,7 @@ static bool sees_call(uint32_t seen, uint64_t *spin_ns) {
     last = now;
     now = now_ns();
     if (now - last > PREEMPTED_NS) *spin_ns = 0;
+    if (now - begin > YIELD_AFTER_NS) sched_yield();
   }
   return false;
 }
