@@ -3,6 +3,7 @@
 enum {
   CREDIT_NS = 30 * 1000 * 1000, /* wins of a second or less, on a machine that was quiet until now */
   STAKE_NS = 200 * 1000,        /* a team whose threads must be woken starts with losses */
+  TRUST_NS = 1000 * 1000,       /* a hundred short loops */
   DEBT_PER_LOSS = 16,           /* so 6 % are lost at most */
   MOST_STRIKES = 3,             /* losses in a row, each of which doubles the debt */
   MOST_NS = 1000 * 1000 * 1000,
@@ -12,6 +13,8 @@ enum {
 static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
 int bank_threads(const bank *b, int most) { return b->limit && b->limit < most ? b->limit : most; }
+
+bool bank_trusts(const bank *b) { return b->strikes == 0 || b->balance_ns >= TRUST_NS; }
 
 static void raise_limit(bank *b) { b->limit = b->limit * 2 < NO_LIMIT_FROM ? b->limit * 2 : 0; }
 

@@ -10,6 +10,7 @@
 #ifndef CANNON_OP_BANK_H
 #define CANNON_OP_BANK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 typedef struct {
@@ -21,6 +22,9 @@ typedef struct {
 
 /* How many of `most` threads the next loop should have, 1 or more. */
 int bank_threads(const bank *b, int most);
+
+/* Whether teams have lost nothing lately, or have won more since: what spinning for them may rely on. */
+bool bank_trusts(const bank *b);
 
 /* A loop ran on n_threads: what the others' parts would have cost the caller, and how long it saw to the others and
  * waited for them. */

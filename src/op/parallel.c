@@ -15,8 +15,8 @@ enum {
   PARTS_PER_THREAD = 4, /* of a range: less than that is lost where a thread is late */
   PART_NS = 8 * 1000,   /* and no shorter ones, as some bodies have things to prepare */
   THREAD_SPIN_NS = 500 * 1000,
-  BUSY_SPIN_NS = 20 * 1000,  /* since teams have lost, until they have won for a while */
-  YIELD_AFTER_NS = 5 * 1000, /* a thread that only looks leaves its processor to others */
+  BUSY_SPIN_NS = 20 * 1000, /* while the bank does not trust teams */
+  YIELD_NS = 20 * 1000,     /* a thread that only looks leaves its processor to others, and after twice as long again */
   PREEMPTED_NS = 100 * 1000, /* between two looks at the clock: the thread had no processor */
   SPIN_GROWTH = 16,
   WAKE_NS = 100 * 1000, /* a loop this long is worth waking threads for, 5 to 11 us each */
@@ -93,13 +93,21 @@ static uint32_t run_parts(int thread, uint64_t *longest) {
   return n_run;
 }
 
+/* `last`, 0 at first, is how long the thread had looked when it yielded. */
+static void yield_at_times(uint64_t looked_ns, uint64_t *last) {
+  if (looked_ns < YIELD_NS || looked_ns < 2 * *last) return;
+  *last = looked_ns;
+  sched_yield();
+}
+
 static void wait_for_others(void) {
   const uint64_t begin = now_ns(), spin_ns = atomic_load_explicit(&team.spin_ns, memory_order_relaxed);
+  uint64_t yielded = 0;
   while (atomic_load_explicit(&team.unfinished, memory_order_acquire)) {
     for (int i = 0; i < LOOKS && atomic_load_explicit(&team.unfinished, memory_order_relaxed); ++i) cpu_relax();
-    const uint64_t waited = now_ns() - begin;
-    if (waited > YIELD_AFTER_NS) sched_yield(); /* to the thread that is waited for, if it waits for this processor */
-    if (waited < spin_ns) continue;
+    const uint64_t now = now_ns();
+    yield_at_times(now - begin, &yielded); /* to the thread that is waited for, if it waits for this processor */
+    if (now - begin < spin_ns) continue;
     atomic_store(&team.caller_sleeps, true);
     const uint32_t left = atomic_load(&team.unfinished);
     if (left) futex_wait(&team.unfinished, left, 0);
@@ -113,13 +121,14 @@ static void wait_for_others(void) {
  * next times, as others have use for it, and then for a little longer each time. */
 static bool sees_call(uint32_t seen, uint64_t *spin_ns) {
   const uint64_t begin = now_ns(), allowed = atomic_load_explicit(&team.spin_ns, memory_order_relaxed);
+  uint64_t yielded = 0;
   for (uint64_t now = begin, last; now - begin < *spin_ns && now - begin < allowed;) {
     for (int i = 0; i < LOOKS; ++i, cpu_relax())
       if (atomic_load_explicit(&team.calls, memory_order_relaxed) != seen) return true;
     last = now;
     now = now_ns();
     if (now - last > PREEMPTED_NS) *spin_ns = 0;
-    if (now - begin > YIELD_AFTER_NS) sched_yield();
+    yield_at_times(now - begin, &yielded);
   }
   return false;
 }
@@ -213,7 +222,7 @@ void parallel_give(const parallel_team *t) {
 
 static void publish(int n_threads, int64_t n_parts) {
   atomic_store_explicit(&team.n_threads, n_threads, memory_order_relaxed);
-  atomic_store_explicit(&team.spin_ns, team.bank.strikes ? BUSY_SPIN_NS : THREAD_SPIN_NS, memory_order_relaxed);
+  atomic_store_explicit(&team.spin_ns, bank_trusts(&team.bank) ? THREAD_SPIN_NS : BUSY_SPIN_NS, memory_order_relaxed);
   atomic_store_explicit(&team.unfinished, (uint32_t)n_parts, memory_order_relaxed);
   for (int t = 0; t < n_threads; ++t) {
     const share s = {.next = (uint64_t)(n_parts * t / n_threads),

@@ -51,6 +51,18 @@ static void a_small_loss_is_a_stake(void **state) {
   }
 }
 
+static void trust_ends_with_a_loss_and_comes_back(void **state) {
+  (void)state;
+  bank b = {0};
+  assert_true(bank_trusts(&b));
+  bank_settle(&b, 2, 0, 1 * MS);
+  assert_false(bank_trusts(&b));
+  pass_until_raised(&b, 2);
+  assert_false(bank_trusts(&b));
+  for (int i = 0; i < 100; ++i) bank_settle(&b, 2, 20 * US, 0);
+  assert_true(bank_trusts(&b));
+}
+
 /* Threads that are woken again and again and never come in time. */
 static void small_losses_add_up(void **state) {
   (void)state;
@@ -128,6 +140,7 @@ int main(void) {
       cmocka_unit_test(wins_change_nothing),
       cmocka_unit_test(a_loss_ends_teams_for_sixteen_times_as_long),
       cmocka_unit_test(a_small_loss_is_a_stake),
+      cmocka_unit_test(trust_ends_with_a_loss_and_comes_back),
       cmocka_unit_test(small_losses_add_up),
       cmocka_unit_test(losses_in_a_row_cost_more_and_wins_forgive),
       cmocka_unit_test(debts_are_bounded),
