@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Parallel loops on machines that others use too: bench_busy on two threads beside the same on one, in turn, and prints a
-Markdown table. What is wanted: on a quiet machine half the time, on a busy one never more than 1.1 times one thread's.
+"""Parallel loops on machines that others use too: bench_busy on two threads beside the same on one, in turn.
 
-A busy machine is made of processes that count; a quota of one processor of a control group, where the user may make
+Prints a Markdown table. What is wanted: on a quiet machine half the time, on a busy one never more than 1.1
+times one thread's.
+
+A busy machine is made of processes that spin; a quota of one processor of a control group, where the user may make
 one. With --before PREFIX another installation takes turns too. A quiet machine is the caller's affair: --realtime
 gives the benchmark the processors before all other programs in the quiet case (chrt, for root).
 """
@@ -91,6 +93,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.5, help="for each operator")
     parser.add_argument("--realtime", action="store_true", help="the quiet case with real-time priority")
+    parser.add_argument("situations", nargs="*", help="only those whose name contains one of these")
     args = parser.parse_args()
     args.build = args.build.resolve()
     sides = {"ours": ((args.prefix or args.build / "prefix").resolve(), 2)}
@@ -101,6 +104,8 @@ def main():
     print("| mean time of a call | %s | ratio to one thread: median (min–max) |" % " | ".join(sides))
     print("|---|%s---|" % ("---|" * len(sides)))
     for name, measure in situations(args):
+        if args.situations and not any(s in name for s in args.situations):
+            continue
         rounds = [{side: measure(*how) for side, how in sides.items()} for _ in range(args.rounds)]
         if rounds[0]["ours"] is None:
             print("no control group can be made: no row for %s" % name, file=sys.stderr)

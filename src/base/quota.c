@@ -22,7 +22,7 @@ static bool lists(const char *list, const char *word) {
   return false;
 }
 
-/* A line of mountinfo: number, parent, device, root, mount point, options, optional fields, -, type, source, options. */
+/* A line of mountinfo: number, parent, device, root, mount point, options, optional ones, -, type, source, options. */
 static bool parse_mount(const char *line, hierarchy *h) {
   char type[16], options[512];
   const char *tail = strstr(line, " - ");

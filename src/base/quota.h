@@ -1,5 +1,5 @@
-/* How many processors' time the control groups of Linux let this process use: containers and CI machines are often given
- * less than the machine has, and affinity does not say so. */
+/* How many processors' time the control groups of Linux let this process use: containers and CI machines are often
+ * given less than the machine has, and affinity does not say so. */
 #ifndef CANNON_BASE_QUOTA_H
 #define CANNON_BASE_QUOTA_H
 

@@ -1,5 +1,5 @@
-/* Parallel loops inside a task: a team of library threads, for one loop at a time in the process, and only for work that
- * is worth it (PARALLEL_LEAST_NS) while no other long task runs.
+/* Parallel loops inside a task: a team of library threads, for one loop at a time in the process, and only for work
+ * that is worth it (PARALLEL_LEAST_NS) while no other long task runs.
  *
  *   parallel_team   what one loop got, from parallel_begin() to parallel_end(): the team, or the caller alone
  *   a part          what a thread takes at once. The caller takes parts as the others do and waits only for those that
