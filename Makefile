@@ -81,7 +81,7 @@ check-asan: packages
 
 check-tsan: packages
 	$(call build,$(BUILD)/tsan,gcc,-DCANNON_SANITIZE=thread -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG="-O1 -g")
-	OMP_NUM_THREADS=1 ctest --test-dir $(BUILD)/tsan --output-on-failure --no-tests=error
+	ctest --test-dir $(BUILD)/tsan --output-on-failure --no-tests=error
 
 SOURCES = $(shell git ls-files '*.c' '*.h' '*.cpp')
 format: packages

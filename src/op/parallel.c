@@ -1,73 +1,284 @@
 #include "op/parallel.h"
 
-#ifdef _OPENMP
-#  include <omp.h>
-#  include <pthread.h>
-#  include <signal.h>
+#include <assert.h>
+#include <pthread.h>
+#include <stdlib.h>
 
-#  include "base/log.h"
-#endif
-
+#include "base/log.h"
+#include "base/sync.h"
+#include "op/bank.h"
 #include "runtime/scheduler.h"
 
-static spinlock team; /* held by the one task that runs with several threads */
+_Static_assert((int)PARALLEL_LEAST_NS == (int)SCHEDULER_LONG_NS, "a loop that is worth a team is a long task");
 
-#ifdef _OPENMP
-/* The threads that this process could start beside the one that asks; libgomp ends the program where it can't (limits
- * of processes: ulimit -u, a control group's), so they are tried once, all at a time. Some 30 us each. */
-static int n_startable;
+enum {
+  MOST_THREADS = 255,
+  PARTS_PER_THREAD = 4, /* of a range: less than that is lost where a thread is late */
+  PART_NS = 8 * 1000,   /* and no shorter ones, as some bodies have things to prepare */
+  /* How long a thread looks for the next loop, and the caller for the others' last parts, before it sleeps. Gradients
+   * of convolutions, loops with something in between, take 2 % longer with 200 us. */
+  THREAD_SPIN_NS = 500 * 1000,
+  BUSY_SPIN_NS = 20 * 1000, /* while the bank does not trust teams */
+  YIELD_NS = 20 * 1000,     /* a thread that only looks leaves its processor to others, and after twice as long again */
+  PREEMPTED_NS = 100 * 1000, /* between two looks at the clock: the thread had no processor */
+  SPIN_GROWTH = 16,          /* a thread that lost its processor looks as long as before after so many loops */
+  WAKE_NS = 100 * 1000,      /* a loop this long is worth waking threads for, 5 to 11 us each */
+  LOOKS = 32,                /* at a word between two looks at the clock */
+};
 
-static void *pass(void *gate) {
-  pthread_mutex_lock(gate);
-  pthread_mutex_unlock(gate);
+/* The parts that a thread takes first; when it has no more, it takes from the others'. One word, which is replaced as a
+ * whole: so who takes a part knows that it is one of the call that is being run, and that the call has room for it. */
+typedef union {
+  uint64_t word;
+  struct {
+    uint64_t next : 28, end : 28, n_threads : 8;
+  };
+} share;
+enum { MOST_PARTS = 1 << 28 };
+
+static struct {
+  spinlock lock; /* held from parallel_take() to parallel_give(); guards what follows */
+  bank bank;
+  int n_started; /* threads, the caller's included; 0: none yet */
+  bool refused;  /* the host gives no more */
+  bool watches_forks;
+  uint64_t end_ns; /* of the last call */
+
+  /* The call: written before there are parts of it, read by who has taken one. */
+  parallel_body *body;
+  const void *job;
+  _Atomic int n_threads;
+  _Atomic uint32_t spin_ns;                 /* that threads may look for the next call */
+  _Alignas(64) _Atomic uint32_t unfinished; /* parts; the caller sleeps on it */
+  _Atomic bool caller_sleeps;
+  _Alignas(64) _Atomic uint32_t calls; /* so many were published */
+  struct {
+    _Alignas(64) _Atomic uint64_t share;
+    _Atomic uint32_t asleep; /* 1: the thread sleeps on it */
+  } at[MOST_THREADS];
+} team;
+
+/* ---- parts ------------------------------------------------------------------------------------------------------- */
+
+static bool take_part(int from, int thread, int64_t *part) {
+  share s, taken;
+  s.word = atomic_load_explicit(&team.at[from].share, memory_order_relaxed);
+  do {
+    if (s.next >= s.end || thread >= s.n_threads) return false;
+    *part = s.next;
+    taken = s;
+    ++taken.next;
+  } while (!atomic_compare_exchange_weak_explicit(&team.at[from].share, &s.word, taken.word, memory_order_acq_rel,
+                                                  memory_order_relaxed));
+  return true;
+}
+
+static void finish_part(void) {
+  if (atomic_fetch_sub(&team.unfinished, 1) == 1 && atomic_load(&team.caller_sleeps)) futex_wake(&team.unfinished, 1);
+}
+
+/* Runs all parts that can be had, the thread's own first, since their memory may be in its caches. Returns how many.
+ * The caller, who has a `longest`, learns how long its longest one took. */
+static uint32_t run_parts(int thread, uint64_t *longest) {
+  uint32_t n_run = 0;
+  uint64_t last = longest ? now_ns() : 0;
+  const int n_threads = atomic_load_explicit(&team.n_threads, memory_order_relaxed);
+  for (int k = 0, from = thread; k < n_threads; ++k, from = (from + 1) % n_threads) {
+    for (int64_t part; take_part(from, thread, &part); ++n_run) {
+      team.body(team.job, part, thread);
+      finish_part();
+      if (!longest) continue;
+      const uint64_t now = now_ns();
+      if (now - last > *longest) *longest = now - last;
+      last = now;
+    }
+  }
+  return n_run;
+}
+
+/* `last`, 0 at first, is how long the thread had looked when it yielded. */
+static void yield_at_times(uint64_t looked_ns, uint64_t *last) {
+  if (looked_ns < YIELD_NS || looked_ns < 2 * *last) return;
+  *last = looked_ns;
+  sched_yield();
+}
+
+static void wait_for_others(void) {
+  const uint64_t begin = now_ns(), spin_ns = atomic_load_explicit(&team.spin_ns, memory_order_relaxed);
+  uint64_t yielded = 0;
+  while (atomic_load_explicit(&team.unfinished, memory_order_acquire)) {
+    for (int i = 0; i < LOOKS && atomic_load_explicit(&team.unfinished, memory_order_relaxed); ++i) cpu_relax();
+    const uint64_t now = now_ns();
+    yield_at_times(now - begin, &yielded); /* to the thread that is waited for, if it waits for this processor */
+    if (now - begin < spin_ns) continue;
+    atomic_store(&team.caller_sleeps, true);
+    const uint32_t left = atomic_load(&team.unfinished);
+    if (left) futex_wait(&team.unfinished, left, 0);
+    atomic_store(&team.caller_sleeps, false);
+  }
+}
+
+/* ---- threads ----------------------------------------------------------------------------------------------------- */
+
+/* Whether a call newer than `seen` comes within *spin_ns. A thread that loses its processor meanwhile looks for none
+ * the next times, as others have use for it, and then for a little longer each time. */
+static bool sees_call(uint32_t seen, uint64_t *spin_ns) {
+  const uint64_t begin = now_ns(), allowed = atomic_load_explicit(&team.spin_ns, memory_order_relaxed);
+  uint64_t yielded = 0;
+  for (uint64_t now = begin, last; now - begin < *spin_ns && now - begin < allowed;) {
+    for (int i = 0; i < LOOKS; ++i, cpu_relax())
+      if (atomic_load_explicit(&team.calls, memory_order_relaxed) != seen) return true;
+    last = now;
+    now = now_ns();
+    if (now - last > PREEMPTED_NS) *spin_ns = 0;
+    yield_at_times(now - begin, &yielded);
+  }
+  return false;
+}
+
+static void *thread_main(void *number) {
+  const int thread = (int)(intptr_t)number;
+  _Atomic uint32_t *const asleep = &team.at[thread].asleep;
+  uint64_t spin_ns = THREAD_SPIN_NS;
+  for (;;) {
+    const uint32_t seen = atomic_load(&team.calls);
+    const bool had_part = run_parts(thread, NULL) > 0;
+    if (had_part && sees_call(seen, &spin_ns)) continue;
+    atomic_store(asleep, 1);
+    while (atomic_load(&team.calls) == seen && atomic_load(asleep)) futex_wait(asleep, 1, 0);
+    atomic_store(asleep, 0);
+    if (spin_ns < THREAD_SPIN_NS) spin_ns += THREAD_SPIN_NS / SPIN_GROWTH;
+  }
   return NULL;
 }
 
-static void try_threads(void) {
-  enum { MOST_TRIED = 255 };
-  static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
-  pthread_t thread[MOST_TRIED];
-  sigset_t all, before;
-  const int cores = scheduler_n_cores(), wanted = cores - 1 < MOST_TRIED ? cores - 1 : MOST_TRIED;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before); /* the program's signals are not these threads' to take */
-  pthread_mutex_lock(&gate);
-  while (n_startable < wanted && pthread_create(&thread[n_startable], NULL, pass, &gate) == 0) ++n_startable;
-  pthread_mutex_unlock(&gate);
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
-  for (int i = 0; i < n_startable; ++i) pthread_join(thread[i], NULL);
-  if (n_startable == wanted) return;
-  log_line(LOG_WARNING, "operators could use %d threads beside the first, but only %d can be started (ulimit -u?)",
-           wanted, n_startable);
-  n_startable /= 2; /* other threads are started, too */
+/* The parent's threads are not the child's. Whoever forked runs no loop now, but another thread may have. */
+static void in_child(void) {
+  spin_unlock(&team.lock);
+  team.n_started = 0;
+  team.refused = false;
+  for (int t = 0; t < MOST_THREADS; ++t) {
+    atomic_store(&team.at[t].share, 0);
+    atomic_store(&team.at[t].asleep, 0);
+  }
 }
 
-static int most_threads(void) {
-  static pthread_once_t once = PTHREAD_ONCE_INIT;
-  const int allowed = omp_get_max_threads(), cores = scheduler_n_cores(), most = allowed < cores ? allowed : cores;
-  if (most > 1) pthread_once(&once, try_threads);
-  return most <= n_startable + 1 ? most : n_startable + 1;
+/* Starts what is missing; returns how many of n there are. */
+static int start_threads(int n) {
+  if (!team.watches_forks && pthread_atfork(NULL, NULL, in_child)) return 1;
+  team.watches_forks = true;
+  if (!team.n_started) team.n_started = 1;
+  for (; team.n_started < n && !team.refused; ++team.n_started) {
+    const int error = scheduler_start_thread(thread_main, (void *)(intptr_t)team.n_started);
+    if (!error) continue;
+    log_line(LOG_WARNING, "no thread %d for parallel loops can be started (error %d)", team.n_started + 1, error);
+    team.refused = true;
+    break;
+  }
+  return n < team.n_started ? n : team.n_started;
 }
-#endif
+
+/* ---- the caller -------------------------------------------------------------------------------------------------- */
+
+/* OMP_NUM_THREADS (the first number of a list), affinity and quotas. */
+static int allowed_threads(void) {
+  static _Atomic int allowed;
+  int n = atomic_load_explicit(&allowed, memory_order_relaxed);
+  if (n) return n;
+  const char *set = getenv("OMP_NUM_THREADS");
+  const long wanted = set ? strtol(set, NULL, 10) : 0;
+  n = scheduler_n_cores() < MOST_THREADS ? scheduler_n_cores() : MOST_THREADS;
+  if (wanted > 0 && wanted < n) n = (int)wanted;
+  atomic_store_explicit(&allowed, n, memory_order_relaxed);
+  return n;
+}
 
 int parallel_most(uint64_t cost_ns) {
-#ifdef _OPENMP
-  if (likely(cost_ns < SCHEDULER_LONG_NS)) return 1;
-  const int most = most_threads();
-  const uint64_t worth = cost_ns / (SCHEDULER_LONG_NS / 2);
-  return worth < (uint64_t)most ? (int)worth : most;
-#else
-  (void)cost_ns;
-  return 1;
-#endif
+  if (likely(cost_ns < PARALLEL_LEAST_NS)) return 1;
+  const uint64_t worth = cost_ns / (PARALLEL_LEAST_NS / 2), most = (uint64_t)allowed_threads();
+  return (int)(worth < most ? worth : most);
 }
 
-int parallel_begin(uint64_t cost_ns) {
-  const int most = parallel_most(cost_ns);
+/* Leaves out threads that would have to be woken for a single short loop. */
+static int awake_threads(int n) {
+  while (n > 1 && atomic_load_explicit(&team.at[n - 1].asleep, memory_order_relaxed)) --n;
+  return n;
+}
+
+parallel_team parallel_take(uint64_t cost_ns) {
+  parallel_team t = {.n_threads = parallel_most(cost_ns), .cost_ns = cost_ns};
   /* The task itself is one of the long ones where its estimate said so. */
-  return most > 1 && scheduler_n_long() <= 1 && spin_trylock(&team) ? most : 1;
+  if (t.n_threads == 1 || scheduler_n_long() > 1 || !spin_trylock(&team.lock)) return (parallel_team){.n_threads = 1};
+  t.is_held = true;
+  t.n_threads = bank_threads(&team.bank, t.n_threads);
+  if (t.n_threads > 1) t.n_threads = start_threads(t.n_threads);
+  t.begin_ns = now_ns();
+  if (cost_ns < WAKE_NS && t.begin_ns - team.end_ns > THREAD_SPIN_NS) t.n_threads = awake_threads(t.n_threads);
+  return t;
 }
 
-void parallel_end(int n_threads) {
-  if (n_threads > 1) spin_unlock(&team);
+void parallel_give(const parallel_team *t) {
+  team.end_ns = now_ns();
+  bank_pass(&team.bank, team.end_ns - t->begin_ns);
+  spin_unlock(&team.lock);
+}
+
+static void publish(int n_threads, int64_t n_parts) {
+  atomic_store_explicit(&team.n_threads, n_threads, memory_order_relaxed);
+  atomic_store_explicit(&team.spin_ns, bank_trusts(&team.bank) ? THREAD_SPIN_NS : BUSY_SPIN_NS, memory_order_relaxed);
+  atomic_store_explicit(&team.unfinished, (uint32_t)n_parts, memory_order_relaxed);
+  for (int t = 0; t < n_threads; ++t) {
+    const share s = {.next = (uint64_t)(n_parts * t / n_threads),
+                     .end = (uint64_t)(n_parts * (t + 1) / n_threads),
+                     .n_threads = (uint64_t)n_threads};
+    atomic_store_explicit(&team.at[t].share, s.word, memory_order_release);
+  }
+  atomic_fetch_add(&team.calls, 1);
+  for (int t = 1; t < n_threads; ++t)
+    if (atomic_load(&team.at[t].asleep) && atomic_exchange(&team.at[t].asleep, 0)) futex_wake(&team.at[t].asleep, 1);
+}
+
+/* What the others' parts would have cost the caller is told by its own ones, but for the longest, in which it may have
+ * lost its processor. Half of that counts as won, since threads that share caches and cores slow each other down. */
+void parallel_run(const parallel_team *t, parallel_body *body, const void *job, int64_t n_parts) {
+  const int n_threads = t->n_threads < n_parts ? t->n_threads : (int)n_parts;
+  assert(n_parts < MOST_PARTS);
+  if (n_threads <= 1) {
+    for (int64_t part = 0; part < n_parts; ++part) body(job, part, 0);
+    return;
+  }
+  team.body = body;
+  team.job = job;
+  const uint64_t begin = now_ns();
+  publish(n_threads, n_parts);
+  const uint64_t published = now_ns();
+  uint64_t longest = 0;
+  const uint32_t n_run = run_parts(0, &longest);
+  const uint64_t alone = now_ns();
+  wait_for_others();
+  const uint64_t end = now_ns();
+  const uint64_t part_ns = n_run > 1 ? (alone - published - longest) / (n_run - 1) : t->cost_ns / (uint64_t)n_parts;
+  bank_settle(&team.bank, n_threads, part_ns * ((uint64_t)n_parts - n_run) / 2, published - begin + end - alone);
+}
+
+typedef struct {
+  parallel_range *body;
+  const void *job;
+  int64_t total, grain, n_parts;
+} ranges;
+
+static void run_range(const void *job, int64_t part, int thread) {
+  (void)thread;
+  const ranges *r = job;
+  int64_t begin, end;
+  parallel_share(r->total, r->grain, part, r->n_parts, &begin, &end);
+  if (begin < end) r->body(r->job, begin, end);
+}
+
+void parallel_ranges(const parallel_team *t, parallel_range *body, const void *job, int64_t total, int64_t grain) {
+  const int64_t grains = (total + grain - 1) / grain, worth = (int64_t)(t->cost_ns / PART_NS);
+  int64_t n_parts = (int64_t)t->n_threads * PARTS_PER_THREAD;
+  if (n_parts > worth) n_parts = worth > t->n_threads ? worth / t->n_threads * t->n_threads : t->n_threads;
+  if (n_parts > grains) n_parts = grains;
+  parallel_run(t, run_range, &(ranges){body, job, total, grain, n_parts}, n_parts);
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/quota.h"
 #include "base/variables.h"
 #include "runtime/notify_share.h"
 #include "runtime/value.h"
@@ -39,7 +40,9 @@ int scheduler_n_cores(void) {
   int n = atomic_load_explicit(&cores, memory_order_relaxed);
   if (!n) {
     cpu_set_t set;
+    const int quota = quota_processors("/proc/self/mountinfo", "/proc/self/cgroup");
     n = sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
+    if (quota < n) n = quota;
     atomic_store_explicit(&cores, n, memory_order_relaxed);
   }
   return n;
@@ -131,8 +134,8 @@ static void tell_none_can_start(int error) {
 }
 
 /* Library threads take no signals, which are for the program's own threads, but those of a fault of their own: blocked,
- * these would end the program past all handlers. The lock is held. */
-static bool start_thread(void *(*body)(void *)) {
+ * these would end the program past all handlers. */
+int scheduler_start_thread(void *(*body)(void *), void *argument) {
   pthread_t thread;
   pthread_attr_t attributes;
   sigset_t all, old;
@@ -142,16 +145,21 @@ static bool start_thread(void *(*body)(void *)) {
   pthread_sigmask(SIG_SETMASK, &all, &old);
   pthread_attr_init(&attributes);
   pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-  const int error = pthread_create(&thread, &attributes, body, NULL);
+  const int error = pthread_create(&thread, &attributes, body, argument);
   pthread_attr_destroy(&attributes);
   pthread_sigmask(SIG_SETMASK, &old, NULL);
-  if (error) {
+  if (!error) trace_add(&trace_stats()->n_threads, 1);
+  return error;
+}
+
+/* A worker or the ticker; the lock is held. */
+static bool start_thread(void *(*body)(void *)) {
+  const int error = scheduler_start_thread(body, NULL);
+  if (error)
     tell_none_can_start(error);
-    return false;
-  }
-  atomic_store(&scheduler.none_can_start, false);
-  trace_add(&trace_stats()->n_threads, 1);
-  return true;
+  else
+    atomic_store(&scheduler.none_can_start, false);
+  return !error;
 }
 
 static void *worker(void *unused) {

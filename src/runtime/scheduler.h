@@ -66,7 +66,12 @@ bool scheduler_should_yield(void);
 /* Long tasks that run now, over all threads, user code not counted. */
 int scheduler_n_long(void);
 
+/* The processors that affinity and the control groups' quotas leave this process, as they were at the first call. */
 int scheduler_n_cores(void);
+
+/* Starts a library thread, which nobody joins. It takes no signals: those are for the program's own threads. Returns 0,
+ * or the error of pthread_create; nothing is logged. Thread-safe. */
+int scheduler_start_thread(void *(*body)(void *), void *argument);
 
 /* How many streams are listed; where it is 0, nothing that the reader submitted, or was told of, is pending. */
 extern _Atomic int scheduler_n_listed;

@@ -1,10 +1,6 @@
 /* Plans of attention as they run: sequences, where keys are, units of work on threads. */
 #include "kernel/attention/attention.h"
 
-#ifdef _OPENMP
-#  include <omp.h>
-#endif
-
 #include "op/parallel.h"
 
 /* ---- blocks ------------------------------------------------------------------------------------------------------ */
@@ -124,18 +120,25 @@ static void run_unit(const attention_job *j, unit_body *body, int64_t unit, char
   body(&job, unit, scratch);
 }
 
+typedef struct {
+  const attention_job *job;
+  unit_body *body;
+  int64_t n_units, n_parts;
+} units_job;
+
+static void run_units(const void *of, int64_t part, int thread) {
+  const units_job *u = of;
+  char *const scratch = u->job->scratch + (uint64_t)thread * u->job->plan->blocks.scratch_bytes;
+  int64_t begin, end;
+  parallel_share(u->n_units, 1, part, u->n_parts, &begin, &end);
+  for (int64_t unit = begin; unit < end; ++unit) run_unit(u->job, u->body, unit, scratch);
+}
+
 void attention_units(const attention_job *j, unit_body *body, int64_t n_units) {
-  const int begun = n_units > 1 ? parallel_begin(j->e->cost_ns) : 1;
-  if (begun == 1) {
-    for (int64_t u = 0; u < n_units; ++u) run_unit(j, body, u, j->scratch);
-    return;
-  }
-#ifdef _OPENMP
-  const attention_blocks *blocks = &j->plan->blocks;
-  const int n_threads = begun < blocks->max_threads ? begun : blocks->max_threads;
-#  pragma omp parallel for num_threads(n_threads) schedule(dynamic, 1)
-  for (int64_t u = 0; u < n_units; ++u)
-    run_unit(j, body, u, j->scratch + (uint64_t)omp_get_thread_num() * blocks->scratch_bytes);
-  parallel_end(begun);
-#endif
+  enum { MOST_PARTS = 1 << 20 };
+  parallel_team team = parallel_begin(n_units > 1 ? j->e->cost_ns : 0);
+  if (team.n_threads > j->plan->blocks.max_threads) team.n_threads = j->plan->blocks.max_threads;
+  const int64_t n_parts = team.n_threads == 1 ? 1 : least(n_units, MOST_PARTS);
+  parallel_run(&team, run_units, &(units_job){j, body, n_units, n_parts}, n_parts);
+  parallel_end(&team);
 }

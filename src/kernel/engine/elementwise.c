@@ -388,20 +388,24 @@ static void run_range(const elementwise_plan *p, void *const *base, int64_t begi
     run_tiles(p, base, begin, end);
 }
 
+typedef struct {
+  const elementwise_plan *plan;
+  void *const *base;
+} elementwise_job;
+
+static void run_share(const void *job, int64_t begin, int64_t end) {
+  const elementwise_job *j = job;
+  run_range(j->plan, j->base, begin, end);
+}
+
 void elementwise_run(const elementwise_plan *p, void *const *at, uint64_t cost_ns) {
   if (p->n == 0) return;
-  const int n_threads = parallel_begin(cost_ns);
-  if (likely(n_threads == 1)) {
+  const parallel_team team = parallel_begin(cost_ns);
+  if (likely(team.n_threads == 1))
     run_range(p, at, 0, p->n);
-    return;
-  }
-#pragma omp parallel for num_threads(n_threads) schedule(static, 1)
-  for (int t = 0; t < n_threads; ++t) {
-    int64_t begin, end;
-    parallel_share(p->n, GRAIN, t, n_threads, &begin, &end);
-    if (begin < end) run_range(p, at, begin, end);
-  }
-  parallel_end(n_threads);
+  else
+    parallel_ranges(&team, run_share, &(elementwise_job){p, at}, p->n, GRAIN);
+  parallel_end(&team);
 }
 
 /* ---- copies ------------------------------------------------------------------------------------------------------ */

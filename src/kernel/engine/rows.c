@@ -136,17 +136,20 @@ void rows_sort(view *const *v, int n_views) {
       for (int k = 0; k < n_views; ++k) swap_dims(v[k], j, j - 1);
 }
 
+__attribute__((noinline)) static void run_in_team(range_body *body, const void *job, int64_t total, int64_t grain,
+                                                  uint64_t cost_ns) {
+  const parallel_team team = parallel_begin(cost_ns);
+  if (team.n_threads == 1)
+    body(job, 0, total);
+  else
+    parallel_ranges(&team, body, job, total, grain);
+  parallel_end(&team);
+}
+
 void rows_parallel(range_body *body, const void *job, int64_t total, int64_t grain, uint64_t cost_ns) {
-  const int n_threads = parallel_begin(cost_ns);
-  if (likely(n_threads == 1)) {
-    if (total) body(job, 0, total);
-    return;
-  }
-#pragma omp parallel for num_threads(n_threads) schedule(static, 1)
-  for (int t = 0; t < n_threads; ++t) {
-    int64_t begin, end;
-    parallel_share(total, grain, t, n_threads, &begin, &end);
-    if (begin < end) body(job, begin, end);
-  }
-  parallel_end(n_threads);
+  if (!total) return;
+  if (likely(cost_ns < PARALLEL_LEAST_NS)) /* by a jump, which small operators notice */
+    body(job, 0, total);
+  else
+    run_in_team(body, job, total, grain, cost_ns);
 }

@@ -1,5 +1,6 @@
 #include "kernel/index/places.h"
 
+#include "base/sync.h"
 #include "kernel/engine/level.h"
 #include "kernel/engine/rows.h"
 
@@ -361,7 +362,8 @@ typedef enum { BY_PLACES, BY_RUNS, BY_ELEMENTS } division;
 typedef struct {
   const places_job *job;
   division by;
-  bad_index *first; /* of all threads */
+  bad_index *first; /* of all threads; guarded by the lock */
+  spinlock *lock;
 } shared_job;
 
 static void range(const void *arg, int64_t begin, int64_t end) {
@@ -374,8 +376,9 @@ static void range(const void *arg, int64_t begin, int64_t end) {
   if (s->by == BY_ELEMENTS) part.first = begin, part.first_end = end;
   do_share(s->job, &part, &bad);
   if (likely(bad.source < 0)) return;
-#pragma omp critical(cannon_places)
+  spin_lock(s->lock);
   if (s->first->source < 0 || bad.place < s->first->place) *s->first = bad;
+  spin_unlock(s->lock);
 }
 
 /* The places of each coordinate in the first dimension have a part of the target of their own: Scatter along another. */
@@ -418,7 +421,8 @@ status places_run(const places_job *job) {
   int64_t total, grain;
   bad_index first = {.source = -1};
   if (job->p->n == 0 || n_runs(job->p) == 0 || job->p->run == 0) return ST_OK;
-  const shared_job shared = {job, divide(job, &total, &grain), &first};
+  spinlock lock = 0;
+  const shared_job shared = {job, divide(job, &total, &grain), &first, &lock};
   rows_parallel(range, &shared, total, grain, job->cost_ns);
   if (likely(first.source < 0)) return ST_OK;
   const index_source *s = &job->p->source[first.source];

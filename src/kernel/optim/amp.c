@@ -38,23 +38,37 @@ static bool unscale_share(const grad_plan *p, void *at, float scale, int64_t beg
   return bad;
 }
 
+typedef struct {
+  const grad_plan *plans;
+  void *const *view;
+  int n, n_parts;
+  float scale;
+  atomic_bool *bad;
+} unscale_job;
+
+/* The part's share of every gradient. */
+static void unscale_part(const void *job, int64_t part, int thread) {
+  (void)thread;
+  const unscale_job *j = job;
+  for (int i = 0; i < j->n; ++i) {
+    int64_t begin, end;
+    parallel_share(j->plans[i].walk.n, TILE, part, j->n_parts, &begin, &end);
+    if (unscale_share(&j->plans[i], j->view[i], j->scale, begin, end))
+      atomic_store_explicit(j->bad, true, memory_order_relaxed);
+  }
+}
+
 static status run_unscale(const executor *e, void *const *view, void *scratch) {
   (void)scratch;
   const grad_plan *p = e->heap;
   const int n = e->n_operands - 2;
   float *found = view[n];
-  const float scale = *(const float *)view[n + 1];
   atomic_bool bad = false;
-  const int n_threads = parallel_begin(e->cost_ns);
-#pragma omp parallel for num_threads(n_threads) schedule(static, 1)
-  for (int t = 0; t < n_threads; ++t) {
-    for (int i = 0; i < n; ++i) {
-      int64_t begin, end;
-      parallel_share(p[i].walk.n, TILE, t, n_threads, &begin, &end);
-      if (unscale_share(&p[i], view[i], scale, begin, end)) atomic_store_explicit(&bad, true, memory_order_relaxed);
-    }
-  }
-  parallel_end(n_threads);
+  const parallel_team team = parallel_begin(e->cost_ns);
+  const unscale_job job = {
+      .plans = p, .view = view, .n = n, .n_parts = team.n_threads, .scale = *(const float *)view[n + 1], .bad = &bad};
+  parallel_run(&team, unscale_part, &job, job.n_parts);
+  parallel_end(&team);
   if (bad) *found = 1;
   return ST_OK;
 }

@@ -158,7 +158,7 @@ typedef struct {
 
 static void share(int64_t total, int64_t grain, int64_t t, int64_t n, int64_t *begin, int64_t *count) {
   int64_t end;
-  parallel_share(total, grain, (int)t, (int)n, begin, &end);
+  parallel_share(total, grain, t, n, begin, &end);
   *count = end - *begin;
 }
 
@@ -186,13 +186,15 @@ static status run_part(const product_part *part) {
   return !p->few_rows ? product_blocks(part) : p->made_b ? p->made_b->few_rows(part) : product_few_rows(part);
 }
 
-static status run_parts(const product_job *job, int64_t begin, int64_t end) {
-  for (int64_t at = begin; at < end; ++at) {
+/* Stops early when a part has failed, here or elsewhere, since the result will be discarded. */
+static void run_parts(const void *of, int64_t begin, int64_t end) {
+  product_job *job = (product_job *)of;
+  for (int64_t at = begin; at < end && __atomic_load_n(&job->result, __ATOMIC_RELAXED) == ST_OK; ++at) {
     product_part part;
     part_of(job, at, &part);
-    if (part.rows > 0 && part.cols > 0) TRY(run_part(&part));
+    const status st = part.rows > 0 && part.cols > 0 ? run_part(&part) : ST_OK;
+    if (unlikely(st != ST_OK)) __atomic_store_n(&job->result, st, __ATOMIC_RELAXED);
   }
-  return ST_OK;
 }
 
 /* Cuts one product for n threads, such that what each must read of both factors is least. */
@@ -208,18 +210,14 @@ static void cut_product(product_job *job, int n_threads) {
 
 status product_run(const executor *e, const product_plan *p, void *const *view) {
   product_job job = {.executor = e, .plan = p, .view = view, .row_parts = 1, .col_parts = 1, .result = ST_OK};
-  const int n_threads = parallel_begin(p->cost_ns);
-  if (likely(n_threads == 1)) return run_parts(&job, 0, p->n_batches);
-  if (p->n_batches < 8 * n_threads) cut_product(&job, n_threads); /* else they divide well enough */
-  const int64_t total = p->n_batches * job.row_parts * job.col_parts;
-#pragma omp parallel for num_threads(n_threads) schedule(static, 1)
-  for (int t = 0; t < n_threads; ++t) {
-    int64_t begin, end;
-    parallel_share(total, 1, t, n_threads, &begin, &end);
-    const status st = run_parts(&job, begin, end);
-    if (unlikely(st != ST_OK)) __atomic_store_n(&job.result, st, __ATOMIC_RELAXED);
+  const parallel_team team = parallel_begin(p->cost_ns);
+  if (likely(team.n_threads == 1)) {
+    run_parts(&job, 0, p->n_batches);
+  } else {
+    if (p->n_batches < 8 * team.n_threads) cut_product(&job, team.n_threads); /* else they divide well enough */
+    parallel_ranges(&team, run_parts, &job, p->n_batches * job.row_parts * job.col_parts, 1);
   }
-  parallel_end(n_threads);
+  parallel_end(&team);
   return job.result;
 }
 

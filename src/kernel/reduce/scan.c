@@ -223,13 +223,21 @@ static void scan_chunks(const void *job, int64_t begin, int64_t end) {
   }
 }
 
-static void in_team(range_body *body, const void *job, int64_t total, int n_threads) {
-#pragma omp parallel for num_threads(n_threads) schedule(static, 1)
-  for (int t = 0; t < n_threads; ++t) {
-    int64_t begin, end;
-    parallel_share(total, 1, t, n_threads, &begin, &end);
-    if (begin < end) body(job, begin, end);
+/* The chunks' totals first, then what comes before each chunk, then the chunks. */
+static void scan_apart(const parallel_team *team, scan_job *job) {
+  const scan_plan *p = job->plan;
+  job->totals_only = true;
+  parallel_ranges(team, scan_chunks, job, p->rows.n * p->n_chunks, 1);
+  for (int64_t r = 0; r < p->rows.n; ++r) {
+    scan_value base = p->unit;
+    for (int64_t k = 0; k < p->n_chunks; ++k) {
+      const scan_value total = job->bases[r * p->n_chunks + k];
+      job->bases[r * p->n_chunks + k] = base;
+      base = joined(p, base, total);
+    }
   }
+  job->totals_only = false;
+  parallel_ranges(team, scan_chunks, job, p->rows.n * p->n_chunks, 1);
 }
 
 /* All rows of real numbers, or of parts. */
@@ -237,25 +245,14 @@ static void scan_whole(const executor *e, scan_job *of, void *scratch) {
   const scan_plan *p = of->plan;
   scan_job job = *of;
   const bool apart = p->n_chunks > 1 && p->rows.n < MANY_ROWS && !p->by_columns && !p->extreme && !p->exclusive;
-  const int n_threads = apart ? parallel_begin(e->cost_ns) : 1;
-  if (n_threads == 1) {
+  const parallel_team team = parallel_begin(apart ? e->cost_ns : 0);
+  if (team.n_threads == 1) {
     rows_parallel(scan_rows, &job, p->rows.n, p->by_columns || p->are_short ? SCAN_WIDTH : 1, apart ? 0 : e->cost_ns);
-    return;
+  } else {
+    job.bases = (scan_value *)(void *)((char *)scratch + p->totals);
+    scan_apart(&team, &job);
   }
-  job.bases = (scan_value *)(void *)((char *)scratch + p->totals);
-  job.totals_only = true;
-  in_team(scan_chunks, &job, p->rows.n * p->n_chunks, n_threads);
-  for (int64_t r = 0; r < p->rows.n; ++r) {
-    scan_value base = p->unit;
-    for (int64_t k = 0; k < p->n_chunks; ++k) {
-      const scan_value total = job.bases[r * p->n_chunks + k];
-      job.bases[r * p->n_chunks + k] = base;
-      base = joined(p, base, total);
-    }
-  }
-  job.totals_only = false;
-  in_team(scan_chunks, &job, p->rows.n * p->n_chunks, n_threads);
-  parallel_end(n_threads);
+  parallel_end(&team);
 }
 
 /* What real numbers have for imaginary parts. */

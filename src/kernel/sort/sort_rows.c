@@ -1,19 +1,20 @@
 #include "kernel/sort/sort_rows.h"
 
-#include <stdatomic.h>
-
 #include "kernel/engine/level.h"
 #include "op/parallel.h"
 
 LEVEL_CHOICE(sort_table, sorts, sorts)
 
-enum { STACK_BYTES = 16 << 10 }; /* of entries, and as much to spare */
+enum {
+  STACK_BYTES = 16 << 10, /* of entries, and as much to spare */
+  PARTS_PER_THREAD = 4,
+};
 
 typedef struct {
   const sort_plan *plan;
   void *view[SORT_OPERANDS];
-  char *scratch;
-  atomic_int next_slot; /* each thread takes one */
+  char *scratch;   /* a slot for each thread */
+  int64_t n_parts; /* that the rows are cut into */
 } sort_job;
 
 compute_type sort_compute_of(int dtype) {
@@ -72,15 +73,17 @@ void sort_write(const sort_plan *p, const char *in, const void *entries, int64_t
   }
 }
 
-static void sort_rows(const void *job, int64_t begin, int64_t end) {
-  sort_job *j = (sort_job *)job;
+static void sort_part(const void *job, int64_t part, int thread) {
+  const sort_job *j = job;
   const sort_plan *p = j->plan;
   _Alignas(64) char stack[2 * STACK_BYTES];
   char *entries = stack, *spare = stack + STACK_BYTES;
   if (!p->on_stack) {
-    entries = j->scratch + (uint64_t)atomic_fetch_add(&j->next_slot, 1) * p->slot_bytes;
+    entries = j->scratch + (uint64_t)thread * p->slot_bytes;
     spare = entries + p->slot_bytes / 2;
   }
+  int64_t begin, end;
+  parallel_share(p->rows.n, 1, part, j->n_parts, &begin, &end);
   cursor c;
   cursor_start(&c, &p->rows, j->view, begin);
   for (int64_t i = begin; i < end; ++i, cursor_next(&c, 1)) p->row(p, c.at[0], entries, spare, c.at + 1);
@@ -90,7 +93,11 @@ static status sort_run(const executor *e, void *const *view, void *scratch) {
   const sort_plan *p = PLAN(e, sort_plan);
   sort_job job = {.plan = p, .scratch = (char *)scratch + p->scratch};
   for (int k = 0; k < p->rows.n_operands; ++k) job.view[k] = view[p->operand[k]];
-  if (p->n && p->n_results) rows_parallel(sort_rows, &job, p->rows.n, 1, e->cost_ns);
+  if (!p->n || !p->n_results || !p->rows.n) return ST_OK;
+  const parallel_team team = parallel_begin(e->cost_ns);
+  job.n_parts = smaller(p->rows.n, team.n_threads == 1 ? 1 : PARTS_PER_THREAD * team.n_threads);
+  parallel_run(&team, sort_part, &job, job.n_parts);
+  parallel_end(&team);
   return ST_OK;
 }
 

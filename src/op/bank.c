@@ -1,0 +1,39 @@
+#include "op/bank.h"
+
+enum {
+  CREDIT_NS = 30 * 1000 * 1000, /* wins of a second or less, on a machine that was quiet until now */
+  STAKE_NS = 200 * 1000,        /* a team whose threads must be woken starts with losses */
+  TRUST_NS = 1000 * 1000,       /* a hundred short loops */
+  DEBT_PER_LOSS = 16,           /* so 6 % are lost at most */
+  MOST_STRIKES = 3,             /* losses in a row, each of which doubles the debt */
+  MOST_NS = 1000 * 1000 * 1000,
+  NO_LIMIT_FROM = 256,
+};
+
+static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
+int bank_threads(const bank *b, int most) { return b->limit && b->limit < most ? b->limit : most; }
+
+bool bank_trusts(const bank *b) { return b->strikes == 0 || b->balance_ns >= TRUST_NS; }
+
+static void raise_limit(bank *b) { b->limit = b->limit * 2 < NO_LIMIT_FROM ? b->limit * 2 : 0; }
+
+void bank_settle(bank *b, int n_threads, uint64_t won_ns, uint64_t lost_ns) {
+  b->balance_ns += (int64_t)least(won_ns, MOST_NS) - (int64_t)least(lost_ns, MOST_NS);
+  if (b->balance_ns >= CREDIT_NS) {
+    b->balance_ns = CREDIT_NS;
+    b->strikes = 0;
+    if (!b->debt_ns) raise_limit(b);
+  }
+  if (b->balance_ns >= -STAKE_NS) return;
+  b->debt_ns = least(b->debt_ns + ((uint64_t)-b->balance_ns * DEBT_PER_LOSS << b->strikes), MOST_NS);
+  b->limit = n_threads > 3 ? n_threads / 2 : 1;
+  b->balance_ns = 0;
+  if (b->strikes < MOST_STRIKES) ++b->strikes;
+}
+
+void bank_pass(bank *b, uint64_t ns) {
+  if (!b->debt_ns) return;
+  b->debt_ns -= least(b->debt_ns, ns);
+  if (!b->debt_ns) raise_limit(b);
+}
