@@ -24,6 +24,7 @@ static void count_free(const hook_block *b, void *site) {
 
 __attribute__((constructor)) static void start(void) {
   static const hooks listener = {.alloc = count_alloc, .free = count_free};
-  const char *wanted = getenv("CANNON_SITES");
-  if (wanted && !strcmp(wanted, "1") && trace_is_on()) hooks_add(&listener);
+  const char *wanted = getenv("CANNON_SITES"), *reader = getenv("CANNON_STATS_DIR");
+  /* Does not open the counters, which a process that uses no device does without. */
+  if (wanted && !strcmp(wanted, "1") && reader && *reader) hooks_add(&listener);
 }
