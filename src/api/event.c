@@ -4,6 +4,7 @@
 #include "api/api.h"
 #include "runtime/capture.h"
 #include "runtime/context.h"
+#include "runtime/device.h"
 
 enum { PLAIN_FLAGS = ACL_EVENT_SYNC | ACL_EVENT_TIME_LINE };
 
@@ -18,9 +19,13 @@ static status create(aclrtEvent *out, event_kind kind, uint32_t flags, uint32_t 
   if (flags & ACL_EVENT_EXTERNAL && flags != ACL_EVENT_EXTERNAL)
     return fail(ST_INVALID_PARAM, "flag is %#x, expected ACL_EVENT_EXTERNAL alone", flags);
   TRY(context_current(&c));
-  TRY(event_create(c, kind, flags, &e));
-  *out = e;
-  return ST_OK;
+  TRY(device_take_event(c->device));
+  const status st = event_create(c, kind, flags, &e);
+  if (st == ST_OK)
+    *out = e;
+  else
+    device_give_event(c->device);
+  return st;
 }
 
 aclError aclrtCreateEvent(aclrtEvent *event) {
@@ -61,6 +66,7 @@ aclError aclrtDestroyEvent(aclrtEvent handle) {
   NEED(handle);
   NEED_OK(event_of(handle, &e));
   if (!object_kill(&e->o)) API(fail(ST_INVALID_VALUE, "event %p is being destroyed", handle));
+  device_give_event(e->device);
   event_destroy(e);
   return ACL_SUCCESS;
 }
