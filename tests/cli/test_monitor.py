@@ -359,6 +359,44 @@ class Sites(MonitorTest):
             self.assertNotIn("line", site)
 
 
+# Places whose names only the tools know: a static function, and one of C++ with a long name.
+NAMED = r"""
+#include "acl/acl.h"
+
+static __attribute__((noinline)) void *hidden(size_t n) {
+  void *p = nullptr;
+  return aclrtMalloc(&p, n, ACL_MEM_MALLOC_HUGE_FIRST) ? nullptr : p;
+}
+namespace a_namespace_of_a_large_library {
+template <typename T> struct allocator_of {
+  __attribute__((noinline)) T *take(size_t n) {
+    void *p = nullptr;
+    return aclrtMalloc(&p, n * sizeof(T), ACL_MEM_MALLOC_HUGE_FIRST) ? nullptr : static_cast<T *>(p);
+  }
+};
+}
+
+int main() {
+  a_namespace_of_a_large_library::allocator_of<float> all;
+  return aclInit(nullptr) || aclrtSetDevice(0) || !hidden(1 << 20) || !all.take(1 << 10);
+}
+"""
+
+
+class Names(MonitorTest):
+    def test_static_functions_and_names_of_cpp(self):
+        source, program, path = self.folder / "named.cpp", self.folder / "named", self.folder / "named.txt"
+        source.write_text(NAMED)
+        subprocess.run(["c++", source, "-O1", "-o", program, f"-I{PREFIX}/include", f"-L{PREFIX}/lib64",
+                        f"-Wl,-rpath,{PREFIX}/lib64", "-lascendcl"], check=True)
+        done = execute(CANNON, "run", "--sites", f"--leaks=report={path}", program)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        method = r"a_namespace_of_a_large_library::allocator_of<float>::take(unsigned long)"
+        for text in (done.stderr.split("by peak\n")[1], path.read_text()):
+            for name in ("hidden(unsigned long)", method):
+                self.assertRegex(text, re.escape(f"named({name}+0x"))
+
+
 class Leaks(MonitorTest):
     def test_report_has_source_lines(self):
         path = self.folder / "leaks.txt"
