@@ -207,8 +207,8 @@ aclnnStatus aclDestroyAclOpExecutor(aclOpExecutor *executor) {
   return ACL_SUCCESS;
 }
 
-/* Which arguments an index counts, always in the order of phase one's parameters: inputs, outputs, or all tensors. What
- * an operator changes in place is both; that is so of its first argument even where the operator reads nothing of it. */
+/* Which arguments an index counts, always in the order of phase one's parameters: inputs, outputs, or all tensors.
+ * What an operator changes in place is both; its first argument is so even where the operator reads nothing of it. */
 typedef enum { COUNT_INPUTS, COUNT_OUTPUTS, COUNT_ALL } operand_order;
 
 static bool is_counted(const operand *p, operand_order order) {
@@ -236,7 +236,8 @@ static status set_address(aclOpExecutor *e, operand_order order, size_t index, c
     return fail(ST_NULL_OBJECT, "%s is NULL, expected the argument of phase one", in_list ? "tensors" : "tensor");
   operand *p = operand_at(e, order, index, list_index);
   if (!p)
-    return OP_FAIL("index is %zu%s, which %s does not have", index, in_list ? " or relativeIndex" : "", e->op->function);
+    return OP_FAIL("index is %zu%s, which %s does not have", index, in_list ? " or relativeIndex" : "",
+                   e->op->function);
   p->data = address;
   return ST_OK;
 }

@@ -5,8 +5,8 @@
 #include "base/log.h"
 #include "runtime/process.h"
 
-/* A repeated call is harmless, and libraries of one process make it as a matter of course. So its message is logged, but
- * not kept: the next error's text must not begin with it, and a summary of errors must not count it. */
+/* A repeated call is harmless, and libraries of one process make it as a matter of course. So its message is logged,
+ * but not kept: the next error's text must not begin with it, and a summary of errors must not count it. */
 aclError aclInit(const char *configPath) {
   const status st = process_init(configPath);
   if (st != ST_REPEATED_INIT) API(st);

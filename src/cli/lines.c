@@ -46,8 +46,8 @@ static Dwfl_Module *module_of(const char *path) {
   return known[n++].module;
 }
 
-/* The name as a C++ programmer knows it, if it is one of C++'s and the machine has a library that can tell: C++ programs
- * bring libstdc++, which this tool need not link for them. Valid until the next call. */
+/* The name as a C++ programmer knows it, if it is one of C++'s and the machine has a library that can tell: C++
+ * programs bring libstdc++, which this tool need not link for them. Valid until the next call. */
 static const char *readable_name(const char *name) {
   enum { LONGEST = 1024 }; /* names of instantiated templates may have many kilobytes */
   static char text[LONGEST];
@@ -97,8 +97,8 @@ void lines_describe(const stats_file *p, stats_place place, char *text, size_t b
     snprintf(text, bytes, "%s+%#" PRIx64, base_name(path), place.offset);
 }
 
-/* "from object+0x1234 [path+0x1234]" with what is known of the place: the function instead of object's offset, since the
- * process itself knows neither static functions nor C++'s names, and the line of source instead of the brackets. */
+/* "from object+0x1234 [path+0x1234]" with what is known of the place: the function instead of object's offset, since
+ * the process itself knows neither static functions nor C++'s names, and the line of source instead of the brackets. */
 static void write_place(FILE *to, const char *line, const char *path, const char *rest, uint64_t offset) {
   const source_line found = lines_find(path, offset);
   const char *from = strstr(line, "from ");
