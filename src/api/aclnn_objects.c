@@ -207,32 +207,39 @@ aclnnStatus aclDestroyAclOpExecutor(aclOpExecutor *executor) {
   return ACL_SUCCESS;
 }
 
-/* Which operands an index counts: inputs, outputs, or inputs and then outputs. What is read and written is an input. */
+/* Which arguments an index counts, always in the order of phase one's parameters: inputs, outputs, or all tensors.
+ * What an operator changes in place is both; its first argument is so even where the operator reads nothing of it. */
 typedef enum { COUNT_INPUTS, COUNT_OUTPUTS, COUNT_ALL } operand_order;
 
-static bool is_input(const operand *p) { return p->flags & ARG_READ; }
+static bool is_counted(const operand *p, operand_order order) {
+  if (order == COUNT_INPUTS) return p->flags & ARG_READ || p->argument == 0;
+  return order == COUNT_ALL || p->flags & ARG_WRITTEN;
+}
+
+static operand *operand_at(aclOpExecutor *e, operand_order order, size_t index, size_t list_index) {
+  size_t seen = 0;
+  int last_argument = -1;
+  for (int i = 0; i < e->n_operands; ++i) {
+    operand *p = &e->operands[i];
+    if (!is_counted(p, order)) continue;
+    if (p->argument != last_argument) ++seen; /* a list is one argument */
+    last_argument = p->argument;
+    if (seen == index + 1 && p->list_index == list_index) return p;
+  }
+  return NULL;
+}
 
 static status set_address(aclOpExecutor *e, operand_order order, size_t index, const void *object, size_t list_index,
                           bool in_list, void *address) {
   TRY(executor_of(e));
   if (!object)
     return fail(ST_NULL_OBJECT, "%s is NULL, expected the argument of phase one", in_list ? "tensors" : "tensor");
-  size_t seen = 0;
-  int last_argument = -1;
-  for (int pass = 0; pass < 2; ++pass) { /* inputs, outputs */
-    if ((pass == 0 && order == COUNT_OUTPUTS) || (pass == 1 && order == COUNT_INPUTS)) continue;
-    for (int i = 0; i < e->n_operands; ++i) {
-      operand *p = &e->operands[i];
-      const bool counts = order == COUNT_OUTPUTS ? (p->flags & ARG_WRITTEN) != 0 : is_input(p) == (pass == 0);
-      if (!counts) continue;
-      if (p->argument != last_argument) ++seen; /* a list is one argument */
-      last_argument = p->argument;
-      if (seen != index + 1 || (in_list && p->list_index != list_index)) continue;
-      p->data = address;
-      return ST_OK;
-    }
-  }
-  return OP_FAIL("index is %zu%s, which %s does not have", index, in_list ? " or relativeIndex" : "", e->op->function);
+  operand *p = operand_at(e, order, index, list_index);
+  if (!p)
+    return OP_FAIL("index is %zu%s, which %s does not have", index, in_list ? " or relativeIndex" : "",
+                   e->op->function);
+  p->data = address;
+  return ST_OK;
 }
 
 /* Both spellings of each: CANN has them with and without a capital. */

@@ -14,6 +14,7 @@ aclError aclrtLaunchHostFunc(aclrtStream handle, aclrtHostFunc fn, void *args) {
 
 aclError aclrtSubscribeReport(uint64_t threadId, aclrtStream handle) {
   stream *s;
+  if (!threadId) API(fail(ST_INVALID_PARAM, "threadId is 0, expected what pthread_self gives in the serving thread"));
   NEED_OK(context_stream(handle, &s));
   API(callback_subscribe(threadId, s));
 }

@@ -19,7 +19,12 @@ static status create(aclrtEvent *out, event_kind kind, uint32_t flags, uint32_t 
   if (flags & ACL_EVENT_EXTERNAL && flags != ACL_EVENT_EXTERNAL)
     return fail(ST_INVALID_PARAM, "flag is %#x, expected ACL_EVENT_EXTERNAL alone", flags);
   TRY(context_current(&c));
-  TRY(event_create(c, kind, flags, &e));
+  TRY(device_take_event(c->device));
+  const status st = event_create(c, kind, flags, &e);
+  if (st != ST_OK) {
+    device_give_event(c->device);
+    return st;
+  }
   object_publish(&e->o);
   *out = e;
   return ST_OK;
@@ -65,6 +70,7 @@ aclError aclrtDestroyEvent(aclrtEvent handle) {
   NEED(handle);
   NEED_OK(event_of(handle, &e));
   if (!object_kill(&e->o)) API(fail(ST_INVALID_VALUE, "event %p was destroyed by another thread", handle));
+  device_give_event(e->device);
   event_unref(e);
   return ACL_SUCCESS;
 }

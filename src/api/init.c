@@ -5,7 +5,14 @@
 #include "base/log.h"
 #include "runtime/process.h"
 
-aclError aclInit(const char *configPath) { API(process_init(configPath)); }
+/* A repeated call is harmless, and libraries of one process make it as a matter of course. So its message is logged,
+ * but not kept: the next error's text must not begin with it, and a summary of errors must not count it. */
+aclError aclInit(const char *configPath) {
+  const status st = process_init(configPath);
+  if (st != ST_REPEATED_INIT) API(st);
+  log_line(LOG_WARNING, "aclInit: %s (error %d)", fail_take(), st);
+  return st;
+}
 aclError aclFinalize(void) { API(process_finalize(true, NULL)); }
 aclError aclFinalizeReference(uint64_t *refCount) { API(process_finalize(false, refCount)); }
 

@@ -50,6 +50,11 @@ static uint64_t n_bad_frees;
 
 /* ---- reports ----------------------------------------------------------------------------------------------------- */
 
+/* In the counters, for `cannon run`. Not before they are needed: a process that uses no device has none. */
+static void tell_report_path(void) {
+  snprintf(trace_stats()->leak_report, sizeof trace_stats()->leak_report, "%.255s", report_path);
+}
+
 /* The first report of a process replaces an empty file or one with reports of before, later ones are put behind; a file
  * of another kind, or of another user, stays as it is. NULL, and why in words, where there can't be one. */
 static FILE *open_report(const char **why) {
@@ -77,6 +82,7 @@ static void write_report(const char *occasion) {
   const uint64_t n_bad = n_bad_frees;
   memcpy(bad, bad_frees, sizeof bad);
   pthread_mutex_unlock(&bad_lock);
+  tell_report_path();
   const char *why;
   FILE *f = open_report(&why);
   if (f) {
@@ -110,6 +116,7 @@ static void *serve(void *unused) {
 static void start_thread(void) {
   pthread_t thread;
   sigset_t all, before;
+  tell_report_path();
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   const int error = pthread_create(&thread, NULL, serve, NULL);
@@ -135,7 +142,10 @@ static void on_signal(int number, siginfo_t *info, void *context) {
 static void at_exit(void) {
   if (getpid() != owner) return; /* a forked child has none of this memory */
   warn_of_many();
-  if (block_table_counts().n_allocs || counter_read(&trace_stats()->n_bad_frees)) write_report("at exit");
+  pthread_mutex_lock(&bad_lock);
+  const bool has_bad_frees = n_bad_frees;
+  pthread_mutex_unlock(&bad_lock);
+  if (block_table_counts().n_allocs || has_bad_frees) write_report("at exit");
 }
 
 /* ---- what the memory tells --------------------------------------------------------------------------------------- */
@@ -209,7 +219,13 @@ static void set_report_path(void) {
     snprintf(report_path, sizeof report_path, "%s", name);
   else if (snprintf(report_path, sizeof report_path, "%s/%s", folder, name) >= (int)sizeof report_path)
     report_path[0] = '\0'; /* opening it fails and says so */
-  snprintf(trace_stats()->leak_report, sizeof trace_stats()->leak_report, "%.255s", report_path);
+}
+
+/* A child that was forked before anything was allocated may use devices, and gets a report of its own. */
+static void in_child(void) {
+  if (block_table_counts().n_allocs) return;
+  owner = getpid();
+  set_report_path();
 }
 
 __attribute__((constructor)) static void start(void) {
@@ -221,6 +237,7 @@ __attribute__((constructor)) static void start(void) {
   if (!leaks_options_parse(text, &options, bad)) variable_reject(VARIABLE_LEAKS, bad);
   owner = getpid();
   set_report_path();
+  pthread_atfork(NULL, NULL, in_child);
   sem_init(&wanted, 0, 0);
   backtrace(frame, 1); /* the first call loads a library, which must not happen in a hook */
   if (options.signal) {

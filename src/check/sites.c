@@ -23,5 +23,6 @@ static void count_free(const hook_block *b, void *site) {
 __attribute__((constructor)) static void start(void) {
   static const hooks listener = {.alloc = count_alloc, .free = count_free};
   uint64_t wanted;
-  if (variable_read(VARIABLE_SITES, &wanted) && wanted && trace_is_on()) hooks_add(&listener);
+  /* Does not open the counters, which a process that uses no device does without. */
+  if (variable_read(VARIABLE_SITES, &wanted) && wanted && variable_text(VARIABLE_STATS_DIR)) hooks_add(&listener);
 }

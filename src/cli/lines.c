@@ -2,6 +2,7 @@
 #include "base/text.h"
 #include "cli/stats_read.h"
 
+#include <dlfcn.h>
 #include <elfutils/libdwfl.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -46,6 +47,26 @@ static Dwfl_Module *module_of(const char *path) {
   return known[n++].module;
 }
 
+/* The name as a C++ programmer knows it, if it is one of C++'s and the machine has a library that can tell: C++
+ * programs bring libstdc++, which this tool need not link for them. Valid until the next call. */
+static const char *readable_name(const char *name) {
+  enum { LONGEST = 1024 }; /* names of instantiated templates may have many kilobytes */
+  static char text[LONGEST];
+  static char *(*demangle)(const char *, char *, size_t *, int *);
+  static bool asked;
+  if (!name || strncmp(name, "_Z", 2) != 0) return name;
+  if (!asked) {
+    void *library = dlopen("libstdc++.so.6", RTLD_NOW | RTLD_LOCAL);
+    if (library) demangle = (char *(*)(const char *, char *, size_t *, int *))dlsym(library, "__cxa_demangle");
+    asked = true;
+  }
+  char *readable = demangle ? demangle(name, NULL, NULL, &(int){0}) : NULL;
+  if (!readable) return name;
+  snprintf(text, sizeof text, "%s", readable);
+  free(readable);
+  return text;
+}
+
 source_line lines_find(const char *path, uint64_t offset) {
   source_line found = {0};
   GElf_Addr bias;
@@ -55,7 +76,7 @@ source_line lines_find(const char *path, uint64_t offset) {
   const GElf_Addr call = offset + bias - 1; /* inside the call that returns there */
   Dwfl_Line *line = dwfl_module_getsrc(module, call);
   if (line) found.file = dwfl_lineinfo(line, NULL, &found.line, NULL, NULL, NULL);
-  found.function = dwfl_module_addrinfo(module, call, &found.into, &symbol, NULL, NULL, NULL);
+  found.function = readable_name(dwfl_module_addrinfo(module, call, &found.into, &symbol, NULL, NULL, NULL));
   found.into++;
   return found;
 }
@@ -77,7 +98,22 @@ void lines_describe(const stats_file *p, stats_place place, char *text, size_t b
   text_make_safe(text, bytes);
 }
 
-/* Writes a line of the report with the place in its brackets made a line of source, where that is known. */
+/* "from object+0x1234 [path+0x1234]" with what is known of the place: the function instead of object's offset, since
+ * the process itself knows neither static functions nor C++'s names, and the line of source instead of the brackets. */
+static void write_place(FILE *to, const char *line, const char *path, const char *rest, uint64_t offset) {
+  const source_line found = lines_find(path, offset);
+  const char *from = strstr(line, "from ");
+  if (found.function && from)
+    fprintf(to, "%.*s%s(%s+%#" PRIx64 ") ", (int)(from + 5 - line), line, base_name(path), found.function, found.into);
+  else
+    fputs(line, to);
+  if (found.file)
+    fprintf(to, "%s:%d%s", found.file, found.line, rest);
+  else
+    fprintf(to, "[%s+%#" PRIx64 "]%s", path, offset, rest);
+}
+
+/* Writes a line of the report, with words for the place in its brackets, if there is one. */
 static void copy_line(char *line, FILE *to) {
   char *open = strrchr(line, '['), *close = open ? strrchr(open, ']') : NULL, *plus = NULL;
   if (close) {
@@ -91,13 +127,8 @@ static void copy_line(char *line, FILE *to) {
     fputs(line, to);
     return;
   }
-  *plus = 0;
-  const source_line found = lines_find(open + 1, offset);
-  *plus = '+';
-  if (found.file)
-    fprintf(to, "%.*s%s:%d%s", (int)(open - line), line, found.file, found.line, close + 1);
-  else
-    fputs(line, to);
+  *open = *plus = 0;
+  write_place(to, line, open + 1, close + 1, offset);
 }
 
 void lines_copy_report(FILE *from, FILE *to) {

@@ -11,7 +11,7 @@
 typedef struct {
   const char *file; /* as the compiler was given it; NULL: no line is known */
   int line;
-  const char *function; /* NULL: not known */
+  const char *function; /* readable, also of C++; valid until the next call; NULL: not known */
   uint64_t into;        /* bytes into the function */
 } source_line;
 
@@ -22,7 +22,8 @@ source_line lines_find(const char *module, uint64_t offset);
  * where the place is not known. */
 void lines_describe(const stats_file *p, stats_place place, char *text, size_t bytes);
 
-/* Copies a report of the debugger (check/leaks_report.h) with "main.c:12" for each "[path+0x1234]" whose line is known. */
+/* Copies a report of the debugger (check/leaks_report.h) with "object(function+0x12) main.c:12" for each
+ * "object+0x1234 [path+0x1234]" of which these are known. */
 void lines_copy_report(FILE *from, FILE *to);
 
 #endif

@@ -128,7 +128,7 @@ unsigned summary_sorted_sites(const stats_file *p, const stats_site *sorted[STAT
 static void print_site(FILE *out, const stats_file *p, const stats_site *site) {
   char text[256];
   lines_describe(p, site->place, text, sizeof text);
-  fprintf(out, "              %10s %10s %8" PRIu64 "  %s, %.50s\n", format_bytes(site->peak_bytes),
+  fprintf(out, "              %10s %10s %8" PRIu64 "  %s, %s\n", format_bytes(site->peak_bytes),
           format_bytes(site->live_bytes), site->n_allocs, site->call, text);
 }
 

@@ -30,6 +30,13 @@ void account_prepare(executor *e, const op_arg *a) {
   for (operand *p = e->operands; p < e->operands + e->n_operands; ++p) note_operand(e, p, operand_tensor(e, p, a));
 }
 
+void account_indexed(executor *e, int number, uint64_t n, uint64_t element_bytes) {
+  if (likely(!trace_is_on())) return;
+  operand *p = &e->operands[number];
+  if (p->moved_bytes > n * element_bytes) p->moved_bytes = n * element_bytes;
+  if (e->n_elements > n) e->n_elements = n;
+}
+
 /* ---- the device's time ------------------------------------------------------------------------------------------- */
 
 /* What the L2 of each device holds, by the kernels' addresses, in the order in which tasks run. */

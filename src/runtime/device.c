@@ -31,7 +31,7 @@ static struct {
   pthread_mutex_t lock; /* guards count and primary; held over no wait */
   unsigned count;
   context *primary;
-  _Atomic uint32_t n_streams, n_stream_ids;
+  _Atomic uint32_t n_streams, n_stream_ids, n_events;
 } devices[SPACE_MAX_DEVICES] = {[0 ... SPACE_MAX_DEVICES - 1] = {.lock = PTHREAD_MUTEX_INITIALIZER}};
 
 static _Atomic int default_device = -1;
@@ -230,5 +230,14 @@ status device_take_stream(int device) {
 }
 
 void device_give_stream(int device) { atomic_fetch_sub(&devices[device].n_streams, 1); }
+
+status device_take_event(int device) {
+  enum { MOST = 65536 }; /* as CANN's documentation says of A2 and A3 */
+  if (atomic_fetch_add(&devices[device].n_events, 1) < MOST) return ST_OK;
+  atomic_fetch_sub(&devices[device].n_events, 1);
+  return fail(ST_NO_EVENTS, "device %d has %d events, which is its limit", device, MOST);
+}
+
+void device_give_event(int device) { atomic_fetch_sub(&devices[device].n_events, 1); }
 
 uint32_t device_stream_id(int device) { return atomic_fetch_add(&devices[device].n_stream_ids, 1); }

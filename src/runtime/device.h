@@ -41,6 +41,10 @@ status device_take_stream(int device);
 void device_give_stream(int device);
 uint32_t device_stream_id(int device);
 
+/* Events that the program makes are limited, too; give: when one is destroyed. Thread-safe. */
+status device_take_event(int device);
+void device_give_event(int device);
+
 /* Whether this process is a child forked from one that had opened a device: it has no device memory, none of the
  * library's threads, and locks that nobody will release. What needs any of these checks for it first; what asks for a
  * context does so there. */

@@ -103,6 +103,35 @@ int main(void) {
 MATRIX = 1024 * 1024 * 4
 
 
+INDEXED = r"""
+#include "acl/acl.h"
+#include "aclnn/acl_meta.h"
+#include "aclnnop/aclnn_gather_v2.h"
+#include "aclnnop/aclnn_index_copy.h"
+
+enum { ROWS = 1 << 16, COLUMNS = 64, CHOSEN = 3 };
+
+static aclTensor *tensor(int rank, int64_t rows, aclDataType dtype, void *data) {
+  const int64_t dims[] = {rows, COLUMNS}, strides[] = {rank == 2 ? COLUMNS : 1, 1};
+  return aclCreateTensor(dims, rank, dtype, strides, 0, ACL_FORMAT_ND, dims, rank, data);
+}
+
+int main(void) {
+  void *table, *index, *rows;
+  uint64_t bytes;
+  aclOpExecutor *e;
+  const int64_t chosen[CHOSEN] = {7, 60000, 1};
+  if (aclInit(NULL) || aclrtSetDevice(0) || aclrtMalloc(&table, ROWS * COLUMNS * 4, 0) || aclrtMalloc(&index, 64, 0) ||
+      aclrtMalloc(&rows, CHOSEN * COLUMNS * 4, 0) || aclrtMemcpy(index, 24, chosen, 24, ACL_MEMCPY_HOST_TO_DEVICE))
+    return 1;
+  aclTensor *t = tensor(2, ROWS, ACL_FLOAT, table), *i = tensor(1, CHOSEN, ACL_INT64, index), *r = tensor(2, CHOSEN, ACL_FLOAT, rows);
+  if (aclnnGatherV2GetWorkspaceSize(t, 0, i, r, &bytes, &e) || aclnnGatherV2(NULL, bytes, e, NULL)) return 2;
+  if (aclnnInplaceIndexCopyGetWorkspaceSize(t, 0, i, r, &bytes, &e) || aclnnInplaceIndexCopy(NULL, bytes, e, NULL)) return 3;
+  return aclrtSynchronizeDevice();
+}
+"""
+
+
 class Memory(test_cli.CliTest):
     @classmethod
     def setUpClass(cls):
@@ -144,6 +173,18 @@ class Memory(test_cli.CliTest):
         lines = [line for line in execute(self.memory, env=env).stdout.splitlines() if "advice" in line]
         self.assertEqual(len(lines), 1, lines)
         self.assertIn("multiple of 64", lines[0])
+
+    def test_only_rows_that_an_index_names_are_moved(self):
+        source, program = self.folder / "indexed.c", self.folder / "indexed"
+        source.write_text(INDEXED)
+        subprocess.run([os.environ.get("CC", "cc"), source, "-o", program, f"-I{PREFIX}/include", f"-L{PREFIX}/lib64",
+                        "-lascendcl", "-lnnopbase", "-lopapi"], check=True)
+        done, report = self.run_json(program)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        moved = {op["name"]: op["device"] for op in report["processes"][0]["operators"]}
+        rows, index = 3 * 64 * 4, 3 * 8
+        self.assertEqual(moved["GatherV2"]["bytes"], 2 * rows + index)
+        self.assertEqual(moved["InplaceIndexCopy"]["bytes"], 3 * rows + index)
 
     def test_roofline(self):
         add, multiply = self.ops["Add"], self.ops["Matmul"]

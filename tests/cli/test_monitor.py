@@ -279,6 +279,54 @@ class Statistics(MonitorTest):
             self.assertIn(f" {blocks} blocks, peak live {live}", done.stdout)
 
 
+# Two children that use a device, of a parent that does not.
+FORKS = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "acl/acl.h"
+
+int main(void) {
+  for (int i = 1; i <= 2; i++) {
+    if (fork()) continue;
+    void *p;
+    if (aclInit(NULL) || aclrtSetDevice(0) || aclrtMalloc(&p, i << 20, ACL_MEM_MALLOC_HUGE_FIRST)) return 1;
+    return aclrtFree((char *)p + 1) == 0; /* refused */
+  }
+  int status, bad = 0;
+  while (wait(&status) > 0) bad |= status;
+  return bad != 0;
+}
+"""
+
+
+class Forks(MonitorTest):
+    def test_children_of_a_parent_without_device(self):
+        source, program = self.folder / "forks.c", self.folder / "forks"
+        source.write_text(FORKS)
+        subprocess.run([os.environ.get("CC", "cc"), source, "-o", program, f"-I{PREFIX}/include", f"-L{PREFIX}/lib64",
+                        f"-Wl,-rpath,{PREFIX}/lib64", "-lascendcl"], check=True)
+        leaks = f"--leaks=report={self.folder}/forks.%p.txt"
+        for options in ((), ("--sites",), (leaks,), ("--sites", leaks)):
+            with self.subTest(options):
+                done, report = self.run_json(program, options=options)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                used = [p for p in report["processes"] if p["devices"]]
+                self.assertEqual(len({p["pid"] for p in used}), 2)
+                self.assertEqual(sorted(p["devices"][0]["requested_bytes"] for p in used), [1 << 20, 2 << 20])
+                self.assertEqual([(p["state"], p["leaks"]["count"]) for p in used], [("ended", 1)] * 2)
+                self.assertEqual(len(report["processes"]), 2)
+                if "--sites" in options:
+                    self.assertEqual(sorted(p["sites"][0]["live_bytes"] for p in used), [1 << 20, 2 << 20])
+                if leaks in options:
+                    for p in used:
+                        report = self.folder / f"forks.{p['pid']}.txt"
+                        self.assertEqual((p["memory_report"], p["wrong_frees"]), (str(report), 1))
+                        self.assertIn("Live blocks: 1, ", report.read_text())
+
+
 class Sites(MonitorTest):
     def test_sites_have_lines_counts_and_peaks(self):
         _, report = self.run_json(self.watched, options=("--sites",))
@@ -309,6 +357,44 @@ class Sites(MonitorTest):
         for site in report["processes"][0]["sites"]:
             self.assertRegex(site["where"], r"^stripped\(main\+0x[0-9a-f]+\)$")
             self.assertNotIn("line", site)
+
+
+# Places whose names only the tools know: a static function, and one of C++ with a long name.
+NAMED = r"""
+#include "acl/acl.h"
+
+static __attribute__((noinline)) void *hidden(size_t n) {
+  void *p = nullptr;
+  return aclrtMalloc(&p, n, ACL_MEM_MALLOC_HUGE_FIRST) ? nullptr : p;
+}
+namespace a_namespace_of_a_large_library {
+template <typename T> struct allocator_of {
+  __attribute__((noinline)) T *take(size_t n) {
+    void *p = nullptr;
+    return aclrtMalloc(&p, n * sizeof(T), ACL_MEM_MALLOC_HUGE_FIRST) ? nullptr : static_cast<T *>(p);
+  }
+};
+}
+
+int main() {
+  a_namespace_of_a_large_library::allocator_of<float> all;
+  return aclInit(nullptr) || aclrtSetDevice(0) || !hidden(1 << 20) || !all.take(1 << 10);
+}
+"""
+
+
+class Names(MonitorTest):
+    def test_static_functions_and_names_of_cpp(self):
+        source, program, path = self.folder / "named.cpp", self.folder / "named", self.folder / "named.txt"
+        source.write_text(NAMED)
+        subprocess.run(["c++", source, "-O1", "-o", program, f"-I{PREFIX}/include", f"-L{PREFIX}/lib64",
+                        f"-Wl,-rpath,{PREFIX}/lib64", "-lascendcl"], check=True)
+        done = execute(CANNON, "run", "--sites", f"--leaks=report={path}", program)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        method = r"a_namespace_of_a_large_library::allocator_of<float>::take(unsigned long)"
+        for text in (done.stderr.split("by peak\n")[1], path.read_text()):
+            for name in ("hidden(unsigned long)", method):
+                self.assertRegex(text, re.escape(f"named({name}+0x"))
 
 
 class Leaks(MonitorTest):

@@ -5,6 +5,7 @@
 
 #include "aclnnop/aclnn_add.h"
 #include "aclnnop/aclnn_cat.h"
+#include "aclnnop/aclnn_copy.h"
 #include "aclnnop/aclnn_mm.h"
 #include "aclnnop/aclnn_reduce_sum.h"
 
@@ -413,7 +414,7 @@ static void queued_executor_can_be_readdressed(void **state) {
   CHECK_OK(aclSetOutputTensorAddr(x.executor, 0, x.out, c[1]));
   CHECK_OK(aclnnAdd(scratch, x.bytes, x.executor, stream));
   CHECK_OK(aclSetInputTensorAddr(x.executor, 1, x.other, other_b));
-  CHECK_OK(aclSetTensorAddr(x.executor, 2, x.out, c[2])); /* counts inputs, then outputs */
+  CHECK_OK(aclSetTensorAddr(x.executor, 2, x.out, c[2])); /* counts all tensors */
   CHECK_OK(aclnnAdd(scratch, x.bytes, x.executor, stream));
   CHECK_OK(AclSetInputTensorAddr(x.executor, 0, x.self, other_b)); /* the older names do the same */
   CHECK_OK(AclSetOutputTensorAddr(x.executor, 0, x.out, c[3]));
@@ -439,6 +440,40 @@ static void queued_executor_can_be_readdressed(void **state) {
   CHECK_OK(aclrtFree(b));
   CHECK_OK(aclrtFree(other_b));
   CHECK_OK(aclrtDestroyStream(stream));
+}
+
+/* The first argument of an in-place operator is the first tensor, and the first input as well as an output, although
+ * InplaceCopy reads nothing of it: what frameworks rely on that keep executors in a cache. */
+static void copy_can_be_readdressed(void **state) {
+  (void)state;
+  void *to[4], *from[4];
+  for (int i = 0; i < 4; i++) to[i] = dev_filled(0, 8), from[i] = DEV_FLOATS((float)(10 * i), (float)(10 * i + 1));
+  aclTensor *self = TENSOR(to[0], ACL_FLOAT, 2), *src = TENSOR(from[0], ACL_FLOAT, 2);
+  uint64_t bytes = 0;
+  aclOpExecutor *executor = NULL;
+  CHECK_OK(aclnnInplaceCopyGetWorkspaceSize(self, src, &bytes, &executor));
+  CHECK_OK(aclSetAclOpExecutorRepeatable(executor));
+  void *scratch = workspace(bytes);
+  CHECK_OK(aclnnInplaceCopy(scratch, bytes, executor, NULL));
+  CHECK_OK(aclSetTensorAddr(executor, 0, self, to[1]));
+  CHECK_OK(aclSetTensorAddr(executor, 1, src, from[1]));
+  CHECK_OK(aclnnInplaceCopy(scratch, bytes, executor, NULL));
+  CHECK_OK(aclSetInputTensorAddr(executor, 0, self, to[2]));
+  CHECK_OK(aclSetInputTensorAddr(executor, 1, src, from[2]));
+  CHECK_OK(aclnnInplaceCopy(scratch, bytes, executor, NULL));
+  CHECK_OK(aclSetOutputTensorAddr(executor, 0, self, to[3]));
+  CHECK_OK(aclSetTensorAddr(executor, 1, src, from[3]));
+  CHECK_OK(aclnnInplaceCopy(scratch, bytes, executor, NULL));
+  CHECK_OK(aclrtSynchronizeStream(NULL));
+  for (int i = 0; i < 4; i++) {
+    ASSERT_FLOATS(to[i], (float)(10 * i), (float)(10 * i + 1));
+    ASSERT_FLOATS(from[i], (float)(10 * i), (float)(10 * i + 1));
+    CHECK_OK(aclrtFree(to[i]));
+    CHECK_OK(aclrtFree(from[i]));
+  }
+  CHECK_OK(aclDestroyAclOpExecutor(executor));
+  CHECK_OK(aclDestroyTensor(self));
+  CHECK_OK(aclDestroyTensor(src));
 }
 
 static void members_of_a_list_can_be_readdressed(void **state) {
@@ -528,6 +563,7 @@ int main(void) {
       OP_TEST(two_threads_share_the_phases),
       OP_TEST(repeatable_executor_runs_again_and_reads_anew),
       OP_TEST(queued_executor_can_be_readdressed),
+      OP_TEST(copy_can_be_readdressed),
       OP_TEST(members_of_a_list_can_be_readdressed),
       OP_TEST(library_can_be_opened_and_closed),
       TEST(empty_views_may_have_any_storage),

@@ -248,6 +248,7 @@ static void callbacks(void **state) {
   BAD(ANY_ERROR, aclrtLaunchCallback(count_one, &calls, (aclrtCallbackBlockType)99, good));
   BAD(ANY_ERROR, aclrtLaunchCallback(count_one, &calls, ACL_CALLBACK_BLOCK, stale));
   BAD(ANY_ERROR, aclrtSubscribeReport(me, stale));
+  BAD(ANY_ERROR, aclrtSubscribeReport(0, good));
   BAD(ANY_ERROR, aclrtUnSubscribeReport(me, stale));
   BAD(ANY_ERROR, aclrtProcessReport(0));
   BAD(ANY_ERROR, aclrtProcessReport(-2));

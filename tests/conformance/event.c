@@ -106,6 +106,35 @@ static void exclusive_flags_refuse_company(void **state) {
   CHECK_FAILS(aclrtCreateEventExWithFlag(&event, ACL_EVENT_IPC | ACL_EVENT_SYNC));
 }
 
+/* A device has 65,536; what is destroyed makes room. */
+static void events_of_a_device_are_limited(void **state) {
+  (void)state;
+  enum { MOST = 65536 };
+  aclrtEvent *events = calloc(MOST + 1, sizeof *events);
+  int n = 0;
+  aclError code = ACL_SUCCESS;
+  while (n <= MOST && !(code = aclrtCreateEvent(&events[n]))) n++;
+  assert_int_equal(n, MOST);
+  CHECK_CODE(ACL_ERROR_RT_NO_EVENT_RESOURCE, code);
+  CHECK_OK(aclrtDestroyEvent(events[0]));
+  CHECK_OK(aclrtCreateEventWithFlag(&events[0], ACL_EVENT_SYNC));
+  CHECK_CODE(ACL_ERROR_RT_NO_EVENT_RESOURCE, aclrtCreateEventExWithFlag(&events[MOST], ACL_EVENT_SYNC));
+  while (n) CHECK_OK(aclrtDestroyEvent(events[--n]));
+  free(events);
+}
+
+/* The query says "not ready" of most kinds then, but a synchronise finds nothing to wait for: CANN's runtime returns at
+ * once, with and without a timeout. */
+static void synchronize_without_a_record_returns(void **state) {
+  (void)state;
+  for (int k = 0; k < N_KINDS; k++) {
+    aclrtEvent event = event_new(k);
+    CHECK_OK(aclrtSynchronizeEvent(event));
+    CHECK_OK(aclrtSynchronizeEventWithTimeout(event, 5));
+    CHECK_OK(aclrtDestroyEvent(event));
+  }
+}
+
 /* ---- record ---- */
 
 static void record_stands_for_all_work_before_it(void **state) {
@@ -367,6 +396,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       EVENT_TEST(each_kind_does_what_its_row_says),
       EVENT_TEST(exclusive_flags_refuse_company),
+      EVENT_TEST(events_of_a_device_are_limited),
+      EVENT_TEST(synchronize_without_a_record_returns),
       EVENT_TEST(record_stands_for_all_work_before_it),
       EVENT_TEST(old_query_sees_a_pending_record),
       EVENT_TEST(other_threads_can_wait_for_an_event),

@@ -121,6 +121,10 @@ class _Libraries:
                 (self.base, "aclCreateBoolArray", v, [v, ct.c_uint64]),
                 (self.base, "aclCreateFloatArray", v, [v, ct.c_uint64]),
                 (self.base, "aclCreateScalarList", v, [v, ct.c_uint64]),
+                (self.base, "aclSetAclOpExecutorRepeatable", ct.c_int, [v]),
+                (self.base, "aclDestroyAclOpExecutor", ct.c_int, [v]),
+                (self.base, "aclSetTensorAddr", ct.c_int, [v, sz, v, v]),
+                (self.base, "aclSetDynamicTensorAddr", ct.c_int, [v, sz, sz, v, v]),
                 (self.base, "aclDestroyBoolArray", ct.c_int, [v]),
                 (self.base, "aclDestroyFloatArray", ct.c_int, [v]),
                 (self.base, "aclDestroyScalarList", ct.c_int, [v]),
@@ -451,10 +455,29 @@ def _view_shape(handle):
     return shape
 
 
+_readdressed = set()                            # operators
+
+
+def _readdress(op, executor, args, handles):
+    """Makes the executor repeatable and sets every tensor's address to what it is already, counting arguments as the
+    signature does: an operator that counts otherwise computes something else."""
+    check(op, lib().aclSetAclOpExecutorRepeatable(executor))
+    handles, index = iter(handles), 0
+    for a, p in zip(args, params(op)):
+        handle = next(handles) if hasattr(a, "create") else None
+        if isinstance(a, Tensor):
+            check(f"{op}: aclSetTensorAddr", lib().aclSetTensorAddr(executor, index, handle, a.block.address))
+        elif isinstance(a, TensorList):
+            for i, t in enumerate(a.tensors):
+                check(f"{op}: aclSetDynamicTensorAddr",
+                      lib().aclSetDynamicTensorAddr(executor, index, i, handle, t.block.address))
+        index += p.type in ("aclTensor *", "aclTensorList *")
+
+
 def run(op, *args, shapes=None):
     """Both phases and the synchronisation; tensors carry the results afterwards. With a list `shapes` the objects live
     until the task has run, and the list gets the shapes that the tensors of args have then: for outputs whose shape
-    depends on the data."""
+    depends on the data. An operator's first call is by an executor that gets its addresses one by one."""
     signature = params(op)
     assert len(args) == len(signature), f"{op} takes {[p.name for p in signature]}"
     touched = place(args, signature)
@@ -468,10 +491,16 @@ def run(op, *args, shapes=None):
     workspace = Block(size.value) if size.value else None
     if workspace:
         workspace.place()
+    repeatable = op not in _readdressed
+    if repeatable:
+        _readdressed.add(op)
+        _readdress(op, executor, args, destroy.handles)
     _, two = lib().pair(op)
     code = two(workspace.address if workspace else None, size.value, executor, device().stream)
     if shapes is None or code:
         destroy()                               # as clients do: before the task has run
+    if repeatable:
+        check("aclDestroyAclOpExecutor", lib().aclDestroyAclOpExecutor(executor))
     check(op, code)
     device().synchronize()
     if shapes is not None:

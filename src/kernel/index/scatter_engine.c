@@ -3,6 +3,7 @@
 
 #include "kernel/index/scatter.h"
 #include "kernel/move/check.h"
+#include "op/account.h"
 
 static bool is_half(int dtype) { return dtype == ACL_FLOAT16 || dtype == ACL_BF16; }
 
@@ -86,6 +87,7 @@ void scatter_finish(executor *e, int side_operand) {
   for (int d = 0; d < s->p.rank; ++d) side *= (uint64_t)s->p.dims[d];
   for (int d = 0; d < s->p.slice_rank; ++d) side *= (uint64_t)s->p.slice_dims[d];
   places_finish(&s->p, false);
+  if (s->self_operand == s->out_operand) account_indexed(e, s->out_operand, side, bytes);
   executor_cost(e, copied + 3 * side * bytes + (uint64_t)s->p.n * 8, (uint64_t)s->p.n * 64);
   e->run = n ? scatter_run : run_nothing;
 }

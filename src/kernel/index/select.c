@@ -4,6 +4,7 @@
 #include "kernel/families.h"
 #include "kernel/index/places.h"
 #include "kernel/move/check.h"
+#include "op/account.h"
 
 typedef struct {
   places p;
@@ -33,6 +34,7 @@ static void finish_gather(executor *e, const tensor *out, int out_operand) {
     places_finish(&g->p, true);
     e->run = run_gather;
   }
+  account_indexed(e, 0, n, bytes);
   executor_cost(e, n * bytes * 2 + (n ? (uint64_t)g->p.n * 8 : 0), n ? (uint64_t)g->p.n * 64 : 0);
 }
 
