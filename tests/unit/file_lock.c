@@ -68,6 +68,7 @@ static pid_t start_holder(void) {
   const pid_t pid = fork();
   assert_true(pid >= 0);
   if (pid == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves no stopped process */
     prctl(PR_SET_NAME, "a\x1b[2Jb)");
     if (!machine_enter()) _exit(2); /* a lock of its own, by the parent's descriptor */
     raise(SIGSTOP);
@@ -99,7 +100,7 @@ static void a_stopped_holder_is_named_and_waited_for(void **state) {
   pthread_t helper;
   file_lock_patience = (file_lock_times){.until_words_ms = 200, .until_failure_ms = 20000};
   pid_t pid = start_holder();
-  snprintf(name, sizeof name, "process %d (a?[2Jb)), which is stopped, keeps %s", (int)pid, ledger);
+  snprintf(name, sizeof name, "process %d (a\\x1b[2Jb)), which is stopped, keeps %s", (int)pid, ledger);
   pthread_create(&helper, NULL, continue_soon, &pid);
   listen();
   const bool granted = ledger_charge(0, 4096, LIMIT);
@@ -117,7 +118,7 @@ static void a_holder_that_stays_stopped_makes_charges_fail(void **state) {
   char words[256] = "", name[32];
   file_lock_patience = (file_lock_times){.until_words_ms = 100, .until_failure_ms = 500};
   const pid_t pid = start_holder();
-  snprintf(name, sizeof name, "process %d (a?[2Jb))", (int)pid);
+  snprintf(name, sizeof name, "process %d (a\\x1b[2Jb))", (int)pid);
   assert_false(ledger_is_busy(words, sizeof words));
   listen();
   const bool first = ledger_charge(0, 4096, LIMIT), second = ledger_charge(0, 4096, LIMIT);

@@ -9,8 +9,9 @@
 
 #include "base/log.h"
 #include "base/sync.h"
+#include "base/text.h"
 
-enum { SHORTEST_NAP_NS = 20 * 1000, LONGEST_NAP_NS = 1000 * 1000, NAME_BYTES = 32 };
+enum { SHORTEST_NAP_NS = 20 * 1000, LONGEST_NAP_NS = 1000 * 1000, NAME_BYTES = 80 };
 
 file_lock_times file_lock_patience = {.until_words_ms = 2000, .until_failure_ms = 30000};
 
@@ -38,12 +39,8 @@ static bool describe(pid_t pid, char name[NAME_BYTES]) {
   line[n > 0 ? n : 0] = '\0';
   char *first = strchr(line, '('), *last = strrchr(line, ')'); /* pid (name) state ... */
   if (!first || !last || last < first || strlen(last) < 3) return false;
-  const char state = last[2];
-  *last = '\0';
-  snprintf(name, NAME_BYTES, "%s", first + 1);
-  for (char *c = name; *c; ++c)
-    if (*c < ' ' || *c > '~') *c = '?';
-  return state == 'T' || state == 't';
+  text_safe(name, NAME_BYTES, first + 1, (size_t)(last - first - 1));
+  return last[2] == 'T' || last[2] == 't';
 }
 
 /* Who holds the lock, as the beginning of a sentence. */
