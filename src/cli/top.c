@@ -78,7 +78,7 @@ static void wait_seconds(double seconds) {
   nanosleep(&t, NULL);
 }
 
-/* Of a process that keeps no statistics, what it has charged; the exit status. */
+/* Prints what a process that keeps no statistics has charged. Returns the exit status. */
 static int print_charge(pid_t pid) {
   charge_list charges = charges_read();
   stats_list list = live_list(&charges);

@@ -74,7 +74,7 @@ static bool is_non_canonical(uintptr_t address) {
 #endif
 }
 
-/* Of an access that both sides may have made. */
+/* Whether the faulting access was a write; true where the processor does not tell. */
 static bool is_write(const void *context) {
 #if defined(__x86_64__)
   return ((const ucontext_t *)context)->uc_mcontext.gregs[REG_ERR] & 2;

@@ -7,8 +7,8 @@
 /* In phase one, of the call's arguments: the sizes that account_run needs. */
 __attribute__((cold)) void account_prepare(executor *e, const op_arg *a);
 
-/* Of the operand of this number only n elements are read and written, those that another operand has the places of,
- * however large it is. From prepare functions. */
+/* Says that only n elements of this operand are read or written, however large it is, since another operand holds their
+ * indices. Called by prepare functions. */
 void account_indexed(executor *e, int number, uint64_t n, uint64_t element_bytes);
 
 /* A range of a device's memory, as kernels see it, is fetched into its L2. */

@@ -9,7 +9,8 @@
  *
  * All but the pool are models: they place blocks on a line of addresses with nothing behind it. A granule of 2 MiB counts
  * as committed from the first block that touches it, as far as the cap goes; only those that give memory back ever have
- * less. An instance belongs to one thread. Where their book-keeping finds no memory, the program ends with a message. */
+ * less. An instance belongs to one thread. Where their book-keeping finds no memory, the program ends with a
+ * message. */
 #ifndef CANNON_REPLAY_ALLOCATOR_H
 #define CANNON_REPLAY_ALLOCATOR_H
 

@@ -51,7 +51,7 @@ static void keep_visible(const char *list) {
   machine.n_devices = count;
 }
 
-/* Of each device: CANNON_MEM in whole granules, or what the profile has as far as the host does. */
+/* The memory of each device: CANNON_MEM in whole granules, or the profile's as far as the host has it. */
 static uint64_t memory_wanted(uint64_t host) {
   const uint64_t device = profile_memory_bytes(machine.profile), granule = HEAP_GRANULE_BYTES;
   uint64_t wanted = device < host / 10 * 8 ? device : host / 10 * 8;
@@ -61,7 +61,7 @@ static uint64_t memory_wanted(uint64_t host) {
   return wanted / granule * granule;
 }
 
-/* Of the variables that say what the devices are, a wrong one means that there are none, and is why. */
+/* A wrong value of a variable that describes the devices means that there are no devices; machine.wrong says so. */
 static void read_machine(void) {
   static const variable deciding[] = {VARIABLE_DEVICE, VARIABLE_DEVICES, VARIABLE_MEM};
   const char *name = variable_text(VARIABLE_DEVICE), *visible = getenv("ASCEND_RT_VISIBLE_DEVICES");

@@ -149,8 +149,8 @@ status graph_execute(graph *g, stream *s);
 /* Executes in a stream of the graph's own and waits (timeout_ns 0: for ever): a failure of its tasks. */
 status graph_execute_alone(graph *g, uint64_t timeout_ns);
 
-/* Destroys the handle, to which the caller has a reference beside its own. Executions that are under way are waited for while anything goes on in them: ST_MODEL_RUNNING where
- * nothing has for two seconds. */
+/* Destroys the handle; the caller has a reference of its own. Waits for executions that are under way as long as they
+ * proceed: ST_MODEL_RUNNING when nothing has happened in them for two seconds. */
 status graph_destroy(graph *g);
 
 void graph_unref(graph *g);

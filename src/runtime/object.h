@@ -1,11 +1,16 @@
-/* Handles: contexts, streams, events, notifies, graphs and their groups are slots of a table per kind, so that a stale or
- * foreign pointer is told from a live handle without touching it. Slots are reused oldest first, and each use has a serial number of its own.
+/* Handles. Contexts, streams, events, notifies, graphs and groups of tasks are slots of a table, one table per kind, so a
+ * stale or foreign pointer is told from a live handle without reading what it points to. Slots are reused oldest first,
+ * and each use of a slot has a serial number of its own.
  *
- * An object is born with one reference, which its destroyer drops, and once it is complete its maker publishes it: from then
- * on a handle can mean it. Objects of the library's own never are, so that no stale handle reaches them. Tasks, lists, runners and calls under way hold
- * further ones, and the slot is free for reuse when the last is gone. A call takes its reference before it looks at
- * anything but the header (object_acquire; of streams and contexts the thread keeps one, thread.h), so whatever another
- * thread destroys meanwhile, the object stays what it was. Thread-safe. */
+ *   born        object_new: the object has one reference, which belongs to its maker
+ *   published   the maker has completed it: from now on its handle means it. The library's own objects are never
+ *               published, so no stale handle of a user's reaches them
+ *   killed      the handle is stale; whoever killed it drops the maker's reference
+ *   released    the last reference is gone, and the slot is free for reuse
+ *
+ * Tasks, lists, runners and calls under way hold further references. A call takes its reference before it reads anything
+ * but the header (object_acquire; for streams and contexts the thread holds one, thread.h). So the object stays what it
+ * was until the call is over, whatever other threads destroy meanwhile. Thread-safe. */
 #ifndef CANNON_RUNTIME_OBJECT_H
 #define CANNON_RUNTIME_OBJECT_H
 
@@ -46,7 +51,7 @@ static inline void object_publish(object *o) { atomic_store_explicit(&o->live, 1
 /* The object of a handle, with a reference; NULL unless the handle is that of a live one. */
 void *object_acquire(object_kind kind, const void *handle);
 
-/* Of an object that the caller has a reference to: whether its handle is not stale yet. */
+/* Whether the handle of an object that the caller has a reference to still means it. */
 static inline bool object_is_live(const object *o) { return atomic_load_explicit(&o->live, memory_order_acquire); }
 
 /* Makes the handle stale; false if it was already (then somebody else destroys). Drops no reference. */
@@ -62,8 +67,8 @@ static inline void object_ref(object *o) { atomic_fetch_add_explicit(&o->refs, 1
 /* Drops a reference; true for the last one: the caller cleans up and calls object_release. */
 static inline bool object_unref(object *o) { return atomic_fetch_sub_explicit(&o->refs, 1, memory_order_acq_rel) == 1; }
 
-/* The next object behind `after` (NULL: the first), published or only referred to, with a reference; NULL at the end. Those
- * made or released meanwhile may be left out. */
+/* The next object behind `after` (NULL: the first) that has references, with a further one; NULL at the end. Objects that
+ * are made or released meanwhile may be left out. */
 void *object_next(object_kind kind, const void *after);
 
 /* Frees the slot. */

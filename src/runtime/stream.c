@@ -43,8 +43,8 @@ void stream_divert_anew(stream *s) {
   spin_unlock(&s->submit_lock);
 }
 
-/* Whether there is a slot, the stream and the device take tasks, and where the slot is lent to a capture or an update, that takes the
- * kind. */
+/* Whether there is a slot, and the stream and the device take tasks. Where the slot is lent to a capture or an update,
+ * whether that takes tasks of the kind. */
 __attribute__((cold)) static status admit(stream *s, const task *slot, const task_kind *kind) {
   if (!slot) return fail(ST_NO_HOST_MEMORY, "no host memory for the queue of stream %u", s->id);
   if (s->closed) return fail(ST_INVALID_VALUE, "stream %u was destroyed by another thread during this call", s->id);
@@ -110,9 +110,10 @@ void stream_keep_failure(stream *s, const task *t, status st) {
   if (c) context_task_failed(c, st);
 }
 
-/* Of a stream whose tasks are dropped: whether the front is. When a stream is discarded, a device would have begun what the
- * scheduler has left to a waiter so far, up to what it would have woken a worker for. So such tasks still run: until one
- * waits, which is then dropped, too, and not behind the user's function, or a long one. */
+/* Decides whether the front task of a stream whose tasks are dropped is dropped too. When a stream is discarded, a device
+ * would already have begun the tasks that the scheduler here has left to a waiter: those whose cost stays below what a
+ * worker is woken for. These still run, until one of them waits (which is dropped as well), or up to the first user
+ * function or long task, which is the last that runs. */
 __attribute__((noinline, cold)) static bool is_dropped(stream *s, const task *front) {
   if (atomic_load_explicit(&s->dropped_below, memory_order_relaxed) != ALL_TASKS) return true;
   if (atomic_load(&s->blocked)) s->begun_ns = KICK_NS;

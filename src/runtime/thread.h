@@ -1,9 +1,9 @@
 /* What a thread holds between calls: its current context, and the streams that it used last.
  *
- * Both are references, so a handle that another thread destroys in the middle of a call stays this object until the call
- * is over, and looking up the stream of the last call again costs no atomic operation. A destroyed object stays in
- * memory until the thread uses another one or ends. Streams have a few places each, chosen by their slot: a thread that
- * alternates between some streams keeps all of them. */
+ * Both are references. So an object that another thread destroys in the middle of a call stays what it was until the
+ * call is over, and looking up the stream of the last call again costs no atomic operation. A destroyed object stays in
+ * memory until the thread uses another one or ends. There are a few places for streams, and a stream's slot chooses its
+ * place: a thread that alternates between a few streams usually holds all of them. */
 #ifndef CANNON_RUNTIME_THREAD_H
 #define CANNON_RUNTIME_THREAD_H
 
