@@ -58,6 +58,7 @@ demo: $(BUILD)/prefix
 bench: $(BUILD)/prefix
 	python3 bench/run.py --build $(BUILD)
 	python3 bench/alloc.py --build $(BUILD)
+	python3 bench/busy.py --build $(BUILD)
 	python3 bench/plan.py --build $(BUILD)
 
 test: $(BUILD)/prefix
