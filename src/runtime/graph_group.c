@@ -196,13 +196,18 @@ static struct graph_update *end(stream *s) {
   return update;
 }
 
+/* The group can be updated by others again. */
+static void give_up(struct graph_update *update) {
+  atomic_store(&update->group->updating, false);
+  graph_unref(update->group->graph);
+  free(update);
+}
+
 status graph_update_end(stream *s) {
   struct graph_update *update = end(s);
   if (!update) return no_update(s);
   const uint32_t n = update->group->n_members, n_replaced = update->n_replaced;
-  atomic_store(&update->group->updating, false);
-  graph_unref(update->group->graph);
-  free(update);
+  give_up(update);
   if (n_replaced == n) return ST_OK;
   return fail(ST_GROUP_STATUS, "%u of the group's %u tasks were updated, expected all", n_replaced, n);
 }
@@ -214,6 +219,8 @@ bool graph_updates(stream *s) {
   return updates;
 }
 
+/* Keeps the words of a failure that the caller is about to return. */
 void graph_update_forget(stream *s) {
-  if (graph_update_end(s) != ST_OK) fail_take();
+  struct graph_update *update = end(s);
+  if (update) give_up(update);
 }

@@ -41,6 +41,37 @@ static void freed_memory_is_told_before_anything_runs(void **state) {
   CHECK_OK(aclrtDestroyStream(stream));
 }
 
+/* A capture of three streams takes two of the graph's own. Where the second is refused, the first goes again, and the
+ * words are still those of the refusal. */
+static void a_graph_that_gets_no_stream_says_why(void **state) {
+  (void)state;
+  enum { MOST = 4096, LANES = 3 };
+  static aclrtStream streams[MOST];
+  aclrtEvent events[LANES];
+  aclmdlRI model = NULL;
+  void *p = dev_filled(0, 64);
+  int n = 0;
+  while (n < MOST && aclrtCreateStream(&streams[n]) == ACL_SUCCESS) n++;
+  assert_true(n > LANES && n < MOST);
+  aclGetRecentErrMsg();
+  CHECK_OK(aclrtDestroyStream(streams[--n]));
+  for (int i = 0; i < LANES; i++) CHECK_OK(aclrtCreateEventExWithFlag(&events[i], ACL_EVENT_SYNC));
+  begin_in(streams[0], ACL_MODEL_RI_CAPTURE_MODE_GLOBAL);
+  CHECK_OK(aclrtRecordEvent(events[0], streams[0]));
+  for (int i = 1; i < LANES; i++) {
+    CHECK_OK(aclrtStreamWaitEvent(streams[i], events[0]));
+    CHECK_OK(aclrtMemsetAsync(p, 64, i, 64, streams[i]));
+    CHECK_OK(aclrtRecordEvent(events[i], streams[i]));
+    CHECK_OK(aclrtStreamWaitEvent(streams[0], events[i]));
+  }
+  CHECK_CODE(207008, aclmdlRICaptureEnd(streams[0], &model));
+  assert_null(model);
+  assert_non_null(strstr(aclGetRecentErrMsg(), "which is its limit"));
+  for (int i = 0; i < LANES; i++) CHECK_OK(aclrtDestroyEvent(events[i]));
+  while (n > 0) CHECK_OK(aclrtDestroyStream(streams[--n]));
+  CHECK_OK(aclrtFree(p));
+}
+
 /* What an update put in place of freed memory is what counts. */
 static void a_group_uses_only_its_present_memory(void **state) {
   (void)state;
@@ -500,6 +531,7 @@ static void printing_names_streams_and_tasks(void **state) {
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       OP_TEST(freed_memory_is_told_before_anything_runs),
+      OP_TEST(a_graph_that_gets_no_stream_says_why),
       OP_TEST(a_group_uses_only_its_present_memory),
       OP_TEST(relaxed_captures_use_ordinary_memory_where_it_is),
       OP_TEST(pools_leave_a_graph_its_blocks),
