@@ -1,6 +1,6 @@
-/* Handles. Contexts, streams, events, notifies, graphs and groups of tasks are slots of a table, one table per kind, so a
- * stale or foreign pointer is told from a live handle without reading what it points to. Slots are reused oldest first,
- * and each use of a slot has a serial number of its own.
+/* Handles. Contexts, streams, events, notifies, graphs and groups of tasks are slots of a table, one table per kind, so
+ * a stale or foreign pointer is told from a live handle without reading what it points to. Slots are reused oldest
+ * first, and each use of a slot has a serial number of its own.
  *
  *   born        object_new: the object has one reference, which belongs to its maker
  *   published   the maker has completed it: from now on its handle means it. The library's own objects are never
@@ -8,8 +8,8 @@
  *   killed      the handle is stale; whoever killed it drops the maker's reference
  *   released    the last reference is gone, and the slot is free for reuse
  *
- * Tasks, lists, runners and calls under way hold further references. A call takes its reference before it reads anything
- * but the header (object_acquire; for streams and contexts the thread holds one, thread.h). So the object stays what it
+ * Tasks, lists, runners and calls under way hold further references. A call takes its reference before it reads
+ * anything but the header (object_acquire; for streams and contexts the thread holds one, thread.h). So the object stays what it
  * was until the call is over, whatever other threads destroy meanwhile. Thread-safe. */
 #ifndef CANNON_RUNTIME_OBJECT_H
 #define CANNON_RUNTIME_OBJECT_H
@@ -67,8 +67,8 @@ static inline void object_ref(object *o) { atomic_fetch_add_explicit(&o->refs, 1
 /* Drops a reference; true for the last one: the caller cleans up and calls object_release. */
 static inline bool object_unref(object *o) { return atomic_fetch_sub_explicit(&o->refs, 1, memory_order_acq_rel) == 1; }
 
-/* The next object behind `after` (NULL: the first) that has references, with a further one; NULL at the end. Objects that
- * are made or released meanwhile may be left out. */
+/* The next object behind `after` (NULL: the first) that has references, with a further one; NULL at the end. Objects
+ * that are made or released meanwhile may be left out. */
 void *object_next(object_kind kind, const void *after);
 
 /* Frees the slot. */

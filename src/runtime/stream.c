@@ -110,8 +110,8 @@ void stream_keep_failure(stream *s, const task *t, status st) {
   if (c) context_task_failed(c, st);
 }
 
-/* Decides whether the front task of a stream whose tasks are dropped is dropped too. When a stream is discarded, a device
- * would already have begun the tasks that the scheduler here has left to a waiter: those whose cost stays below what a
+/* Decides whether the front task of a stream whose tasks are dropped is dropped too. When a stream is discarded, a
+ * device would already have begun the tasks that the scheduler here has left to a waiter: those whose cost stays below what a
  * worker is woken for. These still run, until one of them waits (which is dropped as well), or up to the first user
  * function or long task, which is the last that runs. */
 __attribute__((noinline, cold)) static bool is_dropped(stream *s, const task *front) {

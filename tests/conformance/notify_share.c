@@ -86,7 +86,7 @@ static void each_record_elsewhere_lets_one_wait_pass(void **state) {
     nap_ms(2);
     assert_int_equal(stream_status(stream), ACL_STREAM_STATUS_NOT_READY);
     assert_int_equal(dev_byte(after, 0), i - 1);
-    /* By this task ThreadSanitizer knows that what runs then comes after the look: it sees no order through processes. */
+    /* Tells ThreadSanitizer that what runs then comes after the look; it sees none through processes. */
     CHECK_OK(aclrtMemsetAsync(after + 32, 32, i, 32, stream));
     CHECK_OK(told(&p, RECORD));
     CHECK_OK(aclrtSynchronizeStream(stream));
