@@ -111,9 +111,9 @@ void stream_keep_failure(stream *s, const task *t, status st) {
 }
 
 /* Decides whether the front task of a stream whose tasks are dropped is dropped too. When a stream is discarded, a
- * device would already have begun the tasks that the scheduler here has left to a waiter: those whose cost stays below what a
- * worker is woken for. These still run, until one of them waits (which is dropped as well), or up to the first user
- * function or long task, which is the last that runs. */
+ * device would already have begun the tasks that the scheduler here has left to a waiter: those whose cost stays below
+ * what a worker is woken for. These still run, until one of them waits (which is dropped as well), or up to the first
+ * user function or long task, which is the last that runs. */
 __attribute__((noinline, cold)) static bool is_dropped(stream *s, const task *front) {
   if (atomic_load_explicit(&s->dropped_below, memory_order_relaxed) != ALL_TASKS) return true;
   if (atomic_load(&s->blocked)) s->begun_ns = KICK_NS;
