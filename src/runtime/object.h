@@ -9,8 +9,8 @@
  *   released    the last reference is gone, and the slot is free for reuse
  *
  * Tasks, lists, runners and calls under way hold further references. A call takes its reference before it reads
- * anything but the header (object_acquire; for streams and contexts the thread holds one, thread.h). So the object stays
- * what it was until the call is over, whatever other threads destroy meanwhile. Thread-safe. */
+ * anything but the header (object_acquire; for streams and contexts the thread holds one, thread.h). So the object
+ * stays what it was until the call is over, whatever other threads destroy meanwhile. Thread-safe. */
 #ifndef CANNON_RUNTIME_OBJECT_H
 #define CANNON_RUNTIME_OBJECT_H
 
