@@ -109,7 +109,7 @@ def main():
     args = parser.parse_args()
 
     env = environment(1, (args.prefix or args.build / "prefix").resolve())
-    pairs, replayer = (str((args.build / "bench" / ("bench_alloc_" + name)).resolve()) for name in ("pairs", "replay"))
+    pairs, replayer = (str((args.build / "bench" / ("bench_alloc_" + name)).resolve()) for name in ("pairs", "replay_trace"))
     results = {"pairs": [], "traces": {}}
     if not args.no_pairs:
         results["pairs"] = [run_json([pairs], env) for _ in range(args.rounds)]

@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-#include "replay/allocator.h"
+#include "replay/replay_allocator.h"
 
 typedef struct {
   const char *name;

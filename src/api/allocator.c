@@ -2,9 +2,9 @@
 #include "acl/acl_rt_allocator.h"
 
 #include "api/api.h"
-#include "runtime/allocator.h"
 #include "runtime/context.h"
 #include "runtime/device.h"
+#include "runtime/stream_allocator.h"
 
 aclrtAllocatorDesc aclrtAllocatorCreateDesc(void) { return allocator_describe(); }
 

@@ -6,7 +6,7 @@
 #include "runtime/context.h"
 #include "runtime/copy_indirect.h"
 #include "runtime/device.h"
-#include "trace/trace.h"
+#include "trace/stats_write.h"
 
 /* Device memory, in one block or mapping. */
 static status check_range(const void *p, size_t size, const char *name, void **view) {

@@ -8,7 +8,7 @@
 #include "api/api.h"
 #include "runtime/context.h"
 #include "runtime/task_record.h"
-#include "trace/ranges.h"
+#include "trace/marked_ranges.h"
 
 /* Functions that return no code: failures are for aclGetRecentErrMsg. */
 #define TELL(expression) ((void)api_result((expression), __func__))

@@ -6,7 +6,7 @@
 #include "api/api.h"
 #include "cannon/memory.h"
 #include "memory/memory.h"
-#include "memory/pool/pool.h"
+#include "memory/pool/stream_pool.h"
 #include "runtime/device.h"
 
 _Static_assert((int)CANNON_USE_DEVICE == CARVE_DEVICE && (int)CANNON_USE_DVPP == CARVE_DVPP &&

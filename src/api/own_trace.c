@@ -1,7 +1,7 @@
 /* Cannon's own calls about what has run (cannon/trace.h). */
 #include "cannon/trace.h"
 
-#include "trace/trace.h"
+#include "trace/stats_write.h"
 
 uint64_t cannon_operator_launches(void) {
   stats_file *stats = trace_stats();

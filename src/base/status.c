@@ -7,7 +7,7 @@
 
 #include "base/forks.h"
 #include "base/log.h"
-#include "trace/trace.h"
+#include "trace/stats_write.h"
 
 enum { PENDING_BYTES = 512, RECENT_BYTES = 4096 };
 

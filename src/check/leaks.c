@@ -25,7 +25,7 @@
 #include "check/leaks_report.h"
 #include "memory/fault.h"
 #include "memory/memory.h"
-#include "trace/trace.h"
+#include "trace/stats_write.h"
 
 enum {
   MAX_BAD_FREES = 64,

@@ -9,7 +9,7 @@
 #include "base/sync.h"
 #include "check/block_table.h"
 #include "memory/fault.h"
-#include "trace/trace.h"
+#include "trace/stats_write.h"
 
 /* One place in the code to a line, which `cannon run` relies on. */
 static void write_code(FILE *out, const char *before, void *code) {

@@ -2,7 +2,7 @@
  * program that made them, in the table of trace/stats.h. */
 #include "base/hooks.h"
 #include "base/variables.h"
-#include "trace/trace.h"
+#include "trace/stats_write.h"
 
 static void count_alloc(const hook_block *b) {
   stats_site *row = trace_site(b->site, b->call);

@@ -11,7 +11,7 @@
 
 #include "base/file.h"
 #include "check/leaks_report.h"
-#include "cli/format.h"
+#include "cli/figures.h"
 #include "cli/plan_csv.h"
 #include "cli/plan_draw.h"
 #include "cli/replay_report.h"

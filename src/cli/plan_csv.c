@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "replay/allocator.h"
+#include "replay/replay_allocator.h"
 
 typedef enum { ID, LOWER, UPPER, SIZE, ALIGNMENT, OFFSET, GAPS, ALIAS, IN_PLACE_OF, HINT, N_COLUMNS } column;
 enum { N_REQUIRED = SIZE + 1, MAX_FIELDS = 64 };

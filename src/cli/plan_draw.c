@@ -2,7 +2,7 @@
 
 #include <inttypes.h>
 
-#include "cli/format.h"
+#include "cli/figures.h"
 
 enum { WIDTH = 1200, HEIGHT = 600 };
 static const double LEAST_AREA = 0.01; /* square pixels: less is not seen, and a million of them is no picture */

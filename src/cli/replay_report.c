@@ -3,7 +3,7 @@
 #include <cjson/cJSON.h>
 #include <inttypes.h>
 
-#include "cli/format.h"
+#include "cli/figures.h"
 #include "cli/output.h"
 
 uint64_t replay_cap(const replay_report *r) { return r->cap_bytes ? r->cap_bytes : replay_roomy_cap(r->trace); }

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
-#include "cli/format.h"
+#include "cli/figures.h"
 #include "trace/shards.h"
 
 /* Whatever the writer was doing, or meant to do to whoever reads it: texts end where the format says they do, and can

@@ -1,8 +1,8 @@
 #include "cli/summary.h"
 #include "base/device_number.h"
-#include "cli/format.h"
+#include "cli/figures.h"
 #include "cli/lines.h"
-#include "cli/roofline.h"
+#include "cli/roofline_table.h"
 #include "cli/summary_memory.h"
 
 #include <inttypes.h>

@@ -1,8 +1,8 @@
-#include "cli/format.h"
+#include "cli/figures.h"
 #include "cli/health.h"
 #include "cli/lines.h"
 #include "cli/output.h"
-#include "cli/roofline.h"
+#include "cli/roofline_table.h"
 #include "cli/summary.h"
 #include "cli/summary_memory.h"
 

@@ -1,5 +1,5 @@
 #include "cli/summary_memory.h"
-#include "cli/format.h"
+#include "cli/figures.h"
 #include "cli/health.h"
 #include "cli/lines.h"
 

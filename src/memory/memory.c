@@ -9,10 +9,10 @@
 #include "base/hooks.h"
 #include "memory/fault.h"
 #include "memory/host.h"
-#include "memory/pool/pool.h"
+#include "memory/pool/stream_pool.h"
 #include "memory/share/ipc.h"
 #include "memory/share/ledger.h"
-#include "trace/trace.h"
+#include "trace/stats_write.h"
 
 static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
 static heap *_Atomic device_heaps[SPACE_MAX_DEVICES];

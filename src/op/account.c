@@ -5,7 +5,7 @@
 #include "runtime/device.h"
 #include "runtime/residency.h"
 #include "runtime/roofline.h"
-#include "trace/trace.h"
+#include "trace/stats_write.h"
 
 static stats_op *row_of(op *o) {
   stats_op *row = atomic_load_explicit(&o->row, memory_order_relaxed);

@@ -6,11 +6,11 @@
 #include "memory/huge.h"
 #include "memory/memory.h"
 #include "op/account.h"
-#include "op/dump.h"
 #include "op/executor.h"
+#include "op/tensor_dump.h"
 #include "runtime/context.h"
 #include "runtime/stream.h"
-#include "trace/trace.h"
+#include "trace/stats_write.h"
 
 enum { INLINE_VIEWS = sizeof((task *)0)->launch.view / sizeof(void *) };
 

@@ -6,13 +6,13 @@
 #include "base/cache.h"
 #include "memory/huge.h"
 #include "op/account.h"
-#include "op/dump.h"
 #include "op/executor.h"
 #include "op/shapes.h"
+#include "op/tensor_dump.h"
 #include "tensor/objects.h"
-#include "trace/dump.h"
+#include "trace/dump_config.h"
+#include "trace/stats_write.h"
 #include "trace/timeline.h"
-#include "trace/trace.h"
 
 /* ---- phase one --------------------------------------------------------------------------------------------------- */
 

@@ -2,7 +2,7 @@
 #ifndef CANNON_PLAN_GREEDY_H
 #define CANNON_PLAN_GREEDY_H
 
-#include "plan/order.h"
+#include "plan/item_order.h"
 #include "plan/slabs.h"
 #include "plan/watch.h"
 

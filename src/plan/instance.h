@@ -13,8 +13,8 @@
 
 #include "cannon/plan.h"
 #include "plan/arena.h"
-#include "plan/sort.h"
-#include "plan/tree.h"
+#include "plan/max_tree.h"
+#include "plan/radix_sort.h"
 
 typedef struct {
   int32_t lo, up;  /* sections */

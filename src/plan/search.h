@@ -14,7 +14,7 @@
 #ifndef CANNON_PLAN_SEARCH_H
 #define CANNON_PLAN_SEARCH_H
 
-#include "plan/order.h"
+#include "plan/item_order.h"
 #include "plan/watch.h"
 
 /* Which item comes next: the lowest of all, or that of the section with the fewest candidates, or the least slack. */

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "replay/allocator.h"
+#include "replay/replay_allocator.h"
 
 enum { BLOCKS_PER_CHUNK = 1024 };
 

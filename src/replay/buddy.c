@@ -2,7 +2,7 @@
  * again. A cap that is no power of two is the sum of several largest blocks. */
 #include <stdlib.h>
 
-#include "replay/allocator.h"
+#include "replay/replay_allocator.h"
 
 enum { N_ORDERS = 56 }; /* order k: UNIT_BYTES << k */
 

@@ -12,8 +12,8 @@
  * On the traces in bench/traces it reserves what PyTorch's own code does, to the byte (peak_torch.cpp there). */
 #include <stdlib.h>
 
-#include "replay/allocator.h"
 #include "replay/block.h"
+#include "replay/replay_allocator.h"
 
 enum {
   MIN_BLOCK_BYTES = 512,

@@ -3,8 +3,8 @@
 #ifndef CANNON_REPLAY_LINE_H
 #define CANNON_REPLAY_LINE_H
 
-#include "replay/allocator.h"
 #include "replay/block.h"
+#include "replay/replay_allocator.h"
 
 typedef struct {
   uint64_t cap_bytes, end;

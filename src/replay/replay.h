@@ -2,8 +2,8 @@
 #ifndef CANNON_REPLAY_REPLAY_H
 #define CANNON_REPLAY_REPLAY_H
 
-#include "replay/allocator.h"
-#include "replay/trace.h"
+#include "replay/allocation_trace.h"
+#include "replay/replay_allocator.h"
 
 /* ns per event, the loop's own cost taken off: from nothing, and once more on the same instance, whose memory is there.
  * Medians over repetitions, each with an instance of its own; processor time, so that others on the machine don't count. */

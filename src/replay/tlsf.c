@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "memory/heap/ranges.h"
-#include "replay/allocator.h"
+#include "replay/replay_allocator.h"
 
 typedef struct {
   ranges *units;

@@ -2,7 +2,7 @@
 
 #include "base/log.h"
 #include "memory/fault.h"
-#include "trace/trace.h"
+#include "trace/stats_write.h"
 
 static const char *const words[STATS_N_ADVICE] = {
     [STATS_ADVICE_UNALIGNED_COPY] = "an asynchronous copy's device address is no multiple of 64: slower on a device",

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "memory/pool/pool.h"
+#include "memory/pool/stream_pool.h"
 #include "runtime/capture_lane.h"
 #include "runtime/context.h"
 

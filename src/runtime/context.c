@@ -1,10 +1,10 @@
 #include "runtime/context.h"
 
-#include "runtime/allocator.h"
 #include "runtime/callback.h"
 #include "runtime/capture.h"
 #include "runtime/device.h"
-#include "trace/trace.h"
+#include "runtime/stream_allocator.h"
+#include "trace/stats_write.h"
 
 status context_find(context **out) {
   const int device = device_default();

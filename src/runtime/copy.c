@@ -10,7 +10,7 @@
 #include "runtime/capture.h"
 #include "runtime/device.h"
 #include "runtime/peer.h"
-#include "trace/trace.h"
+#include "trace/stats_write.h"
 
 enum { COPY_COST_NS = 30, COPY_BYTES_PER_NS = 8, FAST_ALIGNMENT = 64 /* carve_rules[CARVE_ASYNC_COPY] */ };
 

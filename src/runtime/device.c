@@ -15,7 +15,7 @@
 #include "runtime/scheduler.h"
 #include "trace/profiler.h"
 #include "trace/record.h"
-#include "trace/trace.h"
+#include "trace/stats_write.h"
 
 static struct {
   const device_profile *profile;

@@ -1,12 +1,12 @@
 #include "runtime/event.h"
 
 #include "base/hooks.h"
-#include "memory/pool/pool.h"
+#include "memory/pool/stream_pool.h"
 #include "runtime/abort.h"
 #include "runtime/capture.h"
 #include "runtime/context.h"
-#include "runtime/order.h"
-#include "trace/trace.h"
+#include "runtime/stream_order.h"
+#include "trace/stats_write.h"
 
 enum { CONTROL_COST_NS = 30 };
 

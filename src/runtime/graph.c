@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "memory/memory.h"
-#include "memory/pool/pool.h"
+#include "memory/pool/stream_pool.h"
 #include "runtime/context.h"
 #include "runtime/event.h"
 

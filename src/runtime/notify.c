@@ -5,8 +5,8 @@
 #include "base/hooks.h"
 #include "memory/space.h"
 #include "runtime/capture.h"
-#include "runtime/order.h"
 #include "runtime/scheduler.h"
+#include "runtime/stream_order.h"
 
 enum { NOTIFY_COST_NS = 30 };
 

@@ -17,7 +17,7 @@
 #include "base/log.h"
 #include "runtime/context.h"
 #include "runtime/device.h"
-#include "trace/dump.h"
+#include "trace/dump_config.h"
 #include "trace/profiler.h"
 #include "trace/profiler_config.h"
 

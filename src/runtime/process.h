@@ -12,7 +12,7 @@ status process_init(const char *config_path);
  * where it is not initialised. left may be NULL. */
 status process_finalize(bool all, uint64_t *left);
 
-/* aclmdlInitDump, aclmdlSetDump and aclmdlFinalizeDump (trace/dump.h), which need the library initialised. */
+/* aclmdlInitDump, aclmdlSetDump and aclmdlFinalizeDump (trace/dump_config.h), which need the library initialised. */
 status process_dump_init(void);
 status process_dump_set(const char *path);
 status process_dump_finalize(void);

@@ -12,7 +12,7 @@
 #include "base/variables.h"
 #include "runtime/notify_share.h"
 #include "runtime/value.h"
-#include "trace/trace.h"
+#include "trace/stats_write.h"
 
 enum {
   RANDOM_TICK_S = 1, /* long enough for what a test does between two waits */

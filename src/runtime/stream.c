@@ -4,18 +4,18 @@
 
 #include "base/hooks.h"
 #include "base/log.h"
-#include "memory/pool/pool.h"
+#include "memory/pool/stream_pool.h"
 #include "runtime/abort.h"
 #include "runtime/capture.h"
 #include "runtime/context.h"
 #include "runtime/event.h"
 #include "runtime/fpmode.h"
 #include "runtime/notify.h"
-#include "runtime/order.h"
 #include "runtime/scheduler.h"
+#include "runtime/stream_order.h"
 #include "runtime/task_record.h"
 #include "runtime/value.h"
-#include "trace/trace.h"
+#include "trace/stats_write.h"
 
 enum {
   KICK_NS = 200 * 1000,  /* pending work that is worth waking a worker for (waking: 24 to 39 us) */

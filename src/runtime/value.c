@@ -1,8 +1,8 @@
 #include "runtime/value.h"
 
 #include "memory/memory.h"
-#include "runtime/order.h"
 #include "runtime/scheduler.h"
+#include "runtime/stream_order.h"
 
 enum { VALUE_COST_NS = 30 };
 

@@ -7,7 +7,7 @@
 
 #include "base/forks.h"
 #include "trace/shards.h"
-#include "trace/trace.h"
+#include "trace/stats_write.h"
 
 static pthread_mutex_t rows_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the making of rows; the last lock of any */
 FORK_RENEWS(rows_lock)

@@ -1,6 +1,6 @@
 /* Notifies between processes: one creates and waits, others record. */
 #include "acl_test.h"
-#include "peer.h"
+#include "peer_process.h"
 
 enum { KEY_LENGTH = 65 };
 

@@ -1,7 +1,7 @@
 /* Processes of one machine share its devices' memory: what one has charged the other can't have, until it ends,
  * however it ends; other machines know nothing of it. Whatever the machine's file holds, no process falls over it. */
 #include "acl_test.h"
-#include "peer.h"
+#include "peer_process.h"
 #include "self.h"
 
 #include <fcntl.h>

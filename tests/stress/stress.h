@@ -1,7 +1,7 @@
 /* What the stress programs share: numbers from a seed, and checks that say where in the sequence something went
  * wrong. */
-#ifndef CANNON_TESTS_STRESS_H
-#define CANNON_TESTS_STRESS_H
+#ifndef CANNON_TESTS_STRESS_STRESS_H
+#define CANNON_TESTS_STRESS_STRESS_H
 
 #include <stdint.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* Streams that are captured: a fixture with two of them and a buffer of floats, and what captures are made of. */
-#ifndef CANNON_TESTS_ACL_CAPTURE_H
-#define CANNON_TESTS_ACL_CAPTURE_H
+#ifndef CANNON_TESTS_SUPPORT_ACL_CAPTURE_H
+#define CANNON_TESTS_SUPPORT_ACL_CAPTURE_H
 
 #include "acl_ops.h"
 

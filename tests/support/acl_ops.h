@@ -1,6 +1,6 @@
 /* Tensors over device memory, and an operator's two phases in one line. */
-#ifndef CANNON_TESTS_ACL_OPS_H
-#define CANNON_TESTS_ACL_OPS_H
+#ifndef CANNON_TESTS_SUPPORT_ACL_OPS_H
+#define CANNON_TESTS_SUPPORT_ACL_OPS_H
 
 #include "acl_test.h"
 

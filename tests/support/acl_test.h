@@ -4,8 +4,8 @@
  * Rules that keep the tests meaningful: asserts only on the main thread (cmocka jumps out of them), results
  * of other threads and of host functions come back through atomics or through pthread_join; nothing is
  * asserted about how fast something is. */
-#ifndef CANNON_TESTS_ACL_TEST_H
-#define CANNON_TESTS_ACL_TEST_H
+#ifndef CANNON_TESTS_SUPPORT_ACL_TEST_H
+#define CANNON_TESTS_SUPPORT_ACL_TEST_H
 
 #include <pthread.h>
 #include <setjmp.h>

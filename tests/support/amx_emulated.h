@@ -1,8 +1,8 @@
 /* AMX in C, for sources compiled with `-include` of this: their kernels then run on any processor with AVX-512's bfloat16.
  * Tiles as Intel's manual has them (Architecture Instruction Set Extensions, chapter 3), all of 16 rows of 64 bytes, which is
  * what the project configures. Slow: a hundredth of the real ones' speed. */
-#ifndef CANNON_TESTS_AMX_EMULATED_H
-#define CANNON_TESTS_AMX_EMULATED_H
+#ifndef CANNON_TESTS_SUPPORT_AMX_EMULATED_H
+#define CANNON_TESTS_SUPPORT_AMX_EMULATED_H
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* A folder of a test's own under /tmp, and its removal with all that is in it. */
-#ifndef CANNON_TESTS_FOLDER_H
-#define CANNON_TESTS_FOLDER_H
+#ifndef CANNON_TESTS_SUPPORT_FOLDER_H
+#define CANNON_TESTS_SUPPORT_FOLDER_H
 
 #include <ftw.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* Mutations of seeds for fuzz tests that run without libFuzzer: the same inputs in every run. */
-#ifndef CANNON_TESTS_FUZZ_H
-#define CANNON_TESTS_FUZZ_H
+#ifndef CANNON_TESTS_SUPPORT_FUZZ_H
+#define CANNON_TESTS_SUPPORT_FUZZ_H
 
 #include <stddef.h>
 #include <stdint.h>

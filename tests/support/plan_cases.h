@@ -1,7 +1,7 @@
 /* For tests of the planner: problems by chance, and a checker, greedy passes and an exhaustive planner that know nothing of
  * it. All compare every pair. */
-#ifndef CANNON_TESTS_PLAN_CASES_H
-#define CANNON_TESTS_PLAN_CASES_H
+#ifndef CANNON_TESTS_SUPPORT_PLAN_CASES_H
+#define CANNON_TESTS_SUPPORT_PLAN_CASES_H
 
 #include <stdlib.h>
 #include <string.h>

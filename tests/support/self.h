@@ -1,7 +1,7 @@
 /* Runs this test program again as a child with a mode word as its argument, so that something can be tried in
  * a fresh process (environment, a fatal fault) without cmocka's signal handlers in between. */
-#ifndef CANNON_TESTS_SELF_H
-#define CANNON_TESTS_SELF_H
+#ifndef CANNON_TESTS_SUPPORT_SELF_H
+#define CANNON_TESTS_SUPPORT_SELF_H
 
 #include <stdio.h>
 #include <sys/wait.h>

@@ -1,10 +1,10 @@
 /* A peer that shares memory with the test: it exports, imports, reads and fills as it is told, one piece of memory
  * at a time. Codes come back; what they must be is the test's to say. */
-#ifndef CANNON_TESTS_SHARER_H
-#define CANNON_TESTS_SHARER_H
+#ifndef CANNON_TESTS_SUPPORT_SHARER_H
+#define CANNON_TESTS_SUPPORT_SHARER_H
 
 #include "acl_test.h"
-#include "peer.h"
+#include "peer_process.h"
 
 enum { MIB2 = 2 << 20, KEY_LENGTH = 65 };
 

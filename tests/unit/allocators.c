@@ -1,5 +1,5 @@
 /* The allocators of `cannon replay`: cases worked out by hand from each one's rules, and what all of them promise. */
-#include "replay/allocator.h"
+#include "replay/replay_allocator.h"
 
 #include "unit.h"
 

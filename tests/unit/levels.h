@@ -1,6 +1,6 @@
 /* The loops of every instruction set level that this processor has. */
-#ifndef CANNON_TESTS_LEVELS_H
-#define CANNON_TESTS_LEVELS_H
+#ifndef CANNON_TESTS_UNIT_LEVELS_H
+#define CANNON_TESTS_UNIT_LEVELS_H
 
 #include "kernel/engine/level.h"
 #include "kernel/engine/loops.h"

@@ -6,7 +6,7 @@
 #include "memory/heap/heap_stats.h"
 #include "memory/space.h"
 #include "trace/shards.h"
-#include "trace/trace.h"
+#include "trace/stats_write.h"
 #include "unit.h"
 
 static void pools_keep_their_row_until_others_need_it(void **state) {

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "memory/heap/heap_stats.h"
-#include "trace/trace.h"
+#include "trace/stats_write.h"
 #include "unit.h"
 
 enum { KIB = 1 << 10, MIB = 1 << 20 };

@@ -1,7 +1,7 @@
 /* Heaps of the tests' own. A heap can't be destroyed, so each has the window of a device of its own; all are kept
  * for leak checkers. */
-#ifndef CANNON_TESTS_TEST_HEAP_H
-#define CANNON_TESTS_TEST_HEAP_H
+#ifndef CANNON_TESTS_UNIT_TEST_HEAP_H
+#define CANNON_TESTS_UNIT_TEST_HEAP_H
 
 #include "memory/heap/heap.h"
 #include "memory/memory.h"

@@ -1,6 +1,6 @@
 /* What the unit tests share: cmocka, and random numbers that are the same in every run. */
-#ifndef CANNON_TESTS_UNIT_H
-#define CANNON_TESTS_UNIT_H
+#ifndef CANNON_TESTS_UNIT_UNIT_H
+#define CANNON_TESTS_UNIT_UNIT_H
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* The loops of attention over rows, by instruction set level (engine/level.h). Everything is contiguous floats in cache
  * but what is said otherwise. exp: relative error below 2^-22, results below 2^-126 are 0. */
-#ifndef CANNON_KERNEL_ATTENTION_LEVEL_H
-#define CANNON_KERNEL_ATTENTION_LEVEL_H
+#ifndef CANNON_KERNEL_ATTENTION_ATTENTION_LEVEL_H
+#define CANNON_KERNEL_ATTENTION_ATTENTION_LEVEL_H
 
 #include <stdint.h>
 

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "kernel/conv/loops.h"
+#include "kernel/conv/conv_loops.h"
 #include "kernel/engine/rows.h"
 
 void columns_init(conv_columns *c, const conv_operand *x, const columns_axis *axis, const int64_t *taps) {

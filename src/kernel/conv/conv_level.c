@@ -6,7 +6,7 @@
 #  include "kernel/product/tile_transpose.h"
 #endif
 
-#include "kernel/conv/loops.h"
+#include "kernel/conv/conv_loops.h"
 #include "kernel/engine/level.h"
 
 #define TAKE(T)                                                                                                        \

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "kernel/conv/by_channel.h"
+#include "kernel/conv/conv_loops.h"
 #include "kernel/conv/correlate_phase.h"
-#include "kernel/conv/loops.h"
 #include "kernel/conv/phase_products.h"
 #include "kernel/engine/level.h"
 #include "kernel/engine/rows.h"

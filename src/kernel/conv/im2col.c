@@ -2,7 +2,7 @@
  * a row for each channel and place in the window, and a column for each window. */
 #include <string.h>
 
-#include "kernel/conv/loops.h"
+#include "kernel/conv/conv_loops.h"
 #include "kernel/engine/level.h"
 #include "kernel/engine/rows.h"
 #include "kernel/families.h"

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "kernel/conv/loops.h"
+#include "kernel/conv/conv_loops.h"
 #include "kernel/engine/loops.h"
 #include "kernel/engine/rows.h"
 

@@ -9,7 +9,7 @@
 #  include <immintrin.h>
 
 #  include "acl/acl_base.h"
-#  include "kernel/conv/loops.h"
+#  include "kernel/conv/conv_loops.h"
 #  include "kernel/engine/unroll.h"
 #  include "kernel/product/tile_transpose.h"
 

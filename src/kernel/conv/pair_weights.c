@@ -2,8 +2,8 @@
 
 #include <string.h>
 
+#include "kernel/conv/conv_loops.h"
 #include "kernel/conv/direct.h"
-#include "kernel/conv/loops.h"
 #include "kernel/engine/rows.h"
 
 enum {

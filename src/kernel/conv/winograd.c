@@ -9,9 +9,9 @@
 
 #include <string.h>
 
+#include "kernel/conv/conv_loops.h"
 #include "kernel/conv/correlate.h"
 #include "kernel/conv/direct.h"
-#include "kernel/conv/loops.h"
 #include "kernel/engine/rows.h"
 #include "kernel/engine/scratch.h"
 #include "op/parallel.h"

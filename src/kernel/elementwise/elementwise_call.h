@@ -1,7 +1,7 @@
 /* What elementwise operators have in common once their arguments are sorted: types, shapes, the plan. For operators whose
  * arguments are not simply a function's operands and parameters. */
-#ifndef CANNON_KERNEL_ELEMENTWISE_CALL_H
-#define CANNON_KERNEL_ELEMENTWISE_CALL_H
+#ifndef CANNON_KERNEL_ELEMENTWISE_ELEMENTWISE_CALL_H
+#define CANNON_KERNEL_ELEMENTWISE_ELEMENTWISE_CALL_H
 
 #include "kernel/engine/elementwise.h"
 #include "op/executor.h"

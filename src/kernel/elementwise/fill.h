@@ -1,6 +1,6 @@
 /* One value into every element of a view. */
-#ifndef CANNON_KERNEL_FILL_H
-#define CANNON_KERNEL_FILL_H
+#ifndef CANNON_KERNEL_ELEMENTWISE_FILL_H
+#define CANNON_KERNEL_ELEMENTWISE_FILL_H
 
 #include "base/status.h"
 #include "kernel/engine/walk.h"

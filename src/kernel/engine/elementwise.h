@@ -1,7 +1,7 @@
 /* The elementwise engine: walks strided, broadcast, typed operands by tiles that stay in L1 (load and convert, compute,
  * convert and store). Used by elementwise operators, and by others for their copies and conversions. */
-#ifndef CANNON_KERNEL_ELEMENTWISE_H
-#define CANNON_KERNEL_ELEMENTWISE_H
+#ifndef CANNON_KERNEL_ENGINE_ELEMENTWISE_H
+#define CANNON_KERNEL_ENGINE_ELEMENTWISE_H
 
 #include "base/status.h"
 #include "op/view.h"

@@ -1,6 +1,6 @@
 /* What the expressions of elementwise.def are on floats; for the elementwise_*_level.c files that compute in them. */
-#ifndef CANNON_KERNEL_ELEMENTWISE_F32_H
-#define CANNON_KERNEL_ELEMENTWISE_F32_H
+#ifndef CANNON_KERNEL_ENGINE_ELEMENTWISE_F32_H
+#define CANNON_KERNEL_ENGINE_ELEMENTWISE_F32_H
 
 #include "kernel/engine/arithmetic.h"
 #include "kernel/engine/elementwise_loop.h"

@@ -1,6 +1,6 @@
 /* How a line of elementwise.def becomes a loop; for the elementwise_*_level.c files, one per kind of compute type. */
-#ifndef CANNON_KERNEL_ELEMENTWISE_LOOP_H
-#define CANNON_KERNEL_ELEMENTWISE_LOOP_H
+#ifndef CANNON_KERNEL_ENGINE_ELEMENTWISE_LOOP_H
+#define CANNON_KERNEL_ENGINE_ELEMENTWISE_LOOP_H
 
 #include "kernel/engine/elementwise.h"
 #include "kernel/engine/level.h"

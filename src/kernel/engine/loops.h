@@ -1,7 +1,7 @@
 /* The innermost loops of the engines, by instruction set level (engine/level.h). Everything works on contiguous data that
  * stays in L1, except load and store, which take a stride. */
-#ifndef CANNON_KERNEL_LOOPS_H
-#define CANNON_KERNEL_LOOPS_H
+#ifndef CANNON_KERNEL_ENGINE_LOOPS_H
+#define CANNON_KERNEL_ENGINE_LOOPS_H
 
 #include "kernel/engine/elementwise.h"
 

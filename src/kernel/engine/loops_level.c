@@ -6,7 +6,7 @@
 #include "kernel/engine/elementwise_loop.h"
 #include "kernel/engine/halves.h"
 #include "kernel/engine/loops.h"
-#include "kernel/engine/stream.h"
+#include "kernel/engine/stream_copy.h"
 #include "kernel/engine/vmath.h"
 
 #define TEXT_(a) #a

@@ -5,8 +5,8 @@
  * compute type by lanes and a tree (loops->sum_*); chunks of 64 blocks or more, at most MAPPED_CHUNKS of them, whose
  * blocks are added in double (of integers as such, where they wrap), in order; and so the chunks. No bit depends on
  * strides or threads, and no workspace is needed. */
-#ifndef CANNON_KERNEL_MAPPED_SUM_H
-#define CANNON_KERNEL_MAPPED_SUM_H
+#ifndef CANNON_KERNEL_ENGINE_MAPPED_SUM_H
+#define CANNON_KERNEL_ENGINE_MAPPED_SUM_H
 
 #include "kernel/engine/loops.h"
 #include "kernel/engine/walk.h"

@@ -6,8 +6,8 @@
  *           neighbours near (the first dimension of a matrix), this uses cache lines whole.
  *
  * A kernel does the same to a row wherever it comes from, so results do not depend on how it was read. */
-#ifndef CANNON_KERNEL_ROWS_H
-#define CANNON_KERNEL_ROWS_H
+#ifndef CANNON_KERNEL_ENGINE_ROWS_H
+#define CANNON_KERNEL_ENGINE_ROWS_H
 
 #include "kernel/engine/loops.h"
 #include "kernel/engine/walk.h"

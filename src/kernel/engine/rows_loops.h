@@ -1,7 +1,7 @@
 /* What row access needs, by instruction set level (engine/level.h): transposition of blocks of 32-bit elements, for
  * panels of rows whose elements are far apart. */
-#ifndef CANNON_KERNEL_ROWS_LOOPS_H
-#define CANNON_KERNEL_ROWS_LOOPS_H
+#ifndef CANNON_KERNEL_ENGINE_ROWS_LOOPS_H
+#define CANNON_KERNEL_ENGINE_ROWS_LOOPS_H
 
 #include <stdint.h>
 

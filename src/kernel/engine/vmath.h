@@ -11,8 +11,8 @@
  * v<name>_f32 is within the bound that tests/unit/vmath.c has for it, at most 2 ULP, for all floats, denormal results
  * included. At minus infinity gelu, silu and mish are their limit, -0. Polynomials are minimax fits on the interval
  * that is noted with them, as relative error of the whole; coefficients begin at the lowest power. */
-#ifndef CANNON_KERNEL_VMATH_H
-#define CANNON_KERNEL_VMATH_H
+#ifndef CANNON_KERNEL_ENGINE_VMATH_H
+#define CANNON_KERNEL_ENGINE_VMATH_H
 
 #include <math.h>
 #include <stdint.h>

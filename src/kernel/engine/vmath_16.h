@@ -3,8 +3,8 @@
  *
  * A smooth function of t = |x| near 0 is 32 polynomials of degree 6, one around each multiple of the width between
  * them (vmath_pieces.h). Beyond it has a constant value, or the plain function is called. */
-#ifndef CANNON_KERNEL_VMATH_16_H
-#define CANNON_KERNEL_VMATH_16_H
+#ifndef CANNON_KERNEL_ENGINE_VMATH_16_H
+#define CANNON_KERNEL_ENGINE_VMATH_16_H
 
 #include <immintrin.h>
 

@@ -1,6 +1,6 @@
 /* Double functions by the C library, and what it lacks; see vmath.h. */
-#ifndef CANNON_KERNEL_VMATH_DOUBLE_H
-#define CANNON_KERNEL_VMATH_DOUBLE_H
+#ifndef CANNON_KERNEL_ENGINE_VMATH_DOUBLE_H
+#define CANNON_KERNEL_ENGINE_VMATH_DOUBLE_H
 
 #include <float.h>
 #include <math.h>

@@ -1,7 +1,7 @@
 /* sin, cos and tan of floats up to NEAR in absolute value, in `core` and without the look-ups that keep those of
  * vmath_wide.h from becoming vector code: the multiple of pi/2 is taken off in three steps (Cody and Waite's method). */
-#ifndef CANNON_KERNEL_VMATH_NEAR_H
-#define CANNON_KERNEL_VMATH_NEAR_H
+#ifndef CANNON_KERNEL_ENGINE_VMATH_NEAR_H
+#define CANNON_KERNEL_ENGINE_VMATH_NEAR_H
 
 #include "kernel/engine/vmath.h"
 

@@ -1,7 +1,7 @@
 /* 2/pi 2^k modulo 4 for k from 0 to 104, as sums of three doubles with bits down to 2^-27, 2^-56 and 53 more: for
  * reduce_turn in vmath_wide.h. */
-#ifndef CANNON_KERNEL_VMATH_PI_H
-#define CANNON_KERNEL_VMATH_PI_H
+#ifndef CANNON_KERNEL_ENGINE_VMATH_PI_H
+#define CANNON_KERNEL_ENGINE_VMATH_PI_H
 
 static const double TWO_OVER_PI_HIGH[105] = {
     0x1.45f306cp-1, 0x1.45f306cp0,  0x1.45f306dp1,  0x1.17cc1b6p0,  0x1.17cc1b7p1,  0x1.7cc1b7p-2,  0x1.7cc1b7p-1,

@@ -1,8 +1,8 @@
 /* Polynomials by pieces for vmath_16.h, made by scripts/fit_pieces.py. Piece i is around a place `centre[i]` near i * width
  * where the function is nearly a float, which is the first coefficient (or where it is 0); the others are least squares of
  * the relative error at Chebyshev's points, each rounded to float before the next is fitted. */
-#ifndef CANNON_KERNEL_VMATH_PIECES_H
-#define CANNON_KERNEL_VMATH_PIECES_H
+#ifndef CANNON_KERNEL_ENGINE_VMATH_PIECES_H
+#define CANNON_KERNEL_ENGINE_VMATH_PIECES_H
 
 enum { PIECES = 32, PIECE_DEGREE = 6 };
 

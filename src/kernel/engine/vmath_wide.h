@@ -1,7 +1,7 @@
 /* Float functions computed in double and rounded once: half a ULP and a little; see vmath.h. wide_* are their double
  * cores, right to some 2^-33 for what floats can be. */
-#ifndef CANNON_KERNEL_VMATH_WIDE_H
-#define CANNON_KERNEL_VMATH_WIDE_H
+#ifndef CANNON_KERNEL_ENGINE_VMATH_WIDE_H
+#define CANNON_KERNEL_ENGINE_VMATH_WIDE_H
 
 #include <float.h>
 

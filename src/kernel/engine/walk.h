@@ -9,8 +9,8 @@
  *   }
  *
  * A walk is plain data and may be used by several threads, each with a cursor of its own. */
-#ifndef CANNON_KERNEL_WALK_H
-#define CANNON_KERNEL_WALK_H
+#ifndef CANNON_KERNEL_ENGINE_WALK_H
+#define CANNON_KERNEL_ENGINE_WALK_H
 
 #include "op/view.h"
 

@@ -1,6 +1,6 @@
 /* The innermost loops of indexing, by instruction set level. */
-#ifndef CANNON_KERNEL_INDEX_LOOPS_H
-#define CANNON_KERNEL_INDEX_LOOPS_H
+#ifndef CANNON_KERNEL_INDEX_INDEX_LOOPS_H
+#define CANNON_KERNEL_INDEX_INDEX_LOOPS_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -10,8 +10,8 @@
  * Offsets are made in blocks of PLACES_BLOCK, so that index tensors are read and checked once, and without memory.
  * Places go in row-major order: of two that are the same the later wins, and sums are added in that order, whatever the
  * number of threads and the strides. */
-#ifndef CANNON_KERNEL_PLACES_H
-#define CANNON_KERNEL_PLACES_H
+#ifndef CANNON_KERNEL_INDEX_PLACES_H
+#define CANNON_KERNEL_INDEX_PLACES_H
 
 #include "kernel/index/index_loops.h"
 #include "kernel/move/move.h"

@@ -1,7 +1,7 @@
 /* Scattering: out is a copy of self (or is self) in which places are replaced, added to or multiplied. Sums and products
  * of halves are made in float, in workspace, and rounded once. */
-#ifndef CANNON_KERNEL_SCATTER_H
-#define CANNON_KERNEL_SCATTER_H
+#ifndef CANNON_KERNEL_INDEX_SCATTER_H
+#define CANNON_KERNEL_INDEX_SCATTER_H
 
 #include "kernel/index/places.h"
 

@@ -8,7 +8,7 @@
 #include "kernel/engine/level.h"
 #include "kernel/engine/rows.h"
 #include "kernel/families.h"
-#include "kernel/loss/reduction.h"
+#include "kernel/loss/loss_reduction.h"
 #include "kernel/loss/target.h"
 #include "kernel/norm/panels.h"
 #include "kernel/norm/softmax_loops.h"

@@ -7,7 +7,7 @@
 #include "kernel/engine/mapped_sum.h"
 #include "kernel/engine/rows.h"
 #include "kernel/families.h"
-#include "kernel/loss/reduction.h"
+#include "kernel/loss/loss_reduction.h"
 
 /* The call by what its arguments are to the function. */
 typedef struct {

@@ -2,7 +2,7 @@
  * the targets. A row's targets end at the first -1. Computed in double, row by row. */
 #include "kernel/engine/loops.h"
 #include "kernel/families.h"
-#include "kernel/loss/reduction.h"
+#include "kernel/loss/loss_reduction.h"
 
 /* A matrix of scores, targets or flags. */
 typedef struct {

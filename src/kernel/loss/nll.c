@@ -3,7 +3,7 @@
 #include "kernel/elementwise/fill.h"
 #include "kernel/engine/rows.h"
 #include "kernel/families.h"
-#include "kernel/loss/reduction.h"
+#include "kernel/loss/loss_reduction.h"
 #include "kernel/loss/target.h"
 
 enum {

@@ -3,8 +3,8 @@
  *
  * A plan orders and merges the dimensions and looks at the two innermost: rows of bytes, a transposition, or anything
  * else. It is plain data, needs no address, and takes some 30 ns to make, so kernels that move parts may plan each. */
-#ifndef CANNON_KERNEL_MOVE_H
-#define CANNON_KERNEL_MOVE_H
+#ifndef CANNON_KERNEL_MOVE_MOVE_H
+#define CANNON_KERNEL_MOVE_MOVE_H
 
 #include "kernel/engine/elementwise.h"
 #include "kernel/move/move_loops.h"

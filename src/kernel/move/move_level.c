@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "kernel/engine/level.h"
-#include "kernel/engine/stream.h"
+#include "kernel/engine/stream_copy.h"
 
 typedef struct {
   uint64_t half[2];

@@ -1,6 +1,6 @@
 /* The innermost loops of moves, by instruction set level. Bits are moved, never values: types are known by their size. */
-#ifndef CANNON_KERNEL_MOVE_LOOPS_H
-#define CANNON_KERNEL_MOVE_LOOPS_H
+#ifndef CANNON_KERNEL_MOVE_MOVE_LOOPS_H
+#define CANNON_KERNEL_MOVE_MOVE_LOOPS_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* Padding: every padded dimension of the result has a centre, the source's elements, and borders on both sides. */
-#ifndef CANNON_KERNEL_PAD_H
-#define CANNON_KERNEL_PAD_H
+#ifndef CANNON_KERNEL_MOVE_PAD_H
+#define CANNON_KERNEL_MOVE_PAD_H
 
 #include "op/executor.h"
 

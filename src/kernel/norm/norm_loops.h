@@ -1,8 +1,8 @@
 /* What norms do to rows of contiguous floats, by instruction set level (engine/level.h). Sums go by lanes
  * in blocks of 1024 elements, and over blocks in double: the relative error is below 2^-19 of the sum of magnitudes,
  * and depends on the row's elements and their order only. Outputs may be the inputs. */
-#ifndef CANNON_KERNEL_NORM_LOOPS_H
-#define CANNON_KERNEL_NORM_LOOPS_H
+#ifndef CANNON_KERNEL_NORM_NORM_LOOPS_H
+#define CANNON_KERNEL_NORM_NORM_LOOPS_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* The loop of AdamW on contiguous floats; compiled with the other loops, once per instruction set level. */
-#ifndef CANNON_KERNEL_ADAMW_LOOP_H
-#define CANNON_KERNEL_ADAMW_LOOP_H
+#ifndef CANNON_KERNEL_OPTIM_ADAMW_LOOP_H
+#define CANNON_KERNEL_OPTIM_ADAMW_LOOP_H
 
 #include <math.h>
 #include <stddef.h>

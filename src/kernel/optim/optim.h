@@ -1,6 +1,6 @@
 /* Optimisers and what training does to many tensors at once. */
-#ifndef CANNON_KERNEL_OPTIM_H
-#define CANNON_KERNEL_OPTIM_H
+#ifndef CANNON_KERNEL_OPTIM_OPTIM_H
+#define CANNON_KERNEL_OPTIM_OPTIM_H
 
 #include <stdbool.h>
 #include <stdint.h>

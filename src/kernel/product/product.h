@@ -8,8 +8,8 @@
  * Either works on a part of one matrix product, on the calling thread, with the thread's own scratch memory; product.c
  * hands out the parts. Products ask for no workspace. Sums are kept in float (double where A or B is double), and rounded
  * to out's dtype once. */
-#ifndef CANNON_KERNEL_PRODUCT_H
-#define CANNON_KERNEL_PRODUCT_H
+#ifndef CANNON_KERNEL_PRODUCT_PRODUCT_H
+#define CANNON_KERNEL_PRODUCT_PRODUCT_H
 
 #include "kernel/engine/rows.h"
 #include "kernel/product/few_rows.h"

@@ -6,8 +6,8 @@
  *
  * Calls with different offsets therefore share no block, whatever their lengths. A block is four words of 32 bits, used in
  * the logical order of the elements: one word for a value of 32 bits or less, two for a wider one. */
-#ifndef CANNON_KERNEL_RANDOM_H
-#define CANNON_KERNEL_RANDOM_H
+#ifndef CANNON_KERNEL_RANDOM_RANDOM_H
+#define CANNON_KERNEL_RANDOM_RANDOM_H
 
 #include "kernel/families.h"
 

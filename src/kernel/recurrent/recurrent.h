@@ -4,8 +4,8 @@
  *
  * Everything is computed in float, in memory of the workspace: products (product/product.h) over all steps at once where
  * steps do not depend on each other, else one for each step; and cells (cells.h), row by row. */
-#ifndef CANNON_KERNEL_RECURRENT_H
-#define CANNON_KERNEL_RECURRENT_H
+#ifndef CANNON_KERNEL_RECURRENT_RECURRENT_H
+#define CANNON_KERNEL_RECURRENT_RECURRENT_H
 
 #include "kernel/engine/rows.h"
 #include "kernel/recurrent/cells.h"

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "kernel/engine/rows.h"
-#include "kernel/resample/loops.h"
+#include "kernel/resample/resample_loops.h"
 #include "kernel/resample/upsample.h"
 
 typedef struct {

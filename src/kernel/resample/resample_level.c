@@ -1,7 +1,7 @@
 /* Compiled once per instruction set level; see loops.h. */
 #include "kernel/engine/level.h"
 #include "kernel/engine/loops.h"
-#include "kernel/resample/loops.h"
+#include "kernel/resample/resample_loops.h"
 
 #define ROWS(T, suffix)                                                                                                \
   static inline void rows_of_##suffix(T *restrict sum, const T *const *rows, const T *w, int n_rows, int64_t n,        \

@@ -2,7 +2,7 @@
 
 #include "kernel/engine/level.h"
 #include "kernel/engine/rows.h"
-#include "kernel/resample/loops.h"
+#include "kernel/resample/resample_loops.h"
 
 LEVEL_CHOICE(resample_loops_table, resample_loops, resample_loops_table)
 

@@ -5,8 +5,8 @@
  * are summed up by granule, and a granule that starts inside a block has its number, so finding takes a constant number of
  * steps, with no lock, safe in a signal handler. Marking a block costs two stores, and one per granule that it covers, or
  * per 64 of them. Changes are serialised by the caller. */
-#ifndef CANNON_MEMORY_BLOCKS_H
-#define CANNON_MEMORY_BLOCKS_H
+#ifndef CANNON_MEMORY_HEAP_BLOCKS_H
+#define CANNON_MEMORY_HEAP_BLOCKS_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

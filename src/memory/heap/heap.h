@@ -9,8 +9,8 @@
  * Memory is a promise: it is charged against the heap's size (and what the host has) when it is first used, and stays
  * charged while it is cached for reuse; caches go back to the host before anything is refused. All calls are safe from any
  * thread; one lock per heap, which a warm pair of allocation and free does without. */
-#ifndef CANNON_MEMORY_HEAP_H
-#define CANNON_MEMORY_HEAP_H
+#ifndef CANNON_MEMORY_HEAP_HEAP_H
+#define CANNON_MEMORY_HEAP_HEAP_H
 
 #include <stdatomic.h>
 #include <stddef.h>

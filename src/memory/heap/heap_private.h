@@ -6,8 +6,8 @@
  *   heap_pools.c     blocks that pools hold
  *   heap_whole.c     what is asked of the heap as a whole
  */
-#ifndef CANNON_MEMORY_HEAP_PRIVATE_H
-#define CANNON_MEMORY_HEAP_PRIVATE_H
+#ifndef CANNON_MEMORY_HEAP_HEAP_PRIVATE_H
+#define CANNON_MEMORY_HEAP_HEAP_PRIVATE_H
 
 #include <pthread.h>
 

@@ -4,7 +4,7 @@
 #include "base/size.h"
 #include "base/variables.h"
 #include "trace/shards.h"
-#include "trace/trace.h"
+#include "trace/stats_write.h"
 
 enum { ALARM_PERCENT = 85 };
 

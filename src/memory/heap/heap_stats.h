@@ -8,8 +8,8 @@
  *   heap_stats_alloc(s, begun, bytes, requested, hit);
  *
  * No lock is needed. Pages are told where they change hands, which is no fast path, and there the alarm is. */
-#ifndef CANNON_MEMORY_HEAP_STATS_H
-#define CANNON_MEMORY_HEAP_STATS_H
+#ifndef CANNON_MEMORY_HEAP_HEAP_STATS_H
+#define CANNON_MEMORY_HEAP_HEAP_STATS_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -2,8 +2,8 @@
  * memory owns its place in the file. One that holds none keeps the mapping that it had last, whoever owns that place by
  * now: nobody looks there, and mapping it anew is put off until it is to hold memory again. So memory moves by one system
  * call a piece, however scattered the places of what is empty are. The caller serialises calls. */
-#ifndef CANNON_MEMORY_MAPPING_H
-#define CANNON_MEMORY_MAPPING_H
+#ifndef CANNON_MEMORY_HEAP_MAPPING_H
+#define CANNON_MEMORY_HEAP_MAPPING_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -9,8 +9,8 @@
  *   charged  what counts against the device's size and what the host has: pages that are in use or kept for reuse
  *
  * Memory that is not charged reads as zeros when it is charged next. The caller serialises calls. */
-#ifndef CANNON_MEMORY_PAGES_H
-#define CANNON_MEMORY_PAGES_H
+#ifndef CANNON_MEMORY_HEAP_PAGES_H
+#define CANNON_MEMORY_HEAP_PAGES_H
 
 #include <stdbool.h>
 #include <stdint.h>

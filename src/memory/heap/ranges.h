@@ -5,8 +5,8 @@
  * need something first. Free neighbours of a kind are one range. Taking and giving cost a constant number of steps whatever
  * the number of ranges. The good fit wastes up to 1/16 of a request in the search, none in the result. The caller
  * serialises calls. */
-#ifndef CANNON_MEMORY_RANGES_H
-#define CANNON_MEMORY_RANGES_H
+#ifndef CANNON_MEMORY_HEAP_RANGES_H
+#define CANNON_MEMORY_HEAP_RANGES_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -9,8 +9,8 @@
  * memory: fresh memory while there is little fragmentation, else the granules of cached ranges move there (pages.h), and
  * what is too short to move goes back to the host. So what is charged stays within some 2 % of what was in use at the peak,
  * and nothing is refused while enough memory is free anywhere. The caller serialises calls. */
-#ifndef CANNON_MEMORY_STORE_H
-#define CANNON_MEMORY_STORE_H
+#ifndef CANNON_MEMORY_HEAP_STORE_H
+#define CANNON_MEMORY_HEAP_STORE_H
 
 #include <stdbool.h>
 #include <stdint.h>

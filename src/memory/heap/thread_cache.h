@@ -7,8 +7,8 @@
  *
  * What most calls take is inline, some 25 instructions each way: thread_cache_alloc and thread_cache_free, of small blocks.
  * Where they give up, nothing has changed. */
-#ifndef CANNON_MEMORY_THREAD_CACHE_H
-#define CANNON_MEMORY_THREAD_CACHE_H
+#ifndef CANNON_MEMORY_HEAP_THREAD_CACHE_H
+#define CANNON_MEMORY_HEAP_THREAD_CACHE_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -1,11 +1,11 @@
 /* What a pool holds of a heap, in order: its blocks by address, and those that are free by size. A free block has the point
  * of a stream behind which it may be used again. The caller serialises calls. */
-#ifndef CANNON_MEMORY_SHELF_H
-#define CANNON_MEMORY_SHELF_H
+#ifndef CANNON_MEMORY_POOL_SHELF_H
+#define CANNON_MEMORY_POOL_SHELF_H
 
 #include "base/tree.h"
 #include "memory/heap/heap.h"
-#include "memory/pool/pool_order.h"
+#include "memory/pool/stream_pool_order.h"
 
 typedef enum {
   SHELF_OFF,    /* in nobody's hands, for the moment */

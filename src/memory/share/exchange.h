@@ -5,8 +5,8 @@
  * The exporter can't withdraw what a living process has taken, so that memory is not used for something else under
  * it; an exporter that dies takes its keys with it, while the memory stays with those who have it. All calls from
  * any thread. */
-#ifndef CANNON_MEMORY_EXCHANGE_H
-#define CANNON_MEMORY_EXCHANGE_H
+#ifndef CANNON_MEMORY_SHARE_EXCHANGE_H
+#define CANNON_MEMORY_SHARE_EXCHANGE_H
 
 #include <stdbool.h>
 #include <stddef.h>

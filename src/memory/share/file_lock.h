@@ -1,7 +1,7 @@
 /* A lock on a byte of a file, for which a process waits with patience: who holds it may have been stopped, by SIGSTOP
  * or a debugger, and must not stop all others without a word. */
-#ifndef CANNON_MEMORY_FILE_LOCK_H
-#define CANNON_MEMORY_FILE_LOCK_H
+#ifndef CANNON_MEMORY_SHARE_FILE_LOCK_H
+#define CANNON_MEMORY_SHARE_FILE_LOCK_H
 
 #include <stdbool.h>
 #include <stddef.h>

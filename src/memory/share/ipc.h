@@ -1,7 +1,7 @@
 /* Blocks of device memory that processes share under a key in words: those that this process has exported, and those of
  * others that it has imported. All calls from any thread. */
-#ifndef CANNON_MEMORY_IPC_H
-#define CANNON_MEMORY_IPC_H
+#ifndef CANNON_MEMORY_SHARE_IPC_H
+#define CANNON_MEMORY_SHARE_IPC_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

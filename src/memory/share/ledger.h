@@ -1,8 +1,8 @@
 /* What the processes of a machine (machine.h) have charged on each device, so that they share its memory as on one.
  * A process that is alone, or has no machine, is held to the limit by itself. All calls from any thread; a charge
  * costs two system calls and is meant per growth, not per allocation. */
-#ifndef CANNON_MEMORY_LEDGER_H
-#define CANNON_MEMORY_LEDGER_H
+#ifndef CANNON_MEMORY_SHARE_LEDGER_H
+#define CANNON_MEMORY_SHARE_LEDGER_H
 
 #include <stdbool.h>
 #include <stddef.h>

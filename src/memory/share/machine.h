@@ -13,8 +13,8 @@
  * process's place is simply taken again. The lock over the whole file is of the same kind, so that none is ever left
  * locked. The last process to end removes the file; where that was killed, the next to start does, on whichever
  * machine. All calls from any thread. */
-#ifndef CANNON_MEMORY_MACHINE_H
-#define CANNON_MEMORY_MACHINE_H
+#ifndef CANNON_MEMORY_SHARE_MACHINE_H
+#define CANNON_MEMORY_SHARE_MACHINE_H
 
 #include <stdatomic.h>
 #include <stdint.h>

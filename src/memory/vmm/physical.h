@@ -4,8 +4,8 @@
  *
  * The memory is given back with the last reference, unless another process has imported it: then it is lent, and
  * comes back when that process has let go or ended (physical_settle). */
-#ifndef CANNON_MEMORY_PHYSICAL_H
-#define CANNON_MEMORY_PHYSICAL_H
+#ifndef CANNON_MEMORY_VMM_PHYSICAL_H
+#define CANNON_MEMORY_VMM_PHYSICAL_H
 
 #include <stdint.h>
 

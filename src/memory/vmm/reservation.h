@@ -1,7 +1,7 @@
 /* Reserved addresses: pieces of the window of memory/space.h, with nothing in them but what vmm.c maps there, which
  * also serialises the calls. */
-#ifndef CANNON_MEMORY_RESERVATION_H
-#define CANNON_MEMORY_RESERVATION_H
+#ifndef CANNON_MEMORY_VMM_RESERVATION_H
+#define CANNON_MEMORY_VMM_RESERVATION_H
 
 #include <stdbool.h>
 #include <stdint.h>

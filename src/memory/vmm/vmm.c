@@ -14,7 +14,7 @@
 #include "memory/space.h"
 #include "memory/vmm/physical.h"
 #include "memory/vmm/reservation.h"
-#include "memory/vmm/window.h"
+#include "memory/vmm/reserved_window.h"
 
 /* Read without the lock by vmm_view: what is dropped stays readable. */
 typedef struct {

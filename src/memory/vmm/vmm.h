@@ -9,8 +9,8 @@
  * Users' addresses have nothing behind them, as elsewhere on a device; only mappings of host memory can be read and
  * written there. Unmapped memory stays behind the kernels' view until the tasks that were submitted before have
  * retired, or something else is mapped there. All calls from any thread. */
-#ifndef CANNON_MEMORY_VMM_H
-#define CANNON_MEMORY_VMM_H
+#ifndef CANNON_MEMORY_VMM_VMM_H
+#define CANNON_MEMORY_VMM_VMM_H
 
 #include <stdbool.h>
 #include <stddef.h>

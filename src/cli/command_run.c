@@ -1,0 +1,285 @@
+/* cannon run: a program in the right environment, and what it did. */
+#include "base/variables.h"
+#include "check/leaks_options.h"
+#include "cli/commands.h"
+#include "cli/environment.h"
+#include "cli/figures.h"
+#include "cli/lines.h"
+#include "cli/output.h"
+#include "cli/spawn.h"
+#include "cli/stats_folder.h"
+#include "cli/summary.h"
+#include "runtime/profile.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <libgen.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+static const char help[] =
+    "Usage: cannon run [OPTIONS] [--] PROGRAM [ARGUMENTS]\n\n"
+    "Runs PROGRAM, which may be built against CANN or against Cannon, on simulated devices. It keeps its "
+    "standard\n"
+    "streams and its signals; when it is over, a summary of what it did goes to stderr.\n\n"
+    "  --device NAME    SoC to simulate, with or without \"Ascend\" (cannon info lists them; "
+    "default " PROFILE_DEFAULT_SOC ")\n"
+    "  --devices N      number of devices, 0 to 16 (default 1)\n"
+    "  --mem SIZE       memory of each device, such as 512M or 1.5G: K, M, G, T are powers of 1024, and devices have\n"
+    "                   whole pages of 2 MiB (default: the profile's, or what 80 % of this machine's memory allows)\n"
+    "  --sites          also count allocations by the line of the program that made them\n"
+    "  --leaks[=HOW]    remember every block: a report of those that are live, at the end and on a signal, and the\n"
+    "                   site of the first free in the message of a second one. HOW is a list with commas between:\n"
+    "                   report=PATH (default cannon-leaks.%p.txt, %p is the process), signal=NAME (default USR2),\n"
+    "                   max=BLOCKS (warn at that many live ones), frames=N (of each stack, default 8)\n"
+    "  --alarm PERCENT  of a device's memory in use, from which on the log and the summary say so (default 85,\n"
+    "                   0: never)\n"
+    "  --json FILE      write everything that was counted to FILE\n"
+    "  --record FILE    write every allocation, free and step of a stream or event to FILE, for cannon replay; a "
+    "second\n"
+    "                   process that uses devices writes to FILE.PID\n"
+    "  --force          let --json, --record and --leaks=report replace files that cannon did not write\n"
+    "  --quiet          no summary\n"
+    "  --help           this text\n\n"
+    "Exit status: PROGRAM's; after a signal cannon ends by the same signal, which shells show as 128 + its "
+    "number.\n"
+    "127: PROGRAM was not found; 126: it could not be started; 2: wrong options, nothing was run.\n";
+
+typedef struct {
+  const char *value[N_VARIABLES]; /* of the program's environment; NULL: not chosen here */
+  char mem[24];                   /* what value[VARIABLE_MEM] points to */
+  output json, record, report;    /* report: of the debugger, where its name is one for all processes */
+  char record_path[PATH_MAX];     /* absolute, since the program may change its folder */
+  char report_path[sizeof((leaks_options *)0)->report];
+  bool force, quiet, help_wanted;
+  char *const *program;
+  char prefix[PATH_MAX];
+  stats_folder folder;
+} run_options;
+
+static int bad_option(const char *option, const char *value, const char *expected) {
+  fprintf(stderr, "cannon run: %s is '%s', expected %s\n", option, value, expected);
+  return EXIT_USAGE;
+}
+
+static int bad_device(const char *name) {
+  bad_option("--device", name, "one of");
+  for (unsigned i = 0; i < profile_count(); i++) fprintf(stderr, "  %s\n", profile_at(i)->soc_name);
+  return EXIT_USAGE;
+}
+
+/* Whether the memory debugger takes the list; else `bad` is its first wrong part. */
+static bool check_leaks(const char *how, leaks_options *checked, char bad[LEAKS_OPTIONS_BAD]) {
+  return strcmp(how, "0") == 0 || leaks_options_parse(how, checked, bad);
+}
+
+static int parse_leaks(const char *how, run_options *o) {
+  leaks_options checked = {0};
+  char bad[LEAKS_OPTIONS_BAD];
+  o->value[VARIABLE_LEAKS] = how && *how ? how : "1";
+  if (!check_leaks(o->value[VARIABLE_LEAKS], &checked, bad))
+    return bad_option("--leaks", bad, variable_expected(VARIABLE_LEAKS).text);
+  memcpy(o->report_path, checked.report, sizeof o->report_path);
+  o->report.path = !*o->report_path || strstr(o->report_path, "%p") ? NULL : o->report_path;
+  return 0;
+}
+
+/* An option that is the variable of that name, and takes what that takes. */
+static int parse_value(const char *option, const char *text, variable v, run_options *o, uint64_t *value) {
+  variable_words words;
+  o->value[v] = text;
+  if (variable_parse(v, option, text, value, &words)) return 0;
+  fprintf(stderr, "cannon run: %s\n", words.text);
+  return EXIT_USAGE;
+}
+
+/* Devices have whole pages. */
+static int parse_mem(const char *text, run_options *o) {
+  enum { PAGE_BYTES = 2 << 20 };
+  uint64_t bytes;
+  if (parse_value("--mem", text, VARIABLE_MEM, o, &bytes)) return EXIT_USAGE;
+  snprintf(o->mem, sizeof o->mem, "%" PRIu64, bytes / PAGE_BYTES * PAGE_BYTES);
+  o->value[VARIABLE_MEM] = o->mem;
+  if (bytes % PAGE_BYTES)
+    fprintf(stderr, "cannon run: --mem is %s; taking %" PRIu64 "M, whole pages of 2 MiB\n", text,
+            bytes / PAGE_BYTES * PAGE_BYTES >> 20);
+  return 0;
+}
+
+/* What the program would find wrong, before it runs: an exit status. */
+static int check_environment(const run_options *o) {
+  const char *device = variable_text(VARIABLE_DEVICE), *leaks = variable_text(VARIABLE_LEAKS);
+  leaks_options checked;
+  char bad[LEAKS_OPTIONS_BAD];
+  uint64_t told = 0;
+  if (device && !profile_find(device)) variable_reject(VARIABLE_DEVICE, device);
+  if (leaks && !check_leaks(leaks, &checked, bad)) variable_reject(VARIABLE_LEAKS, bad);
+  for (variable v = 0; v < N_VARIABLES; v++) {
+    variable_words words;
+    if (o->value[v] || v == VARIABLE_STATS_DIR || !variable_is_bad(v, &words)) continue;
+    fprintf(stderr, "cannon run: %s\n", words.text);
+    return EXIT_USAGE;
+  }
+  if (!variable_read(VARIABLE_CHECKED, &told) || !told) variables_report_unknown();
+  return 0;
+}
+
+/* Once all options are known, and before anything is touched. */
+static bool check_outputs(run_options *o) {
+  o->json = (output){"cannon run", o->json.path, OUTPUT_JSON, o->force, NULL};
+  o->record = (output){"cannon run", o->record.path, OUTPUT_RECORDING, o->force, NULL};
+  o->report = (output){"cannon run", o->report.path, OUTPUT_LEAKS, o->force, NULL};
+  return output_check(&o->json) && output_check(&o->record) && output_check(&o->report);
+}
+
+/* The recording's path from the root. */
+static bool find_record_path(run_options *o) {
+  char copy[PATH_MAX], name[PATH_MAX], folder[PATH_MAX];
+  if (!o->record.path) return true;
+  snprintf(copy, sizeof copy, "%s", o->record.path);
+  snprintf(name, sizeof name, "%s", o->record.path);
+  const bool good = realpath(dirname(copy), folder);
+  if (good && snprintf(o->record_path, PATH_MAX, "%s/%s", folder, basename(name)) < PATH_MAX) {
+    o->value[VARIABLE_RECORD] = o->record_path;
+    return true;
+  }
+  fprintf(stderr, "cannon run: cannot write %s: %s\n", o->record.path, good ? strerror(ENAMETOOLONG) : strerror(errno));
+  return false;
+}
+
+/* Returns 0 or the exit status. */
+static int parse(int argc, char **argv, run_options *o) {
+  enum { DEVICE = 1, DEVICES, MEM, SITES, LEAKS, ALARM, JSON, RECORD, FORCE, QUIET, HELP };
+  static const struct option options[] = {
+      {"device", required_argument, NULL, DEVICE}, {"devices", required_argument, NULL, DEVICES},
+      {"mem", required_argument, NULL, MEM},       {"sites", no_argument, NULL, SITES},
+      {"leaks", optional_argument, NULL, LEAKS},   {"alarm", required_argument, NULL, ALARM},
+      {"json", required_argument, NULL, JSON},     {"record", required_argument, NULL, RECORD},
+      {"force", no_argument, NULL, FORCE},         {"quiet", no_argument, NULL, QUIET},
+      {"help", no_argument, NULL, HELP},           {NULL, 0, NULL, 0},
+  };
+  const device_profile *profile;
+  uint64_t n;
+  argv[0] = "cannon run"; /* getopt's messages begin with it */
+  for (int option; (option = getopt_long(argc, argv, "+", options, NULL)) != -1;) {
+    switch (option) {
+    case DEVICE:
+      profile = profile_find(optarg);
+      if (!profile) return bad_device(optarg);
+      o->value[VARIABLE_DEVICE] = profile->soc_name;
+      break;
+    case DEVICES:
+      if (parse_value("--devices", optarg, VARIABLE_DEVICES, o, &n)) return EXIT_USAGE;
+      break;
+    case MEM:
+      if (parse_mem(optarg, o)) return EXIT_USAGE;
+      break;
+    case SITES: o->value[VARIABLE_SITES] = "1"; break;
+    case LEAKS:
+      if (parse_leaks(optarg, o)) return EXIT_USAGE;
+      break;
+    case ALARM:
+      if (parse_value("--alarm", optarg, VARIABLE_ALARM, o, &n)) return EXIT_USAGE;
+      break;
+    case JSON: o->json.path = optarg; break;
+    case RECORD: o->record.path = optarg; break;
+    case FORCE: o->force = true; break;
+    case QUIET: o->quiet = true; break;
+    case HELP: o->help_wanted = true; return 0;
+    default: return EXIT_USAGE; /* getopt has said why */
+    }
+  }
+  o->program = argv + optind;
+  if (!*o->program) {
+    fprintf(stderr, "cannon run: no program given, expected cannon run [OPTIONS] PROGRAM [ARGUMENTS]\n");
+    return EXIT_USAGE;
+  }
+  return check_outputs(o) && find_record_path(o) ? 0 : EXIT_USAGE;
+}
+
+/* In the child, before the program starts. What was not chosen here is left as the caller's environment has
+ * it. */
+static void prepare(void *context) {
+  const run_options *o = context;
+  for (variable v = 0; v < N_VARIABLES; v++)
+    if (o->value[v]) setenv(variable_name(v), o->value[v], 1);
+}
+
+static uint64_t now_ns(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (uint64_t)now.tv_sec * 1000000000u + now.tv_nsec;
+}
+
+/* Puts source lines into the reports that the debugger wrote: into files, not what went to a terminal or a pipe. */
+static void resolve_reports(const stats_list *stats) {
+  for (size_t i = 0; i < stats->count; i++) {
+    struct stat s;
+    output lines = {"cannon run", stats->process[i]->leak_report, OUTPUT_LEAKS, false, NULL};
+    const int fd = open(lines.path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    const bool is_file = fd >= 0 && fstat(fd, &s) == 0 && S_ISREG(s.st_mode);
+    FILE *from = is_file ? fdopen(fd, "r") : NULL, *to = from ? output_begin(&lines) : NULL;
+    if (to) {
+      lines_copy_report(from, to);
+      output_end(&lines, to, !ferror(from));
+    }
+    if (from)
+      fclose(from);
+    else if (fd >= 0)
+      close(fd);
+  }
+}
+
+static void report(run_options *o, run_report *run) {
+  run->stats = *o->folder.path ? stats_read_folder(o->folder.path) : (stats_list){.n_unreadable = 1};
+  resolve_reports(&run->stats);
+  if (!o->quiet) summary_print(stderr, run);
+  FILE *json = o->json.path ? output_begin(&o->json) : NULL;
+  if (json) output_end(&o->json, json, summary_write_json(json, run) == 0);
+  stats_list_free(&run->stats);
+}
+
+/* Returns the exit status where the program can't be started. */
+static int not_started(const run_options *o, int error) {
+  fprintf(stderr, "cannon run: %s: %s\n", format_text(o->program[0]), strerror(error));
+  return error == ENOENT ? 127 : 126;
+}
+
+int command_run(int argc, char **argv) {
+  run_options o = {0};
+  int status = parse(argc, argv, &o);
+  if (status) return status;
+  if (o.help_wanted) {
+    fputs(help, stdout);
+    return 0;
+  }
+  status = check_environment(&o);
+  if (status) return status;
+  environment_prefix(o.prefix);
+  environment_apply(o.prefix); /* the program is looked for where it will be */
+  const int missing = spawn_check(o.program[0]);
+  if (missing) return not_started(&o, missing);
+  if (!stats_folder_make(&o.folder)) return 1;
+  if (!output_move_away(&o.record) || !output_move_away(&o.report)) {
+    output_settle(&o.record);
+    stats_folder_remove(&o.folder);
+    return EXIT_USAGE;
+  }
+  o.value[VARIABLE_STATS_DIR] = o.folder.path;
+  o.value[VARIABLE_CHECKED] = "1";
+
+  uint64_t started = now_ns();
+  spawn_result child = spawn_and_wait(o.program, prepare, &o);
+  run_report run = {.argv = o.program, .pid = child.pid, .status = child.status, .wall_ns = now_ns() - started};
+  if (!child.error) report(&o, &run);
+  stats_folder_remove(&o.folder);
+  output_settle(&o.record);
+  output_settle(&o.report);
+  if (child.error) return not_started(&o, child.error);
+  spawn_end_like(child.status);
+}

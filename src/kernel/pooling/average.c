@@ -1,0 +1,172 @@
+/* Average pools and their gradients: separable sums (resample/separable.h). */
+#include "kernel/families.h"
+#include "kernel/pooling/pooling_window.h"
+#include "kernel/reduce/reduction.h"
+#include "kernel/resample/separable.h"
+
+typedef struct {
+  bool count_pad;
+  int64_t divisor; /* 0: what is in the window */
+} average_options;
+
+static void bands_of(const window_axis *axis, int n, average_options o, band_spec *spec) {
+  for (int i = 0; i < n; ++i) {
+    const window_axis *a = &axis[i];
+    spec[i] = (band_spec){.kind = a->adaptive ? BAND_ADAPTIVE : BAND_WINDOW,
+                          .in = a->in,
+                          .out = a->out,
+                          .kernel = a->kernel,
+                          .stride = a->stride,
+                          .pad = a->pad,
+                          .count_pad = o.count_pad};
+    /* One divisor for the whole window: along the last axis. */
+    if (o.divisor) spec[i].divisor = i == n - 1 ? o.divisor : 1;
+  }
+}
+
+static status finish(executor *e, const window_axis *axis, int n, average_options o, const tensor *in,
+                     const tensor *out, bool backward) {
+  band_spec spec[WINDOW_AXES];
+  bands_of(axis, n, o, spec);
+  return separable_prepare(e, in, out, spec, n, backward);
+}
+
+/* ---- AvgPool2d, AvgPool3d ---------------------------------------------------------------------------------------- */
+
+/* a[0..5]: kernel, strides, padding, ceilMode, countIncludePad, divisorOverride; s: their schema. */
+static status window_arguments(const op_arg *a, const arg_schema *s, int n, const tensor *self, window_axis *axis,
+                               average_options *o) {
+  const window_arrays arrays = {.kernel = a[0].ints,
+                                .stride = a[1].ints,
+                                .pad = a[2].ints,
+                                .kernel_name = s[0].name,
+                                .stride_name = s[1].name,
+                                .pad_name = s[2].name,
+                                .ceil = a[3].boolean};
+  TRY(windows_expect_list(a[2].ints, s[2].name, n));
+  TRY(windows_init(axis, n, self, &arrays));
+  *o = (average_options){.count_pad = a[4].boolean, .divisor = a[5].integer};
+  /* ggml pads windows of 1 by 1; that is well defined where the padding counts. */
+  if (n == 3 || !o->count_pad) TRY(windows_expect_half(axis, n, s[2].name));
+  return ST_OK;
+}
+
+static status expect_no_wider(const window_axis *axis, int n, const char *kernel_name) {
+  for (int i = 0; i < n; ++i)
+    EXPECT(axis[i].kernel <= axis[i].in, "%s[%d] is %jd, expected at most self's dimension, %jd", kernel_name, i,
+           (intmax_t)axis[i].kernel, (intmax_t)axis[i].in);
+  return ST_OK;
+}
+
+static status expect_cube_math(const executor *e, const op_arg *a) {
+  const int64_t type = a[e->op->n_args - 2].integer;
+  EXPECT(type >= 0 && type <= 3, "cubeMathType is %jd, expected 0 to 3", (intmax_t)type);
+  return ST_OK;
+}
+
+static status prepare_window(executor *e, const op_arg *a, int n) {
+  const tensor *self = a[0].tensor, *out = a[e->op->n_args - 1].tensor;
+  window_axis axis[WINDOW_AXES];
+  average_options o;
+  TRY(op_expect_dtype(self, "self", DTYPES_FLOAT));
+  TRY(op_expect_dtype(out, "out", DTYPE_BIT(self->dtype)));
+  TRY(window_arguments(a + 1, e->op->schema + 1, n, self, axis, &o));
+  if (n == 3) TRY(expect_no_wider(axis, n, e->op->schema[1].name));
+  if (n == 2) TRY(expect_cube_math(e, a));
+  TRY(windows_expect_out(axis, n, self, out, "out"));
+  return finish(e, axis, n, o, self, out, false);
+}
+
+static status prepare_window_backward(executor *e, const op_arg *a, int n) {
+  const int last = e->op->n_args - 1;
+  const tensor *grad = a[0].tensor, *self = a[1].tensor, *out = a[last].tensor;
+  const char *grad_name = e->op->schema[0].name, *out_name = e->op->schema[last].name;
+  window_axis axis[WINDOW_AXES];
+  average_options o;
+  TRY(op_expect_dtype(grad, grad_name, DTYPES_FLOAT));
+  TRY(op_expect_dtype(out, out_name, DTYPE_BIT(grad->dtype)));
+  TRY(window_arguments(a + 2, e->op->schema + 2, n, self, axis, &o));
+  if (n == 2) {
+    TRY(expect_cube_math(e, a));
+    EXPECT(o.divisor >= -255 && o.divisor <= 255, "divisorOverride is %jd, expected -255 to 255", (intmax_t)o.divisor);
+  }
+  TRY(windows_expect_out(axis, n, self, grad, grad_name));
+  TRY(op_expect_shape(out, out_name, self->dims, self->rank));
+  return finish(e, axis, n, o, grad, out, true);
+}
+
+/* ---- AdaptiveAvgPool2d, AdaptiveAvgPool3d, GlobalAveragePool, GlobalMaxPool ---------------------------------------- */
+
+/* Windows that have all of their axis. */
+static bool is_mean(const window_axis *axis, int n) {
+  for (int i = 0; i < n; ++i)
+    if (axis[i].out != 1) return false;
+  return true;
+}
+
+static status plan_reduction(executor *e, reduction_kind kind, const tensor *self, const tensor *out, int n) {
+  const view from = view_of(self), to = view_of(out);
+  bool is_reduced[MAX_RANK];
+  for (int d = 0; d < MAX_RANK; ++d) is_reduced[d] = d >= self->rank - n;
+  reduction_plan(
+      e, &(reduction_request){
+             .kind = kind, .in = &from, .is_reduced = is_reduced, .keep = true, .out = {&to}, .operand = {0, 1}});
+  return ST_OK;
+}
+
+static status prepare_adaptive(executor *e, const op_arg *a, int n) {
+  const tensor *self = a[0].tensor, *out = a[2].tensor;
+  window_axis axis[WINDOW_AXES];
+  TRY(op_expect_dtype(self, "self", DTYPES_FLOAT));
+  TRY(op_expect_dtype(out, "out", DTYPE_BIT(self->dtype)));
+  EXPECT(a[1].ints->size == (uint64_t)n, "outputSize has %ju elements, expected %d", (uintmax_t)a[1].ints->size, n);
+  TRY(windows_init_adaptive(axis, n, self, a[1].ints->value));
+  TRY(windows_expect_out(axis, n, self, out, "out"));
+  if (is_mean(axis, n)) return plan_reduction(e, REDUCTION_MEAN, self, out, n);
+  return finish(e, axis, n, (average_options){0}, self, out, false);
+}
+
+static status prepare_adaptive_backward(executor *e, const op_arg *a, int n) {
+  const tensor *grad = a[0].tensor, *self = a[1].tensor, *out = a[2].tensor;
+  char text[SHAPE_TEXT];
+  window_axis axis[WINDOW_AXES];
+  TRY(op_expect_dtype(grad, "gradOutput", DTYPES_FLOAT));
+  TRY(op_expect_dtype(out, "out", DTYPE_BIT(grad->dtype)));
+  EXPECT(grad->rank == self->rank && grad->rank > n, "gradOutput has shape %s, expected as many dimensions as self",
+         shape_text(grad->dims, grad->rank, text));
+  TRY(windows_init_adaptive(axis, n, self, grad->dims + grad->rank - n));
+  TRY(windows_expect_out(axis, n, self, grad, "gradOutput"));
+  TRY(op_expect_shape(out, "out", self->dims, self->rank));
+  return finish(e, axis, n, (average_options){0}, grad, out, true);
+}
+
+status prepare_average_pool(executor *e, const op_arg *a) {
+  switch (e->op->variant) {
+  case AVERAGE_2D: return prepare_window(e, a, 2);
+  case AVERAGE_3D: return prepare_window(e, a, 3);
+  case AVERAGE_2D_BACKWARD: return prepare_window_backward(e, a, 2);
+  case AVERAGE_3D_BACKWARD: return prepare_window_backward(e, a, 3);
+  case AVERAGE_ADAPTIVE_2D: return prepare_adaptive(e, a, 2);
+  case AVERAGE_ADAPTIVE_3D: return prepare_adaptive(e, a, 3);
+  case AVERAGE_ADAPTIVE_2D_BACKWARD: return prepare_adaptive_backward(e, a, 2);
+  default: return prepare_adaptive_backward(e, a, 3);
+  }
+}
+
+/* Everything behind the first two dimensions is one window. */
+status prepare_global_pool(executor *e, const op_arg *a) {
+  const tensor *self = a[0].tensor, *out = a[1].tensor;
+  const bool average = e->op->variant == GLOBAL_AVERAGE;
+  char text[SHAPE_TEXT];
+  int64_t dims[MAX_RANK];
+  TRY(op_expect_dtype(self, "self", average ? DTYPES_FLOAT : DTYPES_MAX_POOL));
+  TRY(op_expect_dtype(out, "out", DTYPE_BIT(self->dtype)));
+  EXPECT(self->rank >= 4, "self has shape %s, expected 4 to 8 dimensions", shape_text(self->dims, self->rank, text));
+  for (int d = 0; d < self->rank; ++d) {
+    dims[d] = d < 2 ? self->dims[d] : 1;
+    EXPECT(d < 2 || self->dims[d] > 0, "self has shape %s, expected some elements along dimension %d",
+           shape_text(self->dims, self->rank, text), d);
+  }
+  TRY(op_expect_shape(out, "out", dims, self->rank));
+  return plan_reduction(e, average ? REDUCTION_MEAN : REDUCTION_MAX, self, out, self->rank - 2);
+}

@@ -1,0 +1,202 @@
+/* MaxPoolWithArgmaxV1 and its gradient by name. argmax has a bit for each element of each window, that it is the maximum:
+ * it lies as NC1HWC0 of [N, C, elements of a window, blocks of 16 outputs and one more], that is, for 16 channels, a window's
+ * element and an output, a uint16 whose bit k is channel k's.
+ *
+ * Where op-plugin's forward pass was aclnnMaxPool2dWithMask, it gives that operator's mask to this gradient, with blocks of
+ * 16 for the last dimension; that holds places (max.h). */
+#include <stdlib.h>
+
+#include "kernel/engine/rows.h"
+#include "kernel/graph_families.h"
+#include "kernel/pooling/max.h"
+#include "tensor/format.h"
+
+enum { CHANNELS = 16 }; /* in a block; outputs, too */
+
+/* In the executor's heap. */
+typedef struct {
+  window_axis axis[2];
+  int64_t n, channels, blocks, taps, outputs, words; /* blocks of channels; words: of an element of a window */
+  uint64_t places;                                   /* in the scratch: int32 for each output */
+  status (*pool)(const executor *e, void *const *view, void *scratch);
+} graph_max;
+
+typedef struct {
+  const graph_max *g;
+  uint16_t *bits;
+  int32_t *places;
+} bits_job;
+
+/* Where the window of output o has its element `tap`, which may be outside; its place in the plane, else -1. */
+static int64_t place_of(const graph_max *g, int64_t o, int64_t tap) {
+  const window_axis *h = &g->axis[0], *w = &g->axis[1];
+  const int64_t y = o / w->out * h->stride - h->pad + tap / w->kernel * h->dilation;
+  const int64_t x = o % w->out * w->stride - w->pad + tap % w->kernel * w->dilation;
+  return y < 0 || x < 0 || y >= h->in || x >= w->in ? -1 : y * w->in + x;
+}
+
+static int64_t tap_of(const graph_max *g, int64_t o, int32_t place) {
+  const window_axis *h = &g->axis[0], *w = &g->axis[1];
+  const int64_t y = place / w->in - o / w->out * h->stride + h->pad;
+  const int64_t x = place % w->in - o % w->out * w->stride + w->pad;
+  return y / h->dilation * w->kernel + x / w->dilation;
+}
+
+/* Blocks of channels [begin, end), of all samples. */
+static void encode(const void *arg, int64_t begin, int64_t end) {
+  const bits_job *j = arg;
+  const graph_max *g = j->g;
+  for (int64_t b = begin; b < end; ++b) {
+    uint16_t *const bits = j->bits + b * g->taps * g->words;
+    const int64_t first = b % g->blocks * CHANNELS, n = smaller(CHANNELS, g->channels - first);
+    memset(bits, 0, (size_t)(g->taps * g->words) * sizeof *bits);
+    for (int64_t c = 0; c < n; ++c) {
+      const int32_t *place = j->places + (b / g->blocks * g->channels + first + c) * g->outputs;
+      for (int64_t o = 0; o < g->outputs; ++o) {
+        const int64_t tap = tap_of(g, o, place[o]);
+        if (place_of(g, o, tap) == place[o])
+          bits[tap * g->words + o] |= (uint16_t)(1u << c); /* no window without elements */
+      }
+    }
+  }
+}
+
+/* An output without a bit has a window without elements, whose place is 0 (max.c). */
+static void decode(const void *arg, int64_t begin, int64_t end) {
+  const bits_job *j = arg;
+  const graph_max *g = j->g;
+  for (int64_t b = begin; b < end; ++b) {
+    const uint16_t *const bits = j->bits + b * g->taps * g->words;
+    const int64_t first = b % g->blocks * CHANNELS, n = smaller(CHANNELS, g->channels - first);
+    for (int64_t c = 0; c < n; ++c) {
+      int32_t *place = j->places + (b / g->blocks * g->channels + first + c) * g->outputs;
+      for (int64_t o = 0; o < g->outputs; ++o) {
+        int64_t tap = 0;
+        while (tap < g->taps && !(bits[tap * g->words + o] >> c & 1)) ++tap;
+        place[o] = tap < g->taps ? (int32_t)place_of(g, o, tap) : 0;
+      }
+    }
+  }
+}
+
+static status run_pool(const executor *e, void *const *view, void *scratch) {
+  const graph_max *g = e->heap;
+  int32_t *const places = (int32_t *)(void *)((char *)scratch + g->places);
+  void *const at[] = {view[0], view[1], places};
+  TRY(g->pool(e, at, scratch));
+  const bits_job job = {g, view[2], places};
+  rows_parallel(encode, &job, g->n * g->blocks, 1, e->cost_ns);
+  return ST_OK;
+}
+
+static status run_gradient(const executor *e, void *const *view, void *scratch) {
+  const graph_max *g = e->heap;
+  int32_t *const places = (int32_t *)(void *)((char *)scratch + g->places);
+  const bits_job job = {g, view[2], places};
+  rows_parallel(decode, &job, g->n * g->blocks, 1, e->cost_ns);
+  void *const at[] = {view[1], NULL, places, view[3]};
+  return g->pool(e, at, scratch);
+}
+
+static status run_gradient_of_places(const executor *e, void *const *view, void *scratch) {
+  const graph_max *g = e->heap;
+  void *const at[] = {view[1], NULL, view[2], view[3]};
+  return g->pool(e, at, scratch);
+}
+
+/* ---- arguments --------------------------------------------------------------------------------------------------- */
+
+/* Three dimensions are one sample. */
+static tensor as_batch(const tensor *t) {
+  tensor x = *t;
+  if (t->rank != 3) return x;
+  x.rank = 4;
+  x.dims[0] = 1;
+  x.strides[0] = t->n;
+  memcpy(x.dims + 1, t->dims, 3 * sizeof *x.dims);
+  memcpy(x.strides + 1, t->strides, 3 * sizeof *x.strides);
+  return x;
+}
+
+typedef union {
+  aclIntArray array;
+  char room[sizeof(aclIntArray) + 2 * sizeof(int64_t)];
+} pair;
+
+/* Of the image's axes. The other two are 1, of which op-plugin makes no exception in the case of pads. */
+static status pair_of(const aclIntArray *list, const char *name, pair *to) {
+  EXPECT(list->size == 4, "%s has %ju elements, expected 4", name, (uintmax_t)list->size);
+  EXPECT((list->value[0] | 1) == 1 && (list->value[3] | 1) == 1, "%s has %jd and %jd at its ends, expected 1", name,
+         (intmax_t)list->value[0], (intmax_t)list->value[3]);
+  to->array.size = 2;
+  memcpy(to->array.value, list->value + 1, 2 * sizeof *list->value);
+  return ST_OK;
+}
+
+/* a, s: ksize, strides, pads, dilation, ceil_mode. y: what has the shape of the pool's output. */
+static status describe(executor *e, const op_arg *a, const arg_schema *s, const aclIntArray *dilation, const tensor *x,
+                       const tensor *y, const char *y_name, graph_max **out) {
+  pair lists[4];
+  op_arg windows[5] = {[4] = a[4]};
+  graph_max *g = *out = e->heap = calloc(1, sizeof *g);
+  if (!g) return fail(ST_NO_HOST_MEMORY, "no host memory for the plan of %s", e->op->name);
+  for (int i = 0; i < 4; ++i) {
+    TRY(pair_of(i == 3 ? dilation : a[i].ints, s[i].name, &lists[i]));
+    windows[i].ints = &lists[i].array;
+  }
+  TRY(op_expect_dtype(x, "x", DTYPES_FLOAT));
+  TRY(op_expect_dtype(y, y_name, DTYPE_BIT(x->dtype)));
+  TRY(max_window_arguments(windows, s, 2, x, g->axis));
+  TRY(windows_expect_out(g->axis, 2, x, y, y_name));
+  g->n = x->dims[0];
+  g->channels = x->dims[1];
+  g->blocks = (g->channels + CHANNELS - 1) / CHANNELS;
+  g->taps = g->axis[0].kernel * g->axis[1].kernel;
+  g->outputs = g->axis[0].out * g->axis[1].out;
+  g->words = ((g->outputs + CHANNELS - 1) / CHANNELS + 1) * CHANNELS;
+  return ST_OK;
+}
+
+static status expect_argmax(executor *e, const tensor *argmax, const graph_max *g, int64_t blocks) {
+  const int64_t dims[] = {g->n, blocks, g->taps, g->words / CHANNELS, CHANNELS};
+  bool fits = argmax->storage_rank == 5;
+  char is[SHAPE_TEXT], expected[SHAPE_TEXT];
+  for (int d = 0; fits && d < 5; ++d) fits = argmax->storage_dims[d] == dims[d];
+  TRY(op_expect_dtype(argmax, "argmax", DTYPE_BIT(ACL_UINT16)));
+  EXPECT(fits && argmax->format == ACL_FORMAT_NC1HWC0,
+         "argmax has storage dims %s in format %s, expected %s in NC1HWC0",
+         shape_text(argmax->storage_dims, argmax->storage_rank, is), format_name(argmax->format),
+         shape_text(dims, 5, expected));
+  e->operands[2].extent_bytes = (uint64_t)(g->n * blocks * g->taps * g->words) * sizeof(uint16_t);
+  return ST_OK;
+}
+
+/* x, y, argmax, ksize, strides, pads, dilation, ceil_mode, dtype */
+status prepare_graph_max_pool(executor *e, const op_arg *a) {
+  const tensor x = as_batch(a[0].tensor), y = as_batch(a[1].tensor);
+  graph_max *g;
+  TRY(describe(e, a + 3, e->op->schema + 3, a[6].ints, &x, &y, "y", &g));
+  TRY(expect_argmax(e, a[2].tensor, g, g->blocks));
+  TRY(max_prepare_places(e, g->axis, &x, &y));
+  g->places = workspace_intermediate(e, (uint64_t)y.n * sizeof(int32_t));
+  g->pool = e->run;
+  if (y.n) e->run = run_pool;
+  return ST_OK;
+}
+
+/* x, grad, argmax, y, ksize, strides, pads, dilation, ceil_mode, dilations, dtype */
+status prepare_graph_max_pool_grad(executor *e, const op_arg *a) {
+  const tensor x = as_batch(a[0].tensor), grad = as_batch(a[1].tensor), y = as_batch(a[3].tensor);
+  const tensor *argmax = a[2].tensor;
+  graph_max *g;
+  TRY(describe(e, a + 4, e->op->schema + 4, a[9].ints->size ? a[9].ints : a[7].ints, &x, &grad, "grad", &g));
+  TRY(op_expect_dtype(&y, "y", DTYPE_BIT(x.dtype)));
+  TRY(op_expect_shape(&y, "y", x.dims, x.rank));
+  const bool has_places = argmax->rank >= 1 && argmax->dims[argmax->rank - 1] == g->words && mask_has_places(g->axis);
+  TRY(expect_argmax(e, argmax, g, has_places ? g->channels : g->blocks));
+  TRY(max_prepare_gradient(e, &grad, &y));
+  g->places = has_places ? 0 : workspace_intermediate(e, (uint64_t)grad.n * sizeof(int32_t));
+  g->pool = e->run;
+  if (y.n) e->run = has_places ? run_gradient_of_places : run_gradient;
+  return ST_OK;
+}

@@ -1,0 +1,432 @@
+/* Max pools. Outputs are made row by row: for each tap of the windows, a row of inputs is compared with the best so
+ * far. Windows are seen in row-major order and the first of equal maxima stays, as in PyTorch; so do NaNs. */
+#include "kernel/pooling/max.h"
+
+#include <math.h>
+
+#include "kernel/engine/level.h"
+#include "kernel/engine/rows.h"
+#include "kernel/families.h"
+#include "kernel/pooling/pooling_loops.h"
+
+LEVEL_CHOICE(max_loops_table, max_loops, max_loops_table)
+
+enum {
+  TILE = 512,       /* outputs at a time */
+  ROW_TILE = 2048,  /* inputs */
+  FEW_TAPS = 8,     /* whose outputs are found once for many rows */
+  LONG_WINDOW = 16, /* from here, windows are better scanned one by one */
+};
+
+typedef struct {
+  walk planes; /* operands: 0 self, 1 out, 2 indices or out again */
+  window_axis axis[WINDOW_AXES];
+  int64_t stride[3][WINDOW_AXES]; /* bytes */
+  compute_value least;            /* of the dtype */
+  load_loop *load;
+  store_loop *store, *store_index; /* store_index: NULL without indices */
+  uint8_t compute, element;        /* bytes */
+  bool direct_in, direct_out, scans;
+  bool by_row; /* a row of outputs at once: few taps of floats */
+  bool gaps;   /* windows may miss all elements; their place is 0 */
+  bool mask;   /* indices are a mask; see max.h */
+  int64_t mask_bytes;
+} max_plan;
+
+typedef struct {
+  const max_plan *plan;
+  void *const *view;
+} max_job;
+
+static tap_outputs tap_outputs_of(const window_axis *w, int64_t k) {
+  const int64_t shift = k * w->dilation - w->pad; /* input = output * stride + shift */
+  const int64_t high = shift < w->in ? (w->in - 1 - shift) / w->stride + 1 : 0;
+  return (tap_outputs){.low = shift < 0 ? (-shift + w->stride - 1) / w->stride : 0, .high = smaller(high, w->out)};
+}
+
+/* A part of an output row: o to o + n. */
+typedef struct {
+  const max_plan *p;
+  const max_type_loops *loops;
+  const char *row; /* an input row's first element */
+  int32_t row_place;
+  int64_t o, n;
+  void *best;
+  int32_t *at; /* NULL: not wanted */
+  char *tile;
+  const tap_outputs *taps; /* of the first FEW_TAPS */
+} max_part;
+
+/* [*begin, *end) of the row's elements are in windows of the part; with dilation, the first window's first element may
+ * lie behind the second's. */
+static void part_extent(const max_part *j, int64_t *begin, int64_t *end) {
+  const window_axis *w = &j->p->axis[2];
+  if (w->adaptive) {
+    int64_t count;
+    window_inputs(w, j->o, begin, &count);
+    window_inputs(w, j->o + j->n - 1, end, &count);
+    *end += count;
+    return;
+  }
+  *begin = j->o * w->stride - w->pad;
+  *end = (j->o + j->n - 1) * w->stride - w->pad + (w->kernel - 1) * w->dilation + 1;
+  if (*begin < 0) *begin = 0;
+  if (*end > w->in) *end = w->in;
+  if (*begin > *end) *begin = *end;
+}
+
+/* x: the row's elements from `begin` on. */
+static void compare_taps(const max_part *j, const char *x, int64_t begin) {
+  const window_axis *w = &j->p->axis[2];
+  for (int64_t k = 0; k < w->kernel; ++k) {
+    const tap_outputs tap = k < FEW_TAPS ? j->taps[k] : tap_outputs_of(w, k);
+    const int64_t low = larger(tap.low, j->o), high = smaller(tap.high, j->o + j->n);
+    if (low >= high) continue;
+    const int64_t at = low * w->stride + k * w->dilation - w->pad;
+    j->loops->step((char *)j->best + (low - j->o) * j->p->element, j->at ? j->at + (low - j->o) : NULL,
+                   x + (at - begin) * j->p->element, w->stride, j->row_place + (int32_t)at, (int32_t)w->stride,
+                   high - low);
+  }
+}
+
+static void compare_windows(const max_part *j, const char *x, int64_t begin) {
+  const window_axis *w = &j->p->axis[2];
+  for (int64_t i = 0; i < j->n; ++i) {
+    int64_t first, count;
+    int32_t unused = 0; /* without indices the best starts as the least value */
+    window_inputs(w, j->o + i, &first, &count);
+    j->loops->scan((char *)j->best + i * j->p->element, j->at ? j->at + i : &unused,
+                   x + (first - begin) * j->p->element, j->row_place + (int32_t)first, 1, count);
+  }
+}
+
+/* Windows that do not fit a tile: piece by piece, or tap by tap where they have gaps. */
+static void compare_wide(const max_part *j) {
+  const max_plan *p = j->p;
+  const window_axis *w = &p->axis[2];
+  int64_t first, count;
+  int32_t unused = 0;
+  window_inputs(w, j->o, &first, &count);
+  for (int64_t k = 0, n; k < count; k += n) {
+    n = smaller(ROW_TILE, count - k);
+    const int64_t at = first + k * w->dilation;
+    p->load(j->tile, j->row + at * p->stride[0][2], p->stride[0][2] * w->dilation, n);
+    j->loops->scan(j->best, j->at ? j->at : &unused, j->tile, j->row_place + (int32_t)at, (int32_t)w->dilation, n);
+  }
+}
+
+static void compare_row(const max_part *j) {
+  const max_plan *p = j->p;
+  int64_t begin, end;
+  part_extent(j, &begin, &end);
+  if (begin == end) return;
+  const char *x = j->row + begin * p->stride[0][2];
+  if (!p->direct_in) {
+    if (end - begin > ROW_TILE) {
+      compare_wide(j);
+      return;
+    }
+    p->load(j->tile, x, p->stride[0][2], end - begin);
+    x = j->tile;
+  }
+  (p->scans ? compare_windows : compare_taps)(j, x, begin);
+}
+
+/* How many outputs from o on have inputs that fit a tile; 1 at least. */
+static int64_t part_length(const max_plan *p, int64_t o) {
+  const window_axis *w = &p->axis[2];
+  const int64_t most = smaller(TILE, w->out - o);
+  if (p->direct_in || w->in <= ROW_TILE) return most;
+  const int64_t step = w->adaptive ? w->in / w->out + 1 : w->stride;
+  const int64_t window = w->adaptive ? w->in / w->out + 2 : (w->kernel - 1) * w->dilation + 1;
+  const int64_t fit = window >= ROW_TILE ? 1 : (ROW_TILE - window) / step + 1;
+  return smaller(most, fit);
+}
+
+typedef struct {
+  _Alignas(64) char best[TILE * sizeof(double)], row[ROW_TILE * sizeof(double)];
+  int32_t at[TILE];
+  tap_outputs taps[FEW_TAPS];
+} max_tiles;
+
+/* The whole row; lines: from first on, so many of each window are there. */
+static void find_row(const max_part *j, const char *plane, int64_t first, int64_t lines) {
+  const max_plan *p = j->p;
+  const window_axis *w = &p->axis[2], *h = &p->axis[1];
+  const int64_t line = p->stride[0][1] / (int64_t)sizeof(float);
+  max_loops->row_f32(&(max_row){.best = j->best,
+                                .at = j->at,
+                                .n = j->n,
+                                .x = (const float *)(const void *)plane + first * line - w->pad,
+                                .place = (int32_t)(first * w->in - w->pad),
+                                .place_line = (int32_t)(h->dilation * w->in),
+                                .line = h->dilation * line,
+                                .lines = lines,
+                                .stride = w->stride,
+                                .dilation = w->dilation,
+                                .n_taps = w->kernel,
+                                .taps = j->taps});
+}
+
+static void find_part(max_part *j, const char *plane, const int64_t first[2], const int64_t count[2]) {
+  const max_plan *p = j->p;
+  j->loops->fill(j->best, &p->least, j->n);
+  if (j->at) memset(j->at, -1, (size_t)j->n * sizeof *j->at);
+  for (int64_t a = 0; a < count[0]; ++a)
+    for (int64_t b = 0; b < count[1]; ++b) {
+      const int64_t z = first[0] + a * p->axis[0].dilation, y = first[1] + b * p->axis[1].dilation;
+      j->row = plane + z * p->stride[0][0] + y * p->stride[0][1];
+      j->row_place = (int32_t)((z * p->axis[1].in + y) * p->axis[2].in);
+      compare_row(j);
+    }
+}
+
+/* One row of outputs: d and h are its coordinates; in, out, index: the plane's addresses. */
+static void pool_row(const max_plan *p, max_tiles *t, char *const plane[3], int64_t d, int64_t h) {
+  int64_t first[2], count[2];
+  window_inputs(&p->axis[0], d, &first[0], &count[0]);
+  window_inputs(&p->axis[1], h, &first[1], &count[1]);
+  char *out = plane[1] + d * p->stride[1][0] + h * p->stride[1][1];
+  char *index = plane[2] + d * p->stride[2][0] + h * p->stride[2][1];
+  max_part j = {.p = p,
+                .loops = &max_loops->of[p->compute],
+                .tile = t->row,
+                .at = p->store_index ? t->at : NULL,
+                .taps = t->taps};
+  for (; j.o < p->axis[2].out; j.o += j.n) {
+    j.n = part_length(p, j.o);
+    j.best = p->direct_out ? out + j.o * p->element : t->best;
+    if (p->by_row)
+      find_row(&j, plane[0], first[1], count[0] * count[1]);
+    else
+      find_part(&j, plane[0], first, count);
+    for (int64_t i = 0; p->gaps && j.at && i < j.n; ++i) j.at[i] = j.at[i] < 0 ? 0 : j.at[i];
+    if (!p->direct_out) p->store(out + j.o * p->stride[1][2], p->stride[1][2], j.best, j.n);
+    if (j.at) p->store_index(index + j.o * p->stride[2][2], p->stride[2][2], j.at, j.n);
+  }
+}
+
+static void pool_rows(const void *job, int64_t begin, int64_t end) {
+  const max_job *j = job;
+  const max_plan *p = j->plan;
+  const int64_t height = p->axis[1].out, rows = p->axis[0].out * height;
+  max_tiles tiles;
+  for (int k = 0; !p->scans && k < FEW_TAPS && k < p->axis[2].kernel; ++k)
+    tiles.taps[k] = tap_outputs_of(&p->axis[2], k);
+  cursor c;
+  cursor_start(&c, &p->planes, j->view, begin / rows);
+  int64_t d = begin % rows / height, h = begin % height;
+  for (int64_t r = begin; r < end; ++r) {
+    char *plane[3] = {c.at[0], c.at[1], c.at[2]};
+    if (p->mask) plane[2] = (char *)j->view[2] + (r - d * height - h) * p->axis[2].out * (int64_t)sizeof(int32_t);
+    pool_row(p, &tiles, plane, d, h);
+    if (++h < height) continue;
+    h = 0;
+    if (++d < p->axis[0].out) continue;
+    d = 0;
+    cursor_next(&c, 1);
+  }
+}
+
+static status run(const executor *e, void *const *view, void *scratch) {
+  (void)scratch;
+  const max_plan *p = PLAN(e, max_plan);
+  void *const at[] = {view[0], view[1], view[e->n_operands - 1]};
+  const max_job job = {.plan = p, .view = at};
+  const int64_t rows = p->planes.n * p->axis[0].out * p->axis[1].out;
+  if (p->mask_bytes) {
+    const int64_t used = p->mask ? rows * p->axis[2].out * (int64_t)sizeof(int32_t) : 0;
+    memset((char *)at[2] + used, 0, (size_t)(p->mask_bytes - used));
+  }
+  rows_parallel(pool_rows, &job, rows, 1, e->cost_ns);
+  return ST_OK;
+}
+
+static status run_nothing(const executor *e, void *const *view, void *scratch) {
+  (void)e, (void)view, (void)scratch;
+  return ST_OK;
+}
+
+/* ---- planning ---------------------------------------------------------------------------------------------------- */
+
+/* As it is computed. */
+static compute_value least_of(int dtype, compute_type compute) {
+  if (compute == COMPUTE_F32) return (compute_value){.f32 = -INFINITY};
+  if (compute == COMPUTE_F64) return (compute_value){.f64 = -INFINITY};
+  const bool is_unsigned = dtype == ACL_UINT8 || dtype == ACL_UINT16;
+  const int64_t least = is_unsigned ? 0 : INT64_MIN >> (64 - 8 * dtype_bytes(dtype));
+  return compute == COMPUTE_I32 ? (compute_value){.i32 = (int32_t)least} : (compute_value){.i64 = least};
+}
+
+enum { NO_INDICES, INDICES, MASK };
+
+static status plan(executor *e, const window_axis *axis, int n, const tensor *self, const tensor *out,
+                   const tensor *indices, int kind) {
+  e->run = run_nothing;
+  if (out->n == 0) return ST_OK;
+  max_plan *p = PLAN(e, max_plan);
+  const tensor *const tensors[3] = {self, out, kind == INDICES ? indices : out};
+  const view *views[3];
+  window_planes w[3];
+  int64_t taps = 1;
+  for (int i = 0; i < WINDOW_AXES - n; ++i)
+    p->axis[i] = (window_axis){.in = 1, .out = 1, .kernel = 1, .stride = 1, .dilation = 1};
+  for (int i = 0; i < n; ++i) p->axis[WINDOW_AXES - n + i] = axis[i];
+  for (int k = 0; k < 3; ++k) {
+    window_planes_init(&w[k], tensors[k], n);
+    views[k] = &w[k].planes;
+    for (int i = 0; i < WINDOW_AXES; ++i) p->stride[k][i] = w[k].stride[i];
+  }
+  walk_init(&p->planes, views, 3, w[0].planes.rank);
+  p->gaps = false;
+  for (int i = 0; i < WINDOW_AXES; ++i) p->gaps |= p->axis[i].dilation > 1;
+  for (int i = 0; i < WINDOW_AXES; ++i)
+    taps *= p->axis[i].adaptive ? p->axis[i].in / p->axis[i].out + 1 : p->axis[i].kernel;
+  const window_axis *last = &p->axis[2];
+  p->compute = (uint8_t)compute_type_of(self->dtype);
+  p->element = p->compute == COMPUTE_F64 || p->compute == COMPUTE_I64 ? 8 : 4;
+  const int native[N_COMPUTE] = {ACL_FLOAT, ACL_DOUBLE, ACL_INT32, ACL_INT64};
+  const bool same = self->dtype == native[p->compute];
+  p->least = least_of(self->dtype, p->compute);
+  p->load = loops->load[self->dtype][p->compute];
+  p->store = loops->store[out->dtype][p->compute];
+  p->direct_in = same && (p->stride[0][2] == p->element || last->in == 1);
+  p->direct_out = same && (p->stride[1][2] == p->element || last->out == 1);
+  p->scans = last->adaptive || (last->dilation == 1 && last->kernel >= LONG_WINDOW && last->kernel > last->out);
+  p->by_row = max_loops->row_f32 && self->dtype == ACL_FLOAT && p->direct_in && !p->scans && p->axis[0].in == 1 &&
+              last->stride <= 2 && last->kernel <= FEW_TAPS && last->out <= TILE;
+  p->mask = kind == MASK && mask_has_places(axis);
+  p->mask_bytes = kind == MASK ? indices->n : 0;
+  p->store_index = NULL;
+  if (kind == INDICES) p->store_index = loops->store[indices->dtype][COMPUTE_I32];
+  if (p->mask) {
+    p->store_index = loops->store[ACL_INT32][COMPUTE_I32];
+    p->stride[2][2] = sizeof(int32_t);
+    p->stride[2][1] = last->out * (int64_t)sizeof(int32_t);
+    p->stride[2][0] = p->axis[1].out * p->stride[2][1];
+  }
+  e->run = run;
+  executor_cost(e, (uint64_t)(self->n + out->n) * dtype_bytes(self->dtype),
+                (uint64_t)out->n * (uint64_t)taps * (p->scans ? 24 : 4));
+  return ST_OK;
+}
+
+/* Places are int32. */
+static status expect_small_planes(const window_axis *axis, int n) {
+  int64_t plane = 1;
+  for (int i = 0; i < n; ++i)
+    EXPECT(!__builtin_mul_overflow(plane, axis[i].in, &plane) && plane <= INT32_MAX,
+           "self has more than %d elements in a plane, expected fewer", INT32_MAX);
+  return ST_OK;
+}
+
+status max_window_arguments(const op_arg *a, const arg_schema *s, int n, const tensor *self, window_axis *axis) {
+  const window_arrays arrays = {.kernel = a[0].ints,
+                                .stride = a[1].ints,
+                                .pad = a[2].ints,
+                                .dilation = a[3].ints,
+                                .kernel_name = s[0].name,
+                                .stride_name = s[1].name,
+                                .pad_name = s[2].name,
+                                .dilation_name = s[3].name,
+                                .ceil = a[4].boolean};
+  for (int i = 2; i < 4; ++i) TRY(windows_expect_list(a[i].ints, s[i].name, n));
+  TRY(windows_init(axis, n, self, &arrays));
+  TRY(windows_expect_half(axis, n, s[2].name));
+  return expect_small_planes(axis, n);
+}
+
+status max_expect_undilated(const aclIntArray *dilation, const char *name) {
+  for (uint64_t i = 0; i < dilation->size; ++i)
+    EXPECT(dilation->value[i] == 1, "%s[%ju] is %jd, expected 1", name, (uintmax_t)i, (intmax_t)dilation->value[i]);
+  return ST_OK;
+}
+
+status mask_expect(const tensor *mask, const window_axis *axis, const tensor *self) {
+  char text[SHAPE_TEXT];
+  int64_t dims[MAX_RANK];
+  const int64_t places = axis[0].out * axis[1].out;
+  memcpy(dims, self->dims, sizeof dims);
+  dims[self->rank - 2] = axis[0].kernel * axis[1].kernel;
+  dims[self->rank - 1] = ((places + 15) / 16 + 1) * 32;
+  TRY(op_expect_dtype(mask, "indices", DTYPE_BIT(ACL_INT8) | DTYPE_BIT(ACL_UINT8)));
+  TRY(op_expect_shape(mask, "indices", dims, self->rank));
+  EXPECT(mask->contiguous, "indices has shape %s and gaps, expected a contiguous mask",
+         shape_text(mask->dims, mask->rank, text));
+  return ST_OK;
+}
+
+status prepare_max_pool(executor *e, const op_arg *a) {
+  const tensor *self = a[0].tensor, *out = a[7].tensor;
+  const arg_schema *s = e->op->schema;
+  const window_arrays arrays = {.kernel = a[1].ints,
+                                .stride = a[2].ints,
+                                .pad = a[4].ints,
+                                .dilation = a[5].ints,
+                                .kernel_name = s[1].name,
+                                .stride_name = s[2].name,
+                                .pad_name = s[4].name,
+                                .dilation_name = s[5].name,
+                                .stride_is_1 = true,
+                                .ceil = a[6].integer != 0};
+  window_axis axis[WINDOW_AXES];
+  TRY(op_expect_dtype(self, "self", DTYPES_MAX_POOL));
+  TRY(op_expect_dtype(out, "out", DTYPE_BIT(self->dtype)));
+  EXPECT(a[3].integer == 0, "autoPad is %jd, expected 0", (intmax_t)a[3].integer);
+  TRY(max_expect_undilated(a[5].ints, s[5].name));
+  TRY(windows_init(axis, 2, self, &arrays));
+  for (int i = 0; i < 2; ++i)
+    EXPECT(axis[i].pad + axis[i].pad_end <= axis[i].kernel, "pads are %jd and %jd, expected at most the kernel, %jd",
+           (intmax_t)axis[i].pad, (intmax_t)axis[i].pad_end, (intmax_t)axis[i].kernel);
+  TRY(windows_expect_out(axis, 2, self, out, "out"));
+  return plan(e, axis, 2, self, out, NULL, NO_INDICES);
+}
+
+status prepare_max_pool_indices(executor *e, const op_arg *a) {
+  const tensor *self = a[0].tensor, *out = a[6].tensor, *indices = a[7].tensor;
+  const int n = e->op->variant == MAX_INDICES_3D ? 3 : 2;
+  const bool mask = e->op->variant == MAX_MASK_2D;
+  window_axis axis[WINDOW_AXES];
+  TRY(op_expect_dtype(self, "self", DTYPES_FLOAT));
+  TRY(op_expect_dtype(out, "out", DTYPE_BIT(self->dtype)));
+  TRY(max_expect_undilated(a[4].ints, "dilation"));
+  TRY(max_window_arguments(a + 1, e->op->schema + 1, n, self, axis));
+  TRY(windows_expect_out(axis, n, self, out, "out"));
+  if (mask) {
+    TRY(mask_expect(indices, axis, self));
+  } else {
+    TRY(op_expect_dtype(indices, "indices", DTYPES_INDEX));
+    TRY(windows_expect_out(axis, n, self, indices, "indices"));
+  }
+  return plan(e, axis, n, self, out, indices, mask ? MASK : INDICES);
+}
+
+tensor max_places(const tensor *out) {
+  tensor places = *out;
+  int64_t stride = 1;
+  places.dtype = ACL_INT32;
+  places.contiguous = true;
+  for (int d = out->rank; d-- > 0; stride *= out->dims[d]) places.strides[d] = stride;
+  return places;
+}
+
+status max_prepare_places(executor *e, const window_axis *axis, const tensor *self, const tensor *out) {
+  const tensor places = max_places(out);
+  TRY(expect_small_planes(axis, 2));
+  return plan(e, axis, 2, self, out, &places, INDICES);
+}
+
+status prepare_adaptive_max(executor *e, const op_arg *a) {
+  const tensor *self = a[0].tensor, *out = a[2].tensor, *indices = a[3].tensor;
+  const int n = e->op->variant == ADAPTIVE_MAX_3D ? 3 : 2;
+  window_axis axis[WINDOW_AXES];
+  TRY(op_expect_dtype(self, "self", DTYPES_FLOAT));
+  TRY(op_expect_dtype(out, "outputOut", DTYPE_BIT(self->dtype)));
+  TRY(op_expect_dtype(indices, "indicesOut", DTYPES_INDEX));
+  EXPECT(a[1].ints->size == (uint64_t)n, "outputSize has %ju elements, expected %d", (uintmax_t)a[1].ints->size, n);
+  TRY(windows_init_adaptive(axis, n, self, a[1].ints->value));
+  TRY(windows_expect_out(axis, n, self, out, "outputOut"));
+  TRY(windows_expect_out(axis, n, self, indices, "indicesOut"));
+  TRY(expect_small_planes(axis, n));
+  return plan(e, axis, n, self, out, indices, INDICES);
+}

@@ -1,0 +1,60 @@
+/* Where the windows of pools are. */
+#ifndef CANNON_KERNEL_POOLING_POOLING_WINDOW_H
+#define CANNON_KERNEL_POOLING_POOLING_WINDOW_H
+
+#include "kernel/engine/walk.h"
+#include "op/executor.h"
+
+enum { WINDOW_AXES = 3 };
+
+/* Windows along one dimension. Adaptive ones cover everything with `out` of them, however long. */
+typedef struct {
+  int64_t in, out;
+  int64_t kernel, stride, pad, pad_end, dilation;
+  bool adaptive;
+} window_axis;
+
+#define DTYPES_MAX_POOL (DTYPES_FLOAT | DTYPES_INTEGER | DTYPE_BIT(ACL_UINT16))
+
+/* The arrays of a call as one axis has them: a single value is for all axes, and none is the default. */
+typedef struct {
+  const aclIntArray *kernel, *stride, *pad, *dilation; /* NULL: none; pad may have begins and then ends */
+  const char *kernel_name, *stride_name, *pad_name, *dilation_name;
+  bool stride_is_1; /* without strides; else they are the kernel's */
+  bool ceil;
+} window_arrays;
+
+/* The last n dimensions of self, which has one dimension or two before them. */
+status windows_init(window_axis *axis, int n, const tensor *self, const window_arrays *arrays);
+/* output_size: n values. */
+status windows_init_adaptive(window_axis *axis, int n, const tensor *self, const int64_t *output_size);
+/* Padding or dilation: one value, or one for each axis. */
+status windows_expect_list(const aclIntArray *a, const char *name, int n);
+/* At most half of each window lies in the padding. */
+status windows_expect_half(const window_axis *axis, int n, const char *pad_name);
+/* The tensor has self's leading dimensions, and out elements along the axes. */
+status windows_expect_out(const window_axis *axis, int n, const tensor *self, const tensor *out, const char *name);
+
+/* The inputs of window o: *count of them from *first, `dilation` apart. */
+static inline void window_inputs(const window_axis *a, int64_t o, int64_t *first, int64_t *count) {
+  if (a->adaptive) {
+    *first = o * a->in / a->out;
+    *count = ((o + 1) * a->in + a->out - 1) / a->out - *first;
+    return;
+  }
+  const int64_t begin = o * a->stride - a->pad, end = begin + (a->kernel - 1) * a->dilation + 1;
+  const int64_t skipped = begin < 0 ? (-begin + a->dilation - 1) / a->dilation : 0;
+  *first = begin + skipped * a->dilation;
+  const int64_t stop = end < a->in ? end : a->in;
+  *count = stop > *first ? (stop - *first + a->dilation - 1) / a->dilation : 0;
+}
+
+/* A tensor as planes of three dimensions: missing axes have 1 element. Up to two dimensions are before them. */
+typedef struct {
+  view planes;                                    /* the dimensions before */
+  int64_t dims[WINDOW_AXES], stride[WINDOW_AXES]; /* bytes */
+} window_planes;
+
+void window_planes_init(window_planes *p, const tensor *t, int n);
+
+#endif

@@ -1,0 +1,30 @@
+/* The inner loops of separable operators, by instruction set level (engine/level.h); contiguous data, float or double. */
+#ifndef CANNON_KERNEL_RESAMPLE_RESAMPLE_LOOPS_H
+#define CANNON_KERNEL_RESAMPLE_RESAMPLE_LOOPS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { RESAMPLE_ROWS = 4 };
+
+typedef struct {
+  /* sum[i] = or += the sum over r of weight[r] * rows[r][i]; weight NULL: 1. n_rows <= RESAMPLE_ROWS. */
+  void (*rows)(void *sum, const void *const *rows, const double *weight, int n_rows, int64_t n, bool add);
+  /* out[o] = sum over t < count[o] of w[t * pitch + o] * x[first[o] + t - origin]; w NULL: 1. */
+  void (*few)(void *out, const void *x, const int32_t *first, const int32_t *count, const void *w, int64_t pitch,
+              int taps, int64_t origin, int64_t n);
+  /* Of x and w; by lanes, as sums are (engine/loops.h). */
+  double (*dot)(const void *x, const void *w, int64_t n);
+  /* out[i] /= divisor[i] * scale. */
+  void (*divide)(void *out, const double *divisor, double scale, int64_t n);
+} resample_type_loops;
+
+typedef struct {
+  resample_type_loops f32, f64;
+  /* out[i] = x[index[i]]; elements of 1, 2, 4 or 8 bytes */
+  void (*pick)(void *out, const void *x, const int32_t *index, int element_bytes, int64_t n);
+} resample_loops_table;
+
+extern const resample_loops_table *resample_loops; /* set before main */
+
+#endif

@@ -1,0 +1,188 @@
+#include "runtime/stream_order.h"
+
+#include <stdlib.h>
+
+#include "runtime/capture.h"
+#include "runtime/context.h"
+
+enum {
+  MAX_LANES = 1 << 15, /* above what devices can have of streams */
+  CLOCK_LANES = 64,
+};
+
+struct order_clock {
+  uint32_t n; /* of the lanes from 1 on, those that follow are 0 */
+  uint64_t at[CLOCK_LANES];
+};
+
+/* Stamps of the stream are base + position. Those below base are of streams that are gone. */
+typedef struct {
+  stream *_Atomic stream; /* with a reference; NULL: the lane is free */
+  _Atomic uint64_t base, seen;
+} lane;
+
+_Atomic bool order_is_kept;
+_Atomic uint64_t order_n_ahead;
+
+static lane lanes[MAX_LANES + 1]; /* from 1 */
+static uint32_t n_lanes;
+static spinlock lanes_lock; /* guards which stream has which lane */
+
+void order_keep(void) { atomic_store(&order_is_kept, true); }
+
+void order_prepare(order_clock *_Atomic *clock) {
+  if (atomic_load_explicit(clock, memory_order_relaxed)) return;
+  order_clock *fresh = calloc(1, sizeof *fresh), *none = NULL;
+  if (!atomic_compare_exchange_strong(clock, &none, fresh)) free(fresh);
+}
+
+static void raise(_Atomic uint64_t *stamp, uint64_t to) {
+  uint64_t seen = atomic_load_explicit(stamp, memory_order_relaxed);
+  while (seen < to && !atomic_compare_exchange_weak(stamp, &seen, to)) {
+  }
+}
+
+/* ---- lanes ------------------------------------------------------------------------------------------------------- */
+
+/* Frees the lane of a stream that was destroyed and has done all: that stream, whose reference is the caller's now. */
+static stream *free_a_lane(void) {
+  stream *gone = NULL;
+  spin_lock(&lanes_lock);
+  for (uint32_t i = 1; i <= n_lanes && !gone; ++i) {
+    stream *s = lanes[i].stream;
+    if (!s || atomic_load(&s->context) || stream_completed(s) < stream_submitted(s)) continue;
+    /* Far enough for whoever is still about to record an event in it. */
+    lanes[i].base += stream_submitted(s) + UINT32_MAX;
+    lanes[i].stream = NULL;
+    gone = s;
+  }
+  spin_unlock(&lanes_lock);
+  return gone;
+}
+
+static uint32_t first_free_lane(void) {
+  for (uint32_t i = 1; i <= n_lanes; ++i)
+    if (!lanes[i].stream) return i;
+  return n_lanes < MAX_LANES ? ++n_lanes : 0;
+}
+
+/* 0: there are too many. */
+static uint32_t lane_of(stream *s) {
+  uint32_t own = atomic_load_explicit(&s->lane, memory_order_acquire);
+  if (likely(own)) return own;
+  for (stream *gone; (gone = free_a_lane());) stream_unref(gone);
+  spin_lock(&lanes_lock);
+  own = atomic_load(&s->lane);
+  if (!own && (own = first_free_lane())) {
+    if (!lanes[own].base) lanes[own].base = 1;
+    object_ref(&s->o);
+    lanes[own].stream = s;
+    s->lane_base = lanes[own].base;
+    atomic_store_explicit(&s->lane, own, memory_order_release);
+  }
+  spin_unlock(&lanes_lock);
+  return own;
+}
+
+/* Of a stream that has a lane. */
+static uint64_t stamp_of(const stream *s, uint64_t position) { return s->lane_base + position; }
+
+/* ---- clocks ------------------------------------------------------------------------------------------------------ */
+
+static void take_over(order_clock *to, const order_clock *from) {
+  for (; to->n < from->n; ++to->n) to->at[to->n] = 0;
+  for (uint32_t i = 0; i < from->n; ++i)
+    if (to->at[i] < from->at[i]) to->at[i] = from->at[i];
+}
+
+void order_record(order_clock *to, stream *s) {
+  const order_clock *own = s->clock;
+  const uint32_t l = atomic_load_explicit(&s->lane, memory_order_acquire);
+  if (!to) return;
+  to->n = 0;
+  if (own) take_over(to, own);
+  if (!l || l > CLOCK_LANES) return;
+  for (; to->n < l; ++to->n) to->at[to->n] = 0;
+  to->at[l - 1] = stamp_of(s, atomic_load_explicit(&s->q.submitted, memory_order_relaxed));
+}
+
+void order_wait(const order_clock *clock, stream *s) {
+  if (clock && s->clock) take_over(s->clock, clock);
+}
+
+/* ---- what the host knows ----------------------------------------------------------------------------------------- */
+
+static void saw(const order_clock *clock) {
+  for (uint32_t i = 0; clock && i < clock->n; ++i) raise(&lanes[i + 1].seen, clock->at[i]);
+}
+
+void order_saw_stream(stream *s, uint64_t position) {
+  const uint32_t l = atomic_load_explicit(&s->lane, memory_order_acquire);
+  if (l) raise(&lanes[l].seen, stamp_of(s, position));
+  spin_lock(&s->submit_lock);
+  /* What was submitted since may have waited for more than the host has. */
+  if (atomic_load_explicit(&s->q.submitted, memory_order_relaxed) == position) saw(s->clock);
+  spin_unlock(&s->submit_lock);
+}
+
+void order_saw_event(event *e) { saw(e->clock); }
+
+/* ---- for pools --------------------------------------------------------------------------------------------------- */
+
+static bool take_point(void *stream_of_free, pool_point *out) {
+  stream *s = stream_of_free;
+  const uint32_t l = lane_of(s);
+  *out = (pool_point){l, l ? stamp_of(s, stream_submitted(s)) : 0};
+  return l;
+}
+
+static bool has_passed(pool_point p) {
+  spin_lock(&lanes_lock);
+  stream *s = lanes[p.lane].stream;
+  const bool passed = !s || p.stamp <= stamp_of(s, stream_completed(s));
+  spin_unlock(&lanes_lock);
+  return passed;
+}
+
+static bool comes_after_by_events(stream *s, pool_point p) {
+  if (p.lane > CLOCK_LANES || !atomic_load(&s->clock)) return false;
+  spin_lock(&s->submit_lock);
+  const order_clock *c = s->clock;
+  const bool after = p.lane <= c->n && p.stamp <= c->at[p.lane - 1];
+  spin_unlock(&s->submit_lock);
+  return after;
+}
+
+/* What a stream that is being captured uses, it uses when the graph is executed, in whatever stream. */
+static pool_relation relation(void *of_stream, pool_point p) {
+  stream *s = of_stream;
+  if (s && capture_records(s)) s = NULL;
+  if (!p.lane || p.stamp < atomic_load(&lanes[p.lane].base) || p.stamp <= atomic_load(&lanes[p.lane].seen))
+    return POOL_AFTER;
+  if (s && atomic_load_explicit(&s->lane, memory_order_acquire) == p.lane) return POOL_AFTER;
+  if (s && comes_after_by_events(s, p)) return POOL_BY_EVENT;
+  return has_passed(p) ? POOL_PASSED : POOL_UNORDERED;
+}
+
+/* The lane's stream, with a reference, where the point is one of its; NULL: it has gone. */
+static stream *source_of(pool_point p) {
+  spin_lock(&lanes_lock);
+  stream *s = p.stamp >= atomic_load(&lanes[p.lane].base) ? lanes[p.lane].stream : NULL;
+  if (s) object_ref(&s->o);
+  spin_unlock(&lanes_lock);
+  return s;
+}
+
+/* Waits for all that was submitted to the other stream up to now. */
+static bool insert(void *of_stream, pool_point p) {
+  stream *s = of_stream, *source = p.lane ? source_of(p) : NULL;
+  if (!source) return true;
+  const bool inserted =
+      !atomic_load(&order_n_ahead) && atomic_load(&source->context) && event_order(source, s) == ST_OK;
+  stream_unref(source);
+  return inserted;
+}
+
+static uint32_t number(void *of_stream) { return ((const stream *)of_stream)->id; }
+
+const pool_order order_of_streams = {.point = take_point, .relation = relation, .insert = insert, .number = number};
