@@ -23,14 +23,11 @@ static inline void invariant_fail(const char *expression, const char *function, 
 }
 
 /* Whether the calling thread shall walk a whole state now: the first 32 times, then every 64th time, so that long stress
- * tests stay linear in their number of calls. CANNON_INVARIANTS_EVERY, a compile-time number, overrides the 64. */
+ * tests stay linear in their number of calls. */
 static inline bool invariant_walk_due(void) {
 #ifdef CANNON_INVARIANTS
-#ifndef CANNON_INVARIANTS_EVERY
-#define CANNON_INVARIANTS_EVERY 64
-#endif
   static _Thread_local unsigned n_calls;
-  return ++n_calls <= 32 || n_calls % CANNON_INVARIANTS_EVERY == 0;
+  return ++n_calls <= 32 || n_calls % 64 == 0;
 #else
   return false;
 #endif
