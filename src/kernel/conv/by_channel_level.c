@@ -13,9 +13,9 @@
 
 enum { LANES = 16, ROWS = 8, COLUMNS = 4, TAPS = 4, MOST_TAPS = CHANNEL_MOST_TAPS };
 
-/* ---- parts of rows ----------------------------------------------------------------------------------------------- */
+/* ---- loads and stores -------------------------------------------------------------------------------------------- */
 
-/* Of elements i to i + 15 those in [0, n). */
+/* The mask of those of the elements i to i + 15 that are in [0, n). */
 INLINE __mmask16 inside(int64_t i, int64_t n) { return (__mmask16)(first_lanes(n - i) & ~first_lanes(-i)); }
 
 INLINE int64_t size_of(int dtype) { return dtype == ACL_FLOAT ? 4 : 2; }
@@ -35,9 +35,10 @@ INLINE void write(char *at, __m512 x, __mmask16 lanes, int dtype) {
     bf16_store_16((void *)at, lanes, x);
 }
 
-/* ---- the windows' sums ------------------------------------------------------------------------------------------- */
+/* ---- outputs, contiguous along the last axis --------------------------------------------------------------------- */
 
-/* For each tap along the last axis, which of 16 outputs from o on have it inside. NULL stands for: all. */
+/* For each tap along the last axis, the mask of those of the 16 outputs from o on whose input is inside of the
+ * tensor. Returns NULL if all are. */
 INLINE const __mmask16 *lanes_inside(__mmask16 *lanes, const channel_window *c, int64_t o) {
   const int64_t first = o + c->shift[2], reach = (c->taps[2] - 1) * c->dilation[2] + LANES;
   if (first >= 0 && first + reach <= c->in[2]) return NULL;
@@ -45,8 +46,9 @@ INLINE const __mmask16 *lanes_inside(__mmask16 *lanes, const channel_window *c, 
   return lanes;
 }
 
-/* Adds the taps of one line to sums of `rows` outputs below each other by `columns` vectors beside each other. from: what the
- * first needs of the first tap. lines: of each row, whether there is a line; NULL stands for: all. */
+/* Adds the taps of one kernel line to the sums of `rows` consecutive lines by `columns` vectors of outputs. from:
+ * the first output's input for the first tap. lines: for each row, all ones if its input line exists, else 0; NULL
+ * if all exist. */
 INLINE void add_line(__m512 *sum, const channel_window *c, const char *from, const float *w, const __mmask16 *lanes,
                      const __mmask16 *lines, int rows, int columns, int dtype) {
   const int64_t step = c->dilation[2] * size_of(dtype), w_step = c->w_axis[2], line = c->from_axis[1];
@@ -60,7 +62,7 @@ INLINE void add_line(__m512 *sum, const channel_window *c, const char *from, con
   }
 }
 
-/* The same of all lines, for outputs from o on. */
+/* Adds the taps of all kernel lines, for outputs from o on. */
 INLINE void add_taps(__m512 *sum, const channel_window *c, const char *from, const float *w, const int64_t *o,
                      const __mmask16 *lanes, int rows, int columns, int dtype) {
   const int64_t z = o[0] + c->shift[0], y = o[1] + c->shift[1];
@@ -86,7 +88,7 @@ INLINE void add_taps(__m512 *sum, const channel_window *c, const char *from, con
   }
 }
 
-/* One channel's outputs from o on. */
+/* Computes `rows` lines by `columns` vectors of one channel's outputs, from o on. */
 INLINE void make_block(const channel_window *c, char *to, const char *from, const float *w, float bias,
                        const int64_t *o, const __mmask16 *lanes, int rows, int columns, int dtype) {
   __m512 sum[ROWS];
@@ -98,7 +100,7 @@ INLINE void make_block(const channel_window *c, char *to, const char *from, cons
             first_lanes(c->out[2] - o[2] - v * LANES), dtype);
 }
 
-/* A single line: vectors beside each other. */
+/* Computes a plane that is a single line, by several vectors at a time. */
 INLINE void make_line(const channel_window *c, char *to, const char *from, const float *w, float bias, int64_t plane,
                       int dtype) {
   const int64_t reach = c->shift[2] + (c->taps[2] - 1) * c->dilation[2];
@@ -141,9 +143,10 @@ static void rows(const channel_window *c, char *to, const char *from, const floa
     make_rows(c, to, from, w, bias, ACL_BF16);
 }
 
-/* ---- channels beside each other ---------------------------------------------------------------------------------- */
+/* ---- outputs, contiguous along the channels ---------------------------------------------------------------------- */
 
-/* Where the channels' inputs and weights are, from the first's; behind the last one, it again. */
+/* Offsets of the channels' inputs and weights from those of the first channel. Lanes behind the last channel repeat
+ * it. */
 typedef struct {
   int64_t from[LANES], w[LANES];
 } channel_places;
@@ -168,7 +171,7 @@ INLINE void add_channels(__m512 sum[LANES], const channel_window *c, const char 
   }
 }
 
-/* 16 outputs of each channel, turned. */
+/* Computes all outputs of up to 16 channels: 16 outputs of each at a time, which are then transposed. */
 INLINE void make_across(const channel_window *c, char *to, const char *from, int64_t from_channel, const float *w,
                         int64_t w_channel, const float *bias, int channels, int dtype) {
   channel_places at;
@@ -208,9 +211,9 @@ static void across(const channel_window *c, char *to, const char *from, int64_t 
     make_across(c, to, from, from_channel, w, w_channel, bias, channels, ACL_BF16);
 }
 
-/* ---- gradients of windows ---------------------------------------------------------------------------------------- */
+/* ---- gradients of the weights ------------------------------------------------------------------------------------ */
 
-/* Adds to the sums of n taps beside each other, from t on, over all outputs. */
+/* Adds to the gradients of n taps along the last axis, from t on, the sum over all outputs. */
 INLINE void add_products(const channel_window *c, const char *to, const char *from, const int64_t *t, int n,
                          float *to_sum, int dtype) {
   __m512 sum[TAPS];

@@ -20,8 +20,7 @@ typedef struct {
   conv_operand x;
   int size;             /* bytes of an element */
   int64_t element_step; /* elements from position to position along a line */
-  bool direct;          /* there is one tap, and the positions of a batch item are x's elements in order, at a
-                         * constant stride */
+  bool direct;          /* one tap, and all positions of a batch item are x's elements in order, evenly spaced */
 } conv_columns;
 
 /* x: the operand; axis, taps: one entry for each of the CONV_AXES axes. */

@@ -1,4 +1,4 @@
-/* Compiled once per instruction set level; see loops.h. */
+/* Compiled once per instruction set level; see conv_loops.h. */
 #include <string.h>
 #ifdef __AVX512BW__
 #  include <immintrin.h>
@@ -44,7 +44,7 @@ static inline void copy_bytes(char *to, const char *from, int64_t bytes) {
   }
 }
 
-/* Every second element, of 2 or 4 bytes. */
+/* Copies every second element, of 2 or 4 bytes. */
 static inline void copy_halves(char *to, const char *from, int64_t bytes, int element_bytes) {
   static const uint16_t even[32] = {0,  2,  4,  6,  8,  10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30,
                                     32, 34, 36, 38, 40, 42, 44, 46, 48, 50, 52, 54, 56, 58, 60, 62};
@@ -110,7 +110,8 @@ static void pair(uint32_t *restrict out, const uint16_t *low, const uint16_t *hi
 }
 
 #ifdef __AVX512BW__
-/* Takes for each tap what each two vectors have of it; taps: so many that places are 16 bits. */
+/* Collects each tap's elements from two source vectors at a time. taps is at most 128, so that the indices fit in 16
+ * bits. */
 static void split_16(char *to, int64_t to_step, const char *from, int64_t taps) {
   enum { LANES = 32 };
   uint16_t place[LANES];
@@ -141,13 +142,13 @@ static void split_32(char *to, int64_t to_step, const char *from, int64_t taps) 
   }
 }
 
-/* The same of nine taps: eight of them are turned as two squares of each register's halves, the ninths picked from where they
- * lie, each at a place of its own. */
+/* For nine taps: eight of them are transposed as two 8 x 8 squares, one in each half of the registers. The elements
+ * of the ninth tap are collected by masked loads, each into a lane of its own, and then permuted. */
 static void split_9(char *to, int64_t to_step, const float *from) {
   enum { LANES = 16, TAPS = 9 };
   __m512 r[8], t[8], ninth = _mm512_setzero_ps();
   for (int i = 0; i < 8; ++i) {
-    const float *const row = from + (i + (i & 4)) * TAPS; /* 0 to 3 beside 4 to 7, 8 to 11 beside 12 to 15 */
+    const float *const row = from + (i + (i & 4)) * TAPS; /* elements 0 to 3 beside 4 to 7, 8 to 11 beside 12 to 15 */
     r[i] = _mm512_insertf32x8(_mm512_castps256_ps512(_mm256_loadu_ps(row)), _mm256_loadu_ps(row + 4 * TAPS), 1);
   }
   for (int i = 0; i < 8; i += 2) {
@@ -165,7 +166,7 @@ static void split_9(char *to, int64_t to_step, const float *from) {
     _mm512_storeu_ps(to + (4 + k) * to_step, _mm512_shuffle_f32x4(r[k], r[4 + k], 0xdd));
   }
   for (int k = 0; k < TAPS; ++k) {
-    const int first = (TAPS - 1 + (TAPS - LANES % TAPS) * k) % TAPS; /* LANES * k + first is a ninth */
+    const int first = (TAPS - 1 + (TAPS - LANES % TAPS) * k) % TAPS; /* LANES * k + first is of the ninth tap */
     ninth = _mm512_mask_loadu_ps(ninth, (__mmask16)(1 << first | (first + TAPS < LANES ? 1 << (first + TAPS) : 0)),
                                  from + LANES * k);
   }
@@ -189,11 +190,11 @@ static void split(void *to, int64_t to_step, const void *from, int64_t taps, int
     take((char *)to + t * to_step, (const char *)from + t * element_bytes, taps, element_bytes, 64 / element_bytes);
 }
 
-/* The elements 2 * i + low and 2 * j + high of 16 rows, from words i and j. */
+/* For 16 rows: combines element `low` (0 or 1) of the word in i and element `high` of the word in j. */
 static inline void join_row(uint32_t *restrict to, const uint32_t *i, const uint32_t *j, int low, int high) {
 #ifdef __AVX512BW__
   const __m512i lanes = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
-  const __m512i first = _mm512_set1_epi32((32 + high) << 16 | low); /* of the second vector, of the first */
+  const __m512i first = _mm512_set1_epi32((32 + high) << 16 | low); /* indices in the vectors j and i */
   const __m512i places = _mm512_add_epi32(_mm512_mullo_epi32(lanes, _mm512_set1_epi32(2 << 16 | 2)), first);
   _mm512_storeu_si512(to, _mm512_permutex2var_epi16(_mm512_loadu_si512(i), places, _mm512_loadu_si512(j)));
 #else

@@ -1,4 +1,5 @@
-/* Convolution, ConvolutionBackward and the other forms of both. */
+/* The operators Convolution, ConvDepthwise2d and ConvTbc and their gradients: checks of the arguments, and plans
+ * that call correlate.h and weight_gradient.h. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,7 +19,7 @@ static status run_nothing(const executor *e, void *const *view, void *scratch) {
 
 /* ---- the forward pass -------------------------------------------------------------------------------------------- */
 
-/* Operands: where input, weight, bias and output are among the call's. */
+/* operand: the indices of input, weight, bias and output among the call's tensors. */
 typedef struct {
   correlation c;
   int8_t operand[4];
@@ -68,7 +69,7 @@ status conv_prepare_forward(executor *e, const conv_forward *f, const conv_argum
   return ST_OK;
 }
 
-/* The call whose tensors are input, weight, bias and output, in this order. */
+/* For a call whose tensors are input, weight, bias and output, in this order. */
 static status prepare_forward(executor *e, const tensor *input, const tensor *weight, const tensor *bias,
                               const tensor *output, const conv_arguments *a, const char *output_name) {
   const conv_forward f = {.input = input,
@@ -108,7 +109,7 @@ status prepare_conv_depthwise(executor *e, const op_arg *a) {
   return prepare_forward(e, self, weight, a[3].tensor, a[7].tensor, &c, "out");
 }
 
-/* Dimensions in the order o. */
+/* The tensor with its dimensions in the order o. */
 static tensor permuted(const tensor *t, const int o[3]) {
   tensor p = *t;
   for (int d = 0; d < 3; ++d) {
@@ -118,10 +119,10 @@ static tensor permuted(const tensor *t, const int o[3]) {
   return p;
 }
 
-/* [time, batch, channels], and a weight [time, channels, outputs]. */
+/* The orders that turn data [time, batch, channels] and weights [time, channels, outputs] into those of the kernels. */
 static const int tbc_data[3] = {1, 2, 0}, tbc_weight[3] = {2, 1, 0};
 
-/* An array of one number, made here. */
+/* Room for an aclIntArray of one number. */
 typedef union {
   aclIntArray array;
   char room[sizeof(aclIntArray) + sizeof(int64_t)];
@@ -133,7 +134,7 @@ static const aclIntArray *one_int_set(one_int *a, int64_t value) {
   return &a->array;
 }
 
-/* The arguments of a convolution along one axis, with its arrays in `room`. */
+/* The arguments of a convolution along one axis. Its arrays are kept in `room`, which must outlive the result. */
 static conv_arguments time_arguments(one_int room[2], int64_t pad) {
   const aclIntArray *one = one_int_set(&room[0], 1);
   return (conv_arguments){.stride = one, .padding = one_int_set(&room[1], pad), .dilation = one, .groups = 1};
@@ -163,13 +164,13 @@ typedef struct {
   bool of_input, of_weight, of_bias;
   correlation input;
   weight_gradient weight;
-  /* Of the bias: sums over batch and axes of the gradient. */
+  /* The gradient of the bias is the sum of gradOutput over the batch and the axes. */
   conv_operand grad;
   int64_t batch, channels, dims[CONV_AXES];
   int bias_dtype;
   int64_t bias_stride; /* bytes */
   uint64_t bias_cost_ns;
-  int8_t operand[6]; /* gradOutput, input, weight, gradInput, gradWeight, gradBias among the call's */
+  int8_t operand[6]; /* the CONV_TENSORS' indices among the call's tensors */
   bool transposed;
 } backward_plan;
 
@@ -187,7 +188,7 @@ static void sum_channels(const void *job, int64_t begin, int64_t end) {
   const int64_t rows = p->batch * p->dims[0] * p->dims[1];
   for (int64_t c = begin; c < end; ++c) {
     double sum = 0;
-    int64_t fill = 0; /* of the tile */
+    int64_t fill = 0; /* elements in the tile */
     for (int64_t r = 0; r < rows; ++r) {
       const int64_t n = r / (p->dims[0] * p->dims[1]), d = r / p->dims[1] % p->dims[0], h = r % p->dims[1];
       const char *from = j->grad + n * p->grad.outer + c * p->grad.inner + d * p->grad.axis[0] + h * p->grad.axis[1];
@@ -226,7 +227,7 @@ static void plan_bias(backward_plan *p, const tensor *grad, const tensor *bias, 
   p->batch = grad->dims[0];
   p->channels = grad->dims[1];
   for (int a = 0; a < CONV_AXES; ++a) p->dims[a] = a < CONV_AXES - n ? 1 : grad->dims[2 + a - (CONV_AXES - n)];
-  for (int a = CONV_AXES - 2; a >= 0; --a) /* axes that are one: in the last */
+  for (int a = CONV_AXES - 2; a >= 0; --a) /* contiguous axes become part of the last one */
     if (p->grad.axis[a] == p->dims[CONV_AXES - 1] * p->grad.axis[CONV_AXES - 1])
       p->dims[CONV_AXES - 1] *= p->dims[a], p->dims[a] = 1;
   p->bias_dtype = bias->dtype;
@@ -287,7 +288,7 @@ static status expect_output_padding(const conv_arguments *a) {
   return ST_OK;
 }
 
-/* biasSizes says what gradBias's shape says. */
+/* biasSizes is ignored, since it repeats the shape of gradBias. */
 status prepare_convolution_backward(executor *e, const op_arg *a) {
   const aclBoolArray *mask = a[10].bools;
   EXPECT(mask->size == 3, "outputMask has %ju elements, expected 3", (uintmax_t)mask->size);

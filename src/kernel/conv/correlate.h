@@ -30,8 +30,7 @@ typedef struct {
   conv_image image;
   bool by_channel, across;  /* use the depthwise kernels */
   bool products;            /* use the packed GEMM */
-  const pair_kernel *pairs; /* not NULL: use VNNI pairs, of bfloat16 or of the bfloat16 terms of floats (if the
-                             * values allow it) */
+  const pair_kernel *pairs; /* not NULL: use VNNI pairs; of floats only if their values allow it */
   int64_t n_images;         /* batch items of one pass */
   int64_t band;             /* outputs of one pass along band_axis */
   int band_axis;

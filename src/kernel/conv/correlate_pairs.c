@@ -1,4 +1,4 @@
-/* Phases by words of two channels (direct_pairs.h). */
+/* Direct phases on VNNI pairs (direct_pairs.h): packing, the loop over blocks, and storing the outputs. */
 #include <string.h>
 
 #include "kernel/conv/correlate_phase.h"
@@ -6,13 +6,13 @@
 #include "op/parallel.h"
 
 enum {
-  LEAST_CHANNELS = 16,         /* summed over, for words of two to be worth it */
-  LEAST_FLOAT_POSITIONS = 128, /* of a phase, for floats' weights to be split */
-  LEAST_FLOAT_ROWS = 64,       /* times taps, for inputs' */
-  STRIP = 512,                 /* outputs that all rows see in turn */
+  LEAST_CHANNELS = 16,         /* channels to sum over, from which on VNNI pairs are faster */
+  LEAST_FLOAT_POSITIONS = 128, /* positions of a phase that repay splitting float weights */
+  LEAST_FLOAT_ROWS = 64,       /* rows times taps that repay splitting float inputs */
+  STRIP = 512,                 /* outputs that all rows are computed for in turn */
 };
 
-/* ---- where they fit ---------------------------------------------------------------------------------------------- */
+/* ---- when the kernels suit --------------------------------------------------------------------------------------- */
 
 const pair_kernel *pairs_of(const correlation *c) {
   const conv_geometry *g = &c->g;
@@ -25,7 +25,7 @@ const pair_kernel *pairs_of(const correlation *c) {
   if (dtype == ACL_BF16) return taps >= kernel->least_taps && rows >= kernel->least_rows ? kernel : NULL;
   const int64_t positions =
       g->batch * (c->backward ? conv_volume(g->in) / conv_volume(g->stride) : conv_volume(g->out));
-  /* One tap is as good by packed products, whose columns need not be turned. */
+  /* With one tap, the packed GEMM is as fast, and its columns need not be transposed. */
   const bool worth_it =
       taps > 1 && rows >= PAIR_TILE_ROWS && positions >= LEAST_FLOAT_POSITIONS && rows * taps >= LEAST_FLOAT_ROWS;
   return kernel->parts == PAIR_PARTS && taps <= PAIR_FLOAT_TAPS && worth_it ? kernel : NULL;
@@ -38,7 +38,7 @@ static int64_t step_bytes(const correlation *c) { return c->image.channel * PAIR
 static int64_t group_bytes(const correlation *c) { return pair_steps(channels_of(c)) * step_bytes(c); }
 
 uint64_t pairs_image_bytes(const correlation *c, int64_t n) {
-  /* Behind the last position are those of its tile. */
+  /* The last position's tile reads behind it. */
   return (uint64_t)(n * parts_of(c) * c->g.groups * group_bytes(c) + PAIR_TILE_BYTES);
 }
 
@@ -49,7 +49,7 @@ static int64_t part_of_weights(const correlation *c) {
 
 uint64_t pairs_weight_bytes(const correlation *c) { return (uint64_t)(parts_of(c) * part_of_weights(c)); }
 
-/* ---- images ------------------------------------------------------------------------------------------------------ */
+/* ---- padded copies ----------------------------------------------------------------------------------------------- */
 
 typedef struct {
   const correlation *c;
@@ -60,7 +60,7 @@ typedef struct {
   float_exponents *range;
 } fill_job;
 
-/* Rows of all steps of all groups and images. */
+/* Fills lines of all steps of all groups and batch items. */
 static void fill_steps(const void *job, int64_t begin, int64_t end) {
   const fill_job *j = job;
   const correlation *c = j->c;
@@ -113,9 +113,9 @@ bool pairs_prepare(const correlation *c, const char *from, int64_t n, char *imag
   return true;
 }
 
-/* ---- products ---------------------------------------------------------------------------------------------------- */
+/* ---- sums -------------------------------------------------------------------------------------------------------- */
 
-/* Where n outputs from p on are in the image. */
+/* Sets place[i] to the index of output p + i in the padded copy, for i < n. */
 static void place_outputs(const phase *f, int64_t p, int64_t n, int64_t *place) {
   const int64_t pitch = f->image->size[2], width = f->axis[2].out, line = p / width;
   int64_t w = p % width, h = line % f->axis[1].out, d = line / f->axis[1].out;
@@ -128,7 +128,7 @@ static void place_outputs(const phase *f, int64_t p, int64_t n, int64_t *place) 
   }
 }
 
-/* Sums of n outputs from p on, to all lines of the output that they are of. */
+/* Stores the sums of n outputs from p on, line by line of the output. */
 static void store(const phase *f, pair_outputs *o, char *to, const float *c, const int32_t *index, int64_t p,
                   int64_t n) {
   int64_t w = p % f->pitch, line = p / f->pitch;
@@ -139,7 +139,7 @@ static void store(const phase *f, pair_outputs *o, char *to, const float *c, con
   }
 }
 
-/* A block of rows of a strip of outputs. */
+/* Computes and stores a block of rows of a strip of outputs. */
 static void make_strip(const phase *f, const char *w, int64_t image, int64_t group, int64_t row_tile, int64_t strip) {
   _Alignas(64) float c[PAIR_SUMS * PAIR_ROWS];
   int32_t index[PAIR_SUMS + PAIR_STORE_AHEAD];
@@ -174,7 +174,7 @@ static char *packed_at(const phase *f, int64_t group, int64_t row_tile) {
   return f->packed + pair_weights_at(group, row_tile * PAIR_ROWS, f->rows, f->channels, conv_volume(f->c->g.kernel));
 }
 
-/* All blocks of rows. */
+/* Packs the weights of blocks of rows. */
 static void pack_blocks(const void *job, int64_t begin, int64_t end) {
   const phase *f = job;
   for (int64_t i = begin; i < end; ++i) {
@@ -183,7 +183,8 @@ static void pack_blocks(const void *job, int64_t begin, int64_t end) {
   }
 }
 
-/* Many weights: a block of rows at a time, whose weights stay in L2. A thread packs them where those of its first are. */
+/* For many weights: a block of rows at a time, whose weights stay in L2. A thread reuses the memory of its first
+ * block's tiles for the following ones. */
 static void make_row_blocks(const void *job, int64_t begin, int64_t end) {
   const phase *f = job;
   if (begin == end) return;
@@ -211,7 +212,7 @@ static void make_strips(const void *job, int64_t begin, int64_t end) {
   if (f->pairs->end) f->pairs->end();
 }
 
-/* Positions are outputs, all in one line where they lie so. */
+/* Positions are outputs. Lines that follow each other contiguously in the output count as one line. */
 static void count_positions(phase *f) {
   const phase_axis *const a = f->axis;
   f->positions = a[0].out * a[1].out * a[2].out;

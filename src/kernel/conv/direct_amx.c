@@ -1,4 +1,5 @@
-/* Compiled for AMX; see direct_pairs.h. Rows of tiles are positions: any tap of 16 neighbours is 1 KB in one piece. */
+/* Compiled for AMX; see direct_pairs.h. Tile rows are positions: for any tap, 16 neighbouring positions are 1 KB of
+ * contiguous memory. */
 #include "kernel/conv/direct_pairs.h"
 
 #include <stddef.h>
@@ -12,7 +13,7 @@
 
 enum { POSITIONS = 16 /* of a tile */, BLOCK = 2 * POSITIONS };
 
-/* Tiles 0 to 3 are sums, of tiles 4 and 5 by 6 and 7, in the order 00 01 10 11. */
+/* Tiles 0 to 3 are sums: tiles 4 and 5 (x) by tiles 6 and 7 (w), in the order 4x6, 4x7, 5x6, 5x7. */
 INLINE void clear_sums(void) {
   _tile_zero(0);
   _tile_zero(1);
@@ -38,7 +39,8 @@ INLINE void store_sums(float *c, bool two_x, bool two_w) {
   if (two_x && two_w) _tile_stored(3, second + PAIR_TILE_ROWS, pitch);
 }
 
-/* One or two tiles of each factor: bytes from row to row of the first, and to the second tile; rows of weights have 64. */
+/* Strides in bytes of the one or two tiles of each operand: from row to row of x, to the second tile, and from
+ * bfloat16 term to term. Rows of w are 64 bytes apart. */
 typedef struct {
   long x_row;
   int64_t x_second, x_part, w_second, w_part;
@@ -109,7 +111,8 @@ BLOCKS(1)
 BLOCKS(3)
 static block_function *const blocks[2][2][2] = {LISTED(1), LISTED(3)};
 
-/* Blocks begin at the next position that is wanted: what lies between lines is only computed within one. */
+/* Each block starts at the next position that is wanted, so positions between lines of outputs are computed only if
+ * they lie within a block. */
 static int64_t sums(const pair_sums *s, int rows, const int64_t *place, int64_t n, float *c, int32_t *index) {
   int64_t i = 0;
   for (int row = 0; i < n && row <= PAIR_SUMS - BLOCK;) {
@@ -123,7 +126,7 @@ static int64_t sums(const pair_sums *s, int rows, const int64_t *place, int64_t 
   return i;
 }
 
-/* ---- products over positions ------------------------------------------------------------------------------------- */
+/* ---- GEMM over positions ----------------------------------------------------------------------------------------- */
 
 INLINE void products_body(const pair_products *p, bool two_channels, bool two_rows, int parts, int64_t steps, float *c,
                           bool accumulate) {

@@ -1,5 +1,5 @@
-/* Compiled for AVX512_BF16; see direct_pairs.h. Lanes are rows: no place in a vector is lost at the ends of lines, as it
- * would be where lanes are positions. */
+/* Compiled for AVX512_BF16; see direct_pairs.h. Vector lanes are rows, so no lane is wasted at the ends of lines, as
+ * would be the case if lanes were positions. */
 #include "kernel/conv/direct_pairs.h"
 
 #include <stddef.h>
@@ -11,9 +11,9 @@
 #  include "kernel/engine/unroll.h"
 #  include "kernel/product/tile_kernel.h"
 
-enum { LANES = PAIR_TILE_ROWS, POSITIONS = 14 /* whose sums, of two vectors each, stay in registers */ };
+enum { LANES = PAIR_TILE_ROWS, POSITIONS = 14 /* whose sums, two vectors each, stay in registers */ };
 
-/* n positions of one or two tiles of rows. */
+/* Computes n positions by one or two tiles of rows. */
 INLINE void some_positions(const pair_sums *s, const int64_t *place, int n, int tiles, float *c) {
   __m512 sum[POSITIONS][2];
   const char *from[POSITIONS];

@@ -7,7 +7,7 @@
 #  include "kernel/product/tile_transpose.h"
 #endif
 
-/* Tiles fill the registers: rows by 3 vectors of sums, 3 of inputs, one weight. */
+/* Tiles fill the registers: sums of ROWS rows by 3 vectors, 3 vectors of inputs, one of weights. */
 #if defined __AVX512F__
 enum { LANES = 16, ROWS = 8, DOT_ROWS = 4, DOT_COLUMNS = 6 };
 #elif defined __AVX2__
@@ -99,7 +99,7 @@ static inline __attribute__((always_inline)) void dots_body(const float *g, int6
   UNROLL for (int r = 0; r < rows; ++r) UNROLL for (int j = 0; j < n_x; ++j) sums[r * n_x + j] += total(sum[r][j]);
 }
 
-/* Whole tiles, or one by one. */
+/* Whole tiles of dot products; smaller ones row by row. */
 static void dots(const float *g, int64_t g_row, int rows, const float *const *x, int n_x, int64_t n, float *sum) {
   if (rows == DOT_ROWS && n_x == DOT_COLUMNS) {
     dots_body(g, g_row, DOT_ROWS, x, DOT_COLUMNS, n, sum);

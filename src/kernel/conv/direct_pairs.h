@@ -104,8 +104,7 @@ void pair_take_parts(uint16_t *to, int64_t part, const float *from, int64_t n, f
 typedef struct {
   uint16_t *to;
   const char *from;         /* element `low` of the first line */
-  int64_t part, line, step; /* bytes: from term to term of `to`, from line to line and from element to element of
-                             * `from` */
+  int64_t part, line, step; /* bytes: between terms of `to`; between lines, and between elements, of `from` */
   int64_t n, pitch, low, high;
   int dtype;
 } pair_lines;

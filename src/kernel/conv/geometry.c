@@ -8,7 +8,7 @@ static status expect_array(const aclIntArray *a, const char *name, int n, int64_
   return ST_OK;
 }
 
-/* Whether padding has two values for each axis, of its low end and its high one. */
+/* Returns whether padding has two values for each axis, for its low and its high end. */
 static bool pads_by_end(const conv_arguments *a, int n) {
   return a->padding->size == 2 * (uint64_t)n && (a->by_end || n == 2 || (n == 1 && !a->transposed));
 }
@@ -22,7 +22,7 @@ static status expect_arguments(const conv_arguments *a, int n) {
   return ST_OK;
 }
 
-/* The padding of axis i and the sizes of both its sides. */
+/* Sets the padding of axis i and the sizes of x and y along it. size: of the call's input. */
 static status size_axis(conv_geometry *g, const conv_arguments *a, int axis, int i, int n, int64_t size) {
   const bool by_end = pads_by_end(a, n);
   g->pad[axis] = a->padding->value[by_end ? 2 * i : i];

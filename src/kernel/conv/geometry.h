@@ -30,8 +30,7 @@ typedef struct {
 
 /* Strides in bytes and the dtype of x, y or w. */
 typedef struct {
-  int64_t outer, inner; /* x, y: from batch item to batch item, from channel to channel; w: from row to row, from
-                         * channel to channel */
+  int64_t outer, inner; /* between batch items and between channels (x, y); between rows and channels (w) */
   int64_t axis[CONV_AXES];
   int dtype;
 } conv_operand;
@@ -45,9 +44,9 @@ typedef struct {
   bool transposed, by_end;
 } conv_arguments;
 
-/* Checks the arguments and fills *g. input and weight are the call's tensors, [batch, channels, axes...] and [groups
- * * rows, channels, axes...]; if a->transposed, input is y, otherwise x. *n becomes the number of axes. Fails with a
- * message that names the argument. */
+/* Checks the arguments and fills *g. input and weight are the call's tensors, [batch, channels, axes...] and
+ * [groups * rows, channels, axes...]; if a->transposed, input is y, otherwise x. *n becomes the number of axes.
+ * Fails with a message that names the argument. */
 status conv_geometry_init(conv_geometry *g, const tensor *input, const tensor *weight, const conv_arguments *a, int *n);
 /* Writes the dimensions of the forward pass' result, of which there are as many as input has. */
 void conv_output_dims(const conv_geometry *g, bool transposed, int n, int64_t *dims);

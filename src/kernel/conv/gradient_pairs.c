@@ -8,9 +8,9 @@
 #include "kernel/engine/scratch.h"
 
 enum {
-  LEAST = 16,            /* channels, and rows */
-  BLOCK = PAIR_ROWS,     /* channels and rows whose sums are made together */
-  IMAGE_BYTES = 1 << 20, /* of images at a time */
+  LEAST = 16,            /* least channels and least rows */
+  BLOCK = PAIR_ROWS,     /* channels, and rows, of a block of sums */
+  IMAGE_BYTES = 1 << 20, /* of the padded copies of one pass */
   BLOCK_SUMS = BLOCK * PAIR_ROWS,
 };
 
@@ -20,25 +20,26 @@ static int parts_of(const weight_gradient *c) { return c->x.dtype == ACL_FLOAT ?
 static int64_t blocks_of(int64_t n) { return (n + BLOCK - 1) / BLOCK; }
 static int64_t row_tiles(const weight_gradient *c) { return (c->g.rows + PAIR_TILE_ROWS - 1) / PAIR_TILE_ROWS; }
 
-/* Of a band, from the first output to the last. */
+/* Positions of a band, from the first output to the last. */
 static int64_t positions_of(const weight_gradient *c) {
   const int64_t *const out = c->band, *const size = c->x_image.size;
   return ((out[0] - 1) * size[1] + out[1] - 1) * size[2] + out[2];
 }
 static int64_t steps_of(const weight_gradient *c) { return (positions_of(c) + PAIR_CHANNELS - 1) / PAIR_CHANNELS; }
 
-/* Elements of a line: not whole pages. */
+/* Elements from channel to channel of x: never a multiple of 512 (1 KB), so that channels do not all fall into the
+ * same few sets of the L1 cache. */
 static int64_t x_pitch(const weight_gradient *c) {
   const int64_t n = c->x_image.channel;
   return n % 512 ? n : n + 32;
 }
 
-/* Bytes of an image. */
+/* Bytes of one batch item. */
 static int64_t x_bytes(const weight_gradient *c) { return c->g.groups * c->g.channels * x_pitch(c) * 2; }
 static int64_t y_tile(const weight_gradient *c) { return steps_of(c) * PAIR_TILE_BYTES; }
 static int64_t y_bytes(const weight_gradient *c) { return c->g.groups * row_tiles(c) * y_tile(c); }
 
-/* Behind the last channel a tile may have others, and its lines end within a step. */
+/* The last channel's tile may read lines of further channels, and a line may end within a step. */
 static int64_t x_slack(const weight_gradient *c) { return (PAIR_TILE_ROWS - 1) * x_pitch(c) * 2 + PAIR_BYTES; }
 
 static bool fits(const weight_gradient *c) {
@@ -53,7 +54,7 @@ static bool in_one_pass(const weight_gradient *c) {
   return c->n_images == c->g.batch && !memcmp(c->band, c->g.out, sizeof c->band);
 }
 
-/* Of a band. */
+/* Sets the layouts of both padded copies for a band. */
 static void make_images(weight_gradient *c) {
   static const int64_t zero[CONV_AXES], one[CONV_AXES] = {1, 1, 1};
   int64_t low[CONV_AXES];
@@ -65,7 +66,7 @@ static void make_images(weight_gradient *c) {
 
 static int band_axis(const weight_gradient *c) { return c->g.out[0] > 1 ? 0 : c->g.out[1] > 1 ? 1 : 2; }
 
-/* Images that L2 does not keep are made and used by bands of outputs. */
+/* Padded copies that do not fit L2 are made and used band by band of outputs. */
 static void cut_bands(weight_gradient *c) {
   int64_t *const out = &c->band[band_axis(c)];
   const int64_t n = image_bytes(c) / IMAGE_BYTES + 1;
@@ -79,7 +80,7 @@ void gradient_pairs_init(weight_gradient *c, executor *e) {
   if (!kernel || !kernel->products) return;
   memcpy(c->band, g->out, sizeof c->band);
   make_images(c);
-  if (positions_of(c) > 2 * conv_volume(g->out)) return; /* most would be multiplied by 0 */
+  if (positions_of(c) > 2 * conv_volume(g->out)) return; /* most of the GEMM would multiply zeros */
   cut_bands(c);
   c->pairs = kernel;
   c->n_images = smaller(g->batch, IMAGE_BYTES / image_bytes(c) + 1);
@@ -93,15 +94,15 @@ void gradient_pairs_init(weight_gradient *c, executor *e) {
   c->cost_ns = conv_cost_ns(conv_multiply_adds(g), c->pairs->flops_per_ns / (parts_of(c) == 1 ? 1 : 6));
 }
 
-/* ---- images ------------------------------------------------------------------------------------------------------ */
+/* ---- padded copies ----------------------------------------------------------------------------------------------- */
 
-/* Some images, and what their blocks add to. */
+/* One pass: a band of some batch items, and the blocks of sums that it adds to. */
 typedef struct {
   const weight_gradient *c;
   conv_image x_image, y_image; /* of the band */
   const char *from_x, *from_y;
   char *x, *y, *w;
-  float *sums; /* of all blocks; NULL: these images are all */
+  float *sums; /* of all blocks; NULL if there is a single pass */
   const int64_t *taps;
   int64_t n_images;
   bool first, last;
@@ -109,7 +110,7 @@ typedef struct {
   status *result;
 } gradient_job;
 
-/* Channels of all images. */
+/* Fills the lines of x's channels of all batch items of the pass. */
 static void fill_x(const void *job, int64_t begin, int64_t end) {
   const gradient_job *j = job;
   const weight_gradient *c = j->c;
@@ -126,7 +127,7 @@ static void fill_x(const void *job, int64_t begin, int64_t end) {
   float_join_exponents(j->of_x, range);
 }
 
-/* Tiles of 16 rows of all images. */
+/* Fills tiles of 16 rows of y of all batch items of the pass. */
 static void fill_y(const void *job, int64_t begin, int64_t end) {
   const gradient_job *j = job;
   const weight_gradient *c = j->c;
@@ -155,16 +156,17 @@ static void fill_y(const void *job, int64_t begin, int64_t end) {
   float_join_exponents(j->of_y, range);
 }
 
-/* ---- products ---------------------------------------------------------------------------------------------------- */
+/* ---- sums -------------------------------------------------------------------------------------------------------- */
 
-/* Channels by rows of a group. */
+/* A block of channels by rows of a group. */
 typedef struct {
   int64_t group, channel, row;
   int channels, rows;
 } gradient_block;
 
-/* What an image has for a tap, c[channel * PAIR_ROWS + row]. An image sees all taps in turn, a tenth faster than the other way
- * round where it stays in L1; pieces of larger ones gain nothing. */
+/* Adds a batch item's contribution for one tap to sums[channel * PAIR_ROWS + row]. The caller goes over all taps of
+ * a batch item in turn, which is 10 % faster than the other way round if the batch item fits L1; splitting larger
+ * ones gains nothing. */
 static void multiply(const gradient_job *j, const gradient_block *b, int64_t image, int64_t tap, float *sums) {
   const weight_gradient *c = j->c;
   const int64_t x_channel = x_pitch(c) * 2;
@@ -179,7 +181,7 @@ static void multiply(const gradient_job *j, const gradient_block *b, int64_t ima
   c->pairs->products(&p, b->channels, b->rows, steps_of(c), sums, !j->first || image > 0);
 }
 
-/* A row of the block is a run of channels and taps. */
+/* Stores a block. Each of its rows is a contiguous run of channels and taps in w. */
 static void store(const gradient_job *j, const gradient_block *b, const float *sums) {
   const weight_gradient *c = j->c;
   int32_t index[BLOCK * PAIR_FLOAT_TAPS + PAIR_STORE_AHEAD] = {0};
@@ -222,11 +224,11 @@ static void make_blocks(const void *job, int64_t begin, int64_t end) {
 }
 
 static bool can_multiply(const weight_gradient *c, float_exponents x, float_exponents y) {
-  /* x's numbers are multiplied by zeros, too. */
+  /* Values of x are also multiplied by the zeros between lines, so they must be finite. */
   return parts_of(c) == 1 ? float_all_finite(x) : float_parts_suffice(x, y);
 }
 
-/* false: no memory, or values that it can't multiply. */
+/* Returns false if scratch memory is exhausted (*j->result is set) or the values do not allow this algorithm. */
 static bool run_band(const gradient_job *j) {
   const weight_gradient *c = j->c;
   const conv_geometry *g = &c->g;

@@ -1,12 +1,12 @@
-/* Convolutions that are called by name (ops/graph.aclop): axes in the order of data_format and of the operands' formats,
- * a stride and a dilation for each of them, a pad for each end. */
+/* Convolutions that are called by name (ops/graph.aclop). Their axes are in the order of data_format and of the
+ * operands' formats; strides and dilations have one value per dimension, pads one per end of each axis. */
 #include <string.h>
 
 #include "kernel/conv/convolution.h"
 #include "kernel/graph_families.h"
 #include "tensor/format.h"
 
-/* An array of as many numbers as there are axes, made here. */
+/* Room for an aclIntArray with one number per axis. */
 typedef union {
   aclIntArray array;
   char room[sizeof(aclIntArray) + CONV_AXES * sizeof(int64_t)];
@@ -21,7 +21,8 @@ typedef struct {
 
 static const char *canonical(int rank) { return rank == 4 ? "NCHW" : "NCDHW"; }
 
-/* The tensor with its axes as the kernels have them. `axes`: their letters now. */
+/* Permutes the tensor's dimensions to channels first, as the kernels expect them. axes: the letters of its
+ * dimensions. */
 static status channels_first(tensor *t, const char *name, const char *axes) {
   const tensor from = *t;
   char text[SHAPE_TEXT];
@@ -38,7 +39,8 @@ static status channels_first(tensor *t, const char *name, const char *axes) {
   return ST_OK;
 }
 
-/* Data lie as data_format says, which their own formats must not contradict; weights as their own. */
+/* Data tensors are laid out as data_format says; their own format must be ND or the same. Weights are laid out as
+ * their own format says. */
 static status data_of(const tensor *t, const char *name, const char *data_format, tensor *to) {
   *to = *t;
   const char *const own = format_axes(t->origin_format, t->rank);
@@ -52,7 +54,7 @@ static status weight_of(const tensor *t, const char *name, tensor *to) {
   return channels_first(to, name, format_axes(t->origin_format, t->rank));
 }
 
-/* One value for each axis of data_format, `rest` for the others. */
+/* Takes the value of each axis from a list in the order of data_format; the values of N and C must be `rest`. */
 static status per_axis(const aclIntArray *list, const char *name, const char *data_format, int64_t rest,
                        axis_list *to) {
   const size_t rank = strlen(data_format);
@@ -69,7 +71,7 @@ static status per_axis(const aclIntArray *list, const char *name, const char *da
   return ST_OK;
 }
 
-/* a: strides, pads, dilations, groups, data_format. */
+/* a: the arguments strides, pads, dilations, groups, data_format. */
 static status lists_of(const op_arg *a, int rank, axis_lists *l) {
   const char *data_format = a[4].string, *known = canonical(rank);
   EXPECT(strlen(data_format) == strlen(known) && strspn(data_format, known) == strlen(known),
@@ -88,7 +90,7 @@ static status lists_of(const op_arg *a, int rank, axis_lists *l) {
 
 static int rank_of(const executor *e) { return strncmp(e->op->name, "Conv3D", 6) ? 4 : 5; }
 
-/* Of quantised convolutions. */
+/* These two arguments belong to quantised convolutions, which are not supported. */
 static status expect_no_offset(const tensor *offset_w, int64_t offset_x) {
   EXPECT(!offset_w, "offset_w is there, expected none");
   EXPECT(offset_x == 0, "offset_x is %jd, expected 0", (intmax_t)offset_x);
@@ -110,7 +112,7 @@ static status forward(executor *e, const op_arg *x, const tensor *y, const conv_
   return conv_prepare_forward(e, &f, a);
 }
 
-/* x, filter, bias, offset_w, y, strides, pads, dilations, groups, data_format, offset_x */
+/* Arguments: x, filter, bias, offset_w, y, strides, pads, dilations, groups, data_format, offset_x */
 status prepare_graph_conv(executor *e, const op_arg *a) {
   axis_lists l;
   TRY(expect_no_offset(a[3].tensor, a[10].integer));
@@ -127,7 +129,8 @@ static status expect_size(const aclIntArray *size, const char *name, const tenso
   return ST_OK;
 }
 
-/* input_size, x, filter, bias, offset_w, y, strides, pads, dilations, groups, data_format, output_padding, offset_x */
+/* Arguments: input_size, x, filter, bias, offset_w, y, strides, pads, dilations, groups, data_format,
+ * output_padding, offset_x */
 status prepare_graph_conv_transpose(executor *e, const op_arg *a) {
   axis_lists l;
   TRY(expect_no_offset(a[4].tensor, a[12].integer));
@@ -139,7 +142,7 @@ status prepare_graph_conv_transpose(executor *e, const op_arg *a) {
   return forward(e, a + 1, a[5].tensor, &l.a, a[10].string);
 }
 
-/* input_size, filter, out_backprop, y, strides, pads, dilations, groups, data_format */
+/* Arguments: input_size, filter, out_backprop, y, strides, pads, dilations, groups, data_format */
 status prepare_graph_conv_input(executor *e, const op_arg *a) {
   axis_lists l;
   tensor weight, grad, y;
@@ -155,7 +158,7 @@ status prepare_graph_conv_input(executor *e, const op_arg *a) {
   return conv_prepare_gradients(e, &b, &l.a);
 }
 
-/* x, filter_size, out_backprop, y, strides, pads, dilations, groups, data_format */
+/* Arguments: x, filter_size, out_backprop, y, strides, pads, dilations, groups, data_format */
 status prepare_graph_conv_filter(executor *e, const op_arg *a) {
   axis_lists l;
   tensor x, grad, y;

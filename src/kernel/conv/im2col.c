@@ -1,5 +1,5 @@
-/* Im2col: the windows of an image as columns, and its gradient, which adds columns up to an image. Column matrices have
- * a row for each channel and place in the window, and a column for each window. */
+/* Im2col, which copies the windows of an image to the columns of a matrix, and its gradient, which adds columns up
+ * to an image. The matrix has a row for each channel and position in the window, and a column for each window. */
 #include <string.h>
 
 #include "kernel/conv/conv_loops.h"
@@ -12,7 +12,7 @@ LEVEL_CHOICE(conv_loops_table, conv_loops, conv_loops_table)
 enum { TILE = 1024, AXES = 2 };
 
 typedef struct {
-  int64_t image, windows; /* elements of the image, windows along it */
+  int64_t image, windows; /* elements of the image, and windows along it */
   int64_t kernel, stride, pad, dilation;
   int64_t step; /* bytes from element to element of the image */
 } col_axis;
@@ -20,11 +20,11 @@ typedef struct {
 typedef struct {
   col_axis axis[AXES];
   int64_t batch, channels;
-  int64_t image_step[2];  /* bytes from image to image, from channel to channel */
-  int64_t column_step[3]; /* of the matrices: from one to the next, from row to row, from column to column */
-  int size;               /* of an element, bytes; of sums */
-  bool direct;            /* images have contiguous rows; for sums also of their type */
-  bool direct_columns;    /* neighbouring columns are contiguous, likewise */
+  int64_t image_step[2];  /* bytes from image to image and from channel to channel */
+  int64_t column_step[3]; /* bytes from matrix to matrix, from row to row, from column to column */
+  int size;               /* bytes of an element; for the gradient, of a sum */
+  bool direct;            /* image rows are contiguous; for the gradient, also of the type of the sums */
+  bool direct_columns;    /* neighbouring columns are contiguous; for the gradient, also of the type of the sums */
   load_loop *load;
   store_loop *store;
 } col_plan;
@@ -34,7 +34,7 @@ typedef struct {
   void *const *view;
 } col_job;
 
-/* Windows [*low, *high) of those from `begin` to `end` have their element k inside of elements [least, most). */
+/* Sets [*low, *high) to the windows whose element k is in [least, most) of the image. */
 static void windows_inside(const col_axis *a, int64_t k, int64_t least, int64_t most, int64_t *low, int64_t *high) {
   const int64_t shift = k * a->dilation - a->pad; /* element = window * stride + shift */
   *low = shift >= least ? 0 : (least - shift + a->stride - 1) / a->stride;
@@ -64,7 +64,7 @@ static void take(const col_plan *p, char *to, const char *from, int64_t n) {
   }
 }
 
-/* One row of a matrix: element (kh, kw) of all windows of a channel. */
+/* Writes one row of a matrix: element (kh, kw) of all windows of a channel. */
 static void column_row(const col_plan *p, char *to, const char *image, int64_t kh, int64_t kw) {
   const col_axis *h = &p->axis[0], *w = &p->axis[1];
   const int64_t step = p->column_step[2];
@@ -104,13 +104,13 @@ static void spread(const col_plan *p, char *sum, const char *x, int64_t n) {
     conv_loops->spread_f32((float *)(void *)sum, p->axis[1].stride, (const float *)(const void *)x, n);
 }
 
-/* Adds to sum, the elements [begin, end) of an image's row y, what windows have for them. */
+/* Adds the windows' values to sum, which holds elements [begin, end) of row y of an image. */
 static void add_windows(const col_plan *p, char *sum, const char *matrix, int64_t y, int64_t begin, int64_t end) {
   _Alignas(64) char tile[TILE * sizeof(double)];
   const col_axis *h = &p->axis[0], *w = &p->axis[1];
   for (int64_t kh = 0; kh < h->kernel; ++kh) {
     int64_t top, bottom;
-    windows_inside(h, kh, y, y + 1, &top, &bottom); /* one, or none */
+    windows_inside(h, kh, y, y + 1, &top, &bottom); /* one window, or none */
     if (top == bottom) continue;
     for (int64_t kw = 0; kw < w->kernel; ++kw) {
       int64_t low, high;
@@ -178,7 +178,7 @@ static status expect_array(const aclIntArray *a, const char *name, int64_t least
   return ST_OK;
 }
 
-/* a: kernelSize, dilation, padding, stride; size: of the images. */
+/* a: the arguments kernelSize, dilation, padding, stride. size: the images' height and width. */
 static status axes_init(col_axis *axis, const op_arg *a, const int64_t *size) {
   static const char *const names[] = {"kernelSize", "dilation", "padding", "stride"};
   for (int i = 0; i < 4; ++i) TRY(expect_array(a[i].ints, names[i], i != 2));
@@ -197,13 +197,14 @@ static status axes_init(col_axis *axis, const op_arg *a, const int64_t *size) {
   return ST_OK;
 }
 
-/* images: [channels, H, W] or a batch of them; columns: one dimension less. */
+/* Checks the shapes and sets the rest of the plan. images: [channels, H, W] or a batch of them; columns:
+ * [channels * kernel volume, windows] or a batch of them. */
 static status plan(executor *e, col_plan *p, const tensor *images, const char *images_name, const tensor *columns,
                    const char *columns_name) {
   char text[SHAPE_TEXT];
   EXPECT(images->rank == 3 || images->rank == 4, "%s has shape %s, expected 3 or 4 dimensions", images_name,
          shape_text(images->dims, images->rank, text));
-  const int b = images->rank - 3; /* 1: there is a batch */
+  const int b = images->rank - 3; /* 1 if there is a batch dimension */
   const int64_t windows = p->axis[0].windows * p->axis[1].windows;
   const int64_t per_channel = p->axis[0].kernel * p->axis[1].kernel;
   int64_t dims[3] = {images->dims[0], images->dims[b] * per_channel, windows};

@@ -20,8 +20,7 @@ typedef struct {
   int64_t stride[CONV_AXES], dilation[CONV_AXES];
   int64_t parts[CONV_AXES];                      /* number of different remainders of the taps */
   int64_t size[CONV_AXES];                       /* elements of each remainder's group */
-  int64_t part_step[CONV_AXES], step[CONV_AXES]; /* elements from group to group, and from element to element within
-                                                  * one, along each axis */
+  int64_t part_step[CONV_AXES], step[CONV_AXES]; /* elements between groups, and between elements of a group */
   int64_t rows;                                  /* lines of all groups, size[2] elements each */
   int64_t channel; /* elements from channel to channel: a multiple of 16; those behind the lines are 0 */
 } conv_image;

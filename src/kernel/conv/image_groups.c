@@ -1,5 +1,5 @@
-/* Lines of an image as rows of 32 channels, and floats as sums of three bfloat16; see direct_pairs.h. Compiled for
- * AVX512_BF16. */
+/* Fills padded copies with VNNI pairs of channels, and splits floats into sums of three bfloat16 terms; see
+ * direct_pairs.h. Compiled for AVX512_BF16. */
 #include "kernel/conv/direct_pairs.h"
 
 #ifdef __AVX512BF16__
@@ -17,12 +17,13 @@ enum { LANES = 16 /* positions at a time */ };
 
 INLINE __m512i high_halves(void) { return _mm512_set1_epi32((int)0xffff0000); }
 
-/* Of 32; n may be negative. */
+/* The mask of the first n of 32 lanes; n may be negative. */
 INLINE __mmask32 first(int64_t n) { return n >= 32 ? ~0u : n <= 0 ? 0 : (1u << n) - 1; }
 
 /* ---- bfloat16 ---------------------------------------------------------------------------------------------------- */
 
-/* Up to 16 elements, each in the low half of a word. Every second one: nothing behind the last is read. */
+/* Loads up to 16 elements, each into the low half of a word. every: 1, or 2 for every second element. Does not read
+ * behind the last one. */
 INLINE __m512i load_words(const char *from, int every, int n) {
   if (every == 1) return _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16((__mmask16)((1u << n) - 1), from));
   return _mm512_maskz_loadu_epi16((__mmask32)(0x55555555u & (uint32_t)((UINT64_C(1) << 2 * n) - 1)), from);
@@ -46,7 +47,7 @@ INLINE void fill_bf16(char *to, const pair_line *l, int every, int64_t n) {
   }
 }
 
-/* Channels are neighbours. */
+/* Copies positions whose channels are contiguous. */
 static void copy_rows(char *to, const pair_line *l, int64_t n) {
   const __mmask32 mask = (__mmask32)((UINT64_C(1) << l->channels) - 1);
   for (int64_t i = 0; i < n; ++i)
@@ -55,7 +56,7 @@ static void copy_rows(char *to, const pair_line *l, int64_t n) {
 
 /* ---- floats ------------------------------------------------------------------------------------------------------ */
 
-/* Up to 16 floats, every one or every second. */
+/* Loads up to 16 floats. every: 1, or 2 for every second one. */
 INLINE __m512 load_floats(const char *from, int every, int n) {
   if (every == 1) return _mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), from);
   const __m512i even = _mm512_set_epi32(30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
@@ -64,7 +65,8 @@ INLINE __m512 load_floats(const char *from, int every, int n) {
   return _mm512_permutex2var_ps(low, even, _mm512_maskz_loadu_ps((__mmask16)(mask >> 16), from + 64));
 }
 
-/* Words of two bfloat16, x's in the low half; x and y become what is left of them. */
+/* Rounds x and y to bfloat16 and subtracts the rounded values from them. Returns words of two bfloat16, x's in the
+ * low half. */
 INLINE __m512i take_words(__m512 *x, __m512 *y) {
   const __m512i both = _mm512_set_epi32(31 << 16 | 15, 30 << 16 | 14, 29 << 16 | 13, 28 << 16 | 12, 27 << 16 | 11,
                                         26 << 16 | 10, 25 << 16 | 9, 24 << 16 | 8, 23 << 16 | 7, 22 << 16 | 6,
@@ -81,7 +83,8 @@ typedef struct {
 
 INLINE ranges no_ranges(void) { return (ranges){_mm512_set1_epi32(-1), _mm512_setzero_si512()}; }
 
-/* Of least, one less: 0 is then the greatest of all. */
+/* r->least is kept as the least value minus 1 in unsigned arithmetic, so that zeros become the largest and are
+ * ignored. */
 INLINE void widen(ranges *r, __m512 x) {
   const __m512i bits = _mm512_and_si512(_mm512_castps_si512(x), _mm512_set1_epi32(0x7fffffff));
   r->most = _mm512_max_epu32(r->most, bits);
@@ -117,7 +120,7 @@ INLINE void fill_f32(char *to, int64_t part, const pair_line *l, int every, int6
   reduce(range, &seen);
 }
 
-/* 32 bfloat16 of two vectors of floats, which become what is left of them. */
+/* Rounds two vectors to 32 bfloat16, which are returned in order, and subtracts the rounded values from them. */
 INLINE __m512i take_halves(__m512 *x, __m512 *y) {
   const __m512i halves = (__m512i)_mm512_cvtne2ps_pbh(*y, *x);
   const __m512i low = _mm512_cvtepu16_epi32(_mm512_castsi512_si256(halves));
@@ -160,7 +163,8 @@ void pair_range_halves(float_exponents *range, const uint16_t *x, int64_t n) {
   float_add_exponents(range, (float_exponents){UINT8_MAX, (uint8_t)(_mm512_reduce_max_epu32(words) >> 23)});
 }
 
-/* Dense lines; from: of element 0, which may be outside. */
+/* For contiguous elements. `from` is adjusted to element 0, which may be outside of the tensor; only elements [low,
+ * high) are read. */
 static void copy_dense(const pair_lines *l) {
   const char *from = l->from - l->low * 2;
   for (int64_t k = 0; k < l->n; ++k, from += l->line)
@@ -187,7 +191,7 @@ static void copy_parts(const pair_lines *l, float_exponents *range) {
   reduce(range, &seen);
 }
 
-/* Elements that are not neighbours, by way of a buffer. */
+/* For strided elements, by way of a buffer. */
 static void copy_apart(const pair_lines *l, float_exponents *range) {
   enum { STAGED = 512 };
   _Alignas(64) char stage[STAGED * sizeof(float)];
@@ -226,7 +230,7 @@ void pair_turn(char *to, const uint16_t *from, int64_t pitch, int64_t steps) {
   }
 }
 
-/* ---- all --------------------------------------------------------------------------------------------------------- */
+/* ---- lines of a step --------------------------------------------------------------------------------------------- */
 
 static void fill_dense(char *to, int64_t part, const pair_line *l, int64_t n, float_exponents *range) {
   const int64_t every = l->step / (l->dtype == ACL_BF16 ? 2 : 4);
@@ -257,7 +261,7 @@ void pair_fill_line(char *to, int64_t part, const pair_line *l, int64_t n, float
   }
 }
 
-#else /* nobody comes here: there are no kernels */
+#else /* never called: direct_pairs() returns no kernel */
 
 void pair_fill_line(char *to, int64_t part, const pair_line *l, int64_t n, float_exponents *range) {
   (void)to, (void)part, (void)l, (void)n, (void)range;

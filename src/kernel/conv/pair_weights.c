@@ -7,12 +7,12 @@
 #include "kernel/engine/rows.h"
 
 enum {
-  MOST_TAPS = 16, /* of a kernel, for the fast ways, whose stages are on the stack */
+  MOST_TAPS = 16, /* largest kernel volume for the fast paths, whose buffers are on the stack */
   TILE_WORDS = PAIR_TILE_BYTES / 4,
-  PITCH = PAIR_STEP, /* words of a row of a tile */
+  PITCH = PAIR_STEP, /* words from row to row of a tile */
 };
 
-/* A step of a block of rows. */
+/* A step of PAIR_CHANNELS channels of a block of rows. */
 typedef struct {
   uint32_t *to;         /* [taps][tiles] */
   const uint16_t *from; /* the first row and channel */
@@ -41,7 +41,7 @@ static int64_t tap_offset(const pair_weights *p, int64_t t) {
          t % p->kernel[2] * p->axis[2];
 }
 
-/* Row by row. */
+/* Packs any layout, row by row: tiles are first written as [row][pair] and then transposed. */
 static void pack_rows(const pair_weights *p, const step *s) {
   const int64_t taps = conv_volume(p->kernel), tap_bytes = s->tiles * PAIR_TILE_BYTES;
   const bool runs = p->plain && s->channel_stride == taps && s->channels == PAIR_CHANNELS;
@@ -62,7 +62,8 @@ static void pack_rows(const pair_weights *p, const step *s) {
   }
 }
 
-/* Whole tiles whose taps are runs: two elements of all rows at a time, then each word from the two that have its elements. */
+/* Packs whole tiles if the taps of a row's channels are contiguous: pairs of neighbouring elements of 16 rows are
+ * transposed, and each VNNI pair is then combined from the two words that hold its elements. */
 static void pack_runs(const pair_weights *p, const step *s) {
   _Alignas(64) uint32_t two[MOST_TAPS * PAIR_STEP][PAIR_TILE_ROWS], rows[PAIR_TILE_ROWS][MOST_TAPS * PAIR_STEP];
   const int64_t taps = conv_volume(p->kernel), words = taps * PAIR_STEP;
@@ -74,8 +75,8 @@ static void pack_runs(const pair_weights *p, const step *s) {
   }
 }
 
-/* Whole tiles where rows' taps are neighbours, not channels' (those of a gradient): words of two channels, then those of
- * each tap. */
+/* Packs whole tiles if the taps of rows, not of channels, are neighbours (as in a gradient of x): interleaves two
+ * channels, then deinterleaves the taps. */
 static void pack_across(const pair_weights *p, const step *s) {
   _Alignas(64) uint32_t words[PAIR_TILE_ROWS * MOST_TAPS], by_tap[MOST_TAPS][PAIR_STEP][PAIR_TILE_ROWS];
   const int64_t taps = conv_volume(p->kernel);
@@ -107,7 +108,7 @@ static void pack_step(const pair_weights *p, const step *s) {
     pack_rows(p, s);
 }
 
-/* Of floats, whose rows lie in one piece for each channel, or channels for each row. */
+/* Packs floats, which must be contiguous either along the rows for each channel or along the channels for each row. */
 static void pack_floats(const pair_weights *p, const step *s, const float *from) {
   _Alignas(64) uint16_t halves[PAIR_PARTS][PAIR_ROWS * PAIR_CHANNELS * PAIR_FLOAT_TAPS];
   const bool across = s->channel_stride > s->row_stride;

@@ -1,4 +1,4 @@
-/* Sums of positions by rows become outputs; see direct_pairs.h. Compiled for AVX512_BF16. */
+/* Stores sums [position][row] as outputs; see direct_pairs.h. Compiled for AVX512_BF16. */
 #include "kernel/conv/direct_pairs.h"
 
 #ifdef __AVX512BF16__
@@ -19,7 +19,8 @@ INLINE __m512 bias_of(const pair_outputs *o, int row) {
   return o->bias ? _mm512_maskz_loadu_ps((__mmask16)first(o->rows - row), o->bias + row) : _mm512_setzero_ps();
 }
 
-/* 32 positions of 16 rows from `row` on, neighbours: words of two positions, then those of each row. */
+/* Stores 32 contiguous positions of 16 rows from `row` on: combines pairs of positions into words, which are then
+ * transposed. */
 INLINE void store_bf16(const pair_outputs *o, const float *c, const int32_t *index, int row, int64_t i, int64_t n) {
   const __m512i both = _mm512_set_epi32(31 << 16 | 15, 30 << 16 | 14, 29 << 16 | 13, 28 << 16 | 12, 27 << 16 | 11,
                                         26 << 16 | 10, 25 << 16 | 9, 24 << 16 | 8, 23 << 16 | 7, 22 << 16 | 6,
@@ -37,7 +38,7 @@ INLINE void store_bf16(const pair_outputs *o, const float *c, const int32_t *ind
   UNROLL for (int k = 0; k < LANES; ++k, to += o->row) if (row + k < o->rows) _mm512_mask_storeu_epi16(to, mask, r[k]);
 }
 
-/* Rows of 16 positions. */
+/* Loads 16 positions of 16 rows, adds the bias and transposes them. */
 INLINE void turn(__m512i r[LANES], const pair_outputs *o, const float *c, const int32_t *index, int row) {
   const __m512 bias = bias_of(o, row);
   UNROLL for (int k = 0; k < LANES; ++k) r[k] =
@@ -53,7 +54,7 @@ INLINE void store_f32(const pair_outputs *o, const float *c, const int32_t *inde
   UNROLL for (int k = 0; k < LANES; ++k, to += o->row) if (row + k < o->rows) _mm512_mask_storeu_epi32(to, mask, r[k]);
 }
 
-/* 16 outputs, of which there is another between each two. */
+/* Stores 16 outputs to every second element. */
 INLINE void store_every_second(char *to, __m512 x, int dtype, int64_t n) {
   const __mmask32 even = 0x55555555u & first(2 * n);
   if (dtype == ACL_BF16) {
@@ -65,7 +66,7 @@ INLINE void store_every_second(char *to, __m512 x, int dtype, int64_t n) {
   _mm512_mask_storeu_ps(to + 64, (__mmask16)(even >> 16), _mm512_maskz_expand_ps(0x5555, high));
 }
 
-/* Any type and distance. */
+/* Stores outputs of any dtype and stride. */
 static void store_other(const pair_outputs *o, const float *c, const int32_t *index, int row, int64_t i, int64_t n) {
   _Alignas(64) float turned[LANES * LANES];
   __m512i r[LANES];
@@ -81,7 +82,7 @@ static void store_other(const pair_outputs *o, const float *c, const int32_t *in
     loops->store[o->dtype][COMPUTE_F32](to, o->position, turned + k * LANES, n - i < LANES ? n - i : LANES);
 }
 
-/* Rows are neighbours: no turning. */
+/* Stores outputs whose rows are contiguous; these need no transposition. */
 static void store_across(const pair_outputs *o, const float *c, const int32_t *index, int64_t n) {
   const __m512 bias[2] = {bias_of(o, 0), bias_of(o, LANES)};
   const __mmask32 mask = first(o->rows);
@@ -115,7 +116,7 @@ void pair_store(const pair_outputs *o, const float *c, const int32_t *index, int
       for (int64_t i = 0; i < n; i += LANES) store_other(o, c, index, row, i, n);
 }
 
-#else /* nobody comes here: there are no kernels */
+#else /* never called: direct_pairs() returns no kernel */
 
 void pair_store(const pair_outputs *o, const float *c, const int32_t *index, int64_t n) {
   (void)o, (void)c, (void)index, (void)n;

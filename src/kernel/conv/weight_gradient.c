@@ -12,21 +12,21 @@
 #include "op/parallel.h"
 
 enum {
-  LEAST_ROWS = 8, /* for products */
+  LEAST_ROWS = 8, /* rows from which on the packed GEMM is used */
   /* Dot products. */
-  PIECE = 4096,
-  IMAGE_BYTES = 1 << 24,
+  PIECE = 4096,          /* positions of x and y that are read together */
+  IMAGE_BYTES = 1 << 24, /* padded copies of one pass */
   MOST_SUMS = 24,
   MOST_COLUMNS = 6,
-  /* Products: blocks as product_blocks.c has them. */
+  /* Packed GEMM, with blocks as in product_blocks.c. */
   BLOCK_ROWS = 126,
   BLOCK_ROWS_AMX = 256,
   DEPTH = 512,
   DEPTH_AMX = 1024,
-  AT_ONCE = 32,       /* columns packed, a multiple of any kernel's width */
-  PART_COLUMNS = 256, /* columns of x that all rows of a part are multiplied by while they are in L2 */
-  FEW_PARTS = 8,      /* then rows are cut, too, for threads: */
-  PART_ROWS = 256,
+  AT_ONCE = 32,       /* columns packed at a time, a multiple of any kernel's width */
+  PART_COLUMNS = 256, /* columns of x that all rows of a chunk are multiplied by while they are in L2 */
+  FEW_PARTS = 8,      /* with fewer chunks of columns, rows are split as well, to occupy the threads */
+  PART_ROWS = 256,    /* rows of a chunk in this case */
 };
 
 /* ---- few rows: dot products -------------------------------------------------------------------------------------- */
@@ -35,12 +35,12 @@ typedef struct {
   const weight_gradient *c;
   const float *x, *y;
   float *sum;          /* [groups * rows][channels * taps] */
-  const int64_t *taps; /* in an image of x */
+  const int64_t *taps; /* offsets in the padded copy of x */
   int64_t n_images, n_taps;
   int64_t row_tiles, column_tiles;
 } dots_job;
 
-/* Some rows of y by some columns, which are taps of channels. */
+/* Computes the dot products of some rows of y by some columns, where a column is a tap of a channel of x. */
 static void make_tile(const dots_job *j, int64_t group, int64_t row, int64_t column) {
   const weight_gradient *c = j->c;
   const conv_geometry *g = &c->g;
@@ -99,7 +99,7 @@ static void dots_init(weight_gradient *c, executor *e) {
   int64_t low[CONV_AXES];
   for (int a = 0; a < CONV_AXES; ++a) low[a] = -g->pad[a];
   image_init(&c->x_image, low, g->out, g->kernel, g->stride, g->dilation);
-  /* The order of x, as far as there are outputs; the columns behind them are outside of y, so 0. */
+  /* y has the order of x's padded copy, up to the last output; positions between its lines are outside of y, so 0. */
   const int64_t size[CONV_AXES] = {g->out[0], c->x_image.size[1], c->x_image.size[2]};
   image_init(&c->y_image, zero, size, one, one, one);
   const int64_t x_floats = g->groups * g->channels * c->x_image.channel,
@@ -122,7 +122,7 @@ static void run_dots(const weight_gradient *c, const char *x, const char *y, flo
   job.row_tiles = (g->rows + direct_loops->dot_rows - 1) / direct_loops->dot_rows;
   job.column_tiles = (g->channels * volume + direct_loops->dot_columns - 1) / direct_loops->dot_columns;
   memset(sum, 0, (size_t)(g->groups * g->rows * g->channels * volume) * sizeof *sum);
-  /* What vectors read behind the last channel of x is multiplied by 0: it must be finite. */
+  /* Vectors read behind the last channel of x. These values are multiplied by 0, so they must be finite. */
   const int64_t x_floats = g->groups * g->channels * c->x_image.channel;
   memset(x_to + c->n_images * x_floats, 0, IMAGE_SLACK * sizeof *x_to);
   for (int64_t i = 0; i < g->batch; i += job.n_images) {
@@ -170,26 +170,26 @@ static void run_channels(const weight_gradient *c, const char *x, const char *y,
   rows_parallel(make_channels, &job, c->g.groups, 1, c->cost_ns);
 }
 
-/* ---- products ---------------------------------------------------------------------------------------------------- */
+/* ---- packed GEMM ------------------------------------------------------------------------------------------------- */
 
 typedef struct {
   const weight_gradient *c;
   const char *x, *y;
   char *w;
-  float *sum; /* of all; or NULL: they are kept in w by parts */
+  float *sum; /* the sums of all rows; NULL: each chunk stores its results in w */
   int64_t row_parts, column_parts;
   status *result;
 } products_job;
 
-/* Rows of y by columns of x, all of a part. */
+/* A chunk of the result: rows of y by columns of x, of one group. */
 typedef struct {
   const char *x, *y; /* of the group */
-  char *w;           /* likewise, and the sums */
+  char *w;           /* likewise, as are the sums */
   float *sum;
   int64_t row, rows, column, columns;
 } products_part;
 
-/* Positions [first, first + n) of x, for the part's columns. */
+/* Packs the chunk's columns for positions [first, first + n). */
 static void pack_columns(const weight_gradient *c, const products_part *t, char *to, char *stage, int64_t first,
                          int64_t n) {
   const char *const direct = columns_direct(&c->x_columns, t->x, t->column, first, n);
@@ -309,7 +309,7 @@ void weight_gradient_init(weight_gradient *c, executor *e, const conv_geometry *
   else if (!c->by_channel)
     dots_init(c, e);
   int64_t step = (int64_t)dtype_bytes(w->dtype);
-  bool runs = true; /* a row is */
+  bool runs = true; /* whether a row of w is contiguous */
   for (int a = CONV_AXES - 1; a >= 0; step *= g->kernel[a--]) runs &= g->kernel[a] == 1 || w->axis[a] == step;
   runs &= g->channels == 1 || w->inner == step;
   c->direct = w->dtype == ACL_FLOAT && runs && (g->groups * g->rows == 1 || w->outer == step * g->channels);

@@ -1,10 +1,12 @@
-/* Products of transformed tiles, in one of two ways, which give the same bits:
+/* Winograd convolution: the GEMMs of transformed tiles. There are two orders, which give bitwise equal results:
  *
- *   by tiles   weights are transformed once; a block of tiles at a time is, is multiplied by all of them, and makes outputs
- *   by rows    tiles are transformed once; the weights of a few rows at a time are, and are multiplied by all tiles, a block
- *              after the other: where there are more weights than tiles, which then need not go to memory and back
+ *   by tiles   All weights are transformed first. Then each block of tiles is transformed, multiplied by all of the
+ *              weights, and transformed to outputs.
+ *   by rows    All tiles are transformed first. Then the weights of each few rows are transformed and multiplied by all
+ *              tiles, block after block. This is better if there are more weights than tiles, since the transformed
+ *              weights then need not go to memory and back.
  *
- * Threads share out the blocks, or the rows. */
+ * Threads share the blocks of tiles, or the blocks of rows. */
 #include "kernel/conv/winograd.h"
 
 #include <string.h>
@@ -17,19 +19,20 @@
 #include "op/parallel.h"
 
 enum {
-  LEAST_TILES = 48,
-  MOST_TILES = 192,       /* at once, */
-  TILES_BYTES = 2 << 20,  /* and such that their inputs and products stay near */
-  BLOCK_TILES = 96,       /* by rows */
-  ROWS_BYTES = 512 << 10, /* of transformed weights, which stay in L2 */
+  LEAST_TILES = 48, /* by tiles: least and most tiles of a block, */
+  MOST_TILES = 192,
+  TILES_BYTES = 2 << 20,  /* and most bytes of their inputs and products, which then stay in the caches */
+  BLOCK_TILES = 96,       /* by rows: most tiles of a block */
+  ROWS_BYTES = 512 << 10, /* by rows: most bytes of a block's transformed weights, which then stay in L2 */
 };
 
-/* Transformed weights of some rows are [16][rows][channels, up to whole vectors]. */
+/* The transformed weights of some rows are [16][rows][channels rounded up to whole vectors]. */
 static int64_t weight_pitch(const winograd *w) { return winograd_whole(w->channels); }
 static int64_t weight_step(const winograd *w, int64_t rows) { return winograd_step(rows * weight_pitch(w)); }
 static int64_t group_weights(const winograd *w) { return WINOGRAD_PRODUCTS * weight_step(w, w->rows); }
 
-/* Transformed tiles of n segments: the last vector of a segment reaches into the next one, or behind all. */
+/* The layout of the transformed tiles of n segments. The last vector of a segment reaches into the next one, or
+ * behind all. */
 static winograd_tiles tiles_of(const winograd *w, int64_t n, int64_t channels) {
   const int64_t pitch = winograd_whole(n * w->grid.width + WINOGRAD_LANES - 1);
   return (winograd_tiles){.channel = pitch, .product = winograd_step(channels * pitch)};
@@ -39,19 +42,20 @@ static int64_t block_inputs(const winograd *w) {
   return WINOGRAD_PRODUCTS * tiles_of(w, w->at_once, w->channels).product;
 }
 
-/* ---- what it does ------------------------------------------------------------------------------------------------ */
+/* ---- blocking and the choice of the order ------------------------------------------------------------------------ */
 
 static int64_t vectors_of(const winograd *w, int64_t segments) {
   return winograd_parts(segments * w->grid.width, WINOGRAD_LANES);
 }
 
-/* As many segments at once, of `most`, as fill vectors best. Returns how many vectors all are. */
+/* Sets w->at_once to the number of segments of a block, up to `most`, that fills vectors best. Returns the number of
+ * vectors of all tiles. */
 static int64_t cut_lines(winograd *w, int64_t most) {
   const int64_t all = winograd_segments(&w->grid);
   int64_t best = INT64_MAX, vectors = 0;
   for (int64_t n = most; n > 0; --n) {
     const int64_t filled = all / n * vectors_of(w, n) + vectors_of(w, all % n);
-    const int64_t cost = 2 * filled + winograd_parts(all, n); /* weights are read for each block */
+    const int64_t cost = 2 * filled + winograd_parts(all, n); /* weights are read once per block */
     if (cost >= best) continue;
     best = cost;
     vectors = filled;
@@ -60,7 +64,7 @@ static int64_t cut_lines(winograd *w, int64_t most) {
   return vectors;
 }
 
-/* Each returns how many vectors all tiles are. */
+/* Both return the number of vectors of all tiles. */
 static int64_t cut_by_tiles(winograd *w) {
   const int64_t per_tile = WINOGRAD_PRODUCTS * (w->channels + w->rows) * (int64_t)sizeof(float);
   const int64_t most = larger(LEAST_TILES, smaller(MOST_TILES, TILES_BYTES / per_tile));
@@ -108,7 +112,7 @@ typedef struct {
   float *to;
 } weight_job;
 
-/* Those of a row of the call's and WINOGRAD_LANES channels from c on. */
+/* Transforms the weights of row `row` of the call's weights and WINOGRAD_LANES channels from c on. */
 static void turn_run(const weight_job *j, int64_t row, int64_t c, float *to, int64_t step) {
   enum { RUN = WINOGRAD_LANES * WINOGRAD_TAPS, AHEAD = 4 * RUN };
   _Alignas(64) float taps[RUN], rest[RUN];
@@ -123,7 +127,7 @@ static void turn_run(const weight_job *j, int64_t row, int64_t c, float *to, int
   winograd_loops->weights(to, step, taps, j->w->backward);
 }
 
-/* Those of a group's rows [row, row + n). */
+/* Transforms the weights of rows [row, row + n) of a group. */
 static void turn_rows(const weight_job *j, int64_t group, int64_t row, int64_t n, float *to, int64_t step) {
   const winograd *w = j->w;
   for (int64_t r = 0; r < n; ++r)
@@ -131,7 +135,8 @@ static void turn_rows(const weight_job *j, int64_t group, int64_t row, int64_t n
       turn_run(j, group * w->rows + row + r, c, to + r * weight_pitch(w) + c, step);
 }
 
-/* Backward, where rows are made of the call's channels: a square of WINOGRAD_LANES channels and rows, or fewer rows. */
+/* Backward, rows are the call's channels and vice versa: transforms a square of WINOGRAD_LANES channels by up to as
+ * many rows, and transposes it. */
 static void turn_square(const weight_job *j, int64_t group, int64_t channel, int64_t row, float *to, int64_t step) {
   enum { LANES = WINOGRAD_LANES, SQUARE = LANES * LANES };
   _Alignas(64) float square[WINOGRAD_PRODUCTS * SQUARE];
@@ -163,27 +168,27 @@ static void turn_weights_across(const void *job, int64_t begin, int64_t end) {
   }
 }
 
-/* ---- products and outputs ---------------------------------------------------------------------------------------- */
+/* ---- GEMMs and outputs ------------------------------------------------------------------------------------------- */
 
 typedef struct {
   const winograd *w;
   const char *from;
   char *to;
   const float *bias;
-  float *turned;      /* weights, of each group; or inputs, of each block of each group */
+  float *turned;      /* by tiles: the weights of each group; by rows: the tiles of each block of each group */
   weight_job weights; /* by rows */
   store_loop *store;
   status *result;
   bool *finite;
 } tile_job;
 
-/* Segments [first, first + n) and rows [row, row + rows), and where things are. */
+/* A block: segments [first, first + n) by rows [row, row + rows) of a group. */
 typedef struct {
   int64_t group, first, n, row, rows;
   const float *weights;
   int64_t weight_step;
-  winograd_tiles inputs, products; /* of channels, of rows */
-  float *line;                     /* two lines of outputs */
+  winograd_tiles inputs, products; /* of the block's channels, of its rows */
+  float *line;                     /* buffers for two lines of outputs */
 } block;
 
 static int64_t line_floats(const winograd *w) { return 4 * winograd_whole(w->grid.width); }
@@ -238,20 +243,21 @@ static void make_outputs(const tile_job *j, const block *b) {
   if (!turn_outputs(j, b)) __atomic_store_n(j->finite, false, __ATOMIC_RELAXED);
 }
 
-/* A range's work until one has failed or is of no use. */
+/* Records a failure. Returns false if the caller should stop: after a failure, or when another thread has found a
+ * result that is not finite, since all results will then be discarded. */
 static bool goes_on(const tile_job *j, status result) {
   if (unlikely(result != ST_OK)) __atomic_store_n(j->result, result, __ATOMIC_RELAXED);
   return result == ST_OK && __atomic_load_n(j->finite, __ATOMIC_RELAXED);
 }
 
-/* Block number i of all groups': its group and its segments. */
+/* The group and the segments of block number i, counted over all groups. */
 static block block_at(const winograd *w, int64_t i) {
   block b = {.group = i / n_blocks(w), .first = i % n_blocks(w) * w->at_once};
   b.n = smaller(w->at_once, winograd_segments(&w->grid) - b.first);
   return b;
 }
 
-/* scratch: of winograd_scratch. */
+/* scratch: as many floats as winograd_scratch returns. */
 static void turn_inputs(const tile_job *j, const block *b, float *scratch) {
   const winograd *w = j->w;
   const char *const x = j->from + b->group * w->channels * w->from.operand->inner;
@@ -305,7 +311,7 @@ static void turn_blocks(const void *job, int64_t begin, int64_t end) {
   }
 }
 
-/* The i-th few rows of all groups'. */
+/* Computes block of rows number i, counted over all groups. */
 static status make_row_block(const tile_job *j, int64_t i) {
   const winograd *w = j->w;
   const int64_t parts = winograd_parts(w->rows, w->rows_at_once), group = i / parts, row = i % parts * w->rows_at_once;
@@ -341,7 +347,7 @@ static void make_row_blocks(const void *job, int64_t begin, int64_t end) {
   }
 }
 
-/* ------------------------------------------------------------------------------------------------------------------ */
+/* ---- all --------------------------------------------------------------------------------------------------------- */
 
 status winograd_run(const winograd *w, const void *from, void *to, const float *weights, const float *bias,
                     char *scratch, bool *done) {
@@ -361,7 +367,7 @@ status winograd_run(const winograd *w, const void *from, void *to, const float *
   const uint64_t weights_ns = (uint64_t)(g->groups * g->rows * g->channels) * 4;
   if (w->by_rows) {
     const int64_t blocks = g->groups * n_blocks(w);
-    rows_parallel(turn_blocks, &job, blocks, 1, (uint64_t)(blocks * block_inputs(w))); /* a float, a nanosecond */
+    rows_parallel(turn_blocks, &job, blocks, 1, (uint64_t)(blocks * block_inputs(w))); /* about 1 ns per float */
     if (unlikely(result != ST_OK)) return result;
     rows_parallel(make_row_blocks, &job, g->groups * winograd_parts(w->rows, w->rows_at_once), 1,
                   w->cost_ns + weights_ns);

@@ -9,11 +9,11 @@
 #include "kernel/product/tile_gemm.h"
 
 enum {
-  LEAST_TILES = 128, /* at once, for products to be worth packing; */
+  LEAST_TILES = 128, /* least tiles of a pass, so that packing pays off, and most */
   MOST_TILES = 512,
-  TILES_BYTES = 4 << 20, /* and such that those of both stay near */
-  PART_CHANNELS = 256,   /* packed, for all rows */
-  BLOCK_ROWS = 126,      /* as product_blocks.c has them */
+  TILES_BYTES = 4 << 20, /* most bytes of both operands' transformed tiles, which then stay in the caches */
+  PART_CHANNELS = 256,   /* channels packed at a time, for all rows */
+  BLOCK_ROWS = 126,      /* as in product_blocks.c */
   FLOAT = sizeof(float)
 };
 
@@ -42,19 +42,19 @@ void winograd_gradient_init(winograd_gradient *w, executor *e, const conv_geomet
   w->sum_at = workspace_intermediate(e, (uint64_t)(WINOGRAD_PRODUCTS * w->sums.product * FLOAT));
 }
 
-/* ---- some tiles -------------------------------------------------------------------------------------------------- */
+/* ---- one pass over some tiles ------------------------------------------------------------------------------------ */
 
 typedef struct {
   const winograd_gradient *w;
   const char *x, *y; /* of the group */
   winograd_tiles x_tiles, y_tiles, sums;
-  int64_t first, n; /* segments */
+  int64_t first, n; /* segments of the pass */
   float *to;        /* of the group's weights */
   status *result;
   bool *finite;
 } gradient_job;
 
-/* Channels of x, then rows of y. */
+/* Transforms channels of x, then rows of y. */
 static void turn(const void *job, int64_t begin, int64_t end) {
   const gradient_job *j = job;
   const winograd_gradient *w = j->w;
@@ -70,7 +70,7 @@ static void turn(const void *job, int64_t begin, int64_t end) {
                 &j->y_tiles, scratch);
 }
 
-/* Of product p, channels [first, first + n) of all rows. */
+/* Of matrix p of the 16: multiplies channels [first, first + n) by all rows. */
 static status multiply_part(const gradient_job *j, int64_t p, int64_t first, int64_t n) {
   const winograd_gradient *w = j->w;
   const int64_t tiles = j->n * w->grid.width, rows = w->g->rows;

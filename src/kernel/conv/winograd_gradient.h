@@ -11,8 +11,7 @@ typedef struct {
   winograd_side x, y;
   winograd_grid grid;
   int64_t at_once;                       /* segments (winograd_tiles.h) of a pass */
-  winograd_tiles x_tiles, y_tiles, sums; /* layouts for one group, without addresses: x by channels, y by rows, sums
-                                          * [rows][channels] */
+  winograd_tiles x_tiles, y_tiles, sums; /* layouts of a group's channels, rows, and [rows][channels]; `at` is unset */
   uint64_t x_at, y_at, sum_at;           /* offsets in scratch */
   uint64_t cost_ns;
 } winograd_gradient;

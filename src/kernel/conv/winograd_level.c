@@ -46,7 +46,7 @@ INLINE void turn_products(const vec m[4], vec y[2]) {
 
 static void weights(float *u, int64_t step, const float *w, bool turned) {
   for (int i = 0; i < WINOGRAD_LANES; i += LANES) {
-    vec columns[3][4]; /* of the window, transformed */
+    vec columns[3][4]; /* columns of the kernel, transformed */
     UNROLL for (int c = 0; c < 3; ++c) {
       vec g[3];
       UNROLL for (int r = 0; r < 3; ++r) g[r] = load(w + (turned ? 8 - 3 * r - c : 3 * r + c) * WINOGRAD_LANES + i);
@@ -108,10 +108,10 @@ static void gradients(float *u, int64_t step, const float *x, const int64_t *tap
   }
 }
 
-/* 0, or NaN where it is not finite. */
+/* 0 if v is finite, otherwise NaN. */
 INLINE vec oddness(vec v) { return v - v; }
 
-/* odd is 0 in its first n lanes. */
+/* Returns whether the first n lanes of `odd` are 0, which means that all values were finite. */
 INLINE bool is_even(vec odd, int64_t n) {
   float all = 0;
   for (int k = 0; k < LANES; ++k) all += k < n ? odd[k] : 0;

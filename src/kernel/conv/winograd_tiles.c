@@ -18,7 +18,7 @@ bool winograd_is_plain(const conv_geometry *g, const conv_operand *w) {
 }
 
 bool winograd_is_less(const conv_geometry *g, int64_t positions, int64_t vectors) {
-  enum { TRANSFORM = 150 /* of a weight, in multiplications: mostly memory's time */ };
+  enum { TRANSFORM = 150 /* cost of transforming a weight, in multiplications: mostly memory bandwidth */ };
   return WINOGRAD_PRODUCTS * WINOGRAD_LANES * vectors + TRANSFORM <= WINOGRAD_TAPS * g->batch * positions;
 }
 
