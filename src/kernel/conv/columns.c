@@ -42,7 +42,7 @@ tile_type columns_type(int a, int b, int64_t k) {
   return TILE_F32;
 }
 
-static int64_t within(int64_t i, int64_t low, int64_t high) { return i < low ? low : i > high ? high : i; }
+static int64_t columns_clamp(int64_t i, int64_t low, int64_t high) { return i < low ? low : i > high ? high : i; }
 
 /* The first position whose element is `element` or larger. shift: the tap's offset. */
 static int64_t position_of(const columns_axis *a, int64_t shift, int64_t element) {
@@ -70,9 +70,10 @@ static void fetch_row(const conv_columns *c, char *to, place at, const int64_t *
   const int64_t step = a[2].step * c->x.axis[2], line = a[1].step * c->x.axis[1];
   while (n > 0) {
     const int64_t m = smaller(width - at.w, n), count = m == n || m < width ? 1 : smaller(lines - at.h, n / width);
-    const int64_t begin = within(low[2] - at.w, 0, m), end = within(high[2] - at.w, begin, m);
-    const int64_t top = within(low[1] - at.h, 0, count);
-    const int64_t bottom = at.d >= low[0] && at.d < high[0] && end > begin ? within(high[1] - at.h, top, count) : top;
+    const int64_t begin = columns_clamp(low[2] - at.w, 0, m), end = columns_clamp(high[2] - at.w, begin, m);
+    const int64_t top = columns_clamp(low[1] - at.h, 0, count);
+    const int64_t bottom =
+        at.d >= low[0] && at.d < high[0] && end > begin ? columns_clamp(high[1] - at.h, top, count) : top;
     if (end - begin < m || bottom - top < count) memset(to, 0, (size_t)(count * m * size));
     if (bottom > top)
       conv_loops->lines(to + (top * m + begin) * size, m * size,

@@ -44,7 +44,7 @@ const char *columns_direct(const conv_columns *c, const char *x, int64_t row, in
 
 /* Splits `total` into chunks of at most `most` and of nearly equal size, and returns that size, rounded up to a
  * multiple of grain. (Chunks of 1024 would split 1025 into 1024 and 1.) */
-static inline int64_t columns_part(int64_t total, int64_t most, int64_t grain) {
+static inline int64_t columns_chunk(int64_t total, int64_t most, int64_t grain) {
   const int64_t n = (total + most - 1) / most;
   return ((total + n - 1) / n + grain - 1) / grain * grain;
 }

@@ -22,7 +22,7 @@
     break;                                                                                                             \
   }
 
-static void take(void *out, const void *x, int64_t step, int element_bytes, int64_t n) {
+static void conv_take(void *out, const void *x, int64_t step, int element_bytes, int64_t n) {
   switch (element_bytes) {
   case 1: TAKE(uint8_t)
   case 2: TAKE(uint16_t)
@@ -35,11 +35,11 @@ static void take(void *out, const void *x, int64_t step, int element_bytes, int6
 }
 
 #ifdef __AVX512BW__
-static inline __mmask64 first_bytes(int64_t n) { return n >= 64 ? ~UINT64_C(0) : (UINT64_C(1) << n) - 1; }
+static inline __mmask64 conv_byte_mask(int64_t n) { return n >= 64 ? ~UINT64_C(0) : (UINT64_C(1) << n) - 1; }
 
 static inline void copy_bytes(char *to, const char *from, int64_t bytes) {
   for (int64_t i = 0; i < bytes; i += 64) {
-    const __mmask64 mask = first_bytes(bytes - i);
+    const __mmask64 mask = conv_byte_mask(bytes - i);
     _mm512_mask_storeu_epi8(to + i, mask, _mm512_maskz_loadu_epi8(mask, from + i));
   }
 }
@@ -52,17 +52,17 @@ static inline void copy_halves(char *to, const char *from, int64_t bytes, int el
   const __m512i places = element_bytes == 2 ? words : _mm512_cvtepu16_epi32(_mm512_castsi512_si256(words));
   for (int64_t i = 0; i < bytes; i += 64) {
     const int64_t left = 2 * (bytes - i) - element_bytes; /* bytes that may be read */
-    const __m512i low = _mm512_maskz_loadu_epi8(first_bytes(left), from + 2 * i);
-    const __m512i high = _mm512_maskz_loadu_epi8(left > 64 ? first_bytes(left - 64) : 0, from + 2 * i + 64);
-    _mm512_mask_storeu_epi8(to + i, first_bytes(bytes - i),
+    const __m512i low = _mm512_maskz_loadu_epi8(conv_byte_mask(left), from + 2 * i);
+    const __m512i high = _mm512_maskz_loadu_epi8(left > 64 ? conv_byte_mask(left - 64) : 0, from + 2 * i + 64);
+    _mm512_mask_storeu_epi8(to + i, conv_byte_mask(bytes - i),
                             element_bytes == 2 ? _mm512_permutex2var_epi16(low, places, high)
                                                : _mm512_permutex2var_epi32(low, places, high));
   }
 }
 #endif
 
-static void lines(void *out, int64_t out_line, const void *x, int64_t x_line, int64_t n_lines, int64_t step,
-                  int element_bytes, int64_t n) {
+static void conv_lines(void *out, int64_t out_line, const void *x, int64_t x_line, int64_t n_lines, int64_t step,
+                       int element_bytes, int64_t n) {
   char *to = out;
   const char *from = x;
   for (int64_t l = 0; l < n_lines; ++l, to += out_line, from += x_line) {
@@ -76,11 +76,11 @@ static void lines(void *out, int64_t out_line, const void *x, int64_t x_line, in
       continue;
     }
 #endif
-    take(to, from, step, element_bytes, n);
+    conv_take(to, from, step, element_bytes, n);
   }
 }
 
-static void fill(float *to, float value, int64_t n) {
+static void conv_fill(float *to, float value, int64_t n) {
   for (int64_t i = 0; i < n; ++i) to[i] = value;
 }
 
@@ -94,19 +94,20 @@ static void fill(float *to, float value, int64_t n) {
 SPREAD(float, f32)
 SPREAD(double, f64)
 
-static inline void pair_of(uint32_t *restrict out, const uint16_t *low, const uint16_t *high, int64_t step, int64_t n) {
+static inline void conv_pair_of(uint32_t *restrict out, const uint16_t *low, const uint16_t *high, int64_t step,
+                                int64_t n) {
   for (int64_t i = 0; i < n; ++i) out[i] = low[i * step] | (uint32_t)high[i * step] << 16;
 }
 
-static void pair(uint32_t *restrict out, const uint16_t *low, const uint16_t *high, int64_t step, int64_t n) {
+static void conv_pair(uint32_t *restrict out, const uint16_t *low, const uint16_t *high, int64_t step, int64_t n) {
   if (!high)
     for (int64_t i = 0; i < n; ++i) out[i] = low[i * step];
   else if (step == 1)
-    pair_of(out, low, high, 1, n);
+    conv_pair_of(out, low, high, 1, n);
   else if (step == 2)
-    pair_of(out, low, high, 2, n);
+    conv_pair_of(out, low, high, 2, n);
   else
-    pair_of(out, low, high, step, n);
+    conv_pair_of(out, low, high, step, n);
 }
 
 #ifdef __AVX512BW__
@@ -175,7 +176,7 @@ static void split_9(char *to, int64_t to_step, const float *from) {
 }
 #endif
 
-static void split(void *to, int64_t to_step, const void *from, int64_t taps, int element_bytes) {
+static void conv_split(void *to, int64_t to_step, const void *from, int64_t taps, int element_bytes) {
 #ifdef __AVX512BW__
   if (element_bytes == 4 && taps == 9) {
     split_9(to, to_step, from);
@@ -187,11 +188,12 @@ static void split(void *to, int64_t to_step, const void *from, int64_t taps, int
   }
 #endif
   for (int64_t t = 0; t < taps; ++t)
-    take((char *)to + t * to_step, (const char *)from + t * element_bytes, taps, element_bytes, 64 / element_bytes);
+    conv_take((char *)to + t * to_step, (const char *)from + t * element_bytes, taps, element_bytes,
+              64 / element_bytes);
 }
 
 /* For 16 rows: combines element `low` (0 or 1) of the word in i and element `high` of the word in j. */
-static inline void join_row(uint32_t *restrict to, const uint32_t *i, const uint32_t *j, int low, int high) {
+static inline void conv_join_row(uint32_t *restrict to, const uint32_t *i, const uint32_t *j, int low, int high) {
 #ifdef __AVX512BW__
   const __m512i lanes = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
   const __m512i first = _mm512_set1_epi32((32 + high) << 16 | low); /* indices in the vectors j and i */
@@ -202,19 +204,19 @@ static inline void join_row(uint32_t *restrict to, const uint32_t *i, const uint
 #endif
 }
 
-static void join(uint32_t *to, int64_t to_step, const uint32_t *two, int64_t taps, int64_t pairs) {
+static void conv_join(uint32_t *to, int64_t to_step, const uint32_t *two, int64_t taps, int64_t pairs) {
   for (int64_t t = 0; t < taps; ++t, to += to_step)
     for (int64_t p = 0; p < pairs; ++p) {
       const int64_t low = 2 * p * taps + t, high = low + taps;
-      join_row(to + p * 16, two + low / 2 * 16, two + high / 2 * 16, (int)(t % 2), (int)((t + taps) % 2));
+      conv_join_row(to + p * 16, two + low / 2 * 16, two + high / 2 * 16, (int)(t % 2), (int)((t + taps) % 2));
     }
 }
 
-const conv_loops_table LEVELED(conv_loops_table) = {.take = take,
-                                                    .lines = lines,
-                                                    .fill = fill,
+const conv_loops_table LEVELED(conv_loops_table) = {.take = conv_take,
+                                                    .lines = conv_lines,
+                                                    .fill = conv_fill,
                                                     .spread_f32 = spread_f32,
                                                     .spread_f64 = spread_f64,
-                                                    .pair = pair,
-                                                    .split = split,
-                                                    .join = join};
+                                                    .pair = conv_pair,
+                                                    .split = conv_split,
+                                                    .join = conv_join};

@@ -12,7 +12,7 @@
 
 #define CONV_DTYPES (DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_FLOAT16) | DTYPE_BIT(ACL_BF16))
 
-static status run_nothing(const executor *e, void *const *view, void *scratch) {
+static status conv_run_empty(const executor *e, void *const *view, void *scratch) {
   (void)e, (void)view, (void)scratch;
   return ST_OK;
 }
@@ -27,7 +27,7 @@ typedef struct {
 
 _Static_assert(sizeof(forward_plan) <= EXECUTOR_PLAN_BYTES, "");
 
-static status run_forward(const executor *e, void *const *view, void *scratch) {
+static status conv_run_forward(const executor *e, void *const *view, void *scratch) {
   const forward_plan *p = PLAN(e, forward_plan);
   return correlation_run(&p->c, view[p->operand[0]], view[p->operand[3]], view[p->operand[1]], view[p->operand[2]],
                          scratch);
@@ -56,7 +56,7 @@ status conv_prepare_forward(executor *e, const conv_forward *f, const conv_argum
   TRY(expect_bias(bias, "bias", g->groups * (a->transposed ? g->channels : g->rows)));
   conv_output_dims(g, a->transposed, n, dims);
   TRY(op_expect_shape(output, f->output_name, dims, input->rank));
-  e->run = run_nothing;
+  e->run = conv_run_empty;
   if (output->n == 0) return ST_OK;
   memcpy(p->operand, f->operand, sizeof p->operand);
   c->backward = a->transposed;
@@ -64,14 +64,14 @@ status conv_prepare_forward(executor *e, const conv_forward *f, const conv_argum
   conv_operand_init(&c->to, output, n);
   conv_operand_init(&c->given_w, weight, n);
   correlation_init(c, e, bias);
-  e->run = run_forward;
+  e->run = conv_run_forward;
   executor_cost(e, (uint64_t)(input->n + output->n + weight->n) * 4, c->cost_ns * 32);
   return ST_OK;
 }
 
 /* For a call whose tensors are input, weight, bias and output, in this order. */
-static status prepare_forward(executor *e, const tensor *input, const tensor *weight, const tensor *bias,
-                              const tensor *output, const conv_arguments *a, const char *output_name) {
+static status conv_prepare_call(executor *e, const tensor *input, const tensor *weight, const tensor *bias,
+                                const tensor *output, const conv_arguments *a, const char *output_name) {
   const conv_forward f = {.input = input,
                           .weight = weight,
                           .bias = bias,
@@ -92,7 +92,7 @@ status prepare_convolution(executor *e, const op_arg *a) {
   TRY(check_cube_math(a[10].integer, 4));
   if (c.transposed && !c.output_padding)
     return fail(ST_OP_NULL, "outputPadding is NULL, expected an array, as transposed is true");
-  return prepare_forward(e, a[0].tensor, a[1].tensor, a[2].tensor, a[9].tensor, &c, "output");
+  return conv_prepare_call(e, a[0].tensor, a[1].tensor, a[2].tensor, a[9].tensor, &c, "output");
 }
 
 /* weight is [channels * multiplier, 1, H, W]. */
@@ -106,7 +106,7 @@ status prepare_conv_depthwise(executor *e, const op_arg *a) {
   EXPECT(a[2].ints->size == 2 && a[2].ints->value[0] == weight->dims[2] && a[2].ints->value[1] == weight->dims[3],
          "kernelSize is not [%jd, %jd], expected the weight's", (intmax_t)weight->dims[2], (intmax_t)weight->dims[3]);
   const conv_arguments c = {.stride = a[4].ints, .padding = a[5].ints, .dilation = a[6].ints, .groups = self->dims[1]};
-  return prepare_forward(e, self, weight, a[3].tensor, a[7].tensor, &c, "out");
+  return conv_prepare_call(e, self, weight, a[3].tensor, a[7].tensor, &c, "out");
 }
 
 /* The tensor with its dimensions in the order o. */
@@ -155,7 +155,7 @@ status prepare_conv_tbc(executor *e, const op_arg *a) {
                output = permuted(a[4].tensor, tbc_data);
   one_int room[2];
   const conv_arguments c = time_arguments(room, a[3].integer);
-  return prepare_forward(e, &self, &weight, a[2].tensor, &output, &c, "output");
+  return conv_prepare_call(e, &self, &weight, a[2].tensor, &output, &c, "output");
 }
 
 /* ---- gradients --------------------------------------------------------------------------------------------------- */
@@ -204,7 +204,7 @@ static void sum_channels(const void *job, int64_t begin, int64_t end) {
   }
 }
 
-static status run_backward(const executor *e, void *const *view, void *scratch) {
+static status conv_run_gradients(const executor *e, void *const *view, void *scratch) {
   const backward_plan *p = e->heap;
   const void *const grad = view[p->operand[CONV_GRAD]];
   if (p->of_input)
@@ -275,7 +275,7 @@ status conv_prepare_gradients(executor *e, const conv_backward *b, const conv_ar
     cost += p->weight.cost_ns;
   }
   if (p->of_bias) plan_bias(p, t[CONV_GRAD], t[CONV_GRAD_BIAS], n);
-  e->run = run_backward;
+  e->run = conv_run_gradients;
   executor_cost(e, (uint64_t)(t[CONV_GRAD]->n + t[CONV_INPUT]->n + t[CONV_WEIGHT]->n) * 4, cost * 32);
   return ST_OK;
 }

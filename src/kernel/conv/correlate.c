@@ -50,7 +50,8 @@ static void backward_image(const conv_geometry *g, conv_image *image) {
 /* ---- one phase --------------------------------------------------------------------------------------------------- */
 
 /* Stores c[row][i], the sums of position p + i. Positions of the padded copy that are not outputs are skipped. */
-static void store_tile(const phase *f, char *to, const float *c, int64_t c_row, int64_t rows, int64_t p, int64_t n) {
+static void correlation_store_tile(const phase *f, char *to, const float *c, int64_t c_row, int64_t rows, int64_t p,
+                                   int64_t n) {
   const int64_t pitch = f->pitch, width = f->width_out, lines = f->lines;
   const bool copies = f->c->to.dtype == ACL_FLOAT && f->to_axis[2] == (int64_t)sizeof *c;
   int64_t w = 0, h = 0, d = 0;
@@ -82,8 +83,8 @@ static void store_tile(const phase *f, char *to, const float *c, int64_t c_row, 
   }
 }
 
-/* As store_tile, for channels-last outputs: c[i][channel] with neighbouring i being ACROSS elements apart. */
-static void store_across(const phase *f, char *to, const float *c, int64_t channels, int64_t p, int64_t n) {
+/* As correlation_store_tile, for channels-last outputs: c[i][channel] with neighbouring i being ACROSS elements apart. */
+static void correlation_store_across(const phase *f, char *to, const float *c, int64_t channels, int64_t p, int64_t n) {
   const int64_t pitch = f->pitch, lines = f->lines, inner = f->c->to.inner;
   const bool copies = f->c->to.dtype == ACL_FLOAT && inner == (int64_t)sizeof *c && channels == ACROSS;
   int64_t w = p % pitch, h = p / pitch % lines, d = p / pitch / lines;
@@ -101,7 +102,7 @@ static void store_across(const phase *f, char *to, const float *c, int64_t chann
   }
 }
 
-static void make_tile(const phase *f, int64_t image, int64_t group, int64_t row_tile, int64_t tile) {
+static void correlation_make_tile(const phase *f, int64_t image, int64_t group, int64_t row_tile, int64_t tile) {
   _Alignas(64) float out[MOST_ROWS * MOST_WIDTH];
   const correlation *c = f->c;
   const int64_t row = row_tile * direct_loops->rows, p = tile * f->width;
@@ -114,17 +115,17 @@ static void make_tile(const phase *f, int64_t image, int64_t group, int64_t row_
   char *to = f->to + image * c->to.outer + (group * f->rows + row) * c->to.inner;
   const int vectors = (int)((n + direct_loops->lanes - 1) / direct_loops->lanes);
   direct_loops->tile(&s, rows, vectors, out, f->width);
-  store_tile(f, to, out, f->width, rows, p, n);
+  correlation_store_tile(f, to, out, f->width, rows, p, n);
 }
 
-bool taps_are_plain(const correlation *c) {
+bool correlation_taps_are_plain(const correlation *c) {
   int64_t step = (int64_t)dtype_bytes(c->given_w.dtype);
   for (int a = CONV_AXES - 1; a >= 0; step *= c->g.kernel[a--])
     if (c->g.kernel[a] > 1 && c->given_w.axis[a] != step) return false;
   return true;
 }
 
-static void make_tiles(const void *job, int64_t begin, int64_t end) {
+static void correlation_make_tiles(const void *job, int64_t begin, int64_t end) {
   const phase *f = job;
   const int64_t tiles = f->n_images * f->position_tiles;
   for (int64_t i = begin; i < end; ++i) {
@@ -132,7 +133,7 @@ static void make_tiles(const void *job, int64_t begin, int64_t end) {
     const int64_t row = f->rows_outer ? conv_quotient(at, tiles) : conv_remainder(at, f->row_tiles);
     const int64_t tile = f->rows_outer ? conv_remainder(at, tiles) : conv_quotient(at, f->row_tiles);
     const int64_t image = conv_quotient(tile, f->position_tiles), t = conv_remainder(tile, f->position_tiles);
-    make_tile(f, image, group, row, t);
+    correlation_make_tile(f, image, group, row, t);
   }
 }
 
@@ -155,7 +156,7 @@ static void make_singles(const void *job, int64_t begin, int64_t end) {
     const int64_t p = tile * f->width;
     const int64_t n = smaller(f->width, f->positions - p);
     make_single(f, image, group, p, n, out);
-    store_tile(f, f->to + image * c->to.outer + group * c->to.inner, out, 0, 1, p, n);
+    correlation_store_tile(f, f->to + image * c->to.outer + group * c->to.inner, out, 0, 1, p, n);
   }
 }
 
@@ -171,7 +172,7 @@ static void make_singles_across(const void *job, int64_t begin, int64_t end) {
     const int64_t n = smaller(f->width, f->positions - p);
     for (int64_t k = 0; k < n_groups; ++k) make_single(f, image, group + k, p, n, out[k]);
     direct_loops->transpose(tile, ACROSS, out[0], ACROSS_WIDTH + MOST_WIDTH, n);
-    store_across(f, f->to + image * c->to.outer + group * c->to.inner, tile, n_groups, p, n);
+    correlation_store_across(f, f->to + image * c->to.outer + group * c->to.inner, tile, n_groups, p, n);
   }
 }
 
@@ -192,7 +193,7 @@ static void make_untouched(const phase *f, int64_t n_images) {
 }
 
 /* Sets f->to and f->to_axis: the address and strides of the phase's outputs among all outputs. */
-static void place_outputs(phase *f) {
+static void phase_place_outputs(phase *f) {
   const conv_operand *const to = &f->c->to;
   f->to = f->outputs;
   for (int i = 0; i < CONV_AXES; ++i) {
@@ -213,7 +214,7 @@ static int64_t x_tap_along(const phase *f, int axis, int64_t t) {
 }
 
 /* Sets the offsets of the taps of one line; the first ones are w_at and x_at. */
-static void place_line(const phase *f, int64_t *w, int64_t *x, int64_t w_at, int64_t w_step, int64_t x_at) {
+static void phase_place_line(const phase *f, int64_t *w, int64_t *x, int64_t w_at, int64_t w_step, int64_t x_at) {
   const int64_t taps = f->axis[2].taps, x_step = f->axis[2].dilation;
   if (unlikely(f->c->image.stride[2] > 1)) {
     for (int64_t i = 0; i < taps; ++i) w[i] = w_at + i * w_step, x[i] = x_at + image_tap_along(&f->c->image, 2, i);
@@ -224,7 +225,7 @@ static void place_line(const phase *f, int64_t *w, int64_t *x, int64_t w_at, int
 
 /* Sets the offset of each tap's weight (for VNNI pairs: the tap's index in the kernel) and of its input for output
  * 0. Both are the sums of the contributions of the axes. */
-static void place_taps(const phase *f, int64_t *w, int64_t *x) {
+static void phase_place_taps(const phase *f, int64_t *w, int64_t *x) {
   const phase_axis *const a = f->axis;
   const int64_t *const kernel = f->c->g.kernel, numbers[CONV_AXES] = {kernel[1] * kernel[2], kernel[2], 1};
   const int64_t *const step = f->pairs ? numbers : f->w_axis;
@@ -232,34 +233,34 @@ static void place_taps(const phase *f, int64_t *w, int64_t *x) {
     const int64_t w_plane = w_tap_along(f, step, 0, d) + w_tap_along(f, step, 2, 0);
     const int64_t x_plane = x_tap_along(f, 0, d) + x_tap_along(f, 2, 0);
     for (int64_t h = 0; h < a[1].taps; ++h, w += a[2].taps, x += a[2].taps)
-      place_line(f, w, x, w_plane + w_tap_along(f, step, 1, h), a[2].tap_step * step[2],
-                 x_plane + x_tap_along(f, 1, h));
+      phase_place_line(f, w, x, w_plane + w_tap_along(f, step, 1, h), a[2].tap_step * step[2],
+                       x_plane + x_tap_along(f, 1, h));
   }
 }
 
 /* Positions are the elements of the padded copy, from the first output's to the last output's. */
-static void count_positions(phase *f) {
+static void correlation_count_positions(phase *f) {
   const phase_axis *const a = f->axis;
   f->pitch = f->image->size[2], f->lines = f->image->size[1], f->width_out = a[2].out;
   f->positions = ((a[0].out - 1) * f->lines + a[1].out - 1) * f->pitch + a[2].out;
 }
 
 /* The number of chunks of at most `most`; usually 1, which saves a division. */
-static int64_t pieces(int64_t n, int64_t most) { return n <= most ? 1 : (n + most - 1) / most; }
+static int64_t correlation_chunks(int64_t n, int64_t most) { return n <= most ? 1 : (n + most - 1) / most; }
 
 /* Computes one phase. f is set except for what depends on the phase's axes. taps: scratch for two offsets per tap. */
-static void run_phase(phase *f, int64_t n_images, int64_t *taps, uint64_t cost_ns) {
+static void correlation_run_phase(phase *f, int64_t n_images, int64_t *taps, uint64_t cost_ns) {
   f->n_images = n_images;
   const correlation *c = f->c;
   const phase_axis *const a = f->axis;
   if (a[0].out <= 0 || a[1].out <= 0 || a[2].out <= 0) return;
-  place_outputs(f);
+  phase_place_outputs(f);
   const int64_t n_taps = a[0].taps * a[1].taps * a[2].taps;
   if (n_taps == 0) {
     make_untouched(f, n_images);
     return;
   }
-  place_taps(f, taps, taps + n_taps);
+  phase_place_taps(f, taps, taps + n_taps);
   f->sums.w_tap = taps;
   f->sums.x_tap = taps + n_taps;
   f->sums.taps = n_taps;
@@ -267,13 +268,13 @@ static void run_phase(phase *f, int64_t n_images, int64_t *taps, uint64_t cost_n
     pairs_run_phase(f, cost_ns);
     return;
   }
-  count_positions(f);
+  correlation_count_positions(f);
   const bool single = f->rows == 1;
   const int64_t rows = direct_loops->rows;
   const bool across = single && llabs(c->to.inner) < llabs(f->to_axis[2]) && c->g.groups > 1;
   f->width = across ? ACROSS_WIDTH : single ? SINGLE_WIDTH : (int64_t)direct_loops->vectors * direct_loops->lanes;
-  f->position_tiles = pieces(f->positions, f->width);
-  f->row_tiles = pieces(f->rows, rows);
+  f->position_tiles = correlation_chunks(f->positions, f->width);
+  f->row_tiles = correlation_chunks(f->rows, rows);
   f->rows_outer = f->rows * f->channels * n_taps * (int64_t)sizeof(float) > WEIGHT_BYTES;
   const int64_t groups = n_images * c->g.groups;
   if (across)
@@ -282,7 +283,7 @@ static void run_phase(phase *f, int64_t n_images, int64_t *taps, uint64_t cost_n
   else if (single)
     rows_parallel(make_singles, f, groups * f->position_tiles, 1, cost_ns);
   else
-    rows_parallel(make_tiles, f, groups * f->row_tiles * f->position_tiles, 1, cost_ns);
+    rows_parallel(correlation_make_tiles, f, groups * f->row_tiles * f->position_tiles, 1, cost_ns);
 }
 
 /* ---- images ------------------------------------------------------------------------------------------------------ */
@@ -336,8 +337,8 @@ static bool products_fit(const correlation *c) {
   const int64_t rows = c->backward ? g->channels : g->rows, channels = c->backward ? g->rows : g->channels;
   const int64_t volume = conv_volume(g->kernel);
   if (columns_type(c->from.dtype, c->w.dtype, channels * volume) != TILE_F32)
-    return rows >= LEAST_PRODUCTS && !pairs_of(c);
-  if (pairs_of(c)) return false;
+    return rows >= LEAST_PRODUCTS && !pairs_kernel(c);
+  if (pairs_kernel(c)) return false;
   const bool many = c->backward && rows >= LEAST_ROWS && g->rows * g->channels * volume >= LEAST_WEIGHTS;
   /* A padded copy would be grouped by remainders, or have many positions that are not outputs. */
   const bool wasteful = g->stride[2] > 1 || 8 * (g->kernel[2] - 1) * g->dilation[2] > g->out[2];
@@ -348,7 +349,7 @@ static bool products_fit(const correlation *c) {
 /* Floats may have to be computed as floats even if there is a kernel for VNNI pairs, depending on their values. */
 static bool needs_floats(const correlation *c) { return !c->products && (!c->pairs || c->from.dtype == ACL_FLOAT); }
 
-static int64_t image_bytes(const correlation *c) {
+static int64_t correlation_image_bytes(const correlation *c) {
   const int64_t channels = c->g.groups * (c->backward ? c->g.rows : c->g.channels);
   return larger(c->pairs ? (int64_t)pairs_image_bytes(c, 1) : 0,
                 needs_floats(c) ? (channels * c->image.channel + 1) * (int64_t)sizeof(float) : 0);
@@ -362,10 +363,10 @@ static bool takes_weights(const correlation *c) {
   const int64_t row = g->channels * conv_volume(g->kernel) * (int64_t)sizeof(float);
   bool floats = w->dtype == ACL_FLOAT && w->outer % 4 == 0 && w->inner % 4 == 0;
   for (int a = 0; a < CONV_AXES; ++a) floats &= w->axis[a] % 4 == 0;
-  return floats && (!c->pairs || (taps_are_plain(c) && w->inner * g->channels == row && w->outer == row));
+  return floats && (!c->pairs || (correlation_taps_are_plain(c) && w->inner * g->channels == row && w->outer == row));
 }
 
-static void make_image(correlation *c, const conv_geometry *g) {
+static void correlation_make_image(correlation *c, const conv_geometry *g) {
   int64_t low[CONV_AXES];
   for (int a = 0; a < CONV_AXES; ++a) low[a] = -g->pad[a];
   if (c->backward)
@@ -375,18 +376,18 @@ static void make_image(correlation *c, const conv_geometry *g) {
 }
 
 /* A padded copy that does not fit L2 is made and used band by band of outputs. */
-static void cut_bands(correlation *c) {
+static void correlation_cut_bands(correlation *c) {
   const int64_t *const out = c->backward ? c->g.in : c->g.out;
   c->band_axis = 0;
   while (c->band_axis < CONV_AXES - 1 && out[c->band_axis] == 1) ++c->band_axis;
   c->band = out[c->band_axis];
   if (c->products || (c->backward && conv_volume(c->g.stride) > 1)) return;
-  const int64_t n = image_bytes(c) / IMAGE_BYTES + 1;
+  const int64_t n = correlation_image_bytes(c) / IMAGE_BYTES + 1;
   if (n == 1) return;
   conv_geometry band = c->g;
   c->band = (c->band + n - 1) / n;
   (c->backward ? band.in : band.out)[c->band_axis] = c->band;
-  make_image(c, &band);
+  correlation_make_image(c, &band);
 }
 
 void correlation_init(correlation *c, executor *e, const tensor *bias) {
@@ -394,14 +395,14 @@ void correlation_init(correlation *c, executor *e, const tensor *bias) {
   const conv_operand *w = &c->given_w;
   const bool backward = c->backward;
   conv_join_axes(&c->g, backward ? &c->to : &c->from, backward ? &c->from : &c->to);
-  make_image(c, g);
+  correlation_make_image(c, g);
   c->w = *w;
   c->weight_at = 0;
   c->by_channel = by_channel_fits(g, &c->from, &c->to, &c->across);
   c->products = !c->by_channel && products_fit(c);
-  c->pairs = c->products || c->by_channel ? NULL : pairs_of(c);
-  cut_bands(c);
-  const int64_t bytes = c->by_channel ? 0 : image_bytes(c);
+  c->pairs = c->products || c->by_channel ? NULL : pairs_kernel(c);
+  correlation_cut_bands(c);
+  const int64_t bytes = c->by_channel ? 0 : correlation_image_bytes(c);
   const int64_t volume = conv_volume(g->kernel), weights = g->groups * g->rows * g->channels * volume;
   const int64_t room = weights * (int64_t)sizeof(float) > WEIGHT_BYTES ? MANY_IMAGE_BYTES : IMAGE_BYTES;
   c->n_images = g->batch == 1 || c->products || c->by_channel || bytes > room ? 1 : smaller(g->batch, room / bytes);
@@ -455,7 +456,7 @@ static void run_images(const correlation *c, phase *f, int64_t n, int64_t band, 
   for (int64_t i = 0; i < phases; ++i) {
     phase_of(c, i, f->axis);
     if (band < all) f->axis[c->band_axis].out = band;
-    run_phase(f, n, taps, (uint64_t)cost);
+    correlation_run_phase(f, n, taps, (uint64_t)cost);
   }
 }
 
@@ -498,14 +499,14 @@ static void order_taps(const void *job, int64_t begin, int64_t end) {
 static const void *ordered_taps(const correlation *c, const void *w, char *to) {
   const int64_t rows = c->g.groups * c->g.rows, volume = conv_volume(c->g.kernel);
   const int64_t size = (int64_t)dtype_bytes(c->given_w.dtype);
-  const bool runs = taps_are_plain(c) && c->given_w.inner == volume * size;
+  const bool runs = correlation_taps_are_plain(c) && c->given_w.inner == volume * size;
   const tap_job job = {.c = c, .from = w, .to = to, .taps = runs ? volume : 0};
   rows_parallel(order_taps, &job, rows, 1, (uint64_t)(rows * c->g.channels * volume));
   return to;
 }
 
 /* Computes all batch items and phases by the packed GEMM. */
-static status run_products(const correlation *c, phase *f, const void *from, const void *w, char *scratch) {
+static status correlation_run_gemm(const correlation *c, phase *f, const void *from, const void *w, char *scratch) {
   const conv_geometry *g = &c->g;
   int64_t *const taps = (int64_t *)(void *)(scratch + c->taps_at);
   if (c->copies_w) w = ordered_taps(c, w, scratch + c->weight_at);
@@ -514,7 +515,7 @@ static status run_products(const correlation *c, phase *f, const void *from, con
     phase_of(c, i, f->axis);
     const phase_axis *const a = f->axis;
     if (a[0].out <= 0 || a[1].out <= 0 || a[2].out <= 0) continue;
-    place_outputs(f);
+    phase_place_outputs(f);
     if (a[0].taps * a[1].taps * a[2].taps == 0) {
       make_untouched(f, g->batch);
       continue;
@@ -615,7 +616,7 @@ status correlation_run(const correlation *c, const void *from, void *to, const v
     run_by_channel(c, &f, from);
     return ST_OK;
   }
-  if (c->products) return run_products(c, &f, from, w, scratch);
+  if (c->products) return correlation_run_gemm(c, &f, from, w, scratch);
   const int64_t all = outputs_along(c, c->band_axis);
   conv_image banded;
   f.one_pass = c->n_images == g->batch && c->band == all;

@@ -39,7 +39,7 @@ enum { WEIGHT_BYTES = 3 << 18 /* larger weights are read once, with the loop ove
 
 /* Returns the kernel for VNNI pairs if it suits the operands: bfloat16 with enough channels, or float if there is
  * also enough work per weight and input to repay the split; otherwise NULL. */
-const pair_kernel *pairs_of(const correlation *c);
+const pair_kernel *pairs_kernel(const correlation *c);
 /* Bytes of the padded copy of n batch items, and of the packed weights. */
 uint64_t pairs_image_bytes(const correlation *c, int64_t n);
 uint64_t pairs_weight_bytes(const correlation *c);
@@ -50,6 +50,6 @@ bool pairs_prepare(const correlation *c, const char *from, int64_t n, char *imag
  * indices of the taps in the kernel. */
 void pairs_run_phase(phase *f, uint64_t cost_ns);
 /* Returns whether the taps of a row and channel are contiguous and in order in the call's weights. */
-bool taps_are_plain(const correlation *c);
+bool correlation_taps_are_plain(const correlation *c);
 
 #endif

@@ -98,7 +98,7 @@ typedef struct {
  * floats. */
 void pair_fill_line(char *to, int64_t part, const pair_line *l, int64_t n, float_exponents *range);
 /* Splits n floats into their bfloat16 terms, `part` bytes from term to term. Extends *range by their exponents. */
-void pair_take_parts(uint16_t *to, int64_t part, const float *from, int64_t n, float_exponents *range);
+void pair_split_floats(uint16_t *to, int64_t part, const float *from, int64_t n, float_exponents *range);
 /* Source and destination for lines of one channel, as bfloat16 or as the bfloat16 terms of floats: elements [low,
  * high) of each line of `pitch` elements are copied, the others become 0. */
 typedef struct {
@@ -112,11 +112,11 @@ typedef struct {
 /* Copies the lines. Extends *range by the exponents of floats. */
 void pair_copy_lines(const pair_lines *l, float_exponents *range);
 /* Raises the largest exponent of *range to that of n bfloat16 values. */
-void pair_range_halves(float_exponents *range, const uint16_t *x, int64_t n);
+void pair_range_bf16(float_exponents *range, const uint16_t *x, int64_t n);
 /* Transposes 16 rows of 32 * steps elements, `pitch` bytes apart, into tiles of VNNI pairs: each tile row holds two
  * neighbouring elements of all 16 rows. */
 void pair_turn(char *to, const uint16_t *from, int64_t pitch, int64_t steps);
 /* Extends *range by the exponents of n floats. */
-void pair_range(float_exponents *range, const float *from, int64_t n);
+void pair_range_floats(float_exponents *range, const float *from, int64_t n);
 
 #endif

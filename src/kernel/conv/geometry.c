@@ -1,6 +1,6 @@
 #include "kernel/conv/geometry.h"
 
-static status expect_array(const aclIntArray *a, const char *name, int n, int64_t least) {
+static status conv_expect_array(const aclIntArray *a, const char *name, int n, int64_t least) {
   EXPECT(a->size == (uint64_t)n, "%s has %ju elements, expected %d", name, (uintmax_t)a->size, n);
   for (uint64_t i = 0; i < a->size; ++i)
     EXPECT(a->value[i] >= least && a->value[i] <= INT32_MAX, "%s[%ju] is %jd, expected %jd or more", name, (uintmax_t)i,
@@ -14,10 +14,10 @@ static bool pads_by_end(const conv_arguments *a, int n) {
 }
 
 static status expect_arguments(const conv_arguments *a, int n) {
-  TRY(expect_array(a->stride, "stride", n, 1));
-  TRY(expect_array(a->padding, "padding", pads_by_end(a, n) ? 2 * n : n, 0));
-  TRY(expect_array(a->dilation, "dilation", n, 1));
-  if (a->output_padding && a->transposed) TRY(expect_array(a->output_padding, "outputPadding", n, 0));
+  TRY(conv_expect_array(a->stride, "stride", n, 1));
+  TRY(conv_expect_array(a->padding, "padding", pads_by_end(a, n) ? 2 * n : n, 0));
+  TRY(conv_expect_array(a->dilation, "dilation", n, 1));
+  if (a->output_padding && a->transposed) TRY(conv_expect_array(a->output_padding, "outputPadding", n, 0));
   EXPECT(a->groups >= 1 && a->groups <= INT32_MAX, "groups is %jd, expected 1 or more", (intmax_t)a->groups);
   return ST_OK;
 }

@@ -45,7 +45,7 @@ static void windows_inside(const col_axis *a, int64_t k, int64_t least, int64_t 
 
 /* ---- Im2col ------------------------------------------------------------------------------------------------------ */
 
-static void zero(const col_plan *p, char *to, int64_t n) {
+static void im2col_zero(const col_plan *p, char *to, int64_t n) {
   const int64_t step = p->column_step[2];
   if (p->direct_columns)
     memset(to, 0, (size_t)(n * p->size));
@@ -53,7 +53,7 @@ static void zero(const col_plan *p, char *to, int64_t n) {
     for (int64_t i = 0; i < n; ++i) memset(to + i * step, 0, (size_t)p->size);
 }
 
-static void take(const col_plan *p, char *to, const char *from, int64_t n) {
+static void im2col_take(const col_plan *p, char *to, const char *from, int64_t n) {
   const col_axis *w = &p->axis[1];
   if (p->direct && p->direct_columns && w->stride == 1) {
     memcpy(to, from, (size_t)(n * p->size));
@@ -72,15 +72,16 @@ static void column_row(const col_plan *p, char *to, const char *image, int64_t k
   windows_inside(h, kh, 0, h->image, &low[0], &high[0]);
   windows_inside(w, kw, 0, w->image, &low[1], &high[1]);
   if (low[1] == high[1]) high[0] = low[0];
-  zero(p, to, low[0] * w->windows);
+  im2col_zero(p, to, low[0] * w->windows);
   for (int64_t y = low[0]; y < high[0]; ++y) {
     char *row = to + y * w->windows * step;
     const char *from = image + (y * h->stride + kh * h->dilation - h->pad) * h->step;
-    zero(p, row, low[1]);
-    take(p, row + low[1] * step, from + (low[1] * w->stride + kw * w->dilation - w->pad) * w->step, high[1] - low[1]);
-    zero(p, row + high[1] * step, w->windows - high[1]);
+    im2col_zero(p, row, low[1]);
+    im2col_take(p, row + low[1] * step, from + (low[1] * w->stride + kw * w->dilation - w->pad) * w->step,
+                high[1] - low[1]);
+    im2col_zero(p, row + high[1] * step, w->windows - high[1]);
   }
-  zero(p, to + high[0] * w->windows * step, (h->windows - high[0]) * w->windows);
+  im2col_zero(p, to + high[0] * w->windows * step, (h->windows - high[0]) * w->windows);
 }
 
 static void column_rows(const void *job, int64_t begin, int64_t end) {
@@ -97,7 +98,7 @@ static void column_rows(const void *job, int64_t begin, int64_t end) {
 
 /* ---- Im2colBackward ---------------------------------------------------------------------------------------------- */
 
-static void spread(const col_plan *p, char *sum, const char *x, int64_t n) {
+static void im2col_spread(const col_plan *p, char *sum, const char *x, int64_t n) {
   if (p->size == sizeof(double))
     conv_loops->spread_f64((double *)(void *)sum, p->axis[1].stride, (const double *)(const void *)x, n);
   else
@@ -121,7 +122,7 @@ static void add_windows(const col_plan *p, char *sum, const char *matrix, int64_
         p->load(tile, x, p->column_step[2], high - low);
         x = tile;
       }
-      spread(p, sum + (low * w->stride + kw * w->dilation - w->pad - begin) * p->size, x, high - low);
+      im2col_spread(p, sum + (low * w->stride + kw * w->dilation - w->pad - begin) * p->size, x, high - low);
     }
   }
 }
@@ -157,7 +158,7 @@ static status run_im2col(const executor *e, void *const *view, void *scratch) {
   return ST_OK;
 }
 
-static status run_backward(const executor *e, void *const *view, void *scratch) {
+static status im2col_run_backward(const executor *e, void *const *view, void *scratch) {
   (void)scratch;
   const col_plan *p = PLAN(e, col_plan);
   const col_job job = {.plan = p, .view = view};
@@ -165,12 +166,12 @@ static status run_backward(const executor *e, void *const *view, void *scratch) 
   return ST_OK;
 }
 
-static status run_nothing(const executor *e, void *const *view, void *scratch) {
+static status im2col_run_empty(const executor *e, void *const *view, void *scratch) {
   (void)e, (void)view, (void)scratch;
   return ST_OK;
 }
 
-static status expect_array(const aclIntArray *a, const char *name, int64_t least) {
+static status im2col_expect_array(const aclIntArray *a, const char *name, int64_t least) {
   EXPECT(a->size == AXES, "%s has %ju elements, expected %d", name, (uintmax_t)a->size, AXES);
   for (int i = 0; i < AXES; ++i)
     EXPECT(a->value[i] >= least && a->value[i] <= INT32_MAX, "%s[%d] is %jd, expected %jd or more", name, i,
@@ -181,7 +182,7 @@ static status expect_array(const aclIntArray *a, const char *name, int64_t least
 /* a: the arguments kernelSize, dilation, padding, stride. size: the images' height and width. */
 static status axes_init(col_axis *axis, const op_arg *a, const int64_t *size) {
   static const char *const names[] = {"kernelSize", "dilation", "padding", "stride"};
-  for (int i = 0; i < 4; ++i) TRY(expect_array(a[i].ints, names[i], i != 2));
+  for (int i = 0; i < 4; ++i) TRY(im2col_expect_array(a[i].ints, names[i], i != 2));
   for (int i = 0; i < AXES; ++i) {
     col_axis *x = &axis[i];
     *x = (col_axis){.image = size[i],
@@ -199,8 +200,8 @@ static status axes_init(col_axis *axis, const op_arg *a, const int64_t *size) {
 
 /* Checks the shapes and sets the rest of the plan. images: [channels, H, W] or a batch of them; columns:
  * [channels * kernel volume, windows] or a batch of them. */
-static status plan(executor *e, col_plan *p, const tensor *images, const char *images_name, const tensor *columns,
-                   const char *columns_name) {
+static status im2col_plan(executor *e, col_plan *p, const tensor *images, const char *images_name,
+                          const tensor *columns, const char *columns_name) {
   char text[SHAPE_TEXT];
   EXPECT(images->rank == 3 || images->rank == 4, "%s has shape %s, expected 3 or 4 dimensions", images_name,
          shape_text(images->dims, images->rank, text));
@@ -234,8 +235,8 @@ status prepare_im2col(executor *e, const op_arg *a) {
          shape_text(self->dims, self->rank, text));
   TRY(axes_init(p->axis, a + 1, self->dims + self->rank - AXES));
   p->size = (int)dtype_bytes(self->dtype);
-  e->run = out->n ? run_im2col : run_nothing;
-  return plan(e, p, self, "self", out, "out");
+  e->run = out->n ? run_im2col : im2col_run_empty;
+  return im2col_plan(e, p, self, "self", out, "out");
 }
 
 status prepare_im2col_backward(executor *e, const op_arg *a) {
@@ -244,7 +245,7 @@ status prepare_im2col_backward(executor *e, const op_arg *a) {
   char text[SHAPE_TEXT];
   TRY(op_expect_dtype(grad, "gradOutput", DTYPES_FLOAT));
   TRY(op_expect_dtype(out, "out", DTYPE_BIT(grad->dtype)));
-  TRY(expect_array(a[1].ints, "inputSize", 1));
+  TRY(im2col_expect_array(a[1].ints, "inputSize", 1));
   TRY(axes_init(p->axis, a + 2, a[1].ints->value));
   EXPECT(out->rank >= 3 && out->dims[out->rank - 2] == p->axis[0].image && out->dims[out->rank - 1] == p->axis[1].image,
          "out has shape %s, expected inputSize as its last dimensions", shape_text(out->dims, out->rank, text));
@@ -252,8 +253,8 @@ status prepare_im2col_backward(executor *e, const op_arg *a) {
   p->size = compute == COMPUTE_F64 ? sizeof(double) : sizeof(float);
   p->load = loops->load[grad->dtype][compute];
   p->store = loops->store[out->dtype][compute];
-  e->run = out->n ? run_backward : run_nothing;
-  TRY(plan(e, p, out, "out", grad, "gradOutput"));
+  e->run = out->n ? im2col_run_backward : im2col_run_empty;
+  TRY(im2col_plan(e, p, out, "out", grad, "gradOutput"));
   const bool computed = (int)dtype_bytes(out->dtype) == p->size;
   p->direct &= computed;
   p->direct_columns &= computed;

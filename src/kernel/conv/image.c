@@ -34,7 +34,7 @@ typedef struct {
 } row_source;
 
 /* Clears n floats; n is usually 0. */
-static inline void clear(float *to, int64_t n) {
+static inline void image_clear(float *to, int64_t n) {
   if (n > 0) memset(to, 0, (size_t)n * sizeof *to);
 }
 
@@ -62,7 +62,7 @@ static float *fill_part(const conv_image *i, float *to, const row_source *s, con
   span_inside(y, i->stride[1], i->size[1], in[1], &top, &bottom);
   for (int64_t a = 0, z = i->low[0] + remainder[0]; a < i->size[0]; ++a, z += i->stride[0], to += i->size[1] * pitch) {
     const bool inside = z >= 0 && z < in[0] && low < high && top < bottom;
-    if (!inside || low > 0 || high < pitch || top > 0 || bottom < i->size[1]) clear(to, i->size[1] * pitch);
+    if (!inside || low > 0 || high < pitch || top > 0 || bottom < i->size[1]) image_clear(to, i->size[1] * pitch);
     if (!inside) continue;
     float *line = to + top * pitch + low;
     const char *from =
@@ -89,7 +89,7 @@ static void fill_channel(const conv_image *i, float *to, const row_source *s, co
         for (int a = 0; a < CONV_AXES; ++a) remainder[a] = conv_remainder(part[a] * i->dilation[a], i->stride[a]);
         to = fill_part(i, to, s, o, in, remainder);
       }
-  clear(to, i->channel - i->rows * i->size[2]);
+  image_clear(to, i->channel - i->rows * i->size[2]);
 }
 
 void image_fill(const conv_image *i, float *to, const char *x, const conv_operand *o, const int64_t *in, int64_t begin,

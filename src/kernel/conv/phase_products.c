@@ -90,8 +90,8 @@ static factor get_weights(const products_job *j, tile_type type, const products_
 
 /* Adds the products of n inner indices from k on to the sums of all rows of the chunk. From the first block of rows
  * on whose exponents do not allow products of bfloat16 terms, they are multiplied as floats. */
-static void add_products(const products_job *j, const products_part *t, const products_room *room, int64_t k, int64_t n,
-                         float *sums, int64_t ld) {
+static void phase_products_add(const products_job *j, const products_part *t, const products_room *room, int64_t k,
+                               int64_t n, float *sums, int64_t ld) {
   tile_type type = j->type;
   factor columns = get_columns(j, type, t, room, k, n);
   for (int64_t r = 0, m; r < t->rows; r += m) {
@@ -107,7 +107,7 @@ static void add_products(const products_job *j, const products_part *t, const pr
 }
 
 /* Stores the sums of the chunk's rows, which are ld floats apart. */
-static void store_sums(const products_job *j, const products_part *t, const float *sums, int64_t ld) {
+static void phase_products_store(const products_job *j, const products_part *t, const float *sums, int64_t ld) {
   const phase_products *p = j->p;
   const columns_axis *const a = j->to.axis;
   const int64_t width = j->to.direct ? j->to.positions : a[2].positions;
@@ -141,7 +141,7 @@ static void clear_behind_rows(const products_job *j, const products_part *t, cha
 
 static size_t more_bytes(size_t a, size_t b) { return a > b ? a : b; }
 
-static status make_part(const products_job *j, const products_part *t) {
+static status phase_products_make_chunk(const products_job *j, const products_part *t) {
   const phase_products *p = j->p;
   const tile_type plain = j->type == TILE_F32_PARTS ? TILE_F32 : j->type;
   const size_t b =
@@ -163,13 +163,13 @@ static status make_part(const products_job *j, const products_part *t) {
   const int64_t products = p->channels * j->from.n_taps;
   for (int64_t k = 0, n; k < products; k += n) {
     n = smaller(j->depth, products - k);
-    add_products(j, t, &room, k, n, sums, ld);
+    phase_products_add(j, t, &room, k, n, sums, ld);
   }
-  if (!direct) store_sums(j, t, sums, ld);
+  if (!direct) phase_products_store(j, t, sums, ld);
   return ST_OK;
 }
 
-static void make_parts(const void *job, int64_t begin, int64_t end) {
+static void phase_products_make_chunks(const void *job, int64_t begin, int64_t end) {
   const products_job *j = job;
   const phase_products *p = j->p;
   const int64_t parts = j->row_parts * j->position_parts, positions = p->g->batch * j->to.positions;
@@ -184,13 +184,13 @@ static void make_parts(const void *job, int64_t begin, int64_t end) {
                              .rows = smaller(j->part_rows, p->rows - row),
                              .first = first,
                              .positions = smaller(j->part_positions, positions - first)};
-    const status result = make_part(j, &t);
+    const status result = phase_products_make_chunk(j, &t);
     if (unlikely(result != ST_OK)) __atomic_store_n(j->result, result, __ATOMIC_RELAXED);
   }
 }
 
 /* Sets the offsets of the taps among the weights, and w_step. */
-static void place_taps(products_job *j) {
+static void phase_products_place_taps(products_job *j) {
   const phase_products *p = j->p;
   const phase_axis *const a = p->axis;
   int64_t n = 0, step = 0;
@@ -231,19 +231,19 @@ status phase_products_run(const phase_products *p) {
   }
   columns_init(&j.from, p->from, from, taps);
   columns_init(&j.to, &out, to, one);
-  place_taps(&j);
+  phase_products_place_taps(&j);
   const int64_t products = p->channels * j.from.n_taps, positions = p->g->batch * j.to.positions;
   j.type = columns_type(p->from->dtype, p->w->dtype, products);
   if (splits_floats(p, products)) j.type = TILE_F32_PARTS;
-  j.depth = columns_part(products, j.type == TILE_F32 ? DEPTH : DEPTH_AMX, 32);
-  j.part_positions = columns_part(positions, PART_POSITIONS, 32);
+  j.depth = columns_chunk(products, j.type == TILE_F32 ? DEPTH : DEPTH_AMX, 32);
+  j.part_positions = columns_chunk(positions, PART_POSITIONS, 32);
   j.position_parts = (positions + j.part_positions - 1) / j.part_positions;
   const bool few = j.position_parts * p->g->groups < FEW_PARTS && parallel_most(p->cost_ns) > 1;
-  j.part_rows = columns_part(p->rows, few ? PART_ROWS : SUMS_ROWS, 32);
+  j.part_rows = columns_chunk(p->rows, few ? PART_ROWS : SUMS_ROWS, 32);
   j.block_rows =
-      columns_part(j.part_rows, j.type == TILE_F32 ? BLOCK_ROWS : BLOCK_ROWS_AMX, j.type == TILE_F32 ? 14 : 32);
+      columns_chunk(j.part_rows, j.type == TILE_F32 ? BLOCK_ROWS : BLOCK_ROWS_AMX, j.type == TILE_F32 ? 14 : 32);
   j.row_parts = (p->rows + j.part_rows - 1) / j.part_rows;
   j.pitch = PART_POSITIONS * (int64_t)sizeof(float) + 64; /* not a multiple of a page */
-  rows_parallel(make_parts, &j, p->g->groups * j.row_parts * j.position_parts, 1, p->cost_ns);
+  rows_parallel(phase_products_make_chunks, &j, p->g->groups * j.row_parts * j.position_parts, 1, p->cost_ns);
   return result;
 }

@@ -15,10 +15,10 @@ typedef struct {
   int64_t rows, channels; /* of a group: outputs per position, and channels to sum over */
   int64_t in[CONV_AXES], out[2];
   winograd_grid grid;
-  bool by_rows;         /* transform all inputs first; otherwise all weights first (see winograd.c) */
-  int64_t at_once;      /* segments (winograd_tiles.h) of a block */
-  int64_t rows_at_once; /* if by_rows: rows of a block */
-  uint64_t turned_at;   /* offset in scratch of the operand that is transformed first */
+  bool by_rows;            /* transform all inputs first; otherwise all weights first (see winograd.c) */
+  int64_t at_once;         /* segments (winograd_tiles.h) of a block */
+  int64_t rows_at_once;    /* if by_rows: rows of a block */
+  uint64_t transformed_at; /* offset in scratch of the operand that is transformed first */
   uint64_t cost_ns;
 } winograd;
 

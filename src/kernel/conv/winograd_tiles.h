@@ -54,11 +54,11 @@ typedef struct {
   int64_t channel, product; /* floats from channel to channel, and from one of the 16 matrices to the next */
 } winograd_tiles;
 
-static inline int64_t winograd_parts(int64_t total, int64_t part) { return (total + part - 1) / part; }
-static inline int64_t winograd_whole(int64_t n) { return winograd_parts(n, WINOGRAD_LANES) * WINOGRAD_LANES; }
+static inline int64_t winograd_div_up(int64_t total, int64_t part) { return (total + part - 1) / part; }
+static inline int64_t winograd_round_up(int64_t n) { return winograd_div_up(n, WINOGRAD_LANES) * WINOGRAD_LANES; }
 /* The stride in floats between the 16 matrices of n floats each, chosen such that equal positions in all 16 fall
  * into different sets of the L1 cache. */
-static inline int64_t winograd_step(int64_t n) { return winograd_parts(n, 1024) * 1024 + 64; }
+static inline int64_t winograd_stride(int64_t n) { return winograd_div_up(n, 1024) * 1024 + 64; }
 
 /* Returns whether the kernel is 3 x 3, in one plane, without strides, with enough rows and channels. */
 bool winograd_is_window(const conv_geometry *g);
@@ -66,19 +66,19 @@ bool winograd_is_window(const conv_geometry *g);
 bool winograd_is_plain(const conv_geometry *g, const conv_operand *w);
 /* Returns whether Winograd costs less than direct sums if the tiles fill that many vectors. For each weight, it
  * costs a product per tile plus the transform. */
-bool winograd_is_less(const conv_geometry *g, int64_t positions, int64_t vectors);
+bool winograd_pays_off(const conv_geometry *g, int64_t positions, int64_t vectors);
 
 winograd_grid winograd_grid_of(int64_t images, const int64_t *out, int64_t most_tiles);
 static inline int64_t winograd_segments(const winograd_grid *g) { return g->images * g->segments * g->lines; }
 /* The stack that starts at segment i, of segments before `end`. */
 winograd_stack winograd_stack_at(const winograd_grid *g, int64_t i, int64_t end);
 
-/* Floats of scratch that winograd_turn needs for segments of `lines` lines. */
+/* Floats of scratch that winograd_transform needs for segments of `lines` lines. */
 int64_t winograd_scratch(const winograd_grid *g, const winograd_side *s, int64_t lines);
 /* Transforms channels [begin, end) of segments [first, first + n). x: the first element of channel 0. Writes whole
  * vectors: up to WINOGRAD_LANES - 1 tiles behind the last. */
-void winograd_turn(const winograd_grid *g, const winograd_side *s, const char *x, int64_t first, int64_t n,
-                   int64_t begin, int64_t end, const winograd_tiles *to, float *scratch);
+void winograd_transform(const winograd_grid *g, const winograd_side *s, const char *x, int64_t first, int64_t n,
+                        int64_t begin, int64_t end, const winograd_tiles *to, float *scratch);
 
 /* The transforms, with one table for each instruction set level. The 16 results or products of a tile are `step`
  * floats apart. */
@@ -86,9 +86,9 @@ typedef struct {
   /* Transform n neighbouring tiles: element (i, j) of tile k is x[tap[taps * i + j] + k]. Write whole vectors. */
   void (*inputs)(float *v, int64_t step, const float *x, const int64_t *tap, int64_t n);
   void (*gradients)(float *u, int64_t step, const float *x, const int64_t *tap, int64_t n);
-  /* Transforms the weights of WINOGRAD_LANES channels: tap t of channel i is w[t * WINOGRAD_LANES + i]. turned:
+  /* Transforms the weights of WINOGRAD_LANES channels: tap t of channel i is w[t * WINOGRAD_LANES + i]. mirrored:
    * mirror the kernel, for the gradient of x. */
-  void (*weights)(float *u, int64_t step, const float *w, bool turned);
+  void (*weights)(float *u, int64_t step, const float *w, bool mirrored);
   /* Transforms products back to the outputs of n tiles: 2 n floats for each of two lines, in whole vectors. Returns
    * false if one is not finite. */
   bool (*outputs)(float *top, float *bottom, const float *m, int64_t step, int64_t n, float bias);
