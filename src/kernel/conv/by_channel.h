@@ -30,7 +30,7 @@ typedef struct {
   void (*gradient)(const channel_window *c, const char *to, const char *from, float *sum);
 } channel_loops_table;
 
-extern const channel_loops_table *channel_loops; /* set before main */
+extern const channel_loops_table *channel_loops; /* chosen before main for this processor (engine/level.h) */
 
 /* Returns whether the kernels can compute `to` from `from` in place, where each is one side of g. *across: whether
  * channels, instead of elements along the last axis, are contiguous in `to`. */

@@ -27,6 +27,6 @@ typedef struct {
   void (*join)(uint32_t *to, int64_t to_step, const uint32_t *two, int64_t taps, int64_t pairs);
 } conv_loops_table;
 
-extern const conv_loops_table *conv_loops; /* set before main */
+extern const conv_loops_table *conv_loops; /* chosen before main for this processor (engine/level.h) */
 
 #endif

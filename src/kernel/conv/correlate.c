@@ -83,7 +83,7 @@ static void correlation_store_tile(const phase *f, char *to, const float *c, int
   }
 }
 
-/* As correlation_store_tile, for channels-last outputs: c[i][channel] with neighbouring i being ACROSS elements apart. */
+/* As correlation_store_tile, for channels-last outputs: c[i][channel], with rows of ACROSS channels. */
 static void correlation_store_across(const phase *f, char *to, const float *c, int64_t channels, int64_t p, int64_t n) {
   const int64_t pitch = f->pitch, lines = f->lines, inner = f->c->to.inner;
   const bool copies = f->c->to.dtype == ACL_FLOAT && inner == (int64_t)sizeof *c && channels == ACROSS;
@@ -286,7 +286,7 @@ static void correlation_run_phase(phase *f, int64_t n_images, int64_t *taps, uin
     rows_parallel(correlation_make_tiles, f, groups * f->row_tiles * f->position_tiles, 1, cost_ns);
 }
 
-/* ---- images ------------------------------------------------------------------------------------------------------ */
+/* ---- padded copies of the inputs --------------------------------------------------------------------------------- */
 
 typedef struct {
   const correlation *c;
@@ -307,7 +307,7 @@ static void fill_images(const void *job, int64_t begin, int64_t end) {
   }
 }
 
-/* ---- all --------------------------------------------------------------------------------------------------------- */
+/* ---- planning and execution -------------------------------------------------------------------------------------- */
 
 double conv_multiply_adds(const conv_geometry *g) {
   return (double)(g->batch * g->groups) * (double)(g->channels * g->rows) * (double)conv_volume(g->out) *

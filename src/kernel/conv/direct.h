@@ -30,6 +30,6 @@ typedef struct {
   void (*transpose)(float *to, int64_t to_row, const float *from, int64_t from_row, int64_t n);
 } direct_loops_table;
 
-extern const direct_loops_table *direct_loops; /* set before main */
+extern const direct_loops_table *direct_loops; /* chosen before main for this processor (engine/level.h) */
 
 #endif

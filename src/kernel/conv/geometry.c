@@ -35,7 +35,8 @@ static status size_axis(conv_geometry *g, const conv_arguments *a, int axis, int
            (intmax_t)g->stride[axis], (intmax_t)g->dilation[axis]);
     g->out[axis] = size;
     g->in[axis] = (size - 1) * g->stride[axis] - pads + reach + more;
-    EXPECT(g->in[axis] > 0, "padding along axis %d is %jd together, expected an output to be left", i, (intmax_t)pads);
+    EXPECT(g->in[axis] > 0, "padding along axis %d adds up to %jd, expected less, such that the output has an element",
+           i, (intmax_t)pads);
     return ST_OK;
   }
   g->in[axis] = size;
@@ -72,10 +73,11 @@ status conv_geometry_init(conv_geometry *g, const tensor *input, const tensor *w
     g->kernel[axis] = weight->dims[2 + i];
     g->stride[axis] = a->stride->value[i];
     g->dilation[axis] = a->dilation->value[i];
-    EXPECT(g->kernel[axis] > 0 && g->kernel[axis] <= INT32_MAX, "weight has shape %s, expected a kernel",
+    EXPECT(g->kernel[axis] > 0 && g->kernel[axis] <= INT32_MAX,
+           "weight has shape %s, expected 1 or more elements along each kernel axis",
            shape_text(weight->dims, weight->rank, text));
     EXPECT(input->dims[2 + i] > 0 && input->dims[2 + i] <= INT32_MAX,
-           "input has %jd elements along axis %d, expected some", (intmax_t)input->dims[2 + i], i);
+           "input has %jd elements along axis %d, expected 1 or more", (intmax_t)input->dims[2 + i], i);
     TRY(size_axis(g, a, axis, i, *n, input->dims[2 + i]));
   }
   return ST_OK;

@@ -29,7 +29,7 @@ enum {
   PART_ROWS = 256,    /* rows of a chunk in this case */
 };
 
-/* ---- few rows: dot products -------------------------------------------------------------------------------------- */
+/* ---- dot products, for few rows ---------------------------------------------------------------------------------- */
 
 typedef struct {
   const weight_gradient *c;
@@ -138,7 +138,7 @@ static void run_dots(const weight_gradient *c, const char *x, const char *y, flo
   }
 }
 
-/* ---- channel by channel ------------------------------------------------------------------------------------------ */
+/* ---- depthwise, in place ----------------------------------------------------------------------------------------- */
 
 typedef struct {
   const weight_gradient *c;
@@ -183,8 +183,8 @@ typedef struct {
 
 /* A chunk of the result: rows of y by columns of x, of one group. */
 typedef struct {
-  const char *x, *y; /* of the group */
-  char *w;           /* likewise, as are the sums */
+  const char *x, *y; /* x, y, w and sum are those of the group */
+  char *w;
   float *sum;
   int64_t row, rows, column, columns;
 } products_part;
@@ -290,7 +290,7 @@ static status gradient_run_gemm(const weight_gradient *c, const void *x, const v
   return result;
 }
 
-/* ---- all --------------------------------------------------------------------------------------------------------- */
+/* ---- planning and execution -------------------------------------------------------------------------------------- */
 
 void weight_gradient_init(weight_gradient *c, executor *e, const conv_geometry *g, const conv_operand *x,
                           const conv_operand *y, const conv_operand *w) {

@@ -104,7 +104,7 @@ void winograd_init(winograd *w, executor *e, const conv_geometry *g, const conv_
   if (w->fits) w->transformed_at = workspace_intermediate(e, (uint64_t)(g->groups * transformed) * sizeof(float));
 }
 
-/* ---- weights ----------------------------------------------------------------------------------------------------- */
+/* ---- transforms of weights --------------------------------------------------------------------------------------- */
 
 typedef struct {
   const winograd *w;
@@ -181,7 +181,7 @@ typedef struct {
   char *to;
   const float *bias;
   float *transformed; /* by tiles: the weights of each group; by rows: the tiles of each block of each group */
-  weight_job weights; /* by rows */
+  weight_job weights; /* by rows: the call's weights */
   store_loop *store;
   status *result;
   bool *finite;
@@ -352,7 +352,7 @@ static void winograd_make_row_blocks(const void *job, int64_t begin, int64_t end
   }
 }
 
-/* ---- all --------------------------------------------------------------------------------------------------------- */
+/* ---- execution --------------------------------------------------------------------------------------------------- */
 
 status winograd_run(const winograd *w, const void *from, void *to, const float *weights, const float *bias,
                     char *scratch, bool *done) {

@@ -49,7 +49,7 @@ typedef struct {
   const char *x, *y; /* of the group */
   winograd_tiles x_tiles, y_tiles, sums;
   int64_t first, n; /* segments of the pass */
-  float *to;        /* of the group's weights */
+  float *to;        /* the gradients of the group's weights */
   status *result;
   bool *finite;
 } gradient_job;
@@ -100,7 +100,7 @@ static void winograd_gradient_multiply(const void *job, int64_t begin, int64_t e
   }
 }
 
-/* ---- all --------------------------------------------------------------------------------------------------------- */
+/* ---- execution --------------------------------------------------------------------------------------------------- */
 
 static void winograd_gradient_transform_sums(const void *job, int64_t begin, int64_t end) {
   enum { LANES = WINOGRAD_LANES };

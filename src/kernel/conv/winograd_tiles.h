@@ -97,6 +97,6 @@ typedef struct {
   bool (*taps)(float *w, const float *m, int64_t step, int64_t n);
 } winograd_loops_table;
 
-extern const winograd_loops_table *winograd_loops; /* set before main */
+extern const winograd_loops_table *winograd_loops; /* chosen before main for this processor (engine/level.h) */
 
 #endif

@@ -353,7 +353,7 @@ status max_mask_expect(const tensor *mask, const window_axis *axis, const tensor
   dims[self->rank - 1] = ((positions + 15) / 16 + 1) * 32;
   TRY(op_expect_dtype(mask, "indices", DTYPE_BIT(ACL_INT8) | DTYPE_BIT(ACL_UINT8)));
   TRY(op_expect_shape(mask, "indices", dims, self->rank));
-  EXPECT(mask->contiguous, "indices has shape %s and gaps, expected a contiguous mask",
+  EXPECT(mask->contiguous, "indices, of shape %s, is not contiguous, expected a contiguous mask",
          shape_text(mask->dims, mask->rank, text));
   return ST_OK;
 }

@@ -45,6 +45,6 @@ typedef struct {
   int64_t (*first_outside)(const int64_t *position, int64_t end, int64_t n);
 } max_loops_table;
 
-extern const max_loops_table *max_loops; /* set before main */
+extern const max_loops_table *max_loops; /* chosen before main for this processor (engine/level.h) */
 
 #endif

@@ -54,7 +54,7 @@ static inline void window_inputs(const window_axis *a, int64_t o, int64_t *first
 
 /* A tensor as planes of three dimensions, of which missing ones have size 1. Up to two dimensions come before them. */
 typedef struct {
-  view planes;                                    /* the dimensions before */
+  view planes;                                    /* the dimensions before the axes */
   int64_t dims[WINDOW_AXES], stride[WINDOW_AXES]; /* bytes */
 } window_planes;
 

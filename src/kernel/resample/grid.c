@@ -27,7 +27,7 @@ typedef struct {
   bool in_scratch; /* sums are in scratch, at `scratch` */
   uint64_t scratch;
   bool input_gradient, grid_gradient;
-  view in_view, grid_view; /* of the gradients */
+  view in_view, grid_view; /* of the two gradients */
   store_loop *store;
   load_loop *load; /* loads the gradient of the result as double */
 } grid_plan;

@@ -26,6 +26,6 @@ typedef struct {
                     int64_t n);
 } points_loops;
 
-extern const points_loops *points; /* set before main */
+extern const points_loops *points; /* chosen before main for this processor (engine/level.h) */
 
 #endif

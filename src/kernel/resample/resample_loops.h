@@ -27,6 +27,6 @@ typedef struct {
   void (*pick)(void *out, const void *x, const int32_t *index, int element_bytes, int64_t n);
 } resample_loops_table;
 
-extern const resample_loops_table *resample_loops; /* set before main */
+extern const resample_loops_table *resample_loops; /* chosen before main for this processor (engine/level.h) */
 
 #endif
