@@ -1,3 +1,4 @@
+/* See layout.h. */
 #include "kernel/attention/layout.h"
 
 #include <string.h>

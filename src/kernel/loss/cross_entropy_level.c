@@ -1,3 +1,4 @@
+/* Implementation of cross_entropy.h for one instruction set level (engine/level.h). */
 #include "kernel/loss/cross_entropy.h"
 
 #include "kernel/engine/elementwise_loop.h"

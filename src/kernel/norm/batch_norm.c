@@ -1,5 +1,5 @@
 /* BatchNorm and its gradient, and the phases (batch_norm.h) that they, the distributed variants (batch_norm_sync.c) and
- * the graph operators (graph_batch_norm.c) consist of. */
+ * the operators called by name (graph_batch_norm.c) consist of. */
 #include "kernel/norm/batch_norm.h"
 
 #include <math.h>

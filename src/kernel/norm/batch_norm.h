@@ -47,8 +47,8 @@ typedef struct {
 } batch_args;
 
 /* Checks tensors of shape [N, C, ...], plans their rows and allocates the arguments in the executor's heap. The first
- * tensor is the input or its gradient; the last, which may be NULL, is written. They are the operands 0 and 1 (...),
- * and last_view. */
+ * tensor is the input or its gradient; the last, which may be NULL, is written. The tensors that are read are the
+ * operands 0 and 1, and the last one is operand last_view. */
 status batch_plan_init(executor *e, const tensor *const *t, const char *const *names, int n_tensors, int last_view,
                        bool needs_sums, batch_args **out);
 

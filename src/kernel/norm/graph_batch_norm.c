@@ -1,5 +1,5 @@
-/* BatchNorm as graph operators (ops/graph.aclop), in which sums and elements are separate operators, forward and
- * backward. The three-dimensional operators (BN3D...) are the same. */
+/* BatchNorm operators that are called by name (ops/graph.aclop). Sums and elements are separate operators there,
+ * forward and backward. The three-dimensional operators (BN3D...) are the same. */
 #include <math.h>
 #include <stdlib.h>
 

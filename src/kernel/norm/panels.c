@@ -1,3 +1,4 @@
+/* See panels.h. */
 #include "kernel/norm/panels.h"
 
 #include <stdatomic.h>

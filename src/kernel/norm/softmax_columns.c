@@ -1,3 +1,4 @@
+/* See softmax_columns.h. */
 #include "kernel/norm/softmax_columns.h"
 
 #include <stdatomic.h>

@@ -1,6 +1,6 @@
 /* out = beta * self + alpha * GEMM, for matrices, stacks of matrices, sums over a stack, and a matrix with a vector;
- * also GEMM and MatMul as graph operators. In-place variants have no `out` in the schema: the result is written to
- * self, which must then have the shape of the product. */
+ * also Gemm, and MatMul called by name (ops/graph.aclop). In-place variants have no `out` in the schema: the result is
+ * written to self, which must then have the shape of the product. */
 #include "kernel/families.h"
 #include "kernel/graph_families.h"
 #include "kernel/product/factors.h"
@@ -52,7 +52,7 @@ typedef struct {
   int ranks[2]; /* of the factors */
   /* whether the factors' first dimension is summed over, and which factor may broadcast it */
   bool sums_batch, broadcasts_first, broadcasts_second;
-  /* with alpha = 0, NaN of the product still counts; otherwise the product is skipped, as in CANN's graphs */
+  /* with alpha = 0, NaN of the product still counts; otherwise the product is skipped, as in CANN */
   bool adds_product_times_0;
   uint64_t types;
 } sum_form;
@@ -186,7 +186,7 @@ status prepare_gemm(executor *e, const op_arg *a) {
   return ST_OK;
 }
 
-/* MatMul, BatchMatMul and the like as graph operators: x1, x2, [bias, [offset_w]], y, then transpose_x1, transpose_x2,
+/* MatMul, BatchMatMul and the like called by name: x1, x2, [bias, [offset_w]], y, then transpose_x1, transpose_x2,
  * [offset_x]. The offsets are for quantised factors and are not supported. y may lack a last dimension of 1, as in
  * op-plugin's matrix-vector product. */
 status prepare_graph_matmul(executor *e, const op_arg *a) {

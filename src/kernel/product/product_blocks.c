@@ -42,7 +42,7 @@ typedef struct {
   tile_type type;
   int64_t depth, rows, cols;            /* of blocks */
   int64_t pitch;                        /* of the sums */
-  int64_t slices_per_term, n_slices, k; /* k slices of each term, n_slices over all terms */
+  int64_t slices_per_term, n_slices, k; /* n_slices: over all terms; k: depth of one term */
   int64_t at_once;                      /* slices that a block of out takes before the next block has its turn */
   bool keeps_strip;                     /* else each block of rows packs its slices of B again */
   bool a_as_is, b_as_is;                /* read in place */

@@ -1,7 +1,7 @@
-/* Svd as a graph operator, for stacks of real matrices: x = u diag(sigma) v^T, computed in double and rounded once. A
- * matrix with fewer rows than columns is transposed first. Householder QR gives x = q r, then one-sided Jacobi rotates
- * the rows of r until they are orthogonal: r = c diag(sigma) v^T, where c is the product of the rotations, so u = q
- * c. */
+/* Svd, called by name (ops/graph.aclop), for stacks of real matrices: x = u diag(sigma) v^T, computed in double and
+ * rounded once. A matrix with fewer rows than columns is transposed first. Householder QR gives x = q r, then one-sided
+ * Jacobi rotates the rows of r until they are orthogonal: r = c diag(sigma) v^T, where c is the product of the
+ * rotations, so u = q c. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -169,8 +169,8 @@ static status expect_output(const executor *e, const op_arg *a, int output, cons
   return op_expect_shape(a[output].tensor, e->op->schema[output].name, dims, n_batch + n_last);
 }
 
-/* x, sigma, u, v, compute_uv, full_matrices. Without vectors, u and v stay unchanged. Operands of graph operators are
- * contiguous. */
+/* x, sigma, u, v, compute_uv, full_matrices. Without vectors, u and v stay unchanged. Operands of operators called by
+ * name are contiguous. */
 status prepare_graph_svd(executor *e, const op_arg *a) {
   const tensor *x = a[X].tensor;
   const bool vectors = a[TENSORS].boolean, full = a[TENSORS + 1].boolean;
