@@ -110,8 +110,7 @@ typedef struct {
   int64_t query_padding, key_padding;
 } attention_job;
 
-/* ---- plan.c
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- plan.c ------------------------------------------------------------------------------------------------------ */
 
 /* Sets the executor's cost and requests the threads' workspace of per_thread(p) bytes each. Everything else in the plan
  * must be set. */
@@ -158,8 +157,7 @@ static inline char *attention_head_at(const attention_job *j, const head_view *v
 typedef bool unit_body(const attention_job *j, int64_t unit, char *scratch);
 void attention_units(const attention_job *j, unit_body *body, int64_t n_units);
 
-/* ---- score.c
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- score.c ----------------------------------------------------------------------------------------------------- */
 
 typedef struct {
   const attention_job *job;
@@ -200,8 +198,7 @@ void score_finish(const score_row *r, int64_t row, const row_state *s, float *ou
 /* Writes a row of a tensor: out[i] = x[i], converted to the dtype. */
 void attention_write_row(const head_view *v, char *to, const float *x, int64_t n);
 
-/* ---- forward.c, decode.c, backward.c
- * ------------------------------------------------------------------------------- */
+/* ---- forward.c, decode.c, backward.c ----------------------------------------------------------------------------- */
 
 /* Choose block sizes and set e->run. All of *p except `blocks` must be set. */
 status attention_plan_forward(executor *e, attention_plan *p);

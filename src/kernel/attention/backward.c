@@ -83,8 +83,7 @@ static const char *rows_at(const backward *w, const head_view *v, const row_rang
   return attention_head_at(w->job, v, w->b, r->head, w->batch.row_begin + r->row);
 }
 
-/* ---- rows
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- rows -------------------------------------------------------------------------------------------------------- */
 
 static bool is_one_block(const backward *w) { return w->batch.n_keys <= w->job->plan->blocks.keys; }
 
@@ -147,8 +146,7 @@ static void score_gradients(const backward *w, const row_range *r) {
   }
 }
 
-/* ---- blocks
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- blocks ------------------------------------------------------------------------------------------------------ */
 
 /* P or dS in a dtype that can be packed; *ld is in bytes. */
 static const void *as_operand(const backward *w, const float *x, int64_t rows, int64_t *ld) {
@@ -282,8 +280,7 @@ static bool backward_unit(const attention_job *j, int64_t unit, char *scratch) {
   return splits;
 }
 
-/* ---- planning
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- planning ---------------------------------------------------------------------------------------------------- */
 
 static status backward_run(const executor *e, void *const *view, void *scratch) {
   attention_job j;

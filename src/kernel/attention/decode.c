@@ -133,8 +133,7 @@ static void all_visible(const decode *w, int64_t *low, int64_t *high) {
   if (*low > *high) *low = *high;
 }
 
-/* ---- units
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- units ------------------------------------------------------------------------------------------------------- */
 
 static float *part_at(const attention_job *j, int64_t unit) {
   const attention_plan *p = j->plan;
@@ -202,8 +201,7 @@ static void decode_join(const attention_job *j, int64_t group) {
   decode_finish(&w);
 }
 
-/* ---- planning
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- planning ---------------------------------------------------------------------------------------------------- */
 
 static status decode_run(const executor *e, void *const *view, void *scratch) {
   attention_job j;

@@ -54,8 +54,7 @@ typedef struct {
 
 static const char *flash_name_of(const flash_call *c, int argument) { return c->e->op->schema[argument].name; }
 
-/* ---- tensors
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- tensors ----------------------------------------------------------------------------------------------------- */
 
 /* Views another tensor, which must have these sizes. */
 static status view_like(const flash_call *c, int argument, const head_dims *expected, head_view *v) {
@@ -131,8 +130,7 @@ static status view_softmax(const flash_call *c, int argument, head_view *v, cons
                          flat ? 3 : 4, v);
 }
 
-/* ---- sequences
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- sequences --------------------------------------------------------------------------------------------------- */
 
 /* Cumulative lengths, as in the layout TND. */
 static status flash_check_lengths(const flash_call *c, int argument, int64_t total) {
@@ -212,8 +210,7 @@ static status set_prefixes(flash_call *c) {
   return ST_OK;
 }
 
-/* ---- masks, bias, dropout
- * ------------------------------------------------------------------------------------------ */
+/* ---- masks, bias, dropout ---------------------------------------------------------------------------------------- */
 
 /* One mask for all, or one per sequence and/or per head. CANN's masks are per head only if they are per sequence, too;
  * PyTorch's need not be. */
@@ -356,8 +353,7 @@ static status set_dropout(flash_call *c) {
   return ST_OK;
 }
 
-/* ---- the two families
- * ---------------------------------------------------------------------------------------------- */
+/* ---- the two families -------------------------------------------------------------------------------------------- */
 
 static status flash_call_init(flash_call *c, executor *e, const op_arg *a, const flash_arguments *at, head_dims *q,
                               head_dims *k, head_dims *v) {

@@ -28,8 +28,7 @@ typedef struct {
   float *product, *out, *factors;
 } forward_buffers;
 
-/* ---- sizes
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- sizes ------------------------------------------------------------------------------------------------------- */
 
 static int64_t product_ld(const attention_plan *p) { return p->blocks.keys + 16; }
 
@@ -83,8 +82,7 @@ static uint64_t forward_scratch(const attention_plan *p) {
   return attention_max(forward_lay_out(p, NULL, &f), forward_lay_out(&plain, NULL, &f));
 }
 
-/* ---- a chunk
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- a chunk ----------------------------------------------------------------------------------------------------- */
 
 typedef struct {
   const attention_job *job;
@@ -165,8 +163,7 @@ static void start_block(chunk *c, int32_t block) {
       &c->query, tile_pack_a(p->blocks.tile, packed_query(c, block), p->query.dtype, from, row_bytes, col, n, p->d));
 }
 
-/* ---- the softmax step
- * ---------------------------------------------------------------------------------------------- */
+/* ---- the softmax step -------------------------------------------------------------------------------------------- */
 
 static const struct {
   operand_type operand;
@@ -226,8 +223,7 @@ static void block_step(const chunk *c, int32_t block, int64_t k, int64_t n) {
   tile_multiply(tile, m, p->dv, n, probability, (tile_operand){c->buffers.value, 0}, outs_of(c, block), p->dv, true);
 }
 
-/* ---- all keys
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- all keys ---------------------------------------------------------------------------------------------------- */
 
 static bool sees(const row_block *b, int64_t k, int64_t n) { return b->low < k + n && b->high > k; }
 
@@ -317,8 +313,7 @@ static bool forward_unit(const attention_job *j, int64_t unit, char *scratch) {
   return true;
 }
 
-/* ---- planning
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- planning ---------------------------------------------------------------------------------------------------- */
 
 static status forward_run(const executor *e, void *const *view, void *scratch) {
   attention_job j;

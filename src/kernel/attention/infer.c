@@ -77,8 +77,7 @@ static status infer_refuse(const infer_call *c) {
   return ST_OK;
 }
 
-/* ---- tensors
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- tensors ----------------------------------------------------------------------------------------------------- */
 
 static const tensor *first_of(const infer_call *c, int argument) {
   if (!c->at->lists) return c->a[argument].tensor;
@@ -208,8 +207,7 @@ static status infer_set_prefix(infer_call *c) {
   return ST_OK;
 }
 
-/* ---- sequences
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- sequences --------------------------------------------------------------------------------------------------- */
 
 /* Lengths of the sequences: one for all, or one each. *out is NULL if none are given. */
 static status infer_check_lengths(const infer_call *c, int argument, int64_t limit, const aclIntArray **out) {
@@ -262,8 +260,7 @@ static status set_batches(infer_call *c, int64_t mode, int64_t before, int64_t a
   return ST_OK;
 }
 
-/* ---- mask, bias, results
- * ------------------------------------------------------------------------------------------- */
+/* ---- mask, bias, results ----------------------------------------------------------------------------------------- */
 
 /* If there is one query per sequence, the mask may lack the query dimension: [B, keys]. */
 static status infer_set_mask(infer_call *c) {
@@ -334,8 +331,7 @@ static status set_results(infer_call *c, const head_layout *out_layout) {
   return ST_OK;
 }
 
-/* ---- preparation
- * --------------------------------------------------------------------------------------------------- */
+/* ---- preparation ------------------------------------------------------------------------------------------------- */
 
 static status padding_operand(const infer_call *c, int argument, int16_t *operand) {
   const tensor *t = optional(c, argument);

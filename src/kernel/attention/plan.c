@@ -3,8 +3,7 @@
 
 #include "op/parallel.h"
 
-/* ---- blocks
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- blocks ------------------------------------------------------------------------------------------------------ */
 
 status attention_plan_blocks(executor *e, attention_plan *p, int64_t n_units,
                              uint64_t (*per_thread)(const attention_plan *p), uint64_t operations) {
@@ -18,8 +17,7 @@ status attention_plan_blocks(executor *e, attention_plan *p, int64_t n_units,
   return ST_OK;
 }
 
-/* ---- sequences
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- sequences --------------------------------------------------------------------------------------------------- */
 
 static status read_padding(const attention_job *j, int operand, const char *name, int64_t *value) {
   *value = ABSENT;
@@ -81,8 +79,7 @@ attention_batch attention_batch_of(const attention_job *j, int64_t b) {
   return s;
 }
 
-/* ---- keys
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- keys -------------------------------------------------------------------------------------------------------- */
 
 static key_place in_page(const attention_job *j, const head_view *v, int64_t b, int64_t kv_head, int64_t k,
                          int64_t left) {
@@ -113,8 +110,7 @@ key_place attention_key_run(const attention_job *j, const attention_batch *s, ke
   return (key_place){attention_head_at(j, &v, b, kv_head, s->key_begin + k), v.row, v.col, left};
 }
 
-/* ---- units
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- units ------------------------------------------------------------------------------------------------------- */
 
 static void run_unit(const attention_job *j, unit_body *body, int64_t unit, char *scratch) {
   if (body(j, unit, scratch)) return;

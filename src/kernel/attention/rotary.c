@@ -31,8 +31,7 @@ typedef struct {
   bool backward;
 } rotation;
 
-/* ---- rows
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- rows -------------------------------------------------------------------------------------------------------- */
 
 static operand_type rotary_operand_type(int dtype) {
   return dtype == ACL_BF16 ? OPERAND_BF16 : dtype == ACL_FLOAT16 ? OPERAND_F16 : OPERAND_F32;
@@ -102,8 +101,7 @@ static void rotate_all(const rotation *p, void *const *view, uint64_t cost_ns) {
   rows_parallel(rotate_range, &j, p->d ? p->rows.n : 0, 1, cost_ns);
 }
 
-/* ---- planning
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- planning ---------------------------------------------------------------------------------------------------- */
 
 #define DTYPES_ROTARY (DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_FLOAT16) | DTYPE_BIT(ACL_BF16))
 
@@ -202,8 +200,7 @@ status prepare_rotary(executor *e, const op_arg *a) {
   return ST_OK;
 }
 
-/* ---- ApplyRotaryPosEmb: query and key in place
- * --------------------------------------------------------------------- */
+/* ---- ApplyRotaryPosEmb: query and key in place ------------------------------------------------------------------- */
 
 static status apply_run(const executor *e, void *const *view, void *scratch) {
   (void)scratch;
@@ -259,8 +256,7 @@ status prepare_apply_rotary(executor *e, const op_arg *a) {
   return ST_OK;
 }
 
-/* ---- the gradient
- * -------------------------------------------------------------------------------------------------- */
+/* ---- the gradient ------------------------------------------------------------------------------------------------ */
 
 /* Gradients of cos and sin: for each of their rows, a sum over the rows that it was broadcast to. */
 typedef struct {

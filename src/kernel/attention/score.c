@@ -9,8 +9,7 @@ LEVEL_CHOICE(attention_loops, attention_rows, attention_loops)
 
 enum { TILE = 512 };
 
-/* ---- bias
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- bias -------------------------------------------------------------------------------------------------------- */
 
 static void add_alibi(const score_row *r, float *x, int64_t k, int64_t n) {
   const attention_plan *p = r->job->plan;
@@ -65,8 +64,7 @@ static void score_add_bias(const score_row *r, float *x, int64_t k, int64_t n) {
   }
 }
 
-/* ---- mask
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- mask -------------------------------------------------------------------------------------------------------- */
 
 static void score_hide(const score_row *r, float *x, int64_t k, int64_t n) {
   const attention_plan *p = r->job->plan;
@@ -81,8 +79,7 @@ static void score_hide(const score_row *r, float *x, int64_t k, int64_t n) {
   for (int64_t i = 0; i < n; ++i) x[i] = from[i * v->col] ? -INFINITY : x[i];
 }
 
-/* ---- logits
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- logits ------------------------------------------------------------------------------------------------------ */
 
 float score_logits(const score_row *r, float *x, int64_t k, int64_t n) {
   const attention_plan *p = r->job->plan;
@@ -110,8 +107,7 @@ void score_dropout(const score_row *r, float *y, int64_t k, int64_t n) {
   attention_rows->bits(y, r->job->view[p->drop], s->drop_bit + row * s->n_keys + k, p->keep, n);
 }
 
-/* ---- the online softmax
- * -------------------------------------------------------------------------------------------- */
+/* ---- the online softmax ------------------------------------------------------------------------------------------ */
 
 row_state score_row_state(const attention_batch *b, int64_t row) {
   row_state s = {.top = -INFINITY};
@@ -155,8 +151,7 @@ void score_softmax(const score_row *r, row_state *s, float *x, void *y, operand_
   attention_rows->narrow[type](y, x, n);
 }
 
-/* ---- results
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- results ----------------------------------------------------------------------------------------------------- */
 
 static void store_softmax(const score_row *r, int64_t row, float top, float sum) {
   const attention_plan *p = r->job->plan;

@@ -131,8 +131,7 @@ static status entropy_sum_chunks(const entropy_job *j, entropy_chunk *sum) {
   return ST_OK;
 }
 
-/* ---- CrossEntropyLoss
- * ---------------------------------------------------------------------------------------------- */
+/* ---- CrossEntropyLoss -------------------------------------------------------------------------------------------- */
 
 /* Weighted sum over all classes, for label smoothing. */
 static double sum_of_all(const entropy_job *j, const float *log_p) {
@@ -203,8 +202,7 @@ static status cross_entropy_run(const executor *e, void *const *view, void *scra
   return ST_OK;
 }
 
-/* ---- row by row
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- row by row -------------------------------------------------------------------------------------------------- */
 
 typedef void row_function(const entropy_job *j, int64_t row, int64_t class, entropy_chunk *sums);
 
@@ -228,8 +226,7 @@ static status entropy_run_rows(const entropy_job *j, range_body *chunks, uint64_
   return entropy_sum_chunks(j, &sum);
 }
 
-/* ---- CrossEntropyLossGrad
- * ------------------------------------------------------------------------------------------ */
+/* ---- CrossEntropyLossGrad ---------------------------------------------------------------------------------------- */
 
 /* d loss / d score = p (u + s W) - s w - (u at the target), where u is the factor of the target's term, s that of
  * smoothing, and W the sum of all weights. */
@@ -294,8 +291,7 @@ static status cross_entropy_grad_run(const executor *e, void *const *view, void 
   return entropy_run_rows(&job, gradient_chunks, e->cost_ns);
 }
 
-/* ---- SoftmaxCrossEntropyWithLogits
- * --------------------------------------------------------------------------------- */
+/* ---- SoftmaxCrossEntropyWithLogits ------------------------------------------------------------------------------- */
 
 static void softmax_loss_row(const entropy_job *j, int64_t i, int64_t class, entropy_chunk *sums) {
   (void)class, (void)sums;
@@ -333,8 +329,7 @@ static status softmax_cross_entropy_run(const executor *e, void *const *view, vo
   return entropy_run_rows(&job, softmax_loss_chunks, e->cost_ns);
 }
 
-/* ---- planning
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- planning ---------------------------------------------------------------------------------------------------- */
 
 static matrix entropy_matrix(const tensor *t) {
   const int64_t bytes = (int64_t)dtype_bytes(t->dtype);

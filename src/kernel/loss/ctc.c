@@ -198,8 +198,7 @@ static status run_ctc(const executor *e, void *const *view, void *scratch) {
   return result;
 }
 
-/* ---- arguments
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- arguments --------------------------------------------------------------------------------------------------- */
 
 static status expect_lengths(const aclIntArray *lengths, const char *name, int64_t n, int64_t most) {
   EXPECT(lengths->size == (uint64_t)n, "%s has %ju elements, expected %jd", name, (uintmax_t)lengths->size,

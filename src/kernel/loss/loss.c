@@ -61,8 +61,7 @@ static status loss_run(const executor *e, void *const *view, void *scratch) {
   return ST_OK;
 }
 
-/* ---- planning
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- planning ---------------------------------------------------------------------------------------------------- */
 
 static void loss_sort_arguments(const op *o, const op_arg *a, loss_call *c, loss_plan *p) {
   int operand = 0;
@@ -226,8 +225,7 @@ status prepare_loss(executor *e, const op_arg *a) {
   return ST_OK;
 }
 
-/* ---- gradients of a broadcast self are sums
- * ------------------------------------------------------------------------ */
+/* ---- gradients of a broadcast self are sums ---------------------------------------------------------------------- */
 
 /* In the executor's heap. */
 typedef struct {

@@ -170,8 +170,7 @@ static status nll_loss_backward_run(const executor *e, void *const *view, void *
   return run_all(&job, e->cost_ns, &sum);
 }
 
-/* ---- planning
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- planning ---------------------------------------------------------------------------------------------------- */
 
 static int64_t stride_bytes(const tensor *t, int d) {
   return d < t->rank ? t->strides[d] * (int64_t)dtype_bytes(t->dtype) : 0;

@@ -9,8 +9,7 @@
 
 enum { FEW_POSITIONS = 16 }; /* with fewer positions, rows are whole channels */
 
-/* ---- phases
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- phases ------------------------------------------------------------------------------------------------------ */
 
 batch_run batch_run_of(const executor *e, void *const *view, void *scratch) {
   const batch_args *b = e->heap;
@@ -102,8 +101,7 @@ void batch_update_running(const batch_args *b, void *const *view, int64_t channe
   channel_put(&b->running_var, view, channel, (1 - b->momentum) * var + b->momentum * unbiased);
 }
 
-/* ---- planning
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- planning ---------------------------------------------------------------------------------------------------- */
 
 /* Puts channels first, then samples and positions, for rows that are whole channels. */
 static view batch_channels_first(view v) {
@@ -153,8 +151,7 @@ status batch_plan_init(executor *e, const tensor *const *t, const char *const *n
   return ST_OK;
 }
 
-/* ---- BatchNorm
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- BatchNorm --------------------------------------------------------------------------------------------------- */
 
 /* What CANN calls saveInvstd is the variance on these devices, and the gradient operator expects the variance. For a
  * channel without elements, the mean is 0 and the variance NaN. */
@@ -216,8 +213,7 @@ status prepare_batch_norm(executor *e, const op_arg *a) {
   return ST_OK;
 }
 
-/* ---- gradient
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- gradient ---------------------------------------------------------------------------------------------------- */
 
 static status batch_norm_grad_run(const executor *e, void *const *view, void *scratch) {
   const batch_run r = batch_run_of(e, view, scratch);

@@ -6,8 +6,7 @@
 #include "kernel/families.h"
 #include "kernel/norm/batch_norm.h"
 
-/* ---- Stats: a device's own mean and inverse standard deviation
- * ----------------------------------------------------- */
+/* ---- Stats: a device's own mean and inverse standard deviation --------------------------------------------------- */
 
 static status stats_run(const executor *e, void *const *view, void *scratch) {
   const batch_run r = batch_run_of(e, view, scratch);
@@ -31,8 +30,7 @@ status prepare_batch_norm_stats(executor *e, const op_arg *a) {
   return ST_OK;
 }
 
-/* ---- Elemt: elements from given statistics
- * ------------------------------------------------------------------------- */
+/* ---- Elemt: elements from given statistics ----------------------------------------------------------------------- */
 
 static norm_stats sync_given_stats(const batch_args *b, void *const *view, int64_t c) {
   return (norm_stats){.mean = channel_get(&b->mean, view, c), .rstd = channel_get(&b->rstd, view, c)};
@@ -60,8 +58,7 @@ status prepare_batch_norm_elemt(executor *e, const op_arg *a) {
   return ST_OK;
 }
 
-/* ---- ReduceBackward: a device's sums of its gradients
- * -------------------------------------------------------------- */
+/* ---- ReduceBackward: a device's sums of its gradients ------------------------------------------------------------ */
 
 static status sync_reduce_run(const executor *e, void *const *view, void *scratch) {
   const batch_run r = batch_run_of(e, view, scratch);
@@ -107,8 +104,7 @@ status prepare_batch_norm_reduce_backward(executor *e, const op_arg *a) {
   return ST_OK;
 }
 
-/* ---- ElemtBackward: gradients of elements from the sums of all devices
- * --------------------------------------------- */
+/* ---- ElemtBackward: gradients of elements from the sums of all devices ------------------------------------------- */
 
 static double total_count(const batch_args *b, const void *counts, void *scratch) {
   double *count = (double *)(void *)((char *)scratch + b->counts_scratch), total = 0;
@@ -151,8 +147,7 @@ status prepare_batch_norm_elemt_backward(executor *e, const op_arg *a) {
   return ST_OK;
 }
 
-/* ---- GatherStatsWithCounts: combines the statistics of all devices
- * ------------------------------------------------- */
+/* ---- GatherStatsWithCounts: combines the statistics of all devices ----------------------------------------------- */
 
 enum { GATHER_MEAN, GATHER_RSTD, GATHER_COUNTS, N_GATHERED };
 

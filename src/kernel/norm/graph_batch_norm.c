@@ -55,8 +55,7 @@ static status graph_bn_plan(executor *e, const op_arg *a, int n_read, int writte
   return ST_OK;
 }
 
-/* ---- BNTrainingReduce: x, sum, square_sum, epsilon
- * ----------------------------------------------------------------- */
+/* ---- BNTrainingReduce: x, sum, square_sum, epsilon --------------------------------------------------------------- */
 
 static status graph_bn_reduce_run(const executor *e, void *const *view, void *scratch) {
   const batch_run r = batch_run_of(e, view, scratch);
@@ -75,8 +74,7 @@ status prepare_graph_bn_reduce(executor *e, const op_arg *a) {
   return ST_OK;
 }
 
-/* ---- BNTrainingUpdate
- * ---------------------------------------------------------------------------------------------- */
+/* ---- BNTrainingUpdate -------------------------------------------------------------------------------------------- */
 
 enum {
   UPDATE_X,
@@ -125,8 +123,7 @@ status prepare_graph_bn_update(executor *e, const op_arg *a) {
   return ST_OK;
 }
 
-/* ---- BNTrainingUpdateGrad: grads, x, batch_mean, batch_variance, diff_scale, diff_offset, epsilon
- * ------------------ */
+/* ---- BNTrainingUpdateGrad: grads, x, batch_mean, batch_variance, diff_scale, diff_offset, epsilon ---------------- */
 
 static status update_grad_run(const executor *e, void *const *view, void *scratch) {
   const batch_run r = batch_run_of(e, view, scratch);
@@ -147,8 +144,7 @@ status prepare_graph_bn_update_grad(executor *e, const op_arg *a) {
   return ST_OK;
 }
 
-/* ---- BNTrainingReduceGrad: grads, x, diff_scale, diff_offset, scale, batch_mean, batch_variance, y, epsilon
- * -------- */
+/* ---- BNTrainingReduceGrad: grads, x, diff_scale, diff_offset, scale, batch_mean, batch_variance, y, epsilon ------ */
 
 static status reduce_grad_run(const executor *e, void *const *view, void *scratch) {
   const batch_run r = batch_run_of(e, view, scratch);
@@ -169,8 +165,7 @@ status prepare_graph_bn_reduce_grad(executor *e, const op_arg *a) {
   return ST_OK;
 }
 
-/* ---- BNInfer: x, scale, offset, mean, variance, y, epsilon
- * --------------------------------------------------------- */
+/* ---- BNInfer: x, scale, offset, mean, variance, y, epsilon ------------------------------------------------------- */
 
 static status infer_run(const executor *e, void *const *view, void *scratch) {
   const batch_run r = batch_run_of(e, view, scratch);
@@ -187,8 +182,7 @@ status prepare_graph_bn_infer(executor *e, const op_arg *a) {
   return ST_OK;
 }
 
-/* ---- BNInferGrad: grads, scale, batch_variance, x_backprop, epsilon
- * ------------------------------------------------ */
+/* ---- BNInferGrad: grads, scale, batch_variance, x_backprop, epsilon ---------------------------------------------- */
 
 static status infer_grad_run(const executor *e, void *const *view, void *scratch) {
   const batch_run r = batch_run_of(e, view, scratch);

@@ -8,8 +8,7 @@
 
 #include "kernel/families.h"
 
-/* ---- shared with the gradient
- * -------------------------------------------------------------------------------------- */
+/* ---- shared with the gradient ------------------------------------------------------------------------------------ */
 
 status group_shape_of(int64_t n, int64_t channels, int64_t positions, int64_t groups, const char *name,
                       group_shape *s) {
@@ -50,8 +49,7 @@ status group_view_of(const tensor *t, const char *name, const group_shape *s, co
   return ST_OK;
 }
 
-/* ---- running
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- running ----------------------------------------------------------------------------------------------------- */
 
 typedef struct {
   group_shape shape;
@@ -136,8 +134,7 @@ static status group_norm_run(const executor *e, void *const *view_at, void *scra
   return ST_OK;
 }
 
-/* ---- planning
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- planning ---------------------------------------------------------------------------------------------------- */
 
 typedef struct {
   const tensor *x, *gamma, *beta, *y, *mean, *rstd;

@@ -99,8 +99,7 @@ static status group_grad_run(const executor *e, void *const *view, void *scratch
   return ST_OK;
 }
 
-/* ---- planning
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- planning ---------------------------------------------------------------------------------------------------- */
 
 typedef struct {
   norm_arg dy, x, mean, rstd, gamma, beta, dx, out[N_SUMS];

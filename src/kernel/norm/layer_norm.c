@@ -74,8 +74,7 @@ static status layer_norm_run(const executor *e, void *const *view, void *scratch
   return panels_run(&job, e->cost_ns);
 }
 
-/* ---- planning
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- planning ---------------------------------------------------------------------------------------------------- */
 
 typedef struct {
   norm_arg x, other, bias, sum, gamma, beta, y, cast, mean, rstd; /* cast: y again, in another dtype */

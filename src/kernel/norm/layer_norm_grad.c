@@ -34,8 +34,7 @@ typedef struct {
   char *scratch;
 } norm_grad_job;
 
-/* ---- sums over rows
- * ------------------------------------------------------------------------------------------------ */
+/* ---- sums over rows ---------------------------------------------------------------------------------------------- */
 
 static uint64_t norm_grad_block_bytes(int64_t n) { return (uint64_t)n * N_SUMS * (sizeof(double) + sizeof(float)); }
 
@@ -62,8 +61,7 @@ static void norm_grad_combine_columns(const norm_grad_job *j, int64_t n, void *c
   }
 }
 
-/* ---- rows
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- rows -------------------------------------------------------------------------------------------------------- */
 
 static void grad_row(const norm_grad_plan *g, const panel *p, int i, float *dgamma, float *dbeta) {
   const void *x = panel_row(p, 0, i), *dy = panel_row(p, g->dy, i);
@@ -120,8 +118,7 @@ static status norm_grad_run(const executor *e, void *const *view, void *scratch)
   return ST_OK;
 }
 
-/* ---- planning
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- planning ---------------------------------------------------------------------------------------------------- */
 
 typedef struct {
   norm_arg x, other, dy, dsum, dx, dother, gamma, mean, rstd, out[N_SUMS];

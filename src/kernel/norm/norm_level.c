@@ -7,8 +7,7 @@
 
 enum { CHUNK = 4096 }; /* floats that stay in L1 between two passes */
 
-/* ---- moments
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- moments ----------------------------------------------------------------------------------------------------- */
 
 VEC_INLINE vec square_term(const vec_loop *l, int64_t i, int64_t n) {
   const vec x = vec_get(l->x + i, n, (vec){0});
@@ -82,8 +81,7 @@ static norm_moments moments(const void *x, int dtype, int64_t n) {
 
 static double squares(const float *x, int64_t n) { return vec_sum_terms(square_term, &(vec_loop){.x = x}, n); }
 
-/* ---- forward
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- forward ----------------------------------------------------------------------------------------------------- */
 
 /* Parameters for (x - mean) * rstd: p is the mean as a float, r its remainder times -rstd, and q is rstd. */
 static vec_loop normalising(void *y, const void *x, norm_stats s) {
@@ -202,8 +200,7 @@ static void swish_back(float *dx, const float *dy, const float *x, float scale, 
   vec_each(swish_back_step, &(vec_loop){.x = x, .y = dy, .out = dx, .p = vec_of(-scale)}, n);
 }
 
-/* ---- backward
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- backward ---------------------------------------------------------------------------------------------------- */
 
 /* Elements i to i + n of back_sums; dtype and has_gamma are constants after inlining. */
 VEC_INLINE void back_term(const vec_loop *l, int dtype, bool has_gamma, float *dgamma, float *dbeta, int64_t i,
@@ -295,8 +292,7 @@ static void back_one(void *dx, const void *dy, const void *x, int dtype, norm_st
   OF_DTYPE(BACK_ONE, dtype);
 }
 
-/* ---- columns
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- columns ----------------------------------------------------------------------------------------------------- */
 
 /* As many doubles as a register holds: half the number of floats. */
 typedef double dvec __attribute__((vector_size(VEC * sizeof(float))));

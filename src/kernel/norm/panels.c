@@ -18,8 +18,7 @@ enum {
   FAR_PAD = 64, /* between the rows of a tile, so that they do not share the cache's sets */
 };
 
-/* ---- planning
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- planning ---------------------------------------------------------------------------------------------------- */
 
 void panel_plan_init(panel_plan *p, compute_type compute, int n_outer, int n_inner, const int64_t *dims) {
   p->n_operands = 0;
@@ -131,8 +130,7 @@ void panel_numbers_store(const panel_plan *p, void *const *view_at, int k, float
   elementwise_copy(view_at[p->operand[k].view], &to, &number, &from, 0);
 }
 
-/* ---- running
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- running ----------------------------------------------------------------------------------------------------- */
 
 typedef struct {
   const panel_job *job;

@@ -58,8 +58,7 @@ static status run_quant_norm(const executor *e, void *const *view, void *scratch
   return ST_OK;
 }
 
-/* ---- arguments
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- arguments --------------------------------------------------------------------------------------------------- */
 
 /* Arguments that the outputs share. */
 typedef struct {

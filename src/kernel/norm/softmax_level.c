@@ -13,8 +13,7 @@ enum {
   TOGETHER = 16, /* of this many, to hide the latencies of maximum, sum and logarithm */
 };
 
-/* ---- float, and 16-bit types computed in float
- * --------------------------------------------------------------------- */
+/* ---- float, and 16-bit types computed in float ------------------------------------------------------------------- */
 
 /* Maximum; NaN is ignored, since its exponential will be NaN anyway. If kept is not NULL, it receives the elements as
  * floats. */
@@ -236,8 +235,7 @@ static void masked_scale(float *y, const float *x, const uint8_t *mask, float sc
   }
 }
 
-/* ---- double: the C library's functions, element by element
- * --------------------------------------------------------- */
+/* ---- double: the C library's functions, element by element ------------------------------------------------------- */
 
 typedef double term_f64(const double *x, const double *y, double p, int64_t i);
 

@@ -114,8 +114,7 @@ static inline float vec_largest(vec v) {
 #endif
 }
 
-/* ---- loops over the elements of rows
- * ------------------------------------------------------------------------------ */
+/* ---- loops over the elements of rows ----------------------------------------------------------------------------- */
 
 #define VEC_INLINE __attribute__((always_inline)) static inline
 

@@ -115,8 +115,7 @@ static status run_factorise(const executor *e, void *const *view, void *scratch)
   return result;
 }
 
-/* ---- arguments
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- arguments --------------------------------------------------------------------------------------------------- */
 
 static int real_dtype(int dtype) {
   return dtype == ACL_COMPLEX64 ? ACL_FLOAT : dtype == ACL_COMPLEX128 ? ACL_DOUBLE : dtype;

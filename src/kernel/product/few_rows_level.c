@@ -16,8 +16,7 @@
 
 enum { LANES = VEC, SECOND_LEVEL = 2 /* prefetch locality: into L2 */ };
 
-/* ---- loads of LANES weights as floats
- * ----------------------------------------------------------------------------- */
+/* ---- loads of LANES weights as floats ---------------------------------------------------------------------------- */
 
 INLINE vec load_f32(const char *b) { return *(const vec_anywhere *)(const void *)b; }
 
@@ -67,8 +66,7 @@ INLINE float sum_of(vec x) {
   return lane[0];
 }
 
-/* ---- dot products
- * ------------------------------------------------------------------------------------------------- */
+/* ---- dot products ------------------------------------------------------------------------------------------------ */
 
 /* The order of summation of a dot product does not depend on which other rows and columns are computed with it. The
  * next columns are prefetched by software: the streams are too far apart for the hardware prefetcher to follow. */
@@ -109,8 +107,7 @@ INLINE void dots_of_rows(load_function *load, int size, int rows, int cols, int6
     few_rows_dots_body(load, size, rows, 1, k, a, a_pitch, b + j * b_stride, b_stride, c + j, c_pitch);
 }
 
-/* ---- updates with rows of B
- * --------------------------------------------------------------------------------------- */
+/* ---- updates with rows of B -------------------------------------------------------------------------------------- */
 
 /* n: a multiple of LANES. The next rows are prefetched, as the columns are in the dot products. */
 INLINE void few_rows_axpys_body(load_function *load, int size, int rows, int depth, int64_t n, const float *a,
@@ -152,8 +149,7 @@ INLINE void axpys_of_rows(load_function *load, int size, int rows, int depth, in
     axpys_last(load, size, rows, depth, n - whole, a, a_pitch, b + whole * size, b_stride, c + whole, c_pitch);
 }
 
-/* ---- instances for each type and number of rows
- * ------------------------------------------------------------------- */
+/* ---- instances for each type and number of rows ------------------------------------------------------------------ */
 
 #define FUNCTION(kind, type, size)                                                                                     \
   static void kind##_##type(int rows, int extent, int64_t n, const float *a, int64_t a_pitch, const char *b,           \
@@ -175,8 +171,7 @@ INLINE void axpys_of_rows(load_function *load, int size, int rows, int depth, in
 FUNCTIONS(dots)
 FUNCTIONS(axpys)
 
-/* ---- quantised weights
- * -------------------------------------------------------------------------------------------- */
+/* ---- quantised weights ------------------------------------------------------------------------------------------- */
 
 /* Loads 2 * LANES weights. int8: w[0] is the first half, w[1] the second; int4: w[0] has the even elements, w[1] the
  * odd ones. */

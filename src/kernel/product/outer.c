@@ -87,8 +87,7 @@ status prepare_ger(executor *e, const op_arg *a) {
   return ST_OK;
 }
 
-/* ---- Addr: floats by a GEMM of depth 1, which rounds once; integers, which wrap, by two steps in place
- * ------------ */
+/* ---- Addr: floats by a GEMM of depth 1, which rounds once; integers, which wrap, by two steps in place ----------- */
 
 static status addr_floats(executor *e, const op_arg *a, const tensor *out, double beta, double alpha) {
   const tensor *self = a[0].tensor;

@@ -4,8 +4,7 @@
 
 #include "op/parallel.h"
 
-/* ---- preparation
- * -------------------------------------------------------------------------------------------------- */
+/* ---- preparation ------------------------------------------------------------------------------------------------- */
 
 /* If the matrices of a batch of A are adjacent and all are multiplied by the same B, they are treated as one taller
  * A. */
@@ -153,8 +152,7 @@ void product_plan_finish(executor *e) {
                            (double)(p->n_terms ? p->n_terms : 1));
 }
 
-/* ---- execution
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- execution --------------------------------------------------------------------------------------------------- */
 
 /* The whole batch as independent blocks: each matrix product is cut into row_parts x col_parts. */
 typedef struct {
@@ -233,8 +231,7 @@ status product_run(const executor *e, const product_plan *p, void *const *view) 
   return job.result;
 }
 
-/* ---- out = alpha * sums + beta * self
- * ----------------------------------------------------------------------------- */
+/* ---- out = alpha * sums + beta * self ---------------------------------------------------------------------------- */
 
 static compute_value product_value(compute_type compute, double x) {
   return compute == COMPUTE_F64 ? (compute_value){.f64 = x} : (compute_value){.f32 = (float)x};

@@ -69,8 +69,7 @@ void product_plan_finish(executor *e);
 void product_choose(product_plan *p);
 status product_run(const executor *e, const product_plan *p, void *const *view);
 
-/* ---- used by the implementations
- * ---------------------------------------------------------------------------------- */
+/* ---- used by the implementations --------------------------------------------------------------------------------- */
 
 /* A block of one matrix product of the batch: the addresses of that product's matrices, and which rows and columns of
  * out are to be computed. Lives on the stack of the thread that computes it. */

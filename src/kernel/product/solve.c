@@ -10,8 +10,7 @@
 
 LEVEL_CHOICE(solve_loops, solve, solve_loops)
 
-/* ---- stacks of matrices, copied to contiguous memory and back
- * ----------------------------------------------------- */
+/* ---- stacks of matrices, copied to contiguous memory and back ---------------------------------------------------- */
 
 enum { MOST_STACKS = 4 };
 
@@ -70,8 +69,7 @@ static status solve_run_nothing(const executor *e, void *const *view, void *scra
   return ST_OK;
 }
 
-/* ---- TriangularSolve
- * ---------------------------------------------------------------------------------------------- */
+/* ---- TriangularSolve --------------------------------------------------------------------------------------------- */
 
 enum { SELF, A, X_OUT, M_OUT };
 
@@ -189,8 +187,7 @@ status prepare_triangular_solve(executor *e, const op_arg *a) {
   return ST_OK;
 }
 
-/* ---- Inverse
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- Inverse ----------------------------------------------------------------------------------------------------- */
 
 enum { OUT = 1 };
 

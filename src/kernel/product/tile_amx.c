@@ -14,8 +14,7 @@
 #  include "kernel/engine/level.h"
 #  include "kernel/engine/unroll.h"
 
-/* ---- permission from the operating system
- * ------------------------------------------------------------------------- */
+/* ---- permission from the operating system ------------------------------------------------------------------------ */
 
 static bool ask_for_amx(void) {
   enum { ARCH_REQ_XCOMP_PERM = 0x1023, XFEATURE_XTILEDATA = 18 };
@@ -39,8 +38,7 @@ bool amx_start(void) {
   return is > 0;
 }
 
-/* ---- products
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- products ---------------------------------------------------------------------------------------------------- */
 
 /* Tile registers 0 to 3 are sums, for row tiles 0, 1 by column tiles 0, 1 in the order 00 01 10 11. Registers 4 and 5
  * hold A, 6 and 7 hold B. */

@@ -46,8 +46,7 @@ size_t tile_b_bytes(tile_type type, int64_t k, int64_t n) {
   return ((size_t)((n + cols - 1) / cols * cols * k) * tile_c_bytes(type) + 63) / 64 * 64;
 }
 
-/* ---- packing for the vector kernels
- * ------------------------------------------------------------------------------- */
+/* ---- packing for the vector kernels ------------------------------------------------------------------------------ */
 
 enum { STAGE = 64, STAGE_BYTES = STAGE * STAGE * sizeof(double) };
 

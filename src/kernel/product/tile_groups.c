@@ -26,8 +26,7 @@ static const group_kernel *groups_kernel_of(group_type type) {
 bool groups_have(group_type type) { return groups_kernel_of(type) != NULL; }
 bool groups_on_amx(void) { return amx_start(); }
 
-/* ---- packing
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- packing ----------------------------------------------------------------------------------------------------- */
 
 /* Bytes of a source element, elements along k in a tile, and tiles per 16 rows (columns): bfloat16 parts are stored in
  * separate tiles. */
@@ -317,8 +316,7 @@ char *groups_row(group_type type, char *packed, int64_t m, int64_t k, int64_t i,
          in_span % TILE_ROWS * 64;
 }
 
-/* ---- products
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- products ---------------------------------------------------------------------------------------------------- */
 
 /* What a block is added to, and where the result is stored. */
 typedef struct {

@@ -31,8 +31,7 @@ static void load_parameters(const parameters *x, const char *base, int64_t g, in
   loops->load[x->dtype][COMPUTE_F32](to, base + g * x->group_stride + col * x->col_stride, x->group_stride, n);
 }
 
-/* ---- blocked GEMM
- * ------------------------------------------------------------------------------------------------- */
+/* ---- blocked GEMM ------------------------------------------------------------------------------------------------ */
 
 static float weight_at(const weight_quant *q, const char *weight, int64_t row, int64_t col) {
   const int64_t at = row * q->row_stride + col * q->col_stride;
@@ -59,8 +58,7 @@ static void weight_quant_fetch(const product_part *p, float *to, int64_t row, in
   }
 }
 
-/* ---- small-m GEMM
- * ------------------------------------------------------------------------------------------------- */
+/* ---- small-m GEMM ------------------------------------------------------------------------------------------------ */
 
 /* Scratch of one call; all are arrays of floats. */
 typedef struct {
@@ -120,8 +118,7 @@ static status run_few_rows(const product_part *p) {
 static const made_factor by_blocks = {.fetch = weight_quant_fetch},
                          by_either = {.fetch = weight_quant_fetch, .few_rows = run_few_rows};
 
-/* ---- preparation
- * -------------------------------------------------------------------------------------------------- */
+/* ---- preparation ------------------------------------------------------------------------------------------------- */
 
 static status check_parameter(const tensor *t, const char *name, int64_t n_groups, int64_t n, parameters *x) {
   char is[SHAPE_TEXT];
