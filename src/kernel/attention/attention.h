@@ -120,8 +120,10 @@ status attention_plan_blocks(executor *e, attention_plan *p, int64_t n_units,
 /* The micro-kernels' operand type for tensors of a dtype. */
 tile_type attention_tile(int dtype);
 static inline bool attention_of_floats(tile_type tile) { return tile == TILE_F32 || tile == TILE_F32_PARTS; }
+/* A copy of the plan with TILE_F32 in place of TILE_F32_PARTS. */
 attention_plan attention_unsplit(const attention_plan *p);
 
+/* Starts a run: reads the padding sizes and checks the page table. Fails with ST_DEVICE_EXCEPTION if one is invalid. */
 status attention_job_init(attention_job *j, const executor *e, void *const *view, void *scratch);
 
 /* Sequence b, including what is only known when the task runs (padding). */

@@ -7,6 +7,7 @@
  * O was rounded to 16 bits if the operands are 16-bit, and that error enters all of a row's dS by way of delta.
  * Therefore, where one block contains all keys, delta is computed as P . dP instead, which has no such error, divided
  * by the sum of P: rounding of large S makes that sum differ from 1.
+ *
  * A unit of work is all query heads that share one key head. It loops over blocks of keys, whose dK and dV are
  * accumulated in scratch memory, and adds to the dQ of all its queries. So threads share nothing, and the order of
  * summation is fixed. */

@@ -1,5 +1,6 @@
 /* Attention for few queries, as in token-by-token generation: keys and values are read once, at memory bandwidth, for
  * all queries of the heads that share them.
+ *
  * A unit of work is a chunk of the keys of one sequence and one key head. If there are several chunks, each stores its
  * maxima, sums and outputs in the workspace, and they are combined in a fixed order. The division of keys depends on
  * the shapes only. */

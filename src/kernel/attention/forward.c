@@ -1,4 +1,5 @@
 /* Blocked attention with an online softmax (as in FlashAttention).
+ *
  * A unit of work is a chunk of up to CHUNK_ROWS query rows of the heads that share keys. Keys and values are packed one
  * block at a time, and each row block of the chunk does the following step with them, where top is the largest logit so
  * far:

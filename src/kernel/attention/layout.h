@@ -65,6 +65,7 @@ void layout_set_band(attention_batch *s, int64_t mode, int64_t before, int64_t a
 static inline bool layout_mask_is_pattern(int64_t mode) {
   return mode == SPARSE_LEFT_UP || mode == SPARSE_RIGHT_DOWN || mode == SPARSE_BAND || mode >= SPARSE_PREFIX_SMALL;
 }
+/* Checks that a mask has the shape of the mode's pattern. */
 status layout_check_pattern(const tensor *mask, const char *name, int64_t mode);
 
 /* a band this wide hides no keys */

@@ -1,4 +1,5 @@
 /* Rotary position embedding of rows, for one instruction set level (engine/level.h). Rows are contiguous floats.
+ *
  * A mode defines pairs of components. For a pair (x, y), component a of the result is x cos_a - y sin_a, and component
  * b is y cos_b + x sin_b. */
 #ifndef CANNON_KERNEL_ATTENTION_ROTARY_LEVEL_H

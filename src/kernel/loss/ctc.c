@@ -1,5 +1,6 @@
 /* CTC loss and its gradient (Graves et al. 2006), from the forward and backward variables of each sample, computed in
  * double and in logarithms.
+ *
  * The labels of a sample are its L targets with a blank before, between and after them: 2 L + 1 labels. alpha[t][s] is
  * the logarithm of the probability of all paths that end at label s at time t; beta[t][s] is that of all paths that
  * continue from there. Both include the probability of label s itself. The gradient recomputes alpha, since alpha

@@ -40,6 +40,7 @@ static inline bool targets_read(const target_reader *r, const char *at, int64_t 
   return true;
 }
 
+/* Fails the task because of a target out of range. */
 static inline status target_fail(const target_reader *r, const bad_target *bad) {
   return fail(ST_DEVICE_EXCEPTION, "target[%jd] is %jd, expected 0 to %jd", (intmax_t)bad->place, (intmax_t)bad->value,
               (intmax_t)r->classes - 1);

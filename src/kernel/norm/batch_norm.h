@@ -63,6 +63,7 @@ typedef struct {
   void *scratch;
 } batch_run;
 
+/* The run of an operator prepared by batch_plan_init, with its arrays in `scratch`. */
 batch_run batch_run_of(const executor *e, void *const *view, void *scratch);
 
 /* The phases for batch norms of one position, where columns are channels (batch_columns.c). */

@@ -29,6 +29,7 @@ extern const softmax_columns_loops *softmax_by_columns; /* set before main */
 /* Whether the rows of operand 0, whose result is operand 1, are strided such that processing by columns is better. */
 bool softmax_takes_columns(const panel_plan *p);
 
+/* Runs body on all columns. Fails only if host memory is exhausted. */
 status softmax_columns_run(const panel_plan *p, softmax_columns *body, void *const *view, uint64_t cost_ns);
 
 #endif

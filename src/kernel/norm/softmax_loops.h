@@ -10,16 +10,14 @@
 enum { SOFTMAX_CHUNK = 4096 };
 
 /* A block of rows of n elements each; pitches are bytes from row to row. dtype is that of the compute type, or a 16-bit
- * type that is computed in float. */
+ * type that is computed in float. scale: NULL, or for log_softmax in float, receives what is subtracted from each row,
+ * that is, the maximum and the logarithm of the sum of e^(x - maximum). */
 typedef struct {
   char *y;
   const char *x;
   int64_t y_pitch, x_pitch, n;
   int rows, dtype;
-  float(
-      /* NULL, or for log_softmax in float: receives what is subtracted from each row, that is, the maximum and the
-       * logarithm of the sum of e^(x - maximum) */
-      *scale)[2];
+  float (*scale)[2];
 } softmax_matrix;
 
 typedef void softmax_rows(const softmax_matrix *m);

@@ -17,6 +17,7 @@ typedef double complex zdouble;
  * element is 1, its others are stored in place of the column. Norms are scaled so that squares do not overflow. A tiny
  * column is scaled as a whole, since with denormals H would not be orthogonal: after each step, the remainder of nearly
  * equal columns is smaller by 2^-52.
+ *
  * reflect: applies H (or, with conjugated tau, its adjoint) from the left to the rows of x [m, n], from column `first`
  * on. */
 #define FACTORISE(name, T, conj_of, real_of, imaginary_of, abs_of)                                                     \

@@ -14,6 +14,7 @@ typedef struct {
 
 static const float_exponents float_no_exponents = {.least = UINT8_MAX};
 
+/* Extends the range *to by the range x. */
 static inline void float_add_exponents(float_exponents *to, float_exponents x) {
   if (to->least > x.least) to->least = x.least;
   if (to->most < x.most) to->most = x.most;

@@ -83,6 +83,7 @@ struct product_part {
   int64_t row, rows, col, cols;
 };
 
+/* The two implementations. They fail only if there is no memory for scratch buffers. */
 status product_blocks(const product_part *p);
 status product_few_rows(const product_part *p);
 

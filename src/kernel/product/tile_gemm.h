@@ -6,12 +6,15 @@
  *     tile_gemm(type, m, n, k, a, b, c, ldc, accumulate)     C = A B, or C += A B
  *
  * tile_multiply is the same for factors that are not packed, where the micro-kernel can read them in place.
+ *
  * Good block sizes are 64 to 256 rows by 256 to 1024 columns by a depth of 256 to 512: packed blocks then stay in L2,
  * and 32 columns of B in L1. Packed blocks start at multiples of 64 bytes; their layout depends on the processor.
+ *
  * The error of an element, relative to the exact sum of |a||b|, is at most k eps (eps is half an ulp of 1; 2^-24 in
  * float). TILE_F16 omits the products of two low parts, at worst another 2^-16: use it only for k >= TILE_F16_MIN_K,
  * where the total is within 2 k eps. TILE_F32_PARTS omits the products of low parts by middle and low parts, at worst 2
  * eps. Infinities and NaN propagate as in float arithmetic. TILE_BF16 treats denormal bfloat16 operands as 0.
+ *
  * All functions may be called from any thread. */
 #ifndef CANNON_KERNEL_PRODUCT_TILE_GEMM_H
 #define CANNON_KERNEL_PRODUCT_TILE_GEMM_H

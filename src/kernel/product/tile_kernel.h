@@ -56,9 +56,12 @@ typedef struct {
 
 bool amx_start(void); /* false where the processor or the system has no AMX; asks only once */
 extern const group_kernel amx_kernel;
+/* Whether the processor has a dot-product instruction for the type. */
 bool dots_have(group_type type);
 extern const group_kernel dots_kernel;
 
+/* tile_groups.c: whether some kernel exists for the type; whether the kernels are those of AMX; the size of a packed
+ * operand of `width` rows (columns). */
 bool groups_have(group_type type);
 bool groups_on_amx(void);
 size_t groups_packed_bytes(group_type type, int64_t width, int64_t k);
