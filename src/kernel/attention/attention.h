@@ -34,7 +34,7 @@ typedef struct {
   int64_t row_begin, n_rows; /* rows of the query tensor that receive results */
   /* the rows that are queries, relative to row_begin; results of other rows (padding) are 0 */
   int64_t first_query, n_queries;
-  int64_t key_begin, n_keys; /* in the key tensor */
+  int64_t key_begin, n_keys; /* the sequence's keys in the key tensor */
   int64_t band_low, band_high, prefix;
   int64_t drop_bit; /* index of the sequence's first bit in the dropout mask */
 } attention_batch;
@@ -51,11 +51,11 @@ typedef enum {
 /* Block sizes and the division of work. */
 typedef struct {
   tile_type tile;     /* operand type of the micro-kernels */
-  int32_t rows, keys; /* of a block */
+  int32_t rows, keys; /* size of a block */
   int32_t chunk;      /* number of row blocks that use the same packed keys */
   int32_t max_threads;
   int32_t splits;         /* decode.c: number of chunks that a sequence's keys are divided into */
-  uint64_t scratch_bytes; /* of one thread */
+  uint64_t scratch_bytes; /* scratch memory of one thread */
 } attention_blocks;
 
 /* Paged keys: key k of sequence b is key k % keys of page table[b][k / keys]. Table strides are in bytes. */
@@ -79,7 +79,7 @@ typedef struct {
   bias_kind bias_kind;
   /* the bias of listed sequences is concatenated, [heads, queries or 1, keys] each */
   bool bias_is_packed;
-  bool bias_has_rows; /* for bias_is_packed: whether it has a dimension of queries */
+  bool bias_has_rows; /* whether a packed bias has a dimension of queries */
   /* an ALiBi bias may be given for its last rows only; this many rows before them are missing */
   int32_t bias_rows_missing;
   float scale, keep;                  /* keep: 1 / the probability that dropout keeps an element */

@@ -23,7 +23,7 @@ enum { LANES = 16 };
 #define EXP2_3 5.5503324e-2f
 #define EXP2_2 2.4022648e-1f
 #define EXP2_1 6.931472e-1f
-/* The same of degree 4 (relative error 3e-6), for results that are rounded to 16 bits. */
+/* A polynomial of degree 4 (relative error 3e-6), for results that are rounded to 16 bits. */
 #define SHORT_EXP2_4 9.582853e-3f
 #define SHORT_EXP2_3 5.5906426e-2f
 #define SHORT_EXP2_2 2.4024099e-1f

@@ -23,8 +23,8 @@ typedef struct {
   char *narrow;                              /* P or dS in the operand dtype; unused for float */
   float *probability, *slope;                /* P and dS, with rows of score_ld floats */
   float *factors, *line;
-  float *dkey, *dvalue;  /* of the block of keys */
-  float *dquery, *delta; /* of all rows of the unit's heads */
+  float *dkey, *dvalue;  /* gradients of the block of keys */
+  float *dquery, *delta; /* values for all rows of the unit's heads */
 } backward_buffers;
 
 static int64_t score_ld(const attention_plan *p) { return p->blocks.keys + 16; }
@@ -66,7 +66,7 @@ typedef struct {
   attention_batch batch;
   int64_t b, kv_head;
   int64_t k, n;                 /* the block of keys */
-  float_exponents keys, values; /* of the block */
+  float_exponents keys, values; /* exponent ranges of the block */
   bool *splits;                 /* set to false if a factor of TILE_F32_PARTS cannot be split */
   backward_buffers buffers;
 } backward;

@@ -13,7 +13,7 @@ enum {
   ROWS = 16,       /* maximum number of queries, over all heads that share keys */
   STEP_KEYS = 32,  /* keys converted at a time: with 128 components they take 16 KB, a third of L1 */
   PART_KEYS = 512, /* minimum chunk of keys */
-  PARTS = 32,      /* as many units as are enough for all processors */
+  PARTS = 32,      /* number of units that is enough for all processors */
 };
 
 static int64_t rows_of(const attention_plan *p) { return p->max_rows * (p->n_heads / p->n_kv_heads); }
@@ -55,7 +55,7 @@ typedef struct {
   const attention_job *job;
   attention_batch batch;
   int64_t b, kv_head;
-  int64_t rows; /* of all heads; row i belongs to head i / n_rows and is row i % n_rows of it */
+  int64_t rows; /* number of rows of all heads; row i belongs to head i / n_rows and is row i % n_rows of it */
   decode_buffers buffers;
 } decode;
 

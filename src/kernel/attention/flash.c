@@ -9,7 +9,7 @@ typedef struct {
   int8_t query, key, value, dout, bias, drop, mask, row_max, row_sum, forward_out;
   int8_t prefix, query_lengths, key_lengths, query_start, key_start;
   int8_t scale, keep, before, after, heads, layout, sparse, bias_type;
-  int8_t out; /* or dquery, dkey, dvalue */
+  int8_t out; /* the result; in gradients dquery, followed by dkey and dvalue */
 } flash_arguments;
 
 #define FORWARD_TENSORS                                                                                                \

@@ -21,9 +21,9 @@ typedef struct {
 /* A thread's scratch memory. Rows of `product` have product_ld floats, those of `out` dv floats. */
 typedef struct {
   row_block *block;
-  row_state *state;          /* of all rows of the chunk */
+  row_state *state;          /* states of all rows of the chunk */
   char *query, *key, *value; /* packed; query: for each block */
-  char *probability;         /* of one block, in the operand type; floats overwrite `product` */
+  char *probability;         /* probabilities of one block in the operand type; floats overwrite `product` */
   char *packed_probability;
   char *gathered; /* the queries of a block */
   float *product, *out, *factors;
@@ -90,7 +90,7 @@ typedef struct {
   attention_batch batch;
   int64_t b, kv_head;
   int32_t n_blocks;
-  float_exponents query; /* of all blocks */
+  float_exponents query; /* exponent range of all blocks */
   forward_buffers buffers;
 } chunk;
 
@@ -229,8 +229,8 @@ static void block_step(const chunk *c, int32_t block, int64_t k, int64_t n) {
 static bool sees(const row_block *b, int64_t k, int64_t n) { return b->low < k + n && b->high > k; }
 
 /* Packs up to n keys from k on, as many as are contiguous, and returns their number; 0 if they cannot be split for
- * TILE_F32_PARTS. Probabilities are at most 1, or a bit more with dropout; small ones are irrelevant for the
- * accuracy. */
+ * TILE_F32_PARTS. Probabilities are assumed to be up to 2^20, since dropout scales them; small ones are irrelevant for
+ * the accuracy. */
 static int64_t forward_pack_keys(const chunk *c, int64_t k, int64_t n) {
   static const float_exponents probabilities = {.least = 127, .most = 127 + 20};
   const attention_plan *p = c->job->plan;

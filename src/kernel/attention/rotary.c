@@ -260,7 +260,7 @@ status prepare_apply_rotary(executor *e, const op_arg *a) {
 
 /* Gradients of cos and sin: for each of their rows, a sum over the rows that it was broadcast to. */
 typedef struct {
-  walk kept, summed; /* over rows of dcos, dsin, dy, x; of dy, x */
+  walk kept, summed; /* kept: rows of dcos, dsin, dy, x; summed: rows of dy, x */
   row_access dcos, dsin, dy, x;
   int64_t d;
   uint8_t mode, n_summed; /* number of the mode; operand indices of dcos, dsin, dy, x */

@@ -45,7 +45,7 @@ typedef struct {
   };
   target_reader target;
   int64_t target_stride;
-  column weight; /* by class */
+  column weight; /* weights of the classes */
   column result; /* losses, or their gradients */
   bool weighted, mean, each;
   double smoothing;
@@ -60,8 +60,8 @@ typedef struct {
   const entropy_plan *plan;
   char *in, *labels, *out, *result;
   const char *target, *weights;
-  double divisor;    /* of gradients */
-  double weight_sum; /* over all classes */
+  double divisor;    /* divisor of gradients */
+  double weight_sum; /* sum over all classes */
   entropy_chunk *chunks;
 } entropy_job;
 

@@ -25,9 +25,9 @@ typedef struct {
   load_loop *load, *load_target;
   store_loop *store;
   bool zero_infinity;
-  int64_t loss_step; /* of negLogLikelihoodOut, or of the gradient operator's gradOut */
+  int64_t loss_step; /* stride of negLogLikelihoodOut, or of the gradient operator's gradOut */
   int64_t alpha_sample, alpha_time, alpha_label, n_alpha;
-  int64_t out_time, out_sample, out_class; /* of the gradient */
+  int64_t out_time, out_sample, out_class; /* strides of the gradient */
   ctc_sample samples[];
 } ctc_plan;
 

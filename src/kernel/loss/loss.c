@@ -23,7 +23,7 @@ typedef struct {
 typedef struct {
   bool reduced;
   int8_t operand[1 + ELEMENTWISE_INPUTS]; /* operand indices of the output and the inputs; -1: a weight of 1 */
-  double divisor;                         /* of the sum */
+  double divisor;                         /* divisor of the sum */
   store_loop *store;
   union {
     elementwise_plan each;
@@ -229,15 +229,15 @@ status prepare_loss(executor *e, const op_arg *a) {
 
 /* In the executor's heap. */
 typedef struct {
-  walk kept;         /* over the dimensions that self has; operands: the gradient, then the inputs */
-  mapped_sum others; /* over the dimensions that self is broadcast along */
+  walk kept;         /* iterates over the dimensions that self has; operands: the gradient, then the inputs */
+  mapped_sum others; /* sums over the dimensions that self is broadcast along */
   store_loop *store;
 } grad_sums;
 
 typedef struct {
   const grad_sums *plan;
   void *const *at;
-  uint64_t cost_ns; /* of one sum */
+  uint64_t cost_ns; /* estimated time of one sum */
 } grad_job;
 
 static void sum_grads(const void *job, int64_t begin, int64_t end) {

@@ -40,8 +40,8 @@ typedef struct {
   bool backward, has_table;
   void *at[N_AT];
   const char *weights;
-  double table[TABLE]; /* of weights */
-  double divisor;      /* of gradients */
+  double table[TABLE]; /* weights of the classes */
+  double divisor;      /* divisor of gradients */
   nll_chunk *chunks;
 } nll_job;
 

@@ -7,7 +7,7 @@
 
 #include "kernel/families.h"
 
-enum { FEW_POSITIONS = 16 }; /* with fewer positions, rows are whole channels */
+enum { FEW_POSITIONS = 16 }; /* number of positions below which rows are whole channels */
 
 /* ---- phases ------------------------------------------------------------------------------------------------------ */
 

@@ -153,7 +153,7 @@ enum { GATHER_MEAN, GATHER_RSTD, GATHER_COUNTS, N_GATHERED };
 
 /* Arguments, in the executor's heap. */
 typedef struct {
-  batch_args batch; /* of its vectors: running_mean, running_var, and the results mean and rstd */
+  batch_args batch; /* its vectors running_mean and running_var are used, and mean and rstd, which are the results */
   int64_t devices;
   uint64_t scratch; /* offset in the workspace of the tensors as doubles */
   view from[N_GATHERED];

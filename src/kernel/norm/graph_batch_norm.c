@@ -11,7 +11,7 @@ enum { MAX_TENSORS = 12 };
 /* Arguments, in the executor's heap. */
 typedef struct {
   batch_args batch;
-  channel_vector of[MAX_TENSORS]; /* by argument index, which is also the operand index */
+  channel_vector of[MAX_TENSORS]; /* indexed by argument, which is also the operand index */
 } graph_args;
 
 static const channel_vector *graph_bn_vector_of(const batch_run *r, int argument) {

@@ -57,7 +57,7 @@ typedef struct {
   double eps;
   float swish; /* scale of Swish */
   bool has_swish;
-  bool gives_variance; /* rather than rstd */
+  bool gives_variance; /* the second statistic is the variance rather than rstd */
   int8_t mean_view, rstd_view;
   view mean, rstd; /* [N, G] */
   float stats[];   /* means of all rows, then rstds */
@@ -138,7 +138,7 @@ static status group_norm_run(const executor *e, void *const *view_at, void *scra
 
 typedef struct {
   const tensor *x, *gamma, *beta, *y, *mean, *rstd;
-  const char *names[6]; /* of these arguments; their operand indices are 0 to 5 */
+  const char *names[6]; /* names of these arguments; their operand indices are 0 to 5 */
   view x_view, y_view;  /* [N, G, C / G, ...] */
   group_shape shape;
   double eps, swish;
@@ -163,7 +163,7 @@ static status plan_group_norm(executor *e, const group_norm_call *c) {
   TRY(channel_vector_of(c->beta, c->names[BETA], BETA, s->channels, 0, &g->beta));
   TRY(norm_rows_view(c->mean, c->names[MEAN], (const int64_t[]){s->n, s->groups}, 2, &g->mean));
   TRY(norm_rows_view(c->rstd, c->names[RSTD], (const int64_t[]){s->n, s->groups}, 2, &g->rstd));
-  g->mean.rank = g->rstd.rank = 2; /* without the trailing ones */
+  g->mean.rank = g->rstd.rank = 2; /* removes the trailing ones */
   panel_plan_init(&plan->rows, COMPUTE_F32, 2, c->x_view.rank - 2, c->x_view.dims);
   panel_add(&plan->rows, PANEL_READ, X, &c->x_view);
   /* Channels that end within a vector: see shares_tile in panels.c. */

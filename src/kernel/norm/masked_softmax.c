@@ -11,7 +11,7 @@ typedef struct {
   panel_plan rows; /* the mask's bytes are the last operand, unless the mask is the triangle */
   float scale;
   bool triangle;
-  int64_t n_rows; /* of one matrix, for the triangle */
+  int64_t n_rows; /* rows of one matrix, for the triangle */
 } masked_plan;
 
 enum { PIECE = 1024 };

@@ -15,7 +15,7 @@ typedef struct {
 
 /* Sums over a row for the gradient of its input. */
 typedef struct {
-  double dy, dy_xhat; /* of dy * gamma, and of that times (x - mean) * rstd */
+  double dy, dy_xhat; /* sums of dy * gamma, and of dy * gamma * (x - mean) * rstd */
 } norm_sums;
 
 typedef struct {
@@ -61,7 +61,7 @@ typedef struct {
   double (*squares)(const float *x, int64_t n);
   /* gamma and beta: one for each element; NULL stands for ones and zeros. */
   void (*apply)(void *y, const void *x, int dtype, norm_stats s, const float *gamma, const float *beta, int64_t n);
-  /* The same with one gamma and beta for all elements. */
+  /* apply with one gamma and beta for all elements. */
   void (*apply_one)(void *y, const void *x, int dtype, norm_stats s, float gamma, float beta, int64_t n);
   /* y = x * rstd * (gamma + shift). */
   void (*scale)(float *y, const float *x, double rstd, const float *gamma, float shift, int64_t n);
@@ -75,12 +75,12 @@ typedef struct {
   /* Sums for the gradient of a row. Adds dy * xhat to dgamma and dy to dbeta, elementwise, unless they are NULL. */
   norm_sums (*back_sums)(const void *dy, const void *x, int dtype, norm_stats s, const float *gamma, float *dgamma,
                          float *dbeta, int64_t n);
-  /* The same for rows with one gamma for all elements; the sums do not include it. */
+  /* back_sums for rows with one gamma for all elements; the sums do not include it. */
   norm_sums (*back_sums_one)(const void *dy, const void *x, int dtype, norm_stats s, int64_t n);
   /* dx = (dy * gamma - mean.dy - mean.dy_xhat * xhat) * rstd. */
   void (*back)(void *dx, const void *dy, const void *x, int dtype, norm_stats s, const float *gamma, norm_sums mean,
                int64_t n);
-  /* The same with one gamma for all elements. */
+  /* back with one gamma for all elements. */
   void (*back_one)(void *dx, const void *dy, const void *x, int dtype, norm_stats s, float gamma, norm_sums mean,
                    int64_t n);
   /* Adds g and g * (x - about) to each column's sums, row by row; g is dy, or x - about if dy is NULL. */

@@ -15,7 +15,7 @@ enum {
   FAR_BYTES = (1 << 20) + (64 << 10), /* half of an L2 cache: 64 rows of 4096 floats */
   STACK_BYTES = 264 << 10,            /* larger tiles are allocated on the heap */
   FAR_ROWS = 16,
-  FAR_PAD = 64, /* between the rows of a tile, so that they do not share the cache's sets */
+  FAR_PAD = 64, /* gap between the rows of a tile, so that they do not share the cache's sets */
 };
 
 /* ---- planning ---------------------------------------------------------------------------------------------------- */
@@ -146,7 +146,7 @@ typedef struct {
   char *at[PANEL_OPERANDS]; /* address of the next row */
   int64_t index[PANEL_RANK];
   int width; /* maximum number of rows in a panel */
-  int dtype; /* of the elements in a panel */
+  int dtype; /* dtype of the elements in a panel */
 } panel_walk;
 
 static bool is_row_number(const panel_plan *p, int k) {
@@ -312,7 +312,7 @@ static void close_operand(const panel_walk *w, int k, const panel *pa) {
 static void run_panels(panel_walk *w, const panel_job *j, int64_t begin, int64_t end) {
   const panel_plan *p = j->plan;
   _Alignas(64) char numbers[PANEL_OPERANDS][PANEL_MAX * 8];
-  panel pa; /* not cleared as a whole, which would take longer than a short row */
+  panel pa; /* It is not cleared as a whole, which would take longer than a short row. */
   pa.n = p->n;
   pa.dtype = w->dtype;
   for (int k = 0; k < p->n_operands; ++k) pa.at[k] = NULL, pa.pitch[k] = 0;

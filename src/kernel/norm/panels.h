@@ -46,8 +46,9 @@ typedef struct {
 typedef struct {
   int64_t row; /* index of the first row */
   int64_t n;
-  int width;                     /* number of rows, up to PANEL_MAX */
-  int dtype;                     /* of the elements: that of the compute type, unless panel_job.as_stored is set */
+  int width; /* number of rows, up to PANEL_MAX */
+  /* dtype of the elements: that of the compute type, unless panel_job.as_stored is set */
+  int dtype;
   char *at[PANEL_OPERANDS];      /* the first row; for numbers of rows, the first of `width` contiguous numbers */
   int64_t pitch[PANEL_OPERANDS]; /* bytes from row to row */
 } panel;
@@ -71,7 +72,7 @@ void panel_plan_init(panel_plan *p, compute_type compute, int n_outer, int n_inn
 /* Adds an operand, whose dimensions depend on its role: outer and inner, outer, or inner. Returns its index. */
 int panel_add(panel_plan *p, panel_role role, int view_index, const view *v);
 
-/* The same for a tensor. order: permutation of the tensor's dimensions, or NULL. */
+/* Adds a tensor as an operand. order: permutation of the tensor's dimensions, or NULL. */
 int panel_add_tensor(panel_plan *p, panel_role role, int view_index, const tensor *t, const int8_t *order);
 
 /* Merges dimensions. keep_order: rows are numbered in logical order; otherwise in the order of operand 0's memory. */

@@ -94,7 +94,7 @@ static status add_scales(panel_plan *p, const tensor *x, int n_outer, const norm
     TRY(op_expect_shape(s->t, s->name, x->dims + n_outer, x->rank - n_outer));
     v = view_of(s->t);
   }
-  *index = (int8_t)panel_add(p, PANEL_COLUMN, s->view, &v); /* for a single number, all strides are 0 */
+  *index = (int8_t)panel_add(p, PANEL_COLUMN, s->view, &v); /* a single number has strides of 0 */
   return ST_OK;
 }
 

@@ -9,8 +9,8 @@
 
 enum {
   CHUNK = SOFTMAX_CHUNK,
-  SHORT = 256,   /* rows up to this length are processed in groups, */
-  TOGETHER = 16, /* of this many, to hide the latencies of maximum, sum and logarithm */
+  SHORT = 256,   /* rows up to this length are processed in groups */
+  TOGETHER = 16, /* rows in a group, to hide the latencies of maximum, sum and logarithm */
 };
 
 /* ---- float, and 16-bit types computed in float ------------------------------------------------------------------- */
@@ -43,7 +43,7 @@ VEC_INLINE vec exp_term(const vec_loop *l, int64_t i, int64_t n) {
   return softmax_exp_rounded(vec_read_part(l->x, l->dtype, i, n, vec_of(-INFINITY)) - l->p);
 }
 
-/* The same for floats; the exponentials are stored to l->out. */
+/* exp(x - p) for floats; the exponentials are stored to l->out. */
 VEC_INLINE vec kept_exp_term(const vec_loop *l, int64_t i, int64_t n) {
   const vec e = softmax_exp_rounded(vec_get(l->x + i, n, vec_of(-INFINITY)) - l->p);
   vec_put(l->out + i, e, n);
@@ -62,7 +62,7 @@ VEC_INLINE vec log_softmax_value(const vec_loop *l, int64_t i, int64_t n) {
 
 typedef struct {
   float top;
-  double sum; /* of exp(x - top) */
+  double sum; /* sum of exp(x - top) */
 } exp_stats;
 
 /* Maximum and sum of a long row. A chunk of only -inf adds 0, and one with NaN adds NaN. */

@@ -48,7 +48,7 @@ static inline void vec_store_part(float *p, vec v, int64_t n) {
 #endif
 }
 
-/* As above for n <= VEC; if n is a constant, no mask is needed. */
+/* The same for n <= VEC; if n is a constant, no mask is needed. */
 static inline vec vec_get(const float *p, int64_t n, vec rest) {
   return n == VEC ? vec_load(p) : vec_load_part(p, n, rest);
 }
@@ -123,7 +123,7 @@ typedef struct {
   const float *x, *y, *z;
   float *out;
   vec p, q, r, s, t, u;
-  int dtype; /* of x, y and out, for loops that use vec_stored.h */
+  int dtype; /* dtype of x, y and out, for loops that use vec_stored.h */
 } vec_loop;
 
 /* Processes elements i to i + n of a loop, n <= VEC. */

@@ -49,10 +49,10 @@ static void sum_batch(product_plan *p) {
 typedef struct {
   const tensor *out;
   const char *out_name;
-  int ranks[2]; /* of the factors */
+  int ranks[2]; /* ranks of the factors */
   /* whether the factors' first dimension is summed over, and which factor may broadcast it */
   bool sums_batch, broadcasts_first, broadcasts_second;
-  /* with alpha = 0, NaN of the product still counts; otherwise the product is skipped, as in CANN */
+  /* whether NaN of the product counts when alpha is 0; if not, the product is skipped then, as in CANN */
   bool adds_product_times_0;
   uint64_t types;
 } sum_form;

@@ -24,7 +24,7 @@ typedef struct {
 } matrix_access;
 
 typedef struct {
-  walk batch; /* over the batch dimensions of all operands */
+  walk batch; /* iterates over the batch dimensions of all operands */
   matrix_access access[STACKS];
   int64_t m, n, k; /* self is [m, n], Q is [m, k] */
   int64_t r_rows;

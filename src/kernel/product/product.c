@@ -174,7 +174,8 @@ static void part_of(const product_job *job, int64_t at, product_part *part) {
   const product_plan *p = job->plan;
   const int64_t per_product = job->row_parts * job->col_parts, cut = at % per_product;
   *part = (product_part){.executor = job->executor, .view = job->view, .plan = p, .out = job->view[p->view_out]};
-  if (p->a.cols > 0) part->a = job->view[p->view_a], part->b = job->view[p->view_b]; /* else they have no address */
+  /* the factors have no address if K is 0 */
+  if (p->a.cols > 0) part->a = job->view[p->view_a], part->b = job->view[p->view_b];
   if (p->has_self) part->self = job->view[p->view_self];
   int64_t batch = part->batch = at / per_product;
   for (int d = p->n_batch_dims - 1; d >= 0; --d) {
@@ -223,7 +224,7 @@ status product_run(const executor *e, const product_plan *p, void *const *view) 
   if (likely(team.n_threads == 1)) {
     product_run_parts(&job, 0, p->n_batches);
   } else {
-    /* else the batch alone divides well enough */
+    /* a large batch divides well enough by itself */
     if (p->n_batches < 8 * team.n_threads) cut_product(&job, team.n_threads);
     parallel_ranges(&team, product_run_parts, &job, p->n_batches * job.row_parts * job.col_parts, 1);
   }

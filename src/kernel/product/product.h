@@ -49,7 +49,7 @@ typedef struct {
   uint8_t view_a, view_b, view_out, view_self; /* indices of the matrices among the executor's operands */
   /* If n_terms > 0, A @ B stands for the sum of that many products, whose factors are this many bytes apart. */
   int64_t n_terms, a_term_stride, b_term_stride;
-  const made_factor *made_b; /* or NULL */
+  const made_factor *made_b; /* NULL if B is a tensor */
   /* Replaces alpha and self if not NULL. The factors are then int8, and the sums int32. */
   product_finisher *finish;
 
@@ -57,7 +57,7 @@ typedef struct {
   bool few_rows;
   tile_type type; /* operand type of the micro-kernel; out is converted from its accumulator type */
   int64_t n_batches;
-  uint64_t cost_ns; /* of the whole batch, on one core */
+  uint64_t cost_ns; /* estimated time of the whole batch on one core */
 } product_plan;
 
 /* Chooses the implementation for the executor's plan, a product_plan whose first half is filled in, and sets the

@@ -11,11 +11,11 @@
 enum {
   /* rows in a block of A: a multiple of the vector kernels' micro-tile rows (14, 6, 4) */
   ROWS = 84,
-  GROUP_ROWS = 256,              /* the same for AMX and dot-product kernels: a multiple of two tiles */
+  GROUP_ROWS = 256,              /* rows for AMX and dot-product kernels: a multiple of two tiles */
   GROUP_BLOCK_BYTES = 512 << 10, /* a block of A: as much as stays in L2 beside the data that streams past it */
   /* a slice of K: deeper than what keeps 32 columns of B in L1, but with fewer passes over the sums */
   DEPTH_BYTES = 4096,
-  /* for a plan's finish: L2 still has the sums when it reads them, which takes a tenth less time */
+  /* rows if the plan has a finish function: L2 still has the sums when it reads them, which takes a tenth less time */
   FINISHED_ROWS = 128,
   /* For AMX and dot-product kernels with at most this many columns: on AMX they are bound by reading A, whose rows are
    * therefore read in longer runs. */
@@ -24,33 +24,34 @@ enum {
   NARROW_DEPTH = 4096,
   COLS = 512, /* maximum columns of a strip */
   GROUP_COLS = 4096,
-  GROUP_SUMS_COLS = 1024, /* the same where sums are kept in a buffer of their own */
+  GROUP_SUMS_COLS = 1024, /* maximum columns if sums are kept in a buffer of their own */
   PLAIN_COLS = 256,       /* columns at once, of floats that cannot be split */
   MIN_COLS = 128,         /* minimum columns of a strip */
   /* a B of up to this size is faster read in place than packed; for FEW_ROWS_AS_IS rows or fewer, a B of any size */
   AS_IS_BYTES = 512 << 10,
   FEW_ROWS_AS_IS = 256,
   SHALLOW_BYTES = 2048, /* a slice of K for these: rows of B may be pages apart */
-  /* from this width on, rows of sums are padded: at a multiple of 1 KB apart they would share few sets of L1 */
+  /* From this width on, rows of sums are padded: at a multiple of 1 KB apart they would share few sets of L1. */
   SPREAD_COLS = 256,
-  STRIP_BYTES = 16 << 20, /* in a shared cache */
-  LARGE_OUT = 2 << 20,    /* in 16-bit elements */
+  STRIP_BYTES = 16 << 20, /* size of a packed strip, which stays in a shared cache */
+  LARGE_OUT = 2 << 20,    /* number of 16-bit elements from which on out is written past the caches */
 };
 
 typedef struct {
   const product_part *part;
   tile_type type;
-  int64_t depth, rows, cols;            /* of blocks */
-  int64_t pitch;                        /* of the sums */
+  int64_t depth, rows, cols;            /* block sizes */
+  int64_t pitch;                        /* distance of rows of sums, in elements */
   int64_t slices_per_term, n_slices, k; /* n_slices: over all terms; k: depth of one term */
   int64_t at_once;                      /* slices that a block of out takes before the next block has its turn */
-  bool keeps_strip;                     /* else each block of rows packs its slices of B again */
-  bool a_as_is, b_as_is;                /* read in place */
-  bool direct;                          /* the sums are accumulated in out itself */
-  bool rounded;                         /* the kernel rounds them to out in the last slice */
+  /* whether packed slices of B are kept; otherwise each block of rows packs them again */
+  bool keeps_strip;
+  bool a_as_is, b_as_is; /* read in place */
+  bool direct;           /* the sums are accumulated in out itself */
+  bool rounded;          /* the kernel rounds them to out in the last slice */
   char *a, *b, *sums, *plain;
-  size_t slice_bytes;          /* of a strip */
-  float_exponents b_exponents; /* of the strip as far as it is packed */
+  size_t slice_bytes;          /* size of a packed slice of a strip */
+  float_exponents b_exponents; /* exponent range of what is packed of the strip */
 } blocks;
 
 static bool blocks_use_groups(tile_type type) { return type >= TILE_I8 && tile_has(type); }
@@ -76,7 +77,8 @@ static void blocks_choose(blocks *s, const product_part *part) {
   const product_plan *p = part->plan;
   const bool groups = blocks_use_groups(p->type);
   *s = (blocks){.part = part, .type = p->type, .k = p->a.cols};
-  /* by the whole GEMM rather than this thread's block: sums must not depend on the number of threads */
+  /* This depends on the whole GEMM rather than this thread's block, since sums must not depend on the number of
+   * threads. */
   const bool narrow = groups && p->out.cols <= NARROW_COLS;
   const int64_t element = (int64_t)tile_b_bytes(p->type, 64, 64) / (64 * 64);
   const bool shallow = p->out.rows <= FEW_ROWS_AS_IS || p->made_b;
@@ -182,7 +184,7 @@ static tile_operand get_a(const blocks *s, int64_t slice, int64_t row, int64_t r
 
 typedef struct {
   int64_t row, rows, col, cols;
-} block; /* of out */
+} block; /* a block of out */
 
 /* A block of rows times a slice of a strip, for floats that cannot be split into parts. */
 static void multiply_plain(const blocks *s, int64_t slice, block o, float *c, int64_t ldc) {

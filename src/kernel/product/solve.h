@@ -18,7 +18,7 @@ typedef struct {
   /* Solves op(a) x = b in place by substitution: x [n, SOLVE_COLS] holds b and receives the solution; a is [n, n]. Only
    * the first `cols` columns of x are meaningful, the others may be overwritten. [0] float, [1] double. */
   void (*substitute[2])(const triangular_form *f, const void *a, void *x, int64_t cols);
-  /* As above for complex numbers in double. In a and in x all real parts come first, then all imaginary parts. */
+  /* The same for complex numbers in double. In a and in x all real parts come first, then all imaginary parts. */
   void (*substitute_complex)(const triangular_form *f, const double *a, double *x, int64_t cols);
   /* Replaces a by its inverse, by Gauss-Jordan elimination with row pivoting. swaps: scratch for n indices. A singular
    * matrix gives infinities and NaN. */

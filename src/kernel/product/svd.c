@@ -16,7 +16,7 @@
 enum { X, SIGMA, U, V, TENSORS };
 
 typedef struct {
-  int64_t m, n, k; /* of the tall matrix: m >= n; k: columns of q, 0 without vectors */
+  int64_t m, n, k; /* sizes of the tall matrix, m >= n; k: columns of q, 0 without vectors */
   int64_t n_matrices, bytes;
   load_loop *load;
   store_loop *store;

@@ -52,7 +52,7 @@ enum { STAGE = 64, STAGE_BYTES = STAGE * STAGE * sizeof(double) };
 
 typedef struct {
   const tile_kernel *kernel;
-  load_loop *load; /* to the kernel's element type */
+  load_loop *load; /* converts to the kernel's element type */
   int64_t size;    /* bytes of the kernel's element type */
   bool same_type;
   const char *from;

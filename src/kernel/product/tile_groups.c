@@ -14,8 +14,8 @@
 #  include "kernel/product/tile_transpose.h"
 
 enum {
-  FAR_BYTES = 512 << 10,  /* of B: beyond this size prefetching saves 10 %, below it costs 2 % */
-  PANEL_BYTES = 32 << 10, /* of a span of B: the chunk of k that stays in L1 while A streams past */
+  FAR_BYTES = 512 << 10,  /* size of B: beyond it prefetching saves 10 %, below it costs 2 % */
+  PANEL_BYTES = 32 << 10, /* chunk of k of a span of B that stays in L1 while A streams past */
   PANEL_ROWS = 256,       /* rows of A that are processed before the next columns of B */
 };
 
@@ -323,7 +323,7 @@ typedef struct {
   char *c;
   int64_t pitch;
   bool accumulate;
-  int dtype; /* of out, which receives the rounded sums; c is then only read */
+  int dtype; /* dtype of out, which receives the rounded sums; c is then only read */
   char *out; /* NULL: c receives the sums */
   int64_t out_pitch;
   bool large; /* out is written with non-temporal stores */
@@ -408,7 +408,7 @@ void groups_gemm(group_type type, int64_t m, int64_t n, int64_t k, const char *a
   const int64_t steps = groups_steps_of(type, k), tile_bytes = of_type[type].parts * TILE_BYTES;
   const int64_t most_steps = PANEL_BYTES / (2 * tile_bytes);
   const int64_t n_pieces = steps ? (steps + most_steps - 1) / most_steps : 1; /* one even where k is 0 */
-  const int64_t piece = (steps + n_pieces - 1) / n_pieces;                    /* of even size */
+  const int64_t piece = (steps + n_pieces - 1) / n_pieces;                    /* chunks of even size */
   const bool far = n / TILE_ROWS * steps * tile_bytes > FAR_BYTES;
   destination d = {.c = c, .pitch = 4 * ldc, .accumulate = accumulate};
   panels p = {.kernel = groups_kernel_of(type), .type = type};

@@ -20,7 +20,7 @@ typedef struct {
   int64_t group, n_groups; /* rows of the weight in a group, and number of groups */
   parameters scale, offset;
   bool has_offset, is_int4;
-  int64_t row_stride, col_stride; /* of the weight, in elements */
+  int64_t row_stride, col_stride; /* strides of the weight in elements */
   int first_half;                 /* int4: whether the first element is the high half of its byte */
 } weight_quant;
 
