@@ -16,7 +16,7 @@
 LEVEL_CHOICE(cross_entropy_loops, cross_entropy, cross_entropy_loops)
 
 enum {
-  BLOCK = 1024, /* scores */
+  BLOCK = 1024, /* scores in a block */
   CHUNKS = 64,  /* maximum number of chunks of rows */
   DTYPES = DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_FLOAT16) | DTYPE_BIT(ACL_BF16)
 };

@@ -14,7 +14,7 @@
 #include "kernel/move/check.h"
 
 typedef struct {
-  int64_t input, target; /* lengths */
+  int64_t input, target; /* numbers of times and of targets */
   int64_t first;         /* offset of the first target in bytes from the operand's beginning */
 } ctc_sample;
 

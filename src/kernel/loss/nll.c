@@ -22,10 +22,10 @@ typedef struct {
   load_loop *load_weights, *load_gradient, *load_total;
   store_loop *store, *store_total;
   int64_t class_stride, weight_stride; /* bytes */
-  int64_t chunk;                       /* positions */
+  int64_t chunk;                       /* positions in a chunk */
   bool mean;
   bool each;    /* forward: one result per position */
-  int8_t dtype; /* forward: of the scores */
+  int8_t dtype; /* forward: dtype of the scores */
   int64_t classes;
   view out; /* backward: out is zeroed first */
 } nll_plan;
