@@ -1,4 +1,4 @@
-/* InplaceMaskedScatter: the elements that the mask marks are, in their order, replaced by those of source. */
+/* InplaceMaskedScatter: the elements that the mask selects are replaced, in order, by the elements of source. */
 #include "kernel/engine/walk.h"
 #include "kernel/families.h"
 #include "kernel/move/check.h"
