@@ -64,7 +64,7 @@ static parts numbers_from(parts x, int64_t bytes) { return (parts){(char *)x.re 
 
 /* A loop between rows in memory, of numbers so far apart, and numbers of rows side by side. */
 static plane_loop *turn_loop(int64_t along, int64_t number) {
-  const int log2 = element_size_log2(number);
+  const int log2 = move_element_size_log2(number);
   return along == number ? moves->transpose[log2] : moves->strided[log2];
 }
 

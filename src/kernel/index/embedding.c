@@ -180,7 +180,7 @@ status prepare_embedding_dense_backward(executor *e, const op_arg *a) {
   view grad_rows = from;
   --grad_rows.rank;
   move_space both;
-  EXPECT(space_of_reshape(&both, index, &grad_rows) && both.rank <= MAX_RANK,
+  EXPECT(move_space_of_reshape(&both, index, &grad_rows) && both.rank <= MAX_RANK,
          "grad has %d dimensions, expected those of indices and one more, as one of them has gaps", grad->rank);
   for (int d = 0; d < both.rank; ++d) {
     p->one.step[d] = both.to[d];

@@ -145,12 +145,12 @@ status prepare_embedding_bag(executor *e, const op_arg *a) {
   const int mode = a[4].integer == 0 ? MODE_SUM : a[4].integer == 1 ? MODE_MEAN : MODE_MAX;
   if (samples) {
     EXPECT(mode == MODE_SUM, "perSampleWeights is there, expected NULL as mode is %jd", (intmax_t)a[4].integer);
-    TRY(expect_same_dtype(weight, "weight", samples, "perSampleWeights"));
+    TRY(move_expect_same_dtype(weight, "weight", samples, "perSampleWeights"));
     TRY(op_expect_shape(samples, "perSampleWeights", indices->dims, 1));
   }
   EXPECT(!a[7].boolean || offsets->n, "offsets is empty, expected a last offset");
   const int64_t n_bags = offsets->n - (a[7].boolean ? 1 : 0), dims[] = {n_bags, weight->dims[1]};
-  TRY(expect_same_dtype(weight, "weight", output, "output"));
+  TRY(move_expect_same_dtype(weight, "weight", output, "output"));
   TRY(op_expect_shape(output, "output", dims, 2));
   /* op-plugin passes an empty tensor for sums, whose gradient does not need it */
   const bool tells_bags = offset2bag->n;

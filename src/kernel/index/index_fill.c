@@ -77,7 +77,7 @@ status prepare_index_fill(executor *e, const op_arg *a) {
   const bool by_tensor = variant == INDEX_FILL_BY_TENSOR || variant == INDEX_FILL_BY_TENSOR_INPLACE;
   const char *name = in_place ? "selfRef" : "self";
   int dim;
-  TRY(expect_same_dtype(a[0].tensor, name, in_place ? a[0].tensor : a[4].tensor, "out"));
+  TRY(move_expect_same_dtype(a[0].tensor, name, in_place ? a[0].tensor : a[4].tensor, "out"));
   const tensor *self = a[0].tensor, *out = in_place ? self : a[4].tensor;
   TRY(op_expect_shape(out, "out", self->dims, self->rank));
   TRY(op_expect_dim(a[1].integer, "dim", self->rank, &dim));
@@ -89,11 +89,11 @@ status prepare_index_fill(executor *e, const op_arg *a) {
   f->step = to.rank ? to.strides[dim] : 0;
   TRY(fill_value_of(self, name, a[3].scalar, f->value));
   move_space s;
-  space_of_views(&s, &to, &from);
+  move_space_of_views(&s, &to, &from);
   move_plan_init(&f->copy, &s);
   if (to.rank) to.dims[dim] = 1;
   const view value = {.dtype = self->dtype};
-  space_of_views(&s, &to, &value);
+  move_space_of_views(&s, &to, &value);
   move_plan_init(&f->slice, &s);
   executor_cost(e, (uint64_t)(out->n * (in_place ? 0 : 2) + view_elements(&to) * f->n) * dtype_bytes(self->dtype), 0);
   e->run = out->n ? run_index_fill : run_nothing;

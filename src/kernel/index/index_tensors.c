@@ -321,7 +321,7 @@ static status index_list_fits_out(index_meaning *m, const tensor *out) {
 status prepare_index(executor *e, const op_arg *a) {
   const tensor *self = a[0].tensor, *out = a[2].tensor;
   index_meaning m = {.self = self, .list = a[1].tensors};
-  TRY(expect_same_dtype(self, "self", out, "out"));
+  TRY(move_expect_same_dtype(self, "self", out, "out"));
   TRY(find_index_meaning(&m, out, index_list_fits_out));
   index_places *x = e->heap = index_places_new(m.n_masks);
   if (!x) return fail(ST_NO_HOST_MEMORY, "no host memory for a plan of %d indices", m.n_sources);
@@ -396,7 +396,7 @@ status prepare_index_put(executor *e, const op_arg *a) {
   const bool accumulate = a[3].boolean;
   put_plan *s = PLAN(e, put_plan);
   index_meaning m = {.self = self, .list = a[1].tensors};
-  TRY(expect_same_dtype(self, "selfRef", values, "values"));
+  TRY(move_expect_same_dtype(self, "selfRef", values, "values"));
   EXPECT(!accumulate || indexing->add[self->dtype], "selfRef has dtype %s, which has no sums here",
          dtype_name(self->dtype));
   TRY(find_index_meaning(&m, values, index_list_fits_values));

@@ -267,8 +267,8 @@ static void move_block(const places_job *job, const share *part, const place_blo
 static void slice_plan(const places *p, bool to_side, move_plan *plan) {
   move_space s = {.element_bytes = p->target_bytes};
   const int64_t *to = to_side ? p->slice_side : p->slice_target, *from = to_side ? p->slice_target : p->slice_side;
-  for (int d = 0; d < p->slice_rank; ++d) space_add(&s, p->slice_dims[d], to[d], from[d]);
-  if (p->run != 1) space_add(&s, p->run, p->target_bytes, p->target_bytes);
+  for (int d = 0; d < p->slice_rank; ++d) move_space_add(&s, p->slice_dims[d], to[d], from[d]);
+  if (p->run != 1) move_space_add(&s, p->run, p->target_bytes, p->target_bytes);
   move_plan_init(plan, &s);
 }
 
@@ -294,7 +294,7 @@ static bool moves_slices(const places_job *job) {
 static element_loop *element_loop_of(const places_job *job) {
   const places *p = job->p;
   if (p->n_sources != 1 || p->run != 1 || p->slice_rank) return NULL;
-  const int index = index_type(p->source), size = element_size_log2(p->target_bytes);
+  const int index = index_type(p->source), size = move_element_size_log2(p->target_bytes);
   switch (job->kind) {
   case PLACES_GATHER: return indexing->gather_elements[index][size];
   case PLACES_SCATTER: return indexing->scatter_elements[index][size];

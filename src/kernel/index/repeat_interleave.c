@@ -86,7 +86,7 @@ status prepare_repeat_interleave_dim(executor *e, const op_arg *a) {
   interleave_plan *p = PLAN(e, interleave_plan);
   int dim;
   int64_t dims[MAX_RANK];
-  TRY(expect_same_dtype(self, "self", out, "out"));
+  TRY(move_expect_same_dtype(self, "self", out, "out"));
   EXPECT(self->rank, "self has no dimension, expected 1 or more");
   TRY(op_expect_dim(a[2].integer, "dim", self->rank, &dim));
   TRY(plan_repeats(e, a[1].tensor, 1, self->dims[dim], a[3].integer));
@@ -124,7 +124,7 @@ status prepare_repeat_interleave(executor *e, const op_arg *a) {
   const tensor *self = a[0].tensor, *out = a[3].tensor;
   flat_plan *f = PLAN(e, flat_plan);
   interleave_plan *p = &f->interleave;
-  TRY(expect_same_dtype(self, "self", out, "out"));
+  TRY(move_expect_same_dtype(self, "self", out, "out"));
   TRY(plan_repeats(e, a[1].tensor, 1, self->n, a[2].integer));
   TRY(op_expect_shape(out, "out", (const int64_t[]){p->n_out}, 1));
   const view from = view_of(self), to = view_of(out);

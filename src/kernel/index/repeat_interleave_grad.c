@@ -99,7 +99,7 @@ status prepare_repeat_interleave_grad(executor *e, const op_arg *a) {
   char text[SHAPE_TEXT];
   int axis;
   TRY(op_expect_dtype(a[0].tensor, "yGrad", DTYPES_FLOAT));
-  TRY(expect_same_dtype(a[0].tensor, "yGrad", out, "out"));
+  TRY(move_expect_same_dtype(a[0].tensor, "yGrad", out, "out"));
   TRY(op_expect_dtype(repeats, "repeats", DTYPES_INDEX));
   EXPECT(repeats->rank <= 1 && repeats->n, "repeats has shape %s, expected one number, or a dimension of 1 or more",
          shape_text(repeats->dims, repeats->rank, text));

@@ -40,7 +40,7 @@ static status plan_scatter(executor *e, const scatter_target *t, int64_t dim_giv
   EXPECT(index_given->rank == t->self->rank, "index has %d dimensions, expected those of %s, %d", index_given->rank,
          t->self_name, t->self->rank);
   if (src_given) {
-    TRY(expect_same_dtype(t->self, t->self_name, src_given, "src"));
+    TRY(move_expect_same_dtype(t->self, t->self_name, src_given, "src"));
     EXPECT(src_given->rank == t->self->rank, "src has %d dimensions, expected those of %s, %d", src_given->rank,
            t->self_name, t->self->rank);
   }
@@ -104,7 +104,7 @@ status prepare_scatter_nd(executor *e, const op_arg *a) {
   const tensor *self = a[0].tensor, *indices = a[1].tensor, *updates = a[2].tensor;
   const scatter_target t = {self, in_place ? self : a[3].tensor, in_place ? "varRef" : "data", 0, in_place ? 0 : 3};
   TRY(op_expect_dtype(indices, "indices", DTYPES_INDEX));
-  TRY(expect_same_dtype(self, t.self_name, updates, "updates"));
+  TRY(move_expect_same_dtype(self, t.self_name, updates, "updates"));
   EXPECT(indices->rank, "indices has no dimension, expected 1 or more");
   const view at = view_of(indices), side = view_of(updates);
   const int last = at.rank - 1, n = (int)at.dims[last];
@@ -154,7 +154,7 @@ status prepare_scatter_update(executor *e, const op_arg *a) {
   int axis;
   view target;
   TRY(op_expect_dtype(indices, "indices", DTYPES_INDEX));
-  TRY(expect_same_dtype(data, "data", updates, "updates"));
+  TRY(move_expect_same_dtype(data, "data", updates, "updates"));
   TRY(op_expect_dim(a[3].integer, "axis", data->rank, &axis));
   TRY(expect_update_shapes(data, indices, updates, axis));
   const bool pairs = indices->rank == 2;
@@ -190,7 +190,7 @@ static status plan_index_slices(executor *e, const scatter_target *t, int64_t di
   int dim;
   view target;
   TRY(op_expect_dtype(index_given, "index", DTYPES_INDEX));
-  TRY(expect_same_dtype(t->self, t->self_name, source_given, "source"));
+  TRY(move_expect_same_dtype(t->self, t->self_name, source_given, "source"));
   TRY(op_expect_dim(dim_given, "dim", t->self->rank, &dim));
   EXPECT(index_given->rank <= 1, "index has shape %s, expected 1 dimension or none",
          shape_text(index_given->dims, index_given->rank, text));
@@ -247,7 +247,7 @@ status prepare_put(executor *e, const op_arg *a) {
   char is[SHAPE_TEXT], of[SHAPE_TEXT];
   view target;
   TRY(op_expect_dtype(index, "index", DTYPES_INDEX));
-  TRY(expect_same_dtype(self, "selfRef", source, "source"));
+  TRY(move_expect_same_dtype(self, "selfRef", source, "source"));
   EXPECT(self->n || !index->n, "selfRef has no element, expected one or more as index has %jd", (intmax_t)index->n);
   EXPECT(source->n == index->n, "source has shape %s, expected as many elements as index, %s",
          shape_text(source->dims, source->rank, is), shape_text(index->dims, index->rank, of));
@@ -262,7 +262,7 @@ status prepare_put(executor *e, const op_arg *a) {
   move_space space;
   view source_places = at;
   memcpy(source_places.strides, s->one.step, sizeof s->one.step);
-  EXPECT(space_of_reshape(&space, &source_places, &side) && space.rank <= MAX_RANK,
+  EXPECT(move_space_of_reshape(&space, &source_places, &side) && space.rank <= MAX_RANK,
          "source has shape %s, expected that of index, %s, as one of them has gaps",
          shape_text(source->dims, source->rank, is), shape_text(index->dims, index->rank, of));
   for (int d = 0; d < space.rank; ++d) {

@@ -21,7 +21,7 @@ static void scatter_load_self(const executor *e, const scatter_plan *s, void *co
   } else if (!in_place && (at[s->self_operand] != target ||
                            memcmp(self->strides, s->out.strides, (size_t)self->rank * sizeof *self->strides) != 0)) {
     move_space space;
-    space_of_views(&space, &s->out, self);
+    move_space_of_views(&space, &s->out, self);
     move_now(&space, target, at[s->self_operand], e->cost_ns);
   }
 }
@@ -51,7 +51,7 @@ status scatter_run(const executor *e, void *const *at, void *scratch) {
 status scatter_begin(executor *e, const scatter_target *t, places_kind kind, int n_sources, view *target) {
   scatter_plan *s = PLAN(e, scatter_plan);
   const bool in_place = t->self_operand == t->out_operand;
-  TRY(expect_same_dtype(t->self, t->self_name, t->out, "out"));
+  TRY(move_expect_same_dtype(t->self, t->self_name, t->out, "out"));
   const int dtype = t->self->dtype;
   EXPECT(!places_kind_computes(kind) || indexing->add[dtype], "%s has dtype %s, which has no arithmetic here",
          t->self_name, dtype_name(dtype));

@@ -97,7 +97,7 @@ status prepare_index_select(executor *e, const op_arg *a) {
   const tensor *index = a[2].tensor;
   int dim;
   char text[SHAPE_TEXT];
-  TRY(expect_same_dtype(a[0].tensor, "self", a[3].tensor, "out"));
+  TRY(move_expect_same_dtype(a[0].tensor, "self", a[3].tensor, "out"));
   TRY(op_expect_dtype(index, "index", DTYPES_INDEX));
   TRY(op_expect_dim(a[1].integer, "dim", a[0].tensor->rank, &dim));
   EXPECT(index->rank <= 1, "index has shape %s, expected 1 dimension or none",
@@ -128,7 +128,7 @@ status prepare_gather_v2(executor *e, const op_arg *a) {
   const bool in_batches = e->op->variant == GATHER_BATCHES;
   const tensor *index = a[2].tensor, *out = a[in_batches ? 5 : 3].tensor;
   int dim, n_batch = 0;
-  TRY(expect_same_dtype(a[0].tensor, "self", out, "out"));
+  TRY(move_expect_same_dtype(a[0].tensor, "self", out, "out"));
   TRY(op_expect_dtype(index, "index", DTYPES_INDEX));
   TRY(op_expect_dim(a[1].integer, "dim", a[0].tensor->rank, &dim));
   tensor room[3];
@@ -144,7 +144,7 @@ status prepare_gather_v2(executor *e, const op_arg *a) {
 status prepare_embedding(executor *e, const op_arg *a) {
   const tensor *weight = a[0].tensor, *indices = a[1].tensor, *out = a[2].tensor;
   char text[SHAPE_TEXT];
-  TRY(expect_same_dtype(weight, "weight", out, "out"));
+  TRY(move_expect_same_dtype(weight, "weight", out, "out"));
   TRY(op_expect_dtype(indices, "indices", DTYPES_INDEX));
   EXPECT(weight->rank == 2, "weight has shape %s, expected 2 dimensions", shape_text(weight->dims, weight->rank, text));
   TRY(expect_gathered_shape(weight, 0, indices, 0, out));
@@ -160,7 +160,7 @@ status prepare_gather(executor *e, const op_arg *a) {
   gather_plan *g = PLAN(e, gather_plan);
   char is[SHAPE_TEXT], of[SHAPE_TEXT];
   int dim;
-  TRY(expect_same_dtype(a[0].tensor, "self", a[3].tensor, "out"));
+  TRY(move_expect_same_dtype(a[0].tensor, "self", a[3].tensor, "out"));
   TRY(op_expect_dtype(index, "index", DTYPES_INDEX));
   TRY(op_expect_dim(a[1].integer, "dim", a[0].tensor->rank, &dim));
   TRY(op_expect_shape(a[3].tensor, "out", index->dims, index->rank));
@@ -187,7 +187,7 @@ status prepare_gather(executor *e, const op_arg *a) {
 status prepare_gather_nd(executor *e, const op_arg *a) {
   const tensor *self = a[0].tensor, *indices = a[1].tensor, *out = a[3].tensor;
   gather_plan *g = PLAN(e, gather_plan);
-  TRY(expect_same_dtype(self, "self", out, "out"));
+  TRY(move_expect_same_dtype(self, "self", out, "out"));
   TRY(op_expect_dtype(indices, "indices", DTYPES_INDEX));
   EXPECT(indices->rank, "indices has no dimension, expected 1 or more");
   const view from = view_of(self), at = view_of(indices), to = view_of(out);
@@ -219,7 +219,7 @@ static status run_take(const executor *e, void *const *view, void *scratch) {
 status prepare_take(executor *e, const op_arg *a) {
   const tensor *self = a[0].tensor, *index = a[1].tensor, *out = a[2].tensor;
   gather_plan *g = PLAN(e, gather_plan);
-  TRY(expect_same_dtype(self, "self", out, "out"));
+  TRY(move_expect_same_dtype(self, "self", out, "out"));
   TRY(op_expect_dtype(index, "index", DTYPES_INDEX));
   TRY(op_expect_shape(out, "out", index->dims, index->rank));
   EXPECT(self->n || !index->n, "self has no element, expected one or more as index has %jd", (intmax_t)index->n);
