@@ -128,7 +128,8 @@ status prepare_quantize(executor *e, const op_arg *a) {
 }
 
 static status rounding_of(const char *name, float *rounding) {
-  static const char *const names[] = {"round", "ceil", "floor", "trunc"}; /* in the order of EW_scale_round's modes */
+  /* in the order of ROUND_BY (engine/arithmetic.h) */
+  static const char *const names[] = {"round", "ceil", "floor", "trunc"};
   const char *given = name ? name : "round";
   for (int i = 0; i < 4; ++i)
     if (!strcmp(given, names[i])) {
