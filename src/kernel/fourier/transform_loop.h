@@ -14,7 +14,7 @@ typedef struct {
 } number;
 
 /* Complex number k of a table. */
-INLINE number table_at(const void *table, int64_t k) { return ((const number *)table)[k]; }
+INLINE number number_at(const void *table, int64_t k) { return ((const number *)table)[k]; }
 
 INLINE number number_plus(number a, number b) { return (number){a.re + b.re, a.im + b.im}; }
 INLINE number number_minus(number a, number b) { return (number){a.re - b.re, a.im - b.im}; }
@@ -85,18 +85,18 @@ INLINE void transform_stage(const int r, const transform *t, int64_t n, int64_t 
   const REAL *const xr = from.re, *const xi = from.im;
   REAL *const yr = to.re, *const yi = to.im;
   number root[RADIX_MAX], w[RADIX_MAX];
-  for (int k = 0; k < r; ++k) root[k] = table_at(t->turn, t->inner / r * k);
+  for (int k = 0; k < r; ++k) root[k] = number_at(t->turn, t->inner / r * k);
   if (s == 1) { /* vectorised along the row */
     INDEPENDENT
     for (int64_t p = 0; p < m; ++p) {
       number v[RADIX_MAX];
-      UNROLL for (int j = 1; j < r; ++j) v[j] = table_at(t->turn, p * j);
+      UNROLL for (int j = 1; j < r; ++j) v[j] = number_at(t->turn, p * j);
       butterfly_step(r, root, v, m, 1, xr + p, xi + p, yr + r * p, yi + r * p);
     }
     return;
   }
   for (int64_t p = 0; p < m; ++p) {
-    for (int j = 1; j < r; ++j) w[j] = table_at(t->turn, p * j * every);
+    for (int j = 1; j < r; ++j) w[j] = number_at(t->turn, p * j * every);
     const int64_t first = s * p;
     INDEPENDENT
     for (int64_t q = 0; q < s; ++q)
@@ -104,29 +104,42 @@ INLINE void transform_stage(const int r, const transform *t, int64_t n, int64_t 
   }
 }
 
-static void stage_2(const transform *t, int64_t n, int64_t s, parts x, parts y) { transform_stage(2, t, n, s, x, y); }
-static void stage_3(const transform *t, int64_t n, int64_t s, parts x, parts y) { transform_stage(3, t, n, s, x, y); }
-static void stage_4(const transform *t, int64_t n, int64_t s, parts x, parts y) { transform_stage(4, t, n, s, x, y); }
-static void stage_5(const transform *t, int64_t n, int64_t s, parts x, parts y) { transform_stage(5, t, n, s, x, y); }
-static void stage_7(const transform *t, int64_t n, int64_t s, parts x, parts y) { transform_stage(7, t, n, s, x, y); }
+static void transform_stage_2(const transform *t, int64_t n, int64_t s, parts x, parts y) {
+  transform_stage(2, t, n, s, x, y);
+}
+static void transform_stage_3(const transform *t, int64_t n, int64_t s, parts x, parts y) {
+  transform_stage(3, t, n, s, x, y);
+}
+static void transform_stage_4(const transform *t, int64_t n, int64_t s, parts x, parts y) {
+  transform_stage(4, t, n, s, x, y);
+}
+static void transform_stage_5(const transform *t, int64_t n, int64_t s, parts x, parts y) {
+  transform_stage(5, t, n, s, x, y);
+}
+static void transform_stage_7(const transform *t, int64_t n, int64_t s, parts x, parts y) {
+  transform_stage(7, t, n, s, x, y);
+}
 
-static void swap_parts(parts *x, parts *y) {
+static void parts_swap(parts *x, parts *y) {
   const parts held = *x;
   *x = *y;
   *y = held;
 }
 
 static void transform_run_stages(const transform *t, int64_t rows, parts *x, parts *spare) {
-  static void (*const stage_of[])(const transform *, int64_t, int64_t, parts,
-                                  parts) = {[2] = stage_2, [3] = stage_3, [4] = stage_4, [5] = stage_5, [7] = stage_7};
+  static void (*const stage_of[])(const transform *, int64_t, int64_t, parts, parts) = {[2] = transform_stage_2,
+                                                                                        [3] = transform_stage_3,
+                                                                                        [4] = transform_stage_4,
+                                                                                        [5] = transform_stage_5,
+                                                                                        [7] = transform_stage_7};
   int64_t n = t->inner;
-  for (int i = 0; i < t->n_stages; swap_parts(x, spare), n /= t->radix[i++])
+  for (int i = 0; i < t->n_stages; parts_swap(x, spare), n /= t->radix[i++])
     stage_of[t->radix[i]](t, n, t->inner / n * rows, *x, *spare);
 }
 
 static void transform_multiply(parts x, const void *factor, int64_t n, int64_t rows) {
   for (int64_t k = 0; k < n; ++k) {
-    const number f = table_at(factor, k);
+    const number f = number_at(factor, k);
     REAL *const re = (REAL *)x.re + k * rows, *const im = (REAL *)x.im + k * rows;
     INDEPENDENT
     for (int64_t i = 0; i < rows; ++i) {
@@ -138,7 +151,7 @@ static void transform_multiply(parts x, const void *factor, int64_t n, int64_t r
 }
 
 /* Exchanging real and imaginary parts before and after a forward transform gives the inverse one. */
-static parts exchange_parts(parts x) { return (parts){x.im, x.re}; }
+static parts parts_exchange(parts x) { return (parts){x.im, x.re}; }
 
 static void transform_run(const transform *t, int64_t rows, parts *x, parts *spare) {
   if (!t->chirp) {
@@ -151,9 +164,9 @@ static void transform_run(const transform *t, int64_t rows, parts *x, parts *spa
   memset((REAL *)x->im + t->n * rows, 0, behind);
   transform_run_stages(t, rows, x, spare);
   transform_multiply(*x, t->filter, t->inner, rows);
-  *x = exchange_parts(*x);
+  *x = parts_exchange(*x);
   transform_run_stages(t, rows, x, spare);
-  *x = exchange_parts(*x);
+  *x = parts_exchange(*x);
   transform_multiply(*x, t->chirp, t->n, rows);
 }
 
@@ -170,7 +183,7 @@ static void transform_unpair(const void *turn, int64_t half, int64_t rows, parts
   REAL *const yr = to.re, *const yi = to.im;
   for (int64_t k = 0; k <= half; k += rows == 1 && k == 0 ? half : 1) {
     const int64_t here = k % half * rows, mirrored = (half - k) % half * rows;
-    const number w = table_at(turn, k);
+    const number w = number_at(turn, k);
     INDEPENDENT
     for (int64_t i = 0; i < rows; ++i) {
       const number y =
@@ -182,7 +195,7 @@ static void transform_unpair(const void *turn, int64_t half, int64_t rows, parts
   if (rows != 1) return;
   INDEPENDENT
   for (int64_t k = 1; k < half; ++k) {
-    const number y = unpair_number((number){re[k], im[k]}, (number){re[half - k], im[half - k]}, table_at(turn, k));
+    const number y = unpair_number((number){re[k], im[k]}, (number){re[half - k], im[half - k]}, number_at(turn, k));
     yr[k] = y.re;
     yi[k] = y.im;
   }
