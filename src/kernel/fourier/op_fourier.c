@@ -95,9 +95,9 @@ static status stft_plan(executor *e, const stft_args *a, int64_t frames, int64_t
   return spectrum_plan(e, &to, &from, 2);
 }
 
-/* Stft(self, windowOptional, out, nFft, hopLength, winLength, normalized, onesided, returnComplex): self is [L] or [B,
- * L] and has been padded by the caller. out is [frequencies, frames], with B before it and 2 after it where they
- * apply. */
+/* Stft(self, windowOptional, out, nFft, hopLength, winLength, normalized, onesided, returnComplex):
+ * self is [L] or [B, L] and has been padded by the caller. out is [frequencies, frames], with B before
+ * it and 2 after it where they apply. */
 status prepare_stft(executor *e, const op_arg *v) {
   const stft_args a = {v[0].tensor,  v[1].tensor,  v[2].tensor,  v[3].integer, v[4].integer,
                        v[5].integer, v[6].boolean, v[7].boolean, v[8].boolean};

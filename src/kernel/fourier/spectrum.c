@@ -104,8 +104,8 @@ static void spectrum_store_complex(const spectrum *p, char *to, int64_t across, 
   }
 }
 
-/* Loads every step-th element of the rows from `offset` on: the elements that are read, times their weights, and 0 for
- * the others. */
+/* Loads every step-th element of the rows from `offset` on: the elements that are read, times their
+ * weights, and 0 for the others. */
 static void spectrum_load_elements(const spectrum *p, const char *from, int64_t offset, int64_t step, int64_t across,
                                    int64_t rows, const char *weight, char *to) {
   const int64_t size = transform_number_bytes(&p->transform), column = rows * size;

@@ -33,9 +33,9 @@ typedef struct {
 /* Access to numbers of this dtype with stride `along`; the parts of complex numbers are adjacent. */
 number_access number_access_of(int dtype, int64_t along);
 
-/* Completes the executor's plan, which is a spectrum: computes its tables (in e->heap) and sets cost and run. The rows
- * are over the first `rank` dimensions of the views. The call's operands are self, then a window if `windowed`, and
- * finally out. */
+/* Completes the executor's plan, which is a spectrum: computes its tables (in e->heap) and sets cost and
+ * run. The rows are over the first `rank` dimensions of the views. The call's operands are self, then a
+ * window if `windowed`, and finally out. */
 status spectrum_plan(executor *e, const view *out, const view *self, int rank);
 
 #endif

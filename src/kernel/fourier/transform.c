@@ -24,8 +24,8 @@ typedef struct {
 
 /* e^(-2 pi i k / n), 0 <= k <= n. */
 static turn turn_of(int64_t k, int64_t n) {
-  /* Relative to the nearest quarter turn, so that the angle, whose rounding error matters, is at most an eighth of a
-   * turn. */
+  /* Relative to the nearest quarter turn, so that the angle, whose rounding error matters,
+   * is at most an eighth of a turn. */
   const int64_t quarter = (4 * k + n / 2) / n;
   const double angle = M_PI_2 * ((double)(4 * k - quarter * n) / (double)n), c = cos(angle), s = sin(angle);
   const double cosine[] = {c, -s, -c, s}, sine[] = {s, c, -s, -c};
@@ -65,8 +65,8 @@ void transform_init(transform *t, int64_t n, bool single) {
 
 int64_t transform_table_size(const transform *t) { return 2 * (t->inner == t->n ? t->n : 4 * t->inner + t->n); }
 
-/* Computes the chirp and the filter: the transform of the conjugate chirp, even and cyclic, with which it is
- * convolved. */
+/* Computes the chirp and the filter: the transform of the conjugate chirp, even and
+ * cyclic, with which it is convolved. */
 static void chirp_tables(transform *t, double *chirp, double *filter, double *room) {
   const int64_t n = t->n, inner = t->inner;
   int64_t square = 0; /* k^2 mod 2n */

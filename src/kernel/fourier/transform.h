@@ -17,8 +17,8 @@
 
 enum { TRANSFORM_STAGES = 48 }; /* enough for each int64_t */
 
-/* The real and the imaginary parts of an array of complex numbers, of the transform's type. The memory is the
- * caller's. */
+/* The real and the imaginary parts of an array of complex numbers, of the transform's
+ * type. The memory is the caller's. */
 typedef struct {
   void *re, *im;
 } parts;
@@ -65,8 +65,8 @@ void transform_put(const transform *t, void *table, int64_t at, double value);
 /* Fills the first `count` pairs of a table with e^(-2 pi i k / n), k <= n. */
 void transform_turns(const transform *t, void *table, int64_t count, int64_t n);
 
-/* The number of elements of the transform's type that transform_tables needs, including temporary space behind the
- * tables. */
+/* The number of elements of the transform's type that transform_tables needs, including
+ * temporary space behind the tables. */
 int64_t transform_table_size(const transform *t);
 /* Fills the tables in `memory`, of transform_table_size elements, and sets the plan's pointers to them. */
 void transform_tables(transform *t, void *memory);

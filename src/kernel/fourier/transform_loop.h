@@ -1,6 +1,6 @@
-/* The stages of transforms and the operations on whole rows around them (see transform.h), for numbers of type REAL.
- * Included by transform_f32_level.c and transform_f64_level.c, which define REAL and TABLE, the name of the level's
- * table. */
+/* The stages of transforms and the operations on whole rows around them (see transform.h), for numbers of
+ * type REAL. Included by transform_f32_level.c and transform_f64_level.c, which define REAL and TABLE,
+ * the name of the level's table. */
 #include <string.h>
 
 #include "kernel/engine/level.h"
@@ -64,8 +64,8 @@ INLINE void butterfly_odd(const int r, const number *root, number *a) {
   }
 }
 
-/* One butterfly with twiddle factors: r numbers that are `apart` elements apart become r numbers that are s elements
- * apart. */
+/* One butterfly with twiddle factors: r numbers that are `apart` elements apart become r
+ * numbers that are s elements apart. */
 INLINE void butterfly_step(const int r, const number *root, const number *w, int64_t apart, int64_t s, const REAL *xr,
                            const REAL *xi, REAL *yr, REAL *yi) {
   number a[RADIX_MAX];
@@ -78,8 +78,8 @@ INLINE void butterfly_step(const int r, const number *root, const number *w, int
   }
 }
 
-/* One stage of transforms of length n, of which `s` are interleaved: the product of inner / n and the number of
- * rows. */
+/* One stage of transforms of length n, of which `s` are interleaved: the product of
+ * inner / n and the number of rows. */
 INLINE void transform_stage(const int r, const transform *t, int64_t n, int64_t s, parts from, parts to) {
   const int64_t m = n / r, every = t->inner / n;
   const REAL *const xr = from.re, *const xi = from.im;

@@ -36,8 +36,8 @@ typedef struct {
   view given, read;
 } backward_indices;
 
-/* Checks the indices and counts the occurrences of each row. Unless `direct`, also assigns slots to rows in the order
- * of their first use. */
+/* Checks the indices and counts the occurrences of each row. Unless `direct`, also assigns slots to rows
+ * in the order of their first use. */
 static status count_row_uses(const backward_plan *p, const view *indices, const char *index, void *scratch) {
   int64_t *counts = (int64_t *)(void *)((char *)scratch + p->counts), n_slots = 0;
   int64_t *slots = (int64_t *)(void *)((char *)scratch + p->slots);

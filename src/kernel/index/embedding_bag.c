@@ -144,7 +144,7 @@ status prepare_embedding_bag(executor *e, const op_arg *a) {
   EXPECT(!a[5].boolean, "sparse is true, expected false");
   const int mode = a[4].integer == 0 ? MODE_SUM : a[4].integer == 1 ? MODE_MEAN : MODE_MAX;
   if (samples) {
-    EXPECT(mode == MODE_SUM, "perSampleWeights is there, expected NULL as mode is %jd", (intmax_t)a[4].integer);
+    EXPECT(mode == MODE_SUM, "perSampleWeights is a tensor, expected NULL as mode is %jd", (intmax_t)a[4].integer);
     TRY(move_expect_same_dtype(weight, "weight", samples, "perSampleWeights"));
     TRY(op_expect_shape(samples, "perSampleWeights", indices->dims, 1));
   }

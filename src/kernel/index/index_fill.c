@@ -19,8 +19,8 @@ typedef struct {
   int64_t index[];
 } index_fill;
 
-/* Fills the slices of n indices. Indices of host arrays have been checked; those of tensors that are out of range are
- * ignored. */
+/* Fills the slices of n indices. Indices of host arrays have been checked; those of tensors
+ * that are out of range are ignored. */
 static void fill_slices(const index_fill *f, char *out, const int64_t *index, int64_t n, uint64_t cost_ns) {
   for (int64_t i = 0; i < n; ++i) {
     const int64_t at = index[i] < 0 ? index[i] + f->extent : index[i];

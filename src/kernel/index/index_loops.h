@@ -14,9 +14,9 @@
 typedef int64_t index_loop(int64_t *offset, const char *index, int64_t step, int64_t n, int64_t extent, int64_t stride,
                            bool wraps);
 
-/* For i = 0 to n - 1, in this order: adds alpha times the m elements at from + of[i] to those at to + at[i] (`add`), or
- * multiplies the latter by the former (`multiply`, ignores alpha). alpha is given in the member for the compute
- * type. */
+/* For i = 0 to n - 1, in this order: adds alpha times the m elements at from + of[i] to those at to +
+ * at[i] (`add`), or multiplies the latter by the former (`multiply`, ignores alpha). alpha is given in
+ * the member for the compute type. */
 typedef void accumulate_loop(char *to, const int64_t *at, const char *from, const int64_t *of, int64_t n, int64_t m,
                              compute_value alpha);
 
@@ -37,8 +37,8 @@ enum { INDEX_I32, INDEX_I64, INDEX_TYPES };
 
 typedef struct {
   index_loop *index[INDEX_TYPES];
-  /* By the dtype of the operand that is added or multiplied; 16-bit floats accumulate into float. NULL: unsupported
-   * type. */
+  /* By the dtype of the operand that is added or multiplied; 16-bit floats accumulate into
+   * float. NULL: unsupported type. */
   accumulate_loop *add[DTYPE_END], *multiply[DTYPE_END];
   /* Gather and scatter: by the logarithm of the element's size. */
   element_loop *gather_elements[INDEX_TYPES][ELEMENT_SIZES], *scatter_elements[INDEX_TYPES][ELEMENT_SIZES];

@@ -1,6 +1,6 @@
-/* Index and IndexPutImpl: PyTorch's self[i, j, :, k], where i, j and k are integer tensors, which are broadcast
- * together, or masks, which stand for the coordinates of their true elements. A tensor without elements stands for
- * ":". */
+/* Index and IndexPutImpl: PyTorch's self[i, j, :, k], where i, j and k are integer tensors, which are
+ * broadcast together, or masks, which stand for the coordinates of their true elements. A tensor
+ * without elements stands for ":". */
 #include <stdlib.h>
 #include <string.h>
 
@@ -397,7 +397,7 @@ status prepare_index_put(executor *e, const op_arg *a) {
   put_plan *s = PLAN(e, put_plan);
   index_meaning m = {.self = self, .list = a[1].tensors};
   TRY(move_expect_same_dtype(self, "selfRef", values, "values"));
-  EXPECT(!accumulate || indexing->add[self->dtype], "selfRef has dtype %s, which has no sums here",
+  EXPECT(!accumulate || indexing->add[self->dtype], "selfRef has dtype %s, for which accumulate is not supported",
          dtype_name(self->dtype));
   TRY(find_index_meaning(&m, values, index_list_fits_values));
   index_places *x = e->heap = index_places_new(m.n_masks);

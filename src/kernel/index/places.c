@@ -163,8 +163,8 @@ static void wrong_index(int source, const index_source *s, const char *at, bad_i
   bad->value = s->dtype == ACL_INT32 ? *(const int32_t *)(const void *)at : *(const int64_t *)(const void *)at;
 }
 
-/* Computes the offsets of n positions of one row, from the cursor on. Returns the number of positions before the first
- * invalid index. */
+/* Computes the offsets of n positions of one row, from the cursor on. Returns the number of positions
+ * before the first invalid index. */
 static int64_t row_offsets(const places_job *job, const place_cursor *c, int64_t *target, int64_t *side, int64_t n,
                            bad_index *bad) {
   const places *p = job->p;
@@ -278,9 +278,9 @@ static int64_t n_runs(const places *p) {
   return n;
 }
 
-/* Whether slices are moved one after the other (by slice_plan) instead of run by run over a block of positions.
- * Worthwhile if slices have smaller strides than positions in the tensor that is written, since memory is then written
- * in order. */
+/* Whether slices are moved one after the other (by slice_plan) instead of run by run over a block of
+ * positions. Worthwhile if slices have smaller strides than positions in the tensor that is written, since
+ * memory is then written in order. */
 static bool moves_slices(const places_job *job) {
   const places *p = job->p;
   if (job->kind > PLACES_SCATTER || n_runs(p) < FEW_RUNS) return false;
@@ -401,8 +401,8 @@ static bool are_apart(const places *p) {
   return p->dims[0] > 1 && p->target_step[0] >= reach;
 }
 
-/* Chooses how threads divide the work. Each written element must have a single writer, which sees its positions in
- * order. */
+/* Chooses how threads divide the work. Each written element must have a single writer,
+ * which sees its positions in order. */
 static division divide_places(const places_job *job, int64_t *total, int64_t *grain) {
   const places *p = job->p;
   const int64_t runs = n_runs(p);

@@ -63,7 +63,7 @@ typedef struct {
   char *target, *side;
   void *const *view; /* addresses of all operands, from which index tensors are read */
   const char *scratch;
-  /* estimate of the whole run; decides the number of threads */
+  /* estimated duration of the run; determines the number of threads */
   uint64_t cost_ns;
 } places_job;
 
@@ -71,14 +71,14 @@ typedef struct {
  * that were written before stay written. */
 status places_run(const places_job *job);
 
-/* Fills all sources of the plan (n_sources of them) from `indices`, whose last dimension has one coordinate per source,
- * as in GatherNd. */
+/* Fills all sources of the plan (n_sources of them) from `indices`, whose last dimension has one
+ * coordinate per source, as in GatherNd. */
 void places_of_coordinates(places *p, const tensor *indices, const char *name, int operand, const view *target,
                            bool wraps);
 
-/* An index tensor whose values number the elements of the target in row-major order, as in Take. Where the target has
- * no single stride (is_needed), the run starts with linear_index_run, which converts the indices to byte offsets in
- * scratch. */
+/* An index tensor whose values number the elements of the target in row-major order, as in Take. Where the
+ * target has no single stride (is_needed), the run starts with linear_index_run, which converts the
+ * indices to byte offsets in scratch. */
 typedef struct {
   bool is_needed;
   uint64_t offsets; /* in scratch: int64, one per index */
@@ -87,8 +87,11 @@ typedef struct {
   view index, target;
 } linear_index;
 
+/* Plans *l and sets *s, the source that the positions use. Phase one; takes workspace where is_needed. */
 void linear_index_plan(executor *e, linear_index *l, index_source *s, const view *target, const tensor *index,
                        const char *name, int operand);
+/* Checks the indices and computes the offsets; run if is_needed, before places_run. Returns
+ * an error for an invalid index. */
 status linear_index_run(const linear_index *l, void *const *view, void *scratch);
 
 /* Returns t, or, where t has no dimension, *v filled as a vector of one element that shares t's data. */

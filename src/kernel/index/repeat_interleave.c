@@ -103,8 +103,8 @@ status prepare_repeat_interleave_dim(executor *e, const op_arg *a) {
   return ST_OK;
 }
 
-/* RepeatInterleave reads self as a vector in row-major order. It is copied to workspace if no single stride describes
- * it. */
+/* RepeatInterleave reads self as a vector in row-major order. It is copied to workspace if
+ * no single stride describes it. */
 typedef struct {
   interleave_plan interleave; /* first, since run_interleave reads it from the same address */
   uint64_t copy;              /* in scratch: contiguous copy of self */

@@ -1,5 +1,5 @@
-/* RepeatInterleaveGrad: along an axis, runs of neighbouring elements, whose lengths are in `repeats`, are summed in
- * double and in order. */
+/* RepeatInterleaveGrad: along an axis, runs of neighbouring elements, whose lengths are in `repeats`, are
+ * summed in double and in order. */
 #include <string.h>
 
 #include "kernel/engine/axis.h"

@@ -1,7 +1,7 @@
 /* Scatter on top of places.h: out is a copy of self (or is self), in which the elements at index positions are
- * replaced, added to or multiplied. Sums and products of 16-bit floats are computed in a float copy in workspace and
- * rounded once. Used by the operators of scatter.c: call scatter_begin, add sources and dimensions to the plan, call
- * scatter_finish. */
+ * replaced, added to or multiplied. Sums and products of 16-bit floats are computed in a float copy in
+ * workspace and rounded once. Used by the operators of scatter.c: call scatter_begin, add sources and
+ * dimensions to the plan, call scatter_finish. */
 #ifndef CANNON_KERNEL_INDEX_SCATTER_H
 #define CANNON_KERNEL_INDEX_SCATTER_H
 

@@ -53,7 +53,7 @@ status scatter_begin(executor *e, const scatter_target *t, places_kind kind, int
   const bool in_place = t->self_operand == t->out_operand;
   TRY(move_expect_same_dtype(t->self, t->self_name, t->out, "out"));
   const int dtype = t->self->dtype;
-  EXPECT(!places_kind_computes(kind) || indexing->add[dtype], "%s has dtype %s, which has no arithmetic here",
+  EXPECT(!places_kind_computes(kind) || indexing->add[dtype], "%s has dtype %s, for which arithmetic is not supported",
          t->self_name, dtype_name(dtype));
   TRY(op_expect_shape(t->out, "out", t->self->dims, t->self->rank));
   if (!in_place || n_sources > 1) {

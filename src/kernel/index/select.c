@@ -1,5 +1,5 @@
-/* IndexSelect, GatherV2, GatherV3, Embedding, Gather, GatherNd, Take: each element of the result is copied from a
- * position of self. */
+/* IndexSelect, GatherV2, GatherV3, Embedding, Gather, GatherNd, Take: each element of the result is
+ * copied from a position of self. */
 #include <stdlib.h>
 
 #include "kernel/families.h"
@@ -46,8 +46,8 @@ static index_source gather_source(const tensor *index, const char *name, int ope
 
 /* ---- one index tensor of any shape along one dimension ----------------------------------------------------------- */
 
-/* out = self[..., index, ...]: the index's dimensions replace `dim`, except the first n_batch ones, which it shares
- * with self. */
+/* out = self[..., index, ...]: the index's dimensions replace `dim`, except the first n_batch
+ * ones, which it shares with self. */
 static status plan_gather_along(executor *e, const tensor *self, int dim, const tensor *index, const char *index_name,
                                 int n_batch, const tensor *out) {
   gather_plan *g = PLAN(e, gather_plan);
@@ -109,8 +109,8 @@ status prepare_index_select(executor *e, const op_arg *a) {
   return plan_gather_along(e, self, dim, places, "index", 0, out);
 }
 
-/* GatherV3's modes select a way of memory access, without effect here. Mode 2 is refused: CANN's page says that it does
- * not exist. */
+/* GatherV3's modes select a way of memory access, without effect here. Mode 2 is refused: CANN's
+ * page says that it does not exist. */
 static status gather_batches(const op_arg *a, int dim, const tensor *self, const tensor *index, int *n_batch) {
   const int64_t batches = a[3].integer, mode = a[4].integer;
   const int64_t most = dim < index->rank ? dim : index->rank;

@@ -213,8 +213,8 @@ static status as_matrix(const tensor *t, tensor *flat) {
   return ST_OK;
 }
 
-/* Argument and operand numbers of expandedX, x1 and x2, bias, scales, the row indices and the expert indices, per
- * version. */
+/* Argument and operand numbers of expandedX, x1 and x2, bias, scales, the row indices and
+ * the expert indices, per version. */
 typedef struct {
   int x, skip[SKIPS], bias, scales, index, experts, out;
 } finalize_arguments;

@@ -72,9 +72,9 @@ static status run_gating_softmax(const executor *e, void *const *view, void *scr
   return result;
 }
 
-/* (x [.., experts], finishedOptional [..], k, yOut, expertIdxOut, rowIdxOut [.., k]). A finished token gets the number
- * of experts as all of its expert indices. rowIdxOut numbers all choices: first choice 0 of all tokens, then choice 1,
- * etc. */
+/* (x [.., experts], finishedOptional [..], k, yOut, expertIdxOut, rowIdxOut [.., k]). A finished token
+ * gets the number of experts as all of its expert indices. rowIdxOut numbers all choices: first choice 0
+ * of all tokens, then choice 1, etc. */
 status prepare_moe_gating_softmax(executor *e, const op_arg *a) {
   const tensor *x = a[0].tensor, *finished = a[1].tensor;
   const int64_t k = a[2].integer;

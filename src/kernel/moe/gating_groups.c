@@ -1,6 +1,6 @@
-/* MoeGatingTopK: for each token, selects the k largest of its scores (softmax or sigmoid, plus a bias) from the best
- * groups of experts only. The output has the scores without the bias, times a factor; sigmoids are divided by their sum
- * first. */
+/* MoeGatingTopK: for each token, selects the k largest of its scores (softmax or sigmoid, plus a bias)
+ * from the best groups of experts only. The output has the scores without the bias, times a factor;
+ * sigmoids are divided by their sum first. */
 #include <math.h>
 #include <string.h>
 
@@ -51,8 +51,8 @@ static float group_score(const gating_plan *p, const float *x, int64_t n) {
   return p->by_two ? best + second : best;
 }
 
-/* Sets the scores of experts outside of the k_groups best groups to -infinity. Of equal groups the first ones are
- * better. */
+/* Sets the scores of experts outside of the k_groups best groups to -infinity. Of equal
+ * groups the first ones are better. */
 static void mask_other_groups(const gating_plan *p, const gating_room *r) {
   const int64_t size = p->n_experts / p->n_groups;
   for (int64_t g = 0; g < p->n_groups; ++g) r->groups[g] = group_score(p, r->biased + g * size, size);

@@ -114,10 +114,10 @@ static status run_permute(const executor *e, void *const *view, void *scratch) {
   return gather_tokens(e, p, view, TOKENS_OUT, scratch);
 }
 
-/* (tokens [n, width...], indices [n] or [n, choices], numOutTokens, paddedMode, permuteTokensOut, sortedIndicesOut).
- * permuteTokensOut gets the tokens of the first slots in the order of their experts: numOutTokens of them if it is
- * positive, all if it is 0, and all but the last -numOutTokens if it is negative. sortedIndicesOut gets each slot's
- * sorted position. */
+/* (tokens [n, width...], indices [n] or [n, choices], numOutTokens, paddedMode, permuteTokensOut,
+ * sortedIndicesOut). permuteTokensOut gets the tokens of the first slots in the order of their experts:
+ * numOutTokens of them if it is positive, all if it is 0, and all but the last -numOutTokens if it is negative.
+ * sortedIndicesOut gets each slot's sorted position. */
 status prepare_moe_permute(executor *e, const op_arg *a) {
   const tensor *tokens = a[0].tensor, *indices = a[1].tensor, *out = a[4].tensor, *sorted = a[5].tensor;
   const int64_t asked = a[2].integer, n = indices->n;

@@ -1,5 +1,5 @@
-/* Cat, Stack, ChunkCat, SplitTensor and SplitWithSize: lists of tensors are copied into one, or one is copied into a
- * list. */
+/* Cat, Stack, ChunkCat, SplitTensor and SplitWithSize: lists of tensors are copied into
+ * one, or one is copied into a list. */
 #include <stdlib.h>
 
 #include "kernel/engine/rows.h"

@@ -9,8 +9,8 @@
 /* Both tensors have the same dtype, one of DTYPES_NUMBER. */
 status move_expect_same_dtype(const tensor *self, const char *self_name, const tensor *out, const char *out_name);
 
-/* A conversion from from's dtype to dtype `to` exists: both are equal, or both are types with loads (no complex
- * types). */
+/* A conversion from from's dtype to dtype `to` exists: both are equal, or both are types
+ * with loads (no complex types). */
 status move_expect_conversion(const tensor *from, const char *name, int to);
 
 /* Whether from's shape can be broadcast to to's. */

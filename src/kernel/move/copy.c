@@ -88,8 +88,8 @@ static tensor broadcast_tensor(const tensor *from, const tensor *to) {
   return t;
 }
 
-/* A complex number converts to its real part, or to whether it is not 0 for bool. A real number gets imaginary part
- * 0. */
+/* A complex number converts to its real part, or to whether it is not 0 for bool. A
+ * real number gets imaginary part 0. */
 static status plan_complex_conversion(executor *e, int to_operand, const tensor *to, const char *to_name,
                                       int from_operand, const tensor *from, const char *name) {
   const bool is_complex = dtype_is_complex(from->dtype);

@@ -9,8 +9,8 @@
 LEVEL_CHOICE(move_loops, moves, move_loops)
 
 enum {
-  /* rows per chunk of a thread: its begins are multiples of this, so transposed sources are read in whole cache
-   * lines */
+  /* rows per chunk of a thread: its begins are multiples of this, so transposed
+   * sources are read in whole cache lines */
   ROW_GRAIN = 64,
   COLUMN_GRAIN = 4096, /* the same in elements, where threads divide the columns instead */
   /* minimum bytes of a row of one value to be written by cache lines; shorter ones go as a transposition */
@@ -55,8 +55,8 @@ bool move_space_of_reshape(move_space *s, const view *to, const view *from) {
     move_space_add(s, 0, 0, 0);
     return true;
   }
-  /* From the innermost dimension on: the smaller of both current sizes becomes a dimension, the larger keeps the
-   * quotient. */
+  /* From the innermost dimension on: the smaller of both current sizes becomes a dimension,
+   * the larger keeps the quotient. */
   while (t.rank && f.rank) {
     int64_t *const a = &t.dims[t.rank - 1], *const b = &f.dims[f.rank - 1];
     const int64_t dim = *a < *b ? *a : *b;

@@ -25,6 +25,7 @@ typedef struct {
   plane_loop *loop;
   int64_t rows; /* total over all planes */
   move_space space;
+  /* the result is too large for the caches: use non-temporal stores */
   bool streams;
 } move_plan;
 
@@ -35,14 +36,15 @@ static inline void move_space_add(move_space *s, int64_t dim, int64_t to, int64_
   s->from[s->rank++] = from;
 }
 
-/* Describes the move between two views of one shape; `from` is broadcast: it may lack leading dimensions or have size
- * 1. */
+/* Describes the move between two views of one shape; `from` is broadcast: it may lack
+ * leading dimensions or have size 1. */
 void move_space_of_views(move_space *s, const view *to, const view *from);
 
 /* Describes the move between two views with equally many elements, which correspond in row-major order. Returns false
  * if no strided space does; the caller then uses move_in_order. */
 bool move_space_of_reshape(move_space *s, const view *to, const view *from);
 
+/* Simplifies a space and chooses the loop. A space with a dimension of 0 gives a plan that does nothing. */
 void move_plan_init(move_plan *p, const move_space *s);
 
 /* Runs the plan on the calling thread, or on a team of threads if cost_ns (the estimated duration) is worth one. */

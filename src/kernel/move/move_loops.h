@@ -1,6 +1,6 @@
-/* The innermost loops of moves, compiled once per instruction set level by move_level.c. They copy bits, so types are
- * known by their size only. The functions are stateless; callers are move.h's engine and kernels that copy rows
- * themselves. */
+/* The innermost loops of moves, compiled once per instruction set level by move_level.c. They copy bits,
+ * so types are known by their size only. The functions are stateless; callers are move.h's engine and
+ * kernels that copy rows themselves. */
 #ifndef CANNON_KERNEL_MOVE_MOVE_LOOPS_H
 #define CANNON_KERNEL_MOVE_MOVE_LOOPS_H
 

@@ -117,8 +117,8 @@ static void pad_add_segments(pad_plan *plan, box *boxes, const padding *p, int n
   }
 }
 
-/* Adds the centre, and two border slabs for each dimension: these cover only the centre of outer dimensions and all of
- * inner ones. */
+/* Adds the centre, and two border slabs for each dimension: these cover only the centre of outer
+ * dimensions and all of inner ones. */
 static void pad_add_constant(pad_plan *plan, box *boxes, const padding *p) {
   const int64_t bytes = (int64_t)dtype_bytes(p->to.dtype);
   const int rank = p->to.rank;
@@ -189,7 +189,7 @@ static status pad_set_dim(padding *p, const tensor *self, int d, int64_t before,
   p->dims[d] = (padded_dim){self->dims[d], before, after};
   dims[d] = pad_size(&p->dims[d]);
   EXPECT(dims[d] >= 0 && -before <= self->dims[d] && -after <= self->dims[d],
-         "%s takes %jd and %jd from the %jd elements of dimension %d, expected at most as many", name,
+         "%s removes %jd and %jd of the %jd elements of dimension %d, expected at most that many", name,
          (intmax_t)-before, (intmax_t)-after, (intmax_t)self->dims[d], d);
   return ST_OK;
 }

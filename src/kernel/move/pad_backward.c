@@ -1,6 +1,6 @@
-/* Gradients of ReflectionPad, ReplicationPad and CircularPad: an element's gradient is the sum of the gradients of all
- * positions that it was copied to. They are added row by row (in each row the centre first), in double, and rounded
- * once. */
+/* Gradients of ReflectionPad, ReplicationPad and CircularPad: an element's gradient is the sum of the
+ * gradients of all positions that it was copied to. They are added row by row (in each row the centre
+ * first), in double, and rounded once. */
 #include <string.h>
 
 #include "kernel/engine/rows.h"
@@ -43,8 +43,8 @@ static void pad_add_border(const backward_plan *p, double *sum, const char *from
   }
 }
 
-/* Adds what a row of gradOutput contributes to columns [first, first + n) of sum. is_first: sum is not yet
- * initialised. */
+/* Adds what a row of gradOutput contributes to columns [first, first + n) of sum.
+ * is_first: sum is not yet initialised. */
 static void pad_add_row(const backward_plan *p, double *sum, const char *from, int64_t first, int64_t n,
                         bool is_first) {
   const padded_dim *dim = &p->dims[SPACE - 1];

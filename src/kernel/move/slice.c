@@ -10,8 +10,8 @@ typedef struct {
 
 static int64_t clamped(int64_t v, int64_t low, int64_t high) { return v < low ? low : v > high ? high : v; }
 
-/* Narrows dimension d to begin, begin + step, ... before end. Negative positions count from the end; positions out of
- * range are clamped. */
+/* Narrows dimension d to begin, begin + step, ... before end. Negative positions count from the end;
+ * positions out of range are clamped. */
 static status slice_narrow(part *p, int d, int64_t begin, int64_t end, int64_t step, const char *step_name) {
   const int64_t n = p->v.dims[d];
   EXPECT(step > 0, "%s is %jd, expected 1 or more", step_name, (intmax_t)step);

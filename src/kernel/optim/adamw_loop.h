@@ -25,8 +25,8 @@ static inline float adamw_var(const float *p, float var, float m, float v) {
   return p[ADAMW_KEEP] * var - p[ADAMW_STEP] * m / (sqrtf(v) * p[ADAMW_ROOT] + p[ADAMW_EPS]);
 }
 
-/* One step on n elements of arrays that do not overlap. max_v: the running maximum of v (amsgrad), in which NaN stays
- * NaN, or NULL. */
+/* One step on n elements of arrays that do not overlap. max_v: the running maximum of v (amsgrad),
+ * in which NaN stays NaN, or NULL. */
 static inline void adamw_f32(float *restrict var, float *restrict m, float *restrict v, float *restrict max_v,
                              const float *restrict grad, const float *p, int64_t n) {
   float q[ADAMW_PARAMETERS]; /* a local copy, which cannot alias the arrays */

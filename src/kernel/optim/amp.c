@@ -104,8 +104,8 @@ typedef struct {
   store_loop *store;
 } scale_plan;
 
-/* Operates in place where results are the arguments, as PyTorch calls it. A scale that would overflow stays
- * unchanged. */
+/* Operates in place where results are the arguments, as PyTorch calls it. A scale that
+ * would overflow stays unchanged. */
 static status run_update_scale(const executor *e, void *const *view, void *scratch) {
   (void)scratch;
   const scale_plan *p = PLAN(e, scale_plan);

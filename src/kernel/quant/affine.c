@@ -139,8 +139,8 @@ static status rounding_of(const char *name, float *rounding) {
   return OP_FAIL("roundMode is \"%.32s\", expected \"round\", \"ceil\", \"floor\" or \"trunc\"", given);
 }
 
-/* (x, scale, offset, sqrtMode, roundMode, dstType, [axis,] y): y = x * scale + offset, rounded; sqrtMode multiplies by
- * scale twice. */
+/* (x, scale, offset, sqrtMode, roundMode, dstType, [axis,] y): y = x * scale + offset, rounded;
+ * sqrtMode multiplies by scale twice. */
 status prepare_ascend_quant(executor *e, const op_arg *a) {
   const bool has_axis = e->op->variant == ASCEND_QUANT_AXIS;
   const tensor *x = a[0].tensor, *scale = a[1].tensor, *offset = a[2].tensor, *y = a[has_axis ? 7 : 6].tensor;

@@ -1,8 +1,8 @@
-/* QuantMatmulV4: out = (x1 @ x2 + bias) * scale * row scale for int8 (or int4) matrices. The GEMM's sums are exact in
- * int32; the rest is computed in double and rounded once (sums.h). scale (and offset) have one value per column, or one
- * for all, and are floats or words of quant_param.h. An int32 bias is added to the sums, any other bias at the end.
- * Int8 results have an offset and are rounded to integers. Int32 results are the sums (with bias) themselves; their
- * scale is ignored. */
+/* QuantMatmulV4: out = (x1 @ x2 + bias) * scale * row scale for int8 (or int4) matrices. The GEMM's sums are exact
+ * in int32; the rest is computed in double and rounded once (sums.h). scale (and offset) have one value per column,
+ * or one for all, and are floats or words of quant_param.h. An int32 bias is added to the sums, any other bias at
+ * the end. Int8 results have an offset and are rounded to integers. Int32 results are the sums (with bias)
+ * themselves; their scale is ignored. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -93,8 +93,8 @@ static void quant_matmul_store(const product_part *part, int64_t row, int64_t ro
 
 /* ---- running ----------------------------------------------------------------------------------------------------- */
 
-/* Converts column values to doubles; of words the scale, or the offset if `offsets`. Returns NULL if they are
- * absent. */
+/* Converts column values to doubles; of words the scale, or the offset if `offsets`.
+ * Returns NULL if they are absent. */
 static const double *load_columns(const column_values *c, const char *from, bool offsets, double *to, int64_t n) {
   if (c->dtype == ABSENT) return NULL;
   if (c->dtype != ACL_INT64 && c->dtype != ACL_UINT64) {

@@ -47,8 +47,8 @@ static status run_quant_param(const executor *e, void *const *view, void *scratc
   return ST_OK;
 }
 
-/* (scale, offset, [roundMode,] out). Shapes are [n], [1] or [1, n]; without an offset, any shape of one or two
- * dimensions. */
+/* (scale, offset, [roundMode,] out). Shapes are [n], [1] or [1, n]; without an offset, any
+ * shape of one or two dimensions. */
 status prepare_trans_quant_param(executor *e, const op_arg *a) {
   const bool has_mode = e->op->variant == QUANT_PARAM_MODE;
   const tensor *scale = a[0].tensor, *offset = a[1].tensor, *out = a[has_mode ? 3 : 2].tensor;

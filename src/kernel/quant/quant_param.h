@@ -7,6 +7,7 @@
 
 /* Packing rounds the offset to an integer and saturates it, and truncates the scale to 19 bits. */
 uint64_t quant_param_pack(float scale, float offset);
+/* Unpacking of the scale and the offset. */
 float quant_param_scale(uint64_t word);
 int quant_param_offset(uint64_t word);
 

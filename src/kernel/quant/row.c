@@ -32,8 +32,8 @@ void quant_row_smooth(float *y, const float *v, const float *by, int64_t n) {
   loops->elementwise[EW_mul][COMPUTE_F32](y, (const void *const[]){v, by, NULL, NULL, NULL}, parameter, n);
 }
 
-/* Reduces a row to its extremes: FOLD_MAX_ABS gives *first; FOLD_MIN_MAX gives *first (minimum) and *second
- * (maximum). */
+/* Reduces a row to its extremes: FOLD_MAX_ABS gives *first; FOLD_MIN_MAX gives *first
+ * (minimum) and *second (maximum). */
 static void quant_row_extremes(fold kind, const float *v, int64_t n, double *first, double *second) {
   for (int64_t i = 0, m; i < n; i += m) {
     fold_value a, b;

@@ -17,8 +17,8 @@ void quant_row_smooth(float *y, const float *v, const float *by, int64_t n);
 /* y = round(v / scale). The scale maps the row's largest magnitude to `most`, and is returned. */
 float quant_row_dynamic(float *y, const float *v, float most, int64_t n);
 
-/* y = round(v / scale + *offset). Scale and offset map the row's smallest and largest value to -most - 1 and most.
- * Returns the scale. */
+/* y = round(v / scale + *offset). Scale and offset map the row's smallest and largest value to -most -
+ * 1 and most. Returns the scale. */
 float quant_row_asymmetric(float *y, const float *v, float most, float *offset, int64_t n);
 
 #endif

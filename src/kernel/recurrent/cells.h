@@ -19,10 +19,10 @@ typedef struct {
                     float *dc, float *const d_gate[LSTM_GATES], int64_t n);
   /* gate: weighted sums over the input; from_h: those over the state. h: the state, replaced by the next one. */
   void (*gru)(float *const gate[GRU_GATES], const float *const from_h[GRU_GATES], float *h, int64_t n);
-  /* gate: activated. n_from_h: the candidate's weighted sum over the state. h: the state before this step. dh: gradient
-   * of the state after this step, replaced by the part that flows to h directly (times z). d_gate: results, the
-   * gradients of the sums over the input; those over the state are the same but for the candidate's, which is
-   * dn_from_h. */
+  /* gate: activated. n_from_h: the candidate's weighted sum over the state. h: the state before this step. dh:
+   * gradient of the state after this step, replaced by the part that flows to h directly (times z). d_gate:
+   * results, the gradients of the sums over the input; those over the state are the same but for the
+   * candidate's, which is dn_from_h. */
   void (*gru_grad)(const float *const gate[GRU_GATES], const float *n_from_h, const float *h, float *dh,
                    float *const d_gate[GRU_GATES], float *dn_from_h, int64_t n);
   /* to = old + mask * (to - old) */

@@ -1,5 +1,5 @@
-/* Forward pass of a layer of gated recurrent units (DynamicGRUV2). The reset gate is applied after the GEMM with the
- * state. */
+/* Forward pass of a layer of gated recurrent units (DynamicGRUV2). The reset gate is applied
+ * after the GEMM with the state. */
 #include <string.h>
 
 #include "kernel/graph_families.h"

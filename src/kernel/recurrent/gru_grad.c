@@ -111,8 +111,8 @@ static void gru_grad_load_row(const grad_job *j, int64_t row, float *const buffe
     recurrent_load(r, j->view, IN_H, (j->before * r->batch + row) * n, buffer[ROW_H], n);
 }
 
-/* Runs one row of the backward step. dh is the gradient of the state after this step; for masked elements it bypasses
- * the cell. */
+/* Runs one row of the backward step. dh is the gradient of the state after this step; for masked
+ * elements it bypasses the cell. */
 static void gru_grad_step_row(const grad_job *j, int64_t row) {
   const gru_grad_plan *p = j->p;
   const recurrent *r = &p->r;

@@ -4,8 +4,8 @@
 #include "kernel/graph_families.h"
 #include "kernel/recurrent/recurrent.h"
 
-/* Operands after the weights, relative to lstm_plan.rest. There is one weight ([inputs + hidden, 4 hidden]) or there
- * are two. */
+/* Operands after the weights, relative to lstm_plan.rest. There is one weight ([inputs +
+ * hidden, 4 hidden]) or there are two. */
 enum {
   BIAS,
   LENGTHS,

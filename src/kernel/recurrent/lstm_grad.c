@@ -119,8 +119,8 @@ static float *lstm_grad_floats(const grad_job *j, uint64_t offset, int64_t at) {
   return (float *)(void *)(j->scratch + offset) + at;
 }
 
-/* Runs one row of the backward step. dh and dc are the gradients of the state after this step; for masked elements they
- * bypass the cell. */
+/* Runs one row of the backward step. dh and dc are the gradients of the state after this step; for masked
+ * elements they bypass the cell. */
 static void lstm_grad_step_row(const grad_job *j, int64_t row) {
   const lstm_grad_plan *p = j->p;
   const recurrent *r = &p->r;

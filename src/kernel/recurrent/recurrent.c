@@ -85,7 +85,7 @@ status recurrent_mask(recurrent *r, const tensor *t, const char *name, int opera
 }
 
 status recurrent_expect_none(const tensor *t, const char *name) {
-  EXPECT(!t || t->rank == 0, "%s is there, expected none", name);
+  EXPECT(!t || t->rank == 0, "%s is a tensor, expected NULL", name);
   return ST_OK;
 }
 

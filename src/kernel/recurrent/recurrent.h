@@ -52,8 +52,8 @@ status recurrent_expect_none(const tensor *t, const char *name);
 /* The index of the step that is processed s-th. */
 static inline int64_t recurrent_step(const recurrent *r, int64_t s) { return r->reversed ? r->steps - 1 - s : s; }
 
-/* Converts n floats from or to an operand, starting at its element `at`. If the operand is absent, loads give zeros and
- * stores do nothing. */
+/* Converts n floats from or to an operand, starting at its element `at`. If the operand is absent, loads
+ * give zeros and stores do nothing. */
 void recurrent_load(const recurrent *r, void *const *view, int operand, int64_t at, float *to, int64_t n);
 void recurrent_store(const recurrent *r, void *const *view, int operand, int64_t at, const float *from, int64_t n);
 
@@ -70,6 +70,7 @@ typedef struct {
 } matrix;
 
 matrix recurrent_matrix(const void *at, int dtype, int64_t rows, int64_t cols); /* a contiguous row-major matrix */
+/* Views of the transpose, and of `rows` rows from `begin` on. */
 matrix recurrent_matrix_transposed(matrix m);
 matrix recurrent_matrix_rows(matrix m, int64_t begin, int64_t rows);
 

@@ -1,6 +1,6 @@
-/* The weight that each step multiplies by. It is packed once (tile_gemm.h) if there are enough steps and rows to be
- * worth it: in blocks of WEIGHT_COLS columns, which threads divide among themselves, each in slices of WEIGHT_DEPTH
- * rows. */
+/* The weight that each step multiplies by. It is packed once (tile_gemm.h) if there are enough steps
+ * and rows to be worth it: in blocks of WEIGHT_COLS columns, which threads divide among themselves,
+ * each in slices of WEIGHT_DEPTH rows. */
 #include "kernel/product/product.h"
 #include "kernel/recurrent/recurrent.h"
 

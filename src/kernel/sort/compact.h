@@ -8,8 +8,8 @@
 enum { COMPACT_BLOCK = 1024, COMPACT_SPARE = 16 }; /* `places` may write up to COMPACT_SPARE elements too many */
 
 typedef struct {
-  /* Stores the indices of the bytes that are not 0, ascending, and returns their number. to: room for n +
-   * COMPACT_SPARE. */
+  /* Stores the indices of the bytes that are not 0, ascending, and returns their number.
+   * to: room for n + COMPACT_SPARE. */
   int64_t (*places)(int32_t *to, const uint8_t *mask, int64_t n);
   /* The number of bytes that are not 0. */
   int64_t (*count)(const uint8_t *mask, int64_t n);

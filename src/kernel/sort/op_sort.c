@@ -14,7 +14,8 @@ static status sort_expect_countable(const tensor *self, int dim) {
 /* As in CANN, bfloat16 is refused for rows of a single element, which have no order. */
 static status sort_expect_order(const tensor *self, int dim) {
   EXPECT(self->dtype != ACL_BF16 || !self->rank || self->dims[dim] != 1,
-         "self is %s with one element along dimension %d, expected another type or more", dtype_name(self->dtype), dim);
+         "self is %s with one element along dimension %d, expected another type or more elements",
+         dtype_name(self->dtype), dim);
   return ST_OK;
 }
 

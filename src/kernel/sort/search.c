@@ -231,8 +231,8 @@ static status is_in_run(const executor *e, void *const *view, void *scratch) {
   return ST_OK;
 }
 
-/* The scalar is rounded to the tensor's type. CANN, if it searches many elements for a scalar, compares in the type to
- * which both promote. */
+/* The scalar is rounded to the tensor's type. CANN, if it searches many elements for a scalar, compares in
+ * the type to which both promote. */
 static status plan_is_in(executor *e, const tensor *t, const char *name, const scalar *s, bool invert,
                          const tensor *out, bool any) {
   enum { MANY = 10 };

@@ -1,17 +1,17 @@
 /* The innermost loops of sorting and selecting, one table per instruction set level (engine/level.h). Used by
  * sort_rows.h and by the operators of kernel/moe, unique.c and top_k_top_p.c; the functions are stateless.
  *
- * Elements become keys: unsigned integers that compare as the elements do. NaN is largest, -0 equals 0, and for
- * descending order the key is complemented. An entry is a key and the element's index in its row. Sorting is stable
- * (LSD radix sort), so entries with equal keys stay in the order of their indices. Rows have fewer than 2^32
- * elements. */
+ * Elements become keys: unsigned integers that compare as the elements do. NaN is largest, -0 equals 0, and
+ * for descending order the key is complemented. An entry is a key and the element's index in its row.
+ * Sorting is stable (LSD radix sort), so entries with equal keys stay in the order of their indices. Rows
+ * have fewer than 2^32 elements. */
 #ifndef CANNON_KERNEL_SORT_SORT_H
 #define CANNON_KERNEL_SORT_SORT_H
 
 #include "kernel/engine/elementwise.h"
 
-/* Entry of a 4-byte element: the key in the high half and the index in the low half, so that entries compare as
- * integers. */
+/* Entry of a 4-byte element: the key in the high half and the index in the low half, so
+ * that entries compare as integers. */
 typedef uint64_t entry32;
 
 /* Entry of an 8-byte element. */
@@ -19,8 +19,8 @@ typedef struct {
   uint64_t key, number;
 } entry64;
 
-/* The functions for one compute type: COMPUTE_F32 and COMPUTE_I32 use entry32, the others entry64. "entries" are arrays
- * of these. */
+/* The functions for one compute type: COMPUTE_F32 and COMPUTE_I32 use entry32, the others entry64.
+ * "entries" are arrays of these. */
 typedef struct {
   int entry_bytes;
   /* Makes entries of n contiguous elements with the indices first, first + 1, ... Returns whether there was a NaN or a

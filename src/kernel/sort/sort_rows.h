@@ -1,6 +1,6 @@
-/* What sorting and selecting operators share: rows along a dimension are converted to entries (sort.h), and results are
- * written back. Called in phase one (sort_rows_plan, checks) and by the plan's `row` function, on several threads at
- * once. */
+/* What sorting and selecting operators share: rows along a dimension are converted to entries (sort.h),
+ * and results are written back. Called in phase one (sort_rows_plan, checks) and by the plan's `row`
+ * function, on several threads at once. */
 #ifndef CANNON_KERNEL_SORT_SORT_ROWS_H
 #define CANNON_KERNEL_SORT_SORT_ROWS_H
 
@@ -38,8 +38,8 @@ typedef struct {
   bool descending;
 } sort_request;
 
-/* Plans the rows of a request and sets e's run function, cost and workspace. p->k, kind and row are set by the caller,
- * before or after. */
+/* Plans the rows of a request and sets e's run function, cost and workspace. p->k, kind and row are set
+ * by the caller, before or after. */
 void sort_rows_plan(executor *e, sort_plan *p, const sort_request *r);
 /* The compute type by which elements of this dtype are compared. */
 compute_type sort_compute_of(int dtype);

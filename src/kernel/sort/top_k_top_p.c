@@ -1,6 +1,6 @@
-/* ApplyTopKTopP: in each row of logits, values smaller than the k-th largest become -infinity. Of the probabilities of
- * the others, the smallest ones, whose sum is at most 1 - p, become -infinity as well; the largest always stays. Sums
- * are in double. */
+/* ApplyTopKTopP: in each row of logits, values smaller than the k-th largest become -infinity. Of the
+ * probabilities of the others, the smallest ones, whose sum is at most 1 - p, become -infinity as well; the
+ * largest always stays. Sums are in double. */
 #include <math.h>
 
 #include "kernel/engine/rows.h"
@@ -33,8 +33,8 @@ static int64_t below_top_k(const float *sorted, int64_t n, int64_t k) {
   return cut;
 }
 
-/* Returns how many of the ascending values are outside of the top p, including the first `cut`, which are excluded
- * already. */
+/* Returns how many of the ascending values are outside of the top p, including the first
+ * `cut`, which are excluded already. */
 static int64_t below_top_p(const float *sorted, int64_t n, int64_t cut, double p) {
   const double most = sorted[n - 1];
   double total = 0, sum = 0;

@@ -1,8 +1,8 @@
 /* Unique, Unique2 and UniqueConsecutive of all elements; UniqueConsecutive and UniqueDim of the slices along a
- * dimension. Complex numbers, which only UniqueConsecutive accepts, are treated as slices of two elements. Values are
- * always sorted, whether requested or not (except those of UniqueConsecutive). NaN equals nothing, so each NaN is a
- * value of its own. The number of values is known after the task has run; it then sets the shape of the tensors of
- * values and counts. */
+ * dimension. Complex numbers, which only UniqueConsecutive accepts, are treated as slices of two elements.
+ * Values are always sorted, whether requested or not (except those of UniqueConsecutive). NaN equals nothing, so
+ * each NaN is a value of its own. The number of values is known after the task has run; it then sets the shape
+ * of the tensors of values and counts. */
 #include <stdlib.h>
 
 #include "kernel/families.h"
@@ -64,8 +64,8 @@ static int64_t unique_entry_number(const unique_plan *p, const char *entry) {
   return (int64_t)((const entry64 *)(const void *)entry)->number;
 }
 
-/* Moves the entries of distinct values to the front and returns their number. inverse: room for an int64 per
- * element. */
+/* Moves the entries of distinct values to the front and returns their number. inverse:
+ * room for an int64 per element. */
 static int64_t unique_distinct(const unique_plan *p, const sort_loops *sort, char *entries, int64_t *inverse,
                                void *counts_out) {
   const int64_t n = p->self.n, bytes = sort->entry_bytes;
@@ -130,8 +130,8 @@ typedef struct {
   }                                                                                                                    \
   return 0;
 
-/* Compares two slices by their first different element; the result is negative if slice a comes first. NaN is largest
- * and equals nothing. */
+/* Compares two slices by their first different element; the result is negative if slice a comes first. NaN
+ * is largest and equals nothing. */
 static int compare_slices(const slices *s, int64_t a, int64_t b) {
   switch (s->compute) {
   case COMPUTE_F32: COMPARE_SLICES(float)
