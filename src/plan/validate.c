@@ -53,8 +53,8 @@ static cannon_plan_error validate_buffer(const cannon_plan_problem *p, size_t i,
   return validate_gaps(p, i, message);
 }
 
-/* Adds to a sum; false where that is above MAX_BYTES. */
-static bool add(uint64_t *sum, uint64_t n) {
+/* Adds n to a sum of bytes. Returns false if that would exceed MAX_BYTES. */
+static bool validate_add_bytes(uint64_t *sum, uint64_t n) {
   if (n > MAX_BYTES - *sum) return false;
   *sum += n;
   return true;
@@ -66,7 +66,7 @@ cannon_plan_error validate_values(const cannon_plan_problem *p, char message[200
     const cannon_plan_buffer *b = &p->buffers[i];
     const cannon_plan_error error = validate_buffer(p, i, message);
     if (error) return error;
-    if (!add(&sum, b->size) || !add(&sum, b->alignment))
+    if (!validate_add_bytes(&sum, b->size) || !validate_add_bytes(&sum, b->alignment))
       return FAIL(CANNON_PLAN_TOO_LARGE,
                   "the sizes and alignments up to buffer %zu add up to more than 2^61 (it has %" PRIu64 " bytes)", i,
                   b->size);
