@@ -195,7 +195,7 @@ static char *read_bytes(const char *path, size_t *n, char error[256]) {
   } else if (!S_ISREG(about.st_mode) || (uint64_t)about.st_size > MAX_FILE_BYTES) {
     snprintf(error, 256, "expected a file of at most 4 GiB");
   } else {
-    text = must_alloc((size_t)about.st_size + 1);
+    text = replay_must_alloc((size_t)about.st_size + 1);
     *n = fread(text, 1, (size_t)about.st_size, f);
   }
   if (f) fclose(f);
@@ -213,7 +213,7 @@ static bool is_trace(const char *text, size_t n) {
 
 /* A trace's blocks as a table; times are events. */
 static char *table_of(const trace *t, size_t *n) {
-  uint64_t *value = must_alloc((3 * (size_t)t->n_blocks + 1) * sizeof *value);
+  uint64_t *value = replay_must_alloc((3 * (size_t)t->n_blocks + 1) * sizeof *value);
   uint64_t *lower = value, *upper = value + t->n_blocks, *bytes = upper + t->n_blocks;
   for (uint32_t b = 0; b < t->n_blocks; ++b) upper[b] = t->n_events;
   for (size_t i = 0; i < t->n_events; ++i) {
@@ -344,7 +344,7 @@ static bool write_files(plan_options *o, const plan_picture *p) {
 static int make_plan(plan_options *o, const input *in) {
   const cannon_plan_problem *problem = &in->file.problem;
   cannon_plan_result result;
-  uint64_t *offsets = must_alloc((problem->n_buffers + 1) * sizeof *offsets);
+  uint64_t *offsets = replay_must_alloc((problem->n_buffers + 1) * sizeof *offsets);
   if (o->verbose) o->options.progress = print_progress;
   const plan_picture picture = {o->path, &in->file, offsets, &result, o->options.capacity, in->alignment};
   bool good = cannon_plan(problem, &o->options, offsets, &result) == CANNON_PLAN_OK;
@@ -372,7 +372,7 @@ static uint64_t *offsets_of(const plan_options *o, const plan_file *plan, const 
             plan->header.line);
     return NULL;
   }
-  uint64_t *offsets = must_alloc((n + 1) * sizeof *offsets);
+  uint64_t *offsets = replay_must_alloc((n + 1) * sizeof *offsets);
   for (size_t b = 0; b < n; ++b) {
     const plan_row *row = &problem->rows[b];
     const uint32_t at = plan_csv_find(plan, row->id, row->id_length);

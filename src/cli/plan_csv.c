@@ -100,7 +100,7 @@ static bool number(reader *r, const char *name, field f, uint64_t *n) {
 static void *grow(void *array, size_t n, size_t *capacity, size_t size) {
   if (n < *capacity) return array;
   *capacity = *capacity ? 2 * *capacity : 64;
-  void *grown = must_alloc(*capacity * size);
+  void *grown = replay_must_alloc(*capacity * size);
   if (n) memcpy(grown, array, n * size);
   free(array);
   return grown;
@@ -149,7 +149,7 @@ static bool index_ids(reader *r) {
   plan_file *f = r->file;
   const size_t n = f->problem.n_buffers;
   for (f->index_mask = 15; f->index_mask < 2 * n; f->index_mask = 2 * f->index_mask + 1) continue;
-  f->index = must_alloc((f->index_mask + 1) * sizeof *f->index);
+  f->index = replay_must_alloc((f->index_mask + 1) * sizeof *f->index);
   memset(f->index, 0xff, (f->index_mask + 1) * sizeof *f->index);
   for (uint32_t b = 0; b < n; ++b) {
     uint32_t *place = place_of(f, f->rows[b].id, f->rows[b].id_length);

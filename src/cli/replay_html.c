@@ -53,7 +53,7 @@ static void write_numbers(FILE *f, const char *name, const uint64_t *value, size
 
 /* When each block came and went, and its size. */
 static void write_blocks(FILE *f, const trace *t) {
-  uint64_t *value = must_alloc((3 * (size_t)t->n_blocks + 1) * sizeof *value);
+  uint64_t *value = replay_must_alloc((3 * (size_t)t->n_blocks + 1) * sizeof *value);
   uint64_t *start = value, *end = value + t->n_blocks, *bytes = end + t->n_blocks;
   for (uint32_t b = 0; b < t->n_blocks; ++b) end[b] = t->n_events;
   for (size_t i = 0; i < t->n_events; ++i) {
@@ -72,10 +72,10 @@ static void write_blocks(FILE *f, const trace *t) {
 }
 
 static bool write_allocator(FILE *f, const replay_report *r, const allocator *a) {
-  picture *p = must_alloc(sizeof *p);
+  picture *p = replay_must_alloc(sizeof *p);
   p->n_events = r->trace->n_events;
   for (int i = 0; i < N_SAMPLES; ++i) p->committed[i] = p->live[i] = NO_EVENT;
-  p->address = must_alloc((r->trace->n_blocks + (size_t)1) * sizeof *p->address);
+  p->address = replay_must_alloc((r->trace->n_blocks + (size_t)1) * sizeof *p->address);
   const bool good = replay_walk(a, r->trace, replay_cap(r), note_step, p);
   if (good) {
     fill_gaps(p->committed);

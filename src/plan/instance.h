@@ -5,11 +5,9 @@
  *   item     one or more buffers that must share one offset (in_place_of), usually one; the planner assigns bases to
  *            items
  *   piece    a rectangle of an item: a time interval, and the bytes above the base that are needed then; the pieces of
- *            an
- *            item do not overlap in time
+ *            an item do not overlap in time
  *   section  a maximal set of pieces that live together: two pieces overlap in time exactly if they share a section,
- *            and each
- *            piece covers a contiguous range of sections
+ *            and each piece covers a contiguous range of sections
  *   part     a range of sections that no item's life extends beyond: parts are planned independently
  *
  * Sizes, bases and windows are counted in units. The unit is the largest number of bytes that loses nothing: a

@@ -7,11 +7,9 @@
  * are inferred in each section by these rules:
  *
  *   chain     stacking the section's unplaced items, the one with the lowest `low` first and none below its `low`, must
- *             end
- *             within the height
+ *             end within the height
  *   first     an item that would leave too little room for the others above it cannot be the next of the section; if
- *             only one
- *             item can be the next, all others are above it
+ *             only one item can be the next, all others are above it
  *   support   an item whose `low` was raised by postponing rests on an unplaced item, so on the lowest possible top of
  *             these
  *   twins     of items with the same life and height, the first one is below the second
