@@ -48,8 +48,8 @@ cannon_plan_error cannon_plan_check(const cannon_plan_problem *p, const uint64_t
   if (!result) return CANNON_PLAN_NULL;
   *result = (cannon_plan_result){.fits = true, .end.method = "checked"};
   char *message = result->message;
-  if (!p) return FAIL(CANNON_PLAN_NULL, "problem is null");
-  if (!offsets && p->n_buffers) return FAIL(CANNON_PLAN_NULL, "offsets is null, expected %zu", p->n_buffers);
+  if (!p) return FAIL(CANNON_PLAN_NULL, "problem is NULL");
+  if (!offsets && p->n_buffers) return FAIL(CANNON_PLAN_NULL, "offsets is NULL, expected %zu elements", p->n_buffers);
   cannon_plan_error error = validate_counts(p, message);
   if (error) return error;
   instance in;

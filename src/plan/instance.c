@@ -50,7 +50,8 @@ static cannon_plan_error find_roots(instance *in, char message[200]) {
     for (; root[end] == CANNON_PLAN_NO_BUFFER && buffers[end].in_place_of != CANNON_PLAN_NO_BUFFER;
          end = buffers[end].in_place_of)
       root[end] = n; /* marks the buffers of the chain */
-    if (root[end] == n) return FAIL(CANNON_PLAN_BAD_PAIR, "buffer %u is in place of itself, over others", end);
+    if (root[end] == n)
+      return FAIL(CANNON_PLAN_BAD_PAIR, "buffer %u is in place of itself, through other buffers", end);
     const uint32_t found = root[end] == CANNON_PLAN_NO_BUFFER ? end : root[end];
     root[end] = found;
     for (uint32_t b = i; b != end && root[b] == n; b = buffers[b].in_place_of) root[b] = found;
@@ -65,11 +66,13 @@ static cannon_plan_error add_to_item(instance *in, uint32_t b, char message[200]
   const int64_t align = buffer->alignment ? (int64_t)buffer->alignment : 1;
   const int64_t factor = align / (int64_t)gcd((uint64_t)align, (uint64_t)it->align);
   if (__builtin_mul_overflow(it->align, factor, &it->align) || (uint64_t)it->align > MAX_BYTES)
-    return FAIL(CANNON_PLAN_TOO_LARGE, "buffer %u and what it is in place of have no common alignment below 2^61", b);
+    return FAIL(CANNON_PLAN_TOO_LARGE, "buffer %u and those in whose place it is have no common alignment below 2^61",
+                b);
   if (buffer->offset != CANNON_PLAN_ANYWHERE) {
     if (it->fixed >= 0 && it->fixed != (int64_t)buffer->offset)
-      return FAIL(CANNON_PLAN_CONFLICT, "buffer %u has the offset %" PRIu64 ", but what it is in place of has %" PRId64,
-                  b, buffer->offset, it->fixed);
+      return FAIL(CANNON_PLAN_CONFLICT,
+                  "buffer %u has the offset %" PRIu64 ", but a buffer with which it shares its offset has %" PRId64, b,
+                  buffer->offset, it->fixed);
     it->fixed = (int64_t)buffer->offset;
   }
   if (buffer->size > it->bytes) it->bytes = buffer->size;
@@ -103,7 +106,7 @@ static cannon_plan_error make_items(instance *in, char message[200]) {
     if (it->fixed >= 0 && it->fixed % it->align)
       return FAIL(CANNON_PLAN_BAD_OFFSET,
                   "buffer %u has the offset %" PRId64 ", expected a multiple of %" PRId64
-                  ", the alignment of what is in place of what",
+                  ", the common alignment of the buffers that share this offset",
                   it->first_buffer, it->fixed, it->align);
   }
   return CANNON_PLAN_OK;

@@ -165,9 +165,9 @@ static cannon_plan_error solve(planner *p, uint32_t n_workers, uint64_t *offsets
 
 static cannon_plan_error check_arguments(const cannon_plan_problem *problem, const cannon_plan_options *o,
                                          const uint64_t *offsets, char message[200]) {
-  if (!problem) return FAIL(CANNON_PLAN_NULL, "problem is null");
+  if (!problem) return FAIL(CANNON_PLAN_NULL, "problem is NULL");
   if (!offsets && problem->n_buffers)
-    return FAIL(CANNON_PLAN_NULL, "offsets is null, expected room for %zu", problem->n_buffers);
+    return FAIL(CANNON_PLAN_NULL, "offsets is NULL, expected room for %zu", problem->n_buffers);
   if (o->n_threads > CREW_MAX)
     return FAIL(CANNON_PLAN_BAD_OPTION, "n_threads is %u, expected at most %d", o->n_threads, CREW_MAX);
   if (!(o->seconds >= 0)) return FAIL(CANNON_PLAN_BAD_OPTION, "seconds is %g, expected 0 or more", o->seconds);

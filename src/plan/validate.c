@@ -3,9 +3,11 @@
 #include <inttypes.h>
 
 cannon_plan_error validate_counts(const cannon_plan_problem *p, char message[200]) {
-  if (!p->buffers && p->n_buffers) return FAIL(CANNON_PLAN_NULL, "buffers is null, expected %zu", p->n_buffers);
-  if (!p->gaps && p->n_gaps) return FAIL(CANNON_PLAN_NULL, "gaps is null, expected %zu", p->n_gaps);
-  if (!p->aliases && p->n_aliases) return FAIL(CANNON_PLAN_NULL, "aliases is null, expected %zu", p->n_aliases);
+  if (!p->buffers && p->n_buffers)
+    return FAIL(CANNON_PLAN_NULL, "buffers is NULL, expected %zu elements", p->n_buffers);
+  if (!p->gaps && p->n_gaps) return FAIL(CANNON_PLAN_NULL, "gaps is NULL, expected %zu elements", p->n_gaps);
+  if (!p->aliases && p->n_aliases)
+    return FAIL(CANNON_PLAN_NULL, "aliases is NULL, expected %zu elements", p->n_aliases);
   if (p->n_buffers > MAX_COUNT) return FAIL(CANNON_PLAN_TOO_LARGE, "%zu buffers, expected at most 2^30", p->n_buffers);
   if (p->n_gaps > MAX_COUNT) return FAIL(CANNON_PLAN_TOO_LARGE, "%zu gaps, expected at most 2^30", p->n_gaps);
   if (p->n_aliases > MAX_COUNT)
