@@ -23,6 +23,7 @@ health_grade health_judge(health_kind kind, double value);
  * that at the peak. */
 health_verdict health_of(const stats_file *p, health_kind kind, bool running);
 
+/* Names for people, such as "hit rate" and "good". */
 const char *health_name(health_kind kind);
 const char *health_grade_name(health_grade grade);
 

@@ -9,6 +9,7 @@
 /* Prints the operators that would take longest; nothing if none was launched. */
 void roofline_print(FILE *out, const stats_file *p);
 
+/* Name of a bound, such as "HBM". */
 const char *roofline_bound_name(stats_bound bound);
 
 /* Returns what bounds most of the operator's estimated time. */

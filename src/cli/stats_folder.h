@@ -15,6 +15,8 @@ typedef struct {
 /* Creates the folder in $TMPDIR or /tmp. Returns false, after a message, if that fails; but if the disk is full, it
  * prints a message and returns true, and path is empty. */
 bool stats_folder_make(stats_folder *folder);
+
+/* Removes the folder and the statistics in it, if there is one. */
 void stats_folder_remove(stats_folder *folder);
 
 #endif

@@ -41,6 +41,8 @@ struct crew {
 /* Starts n - 1 threads, n being at most CREW_MAX. Returns false where the host refuses a thread; then those already
  * started have been ended, and crew_dismiss must not be called. */
 bool crew_start(crew *c, uint32_t n);
+
+/* Ends the threads and waits for them. */
 void crew_dismiss(crew *c);
 
 /* Executes the tasks 0 to n_tasks - 1 until one succeeds. Returns the lowest number of a task that succeeded, or

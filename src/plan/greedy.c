@@ -17,7 +17,7 @@ static int64_t stack_item(greedy *g, const instance *in, const part *q, uint32_t
     const int64_t over = max_tree_max(&g->skyline, p->lo - q->lo, p->up - q->lo) - p->low;
     if (over > base) base = over;
   }
-  base = it->fixed >= 0 ? it->fixed : align_up(base, it->align);
+  base = it->fixed >= 0 ? it->fixed : instance_align_up(base, it->align);
   for (uint32_t k = in->first[i]; k < in->first[i + 1]; ++k)
     max_tree_raise(&g->skyline, in->pieces[k].lo - q->lo, in->pieces[k].up - q->lo, base + in->pieces[k].high);
   return base;

@@ -217,8 +217,8 @@ static void choose_unit(instance *in) {
     item *it = &in->items[p->item];
     if ((uint64_t)p->high > it->bytes) it->bytes = (uint64_t)p->high;
     p->low -= p->low % (int64_t)common;
-    p->high = align_up(p->high, (int64_t)common);
-    p->need = align_up(p->need, (int64_t)common);
+    p->high = instance_align_up(p->high, (int64_t)common);
+    p->need = instance_align_up(p->need, (int64_t)common);
     unit = gcd(gcd(unit, (uint64_t)p->low), gcd((uint64_t)p->need, (uint64_t)p->high));
   }
   for (uint32_t i = 0; i < in->n_items; ++i)

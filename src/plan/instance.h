@@ -90,10 +90,14 @@ int32_t instance_sections(instance *in, piece *pieces, const uint64_t *lower, co
 /* Returns whether two buffers are an alias pair. Either may be CANNON_PLAN_NO_BUFFER, which is in no pair. */
 bool instance_aliased(const instance *in, uint32_t a, uint32_t b);
 
+/* The end of item i in bytes from the start of the arena, if it is placed at `base`. */
 static inline uint64_t item_top(const instance *in, uint32_t i, int64_t base) {
   return (uint64_t)base * in->unit + in->items[i].bytes;
 }
 
-static inline int64_t align_up(int64_t x, int64_t align) { return align == 1 ? x : (x + align - 1) / align * align; }
+/* The smallest multiple of `align` that is at least x. */
+static inline int64_t instance_align_up(int64_t x, int64_t align) {
+  return align == 1 ? x : (x + align - 1) / align * align;
+}
 
 #endif

@@ -13,8 +13,10 @@ typedef struct {
   int64_t *most; /* most[node]: maximum below the node, without the tags of its ancestors */
 } max_tree;
 
+/* Takes memory for up to n_most indices from the arena. */
 void max_tree_layout(max_tree *t, arena *a, size_t n_most);
 void max_tree_reset(max_tree *t, int32_t n); /* sets all values to 0; n is at most the n_most of the layout */
+/* Raises the values of [lower, upper) that are below `value` to it. */
 void max_tree_raise(max_tree *t, int32_t lower, int32_t upper, int64_t value);
 int64_t max_tree_max(const max_tree *t, int32_t lower, int32_t upper); /* maximum over [lower, upper); lower < upper */
 

@@ -158,7 +158,7 @@ static bool can_note(search *s) {
 bool search_raise(search *s, uint32_t i, int64_t low) {
   if (!can_note(s)) return false;
   s->trail[s->n_trail++] = (search_change){i, s->low[i], s->sky[i]};
-  s->low[i] = align_up(low, s->align[i]);
+  s->low[i] = instance_align_up(low, s->align[i]);
   make_dirty(s, i);
   return s->low[i] <= s->limit[i] - s->size[i];
 }
@@ -179,7 +179,7 @@ static bool search_place(search *s, const search_frame *f, uint32_t i) {
     const uint32_t j = s->slice[k];
     if (s->placed[j] || s->sky[j] >= top || !search_meet(s, i, j)) continue;
     if (!search_raise(s, j, top > s->low[j] ? top : s->low[j])) return false;
-    s->sky[j] = align_up(top, s->align[j]);
+    s->sky[j] = instance_align_up(top, s->align[j]);
   }
   return true;
 }

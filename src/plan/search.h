@@ -121,6 +121,7 @@ bool search_raise(search *s, uint32_t i, int64_t low);
  * such item. The slice must be sorted. */
 int64_t search_lowest_top(const search *s, const search_frame *f, uint32_t i);
 
+/* Returns whether two items share a section, so that they must not overlap. */
 bool search_meet(const search *s, uint32_t i, uint32_t j);
 
 #endif

@@ -59,7 +59,7 @@ static int64_t pass(const slabs *s, slab_cursor *c, const piece *p, int64_t base
   for (; e < c->end && e->low < base + p->high; ++e) {
     if (e->high <= base + p->low || e->lo >= p->up || p->lo >= e->up) continue;
     if (it->aliased && instance_aliased(s->in, p->buffer, s->in->pieces[e->piece].buffer)) continue;
-    base = align_up(e->high - p->low, it->align);
+    base = instance_align_up(e->high - p->low, it->align);
   }
   c->next = e;
   c->low = e < c->end ? e->low : INT64_MAX;

@@ -46,6 +46,8 @@ void slabs_open(slabs *s, const instance *in, const part *q);
 
 /* Returns the lowest base, in units, at which the item overlaps no entry during its life. */
 int64_t slabs_find(slabs *s, uint32_t i);
+
+/* Adds an item that is placed at `base`. */
 void slabs_add(slabs *s, uint32_t i, int64_t base);
 
 #endif

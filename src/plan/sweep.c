@@ -40,7 +40,7 @@ static void sweep_unlist(sweep *w, uint32_t r) {
 }
 
 static bool sweep_range_holds(const sweep_range *x, int64_t size, int64_t align) {
-  return x->base + x->size >= align_up(x->base, align) + size;
+  return x->base + x->size >= instance_align_up(x->base, align) + size;
 }
 
 /* Returns a free range that can hold the size at the alignment, or 0. In each size class only the first few ranges
@@ -81,7 +81,7 @@ static void insert_free(sweep *w, uint32_t before, int64_t base, int64_t size) {
 static void sweep_take(sweep *w, uint32_t from, uint32_t own, int64_t size, int64_t align) {
   sweep_unlist(w, from);
   const sweep_range x = w->ranges[from];
-  const int64_t base = align_up(x.base, align);
+  const int64_t base = instance_align_up(x.base, align);
   w->spent[w->n_spent++] = from;
   w->ranges[own] = (sweep_range){.base = base, .size = size, .before = x.before, .after = x.after};
   w->ranges[x.before].after = own;

@@ -16,11 +16,14 @@ typedef struct {
 
 typedef enum { FIRST_FIT, BEST_FIT } address_range_fit;
 
+/* Makes an empty range that may grow to cap_bytes; address_range_free releases its memory. */
 void address_range_init(address_range *l, uint64_t cap_bytes);
 void address_range_free(address_range *l);
 
 /* Returns a block of `bytes` bytes, or NULL if the range would exceed the cap. */
 block *address_range_alloc(address_range *l, uint64_t bytes, address_range_fit fit);
+
+/* Frees a block and merges it with the holes next to it. */
 void address_range_release(address_range *l, block *b);
 
 #endif

@@ -25,7 +25,10 @@ typedef struct {
   uint32_t random;
 } block_store;
 
+/* Returns a block without neighbours, not used and in no set. Ends the program if there is no memory. */
 block *block_new(block_store *s, uint64_t address, uint64_t bytes);
+
+/* Recycles the record of a block. */
 void block_drop(block_store *s, block *b);
 void block_store_free(block_store *s);
 
