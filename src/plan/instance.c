@@ -301,7 +301,7 @@ static void span_items(instance *in) {
 }
 
 static void make_parts(instance *in) {
-  keyed *reach = in->keys; /* key: the last section that items starting in this one reach; index: the section's part */
+  keyed *reach = in->keys; /* key: end (exclusive) of the items that start in the section; index: its part */
   for (int32_t s = 0; s < in->n_sections; ++s) reach[s].key = 0;
   for (uint32_t i = 0; i < in->n_items; ++i)
     if (in->items[i].height && (uint64_t)in->items[i].up > reach[in->items[i].lo].key)
