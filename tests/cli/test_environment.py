@@ -91,7 +91,7 @@ class Environment(CliTest):
             (process,) = json.loads(path.read_text())["processes"]
             self.assertEqual(process["devices"][0]["size_bytes"], mib * MIB)
         done = execute(CANNON, "run", "--quiet", "--mem", "215M", self.asker)
-        self.assertEqual((done.returncode, done.stderr), (0, "cannon run: --mem is 215M; taking 214M, whole pages of 2 MiB\n"))
+        self.assertEqual((done.returncode, done.stderr), (0, "cannon run: --mem is 215M; using 214M, whole pages of 2 MiB\n"))
         done = execute(CANNON, "plan", "--capacity", "99999999T", "none")
         self.assertIn("--capacity is '99999999T', which is too large, expected", done.stderr)
 
@@ -205,7 +205,7 @@ class Surroundings(CliTest):
         done = execute(CANNON, "run", self.worker, env=clean_environment(TMPDIR="/no/such"))
         self.assertEqual(done.returncode, 1)
         self.assertIn("/no/such/cannon-run-", done.stderr)
-        self.assertIn("(TMPDIR can name a place elsewhere)", done.stderr)
+        self.assertIn("(set TMPDIR to use another place)", done.stderr)
         done = execute(self.worker, env=clean_environment(ASCEND_PROCESS_LOG_PATH="/no/such", CANNON_DEVICES="0"))
         self.assertEqual(done.returncode, 1)
         self.assertRegex(done.stderr, r"^cannon: the log /no/such/plog-\d+.log can't be written: No such file or directory\n$")

@@ -573,7 +573,7 @@ class Live(MonitorTest):
         process.wait()
         self.assertIn("No running processes found in NPU 0", execute(NPU_SMI, "info", env=clean_environment(**here)).stdout)
         dead = execute(CANNON, "top", "--once", process.pid, env=clean_environment(**here))
-        self.assertEqual((dead.returncode, "does not run" in dead.stderr), (1, True))
+        self.assertEqual((dead.returncode, "is not running" in dead.stderr), (1, True))
 
     def test_the_machine_of_all_programs_by_default(self):
         process = self.start(self.watched, "pause", CANNON_MEM=str(514 * MIB))
@@ -641,7 +641,7 @@ class Live(MonitorTest):
             process.wait()
             dead = execute(CANNON, "top", "--once", process.pid)
             self.assertEqual(dead.returncode, 1)
-            self.assertIn("does not run", dead.stderr)
+            self.assertIn("is not running", dead.stderr)
             kept = execute(CANNON, "top", "--once", process.pid, env=clean_environment(CANNON_STATS_DIR=folder))
             self.assertIn("501 allocations", kept.stdout)
             self.assertIn("did not reach its end", kept.stdout)

@@ -300,7 +300,7 @@ class FullDisks(OutputTest):
             self.assertEqual(done.returncode, 3, done.stderr)
             self.assertIn(f"cannon: this process keeps no statistics: {disk}/cannon-run-", done.stderr)
             self.assertIn(FULL, done.stderr)
-            self.assertNotIn("no Cannon", done.stderr)
+            self.assertNotIn("did not use Cannon", done.stderr)
             self.assertEqual(list(disk.iterdir()), [])
 
     def test_folder_of_the_statistics(self):
@@ -308,9 +308,9 @@ class FullDisks(OutputTest):
             with self.small_disk(f"size=64k,nr_inodes={inodes}") as disk:
                 done = self.cannon("run", self.program, "three", env=clean_environment(TMPDIR=str(disk)))
                 self.assertEqual(done.returncode, 3, done.stderr)
-                self.assertIn("cannon run: there are no statistics, for want of a folder", done.stderr)
+                self.assertIn("cannon run: no statistics are collected: cannot make a folder", done.stderr)
                 self.assertIn(FULL, done.stderr)
-                self.assertNotIn("no Cannon", done.stderr)
+                self.assertNotIn("did not use Cannon", done.stderr)
                 self.assertEqual(list(disk.iterdir()), [])
 
     def test_reports(self):

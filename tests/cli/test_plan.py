@@ -206,7 +206,7 @@ class Plan(CliTest):
         head = "id,lower,upper,size\n"
         self.refused("", "line 0: the file is empty")
         self.refused("id,lower,upper\n", "line 1: there is no column size")
-        self.refused("id,lower,upper,size,size\n", "line 1: the column size is there twice")
+        self.refused("id,lower,upper,size,size\n", "line 1: the column size appears twice")
         self.refused("id,lower,upper,sice\n", "line 1: the column 'sice' is not known")
         self.refused(head + "a,0,1,1\n\nb,0,1\n", "line 4: there are 3 fields, expected 4")
         self.refused(head + "a,0,1,-1\n", "line 2: size is '-1', expected a whole number")
@@ -219,7 +219,7 @@ class Plan(CliTest):
         self.refused(head + ",0,1,1\n", "line 2: id is ''")
         self.refused(head + f"a,0,1,1\nb,0,1,{1 << 61}\n", "buffer b (line 3)", "add up to more than 2^61")
         self.refused("id,lower,upper,size,gaps\na,0,9,1,2\n", "line 2: a gap is '2', expected LOWER-UPPER")
-        self.refused("id,lower,upper,size,gaps\na,0,9,1,2-12\n", "line 2: a gap is '2-12', expected it inside of the life")
+        self.refused("id,lower,upper,size,gaps\na,0,9,1,2-12\n", "line 2: a gap is '2-12', expected it within the life")
         self.refused("id,lower,upper,size,alias\na,0,9,1,b\n", "line 2: alias is 'b', expected the id of another line")
         self.refused("id,lower,upper,size,in_place_of\na,0,9,1,a\n", "line 2: in_place_of is 'a'")
         self.refused("id,lower,upper,size,in_place_of\na,0,9,1,b\nb,0,9,1,a\n", "is in place of itself")

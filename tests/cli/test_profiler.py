@@ -375,9 +375,9 @@ class Profiler(unittest.TestCase):
         self.export(session)
 
     def test_wrong_arguments_are_told(self):
-        for arguments, words in ((["--export=on", "--output=/nonexistent"], "no PROF_... folder"),
+        for arguments, words in ((["--export=on", "--output=/nonexistent"], "not a PROF_... folder"),
                                  (["--output=/tmp"], "nothing to do"),
-                                 (["--export=on"], "no PROF_... folder"),
+                                 (["--export=on"], "not a PROF_... folder"),
                                  (["--export=on", "--output=/tmp", "--type=db"], "unrecognized arguments: --type=db")):
             done = subprocess.run([MSPROF, *arguments], capture_output=True, text=True, cwd="/proc")
             self.assertNotEqual(done.returncode, 0)
