@@ -79,7 +79,7 @@ static void order_is_transitive_across_streams(void **state) {
   tear_down(&t);
 }
 
-static void a_record_before_the_free_gives_no_order(void **state) {
+static void a_record_before_the_wait_gives_no_order(void **state) {
   (void)state;
   setting t;
   set_up(&t);
@@ -258,7 +258,7 @@ static void new_streams_do_not_inherit_order(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(order_is_transitive_across_streams),
-      TEST(a_record_before_the_free_gives_no_order),
+      TEST(a_record_before_the_wait_gives_no_order),
       TEST(a_wait_refers_to_the_last_record_before_it),
       TEST(a_wait_with_a_time_limit_gives_no_order),
       TEST(a_wait_before_the_record_gives_no_order),
