@@ -3,9 +3,9 @@
 
     python3 bench/plan.py [--build BUILD] [--minimalloc PATH] [--seconds S] [--seeds N]
 
-Times are of the processor, not of the clock, from reading the file to the plan, on one core, the median of the seeds, with the
-smallest and the largest. minimalloc is run where its program is given (github.com/google/minimalloc, its CMake build); else its
-column has what it took when it was last run, on a 2-core Xeon.
+Times are processor time on one core from reading the file to the plan: the median over the seeds, with the smallest and
+the largest. minimalloc (github.com/google/minimalloc, its CMake build) is run if its program is given; otherwise its
+column shows the times of an earlier run on a 2-core Xeon.
 """
 import argparse
 import json
@@ -19,13 +19,13 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 PLANS = HERE / "plans"
-# Seconds; None: not in 37 s, or not tried.
+# Seconds. None: not solved within 37 s, or not tried.
 MINIMALLOC = {"A": 5.04, "B": 3.62, "C": .68, "D": 3.06, "E": 3.45, "F": 5.34, "G": 1.18, "H": 1.75, "I": 4.00, "J": 1.21,
               "K": .55, "G_1": 1.55, "resnet50": .28, "tiny_bert": .58, "bert_base": None, "pangu_2.6B": None}
 
 
 def timed(command):
-    """Seconds of the processor, and the largest resident size in MiB."""
+    """Runs a command. Returns seconds of processor time and the maximum resident size in MiB."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -78,7 +78,7 @@ def instance_table(args):
 
 
 def lowest_table(args):
-    """D and J below the capacity that they come with: nobody knows how low they go."""
+    """C, D and J planned below the capacity that they come with; the minimum of D and J is not known."""
     lines = ["| instance | capacity | bound | lowest peak | peak / capacity | s |", "|---|---|---|---|---|---|"]
     for name in "CDJ":
         r = plan(args.cannon, PLANS / "minimalloc" / (name + ".1048576.csv"), "--time", str(args.lowest))
@@ -88,7 +88,8 @@ def lowest_table(args):
 
 
 def write_random(path, n):
-    """Like a long program: mostly short lives, some of a tenth of it; sizes over five orders of magnitude."""
+    """Writes buffers as of a long program: mostly short lifetimes, some of about a tenth of the program; sizes over
+    five orders of magnitude."""
     chance = random.Random(1)
     with open(path, "w") as f:
         f.write("id,lower,upper,size\n")

@@ -1,4 +1,4 @@
-"""Attention beside PyTorch's scaled_dot_product_attention, and rotary positions."""
+"""Attention compared with PyTorch's scaled_dot_product_attention, and rotary position embedding."""
 import torch
 import torch.nn.functional as F
 

@@ -1,4 +1,4 @@
-"""Complex numbers: functions and sums."""
+"""Complex numbers: elementwise functions and sums."""
 import torch
 
 from acl import Ints, Scalar
@@ -15,7 +15,7 @@ def numbers(b, d, part, shape):
 
 
 def elementwise(name, function, operands, *extra, real=False):
-    """A row of its own for aclnn<name> of so many tensors."""
+    """Registers a case for aclnn<name> with this number of operands."""
     @case("complex " + name, goal=1.0)
     def run(b):
         for d, part in PARTS:

@@ -1,4 +1,4 @@
-"""Convolutions, pools, interpolation, Im2col."""
+"""Convolutions, pooling, interpolation and Im2col."""
 import torch
 import torch.nn.functional as F
 
@@ -132,7 +132,7 @@ def upsample(b):
             b.compare("nearest " + text, "aclnnUpsampleNearest2d", [x, Ints(out, out), y], lambda: F.interpolate(t, out))
             for name, mode, anti in (("Bilinear2d", "bilinear", False), ("Bicubic2d", "bicubic", False),
                                      ("Bilinear2dAA", "bilinear", True)):
-                if anti and d is BF16:                                  # PyTorch has none
+                if anti and d is BF16:                                  # PyTorch does not support it
                     continue
                 b.compare(f"{name} {text}", "aclnnUpsample" + name, [x, Ints(out, out), False, 0.0, 0.0, y],
                           lambda: F.interpolate(t, out, mode=mode, align_corners=False, antialias=anti))

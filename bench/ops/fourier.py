@@ -1,4 +1,4 @@
-"""Transforms of rows and of frames; lengths of small primes, and a prime."""
+"""Fourier transforms of rows and of frames; lengths with small prime factors, and a prime length."""
 import torch
 
 from dtypes import F32, F64

@@ -1,4 +1,4 @@
-"""Losses beside PyTorch's, in cache and beyond: forward with the mean, gradients as autograd computes them."""
+"""Losses compared with PyTorch's: forward with mean reduction, and gradients as computed by autograd."""
 import torch
 import torch.nn.functional as F
 

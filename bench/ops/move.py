@@ -1,4 +1,4 @@
-"""Copies, transpositions, lists, repetitions and pads, in cache and beyond."""
+"""Copies, transpositions, lists of tensors, repetitions and padding."""
 import torch
 
 from dtypes import F16, F32, F64, I8

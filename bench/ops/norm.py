@@ -1,4 +1,6 @@
-"""Softmax and norms: rows in and out of cache, short ones and far ones, groups and channels; and gradients."""
+"""Softmax and norms: rows that fit into the cache and larger ones, short rows, strided rows, groups and channels; and
+gradients.
+"""
 import torch
 import torch.nn.functional as F
 from acl import Bools, Ints

@@ -1,4 +1,4 @@
-"""Products: PyTorch, and oneDNN's sgemm where there is one."""
+"""Matrix products compared with PyTorch and, where installed, oneDNN's sgemm."""
 import ctypes as ct
 
 import torch
@@ -10,7 +10,7 @@ CUBES = (64, 128, 256, 512, 1024, 2048, 4096)
 
 
 def onednn_sgemm(a, b, c):
-    """c = a @ b of PyTorch's float matrices; None where the library is not installed."""
+    """Computes c = a @ b for PyTorch float matrices. Returns None if the library is not installed."""
     try:
         sgemm = ct.CDLL("libdnnl.so.2").dnnl_sgemm
     except OSError:
@@ -50,7 +50,7 @@ def mm_f16(b):
 
 @case("Mm rows", goal=1.0)
 def mm_rows(b):
-    """Few rows: weights as [N, K], then as [K, N]. The rate is of the weights' bytes."""
+    """GEMM with small m: weights stored as [N, K], then as [K, N]. The rate counts the bytes of the weights."""
     for dtype in (F32, F16, BF16):
         for rows in (1, 4, 8):
             for k, n in ((4096, 4096), (4096, 14336)) if rows == 1 else ((4096, 4096),):
@@ -80,7 +80,8 @@ def bmm_small(b):
 
 @case("Quantised rows", goal=None)
 def quantised_rows(b):
-    """One row by int8 and int4 weights in groups of 32, [N, K]; the rate is of the weights' bytes, without the scales'."""
+    """GEMV with int8 and int4 weights [N, K] in groups of 32. The rate counts the bytes of the weights without the
+    scales."""
     from dtypes import I8
     k, n = 4096, 14336
     x, scale, y = b.random(F16, (1, k)), b.random(F16, (n, k // 32)), b.empty(F16, (1, n))
@@ -94,7 +95,7 @@ def quantised_rows(b):
 
 @case("QuantMatmulV4", goal=0.77)
 def quant_matmul(b):
-    """int8 by int8 to bfloat16, with scales of rows and columns; the peer gives the sums alone."""
+    """GEMM of int8 by int8 to bfloat16 with scales per row and column; the peer computes only the sums."""
     from dtypes import BF16, I8
     for m, k, n in ((64, 4096, 4096), (256, 1024, 1024), (1024, 1024, 1024), (2048, 4096, 1024)):
         x, w, scale, rows = b.random(I8, (m, k), -127, 127), b.random(I8, (k, n), -127, 127), b.random(F32, (n,)), b.random(F32, (m,))

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""torch_npu on Cannon beside PyTorch on the CPU: training steps, single operators, memory. Prints tables in Markdown.
+"""torch_npu on Cannon compared with PyTorch on the CPU: training steps, single operators, memory. Prints Markdown
+tables.
 
   run.py --prefix PREFIX --python VENV/bin/python [--device NAME] [--threads N] [steps] [small] [ops] [memory]
 
-The virtual environment is that of tests/clients/torch_npu/run.py. Both sides run in one process and take turns; times are
-medians, ratios are formed turn by turn (ours / CPU: lower is better)."""
+The virtual environment is that of tests/clients/torch_npu/run.py. Both sides run in one process and alternate. Times
+are medians; ratios (torch_npu / CPU) are formed per round, lower is better.
+"""
 import argparse
 import json
 import os
@@ -22,8 +24,9 @@ MODELS = ('mlp', 'mlp_adam', 'cnn', 'lm', 'lm_checkpoint', 'lstm')
 
 
 def empty_operators(prefix, folder):
-    """Makes of the folder one for ASCEND_CUSTOM_OPP_PATH, where torch_npu looks first, with operators of all names that the
-    prefix has and that do nothing. Phase one may leave its results alone: torch_npu has set them to no workspace."""
+    """Fills a folder for ASCEND_CUSTOM_OPP_PATH, which torch_npu searches first, with a library of operators that do
+    nothing, one for every operator of the prefix. Phase one need not set its results, since torch_npu initialises
+    them to "no workspace"."""
     library = os.path.join(folder, 'op_api', 'lib', 'libcust_opapi.so')
     os.makedirs(os.path.dirname(library))
     names = subprocess.run(['nm', '-D', '--defined-only', os.path.join(prefix, 'lib64', 'libopapi.so')], stdout=subprocess.PIPE,
@@ -38,7 +41,7 @@ class Runner:
         self.cannon = os.path.join(a.prefix, 'bin', 'cannon')
 
     def measure(self, *what, options=(), **environment):
-        """The line that steps.py prints, and what `cannon run` counted."""
+        """Runs steps.py under `cannon run`. Returns the line that it prints, and the counters of `cannon run`."""
         with tempfile.NamedTemporaryFile(suffix='.json') as counted:
             env = dict(os.environ, OMP_NUM_THREADS=str(self.a.threads), PYTHONWARNINGS='ignore', **environment)
             out = subprocess.run([self.cannon, 'run', '--quiet', '--device', self.a.device, '--json', counted.name, *options, '--',
@@ -49,7 +52,7 @@ class Runner:
             return json.loads(out.stdout.splitlines()[-1]), json.load(counted)
 
     def free(self, *what, **environment):
-        """The same without anybody counting, as fast as it goes."""
+        """Runs steps.py without counting, at full speed. Returns the line that it prints."""
         env = dict(os.environ, OMP_NUM_THREADS=str(self.a.threads), PYTHONWARNINGS='ignore', CANNON_DEVICE=self.a.device,
                    **environment)
         line = subprocess.run([self.cannon, 'env'], stdout=subprocess.PIPE, text=True, check=True).stdout
@@ -78,7 +81,8 @@ class Runner:
             print(f"| {name} | {r['seconds'] * 1e3:.2f} ms | {inside * 1e3:.2f} ms | {100 * inside / r['seconds']:.0f} % |", flush=True)
 
     def ops(self):
-        """`floor` is the ratio where operators do nothing: what torch_npu and PyTorch themselves need."""
+        """The column `floor` is the ratio with operators that do nothing: the overhead of torch_npu and PyTorch
+        themselves."""
         measured = self.free('ops')
         with tempfile.TemporaryDirectory() as folder:
             empty_operators(self.a.prefix, folder)

@@ -1,4 +1,4 @@
-"""Tests of an installed prefix: cannon, npu-smi, set_env.sh and what build systems find.
+"""Tests of an installed prefix: cannon, npu-smi, set_env.sh, and the files that build systems look for.
 
     CANNON_PREFIX=/path python3 tests/cli/test_cli.py
 """
@@ -20,7 +20,7 @@ CANNON = str(PREFIX / "bin/cannon")
 NPU_SMI = str(PREFIX / "bin/npu-smi")
 MIB = 1 << 20
 
-# A program as for CANN; its argument says how it ends.
+# A program written for CANN; its argument chooses how it ends.
 PROGRAM = r"""
 #include "acl/acl.h"
 #include <signal.h>
@@ -91,7 +91,7 @@ int main(void) {
 }
 """
 
-# Writes statistics as a large program would leave them; its argument is the format's version.
+# Writes a statistics file as a large program would leave it; the argument is the version of the format.
 FORGER = r"""
 #include "trace/stats.h"
 #include <stdio.h>
@@ -134,7 +134,7 @@ SOURCE = pathlib.Path(__file__).resolve().parents[2]
 
 
 def clean_environment(**more):
-    """Ours without what points at any CANN; what a fresh shell has."""
+    """This process's environment without variables that refer to a CANN installation, as in a fresh shell."""
     env = {k: v for k, v in os.environ.items() if not k.startswith(("ASCEND", "CANNON")) and k != "LD_LIBRARY_PATH"}
     return {**env, **more}
 
@@ -160,7 +160,7 @@ class CliTest(unittest.TestCase):
 
     @classmethod
     def compile(cls, name, text, *libraries):
-        """A program as for CANN, from its source."""
+        """Compiles a program written for CANN from its source text."""
         source = cls.folder / f"{name}.c"
         source.write_text(text)
         subprocess.run([os.environ.get("CC", "cc"), source, "-o", cls.folder / name, f"-I{PREFIX}/include", f"-L{PREFIX}/lib64",
@@ -268,7 +268,7 @@ class Run(CliTest):
         self.assertEqual(process["leaks"], {"count": 0, "blocks": []})
         self.assertGreater(process["duration_ns"], 0)
 
-    def test_executions_of_a_graph_count_as_what_they_run(self):
+    def test_executions_of_a_graph_count_as_their_operators(self):
         done, report = self.run_json(self.replayer)
         self.assertEqual(done.returncode, 0, done.stderr)
         (process,) = report["processes"]
@@ -334,7 +334,7 @@ class Run(CliTest):
         (process,) = report["processes"]
         self.assertEqual((len(process["operators"]), len(process["leaks"]["blocks"]), process["leaks"]["count"]), (20, 64, 70))
 
-    def test_what_others_wrote_is_made_safe(self):
+    def test_foreign_text_is_escaped(self):
         path = self.folder / "report\x1b.json"
         name = b"\x1b]0;y\x07\xfe"
         program = os.fsencode(self.folder) + b"/" + name
@@ -428,7 +428,7 @@ class OtherCommands(CliTest):
         known = sum(int(count.split("/")[1]) for _, count in heads)
         self.assertEqual(known, sum(line.startswith(("  + ", "  ! ", "  - ")) for line in lines))
 
-    def test_what_only_refuses_is_no_coverage(self):
+    def test_functions_that_only_refuse_are_not_covered(self):
         text = execute(CANNON, "info", "--coverage").stdout
         part = text[text.index("hccl/hccl.h "):].split("\n  -")[0].splitlines()
         refused = {line[4:] for line in part if line.startswith("  ! ")}
@@ -447,7 +447,7 @@ class OtherCommands(CliTest):
 
     def test_npu_smi_is_parsed_as_scripts_do(self):
         for soc in ("Ascend910B3", "Ascend910_9391", "Ascend310P3"):
-            alone = {"CANNON_STATS_DIR": str(self.folder)}  # programs that run elsewhere don't count
+            alone = {"CANNON_STATS_DIR": str(self.folder)}  # excludes programs that run elsewhere on this machine
             done = execute(NPU_SMI, "info", env=clean_environment(CANNON_DEVICE=soc, CANNON_MEM=str(512 * MIB), **alone))
             self.assertEqual(done.returncode, 0, done.stderr)
             lines = [line for line in done.stdout.splitlines() if line.strip()]
@@ -472,13 +472,13 @@ class Shells(CliTest):
         for shell in (bash, dash):
             for set_up in (f'eval "$(\'{CANNON}\' env)"', f". '{PREFIX}/set_env.sh'", f". '{PREFIX}/bin/setenv.bash'"):
                 self.check(shell, set_up)
-                self.check(shell, f"{set_up}\n{set_up}")  # nothing twice
+                self.check(shell, f"{set_up}\n{set_up}")  # sourcing it twice adds nothing twice
                 self.check(shell, set_up, clean_environment(LD_LIBRARY_PATH="/before"),
                            self.EXPECTED.replace("/lib64|", "/lib64:/before|"))
         self.check(bash, f"cd '{PREFIX}/bin'\nsource ../set_env.sh")
         self.check(bash, f"cd '{PREFIX}'\nsource ./bin/setenv.bash", clean_environment(CDPATH="/tmp:."))
 
-    def test_nothing_else_is_left_behind(self):
+    def test_sourcing_leaves_no_other_variables(self):
         done = execute("bash", "-euo", "pipefail", "-c", f"source '{PREFIX}/set_env.sh'; set | grep '^_cannon_' || :")
         self.assertEqual((done.stdout, done.stderr), ("", ""))
 
@@ -491,7 +491,7 @@ class Shells(CliTest):
 
 
 class Layout(CliTest):
-    def test_what_frameworks_look_for(self):
+    def test_files_that_frameworks_look_for(self):
         arch = f"{platform.machine()}-linux"
         for place in ("runtime/include/acl/acl.h", "runtime/lib64/libascendcl.so", "compiler/lib64/libascendcl.so", "opp",
                       f"{arch}/include/acl/acl.h", f"{arch}/lib64/libascendcl.so", "lib64/stub/libascendcl.so",
@@ -500,14 +500,14 @@ class Layout(CliTest):
         for package in ("runtime", "compiler", "opp"):
             self.assertIn("Version=8.1.RC1\n", (PREFIX / package / "version.info").read_text())
             self.assertIn("[8.1.RC1:8.1.RC1]", (PREFIX / package / "version.cfg").read_text())
-        # As torch_npu looks for it: walking, symbolic links refused.
+        # torch_npu searches this way: os.walk, which does not follow symbolic links.
         found = [os.path.join(top, name) for top, _, names in os.walk(PREFIX) for name in names
                  if name.startswith("ascend_") and name.endswith("_install.info")]
         self.assertEqual(len(found), 1)
         self.assertIn("version=8.1.RC1\n", pathlib.Path(found[0]).read_text())
 
     def check_binary(self, binary, *libraries):
-        """It names CANN's libraries and not ours, and runs."""
+        """The binary links CANN's libraries and not libcannon.so, and runs."""
         dynamic = execute("readelf", "-d", binary).stdout
         needed = {line.split("[")[1].rstrip("]") for line in dynamic.splitlines() if "(NEEDED)" in line}
         self.assertLessEqual({f"lib{name}.so" for name in libraries}, needed)
@@ -552,8 +552,9 @@ class Layout(CliTest):
             self.assertEqual(done.returncode, 0, done.stderr)
             self.check_binary(binary, "ascendcl")
 
-    def test_headers_of_what_is_not_built(self):
-        """They are there, since programs include more than they call, and declare nothing."""
+    def test_headers_of_components_that_are_not_built(self):
+        """Headers of components that are not built exist, since programs include more than they call, and declare
+        nothing."""
         lines = execute(CANNON, "info", "--coverage").stdout.splitlines()
         headers = [line.split() for line in lines if line.startswith("aclnnop/") and "level2/" not in line]
         missing = [name for name, built in headers if built.startswith("0/")]

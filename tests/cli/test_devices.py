@@ -1,4 +1,4 @@
-"""Tests of scripts/gen_devices.py: the project's profiles pass, faulty ones are refused with their name.
+"""Tests of scripts/gen_devices.py: the project's profiles are accepted, and faulty ones are refused by name.
 
     python3 tests/cli/test_devices.py
 """
@@ -40,8 +40,8 @@ class Devices(unittest.TestCase):
         self.assertEqual(names[0], "Ascend910B3")
         self.assertLessEqual({"Ascend910B1", "Ascend910B2", "Ascend910B4", "Ascend910_9391", "Ascend910A", "Ascend310P3"}, set(names))
         first = text.split("},\n")[0]
-        self.assertIn(f".hbm_bytes = {64 << 30}ul,", first)  # inherited
-        self.assertIn(".cube_cores = 20u,", first)           # its own
+        self.assertIn(f".hbm_bytes = {64 << 30}ul,", first)  # inherited from another profile
+        self.assertIn(".cube_cores = 20u,", first)           # given in the profile itself
         self.assertIn(f".l2_bandwidth_bytes_per_s = {110 * 20 * 1800000000}ul,", first)
 
     def test_faults(self):

@@ -1,4 +1,4 @@
-"""Tests of the variables and options: what is wrong is told, in words, and nothing runs with something else.
+"""Tests of environment variables and options: wrong values are reported, and nothing runs with other values instead.
 
     CANNON_PREFIX=/path python3 tests/cli/test_environment.py
 """
@@ -9,7 +9,7 @@ import unittest
 
 from test_cli import CANNON, MIB, NPU_SMI, SOURCE, CliTest, clean_environment, execute
 
-# Says what it makes of a device.
+# Prints the results of calls that use a device.
 ASKER = r"""
 #include "acl/acl.h"
 #include <stdio.h>
@@ -25,7 +25,7 @@ int main(void) {
   return set || aclrtMalloc(&p, 1000, ACL_MEM_MALLOC_HUGE_FIRST);
 }
 """
-WRONG = {  # a value, what it gives
+WRONG = {  # variable: (wrong value, expected message)
     "CANNON_DEVICE": ("Ascend9", "'Ascend9', expected a profile that `cannon info` lists; no device can be used"),
     "CANNON_DEVICES": ("1.5", "'1.5', expected a number from 0 to 16; no device can be used"),
     "CANNON_MEM": ("1M", "'1M', which is too small, expected a size from 2M to 1T such as 512M, 1.5G or 32G (K, M, G or T); "
@@ -50,7 +50,7 @@ class Environment(CliTest):
     def ask(self, **env):
         return execute(self.asker, env=clean_environment(**env), cwd=self.folder)
 
-    def test_wrong_values_are_told_once(self):
+    def test_wrong_values_are_reported_once(self):
         for name, (value, told) in WRONG.items():
             with self.subTest(name):
                 done = self.ask(**{name: value})
@@ -69,11 +69,11 @@ class Environment(CliTest):
                 self.assertEqual((done.returncode, done.stdout), (2, ""))
                 self.assertEqual(done.stderr, f"cannon run: {name} is {told.rsplit('; ', 1)[0]}\n")
 
-    def test_options_go_before_variables(self):
+    def test_options_override_variables(self):
         done = execute(CANNON, "run", "--quiet", "--mem", "64M", self.asker, env=clean_environment(CANNON_MEM="1M"))
         self.assertEqual((done.returncode, done.stderr), (0, ""))
 
-    def test_options_take_what_variables_take(self):
+    def test_options_accept_the_values_of_variables(self):
         for option, name in (("--devices", "CANNON_DEVICES"), ("--mem", "CANNON_MEM"), ("--alarm", "CANNON_ALARM"),
                              ("--leaks", "CANNON_LEAKS")):
             value, told = WRONG[name]
@@ -132,7 +132,7 @@ class Environment(CliTest):
         self.assertEqual(documented, table)
 
 
-# Lets an operator be worked on by several threads, where there are cores.
+# Runs an operator large enough for several threads, if there are several cores.
 WORKER = r"""
 #include "acl/acl.h"
 #include "aclnnop/aclnn_relu.h"
@@ -155,7 +155,7 @@ int main(void) {
 
 
 class Surroundings(CliTest):
-    """Limits and file systems that leave no room: it works, or says what is missing."""
+    """Resource limits and file systems without room: the program works, or reports what is missing."""
     @classmethod
     def setUpClass(cls):
         super().setUpClass()

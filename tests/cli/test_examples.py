@@ -1,4 +1,4 @@
-"""The programs of examples/memory, built as a user builds them, against an installed prefix.
+"""Tests of the programs in examples/memory, built as a user builds them, with an installed prefix.
 
     CANNON_PREFIX=/path python3 tests/cli/test_examples.py
 """
@@ -28,7 +28,7 @@ class Examples(unittest.TestCase):
         cls.folder.cleanup()
 
     def run_program(self, name, **env):
-        """The program's output, under `cannon run`, whose summary says what leaked."""
+        """Runs the program under `cannon run`, whose summary lists leaks, and returns its output."""
         done = subprocess.run([PREFIX / "bin/cannon", "run", f"{self.folder.name}/{name}"], stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, text=True, env=dict(BUILD_ENV, **env))
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)

@@ -1,4 +1,4 @@
-"""What `cannon run` tells of copies, zero copy, advice and the roofline.
+"""Tests of the parts of `cannon run`'s report about copies, zero copy, advice and the roofline.
 
     CANNON_PREFIX=/path python3 tests/cli/test_memory.py
 """
@@ -147,14 +147,14 @@ class Memory(test_cli.CliTest):
         (cls.process,) = report["processes"]
         cls.ops = {op["name"]: op for op in cls.process["operators"]}
 
-    def test_pinned_and_pageable_copies_are_counted_apart(self):
+    def test_pinned_and_pageable_copies_are_counted_separately(self):
         self.assertEqual(self.process["copies"], {
             "host_to_device": {"count": 7, "bytes": 5500, "pageable_count": 1, "pageable_bytes": 3000},
             "device_to_host": {"count": 1, "bytes": 1000, "pageable_count": 0, "pageable_bytes": 0},
             "device_to_device": {"count": 2, "bytes": 96, "pageable_count": 0, "pageable_bytes": 0},
             "host_to_host": {"count": 0, "bytes": 0, "pageable_count": 0, "pageable_bytes": 0}})
 
-    def test_copies_that_were_not_needed_are_counted(self):
+    def test_unnecessary_copies_are_counted(self):
         zero_copy = self.process["zero_copy"]
         self.assertEqual(zero_copy["elided"], {
             "host_to_device": {"count": 1, "bytes": MATRIX}, "device_to_host": {"count": 1, "bytes": MATRIX},
@@ -192,15 +192,17 @@ class Memory(test_cli.CliTest):
         self.assertEqual(add["device"]["operations"], 2 * 1024 * 1024)
         self.assertEqual(multiply["device"]["bytes"], 3 * MATRIX)
         self.assertEqual(multiply["device"]["operations"], 2 * 1024**3)
-        # 2 * 4 MiB over a link of 32e9 bytes a second; the other add's 12 MiB out of an HBM of 1.6e12.
+        # 2 * 4 MiB over a link of 32e9 bytes per second; the 12 MiB of the other addition from an HBM of 1.6e12 bytes
+        # per second.
         self.assertEqual(add["device"]["bound_ns"], {"host link": 2000 + 262144, "HBM": 600 + 7864})
         self.assertEqual(add["device"]["bound_by"], "host link")
-        # All three matrices are in L2 (192 MiB): the cube's 1024^3 multiply-adds of floats are what takes time.
+        # All three matrices fit into L2 (192 MiB), so the 1024^3 float multiply-adds of the cube unit determine the
+        # time.
         self.assertEqual(set(multiply["device"]["bound_ns"]), {"cube"})
         cube_ns = 1024**3 * 2 / (4096 * 20 * 1.8e9) * 1e9
         self.assertAlmostEqual(multiply["device"]["time_ns"], 300 + cube_ns, delta=1)
 
-    def test_what_was_prefetched_is_in_l2(self):
+    def test_prefetched_data_is_in_l2(self):
         l2_ns = 2 * MATRIX / (110 * 20 * 1.8e9) * 1e9
         self.assertEqual(self.ops["Exp"]["device"]["bound_ns"], {"L2": 300 + round(l2_ns)})
 
@@ -212,7 +214,7 @@ class Memory(test_cli.CliTest):
         self.assertRegex(text, r"on device +at least +bytes +ops/byte")
         self.assertRegex(text, r"\n +Matmul +12\.0 MiB +170\.7 +14\.9 us +\d+\.\d % +cube +100 %")
         self.assertLessEqual(max(map(len, text.splitlines())), 116)
-        # A program without any of these gets no line about it.
+        # The summary of a program without any of these has no line about them.
         text = execute(CANNON, "run", self.program).stderr
         for word in ("zero copy", "advice", "on device"):
             self.assertNotIn(word, text)

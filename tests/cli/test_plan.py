@@ -10,7 +10,7 @@ import xml.etree.ElementTree as ElementTree
 from test_cli import CANNON, SOURCE, CliTest, execute
 
 PLANS = SOURCE / "bench/plans"
-# Live at once: 12; b1 above b4 above b5 does it.
+# The maximum of live bytes is 12; the order b1 above b4 above b5 reaches it.
 SMALL = "id,lower,upper,size\nb1,0,3,4\nb2,3,9,4\nb3,0,9,4\nb4,9,21,4\nb5,0,21,4\n"
 
 
@@ -29,7 +29,7 @@ class Plan(CliTest):
         self.assertEqual(done.stderr, "")
         return done, json.loads(path.read_text())
 
-    def test_ids_are_made_safe(self):
+    def test_ids_are_escaped(self):
         evil, shown = b"\x1b]0;x\x07\xff<b>", "\\x1b]0;x\\x07\\xff<b>"
         path, page = self.folder / "evil.csv", self.folder / "evil.html"
         path.write_bytes(b"id,lower,upper,size\n" + evil + b",0,2,8\nb,0,2,8\n")
@@ -72,7 +72,7 @@ class Plan(CliTest):
         live = [(int(r["offset"]), int(r["offset"]) + 4) for r in rows if r["id"] in ("b1", "b3", "b5")]
         self.assertEqual(sorted(live), [(0, 4), (4, 8), (8, 12)])
 
-    def test_an_instance_meets_its_capacity(self):
+    def test_an_instance_is_planned_within_its_capacity(self):
         out = self.folder / "out.csv"
         source = PLANS / "minimalloc/A.1048576.csv"
         done, report = self.plan_json("--capacity", "1M", "--time", "0", "-o", out, source)
@@ -97,7 +97,7 @@ class Plan(CliTest):
             plans.append(out.read_text())
         self.assertEqual(plans[0], plans[1])
 
-    def test_verbose_tells_each_better_plan(self):
+    def test_verbose_prints_each_better_plan(self):
         done = self.plan("--verbose", "--nodes", "20000", PLANS / "minimalloc/A.1048576.csv")
         peaks = [int(line.split()[3]) for line in done.stderr.splitlines()]
         self.assertGreater(len(peaks), 1)
@@ -150,7 +150,7 @@ class Plan(CliTest):
             checked = json.loads((self.folder / "plan.json").read_text())
             self.assertEqual((checked["bound_bytes"], checked["peak_bytes"]), (made["bound_bytes"], made["peak_bytes"]))
 
-    def test_a_byte_order_mark_is_read_over(self):
+    def test_a_byte_order_mark_is_skipped(self):
         out = self.folder / "out.csv"
         path = self.folder / "marked.csv"
         path.write_bytes(b"\xef\xbb\xbf" + SMALL.encode())
@@ -161,7 +161,7 @@ class Plan(CliTest):
 
     # ---- checks ----
 
-    def test_a_wrong_plan_is_told(self):
+    def test_a_wrong_plan_is_reported(self):
         plan = self.write("id,lower,upper,size,offset\nb1,0,3,4,0\nb2,2,9,4,3\n", "plan.csv")
         done = self.plan("--check", plan)
         self.assertEqual(done.returncode, 1)
@@ -169,7 +169,7 @@ class Plan(CliTest):
         self.assertIn("buffer b2 (line 3)", done.stderr)
         self.assertIn("overlap", done.stderr)
 
-    def test_a_plan_of_other_buffers_is_told(self):
+    def test_a_plan_of_other_buffers_is_reported(self):
         plan = self.write("id,lower,upper,size,offset\nb1,0,3,4,0\n", "plan.csv")
         done = self.plan("--check", plan, self.write(SMALL))
         self.assertEqual(done.returncode, 1)

@@ -146,8 +146,8 @@ static void all_sizes_and_strides_agree_with_double(void **state) {
             1 + random_below(&random, random_below(&random, 4) ? MOST : MOST_K));
 }
 
-/* Results that the kernel rounds: without accumulation, bitwise equal to C rounding_kernels_agree_with_rounding_afterwards afterwards; with accumulation,
- * within bounds. */
+/* Results that the kernel rounds to 16 bits: without accumulation, bitwise equal to C rounded afterwards; with
+ * accumulation, within bounds. */
 static void rounding_kernels_agree_with_rounding_afterwards(void **state) {
   (void)state;
   random_source random = {33};
@@ -233,7 +233,7 @@ static void empty_sums_are_zero_or_keep_c(void **state) {
     }
 }
 
-/* Packing returns the range of packing_returns_the_range_of_exponents of the elements, for any strides. */
+/* Packing returns the range of exponents of the elements, for any strides. */
 static void packing_returns_the_range_of_exponents(void **state) {
   (void)state;
   enum { ROWS = 40, DEPTH = 70 };
