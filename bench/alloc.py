@@ -30,7 +30,8 @@ def size(n):
 
 
 def pairs_table(rounds):
-    lines = ["| `aclrtMalloc` + `aclrtFree`, ns a pair | ours | mimalloc | ratio: median (min–max) |", "|---|---|---|---|"]
+    lines = ["| `aclrtMalloc` + `aclrtFree`, ns a pair | ours | mimalloc | ratio: median (min–max) |",
+             "|---|---|---|---|"]
     for rows in zip(*rounds):
         what = size(rows[0]["bytes"])
         if rows[0]["threads"] > 1:
@@ -95,8 +96,8 @@ def replay_table(trace, found):
             lines.append("| %s | %s (%s–%s) | %s | %s | %s | %s | %s |" % (
                 name, number(statistics.median(r["cold"])), number(min(r["cold"])), number(max(r["cold"])),
                 number(statistics.median(r["warm"])),
-                number(statistics.median(r["apart"])) if r["apart"] else "–", size(r["committed_bytes"]) if known else "–",
-                "%.3f" % (r["committed_bytes"] / r["live_bytes"]) if known else "–", r.get("calls", "–")))
+                number(statistics.median(r["apart"])) if r["apart"] else "–", size(r["committed_bytes"]) if known
+                else "–", "%.3f" % (r["committed_bytes"] / r["live_bytes"]) if known else "–", r.get("calls", "–")))
     return "\n".join(lines)
 
 
@@ -111,7 +112,8 @@ def main():
     args = parser.parse_args()
 
     env = environment(1, (args.prefix or args.build / "prefix").resolve())
-    pairs, replayer = (str((args.build / "bench" / ("bench_alloc_" + name)).resolve()) for name in ("pairs", "replay_trace"))
+    pairs, replayer = (str((args.build / "bench" / ("bench_alloc_" + name)).resolve())
+                       for name in ("pairs", "replay_trace"))
     results = {"pairs": [], "traces": {}}
     if not args.no_pairs:
         results["pairs"] = [run_json([pairs], env) for _ in range(args.rounds)]

@@ -20,14 +20,16 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 PLANS = HERE / "plans"
 # Seconds. None: not solved within 37 s, or not tried.
-MINIMALLOC = {"A": 5.04, "B": 3.62, "C": .68, "D": 3.06, "E": 3.45, "F": 5.34, "G": 1.18, "H": 1.75, "I": 4.00, "J": 1.21,
+MINIMALLOC = {"A": 5.04, "B": 3.62, "C": .68, "D": 3.06, "E": 3.45, "F": 5.34, "G": 1.18, "H": 1.75, "I": 4.00,
+              "J": 1.21,
               "K": .55, "G_1": 1.55, "resnet50": .28, "tiny_bert": .58, "bert_base": None, "pangu_2.6B": None}
 
 
 def timed(command):
     """Runs a command. Returns seconds of processor time and the maximum resident size in MiB."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True)
+    done = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          universal_newlines=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     if done.returncode not in (0, 1) or done.stderr.startswith("cannon plan"):
         sys.exit("%s: %s" % (" ".join(map(str, command)), done.stderr))
@@ -57,19 +59,22 @@ def minimalloc_seconds(program, path, bound):
 
 
 def instance_table(args):
-    lines = ["| instance | buffers | goal | met | peak / bound | cannon plan, s | minimalloc, s |", "|---|---|---|---|---|---|---|"]
+    lines = ["| instance | buffers | goal | met | peak / bound | cannon plan, s | minimalloc, s |",
+             "|---|---|---|---|---|---|---|"]
     total, totals = 0, 0
     for path in sorted((PLANS / "minimalloc").glob("*.csv")) + sorted((PLANS / "idealloc").glob("*.csv")):
         capacity = capacity_of(path)
         goal = ["--capacity", str(capacity)] if capacity else []
-        runs = [plan(args.cannon, path, "--time", str(args.seconds), "--seed", str(s), *goal) for s in range(args.seeds)]
+        runs = [plan(args.cannon, path, "--time", str(args.seconds), "--seed", str(s), *goal)
+                for s in range(args.seeds)]
         met = sum(r["fits"] if capacity else r["optimal"] for r in runs)
         times = [r["cpu"] for r in runs]
         peer = minimalloc_seconds(args.minimalloc, path, runs[0]["bound_bytes"])
         if capacity:
             total, totals = total + statistics.median(times), totals + (peer or 0)
         lines.append("| %s | %d | %s | %d of %d | %.4f | %.3f (%.3f–%.3f) | %s |" % (
-            path.name.split(".csv")[0].split(".1048576")[0], runs[0]["buffers"], "capacity" if capacity else "bound", met,
+            path.name.split(".csv")[0].split(".1048576")[0], runs[0]["buffers"], "capacity" if capacity else "bound",
+            met,
             args.seeds, max(r["peak_bytes"] / r["bound_bytes"] for r in runs), statistics.median(times), min(times),
             max(times), "–" if peer is None else "%.2f" % peer))
         print(lines[-1], file=sys.stderr, flush=True)
@@ -83,7 +88,8 @@ def lowest_table(args):
     for name in "CDJ":
         r = plan(args.cannon, PLANS / "minimalloc" / (name + ".1048576.csv"), "--time", str(args.lowest))
         lines.append("| %s | 1048576 | %d | %d%s | %.4f | %.1f |" % (
-            name, r["bound_bytes"], r["peak_bytes"], ", optimal" if r["optimal"] else "", r["peak_bytes"] / 1048576, r["cpu"]))
+            name, r["bound_bytes"], r["peak_bytes"], ", optimal" if r["optimal"] else "", r["peak_bytes"] / 1048576,
+            r["cpu"]))
     return "\n".join(lines)
 
 
@@ -116,7 +122,8 @@ def main():
     parser.add_argument("--minimalloc", type=Path, help="its program, to be run beside")
     parser.add_argument("--seconds", type=float, default=10, help="limit for each plan")
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--lowest", type=float, default=60, help="limit for D and J without capacity; 0: leave them out")
+    parser.add_argument("--lowest", type=float, default=60,
+                        help="limit for D and J without capacity; 0: leave them out")
     parser.add_argument("--no-sizes", action="store_true", help="not 20,000 to a million random buffers")
     args = parser.parse_args()
     args.cannon = (args.build / "prefix/bin/cannon").resolve()

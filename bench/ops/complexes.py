@@ -23,7 +23,8 @@ def elementwise(name, function, operands, *extra, real=False):
                 x = [numbers(b, d, part, (n,)) for _ in range(operands)]
                 out = torch.empty(n, dtype=(b.torch(x[0]).abs() if real else b.torch(x[0])).dtype)
                 b.compare(f"{d} {text}", "aclnn" + name, [*x, *extra, b.empty(part if real else d, (n,))],
-                          lambda t=[b.torch(y) for y in x]: function(*t, out=out), bytes=(operands + (0.5 if real else 1)) * d.size * n)
+                          lambda t=[b.torch(y) for y in x]: function(*t, out=out),
+                          bytes=(operands + (0.5 if real else 1)) * d.size * n)
 
 
 elementwise("Add", torch.add, 2, Scalar(1.0, F32))

@@ -108,7 +108,8 @@ class Bench:
         counts, times = [], [[self.once(c, 1)] for c in calls]
         for c, found in zip(calls, times):
             slow = found[0] > SLOW_S
-            counts.append(0 if slow else max(1, min(10000, int(ROUND_S / max(min(self.once(c, 2) for _ in "ab"), 1e-7)))))
+            counts.append(0 if slow
+                          else max(1, min(10000, int(ROUND_S / max(min(self.once(c, 2) for _ in "ab"), 1e-7)))))
         for _ in range(ROUNDS):
             for c, n, found in zip(calls, counts, times):
                 if n:

@@ -18,8 +18,8 @@ import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-STEPS = (('mlp', None), ('mlp_adam', None), ('cnn', None), ('lm', None), ('lm', 'bf16'), ('lm', 'fp16'), ('lm_checkpoint', None),
-         ('lm_accumulate', None), ('lstm', None), ('gru', None))
+STEPS = (('mlp', None), ('mlp_adam', None), ('cnn', None), ('lm', None), ('lm', 'bf16'), ('lm', 'fp16'),
+         ('lm_checkpoint', None), ('lm_accumulate', None), ('lstm', None), ('gru', None))
 MODELS = ('mlp', 'mlp_adam', 'cnn', 'lm', 'lm_checkpoint', 'lstm')
 
 
@@ -29,8 +29,8 @@ def empty_operators(prefix, folder):
     them to "no workspace"."""
     library = os.path.join(folder, 'op_api', 'lib', 'libcust_opapi.so')
     os.makedirs(os.path.dirname(library))
-    names = subprocess.run(['nm', '-D', '--defined-only', os.path.join(prefix, 'lib64', 'libopapi.so')], stdout=subprocess.PIPE,
-                           text=True, check=True).stdout
+    names = subprocess.run(['nm', '-D', '--defined-only', os.path.join(prefix, 'lib64', 'libopapi.so')],
+                           stdout=subprocess.PIPE, text=True, check=True).stdout
     source = ''.join(f'int {name}(void) {{ return 0; }}\n' for name in re.findall(r' T (aclnn\w+)', names))
     subprocess.run(['cc', '-shared', '-fPIC', '-x', 'c', '-', '-o', library], input=source, text=True, check=True)
 
@@ -44,19 +44,21 @@ class Runner:
         """Runs steps.py under `cannon run`. Returns the line that it prints, and the counters of `cannon run`."""
         with tempfile.NamedTemporaryFile(suffix='.json') as counted:
             env = dict(os.environ, OMP_NUM_THREADS=str(self.a.threads), PYTHONWARNINGS='ignore', **environment)
-            out = subprocess.run([self.cannon, 'run', '--quiet', '--device', self.a.device, '--json', counted.name, *options, '--',
-                                  self.a.python, os.path.join(HERE, 'steps.py'), *what], env=env, stdout=subprocess.PIPE,
-                                 stderr=subprocess.DEVNULL, text=True)
+            out = subprocess.run([self.cannon, 'run', '--quiet', '--device', self.a.device, '--json', counted.name,
+                                  *options, '--',
+                                  self.a.python, os.path.join(HERE, 'steps.py'), *what], env=env,
+                                 stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
             if out.returncode:
                 return None, None
             return json.loads(out.stdout.splitlines()[-1]), json.load(counted)
 
     def free(self, *what, **environment):
         """Runs steps.py without counting, at full speed. Returns the line that it prints."""
-        env = dict(os.environ, OMP_NUM_THREADS=str(self.a.threads), PYTHONWARNINGS='ignore', CANNON_DEVICE=self.a.device,
-                   **environment)
+        env = dict(os.environ, OMP_NUM_THREADS=str(self.a.threads), PYTHONWARNINGS='ignore',
+                   CANNON_DEVICE=self.a.device, **environment)
         line = subprocess.run([self.cannon, 'env'], stdout=subprocess.PIPE, text=True, check=True).stdout
-        out = subprocess.run(['sh', '-c', line + '\nexec "$@"', 'sh', self.a.python, os.path.join(HERE, 'steps.py'), *what], env=env,
+        out = subprocess.run(['sh', '-c', line + '\nexec "$@"', 'sh', self.a.python, os.path.join(HERE, 'steps.py'),
+                              *what], env=env,
                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         return json.loads(out.stdout.splitlines()[-1]) if not out.returncode else None
 
@@ -109,7 +111,8 @@ class Runner:
             with tempfile.TemporaryDirectory() as folder:
                 trace, figures = os.path.join(folder, 'trace'), os.path.join(folder, 'figures.json')
                 self.measure('memory', name, options=('--record', trace), PYTORCH_NO_NPU_MEMORY_CACHING='1')
-                subprocess.run([self.cannon, 'replay', '--allocator', 'torch_npu', '--repeat', '1', '--json', figures, trace],
+                subprocess.run([self.cannon, 'replay', '--allocator', 'torch_npu', '--repeat', '1', '--json', figures,
+                                trace],
                                stdout=subprocess.DEVNULL, check=True)
                 with open(figures, encoding='utf-8') as f:
                     model = json.load(f)['allocators'][0]['peak_committed_bytes']

@@ -17,7 +17,8 @@ import torch
 import torch_npu  # noqa: F401
 from torch.nn import functional as F
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'tests', 'clients', 'torch_npu'))
+sys.path.insert(0,
+                os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'tests', 'clients', 'torch_npu'))
 from models import MODELS  # noqa: E402
 
 # Sizes for which a step on the CPU takes at least 50 ms on one core.
@@ -74,7 +75,8 @@ def cases():
         return lambda: [torch.randn(n), torch.randn(n)]
 
     sizes = (('1 Ki', 1 << 10), ('256 Ki', 1 << 18), ('16 Mi', 1 << 24))
-    unary = {'relu': F.relu, 'gelu tanh': lambda x: F.gelu(x, approximate='tanh'), 'sigmoid': torch.sigmoid, 'exp': torch.exp,
+    unary = {'relu': F.relu, 'gelu tanh': lambda x: F.gelu(x, approximate='tanh'), 'sigmoid': torch.sigmoid,
+             'exp': torch.exp,
              'sqrt': lambda x: x.abs().sqrt(), 'tanh': torch.tanh, 'silu': F.silu, 'sin': torch.sin, 'neg': torch.neg,
              'half': lambda x: x.half(), 'sum': torch.sum, 'mean': torch.mean, 'max': torch.max, 'argmax': torch.argmax}
     binary = {'add': torch.add, 'mul': torch.mul, 'div': torch.div, 'maximum': torch.maximum, 'gt': torch.gt,
@@ -96,7 +98,8 @@ def cases():
         yield 'cumsum', label, matrix, lambda x, w: x.cumsum(-1)
         yield 'topk', label, matrix, lambda x, w: x.topk(8, -1)[0]
         yield 'cat', label, matrix, lambda x, w: torch.cat([x, x], 1)
-        yield 'index_select', label, matrix, lambda x, w: x.index_select(0, torch.arange(0, x.shape[0], 2, device=x.device))
+        yield 'index_select', label, matrix, lambda x, w: x.index_select(0, torch.arange(0, x.shape[0], 2,
+                                                                                         device=x.device))
     for n in (64, 256, 1024):
         def square(n=n):
             return [torch.randn(n, n), torch.randn(n, n)]

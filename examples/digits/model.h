@@ -27,14 +27,14 @@ void model_free(model *m);
 
 /* A data set on the device, and the tensors of one pass over a batch of its samples. */
 typedef struct {
-  aclTensor *pixels, *labels;                                 /* all samples */
-  aclTensor *index, *x, *y;                                   /* the batch: indices of samples, pixels, labels */
-  aclTensor *hidden_in, *hidden, *logits, *log_probs, *loss;  /* forward */
+  aclTensor *pixels, *labels;                                /* all samples */
+  aclTensor *index, *x, *y;                                  /* the batch: indices of samples, pixels, labels */
+  aclTensor *hidden_in, *hidden, *logits, *log_probs, *loss; /* forward */
   /* backward: gradients of the loss with respect to these */
   aclTensor *d_log_probs, *d_logits, *d_hidden, *d_hidden_in;
-  aclTensor *x_t, *hidden_t;                                  /* views */
-  aclTensor *total_weight;                                    /* passed from the loss to its backward pass */
-  aclTensor *guess, *is_right, *is_right_f, *n_right;         /* evaluation */
+  aclTensor *x_t, *hidden_t;                          /* views */
+  aclTensor *total_weight;                            /* passed from the loss to its backward pass */
+  aclTensor *guess, *is_right, *is_right_f, *n_right; /* evaluation */
 } pass;
 
 void pass_init(pass *p, device *dev, const samples *s, int64_t batch);

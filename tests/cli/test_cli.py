@@ -151,11 +151,13 @@ class CliTest(unittest.TestCase):
         cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="cannon-test-"))
         cls.addClassCleanup(shutil.rmtree, cls.folder)
         for name, text, flags in (("program", PROGRAM, (f"-I{PREFIX}/include", f"-L{PREFIX}/lib64", "-lascendcl")),
-                                  ("replayer", REPLAYER, (f"-I{PREFIX}/include", f"-L{PREFIX}/lib64", "-lascendcl", "-lopapi",
+                                  ("replayer", REPLAYER,
+                                   (f"-I{PREFIX}/include", f"-L{PREFIX}/lib64", "-lascendcl", "-lopapi",
                                                           "-lnnopbase", f"-Wl,-rpath-link,{PREFIX}/lib64")),
                                   ("forger", FORGER, (f"-I{SOURCE}/src",))):
             (cls.folder / f"{name}.c").write_text(text)
-            subprocess.run([os.environ.get("CC", "cc"), cls.folder / f"{name}.c", "-o", cls.folder / name, *flags], check=True)
+            subprocess.run([os.environ.get("CC", "cc"), cls.folder / f"{name}.c", "-o", cls.folder / name, *flags],
+                           check=True)
         cls.program, cls.replayer, cls.forger = (cls.folder / name for name in ("program", "replayer", "forger"))
 
     @classmethod
@@ -163,8 +165,8 @@ class CliTest(unittest.TestCase):
         """Compiles a program written for CANN from its source text."""
         source = cls.folder / f"{name}.c"
         source.write_text(text)
-        subprocess.run([os.environ.get("CC", "cc"), source, "-o", cls.folder / name, f"-I{PREFIX}/include", f"-L{PREFIX}/lib64",
-                        f"-Wl,-rpath,{PREFIX}/lib64", "-lascendcl", *libraries], check=True)
+        subprocess.run([os.environ.get("CC", "cc"), source, "-o", cls.folder / name, f"-I{PREFIX}/include",
+                        f"-L{PREFIX}/lib64", f"-Wl,-rpath,{PREFIX}/lib64", "-lascendcl", *libraries], check=True)
         return cls.folder / name
 
     def run_json(self, *arguments, options=()):
@@ -257,7 +259,8 @@ class Run(CliTest):
         self.assertEqual(report["command"], [str(self.program), "three"])
         self.assertEqual((report["exit_status"], report["signal"]), (3, None))
         (process,) = report["processes"]
-        self.assertEqual((process["state"], process["soc_name"], process["pid"]), ("ended", "Ascend910_9391", report["pid"]))
+        self.assertEqual((process["state"], process["soc_name"], process["pid"]),
+                         ("ended", "Ascend910_9391", report["pid"]))
         (device,) = process["devices"]
         self.assertEqual((device["size_bytes"], device["allocations"], device["frees"], device["refused"]),
                          (256 * MIB, 1, 1, 0))
@@ -324,7 +327,8 @@ class Run(CliTest):
         self.assertEqual(times[0], ["Op19", "2", "20.0", "ms", "9.5", "%", "10.0", "ms"])
         self.assertRegex(text, r"5 more +10 +15\.0 ms +7\.1 %")
         self.assertRegex(text, r"Op07 +704 B +512 B +0 B +192 B")
-        self.assertRegex(text, r"errors: 9 calls returned one\n +7  aclrtMalloc, 207001: x+\.\.\.\n +2  aclrtGetDevice, 107002: no context\n")
+        self.assertRegex(text,
+                         r"errors: 9 calls returned one\n +7  aclrtMalloc, 207001: x+\.\.\.\n +2  aclrtGetDevice, 107002: no context\n")
         self.assertIn("leaks: 70 blocks", text)
         self.assertRegex(text, r"2\.00 KiB  pinned, allocation 5, aclrtMallocHost from a\(b\+0x1\)")
         self.assertRegex(text, r"\n +62 more$")
@@ -332,7 +336,8 @@ class Run(CliTest):
         self.assertLessEqual(max(map(len, lines)), 110)
         _, report = self.run_json(self.forger, "5")
         (process,) = report["processes"]
-        self.assertEqual((len(process["operators"]), len(process["leaks"]["blocks"]), process["leaks"]["count"]), (20, 64, 70))
+        self.assertEqual((len(process["operators"]), len(process["leaks"]["blocks"]), process["leaks"]["count"]),
+                         (20, 64, 70))
 
     def test_foreign_text_is_escaped(self):
         path = self.folder / "report\x1b.json"
@@ -375,7 +380,8 @@ class Run(CliTest):
 
     def test_wrong_options_run_nothing(self):
         marker = self.folder / "was-run"
-        for options, named in ((("--device", "Ascend999"), "Ascend999"), (("--mem", "12Q"), "12Q"), (("--mem", "0"), "'0'"),
+        for options, named in ((("--device", "Ascend999"), "Ascend999"), (("--mem", "12Q"), "12Q"),
+                               (("--mem", "0"), "'0'"),
                                (("--mem", "-5M"), "-5M"), (("--mem", "99999999999T"), "99999999999T"),
                                (("--devices", "x"), "'x'"), (("--devices", "17"), "17"), (("--nonsense",), "nonsense"),
                                (("--json", "/no/such/folder/x"), "/no/such/folder/x"), (("--leaks=max=0",), "max=0"),
@@ -410,7 +416,8 @@ class OtherCommands(CliTest):
     def test_info(self):
         done = execute(CANNON, "info", env=clean_environment(CANNON_DEVICES="2"))
         self.assertEqual(done.returncode, 0, done.stderr)
-        for text in ("CANN 8.1.RC1", "interface 1.13.0", f"Installed in {PREFIX}", "Devices: 2", "Ascend310P3", "Ascend910A"):
+        for text in ("CANN 8.1.RC1", "interface 1.13.0", f"Installed in {PREFIX}", "Devices: 2", "Ascend310P3",
+                     "Ascend910A"):
             self.assertIn(text, done.stdout)
         self.assertRegex(done.stdout, r"Coverage: [1-9]\d* of [1-9]\d* functions")
 
@@ -421,7 +428,8 @@ class OtherCommands(CliTest):
         missing = {line.split()[1] for line in lines if line.startswith("  - ")}
         self.assertIn("aclInit", implemented)
         self.assertTrue(missing)
-        exported = {line.split()[-1] for line in execute("nm", "-D", "--defined-only", PREFIX / "lib64/libcannon.so").stdout.splitlines()}
+        exported = {line.split()[-1] for line in execute("nm", "-D", "--defined-only",
+                                                         PREFIX / "lib64/libcannon.so").stdout.splitlines()}
         self.assertEqual((implemented | refused) - exported, set())
         self.assertEqual(missing & exported, set())
         heads = [line.split() for line in lines if not line.startswith(" ")]
@@ -442,13 +450,15 @@ class OtherCommands(CliTest):
         text = execute(CANNON, "info", "--rules").stdout
         for row in (r"aclrtMalloc +32 +32 +64 +512 +aclrtFree +CANN ", r"aclrtMallocAlign32 +32 +0 +32 +512 ",
                     r"aclrtMallocHost +64 +0 +64 +4096 +aclrtFreeHost ",
-                    r"hi_mpi_dvpp_malloc +32 +32 +128 ", r"6 HUGE1G_ONLY +1\.00 GiB +whole pages", r"DVPP +32 +32 +128 "):
+                    r"hi_mpi_dvpp_malloc +32 +32 +128 ", r"6 HUGE1G_ONLY +1\.00 GiB +whole pages",
+                    r"DVPP +32 +32 +128 "):
             self.assertRegex(text, row)
 
     def test_npu_smi_is_parsed_as_scripts_do(self):
         for soc in ("Ascend910B3", "Ascend910_9391", "Ascend310P3"):
             alone = {"CANNON_STATS_DIR": str(self.folder)}  # excludes programs that run elsewhere on this machine
-            done = execute(NPU_SMI, "info", env=clean_environment(CANNON_DEVICE=soc, CANNON_MEM=str(512 * MIB), **alone))
+            done = execute(NPU_SMI, "info",
+                           env=clean_environment(CANNON_DEVICE=soc, CANNON_MEM=str(512 * MIB), **alone))
             self.assertEqual(done.returncode, 0, done.stderr)
             lines = [line for line in done.stdout.splitlines() if line.strip()]
             self.assertEqual("Ascend" + lines[6].split()[2], soc)
@@ -493,8 +503,8 @@ class Shells(CliTest):
 class Layout(CliTest):
     def test_files_that_frameworks_look_for(self):
         arch = f"{platform.machine()}-linux"
-        for place in ("runtime/include/acl/acl.h", "runtime/lib64/libascendcl.so", "compiler/lib64/libascendcl.so", "opp",
-                      f"{arch}/include/acl/acl.h", f"{arch}/lib64/libascendcl.so", "lib64/stub/libascendcl.so",
+        for place in ("runtime/include/acl/acl.h", "runtime/lib64/libascendcl.so", "compiler/lib64/libascendcl.so",
+                      "opp", f"{arch}/include/acl/acl.h", f"{arch}/lib64/libascendcl.so", "lib64/stub/libascendcl.so",
                       "acllib/lib64/libascendcl.so", "devlib/libascendcl.so", "LICENSE"):
             self.assertTrue((PREFIX / place).exists(), place)
         for package in ("runtime", "compiler", "opp"):
@@ -547,7 +557,8 @@ class Layout(CliTest):
         self.assertEqual(execute("pkg-config", "--modversion", "ascendcl", env=env).stdout.strip(), "8.1.RC1")
         for package in ("ascendcl", "cannon"):
             binary = self.folder / f"with-{package}"
-            done = execute("sh", "-c", f"cc '{self.folder}/program.c' -o '{binary}' $(pkg-config --cflags --libs {package})",
+            done = execute("sh", "-c",
+                           f"cc '{self.folder}/program.c' -o '{binary}' $(pkg-config --cflags --libs {package})",
                            env=env)
             self.assertEqual(done.returncode, 0, done.stderr)
             self.check_binary(binary, "ascendcl")

@@ -28,15 +28,20 @@ int main(void) {
 WRONG = {  # variable: (wrong value, expected message)
     "CANNON_DEVICE": ("Ascend9", "'Ascend9', expected a profile that `cannon info` lists; no device can be used"),
     "CANNON_DEVICES": ("1.5", "'1.5', expected a number from 0 to 16; no device can be used"),
-    "CANNON_MEM": ("1M", "'1M', which is too small, expected a size from 2M to 1T such as 512M, 1.5G or 32G (K, M, G or T); "
+    "CANNON_MEM": ("1M",
+                   "'1M', which is too small, expected a size from 2M to 1T such as 512M, 1.5G or 32G (K, M, G or T); "
                          "no device can be used"),
     "CANNON_SITES": ("yes", "'yes', expected one of 0, 1; sites are not counted"),
-    "CANNON_LEAKS": ("frames=9", "'frames=9', expected 0, 1, or some of max=BLOCKS, report=PATH, signal=NAME (USR1, USR2, HUP, "
+    "CANNON_LEAKS": ("frames=9",
+                     "'frames=9', expected 0, 1, or some of max=BLOCKS, report=PATH, signal=NAME (USR1, USR2, HUP, "
                                  "WINCH, IO, URG, PWR or none) and frames=N (1 to 8), with commas between; the rest of it is taken"),
     "CANNON_ALARM": ("101", "'101', which is too large, expected a number from 0 to 100; taking 85"),
-    "CANNON_MAX_MAPPINGS": ("many", "'many', expected a number from 0 to 18446744073709551615; taking 7/8 of vm.max_map_count"),
-    "CANNON_SCHEDULE_SEED": ("x", "'x', expected a number from 0 to 18446744073709551615; tasks run in the usual order"),
-    "CANNON_ISA": ("v5", "'v5', expected one of portable, v3, v4, dots; taking the highest level that the processor has"),
+    "CANNON_MAX_MAPPINGS": ("many",
+                            "'many', expected a number from 0 to 18446744073709551615; taking 7/8 of vm.max_map_count"),
+    "CANNON_SCHEDULE_SEED": ("x",
+                             "'x', expected a number from 0 to 18446744073709551615; tasks run in the usual order"),
+    "CANNON_ISA": ("v5",
+                   "'v5', expected one of portable, v3, v4, dots; taking the highest level that the processor has"),
 }
 DECIDING = ("CANNON_DEVICE", "CANNON_DEVICES", "CANNON_MEM")
 
@@ -91,7 +96,8 @@ class Environment(CliTest):
             (process,) = json.loads(path.read_text())["processes"]
             self.assertEqual(process["devices"][0]["size_bytes"], mib * MIB)
         done = execute(CANNON, "run", "--quiet", "--mem", "215M", self.asker)
-        self.assertEqual((done.returncode, done.stderr), (0, "cannon run: --mem is 215M; taking 214M, whole pages of 2 MiB\n"))
+        self.assertEqual((done.returncode, done.stderr),
+                         (0, "cannon run: --mem is 215M; taking 214M, whole pages of 2 MiB\n"))
         done = execute(CANNON, "plan", "--capacity", "99999999T", "none")
         self.assertIn("--capacity is '99999999T', which is too large, expected", done.stderr)
 
@@ -99,7 +105,8 @@ class Environment(CliTest):
         for env, why in ((dict(CANNON_DEVICES="0"), "CANNON_DEVICES is 0"),
                          (dict(ASCEND_RT_VISIBLE_DEVICES="3"), "ASCEND_RT_VISIBLE_DEVICES leaves none")):
             done = self.ask(**env)
-            self.assertEqual(done.stdout, f"0 0 0 107001 EE1003: aclrtSetDevice: deviceId is 0, but there are no devices ({why}) "
+            self.assertEqual(done.stdout,
+                             f"0 0 0 107001 EE1003: aclrtSetDevice: deviceId is 0, but there are no devices ({why}) "
                                           "(error 107001)\n")
 
     def test_unknown_names(self):
@@ -120,7 +127,8 @@ class Environment(CliTest):
 
     def test_statistics_that_cannot_be_written(self):
         done = self.ask(CANNON_STATS_DIR="/no/such/folder")
-        self.assertRegex(done.stderr, r"^cannon: this process keeps no statistics: /no/such/folder/\d+.stats: No such file or "
+        self.assertRegex(done.stderr,
+                         r"^cannon: this process keeps no statistics: /no/such/folder/\d+.stats: No such file or "
                                       r"directory\n$")
 
     def test_documentation_has_the_table(self):
@@ -192,13 +200,15 @@ class Surroundings(CliTest):
 
     @unittest.skipUnless(os.geteuid() == 0, "mounts need root")
     def test_file_systems(self):
-        for mounts, warned in (("mount -t tmpfs none /proc", ""), ("mount -t tmpfs -o ro none /dev/shm", "Read-only file system"),
+        for mounts, warned in (("mount -t tmpfs none /proc", ""),
+                               ("mount -t tmpfs -o ro none /dev/shm", "Read-only file system"),
                                ("mount -t tmpfs -o size=4k none /dev/shm", "No space left on device")):
             done = execute("unshare", "-m", "sh", "-c", f'{mounts} && exec "$0"', self.worker)
             if "unshare" in done.stderr or "mount:" in done.stderr:
                 self.skipTest(done.stderr)
             self.assertEqual((done.returncode, done.stdout), (0, ""))
-            self.assertRegex(done.stderr, rf"^cannon: warning: this process shares no device memory with others: /dev/shm/\S+ "
+            self.assertRegex(done.stderr,
+                             rf"^cannon: warning: this process shares no device memory with others: /dev/shm/\S+ "
                              rf"{warned} \(CANNON_LEDGER can name a file elsewhere\)\n$" if warned else "^$")
 
     def test_folders_that_cannot_be_written(self):
@@ -208,7 +218,8 @@ class Surroundings(CliTest):
         self.assertIn("(TMPDIR can name a place elsewhere)", done.stderr)
         done = execute(self.worker, env=clean_environment(ASCEND_PROCESS_LOG_PATH="/no/such", CANNON_DEVICES="0"))
         self.assertEqual(done.returncode, 1)
-        self.assertRegex(done.stderr, r"^cannon: the log /no/such/plog-\d+.log can't be written: No such file or directory\n$")
+        self.assertRegex(done.stderr,
+                         r"^cannon: the log /no/such/plog-\d+.log can't be written: No such file or directory\n$")
 
 
 if __name__ == "__main__":

@@ -139,8 +139,8 @@ class Memory(test_cli.CliTest):
         source = cls.folder / "memory.c"
         source.write_text(PROGRAM)
         cls.memory = cls.folder / "memory"
-        subprocess.run([os.environ.get("CC", "cc"), "-g", source, "-o", cls.memory, f"-I{PREFIX}/include", f"-L{PREFIX}/lib64",
-                        "-lascendcl", "-lnnopbase", "-lopapi"], check=True)
+        subprocess.run([os.environ.get("CC", "cc"), "-g", source, "-o", cls.memory, f"-I{PREFIX}/include",
+                        f"-L{PREFIX}/lib64", "-lascendcl", "-lnnopbase", "-lopapi"], check=True)
         done, report = cls.run_json(cls, cls.memory)
         if done.returncode:
             raise AssertionError(done.stderr)

@@ -181,10 +181,12 @@ class Statistics(MonitorTest):
     def test_summary_has_memory_health_and_the_alarm(self):
         text = execute(CANNON, "run", "--mem", "100M", self.watched).stderr
         self.assertRegex(text, r"memory +device 0 +peak 90\.\d MiB of 100 MiB, 501 allocations")
-        self.assertRegex(text, r"committed 9[0-6]\S* MiB, peak 9[0-6]\S* MiB, cached .*; fragmentation \d\.\d %, rounding 0\.\d %; hits 9\d\.\d %")
+        self.assertRegex(text,
+                         r"committed 9[0-6]\S* MiB, peak 9[0-6]\S* MiB, cached .*; fragmentation \d\.\d %, rounding 0\.\d %; hits 9\d\.\d %")
         self.assertRegex(text, r"latency +device 0 +allocation 50 % \S+ \S+, 99 % \S+ \S+; free 50 % \S+ \S+, 99 % ")
         self.assertRegex(text, r"alarm +device 0 +9[02]\.\d MiB of 100 MiB were in use")
-        self.assertRegex(text, r"health +allocation \w+ \(\d+\.\d\d us\), fragmentation good \(\d\.\d %\), hit rate good \(9")
+        self.assertRegex(text,
+                         r"health +allocation \w+ \(\d+\.\d\d us\), fragmentation good \(\d\.\d %\), hit rate good \(9")
         self.assertIn("pinned", text)
 
     def test_alarm_can_be_set_and_is_logged_once(self):
@@ -253,14 +255,15 @@ class Statistics(MonitorTest):
     def test_every_kind_of_memory_is_counted(self):
         source, program = self.folder / "kinds.c", self.folder / "kinds"
         source.write_text(KINDS)
-        subprocess.run([os.environ.get("CC", "cc"), "-g", source, "-o", program, f"-I{PREFIX}/include", f"-L{PREFIX}/lib64",
-                        f"-Wl,-rpath,{PREFIX}/lib64", "-lascendcl"], check=True)
+        subprocess.run([os.environ.get("CC", "cc"), "-g", source, "-o", program, f"-I{PREFIX}/include",
+                        f"-L{PREFIX}/lib64", f"-Wl,-rpath,{PREFIX}/lib64", "-lascendcl"], check=True)
         recording = self.folder / "kinds.rec"
         _, report = self.run_json(program, options=("--mem", "100M", "--sites", "--record", recording))
         (process,) = report["processes"]
         self.assertEqual((process["managed"]["allocations"], process["managed"]["frees"]), (2, 1))
         self.assertEqual(process["managed"]["requested_bytes"], 2000)
-        leaks = {(block["call"], block["device"], block["number"], block["line"]) for block in process["leaks"]["blocks"]}
+        leaks = {(block["call"], block["device"], block["number"], block["line"])
+                 for block in process["leaks"]["blocks"]}
         self.assertEqual(process["leaks"]["count"], 4)
         self.assertEqual({(call, device) for call, device, _, _ in leaks},
                          {("aclrtMallocHost", None), ("aclrtMemAllocManaged", None), ("aclrtMallocPhysical", 0),
@@ -404,10 +407,12 @@ class Leaks(MonitorTest):
         done = execute(CANNON, "run", f"--leaks=report={path}", self.watched, "twice")
         self.assertIn(f"memory report: {path}", done.stderr)
         self.assertIn("wrong frees: 1", done.stderr)
-        self.assertRegex(done.stdout, r"it was freed by watched\(main\+0x\w+\) \(allocation 9, 1000 bytes, by aclrtMalloc from")
+        self.assertRegex(done.stdout,
+                         r"it was freed by watched\(main\+0x\w+\) \(allocation 9, 1000 bytes, by aclrtMalloc from")
         text = path.read_text()
         self.assertIn(f"Live blocks: 2, {93 * MIB} bytes", text)
-        for mark, before in (("big", f"1 block of {90 * MIB} bytes by aclrtMalloc\n    from "), ("twice", "\n    from "),
+        for mark, before in (("big", f"1 block of {90 * MIB} bytes by aclrtMalloc\n    from "),
+                             ("twice", "\n    from "),
                              ("free", "    freed from "), ("small", "by aclrtMalloc\n    from ")):
             self.assertRegex(text, re.escape(before) + rf"watched\(main\+0x\w+\) \S*/watched\.c:{line_of(mark)}\n")
         self.assertIn(f"watched.c:{line_of('big')} (main)", done.stderr.split("leaks: 2 blocks")[1])
@@ -415,7 +420,8 @@ class Leaks(MonitorTest):
     def test_default_path_contains_the_process_id(self):
         folder = self.folder / "reports"
         folder.mkdir()
-        execute(CANNON, "run", "--quiet", "--leaks", "sh", "-c", f"'{self.watched}'; '{self.watched}' clean", cwd=folder)
+        execute(CANNON, "run", "--quiet", "--leaks", "sh", "-c", f"'{self.watched}'; '{self.watched}' clean",
+                cwd=folder)
         names = sorted(path.name for path in folder.iterdir())
         self.assertEqual(len(names), 2, names)
         for name in names:
@@ -546,7 +552,8 @@ class Live(MonitorTest):
         folder, process = self.folder_with_a_program(CANNON_MEM=str(100 * MIB), CANNON_DEVICES="3",
                                                      ASCEND_RT_VISIBLE_DEVICES="1,2")
         here = {"CANNON_STATS_DIR": folder, "CANNON_DEVICES": "3", "ASCEND_RT_VISIBLE_DEVICES": "2"}
-        rates = [self.fields(NPU_SMI, "info", "-t", "usages", "-i", device, **here)["HBM Usage Rate(%)"] for device in "012"]
+        rates = [self.fields(NPU_SMI, "info", "-t", "usages", "-i", device, **here)["HBM Usage Rate(%)"]
+                 for device in "012"]
         self.assertEqual((rates[0], rates[2]), ("0", "0"))
         self.assertRegex(rates[1], r"^9[0-6]$")
         table = execute(NPU_SMI, "info", env=clean_environment(**here)).stdout
@@ -559,7 +566,8 @@ class Live(MonitorTest):
 
     def test_programs_that_cannon_did_not_start_show_their_memory(self):
         ledger = str(self.folder / "machine.ledger")
-        here = {"CANNON_LEDGER": ledger, "CANNON_STATS_DIR": tempfile.mkdtemp(dir=self.folder), "CANNON_MEM": str(512 * MIB)}
+        here = {"CANNON_LEDGER": ledger, "CANNON_STATS_DIR": tempfile.mkdtemp(dir=self.folder),
+                "CANNON_MEM": str(512 * MIB)}
         process = self.start(self.watched, "pause", CANNON_LEDGER=ledger, CANNON_MEM=str(512 * MIB))
         table = execute(NPU_SMI, "info", env=clean_environment(**here)).stdout
         self.assertRegex(table, rf"\n\| 0 +0 +\| {process.pid} +\| watched +\| 9[0-6] +\|\n")
@@ -569,10 +577,12 @@ class Live(MonitorTest):
         self.assertRegex(execute(CANNON, "top", "--once", env=clean_environment(**here)).stdout,
                          rf"\n +{process.pid} +- +9\S* MiB +-  {self.watched}\n")
         one = execute(CANNON, "top", "--once", process.pid, env=clean_environment(**here))
-        self.assertRegex(one.stdout, rf"^{self.watched} \(process {process.pid}\)\n  memory      device 0  committed 9\S* MiB\n")
+        self.assertRegex(one.stdout,
+                         rf"^{self.watched} \(process {process.pid}\)\n  memory      device 0  committed 9\S* MiB\n")
         process.kill()
         process.wait()
-        self.assertIn("No running processes found in NPU 0", execute(NPU_SMI, "info", env=clean_environment(**here)).stdout)
+        self.assertIn("No running processes found in NPU 0",
+                      execute(NPU_SMI, "info", env=clean_environment(**here)).stdout)
         dead = execute(CANNON, "top", "--once", process.pid, env=clean_environment(**here))
         self.assertEqual((dead.returncode, "does not run" in dead.stderr), (1, True))
 
@@ -603,7 +613,8 @@ class Live(MonitorTest):
     def test_npu_smi_refuses_wrong_arguments(self):
         for arguments, named in ((("-t", "power", "-i", "0"), "'power'"), (("-t", "usages"), "-i is ''"),
                                  (("-i", "0"), "-t is ''"), (("-t", "usages", "-i", "1"), "-i is 1"),
-                                 (("-t", "usages", "-i", "x"), "'x'"), (("-t", "usages", "-i", "0", "-c", "1"), "-c is '1'"),
+                                 (("-t", "usages", "-i", "x"), "'x'"),
+                                 (("-t", "usages", "-i", "0", "-c", "1"), "-c is '1'"),
                                  (("-t", "usages", "-i", "0", "more"), "'more'"), (("-z",), "'-z'")):
             done = execute(NPU_SMI, "info", *arguments, env=clean_environment(CANNON_STATS_DIR=str(self.folder)))
             self.assertEqual(done.returncode, 1, arguments)
@@ -648,8 +659,8 @@ class Live(MonitorTest):
             self.assertIn("did not reach its end", kept.stdout)
 
     def test_top_refuses_wrong_arguments(self):
-        for arguments, status in ((("x",), 2), (("1", "2"), 2), (("-3",), 2), (("--interval", "0"), 2), (("--nonsense",), 2),
-                                  ((str(os.getpid()),), 1)):
+        for arguments, status in ((("x",), 2), (("1", "2"), 2), (("-3",), 2), (("--interval", "0"), 2),
+                                  (("--nonsense",), 2), ((str(os.getpid()),), 1)):
             done = execute(CANNON, "top", *arguments)
             self.assertEqual(done.returncode, status, arguments)
             self.assertTrue(done.stderr.startswith("cannon top: "), done.stderr)

@@ -74,7 +74,8 @@ class Refused(OutputTest):
                 ("plan", "--json", path, "table.csv")]
 
     def test_of_another_kind(self):
-        for text in ("the user's\n", '{"a": 1}\n', "<!DOCTYPE html>\n<title>mine</title>\n", "id,lower,upper,size\nx,0,1,5\n"):
+        for text in ("the user's\n", '{"a": 1}\n', "<!DOCTYPE html>\n<title>mine</title>\n",
+                     "id,lower,upper,size\nx,0,1,5\n"):
             path = self.file(text)
             for command in self.commands(path):
                 self.unchanged(*command, words=(f"cannot write {path}: ", "--force"))
@@ -166,7 +167,8 @@ class KeptByFailures(OutputTest):
         script = self.file("#!/no/such/interpreter\n", "script")
         script.chmod(0o755)
         text = self.file("x", "text")
-        for name, status in (("no-such-program", 127), ("./no/such", 127), (text, 126), (self.out, 126), (script, 127), ("", 127)):
+        for name, status in (("no-such-program", 127), ("./no/such", 127), (text, 126), (self.out, 126), (script, 127),
+                             ("", 127)):
             self.unchanged(*run, "--", name, status=status)
 
     def test_programs_found_by_path(self):
@@ -183,7 +185,8 @@ class KeptByFailures(OutputTest):
         good.write_text("exit 5\n")  # without #!, so execvp runs it by a shell
         good.chmod(0o755)
         self.assertEqual(self.cannon("run", "--quiet", "--", "tool", env=clean_environment(PATH=path)).returncode, 5)
-        self.assertEqual(self.cannon("run", "--quiet", "--", "npu-smi", "-v", env=clean_environment(PATH=path)).returncode, 0)
+        self.assertEqual(self.cannon("run", "--quiet", "--", "npu-smi", "-v",
+                                     env=clean_environment(PATH=path)).returncode, 0)
 
     def test_a_program_that_records_nothing(self):
         self.outputs()
@@ -324,7 +327,8 @@ class FullDisks(OutputTest):
             self.assertEqual([p.name for p in disk.iterdir()], ["leaks.txt"])
             (disk / "leaks.txt").unlink()
             (disk / "filler").write_bytes(bytes(4096))
-            environment = clean_environment(CANNON_LEAKS=f"report={disk}/leaks.txt", LD_LIBRARY_PATH=str(PREFIX / "lib64"))
+            environment = clean_environment(CANNON_LEAKS=f"report={disk}/leaks.txt",
+                                            LD_LIBRARY_PATH=str(PREFIX / "lib64"))
             done = execute(self.program, "leak", env=environment)
             self.assertIn(f"the memory report {disk}/leaks.txt can't be written: {FULL}", done.stderr)
 
@@ -349,8 +353,8 @@ class FullDisks(OutputTest):
 
     def test_msprof(self):
         with self.small_disk() as disk:
-            done = subprocess.run([MSPROF, f"--output={self.out}", self.program, "three"], capture_output=True, text=True,
-                                  env=clean_environment(LD_LIBRARY_PATH=str(PREFIX / "lib64")))
+            done = subprocess.run([MSPROF, f"--output={self.out}", self.program, "three"], capture_output=True,
+                                  text=True, env=clean_environment(LD_LIBRARY_PATH=str(PREFIX / "lib64")))
             self.assertEqual(done.returncode, 3, done.stderr)
             (session,) = self.out.glob("PROF_*")
             copy = disk / session.name
@@ -387,7 +391,8 @@ class FullDisks(OutputTest):
     def test_standard_output(self):
         with open("/dev/full", "wb") as full:
             for command in ((CANNON, "info"), (CANNON, "info", "--coverage"), (CANNON, "--version"), (CANNON, "--help"),
-                            (CANNON, "plan", "table.csv"), (CANNON, "replay", "--repeat", "1", "trace.txt"), (CANNON, "env"),
+                            (CANNON, "plan", "table.csv"), (CANNON, "replay", "--repeat", "1", "trace.txt"),
+                            (CANNON, "env"),
                             (CANNON, "run", "--help"), (CANNON, "top", "--help"), (NPU_SMI, "info"), (NPU_SMI, "-v")):
                 done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, cwd=self.out,
                                       env=clean_environment())

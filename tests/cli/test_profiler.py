@@ -312,7 +312,8 @@ class Profiler(unittest.TestCase):
 
     def test_marks(self):
         rows = {(r["event_type"], r["message"]): r for r in self.all.table("msprof_tx")}
-        self.assertEqual(set(rows), {("push/pop", "outer"), ("push/pop", 'inner, "quoted"'), ("mark", 'inner, "quoted"'),
+        self.assertEqual(set(rows),
+                         {("push/pop", "outer"), ("push/pop", 'inner, "quoted"'), ("mark", 'inner, "quoted"'),
                                      ("start/end", "across"), ("marker_ex", "in stream"), ("trace", "01ff" + "00" * 16),
                                      ("mark", "moment"), ("start/end", "range"), ("start", "range"), ("end", "range")})
         time = lambda r: (float(r["start_time(us)"]), float(r["end_time(us)"]))

@@ -80,7 +80,8 @@ class Replay(CliTest):
         done = execute(CANNON, "run", "--record", "/nowhere/file", "touch", self.folder / "ran")
         self.assertEqual(done.returncode, 2)
         self.assertIn("cannot write /nowhere/file: No such file or directory", done.stderr)
-        self.assertIn("cannot write /dev/null: it is a device or a pipe, expected a file", execute(CANNON, "run", "--record", "/dev/null", "true").stderr)
+        self.assertIn("cannot write /dev/null: it is a device or a pipe, expected a file",
+                      execute(CANNON, "run", "--record", "/dev/null", "true").stderr)
         self.assertFalse((self.folder / "ran").exists())
 
     # ---- replaying ----
@@ -146,7 +147,8 @@ class Replay(CliTest):
     def test_page(self):
         page = self.folder / "page.html"
         trace = self.write(TEXT, "</script>.txt".replace("/", "_"))
-        done = execute(CANNON, "replay", "--repeat", "1", "--allocator", "best-fit", "--cap", "12M", "--html", page, trace)
+        done = execute(CANNON, "replay", "--repeat", "1", "--allocator", "best-fit", "--cap", "12M", "--html", page,
+                       trace)
         self.assertEqual(done.returncode, 0, done.stderr)
         text = page.read_text()
         self.assertNotRegex(text, r"https?://|src=|href=")  # no references to other sites
@@ -165,7 +167,8 @@ class Replay(CliTest):
         for contents, words in ((b"a 1 1\nf 2\n", 'line 2 is "f 2"'), (b"", "no allocations"),
                                 (recording[:100], "offset 100: the header is cut short"),
                                 (recording[:-1], "the record is cut short"),
-                                (recording[:header] + b"\xff" * 10, f"offset {header}: the record's kind is not known")):
+                                (recording[:header] + b"\xff" * 10,
+                                 f"offset {header}: the record's kind is not known")):
             wrong = self.folder / "wrong"
             wrong.write_bytes(contents)
             done = execute(CANNON, "replay", wrong)

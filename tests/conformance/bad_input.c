@@ -390,8 +390,15 @@ static void functions_that_need_a_context_say_so(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TABLE(bad_input_to_init_and_base), TABLE(bad_input_to_device), TABLE(bad_input_to_context), TABLE(stream),          TABLE(event),
-      TABLE(bad_input_to_callbacks),     TABLE(bad_input_to_memory), TABLE(bad_input_to_aclnn),   TABLE(functions_that_need_a_context_say_so),
+      TABLE(bad_input_to_init_and_base),
+      TABLE(bad_input_to_device),
+      TABLE(bad_input_to_context),
+      TABLE(stream),
+      TABLE(event),
+      TABLE(bad_input_to_callbacks),
+      TABLE(bad_input_to_memory),
+      TABLE(bad_input_to_aclnn),
+      TABLE(functions_that_need_a_context_say_so),
   };
   return cmocka_run_group_tests(tests, device_up, device_down);
 }

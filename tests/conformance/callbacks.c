@@ -213,12 +213,9 @@ static void callbacks_need_a_subscription(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(host_function_runs_in_stream_order),
-      TEST(host_function_may_take_a_lock_that_the_waiting_thread_holds),
-      TEST(callback_runs_in_the_subscribed_thread),
-      TEST(blocking_callback_delays_later_tasks),
-      TEST(one_thread_serves_many_streams),
-      TEST(serving_thread_may_start_before_it_is_subscribed),
+      TEST(host_function_runs_in_stream_order),     TEST(host_function_may_take_a_lock_that_the_waiting_thread_holds),
+      TEST(callback_runs_in_the_subscribed_thread), TEST(blocking_callback_delays_later_tasks),
+      TEST(one_thread_serves_many_streams),         TEST(serving_thread_may_start_before_it_is_subscribed),
       TEST(callbacks_need_a_subscription),
   };
   return cmocka_run_group_tests(tests, device_up, device_down);

@@ -136,8 +136,8 @@ static void barriers_are_not_supported(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(addresses_are_classified),    TEST(usage_is_reported_by_component),   TEST(capabilities_of_registered_memory),
-      TEST(caches_can_be_flushed), TEST(memory_can_be_prefetched), TEST(barriers_are_not_supported),
+      TEST(addresses_are_classified), TEST(usage_is_reported_by_component), TEST(capabilities_of_registered_memory),
+      TEST(caches_can_be_flushed),    TEST(memory_can_be_prefetched),       TEST(barriers_are_not_supported),
   };
   return cmocka_run_group_tests(tests, device_up, device_down);
 }

@@ -196,14 +196,10 @@ static void illegal_calls_change_nothing(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(every_type_of_attribute_is_accepted),
-      TEST(attributes_with_null_arguments_are_refused),
-      TEST(options_can_be_set_and_read),
-      TEST(just_in_time_compilation_can_be_chosen),
-      TEST(other_options_are_refused),
-      TEST(a_call_copies_its_arguments),
-      TEST(both_forms_of_the_call_run),
-      TEST(a_null_stream_is_the_default_stream),
+      TEST(every_type_of_attribute_is_accepted), TEST(attributes_with_null_arguments_are_refused),
+      TEST(options_can_be_set_and_read),         TEST(just_in_time_compilation_can_be_chosen),
+      TEST(other_options_are_refused),           TEST(a_call_copies_its_arguments),
+      TEST(both_forms_of_the_call_run),          TEST(a_null_stream_is_the_default_stream),
       TEST(illegal_calls_change_nothing),
   };
   return cmocka_run_group_tests(tests, device_up, device_down);

@@ -239,12 +239,9 @@ static void threads_can_submit_during_aborts(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(an_abort_waits_for_a_running_task_up_to_its_limit),
-      TEST(an_abort_without_a_limit_waits),
-      TEST(running_and_queued_callbacks_are_dropped),
-      TEST(a_graph_can_be_executed_after_an_abort),
-      TEST(memory_freed_after_dropped_tasks_becomes_available),
-      TEST(threads_can_submit_during_aborts),
+      TEST(an_abort_waits_for_a_running_task_up_to_its_limit),  TEST(an_abort_without_a_limit_waits),
+      TEST(running_and_queued_callbacks_are_dropped),           TEST(a_graph_can_be_executed_after_an_abort),
+      TEST(memory_freed_after_dropped_tasks_becomes_available), TEST(threads_can_submit_during_aborts),
   };
   return cmocka_run_group_tests_name("abort", tests, device_up, device_down);
 }

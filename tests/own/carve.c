@@ -76,7 +76,8 @@ static void addresses_that_are_no_block_are_refused(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {TEST(pieces_of_a_device_block_are_checked), TEST(rules_depend_on_the_allocation_function),
-                                     TEST(pieces_of_host_blocks_are_checked), TEST(addresses_that_are_no_block_are_refused)};
+  const struct CMUnitTest tests[] = {
+      TEST(pieces_of_a_device_block_are_checked), TEST(rules_depend_on_the_allocation_function),
+      TEST(pieces_of_host_blocks_are_checked), TEST(addresses_that_are_no_block_are_refused)};
   return cmocka_run_group_tests(tests, device_up, device_down);
 }

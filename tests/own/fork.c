@@ -155,8 +155,8 @@ static void child_may_start_another_program(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(system_calls_refuse_device_addresses),  TEST(child_that_never_calls_ends_cleanly),
-      TEST(child_of_a_busy_parent_ends_cleanly),   TEST(child_has_no_device_memory),
+      TEST(system_calls_refuse_device_addresses),   TEST(child_that_never_calls_ends_cleanly),
+      TEST(child_of_a_busy_parent_ends_cleanly),    TEST(child_has_no_device_memory),
       TEST(child_that_accesses_device_memory_dies), TEST(child_reads_pinned_memory),
       TEST(child_may_start_another_program),
   };

@@ -218,9 +218,12 @@ static void libascend_hal_answers_the_queries_of_clients(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      PROF_TEST(hardware_samples_are_refused_with_a_message), PROF_TEST(destroyed_objects_are_reported),
-      PROF_TEST(stopping_with_another_configuration_is_refused),      PROF_TEST(a_child_of_a_fork_records_nothing),
-      PROF_TEST(sessions_start_and_stop_during_activity), PROF_TEST(libascend_hal_answers_the_queries_of_clients),
+      PROF_TEST(hardware_samples_are_refused_with_a_message),
+      PROF_TEST(destroyed_objects_are_reported),
+      PROF_TEST(stopping_with_another_configuration_is_refused),
+      PROF_TEST(a_child_of_a_fork_records_nothing),
+      PROF_TEST(sessions_start_and_stop_during_activity),
+      PROF_TEST(libascend_hal_answers_the_queries_of_clients),
   };
   return cmocka_run_group_tests(tests, folder_up, folder_down);
 }

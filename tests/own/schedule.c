@@ -108,7 +108,8 @@ int main(int argc, char **argv) {
   if (argc > 1 && strcmp(argv[1], "relay") == 0) return run_relay();
   if (argc > 1 && strcmp(argv[1], "race") == 0) return run_program(false);
   if (argc > 1 && strcmp(argv[1], "order") == 0) return run_program(true);
-  const struct CMUnitTest tests[] = {TEST(seeds_reveal_missing_synchronisation), TEST(synchronised_programs_give_the_same_result),
+  const struct CMUnitTest tests[] = {TEST(seeds_reveal_missing_synchronisation),
+                                     TEST(synchronised_programs_give_the_same_result),
                                      TEST(value_waits_order_streams_in_any_schedule)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -257,9 +257,9 @@ int main(int argc, char **argv) {
   setenv("CANNON_MEM", "268435456", 1);
   const struct CMUnitTest tests[] = {
       TEST(a_broken_export_description_is_tolerated), /* first, so that its export is the last in the file */
-      TEST(a_block_cannot_be_freed_while_imported), TEST(pages_within_a_block_can_be_exported),
-      TEST(imported_addresses_are_protected), TEST(exports_are_limited),
-      TEST(the_number_of_named_processes_is_limited),         TEST(memory_released_by_an_importer_can_be_allocated),
+      TEST(a_block_cannot_be_freed_while_imported),    TEST(pages_within_a_block_can_be_exported),
+      TEST(imported_addresses_are_protected),          TEST(exports_are_limited),
+      TEST(the_number_of_named_processes_is_limited),  TEST(memory_released_by_an_importer_can_be_allocated),
       TEST(adjacent_pieces_form_one_mapping),          TEST(too_many_mappings_are_refused_with_a_message),
       TEST(a_block_of_scattered_memory_can_be_shared), /* last, because this process keeps the memory that it frees */
   };

@@ -361,9 +361,9 @@ static void children_of_busy_threads_end(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(blocked_streams_do_not_stop_others),    TEST(forced_destruction_drops_waiting_tasks),
-      TEST(threads_wait_with_a_limit),      TEST(wait_refers_to_the_last_record_before_it),
-      TEST(one_thread_serves_many_streams), TEST(children_of_busy_threads_end),
+      TEST(blocked_streams_do_not_stop_others), TEST(forced_destruction_drops_waiting_tasks),
+      TEST(threads_wait_with_a_limit),          TEST(wait_refers_to_the_last_record_before_it),
+      TEST(one_thread_serves_many_streams),     TEST(children_of_busy_threads_end),
   };
   const struct CMUnitTest resets[] = {
       TEST(forced_reset_drops_waiting_tasks),

@@ -175,6 +175,7 @@ static void exponents_decide_whether_float_parts_suffice(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(kernels_compute_sums_and_products), cmocka_unit_test(exponents_decide_whether_float_parts_suffice)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(kernels_compute_sums_and_products),
+                                     cmocka_unit_test(exponents_decide_whether_float_parts_suffice)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -124,8 +124,10 @@ static void version_1_in_a_container_uses_the_mounted_group(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(missing_files_and_quotas_give_no_limit),        cmocka_unit_test(version_2_takes_the_minimum_of_all_ancestors),
-      cmocka_unit_test(version_2_in_a_namespace_uses_the_mount_point), cmocka_unit_test(version_1_reads_quota_and_period),
+      cmocka_unit_test(missing_files_and_quotas_give_no_limit),
+      cmocka_unit_test(version_2_takes_the_minimum_of_all_ancestors),
+      cmocka_unit_test(version_2_in_a_namespace_uses_the_mount_point),
+      cmocka_unit_test(version_1_reads_quota_and_period),
       cmocka_unit_test(version_1_in_a_container_uses_the_mounted_group),
   };
   return cmocka_run_group_tests(tests, make_root, remove_root);

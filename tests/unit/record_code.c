@@ -176,9 +176,12 @@ static void wrong_records_are_refused(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(written_records_are_read_back),          cmocka_unit_test(frequent_records_take_few_bytes),
-      cmocka_unit_test(a_truncated_file_is_read_up_to_its_end), cmocka_unit_test(zeros_end_a_recording),
-      cmocka_unit_test(wrong_headers_are_refused),        cmocka_unit_test(wrong_records_are_refused),
+      cmocka_unit_test(written_records_are_read_back),
+      cmocka_unit_test(frequent_records_take_few_bytes),
+      cmocka_unit_test(a_truncated_file_is_read_up_to_its_end),
+      cmocka_unit_test(zeros_end_a_recording),
+      cmocka_unit_test(wrong_headers_are_refused),
+      cmocka_unit_test(wrong_records_are_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -170,10 +170,14 @@ static void each_broken_rule_is_named(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(sizes_are_rounded_up_and_get_slack),     cmocka_unit_test(overflowing_sizes_are_reported),
-      cmocka_unit_test(slack_depends_on_the_device),    cmocka_unit_test(policies_choose_pages),
-      cmocka_unit_test(whole_pages_are_taken_only_by_policies), cmocka_unit_test(tables_are_complete),
-      cmocka_unit_test(pieces_that_obey_the_rules_are_accepted),  cmocka_unit_test(each_broken_rule_is_named),
+      cmocka_unit_test(sizes_are_rounded_up_and_get_slack),
+      cmocka_unit_test(overflowing_sizes_are_reported),
+      cmocka_unit_test(slack_depends_on_the_device),
+      cmocka_unit_test(policies_choose_pages),
+      cmocka_unit_test(whole_pages_are_taken_only_by_policies),
+      cmocka_unit_test(tables_are_complete),
+      cmocka_unit_test(pieces_that_obey_the_rules_are_accepted),
+      cmocka_unit_test(each_broken_rule_is_named),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -117,9 +117,12 @@ static void sizes_are_printed_with_three_digits(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(printable_text_is_unchanged), cmocka_unit_test(control_characters_and_invalid_utf8_are_escaped),
-      cmocka_unit_test(truncation_keeps_characters_whole),   cmocka_unit_test(sizes_are_read_exactly),
-      cmocka_unit_test(numbers_are_limited_to_their_range),       cmocka_unit_test(sizes_are_printed_with_three_digits),
+      cmocka_unit_test(printable_text_is_unchanged),
+      cmocka_unit_test(control_characters_and_invalid_utf8_are_escaped),
+      cmocka_unit_test(truncation_keeps_characters_whole),
+      cmocka_unit_test(sizes_are_read_exactly),
+      cmocka_unit_test(numbers_are_limited_to_their_range),
+      cmocka_unit_test(sizes_are_printed_with_three_digits),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -143,12 +143,9 @@ static void a_missing_folder_is_reported(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      FILES_TEST(a_text_has_one_number),
-      FILES_TEST(names_are_written_with_their_numbers),
-      FILES_TEST(numbers_are_not_reused),
-      FILES_TEST(tasks_are_written_to_the_file_of_their_device),
-      FILES_TEST(the_size_limit_is_respected),
-      FILES_TEST(many_records_are_written_completely),
+      FILES_TEST(a_text_has_one_number),        FILES_TEST(names_are_written_with_their_numbers),
+      FILES_TEST(numbers_are_not_reused),       FILES_TEST(tasks_are_written_to_the_file_of_their_device),
+      FILES_TEST(the_size_limit_is_respected),  FILES_TEST(many_records_are_written_completely),
       FILES_TEST(a_missing_folder_is_reported),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

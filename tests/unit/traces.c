@@ -236,10 +236,10 @@ static void a_walk_reports_each_step(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(text_lines_are_parsed_to_events),   cmocka_unit_test(wrong_lines_are_reported_by_number),
-      cmocka_unit_test(a_missing_file_is_reported),        cmocka_unit_test(compressed_files_are_unpacked),
-      cmocka_unit_test(recordings_are_read_by_device), cmocka_unit_test(inconsistent_recordings_are_refused),
-      cmocka_unit_test(a_replay_measures_the_peaks),        cmocka_unit_test(refusals_are_counted_and_excluded),
+      cmocka_unit_test(text_lines_are_parsed_to_events), cmocka_unit_test(wrong_lines_are_reported_by_number),
+      cmocka_unit_test(a_missing_file_is_reported),      cmocka_unit_test(compressed_files_are_unpacked),
+      cmocka_unit_test(recordings_are_read_by_device),   cmocka_unit_test(inconsistent_recordings_are_refused),
+      cmocka_unit_test(a_replay_measures_the_peaks),     cmocka_unit_test(refusals_are_counted_and_excluded),
       cmocka_unit_test(a_walk_reports_each_step),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
