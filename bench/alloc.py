@@ -88,16 +88,17 @@ def count_calls(program, trace, found, env):
 
 
 def replay_table(trace, found):
-    lines = ["| %s | ns per event | once more | of it not in mapping calls | committed | over live | calls |" % trace.name,
-             "|---|---|---|---|---|---|---|"]
+    header = "| %s | ns per event | once more | of it not in mapping calls | committed | over live | calls |"
+    lines = [header % trace.name, "|---|---|---|---|---|---|---|"]
     for name, r in found.items():
         if r:
             known = "committed_bytes" in r
             lines.append("| %s | %s (%s–%s) | %s | %s | %s | %s | %s |" % (
                 name, number(statistics.median(r["cold"])), number(min(r["cold"])), number(max(r["cold"])),
                 number(statistics.median(r["warm"])),
-                number(statistics.median(r["apart"])) if r["apart"] else "–", size(r["committed_bytes"]) if known
-                else "–", "%.3f" % (r["committed_bytes"] / r["live_bytes"]) if known else "–", r.get("calls", "–")))
+                number(statistics.median(r["apart"])) if r["apart"] else "–",
+                size(r["committed_bytes"]) if known else "–",
+                "%.3f" % (r["committed_bytes"] / r["live_bytes"]) if known else "–", r.get("calls", "–")))
     return "\n".join(lines)
 
 

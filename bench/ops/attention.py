@@ -57,7 +57,7 @@ def decode(b):
             k, v = (b.random(dtype, (1, keys, kv, d)) for _ in range(2))
             args = [q, TensorList([k]), TensorList([v])] + [None] * 21 + [heads, d ** -0.5, FAR, FAR, b"BSND", kv, 0, 0,
                                                                           0, 0, False,
-                                                                         0, 0, b.empty(dtype, (1, 1, heads, d)), None]
+                                                                          0, 0, b.empty(dtype, (1, 1, heads, d)), None]
             t = [b.torch(x).transpose(1, 2) for x in (q, k, v)]
             b.compare(f"decode {dtype} {heads}/{kv} heads, {keys} x {d}", "aclnnFusedInferAttentionScoreV2", args,
                       lambda: F.scaled_dot_product_attention(*t, enable_gqa=heads != kv),

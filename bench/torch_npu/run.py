@@ -80,7 +80,8 @@ class Runner:
             if not r:
                 continue
             inside = sum(op['time_ns'] for p in counted['processes'] for op in p['operators']) * 1e-9 / r['steps']
-            print(f"| {name} | {r['seconds'] * 1e3:.2f} ms | {inside * 1e3:.2f} ms | {100 * inside / r['seconds']:.0f} % |", flush=True)
+            print(f"| {name} | {r['seconds'] * 1e3:.2f} ms | {inside * 1e3:.2f} ms | "
+                  f"{100 * inside / r['seconds']:.0f} % |", flush=True)
 
     def ops(self):
         """The column `floor` is the ratio with operators that do nothing: the overhead of torch_npu and PyTorch
@@ -94,13 +95,15 @@ class Runner:
         print('\n| operator | size | npu | cpu | ratio | floor |\n|---|---|---|---|---|---|')
         pairs = [(r, f['ratio']) for r, f in zip(measured, idle)]
         for r, floor in pairs:
-            print(f"| {r['op']} | {r['size']} | {r['npu']:.1f} µs | {r['cpu']:.1f} µs | {r['ratio']:.2f} | {floor:.2f} |")
+            print(f"| {r['op']} | {r['size']} | {r['npu']:.1f} µs | {r['cpu']:.1f} µs | {r['ratio']:.2f} | "
+                  f"{floor:.2f} |")
         over = [floor for r, floor in pairs if r['ratio'] > 1.3]
-        print(f"\nMedian {statistics.median(r['ratio'] for r, _ in pairs):.2f}; {len(over)} of {len(pairs)} over 1.3, of which "
-              f'{sum(floor > 1.3 for floor in over)} would be without any operator.')
+        print(f"\nMedian {statistics.median(r['ratio'] for r, _ in pairs):.2f}; {len(over)} of {len(pairs)} over 1.3, "
+              f'of which {sum(floor > 1.3 for floor in over)} would be without any operator.')
 
     def memory(self):
-        print('\n| memory | allocated, peak | reserved by torch_npu, peak | committed by Cannon, peak | model of the policy / reserved |\n'
+        print('\n| memory | allocated, peak | reserved by torch_npu, peak | committed by Cannon, peak '
+              '| model of the policy / reserved |\n'
               '|---|---|---|---|---|')
         mib = 1 / (1 << 20)
         for name in MODELS:
@@ -112,12 +115,11 @@ class Runner:
                 trace, figures = os.path.join(folder, 'trace'), os.path.join(folder, 'figures.json')
                 self.measure('memory', name, options=('--record', trace), PYTORCH_NO_NPU_MEMORY_CACHING='1')
                 subprocess.run([self.cannon, 'replay', '--allocator', 'torch_npu', '--repeat', '1', '--json', figures,
-                                trace],
-                               stdout=subprocess.DEVNULL, check=True)
+                                trace], stdout=subprocess.DEVNULL, check=True)
                 with open(figures, encoding='utf-8') as f:
                     model = json.load(f)['allocators'][0]['peak_committed_bytes']
-            print(f"| {name} | {r['allocated'] * mib:.1f} MiB | {r['reserved'] * mib:.1f} MiB | {committed * mib:.1f} MiB | "
-                  f"{model / r['reserved']:.3f} |", flush=True)
+            print(f"| {name} | {r['allocated'] * mib:.1f} MiB | {r['reserved'] * mib:.1f} MiB | "
+                  f"{committed * mib:.1f} MiB | {model / r['reserved']:.3f} |", flush=True)
 
 
 def main():

@@ -4,8 +4,8 @@
  * size.
  *
  *   T=/tmp/torchvenv/lib/python3.11/site-packages
- *   g++ -std=c++17 -rdynamic -D_GLIBCXX_USE_CXX11_ABI=1 bench/traces/peak_torch.cpp -o /tmp/peak_torch -I$T/torch/include
- *     -I$T/nvidia/cuda_runtime/include -L$T/torch/lib -lc10_cuda -lc10 -Wl,-rpath,$T/torch/lib
+ *   g++ -std=c++17 -rdynamic -D_GLIBCXX_USE_CXX11_ABI=1 bench/traces/peak_torch.cpp -o /tmp/peak_torch
+ *     -I$T/torch/include -I$T/nvidia/cuda_runtime/include -L$T/torch/lib -lc10_cuda -lc10 -Wl,-rpath,$T/torch/lib
  *     $T/nvidia/cuda_runtime/lib/libcudart.so.12
  *   zcat bench/traces/train.txt.gz | /tmp/peak_torch [CAP_BYTES]
  *

@@ -113,13 +113,15 @@ int main(int argc, char **argv) {
   s.ops[7].workspace_copies_bytes = 512;
   s.ops[7].workspace_partials_bytes = 192;
   for (int i = 0; i < STATS_MAX_LEAKS; i++)
-    s.leaks[i] = (stats_leak){.size_bytes = 2048, .number = 5 + i, .device = -1, .call = "aclrtMallocHost", .site = "a(b+0x1)"};
+    s.leaks[i] = (stats_leak){
+        .size_bytes = 2048, .number = 5 + i, .device = -1, .call = "aclrtMallocHost", .site = "a(b+0x1)"};
   s.error_rows[0] = (stats_error){.call = "aclrtGetDevice", .code = 107002, .count = 2, .first_words = "no context"};
   s.error_rows[1] = (stats_error){.call = "aclrtMalloc", .code = 207001, .count = 7};
   memset(s.error_rows[1].first_words, 'x', sizeof s.error_rows[1].first_words - 1);
-  if (argc > 2) { /* what a terminal would obey, and no UTF-8; without an end */
+  if (argc > 2) { /* escape sequences and invalid UTF-8, without a terminating zero */
 #define EVIL(text) (memset(text, 'e', sizeof(text)), memcpy(text, "\x1b]0;x\x07\xff<b>", 10))
-    EVIL(s.program), EVIL(s.soc_name), EVIL(s.ops[19].name), EVIL(s.leaks[0].call), EVIL(s.leaks[0].site), EVIL(s.leak_report);
+    EVIL(s.program), EVIL(s.soc_name), EVIL(s.ops[19].name), EVIL(s.leaks[0].call), EVIL(s.leaks[0].site);
+    EVIL(s.leak_report);
     EVIL(s.error_rows[0].call), EVIL(s.error_rows[0].first_words), EVIL(s.modules[0].path), EVIL(s.sites[0].call);
     EVIL(s.pools[0].name), EVIL(s.advice[0].first_site);
     s.n_modules = s.pools[0].state = s.pools[0].memory.n_allocs = s.sites[0].address = s.advice[0].count = 1;
@@ -153,7 +155,7 @@ class CliTest(unittest.TestCase):
         for name, text, flags in (("program", PROGRAM, (f"-I{PREFIX}/include", f"-L{PREFIX}/lib64", "-lascendcl")),
                                   ("replayer", REPLAYER,
                                    (f"-I{PREFIX}/include", f"-L{PREFIX}/lib64", "-lascendcl", "-lopapi",
-                                                          "-lnnopbase", f"-Wl,-rpath-link,{PREFIX}/lib64")),
+                                    "-lnnopbase", f"-Wl,-rpath-link,{PREFIX}/lib64")),
                                   ("forger", FORGER, (f"-I{SOURCE}/src",))):
             (cls.folder / f"{name}.c").write_text(text)
             subprocess.run([os.environ.get("CC", "cc"), cls.folder / f"{name}.c", "-o", cls.folder / name, *flags],
@@ -327,8 +329,8 @@ class Run(CliTest):
         self.assertEqual(times[0], ["Op19", "2", "20.0", "ms", "9.5", "%", "10.0", "ms"])
         self.assertRegex(text, r"5 more +10 +15\.0 ms +7\.1 %")
         self.assertRegex(text, r"Op07 +704 B +512 B +0 B +192 B")
-        self.assertRegex(text,
-                         r"errors: 9 calls returned one\n +7  aclrtMalloc, 207001: x+\.\.\.\n +2  aclrtGetDevice, 107002: no context\n")
+        self.assertRegex(text, r"errors: 9 calls returned one\n +7  aclrtMalloc, 207001: x+\.\.\.\n"
+                         r" +2  aclrtGetDevice, 107002: no context\n")
         self.assertIn("leaks: 70 blocks", text)
         self.assertRegex(text, r"2\.00 KiB  pinned, allocation 5, aclrtMallocHost from a\(b\+0x1\)")
         self.assertRegex(text, r"\n +62 more$")
@@ -364,8 +366,8 @@ class Run(CliTest):
         self.assertNotIn("no Cannon", done.stderr)
 
     def test_environment_of_the_program(self):
-        show = 'for v in ASCEND_HOME_PATH ASCEND_TOOLKIT_HOME ASCEND_OPP_PATH LD_LIBRARY_PATH CANNON_DEVICE CANNON_DEVICES ' \
-               'CANNON_MEM; do eval echo "\\$$v"; done; test -d "$CANNON_STATS_DIR"'
+        show = 'for v in ASCEND_HOME_PATH ASCEND_TOOLKIT_HOME ASCEND_OPP_PATH LD_LIBRARY_PATH CANNON_DEVICE ' \
+               'CANNON_DEVICES CANNON_MEM; do eval echo "\\$$v"; done; test -d "$CANNON_STATS_DIR"'
         done = execute(CANNON, "run", "--quiet", "--device", "910b4", "--devices", "3", "--mem", "3g", "sh", "-c", show,
                        env=clean_environment(LD_LIBRARY_PATH="/before"))
         self.assertEqual(done.returncode, 0, done.stderr)

@@ -30,11 +30,12 @@ WRONG = {  # variable: (wrong value, expected message)
     "CANNON_DEVICES": ("1.5", "'1.5', expected a number from 0 to 16; no device can be used"),
     "CANNON_MEM": ("1M",
                    "'1M', which is too small, expected a size from 2M to 1T such as 512M, 1.5G or 32G (K, M, G or T); "
-                         "no device can be used"),
+                   "no device can be used"),
     "CANNON_SITES": ("yes", "'yes', expected one of 0, 1; sites are not counted"),
     "CANNON_LEAKS": ("frames=9",
                      "'frames=9', expected 0, 1, or some of max=BLOCKS, report=PATH, signal=NAME (USR1, USR2, HUP, "
-                                 "WINCH, IO, URG, PWR or none) and frames=N (1 to 8), with commas between; the rest of it is taken"),
+                     "WINCH, IO, URG, PWR or none) and frames=N (1 to 8), with commas between; the rest of it is "
+                     "taken"),
     "CANNON_ALARM": ("101", "'101', which is too large, expected a number from 0 to 100; taking 85"),
     "CANNON_MAX_MAPPINGS": ("many",
                             "'many', expected a number from 0 to 18446744073709551615; taking 7/8 of vm.max_map_count"),
@@ -63,7 +64,8 @@ class Environment(CliTest):
                 if name in DECIDING:
                     self.assertEqual(done.returncode, 1)
                     why = told.split("; no device")[0]
-                    self.assertIn(f"107001 107001 77 107001 EE1003: aclrtSetDevice: there are no devices: {name} is {why}", done.stdout)
+                    self.assertIn(f"107001 107001 77 107001 EE1003: aclrtSetDevice: there are no devices: "
+                                  f"{name} is {why}", done.stdout)
                 else:
                     self.assertEqual((done.returncode, done.stdout), (0, "0 0 1 0 \n"))
 
@@ -107,11 +109,11 @@ class Environment(CliTest):
             done = self.ask(**env)
             self.assertEqual(done.stdout,
                              f"0 0 0 107001 EE1003: aclrtSetDevice: deviceId is 0, but there are no devices ({why}) "
-                                          "(error 107001)\n")
+                             "(error 107001)\n")
 
     def test_unknown_names(self):
-        near = "cannon: warning: the environment has CANNON_DEVCES, which Cannon does not know; the nearest that it knows is " \
-               "CANNON_DEVICES (cannon env --help)\n"
+        near = "cannon: warning: the environment has CANNON_DEVCES, which Cannon does not know; " \
+               "the nearest that it knows is CANNON_DEVICES (cannon env --help)\n"
         far = "cannon: warning: the environment has CANNON_FOO, which Cannon does not know (cannon env --help)\n"
         self.assertEqual(self.ask(CANNON_DEVCES="2").stderr, near)
         self.assertEqual(self.ask(CANNON_FOO="2", CANNON_PREFIX="/usr").stderr, far)
@@ -123,13 +125,14 @@ class Environment(CliTest):
         for tool, name in ((CANNON, "cannon info"), (NPU_SMI, "npu-smi")):
             done = execute(tool, "info", env=clean_environment(CANNON_DEVICES="abc"))
             self.assertEqual(done.returncode, 1)
-            self.assertIn(f"{name}: aclInit failed with 107001: EE1003: aclInit: there are no devices: CANNON_DEVICES is 'abc'", done.stderr)
+            self.assertIn(f"{name}: aclInit failed with 107001: EE1003: aclInit: there are no devices: "
+                          "CANNON_DEVICES is 'abc'", done.stderr)
 
     def test_statistics_that_cannot_be_written(self):
         done = self.ask(CANNON_STATS_DIR="/no/such/folder")
         self.assertRegex(done.stderr,
                          r"^cannon: this process keeps no statistics: /no/such/folder/\d+.stats: No such file or "
-                                      r"directory\n$")
+                         r"directory\n$")
 
     def test_documentation_has_the_table(self):
         shown = execute(CANNON, "env", "--help").stdout
@@ -175,8 +178,8 @@ class Surroundings(CliTest):
     def test_addresses(self):
         done = self.under("ulimit -v 20000000", self.worker)
         self.assertEqual(done.returncode, 1)
-        self.assertIn("devices need 33.0 TiB of addresses, whatever memory there is, and the process may have 19.1 GiB (ulimit "
-                      "-v), expected no such limit", done.stdout)
+        self.assertIn("devices need 33.0 TiB of addresses, whatever memory there is, and the process may have 19.1 GiB "
+                      "(ulimit -v), expected no such limit", done.stdout)
 
     def test_sizes_of_files(self):
         why = "the process may not have files of that size (ulimit -f), expected no such limit"

@@ -19,7 +19,14 @@ PROGRAM = r"""
 #include "aclnnop/aclnn_exp.h"
 #include "aclnnop/aclnn_matmul.h"
 
-#define CHECK(call) do { int code = (call); if (code) { fprintf(stderr, #call " gave %d: %s\n", code, aclGetRecentErrMsg()); exit(99); } } while (0)
+#define CHECK(call)                                                                      \
+  do {                                                                                   \
+    int code = (call);                                                                   \
+    if (code) {                                                                          \
+      fprintf(stderr, #call " gave %d: %s\n", code, aclGetRecentErrMsg());               \
+      exit(99);                                                                          \
+    }                                                                                    \
+  } while (0)
 enum { N = 1024, BYTES = N * N * 4 };
 
 static aclTensor *matrix(void *data) {
@@ -54,7 +61,7 @@ static void copy_misaligned(char *device, char *pinned) {
     CHECK(aclrtMemcpyAsync(device + 4, 100, pinned, 100, ACL_MEMCPY_HOST_TO_DEVICE, NULL));
 }
 
-/* Between two addresses of the same memory. */
+/* Copies between two addresses of the same memory. */
 static void copy_to_alias(void) {
   void *at[2];
   aclrtDrvMemHandle memory;
@@ -65,7 +72,8 @@ static void copy_to_alias(void) {
     CHECK(aclrtMapMem(at[i], 2 << 20, 0, memory, 0));
   }
   CHECK(aclrtMemcpy((char *)at[0] + 64, 8000, (char *)at[1] + 64, 8000, ACL_MEMCPY_DEVICE_TO_DEVICE));
-  CHECK(aclrtMemcpy(at[0], 32, (char *)at[1] + 64, 32, ACL_MEMCPY_DEVICE_TO_DEVICE)); /* elsewhere in it */
+  /* The offsets differ, so this copy is needed. */
+  CHECK(aclrtMemcpy(at[0], 32, (char *)at[1] + 64, 32, ACL_MEMCPY_DEVICE_TO_DEVICE));
 }
 
 int main(void) {
@@ -80,15 +88,15 @@ int main(void) {
   CHECK(aclrtMemset(a, BYTES, 0, BYTES));
   CHECK(aclrtMemset(b, BYTES, 0, BYTES));
   CHECK(aclrtMemset(d, BYTES, 0, BYTES));
-  /* Copies: one of each kind, and five with an address that is no multiple of 64. */
+  /* Copies: one of each kind, and five whose address is not a multiple of 64. */
   CHECK(aclrtMemcpy(a, BYTES, own, 3000, ACL_MEMCPY_HOST_TO_DEVICE));
   CHECK(aclrtMemcpy(b, BYTES, pinned, 2000, ACL_MEMCPY_HOST_TO_DEVICE));
   CHECK(aclrtMemcpyAsync(pinned, BYTES, a, 1000, ACL_MEMCPY_DEVICE_TO_HOST, NULL));
-  CHECK(aclrtMemcpyAsync(a, BYTES, a, 4000, ACL_MEMCPY_DEVICE_TO_DEVICE, NULL)); /* to itself */
+  CHECK(aclrtMemcpyAsync(a, BYTES, a, 4000, ACL_MEMCPY_DEVICE_TO_DEVICE, NULL)); /* source and target are equal */
   CHECK(aclrtMemcpyAsync(b, BYTES, a, 64, ACL_MEMCPY_DEVICE_TO_DEVICE, NULL));
   copy_misaligned(a, pinned);
   copy_to_alias();
-  /* 12 MiB of device memory; then a is there in L2; then one operand and the result in host memory. */
+  /* Additions: of 12 MiB in device memory; with a in L2; with an operand and the result in host memory. */
   add(a, b, c);
   multiply(a, b, c);
   add(a, pinned, pinned);
@@ -124,9 +132,12 @@ int main(void) {
   if (aclInit(NULL) || aclrtSetDevice(0) || aclrtMalloc(&table, ROWS * COLUMNS * 4, 0) || aclrtMalloc(&index, 64, 0) ||
       aclrtMalloc(&rows, CHOSEN * COLUMNS * 4, 0) || aclrtMemcpy(index, 24, chosen, 24, ACL_MEMCPY_HOST_TO_DEVICE))
     return 1;
-  aclTensor *t = tensor(2, ROWS, ACL_FLOAT, table), *i = tensor(1, CHOSEN, ACL_INT64, index), *r = tensor(2, CHOSEN, ACL_FLOAT, rows);
+  aclTensor *t = tensor(2, ROWS, ACL_FLOAT, table), *i = tensor(1, CHOSEN, ACL_INT64, index);
+  aclTensor *r = tensor(2, CHOSEN, ACL_FLOAT, rows);
   if (aclnnGatherV2GetWorkspaceSize(t, 0, i, r, &bytes, &e) || aclnnGatherV2(NULL, bytes, e, NULL)) return 2;
-  if (aclnnInplaceIndexCopyGetWorkspaceSize(t, 0, i, r, &bytes, &e) || aclnnInplaceIndexCopy(NULL, bytes, e, NULL)) return 3;
+  if (aclnnInplaceIndexCopyGetWorkspaceSize(t, 0, i, r, &bytes, &e) ||
+      aclnnInplaceIndexCopy(NULL, bytes, e, NULL))
+    return 3;
   return aclrtSynchronizeDevice();
 }
 """

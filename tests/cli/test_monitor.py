@@ -47,12 +47,13 @@ int main(int argc, char **argv) {
   fflush(stdout);
   if (strcmp(mode, "fork") == 0) {
     int status = -1;
-    if (fork() == 0) return aclrtFreeHost(host) || !aclrtFree(&status); /* one works, one fails, neither is the parent's */
+    /* The first free succeeds, the second fails; neither counts for the parent. */
+    if (fork() == 0) return aclrtFreeHost(host) || !aclrtFree(&status);
     wait(&status);
     return status;
   }
   if (strcmp(mode, "kill") == 0) raise(SIGKILL);
-  while (strcmp(mode, "pause") == 0) pause(); /* handlers return from it */
+  while (strcmp(mode, "pause") == 0) pause(); /* a loop, since pause() returns after a signal handler */
   if (strcmp(mode, "clean") == 0) {
     CHECK(aclrtFree(big));
     CHECK(aclrtFreeHost(host));
@@ -95,7 +96,9 @@ int main(void) {
   config.initial_bytes = 16 << 20;
   if (aclInit(NULL) || aclrtSetDevice(0) || cannon_pool_create(&pool, &config)) return 1;
   for (int i = 0; i < 10; ++i)
-    if (cannon_pool_alloc(pool, 1 << 20, NULL, &block) || (i < 9 && cannon_pool_free_async(pool, block, NULL))) return 1;
+    if (cannon_pool_alloc(pool, 1 << 20, NULL, &block) ||
+        (i < 9 && cannon_pool_free_async(pool, block, NULL)))
+      return 1;
   return 0;
 }
 """
@@ -111,8 +114,9 @@ int main(int argc, char **argv) {
   aclrtDrvMemHandle handle;
   void *pinned, *managed;
   (void)argv;
-  if (aclInit(NULL) || aclrtSetDevice((int)device) || aclrtMallocHost(&pinned, 1000) || aclrtMemAllocManaged(&managed, 1000, 1) ||
-      aclrtFree(managed) || aclrtMemAllocManaged(&managed, 2000, 1) || aclrtMallocPhysical(&handle, 2 << 20, &prop, 0))
+  if (aclInit(NULL) || aclrtSetDevice((int)device) || aclrtMallocHost(&pinned, 1000) ||
+      aclrtMemAllocManaged(&managed, 1000, 1) || aclrtFree(managed) || aclrtMemAllocManaged(&managed, 2000, 1) ||
+      aclrtMallocPhysical(&handle, 2 << 20, &prop, 0))
     return 1;
   prop.location.type = ACL_MEM_LOCATION_TYPE_HOST;
   return aclrtMallocPhysical(&handle, 2 << 20, &prop, 0);
@@ -181,8 +185,8 @@ class Statistics(MonitorTest):
     def test_summary_has_memory_health_and_the_alarm(self):
         text = execute(CANNON, "run", "--mem", "100M", self.watched).stderr
         self.assertRegex(text, r"memory +device 0 +peak 90\.\d MiB of 100 MiB, 501 allocations")
-        self.assertRegex(text,
-                         r"committed 9[0-6]\S* MiB, peak 9[0-6]\S* MiB, cached .*; fragmentation \d\.\d %, rounding 0\.\d %; hits 9\d\.\d %")
+        self.assertRegex(text, r"committed 9[0-6]\S* MiB, peak 9[0-6]\S* MiB, cached .*; "
+                         r"fragmentation \d\.\d %, rounding 0\.\d %; hits 9\d\.\d %")
         self.assertRegex(text, r"latency +device 0 +allocation 50 % \S+ \S+, 99 % \S+ \S+; free 50 % \S+ \S+, 99 % ")
         self.assertRegex(text, r"alarm +device 0 +9[02]\.\d MiB of 100 MiB were in use")
         self.assertRegex(text,

@@ -30,7 +30,14 @@ PROGRAM = r"""
 #include "aclnnop/aclnn_matmul.h"
 #include "mstx/ms_tools_ext.h"
 
-#define CHECK(call) do { int code = (call); if (code) { fprintf(stderr, #call " gave %d: %s\n", code, aclGetRecentErrMsg()); exit(99); } } while (0)
+#define CHECK(call)                                                                      \
+  do {                                                                                   \
+    int code = (call);                                                                   \
+    if (code) {                                                                          \
+      fprintf(stderr, #call " gave %d: %s\n", code, aclGetRecentErrMsg());               \
+      exit(99);                                                                          \
+    }                                                                                    \
+  } while (0)
 enum { STEPS = 3 };
 
 static aclTensor *matrix(void *data, int64_t rows, int64_t columns) {
@@ -96,7 +103,7 @@ int main(int argc, char **argv) {
   memset(pinned, 0, 8192);
   aclprofConfig *config = aclprofCreateConfig(&device, 1, ACL_AICORE_NONE, NULL, switches);
   CHECK(aclprofInit(argv[1], strlen(argv[1])));
-  step(a, pinned, stream, event); /* before the start: not recorded */
+  step(a, pinned, stream, event); /* before the start of recording */
   CHECK(aclrtSynchronizeStream(stream));
   CHECK(aclprofStart(config));
   for (int i = 0; i < STEPS; i++) {
@@ -110,9 +117,9 @@ int main(int argc, char **argv) {
   CHECK(aclrtMemsetAsync(a, 64, 1, 64, other));
   if (switches & ACL_PROF_MSPROFTX) mark(stream);
   CHECK(aclrtSynchronizeDevice());
-  if (argc > 3) _exit(7); /* dies in the middle */
+  if (argc > 3) _exit(7); /* ends without stopping the recording */
   CHECK(aclprofStop(config));
-  step(a, pinned, stream, event); /* after the end */
+  step(a, pinned, stream, event); /* after the end of recording */
   CHECK(aclrtSynchronizeStream(stream));
   CHECK(aclprofDestroyConfig(config));
   CHECK(aclprofFinalize());
@@ -314,8 +321,8 @@ class Profiler(unittest.TestCase):
         rows = {(r["event_type"], r["message"]): r for r in self.all.table("msprof_tx")}
         self.assertEqual(set(rows),
                          {("push/pop", "outer"), ("push/pop", 'inner, "quoted"'), ("mark", 'inner, "quoted"'),
-                                     ("start/end", "across"), ("marker_ex", "in stream"), ("trace", "01ff" + "00" * 16),
-                                     ("mark", "moment"), ("start/end", "range"), ("start", "range"), ("end", "range")})
+                          ("start/end", "across"), ("marker_ex", "in stream"), ("trace", "01ff" + "00" * 16),
+                          ("mark", "moment"), ("start/end", "range"), ("start", "range"), ("end", "range")})
         time = lambda r: (float(r["start_time(us)"]), float(r["end_time(us)"]))
         outer, inner = time(rows["push/pop", "outer"]), time(rows["push/pop", 'inner, "quoted"'])
         self.assertTrue(outer[0] <= inner[0] <= inner[1] - 999 and inner[1] <= outer[1])

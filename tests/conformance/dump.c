@@ -101,7 +101,7 @@ static void configurations_are_checked(void **state) {
   CHECK_CODE(ACL_ERROR_INVALID_FILE, aclmdlSetDump("/no/such/file.json"));
   for (size_t i = 0; i < sizeof configs / sizeof *configs; ++i) {
     const aclError got = aclmdlSetDump(config(configs[i].text));
-    if (got != configs[i].code) print_error("%s\n", configs[i].text);
+    if (got != configs[i].code) print_error("configuration: %s\n", configs[i].text);
     CHECK_CODE(configs[i].code, got);
   }
 }

@@ -259,7 +259,7 @@ static void a_stopped_holder_of_the_lock_is_named(void **state) {
   int holder = 0;
   char words[64];
   run_self(&end, "beside", NULL);
-  if (end.status) print_error("%s\n", end.text);
+  if (end.status) print_error("stderr of the child: %s\n", end.text);
   assert_int_equal(end.status, 0);
   assert_int_equal(sscanf(end.text, "holder %d", &holder), 1);
   snprintf(words, sizeof words, "cannon: process %d (exe), which is stopped, keeps /", holder);
@@ -302,7 +302,7 @@ static void closing_all_descriptors_is_tolerated(void **state) {
   (void)state;
   static child_end end;
   run_self(&end, "close", NULL);
-  if (end.status) print_error("%s\n", end.text);
+  if (end.status) print_error("stderr of the child: %s\n", end.text);
   assert_int_equal(end.status, 0);
   assert_non_null(strstr(end.text, "its descriptor was closed by the program"));
 }
@@ -340,7 +340,7 @@ static void host_memory_is_promised_only_once(void **state) {
   (void)state;
   static child_end end;
   run_self(&end, "promise", NULL);
-  if (end.status) print_error("%s\n", end.text);
+  if (end.status) print_error("stderr of the child: %s\n", end.text);
   assert_int_equal(end.status, 0);
 }
 
@@ -363,7 +363,7 @@ static void put_file(const void *content, size_t n, mode_t mode) {
 static void assert_runs(bool leaves_file) {
   static child_end end;
   run_self(&end, "all", bad_setting);
-  if (end.status) print_error("%s\n", end.text);
+  if (end.status) print_error("stderr of the child: %s\n", end.text);
   assert_int_equal(end.status, 0);
   assert_int_equal(exists(bad_path), leaves_file);
   assert_int_equal(!!strstr(end.text, "shares no device memory with others"), leaves_file);

@@ -20,7 +20,7 @@ static void devices_without_managed_memory_say_so(void **state) {
   (void)state;
   static child_end end;
   run_self(&end, "without", "CANNON_DEVICE=Ascend910_9392");
-  if (end.status) print_error("%s\n", end.text);
+  if (end.status) print_error("stderr of the child: %s\n", end.text);
   assert_int_equal(end.status, 0);
 }
 

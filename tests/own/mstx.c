@@ -26,7 +26,7 @@ static int recording_down(void **state) {
 
 static void expect_message(const char *words) {
   const char *message = aclGetRecentErrMsg();
-  if (!message || !strstr(message, words)) fail_msg("%s: no '%s'", message ? message : "(none)", words);
+  if (!message || !strstr(message, words)) fail_msg("message '%s' lacks '%s'", message ? message : "(none)", words);
 }
 
 static void messages_are_checked(void **state) {

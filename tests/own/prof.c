@@ -66,7 +66,7 @@ static void message_has(aclError code, aclError want, const char *words) {
   const char *message = aclGetRecentErrMsg();
   assert_int_equal(code, want);
   assert_non_null(message);
-  if (!strstr(message, words)) fail_msg("%s: no '%s'", message, words);
+  if (!strstr(message, words)) fail_msg("message '%s' lacks '%s'", message, words);
 }
 
 static void hardware_samples_are_refused_with_a_message(void **state) {

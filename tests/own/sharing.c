@@ -9,7 +9,7 @@
 static void assert_says(const char *words) {
   const char *message = aclGetRecentErrMsg();
   assert_non_null(message);
-  if (!strstr(message, words)) print_error("%s\n", message);
+  if (!strstr(message, words)) print_error("message: %s\nlacks: %s\n", message, words);
   assert_non_null(strstr(message, words));
 }
 

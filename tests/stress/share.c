@@ -56,7 +56,7 @@ static void import_something(actor *a) {
   if (!n_items) return;
   item *x = &items[pick(n_items)];
   const report r = tell(&a->p, import_of(x));
-  if (!r.code != x->offered) print_error("import: %d, %s\n", r.code, r.message);
+  if (!r.code != x->offered) print_error("import returned %d, message: %s\n", r.code, r.message);
   assert_int_equal(!r.code, x->offered);
   if (!x->offered) return;
   ++x->users;
@@ -76,7 +76,7 @@ static void use(actor *a) {
 static void let_go(actor *a) {
   const bool refused = a->owner && a->has->block && a->has->users;
   const report r = tell(&a->p, (order){.deed = DROP});
-  if (!r.code == refused) print_error("drop: %d, %s\n", r.code, r.message);
+  if (!r.code == refused) print_error("drop returned %d, message: %s\n", r.code, r.message);
   assert_int_equal(!r.code, !refused);
   if (refused) return;
   if (a->owner)

@@ -59,7 +59,7 @@ static inline void peer_hear(peer *p, void *message, size_t n) {
   int status = 0;
   if (move_all(read, p->from, message, n)) return;
   waitpid(p->pid, &status, 0);
-  print_error("the other process, %d, ended with status %#x\n", p->pid, (unsigned)status);
+  print_error("the peer process %d ended with status %#x\n", p->pid, (unsigned)status);
   fail();
 }
 

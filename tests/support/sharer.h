@@ -197,7 +197,7 @@ static inline report tell(peer *p, order o) {
 /* Sends an order. Fails the test with the peer's message when the order fails. */
 static inline report tell_ok(peer *p, order o) {
   report r = tell(p, o);
-  if (r.code) print_error("the peer: %d, %s\n", r.code, r.message);
+  if (r.code) print_error("the peer returned %d, message: %s\n", r.code, r.message);
   assert_int_equal(r.code, 0);
   return r;
 }

@@ -58,8 +58,9 @@ static void visible_devices_are_counted_up_to_the_first_error(void **state) {
   for (size_t i = 0; i < COUNT(cases); i++) {
     const int got = ask(cases[i].n_devices, cases[i].visible, NULL, NULL, device_count);
     if (got != cases[i].count)
-      print_error("of %s devices, \"%s\" are visible\n", cases[i].n_devices,
-                  cases[i].visible ? cases[i].visible : "(unset)");
+      print_error("CANNON_DEVICES=%s ASCEND_RT_VISIBLE_DEVICES=%s: %d devices, expected %d\n",
+                  cases[i].n_devices ? cases[i].n_devices : "(unset)", cases[i].visible ? cases[i].visible : "(unset)",
+                  got, cases[i].count);
     assert_int_equal(got, cases[i].count);
   }
 }

@@ -201,7 +201,7 @@ static void promotion_agrees_with_pytorch(void **state) {
   };
   for (size_t i = 0; i < COUNT(rows); i++) {
     if (dtype_promote(rows[i][0], rows[i][1]) != rows[i][2])
-      print_error("%s, %s\n", dtype_name(rows[i][0]), dtype_name(rows[i][1]));
+      print_error("promotion of %s and %s\n", dtype_name(rows[i][0]), dtype_name(rows[i][1]));
     assert_int_equal(dtype_promote(rows[i][0], rows[i][1]), rows[i][2]);
   }
 }

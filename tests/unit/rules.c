@@ -120,7 +120,7 @@ enum { BLOCK = 0x10000, BLOCK_BYTES = 1024 + 32 };
 static const char *checked(status want, carve_piece piece, const carve_piece *next) {
   const status st = carve_check(BLOCK, BLOCK_BYTES, SLACK, &piece, next, "piece");
   const char *words = fail_take();
-  if (st != want) print_error("%d instead of %d: %s\n", st, want, words);
+  if (st != want) print_error("status %d, expected %d; message: %s\n", st, want, words);
   assert_int_equal(st, want);
   return words;
 }
@@ -129,7 +129,8 @@ static const char *checked(status want, carve_piece piece, const carve_piece *ne
 #define BREAKS(rule, code, piece, next)                                                                                \
   do {                                                                                                                 \
     const char *words_ = checked(code, piece, next);                                                                   \
-    if (strncmp(words_, "rule " rule ":", strlen("rule " rule ":")) != 0) print_error("%s\n", words_);                 \
+    if (strncmp(words_, "rule " rule ":", strlen("rule " rule ":")) != 0)                                              \
+      print_error("expected rule " rule ", message: %s\n", words_);                                                    \
     assert_memory_equal(words_, "rule " rule ":", strlen("rule " rule ":"));                                           \
   } while (0)
 
