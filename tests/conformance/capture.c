@@ -233,7 +233,7 @@ static aclError allocate(void) {
   return error ? error : aclrtFree(p);
 }
 
-enum { SPOILED, UNHARMED, EITHER };
+enum { INVALIDATED, STILL_VALID, EITHER };
 
 /* The code that each call returns while `stream` is being captured in each mode, and the effect on the capture. */
 static const struct {
@@ -242,19 +242,19 @@ static const struct {
   aclError want[3]; /* global, thread local, relaxed */
   int then;         /* state of the capture when the call failed */
 } calls[] = {
-    {"wait for the stream", sync_stream, {107027, 107027, 107027}, SPOILED},
-    {"wait for the stream for a while", sync_stream_timeout, {107027, 107027, 107027}, SPOILED},
-    {"ask for the stream's state", query_stream, {107027, 107027, 107027}, SPOILED},
-    {"wait for the device", sync_device, {107027, 107027, 107027}, SPOILED},
-    {"wait for a captured event", sync_event, {107028, 107028, 107028}, SPOILED},
-    {"ask for a captured event's state", query_event, {107028, 107028, 107028}, SPOILED},
-    {"begin once more", begin_again, {107027, 107027, 107027}, UNHARMED},
+    {"wait for the stream", sync_stream, {107027, 107027, 107027}, INVALIDATED},
+    {"wait for the stream for a while", sync_stream_timeout, {107027, 107027, 107027}, INVALIDATED},
+    {"ask for the stream's state", query_stream, {107027, 107027, 107027}, INVALIDATED},
+    {"wait for the device", sync_device, {107027, 107027, 107027}, INVALIDATED},
+    {"wait for a captured event", sync_event, {107028, 107028, 107028}, INVALIDATED},
+    {"ask for a captured event's state", query_event, {107028, 107028, 107028}, INVALIDATED},
+    {"begin once more", begin_again, {107027, 107027, 107027}, STILL_VALID},
     {"copy", copy_now, {107030, 107030, 0}, EITHER},
     {"copy rows", copy_2d_now, {107030, 107030, 0}, EITHER},
     {"fill", fill_now, {107030, 107030, 0}, EITHER},
     {"copy pageable memory in another stream", copy_pageable, {107041, 107041, 0}, EITHER},
-    {"copy pinned memory in another stream", copy_pinned, {0, 0, 0}, UNHARMED},
-    {"allocate and free", allocate, {0, 0, 0}, UNHARMED},
+    {"copy pinned memory in another stream", copy_pinned, {0, 0, 0}, STILL_VALID},
+    {"allocate and free", allocate, {0, 0, 0}, STILL_VALID},
 };
 enum { N_CALLS = sizeof calls / sizeof *calls };
 
@@ -269,9 +269,9 @@ static void forbidden_calls_give_their_codes(void **state) {
       begin((aclmdlRICaptureMode)mode);
       CHECK_OK(aclrtRecordEvent(captured_event, stream));
       CHECK_CODE(calls[i].want[mode], calls[i].call());
-      if (calls[i].want[mode] == 0 || calls[i].then == UNHARMED)
+      if (calls[i].want[mode] == 0 || calls[i].then == STILL_VALID)
         CHECK_OK(aclmdlRIDestroy(end()));
-      else if (calls[i].then == SPOILED)
+      else if (calls[i].then == INVALIDATED)
         end_invalid();
       else
         end_any();
