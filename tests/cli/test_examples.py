@@ -43,8 +43,8 @@ class Examples(unittest.TestCase):
         out = self.run_program("carve")
         self.assertIn("    1093     4372     4416      50", out)
 
-    def test_pool(self):
-        out = self.run_program("pool")
+    def test_pooled(self):
+        out = self.run_program("pooled")
         self.assertRegex(out, "1000 blocks of 1 MiB, never more than [34] MiB in use")
         self.assertIn("in use now: 0 MiB\nheld after trimming: 0 MiB\n", out)
 

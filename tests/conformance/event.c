@@ -247,7 +247,7 @@ static void wait_refers_to_the_last_record_before_it(void **state) {
   CHECK_OK(aclrtRecordEvent(event, stream));
   CHECK_OK(aclrtStreamWaitEvent(other, event));
   gate *g = gate_close(stream);
-  CHECK_OK(aclrtRecordEvent(event, stream)); /* a second record, after the gate */
+  CHECK_OK(aclrtRecordEvent(event, stream)); /* a second record, which the gate holds up */
   CHECK_OK(aclrtSynchronizeStream(other));   /* the wait refers to the first record */
   assert_int_equal(recorded(event), ACL_EVENT_RECORDED_STATUS_NOT_READY);
   CHECK_OK(aclrtStreamWaitEvent(other, event)); /* this wait refers to the second */
