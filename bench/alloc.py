@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs the benchmarks of the allocator beside mimalloc and others, and prints Markdown tables.
+"""Runs the benchmarks of the allocator and of mimalloc and others, and prints Markdown tables.
 
 Pairs of allocation and free alternate with the peer within one process. Each trace is replayed in a fresh process; the
 allocators alternate within a round. Figures are medians, with the smallest and largest of the rounds. Lower is better.

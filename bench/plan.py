@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Plans the instances of bench/plans and prints a Markdown table beside minimalloc.
+"""Plans the instances of bench/plans and prints a Markdown table with the times of minimalloc.
 
     python3 bench/plan.py [--build BUILD] [--minimalloc PATH] [--seconds S] [--seeds N]
 

@@ -97,7 +97,7 @@ int main(int argc, char **argv) {
     const char *from = seeds[fuzz_below(N_SEEDS)];
     size_t size = strlen(from);
     memcpy(text, from, size);
-    /* A wrong first line ends the parsing, so it is kept in most cases. */
+    /* A wrong first line ends the parsing, so in most cases the first line is not mutated. */
     const size_t kept = fuzz_below(8) ? strcspn(from, "\n") + 1 : 0;
     for (uint32_t n = 1 + fuzz_below(3); n; --n)
       size = kept + fuzz_mutate(text + kept, size - kept, MAX_BYTES - kept, words);
