@@ -28,7 +28,7 @@ void fault_describe_site(void *site, char *text, size_t bytes) {
 }
 
 /* The program ends right after this, so a formatter that is not async-signal-safe by the letter is worth its words. */
-static void explain(uintptr_t address) {
+static void fault_explain(uintptr_t address) {
   char text[512], site[192];
   int n;
   const heap_block *b = memory_find((void *)address);
@@ -102,7 +102,7 @@ static bool find_side(const fault_copy *c, const siginfo_t *info, const void *co
   return !address && is_non_canonical(*p);
 }
 
-static void explain_copy(const fault_copy *c, const siginfo_t *info, const void *context) {
+static void fault_explain_copy(const fault_copy *c, const siginfo_t *info, const void *context) {
   char text[512], call[64], from[32] = "";
   bool to_dst;
   uintptr_t p;
@@ -127,7 +127,7 @@ static void explain_copy(const fault_copy *c, const siginfo_t *info, const void 
 /* ---- in registered memory ---------------------------------------------------------------------------------------- */
 
 /* By a kernel, or by the program itself. */
-static void explain_registered(const siginfo_t *info) {
+static void fault_explain_registered(const siginfo_t *info) {
   char text[384];
   uintptr_t start;
   uint64_t bytes;
@@ -150,11 +150,11 @@ static void on_fault(int signal_number, siginfo_t *info, void *context) {
   const fault_copy *copy = fault_running_copy;
   fault_running_copy = NULL; /* the handler that was there first may jump out of the copy */
   if (ours)
-    explain(address);
+    fault_explain(address);
   else if (copy && accessed)
-    explain_copy(copy, info, context);
+    fault_explain_copy(copy, info, context);
   else if (accessed)
-    explain_registered(info);
+    fault_explain_registered(info);
   if (!ours && previous[i].sa_flags & SA_SIGINFO) {
     previous[i].sa_sigaction(signal_number, info, context);
   } else if (!ours && previous[i].sa_handler != SIG_DFL && previous[i].sa_handler != SIG_IGN) {

@@ -21,7 +21,7 @@ static bool meminfo(const char *key, uint64_t *bytes) {
   return found;
 }
 
-static uint64_t total(void) {
+static uint64_t host_read_total(void) {
   struct sysinfo s = {0};
   uint64_t bytes;
   if (meminfo("MemTotal", &bytes)) return bytes;
@@ -29,7 +29,7 @@ static uint64_t total(void) {
 }
 
 /* Without /proc, less than there is: caches of files could be dropped, too. */
-static uint64_t available(void) {
+static uint64_t host_read_available(void) {
   struct sysinfo s = {0};
   uint64_t bytes;
   if (meminfo("MemAvailable", &bytes)) return bytes;
@@ -56,15 +56,15 @@ static uint64_t cgroup_used(void) {
   return v2 != UINT64_MAX ? v2 : cgroup("/sys/fs/cgroup/memory/memory.usage_in_bytes");
 }
 
-static uint64_t smaller(uint64_t a, uint64_t b) { return a < b ? a : b; }
+static uint64_t host_smaller(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
-uint64_t host_total_bytes(void) { return smaller(total(), cgroup_limit()); }
+uint64_t host_total_bytes(void) { return host_smaller(host_read_total(), cgroup_limit()); }
 
 uint64_t host_available_bytes(void) {
   const uint64_t limit = cgroup_limit();
-  if (limit == UINT64_MAX) return available();
+  if (limit == UINT64_MAX) return host_read_available();
   const uint64_t used = cgroup_used();
-  return smaller(available(), used < limit ? limit - used : 0);
+  return host_smaller(host_read_available(), used < limit ? limit - used : 0);
 }
 
 uint64_t host_own_bytes(void) {

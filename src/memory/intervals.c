@@ -5,14 +5,14 @@
 
 enum { FIRST_CAPACITY = 16 };
 
-static interval *at(const intervals *all, size_t i) { return (interval *)(void *)(all->items + i * all->item_bytes); }
+static interval *intervals_at(const intervals *all, size_t i) { return (interval *)(void *)(all->items + i * all->item_bytes); }
 
 /* The first that ends behind the address. */
-static size_t place_of(const intervals *all, uintptr_t address) {
+static size_t intervals_index_of(const intervals *all, uintptr_t address) {
   size_t low = 0, high = all->n;
   while (low < high) {
     const size_t middle = (low + high) / 2;
-    if (at(all, middle)->start + at(all, middle)->bytes > address)
+    if (intervals_at(all, middle)->start + intervals_at(all, middle)->bytes > address)
       high = middle;
     else
       low = middle + 1;
@@ -23,8 +23,8 @@ static size_t place_of(const intervals *all, uintptr_t address) {
 void *intervals_find(const intervals *all, uintptr_t address) { return intervals_overlap(all, address, 1); }
 
 void *intervals_overlap(const intervals *all, uintptr_t start, uint64_t bytes) {
-  const size_t i = place_of(all, start);
-  return i < all->n && at(all, i)->start < start + bytes ? at(all, i) : NULL;
+  const size_t i = intervals_index_of(all, start);
+  return i < all->n && intervals_at(all, i)->start < start + bytes ? intervals_at(all, i) : NULL;
 }
 
 void *intervals_insert(intervals *all, const void *item) {
@@ -35,10 +35,10 @@ void *intervals_insert(intervals *all, const void *item) {
     all->items = grown;
     all->capacity = capacity;
   }
-  const size_t i = place_of(all, ((const interval *)item)->start);
-  memmove(at(all, i + 1), at(all, i), (all->n - i) * all->item_bytes);
+  const size_t i = intervals_index_of(all, ((const interval *)item)->start);
+  memmove(intervals_at(all, i + 1), intervals_at(all, i), (all->n - i) * all->item_bytes);
   ++all->n;
-  return memcpy(at(all, i), item, all->item_bytes);
+  return memcpy(intervals_at(all, i), item, all->item_bytes);
 }
 
 void intervals_remove(intervals *all, void *item) {
@@ -49,12 +49,12 @@ void intervals_remove(intervals *all, void *item) {
 
 uintptr_t intervals_gap(const intervals *all, uintptr_t low, uintptr_t high, uint64_t bytes, uint64_t alignment) {
   uintptr_t from = low;
-  for (size_t i = place_of(all, low); from < high; ++i) {
-    const bool last = i >= all->n || at(all, i)->start >= high;
-    const uintptr_t start = (from + alignment - 1) & -alignment, stop = last ? high : at(all, i)->start;
+  for (size_t i = intervals_index_of(all, low); from < high; ++i) {
+    const bool last = i >= all->n || intervals_at(all, i)->start >= high;
+    const uintptr_t start = (from + alignment - 1) & -alignment, stop = last ? high : intervals_at(all, i)->start;
     if (start >= from && start <= stop && bytes <= stop - start) return start;
     if (last) break;
-    from = at(all, i)->start + at(all, i)->bytes;
+    from = intervals_at(all, i)->start + intervals_at(all, i)->bytes;
   }
   return 0;
 }

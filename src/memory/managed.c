@@ -24,7 +24,7 @@ static page *table;                                      /* of the window, made 
 
 /* Blocks are whole pages long, but may start anywhere: their pages are counted from the start, so that no two blocks share an
  * entry. */
-static page *page_of(const heap_block *b, uintptr_t address) {
+static page *managed_page_of(const heap_block *b, uintptr_t address) {
   return &table[(b->address - space.managed_base) / MANAGED_PAGE_BYTES + (address - b->address) / MANAGED_PAGE_BYTES];
 }
 
@@ -34,11 +34,11 @@ typedef struct {
 } page_range;
 
 /* None where the block was freed by another thread just now. */
-static page_range pages_in(const void *p, uint64_t bytes) {
+static page_range managed_pages_in(const void *p, uint64_t bytes) {
   const heap_block *b = memory_find(p);
   if (!b) return (page_range){table, 0};
-  page *first = page_of(b, (uintptr_t)p);
-  return (page_range){first, (size_t)(page_of(b, (uintptr_t)p + bytes - 1) - first) + 1};
+  page *first = managed_page_of(b, (uintptr_t)p);
+  return (page_range){first, (size_t)(managed_page_of(b, (uintptr_t)p + bytes - 1) - first) + 1};
 }
 
 static status open_table(void) {
@@ -56,7 +56,7 @@ status managed_alloc(uint64_t bytes, void *site, void **out) {
   TRY(open_table());
   TRY(memory_alloc(-1, &alloc_rules[RULE_MALLOC_MANAGED], POLICY_HUGE_ONLY, bytes, site, out));
   pthread_mutex_lock(&lock);
-  const page_range r = pages_in(*out, bytes);
+  const page_range r = managed_pages_in(*out, bytes);
   memset(r.first, 0, r.n * sizeof *r.first);
   pthread_mutex_unlock(&lock);
   return ST_OK;
@@ -121,14 +121,14 @@ static void advise_page(page *g, managed_advice advice, managed_location locatio
 
 void managed_advise(const void *p, uint64_t bytes, managed_advice advice, managed_location location) {
   pthread_mutex_lock(&lock);
-  const page_range r = pages_in(p, bytes);
+  const page_range r = managed_pages_in(p, bytes);
   for (size_t i = 0; i < r.n; ++i) advise_page(&r.first[i], advice, location);
   pthread_mutex_unlock(&lock);
 }
 
 void managed_note_prefetch(const void *p, uint64_t bytes, managed_location location) {
   pthread_mutex_lock(&lock);
-  const page_range r = pages_in(p, bytes);
+  const page_range r = managed_pages_in(p, bytes);
   for (size_t i = 0; i < r.n; ++i) r.first[i].prefetched = location;
   pthread_mutex_unlock(&lock);
 }
@@ -145,7 +145,7 @@ status managed_check_answer(managed_attribute attribute, size_t bytes) {
 }
 
 /* The location that all of the pages have, or none. */
-static managed_location common(page_range r, bool prefetched) {
+static managed_location managed_common(page_range r, bool prefetched) {
   const managed_location first = prefetched ? r.first->prefetched : r.first->preferred;
   for (size_t i = 1; i < r.n; ++i) {
     const managed_location other = prefetched ? r.first[i].prefetched : r.first[i].preferred;
@@ -154,7 +154,7 @@ static managed_location common(page_range r, bool prefetched) {
   return first;
 }
 
-static int32_t id_of(managed_location l) { return l.kind == MANAGED_NOWHERE ? MANAGED_ID_NONE : l.id; }
+static int32_t managed_id_of(managed_location l) { return l.kind == MANAGED_NOWHERE ? MANAGED_ID_NONE : l.id; }
 
 static bool all_read_mostly(page_range r) {
   size_t i = 0;
@@ -181,16 +181,16 @@ static void list_accessed(page_range r, int32_t *answer, size_t room) {
 
 void managed_answer(const void *p, uint64_t bytes, managed_attribute attribute, int32_t *answer, size_t answer_bytes) {
   pthread_mutex_lock(&lock);
-  const page_range r = pages_in(p, bytes);
+  const page_range r = managed_pages_in(p, bytes);
   switch (attribute) {
   case MANAGED_READ_MOSTLY: *answer = all_read_mostly(r); break;
   case MANAGED_ACCESSED_BY: list_accessed(r, answer, answer_bytes / sizeof *answer); break;
   case MANAGED_PREFERRED:
-  case MANAGED_PREFERRED_ID: *answer = id_of(common(r, false)); break;
-  case MANAGED_PREFERRED_KIND: *answer = (int32_t)common(r, false).kind; break;
+  case MANAGED_PREFERRED_ID: *answer = managed_id_of(managed_common(r, false)); break;
+  case MANAGED_PREFERRED_KIND: *answer = (int32_t)managed_common(r, false).kind; break;
   case MANAGED_PREFETCHED:
-  case MANAGED_PREFETCHED_ID: *answer = id_of(common(r, true)); break;
-  default: *answer = (int32_t)common(r, true).kind;
+  case MANAGED_PREFETCHED_ID: *answer = managed_id_of(managed_common(r, true)); break;
+  default: *answer = (int32_t)managed_common(r, true).kind;
   }
   pthread_mutex_unlock(&lock);
 }

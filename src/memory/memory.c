@@ -133,7 +133,7 @@ status memory_new_number(int device, uint64_t *number) {
   return ST_OK;
 }
 
-static heap *_Atomic *slot_of(const alloc_rule *rule, int device) {
+static heap *_Atomic *memory_heap_slot(const alloc_rule *rule, int device) {
   if (likely(rule->place == ALLOC_DEVICE)) return &device_heaps[device];
   return rule->place == ALLOC_PINNED ? &pinned_heap : &managed_heap;
 }
@@ -184,7 +184,7 @@ void memory_expect_pools(void) { expect_kinds(); }
 status memory_alloc(int device, const alloc_rule *rule, int policy, uint64_t size, void *site, void **out) {
   uint64_t bytes;
   TRY(memory_round(rule, policy, size, &bytes));
-  heap *_Atomic *const slot = slot_of(rule, device);
+  heap *_Atomic *const slot = memory_heap_slot(rule, device);
   heap *h = atomic_load_explicit(slot, memory_order_acquire);
   if (unlikely(!h)) {
     TRY(open_on_host(rule->place == ALLOC_MANAGED ? HOST_MANAGED : HOST_PINNED));
@@ -194,7 +194,7 @@ status memory_alloc(int device, const alloc_rule *rule, int policy, uint64_t siz
   return heap_alloc(h, bytes, size, rule->call[policy_pages(policy, size)], site, out);
 }
 
-static inline heap *heap_of(const void *p) {
+static inline heap *memory_heap_of(const void *p) {
   const int device = space_device_of((uintptr_t)p);
   if (device >= 0) return atomic_load_explicit(&device_heaps[device], memory_order_acquire);
   if (space_is_pinned((uintptr_t)p)) return atomic_load_explicit(&pinned_heap, memory_order_acquire);
@@ -218,7 +218,7 @@ __attribute__((cold)) static status check_freed_by(const heap *h, const void *bl
 }
 
 /* Of an address that is in no heap that this kind of free is for. */
-__attribute__((cold)) static status refuse_free(const void *block, free_kind kind) {
+__attribute__((cold)) static status memory_refuse_free(const void *block, free_kind kind) {
   const char *name = free_words[kind].name;
   if (!block) return fail(ST_INVALID_PARAM, "%s is NULL, expected a block", name);
   if (vmm_device_of((uintptr_t)block) >= VMM_HOST)
@@ -230,7 +230,7 @@ __attribute__((cold)) static status refuse_free(const void *block, free_kind kin
 
 status memory_free(void *block, free_kind kind, void *site) {
   const char *name = free_words[kind].name;
-  heap *h = heap_of(block);
+  heap *h = memory_heap_of(block);
   if (likely(h && (kind == FREE_HOST) == space_is_pinned((uintptr_t)block))) {
     if (unlikely(kind == FREE_DVPP ||
                  (kind == FREE_DEVICE && atomic_load_explicit(&kinds_differ, memory_order_relaxed)))) {
@@ -241,7 +241,7 @@ status memory_free(void *block, free_kind kind, void *site) {
     if (unlikely(ipc_has_exports())) TRY(ipc_forget((uintptr_t)block, name));
     return heap_free(h, (uintptr_t)block, name, site);
   }
-  const status st = refuse_free(block, kind);
+  const status st = memory_refuse_free(block, kind);
   return block ? hooks_bad_free(st, (uintptr_t)block, site) : st;
 }
 
@@ -252,7 +252,7 @@ status memory_info(int device, uint64_t *free_bytes, uint64_t *total_bytes) {
 }
 
 const heap_block *memory_find(const void *p) {
-  const heap *h = heap_of(p);
+  const heap *h = memory_heap_of(p);
   return h ? heap_find(h, (uintptr_t)p) : NULL;
 }
 

@@ -23,7 +23,7 @@ static bool is_memory(uintptr_t start, uint64_t bytes) {
   return msync((void *)page, start + bytes - page, MS_ASYNC) == 0 || errno != ENOMEM;
 }
 
-static status insert(uintptr_t start, uint64_t bytes, unsigned kinds) {
+static status registered_insert(uintptr_t start, uint64_t bytes, unsigned kinds) {
   const range *there = intervals_overlap(&all.ranges, start, bytes);
   if (there)
     return fail(ST_ALREADY_REGISTERED, "ptr is %p, but %p to below %p is registered, expected memory that is not",
@@ -40,7 +40,7 @@ status registered_add(uintptr_t start, uint64_t bytes, unsigned kinds) {
   if (!is_memory(start, bytes))
     return fail(ST_INVALID_VALUE, "ptr is %p and size %ju, where there is no memory", (void *)start, (uintmax_t)bytes);
   pthread_rwlock_wrlock(&all.lock);
-  const status st = insert(start, bytes, kinds);
+  const status st = registered_insert(start, bytes, kinds);
   pthread_rwlock_unlock(&all.lock);
   return st;
 }

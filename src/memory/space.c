@@ -19,7 +19,7 @@ static const uintptr_t MANAGED_BASE = (uintptr_t)(WITH_TSAN ? 0 : 9) << (WITH_TS
 static const uintptr_t MANAGED_BYTES = (uintptr_t)3 << (WITH_TSAN ? 33 : 40); /* 3 TiB */
 
 /* Addresses in one piece, where wanted if the kernel agrees; 0 where there are none. */
-static uintptr_t reserve(uintptr_t wanted, uintptr_t bytes) {
+static uintptr_t space_reserve(uintptr_t wanted, uintptr_t bytes) {
   void *got = mmap((void *)wanted, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   return got == MAP_FAILED ? 0 : (uintptr_t)got;
 }
@@ -27,7 +27,7 @@ static uintptr_t reserve(uintptr_t wanted, uintptr_t bytes) {
 /* A forked child inherits no device mapping, but pinned memory like any other. */
 static void reserve_vmm(void) {
   const uintptr_t bytes = (uintptr_t)1 << VMM_SHIFT;
-  const uintptr_t users = reserve(VMM_BASE, bytes), views = reserve(0, bytes);
+  const uintptr_t users = space_reserve(VMM_BASE, bytes), views = space_reserve(0, bytes);
   if (!users || !views) return; /* reservations will be refused */
   madvise((void *)users, bytes, MADV_DONTFORK);
   madvise((void *)views, bytes, MADV_DONTFORK);
@@ -37,14 +37,14 @@ static void reserve_vmm(void) {
 }
 
 static void reserve_managed(void) {
-  space.managed_base = reserve(MANAGED_BASE, MANAGED_BYTES);
+  space.managed_base = space_reserve(MANAGED_BASE, MANAGED_BYTES);
   space.managed_bytes = space.managed_base ? MANAGED_BYTES : 0;
 }
 
 /* Before main, so that no reader needs a lock. */
 __attribute__((constructor)) static void reserve_windows(void) {
   const uintptr_t windows = SPACE_MAX_DEVICES * space_stride();
-  const uintptr_t base = reserve(DEVICE_BASE, DEVICE_BYTES);
+  const uintptr_t base = space_reserve(DEVICE_BASE, DEVICE_BYTES);
   if (!base) return;
   madvise((void *)base, 2 * windows, MADV_DONTFORK);
   space = (space_layout){.device_base = base, .pinned_base = base + 2 * windows, .view_distance = windows};
@@ -53,7 +53,7 @@ __attribute__((constructor)) static void reserve_windows(void) {
 }
 
 /* The limit is now what it was then, unless the program has changed it since. */
-static status check(uintptr_t window, const char *what, uint64_t bytes) {
+static status space_check_window(uintptr_t window, const char *what, uint64_t bytes) {
   struct rlimit limit;
   if (window) return ST_OK;
   if (getrlimit(RLIMIT_AS, &limit) || limit.rlim_cur == RLIM_INFINITY)
@@ -65,6 +65,6 @@ static status check(uintptr_t window, const char *what, uint64_t bytes) {
               what, size_in_words(bytes).text, size_in_words(limit.rlim_cur).text);
 }
 
-status space_check(void) { return check(space.device_base, "devices", DEVICE_BYTES); }
-status space_check_reservations(void) { return check(space.vmm_base, "reservations", UINT64_C(2) << VMM_SHIFT); }
-status space_check_managed(void) { return check(space.managed_base, "managed memory", MANAGED_BYTES); }
+status space_check(void) { return space_check_window(space.device_base, "devices", DEVICE_BYTES); }
+status space_check_reservations(void) { return space_check_window(space.vmm_base, "reservations", UINT64_C(2) << VMM_SHIFT); }
+status space_check_managed(void) { return space_check_window(space.managed_base, "managed memory", MANAGED_BYTES); }

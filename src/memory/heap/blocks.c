@@ -10,28 +10,28 @@ enum {
   STRIDE_SHIFT = 6, /* granules of a stride */
 };
 
-static uint64_t n_units(const block_map *m) { return m->bytes >> m->unit_shift; }
-static uint64_t n_granules(const block_map *m) { return m->bytes >> GRANULE_SHIFT; }
-static uint64_t n_strides(const block_map *m) { return (n_granules(m) >> STRIDE_SHIFT) + 1; }
-static uint64_t n_words(const block_map *m) { return n_granules(m) << m->words_shift; }
+static uint64_t blocks_n_units(const block_map *m) { return m->bytes >> m->unit_shift; }
+static uint64_t blocks_n_granules(const block_map *m) { return m->bytes >> GRANULE_SHIFT; }
+static uint64_t blocks_n_strides(const block_map *m) { return (blocks_n_granules(m) >> STRIDE_SHIFT) + 1; }
+static uint64_t blocks_n_words(const block_map *m) { return blocks_n_granules(m) << m->words_shift; }
 
 static void close_map(block_map *m) {
-  sparse_drop(m->starts, n_words(m) * sizeof *m->starts);
-  sparse_drop(m->words, n_granules(m) * sizeof *m->words);
-  sparse_drop(m->mark, n_units(m) * sizeof *m->mark);
-  sparse_drop(m->granule, n_granules(m) * sizeof *m->granule);
-  sparse_drop(m->stride, n_strides(m) * sizeof *m->stride);
+  sparse_drop(m->starts, blocks_n_words(m) * sizeof *m->starts);
+  sparse_drop(m->words, blocks_n_granules(m) * sizeof *m->words);
+  sparse_drop(m->mark, blocks_n_units(m) * sizeof *m->mark);
+  sparse_drop(m->granule, blocks_n_granules(m) * sizeof *m->granule);
+  sparse_drop(m->stride, blocks_n_strides(m) * sizeof *m->stride);
 }
 
 static bool open_map(block_map *m, uintptr_t start, uint64_t bytes, unsigned unit_shift) {
   *m = (block_map){
       .start = start, .bytes = bytes, .unit_shift = unit_shift, .words_shift = GRANULE_SHIFT - unit_shift - WORD_SHIFT};
   if (!bytes) return true;
-  m->starts = sparse_new(n_words(m) * sizeof *m->starts);
-  m->words = sparse_new(n_granules(m) * sizeof *m->words);
-  m->mark = sparse_new(n_units(m) * sizeof *m->mark);
-  m->granule = sparse_new(n_granules(m) * sizeof *m->granule);
-  m->stride = sparse_new(n_strides(m) * sizeof *m->stride);
+  m->starts = sparse_new(blocks_n_words(m) * sizeof *m->starts);
+  m->words = sparse_new(blocks_n_granules(m) * sizeof *m->words);
+  m->mark = sparse_new(blocks_n_units(m) * sizeof *m->mark);
+  m->granule = sparse_new(blocks_n_granules(m) * sizeof *m->granule);
+  m->stride = sparse_new(blocks_n_strides(m) * sizeof *m->stride);
   return m->starts && m->words && m->mark && m->granule && m->stride;
 }
 
@@ -70,7 +70,7 @@ void blocks_drop(blocks *t, block_id id) {
 static const block_map *blocks_map(const blocks *t, uintptr_t address) { return &t->map[address >= t->small]; }
 
 /* Granules behind the block's first that start inside of it. */
-static void cover(const block_map *m, uint64_t offset, uint64_t bytes, block_id id) {
+static void blocks_cover(const block_map *m, uint64_t offset, uint64_t bytes, block_id id) {
   const uint64_t stride = 1 << STRIDE_SHIFT, end = (offset + bytes - 1) >> GRANULE_SHIFT;
   uint64_t g = (offset >> GRANULE_SHIFT) + 1;
   while (g <= end) {
@@ -100,7 +100,7 @@ void blocks_enter(blocks *t, block_id id, uintptr_t address, uint64_t bytes) {
     const uint64_t words = atomic_load_explicit(&m->words[g], memory_order_relaxed);
     atomic_store_explicit(&m->words[g], words | bit_of_word(m, word), memory_order_release);
   }
-  cover(m, offset, bytes, id);
+  blocks_cover(m, offset, bytes, id);
 }
 
 void blocks_remove(blocks *t, block_id id, uint64_t bytes) {
@@ -114,14 +114,14 @@ void blocks_remove(blocks *t, block_id id, uint64_t bytes) {
     const uint64_t words = atomic_load_explicit(&m->words[g], memory_order_relaxed);
     atomic_store_explicit(&m->words[g], words & ~bit_of_word(m, word), memory_order_relaxed);
   }
-  cover(m, offset, bytes, 0);
+  blocks_cover(m, offset, bytes, 0);
 }
 
 /* ---- finding ----------------------------------------------------------------------------------------------------- */
 
 static block_id id_at(const block_map *m, uint64_t word, uint64_t bits) {
   const uint64_t unit = (word << WORD_SHIFT) + 63 - (unsigned)__builtin_clzll(bits);
-  return mark_id(atomic_load_explicit(&m->mark[unit], memory_order_acquire));
+  return block_mark_id(atomic_load_explicit(&m->mark[unit], memory_order_acquire));
 }
 
 /* The block with the last start at or before the offset; 0 where there is none. */

@@ -37,8 +37,8 @@ enum { BLOCK_ID_BITS = 24 }; /* 16 million blocks */
 
 /* What is known of a block before its description is read: its number and, above, its bucket. */
 typedef uint32_t block_mark;
-static inline block_id mark_id(block_mark m) { return m & ((1u << BLOCK_ID_BITS) - 1); }
-static inline unsigned mark_bucket(block_mark m) { return m >> BLOCK_ID_BITS; }
+static inline block_id block_mark_id(block_mark m) { return m & ((1u << BLOCK_ID_BITS) - 1); }
+static inline unsigned block_mark_bucket(block_mark m) { return m >> BLOCK_ID_BITS; }
 
 /* The marks of a part of the window. */
 typedef struct {
@@ -87,7 +87,7 @@ static inline block_id blocks_starting(const blocks *t, uintptr_t address) {
     if (offset < t->map[0].bytes)
       mark = atomic_load_explicit(&t->map[0].mark[offset >> t->map[0].unit_shift], memory_order_acquire);
   }
-  const block_id id = mark_id(mark);
+  const block_id id = block_mark_id(mark);
   return id && atomic_load_explicit(&t->block[id].address, memory_order_relaxed) == address ? id : 0;
 }
 

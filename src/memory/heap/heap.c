@@ -148,7 +148,7 @@ static bool take_from_depot(heap *h, thread_cache *t, unsigned bucket) {
 }
 
 /* A few more small blocks for the thread's next allocations, where they cost nothing. */
-static void refill(heap *h, thread_cache *t, uint64_t bytes) {
+static void heap_refill_cache(heap *h, thread_cache *t, uint64_t bytes) {
   enum { MOST = 4 };
   const uint64_t n = store_units(bytes, h->config.unit_shift);
   if (n > THREAD_CACHE_UNITS || t->list[n].first) return;
@@ -179,7 +179,7 @@ typedef struct {
   void *site;
 } request;
 
-static void *hand_out(heap *h, thread_cache *t, heap_block *b, const request *r) {
+static void *heap_hand_out(heap *h, thread_cache *t, heap_block *b, const request *r) {
   block_begin(b, next_number(h, t), r->bytes, r->requested, r->call, r->site);
   return (void *)b->address; // NOLINT(performance-no-int-to-ptr)
 }
@@ -216,11 +216,11 @@ static void *alloc_locked(heap *h, const request *r) {
   heap_count_pages(h);
   t = own_cache(h);
   heap_block *b = blocks_at(&h->blocks, id);
-  void *p = hand_out(h, t, b, r);
+  void *p = heap_hand_out(h, t, b, r);
   if (unlikely(hooks_any()))
-    hooks_alloc(heap_told(h, b, r->bytes));
+    hooks_alloc(heap_hook_block(h, b, r->bytes));
   else if (t)
-    refill(h, t, r->bytes);
+    heap_refill_cache(h, t, r->bytes);
   heap_stats_alloc(&h->stats, r->begun, r->bytes, r->requested, hit);
   return p;
 }
@@ -246,7 +246,7 @@ static bool try_alloc(heap *h, const request *r, void **out) {
   return p;
 }
 
-__attribute__((noinline)) static status alloc_slowly(heap *h, thread_cache *t, request *r, void **out) {
+__attribute__((noinline)) static status heap_alloc_slowly(heap *h, thread_cache *t, request *r, void **out) {
   void *p = t ? heap_alloc_kept(t, r->bytes, r->requested, r->call, r->site) : NULL;
   if (likely(p)) {
     *out = p;
@@ -264,7 +264,7 @@ status heap_alloc(heap *h, uint64_t bytes, uint64_t requested, const char *call,
   void *p =
       likely(t) && bucket <= THREAD_CACHE_UNITS ? thread_cache_alloc(t, bucket, bytes, requested, call, site) : NULL;
   if (unlikely(!p))
-    return alloc_slowly(h, t, &(request){.bytes = bytes, .requested = requested, .call = call, .site = site}, out);
+    return heap_alloc_slowly(h, t, &(request){.bytes = bytes, .requested = requested, .call = call, .site = site}, out);
   *out = p;
   return ST_OK;
 }
@@ -277,14 +277,14 @@ static bool free_locked(heap *h, uint64_t begun, uintptr_t address, void *site) 
   heap_block *b = blocks_at(&h->blocks, id);
   const uint64_t bytes = id && !b->pool ? block_end(b, true) : 0;
   if (!bytes) return false;
-  if (hooks_any()) hooks_free(heap_told(h, b, bytes), site);
+  if (hooks_any()) hooks_free(heap_hook_block(h, b, bytes), site);
   heap_stats_free(&h->stats, begun, bytes, b->requested);
   heap_put_back(h, id);
   if (h->stats.counters) heap_count_pages(h);
   return true;
 }
 
-__attribute__((noinline)) static void spill(heap *h, thread_cache *t) {
+__attribute__((noinline)) static void heap_spill_cache(heap *h, thread_cache *t) {
   pthread_mutex_lock(&h->lock);
   if (t->full && put_in_depot(h, t->full)) t->full = 0;
   heap_release_over(h, t);
@@ -302,7 +302,7 @@ static bool free_into_cache(heap *h, thread_cache *t, uint64_t begun, uintptr_t 
     spills = put_cached(h, t, id);
   }
   thread_cache_leave(t);
-  if (unlikely(spills)) spill(h, t);
+  if (unlikely(spills)) heap_spill_cache(h, t);
   return bytes;
 }
 
@@ -313,7 +313,7 @@ bool heap_free_kept(thread_cache *t, uintptr_t address) {
   return thread_cache_enter(t, THREAD_CACHE_CLOSED) && free_into_cache(h, t, begun, address);
 }
 
-__attribute__((noinline)) static status free_slowly(heap *h, thread_cache *t, uintptr_t address, const char *name,
+__attribute__((noinline)) static status heap_free_slowly(heap *h, thread_cache *t, uintptr_t address, const char *name,
                                                     void *site) {
   if (t && heap_free_kept(t, address)) return ST_OK;
   const uint64_t begun = heap_stats_begin(&h->stats);
@@ -326,5 +326,5 @@ __attribute__((noinline)) static status free_slowly(heap *h, thread_cache *t, ui
 
 status heap_free(heap *h, uintptr_t address, const char *name, void *site) {
   thread_cache *t = unlikely(hooks_any()) ? NULL : thread_caches[h->index];
-  return likely(t && thread_cache_free(t, address)) ? ST_OK : free_slowly(h, t, address, name, site);
+  return likely(t && thread_cache_free(t, address)) ? ST_OK : heap_free_slowly(h, t, address, name, site);
 }

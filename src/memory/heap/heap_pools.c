@@ -64,7 +64,7 @@ bool heap_join(heap *h, block_id id, block_id after) {
 uint64_t heap_begin(const heap *h) { return heap_stats_begin(&h->stats); }
 
 static hook_block told_in_stream(const heap *h, const heap_block *b, uint64_t bytes, int64_t stream) {
-  hook_block told = heap_told(h, b, bytes);
+  hook_block told = heap_hook_block(h, b, bytes);
   told.stream = stream;
   return told;
 }

@@ -48,7 +48,7 @@ static inline placement heap_placement(const heap *h, const heap_block *b) {
       .offset = b->address - h->config.window, .n_units = b->n_units, .range = b->range, .large = b->large};
 }
 
-static inline hook_block heap_told(const heap *h, const heap_block *b, uint64_t bytes) {
+static inline hook_block heap_hook_block(const heap *h, const heap_block *b, uint64_t bytes) {
   return (hook_block){h->config.device, b->address, bytes,          b->requested, b->number,
                       b->call,          b->site,    HOOK_NO_STREAM, false};
 }

@@ -12,7 +12,7 @@ typedef struct {
 
 static void visit_block(const heap_block *b, void *argument) {
   const visitor *v = argument;
-  const hook_block told = heap_told(v->heap, b, b->bytes);
+  const hook_block told = heap_hook_block(v->heap, b, b->bytes);
   v->visit(&told, v->argument);
 }
 
@@ -45,7 +45,7 @@ void heap_pieces(heap *h, uintptr_t address, uint64_t bytes, heap_piece *pieces,
 
 /* ---- the whole --------------------------------------------------------------------------------------------------- */
 
-static bool take_pages(heap *h, uint64_t begun, uint64_t bytes, uint64_t *offset) {
+static bool heap_try_take_pages(heap *h, uint64_t begun, uint64_t bytes, uint64_t *offset) {
   pthread_mutex_lock(&h->lock);
   const uint64_t committed = store_committed(h->store);
   if (h->parked || h->fence) heap_settle(h);
@@ -65,7 +65,7 @@ static bool take_pages(heap *h, uint64_t begun, uint64_t bytes, uint64_t *offset
 
 status heap_take_pages(heap *h, uint64_t bytes, uint64_t *offset) {
   const uint64_t begun = heap_stats_begin(&h->stats);
-  for (unsigned failures = 0; !take_pages(h, begun, bytes, offset); ++failures)
+  for (unsigned failures = 0; !heap_try_take_pages(h, begun, bytes, offset); ++failures)
     if (!heap_find_room(h, failures)) return heap_refuse(h, bytes, bytes, NULL);
   return ST_OK;
 }
@@ -82,7 +82,7 @@ void heap_give_pages(heap *h, uint64_t offset, uint64_t bytes) {
 int heap_file(const heap *h) { return pages_file(store_pages(h->store)); }
 
 /* So that what nobody holds counts as free. */
-static void collect(heap *h) {
+static void heap_collect(heap *h) {
   if (h->parked || h->fence) heap_settle(h);
   heap_empty_caches(h);
   heap_count_pages(h);
@@ -90,7 +90,7 @@ static void collect(heap *h) {
 
 void heap_info(heap *h, uint64_t *free_bytes, uint64_t *total_bytes) {
   pthread_mutex_lock(&h->lock);
-  collect(h);
+  heap_collect(h);
   const uint64_t used = store_used(h->store);
   pthread_mutex_unlock(&h->lock);
   const uint64_t left = used < h->config.size_bytes ? h->config.size_bytes - used : 0, others = heap_held_by_others(h);
@@ -100,7 +100,7 @@ void heap_info(heap *h, uint64_t *free_bytes, uint64_t *total_bytes) {
 
 void heap_measure(heap *h, heap_usage *out) {
   pthread_mutex_lock(&h->lock);
-  collect(h);
+  heap_collect(h);
   *out = (heap_usage){.used_bytes = store_used(h->store),
                       .peak_bytes = store_peak(h->store),
                       .committed_bytes = store_committed(h->store),
@@ -111,7 +111,7 @@ void heap_measure(heap *h, heap_usage *out) {
 
 void heap_trim(heap *h, uint64_t keep_bytes) {
   pthread_mutex_lock(&h->lock);
-  collect(h);
+  heap_collect(h);
   const uint64_t committed = store_committed(h->store);
   if (committed > keep_bytes) store_trim(h->store, (committed - keep_bytes + PAGE_BYTES - 1) >> PAGE_SHIFT);
   heap_count_pages(h);

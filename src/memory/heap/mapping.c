@@ -12,11 +12,11 @@
 /* What is moved about takes at most so many of the kernel's mappings (budget.h), so that others find some, too. */
 enum { MOST_PIECES = 24000 };
 
-static bool bit(const uint64_t *bits, uint64_t i) { return bits[i / 64] >> i % 64 & 1; }
-static void set_bit(uint64_t *bits, uint64_t i) { bits[i / 64] |= UINT64_C(1) << i % 64; }
-static void clear_bit(uint64_t *bits, uint64_t i) { bits[i / 64] &= ~(UINT64_C(1) << i % 64); }
+static bool mapping_bit(const uint64_t *bits, uint64_t i) { return bits[i / 64] >> i % 64 & 1; }
+static void mapping_set_bit(uint64_t *bits, uint64_t i) { bits[i / 64] |= UINT64_C(1) << i % 64; }
+static void mapping_clear_bit(uint64_t *bits, uint64_t i) { bits[i / 64] &= ~(UINT64_C(1) << i % 64); }
 
-static char *view_of(const mapping *m, uint64_t g) {
+static char *mapping_view(const mapping *m, uint64_t g) {
   return (char *)m->view + (g << GRANULE_SHIFT); // NOLINT(performance-no-int-to-ptr)
 }
 
@@ -32,9 +32,9 @@ void mapping_end_call(mapping *m, uint64_t begun) {
   if (m->time_calls) m->call_ns += thread_ns() - begun;
 }
 
-static bool map(mapping *m, uint64_t g, uint64_t n, uint64_t place) {
+static bool mapping_map(mapping *m, uint64_t g, uint64_t n, uint64_t place) {
   const int protection = PROT_READ | PROT_WRITE, flags = MAP_SHARED | MAP_FIXED | MAP_NORESERVE;
-  void *const at = view_of(m, g);
+  void *const at = mapping_view(m, g);
   const uint64_t bytes = n << GRANULE_SHIFT;
   uint64_t begun = mapping_begin_call(m);
   const bool mapped = mmap(at, bytes, protection, flags, m->file, (off_t)(place << GRANULE_SHIFT)) == at;
@@ -49,10 +49,10 @@ static bool map(mapping *m, uint64_t g, uint64_t n, uint64_t place) {
 /* The memory keeps its page tables, so nothing is faulted in again: 8 µs for a granule beside 2,500 by mapping it anew.
  * The mapping at `from` stays, without its page tables: at no moment is there none, into whose place another thread's mmap()
  * could come. */
-static bool remap(mapping *m, uint64_t from, uint64_t to, uint64_t n) {
+static bool mapping_remap(mapping *m, uint64_t from, uint64_t to, uint64_t n) {
   const int flags = MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP;
   const uint64_t bytes = n << GRANULE_SHIFT, begun = mapping_begin_call(m);
-  const bool moved = mremap(view_of(m, from), bytes, bytes, flags, view_of(m, to)) == view_of(m, to);
+  const bool moved = mremap(mapping_view(m, from), bytes, bytes, flags, mapping_view(m, to)) == mapping_view(m, to);
   mapping_end_call(m, begun);
   return moved;
 }
@@ -95,12 +95,12 @@ static void note_places(mapping *m, uint64_t g, uint64_t n, uint32_t away) {
 }
 
 /* Sends runs without memory home, where the mappings that they were left with are of many pieces. */
-static void tidy(mapping *m) {
+static void mapping_tidy(mapping *m) {
   for (uint64_t g = 0, end; g < m->n_granules; g = end + 1) {
-    for (end = g; end < m->n_granules && !bit(m->holds, end);) ++end;
+    for (end = g; end < m->n_granules && !mapping_bit(m->holds, end);) ++end;
     if (end == g) continue;
     const int64_t more = borders_added(m, g, end - g, 0);
-    if (more >= 0 || !map(m, g, end - g, g)) continue;
+    if (more >= 0 || !mapping_map(m, g, end - g, g)) continue;
     note_places(m, g, end - g, 0);
     take_budget(m, more);
   }
@@ -109,11 +109,11 @@ static void tidy(mapping *m) {
 
 /* Room in the budget for making the run one piece. What saves mappings is welcome whatever the budget; tidying is put off
  * until it is worth its walk. */
-static bool afford(mapping *m, uint64_t g, uint64_t n, uint32_t away, int64_t *more) {
+static bool mapping_afford(mapping *m, uint64_t g, uint64_t n, uint32_t away, int64_t *more) {
   *more = borders_added(m, g, n, away);
   if (take_budget(m, *more)) return true;
   if (m->n_pieces < m->n_tidied + m->n_tidied / 8 + 16) return false;
-  tidy(m);
+  mapping_tidy(m);
   *more = borders_added(m, g, n, away);
   return take_budget(m, *more);
 }
@@ -121,7 +121,7 @@ static bool afford(mapping *m, uint64_t g, uint64_t n, uint32_t away, int64_t *m
 /* ---- owning ------------------------------------------------------------------------------------------------------ */
 
 /* The first n free places in a row from `first`, or the longest row where that is longer than the best one so far. */
-static void search(const mapping *m, uint64_t first, uint64_t end, uint64_t n, uint64_t *best, uint64_t *longest) {
+static void mapping_search(const mapping *m, uint64_t first, uint64_t end, uint64_t n, uint64_t *best, uint64_t *longest) {
   uint64_t run = 0;
   for (uint64_t i = first; i < end && *longest < n; ++i) {
     if (i % 64 == 0 && m->owned[i / 64] == UINT64_MAX) {
@@ -129,7 +129,7 @@ static void search(const mapping *m, uint64_t first, uint64_t end, uint64_t n, u
       i += 63;
       continue;
     }
-    run = bit(m->owned, i) ? 0 : run + 1;
+    run = mapping_bit(m->owned, i) ? 0 : run + 1;
     if (run <= *longest) continue;
     *longest = run;
     *best = i + 1 - run;
@@ -139,10 +139,10 @@ static void search(const mapping *m, uint64_t first, uint64_t end, uint64_t n, u
 /* Free places in a row, *n at most: from `home`, where all of them are free, or far from the homes of what is used most. */
 static uint64_t find_places(const mapping *m, uint64_t home, uint64_t *n) {
   uint64_t best = 0, longest = 0, run = 0;
-  while (run < *n && !bit(m->owned, home + run)) ++run;
+  while (run < *n && !mapping_bit(m->owned, home + run)) ++run;
   if (run == *n) return home;
-  search(m, m->n_granules / 2, m->n_granules, *n, &best, &longest);
-  search(m, 0, m->n_granules / 2, *n, &best, &longest);
+  mapping_search(m, m->n_granules / 2, m->n_granules, *n, &best, &longest);
+  mapping_search(m, 0, m->n_granules / 2, *n, &best, &longest);
   *n = longest;
   return best;
 }
@@ -151,8 +151,8 @@ static bool own_elsewhere(mapping *m, uint64_t g, uint64_t *n) {
   int64_t more;
   const uint64_t place = find_places(m, g, n);
   const uint32_t away = (uint32_t)(place - g);
-  if (!*n || !afford(m, g, *n, away, &more)) return false;
-  if (!map(m, g, *n, place)) {
+  if (!*n || !mapping_afford(m, g, *n, away, &more)) return false;
+  if (!mapping_map(m, g, *n, place)) {
     give_budget(m, more);
     return false;
   }
@@ -160,27 +160,27 @@ static bool own_elsewhere(mapping *m, uint64_t g, uint64_t *n) {
   return true;
 }
 
-static void own(mapping *m, uint64_t g) {
-  set_bit(m->owned, mapping_place(m, g));
-  set_bit(m->holds, g);
+static void mapping_own_one(mapping *m, uint64_t g) {
+  mapping_set_bit(m->owned, mapping_place(m, g));
+  mapping_set_bit(m->holds, g);
 }
 
 void mapping_disown(mapping *m, uint64_t g) {
-  clear_bit(m->owned, mapping_place(m, g));
-  clear_bit(m->holds, g);
+  mapping_clear_bit(m->owned, mapping_place(m, g));
+  mapping_clear_bit(m->holds, g);
 }
 
 bool mapping_own(mapping *m, uint64_t g, uint64_t n) {
   for (uint64_t i = g, k; i < g + n; i += k) {
     k = 1;
-    if (bit(m->owned, mapping_place(m, i))) { /* a run of such, of which as many as go together */
-      while (i + k < g + n && bit(m->owned, mapping_place(m, i + k))) ++k;
+    if (mapping_bit(m->owned, mapping_place(m, i))) { /* a run of such, of which as many as go together */
+      while (i + k < g + n && mapping_bit(m->owned, mapping_place(m, i + k))) ++k;
       if (!own_elsewhere(m, i, &k)) {
         while (i-- > g) mapping_disown(m, i);
         return false;
       }
     }
-    for (uint64_t j = i; j < i + k; ++j) own(m, j);
+    for (uint64_t j = i; j < i + k; ++j) mapping_own_one(m, j);
   }
   return true;
 }
@@ -192,15 +192,15 @@ uint64_t mapping_move(mapping *m, uint64_t from, uint64_t to, uint64_t n) {
   uint64_t k = 1;
   while (k < n && m->place[from + k] == m->place[from]) ++k;
   const uint32_t away = (uint32_t)(mapping_place(m, from) - to);
-  if (!afford(m, to, k, away, &more)) return 0;
-  if (!remap(m, from, to, k)) {
+  if (!mapping_afford(m, to, k, away, &more)) return 0;
+  if (!mapping_remap(m, from, to, k)) {
     give_budget(m, more);
     return 0;
   }
   note_places(m, to, k, away);
   for (uint64_t i = 0; i < k; ++i) {
-    clear_bit(m->holds, from + i);
-    set_bit(m->holds, to + i);
+    mapping_clear_bit(m->holds, from + i);
+    mapping_set_bit(m->holds, to + i);
   }
   return k;
 }
@@ -214,7 +214,7 @@ bool mapping_open(mapping *m) {
   m->place = sparse_new(place_bytes(m));
   m->holds = sparse_new(bits_bytes(m));
   m->owned = sparse_new(bits_bytes(m));
-  return m->place && m->holds && m->owned && map(m, 0, m->n_granules, 0);
+  return m->place && m->holds && m->owned && mapping_map(m, 0, m->n_granules, 0);
 }
 
 void mapping_close(mapping *m) {

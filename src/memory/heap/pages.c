@@ -34,13 +34,13 @@ struct pages {
   uint64_t ledger_granules; /* what the ledger has of charged, rounded up */
 };
 
-static uintptr_t view_of(const pages *p, uint64_t granule) { return p->config.view + (granule << GRANULE_SHIFT); }
+static uintptr_t pages_view(const pages *p, uint64_t granule) { return p->config.view + (granule << GRANULE_SHIFT); }
 
 /* Those whose memory the host has to have: what one has promised is missing for all. */
 static pthread_mutex_t backed_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the list; taken under a heap's */
 static pages *backed;
 
-static uint64_t n_granules(const pages *p) { return p->config.window_bytes >> GRANULE_SHIFT; }
+static uint64_t pages_n_granules(const pages *p) { return p->config.window_bytes >> GRANULE_SHIFT; }
 
 /* Puts memory behind the kernels' view: a sparse shared file for a device (any block may have to be exported), private
  * pages for pinned memory (which a forked child inherits like any other). */
@@ -52,14 +52,14 @@ static bool map_view(pages *p) {
            at;
   p->mapping.file = file_in_memory("cannon-device", bytes + (loose << GRANULE_SHIFT));
   if (p->mapping.file < 0) return false;
-  if (loose && !ranges_add(p->loose, (uint32_t)n_granules(p), (uint32_t)loose, RANGE_BARE)) return false;
+  if (loose && !ranges_add(p->loose, (uint32_t)pages_n_granules(p), (uint32_t)loose, RANGE_BARE)) return false;
   return mapping_open(&p->mapping);
 }
 
-static size_t charged_pages_bytes(const pages *p) { return n_granules(p) * sizeof *p->charged_pages; }
+static size_t charged_pages_bytes(const pages *p) { return pages_n_granules(p) * sizeof *p->charged_pages; }
 static size_t taken_bytes(const pages *p) { return ((p->config.size_bytes >> GRANULE_SHIFT) + 1) * sizeof *p->taken; }
 
-static void destroy(pages *p) {
+static void pages_free(pages *p) {
   if (p->mapping.file >= 0) close(p->mapping.file);
   mapping_close(&p->mapping);
   sparse_drop(p->charged_pages, charged_pages_bytes(p));
@@ -75,7 +75,7 @@ void pages_destroy(pages *p) {
   while (*at && *at != p) at = &(*at)->next_backed;
   if (*at) *at = p->next_backed;
   pthread_mutex_unlock(&backed_lock);
-  destroy(p);
+  pages_free(p);
 }
 
 static void enter_backed(pages *p) {
@@ -102,7 +102,7 @@ status pages_create(const pages_config *config, const char *name, pages **out) {
     return ST_OK;
   }
   const int error = errno;
-  destroy(p);
+  pages_free(p);
   return fail(ST_NO_MEMORY, "the memory of %s can't be set up: %s", name, file_error(error));
 }
 
@@ -152,7 +152,7 @@ static bool tell_ledger(pages *p) {
 }
 
 /* Against the limits. */
-static bool charge(pages *p, uint64_t n) {
+static bool pages_charge_account(pages *p, uint64_t n) {
   const uint64_t size = p->config.size_bytes >> PAGE_SHIFT;
   if (n > size || p->charged > size - n || !host_has(p, p->charged + n)) return false;
   p->charged += n;
@@ -164,19 +164,19 @@ static bool charge(pages *p, uint64_t n) {
   return true;
 }
 
-static void discharge(pages *p, uint64_t n) {
+static void pages_discharge_account(pages *p, uint64_t n) {
   p->charged -= n;
   tell_ledger(p);
 }
 
 /* Pages from `first` up to `end` that are in one granule with it. */
-static uint64_t in_granule(uint64_t first, uint64_t end) {
+static uint64_t pages_in_granule(uint64_t first, uint64_t end) {
   const uint64_t n = GRANULE_PAGES - first % GRANULE_PAGES;
   return n < end - first ? n : end - first;
 }
 
 /* Sees to it that the granules of the pages own places. */
-static bool own_places(pages *p, uint64_t first, uint64_t n) {
+static bool pages_own_places(pages *p, uint64_t first, uint64_t n) {
   const uint64_t stop = (first + n + GRANULE_PAGES - 1) / GRANULE_PAGES;
   for (uint64_t g = first / GRANULE_PAGES, end; g < stop; g = end + 1) {
     for (end = g; end < stop && !p->charged_pages[end];) ++end;
@@ -190,32 +190,32 @@ static bool own_places(pages *p, uint64_t first, uint64_t n) {
 
 /* What is not charged is empty, and filled when it is touched. */
 bool pages_charge(pages *p, uint64_t first, uint64_t n) {
-  if (!charge(p, n)) return false;
+  if (!pages_charge_account(p, n)) return false;
   if (p->mapping.file >= 0) {
-    if (!own_places(p, first, n)) {
-      discharge(p, n);
+    if (!pages_own_places(p, first, n)) {
+      pages_discharge_account(p, n);
       return false;
     }
     for (uint64_t at = first, k; at < first + n; at += k)
-      p->charged_pages[at / GRANULE_PAGES] += (uint16_t)(k = in_granule(at, first + n));
+      p->charged_pages[at / GRANULE_PAGES] += (uint16_t)(k = pages_in_granule(at, first + n));
   }
   return true;
 }
 
 /* Empties pages that are charged, by what is one piece in the file. */
-static void empty(pages *p, uint64_t first, uint64_t n) {
+static void pages_empty(pages *p, uint64_t first, uint64_t n) {
   const uint64_t end = first + n;
   for (uint64_t at = first, stop; at < end; at = stop) {
     const uint64_t away = mapping_place(&p->mapping, at / GRANULE_PAGES) - at / GRANULE_PAGES;
     stop = at;
-    do stop += in_granule(stop, end);
+    do stop += pages_in_granule(stop, end);
     while (stop < end && mapping_place(&p->mapping, stop / GRANULE_PAGES) - stop / GRANULE_PAGES == away);
     mapping_empty(&p->mapping, pages_offset(p, at << PAGE_SHIFT), (stop - at) << PAGE_SHIFT);
   }
 }
 
 void pages_discharge(pages *p, uint64_t first, uint64_t n) {
-  discharge(p, n);
+  pages_discharge_account(p, n);
   if (p->mapping.file < 0) {
     const uint64_t begun = mapping_begin_call(&p->mapping);
     madvise((char *)p->config.view + (first << PAGE_SHIFT), n << PAGE_SHIFT, // NOLINT(performance-no-int-to-ptr)
@@ -223,13 +223,13 @@ void pages_discharge(pages *p, uint64_t first, uint64_t n) {
     mapping_end_call(&p->mapping, begun);
     return;
   }
-  empty(p, first, n);
+  pages_empty(p, first, n);
   for (uint64_t at = first, k; at < first + n; at += k) {
     const uint64_t g = at / GRANULE_PAGES;
-    p->charged_pages[g] -= (uint16_t)(k = in_granule(at, first + n));
+    p->charged_pages[g] -= (uint16_t)(k = pages_in_granule(at, first + n));
     if (p->charged_pages[g]) continue;
     mapping_disown(&p->mapping, g);
-    huge_forget(view_of(p, g), 1);
+    huge_forget(pages_view(p, g), 1);
   }
 }
 
@@ -239,7 +239,7 @@ uint64_t pages_move(pages *p, uint64_t from, uint64_t to, uint64_t n) {
     p->charged_pages[from + i] = 0;
     p->charged_pages[to + i] = GRANULE_PAGES;
   }
-  huge_move(view_of(p, from), view_of(p, to), k);
+  huge_move(pages_view(p, from), pages_view(p, to), k);
   return k;
 }
 
@@ -255,21 +255,21 @@ bool pages_take_loose(pages *p, uint64_t n, uint64_t *offset) {
   uint32_t first;
   const range_id id = n <= UINT32_MAX ? ranges_take(p->loose, RANGE_BARE, (uint32_t)n, &first) : 0;
   if (!id) return false;
-  if (!charge(p, n * GRANULE_PAGES)) {
+  if (!pages_charge_account(p, n * GRANULE_PAGES)) {
     ranges_give(p->loose, id, RANGE_BARE);
     return false;
   }
-  p->taken[first - n_granules(p)] = id;
+  p->taken[first - pages_n_granules(p)] = id;
   p->n_loose += n * GRANULE_PAGES;
   *offset = (uint64_t)first << GRANULE_SHIFT;
   return true;
 }
 
 void pages_give_loose(pages *p, uint64_t offset, uint64_t n) {
-  discharge(p, n * GRANULE_PAGES);
+  pages_discharge_account(p, n * GRANULE_PAGES);
   p->n_loose -= n * GRANULE_PAGES;
   mapping_empty(&p->mapping, offset, n << GRANULE_SHIFT);
-  ranges_give(p->loose, p->taken[(offset >> GRANULE_SHIFT) - n_granules(p)], RANGE_BARE);
+  ranges_give(p->loose, p->taken[(offset >> GRANULE_SHIFT) - pages_n_granules(p)], RANGE_BARE);
 }
 
 int pages_file(const pages *p) { return p->mapping.file; }

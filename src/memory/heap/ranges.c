@@ -31,24 +31,24 @@ struct ranges {
   index_of_kind free[N_RANGE_KINDS];
 };
 
-static unsigned class_of(uint32_t n) {
+static unsigned ranges_class(uint32_t n) {
   if (n < SUBS) return n;
   const unsigned top = 31 - (unsigned)__builtin_clz(n);
   return (top - SUB_BITS + 1) * SUBS + (n >> (top - SUB_BITS)) - SUBS;
 }
 
 /* The first class all of whose members hold n. */
-static unsigned class_holding(uint32_t n) {
-  const unsigned c = class_of(n);
+static unsigned ranges_class_holding(uint32_t n) {
+  const unsigned c = ranges_class(n);
   if (n < SUBS) return c;
   const unsigned shift = 31 - (unsigned)__builtin_clz(n) - SUB_BITS;
   return n & ((1u << shift) - 1) ? c + 1 : c;
 }
 
-static void list_insert(ranges *r, range_id id, range_kind kind) {
+static void ranges_list_insert(ranges *r, range_id id, range_kind kind) {
   range *node = &r->node[id];
   index_of_kind *f = &r->free[kind];
-  const unsigned c = class_of(node->n);
+  const unsigned c = ranges_class(node->n);
   node->free = true;
   node->kind = (uint8_t)kind;
   node->class = (uint16_t)c;
@@ -61,7 +61,7 @@ static void list_insert(ranges *r, range_id id, range_kind kind) {
   f->units += node->n;
 }
 
-static void list_remove(ranges *r, range_id id) {
+static void ranges_list_remove(ranges *r, range_id id) {
   range *node = &r->node[id];
   index_of_kind *f = &r->free[node->kind];
   const unsigned c = node->class;
@@ -76,7 +76,7 @@ static void list_remove(ranges *r, range_id id) {
 }
 
 /* Sees to it that two nodes can be had. May move r->node. */
-static bool reserve_nodes(ranges *r) {
+static bool ranges_reserve_nodes(ranges *r) {
   if (r->n_nodes + 2 <= r->capacity) return true;
   const uint32_t capacity = r->capacity ? 2 * r->capacity : 64;
   range *grown = realloc(r->node, capacity * sizeof *grown);
@@ -87,21 +87,21 @@ static bool reserve_nodes(ranges *r) {
   return true;
 }
 
-static range_id node_new(ranges *r) {
+static range_id ranges_node_new(ranges *r) {
   const range_id id = r->unused;
   if (!id) return r->n_nodes++;
   r->unused = r->node[id].next;
   return id;
 }
 
-static void node_drop(ranges *r, range_id id) {
+static void ranges_node_drop(ranges *r, range_id id) {
   r->node[id].next = r->unused;
   r->unused = id;
 }
 
 /* Cuts `id`, which is off the lists, after n units; the rest, off the lists too. */
-static range_id split(ranges *r, range_id id, uint32_t n) {
-  const range_id rest = node_new(r);
+static range_id ranges_split(ranges *r, range_id id, uint32_t n) {
+  const range_id rest = ranges_node_new(r);
   range *node = &r->node[id];
   r->node[rest] = (range){.start = node->start + n, .n = node->n - n, .before = id, .after = node->after};
   if (node->after) r->node[node->after].before = rest;
@@ -111,15 +111,15 @@ static range_id split(ranges *r, range_id id, uint32_t n) {
 }
 
 /* Joins `after` to `id`, its neighbour; both are off the lists. */
-static void join(ranges *r, range_id id, range_id after) {
+static void ranges_join_nodes(ranges *r, range_id id, range_id after) {
   range *node = &r->node[id], *gone = &r->node[after];
   node->n += gone->n;
   node->after = gone->after;
   if (node->after) r->node[node->after].before = id;
-  node_drop(r, after);
+  ranges_node_drop(r, after);
 }
 
-static bool is_free(const ranges *r, range_id id, range_kind kind) {
+static bool ranges_is_free(const ranges *r, range_id id, range_kind kind) {
   return id && r->node[id].free && r->node[id].kind == kind;
 }
 
@@ -131,16 +131,16 @@ void ranges_destroy(ranges *r) {
 }
 
 bool ranges_add(ranges *r, uint32_t start, uint32_t n, range_kind kind) {
-  if (!reserve_nodes(r)) return false;
-  const range_id id = node_new(r);
+  if (!ranges_reserve_nodes(r)) return false;
+  const range_id id = ranges_node_new(r);
   r->node[id] = (range){.start = start, .n = n};
-  list_insert(r, id, kind);
+  ranges_list_insert(r, id, kind);
   return true;
 }
 
 /* Of the first few of a list the one with the lowest address: what lives long gathers there, and what is free beyond it is
  * not cut up. */
-static range_id lowest(const ranges *r, range_id id) {
+static range_id ranges_lowest(const ranges *r, range_id id) {
   enum { MOST_LOOKS = 8 };
   range_id best = id;
   for (int i = 1; i < MOST_LOOKS && (id = r->node[id].next); ++i)
@@ -149,9 +149,9 @@ static range_id lowest(const ranges *r, range_id id) {
 }
 
 /* A free range of at least n units, or 0: from the lists that hold only such, else from n's own list. */
-static range_id find(const ranges *r, range_kind kind, uint32_t n) {
+static range_id ranges_find(const ranges *r, range_kind kind, uint32_t n) {
   const index_of_kind *f = &r->free[kind];
-  const unsigned c = class_holding(n);
+  const unsigned c = ranges_class_holding(n);
   if (c < N_CLASSES) {
     unsigned power = c / SUBS;
     unsigned subs = f->subs[power] & (~0u << c % SUBS);
@@ -159,64 +159,64 @@ static range_id find(const ranges *r, range_kind kind, uint32_t n) {
       const uint32_t powers = power + 1 < 32 ? f->powers & (~0u << (power + 1)) : 0;
       if (powers) subs = f->subs[power = (unsigned)__builtin_ctz(powers)];
     }
-    if (subs) return lowest(r, f->list[power * SUBS + (unsigned)__builtin_ctz(subs)]);
+    if (subs) return ranges_lowest(r, f->list[power * SUBS + (unsigned)__builtin_ctz(subs)]);
   }
-  for (range_id id = f->list[class_of(n)]; id; id = r->node[id].next)
+  for (range_id id = f->list[ranges_class(n)]; id; id = r->node[id].next)
     if (r->node[id].n >= n) return id;
   return 0;
 }
 
 /* The first n units of a free range; 0 without memory. */
-static range_id take_from(ranges *r, range_id id, uint32_t n, uint32_t *start) {
+static range_id ranges_take_from(ranges *r, range_id id, uint32_t n, uint32_t *start) {
   const range_kind kind = r->node[id].kind;
-  if (!reserve_nodes(r)) return 0;
-  list_remove(r, id);
-  if (r->node[id].n > n) list_insert(r, split(r, id, n), kind);
+  if (!ranges_reserve_nodes(r)) return 0;
+  ranges_list_remove(r, id);
+  if (r->node[id].n > n) ranges_list_insert(r, ranges_split(r, id, n), kind);
   *start = r->node[id].start;
   return id;
 }
 
 range_id ranges_take(ranges *r, range_kind kind, uint32_t n, uint32_t *start) {
-  const range_id id = find(r, kind, n);
-  return id ? take_from(r, id, n, start) : 0;
+  const range_id id = ranges_find(r, kind, n);
+  return id ? ranges_take_from(r, id, n, start) : 0;
 }
 
 void ranges_give(ranges *r, range_id id, range_kind kind) {
   assert(!r->node[id].free);
   const range_id after = r->node[id].after, before = r->node[id].before;
-  if (is_free(r, after, kind)) {
-    list_remove(r, after);
-    join(r, id, after);
+  if (ranges_is_free(r, after, kind)) {
+    ranges_list_remove(r, after);
+    ranges_join_nodes(r, id, after);
   }
-  if (is_free(r, before, kind)) {
-    list_remove(r, before);
-    join(r, before, id);
+  if (ranges_is_free(r, before, kind)) {
+    ranges_list_remove(r, before);
+    ranges_join_nodes(r, before, id);
     id = before;
   }
-  list_insert(r, id, kind);
+  ranges_list_insert(r, id, kind);
 }
 
 void ranges_shorten(ranges *r, range_id id, uint32_t n) {
-  if (r->node[id].n > n && reserve_nodes(r)) ranges_give(r, split(r, id, n), RANGE_BACKED);
+  if (r->node[id].n > n && ranges_reserve_nodes(r)) ranges_give(r, ranges_split(r, id, n), RANGE_BACKED);
 }
 
 range_id ranges_cut(ranges *r, range_id id, uint32_t n) {
   assert(!r->node[id].free && n < r->node[id].n);
-  return reserve_nodes(r) ? split(r, id, n) : 0;
+  return ranges_reserve_nodes(r) ? ranges_split(r, id, n) : 0;
 }
 
 bool ranges_join(ranges *r, range_id id, range_id after) {
   assert(!r->node[id].free && !r->node[after].free);
   if (r->node[id].after != after) return false;
-  join(r, id, after);
+  ranges_join_nodes(r, id, after);
   return true;
 }
 
 void ranges_give_mixed(ranges *r, range_id id, uint32_t bare, uint32_t n_bare) {
   if (n_bare < r->node[id].n) {
-    if (!reserve_nodes(r)) return;
+    if (!ranges_reserve_nodes(r)) return;
     const bool bare_first = bare == r->node[id].start;
-    const range_id rest = split(r, id, bare_first ? n_bare : bare - r->node[id].start);
+    const range_id rest = ranges_split(r, id, bare_first ? n_bare : bare - r->node[id].start);
     ranges_give(r, bare_first ? rest : id, RANGE_BACKED);
     if (!bare_first) id = rest;
   }
@@ -224,27 +224,27 @@ void ranges_give_mixed(ranges *r, range_id id, uint32_t bare, uint32_t n_bare) {
 }
 
 bool ranges_convert(ranges *r, range_id id, uint32_t start, uint32_t n) {
-  if (!reserve_nodes(r)) return false;
+  if (!ranges_reserve_nodes(r)) return false;
   const range_kind kind = r->node[id].kind;
-  list_remove(r, id);
+  ranges_list_remove(r, id);
   if (start > r->node[id].start) {
-    const range_id rest = split(r, id, start - r->node[id].start);
-    list_insert(r, id, kind);
+    const range_id rest = ranges_split(r, id, start - r->node[id].start);
+    ranges_list_insert(r, id, kind);
     id = rest;
   }
-  if (r->node[id].n > n) list_insert(r, split(r, id, n), kind);
+  if (r->node[id].n > n) ranges_list_insert(r, ranges_split(r, id, n), kind);
   ranges_give(r, id, kind == RANGE_BACKED ? RANGE_BARE : RANGE_BACKED);
   return true;
 }
 
 /* One of the highest class among those powers; 0 where there is none. */
-static range_id highest(const index_of_kind *f, uint32_t powers) {
+static range_id ranges_highest(const index_of_kind *f, uint32_t powers) {
   if (!powers) return 0;
   const unsigned power = 31 - (unsigned)__builtin_clz(powers);
   return f->list[power * SUBS + 31 - (unsigned)__builtin_clz(f->subs[power])];
 }
 
-range_id ranges_longest(const ranges *r, range_kind kind) { return highest(&r->free[kind], r->free[kind].powers); }
+range_id ranges_longest(const ranges *r, range_kind kind) { return ranges_highest(&r->free[kind], r->free[kind].powers); }
 
 range_id ranges_next(const ranges *r, range_id id) {
   const range *node = &r->node[id];
@@ -253,7 +253,7 @@ range_id ranges_next(const ranges *r, range_id id) {
   if (node->next) return node->next;
   const uint32_t lower = f->subs[power] & ((1u << c % SUBS) - 1);
   if (lower) return f->list[power * SUBS + 31 - (unsigned)__builtin_clz(lower)];
-  return highest(f, f->powers & ((1u << power) - 1));
+  return ranges_highest(f, f->powers & ((1u << power) - 1));
 }
 
 void ranges_extent(const ranges *r, range_id id, uint32_t *start, uint32_t *n) {
@@ -263,7 +263,7 @@ void ranges_extent(const ranges *r, range_id id, uint32_t *start, uint32_t *n) {
 
 bool ranges_is_island(const ranges *r, range_id id) {
   const range_id before = r->node[id].before, after = r->node[id].after;
-  return (!before || is_free(r, before, RANGE_BARE)) && (!after || is_free(r, after, RANGE_BARE));
+  return (!before || ranges_is_free(r, before, RANGE_BARE)) && (!after || ranges_is_free(r, after, RANGE_BARE));
 }
 
 uint64_t ranges_free_units(const ranges *r, range_kind kind) { return r->free[kind].units; }
@@ -278,62 +278,62 @@ typedef struct {
 
 /* So much of a bare range from its start, or from its end, that n units are in it and it stops at a multiple of the step, or
  * where the range does. n is no more than its length. */
-static uint32_t from_start(const range *bare, uint32_t n, uint32_t step) {
+static uint32_t ranges_bare_from_start(const range *bare, uint32_t n, uint32_t step) {
   const uint64_t stop = ((uint64_t)bare->start + n + step - 1) / step * step - bare->start;
   return stop < bare->n ? (uint32_t)stop : bare->n;
 }
 
-static uint32_t from_end(const range *bare, uint32_t n, uint32_t step) {
+static uint32_t ranges_bare_from_end(const range *bare, uint32_t n, uint32_t step) {
   const uint32_t start = (bare->start + bare->n - n) / step * step;
   return start > bare->start ? bare->start + bare->n - start : bare->n;
 }
 
-static void consider(const ranges *r, range_id backed, bool follows, uint32_t n, uint32_t step, border *best) {
+static void ranges_consider_border(const ranges *r, range_id backed, bool follows, uint32_t n, uint32_t step, border *best) {
   const range_id bare = follows ? r->node[backed].after : r->node[backed].before;
   const uint32_t missing = n - r->node[backed].n;
-  if (!is_free(r, bare, RANGE_BARE) || missing > r->node[bare].n) return;
-  const uint32_t n_bare = (follows ? from_start : from_end)(&r->node[bare], missing, step);
+  if (!ranges_is_free(r, bare, RANGE_BARE) || missing > r->node[bare].n) return;
+  const uint32_t n_bare = (follows ? ranges_bare_from_start : ranges_bare_from_end)(&r->node[bare], missing, step);
   if (!best->backed || n_bare < best->n_bare) *best = (border){backed, bare, n_bare};
 }
 
 /* Looks at some of the longest backed ranges, which are all shorter than n. */
-static border find_border(const ranges *r, uint32_t n, uint32_t step) {
+static border ranges_find_border(const ranges *r, uint32_t n, uint32_t step) {
   enum { MOST_LOOKS = 16 };
   border best = {0};
   range_id id = ranges_longest(r, RANGE_BACKED);
   for (int looks = 0; id && looks < MOST_LOOKS; id = ranges_next(r, id), ++looks) {
     if (r->node[id].n >= n) continue;
-    consider(r, id, true, n, step, &best);
-    consider(r, id, false, n, step, &best);
+    ranges_consider_border(r, id, true, n, step, &best);
+    ranges_consider_border(r, id, false, n, step, &best);
   }
   return best;
 }
 
 range_id ranges_take_across(ranges *r, uint32_t n, uint32_t step, uint32_t *bare, uint32_t *n_bare) {
-  const border b = find_border(r, n, step);
+  const border b = ranges_find_border(r, n, step);
   if (!b.backed) {
-    const range_id id = find(r, RANGE_BARE, n);
-    if (id) *n_bare = from_start(&r->node[id], n, step);
-    return id ? take_from(r, id, *n_bare, bare) : 0;
+    const range_id id = ranges_find(r, RANGE_BARE, n);
+    if (id) *n_bare = ranges_bare_from_start(&r->node[id], n, step);
+    return id ? ranges_take_from(r, id, *n_bare, bare) : 0;
   }
-  if (!reserve_nodes(r)) return 0;
+  if (!ranges_reserve_nodes(r)) return 0;
   *n_bare = b.n_bare;
-  list_remove(r, b.backed);
-  list_remove(r, b.bare);
+  ranges_list_remove(r, b.backed);
+  ranges_list_remove(r, b.bare);
   const bool bare_follows = r->node[b.backed].after == b.bare;
   const uint32_t rest = r->node[b.bare].n - b.n_bare;
   if (bare_follows) {
-    if (rest) list_insert(r, split(r, b.bare, b.n_bare), RANGE_BARE);
+    if (rest) ranges_list_insert(r, ranges_split(r, b.bare, b.n_bare), RANGE_BARE);
     *bare = r->node[b.bare].start;
-    join(r, b.backed, b.bare);
+    ranges_join_nodes(r, b.backed, b.bare);
     return b.backed;
   }
   range_id taken = b.bare;
   if (rest) {
-    taken = split(r, b.bare, rest);
-    list_insert(r, b.bare, RANGE_BARE);
+    taken = ranges_split(r, b.bare, rest);
+    ranges_list_insert(r, b.bare, RANGE_BARE);
   }
   *bare = r->node[taken].start;
-  join(r, taken, b.backed);
+  ranges_join_nodes(r, taken, b.backed);
   return taken;
 }

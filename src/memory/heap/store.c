@@ -62,13 +62,13 @@ void store_destroy(store *s) {
   free(s);
 }
 
-static uint64_t page_of(const line *l, uint32_t unit) { return l->first_page + unit / l->page_units; }
-static uint32_t unit_of(const line *l, uint64_t page) { return (uint32_t)(page - l->first_page) * l->page_units; }
+static uint64_t store_page_of(const line *l, uint32_t unit) { return l->first_page + unit / l->page_units; }
+static uint32_t store_unit_of(const line *l, uint64_t page) { return (uint32_t)(page - l->first_page) * l->page_units; }
 
 /* ---- giving memory back, and moving it --------------------------------------------------------------------------- */
 
 /* The whole pages in a range; how many. */
-static uint64_t pages_in(const line *l, range_id id, uint64_t *first, uint64_t *end) {
+static uint64_t store_pages_in(const line *l, range_id id, uint64_t *first, uint64_t *end) {
   uint32_t start, n;
   ranges_extent(l->ranges, id, &start, &n);
   *first = l->first_page + (start + (uint64_t)l->page_units - 1) / l->page_units;
@@ -78,7 +78,7 @@ static uint64_t pages_in(const line *l, range_id id, uint64_t *first, uint64_t *
 
 /* A longest cached range of the line that may have so many pages, a power of two, or the one after it; 0 where there
  * is none. Making it bare leaves shorter ones, which come later. */
-static range_id cached(const line *l, range_id before, uint64_t n_pages) {
+static range_id store_cached_range(const line *l, range_id before, uint64_t n_pages) {
   uint32_t start, n;
   const range_id id = before ? ranges_next(l->ranges, before) : ranges_longest(l->ranges, RANGE_BACKED);
   if (!id) return 0;
@@ -86,19 +86,19 @@ static range_id cached(const line *l, range_id before, uint64_t n_pages) {
   return n >= n_pages * l->page_units ? id : 0;
 }
 
-static bool make_bare(line *l, range_id id, uint64_t first_page, uint64_t n_pages) {
-  return ranges_convert(l->ranges, id, unit_of(l, first_page), (uint32_t)n_pages * l->page_units);
+static bool store_make_bare(line *l, range_id id, uint64_t first_page, uint64_t n_pages) {
+  return ranges_convert(l->ranges, id, store_unit_of(l, first_page), (uint32_t)n_pages * l->page_units);
 }
 
 /* Ends of cached ranges of the line, n_pages of them; how many are still wanted. crumbs: only of ranges between bare ones
  * that can't move, which nothing grows from either. */
-static uint64_t trim_line(store *s, line *l, uint64_t n_pages, bool crumbs) {
+static uint64_t store_trim_line(store *s, line *l, uint64_t n_pages, bool crumbs) {
   uint64_t first, end;
-  for (range_id id = cached(l, 0, 1), next; id && n_pages; id = next) {
-    next = cached(l, id, 1);
-    const uint64_t has = pages_in(l, id, &first, &end), n = has < n_pages ? has : n_pages;
+  for (range_id id = store_cached_range(l, 0, 1), next; id && n_pages; id = next) {
+    next = store_cached_range(l, id, 1);
+    const uint64_t has = store_pages_in(l, id, &first, &end), n = has < n_pages ? has : n_pages;
     if (!n || (crumbs && (has >= GRANULE_PAGES || !ranges_is_island(l->ranges, id)))) continue;
-    if (!make_bare(l, id, end - n, n)) return 0;
+    if (!store_make_bare(l, id, end - n, n)) return 0;
     pages_discharge(s->pages, end - n, n);
     n_pages -= n;
   }
@@ -107,12 +107,12 @@ static uint64_t trim_line(store *s, line *l, uint64_t n_pages, bool crumbs) {
 
 void store_trim(store *s, uint64_t n_pages) {
   for (int crumbs = 1; crumbs >= 0; --crumbs)
-    for (line_kind k = N_LINES; k-- > 0;) n_pages = trim_line(s, &s->line[k], n_pages, crumbs);
+    for (line_kind k = N_LINES; k-- > 0;) n_pages = store_trim_line(s, &s->line[k], n_pages, crumbs);
 }
 
 /* Moves n cached granules of a range, from `from`, to those from `to`; how many. What can't be moved goes back. */
-static uint64_t move_cached(store *s, line *l, range_id id, uint64_t from, uint64_t to, uint64_t n) {
-  if (!make_bare(l, id, from * GRANULE_PAGES, n * GRANULE_PAGES)) return 0;
+static uint64_t store_move_cached(store *s, line *l, range_id id, uint64_t from, uint64_t to, uint64_t n) {
+  if (!store_make_bare(l, id, from * GRANULE_PAGES, n * GRANULE_PAGES)) return 0;
   uint64_t done = 0;
   for (uint64_t k = 1; done < n && k; done += k) k = pages_move(s->pages, from + done, to + done, n - done);
   if (done < n) pages_discharge(s->pages, (from + done) * GRANULE_PAGES, (n - done) * GRANULE_PAGES);
@@ -121,16 +121,16 @@ static uint64_t move_cached(store *s, line *l, range_id id, uint64_t from, uint6
 
 /* Moves cached granules of the line to the granules from `to`, *most at most; how many. islands: only of ranges between bare
  * ones. *most is 0 where no more can be moved at all. */
-static uint64_t gather_from(store *s, line *l, uint64_t to, uint64_t *most, bool islands) {
+static uint64_t store_gather_from(store *s, line *l, uint64_t to, uint64_t *most, bool islands) {
   uint64_t first, end, moved = 0;
-  for (range_id id = cached(l, 0, GRANULE_PAGES), next; id && moved < *most; id = next) {
-    next = cached(l, id, GRANULE_PAGES);
+  for (range_id id = store_cached_range(l, 0, GRANULE_PAGES), next; id && moved < *most; id = next) {
+    next = store_cached_range(l, id, GRANULE_PAGES);
     if (islands && !ranges_is_island(l->ranges, id)) continue;
-    pages_in(l, id, &first, &end);
+    store_pages_in(l, id, &first, &end);
     const uint64_t g = (first + GRANULE_PAGES - 1) / GRANULE_PAGES, stop = end / GRANULE_PAGES;
     if (g >= stop) continue;
     const uint64_t n = stop - g < *most - moved ? stop - g : *most - moved;
-    const uint64_t done = move_cached(s, l, id, stop - n, to + moved, n);
+    const uint64_t done = store_move_cached(s, l, id, stop - n, to + moved, n);
     moved += done;
     if (done < n) *most = 0;
   }
@@ -138,11 +138,11 @@ static uint64_t gather_from(store *s, line *l, uint64_t to, uint64_t *most, bool
 }
 
 /* The same of both lines. Islands come first: what has memory stays in few pieces then, however long a program runs. */
-static uint64_t gather(store *s, uint64_t to, uint64_t most) {
+static uint64_t store_gather(store *s, uint64_t to, uint64_t most) {
   uint64_t moved = 0;
   for (int islands = 1; islands >= 0; --islands)
     for (line_kind k = N_LINES; k-- > 0 && most;) {
-      const uint64_t n = gather_from(s, &s->line[k], to + moved, &most, islands);
+      const uint64_t n = store_gather_from(s, &s->line[k], to + moved, &most, islands);
       moved += n;
       if (most) most -= n;
     }
@@ -150,7 +150,7 @@ static uint64_t gather(store *s, uint64_t to, uint64_t most) {
 }
 
 /* Charges n pages from `first` but for those of n_moved granules from g, which lie among them. */
-static bool charge_around(store *s, uint64_t first, uint64_t n, uint64_t g, uint64_t n_moved) {
+static bool store_charge_around(store *s, uint64_t first, uint64_t n, uint64_t g, uint64_t n_moved) {
   if (!n_moved) return pages_charge(s->pages, first, n);
   const uint64_t before = g * GRANULE_PAGES - first, behind = (g + n_moved) * GRANULE_PAGES;
   if (!pages_charge(s->pages, first, before)) return false;
@@ -161,7 +161,7 @@ static bool charge_around(store *s, uint64_t first, uint64_t n, uint64_t g, uint
 
 /* Puts memory behind n bare pages, for a place with which needed_bytes are in use. False, and nothing is behind them, where
  * the limits forbid it. */
-static bool provide(store *s, uint64_t first, uint64_t n, uint64_t needed_bytes) {
+static bool store_provide(store *s, uint64_t first, uint64_t n, uint64_t needed_bytes) {
   const uint64_t committed = pages_charged(s->pages) - pages_loose(s->pages);
   const uint64_t high = (s->needed_bytes < needed_bytes ? needed_bytes : s->needed_bytes) >> PAGE_SHIFT;
   const uint64_t goal = high + high / SPARE_SHARE + SPARE_PAGES, fresh = goal > committed ? goal - committed : 0;
@@ -169,26 +169,26 @@ static bool provide(store *s, uint64_t first, uint64_t n, uint64_t needed_bytes)
   uint64_t moved = 0;
   if (n > fresh && g < stop) {
     const uint64_t wanted = (n - fresh + GRANULE_PAGES - 1) / GRANULE_PAGES;
-    moved = gather(s, g, wanted < stop - g ? wanted : stop - g);
+    moved = store_gather(s, g, wanted < stop - g ? wanted : stop - g);
   }
   const uint64_t rest = n - moved * GRANULE_PAGES;
   if (rest > fresh) store_trim(s, rest - fresh);
-  if (charge_around(s, first, n, g, moved)) return true;
+  if (store_charge_around(s, first, n, g, moved)) return true;
   store_trim(s, UINT64_MAX);
-  if (charge_around(s, first, n, g, moved)) return true;
+  if (store_charge_around(s, first, n, g, moved)) return true;
   if (moved) pages_discharge(s->pages, g * GRANULE_PAGES, moved * GRANULE_PAGES);
   return false;
 }
 
 /* ---- places ------------------------------------------------------------------------------------------------------ */
 
-static range_id grow(store *s, line *l, uint32_t n, uint32_t step, uint32_t *start) {
+static range_id store_grow(store *s, line *l, uint32_t n, uint32_t step, uint32_t *start) {
   const uint64_t needed_bytes = s->used_bytes + ((uint64_t)n << l->unit_shift);
   uint32_t bare, n_bare, taken;
   const range_id id = ranges_take_across(l->ranges, n, step, &bare, &n_bare);
   if (!id) return 0;
   ranges_extent(l->ranges, id, start, &taken);
-  if (!provide(s, page_of(l, bare), n_bare / l->page_units, needed_bytes)) {
+  if (!store_provide(s, store_page_of(l, bare), n_bare / l->page_units, needed_bytes)) {
     ranges_give_mixed(l->ranges, id, bare, n_bare);
     return 0;
   }
@@ -197,19 +197,19 @@ static range_id grow(store *s, line *l, uint32_t n, uint32_t step, uint32_t *sta
   return id;
 }
 
-static range_id take(store *s, line *l, uint32_t n, bool may_grow, uint32_t *start) {
+static range_id store_take_units(store *s, line *l, uint32_t n, bool may_grow, uint32_t *start) {
   range_id id = ranges_take(l->ranges, RANGE_BACKED, n, start);
   if (id || !may_grow) return id;
-  if (s->needed_bytes >= l->chunk_bytes && (id = grow(s, l, n, l->chunk_units, start))) return id;
-  return grow(s, l, n, l->page_units, start);
+  if (s->needed_bytes >= l->chunk_bytes && (id = store_grow(s, l, n, l->chunk_units, start))) return id;
+  return store_grow(s, l, n, l->page_units, start);
 }
 
-static bool find_place(store *s, uint64_t bytes, bool may_grow, placement *out) {
+static bool store_find_place(store *s, uint64_t bytes, bool may_grow, placement *out) {
   uint32_t start;
   for (line_kind k = store_is_large(bytes) ? LARGE : SMALL; k < N_LINES; ++k) {
     line *l = &s->line[k];
     const uint64_t n = store_units(bytes, l->unit_shift);
-    const range_id id = n < UINT32_MAX / 2 ? take(s, l, (uint32_t)n, may_grow, &start) : 0;
+    const range_id id = n < UINT32_MAX / 2 ? store_take_units(s, l, (uint32_t)n, may_grow, &start) : 0;
     if (!id && may_grow) continue; /* a small block in the large line is better than none */
     if (!id) return false;
     *out = (placement){.offset = (l->first_page << PAGE_SHIFT) + ((uint64_t)start << l->unit_shift),
@@ -226,10 +226,10 @@ static bool find_place(store *s, uint64_t bytes, bool may_grow, placement *out) 
 /* Where cached and bare ranges take turns, none may be long enough though all of them together are: without memory behind
  * them they are one. */
 bool store_take(store *s, uint64_t bytes, bool may_grow, placement *out) {
-  if (find_place(s, bytes, may_grow, out)) return true;
+  if (store_find_place(s, bytes, may_grow, out)) return true;
   if (!may_grow) return false;
   store_trim(s, UINT64_MAX);
-  return find_place(s, bytes, true, out);
+  return store_find_place(s, bytes, true, out);
 }
 
 void store_give(store *s, const placement *p) {
@@ -276,7 +276,7 @@ uint64_t store_idle(const store *s, uint64_t *longest) {
     for (range_id id = ranges_longest(l->ranges, RANGE_BACKED); id; id = ranges_next(l->ranges, id)) {
       uint32_t start, n;
       ranges_extent(l->ranges, id, &start, &n);
-      idle += pages_in(l, id, &first, &end);
+      idle += store_pages_in(l, id, &first, &end);
       if (*longest < (uint64_t)n << l->unit_shift) *longest = (uint64_t)n << l->unit_shift;
     }
   }

@@ -13,7 +13,7 @@ _Thread_local thread_cache *thread_caches[THREAD_CACHE_HEAPS];
 static pthread_key_t at_end; /* its value is not NULL in threads that have caches */
 static bool usable;          /* the kernel has the barrier */
 
-static void end_thread(void *unused) {
+static void thread_cache_end_thread(void *unused) {
   (void)unused;
   for (int i = 0; i < THREAD_CACHE_HEAPS; ++i) {
     thread_cache *t = thread_caches[i];
@@ -24,14 +24,14 @@ static void end_thread(void *unused) {
   }
 }
 
-static void start(void) {
-  usable = pthread_key_create(&at_end, end_thread) == 0 &&
+static void thread_cache_start(void) {
+  usable = pthread_key_create(&at_end, thread_cache_end_thread) == 0 &&
            syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
 }
 
 thread_cache *thread_cache_make(unsigned heap_index, const thread_cache *model) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
-  pthread_once(&once, start);
+  pthread_once(&once, thread_cache_start);
   if (!usable || !heap_index) return NULL;
   thread_cache *t = aligned_alloc(_Alignof(thread_cache), sizeof *t);
   if (!t) return NULL;

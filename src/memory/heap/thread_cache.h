@@ -189,10 +189,10 @@ static inline bool thread_cache_free(thread_cache *t, uintptr_t address) {
   bool freed = false;
   if (likely(offset < t->small_bytes)) {
     const block_mark mark = atomic_load_explicit(&t->mark[offset >> t->unit_shift], memory_order_acquire);
-    heap_block *b = &t->block[mark_id(mark)];
-    thread_cache_list *const l = &t->list[mark_bucket(mark)];
+    heap_block *b = &t->block[block_mark_id(mark)];
+    thread_cache_list *const l = &t->list[block_mark_bucket(mark)];
     freed = atomic_load_explicit(&b->address, memory_order_relaxed) == address && l->room && block_end(b, t->shared);
-    if (likely(freed)) thread_cache_push(t, l, mark_id(mark), address);
+    if (likely(freed)) thread_cache_push(t, l, block_mark_id(mark), address);
   }
   thread_cache_leave(t);
   return freed;

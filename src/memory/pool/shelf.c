@@ -9,7 +9,7 @@ enum {
 
 /* ---- blocks ------------------------------------------------------------------------------------------------------ */
 
-static void describe(const shelf *s, shelf_block *b) {
+static void shelf_describe(const shelf *s, shelf_block *b) {
   const heap_place place = heap_place_of(s->heap, b->id);
   b->bytes = place.bytes;
   b->unit_shift = place.unit_shift;
@@ -17,9 +17,9 @@ static void describe(const shelf *s, shelf_block *b) {
   b->by_address.key = (tree_key){place.address, 0};
 }
 
-static shelf_block *enter(shelf *s, shelf_block *b, block_id id) {
+static shelf_block *shelf_enter(shelf *s, shelf_block *b, block_id id) {
   b->id = id;
-  describe(s, b);
+  shelf_describe(s, b);
   tree_insert(&s->blocks, &b->by_address);
   return b;
 }
@@ -31,7 +31,7 @@ shelf_block *shelf_hold(shelf *s, uint64_t bytes) {
     free(b);
     return NULL;
   }
-  enter(s, b, id);
+  shelf_enter(s, b, id);
   s->bytes += b->bytes;
   return b;
 }
@@ -66,7 +66,7 @@ void shelf_pick(shelf *s, shelf_block *b) {
   s->cached_bytes -= b->bytes;
 }
 
-static bool may_use(const shelf *s, void *stream, pool_point point) {
+static bool shelf_may_use(const shelf *s, void *stream, pool_point point) {
   switch (s->order->relation(stream, point)) {
   case POOL_AFTER: return true;
   case POOL_BY_EVENT: return s->follow_events;
@@ -77,14 +77,14 @@ static bool may_use(const shelf *s, void *stream, pool_point point) {
 }
 
 /* Bytes before the first multiple of the alignment. */
-static uint64_t skew(const shelf_block *b, uint64_t alignment) { return -(uint64_t)shelf_address(b) & (alignment - 1); }
+static uint64_t shelf_skew(const shelf_block *b, uint64_t alignment) { return -(uint64_t)shelf_address(b) & (alignment - 1); }
 
 shelf_block *shelf_best(const shelf *s, bool large, uint64_t bytes, uint64_t alignment, void *stream, bool any_order) {
   const tree *t = &s->cached[large];
   const tree_node *node = tree_from(t, (tree_key){bytes, 0});
   for (int looks = 0; node && looks < MOST_LOOKS; node = tree_next(t, node), ++looks) {
     shelf_block *b = tree_item(node, shelf_block, by_size);
-    if (skew(b, alignment) + bytes <= b->bytes && (any_order || may_use(s, stream, b->point))) return b;
+    if (shelf_skew(b, alignment) + bytes <= b->bytes && (any_order || shelf_may_use(s, stream, b->point))) return b;
   }
   return NULL;
 }
@@ -92,7 +92,7 @@ shelf_block *shelf_best(const shelf *s, bool large, uint64_t bytes, uint64_t ali
 /* ---- cutting and joining ----------------------------------------------------------------------------------------- */
 
 /* The part of b from `bytes` on, off the shelf as b is; NULL without memory. */
-static shelf_block *cut(shelf *s, shelf_block *b, uint64_t bytes) {
+static shelf_block *shelf_cut(shelf *s, shelf_block *b, uint64_t bytes) {
   shelf_block *rest = calloc(1, sizeof *rest);
   const block_id id = rest ? heap_cut(s->heap, b->id, bytes) : 0;
   if (!id) {
@@ -101,37 +101,37 @@ static shelf_block *cut(shelf *s, shelf_block *b, uint64_t bytes) {
   }
   b->bytes = bytes;
   rest->point = b->point;
-  return enter(s, rest, id);
+  return shelf_enter(s, rest, id);
 }
 
 shelf_block *shelf_trim_to(shelf *s, shelf_block *b, uint64_t bytes, uint64_t alignment) {
-  const uint64_t before = skew(b, alignment), unit = UINT64_C(1) << b->unit_shift;
+  const uint64_t before = shelf_skew(b, alignment), unit = UINT64_C(1) << b->unit_shift;
   if (before) {
-    shelf_block *rest = cut(s, b, before);
+    shelf_block *rest = shelf_cut(s, b, before);
     shelf_put(s, b, b->point);
     if (!rest) return NULL;
     b = rest;
   }
   const uint64_t wanted = (bytes + unit - 1) & -unit;
   if (b->bytes - wanted > wanted / WASTE_SHARE) {
-    shelf_block *rest = cut(s, b, wanted);
+    shelf_block *rest = shelf_cut(s, b, wanted);
     if (rest) shelf_put(s, rest, rest->point);
   }
   return b;
 }
 
 /* One point that comes after both; false where there is none. */
-static bool join_points(const shelf *s, pool_point a, pool_point b, pool_point *out) {
+static bool shelf_join_points(const shelf *s, pool_point a, pool_point b, pool_point *out) {
   if (a.lane == b.lane) {
     *out = a.stamp > b.stamp ? a : b;
     return true;
   }
-  if (may_use(s, NULL, a)) {
+  if (shelf_may_use(s, NULL, a)) {
     *out = b;
     return true;
   }
   *out = a;
-  return may_use(s, NULL, b);
+  return shelf_may_use(s, NULL, b);
 }
 
 bool shelf_join(shelf *s) {
@@ -143,7 +143,7 @@ bool shelf_join(shelf *s) {
     shelf_block *after = tree_item(next, shelf_block, by_address);
     pool_point point;
     if (after->state != SHELF_CACHED || shelf_address(b) + b->bytes != shelf_address(after) ||
-        b->large != after->large || !join_points(s, b->point, after->point, &point) ||
+        b->large != after->large || !shelf_join_points(s, b->point, after->point, &point) ||
         !heap_join(s->heap, b->id, after->id))
       continue;
     shelf_pick(s, b);
@@ -160,7 +160,7 @@ bool shelf_join(shelf *s) {
 
 /* ---- giving back ------------------------------------------------------------------------------------------------- */
 
-static uint64_t release_part(shelf *s, bool large, uint64_t bytes) {
+static uint64_t shelf_release_part(shelf *s, bool large, uint64_t bytes) {
   uint64_t released = 0;
   const tree *t = &s->cached[large];
   for (tree_node *node = tree_last(t), *before; node && released < bytes; node = before) {
@@ -170,7 +170,7 @@ static uint64_t release_part(shelf *s, bool large, uint64_t bytes) {
     if (s->order->relation(NULL, b->point) < POOL_PASSED) continue;
     shelf_pick(s, b);
     if (b->bytes > left && b->bytes - left >= unit) {
-      shelf_block *rest = cut(s, b, (left + unit - 1) & -unit);
+      shelf_block *rest = shelf_cut(s, b, (left + unit - 1) & -unit);
       if (rest) shelf_put(s, rest, rest->point);
     }
     released += b->bytes;
@@ -180,6 +180,6 @@ static uint64_t release_part(shelf *s, bool large, uint64_t bytes) {
 }
 
 uint64_t shelf_release(shelf *s, uint64_t bytes) {
-  const uint64_t released = release_part(s, true, bytes);
-  return released < bytes ? released + release_part(s, false, bytes - released) : released;
+  const uint64_t released = shelf_release_part(s, true, bytes);
+  return released < bytes ? released + shelf_release_part(s, false, bytes - released) : released;
 }

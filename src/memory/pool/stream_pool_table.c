@@ -23,7 +23,7 @@ status pool_gone(const pool *p, const char *kind) {
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
 /* A free slot; those used least lately come first, so that stale handles are told. */
-static pool *free_slot(void) {
+static pool *pool_free_slot(void) {
   static unsigned last = MAX_POOLS - 1;
   for (unsigned i = 1; i <= MAX_POOLS; ++i) {
     pool *p = &pools[(last + i) % MAX_POOLS];
@@ -36,7 +36,7 @@ static pool *free_slot(void) {
 }
 
 /* Under both locks. */
-static status open(pool *p, const pool_config *config) {
+static status pool_open(pool *p, const pool_config *config) {
   char name[32];
   memory_expect_pools();
   p->config = *config;
@@ -63,11 +63,11 @@ static status open(pool *p, const pool_config *config) {
 
 status pool_create(const pool_config *config, pool **out) {
   pthread_mutex_lock(&table_lock);
-  pool *p = free_slot();
+  pool *p = pool_free_slot();
   status st;
   if (p) {
     pthread_mutex_lock(&p->lock);
-    st = open(p, config);
+    st = pool_open(p, config);
     pthread_mutex_unlock(&p->lock);
   } else {
     st = fail(ST_NO_HOST_MEMORY, "there are %d pools, expected fewer", MAX_POOLS);
@@ -87,7 +87,7 @@ status pool_of(const void *handle, const char *kind, pool **out) {
 }
 
 /* Under the pool's lock. */
-static status check_empty(pool *p) {
+static status pool_check_empty(pool *p) {
   heap_holders holders;
   if (!p->usage.n_live) return ST_OK;
   heap_largest(p->config.heap, pool_number(p), &holders);
@@ -99,7 +99,7 @@ status pool_destroy(pool *p, bool needs_empty) {
   pthread_mutex_lock(&table_lock);
   pthread_mutex_lock(&p->lock);
   status st = p->state == POOL_LIVE ? ST_OK : pool_gone(p, p->config.kind);
-  if (st == ST_OK && needs_empty) st = check_empty(p);
+  if (st == ST_OK && needs_empty) st = pool_check_empty(p);
   if (st == ST_OK) {
     p->state = POOL_GOING;
     pool_end_if_empty(p);

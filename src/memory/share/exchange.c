@@ -42,7 +42,7 @@ status exchange_parse(const char *text, const char *from, uint64_t *key) {
 }
 
 /* The slot of a key that somebody living offers; under the machine's lock. */
-static status slot_of(machine_file *file, uint64_t key, const char *name, uint32_t *slot) {
+static status exchange_slot_of(machine_file *file, uint64_t key, const char *name, uint32_t *slot) {
   if (!file) return machine_refuse();
   *slot = (uint32_t)(key % MACHINE_EXPORTS);
   const machine_export *x = &file->exports[*slot];
@@ -55,7 +55,7 @@ static status slot_of(machine_file *file, uint64_t key, const char *name, uint32
   return ST_OK;
 }
 
-static bool is_own(const machine_file *file, uint32_t slot) { return file->exports[slot].owner == machine_own_place(); }
+static bool exchange_is_own(const machine_file *file, uint32_t slot) { return file->exports[slot].owner == machine_own_place(); }
 
 static bool has_taken(const machine_export *x, uint32_t place) {
   return x->importers[place / BITS] >> place % BITS & 1;
@@ -97,7 +97,7 @@ static status fill_slot(machine_file *file, uint32_t slot, const exchange_item *
 }
 
 /* A slot that is free, or whose exporter is dead. */
-static uint32_t free_slot(const machine_file *file) {
+static uint32_t exchange_free_slot(const machine_file *file) {
   uint32_t slot = 0;
   while (slot < MACHINE_EXPORTS && file->exports[slot].serial) ++slot;
   if (slot < MACHINE_EXPORTS) return slot;
@@ -109,7 +109,7 @@ static uint32_t free_slot(const machine_file *file) {
 status exchange_offer(const exchange_item *item, bool to_all, uint64_t *key) {
   machine_file *file = machine_enter();
   status st = file ? ST_OK : machine_refuse();
-  const uint32_t slot = file ? free_slot(file) : MACHINE_EXPORTS;
+  const uint32_t slot = file ? exchange_free_slot(file) : MACHINE_EXPORTS;
   if (file && slot == MACHINE_EXPORTS)
     st = fail(ST_NO_MEMORY, "%d pieces of memory are exported, expected to export fewer at a time", MACHINE_EXPORTS);
   if (st == ST_OK) st = fill_slot(file, slot, item, to_all);
@@ -124,11 +124,11 @@ static bool is_among(int32_t pid, const int32_t *pids, uint32_t n) {
   return i < n;
 }
 
-static status allow(machine_file *file, uint64_t key, const int32_t *pids, size_t n, const char *name) {
+static status exchange_allow_locked(machine_file *file, uint64_t key, const int32_t *pids, size_t n, const char *name) {
   uint32_t slot;
   record r;
-  TRY(slot_of(file, key, name, &slot));
-  if (!is_own(file, slot))
+  TRY(exchange_slot_of(file, key, name, &slot));
+  if (!exchange_is_own(file, slot))
     return fail(ST_INVALID_VALUE, "%s is %#jx, which another process exported, expected one of this process's", name,
                 (uintmax_t)key);
   TRY(read_record(slot, &r));
@@ -145,7 +145,7 @@ static status allow(machine_file *file, uint64_t key, const int32_t *pids, size_
 }
 
 status exchange_allow(uint64_t key, const int32_t *pids, size_t n, const char *name) {
-  const status st = allow(machine_enter(), key, pids, n, name);
+  const status st = exchange_allow_locked(machine_enter(), key, pids, n, name);
   machine_leave();
   return st;
 }
@@ -173,7 +173,7 @@ static status check_taker(const machine_file *file, uint32_t slot, const record 
   static const char *const kinds[] = {"physical memory", "a block (aclrtIpcMemGetExportKey)",
                                       "a notify (aclrtNotifyGetExportKey)"};
   const int32_t own = getpid();
-  if (is_own(file, slot))
+  if (exchange_is_own(file, slot))
     return fail(ST_INVALID_VALUE, "%s is of this process's own, expected another process to import it", name);
   if (r->kind != (int32_t)kind)
     return fail(ST_INVALID_VALUE, "%s is of %s, expected one of %s", name,
@@ -187,7 +187,7 @@ static status check_taker(const machine_file *file, uint32_t slot, const record 
 }
 
 /* The exporter's file, as a descriptor of this process's. */
-static status open_file(int32_t pid, const record *r, int *file, uint64_t *file_bytes) {
+static status exchange_open_file(int32_t pid, const record *r, int *file, uint64_t *file_bytes) {
   char path[48];
   struct stat s = {0};
   snprintf(path, sizeof path, "/proc/%d/fd/%d", pid, r->file);
@@ -232,7 +232,7 @@ static status read_item(uint32_t slot, int32_t pid, const record *r, exchange_it
                           .pieces = pieces,
                           .n_pieces = r->n_pieces};
   memcpy(item->tag, r->tag, sizeof item->tag);
-  status st = open_file(pid, r, &item->file, &file_bytes);
+  status st = exchange_open_file(pid, r, &item->file, &file_bytes);
   if (st == ST_OK) {
     st = read_pieces(slot, r, file_bytes, pieces);
     if (st != ST_OK) close(item->file);
@@ -244,11 +244,11 @@ static status read_item(uint32_t slot, int32_t pid, const record *r, exchange_it
   return st;
 }
 
-static status take(machine_file *file, uint64_t key, exchange_kind kind, const char *name, exchange_item *item,
+static status exchange_take_locked(machine_file *file, uint64_t key, exchange_kind kind, const char *name, exchange_item *item,
                    heap_piece **pieces) {
   uint32_t slot;
   record r;
-  TRY(slot_of(file, key, name, &slot));
+  TRY(exchange_slot_of(file, key, name, &slot));
   TRY(read_record(slot, &r));
   TRY(check_taker(file, slot, &r, kind, name));
   machine_export *x = &file->exports[slot];
@@ -258,7 +258,7 @@ static status take(machine_file *file, uint64_t key, exchange_kind kind, const c
 }
 
 status exchange_take(uint64_t key, exchange_kind kind, const char *name, exchange_item *item, heap_piece **pieces) {
-  const status st = take(machine_enter(), key, kind, name, item, pieces);
+  const status st = exchange_take_locked(machine_enter(), key, kind, name, item, pieces);
   machine_leave();
   return st;
 }

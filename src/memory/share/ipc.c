@@ -21,10 +21,10 @@ static struct {
 
 _Atomic uint32_t ipc_n_exports;
 
-static status parse(const char *text, uint64_t *key) { return exchange_parse(text, "aclrtIpcMemGetExportKey", key); }
+static status ipc_parse_key(const char *text, uint64_t *key) { return exchange_parse(text, "aclrtIpcMemGetExportKey", key); }
 
 /* Under the lock: where the list refers to it. */
-static share **find(uint64_t key, bool imported) {
+static share **ipc_lookup(uint64_t key, bool imported) {
   share **at = &all.first;
   while (*at && ((*at)->key != key || (*at)->imported != imported)) at = &(*at)->next;
   return at;
@@ -36,13 +36,13 @@ static void count_exports(int change) {
 }
 
 /* Under the lock. */
-static void add(share *s) {
+static void ipc_add(share *s) {
   s->next = all.first;
   all.first = s;
   if (!s->imported) count_exports(1);
 }
 
-static void drop(share **at) {
+static void ipc_drop(share **at) {
   share *s = *at;
   *at = s->next;
   if (!s->imported) count_exports(-1);
@@ -57,7 +57,7 @@ static share *share_new(void) {
 
 /* ---- the exporter ------------------------------------------------------------------------------------------------ */
 
-static status check_range(const void *p, uint64_t bytes, const heap_block **block) {
+static status ipc_check_range(const void *p, uint64_t bytes, const heap_block **block) {
   if ((uintptr_t)p % PAGE_BYTES)
     return fail(ST_INVALID_VALUE, "devPtr is %p, expected the start of a page of %d bytes", p, PAGE_BYTES);
   if (!bytes) return fail(ST_INVALID_VALUE, "size is 0, expected 1 or more");
@@ -86,7 +86,7 @@ static status offer_pages(const void *p, uint64_t bytes, bool to_all, uint64_t *
 
 status ipc_export(const void *p, uint64_t bytes, bool to_all, char key[IPC_KEY_BYTES]) {
   const heap_block *block;
-  TRY(check_range(p, bytes, &block));
+  TRY(ipc_check_range(p, bytes, &block));
   share *s = share_new();
   if (!s) return ST_NO_HOST_MEMORY;
   s->start = block->address;
@@ -97,14 +97,14 @@ status ipc_export(const void *p, uint64_t bytes, bool to_all, char key[IPC_KEY_B
   }
   exchange_print(s->key, key);
   pthread_mutex_lock(&all.lock);
-  add(s);
+  ipc_add(s);
   pthread_mutex_unlock(&all.lock);
   return ST_OK;
 }
 
 status ipc_allow(const char *text, const int32_t *pids, size_t n) {
   uint64_t key;
-  TRY(parse(text, &key));
+  TRY(ipc_parse_key(text, &key));
   return exchange_allow(key, pids, n, "key");
 }
 
@@ -115,7 +115,7 @@ static status end_export(share **at, const char *name) {
     return fail(ST_INVALID_VALUE,
                 "%s is of memory at %p that process %d has imported, expected it to be closed there before", name,
                 (void *)(*at)->start, pid);
-  drop(at);
+  ipc_drop(at);
   return ST_OK;
 }
 
@@ -135,7 +135,7 @@ status ipc_forget(uintptr_t block, const char *name) {
 
 status ipc_import(const char *text, int device, void **out) {
   uint64_t key;
-  TRY(parse(text, &key));
+  TRY(ipc_parse_key(text, &key));
   share *s = share_new();
   if (!s) return ST_NO_HOST_MEMORY;
   *s = (share){.key = key, .imported = true};
@@ -146,22 +146,22 @@ status ipc_import(const char *text, int device, void **out) {
   }
   *out = (void *)s->start;
   pthread_mutex_lock(&all.lock);
-  add(s);
+  ipc_add(s);
   pthread_mutex_unlock(&all.lock);
   return ST_OK;
 }
 
 static status end_import(share **at) {
   TRY(vmm_close_block((*at)->start));
-  drop(at);
+  ipc_drop(at);
   return ST_OK;
 }
 
 status ipc_close(const char *text) {
   uint64_t key;
-  TRY(parse(text, &key));
+  TRY(ipc_parse_key(text, &key));
   pthread_mutex_lock(&all.lock);
-  share **imported = find(key, true), **exported = find(key, false);
+  share **imported = ipc_lookup(key, true), **exported = ipc_lookup(key, false);
   const status st =
       *imported   ? end_import(imported)
       : *exported ? end_export(exported, "key")

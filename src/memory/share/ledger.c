@@ -21,7 +21,7 @@ void ledger_set_devices(const int *physical, int n) {
   for (int d = 0; d < n; ++d) physical_of[d] = physical[d];
 }
 
-static void publish(machine_file *file, int device) {
+static void ledger_publish(machine_file *file, int device) {
   if (!file) return;
   atomic_store(&file->places[machine_own_place()].charged_bytes[physical_of[device]], own_bytes[device]);
 }
@@ -43,17 +43,17 @@ static uint64_t sum_others(machine_file *file, int device, int how) {
   return sum;
 }
 
-static bool fits(uint64_t own, uint64_t others, uint64_t bytes, uint64_t limit) {
+static bool ledger_fits(uint64_t own, uint64_t others, uint64_t bytes, uint64_t limit) {
   return own <= limit && others <= limit - own && bytes <= limit - own - others;
 }
 
 bool ledger_charge(int device, uint64_t bytes, uint64_t limit_bytes) {
   machine_file *file = machine_enter();
   const uint64_t own = own_bytes[device];
-  const bool granted = !machine_busy() && (fits(own, sum_others(file, device, SUM_ALL), bytes, limit_bytes) ||
-                                           fits(own, sum_others(file, device, SUM_AND_DROP), bytes, limit_bytes));
+  const bool granted = !machine_busy() && (ledger_fits(own, sum_others(file, device, SUM_ALL), bytes, limit_bytes) ||
+                                           ledger_fits(own, sum_others(file, device, SUM_AND_DROP), bytes, limit_bytes));
   if (granted) own_bytes[device] += bytes;
-  publish(file, device);
+  ledger_publish(file, device);
   machine_leave();
   return granted;
 }
@@ -61,7 +61,7 @@ bool ledger_charge(int device, uint64_t bytes, uint64_t limit_bytes) {
 void ledger_return(int device, uint64_t bytes) {
   machine_file *file = machine_look();
   own_bytes[device] -= bytes;
-  publish(file, device);
+  ledger_publish(file, device);
   machine_leave();
 }
 
@@ -89,7 +89,7 @@ static void wake_all(_Atomic uint32_t *word) { syscall(SYS_futex, word, FUTEX_WA
 
 static void (*give_back)(void);
 
-static void *serve(void *argument) {
+static void *ledger_serve_loop(void *argument) {
   machine_place *own = argument;
   for (uint32_t seen = 0;;) {
     const uint32_t asked = atomic_load(&own->asked);
@@ -113,7 +113,7 @@ static void start_serving(machine_place *own) {
   atomic_store(&own->answered, 0);
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  const int error = pthread_create(&thread, NULL, serve, own);
+  const int error = pthread_create(&thread, NULL, ledger_serve_loop, own);
   if (!error)
     pthread_detach(thread);
   else
@@ -132,7 +132,7 @@ void ledger_serve(void (*function)(void)) {
 }
 
 /* Waits for the answer, until the deadline. */
-static void await(machine_place *place, uint32_t asked, uint64_t deadline_ns) {
+static void ledger_await(machine_place *place, uint32_t asked, uint64_t deadline_ns) {
   for (uint32_t answered; (int32_t)((answered = atomic_load(&place->answered)) - asked) < 0;) {
     const uint64_t now = now_ns();
     if (now >= deadline_ns) return;
@@ -156,6 +156,6 @@ bool ledger_ask_others(int device) {
   }
   machine_leave();
   const uint64_t deadline_ns = now_ns() + PATIENCE_MS * UINT64_C(1000000);
-  for (uint32_t i = 0; i < n; ++i) await(places[i], asked[i], deadline_ns);
+  for (uint32_t i = 0; i < n; ++i) ledger_await(places[i], asked[i], deadline_ns);
   return any;
 }

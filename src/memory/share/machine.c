@@ -58,13 +58,13 @@ static bool is_locked(int fd, off_t first, off_t n) {
 /* ---- joining ----------------------------------------------------------------------------------------------------- */
 
 /* What the files of this user's machines begin with. */
-static void set_prefix(char prefix[32]) { snprintf(prefix, 32, MACHINE_PREFIX "%ju-", (uintmax_t)geteuid()); }
+static void machine_set_prefix(char prefix[32]) { snprintf(prefix, 32, MACHINE_PREFIX "%ju-", (uintmax_t)geteuid()); }
 
 /* Whether that is the default. */
-static bool set_path(const char *name) {
+static bool machine_set_path(const char *name) {
   const char *given = variable_text(VARIABLE_LEDGER);
   char prefix[32];
-  set_prefix(prefix);
+  machine_set_prefix(prefix);
   if (given)
     snprintf(machine.path, sizeof machine.path, "%s", given);
   else
@@ -72,7 +72,7 @@ static bool set_path(const char *name) {
   return !given;
 }
 
-static bool refuse(const char *reason) {
+static bool machine_note_reason(const char *reason) {
   snprintf(machine.why, sizeof machine.why, "%.128s: %s", machine.path, reason);
   return false;
 }
@@ -103,7 +103,7 @@ static void remove_others_abandoned(void) {
   char prefix[32];
   const char *own = strrchr(machine.path, '/') + 1;
   DIR *dir = opendir(MACHINE_FOLDER);
-  set_prefix(prefix);
+  machine_set_prefix(prefix);
   for (struct dirent *entry; dir && (entry = readdir(dir));)
     if (!strncmp(entry->d_name, prefix, strlen(prefix)) && strcmp(entry->d_name, own) != 0)
       remove_abandoned(dirfd(dir), entry->d_name);
@@ -115,15 +115,15 @@ static bool open_locked(void) {
   struct stat named, *const opened = &machine.opened;
   for (int i = 0; i < OPEN_TRIES; ++i) {
     machine.fd = open(machine.path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
-    if (machine.fd < 0) return refuse(file_error(errno));
-    if (fstat(machine.fd, opened)) return refuse(file_error(errno));
-    if (!is_ours(opened)) return refuse("expected a file that nobody else owns, reads or writes");
+    if (machine.fd < 0) return machine_note_reason(file_error(errno));
+    if (fstat(machine.fd, opened)) return machine_note_reason(file_error(errno));
+    if (!is_ours(opened)) return machine_note_reason("expected a file that nobody else owns, reads or writes");
     if (!file_lock_wait(machine.fd, WHOLE_BYTE, machine.path, false, machine.why, sizeof machine.why)) return false;
     if (stat(machine.path, &named) == 0 && is_same(&named, opened)) return true;
     close(machine.fd);
     machine.fd = -1;
   }
-  return refuse("removed again and again by others");
+  return machine_note_reason("removed again and again by others");
 }
 
 static bool is_sound(void) {
@@ -139,22 +139,22 @@ static bool is_sound(void) {
 static bool make_sound(void) {
   struct timespec now;
   if (is_locked(machine.fd, PLACE_BYTE, MACHINE_PLACES))
-    return refuse("no file of this version, but other processes use it");
+    return machine_note_reason("no file of this version, but other processes use it");
   clock_gettime(CLOCK_REALTIME, &now);
   const machine_head head = {.magic = MACHINE_MAGIC,
                              .version = MACHINE_VERSION,
                              .next_serial = (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000};
-  if (!file_may_have(RECORDS_START)) return refuse(file_error(errno));
+  if (!file_may_have(RECORDS_START)) return machine_note_reason(file_error(errno));
   int error = ftruncate(machine.fd, 0) ? errno : posix_fallocate(machine.fd, 0, (off_t)RECORDS_START);
   if (!error && pwrite(machine.fd, &head, sizeof head, 0) != sizeof head) error = errno;
-  return error ? refuse(file_error(error)) : true;
+  return error ? machine_note_reason(file_error(error)) : true;
 }
 
 /* Takes the first place whose owner is gone, and what it left. */
 static bool take_place(machine_file *file) {
   uint32_t i = 0;
   while (i < MACHINE_PLACES && !lock_bytes(machine.fd, F_SETLK, F_WRLCK, PLACE_BYTE + (off_t)i, 1)) ++i;
-  if (i == MACHINE_PLACES) return refuse("as many processes use it as it has places for, 256");
+  if (i == MACHINE_PLACES) return machine_note_reason("as many processes use it as it has places for, 256");
   for (uint32_t e = 0; e < MACHINE_EXPORTS; ++e) {
     machine_export *x = &file->exports[e];
     if (x->serial && x->owner == i) {
@@ -169,10 +169,10 @@ static bool take_place(machine_file *file) {
   return true;
 }
 
-static bool join(void) {
+static bool machine_join_file(void) {
   if (!open_locked() || (!is_sound() && !make_sound())) return false;
   void *p = mmap(NULL, sizeof(machine_file), PROT_READ | PROT_WRITE, MAP_SHARED, machine.fd, 0);
-  if (p == MAP_FAILED) return refuse(file_error(errno));
+  if (p == MAP_FAILED) return machine_note_reason(file_error(errno));
   madvise(p, sizeof(machine_file), MADV_DONTFORK);
   if (!take_place(p)) {
     munmap(p, sizeof(machine_file));
@@ -182,7 +182,7 @@ static bool join(void) {
   return lock_bytes(machine.fd, F_SETLK, F_UNLCK, WHOLE_BYTE, 1);
 }
 
-static void warn(const char *hint) {
+static void machine_warn(const char *hint) {
   fprintf(stderr, "cannon: warning: this process shares no device memory with others: %s%s\n", machine.why, hint);
   log_line(LOG_WARNING, "this process shares no device memory with others: %s", machine.why);
 }
@@ -190,9 +190,9 @@ static void warn(const char *hint) {
 void machine_join(const char *name) {
   pthread_mutex_lock(&machine.lock);
   if (!machine.file) {
-    if (set_path(name)) remove_others_abandoned();
-    if (!join()) {
-      warn(" (CANNON_LEDGER can name a file elsewhere)");
+    if (machine_set_path(name)) remove_others_abandoned();
+    if (!machine_join_file()) {
+      machine_warn(" (CANNON_LEDGER can name a file elsewhere)");
       if (machine.fd >= 0) close(machine.fd);
       machine.fd = -1;
     }
@@ -209,7 +209,7 @@ void machine_quit(void) {
   if (machine.file) {
     if (locked && !is_locked(machine.fd, PLACE_BYTE, MACHINE_PLACES)) unlink(machine.path);
     machine.file = NULL; /* stays mapped: a thread of ledger.c sleeps on it */
-    refuse("the process ends");
+    machine_note_reason("the process ends");
     close(machine.fd);
     machine.fd = -1;
   }
@@ -229,8 +229,8 @@ machine_file *machine_look(void) {
   if (!machine.file || is_open()) return machine.file;
   machine.file = NULL;
   machine.fd = -1;
-  refuse("its descriptor was closed by the program");
-  warn("");
+  machine_note_reason("its descriptor was closed by the program");
+  machine_warn("");
   return NULL;
 }
 
@@ -262,16 +262,16 @@ bool machine_is_alive(uint32_t place) {
 
 static off_t record_at(uint32_t export) { return (off_t)(RECORDS_START + (uint64_t) export * MACHINE_RECORD_BYTES); }
 
-static bool fits(uint64_t from, size_t bytes) {
+static bool machine_record_fits(uint64_t from, size_t bytes) {
   return from <= MACHINE_RECORD_BYTES && bytes <= MACHINE_RECORD_BYTES - from;
 }
 
 bool machine_read_record(uint32_t export, uint64_t from, void *to, size_t bytes) {
-  return fits(from, bytes) && pread(machine.fd, to, bytes, record_at(export) + (off_t)from) == (ssize_t)bytes;
+  return machine_record_fits(from, bytes) && pread(machine.fd, to, bytes, record_at(export) + (off_t)from) == (ssize_t)bytes;
 }
 
 bool machine_write_record(uint32_t export, uint64_t from, const void *what, size_t bytes) {
-  return fits(from, bytes) && file_may_have((uint64_t)record_at(export) + from + bytes) &&
+  return machine_record_fits(from, bytes) && file_may_have((uint64_t)record_at(export) + from + bytes) &&
          pwrite(machine.fd, what, bytes, record_at(export) + (off_t)from) == (ssize_t)bytes;
 }
 

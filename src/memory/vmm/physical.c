@@ -27,7 +27,7 @@ status physical_of(void *handle, uint32_t *id) {
   return fail(ST_INVALID_VALUE, "handle is %p, no physical memory (freed before?)", handle);
 }
 
-static hook_block told(uint32_t id) {
+static hook_block physical_told(uint32_t id) {
   const physical *p = &all[id];
   return (hook_block){.device = p->device,
                       .address = (uintptr_t)handle_of(id),
@@ -49,7 +49,7 @@ status physical_add(const physical *contents, void **handle) {
   all[id].uses = uses;
   all[id].refs = all[id].held = all[id].handles = 1;
   *handle = handle_of(id);
-  if (hooks_any() && !contents->taken) hooks_alloc(told(id));
+  if (hooks_any() && !contents->taken) hooks_alloc(physical_told(id));
   return ST_OK;
 }
 
@@ -62,26 +62,26 @@ void physical_release(const physical *contents) {
   if (contents->n_pieces > 1) free(contents->many);
 }
 
-static void end(uint32_t id) {
+static void physical_end(uint32_t id) {
   physical_release(&all[id]);
   ++all[id].uses;
   all[id].next = unused;
   unused = id;
 }
 
-static void hold(uint32_t id) {
+static void physical_hold(uint32_t id) {
   ++all[id].held;
   ++all[id].refs;
 }
 
-static void let_go(uint32_t id) {
-  if (--all[id].held == 0 && hooks_any() && !all[id].taken) hooks_free(told(id), all[id].free_site);
+static void physical_let_go(uint32_t id) {
+  if (--all[id].held == 0 && hooks_any() && !all[id].taken) hooks_free(physical_told(id), all[id].free_site);
 }
 
-static void unref(uint32_t id) {
+static void physical_unref(uint32_t id) {
   if (--all[id].refs) return;
   if (!all[id].offered || !exchange_withdraw(all[id].offered, true)) {
-    end(id);
+    physical_end(id);
     return;
   }
   all[id].next = lent;
@@ -90,21 +90,21 @@ static void unref(uint32_t id) {
 
 void *physical_retain(uint32_t id) {
   ++all[id].handles;
-  hold(id);
+  physical_hold(id);
   return handle_of(id);
 }
 
 void physical_drop(uint32_t id, void *site) {
   --all[id].handles;
   all[id].free_site = site;
-  let_go(id);
-  unref(id);
+  physical_let_go(id);
+  physical_unref(id);
 }
 
-void physical_map(uint32_t id) { hold(id); }
+void physical_map(uint32_t id) { physical_hold(id); }
 
-void physical_unmap_later(uint32_t id) { let_go(id); }
-void physical_unmap_now(uint32_t id) { unref(id); }
+void physical_unmap_later(uint32_t id) { physical_let_go(id); }
+void physical_unmap_now(uint32_t id) { physical_unref(id); }
 
 void physical_unmap(uint32_t id) {
   physical_unmap_later(id);
@@ -114,7 +114,7 @@ void physical_unmap(uint32_t id) {
 void physical_each(void (*visit)(const hook_block *, void *), void *argument) {
   for (uint32_t id = 1; id < n_slots; ++id) {
     if (!all[id].held || all[id].taken) continue;
-    const hook_block block = told(id);
+    const hook_block block = physical_told(id);
     visit(&block, argument);
   }
 }
@@ -127,7 +127,7 @@ bool physical_settle(void) {
       at = &all[id].next;
       continue;
     }
-    end(id);
+    physical_end(id);
     *at = next;
     any = true;
   }

@@ -47,7 +47,7 @@ static struct {
 
 void vmm_set_fences(const heap_fences *fences) { vmm.fences = fences; }
 
-static uint64_t granule_of(uintptr_t address) { return (address - space.vmm_base) >> HEAP_GRANULE_SHIFT; }
+static uint64_t vmm_granule_of(uintptr_t address) { return (address - space.vmm_base) >> HEAP_GRANULE_SHIFT; }
 static uint64_t granules_bytes(uint64_t bytes) {
   return (bytes + HEAP_GRANULE_BYTES - 1) & -(uint64_t)HEAP_GRANULE_BYTES;
 }
@@ -105,7 +105,7 @@ status vmm_release(uintptr_t start) {
 
 /* ---- physical memory --------------------------------------------------------------------------------------------- */
 
-static bool settle(uintptr_t start, uint64_t bytes);
+static bool vmm_settle_lingering(uintptr_t start, uint64_t bytes);
 
 static status make_host_file(uint64_t bytes, int *file) {
   *file = file_in_memory("cannon-host", bytes);
@@ -143,7 +143,7 @@ status vmm_create(int device, uint64_t bytes, uint64_t granularity, const void *
 
 bool vmm_settle(void) {
   pthread_mutex_lock(&vmm.lock);
-  bool any = settle(0, 0);
+  bool any = vmm_settle_lingering(0, 0);
   any |= physical_settle();
   pthread_mutex_unlock(&vmm.lock);
   return any;
@@ -199,7 +199,7 @@ status vmm_export(void *handle, bool to_all, uint64_t *key) {
   return st;
 }
 
-static status import(uint64_t key, exchange_kind kind, int device, const char *name, void **handle) {
+static status vmm_import_as(uint64_t key, exchange_kind kind, int device, const char *name, void **handle) {
   exchange_item item;
   heap_piece *pieces;
   TRY(exchange_take(key, kind, name, &item, &pieces));
@@ -218,7 +218,7 @@ static status import(uint64_t key, exchange_kind kind, int device, const char *n
 }
 
 status vmm_import(uint64_t key, int device, void **handle) {
-  return import(key, EXCHANGE_PHYSICAL, device, "shareableHandle", handle);
+  return vmm_import_as(key, EXCHANGE_PHYSICAL, device, "shareableHandle", handle);
 }
 
 static status map_locked(uintptr_t at, uint32_t id, reservation *in, unsigned access);
@@ -236,7 +236,7 @@ static status place_block(uint32_t id, uintptr_t *out) {
 status vmm_import_block(uint64_t key, int device, uintptr_t *out) {
   void *handle;
   uint32_t id;
-  TRY(import(key, EXCHANGE_BLOCK, device, "key", &handle));
+  TRY(vmm_import_as(key, EXCHANGE_BLOCK, device, "key", &handle));
   pthread_mutex_lock(&vmm.lock);
   status st = physical_of(handle, &id);
   if (st == ST_OK) {
@@ -260,7 +260,7 @@ status vmm_close_block(uintptr_t start) {
 static const mapping *mapping_at(uintptr_t address) {
   _Atomic uint32_t *granules = atomic_load_explicit(&vmm.granules, memory_order_acquire);
   if (!granules || !space_is_reserved(address)) return NULL;
-  const uint32_t id = atomic_load_explicit(&granules[granule_of(address)], memory_order_acquire);
+  const uint32_t id = atomic_load_explicit(&granules[vmm_granule_of(address)], memory_order_acquire);
   const mapping *m = &vmm.mappings[id];
   const uint64_t inside = address - atomic_load_explicit(&m->start, memory_order_relaxed);
   return id && inside < atomic_load_explicit(&m->bytes, memory_order_relaxed) ? m : NULL;
@@ -268,13 +268,13 @@ static const mapping *mapping_at(uintptr_t address) {
 
 static bool is_host(const mapping *m) { return m->device == VMM_HOST; }
 
-static void mark(uintptr_t at, uint64_t bytes, uint32_t id) {
-  for (uint64_t g = granule_of(at); g < granule_of(at + bytes - 1) + 1; ++g)
+static void vmm_mark(uintptr_t at, uint64_t bytes, uint32_t id) {
+  for (uint64_t g = vmm_granule_of(at); g < vmm_granule_of(at + bytes - 1) + 1; ++g)
     atomic_store_explicit(&vmm.granules[g], id, memory_order_release);
 }
 
 /* Gives back what no task uses any more; of what is to be replaced, the addresses at once. Whether any memory was. */
-static bool settle(uintptr_t start, uint64_t bytes) {
+static bool vmm_settle_lingering(uintptr_t start, uint64_t bytes) {
   bool any = false;
   for (lingering **at = &vmm.lingering; *at;) {
     lingering *l = *at;
@@ -314,7 +314,7 @@ static uint32_t mapping_new(void) {
 
 static status map_locked(uintptr_t at, uint32_t of, reservation *in, unsigned access) {
   const physical *p = physical_at(of);
-  settle(at, granules_bytes(p->bytes));
+  vmm_settle_lingering(at, granules_bytes(p->bytes));
   const uint32_t id = mapping_new();
   if (!id) return fail(ST_NO_MEMORY, "%d mappings are live, expected fewer", MOST_MAPPINGS);
   mapping *m = &vmm.mappings[id];
@@ -329,7 +329,7 @@ static status map_locked(uintptr_t at, uint32_t of, reservation *in, unsigned ac
   atomic_store_explicit(&m->bytes, p->bytes, memory_order_relaxed);
   atomic_store_explicit(&m->access, access, memory_order_relaxed);
   atomic_store_explicit(&m->device, p->device, memory_order_relaxed);
-  mark(at, p->bytes, id);
+  vmm_mark(at, p->bytes, id);
   physical_map(of);
   in->device = p->device;
   in->imported = p->taken;
@@ -351,7 +351,7 @@ status vmm_map(uintptr_t at, uint64_t bytes, void *handle, unsigned access) {
 
 /* Notes that the mapping's memory is to be taken from under its addresses once the pending tasks are done; *noted is
  * false where none is pending. Changes nothing where it fails. */
-static status linger(uintptr_t at, const mapping *m, bool *noted) {
+static status vmm_linger(uintptr_t at, const mapping *m, bool *noted) {
   *noted = vmm.fences && vmm.fences->pending();
   if (!*noted) return ST_OK;
   lingering *l = malloc(sizeof *l);
@@ -369,10 +369,10 @@ static status linger(uintptr_t at, const mapping *m, bool *noted) {
 
 static status unmap_locked(uintptr_t at) {
   mapping *m = (mapping *)(uintptr_t)mapping_at(at);
-  settle(0, 0);
+  vmm_settle_lingering(0, 0);
   bool noted;
-  TRY(linger(at, m, &noted));
-  mark(at, m->bytes, 0);
+  TRY(vmm_linger(at, m, &noted));
+  vmm_mark(at, m->bytes, 0);
   if (noted) {
     if (is_host(m)) window_hide_from_host(at, m->bytes);
     physical_unmap_later(m->physical);
@@ -460,7 +460,7 @@ bool vmm_is_same(uintptr_t a, uintptr_t b, uint64_t bytes) {
          bytes <= atomic_load_explicit(&m->bytes, memory_order_relaxed) - inside;
 }
 
-__attribute__((cold)) static status refuse(uintptr_t address, uintptr_t at, const mapping *m, unsigned access,
+__attribute__((cold)) static status vmm_refuse_view(uintptr_t address, uintptr_t at, const mapping *m, unsigned access,
                                            const char *name) {
   if (!m)
     return fail(ST_INVALID_VALUE, "%s: at %p (range from %p) nothing is mapped, expected memory", name, (void *)at,
@@ -474,7 +474,7 @@ status vmm_view(uintptr_t address, uint64_t bytes, unsigned access, const char *
   do {
     const mapping *m = mapping_at(at);
     if (unlikely(!m || (atomic_load_explicit(&m->access, memory_order_relaxed) & access) != access))
-      return refuse(address, at, m, access, name);
+      return vmm_refuse_view(address, at, m, access, name);
     at = atomic_load_explicit(&m->start, memory_order_relaxed) + atomic_load_explicit(&m->bytes, memory_order_relaxed);
   } while (at - address < bytes);
   *view = (void *)(address + space.vmm_distance);
