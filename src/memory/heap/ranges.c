@@ -455,6 +455,8 @@ uint64_t ranges_taken_units(const ranges *r) {
   return r->units - r->lost_units - r->free[RANGE_BACKED].units - r->free[RANGE_BARE].units;
 }
 
+uint64_t ranges_lost_units(const ranges *r) { return r->lost_units; }
+
 bool ranges_is_taken(const ranges *r, range_id id, uint32_t start, uint32_t n) {
   if (!id || id >= r->n_nodes) return false;
   const range *node = &r->node[id];

@@ -73,10 +73,11 @@ bool ranges_is_island(const ranges *r, range_id id);
 uint64_t ranges_free_units(const ranges *r, range_kind kind);
 
 /* Only in builds with CANNON_INVARIANTS. ranges_is_valid walks over everything and says whether lists, bitmaps, sums and
- * neighbours agree. ranges_taken_units: without those that were lost for want of memory. ranges_each calls visit for every
+ * neighbours agree. Units that are lost for want of memory (ranges_give_mixed) are not among the taken ones. ranges_each calls visit for every
  * range in no order, until one returns false; `bare` is false for backed and for taken ones. */
 bool ranges_is_valid(const ranges *r);
 uint64_t ranges_taken_units(const ranges *r);
+uint64_t ranges_lost_units(const ranges *r);
 bool ranges_is_taken(const ranges *r, range_id id, uint32_t start, uint32_t n);
 bool ranges_each(const ranges *r, bool (*visit)(uint32_t start, uint32_t n, bool bare, const void *), const void *arg);
 
