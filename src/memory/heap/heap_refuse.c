@@ -11,11 +11,11 @@
 enum { N_HOLDERS = 3 };
 
 typedef struct {
-  uint16_t pool; /* 0: any */
+  uint16_t pool; /* number of the pool whose blocks are wanted; 0: all blocks */
   const heap_block *block[N_HOLDERS];
 } largest;
 
-/* Keeps the largest blocks, the largest first. */
+/* Keeps the largest blocks in descending order. */
 static void keep_largest(const heap_block *b, void *argument) {
   largest *l = argument;
   if (l->pool && l->pool != b->pool) return;
@@ -44,8 +44,8 @@ void heap_largest(heap *h, uint16_t pool, heap_holders *out) {
   pthread_mutex_unlock(&h->lock);
 }
 
-/* The most that one block could take now: pages of which anything is in use, and what the host lacks, are out of reach, but
- * what is cached can be used as it is. */
+/* Bytes that one more block could have now. Pages that are partly in use can't be moved to it, and the host may lack memory for fresh
+ * ones, but the longest cached range can be used as it is. */
 static uint64_t would_fit(const heap *h, uint64_t others_bytes) {
   uint64_t longest;
   const uint64_t idle = store_idle(h->store, &longest), size = h->config.size_bytes;
@@ -57,7 +57,7 @@ static uint64_t would_fit(const heap *h, uint64_t others_bytes) {
 
 uint64_t heap_held_by_others(const heap *h) { return h->config.device >= 0 ? ledger_others(h->config.device) : 0; }
 
-/* How much of that a program can ask for, in a request that is rounded as the refused one was. */
+/* The largest request that would be rounded up to at most `fits` bytes, as the refused request was from `requested` to `bytes`. */
 static uint64_t could_ask_for(uint64_t fits, uint64_t bytes, uint64_t requested, const char *call) {
   page_kind pages = PAGES_SMALL;
   const alloc_rule *rule = call ? rule_of_call(call, &pages) : NULL;
@@ -65,7 +65,7 @@ static uint64_t could_ask_for(uint64_t fits, uint64_t bytes, uint64_t requested,
   if (!rule) return rule_most(1, fits, bytes, requested);
   if (pages == PAGES_SMALL || bytes - requested < 2 * RULE_ROUND_BYTES)
     return rule_most(rule->round_bytes, fits, bytes, requested);
-  const uint64_t whole = fits - fits % page_bytes[pages]; /* pages of a policy that allows no others */
+  const uint64_t whole = fits - fits % page_bytes[pages]; /* the policy allows only these pages */
   return pages == PAGES_HUGE && whole ? whole - 2 * RULE_ROUND_BYTES : whole;
 }
 

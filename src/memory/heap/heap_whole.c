@@ -29,6 +29,7 @@ void heap_pieces(heap *h, uintptr_t address, uint64_t bytes, heap_piece *pieces,
   uint64_t at = address - h->config.window;
   *n = 0;
   pthread_mutex_lock(&h->lock);
+  INVARIANT(at < h->config.window_bytes && bytes <= h->config.window_bytes - at);
   for (uint64_t left = bytes; left;) {
     const uint64_t in_granule = GRANULE_BYTES - at % GRANULE_BYTES, piece = in_granule < left ? in_granule : left;
     const uint64_t offset = pages_offset(p, at);
@@ -45,7 +46,9 @@ void heap_pieces(heap *h, uintptr_t address, uint64_t bytes, heap_piece *pieces,
 
 /* ---- the whole --------------------------------------------------------------------------------------------------- */
 
+/* Takes the lock. False where there is no room. */
 static bool heap_try_take_pages(heap *h, uint64_t begun, uint64_t bytes, uint64_t *offset) {
+  INVARIANT(bytes > 0 && bytes % HEAP_GRANULE_BYTES == 0);
   pthread_mutex_lock(&h->lock);
   const uint64_t committed = store_committed(h->store);
   if (h->parked || h->fence) heap_settle(h);
@@ -59,6 +62,7 @@ static bool heap_try_take_pages(heap *h, uint64_t begun, uint64_t bytes, uint64_
     heap_count_pages(h);
     heap_stats_alloc(&h->stats, begun, bytes, bytes, store_committed(h->store) <= committed);
   }
+  INVARIANT_WALK(heap_is_valid(h));
   pthread_mutex_unlock(&h->lock);
   return taken;
 }
@@ -74,6 +78,7 @@ void heap_give_pages(heap *h, uint64_t offset, uint64_t bytes) {
   const uint64_t begun = heap_stats_begin(&h->stats);
   pthread_mutex_lock(&h->lock);
   store_give_loose(h->store, offset, bytes);
+  INVARIANT_WALK(heap_is_valid(h));
   heap_count_pages(h);
   heap_stats_free(&h->stats, begun, bytes, bytes);
   pthread_mutex_unlock(&h->lock);
@@ -81,7 +86,7 @@ void heap_give_pages(heap *h, uint64_t offset, uint64_t bytes) {
 
 int heap_file(const heap *h) { return pages_file(store_pages(h->store)); }
 
-/* So that what nobody holds counts as free. */
+/* Releases all blocks that nobody needs, so that they count as free. */
 static void heap_collect(heap *h) {
   if (h->parked || h->fence) heap_settle(h);
   heap_empty_caches(h);
@@ -114,6 +119,7 @@ void heap_trim(heap *h, uint64_t keep_bytes) {
   heap_collect(h);
   const uint64_t committed = store_committed(h->store);
   if (committed > keep_bytes) store_trim(h->store, (committed - keep_bytes + PAGE_BYTES - 1) >> PAGE_SHIFT);
+  INVARIANT_WALK(heap_is_valid(h));
   heap_count_pages(h);
   pthread_mutex_unlock(&h->lock);
 }
