@@ -9,13 +9,13 @@ status heap_create(const heap_config *config, heap **out) {
   heap *h = aligned_alloc(_Alignof(heap), sizeof *h);
   if (!h) return fail(ST_NO_HOST_MEMORY, "no host memory for the heap of %s", config->name);
   memset(h, 0, sizeof *h);
-  const pages_config pages = {.device = config->device,
-                              .view = config->window + config->view_distance,
-                              .window_bytes = config->window_bytes,
-                              .shared = config->view_distance != 0,
-                              .size_bytes = config->size_bytes,
-                              .check_host = config->check_host,
-                              .time_calls = config->time_calls};
+  const pages_config in_pages = {.device = config->device,
+                                 .view = config->window + config->view_distance,
+                                 .window_bytes = config->window_bytes,
+                                 .shared = config->view_distance != 0,
+                                 .size_bytes = config->size_bytes,
+                                 .check_host = config->check_host,
+                                 .time_calls = config->time_calls};
   INVARIANT(config->window % HEAP_GRANULE_BYTES == 0 && config->window_bytes % HEAP_GRANULE_BYTES == 0);
   INVARIANT(config->unit_shift >= 9 && config->unit_shift <= PAGE_SHIFT);
   h->config = *config;
@@ -24,7 +24,7 @@ status heap_create(const heap_config *config, heap **out) {
   const bool opened = blocks_open(&h->blocks, config->window, config->window_bytes,
                                   store_large_bytes(config->window_bytes), PAGE_SHIFT, config->unit_shift);
   if (!opened) st = fail(ST_NO_HOST_MEMORY, "no host memory for the blocks of %s", config->name);
-  if (st == ST_OK) st = store_create(&pages, config->name, config->unit_shift, &h->store);
+  if (st == ST_OK) st = store_create(&in_pages, config->name, config->unit_shift, &h->store);
   if (st != ST_OK) {
     if (opened) blocks_close(&h->blocks);
     free(h);

@@ -2,13 +2,16 @@
 
 #include <stdlib.h>
 
+#include "base/invariant.h"
+
 enum {
-  MOST_LOOKS = 256, /* at blocks that other streams still use */
-  WASTE_SHARE = 16, /* of a block may be wasted rather than cut off */
+  MOST_LOOKS = 256, /* blocks that a search looks at: many may still be in use by other streams */
+  WASTE_SHARE = 16, /* up to a 16th of the request is wasted rather than cut off */
 };
 
 /* ---- blocks ------------------------------------------------------------------------------------------------------ */
 
+/* Copies what the heap knows of the block's place. */
 static void shelf_describe(const shelf *s, shelf_block *b) {
   const heap_place place = heap_place_of(s->heap, b->id);
   b->bytes = place.bytes;
@@ -33,14 +36,18 @@ shelf_block *shelf_hold(shelf *s, uint64_t bytes) {
   }
   shelf_enter(s, b, id);
   s->bytes += b->bytes;
+  INVARIANT(b->state == SHELF_OFF && b->bytes >= bytes);
+  INVARIANT_WALK(shelf_is_valid(s));
   return b;
 }
 
 void shelf_let_go(shelf *s, shelf_block *b) {
+  INVARIANT(b->state == SHELF_OFF && b->bytes <= s->bytes);
   tree_remove(&s->blocks, &b->by_address);
   s->bytes -= b->bytes;
   heap_let_go(s->heap, b->id);
   free(b);
+  INVARIANT_WALK(shelf_is_valid(s));
 }
 
 shelf_block *shelf_find(const shelf *s, uintptr_t address) {
@@ -48,24 +55,29 @@ shelf_block *shelf_find(const shelf *s, uintptr_t address) {
   return node && node->key.major == address ? tree_item(node, shelf_block, by_address) : NULL;
 }
 
-/* ---- what is cached ---------------------------------------------------------------------------------------------- */
+/* ---- cached blocks ----------------------------------------------------------------------------------------------- */
 
 void shelf_put(shelf *s, shelf_block *b, pool_point point) {
+  INVARIANT(b->state == SHELF_OFF || b->state == SHELF_PARKED);
   b->state = SHELF_CACHED;
   b->point = point;
   b->by_size.key = (tree_key){b->bytes, shelf_address(b)};
   tree_insert(&s->cached[b->large], &b->by_size);
   ++s->n_cached;
   s->cached_bytes += b->bytes;
+  INVARIANT(s->cached_bytes <= s->bytes);
 }
 
 void shelf_pick(shelf *s, shelf_block *b) {
+  INVARIANT(b->state == SHELF_CACHED && s->n_cached && s->cached_bytes >= b->bytes);
+  INVARIANT(b->by_size.key.major == b->bytes);
   b->state = SHELF_OFF;
   tree_remove(&s->cached[b->large], &b->by_size);
   --s->n_cached;
   s->cached_bytes -= b->bytes;
 }
 
+/* Whether the order between the stream and the point is enough to reuse a block. */
 static bool shelf_may_use(const shelf *s, void *stream, pool_point point) {
   switch (s->order->relation(stream, point)) {
   case POOL_AFTER: return true;
@@ -76,10 +88,13 @@ static bool shelf_may_use(const shelf *s, void *stream, pool_point point) {
   return false;
 }
 
-/* Bytes before the first multiple of the alignment. */
-static uint64_t shelf_skew(const shelf_block *b, uint64_t alignment) { return -(uint64_t)shelf_address(b) & (alignment - 1); }
+/* Bytes from the block's start to the first multiple of the alignment. */
+static uint64_t shelf_skew(const shelf_block *b, uint64_t alignment) {
+  return -(uint64_t)shelf_address(b) & (alignment - 1);
+}
 
 shelf_block *shelf_best(const shelf *s, bool large, uint64_t bytes, uint64_t alignment, void *stream, bool any_order) {
+  INVARIANT(bytes > 0 && alignment > 0 && (alignment & (alignment - 1)) == 0);
   const tree *t = &s->cached[large];
   const tree_node *node = tree_from(t, (tree_key){bytes, 0});
   for (int looks = 0; node && looks < MOST_LOOKS; node = tree_next(t, node), ++looks) {
@@ -91,8 +106,10 @@ shelf_block *shelf_best(const shelf *s, bool large, uint64_t bytes, uint64_t ali
 
 /* ---- cutting and joining ----------------------------------------------------------------------------------------- */
 
-/* The part of b from `bytes` on, off the shelf as b is; NULL without memory. */
+/* Cuts a block in state SHELF_OFF behind `bytes`; returns the rest, in the same state; NULL without memory. */
 static shelf_block *shelf_cut(shelf *s, shelf_block *b, uint64_t bytes) {
+  INVARIANT(b->state == SHELF_OFF && bytes > 0 && bytes < b->bytes);
+  INVARIANT(bytes % (UINT64_C(1) << b->unit_shift) == 0);
   shelf_block *rest = calloc(1, sizeof *rest);
   const block_id id = rest ? heap_cut(s->heap, b->id, bytes) : 0;
   if (!id) {
@@ -105,6 +122,7 @@ static shelf_block *shelf_cut(shelf *s, shelf_block *b, uint64_t bytes) {
 }
 
 shelf_block *shelf_trim_to(shelf *s, shelf_block *b, uint64_t bytes, uint64_t alignment) {
+  INVARIANT(b->state == SHELF_OFF && shelf_skew(b, alignment) + bytes <= b->bytes);
   const uint64_t before = shelf_skew(b, alignment), unit = UINT64_C(1) << b->unit_shift;
   if (before) {
     shelf_block *rest = shelf_cut(s, b, before);
@@ -117,10 +135,12 @@ shelf_block *shelf_trim_to(shelf *s, shelf_block *b, uint64_t bytes, uint64_t al
     shelf_block *rest = shelf_cut(s, b, wanted);
     if (rest) shelf_put(s, rest, rest->point);
   }
+  INVARIANT(b->bytes >= bytes && shelf_skew(b, alignment) == 0);
+  INVARIANT_WALK(shelf_is_valid(s));
   return b;
 }
 
-/* One point that comes after both; false where there is none. */
+/* Finds one of the two points that comes after both; false where that is not known of either. */
 static bool shelf_join_points(const shelf *s, pool_point a, pool_point b, pool_point *out) {
   if (a.lane == b.lane) {
     *out = a.stamp > b.stamp ? a : b;
@@ -155,11 +175,13 @@ bool shelf_join(shelf *s) {
     next = node;
     any = true;
   }
+  INVARIANT_WALK(shelf_is_valid(s));
   return any;
 }
 
 /* ---- giving back ------------------------------------------------------------------------------------------------- */
 
+/* Does shelf_release for one line. */
 static uint64_t shelf_release_part(shelf *s, bool large, uint64_t bytes) {
   uint64_t released = 0;
   const tree *t = &s->cached[large];
@@ -183,3 +205,38 @@ uint64_t shelf_release(shelf *s, uint64_t bytes) {
   const uint64_t released = shelf_release_part(s, true, bytes);
   return released < bytes ? released + shelf_release_part(s, false, bytes - released) : released;
 }
+
+/* ---- invariants -------------------------------------------------------------------------------------------------- */
+
+#ifdef CANNON_INVARIANTS
+
+/* The block is as the heap has it, and cached blocks are in the tree by size. */
+static bool shelf_block_is_valid(const shelf *s, const shelf_block *b) {
+  const heap_place place = heap_place_of(s->heap, b->id);
+  if (place.address != shelf_address(b) || place.bytes != b->bytes || place.large != b->large ||
+      place.unit_shift != b->unit_shift)
+    return false;
+  if (b->state == SHELF_LIVE && b->rounded_bytes > b->bytes) return false;
+  if (b->state != SHELF_CACHED) return true;
+  const tree_key key = b->by_size.key;
+  return key.major == b->bytes && key.minor == shelf_address(b) && tree_from(&s->cached[b->large], key) == &b->by_size;
+}
+
+bool shelf_is_valid(const shelf *s) {
+  uint64_t bytes = 0, cached_bytes = 0, n_cached = 0, n_in_trees = 0;
+  uintptr_t end = 0;
+  for (tree_node *node = tree_first(&s->blocks); node; node = tree_next(&s->blocks, node)) {
+    const shelf_block *b = tree_item(node, shelf_block, by_address);
+    if (!b->id || shelf_address(b) < end || !shelf_block_is_valid(s, b)) return false;
+    end = shelf_address(b) + b->bytes;
+    bytes += b->bytes;
+    if (b->state != SHELF_CACHED) continue;
+    cached_bytes += b->bytes;
+    ++n_cached;
+  }
+  for (int large = 0; large < 2; ++large)
+    for (tree_node *node = tree_first(&s->cached[large]); node; node = tree_next(&s->cached[large], node)) ++n_in_trees;
+  return bytes == s->bytes && cached_bytes == s->cached_bytes && n_cached == s->n_cached && n_in_trees == n_cached;
+}
+
+#endif

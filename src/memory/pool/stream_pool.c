@@ -21,13 +21,15 @@ static void note_used(pool *p, const shelf_block *b) {
 
 void pool_tell_held(pool *p) { heap_stats_pages(&p->stats, p->shelf.bytes, p->usage.used_bytes); }
 
-/* As listeners are told it. */
+/* The stream's number for listeners to the hooks. */
 static int64_t pool_stream_number(const pool *p, void *stream) {
   return stream && hooks_any() ? (int64_t)p->config.order->number(stream) : HOOK_NO_STREAM;
 }
 
-/* The block becomes the program's. */
+/* Makes a block in state SHELF_OFF live; returns its address. */
 static void *pool_lend(pool *p, shelf_block *b, void *stream, const heap_loan *l) {
+  INVARIANT(b->state == SHELF_OFF && b != p->reserve && l->bytes <= b->bytes);
+  INVARIANT(shelf_address(b) % p->config.alignment == 0);
   b->state = SHELF_LIVE;
   b->requested_bytes = l->requested;
   b->rounded_bytes = l->bytes;
@@ -41,7 +43,7 @@ static void *pool_lend(pool *p, shelf_block *b, void *stream, const heap_loan *l
 shelf_block *pool_hold(pool *p, uint64_t bytes) {
   if (p->shelf.bytes > p->config.most_bytes || bytes > p->config.most_bytes - p->shelf.bytes) return NULL;
   shelf_block *b = shelf_hold(&p->shelf, bytes);
-  if (b && p->shelf.bytes > p->config.most_bytes) { /* as the heap rounds it */
+  if (b && p->shelf.bytes > p->config.most_bytes) { /* the heap has rounded it up */
     shelf_let_go(&p->shelf, b);
     return NULL;
   }
@@ -55,6 +57,7 @@ shelf_block *pool_hold(pool *p, uint64_t bytes) {
 static void pool_unpark(pool *p, shelf_block **list) {
   while (*list) {
     shelf_block *b = *list;
+    INVARIANT(b->state == SHELF_PARKED && b->bytes <= p->parked_bytes);
     *list = b->next;
     p->parked_bytes -= b->bytes;
     shelf_put(&p->shelf, b, free_for_all);
@@ -63,6 +66,7 @@ static void pool_unpark(pool *p, shelf_block **list) {
 
 void pool_settle(pool *p) {
   const heap_fences *f = p->config.fences;
+  INVARIANT(p->fence || !p->closing);
   if (p->fence && f->passed(p->fence)) {
     p->fence = NULL;
     pool_unpark(p, &p->closing);
@@ -78,7 +82,9 @@ void pool_settle(pool *p) {
   p->parked = NULL;
 }
 
+/* A block in state SHELF_OFF waits until all tasks that are pending now have retired. */
 static void pool_park(pool *p, shelf_block *b) {
+  INVARIANT(b->state == SHELF_OFF);
   b->state = SHELF_PARKED;
   b->next = p->parked;
   p->parked = b;
@@ -88,7 +94,7 @@ static void pool_park(pool *p, shelf_block *b) {
 
 /* ---- idle memory ------------------------------------------------------------------------------------------------- */
 
-/* Gives idle memory to the heap, but not of what was asked for at the start. */
+/* Gives up to `bytes` of idle memory to the heap, as long as the pool keeps its initial bytes and the reserve. */
 static void release_surplus(pool *p, uint64_t bytes) {
   const uint64_t most = pool_less(p->shelf.bytes, p->config.initial_bytes + p->config.reserve_bytes);
   shelf_release(&p->shelf, bytes < most ? bytes : most);
@@ -101,6 +107,7 @@ void pool_refill_reserve(pool *p) {
   if (!b) return;
   shelf_pick(&p->shelf, b);
   p->reserve = shelf_trim_to(&p->shelf, b, bytes, 1);
+  INVARIANT(!p->reserve || p->reserve->state == SHELF_OFF);
 }
 
 void pool_keep_within(pool *p) {
@@ -118,6 +125,7 @@ void pool_end_if_empty(pool *p) {
   shelf_release(&p->shelf, UINT64_MAX);
   pool_tell_held(p);
   if (p->shelf.blocks.root) return;
+  INVARIANT(!p->usage.n_live && !p->usage.used_bytes && !p->shelf.bytes && !p->parked && !p->closing);
   trace_pool_close(p->row);
   p->state = POOL_NONE;
 }
@@ -125,22 +133,23 @@ void pool_end_if_empty(pool *p) {
 /* ---- allocation -------------------------------------------------------------------------------------------------- */
 
 typedef struct {
-  uint64_t bytes; /* as the rules round them */
+  uint64_t bytes; /* as rounded by the rules */
   void *stream;
 } request;
 
-/* What a place must have so that the block can be aligned in it. */
+/* Bytes that a new block of the heap needs so that the request can be aligned in it. */
 static uint64_t pool_room(const pool *p, const request *r) {
   const uint64_t small_unit = UINT64_C(1) << RULE_DEVICE_UNIT_SHIFT, alignment = p->config.alignment;
   return r->bytes + (alignment > small_unit ? alignment - small_unit : 0);
 }
 
-/* Cuts a block that is off the shelf for the request. */
+/* Cuts a block in state SHELF_OFF to the size of the request. */
 static shelf_block *pool_fit(pool *p, shelf_block *b, const request *r) {
   return shelf_trim_to(&p->shelf, b, r->bytes, p->config.alignment);
 }
 
-/* The best fit among what is cached: small blocks not out of large ones, unless nothing else is left. */
+/* Takes the best fit among the cached blocks. Small requests are served from the large line only with any_part; with any_order, the
+ * block may still be in use by other streams. */
 static shelf_block *pool_reuse(pool *p, const request *r, bool any_part, bool any_order) {
   bool large = pool_room(p, r) > STORE_SMALL_BYTES;
   shelf_block *b = shelf_best(&p->shelf, large, r->bytes, p->config.alignment, r->stream, any_order);
@@ -149,6 +158,7 @@ static shelf_block *pool_reuse(pool *p, const request *r, bool any_part, bool an
   return b;
 }
 
+/* Reuses a block that the stream may use, cut to size; NULL where there is none. */
 static shelf_block *reuse_cut(pool *p, const request *r, bool any_part) {
   shelf_block *b = pool_reuse(p, r, any_part, false);
   if (b) b = pool_fit(p, b, r);
@@ -156,11 +166,12 @@ static shelf_block *reuse_cut(pool *p, const request *r, bool any_part) {
   return b;
 }
 
-/* More than its share of what is held lies idle. */
+/* Whether a larger share of the held memory is cached than the configuration allows. */
 static bool is_fragmented(const pool *p) {
   return (double)p->shelf.cached_bytes > p->config.most_idle * (double)p->shelf.bytes;
 }
 
+/* Takes a new block from the heap, cut to size. */
 static shelf_block *pool_grow(pool *p, const request *r) {
   const uint64_t bytes = pool_room(p, r), growth = p->config.growth_bytes;
   shelf_block *b = bytes > STORE_SMALL_BYTES && bytes < growth ? pool_hold(p, growth) : NULL;
@@ -170,7 +181,7 @@ static shelf_block *pool_grow(pool *p, const request *r) {
   return pool_fit(p, b, r);
 }
 
-/* A block that another stream may still use, behind a wait for that. Unlocks the pool meanwhile. */
+/* Takes a block that another stream may still use, and makes the request's stream wait for that. Unlocks the pool meanwhile. */
 static shelf_block *reuse_after_wait(pool *p, const request *r) {
   shelf_block *b = p->config.policy.insert_waits && r->stream ? pool_reuse(p, r, true, true) : NULL;
   if (!b) return NULL;
@@ -188,6 +199,7 @@ static shelf_block *reuse_after_wait(pool *p, const request *r) {
   return b;
 }
 
+/* Makes the reserve a cached block and tries again. */
 static shelf_block *open_reserve(pool *p, const request *r) {
   if (!p->reserve) return NULL;
   shelf_put(&p->shelf, p->reserve, free_for_all);
@@ -199,8 +211,8 @@ static shelf_block *open_reserve(pool *p, const request *r) {
   return pool_grow(p, r);
 }
 
-/* The usual ways, the cheapest first. Neighbours are joined only after as many frees as would pay for the look: joining
- * before each growth held as much at the peak, 1.19 times what was live (random lifetimes, sizes log-uniform to 2 MiB). */
+/* Finds a block in the usual ways, the cheapest first. Free neighbours are joined only after enough frees to pay for the walk: joining
+ * before each growth held just as much at the peak, 1.19 times the live bytes (random lifetimes, sizes log-uniform to 2 MiB). */
 static shelf_block *pool_obtain(pool *p, const request *r) {
   shelf_block *b;
   pool_settle(p);
@@ -213,7 +225,7 @@ static shelf_block *pool_obtain(pool *p, const request *r) {
   return pool_grow(p, r);
 }
 
-/* And the others. */
+/* Finds a block in the costlier ways. */
 static shelf_block *obtain_by_all_means(pool *p, const request *r) {
   shelf_block *b;
   shelf_join(&p->shelf);
@@ -249,7 +261,8 @@ status pool_alloc(pool *p, void *stream, uint64_t bytes, uint64_t requested, con
   const uint64_t begun = heap_begin(p->config.heap), reused = p->usage.n_reused;
   shelf_block *b = p->state == POOL_LIVE ? pool_obtain(p, &r) : NULL;
   if (unlikely(!b) && p->state == POOL_LIVE) b = obtain_by_all_means(p, &r);
-  for (unsigned failures = 0; unlikely(!b && st == ST_OK); ++failures) { /* other pools' locks are taken */
+  for (unsigned failures = 0; unlikely(!b && st == ST_OK);
+       ++failures) { /* without the lock, since other pools' locks are taken */
     pthread_mutex_unlock(&p->lock);
     const bool again = memory_find_room(p->config.device, failures);
     pthread_mutex_lock(&p->lock);
@@ -261,8 +274,10 @@ status pool_alloc(pool *p, void *stream, uint64_t bytes, uint64_t requested, con
       st = pool_refuse(p, &r, requested);
   }
   if (likely(b)) {
-    const heap_loan loan = {begun, bytes, requested, call, site, pool_stream_number(p, stream), p->usage.n_reused > reused};
+    const heap_loan loan = {
+        begun, bytes, requested, call, site, pool_stream_number(p, stream), p->usage.n_reused > reused};
     *out = pool_lend(p, b, stream, &loan);
+    INVARIANT_WALK(pool_is_valid(p));
   }
   pthread_mutex_unlock(&p->lock);
   return st;
@@ -270,6 +285,7 @@ status pool_alloc(pool *p, void *stream, uint64_t bytes, uint64_t requested, con
 
 /* ---- freeing ----------------------------------------------------------------------------------------------------- */
 
+/* The heap of the device whose window holds the address, or NULL. */
 static heap *pool_heap_of(const void *block) {
   const int device = space_device_of((uintptr_t)block);
   return device >= 0 ? memory_heap(device) : NULL;
@@ -296,7 +312,7 @@ __attribute__((cold)) static status pool_refuse_free(const pool *p, const void *
   return fail(ST_INVALID_VALUE, "%s is %p, expected a block of a pool", name, block);
 }
 
-/* Under the pool's lock: the block is no longer the program's. */
+/* Frees a live block, under the pool's lock. */
 static status pool_take_back(pool *p, shelf_block *b, void *stream, const char *name, void *site) {
   const uint64_t begun = heap_begin(p->config.heap);
   pool_point point = free_for_all;
@@ -305,6 +321,7 @@ static status pool_take_back(pool *p, shelf_block *b, void *stream, const char *
   heap_stats_free(&p->stats, begun, b->rounded_bytes, b->requested_bytes);
   heap_stats_stream_free(b->row, begun, b->rounded_bytes, b->requested_bytes);
   heap_take_back(p->config.heap, b->id, begun, pool_stream_number(p, stream), site);
+  INVARIANT(p->usage.n_live && p->usage.used_bytes >= b->bytes);
   p->usage.used_bytes -= b->bytes;
   --p->usage.n_live;
   ++p->usage.n_frees;
@@ -316,6 +333,7 @@ static status pool_take_back(pool *p, shelf_block *b, void *stream, const char *
     pool_park(p, b);
   if (p->config.trims_at_free) pool_keep_within(p);
   pool_tell_held(p);
+  INVARIANT_WALK(pool_is_valid(p));
   return ST_OK;
 }
 
@@ -325,10 +343,44 @@ status pool_free(pool *p, void *block, void *stream, const char *name, void *sit
   if (unlikely(ipc_has_exports())) TRY(ipc_forget((uintptr_t)block, name));
   pthread_mutex_lock(&p->lock);
   shelf_block *b = p->state != POOL_NONE ? shelf_find(&p->shelf, (uintptr_t)block) : NULL;
-  const status st = b && b->state == SHELF_LIVE ? pool_take_back(p, b, stream, name, site)
-                                                : hooks_bad_free(pool_refuse_free(p, block, name), (uintptr_t)block, site);
+  const status st = b && b->state == SHELF_LIVE
+                        ? pool_take_back(p, b, stream, name, site)
+                        : hooks_bad_free(pool_refuse_free(p, block, name), (uintptr_t)block, site);
   const bool going = p->state == POOL_GOING;
   pthread_mutex_unlock(&p->lock);
   if (going) pools_synchronized(p->config.device);
   return st;
 }
+
+/* ---- invariants -------------------------------------------------------------------------------------------------- */
+
+#ifdef CANNON_INVARIANTS
+
+static bool pool_parked_are_valid(const pool *p, uint64_t *n) {
+  uint64_t bytes = 0;
+  *n = 0;
+  for (int closing = 0; closing < 2; ++closing)
+    for (const shelf_block *b = closing ? p->closing : p->parked; b; b = b->next, ++*n) {
+      if (b->state != SHELF_PARKED || bytes > p->parked_bytes) return false;
+      bytes += b->bytes;
+    }
+  return bytes == p->parked_bytes && (p->fence || !p->closing);
+}
+
+/* Blocks in state SHELF_OFF besides the reserve are in the hands of threads in reuse_after_wait. */
+bool pool_is_valid(const pool *p) {
+  uint64_t n[SHELF_PARKED + 1] = {0}, live_bytes = 0, n_parked;
+  if (!shelf_is_valid(&p->shelf) || !pool_parked_are_valid(p, &n_parked)) return false;
+  for (tree_node *node = tree_first(&p->shelf.blocks); node; node = tree_next(&p->shelf.blocks, node)) {
+    const shelf_block *b = tree_item(node, shelf_block, by_address);
+    ++n[b->state];
+    if (b->state == SHELF_LIVE) live_bytes += b->bytes;
+  }
+  if (p->reserve && (p->reserve->state != SHELF_OFF || !n[SHELF_OFF])) return false;
+  const pool_usage *u = &p->usage;
+  return n[SHELF_LIVE] == u->n_live && n[SHELF_PARKED] == n_parked && live_bytes == u->used_bytes &&
+         u->n_allocs - u->n_frees == u->n_live && u->used_peak_bytes >= u->used_bytes &&
+         u->held_peak_bytes >= p->shelf.bytes && p->shelf.bytes <= p->config.most_bytes;
+}
+
+#endif

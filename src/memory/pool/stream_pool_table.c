@@ -9,12 +9,19 @@ enum { MAX_POOLS = 1024 };
 
 static pool pools[MAX_POOLS];
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the making and ending of pools */
-static _Atomic unsigned n_slots;                               /* that were ever used */
+static _Atomic unsigned n_slots;                               /* slots that were ever used */
 
 static const pool_point free_for_all;
 
-uint16_t pool_number(const pool *p) { return (uint16_t)(p - pools + 1); }
-pool *pool_numbered(uint16_t number) { return &pools[number - 1]; }
+uint16_t pool_number(const pool *p) {
+  INVARIANT(p >= pools && p < pools + MAX_POOLS);
+  return (uint16_t)(p - pools + 1);
+}
+
+pool *pool_numbered(uint16_t number) {
+  INVARIANT(number > 0 && number <= MAX_POOLS);
+  return &pools[number - 1];
+}
 
 status pool_gone(const pool *p, const char *kind) {
   return fail(ST_INVALID_VALUE, "the pool is %p, no pool of %s (destroyed?)", (const void *)p, kind);
@@ -22,7 +29,7 @@ status pool_gone(const pool *p, const char *kind) {
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
-/* A free slot; those used least lately come first, so that stale handles are told. */
+/* Finds a free slot. Slots are used in turn, so that a slot is reused as late as possible and stale handles are recognised. */
 static pool *pool_free_slot(void) {
   static unsigned last = MAX_POOLS - 1;
   for (unsigned i = 1; i <= MAX_POOLS; ++i) {
@@ -35,9 +42,11 @@ static pool *pool_free_slot(void) {
   return NULL;
 }
 
-/* Under both locks. */
+/* Sets up a pool in a free slot, under both locks. */
 static status pool_open(pool *p, const pool_config *config) {
   char name[32];
+  INVARIANT(p->state == POOL_NONE && !p->shelf.blocks.root);
+  INVARIANT(config->alignment > 0 && (config->alignment & (config->alignment - 1)) == 0);
   memory_expect_pools();
   p->config = *config;
   p->shelf = (shelf){.heap = config->heap, .pool = pool_number(p), .order = config->order};
@@ -58,6 +67,7 @@ static status pool_open(pool *p, const pool_config *config) {
   pool_refill_reserve(p);
   pool_tell_held(p);
   p->state = POOL_LIVE;
+  INVARIANT(pool_is_valid(p));
   return ST_OK;
 }
 
@@ -86,7 +96,7 @@ status pool_of(const void *handle, const char *kind, pool **out) {
   return ST_OK;
 }
 
-/* Under the pool's lock. */
+/* Refuses a pool that has live blocks; under its lock. */
 static status pool_check_empty(pool *p) {
   heap_holders holders;
   if (!p->usage.n_live) return ST_OK;
@@ -109,13 +119,14 @@ status pool_destroy(pool *p, bool needs_empty) {
   return st;
 }
 
-/* ---- of the whole ------------------------------------------------------------------------------------------------ */
+/* ---- a whole pool ------------------------------------------------------------------------------------------------ */
 
 void pool_trim(pool *p, uint64_t keep_bytes) {
   pthread_mutex_lock(&p->lock);
   pool_settle(p);
   shelf_join(&p->shelf);
   shelf_release(&p->shelf, pool_less(p->shelf.bytes, keep_bytes));
+  INVARIANT_WALK(pool_is_valid(p));
   pool_tell_held(p);
   pthread_mutex_unlock(&p->lock);
 }
@@ -130,6 +141,7 @@ void pool_defragment(pool *p) {
   heap_measure(p->config.heap, &usage);
   heap_trim(p->config.heap, pool_less(usage.committed_bytes, released));
   ++p->usage.n_defragments;
+  INVARIANT_WALK(pool_is_valid(p));
   pool_tell_held(p);
   pthread_mutex_unlock(&p->lock);
 }
@@ -166,7 +178,7 @@ void pool_reset_peaks(pool *p, bool used, bool held) {
   pthread_mutex_unlock(&p->lock);
 }
 
-/* ---- of all pools ------------------------------------------------------------------------------------------------ */
+/* ---- all pools --------------------------------------------------------------------------------------------------- */
 
 void pools_synchronized(int device) {
   for (unsigned i = 0; i < n_slots; ++i) {
@@ -177,6 +189,7 @@ void pools_synchronized(int device) {
     pthread_mutex_lock(&p->lock);
     if (p->config.device == device) {
       if (p->state == POOL_LIVE) pool_keep_within(p);
+      INVARIANT_WALK(pool_is_valid(p));
       pool_tell_held(p);
       if (state == POOL_GOING) pool_end_if_empty(p);
     }
@@ -194,6 +207,7 @@ uint64_t pools_relieve(int device) {
     if (p->state != POOL_NONE && p->config.device == device) {
       pool_settle(p);
       relieved += shelf_release(&p->shelf, UINT64_MAX);
+      INVARIANT_WALK(pool_is_valid(p));
       pool_tell_held(p);
     }
     pthread_mutex_unlock(&p->lock);
