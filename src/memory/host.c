@@ -7,7 +7,7 @@
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
-/* False where it is not there: without /proc, or a descriptor for it. */
+/* Reads a line of /proc/meminfo; false without /proc, or without a free descriptor. */
 static bool meminfo(const char *key, uint64_t *bytes) {
   FILE *f = fopen("/proc/meminfo", "re");
   char line[128];
@@ -28,7 +28,7 @@ static uint64_t host_read_total(void) {
   return sysinfo(&s) ? UINT64_MAX : (uint64_t)s.totalram * s.mem_unit;
 }
 
-/* Without /proc, less than there is: caches of files could be dropped, too. */
+/* Without /proc the result is too low: the file cache could be dropped, too. */
 static uint64_t host_read_available(void) {
   struct sysinfo s = {0};
   uint64_t bytes;
@@ -36,7 +36,7 @@ static uint64_t host_read_available(void) {
   return sysinfo(&s) ? UINT64_MAX : ((uint64_t)s.freeram + s.bufferram) * s.mem_unit;
 }
 
-/* The number in a control-group file; UINT64_MAX where there is none ("max", or no such file). */
+/* The number in a control-group file; UINT64_MAX where it has none ("max") or does not exist. */
 static uint64_t cgroup(const char *path) {
   FILE *f = fopen(path, "re");
   uint64_t value = UINT64_MAX;

@@ -14,10 +14,10 @@
 #  define MADV_COLLAPSE 25
 #endif
 
-enum { MOST_REFUSALS = 16 }; /* in a row: then the host is asked no more */
+enum { MOST_REFUSALS = 16 }; /* after so many in a row, the host is not asked any more */
 _Static_assert((int)HUGE_BYTES == (int)GRANULE_BYTES, "a granule is a huge page");
 
-/* Of the granules of all windows: whether the host was asked since there is memory. */
+/* Per granule of all devices' windows: whether the host was asked since the granule has memory. */
 static _Atomic uint8_t asked[(uint64_t)SPACE_MAX_DEVICES << SPACE_STRIDE_SHIFT >> GRANULE_SHIFT];
 static _Atomic unsigned n_refusals;
 
@@ -25,7 +25,7 @@ static uintptr_t huge_base(void) { return space.device_base + space.view_distanc
 static uint64_t huge_granule_of(uintptr_t view) { return (view - huge_base()) >> GRANULE_SHIFT; }
 static bool is_of_device(uintptr_t view) { return space_device_of(view - space.view_distance) >= 0; }
 
-/* One page must be there, so that there is a table for the host to replace. */
+/* MADV_COLLAPSE needs a page table to replace, so one page is touched first. */
 static bool make_huge(uint64_t granule) {
   char *const at = (char *)huge_base() + (granule << GRANULE_SHIFT); // NOLINT(performance-no-int-to-ptr)
   return !madvise(at, PAGE_BYTES, MADV_POPULATE_READ) && !madvise(at, HUGE_BYTES, MADV_COLLAPSE);

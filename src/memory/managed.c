@@ -9,20 +9,20 @@
 #include "base/sparse.h"
 #include "memory/memory.h"
 
-/* What is said of a page; all zero is nothing. */
+/* What is recorded of a page; all zero: nothing. */
 typedef struct {
   managed_location preferred, prefetched;
-  uint64_t nodes;   /* accessed by these, */
-  uint16_t devices; /* these, */
-  bool host;        /* or the host */
+  uint64_t nodes;   /* bit per NUMA node that accesses it */
+  uint16_t devices; /* bit per device that accesses it */
+  bool host;        /* whether the host accesses it */
   bool read_mostly;
 } page;
 _Static_assert(SPACE_MAX_DEVICES <= 16, "bits of page.devices");
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the table */
-static page *table;                                      /* of the window, made with the first block */
+static page *table;                                      /* entry per page of the window; made with the first block */
 
-/* Blocks are whole pages long, but may start anywhere: their pages are counted from the start, so that no two blocks share an
+/* Blocks are whole pages long, but may start anywhere. A block's pages are counted from its start, so that no two blocks share an
  * entry. */
 static page *managed_page_of(const heap_block *b, uintptr_t address) {
   return &table[(b->address - space.managed_base) / MANAGED_PAGE_BYTES + (address - b->address) / MANAGED_PAGE_BYTES];
@@ -33,7 +33,7 @@ typedef struct {
   size_t n;
 } page_range;
 
-/* None where the block was freed by another thread just now. */
+/* The entries of [p, p + bytes); none where another thread has just freed the block. */
 static page_range managed_pages_in(const void *p, uint64_t bytes) {
   const heap_block *b = memory_find(p);
   if (!b) return (page_range){table, 0};
@@ -144,7 +144,7 @@ status managed_check_answer(managed_attribute attribute, size_t bytes) {
               attribute == MANAGED_ACCESSED_BY ? "a multiple of 4" : "4");
 }
 
-/* The location that all of the pages have, or none. */
+/* The location that all pages have in common, or MANAGED_NOWHERE. */
 static managed_location managed_common(page_range r, bool prefetched) {
   const managed_location first = prefetched ? r.first->prefetched : r.first->preferred;
   for (size_t i = 1; i < r.n; ++i) {
@@ -162,7 +162,7 @@ static bool all_read_mostly(page_range r) {
   return i == r.n;
 }
 
-/* Who accesses all of the pages, one after the other; the rest of the room says nobody. */
+/* Lists the host, devices and nodes that access all of the pages; the rest of the answer is MANAGED_ID_NONE. */
 static void list_accessed(page_range r, int32_t *answer, size_t room) {
   page all = *r.first;
   for (size_t i = 1; i < r.n; ++i) {

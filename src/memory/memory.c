@@ -20,8 +20,8 @@ static heap *_Atomic pinned_heap, *_Atomic managed_heap;
 static const heap_fences *fences;
 uint32_t memory_slack_bytes = RULE_DEFAULT_SLACK_BYTES;
 _Atomic uint8_t memory_alloc_index[SPACE_MAX_DEVICES], memory_free_index[SPACE_MAX_DEVICES];
-static int frees_checked;         /* reasons; under open_lock */
-static _Atomic bool kinds_differ; /* media processing or pools have blocks: frees look whose a block is */
+static int frees_checked;         /* number of reasons to check frees; under open_lock */
+static _Atomic bool kinds_differ; /* media processing or pools have, or had, blocks: frees check what kind a block is */
 static char device_names[SPACE_MAX_DEVICES][16];
 
 void memory_set_fences(const heap_fences *given) {
@@ -31,7 +31,10 @@ void memory_set_fences(const heap_fences *given) {
 
 const heap_fences *memory_fences(void) { return fences; }
 
-heap *memory_heap(int device) { return atomic_load_explicit(&device_heaps[device], memory_order_acquire); }
+heap *memory_heap(int device) {
+  INVARIANT(device >= 0 && device < SPACE_MAX_DEVICES);
+  return atomic_load_explicit(&device_heaps[device], memory_order_acquire);
+}
 
 static status open_heap(heap *_Atomic *slot, const heap_config *config) {
   heap *h;
@@ -40,7 +43,8 @@ static status open_heap(heap *_Atomic *slot, const heap_config *config) {
   return ST_OK;
 }
 
-/* Under the lock. Whatever slack there is, memory.h's short cut for small blocks must stay within their lists. */
+/* Sets memory_alloc_index and memory_free_index, under the lock. The short cut for small blocks in memory.h indexes a cache's lists
+ * without a check, so it is allowed only if small blocks with their slack fit. */
 static void set_short_cuts(void) {
   const bool any = !hooks_any() && THREAD_CACHE_SMALL + memory_slack_bytes <= THREAD_CACHE_UNITS
                                                                                   << RULE_DEVICE_UNIT_SHIFT;
@@ -54,6 +58,7 @@ static void set_short_cuts(void) {
 void memory_check_frees(int change) {
   pthread_mutex_lock(&open_lock);
   frees_checked += change;
+  INVARIANT(frees_checked >= 0);
   set_short_cuts();
   pthread_mutex_unlock(&open_lock);
 }
@@ -72,6 +77,7 @@ static uint64_t window_bytes(uint64_t size_bytes) {
 }
 
 status memory_open_device(int device, uint64_t size_bytes, bool check_host) {
+  INVARIANT(device >= 0 && device < SPACE_MAX_DEVICES && size_bytes <= space_stride());
   if (atomic_load_explicit(&device_heaps[device], memory_order_acquire)) return ST_OK;
   TRY(space_check());
   pthread_mutex_lock(&open_lock);
@@ -99,7 +105,7 @@ status memory_open_device(int device, uint64_t size_bytes, bool check_host) {
   return st;
 }
 
-/* Opens a heap of host memory, HOST_PINNED or HOST_MANAGED. */
+/* Creates a heap of host memory, HOST_PINNED or HOST_MANAGED. */
 __attribute__((noinline)) static status open_on_host(int kind) {
   const bool managed = kind == HOST_MANAGED;
   heap *_Atomic *const slot = managed ? &managed_heap : &pinned_heap;
@@ -146,7 +152,7 @@ void memory_give_back(void) {
   }
 }
 
-/* What the host backs elsewhere in this process, and is only kept there. */
+/* Makes all other heaps of the process give their cached memory back to the host. */
 static void trim_others(int device) {
   for (int d = 0; d < SPACE_MAX_DEVICES; ++d)
     if (d != device && memory_heap(d)) heap_trim(memory_heap(d), 0);
@@ -154,8 +160,8 @@ static void trim_others(int device) {
   if (managed_heap && device != HOST_MANAGED) heap_trim(managed_heap, 0);
 }
 
-/* More room for a device's memory, or the host's: what lies idle in pools, and what other devices, or other processes, have
- * let go of, or only keep. */
+/* First takes idle memory from the device's pools and memory that was unmapped or is no longer shared; then the cached memory of other
+ * heaps and of other processes. */
 __attribute__((noinline)) bool memory_find_room(int device, unsigned failures) {
   if (failures > 1) return false;
   if (failures) {
@@ -207,7 +213,7 @@ static const struct {
                               [FREE_HOST] = {"hostPtr", "pinned host memory", "aclrtMallocHost"},
                               [FREE_DVPP] = {"devPtr", "device memory", "acldvppMalloc or hi_mpi_dvpp_malloc"}};
 
-/* Whether the block, if it is one, is of those that this kind of free is for. */
+/* Checks that this kind of free is for the block, if there is one at the address. */
 __attribute__((cold)) static status check_freed_by(const heap *h, const void *block, free_kind kind) {
   page_kind pages;
   const heap_block *b = heap_find(h, (uintptr_t)block);
@@ -217,7 +223,7 @@ __attribute__((cold)) static status check_freed_by(const heap *h, const void *bl
               block, b->call, free_words[kind].from, free_calls[rule ? rule->freed_by : FREE_DEVICE]);
 }
 
-/* Of an address that is in no heap that this kind of free is for. */
+/* Words why an address outside of the heaps for this kind of free can't be freed. */
 __attribute__((cold)) static status memory_refuse_free(const void *block, free_kind kind) {
   const char *name = free_words[kind].name;
   if (!block) return fail(ST_INVALID_PARAM, "%s is NULL, expected a block", name);

@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <sys/mman.h>
 
+#include "base/invariant.h"
 #include "memory/intervals.h"
 
 typedef struct {
@@ -51,6 +52,7 @@ status registered_remove(uintptr_t start) {
   const bool found = r && r->at.start == start;
   if (found) {
     intervals_remove(&all.ranges, r);
+    INVARIANT(atomic_load_explicit(&all.any, memory_order_relaxed));
     if (!all.ranges.n) atomic_store_explicit(&all.any, false, memory_order_release);
   }
   pthread_rwlock_unlock(&all.lock);
@@ -74,7 +76,7 @@ bool registered_holds(uintptr_t start, uint64_t bytes, unsigned kind) {
   pthread_rwlock_rdlock(&all.lock);
   uintptr_t at = start;
   bool holds;
-  do { /* neighbours count as one */
+  do { /* the range may span several registered ranges that touch */
     const range *r = intervals_find(&all.ranges, at);
     holds = r && r->kinds & kind;
     if (holds) at = r->at.start + r->at.bytes;

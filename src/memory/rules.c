@@ -61,7 +61,7 @@ const alloc_rule *rule_of_call(const char *call, page_kind *pages) {
   return &alloc_rules[offset / sizeof alloc_rules[0]];
 }
 
-/* 0 where that overflows. */
+/* ALIGN_UP(size, round) + slack; 0 where that overflows. */
 static uint64_t grown(uint64_t size, uint64_t round, uint64_t slack) {
   if (size > UINT64_MAX - (round - 1)) return 0;
   const uint64_t rounded = (size + round - 1) / round * round;

@@ -184,6 +184,7 @@ static inline uint64_t block_end(heap_block *b, bool shared) {
  * hooks. */
 static inline void *thread_cache_alloc(thread_cache *t, uint64_t bucket, uint64_t bytes, uint64_t requested,
                                        const char *call, void *site) {
+  INVARIANT(bucket > 0 && bucket <= THREAD_CACHE_UNITS && (bucket << t->unit_shift) >= bytes);
   if (!thread_cache_enter(t, THREAD_CACHE_ANY)) return NULL;
   thread_cache_list *const l = &t->list[bucket];
   const uintptr_t address = l->address;

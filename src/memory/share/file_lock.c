@@ -15,20 +15,21 @@ enum { SHORTEST_NAP_NS = 20 * 1000, LONGEST_NAP_NS = 1000 * 1000, NAME_BYTES = 8
 
 file_lock_times file_lock_patience = {.until_words_ms = 2000, .until_failure_ms = 30000};
 
-static pid_t named, given_up; /* holders that were named, or waited for in vain; until the lock was had */
+static pid_t named,
+    given_up; /* the holder that was named, and that for which a wait has failed; 0 again once the lock is taken */
 
 static bool file_lock_try(int fd, off_t byte) {
   struct flock l = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
   return fcntl(fd, F_SETLK, &l) == 0;
 }
 
-/* The process that holds the byte; 0: it has gone, or is of a container that this one does not see into. */
+/* The process that holds the byte's lock; 0: it has just released it, or its id is not visible in this container. */
 static pid_t file_lock_holder(int fd, off_t byte) {
   struct flock l = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
   return fcntl(fd, F_GETLK, &l) == 0 && l.l_type != F_UNLCK && l.l_pid > 0 ? l.l_pid : 0;
 }
 
-/* A process's name, as far as a terminal takes it, and whether it is stopped. */
+/* Stores a process's name, without characters that could confuse a terminal; returns whether it is stopped. */
 static bool file_lock_describe_process(pid_t pid, char name[NAME_BYTES]) {
   char path[64], line[256];
   snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
@@ -43,7 +44,7 @@ static bool file_lock_describe_process(pid_t pid, char name[NAME_BYTES]) {
   return last[2] == 'T' || last[2] == 't';
 }
 
-/* Who holds the lock, as the beginning of a sentence. */
+/* Says who holds the lock, as the beginning of a sentence. */
 static void file_lock_write_holder(pid_t pid, const char *path, char *words, size_t bytes) {
   char name[NAME_BYTES];
   if (!pid) {

@@ -4,13 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/invariant.h"
 #include "memory/memory.h"
 #include "memory/share/exchange.h"
 
 typedef struct share {
   struct share *next;
   uint64_t key;
-  uintptr_t start; /* of the block; of what was imported, here */
+  uintptr_t start; /* of the exported block, or where the imported memory is mapped */
   bool imported;
 } share;
 
@@ -21,9 +22,11 @@ static struct {
 
 _Atomic uint32_t ipc_n_exports;
 
-static status ipc_parse_key(const char *text, uint64_t *key) { return exchange_parse(text, "aclrtIpcMemGetExportKey", key); }
+static status ipc_parse_key(const char *text, uint64_t *key) {
+  return exchange_parse(text, "aclrtIpcMemGetExportKey", key);
+}
 
-/* Under the lock: where the list refers to it. */
+/* The link of the list that points to the share with that key; to NULL: there is none. Under the lock. */
 static share **ipc_lookup(uint64_t key, bool imported) {
   share **at = &all.first;
   while (*at && ((*at)->key != key || (*at)->imported != imported)) at = &(*at)->next;
@@ -31,17 +34,19 @@ static share **ipc_lookup(uint64_t key, bool imported) {
 }
 
 static void count_exports(int change) {
+  INVARIANT(change > 0 || atomic_load(&ipc_n_exports) > 0);
   atomic_fetch_add(&ipc_n_exports, (uint32_t)change);
   memory_check_frees(change);
 }
 
-/* Under the lock. */
+/* Adds to the list, under the lock. */
 static void ipc_add(share *s) {
   s->next = all.first;
   all.first = s;
   if (!s->imported) count_exports(1);
 }
 
+/* Removes from the list, under the lock. */
 static void ipc_drop(share **at) {
   share *s = *at;
   *at = s->next;
@@ -69,6 +74,7 @@ static status ipc_check_range(const void *p, uint64_t bytes, const heap_block **
               (uintmax_t)((*block)->bytes - inside), (void *)(*block)->address);
 }
 
+/* Offers the pages of the range, of which the last one may extend beyond it. */
 static status offer_pages(const void *p, uint64_t bytes, bool to_all, uint64_t *key) {
   const int device = space_device_of((uintptr_t)p);
   const uint64_t pages = (bytes + PAGE_BYTES - 1) & -(uint64_t)PAGE_BYTES;
@@ -108,7 +114,7 @@ status ipc_allow(const char *text, const int32_t *pids, size_t n) {
   return exchange_allow(key, pids, n, "key");
 }
 
-/* Under the lock. */
+/* Ends an export unless a living process has imported it, under the lock. */
 static status end_export(share **at, const char *name) {
   const int32_t pid = exchange_withdraw((*at)->key, false);
   if (pid)

@@ -14,29 +14,30 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/invariant.h"
 #include "base/log.h"
 #include "base/variables.h"
 #include "memory/share/file_lock.h"
 
 enum {
-  WHOLE_BYTE = 0, /* of the file: the lock over all of it */
+  WHOLE_BYTE = 0, /* byte of the file with the lock over all of it */
   PLACE_BYTE = MACHINE_PLACE_BYTE,
   OPEN_TRIES = 100,
 };
 
-/* Records begin on a page, so that they can be given back. */
+/* Records begin on a page, so that their memory can be given back. */
 #define RECORDS_START ((sizeof(machine_file) + 4095) / 4096 * 4096)
 
 static struct {
   pthread_mutex_t lock; /* held from enter to leave: the file's locks are between processes only */
-  int fd;               /* never closed while the process lives, which would drop its locks */
-  struct stat opened;   /* fd, as long as the program has not closed it, and opened something else */
-  machine_file *file;   /* NULL: alone */
-  uint32_t own;
-  bool locked; /* by this process, from enter to leave */
-  bool busy;   /* by another, for which the latest machine_enter has waited in vain */
-  bool quits;
-  char path[PATH_MAX], why[256]; /* why: there is no file, or it is busy */
+  int fd;               /* not closed while the process lives: that would drop its locks */
+  struct stat opened;   /* identifies the file, to notice that the program has closed fd and opened something else */
+  machine_file *file;   /* NULL: the process shares nothing */
+  uint32_t own;         /* its place */
+  bool locked;          /* whether this process holds the lock over the file, from enter to leave */
+  bool busy;            /* whether the latest machine_enter has failed to get that lock */
+  bool quits;           /* machine_quit was called */
+  char path[PATH_MAX], why[256]; /* why: the reason that there is no file, or that it is busy */
 } machine = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1, .why = "no device was used before"};
 
 /* ---- the file's locks -------------------------------------------------------------------------------------------- */
@@ -49,7 +50,7 @@ static bool lock_bytes(int fd, int command, short type, off_t first, off_t n) {
   return result == 0;
 }
 
-/* Whether another process holds a lock among these bytes. */
+/* Whether another process holds a lock on any of these bytes. */
 static bool is_locked(int fd, off_t first, off_t n) {
   struct flock l = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = first, .l_len = n};
   return fcntl(fd, F_GETLK, &l) == 0 && l.l_type != F_UNLCK;
@@ -57,10 +58,10 @@ static bool is_locked(int fd, off_t first, off_t n) {
 
 /* ---- joining ----------------------------------------------------------------------------------------------------- */
 
-/* What the files of this user's machines begin with. */
+/* The prefix of the names of this user's files. */
 static void machine_set_prefix(char prefix[32]) { snprintf(prefix, 32, MACHINE_PREFIX "%ju-", (uintmax_t)geteuid()); }
 
-/* Whether that is the default. */
+/* Sets machine.path; returns whether it is the default. */
 static bool machine_set_path(const char *name) {
   const char *given = variable_text(VARIABLE_LEDGER);
   char prefix[32];
@@ -72,6 +73,7 @@ static bool machine_set_path(const char *name) {
   return !given;
 }
 
+/* Notes why the process shares nothing; returns false. */
 static bool machine_note_reason(const char *reason) {
   snprintf(machine.why, sizeof machine.why, "%.128s: %s", machine.path, reason);
   return false;
@@ -85,7 +87,7 @@ static bool is_ours(const struct stat *s) {
   return S_ISREG(s->st_mode) && s->st_uid == geteuid() && !(s->st_mode & 077);
 }
 
-/* Removes a machine's file if nobody lives by it, as the last of its processes would have, had it not been killed. */
+/* Removes a machine's file if no process uses it: its last process was killed and could not remove it. */
 static void remove_abandoned(int folder, const char *name) {
   struct stat named, opened;
   const int fd = openat(folder, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
@@ -97,8 +99,8 @@ static void remove_abandoned(int folder, const char *name) {
   close(fd);
 }
 
-/* Those of machines that nobody may ever start again: of other devices, or sizes. Not this one's, since closing a
- * descriptor of it would drop this process's locks. */
+/* Removes the unused files of other machines, for other devices or memory sizes, which may never be used again. Leaves out this machine's
+ * file: closing a descriptor of it would drop this process's locks. */
 static void remove_others_abandoned(void) {
   char prefix[32];
   const char *own = strrchr(machine.path, '/') + 1;
@@ -110,7 +112,7 @@ static void remove_others_abandoned(void) {
   if (dir) closedir(dir);
 }
 
-/* Opens the file that the path names, with the lock over it: who removed it in the meantime had that lock. */
+/* Opens the file and takes the lock over it. Repeats that if the file was removed meanwhile, which is done under the same lock. */
 static bool open_locked(void) {
   struct stat named, *const opened = &machine.opened;
   for (int i = 0; i < OPEN_TRIES; ++i) {
@@ -134,8 +136,9 @@ static bool is_sound(void) {
          head.version == MACHINE_VERSION;
 }
 
-/* Makes an empty file of what may be rubbish, unless somebody lives by it. The pages are there from the start: with the
- * file system full, a store to a mapped one would end the process. Serials begin where no earlier file's went. */
+/* Initialises a file with unknown contents, unless other processes use it. All pages of the mapped part are allocated now: on a full
+ * file system, a store to a missing one would kill the process. Serials begin at the time, in microseconds, so that they are
+ * higher than those of earlier files. */
 static bool make_sound(void) {
   struct timespec now;
   if (is_locked(machine.fd, PLACE_BYTE, MACHINE_PLACES))
@@ -150,7 +153,7 @@ static bool make_sound(void) {
   return error ? machine_note_reason(file_error(error)) : true;
 }
 
-/* Takes the first place whose owner is gone, and what it left. */
+/* Takes the first place whose process has ended, and removes what that process has left. */
 static bool take_place(machine_file *file) {
   uint32_t i = 0;
   while (i < MACHINE_PLACES && !lock_bytes(machine.fd, F_SETLK, F_WRLCK, PLACE_BYTE + (off_t)i, 1)) ++i;
@@ -200,7 +203,7 @@ void machine_join(const char *name) {
   pthread_mutex_unlock(&machine.lock);
 }
 
-/* Who waits to open what is removed here finds it gone (open_locked). */
+/* A process that waits in open_locked for the file that is removed here notices that. */
 void machine_quit(void) {
   machine_look();
   machine.quits = true;
@@ -218,7 +221,7 @@ void machine_quit(void) {
 
 /* ---- inside ------------------------------------------------------------------------------------------------------ */
 
-/* Daemons close descriptors that they know nothing of: then nothing must be done to what has the number now. */
+/* Whether the descriptor is still the file's. Daemons close descriptors that they do not know; another file may have the number now. */
 static bool is_open(void) {
   struct stat s;
   return fstat(machine.fd, &s) == 0 && is_same(&s, &machine.opened);
@@ -254,7 +257,10 @@ status machine_refuse(void) {
   return fail(ST_NOT_SUPPORTED, "nothing is shared with other processes: %s", machine.why);
 }
 
-uint32_t machine_own_place(void) { return machine.own; }
+uint32_t machine_own_place(void) {
+  INVARIANT(machine.own < MACHINE_PLACES);
+  return machine.own;
+}
 
 bool machine_is_alive(uint32_t place) {
   return place == machine.own || is_locked(machine.fd, PLACE_BYTE + (off_t)place, 1);
@@ -267,7 +273,8 @@ static bool machine_record_fits(uint64_t from, size_t bytes) {
 }
 
 bool machine_read_record(uint32_t export, uint64_t from, void *to, size_t bytes) {
-  return machine_record_fits(from, bytes) && pread(machine.fd, to, bytes, record_at(export) + (off_t)from) == (ssize_t)bytes;
+  return machine_record_fits(from, bytes) &&
+         pread(machine.fd, to, bytes, record_at(export) + (off_t)from) == (ssize_t)bytes;
 }
 
 bool machine_write_record(uint32_t export, uint64_t from, const void *what, size_t bytes) {

@@ -4,14 +4,15 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/invariant.h"
 #include "base/sparse.h"
 #include "memory/budget.h"
 #include "memory/space.h"
 
 enum { FILE_SHIFT = 40 };
 
-/* A granule's content: 0, nothing; else the file, and the page of it that the granule begins with; or SCATTERED and
- * how many pieces. Granules that continue each other share a mapping of the kernel's. */
+/* What is mapped in a granule. 0: nothing; else (file + 1) << FILE_SHIFT | the page of the file at the granule's start; or SCATTERED |
+ * the number of pieces in it. A granule that continues the one before it is in the same mapping of the kernel. */
 typedef uint64_t content;
 #define SCATTERED (UINT64_C(1) << 63)
 
@@ -35,14 +36,14 @@ status window_open(void) {
 
 /* ---- counting ---------------------------------------------------------------------------------------------------- */
 
-/* Whether the kernel begins another mapping with granule g. */
+/* Whether a mapping of the kernel begins with granule g. */
 static bool window_is_seam(side s, uint64_t g) {
   const content before = g ? contents[s][g - 1] : 0, after = contents[s][g];
   if (!before || !after) return before != after;
   return (before | after) & SCATTERED || after != before + GRANULE_PAGES;
 }
 
-/* Mappings that begin in these granules and the one behind, at most. */
+/* Upper bound of the number of mappings that begin in the n granules from `first` and at the one behind them. */
 static uint64_t window_count_mappings(side s, uint64_t first, uint64_t n) {
   uint64_t sum = 0;
   const uint64_t end = space.vmm_bytes >> HEAP_GRANULE_SHIFT;
@@ -51,7 +52,7 @@ static uint64_t window_count_mappings(side s, uint64_t first, uint64_t n) {
   return sum + (first + n < end && window_is_seam(s, first + n));
 }
 
-/* Notes what the pieces fill. */
+/* Notes the pieces as contents of the granules from `first`. */
 static void window_note(side s, uint64_t first, int file, const heap_piece *pieces, size_t n) {
   uint64_t at = 0; /* bytes from the first granule on */
   for (size_t i = 0; i < n; at += pieces[i++].bytes) {
@@ -69,8 +70,8 @@ static void window_note(side s, uint64_t first, int file, const heap_piece *piec
 
 /* ---- mapping ----------------------------------------------------------------------------------------------------- */
 
-/* With the flags that the window was reserved with, so that what is empty joins up again. Where the system refuses, the
- * memory stays, unreachable by any call. */
+/* Replaces mappings by the flags that the window was reserved with, so that the kernel merges empty parts again. Where the kernel
+ * refuses, the memory's pages are dropped, and a mapping stays that no call of the program leads to. */
 static void window_hide(void *at, uint64_t bytes) {
   const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
   if (mmap(at, bytes, PROT_NONE, flags, -1, 0) == MAP_FAILED)
@@ -89,7 +90,8 @@ static bool map_pieces(char *at, int file, const heap_piece *pieces, size_t n) {
 }
 
 static void window_clear_view(side s, uintptr_t at, uint64_t bytes) {
-  const uint64_t first = window_granule_of(at), n = window_granules_of(bytes), before = window_count_mappings(s, first, n);
+  const uint64_t first = window_granule_of(at), n = window_granules_of(bytes),
+                 before = window_count_mappings(s, first, n);
   window_hide(window_address(s, at), n << HEAP_GRANULE_SHIFT);
   memset(&contents[s][first], 0, n * sizeof(content));
   budget_adjust((int64_t)(window_count_mappings(s, first, n) - before));
@@ -102,7 +104,10 @@ static uint64_t window_sum_bytes(const heap_piece *pieces, size_t n) {
 }
 
 static status window_put_view(side s, uintptr_t at, int file, const heap_piece *pieces, size_t n) {
-  const uint64_t bytes = window_sum_bytes(pieces, n), first = window_granule_of(at), granules = window_granules_of(bytes);
+  const uint64_t bytes = window_sum_bytes(pieces, n), first = window_granule_of(at),
+                 granules = window_granules_of(bytes);
+  INVARIANT(at % HEAP_GRANULE_BYTES == 0 && bytes > 0 && n > 0);
+  INVARIANT(first + granules <= space.vmm_bytes >> HEAP_GRANULE_SHIFT && !contents[s][first]);
   const uint64_t before = window_count_mappings(s, first, granules);
   window_note(s, first, file, pieces, n);
   const uint64_t after = window_count_mappings(s, first, granules);

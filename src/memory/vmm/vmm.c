@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/invariant.h"
 #include "base/size.h"
 #include "base/sparse.h"
 #include "memory/memory.h"
@@ -16,7 +17,7 @@
 #include "memory/vmm/reservation.h"
 #include "memory/vmm/reserved_window.h"
 
-/* Read without the lock by vmm_view: what is dropped stays readable. */
+/* Read without the lock by vmm_view and others. Their table is never freed, so a dropped mapping stays readable. */
 typedef struct {
   _Atomic uintptr_t start;
   _Atomic uint64_t bytes;
@@ -25,7 +26,7 @@ typedef struct {
   uint32_t physical, next;
 } mapping;
 
-/* What was unmapped while tasks were pending. */
+/* A mapping that was ended while tasks were pending: its memory stays in the kernels' view until its fence has passed. */
 typedef struct lingering {
   struct lingering *next;
   uintptr_t start;
@@ -38,9 +39,10 @@ enum { MOST_MAPPINGS = 1 << 20 };
 
 static struct {
   pthread_mutex_t lock;               /* guards all below, and what reservation.h, physical.h and window.h have */
-  mapping *mappings;                  /* MOST_MAPPINGS, made at first use; 0 is none */
-  _Atomic uint32_t *_Atomic granules; /* of the window: the mapping that holds each */
-  uint32_t n_mappings, unused_mapping;
+  mapping *mappings;                  /* MOST_MAPPINGS, made at first use; mapping 0 is not used */
+  _Atomic uint32_t *_Atomic granules; /* per granule of the window: the mapping there; 0: none */
+  uint32_t n_mappings;                /* mappings that were ever used, mapping 0 included */
+  uint32_t unused_mapping;            /* list of unused ones, linked by .next */
   lingering *lingering;
   const heap_fences *fences;
 } vmm = {.lock = PTHREAD_MUTEX_INITIALIZER, .n_mappings = 1};
@@ -53,7 +55,7 @@ static uint64_t granules_bytes(uint64_t bytes) {
 }
 static bool is_granule(uint64_t x) { return x % HEAP_GRANULE_BYTES == 0; }
 
-/* Under the lock. */
+/* Makes the tables at first use; under the lock. */
 static status open_tables(void) {
   if (vmm.granules) return ST_OK;
   TRY(window_open());
@@ -113,7 +115,7 @@ static status make_host_file(uint64_t bytes, int *file) {
   return fail(ST_NO_MEMORY, "size is %ju bytes of host memory: %s", (uintmax_t)bytes, file_error(errno));
 }
 
-/* A handle for the contents, which are given back where it fails. */
+/* Adds physical memory with these contents; where that fails, they are given back. */
 static status add_physical(const physical *contents, void **handle) {
   pthread_mutex_lock(&vmm.lock);
   status st = open_tables();
@@ -145,6 +147,7 @@ bool vmm_settle(void) {
   pthread_mutex_lock(&vmm.lock);
   bool any = vmm_settle_lingering(0, 0);
   any |= physical_settle();
+  INVARIANT_WALK(vmm_is_valid());
   pthread_mutex_unlock(&vmm.lock);
   return any;
 }
@@ -154,6 +157,7 @@ status vmm_drop(void *handle, void *site) {
   pthread_mutex_lock(&vmm.lock);
   const status st = physical_of(handle, &id);
   if (st == ST_OK) physical_drop(id, site);
+  INVARIANT_WALK(vmm_is_valid());
   pthread_mutex_unlock(&vmm.lock);
   return st == ST_OK ? st : hooks_bad_free(st, (uintptr_t)handle, site);
 }
@@ -224,6 +228,7 @@ status vmm_import(uint64_t key, int device, void **handle) {
 static status map_locked(uintptr_t at, uint32_t id, reservation *in, unsigned access);
 static status unmap_locked(uintptr_t at);
 
+/* Maps an imported block in a reservation of the library's own. */
 static status place_block(uint32_t id, uintptr_t *out) {
   const uint64_t bytes = granules_bytes(physical_at(id)->bytes);
   *out = 0;
@@ -242,6 +247,7 @@ status vmm_import_block(uint64_t key, int device, uintptr_t *out) {
   if (st == ST_OK) {
     st = place_block(id, out);
     physical_drop(id, NULL);
+    INVARIANT_WALK(vmm_is_valid());
   }
   pthread_mutex_unlock(&vmm.lock);
   return st;
@@ -257,6 +263,7 @@ status vmm_close_block(uintptr_t start) {
 
 /* ---- mappings ---------------------------------------------------------------------------------------------------- */
 
+/* The mapping that holds the address, or NULL. Lock-free. */
 static const mapping *mapping_at(uintptr_t address) {
   _Atomic uint32_t *granules = atomic_load_explicit(&vmm.granules, memory_order_acquire);
   if (!granules || !space_is_reserved(address)) return NULL;
@@ -268,12 +275,14 @@ static const mapping *mapping_at(uintptr_t address) {
 
 static bool is_host(const mapping *m) { return m->device == VMM_HOST; }
 
+/* Sets the mapping of all granules of a range; 0: none. */
 static void vmm_mark(uintptr_t at, uint64_t bytes, uint32_t id) {
   for (uint64_t g = vmm_granule_of(at); g < vmm_granule_of(at + bytes - 1) + 1; ++g)
     atomic_store_explicit(&vmm.granules[g], id, memory_order_release);
 }
 
-/* Gives back what no task uses any more; of what is to be replaced, the addresses at once. Whether any memory was. */
+/* Ends lingering mappings whose tasks have retired. Those that overlap [start, start + bytes), where something else will be mapped, are
+ * unmapped at once, but their memory is kept until their tasks have retired. Returns whether any memory was given back. */
 static bool vmm_settle_lingering(uintptr_t start, uint64_t bytes) {
   bool any = false;
   for (lingering **at = &vmm.lingering; *at;) {
@@ -318,6 +327,8 @@ static status map_locked(uintptr_t at, uint32_t of, reservation *in, unsigned ac
   const uint32_t id = mapping_new();
   if (!id) return fail(ST_NO_MEMORY, "%d mappings are live, expected fewer", MOST_MAPPINGS);
   mapping *m = &vmm.mappings[id];
+  INVARIANT(is_granule(at) && at >= in->at.start && granules_bytes(p->bytes) <= in->at.start + in->at.bytes - at);
+  INVARIANT(!mapping_at(at) && access <= (VMM_READ | VMM_WRITE));
   const status st = window_put(at, p->file, physical_pieces(p), p->n_pieces, p->device == VMM_HOST);
   if (st != ST_OK) {
     m->next = vmm.unused_mapping;
@@ -334,6 +345,7 @@ static status map_locked(uintptr_t at, uint32_t of, reservation *in, unsigned ac
   in->device = p->device;
   in->imported = p->taken;
   ++in->n_mappings;
+  INVARIANT(mapping_at(at) == m && mapping_at(at + p->bytes - 1) == m);
   return ST_OK;
 }
 
@@ -345,12 +357,13 @@ status vmm_map(uintptr_t at, uint64_t bytes, void *handle, unsigned access) {
   if (st == ST_OK) st = reservation_check(at, bytes, physical_at(of), &in);
   if (st == ST_OK) st = check_free(at, bytes);
   if (st == ST_OK) st = map_locked(at, of, in, access);
+  INVARIANT_WALK(vmm_is_valid());
   pthread_mutex_unlock(&vmm.lock);
   return st;
 }
 
-/* Notes that the mapping's memory is to be taken from under its addresses once the pending tasks are done; *noted is
- * false where none is pending. Changes nothing where it fails. */
+/* If tasks are pending, notes that the mapping's memory is to be unmapped after they have retired; *noted says whether. Changes nothing
+ * where it fails. */
 static status vmm_linger(uintptr_t at, const mapping *m, bool *noted) {
   *noted = vmm.fences && vmm.fences->pending();
   if (!*noted) return ST_OK;
@@ -369,6 +382,7 @@ static status vmm_linger(uintptr_t at, const mapping *m, bool *noted) {
 
 static status unmap_locked(uintptr_t at) {
   mapping *m = (mapping *)(uintptr_t)mapping_at(at);
+  INVARIANT(m && m->start == at && reservation_of(at) && reservation_of(at)->n_mappings);
   vmm_settle_lingering(0, 0);
   bool noted;
   TRY(vmm_linger(at, m, &noted));
@@ -383,6 +397,7 @@ static status unmap_locked(uintptr_t at) {
   --reservation_of(at)->n_mappings;
   m->next = vmm.unused_mapping;
   vmm.unused_mapping = (uint32_t)(m - vmm.mappings);
+  INVARIANT_WALK(vmm_is_valid());
   return ST_OK;
 }
 
@@ -461,7 +476,7 @@ bool vmm_is_same(uintptr_t a, uintptr_t b, uint64_t bytes) {
 }
 
 __attribute__((cold)) static status vmm_refuse_view(uintptr_t address, uintptr_t at, const mapping *m, unsigned access,
-                                           const char *name) {
+                                                    const char *name) {
   if (!m)
     return fail(ST_INVALID_VALUE, "%s: at %p (range from %p) nothing is mapped, expected memory", name, (void *)at,
                 (void *)address);
@@ -480,3 +495,40 @@ status vmm_view(uintptr_t address, uint64_t bytes, unsigned access, const char *
   *view = (void *)(address + space.vmm_distance);
   return ST_OK;
 }
+
+/* ---- invariants -------------------------------------------------------------------------------------------------- */
+
+#ifdef CANNON_INVARIANTS
+
+/* A mapping's granules lead to it, it lies in a reservation, and its memory is live. */
+static bool vmm_mapping_is_valid(uint32_t id) {
+  const mapping *m = &vmm.mappings[id];
+  const reservation *r = reservation_of(m->start);
+  for (uint64_t g = vmm_granule_of(m->start); g <= vmm_granule_of(m->start + m->bytes - 1); ++g)
+    if (vmm.granules[g] != id) return false;
+  if (!r || m->bytes > r->at.start + r->at.bytes - m->start || m->access > (VMM_READ | VMM_WRITE)) return false;
+  const physical *p = physical_at(m->physical);
+  return p->held > 0 && p->bytes == m->bytes && p->device == m->device && r->device == m->device &&
+         r->imported == !!p->taken;
+}
+
+bool vmm_is_valid(void) {
+  uint64_t n_live = 0, n_in_reservations, n_unused = 0, n_lingering = 0;
+  physical_sums sums;
+  if (!vmm.granules) return true;
+  for (uint32_t id = vmm.unused_mapping; id; id = vmm.mappings[id].next)
+    if (id >= vmm.n_mappings || ++n_unused >= vmm.n_mappings) return false;
+  for (uint32_t id = 1; id < vmm.n_mappings; ++id) {
+    const mapping *m = &vmm.mappings[id];
+    if (!space_is_reserved(m->start) || vmm.granules[vmm_granule_of(m->start)] != id) continue; /* unused */
+    if (!vmm_mapping_is_valid(id)) return false;
+    ++n_live;
+  }
+  for (const lingering *l = vmm.lingering; l; l = l->next, ++n_lingering)
+    if (!l->fence || !physical_at(l->physical)->refs) return false;
+  return n_live + n_unused + 1 == vmm.n_mappings && reservation_all_are_valid(&n_in_reservations) &&
+         n_in_reservations == n_live && physical_is_valid(&sums) && sums.held == sums.handles + n_live &&
+         sums.refs == sums.held + n_lingering;
+}
+
+#endif
