@@ -1,7 +1,7 @@
-/* A budget of the kernel's memory mappings. A process may have a limited number of them (vm.max_map_count, usually 65,530), and the
- * program needs some for threads, libraries and large blocks of malloc. Code that splits the library's windows into several
- * mappings (heap/mapping.c, vmm/reserved_window.c) counts them here, and is refused before the whole program runs into the
- * kernel's limit. Thread-safe. */
+/* A budget of the kernel's memory mappings. A process may have a limited number of them (vm.max_map_count, usually
+ * 65,530), and the program needs some for threads, libraries and large blocks of malloc. Code that splits the library's
+ * windows into several mappings (heap/mapping.c, vmm/reserved_window.c) counts them here, and is refused before the
+ * whole program runs into the kernel's limit. Thread-safe. */
 #ifndef CANNON_MEMORY_BUDGET_H
 #define CANNON_MEMORY_BUDGET_H
 

@@ -27,8 +27,8 @@ void fault_describe_site(void *site, char *text, size_t bytes) {
            (uintmax_t)((uintptr_t)site - base));
 }
 
-/* Explains a host access to device memory. The program ends right afterwards, so snprintf is used although it is not listed as
- * async-signal-safe. */
+/* Explains a host access to device memory. The program ends right afterwards, so snprintf is used although it is not
+ * listed as async-signal-safe. */
 static void fault_explain(uintptr_t address) {
   char text[512], site[192];
   int n;
@@ -92,7 +92,8 @@ static const char *reason_of(const siginfo_t *info, bool no_address) {
   return info->si_code == SEGV_ACCERR ? "its page is protected" : "nothing is mapped there";
 }
 
-/* Whether the copy caused the fault; then *to_dst says on which side, and *p is the address that the copy could not access. */
+/* Whether the copy caused the fault; then *to_dst says on which side, and *p is the address that the copy could not
+ * access. */
 static bool find_side(const fault_copy *c, const siginfo_t *info, const void *context, bool *to_dst, uintptr_t *p) {
   const uintptr_t address = (uintptr_t)info->si_addr;
   const bool dst = is_inside(address, c->dst, c, c->dst_pitch), src = is_inside(address, c->src, c, c->src_pitch);

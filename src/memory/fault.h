@@ -1,7 +1,8 @@
-/* Explains segmentation faults that come from misused memory. The addresses that a program has for device memory have nothing mapped
- * there, so a host access faults at once; the handler says what was accessed before the program ends. It also explains a fault in
- * one of the library's copies, caused by a bad host pointer, and one in registered host memory. Faults outside of device memory
- * are then passed on to the handler that was installed before. Used by memory.c and the runtime's copies; calls memory.h. */
+/* Explains segmentation faults that come from misused memory. The addresses that a program has for device memory have
+ * nothing mapped there, so a host access faults at once; the handler says what was accessed before the program ends. It
+ * also explains a fault in one of the library's copies, caused by a bad host pointer, and one in registered host
+ * memory. Faults outside of device memory are then passed on to the handler that was installed before. Used by memory.c
+ * and the runtime's copies; calls memory.h. */
 #ifndef CANNON_MEMORY_FAULT_H
 #define CANNON_MEMORY_FAULT_H
 
@@ -11,8 +12,8 @@
 
 #include "base/status.h"
 
-/* A copy of `height` rows of `width` bytes; the pitches are the distances between the starts of rows. A contiguous copy has height 1.
- * While it runs, its addresses are those that kernels see. */
+/* A copy of `height` rows of `width` bytes; the pitches are the distances between the starts of rows. A contiguous copy
+ * has height 1. While it runs, its addresses are those that kernels see. */
 typedef struct {
   void *dst;
   const void *src; /* NULL: dst is filled */
@@ -22,7 +23,8 @@ typedef struct {
   uint32_t stream, task; /* if call is NULL: their numbers */
 } fault_copy;
 
-/* The copy that the thread executes now, for the handler; NULL: none. Set and cleared around each copy, by a store each. */
+/* The copy that the thread executes now, for the handler; NULL: none. Set and cleared around each copy, by a store
+ * each. */
 extern INTERNAL _Thread_local const fault_copy *volatile fault_running_copy;
 static inline void fault_copy_begins(const fault_copy *c) {
   fault_running_copy = c;

@@ -1,8 +1,9 @@
-/* A set of disjoint address intervals: a growing sorted array, searched by bisection. The items are structs of one size whose first
- * member is an `interval`; pointers to them are valid until the next insertion or removal. Used by vmm/reservation.c and
- * registered.c; calls nobody. Not thread-safe: the caller serialises calls.
+/* A set of disjoint address intervals: a growing sorted array, searched by bisection. The items are structs of one size
+ * whose first member is an `interval`; pointers to them are valid until the next insertion or removal. Used by
+ * vmm/reservation.c and registered.c; calls nobody. Not thread-safe: the caller serialises calls.
  *
- * An insertion moves all items behind it, which is fast enough for some thousand intervals; for more, a tree would be better. */
+ * An insertion moves all items behind it, which is fast enough for some thousand intervals; for more, a tree would be
+ * better. */
 #ifndef CANNON_MEMORY_INTERVALS_H
 #define CANNON_MEMORY_INTERVALS_H
 
@@ -32,8 +33,8 @@ void *intervals_insert(intervals *all, const void *item);
 
 void intervals_remove(intervals *all, void *item);
 
-/* The lowest address in [low, high) that is a multiple of alignment, a power of two, and from which `bytes` addresses are free; 0
- * where there is none. */
+/* The lowest address in [low, high) that is a multiple of alignment, a power of two, and from which `bytes` addresses
+ * are free; 0 where there is none. */
 uintptr_t intervals_gap(const intervals *all, uintptr_t low, uintptr_t high, uint64_t bytes, uint64_t alignment);
 
 /* Only in builds with CANNON_INVARIANTS: whether the items are in order, not empty and disjoint. */

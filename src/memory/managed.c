@@ -22,8 +22,8 @@ _Static_assert(SPACE_MAX_DEVICES <= 16, "bits of page.devices");
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the table */
 static page *table;                                      /* entry per page of the window; made with the first block */
 
-/* Blocks are whole pages long, but may start anywhere. A block's pages are counted from its start, so that no two blocks share an
- * entry. */
+/* Blocks are whole pages long, but may start anywhere. A block's pages are counted from its start, so that no two
+ * blocks share an entry. */
 static page *managed_page_of(const heap_block *b, uintptr_t address) {
   return &table[(b->address - space.managed_base) / MANAGED_PAGE_BYTES + (address - b->address) / MANAGED_PAGE_BYTES];
 }

@@ -1,6 +1,6 @@
-/* Managed memory: blocks that the host and devices access at one address. Here they always lie in host memory; what the program
- * advises, and where it has prefetched to, is only recorded for each page of 2 MiB and can be queried. Used by src/api; calls
- * memory.h. Thread-safe. */
+/* Managed memory: blocks that the host and devices access at one address. Here they always lie in host memory; what the
+ * program advises, and where it has prefetched to, is only recorded for each page of 2 MiB and can be queried. Used by
+ * src/api; calls memory.h. Thread-safe. */
 #ifndef CANNON_MEMORY_MANAGED_H
 #define CANNON_MEMORY_MANAGED_H
 
@@ -56,11 +56,12 @@ status managed_alloc(uint64_t bytes, void *site, void **out);
 /* Checks that [p, p + bytes) lies in one live managed block. name: the range's, for messages. */
 status managed_check(const void *p, uint64_t bytes, const char *name);
 
-/* Checks that memory can be at that location. MANAGED_ON_CURRENT_NODE is replaced by the calling thread's node, and the id of the
- * host by MANAGED_ID_HOST. name: the argument's. */
+/* Checks that memory can be at that location. MANAGED_ON_CURRENT_NODE is replaced by the calling thread's node, and the
+ * id of the host by MANAGED_ID_HOST. name: the argument's. */
 status managed_check_location(managed_location *location, const char *name);
 
-/* Records advice for a checked range, with a checked location where the advice has one; records where it was prefetched to. */
+/* Records advice for a checked range, with a checked location where the advice has one; records where it was prefetched
+ * to. */
 void managed_advise(const void *p, uint64_t bytes, managed_advice advice, managed_location location);
 void managed_note_prefetch(const void *p, uint64_t bytes, managed_location location);
 

@@ -43,8 +43,8 @@ static status open_heap(heap *_Atomic *slot, const heap_config *config) {
   return ST_OK;
 }
 
-/* Sets memory_alloc_index and memory_free_index, under the lock. The short cut for small blocks in memory.h indexes a cache's lists
- * without a check, so it is allowed only if small blocks with their slack fit. */
+/* Sets memory_alloc_index and memory_free_index, under the lock. The short cut for small blocks in memory.h indexes a
+ * cache's lists without a check, so it is allowed only if small blocks with their slack fit. */
 static void set_short_cuts(void) {
   const bool any = !hooks_any() && THREAD_CACHE_SMALL + memory_slack_bytes <= THREAD_CACHE_UNITS
                                                                                   << RULE_DEVICE_UNIT_SHIFT;
@@ -160,8 +160,8 @@ static void trim_others(int device) {
   if (managed_heap && device != HOST_MANAGED) heap_trim(managed_heap, 0);
 }
 
-/* First takes idle memory from the device's pools and memory that was unmapped or is no longer shared; then the cached memory of other
- * heaps and of other processes. */
+/* First takes idle memory from the device's pools and memory that was unmapped or is no longer shared; then the cached
+ * memory of other heaps and of other processes. */
 __attribute__((noinline)) bool memory_find_room(int device, unsigned failures) {
   if (failures > 1) return false;
   if (failures) {

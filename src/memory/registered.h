@@ -1,6 +1,6 @@
-/* The program's own host memory that it has registered: kernels may access it (MAPPED), and asynchronous copies from and to it need
- * not wait (PINNED). Its addresses do not change. Used by src/api and memory.h. Thread-safe; a look-up costs one load while
- * nothing is registered. */
+/* The program's own host memory that it has registered: kernels may access it (MAPPED), and asynchronous copies from
+ * and to it need not wait (PINNED). Its addresses do not change. Used by src/api and memory.h. Thread-safe; a look-up
+ * costs one load while nothing is registered. */
 #ifndef CANNON_MEMORY_REGISTERED_H
 #define CANNON_MEMORY_REGISTERED_H
 
@@ -11,7 +11,8 @@
 
 enum { REGISTERED_MAPPED = 1, REGISTERED_PINNED = 2 };
 
-/* Registers a range. ST_ALREADY_REGISTERED where part of it is registered; ST_INVALID_VALUE where it is not mapped memory. */
+/* Registers a range. ST_ALREADY_REGISTERED where part of it is registered; ST_INVALID_VALUE where it is not mapped
+ * memory. */
 status registered_add(uintptr_t start, uint64_t bytes, unsigned kinds);
 
 /* Ends the registration of the range that starts there; ST_NOT_REGISTERED where none does. */

@@ -1,5 +1,5 @@
-/* The rules of each kind of allocation, as CANN documents them: tables in which each row names its source. Used by memory.c and carve.c,
- * and printed by cannon info --rules:
+/* The rules of each kind of allocation, as CANN documents them: tables in which each row names its source. Used by
+ * memory.c and carve.c, and printed by cannon info --rules:
  *
  *   alloc_rules     how an allocating function rounds a size, and which function frees its blocks
  *   page_policies   which pages of the device a block consists of
@@ -20,10 +20,10 @@
 typedef enum { PAGES_SMALL, PAGES_HUGE, PAGES_GIANT, N_PAGE_KINDS } page_kind;
 extern const uint64_t page_bytes[N_PAGE_KINDS];
 
-/* A row per value of CANN's enum. `only`: a block consists of whole pages of that kind, or is refused. The other policies ask for huge
- * pages for blocks of more than HUGE_FIRST_BYTES, and take small pages for others, or where there are no huge ones. Here huge
- * pages do not run out before memory does. The kind of a block's pages is only reported by aclrtPointerGetAttributes; it has no
- * influence on where the heap puts the block. */
+/* A row per value of CANN's enum. `only`: a block consists of whole pages of that kind, or is refused. The other
+ * policies ask for huge pages for blocks of more than HUGE_FIRST_BYTES, and take small pages for others, or where there
+ * are no huge ones. Here huge pages do not run out before memory does. The kind of a block's pages is only reported by
+ * aclrtPointerGetAttributes; it has no influence on where the heap puts the block. */
 typedef struct {
   const char *name;
   page_kind pages;
@@ -41,8 +41,8 @@ enum {
   POLICY_GIANT_ONLY,
   POLICY_GIANT_ONLY_P2P,
   N_POLICIES,
-  POLICY_HINTS =
-      0x101100, /* bits for low and high bandwidth and read-only memory in user space, which may be OR-ed to the others */
+  POLICY_HINTS = 0x101100, /* bits for low and high bandwidth and read-only memory in user space, which may be OR-ed to
+                              the others */
   HUGE_FIRST_BYTES = 1 << 20,
   HUGE_UNKNOWN_BYTES = 2 << 20, /* a policy outside of the enum takes huge pages for blocks of at least this size */
 };
@@ -67,7 +67,8 @@ typedef enum { ALLOC_DEVICE, ALLOC_PINNED, ALLOC_MANAGED } alloc_place;
 typedef enum { FREE_DEVICE, FREE_HOST, FREE_DVPP, N_FREE_KINDS } free_kind;
 extern const char *const free_calls[N_FREE_KINDS];
 
-/* heap_block.call points into `call` of the block's rule; the address tells the rule and the kind of pages (rule_of_call). */
+/* heap_block.call points into `call` of the block's rule; the address tells the rule and the kind of pages
+ * (rule_of_call). */
 typedef struct {
   char call[N_PAGE_KINDS][28]; /* CANN's function; the same text for each kind of pages */
   uint32_t round_bytes;        /* the size is rounded up to a multiple of this power of two */
@@ -96,11 +97,12 @@ typedef enum {
 
 extern INTERNAL const alloc_rule alloc_rules[N_RULES];
 
-/* The rule that heap_block.call belongs to, and in *pages the kind of the block's pages; NULL for calls without a rule. */
+/* The rule that heap_block.call belongs to, and in *pages the kind of the block's pages; NULL for calls without a
+ * rule. */
 const alloc_rule *rule_of_call(const char *call, page_kind *pages);
 
-/* Device blocks start at multiples of 512 bytes, which frameworks that carve up blocks rely on; pinned blocks start on pages, since
- * programs register parts of them. Both alignments are higher than documented. */
+/* Device blocks start at multiples of 512 bytes, which frameworks that carve up blocks rely on; pinned blocks start on
+ * pages, since programs register parts of them. Both alignments are higher than documented. */
 enum { RULE_DEVICE_UNIT_SHIFT = 9, RULE_PINNED_UNIT_SHIFT = 12, RULE_DEFAULT_SLACK_BYTES = 32 };
 
 enum { RULE_ROUND_BYTES = 32 /* of aclrtMalloc */ };
@@ -108,8 +110,8 @@ enum { RULE_ROUND_BYTES = 32 /* of aclrtMalloc */ };
 /* As rule_bytes, rounded up to whole pages of that kind. */
 uint64_t rule_bytes_of_pages(const alloc_rule *rule, uint64_t size, uint32_t slack_bytes, page_kind pages);
 
-/* The length of the block for a request of `size` bytes: ALIGN_UP(size, round) + slack, in whole pages where the policy says so; 0
- * where that overflows. */
+/* The length of the block for a request of `size` bytes: ALIGN_UP(size, round) + slack, in whole pages where the policy
+ * says so; 0 where that overflows. */
 static inline uint64_t rule_bytes(const alloc_rule *rule, uint64_t size, uint32_t slack_bytes, int policy) {
   const page_policy *p = policy_of(policy);
   if (p && p->only) return rule_bytes_of_pages(rule, size, slack_bytes, p->pages);
@@ -119,8 +121,8 @@ static inline uint64_t rule_bytes(const alloc_rule *rule, uint64_t size, uint32_
   return rounded + slack;
 }
 
-/* The largest request whose block has at most `room` bytes, given that a request of `requested` bytes was rounded up to a multiple of
- * `round`, a power of two, and then enlarged to `bytes` by adding a constant. */
+/* The largest request whose block has at most `room` bytes, given that a request of `requested` bytes was rounded up to
+ * a multiple of `round`, a power of two, and then enlarged to `bytes` by adding a constant. */
 static inline uint64_t rule_most(uint64_t round, uint64_t room, uint64_t bytes, uint64_t requested) {
   const uint64_t more = bytes - ((requested + round - 1) & -round);
   return room > more ? (room - more) & -round : 0;

@@ -9,8 +9,8 @@
 
 space_layout space;
 
-/* Fixed addresses are easy to recognise in a debugger; these are above CANN's windows and below the program's own mappings. 0: the
- * kernel chooses. */
+/* Fixed addresses are easy to recognise in a debugger; these are above CANN's windows and below the program's own
+ * mappings. 0: the kernel chooses. */
 static const uintptr_t DEVICE_BASE = (uintptr_t)(WITH_TSAN ? 0 : 32) << (WITH_TSAN ? 0 : 40);
 /* The windows of all devices, for users and for kernels, and that of pinned memory. */
 static const uintptr_t DEVICE_BYTES = (uintptr_t)(2 * SPACE_MAX_DEVICES + 1) << SPACE_STRIDE_SHIFT;
@@ -25,7 +25,8 @@ static uintptr_t space_reserve(uintptr_t wanted, uintptr_t bytes) {
   return got == MAP_FAILED ? 0 : (uintptr_t)got;
 }
 
-/* A forked child does not inherit device mappings (MADV_DONTFORK), but it inherits pinned memory as it does any other. */
+/* A forked child does not inherit device mappings (MADV_DONTFORK), but it inherits pinned memory as it does any
+ * other. */
 static void reserve_vmm(void) {
   const uintptr_t bytes = (uintptr_t)1 << VMM_SHIFT;
   const uintptr_t users = space_reserve(VMM_BASE, bytes), views = space_reserve(0, bytes);
@@ -53,7 +54,8 @@ __attribute__((constructor)) static void reserve_windows(void) {
   reserve_managed();
 }
 
-/* Words why a window could not be reserved. The limit is read now, and is the one of that time unless the program has changed it. */
+/* Words why a window could not be reserved. The limit is read now, and is the one of that time unless the program has
+ * changed it. */
 static status space_check_window(uintptr_t window, const char *what, uint64_t bytes) {
   struct rlimit limit;
   if (window) return ST_OK;

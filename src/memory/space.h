@@ -1,17 +1,17 @@
-/* The map of the address space: where device memory, pinned and managed host memory and reservations are. It is fixed for the life of
- * the process. Used everywhere; calls only the system.
+/* The map of the address space: where device memory, pinned and managed host memory and reservations are. It is fixed
+ * for the life of the process. Used everywhere; calls only the system.
  *
  *   device d, the user's addresses     [device_base + d·stride, + stride)   PROT_NONE, no memory
  *   device d, the kernels' view        the same + view_distance             the memory itself
- *   pinned host memory                 [pinned_base, + stride)              ordinary memory, the same address for kernels
- *   reservations (memory/vmm/vmm.h)    [vmm_base, + vmm_bytes)              PROT_NONE, as the addresses of devices
- *   the kernels' view of reservations  the same + vmm_distance
- *   managed memory                     [managed_base, + managed_bytes)      ordinary memory, the same address for kernels
+ *   pinned host memory                 [pinned_base, + stride)              ordinary memory, kernels use it directly
+ *   reservations (memory/vmm/vmm.h)    [vmm_base, + vmm_bytes)              PROT_NONE, no memory
+ *   the kernels' view of reservations  the same + vmm_distance              the mapped memory
+ *   managed memory                     [managed_base, + managed_bytes)      ordinary memory, kernels use it directly
  *
- * So it takes a subtraction and a shift to find out what an address is, and an addition to translate it. The windows are reserved
- * when the library is loaded, which takes addresses but no memory. Reservations and managed memory are where CANN has them, at 16
- * to 24 TiB and 9 to 12 TiB; in builds with ThreadSanitizer, which uses parts of the address space itself, the windows are smaller
- * and the kernel chooses their places. */
+ * So it takes a subtraction and a shift to find out what an address is, and an addition to translate it. The windows
+ * are reserved when the library is loaded, which takes addresses but no memory. Reservations and managed memory are
+ * where CANN has them, at 16 to 24 TiB and 9 to 12 TiB; in builds with ThreadSanitizer, which uses parts of the address
+ * space itself, the windows are smaller and the kernel chooses their places. */
 #ifndef CANNON_MEMORY_SPACE_H
 #define CANNON_MEMORY_SPACE_H
 
@@ -36,7 +36,8 @@ typedef struct {
 /* Set before main, constant afterwards. */
 extern INTERNAL space_layout space;
 
-/* ST_NO_MEMORY with the reason where the windows of devices, of reservations or of managed memory could not be reserved. */
+/* ST_NO_MEMORY with the reason where the windows of devices, of reservations or of managed memory could not be
+ * reserved. */
 status space_check(void);
 status space_check_reservations(void);
 status space_check_managed(void);

@@ -73,7 +73,8 @@ void blocks_drop(blocks *t, block_id id) {
 
 static const block_map *blocks_map(const blocks *t, uintptr_t address) { return &t->map[address >= t->small]; }
 
-/* Sets the entries of the granules that start inside of the block, behind its first byte. id: the block, or 0 to remove it. */
+/* Sets the entries of the granules that start inside of the block, behind its first byte. id: the block, or 0 to remove
+ * it. */
 static void blocks_cover(const block_map *m, uint64_t offset, uint64_t bytes, block_id id) {
   const uint64_t stride = 1 << STRIDE_SHIFT, end = (offset + bytes - 1) >> GRANULE_SHIFT;
   uint64_t g = (offset >> GRANULE_SHIFT) + 1;
@@ -181,7 +182,8 @@ bool blocks_is_entered(const blocks *t, block_id id) {
          m->starts[unit >> WORD_SHIFT] >> unit % 64 & 1;
 }
 
-/* A search for the first and the last byte of each of the block's granules leads to it, and none behind its end does. */
+/* A search for the first and the last byte of each of the block's granules leads to it, and none behind its end
+ * does. */
 static bool blocks_is_found(const blocks *t, block_id id) {
   const heap_block *b = &t->block[id];
   const block_map *m = &t->map[!b->large];

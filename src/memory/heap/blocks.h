@@ -1,11 +1,11 @@
-/* Finds the block of a window that holds a given address. Descriptions of blocks lie outside of the memory that they describe, so
- * that no kernel can overwrite them. Used by the heap; calls nobody.
+/* Finds the block of a window that holds a given address. Descriptions of blocks lie outside of the memory that they
+ * describe, so that no kernel can overwrite them. Used by the heap; calls nobody.
  *
- * A bitmap with a bit per unit says where blocks start: the nearest start at or before an address is that of the only block that
- * can hold it. A second bitmap says which words of the first one are not 0, and a granule that starts inside of a block knows
- * that block, so a search takes a constant number of steps. It takes no lock and is safe in a signal handler. Entering a block
- * costs two stores, and one for each granule, or each aligned run of 64 granules, that starts in it. The caller serialises all
- * calls but those that only search. */
+ * A bitmap with a bit per unit says where blocks start: the nearest start at or before an address is that of the only
+ * block that can hold it. A second bitmap says which words of the first one are not 0, and a granule that starts inside
+ * of a block knows that block, so a search takes a constant number of steps. It takes no lock and is safe in a signal
+ * handler. Entering a block costs two stores, and one for each granule, or each aligned run of 64 granules, that starts
+ * in it. The caller serialises all calls but those that only search. */
 #ifndef CANNON_MEMORY_HEAP_BLOCKS_H
 #define CANNON_MEMORY_HEAP_BLOCKS_H
 
@@ -16,8 +16,8 @@
 
 #include "base/status.h"
 
-/* A description of a block. Its table is never moved or freed while the heap lives. Searching threads may read the atomic fields
- * at any time; those of a freed block are stale but harmless. */
+/* A description of a block. Its table is never moved or freed while the heap lives. Searching threads may read the
+ * atomic fields at any time; those of a freed block are stale but harmless. */
 typedef struct {
   _Atomic uintptr_t address;
   _Atomic uint64_t bytes;     /* as rounded by the rules: how much may be accessed; 0: not live */
@@ -53,9 +53,8 @@ typedef struct {
   _Atomic uint64_t *words;   /* word per granule, with a bit for each word of `starts` that is not 0 */
   _Atomic block_mark *mark;  /* per unit: the block that starts there, or that did last */
   _Atomic block_id *granule; /* per granule: the block that started before it and covers its first byte; 0: none */
-  _Atomic block_id
-      *stride; /* per stride: the block that covers the first bytes of all its granules, whose own entries are not
-                                set then; 0: none */
+  _Atomic block_id *stride;  /* per stride: the block that covers the first bytes of all its granules, whose own entries
+                                are not set then; 0: none */
 } block_map;
 
 typedef struct {
@@ -66,8 +65,9 @@ typedef struct {
   block_id unused;   /* list of dropped descriptions, linked by .next */
 } blocks;
 
-/* Makes the index of a window, whose lengths are multiples of the granule: large blocks start at multiples of 1 << large_shift in
- * its first large_bytes, small ones at multiples of 1 << small_shift (9 to 12) in the rest. False without memory. */
+/* Makes the index of a window, whose lengths are multiples of the granule: large blocks start at multiples of 1 <<
+ * large_shift in its first large_bytes, small ones at multiples of 1 << small_shift (9 to 12) in the rest. False
+ * without memory. */
 bool blocks_open(blocks *t, uintptr_t window, uint64_t window_bytes, uint64_t large_bytes, unsigned large_shift,
                  unsigned small_shift);
 void blocks_close(blocks *t);
@@ -81,8 +81,8 @@ void blocks_drop(blocks *t, block_id id);
 /* The description with that id; of 0, one that is never live. */
 static inline heap_block *blocks_at(const blocks *t, block_id id) { return &t->block[id]; }
 
-/* Enters [address, address + bytes) as the place of the block, which overlaps no other's. n_units, large and bucket of the
- * description are set. */
+/* Enters [address, address + bytes) as the place of the block, which overlaps no other's. n_units, large and bucket of
+ * the description are set. */
 void blocks_enter(blocks *t, block_id id, uintptr_t address, uint64_t bytes);
 
 /* Removes the block from the index; bytes: as entered. */
@@ -111,9 +111,9 @@ const heap_block *blocks_find(const blocks *t, uintptr_t address);
 /* Calls visit for every live block, in no particular order. */
 void blocks_each(const blocks *t, void (*visit)(const heap_block *, void *), void *argument);
 
-/* Only in builds with CANNON_INVARIANTS: whether every entered block is found by addresses in each of its granules, and so
- * overlaps no other, and unused descriptions are no block's. blocks_is_entered: whether the description is that of an entered
- * block. */
+/* Only in builds with CANNON_INVARIANTS: whether every entered block is found by addresses in each of its granules, and
+ * so overlaps no other, and unused descriptions are no block's. blocks_is_entered: whether the description is that of
+ * an entered block. */
 bool blocks_is_valid(const blocks *t);
 bool blocks_is_entered(const blocks *t, block_id id);
 

@@ -110,8 +110,8 @@ static heap_block *take_cached(const heap *h, thread_cache *t, uint64_t bytes) {
   return id ? blocks_at(&h->blocks, id) : NULL;
 }
 
-/* Puts a freed block into the thread's cache, which is entered or owned. Long blocks that have to leave it for that wait in a list.
- * Returns whether it is time to take the lock: a list was full, or many blocks wait. */
+/* Puts a freed block into the thread's cache, which is entered or owned. Long blocks that have to leave it for that
+ * wait in a list. Returns whether it is time to take the lock: a list was full, or many blocks wait. */
 static bool put_cached(const heap *h, thread_cache *t, block_id id) {
   enum { MOST_OVER = 8 };
   const heap_block *b = blocks_at(&h->blocks, id);
@@ -146,7 +146,8 @@ static bool put_in_depot(heap *h, block_id list) {
   return false;
 }
 
-/* Moves a list of that bucket from the depot to the thread's cache, where that list is empty; under the lock. False: there is none. */
+/* Moves a list of that bucket from the depot to the thread's cache, where that list is empty; under the lock. False:
+ * there is none. */
 static bool take_from_depot(heap *h, thread_cache *t, unsigned bucket) {
   for (unsigned i = DEPOT_LISTS; i-- > 0;) {
     block_id *const list = &h->depot[bucket][i];
@@ -198,8 +199,8 @@ static void *heap_hand_out(heap *h, thread_cache *t, heap_block *b, const reques
   return (void *)b->address; // NOLINT(performance-no-int-to-ptr)
 }
 
-/* Takes a block out of a list that another thread has left in the depot; under the lock. The rest of the list goes to the calling
- * thread's cache. 0: there is none. */
+/* Takes a block out of a list that another thread has left in the depot; under the lock. The rest of the list goes to
+ * the calling thread's cache. 0: there is none. */
 static block_id take_from_others(heap *h, uint64_t bytes) {
   thread_cache *t = thread_caches[h->index];
   const uint64_t n = store_units(bytes, h->config.unit_shift);
@@ -209,9 +210,9 @@ static block_id take_from_others(heap *h, uint64_t bytes) {
   return id;
 }
 
-/* The length of the longest blocks that have a set by their length in a thread's cache: so all sets together keep at most a
- * sixteenth of the committed memory. With more, caches would often have to be emptied to find cached memory: a server of
- * language models allocates key-value caches whose lengths change all the time. */
+/* The length of the longest blocks that have a set by their length in a thread's cache: so all sets together keep at
+ * most a sixteenth of the committed memory. With more, caches would often have to be emptied to find cached memory: a
+ * server of language models allocates key-value caches whose lengths change all the time. */
 static uint32_t longest_in_sets(const heap *h) {
   const uint64_t bytes = store_committed(h->store) / (16 * 2 << THREAD_CACHE_SET_BITS);
   return thread_cache_length(bytes >> PAGE_SHIFT, true);

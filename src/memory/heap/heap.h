@@ -1,16 +1,16 @@
-/* A heap manages the memory of one device, or the process's pinned or managed host memory, and gives out blocks. Used by
- * memory/memory.c, pools (pool/stream_pool.h), vmm/vmm.h and share/ipc.h. Its parts:
+/* A heap manages the memory of one device, or the process's pinned or managed host memory, and gives out blocks. Used
+ * by memory/memory.c, pools (pool/stream_pool.h), vmm/vmm.h and share/ipc.h. Its parts:
  *
  *   store         places for blocks, and the memory behind them (store.h, pages.h)
  *   blocks        descriptions of blocks, found by address (blocks.h)
- *   waiting       freed blocks that tasks may still use: they are reused when the tasks that were submitted before the free have
- *                 retired, or when an allocation would be refused otherwise
+ *   waiting       freed blocks that tasks may still use: they are reused when the tasks that were submitted before
+ *                 the free have retired, or when an allocation would be refused otherwise
  *   thread cache  blocks that one thread freed, for its next allocations of these lengths (thread_cache.h)
  *
- * A block's memory is charged against the heap's size, and against what the host has, when the block is allocated, but the host
- * provides it only when it is touched. It stays charged while it is cached for reuse; cached memory is given back to the host
- * before an allocation is refused. All calls are thread-safe. A heap has one lock, which an allocation and a free that the
- * thread's cache serves do not take. Heaps live until the process ends. */
+ * A block's memory is charged against the heap's size, and against what the host has, when the block is allocated, but
+ * the host provides it only when it is touched. It stays charged while it is cached for reuse; cached memory is given
+ * back to the host before an allocation is refused. All calls are thread-safe. A heap has one lock, which an allocation
+ * and a free that the thread's cache serves do not take. Heaps live until the process ends. */
 #ifndef CANNON_MEMORY_HEAP_HEAP_H
 #define CANNON_MEMORY_HEAP_HEAP_H
 
@@ -30,8 +30,8 @@ enum {
   HEAP_SMALL_BYTES = 1 << 20, /* as CANN: above this, huge pages */
 };
 
-/* How a heap learns which tasks may still use a freed block; the runtime provides the functions. A fence stands for the tasks that
- * are pending when it is taken. The functions are called under the heap's lock. */
+/* How a heap learns which tasks may still use a freed block; the runtime provides the functions. A fence stands for the
+ * tasks that are pending when it is taken. The functions are called under the heap's lock. */
 typedef struct {
   const _Atomic int *busy;     /* 0: no task is pending that was submitted before; NULL: ask pending() each time */
   bool (*pending)(void);       /* whether any task is pending */
@@ -51,18 +51,19 @@ typedef struct {
   bool check_host;           /* whether allocations are refused that the host has no memory for */
   bool time_calls;           /* whether heap_usage.call_ns is measured */
   const heap_fences *fences; /* NULL: freed blocks are reused at once */
-  /* Called when an allocation has failed `failures` + 1 times. Holds no lock. Tries to free memory, and returns whether the heap
-   * shall try again; it does so also where nothing was freed, since others may have freed some meanwhile. May be NULL. */
+  /* Called when an allocation has failed `failures` + 1 times. Holds no lock. Tries to free memory, and returns whether
+   * the heap shall try again; it does so also where nothing was freed, since others may have freed some meanwhile. May
+   * be NULL. */
   bool (*find_room)(int device, unsigned failures);
   stats_heap *stats; /* where to count; NULL: nowhere, which is faster */
 } heap_config;
 
 typedef struct heap heap;
 
-/* Length of the window for a heap of that size, a multiple of the granule: 32 times the size, so that memory runs out before
- * addresses do, however long-lived blocks are scattered. First fit needs at most size · log2(longest / shortest block) addresses
- * (Robson 1977), and within a line (store.h) lengths rarely differ by more than a factor of 2^24. At most 1 TiB, or the size where
- * that is more, since units are counted in 32 bits. */
+/* Length of the window for a heap of that size, a multiple of the granule: 32 times the size, so that memory runs out
+ * before addresses do, however long-lived blocks are scattered. First fit needs at most size · log2(longest / shortest
+ * block) addresses (Robson 1977), and within a line (store.h) lengths rarely differ by more than a factor of 2^24. At
+ * most 1 TiB, or the size where that is more, since units are counted in 32 bits. */
 static inline uint64_t heap_window_bytes(uint64_t size_bytes) {
   enum { TIMES = 32 };
   const uint64_t most = UINT64_C(1) << 40, times = size_bytes < most / TIMES ? size_bytes * TIMES : most;
@@ -73,23 +74,23 @@ static inline uint64_t heap_window_bytes(uint64_t size_bytes) {
 /* The heap's index in thread_caches[] (thread_cache.h); 0: its threads have no caches. */
 unsigned heap_index(const heap *h);
 
-/* Makes a heap that lives until the process ends. The window is reserved by the caller. *config is copied, what it refers to must
- * stay. ST_NO_HOST_MEMORY or ST_NO_MEMORY. */
+/* Makes a heap that lives until the process ends. The window is reserved by the caller. *config is copied, what it
+ * refers to must stay. ST_NO_HOST_MEMORY or ST_NO_MEMORY. */
 status heap_create(const heap_config *config, heap **out);
 
-/* Allocates a block of `bytes` >= 1, which are `requested` bytes as rounded by the rules (rules.h); it is aligned to the unit. call:
- * a string constant that names the CANN function; site: the return address of its caller. ST_NO_MEMORY with a message that has
- * the numbers. */
+/* Allocates a block of `bytes` >= 1, which are `requested` bytes as rounded by the rules (rules.h); it is aligned to
+ * the unit. call: a string constant that names the CANN function; site: the return address of its caller. ST_NO_MEMORY
+ * with a message that has the numbers. */
 status heap_alloc(heap *h, uint64_t bytes, uint64_t requested, const char *call, void *site, void **out);
 
-/* Frees the block that starts at the address; ST_INVALID_VALUE where no live block of the heap's own does. name: the argument's, for
- * messages; site: the return address of the freeing call. While tasks are pending, the block's contents stay, and its memory is
- * reused only when the tasks that were submitted before the free have retired, or when an allocation would be refused
- * otherwise. */
+/* Frees the block that starts at the address; ST_INVALID_VALUE where no live block of the heap's own does. name: the
+ * argument's, for messages; site: the return address of the freeing call. While tasks are pending, the block's contents
+ * stay, and its memory is reused only when the tasks that were submitted before the free have retired, or when an
+ * allocation would be refused otherwise. */
 status heap_free(heap *h, uintptr_t address, const char *name, void *site);
 
-/* Blocks that a pool holds (pool/stream_pool.h): they have a place and memory whether they are live or not, and only the pool frees
- * them. Calls for one block are serialised by the pool's lock. `pool` is the pool's number, from 1. */
+/* Blocks that a pool holds (pool/stream_pool.h): they have a place and memory whether they are live or not, and only
+ * the pool frees them. Calls for one block are serialised by the pool's lock. `pool` is the pool's number, from 1. */
 typedef struct {
   uintptr_t address;
   uint64_t bytes; /* a multiple of 1 << unit_shift */
@@ -105,12 +106,12 @@ void heap_let_go(heap *h, block_id id);
 
 heap_place heap_place_of(const heap *h, block_id id);
 
-/* Cuts a held block that is not live behind its first `bytes`, a multiple of its unit. Returns the rest as a block; 0 without
- * memory. */
+/* Cuts a held block that is not live behind its first `bytes`, a multiple of its unit. Returns the rest as a block; 0
+ * without memory. */
 block_id heap_cut(heap *h, block_id id, uint64_t bytes);
 
-/* Joins the held block `after` to `id`, both not live; then `after` is invalid. False where they are no neighbours or in different
- * parts of the window. */
+/* Joins the held block `after` to `id`, both not live; then `after` is invalid. False where they are no neighbours or
+ * in different parts of the window. */
 bool heap_join(heap *h, block_id id, block_id after);
 
 /* What is told of a held block when it becomes live. */
@@ -135,8 +136,8 @@ bool heap_take_back(heap *h, block_id id, uint64_t begun, int64_t stream, void *
 /* The number of the pool that holds, or held last, the block that starts at the address; 0: no pool. */
 uint16_t heap_pool_of(const heap *h, uintptr_t address);
 
-/* Returns ST_NO_MEMORY with a message that has the numbers and the largest live blocks. bytes: the request as rounded; call: as for
- * heap_alloc, NULL for whole granules. Takes the lock. */
+/* Returns ST_NO_MEMORY with a message that has the numbers and the largest live blocks. bytes: the request as rounded;
+ * call: as for heap_alloc, NULL for whole granules. Takes the lock. */
 status heap_refuse(heap *h, uint64_t bytes, uint64_t requested, const char *call);
 
 /* Describes the largest live blocks of a pool, or of all (0), for messages; "" where there are none. Takes the lock. */
@@ -148,16 +149,17 @@ void heap_largest(heap *h, uint16_t pool, heap_holders *out);
 /* The live block that holds the address, or NULL. Takes constant time and no lock; safe in a signal handler. */
 const heap_block *heap_find(const heap *h, uintptr_t address);
 
-/* Takes whole granules of the heap's file, charged and counted as a block is, for mappings elsewhere (memory/vmm/vmm.h). bytes: a
- * multiple of the granule; *offset: the place in the file. heap_give_pages gives them back without waiting for tasks. */
+/* Takes whole granules of the heap's file, charged and counted as a block is, for mappings elsewhere
+ * (memory/vmm/vmm.h). bytes: a multiple of the granule; *offset: the place in the file. heap_give_pages gives them back
+ * without waiting for tasks. */
 status heap_take_pages(heap *h, uint64_t bytes, uint64_t *offset);
 void heap_give_pages(heap *h, uint64_t offset, uint64_t bytes);
 
 /* The descriptor of the file with the heap's memory, which stays the heap's; -1 for host memory. */
 int heap_file(const heap *h);
 
-/* Where [address, address + bytes) of a live block lies in the file, as pieces in order. Stores the first `most` of them, and in *n how
- * many there are. They stay there while the block lives. */
+/* Where [address, address + bytes) of a live block lies in the file, as pieces in order. Stores the first `most` of
+ * them, and in *n how many there are. They stay there while the block lives. */
 typedef struct {
   uint64_t offset, bytes;
 } heap_piece;
@@ -175,8 +177,8 @@ typedef struct {
 } heap_usage;
 void heap_measure(heap *h, heap_usage *out);
 
-/* Gives cached memory back to the host until at most keep_bytes are committed, or nothing is cached: whole granules and single
- * pages, but no memory that a task may use. Blocks keep their addresses. */
+/* Gives cached memory back to the host until at most keep_bytes are committed, or nothing is cached: whole granules and
+ * single pages, but no memory that a task may use. Blocks keep their addresses. */
 void heap_trim(heap *h, uint64_t keep_bytes);
 
 /* Calls visit for every live block, in no particular order, under the heap's lock. */

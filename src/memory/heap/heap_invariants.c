@@ -3,7 +3,8 @@
 
 #ifdef CANNON_INVARIANTS
 
-/* A list of blocks of the heap that are not live: *n is its length. False where a block is something else, or there are more than n_most. */
+/* A list of blocks of the heap that are not live: *n is its length. False where a block is something else, or there are
+ * more than n_most. */
 static bool heap_list_is_valid(const heap *h, block_id first, unsigned bucket, uint32_t n_most, uint32_t *n) {
   *n = 0;
   for (block_id id = first; id; id = blocks_at(&h->blocks, id)->next) {

@@ -56,8 +56,8 @@ block_id heap_make_by_all_means(heap *h, uint64_t bytes, uint16_t pool, bool *hi
 
 /* ---- waiting for tasks ------------------------------------------------------------------------------------------- */
 
-/* There is at most one fence at a time, which covers the blocks in the list `closing`. Blocks that are freed meanwhile wait in `parked`
- * for the next fence. */
+/* There is at most one fence at a time, which covers the blocks in the list `closing`. Blocks that are freed meanwhile
+ * wait in `parked` for the next fence. */
 void heap_settle(heap *h) {
   INVARIANT(h->fence || !h->closing);
   if (h->fence && h->config.fences->passed(h->fence)) {

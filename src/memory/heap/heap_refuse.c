@@ -44,8 +44,8 @@ void heap_largest(heap *h, uint16_t pool, heap_holders *out) {
   pthread_mutex_unlock(&h->lock);
 }
 
-/* Bytes that one more block could have now. Pages that are partly in use can't be moved to it, and the host may lack memory for fresh
- * ones, but the longest cached range can be used as it is. */
+/* Bytes that one more block could have now. Pages that are partly in use can't be moved to it, and the host may lack
+ * memory for fresh ones, but the longest cached range can be used as it is. */
 static uint64_t would_fit(const heap *h, uint64_t others_bytes) {
   uint64_t longest;
   const uint64_t idle = store_idle(h->store, &longest), size = h->config.size_bytes;
@@ -57,7 +57,8 @@ static uint64_t would_fit(const heap *h, uint64_t others_bytes) {
 
 uint64_t heap_held_by_others(const heap *h) { return h->config.device >= 0 ? ledger_others(h->config.device) : 0; }
 
-/* The largest request that would be rounded up to at most `fits` bytes, as the refused request was from `requested` to `bytes`. */
+/* The largest request that would be rounded up to at most `fits` bytes, as the refused request was from `requested` to
+ * `bytes`. */
 static uint64_t could_ask_for(uint64_t fits, uint64_t bytes, uint64_t requested, const char *call) {
   page_kind pages = PAGES_SMALL;
   const alloc_rule *rule = call ? rule_of_call(call, &pages) : NULL;

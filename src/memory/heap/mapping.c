@@ -10,8 +10,8 @@
 #include "memory/budget.h"
 #include "memory/heap/pages.h"
 
-/* A heap's moved memory takes at most this many of the kernel's mappings (memory/budget.h), so that other users of the budget
- * find some left. */
+/* A heap's moved memory takes at most this many of the kernel's mappings (memory/budget.h), so that other users of the
+ * budget find some left. */
 enum { MOST_PIECES = 24000 };
 
 static bool mapping_bit(const uint64_t *bits, uint64_t i) { return bits[i / 64] >> i % 64 & 1; }
@@ -48,9 +48,9 @@ static bool mapping_map(mapping *m, uint64_t g, uint64_t n, uint64_t place) {
   return true;
 }
 
-/* Moves a mapping together with its page tables, so that no page is faulted in again: 8 µs for a granule, where mapping it anew
- * takes 2,500 µs. MREMAP_DONTUNMAP leaves a mapping without pages at `from`, so that another thread's mmap() never finds a free
- * address range there. */
+/* Moves a mapping together with its page tables, so that no page is faulted in again: 8 µs for a granule, where mapping
+ * it anew takes 2,500 µs. MREMAP_DONTUNMAP leaves a mapping without pages at `from`, so that another thread's mmap()
+ * never finds a free address range there. */
 static bool mapping_remap(mapping *m, uint64_t from, uint64_t to, uint64_t n) {
   const int flags = MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP;
   const uint64_t bytes = n << GRANULE_SHIFT, begun = mapping_begin_call(m);
@@ -112,8 +112,9 @@ static void mapping_tidy(mapping *m) {
   m->n_tidied = m->n_pieces;
 }
 
-/* Takes from the budget what mapping the run in one piece costs: *more mappings, or a negative number, which never fails.
- * Where the budget is used up, tidies first, but only if enough pieces came since the last time to be worth the walk. */
+/* Takes from the budget what mapping the run in one piece costs: *more mappings, or a negative number, which never
+ * fails. Where the budget is used up, tidies first, but only if enough pieces came since the last time to be worth the
+ * walk. */
 static bool mapping_afford(mapping *m, uint64_t g, uint64_t n, uint32_t away, int64_t *more) {
   *more = borders_added(m, g, n, away);
   if (take_budget(m, *more)) return true;
@@ -125,8 +126,8 @@ static bool mapping_afford(mapping *m, uint64_t g, uint64_t n, uint32_t away, in
 
 /* ---- owning ------------------------------------------------------------------------------------------------------ */
 
-/* Searches the places [first, end) for n free ones in a row. Stores the first such row in *best and *longest, or, where there is
- * none, the longest row that is longer than *longest was. */
+/* Searches the places [first, end) for n free ones in a row. Stores the first such row in *best and *longest, or, where
+ * there is none, the longest row that is longer than *longest was. */
 static void mapping_search(const mapping *m, uint64_t first, uint64_t end, uint64_t n, uint64_t *best,
                            uint64_t *longest) {
   uint64_t run = 0;
@@ -143,8 +144,9 @@ static void mapping_search(const mapping *m, uint64_t first, uint64_t end, uint6
   }
 }
 
-/* Finds free places in a row, at most *n of them: from `home` on where all *n are free, else preferably in the second half of the
- * file, far from the homes of granules that are used most. *n becomes their number; 0 where no place is free. */
+/* Finds free places in a row, at most *n of them: from `home` on where all *n are free, else preferably in the second
+ * half of the file, far from the homes of granules that are used most. *n becomes their number; 0 where no place is
+ * free. */
 static uint64_t find_places(const mapping *m, uint64_t home, uint64_t *n) {
   uint64_t best = 0, longest = 0, run = 0;
   while (run < *n && !mapping_bit(m->owned, home + run)) ++run;

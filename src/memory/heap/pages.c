@@ -43,8 +43,8 @@ static pages *backed;
 
 static uint64_t pages_n_granules(const pages *p) { return p->config.window_bytes >> GRANULE_SHIFT; }
 
-/* Maps the kernels' view: to a sparse shared file for a device, since any block may have to be exported, and to private pages for
- * host memory, which a forked child inherits as it does any other. */
+/* Maps the kernels' view: to a sparse shared file for a device, since any block may have to be exported, and to private
+ * pages for host memory, which a forked child inherits as it does any other. */
 static bool map_view(pages *p) {
   void *const at = (void *)p->config.view; // NOLINT(performance-no-int-to-ptr)
   const uint64_t bytes = p->config.window_bytes, loose = p->config.size_bytes >> GRANULE_SHIFT;
@@ -111,8 +111,8 @@ status pages_create(const pages_config *config, const char *name, pages **out) {
 
 static uint64_t difference(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
 
-/* Which private pages were touched is not known. All private memory that the process has touched is taken for such pages, so that
- * too little is counted as promised rather than too much, and nothing is refused that could be had. */
+/* Which private pages were touched is not known. All private memory that the process has touched is taken for such
+ * pages, so that too little is counted as promised rather than too much, and nothing is refused that could be had. */
 uint64_t pages_promised(void) {
   uint64_t promised = 0, private = 0;
   struct stat s;
@@ -140,8 +140,8 @@ static bool host_has(pages *p, uint64_t wanted) {
   return true;
 }
 
-/* Tells the ledger the charge, in whole granules. A decrease by one granule is told only together with the next one, so that
- * charges that go up and down by a page cost nothing. False where the ledger refuses an increase. */
+/* Tells the ledger the charge, in whole granules. A decrease by one granule is told only together with the next one, so
+ * that charges that go up and down by a page cost nothing. False where the ledger refuses an increase. */
 static bool tell_ledger(pages *p) {
   const uint64_t wanted = (p->charged + GRANULE_PAGES - 1) / GRANULE_PAGES, had = p->ledger_granules;
   if (p->config.device < 0 || wanted == had || wanted + 1 == had) return true;
@@ -179,8 +179,8 @@ static uint64_t pages_in_granule(uint64_t first, uint64_t end) {
   return n < end - first ? n : end - first;
 }
 
-/* Gives a place in the file to those granules of the pages that own none yet. False, and nothing is changed, where one can't have
- * any. */
+/* Gives a place in the file to those granules of the pages that own none yet. False, and nothing is changed, where one
+ * can't have any. */
 static bool pages_own_places(pages *p, uint64_t first, uint64_t n) {
   const uint64_t stop = (first + n + GRANULE_PAGES - 1) / GRANULE_PAGES;
   for (uint64_t g = first / GRANULE_PAGES, end; g < stop; g = end + 1) {

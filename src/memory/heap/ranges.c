@@ -150,8 +150,8 @@ bool ranges_add(ranges *r, uint32_t start, uint32_t n, range_kind kind) {
   return true;
 }
 
-/* Of the first few of a list the one with the lowest address: what lives long gathers there, and what is free beyond it is
- * not cut up. */
+/* Of the first few of a list the one with the lowest address: what lives long gathers there, and what is free beyond it
+ * is not cut up. */
 static range_id ranges_lowest(const ranges *r, range_id id) {
   enum { MOST_LOOKS = 8 };
   range_id best = id;
@@ -309,8 +309,8 @@ typedef struct {
   uint32_t n_bare;
 } border;
 
-/* So much of a bare range from its start, or from its end, that n units are in it and it stops at a multiple of the step, or
- * where the range does. n is no more than its length. */
+/* So much of a bare range from its start, or from its end, that n units are in it and it stops at a multiple of the
+ * step, or where the range does. n is no more than its length. */
 static uint32_t ranges_bare_from_start(const range *bare, uint32_t n, uint32_t step) {
   const uint64_t stop = ((uint64_t)bare->start + n + step - 1) / step * step - bare->start;
   return stop < bare->n ? (uint32_t)stop : bare->n;

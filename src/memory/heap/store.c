@@ -4,8 +4,8 @@
 
 #include "base/invariant.h"
 
-/* Fresh memory is charged up to what was in use at the peak, plus a 50th of that, plus 512 pages for the sake of small programs.
- * Beyond that, cached memory moves. */
+/* Fresh memory is charged up to what was in use at the peak, plus a 50th of that, plus 512 pages for the sake of small
+ * programs. Beyond that, cached memory moves. */
 enum { SPARE_SHARE = 50, SPARE_PAGES = 512 };
 
 typedef enum { SMALL, LARGE, N_LINES } line_kind;
@@ -79,8 +79,9 @@ static uint64_t store_pages_in(const line *l, range_id id, uint64_t *first, uint
   return *first < *end ? *end - *first : 0;
 }
 
-/* The longest cached range of the line, or with `before` the next one in descending order; 0 where none is left that may have
- * n_pages, a power of two. Making part of a range bare leaves shorter ranges, which come later in that order. */
+/* The longest cached range of the line, or with `before` the next one in descending order; 0 where none is left that
+ * may have n_pages, a power of two. Making part of a range bare leaves shorter ranges, which come later in that
+ * order. */
 static range_id store_cached_range(const line *l, range_id before, uint64_t n_pages) {
   uint32_t start, n;
   const range_id id = before ? ranges_next(l->ranges, before) : ranges_longest(l->ranges, RANGE_BACKED);
@@ -94,8 +95,8 @@ static bool store_make_bare(line *l, range_id id, uint64_t first_page, uint64_t 
   return ranges_convert(l->ranges, id, store_unit_of(l, first_page), (uint32_t)n_pages * l->page_units);
 }
 
-/* Gives n_pages at the ends of cached ranges of the line back to the host; returns how many pages are still wanted. With `crumbs`,
- * takes only ranges between bare ones that are too short to move: nothing will grow from them either. */
+/* Gives n_pages at the ends of cached ranges of the line back to the host; returns how many pages are still wanted.
+ * With `crumbs`, takes only ranges between bare ones that are too short to move: nothing will grow from them either. */
 static uint64_t store_trim_line(store *s, line *l, uint64_t n_pages, bool crumbs) {
   uint64_t first, end;
   for (range_id id = store_cached_range(l, 0, 1), next; id && n_pages; id = next) {
@@ -114,8 +115,8 @@ void store_trim(store *s, uint64_t n_pages) {
     for (line_kind k = N_LINES; k-- > 0;) n_pages = store_trim_line(s, &s->line[k], n_pages, crumbs);
 }
 
-/* Moves n cached granules of a range from granule `from` to granule `to`; returns how many. Those that can't be moved are given back
- * to the host. */
+/* Moves n cached granules of a range from granule `from` to granule `to`; returns how many. Those that can't be moved
+ * are given back to the host. */
 static uint64_t store_move_cached(store *s, line *l, range_id id, uint64_t from, uint64_t to, uint64_t n) {
   if (!store_make_bare(l, id, from * GRANULE_PAGES, n * GRANULE_PAGES)) return 0;
   uint64_t done = 0;
@@ -124,8 +125,8 @@ static uint64_t store_move_cached(store *s, line *l, range_id id, uint64_t from,
   return done;
 }
 
-/* Moves at most *most cached granules of the line to the granules from `to`; returns how many. With `islands`, moves only out of
- * ranges between bare ones. Sets *most to 0 where moving has failed, so that the caller stops. */
+/* Moves at most *most cached granules of the line to the granules from `to`; returns how many. With `islands`, moves
+ * only out of ranges between bare ones. Sets *most to 0 where moving has failed, so that the caller stops. */
 static uint64_t store_gather_from(store *s, line *l, uint64_t to, uint64_t *most, bool islands) {
   uint64_t first, end, moved = 0;
   for (range_id id = store_cached_range(l, 0, GRANULE_PAGES), next; id && moved < *most; id = next) {
@@ -142,7 +143,8 @@ static uint64_t store_gather_from(store *s, line *l, uint64_t to, uint64_t *most
   return moved;
 }
 
-/* Does the same for both lines. Ranges between bare ones come first: so memory stays in few pieces, however long a program runs. */
+/* Does the same for both lines. Ranges between bare ones come first: so memory stays in few pieces, however long a
+ * program runs. */
 static uint64_t store_gather(store *s, uint64_t to, uint64_t most) {
   uint64_t moved = 0;
   for (int islands = 1; islands >= 0; --islands)
@@ -154,7 +156,8 @@ static uint64_t store_gather(store *s, uint64_t to, uint64_t most) {
   return moved;
 }
 
-/* Charges n pages from `first`, except for those of the n_moved granules from g, which lie among them and are charged already. */
+/* Charges n pages from `first`, except for those of the n_moved granules from g, which lie among them and are charged
+ * already. */
 static bool store_charge_around(store *s, uint64_t first, uint64_t n, uint64_t g, uint64_t n_moved) {
   if (!n_moved) return pages_charge(s->pages, first, n);
   INVARIANT(g * GRANULE_PAGES >= first && (g + n_moved) * GRANULE_PAGES <= first + n);
@@ -165,8 +168,8 @@ static bool store_charge_around(store *s, uint64_t first, uint64_t n, uint64_t g
   return false;
 }
 
-/* Gives memory to n bare pages from `first`, for a place with which needed_bytes will be in use. False where the limits forbid it:
- * then none of these pages has memory. */
+/* Gives memory to n bare pages from `first`, for a place with which needed_bytes will be in use. False where the limits
+ * forbid it: then none of these pages has memory. */
 static bool store_provide(store *s, uint64_t first, uint64_t n, uint64_t needed_bytes) {
   INVARIANT(n > 0 && pages_loose(s->pages) <= pages_charged(s->pages));
   const uint64_t committed = pages_charged(s->pages) - pages_loose(s->pages);
@@ -235,8 +238,8 @@ static bool store_find_place(store *s, uint64_t bytes, bool may_grow, placement 
   return false;
 }
 
-/* Where cached and bare ranges alternate, no range may be long enough although together they are. The second attempt comes after
- * all cached ranges have become bare, and so one range with their neighbours. */
+/* Where cached and bare ranges alternate, no range may be long enough although together they are. The second attempt
+ * comes after all cached ranges have become bare, and so one range with their neighbours. */
 bool store_take(store *s, uint64_t bytes, bool may_grow, placement *out) {
   INVARIANT(bytes > 0);
   if (store_find_place(s, bytes, may_grow, out)) return true;
@@ -315,7 +318,8 @@ pages *store_pages(const store *s) { return s->pages; }
 
 #ifdef CANNON_INVARIANTS
 
-/* Bare ranges are whole pages, without a charge in the granules that they fill; all granules that others fill are charged. */
+/* Bare ranges are whole pages, without a charge in the granules that they fill; all granules that others fill are
+ * charged. */
 static bool store_range_is_valid(uint32_t start, uint32_t n, bool bare, const void *arguments) {
   const void *const *argument = arguments;
   const store *s = argument[0];

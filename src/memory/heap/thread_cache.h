@@ -1,13 +1,14 @@
-/* Caches of freed blocks, one per thread and heap, from which the thread allocates without the heap's lock and without an atomic
- * read-modify-write instruction. Used by the heap, and by memory.h for the short cut of aclrtMalloc and aclrtFree.
+/* Caches of freed blocks, one per thread and heap, from which the thread allocates without the heap's lock and without
+ * an atomic read-modify-write instruction. Used by the heap, and by memory.h for the short cut of aclrtMalloc and
+ * aclrtFree.
  *
- * A cache has lists of small blocks by their exact length, and a few long blocks. Only its thread uses it, but the heap can empty
- * it at any time, from any thread, before it adds memory or refuses any. For that it has a lock that is biased to the owner: the
- * owner sets `busy` and then looks whether the cache is closed; who closes it makes the kernel execute a memory barrier in every
- * running thread of the process (membarrier) and waits until the cache is not busy.
+ * A cache has lists of small blocks by their exact length, and a few long blocks. Only its thread uses it, but the heap
+ * can empty it at any time, from any thread, before it adds memory or refuses any. For that it has a lock that is
+ * biased to the owner: the owner sets `busy` and then looks whether the cache is closed; who closes it makes the kernel
+ * execute a memory barrier in every running thread of the process (membarrier) and waits until the cache is not busy.
  *
- * The paths that most calls take are inline: thread_cache_alloc and thread_cache_free, for small blocks, some 25 instructions
- * each. Where they give up, nothing has changed. */
+ * The paths that most calls take are inline: thread_cache_alloc and thread_cache_free, for small blocks, some 25
+ * instructions each. Where they give up, nothing has changed. */
 #ifndef CANNON_MEMORY_HEAP_THREAD_CACHE_H
 #define CANNON_MEMORY_HEAP_THREAD_CACHE_H
 
@@ -30,26 +31,27 @@ enum {
   THREAD_CACHE_SET_BITS = 4,      /* there are 1 << 4 sets of long blocks */
 };
 
-/* States of a cache, and a mask of all of them. CLOSED: another thread uses it. COUNTED: its calls are counted for the statistics. */
+/* States of a cache, and a mask of all of them. CLOSED: another thread uses it. COUNTED: its calls are counted for the
+ * statistics. */
 enum { THREAD_CACHE_CLOSED = 1, THREAD_CACHE_COUNTED = 2, THREAD_CACHE_ANY = UINT8_MAX };
 
-/* A list of blocks of one length. The first block's address is kept here, too: so an allocation need not wait for three dependent
- * loads, one after the other. */
+/* A list of blocks of one length. The first block's address is kept here, too: so an allocation need not wait for three
+ * dependent loads, one after the other. */
 typedef struct {
   uintptr_t address; /* of the first block; 0: the list is empty */
   block_id first;    /* linked by .next */
   uint32_t room;     /* how many more blocks fit */
 } thread_cache_list;
 
-/* Two long blocks of lengths that belong to this set, the one that was freed last first. In a trace of training, half of the long
- * blocks come out of 16 such sets; with one long block in all a sixth would. */
+/* Two long blocks of lengths that belong to this set, the one that was freed last first. In a trace of training, half
+ * of the long blocks come out of 16 such sets; with one long block in all a sixth would. */
 typedef struct {
   uint32_t length[2]; /* thread_cache_length; 0: none */
   block_id block[2];
 } thread_cache_set;
 
-/* Fields are used by the owning thread while it has entered the cache, and by others while they have closed it. The owning thread
- * frees it when it ends, after `end` has given all blocks to the heap. */
+/* Fields are used by the owning thread while it has entered the cache, and by others while they have closed it. The
+ * owning thread frees it when it ends, after `end` has given all blocks to the heap. */
 typedef struct thread_cache {
   _Alignas(64) _Atomic bool busy; /* the owner has entered */
   _Atomic uint8_t state;          /* changed under the heap's lock */
@@ -59,7 +61,8 @@ typedef struct thread_cache {
   uint8_t until_timed;              /* with COUNTED: calls until the next one whose time is taken */
   block_id full, over;              /* lists that the heap takes at the next occasion: a full list, and long blocks */
   uint64_t next_number, end_number; /* numbers reserved for the thread's next allocations: [next_number, end_number) */
-  /* Copied from the heap: its descriptions, its part for small blocks, and a counter that is 0 while no task is pending. */
+  /* Copied from the heap: its descriptions, its part for small blocks, and a counter that is 0 while no task is
+   * pending. */
   heap_block *block;
   uintptr_t small;
   uint64_t small_bytes;
@@ -77,8 +80,8 @@ typedef struct thread_cache {
 /* The calling thread's caches, by heap_index; NULL: it has none. */
 extern _Thread_local thread_cache *thread_caches[THREAD_CACHE_HEAPS];
 
-/* Makes a cache for the calling thread, a copy of `model` with empty lists. `end` is called when the thread ends, before the cache
- * is freed. NULL: no memory, or the kernel has no membarrier, or heap_index is 0. */
+/* Makes a cache for the calling thread, a copy of `model` with empty lists. `end` is called when the thread ends,
+ * before the cache is freed. NULL: no memory, or the kernel has no membarrier, or heap_index is 0. */
 thread_cache *thread_cache_make(unsigned heap_index, const thread_cache *model);
 
 /* The bucket of a block of n_units; 0: none. */
@@ -92,8 +95,8 @@ static inline thread_cache_list thread_cache_no_list(unsigned bucket, unsigned u
   return (thread_cache_list){.room = n < THREAD_CACHE_BLOCKS ? n : THREAD_CACHE_BLOCKS};
 }
 
-/* The owner enters its cache before each use and leaves it afterwards. False: the cache is in one of these states; then it is not
- * entered and must not be used. */
+/* The owner enters its cache before each use and leaves it afterwards. False: the cache is in one of these states; then
+ * it is not entered and must not be used. */
 static inline bool thread_cache_enter(thread_cache *t, uint8_t states) {
   INVARIANT(!atomic_load_explicit(&t->busy, memory_order_relaxed));
   atomic_store_explicit(&t->busy, true, memory_order_relaxed);
@@ -105,7 +108,8 @@ static inline bool thread_cache_enter(thread_cache *t, uint8_t states) {
 
 static inline void thread_cache_leave(thread_cache *t) { atomic_store_explicit(&t->busy, false, memory_order_release); }
 
-/* Takes the first block of a list that is not empty. The cache is entered. Description 0 has the address 0, as an empty list has. */
+/* Takes the first block of a list that is not empty. The cache is entered. Description 0 has the address 0, as an empty
+ * list has. */
 static inline heap_block *thread_cache_pop(thread_cache *t, thread_cache_list *l) {
   heap_block *b = &t->block[l->first];
   INVARIANT(l->first && l->address == b->address && !b->bytes && l->room < THREAD_CACHE_BLOCKS);
@@ -171,8 +175,8 @@ static inline void block_begin(heap_block *b, uint64_t number, uint64_t bytes, u
   atomic_store_explicit(&b->bytes, bytes, memory_order_release);
 }
 
-/* Ends a block's life: returns its bytes, or 0 where it was not live. Where two threads free the same block, one of them gets the
- * bytes and the other one 0; shared: whether there may be two. */
+/* Ends a block's life: returns its bytes, or 0 where it was not live. Where two threads free the same block, one of
+ * them gets the bytes and the other one 0; shared: whether there may be two. */
 static inline uint64_t block_end(heap_block *b, bool shared) {
   if (shared) return atomic_exchange_explicit(&b->bytes, 0, memory_order_acq_rel);
   const uint64_t bytes = atomic_load_explicit(&b->bytes, memory_order_relaxed);
@@ -180,8 +184,8 @@ static inline uint64_t block_end(heap_block *b, bool shared) {
   return bytes;
 }
 
-/* As heap_alloc where the thread's cache has a block of that bucket and calls are not counted; else NULL. Nobody listens to the
- * hooks. */
+/* As heap_alloc where the thread's cache has a block of that bucket and calls are not counted; else NULL. Nobody
+ * listens to the hooks. */
 static inline void *thread_cache_alloc(thread_cache *t, uint64_t bucket, uint64_t bytes, uint64_t requested,
                                        const char *call, void *site) {
   INVARIANT(bucket > 0 && bucket <= THREAD_CACHE_UNITS && (bucket << t->unit_shift) >= bytes);
@@ -198,9 +202,9 @@ static inline void *thread_cache_alloc(thread_cache *t, uint64_t bucket, uint64_
   return likely(taken) ? (void *)address : NULL; // NOLINT(performance-no-int-to-ptr)
 }
 
-/* As heap_free where a small block starts at the address, no task can use it, the cache has room for it and calls are not counted;
- * else false. Nobody listens to the hooks. An address where no block starts leads to description 0, or to one with another
- * address. */
+/* As heap_free where a small block starts at the address, no task can use it, the cache has room for it and calls are
+ * not counted; else false. Nobody listens to the hooks. An address where no block starts leads to description 0, or to
+ * one with another address. */
 static inline bool thread_cache_free(thread_cache *t, uintptr_t address) {
   if (unlikely(atomic_load_explicit(t->tasks, memory_order_acquire)) || !thread_cache_enter(t, THREAD_CACHE_ANY))
     return false;
@@ -217,12 +221,13 @@ static inline bool thread_cache_free(thread_cache *t, uintptr_t address) {
   return freed;
 }
 
-/* As thread_cache_alloc and thread_cache_free, but also for long blocks, and where calls are counted. Defined in heap.c. */
+/* As thread_cache_alloc and thread_cache_free, but also for long blocks, and where calls are counted. Defined in
+ * heap.c. */
 void *heap_alloc_kept(thread_cache *t, uint64_t bytes, uint64_t requested, const char *call, void *site);
 bool heap_free_kept(thread_cache *t, uintptr_t address);
 
-/* Called under the heap's lock: from thread_cache_close to thread_cache_open, the caller may use all caches of the list. own: the
- * calling thread's cache, which it has not entered, or NULL. */
+/* Called under the heap's lock: from thread_cache_close to thread_cache_open, the caller may use all caches of the
+ * list. own: the calling thread's cache, which it has not entered, or NULL. */
 void thread_cache_close(thread_cache *list, const thread_cache *own);
 void thread_cache_open(thread_cache *list);
 

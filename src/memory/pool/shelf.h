@@ -1,6 +1,6 @@
-/* The blocks of a heap that a pool holds: all of them ordered by address, and the free ones ordered by size. A free block has a
- * point of a stream (stream_pool_order.h); it may be used again behind that point. Used by stream_pool.c and stream_pool_table.c;
- * calls the heap. Not thread-safe: the caller holds the pool's lock. */
+/* The blocks of a heap that a pool holds: all of them ordered by address, and the free ones ordered by size. A free
+ * block has a point of a stream (stream_pool_order.h); it may be used again behind that point. Used by stream_pool.c
+ * and stream_pool_table.c; calls the heap. Not thread-safe: the caller holds the pool's lock. */
 #ifndef CANNON_MEMORY_POOL_SHELF_H
 #define CANNON_MEMORY_POOL_SHELF_H
 
@@ -58,24 +58,25 @@ void shelf_put(shelf *s, shelf_block *b, pool_point point);
 /* Takes a cached block out: its state becomes SHELF_OFF. */
 void shelf_pick(shelf *s, shelf_block *b);
 
-/* The smallest cached block of a line that has `bytes` at a multiple of `alignment`, a power of two, and that the stream may use;
- * with any_order, whether it may use it or not. Looks at 256 blocks at most. NULL where it finds none. */
+/* The smallest cached block of a line that has `bytes` at a multiple of `alignment`, a power of two, and that the
+ * stream may use; with any_order, whether it may use it or not. Looks at 256 blocks at most. NULL where it finds
+ * none. */
 shelf_block *shelf_best(const shelf *s, bool large, uint64_t bytes, uint64_t alignment, void *stream, bool any_order);
 
-/* Cuts a block in state SHELF_OFF so that it starts at a multiple of `alignment`, and behind its first `bytes`, where more than a
- * 16th of that would be wasted otherwise. The cut-off parts are cached. Returns the block to be used, which may be another one;
- * NULL without memory, and then the block is cached again. */
+/* Cuts a block in state SHELF_OFF so that it starts at a multiple of `alignment`, and behind its first `bytes`, where
+ * more than a 16th of that would be wasted otherwise. The cut-off parts are cached. Returns the block to be used, which
+ * may be another one; NULL without memory, and then the block is cached again. */
 shelf_block *shelf_trim_to(shelf *s, shelf_block *b, uint64_t bytes, uint64_t alignment);
 
 /* Joins neighbouring cached blocks where one of their points comes after both. Returns whether any were joined. */
 bool shelf_join(shelf *s);
 
-/* Gives cached blocks that no task can use any more back to the heap, the longest first, until `bytes` are given or none is left.
- * Returns how many bytes, which may be a unit more. */
+/* Gives cached blocks that no task can use any more back to the heap, the longest first, until `bytes` are given or
+ * none is left. Returns how many bytes, which may be a unit more. */
 uint64_t shelf_release(shelf *s, uint64_t bytes);
 
-/* Only in builds with CANNON_INVARIANTS: whether blocks do not overlap, the trees have the blocks that they should, and counts and
- * sums agree. */
+/* Only in builds with CANNON_INVARIANTS: whether blocks do not overlap, the trees have the blocks that they should, and
+ * counts and sums agree. */
 bool shelf_is_valid(const shelf *s);
 
 #endif

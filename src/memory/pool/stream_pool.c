@@ -148,8 +148,8 @@ static shelf_block *pool_fit(pool *p, shelf_block *b, const request *r) {
   return shelf_trim_to(&p->shelf, b, r->bytes, p->config.alignment);
 }
 
-/* Takes the best fit among the cached blocks. Small requests are served from the large line only with any_part; with any_order, the
- * block may still be in use by other streams. */
+/* Takes the best fit among the cached blocks. Small requests are served from the large line only with any_part; with
+ * any_order, the block may still be in use by other streams. */
 static shelf_block *pool_reuse(pool *p, const request *r, bool any_part, bool any_order) {
   bool large = pool_room(p, r) > STORE_SMALL_BYTES;
   shelf_block *b = shelf_best(&p->shelf, large, r->bytes, p->config.alignment, r->stream, any_order);
@@ -181,7 +181,8 @@ static shelf_block *pool_grow(pool *p, const request *r) {
   return pool_fit(p, b, r);
 }
 
-/* Takes a block that another stream may still use, and makes the request's stream wait for that. Unlocks the pool meanwhile. */
+/* Takes a block that another stream may still use, and makes the request's stream wait for that. Unlocks the pool
+ * meanwhile. */
 static shelf_block *reuse_after_wait(pool *p, const request *r) {
   shelf_block *b = p->config.policy.insert_waits && r->stream ? pool_reuse(p, r, true, true) : NULL;
   if (!b) return NULL;
@@ -211,8 +212,9 @@ static shelf_block *open_reserve(pool *p, const request *r) {
   return pool_grow(p, r);
 }
 
-/* Finds a block in the usual ways, the cheapest first. Free neighbours are joined only after enough frees to pay for the walk: joining
- * before each growth held just as much at the peak, 1.19 times the live bytes (random lifetimes, sizes log-uniform to 2 MiB). */
+/* Finds a block in the usual ways, the cheapest first. Free neighbours are joined only after enough frees to pay for
+ * the walk: joining before each growth held just as much at the peak, 1.19 times the live bytes (random lifetimes,
+ * sizes log-uniform to 2 MiB). */
 static shelf_block *pool_obtain(pool *p, const request *r) {
   shelf_block *b;
   pool_settle(p);

@@ -1,6 +1,6 @@
-/* Stream-ordered memory pools: a pool keeps memory of one device between uses, and reuses a freed block for a stream whose work
- * executes after the work that used the block. Used by src/api (aclrtMemPool and the pools of cannon's own interface) and by
- * memory.c; calls the heap, and the runtime by stream_pool_order.h. Terms:
+/* Stream-ordered memory pools: a pool keeps memory of one device between uses, and reuses a freed block for a stream
+ * whose work executes after the work that used the block. Used by src/api (aclrtMemPool and the pools of cannon's own
+ * interface) and by memory.c; calls the heap, and the runtime by stream_pool_order.h. Terms:
  *
  *   pool     a slot of a table, so that stale handles are recognised; has a lock
  *   shelf    the blocks of the device's heap that the pool holds: live, or free behind a point of a stream (shelf.h)
@@ -9,14 +9,14 @@
  *   reserve  a block held back until nothing else is left
  *   idle     cached memory that no task can use any more
  *
- * An allocation takes the best fit among the free blocks whose point the stream comes after, and cuts it to size; else joins free
- * neighbours and tries again; else takes memory from the heap. Where too much memory is idle, that is given to the heap before, so
- * that the heap can move it to the new block. Before an allocation is refused, all idle memory is given back, a wait is inserted
- * into the stream for a block that another stream still uses, the reserve is used, and other pools of the device give back their
- * idle memory.
+ * An allocation takes the best fit among the free blocks whose point the stream comes after, and cuts it to size; else
+ * joins free neighbours and tries again; else takes memory from the heap. Where too much memory is idle, that is given
+ * to the heap before, so that the heap can move it to the new block. Before an allocation is refused, all idle memory
+ * is given back, a wait is inserted into the stream for a block that another stream still uses, the reserve is used,
+ * and other pools of the device give back their idle memory.
  *
- * Held memory counts as used memory of the device. All calls are thread-safe. Lock order: the table's lock, a pool's lock, the locks
- * of the order's functions and of the heap. */
+ * Held memory counts as used memory of the device. All calls are thread-safe. Lock order: the table's lock, a pool's
+ * lock, the locks of the order's functions and of the heap. */
 #ifndef CANNON_MEMORY_POOL_STREAM_POOL_H
 #define CANNON_MEMORY_POOL_STREAM_POOL_H
 
@@ -51,8 +51,8 @@ typedef struct {
       growth_bytes; /* memory for large blocks is taken from the heap in pieces of at least so much, where possible */
   uint64_t reserve_bytes; /* size of the reserve, in addition to initial_bytes */
   uint64_t alignment;     /* of blocks; a power of two */
-  double
-      most_idle; /* if a larger share of the held bytes is cached when the pool needs memory, some is given back first */
+  double most_idle; /* if a larger share of the held bytes is cached when the pool needs memory, some is given back
+                       first */
 } pool_config;
 
 /* Makes a pool; *config is copied. ST_NO_MEMORY where the initial bytes and the reserve can't be had. */
@@ -61,16 +61,17 @@ status pool_create(const pool_config *config, pool **out);
 /* The pool that a handle means; ST_INVALID_VALUE for a stale or foreign one. */
 status pool_of(const void *handle, const char *kind, pool **out);
 
-/* Destroys the handle; the caller must not use it afterwards. Live blocks keep the pool alive until the last one is freed; with
- * needs_empty, nothing is destroyed then, and the result is ST_INVALID_VALUE. */
+/* Destroys the handle; the caller must not use it afterwards. Live blocks keep the pool alive until the last one is
+ * freed; with needs_empty, nothing is destroyed then, and the result is ST_INVALID_VALUE. */
 status pool_destroy(pool *p, bool needs_empty);
 
-/* Allocates a block of `bytes`, which are `requested` bytes as rounded by the rules, for work that is submitted to the stream from
- * now on. call, site: as for heap_alloc. ST_NO_MEMORY with a message that has the numbers. */
+/* Allocates a block of `bytes`, which are `requested` bytes as rounded by the rules, for work that is submitted to the
+ * stream from now on. call, site: as for heap_alloc. ST_NO_MEMORY with a message that has the numbers. */
 status pool_alloc(pool *p, void *stream, uint64_t bytes, uint64_t requested, const char *call, void *site, void **out);
 
-/* Frees a block of the pool (NULL: of the pool that holds it): it is reused behind the work that was submitted to the stream so far;
- * without a stream, behind all work that was submitted on the device. name: the argument's, for messages; site: the caller's. */
+/* Frees a block of the pool (NULL: of the pool that holds it): it is reused behind the work that was submitted to the
+ * stream so far; without a stream, behind all work that was submitted on the device. name: the argument's, for
+ * messages; site: the caller's. */
 status pool_free(pool *p, void *block, void *stream, const char *name, void *site);
 
 /* Whether a pool holds the block that starts at the address, live or not. */
@@ -79,7 +80,8 @@ bool pool_holds(const void *block);
 /* Gives idle memory to the heap until at most keep_bytes are held, or none is idle. */
 void pool_trim(pool *p, uint64_t keep_bytes);
 
-/* Joins free blocks, refills the reserve and gives all idle memory back to the host. Live blocks keep their addresses. */
+/* Joins free blocks, refills the reserve and gives all idle memory back to the host. Live blocks keep their
+ * addresses. */
 void pool_defragment(pool *p);
 
 pool_policy pool_get_policy(pool *p);
@@ -101,7 +103,8 @@ void pool_reset_peaks(pool *p, bool used, bool held);
 /* Called after the host has waited for tasks of the device: trims its pools to what their policies let them keep. */
 void pools_synchronized(int device);
 
-/* Makes all pools of the device give back their idle memory; returns how many bytes. The caller holds no pool's lock. */
+/* Makes all pools of the device give back their idle memory; returns how many bytes. The caller holds no pool's
+ * lock. */
 uint64_t pools_relieve(int device);
 
 #endif

@@ -1,12 +1,13 @@
-/* The functions by which a pool learns in which order streams execute. Pools know nothing else of streams; the runtime provides the
- * functions (runtime/stream_order.h). All are thread-safe. */
+/* The functions by which a pool learns in which order streams execute. Pools know nothing else of streams; the runtime
+ * provides the functions (runtime/stream_order.h). All are thread-safe. */
 #ifndef CANNON_MEMORY_POOL_STREAM_POOL_ORDER_H
 #define CANNON_MEMORY_POOL_STREAM_POOL_ORDER_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A point of a stream: it has passed when everything has retired that was submitted to the stream before the point was taken. */
+/* A point of a stream: it has passed when everything has retired that was submitted to the stream before the point was
+ * taken. */
 typedef struct {
   uint32_t lane; /* identifies the stream; 0: the point has passed for every stream */
   uint64_t stamp;

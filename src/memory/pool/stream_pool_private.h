@@ -1,5 +1,6 @@
 /* Internal declarations of pools, for their own files and tests: stream_pool.c allocates and frees blocks of one pool;
- * stream_pool_table.c has the table of pools, creates and destroys them, and has the operations on a whole pool or all of them. */
+ * stream_pool_table.c has the table of pools, creates and destroys them, and has the operations on a whole pool or all
+ * of them. */
 #ifndef CANNON_MEMORY_POOL_STREAM_POOL_PRIVATE_H
 #define CANNON_MEMORY_POOL_STREAM_POOL_PRIVATE_H
 
@@ -41,7 +42,8 @@ status pool_gone(const pool *p, const char *kind);
 /* Makes parked blocks that no task can use any more cached ones. */
 void pool_settle(pool *p);
 
-/* Takes a block of at least `bytes` from the heap, in state SHELF_OFF; NULL where the heap or the pool's limit refuses it. */
+/* Takes a block of at least `bytes` from the heap, in state SHELF_OFF; NULL where the heap or the pool's limit refuses
+ * it. */
 shelf_block *pool_hold(pool *p, uint64_t bytes);
 
 /* Makes a cached block the reserve, if there is none and the pool shall have one. */
@@ -56,7 +58,8 @@ void pool_end_if_empty(pool *p);
 /* Publishes the held and used bytes for readers in other processes. */
 void pool_tell_held(pool *p);
 
-/* Only in builds with CANNON_INVARIANTS: whether the shelf, the lists of parked blocks, the reserve and the accounts agree. */
+/* Only in builds with CANNON_INVARIANTS: whether the shelf, the lists of parked blocks, the reserve and the accounts
+ * agree. */
 bool pool_is_valid(const pool *p);
 
 /* a - b, or 0 where that is negative. */

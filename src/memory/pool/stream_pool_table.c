@@ -29,7 +29,8 @@ status pool_gone(const pool *p, const char *kind) {
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
-/* Finds a free slot. Slots are used in turn, so that a slot is reused as late as possible and stale handles are recognised. */
+/* Finds a free slot. Slots are used in turn, so that a slot is reused as late as possible and stale handles are
+ * recognised. */
 static pool *pool_free_slot(void) {
   static unsigned last = MAX_POOLS - 1;
   for (unsigned i = 1; i <= MAX_POOLS; ++i) {

@@ -29,8 +29,9 @@ static void ledger_publish(machine_file *file, int device) {
   atomic_store(&file->places[machine_own_place()].charged_bytes[physical_of[device]], own_bytes[device]);
 }
 
-/* Sum of the other processes' charges: of all places, or only of those whose processes live, which takes a system call for each. The
- * charges of dead processes may be cleared only while the file is locked, since a new process may just be taking the place. */
+/* Sum of the other processes' charges: of all places, or only of those whose processes live, which takes a system call
+ * for each. The charges of dead processes may be cleared only while the file is locked, since a new process may just be
+ * taking the place. */
 enum { SUM_ALL, SUM_LIVING, SUM_AND_DROP };
 static uint64_t sum_others(machine_file *file, int device, int how) {
   uint64_t sum = 0;

@@ -99,8 +99,8 @@ static void remove_abandoned(int folder, const char *name) {
   close(fd);
 }
 
-/* Removes the unused files of other machines, for other devices or memory sizes, which may never be used again. Leaves out this machine's
- * file: closing a descriptor of it would drop this process's locks. */
+/* Removes the unused files of other machines, for other devices or memory sizes, which may never be used again. Leaves
+ * out this machine's file: closing a descriptor of it would drop this process's locks. */
 static void remove_others_abandoned(void) {
   char prefix[32];
   const char *own = strrchr(machine.path, '/') + 1;
@@ -112,7 +112,8 @@ static void remove_others_abandoned(void) {
   if (dir) closedir(dir);
 }
 
-/* Opens the file and takes the lock over it. Repeats that if the file was removed meanwhile, which is done under the same lock. */
+/* Opens the file and takes the lock over it. Repeats that if the file was removed meanwhile, which is done under the
+ * same lock. */
 static bool open_locked(void) {
   struct stat named, *const opened = &machine.opened;
   for (int i = 0; i < OPEN_TRIES; ++i) {
@@ -136,9 +137,9 @@ static bool is_sound(void) {
          head.version == MACHINE_VERSION;
 }
 
-/* Initialises a file with unknown contents, unless other processes use it. All pages of the mapped part are allocated now: on a full
- * file system, a store to a missing one would kill the process. Serials begin at the time, in microseconds, so that they are
- * higher than those of earlier files. */
+/* Initialises a file with unknown contents, unless other processes use it. All pages of the mapped part are allocated
+ * now: on a full file system, a store to a missing one would kill the process. Serials begin at the time, in
+ * microseconds, so that they are higher than those of earlier files. */
 static bool make_sound(void) {
   struct timespec now;
   if (is_locked(machine.fd, PLACE_BYTE, MACHINE_PLACES))
@@ -221,7 +222,8 @@ void machine_quit(void) {
 
 /* ---- inside ------------------------------------------------------------------------------------------------------ */
 
-/* Whether the descriptor is still the file's. Daemons close descriptors that they do not know; another file may have the number now. */
+/* Whether the descriptor is still the file's. Daemons close descriptors that they do not know; another file may have
+ * the number now. */
 static bool is_open(void) {
   struct stat s;
   return fstat(machine.fd, &s) == 0 && is_same(&s, &machine.opened);

@@ -1,17 +1,19 @@
-/* A simulated machine: a small file that the processes of the machine map and through which they share devices' memory. Used by
- * ledger.c, exchange.c and the runtime; calls file_lock.h. The file has:
+/* A simulated machine: a small file that the processes of the machine map and through which they share devices' memory.
+ * Used by ledger.c, exchange.c and the runtime; calls file_lock.h. The file has:
  *
  *   places    one per process: its id, and what it has charged on each device (ledger.h)
  *   exports   memory of one process that others may import, found by a key (exchange.h)
  *   records   the descriptions of exports, of variable length, behind the mapped part of the file
  *
  * The processes of one user that simulate the same device with the same memory size share a machine
- * (/dev/shm/cannon-<uid>-<name>), as do all processes that are given the same file in CANNON_LEDGER. Machines do not interact.
+ * (/dev/shm/cannon-<uid>-<name>), as do all processes that are given the same file in CANNON_LEDGER. Machines do not
+ * interact.
  *
- * A process is alive while it holds the kernel's lock (fcntl) on its place's byte. The kernel releases the lock however the process
- * ends, and a forked child does not inherit it. So no process id is trusted, nothing has to be cleaned up, and the place of a dead
- * process is simply taken again. The lock over the whole file is of the same kind, so it is never left locked. The last process to
- * end removes the file; if that one is killed, the next process of any machine that starts removes it. Thread-safe. */
+ * A process is alive while it holds the kernel's lock (fcntl) on its place's byte. The kernel releases the lock however
+ * the process ends, and a forked child does not inherit it. So no process id is trusted, nothing has to be cleaned up,
+ * and the place of a dead process is simply taken again. The lock over the whole file is of the same kind, so it is
+ * never left locked. The last process to end removes the file; if that one is killed, the next process of any machine
+ * that starts removes it. Thread-safe. */
 #ifndef CANNON_MEMORY_SHARE_MACHINE_H
 #define CANNON_MEMORY_SHARE_MACHINE_H
 
@@ -55,21 +57,22 @@ typedef struct {
   machine_export exports[MACHINE_EXPORTS];
 } machine_file;
 
-/* Joins the machine; called once, before anything is shared. name: the machine's, used unless CANNON_LEDGER is set. Where that fails,
- * a warning is printed and logged, and the process shares nothing with others. */
+/* Joins the machine; called once, before anything is shared. name: the machine's, used unless CANNON_LEDGER is set.
+ * Where that fails, a warning is printed and logged, and the process shares nothing with others. */
 void machine_join(const char *name);
 
-/* Locks out the other threads, and, by a lock on the file, the other processes, until machine_leave. Returns NULL, with only the other
- * threads locked out, where the process shares nothing, or another process, which may be stopped, keeps the file locked
- * (file_lock.h). Until machine_leave, the caller calls nothing of the library but the functions below. */
+/* Locks out the other threads, and, by a lock on the file, the other processes, until machine_leave. Returns NULL, with
+ * only the other threads locked out, where the process shares nothing, or another process, which may be stopped, keeps
+ * the file locked (file_lock.h). Until machine_leave, the caller calls nothing of the library but the functions
+ * below. */
 machine_file *machine_enter(void);
 
-/* As machine_enter, but does not lock out other processes, and so never waits for one: to read, or to write what only this process
- * writes. */
+/* As machine_enter, but does not lock out other processes, and so never waits for one: to read, or to write what only
+ * this process writes. */
 machine_file *machine_look(void);
 
-/* Between machine_enter or machine_look and machine_leave: if the latest machine_enter found the file locked, a text that begins with the
- * process or the path; else NULL. */
+/* Between machine_enter or machine_look and machine_leave: if the latest machine_enter found the file locked, a text
+ * that begins with the process or the path; else NULL. */
 const char *machine_busy(void);
 void machine_leave(void);
 
@@ -80,8 +83,8 @@ status machine_refuse(void);
 uint32_t machine_own_place(void);
 bool machine_is_alive(uint32_t place);
 
-/* Read and write `bytes` bytes of an export's record at offset `from`; false where the file does not have them, or has no room for
- * them. machine_drop_record gives the record's memory back. */
+/* Read and write `bytes` bytes of an export's record at offset `from`; false where the file does not have them, or has
+ * no room for them. machine_drop_record gives the record's memory back. */
 bool machine_read_record(uint32_t export, uint64_t from, void *to, size_t bytes);
 bool machine_write_record(uint32_t export, uint64_t from, const void *what, size_t bytes);
 void machine_drop_record(uint32_t export);

@@ -1,10 +1,10 @@
-/* Physical memory: memory without an address, which handles and mappings refer to. Each one is a slot of a table; a handle consists
- * of the slot's number and its use count, so that stale handles are recognised. Used by vmm.c, which holds its lock during all
- * calls; calls the heap and share/exchange.h. Physical memory that the program itself has made is reported to listeners as a block
- * (base/hooks.h), which is freed when it has neither handles nor mappings.
+/* Physical memory: memory without an address, which handles and mappings refer to. Each one is a slot of a table; a
+ * handle consists of the slot's number and its use count, so that stale handles are recognised. Used by vmm.c, which
+ * holds its lock during all calls; calls the heap and share/exchange.h. Physical memory that the program itself has
+ * made is reported to listeners as a block (base/hooks.h), which is freed when it has neither handles nor mappings.
  *
- * The memory is given back with the last reference, unless another process has imported it: then it is lent, and is given back
- * after that process has dropped it or ended (physical_settle). */
+ * The memory is given back with the last reference, unless another process has imported it: then it is lent, and is
+ * given back after that process has dropped it or ended (physical_settle). */
 #ifndef CANNON_MEMORY_VMM_PHYSICAL_H
 #define CANNON_MEMORY_VMM_PHYSICAL_H
 
@@ -43,7 +43,8 @@ status physical_open(void);
 
 static inline const heap_piece *physical_pieces(const physical *p) { return p->n_pieces == 1 ? &p->one : p->many; }
 
-/* Adds physical memory with these contents, which it owns from now on, and one handle. ST_NO_MEMORY where there are too many. */
+/* Adds physical memory with these contents, which it owns from now on, and one handle. ST_NO_MEMORY where there are too
+ * many. */
 status physical_add(const physical *contents, void **handle);
 
 /* Gives back what the contents own; also used for contents that physical_add has refused. */
@@ -59,8 +60,8 @@ physical *physical_at(uint32_t id);
 void *physical_retain(uint32_t id);
 void physical_drop(uint32_t id, void *site);
 
-/* Adds a reference for a mapping, and drops it; the latter in two steps where tasks may still use the memory: `later` when the program
- * unmaps it, `now` when the tasks have retired. */
+/* Adds a reference for a mapping, and drops it; the latter in two steps where tasks may still use the memory: `later`
+ * when the program unmaps it, `now` when the tasks have retired. */
 void physical_map(uint32_t id);
 void physical_unmap(uint32_t id);
 void physical_unmap_later(uint32_t id);

@@ -11,8 +11,9 @@
 
 enum { FILE_SHIFT = 40 };
 
-/* What is mapped in a granule. 0: nothing; else (file + 1) << FILE_SHIFT | the page of the file at the granule's start; or SCATTERED |
- * the number of pieces in it. A granule that continues the one before it is in the same mapping of the kernel. */
+/* What is mapped in a granule. 0: nothing; else (file + 1) << FILE_SHIFT | the page of the file at the granule's start;
+ * or SCATTERED | the number of pieces in it. A granule that continues the one before it is in the same mapping of the
+ * kernel. */
 typedef uint64_t content;
 #define SCATTERED (UINT64_C(1) << 63)
 
@@ -70,8 +71,8 @@ static void window_note(side s, uint64_t first, int file, const heap_piece *piec
 
 /* ---- mapping ----------------------------------------------------------------------------------------------------- */
 
-/* Replaces mappings by the flags that the window was reserved with, so that the kernel merges empty parts again. Where the kernel
- * refuses, the memory's pages are dropped, and a mapping stays that no call of the program leads to. */
+/* Replaces mappings by the flags that the window was reserved with, so that the kernel merges empty parts again. Where
+ * the kernel refuses, the memory's pages are dropped, and a mapping stays that no call of the program leads to. */
 static void window_hide(void *at, uint64_t bytes) {
   const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
   if (mmap(at, bytes, PROT_NONE, flags, -1, 0) == MAP_FAILED)

@@ -26,7 +26,8 @@ typedef struct {
   uint32_t physical, next;
 } mapping;
 
-/* A mapping that was ended while tasks were pending: its memory stays in the kernels' view until its fence has passed. */
+/* A mapping that was ended while tasks were pending: its memory stays in the kernels' view until its fence has
+ * passed. */
 typedef struct lingering {
   struct lingering *next;
   uintptr_t start;
@@ -281,8 +282,9 @@ static void vmm_mark(uintptr_t at, uint64_t bytes, uint32_t id) {
     atomic_store_explicit(&vmm.granules[g], id, memory_order_release);
 }
 
-/* Ends lingering mappings whose tasks have retired. Those that overlap [start, start + bytes), where something else will be mapped, are
- * unmapped at once, but their memory is kept until their tasks have retired. Returns whether any memory was given back. */
+/* Ends lingering mappings whose tasks have retired. Those that overlap [start, start + bytes), where something else
+ * will be mapped, are unmapped at once, but their memory is kept until their tasks have retired. Returns whether any
+ * memory was given back. */
 static bool vmm_settle_lingering(uintptr_t start, uint64_t bytes) {
   bool any = false;
   for (lingering **at = &vmm.lingering; *at;) {
@@ -362,8 +364,8 @@ status vmm_map(uintptr_t at, uint64_t bytes, void *handle, unsigned access) {
   return st;
 }
 
-/* If tasks are pending, notes that the mapping's memory is to be unmapped after they have retired; *noted says whether. Changes nothing
- * where it fails. */
+/* If tasks are pending, notes that the mapping's memory is to be unmapped after they have retired; *noted says whether.
+ * Changes nothing where it fails. */
 static status vmm_linger(uintptr_t at, const mapping *m, bool *noted) {
   *noted = vmm.fences && vmm.fences->pending();
   if (!*noted) return ST_OK;
