@@ -16,21 +16,21 @@
 
 enum { LANES = 16 };
 
-/* 2^f for |f| <= 1/2, 1 at 0, by the polynomial whose largest relative error is least (2e-9, before rounding). */
+/* Minimax polynomial for 2^f on |f| <= 1/2 that is exactly 1 at 0; relative error 2e-9 before rounding. */
 #define EXP2_6 1.5353362e-4f
 #define EXP2_5 1.3398875e-3f
 #define EXP2_4 9.618437e-3f
 #define EXP2_3 5.5503324e-2f
 #define EXP2_2 2.4022648e-1f
 #define EXP2_1 6.931472e-1f
-/* The same of four terms (3e-6), for what is rounded to 16 bits. */
+/* A polynomial of degree 4 (relative error 3e-6), for results that are rounded to 16 bits. */
 #define SHORT_EXP2_4 9.582853e-3f
 #define SHORT_EXP2_3 5.5906426e-2f
 #define SHORT_EXP2_2 2.4024099e-1f
 #define SHORT_EXP2_1 6.931242e-1f
 
 #ifndef __AVX512F__
-/* 2^x for x up to 128; 0 below -126; NaN stays. */
+/* 2^x for x up to 128; 0 below -126; NaN is preserved. */
 static inline float exp2_core(float x) {
   const float ROUND = 0x1.8p23f;
   const float high = x > 128 ? 128 : x, z = high < -126 ? -126 : high;
@@ -52,14 +52,15 @@ static inline uint16_t to_bf16(float x) { return bf16_from_float(x); }
 static inline uint16_t to_f16(float x) { return half_from_float(x); }
 static inline float to_f32(float x) { return x; }
 
-/* A tree over the lanes. */
+/* Tree reduction over the lanes. */
 static inline float lanes_sum(float *lane) {
   for (int width = LANES / 2; width; width /= 2)
     for (int l = 0; l < width; ++l) lane[l] += lane[l + width];
   return lane[0];
 }
 
-/* The lanes of vectors are summed as above, so both ways give the same bits but for exp2's. */
+/* The lanes of vectors are reduced in the same order as above, so both implementations give the same bits, except for
+ * exp2. */
 #ifdef __AVX512F__
 
 INLINE __m512 exp2_vector(__m512 x, bool is_short) {
@@ -115,7 +116,7 @@ static inline void put_f16(void *y, __mmask16 m, __m512 x) {
       return lanes_sum(lane);                                                                                          \
     }
 
-/* Four chains: a maximum takes four cycles. */
+/* Four accumulators, since the latency of a maximum is four cycles. */
 static float row_max(const float *x, int64_t n) {
   const __m512 least = _mm512_set1_ps(-INFINITY);
   __m512 m[4] = {least, least, least, least};
@@ -131,7 +132,7 @@ static float row_max(const float *x, int64_t n) {
 
 #else
 
-/* Through a block of its own, since y may be x. */
+/* Goes through a separate block, since y may be x. */
 #  define EXP2(name, type, convert)                                                                                    \
     static float exp2_##name(void *to, const float *x, float factor, float shift, int64_t n) {                         \
       type *const y = to;                                                                                              \
@@ -160,7 +161,7 @@ EXP2(f32, float, to_f32)
 #if defined(__AVX512F__)
 EXP2(bf16_by_integers, uint16_t, to_bf16)
 
-/* Processors that have AMX for bfloat16 have the conversion too. */
+/* Processors that have AMX for bfloat16 have this conversion, too. */
 __attribute__((target("avx512bf16"))) static float exp2_bf16_native(void *to, const float *x, float factor, float shift,
                                                                     int64_t n) {
   uint16_t *const y = to;
@@ -186,7 +187,7 @@ EXP2(bf16, uint16_t, to_bf16)
 #endif
 EXP2(f16, uint16_t, to_f16)
 
-static void row_scale(float *x, float a, int64_t n) {
+static void attention_scale(float *x, float a, int64_t n) {
   for (int64_t i = 0; i < n; ++i) x[i] *= a;
 }
 
@@ -222,9 +223,9 @@ static float row_dot(const float *x, const float *y, int64_t n) {
 static inline float from_f16(uint16_t x) { return half_to_float(x); }
 static inline float from_bf16(uint16_t x) { return bf16_to_float(x); }
 
-/* Rows of one head are often pieces of longer ones, further apart than hardware prefetches. */
+/* Rows of one head are often parts of longer rows, further apart than the hardware prefetcher follows. */
 enum { ROWS_AHEAD = 64, CACHE_LINE = 64 };
-static inline void fetch_ahead(const void *row, int64_t row_bytes, int64_t n_bytes) {
+static inline void attention_prefetch(const void *row, int64_t row_bytes, int64_t n_bytes) {
   const char *at = (const char *)row + ROWS_AHEAD * row_bytes;
   for (int64_t i = 0; i < n_bytes; i += CACHE_LINE) __builtin_prefetch(at + i, 0, 2);
 }
@@ -233,7 +234,7 @@ static inline void fetch_ahead(const void *row, int64_t row_bytes, int64_t n_byt
   static void widen_##name(float *to, int64_t ld, const void *from, int64_t row_bytes, int64_t rows, int64_t n) {      \
     for (int64_t r = 0; r < rows; ++r) {                                                                               \
       const type *const s = (const type *)((const char *)from + r * row_bytes);                                        \
-      fetch_ahead(s, row_bytes, n *(int64_t)sizeof *s);                                                                \
+      attention_prefetch(s, row_bytes, n *(int64_t)sizeof *s);                                                         \
       float *const t = to + r * ld;                                                                                    \
       for (int64_t i = 0; i < n; ++i) t[i] = convert(s[i]);                                                            \
     }                                                                                                                  \
@@ -244,7 +245,7 @@ WIDEN(bf16, uint16_t, from_bf16)
 static void widen_f16(float *to, int64_t ld, const void *from, int64_t row_bytes, int64_t rows, int64_t n) {
   for (int64_t r = 0; r < rows; ++r) {
     const uint16_t *const s = (const uint16_t *)((const char *)from + r * row_bytes);
-    fetch_ahead(s, row_bytes, n * (int64_t)sizeof *s);
+    attention_prefetch(s, row_bytes, n * (int64_t)sizeof *s);
     float *const t = to + r * ld;
     int64_t i = 0;
 #  ifdef __AVX512F__
@@ -275,7 +276,7 @@ NARROW(f16, uint16_t, to_f16)
 
 static inline __mmask16 lanes_left(int64_t n) { return n < LANES ? (__mmask16)((1u << n) - 1) : 0xffff; }
 
-/* Lane i: the sum of a[i]'s lanes. */
+/* Lane i of the result is the sum of a[i]'s lanes. */
 static inline __m512 sums_of_16(const __m512 *a) {
   __m512 four[4];
   for (int i = 0; i < 4; ++i) {
@@ -292,7 +293,7 @@ static inline __m512 sums_of_16(const __m512 *a) {
   return _mm512_add_ps(_mm512_shuffle_f32x4(low, high, 0x88), _mm512_shuffle_f32x4(low, high, 0xdd));
 }
 
-/* R queries by 16 / R keys, of which n count. A product's order is the same in all shapes. */
+/* R queries by 16 / R keys, of which n exist. The order of summation of a dot product is the same for all shapes. */
 static inline __attribute__((always_inline)) void dots_block(int R, float *s, int64_t lds, const float *q, int64_t ldq,
                                                              int64_t d, const float *key, int64_t ld, int64_t n) {
   const int K = LANES / R;
@@ -323,8 +324,8 @@ DOTS(1)
 DOTS(2)
 DOTS(4)
 
-static void dots(float *s, int64_t lds, const float *q, int64_t ldq, int64_t rows, int64_t d, const float *key,
-                 int64_t ld, int64_t n) {
+static void attention_dots(float *s, int64_t lds, const float *q, int64_t ldq, int64_t rows, int64_t d,
+                           const float *key, int64_t ld, int64_t n) {
   for (int64_t r = 0, at_once; r < rows; r += at_once) {
     at_once = rows - r >= 4 ? 4 : rows - r >= 2 ? 2 : 1;
     (at_once == 4 ? dots_4 : at_once == 2 ? dots_2 : dots_1)(s + r * lds, lds, q + r * ldq, ldq, d, key, ld, n);
@@ -356,8 +357,8 @@ SUMS(1, 8)
 SUMS(2, 8)
 SUMS(4, 4)
 
-static void sums(float *o, int64_t ldo, const float *p, int64_t ldp, int64_t rows, int64_t d, const float *value,
-                 int64_t ld, int64_t n) {
+static void attention_sums(float *o, int64_t ldo, const float *p, int64_t ldp, int64_t rows, int64_t d,
+                           const float *value, int64_t ld, int64_t n) {
   for (int64_t r = 0, at_once; r < rows; r += at_once) {
     at_once = rows - r >= 4 ? 4 : rows - r >= 2 ? 2 : 1;
     (at_once == 4 ? sums_4 : at_once == 2 ? sums_2 : sums_1)(o + r * ldo, ldo, p + r * ldp, ldp, d, value, ld, n);
@@ -366,14 +367,14 @@ static void sums(float *o, int64_t ldo, const float *p, int64_t ldp, int64_t row
 
 #else
 
-static void dots(float *s, int64_t lds, const float *q, int64_t ldq, int64_t rows, int64_t d, const float *key,
-                 int64_t ld, int64_t n) {
+static void attention_dots(float *s, int64_t lds, const float *q, int64_t ldq, int64_t rows, int64_t d,
+                           const float *key, int64_t ld, int64_t n) {
   for (int64_t k = 0; k < n; ++k)
     for (int64_t r = 0; r < rows; ++r) s[r * lds + k] = row_dot(q + r * ldq, key + k * ld, d);
 }
 
-static void sums(float *o, int64_t ldo, const float *p, int64_t ldp, int64_t rows, int64_t d, const float *value,
-                 int64_t ld, int64_t n) {
+static void attention_sums(float *o, int64_t ldo, const float *p, int64_t ldp, int64_t rows, int64_t d,
+                           const float *value, int64_t ld, int64_t n) {
   for (int64_t r = 0; r < rows; ++r)
     for (int64_t k = 0; k < n; ++k) {
       const float w = p[r * ldp + k];
@@ -388,7 +389,7 @@ static void sums(float *o, int64_t ldo, const float *p, int64_t ldp, int64_t row
 const attention_loops LEVELED(attention_loops) = {
     .max = row_max,
     .exp2 = {exp2_f32, exp2_bf16, exp2_f16},
-    .scale = row_scale,
+    .scale = attention_scale,
     .axpby = row_axpby,
     .multiply = row_multiply,
     .hide = row_hide,
@@ -397,6 +398,6 @@ const attention_loops LEVELED(attention_loops) = {
     .dot = row_dot,
     .widen = {widen_f32, widen_bf16, widen_f16},
     .narrow = {narrow_f32, narrow_bf16, narrow_f16},
-    .dots = dots,
-    .sums = sums,
+    .dots = attention_dots,
+    .sums = attention_sums,
 };

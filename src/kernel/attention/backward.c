@@ -1,62 +1,64 @@
-/* The gradient of attention. Probabilities are made again, a block at a time, from the forward pass's maxima and sums:
+/* Gradient of attention. The probabilities are recomputed block by block from the maxima and sums of the forward pass:
  *
  *   P = exp(S - top) / sum          dV = (D o P)^T dO        D: the dropout mask's factors
  *   dP = D o (dO V^T)               dS = P o (dP - delta)    delta: of each row, P . dP = dO . O
  *   dQ = scale dS K                 dK = scale dS^T Q
  *
- * O was rounded to 16 bits where the operands are, and that error goes through delta into all of a row's dS. Where one
- * block has all keys, delta is P . dP, which has no such error, over P's sum: rounding of large S makes that another than 1.
+ * O was rounded to 16 bits if the operands are 16-bit, and that error enters all of a row's dS by way of delta.
+ * Therefore, where one block contains all keys, delta is computed as P . dP instead, which has no such error, divided
+ * by the sum of P: rounding of large S makes that sum differ from 1.
  *
- * A unit of work is all heads that share keys: it goes through the keys by blocks, whose dK and dV it has in memory, and
- * adds to the dQ of all its queries. So nothing is shared by threads, and sums have one order. */
+ * A unit of work is all query heads that share one key head. It loops over blocks of keys, whose dK and dV are
+ * accumulated in scratch memory, and adds to the dQ of all its queries. So threads share nothing, and the order of
+ * summation is fixed. */
 #include <math.h>
 #include <string.h>
 
 #include "kernel/attention/attention.h"
 
 typedef struct {
-  char *query_a, *query_b, *dout_a, *dout_b; /* a block's rows, packed as left and right factors */
-  char *key_t, *value_t, *key_b;             /* a block's keys */
+  char *query_a, *query_b, *dout_a, *dout_b; /* a block of rows, packed as left and as right factor */
+  char *key_t, *value_t, *key_b;             /* a block of keys */
   char *transposed, *packed;                 /* P or dS, packed */
-  char *narrow;                              /* P or dS as the operand type; not of floats */
-  float *probability, *slope;                /* P and dS; rows of score_ld floats */
+  char *narrow;                              /* P or dS in the operand dtype; unused for float */
+  float *probability, *slope;                /* P and dS, with rows of score_ld floats */
   float *factors, *line;
-  float *dkey, *dvalue;  /* of the block of keys */
-  float *dquery, *delta; /* of all rows of the unit's heads */
+  float *dkey, *dvalue;  /* gradients of the block of keys */
+  float *dquery, *delta; /* values for all rows of the unit's heads */
 } backward_buffers;
 
 static int64_t score_ld(const attention_plan *p) { return p->blocks.keys + 16; }
 static int64_t group_heads(const attention_plan *p) { return p->n_heads / p->n_kv_heads; }
 
-static uint64_t lay_out(const attention_plan *p, char *at, backward_buffers *f) {
+static uint64_t backward_lay_out(const attention_plan *p, char *at, backward_buffers *f) {
   const attention_blocks *k = &p->blocks;
   const int64_t rows = k->rows, keys = k->keys, all_rows = p->max_rows * group_heads(p);
   char *const start = at;
-  f->query_a = take(&at, tile_a_bytes(k->tile, rows, p->d));
-  f->query_b = take(&at, tile_b_bytes(k->tile, rows, p->d));
-  f->dout_a = take(&at, tile_a_bytes(k->tile, rows, p->dv));
-  f->dout_b = take(&at, tile_b_bytes(k->tile, rows, p->dv));
-  f->key_t = take(&at, tile_b_bytes(k->tile, p->d, keys));
-  f->value_t = take(&at, tile_b_bytes(k->tile, p->dv, keys));
-  f->key_b = take(&at, tile_b_bytes(k->tile, keys, p->d));
-  f->transposed = take(&at, tile_a_bytes(k->tile, keys, rows));
-  f->packed = take(&at, tile_a_bytes(k->tile, rows, keys));
-  f->narrow = take(&at, attention_of_floats(k->tile) ? 0 : (uint64_t)(rows * keys) * 2);
-  f->probability = take_floats(&at, rows * score_ld(p));
-  f->slope = take_floats(&at, rows * score_ld(p));
-  f->factors = take_floats(&at, keys);
-  f->line = take_floats(&at, 2 * p->dv);
-  f->dkey = take_floats(&at, keys * p->d);
-  f->dvalue = take_floats(&at, keys * p->dv);
-  f->dquery = take_floats(&at, all_rows * p->d);
-  f->delta = take_floats(&at, all_rows);
+  f->query_a = attention_take(&at, tile_a_bytes(k->tile, rows, p->d));
+  f->query_b = attention_take(&at, tile_b_bytes(k->tile, rows, p->d));
+  f->dout_a = attention_take(&at, tile_a_bytes(k->tile, rows, p->dv));
+  f->dout_b = attention_take(&at, tile_b_bytes(k->tile, rows, p->dv));
+  f->key_t = attention_take(&at, tile_b_bytes(k->tile, p->d, keys));
+  f->value_t = attention_take(&at, tile_b_bytes(k->tile, p->dv, keys));
+  f->key_b = attention_take(&at, tile_b_bytes(k->tile, keys, p->d));
+  f->transposed = attention_take(&at, tile_a_bytes(k->tile, keys, rows));
+  f->packed = attention_take(&at, tile_a_bytes(k->tile, rows, keys));
+  f->narrow = attention_take(&at, attention_of_floats(k->tile) ? 0 : (uint64_t)(rows * keys) * 2);
+  f->probability = attention_take_floats(&at, rows * score_ld(p));
+  f->slope = attention_take_floats(&at, rows * score_ld(p));
+  f->factors = attention_take_floats(&at, keys);
+  f->line = attention_take_floats(&at, 2 * p->dv);
+  f->dkey = attention_take_floats(&at, keys * p->d);
+  f->dvalue = attention_take_floats(&at, keys * p->dv);
+  f->dquery = attention_take_floats(&at, all_rows * p->d);
+  f->delta = attention_take_floats(&at, all_rows);
   return (uint64_t)(at - start);
 }
 
 static uint64_t backward_scratch(const attention_plan *p) {
   backward_buffers f;
   const attention_plan plain = attention_unsplit(p);
-  return most(lay_out(p, NULL, &f), lay_out(&plain, NULL, &f));
+  return attention_max(backward_lay_out(p, NULL, &f), backward_lay_out(&plain, NULL, &f));
 }
 
 typedef struct {
@@ -64,8 +66,8 @@ typedef struct {
   attention_batch batch;
   int64_t b, kv_head;
   int64_t k, n;                 /* the block of keys */
-  float_exponents keys, values; /* of it */
-  bool *splits;                 /* becomes false where a factor of TILE_F32_PARTS does not */
+  float_exponents keys, values; /* exponent ranges of the block */
+  bool *splits;                 /* set to false if a factor of TILE_F32_PARTS cannot be split */
   backward_buffers buffers;
 } backward;
 
@@ -74,12 +76,12 @@ typedef struct {
   int64_t head, row, n;
 } row_range;
 
-static int64_t place_of(const backward *w, const row_range *r) {
+static int64_t backward_row_index(const backward *w, const row_range *r) {
   return (r->head - w->kv_head * group_heads(w->job->plan)) * w->batch.n_rows + r->row;
 }
 
 static const char *rows_at(const backward *w, const head_view *v, const row_range *r) {
-  return head_at(w->job, v, w->b, r->head, w->batch.row_begin + r->row);
+  return attention_head_at(w->job, v, w->b, r->head, w->batch.row_begin + r->row);
 }
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
@@ -93,7 +95,7 @@ static void find_delta(const backward *w, const row_range *r) {
     const row_range one = {r->head, r->row + i, 1};
     loops->load[p->out.dtype][COMPUTE_F32](x, rows_at(w, &p->out, &one), p->out.col, p->dv);
     loops->load[p->dout.dtype][COMPUTE_F32](y, rows_at(w, &p->dout, &one), p->dout.col, p->dv);
-    w->buffers.delta[place_of(w, &one)] = attention_rows->dot(x, y, p->dv);
+    w->buffers.delta[backward_row_index(w, &one)] = attention_rows->dot(x, y, p->dv);
   }
 }
 
@@ -101,17 +103,17 @@ static float softmax_result(const backward *w, const head_view *v, const row_ran
   return *(const float *)(const void *)rows_at(w, v, one);
 }
 
-/* x: products of a row with keys k to k + n, dp: its dO V^T there. They become D o P and dS. */
+/* x: dot products of a row with keys k to k + n; dp: the same part of dO V^T. They are replaced by D o P and dS. */
 static void score_gradient(const backward *w, const row_range *one, float *x, float *dp, int64_t k, int64_t n) {
   const attention_plan *p = w->job->plan;
   const float top = softmax_result(w, &p->row_max, one), sum = softmax_result(w, &p->row_sum, one);
   const score_row r = {.job = w->job, .batch = &w->batch, .b = w->b, .head = one->head, .query = one->row};
-  if (sum == 0) { /* it sees nothing */
+  if (sum == 0) { /* the row sees no key */
     memset(x, 0, (size_t)n * sizeof *x);
     memset(dp, 0, (size_t)n * sizeof *dp);
     return;
   }
-  const float factor = has_score_terms(p) ? score_logits(&r, x, k, n) : p->scale;
+  const float factor = score_has_terms(p) ? score_logits(&r, x, k, n) : p->scale;
   const float seen = attention_rows->exp2[OPERAND_F32](x, x, factor * LOG2_E, top * LOG2_E, n);
   attention_rows->scale(x, 1 / sum, n);
   if (p->drop >= 0) {
@@ -120,7 +122,7 @@ static void score_gradient(const backward *w, const row_range *one, float *x, fl
   }
   float delta = 0;
   if (!is_one_block(w))
-    delta = w->buffers.delta[place_of(w, one)];
+    delta = w->buffers.delta[backward_row_index(w, one)];
   else if (seen > 0)
     delta = attention_rows->dot(x, dp, n) * (sum / seen);
   attention_rows->gradient(dp, x, dp, delta, n);
@@ -133,9 +135,9 @@ static void score_gradients(const backward *w, const row_range *r) {
     const row_range one = {r->head, r->row + i, 1};
     float *const x = w->buffers.probability + i * ld, *const dp = w->buffers.slope + i * ld;
     int64_t low, high;
-    visible_keys(&w->batch, one.row, &low, &high);
-    low = least(most(low - w->k, 0), n);
-    high = most(least(high - w->k, n), low);
+    attention_visible_keys(&w->batch, one.row, &low, &high);
+    low = attention_min(attention_max(low - w->k, 0), n);
+    high = attention_max(attention_min(high - w->k, n), low);
     if (high > low) score_gradient(w, &one, x + low, dp + low, w->k + low, high - low);
     for (int side = 0; side < 2; ++side) {
       float *const row = side ? dp : x;
@@ -147,7 +149,7 @@ static void score_gradients(const backward *w, const row_range *r) {
 
 /* ---- blocks ------------------------------------------------------------------------------------------------------ */
 
-/* P or dS as what can be packed; *ld in bytes. */
+/* P or dS in a dtype that can be packed; *ld is in bytes. */
 static const void *as_operand(const backward *w, const float *x, int64_t rows, int64_t *ld) {
   const attention_plan *p = w->job->plan;
   *ld = score_ld(p) * (int64_t)sizeof *x;
@@ -158,8 +160,8 @@ static const void *as_operand(const backward *w, const float *x, int64_t rows, i
   return w->buffers.narrow;
 }
 
-static float_exponents pack_rows(const backward *w, const head_view *v, const row_range *r, char *a, char *b,
-                                 int64_t d) {
+static float_exponents backward_pack_rows(const backward *w, const head_view *v, const row_range *r, char *a, char *b,
+                                          int64_t d) {
   const tile_type tile = w->job->plan->blocks.tile;
   const char *from = rows_at(w, v, r);
   tile_pack_a(tile, a, v->dtype, from, v->row, v->col, r->n, d);
@@ -170,14 +172,14 @@ static void expect_split(const backward *w, float_exponents x, float_exponents y
   if (!float_parts_suffice(x, y)) *w->splits = false;
 }
 
-/* Of P and dS, as made here, what is far smaller than the largest of a block does not count. */
+/* Exponents of P or dS, which are computed here: values far below a block's maximum are irrelevant for the accuracy. */
 static float_exponents of_made(float_exponents x) {
   enum { SPAN = 60 };
-  if (x.most > SPAN) x.least = most(x.least, x.most - SPAN);
+  if (x.most > SPAN) x.least = attention_max(x.least, x.most - SPAN);
   return x;
 }
 
-/* What one block of rows and the block of keys add to the three gradients. */
+/* Adds the contribution of one block of rows and the block of keys to the three gradients. */
 static void block_gradient(const backward *w, const row_range *r) {
   const attention_plan *p = w->job->plan;
   const backward_buffers *f = &w->buffers;
@@ -185,8 +187,8 @@ static void block_gradient(const backward *w, const row_range *r) {
   const int dtype = attention_of_floats(tile) ? ACL_FLOAT : ACL_BF16, size = attention_of_floats(tile) ? 4 : 2;
   const int64_t m = r->n, n = w->n, ld = score_ld(p);
   int64_t pitch;
-  const float_exponents query = pack_rows(w, &p->query, r, f->query_a, f->query_b, p->d);
-  const float_exponents dout = pack_rows(w, &p->dout, r, f->dout_a, f->dout_b, p->dv);
+  const float_exponents query = backward_pack_rows(w, &p->query, r, f->query_a, f->query_b, p->d);
+  const float_exponents dout = backward_pack_rows(w, &p->dout, r, f->dout_a, f->dout_b, p->dv);
   expect_split(w, query, w->keys);
   expect_split(w, dout, w->values);
   tile_gemm(tile, m, n, p->d, f->query_a, f->key_t, f->probability, ld, false);
@@ -201,15 +203,15 @@ static void block_gradient(const backward *w, const row_range *r) {
   expect_split(w, slope, w->keys);
   tile_gemm(tile, n, p->d, m, f->transposed, f->query_b, f->dkey, p->d, true);
   tile_pack_a(tile, f->packed, dtype, x, pitch, size, m, n);
-  tile_gemm(tile, m, p->d, n, f->packed, f->key_b, f->dquery + place_of(w, r) * p->d, p->d, true);
+  tile_gemm(tile, m, p->d, n, f->packed, f->key_b, f->dquery + backward_row_index(w, r) * p->d, p->d, true);
 }
 
-/* Whether any row of the range sees a key of the block: low and high ends grow with the row. */
+/* Whether any row of the range sees a key of the block. Both ends of the visible range grow with the row. */
 static bool range_sees(const backward *w, const row_range *r) {
   int64_t low, high, last_low, last_high;
-  visible_keys(&w->batch, r->row, &low, &high);
-  visible_keys(&w->batch, r->row + r->n - 1, &last_low, &last_high);
-  return low < w->k + w->n && most(high, last_high) > w->k;
+  attention_visible_keys(&w->batch, r->row, &low, &high);
+  attention_visible_keys(&w->batch, r->row + r->n - 1, &last_low, &last_high);
+  return low < w->k + w->n && attention_max(high, last_high) > w->k;
 }
 
 typedef void range_step(const backward *w, const row_range *r);
@@ -218,7 +220,7 @@ static void all_rows(const backward *w, range_step *step) {
   const attention_plan *p = w->job->plan;
   for (int64_t h = 0; h < group_heads(p); ++h)
     for (int64_t row = 0; row < w->batch.n_rows; row += p->blocks.rows) {
-      const row_range r = {w->kv_head * group_heads(p) + h, row, least(p->blocks.rows, w->batch.n_rows - row)};
+      const row_range r = {w->kv_head * group_heads(p) + h, row, attention_min(p->blocks.rows, w->batch.n_rows - row)};
       step(w, &r);
     }
 }
@@ -229,11 +231,12 @@ static void add_if_seen(const backward *w, const row_range *r) {
 
 static void write_queries(const backward *w, const row_range *r) {
   const attention_plan *p = w->job->plan;
-  float *const from = w->buffers.dquery + place_of(w, r) * p->d;
+  float *const from = w->buffers.dquery + backward_row_index(w, r) * p->d;
   attention_rows->scale(from, p->scale, r->n * p->d);
   for (int64_t i = 0; i < r->n; ++i)
-    row_write(&p->dquery, head_at(w->job, &p->dquery, w->b, r->head, w->batch.row_begin + r->row + i), from + i * p->d,
-              p->d);
+    attention_write_row(&p->dquery,
+                        attention_head_at(w->job, &p->dquery, w->b, r->head, w->batch.row_begin + r->row + i),
+                        from + i * p->d, p->d);
 }
 
 static void write_keys(const backward *w) {
@@ -241,16 +244,18 @@ static void write_keys(const backward *w) {
   attention_rows->scale(w->buffers.dkey, p->scale, w->n * p->d);
   for (int64_t i = 0; i < w->n; ++i) {
     const int64_t row = w->batch.key_begin + w->k + i;
-    row_write(&p->dkey, head_at(w->job, &p->dkey, w->b, w->kv_head, row), w->buffers.dkey + i * p->d, p->d);
-    row_write(&p->dvalue, head_at(w->job, &p->dvalue, w->b, w->kv_head, row), w->buffers.dvalue + i * p->dv, p->dv);
+    attention_write_row(&p->dkey, attention_head_at(w->job, &p->dkey, w->b, w->kv_head, row),
+                        w->buffers.dkey + i * p->d, p->d);
+    attention_write_row(&p->dvalue, attention_head_at(w->job, &p->dvalue, w->b, w->kv_head, row),
+                        w->buffers.dvalue + i * p->dv, p->dv);
   }
 }
 
-static void pack_keys(backward *w) {
+static void backward_pack_keys(backward *w) {
   const attention_plan *p = w->job->plan;
   const tile_type tile = p->blocks.tile;
-  const key_place key = key_run(w->job, &w->batch, KEYS, w->b, w->kv_head, w->k);
-  const key_place value = key_run(w->job, &w->batch, VALUES, w->b, w->kv_head, w->k);
+  const key_place key = attention_key_run(w->job, &w->batch, KEYS, w->b, w->kv_head, w->k);
+  const key_place value = attention_key_run(w->job, &w->batch, VALUES, w->b, w->kv_head, w->k);
   tile_pack_b(tile, w->buffers.key_t, p->key.dtype, key.at, key.col, key.row, p->d, w->n);
   w->keys = tile_pack_b(tile, w->buffers.key_b, p->key.dtype, key.at, key.row, key.col, w->n, p->d);
   w->values = tile_pack_b(tile, w->buffers.value_t, p->value.dtype, value.at, value.col, value.row, p->dv, w->n);
@@ -261,14 +266,14 @@ static bool backward_unit(const attention_job *j, int64_t unit, char *scratch) {
   bool splits = true;
   backward w = {.job = j, .b = unit / p->n_kv_heads, .kv_head = unit % p->n_kv_heads, .splits = &splits};
   w.batch = attention_batch_of(j, w.b);
-  lay_out(p, scratch, &w.buffers);
+  backward_lay_out(p, scratch, &w.buffers);
   memset(w.buffers.dquery, 0, (size_t)(group_heads(p) * w.batch.n_rows * p->d) * sizeof(float));
   if (!is_one_block(&w)) all_rows(&w, find_delta);
   for (w.k = 0; splits && w.k < w.batch.n_keys; w.k += w.n) {
-    w.n = least(p->blocks.keys, w.batch.n_keys - w.k);
+    w.n = attention_min(p->blocks.keys, w.batch.n_keys - w.k);
     memset(w.buffers.dkey, 0, (size_t)(w.n * p->d) * sizeof(float));
     memset(w.buffers.dvalue, 0, (size_t)(w.n * p->dv) * sizeof(float));
-    pack_keys(&w);
+    backward_pack_keys(&w);
     all_rows(&w, add_if_seen);
     write_keys(&w);
   }
@@ -285,15 +290,16 @@ static status backward_run(const executor *e, void *const *view, void *scratch) 
   return ST_OK;
 }
 
-status plan_attention_gradient(executor *e, attention_plan *p) {
-  /* float16's range is too small for dS. Blocks are multiples of what the kernels do at once: 14 rows, 32 of bfloat16. */
+status attention_plan_backward(executor *e, attention_plan *p) {
+  /* float16's range is too small for dS. Block sizes are multiples of the micro-kernels' sizes: 14 rows for float, 32
+   * for bfloat16. */
   const tile_type tile = p->query.dtype == ACL_FLOAT16 ? TILE_F32 : attention_tile(p->query.dtype);
   const bool groups = tile != TILE_F32;
   const int64_t block_rows = groups ? 128 : 112, block_keys = groups ? 256 : 252;
   p->blocks = (attention_blocks){
       .tile = tile,
-      .rows = (int32_t)most(least(block_rows, p->max_rows), 1),
-      .keys = (int32_t)most(least(block_keys, p->max_keys), 1),
+      .rows = (int32_t)attention_max(attention_min(block_rows, p->max_rows), 1),
+      .keys = (int32_t)attention_max(attention_min(block_keys, p->max_keys), 1),
       .chunk = 1,
   };
   e->run = backward_run;

@@ -1,18 +1,19 @@
-/* Attention of few queries, as when tokens are generated one by one: keys and values are read once, at the rate that
- * memory gives them, for all queries of the heads that share them.
+/* Attention for few queries, as in token-by-token generation: keys and values are read once, at memory bandwidth, for
+ * all queries of the heads that share them.
  *
- * A unit of work is a part of the keys of one sequence and one head of keys; where the parts are several, each leaves its
- * maxima, sums and outputs in the workspace, and they are joined in order. How keys are cut depends on shapes only. */
+ * A unit of work is a chunk of the keys of one sequence and one key head. If there are several chunks, each stores its
+ * maxima, sums and outputs in the workspace, and they are combined in a fixed order. The division of keys depends on
+ * the shapes only. */
 #include <math.h>
 #include <string.h>
 
 #include "kernel/attention/attention.h"
 
 enum {
-  ROWS = 16,       /* queries at most, of all heads that share keys */
-  STEP_KEYS = 32,  /* keys widened at a time: 128 components are then 16 KB, a third of L1 */
-  PART_KEYS = 512, /* of a part, at least */
-  PARTS = 32,      /* units that are enough for all processors */
+  ROWS = 16,       /* maximum number of queries, over all heads that share keys */
+  STEP_KEYS = 32,  /* keys converted at a time: with 128 components they take 16 KB, a third of L1 */
+  PART_KEYS = 512, /* minimum chunk of keys */
+  PARTS = 32,      /* number of units that is enough for all processors */
 };
 
 static int64_t rows_of(const attention_plan *p) { return p->max_rows * (p->n_heads / p->n_kv_heads); }
@@ -24,40 +25,41 @@ bool decode_fits(const attention_plan *p) {
          (!p->n_prefix_keys || (is_dense(&p->prefix_key) && is_dense(&p->prefix_value)));
 }
 
-/* What a part of the keys leaves of each row: state, then dv sums. */
+/* Floats that a chunk stores for all rows: maximum and sum, then dv output sums, of each. */
 static int64_t part_floats(const attention_plan *p) { return rows_of(p) * (2 + p->dv); }
 
 typedef struct {
   row_state *state;
-  float *query, *out, *score, *factors, *tile; /* query, out: rows of d and dv; score: rows of STEP_KEYS */
+  /* query, out: rows of d and dv floats; score: rows of STEP_KEYS floats */
+  float *query, *out, *score, *factors, *tile;
 } decode_buffers;
 
-static uint64_t lay_out(const attention_plan *p, char *at, decode_buffers *f) {
+static uint64_t decode_lay_out(const attention_plan *p, char *at, decode_buffers *f) {
   char *const start = at;
   const int64_t rows = rows_of(p);
-  f->state = (row_state *)(void *)take(&at, (uint64_t)rows * sizeof *f->state);
-  f->query = take_floats(&at, rows * p->d);
-  f->out = take_floats(&at, rows * p->dv);
-  f->score = take_floats(&at, rows * STEP_KEYS);
-  f->factors = take_floats(&at, STEP_KEYS);
-  f->tile = take_floats(&at, STEP_KEYS * most(p->d, p->dv));
+  f->state = (row_state *)(void *)attention_take(&at, (uint64_t)rows * sizeof *f->state);
+  f->query = attention_take_floats(&at, rows * p->d);
+  f->out = attention_take_floats(&at, rows * p->dv);
+  f->score = attention_take_floats(&at, rows * STEP_KEYS);
+  f->factors = attention_take_floats(&at, STEP_KEYS);
+  f->tile = attention_take_floats(&at, STEP_KEYS * attention_max(p->d, p->dv));
   return (uint64_t)(at - start);
 }
 
 static uint64_t decode_scratch(const attention_plan *p) {
   decode_buffers f;
-  return lay_out(p, NULL, &f);
+  return decode_lay_out(p, NULL, &f);
 }
 
 typedef struct {
   const attention_job *job;
   attention_batch batch;
   int64_t b, kv_head;
-  int64_t rows; /* of all heads; number i is of head i / n_rows, row i % n_rows */
+  int64_t rows; /* number of rows of all heads; row i belongs to head i / n_rows and is row i % n_rows of it */
   decode_buffers buffers;
 } decode;
 
-static score_row row_of(const decode *w, int64_t i) {
+static score_row decode_row(const decode *w, int64_t i) {
   const attention_plan *p = w->job->plan;
   return (score_row){.job = w->job,
                      .batch = &w->batch,
@@ -69,15 +71,15 @@ static score_row row_of(const decode *w, int64_t i) {
 static void load_queries(const decode *w) {
   const attention_plan *p = w->job->plan;
   for (int64_t i = 0; i < w->rows; ++i) {
-    const score_row r = row_of(w, i);
-    const char *from = head_at(w->job, &p->query, w->b, r.head, w->batch.row_begin + i % w->batch.n_rows);
+    const score_row r = decode_row(w, i);
+    const char *from = attention_head_at(w->job, &p->query, w->b, r.head, w->batch.row_begin + i % w->batch.n_rows);
     loops->load[p->query.dtype][COMPUTE_F32](w->buffers.query + i * p->d, from, p->query.col, p->d);
-    w->buffers.state[i] = row_state_of(&w->batch, i % w->batch.n_rows);
+    w->buffers.state[i] = score_row_state(&w->batch, i % w->batch.n_rows);
   }
   memset(w->buffers.out, 0, (size_t)(w->rows * p->dv) * sizeof(float));
 }
 
-/* Rows of keys or values as floats, where they are or in the tile; *ld floats apart. */
+/* Returns rows of keys or values as floats, in place or converted in the tile; *ld is floats between rows. */
 static const float *as_floats(const decode *w, int dtype, const key_place *from, int64_t n, int64_t d, int64_t *ld) {
   if (dtype == ACL_FLOAT) {
     *ld = from->row / (int64_t)sizeof(float);
@@ -88,8 +90,8 @@ static const float *as_floats(const decode *w, int dtype, const key_place *from,
   return w->buffers.tile;
 }
 
-/* Keys k to k + n and their values, which are in one place each. */
-static void step(const decode *w, const key_place *key, const key_place *value, int64_t k, int64_t n) {
+/* One step with keys k to k + n and their values; each are one run in memory. */
+static void decode_step(const decode *w, const key_place *key, const key_place *value, int64_t k, int64_t n) {
   const attention_plan *p = w->job->plan;
   const decode_buffers *f = &w->buffers;
   int64_t ld;
@@ -98,8 +100,9 @@ static void step(const decode *w, const key_place *key, const key_place *value, 
   for (int64_t i = 0; i < w->rows; ++i) {
     row_state *s = &f->state[i];
     float *x = f->score + i * STEP_KEYS;
-    const int64_t low = least(most(s->low - k, 0), n), high = most(least(s->high - k, n), low);
-    const score_row r = row_of(w, i);
+    const int64_t low = attention_min(attention_max(s->low - k, 0), n),
+                  high = attention_max(attention_min(s->high - k, n), low);
+    const score_row r = decode_row(w, i);
     if (high > low)
       score_softmax(&r, s, x + low, x + low, OPERAND_F32, f->out + i * p->dv, f->factors, k + low, high - low);
     memset(x, 0, (size_t)low * sizeof *x);
@@ -111,22 +114,22 @@ static void step(const decode *w, const key_place *key, const key_place *value, 
 
 static void some_keys(const decode *w, int64_t begin, int64_t end) {
   for (int64_t k = begin, n; k < end; k += n) {
-    const key_place key = key_run(w->job, &w->batch, KEYS, w->b, w->kv_head, k);
-    const key_place value = key_run(w->job, &w->batch, VALUES, w->b, w->kv_head, k);
-    n = least(least(key.run, value.run), least(STEP_KEYS, end - k));
-    step(w, &key, &value, k, n);
+    const key_place key = attention_key_run(w->job, &w->batch, KEYS, w->b, w->kv_head, k);
+    const key_place value = attention_key_run(w->job, &w->batch, VALUES, w->b, w->kv_head, k);
+    n = attention_min(attention_min(key.run, value.run), attention_min(STEP_KEYS, end - k));
+    decode_step(w, &key, &value, k, n);
   }
 }
 
-/* The keys that any row sees. */
+/* The range of keys that any row sees. */
 static void all_visible(const decode *w, int64_t *low, int64_t *high) {
   *low = INT64_MAX;
   *high = 0;
   for (int64_t i = 0; i < w->rows; ++i) {
     const row_state *s = &w->buffers.state[i];
     if (s->low >= s->high) continue;
-    *low = least(*low, s->low);
-    *high = most(*high, s->high);
+    *low = attention_min(*low, s->low);
+    *high = attention_max(*high, s->high);
   }
   if (*low > *high) *low = *high;
 }
@@ -144,13 +147,13 @@ static decode decode_of(const attention_job *j, int64_t group, char *scratch) {
   decode w = {.job = j, .b = group / p->n_kv_heads, .kv_head = group % p->n_kv_heads};
   w.batch = attention_batch_of(j, w.b);
   w.rows = w.batch.n_rows * (p->n_heads / p->n_kv_heads);
-  lay_out(p, scratch, &w.buffers);
+  decode_lay_out(p, scratch, &w.buffers);
   return w;
 }
 
-static void finish(const decode *w) {
+static void decode_finish(const decode *w) {
   for (int64_t i = 0; i < w->rows; ++i) {
-    const score_row r = row_of(w, i);
+    const score_row r = decode_row(w, i);
     score_finish(&r, w->batch.row_begin + i % w->batch.n_rows, &w->buffers.state[i],
                  w->buffers.out + i * w->job->plan->dv);
   }
@@ -163,10 +166,10 @@ static bool decode_unit(const attention_job *j, int64_t unit, char *scratch) {
   int64_t low, high;
   load_queries(&w);
   all_visible(&w, &low, &high);
-  const int64_t share = (high - low + parts - 1) / parts, begin = least(low + part * share, high);
-  some_keys(&w, begin, least(begin + share, high));
+  const int64_t share = (high - low + parts - 1) / parts, begin = attention_min(low + part * share, high);
+  some_keys(&w, begin, attention_min(begin + share, high));
   if (parts == 1) {
-    finish(&w);
+    decode_finish(&w);
     return true;
   }
   float *to = part_at(j, unit);
@@ -178,8 +181,8 @@ static bool decode_unit(const attention_job *j, int64_t unit, char *scratch) {
   return true;
 }
 
-/* Joins what the parts of one group have left; the maximum of all scales each. */
-static void join(const attention_job *j, int64_t group) {
+/* Combines the chunks of one group (sequence and key head), after scaling each to the maximum of all. */
+static void decode_join(const attention_job *j, int64_t group) {
   const attention_plan *p = j->plan;
   const int64_t parts = p->blocks.splits;
   const decode w = decode_of(j, group, j->scratch);
@@ -196,7 +199,7 @@ static void join(const attention_job *j, int64_t group) {
       attention_rows->axpby(w.buffers.out + i * p->dv, 1, from + 2, factor, p->dv);
     }
   }
-  finish(&w);
+  decode_finish(&w);
 }
 
 /* ---- planning ---------------------------------------------------------------------------------------------------- */
@@ -208,14 +211,14 @@ static status decode_run(const executor *e, void *const *view, void *scratch) {
   const int64_t groups = p->n_batches * p->n_kv_heads;
   attention_units(&j, decode_unit, groups * p->blocks.splits);
   if (p->blocks.splits > 1)
-    for (int64_t g = 0; g < groups; ++g) join(&j, g);
+    for (int64_t g = 0; g < groups; ++g) decode_join(&j, g);
   return ST_OK;
 }
 
-status plan_decode(executor *e, attention_plan *p) {
-  const int64_t groups = most(p->n_batches * p->n_kv_heads, 1), keys = p->max_keys + p->n_prefix_keys;
+status decode_plan(executor *e, attention_plan *p) {
+  const int64_t groups = attention_max(p->n_batches * p->n_kv_heads, 1), keys = p->max_keys + p->n_prefix_keys;
   p->blocks = (attention_blocks){.tile = TILE_F32, .rows = ROWS, .keys = STEP_KEYS, .chunk = 1};
-  p->blocks.splits = (int32_t)most(least(keys / PART_KEYS, PARTS / groups), 1);
+  p->blocks.splits = (int32_t)attention_max(attention_min(keys / PART_KEYS, PARTS / groups), 1);
   e->run = decode_run;
   const uint64_t products = (uint64_t)(p->n_batches * p->n_heads * p->max_rows) * (uint64_t)keys;
   executor_products(e, (double)products * (double)(p->d + p->dv));

@@ -1,15 +1,15 @@
-/* FlashAttentionScore, its variants, and their gradients: what CANN calls attention for training. */
+/* aclnnFlashAttentionScore, its variants, and their gradients: CANN's attention operators for training. */
 #include <stdlib.h>
 
 #include "kernel/attention/layout.h"
 #include "kernel/families.h"
 
-/* Where the variants have what: numbers of arguments. */
+/* Argument indices of a variant; ABSENT where the variant lacks the argument. */
 typedef struct {
   int8_t query, key, value, dout, bias, drop, mask, row_max, row_sum, forward_out;
   int8_t prefix, query_lengths, key_lengths, query_start, key_start;
   int8_t scale, keep, before, after, heads, layout, sparse, bias_type;
-  int8_t out; /* or dquery, dkey, dvalue */
+  int8_t out; /* the result; in gradients dquery, followed by dkey and dvalue */
 } flash_arguments;
 
 #define FORWARD_TENSORS                                                                                                \
@@ -43,7 +43,7 @@ static const flash_arguments backward_variants[] = {
 
 enum { MOST_COMPONENTS = 768, ALIBI_ROWS = 1024 };
 
-/* A call while it is checked. */
+/* A call while its arguments are checked. */
 typedef struct {
   executor *e;
   const op_arg *a;
@@ -52,17 +52,17 @@ typedef struct {
   attention_plan *plan;
 } flash_call;
 
-static const char *name_of(const flash_call *c, int argument) { return c->e->op->schema[argument].name; }
+static const char *flash_name_of(const flash_call *c, int argument) { return c->e->op->schema[argument].name; }
 
 /* ---- tensors ----------------------------------------------------------------------------------------------------- */
 
-/* Views one more tensor, which must have these dims. */
+/* Views another tensor, which must have these sizes. */
 static status view_like(const flash_call *c, int argument, const head_dims *expected, head_view *v) {
   const tensor *t = c->a[argument].tensor;
-  const char *name = name_of(c, argument);
+  const char *name = flash_name_of(c, argument);
   head_dims d = {.heads = expected->heads};
   TRY(op_expect_dtype(t, name, DTYPE_BIT(c->plan->query.dtype)));
-  TRY(head_view_of(t, name, operand_of(c->e, argument), c->layout, v, &d));
+  TRY(head_view_of(t, name, layout_operand_of(c->e, argument), c->layout, v, &d));
   char text[SHAPE_TEXT];
   EXPECT(d.batches == expected->batches && d.heads == expected->heads && d.rows == expected->rows && d.d == expected->d,
          "%s has shape %s, expected %jd sequences, %jd heads, %jd positions, %jd components in the layout %s", name,
@@ -71,7 +71,7 @@ static status view_like(const flash_call *c, int argument, const head_dims *expe
   return ST_OK;
 }
 
-/* The number of heads that keys have, which a hidden dimension tells by the queries' components. */
+/* Number of key heads; with a hidden dimension it follows from the queries' number of components. */
 static status key_heads(const flash_call *c, int64_t d, int64_t *heads) {
   const tensor *key = c->a[c->at->key].tensor;
   if (!c->layout->hidden) {
@@ -79,32 +79,32 @@ static status key_heads(const flash_call *c, int64_t d, int64_t *heads) {
     return ST_OK;
   }
   EXPECT(key->rank == c->layout->rank && d && key->dims[c->layout->col] % d == 0,
-         "%s has %jd components, expected a multiple of the queries' %jd", name_of(c, c->at->key),
+         "%s has %jd components, expected a multiple of the queries' %jd", flash_name_of(c, c->at->key),
          (intmax_t)(key->rank == c->layout->rank ? key->dims[c->layout->col] : 0), (intmax_t)d);
   *heads = key->dims[c->layout->col] / d;
   return ST_OK;
 }
 
-static status check_operands(flash_call *c, head_dims *q, head_dims *k, head_dims *v) {
+static status flash_check_operands(flash_call *c, head_dims *q, head_dims *k, head_dims *v) {
   attention_plan *p = c->plan;
   const flash_arguments *at = c->at;
   const tensor *query = c->a[at->query].tensor, *key = c->a[at->key].tensor, *value = c->a[at->value].tensor;
   *q = (head_dims){.heads = c->a[at->heads].integer};
-  TRY(op_expect_dtype(query, name_of(c, at->query), DTYPES_ATTENTION));
-  TRY(op_expect_dtype(key, name_of(c, at->key), DTYPE_BIT(query->dtype)));
-  TRY(op_expect_dtype(value, name_of(c, at->value), DTYPE_BIT(query->dtype)));
-  TRY(head_view_of(query, "query", operand_of(c->e, at->query), c->layout, &p->query, q));
+  TRY(op_expect_dtype(query, flash_name_of(c, at->query), DTYPES_ATTENTION));
+  TRY(op_expect_dtype(key, flash_name_of(c, at->key), DTYPE_BIT(query->dtype)));
+  TRY(op_expect_dtype(value, flash_name_of(c, at->value), DTYPE_BIT(query->dtype)));
+  TRY(head_view_of(query, "query", layout_operand_of(c->e, at->query), c->layout, &p->query, q));
   EXPECT(q->heads == c->a[at->heads].integer, "headNum is %jd, expected the query's %jd",
          (intmax_t)c->a[at->heads].integer, (intmax_t)q->heads);
   *k = *v = (head_dims){0};
   TRY(key_heads(c, q->d, &k->heads));
   v->heads = k->heads;
-  TRY(head_view_of(key, name_of(c, at->key), operand_of(c->e, at->key), c->layout, &p->key, k));
-  TRY(head_view_of(value, name_of(c, at->value), operand_of(c->e, at->value), c->layout, &p->value, v));
+  TRY(head_view_of(key, flash_name_of(c, at->key), layout_operand_of(c->e, at->key), c->layout, &p->key, k));
+  TRY(head_view_of(value, flash_name_of(c, at->value), layout_operand_of(c->e, at->value), c->layout, &p->value, v));
   EXPECT(k->batches == q->batches && k->d == q->d && k->heads > 0 && q->heads % k->heads == 0,
-         "%s has %jd sequences, %jd heads, %jd components, expected %jd, a divisor of %jd, %jd", name_of(c, at->key),
-         (intmax_t)k->batches, (intmax_t)k->heads, (intmax_t)k->d, (intmax_t)q->batches, (intmax_t)q->heads,
-         (intmax_t)q->d);
+         "%s has %jd sequences, %jd heads, %jd components, expected %jd, a divisor of %jd, %jd",
+         flash_name_of(c, at->key), (intmax_t)k->batches, (intmax_t)k->heads, (intmax_t)k->d, (intmax_t)q->batches,
+         (intmax_t)q->heads, (intmax_t)q->d);
   EXPECT(v->batches == k->batches && v->rows == k->rows && v->heads == k->heads,
          "value has %jd sequences, %jd heads, %jd positions, expected the key's %jd, %jd, %jd", (intmax_t)v->batches,
          (intmax_t)v->heads, (intmax_t)v->rows, (intmax_t)k->batches, (intmax_t)k->heads, (intmax_t)k->rows);
@@ -119,22 +119,23 @@ static status check_operands(flash_call *c, head_dims *q, head_dims *k, head_dim
   return ST_OK;
 }
 
-/* Softmax's maxima and sums: [B, N, S, 8], or [T, N, 8]. */
+/* The softmax's maxima or sums: [B, N, S, 8], or [T, N, 8]. */
 static status view_softmax(const flash_call *c, int argument, head_view *v, const head_dims *q) {
-  const tensor *t = optional_tensor(c->a, argument);
+  const tensor *t = layout_optional_tensor(c->a, argument);
   v->operand = ABSENT;
   if (!t) return ST_OK;
   const bool flat = c->layout->batch < 0;
   const int64_t dims[4] = {q->batches, q->heads, q->rows, 8}, flat_dims[3] = {q->rows, q->heads, 8};
-  return softmax_view_of(t, name_of(c, argument), operand_of(c->e, argument), flat ? flat_dims : dims, flat ? 3 : 4, v);
+  return softmax_view_of(t, flash_name_of(c, argument), layout_operand_of(c->e, argument), flat ? flat_dims : dims,
+                         flat ? 3 : 4, v);
 }
 
 /* ---- sequences --------------------------------------------------------------------------------------------------- */
 
-/* Lengths that add up, as TND has them. */
-static status check_lengths(const flash_call *c, int argument, int64_t total) {
+/* Cumulative lengths, as in the layout TND. */
+static status flash_check_lengths(const flash_call *c, int argument, int64_t total) {
   const aclIntArray *lengths = c->a[argument].ints;
-  const char *name = name_of(c, argument);
+  const char *name = flash_name_of(c, argument);
   EXPECT(lengths && lengths->size, "%s is %s, expected the end of each sequence", name, lengths ? "empty" : "NULL");
   int64_t last = 0;
   for (uint64_t b = 0; b < lengths->size; ++b) {
@@ -145,8 +146,9 @@ static status check_lengths(const flash_call *c, int argument, int64_t total) {
   return ST_OK;
 }
 
-/* Sparse modes 7 and 8 have a band in the last or first sequence with queries, the causal modes elsewhere. */
-static int64_t mode_of(int64_t mode, bool is_first, bool is_last) {
+/* Sparse modes 7 and 8 apply a band to the last or first sequence that has queries, and the causal modes to the
+ * others. */
+static int64_t flash_mode_of(int64_t mode, bool is_first, bool is_last) {
   if (mode == SPARSE_RIGHT_DOWN_CUT) return is_last ? SPARSE_BAND : SPARSE_RIGHT_DOWN;
   if (mode == SPARSE_LEFT_UP_CUT) return is_first ? SPARSE_BAND : SPARSE_LEFT_UP;
   return mode;
@@ -155,10 +157,10 @@ static int64_t mode_of(int64_t mode, bool is_first, bool is_last) {
 static status list_flat_batches(flash_call *c, int64_t mode, int64_t before, int64_t after) {
   attention_plan *p = c->plan;
   const aclIntArray *q = c->a[c->at->query_lengths].ints, *k = c->a[c->at->key_lengths].ints;
-  TRY(check_lengths(c, c->at->query_lengths, p->max_rows));
-  TRY(check_lengths(c, c->at->key_lengths, p->max_keys));
-  EXPECT(q->size == k->size, "%s has %ju lengths, expected the %ju of %s", name_of(c, c->at->key_lengths),
-         (uintmax_t)k->size, (uintmax_t)q->size, name_of(c, c->at->query_lengths));
+  TRY(flash_check_lengths(c, c->at->query_lengths, p->max_rows));
+  TRY(flash_check_lengths(c, c->at->key_lengths, p->max_keys));
+  EXPECT(q->size == k->size, "%s has %ju lengths, expected the %ju of %s", flash_name_of(c, c->at->key_lengths),
+         (uintmax_t)k->size, (uintmax_t)q->size, flash_name_of(c, c->at->query_lengths));
   const int64_t n = (int64_t)q->size;
   attention_batch *list = c->e->heap = malloc((size_t)n * sizeof *list);
   if (!list) return fail(ST_NO_HOST_MEMORY, "no host memory for %jd sequences", (intmax_t)n);
@@ -173,24 +175,24 @@ static status list_flat_batches(flash_call *c, int64_t mode, int64_t before, int
     s->n_queries = s->n_rows;
     s->drop_bit = bit;
     bit += p->n_heads * s->n_rows * s->n_keys;
-    p->max_rows = most(p->max_rows, s->n_rows);
-    p->max_keys = most(p->max_keys, s->n_keys);
+    p->max_rows = attention_max(p->max_rows, s->n_rows);
+    p->max_keys = attention_max(p->max_keys, s->n_keys);
     if (s->n_rows && first == n) first = b;
     if (s->n_rows) last = b;
   }
-  for (int64_t b = 0; b < n; ++b) set_band(&list[b], mode_of(mode, b == first, b == last), before, after);
+  for (int64_t b = 0; b < n; ++b) layout_set_band(&list[b], flash_mode_of(mode, b == first, b == last), before, after);
   return ST_OK;
 }
 
-/* The prefix that each sequence's queries all see. */
+/* Reads the prefix that all queries of a sequence see. */
 static status set_prefixes(flash_call *c) {
   attention_plan *p = c->plan;
   const aclIntArray *prefix = c->a[c->at->prefix].ints;
   EXPECT(prefix && prefix->size >= (uint64_t)p->n_batches, "%s has %jd values, expected one for each of %jd sequences",
-         name_of(c, c->at->prefix), (intmax_t)(prefix ? prefix->size : 0), (intmax_t)p->n_batches);
+         flash_name_of(c, c->at->prefix), (intmax_t)(prefix ? prefix->size : 0), (intmax_t)p->n_batches);
   attention_batch *list = c->e->heap;
   if (!p->batch_is_listed) {
-    list = c->e->heap = malloc((size_t)most(p->n_batches, 1) * sizeof *list);
+    list = c->e->heap = malloc((size_t)attention_max(p->n_batches, 1) * sizeof *list);
     if (!list) return fail(ST_NO_HOST_MEMORY, "no host memory for %jd sequences", (intmax_t)p->n_batches);
     for (int64_t b = 0; b < p->n_batches; ++b) {
       list[b] = p->uniform;
@@ -199,9 +201,9 @@ static status set_prefixes(flash_call *c) {
     p->batch_is_listed = true;
   }
   for (int64_t b = 0; b < p->n_batches; ++b) {
-    const int64_t fewest = most(0, list[b].n_keys - list[b].n_queries);
+    const int64_t fewest = attention_max(0, list[b].n_keys - list[b].n_queries);
     EXPECT(prefix->value[b] >= fewest && prefix->value[b] <= list[b].n_keys, "%s[%jd] is %jd, expected %jd to %jd",
-           name_of(c, c->at->prefix), (intmax_t)b, (intmax_t)prefix->value[b], (intmax_t)fewest,
+           flash_name_of(c, c->at->prefix), (intmax_t)b, (intmax_t)prefix->value[b], (intmax_t)fewest,
            (intmax_t)list[b].n_keys);
     list[b].prefix = prefix->value[b];
   }
@@ -210,8 +212,8 @@ static status set_prefixes(flash_call *c) {
 
 /* ---- masks, bias, dropout ---------------------------------------------------------------------------------------- */
 
-/* One mask for all, or for each sequence, each head; CANN's have one for each head only with one for each sequence, but
- * PyTorch's need not. */
+/* One mask for all, or one per sequence and/or per head. CANN's masks are per head only if they are per sequence, too;
+ * PyTorch's need not be. */
 static status expect_mask_shape(const attention_plan *p, const tensor *mask, const char *name) {
   const int r = mask->rank;
   const int64_t *d = mask->dims;
@@ -223,39 +225,39 @@ static status expect_mask_shape(const attention_plan *p, const tensor *mask, con
   return ST_OK;
 }
 
-static status set_mask(flash_call *c) {
+static status flash_set_mask(flash_call *c) {
   attention_plan *p = c->plan;
   const flash_arguments *at = c->at;
-  const tensor *mask = optional_tensor(c->a, at->mask);
-  const char *name = name_of(c, at->mask);
+  const tensor *mask = layout_optional_tensor(c->a, at->mask);
+  const char *name = flash_name_of(c, at->mask);
   const bool flat = at->query_lengths >= 0;
   const int64_t given = c->a[at->sparse].integer;
   EXPECT(given >= 0 && given <= (flat ? SPARSE_LEFT_UP_CUT : SPARSE_PREFIX_SMALL) && !(flat && given == SPARSE_PREFIX),
          "sparseMode is %jd, expected %s", (intmax_t)given, flat ? "0 to 4 or 6 to 8" : "0 to 6");
-  const int64_t mode = mask ? given : SPARSE_ALL; /* without a mask it has no meaning */
+  const int64_t mode = mask ? given : SPARSE_ALL; /* ignored if there is no mask */
   const int64_t before = c->a[at->before].integer, after = c->a[at->after].integer;
   p->mask.operand = ABSENT;
   if (flat) {
     TRY(list_flat_batches(c, mode, before, after));
   } else {
     p->uniform = (attention_batch){.n_rows = p->max_rows, .n_queries = p->max_rows, .n_keys = p->max_keys};
-    set_band(&p->uniform, mode, before, after);
+    layout_set_band(&p->uniform, mode, before, after);
   }
   if (!mask) return ST_OK;
   TRY(op_expect_dtype(mask, name, DTYPE_BIT(ACL_BOOL) | DTYPE_BIT(ACL_UINT8)));
   if (mode == SPARSE_PREFIX || mode == SPARSE_PREFIX_SMALL) TRY(set_prefixes(c));
   EXPECT((mode != SPARSE_DEFAULT && mode != SPARSE_BAND) || (__int128)before + after >= 0,
          "preTokens is %jd and nextTokens is %jd, expected a sum of 0 or more", (intmax_t)before, (intmax_t)after);
-  if (mask_is_pattern(mode)) return check_pattern(mask, name, mode);
+  if (layout_mask_is_pattern(mode)) return layout_check_pattern(mask, name, mode);
   TRY(expect_mask_shape(p, mask, name));
-  return score_view_of(mask, name, operand_of(c->e, at->mask), p, true, p->max_rows, p->max_keys, &p->mask);
+  return score_view_of(mask, name, layout_operand_of(c->e, at->mask), p, true, p->max_rows, p->max_keys, &p->mask);
 }
 
 static int64_t first_value(const op_arg *a, int argument) {
   return argument >= 0 && a[argument].ints && a[argument].ints->size ? a[argument].ints->value[0] : 0;
 }
 
-/* ALiBi by the slopes of heads, [N] or [B, N]. */
+/* ALiBi with a slope for each head, [N] or [B, N]. */
 static status set_slopes(flash_call *c, const tensor *t, const char *name) {
   attention_plan *p = c->plan;
   const int r = t->rank;
@@ -272,7 +274,7 @@ static status set_slopes(flash_call *c, const tensor *t, const char *name) {
   return ST_OK;
 }
 
-/* A bias of sequences one behind the other, each [heads, queries or 1, keys]. */
+/* A bias of concatenated sequences, each [heads, queries or 1, keys]. */
 static bool set_packed_bias(const flash_call *c, const tensor *bias) {
   attention_plan *p = c->plan;
   if (c->at->query_lengths < 0 || !bias->contiguous || bias->n != bias->dims[0]) return false;
@@ -284,7 +286,7 @@ static bool set_packed_bias(const flash_call *c, const tensor *bias) {
   return p->bias_is_packed;
 }
 
-/* One for each head, and for each sequence or all. */
+/* A bias per head, and per sequence or for all sequences. */
 static status expect_bias_shape(const attention_plan *p, const tensor *bias, const char *name) {
   const int64_t *d = bias->dims;
   char text[SHAPE_TEXT];
@@ -295,11 +297,11 @@ static status expect_bias_shape(const attention_plan *p, const tensor *bias, con
   return ST_OK;
 }
 
-static status set_bias(flash_call *c) {
+static status flash_set_bias(flash_call *c) {
   static const bias_kind kinds[] = {BIAS_ADDED, BIAS_SCALED, BIAS_ALIBI, BIAS_ALIBI_SQRT};
   attention_plan *p = c->plan;
-  const tensor *bias = optional_tensor(c->a, c->at->bias);
-  const char *name = name_of(c, c->at->bias);
+  const tensor *bias = layout_optional_tensor(c->a, c->at->bias);
+  const char *name = flash_name_of(c, c->at->bias);
   const int64_t type = c->at->bias_type >= 0 ? c->a[c->at->bias_type].integer : 1;
   EXPECT(type >= 0 && type <= 3, "pseType is %jd, expected 0 to 3", (intmax_t)type);
   p->bias_kind = BIAS_NONE;
@@ -309,7 +311,7 @@ static status set_bias(flash_call *c) {
   EXPECT(bias || type == 1, "%s is absent, expected one for pseType %jd", name, (intmax_t)type);
   if (!bias) return ST_OK;
   p->bias_kind = kinds[type];
-  const int operand = operand_of(c->e, c->at->bias);
+  const int operand = layout_operand_of(c->e, c->at->bias);
   p->bias.operand = (int16_t)operand;
   if (type >= 2) return set_slopes(c, bias, name);
   TRY(op_expect_dtype(bias, name, DTYPE_BIT(p->query.dtype)));
@@ -331,8 +333,8 @@ static status set_bias(flash_call *c) {
 static status set_dropout(flash_call *c) {
   attention_plan *p = c->plan;
   const double keep = c->a[c->at->keep].real;
-  const tensor *mask = optional_tensor(c->a, c->at->drop);
-  const char *name = name_of(c, c->at->drop);
+  const tensor *mask = layout_optional_tensor(c->a, c->at->drop);
+  const char *name = flash_name_of(c, c->at->drop);
   EXPECT(keep > 0 && keep <= 1, "keepProb is %g, expected more than 0, at most 1", keep);
   p->drop = ABSENT;
   p->keep = (float)(1 / keep);
@@ -347,7 +349,7 @@ static status set_dropout(flash_call *c) {
   TRY(op_expect_dtype(mask, name, DTYPE_BIT(ACL_UINT8) | DTYPE_BIT(ACL_BOOL)));
   EXPECT(mask->contiguous && mask->n >= (bits + 7) / 8, "%s has %jd bytes%s, expected %jd without gaps", name,
          (intmax_t)mask->n, mask->contiguous ? "" : " with gaps", (intmax_t)((bits + 7) / 8));
-  p->drop = (int16_t)operand_of(c->e, c->at->drop);
+  p->drop = (int16_t)layout_operand_of(c->e, c->at->drop);
   return ST_OK;
 }
 
@@ -359,14 +361,14 @@ static status flash_call_init(flash_call *c, executor *e, const op_arg *a, const
   attention_plan *p = c->plan;
   TRY(head_layout_find(a[at->layout].string, "inputLayout", NULL, at->query_lengths >= 0 ? "TND" : "BSH SBH BSND BNSD",
                        &c->layout));
-  TRY(check_operands(c, q, k, v));
+  TRY(flash_check_operands(c, q, k, v));
   p->scale = (float)a[at->scale].real;
   p->n_copies = 8;
   p->lse = p->key_list = p->batch_is_listed = false;
   p->table = p->query_padding = p->key_padding = ABSENT;
   p->query_start = p->key_start = p->n_prefix_keys = 0;
-  TRY(set_mask(c));
-  TRY(set_bias(c));
+  TRY(flash_set_mask(c));
+  TRY(flash_set_bias(c));
   return set_dropout(c);
 }
 
@@ -379,7 +381,7 @@ status prepare_flash_attention(executor *e, const op_arg *a) {
   TRY(view_like(&c, c.at->out, &out, &p->out));
   TRY(view_softmax(&c, c.at->row_max, &p->row_max, &q));
   TRY(view_softmax(&c, c.at->row_sum, &p->row_sum, &q));
-  return plan_attention(e, p);
+  return attention_plan_forward(e, p);
 }
 
 status prepare_flash_attention_grad(executor *e, const op_arg *a) {
@@ -390,7 +392,7 @@ status prepare_flash_attention_grad(executor *e, const op_arg *a) {
   const head_dims out = {q.batches, q.heads, q.rows, v.d};
   for (int i = 0; i < 3; ++i) {
     const int needed = ((const int[]){c.at->row_max, c.at->row_sum, c.at->forward_out})[i];
-    EXPECT(a[needed].tensor, "%s is NULL, expected what the forward pass gave", name_of(&c, needed));
+    EXPECT(a[needed].tensor, "%s is NULL, expected what the forward pass gave", flash_name_of(&c, needed));
   }
   TRY(view_like(&c, c.at->forward_out, &out, &p->out));
   TRY(view_like(&c, c.at->dout, &out, &p->dout));
@@ -399,5 +401,5 @@ status prepare_flash_attention_grad(executor *e, const op_arg *a) {
   TRY(view_like(&c, c.at->out + 2, &v, &p->dvalue));
   TRY(view_softmax(&c, c.at->row_max, &p->row_max, &q));
   TRY(view_softmax(&c, c.at->row_sum, &p->row_sum, &q));
-  return plan_attention_gradient(e, p);
+  return attention_plan_backward(e, p);
 }

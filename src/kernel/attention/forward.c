@@ -1,30 +1,31 @@
-/* Attention by blocks with an online softmax.
+/* Blocked attention with an online softmax (as in FlashAttention).
  *
- * A unit of work is a chunk: some hundred queries of the heads that share keys. Keys and values are packed a block at a
- * time, and each block of the chunk's queries takes its step with them:
+ * A unit of work is a chunk of up to CHUNK_ROWS query rows of the heads that share keys. Keys and values are packed one
+ * block at a time, and each row block of the chunk does the following step with them, where top is the largest logit so
+ * far:
  *
- *   S = Q K^T;  P = exp(S - top), top being the largest so far;  O = O exp(old top - top) + P V
+ *   S = Q K^T;  P = exp(S - top);  O = O exp(old top - top) + P V
  *
- * Units own their rows, and their order of keys is fixed, so results don't depend on threads. */
+ * Each unit has its own rows, and the order of keys is fixed, so results do not depend on the number of threads. */
 #include <string.h>
 
 #include "kernel/attention/attention.h"
 #include "kernel/attention/attention_level.h"
 
-/* Rows of one or more heads: `rows` from `row` on of each of `heads` from `head` on. */
+/* Rows of one or more heads: `rows` rows from `row` on, of each of `heads` heads from `head` on. */
 typedef struct {
   int32_t head, heads, row, rows;
-  int64_t low, high; /* the keys that any of them sees */
+  int64_t low, high; /* the range of keys that any of them sees */
 } row_block;
 
-/* A thread's memory. Products and outputs have rows of `product_ld` and dv floats. */
+/* A thread's scratch memory. Rows of `product` have product_ld floats, those of `out` dv floats. */
 typedef struct {
   row_block *block;
-  row_state *state;          /* of all rows of the chunk */
+  row_state *state;          /* states of all rows of the chunk */
   char *query, *key, *value; /* packed; query: for each block */
-  char *probability;         /* of one block, as the operand type; floats replace the products */
+  char *probability;         /* probabilities of one block in the operand type; floats overwrite `product` */
   char *packed_probability;
-  char *gathered; /* queries of a block */
+  char *gathered; /* the queries of a block */
   float *product, *out, *factors;
 } forward_buffers;
 
@@ -32,11 +33,11 @@ typedef struct {
 
 static int64_t product_ld(const attention_plan *p) { return p->blocks.keys + 16; }
 
-/* How the rows of the heads that share keys are cut into blocks. */
+/* How the rows of the heads that share keys are divided into blocks. */
 typedef struct {
-  int64_t heads;       /* that share keys */
-  int64_t per_head;    /* blocks of one head; 0: a block has several heads */
-  int64_t block_heads; /* then so many */
+  int64_t heads;       /* number of heads that share keys */
+  int64_t per_head;    /* blocks of one head; 0 if a block contains several heads */
+  int64_t block_heads; /* number of heads in a block in that case */
   int64_t n;
 } block_cut;
 
@@ -46,7 +47,7 @@ static block_cut cut_of(const attention_plan *p, int64_t n_rows) {
     c.per_head = (n_rows + p->blocks.rows - 1) / p->blocks.rows;
     c.n = c.heads * c.per_head;
   } else {
-    c.block_heads = n_rows ? least(p->blocks.rows / n_rows, c.heads) : c.heads;
+    c.block_heads = n_rows ? attention_min(p->blocks.rows / n_rows, c.heads) : c.heads;
     c.n = (c.heads + c.block_heads - 1) / c.block_heads;
   }
   return c;
@@ -56,29 +57,30 @@ static int64_t chunks_of(const attention_plan *p) {
   return (cut_of(p, p->max_rows).n + p->blocks.chunk - 1) / p->blocks.chunk;
 }
 
-/* Lays the buffers out from `at` on; returns how many bytes that takes. */
-static uint64_t lay_out(const attention_plan *p, char *at, forward_buffers *f) {
+/* Places the buffers from address `at` on, and returns the number of bytes that they take. */
+static uint64_t forward_lay_out(const attention_plan *p, char *at, forward_buffers *f) {
   const attention_blocks *k = &p->blocks;
   char *const start = at;
   const uint64_t rows = (uint64_t)k->rows, all_rows = rows * (uint64_t)k->chunk;
-  f->block = (row_block *)(void *)take(&at, (uint64_t)k->chunk * sizeof *f->block);
-  f->state = (row_state *)(void *)take(&at, all_rows * sizeof *f->state);
-  f->query = take(&at, (tile_a_bytes(k->tile, k->rows, p->d) + 63) / 64 * 64 * (uint64_t)k->chunk);
-  f->key = take(&at, tile_b_bytes(k->tile, p->d, k->keys));
-  f->value = take(&at, tile_b_bytes(k->tile, k->keys, p->dv));
-  f->product = take_floats(&at, k->rows * product_ld(p));
-  f->probability = attention_of_floats(k->tile) ? (char *)f->product : take(&at, rows * (uint64_t)k->keys * 2 + 64);
-  f->packed_probability = take(&at, tile_a_bytes(k->tile, k->rows, k->keys));
-  f->gathered = take(&at, rows * (uint64_t)p->d * 4);
-  f->out = take_floats(&at, (int64_t)all_rows * p->dv);
-  f->factors = take_floats(&at, k->keys);
+  f->block = (row_block *)(void *)attention_take(&at, (uint64_t)k->chunk * sizeof *f->block);
+  f->state = (row_state *)(void *)attention_take(&at, all_rows * sizeof *f->state);
+  f->query = attention_take(&at, (tile_a_bytes(k->tile, k->rows, p->d) + 63) / 64 * 64 * (uint64_t)k->chunk);
+  f->key = attention_take(&at, tile_b_bytes(k->tile, p->d, k->keys));
+  f->value = attention_take(&at, tile_b_bytes(k->tile, k->keys, p->dv));
+  f->product = attention_take_floats(&at, k->rows * product_ld(p));
+  f->probability =
+      attention_of_floats(k->tile) ? (char *)f->product : attention_take(&at, rows * (uint64_t)k->keys * 2 + 64);
+  f->packed_probability = attention_take(&at, tile_a_bytes(k->tile, k->rows, k->keys));
+  f->gathered = attention_take(&at, rows * (uint64_t)p->d * 4);
+  f->out = attention_take_floats(&at, (int64_t)all_rows * p->dv);
+  f->factors = attention_take_floats(&at, k->keys);
   return (uint64_t)(at - start);
 }
 
 static uint64_t forward_scratch(const attention_plan *p) {
   forward_buffers f;
   const attention_plan plain = attention_unsplit(p);
-  return most(lay_out(p, NULL, &f), lay_out(&plain, NULL, &f));
+  return attention_max(forward_lay_out(p, NULL, &f), forward_lay_out(&plain, NULL, &f));
 }
 
 /* ---- a chunk ----------------------------------------------------------------------------------------------------- */
@@ -88,7 +90,7 @@ typedef struct {
   attention_batch batch;
   int64_t b, kv_head;
   int32_t n_blocks;
-  float_exponents query; /* of all blocks */
+  float_exponents query; /* exponent range of all blocks */
   forward_buffers buffers;
 } chunk;
 
@@ -100,7 +102,7 @@ static float *outs_of(const chunk *c, int32_t block) {
   return c->buffers.out + (int64_t)block * c->job->plan->blocks.rows * c->job->plan->dv;
 }
 
-/* Row i of a block: its head, and the row in the query's tensor from the sequence's first. */
+/* Row i of a block: its head, and its row in the query tensor relative to the sequence's first. */
 static void locate(const row_block *k, int64_t i, int64_t *head, int64_t *row) {
   *head = k->head + i / k->rows;
   *row = k->row + i % k->rows;
@@ -109,22 +111,23 @@ static void locate(const row_block *k, int64_t i, int64_t *head, int64_t *row) {
 static void start_row(const chunk *c, const row_block *k, int64_t i, row_state *s) {
   int64_t head, row;
   locate(k, i, &head, &row);
-  *s = row_state_of(&c->batch, row);
+  *s = score_row_state(&c->batch, row);
 }
 
-/* Queries of a block side by side, for heads that are not in step with rows. */
-static const char *gather(const chunk *c, const row_block *k, int64_t *row_bytes) {
+/* Returns the queries of a block as equally spaced rows. They are copied if the block has several heads whose distance
+ * does not continue that of the rows. */
+static const char *forward_gather(const chunk *c, const row_block *k, int64_t *row_bytes) {
   const attention_plan *p = c->job->plan;
   const head_view *v = &p->query;
   const int64_t size = dtype_bytes(v->dtype);
-  const char *from = head_at(c->job, v, c->b, k->head, c->batch.row_begin + k->row);
+  const char *from = attention_head_at(c->job, v, c->b, k->head, c->batch.row_begin + k->row);
   *row_bytes = v->row;
   if (k->heads == 1 || v->head == k->rows * v->row) return from;
   *row_bytes = p->d * size;
   for (int64_t i = 0; i < block_size(k); ++i) {
     int64_t head, row;
     locate(k, i, &head, &row);
-    const char *at = head_at(c->job, v, c->b, head, c->batch.row_begin + row);
+    const char *at = attention_head_at(c->job, v, c->b, head, c->batch.row_begin + row);
     char *to = c->buffers.gathered + i * *row_bytes;
     if (v->col == size)
       memcpy(to, at, (size_t)*row_bytes);
@@ -149,19 +152,19 @@ static void start_block(chunk *c, int32_t block) {
   for (int64_t i = 0; i < n; ++i) {
     start_row(c, k, i, &s[i]);
     if (s[i].low >= s[i].high) continue;
-    k->low = least(k->low, s[i].low);
-    k->high = most(k->high, s[i].high);
+    k->low = attention_min(k->low, s[i].low);
+    k->high = attention_max(k->high, s[i].high);
   }
   memset(outs_of(c, block), 0, (size_t)(n * p->dv) * sizeof(float));
   if (k->low >= k->high) return;
   int64_t row_bytes;
-  const char *from = gather(c, k, &row_bytes);
+  const char *from = forward_gather(c, k, &row_bytes);
   const int64_t col = from == c->buffers.gathered ? (int64_t)dtype_bytes(p->query.dtype) : p->query.col;
   float_add_exponents(
       &c->query, tile_pack_a(p->blocks.tile, packed_query(c, block), p->query.dtype, from, row_bytes, col, n, p->d));
 }
 
-/* ---- the softmax's step ------------------------------------------------------------------------------------------ */
+/* ---- the softmax step -------------------------------------------------------------------------------------------- */
 
 static const struct {
   operand_type operand;
@@ -171,14 +174,15 @@ static const struct {
                 [TILE_BF16] = {OPERAND_BF16, ACL_BF16, 2},
                 [TILE_F16] = {OPERAND_F16, ACL_FLOAT16, 2}};
 
-/* Row i's probabilities, in y, go to their place in the packed block. */
+/* Copies row i's probabilities, in y, to their position in the packed block. */
 static void put_row(char *to, int64_t step, char *y, int64_t bytes) {
   enum { PIECE = 64 };
   memset(y + bytes, 0, (size_t)(-bytes & (PIECE - 1)));
   for (int64_t at = 0; at < bytes; at += PIECE, to += step) memcpy(to, y + at, PIECE);
 }
 
-/* The block's products with keys k to k + n become probabilities, 0 where a row doesn't see a key, and a factor. */
+/* Converts the block's products with keys k to k + n to probabilities, 0 where a row does not see a key, and returns
+ * them as a factor for the next GEMM. */
 static tile_operand softmax_block(const chunk *c, int32_t block, int64_t k, int64_t n) {
   const attention_plan *p = c->job->plan;
   const row_block *b = &c->buffers.block[block];
@@ -190,7 +194,8 @@ static tile_operand softmax_block(const chunk *c, int32_t block, int64_t k, int6
   for (int64_t i = 0; i < m; ++i) {
     row_state *s = states_of(c, block) + i;
     char *y = c->buffers.probability + (in_pieces ? 0 : i * pitch);
-    const int64_t low = least(most(s->low - k, 0), n), high = most(least(s->high - k, n), low);
+    const int64_t low = attention_min(attention_max(s->low - k, 0), n),
+                  high = attention_max(attention_min(s->high - k, n), low);
     score_row r = {.job = c->job, .batch = &c->batch, .b = c->b};
     locate(b, i, &r.head, &r.query);
     r.query -= c->batch.first_query;
@@ -223,14 +228,15 @@ static void block_step(const chunk *c, int32_t block, int64_t k, int64_t n) {
 
 static bool sees(const row_block *b, int64_t k, int64_t n) { return b->low < k + n && b->high > k; }
 
-/* Packs as many keys from k on as are in one place, `n` at most. 0: they don't split. Of probabilities, up to 1 and its like
- * where some are dropped, what is small does not count. */
-static int64_t pack_keys(const chunk *c, int64_t k, int64_t n) {
+/* Packs up to n keys from k on, as many as are contiguous, and returns their number; 0 if they cannot be split for
+ * TILE_F32_PARTS. Probabilities are assumed to be up to 2^20, since dropout scales them; small ones are irrelevant for
+ * the accuracy. */
+static int64_t forward_pack_keys(const chunk *c, int64_t k, int64_t n) {
   static const float_exponents probabilities = {.least = 127, .most = 127 + 20};
   const attention_plan *p = c->job->plan;
-  const key_place key = key_run(c->job, &c->batch, KEYS, c->b, c->kv_head, k);
-  const key_place value = key_run(c->job, &c->batch, VALUES, c->b, c->kv_head, k);
-  n = least(n, least(key.run, value.run));
+  const key_place key = attention_key_run(c->job, &c->batch, KEYS, c->b, c->kv_head, k);
+  const key_place value = attention_key_run(c->job, &c->batch, VALUES, c->b, c->kv_head, k);
+  n = attention_min(n, attention_min(key.run, value.run));
   const float_exponents keys =
       tile_pack_b(p->blocks.tile, c->buffers.key, p->key.dtype, key.at, key.col, key.row, p->d, n);
   const float_exponents values =
@@ -239,19 +245,19 @@ static int64_t pack_keys(const chunk *c, int64_t k, int64_t n) {
   return p->blocks.tile != TILE_F32_PARTS || splits ? n : 0;
 }
 
-/* False: not all of them split. */
+/* Returns false if some factor cannot be split. */
 static bool all_keys(const chunk *c) {
   int64_t low = INT64_MAX, high = 0;
   for (int32_t i = 0; i < c->n_blocks; ++i) {
-    low = least(low, c->buffers.block[i].low);
-    high = most(high, c->buffers.block[i].high);
+    low = attention_min(low, c->buffers.block[i].low);
+    high = attention_max(high, c->buffers.block[i].high);
   }
   for (int64_t k = low, n; k < high; k += n) {
-    n = least(c->job->plan->blocks.keys, high - k);
+    n = attention_min(c->job->plan->blocks.keys, high - k);
     bool any = false;
     for (int32_t i = 0; i < c->n_blocks; ++i) any |= sees(&c->buffers.block[i], k, n);
     if (!any) continue;
-    n = pack_keys(c, k, n);
+    n = forward_pack_keys(c, k, n);
     if (!n) return false;
     for (int32_t i = 0; i < c->n_blocks; ++i)
       if (sees(&c->buffers.block[i], k, n)) block_step(c, i, k, n);
@@ -272,23 +278,23 @@ static void finish_block(const chunk *c, int32_t block) {
   }
 }
 
-/* The blocks that the chunk consists of; none beyond the last of a short sequence. */
+/* Determines the blocks of the chunk; a short sequence may have none. */
 static void find_blocks(chunk *c, int64_t number) {
   const attention_plan *p = c->job->plan;
   const block_cut cut = cut_of(p, c->batch.n_rows);
   const int64_t first = number * p->blocks.chunk, head = c->kv_head * cut.heads;
   c->n_blocks = 0;
   if (!c->batch.n_rows) return;
-  for (int64_t i = first; i < least(first + p->blocks.chunk, cut.n); ++i) {
+  for (int64_t i = first; i < attention_min(first + p->blocks.chunk, cut.n); ++i) {
     row_block *b = &c->buffers.block[c->n_blocks++];
     if (cut.per_head) {
       b->head = (int32_t)(head + i / cut.per_head);
       b->heads = 1;
       b->row = (int32_t)(i % cut.per_head * p->blocks.rows);
-      b->rows = (int32_t)least(p->blocks.rows, c->batch.n_rows - b->row);
+      b->rows = (int32_t)attention_min(p->blocks.rows, c->batch.n_rows - b->row);
     } else {
       b->head = (int32_t)(head + i * cut.block_heads);
-      b->heads = (int32_t)least(cut.block_heads, cut.heads - i * cut.block_heads);
+      b->heads = (int32_t)attention_min(cut.block_heads, cut.heads - i * cut.block_heads);
       b->row = 0;
       b->rows = (int32_t)c->batch.n_rows;
     }
@@ -300,7 +306,7 @@ static bool forward_unit(const attention_job *j, int64_t unit, char *scratch) {
   const int64_t n_chunks = chunks_of(p), group = unit / n_chunks;
   chunk c = {.job = j, .b = group / p->n_kv_heads, .kv_head = group % p->n_kv_heads, .query = float_no_exponents};
   c.batch = attention_batch_of(j, c.b);
-  lay_out(p, scratch, &c.buffers);
+  forward_lay_out(p, scratch, &c.buffers);
   find_blocks(&c, unit % n_chunks);
   for (int32_t i = 0; i < c.n_blocks; ++i) start_block(&c, i);
   if (!all_keys(&c)) return false;
@@ -317,28 +323,30 @@ static status forward_run(const executor *e, void *const *view, void *scratch) {
   return ST_OK;
 }
 
-/* Measured with 64 and 128 components, 512 to 2048 keys: 56 to 128 rows and 256 to 512 keys are within a tenth of each
- * other. Where bands end, fewer keys waste less, and least where there are as many as rows: then a block's last keys are
- * all seen by some of its rows. A chunk's queries and results, and the packed keys, are about 1 MB at 128 components, half
- * of an L2 cache. */
+/* Measured with 64 and 128 components and 512 to 2048 keys: all choices of 56 to 128 rows and 256 to 512 keys are
+ * within 10 % of each other. With banded masks, fewer keys per block waste less, and least if a block has as many keys
+ * as rows: then each of a block's last keys is seen by some row. A chunk's queries and results and the packed keys take
+ * about 1 MB with 128 components, half of an L2 cache. */
 enum { BLOCK_ROWS = 128, BLOCK_KEYS = 256, BAND_KEYS = BLOCK_ROWS, CHUNK_ROWS = 1024 };
 
-/* Whether queries see parts of the keys by their place, and the blocks where the band ends are many of all. */
+/* Whether the keys that a query sees depend on its position, and the blocks at the ends of the band are a large share
+ * of all. */
 static bool is_short_band(const attention_plan *p) {
   const attention_batch *s = &p->uniform;
   return !p->batch_is_listed && s->n_keys <= 2048 && (s->band_high < s->n_keys - 1 || s->band_low > 1 - s->n_queries);
 }
 
-status plan_attention(executor *e, attention_plan *p) {
-  if (decode_fits(p)) return plan_decode(e, p);
+status attention_plan_forward(executor *e, attention_plan *p) {
+  if (decode_fits(p)) return decode_plan(e, p);
   const tile_type tile = attention_tile(p->query.dtype);
   const int64_t rows = p->max_rows * (p->n_heads / p->n_kv_heads);
   p->blocks = (attention_blocks){
       .tile = tile,
-      .rows = (int32_t)most(least(BLOCK_ROWS, rows), 1),
-      .keys = (int32_t)most(least(is_short_band(p) ? BAND_KEYS : BLOCK_KEYS, p->max_keys + p->n_prefix_keys), 1),
+      .rows = (int32_t)attention_max(attention_min(BLOCK_ROWS, rows), 1),
+      .keys = (int32_t)attention_max(
+          attention_min(is_short_band(p) ? BAND_KEYS : BLOCK_KEYS, p->max_keys + p->n_prefix_keys), 1),
   };
-  p->blocks.chunk = (int32_t)most(least(CHUNK_ROWS / p->blocks.rows, cut_of(p, p->max_rows).n), 1);
+  p->blocks.chunk = (int32_t)attention_max(attention_min(CHUNK_ROWS / p->blocks.rows, cut_of(p, p->max_rows).n), 1);
   e->run = forward_run;
   const uint64_t products = (uint64_t)(p->n_batches * p->n_heads * p->max_rows) * (uint64_t)p->max_keys;
   executor_products(e, (double)products * (double)(p->d + p->dv));

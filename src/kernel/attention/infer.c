@@ -1,17 +1,17 @@
-/* FusedInferAttentionScore, PromptFlashAttention, IncreFlashAttention: what CANN calls attention for inference. What
- * belongs to quantised keys, values or results is refused. */
+/* aclnnFusedInferAttentionScore, aclnnPromptFlashAttention and aclnnIncreFlashAttention: CANN's attention operators for
+ * inference. Quantised keys, values and results are rejected. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "kernel/attention/layout.h"
 #include "kernel/families.h"
 
-/* Where the variants have what: numbers of arguments, ABSENT where they don't. */
+/* Argument indices of a variant; ABSENT where the variant lacks the argument. */
 typedef struct {
   int8_t query, key, value, bias, mask, query_lengths, key_lengths;
   int8_t table, query_padding, key_padding, prefix_key, prefix_value, prefix_length;
   int8_t heads, scale, before, after, layout, kv_heads, sparse, page_keys, wants_lse, out, lse;
-  int8_t refused[2][2]; /* ranges of tensors that must be absent: first, behind the last */
+  int8_t refused[2][2]; /* ranges of tensor arguments that must be absent: [first, end) */
   bool lists;           /* keys and values are lists of tensors */
 } infer_arguments;
 
@@ -30,7 +30,7 @@ typedef struct {
   .heads = at, .scale = (at) + 1, .before = ABSENT, .after = ABSENT, .layout = (at) + 2, .kv_heads = (at) + 3,         \
   .sparse = ABSENT
 
-/* IncreFlashAttention's one list of lengths is that of the keys. */
+/* IncreFlashAttention has one list of lengths, which are those of the keys. */
 #define STEP_TENSORS                                                                                                   \
   .query = 0, .key = 1, .value = 2, .bias = 3, .mask = 4, .query_lengths = ABSENT, .key_lengths = 5, .lists = true
 
@@ -54,7 +54,7 @@ static const infer_arguments variants[] = {
                  .page_keys = 19, .wants_lse = ABSENT, .lse = ABSENT, .out = 21, .refused = {{6, 13}}},
 };
 
-/* A call while it is checked. */
+/* A call while its arguments are checked. */
 typedef struct {
   executor *e;
   const op_arg *a;
@@ -63,16 +63,17 @@ typedef struct {
   attention_plan *plan;
 } infer_call;
 
-static const char *name_of(const infer_call *c, int argument) { return c->e->op->schema[argument].name; }
-static const tensor *optional(const infer_call *c, int argument) { return optional_tensor(c->a, argument); }
+static const char *infer_name_of(const infer_call *c, int argument) { return c->e->op->schema[argument].name; }
+static const tensor *optional(const infer_call *c, int argument) { return layout_optional_tensor(c->a, argument); }
 
-static status refuse(const infer_call *c) {
+static status infer_refuse(const infer_call *c) {
   for (int r = 0; r < 2; ++r)
     for (int i = c->at->refused[r][0]; i < c->at->refused[r][1]; ++i)
-      EXPECT(!optional(c, i), "%s is given, expected none: quantised attention is not supported", name_of(c, i));
+      EXPECT(!optional(c, i), "%s is given, expected none: quantised attention is not supported", infer_name_of(c, i));
   if (c->e->op->variant == FUSED_V3)
     for (int i = 24; i < 27; ++i)
-      EXPECT(!optional(c, i), "%s is given, expected none: separate rotary parts are not supported", name_of(c, i));
+      EXPECT(!optional(c, i), "%s is given, expected none: separate rotary parts are not supported",
+             infer_name_of(c, i));
   return ST_OK;
 }
 
@@ -84,11 +85,11 @@ static const tensor *first_of(const infer_call *c, int argument) {
   return list->size ? list->value[0] : NULL;
 }
 
-/* One tensor of keys or values: [B, ...] by the layout, or [1, ...] for each sequence. */
+/* Views one tensor of keys or values: [B, ...] in the layout, or [1, ...] for a single sequence. */
 static status view_keys(const infer_call *c, int argument, const tensor *t, int operand, int64_t d, head_view *v,
                         head_dims *dims) {
   attention_plan *p = c->plan;
-  const char *name = name_of(c, argument);
+  const char *name = infer_name_of(c, argument);
   *dims = (head_dims){.heads = p->n_kv_heads};
   TRY(op_expect_dtype(t, name, DTYPE_BIT(p->query.dtype)));
   TRY(head_view_of(t, name, operand, c->layout, v, dims));
@@ -99,16 +100,16 @@ static status view_keys(const infer_call *c, int argument, const tensor *t, int 
   return ST_OK;
 }
 
-/* Keys in pages: [pages, keys, H] or [pages, N, keys, D]. */
+/* Views paged keys or values: [pages, keys, H] or [pages, N, keys, D]. */
 static status view_pages(const infer_call *c, int argument, head_view *v, int64_t *d) {
   attention_plan *p = c->plan;
   const tensor *t = first_of(c, argument);
-  const char *name = name_of(c, argument);
+  const char *name = infer_name_of(c, argument);
   static const head_layout flat = {"BSH", 3, 0, ABSENT, 1, 2, true}, by_head = {"BNSD", 4, 0, 1, 2, 3, false};
   EXPECT(t && (t->rank == 3 || t->rank == 4), "%s has %d dimensions, expected pages of 3 or 4", name, t ? t->rank : 0);
   head_dims dims = {.heads = p->n_kv_heads};
   TRY(op_expect_dtype(t, name, DTYPE_BIT(p->query.dtype)));
-  TRY(head_view_of(t, name, operand_of(c->e, argument), t->rank == 3 ? &flat : &by_head, v, &dims));
+  TRY(head_view_of(t, name, layout_operand_of(c->e, argument), t->rank == 3 ? &flat : &by_head, v, &dims));
   EXPECT(dims.heads == p->n_kv_heads && dims.rows == c->a[c->at->page_keys].integer,
          "%s has %jd heads and %jd keys in a page, expected %jd and blockSize, %jd", name, (intmax_t)dims.heads,
          (intmax_t)dims.rows, (intmax_t)p->n_kv_heads, (intmax_t)c->a[c->at->page_keys].integer);
@@ -121,29 +122,29 @@ static status view_pages(const infer_call *c, int argument, head_view *v, int64_
 
 static status set_pages(infer_call *c, const tensor *table) {
   attention_plan *p = c->plan;
-  const char *name = name_of(c, c->at->table);
+  const char *name = infer_name_of(c, c->at->table);
   char text[SHAPE_TEXT];
   TRY(op_expect_dtype(table, name, DTYPE_BIT(ACL_INT32)));
   EXPECT(table->rank == 2 && table->dims[0] == p->n_batches, "%s has shape %s, expected [%jd, pages]", name,
          shape_text(table->dims, table->rank, text), (intmax_t)p->n_batches);
   EXPECT(c->at->key_lengths >= 0 && c->a[c->at->key_lengths].ints, "%s is NULL, expected lengths with blockTable",
-         name_of(c, c->at->key_lengths));
+         infer_name_of(c, c->at->key_lengths));
   p->dv = -1;
   int64_t d = p->d;
   TRY(view_pages(c, c->at->key, &p->key, &d));
   TRY(view_pages(c, c->at->value, &p->value, &p->dv));
-  p->table = (int16_t)operand_of(c->e, c->at->table);
+  p->table = (int16_t)layout_operand_of(c->e, c->at->table);
   p->pages.table_row = table->strides[0] * 4;
   p->pages.table_col = table->strides[1] * 4;
   p->max_keys = table->dims[1] * p->pages.keys;
   return ST_OK;
 }
 
-/* A list of a tensor for each sequence, whose numbers of keys may differ. */
+/* A list with a tensor per sequence; their numbers of keys may differ. */
 static status set_key_list(infer_call *c) {
   attention_plan *p = c->plan;
   const aclTensorList *keys = c->a[c->at->key].tensors, *values = c->a[c->at->value].tensors;
-  const int key = operand_of(c->e, c->at->key), value = operand_of(c->e, c->at->value);
+  const int key = layout_operand_of(c->e, c->at->key), value = layout_operand_of(c->e, c->at->value);
   p->key_list = true;
   p->max_keys = 0;
   p->dv = -1;
@@ -160,7 +161,7 @@ static status set_key_list(infer_call *c) {
                vv.row == p->value.row && vv.col == p->value.col,
            "key[%jd] and value[%jd] have other strides than the first ones, expected the same", (intmax_t)b,
            (intmax_t)b);
-    p->max_keys = most(p->max_keys, k.rows);
+    p->max_keys = attention_max(p->max_keys, k.rows);
   }
   return ST_OK;
 }
@@ -177,8 +178,8 @@ static status set_keys(infer_call *c) {
     if (n > 1) return set_key_list(c);
   }
   head_dims k, v;
-  TRY(view_keys(c, c->at->key, first_of(c, c->at->key), operand_of(c->e, c->at->key), p->d, &p->key, &k));
-  TRY(view_keys(c, c->at->value, first_of(c, c->at->value), operand_of(c->e, c->at->value), -1, &p->value, &v));
+  TRY(view_keys(c, c->at->key, first_of(c, c->at->key), layout_operand_of(c->e, c->at->key), p->d, &p->key, &k));
+  TRY(view_keys(c, c->at->value, first_of(c, c->at->value), layout_operand_of(c->e, c->at->value), -1, &p->value, &v));
   EXPECT(k.batches == p->n_batches && v.batches == p->n_batches && k.rows == v.rows,
          "key and value have %jd and %jd sequences of %jd and %jd keys, expected %jd of as many", (intmax_t)k.batches,
          (intmax_t)v.batches, (intmax_t)k.rows, (intmax_t)v.rows, (intmax_t)p->n_batches);
@@ -187,38 +188,39 @@ static status set_keys(infer_call *c) {
   return ST_OK;
 }
 
-static status set_prefix(infer_call *c) {
+static status infer_set_prefix(infer_call *c) {
   attention_plan *p = c->plan;
   const tensor *key = optional(c, c->at->prefix_key), *value = optional(c, c->at->prefix_value);
   if (!key && !value) return ST_OK;
   EXPECT(key && value && p->table < 0 && !p->key_list && p->query_padding < 0 && p->key_padding < 0,
          "%s is given, expected it together with that of the values, and without pages, lists and padding sizes",
-         name_of(c, key ? c->at->prefix_key : c->at->prefix_value));
+         infer_name_of(c, key ? c->at->prefix_key : c->at->prefix_value));
   head_dims k, v;
-  TRY(view_keys(c, c->at->prefix_key, key, operand_of(c->e, c->at->prefix_key), p->d, &p->prefix_key, &k));
-  TRY(view_keys(c, c->at->prefix_value, value, operand_of(c->e, c->at->prefix_value), p->dv, &p->prefix_value, &v));
+  TRY(view_keys(c, c->at->prefix_key, key, layout_operand_of(c->e, c->at->prefix_key), p->d, &p->prefix_key, &k));
+  TRY(view_keys(c, c->at->prefix_value, value, layout_operand_of(c->e, c->at->prefix_value), p->dv, &p->prefix_value,
+                &v));
   const aclIntArray *length = c->a[c->at->prefix_length].ints;
   p->n_prefix_keys = length && length->size ? length->value[0] : k.rows;
   EXPECT(k.batches == 1 && v.batches == 1 && k.rows == v.rows && p->n_prefix_keys >= 0 && p->n_prefix_keys <= k.rows,
-         "%s is %jd of %jd and %jd keys, expected at most as many, of one sequence", name_of(c, c->at->prefix_length),
-         (intmax_t)p->n_prefix_keys, (intmax_t)k.rows, (intmax_t)v.rows);
+         "%s is %jd of %jd and %jd keys, expected at most as many, of one sequence",
+         infer_name_of(c, c->at->prefix_length), (intmax_t)p->n_prefix_keys, (intmax_t)k.rows, (intmax_t)v.rows);
   return ST_OK;
 }
 
 /* ---- sequences --------------------------------------------------------------------------------------------------- */
 
-/* One length for all, or one for each sequence; *listed where they are given at all. */
-static status check_lengths(const infer_call *c, int argument, int64_t limit, const aclIntArray **out) {
+/* Lengths of the sequences: one for all, or one each. *out is NULL if none are given. */
+static status infer_check_lengths(const infer_call *c, int argument, int64_t limit, const aclIntArray **out) {
   *out = argument >= 0 ? c->a[argument].ints : NULL;
   if (!*out || !(*out)->size) {
     *out = NULL;
     return ST_OK;
   }
   const int64_t n = c->plan->n_batches;
-  const char *name = name_of(c, argument);
+  const char *name = infer_name_of(c, argument);
   EXPECT((*out)->size == 1 || (*out)->size >= (uint64_t)n, "%s has %ju lengths, expected 1 or %jd", name,
          (uintmax_t)(*out)->size, (intmax_t)n);
-  for (int64_t b = 0; b < least(n, (int64_t)(*out)->size); ++b)
+  for (int64_t b = 0; b < attention_min(n, (int64_t)(*out)->size); ++b)
     EXPECT((*out)->value[b] >= 0 && (*out)->value[b] <= limit, "%s[%jd] is %jd, expected 0 to %jd", name, (intmax_t)b,
            (intmax_t)(*out)->value[b], (intmax_t)limit);
   return ST_OK;
@@ -237,13 +239,13 @@ static int64_t keys_of(const infer_call *c, int64_t b) {
 static status set_batches(infer_call *c, int64_t mode, int64_t before, int64_t after) {
   attention_plan *p = c->plan;
   const aclIntArray *nq, *nk;
-  TRY(check_lengths(c, p->max_rows > 1 ? c->at->query_lengths : ABSENT, p->max_rows, &nq));
-  TRY(check_lengths(c, c->at->key_lengths, p->max_keys, &nk));
+  TRY(infer_check_lengths(c, p->max_rows > 1 ? c->at->query_lengths : ABSENT, p->max_rows, &nq));
+  TRY(infer_check_lengths(c, c->at->key_lengths, p->max_keys, &nk));
   attention_batch s = {.n_rows = p->max_rows, .n_queries = p->max_rows, .n_keys = p->max_keys + p->n_prefix_keys};
-  set_band(&s, mode, before, after);
+  layout_set_band(&s, mode, before, after);
   p->uniform = s;
   p->batch_is_listed = nq || nk || p->key_list;
-  /* Without lengths there is no padding either. */
+  /* Without lengths, padding is ignored as well. */
   if (!nq) p->query_padding = ABSENT;
   if (!nk) p->key_padding = ABSENT;
   if (!p->batch_is_listed || !p->n_batches) return ST_OK;
@@ -251,21 +253,21 @@ static status set_batches(infer_call *c, int64_t mode, int64_t before, int64_t a
   if (!list) return fail(ST_NO_HOST_MEMORY, "no host memory for %jd sequences", (intmax_t)p->n_batches);
   for (int64_t b = 0; b < p->n_batches; ++b) {
     s.n_queries = length_of(nq, b, p->max_rows);
-    s.n_keys = least(length_of(nk, b, p->max_keys), keys_of(c, b)) + p->n_prefix_keys;
-    set_band(&s, mode, before, after);
+    s.n_keys = attention_min(length_of(nk, b, p->max_keys), keys_of(c, b)) + p->n_prefix_keys;
+    layout_set_band(&s, mode, before, after);
     list[b] = s;
   }
   return ST_OK;
 }
 
-/* ---- mask, bias, results ------------------------------------------------------------------------------------------ */
+/* ---- mask, bias, results ----------------------------------------------------------------------------------------- */
 
-/* A mask of one query for each sequence may lack the dimension of the query: [B, keys]. */
-static status set_mask(infer_call *c) {
+/* If there is one query per sequence, the mask may lack the query dimension: [B, keys]. */
+static status infer_set_mask(infer_call *c) {
   attention_plan *p = c->plan;
   const tensor *mask = optional(c, c->at->mask);
-  const char *name = name_of(c, c->at->mask);
-  /* One query sees all keys that its mask lets it see. */
+  const char *name = infer_name_of(c, c->at->mask);
+  /* With one query only the mask matters, so the sparse mode is ignored. */
   const int64_t given = c->at->sparse >= 0 && p->max_rows > 1 ? c->a[c->at->sparse].integer : SPARSE_DEFAULT;
   EXPECT(given >= SPARSE_DEFAULT && given <= SPARSE_BAND, "sparseMode is %jd, expected 0 to 4", (intmax_t)given);
   EXPECT(mask || given == SPARSE_DEFAULT, "%s is absent, expected a mask for sparseMode %jd", name, (intmax_t)given);
@@ -276,9 +278,9 @@ static status set_mask(infer_call *c) {
                   has_band || mode == SPARSE_BAND ? c->a[c->at->after].integer : 0));
   if (!mask) return ST_OK;
   TRY(op_expect_dtype(mask, name, DTYPE_BIT(ACL_BOOL) | DTYPE_BIT(ACL_INT8) | DTYPE_BIT(ACL_UINT8)));
-  if (mask_is_pattern(mode)) return check_pattern(mask, name, mode);
-  const int operand = operand_of(c->e, c->at->mask);
-  const int64_t keys = p->key_padding >= 0 ? p->max_keys : least(p->max_keys + p->n_prefix_keys, INT64_MAX);
+  if (layout_mask_is_pattern(mode)) return layout_check_pattern(mask, name, mode);
+  const int operand = layout_operand_of(c->e, c->at->mask);
+  const int64_t keys = p->key_padding >= 0 ? p->max_keys : attention_min(p->max_keys + p->n_prefix_keys, INT64_MAX);
   TRY(score_view_of(mask, name, operand, p, true, mask->rank == 2 && p->max_rows == 1 ? p->n_batches : p->max_rows,
                     keys, &p->mask));
   if (mask->rank == 2 && p->max_rows == 1) {
@@ -288,7 +290,7 @@ static status set_mask(infer_call *c) {
   return ST_OK;
 }
 
-static status set_bias(infer_call *c) {
+static status infer_set_bias(infer_call *c) {
   attention_plan *p = c->plan;
   const tensor *bias = optional(c, c->at->bias);
   p->bias_kind = BIAS_NONE;
@@ -297,18 +299,18 @@ static status set_bias(infer_call *c) {
   p->bias_is_packed = false;
   if (!bias) return ST_OK;
   p->bias_kind = BIAS_ADDED;
-  TRY(op_expect_dtype(bias, name_of(c, c->at->bias), DTYPES_ATTENTION));
-  return score_view_of(bias, name_of(c, c->at->bias), operand_of(c->e, c->at->bias), p, false, p->max_rows,
+  TRY(op_expect_dtype(bias, infer_name_of(c, c->at->bias), DTYPES_ATTENTION));
+  return score_view_of(bias, infer_name_of(c, c->at->bias), layout_operand_of(c->e, c->at->bias), p, false, p->max_rows,
                        p->max_keys + p->n_prefix_keys, &p->bias);
 }
 
 static status set_results(infer_call *c, const head_layout *out_layout) {
   attention_plan *p = c->plan;
   const tensor *out = c->a[c->at->out].tensor, *lse = optional(c, c->at->lse);
-  const char *name = name_of(c, c->at->out);
+  const char *name = infer_name_of(c, c->at->out);
   head_dims d = {.heads = p->n_heads};
   TRY(op_expect_dtype(out, name, DTYPES_ATTENTION));
-  TRY(head_view_of(out, name, operand_of(c->e, c->at->out), out_layout, &p->out, &d));
+  TRY(head_view_of(out, name, layout_operand_of(c->e, c->at->out), out_layout, &p->out, &d));
   char text[SHAPE_TEXT];
   EXPECT(d.batches == p->n_batches && d.heads == p->n_heads && d.rows == p->max_rows && d.d == p->dv,
          "%s has shape %s, expected %jd sequences, %jd heads, %jd positions, %jd components in the layout %s", name,
@@ -321,7 +323,7 @@ static status set_results(infer_call *c, const head_layout *out_layout) {
   EXPECT(lse, "softmaxLse is absent, expected a tensor where softmaxLseFlag is true");
   TRY(op_expect_dtype(lse, "softmaxLse", DTYPE_BIT(ACL_FLOAT)));
   TRY(op_expect_shape(lse, "softmaxLse", (const int64_t[]){p->n_batches, p->n_heads, p->max_rows, 1}, 4));
-  p->row_max = (head_view){.operand = (int16_t)operand_of(c->e, c->at->lse),
+  p->row_max = (head_view){.operand = (int16_t)layout_operand_of(c->e, c->at->lse),
                            .dtype = lse->dtype,
                            .batch = lse->strides[0] * 4,
                            .head = lse->strides[1] * 4,
@@ -329,18 +331,18 @@ static status set_results(infer_call *c, const head_layout *out_layout) {
   return ST_OK;
 }
 
-/* ---- prepare ------------------------------------------------------------------------------------------------------ */
+/* ---- preparation ------------------------------------------------------------------------------------------------- */
 
 static status padding_operand(const infer_call *c, int argument, int16_t *operand) {
   const tensor *t = optional(c, argument);
   *operand = ABSENT;
   if (!t) return ST_OK;
-  TRY(op_expect_dtype(t, name_of(c, argument), DTYPE_BIT(ACL_INT64)));
-  *operand = (int16_t)operand_of(c->e, argument);
+  TRY(op_expect_dtype(t, infer_name_of(c, argument), DTYPE_BIT(ACL_INT64)));
+  *operand = (int16_t)layout_operand_of(c->e, argument);
   return ST_OK;
 }
 
-/* BNSD_BSND: the result has another layout than the query. */
+/* With BNSD_BSND, the result's layout differs from the query's. */
 static status find_layouts(infer_call *c, const head_layout **out) {
   const char *name = c->a[c->at->layout].string, *allowed = "BSH BSND BNSD";
   if (name && !strcmp(name, "BNSD_BSND")) {
@@ -357,7 +359,7 @@ status prepare_infer_attention(executor *e, const op_arg *a) {
   infer_call c = {.e = e, .a = a, .at = &variants[e->op->variant], .plan = p};
   const tensor *query = a[0].tensor;
   const head_layout *out_layout;
-  TRY(refuse(&c));
+  TRY(infer_refuse(&c));
   TRY(find_layouts(&c, &out_layout));
   head_dims q = {.heads = a[c.at->heads].integer};
   TRY(op_expect_dtype(query, "query", DTYPES_ATTENTION));
@@ -379,9 +381,9 @@ status prepare_infer_attention(executor *e, const op_arg *a) {
   TRY(padding_operand(&c, c.at->query_padding, &p->query_padding));
   TRY(padding_operand(&c, c.at->key_padding, &p->key_padding));
   TRY(set_keys(&c));
-  TRY(set_prefix(&c));
-  TRY(set_mask(&c));
-  TRY(set_bias(&c));
+  TRY(infer_set_prefix(&c));
+  TRY(infer_set_mask(&c));
+  TRY(infer_set_bias(&c));
   TRY(set_results(&c, out_layout));
-  return plan_attention(e, p);
+  return attention_plan_forward(e, p);
 }

@@ -1,3 +1,4 @@
+/* See layout.h. */
 #include "kernel/attention/layout.h"
 
 #include <string.h>
@@ -8,7 +9,7 @@ static const head_layout layouts[] = {
     {"NSD", 3, ABSENT, 0, 1, 2, false},
 };
 
-/* `word` is one of the words of `text`. */
+/* Whether `word` is one of the words of `text`. */
 static bool has_word(const char *text, const char *word) {
   const size_t n = strlen(word);
   for (const char *at = text; (at = strstr(at, word)); at += n)
@@ -49,7 +50,7 @@ status head_view_of(const tensor *t, const char *name, int operand, const head_l
   return ST_OK;
 }
 
-int operand_of(const executor *e, int argument) {
+int layout_operand_of(const executor *e, int argument) {
   for (int i = e->n_operands - 1; i >= 0; --i)
     if (e->operands[i].argument == argument && !e->operands[i].list_index) return i;
   return ABSENT;
@@ -92,7 +93,7 @@ status softmax_view_of(const tensor *t, const char *name, int operand, const int
 
 static int64_t tokens(int64_t n) { return n > BAND_ALL ? BAND_ALL : n < -BAND_ALL ? -BAND_ALL : n; }
 
-void set_band(attention_batch *s, int64_t mode, int64_t before, int64_t after) {
+void layout_set_band(attention_batch *s, int64_t mode, int64_t before, int64_t after) {
   const int64_t corner = s->n_keys - s->n_queries;
   s->band_low = -(int64_t)BAND_ALL * 2;
   s->band_high = (int64_t)BAND_ALL * 2;
@@ -113,7 +114,7 @@ void set_band(attention_batch *s, int64_t mode, int64_t before, int64_t after) {
   }
 }
 
-status check_pattern(const tensor *mask, const char *name, int64_t mode) {
+status layout_check_pattern(const tensor *mask, const char *name, int64_t mode) {
   const int64_t rows = mode == SPARSE_PREFIX_SMALL ? 3072 : 2048, cols = 2048;
   const int r = mask->rank;
   bool fits = r >= 2 && mask->dims[r - 1] == cols && mask->dims[r - 2] == rows;

@@ -1,4 +1,4 @@
-/* Plans of attention as they run: sequences, where keys are, units of work on threads. */
+/* Attention plans at run time: sequences, addresses of keys, and the distribution of units over threads. */
 #include "kernel/attention/attention.h"
 
 #include "op/parallel.h"
@@ -12,7 +12,7 @@ status attention_plan_blocks(executor *e, attention_plan *p, int64_t n_units,
   const uint64_t bytes = size * (uint64_t)(p->d + p->dv) * (n * (uint64_t)p->max_rows + kv * (uint64_t)p->max_keys);
   executor_cost(e, bytes, operations);
   p->blocks.scratch_bytes = (per_thread(p) + 63) / 64 * 64;
-  p->blocks.max_threads = (int32_t)least(parallel_most(e->cost_ns), most(n_units, 1));
+  p->blocks.max_threads = (int32_t)attention_min(parallel_most(e->cost_ns), attention_max(n_units, 1));
   workspace_intermediate(e, p->blocks.scratch_bytes * (uint64_t)p->blocks.max_threads);
   return ST_OK;
 }
@@ -28,8 +28,8 @@ static status read_padding(const attention_job *j, int operand, const char *name
   return ST_OK;
 }
 
-/* Every page that a sequence's keys are in exists. */
-static status check_pages(const attention_job *j) {
+/* Checks that every page of a sequence's keys exists. */
+static status attention_check_pages(const attention_job *j) {
   const attention_plan *p = j->plan;
   for (int64_t b = 0; b < p->n_batches; ++b) {
     const attention_batch s = attention_batch_of(j, b);
@@ -61,7 +61,7 @@ status attention_job_init(attention_job *j, const executor *e, void *const *view
   *j = (attention_job){.e = e, .plan = PLAN(e, attention_plan), .view = view, .scratch = scratch};
   TRY(read_padding(j, j->plan->query_padding, "queryPaddingSize", &j->query_padding));
   TRY(read_padding(j, j->plan->key_padding, "kvPaddingSize", &j->key_padding));
-  return j->plan->table >= 0 ? check_pages(j) : ST_OK;
+  return j->plan->table >= 0 ? attention_check_pages(j) : ST_OK;
 }
 
 attention_batch attention_batch_of(const attention_job *j, int64_t b) {
@@ -86,18 +86,18 @@ static key_place in_page(const attention_job *j, const head_view *v, int64_t b, 
   const key_pages *g = &j->plan->pages;
   const int64_t first = k % g->keys;
   const char *page = (const char *)j->view[j->plan->table] + b * g->table_row + k / g->keys * g->table_col;
-  return (key_place){.at = head_at(j, v, *(const int32_t *)(const void *)page, kv_head, first),
+  return (key_place){.at = attention_head_at(j, v, *(const int32_t *)(const void *)page, kv_head, first),
                      .row = v->row,
                      .col = v->col,
-                     .run = least(left, g->keys - first)};
+                     .run = attention_min(left, g->keys - first)};
 }
 
-key_place key_run(const attention_job *j, const attention_batch *s, key_or_value which, int64_t b, int64_t kv_head,
-                  int64_t k) {
+key_place attention_key_run(const attention_job *j, const attention_batch *s, key_or_value which, int64_t b,
+                            int64_t kv_head, int64_t k) {
   const attention_plan *p = j->plan;
   if (k < p->n_prefix_keys) {
     const head_view *v = which == KEYS ? &p->prefix_key : &p->prefix_value;
-    return (key_place){head_at(j, v, 0, kv_head, k), v->row, v->col, p->n_prefix_keys - k};
+    return (key_place){attention_head_at(j, v, 0, kv_head, k), v->row, v->col, p->n_prefix_keys - k};
   }
   head_view v = which == KEYS ? p->key : p->value;
   const int64_t left = s->n_keys - k;
@@ -107,7 +107,7 @@ key_place key_run(const attention_job *j, const attention_batch *s, key_or_value
     v.operand = (int16_t)(v.operand + b);
     v.batch = 0;
   }
-  return (key_place){head_at(j, &v, b, kv_head, s->key_begin + k), v.row, v.col, left};
+  return (key_place){attention_head_at(j, &v, b, kv_head, s->key_begin + k), v.row, v.col, left};
 }
 
 /* ---- units ------------------------------------------------------------------------------------------------------- */
@@ -138,7 +138,7 @@ void attention_units(const attention_job *j, unit_body *body, int64_t n_units) {
   enum { MOST_PARTS = 1 << 20 };
   parallel_team team = parallel_begin(n_units > 1 ? j->e->cost_ns : 0);
   if (team.n_threads > j->plan->blocks.max_threads) team.n_threads = j->plan->blocks.max_threads;
-  const int64_t n_parts = team.n_threads == 1 ? 1 : least(n_units, MOST_PARTS);
+  const int64_t n_parts = team.n_threads == 1 ? 1 : attention_min(n_units, MOST_PARTS);
   parallel_run(&team, run_units, &(units_job){j, body, n_units, n_parts}, n_parts);
   parallel_end(&team);
 }

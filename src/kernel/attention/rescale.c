@@ -1,5 +1,5 @@
-/* TransformBiasRescaleQkv: queries, keys and values from one projection, qkv [B, T, 3 heads depth], each plus its part of
- * the bias, as [B, heads, T, depth]; queries are divided by the root of their depth. */
+/* aclnnTransformBiasRescaleQkv: splits a joint projection qkv [B, T, 3 * heads * depth] into queries, keys and values
+ * [B, heads, T, depth], and adds the corresponding part of the bias to each. Queries are divided by sqrt(depth). */
 #include <math.h>
 #include <stdlib.h>
 

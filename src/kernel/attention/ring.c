@@ -1,5 +1,5 @@
-/* RingAttentionUpdate: joins the results of two attentions over different keys, by the maxima and sums of their
- * softmaxes. Everything is one row of a head: numbers [.., 8] of the softmax, D of the result. */
+/* aclnnRingAttentionUpdate: combines the results of two attentions over different keys, using the maxima and sums of
+ * their softmaxes. Rows are processed one by one; the softmax statistics [.., 8] hold eight copies of each value. */
 #include <math.h>
 #include <string.h>
 
@@ -32,7 +32,7 @@ static void put_softmax(const ring_job *j, const head_view *v, const int64_t *at
   for (int i = 0; i < 8; ++i) *(float *)(void *)(to + i * v->col) = x;
 }
 
-static void join_row(const ring_job *j, const int64_t *at) {
+static void ring_join_row(const ring_job *j, const int64_t *at) {
   const ring_plan *p = j->plan;
   float top = -INFINITY, sum = 0, share[2], x[2][TILE];
   for (int s = 0; s < 2; ++s) top = fmaxf(top, softmax_at(j, &p->top[s], at));
@@ -57,7 +57,7 @@ static void join_row(const ring_job *j, const int64_t *at) {
 static void ring_range(const void *job, int64_t begin, int64_t end) {
   const ring_plan *p = ((const ring_job *)job)->plan;
   for (int64_t i = begin; i < end; ++i)
-    join_row(job, (const int64_t[]){i / p->n_rows / p->n_heads, i / p->n_rows % p->n_heads, i % p->n_rows});
+    ring_join_row(job, (const int64_t[]){i / p->n_rows / p->n_heads, i / p->n_rows % p->n_heads, i % p->n_rows});
 }
 
 static status ring_run(const executor *e, void *const *view, void *scratch) {
@@ -70,7 +70,7 @@ static status ring_run(const executor *e, void *const *view, void *scratch) {
 
 status prepare_ring_attention(executor *e, const op_arg *a) {
   static const struct {
-    int8_t out, top, sum, operand; /* operand: of out; those of the others follow */
+    int8_t out, top, sum, operand; /* operand: index of out; top and sum follow it */
   } at[SOURCES] = {{0, 1, 2, 0}, {3, 4, 5, 3}, {8, 9, 10, 7}};
   ring_plan *p = PLAN(e, ring_plan);
   const head_layout *layout;

@@ -1,5 +1,5 @@
-/* RotaryPositionEmbedding, its gradient, InterleaveRope, ApplyRotaryPosEmb: pairs of components are turned by angles whose cosines and
- * sines are given, for rows that these broadcast to. */
+/* Rotary position embedding: RotaryPositionEmbedding, its gradient, InterleaveRope, and ApplyRotaryPosEmb. Pairs of
+ * components are rotated by angles whose cosines and sines are given as tables that broadcast to the rows. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,8 +12,8 @@
 LEVEL_CHOICE(rotary_loops, rotary, rotary_loops)
 
 enum {
-  MAX_D = 896, /* CANN's bound: rows go through tiles on the stack */
-  TILE = 2048, /* floats of a tile: several short rows, or one */
+  MAX_D = 896, /* CANN's limit; rows go through tiles on the stack */
+  TILE = 2048, /* floats in a tile: several short rows, or one long row */
   OUT = 0,
   IN,
   COS,
@@ -21,9 +21,9 @@ enum {
   OPERANDS,
 };
 
-/* One tensor to rotate. */
+/* The rotation of one tensor. */
 typedef struct {
-  walk rows; /* by OUT, IN, COS, SIN */
+  walk rows; /* operands OUT, IN, COS, SIN */
   int64_t d, along[OPERANDS];
   int8_t dtype[OPERANDS];
   uint8_t operand[OPERANDS];
@@ -33,13 +33,13 @@ typedef struct {
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
-static operand_type type_of(int dtype) {
+static operand_type rotary_operand_type(int dtype) {
   return dtype == ACL_BF16 ? OPERAND_BF16 : dtype == ACL_FLOAT16 ? OPERAND_F16 : OPERAND_F32;
 }
 
-/* Rows as floats: where they are, or in the tile. *ld: floats from one to the next. */
-static const float *fetch(const rotation *p, int o, const char *from, int64_t row_bytes, int64_t rows, bool in_place,
-                          float *tile, int64_t *ld) {
+/* Returns rows as floats, in place or converted in the tile. *ld: floats from one row to the next. */
+static const float *rotary_fetch(const rotation *p, int o, const char *from, int64_t row_bytes, int64_t rows,
+                                 bool in_place, float *tile, int64_t *ld) {
   const bool dense = p->along[o] == (int64_t)dtype_bytes(p->dtype[o]);
   if (in_place && dense && p->dtype[o] == ACL_FLOAT) {
     *ld = row_bytes / (int64_t)sizeof(float);
@@ -48,17 +48,17 @@ static const float *fetch(const rotation *p, int o, const char *from, int64_t ro
   if (!row_bytes) rows = 1;
   *ld = row_bytes ? p->d : 0;
   if (dense)
-    attention_rows->widen[type_of(p->dtype[o])](tile, p->d, from, row_bytes, rows, p->d);
+    attention_rows->widen[rotary_operand_type(p->dtype[o])](tile, p->d, from, row_bytes, rows, p->d);
   else
     for (int64_t i = 0; i < rows; ++i)
       loops->load[p->dtype[o]][COMPUTE_F32](tile + i * p->d, from + i * row_bytes, p->along[o], p->d);
   return tile;
 }
 
-static void keep(const rotation *p, char *to, int64_t row_bytes, int64_t rows, const float *tile) {
+static void rotary_store(const rotation *p, char *to, int64_t row_bytes, int64_t rows, const float *tile) {
   const int64_t size = dtype_bytes(p->dtype[OUT]);
   if (p->along[OUT] == size && row_bytes == p->d * size) {
-    attention_rows->narrow[type_of(p->dtype[OUT])](to, tile, rows * p->d);
+    attention_rows->narrow[rotary_operand_type(p->dtype[OUT])](to, tile, rows * p->d);
     return;
   }
   for (int64_t i = 0; i < rows; ++i)
@@ -70,7 +70,7 @@ typedef struct {
   void *base[OPERANDS];
 } rotation_job;
 
-/* A mode that moves components can't work in place. */
+/* A mode that moves components cannot work in place. */
 static bool moves(const rotation *p) { return p->mode == ROTARY_INTERLEAVE_HALF; }
 
 static void rotate_range(const void *job, int64_t begin, int64_t end) {
@@ -86,12 +86,12 @@ static void rotate_range(const void *job, int64_t begin, int64_t end) {
   for (int64_t i = begin, n; i < end; i += n, cursor_next(&c, n)) {
     n = cursor_row(&c, smaller(end - i, TILE / p->d));
     rotary_rows r = {.d = p->d, .rows = n, .ld_out = p->d};
-    const float *in = fetch(p, IN, c.at[IN], *strides[IN], n, !moves(p), tile[IN], &r.ld_in);
-    const float *cos = fetch(p, COS, c.at[COS], *strides[COS], n, true, tile[COS], &r.ld_cos);
-    const float *sin = fetch(p, SIN, c.at[SIN], *strides[SIN], n, true, tile[SIN], &r.ld_sin);
+    const float *in = rotary_fetch(p, IN, c.at[IN], *strides[IN], n, !moves(p), tile[IN], &r.ld_in);
+    const float *cos = rotary_fetch(p, COS, c.at[COS], *strides[COS], n, true, tile[COS], &r.ld_cos);
+    const float *sin = rotary_fetch(p, SIN, c.at[SIN], *strides[SIN], n, true, tile[SIN], &r.ld_sin);
     if (direct) r.ld_out = *strides[OUT] / (int64_t)sizeof(float);
     rotate(direct ? (float *)(void *)c.at[OUT] : tile[OUT], in, cos, sin, &r);
-    if (!direct) keep(p, c.at[OUT], *strides[OUT], n, tile[OUT]);
+    if (!direct) rotary_store(p, c.at[OUT], *strides[OUT], n, tile[OUT]);
   }
 }
 
@@ -111,7 +111,7 @@ typedef struct {
   int operand;
 } rotary_operand;
 
-/* A tensor's rows, broadcast to `dims` but in the last dimension, which is taken off. */
+/* A tensor's rows, broadcast to `dims`. The last dimension is removed from the view; its stride goes to *along. */
 static void view_rows(const tensor *t, const int64_t *dims, int rank, view *v, int64_t *along) {
   *v = view_of(t);
   *along = v->strides[rank - 1];
@@ -161,7 +161,7 @@ static status plan_rotation(rotation *p, int64_t mode, bool backward, const rota
   return ST_OK;
 }
 
-static uint64_t bytes_of(const tensor *t) { return (uint64_t)t->n * dtype_bytes(t->dtype); }
+static uint64_t rotary_bytes(const tensor *t) { return (uint64_t)t->n * dtype_bytes(t->dtype); }
 
 static status rotary_run(const executor *e, void *const *view, void *scratch) {
   (void)scratch;
@@ -169,7 +169,7 @@ static status rotary_run(const executor *e, void *const *view, void *scratch) {
   return ST_OK;
 }
 
-/* The tables of RotaryPositionEmbedding: of four dimensions, of one shape, and not repeated in the first dimension only. */
+/* Tables of RotaryPositionEmbedding: four dimensions, equal shapes, and not broadcast in the first dimension alone. */
 static status check_tables_by_mode(const tensor *x, const char *name, const tensor *cos, const tensor *sin) {
   EXPECT(x->rank == 4, "%s has %d dimensions, expected 4", name, x->rank);
   TRY(check_table(&(rotary_operand){.tensor = cos, .name = "cos"}, x));
@@ -185,7 +185,7 @@ static status check_tables_by_mode(const tensor *x, const char *name, const tens
 status prepare_rotary(executor *e, const op_arg *a) {
   const bool by_mode = e->op->variant == ROTARY_BY_MODE;
   const tensor *x = a[0].tensor, *out = a[by_mode ? 4 : 3].tensor;
-  if (by_mode && !x->n) { /* whatever the tables are */
+  if (by_mode && !x->n) { /* the tables are not checked */
     *PLAN(e, rotation) = (rotation){0};
     e->run = rotary_run;
     return op_expect_shape(out, "out", x->dims, x->rank);
@@ -195,7 +195,7 @@ status prepare_rotary(executor *e, const op_arg *a) {
       {out, "out", 3}, {x, "x", 0}, {a[1].tensor, "cos", 1}, {a[2].tensor, "sin", 2}};
   const int64_t mode = by_mode ? a[3].integer : ROTARY_INTERLEAVE_HALF;
   TRY(plan_rotation(PLAN(e, rotation), mode, false, operands));
-  executor_cost(e, 2 * bytes_of(x) + 2 * bytes_of(a[1].tensor), (uint64_t)x->n * 4);
+  executor_cost(e, 2 * rotary_bytes(x) + 2 * rotary_bytes(a[1].tensor), (uint64_t)x->n * 4);
   e->run = rotary_run;
   return ST_OK;
 }
@@ -220,7 +220,7 @@ static status mode_named(const char *name, int64_t *mode) {
   return OP_FAIL("rotaryMode is \"%.32s\", expected \"half\", \"interleave\" or \"quarter\"", name ? name : "");
 }
 
-/* ApplyRotaryPosEmb: 128 components, and tables of one head that are not repeated otherwise. */
+/* ApplyRotaryPosEmb: 128 components; the tables have one head and are not broadcast in any other dimension. */
 static status check_halves(const tensor *query, const tensor *key, const tensor *cos, const tensor *sin) {
   EXPECT(query->rank == 4 && query->dims[3] == 128, "queryRef has %d dimensions and %jd components, expected 4 and 128",
          query->rank, (intmax_t)(query->rank ? query->dims[query->rank - 1] : 0));
@@ -231,7 +231,7 @@ static status check_halves(const tensor *query, const tensor *key, const tensor 
   return op_expect_shape(key, "keyRef", dims, 4);
 }
 
-/* (queryRef, keyRef, cos, sin, layout [, rotaryMode]). Tables have 1 head, wherever the layout has heads. */
+/* (queryRef, keyRef, cos, sin, layout [, rotaryMode]). The tables have 1 head, in the layout's dimension of heads. */
 status prepare_apply_rotary(executor *e, const op_arg *a) {
   const bool named = e->op->variant == ROTARY_NAMED;
   const tensor *query = a[0].tensor, *key = a[1].tensor;
@@ -251,23 +251,23 @@ status prepare_apply_rotary(executor *e, const op_arg *a) {
   e->heap = malloc(sizeof(rotation));
   if (!e->heap) return fail(ST_NO_HOST_MEMORY, "no host memory for a plan");
   TRY(plan_rotation(e->heap, mode, false, (const rotary_operand[]){k, k, cos, sin}));
-  executor_cost(e, 2 * (bytes_of(query) + bytes_of(key)), (uint64_t)(query->n + key->n) * 4);
+  executor_cost(e, 2 * (rotary_bytes(query) + rotary_bytes(key)), (uint64_t)(query->n + key->n) * 4);
   e->run = apply_run;
   return ST_OK;
 }
 
 /* ---- the gradient ------------------------------------------------------------------------------------------------ */
 
-/* Gradients of cos and sin: for each of their rows, sums over the rows that it was broadcast to. */
+/* Gradients of cos and sin: for each of their rows, a sum over the rows that it was broadcast to. */
 typedef struct {
-  walk kept, summed; /* over rows of dcos, dsin, dy, x; of dy, x */
+  walk kept, summed; /* kept: rows of dcos, dsin, dy, x; summed: rows of dy, x */
   row_access dcos, dsin, dy, x;
   int64_t d;
-  uint8_t mode, n_summed; /* operands of views: dcos, dsin, dy, x */
+  uint8_t mode, n_summed; /* number of the mode; operand indices of dcos, dsin, dy, x */
   uint8_t operand[4];
 } table_gradient;
 
-enum { BLOCK = 64 }; /* rows that are summed in float before they go on in double */
+enum { BLOCK = 64 }; /* rows that are summed in float before the sum is added in double */
 
 static void add_block(double *sum, const float *block, int64_t d) {
   for (int64_t i = 0; i < d; ++i) sum[i] += (double)block[i];
@@ -283,7 +283,7 @@ typedef struct {
   void *base[4];
 } table_job;
 
-static void sum_row(const table_gradient *p, void *const *at) {
+static void rotary_sum_row(const table_gradient *p, void *const *at) {
   double sums[2][MAX_D];
   _Alignas(64) float blocks[2][MAX_D], tile[2][MAX_D];
   memset(sums[0], 0, (size_t)p->d * sizeof **sums);
@@ -306,11 +306,11 @@ static void sum_row(const table_gradient *p, void *const *at) {
   store_sum(&p->dsin, at[1], sums[1], tile[0], p->d);
 }
 
-static void sum_range(const void *job, int64_t begin, int64_t end) {
+static void rotary_sum_range(const void *job, int64_t begin, int64_t end) {
   const table_job *j = job;
   cursor c;
   cursor_start(&c, &j->plan->kept, j->base, begin);
-  for (int64_t i = begin; i < end; ++i, cursor_next(&c, 1)) sum_row(j->plan, (void *const *)c.at);
+  for (int64_t i = begin; i < end; ++i, cursor_next(&c, 1)) rotary_sum_row(j->plan, (void *const *)c.at);
 }
 
 static status rotary_grad_run(const executor *e, void *const *view, void *scratch) {
@@ -320,11 +320,11 @@ static status rotary_grad_run(const executor *e, void *const *view, void *scratc
   if (!p) return ST_OK;
   table_job j = {.plan = p};
   for (int o = 0; o < 4; ++o) j.base[o] = view[p->operand[o]];
-  rows_parallel(sum_range, &j, p->d ? p->kept.n : 0, 1, e->cost_ns / 2);
+  rows_parallel(rotary_sum_range, &j, p->d ? p->kept.n : 0, 1, e->cost_ns / 2);
   return ST_OK;
 }
 
-/* Splits the dimensions of dy into those that cos has, and those that it is broadcast over. */
+/* Separates the dimensions of dy into those that cos has and those that cos is broadcast over. */
 static void plan_tables(table_gradient *p, const tensor *const *t, int64_t mode) {
   const tensor *dy = t[2], *dcos = t[0];
   view kept[4], summed[2];
@@ -360,7 +360,7 @@ status prepare_rotary_grad(executor *e, const op_arg *a) {
       {a[5].tensor, "dxOut", 4}, {dy, "dy", 0}, {cos, "cos", 1}, {a[2].tensor, "sin", 2}};
   if (dy->n) TRY(check_tables_by_mode(dy, "dy", cos, a[2].tensor));
   TRY(plan_rotation(PLAN(e, rotation), a[4].integer, true, operands));
-  executor_cost(e, 2 * bytes_of(dy) + (x ? 2 * bytes_of(dy) : 0), (uint64_t)dy->n * (x ? 10 : 4));
+  executor_cost(e, 2 * rotary_bytes(dy) + (x ? 2 * rotary_bytes(dy) : 0), (uint64_t)dy->n * (x ? 10 : 4));
   e->run = rotary_grad_run;
   if (!x) return ST_OK;
   TRY(op_expect_dtype(x, "xOptional", DTYPES_ROTARY));

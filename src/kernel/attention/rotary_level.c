@@ -3,7 +3,7 @@
 
 #include "kernel/engine/level.h"
 
-/* One row, with pair number i at IN_A(i), IN_B(i) of what is rotated, and at OUT_A(i), OUT_B(i) of the result. */
+/* Loops over one row. Pair i is at IN_A(i), IN_B(i) of the input and at OUT_A(i), OUT_B(i) of the result. */
 #define ROWS(name, IN_A, IN_B, OUT_A, OUT_B)                                                                           \
   static inline void forward_##name(float *out, const float *in, const float *cos, const float *sin, int64_t half) {   \
     INDEPENDENT for (int64_t i = 0; i < half; ++i) {                                                                   \
@@ -36,7 +36,7 @@ ROWS(halves, FIRST, SECOND, FIRST, SECOND)
 ROWS(pairs, EVEN, ODD, EVEN, ODD)
 ROWS(pairs_to_halves, EVEN, ODD, FIRST, SECOND)
 
-/* All rows; a row has `parts` parts that are rotated by themselves. */
+/* Loops over all rows. A row consists of `parts` parts that are rotated independently. */
 #define ROTATE(direction, name, row, parts)                                                                            \
   static void direction##_##name##_rows(float *out, const float *in, const float *cos, const float *sin,               \
                                         const rotary_rows *r) {                                                        \

@@ -1,4 +1,4 @@
-/* One query's products with keys, on their way to the softmax. */
+/* Processing of one query's dot products with keys: bias, mask, and online softmax. */
 #include <math.h>
 #include <string.h>
 
@@ -14,10 +14,10 @@ enum { TILE = 512 };
 static void add_alibi(const score_row *r, float *x, int64_t k, int64_t n) {
   const attention_plan *p = r->job->plan;
   float slope, tile[TILE];
-  loops->load[p->bias.dtype][COMPUTE_F32](&slope, head_at(r->job, &p->bias, r->b, r->head, 0), 0, 1);
+  loops->load[p->bias.dtype][COMPUTE_F32](&slope, attention_head_at(r->job, &p->bias, r->b, r->head, 0), 0, 1);
   const int64_t at = r->query + p->query_start - k - p->key_start;
   for (int64_t i = 0, m; i < n; i += m) {
-    m = least(TILE, n - i);
+    m = attention_min(TILE, n - i);
     for (int64_t l = 0; l < m; ++l) tile[l] = fabsf((float)(at - i - l));
     if (p->bias_kind == BIAS_ALIBI_SQRT)
       for (int64_t l = 0; l < m; ++l) tile[l] = sqrtf(tile[l]);
@@ -25,7 +25,7 @@ static void add_alibi(const score_row *r, float *x, int64_t k, int64_t n) {
   }
 }
 
-/* The bias of key k in a tensor that has the sequences one behind the other. */
+/* Address of the bias of key k in a tensor of concatenated sequences. */
 static const char *packed_bias_at(const score_row *r, int64_t k) {
   const attention_plan *p = r->job->plan;
   const attention_batch *s = r->batch;
@@ -35,8 +35,8 @@ static const char *packed_bias_at(const score_row *r, int64_t k) {
   return (const char *)r->job->view[p->bias.operand] + (begin + row * s->n_keys + k) * p->bias.col;
 }
 
-/* Where the bias of key k is, and in *n how many there are; ALiBi depends on the distance only, so rows that are
- * missing are the first one that is not, further left. */
+/* Address of the bias of key k; *n is limited to the number of values there. ALiBi depends on the distance only, so a
+ * missing row is read from the first row that is present, shifted. */
 static const char *bias_at(const score_row *r, int64_t k, int64_t *n) {
   const attention_plan *p = r->job->plan;
   if (p->bias_is_packed) return packed_bias_at(r, k);
@@ -44,20 +44,20 @@ static const char *bias_at(const score_row *r, int64_t k, int64_t *n) {
   if (p->bias_rows_missing && row < 0) {
     col -= row;
     row = 0;
-    *n = least(*n, r->batch->n_keys - col);
+    *n = attention_min(*n, r->batch->n_keys - col);
   }
-  return head_at(r->job, &p->bias, r->b, r->head, row) + col * p->bias.col;
+  return attention_head_at(r->job, &p->bias, r->b, r->head, row) + col * p->bias.col;
 }
 
-static void add_bias(const score_row *r, float *x, int64_t k, int64_t n) {
+static void score_add_bias(const score_row *r, float *x, int64_t k, int64_t n) {
   const attention_plan *p = r->job->plan;
   float tile[TILE];
   int64_t given = n;
   const char *from = bias_at(r, k + r->batch->key_begin * (r->job->key_padding >= 0), &given);
   const float factor = p->bias_kind == BIAS_SCALED ? p->scale : 1;
   for (int64_t i = 0, m; i < n; i += m) {
-    m = least(TILE, n - i);
-    const int64_t have = most(0, least(m, given - i));
+    m = attention_min(TILE, n - i);
+    const int64_t have = attention_max(0, attention_min(m, given - i));
     loops->load[p->bias.dtype][COMPUTE_F32](tile, from + i * p->bias.col, p->bias.col, have);
     for (int64_t l = have; l < m; ++l) tile[l] = 0;
     attention_rows->axpby(x + i, p->scale, tile, factor, m);
@@ -66,11 +66,12 @@ static void add_bias(const score_row *r, float *x, int64_t k, int64_t n) {
 
 /* ---- mask -------------------------------------------------------------------------------------------------------- */
 
-static void hide(const score_row *r, float *x, int64_t k, int64_t n) {
+static void score_hide(const score_row *r, float *x, int64_t k, int64_t n) {
   const attention_plan *p = r->job->plan;
   const head_view *v = &p->mask;
   const int64_t first = r->job->key_padding >= 0 ? r->batch->key_begin : 0;
-  const char *from = head_at(r->job, v, r->b, r->head, r->query + r->batch->first_query) + (k + first) * v->col;
+  const char *from =
+      attention_head_at(r->job, v, r->b, r->head, r->query + r->batch->first_query) + (k + first) * v->col;
   if (v->col == 1) {
     attention_rows->hide(x, (const uint8_t *)from, n);
     return;
@@ -78,7 +79,7 @@ static void hide(const score_row *r, float *x, int64_t k, int64_t n) {
   for (int64_t i = 0; i < n; ++i) x[i] = from[i * v->col] ? -INFINITY : x[i];
 }
 
-/* ---- all of it --------------------------------------------------------------------------------------------------- */
+/* ---- logits ------------------------------------------------------------------------------------------------------ */
 
 float score_logits(const score_row *r, float *x, int64_t k, int64_t n) {
   const attention_plan *p = r->job->plan;
@@ -91,11 +92,11 @@ float score_logits(const score_row *r, float *x, int64_t k, int64_t n) {
       attention_rows->scale(x, p->scale, n);
     break;
   case BIAS_SCALED:
-  case BIAS_ADDED: add_bias(r, x, k, n); break;
+  case BIAS_ADDED: score_add_bias(r, x, k, n); break;
   case BIAS_ALIBI:
   case BIAS_ALIBI_SQRT: add_alibi(r, x, k, n); break;
   }
-  if (p->mask.operand >= 0) hide(r, x, k, n);
+  if (p->mask.operand >= 0) score_hide(r, x, k, n);
   return factor;
 }
 
@@ -108,10 +109,10 @@ void score_dropout(const score_row *r, float *y, int64_t k, int64_t n) {
 
 /* ---- the online softmax ------------------------------------------------------------------------------------------ */
 
-row_state row_state_of(const attention_batch *b, int64_t row) {
+row_state score_row_state(const attention_batch *b, int64_t row) {
   row_state s = {.top = -INFINITY};
   const int64_t query = row - b->first_query;
-  if (query >= 0 && query < b->n_queries) visible_keys(b, query, &s.low, &s.high);
+  if (query >= 0 && query < b->n_queries) attention_visible_keys(b, query, &s.low, &s.high);
   return s;
 }
 
@@ -121,7 +122,7 @@ static bool any_nan(const float *x, int64_t n) {
   return nan;
 }
 
-/* The row's largest is `top` from now on. */
+/* Raises the row's maximum to `top` and scales its sums accordingly. */
 static void raise_top(row_state *s, float top, float *out, int64_t n) {
   const float shrink = exp2f((s->top - top) * LOG2_E);
   if (s->top != -INFINITY) attention_rows->scale(out, shrink, n);
@@ -132,7 +133,7 @@ static void raise_top(row_state *s, float top, float *out, int64_t n) {
 void score_softmax(const score_row *r, row_state *s, float *x, void *y, operand_type type, float *out, float *factors,
                    int64_t k, int64_t n) {
   const attention_plan *p = r->job->plan;
-  const float factor = has_score_terms(p) ? score_logits(r, x, k, n) : p->scale;
+  const float factor = score_has_terms(p) ? score_logits(r, x, k, n) : p->scale;
   const float top = fmaxf(s->top, attention_rows->max(x, n) * factor);
   if (top == -INFINITY) {
     if (any_nan(x, n)) s->sum = NAN;
@@ -159,18 +160,18 @@ static void store_softmax(const score_row *r, int64_t row, float top, float sum)
   const float value[2] = {p->lse ? lse : top, sum};
   for (int i = 0; i < 2; ++i) {
     if (v[i]->operand < 0) continue;
-    char *to = head_at(r->job, v[i], r->b, r->head, row);
+    char *to = attention_head_at(r->job, v[i], r->b, r->head, row);
     for (int c = 0; c < p->n_copies; ++c) *(float *)(void *)(to + c * v[i]->col) = value[i];
   }
 }
 
-void row_write(const head_view *v, char *to, const float *x, int64_t n) {
+void attention_write_row(const head_view *v, char *to, const float *x, int64_t n) {
   loops->store[v->dtype][COMPUTE_F32](to, v->col, x, n);
 }
 
 void score_finish(const score_row *r, int64_t row, const row_state *s, float *out) {
   const attention_plan *p = r->job->plan;
   attention_rows->scale(out, s->sum == 0 ? 0 : 1 / s->sum, p->dv);
-  row_write(&p->out, head_at(r->job, &p->out, r->b, r->head, row), out, p->dv);
+  attention_write_row(&p->out, attention_head_at(r->job, &p->out, r->b, r->head, row), out, p->dv);
   store_softmax(r, row, s->top, s->sum);
 }

@@ -31,7 +31,7 @@ void channel_window_init(channel_window *c, const conv_operand *from, const int6
   }
 }
 
-static void run_rows(const void *job, int64_t begin, int64_t end) {
+static void by_channel_run_rows(const void *job, int64_t begin, int64_t end) {
   const by_channel *b = job;
   for (int64_t i = begin; i < end; ++i) {
     const int64_t image = i / b->groups, group = i % b->groups;
@@ -41,7 +41,7 @@ static void run_rows(const void *job, int64_t begin, int64_t end) {
   }
 }
 
-static void run_across(const void *job, int64_t begin, int64_t end) {
+static void by_channel_run_across(const void *job, int64_t begin, int64_t end) {
   static const float zero[ACROSS];
   const by_channel *b = job;
   const int64_t blocks = (b->groups + ACROSS - 1) / ACROSS;
@@ -56,7 +56,7 @@ static void run_across(const void *job, int64_t begin, int64_t end) {
 
 void by_channel_run(const by_channel *b, uint64_t cost_ns) {
   if (b->across)
-    rows_parallel(run_across, b, b->batch * ((b->groups + ACROSS - 1) / ACROSS), 1, cost_ns);
+    rows_parallel(by_channel_run_across, b, b->batch * ((b->groups + ACROSS - 1) / ACROSS), 1, cost_ns);
   else
-    rows_parallel(run_rows, b, b->batch * b->groups, 1, cost_ns);
+    rows_parallel(by_channel_run_rows, b, b->batch * b->groups, 1, cost_ns);
 }

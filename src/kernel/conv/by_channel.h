@@ -1,39 +1,46 @@
-/* Convolutions of each channel by a window of its own, without strides, and their gradients: inputs are read where they
- * lie, by AVX-512's masks around the padding, so that no image is made. Sums are floats. */
+/* Depthwise convolutions without strides (one channel and one row per group), and their gradients. Inputs are read
+ * in place; AVX-512 masks replace the padding, so that no padded copy is made. Accumulates in float. Called by
+ * correlate.c and weight_gradient.c. Thread-safe: all state is in the caller's structs. */
 #ifndef CANNON_KERNEL_CONV_BY_CHANNEL_H
 #define CANNON_KERNEL_CONV_BY_CHANNEL_H
 
 #include "kernel/conv/phase.h"
 
-enum { CHANNEL_MOST_TAPS = 64 /* along the last axis */ };
+enum { CHANNEL_MOST_TAPS = 64 /* the largest kernel size along the last axis */ };
 
-/* One channel of either. Output o needs, for tap t, input o + shift + t * dilation, which is 0 outside of [0, in). */
+/* The geometry of one channel, the same for all channels, for either pass. Output o needs, for tap t, the input o +
+ * shift + t * dilation, which is 0 outside of [0, in). */
 typedef struct {
   int64_t in[CONV_AXES], out[CONV_AXES], taps[CONV_AXES], shift[CONV_AXES], dilation[CONV_AXES];
-  int64_t from_axis[CONV_AXES], to_axis[CONV_AXES]; /* bytes; the last of `from` is an element */
-  int64_t w_axis[CONV_AXES];                        /* floats, from tap to tap */
-  int dtype;                                        /* of both, float, float16 or bfloat16 */
+  int64_t from_axis[CONV_AXES], to_axis[CONV_AXES]; /* bytes; elements of `from` along the last axis are contiguous */
+  int64_t w_axis[CONV_AXES];                        /* floats from tap to tap */
+  int dtype;                                        /* of both tensors: float, float16 or bfloat16 */
 } channel_window;
 
-/* All NULL where the level has no masks. */
+/* The inner loops. All are NULL at instruction set levels without masks (below AVX-512BW). */
 typedef struct {
-  /* The last axis of `to` is an element as well. */
+  /* Computes one channel. Elements of `to` along the last axis are contiguous. */
   void (*rows)(const channel_window *c, char *to, const char *from, const float *w, float bias);
-  /* Up to 16 channels that are neighbours in `to`. bias: of each. */
+  /* Computes up to 16 channels that are contiguous in `to` (channels last). bias: one value per channel.
+   * from_channel is in bytes, w_channel in floats. */
   void (*across)(const channel_window *c, char *to, const char *from, int64_t from_channel, const float *w,
                  int64_t w_channel, const float *bias, int channels);
-  /* sum[tap] += the products of `to`, whose last axis is an element, with `from`; taps in their order. */
+  /* Adds to sum[tap] the sum over all outputs of `to` (the gradient of y, whose last axis is contiguous) times
+   * `from`, with the taps in their order. */
   void (*gradient)(const channel_window *c, const char *to, const char *from, float *sum);
 } channel_loops_table;
 
-extern const channel_loops_table *channel_loops; /* set before main */
+extern const channel_loops_table *channel_loops; /* chosen before main for this processor (engine/level.h) */
 
-/* Whether from and to, which are a side each of g, are read and written as they lie; `across`: neighbours in to are channels. */
+/* Returns whether the kernels can compute `to` from `from` in place, where each is one side of g. *across: whether
+ * channels, instead of elements along the last axis, are contiguous in `to`. */
 bool by_channel_fits(const conv_geometry *g, const conv_operand *from, const conv_operand *to, bool *across);
-/* axis: of a phase of outputs. w's strides are of floats. */
+/* axis: of a phase of outputs (phase.h). in: the sizes of `from` along the axes. w_axis: the strides of w, in
+ * floats. */
 void channel_window_init(channel_window *c, const conv_operand *from, const int64_t *in, const conv_operand *to,
                          const phase_axis *axis, const int64_t *w_axis);
 
+/* A call for all channels of all batch items. Strides of w in floats. */
 typedef struct {
   const channel_window *window;
   const conv_operand *from, *to;
@@ -41,9 +48,10 @@ typedef struct {
   bool across;
   const char *x;
   char *out;
-  const float *w, *bias; /* of the first tap; bias: NULL: 0 */
+  const float *w, *bias; /* addresses of the first tap's weight and of the biases (NULL: no bias) */
 } by_channel;
 
+/* Runs on the thread pool. cost_ns: the estimated time on one core, from which the number of threads is chosen. */
 void by_channel_run(const by_channel *b, uint64_t cost_ns);
 
 #endif

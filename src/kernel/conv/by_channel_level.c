@@ -13,20 +13,20 @@
 
 enum { LANES = 16, ROWS = 8, COLUMNS = 4, TAPS = 4, MOST_TAPS = CHANNEL_MOST_TAPS };
 
-/* ---- parts of rows ----------------------------------------------------------------------------------------------- */
+/* ---- loads and stores -------------------------------------------------------------------------------------------- */
 
-/* Of elements i to i + 15 those in [0, n). */
-INLINE __mmask16 inside(int64_t i, int64_t n) { return (__mmask16)(first_lanes(n - i) & ~first_lanes(-i)); }
+/* The mask of those of the elements i to i + 15 that are in [0, n). */
+INLINE __mmask16 channel_inside(int64_t i, int64_t n) { return (__mmask16)(first_lanes(n - i) & ~first_lanes(-i)); }
 
 INLINE int64_t size_of(int dtype) { return dtype == ACL_FLOAT ? 4 : 2; }
 
-INLINE __m512 read(const char *row, int64_t i, __mmask16 lanes, int dtype) {
+INLINE __m512 channel_load(const char *row, int64_t i, __mmask16 lanes, int dtype) {
   const void *const at = row + i * size_of(dtype);
   if (dtype == ACL_FLOAT) return _mm512_maskz_loadu_ps(lanes, at);
   return dtype == ACL_FLOAT16 ? f16_load_16(at, lanes) : bf16_load_16(at, lanes);
 }
 
-INLINE void write(char *at, __m512 x, __mmask16 lanes, int dtype) {
+INLINE void channel_store(char *at, __m512 x, __mmask16 lanes, int dtype) {
   if (dtype == ACL_FLOAT)
     _mm512_mask_storeu_ps(at, lanes, x);
   else if (dtype == ACL_FLOAT16)
@@ -35,34 +35,36 @@ INLINE void write(char *at, __m512 x, __mmask16 lanes, int dtype) {
     bf16_store_16((void *)at, lanes, x);
 }
 
-/* ---- the windows' sums ------------------------------------------------------------------------------------------- */
+/* ---- outputs, contiguous along the last axis --------------------------------------------------------------------- */
 
-/* For each tap along the last axis, which of 16 outputs from o on have it inside. NULL stands for: all. */
+/* For each tap along the last axis, the mask of those of the 16 outputs from o on whose input is inside of the
+ * tensor. Returns NULL if all are. */
 INLINE const __mmask16 *lanes_inside(__mmask16 *lanes, const channel_window *c, int64_t o) {
   const int64_t first = o + c->shift[2], reach = (c->taps[2] - 1) * c->dilation[2] + LANES;
   if (first >= 0 && first + reach <= c->in[2]) return NULL;
-  for (int64_t t = 0; t < c->taps[2]; ++t) lanes[t] = inside(first + t * c->dilation[2], c->in[2]);
+  for (int64_t t = 0; t < c->taps[2]; ++t) lanes[t] = channel_inside(first + t * c->dilation[2], c->in[2]);
   return lanes;
 }
 
-/* Adds the taps of one line to sums of `rows` outputs below each other by `columns` vectors beside each other. from: what the
- * first needs of the first tap. lines: of each row, whether there is a line; NULL stands for: all. */
-INLINE void add_line(__m512 *sum, const channel_window *c, const char *from, const float *w, const __mmask16 *lanes,
-                     const __mmask16 *lines, int rows, int columns, int dtype) {
+/* Adds the taps of one kernel line to the sums of `rows` consecutive lines by `columns` vectors of outputs. from:
+ * the first output's input for the first tap. lines: for each row, all ones if its input line exists, else 0; NULL
+ * if all exist. */
+INLINE void channel_add_line(__m512 *sum, const channel_window *c, const char *from, const float *w,
+                             const __mmask16 *lanes, const __mmask16 *lines, int rows, int columns, int dtype) {
   const int64_t step = c->dilation[2] * size_of(dtype), w_step = c->w_axis[2], line = c->from_axis[1];
   for (int64_t t = 0; t < c->taps[2]; ++t, from += step, w += w_step) {
     const __m512 weight = _mm512_set1_ps(*w);
     const __mmask16 used = lanes ? lanes[t] : 0xffff;
     UNROLL for (int r = 0; r < rows; ++r) UNROLL for (int v = 0; v < columns; ++v) {
-      const __m512 in = read(from + r * line, v * LANES, lines ? used & lines[r] : used, dtype);
+      const __m512 in = channel_load(from + r * line, v * LANES, lines ? used & lines[r] : used, dtype);
       sum[r * columns + v] = _mm512_fmadd_ps(weight, in, sum[r * columns + v]);
     }
   }
 }
 
-/* The same of all lines, for outputs from o on. */
-INLINE void add_taps(__m512 *sum, const channel_window *c, const char *from, const float *w, const int64_t *o,
-                     const __mmask16 *lanes, int rows, int columns, int dtype) {
+/* Adds the taps of all kernel lines, for outputs from o on. */
+INLINE void channel_add_taps(__m512 *sum, const channel_window *c, const char *from, const float *w, const int64_t *o,
+                             const __mmask16 *lanes, int rows, int columns, int dtype) {
   const int64_t z = o[0] + c->shift[0], y = o[1] + c->shift[1];
   from += z * c->from_axis[0] + y * c->from_axis[1] + (o[2] + c->shift[2]) * size_of(dtype);
   for (int64_t k = 0; k < c->taps[0]; ++k) {
@@ -72,78 +74,81 @@ INLINE void add_taps(__m512 *sum, const channel_window *c, const char *from, con
     for (int64_t l = 0, line = y; l < c->taps[1]; ++l) {
       if (line >= 0 && line + rows <= c->in[1]) {
         if (lanes)
-          add_line(sum, c, row, taps, lanes, NULL, rows, columns, dtype);
+          channel_add_line(sum, c, row, taps, lanes, NULL, rows, columns, dtype);
         else
-          add_line(sum, c, row, taps, NULL, NULL, rows, columns, dtype);
+          channel_add_line(sum, c, row, taps, NULL, NULL, rows, columns, dtype);
       } else if (rows > 1) {
         __mmask16 lines[ROWS], all[MOST_TAPS];
         UNROLL for (int r = 0; r < rows; ++r) lines[r] = line + r >= 0 && line + r < c->in[1] ? 0xffff : 0;
         if (!lanes) memset(all, 0xff, sizeof all);
-        add_line(sum, c, row, taps, lanes ? lanes : all, lines, rows, columns, dtype);
+        channel_add_line(sum, c, row, taps, lanes ? lanes : all, lines, rows, columns, dtype);
       }
       line += c->dilation[1], row += c->dilation[1] * c->from_axis[1], taps += c->w_axis[1];
     }
   }
 }
 
-/* One channel's outputs from o on. */
-INLINE void make_block(const channel_window *c, char *to, const char *from, const float *w, float bias,
-                       const int64_t *o, const __mmask16 *lanes, int rows, int columns, int dtype) {
+/* Computes `rows` lines by `columns` vectors of one channel's outputs, from o on. */
+INLINE void channel_block(const channel_window *c, char *to, const char *from, const float *w, float bias,
+                          const int64_t *o, const __mmask16 *lanes, int rows, int columns, int dtype) {
   __m512 sum[ROWS];
   UNROLL for (int k = 0; k < rows * columns; ++k) sum[k] = _mm512_set1_ps(bias);
-  add_taps(sum, c, from, w, o, lanes, rows, columns, dtype);
+  channel_add_taps(sum, c, from, w, o, lanes, rows, columns, dtype);
   to += o[0] * c->to_axis[0] + o[1] * c->to_axis[1] + o[2] * size_of(dtype);
   UNROLL for (int r = 0; r < rows; ++r) UNROLL for (int v = 0; v < columns; ++v)
-      write(to + r * c->to_axis[1] + v * LANES * size_of(dtype), sum[r * columns + v],
-            first_lanes(c->out[2] - o[2] - v * LANES), dtype);
+      channel_store(to + r * c->to_axis[1] + v * LANES * size_of(dtype), sum[r * columns + v],
+                    first_lanes(c->out[2] - o[2] - v * LANES), dtype);
 }
 
-/* A single line: vectors beside each other. */
-INLINE void make_line(const channel_window *c, char *to, const char *from, const float *w, float bias, int64_t plane,
-                      int dtype) {
+/* Computes a plane that is a single line, by several vectors at a time. */
+INLINE void channel_line(const channel_window *c, char *to, const char *from, const float *w, float bias, int64_t plane,
+                         int dtype) {
   const int64_t reach = c->shift[2] + (c->taps[2] - 1) * c->dilation[2];
   __mmask16 lanes[MOST_TAPS];
   for (int64_t o[] = {plane, 0, 0}; o[2] < c->out[2];) {
     const int64_t end = o[2] + COLUMNS * LANES;
     if (o[2] + c->shift[2] >= 0 && end + reach <= c->in[2] && end <= c->out[2]) {
-      make_block(c, to, from, w, bias, o, NULL, 1, COLUMNS, dtype);
+      channel_block(c, to, from, w, bias, o, NULL, 1, COLUMNS, dtype);
       o[2] = end;
     } else {
-      make_block(c, to, from, w, bias, o, lanes_inside(lanes, c, o[2]), 1, 1, dtype);
+      channel_block(c, to, from, w, bias, o, lanes_inside(lanes, c, o[2]), 1, 1, dtype);
       o[2] += LANES;
     }
   }
 }
 
-INLINE void make_rows(const channel_window *c, char *to, const char *from, const float *w, float bias, int dtype) {
+INLINE void channel_rows_of(const channel_window *c, char *to, const char *from, const float *w, float bias,
+                            int dtype) {
   int64_t o[CONV_AXES];
   for (o[0] = 0; o[0] < c->out[0]; ++o[0]) {
     if (c->out[1] == 1) {
-      make_line(c, to, from, w, bias, o[0], dtype);
+      channel_line(c, to, from, w, bias, o[0], dtype);
       continue;
     }
     for (o[2] = 0; o[2] < c->out[2]; o[2] += LANES) {
       __mmask16 room[MOST_TAPS];
       const __mmask16 *const lanes = lanes_inside(room, c, o[2]);
-      for (o[1] = 0; o[1] + ROWS <= c->out[1]; o[1] += ROWS) make_block(c, to, from, w, bias, o, lanes, ROWS, 1, dtype);
-      for (; o[1] + 3 <= c->out[1]; o[1] += 3) make_block(c, to, from, w, bias, o, lanes, 3, 1, dtype);
-      for (; o[1] < c->out[1]; ++o[1]) make_block(c, to, from, w, bias, o, lanes, 1, 1, dtype);
+      for (o[1] = 0; o[1] + ROWS <= c->out[1]; o[1] += ROWS)
+        channel_block(c, to, from, w, bias, o, lanes, ROWS, 1, dtype);
+      for (; o[1] + 3 <= c->out[1]; o[1] += 3) channel_block(c, to, from, w, bias, o, lanes, 3, 1, dtype);
+      for (; o[1] < c->out[1]; ++o[1]) channel_block(c, to, from, w, bias, o, lanes, 1, 1, dtype);
     }
   }
 }
 
-static void rows(const channel_window *c, char *to, const char *from, const float *w, float bias) {
+static void channel_rows(const channel_window *c, char *to, const char *from, const float *w, float bias) {
   if (c->dtype == ACL_FLOAT)
-    make_rows(c, to, from, w, bias, ACL_FLOAT);
+    channel_rows_of(c, to, from, w, bias, ACL_FLOAT);
   else if (c->dtype == ACL_FLOAT16)
-    make_rows(c, to, from, w, bias, ACL_FLOAT16);
+    channel_rows_of(c, to, from, w, bias, ACL_FLOAT16);
   else
-    make_rows(c, to, from, w, bias, ACL_BF16);
+    channel_rows_of(c, to, from, w, bias, ACL_BF16);
 }
 
-/* ---- channels beside each other ---------------------------------------------------------------------------------- */
+/* ---- outputs, contiguous along the channels ---------------------------------------------------------------------- */
 
-/* Where the channels' inputs and weights are, from the first's; behind the last one, it again. */
+/* Offsets of the channels' inputs and weights from those of the first channel. Lanes behind the last channel repeat
+ * it. */
 typedef struct {
   int64_t from[LANES], w[LANES];
 } channel_places;
@@ -162,15 +167,15 @@ INLINE void add_channels(__m512 sum[LANES], const channel_window *c, const char 
       for (int64_t t = 0; t < c->taps[2]; ++t, in += step, tap += c->w_axis[2]) {
         const __mmask16 used = lanes ? lanes[t] : 0xffff;
         UNROLL for (int i = 0; i < LANES; ++i) sum[i] =
-            _mm512_fmadd_ps(_mm512_set1_ps(tap[at->w[i]]), read(in + at->from[i], 0, used, dtype), sum[i]);
+            _mm512_fmadd_ps(_mm512_set1_ps(tap[at->w[i]]), channel_load(in + at->from[i], 0, used, dtype), sum[i]);
       }
     }
   }
 }
 
-/* 16 outputs of each channel, turned. */
-INLINE void make_across(const channel_window *c, char *to, const char *from, int64_t from_channel, const float *w,
-                        int64_t w_channel, const float *bias, int channels, int dtype) {
+/* Computes all outputs of up to 16 channels: 16 outputs of each at a time, which are then transposed. */
+INLINE void channel_across_of(const channel_window *c, char *to, const char *from, int64_t from_channel, const float *w,
+                              int64_t w_channel, const float *bias, int channels, int dtype) {
   channel_places at;
   for (int i = 0; i < LANES; ++i) {
     const int64_t channel = i < channels ? i : channels - 1;
@@ -194,25 +199,25 @@ INLINE void make_across(const channel_window *c, char *to, const char *from, int
         transpose_16x16(r);
         char *const out = to + o[0] * c->to_axis[0] + o[1] * c->to_axis[1] + o[2] * c->to_axis[2];
         UNROLL for (int i = 0; i < LANES; ++i) if (i < n)
-            write(out + i * c->to_axis[2], _mm512_castsi512_ps(r[i]), first_lanes(channels), dtype);
+            channel_store(out + i * c->to_axis[2], _mm512_castsi512_ps(r[i]), first_lanes(channels), dtype);
       }
 }
 
-static void across(const channel_window *c, char *to, const char *from, int64_t from_channel, const float *w,
-                   int64_t w_channel, const float *bias, int channels) {
+static void channel_across(const channel_window *c, char *to, const char *from, int64_t from_channel, const float *w,
+                           int64_t w_channel, const float *bias, int channels) {
   if (c->dtype == ACL_FLOAT)
-    make_across(c, to, from, from_channel, w, w_channel, bias, channels, ACL_FLOAT);
+    channel_across_of(c, to, from, from_channel, w, w_channel, bias, channels, ACL_FLOAT);
   else if (c->dtype == ACL_FLOAT16)
-    make_across(c, to, from, from_channel, w, w_channel, bias, channels, ACL_FLOAT16);
+    channel_across_of(c, to, from, from_channel, w, w_channel, bias, channels, ACL_FLOAT16);
   else
-    make_across(c, to, from, from_channel, w, w_channel, bias, channels, ACL_BF16);
+    channel_across_of(c, to, from, from_channel, w, w_channel, bias, channels, ACL_BF16);
 }
 
-/* ---- gradients of windows ---------------------------------------------------------------------------------------- */
+/* ---- gradients of the weights ------------------------------------------------------------------------------------ */
 
-/* Adds to the sums of n taps beside each other, from t on, over all outputs. */
-INLINE void add_products(const channel_window *c, const char *to, const char *from, const int64_t *t, int n,
-                         float *to_sum, int dtype) {
+/* Adds to the gradients of n taps along the last axis, from t on, the sum over all outputs. */
+INLINE void channel_add_products(const channel_window *c, const char *to, const char *from, const int64_t *t, int n,
+                                 float *to_sum, int dtype) {
   __m512 sum[TAPS];
   UNROLL for (int k = 0; k < n; ++k) sum[k] = _mm512_setzero_ps();
   for (int64_t z = 0; z < c->out[0]; ++z) {
@@ -222,47 +227,48 @@ INLINE void add_products(const channel_window *c, const char *to, const char *fr
       const int64_t shift = c->shift[1] + t[1] * c->dilation[1], i = x + c->shift[2] + t[2] * c->dilation[2];
       const int64_t begin = shift < 0 ? -shift : 0, rest = c->in[1] - shift, end = rest < c->out[1] ? rest : c->out[1];
       __mmask16 lanes[TAPS];
-      UNROLL for (int k = 0; k < n; ++k) lanes[k] = inside(i + k * c->dilation[2], c->in[2]);
+      UNROLL for (int k = 0; k < n; ++k) lanes[k] = channel_inside(i + k * c->dilation[2], c->in[2]);
       const __mmask16 used = first_lanes(c->out[2] - x);
       for (int64_t y = begin; y < end; ++y) {
-        const __m512 g = read(to + z * c->to_axis[0] + y * c->to_axis[1], x, used, dtype);
+        const __m512 g = channel_load(to + z * c->to_axis[0] + y * c->to_axis[1], x, used, dtype);
         const char *const row = from + plane * c->from_axis[0] + (y + shift) * c->from_axis[1];
         UNROLL for (int k = 0; k < n; ++k) sum[k] =
-            _mm512_fmadd_ps(g, read(row, i + k * c->dilation[2], lanes[k] & used, dtype), sum[k]);
+            _mm512_fmadd_ps(g, channel_load(row, i + k * c->dilation[2], lanes[k] & used, dtype), sum[k]);
       }
     }
   }
   UNROLL for (int k = 0; k < n; ++k) to_sum[k] += _mm512_reduce_add_ps(sum[k]);
 }
 
-INLINE void make_gradient(const channel_window *c, const char *to, const char *from, float *sum, int dtype) {
+INLINE void channel_gradient_of(const channel_window *c, const char *to, const char *from, float *sum, int dtype) {
   int64_t t[CONV_AXES];
   for (t[0] = 0; t[0] < c->taps[0]; ++t[0])
     for (t[1] = 0; t[1] < c->taps[1]; ++t[1], sum += c->taps[2])
       for (t[2] = 0; t[2] < c->taps[2];) {
         const int64_t left = c->taps[2] - t[2], n = left < TAPS ? left : TAPS;
         if (n == TAPS)
-          add_products(c, to, from, t, TAPS, sum + t[2], dtype);
+          channel_add_products(c, to, from, t, TAPS, sum + t[2], dtype);
         else if (n == 3)
-          add_products(c, to, from, t, 3, sum + t[2], dtype);
+          channel_add_products(c, to, from, t, 3, sum + t[2], dtype);
         else if (n == 2)
-          add_products(c, to, from, t, 2, sum + t[2], dtype);
+          channel_add_products(c, to, from, t, 2, sum + t[2], dtype);
         else
-          add_products(c, to, from, t, 1, sum + t[2], dtype);
+          channel_add_products(c, to, from, t, 1, sum + t[2], dtype);
         t[2] += n;
       }
 }
 
-static void gradient(const channel_window *c, const char *to, const char *from, float *sum) {
+static void channel_gradient(const channel_window *c, const char *to, const char *from, float *sum) {
   if (c->dtype == ACL_FLOAT)
-    make_gradient(c, to, from, sum, ACL_FLOAT);
+    channel_gradient_of(c, to, from, sum, ACL_FLOAT);
   else if (c->dtype == ACL_FLOAT16)
-    make_gradient(c, to, from, sum, ACL_FLOAT16);
+    channel_gradient_of(c, to, from, sum, ACL_FLOAT16);
   else
-    make_gradient(c, to, from, sum, ACL_BF16);
+    channel_gradient_of(c, to, from, sum, ACL_BF16);
 }
 
-const channel_loops_table LEVELED(channel_loops_table) = {.rows = rows, .across = across, .gradient = gradient};
+const channel_loops_table LEVELED(channel_loops_table) = {
+    .rows = channel_rows, .across = channel_across, .gradient = channel_gradient};
 
 #else
 

@@ -42,25 +42,25 @@ tile_type columns_type(int a, int b, int64_t k) {
   return TILE_F32;
 }
 
-static int64_t within(int64_t i, int64_t low, int64_t high) { return i < low ? low : i > high ? high : i; }
+static int64_t columns_clamp(int64_t i, int64_t low, int64_t high) { return i < low ? low : i > high ? high : i; }
 
-/* The first position whose element is `element` or more; shift: of the tap. */
+/* The first position whose element is `element` or larger. shift: the tap's offset. */
 static int64_t position_of(const columns_axis *a, int64_t shift, int64_t element) {
   if (element <= shift) return 0;
   return a->step == 1 ? element - shift : (element - shift + a->step - 1) / a->step;
 }
 
-/* A position of an image, and what it sees of the channels. */
+/* A position of a batch item, and the address of the matrix row's channel in it. */
 typedef struct {
   int64_t d, h, w;
   const char *x;
 } place;
 
-/* n elements of one row, by whole lines of a plane where it has them. x: the first channel's, of the first image. */
+/* Gathers n elements of one matrix row, by whole lines of a plane where possible. at.x: the channel's first element. */
 static void fetch_row(const conv_columns *c, char *to, place at, const int64_t *tap, int64_t n) {
   const columns_axis *const a = c->axis;
   const int64_t size = c->size, width = a[2].positions, lines = a[1].positions;
-  int64_t low[CONV_AXES], high[CONV_AXES]; /* positions that are inside */
+  int64_t low[CONV_AXES], high[CONV_AXES]; /* positions whose element is inside of x */
   for (int i = 0; i < CONV_AXES; ++i) {
     const int64_t shift = a[i].shift + tap[i] * a[i].dilation;
     low[i] = position_of(&a[i], shift, 0);
@@ -70,9 +70,10 @@ static void fetch_row(const conv_columns *c, char *to, place at, const int64_t *
   const int64_t step = a[2].step * c->x.axis[2], line = a[1].step * c->x.axis[1];
   while (n > 0) {
     const int64_t m = smaller(width - at.w, n), count = m == n || m < width ? 1 : smaller(lines - at.h, n / width);
-    const int64_t begin = within(low[2] - at.w, 0, m), end = within(high[2] - at.w, begin, m);
-    const int64_t top = within(low[1] - at.h, 0, count);
-    const int64_t bottom = at.d >= low[0] && at.d < high[0] && end > begin ? within(high[1] - at.h, top, count) : top;
+    const int64_t begin = columns_clamp(low[2] - at.w, 0, m), end = columns_clamp(high[2] - at.w, begin, m);
+    const int64_t top = columns_clamp(low[1] - at.h, 0, count);
+    const int64_t bottom =
+        at.d >= low[0] && at.d < high[0] && end > begin ? columns_clamp(high[1] - at.h, top, count) : top;
     if (end - begin < m || bottom - top < count) memset(to, 0, (size_t)(count * m * size));
     if (bottom > top)
       conv_loops->lines(to + (top * m + begin) * size, m * size,

@@ -1,12 +1,14 @@
-/* One side of a convolution as a matrix: a row for each channel and tap, a column for each position of the other side,
- * of all images. Rows are made piece by piece, in the operand's dtype, for tile_gemm.h's packing. */
+/* The im2col view of one side of a convolution: a matrix with a row for each channel and tap, and a column for each
+ * position of the other side, for all batch items. The whole matrix is never stored: blocks of it are gathered in
+ * the operand's dtype and then packed for tile_gemm.h. Called by phase_products.c and weight_gradient.c.
+ * Thread-safe: a conv_columns is read only after columns_init. */
 #ifndef CANNON_KERNEL_CONV_COLUMNS_H
 #define CANNON_KERNEL_CONV_COLUMNS_H
 
 #include "kernel/conv/geometry.h"
 #include "kernel/product/tile_gemm.h"
 
-/* Position p and tap t of an axis meet in element p * step + shift + t * dilation; those outside of [0, in) are 0. */
+/* Position p and tap t of an axis need element p * step + shift + t * dilation; elements outside of [0, in) are 0. */
 typedef struct {
   int64_t positions, in, step, shift, dilation;
 } columns_axis;
@@ -14,31 +16,35 @@ typedef struct {
 typedef struct {
   columns_axis axis[CONV_AXES];
   int64_t taps[CONV_AXES], n_taps;
-  int64_t positions; /* of an image */
+  int64_t positions; /* of one batch item */
   conv_operand x;
   int size;             /* bytes of an element */
-  int64_t element_step; /* elements from position to position of a line */
-  bool direct;          /* one tap, and positions of an image are x's elements in order, evenly spaced */
+  int64_t element_step; /* elements from position to position along a line */
+  bool direct;          /* one tap, and all positions of a batch item are x's elements in order, evenly spaced */
 } conv_columns;
 
+/* x: the operand; axis, taps: one entry for each of the CONV_AXES axes. */
 void columns_init(conv_columns *c, const conv_operand *x, const columns_axis *axis, const int64_t *taps);
-/* x as the forward pass sees it; and y, by its own positions. */
+/* Initialise the matrix of x, gathered for the outputs of the forward pass; and that of y, with y's own positions
+ * and one tap. */
 void columns_of_input(conv_columns *c, const conv_geometry *g, const conv_operand *x);
 void columns_of_output(conv_columns *c, const conv_geometry *g, const conv_operand *y);
 
-/* What multiplies operands of two dtypes, sums being of k products. */
+/* The GEMM type for operands of dtypes a and b and an inner dimension of k. */
 tile_type columns_type(int a, int b, int64_t k);
 
-/* Elements [first, first + n) of n_rows rows (channel * n_taps + tap) from `row` on, `pitch` bytes apart. x: a group's
- * first element. */
+/* Gathers elements [first, first + n) of n_rows matrix rows from `row` on (row = channel * n_taps + tap) to `to`,
+ * with `pitch` bytes from row to row. x: a group's first element. */
 void columns_fetch(const conv_columns *c, char *to, int64_t pitch, const char *x, int64_t row, int64_t n_rows,
                    int64_t first, int64_t n);
 
-/* Where rows lie as they are, so that they may be packed from there: element `first` of `row`, or NULL. */
+/* Returns the address of element `first` of matrix row `row` if the n elements can be packed from x itself, without
+ * a gather; otherwise NULL. */
 const char *columns_direct(const conv_columns *c, const char *x, int64_t row, int64_t first, int64_t n);
 
-/* The size of even parts, a multiple of grain: 1025 is not 1024 and 1. */
-static inline int64_t columns_part(int64_t total, int64_t most, int64_t grain) {
+/* Splits `total` into chunks of at most `most` and of nearly equal size, and returns that size, rounded up to a
+ * multiple of grain. (Chunks of 1024 would split 1025 into 1024 and 1.) */
+static inline int64_t columns_chunk(int64_t total, int64_t most, int64_t grain) {
   const int64_t n = (total + most - 1) / most;
   return ((total + n - 1) / n + grain - 1) / grain * grain;
 }

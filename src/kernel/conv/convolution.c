@@ -1,4 +1,5 @@
-/* Convolution, ConvolutionBackward and the other forms of both. */
+/* The operators Convolution, ConvDepthwise2d and ConvTbc and their gradients: checks of the arguments, and plans
+ * that call correlate.h and weight_gradient.h. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,14 +12,14 @@
 
 #define CONV_DTYPES (DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_FLOAT16) | DTYPE_BIT(ACL_BF16))
 
-static status run_nothing(const executor *e, void *const *view, void *scratch) {
+static status conv_run_empty(const executor *e, void *const *view, void *scratch) {
   (void)e, (void)view, (void)scratch;
   return ST_OK;
 }
 
 /* ---- the forward pass -------------------------------------------------------------------------------------------- */
 
-/* Operands: where input, weight, bias and output are among the call's. */
+/* operand: the indices of input, weight, bias and output among the call's tensors. */
 typedef struct {
   correlation c;
   int8_t operand[4];
@@ -26,7 +27,7 @@ typedef struct {
 
 _Static_assert(sizeof(forward_plan) <= EXECUTOR_PLAN_BYTES, "");
 
-static status run_forward(const executor *e, void *const *view, void *scratch) {
+static status conv_run_forward(const executor *e, void *const *view, void *scratch) {
   const forward_plan *p = PLAN(e, forward_plan);
   return correlation_run(&p->c, view[p->operand[0]], view[p->operand[3]], view[p->operand[1]], view[p->operand[2]],
                          scratch);
@@ -55,7 +56,7 @@ status conv_prepare_forward(executor *e, const conv_forward *f, const conv_argum
   TRY(expect_bias(bias, "bias", g->groups * (a->transposed ? g->channels : g->rows)));
   conv_output_dims(g, a->transposed, n, dims);
   TRY(op_expect_shape(output, f->output_name, dims, input->rank));
-  e->run = run_nothing;
+  e->run = conv_run_empty;
   if (output->n == 0) return ST_OK;
   memcpy(p->operand, f->operand, sizeof p->operand);
   c->backward = a->transposed;
@@ -63,14 +64,14 @@ status conv_prepare_forward(executor *e, const conv_forward *f, const conv_argum
   conv_operand_init(&c->to, output, n);
   conv_operand_init(&c->given_w, weight, n);
   correlation_init(c, e, bias);
-  e->run = run_forward;
+  e->run = conv_run_forward;
   executor_cost(e, (uint64_t)(input->n + output->n + weight->n) * 4, c->cost_ns * 32);
   return ST_OK;
 }
 
-/* The call whose tensors are input, weight, bias and output, in this order. */
-static status prepare_forward(executor *e, const tensor *input, const tensor *weight, const tensor *bias,
-                              const tensor *output, const conv_arguments *a, const char *output_name) {
+/* For a call whose tensors are input, weight, bias and output, in this order. */
+static status conv_prepare_call(executor *e, const tensor *input, const tensor *weight, const tensor *bias,
+                                const tensor *output, const conv_arguments *a, const char *output_name) {
   const conv_forward f = {.input = input,
                           .weight = weight,
                           .bias = bias,
@@ -91,7 +92,7 @@ status prepare_convolution(executor *e, const op_arg *a) {
   TRY(check_cube_math(a[10].integer, 4));
   if (c.transposed && !c.output_padding)
     return fail(ST_OP_NULL, "outputPadding is NULL, expected an array, as transposed is true");
-  return prepare_forward(e, a[0].tensor, a[1].tensor, a[2].tensor, a[9].tensor, &c, "output");
+  return conv_prepare_call(e, a[0].tensor, a[1].tensor, a[2].tensor, a[9].tensor, &c, "output");
 }
 
 /* weight is [channels * multiplier, 1, H, W]. */
@@ -105,10 +106,10 @@ status prepare_conv_depthwise(executor *e, const op_arg *a) {
   EXPECT(a[2].ints->size == 2 && a[2].ints->value[0] == weight->dims[2] && a[2].ints->value[1] == weight->dims[3],
          "kernelSize is not [%jd, %jd], expected the weight's", (intmax_t)weight->dims[2], (intmax_t)weight->dims[3]);
   const conv_arguments c = {.stride = a[4].ints, .padding = a[5].ints, .dilation = a[6].ints, .groups = self->dims[1]};
-  return prepare_forward(e, self, weight, a[3].tensor, a[7].tensor, &c, "out");
+  return conv_prepare_call(e, self, weight, a[3].tensor, a[7].tensor, &c, "out");
 }
 
-/* Dimensions in the order o. */
+/* The tensor with its dimensions in the order o. */
 static tensor permuted(const tensor *t, const int o[3]) {
   tensor p = *t;
   for (int d = 0; d < 3; ++d) {
@@ -118,10 +119,10 @@ static tensor permuted(const tensor *t, const int o[3]) {
   return p;
 }
 
-/* [time, batch, channels], and a weight [time, channels, outputs]. */
+/* The orders that turn data [time, batch, channels] and weights [time, channels, outputs] into those of the kernels. */
 static const int tbc_data[3] = {1, 2, 0}, tbc_weight[3] = {2, 1, 0};
 
-/* An array of one number, made here. */
+/* Room for an aclIntArray of one number. */
 typedef union {
   aclIntArray array;
   char room[sizeof(aclIntArray) + sizeof(int64_t)];
@@ -133,7 +134,7 @@ static const aclIntArray *one_int_set(one_int *a, int64_t value) {
   return &a->array;
 }
 
-/* The arguments of a convolution along one axis, with its arrays in `room`. */
+/* The arguments of a convolution along one axis. Its arrays are kept in `room`, which must outlive the result. */
 static conv_arguments time_arguments(one_int room[2], int64_t pad) {
   const aclIntArray *one = one_int_set(&room[0], 1);
   return (conv_arguments){.stride = one, .padding = one_int_set(&room[1], pad), .dilation = one, .groups = 1};
@@ -154,7 +155,7 @@ status prepare_conv_tbc(executor *e, const op_arg *a) {
                output = permuted(a[4].tensor, tbc_data);
   one_int room[2];
   const conv_arguments c = time_arguments(room, a[3].integer);
-  return prepare_forward(e, &self, &weight, a[2].tensor, &output, &c, "output");
+  return conv_prepare_call(e, &self, &weight, a[2].tensor, &output, &c, "output");
 }
 
 /* ---- gradients --------------------------------------------------------------------------------------------------- */
@@ -163,13 +164,13 @@ typedef struct {
   bool of_input, of_weight, of_bias;
   correlation input;
   weight_gradient weight;
-  /* Of the bias: sums over batch and axes of the gradient. */
+  /* The gradient of the bias is the sum of gradOutput over the batch and the axes. */
   conv_operand grad;
   int64_t batch, channels, dims[CONV_AXES];
   int bias_dtype;
   int64_t bias_stride; /* bytes */
   uint64_t bias_cost_ns;
-  int8_t operand[6]; /* gradOutput, input, weight, gradInput, gradWeight, gradBias among the call's */
+  int8_t operand[6]; /* the CONV_TENSORS' indices among the call's tensors */
   bool transposed;
 } backward_plan;
 
@@ -187,7 +188,7 @@ static void sum_channels(const void *job, int64_t begin, int64_t end) {
   const int64_t rows = p->batch * p->dims[0] * p->dims[1];
   for (int64_t c = begin; c < end; ++c) {
     double sum = 0;
-    int64_t fill = 0; /* of the tile */
+    int64_t fill = 0; /* elements in the tile */
     for (int64_t r = 0; r < rows; ++r) {
       const int64_t n = r / (p->dims[0] * p->dims[1]), d = r / p->dims[1] % p->dims[0], h = r % p->dims[1];
       const char *from = j->grad + n * p->grad.outer + c * p->grad.inner + d * p->grad.axis[0] + h * p->grad.axis[1];
@@ -203,7 +204,7 @@ static void sum_channels(const void *job, int64_t begin, int64_t end) {
   }
 }
 
-static status run_backward(const executor *e, void *const *view, void *scratch) {
+static status conv_run_gradients(const executor *e, void *const *view, void *scratch) {
   const backward_plan *p = e->heap;
   const void *const grad = view[p->operand[CONV_GRAD]];
   if (p->of_input)
@@ -226,7 +227,7 @@ static void plan_bias(backward_plan *p, const tensor *grad, const tensor *bias, 
   p->batch = grad->dims[0];
   p->channels = grad->dims[1];
   for (int a = 0; a < CONV_AXES; ++a) p->dims[a] = a < CONV_AXES - n ? 1 : grad->dims[2 + a - (CONV_AXES - n)];
-  for (int a = CONV_AXES - 2; a >= 0; --a) /* axes that are one: in the last */
+  for (int a = CONV_AXES - 2; a >= 0; --a) /* contiguous axes become part of the last one */
     if (p->grad.axis[a] == p->dims[CONV_AXES - 1] * p->grad.axis[CONV_AXES - 1])
       p->dims[CONV_AXES - 1] *= p->dims[a], p->dims[a] = 1;
   p->bias_dtype = bias->dtype;
@@ -274,7 +275,7 @@ status conv_prepare_gradients(executor *e, const conv_backward *b, const conv_ar
     cost += p->weight.cost_ns;
   }
   if (p->of_bias) plan_bias(p, t[CONV_GRAD], t[CONV_GRAD_BIAS], n);
-  e->run = run_backward;
+  e->run = conv_run_gradients;
   executor_cost(e, (uint64_t)(t[CONV_GRAD]->n + t[CONV_INPUT]->n + t[CONV_WEIGHT]->n) * 4, cost * 32);
   return ST_OK;
 }
@@ -287,7 +288,7 @@ static status expect_output_padding(const conv_arguments *a) {
   return ST_OK;
 }
 
-/* biasSizes says what gradBias's shape says. */
+/* biasSizes is ignored, since it repeats the shape of gradBias. */
 status prepare_convolution_backward(executor *e, const op_arg *a) {
   const aclBoolArray *mask = a[10].bools;
   EXPECT(mask->size == 3, "outputMask has %ju elements, expected 3", (uintmax_t)mask->size);

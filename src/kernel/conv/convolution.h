@@ -1,28 +1,33 @@
-/* Convolutions and their gradients as an operator's prepare function asks for them, whatever its arguments are called. */
+/* Entry points of convolutions and their gradients for the operators' prepare functions, independent of how each
+ * operator names and orders its arguments. Called by convolution.c and graph_conv.c on the calling thread; the
+ * executor's `run` later executes the plan. */
 #ifndef CANNON_KERNEL_CONV_CONVOLUTION_H
 #define CANNON_KERNEL_CONV_CONVOLUTION_H
 
 #include "kernel/conv/geometry.h"
 
-/* Tensors have channels before the axes. operand: where input, weight, bias and output are among the call's tensors. */
+/* The tensors of a forward pass, with channels before the axes. operand: the indices of input, weight, bias and
+ * output among the call's tensors. */
 typedef struct {
-  const tensor *input, *weight, *bias, *output; /* bias: or NULL */
+  const tensor *input, *weight, *bias, *output; /* bias may be NULL */
   const char *input_name, *output_name;
   int8_t operand[4];
 } conv_forward;
 
+/* Checks the arguments and plans e. Fails with a message that names the argument. */
 status conv_prepare_forward(executor *e, const conv_forward *f, const conv_arguments *a);
 
 enum { CONV_GRAD, CONV_INPUT, CONV_WEIGHT, CONV_GRAD_INPUT, CONV_GRAD_WEIGHT, CONV_GRAD_BIAS, CONV_TENSORS };
 
-/* Results are NULL where they are not asked for. Of an input or a weight that only its shape is needed of, the gradient may
- * stand for it. */
+/* The tensors of the gradients. A result is NULL if it is not wanted. For an input or weight that is needed only for
+ * its shape, the caller may pass the tensor of its gradient. */
 typedef struct {
   const tensor *t[CONV_TENSORS];
   const char *name[CONV_TENSORS];
-  int8_t operand[CONV_TENSORS]; /* among the call's */
+  int8_t operand[CONV_TENSORS]; /* indices among the call's tensors */
 } conv_backward;
 
+/* As above. The plan is in e->heap. */
 status conv_prepare_gradients(executor *e, const conv_backward *b, const conv_arguments *a);
 
 #endif

@@ -14,20 +14,20 @@
 LEVEL_CHOICE(direct_loops_table, direct_loops, direct_loops_table)
 
 enum {
-  LINE = 64,               /* bytes */
-  LEAST_PRODUCTS = 16,     /* outputs of a group, for 16 bits as packed products */
-  LEAST_ROWS = 32,         /* of outputs of a group, for a gradient as packed products; */
-  LEAST_WEIGHTS = 1 << 20, /* and floats, such that L2 does not keep them */
+  LINE = 64,               /* bytes of a cache line */
+  LEAST_PRODUCTS = 16,     /* packed GEMM, 16-bit dtypes: least rows */
+  LEAST_ROWS = 32,         /* packed GEMM, floats: least rows; for a forward pass, also least channels */
+  LEAST_WEIGHTS = 1 << 20, /* packed GEMM, gradient of floats: least weights, which L2 does not hold */
   MOST_ROWS = 8,
-  MOST_WIDTH = 48,       /* positions of a tile, at any level */
-  ACROSS = 16,           /* output channels together where they are neighbours, */
-  ACROSS_WIDTH = 240,    /* and their positions */
-  SINGLE_WIDTH = 960,    /* positions at a time where there is one output channel */
-  IMAGE_BYTES = 1 << 20, /* images are done together up to this, or where weights are many, ... */
-  MANY_IMAGE_BYTES = 1 << 22,
+  MOST_WIDTH = 48,            /* positions of a tile, at any instruction set level */
+  ACROSS = 16,                /* channels-last outputs: output channels computed together */
+  ACROSS_WIDTH = 240,         /* channels-last outputs: positions computed together */
+  SINGLE_WIDTH = 960,         /* positions at a time if a group has one output channel */
+  IMAGE_BYTES = 1 << 20,      /* most bytes of the padded copies of batch items that are computed together, */
+  MANY_IMAGE_BYTES = 1 << 22, /* and if there are more than WEIGHT_BYTES of weights */
 };
 
-/* What image holds the inputs of all phases. */
+/* The layout of a padded copy that holds the inputs of all phases. */
 static void backward_image(const conv_geometry *g, conv_image *image) {
   static const int64_t one[CONV_AXES] = {1, 1, 1};
   int64_t low[CONV_AXES], size[CONV_AXES];
@@ -49,8 +49,9 @@ static void backward_image(const conv_geometry *g, conv_image *image) {
 
 /* ---- one phase --------------------------------------------------------------------------------------------------- */
 
-/* c[row][i] is position p + i: those that are outputs go to their places. */
-static void store_tile(const phase *f, char *to, const float *c, int64_t c_row, int64_t rows, int64_t p, int64_t n) {
+/* Stores c[row][i], the sums of position p + i. Positions of the padded copy that are not outputs are skipped. */
+static void correlation_store_tile(const phase *f, char *to, const float *c, int64_t c_row, int64_t rows, int64_t p,
+                                   int64_t n) {
   const int64_t pitch = f->pitch, width = f->width_out, lines = f->lines;
   const bool copies = f->c->to.dtype == ACL_FLOAT && f->to_axis[2] == (int64_t)sizeof *c;
   int64_t w = 0, h = 0, d = 0;
@@ -82,8 +83,8 @@ static void store_tile(const phase *f, char *to, const float *c, int64_t c_row, 
   }
 }
 
-/* The same of c[i][channel], ACROSS channels apart. */
-static void store_across(const phase *f, char *to, const float *c, int64_t channels, int64_t p, int64_t n) {
+/* As correlation_store_tile, for channels-last outputs: c[i][channel], with rows of ACROSS channels. */
+static void correlation_store_across(const phase *f, char *to, const float *c, int64_t channels, int64_t p, int64_t n) {
   const int64_t pitch = f->pitch, lines = f->lines, inner = f->c->to.inner;
   const bool copies = f->c->to.dtype == ACL_FLOAT && inner == (int64_t)sizeof *c && channels == ACROSS;
   int64_t w = p % pitch, h = p / pitch % lines, d = p / pitch / lines;
@@ -101,7 +102,7 @@ static void store_across(const phase *f, char *to, const float *c, int64_t chann
   }
 }
 
-static void make_tile(const phase *f, int64_t image, int64_t group, int64_t row_tile, int64_t tile) {
+static void correlation_make_tile(const phase *f, int64_t image, int64_t group, int64_t row_tile, int64_t tile) {
   _Alignas(64) float out[MOST_ROWS * MOST_WIDTH];
   const correlation *c = f->c;
   const int64_t row = row_tile * direct_loops->rows, p = tile * f->width;
@@ -114,17 +115,17 @@ static void make_tile(const phase *f, int64_t image, int64_t group, int64_t row_
   char *to = f->to + image * c->to.outer + (group * f->rows + row) * c->to.inner;
   const int vectors = (int)((n + direct_loops->lanes - 1) / direct_loops->lanes);
   direct_loops->tile(&s, rows, vectors, out, f->width);
-  store_tile(f, to, out, f->width, rows, p, n);
+  correlation_store_tile(f, to, out, f->width, rows, p, n);
 }
 
-bool taps_are_plain(const correlation *c) {
+bool correlation_taps_are_plain(const correlation *c) {
   int64_t step = (int64_t)dtype_bytes(c->given_w.dtype);
   for (int a = CONV_AXES - 1; a >= 0; step *= c->g.kernel[a--])
     if (c->g.kernel[a] > 1 && c->given_w.axis[a] != step) return false;
   return true;
 }
 
-static void make_tiles(const void *job, int64_t begin, int64_t end) {
+static void correlation_make_tiles(const void *job, int64_t begin, int64_t end) {
   const phase *f = job;
   const int64_t tiles = f->n_images * f->position_tiles;
   for (int64_t i = begin; i < end; ++i) {
@@ -132,11 +133,11 @@ static void make_tiles(const void *job, int64_t begin, int64_t end) {
     const int64_t row = f->rows_outer ? conv_quotient(at, tiles) : conv_remainder(at, f->row_tiles);
     const int64_t tile = f->rows_outer ? conv_remainder(at, tiles) : conv_quotient(at, f->row_tiles);
     const int64_t image = conv_quotient(tile, f->position_tiles), t = conv_remainder(tile, f->position_tiles);
-    make_tile(f, image, group, row, t);
+    correlation_make_tile(f, image, group, row, t);
   }
 }
 
-/* One output channel for each group: many positions at a time. */
+/* Computes n positions of a group that has one output channel. */
 static void make_single(const phase *f, int64_t image, int64_t group, int64_t p, int64_t n, float *out) {
   direct_sums s = f->sums;
   s.w += group * f->w_group;
@@ -155,11 +156,11 @@ static void make_singles(const void *job, int64_t begin, int64_t end) {
     const int64_t p = tile * f->width;
     const int64_t n = smaller(f->width, f->positions - p);
     make_single(f, image, group, p, n, out);
-    store_tile(f, f->to + image * c->to.outer + group * c->to.inner, out, 0, 1, p, n);
+    correlation_store_tile(f, f->to + image * c->to.outer + group * c->to.inner, out, 0, 1, p, n);
   }
 }
 
-/* The same where channels are neighbours: some together. */
+/* As make_singles, for channels-last outputs: ACROSS channels at a time, which are then transposed. */
 static void make_singles_across(const void *job, int64_t begin, int64_t end) {
   _Alignas(64) float out[ACROSS][ACROSS_WIDTH + MOST_WIDTH] = {0}, tile[ACROSS_WIDTH * ACROSS];
   const phase *f = job;
@@ -171,11 +172,11 @@ static void make_singles_across(const void *job, int64_t begin, int64_t end) {
     const int64_t n = smaller(f->width, f->positions - p);
     for (int64_t k = 0; k < n_groups; ++k) make_single(f, image, group + k, p, n, out[k]);
     direct_loops->transpose(tile, ACROSS, out[0], ACROSS_WIDTH + MOST_WIDTH, n);
-    store_across(f, f->to + image * c->to.outer + group * c->to.inner, tile, n_groups, p, n);
+    correlation_store_across(f, f->to + image * c->to.outer + group * c->to.inner, tile, n_groups, p, n);
   }
 }
 
-/* Outputs that no tap reaches are their bias. */
+/* Sets outputs that no tap reaches to their bias. */
 static void make_untouched(const phase *f, int64_t n_images) {
   static const float zero;
   const correlation *c = f->c;
@@ -191,8 +192,8 @@ static void make_untouched(const phase *f, int64_t n_images) {
   elementwise_copy(f->to, &to, f->bias ? f->bias : &zero, &from, 0);
 }
 
-/* Where the phase's outputs are, from those of all. */
-static void place_outputs(phase *f) {
+/* Sets f->to and f->to_axis: the address and strides of the phase's outputs among all outputs. */
+static void phase_place_outputs(phase *f) {
   const conv_operand *const to = &f->c->to;
   f->to = f->outputs;
   for (int i = 0; i < CONV_AXES; ++i) {
@@ -205,15 +206,15 @@ static int64_t w_tap_along(const phase *f, const int64_t *step, int axis, int64_
   return (f->axis[axis].first_tap + t * f->axis[axis].tap_step) * step[axis];
 }
 
-/* Even steps, but where the image is sorted by remainders. */
+/* Taps are at equal steps, except where the padded copy is grouped by remainders. */
 static int64_t x_tap_along(const phase *f, int axis, int64_t t) {
   const conv_image *image = &f->c->image;
   if (unlikely(image->stride[axis] > 1)) return image_tap_along(image, axis, t);
   return (f->axis[axis].shift - image->low[axis] + t * f->axis[axis].dilation) * image->step[axis];
 }
 
-/* The taps of a line, the first of which are at w_at and x_at. */
-static void place_line(const phase *f, int64_t *w, int64_t *x, int64_t w_at, int64_t w_step, int64_t x_at) {
+/* Sets the offsets of the taps of one line; the first ones are w_at and x_at. */
+static void phase_place_line(const phase *f, int64_t *w, int64_t *x, int64_t w_at, int64_t w_step, int64_t x_at) {
   const int64_t taps = f->axis[2].taps, x_step = f->axis[2].dilation;
   if (unlikely(f->c->image.stride[2] > 1)) {
     for (int64_t i = 0; i < taps; ++i) w[i] = w_at + i * w_step, x[i] = x_at + image_tap_along(&f->c->image, 2, i);
@@ -222,9 +223,9 @@ static void place_line(const phase *f, int64_t *w, int64_t *x, int64_t w_at, int
   for (int64_t i = 0; i < taps; ++i, w_at += w_step, x_at += x_step) w[i] = w_at, x[i] = x_at;
 }
 
-/* Where a tap's weight (of pairs: its number among the kernel's) and its input for output 0 are: the sums of where they are
- * along each axis. */
-static void place_taps(const phase *f, int64_t *w, int64_t *x) {
+/* Sets the offset of each tap's weight (for VNNI pairs: the tap's index in the kernel) and of its input for output
+ * 0. Both are the sums of the contributions of the axes. */
+static void phase_place_taps(const phase *f, int64_t *w, int64_t *x) {
   const phase_axis *const a = f->axis;
   const int64_t *const kernel = f->c->g.kernel, numbers[CONV_AXES] = {kernel[1] * kernel[2], kernel[2], 1};
   const int64_t *const step = f->pairs ? numbers : f->w_axis;
@@ -232,34 +233,34 @@ static void place_taps(const phase *f, int64_t *w, int64_t *x) {
     const int64_t w_plane = w_tap_along(f, step, 0, d) + w_tap_along(f, step, 2, 0);
     const int64_t x_plane = x_tap_along(f, 0, d) + x_tap_along(f, 2, 0);
     for (int64_t h = 0; h < a[1].taps; ++h, w += a[2].taps, x += a[2].taps)
-      place_line(f, w, x, w_plane + w_tap_along(f, step, 1, h), a[2].tap_step * step[2],
-                 x_plane + x_tap_along(f, 1, h));
+      phase_place_line(f, w, x, w_plane + w_tap_along(f, step, 1, h), a[2].tap_step * step[2],
+                       x_plane + x_tap_along(f, 1, h));
   }
 }
 
-/* Positions are places of the image from the first output to the last. */
-static void count_positions(phase *f) {
+/* Positions are the elements of the padded copy, from the first output's to the last output's. */
+static void correlation_count_positions(phase *f) {
   const phase_axis *const a = f->axis;
   f->pitch = f->image->size[2], f->lines = f->image->size[1], f->width_out = a[2].out;
   f->positions = ((a[0].out - 1) * f->lines + a[1].out - 1) * f->pitch + a[2].out;
 }
 
-/* Of `most` each, mostly one. */
-static int64_t pieces(int64_t n, int64_t most) { return n <= most ? 1 : (n + most - 1) / most; }
+/* The number of chunks of at most `most`; usually 1, which saves a division. */
+static int64_t correlation_chunks(int64_t n, int64_t most) { return n <= most ? 1 : (n + most - 1) / most; }
 
-/* Everything of the phase but its axes is set; scratch for the taps is there. */
-static void run_phase(phase *f, int64_t n_images, int64_t *taps, uint64_t cost_ns) {
+/* Computes one phase. f is set except for what depends on the phase's axes. taps: scratch for two offsets per tap. */
+static void correlation_run_phase(phase *f, int64_t n_images, int64_t *taps, uint64_t cost_ns) {
   f->n_images = n_images;
   const correlation *c = f->c;
   const phase_axis *const a = f->axis;
   if (a[0].out <= 0 || a[1].out <= 0 || a[2].out <= 0) return;
-  place_outputs(f);
+  phase_place_outputs(f);
   const int64_t n_taps = a[0].taps * a[1].taps * a[2].taps;
   if (n_taps == 0) {
     make_untouched(f, n_images);
     return;
   }
-  place_taps(f, taps, taps + n_taps);
+  phase_place_taps(f, taps, taps + n_taps);
   f->sums.w_tap = taps;
   f->sums.x_tap = taps + n_taps;
   f->sums.taps = n_taps;
@@ -267,13 +268,13 @@ static void run_phase(phase *f, int64_t n_images, int64_t *taps, uint64_t cost_n
     pairs_run_phase(f, cost_ns);
     return;
   }
-  count_positions(f);
+  correlation_count_positions(f);
   const bool single = f->rows == 1;
   const int64_t rows = direct_loops->rows;
   const bool across = single && llabs(c->to.inner) < llabs(f->to_axis[2]) && c->g.groups > 1;
   f->width = across ? ACROSS_WIDTH : single ? SINGLE_WIDTH : (int64_t)direct_loops->vectors * direct_loops->lanes;
-  f->position_tiles = pieces(f->positions, f->width);
-  f->row_tiles = pieces(f->rows, rows);
+  f->position_tiles = correlation_chunks(f->positions, f->width);
+  f->row_tiles = correlation_chunks(f->rows, rows);
   f->rows_outer = f->rows * f->channels * n_taps * (int64_t)sizeof(float) > WEIGHT_BYTES;
   const int64_t groups = n_images * c->g.groups;
   if (across)
@@ -282,10 +283,10 @@ static void run_phase(phase *f, int64_t n_images, int64_t *taps, uint64_t cost_n
   else if (single)
     rows_parallel(make_singles, f, groups * f->position_tiles, 1, cost_ns);
   else
-    rows_parallel(make_tiles, f, groups * f->row_tiles * f->position_tiles, 1, cost_ns);
+    rows_parallel(correlation_make_tiles, f, groups * f->row_tiles * f->position_tiles, 1, cost_ns);
 }
 
-/* ---- images ------------------------------------------------------------------------------------------------------ */
+/* ---- padded copies of the inputs --------------------------------------------------------------------------------- */
 
 typedef struct {
   const correlation *c;
@@ -306,7 +307,7 @@ static void fill_images(const void *job, int64_t begin, int64_t end) {
   }
 }
 
-/* ---- all --------------------------------------------------------------------------------------------------------- */
+/* ---- planning and execution -------------------------------------------------------------------------------------- */
 
 double conv_multiply_adds(const conv_geometry *g) {
   return (double)(g->batch * g->groups) * (double)(g->channels * g->rows) * (double)conv_volume(g->out) *
@@ -328,42 +329,44 @@ void conv_to_floats(float *to, const void *from, const conv_operand *o, int64_t 
   elementwise_copy(to, &floats, from, &v, cost_ns);
 }
 
-/* One tap, or weights so many that rows of their transpose are best packed, or an image that would be wasteful; 16 bits
- * that have kernels, but where bfloat16's direct way fits. */
+/* Returns whether the packed GEMM suits the operands: for kernels of one tap, for gradients with many weights, whose
+ * transpose is better read packed, and where a padded copy would be wasteful. 16-bit dtypes that have GEMM kernels
+ * always use it if there are enough rows, unless the direct bfloat16 kernels fit. */
 static bool products_fit(const correlation *c) {
   const conv_geometry *g = &c->g;
   const int64_t rows = c->backward ? g->channels : g->rows, channels = c->backward ? g->rows : g->channels;
   const int64_t volume = conv_volume(g->kernel);
   if (columns_type(c->from.dtype, c->w.dtype, channels * volume) != TILE_F32)
-    return rows >= LEAST_PRODUCTS && !pairs_of(c);
-  if (pairs_of(c)) return false;
+    return rows >= LEAST_PRODUCTS && !pairs_kernel(c);
+  if (pairs_kernel(c)) return false;
   const bool many = c->backward && rows >= LEAST_ROWS && g->rows * g->channels * volume >= LEAST_WEIGHTS;
-  /* An image would be sorted by remainders, or have many positions beside the outputs. */
+  /* A padded copy would be grouped by remainders, or have many positions that are not outputs. */
   const bool wasteful = g->stride[2] > 1 || 8 * (g->kernel[2] - 1) * g->dilation[2] > g->out[2];
   return (volume == 1 && rows > 1) || many ||
          (!c->backward && wasteful && rows >= LEAST_ROWS && channels >= LEAST_ROWS);
 }
 
-/* Floats may have to be multiplied as such even where there is a kernel for words of two channels. */
+/* Floats may have to be computed as floats even if there is a kernel for VNNI pairs, depending on their values. */
 static bool needs_floats(const correlation *c) { return !c->products && (!c->pairs || c->from.dtype == ACL_FLOAT); }
 
-static int64_t image_bytes(const correlation *c) {
+static int64_t correlation_image_bytes(const correlation *c) {
   const int64_t channels = c->g.groups * (c->backward ? c->g.rows : c->g.channels);
   return larger(c->pairs ? (int64_t)pairs_image_bytes(c, 1) : 0,
                 needs_floats(c) ? (channels * c->image.channel + 1) * (int64_t)sizeof(float) : 0);
 }
 
-/* Weights are read where they lie: floats, and for packing also in one piece. */
+/* Returns whether the call's weights can be read in place: they must be floats and, for packing into tiles,
+ * contiguous. */
 static bool takes_weights(const correlation *c) {
   const conv_operand *w = &c->given_w;
   const conv_geometry *g = &c->g;
   const int64_t row = g->channels * conv_volume(g->kernel) * (int64_t)sizeof(float);
   bool floats = w->dtype == ACL_FLOAT && w->outer % 4 == 0 && w->inner % 4 == 0;
   for (int a = 0; a < CONV_AXES; ++a) floats &= w->axis[a] % 4 == 0;
-  return floats && (!c->pairs || (taps_are_plain(c) && w->inner * g->channels == row && w->outer == row));
+  return floats && (!c->pairs || (correlation_taps_are_plain(c) && w->inner * g->channels == row && w->outer == row));
 }
 
-static void make_image(correlation *c, const conv_geometry *g) {
+static void correlation_make_image(correlation *c, const conv_geometry *g) {
   int64_t low[CONV_AXES];
   for (int a = 0; a < CONV_AXES; ++a) low[a] = -g->pad[a];
   if (c->backward)
@@ -372,19 +375,19 @@ static void make_image(correlation *c, const conv_geometry *g) {
     image_init(&c->image, low, g->out, g->kernel, g->stride, g->dilation);
 }
 
-/* An image that L2 does not keep is made and used by bands of outputs. */
-static void cut_bands(correlation *c) {
+/* A padded copy that does not fit L2 is made and used band by band of outputs. */
+static void correlation_cut_bands(correlation *c) {
   const int64_t *const out = c->backward ? c->g.in : c->g.out;
   c->band_axis = 0;
   while (c->band_axis < CONV_AXES - 1 && out[c->band_axis] == 1) ++c->band_axis;
   c->band = out[c->band_axis];
   if (c->products || (c->backward && conv_volume(c->g.stride) > 1)) return;
-  const int64_t n = image_bytes(c) / IMAGE_BYTES + 1;
+  const int64_t n = correlation_image_bytes(c) / IMAGE_BYTES + 1;
   if (n == 1) return;
   conv_geometry band = c->g;
   c->band = (c->band + n - 1) / n;
   (c->backward ? band.in : band.out)[c->band_axis] = c->band;
-  make_image(c, &band);
+  correlation_make_image(c, &band);
 }
 
 void correlation_init(correlation *c, executor *e, const tensor *bias) {
@@ -392,14 +395,14 @@ void correlation_init(correlation *c, executor *e, const tensor *bias) {
   const conv_operand *w = &c->given_w;
   const bool backward = c->backward;
   conv_join_axes(&c->g, backward ? &c->to : &c->from, backward ? &c->from : &c->to);
-  make_image(c, g);
+  correlation_make_image(c, g);
   c->w = *w;
   c->weight_at = 0;
   c->by_channel = by_channel_fits(g, &c->from, &c->to, &c->across);
   c->products = !c->by_channel && products_fit(c);
-  c->pairs = c->products || c->by_channel ? NULL : pairs_of(c);
-  cut_bands(c);
-  const int64_t bytes = c->by_channel ? 0 : image_bytes(c);
+  c->pairs = c->products || c->by_channel ? NULL : pairs_kernel(c);
+  correlation_cut_bands(c);
+  const int64_t bytes = c->by_channel ? 0 : correlation_image_bytes(c);
   const int64_t volume = conv_volume(g->kernel), weights = g->groups * g->rows * g->channels * volume;
   const int64_t room = weights * (int64_t)sizeof(float) > WEIGHT_BYTES ? MANY_IMAGE_BYTES : IMAGE_BYTES;
   c->n_images = g->batch == 1 || c->products || c->by_channel || bytes > room ? 1 : smaller(g->batch, room / bytes);
@@ -407,7 +410,9 @@ void correlation_init(correlation *c, executor *e, const tensor *bias) {
     c->image_at = workspace_copy(e, (uint64_t)(c->n_images * bytes) + IMAGE_SLACK * sizeof(float));
   if (c->pairs) c->packed_at = workspace_copy(e, pairs_weight_bytes(c));
   c->copies_w = c->products ? backward && volume > 1 : needs_floats(c) && !takes_weights(c);
-  if (c->copies_w) { /* products: [tap][row][channel], taps a line apart, so that they are in different sets of L1 */
+  /* For the packed GEMM: [tap][row][channel], with a cache line between the taps, so that equal indices of different
+   * taps fall into different sets of the L1 cache. */
+  if (c->copies_w) {
     const int64_t size = c->products ? (int64_t)dtype_bytes(w->dtype) : (int64_t)sizeof(float);
     c->weight_at = workspace_copy(e, (uint64_t)(weights * size + (c->products ? volume * LINE : 0)));
     c->w.inner = c->products ? size : volume * size;
@@ -442,7 +447,7 @@ static void phase_of(const correlation *c, int64_t i, phase_axis axis[CONV_AXES]
   }
 }
 
-/* Some images: all phases. `band`: of so many outputs along that axis. */
+/* Computes all phases of n batch items, for `band` outputs along c->band_axis. */
 static void run_images(const correlation *c, phase *f, int64_t n, int64_t band, int64_t *taps) {
   const conv_geometry *g = &c->g;
   const int64_t phases = c->backward ? conv_volume(g->stride) : 1, all = outputs_along(c, c->band_axis);
@@ -451,7 +456,7 @@ static void run_images(const correlation *c, phase *f, int64_t n, int64_t band, 
   for (int64_t i = 0; i < phases; ++i) {
     phase_of(c, i, f->axis);
     if (band < all) f->axis[c->band_axis].out = band;
-    run_phase(f, n, taps, (uint64_t)cost);
+    correlation_run_phase(f, n, taps, (uint64_t)cost);
   }
 }
 
@@ -459,10 +464,10 @@ typedef struct {
   const correlation *c;
   const char *from;
   char *to;
-  int64_t taps; /* of a run of weights, in their order; 0: they are elsewhere */
+  int64_t taps; /* taps of a row and channel, if contiguous and in order; otherwise 0 */
 } tap_job;
 
-/* Rows of weights, a tap after the other: [tap][row][channel]. */
+/* Copies rows of weights in the order [tap][row][channel]. */
 static void order_taps(const void *job, int64_t begin, int64_t end) {
   enum { VECTOR_BYTES = LINE, MOST_TAPS = 64 };
   _Alignas(64) char tile[MOST_TAPS * VECTOR_BYTES];
@@ -494,14 +499,14 @@ static void order_taps(const void *job, int64_t begin, int64_t end) {
 static const void *ordered_taps(const correlation *c, const void *w, char *to) {
   const int64_t rows = c->g.groups * c->g.rows, volume = conv_volume(c->g.kernel);
   const int64_t size = (int64_t)dtype_bytes(c->given_w.dtype);
-  const bool runs = taps_are_plain(c) && c->given_w.inner == volume * size;
+  const bool runs = correlation_taps_are_plain(c) && c->given_w.inner == volume * size;
   const tap_job job = {.c = c, .from = w, .to = to, .taps = runs ? volume : 0};
   rows_parallel(order_taps, &job, rows, 1, (uint64_t)(rows * c->g.channels * volume));
   return to;
 }
 
-/* All images and phases as packed products. */
-static status run_products(const correlation *c, phase *f, const void *from, const void *w, char *scratch) {
+/* Computes all batch items and phases by the packed GEMM. */
+static status correlation_run_gemm(const correlation *c, phase *f, const void *from, const void *w, char *scratch) {
   const conv_geometry *g = &c->g;
   int64_t *const taps = (int64_t *)(void *)(scratch + c->taps_at);
   if (c->copies_w) w = ordered_taps(c, w, scratch + c->weight_at);
@@ -510,7 +515,7 @@ static status run_products(const correlation *c, phase *f, const void *from, con
     phase_of(c, i, f->axis);
     const phase_axis *const a = f->axis;
     if (a[0].out <= 0 || a[1].out <= 0 || a[2].out <= 0) continue;
-    place_outputs(f);
+    phase_place_outputs(f);
     if (a[0].taps * a[1].taps * a[2].taps == 0) {
       make_untouched(f, g->batch);
       continue;
@@ -537,7 +542,7 @@ static status run_products(const correlation *c, phase *f, const void *from, con
   return ST_OK;
 }
 
-/* All channels of all images, each where it lies. */
+/* Computes all channels of all batch items by the depthwise kernels, in place. */
 static void run_by_channel(const correlation *c, phase *f, const void *from) {
   const conv_geometry *g = &c->g;
   channel_window window;
@@ -559,7 +564,7 @@ static void run_by_channel(const correlation *c, phase *f, const void *from) {
   by_channel_run(&b, c->cost_ns);
 }
 
-/* Weights and bias as floats. */
+/* Sets f->sums.w and f->bias to floats, converted to scratch if necessary. */
 static void prepare_floats(const correlation *c, const void *w, const void *bias, char *scratch, phase *f) {
   const conv_geometry *g = &c->g;
   f->sums.w = w;
@@ -575,7 +580,7 @@ static void prepare_floats(const correlation *c, const void *w, const void *bias
   }
 }
 
-/* Where the inputs of some images are, copied where they must be. */
+/* Makes the padded copy of n batch items' inputs: as VNNI pairs if possible, otherwise as floats. */
 static void prepare_images(const correlation *c, const char *from, int64_t n, float *scratch, phase *f) {
   const int64_t channels = c->g.groups * f->channels;
   const image_job job = {.c = c, .image = f->image, .from = from, .to = scratch, .channels = channels};
@@ -591,7 +596,7 @@ static void prepare_images(const correlation *c, const char *from, int64_t n, fl
 status correlation_run(const correlation *c, const void *from, void *to, const void *w, const void *bias,
                        char *scratch) {
   const conv_geometry *g = &c->g;
-  const int shift = needs_floats(c) || c->products ? 2 : 1; /* an element has 4 or 2 bytes */
+  const int shift = needs_floats(c) || c->products ? 2 : 1; /* elements of weights have 4 or 2 bytes */
   phase f = {.c = c, .channels = c->backward ? g->rows : g->channels, .rows = c->backward ? g->channels : g->rows};
   f.sums.w_row = (c->backward ? c->w.inner : c->w.outer) >> shift;
   f.sums.w_channel = (c->backward ? c->w.outer : c->w.inner) >> shift;
@@ -611,7 +616,7 @@ status correlation_run(const correlation *c, const void *from, void *to, const v
     run_by_channel(c, &f, from);
     return ST_OK;
   }
-  if (c->products) return run_products(c, &f, from, w, scratch);
+  if (c->products) return correlation_run_gemm(c, &f, from, w, scratch);
   const int64_t all = outputs_along(c, c->band_axis);
   conv_image banded;
   f.one_pass = c->n_images == g->batch && c->band == all;

@@ -1,4 +1,4 @@
-/* Phases by words of two channels (direct_pairs.h). */
+/* Direct phases on VNNI pairs (direct_pairs.h): packing, the loop over blocks, and storing the outputs. */
 #include <string.h>
 
 #include "kernel/conv/correlate_phase.h"
@@ -6,15 +6,15 @@
 #include "op/parallel.h"
 
 enum {
-  LEAST_CHANNELS = 16,         /* summed over, for words of two to be worth it */
-  LEAST_FLOAT_POSITIONS = 128, /* of a phase, for floats' weights to be split */
-  LEAST_FLOAT_ROWS = 64,       /* times taps, for inputs' */
-  STRIP = 512,                 /* outputs that all rows see in turn */
+  LEAST_CHANNELS = 16,         /* channels to sum over, from which on VNNI pairs are faster */
+  LEAST_FLOAT_POSITIONS = 128, /* positions of a phase that repay splitting float weights */
+  LEAST_FLOAT_ROWS = 64,       /* rows times taps that repay splitting float inputs */
+  STRIP = 512,                 /* outputs that all rows are computed for in turn */
 };
 
-/* ---- where they fit ---------------------------------------------------------------------------------------------- */
+/* ---- when the kernels suit --------------------------------------------------------------------------------------- */
 
-const pair_kernel *pairs_of(const correlation *c) {
+const pair_kernel *pairs_kernel(const correlation *c) {
   const conv_geometry *g = &c->g;
   const int dtype = c->w.dtype;
   const int64_t rows = c->backward ? g->channels : g->rows, channels = c->backward ? g->rows : g->channels;
@@ -25,21 +25,21 @@ const pair_kernel *pairs_of(const correlation *c) {
   if (dtype == ACL_BF16) return taps >= kernel->least_taps && rows >= kernel->least_rows ? kernel : NULL;
   const int64_t positions =
       g->batch * (c->backward ? conv_volume(g->in) / conv_volume(g->stride) : conv_volume(g->out));
-  /* One tap is as good by packed products, whose columns need not be turned. */
+  /* With one tap, the packed GEMM is as fast, and its columns need not be transposed. */
   const bool worth_it =
       taps > 1 && rows >= PAIR_TILE_ROWS && positions >= LEAST_FLOAT_POSITIONS && rows * taps >= LEAST_FLOAT_ROWS;
   return kernel->parts == PAIR_PARTS && taps <= PAIR_FLOAT_TAPS && worth_it ? kernel : NULL;
 }
 
-static int parts_of(const correlation *c) { return c->w.dtype == ACL_FLOAT ? PAIR_PARTS : 1; }
+static int pairs_terms(const correlation *c) { return c->w.dtype == ACL_FLOAT ? PAIR_PARTS : 1; }
 static int64_t channels_of(const correlation *c) { return c->backward ? c->g.rows : c->g.channels; }
 
 static int64_t step_bytes(const correlation *c) { return c->image.channel * PAIR_BYTES; }
 static int64_t group_bytes(const correlation *c) { return pair_steps(channels_of(c)) * step_bytes(c); }
 
 uint64_t pairs_image_bytes(const correlation *c, int64_t n) {
-  /* Behind the last position are those of its tile. */
-  return (uint64_t)(n * parts_of(c) * c->g.groups * group_bytes(c) + PAIR_TILE_BYTES);
+  /* The last position's tile reads behind it. */
+  return (uint64_t)(n * pairs_terms(c) * c->g.groups * group_bytes(c) + PAIR_TILE_BYTES);
 }
 
 static int64_t part_of_weights(const correlation *c) {
@@ -47,9 +47,9 @@ static int64_t part_of_weights(const correlation *c) {
   return pair_weights_bytes(g->groups, c->backward ? g->channels : g->rows, channels_of(c), conv_volume(g->kernel));
 }
 
-uint64_t pairs_weight_bytes(const correlation *c) { return (uint64_t)(parts_of(c) * part_of_weights(c)); }
+uint64_t pairs_weight_bytes(const correlation *c) { return (uint64_t)(pairs_terms(c) * part_of_weights(c)); }
 
-/* ---- images ------------------------------------------------------------------------------------------------------ */
+/* ---- padded copies ----------------------------------------------------------------------------------------------- */
 
 typedef struct {
   const correlation *c;
@@ -60,7 +60,7 @@ typedef struct {
   float_exponents *range;
 } fill_job;
 
-/* Rows of all steps of all groups and images. */
+/* Fills lines of all steps of all groups and batch items. */
 static void fill_steps(const void *job, int64_t begin, int64_t end) {
   const fill_job *j = job;
   const correlation *c = j->c;
@@ -86,7 +86,7 @@ typedef struct {
 static void weights_range(const void *job, int64_t begin, int64_t end) {
   const range_job *j = job;
   float_exponents range = float_no_exponents;
-  pair_range(&range, j->w + begin, end - begin);
+  pair_range_floats(&range, j->w + begin, end - begin);
   float_join_exponents(j->range, range);
 }
 
@@ -97,7 +97,7 @@ bool pairs_prepare(const correlation *c, const char *from, int64_t n, char *imag
   float_exponents of_x = float_no_exponents;
   const fill_job job = {c, f->image, from, image, n * image_bytes, &of_x};
   rows_parallel(fill_steps, &job, n * g->groups * pair_steps(f->channels) * c->image.rows, 1,
-                (uint64_t)(n * parts_of(c) * image_bytes) / 16);
+                (uint64_t)(n * pairs_terms(c) * image_bytes) / 16);
   if (c->w.dtype == ACL_FLOAT && !f->has_range) {
     f->weight_range = float_no_exponents;
     const range_job range = {f->sums.w, &f->weight_range};
@@ -113,10 +113,10 @@ bool pairs_prepare(const correlation *c, const char *from, int64_t n, char *imag
   return true;
 }
 
-/* ---- products ---------------------------------------------------------------------------------------------------- */
+/* ---- sums -------------------------------------------------------------------------------------------------------- */
 
-/* Where n outputs from p on are in the image. */
-static void place_outputs(const phase *f, int64_t p, int64_t n, int64_t *place) {
+/* Sets place[i] to the index of output p + i in the padded copy, for i < n. */
+static void pairs_place_outputs(const phase *f, int64_t p, int64_t n, int64_t *place) {
   const int64_t pitch = f->image->size[2], width = f->axis[2].out, line = p / width;
   int64_t w = p % width, h = line % f->axis[1].out, d = line / f->axis[1].out;
   for (int64_t i = 0; i < n;) {
@@ -128,9 +128,9 @@ static void place_outputs(const phase *f, int64_t p, int64_t n, int64_t *place) 
   }
 }
 
-/* Sums of n outputs from p on, to all lines of the output that they are of. */
-static void store(const phase *f, pair_outputs *o, char *to, const float *c, const int32_t *index, int64_t p,
-                  int64_t n) {
+/* Stores the sums of n outputs from p on, line by line of the output. */
+static void pairs_store_outputs(const phase *f, pair_outputs *o, char *to, const float *c, const int32_t *index,
+                                int64_t p, int64_t n) {
   int64_t w = p % f->pitch, line = p / f->pitch;
   for (int64_t i = 0, m; i < n; i += m, w = 0, ++line) {
     m = smaller(f->pitch - w, n - i);
@@ -139,7 +139,7 @@ static void store(const phase *f, pair_outputs *o, char *to, const float *c, con
   }
 }
 
-/* A block of rows of a strip of outputs. */
+/* Computes and stores a block of rows of a strip of outputs. */
 static void make_strip(const phase *f, const char *w, int64_t image, int64_t group, int64_t row_tile, int64_t strip) {
   _Alignas(64) float c[PAIR_SUMS * PAIR_ROWS];
   int32_t index[PAIR_SUMS + PAIR_STORE_AHEAD];
@@ -156,17 +156,17 @@ static void make_strip(const phase *f, const char *w, int64_t image, int64_t gro
                        .pairs = (f->channels + 1) / 2,
                        .taps = f->sums.taps,
                        .kernel_taps = conv_volume(f->c->g.kernel),
-                       .parts = parts_of(f->c)};
+                       .parts = pairs_terms(f->c)};
   pair_outputs o = {.row = to->inner,
                     .position = f->to_axis[2],
                     .dtype = to->dtype,
                     .rows = (int)smaller(PAIR_ROWS, f->rows - row),
                     .bias = f->bias ? f->bias + group * f->rows + row : NULL};
-  place_outputs(f, p, n, place);
+  pairs_place_outputs(f, p, n, place);
   for (int64_t i = 0, m; i < n; i += m) {
     m = f->pairs->sums(&s, o.rows, place + i, n - i, c, index);
     memset(index + m, 0, PAIR_STORE_AHEAD * sizeof *index);
-    store(f, &o, f->to + image * to->outer + (group * f->rows + row) * to->inner, c, index, p + i, m);
+    pairs_store_outputs(f, &o, f->to + image * to->outer + (group * f->rows + row) * to->inner, c, index, p + i, m);
   }
 }
 
@@ -174,8 +174,8 @@ static char *packed_at(const phase *f, int64_t group, int64_t row_tile) {
   return f->packed + pair_weights_at(group, row_tile * PAIR_ROWS, f->rows, f->channels, conv_volume(f->c->g.kernel));
 }
 
-/* All blocks of rows. */
-static void pack_blocks(const void *job, int64_t begin, int64_t end) {
+/* Packs the weights of blocks of rows. */
+static void pairs_pack_blocks(const void *job, int64_t begin, int64_t end) {
   const phase *f = job;
   for (int64_t i = begin; i < end; ++i) {
     const int64_t group = i / f->row_tiles, row = i % f->row_tiles;
@@ -183,8 +183,9 @@ static void pack_blocks(const void *job, int64_t begin, int64_t end) {
   }
 }
 
-/* Many weights: a block of rows at a time, whose weights stay in L2. A thread packs them where those of its first are. */
-static void make_row_blocks(const void *job, int64_t begin, int64_t end) {
+/* For many weights: a block of rows at a time, whose weights stay in L2. A thread reuses the memory of its first
+ * block's tiles for the following ones. */
+static void pairs_make_row_blocks(const void *job, int64_t begin, int64_t end) {
   const phase *f = job;
   if (begin == end) return;
   char *const w = packed_at(f, begin / f->row_tiles, begin % f->row_tiles);
@@ -211,8 +212,8 @@ static void make_strips(const void *job, int64_t begin, int64_t end) {
   if (f->pairs->end) f->pairs->end();
 }
 
-/* Positions are outputs, all in one line where they lie so. */
-static void count_positions(phase *f) {
+/* Positions are outputs. Lines that follow each other contiguously in the output count as one line. */
+static void pairs_count_positions(phase *f) {
   const phase_axis *const a = f->axis;
   f->positions = a[0].out * a[1].out * a[2].out;
   f->pitch = a[2].out, f->lines = a[1].out;
@@ -224,14 +225,14 @@ static void count_positions(phase *f) {
 static pair_weights weights_of(const phase *f) {
   const correlation *c = f->c;
   pair_weights w = {.w = f->sums.w,
-                    .part = parts_of(c) > 1 ? part_of_weights(c) : 0,
+                    .part = pairs_terms(c) > 1 ? part_of_weights(c) : 0,
                     .group_stride = f->w_group,
                     .row_stride = f->sums.w_row,
                     .channel_stride = f->sums.w_channel,
                     .groups = c->g.groups,
                     .rows = f->rows,
                     .channels = f->channels,
-                    .plain = taps_are_plain(c) || c->copies_w};
+                    .plain = correlation_taps_are_plain(c) || c->copies_w};
   memcpy(w.kernel, c->g.kernel, sizeof w.kernel);
   memcpy(w.axis, f->w_axis, sizeof w.axis);
   return w;
@@ -239,17 +240,17 @@ static pair_weights weights_of(const phase *f) {
 
 void pairs_run_phase(phase *f, uint64_t cost_ns) {
   const correlation *c = f->c;
-  count_positions(f);
+  pairs_count_positions(f);
   f->row_tiles = (f->rows + PAIR_ROWS - 1) / PAIR_ROWS;
   f->weights = weights_of(f);
   const int64_t row_blocks = c->g.groups * f->row_tiles;
-  f->rows_outer = part_of_weights(c) * parts_of(c) / c->g.groups > WEIGHT_BYTES;
+  f->rows_outer = part_of_weights(c) * pairs_terms(c) / c->g.groups > WEIGHT_BYTES;
   const bool one_phase = !c->backward || conv_volume(c->g.stride) == 1;
   if (f->rows_outer && one_phase && f->one_pass && row_blocks >= parallel_most(cost_ns)) {
-    rows_parallel(make_row_blocks, f, row_blocks, 1, cost_ns);
+    rows_parallel(pairs_make_row_blocks, f, row_blocks, 1, cost_ns);
     return;
   }
-  if (!f->is_packed) rows_parallel(pack_blocks, f, row_blocks, 1, cost_ns / 4);
+  if (!f->is_packed) rows_parallel(pairs_pack_blocks, f, row_blocks, 1, cost_ns / 4);
   f->is_packed = true;
   rows_parallel(make_strips, f, c->g.groups * f->row_tiles * f->n_images * f->position_tiles, 1, cost_ns);
 }

@@ -1,4 +1,5 @@
-/* Compiled for AMX; see direct_pairs.h. Rows of tiles are positions: any tap of 16 neighbours is 1 KB in one piece. */
+/* Compiled for AMX; see direct_pairs.h. Tile rows are positions: for any tap, 16 neighbouring positions are 1 KB of
+ * contiguous memory. */
 #include "kernel/conv/direct_pairs.h"
 
 #include <stddef.h>
@@ -12,15 +13,15 @@
 
 enum { POSITIONS = 16 /* of a tile */, BLOCK = 2 * POSITIONS };
 
-/* Tiles 0 to 3 are sums, of tiles 4 and 5 by 6 and 7, in the order 00 01 10 11. */
-INLINE void clear_sums(void) {
+/* Tiles 0 to 3 are sums: tiles 4 and 5 (x) by tiles 6 and 7 (w), in the order 4x6, 4x7, 5x6, 5x7. */
+INLINE void direct_amx_clear_sums(void) {
   _tile_zero(0);
   _tile_zero(1);
   _tile_zero(2);
   _tile_zero(3);
 }
 
-INLINE void load_sums(const float *c, bool two_x, bool two_w) {
+INLINE void direct_amx_load_sums(const float *c, bool two_x, bool two_w) {
   const long pitch = PAIR_ROWS * sizeof *c;
   const float *const second = c + POSITIONS * PAIR_ROWS;
   _tile_loadd(0, c, pitch);
@@ -29,7 +30,7 @@ INLINE void load_sums(const float *c, bool two_x, bool two_w) {
   if (two_x && two_w) _tile_loadd(3, second + PAIR_TILE_ROWS, pitch);
 }
 
-INLINE void store_sums(float *c, bool two_x, bool two_w) {
+INLINE void direct_amx_store_sums(float *c, bool two_x, bool two_w) {
   const long pitch = PAIR_ROWS * sizeof *c;
   float *const second = c + POSITIONS * PAIR_ROWS;
   _tile_stored(0, c, pitch);
@@ -38,7 +39,8 @@ INLINE void store_sums(float *c, bool two_x, bool two_w) {
   if (two_x && two_w) _tile_stored(3, second + PAIR_TILE_ROWS, pitch);
 }
 
-/* One or two tiles of each factor: bytes from row to row of the first, and to the second tile; rows of weights have 64. */
+/* Strides in bytes of the one or two tiles of each operand: from row to row of x, to the second tile, and from
+ * bfloat16 term to term. Rows of w are 64 bytes apart. */
 typedef struct {
   long x_row;
   int64_t x_second, x_part, w_second, w_part;
@@ -62,7 +64,7 @@ typedef struct {
       if (two_x && two_w) _tile_dpbf16ps(3, 5, 7);                                                                     \
     } while (0)
 
-INLINE void add_products(const char *x, const char *w, layout l, bool two_x, bool two_w, int parts) {
+INLINE void direct_amx_add_products(const char *x, const char *w, layout l, bool two_x, bool two_w, int parts) {
   LOAD_X(0);
   if (parts == PAIR_PARTS) {
     LOAD_W(2);
@@ -84,21 +86,23 @@ INLINE void add_products(const char *x, const char *w, layout l, bool two_x, boo
 
 /* ---- sums over channels and taps --------------------------------------------------------------------------------- */
 
-INLINE void block_body(const pair_sums *s, const char *x, bool two_positions, bool two_rows, int parts, float *c) {
+INLINE void direct_amx_block_body(const pair_sums *s, const char *x, bool two_positions, bool two_rows, int parts,
+                                  float *c) {
   const int64_t w_bytes = (two_rows ? 2 : 1) * PAIR_TILE_BYTES;
   const layout l = {PAIR_BYTES, PAIR_TILE_BYTES, s->x_part, PAIR_TILE_BYTES, s->w_part};
   const char *w = s->w;
-  clear_sums();
+  direct_amx_clear_sums();
   for (int64_t pair = 0; pair < s->pairs; pair += PAIR_STEP, x += s->x_step, w += s->kernel_taps * w_bytes)
     for (int64_t t = 0; t < s->taps; ++t)
-      add_products(x + s->x_tap[t] * PAIR_BYTES, w + s->w_tap[t] * w_bytes, l, two_positions, two_rows, parts);
-  store_sums(c, two_positions, two_rows);
+      direct_amx_add_products(x + s->x_tap[t] * PAIR_BYTES, w + s->w_tap[t] * w_bytes, l, two_positions, two_rows,
+                              parts);
+  direct_amx_store_sums(c, two_positions, two_rows);
 }
 
 typedef void block_function(const pair_sums *s, const char *x, float *c);
 #  define BLOCK_OF(positions, rows, parts)                                                                             \
     static void block_##positions##rows##_##parts(const pair_sums *s, const char *x, float *c) {                       \
-      block_body(s, x, positions, rows, parts, c);                                                                     \
+      direct_amx_block_body(s, x, positions, rows, parts, c);                                                          \
     }
 #  define BLOCKS(parts) BLOCK_OF(0, 0, parts) BLOCK_OF(0, 1, parts) BLOCK_OF(1, 0, parts) BLOCK_OF(1, 1, parts)
 #  define LISTED(parts)                                                                                                \
@@ -109,8 +113,10 @@ BLOCKS(1)
 BLOCKS(3)
 static block_function *const blocks[2][2][2] = {LISTED(1), LISTED(3)};
 
-/* Blocks begin at the next position that is wanted: what lies between lines is only computed within one. */
-static int64_t sums(const pair_sums *s, int rows, const int64_t *place, int64_t n, float *c, int32_t *index) {
+/* Each block starts at the next position that is wanted, so positions between lines of outputs are computed only if
+ * they lie within a block. */
+static int64_t direct_amx_sums(const pair_sums *s, int rows, const int64_t *place, int64_t n, float *c,
+                               int32_t *index) {
   int64_t i = 0;
   for (int row = 0; i < n && row <= PAIR_SUMS - BLOCK;) {
     const int64_t first = place[i];
@@ -123,25 +129,25 @@ static int64_t sums(const pair_sums *s, int rows, const int64_t *place, int64_t 
   return i;
 }
 
-/* ---- products over positions ------------------------------------------------------------------------------------- */
+/* ---- GEMM over positions ----------------------------------------------------------------------------------------- */
 
-INLINE void products_body(const pair_products *p, bool two_channels, bool two_rows, int parts, int64_t steps, float *c,
-                          bool accumulate) {
+INLINE void direct_amx_products_body(const pair_products *p, bool two_channels, bool two_rows, int parts, int64_t steps,
+                                     float *c, bool accumulate) {
   const layout l = {p->x_channel, PAIR_TILE_ROWS * p->x_channel, p->x_part, p->y_tile, p->y_part};
   if (accumulate)
-    load_sums(c, two_channels, two_rows);
+    direct_amx_load_sums(c, two_channels, two_rows);
   else
-    clear_sums();
+    direct_amx_clear_sums();
   for (int64_t s = 0; s < steps; ++s)
-    add_products(p->x + s * PAIR_BYTES, p->y + s * PAIR_TILE_BYTES, l, two_channels, two_rows, parts);
-  store_sums(c, two_channels, two_rows);
+    direct_amx_add_products(p->x + s * PAIR_BYTES, p->y + s * PAIR_TILE_BYTES, l, two_channels, two_rows, parts);
+  direct_amx_store_sums(c, two_channels, two_rows);
 }
 
 typedef void products_function(const pair_products *p, int64_t steps, float *c, bool accumulate);
 #  define PRODUCTS_OF(channels, rows, parts)                                                                           \
     static void products_##channels##rows##_##parts(const pair_products *p, int64_t steps, float *c,                   \
                                                     bool accumulate) {                                                 \
-      products_body(p, channels, rows, parts, steps, c, accumulate);                                                   \
+      direct_amx_products_body(p, channels, rows, parts, steps, c, accumulate);                                        \
     }
 #  define PRODUCTS(parts)                                                                                              \
     PRODUCTS_OF(0, 0, parts) PRODUCTS_OF(0, 1, parts) PRODUCTS_OF(1, 0, parts) PRODUCTS_OF(1, 1, parts)
@@ -153,24 +159,25 @@ PRODUCTS(1)
 PRODUCTS(3)
 static products_function *const variants[2][2][2] = {PRODUCTS_LISTED(1), PRODUCTS_LISTED(3)};
 
-static void products(const pair_products *p, int channels, int rows, int64_t steps, float *c, bool accumulate) {
+static void direct_amx_products(const pair_products *p, int channels, int rows, int64_t steps, float *c,
+                                bool accumulate) {
   variants[p->parts > 1][channels > PAIR_TILE_ROWS][rows > PAIR_TILE_ROWS](p, steps, c, accumulate);
 }
 
 /* ---- the kernel -------------------------------------------------------------------------------------------------- */
 
-static void begin(void) { amx_kernel.begin(); }
-static void end(void) { amx_kernel.end(); }
+static void direct_amx_begin(void) { amx_kernel.begin(); }
+static void direct_amx_end(void) { amx_kernel.end(); }
 
 const pair_kernel *direct_amx(void) {
   static const pair_kernel kernel = {.parts = PAIR_PARTS,
                                      .least_taps = 1,
                                      .least_rows = 2,
                                      .flops_per_ns = 1200,
-                                     .sums = sums,
-                                     .products = products,
-                                     .begin = begin,
-                                     .end = end};
+                                     .sums = direct_amx_sums,
+                                     .products = direct_amx_products,
+                                     .begin = direct_amx_begin,
+                                     .end = direct_amx_end};
   return amx_start() ? &kernel : NULL;
 }
 

@@ -1,5 +1,5 @@
-/* Compiled for AVX512_BF16; see direct_pairs.h. Lanes are rows: no place in a vector is lost at the ends of lines, as it
- * would be where lanes are positions. */
+/* Compiled for AVX512_BF16; see direct_pairs.h. Vector lanes are rows, so no lane is wasted at the ends of lines, as
+ * would be the case if lanes were positions. */
 #include "kernel/conv/direct_pairs.h"
 
 #include <stddef.h>
@@ -11,10 +11,10 @@
 #  include "kernel/engine/unroll.h"
 #  include "kernel/product/tile_kernel.h"
 
-enum { LANES = PAIR_TILE_ROWS, POSITIONS = 14 /* whose sums, of two vectors each, stay in registers */ };
+enum { LANES = PAIR_TILE_ROWS, POSITIONS = 14 /* whose sums, two vectors each, stay in registers */ };
 
-/* n positions of one or two tiles of rows. */
-INLINE void some_positions(const pair_sums *s, const int64_t *place, int n, int tiles, float *c) {
+/* Computes n positions by one or two tiles of rows. */
+INLINE void direct_dots_positions(const pair_sums *s, const int64_t *place, int n, int tiles, float *c) {
   __m512 sum[POSITIONS][2];
   const char *from[POSITIONS];
   UNROLL for (int i = 0; i < n; ++i) {
@@ -46,7 +46,7 @@ INLINE void some_positions(const pair_sums *s, const int64_t *place, int n, int 
 typedef void sum_function(const pair_sums *s, const int64_t *place, float *c);
 #  define SUMS_OF(n, tiles)                                                                                            \
     static void sums_##n##_##tiles(const pair_sums *s, const int64_t *place, float *c) {                               \
-      some_positions(s, place, n, tiles, c);                                                                           \
+      direct_dots_positions(s, place, n, tiles, c);                                                                    \
     }
 #  define SUMS(n)   SUMS_OF(n, 1) SUMS_OF(n, 2)
 #  define LISTED(n) {sums_##n##_1, sums_##n##_2},
@@ -54,7 +54,8 @@ typedef void sum_function(const pair_sums *s, const int64_t *place, float *c);
 EACH(SUMS)
 static sum_function *const some[POSITIONS][2] = {EACH(LISTED)};
 
-static int64_t sums(const pair_sums *s, int rows, const int64_t *place, int64_t n, float *c, int32_t *index) {
+static int64_t direct_dots_sums(const pair_sums *s, int rows, const int64_t *place, int64_t n, float *c,
+                                int32_t *index) {
   n = n < PAIR_SUMS ? n : PAIR_SUMS;
   for (int i = 0; i < n; ++i) index[i] = i;
   for (int64_t i = 0; i < n; i += POSITIONS)
@@ -63,7 +64,8 @@ static int64_t sums(const pair_sums *s, int rows, const int64_t *place, int64_t 
 }
 
 const pair_kernel *direct_dots(void) {
-  static const pair_kernel kernel = {.parts = 1, .least_taps = 2, .least_rows = 16, .flops_per_ns = 200, .sums = sums};
+  static const pair_kernel kernel = {
+      .parts = 1, .least_taps = 2, .least_rows = 16, .flops_per_ns = 200, .sums = direct_dots_sums};
   return dots_have(GROUPS_BF16) ? &kernel : NULL;
 }
 

@@ -1,6 +1,6 @@
 #include "kernel/conv/geometry.h"
 
-static status expect_array(const aclIntArray *a, const char *name, int n, int64_t least) {
+static status conv_expect_array(const aclIntArray *a, const char *name, int n, int64_t least) {
   EXPECT(a->size == (uint64_t)n, "%s has %ju elements, expected %d", name, (uintmax_t)a->size, n);
   for (uint64_t i = 0; i < a->size; ++i)
     EXPECT(a->value[i] >= least && a->value[i] <= INT32_MAX, "%s[%ju] is %jd, expected %jd or more", name, (uintmax_t)i,
@@ -8,21 +8,21 @@ static status expect_array(const aclIntArray *a, const char *name, int n, int64_
   return ST_OK;
 }
 
-/* Whether padding has two values for each axis, of its low end and its high one. */
+/* Returns whether padding has two values for each axis, for its low and its high end. */
 static bool pads_by_end(const conv_arguments *a, int n) {
   return a->padding->size == 2 * (uint64_t)n && (a->by_end || n == 2 || (n == 1 && !a->transposed));
 }
 
 static status expect_arguments(const conv_arguments *a, int n) {
-  TRY(expect_array(a->stride, "stride", n, 1));
-  TRY(expect_array(a->padding, "padding", pads_by_end(a, n) ? 2 * n : n, 0));
-  TRY(expect_array(a->dilation, "dilation", n, 1));
-  if (a->output_padding && a->transposed) TRY(expect_array(a->output_padding, "outputPadding", n, 0));
+  TRY(conv_expect_array(a->stride, "stride", n, 1));
+  TRY(conv_expect_array(a->padding, "padding", pads_by_end(a, n) ? 2 * n : n, 0));
+  TRY(conv_expect_array(a->dilation, "dilation", n, 1));
+  if (a->output_padding && a->transposed) TRY(conv_expect_array(a->output_padding, "outputPadding", n, 0));
   EXPECT(a->groups >= 1 && a->groups <= INT32_MAX, "groups is %jd, expected 1 or more", (intmax_t)a->groups);
   return ST_OK;
 }
 
-/* The padding of axis i and the sizes of both its sides. */
+/* Sets the padding of axis i and the sizes of x and y along it. size: of the call's input. */
 static status size_axis(conv_geometry *g, const conv_arguments *a, int axis, int i, int n, int64_t size) {
   const bool by_end = pads_by_end(a, n);
   g->pad[axis] = a->padding->value[by_end ? 2 * i : i];
@@ -35,7 +35,8 @@ static status size_axis(conv_geometry *g, const conv_arguments *a, int axis, int
            (intmax_t)g->stride[axis], (intmax_t)g->dilation[axis]);
     g->out[axis] = size;
     g->in[axis] = (size - 1) * g->stride[axis] - pads + reach + more;
-    EXPECT(g->in[axis] > 0, "padding along axis %d is %jd together, expected an output to be left", i, (intmax_t)pads);
+    EXPECT(g->in[axis] > 0, "padding along axis %d adds up to %jd, expected less, such that the output has an element",
+           i, (intmax_t)pads);
     return ST_OK;
   }
   g->in[axis] = size;
@@ -72,10 +73,11 @@ status conv_geometry_init(conv_geometry *g, const tensor *input, const tensor *w
     g->kernel[axis] = weight->dims[2 + i];
     g->stride[axis] = a->stride->value[i];
     g->dilation[axis] = a->dilation->value[i];
-    EXPECT(g->kernel[axis] > 0 && g->kernel[axis] <= INT32_MAX, "weight has shape %s, expected a kernel",
+    EXPECT(g->kernel[axis] > 0 && g->kernel[axis] <= INT32_MAX,
+           "weight has shape %s, expected 1 or more elements along each kernel axis",
            shape_text(weight->dims, weight->rank, text));
     EXPECT(input->dims[2 + i] > 0 && input->dims[2 + i] <= INT32_MAX,
-           "input has %jd elements along axis %d, expected some", (intmax_t)input->dims[2 + i], i);
+           "input has %jd elements along axis %d, expected 1 or more", (intmax_t)input->dims[2 + i], i);
     TRY(size_axis(g, a, axis, i, *n, input->dims[2 + i]));
   }
   return ST_OK;

@@ -8,53 +8,56 @@
 #include "kernel/engine/scratch.h"
 
 enum {
-  LEAST = 16,            /* channels, and rows */
-  BLOCK = PAIR_ROWS,     /* channels and rows whose sums are made together */
-  IMAGE_BYTES = 1 << 20, /* of images at a time */
+  LEAST = 16,            /* least channels and least rows */
+  BLOCK = PAIR_ROWS,     /* channels, and rows, of a block of sums */
+  IMAGE_BYTES = 1 << 20, /* of the padded copies of one pass */
   BLOCK_SUMS = BLOCK * PAIR_ROWS,
 };
 
 /* ---- sizes ------------------------------------------------------------------------------------------------------- */
 
-static int parts_of(const weight_gradient *c) { return c->x.dtype == ACL_FLOAT ? PAIR_PARTS : 1; }
-static int64_t blocks_of(int64_t n) { return (n + BLOCK - 1) / BLOCK; }
+static int gradient_terms(const weight_gradient *c) { return c->x.dtype == ACL_FLOAT ? PAIR_PARTS : 1; }
+static int64_t gradient_blocks(int64_t n) { return (n + BLOCK - 1) / BLOCK; }
 static int64_t row_tiles(const weight_gradient *c) { return (c->g.rows + PAIR_TILE_ROWS - 1) / PAIR_TILE_ROWS; }
 
-/* Of a band, from the first output to the last. */
+/* Positions of a band, from the first output to the last. */
 static int64_t positions_of(const weight_gradient *c) {
   const int64_t *const out = c->band, *const size = c->x_image.size;
   return ((out[0] - 1) * size[1] + out[1] - 1) * size[2] + out[2];
 }
-static int64_t steps_of(const weight_gradient *c) { return (positions_of(c) + PAIR_CHANNELS - 1) / PAIR_CHANNELS; }
+static int64_t gradient_steps(const weight_gradient *c) {
+  return (positions_of(c) + PAIR_CHANNELS - 1) / PAIR_CHANNELS;
+}
 
-/* Elements of a line: not whole pages. */
+/* Elements from channel to channel of x: never a multiple of 512 (1 KB), so that channels do not all fall into the
+ * same few sets of the L1 cache. */
 static int64_t x_pitch(const weight_gradient *c) {
   const int64_t n = c->x_image.channel;
   return n % 512 ? n : n + 32;
 }
 
-/* Bytes of an image. */
+/* Bytes of one batch item. */
 static int64_t x_bytes(const weight_gradient *c) { return c->g.groups * c->g.channels * x_pitch(c) * 2; }
-static int64_t y_tile(const weight_gradient *c) { return steps_of(c) * PAIR_TILE_BYTES; }
+static int64_t y_tile(const weight_gradient *c) { return gradient_steps(c) * PAIR_TILE_BYTES; }
 static int64_t y_bytes(const weight_gradient *c) { return c->g.groups * row_tiles(c) * y_tile(c); }
 
-/* Behind the last channel a tile may have others, and its lines end within a step. */
+/* The last channel's tile may read lines of further channels, and a line may end within a step. */
 static int64_t x_slack(const weight_gradient *c) { return (PAIR_TILE_ROWS - 1) * x_pitch(c) * 2 + PAIR_BYTES; }
 
-static bool fits(const weight_gradient *c) {
+static bool gradient_pairs_fit(const weight_gradient *c) {
   const conv_geometry *g = &c->g;
   const bool floats = c->x.dtype == ACL_FLOAT && c->y.dtype == ACL_FLOAT;
   if (!floats && (c->x.dtype != ACL_BF16 || c->y.dtype != ACL_BF16)) return false;
   return g->channels >= LEAST && g->rows >= LEAST && conv_volume(g->kernel) <= PAIR_FLOAT_TAPS;
 }
 
-static int64_t image_bytes(const weight_gradient *c) { return parts_of(c) * (x_bytes(c) + y_bytes(c)); }
+static int64_t gradient_image_bytes(const weight_gradient *c) { return gradient_terms(c) * (x_bytes(c) + y_bytes(c)); }
 static bool in_one_pass(const weight_gradient *c) {
   return c->n_images == c->g.batch && !memcmp(c->band, c->g.out, sizeof c->band);
 }
 
-/* Of a band. */
-static void make_images(weight_gradient *c) {
+/* Sets the layouts of both padded copies for a band. */
+static void gradient_make_images(weight_gradient *c) {
   static const int64_t zero[CONV_AXES], one[CONV_AXES] = {1, 1, 1};
   int64_t low[CONV_AXES];
   for (int a = 0; a < CONV_AXES; ++a) low[a] = -c->g.pad[a];
@@ -65,43 +68,44 @@ static void make_images(weight_gradient *c) {
 
 static int band_axis(const weight_gradient *c) { return c->g.out[0] > 1 ? 0 : c->g.out[1] > 1 ? 1 : 2; }
 
-/* Images that L2 does not keep are made and used by bands of outputs. */
-static void cut_bands(weight_gradient *c) {
+/* Padded copies that do not fit L2 are made and used band by band of outputs. */
+static void gradient_cut_bands(weight_gradient *c) {
   int64_t *const out = &c->band[band_axis(c)];
-  const int64_t n = image_bytes(c) / IMAGE_BYTES + 1;
+  const int64_t n = gradient_image_bytes(c) / IMAGE_BYTES + 1;
   *out = (*out + n - 1) / n;
-  if (n > 1) make_images(c);
+  if (n > 1) gradient_make_images(c);
 }
 
 void gradient_pairs_init(weight_gradient *c, executor *e) {
   const conv_geometry *g = &c->g;
-  const pair_kernel *const kernel = fits(c) ? direct_pairs() : NULL;
+  const pair_kernel *const kernel = gradient_pairs_fit(c) ? direct_pairs() : NULL;
   if (!kernel || !kernel->products) return;
   memcpy(c->band, g->out, sizeof c->band);
-  make_images(c);
-  if (positions_of(c) > 2 * conv_volume(g->out)) return; /* most would be multiplied by 0 */
-  cut_bands(c);
+  gradient_make_images(c);
+  if (positions_of(c) > 2 * conv_volume(g->out)) return; /* most of the GEMM would multiply zeros */
+  gradient_cut_bands(c);
   c->pairs = kernel;
-  c->n_images = smaller(g->batch, IMAGE_BYTES / image_bytes(c) + 1);
+  c->n_images = smaller(g->batch, IMAGE_BYTES / gradient_image_bytes(c) + 1);
   const int64_t volume = conv_volume(g->kernel);
-  c->x_at = workspace_copy(e, (uint64_t)(c->n_images * parts_of(c) * x_bytes(c) + x_slack(c)));
-  c->y_at = workspace_copy(e, (uint64_t)(c->n_images * parts_of(c) * y_bytes(c)));
+  c->x_at = workspace_copy(e, (uint64_t)(c->n_images * gradient_terms(c) * x_bytes(c) + x_slack(c)));
+  c->y_at = workspace_copy(e, (uint64_t)(c->n_images * gradient_terms(c) * y_bytes(c)));
   c->taps_at = workspace_intermediate(e, (uint64_t)volume * sizeof(int64_t));
   if (!in_one_pass(c))
     c->pair_sums_at = workspace_intermediate(
-        e, (uint64_t)(g->groups * blocks_of(g->rows) * blocks_of(g->channels) * volume) * BLOCK_SUMS * sizeof(float));
-  c->cost_ns = conv_cost_ns(conv_multiply_adds(g), c->pairs->flops_per_ns / (parts_of(c) == 1 ? 1 : 6));
+        e, (uint64_t)(g->groups * gradient_blocks(g->rows) * gradient_blocks(g->channels) * volume) * BLOCK_SUMS *
+               sizeof(float));
+  c->cost_ns = conv_cost_ns(conv_multiply_adds(g), c->pairs->flops_per_ns / (gradient_terms(c) == 1 ? 1 : 6));
 }
 
-/* ---- images ------------------------------------------------------------------------------------------------------ */
+/* ---- padded copies ----------------------------------------------------------------------------------------------- */
 
-/* Some images, and what their blocks add to. */
+/* One pass: a band of some batch items, and the blocks of sums that it adds to. */
 typedef struct {
   const weight_gradient *c;
   conv_image x_image, y_image; /* of the band */
   const char *from_x, *from_y;
   char *x, *y, *w;
-  float *sums; /* of all blocks; NULL: these images are all */
+  float *sums; /* of all blocks; NULL if there is a single pass */
   const int64_t *taps;
   int64_t n_images;
   bool first, last;
@@ -109,7 +113,7 @@ typedef struct {
   status *result;
 } gradient_job;
 
-/* Channels of all images. */
+/* Fills the lines of x's channels of all batch items of the pass. */
 static void fill_x(const void *job, int64_t begin, int64_t end) {
   const gradient_job *j = job;
   const weight_gradient *c = j->c;
@@ -120,19 +124,19 @@ static void fill_x(const void *job, int64_t begin, int64_t end) {
     uint16_t *const to = (uint16_t *)(void *)(j->x + i * pitch * 2);
     image_fill_lines(&j->x_image, to, part, j->from_x + i / channels * c->x.outer + i % channels * c->x.inner, &c->x,
                      c->g.in, &range);
-    for (int p = 0; p < parts_of(c); ++p) memset((char *)(to + used) + p * part, 0, (size_t)(pitch - used) * 2);
-    if (c->x.dtype == ACL_BF16) pair_range_halves(&range, to, used);
+    for (int p = 0; p < gradient_terms(c); ++p) memset((char *)(to + used) + p * part, 0, (size_t)(pitch - used) * 2);
+    if (c->x.dtype == ACL_BF16) pair_range_bf16(&range, to, used);
   }
   float_join_exponents(j->of_x, range);
 }
 
-/* Tiles of 16 rows of all images. */
+/* Fills tiles of 16 rows of y of all batch items of the pass. */
 static void fill_y(const void *job, int64_t begin, int64_t end) {
   const gradient_job *j = job;
   const weight_gradient *c = j->c;
-  const int64_t used = c->y_image.rows * c->y_image.size[2], all = steps_of(c) * PAIR_CHANNELS;
+  const int64_t used = c->y_image.rows * c->y_image.size[2], all = gradient_steps(c) * PAIR_CHANNELS;
   const int64_t pitch = used > all ? used : all, stage_part = PAIR_TILE_ROWS * pitch * 2;
-  uint16_t *const stage = (uint16_t *)(void *)scratch_take((size_t)(parts_of(c) * stage_part));
+  uint16_t *const stage = (uint16_t *)(void *)scratch_take((size_t)(gradient_terms(c) * stage_part));
   if (!stage) {
     __atomic_store_n(j->result, ST_NO_MEMORY, __ATOMIC_RELAXED);
     return;
@@ -145,27 +149,28 @@ static void fill_y(const void *job, int64_t begin, int64_t end) {
     const char *from = j->from_y + image * c->y.outer + (group * c->g.rows + row) * c->y.inner;
     for (int64_t r = 0; r < smaller(PAIR_TILE_ROWS, c->g.rows - row); ++r, from += c->y.inner) {
       image_fill_lines(&j->y_image, stage + r * pitch, stage_part, from, &c->y, c->g.out, &range);
-      for (int p = 0; p < parts_of(c); ++p)
+      for (int p = 0; p < gradient_terms(c); ++p)
         memset((char *)(stage + r * pitch + used) + p * stage_part, 0, (size_t)(pitch - used) * 2);
     }
-    for (int p = 0; p < parts_of(c); ++p)
+    for (int p = 0; p < gradient_terms(c); ++p)
       pair_turn(j->y + p * j->n_images * y_bytes(c) + i * y_tile(c), stage + p * stage_part / 2, pitch * 2,
-                steps_of(c));
+                gradient_steps(c));
   }
   float_join_exponents(j->of_y, range);
 }
 
-/* ---- products ---------------------------------------------------------------------------------------------------- */
+/* ---- sums -------------------------------------------------------------------------------------------------------- */
 
-/* Channels by rows of a group. */
+/* A block of channels by rows of a group. */
 typedef struct {
   int64_t group, channel, row;
   int channels, rows;
 } gradient_block;
 
-/* What an image has for a tap, c[channel * PAIR_ROWS + row]. An image sees all taps in turn, a tenth faster than the other way
- * round where it stays in L1; pieces of larger ones gain nothing. */
-static void multiply(const gradient_job *j, const gradient_block *b, int64_t image, int64_t tap, float *sums) {
+/* Adds a batch item's contribution for one tap to sums[channel * PAIR_ROWS + row]. The caller goes over all taps of
+ * a batch item in turn, which is 10 % faster than the other way round if the batch item fits L1; splitting larger
+ * ones gains nothing. */
+static void gradient_multiply(const gradient_job *j, const gradient_block *b, int64_t image, int64_t tap, float *sums) {
   const weight_gradient *c = j->c;
   const int64_t x_channel = x_pitch(c) * 2;
   const pair_products p = {
@@ -175,12 +180,12 @@ static void multiply(const gradient_job *j, const gradient_block *b, int64_t ima
       .y_tile = y_tile(c),
       .x_part = j->n_images * x_bytes(c),
       .y_part = j->n_images * y_bytes(c),
-      .parts = parts_of(c)};
-  c->pairs->products(&p, b->channels, b->rows, steps_of(c), sums, !j->first || image > 0);
+      .parts = gradient_terms(c)};
+  c->pairs->products(&p, b->channels, b->rows, gradient_steps(c), sums, !j->first || image > 0);
 }
 
-/* A row of the block is a run of channels and taps. */
-static void store(const gradient_job *j, const gradient_block *b, const float *sums) {
+/* Stores a block. Each of its rows is a contiguous run of channels and taps in w. */
+static void gradient_store(const gradient_job *j, const gradient_block *b, const float *sums) {
   const weight_gradient *c = j->c;
   int32_t index[BLOCK * PAIR_FLOAT_TAPS + PAIR_STORE_AHEAD] = {0};
   const int64_t volume = conv_volume(c->g.kernel), size = (int64_t)dtype_bytes(c->w.dtype);
@@ -194,11 +199,11 @@ static void store(const gradient_job *j, const gradient_block *b, const float *s
   pair_store(&o, sums, index, b->channels * volume);
 }
 
-static void make_blocks(const void *job, int64_t begin, int64_t end) {
+static void gradient_make_blocks(const void *job, int64_t begin, int64_t end) {
   const gradient_job *j = job;
   const weight_gradient *c = j->c;
   const conv_geometry *g = &c->g;
-  const int64_t row_blocks = blocks_of(g->rows), channel_blocks = blocks_of(g->channels),
+  const int64_t row_blocks = gradient_blocks(g->rows), channel_blocks = gradient_blocks(g->channels),
                 volume = conv_volume(g->kernel);
   float *const own = j->sums ? NULL : (float *)(void *)scratch_take((size_t)(volume * BLOCK_SUMS) * sizeof(float));
   if (!j->sums && !own) {
@@ -215,27 +220,27 @@ static void make_blocks(const void *job, int64_t begin, int64_t end) {
                               .rows = (int)smaller(BLOCK, g->rows - row)};
     float *const sums = own ? own : j->sums + i * volume * BLOCK_SUMS;
     for (int64_t image = 0; image < j->n_images; ++image)
-      for (int64_t t = 0; t < volume; ++t) multiply(j, &b, image, j->taps[t], sums + t * BLOCK_SUMS);
-    if (j->last) store(j, &b, sums);
+      for (int64_t t = 0; t < volume; ++t) gradient_multiply(j, &b, image, j->taps[t], sums + t * BLOCK_SUMS);
+    if (j->last) gradient_store(j, &b, sums);
   }
   if (c->pairs->end) c->pairs->end();
 }
 
 static bool can_multiply(const weight_gradient *c, float_exponents x, float_exponents y) {
-  /* x's numbers are multiplied by zeros, too. */
-  return parts_of(c) == 1 ? float_all_finite(x) : float_parts_suffice(x, y);
+  /* Values of x are also multiplied by the zeros between lines, so they must be finite. */
+  return gradient_terms(c) == 1 ? float_all_finite(x) : float_parts_suffice(x, y);
 }
 
-/* false: no memory, or values that it can't multiply. */
+/* Returns false if scratch memory is exhausted (*j->result is set) or the values do not allow this algorithm. */
 static bool run_band(const gradient_job *j) {
   const weight_gradient *c = j->c;
   const conv_geometry *g = &c->g;
-  const int64_t parts = j->n_images * parts_of(c), bands = conv_volume(g->out) / conv_volume(c->band);
+  const int64_t parts = j->n_images * gradient_terms(c), bands = conv_volume(g->out) / conv_volume(c->band);
   memset(j->x + parts * x_bytes(c), 0, PAIR_BYTES);
   rows_parallel(fill_x, j, j->n_images * g->groups * g->channels, 1, (uint64_t)(parts * x_bytes(c)) / 16);
   rows_parallel(fill_y, j, j->n_images * g->groups * row_tiles(c), 1, (uint64_t)(parts * y_bytes(c)) / 16);
   if (*j->result != ST_OK || !can_multiply(c, *j->of_x, *j->of_y)) return false;
-  rows_parallel(make_blocks, j, g->groups * blocks_of(g->rows) * blocks_of(g->channels), 1,
+  rows_parallel(gradient_make_blocks, j, g->groups * gradient_blocks(g->rows) * gradient_blocks(g->channels), 1,
                 c->cost_ns / (uint64_t)(g->batch * bands) * (uint64_t)j->n_images);
   return *j->result == ST_OK;
 }

@@ -1,12 +1,12 @@
-/* Convolutions that are called by name (ops/graph.aclop): axes in the order of data_format and of the operands' formats,
- * a stride and a dilation for each of them, a pad for each end. */
+/* Convolutions that are called by name (ops/graph.aclop). Their axes are in the order of data_format and of the
+ * operands' formats; strides and dilations have one value per dimension, pads one per end of each axis. */
 #include <string.h>
 
 #include "kernel/conv/convolution.h"
 #include "kernel/graph_families.h"
 #include "tensor/format.h"
 
-/* An array of as many numbers as there are axes, made here. */
+/* Room for an aclIntArray with one number per axis. */
 typedef union {
   aclIntArray array;
   char room[sizeof(aclIntArray) + CONV_AXES * sizeof(int64_t)];
@@ -21,8 +21,9 @@ typedef struct {
 
 static const char *canonical(int rank) { return rank == 4 ? "NCHW" : "NCDHW"; }
 
-/* The tensor with its axes as the kernels have them. `axes`: their letters now. */
-static status channels_first(tensor *t, const char *name, const char *axes) {
+/* Permutes the tensor's dimensions to channels first, as the kernels expect them. axes: the letters of its
+ * dimensions. */
+static status conv_channels_first(tensor *t, const char *name, const char *axes) {
   const tensor from = *t;
   char text[SHAPE_TEXT];
   EXPECT((t->rank == 4 || t->rank == 5) && axes && strlen(axes) == (size_t)t->rank,
@@ -38,21 +39,22 @@ static status channels_first(tensor *t, const char *name, const char *axes) {
   return ST_OK;
 }
 
-/* Data lie as data_format says, which their own formats must not contradict; weights as their own. */
-static status data_of(const tensor *t, const char *name, const char *data_format, tensor *to) {
+/* Data tensors are laid out as data_format says; their own format must be ND or the same. Weights are laid out as
+ * their own format says. */
+static status conv_data_of(const tensor *t, const char *name, const char *data_format, tensor *to) {
   *to = *t;
   const char *const own = format_axes(t->origin_format, t->rank);
   EXPECT(t->origin_format == ACL_FORMAT_ND || (own && !strcmp(own, data_format)),
          "%s has format %s, expected that of data_format, %.32s", name, format_name(t->origin_format), data_format);
-  return channels_first(to, name, data_format);
+  return conv_channels_first(to, name, data_format);
 }
 
-static status weight_of(const tensor *t, const char *name, tensor *to) {
+static status conv_weight_of(const tensor *t, const char *name, tensor *to) {
   *to = *t;
-  return channels_first(to, name, format_axes(t->origin_format, t->rank));
+  return conv_channels_first(to, name, format_axes(t->origin_format, t->rank));
 }
 
-/* One value for each axis of data_format, `rest` for the others. */
+/* Takes the value of each axis from a list in the order of data_format; the values of N and C must be `rest`. */
 static status per_axis(const aclIntArray *list, const char *name, const char *data_format, int64_t rest,
                        axis_list *to) {
   const size_t rank = strlen(data_format);
@@ -69,7 +71,7 @@ static status per_axis(const aclIntArray *list, const char *name, const char *da
   return ST_OK;
 }
 
-/* a: strides, pads, dilations, groups, data_format. */
+/* a: the arguments strides, pads, dilations, groups, data_format. */
 static status lists_of(const op_arg *a, int rank, axis_lists *l) {
   const char *data_format = a[4].string, *known = canonical(rank);
   EXPECT(strlen(data_format) == strlen(known) && strspn(data_format, known) == strlen(known),
@@ -88,18 +90,19 @@ static status lists_of(const op_arg *a, int rank, axis_lists *l) {
 
 static int rank_of(const executor *e) { return strncmp(e->op->name, "Conv3D", 6) ? 4 : 5; }
 
-/* Of quantised convolutions. */
+/* These two arguments belong to quantised convolutions, which are not supported. */
 static status expect_no_offset(const tensor *offset_w, int64_t offset_x) {
   EXPECT(!offset_w, "offset_w is there, expected none");
   EXPECT(offset_x == 0, "offset_x is %jd, expected 0", (intmax_t)offset_x);
   return ST_OK;
 }
 
-static status forward(executor *e, const op_arg *x, const tensor *y, const conv_arguments *a, const char *data_format) {
+static status graph_conv_forward(executor *e, const op_arg *x, const tensor *y, const conv_arguments *a,
+                                 const char *data_format) {
   tensor input, weight, output;
-  TRY(data_of(x[0].tensor, "x", data_format, &input));
-  TRY(weight_of(x[1].tensor, "filter", &weight));
-  TRY(data_of(y, "y", data_format, &output));
+  TRY(conv_data_of(x[0].tensor, "x", data_format, &input));
+  TRY(conv_weight_of(x[1].tensor, "filter", &weight));
+  TRY(conv_data_of(y, "y", data_format, &output));
   const conv_forward f = {.input = &input,
                           .weight = &weight,
                           .bias = x[2].tensor,
@@ -110,12 +113,12 @@ static status forward(executor *e, const op_arg *x, const tensor *y, const conv_
   return conv_prepare_forward(e, &f, a);
 }
 
-/* x, filter, bias, offset_w, y, strides, pads, dilations, groups, data_format, offset_x */
+/* Arguments: x, filter, bias, offset_w, y, strides, pads, dilations, groups, data_format, offset_x */
 status prepare_graph_conv(executor *e, const op_arg *a) {
   axis_lists l;
   TRY(expect_no_offset(a[3].tensor, a[10].integer));
   TRY(lists_of(&a[5], rank_of(e), &l));
-  return forward(e, a, a[4].tensor, &l.a, a[9].string);
+  return graph_conv_forward(e, a, a[4].tensor, &l.a, a[9].string);
 }
 
 static status expect_size(const aclIntArray *size, const char *name, const tensor *y) {
@@ -127,7 +130,8 @@ static status expect_size(const aclIntArray *size, const char *name, const tenso
   return ST_OK;
 }
 
-/* input_size, x, filter, bias, offset_w, y, strides, pads, dilations, groups, data_format, output_padding, offset_x */
+/* Arguments: input_size, x, filter, bias, offset_w, y, strides, pads, dilations, groups, data_format,
+ * output_padding, offset_x */
 status prepare_graph_conv_transpose(executor *e, const op_arg *a) {
   axis_lists l;
   TRY(expect_no_offset(a[4].tensor, a[12].integer));
@@ -136,18 +140,18 @@ status prepare_graph_conv_transpose(executor *e, const op_arg *a) {
   TRY(per_axis(a[11].ints, "output_padding", a[10].string, 0, &l.of[OUTPUT_PADDING]));
   l.a.transposed = true;
   l.a.output_padding = &l.of[OUTPUT_PADDING].array;
-  return forward(e, a + 1, a[5].tensor, &l.a, a[10].string);
+  return graph_conv_forward(e, a + 1, a[5].tensor, &l.a, a[10].string);
 }
 
-/* input_size, filter, out_backprop, y, strides, pads, dilations, groups, data_format */
+/* Arguments: input_size, filter, out_backprop, y, strides, pads, dilations, groups, data_format */
 status prepare_graph_conv_input(executor *e, const op_arg *a) {
   axis_lists l;
   tensor weight, grad, y;
   TRY(expect_size(a[0].ints, "input_size", a[3].tensor));
   TRY(lists_of(&a[4], rank_of(e), &l));
-  TRY(weight_of(a[1].tensor, "filter", &weight));
-  TRY(data_of(a[2].tensor, "out_backprop", a[8].string, &grad));
-  TRY(data_of(a[3].tensor, "y", a[8].string, &y));
+  TRY(conv_weight_of(a[1].tensor, "filter", &weight));
+  TRY(conv_data_of(a[2].tensor, "out_backprop", a[8].string, &grad));
+  TRY(conv_data_of(a[3].tensor, "y", a[8].string, &y));
   const conv_backward b = {
       .t = {[CONV_GRAD] = &grad, [CONV_INPUT] = &y, [CONV_WEIGHT] = &weight, [CONV_GRAD_INPUT] = &y},
       .name = {[CONV_GRAD] = "out_backprop", [CONV_INPUT] = "y", [CONV_WEIGHT] = "filter", [CONV_GRAD_INPUT] = "y"},
@@ -155,15 +159,15 @@ status prepare_graph_conv_input(executor *e, const op_arg *a) {
   return conv_prepare_gradients(e, &b, &l.a);
 }
 
-/* x, filter_size, out_backprop, y, strides, pads, dilations, groups, data_format */
+/* Arguments: x, filter_size, out_backprop, y, strides, pads, dilations, groups, data_format */
 status prepare_graph_conv_filter(executor *e, const op_arg *a) {
   axis_lists l;
   tensor x, grad, y;
   TRY(expect_size(a[1].ints, "filter_size", a[3].tensor));
   TRY(lists_of(&a[4], rank_of(e), &l));
-  TRY(data_of(a[0].tensor, "x", a[8].string, &x));
-  TRY(data_of(a[2].tensor, "out_backprop", a[8].string, &grad));
-  TRY(weight_of(a[3].tensor, "y", &y));
+  TRY(conv_data_of(a[0].tensor, "x", a[8].string, &x));
+  TRY(conv_data_of(a[2].tensor, "out_backprop", a[8].string, &grad));
+  TRY(conv_weight_of(a[3].tensor, "y", &y));
   const conv_backward b = {
       .t = {[CONV_GRAD] = &grad, [CONV_INPUT] = &x, [CONV_WEIGHT] = &y, [CONV_GRAD_WEIGHT] = &y},
       .name = {[CONV_GRAD] = "out_backprop", [CONV_INPUT] = "x", [CONV_WEIGHT] = "y", [CONV_GRAD_WEIGHT] = "y"},

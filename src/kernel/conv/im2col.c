@@ -1,5 +1,5 @@
-/* Im2col: the windows of an image as columns, and its gradient, which adds columns up to an image. Column matrices have
- * a row for each channel and place in the window, and a column for each window. */
+/* Im2col, which copies the windows of an image to the columns of a matrix, and its gradient, which adds columns up
+ * to an image. The matrix has a row for each channel and position in the window, and a column for each window. */
 #include <string.h>
 
 #include "kernel/conv/conv_loops.h"
@@ -12,7 +12,7 @@ LEVEL_CHOICE(conv_loops_table, conv_loops, conv_loops_table)
 enum { TILE = 1024, AXES = 2 };
 
 typedef struct {
-  int64_t image, windows; /* elements of the image, windows along it */
+  int64_t image, windows; /* elements of the image, and windows along it */
   int64_t kernel, stride, pad, dilation;
   int64_t step; /* bytes from element to element of the image */
 } col_axis;
@@ -20,11 +20,11 @@ typedef struct {
 typedef struct {
   col_axis axis[AXES];
   int64_t batch, channels;
-  int64_t image_step[2];  /* bytes from image to image, from channel to channel */
-  int64_t column_step[3]; /* of the matrices: from one to the next, from row to row, from column to column */
-  int size;               /* of an element, bytes; of sums */
-  bool direct;            /* images have contiguous rows; for sums also of their type */
-  bool direct_columns;    /* neighbouring columns are contiguous, likewise */
+  int64_t image_step[2];  /* bytes from image to image and from channel to channel */
+  int64_t column_step[3]; /* bytes from matrix to matrix, from row to row, from column to column */
+  int size;               /* bytes of an element; for the gradient, of a sum */
+  bool direct;            /* image rows are contiguous; for the gradient, also of the type of the sums */
+  bool direct_columns;    /* neighbouring columns are contiguous; for the gradient, also of the type of the sums */
   load_loop *load;
   store_loop *store;
 } col_plan;
@@ -34,7 +34,7 @@ typedef struct {
   void *const *view;
 } col_job;
 
-/* Windows [*low, *high) of those from `begin` to `end` have their element k inside of elements [least, most). */
+/* Sets [*low, *high) to the windows whose element k is in [least, most) of the image. */
 static void windows_inside(const col_axis *a, int64_t k, int64_t least, int64_t most, int64_t *low, int64_t *high) {
   const int64_t shift = k * a->dilation - a->pad; /* element = window * stride + shift */
   *low = shift >= least ? 0 : (least - shift + a->stride - 1) / a->stride;
@@ -45,7 +45,7 @@ static void windows_inside(const col_axis *a, int64_t k, int64_t least, int64_t 
 
 /* ---- Im2col ------------------------------------------------------------------------------------------------------ */
 
-static void zero(const col_plan *p, char *to, int64_t n) {
+static void im2col_zero(const col_plan *p, char *to, int64_t n) {
   const int64_t step = p->column_step[2];
   if (p->direct_columns)
     memset(to, 0, (size_t)(n * p->size));
@@ -53,7 +53,7 @@ static void zero(const col_plan *p, char *to, int64_t n) {
     for (int64_t i = 0; i < n; ++i) memset(to + i * step, 0, (size_t)p->size);
 }
 
-static void take(const col_plan *p, char *to, const char *from, int64_t n) {
+static void im2col_take(const col_plan *p, char *to, const char *from, int64_t n) {
   const col_axis *w = &p->axis[1];
   if (p->direct && p->direct_columns && w->stride == 1) {
     memcpy(to, from, (size_t)(n * p->size));
@@ -64,7 +64,7 @@ static void take(const col_plan *p, char *to, const char *from, int64_t n) {
   }
 }
 
-/* One row of a matrix: element (kh, kw) of all windows of a channel. */
+/* Writes one row of a matrix: element (kh, kw) of all windows of a channel. */
 static void column_row(const col_plan *p, char *to, const char *image, int64_t kh, int64_t kw) {
   const col_axis *h = &p->axis[0], *w = &p->axis[1];
   const int64_t step = p->column_step[2];
@@ -72,15 +72,16 @@ static void column_row(const col_plan *p, char *to, const char *image, int64_t k
   windows_inside(h, kh, 0, h->image, &low[0], &high[0]);
   windows_inside(w, kw, 0, w->image, &low[1], &high[1]);
   if (low[1] == high[1]) high[0] = low[0];
-  zero(p, to, low[0] * w->windows);
+  im2col_zero(p, to, low[0] * w->windows);
   for (int64_t y = low[0]; y < high[0]; ++y) {
     char *row = to + y * w->windows * step;
     const char *from = image + (y * h->stride + kh * h->dilation - h->pad) * h->step;
-    zero(p, row, low[1]);
-    take(p, row + low[1] * step, from + (low[1] * w->stride + kw * w->dilation - w->pad) * w->step, high[1] - low[1]);
-    zero(p, row + high[1] * step, w->windows - high[1]);
+    im2col_zero(p, row, low[1]);
+    im2col_take(p, row + low[1] * step, from + (low[1] * w->stride + kw * w->dilation - w->pad) * w->step,
+                high[1] - low[1]);
+    im2col_zero(p, row + high[1] * step, w->windows - high[1]);
   }
-  zero(p, to + high[0] * w->windows * step, (h->windows - high[0]) * w->windows);
+  im2col_zero(p, to + high[0] * w->windows * step, (h->windows - high[0]) * w->windows);
 }
 
 static void column_rows(const void *job, int64_t begin, int64_t end) {
@@ -97,20 +98,20 @@ static void column_rows(const void *job, int64_t begin, int64_t end) {
 
 /* ---- Im2colBackward ---------------------------------------------------------------------------------------------- */
 
-static void spread(const col_plan *p, char *sum, const char *x, int64_t n) {
+static void im2col_spread(const col_plan *p, char *sum, const char *x, int64_t n) {
   if (p->size == sizeof(double))
     conv_loops->spread_f64((double *)(void *)sum, p->axis[1].stride, (const double *)(const void *)x, n);
   else
     conv_loops->spread_f32((float *)(void *)sum, p->axis[1].stride, (const float *)(const void *)x, n);
 }
 
-/* Adds to sum, the elements [begin, end) of an image's row y, what windows have for them. */
+/* Adds the windows' values to sum, which holds elements [begin, end) of row y of an image. */
 static void add_windows(const col_plan *p, char *sum, const char *matrix, int64_t y, int64_t begin, int64_t end) {
   _Alignas(64) char tile[TILE * sizeof(double)];
   const col_axis *h = &p->axis[0], *w = &p->axis[1];
   for (int64_t kh = 0; kh < h->kernel; ++kh) {
     int64_t top, bottom;
-    windows_inside(h, kh, y, y + 1, &top, &bottom); /* one, or none */
+    windows_inside(h, kh, y, y + 1, &top, &bottom); /* one window, or none */
     if (top == bottom) continue;
     for (int64_t kw = 0; kw < w->kernel; ++kw) {
       int64_t low, high;
@@ -121,7 +122,7 @@ static void add_windows(const col_plan *p, char *sum, const char *matrix, int64_
         p->load(tile, x, p->column_step[2], high - low);
         x = tile;
       }
-      spread(p, sum + (low * w->stride + kw * w->dilation - w->pad - begin) * p->size, x, high - low);
+      im2col_spread(p, sum + (low * w->stride + kw * w->dilation - w->pad - begin) * p->size, x, high - low);
     }
   }
 }
@@ -157,7 +158,7 @@ static status run_im2col(const executor *e, void *const *view, void *scratch) {
   return ST_OK;
 }
 
-static status run_backward(const executor *e, void *const *view, void *scratch) {
+static status im2col_run_backward(const executor *e, void *const *view, void *scratch) {
   (void)scratch;
   const col_plan *p = PLAN(e, col_plan);
   const col_job job = {.plan = p, .view = view};
@@ -165,12 +166,12 @@ static status run_backward(const executor *e, void *const *view, void *scratch) 
   return ST_OK;
 }
 
-static status run_nothing(const executor *e, void *const *view, void *scratch) {
+static status im2col_run_empty(const executor *e, void *const *view, void *scratch) {
   (void)e, (void)view, (void)scratch;
   return ST_OK;
 }
 
-static status expect_array(const aclIntArray *a, const char *name, int64_t least) {
+static status im2col_expect_array(const aclIntArray *a, const char *name, int64_t least) {
   EXPECT(a->size == AXES, "%s has %ju elements, expected %d", name, (uintmax_t)a->size, AXES);
   for (int i = 0; i < AXES; ++i)
     EXPECT(a->value[i] >= least && a->value[i] <= INT32_MAX, "%s[%d] is %jd, expected %jd or more", name, i,
@@ -178,10 +179,10 @@ static status expect_array(const aclIntArray *a, const char *name, int64_t least
   return ST_OK;
 }
 
-/* a: kernelSize, dilation, padding, stride; size: of the images. */
+/* a: the arguments kernelSize, dilation, padding, stride. size: the images' height and width. */
 static status axes_init(col_axis *axis, const op_arg *a, const int64_t *size) {
   static const char *const names[] = {"kernelSize", "dilation", "padding", "stride"};
-  for (int i = 0; i < 4; ++i) TRY(expect_array(a[i].ints, names[i], i != 2));
+  for (int i = 0; i < 4; ++i) TRY(im2col_expect_array(a[i].ints, names[i], i != 2));
   for (int i = 0; i < AXES; ++i) {
     col_axis *x = &axis[i];
     *x = (col_axis){.image = size[i],
@@ -197,13 +198,14 @@ static status axes_init(col_axis *axis, const op_arg *a, const int64_t *size) {
   return ST_OK;
 }
 
-/* images: [channels, H, W] or a batch of them; columns: one dimension less. */
-static status plan(executor *e, col_plan *p, const tensor *images, const char *images_name, const tensor *columns,
-                   const char *columns_name) {
+/* Checks the shapes and sets the rest of the plan. images: [channels, H, W] or a batch of them; columns:
+ * [channels * kernel volume, windows] or a batch of them. */
+static status im2col_plan(executor *e, col_plan *p, const tensor *images, const char *images_name,
+                          const tensor *columns, const char *columns_name) {
   char text[SHAPE_TEXT];
   EXPECT(images->rank == 3 || images->rank == 4, "%s has shape %s, expected 3 or 4 dimensions", images_name,
          shape_text(images->dims, images->rank, text));
-  const int b = images->rank - 3; /* 1: there is a batch */
+  const int b = images->rank - 3; /* 1 if there is a batch dimension */
   const int64_t windows = p->axis[0].windows * p->axis[1].windows;
   const int64_t per_channel = p->axis[0].kernel * p->axis[1].kernel;
   int64_t dims[3] = {images->dims[0], images->dims[b] * per_channel, windows};
@@ -233,8 +235,8 @@ status prepare_im2col(executor *e, const op_arg *a) {
          shape_text(self->dims, self->rank, text));
   TRY(axes_init(p->axis, a + 1, self->dims + self->rank - AXES));
   p->size = (int)dtype_bytes(self->dtype);
-  e->run = out->n ? run_im2col : run_nothing;
-  return plan(e, p, self, "self", out, "out");
+  e->run = out->n ? run_im2col : im2col_run_empty;
+  return im2col_plan(e, p, self, "self", out, "out");
 }
 
 status prepare_im2col_backward(executor *e, const op_arg *a) {
@@ -243,7 +245,7 @@ status prepare_im2col_backward(executor *e, const op_arg *a) {
   char text[SHAPE_TEXT];
   TRY(op_expect_dtype(grad, "gradOutput", DTYPES_FLOAT));
   TRY(op_expect_dtype(out, "out", DTYPE_BIT(grad->dtype)));
-  TRY(expect_array(a[1].ints, "inputSize", 1));
+  TRY(im2col_expect_array(a[1].ints, "inputSize", 1));
   TRY(axes_init(p->axis, a + 2, a[1].ints->value));
   EXPECT(out->rank >= 3 && out->dims[out->rank - 2] == p->axis[0].image && out->dims[out->rank - 1] == p->axis[1].image,
          "out has shape %s, expected inputSize as its last dimensions", shape_text(out->dims, out->rank, text));
@@ -251,8 +253,8 @@ status prepare_im2col_backward(executor *e, const op_arg *a) {
   p->size = compute == COMPUTE_F64 ? sizeof(double) : sizeof(float);
   p->load = loops->load[grad->dtype][compute];
   p->store = loops->store[out->dtype][compute];
-  e->run = out->n ? run_backward : run_nothing;
-  TRY(plan(e, p, out, "out", grad, "gradOutput"));
+  e->run = out->n ? im2col_run_backward : im2col_run_empty;
+  TRY(im2col_plan(e, p, out, "out", grad, "gradOutput"));
   const bool computed = (int)dtype_bytes(out->dtype) == p->size;
   p->direct &= computed;
   p->direct_columns &= computed;

@@ -15,7 +15,7 @@ void image_init(conv_image *i, const int64_t *low, const int64_t *out, const int
     i->low[a] = low[a];
     i->stride[a] = stride[a];
     i->dilation[a] = dilation[a];
-    /* remainders repeat */
+    /* remainders repeat after that many taps */
     i->parts[a] = stride[a] == 1 ? 1 : smaller(taps[a], stride[a] / divisor(stride[a], dilation[a]));
     i->size[a] = out[a] + conv_quotient((taps[a] - 1) * dilation[a], stride[a]);
     i->rows *= a < 2 ? i->parts[a] * i->size[a] : i->parts[a];
@@ -26,19 +26,19 @@ void image_init(conv_image *i, const int64_t *low, const int64_t *out, const int
     i->part_step[a] = part, i->step[a] = element;
 }
 
-/* Where a row comes from. */
+/* The source of a line: its first element, the bytes between elements, and their dtype. */
 typedef struct {
   const char *x;
   int64_t step;
   int dtype;
 } row_source;
 
-/* Mostly nothing. */
-static inline void clear(float *to, int64_t n) {
+/* Clears n floats; n is usually 0. */
+static inline void image_clear(float *to, int64_t n) {
   if (n > 0) memset(to, 0, (size_t)n * sizeof *to);
 }
 
-/* Of elements x[first + j * stride], j < n: those in [0, in) are [*low, *high). */
+/* Sets [*low, *high) to those j < n for which element first + j * stride is in [0, in). */
 static void span_inside(int64_t first, int64_t stride, int64_t n, int64_t in, int64_t *low, int64_t *high) {
   int64_t begin = first < 0 ? -first : 0, end = first < in ? in - first : 0;
   if (stride > 1) {
@@ -50,18 +50,19 @@ static void span_inside(int64_t first, int64_t stride, int64_t n, int64_t in, in
   if (*low >= *high) *low = *high = n;
 }
 
-/* The rows of one part: remainder[] from low on. Returns where the next part goes. */
+/* Fills the lines of one group of remainders. Returns the address of the next group. */
 static float *fill_part(const conv_image *i, float *to, const row_source *s, const conv_operand *o, const int64_t *in,
                         const int64_t *remainder) {
   const int64_t first = i->low[2] + remainder[2], y = i->low[1] + remainder[1], pitch = i->size[2];
   const bool copies = s->dtype == ACL_FLOAT && s->step % (int64_t)sizeof *to == 0;
-  const int64_t element = copies ? s->step / (int64_t)sizeof *to * i->stride[2] : 0; /* from one to the next */
+  /* floats from element to element */
+  const int64_t element = copies ? s->step / (int64_t)sizeof *to * i->stride[2] : 0;
   int64_t low, high, top, bottom;
   span_inside(first, i->stride[2], pitch, in[2], &low, &high);
   span_inside(y, i->stride[1], i->size[1], in[1], &top, &bottom);
   for (int64_t a = 0, z = i->low[0] + remainder[0]; a < i->size[0]; ++a, z += i->stride[0], to += i->size[1] * pitch) {
     const bool inside = z >= 0 && z < in[0] && low < high && top < bottom;
-    if (!inside || low > 0 || high < pitch || top > 0 || bottom < i->size[1]) clear(to, i->size[1] * pitch);
+    if (!inside || low > 0 || high < pitch || top > 0 || bottom < i->size[1]) image_clear(to, i->size[1] * pitch);
     if (!inside) continue;
     float *line = to + top * pitch + low;
     const char *from =
@@ -78,7 +79,7 @@ static float *fill_part(const conv_image *i, float *to, const row_source *s, con
   return to;
 }
 
-/* s: of the channel's first element. */
+/* s: the channel's first element. */
 static void fill_channel(const conv_image *i, float *to, const row_source *s, const conv_operand *o,
                          const int64_t *in) {
   int64_t part[CONV_AXES], remainder[CONV_AXES];
@@ -88,7 +89,7 @@ static void fill_channel(const conv_image *i, float *to, const row_source *s, co
         for (int a = 0; a < CONV_AXES; ++a) remainder[a] = conv_remainder(part[a] * i->dilation[a], i->stride[a]);
         to = fill_part(i, to, s, o, in, remainder);
       }
-  clear(to, i->channel - i->rows * i->size[2]);
+  image_clear(to, i->channel - i->rows * i->size[2]);
 }
 
 void image_fill(const conv_image *i, float *to, const char *x, const conv_operand *o, const int64_t *in, int64_t begin,
@@ -99,7 +100,7 @@ void image_fill(const conv_image *i, float *to, const char *x, const conv_operan
   }
 }
 
-/* The part of a number, in the order of parts: its remainders along the axes. */
+/* The remainders along the axes of group number `part`. */
 static void part_remainders(const conv_image *i, int64_t part, int64_t *remainder) {
   for (int a = CONV_AXES - 1; a >= 0; part = conv_quotient(part, i->parts[a--]))
     remainder[a] = conv_remainder(conv_remainder(part, i->parts[a]) * i->dilation[a], i->stride[a]);
@@ -131,7 +132,7 @@ void image_fill_step(const conv_image *i, char *to, int64_t part, const char *x,
   }
 }
 
-/* The planes of one part of a channel. Returns where the next goes. */
+/* Fills the planes of one group of remainders of a channel. Returns the address of the next group. */
 static uint16_t *fill_planes(const conv_image *i, uint16_t *to, int64_t part, const char *x, const conv_operand *o,
                              const int64_t *in, const int64_t *remainder, float_exponents *range) {
   const int64_t first = i->low[2] + remainder[2], y = i->low[1] + remainder[1];

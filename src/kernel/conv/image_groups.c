@@ -1,5 +1,5 @@
-/* Lines of an image as rows of 32 channels, and floats as sums of three bfloat16; see direct_pairs.h. Compiled for
- * AVX512_BF16. */
+/* Fills padded copies with VNNI pairs of channels, and splits floats into sums of three bfloat16 terms; see
+ * direct_pairs.h. Compiled for AVX512_BF16. */
 #include "kernel/conv/direct_pairs.h"
 
 #ifdef __AVX512BF16__
@@ -17,12 +17,13 @@ enum { LANES = 16 /* positions at a time */ };
 
 INLINE __m512i high_halves(void) { return _mm512_set1_epi32((int)0xffff0000); }
 
-/* Of 32; n may be negative. */
-INLINE __mmask32 first(int64_t n) { return n >= 32 ? ~0u : n <= 0 ? 0 : (1u << n) - 1; }
+/* The mask of the first n of 32 lanes; n may be negative. */
+INLINE __mmask32 pair_lane_mask(int64_t n) { return n >= 32 ? ~0u : n <= 0 ? 0 : (1u << n) - 1; }
 
 /* ---- bfloat16 ---------------------------------------------------------------------------------------------------- */
 
-/* Up to 16 elements, each in the low half of a word. Every second one: nothing behind the last is read. */
+/* Loads up to 16 elements, each into the low half of a word. every: 1, or 2 for every second element. Does not read
+ * behind the last one. */
 INLINE __m512i load_words(const char *from, int every, int n) {
   if (every == 1) return _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16((__mmask16)((1u << n) - 1), from));
   return _mm512_maskz_loadu_epi16((__mmask32)(0x55555555u & (uint32_t)((UINT64_C(1) << 2 * n) - 1)), from);
@@ -46,8 +47,8 @@ INLINE void fill_bf16(char *to, const pair_line *l, int every, int64_t n) {
   }
 }
 
-/* Channels are neighbours. */
-static void copy_rows(char *to, const pair_line *l, int64_t n) {
+/* Copies positions whose channels are contiguous. */
+static void pair_copy_positions(char *to, const pair_line *l, int64_t n) {
   const __mmask32 mask = (__mmask32)((UINT64_C(1) << l->channels) - 1);
   for (int64_t i = 0; i < n; ++i)
     _mm512_storeu_si512(to + i * PAIR_BYTES, _mm512_maskz_loadu_epi16(mask, l->from + i * l->step));
@@ -55,7 +56,7 @@ static void copy_rows(char *to, const pair_line *l, int64_t n) {
 
 /* ---- floats ------------------------------------------------------------------------------------------------------ */
 
-/* Up to 16 floats, every one or every second. */
+/* Loads up to 16 floats. every: 1, or 2 for every second one. */
 INLINE __m512 load_floats(const char *from, int every, int n) {
   if (every == 1) return _mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), from);
   const __m512i even = _mm512_set_epi32(30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
@@ -64,8 +65,9 @@ INLINE __m512 load_floats(const char *from, int every, int n) {
   return _mm512_permutex2var_ps(low, even, _mm512_maskz_loadu_ps((__mmask16)(mask >> 16), from + 64));
 }
 
-/* Words of two bfloat16, x's in the low half; x and y become what is left of them. */
-INLINE __m512i take_words(__m512 *x, __m512 *y) {
+/* Rounds x and y to bfloat16 and subtracts the rounded values from them. Returns words of two bfloat16, x's in the
+ * low half. */
+INLINE __m512i pair_split_words(__m512 *x, __m512 *y) {
   const __m512i both = _mm512_set_epi32(31 << 16 | 15, 30 << 16 | 14, 29 << 16 | 13, 28 << 16 | 12, 27 << 16 | 11,
                                         26 << 16 | 10, 25 << 16 | 9, 24 << 16 | 8, 23 << 16 | 7, 22 << 16 | 6,
                                         21 << 16 | 5, 20 << 16 | 4, 19 << 16 | 3, 18 << 16 | 2, 17 << 16 | 1, 16 << 16);
@@ -81,14 +83,15 @@ typedef struct {
 
 INLINE ranges no_ranges(void) { return (ranges){_mm512_set1_epi32(-1), _mm512_setzero_si512()}; }
 
-/* Of least, one less: 0 is then the greatest of all. */
-INLINE void widen(ranges *r, __m512 x) {
+/* r->least is kept as the least value minus 1 in unsigned arithmetic, so that zeros become the largest and are
+ * ignored. */
+INLINE void pair_widen_ranges(ranges *r, __m512 x) {
   const __m512i bits = _mm512_and_si512(_mm512_castps_si512(x), _mm512_set1_epi32(0x7fffffff));
   r->most = _mm512_max_epu32(r->most, bits);
   r->least = _mm512_min_epu32(r->least, _mm512_sub_epi32(bits, _mm512_set1_epi32(1)));
 }
 
-INLINE void reduce(float_exponents *range, const ranges *r) {
+INLINE void pair_reduce_ranges(float_exponents *range, const ranges *r) {
   const uint32_t most = _mm512_reduce_max_epu32(r->most), least = _mm512_reduce_min_epu32(r->least) + 1;
   float_add_exponents(
       range, (float_exponents){.least = least ? (uint8_t)(least >> 23) : UINT8_MAX, .most = (uint8_t)(most >> 23)});
@@ -103,9 +106,9 @@ INLINE void fill_f32(char *to, int64_t part, const pair_line *l, int every, int6
     for (int g = 0; g < PAIR_STEP; ++g, from += 2 * l->channel) {
       __m512 x = 2 * g < l->channels ? load_floats(from, every, m) : _mm512_setzero_ps();
       __m512 y = 2 * g + 1 < l->channels ? load_floats(from + l->channel, every, m) : _mm512_setzero_ps();
-      widen(&seen, x);
-      widen(&seen, y);
-      UNROLL for (int p = 0; p < PAIR_PARTS; ++p) words[p][g] = take_words(&x, &y);
+      pair_widen_ranges(&seen, x);
+      pair_widen_ranges(&seen, y);
+      UNROLL for (int p = 0; p < PAIR_PARTS; ++p) words[p][g] = pair_split_words(&x, &y);
     }
     for (int p = 0; p < PAIR_PARTS; ++p) {
       __m512i r[LANES];
@@ -114,11 +117,11 @@ INLINE void fill_f32(char *to, int64_t part, const pair_line *l, int every, int6
       UNROLL for (int k = 0; k < LANES; ++k) if (k < m) _mm512_storeu_si512(to + p * part + k * PAIR_BYTES, r[k]);
     }
   }
-  reduce(range, &seen);
+  pair_reduce_ranges(range, &seen);
 }
 
-/* 32 bfloat16 of two vectors of floats, which become what is left of them. */
-INLINE __m512i take_halves(__m512 *x, __m512 *y) {
+/* Rounds two vectors to 32 bfloat16, which are returned in order, and subtracts the rounded values from them. */
+INLINE __m512i pair_split_halves(__m512 *x, __m512 *y) {
   const __m512i halves = (__m512i)_mm512_cvtne2ps_pbh(*y, *x);
   const __m512i low = _mm512_cvtepu16_epi32(_mm512_castsi512_si256(halves));
   const __m512i high = _mm512_cvtepu16_epi32(_mm512_extracti64x4_epi64(halves, 1));
@@ -127,46 +130,48 @@ INLINE __m512i take_halves(__m512 *x, __m512 *y) {
   return halves;
 }
 
-void pair_take_parts(uint16_t *to, int64_t part, const float *from, int64_t n, float_exponents *range) {
+void pair_split_floats(uint16_t *to, int64_t part, const float *from, int64_t n, float_exponents *range) {
   ranges seen = no_ranges();
   for (int64_t i = 0; i < n; i += 2 * LANES) {
     const __mmask32 mask = n - i < 2 * LANES ? (1u << (n - i)) - 1 : ~0u;
     __m512 x = _mm512_maskz_loadu_ps((__mmask16)mask, from + i);
     __m512 y = _mm512_maskz_loadu_ps((__mmask16)(mask >> 16), from + i + LANES);
-    widen(&seen, x);
-    widen(&seen, y);
+    pair_widen_ranges(&seen, x);
+    pair_widen_ranges(&seen, y);
     UNROLL for (int p = 0; p < PAIR_PARTS; ++p)
-        _mm512_mask_storeu_epi16((char *)(to + i) + p * part, mask, take_halves(&x, &y));
+        _mm512_mask_storeu_epi16((char *)(to + i) + p * part, mask, pair_split_halves(&x, &y));
   }
-  reduce(range, &seen);
+  pair_reduce_ranges(range, &seen);
 }
 
-void pair_range(float_exponents *range, const float *from, int64_t n) {
+void pair_range_floats(float_exponents *range, const float *from, int64_t n) {
   ranges seen = no_ranges();
   for (int64_t i = 0; i < n; i += LANES)
-    widen(&seen, _mm512_maskz_loadu_ps(n - i < LANES ? (__mmask16)((1u << (n - i)) - 1) : 0xffff, from + i));
-  reduce(range, &seen);
+    pair_widen_ranges(&seen,
+                      _mm512_maskz_loadu_ps(n - i < LANES ? (__mmask16)((1u << (n - i)) - 1) : 0xffff, from + i));
+  pair_reduce_ranges(range, &seen);
 }
 
 /* ---- lines of a channel ------------------------------------------------------------------------------------------ */
 
-void pair_range_halves(float_exponents *range, const uint16_t *x, int64_t n) {
+void pair_range_bf16(float_exponents *range, const uint16_t *x, int64_t n) {
   __m512i most = _mm512_setzero_si512();
   for (int64_t i = 0; i < n; i += 2 * LANES) {
-    const __m512i halves = _mm512_maskz_loadu_epi16(first(n - i), x + i);
+    const __m512i halves = _mm512_maskz_loadu_epi16(pair_lane_mask(n - i), x + i);
     most = _mm512_max_epu16(most, _mm512_and_si512(halves, _mm512_set1_epi16(0x7fff)));
   }
   const __m512i words = _mm512_max_epu32(_mm512_slli_epi32(most, 16), _mm512_and_si512(most, high_halves()));
   float_add_exponents(range, (float_exponents){UINT8_MAX, (uint8_t)(_mm512_reduce_max_epu32(words) >> 23)});
 }
 
-/* Dense lines; from: of element 0, which may be outside. */
+/* For contiguous elements. `from` is adjusted to element 0, which may be outside of the tensor; only elements [low,
+ * high) are read. */
 static void copy_dense(const pair_lines *l) {
   const char *from = l->from - l->low * 2;
   for (int64_t k = 0; k < l->n; ++k, from += l->line)
     for (int64_t i = 0; i < l->pitch; i += 2 * LANES) {
-      const __mmask32 inside = first(l->high - i) & ~first(l->low - i);
-      _mm512_mask_storeu_epi16(l->to + k * l->pitch + i, first(l->pitch - i),
+      const __mmask32 inside = pair_lane_mask(l->high - i) & ~pair_lane_mask(l->low - i);
+      _mm512_mask_storeu_epi16(l->to + k * l->pitch + i, pair_lane_mask(l->pitch - i),
                                _mm512_maskz_loadu_epi16(inside, from + i * 2));
     }
 }
@@ -176,18 +181,18 @@ static void copy_parts(const pair_lines *l, float_exponents *range) {
   const char *from = l->from - l->low * 4;
   for (int64_t k = 0; k < l->n; ++k, from += l->line)
     for (int64_t i = 0; i < l->pitch; i += 2 * LANES) {
-      const __mmask32 inside = first(l->high - i) & ~first(l->low - i);
+      const __mmask32 inside = pair_lane_mask(l->high - i) & ~pair_lane_mask(l->low - i);
       __m512 x = _mm512_maskz_loadu_ps((__mmask16)inside, from + i * 4);
       __m512 y = _mm512_maskz_loadu_ps((__mmask16)(inside >> 16), from + i * 4 + 64);
-      widen(&seen, x);
-      widen(&seen, y);
+      pair_widen_ranges(&seen, x);
+      pair_widen_ranges(&seen, y);
       UNROLL for (int p = 0; p < PAIR_PARTS; ++p) _mm512_mask_storeu_epi16(
-          (char *)(l->to + k * l->pitch + i) + p * l->part, first(l->pitch - i), take_halves(&x, &y));
+          (char *)(l->to + k * l->pitch + i) + p * l->part, pair_lane_mask(l->pitch - i), pair_split_halves(&x, &y));
     }
-  reduce(range, &seen);
+  pair_reduce_ranges(range, &seen);
 }
 
-/* Elements that are not neighbours, by way of a buffer. */
+/* For strided elements, by way of a buffer. */
 static void copy_apart(const pair_lines *l, float_exponents *range) {
   enum { STAGED = 512 };
   _Alignas(64) char stage[STAGED * sizeof(float)];
@@ -226,7 +231,7 @@ void pair_turn(char *to, const uint16_t *from, int64_t pitch, int64_t steps) {
   }
 }
 
-/* ---- all --------------------------------------------------------------------------------------------------------- */
+/* ---- lines of a step --------------------------------------------------------------------------------------------- */
 
 static void fill_dense(char *to, int64_t part, const pair_line *l, int64_t n, float_exponents *range) {
   const int64_t every = l->step / (l->dtype == ACL_BF16 ? 2 : 4);
@@ -245,7 +250,7 @@ void pair_fill_line(char *to, int64_t part, const pair_line *l, int64_t n, float
     return;
   }
   if (l->dtype == ACL_BF16 && l->channel == size) {
-    copy_rows(to, l, n);
+    pair_copy_positions(to, l, n);
     return;
   }
   for (int64_t i = 0; i < n; i += STAGED) {
@@ -257,19 +262,19 @@ void pair_fill_line(char *to, int64_t part, const pair_line *l, int64_t n, float
   }
 }
 
-#else /* nobody comes here: there are no kernels */
+#else /* never called: direct_pairs() returns no kernel */
 
 void pair_fill_line(char *to, int64_t part, const pair_line *l, int64_t n, float_exponents *range) {
   (void)to, (void)part, (void)l, (void)n, (void)range;
 }
-void pair_take_parts(uint16_t *to, int64_t part, const float *from, int64_t n, float_exponents *range) {
+void pair_split_floats(uint16_t *to, int64_t part, const float *from, int64_t n, float_exponents *range) {
   (void)to, (void)part, (void)from, (void)n, (void)range;
 }
 void pair_copy_lines(const pair_lines *l, float_exponents *range) { (void)l, (void)range; }
-void pair_range_halves(float_exponents *range, const uint16_t *x, int64_t n) { (void)range, (void)x, (void)n; }
+void pair_range_bf16(float_exponents *range, const uint16_t *x, int64_t n) { (void)range, (void)x, (void)n; }
 void pair_turn(char *to, const uint16_t *from, int64_t pitch, int64_t steps) {
   (void)to, (void)from, (void)pitch, (void)steps;
 }
-void pair_range(float_exponents *range, const float *from, int64_t n) { (void)range, (void)from, (void)n; }
+void pair_range_floats(float_exponents *range, const float *from, int64_t n) { (void)range, (void)from, (void)n; }
 
 #endif

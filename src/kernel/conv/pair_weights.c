@@ -7,12 +7,12 @@
 #include "kernel/engine/rows.h"
 
 enum {
-  MOST_TAPS = 16, /* of a kernel, for the fast ways, whose stages are on the stack */
+  MOST_TAPS = 16, /* largest kernel volume for the fast paths, whose buffers are on the stack */
   TILE_WORDS = PAIR_TILE_BYTES / 4,
-  PITCH = PAIR_STEP, /* words of a row of a tile */
+  PITCH = PAIR_STEP, /* words from row to row of a tile */
 };
 
-/* A step of a block of rows. */
+/* A step of PAIR_CHANNELS channels of a block of rows. */
 typedef struct {
   uint32_t *to;         /* [taps][tiles] */
   const uint16_t *from; /* the first row and channel */
@@ -22,17 +22,17 @@ typedef struct {
 
 int64_t pair_steps(int64_t channels) { return (channels + PAIR_CHANNELS - 1) / PAIR_CHANNELS; }
 
-static int64_t tiles_of(int64_t rows) { return (rows + PAIR_TILE_ROWS - 1) / PAIR_TILE_ROWS; }
+static int64_t pair_tiles(int64_t rows) { return (rows + PAIR_TILE_ROWS - 1) / PAIR_TILE_ROWS; }
 
 int64_t pair_weights_bytes(int64_t groups, int64_t rows, int64_t channels, int64_t taps) {
-  return groups * tiles_of(rows) * pair_steps(channels) * taps * PAIR_TILE_BYTES;
+  return groups * pair_tiles(rows) * pair_steps(channels) * taps * PAIR_TILE_BYTES;
 }
 
 int64_t pair_weights_at(int64_t group, int64_t row, int64_t rows, int64_t channels, int64_t taps) {
-  return (group * tiles_of(rows) + row / PAIR_TILE_ROWS) * pair_steps(channels) * taps * PAIR_TILE_BYTES;
+  return (group * pair_tiles(rows) + row / PAIR_TILE_ROWS) * pair_steps(channels) * taps * PAIR_TILE_BYTES;
 }
 
-static void turn(uint32_t *to, int64_t to_row, const uint32_t *from, int64_t from_row, int64_t n) {
+static void pair_transpose_words(uint32_t *to, int64_t to_row, const uint32_t *from, int64_t from_row, int64_t n) {
   direct_loops->transpose((float *)(void *)to, to_row, (const float *)(const void *)from, from_row, n);
 }
 
@@ -41,8 +41,8 @@ static int64_t tap_offset(const pair_weights *p, int64_t t) {
          t % p->kernel[2] * p->axis[2];
 }
 
-/* Row by row. */
-static void pack_rows(const pair_weights *p, const step *s) {
+/* Packs any layout, row by row: tiles are first written as [row][pair] and then transposed. */
+static void pair_pack_rows(const pair_weights *p, const step *s) {
   const int64_t taps = conv_volume(p->kernel), tap_bytes = s->tiles * PAIR_TILE_BYTES;
   const bool runs = p->plain && s->channel_stride == taps && s->channels == PAIR_CHANNELS;
   for (int64_t r = 0; r < s->rows; ++r) {
@@ -58,25 +58,26 @@ static void pack_rows(const pair_weights *p, const step *s) {
   uint32_t row[TILE_WORDS], *tile = s->to;
   for (int64_t i = 0; i < s->tiles * taps; ++i, tile += TILE_WORDS) {
     memcpy(row, tile, sizeof row);
-    turn(tile, PITCH, row, PITCH, PITCH);
+    pair_transpose_words(tile, PITCH, row, PITCH, PITCH);
   }
 }
 
-/* Whole tiles whose taps are runs: two elements of all rows at a time, then each word from the two that have its elements. */
-static void pack_runs(const pair_weights *p, const step *s) {
+/* Packs whole tiles if the taps of a row's channels are contiguous: pairs of neighbouring elements of 16 rows are
+ * transposed, and each VNNI pair is then combined from the two words that hold its elements. */
+static void pair_pack_runs(const pair_weights *p, const step *s) {
   _Alignas(64) uint32_t two[MOST_TAPS * PAIR_STEP][PAIR_TILE_ROWS], rows[PAIR_TILE_ROWS][MOST_TAPS * PAIR_STEP];
   const int64_t taps = conv_volume(p->kernel), words = taps * PAIR_STEP;
   for (int64_t v = 0; v < s->tiles; ++v) {
     for (int r = 0; r < PAIR_TILE_ROWS; ++r)
       memcpy(rows[r], s->from + (v * PAIR_TILE_ROWS + r) * s->row_stride, (size_t)words * sizeof rows[r][0]);
-    turn(two[0], PAIR_TILE_ROWS, rows[0], MOST_TAPS * PAIR_STEP, words);
+    pair_transpose_words(two[0], PAIR_TILE_ROWS, rows[0], MOST_TAPS * PAIR_STEP, words);
     conv_loops->join(s->to + v * TILE_WORDS, s->tiles * TILE_WORDS, two[0], taps, PAIR_STEP);
   }
 }
 
-/* Whole tiles where rows' taps are neighbours, not channels' (those of a gradient): words of two channels, then those of
- * each tap. */
-static void pack_across(const pair_weights *p, const step *s) {
+/* Packs whole tiles if the taps of rows, not of channels, are neighbours (as in a gradient of x): interleaves two
+ * channels, then deinterleaves the taps. */
+static void pair_pack_across(const pair_weights *p, const step *s) {
   _Alignas(64) uint32_t words[PAIR_TILE_ROWS * MOST_TAPS], by_tap[MOST_TAPS][PAIR_STEP][PAIR_TILE_ROWS];
   const int64_t taps = conv_volume(p->kernel);
   for (int64_t v = 0; v < s->tiles; ++v) {
@@ -94,34 +95,34 @@ static void pack_across(const pair_weights *p, const step *s) {
   }
 }
 
-static void pack_step(const pair_weights *p, const step *s) {
+static void pair_pack_step(const pair_weights *p, const step *s) {
   const int64_t taps = conv_volume(p->kernel);
   const bool whole = s->rows == s->tiles * PAIR_TILE_ROWS && s->channels == PAIR_CHANNELS;
   const bool fast = whole && p->plain && taps <= MOST_TAPS;
   if (!whole) memset(s->to, 0, (size_t)(s->tiles * taps * PAIR_TILE_BYTES));
   if (fast && s->channel_stride == taps)
-    pack_runs(p, s);
+    pair_pack_runs(p, s);
   else if (fast && s->row_stride == taps)
-    pack_across(p, s);
+    pair_pack_across(p, s);
   else
-    pack_rows(p, s);
+    pair_pack_rows(p, s);
 }
 
-/* Of floats, whose rows lie in one piece for each channel, or channels for each row. */
-static void pack_floats(const pair_weights *p, const step *s, const float *from) {
+/* Packs floats, which must be contiguous either along the rows for each channel or along the channels for each row. */
+static void pair_pack_floats(const pair_weights *p, const step *s, const float *from) {
   _Alignas(64) uint16_t halves[PAIR_PARTS][PAIR_ROWS * PAIR_CHANNELS * PAIR_FLOAT_TAPS];
   const bool across = s->channel_stride > s->row_stride;
   const int64_t outer = across ? s->channels : s->rows, stride = across ? s->channel_stride : s->row_stride;
   const int64_t run = (across ? s->rows : s->channels) * conv_volume(p->kernel);
   float_exponents range = float_no_exponents;
   for (int64_t i = 0; i < outer; ++i)
-    pair_take_parts(halves[0] + i * run, sizeof halves[0], from + i * stride, run, &range);
+    pair_split_floats(halves[0] + i * run, sizeof halves[0], from + i * stride, run, &range);
   for (int part = 0; part < PAIR_PARTS; ++part) {
     step staged = *s;
     *(across ? &staged.channel_stride : &staged.row_stride) = run;
     staged.from = halves[part];
     staged.to += part * p->part / (int64_t)sizeof *s->to;
-    pack_step(p, &staged);
+    pair_pack_step(p, &staged);
   }
 }
 
@@ -130,15 +131,15 @@ void pair_weights_pack(const pair_weights *p, char *to, int64_t group, int64_t r
             .row_stride = p->row_stride,
             .channel_stride = p->channel_stride,
             .rows = smaller(PAIR_ROWS, p->rows - row)};
-  s.tiles = tiles_of(s.rows);
+  s.tiles = pair_tiles(s.rows);
   const int64_t words = s.tiles * conv_volume(p->kernel) * TILE_WORDS;
   for (int64_t channel = 0; channel < p->channels; channel += PAIR_CHANNELS, s.to += words) {
     const int64_t first = group * p->group_stride + row * p->row_stride + channel * p->channel_stride;
     s.channels = smaller(PAIR_CHANNELS, p->channels - channel);
     s.from = (const uint16_t *)p->w + first;
     if (p->part)
-      pack_floats(p, &s, (const float *)p->w + first);
+      pair_pack_floats(p, &s, (const float *)p->w + first);
     else
-      pack_step(p, &s);
+      pair_pack_step(p, &s);
   }
 }

@@ -1,28 +1,30 @@
-/* Weights as the kernels of direct_pairs.h read them: tiles of 16 pairs of channels by 16 rows, those of a block of
- * PAIR_ROWS rows [steps][taps][1 or 2], 0 where there are no rows or channels. Of floats, each part by itself. */
+/* Packs weights for the kernels of direct_pairs.h: tiles of 16 VNNI pairs of channels by 16 rows, those of a block
+ * of PAIR_ROWS rows in the order [steps][taps][1 or 2 tiles], padded with zeros where there are no rows or channels.
+ * For floats, each bfloat16 term is packed by itself. Called by correlate_pairs.c. Thread-safe for different blocks. */
 #ifndef CANNON_KERNEL_CONV_PAIR_WEIGHTS_H
 #define CANNON_KERNEL_CONV_PAIR_WEIGHTS_H
 
 #include "kernel/conv/direct_pairs.h"
 #include "kernel/conv/geometry.h"
 
-enum { PAIR_FLOAT_TAPS = 25 /* most of a kernel of floats */ };
+enum { PAIR_FLOAT_TAPS = 25 /* the largest kernel volume for floats */ };
 
 typedef struct {
-  const void *w; /* bfloat16; */
-  int64_t part;  /* or, where not 0, floats: bytes between the tiles of their parts */
+  const void *w; /* bfloat16, or float if part is not 0 */
+  int64_t part;  /* for floats: bytes from the tiles of one bfloat16 term to those of the next; otherwise 0 */
   int64_t group_stride, row_stride, channel_stride; /* elements */
-  int64_t kernel[CONV_AXES], axis[CONV_AXES];       /* taps along each axis, and elements from one to the next */
+  int64_t kernel[CONV_AXES], axis[CONV_AXES];       /* taps along each axis, and elements from tap to tap */
   int64_t groups, rows, channels;                   /* rows and channels of a group */
-  bool plain; /* taps are side by side, in their order; those of floats always are */
+  bool plain; /* the taps of a row and channel are contiguous and in order, as those of floats must be */
 } pair_weights;
 
+/* Steps of PAIR_CHANNELS channels. */
 int64_t pair_steps(int64_t channels);
-/* Of the tiles of all groups. */
+/* Bytes of the tiles of all groups. */
 int64_t pair_weights_bytes(int64_t groups, int64_t rows, int64_t channels, int64_t taps);
-/* A block of rows: `row` is its first, a multiple of PAIR_ROWS. */
+/* Packs a block of rows; `row` is the first, a multiple of PAIR_ROWS. */
 void pair_weights_pack(const pair_weights *p, char *to, int64_t group, int64_t row);
-/* Where its tiles begin among those of all groups. */
+/* The offset in bytes of a block's tiles among those of all groups. */
 int64_t pair_weights_at(int64_t group, int64_t row, int64_t rows, int64_t channels, int64_t taps);
 
 #endif

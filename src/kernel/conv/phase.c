@@ -12,8 +12,8 @@ void phase_forward(const conv_geometry *g, int a, phase_axis *f) {
                     .dilation = g->dilation[a]};
 }
 
-/* Input i = p + stride * j is reached from output o by tap k where i + pad = o * stride + k * dilation. Taps are taken
- * from the last one, which needs the least o. */
+/* Tap k takes output o to input i = p + stride * j where i + pad = o * stride + k * dilation. Taps are numbered from
+ * the last one, which needs the smallest o. */
 phase_axis phase_backward(const conv_geometry *g, int a, int64_t p) {
   const int64_t stride = g->stride[a], divisor = common_divisor(stride, g->dilation[a]);
   phase_axis f = {

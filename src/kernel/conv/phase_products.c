@@ -13,10 +13,10 @@ enum {
   BLOCK_ROWS_AMX = 256,
   DEPTH = 256,
   DEPTH_AMX = 512,
-  PART_POSITIONS = 256, /* that all rows of a part see while their columns are in L2 */
-  FEW_PARTS = 8,        /* then rows are cut, too, for threads: */
-  PART_ROWS = 256,
-  SUMS_ROWS = 1024, /* most rows of a part */
+  PART_POSITIONS = 256, /* positions that all rows of a chunk are computed for while their columns are in L2 */
+  FEW_PARTS = 8,        /* with fewer chunks of positions, rows are split as well, to occupy the threads */
+  PART_ROWS = 256,      /* rows of a chunk in this case, */
+  SUMS_ROWS = 1024,     /* and otherwise the most rows of a chunk */
 };
 
 typedef struct {
@@ -24,25 +24,25 @@ typedef struct {
   conv_columns from, to;
   tile_type type;
   int64_t depth, block_rows, part_rows, part_positions, row_parts, position_parts;
-  int64_t pitch;     /* bytes, of columns that are to be packed */
-  int64_t w_step;    /* bytes from product to product of a row's weights, where that is the same for all; else 0 */
-  store_loop *store; /* of outputs */
+  int64_t pitch;     /* bytes from row to row of gathered columns */
+  int64_t w_step;    /* bytes from one inner index to the next in a row of weights if constant, otherwise 0 */
+  store_loop *store; /* for outputs */
   status *result;
 } products_job;
 
-/* Rows by positions, all of a part. */
+/* A chunk of the result: rows by positions of a group. */
 typedef struct {
   const char *x, *w;
   char *out;
-  const float *bias; /* these of the group */
+  const float *bias; /* x, w, out and bias are those of the group */
   int64_t row, rows, first, positions;
 } products_part;
 
 typedef struct {
-  char *a, *b, *columns, *weights, *sums; /* packed, staged, summed */
+  char *a, *b, *columns, *weights, *sums; /* packed operands, gathered operands, sums */
 } products_room;
 
-/* A factor, and what its floats are like. */
+/* An operand of the GEMM, and the range of exponents of its floats. */
 typedef struct {
   tile_operand at;
   float_exponents exponents;
@@ -50,7 +50,8 @@ typedef struct {
 
 static factor as_is(tile_operand at) { return (factor){at, float_no_exponents}; }
 
-/* n columns' elements from `depth` on: as they lie, or were staged, where the kernel can read them there; else packed. */
+/* Returns n rows of columns, from inner index `depth` on: in place or as gathered if the kernel can read that,
+ * otherwise packed. */
 static factor get_columns(const products_job *j, tile_type type, const products_part *t, const products_room *room,
                           int64_t depth, int64_t n) {
   const conv_columns *const c = &j->from;
@@ -58,12 +59,12 @@ static factor get_columns(const products_job *j, tile_type type, const products_
   const int64_t pitch = direct ? c->x.inner : j->pitch, step = direct ? c->x.axis[2] : c->size;
   const tile_operand found = {direct ? direct : room->columns, pitch};
   if (!direct) columns_fetch(c, room->columns, j->pitch, t->x, depth, n, t->first, t->positions);
-  /* Behind a staged row there is room. */
+  /* Gathered rows have room for whole grains, so the kernel may read behind t->positions. */
   if (tile_takes_b(type, c->x.dtype, pitch, step, direct ? t->positions : TILE_GRAIN)) return as_is(found);
   return (factor){{room->b, 0}, tile_pack_b(type, room->b, c->x.dtype, found.at, pitch, step, n, t->positions)};
 }
 
-/* Weights of m rows for n products from `depth` on, a product after the other, pitch bytes apart. */
+/* Gathers the weights of m rows for n inner indices from `depth` on, pitch bytes from one inner index to the next. */
 static void fetch_weights(const products_job *j, char *to, const char *w, int64_t m, int64_t depth, int64_t n) {
   const phase_products *p = j->p;
   const int64_t taps = j->from.n_taps, size = (int64_t)dtype_bytes(p->w->dtype);
@@ -87,10 +88,10 @@ static factor get_weights(const products_job *j, tile_type type, const products_
                   tile_pack_a(type, room->a, dtype, room->weights, (int64_t)dtype_bytes(dtype), j->pitch, m, n)};
 }
 
-/* Adds n products from k on to the sums of all rows of the part. From rows on whose floats do not split, they are multiplied
- * as they are. */
-static void add_products(const products_job *j, const products_part *t, const products_room *room, int64_t k, int64_t n,
-                         float *sums, int64_t ld) {
+/* Adds the products of n inner indices from k on to the sums of all rows of the chunk. From the first block of rows
+ * on whose exponents do not allow products of bfloat16 terms, they are multiplied as floats. */
+static void phase_products_add(const products_job *j, const products_part *t, const products_room *room, int64_t k,
+                               int64_t n, float *sums, int64_t ld) {
   tile_type type = j->type;
   factor columns = get_columns(j, type, t, room, k, n);
   for (int64_t r = 0, m; r < t->rows; r += m) {
@@ -105,8 +106,8 @@ static void add_products(const products_job *j, const products_part *t, const pr
   }
 }
 
-/* Sums of the part's rows, ld apart, to their places. */
-static void store_sums(const products_job *j, const products_part *t, const float *sums, int64_t ld) {
+/* Stores the sums of the chunk's rows, which are ld floats apart. */
+static void phase_products_store(const products_job *j, const products_part *t, const float *sums, int64_t ld) {
   const phase_products *p = j->p;
   const columns_axis *const a = j->to.axis;
   const int64_t width = j->to.direct ? j->to.positions : a[2].positions;
@@ -121,7 +122,7 @@ static void store_sums(const products_job *j, const products_part *t, const floa
   }
 }
 
-/* Where the part's sums can be made in place, or NULL. */
+/* Returns the address of the outputs if sums can be accumulated in place, otherwise NULL. */
 static float *direct_sums_of(const products_job *j, const products_part *t) {
   const phase_products *p = j->p;
   const int64_t size = sizeof(float), image = t->first / j->to.positions, in_image = t->first % j->to.positions;
@@ -131,7 +132,8 @@ static float *direct_sums_of(const products_job *j, const products_part *t) {
   return (float *)(void *)(t->out + image * p->to->outer + t->row * p->to->inner + in_image * size);
 }
 
-/* Kernels read whole grains of staged rows. What they make of the rest is not used, but denormals would cost much time. */
+/* Kernels read whole grains of gathered rows. The results of what is behind the last position are not used, but
+ * denormals there would be slow. */
 static void clear_behind_rows(const products_job *j, const products_part *t, char *columns) {
   const int64_t end = (t->positions + TILE_GRAIN - 1) / TILE_GRAIN * TILE_GRAIN - t->positions, size = j->from.size;
   for (int64_t r = 0; r < j->depth; ++r) memset(columns + r * j->pitch + t->positions * size, 0, (size_t)(end * size));
@@ -139,7 +141,7 @@ static void clear_behind_rows(const products_job *j, const products_part *t, cha
 
 static size_t more_bytes(size_t a, size_t b) { return a > b ? a : b; }
 
-static status make_part(const products_job *j, const products_part *t) {
+static status phase_products_make_chunk(const products_job *j, const products_part *t) {
   const phase_products *p = j->p;
   const tile_type plain = j->type == TILE_F32_PARTS ? TILE_F32 : j->type;
   const size_t b =
@@ -161,13 +163,13 @@ static status make_part(const products_job *j, const products_part *t) {
   const int64_t products = p->channels * j->from.n_taps;
   for (int64_t k = 0, n; k < products; k += n) {
     n = smaller(j->depth, products - k);
-    add_products(j, t, &room, k, n, sums, ld);
+    phase_products_add(j, t, &room, k, n, sums, ld);
   }
-  if (!direct) store_sums(j, t, sums, ld);
+  if (!direct) phase_products_store(j, t, sums, ld);
   return ST_OK;
 }
 
-static void make_parts(const void *job, int64_t begin, int64_t end) {
+static void phase_products_make_chunks(const void *job, int64_t begin, int64_t end) {
   const products_job *j = job;
   const phase_products *p = j->p;
   const int64_t parts = j->row_parts * j->position_parts, positions = p->g->batch * j->to.positions;
@@ -182,13 +184,13 @@ static void make_parts(const void *job, int64_t begin, int64_t end) {
                              .rows = smaller(j->part_rows, p->rows - row),
                              .first = first,
                              .positions = smaller(j->part_positions, positions - first)};
-    const status result = make_part(j, &t);
+    const status result = phase_products_make_chunk(j, &t);
     if (unlikely(result != ST_OK)) __atomic_store_n(j->result, result, __ATOMIC_RELAXED);
   }
 }
 
-/* The taps' offsets among the weights, and w_step. */
-static void place_taps(products_job *j) {
+/* Sets the offsets of the taps among the weights, and w_step. */
+static void phase_products_place_taps(products_job *j) {
   const phase_products *p = j->p;
   const phase_axis *const a = p->axis;
   int64_t n = 0, step = 0;
@@ -206,7 +208,7 @@ static void place_taps(products_job *j) {
   j->w_step = even && (p->channels == 1 || step * n == p->w_channel) ? step : 0;
 }
 
-/* Few rows are multiplied before their columns are split. */
+/* With few rows, splitting the columns costs more than the faster products save. */
 static bool splits_floats(const phase_products *p, int64_t products) {
   enum { LEAST_ROWS = 48, LEAST_PRODUCTS = 32 };
   return p->from->dtype == ACL_FLOAT && p->w->dtype == ACL_FLOAT && p->rows >= LEAST_ROWS &&
@@ -229,19 +231,19 @@ status phase_products_run(const phase_products *p) {
   }
   columns_init(&j.from, p->from, from, taps);
   columns_init(&j.to, &out, to, one);
-  place_taps(&j);
+  phase_products_place_taps(&j);
   const int64_t products = p->channels * j.from.n_taps, positions = p->g->batch * j.to.positions;
   j.type = columns_type(p->from->dtype, p->w->dtype, products);
   if (splits_floats(p, products)) j.type = TILE_F32_PARTS;
-  j.depth = columns_part(products, j.type == TILE_F32 ? DEPTH : DEPTH_AMX, 32);
-  j.part_positions = columns_part(positions, PART_POSITIONS, 32);
+  j.depth = columns_chunk(products, j.type == TILE_F32 ? DEPTH : DEPTH_AMX, 32);
+  j.part_positions = columns_chunk(positions, PART_POSITIONS, 32);
   j.position_parts = (positions + j.part_positions - 1) / j.part_positions;
   const bool few = j.position_parts * p->g->groups < FEW_PARTS && parallel_most(p->cost_ns) > 1;
-  j.part_rows = columns_part(p->rows, few ? PART_ROWS : SUMS_ROWS, 32);
+  j.part_rows = columns_chunk(p->rows, few ? PART_ROWS : SUMS_ROWS, 32);
   j.block_rows =
-      columns_part(j.part_rows, j.type == TILE_F32 ? BLOCK_ROWS : BLOCK_ROWS_AMX, j.type == TILE_F32 ? 14 : 32);
+      columns_chunk(j.part_rows, j.type == TILE_F32 ? BLOCK_ROWS : BLOCK_ROWS_AMX, j.type == TILE_F32 ? 14 : 32);
   j.row_parts = (p->rows + j.part_rows - 1) / j.part_rows;
-  j.pitch = PART_POSITIONS * (int64_t)sizeof(float) + 64; /* not a part of a page */
-  rows_parallel(make_parts, &j, p->g->groups * j.row_parts * j.position_parts, 1, p->cost_ns);
+  j.pitch = PART_POSITIONS * (int64_t)sizeof(float) + 64; /* not a multiple of a page */
+  rows_parallel(phase_products_make_chunks, &j, p->g->groups * j.row_parts * j.position_parts, 1, p->cost_ns);
   return result;
 }

@@ -12,36 +12,36 @@
 #include "op/parallel.h"
 
 enum {
-  LEAST_ROWS = 8, /* for products */
+  LEAST_ROWS = 8, /* rows from which on the packed GEMM is used */
   /* Dot products. */
-  PIECE = 4096,
-  IMAGE_BYTES = 1 << 24,
+  PIECE = 4096,          /* positions of x and y that are read together */
+  IMAGE_BYTES = 1 << 24, /* padded copies of one pass */
   MOST_SUMS = 24,
   MOST_COLUMNS = 6,
-  /* Products: blocks as product_blocks.c has them. */
+  /* Packed GEMM, with blocks as in product_blocks.c. */
   BLOCK_ROWS = 126,
   BLOCK_ROWS_AMX = 256,
   DEPTH = 512,
   DEPTH_AMX = 1024,
-  AT_ONCE = 32,       /* columns packed, a multiple of any kernel's width */
-  PART_COLUMNS = 256, /* columns of x that all rows of a part are multiplied by while they are in L2 */
-  FEW_PARTS = 8,      /* then rows are cut, too, for threads: */
-  PART_ROWS = 256,
+  AT_ONCE = 32,       /* columns packed at a time, a multiple of any kernel's width */
+  PART_COLUMNS = 256, /* columns of x that all rows of a chunk are multiplied by while they are in L2 */
+  FEW_PARTS = 8,      /* with fewer chunks of columns, rows are split as well, to occupy the threads */
+  PART_ROWS = 256,    /* rows of a chunk in this case */
 };
 
-/* ---- few rows: dot products -------------------------------------------------------------------------------------- */
+/* ---- dot products, for few rows ---------------------------------------------------------------------------------- */
 
 typedef struct {
   const weight_gradient *c;
   const float *x, *y;
   float *sum;          /* [groups * rows][channels * taps] */
-  const int64_t *taps; /* in an image of x */
+  const int64_t *taps; /* offsets in the padded copy of x */
   int64_t n_images, n_taps;
   int64_t row_tiles, column_tiles;
 } dots_job;
 
-/* Some rows of y by some columns, which are taps of channels. */
-static void make_tile(const dots_job *j, int64_t group, int64_t row, int64_t column) {
+/* Computes the dot products of some rows of y by some columns, where a column is a tap of a channel of x. */
+static void gradient_dot_tile(const dots_job *j, int64_t group, int64_t row, int64_t column) {
   const weight_gradient *c = j->c;
   const conv_geometry *g = &c->g;
   const int64_t columns = g->channels * j->n_taps, positions = c->y_image.channel;
@@ -66,12 +66,12 @@ static void make_tile(const dots_job *j, int64_t group, int64_t row, int64_t col
     for (int k = 0; k < n; ++k) to[r * columns + k] += sum[r * n + k];
 }
 
-static void make_tiles(const void *job, int64_t begin, int64_t end) {
+static void gradient_dot_tiles(const void *job, int64_t begin, int64_t end) {
   const dots_job *j = job;
   for (int64_t i = begin; i < end; ++i) {
     const int64_t column = i % j->column_tiles, row = i / j->column_tiles % j->row_tiles;
-    make_tile(j, i / (j->column_tiles * j->row_tiles), row * direct_loops->dot_rows,
-              column * direct_loops->dot_columns);
+    gradient_dot_tile(j, i / (j->column_tiles * j->row_tiles), row * direct_loops->dot_rows,
+                      column * direct_loops->dot_columns);
   }
 }
 
@@ -84,7 +84,7 @@ typedef struct {
   float *to;
 } fill_job;
 
-static void fill(const void *job, int64_t begin, int64_t end) {
+static void gradient_fill_copy(const void *job, int64_t begin, int64_t end) {
   const fill_job *j = job;
   for (int64_t i = begin; i < end; ++i) {
     const int64_t channel = i % j->channels;
@@ -99,7 +99,7 @@ static void dots_init(weight_gradient *c, executor *e) {
   int64_t low[CONV_AXES];
   for (int a = 0; a < CONV_AXES; ++a) low[a] = -g->pad[a];
   image_init(&c->x_image, low, g->out, g->kernel, g->stride, g->dilation);
-  /* The order of x, as far as there are outputs; the columns behind them are outside of y, so 0. */
+  /* y has the order of x's padded copy, up to the last output; positions between its lines are outside of y, so 0. */
   const int64_t size[CONV_AXES] = {g->out[0], c->x_image.size[1], c->x_image.size[2]};
   image_init(&c->y_image, zero, size, one, one, one);
   const int64_t x_floats = g->groups * g->channels * c->x_image.channel,
@@ -122,7 +122,7 @@ static void run_dots(const weight_gradient *c, const char *x, const char *y, flo
   job.row_tiles = (g->rows + direct_loops->dot_rows - 1) / direct_loops->dot_rows;
   job.column_tiles = (g->channels * volume + direct_loops->dot_columns - 1) / direct_loops->dot_columns;
   memset(sum, 0, (size_t)(g->groups * g->rows * g->channels * volume) * sizeof *sum);
-  /* What vectors read behind the last channel of x is multiplied by 0: it must be finite. */
+  /* Vectors read behind the last channel of x. These values are multiplied by 0, so they must be finite. */
   const int64_t x_floats = g->groups * g->channels * c->x_image.channel;
   memset(x_to + c->n_images * x_floats, 0, IMAGE_SLACK * sizeof *x_to);
   for (int64_t i = 0; i < g->batch; i += job.n_images) {
@@ -131,14 +131,14 @@ static void run_dots(const weight_gradient *c, const char *x, const char *y, flo
                               {&c->y_image, &c->y, g->out, g->groups * g->rows, y + i * c->y.outer, y_to}};
     for (int k = 0; k < 2; ++k) {
       const int64_t channels = job.n_images * fills[k].channels;
-      rows_parallel(fill, &fills[k], channels, 1, (uint64_t)(channels * fills[k].image->channel) / 2);
+      rows_parallel(gradient_fill_copy, &fills[k], channels, 1, (uint64_t)(channels * fills[k].image->channel) / 2);
     }
-    rows_parallel(make_tiles, &job, g->groups * job.row_tiles * job.column_tiles, 1,
+    rows_parallel(gradient_dot_tiles, &job, g->groups * job.row_tiles * job.column_tiles, 1,
                   c->cost_ns / (uint64_t)g->batch * (uint64_t)job.n_images);
   }
 }
 
-/* ---- channel by channel ------------------------------------------------------------------------------------------ */
+/* ---- depthwise, in place ----------------------------------------------------------------------------------------- */
 
 typedef struct {
   const weight_gradient *c;
@@ -170,28 +170,28 @@ static void run_channels(const weight_gradient *c, const char *x, const char *y,
   rows_parallel(make_channels, &job, c->g.groups, 1, c->cost_ns);
 }
 
-/* ---- products ---------------------------------------------------------------------------------------------------- */
+/* ---- packed GEMM ------------------------------------------------------------------------------------------------- */
 
 typedef struct {
   const weight_gradient *c;
   const char *x, *y;
   char *w;
-  float *sum; /* of all; or NULL: they are kept in w by parts */
+  float *sum; /* the sums of all rows; NULL: each chunk stores its results in w */
   int64_t row_parts, column_parts;
   status *result;
 } products_job;
 
-/* Rows of y by columns of x, all of a part. */
+/* A chunk of the result: rows of y by columns of x, of one group. */
 typedef struct {
-  const char *x, *y; /* of the group */
-  char *w;           /* likewise, and the sums */
+  const char *x, *y; /* x, y, w and sum are those of the group */
+  char *w;
   float *sum;
   int64_t row, rows, column, columns;
 } products_part;
 
-/* Positions [first, first + n) of x, for the part's columns. */
-static void pack_columns(const weight_gradient *c, const products_part *t, char *to, char *stage, int64_t first,
-                         int64_t n) {
+/* Packs the chunk's columns for positions [first, first + n). */
+static void gradient_pack_columns(const weight_gradient *c, const products_part *t, char *to, char *stage,
+                                  int64_t first, int64_t n) {
   const char *const direct = columns_direct(&c->x_columns, t->x, t->column, first, n);
   if (direct) {
     tile_pack_b(c->type, to, c->x.dtype, direct, c->x.axis[2], c->x.inner, n, t->columns);
@@ -204,15 +204,15 @@ static void pack_columns(const weight_gradient *c, const products_part *t, char 
   }
 }
 
-static void pack_rows(const weight_gradient *c, const products_part *t, char *to, char *stage, int64_t row, int64_t m,
-                      int64_t first, int64_t n) {
+static void gradient_pack_rows(const weight_gradient *c, const products_part *t, char *to, char *stage, int64_t row,
+                               int64_t m, int64_t first, int64_t n) {
   const char *const direct = columns_direct(&c->y_columns, t->y, row, first, n);
   if (!direct) columns_fetch(&c->y_columns, stage, c->pitch, t->y, row, m, first, n);
   tile_pack_a(c->type, to, c->y.dtype, direct ? direct : stage, direct ? c->y.inner : c->pitch,
               direct ? c->y.axis[2] : c->y_columns.size, m, n);
 }
 
-static status make_products(const weight_gradient *c, const products_part *t) {
+static status gradient_make_chunk(const weight_gradient *c, const products_part *t) {
   const int64_t positions = c->g.batch * conv_volume(c->g.out);
   const int64_t ld = t->sum ? c->g.channels * conv_volume(c->g.kernel) : t->columns;
   const size_t b_bytes = tile_b_bytes(c->type, c->depth, t->columns);
@@ -224,10 +224,10 @@ static status make_products(const weight_gradient *c, const products_part *t) {
   float *const sum = t->sum ? t->sum + t->row * ld + t->column : (float *)(void *)(stage + stage_bytes);
   for (int64_t p = 0, n; p < positions; p += n) {
     n = smaller(c->depth, positions - p);
-    pack_columns(c, t, b, stage, p, n);
+    gradient_pack_columns(c, t, b, stage, p, n);
     for (int64_t r = 0, m; r < t->rows; r += m) {
       m = smaller(c->block_rows, t->rows - r);
-      pack_rows(c, t, a, stage, t->row + r, m, p, n);
+      gradient_pack_rows(c, t, a, stage, t->row + r, m, p, n);
       tile_gemm(c->type, m, t->columns, n, a, b, sum + r * ld, ld, p > 0);
     }
   }
@@ -238,7 +238,7 @@ static status make_products(const weight_gradient *c, const products_part *t) {
   return ST_OK;
 }
 
-static void make_parts(const void *job, int64_t begin, int64_t end) {
+static void gradient_make_chunks(const void *job, int64_t begin, int64_t end) {
   const products_job *j = job;
   const weight_gradient *c = j->c;
   const conv_geometry *g = &c->g;
@@ -254,7 +254,7 @@ static void make_parts(const void *job, int64_t begin, int64_t end) {
                              .rows = smaller(c->part_rows, g->rows - row),
                              .column = column,
                              .columns = smaller(c->part_columns, columns - column)};
-    const status result = make_products(c, &t);
+    const status result = gradient_make_chunk(c, &t);
     if (unlikely(result != ST_OK)) __atomic_store_n(j->result, result, __ATOMIC_RELAXED);
   }
 }
@@ -264,17 +264,17 @@ static void products_init(weight_gradient *c) {
   const int64_t positions = g->batch * conv_volume(g->out), columns = g->channels * conv_volume(g->kernel);
   columns_of_input(&c->x_columns, g, &c->x);
   columns_of_output(&c->y_columns, g, &c->y);
-  c->depth = columns_part(positions, c->type == TILE_F32 ? DEPTH : DEPTH_AMX, 64);
-  c->part_columns = columns_part(columns, PART_COLUMNS, AT_ONCE);
+  c->depth = columns_chunk(positions, c->type == TILE_F32 ? DEPTH : DEPTH_AMX, 64);
+  c->part_columns = columns_chunk(columns, PART_COLUMNS, AT_ONCE);
   c->part_rows = columns > FEW_PARTS * PART_COLUMNS || parallel_most(c->cost_ns) < 2
                      ? g->rows
-                     : columns_part(g->rows, PART_ROWS, AT_ONCE);
+                     : columns_chunk(g->rows, PART_ROWS, AT_ONCE);
   c->block_rows =
-      columns_part(c->part_rows, c->type == TILE_F32 ? BLOCK_ROWS : BLOCK_ROWS_AMX, c->type == TILE_F32 ? 14 : 32);
+      columns_chunk(c->part_rows, c->type == TILE_F32 ? BLOCK_ROWS : BLOCK_ROWS_AMX, c->type == TILE_F32 ? 14 : 32);
   c->pitch = c->depth * (int64_t)sizeof(float) + 64; /* not a multiple of a page */
 }
 
-static status run_products(const weight_gradient *c, const void *x, const void *y, void *w, float *sum) {
+static status gradient_run_gemm(const weight_gradient *c, const void *x, const void *y, void *w, float *sum) {
   const conv_geometry *g = &c->g;
   status result = ST_OK;
   const products_job job = {.c = c,
@@ -286,11 +286,11 @@ static status run_products(const weight_gradient *c, const void *x, const void *
                             .column_parts =
                                 (g->channels * conv_volume(g->kernel) + c->part_columns - 1) / c->part_columns,
                             .result = &result};
-  rows_parallel(make_parts, &job, g->groups * job.row_parts * job.column_parts, 1, c->cost_ns);
+  rows_parallel(gradient_make_chunks, &job, g->groups * job.row_parts * job.column_parts, 1, c->cost_ns);
   return result;
 }
 
-/* ---- all --------------------------------------------------------------------------------------------------------- */
+/* ---- planning and execution -------------------------------------------------------------------------------------- */
 
 void weight_gradient_init(weight_gradient *c, executor *e, const conv_geometry *g, const conv_operand *x,
                           const conv_operand *y, const conv_operand *w) {
@@ -309,7 +309,7 @@ void weight_gradient_init(weight_gradient *c, executor *e, const conv_geometry *
   else if (!c->by_channel)
     dots_init(c, e);
   int64_t step = (int64_t)dtype_bytes(w->dtype);
-  bool runs = true; /* a row is */
+  bool runs = true; /* whether a row of w is contiguous */
   for (int a = CONV_AXES - 1; a >= 0; step *= g->kernel[a--]) runs &= g->kernel[a] == 1 || w->axis[a] == step;
   runs &= g->channels == 1 || w->inner == step;
   c->direct = w->dtype == ACL_FLOAT && runs && (g->groups * g->rows == 1 || w->outer == step * g->channels);
@@ -330,7 +330,7 @@ status weight_gradient_run(const weight_gradient *c, const void *x, const void *
   if (c->by_channel)
     run_channels(c, x, y, sum);
   else if (c->products)
-    TRY(run_products(c, x, y, w, sum));
+    TRY(gradient_run_gemm(c, x, y, w, sum));
   else
     run_dots(c, x, y, sum, scratch);
   if (c->direct || c->by_parts) return ST_OK;

@@ -1,10 +1,12 @@
-/* Products of transformed tiles, in one of two ways, which give the same bits:
+/* Winograd convolution: the GEMMs of transformed tiles. There are two orders, which give bitwise equal results:
  *
- *   by tiles   weights are transformed once; a block of tiles at a time is, is multiplied by all of them, and makes outputs
- *   by rows    tiles are transformed once; the weights of a few rows at a time are, and are multiplied by all tiles, a block
- *              after the other: where there are more weights than tiles, which then need not go to memory and back
+ *   by tiles   All weights are transformed first. Then each block of tiles is transformed, multiplied by all of the
+ *              weights, and transformed to outputs.
+ *   by rows    All tiles are transformed first. Then the weights of each few rows are transformed and multiplied by all
+ *              tiles, block after block. This is better if there are more weights than tiles, since the transformed
+ *              weights then need not go to memory and back.
  *
- * Threads share out the blocks, or the rows. */
+ * Threads share the blocks of tiles, or the blocks of rows. */
 #include "kernel/conv/winograd.h"
 
 #include <string.h>
@@ -17,41 +19,43 @@
 #include "op/parallel.h"
 
 enum {
-  LEAST_TILES = 48,
-  MOST_TILES = 192,       /* at once, */
-  TILES_BYTES = 2 << 20,  /* and such that their inputs and products stay near */
-  BLOCK_TILES = 96,       /* by rows */
-  ROWS_BYTES = 512 << 10, /* of transformed weights, which stay in L2 */
+  LEAST_TILES = 48, /* by tiles: least and most tiles of a block, */
+  MOST_TILES = 192,
+  TILES_BYTES = 2 << 20,  /* and most bytes of their inputs and products, which then stay in the caches */
+  BLOCK_TILES = 96,       /* by rows: most tiles of a block */
+  ROWS_BYTES = 512 << 10, /* by rows: most bytes of a block's transformed weights, which then stay in L2 */
 };
 
-/* Transformed weights of some rows are [16][rows][channels, up to whole vectors]. */
-static int64_t weight_pitch(const winograd *w) { return winograd_whole(w->channels); }
-static int64_t weight_step(const winograd *w, int64_t rows) { return winograd_step(rows * weight_pitch(w)); }
+/* The transformed weights of some rows are [16][rows][channels rounded up to whole vectors]. */
+static int64_t weight_pitch(const winograd *w) { return winograd_round_up(w->channels); }
+static int64_t weight_step(const winograd *w, int64_t rows) { return winograd_stride(rows * weight_pitch(w)); }
 static int64_t group_weights(const winograd *w) { return WINOGRAD_PRODUCTS * weight_step(w, w->rows); }
 
-/* Transformed tiles of n segments: the last vector of a segment reaches into the next one, or behind all. */
-static winograd_tiles tiles_of(const winograd *w, int64_t n, int64_t channels) {
-  const int64_t pitch = winograd_whole(n * w->grid.width + WINOGRAD_LANES - 1);
-  return (winograd_tiles){.channel = pitch, .product = winograd_step(channels * pitch)};
+/* The layout of the transformed tiles of n segments. The last vector of a segment reaches into the next one, or
+ * behind all. */
+static winograd_tiles winograd_tiles_of(const winograd *w, int64_t n, int64_t channels) {
+  const int64_t pitch = winograd_round_up(n * w->grid.width + WINOGRAD_LANES - 1);
+  return (winograd_tiles){.channel = pitch, .product = winograd_stride(channels * pitch)};
 }
-static int64_t n_blocks(const winograd *w) { return winograd_parts(winograd_segments(&w->grid), w->at_once); }
+static int64_t n_blocks(const winograd *w) { return winograd_div_up(winograd_segments(&w->grid), w->at_once); }
 static int64_t block_inputs(const winograd *w) {
-  return WINOGRAD_PRODUCTS * tiles_of(w, w->at_once, w->channels).product;
+  return WINOGRAD_PRODUCTS * winograd_tiles_of(w, w->at_once, w->channels).product;
 }
 
-/* ---- what it does ------------------------------------------------------------------------------------------------ */
+/* ---- blocking and the choice of the order ------------------------------------------------------------------------ */
 
 static int64_t vectors_of(const winograd *w, int64_t segments) {
-  return winograd_parts(segments * w->grid.width, WINOGRAD_LANES);
+  return winograd_div_up(segments * w->grid.width, WINOGRAD_LANES);
 }
 
-/* As many segments at once, of `most`, as fill vectors best. Returns how many vectors all are. */
+/* Sets w->at_once to the number of segments of a block, up to `most`, that fills vectors best. Returns the number of
+ * vectors of all tiles. */
 static int64_t cut_lines(winograd *w, int64_t most) {
   const int64_t all = winograd_segments(&w->grid);
   int64_t best = INT64_MAX, vectors = 0;
   for (int64_t n = most; n > 0; --n) {
     const int64_t filled = all / n * vectors_of(w, n) + vectors_of(w, all % n);
-    const int64_t cost = 2 * filled + winograd_parts(all, n); /* weights are read for each block */
+    const int64_t cost = 2 * filled + winograd_div_up(all, n); /* weights are read once per block */
     if (cost >= best) continue;
     best = cost;
     vectors = filled;
@@ -60,13 +64,13 @@ static int64_t cut_lines(winograd *w, int64_t most) {
   return vectors;
 }
 
-/* Each returns how many vectors all tiles are. */
+/* Both return the number of vectors of all tiles. */
 static int64_t cut_by_tiles(winograd *w) {
   const int64_t per_tile = WINOGRAD_PRODUCTS * (w->channels + w->rows) * (int64_t)sizeof(float);
   const int64_t most = larger(LEAST_TILES, smaller(MOST_TILES, TILES_BYTES / per_tile));
   w->grid = winograd_grid_of(w->g->batch, w->out, most);
   const int64_t all = winograd_segments(&w->grid);
-  const int64_t share = winograd_parts(all * w->g->groups, parallel_most(w->cost_ns));
+  const int64_t share = winograd_div_up(all * w->g->groups, parallel_most(w->cost_ns));
   return cut_lines(w, smaller(share, most / w->grid.width));
 }
 static int64_t cut_by_rows(winograd *w) {
@@ -90,17 +94,17 @@ void winograd_init(winograd *w, executor *e, const conv_geometry *g, const conv_
   memcpy(w->out, (backward ? g->in : g->out) + 1, sizeof w->out);
   w->from = (winograd_side){.operand = from, .size = w->in, .taps = 4};
   for (int a = 0; a < 2; ++a) w->from.low[a] = backward ? g->pad[a + 1] - 2 : -g->pad[a + 1];
-  int64_t vectors = cut_by_rows(w), turned = n_blocks(w) * block_inputs(w);
-  w->by_rows = turned < group_weights(w);
+  int64_t vectors = cut_by_rows(w), transformed = n_blocks(w) * block_inputs(w);
+  w->by_rows = transformed < group_weights(w);
   if (!w->by_rows) {
     vectors = cut_by_tiles(w);
-    turned = group_weights(w);
+    transformed = group_weights(w);
   }
-  w->fits = winograd_is_less(g, w->out[0] * w->out[1], vectors);
-  if (w->fits) w->turned_at = workspace_intermediate(e, (uint64_t)(g->groups * turned) * sizeof(float));
+  w->fits = winograd_pays_off(g, w->out[0] * w->out[1], vectors);
+  if (w->fits) w->transformed_at = workspace_intermediate(e, (uint64_t)(g->groups * transformed) * sizeof(float));
 }
 
-/* ---- weights ----------------------------------------------------------------------------------------------------- */
+/* ---- transforms of weights --------------------------------------------------------------------------------------- */
 
 typedef struct {
   const winograd *w;
@@ -108,8 +112,8 @@ typedef struct {
   float *to;
 } weight_job;
 
-/* Those of a row of the call's and WINOGRAD_LANES channels from c on. */
-static void turn_run(const weight_job *j, int64_t row, int64_t c, float *to, int64_t step) {
+/* Transforms the weights of row `row` of the call's weights and WINOGRAD_LANES channels from c on. */
+static void winograd_transform_run(const weight_job *j, int64_t row, int64_t c, float *to, int64_t step) {
   enum { RUN = WINOGRAD_LANES * WINOGRAD_TAPS, AHEAD = 4 * RUN };
   _Alignas(64) float taps[RUN], rest[RUN];
   const int64_t channels = j->w->g->channels, n = smaller(channels - c, WINOGRAD_LANES);
@@ -123,72 +127,78 @@ static void turn_run(const weight_job *j, int64_t row, int64_t c, float *to, int
   winograd_loops->weights(to, step, taps, j->w->backward);
 }
 
-/* Those of a group's rows [row, row + n). */
-static void turn_rows(const weight_job *j, int64_t group, int64_t row, int64_t n, float *to, int64_t step) {
+/* Transforms the weights of rows [row, row + n) of a group. */
+static void winograd_transform_rows(const weight_job *j, int64_t group, int64_t row, int64_t n, float *to,
+                                    int64_t step) {
   const winograd *w = j->w;
   for (int64_t r = 0; r < n; ++r)
     for (int64_t c = 0; c < w->channels; c += WINOGRAD_LANES)
-      turn_run(j, group * w->rows + row + r, c, to + r * weight_pitch(w) + c, step);
+      winograd_transform_run(j, group * w->rows + row + r, c, to + r * weight_pitch(w) + c, step);
 }
 
-/* Backward, where rows are made of the call's channels: a square of WINOGRAD_LANES channels and rows, or fewer rows. */
-static void turn_square(const weight_job *j, int64_t group, int64_t channel, int64_t row, float *to, int64_t step) {
+/* Backward, rows are the call's channels and vice versa: transforms a square of WINOGRAD_LANES channels by up to as
+ * many rows, and transposes it. */
+static void winograd_transform_square(const weight_job *j, int64_t group, int64_t channel, int64_t row, float *to,
+                                      int64_t step) {
   enum { LANES = WINOGRAD_LANES, SQUARE = LANES * LANES };
   _Alignas(64) float square[WINOGRAD_PRODUCTS * SQUARE];
   const winograd *w = j->w;
   const int64_t n = smaller(w->channels - channel, LANES);
   if (n < LANES) memset(square, 0, sizeof square);
-  for (int64_t k = 0; k < n; ++k) turn_run(j, group * w->channels + channel + k, row, square + k * LANES, SQUARE);
+  for (int64_t k = 0; k < n; ++k)
+    winograd_transform_run(j, group * w->channels + channel + k, row, square + k * LANES, SQUARE);
   for (int64_t p = 0; p < WINOGRAD_PRODUCTS; ++p)
     direct_loops->transpose(to + p * step, weight_pitch(w), square + p * SQUARE, LANES, smaller(w->rows - row, LANES));
 }
 
-static void turn_weights(const void *job, int64_t begin, int64_t end) {
+static void winograd_transform_weights(const void *job, int64_t begin, int64_t end) {
   const weight_job *j = job;
   const winograd *w = j->w;
   for (int64_t i = begin; i < end; ++i)
-    turn_rows(j, i / w->rows, i % w->rows, 1, j->to + i / w->rows * group_weights(w) + i % w->rows * weight_pitch(w),
-              weight_step(w, w->rows));
+    winograd_transform_rows(j, i / w->rows, i % w->rows, 1,
+                            j->to + i / w->rows * group_weights(w) + i % w->rows * weight_pitch(w),
+                            weight_step(w, w->rows));
 }
 
-static void turn_weights_across(const void *job, int64_t begin, int64_t end) {
+static void winograd_transform_weights_across(const void *job, int64_t begin, int64_t end) {
   const weight_job *j = job;
   const winograd *w = j->w;
-  const int64_t squares = winograd_parts(w->channels, WINOGRAD_LANES);
+  const int64_t squares = winograd_div_up(w->channels, WINOGRAD_LANES);
   for (int64_t i = begin; i < end; ++i) {
     const int64_t group = i / squares, channel = i % squares * WINOGRAD_LANES;
     for (int64_t row = 0; row < w->rows; row += WINOGRAD_LANES)
-      turn_square(j, group, channel, row, j->to + group * group_weights(w) + row * weight_pitch(w) + channel,
-                  weight_step(w, w->rows));
+      winograd_transform_square(j, group, channel, row,
+                                j->to + group * group_weights(w) + row * weight_pitch(w) + channel,
+                                weight_step(w, w->rows));
   }
 }
 
-/* ---- products and outputs ---------------------------------------------------------------------------------------- */
+/* ---- GEMMs and outputs ------------------------------------------------------------------------------------------- */
 
 typedef struct {
   const winograd *w;
   const char *from;
   char *to;
   const float *bias;
-  float *turned;      /* weights, of each group; or inputs, of each block of each group */
-  weight_job weights; /* by rows */
+  float *transformed; /* by tiles: the weights of each group; by rows: the tiles of each block of each group */
+  weight_job weights; /* by rows: the call's weights */
   store_loop *store;
   status *result;
   bool *finite;
 } tile_job;
 
-/* Segments [first, first + n) and rows [row, row + rows), and where things are. */
+/* A block: segments [first, first + n) by rows [row, row + rows) of a group. */
 typedef struct {
   int64_t group, first, n, row, rows;
   const float *weights;
   int64_t weight_step;
-  winograd_tiles inputs, products; /* of channels, of rows */
-  float *line;                     /* two lines of outputs */
+  winograd_tiles inputs, products; /* of the block's channels, of its rows */
+  float *line;                     /* buffers for two lines of outputs */
 } block;
 
-static int64_t line_floats(const winograd *w) { return 4 * winograd_whole(w->grid.width); }
+static int64_t line_floats(const winograd *w) { return 4 * winograd_round_up(w->grid.width); }
 
-static void multiply(const winograd *w, const block *b) {
+static void winograd_multiply(const winograd *w, const block *b) {
   static const int64_t no_tap = 0;
   const int64_t lanes = direct_loops->lanes, width = direct_loops->vectors * lanes, tiles = b->n * w->grid.width;
   direct_sums s = {.w_row = weight_pitch(w),
@@ -204,15 +214,15 @@ static void multiply(const winograd *w, const block *b) {
         s.w = b->weights + p * b->weight_step + row * s.w_row;
         s.x = b->inputs.at + p * b->inputs.product + t;
         direct_loops->tile(
-            &s, (int)smaller(direct_loops->rows, b->rows - row), (int)winograd_parts(smaller(width, tiles - t), lanes),
+            &s, (int)smaller(direct_loops->rows, b->rows - row), (int)winograd_div_up(smaller(width, tiles - t), lanes),
             b->products.at + p * b->products.product + row * b->products.channel + t, b->products.channel);
       }
 }
 
-static bool turn_outputs(const tile_job *j, const block *b) {
+static bool winograd_transform_outputs(const tile_job *j, const block *b) {
   const winograd *w = j->w;
   const int64_t width = w->grid.width, *const axis = w->to->axis;
-  float *const bottom = b->line + 2 * winograd_whole(width);
+  float *const bottom = b->line + 2 * winograd_round_up(width);
   bool finite = true;
   winograd_stack s;
   for (int64_t i = 0; i < b->n; i += s.n) {
@@ -233,54 +243,55 @@ static bool turn_outputs(const tile_job *j, const block *b) {
   return finite;
 }
 
-static void make_outputs(const tile_job *j, const block *b) {
-  multiply(j->w, b);
-  if (!turn_outputs(j, b)) __atomic_store_n(j->finite, false, __ATOMIC_RELAXED);
+static void winograd_make_outputs(const tile_job *j, const block *b) {
+  winograd_multiply(j->w, b);
+  if (!winograd_transform_outputs(j, b)) __atomic_store_n(j->finite, false, __ATOMIC_RELAXED);
 }
 
-/* A range's work until one has failed or is of no use. */
-static bool goes_on(const tile_job *j, status result) {
+/* Records a failure. Returns false if the caller should stop: after a failure, or when another thread has found a
+ * result that is not finite, since all results will then be discarded. */
+static bool winograd_goes_on(const tile_job *j, status result) {
   if (unlikely(result != ST_OK)) __atomic_store_n(j->result, result, __ATOMIC_RELAXED);
   return result == ST_OK && __atomic_load_n(j->finite, __ATOMIC_RELAXED);
 }
 
-/* Block number i of all groups': its group and its segments. */
-static block block_at(const winograd *w, int64_t i) {
+/* The group and the segments of block number i, counted over all groups. */
+static block winograd_block_at(const winograd *w, int64_t i) {
   block b = {.group = i / n_blocks(w), .first = i % n_blocks(w) * w->at_once};
   b.n = smaller(w->at_once, winograd_segments(&w->grid) - b.first);
   return b;
 }
 
-/* scratch: of winograd_scratch. */
-static void turn_inputs(const tile_job *j, const block *b, float *scratch) {
+/* scratch: as many floats as winograd_scratch returns. */
+static void winograd_transform_inputs(const tile_job *j, const block *b, float *scratch) {
   const winograd *w = j->w;
   const char *const x = j->from + b->group * w->channels * w->from.operand->inner;
-  winograd_turn(&w->grid, &w->from, x, b->first, b->n, 0, w->channels, &b->inputs, scratch);
+  winograd_transform(&w->grid, &w->from, x, b->first, b->n, 0, w->channels, &b->inputs, scratch);
 }
 
 /* ---- by tiles ---------------------------------------------------------------------------------------------------- */
 
-static status make_block(const tile_job *j, int64_t i) {
+static status winograd_make_block(const tile_job *j, int64_t i) {
   const winograd *w = j->w;
-  block b = block_at(w, i);
+  block b = winograd_block_at(w, i);
   b.rows = w->rows;
-  b.weights = j->turned + b.group * group_weights(w);
+  b.weights = j->transformed + b.group * group_weights(w);
   b.weight_step = weight_step(w, w->rows);
-  b.inputs = tiles_of(w, b.n, w->channels);
-  b.products = tiles_of(w, b.n, w->rows);
+  b.inputs = winograd_tiles_of(w, b.n, w->channels);
+  b.products = winograd_tiles_of(w, b.n, w->rows);
   const int64_t inputs = WINOGRAD_PRODUCTS * b.inputs.product, products = WINOGRAD_PRODUCTS * b.products.product;
   const int64_t all = inputs + products + line_floats(w) + winograd_scratch(&w->grid, &w->from, b.n);
   b.inputs.at = (float *)(void *)scratch_take((size_t)all * sizeof(float));
   if (!b.inputs.at) return ST_NO_MEMORY;
   b.products.at = b.inputs.at + inputs;
   b.line = b.products.at + products;
-  turn_inputs(j, &b, b.line + line_floats(w));
-  make_outputs(j, &b);
+  winograd_transform_inputs(j, &b, b.line + line_floats(w));
+  winograd_make_outputs(j, &b);
   return ST_OK;
 }
 
-static void make_blocks(const void *job, int64_t begin, int64_t end) {
-  for (int64_t i = begin; i < end && goes_on(job, make_block(job, i)); ++i) {
+static void winograd_make_blocks(const void *job, int64_t begin, int64_t end) {
+  for (int64_t i = begin; i < end && winograd_goes_on(job, winograd_make_block(job, i)); ++i) {
   }
 }
 
@@ -288,29 +299,29 @@ static void make_blocks(const void *job, int64_t begin, int64_t end) {
 
 static void find_inputs(const tile_job *j, block *b) {
   const winograd *w = j->w;
-  b->inputs = tiles_of(w, w->at_once, w->channels);
-  b->inputs.at = j->turned + (b->group * n_blocks(w) + b->first / w->at_once) * block_inputs(w);
+  b->inputs = winograd_tiles_of(w, w->at_once, w->channels);
+  b->inputs.at = j->transformed + (b->group * n_blocks(w) + b->first / w->at_once) * block_inputs(w);
 }
 
-static void turn_blocks(const void *job, int64_t begin, int64_t end) {
+static void winograd_transform_blocks(const void *job, int64_t begin, int64_t end) {
   const tile_job *j = job;
   const winograd *w = j->w;
   float *const scratch =
       (float *)(void *)scratch_take((size_t)winograd_scratch(&w->grid, &w->from, w->at_once) * sizeof(float));
-  if (!goes_on(j, scratch ? ST_OK : ST_NO_MEMORY)) return;
+  if (!winograd_goes_on(j, scratch ? ST_OK : ST_NO_MEMORY)) return;
   for (int64_t i = begin; i < end; ++i) {
-    block b = block_at(w, i);
+    block b = winograd_block_at(w, i);
     find_inputs(j, &b);
-    turn_inputs(j, &b, scratch);
+    winograd_transform_inputs(j, &b, scratch);
   }
 }
 
-/* The i-th few rows of all groups'. */
-static status make_row_block(const tile_job *j, int64_t i) {
+/* Computes block of rows number i, counted over all groups. */
+static status winograd_make_row_block(const tile_job *j, int64_t i) {
   const winograd *w = j->w;
-  const int64_t parts = winograd_parts(w->rows, w->rows_at_once), group = i / parts, row = i % parts * w->rows_at_once;
+  const int64_t parts = winograd_div_up(w->rows, w->rows_at_once), group = i / parts, row = i % parts * w->rows_at_once;
   const int64_t rows = smaller(w->rows_at_once, w->rows - row), step = weight_step(w, rows);
-  winograd_tiles products = tiles_of(w, w->at_once, rows);
+  winograd_tiles products = winograd_tiles_of(w, w->at_once, rows);
   const int64_t all = WINOGRAD_PRODUCTS * (step + products.product) + line_floats(w);
   float *const weights = (float *)(void *)scratch_take((size_t)all * sizeof(float));
   if (!weights) return ST_NO_MEMORY;
@@ -318,12 +329,12 @@ static status make_row_block(const tile_job *j, int64_t i) {
   if (w->backward) {
     for (int64_t r = 0; r < rows; r += WINOGRAD_LANES)
       for (int64_t c = 0; c < w->channels; c += WINOGRAD_LANES)
-        turn_square(&j->weights, group, c, row + r, weights + r * weight_pitch(w) + c, step);
+        winograd_transform_square(&j->weights, group, c, row + r, weights + r * weight_pitch(w) + c, step);
   } else {
-    turn_rows(&j->weights, group, row, rows, weights, step);
+    winograd_transform_rows(&j->weights, group, row, rows, weights, step);
   }
   for (int64_t k = 0; k < n_blocks(w); ++k) {
-    block b = block_at(w, group * n_blocks(w) + k);
+    block b = winograd_block_at(w, group * n_blocks(w) + k);
     find_inputs(j, &b);
     b.row = row;
     b.rows = rows;
@@ -331,47 +342,48 @@ static status make_row_block(const tile_job *j, int64_t i) {
     b.weight_step = step;
     b.products = products;
     b.line = products.at + WINOGRAD_PRODUCTS * products.product;
-    make_outputs(j, &b);
+    winograd_make_outputs(j, &b);
   }
   return ST_OK;
 }
 
-static void make_row_blocks(const void *job, int64_t begin, int64_t end) {
-  for (int64_t i = begin; i < end && goes_on(job, make_row_block(job, i)); ++i) {
+static void winograd_make_row_blocks(const void *job, int64_t begin, int64_t end) {
+  for (int64_t i = begin; i < end && winograd_goes_on(job, winograd_make_row_block(job, i)); ++i) {
   }
 }
 
-/* ------------------------------------------------------------------------------------------------------------------ */
+/* ---- execution --------------------------------------------------------------------------------------------------- */
 
 status winograd_run(const winograd *w, const void *from, void *to, const float *weights, const float *bias,
                     char *scratch, bool *done) {
   const conv_geometry *g = w->g;
-  float *const turned = (float *)(void *)(scratch + w->turned_at);
+  float *const transformed = (float *)(void *)(scratch + w->transformed_at);
   status result = ST_OK;
   *done = true;
   const tile_job job = {.w = w,
                         .from = from,
                         .to = to,
                         .bias = bias,
-                        .turned = turned,
-                        .weights = {w, weights, turned},
+                        .transformed = transformed,
+                        .weights = {w, weights, transformed},
                         .store = loops->store[w->to->dtype][COMPUTE_F32],
                         .result = &result,
                         .finite = done};
   const uint64_t weights_ns = (uint64_t)(g->groups * g->rows * g->channels) * 4;
   if (w->by_rows) {
     const int64_t blocks = g->groups * n_blocks(w);
-    rows_parallel(turn_blocks, &job, blocks, 1, (uint64_t)(blocks * block_inputs(w))); /* a float, a nanosecond */
+    rows_parallel(winograd_transform_blocks, &job, blocks, 1,
+                  (uint64_t)(blocks * block_inputs(w))); /* about 1 ns per float */
     if (unlikely(result != ST_OK)) return result;
-    rows_parallel(make_row_blocks, &job, g->groups * winograd_parts(w->rows, w->rows_at_once), 1,
+    rows_parallel(winograd_make_row_blocks, &job, g->groups * winograd_div_up(w->rows, w->rows_at_once), 1,
                   w->cost_ns + weights_ns);
     return result;
   }
   if (w->backward)
-    rows_parallel(turn_weights_across, &job.weights, g->groups * winograd_parts(w->channels, WINOGRAD_LANES), 1,
-                  weights_ns);
+    rows_parallel(winograd_transform_weights_across, &job.weights,
+                  g->groups * winograd_div_up(w->channels, WINOGRAD_LANES), 1, weights_ns);
   else
-    rows_parallel(turn_weights, &job.weights, g->groups * w->rows, 1, weights_ns);
-  rows_parallel(make_blocks, &job, g->groups * n_blocks(w), 1, w->cost_ns);
+    rows_parallel(winograd_transform_weights, &job.weights, g->groups * w->rows, 1, weights_ns);
+  rows_parallel(winograd_make_blocks, &job, g->groups * n_blocks(w), 1, w->cost_ns);
   return result;
 }

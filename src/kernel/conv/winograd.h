@@ -1,6 +1,6 @@
-/* Convolutions of floats by windows of 3 x 3 without strides, and their gradients of x, by transformed tiles
- * (winograd_tiles.h). An output sees no input that is not of its window; errors are relative to the largest input of a window
- * times the largest weight, channel by channel. */
+/* Winograd convolutions of floats with kernels of 3 x 3 without strides, and their gradients of x, on transformed
+ * tiles (winograd_tiles.h). An output depends only on the inputs of its own window; the error is relative to the
+ * window's largest input times the largest weight, channel by channel. Called by correlate.c. */
 #ifndef CANNON_KERNEL_CONV_WINOGRAD_H
 #define CANNON_KERNEL_CONV_WINOGRAD_H
 
@@ -8,24 +8,26 @@
 
 typedef struct {
   bool fits;
-  const conv_geometry *g; /* the caller's, and so are the operands */
+  const conv_geometry *g; /* owned by the caller, as are the operands */
   const conv_operand *to;
   bool backward;
   winograd_side from;
-  int64_t rows, channels; /* of a group: made, and summed over */
+  int64_t rows, channels; /* of a group: outputs per position, and channels to sum over */
   int64_t in[CONV_AXES], out[2];
   winograd_grid grid;
-  bool by_rows;         /* else by tiles: see winograd.c */
-  int64_t at_once;      /* segments */
-  int64_t rows_at_once; /* by rows */
-  uint64_t turned_at;   /* what is transformed once, in scratch */
+  bool by_rows;            /* transform all inputs first; otherwise all weights first (see winograd.c) */
+  int64_t at_once;         /* segments (winograd_tiles.h) of a block */
+  int64_t rows_at_once;    /* if by_rows: rows of a block */
+  uint64_t transformed_at; /* offset in scratch of the operand that is transformed first */
   uint64_t cost_ns;
 } winograd;
 
-/* Sets w->fits, and asks for workspace where it does. weight: of the call. What is pointed to stays with the winograd. */
+/* Sets w->fits; if true, also asks for workspace. weight: as the call gives it. The winograd keeps the pointers g,
+ * from and to. */
 void winograd_init(winograd *w, executor *e, const conv_geometry *g, const conv_operand *from, const conv_operand *to,
                    const conv_operand *weight, bool backward);
-/* Addresses of the first elements. bias: floats, or NULL. *done is false where a result is not finite. */
+/* Takes the addresses of the first elements. bias: floats, or NULL. *done becomes false if a result is not finite:
+ * the caller must then compute all outputs by another algorithm. */
 status winograd_run(const winograd *w, const void *from, void *to, const float *weights, const float *bias,
                     char *scratch, bool *done);
 

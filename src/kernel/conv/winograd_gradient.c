@@ -9,11 +9,11 @@
 #include "kernel/product/tile_gemm.h"
 
 enum {
-  LEAST_TILES = 128, /* at once, for products to be worth packing; */
+  LEAST_TILES = 128, /* least tiles of a pass, so that packing pays off, and most */
   MOST_TILES = 512,
-  TILES_BYTES = 4 << 20, /* and such that those of both stay near */
-  PART_CHANNELS = 256,   /* packed, for all rows */
-  BLOCK_ROWS = 126,      /* as product_blocks.c has them */
+  TILES_BYTES = 4 << 20, /* most bytes of both operands' transformed tiles, which then stay in the caches */
+  PART_CHANNELS = 256,   /* channels packed at a time, for all rows */
+  BLOCK_ROWS = 126,      /* as in product_blocks.c */
   FLOAT = sizeof(float)
 };
 
@@ -29,33 +29,33 @@ void winograd_gradient_init(winograd_gradient *w, executor *e, const conv_geomet
   const int64_t most = larger(LEAST_TILES, smaller(MOST_TILES, TILES_BYTES / per_tile));
   w->grid = winograd_grid_of(g->batch, g->out + 1, most);
   const int64_t all = winograd_segments(&w->grid);
-  w->fits = winograd_is_less(g, g->out[1] * g->out[2], winograd_parts(all * w->grid.width, WINOGRAD_LANES));
+  w->fits = winograd_pays_off(g, g->out[1] * g->out[2], winograd_div_up(all * w->grid.width, WINOGRAD_LANES));
   if (!w->fits) return;
   w->at_once = smaller(all, most / w->grid.width);
-  const int64_t pitch = winograd_whole(w->at_once * w->grid.width + WINOGRAD_LANES - 1);
-  const int64_t channels = winograd_whole(g->channels);
-  w->x_tiles = (winograd_tiles){.channel = pitch, .product = winograd_step(g->channels * pitch)};
-  w->y_tiles = (winograd_tiles){.channel = pitch, .product = winograd_step(g->rows * pitch)};
-  w->sums = (winograd_tiles){.channel = channels, .product = winograd_step(g->rows * channels)};
+  const int64_t pitch = winograd_round_up(w->at_once * w->grid.width + WINOGRAD_LANES - 1);
+  const int64_t channels = winograd_round_up(g->channels);
+  w->x_tiles = (winograd_tiles){.channel = pitch, .product = winograd_stride(g->channels * pitch)};
+  w->y_tiles = (winograd_tiles){.channel = pitch, .product = winograd_stride(g->rows * pitch)};
+  w->sums = (winograd_tiles){.channel = channels, .product = winograd_stride(g->rows * channels)};
   w->x_at = workspace_intermediate(e, (uint64_t)(WINOGRAD_PRODUCTS * w->x_tiles.product * FLOAT));
   w->y_at = workspace_intermediate(e, (uint64_t)(WINOGRAD_PRODUCTS * w->y_tiles.product * FLOAT));
   w->sum_at = workspace_intermediate(e, (uint64_t)(WINOGRAD_PRODUCTS * w->sums.product * FLOAT));
 }
 
-/* ---- some tiles -------------------------------------------------------------------------------------------------- */
+/* ---- one pass over some tiles ------------------------------------------------------------------------------------ */
 
 typedef struct {
   const winograd_gradient *w;
   const char *x, *y; /* of the group */
   winograd_tiles x_tiles, y_tiles, sums;
-  int64_t first, n; /* segments */
-  float *to;        /* of the group's weights */
+  int64_t first, n; /* segments of the pass */
+  float *to;        /* the gradients of the group's weights */
   status *result;
   bool *finite;
 } gradient_job;
 
-/* Channels of x, then rows of y. */
-static void turn(const void *job, int64_t begin, int64_t end) {
+/* Transforms channels of x, then rows of y. */
+static void winograd_gradient_transform(const void *job, int64_t begin, int64_t end) {
   const gradient_job *j = job;
   const winograd_gradient *w = j->w;
   const int64_t channels = w->g->channels, rows = w->g->rows;
@@ -65,13 +65,13 @@ static void turn(const void *job, int64_t begin, int64_t end) {
     __atomic_store_n(j->result, ST_NO_MEMORY, __ATOMIC_RELAXED);
     return;
   }
-  winograd_turn(&w->grid, &w->x, j->x, j->first, j->n, begin, smaller(end, channels), &j->x_tiles, scratch);
-  winograd_turn(&w->grid, &w->y, j->y, j->first, j->n, larger(begin - channels, 0), smaller(end - channels, rows),
-                &j->y_tiles, scratch);
+  winograd_transform(&w->grid, &w->x, j->x, j->first, j->n, begin, smaller(end, channels), &j->x_tiles, scratch);
+  winograd_transform(&w->grid, &w->y, j->y, j->first, j->n, larger(begin - channels, 0), smaller(end - channels, rows),
+                     &j->y_tiles, scratch);
 }
 
-/* Of product p, channels [first, first + n) of all rows. */
-static status multiply_part(const gradient_job *j, int64_t p, int64_t first, int64_t n) {
+/* Of matrix p of the 16: multiplies channels [first, first + n) by all rows. */
+static status winograd_gradient_multiply_part(const gradient_job *j, int64_t p, int64_t first, int64_t n) {
   const winograd_gradient *w = j->w;
   const int64_t tiles = j->n * w->grid.width, rows = w->g->rows;
   const size_t b_bytes = tile_b_bytes(TILE_F32, tiles, n);
@@ -89,19 +89,20 @@ static status multiply_part(const gradient_job *j, int64_t p, int64_t first, int
   return ST_OK;
 }
 
-static void multiply(const void *job, int64_t begin, int64_t end) {
+static void winograd_gradient_multiply(const void *job, int64_t begin, int64_t end) {
   const gradient_job *j = job;
-  const int64_t channels = j->w->g->channels, parts = winograd_parts(channels, PART_CHANNELS);
+  const int64_t channels = j->w->g->channels, parts = winograd_div_up(channels, PART_CHANNELS);
   for (int64_t i = begin; i < end; ++i) {
     const int64_t first = i % parts * PART_CHANNELS;
-    const status result = multiply_part(j, i / parts, first, smaller(PART_CHANNELS, channels - first));
+    const status result =
+        winograd_gradient_multiply_part(j, i / parts, first, smaller(PART_CHANNELS, channels - first));
     if (unlikely(result != ST_OK)) __atomic_store_n(j->result, result, __ATOMIC_RELAXED);
   }
 }
 
-/* ---- all --------------------------------------------------------------------------------------------------------- */
+/* ---- execution --------------------------------------------------------------------------------------------------- */
 
-static void turn_sums(const void *job, int64_t begin, int64_t end) {
+static void winograd_gradient_transform_sums(const void *job, int64_t begin, int64_t end) {
   enum { LANES = WINOGRAD_LANES };
   _Alignas(64) float taps[LANES * LANES] = {0}, runs[LANES * LANES];
   const gradient_job *j = job;
@@ -118,7 +119,7 @@ static void turn_sums(const void *job, int64_t begin, int64_t end) {
   if (!finite) __atomic_store_n(j->finite, false, __ATOMIC_RELAXED);
 }
 
-static winograd_tiles placed(winograd_tiles t, char *at) {
+static winograd_tiles winograd_tiles_at(winograd_tiles t, char *at) {
   t.at = (float *)(void *)at;
   return t;
 }
@@ -126,13 +127,13 @@ static winograd_tiles placed(winograd_tiles t, char *at) {
 status winograd_gradient_run(const winograd_gradient *w, const void *x, const void *y, float *to, char *scratch,
                              bool *done) {
   const conv_geometry *g = w->g;
-  const int64_t all = winograd_segments(&w->grid), parts = winograd_parts(g->channels, PART_CHANNELS);
+  const int64_t all = winograd_segments(&w->grid), parts = winograd_div_up(g->channels, PART_CHANNELS);
   status result = ST_OK;
   *done = true;
   gradient_job job = {.w = w,
-                      .x_tiles = placed(w->x_tiles, scratch + w->x_at),
-                      .y_tiles = placed(w->y_tiles, scratch + w->y_at),
-                      .sums = placed(w->sums, scratch + w->sum_at),
+                      .x_tiles = winograd_tiles_at(w->x_tiles, scratch + w->x_at),
+                      .y_tiles = winograd_tiles_at(w->y_tiles, scratch + w->y_at),
+                      .sums = winograd_tiles_at(w->sums, scratch + w->sum_at),
                       .result = &result,
                       .finite = done};
   for (int64_t group = 0; group < g->groups && result == ST_OK && *done; ++group) {
@@ -142,10 +143,11 @@ status winograd_gradient_run(const winograd_gradient *w, const void *x, const vo
     for (job.first = 0; job.first < all && result == ST_OK; job.first += job.n) {
       job.n = smaller(w->at_once, all - job.first);
       const uint64_t cost = w->cost_ns / (uint64_t)g->groups * (uint64_t)job.n / (uint64_t)all;
-      rows_parallel(turn, &job, g->channels + g->rows, 1, cost / 4);
-      if (result == ST_OK) rows_parallel(multiply, &job, WINOGRAD_PRODUCTS * parts, 1, cost);
+      rows_parallel(winograd_gradient_transform, &job, g->channels + g->rows, 1, cost / 4);
+      if (result == ST_OK) rows_parallel(winograd_gradient_multiply, &job, WINOGRAD_PRODUCTS * parts, 1, cost);
     }
-    if (result == ST_OK) rows_parallel(turn_sums, &job, g->rows, 1, (uint64_t)(g->rows * g->channels) * 4);
+    if (result == ST_OK)
+      rows_parallel(winograd_gradient_transform_sums, &job, g->rows, 1, (uint64_t)(g->rows * g->channels) * 4);
   }
   return result;
 }

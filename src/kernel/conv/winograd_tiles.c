@@ -17,16 +17,16 @@ bool winograd_is_plain(const conv_geometry *g, const conv_operand *w) {
          w->outer == g->channels * w->inner;
 }
 
-bool winograd_is_less(const conv_geometry *g, int64_t positions, int64_t vectors) {
-  enum { TRANSFORM = 150 /* of a weight, in multiplications: mostly memory's time */ };
+bool winograd_pays_off(const conv_geometry *g, int64_t positions, int64_t vectors) {
+  enum { TRANSFORM = 150 /* cost of transforming a weight, in multiplications: mostly memory bandwidth */ };
   return WINOGRAD_PRODUCTS * WINOGRAD_LANES * vectors + TRANSFORM <= WINOGRAD_TAPS * g->batch * positions;
 }
 
 winograd_grid winograd_grid_of(int64_t images, const int64_t *out, int64_t most_tiles) {
-  const int64_t tiles = winograd_parts(out[1], 2);
+  const int64_t tiles = winograd_div_up(out[1], 2);
   winograd_grid g = {
-      .images = images, .lines = winograd_parts(out[0], 2), .segments = winograd_parts(tiles, most_tiles)};
-  g.width = winograd_parts(tiles, g.segments);
+      .images = images, .lines = winograd_div_up(out[0], 2), .segments = winograd_div_up(tiles, most_tiles)};
+  g.width = winograd_div_up(tiles, g.segments);
   return g;
 }
 
@@ -52,9 +52,9 @@ int64_t winograd_scratch(const winograd_grid *g, const winograd_side *s, int64_t
   return image_of(g, s, &most).channel + IMAGE_SLACK;
 }
 
-void winograd_turn(const winograd_grid *g, const winograd_side *s, const char *x, int64_t first, int64_t n,
-                   int64_t begin, int64_t end, const winograd_tiles *to, float *scratch) {
-  void (*const turn)(float *, int64_t, const float *, const int64_t *, int64_t) =
+void winograd_transform(const winograd_grid *g, const winograd_side *s, const char *x, int64_t first, int64_t n,
+                        int64_t begin, int64_t end, const winograd_tiles *to, float *scratch) {
+  void (*const transform)(float *, int64_t, const float *, const int64_t *, int64_t) =
       s->taps == 4 ? winograd_loops->inputs : winograd_loops->gradients;
   winograd_stack k;
   for (int64_t i = 0; i < n; i += k.n) {
@@ -68,7 +68,7 @@ void winograd_turn(const winograd_grid *g, const winograd_side *s, const char *x
       float *const at = to->at + c * to->channel + i * g->width;
       image_fill(&image, scratch, from, s->operand, s->size, c, c + 1);
       for (int64_t l = 0; l < k.n; ++l)
-        turn(at + l * g->width, to->product, scratch + l * image.step[1], tap, g->width);
+        transform(at + l * g->width, to->product, scratch + l * image.step[1], tap, g->width);
     }
   }
 }

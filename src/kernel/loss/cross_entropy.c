@@ -1,6 +1,6 @@
-/* CrossEntropyLoss and its gradient, SoftmaxCrossEntropyWithLogits: softmax and loss of a row of class scores while it is
- * in cache. Rows are computed in float by blocks, their losses in double; chunks of rows, which depend on their number
- * alone, are added in order. */
+/* CrossEntropyLoss, its gradient, and SoftmaxCrossEntropyWithLogits: softmax and loss of a row of class scores are
+ * computed while the row is in cache. Rows are computed in float in blocks of scores, and losses in double. Losses are
+ * summed in chunks of rows, whose size depends on the number of rows only, and the chunks are added in order. */
 #include "kernel/loss/cross_entropy.h"
 
 #include <math.h>
@@ -16,18 +16,18 @@
 LEVEL_CHOICE(cross_entropy_loops, cross_entropy, cross_entropy_loops)
 
 enum {
-  BLOCK = 1024, /* scores */
-  CHUNKS = 64,  /* of rows, at most */
+  BLOCK = 1024, /* scores in a block */
+  CHUNKS = 64,  /* maximum number of chunks of rows */
   DTYPES = DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_FLOAT16) | DTYPE_BIT(ACL_BF16)
 };
 
-/* A matrix by rows. */
+/* A matrix that is read or written by rows. */
 typedef struct {
   row_access access;
   int64_t row; /* bytes from row to row */
 } matrix;
 
-/* A value per row, or one for all (stride 0). */
+/* A value per row or class, or one for all (stride 0). */
 typedef struct {
   load_loop *load;
   store_loop *store;
@@ -37,15 +37,15 @@ typedef struct {
 typedef struct {
   int64_t n, classes, chunk;
   union {
-    panel_plan rows; /* of CrossEntropyLoss: scores, their logarithmic probabilities */
+    panel_plan rows; /* CrossEntropyLoss: scores, and their logarithmic probabilities */
     struct {
       matrix in, labels,
-          out; /* labels: of SoftmaxCrossEntropyWithLogits; in, out: scores and probabilities, or gradients */
+          out; /* labels: for SoftmaxCrossEntropyWithLogits; in, out: scores and probabilities, or gradients */
     };
   };
   target_reader target;
   int64_t target_stride;
-  column weight; /* by class */
+  column weight; /* weights of the classes */
   column result; /* losses, or their gradients */
   bool weighted, mean, each;
   double smoothing;
@@ -60,23 +60,23 @@ typedef struct {
   const entropy_plan *plan;
   char *in, *labels, *out, *result;
   const char *target, *weights;
-  double divisor;    /* of gradients */
-  double weight_sum; /* of all classes */
+  double divisor;    /* divisor of gradients */
+  double weight_sum; /* sum over all classes */
   entropy_chunk *chunks;
 } entropy_job;
 
 typedef float block[BLOCK];
 
-static const float *fetch(const matrix *m, const char *row, float *tile, int64_t k, int64_t n) {
+static const float *entropy_fetch(const matrix *m, const char *row, float *tile, int64_t k, int64_t n) {
   return (const float *)(const void *)row_fetch(&m->access, (char *)tile, row + k * m->access.along, 1, n);
 }
 
-/* Where results for the scores k and on go: to their place, or to a tile that keep() brings there. */
-static float *place(const matrix *m, char *row, float *tile, int64_t k) {
+/* Where results for the scores from k on are written: in place, or to a tile that entropy_store() then stores. */
+static float *entropy_place(const matrix *m, char *row, float *tile, int64_t k) {
   return m->access.direct ? (float *)(void *)(row + k * m->access.along) : tile;
 }
 
-static void keep(const matrix *m, char *row, const float *y, const float *tile, int64_t k, int64_t n) {
+static void entropy_store(const matrix *m, char *row, const float *y, const float *tile, int64_t k, int64_t n) {
   if (y == tile) row_store(&m->access, row + k * m->access.along, (const char *)tile, 1, n);
 }
 
@@ -86,31 +86,31 @@ static double value_at(const column *c, const char *base, int64_t i) {
   return v;
 }
 
-static double weight_of(const entropy_job *j, int64_t class) {
+static double entropy_weight_of(const entropy_job *j, int64_t class) {
   return j->plan->weighted ? value_at(&j->plan->weight, j->weights, class) : 1;
 }
 
-/* The largest score of a row, and the logarithm of the sum of e^(score - that). */
-static void row_scale(const entropy_plan *p, const char *row, float *tile, float *top, float *log_sum) {
+/* Maximum score of a row, and the logarithm of the sum of e^(score - maximum). */
+static void entropy_row_scale(const entropy_plan *p, const char *row, float *tile, float *top, float *log_sum) {
   double sum = 0;
   const float *x = NULL;
   block exps;
   *top = -INFINITY;
   for (int64_t k = 0, n; k < p->classes; k += n) {
     n = smaller(BLOCK, p->classes - k);
-    x = fetch(&p->in, row, tile, k, n);
+    x = entropy_fetch(&p->in, row, tile, k, n);
     const float most = loops->max_f32(x, n);
     *top = most != most || most > *top ? most : *top;
   }
   for (int64_t k = 0, n; k < p->classes; k += n) {
     n = smaller(BLOCK, p->classes - k);
-    if (p->classes > BLOCK) x = fetch(&p->in, row, tile, k, n);
+    if (p->classes > BLOCK) x = entropy_fetch(&p->in, row, tile, k, n);
     sum += loops->exp_sum_f32(exps, x, *top, n);
   }
   *log_sum = (float)log(sum);
 }
 
-/* The weights of classes k and on; NULL: all 1. */
+/* The weights of classes k to k + n; NULL: all are 1. */
 static const float *weights_at(const entropy_job *j, float *tile, int64_t k, int64_t n) {
   const entropy_plan *p = j->plan;
   if (!p->weighted) return NULL;
@@ -120,11 +120,11 @@ static const float *weights_at(const entropy_job *j, float *tile, int64_t k, int
 
 static int64_t n_chunks(const entropy_plan *p) { return p->chunk ? (p->n + p->chunk - 1) / p->chunk : 0; }
 
-/* In order. */
-static status sum_chunks(const entropy_job *j, entropy_chunk *sum) {
+/* Adds the chunks in order. Fails if one of them has found a target out of range. */
+static status entropy_sum_chunks(const entropy_job *j, entropy_chunk *sum) {
   *sum = (entropy_chunk){0};
   for (int64_t k = 0; k < n_chunks(j->plan); ++k) {
-    if (j->chunks[k].bad.place >= 0) return fail_target(&j->plan->target, &j->chunks[k].bad);
+    if (j->chunks[k].bad.place >= 0) return target_fail(&j->plan->target, &j->chunks[k].bad);
     sum->loss += j->chunks[k].loss;
     sum->weight += j->chunks[k].weight;
   }
@@ -133,7 +133,7 @@ static status sum_chunks(const entropy_job *j, entropy_chunk *sum) {
 
 /* ---- CrossEntropyLoss -------------------------------------------------------------------------------------------- */
 
-/* What smoothing adds up over all classes. */
+/* Weighted sum over all classes, for label smoothing. */
 static double sum_of_all(const entropy_job *j, const float *log_p) {
   const entropy_plan *p = j->plan;
   block weights;
@@ -145,13 +145,13 @@ static double sum_of_all(const entropy_job *j, const float *log_p) {
   return sum;
 }
 
-static float score_at(const panel *p, int i, int64_t class) {
+static float entropy_score_at(const panel *p, int i, int64_t class) {
   if (p->dtype == ACL_FLOAT) return panel_floats(p, 0, i)[class];
   const uint16_t half = ((const uint16_t *)panel_row(p, 0, i))[class];
   return p->dtype == ACL_FLOAT16 ? half_to_float(half) : bf16_to_float(half);
 }
 
-/* Operands: scores, log probabilities; these may take the scores' place. */
+/* Operands: scores, log probabilities. The latter may overwrite the scores. */
 static void loss_panel(const void *job, const panel *p) {
   const entropy_job *j = job;
   const entropy_plan *plan = j->plan;
@@ -161,7 +161,7 @@ static void loss_panel(const void *job, const panel *p) {
   if (sums->bad.place >= 0 || !targets_read(&plan->target, j->target + p->row * plan->target_stride,
                                             plan->target_stride, p->row, p->width, class, &sums->bad))
     return;
-  for (int i = 0; i < p->width; ++i) score[i] = class[i] == NO_CLASS ? 0 : score_at(p, i, class[i]);
+  for (int i = 0; i < p->width; ++i) score[i] = class[i] == NO_CLASS ? 0 : entropy_score_at(p, i, class[i]);
   softmax->f32.log_softmax(&(softmax_matrix){.y = p->at[1],
                                              .x = p->at[0],
                                              .y_pitch = p->pitch[1],
@@ -173,7 +173,7 @@ static void loss_panel(const void *job, const panel *p) {
   for (int i = 0; i < p->width; ++i) {
     double loss = 0;
     if (class[i] != NO_CLASS) {
-      const double w = weight_of(j, class[i]), log_p = score[i] - scale[i][0] - scale[i][1];
+      const double w = entropy_weight_of(j, class[i]), log_p = score[i] - scale[i][0] - scale[i][1];
       loss = -(1 - plan->smoothing) * w * log_p;
       if (plan->smoothing != 0) loss -= plan->smoothing / (double)p->n * sum_of_all(j, panel_floats(p, 1, i));
       sums->weight += w;
@@ -196,7 +196,7 @@ static status cross_entropy_run(const executor *e, void *const *view, void *scra
                               .grain = p->chunk,
                               .as_stored = p->smoothing == 0},
                  e->cost_ns));
-  TRY(sum_chunks(&job, &sum));
+  TRY(entropy_sum_chunks(&job, &sum));
   const double loss = p->mean ? sum.loss / sum.weight : sum.loss;
   if (!p->each) p->result.store(view[3], 0, &loss, 1);
   return ST_OK;
@@ -206,7 +206,7 @@ static status cross_entropy_run(const executor *e, void *const *view, void *scra
 
 typedef void row_function(const entropy_job *j, int64_t row, int64_t class, entropy_chunk *sums);
 
-static inline void run_chunks(const entropy_job *j, int64_t begin, int64_t end, row_function *each_row) {
+static inline void entropy_run_chunks(const entropy_job *j, int64_t begin, int64_t end, row_function *each_row) {
   const entropy_plan *p = j->plan;
   for (int64_t chunk = begin; chunk < end; ++chunk) {
     entropy_chunk *sums = &j->chunks[chunk];
@@ -219,16 +219,17 @@ static inline void run_chunks(const entropy_job *j, int64_t begin, int64_t end, 
   }
 }
 
-/* All rows. */
-static status run_rows(const entropy_job *j, range_body *chunks, uint64_t cost_ns) {
+/* Runs all rows. */
+static status entropy_run_rows(const entropy_job *j, range_body *chunks, uint64_t cost_ns) {
   entropy_chunk sum;
   rows_parallel(chunks, j, n_chunks(j->plan), 1, cost_ns);
-  return sum_chunks(j, &sum);
+  return entropy_sum_chunks(j, &sum);
 }
 
 /* ---- CrossEntropyLossGrad ---------------------------------------------------------------------------------------- */
 
-/* d loss / d score = p (u + s W) - s w - [target] u: u of the target's share, s of smoothing's, W the sum of weights. */
+/* d loss / d score = p (u + s W) - s w - (u at the target), where u is the factor of the target's term, s that of
+ * smoothing, and W the sum of all weights. */
 static void gradient_row(const entropy_job *j, int64_t i, int64_t class, entropy_chunk *sums) {
   (void)sums;
   const entropy_plan *p = j->plan;
@@ -238,26 +239,28 @@ static void gradient_row(const entropy_job *j, int64_t i, int64_t class, entropy
   double of_target = 0, smooth = 0;
   if (class != NO_CLASS) {
     const double g = value_at(&p->result, j->result, i) / j->divisor;
-    of_target = g * (1 - p->smoothing) * weight_of(j, class);
+    of_target = g * (1 - p->smoothing) * entropy_weight_of(j, class);
     smooth = g * p->smoothing / (double)p->classes;
   }
   const float scale = (float)(of_target + smooth * j->weight_sum);
   for (int64_t k = 0, n; k < p->classes; k += n) {
     n = smaller(BLOCK, p->classes - k);
-    const float *x = fetch(&p->in, row, tile, k, n);
-    float *y = place(&p->out, out, tile, k);
+    const float *x = entropy_fetch(&p->in, row, tile, k, n);
+    float *y = entropy_place(&p->out, out, tile, k);
     if (class == NO_CLASS)
       memset(y, 0, (size_t)n * sizeof *y);
     else
       cross_entropy->gradient(y, x, smooth != 0 ? weights_at(j, weights, k, n) : NULL, scale, (float)smooth, n);
     if (class >= k && class < k + n) y[class - k] -= (float)of_target;
-    keep(&p->out, out, y, tile, k, n);
+    entropy_store(&p->out, out, y, tile, k, n);
   }
 }
 
-static void gradient_chunks(const void *job, int64_t begin, int64_t end) { run_chunks(job, begin, end, gradient_row); }
+static void gradient_chunks(const void *job, int64_t begin, int64_t end) {
+  entropy_run_chunks(job, begin, end, gradient_row);
+}
 
-/* The weights of all rows' targets. */
+/* The sum of the weights of all rows' targets. */
 static status sum_target_weights(const entropy_job *j, double *sum) {
   const entropy_plan *p = j->plan;
   *sum = 0;
@@ -265,8 +268,8 @@ static status sum_target_weights(const entropy_job *j, double *sum) {
     int64_t class;
     bad_target bad;
     if (!targets_read(&p->target, j->target + i * p->target_stride, 0, i, 1, &class, &bad))
-      return fail_target(&p->target, &bad);
-    if (class != NO_CLASS) *sum += weight_of(j, class);
+      return target_fail(&p->target, &bad);
+    if (class != NO_CLASS) *sum += entropy_weight_of(j, class);
   }
   return ST_OK;
 }
@@ -284,8 +287,8 @@ static status cross_entropy_grad_run(const executor *e, void *const *view, void 
                      .divisor = 1,
                      .chunks = chunks};
   if (p->mean) TRY(sum_target_weights(&job, &job.divisor));
-  for (int64_t c = 0; p->smoothing != 0 && c < p->classes; ++c) job.weight_sum += weight_of(&job, c);
-  return run_rows(&job, gradient_chunks, e->cost_ns);
+  for (int64_t c = 0; p->smoothing != 0 && c < p->classes; ++c) job.weight_sum += entropy_weight_of(&job, c);
+  return entropy_run_rows(&job, gradient_chunks, e->cost_ns);
 }
 
 /* ---- SoftmaxCrossEntropyWithLogits ------------------------------------------------------------------------------- */
@@ -298,19 +301,20 @@ static void softmax_loss_row(const entropy_job *j, int64_t i, int64_t class, ent
   block tile, label_tile;
   float top, log_sum;
   double loss = 0;
-  row_scale(p, row, tile, &top, &log_sum);
+  entropy_row_scale(p, row, tile, &top, &log_sum);
   for (int64_t k = 0, n; k < p->classes; k += n) {
     n = smaller(BLOCK, p->classes - k);
-    const float *x = fetch(&p->in, row, tile, k, n), *label = fetch(&p->labels, labels, label_tile, k, n);
-    float *y = place(&p->out, out, tile, k);
+    const float *x = entropy_fetch(&p->in, row, tile, k, n),
+                *label = entropy_fetch(&p->labels, labels, label_tile, k, n);
+    float *y = entropy_place(&p->out, out, tile, k);
     loss += cross_entropy->softmax_loss(y, x, label, top, log_sum, n);
-    keep(&p->out, out, y, tile, k, n);
+    entropy_store(&p->out, out, y, tile, k, n);
   }
   p->result.store(j->result + i * p->result.stride, 0, &loss, 1);
 }
 
 static void softmax_loss_chunks(const void *job, int64_t begin, int64_t end) {
-  run_chunks(job, begin, end, softmax_loss_row);
+  entropy_run_chunks(job, begin, end, softmax_loss_row);
 }
 
 static status softmax_cross_entropy_run(const executor *e, void *const *view, void *scratch) {
@@ -322,22 +326,22 @@ static status softmax_cross_entropy_run(const executor *e, void *const *view, vo
                            .result = view[2],
                            .out = view[3],
                            .chunks = chunks};
-  return run_rows(&job, softmax_loss_chunks, e->cost_ns);
+  return entropy_run_rows(&job, softmax_loss_chunks, e->cost_ns);
 }
 
 /* ---- planning ---------------------------------------------------------------------------------------------------- */
 
-static matrix matrix_of(const tensor *t) {
+static matrix entropy_matrix(const tensor *t) {
   const int64_t bytes = (int64_t)dtype_bytes(t->dtype);
   return (matrix){row_access_of(t->dtype, COMPUTE_F32, t->strides[1] * bytes, 0, BLOCK), t->strides[0] * bytes};
 }
 
-static column column_of(const tensor *t, bool each) {
+static column entropy_column(const tensor *t, bool each) {
   return (column){loops->load[t->dtype][COMPUTE_F64], loops->store[t->dtype][COMPUTE_F64],
                   each ? t->strides[0] * (int64_t)dtype_bytes(t->dtype) : 0};
 }
 
-static status expect_matrix(const tensor *t, const char *name) {
+static status entropy_expect_matrix(const tensor *t, const char *name) {
   char text[SHAPE_TEXT];
   TRY(op_expect_dtype(t, name, DTYPES));
   EXPECT(t->rank == 2 && t->dims[1] > 0, "%s has shape %s, expected [N, C] with a class or more", name,
@@ -345,8 +349,9 @@ static status expect_matrix(const tensor *t, const char *name) {
   return ST_OK;
 }
 
-/* Rows and classes of scores and what is made of them. */
-static status plan_rows(executor *e, entropy_plan *p, const tensor *in, const tensor *out, const char *out_name) {
+/* Checks and sets the numbers of rows and classes of the scores and of the result. */
+static status entropy_plan_rows(executor *e, entropy_plan *p, const tensor *in, const tensor *out,
+                                const char *out_name) {
   TRY(op_expect_dtype(out, out_name, DTYPES));
   TRY(op_expect_shape(out, out_name, in->dims, 2));
   p->n = in->dims[0];
@@ -357,14 +362,14 @@ static status plan_rows(executor *e, entropy_plan *p, const tensor *in, const te
   return ST_OK;
 }
 
-static status expect_result(entropy_plan *p, const tensor *t, const char *name) {
+static status entropy_expect_result(entropy_plan *p, const tensor *t, const char *name) {
   if (!p->each) {
-    TRY(expect_one(t, name));
+    TRY(loss_expect_one(t, name));
   } else {
     TRY(op_expect_dtype(t, name, DTYPES));
     TRY(op_expect_shape(t, name, &p->n, 1));
   }
-  p->result = column_of(t, p->each);
+  p->result = entropy_column(t, p->each);
   return ST_OK;
 }
 
@@ -377,12 +382,12 @@ static status plan_targets(entropy_plan *p, const tensor *target, const tensor *
   if (!weight) return ST_OK;
   TRY(op_expect_dtype(weight, "weightOptional", DTYPE_BIT(ACL_FLOAT)));
   TRY(op_expect_shape(weight, "weightOptional", &p->classes, 1));
-  p->weight = column_of(weight, true);
+  p->weight = entropy_column(weight, true);
   return ST_OK;
 }
 
-/* reduction: "none", "mean" (also where it is null, as in PyTorch) or "sum". The z-loss is CANN's to come: it says that
- * its arguments have no effect, here they must ask for none. */
+/* reduction: "none", "mean" (also for null, as in PyTorch) or "sum". CANN announces the z-loss for the future and says
+ * that its arguments have no effect; here they must be neutral. */
 static status plan_options(entropy_plan *p, const char *reduction, double smoothing, double z_scale) {
   const bool none = reduction && !strcmp(reduction, "none"), sum = reduction && !strcmp(reduction, "sum");
   EXPECT(!reduction || none || sum || !strcmp(reduction, "mean"),
@@ -398,16 +403,16 @@ static status plan_options(entropy_plan *p, const char *reduction, double smooth
 status prepare_cross_entropy(executor *e, const op_arg *a) {
   const tensor *input = a[0].tensor, *loss = a[8].tensor, *log_prob = a[9].tensor;
   entropy_plan *p = PLAN(e, entropy_plan);
-  TRY(expect_matrix(input, "input"));
+  TRY(entropy_expect_matrix(input, "input"));
   TRY(plan_options(p, a[3].string, a[5].real, a[6].real));
   EXPECT(!a[7].boolean, "returnZloss is true, expected %s", "false");
-  TRY(plan_rows(e, p, input, log_prob, "logProbOut"));
+  TRY(entropy_plan_rows(e, p, input, log_prob, "logProbOut"));
   panel_plan_init(&p->rows, COMPUTE_F32, 1, 1, input->dims);
   panel_add_tensor(&p->rows, PANEL_READ, 0, input, NULL);
   panel_add_tensor(&p->rows, PANEL_WRITTEN, 4, log_prob, NULL);
   panel_plan_end(&p->rows, true);
   TRY(plan_targets(p, a[1].tensor, a[2].tensor, a[4].integer));
-  TRY(expect_result(p, loss, "lossOut"));
+  TRY(entropy_expect_result(p, loss, "lossOut"));
   e->run = cross_entropy_run;
   return ST_OK;
 }
@@ -415,14 +420,14 @@ status prepare_cross_entropy(executor *e, const op_arg *a) {
 status prepare_cross_entropy_grad(executor *e, const op_arg *a) {
   const tensor *grad = a[0].tensor, *log_prob = a[1].tensor, *out = a[10].tensor;
   entropy_plan *p = PLAN(e, entropy_plan);
-  TRY(expect_matrix(log_prob, "logProb"));
+  TRY(entropy_expect_matrix(log_prob, "logProb"));
   TRY(plan_options(p, a[6].string, a[8].real, a[9].real));
   EXPECT(!a[4].tensor, "gradZlossOptional is given, expected %s", "null");
-  TRY(plan_rows(e, p, log_prob, out, "out"));
-  p->in = matrix_of(log_prob);
-  p->out = matrix_of(out);
+  TRY(entropy_plan_rows(e, p, log_prob, out, "out"));
+  p->in = entropy_matrix(log_prob);
+  p->out = entropy_matrix(out);
   TRY(plan_targets(p, a[2].tensor, a[3].tensor, a[7].integer));
-  TRY(expect_result(p, grad, "gradLoss"));
+  TRY(entropy_expect_result(p, grad, "gradLoss"));
   e->run = cross_entropy_grad_run;
   return ST_OK;
 }
@@ -430,15 +435,15 @@ status prepare_cross_entropy_grad(executor *e, const op_arg *a) {
 status prepare_softmax_cross_entropy(executor *e, const op_arg *a) {
   const tensor *features = a[0].tensor, *labels = a[1].tensor, *loss = a[2].tensor, *backprop = a[3].tensor;
   entropy_plan *p = PLAN(e, entropy_plan);
-  TRY(expect_matrix(features, "features"));
+  TRY(entropy_expect_matrix(features, "features"));
   TRY(op_expect_dtype(labels, "labels", DTYPES));
   TRY(op_expect_shape(labels, "labels", features->dims, 2));
-  TRY(plan_rows(e, p, features, backprop, "backprop"));
-  p->in = matrix_of(features);
-  p->out = matrix_of(backprop);
-  p->labels = matrix_of(labels);
+  TRY(entropy_plan_rows(e, p, features, backprop, "backprop"));
+  p->in = entropy_matrix(features);
+  p->out = entropy_matrix(backprop);
+  p->labels = entropy_matrix(labels);
   p->each = true;
-  TRY(expect_result(p, loss, "loss"));
+  TRY(entropy_expect_result(p, loss, "loss"));
   e->run = softmax_cross_entropy_run;
   return ST_OK;
 }

@@ -1,15 +1,16 @@
-/* The loops of cross entropies over contiguous pieces of a row of class scores, by instruction set level. */
+/* Inner loops of cross entropies on contiguous pieces of a row of class scores, for one instruction set level
+ * (engine/level.h). Called by cross_entropy.c; the functions have no state. */
 #ifndef CANNON_KERNEL_LOSS_CROSS_ENTROPY_H
 #define CANNON_KERNEL_LOSS_CROSS_ENTROPY_H
 
 #include <stdint.h>
 
 typedef struct {
-  /* The sum of w x; w NULL: of x. */
+  /* The sum of w x; with w NULL, the sum of x. */
   double (*weighted_sum)(const float *w, const float *x, int64_t n);
-  /* y = scale e^log_p - smooth w (w NULL: smooth); y may be log_p. */
+  /* y = scale e^log_p - smooth w; w NULL stands for ones. y may be log_p. */
   void (*gradient)(float *y, const float *log_p, const float *w, float scale, float smooth, int64_t n);
-  /* y = e^(x - top - log_sum) - label, and the sum of label (log_sum - (x - top)); y may be x. */
+  /* y = e^(x - top - log_sum) - label. Returns the sum of label (log_sum - (x - top)). y may be x. */
   double (*softmax_loss)(float *y, const float *x, const float *label, float top, float log_sum, int64_t n);
 } cross_entropy_loops;
 

@@ -1,9 +1,10 @@
-/* CtcLoss and its gradient (Graves et al. 2006), by the forward and backward variables of each sample, in logarithms and
- * in double.
+/* CTC loss and its gradient (Graves et al. 2006), from the forward and backward variables of each sample, computed in
+ * double and in logarithms.
  *
- * A sample's labels are its targets with a blank before, between and behind them: 2 L + 1. alpha[t][s] is the logarithm of
- * the probability of all paths that end at label s at time t; beta[t][s] of those that go on from there, both with the
- * probability of the label itself. The gradient makes alpha again: rounded to the tensor's type it would be worth little. */
+ * The labels of a sample are its L targets with a blank before, between and after them: 2 L + 1 labels. alpha[t][s] is
+ * the logarithm of the probability of all paths that end at label s at time t; beta[t][s] is that of all paths that
+ * continue from there. Both include the probability of label s itself. The gradient recomputes alpha, since alpha
+ * rounded to the tensor's dtype would be too inexact. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -13,8 +14,8 @@
 #include "kernel/move/check.h"
 
 typedef struct {
-  int64_t input, target; /* lengths */
-  int64_t first;         /* of its targets: bytes from the operand's beginning */
+  int64_t input, target; /* numbers of times and of targets */
+  int64_t first;         /* offset of the first target in bytes from the operand's beginning */
 } ctc_sample;
 
 typedef struct {
@@ -24,9 +25,9 @@ typedef struct {
   load_loop *load, *load_target;
   store_loop *store;
   bool zero_infinity;
-  int64_t loss_step; /* of negLogLikelihoodOut, or of the gradient's gradOut */
+  int64_t loss_step; /* stride of negLogLikelihoodOut, or of the gradient operator's gradOut */
   int64_t alpha_sample, alpha_time, alpha_label, n_alpha;
-  int64_t out_time, out_sample, out_class; /* of the gradient */
+  int64_t out_time, out_sample, out_class; /* strides of the gradient */
   ctc_sample samples[];
 } ctc_plan;
 
@@ -37,7 +38,7 @@ typedef struct {
   status *result;
 } ctc_job;
 
-/* What one sample needs, in scratch. */
+/* Scratch memory for one sample. */
 typedef struct {
   const ctc_sample *of;
   int64_t n_labels;
@@ -67,7 +68,7 @@ static status take_labels(const ctc_job *j, ctc_work *w) {
   return ST_OK;
 }
 
-/* A path may leave out the blank between labels s - 2 and s. */
+/* Whether a path may skip the blank between labels s - 2 and s. */
 static bool skips(const ctc_work *w, int64_t s) { return s & 1 && s > 1 && w->labels[s] != w->labels[s - 2]; }
 
 static void load_probs(const ctc_job *j, int64_t sample, int64_t t, double *probs) {
@@ -75,7 +76,7 @@ static void load_probs(const ctc_job *j, int64_t sample, int64_t t, double *prob
   p->load(probs, j->log_probs + t * p->time + sample * p->sample, p->class_step, p->n_classes);
 }
 
-/* Fills alpha; returns the negative logarithm of the targets' probability. */
+/* Fills alpha and returns the negative logarithm of the targets' probability. */
 static double run_forward_paths(const ctc_job *j, int64_t sample, ctc_work *w) {
   const int64_t n = w->n_labels;
   for (int64_t t = 0; t < w->of->input; ++t) {
@@ -105,7 +106,7 @@ static void store_alpha(const ctc_job *j, int64_t sample, const ctc_work *w) {
   }
 }
 
-/* beta at time t, from that of the time after. */
+/* Computes beta of a time from that of the next time. */
 static void step_back(const ctc_work *w, bool is_last, const double *after, double *beta) {
   const int64_t n = w->n_labels;
   for (int64_t s = 0; s < n; ++s) {
@@ -116,7 +117,7 @@ static void step_back(const ctc_work *w, bool is_last, const double *after, doub
   }
 }
 
-/* The gradients of time t are in w->probs afterwards. */
+/* Replaces w->probs by the gradients of time t. */
 static void gradients_at(const ctc_plan *p, ctc_work *w, int64_t t, const double *beta, double loss, double factor) {
   for (int64_t c = 0; c < p->n_classes; ++c) w->sums[c] = -INFINITY;
   for (int64_t s = 0; s < w->n_labels; ++s) {
@@ -209,7 +210,7 @@ static status expect_lengths(const aclIntArray *lengths, const char *name, int64
   return ST_OK;
 }
 
-/* Where each sample's targets are: rows of [N, S], or one after the other. */
+/* Finds each sample's targets, which are rows of [N, S] or concatenated. */
 static status place_targets(ctc_plan *p, const tensor *targets, const aclIntArray *lengths) {
   char text[SHAPE_TEXT];
   const view v = view_of(targets);
@@ -268,7 +269,8 @@ static status plan_ctc(executor *e, const op_arg *a, int64_t blank, bool zero_in
   return ST_OK;
 }
 
-/* [N, T, 2 L + 1 or more] of the longest target; where it is written, exactly so, the last a multiple of 8. */
+/* alpha is [N, T, 2 L + 1 or more] for the longest target. If it is written, the last dimension must be 2 L + 1 rounded
+ * up to a multiple of 8. */
 static status expect_alpha(ctc_plan *p, const tensor *alpha, const char *name, bool written) {
   char text[SHAPE_TEXT];
   const view v = view_of(alpha);
@@ -284,7 +286,7 @@ static status expect_alpha(ctc_plan *p, const tensor *alpha, const char *name, b
   return ST_OK;
 }
 
-/* One number for each sample, or one without dimensions. */
+/* One number for each sample; for a single sample it may have no dimension. */
 static status expect_losses(ctc_plan *p, const tensor *t, const char *name, int probs_rank) {
   if (probs_rank == 3 || t->rank == 1)
     TRY(op_expect_shape(t, name, &p->n_samples, 1));
@@ -295,7 +297,7 @@ static status expect_losses(ctc_plan *p, const tensor *t, const char *name, int 
 }
 
 /* (logProbs, targets, inputLengths, targetLengths, blank, zeroInfinity, negLogLikelihoodOut, logAlphaOut) */
-static status prepare_forward(executor *e, const op_arg *a) {
+static status ctc_prepare_forward(executor *e, const op_arg *a) {
   const tensor *log_probs = a[0].tensor;
   TRY(plan_ctc(e, a, a[4].integer, a[5].boolean));
   ctc_plan *p = e->heap;
@@ -308,7 +310,7 @@ static status prepare_forward(executor *e, const op_arg *a) {
 }
 
 /* (gradOut, logProbs, targets, inputLengths, targetLengths, negLogLikelihood, logAlpha, blank, zeroInfinity, out) */
-static status prepare_backward(executor *e, const op_arg *a) {
+static status ctc_prepare_backward(executor *e, const op_arg *a) {
   static const int same[] = {0, 5, 6, 9};
   const tensor *log_probs = a[1].tensor, *out = a[9].tensor;
   EXPECT(log_probs->rank == 3, "logProbs has %d dimensions, expected 3", log_probs->rank);
@@ -329,5 +331,5 @@ static status prepare_backward(executor *e, const op_arg *a) {
 }
 
 status prepare_ctc(executor *e, const op_arg *a) {
-  return e->op->variant == CTC_BACKWARD ? prepare_backward(e, a) : prepare_forward(e, a);
+  return e->op->variant == CTC_BACKWARD ? ctc_prepare_backward(e, a) : ctc_prepare_forward(e, a);
 }

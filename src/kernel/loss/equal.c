@@ -1,11 +1,12 @@
-/* Equal: whether two tensors have the same shape and, as the type that theirs promote to, equal elements; one truth value. */
+/* aclnnEqual: whether two tensors have the same shape and, after promotion to a common dtype, equal elements. The
+ * result is one boolean. */
 #include "kernel/engine/mapped_sum.h"
 #include "kernel/families.h"
 
 typedef struct {
   bool same_shape;
   store_loop *store;
-  mapped_sum different; /* the number of elements that are */
+  mapped_sum different; /* number of elements that differ */
 } equal_plan;
 
 static status equal_run(const executor *e, void *const *view, void *scratch) {

@@ -1,6 +1,6 @@
-/* Losses that are an elementwise function of self and target, reduced, and their gradients. The functions are in
- * loss.def. Everything is in one pass: values are stored where no reduction was asked for, else added up block by block
- * (mapped_sum.h). */
+/* Losses that are a reduced elementwise function of self and target, and their gradients. The functions are in
+ * loss.def. Everything takes one pass: without a reduction the values are stored, otherwise they are summed block by
+ * block (mapped_sum.h). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,21 +9,21 @@
 #include "kernel/families.h"
 #include "kernel/loss/loss_reduction.h"
 
-/* The call by what its arguments are to the function. */
+/* The arguments of a call, sorted by their meaning for the function. */
 typedef struct {
-  const tensor *in[ELEMENTWISE_INPUTS]; /* NULL: a weight that the call has not */
+  const tensor *in[ELEMENTWISE_INPUTS]; /* NULL: a weight that the call does not have */
   const char *in_name[ELEMENTWISE_INPUTS];
   const tensor *out;
   int8_t out_operand;
   int n_inputs, dtype;
-  int rank; /* of what the operands broadcast to: the rank and */
+  int rank; /* rank and dims of the shape that the operands broadcast to */
   int64_t dims[MAX_RANK], n;
 } loss_call;
 
 typedef struct {
   bool reduced;
-  int8_t operand[1 + ELEMENTWISE_INPUTS]; /* of the executor: output and inputs; -1: weights of 1 */
-  double divisor;                         /* of the sum */
+  int8_t operand[1 + ELEMENTWISE_INPUTS]; /* operand indices of the output and the inputs; -1: a weight of 1 */
+  double divisor;                         /* divisor of the sum */
   store_loop *store;
   union {
     elementwise_plan each;
@@ -33,7 +33,7 @@ typedef struct {
 
 static const float one = 1;
 
-/* The inputs' addresses. */
+/* Gets the inputs' addresses. */
 static void inputs_at(const loss_plan *p, int n_inputs, void *const *view, void **at) {
   for (int k = 0; k < n_inputs; ++k) {
     const int operand = p->operand[k + 1];
@@ -41,7 +41,7 @@ static void inputs_at(const loss_plan *p, int n_inputs, void *const *view, void 
   }
 }
 
-static status run(const executor *e, void *const *view, void *scratch) {
+static status loss_run(const executor *e, void *const *view, void *scratch) {
   (void)scratch;
   const loss_plan *p = PLAN(e, loss_plan);
   void *at[1 + ELEMENTWISE_INPUTS] = {view[p->operand[0]]};
@@ -63,7 +63,7 @@ static status run(const executor *e, void *const *view, void *scratch) {
 
 /* ---- planning ---------------------------------------------------------------------------------------------------- */
 
-static void sort_arguments(const op *o, const op_arg *a, loss_call *c, loss_plan *p) {
+static void loss_sort_arguments(const op *o, const op_arg *a, loss_call *c, loss_plan *p) {
   int operand = 0;
   c->n_inputs = 0;
   for (int i = 0; i < o->n_args; ++i) {
@@ -81,7 +81,7 @@ static void sort_arguments(const op *o, const op_arg *a, loss_call *c, loss_plan
   }
 }
 
-/* `more`: types of the inputs beside floats. */
+/* `more`: dtypes that inputs may have besides floats. */
 static status expect_dtypes(loss_call *c, uint64_t more) {
   c->dtype = ACL_DT_UNDEFINED;
   for (int k = 0; k < c->n_inputs; ++k) {
@@ -92,7 +92,7 @@ static status expect_dtypes(loss_call *c, uint64_t more) {
   return op_expect_dtype(c->out, "out", DTYPES_FLOAT | (dtype_is_integer(c->dtype) ? more : 0));
 }
 
-/* The tensor's dims are the common ones or 1; those that are 1 in common grow to it where that is allowed. */
+/* Checks that input k broadcasts to the common dims. With `grow`, common dims of 1 take the tensor's size. */
 static status expect_broadcast(loss_call *c, int k, bool grow) {
   const tensor *t = c->in[k];
   const int missing = c->rank - t->rank;
@@ -108,8 +108,8 @@ static status expect_broadcast(loss_call *c, int k, bool grow) {
   return ST_OK;
 }
 
-/* The shape of the losses, which the inputs first to last (self, the target, maybe the gradient before them) broadcast to;
- * the others must not exceed it. */
+/* Sets the shape of the losses, to which the inputs first to last (self, the target, for some gradients also the
+ * gradient before them) are broadcast. The other inputs must broadcast to it. */
 static status broadcast_inputs(loss_call *c, int first, int last) {
   c->rank = 0;
   for (int k = first; k <= last; ++k) c->rank = c->in[k]->rank > c->rank ? c->in[k]->rank : c->rank;
@@ -122,19 +122,19 @@ static status broadcast_inputs(loss_call *c, int first, int last) {
   return ST_OK;
 }
 
-/* Views of the inputs; weights that the call has not are a 1. */
-static void views_of(const loss_call *c, view *views, const view **in) {
+/* Views of the inputs; absent weights are a scalar 1. */
+static void loss_views_of(const loss_call *c, view *views, const view **in) {
   for (int k = 0; k < c->n_inputs; ++k) {
     views[k] = c->in[k] ? view_of(c->in[k]) : (view){.rank = 0, .dtype = ACL_FLOAT};
     in[k] = &views[k];
   }
 }
 
-static compute_value number(double x, compute_type compute) {
+static compute_value loss_parameter(double x, compute_type compute) {
   return compute == COMPUTE_F64 ? (compute_value){.f64 = x} : (compute_value){.f32 = (float)x};
 }
 
-static uint64_t bytes_of(const loss_call *c) {
+static uint64_t loss_bytes(const loss_call *c) {
   uint64_t bytes = (uint64_t)c->out->n * dtype_bytes(c->out->dtype);
   for (int k = 0; k < c->n_inputs; ++k)
     if (c->in[k]) bytes += (uint64_t)c->in[k]->n * dtype_bytes(c->in[k]->dtype);
@@ -144,29 +144,29 @@ static uint64_t bytes_of(const loss_call *c) {
 static void plan_each(loss_plan *p, const loss_call *c, int function, compute_type compute) {
   view views[ELEMENTWISE_INPUTS];
   const view *in[ELEMENTWISE_INPUTS], out = view_of(c->out);
-  views_of(c, views, in);
+  loss_views_of(c, views, in);
   p->reduced = false;
   elementwise_plan_init(&p->each, function, compute, &out, in, c->n_inputs);
 }
 
-static void plan_sum(loss_plan *p, const loss_call *c, int function, compute_type compute) {
+static void loss_plan_sum(loss_plan *p, const loss_call *c, int function, compute_type compute) {
   view views[ELEMENTWISE_INPUTS];
   const view *in[ELEMENTWISE_INPUTS];
-  views_of(c, views, in);
+  loss_views_of(c, views, in);
   p->reduced = true;
   p->store = loops->store[c->out->dtype][compute == COMPUTE_I64 ? COMPUTE_I64 : COMPUTE_F64];
   mapped_sum_init(&p->sum, function, compute, c->dims, c->rank, in, c->n_inputs);
 }
 
-/* What is not the same for all losses. */
+/* Properties in which the losses differ. */
 typedef struct {
   int function;
   int last_reduction;
   double beta;
   int64_t reduction;
-  bool like_self;  /* the target has self's shape */
-  bool grad_grows; /* gradients: that of the loss may be larger than self and target */
-  bool sums_grad;  /* of a self that is broadcast */
+  bool like_self;  /* the target must have self's shape */
+  bool grad_grows; /* gradients: the loss's gradient may be larger than self and target */
+  bool sums_grad;  /* the gradient is summed where self is broadcast */
 } loss_choice;
 
 static void choose_shapes(loss_choice *l, int variant) {
@@ -176,7 +176,7 @@ static void choose_shapes(loss_choice *l, int variant) {
   l->sums_grad = variant == EW_kl_grad;
 }
 
-static status choose(const op *o, const op_arg *a, loss_choice *l) {
+static status loss_choose(const op *o, const op_arg *a, loss_choice *l) {
   *l = (loss_choice){.function = o->variant, .last_reduction = REDUCTION_SUM};
   for (int i = 0; i < o->n_args; ++i) {
     if (o->schema[i].kind == ARG_INT) l->reduction = a[i].integer;
@@ -187,10 +187,10 @@ static status choose(const op *o, const op_arg *a, loss_choice *l) {
   choose_shapes(l, o->variant);
   if (o->variant == EW_kl_div || o->variant == EW_kl_grad) l->last_reduction = REDUCTION_BATCH_MEAN;
   EXPECT(l->beta >= 0, "beta is %g, expected 0 or more", l->beta);
-  return expect_reduction(l->reduction, l->last_reduction);
+  return loss_expect_reduction(l->reduction, l->last_reduction);
 }
 
-/* What a sum is divided by. */
+/* What the sum is divided by. */
 static double divisor_of(const loss_call *c, const tensor *self, int64_t reduction) {
   if (reduction == REDUCTION_BATCH_MEAN) return self->rank ? (double)self->dims[0] : 1;
   return reduction == REDUCTION_MEAN ? (double)c->n : 1;
@@ -200,8 +200,8 @@ status prepare_loss(executor *e, const op_arg *a) {
   loss_plan *p = PLAN(e, loss_plan);
   loss_call c;
   loss_choice l;
-  TRY(choose(e->op, a, &l));
-  sort_arguments(e->op, a, &c, p);
+  TRY(loss_choose(e->op, a, &l));
+  loss_sort_arguments(e->op, a, &c, p);
   TRY(expect_dtypes(&c, l.function == EW_l1_loss ? DTYPE_BIT(ACL_INT64) : 0));
   EXPECT(l.reduction != REDUCTION_NONE || !dtype_is_integer(c.in[0]->dtype) || dtype_is_integer(c.dtype),
          "target has dtype %s, expected INT64 as self where reduction is 0", dtype_name(c.in[1]->dtype));
@@ -213,31 +213,31 @@ status prepare_loss(executor *e, const op_arg *a) {
   if (l.reduction == REDUCTION_NONE) {
     TRY(op_expect_shape(c.out, "out", c.dims, c.rank));
     plan_each(p, &c, l.function, compute);
-    p->each.parameter[0] = number(l.beta, compute);
+    p->each.parameter[0] = loss_parameter(l.beta, compute);
   } else {
     if (c.out->n != 1) TRY(op_expect_shape(c.out, "out", NULL, 0));
-    plan_sum(p, &c, l.function, compute);
+    loss_plan_sum(p, &c, l.function, compute);
     p->divisor = divisor_of(&c, c.in[0], l.reduction);
-    p->sum.parameter[0] = number(l.beta, compute);
+    p->sum.parameter[0] = loss_parameter(l.beta, compute);
   }
-  executor_cost(e, bytes_of(&c), (uint64_t)c.n * 4);
-  e->run = run;
+  executor_cost(e, loss_bytes(&c), (uint64_t)c.n * 4);
+  e->run = loss_run;
   return ST_OK;
 }
 
-/* ---- gradients of a self that is broadcast: sums ------------------------------------------------------------------ */
+/* ---- gradients of a broadcast self are sums ---------------------------------------------------------------------- */
 
 /* In the executor's heap. */
 typedef struct {
-  walk kept;         /* the dimensions that self has; operands: the gradient and the inputs */
-  mapped_sum others; /* those that it is broadcast along */
+  walk kept;         /* iterates over the dimensions that self has; operands: the gradient, then the inputs */
+  mapped_sum others; /* sums over the dimensions that self is broadcast along */
   store_loop *store;
 } grad_sums;
 
 typedef struct {
   const grad_sums *plan;
   void *const *at;
-  uint64_t cost_ns; /* of a sum */
+  uint64_t cost_ns; /* estimated time of one sum */
 } grad_job;
 
 static void sum_grads(const void *job, int64_t begin, int64_t end) {
@@ -269,7 +269,7 @@ static status plan_grad_sums(executor *e, const loss_call *c, int function, comp
   int64_t summed[MAX_RANK];
   grad_sums *s = e->heap = malloc(sizeof *s);
   if (!s) return fail(ST_NO_HOST_MEMORY, "no host memory for the plan of %s", e->op->name);
-  views_of(c, views, in);
+  loss_views_of(c, views, in);
   for (int k = 0; k <= c->n_inputs; ++k) {
     kept[k] = view_broadcast(k ? in[k - 1] : &out, c->dims, c->rank);
     kept_at[k] = &kept[k];
@@ -287,7 +287,7 @@ static status plan_grad_sums(executor *e, const loss_call *c, int function, comp
   }
   walk_init(&s->kept, kept_at, 1 + c->n_inputs, c->rank);
   mapped_sum_init(&s->others, function, compute, summed, c->rank, others_at, c->n_inputs);
-  s->others.parameter[0] = number(factor, compute);
+  s->others.parameter[0] = loss_parameter(factor, compute);
   s->store = loops->store[c->out->dtype][COMPUTE_F64];
   e->run = run_grad_sums;
   return ST_OK;
@@ -297,8 +297,8 @@ status prepare_loss_backward(executor *e, const op_arg *a) {
   loss_plan *p = PLAN(e, loss_plan);
   loss_call c;
   loss_choice l;
-  TRY(choose(e->op, a, &l));
-  sort_arguments(e->op, a, &c, p);
+  TRY(loss_choose(e->op, a, &l));
+  loss_sort_arguments(e->op, a, &c, p);
   TRY(expect_dtypes(&c, 0));
   if (l.like_self) TRY(op_expect_shape(c.in[2], c.in_name[2], c.in[1]->dims, c.in[1]->rank));
   TRY(broadcast_inputs(&c, l.grad_grows ? 0 : 1, 2));
@@ -310,11 +310,11 @@ status prepare_loss_backward(executor *e, const op_arg *a) {
            : op_expect_shape(c.out, out_name, c.dims, c.rank));
   const compute_type compute = compute_type_of(c.dtype);
   const double factor = 1 / divisor_of(&c, self, l.reduction);
-  executor_cost(e, bytes_of(&c), (uint64_t)c.n * 4);
+  executor_cost(e, loss_bytes(&c), (uint64_t)c.n * 4);
   if (sums) return plan_grad_sums(e, &c, l.function, compute, factor);
   plan_each(p, &c, l.function, compute);
-  p->each.parameter[0] = number(factor, compute);
-  p->each.parameter[1] = number(l.beta, compute);
-  e->run = run;
+  p->each.parameter[0] = loss_parameter(factor, compute);
+  p->each.parameter[1] = loss_parameter(l.beta, compute);
+  e->run = loss_run;
   return ST_OK;
 }

@@ -1,5 +1,6 @@
-/* MultilabelMarginLoss: of each row of scores, by how much those of classes that are no targets come within 1 of those of
- * the targets. A row's targets end at the first -1. Computed in double, row by row. */
+/* aclnnMultilabelMarginLoss: for each row, the sum over targets t and over classes c that are not targets of max(0, 1 -
+ * (score[t] - score[c])), divided by the number of classes. A row's targets end at the first -1. Computed in double,
+ * row by row. */
 #include "kernel/engine/loops.h"
 #include "kernel/families.h"
 #include "kernel/loss/loss_reduction.h"
@@ -15,12 +16,13 @@ typedef struct {
   int64_t n, classes;
   multilabel_matrix self, target, flags;
   store_loop *store;
-  int64_t out_row;                     /* bytes between results, where there is one for each row */
-  uint64_t scores, targets, is_target; /* offsets in the workspace: a row of each */
+  int64_t out_row;                     /* bytes between results if there is one per row */
+  uint64_t scores, targets, is_target; /* offsets in the workspace; one row each */
   bool each, mean;
 } multilabel_plan;
 
-/* Reads row i's targets up to the first -1 and flags them; their number, or -1 where one is out of range. */
+/* Reads a row's targets up to the first -1 and sets their flags. Returns their number, or -1 - k if target k is out of
+ * range. */
 static int64_t read_targets(const multilabel_plan *p, const char *row, int64_t *target, double *is_target) {
   int64_t n = 0;
   p->target.load(target, row, p->target.along, p->classes);
@@ -65,7 +67,7 @@ static status multilabel_run(const executor *e, void *const *view, void *scratch
   return ST_OK;
 }
 
-static multilabel_matrix matrix_of(const tensor *t, compute_type compute) {
+static multilabel_matrix multilabel_matrix_of(const tensor *t, compute_type compute) {
   const int64_t bytes = (int64_t)dtype_bytes(t->dtype);
   return (multilabel_matrix){loops->load[t->dtype][compute], loops->store[t->dtype][compute],
                              t->rank > 1 ? t->strides[0] * bytes : 0, t->strides[t->rank - 1] * bytes};
@@ -82,7 +84,7 @@ status prepare_multilabel(executor *e, const op_arg *a) {
          "self has shape %s, expected [N, C] or [C] with a class or more", shape_text(self->dims, self->rank, text));
   TRY(op_expect_shape(target, "target", self->dims, self->rank));
   TRY(op_expect_shape(flags, "isTarget", self->dims, self->rank));
-  TRY(expect_reduction(a[2].integer, REDUCTION_SUM));
+  TRY(loss_expect_reduction(a[2].integer, REDUCTION_SUM));
   p->n = self->rank > 1 ? self->dims[0] : 1;
   p->classes = self->dims[self->rank - 1];
   p->each = a[2].integer == REDUCTION_NONE && self->rank > 1;
@@ -92,11 +94,11 @@ status prepare_multilabel(executor *e, const op_arg *a) {
     TRY(op_expect_shape(out, "out", &p->n, 1));
     p->out_row = out->strides[0] * (int64_t)dtype_bytes(out->dtype);
   } else {
-    TRY(expect_one(out, "out"));
+    TRY(loss_expect_one(out, "out"));
   }
-  p->self = matrix_of(self, COMPUTE_F64);
-  p->target = matrix_of(target, COMPUTE_I64);
-  p->flags = matrix_of(flags, COMPUTE_F64);
+  p->self = multilabel_matrix_of(self, COMPUTE_F64);
+  p->target = multilabel_matrix_of(target, COMPUTE_I64);
+  p->flags = multilabel_matrix_of(flags, COMPUTE_F64);
   p->store = loops->store[out->dtype][COMPUTE_F64];
   p->scores = workspace_intermediate(e, (uint64_t)p->classes * sizeof(double));
   p->is_target = workspace_intermediate(e, (uint64_t)p->classes * sizeof(double));

@@ -1,5 +1,5 @@
-/* NLLLoss, NLLLoss2d and their gradients: of each position's class scores, the target's, weighted. A position is what has
- * a target: an element of the batch and, in two dimensions, of the image. Everything is computed in double. */
+/* NLLLoss, NLLLoss2d and their gradients: the weighted score of the target class at each position. A position is what
+ * has a target: an element of the batch or, in two dimensions, of an image. Computed in double. */
 #include "kernel/elementwise/fill.h"
 #include "kernel/engine/rows.h"
 #include "kernel/families.h"
@@ -8,26 +8,26 @@
 
 enum {
   TILE = 256,       /* positions whose targets are read together */
-  TABLE = 1024,     /* classes whose weights are read once, at most */
-  CHUNK_MIN = 4096, /* positions; the sums of chunks are added in order, whatever the number of threads */
-  CHUNKS = 64       /* at most */
+  TABLE = 1024,     /* maximum number of classes whose weights are read in advance */
+  CHUNK_MIN = 4096, /* positions; chunks' sums are added in order, whatever the number of threads */
+  CHUNKS = 64       /* maximum number of chunks */
 };
 
 /* Operands of the walk over positions. */
 enum { AT_TARGET, AT_SCORES, AT_RESULT, N_AT };
 
 typedef struct {
-  walk at; /* AT_SCORES: class 0 of self or, backward, out. AT_RESULT: out or, backward, gradOutput */
+  walk at; /* AT_SCORES: class 0 of self or, backward, of out. AT_RESULT: out or, backward, gradOutput */
   target_reader target;
   load_loop *load_weights, *load_gradient, *load_total;
   store_loop *store, *store_total;
   int64_t class_stride, weight_stride; /* bytes */
-  int64_t chunk;                       /* positions */
+  int64_t chunk;                       /* positions in a chunk */
   bool mean;
-  bool each;    /* forward: a result per position */
-  int8_t dtype; /* forward: of scores */
+  bool each;    /* forward: one result per position */
+  int8_t dtype; /* forward: dtype of the scores */
   int64_t classes;
-  view out; /* backward: to be cleared */
+  view out; /* backward: out is zeroed first */
 } nll_plan;
 
 typedef struct {
@@ -40,12 +40,12 @@ typedef struct {
   bool backward, has_table;
   void *at[N_AT];
   const char *weights;
-  double table[TABLE]; /* of weights */
-  double divisor;      /* of gradients */
+  double table[TABLE]; /* weights of the classes */
+  double divisor;      /* divisor of gradients */
   nll_chunk *chunks;
 } nll_job;
 
-/* Where there are as many positions as classes. */
+/* Reads the weights into the table, if there are at least as many positions as classes. */
 static void read_weights(nll_job *j, const void *weights) {
   const nll_plan *p = j->plan;
   j->weights = weights;
@@ -53,14 +53,14 @@ static void read_weights(nll_job *j, const void *weights) {
   if (j->has_table) p->load_weights(j->table, weights, p->weight_stride, p->classes);
 }
 
-static double weight_of(const nll_job *j, int64_t class) {
+static double nll_weight_of(const nll_job *j, int64_t class) {
   if (j->has_table) return j->table[class];
   double w;
   j->plan->load_weights(&w, j->weights + class * j->plan->weight_stride, 0, 1);
   return w;
 }
 
-static double score_at(int dtype, const char *at) {
+static double nll_score_at(int dtype, const char *at) {
   switch (dtype) {
   case ACL_FLOAT: return *(const float *)(const void *)at;
   case ACL_FLOAT16: return half_to_float(*(const uint16_t *)(const void *)at);
@@ -69,8 +69,9 @@ static double score_at(int dtype, const char *at) {
   }
 }
 
-/* n positions, up to TILE, whose scores of class 0 and results lie so many bytes apart; class: of each. What is fetched from
- * far and what waits for the sum before have loops of their own. */
+/* Adds the losses of n positions, up to TILE. Their scores of class 0 are score_stride bytes apart, their results
+ * result_stride; class: of each position. Scattered loads and the dependent additions are in separate loops, so that
+ * the loads overlap. */
 static void add_losses(const nll_job *j, const char *scores, int64_t score_stride, char *result, int64_t result_stride,
                        const int64_t *class, int64_t n, nll_chunk *sums) {
   const nll_plan *p = j->plan;
@@ -78,8 +79,8 @@ static void add_losses(const nll_job *j, const char *scores, int64_t score_strid
   double loss[TILE], weight[TILE];
   for (int64_t k = 0; k < n; ++k, scores += score_stride) {
     const bool has_class = class[k] != NO_CLASS;
-    weight[k] = has_class ? weight_of(j, class[k]) : 0;
-    loss[k] = has_class ? -weight[k] * score_at(p->dtype, scores + class[k] * class_stride) : 0;
+    weight[k] = has_class ? nll_weight_of(j, class[k]) : 0;
+    loss[k] = has_class ? -weight[k] * nll_score_at(p->dtype, scores + class[k] * class_stride) : 0;
   }
   for (int64_t k = 0; k < n; ++k) {
     sums->loss += loss[k];
@@ -88,13 +89,13 @@ static void add_losses(const nll_job *j, const char *scores, int64_t score_strid
   for (int64_t k = 0; p->each && k < n; ++k) p->store(result + k * result_stride, 0, &loss[k], 1);
 }
 
-/* Only the target's gradient is not 0. */
+/* Only the target class has a gradient other than 0. */
 static void put_gradient(const nll_job *j, char *scores, const char *result, int64_t class) {
   const nll_plan *p = j->plan;
   double g;
   if (class == NO_CLASS) return;
   p->load_gradient(&g, result, 0, 1);
-  g *= -weight_of(j, class) / j->divisor;
+  g *= -nll_weight_of(j, class) / j->divisor;
   p->store(scores + class * p->class_stride, 0, &g, 1);
 }
 
@@ -118,20 +119,20 @@ static void run_chunk(const nll_job *j, int64_t begin, int64_t end, nll_chunk *c
   }
 }
 
-static void run_chunks(const void *job, int64_t begin, int64_t end) {
+static void nll_run_chunks(const void *job, int64_t begin, int64_t end) {
   const nll_job *j = job;
   for (int64_t k = begin; k < end; ++k)
     run_chunk(j, k * j->plan->chunk, smaller((k + 1) * j->plan->chunk, j->plan->at.n), &j->chunks[k]);
 }
 
-/* All positions; *sum is theirs. */
+/* Runs all positions; *sum receives their sums. */
 static status run_all(const nll_job *j, uint64_t cost_ns, nll_chunk *sum) {
   const nll_plan *p = j->plan;
   const int64_t n_chunks = (p->at.n + p->chunk - 1) / p->chunk;
-  rows_parallel(run_chunks, j, n_chunks, 1, cost_ns);
+  rows_parallel(nll_run_chunks, j, n_chunks, 1, cost_ns);
   *sum = (nll_chunk){0};
   for (int64_t k = 0; k < n_chunks; ++k) {
-    if (j->chunks[k].bad.place >= 0) return fail_target(&p->target, &j->chunks[k].bad);
+    if (j->chunks[k].bad.place >= 0) return target_fail(&p->target, &j->chunks[k].bad);
     sum->loss += j->chunks[k].loss;
     sum->weight += j->chunks[k].weight;
   }
@@ -148,7 +149,7 @@ static status nll_loss_run(const executor *e, void *const *view, void *scratch) 
   TRY(run_all(&job, e->cost_ns, &sum));
   const double loss = p->mean ? sum.loss / sum.weight : sum.loss, total = p->each ? 0 : sum.weight;
   if (!p->each) p->store(view[3], 0, &loss, 1);
-  p->store_total(view[4], 0, &total, 1); /* 0 where there is a result for each position, as in PyTorch */
+  p->store_total(view[4], 0, &total, 1); /* 0 if there is one result per position, as in PyTorch */
   return ST_OK;
 }
 
@@ -195,21 +196,21 @@ static status expect_scores(const tensor *self, bool image) {
   return ST_OK;
 }
 
-/* A tensor with a value per position, or with one. */
-static status expect_result(const tensor *t, const char *name, const view *positions, bool each) {
-  if (!each) return expect_one(t, name);
+/* Checks a tensor that has one value per position, or a single value. */
+static status nll_expect_result(const tensor *t, const char *name, const view *positions, bool each) {
+  if (!each) return loss_expect_one(t, name);
   TRY(op_expect_dtype(t, name, DTYPES_FLOAT));
   return op_expect_shape(t, name, positions->dims, positions->rank);
 }
 
-/* What both directions have in common. scores: self or, backward, out; result: out or gradOutput. */
+/* Preparation that both directions share. scores: self or, backward, out; result: out or gradOutput. */
 static status plan_positions(nll_plan *p, const op_arg *a, const tensor *scores, const tensor *result,
                              const char *result_name) {
   const tensor *self = a[0].tensor, *target = a[1].tensor, *weight = a[2].tensor;
   const int64_t reduction = a[3].integer;
   TRY(op_expect_dtype(target, "target", DTYPES_INDEX | DTYPE_BIT(ACL_UINT8)));
   TRY(op_expect_dtype(weight, "weight", DTYPES_FLOAT));
-  TRY(expect_reduction(reduction, REDUCTION_SUM));
+  TRY(loss_expect_reduction(reduction, REDUCTION_SUM));
   const view positions = without_dim(scores, class_dim(self));
   const int64_t classes = self->dims[class_dim(self)];
   if (positions.rank || target->rank > 1 || target->n != 1)
@@ -217,7 +218,7 @@ static status plan_positions(nll_plan *p, const op_arg *a, const tensor *scores,
   TRY(op_expect_shape(weight, "weight", &classes, 1));
   p->mean = reduction == REDUCTION_MEAN;
   p->each = reduction == REDUCTION_NONE && positions.rank;
-  TRY(expect_result(result, result_name, &positions, p->each));
+  TRY(nll_expect_result(result, result_name, &positions, p->each));
 
   view targets = view_of(target), results = positions;
   for (int d = 0; d < results.rank; ++d) results.strides[d] = p->each ? stride_bytes(result, d) : 0;
@@ -237,11 +238,11 @@ status prepare_nll_loss(executor *e, const op_arg *a) {
   nll_plan *p = PLAN(e, nll_plan);
   TRY(expect_scores(self, e->op->variant == NLL_IMAGE));
   TRY(plan_positions(p, a, self, out, "out"));
-  TRY(expect_one(total, "totalWeightOut"));
+  TRY(loss_expect_one(total, "totalWeightOut"));
   p->dtype = (int8_t)self->dtype;
   p->store = loops->store[out->dtype][COMPUTE_F64];
   p->store_total = loops->store[total->dtype][COMPUTE_F64];
-  /* Each position costs a cache line of scores and a few calls, not its number of classes. */
+  /* Each position costs a cache line of scores and a few calls, independently of the number of classes. */
   executor_cost(e, (uint64_t)p->at.n * 64, (uint64_t)p->at.n * 512);
   e->run = nll_loss_run;
   return ST_OK;
@@ -254,7 +255,7 @@ status prepare_nll_loss_backward(executor *e, const op_arg *a) {
   TRY(op_expect_dtype(out, "out", DTYPES_FLOAT));
   TRY(op_expect_shape(out, "out", self->dims, self->rank));
   TRY(plan_positions(p, a + 1, out, grad, "gradOutput"));
-  TRY(expect_one(total, "totalWeight"));
+  TRY(loss_expect_one(total, "totalWeight"));
   p->load_gradient = loops->load[grad->dtype][COMPUTE_F64];
   p->load_total = loops->load[total->dtype][COMPUTE_F64];
   p->store = loops->store[out->dtype][COMPUTE_F64];

@@ -1,5 +1,6 @@
-/* Class targets: the numbers of the right classes, of which some may be ignored. One that is out of range fails the task
- * when it is found; what has been written until then stays. */
+/* Class targets: the indices of the right classes, some of which may be ignored. A target out of range is found when
+ * the task runs, and fails it; what has been written until then remains. A target_reader is immutable and may be used
+ * by several threads. */
 #ifndef CANNON_KERNEL_LOSS_TARGET_H
 #define CANNON_KERNEL_LOSS_TARGET_H
 
@@ -11,9 +12,9 @@ typedef struct {
   int64_t classes, ignored;
 } target_reader;
 
-/* The first target out of range that some positions have. */
+/* The first target out of range. */
 typedef struct {
-  int64_t place; /* -1: none */
+  int64_t place; /* index of its position; -1: none */
   int64_t value;
 } bad_target;
 
@@ -23,7 +24,8 @@ static inline target_reader target_reader_of(const tensor *target, int64_t class
   return (target_reader){loops->load[target->dtype][COMPUTE_I64], classes, ignored};
 }
 
-/* The classes of n targets, stride bytes apart, of which the first is the place'th of all. */
+/* Reads the classes of n targets that are stride bytes apart; the first has index `place` among all. Returns false, and
+ * sets *bad, if a target is out of range. */
 static inline bool targets_read(const target_reader *r, const char *at, int64_t stride, int64_t place, int64_t n,
                                 int64_t *class, bad_target *bad) {
   r->load(class, at, stride, n);
@@ -38,7 +40,8 @@ static inline bool targets_read(const target_reader *r, const char *at, int64_t 
   return true;
 }
 
-static inline status fail_target(const target_reader *r, const bad_target *bad) {
+/* Fails the task because of a target out of range. */
+static inline status target_fail(const target_reader *r, const bad_target *bad) {
   return fail(ST_DEVICE_EXCEPTION, "target[%jd] is %jd, expected 0 to %jd", (intmax_t)bad->place, (intmax_t)bad->value,
               (intmax_t)r->classes - 1);
 }

@@ -1,5 +1,5 @@
-/* BatchNorm and its gradient, and the phases that they and their distributed relatives (batch_norm_sync.c) are made
- * of. */
+/* BatchNorm and its gradient, and the phases (batch_norm.h) that they, the distributed variants (batch_norm_sync.c) and
+ * the operators called by name (graph_batch_norm.c) consist of. */
 #include "kernel/norm/batch_norm.h"
 
 #include <math.h>
@@ -7,7 +7,7 @@
 
 #include "kernel/families.h"
 
-enum { FEW_POSITIONS = 16 }; /* below: rows are whole channels */
+enum { FEW_POSITIONS = 16 }; /* number of positions below which rows are whole channels */
 
 /* ---- phases ------------------------------------------------------------------------------------------------------ */
 
@@ -24,53 +24,57 @@ batch_run batch_run_of(const executor *e, void *const *view, void *scratch) {
 
 static const channel_step *step_of(const batch_run *r, int64_t row) { return &r->step[row % r->args->channels]; }
 
-/* That of the next row: a division for each would take as long as a short row. */
+/* The step of the next row's channel. A division per row would take as long as a short row. */
 static const channel_step *next_step(const batch_run *r, const channel_step *s) {
   return s + 1 < r->step + r->args->channels ? s + 1 : r->step;
 }
 
-static void moments_panel(const void *op, const panel *p) {
+static void batch_moments_panel(const void *op, const panel *p) {
   const batch_run *r = op;
   for (int i = 0; i < p->width; ++i) r->partial[p->row + i].moments = norm->moments(panel_row(p, 0, i), p->dtype, p->n);
 }
 
-static void grad_sums_panel(const void *op, const panel *p) {
+static void batch_grad_sums_panel(const void *op, const panel *p) {
   const batch_run *r = op;
   const channel_step *s = step_of(r, p->row);
   for (int i = 0; i < p->width; ++i, s = next_step(r, s))
     r->partial[p->row + i].sums = norm->back_sums_one(panel_row(p, 0, i), panel_row(p, 1, i), p->dtype, s->stats, p->n);
 }
 
-static void apply_panel(const void *op, const panel *p) {
+static void batch_apply_panel(const void *op, const panel *p) {
   const channel_step *s = step_of(op, p->row);
   for (int i = 0; i < p->width; ++i, s = next_step(op, s))
     norm->apply_one(panel_row(p, 1, i), panel_row(p, 0, i), p->dtype, s->stats, (float)s->gamma, (float)s->beta, p->n);
 }
 
-static void grad_panel(const void *op, const panel *p) {
+static void batch_grad_panel(const void *op, const panel *p) {
   const channel_step *s = step_of(op, p->row);
   for (int i = 0; i < p->width; ++i, s = next_step(op, s))
     norm->back_one(panel_row(p, 2, i), panel_row(p, 0, i), panel_row(p, 1, i), p->dtype, s->stats, (float)s->gamma,
                    s->mean, p->n);
 }
 
-static status run_phase(const batch_run *r, panel_body *body, uint32_t unused) {
+static status batch_run_phase(const batch_run *r, panel_body *body, uint32_t unused) {
   const panel_job job = {
       .plan = &r->plan->rows, .view = r->view, .body = body, .op = r, .unused = unused, .as_stored = true};
   return panels_run(&job, r->e->cost_ns);
 }
 
 status batch_moments(const batch_run *r) {
-  return r->args->block_rows ? columns_moments(r) : run_phase(r, moments_panel, 1u << 1);
+  return r->args->block_rows ? columns_moments(r) : batch_run_phase(r, batch_moments_panel, 1u << 1);
 }
 
 status batch_grad_sums(const batch_run *r) {
-  return r->args->block_rows ? columns_grad_sums(r) : run_phase(r, grad_sums_panel, 1u << 2);
+  return r->args->block_rows ? columns_grad_sums(r) : batch_run_phase(r, batch_grad_sums_panel, 1u << 2);
 }
 
-status batch_apply(const batch_run *r) { return r->args->block_rows ? columns_apply(r) : run_phase(r, apply_panel, 0); }
+status batch_apply(const batch_run *r) {
+  return r->args->block_rows ? columns_apply(r) : batch_run_phase(r, batch_apply_panel, 0);
+}
 
-status batch_grad(const batch_run *r) { return r->args->block_rows ? columns_grad(r) : run_phase(r, grad_panel, 0); }
+status batch_grad(const batch_run *r) {
+  return r->args->block_rows ? columns_grad(r) : batch_run_phase(r, batch_grad_panel, 0);
+}
 
 norm_moments batch_channel_moments(const batch_run *r, int64_t channel) {
   const batch_args *b = r->args;
@@ -99,8 +103,8 @@ void batch_update_running(const batch_args *b, void *const *view, int64_t channe
 
 /* ---- planning ---------------------------------------------------------------------------------------------------- */
 
-/* Channels first, then samples and positions: the dimensions of rows that are whole channels. */
-static view channels_first(view v) {
+/* Puts channels first, then samples and positions, for rows that are whole channels. */
+static view batch_channels_first(view v) {
   const int64_t n = v.dims[0], stride = v.strides[0];
   v.dims[0] = v.dims[1];
   v.strides[0] = v.strides[1];
@@ -131,10 +135,10 @@ status batch_plan_init(executor *e, const tensor *const *t, const char *const *n
   for (int k = 0; k < n_tensors; ++k) {
     if (!t[k]) continue;
     const bool last = k == n_tensors - 1;
-    const view v = whole ? channels_first(view_of(t[k])) : view_of(t[k]);
+    const view v = whole ? batch_channels_first(view_of(t[k])) : view_of(t[k]);
     if (k == 0) panel_plan_init(p, COMPUTE_F32, n_outer, v.rank - n_outer, v.dims);
     panel_add(p, last ? PANEL_WRITTEN : PANEL_READ, last ? last_view : k, &v);
-    bytes += tensor_bytes(t[k]);
+    bytes += norm_tensor_bytes(t[k]);
   }
   panel_plan_end(p, true);
   b->wants_elements = t[n_tensors - 1] != NULL;
@@ -149,8 +153,8 @@ status batch_plan_init(executor *e, const tensor *const *t, const char *const *n
 
 /* ---- BatchNorm --------------------------------------------------------------------------------------------------- */
 
-/* What CANN calls saveInvstd is the variance on these devices, and its gradient takes it as that. Of nothing, the mean is
- * 0 and the variance NaN. */
+/* What CANN calls saveInvstd is the variance on these devices, and the gradient operator expects the variance. For a
+ * channel without elements, the mean is 0 and the variance NaN. */
 static norm_stats batch_stats(const batch_run *r, int64_t c) {
   const batch_args *b = r->args;
   const norm_moments m = b->count ? batch_channel_moments(r, c) : (norm_moments){0};
@@ -161,14 +165,14 @@ static norm_stats batch_stats(const batch_run *r, int64_t c) {
   return (norm_stats){.mean = m.mean, .rstd = 1 / sqrt(variance + b->eps)};
 }
 
-static norm_stats given_stats(const batch_run *r, const channel_vector *mean, const channel_vector *variance,
-                              int64_t c) {
+static norm_stats batch_given_stats(const batch_run *r, const channel_vector *mean, const channel_vector *variance,
+                                    int64_t c) {
   const double var = channel_get(variance, r->view, c);
   return (norm_stats){.mean = channel_get(mean, r->view, c), .rstd = 1 / sqrt(var + r->args->eps)};
 }
 
 static norm_stats running_stats(const batch_run *r, int64_t c) {
-  return given_stats(r, &r->args->running_mean, &r->args->running_var, c);
+  return batch_given_stats(r, &r->args->running_mean, &r->args->running_var, c);
 }
 
 static status batch_norm_run(const executor *e, void *const *view, void *scratch) {
@@ -183,7 +187,8 @@ static status batch_norm_run(const executor *e, void *const *view, void *scratch
   return batch_apply(&r);
 }
 
-/* Batches' statistics are given in training, and of nothing; else frameworks pass tensors without elements for them. */
+/* The batch statistics are outputs in training, and for empty input. Otherwise frameworks pass tensors without elements
+ * for them. */
 static const tensor *batch_tensor(const batch_args *b, const tensor *t) {
   return t && (b->training || (!b->count && t->n)) ? t : NULL;
 }
@@ -208,14 +213,15 @@ status prepare_batch_norm(executor *e, const op_arg *a) {
   return ST_OK;
 }
 
-/* ---- its gradient ------------------------------------------------------------------------------------------------ */
+/* ---- gradient ---------------------------------------------------------------------------------------------------- */
 
 static status batch_norm_grad_run(const executor *e, void *const *view, void *scratch) {
   const batch_run r = batch_run_of(e, view, scratch);
   const batch_args *b = r.args;
   for (int64_t c = 0; c < b->channels; ++c)
-    r.step[c] = (channel_step){.stats = b->training ? given_stats(&r, &b->mean, &b->variance, c) : running_stats(&r, c),
-                               .gamma = channel_get(&b->gamma, view, c)};
+    r.step[c] =
+        (channel_step){.stats = b->training ? batch_given_stats(&r, &b->mean, &b->variance, c) : running_stats(&r, c),
+                       .gamma = channel_get(&b->gamma, view, c)};
   if (b->count) TRY(batch_grad_sums(&r));
   for (int64_t c = 0; c < b->channels; ++c) {
     channel_step *s = &r.step[c];

@@ -1,22 +1,23 @@
-/* Norms of channels over samples and positions, in phases:
+/* Batch normalisation: normalises channels over samples and positions, in phases.
  *
- *   1 sums       of each sample's channel (moments, or what gradients need), and of these in the order of samples
- *   2 channels   what is to be done to each channel: channel_step
- *   3 elements   that is done
+ *   1 sums       of each channel of each sample (moments, or what gradients need), then over samples in their order
+ *   2 channels   the parameters of each channel: channel_step
+ *   3 elements   the elements are normalised
  *
- * Operators are made of some of the phases. Where there are few positions, the unit of the first and last is all of a
- * channel rather than one sample's; where there is one, rows are samples and channels are columns
- * (batch_columns.c). Sums are the same for any number of threads and any strides. */
+ * Operators (batch_norm.c, batch_norm_sync.c, graph_batch_norm.c) consist of some of the phases. The unit of work in
+ * phases 1 and 3 is one channel of one sample, or a whole channel if there are few positions. If there is one position,
+ * rows are samples and columns are channels (batch_columns.c). Sums are the same for any number of threads and any
+ * strides. The functions are called by the thread that runs the task; they distribute the rows themselves. */
 #ifndef CANNON_KERNEL_NORM_BATCH_NORM_H
 #define CANNON_KERNEL_NORM_BATCH_NORM_H
 
 #include "kernel/norm/channels.h"
 #include "kernel/norm/norm.h"
 
-/* Of one channel, for the elements. */
+/* Parameters of one channel for the elements. */
 typedef struct {
   norm_stats stats;
-  norm_sums mean; /* of what is taken from a gradient */
+  norm_sums mean; /* what is subtracted from a gradient */
   double gamma, beta;
 } channel_step;
 
@@ -29,27 +30,29 @@ typedef struct {
   panel_plan rows; /* operands: x, y; or gradOut, input, gradInput */
 } batch_plan;
 
-/* In the executor's heap. */
+/* Arguments of the operators. Stored in the executor's heap, and immutable after preparation. */
 typedef struct {
   int64_t n, channels, positions, count; /* count: elements of a channel */
   int64_t rows_per_channel;
-  uint64_t steps, partials; /* in the scratch: channel_step[channels], channel_sums[rows] */
+  uint64_t steps, partials; /* offsets in the workspace: channel_step[channels], channel_sums[rows] */
   double eps, momentum;
   bool training;
-  int64_t block_rows, n_blocks; /* of samples, where channels are columns; 0: they aren't */
-  uint64_t vectors;             /* in the scratch: floats for each column, by batch_columns.c */
-  bool wants_elements;          /* the tensor that phase 3 writes is there */
+  /* blocks of samples, if columns are channels (batch_columns.c); block_rows is 0 otherwise */
+  int64_t block_rows, n_blocks;
+  uint64_t vectors;    /* offset in the workspace: floats for each column, used by batch_columns.c */
+  bool wants_elements; /* the tensor that phase 3 writes is present */
   channel_vector gamma, beta, running_mean, running_var, mean, variance, rstd, sum_dy, sum_dy_xmu, dgamma, dbeta;
-  view counts;             /* how many elements each device had */
-  uint64_t counts_scratch; /* of those as doubles */
+  view counts;             /* number of elements that each device had */
+  uint64_t counts_scratch; /* offset in the workspace of those as doubles */
 } batch_args;
 
-/* Checks the tensors of a shape [N, C, ...] (the first is the input or its gradient; the last, which may be NULL, is
- * written), plans their rows and takes the executor's heap for the arguments. Views are 0 and 1, and last_view. */
+/* Checks tensors of shape [N, C, ...], plans their rows and allocates the arguments in the executor's heap. The first
+ * tensor is the input or its gradient; the last, which may be NULL, is written. The tensors that are read are the
+ * operands 0 and 1, and the last one is operand last_view. */
 status batch_plan_init(executor *e, const tensor *const *t, const char *const *names, int n_tensors, int last_view,
                        bool needs_sums, batch_args **out);
 
-/* One launch. */
+/* One execution of the operator; lives on the stack of the thread that runs it. */
 typedef struct {
   const executor *e;
   const batch_plan *plan;
@@ -60,29 +63,31 @@ typedef struct {
   void *scratch;
 } batch_run;
 
+/* The run of an operator prepared by batch_plan_init, with its arrays in `scratch`. */
 batch_run batch_run_of(const executor *e, void *const *view, void *scratch);
 
-/* The phases where channels are columns. */
+/* The phases for batch norms of one position, where columns are channels (batch_columns.c). */
 status columns_moments(const batch_run *r);
 status columns_grad_sums(const batch_run *r);
 status columns_apply(const batch_run *r);
 status columns_grad(const batch_run *r);
 norm_moments columns_channel_moments(const batch_run *r, int64_t channel);
 norm_sums columns_channel_sums(const batch_run *r, int64_t channel);
-/* The scratch that they need. */
+/* Requests the workspace that they need. */
 void columns_plan(executor *e, batch_args *b, bool needs_sums);
 
-/* The phases. Sums of gradients are about the mean and rstd of the channels' steps. */
+/* The phases. Sums of gradients use the mean and rstd in the channels' steps. */
 status batch_moments(const batch_run *r);
 status batch_grad_sums(const batch_run *r);
 status batch_apply(const batch_run *r);
 status batch_grad(const batch_run *r);
 
-/* Those of one channel, after the first phase. */
+/* Results for one channel, after phase 1. */
 norm_moments batch_channel_moments(const batch_run *r, int64_t channel);
 norm_sums batch_channel_sums(const batch_run *r, int64_t channel);
 
-/* Moves the running mean and variance towards a channel's, the latter as an estimate from n elements. */
+/* Moves the running mean and variance towards those of a channel; the variance is the unbiased estimate from n
+ * elements. */
 void batch_update_running(const batch_args *b, void *const *view, int64_t channel, norm_moments m);
 
 #endif

@@ -1,11 +1,12 @@
-/* BatchNorm in pieces, for statistics that are gathered from several devices between them. */
+/* Synchronised BatchNorm: operators for the parts of batch norm, between which statistics of several devices are
+ * gathered. */
 #include <math.h>
 #include <stdlib.h>
 
 #include "kernel/families.h"
 #include "kernel/norm/batch_norm.h"
 
-/* ---- Stats: a device's own mean and inverse deviation ------------------------------------------------------------ */
+/* ---- Stats: a device's own mean and inverse standard deviation --------------------------------------------------- */
 
 static status stats_run(const executor *e, void *const *view, void *scratch) {
   const batch_run r = batch_run_of(e, view, scratch);
@@ -31,7 +32,7 @@ status prepare_batch_norm_stats(executor *e, const op_arg *a) {
 
 /* ---- Elemt: elements from given statistics ----------------------------------------------------------------------- */
 
-static norm_stats given_stats(const batch_args *b, void *const *view, int64_t c) {
+static norm_stats sync_given_stats(const batch_args *b, void *const *view, int64_t c) {
   return (norm_stats){.mean = channel_get(&b->mean, view, c), .rstd = channel_get(&b->rstd, view, c)};
 }
 
@@ -39,7 +40,7 @@ static status elemt_run(const executor *e, void *const *view, void *scratch) {
   const batch_run r = batch_run_of(e, view, scratch);
   const batch_args *b = r.args;
   for (int64_t c = 0; c < b->channels; ++c)
-    r.step[c] = (channel_step){.stats = given_stats(b, view, c),
+    r.step[c] = (channel_step){.stats = sync_given_stats(b, view, c),
                                .gamma = channel_get(&b->gamma, view, c),
                                .beta = channel_get(&b->beta, view, c)};
   return batch_apply(&r);
@@ -59,7 +60,7 @@ status prepare_batch_norm_elemt(executor *e, const op_arg *a) {
 
 /* ---- ReduceBackward: a device's sums of its gradients ------------------------------------------------------------ */
 
-static status reduce_run(const executor *e, void *const *view, void *scratch) {
+static status sync_reduce_run(const executor *e, void *const *view, void *scratch) {
   const batch_run r = batch_run_of(e, view, scratch);
   const batch_args *b = r.args;
   for (int64_t c = 0; c < b->channels; ++c)
@@ -75,7 +76,7 @@ static status reduce_run(const executor *e, void *const *view, void *scratch) {
   return ST_OK;
 }
 
-/* The output, or NULL where it isn't wanted. */
+/* Gets the output; NULL where the flag is false. */
 static status wanted_output(const executor *e, const op_arg *a, int output, int flag, const tensor **t) {
   *t = a[flag].boolean ? a[output].tensor : NULL;
   if (a[flag].boolean && !*t)
@@ -93,12 +94,13 @@ status prepare_batch_norm_reduce_backward(executor *e, const op_arg *a) {
                       (const char *const[]){"gradOut", "input"}, 3, 0, true, &b));
   TRY(channel_vector_of(a[2].tensor, "mean", 2, b->channels, 0, &b->mean));
   TRY(channel_vector_of(a[3].tensor, "invstd", 3, b->channels, 0, &b->rstd));
-  TRY(channel_vector_of(a[4].tensor, "weight", 4, b->channels, 1, &b->gamma)); /* checked; the sums are without it */
+  /* checked only: the sums do not include it */
+  TRY(channel_vector_of(a[4].tensor, "weight", 4, b->channels, 1, &b->gamma));
   TRY(channel_vector_of(out[0], "sumDy", 5, b->channels, 0, &b->sum_dy));
   TRY(channel_vector_of(out[1], "sumDyXmu", 6, b->channels, 0, &b->sum_dy_xmu));
   TRY(channel_vector_of(out[2], "gradWeight", 7, b->channels, 0, &b->dgamma));
   TRY(channel_vector_of(out[3], "gradBias", 8, b->channels, 0, &b->dbeta));
-  e->run = reduce_run;
+  e->run = sync_reduce_run;
   return ST_OK;
 }
 
@@ -118,7 +120,7 @@ static status elemt_backward_run(const executor *e, void *const *view, void *scr
   const batch_args *b = r.args;
   const double n = total_count(b, view[7], scratch);
   for (int64_t c = 0; c < b->channels; ++c) {
-    const norm_stats s = given_stats(b, view, c);
+    const norm_stats s = sync_given_stats(b, view, c);
     const double gamma = channel_get(&b->gamma, view, c);
     r.step[c] = (channel_step){.stats = s,
                                .gamma = gamma,
@@ -145,15 +147,15 @@ status prepare_batch_norm_elemt_backward(executor *e, const op_arg *a) {
   return ST_OK;
 }
 
-/* ---- GatherStatsWithCounts: the statistics of all from those of each --------------------------------------------- */
+/* ---- GatherStatsWithCounts: combines the statistics of all devices ----------------------------------------------- */
 
 enum { GATHER_MEAN, GATHER_RSTD, GATHER_COUNTS, N_GATHERED };
 
-/* In the executor's heap. */
+/* Arguments, in the executor's heap. */
 typedef struct {
-  batch_args batch; /* its vectors: running_mean, running_var, mean and rstd, which are the results */
+  batch_args batch; /* its vectors running_mean and running_var are used, and mean and rstd, which are the results */
   int64_t devices;
-  uint64_t scratch; /* of the doubles that the tensors become */
+  uint64_t scratch; /* offset in the workspace of the tensors as doubles */
   view from[N_GATHERED];
 } gather_args;
 

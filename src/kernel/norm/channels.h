@@ -1,4 +1,5 @@
-/* A number for each channel: parameters and results of the norms over channels, of any dtype and stride. */
+/* Vectors with a number for each channel: parameters and results of batch and group norms, with any dtype of the norms
+ * and any stride. */
 #ifndef CANNON_KERNEL_NORM_CHANNELS_H
 #define CANNON_KERNEL_NORM_CHANNELS_H
 
@@ -6,14 +7,15 @@
 #include "op/executor.h"
 
 typedef struct {
-  load_loop *load; /* to double */
+  load_loop *load; /* conversion to double */
   store_loop *store;
   int64_t stride; /* bytes */
   double otherwise;
-  int8_t view; /* which of the task's views; -1: absent */
+  int8_t view; /* operand index in the task; -1: absent */
 } channel_vector;
 
-/* Of a tensor with as many elements as there are channels; NULL: `otherwise` for all. */
+/* Describes a tensor that must have as many elements as there are channels; NULL stands for the value `otherwise` in
+ * all channels. */
 status channel_vector_of(const tensor *t, const char *name, int view_index, int64_t channels, double otherwise,
                          channel_vector *v);
 
@@ -31,7 +33,7 @@ static inline double channel_get(const channel_vector *v, void *const *views, in
   return value;
 }
 
-/* Nothing where the vector is absent. */
+/* Does nothing if the vector is absent. */
 static inline void channel_put(const channel_vector *v, void *const *views, int64_t channel, double value) {
   if (v->view >= 0) v->store((char *)views[v->view] + channel * v->stride, v->stride, &value, 1);
 }

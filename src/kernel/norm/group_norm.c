@@ -1,6 +1,6 @@
-/* GroupNorm, with Silu or Swish after it, and InstanceNorm, whose groups are single channels. The statistics are
- * written when all else is done: a client passes buffers for them that are too small and lie over one another. No
- * workspace: the same client's would lie there too. */
+/* GroupNorm, optionally followed by SiLU or Swish, and InstanceNorm, whose groups are single channels. The statistics
+ * are written after everything else, since one client passes buffers for them that are too small and overlap. No
+ * workspace is used, since that client's workspace would overlap them as well. */
 #include "kernel/norm/group_norm.h"
 
 #include <math.h>
@@ -55,9 +55,9 @@ typedef struct {
   group_shape shape;
   channel_vector gamma, beta;
   double eps;
-  float swish; /* its scale */
+  float swish; /* scale of Swish */
   bool has_swish;
-  bool gives_variance; /* rather than rstd */
+  bool gives_variance; /* the second statistic is the variance rather than rstd */
   int8_t mean_view, rstd_view;
   view mean, rstd; /* [N, G] */
   float stats[];   /* means of all rows, then rstds */
@@ -74,10 +74,10 @@ typedef struct {
 
 enum { SOME_CHANNELS = 32 };
 
-/* A row's channels, each with its own gamma and beta. */
+/* Normalises a row's channels, each with its own gamma and beta. */
 static void apply_channels(const group_norm_job *j, int64_t row, float *y, const float *x, norm_stats s) {
   const group_norm_args *g = j->args;
-  const int64_t first = first_channel(&g->shape, row), n = g->shape.channels / g->shape.groups;
+  const int64_t first = group_first_channel(&g->shape, row), n = g->shape.channels / g->shape.groups;
   double gamma[SOME_CHANNELS], beta[SOME_CHANNELS];
   for (int64_t begin = 0, some; begin < n; begin += some) {
     some = smaller(SOME_CHANNELS, n - begin);
@@ -106,13 +106,13 @@ static void group_norm_panel(const void *op, const panel *p) {
   for (int i = 0; i < p->width; ++i) group_norm_row(op, p, i);
 }
 
-/* A number for each group: v is [N, G]. */
+/* Stores a number for each group: v is [N, G]. */
 static void store_numbers(char *to, const view *v, const float *numbers) {
   for (int64_t n = 0; n < v->dims[0]; ++n)
     loops->store[v->dtype][COMPUTE_F32](to + n * v->strides[0], v->strides[1], numbers + n * v->dims[1], v->dims[1]);
 }
 
-/* Of groups of nothing the mean is 0, and the other number NaN. */
+/* For empty groups, the mean is 0 and the other number NaN. */
 static void stats_of_nothing(group_norm_args *g, int64_t rows) {
   for (int64_t i = 0; i < rows; ++i) {
     g->stats[i] = 0;
@@ -138,7 +138,7 @@ static status group_norm_run(const executor *e, void *const *view_at, void *scra
 
 typedef struct {
   const tensor *x, *gamma, *beta, *y, *mean, *rstd;
-  const char *names[6]; /* of these; their views are 0 to 5 */
+  const char *names[6]; /* names of these arguments; their operand indices are 0 to 5 */
   view x_view, y_view;  /* [N, G, C / G, ...] */
   group_shape shape;
   double eps, swish;
@@ -163,14 +163,14 @@ static status plan_group_norm(executor *e, const group_norm_call *c) {
   TRY(channel_vector_of(c->beta, c->names[BETA], BETA, s->channels, 0, &g->beta));
   TRY(norm_rows_view(c->mean, c->names[MEAN], (const int64_t[]){s->n, s->groups}, 2, &g->mean));
   TRY(norm_rows_view(c->rstd, c->names[RSTD], (const int64_t[]){s->n, s->groups}, 2, &g->rstd));
-  g->mean.rank = g->rstd.rank = 2; /* without the ones */
+  g->mean.rank = g->rstd.rank = 2; /* removes the trailing ones */
   panel_plan_init(&plan->rows, COMPUTE_F32, 2, c->x_view.rank - 2, c->x_view.dims);
   panel_add(&plan->rows, PANEL_READ, X, &c->x_view);
-  /* Channels that end within a vector: see panels.c, shares_tile. */
+  /* Channels that end within a vector: see shares_tile in panels.c. */
   const bool apart = s->positions % 16 != 0;
   panel_add(&plan->rows, apart ? PANEL_WRITTEN_APART : PANEL_WRITTEN, Y, &c->y_view);
   panel_plan_end(&plan->rows, true);
-  executor_cost(e, tensor_bytes(c->x) + tensor_bytes(c->y), (uint64_t)c->x->n * (c->has_swish ? 24 : 8));
+  executor_cost(e, norm_tensor_bytes(c->x) + norm_tensor_bytes(c->y), (uint64_t)c->x->n * (c->has_swish ? 24 : 8));
   e->run = group_norm_run;
   return ST_OK;
 }
@@ -181,7 +181,7 @@ static status plan_grouped(executor *e, group_norm_call *c) {
   return plan_group_norm(e, c);
 }
 
-/* [N, C, ...] of x, for operators that aren't told. */
+/* Gets the shape [N, C, ...] from x, for operators that have no arguments for it. */
 static status shape_of_input(const tensor *x, const char *name, int64_t groups, const char *groups_name,
                              group_shape *s) {
   EXPECT(x->rank >= 2, "%s has %d dimensions, expected 2 or more", name, x->rank);
@@ -247,7 +247,7 @@ status prepare_group_norm_swish(executor *e, const op_arg *a) {
   return plan_grouped(e, &c);
 }
 
-/* The view of four dimensions as [N, C, 1, H, W]. */
+/* Views four dimensions as [N, C, 1, H, W]. */
 static view channel_groups(const tensor *t, bool channels_last) {
   static const int order[2][4] = {{0, 1, 2, 3}, {0, 3, 1, 2}};
   const view from = view_of(t);

@@ -1,5 +1,5 @@
-/* Gradients of GroupNorm, and of GroupNorm with Swish after it. What gamma and beta get is first summed for each sample
- * and channel, then over samples, in their order and in double. */
+/* Gradients of GroupNorm, and of GroupNorm followed by Swish. The gradients of gamma and beta are first summed for each
+ * sample and channel, then over samples, in order and in double. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -13,8 +13,8 @@ typedef struct {
   channel_vector gamma, beta;
   float swish;
   bool has_swish;
-  uint64_t scratch;      /* doubles: the sums, [GAMMA, BETA][N][C], then gamma and beta, [C] */
-  int8_t dx, mean, rstd; /* operands of the panels; dx: -1: not wanted */
+  uint64_t scratch;      /* offset in the workspace; doubles: the sums, [GAMMA, BETA][N][C], then gamma and beta, [C] */
+  int8_t dx, mean, rstd; /* operand indices in the plan; dx: -1 if it is not wanted */
   bool wanted[N_SUMS];
   int out_view[N_SUMS];
   view out[N_SUMS];
@@ -34,7 +34,7 @@ typedef struct {
 static void group_grad_row(const group_grad_job *j, const panel *p, int i) {
   const group_grad_args *g = j->args;
   const group_shape *shape = &g->shape;
-  const int64_t row = p->row + i, channel = first_channel(shape, row), step = shape->positions,
+  const int64_t row = p->row + i, channel = group_first_channel(shape, row), step = shape->positions,
                 pitch = step * (int64_t)dtype_bytes(p->dtype);
   const char *dy = panel_row(p, 0, i), *x = panel_row(p, 1, i);
   char *dx = g->dx >= 0 ? panel_row(p, g->dx, i) : NULL;
@@ -66,8 +66,8 @@ static void group_grad_panel(const void *op, const panel *p) {
   for (int i = 0; i < p->width; ++i) group_grad_row(op, p, i);
 }
 
-/* Over samples: the sums are then those of the first. */
-static void combine(const group_grad_job *j) {
+/* Sums over samples, in place of the first sample's sums, and stores the results. */
+static void group_grad_combine(const group_grad_job *j) {
   const group_grad_args *g = j->args;
   for (int k = 0; k < N_SUMS; ++k) {
     if (!g->wanted[k]) continue;
@@ -95,7 +95,7 @@ static status group_grad_run(const executor *e, void *const *view, void *scratch
       .plan = &plan->rows, .view = view, .body = group_grad_panel, .op = &job, .as_stored = !g->has_swish};
   if (!plan->rows.n || !plan->rows.n_rows) memset(sums, 0, (size_t)(n * c) * N_SUMS * sizeof *sums);
   TRY(panels_run(&rows, e->cost_ns));
-  combine(&job);
+  group_grad_combine(&job);
   return ST_OK;
 }
 
@@ -125,7 +125,7 @@ static status plan_sums(executor *e, group_grad_args *g, const group_grad_call *
   return ST_OK;
 }
 
-/* All have the shape of dy, `like`. */
+/* Adds an operand that has the shape of dy, whose view is `like`. */
 static status add_wide(panel_plan *p, const group_grad_call *c, const norm_arg *arg, const view *like, panel_role role,
                        int8_t *index) {
   view v;
@@ -157,7 +157,7 @@ static status plan_group_grad(executor *e, const group_grad_call *c) {
   TRY(norm_add_numbers(p, rows, 2, &c->rstd, PANEL_ROW_READ, &g->rstd));
   TRY(plan_sums(e, g, c));
   panel_plan_end(p, true);
-  executor_cost(e, 3 * tensor_bytes(c->dy.t), (uint64_t)c->dy.t->n * (c->has_swish ? 40 : 16));
+  executor_cost(e, 3 * norm_tensor_bytes(c->dy.t), (uint64_t)c->dy.t->n * (c->has_swish ? 40 : 16));
   e->run = group_grad_run;
   return ST_OK;
 }

@@ -1,6 +1,6 @@
-/* Norms of rows that are the last dimensions: LayerNorm and RmsNorm, with an addition before them (Add...,
- * DeepNorm), or with 1 added to gamma (GemmaRmsNorm). A sum that is also an output is rounded only there: the norm
- * is of the sum in float. */
+/* Norms over the last dimensions: LayerNorm and RmsNorm, optionally after an addition (Add..., DeepNorm) or with 1
+ * added to gamma (GemmaRmsNorm). If the sum is also an output, it is rounded only there: the norm uses the sum in
+ * float. */
 #include <math.h>
 #include <string.h>
 
@@ -10,13 +10,14 @@
 typedef struct {
   panel_plan rows;
   double eps;
-  float alpha;                                               /* x = other + alpha * x + bias */
-  float shift;                                               /* added to gamma */
-  bool rms;                                                  /* no mean */
-  int8_t other, bias, sum, gamma, beta, y, cast, mean, rstd; /* operands beside x, which is the first; -1: absent */
+  float alpha; /* x = other + alpha * x + bias */
+  float shift; /* added to gamma */
+  bool rms;    /* RMS norm: no mean */
+  /* operand indices beside x, which is the first; -1: absent */
+  int8_t other, bias, sum, gamma, beta, y, cast, mean, rstd;
 } layer_norm_plan;
 
-/* The row that the norm is of: x, or the sum with it, left where it is wanted or in y. */
+/* Returns the row to be normalised: x, or the sum, which is stored in its output or else in y. */
 static const void *row_normed(const layer_norm_plan *l, const panel *p, int i) {
   if (l->other < 0) return panel_row(p, 0, i);
   float *sum = panel_floats(p, l->sum >= 0 ? l->sum : l->y, i);
@@ -24,7 +25,7 @@ static const void *row_normed(const layer_norm_plan *l, const panel *p, int i) {
   return sum;
 }
 
-static norm_stats row_stats(const layer_norm_plan *l, const panel *p, int i) {
+static norm_stats layer_norm_row_stats(const layer_norm_plan *l, const panel *p, int i) {
   const void *x = row_normed(l, p, i);
   if (l->rms) return (norm_stats){.rstd = 1 / sqrt(norm->squares(x, p->n) / (double)p->n + l->eps)};
   const norm_moments m = norm->moments(x, p->dtype, p->n);
@@ -44,8 +45,8 @@ static void norm_row(const layer_norm_plan *l, const panel *p, int i, norm_stats
   if (l->rstd >= 0) *panel_floats(p, l->rstd, i) = (float)s.rstd;
 }
 
-/* Statistics of a few rows come one after the other, since each takes longer to come out than to compute; not of many,
- * since reads and writes of memory should take turns (bench/ops, LayerNorm and RmsNorm of 65536 x 64). */
+/* The statistics of a few rows are computed together, since their latency exceeds their throughput; not of many rows,
+ * since reads and writes of memory should alternate (bench/ops, LayerNorm and RmsNorm of 65536 x 64). */
 static void norm_panel(const void *op, const panel *p) {
   enum { GROUP_BYTES = 2 << 10 };
   const int64_t fit = GROUP_BYTES / (p->n * (int64_t)sizeof(float));
@@ -53,12 +54,12 @@ static void norm_panel(const void *op, const panel *p) {
   norm_stats stats[PANEL_MAX];
   for (int begin = 0, end; begin < p->width; begin = end) {
     end = p->width - begin < group ? p->width : begin + group;
-    for (int i = begin; i < end; ++i) stats[i] = row_stats(op, p, i);
+    for (int i = begin; i < end; ++i) stats[i] = layer_norm_row_stats(op, p, i);
     for (int i = begin; i < end; ++i) norm_row(op, p, i, stats[i]);
   }
 }
 
-/* Of nothing, the mean is 0 and the deviation's inverse NaN. */
+/* For rows without elements, the mean is 0 and rstd NaN. */
 static void store_stats_of_nothing(const layer_norm_plan *l, void *const *view) {
   if (l->mean >= 0) panel_numbers_store(&l->rows, view, l->mean, 0);
   if (l->rstd >= 0) panel_numbers_store(&l->rows, view, l->rstd, NAN);
@@ -76,15 +77,15 @@ static status layer_norm_run(const executor *e, void *const *view, void *scratch
 /* ---- planning ---------------------------------------------------------------------------------------------------- */
 
 typedef struct {
-  norm_arg x, other, bias, sum, gamma, beta, y, cast, mean, rstd; /* cast: y once more, in another dtype */
-  int n_outer;                                                    /* dimensions that number the rows */
+  norm_arg x, other, bias, sum, gamma, beta, y, cast, mean, rstd; /* cast: y again, in another dtype */
+  int n_outer;                                                    /* number of dimensions that number the rows */
   bool rms;
-  bool rstd_is_dense; /* whatever its strides */
+  bool rstd_is_dense; /* written without gaps, whatever its strides */
   float alpha, shift;
   double eps;
 } norm_args;
 
-/* Without gaps, whatever the strides. */
+/* Adds rstd as a contiguous operand, whatever its strides. */
 static status add_dense_numbers(layer_norm_plan *l, const norm_args *a) {
   view v;
   TRY(norm_rows_view(a->rstd.t, a->rstd.name, a->x.t->dims, a->n_outer, &v));
@@ -93,7 +94,7 @@ static status add_dense_numbers(layer_norm_plan *l, const norm_args *a) {
   return ST_OK;
 }
 
-static status plan_norm(executor *e, const norm_args *a) {
+static status plan_norm_rows(executor *e, const norm_args *a) {
   layer_norm_plan *l = PLAN(e, layer_norm_plan);
   const tensor *x = a->x.t;
   int8_t x_index;
@@ -118,7 +119,7 @@ static status plan_norm(executor *e, const norm_args *a) {
     TRY(norm_add_numbers(&l->rows, x->dims, a->n_outer, &a->rstd, PANEL_ROW_WRITTEN, &l->rstd));
   panel_plan_end(&l->rows, false);
   const uint64_t wide = 2 + (a->other.t != NULL) + (a->sum.t != NULL);
-  executor_cost(e, wide * tensor_bytes(x), (uint64_t)x->n * 8);
+  executor_cost(e, wide * norm_tensor_bytes(x), (uint64_t)x->n * 8);
   e->run = layer_norm_run;
   return ST_OK;
 }
@@ -134,12 +135,12 @@ static status plan_layer_norm(executor *e, const op_arg *a) {
                  .rstd = {a[7].tensor, "rstdOutOptional", 5},
                  .eps = a[4].real};
   TRY(norm_expect_normalized_shape(x, shape, &n.n_outer));
-  return plan_norm(e, &n);
+  return plan_norm_rows(e, &n);
 }
 
 status prepare_layer_norm(executor *e, const op_arg *a) { return plan_layer_norm(e, a); }
 
-/* Modes 0 (precise), 1 (fast) and 2 (in float16, which all tensors must be of) are all done precisely. */
+/* Modes 0 (precise), 1 (fast) and 2 (in float16, which all tensors must have) are all computed precisely. */
 status prepare_layer_norm_mode(executor *e, const op_arg *a) {
   const int64_t mode = a[8].integer;
   EXPECT(mode >= 0 && mode <= 2, "implMode is %jd, expected 0 to 2", (intmax_t)mode);
@@ -161,11 +162,11 @@ status prepare_rms_norm(executor *e, const op_arg *a) {
                  .shift = e->op->variant == RMS_NORM_GEMMA ? 1 : 0,
                  .eps = a[2].real};
   TRY(norm_expect_gamma(x, gamma, &n.n_outer));
-  return plan_norm(e, &n);
+  return plan_norm_rows(e, &n);
 }
 
-/* (x1, x2, gamma, epsilon, yOut, rstdOut, xOut), or with y in float and in x1's type. rstdOut is written without gaps,
- * whatever its strides: one client leaves the outermost of them uninitialised. */
+/* (x1, x2, gamma, epsilon, yOut, rstdOut, xOut), or with y in float and in x1's dtype. rstdOut is written without gaps,
+ * whatever its strides: one client leaves the outermost stride uninitialised. */
 status prepare_add_rms_norm(executor *e, const op_arg *a) {
   const int casts = e->op->variant == ADD_RMS_NORM_CAST, rstd_view = 4 + casts;
   const arg_schema *schema = e->op->schema;
@@ -186,8 +187,8 @@ status prepare_add_rms_norm(executor *e, const op_arg *a) {
     TRY(op_expect_dtype(a[4].tensor, "y1Out", DTYPE_BIT(ACL_FLOAT)));
     TRY(op_expect_dtype(a[5].tensor, "y2Out", DTYPE_BIT(x1->dtype)));
   }
-  e->operands[rstd_view].extent_bytes = tensor_bytes(rstd);
-  return plan_norm(e, &n);
+  e->operands[rstd_view].extent_bytes = norm_tensor_bytes(rstd);
+  return plan_norm_rows(e, &n);
 }
 
 status prepare_add_layer_norm(executor *e, const op_arg *a) {
@@ -207,7 +208,7 @@ status prepare_add_layer_norm(executor *e, const op_arg *a) {
                  .alpha = 1,
                  .eps = a[5].real};
   TRY(norm_expect_gamma(x1, gamma, &n.n_outer));
-  return plan_norm(e, &n);
+  return plan_norm_rows(e, &n);
 }
 
 status prepare_deep_norm(executor *e, const op_arg *a) {
@@ -222,5 +223,5 @@ status prepare_deep_norm(executor *e, const op_arg *a) {
                  .alpha = (float)a[4].real,
                  .eps = a[5].real};
   TRY(norm_expect_gamma(x, gamma, &n.n_outer));
-  return plan_norm(e, &n);
+  return plan_norm_rows(e, &n);
 }

@@ -1,21 +1,21 @@
-/* Gradients of the norms of layer_norm.c. What gamma and beta get are sums over all rows: blocks of rows, which the
- * shape alone fixes, are summed each on its own (groups of rows in float, the groups in double) and then together in
- * order, so that no bit depends on the number of threads. */
+/* Gradients of the norms in layer_norm.c. The gradients of gamma and beta are sums over all rows. Rows are divided into
+ * blocks, which depend on the shape only. Each block is summed separately (groups of rows in float, the groups in
+ * double), and the blocks are combined in order, so the result does not depend on the number of threads. */
 #include <math.h>
 #include <stdlib.h>
 
 #include "kernel/families.h"
 #include "kernel/norm/norm.h"
 
-enum { BLOCKS = 16, GROUP = 32 }; /* blocks of rows, at most; rows of a group */
+enum { BLOCKS = 16, GROUP = 32 }; /* maximum number of blocks; rows in a group */
 
 /* Sums over rows for each element of a row: of dy * xhat for gamma, of dy for beta. */
 enum { GAMMA, BETA, N_SUMS };
 
-/* Where they go, in the executor's heap. */
+/* Where they are stored; in the executor's heap. */
 typedef struct {
   int64_t block_rows, n_blocks;
-  uint64_t scratch; /* of each block: doubles for both sums, then floats */
+  uint64_t scratch; /* offset in the workspace; for each block doubles for both sums, then floats */
   bool wanted[N_SUMS];
   int out_view[N_SUMS];
   view out[N_SUMS];
@@ -25,7 +25,7 @@ typedef struct {
   panel_plan rows;
   float alpha; /* the norm was of other + alpha * x */
   bool rms, has_columns;
-  int8_t other, dy, dsum, dx, dother, gamma, mean, rstd; /* operands beside x, which is the first; -1: absent */
+  int8_t other, dy, dsum, dx, dother, gamma, mean, rstd; /* operand indices beside x, which is the first; -1: absent */
 } norm_grad_plan;
 
 typedef struct {
@@ -36,10 +36,10 @@ typedef struct {
 
 /* ---- sums over rows ---------------------------------------------------------------------------------------------- */
 
-static uint64_t block_bytes(int64_t n) { return (uint64_t)n * N_SUMS * (sizeof(double) + sizeof(float)); }
+static uint64_t norm_grad_block_bytes(int64_t n) { return (uint64_t)n * N_SUMS * (sizeof(double) + sizeof(float)); }
 
 static double *block_totals(const norm_grad_job *j, int64_t n, int64_t block) {
-  return (double *)(void *)(j->scratch + (uint64_t)block * block_bytes(n));
+  return (double *)(void *)(j->scratch + (uint64_t)block * norm_grad_block_bytes(n));
 }
 
 static void flush_columns(const column_sums *c, double *total, float *sum, int64_t n) {
@@ -47,7 +47,7 @@ static void flush_columns(const column_sums *c, double *total, float *sum, int64
     if (c->wanted[k]) norm->flush(total + k * n, sum + k * n, n);
 }
 
-static void combine_columns(const norm_grad_job *j, int64_t n, void *const *views) {
+static void norm_grad_combine_columns(const norm_grad_job *j, int64_t n, void *const *views) {
   const column_sums *c = j->columns;
   double *total = block_totals(j, n, 0);
   for (int k = 0; k < N_SUMS; ++k) {
@@ -84,7 +84,7 @@ static void grad_row(const norm_grad_plan *g, const panel *p, int i, float *dgam
   if (g->dother >= 0) norm->scale(panel_floats(p, g->dx, i), dx, g->alpha, NULL, 0, p->n);
 }
 
-static void grad_panel(const void *op, const panel *p) {
+static void norm_grad_panel(const void *op, const panel *p) {
   const norm_grad_job *j = op;
   const column_sums *c = j->columns;
   if (!c) {
@@ -93,7 +93,7 @@ static void grad_panel(const void *op, const panel *p) {
   }
   double *total = block_totals(j, p->n, p->row / c->block_rows);
   float *sum = (float *)(total + N_SUMS * p->n);
-  if (p->row % c->block_rows == 0) memset(total, 0, block_bytes(p->n));
+  if (p->row % c->block_rows == 0) memset(total, 0, norm_grad_block_bytes(p->n));
   for (int i = 0; i < p->width; ++i) {
     grad_row(j->plan, p, i, c->wanted[GAMMA] ? sum : NULL, c->wanted[BETA] ? sum + p->n : NULL);
     const int64_t done = p->row + i + 1;
@@ -107,13 +107,14 @@ static status norm_grad_run(const executor *e, void *const *view, void *scratch)
   const norm_grad_job job = {.plan = g, .columns = c, .scratch = c ? (char *)scratch + c->scratch : NULL};
   const panel_job rows = {.plan = &g->rows,
                           .view = view,
-                          .body = grad_panel,
+                          .body = norm_grad_panel,
                           .op = &job,
                           .grain = c ? c->block_rows : 1,
                           .as_stored = g->other < 0 && g->dsum < 0 && g->dother < 0};
-  if (c && g->rows.n && !g->rows.n_rows) memset(job.scratch, 0, block_bytes(g->rows.n)); /* sums of no rows */
+  if (c && g->rows.n && !g->rows.n_rows)
+    memset(job.scratch, 0, norm_grad_block_bytes(g->rows.n)); /* no rows: the sums are 0 */
   TRY(panels_run(&rows, e->cost_ns));
-  if (c && g->rows.n) combine_columns(&job, g->rows.n, view);
+  if (c && g->rows.n) norm_grad_combine_columns(&job, g->rows.n, view);
   return ST_OK;
 }
 
@@ -142,7 +143,7 @@ static status plan_columns(executor *e, norm_grad_plan *g, const grad_args *a) {
   const int64_t rows = g->rows.n_rows, groups = (rows + GROUP - 1) / GROUP;
   c->block_rows = groups ? (groups + BLOCKS - 1) / BLOCKS * GROUP : GROUP;
   c->n_blocks = rows ? (rows + c->block_rows - 1) / c->block_rows : 1;
-  c->scratch = workspace_partial(e, (uint64_t)c->n_blocks * block_bytes(g->rows.n));
+  c->scratch = workspace_partial(e, (uint64_t)c->n_blocks * norm_grad_block_bytes(g->rows.n));
   return ST_OK;
 }
 
@@ -165,7 +166,7 @@ static status plan_grad(executor *e, const grad_args *a) {
   TRY(plan_columns(e, g, a));
   panel_plan_end(&g->rows, g->has_columns);
   const uint64_t wide = 3 + (a->other.t != NULL) + (a->dsum.t != NULL) + (a->dother.t != NULL);
-  executor_cost(e, wide * tensor_bytes(x), (uint64_t)x->n * 16);
+  executor_cost(e, wide * norm_tensor_bytes(x), (uint64_t)x->n * 16);
   e->run = norm_grad_run;
   return ST_OK;
 }

@@ -1,6 +1,6 @@
-/* ScaledMaskedSoftmax, along the last of four dimensions: y = softmax(mask ? -10000 : scale * x), as Megatron has
- * it; so a row that is masked as a whole is uniform. With fixedTriuMask the mask is what lies above the diagonal of
- * the last two dimensions. Its gradient is 0 where the mask is set. */
+/* aclnnScaledMaskedSoftmax, along the last of four dimensions: y = softmax(mask ? -10000 : scale * x), as in Megatron;
+ * so a row that is masked completely is uniform. With fixedTriuMask, the mask is the part above the diagonal of the
+ * last two dimensions. The gradient is 0 where the mask is set. */
 #include "kernel/families.h"
 #include "kernel/norm/panels.h"
 #include "kernel/norm/softmax_loops.h"
@@ -8,10 +8,10 @@
 enum { RANK = 4, MASKED = -10000 };
 
 typedef struct {
-  panel_plan rows; /* with the mask's bytes as the last operand, unless it is the triangle */
+  panel_plan rows; /* the mask's bytes are the last operand, unless the mask is the triangle */
   float scale;
   bool triangle;
-  int64_t n_rows; /* of one matrix, for the triangle */
+  int64_t n_rows; /* rows of one matrix, for the triangle */
 } masked_plan;
 
 enum { PIECE = 1024 };
@@ -46,7 +46,7 @@ static void masked_panel(const void *op, const panel *p) {
   }
 }
 
-/* Operands: the gradient, y, its input's gradient, mask. */
+/* Operands: the gradient, y, the gradient of the input, mask. */
 static void masked_back_panel(const void *op, const panel *p) {
   for (int i = 0; i < p->width; ++i) {
     float *dx = panel_floats(p, 2, i);
@@ -80,7 +80,7 @@ static status expect_tensor(const tensor *t, const char *name, const tensor *x) 
   return op_expect_shape(t, name, x->dims, RANK);
 }
 
-static status expect_mask(const tensor *mask, const tensor *x) {
+static status masked_expect_mask(const tensor *mask, const tensor *x) {
   char is[SHAPE_TEXT], expected[SHAPE_TEXT];
   TRY(op_expect_dtype(mask, "mask", DTYPE_BIT(ACL_BOOL)));
   bool fits = mask->rank == RANK;
@@ -90,7 +90,7 @@ static status expect_mask(const tensor *mask, const tensor *x) {
   return ST_OK;
 }
 
-/* Plans rows of n tensors, the last of them written, and the mask's. */
+/* Plans the rows of n tensors, the last of which is written, and of the mask. */
 static status plan_masked(executor *e, const tensor *const *t, const int *view_index, int n, const tensor *mask,
                           int mask_view, double scale, bool triangle) {
   masked_plan *m = PLAN(e, masked_plan);
@@ -106,7 +106,7 @@ static status plan_masked(executor *e, const tensor *const *t, const int *view_i
   }
   if (!triangle) {
     if (!mask) return fail(ST_OP_NULL, "mask is NULL, expected a tensor where the mask is not the fixed triangle");
-    TRY(expect_mask(mask, t[0]));
+    TRY(masked_expect_mask(mask, t[0]));
     view v = view_of(mask);
     for (int d = 0; d < RANK; ++d)
       if (v.dims[d] == 1) v.strides[d] = 0;

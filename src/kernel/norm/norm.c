@@ -1,3 +1,4 @@
+/* See norm.h and channels.h. */
 #include "kernel/norm/norm.h"
 
 #include "kernel/engine/level.h"

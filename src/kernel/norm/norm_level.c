@@ -1,4 +1,4 @@
-/* The loops of norm_loops.h. */
+/* Implementation of norm_loops.h for one instruction set level (engine/level.h). */
 #include "kernel/norm/norm_loops.h"
 
 #include "kernel/engine/level.h"
@@ -18,7 +18,7 @@ typedef struct {
   float first, second;
 } two_sums;
 
-/* Sums of x - p and of its square, of elements begin to end. */
+/* Sums of x - p and of its square over elements begin to end. */
 VEC_INLINE two_sums distances(const void *x, int dtype, float p, int64_t begin, int64_t end) {
   const vec mean = vec_of(p);
   vec a = {0}, b = {0}, aa = {0}, bb = {0};
@@ -40,9 +40,10 @@ VEC_INLINE two_sums distances(const void *x, int dtype, float p, int64_t begin, 
   return (two_sums){vec_sum(a + b), vec_sum(aa + bb)};
 }
 
-/* By the distances from a guess at the mean; their sum corrects both results for the guess. */
+/* Computes moments from the distances to a guess at the mean; the sum of the distances corrects both results for the
+ * error of the guess. */
 VEC_INLINE norm_moments moments_about(const void *x, int dtype, float guess, int64_t begin, int64_t end) {
-  const double n = (double)(end - begin), share = 1 / n; /* while sums are made */
+  const double n = (double)(end - begin), share = 1 / n; /* the division overlaps with the summation */
   double first = 0, second = 0;
   for (int64_t i = begin; i < end; i += SUM_BLOCK) {
     const two_sums s = distances(x, dtype, guess, i, end - i < SUM_BLOCK ? end : i + SUM_BLOCK);
@@ -53,8 +54,9 @@ VEC_INLINE norm_moments moments_about(const void *x, int dtype, float guess, int
   return (norm_moments){.n = n, .mean = guess + shift, .m2 = m2 < 0 ? 0 : m2};
 }
 
-/* n > 0. The first element is a guess within a few deviations of the mean, unless it is an unusual one: where the guess
- * was more than two deviations off, which would cost more than two bits, the mean that was found is the next guess. */
+/* n > 0. The first element is taken as a guess of the mean. Usually it is within a few standard deviations. If it was
+ * off by more than two, which would cost more than two bits, the moments are computed again with the mean that was
+ * found as the guess. */
 VEC_INLINE norm_moments chunk_moments(const void *x, int dtype, int64_t begin, int64_t end) {
   float guess = vec_read(x, dtype, begin, 1)[0];
   for (bool again = false;; again = true) {
@@ -81,7 +83,7 @@ static double squares(const float *x, int64_t n) { return vec_sum_terms(square_t
 
 /* ---- forward ----------------------------------------------------------------------------------------------------- */
 
-/* (x - mean) * rstd: the mean as a float, p, and what is left of it times -rstd, r; rstd is q. */
+/* Parameters for (x - mean) * rstd: p is the mean as a float, r its remainder times -rstd, and q is rstd. */
 static vec_loop normalising(void *y, const void *x, norm_stats s) {
   const float high = (float)s.mean;
   return (vec_loop){
@@ -107,13 +109,14 @@ VEC_INLINE vec apply_both_value(const vec_loop *l, int64_t i, int64_t n) {
   return vec_fma(xhat(l, l->dtype, i, n), gamma, beta);
 }
 
-/* In a loop of its own for each dtype of x and out. */
+/* Instantiates a loop for each dtype of x and out. */
 VEC_INLINE void each_as_stored(vec_value *value, vec_loop l, int dtype, int64_t n) {
   l.dtype = dtype;
   vec_each_stored(value, &l, dtype, n);
 }
 
-static void apply(void *y, const void *x, int dtype, norm_stats s, const float *gamma, const float *beta, int64_t n) {
+static void norm_apply(void *y, const void *x, int dtype, norm_stats s, const float *gamma, const float *beta,
+                       int64_t n) {
   vec_loop l = normalising(y, x, s);
   l.y = gamma;
   l.z = beta;
@@ -152,7 +155,7 @@ VEC_INLINE void scale_one_step(const vec_loop *l, int64_t i, int64_t n) {
   vec_put(l->out + i, vec_get(l->x + i, n, (vec){0}) * l->q, n);
 }
 
-static void scale(float *y, const float *x, double rstd, const float *gamma, float shift, int64_t n) {
+static void norm_scale(float *y, const float *x, double rstd, const float *gamma, float shift, int64_t n) {
   const vec_loop l = {.x = x, .y = gamma, .out = y, .q = vec_of((float)rstd), .p = vec_of(shift)};
   if (gamma)
     vec_each(scale_step, &l, n);
@@ -169,7 +172,7 @@ VEC_INLINE void add_three_step(const vec_loop *l, int64_t i, int64_t n) {
   vec_put(l->out + i, two + vec_get(l->z + i, n, (vec){0}), n);
 }
 
-static void add(float *y, const float *a, float scale, const float *b, const float *c, int64_t n) {
+static void norm_add(float *y, const float *a, float scale, const float *b, const float *c, int64_t n) {
   const vec_loop l = {.x = a, .y = b, .z = c, .out = y, .p = vec_of(scale)};
   if (c)
     vec_each(add_three_step, &l, n);
@@ -186,7 +189,7 @@ static void swish(float *y, const float *x, float scale, int64_t n) {
   vec_each(swish_step, &(vec_loop){.x = x, .out = y, .p = vec_of(-scale)}, n);
 }
 
-/* With s = 1 / (1 + exp(-scale x)): s + x scale s (1 - s). */
+/* With s = 1 / (1 + exp(-scale x)), the derivative is s + x scale s (1 - s). */
 VEC_INLINE void swish_back_step(const vec_loop *l, int64_t i, int64_t n) {
   const vec x = vec_get(l->x + i, n, (vec){0}), dy = vec_get(l->y + i, n, (vec){0});
   const vec s = 1 / (1 + vec_exp(x * l->p));
@@ -199,7 +202,7 @@ static void swish_back(float *dx, const float *dy, const float *x, float scale, 
 
 /* ---- backward ---------------------------------------------------------------------------------------------------- */
 
-/* Elements i to i + n of back_sums; dtype and has_... are constants where this is inlined. */
+/* Elements i to i + n of back_sums; dtype and has_gamma are constants after inlining. */
 VEC_INLINE void back_term(const vec_loop *l, int dtype, bool has_gamma, float *dgamma, float *dbeta, int64_t i,
                           int64_t n, vec *sum, vec *product) {
   const vec dy = vec_read(l->y, dtype, i, n), normal = xhat(l, dtype, i, n);
@@ -210,7 +213,7 @@ VEC_INLINE void back_term(const vec_loop *l, int dtype, bool has_gamma, float *d
   *product = vec_fma(g, normal, *product);
 }
 
-/* One block: vectors take turns between two sums. */
+/* One block: vectors alternate between two accumulators. */
 VEC_INLINE two_sums back_block(const vec_loop *l, int dtype, bool has_gamma, float *dgamma, float *dbeta, int64_t begin,
                                int64_t end) {
   vec sum[2] = {{0}}, product[2] = {{0}};
@@ -291,7 +294,7 @@ static void back_one(void *dx, const void *dy, const void *x, int dtype, norm_st
 
 /* ---- columns ----------------------------------------------------------------------------------------------------- */
 
-/* As many doubles as a register holds: half a vector. */
+/* As many doubles as a register holds: half the number of floats. */
 typedef double dvec __attribute__((vector_size(VEC * sizeof(float))));
 typedef double dvec_anywhere __attribute__((vector_size(VEC * sizeof(float)), aligned(sizeof(double)), may_alias));
 
@@ -327,7 +330,7 @@ VEC_INLINE dvec dvec_fma(dvec a, dvec b, dvec c) {
 #endif
 }
 
-/* The first n elements, n < DVEC or not. */
+/* Loads the first n elements; n may be at least DVEC, then all are loaded. */
 VEC_INLINE dvec dvec_get(const double *p, int64_t n) {
   if (n >= DVEC) return *(const dvec_anywhere *)p;
   dvec v = {0};
@@ -342,9 +345,9 @@ VEC_INLINE void dvec_put(double *p, dvec v, int64_t n) {
     for (int64_t k = 0; k < n; ++k) p[k] = v[k];
 }
 
-enum { STRIP = 2 }; /* vectors: a cache line of halves */
+enum { STRIP = 2 }; /* vectors: a cache line of 16-bit values */
 
-/* `vectors` vectors, 1 or STRIP, the last of n elements. */
+/* Loads `vectors` vectors, 1 or STRIP; a single one has n elements. */
 VEC_INLINE void vec_read_strip(const char *row, int dtype, int64_t j, int vectors, int64_t n, vec x[STRIP]) {
   if (vectors == STRIP)
     vec_read_two(row, dtype, j, x);
@@ -352,15 +355,15 @@ VEC_INLINE void vec_read_strip(const char *row, int dtype, int64_t j, int vector
     x[0] = vec_read(row, dtype, j, n);
 }
 
-/* Of a row whose neighbours are read in between, so that the hardware does not see it go on. */
+/* Prefetches a row. Its neighbours are read in between, so the hardware prefetcher does not recognise the stream. */
 VEC_INLINE void fetch_strips(const char *row, int dtype, int64_t j) {
   enum { AHEAD = 4 * STRIP * VEC };
   const int64_t size = dtype == ACL_FLOAT ? 4 : 2;
   for (int64_t b = 0; b < STRIP * VEC * size; b += 64) __builtin_prefetch(row + (j + AHEAD) * size + b);
 }
 
-/* `vectors` vectors of columns from j on, the last of n columns; in double: what is summed may be far from the point it
- * is measured from. */
+/* Processes `vectors` vectors of columns from j on; a single one has n columns. Sums are in double, since the values
+ * may be far from the point that distances are measured from. */
 VEC_INLINE void column_strip(const norm_columns *c, double *first, double *second, const float *about, int64_t j,
                              int dtype, bool own, int vectors, int64_t n) {
   dvec point[2 * STRIP], sum[2 * STRIP], product[2 * STRIP];
@@ -402,7 +405,7 @@ VEC_INLINE void column_strips(const norm_columns *c, double *first, double *seco
   if (j < c->n) column_strip(c, first, second, about, j, dtype, own, 1, c->n - j);
 }
 
-/* The next rows of a block of columns: no more than `most`. */
+/* The rows of a block of columns from `begin` on, at most `most`. */
 static norm_columns columns_piece(const norm_columns *c, int begin, int most) {
   norm_columns piece = *c;
   piece.x += begin * c->x_pitch;
@@ -415,7 +418,7 @@ static norm_columns columns_piece(const norm_columns *c, int begin, int most) {
 static void column_sums(const norm_columns *c, double *first, double *second, const float *about) {
 #define SUMS_OWN(dtype)   column_strips(&piece, first, second, about, dtype, true)
 #define SUMS_OF_DY(dtype) column_strips(&piece, first, second, about, dtype, false)
-  /* Whose lines are read together: 8 floats' rows that are 4 KiB apart fill a set of the L1. */
+  /* rows whose cache lines are read together: 8 rows of floats that are 4 KiB apart fill a set of L1 */
   const int most = c->dtype == ACL_FLOAT ? 8 : 16;
   for (int begin = 0; begin < c->rows; begin += most) {
     const norm_columns piece = columns_piece(c, begin, most);
@@ -423,14 +426,14 @@ static void column_sums(const norm_columns *c, double *first, double *second, co
   }
 }
 
-enum { APPLY_COLUMNS = 1024 }; /* whose factors stay in L1 while all rows pass */
+enum { APPLY_COLUMNS = 1024 }; /* columns whose factors stay in L1 while all rows are processed */
 
-/* What a column's elements become, by its factors. */
+/* Coefficients of each column; see column_apply. */
 typedef struct {
   const float *about, *scale, *shift, *dy_scale;
 } column_factors;
 
-/* `vectors` vectors of row i from j on, the last of n columns. */
+/* Processes `vectors` vectors of row i from column j on; a single one has n columns. */
 VEC_INLINE void apply_strip(const norm_columns *c, const column_factors *f, int i, int64_t j, int dtype, bool has_dy,
                             int vectors, int64_t n) {
   vec x[STRIP], dy[STRIP] = {{0}};
@@ -468,7 +471,7 @@ static void column_apply(const norm_columns *c, const float *about, const float 
   c->dy ? OF_DTYPE(APPLY_WITH_DY, c->dtype) : OF_DTYPE(APPLY, c->dtype);
 }
 
-static void flush(double *total, float *sum, int64_t n) {
+static void norm_flush(double *total, float *sum, int64_t n) {
   for (int64_t i = 0; i < n; ++i) total[i] += (double)sum[i];
   memset(sum, 0, (size_t)n * sizeof *sum);
 }
@@ -476,10 +479,10 @@ static void flush(double *total, float *sum, int64_t n) {
 const norm_loops LEVELED(norm_loops) = {
     .moments = moments,
     .squares = squares,
-    .apply = apply,
+    .apply = norm_apply,
     .apply_one = apply_one,
-    .scale = scale,
-    .add = add,
+    .scale = norm_scale,
+    .add = norm_add,
     .swish = swish,
     .swish_back = swish_back,
     .back_sums = back_sums,
@@ -488,5 +491,5 @@ const norm_loops LEVELED(norm_loops) = {
     .back_one = back_one,
     .column_sums = column_sums,
     .column_apply = column_apply,
-    .flush = flush,
+    .flush = norm_flush,
 };

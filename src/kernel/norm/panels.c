@@ -1,3 +1,4 @@
+/* See panels.h. */
 #include "kernel/norm/panels.h"
 
 #include <stdatomic.h>
@@ -6,14 +7,15 @@
 
 #include "kernel/engine/elementwise.h"
 
-/* Bytes for the tiles of a panel: those of rows that are read along memory stay in L1 beside what is computed with
- * them; those that are read across it are better many, for each line of memory holds elements of some 16 rows. */
+/* Sizes of the tiles of a panel. Tiles of rows that are contiguous in memory stay in L1 beside the data that the kernel
+ * needs. If rows are strided, many rows per tile are better, since each cache line contains elements of some 16
+ * rows. */
 enum {
   NEAR_BYTES = 24 << 10,
   FAR_BYTES = (1 << 20) + (64 << 10), /* half of an L2 cache: 64 rows of 4096 floats */
-  STACK_BYTES = 264 << 10,            /* more is allocated */
+  STACK_BYTES = 264 << 10,            /* larger tiles are allocated on the heap */
   FAR_ROWS = 16,
-  FAR_PAD = 64, /* between the tiles of rows, so that they don't share the cache's sets */
+  FAR_PAD = 64, /* gap between the rows of a tile, so that they do not share the cache's sets */
 };
 
 /* ---- planning ---------------------------------------------------------------------------------------------------- */
@@ -30,7 +32,7 @@ void panel_plan_init(panel_plan *p, compute_type compute, int n_outer, int n_inn
   }
 }
 
-/* Dimensions [*begin, *end) are those that an operand of the role has. Returns its index. */
+/* Adds an operand and returns its index. [*begin, *end) are the dimensions that an operand of the role has. */
 static int new_operand(panel_plan *p, panel_role role, int view_index, int dtype, int *begin, int *end) {
   const int k = p->n_operands++, rank = p->n_outer + p->n_inner;
   *begin = role == PANEL_COLUMN ? p->n_outer : 0;
@@ -61,7 +63,7 @@ static void move_dim(panel_plan *p, int to, int from) {
   for (int k = 0; k < p->n_operands; ++k) p->strides[k][to] = p->strides[k][from];
 }
 
-static void swap_dims(panel_plan *p, int a, int b) {
+static void panel_swap_dims(panel_plan *p, int a, int b) {
   const int64_t dim = p->dims[a];
   p->dims[a] = p->dims[b];
   p->dims[b] = dim;
@@ -78,9 +80,9 @@ static bool dims_merge(const panel_plan *p, int a, int b) {
   return true;
 }
 
-/* Dimensions begin to end go to `to` and on, without those of one element, neighbours merged; their number, at
- * least 1. */
-static int merge_dims(panel_plan *p, int begin, int end, int to) {
+/* Moves dimensions [begin, end) to position `to`, dropping those of size 1 and merging neighbours. Returns their new
+ * number, which may be 0. */
+static int panel_merge_dims(panel_plan *p, int begin, int end, int to) {
   const int first = to;
   for (int d = begin; d < end; ++d) {
     if (p->dims[d] == 1) continue;
@@ -96,7 +98,7 @@ static int merge_dims(panel_plan *p, int begin, int end, int to) {
   return to - first;
 }
 
-/* A dimension of one element at `at`, for there must be one; those behind it move. */
+/* Inserts a dimension of size 1 at `at`, since there must be one, and moves those behind it. */
 static void insert_unit(panel_plan *p, int at, int rank) {
   for (int d = rank; d > at; --d) move_dim(p, d, d - 1);
   p->dims[at] = 1;
@@ -107,9 +109,9 @@ void panel_plan_end(panel_plan *p, bool keep_order) {
   const int outer = p->n_outer, rank = outer + p->n_inner;
   if (!keep_order)
     for (int i = 1; i < outer; ++i)
-      for (int j = i; j > 0 && p->strides[0][j] > p->strides[0][j - 1]; --j) swap_dims(p, j, j - 1);
-  int n_outer = merge_dims(p, 0, outer, 0);
-  int n_inner = merge_dims(p, outer, rank, n_outer);
+      for (int j = i; j > 0 && p->strides[0][j] > p->strides[0][j - 1]; --j) panel_swap_dims(p, j, j - 1);
+  int n_outer = panel_merge_dims(p, 0, outer, 0);
+  int n_inner = panel_merge_dims(p, outer, rank, n_outer);
   if (!n_outer) insert_unit(p, 0, n_inner), n_outer = 1;
   if (!n_inner) insert_unit(p, n_outer, n_outer), n_inner = 1;
   p->n_outer = (int8_t)n_outer;
@@ -135,16 +137,16 @@ typedef struct {
   _Atomic bool *failed;
 } panel_run;
 
-/* One thread's walk. */
+/* One thread's iteration over rows. */
 typedef struct {
   const panel_plan *plan;
   row_access access[PANEL_OPERANDS];
   bool has_tile[PANEL_OPERANDS];
   char *tile[PANEL_OPERANDS];
-  char *at[PANEL_OPERANDS]; /* memory of the next row */
+  char *at[PANEL_OPERANDS]; /* address of the next row */
   int64_t index[PANEL_RANK];
-  int width; /* rows of a panel, at most */
-  int dtype; /* of elements in a panel */
+  int width; /* maximum number of rows in a panel */
+  int dtype; /* dtype of the elements in a panel */
 } panel_walk;
 
 static bool is_row_number(const panel_plan *p, int k) {
@@ -157,8 +159,9 @@ static bool is_written(const panel_plan *p, int k) {
 
 static bool is_column(const panel_plan *p, int k) { return p->operand[k].role == PANEL_COLUMN; }
 
-/* Elements k of the rows as one run, or in pieces where the inner dimensions did not merge. */
-static void move_rows(const panel_walk *w, int k, char *memory, char *tile, int width, bool loads) {
+/* Copies the elements of `width` rows of operand k between memory and tile: in one run per row, or in several where the
+ * inner dimensions did not merge. */
+static void panel_move_rows(const panel_walk *w, int k, char *memory, char *tile, int width, bool loads) {
   const panel_plan *p = w->plan;
   const row_access *a = &w->access[k];
   const int first = p->n_outer, last = first + p->n_inner - 1;
@@ -179,7 +182,8 @@ static void move_rows(const panel_walk *w, int k, char *memory, char *tile, int 
   }
 }
 
-/* The half that all elements in use are stored as, in contiguous rows; else the compute type's. */
+/* The 16-bit dtype that all elements in use are stored as, if rows are contiguous; otherwise the compute type's
+ * dtype. */
 static int panel_dtype(const panel_job *j) {
   const panel_plan *p = j->plan;
   const int inner = p->n_outer + p->n_inner - 1, computed = p->compute == COMPUTE_F64 ? ACL_DOUBLE : ACL_FLOAT;
@@ -209,15 +213,15 @@ static void plan_access(panel_walk *w, const panel_job *j) {
   }
 }
 
-/* The result may take the place of the first operand, row by row; not where rows end within a vector, whose masked store
- * the next row's first load would wait for. */
+/* Whether a result may overwrite the tile of operand 0, row by row. Not if rows end within a vector: the next row's
+ * first load would have to wait for the masked store. */
 static bool shares_tile(const panel_walk *w, int k) {
   const int64_t row_bytes = w->plan->n * w->access[k].size;
   return w->plan->operand[k].role == PANEL_WRITTEN && k && w->has_tile[0] && row_bytes % 64 == 0;
 }
 
-/* Gives tiles their places in memory of the stack, or allocated where that is too small: then *allocated. NULL tiles at
- * the end of a failure. */
+/* Assigns addresses to the tiles, on the stack or, if that is too small, in allocated memory, which is returned in
+ * *allocated for the caller to free. Returns false if the allocation fails. */
 static bool place_tiles(panel_walk *w, char *stack, char **allocated) {
   const panel_plan *p = w->plan;
   const int64_t size = p->compute == COMPUTE_F64 ? 8 : 4;
@@ -255,7 +259,7 @@ static bool place_tiles(panel_walk *w, char *stack, char **allocated) {
   return true;
 }
 
-/* To row number `row`. */
+/* Moves to row number `row`. */
 static void walk_start(panel_walk *w, const panel_job *j, int64_t row) {
   const panel_plan *p = j->plan;
   for (int k = 0; k < p->n_operands; ++k) w->at[k] = j->view[p->operand[k].view];
@@ -278,7 +282,7 @@ static void walk_next(panel_walk *w, int width) {
   }
 }
 
-/* Operand k of a panel before the body: its place, loaded if it is read. */
+/* Sets up operand k of a panel before the body runs, and loads it if it is read. */
 static void open_operand(const panel_walk *w, int k, panel *pa, char *numbers) {
   const row_access *a = &w->access[k];
   const int role = w->plan->operand[k].role;
@@ -289,7 +293,7 @@ static void open_operand(const panel_walk *w, int k, panel *pa, char *numbers) {
   } else if (w->has_tile[k]) {
     pa->at[k] = w->tile[k];
     pa->pitch[k] = a->pitch;
-    if (role == PANEL_READ) move_rows(w, k, w->at[k], w->tile[k], pa->width, true);
+    if (role == PANEL_READ) panel_move_rows(w, k, w->at[k], w->tile[k], pa->width, true);
   } else {
     pa->at[k] = w->at[k];
     pa->pitch[k] = a->across;
@@ -302,19 +306,19 @@ static void close_operand(const panel_walk *w, int k, const panel *pa) {
   if (role == PANEL_ROW_WRITTEN)
     a->store(w->at[k], a->across, pa->at[k], pa->width);
   else if (is_written(w->plan, k) && w->has_tile[k])
-    move_rows(w, k, w->at[k], w->tile[k], pa->width, false);
+    panel_move_rows(w, k, w->at[k], w->tile[k], pa->width, false);
 }
 
 static void run_panels(panel_walk *w, const panel_job *j, int64_t begin, int64_t end) {
   const panel_plan *p = j->plan;
   _Alignas(64) char numbers[PANEL_OPERANDS][PANEL_MAX * 8];
-  panel pa; /* not cleared as a whole, which would take longer than a short row */
+  panel pa; /* It is not cleared as a whole, which would take longer than a short row. */
   pa.n = p->n;
   pa.dtype = w->dtype;
   for (int k = 0; k < p->n_operands; ++k) pa.at[k] = NULL, pa.pitch[k] = 0;
   walk_start(w, j, begin);
   for (int k = 0; k < p->n_operands; ++k)
-    if (w->has_tile[k] && is_column(p, k)) move_rows(w, k, w->at[k], w->tile[k], 1, true);
+    if (w->has_tile[k] && is_column(p, k)) panel_move_rows(w, k, w->at[k], w->tile[k], 1, true);
   for (int64_t row = begin; row < end; row += pa.width) {
     const int64_t grain_end = j->grain ? (row / j->grain + 1) * j->grain : end;
     const int64_t left = p->dims[p->n_outer - 1] - w->index[p->n_outer - 1];
@@ -329,7 +333,7 @@ static void run_panels(panel_walk *w, const panel_job *j, int64_t begin, int64_t
   }
 }
 
-static void run_range(const void *run, int64_t begin, int64_t end) {
+static void panel_run_range(const void *run, int64_t begin, int64_t end) {
   const panel_run *r = run;
   _Alignas(64) char stack[STACK_BYTES];
   char *allocated;
@@ -346,7 +350,7 @@ status panels_run(const panel_job *j, uint64_t cost_ns) {
   _Atomic bool failed = false;
   const panel_run run = {.job = j, .failed = &failed};
   if (!j->plan->n) return ST_OK;
-  rows_parallel(run_range, &run, j->plan->n_rows, j->grain ? j->grain : 1, cost_ns);
+  rows_parallel(panel_run_range, &run, j->plan->n_rows, j->grain ? j->grain : 1, cost_ns);
   if (atomic_load(&failed))
     return fail(ST_NO_HOST_MEMORY, "no host memory for rows of %jd elements", (intmax_t)j->plan->n);
   return ST_OK;

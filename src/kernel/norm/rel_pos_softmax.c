@@ -1,5 +1,6 @@
-/* MaskedSoftmaxWithRelPosBias (of the Swin transformer's windows): softmax(scale * x + mask + bias) along the last
- * dimension of x [B, W, N, S1, S2], or [B W, N, S1, S2], with a mask for each of W windows and a bias for each of N heads. */
+/* aclnnMaskedSoftmaxWithRelPosBias (for the attention windows of the Swin transformer): softmax(scale * x + mask +
+ * bias) along the last dimension of x [B, W, N, S1, S2] or [B W, N, S1, S2], with a mask for each of W windows and a
+ * bias for each of N heads. */
 #include <string.h>
 
 #include "kernel/families.h"
@@ -31,13 +32,15 @@ static status run_rel_pos(const executor *e, void *const *view, void *scratch) {
   return panels_run(&(panel_job){.plan = &r->rows, .view = view, .body = rel_pos_panel, .op = r}, e->cost_ns);
 }
 
-/* A tensor that has x's dimensions `own` of five, and 1 elsewhere, or lacks those before. */
-static status spread(const tensor *t, const char *name, const int64_t *dims, int last_window, view *v) {
+/* Broadcasts a mask or bias to dims. Its last two dimensions are x's; of the first three it has dimension
+ * `last_window`, the others are 1 or missing. */
+static status rel_pos_spread(const tensor *t, const char *name, const int64_t *dims, int last_window, view *v) {
   char is[SHAPE_TEXT], expected[SHAPE_TEXT];
   int64_t wanted[RANK] = {1, 1, 1, dims[3], dims[4]};
   wanted[last_window] = dims[last_window];
   const view in = view_of(t);
-  /* Of rank 3, the window (or head) is the first; of rank 4, a mask is [W, 1, S1, S2] and a bias [1, N, S1, S2]. */
+  /* With rank 3, the first dimension is the window (or head). With rank 4, a mask is [W, 1, S1, S2] and a bias [1, N,
+   * S1, S2]. */
   view whole = {.rank = RANK, .dtype = in.dtype, .dims = {1, 1, 1, 1, 1}};
   bool fits = in.rank >= 3 && in.rank <= RANK;
   for (int d = 0; fits && d < in.rank; ++d) {
@@ -52,7 +55,7 @@ static status spread(const tensor *t, const char *name, const int64_t *dims, int
   return ST_OK;
 }
 
-/* x or out, of which the first of four dimensions is split into windows. */
+/* Views x or out with five dimensions, by splitting the first of four into windows. */
 static view in_windows(const tensor *t, int64_t windows) {
   view v = view_of(t);
   if (v.rank == RANK) return v;
@@ -90,18 +93,18 @@ status prepare_rel_pos_softmax(executor *e, const op_arg *a) {
   }
   const view from = in_windows(x, windows), to = in_windows(out, windows);
   view of_bias, of_mask;
-  TRY(spread(bias, "relativePosBias", from.dims, 2, &of_bias));
+  TRY(rel_pos_spread(bias, "relativePosBias", from.dims, 2, &of_bias));
   *r = (rel_pos_plan){.scale = (float)a[3].real, .has_mask = mask != NULL};
   panel_plan_init(&r->rows, COMPUTE_F32, RANK - 1, 1, from.dims);
   panel_add(&r->rows, PANEL_READ, 0, &from);
   panel_add(&r->rows, PANEL_WRITTEN, 3, &to);
   panel_add(&r->rows, PANEL_READ, 2, &of_bias);
   if (mask) {
-    TRY(spread(mask, "attenMaskOptional", from.dims, 1, &of_mask));
+    TRY(rel_pos_spread(mask, "attenMaskOptional", from.dims, 1, &of_mask));
     panel_add(&r->rows, PANEL_READ, 1, &of_mask);
   }
   panel_plan_end(&r->rows, false);
-  executor_cost(e, 4 * tensor_bytes(x), (uint64_t)x->n * 24);
+  executor_cost(e, 4 * norm_tensor_bytes(x), (uint64_t)x->n * 24);
   e->run = x->n ? run_rel_pos : run_nothing;
   return ST_OK;
 }

@@ -1,5 +1,5 @@
-/* Renorm: slices along a dimension whose p-norm exceeds a bound are scaled to it. As in PyTorch, the factor is
- * bound / (norm + 1e-7). */
+/* aclnnRenorm: slices along a dimension whose p-norm exceeds a bound are scaled down to it. As in PyTorch, the factor
+ * is bound / (norm + 1e-7). */
 #include <math.h>
 
 #include "kernel/families.h"
@@ -10,7 +10,7 @@ typedef struct {
   double p, bound;
 } renorm_plan;
 
-/* The sum of |x|^p, or what stands for it: the number of elements but 0 (p is 0), the largest (p is infinite). */
+/* Sum of |x|^p; for p = 0 the number of elements that are not 0, for infinite p the maximum. */
 static double power_sum(const float *x, double p, int64_t n) {
   if (p == 2) return norm->squares(x, n);
   double sum = 0;
@@ -41,12 +41,12 @@ static void renorm_panel(const void *op, const panel *p) {
 static status renorm_run(const executor *e, void *const *view, void *scratch) {
   (void)scratch;
   const renorm_plan *r = PLAN(e, renorm_plan);
-  /* In place there is one operand only, which is read and written. */
+  /* An in-place call has only one operand, which is read and written. */
   void *const both[] = {view[0], view[e->n_operands - 1]};
   return panels_run(&(panel_job){.plan = &r->rows, .view = both, .body = renorm_panel, .op = r}, e->cost_ns);
 }
 
-/* Dimension d first: it numbers the slices. */
+/* Moves dimension d to the front, so that it numbers the slices. */
 static view slices(const tensor *t, int d) {
   view v = view_of(t);
   const int64_t dim = v.dims[d], stride = v.strides[d];
@@ -80,7 +80,7 @@ status prepare_renorm(executor *e, const op_arg *a) {
   panel_add(&r->rows, PANEL_READ, 0, &x);
   panel_add(&r->rows, PANEL_WRITTEN, 1, &y);
   panel_plan_end(&r->rows, false);
-  executor_cost(e, 2 * tensor_bytes(self), (uint64_t)self->n * 8);
+  executor_cost(e, 2 * norm_tensor_bytes(self), (uint64_t)self->n * 8);
   e->run = renorm_run;
   return ST_OK;
 }

@@ -1,5 +1,5 @@
-/* RmsNorms whose result is quantised: by given scales (RmsNormQuant, AddRmsNormQuant) or by those that its rows' extremes
- * give (AddRmsNormDynamicQuant), once or twice. */
+/* RMS norms with quantised results: with given scales (RmsNormQuant, AddRmsNormQuant), or with scales from each row's
+ * maximum magnitude (AddRmsNormDynamicQuant), for one or two outputs. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,9 +8,9 @@
 #include "kernel/norm/norm.h"
 #include "kernel/quant/row.h"
 
-/* A pass over the rows, for one output; operands of the panels, -1: absent. */
+/* A pass over the rows for one output. Members are operand indices in the plan; -1: absent. */
 typedef struct {
-  panel_plan rows; /* x first */
+  panel_plan rows; /* x is the first operand */
   double eps;
   bool divides;
   int8_t other, gamma, beta, sum, norm;
@@ -60,7 +60,7 @@ static status run_quant_norm(const executor *e, void *const *view, void *scratch
 
 /* ---- arguments --------------------------------------------------------------------------------------------------- */
 
-/* What the outputs have in common. */
+/* Arguments that the outputs share. */
 typedef struct {
   norm_arg x, other, gamma, beta, sum, norm;
   double eps;
@@ -72,7 +72,7 @@ typedef struct {
   norm_arg y, scale, zero, smooth, scale_out;
 } output_call;
 
-/* An integer output of x's shape; or of all rows in one dimension, without gaps. */
+/* Adds an int8 output: of x's shape, or a contiguous matrix whose rows are as long as x's last dimension. */
 static status add_integers(panel_plan *p, const tensor *x, const norm_arg *y, int8_t *index) {
   const view whole = view_contiguous(ACL_INT8, x->rank, x->dims);
   const int64_t last = x->rank ? x->dims[x->rank - 1] : 1;
@@ -84,7 +84,7 @@ static status add_integers(panel_plan *p, const tensor *x, const norm_arg *y, in
   return ST_OK;
 }
 
-/* Numbers for each element of a row, or one for all, of these dtypes. */
+/* Adds numbers for each element of a row, or one number for all, of the given dtypes. */
 static status add_scales(panel_plan *p, const tensor *x, int n_outer, const norm_arg *s, uint64_t dtypes,
                          int8_t *index) {
   if (!s->t) return ST_OK;
@@ -94,14 +94,14 @@ static status add_scales(panel_plan *p, const tensor *x, int n_outer, const norm
     TRY(op_expect_shape(s->t, s->name, x->dims + n_outer, x->rank - n_outer));
     v = view_of(s->t);
   }
-  *index = (int8_t)panel_add(p, PANEL_COLUMN, s->view, &v); /* of one number all strides are 0 */
+  *index = (int8_t)panel_add(p, PANEL_COLUMN, s->view, &v); /* a single number has strides of 0 */
   return ST_OK;
 }
 
 static const uint64_t zero_dtypes = DTYPES_NORM | DTYPE_BIT(ACL_INT32) | DTYPE_BIT(ACL_INT8);
 
-/* xOut and rmsNormOut are the first pass's. */
-static status add_pass(quant_norm_plan *plan, const norm_call *c, const output_call *o) {
+/* Adds a pass. xOut and rmsNormOut are written by the first one. */
+static status quant_norm_add_pass(quant_norm_plan *plan, const norm_call *c, const output_call *o) {
   const tensor *x = c->x.t;
   const bool is_first = !plan->n_passes;
   quant_norm_pass *q = &plan->pass[plan->n_passes++];
@@ -128,17 +128,17 @@ static status add_pass(quant_norm_plan *plan, const norm_call *c, const output_c
   return ST_OK;
 }
 
-static status begin(executor *e, const norm_call *c) {
+static status quant_norm_begin(executor *e, const norm_call *c) {
   quant_norm_plan *plan = e->heap = malloc(sizeof *plan);
   if (!plan) return fail(ST_NO_HOST_MEMORY, "no host memory for a plan");
   plan->n_passes = 0;
-  executor_cost(e, 4 * tensor_bytes(c->x.t), (uint64_t)c->x.t->n * 16);
+  executor_cost(e, 4 * norm_tensor_bytes(c->x.t), (uint64_t)c->x.t->n * 16);
   e->run = run_quant_norm;
   return ST_OK;
 }
 
-/* A tensor of one row as its elements: [1, n] is [n]. */
-static const tensor *row_of(const tensor *t, tensor *room) {
+/* Views a tensor of one row as its elements: [1, n] becomes [n]. */
+static const tensor *quant_norm_row_of(const tensor *t, tensor *room) {
   if (t->rank != 2 || t->dims[0] != 1) return t;
   *room = *t;
   room->rank = 1;
@@ -151,8 +151,8 @@ static const tensor *row_of(const tensor *t, tensor *room) {
 status prepare_rms_norm_quant(executor *e, const op_arg *a) {
   tensor room[2];
   const norm_call c = {.x = {a[0].tensor, "x", 0},
-                       .gamma = {row_of(a[1].tensor, &room[0]), "gamma", 1},
-                       .beta = {row_of(a[2].tensor, &room[1]), "beta", 2},
+                       .gamma = {quant_norm_row_of(a[1].tensor, &room[0]), "gamma", 1},
+                       .beta = {quant_norm_row_of(a[2].tensor, &room[1]), "beta", 2},
                        .eps = a[5].real,
                        .divides = true};
   const output_call o = {
@@ -160,12 +160,12 @@ status prepare_rms_norm_quant(executor *e, const op_arg *a) {
   EXPECT(c.gamma.t->rank == 1, "gamma has %d dimensions, expected 1, or a first of 1 and another", c.gamma.t->rank);
   TRY(op_expect_one(o.scale.t, "scale", DTYPES_NORM));
   TRY(op_expect_one(o.zero.t, "offset", zero_dtypes));
-  TRY(begin(e, &c));
-  return add_pass(e->heap, &c, &o);
+  TRY(quant_norm_begin(e, &c));
+  return quant_norm_add_pass(e->heap, &c, &o);
 }
 
 /* (x1, x2, gamma, scales1, scales2Optional, zeroPoints1Optional, zeroPoints2Optional, [betaOptional,] axis, epsilon,
- * divMode, y1Out, y2Out, xOut [, rmsNormOut]). axis is -1, as CANN has it, whatever it is. */
+ * divMode, y1Out, y2Out, xOut [, rmsNormOut]). axis counts as -1 whatever its value, as in CANN. */
 status prepare_add_rms_norm_quant(executor *e, const op_arg *a) {
   const int v2 = e->op->variant == ADD_RMS_NORM_QUANT_V2, y1 = 10 + v2, y1_view = 7 + v2;
   const arg_schema *schema = e->op->schema;
@@ -177,19 +177,19 @@ status prepare_add_rms_norm_quant(executor *e, const op_arg *a) {
                        .norm = {v2 ? a[14].tensor : NULL, "rmsNormOut", 11},
                        .eps = a[8 + v2].real,
                        .divides = a[9 + v2].boolean};
-  TRY(begin(e, &c));
+  TRY(quant_norm_begin(e, &c));
   for (int k = 0; k < PASSES; ++k) {
-    if (k && !a[4].tensor) break; /* y2Out means nothing then */
+    if (k && !a[4].tensor) break; /* y2Out is not used then */
     const output_call o = {.y = {a[y1 + k].tensor, schema[y1 + k].name, y1_view + k},
                            .scale = {a[3 + k].tensor, schema[3 + k].name, 3 + k},
                            .zero = {a[5 + k].tensor, schema[5 + k].name, 5 + k}};
-    TRY(add_pass(e->heap, &c, &o));
+    TRY(quant_norm_add_pass(e->heap, &c, &o));
   }
   return ST_OK;
 }
 
-/* Which of the two outputs are asked for: by outputMask, or by their smooth scales. */
-static status wanted(const tensor *const *smooth, const aclBoolArray *mask, bool *is_wanted) {
+/* Which of the two outputs are requested, according to outputMask or to the smooth scales. */
+static status quant_norm_wanted(const tensor *const *smooth, const aclBoolArray *mask, bool *is_wanted) {
   if (!mask) {
     EXPECT(smooth[0] || !smooth[1], "smoothScale2Optional is a tensor, expected one only beside smoothScale1Optional");
     is_wanted[0] = true;
@@ -206,8 +206,8 @@ static status wanted(const tensor *const *smooth, const aclBoolArray *mask, bool
   return ST_OK;
 }
 
-/* (x1, x2, gamma, smoothScale1Optional, smoothScale2Optional, [betaOptional,] epsilon, [outputMask,] y1Out, y2Out, xOut,
- * scale1Out, scale2Out) */
+/* (x1, x2, gamma, smoothScale1Optional, smoothScale2Optional, [betaOptional,] epsilon, [outputMask,] y1Out, y2Out,
+ * xOut, scale1Out, scale2Out) */
 status prepare_add_rms_norm_dynamic_quant(executor *e, const op_arg *a) {
   const int v2 = e->op->variant == ADD_RMS_NORM_DYNAMIC_V2, y1 = v2 ? 8 : 6, y1_view = v2 ? 6 : 5;
   const arg_schema *schema = e->op->schema;
@@ -219,8 +219,8 @@ status prepare_add_rms_norm_dynamic_quant(executor *e, const op_arg *a) {
                        .eps = a[v2 ? 6 : 5].real};
   bool is_wanted[PASSES];
   EXPECT(c.gamma.t->rank == 1, "gamma has %d dimensions, expected 1", c.gamma.t->rank);
-  TRY(wanted((const tensor *const[]){a[3].tensor, a[4].tensor}, v2 ? a[7].bools : NULL, is_wanted));
-  TRY(begin(e, &c));
+  TRY(quant_norm_wanted((const tensor *const[]){a[3].tensor, a[4].tensor}, v2 ? a[7].bools : NULL, is_wanted));
+  TRY(quant_norm_begin(e, &c));
   for (int k = 0; k < PASSES; ++k) {
     if (!is_wanted[k]) continue;
     const output_call o = {.y = {a[y1 + k].tensor, schema[y1 + k].name, y1_view + k},
@@ -229,7 +229,7 @@ status prepare_add_rms_norm_dynamic_quant(executor *e, const op_arg *a) {
     const char *missing = !o.y.t ? o.y.name : !o.scale_out.t ? o.scale_out.name : NULL;
     if (missing) return fail(ST_OP_NULL, "%s is NULL, expected a tensor", missing);
     TRY(op_expect_dtype(o.scale_out.t, o.scale_out.name, DTYPE_BIT(ACL_FLOAT)));
-    TRY(add_pass(e->heap, &c, &o));
+    TRY(quant_norm_add_pass(e->heap, &c, &o));
   }
   return ST_OK;
 }

@@ -1,4 +1,4 @@
-/* Softmax and LogSoftmax along any dimension, their gradients, and ScaledMaskedSoftmax with its own. */
+/* Softmax and LogSoftmax along any dimension, and their gradients. */
 #include "kernel/engine/level.h"
 #include "kernel/families.h"
 #include "kernel/norm/panels.h"
@@ -27,7 +27,7 @@ static void softmax_panel(const void *op, const panel *p) {
                                  .dtype = p->dtype});
 }
 
-/* Operands: the gradient, what the forward pass gave, the result. */
+/* Operands: the gradient, the result of the forward pass, the gradient of its input. */
 static void softmax_back_panel(const void *op, const panel *p) {
   const softmax_plan *s = op;
   s->back_rows(&(softmax_back_rows){.dx = p->at[2],
@@ -61,8 +61,8 @@ static status softmax_back_run(const executor *e, void *const *view, void *scrat
       &(panel_job){.plan = &s->rows, .view = view, .body = softmax_back_panel, .op = s, .as_stored = true}, e->cost_ns);
 }
 
-/* Plans rows along dim of n tensors of one shape, the last of which is written. */
-static softmax_type_loops plan_rows(executor *e, softmax_plan *s, const tensor *const *t, int n, int dim) {
+/* Plans rows along dim for n tensors of one shape, the last of which is written. */
+static softmax_type_loops softmax_plan_rows(executor *e, softmax_plan *s, const tensor *const *t, int n, int dim) {
   uint64_t bytes = 0;
   bool is_double = false;
   for (int k = 0; k < n; ++k) is_double |= t[k]->dtype == ACL_DOUBLE;
@@ -92,7 +92,7 @@ status prepare_softmax(executor *e, const op_arg *a) {
   TRY(op_expect_dtype(out, "out", DTYPES_FLOAT));
   TRY(op_expect_dim(a[1].integer, "dim", self->rank, &dim));
   TRY(op_expect_shape(out, "out", self->dims, self->rank));
-  const softmax_type_loops loops_of_type = plan_rows(e, s, (const tensor *const[]){self, out}, 2, dim);
+  const softmax_type_loops loops_of_type = softmax_plan_rows(e, s, (const tensor *const[]){self, out}, 2, dim);
   const bool is_log = e->op->variant != SOFTMAX;
   if (softmax_takes_columns(&s->rows)) {
     s->columns = is_log ? softmax_by_columns->log_softmax : softmax_by_columns->softmax;
@@ -114,7 +114,7 @@ status prepare_softmax_backward(executor *e, const op_arg *a) {
   TRY(op_expect_dim(a[2].integer, "dim", grad->rank, &dim));
   TRY(op_expect_shape(output, "output", grad->dims, grad->rank));
   TRY(op_expect_shape(out, "out", grad->dims, grad->rank));
-  const softmax_type_loops loops_of_type = plan_rows(e, s, (const tensor *const[]){grad, output, out}, 3, dim);
+  const softmax_type_loops loops_of_type = softmax_plan_rows(e, s, (const tensor *const[]){grad, output, out}, 3, dim);
   s->back_rows = e->op->variant == SOFTMAX_BACK ? loops_of_type.softmax_back : loops_of_type.log_softmax_back;
   e->run = softmax_back_run;
   return ST_OK;

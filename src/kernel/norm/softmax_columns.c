@@ -1,3 +1,4 @@
+/* See softmax_columns.h. */
 #include "kernel/norm/softmax_columns.h"
 
 #include <stdatomic.h>
@@ -8,8 +9,9 @@
 
 LEVEL_CHOICE(softmax_columns_loops, softmax_by_columns, softmax_columns_loops)
 
-/* Of a tile that leaves most of an L2 cache to what it is read from and written to, unless lines would be used in parts: 1 MiB
- * takes half as long again for 1024 x 512 floats (bench/ops, Softmax). */
+/* The tile leaves most of an L2 cache to the data that is read and written, but a strip has at least STRIP_WIDE columns
+ * so that cache lines are used completely. A tile of 1 MiB takes 1.5 times as long for 1024 x 512 floats (bench/ops,
+ * Softmax). */
 enum { TILE_BYTES = 256 << 10, STRIP_WIDE = 64 };
 
 typedef struct {

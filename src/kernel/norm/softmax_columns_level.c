@@ -1,5 +1,6 @@
-/* The loops of softmax_columns.h: elements come into the tile as floats, are replaced by exponentials and leave it. Sums go
- * by the lanes that vec_sum_block of a row has, each of which is a vector of columns here. */
+/* Implementation of softmax_columns.h for one instruction set level (engine/level.h): elements are loaded into the tile
+ * as floats, replaced by exponentials there, and stored. Sums use the same lanes as vec_sum_block does for a row, each
+ * lane being a vector of columns here. */
 #include "kernel/norm/softmax_columns.h"
 
 #include "kernel/engine/level.h"
@@ -7,14 +8,14 @@
 #include "kernel/norm/vec_stored.h"
 
 enum {
-  AHEAD = 8,       /* rows that are asked for: the hardware doesn't see them coming */
-  LANES = 4 * VEC, /* of a row's sum */
+  AHEAD = 8,       /* rows to prefetch: the hardware prefetcher does not recognise the stream */
+  LANES = 4 * VEC, /* lanes of a row's sum */
   GROUP = 4,       /* vectors of columns whose lanes stay in L1 */
 };
 
 static int64_t pitch_of(const softmax_strip *s) { return (s->width + STRIP_LEAST - 1) / STRIP_LEAST * STRIP_LEAST; }
 
-VEC_INLINE void fetch_ahead(const char *row, int64_t along, int64_t bytes, bool to_write) {
+VEC_INLINE void strip_fetch_ahead(const char *row, int64_t along, int64_t bytes, bool to_write) {
   for (int64_t b = 0; b < bytes; b += 64)
     to_write ? __builtin_prefetch(row + AHEAD * along + b, 1) : __builtin_prefetch(row + AHEAD * along + b, 0);
 }
@@ -24,7 +25,7 @@ VEC_INLINE void keep_larger(float *top, float *to, vec x) {
   vec_store(top, vec_max(x, vec_load(top)));
 }
 
-/* Into the tile; the largest of each column. */
+/* Loads the strip into the tile and computes each column's maximum. */
 VEC_INLINE void read_strip(const softmax_strip *s, int dtype, float *top) {
   const int64_t pitch = pitch_of(s);
   for (int64_t j = 0; j < pitch; ++j) top[j] = -INFINITY;
@@ -32,7 +33,7 @@ VEC_INLINE void read_strip(const softmax_strip *s, int dtype, float *top) {
     const char *const row = s->x + i * s->x_along;
     float *const to = s->tile + i * pitch;
     int64_t j = 0;
-    fetch_ahead(row, s->x_along, s->width * (dtype == ACL_FLOAT ? 4 : 2), false);
+    strip_fetch_ahead(row, s->x_along, s->width * (dtype == ACL_FLOAT ? 4 : 2), false);
     for (; j + 2 * VEC <= s->width; j += 2 * VEC) {
       vec x[2];
       vec_read_two(row, dtype, j, x);
@@ -44,16 +45,16 @@ VEC_INLINE void read_strip(const softmax_strip *s, int dtype, float *top) {
   }
 }
 
-/* The lane to which element k of a block of n goes. */
-static inline int64_t lane_of(int64_t k, int64_t n) {
+/* The lane to which element k of a block of n is added. */
+static inline int64_t strip_lane_of(int64_t k, int64_t n) {
   const int64_t whole = n / LANES * LANES;
   if (k < whole) return k % LANES;
   const int64_t vector = (k - whole) / VEC;
   return whole + (vector + 1) * VEC <= n ? k % VEC : VEC + k % VEC;
 }
 
-/* Adds lanes as vec_sum does those of a row. */
-VEC_INLINE vec sum_lanes(float *lane, int64_t pitch) {
+/* Reduces lanes in the same order as vec_sum does for a row. */
+VEC_INLINE vec strip_sum_lanes(float *lane, int64_t pitch) {
   vec sum[VEC];
   for (int l = 0; l < VEC; ++l) {
     const float *const of = lane + l * pitch;
@@ -65,7 +66,8 @@ VEC_INLINE vec sum_lanes(float *lane, int64_t pitch) {
   return sum[0];
 }
 
-/* Exponentials of x - shift, of some vectors of columns; the tile keeps them if it `keeps`. */
+/* Exponentials of x - shift for `vectors` vectors of columns, and their sums; keeps: the tile is overwritten with
+ * them. */
 VEC_INLINE void exp_group(float *tile, int64_t pitch, int64_t n, const float *shift, double *sum, int vectors,
                           bool keeps) {
   _Alignas(64) float lanes[LANES * GROUP * VEC];
@@ -74,15 +76,15 @@ VEC_INLINE void exp_group(float *tile, int64_t pitch, int64_t n, const float *sh
     m = n - begin < SUM_BLOCK ? n - begin : SUM_BLOCK;
     memset(lanes, 0, sizeof(float) * (size_t)(LANES * width));
     for (int64_t k = 0; k < m; ++k) {
-      float *const x = tile + (begin + k) * pitch, *const lane = lanes + lane_of(k, m) * width;
+      float *const x = tile + (begin + k) * pitch, *const lane = lanes + strip_lane_of(k, m) * width;
       for (int v = 0; v < vectors; ++v) {
-        const vec e = exp_rounded(vec_load(x + v * VEC) - vec_load(shift + v * VEC));
+        const vec e = softmax_exp_rounded(vec_load(x + v * VEC) - vec_load(shift + v * VEC));
         if (keeps) vec_store(x + v * VEC, e);
         vec_store(lane + v * VEC, vec_load(lane + v * VEC) + e);
       }
     }
     for (int v = 0; v < vectors; ++v) {
-      const vec of_block = sum_lanes(lanes + v * VEC, width);
+      const vec of_block = strip_sum_lanes(lanes + v * VEC, width);
       for (int l = 0; l < VEC; ++l) sum[v * VEC + l] += of_block[l];
     }
   }
@@ -97,7 +99,7 @@ VEC_INLINE void exp_strip(const softmax_strip *s, const float *shift, double *su
   for (; j < pitch; j += VEC) exp_group(s->tile + j, pitch, s->n, shift + j, sum + j, 1, keeps);
 }
 
-/* Out of the tile: x * by, or x - top - by. */
+/* Final value of an element of the tile: x * by, or x - top - by. */
 VEC_INLINE vec result(const float *x, const float *top, const float *by, bool is_log) {
   return is_log ? vec_load(x) - vec_load(top) - vec_load(by) : vec_load(x) * vec_load(by);
 }
@@ -108,7 +110,7 @@ VEC_INLINE void write_strip(const softmax_strip *s, int dtype, const float *top,
     char *const row = s->y + i * s->y_along;
     const float *const from = s->tile + i * pitch;
     int64_t j = 0;
-    fetch_ahead(row, s->y_along, s->width * (dtype == ACL_FLOAT ? 4 : 2), true);
+    strip_fetch_ahead(row, s->y_along, s->width * (dtype == ACL_FLOAT ? 4 : 2), true);
     for (; j + 2 * VEC <= s->width; j += 2 * VEC)
       vec_write_two(row, dtype, j, result(from + j, top + j, by + j, is_log),
                     result(from + j + VEC, top + j + VEC, by + j + VEC, is_log));
@@ -125,7 +127,7 @@ VEC_INLINE void by_columns(const softmax_strip *s, bool is_log) {
   OF_DTYPE(READ_STRIP, s->x_dtype);
   for (int64_t j = 0; j < pitch_of(s); ++j) shift[j] = is_log && !(top[j] > -INFINITY) ? 0 : top[j];
   exp_strip(s, shift, sum, !is_log);
-  for (int64_t j = 0; j < pitch_of(s); ++j) by[j] = is_log ? log_of_sum(sum[j]) : (float)(1 / sum[j]);
+  for (int64_t j = 0; j < pitch_of(s); ++j) by[j] = is_log ? softmax_log_of_sum(sum[j]) : (float)(1 / sum[j]);
   OF_DTYPE(WRITE_STRIP, s->y_dtype);
 }
 

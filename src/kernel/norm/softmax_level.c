@@ -1,5 +1,6 @@
-/* The loops of softmax_loops.h. A row of up to CHUNK elements is read once and stays in L1; a longer one is read twice:
- * each chunk's maximum and sum of exponentials are brought together (online softmax), then the results are made. */
+/* Implementation of softmax_loops.h for one instruction set level (engine/level.h). A row of up to CHUNK elements is
+ * read once and stays in L1. A longer row is read twice: first the maximum and sum of exponentials of each chunk are
+ * combined (online softmax), then the results are computed. */
 #include "kernel/norm/softmax_loops.h"
 
 #include "kernel/engine/level.h"
@@ -8,13 +9,14 @@
 
 enum {
   CHUNK = SOFTMAX_CHUNK,
-  SHORT = 256,   /* rows up to this take turns, */
-  TOGETHER = 16, /* so many at a time: each waits for its maximum, its sum and its logarithm */
+  SHORT = 256,   /* rows up to this length are processed in groups */
+  TOGETHER = 16, /* rows in a group, to hide the latencies of maximum, sum and logarithm */
 };
 
-/* ---- float, and halves computed with as float --------------------------------------------------------------------- */
+/* ---- float, and 16-bit types computed in float ------------------------------------------------------------------- */
 
-/* The largest number; NaN is passed over, since its exponential will be NaN. Halves are kept as floats unless that is NULL. */
+/* Maximum; NaN is ignored, since its exponential will be NaN anyway. If kept is not NULL, it receives the elements as
+ * floats. */
 VEC_INLINE float largest(const void *x, int dtype, float *kept, int64_t n) {
   const vec least = vec_of(-INFINITY);
   vec most[4] = {least, least, least, least};
@@ -38,33 +40,33 @@ VEC_INLINE float largest(const void *x, int dtype, float *kept, int64_t n) {
 
 /* exp(x - p) */
 VEC_INLINE vec exp_term(const vec_loop *l, int64_t i, int64_t n) {
-  return exp_rounded(vec_read_part(l->x, l->dtype, i, n, vec_of(-INFINITY)) - l->p);
+  return softmax_exp_rounded(vec_read_part(l->x, l->dtype, i, n, vec_of(-INFINITY)) - l->p);
 }
 
-/* The same of floats, which are kept. */
+/* exp(x - p) for floats; the exponentials are stored to l->out. */
 VEC_INLINE vec kept_exp_term(const vec_loop *l, int64_t i, int64_t n) {
-  const vec e = exp_rounded(vec_get(l->x + i, n, vec_of(-INFINITY)) - l->p);
+  const vec e = softmax_exp_rounded(vec_get(l->x + i, n, vec_of(-INFINITY)) - l->p);
   vec_put(l->out + i, e, n);
   return e;
 }
 
-/* Of floats. */
+/* For floats: x * q. */
 VEC_INLINE vec times_value(const vec_loop *l, int64_t i, int64_t n) { return vec_get(l->x + i, n, (vec){0}) * l->q; }
 
 VEC_INLINE vec softmax_value(const vec_loop *l, int64_t i, int64_t n) { return exp_term(l, i, n) * l->q; }
 
-/* x - top - log(sum), in this order, since top may be much larger than what is left. */
+/* x - top - log(sum), in this order, since top may be much larger than the rest. */
 VEC_INLINE vec log_softmax_value(const vec_loop *l, int64_t i, int64_t n) {
   return vec_read(l->x, l->dtype, i, n) - l->p - l->q;
 }
 
 typedef struct {
   float top;
-  double sum; /* of exp(x - top) */
+  double sum; /* sum of exp(x - top) */
 } exp_stats;
 
-/* A chunk of nothing but -inf (and NaN) adds 0 (NaN). */
-VEC_INLINE exp_stats row_stats(const char *x, int dtype, int64_t n) {
+/* Maximum and sum of a long row. A chunk of only -inf adds 0, and one with NaN adds NaN. */
+VEC_INLINE exp_stats softmax_row_stats(const char *x, int dtype, int64_t n) {
   exp_stats row = {.top = -INFINITY};
   for (int64_t i = 0, m; i < n; i += m, x += m * (dtype == ACL_FLOAT ? 4 : 2)) {
     m = n - i < CHUNK ? n - i : CHUNK;
@@ -81,7 +83,7 @@ VEC_INLINE exp_stats row_stats(const char *x, int dtype, int64_t n) {
   return row;
 }
 
-/* Rows of a group that is in L1 as floats: where it lies, or brought into `kept`. */
+/* Rows of a group that are in L1 as floats: in place, or converted into `kept`. */
 typedef struct {
   const float *x[TOGETHER];
   float top[TOGETHER];
@@ -129,7 +131,7 @@ VEC_INLINE void log_softmax_group(const softmax_matrix *g, int dtype, float *kep
   }
   for (int i = 0; i < (g->rows > 1 ? TOGETHER : 1); ++i) log_sum[i] = (float)wide_log(sum[i]);
   for (int i = 0; i < g->rows; ++i) {
-    if (!log_is_short(sum[i])) log_sum[i] = (float)log(sum[i]);
+    if (!softmax_log_is_short(sum[i])) log_sum[i] = (float)log(sum[i]);
     keep_scale(g, i, f.top[i], log_sum[i]);
     const vec_loop l = {
         .x = f.x[i], .out = group_out(g, i), .dtype = ACL_FLOAT, .p = vec_of(f.top[i]), .q = vec_of(log_sum[i])};
@@ -137,20 +139,20 @@ VEC_INLINE void log_softmax_group(const softmax_matrix *g, int dtype, float *kep
   }
 }
 
-/* A row that is longer than a chunk; p: its largest, q: a factor, or a logarithm. */
+/* Writes a row that is longer than a chunk; p: its maximum, q: a factor or a logarithm. */
 VEC_INLINE void each_of_long(vec_value *value, const softmax_matrix *g, int dtype, float p, float q) {
   const vec_loop l = {.x = (const void *)g->x, .out = group_out(g, 0), .dtype = dtype, .p = vec_of(p), .q = vec_of(q)};
   vec_each_stored(value, &l, dtype, g->n);
 }
 
 VEC_INLINE void softmax_long(const softmax_matrix *g, int dtype) {
-  const exp_stats s = row_stats(g->x, dtype, g->n);
+  const exp_stats s = softmax_row_stats(g->x, dtype, g->n);
   each_of_long(softmax_value, g, dtype, s.top, (float)(1 / s.sum));
 }
 
 VEC_INLINE void log_softmax_long(const softmax_matrix *g, int dtype) {
-  const exp_stats s = row_stats(g->x, dtype, g->n);
-  const float log_sum = log_of_sum(s.sum);
+  const exp_stats s = softmax_row_stats(g->x, dtype, g->n);
+  const float log_sum = softmax_log_of_sum(s.sum);
   keep_scale(g, 0, s.top, log_sum);
   each_of_long(log_softmax_value, g, dtype, s.top, log_sum);
 }
@@ -192,7 +194,7 @@ VEC_INLINE vec log_softmax_back_value(const vec_loop *l, int64_t i, int64_t n) {
   return vec_read(l->x, l->dtype, i, n) - vec_exp(vec_read(l->y, l->dtype, i, n)) * l->p;
 }
 
-/* Halves of a row that fits are kept as floats between the two passes. */
+/* 16-bit rows that fit are kept as floats between the two passes. */
 VEC_INLINE void back_rows(vec_term *term, vec_value *value, const softmax_back_rows *r, int dtype) {
   enum { FIT = CHUNK / 2 };
   _Alignas(64) float kept[2][FIT];
@@ -237,7 +239,7 @@ static void masked_scale(float *y, const float *x, const uint8_t *mask, float sc
 
 typedef double term_f64(const double *x, const double *y, double p, int64_t i);
 
-/* As a tree with leaves of 32 terms. */
+/* Tree sum with leaves of 32 terms. */
 static double sum_f64(term_f64 *term, const double *x, const double *y, double p, int64_t begin, int64_t end) {
   if (end - begin > 32) {
     const int64_t middle = begin + (end - begin) / 2;

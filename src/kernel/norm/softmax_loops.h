@@ -1,24 +1,23 @@
-/* What softmax and its relatives do to rows of contiguous numbers, by instruction set level (engine/level.h). The type
- * is that of the computation, float or double. Sums go by lanes in blocks of 1024 floats, and over blocks in double, so
- * they depend on the row's elements and their order only. Outputs may be the inputs. */
+/* Inner loops of softmax and related functions on contiguous rows, for one instruction set level (engine/level.h). They
+ * compute in float or double. Sums are accumulated per lane in blocks of 1024 floats, and over blocks in double, so
+ * they depend only on the row's elements and their order. Outputs may be the inputs. The functions have no state. */
 #ifndef CANNON_KERNEL_NORM_SOFTMAX_LOOPS_H
 #define CANNON_KERNEL_NORM_SOFTMAX_LOOPS_H
 
 #include <stdint.h>
 
-/* Elements that stay in L1 as floats; of longer rows, results of chunks are brought together. */
+/* Number of elements that stay in L1 as floats. Longer rows are processed in chunks, whose results are combined. */
 enum { SOFTMAX_CHUNK = 4096 };
 
-/* Rows that are so many bytes apart, each of n elements of the dtype: the type's, or a half, which is computed with as
- * float. */
+/* A block of rows of n elements each; pitches are bytes from row to row. dtype is that of the compute type, or a 16-bit
+ * type that is computed in float. scale: NULL, or for log_softmax in float, receives what is subtracted from each row,
+ * that is, the maximum and the logarithm of the sum of e^(x - maximum). */
 typedef struct {
   char *y;
   const char *x;
   int64_t y_pitch, x_pitch, n;
   int rows, dtype;
-  float (
-      *scale)[2]; /* NULL, or for a logarithm of floats' softmax: what is taken from each row, the largest and then the
-                        logarithm of the sum of e^(x - largest) */
+  float (*scale)[2];
 } softmax_matrix;
 
 typedef void softmax_rows(const softmax_matrix *m);

@@ -1,4 +1,4 @@
-/* What both ways of softmax, by rows and by columns, do to vectors of floats. Only for files named *_level.c. */
+/* Vector functions that the softmax implementations by rows and by columns share. Only for files named *_level.c. */
 #ifndef CANNON_KERNEL_NORM_SOFTMAX_VEC_H
 #define CANNON_KERNEL_NORM_SOFTMAX_VEC_H
 
@@ -7,10 +7,11 @@
 
 #include "kernel/norm/vec.h"
 
-/* e^x for x <= 0 or NaN that was rounded: what that did to e^x, an error of x 2^-24 of it, is about what this does. */
-VEC_INLINE vec exp_rounded(vec x) {
+/* e^x for x <= 0 or NaN, where x is a rounded value. The rounding has caused a relative error of x 2^-24 in e^x; this
+ * function's error is about as large. */
+VEC_INLINE vec softmax_exp_rounded(vec x) {
 #if defined(__AVX512F__)
-  /* 2^t = 2^floor(t) 2^r; 2^r on [0, 1): 2^-23.5. The remainder of -inf is 0. */
+  /* 2^t = 2^floor(t) 2^r; the error of 2^r on [0, 1) is 2^-23.5. The remainder of -inf is 0. */
   const vec t = x * vec_of((float)LOG2E), r = (vec)_mm512_reduce_ps((__m512)t, _MM_FROUND_TO_NEG_INF);
   const vec p = (vec)HORNER_5(_mm512_fmadd_ps, (__m512)r, _mm512_set1_ps(1), _mm512_set1_ps(0x1.62e4bap-1f),
                               _mm512_set1_ps(0x1.ebdb6ap-3f), _mm512_set1_ps(0x1.c91c1p-5f),
@@ -21,9 +22,12 @@ VEC_INLINE vec exp_rounded(vec x) {
 #endif
 }
 
-static inline bool log_is_short(double sum) { return sum > 0 && sum < (double)INFINITY; }
+static inline bool softmax_log_is_short(double sum) { return sum > 0 && sum < (double)INFINITY; }
 
-/* Short where it can be, which is almost always: for rows of 64 the C library's takes a third of the time. */
-static inline float log_of_sum(double sum) { return (float)(log_is_short(sum) ? wide_log(sum) : log(sum)); }
+/* Uses wide_log whenever possible, which is almost always: for rows of 64, the C library's log would take a third of
+ * the total time. */
+static inline float softmax_log_of_sum(double sum) {
+  return (float)(softmax_log_is_short(sum) ? wide_log(sum) : log(sum));
+}
 
 #endif

@@ -1,6 +1,7 @@
-/* Vectors of floats of the level's width, for kernels of which the compiler would not make the best by itself:
- * reductions in several lanes, and parts of a vector at the end of a row. Only for files named *_level.c. Operators
- * work on them (GNU C); where an instruction is needed that has none, the portable level has it in plain C. */
+/* Vectors of floats in the width of the instruction set level, for kernels that the compiler would not vectorise well
+ * by itself: reductions in several lanes, and partial vectors at the end of a row. Only for files named *_level.c.
+ * Arithmetic uses GNU C's vector operators; where a special instruction is needed that a level lacks, the portable
+ * level has plain C. */
 #ifndef CANNON_KERNEL_NORM_VEC_H
 #define CANNON_KERNEL_NORM_VEC_H
 
@@ -29,7 +30,7 @@ static inline vec vec_of(float x) { return x - (vec){0}; } /* -0 - 0 is -0 */
 static inline vec vec_load(const float *p) { return *(const vec_anywhere *)p; }
 static inline void vec_store(float *p, vec v) { *(vec_anywhere *)p = v; }
 
-/* The first n < VEC elements, the others as in rest. */
+/* Loads the first n < VEC elements; the other lanes are taken from rest. */
 static inline vec vec_load_part(const float *p, int64_t n, vec rest) {
 #if defined(__AVX512F__)
   return (vec)_mm512_mask_loadu_ps((__m512)rest, (__mmask16)((1u << n) - 1), p);
@@ -47,7 +48,7 @@ static inline void vec_store_part(float *p, vec v, int64_t n) {
 #endif
 }
 
-/* The same of n <= VEC elements: where n is a constant, without a mask. */
+/* The same for n <= VEC; if n is a constant, no mask is needed. */
 static inline vec vec_get(const float *p, int64_t n, vec rest) {
   return n == VEC ? vec_load(p) : vec_load_part(p, n, rest);
 }
@@ -58,7 +59,7 @@ static inline void vec_put(float *p, vec v, int64_t n) {
     vec_store_part(p, v, n);
 }
 
-/* a * b + c, rounded once where the processor can. */
+/* a * b + c, rounded once if the processor has FMA. */
 static inline vec vec_fma(vec a, vec b, vec c) {
 #if defined(__AVX512F__)
   return (vec)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
@@ -69,7 +70,7 @@ static inline vec vec_fma(vec a, vec b, vec c) {
 #endif
 }
 
-/* The larger (smaller); b where one is NaN. */
+/* Maximum (minimum) per lane; b where one of them is NaN. */
 static inline vec vec_max(vec a, vec b) {
 #if defined(__AVX512F__)
   return (vec)_mm512_max_ps((__m512)a, (__m512)b);
@@ -92,7 +93,7 @@ static inline vec vec_min(vec a, vec b) {
 #endif
 }
 
-/* Over the elements, as a tree. */
+/* Reductions over the lanes, as a tree. */
 static inline float vec_sum(vec v) {
 #if defined(__AVX512F__)
   return _mm512_reduce_add_ps((__m512)v);
@@ -117,15 +118,15 @@ static inline float vec_largest(vec v) {
 
 #define VEC_INLINE __attribute__((always_inline)) static inline
 
-/* Elements that a loop is over, and what they are combined with. */
+/* Parameters of a loop: the elements, and what they are combined with. */
 typedef struct {
   const float *x, *y, *z;
   float *out;
   vec p, q, r, s, t, u;
-  int dtype; /* of x, y and out, for loops by vec_stored.h */
+  int dtype; /* dtype of x, y and out, for loops that use vec_stored.h */
 } vec_loop;
 
-/* Does elements i to i + n, n <= VEC, of a loop. */
+/* Processes elements i to i + n of a loop, n <= VEC. */
 typedef void vec_step(const vec_loop *l, int64_t i, int64_t n);
 
 VEC_INLINE void vec_each(vec_step *step, const vec_loop *l, int64_t n) {
@@ -134,12 +135,12 @@ VEC_INLINE void vec_each(vec_step *step, const vec_loop *l, int64_t n) {
   if (i < n) step(l, i, n - i);
 }
 
-/* The terms of elements i to i + n, n <= VEC, of a sum; 0 in the rest of the vector. */
+/* Returns the terms of a sum for elements i to i + n, n <= VEC, and 0 in the remaining lanes. */
 typedef vec vec_term(const vec_loop *l, int64_t i, int64_t n);
 
 enum { SUM_BLOCK = 1024 };
 
-/* Of elements begin to end: by lanes, then as a tree. */
+/* Sum over elements begin to end: per lane, then as a tree. */
 VEC_INLINE float vec_sum_block(vec_term *term, const vec_loop *l, int64_t begin, int64_t end) {
   vec a = {0}, b = {0}, c = {0}, d = {0};
   int64_t i = begin;
@@ -154,7 +155,7 @@ VEC_INLINE float vec_sum_block(vec_term *term, const vec_loop *l, int64_t begin,
   return vec_sum((a + b) + (c + d));
 }
 
-/* Of n elements: blocks are added in double. */
+/* Sum over n elements; sums of blocks are added in double. */
 VEC_INLINE double vec_sum_terms(vec_term *term, const vec_loop *l, int64_t n) {
   double sum = 0;
   for (int64_t begin = 0; begin < n; begin += SUM_BLOCK)
@@ -162,11 +163,12 @@ VEC_INLINE double vec_sum_terms(vec_term *term, const vec_loop *l, int64_t n) {
   return sum;
 }
 
-/* e^x for x <= 90, within one unit in the last place (0.99 found over a million floats), denormal results included; NaN
- * stays. x = n ln 2 + r; e^r = 1 + r + r^2 q(r), q a polynomial whose error in e^r is 3e-9 on [-ln(2)/2, ln(2)/2]. */
+/* e^x for x <= 90, with an error of at most one unit in the last place (0.99 found over a million floats), including
+ * denormal results; NaN is preserved. x = n ln 2 + r and e^r = 1 + r + r^2 q(r), where q is a polynomial with an error
+ * in e^r of 3e-9 on [-ln(2)/2, ln(2)/2]. */
 static inline vec vec_exp_bounded(vec x) {
   const float LN2_HIGH = 0x1.63p-1f, LN2_LOW = -0x1.bd0106p-13f, ROUND = 0x1.8p23f;
-  x = vec_max(vec_of(-106), x); /* to 0 */
+  x = vec_max(vec_of(-106), x); /* the result is 0 there */
   const vec shifted = vec_fma(x, vec_of((float)LOG2E), vec_of(ROUND)), n = shifted - ROUND;
   vec r = vec_fma(n, vec_of(-LN2_HIGH), x);
   r = vec_fma(n, vec_of(-LN2_LOW), r);
@@ -178,12 +180,12 @@ static inline vec vec_exp_bounded(vec x) {
 #if defined(__AVX512F__)
   return (vec)_mm512_scalef_ps((__m512)e, (__m512)n);
 #else
-  /* 2^n in two factors, since n goes from -153 to 130. The low bits of the shifted sum are n. */
+  /* 2^n in two factors, since n is in -153 to 130. The low bits of the shifted sum are n. */
   const ivec whole = (ivec)shifted - 0x4b400000, half = whole >> 1;
   return e * (vec)((half + 127) << 23) * (vec)((whole - half + 127) << 23);
 #endif
 }
 
-static inline vec vec_exp(vec x) { return vec_exp_bounded(vec_min(vec_of(90), x)); } /* to infinity */
+static inline vec vec_exp(vec x) { return vec_exp_bounded(vec_min(vec_of(90), x)); } /* infinity beyond */
 
 #endif

@@ -1,5 +1,6 @@
-/* Vectors of floats (vec.h) from and to memory that holds float, float16 or bfloat16: for kernels whose rows stay in
- * place (panel_job.as_stored). Inlined with a constant dtype. Only for files named *_level.c. */
+/* Loads and stores of float vectors (vec.h) from and to memory with float, float16 or bfloat16, for kernels whose rows
+ * stay in place (panel_job.as_stored). All functions are inlined with a constant dtype. Only for files named
+ * *_level.c. */
 #ifndef CANNON_KERNEL_NORM_VEC_STORED_H
 #define CANNON_KERNEL_NORM_VEC_STORED_H
 
@@ -7,7 +8,7 @@
 #include "kernel/norm/vec.h"
 #include "tensor/dtype.h"
 
-/* What has one argument for a dtype, with a constant for it. */
+/* Calls a macro or function of a dtype with a constant argument. */
 #define OF_DTYPE(call, dtype)                                                                                          \
   ((dtype) == ACL_FLOAT ? call(ACL_FLOAT) : (dtype) == ACL_FLOAT16 ? call(ACL_FLOAT16) : call(ACL_BF16))
 
@@ -27,7 +28,7 @@ VEC_INLINE void bf16_store_vec(uint16_t *to, vec v) {
 }
 #endif
 
-/* Elements i to i + n, n <= VEC; the rest of the vector as in rest. */
+/* Loads elements i to i + n, n <= VEC; the other lanes are taken from rest. */
 VEC_INLINE vec vec_read_part(const void *memory, int dtype, int64_t i, int64_t n, vec rest) {
   if (dtype == ACL_FLOAT) return vec_get((const float *)memory + i, n, rest);
   const uint16_t *const from = (const uint16_t *)memory + i;
@@ -51,7 +52,7 @@ VEC_INLINE vec vec_read(const void *memory, int dtype, int64_t i, int64_t n) {
   return vec_read_part(memory, dtype, i, n, (vec){0});
 }
 
-/* Two whole vectors. */
+/* Loads two whole vectors. */
 VEC_INLINE void vec_read_two(const void *memory, int dtype, int64_t i, vec x[2]) {
 #if defined(__AVX512F__)
   if (dtype == ACL_BF16) {
@@ -64,7 +65,7 @@ VEC_INLINE void vec_read_two(const void *memory, int dtype, int64_t i, vec x[2])
   for (int k = 0; k < 2; ++k) x[k] = vec_read(memory, dtype, i + k * VEC, VEC);
 }
 
-/* n elements as floats, and anything up to the end of the last vector. */
+/* Converts n elements to floats; writes up to the end of the last vector. */
 VEC_INLINE void vec_floats(float *to, const void *from, int dtype, int64_t n) {
   int64_t i = 0;
   for (; i + 2 * VEC <= n; i += 2 * VEC) {
@@ -98,7 +99,7 @@ VEC_INLINE void vec_write(void *memory, int dtype, int64_t i, vec v, int64_t n) 
 #endif
 }
 
-/* Two vectors, which takes less than one after the other. */
+/* Stores two vectors, which is faster than one after the other. */
 VEC_INLINE void vec_write_two(void *memory, int dtype, int64_t i, vec a, vec b) {
 #if defined(__AVX512F__)
   const __m512 x[2] = {(__m512)a, (__m512)b};
@@ -112,11 +113,12 @@ VEC_INLINE void vec_write_two(void *memory, int dtype, int64_t i, vec a, vec b) 
   vec_write(memory, dtype, i + VEC, b, VEC);
 }
 
-/* What becomes elements i to i + n, n <= VEC, of l->out. */
+/* Returns the values for elements i to i + n of l->out, n <= VEC. */
 typedef vec vec_value(const vec_loop *l, int64_t i, int64_t n);
 
-/* dtype: of l->out, which may be what the values are made of. What is left of halves behind pairs of vectors is part of one
- * more pair, made before anything is written: parts of vectors take longer. */
+/* dtype: of l->out, which may be the input of `value`. With 16-bit types, the elements after the last whole pair of
+ * vectors are written as one more, overlapping pair, which is computed before anything is written: partial vectors are
+ * slower. */
 VEC_INLINE void vec_each_stored(vec_value *value, const vec_loop *l, int dtype, int64_t n) {
   int64_t i = 0;
   const bool overlaps = dtype != ACL_FLOAT && n > 2 * VEC && n % (2 * VEC);

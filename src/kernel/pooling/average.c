@@ -1,4 +1,4 @@
-/* Average pools and their gradients: separable sums (resample/separable.h). */
+/* Operators of average pooling and their gradients, as separable weighted sums (resample/separable.h). */
 #include "kernel/families.h"
 #include "kernel/pooling/pooling_window.h"
 #include "kernel/reduce/reduction.h"
@@ -6,10 +6,10 @@
 
 typedef struct {
   bool count_pad;
-  int64_t divisor; /* 0: what is in the window */
+  int64_t divisor; /* 0: divide by the number of elements in the window */
 } average_options;
 
-static void bands_of(const window_axis *axis, int n, average_options o, band_spec *spec) {
+static void average_bands(const window_axis *axis, int n, average_options o, band_spec *spec) {
   for (int i = 0; i < n; ++i) {
     const window_axis *a = &axis[i];
     spec[i] = (band_spec){.kind = a->adaptive ? BAND_ADAPTIVE : BAND_WINDOW,
@@ -19,21 +19,21 @@ static void bands_of(const window_axis *axis, int n, average_options o, band_spe
                           .stride = a->stride,
                           .pad = a->pad,
                           .count_pad = o.count_pad};
-    /* One divisor for the whole window: along the last axis. */
+    /* The divisor of the whole window is applied along the last axis; the other axes divide by 1. */
     if (o.divisor) spec[i].divisor = i == n - 1 ? o.divisor : 1;
   }
 }
 
-static status finish(executor *e, const window_axis *axis, int n, average_options o, const tensor *in,
-                     const tensor *out, bool backward) {
+static status average_prepare(executor *e, const window_axis *axis, int n, average_options o, const tensor *in,
+                              const tensor *out, bool backward) {
   band_spec spec[WINDOW_AXES];
-  bands_of(axis, n, o, spec);
+  average_bands(axis, n, o, spec);
   return separable_prepare(e, in, out, spec, n, backward);
 }
 
 /* ---- AvgPool2d, AvgPool3d ---------------------------------------------------------------------------------------- */
 
-/* a[0..5]: kernel, strides, padding, ceilMode, countIncludePad, divisorOverride; s: their schema. */
+/* a[0..5]: the arguments kernel, strides, padding, ceilMode, countIncludePad, divisorOverride; s: their schema. */
 static status window_arguments(const op_arg *a, const arg_schema *s, int n, const tensor *self, window_axis *axis,
                                average_options *o) {
   const window_arrays arrays = {.kernel = a[0].ints,
@@ -46,7 +46,8 @@ static status window_arguments(const op_arg *a, const arg_schema *s, int n, cons
   TRY(windows_expect_list(a[2].ints, s[2].name, n));
   TRY(windows_init(axis, n, self, &arrays));
   *o = (average_options){.count_pad = a[4].boolean, .divisor = a[5].integer};
-  /* ggml pads windows of 1 by 1; that is well defined where the padding counts. */
+  /* Two-dimensional pools may pad by more than half of the kernel if the padding counts, which is well defined; ggml
+   * pads windows of 1 by 1. */
   if (n == 3 || !o->count_pad) TRY(windows_expect_half(axis, n, s[2].name));
   return ST_OK;
 }
@@ -74,7 +75,7 @@ static status prepare_window(executor *e, const op_arg *a, int n) {
   if (n == 3) TRY(expect_no_wider(axis, n, e->op->schema[1].name));
   if (n == 2) TRY(expect_cube_math(e, a));
   TRY(windows_expect_out(axis, n, self, out, "out"));
-  return finish(e, axis, n, o, self, out, false);
+  return average_prepare(e, axis, n, o, self, out, false);
 }
 
 static status prepare_window_backward(executor *e, const op_arg *a, int n) {
@@ -92,19 +93,19 @@ static status prepare_window_backward(executor *e, const op_arg *a, int n) {
   }
   TRY(windows_expect_out(axis, n, self, grad, grad_name));
   TRY(op_expect_shape(out, out_name, self->dims, self->rank));
-  return finish(e, axis, n, o, grad, out, true);
+  return average_prepare(e, axis, n, o, grad, out, true);
 }
 
-/* ---- AdaptiveAvgPool2d, AdaptiveAvgPool3d, GlobalAveragePool, GlobalMaxPool ---------------------------------------- */
+/* ---- AdaptiveAvgPool2d, AdaptiveAvgPool3d, GlobalAveragePool, GlobalMaxPool -------------------------------------- */
 
-/* Windows that have all of their axis. */
+/* Returns whether each window covers the whole of its axis. */
 static bool is_mean(const window_axis *axis, int n) {
   for (int i = 0; i < n; ++i)
     if (axis[i].out != 1) return false;
   return true;
 }
 
-static status plan_reduction(executor *e, reduction_kind kind, const tensor *self, const tensor *out, int n) {
+static status average_plan_reduction(executor *e, reduction_kind kind, const tensor *self, const tensor *out, int n) {
   const view from = view_of(self), to = view_of(out);
   bool is_reduced[MAX_RANK];
   for (int d = 0; d < MAX_RANK; ++d) is_reduced[d] = d >= self->rank - n;
@@ -122,8 +123,8 @@ static status prepare_adaptive(executor *e, const op_arg *a, int n) {
   EXPECT(a[1].ints->size == (uint64_t)n, "outputSize has %ju elements, expected %d", (uintmax_t)a[1].ints->size, n);
   TRY(windows_init_adaptive(axis, n, self, a[1].ints->value));
   TRY(windows_expect_out(axis, n, self, out, "out"));
-  if (is_mean(axis, n)) return plan_reduction(e, REDUCTION_MEAN, self, out, n);
-  return finish(e, axis, n, (average_options){0}, self, out, false);
+  if (is_mean(axis, n)) return average_plan_reduction(e, REDUCTION_MEAN, self, out, n);
+  return average_prepare(e, axis, n, (average_options){0}, self, out, false);
 }
 
 static status prepare_adaptive_backward(executor *e, const op_arg *a, int n) {
@@ -137,7 +138,7 @@ static status prepare_adaptive_backward(executor *e, const op_arg *a, int n) {
   TRY(windows_init_adaptive(axis, n, self, grad->dims + grad->rank - n));
   TRY(windows_expect_out(axis, n, self, grad, "gradOutput"));
   TRY(op_expect_shape(out, "out", self->dims, self->rank));
-  return finish(e, axis, n, (average_options){0}, grad, out, true);
+  return average_prepare(e, axis, n, (average_options){0}, grad, out, true);
 }
 
 status prepare_average_pool(executor *e, const op_arg *a) {
@@ -153,7 +154,7 @@ status prepare_average_pool(executor *e, const op_arg *a) {
   }
 }
 
-/* Everything behind the first two dimensions is one window. */
+/* The window covers all dimensions behind the first two. */
 status prepare_global_pool(executor *e, const op_arg *a) {
   const tensor *self = a[0].tensor, *out = a[1].tensor;
   const bool average = e->op->variant == GLOBAL_AVERAGE;
@@ -168,5 +169,5 @@ status prepare_global_pool(executor *e, const op_arg *a) {
            shape_text(self->dims, self->rank, text), d);
   }
   TRY(op_expect_shape(out, "out", dims, self->rank));
-  return plan_reduction(e, average ? REDUCTION_MEAN : REDUCTION_MAX, self, out, self->rank - 2);
+  return average_plan_reduction(e, average ? REDUCTION_MEAN : REDUCTION_MAX, self, out, self->rank - 2);
 }

@@ -1,9 +1,10 @@
-/* MaxPoolWithArgmaxV1 and its gradient by name. argmax has a bit for each element of each window, that it is the maximum:
- * it lies as NC1HWC0 of [N, C, elements of a window, blocks of 16 outputs and one more], that is, for 16 channels, a window's
- * element and an output, a uint16 whose bit k is channel k's.
+/* MaxPoolWithArgmaxV1 and its gradient, which are called by name. argmax is a bit mask with one bit for each element
+ * of each window, which tells whether it is the maximum. It is stored as NC1HWC0 of [N, C, elements of a window,
+ * blocks of 16 outputs plus one]: for 16 channels, an element of the window and an output, a uint16 whose bit k
+ * belongs to channel k.
  *
- * Where op-plugin's forward pass was aclnnMaxPool2dWithMask, it gives that operator's mask to this gradient, with blocks of
- * 16 for the last dimension; that holds places (max.h). */
+ * If op-plugin's forward pass was aclnnMaxPool2dWithMask, it passes that operator's mask to this gradient, with
+ * its last dimension stored in blocks of 16. That mask holds positions (max.h). */
 #include <stdlib.h>
 
 #include "kernel/engine/rows.h"
@@ -11,39 +12,39 @@
 #include "kernel/pooling/max.h"
 #include "tensor/format.h"
 
-enum { CHANNELS = 16 }; /* in a block; outputs, too */
+enum { CHANNELS = 16 }; /* channels of a block, and outputs of a block */
 
-/* In the executor's heap. */
+/* The plan, in the executor's heap. */
 typedef struct {
   window_axis axis[2];
-  int64_t n, channels, blocks, taps, outputs, words; /* blocks of channels; words: of an element of a window */
-  uint64_t places;                                   /* in the scratch: int32 for each output */
+  int64_t n, channels, blocks, taps, outputs, words; /* blocks: of channels; words: uint16 per element of a window */
+  uint64_t positions;                                /* offset in scratch: an int32 position for each output */
   status (*pool)(const executor *e, void *const *view, void *scratch);
 } graph_max;
 
 typedef struct {
   const graph_max *g;
   uint16_t *bits;
-  int32_t *places;
+  int32_t *positions;
 } bits_job;
 
-/* Where the window of output o has its element `tap`, which may be outside; its place in the plane, else -1. */
-static int64_t place_of(const graph_max *g, int64_t o, int64_t tap) {
+/* Returns the position in the plane of element `tap` of the window of output o, or -1 if it is outside of the plane. */
+static int64_t graph_max_position(const graph_max *g, int64_t o, int64_t tap) {
   const window_axis *h = &g->axis[0], *w = &g->axis[1];
   const int64_t y = o / w->out * h->stride - h->pad + tap / w->kernel * h->dilation;
   const int64_t x = o % w->out * w->stride - w->pad + tap % w->kernel * w->dilation;
   return y < 0 || x < 0 || y >= h->in || x >= w->in ? -1 : y * w->in + x;
 }
 
-static int64_t tap_of(const graph_max *g, int64_t o, int32_t place) {
+static int64_t graph_max_tap(const graph_max *g, int64_t o, int32_t position) {
   const window_axis *h = &g->axis[0], *w = &g->axis[1];
-  const int64_t y = place / w->in - o / w->out * h->stride + h->pad;
-  const int64_t x = place % w->in - o % w->out * w->stride + w->pad;
+  const int64_t y = position / w->in - o / w->out * h->stride + h->pad;
+  const int64_t x = position % w->in - o % w->out * w->stride + w->pad;
   return y / h->dilation * w->kernel + x / w->dilation;
 }
 
-/* Blocks of channels [begin, end), of all samples. */
-static void encode(const void *arg, int64_t begin, int64_t end) {
+/* Writes the bit masks of blocks of channels [begin, end), counted over all samples, from the positions. */
+static void graph_max_encode(const void *arg, int64_t begin, int64_t end) {
   const bits_job *j = arg;
   const graph_max *g = j->g;
   for (int64_t b = begin; b < end; ++b) {
@@ -51,29 +52,30 @@ static void encode(const void *arg, int64_t begin, int64_t end) {
     const int64_t first = b % g->blocks * CHANNELS, n = smaller(CHANNELS, g->channels - first);
     memset(bits, 0, (size_t)(g->taps * g->words) * sizeof *bits);
     for (int64_t c = 0; c < n; ++c) {
-      const int32_t *place = j->places + (b / g->blocks * g->channels + first + c) * g->outputs;
+      const int32_t *position = j->positions + (b / g->blocks * g->channels + first + c) * g->outputs;
       for (int64_t o = 0; o < g->outputs; ++o) {
-        const int64_t tap = tap_of(g, o, place[o]);
-        if (place_of(g, o, tap) == place[o])
-          bits[tap * g->words + o] |= (uint16_t)(1u << c); /* no window without elements */
+        const int64_t tap = graph_max_tap(g, o, position[o]);
+        /* A window without elements has position 0, which its tap does not lead to. */
+        if (graph_max_position(g, o, tap) == position[o]) bits[tap * g->words + o] |= (uint16_t)(1u << c);
       }
     }
   }
 }
 
-/* An output without a bit has a window without elements, whose place is 0 (max.c). */
-static void decode(const void *arg, int64_t begin, int64_t end) {
+/* Writes the positions for blocks of channels from the bit masks. An output without a set bit has a window without
+ * elements, whose position is 0 (max.c). */
+static void graph_max_decode(const void *arg, int64_t begin, int64_t end) {
   const bits_job *j = arg;
   const graph_max *g = j->g;
   for (int64_t b = begin; b < end; ++b) {
     const uint16_t *const bits = j->bits + b * g->taps * g->words;
     const int64_t first = b % g->blocks * CHANNELS, n = smaller(CHANNELS, g->channels - first);
     for (int64_t c = 0; c < n; ++c) {
-      int32_t *place = j->places + (b / g->blocks * g->channels + first + c) * g->outputs;
+      int32_t *position = j->positions + (b / g->blocks * g->channels + first + c) * g->outputs;
       for (int64_t o = 0; o < g->outputs; ++o) {
         int64_t tap = 0;
         while (tap < g->taps && !(bits[tap * g->words + o] >> c & 1)) ++tap;
-        place[o] = tap < g->taps ? (int32_t)place_of(g, o, tap) : 0;
+        position[o] = tap < g->taps ? (int32_t)graph_max_position(g, o, tap) : 0;
       }
     }
   }
@@ -81,24 +83,24 @@ static void decode(const void *arg, int64_t begin, int64_t end) {
 
 static status run_pool(const executor *e, void *const *view, void *scratch) {
   const graph_max *g = e->heap;
-  int32_t *const places = (int32_t *)(void *)((char *)scratch + g->places);
-  void *const at[] = {view[0], view[1], places};
+  int32_t *const positions = (int32_t *)(void *)((char *)scratch + g->positions);
+  void *const at[] = {view[0], view[1], positions};
   TRY(g->pool(e, at, scratch));
-  const bits_job job = {g, view[2], places};
-  rows_parallel(encode, &job, g->n * g->blocks, 1, e->cost_ns);
+  const bits_job job = {g, view[2], positions};
+  rows_parallel(graph_max_encode, &job, g->n * g->blocks, 1, e->cost_ns);
   return ST_OK;
 }
 
 static status run_gradient(const executor *e, void *const *view, void *scratch) {
   const graph_max *g = e->heap;
-  int32_t *const places = (int32_t *)(void *)((char *)scratch + g->places);
-  const bits_job job = {g, view[2], places};
-  rows_parallel(decode, &job, g->n * g->blocks, 1, e->cost_ns);
-  void *const at[] = {view[1], NULL, places, view[3]};
+  int32_t *const positions = (int32_t *)(void *)((char *)scratch + g->positions);
+  const bits_job job = {g, view[2], positions};
+  rows_parallel(graph_max_decode, &job, g->n * g->blocks, 1, e->cost_ns);
+  void *const at[] = {view[1], NULL, positions, view[3]};
   return g->pool(e, at, scratch);
 }
 
-static status run_gradient_of_places(const executor *e, void *const *view, void *scratch) {
+static status run_gradient_of_positions(const executor *e, void *const *view, void *scratch) {
   const graph_max *g = e->heap;
   void *const at[] = {view[1], NULL, view[2], view[3]};
   return g->pool(e, at, scratch);
@@ -106,7 +108,7 @@ static status run_gradient_of_places(const executor *e, void *const *view, void 
 
 /* ---- arguments --------------------------------------------------------------------------------------------------- */
 
-/* Three dimensions are one sample. */
+/* A tensor of three dimensions is a batch of one sample. */
 static tensor as_batch(const tensor *t) {
   tensor x = *t;
   if (t->rank != 3) return x;
@@ -123,7 +125,8 @@ typedef union {
   char room[sizeof(aclIntArray) + 2 * sizeof(int64_t)];
 } pair;
 
-/* Of the image's axes. The other two are 1, of which op-plugin makes no exception in the case of pads. */
+/* Takes the values of the two image axes. The values of the other two must be 0 or 1: op-plugin also passes 1 for
+ * pads. */
 static status pair_of(const aclIntArray *list, const char *name, pair *to) {
   EXPECT(list->size == 4, "%s has %ju elements, expected 4", name, (uintmax_t)list->size);
   EXPECT((list->value[0] | 1) == 1 && (list->value[3] | 1) == 1, "%s has %jd and %jd at its ends, expected 1", name,
@@ -133,9 +136,10 @@ static status pair_of(const aclIntArray *list, const char *name, pair *to) {
   return ST_OK;
 }
 
-/* a, s: ksize, strides, pads, dilation, ceil_mode. y: what has the shape of the pool's output. */
-static status describe(executor *e, const op_arg *a, const arg_schema *s, const aclIntArray *dilation, const tensor *x,
-                       const tensor *y, const char *y_name, graph_max **out) {
+/* Checks the arguments and makes the plan. a, s: ksize, strides, pads, dilation, ceil_mode. y: a tensor of the shape
+ * of the pool's output. */
+static status graph_max_describe(executor *e, const op_arg *a, const arg_schema *s, const aclIntArray *dilation,
+                                 const tensor *x, const tensor *y, const char *y_name, graph_max **out) {
   pair lists[4];
   op_arg windows[5] = {[4] = a[4]};
   graph_max *g = *out = e->heap = calloc(1, sizeof *g);
@@ -171,32 +175,33 @@ static status expect_argmax(executor *e, const tensor *argmax, const graph_max *
   return ST_OK;
 }
 
-/* x, y, argmax, ksize, strides, pads, dilation, ceil_mode, dtype */
+/* Arguments: x, y, argmax, ksize, strides, pads, dilation, ceil_mode, dtype */
 status prepare_graph_max_pool(executor *e, const op_arg *a) {
   const tensor x = as_batch(a[0].tensor), y = as_batch(a[1].tensor);
   graph_max *g;
-  TRY(describe(e, a + 3, e->op->schema + 3, a[6].ints, &x, &y, "y", &g));
+  TRY(graph_max_describe(e, a + 3, e->op->schema + 3, a[6].ints, &x, &y, "y", &g));
   TRY(expect_argmax(e, a[2].tensor, g, g->blocks));
-  TRY(max_prepare_places(e, g->axis, &x, &y));
-  g->places = workspace_intermediate(e, (uint64_t)y.n * sizeof(int32_t));
+  TRY(max_prepare_positions(e, g->axis, &x, &y));
+  g->positions = workspace_intermediate(e, (uint64_t)y.n * sizeof(int32_t));
   g->pool = e->run;
   if (y.n) e->run = run_pool;
   return ST_OK;
 }
 
-/* x, grad, argmax, y, ksize, strides, pads, dilation, ceil_mode, dilations, dtype */
+/* Arguments: x, grad, argmax, y, ksize, strides, pads, dilation, ceil_mode, dilations, dtype */
 status prepare_graph_max_pool_grad(executor *e, const op_arg *a) {
   const tensor x = as_batch(a[0].tensor), grad = as_batch(a[1].tensor), y = as_batch(a[3].tensor);
   const tensor *argmax = a[2].tensor;
   graph_max *g;
-  TRY(describe(e, a + 4, e->op->schema + 4, a[9].ints->size ? a[9].ints : a[7].ints, &x, &grad, "grad", &g));
+  TRY(graph_max_describe(e, a + 4, e->op->schema + 4, a[9].ints->size ? a[9].ints : a[7].ints, &x, &grad, "grad", &g));
   TRY(op_expect_dtype(&y, "y", DTYPE_BIT(x.dtype)));
   TRY(op_expect_shape(&y, "y", x.dims, x.rank));
-  const bool has_places = argmax->rank >= 1 && argmax->dims[argmax->rank - 1] == g->words && mask_has_places(g->axis);
-  TRY(expect_argmax(e, argmax, g, has_places ? g->channels : g->blocks));
+  const bool has_positions =
+      argmax->rank >= 1 && argmax->dims[argmax->rank - 1] == g->words && max_mask_has_positions(g->axis);
+  TRY(expect_argmax(e, argmax, g, has_positions ? g->channels : g->blocks));
   TRY(max_prepare_gradient(e, &grad, &y));
-  g->places = has_places ? 0 : workspace_intermediate(e, (uint64_t)grad.n * sizeof(int32_t));
+  g->positions = has_positions ? 0 : workspace_intermediate(e, (uint64_t)grad.n * sizeof(int32_t));
   g->pool = e->run;
-  if (y.n) e->run = has_places ? run_gradient_of_places : run_gradient;
+  if (y.n) e->run = has_positions ? run_gradient_of_positions : run_gradient;
   return ST_OK;
 }

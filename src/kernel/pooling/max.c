@@ -1,5 +1,6 @@
-/* Max pools. Outputs are made row by row: for each tap of the windows, a row of inputs is compared with the best so
- * far. Windows are seen in row-major order and the first of equal maxima stays, as in PyTorch; so do NaNs. */
+/* Max pooling. Outputs are computed row by row: for each tap of the windows, a row of inputs is compared with the
+ * maxima so far. Elements of a window are compared in row-major order, and the first of equal maxima is kept, as in
+ * PyTorch; a NaN counts as larger than any number. */
 #include "kernel/pooling/max.h"
 
 #include <math.h>
@@ -13,22 +14,22 @@ LEVEL_CHOICE(max_loops_table, max_loops, max_loops_table)
 
 enum {
   TILE = 512,       /* outputs at a time */
-  ROW_TILE = 2048,  /* inputs */
-  FEW_TAPS = 8,     /* whose outputs are found once for many rows */
-  LONG_WINDOW = 16, /* from here, windows are better scanned one by one */
+  ROW_TILE = 2048,  /* inputs at a time */
+  FEW_TAPS = 8,     /* kernel positions whose ranges of outputs are computed once for many rows */
+  LONG_WINDOW = 16, /* from this kernel size on, windows are scanned one by one */
 };
 
 typedef struct {
-  walk planes; /* operands: 0 self, 1 out, 2 indices or out again */
+  walk planes; /* operands: 0 self, 1 out, 2 indices (or out again) */
   window_axis axis[WINDOW_AXES];
   int64_t stride[3][WINDOW_AXES]; /* bytes */
-  compute_value least;            /* of the dtype */
+  compute_value least;            /* the least value of the dtype */
   load_loop *load;
-  store_loop *store, *store_index; /* store_index: NULL without indices */
+  store_loop *store, *store_index; /* store_index is NULL if there are no indices */
   uint8_t compute, element;        /* bytes */
   bool direct_in, direct_out, scans;
-  bool by_row; /* a row of outputs at once: few taps of floats */
-  bool gaps;   /* windows may miss all elements; their place is 0 */
+  bool by_row; /* a row of outputs is computed at once (float, few taps) */
+  bool gaps;   /* windows may contain no element; the position of their maximum is then 0 */
   bool mask;   /* indices are a mask; see max.h */
   int64_t mask_bytes;
 } max_plan;
@@ -44,21 +45,21 @@ static tap_outputs tap_outputs_of(const window_axis *w, int64_t k) {
   return (tap_outputs){.low = shift < 0 ? (-shift + w->stride - 1) / w->stride : 0, .high = smaller(high, w->out)};
 }
 
-/* A part of an output row: o to o + n. */
+/* A chunk of an output row: outputs o to o + n. */
 typedef struct {
   const max_plan *p;
   const max_type_loops *loops;
-  const char *row; /* an input row's first element */
-  int32_t row_place;
+  const char *row; /* the first element of an input row */
+  int32_t row_position;
   int64_t o, n;
   void *best;
-  int32_t *at; /* NULL: not wanted */
+  int32_t *at; /* positions of the maxima; NULL if not wanted */
   char *tile;
-  const tap_outputs *taps; /* of the first FEW_TAPS */
+  const tap_outputs *taps; /* for the first FEW_TAPS taps */
 } max_part;
 
-/* [*begin, *end) of the row's elements are in windows of the part; with dilation, the first window's first element may
- * lie behind the second's. */
+/* Sets [*begin, *end) to the elements of the row that the chunk's windows cover. With dilation, the first window's
+ * first element inside may lie behind the second window's. */
 static void part_extent(const max_part *j, int64_t *begin, int64_t *end) {
   const window_axis *w = &j->p->axis[2];
   if (w->adaptive) {
@@ -84,7 +85,7 @@ static void compare_taps(const max_part *j, const char *x, int64_t begin) {
     if (low >= high) continue;
     const int64_t at = low * w->stride + k * w->dilation - w->pad;
     j->loops->step((char *)j->best + (low - j->o) * j->p->element, j->at ? j->at + (low - j->o) : NULL,
-                   x + (at - begin) * j->p->element, w->stride, j->row_place + (int32_t)at, (int32_t)w->stride,
+                   x + (at - begin) * j->p->element, w->stride, j->row_position + (int32_t)at, (int32_t)w->stride,
                    high - low);
   }
 }
@@ -93,14 +94,14 @@ static void compare_windows(const max_part *j, const char *x, int64_t begin) {
   const window_axis *w = &j->p->axis[2];
   for (int64_t i = 0; i < j->n; ++i) {
     int64_t first, count;
-    int32_t unused = 0; /* without indices the best starts as the least value */
+    int32_t unused = 0; /* not set without indices: *best then starts as the least value, so `at` is not needed */
     window_inputs(w, j->o + i, &first, &count);
     j->loops->scan((char *)j->best + i * j->p->element, j->at ? j->at + i : &unused,
-                   x + (first - begin) * j->p->element, j->row_place + (int32_t)first, 1, count);
+                   x + (first - begin) * j->p->element, j->row_position + (int32_t)first, 1, count);
   }
 }
 
-/* Windows that do not fit a tile: piece by piece, or tap by tap where they have gaps. */
+/* For a single window that does not fit a tile: loads it chunk by chunk, skipping the gaps of dilated windows. */
 static void compare_wide(const max_part *j) {
   const max_plan *p = j->p;
   const window_axis *w = &p->axis[2];
@@ -111,7 +112,7 @@ static void compare_wide(const max_part *j) {
     n = smaller(ROW_TILE, count - k);
     const int64_t at = first + k * w->dilation;
     p->load(j->tile, j->row + at * p->stride[0][2], p->stride[0][2] * w->dilation, n);
-    j->loops->scan(j->best, j->at ? j->at : &unused, j->tile, j->row_place + (int32_t)at, (int32_t)w->dilation, n);
+    j->loops->scan(j->best, j->at ? j->at : &unused, j->tile, j->row_position + (int32_t)at, (int32_t)w->dilation, n);
   }
 }
 
@@ -132,7 +133,7 @@ static void compare_row(const max_part *j) {
   (p->scans ? compare_windows : compare_taps)(j, x, begin);
 }
 
-/* How many outputs from o on have inputs that fit a tile; 1 at least. */
+/* Returns the number of outputs from o on, at least 1, whose inputs fit a tile. */
 static int64_t part_length(const max_plan *p, int64_t o) {
   const window_axis *w = &p->axis[2];
   const int64_t most = smaller(TILE, w->out - o);
@@ -149,7 +150,8 @@ typedef struct {
   tap_outputs taps[FEW_TAPS];
 } max_tiles;
 
-/* The whole row; lines: from first on, so many of each window are there. */
+/* Computes a whole row by the level's row kernel. The windows have `lines` lines inside of the plane, from line
+ * `first` on. */
 static void find_row(const max_part *j, const char *plane, int64_t first, int64_t lines) {
   const max_plan *p = j->p;
   const window_axis *w = &p->axis[2], *h = &p->axis[1];
@@ -158,8 +160,8 @@ static void find_row(const max_part *j, const char *plane, int64_t first, int64_
                                 .at = j->at,
                                 .n = j->n,
                                 .x = (const float *)(const void *)plane + first * line - w->pad,
-                                .place = (int32_t)(first * w->in - w->pad),
-                                .place_line = (int32_t)(h->dilation * w->in),
+                                .position = (int32_t)(first * w->in - w->pad),
+                                .position_line = (int32_t)(h->dilation * w->in),
                                 .line = h->dilation * line,
                                 .lines = lines,
                                 .stride = w->stride,
@@ -176,12 +178,12 @@ static void find_part(max_part *j, const char *plane, const int64_t first[2], co
     for (int64_t b = 0; b < count[1]; ++b) {
       const int64_t z = first[0] + a * p->axis[0].dilation, y = first[1] + b * p->axis[1].dilation;
       j->row = plane + z * p->stride[0][0] + y * p->stride[0][1];
-      j->row_place = (int32_t)((z * p->axis[1].in + y) * p->axis[2].in);
+      j->row_position = (int32_t)((z * p->axis[1].in + y) * p->axis[2].in);
       compare_row(j);
     }
 }
 
-/* One row of outputs: d and h are its coordinates; in, out, index: the plane's addresses. */
+/* Computes one row of outputs, at depth d and height h. plane: the addresses of the plane in self, out and indices. */
 static void pool_row(const max_plan *p, max_tiles *t, char *const plane[3], int64_t d, int64_t h) {
   int64_t first[2], count[2];
   window_inputs(&p->axis[0], d, &first[0], &count[0]);
@@ -228,7 +230,7 @@ static void pool_rows(const void *job, int64_t begin, int64_t end) {
   }
 }
 
-static status run(const executor *e, void *const *view, void *scratch) {
+static status max_run(const executor *e, void *const *view, void *scratch) {
   (void)scratch;
   const max_plan *p = PLAN(e, max_plan);
   void *const at[] = {view[0], view[1], view[e->n_operands - 1]};
@@ -242,14 +244,14 @@ static status run(const executor *e, void *const *view, void *scratch) {
   return ST_OK;
 }
 
-static status run_nothing(const executor *e, void *const *view, void *scratch) {
+static status max_run_empty(const executor *e, void *const *view, void *scratch) {
   (void)e, (void)view, (void)scratch;
   return ST_OK;
 }
 
 /* ---- planning ---------------------------------------------------------------------------------------------------- */
 
-/* As it is computed. */
+/* The least value of the dtype, in the type that it is computed in. */
 static compute_value least_of(int dtype, compute_type compute) {
   if (compute == COMPUTE_F32) return (compute_value){.f32 = -INFINITY};
   if (compute == COMPUTE_F64) return (compute_value){.f64 = -INFINITY};
@@ -260,9 +262,9 @@ static compute_value least_of(int dtype, compute_type compute) {
 
 enum { NO_INDICES, INDICES, MASK };
 
-static status plan(executor *e, const window_axis *axis, int n, const tensor *self, const tensor *out,
-                   const tensor *indices, int kind) {
-  e->run = run_nothing;
+static status max_plan_pool(executor *e, const window_axis *axis, int n, const tensor *self, const tensor *out,
+                            const tensor *indices, int kind) {
+  e->run = max_run_empty;
   if (out->n == 0) return ST_OK;
   max_plan *p = PLAN(e, max_plan);
   const tensor *const tensors[3] = {self, out, kind == INDICES ? indices : out};
@@ -295,7 +297,7 @@ static status plan(executor *e, const window_axis *axis, int n, const tensor *se
   p->scans = last->adaptive || (last->dilation == 1 && last->kernel >= LONG_WINDOW && last->kernel > last->out);
   p->by_row = max_loops->row_f32 && self->dtype == ACL_FLOAT && p->direct_in && !p->scans && p->axis[0].in == 1 &&
               last->stride <= 2 && last->kernel <= FEW_TAPS && last->out <= TILE;
-  p->mask = kind == MASK && mask_has_places(axis);
+  p->mask = kind == MASK && max_mask_has_positions(axis);
   p->mask_bytes = kind == MASK ? indices->n : 0;
   p->store_index = NULL;
   if (kind == INDICES) p->store_index = loops->store[indices->dtype][COMPUTE_I32];
@@ -305,13 +307,13 @@ static status plan(executor *e, const window_axis *axis, int n, const tensor *se
     p->stride[2][1] = last->out * (int64_t)sizeof(int32_t);
     p->stride[2][0] = p->axis[1].out * p->stride[2][1];
   }
-  e->run = run;
+  e->run = max_run;
   executor_cost(e, (uint64_t)(self->n + out->n) * dtype_bytes(self->dtype),
                 (uint64_t)out->n * (uint64_t)taps * (p->scans ? 24 : 4));
   return ST_OK;
 }
 
-/* Places are int32. */
+/* Positions are int32, so planes must be small enough. */
 static status expect_small_planes(const window_axis *axis, int n) {
   int64_t plane = 1;
   for (int i = 0; i < n; ++i)
@@ -342,16 +344,16 @@ status max_expect_undilated(const aclIntArray *dilation, const char *name) {
   return ST_OK;
 }
 
-status mask_expect(const tensor *mask, const window_axis *axis, const tensor *self) {
+status max_mask_expect(const tensor *mask, const window_axis *axis, const tensor *self) {
   char text[SHAPE_TEXT];
   int64_t dims[MAX_RANK];
-  const int64_t places = axis[0].out * axis[1].out;
+  const int64_t positions = axis[0].out * axis[1].out;
   memcpy(dims, self->dims, sizeof dims);
   dims[self->rank - 2] = axis[0].kernel * axis[1].kernel;
-  dims[self->rank - 1] = ((places + 15) / 16 + 1) * 32;
+  dims[self->rank - 1] = ((positions + 15) / 16 + 1) * 32;
   TRY(op_expect_dtype(mask, "indices", DTYPE_BIT(ACL_INT8) | DTYPE_BIT(ACL_UINT8)));
   TRY(op_expect_shape(mask, "indices", dims, self->rank));
-  EXPECT(mask->contiguous, "indices has shape %s and gaps, expected a contiguous mask",
+  EXPECT(mask->contiguous, "indices, of shape %s, is not contiguous, expected a contiguous mask",
          shape_text(mask->dims, mask->rank, text));
   return ST_OK;
 }
@@ -379,7 +381,7 @@ status prepare_max_pool(executor *e, const op_arg *a) {
     EXPECT(axis[i].pad + axis[i].pad_end <= axis[i].kernel, "pads are %jd and %jd, expected at most the kernel, %jd",
            (intmax_t)axis[i].pad, (intmax_t)axis[i].pad_end, (intmax_t)axis[i].kernel);
   TRY(windows_expect_out(axis, 2, self, out, "out"));
-  return plan(e, axis, 2, self, out, NULL, NO_INDICES);
+  return max_plan_pool(e, axis, 2, self, out, NULL, NO_INDICES);
 }
 
 status prepare_max_pool_indices(executor *e, const op_arg *a) {
@@ -393,27 +395,27 @@ status prepare_max_pool_indices(executor *e, const op_arg *a) {
   TRY(max_window_arguments(a + 1, e->op->schema + 1, n, self, axis));
   TRY(windows_expect_out(axis, n, self, out, "out"));
   if (mask) {
-    TRY(mask_expect(indices, axis, self));
+    TRY(max_mask_expect(indices, axis, self));
   } else {
     TRY(op_expect_dtype(indices, "indices", DTYPES_INDEX));
     TRY(windows_expect_out(axis, n, self, indices, "indices"));
   }
-  return plan(e, axis, n, self, out, indices, mask ? MASK : INDICES);
+  return max_plan_pool(e, axis, n, self, out, indices, mask ? MASK : INDICES);
 }
 
-tensor max_places(const tensor *out) {
-  tensor places = *out;
+tensor max_positions(const tensor *out) {
+  tensor positions = *out;
   int64_t stride = 1;
-  places.dtype = ACL_INT32;
-  places.contiguous = true;
-  for (int d = out->rank; d-- > 0; stride *= out->dims[d]) places.strides[d] = stride;
-  return places;
+  positions.dtype = ACL_INT32;
+  positions.contiguous = true;
+  for (int d = out->rank; d-- > 0; stride *= out->dims[d]) positions.strides[d] = stride;
+  return positions;
 }
 
-status max_prepare_places(executor *e, const window_axis *axis, const tensor *self, const tensor *out) {
-  const tensor places = max_places(out);
+status max_prepare_positions(executor *e, const window_axis *axis, const tensor *self, const tensor *out) {
+  const tensor positions = max_positions(out);
   TRY(expect_small_planes(axis, 2));
-  return plan(e, axis, 2, self, out, &places, INDICES);
+  return max_plan_pool(e, axis, 2, self, out, &positions, INDICES);
 }
 
 status prepare_adaptive_max(executor *e, const op_arg *a) {
@@ -428,5 +430,5 @@ status prepare_adaptive_max(executor *e, const op_arg *a) {
   TRY(windows_expect_out(axis, n, self, out, "outputOut"));
   TRY(windows_expect_out(axis, n, self, indices, "indicesOut"));
   TRY(expect_small_planes(axis, n));
-  return plan(e, axis, n, self, out, indices, INDICES);
+  return max_plan_pool(e, axis, n, self, out, indices, INDICES);
 }

@@ -1,27 +1,32 @@
-/* Max pools: what forward passes share, and the container that MaxPool2dWithMask's indices have. */
+/* Max pooling: what the forward passes, their gradients and the operators called by name share, and the format of
+ * the mask that MaxPool2dWithMask returns as its indices. Called by max.c, pooling_scatter.c and graph_max.c, on the
+ * thread that prepares a call; the functions keep no state. */
 #ifndef CANNON_KERNEL_POOLING_MAX_H
 #define CANNON_KERNEL_POOLING_MAX_H
 
 #include "kernel/pooling/pooling_window.h"
 
-/* A mask is int8 of shape [.., kh * kw, (ceil(Hout * Wout / 16) + 1) * 32]. As the current generation of CANN has it,
- * its bytes start with an int32 for each output, the place of the maximum in its plane, in the order of the outputs;
- * 0 follows. Windows of one element, where that may not fit, have none: 0 throughout. */
-status mask_expect(const tensor *mask, const window_axis *axis, const tensor *self);
-static inline bool mask_has_places(const window_axis *axis) { return axis[0].kernel * axis[1].kernel > 1; }
+/* A mask is int8 of shape [.., kh * kw, (ceil(Hout * Wout / 16) + 1) * 32]. As in the current generation of CANN, it
+ * starts with an int32 for each output, in their order: the position of the maximum in its plane; zeros follow. For
+ * windows of one element these might not fit, so their mask is all zeros.
+ *
+ * max_mask_expect checks the mask's dtype and shape; max_mask_has_positions tells whether it holds positions. */
+status max_mask_expect(const tensor *mask, const window_axis *axis, const tensor *self);
+static inline bool max_mask_has_positions(const window_axis *axis) { return axis[0].kernel * axis[1].kernel > 1; }
 
-/* kernelSize, stride, padding, dilation, ceilMode at a[0..5), with their schema. */
+/* Checks the arguments kernelSize, stride, padding, dilation, ceilMode at a[0..5), whose schema is s, and sets
+ * `axis`. */
 status max_window_arguments(const op_arg *a, const arg_schema *s, int n, const tensor *self, window_axis *axis);
 
-/* Pools have no dilation on these devices, but for one gradient; by name they have. */
+/* Fails unless each dilation is 1: these devices support dilation only in one gradient and in pools called by name. */
 status max_expect_undilated(const aclIntArray *dilation, const char *name);
 
-/* The plans for places that are anywhere: run gets them, int32, contiguous and of the shape of the pool's output, as its
- * third view; grad and the gradient of self as the first and the last. */
-status max_prepare_places(executor *e, const window_axis *axis, const tensor *self, const tensor *out);
+/* Plan a pool, and its gradient, whose positions the caller provides as int32, contiguous and of the shape of the
+ * pool's output. e->run then takes the views {self, out, positions}, or {grad, unused, positions, gradient of self}. */
+status max_prepare_positions(executor *e, const window_axis *axis, const tensor *self, const tensor *out);
 status max_prepare_gradient(executor *e, const tensor *grad, const tensor *grad_self);
 
-/* What they see as places. */
-tensor max_places(const tensor *out);
+/* The tensor of such positions, for the pool's output `out`. */
+tensor max_positions(const tensor *out);
 
 #endif

@@ -1,4 +1,4 @@
-/* Compiled once per instruction set level; see loops.h. */
+/* Compiled once per instruction set level; see pooling_loops.h. */
 #include <stddef.h>
 
 #include "kernel/engine/level.h"
@@ -22,17 +22,17 @@
     }                                                                                                                  \
   }                                                                                                                    \
   static inline void step_at_##suffix(T *restrict best, int32_t *restrict at, const T *restrict x, int64_t step,       \
-                                      int32_t place, int32_t place_step, int64_t n) {                                  \
+                                      int32_t position, int32_t position_step, int64_t n) {                            \
     for (int64_t i = 0; i < n; ++i) {                                                                                  \
       const T v = x[i * step], b = best[i];                                                                            \
       const int32_t a = at[i];                                                                                         \
       const int take = (v > b) | (v != v) | (a < 0);                                                                   \
       best[i] = take ? v : b;                                                                                          \
-      at[i] = take ? place + (int32_t)i * place_step : a;                                                              \
+      at[i] = take ? position + (int32_t)i * position_step : a;                                                        \
     }                                                                                                                  \
   }                                                                                                                    \
-  static void step_##suffix(void *best, int32_t *at, const void *x, int64_t step, int32_t place, int32_t place_step,   \
-                            int64_t n) {                                                                               \
+  static void step_##suffix(void *best, int32_t *at, const void *x, int64_t step, int32_t position,                    \
+                            int32_t position_step, int64_t n) {                                                        \
     if (!at && step == 1)                                                                                              \
       step_of_##suffix(best, x, 1, n);                                                                                 \
     else if (!at && step == 2)                                                                                         \
@@ -40,20 +40,21 @@
     else if (!at)                                                                                                      \
       step_of_##suffix(best, x, step, n);                                                                              \
     else if (step == 1)                                                                                                \
-      step_at_##suffix(best, at, x, 1, place, place_step, n);                                                          \
+      step_at_##suffix(best, at, x, 1, position, position_step, n);                                                    \
     else if (step == 2)                                                                                                \
-      step_at_##suffix(best, at, x, 2, place, place_step, n);                                                          \
+      step_at_##suffix(best, at, x, 2, position, position_step, n);                                                    \
     else                                                                                                               \
-      step_at_##suffix(best, at, x, step, place, place_step, n);                                                       \
+      step_at_##suffix(best, at, x, step, position, position_step, n);                                                 \
   }                                                                                                                    \
-  static void scan_##suffix(void *best, int32_t *at, const void *xs, int32_t place, int32_t place_step, int64_t n) {   \
+  static void scan_##suffix(void *best, int32_t *at, const void *xs, int32_t position, int32_t position_step,          \
+                            int64_t n) {                                                                               \
     const T *x = xs;                                                                                                   \
     T b = *(T *)best;                                                                                                  \
     int32_t a = *at;                                                                                                   \
     for (int64_t i = 0; i < n; ++i)                                                                                    \
       if ((x[i] > b) | (x[i] != x[i]) | (a < 0)) {                                                                     \
         b = x[i];                                                                                                      \
-        a = place + (int32_t)i * place_step;                                                                           \
+        a = position + (int32_t)i * position_step;                                                                     \
       }                                                                                                                \
     *(T *)best = b;                                                                                                    \
     *at = a;                                                                                                           \
@@ -62,8 +63,8 @@
     const T v = *(const T *)value;                                                                                     \
     for (int64_t i = 0; i < n; ++i) ((T *)best)[i] = v;                                                                \
   }                                                                                                                    \
-  static void add_##suffix(void *sum, const void *x, const int64_t *place, int64_t n) {                                \
-    for (int64_t i = 0; i < n; ++i) ((T *)sum)[place[i]] += ((const T *)x)[i];                                         \
+  static void add_##suffix(void *sum, const void *x, const int64_t *position, int64_t n) {                             \
+    for (int64_t i = 0; i < n; ++i) ((T *)sum)[position[i]] += ((const T *)x)[i];                                      \
   }
 
 MAX_LOOPS(float, f32)
@@ -76,7 +77,7 @@ MAX_LOOPS(int64_t, i64)
 #ifdef __AVX512DQ__
 enum { LANES = 16 };
 
-/* Of x[lane * stride] some lanes. */
+/* Loads x[lane * stride] for the lanes in the mask. stride is 1 or 2. */
 INLINE __m512 read_lanes(const float *x, __mmask16 lanes, int stride) {
   if (stride == 1) return _mm512_maskz_loadu_ps(lanes, x);
   const __m512i even = _mm512_set_epi32(30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
@@ -85,48 +86,48 @@ INLINE __m512 read_lanes(const float *x, __mmask16 lanes, int stride) {
                                 _mm512_maskz_loadu_ps((__mmask16)(both >> LANES), x + LANES));
 }
 
-INLINE void row_of(const max_row *r, int stride, bool has_places) {
+INLINE void max_row_of(const max_row *r, int stride, bool has_positions) {
   const __m512i lane = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
   const __m512i steps = _mm512_mullo_epi32(lane, _mm512_set1_epi32(stride));
   for (int64_t o = 0; o < r->n; o += LANES) {
     __m512 best = _mm512_set1_ps(-INFINITY);
     __m512i at = _mm512_set1_epi32(-1);
     const float *line = r->x + o * stride;
-    int32_t place = r->place + (int32_t)o * stride;
-    for (int64_t l = 0; l < r->lines; ++l, line += r->line, place += r->place_line)
+    int32_t position = r->position + (int32_t)o * stride;
+    for (int64_t l = 0; l < r->lines; ++l, line += r->line, position += r->position_line)
       for (int64_t t = 0; t < r->n_taps; ++t) {
         const __mmask16 lanes = first_lanes(r->taps[t].high - o) & (__mmask16)~first_lanes(r->taps[t].low - o);
         const __m512 v = read_lanes(line + t * r->dilation, lanes, stride);
         __mmask16 take = _mm512_mask_cmp_ps_mask(lanes, v, best, _CMP_GT_OQ);
         take |= _mm512_mask_cmp_ps_mask(lanes, v, v, _CMP_UNORD_Q);
-        if (has_places) {
+        if (has_positions) {
           take |= lanes & _mm512_movepi32_mask(at);
-          at = _mm512_mask_add_epi32(at, take, steps, _mm512_set1_epi32(place + (int32_t)(t * r->dilation)));
+          at = _mm512_mask_add_epi32(at, take, steps, _mm512_set1_epi32(position + (int32_t)(t * r->dilation)));
         }
         best = _mm512_mask_mov_ps(best, take, v);
       }
     _mm512_mask_storeu_ps(r->best + o, first_lanes(r->n - o), best);
-    if (has_places) _mm512_mask_storeu_epi32(r->at + o, first_lanes(r->n - o), at);
+    if (has_positions) _mm512_mask_storeu_epi32(r->at + o, first_lanes(r->n - o), at);
   }
 }
 
 static void row_f32(const max_row *r) {
   if (r->stride == 1)
-    r->at ? row_of(r, 1, true) : row_of(r, 1, false);
+    r->at ? max_row_of(r, 1, true) : max_row_of(r, 1, false);
   else
-    r->at ? row_of(r, 2, true) : row_of(r, 2, false);
+    r->at ? max_row_of(r, 2, true) : max_row_of(r, 2, false);
 }
 #  define ROW_F32 row_f32
 #else
 #  define ROW_F32 NULL
 #endif
 
-/* In one pass: of places outside, they or what is left behind them has its sign set. */
-static int64_t first_outside(const int64_t *place, int64_t end, int64_t n) {
+/* Tests all positions in one pass: if one is outside of [0, end), it or end - 1 minus it has its sign bit set. */
+static int64_t first_outside(const int64_t *position, int64_t end, int64_t n) {
   int64_t signs = 0, i = 0;
-  for (int64_t k = 0; k < n; ++k) signs |= place[k] | (end - 1 - place[k]);
+  for (int64_t k = 0; k < n; ++k) signs |= position[k] | (end - 1 - position[k]);
   if (signs >= 0) return n;
-  while (place[i] >= 0 && place[i] < end) ++i;
+  while (position[i] >= 0 && position[i] < end) ++i;
   return i;
 }
 

@@ -1,4 +1,5 @@
-/* The inner loops of max pools and their gradients, by instruction set level (engine/level.h). */
+/* Inner loops of max pooling and its gradients, with one table for each instruction set level (engine/level.h). All
+ * functions are pure loops over the caller's memory. */
 #ifndef CANNON_KERNEL_POOLING_POOLING_LOOPS_H
 #define CANNON_KERNEL_POOLING_POOLING_LOOPS_H
 
@@ -7,41 +8,43 @@
 #include "kernel/engine/elementwise.h"
 
 typedef struct {
-  /* For i < n: where x[i * step] is larger than best[i], or a NaN, or at[i] is negative, it becomes best[i] and
-   * place + i * place_step becomes at[i]. Without at, best[] starts as the least value. */
-  void (*step)(void *best, int32_t *at, const void *x, int64_t step, int32_t place, int32_t place_step, int64_t n);
-  /* The same for the n elements of one window and one best. */
-  void (*scan)(void *best, int32_t *at, const void *x, int32_t place, int32_t place_step, int64_t n);
+  /* For each i < n: if x[i * step] is larger than best[i] or a NaN, or if at[i] is negative, sets best[i] to it and
+   * at[i] to position + i * position_step. `at` may be NULL; best[] must then start as the least value. */
+  void (*step)(void *best, int32_t *at, const void *x, int64_t step, int32_t position, int32_t position_step,
+               int64_t n);
+  /* The same for the n elements of one window, with a single best and at. */
+  void (*scan)(void *best, int32_t *at, const void *x, int32_t position, int32_t position_step, int64_t n);
   void (*fill)(void *best, const void *value, int64_t n);
-  /* sum[place[i]] += x[i], in order. */
-  void (*add)(void *sum, const void *x, const int64_t *place, int64_t n);
+  /* sum[position[i]] += x[i], in order. */
+  void (*add)(void *sum, const void *x, const int64_t *position, int64_t n);
 } max_type_loops;
 
-/* Outputs of a row that have a tap inside. */
+/* The outputs [low, high) of a row for which a certain tap is inside of the input. */
 typedef struct {
   int64_t low, high;
 } tap_outputs;
 
-/* A row of windows' maxima, and their places unless `at` is NULL; -1 where a window has nothing. */
+/* Computes the maxima of a row of n windows and, unless `at` is NULL, their positions, with -1 for windows without
+ * elements. */
 typedef struct {
   float *best;
   int32_t *at;
   int64_t n;
-  const float *x; /* what tap 0 of the first line is for output 0; may be outside, as its place */
-  int32_t place, place_line;
-  int64_t line, lines; /* floats from line to line of a window */
+  const float *x; /* the input of output 0 for tap 0, line 0, at `position`; both may be outside */
+  int32_t position, position_line;
+  int64_t line, lines; /* floats from line to line of a window; number of lines */
   int64_t stride, dilation, n_taps;
   const tap_outputs *taps;
 } max_row;
 
 typedef struct {
   max_type_loops of[N_COMPUTE];
-  /* Of a stride of 1 or 2. NULL: not at this level. */
+  /* For a stride of 1 or 2. NULL if the level has no such kernel. */
   void (*row_f32)(const max_row *r);
-  /* The number of the first place that is not in [0, end), or n. */
-  int64_t (*first_outside)(const int64_t *place, int64_t end, int64_t n);
+  /* Returns the index of the first position that is not in [0, end), or n. */
+  int64_t (*first_outside)(const int64_t *position, int64_t end, int64_t n);
 } max_loops_table;
 
-extern const max_loops_table *max_loops; /* set before main */
+extern const max_loops_table *max_loops; /* chosen before main for this processor (engine/level.h) */
 
 #endif

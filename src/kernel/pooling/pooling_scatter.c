@@ -1,6 +1,6 @@
-/* What goes back to the places that max pools have noted: their gradients (sums), MaxUnpool and its gradient (moves).
- * A place outside its plane fails the task when it is found; what has been written until then stays. Planes are done
- * one by one, each by one thread and in order. */
+/* Scatters values to, or gathers them from, the positions that a max pool has returned: the gradients of max pools
+ * (sums), MaxUnpool (copies) and its gradient (a gather). A position outside of its plane fails the task when it is
+ * found; what has been written by then stays. Each plane is processed by one thread, in order. */
 #include <stdlib.h>
 
 #include "kernel/engine/rows.h"
@@ -13,40 +13,41 @@ enum { TILE = 512, SMALL = 0, LARGE = 1, INDEX = 2 };
 typedef enum { SCATTER_ADD, SCATTER_MOVE, GATHER } scatter_kind;
 
 typedef struct {
-  walk planes;                    /* operands: the small tensor (of places), the large one, the indices */
-  int64_t dims[2][WINDOW_AXES];   /* of small and large */
+  walk planes;                    /* operands: the small tensor (the pool's output), the large one, the indices */
+  int64_t dims[2][WINDOW_AXES];   /* of the small and the large tensor */
   int64_t stride[3][WINDOW_AXES]; /* bytes */
-  int64_t plane;                  /* elements of a large one */
-  int operand[3];                 /* which of the call's tensors they are */
+  int64_t plane;                  /* elements of a plane of the large tensor */
+  int operand[3];                 /* their indices among the call's tensors */
   int small_dtype, large_dtype;
   scatter_kind kind;
   load_loop *load, *load_index;
   store_loop *store;
-  int8_t size;     /* of an element, in bytes; of sums while they are made */
-  bool direct;     /* sums are made in the large tensor, else in scratch */
+  int8_t size;     /* bytes of an element; for sums, of the type that they are computed in */
+  bool direct;     /* sums are accumulated in the large tensor itself, otherwise in scratch */
   bool mask;       /* indices are a mask; see max.h */
-  bool one;        /* ... without places: windows are one element */
-  int64_t step[2]; /* of those windows */
+  bool one;        /* the mask holds no positions, since windows have one element */
+  int64_t step[2]; /* strides of these windows */
 } scatter_plan;
 
 typedef struct {
   const scatter_plan *plan;
   void *const *at;
   char *sums;
-  int64_t *bad; /* one for each plane: an index out of range, or -1 */
+  int64_t *bad; /* an index out of range, or -1; shared by all planes */
 } scatter_job;
 
 static const char index_name[] = "indices";
 
-static char *place_of(const scatter_plan *p, char *plane, int64_t index) {
+static char *max_scatter_element(const scatter_plan *p, char *plane, int64_t index) {
   const int64_t w = p->dims[LARGE][2], h = p->dims[LARGE][1];
   return plane + index / (w * h) * p->stride[LARGE][0] + index / w % h * p->stride[LARGE][1] +
          index % w * p->stride[LARGE][2];
 }
 
-/* Elements of small and their places; returns the first bad one's number, or n. */
-static int64_t scatter_part(const scatter_plan *p, char *large, char *small, const int64_t *index, int64_t n,
-                            char *tile) {
+/* Processes n elements of small, whose positions are index[]. Returns the number of the first position out of range,
+ * or n. */
+static int64_t max_scatter_part(const scatter_plan *p, char *large, char *small, const int64_t *index, int64_t n,
+                                char *tile) {
   const int64_t bad = max_loops->first_outside(index, p->plane, n);
   if (unlikely(bad < n)) return bad;
   const int64_t step = p->stride[SMALL][2];
@@ -57,16 +58,16 @@ static int64_t scatter_part(const scatter_plan *p, char *large, char *small, con
       p->load(tile, small, step, n);
     max_loops->of[p->size == sizeof(double) ? COMPUTE_F64 : COMPUTE_F32].add(large, tile, index, n);
   } else if (p->kind == SCATTER_MOVE) {
-    for (int64_t i = 0; i < n; ++i) memcpy(place_of(p, large, index[i]), small + i * step, (size_t)p->size);
+    for (int64_t i = 0; i < n; ++i) memcpy(max_scatter_element(p, large, index[i]), small + i * step, (size_t)p->size);
   } else {
-    for (int64_t i = 0; i < n; ++i) memcpy(small + i * step, place_of(p, large, index[i]), (size_t)p->size);
+    for (int64_t i = 0; i < n; ++i) memcpy(small + i * step, max_scatter_element(p, large, index[i]), (size_t)p->size);
   }
   return n;
 }
 
-/* The places of n elements from (d, h, w) on. */
-static void load_index(const scatter_plan *p, const char *plane, int64_t d, int64_t h, int64_t w, int64_t *index,
-                       int64_t n) {
+/* Loads the positions of n elements from (d, h, w) on. */
+static void max_scatter_load_index(const scatter_plan *p, const char *plane, int64_t d, int64_t h, int64_t w,
+                                   int64_t *index, int64_t n) {
   if (p->one) {
     for (int64_t i = 0; i < n; ++i) index[i] = h * p->step[0] * p->dims[LARGE][2] + (w + i) * p->step[1];
     return;
@@ -75,8 +76,8 @@ static void load_index(const scatter_plan *p, const char *plane, int64_t d, int6
   p->load_index(index, plane + d * s[0] + h * s[1] + w * s[2], s[2], n);
 }
 
-static void clear(const scatter_plan *p, char *plane) {
-  static const int64_t zero[2]; /* of the widest type */
+static void max_scatter_clear(const scatter_plan *p, char *plane) {
+  static const int64_t zero[2]; /* 16 bytes, as large as the widest dtype */
   const view v = {.rank = 3,
                   .dtype = p->large_dtype,
                   .dims = {p->dims[LARGE][0], p->dims[LARGE][1], p->dims[LARGE][2]},
@@ -86,46 +87,46 @@ static void clear(const scatter_plan *p, char *plane) {
   elementwise_copy(plane, &v, zero, &none, 0);
 }
 
-/* Sums go to the large tensor. */
-static void keep(const scatter_plan *p, char *plane, const char *sums) {
+/* Stores sums in the large tensor. */
+static void max_scatter_store_sums(const scatter_plan *p, char *plane, const char *sums) {
   const int64_t *s = p->stride[LARGE], width = p->dims[LARGE][2];
   for (int64_t d = 0, row = 0; d < p->dims[LARGE][0]; ++d)
     for (int64_t h = 0; h < p->dims[LARGE][1]; ++h, ++row)
       p->store(plane + d * s[0] + h * s[1], s[2], sums + row * width * p->size, width);
 }
 
-/* Returns an index that is out of range, or -1. */
-static int64_t scatter_plane(const scatter_plan *p, char *const at[3], char *sums) {
+/* Returns -1, or an index out of range (INT64_MIN if it is negative). */
+static int64_t max_scatter_plane(const scatter_plan *p, char *const at[3], char *sums) {
   _Alignas(64) char tile[TILE * sizeof(double)];
   int64_t index[TILE];
   char *large = p->kind == SCATTER_ADD && !p->direct ? sums : at[LARGE];
   if (p->kind == SCATTER_ADD)
     memset(large, 0, (size_t)(p->plane * p->size));
   else if (p->kind == SCATTER_MOVE)
-    clear(p, large);
+    max_scatter_clear(p, large);
   for (int64_t d = 0; d < p->dims[SMALL][0]; ++d)
     for (int64_t h = 0; h < p->dims[SMALL][1]; ++h)
       for (int64_t w = 0, n; w < p->dims[SMALL][2]; w += n) {
         n = smaller(TILE, p->dims[SMALL][2] - w);
         const int64_t *s = p->stride[SMALL];
-        load_index(p, at[INDEX], d, h, w, index, n);
-        const int64_t done = scatter_part(p, large, at[SMALL] + d * s[0] + h * s[1] + w * s[2], index, n, tile);
+        max_scatter_load_index(p, at[INDEX], d, h, w, index, n);
+        const int64_t done = max_scatter_part(p, large, at[SMALL] + d * s[0] + h * s[1] + w * s[2], index, n, tile);
         if (unlikely(done < n)) return index[done] < 0 ? INT64_MIN : index[done];
       }
-  if (large == sums) keep(p, at[LARGE], sums);
+  if (large == sums) max_scatter_store_sums(p, at[LARGE], sums);
   return -1;
 }
 
-static void scatter_planes(const void *job, int64_t begin, int64_t end) {
+static void max_scatter_planes(const void *job, int64_t begin, int64_t end) {
   const scatter_job *j = job;
   const scatter_plan *p = j->plan;
-  const int64_t places = p->dims[SMALL][0] * p->dims[SMALL][1] * p->dims[SMALL][2];
+  const int64_t positions = p->dims[SMALL][0] * p->dims[SMALL][1] * p->dims[SMALL][2];
   cursor c;
   cursor_start(&c, &p->planes, j->at, begin);
   for (int64_t i = begin; i < end; ++i, cursor_next(&c, 1)) {
     char *at[3] = {c.at[0], c.at[1], c.at[2]};
-    if (p->mask) at[INDEX] = (char *)j->at[INDEX] + i * places * (int64_t)sizeof(int32_t);
-    const int64_t bad = scatter_plane(p, at, j->sums ? j->sums + i * p->plane * p->size : NULL);
+    if (p->mask) at[INDEX] = (char *)j->at[INDEX] + i * positions * (int64_t)sizeof(int32_t);
+    const int64_t bad = max_scatter_plane(p, at, j->sums ? j->sums + i * p->plane * p->size : NULL);
     if (unlikely(bad != -1)) {
       __atomic_store_n(j->bad, bad, __ATOMIC_RELAXED);
       return;
@@ -133,20 +134,20 @@ static void scatter_planes(const void *job, int64_t begin, int64_t end) {
   }
 }
 
-static status run(const executor *e, void *const *view, void *scratch) {
+static status max_scatter_run(const executor *e, void *const *view, void *scratch) {
   const scatter_plan *p = PLAN(e, scatter_plan);
   void *const at[] = {view[p->operand[0]], view[p->operand[1]], view[p->operand[2]]};
   int64_t bad = -1;
   const scatter_job job = {.plan = p, .at = at, .sums = p->direct ? NULL : scratch, .bad = &bad};
-  rows_parallel(scatter_planes, &job, p->planes.n, 1, e->cost_ns);
+  rows_parallel(max_scatter_planes, &job, p->planes.n, 1, e->cost_ns);
   if (likely(bad == -1)) return ST_OK;
   if (bad == INT64_MIN) return fail(ST_DEVICE_EXCEPTION, "%s has a negative index, expected 0 or more", index_name);
   return fail(ST_DEVICE_EXCEPTION, "%s has an index of %jd, expected 0 to %jd", index_name, (intmax_t)bad,
               (intmax_t)p->plane - 1);
 }
 
-/* Places that lie one after the other in both tensors are one row. */
-static void merge_places(scatter_plan *p) {
+/* Merges rows that are contiguous in both small and indices into longer ones. */
+static void max_scatter_merge_rows(scatter_plan *p) {
   int64_t *const d = p->dims[SMALL];
   for (int i = 1; i >= 0; --i) {
     for (int k = SMALL; k <= INDEX; k += INDEX - SMALL)
@@ -156,17 +157,18 @@ static void merge_places(scatter_plan *p) {
   }
 }
 
-static status run_nothing(const executor *e, void *const *view, void *scratch) {
+static status max_scatter_run_empty(const executor *e, void *const *view, void *scratch) {
   (void)e, (void)view, (void)scratch;
   return ST_OK;
 }
 
 /* ---- planning ---------------------------------------------------------------------------------------------------- */
 
-/* operand: which of the call's tensors small, large and indices are. mask: of windows, or NULL. */
-static status plan(executor *e, scatter_kind kind, int n, const tensor *const t[3], const int operand[3],
-                   const window_axis *mask) {
-  e->run = run_nothing;
+/* t: small, large, indices; operand: their indices among the call's tensors. mask: the windows if the indices are a
+ * mask, otherwise NULL. */
+static status max_scatter_prepare(executor *e, scatter_kind kind, int n, const tensor *const t[3], const int operand[3],
+                                  const window_axis *mask) {
+  e->run = max_scatter_run_empty;
   if (t[LARGE]->n == 0 || (kind == GATHER && t[SMALL]->n == 0)) return ST_OK;
   scatter_plan *p = PLAN(e, scatter_plan);
   window_planes w[3];
@@ -185,7 +187,7 @@ static status plan(executor *e, scatter_kind kind, int n, const tensor *const t[
   p->small_dtype = t[SMALL]->dtype;
   p->large_dtype = t[LARGE]->dtype;
   p->load_index = loops->load[mask ? ACL_INT32 : t[INDEX]->dtype][COMPUTE_I64];
-  p->mask = mask && mask_has_places(mask);
+  p->mask = mask && max_mask_has_positions(mask);
   p->one = mask && !p->mask;
   if (p->mask) {
     p->stride[INDEX][2] = sizeof(int32_t);
@@ -193,7 +195,7 @@ static status plan(executor *e, scatter_kind kind, int n, const tensor *const t[
     p->stride[INDEX][0] = p->dims[SMALL][1] * p->stride[INDEX][1];
   }
   for (int i = 0; p->one && i < 2; ++i) p->step[i] = mask[i].stride;
-  if (!p->one) merge_places(p);
+  if (!p->one) max_scatter_merge_rows(p);
   p->size = (int8_t)dtype_bytes(p->large_dtype);
   p->direct = true;
   if (kind == SCATTER_ADD) {
@@ -206,20 +208,20 @@ static status plan(executor *e, scatter_kind kind, int n, const tensor *const t[
                 (s[1] == d[2] * p->size || d[1] == 1) && (s[0] == d[1] * d[2] * p->size || d[0] == 1);
     if (!p->direct) workspace_intermediate(e, (uint64_t)(p->planes.n * p->plane * p->size));
   }
-  e->run = run;
+  e->run = max_scatter_run;
   executor_cost(e, (uint64_t)(t[SMALL]->n + t[LARGE]->n) * dtype_bytes(p->large_dtype), (uint64_t)t[SMALL]->n * 48);
   return ST_OK;
 }
 
-static status gradients(executor *e, const op_arg *a, int last, int n, const window_axis *mask) {
+static status max_scatter_prepare_gradient(executor *e, const op_arg *a, int last, int n, const window_axis *mask) {
   const tensor *const t[3] = {a[0].tensor, a[last].tensor, a[2].tensor};
-  return plan(e, SCATTER_ADD, n, t, (const int[]){0, 3, 2}, mask);
+  return max_scatter_prepare(e, SCATTER_ADD, n, t, (const int[]){0, 3, 2}, mask);
 }
 
 status max_prepare_gradient(executor *e, const tensor *grad, const tensor *grad_self) {
-  const tensor places = max_places(grad);
-  const tensor *const t[3] = {grad, grad_self, &places};
-  return plan(e, SCATTER_ADD, 2, t, (const int[]){0, 3, 2}, NULL);
+  const tensor positions = max_positions(grad);
+  const tensor *const t[3] = {grad, grad_self, &positions};
+  return max_scatter_prepare(e, SCATTER_ADD, 2, t, (const int[]){0, 3, 2}, NULL);
 }
 
 status prepare_max_pool_backward(executor *e, const op_arg *a) {
@@ -234,12 +236,12 @@ status prepare_max_pool_backward(executor *e, const op_arg *a) {
   TRY(windows_expect_out(axis, n, self, grad, "gradOutput"));
   TRY(op_expect_shape(out, "gradInput", self->dims, self->rank));
   if (mask) {
-    TRY(mask_expect(indices, axis, self));
+    TRY(max_mask_expect(indices, axis, self));
   } else {
     TRY(op_expect_dtype(indices, "indices", DTYPES_INDEX));
     TRY(windows_expect_out(axis, n, self, indices, "indices"));
   }
-  return gradients(e, a, 8, n, mask ? axis : NULL);
+  return max_scatter_prepare_gradient(e, a, 8, n, mask ? axis : NULL);
 }
 
 status prepare_adaptive_max_backward(executor *e, const op_arg *a) {
@@ -258,10 +260,10 @@ status prepare_adaptive_max_backward(executor *e, const op_arg *a) {
   TRY(op_expect_shape(grad, "gradOutput", dims, grad->rank));
   TRY(op_expect_shape(indices, "indices", grad->dims, grad->rank));
   TRY(op_expect_shape(out, "gradInput", self->dims, self->rank));
-  return gradients(e, a, 3, n, NULL);
+  return max_scatter_prepare_gradient(e, a, 3, n, NULL);
 }
 
-/* small, large: of which indices has small's shape, and large has outputSize at its end. */
+/* Checks that indices has the shape of small, and that large has outputSize as its last dimensions. */
 static status expect_unpooled(const tensor *small, const char *small_name, const tensor *large, const char *large_name,
                               const tensor *indices, const aclIntArray *size, int n) {
   char text[SHAPE_TEXT];
@@ -278,8 +280,8 @@ static status expect_unpooled(const tensor *small, const char *small_name, const
   return op_expect_shape(large, large_name, dims, small->rank);
 }
 
-/* a: outputSize, which has room for what was pooled, and in three dimensions stride and padding: they only say which
- * outputSize is possible, and that is given. */
+/* Checks that outputSize, a[0], has room for what was pooled. In three dimensions, a[1] and a[2] are stride and
+ * padding; they only tell which outputSize is possible, and that is given, so they are not used otherwise. */
 static status expect_room(const op_arg *a, const arg_schema *s, const tensor *small, int n) {
   int64_t room = 1, pooled = 1;
   for (int i = 1; n == 3 && i < 3; ++i)
@@ -300,7 +302,7 @@ status prepare_max_unpool(executor *e, const op_arg *a) {
   const tensor *const t[3] = {a[0].tensor, a[last].tensor, a[1].tensor};
   TRY(expect_unpooled(t[SMALL], "self", t[LARGE], e->op->schema[last].name, t[INDEX], a[2].ints, n));
   TRY(expect_room(a + 2, e->op->schema + 2, t[SMALL], n));
-  return plan(e, SCATTER_MOVE, n, t, (const int[]){0, 2, 1}, NULL);
+  return max_scatter_prepare(e, SCATTER_MOVE, n, t, (const int[]){0, 2, 1}, NULL);
 }
 
 status prepare_max_unpool_backward(executor *e, const op_arg *a) {
@@ -309,5 +311,5 @@ status prepare_max_unpool_backward(executor *e, const op_arg *a) {
   TRY(expect_unpooled(t[SMALL], "out", t[LARGE], "gradOutput", t[INDEX], a[3].ints, n));
   TRY(op_expect_shape(a[1].tensor, "self", t[SMALL]->dims, t[SMALL]->rank));
   if (n == 3) TRY(expect_room(a + 3, e->op->schema + 3, t[SMALL], n));
-  return plan(e, GATHER, n, t, (const int[]){3, 0, 2}, NULL);
+  return max_scatter_prepare(e, GATHER, n, t, (const int[]){3, 0, 2}, NULL);
 }

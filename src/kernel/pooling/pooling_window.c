@@ -1,7 +1,7 @@
 #include "kernel/pooling/pooling_window.h"
 
-/* Value i of n; a single one is for all. */
-static int64_t value_of(const aclIntArray *a, int i, int64_t missing) {
+/* Value i of an array of n values; a single value applies to all axes. */
+static int64_t window_value(const aclIntArray *a, int i, int64_t missing) {
   if (!a || a->size == 0) return missing;
   return a->value[a->size == 1 ? 0 : i];
 }
@@ -29,7 +29,7 @@ static status expect_rank(const tensor *t, const char *name, int n) {
   return ST_OK;
 }
 
-/* PyTorch's: with ceil, a last window that would start in the padding behind is dropped. */
+/* As in PyTorch: with ceil, a last window that would start in the padding behind the input is dropped. */
 static int64_t window_count(const window_axis *a, bool ceil) {
   const int64_t room = a->in + a->pad + a->pad_end - a->dilation * (a->kernel - 1) - 1;
   if (room < 0 && !(ceil && room > -a->stride)) return 0;
@@ -48,10 +48,10 @@ status windows_init(window_axis *axis, int n, const tensor *self, const window_a
   for (int i = 0; i < n; ++i) {
     window_axis *a = &axis[i];
     a->in = self->dims[self->rank - n + i];
-    a->kernel = value_of(arrays->kernel, i, 1);
-    a->stride = value_of(arrays->stride, i, arrays->stride_is_1 ? 1 : a->kernel);
-    a->dilation = value_of(arrays->dilation, i, 1);
-    a->pad = value_of(arrays->pad, i, 0);
+    a->kernel = window_value(arrays->kernel, i, 1);
+    a->stride = window_value(arrays->stride, i, arrays->stride_is_1 ? 1 : a->kernel);
+    a->dilation = window_value(arrays->dilation, i, 1);
+    a->pad = window_value(arrays->pad, i, 0);
     a->pad_end = pairs ? arrays->pad->value[n + i] : a->pad;
     a->adaptive = false;
     a->out = window_count(a, arrays->ceil);

@@ -1,4 +1,5 @@
-/* Where the windows of pools are. */
+/* The positions of pooling windows, from the arguments of a call. Called by the prepare functions of this folder.
+ * Nothing here keeps state. */
 #ifndef CANNON_KERNEL_POOLING_POOLING_WINDOW_H
 #define CANNON_KERNEL_POOLING_POOLING_WINDOW_H
 
@@ -7,7 +8,8 @@
 
 enum { WINDOW_AXES = 3 };
 
-/* Windows along one dimension. Adaptive ones cover everything with `out` of them, however long. */
+/* Windows along one dimension. `out` adaptive windows cover the whole dimension; kernel, stride and padding are not
+ * used then. */
 typedef struct {
   int64_t in, out;
   int64_t kernel, stride, pad, pad_end, dilation;
@@ -16,26 +18,27 @@ typedef struct {
 
 #define DTYPES_MAX_POOL (DTYPES_FLOAT | DTYPES_INTEGER | DTYPE_BIT(ACL_UINT16))
 
-/* The arrays of a call as one axis has them: a single value is for all axes, and none is the default. */
+/* The array arguments of a call. A single value applies to all axes; an empty array stands for the default. */
 typedef struct {
-  const aclIntArray *kernel, *stride, *pad, *dilation; /* NULL: none; pad may have begins and then ends */
+  const aclIntArray *kernel, *stride, *pad, *dilation; /* or NULL; pad: or all low, then all high ends */
   const char *kernel_name, *stride_name, *pad_name, *dilation_name;
-  bool stride_is_1; /* without strides; else they are the kernel's */
+  bool stride_is_1; /* the default of stride; otherwise it is the kernel */
   bool ceil;
 } window_arrays;
 
-/* The last n dimensions of self, which has one dimension or two before them. */
+/* Checks the arrays and sets the windows along the last n dimensions of self, which must have one or two dimensions
+ * before them. Fails with a message that names the argument. */
 status windows_init(window_axis *axis, int n, const tensor *self, const window_arrays *arrays);
-/* output_size: n values. */
+/* The same for adaptive windows; output_size: n values. */
 status windows_init_adaptive(window_axis *axis, int n, const tensor *self, const int64_t *output_size);
-/* Padding or dilation: one value, or one for each axis. */
+/* Checks that an array (padding or dilation) has one value, or one for each axis. */
 status windows_expect_list(const aclIntArray *a, const char *name, int n);
-/* At most half of each window lies in the padding. */
+/* Checks that at most half of each window lies in the padding. */
 status windows_expect_half(const window_axis *axis, int n, const char *pad_name);
-/* The tensor has self's leading dimensions, and out elements along the axes. */
+/* Checks that `out` has the leading dimensions of self, and axis[].out elements along the others. */
 status windows_expect_out(const window_axis *axis, int n, const tensor *self, const tensor *out, const char *name);
 
-/* The inputs of window o: *count of them from *first, `dilation` apart. */
+/* The inputs of window o: *count of them, from *first on, `dilation` apart. */
 static inline void window_inputs(const window_axis *a, int64_t o, int64_t *first, int64_t *count) {
   if (a->adaptive) {
     *first = o * a->in / a->out;
@@ -49,9 +52,9 @@ static inline void window_inputs(const window_axis *a, int64_t o, int64_t *first
   *count = stop > *first ? (stop - *first + a->dilation - 1) / a->dilation : 0;
 }
 
-/* A tensor as planes of three dimensions: missing axes have 1 element. Up to two dimensions are before them. */
+/* A tensor as planes of three dimensions, of which missing ones have size 1. Up to two dimensions come before them. */
 typedef struct {
-  view planes;                                    /* the dimensions before */
+  view planes;                                    /* the dimensions before the axes */
   int64_t dims[WINDOW_AXES], stride[WINDOW_AXES]; /* bytes */
 } window_planes;
 

@@ -1,5 +1,6 @@
-/* out = beta * self + alpha * (product of two factors): matrices, stacks of them, sums over a stack, a matrix and a
- * vector. In place, the schema has no out: self, which must then have the product's shape, is it. */
+/* out = beta * self + alpha * GEMM, for matrices, stacks of matrices, sums over a stack, and a matrix with a vector;
+ * also Gemm, and MatMul called by name (ops/graph.aclop). In-place variants have no `out` in the schema: the result is
+ * written to self, which must then have the shape of the product. */
 #include "kernel/families.h"
 #include "kernel/graph_families.h"
 #include "kernel/product/factors.h"
@@ -12,7 +13,8 @@ static status real_of(const scalar *s, const char *name, double *value) {
   return ST_OK;
 }
 
-/* self, broadcast to the result's dims: the last n_matrix_dims are those of a matrix (a column, where it is one). */
+/* Describes self broadcast to the result's dims: leading batch dimensions, then those of the matrix (one dimension
+ * where the result is a column). */
 static status self_matrices(const tensor *self, const char *name, const int64_t *dims, int rank, product_plan *p) {
   view v;
   view_init(&v, self);
@@ -34,7 +36,7 @@ static status self_matrices(const tensor *self, const char *name, const int64_t 
   return ST_OK;
 }
 
-/* The stack's first dimension becomes terms of a sum. */
+/* The stack's first dimension becomes the terms of a sum. */
 static void sum_batch(product_plan *p) {
   p->n_terms = p->batch_dims[0];
   p->a_term_stride = p->a.batch_strides[0];
@@ -43,13 +45,15 @@ static void sum_batch(product_plan *p) {
   if (p->n_terms == 0) p->a.cols = p->b.rows = 0;
 }
 
-/* What the operators have in common. Arguments 0 to 2 are self and the factors. */
+/* What distinguishes the operators. Arguments 0 to 2 are self and the two factors. */
 typedef struct {
   const tensor *out;
   const char *out_name;
-  int ranks[2];                                         /* of the factors */
-  bool sums_batch, broadcasts_first, broadcasts_second; /* the stacks' first dimension */
-  bool adds_product_times_0; /* its NaN count where alpha is 0; else it is ignored, as CANN's graphs have it */
+  int ranks[2]; /* ranks of the factors */
+  /* whether the factors' first dimension is summed over, and which factor may broadcast it */
+  bool sums_batch, broadcasts_first, broadcasts_second;
+  /* whether NaN of the product counts when alpha is 0; if not, the product is skipped then, as in CANN */
+  bool adds_product_times_0;
   uint64_t types;
 } sum_form;
 
@@ -65,8 +69,8 @@ static status expect_stacks(const executor *e, const sum_form *f, const tensor *
                                              : "the same first dimension");
 }
 
-/* The product_plan of the call, but for what product_plan_finish does. */
-static status plan_sum(executor *e, const op_arg *a, const sum_form *f, double alpha, double beta) {
+/* Fills in the call's product_plan, up to what product_plan_finish does. */
+static status addmm_plan(executor *e, const op_arg *a, const sum_form *f, double alpha, double beta) {
   const tensor *self = a[0].tensor, *first = a[1].tensor, *second = a[2].tensor;
   const arg_schema *s = e->op->schema;
   product_plan *p = PLAN(e, product_plan);
@@ -110,7 +114,7 @@ status prepare_addmm(executor *e, const op_arg *a) {
                       .broadcasts_second = sums || !in_place,
                       .adds_product_times_0 = e->op->variant == ADDMM_BATCH,
                       .types = DTYPES_FLOAT};
-  TRY(plan_sum(e, a, &f, alpha, beta));
+  TRY(addmm_plan(e, a, &f, alpha, beta));
   EXPECT(!stacks || (a[0].tensor->n == 0) == (f.out->n == 0),
          "%s has shape %s, expected elements where the product, %s, has some, and only there", e->op->schema[0].name,
          shape_text(a[0].tensor->dims, a[0].tensor->rank, self), shape_text(f.out->dims, f.out->rank, product));
@@ -118,13 +122,13 @@ status prepare_addmm(executor *e, const op_arg *a) {
   return ST_OK;
 }
 
-/* What a tensor of this type becomes by a scalar; by 1 it stays what it is. */
+/* The dtype of a tensor of this dtype times a scalar; multiplication by 1 keeps the dtype. */
 static int scaled_dtype(int dtype, const scalar *by) {
   return scalar_real(by) == 1 ? dtype : dtype_promote(dtype, by->dtype);
 }
 
-/* self, mat, vec, alpha, beta, out, cubeMathType. Integers wrap in what mat and vec promote to, and then in what the sum
- * is. */
+/* self, mat, vec, alpha, beta, out, cubeMathType. Integers wrap first in the promoted type of mat and vec, then in the
+ * type of the sum. */
 status prepare_addmv(executor *e, const op_arg *a) {
   const tensor *self = a[0].tensor, *out = a[5].tensor;
   const scalar *alpha = a[3].scalar, *beta = a[4].scalar;
@@ -133,8 +137,8 @@ status prepare_addmv(executor *e, const op_arg *a) {
   TRY(real_of(alpha, "alpha", &alpha_real));
   TRY(real_of(beta, "beta", &beta_real));
   TRY(check_cube_math(a[6].integer, 4));
-  TRY(plan_sum(e, a, &(sum_form){.out = out, .out_name = "out", .ranks = {2, 1}, .types = DTYPES_REAL}, alpha_real,
-               beta_real));
+  TRY(addmm_plan(e, a, &(sum_form){.out = out, .out_name = "out", .ranks = {2, 1}, .types = DTYPES_REAL}, alpha_real,
+                 beta_real));
   EXPECT(alpha_real != 0 || self->rank == 0 || self->dims[0] == out->dims[0],
          "self has shape %s, expected [%jd], out's, as alpha is 0", shape_text(self->dims, self->rank, text),
          (intmax_t)out->dims[0]);
@@ -182,8 +186,9 @@ status prepare_gemm(executor *e, const op_arg *a) {
   return ST_OK;
 }
 
-/* By name: x1, x2, [bias, [offset_w]], y, and whether to transpose x1, x2, [offset_x]. Offsets are of quantised factors.
- * y may lack a last dimension of 1, as op-plugin's product with a vector does. */
+/* MatMul, BatchMatMul and the like called by name: x1, x2, [bias, [offset_w]], y, then transpose_x1, transpose_x2,
+ * [offset_x]. The offsets are for quantised factors and are not supported. y may lack a last dimension of 1, as in
+ * op-plugin's matrix-vector product. */
 status prepare_graph_matmul(executor *e, const op_arg *a) {
   const arg_schema *s = e->op->schema;
   int y = 2;

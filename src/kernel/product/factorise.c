@@ -1,4 +1,4 @@
-/* LinalgQr and Slogdet of stacks of matrices, real or complex; computed in double, rounded once. */
+/* aclnnLinalgQr and aclnnSlogdet for stacks of real or complex matrices. Computed in double and rounded once. */
 #include "kernel/product/factorise.h"
 
 #include <math.h>
@@ -13,20 +13,20 @@
 
 LEVEL_CHOICE(factorise_loops, factorise, factorise_loops)
 
-enum { MATRIX, FIRST_OUT, SECOND_OUT, STACKS }; /* self; Q and R, or sign and logarithm */
+enum { MATRIX, FIRST_OUT, SECOND_OUT, STACKS }; /* operands: self; Q and R, or sign and logarithm */
 
-/* The last two dimensions of an operand; an element has one part or two. */
+/* Access to the last two dimensions of an operand. A complex element has two components, a real one has one. */
 typedef struct {
   int64_t row, column; /* strides in bytes */
-  int64_t part;        /* from a real part to its imaginary one; 0: there is none */
+  int64_t part;        /* bytes from the real to the imaginary component; 0 for real elements */
   load_loop *load;
   store_loop *store;
 } matrix_access;
 
 typedef struct {
-  walk batch; /* operands: the stacks */
+  walk batch; /* iterates over the batch dimensions of all operands */
   matrix_access access[STACKS];
-  int64_t m, n, k; /* self [m, n], Q [m, k] */
+  int64_t m, n, k; /* self is [m, n], Q is [m, k] */
   int64_t r_rows;
   bool complex;
 } factorise_plan;
@@ -39,9 +39,9 @@ typedef struct {
 
 enum { TILE = 256 };
 
-/* rows x cols between an operand and `buffer`, of double or double complex. */
-static void move_matrix(const factorise_plan *p, const matrix_access *x, char *at, double *buffer, int64_t rows,
-                        int64_t cols, bool to_buffer) {
+/* Copies a matrix of rows x cols between an operand and `buffer`, which is contiguous double or double complex. */
+static void factorise_move_matrix(const factorise_plan *p, const matrix_access *x, char *at, double *buffer,
+                                  int64_t rows, int64_t cols, bool to_buffer) {
   const int parts = p->complex ? 2 : 1;
   double tile[TILE];
   for (int64_t i = 0; i < rows; ++i)
@@ -77,11 +77,11 @@ static void qr_range(const void *arg, int64_t begin, int64_t end) {
   cursor c;
   cursor_start(&c, &p->batch, j->at, begin);
   for (; begin < end; ++begin, cursor_next(&c, 1)) {
-    move_matrix(p, &p->access[MATRIX], c.at[MATRIX], a, p->m, p->n, true);
+    factorise_move_matrix(p, &p->access[MATRIX], c.at[MATRIX], a, p->m, p->n, true);
     factorise->qr[p->complex](p->m, p->n, p->k, a, q, q + in_q * parts);
     clear_below(a, p->m, p->n, (int)parts);
-    if (p->k) move_matrix(p, &p->access[FIRST_OUT], c.at[FIRST_OUT], q, p->m, p->k, false);
-    move_matrix(p, &p->access[SECOND_OUT], c.at[SECOND_OUT], a, p->r_rows, p->n, false);
+    if (p->k) factorise_move_matrix(p, &p->access[FIRST_OUT], c.at[FIRST_OUT], q, p->m, p->k, false);
+    factorise_move_matrix(p, &p->access[SECOND_OUT], c.at[SECOND_OUT], a, p->r_rows, p->n, false);
   }
 }
 
@@ -98,10 +98,10 @@ static void determinant_range(const void *arg, int64_t begin, int64_t end) {
   cursor_start(&c, &p->batch, j->at, begin);
   for (; begin < end; ++begin, cursor_next(&c, 1)) {
     double sign[2] = {0}, log[2] = {0};
-    move_matrix(p, &p->access[MATRIX], c.at[MATRIX], a, p->n, p->n, true);
+    factorise_move_matrix(p, &p->access[MATRIX], c.at[MATRIX], a, p->n, p->n, true);
     factorise->determinant[p->complex](p->n, a, sign, log);
-    move_matrix(p, &p->access[FIRST_OUT], c.at[FIRST_OUT], sign, 1, 1, false);
-    move_matrix(p, &p->access[SECOND_OUT], c.at[SECOND_OUT], log, 1, 1, false);
+    factorise_move_matrix(p, &p->access[FIRST_OUT], c.at[FIRST_OUT], sign, 1, 1, false);
+    factorise_move_matrix(p, &p->access[SECOND_OUT], c.at[SECOND_OUT], log, 1, 1, false);
   }
 }
 
@@ -121,24 +121,25 @@ static int real_dtype(int dtype) {
   return dtype == ACL_COMPLEX64 ? ACL_FLOAT : dtype == ACL_COMPLEX128 ? ACL_DOUBLE : dtype;
 }
 
-static matrix_access access_of(const view *v, int n_batch) {
+static matrix_access factorise_access_of(const view *v, int n_batch) {
   const int part = real_dtype(v->dtype);
   matrix_access x = {.load = loops->load[part][COMPUTE_F64], .store = loops->store[part][COMPUTE_F64]};
   if (part != v->dtype) x.part = (int64_t)dtype_bytes(part);
-  if (v->rank == n_batch) return x; /* numbers */
+  if (v->rank == n_batch) return x; /* scalars: sign and logarithm */
   x.row = v->strides[n_batch];
   x.column = v->strides[n_batch + 1];
   return x;
 }
 
-/* self has n_batch dimensions before the last two, and so have the outputs, but an empty Q. */
+/* Sets the accesses and the batch walk. self has n_batch dimensions before the last two; so have the outputs, except an
+ * empty Q. */
 static void plan_stacks(factorise_plan *p, const tensor *const *t, int n_batch) {
   view v[STACKS];
   const view *views[STACKS];
   for (int i = 0; i < STACKS; ++i) {
     v[i] = view_of(t[i]->n || i != FIRST_OUT ? t[i] : t[MATRIX]);
     views[i] = &v[i];
-    p->access[i] = access_of(&v[i], n_batch);
+    p->access[i] = factorise_access_of(&v[i], n_batch);
   }
   walk_init(&p->batch, views, STACKS, n_batch);
 }
@@ -181,7 +182,8 @@ status prepare_qr(executor *e, const op_arg *a) {
   return ST_OK;
 }
 
-/* (self, signOut, logOut), which have the type of self; the logarithm may also be real. */
+/* (self, signOut, logOut). Both outputs have the dtype of self; the logarithm may also have the corresponding real
+ * dtype. */
 status prepare_slogdet(executor *e, const op_arg *a) {
   const tensor *self = a[0].tensor, *sign = a[1].tensor, *log = a[2].tensor;
   factorise_plan *p = PLAN(e, factorise_plan);

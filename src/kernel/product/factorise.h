@@ -1,19 +1,21 @@
-/* Factorisations of matrices, by instruction set level; [0] of double, [1] of double complex. Matrices are contiguous,
- * row-major. Signs are LAPACK's. */
+/* Matrix factorisations for one instruction set level (engine/level.h). Index [0] of a table is for double, [1] for
+ * double complex. Matrices are contiguous and row-major; signs are as in LAPACK. Called by factorise.c and svd.c; the
+ * functions have no state, so any thread may call them. */
 #ifndef CANNON_KERNEL_PRODUCT_FACTORISE_H
 #define CANNON_KERNEL_PRODUCT_FACTORISE_H
 
 #include <stdint.h>
 
 typedef struct {
-  /* a [m, n] = q r by Householder's reflections: r takes a's place (below its diagonal is what is left of the
-   * reflections), and q [m, k] is the first k columns of the orthogonal factor, none where k is 0. room: min(m, n) +
-   * max(n, k) elements. */
+  /* QR factorisation a = q r by Householder reflections, where a is [m, n]. r replaces a (below its diagonal, a keeps
+   * the reflection vectors). q [m, k] receives the first k columns of the orthogonal factor; with k = 0 it is not
+   * computed. room: min(m, n) + max(n, k) elements of scratch. */
   void (*qr[2])(int64_t m, int64_t n, int64_t k, void *a, void *q, void *room);
-  /* The determinant of a [n, n] as its sign (of absolute value 1, or 0) and the logarithm of its absolute value, by
-   * elimination with row pivots, which destroys a. */
+  /* Determinant of a [n, n] as a sign (absolute value 1, or 0 for a singular matrix) and the logarithm of its absolute
+   * value, by Gaussian elimination with row pivoting. Overwrites a. */
   void (*determinant[2])(int64_t n, void *a, void *sign, double *log);
-  /* Rotates the rows of w [n, n] until each two are orthogonal, and those of v alike. */
+  /* One-sided Jacobi: rotates the rows of w [n, n] until they are pairwise orthogonal, and applies the same rotations
+   * to the rows of v [n, n]. */
   void (*rotate_rows)(int64_t n, double *w, double *v);
 } factorise_loops;
 

@@ -1,4 +1,4 @@
-/* factorise.h at one instruction set level (engine/level.h). */
+/* Implementation of factorise.h for one instruction set level (engine/level.h). */
 #include "kernel/product/factorise.h"
 
 #include <complex.h>
@@ -13,10 +13,13 @@ typedef double complex zdouble;
 #define SELF(x) (x)
 #define TINY    0x1p-400
 
-/* reflection: H = 1 - tau v v*, which takes column c of a below the diagonal to 0; v's first element is 1, the others
- * take the column's place. Norms are scaled, so that squares don't overflow, and a tiny column as a whole, since with
- * denormals H would be no reflection: what equal columns leave is smaller by 2^-52 after each step.
- * reflect: the rows of x [m, n], from row and column `first` on, from the left by H, or by its adjoint. */
+/* reflection: the Householder reflection H = 1 - tau v v* that zeroes column c of a below the diagonal. v's first
+ * element is 1, its others are stored in place of the column. Norms are scaled so that squares do not overflow. A tiny
+ * column is scaled as a whole, since with denormals H would not be orthogonal: after each step, the remainder of nearly
+ * equal columns is smaller by 2^-52.
+ *
+ * reflect: applies H (or, with conjugated tau, its adjoint) from the left to the rows of x [m, n], from column `first`
+ * on. */
 #define FACTORISE(name, T, conj_of, real_of, imaginary_of, abs_of)                                                     \
   static T reflection_##name(int64_t m, int64_t n, int64_t c, T *a) {                                                  \
     double most = 0, sum = 0;                                                                                          \
@@ -92,7 +95,7 @@ typedef double complex zdouble;
 FACTORISE(real, double, SELF, SELF, NOTHING, fabs)
 FACTORISE(complex, zdouble, conj, creal, cimag, cabs)
 
-/* Sums of x * x, y * y and x * y. */
+/* Dot products x . x, y . y and x . y. */
 static void products_of(const double *x, const double *y, int64_t n, double sum[3]) {
   enum { LANES = 8 };
   double lane[3][LANES] = {{0}};
@@ -120,7 +123,7 @@ static void rotate(double *x, double *y, int64_t n, double c, double s) {
   }
 }
 
-/* One-sided Jacobi: sweeps over all pairs converge quadratically, in ten or fewer. */
+/* One-sided Jacobi: sweeps over all pairs of rows converge quadratically, within ten sweeps in practice. */
 static void rotate_rows(int64_t n, double *w, double *v) {
   enum { MOST_SWEEPS = 60 };
   bool rotated = true;

@@ -1,10 +1,13 @@
-/* What operators that are products share: checks of their arguments, and tensors as stacks of matrices. */
+/* Helpers that the matrix-product operators share: argument checks, and the conversion of tensors to stacks of matrices
+ * (`matrices` in product.h). Used while operators are prepared; implemented in matmul.c unless inline. */
 #ifndef CANNON_KERNEL_PRODUCT_FACTORS_H
 #define CANNON_KERNEL_PRODUCT_FACTORS_H
 
 #include "kernel/product/product.h"
 
-/* 0 keep the precision, 1 to 3 allow less, 4, which not all have, add in float32: ours is never less than asked. */
+/* Checks CANN's cubeMathType: 0 keeps the precision, 1 to 3 allow less, and 4, which not all operators have,
+ * accumulates in float32. All are accepted since our precision is never below what is asked for. most: the largest
+ * value that the operator knows. */
 static inline status check_cube_math(int64_t type, int most) {
   EXPECT(type >= 0 && type <= most, "cubeMathType is %jd, expected 0 to %d", (intmax_t)type, most);
   return ST_OK;
@@ -16,18 +19,19 @@ static inline status check_rank(const tensor *t, const char *name, int rank) {
   return ST_OK;
 }
 
-/* Arguments a_at and a_at + 1 do not fit each other. */
+/* Fails because arguments a_at and a_at + 1 do not fit each other; `what` says what was expected. */
 status fail_factors(const executor *e, int a_at, const tensor *a, const tensor *b, const char *what);
 
-/* The last two dimensions as matrices; a vector is one row (left) or one column (right). Leading dimensions line up at
- * the right with n_batch_dims of the product; those of 1 are broadcast. */
+/* Describes the last two dimensions of t as matrices. A vector is one row (left factor) or one column (right factor).
+ * Leading dimensions are aligned at the right with the GEMM's n_batch_dims batch dimensions; those of size 1, and
+ * missing ones, are broadcast. */
 void matrices_init(matrices *x, const tensor *t, bool left, int n_batch_dims);
 
-/* Sets the product's batch: broadcast of both factors'. False where they don't. */
+/* Sets the batch dimensions of p to the broadcast of those of a and b. Returns false if they do not broadcast. */
 bool broadcast_batch(const tensor *a, const tensor *b, product_plan *p);
 
-/* Sets p->out, whose batch, a and b are set. The result has no row (column) dimension where the left (right) factor is a
- * vector. */
+/* Sets p->out; batch dimensions, a and b of p must be set. The result has no row (column) dimension where the left
+ * (right) factor is a vector. */
 void out_matrices(const tensor *out, bool has_rows, bool has_cols, product_plan *p);
 
 #endif

@@ -1,4 +1,4 @@
-/* few_rows.h at one instruction set level (engine/level.h). */
+/* Implementation of few_rows.h for one instruction set level (engine/level.h). */
 #include "kernel/product/few_rows.h"
 
 #include <string.h>
@@ -14,9 +14,9 @@
 #endif
 #define INLINE static inline __attribute__((always_inline))
 
-enum { LANES = VEC, SECOND_LEVEL = 2 /* of caches, from memory */ };
+enum { LANES = VEC, SECOND_LEVEL = 2 /* prefetch locality: into L2 */ };
 
-/* ---- LANES weights as floats ------------------------------------------------------------------------------------- */
+/* ---- loads of LANES weights as floats ---------------------------------------------------------------------------- */
 
 INLINE vec load_f32(const char *b) { return *(const vec_anywhere *)(const void *)b; }
 
@@ -50,7 +50,7 @@ LOAD(i8, int8_t, (float))
 
 typedef vec load_function(const char *b);
 
-/* The last n < LANES of them; the rest are 0. */
+/* Loads the last n < LANES weights; the other lanes are 0. */
 INLINE vec load_last(load_function *load, int size, const char *b, int64_t n) {
   if (load == load_f32) return vec_load_part((const float *)(const void *)b, n, (vec){0});
   char padded[LANES * 4] = {0};
@@ -68,10 +68,10 @@ INLINE float sum_of(vec x) {
 
 /* ---- dot products ------------------------------------------------------------------------------------------------ */
 
-/* A dot product is summed the same way whatever rows and columns are made beside it. The columns that come next are asked
- * for: as many as are read side by side lie too far apart for the hardware to see where it goes on. */
-INLINE void dots_body(load_function *load, int size, int rows, int cols, int64_t k, const float *a, int64_t a_pitch,
-                      const char *b, int64_t b_stride, float *c, int64_t c_pitch) {
+/* The order of summation of a dot product does not depend on which other rows and columns are computed with it. The
+ * next columns are prefetched by software: the streams are too far apart for the hardware prefetcher to follow. */
+INLINE void few_rows_dots_body(load_function *load, int size, int rows, int cols, int64_t k, const float *a,
+                               int64_t a_pitch, const char *b, int64_t b_stride, float *c, int64_t c_pitch) {
   vec sum[FEW_ROWS][DOT_COLS], w[DOT_COLS];
   UNROLL for (int i = 0; i < rows; ++i) UNROLL for (int j = 0; j < cols; ++j) sum[i][j] = (vec){0};
   int64_t l = 0;
@@ -93,7 +93,7 @@ INLINE void dots_body(load_function *load, int size, int rows, int cols, int64_t
   UNROLL for (int i = 0; i < rows; ++i) UNROLL for (int j = 0; j < cols; ++j) c[i * c_pitch + j] = sum_of(sum[i][j]);
 }
 
-/* As many columns at once as the registers hold sums. */
+/* As many columns at once as there are registers for the sums. */
 #define REGISTERS         (LANES == 16 ? 16 : 8)
 #define COLS_AT_ONCE(row) (4 * (row) <= REGISTERS ? 4 : 2 * (row) <= REGISTERS ? 2 : 1)
 
@@ -102,15 +102,16 @@ INLINE void dots_of_rows(load_function *load, int size, int rows, int cols, int6
   const int at_once = COLS_AT_ONCE(rows);
   int j = 0;
   for (; j + at_once <= cols; j += at_once)
-    dots_body(load, size, rows, at_once, k, a, a_pitch, b + j * b_stride, b_stride, c + j, c_pitch);
-  for (; j < cols; ++j) dots_body(load, size, rows, 1, k, a, a_pitch, b + j * b_stride, b_stride, c + j, c_pitch);
+    few_rows_dots_body(load, size, rows, at_once, k, a, a_pitch, b + j * b_stride, b_stride, c + j, c_pitch);
+  for (; j < cols; ++j)
+    few_rows_dots_body(load, size, rows, 1, k, a, a_pitch, b + j * b_stride, b_stride, c + j, c_pitch);
 }
 
-/* ---- sums of rows ------------------------------------------------------------------------------------------------ */
+/* ---- updates with rows of B -------------------------------------------------------------------------------------- */
 
-/* n: whole vectors. The rows that come next are asked for, as the columns of a dot product are. */
-INLINE void axpys_body(load_function *load, int size, int rows, int depth, int64_t n, const float *a, int64_t a_pitch,
-                       const char *b, int64_t b_stride, float *c, int64_t c_pitch) {
+/* n: a multiple of LANES. The next rows are prefetched, as the columns are in the dot products. */
+INLINE void few_rows_axpys_body(load_function *load, int size, int rows, int depth, int64_t n, const float *a,
+                                int64_t a_pitch, const char *b, int64_t b_stride, float *c, int64_t c_pitch) {
   for (int64_t j = 0; j < n; j += LANES) {
     vec w[AXPY_DEPTH];
     UNROLL for (int l = 0; l < depth; ++l) __builtin_prefetch(b + (depth + l) * b_stride + j * size, 0, SECOND_LEVEL);
@@ -124,7 +125,7 @@ INLINE void axpys_body(load_function *load, int size, int rows, int depth, int64
   }
 }
 
-/* n < LANES columns. */
+/* The last n < LANES columns. */
 INLINE void axpys_last(load_function *load, int size, int rows, int depth, int64_t n, const float *a, int64_t a_pitch,
                        const char *b, int64_t b_stride, float *c, int64_t c_pitch) {
   vec sum[FEW_ROWS];
@@ -140,15 +141,15 @@ INLINE void axpys_of_rows(load_function *load, int size, int rows, int depth, in
                           int64_t a_pitch, const char *b, int64_t b_stride, float *c, int64_t c_pitch) {
   const int64_t whole = n / LANES * LANES;
   if (depth == AXPY_DEPTH)
-    axpys_body(load, size, rows, AXPY_DEPTH, whole, a, a_pitch, b, b_stride, c, c_pitch);
+    few_rows_axpys_body(load, size, rows, AXPY_DEPTH, whole, a, a_pitch, b, b_stride, c, c_pitch);
   else
     for (int l = 0; l < depth; ++l)
-      axpys_body(load, size, rows, 1, whole, a + l, a_pitch, b + l * b_stride, b_stride, c, c_pitch);
+      few_rows_axpys_body(load, size, rows, 1, whole, a + l, a_pitch, b + l * b_stride, b_stride, c, c_pitch);
   if (whole < n)
     axpys_last(load, size, rows, depth, n - whole, a, a_pitch, b + whole * size, b_stride, c + whole, c_pitch);
 }
 
-/* ---- for each type and number of rows ---------------------------------------------------------------------------- */
+/* ---- instances for each type and number of rows ------------------------------------------------------------------ */
 
 #define FUNCTION(kind, type, size)                                                                                     \
   static void kind##_##type(int rows, int extent, int64_t n, const float *a, int64_t a_pitch, const char *b,           \
@@ -172,7 +173,8 @@ FUNCTIONS(axpys)
 
 /* ---- quantised weights ------------------------------------------------------------------------------------------- */
 
-/* 2 * LANES weights: of int8 the first and the second half, of int4 the even and the odd ones. */
+/* Loads 2 * LANES weights. int8: w[0] is the first half, w[1] the second; int4: w[0] has the even elements, w[1] the
+ * odd ones. */
 typedef void load_two(const char *b, vec w[2]);
 
 INLINE void load_two_i8(const char *b, vec w[2]) { w[0] = load_i8(b), w[1] = load_i8(b + LANES); }
@@ -181,7 +183,7 @@ INLINE void load_two_i8(const char *b, vec w[2]) { w[0] = load_i8(b), w[1] = loa
 INLINE void load_two_i4(const char *b, vec w[2]) {
   const __m512 values = _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, -8, -7, -6, -5, -4, -3, -2, -1);
   const __m512i bytes = _mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)b));
-  w[0] = (vec)_mm512_permutexvar_ps(bytes, values); /* takes the low 4 bits */
+  w[0] = (vec)_mm512_permutexvar_ps(bytes, values); /* uses only the low 4 bits of an index */
   w[1] = (vec)_mm512_permutexvar_ps(_mm512_srli_epi32(bytes, 4), values);
 }
 #elif defined(__AVX2__)
@@ -205,7 +207,7 @@ INLINE void load_two_i4(const char *b, vec w[2]) {
     sum[i][1] += w[1] * load_f32((const char *)(a + i * a_pitch + l + LANES));                                         \
   }
 
-/* bytes: of 2 * LANES weights. */
+/* bytes: size of 2 * LANES weights. */
 INLINE void quantised_body(load_two *load, int bytes, int rows, int64_t k, int64_t group, const float *a,
                            int64_t a_pitch, const char *b, const float *scale, const float *offset, const float *a_sums,
                            int64_t sums_pitch, float *c, int64_t c_pitch) {
@@ -214,7 +216,7 @@ INLINE void quantised_body(load_two *load, int bytes, int rows, int64_t k, int64
   UNROLL for (int i = 0; i < rows; ++i) total[i] = (vec){0};
   for (int64_t begin = 0, g = 0; begin < k; begin += group, ++g) {
     const int64_t end = begin + group < k ? begin + group : k;
-    vec sum[FEW_ROWS][2]; /* two, since one would wait for itself */
+    vec sum[FEW_ROWS][2]; /* two accumulators, to hide the latency of the addition */
     UNROLL for (int i = 0; i < rows; ++i) sum[i][0] = sum[i][1] = (vec){0};
     int64_t l = begin;
     for (; l + 2 * LANES <= end; l += 2 * LANES, b += bytes) {
@@ -254,7 +256,7 @@ INLINE void quantised_body(load_two *load, int bytes, int rows, int64_t k, int64
 QUANTISED(i8, 2 * LANES)
 QUANTISED(i4, LANES)
 
-static void split_pairs(float *to, const float *from, int64_t n) {
+static void few_rows_split_pairs(float *to, const float *from, int64_t n) {
   for (int64_t block = 0; block < n; block += 2 * LANES)
     for (int i = 0; i < LANES; ++i) {
       to[block + i] = from[block + 2 * i];
@@ -265,4 +267,4 @@ static void split_pairs(float *to, const float *from, int64_t n) {
 const few_rows_loops LEVELED(few_rows_loops) = {.dots = {LISTED(dots)},
                                                 .axpys = {LISTED(axpys)},
                                                 .quantised = {quantised_i8, quantised_i4},
-                                                .split_pairs = split_pairs};
+                                                .split_pairs = few_rows_split_pairs};

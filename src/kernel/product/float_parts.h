@@ -1,24 +1,26 @@
-/* A float is exactly the sum of three bfloat16s, so that its products may be made of theirs (TILE_F32_PARTS; conv/direct_pairs.h):
- * where exponents allow it, which packing looks at. */
+/* Exponent ranges of float32 data. A float32 is exactly the sum of three bfloat16 values (high, middle, low), so a
+ * float32 GEMM can be computed from bfloat16 products (TILE_F32_PARTS; conv/direct_pairs.h) as long as the exponents
+ * are within limits. Packing records the exponents, and float_parts_suffice decides. */
 #ifndef CANNON_KERNEL_PRODUCT_FLOAT_PARTS_H
 #define CANNON_KERNEL_PRODUCT_FLOAT_PARTS_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Exponents, as floats have them, of the least and the largest number that is not 0. */
+/* Biased exponents of the smallest and the largest magnitude that is not 0. */
 typedef struct {
   uint8_t least, most;
 } float_exponents;
 
 static const float_exponents float_no_exponents = {.least = UINT8_MAX};
 
+/* Extends the range *to by the range x. */
 static inline void float_add_exponents(float_exponents *to, float_exponents x) {
   if (to->least > x.least) to->least = x.least;
   if (to->most < x.most) to->most = x.most;
 }
 
-/* The same by several threads. */
+/* As float_add_exponents, but `to` may be updated by several threads at once. */
 static inline void float_join_exponents(float_exponents *to, float_exponents x) {
   uint8_t least = __atomic_load_n(&to->least, __ATOMIC_RELAXED), most = __atomic_load_n(&to->most, __ATOMIC_RELAXED);
   while (x.least < least &&
@@ -31,8 +33,8 @@ static inline void float_join_exponents(float_exponents *to, float_exponents x) 
 
 static inline bool float_all_finite(float_exponents x) { return x.most < UINT8_MAX; }
 
-/* Whether products of these are as exact by parts as in float: all are finite, no part and no product of parts that counts
- * is below 2^-126, which AMX takes for 0, and no sum comes near to an infinity. */
+/* Whether products of such numbers are as exact from bfloat16 parts as in float arithmetic: all are finite, no relevant
+ * part or product of parts is below 2^-126, which AMX would flush to 0, and no sum comes close to overflow. */
 static inline bool float_parts_suffice(float_exponents a, float_exponents b) {
   enum { BIAS = 127, LEAST = BIAS - 100, LEAST_SUM = 2 * BIAS - 102, MOST = 2 * BIAS - 1, MOST_SUM = 2 * BIAS + 100 };
   return a.least >= LEAST && b.least >= LEAST && a.least + b.least >= LEAST_SUM && a.most < MOST && b.most < MOST &&

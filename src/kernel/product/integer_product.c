@@ -1,15 +1,15 @@
-/* out = alpha * (A @ b) + beta * self, A and b of integers, which wrap: a matrix or a row A, a vector b. The product of
- * truth values is whether some are true together, as CANN has it. */
+/* out = alpha * (A @ b) + beta * self for integers, which wrap: A is a matrix or a row, b a vector. For booleans, the
+ * sum of products is the logical OR of ANDs, as in CANN. */
 #include "kernel/product/integer_product.h"
 
 #include "kernel/reduce/fold.h"
 
 enum { BLOCK = FOLD_BLOCK };
 
-/* Strides in bytes; operand 0: out, then A, b and self. */
+/* Operands; strides are in bytes. */
 enum { OUT, A, B, SELF, N_OPERANDS };
 
-/* To a type and back. */
+/* Conversion to a dtype and back, which wraps a value in that dtype. */
 typedef struct {
   store_loop *to;
   load_loop *back;
@@ -17,7 +17,7 @@ typedef struct {
 
 typedef struct {
   int64_t rows, cols, a_row, a_col, b_row, out_row, self_row;
-  compute_value alpha, beta; /* f64 where in_floats */
+  compute_value alpha, beta; /* f64 where in_floats, else i64 */
   load_loop *load[N_OPERANDS];
   store_loop *store;
   wrapping product, sum;
@@ -29,7 +29,7 @@ static wrapping wrapping_in(int dtype) {
   return (wrapping){loops->store[dtype][COMPUTE_I64], loops->load[dtype][COMPUTE_I64]};
 }
 
-static int64_t wrapped(wrapping in, uint64_t x) {
+static int64_t integer_wrapped(wrapping in, uint64_t x) {
   char narrow[sizeof x];
   int64_t y;
   in.to(narrow, 0, &x, 1);
@@ -42,7 +42,7 @@ typedef struct {
   char *at[N_OPERANDS];
 } integer_job;
 
-/* The sum of products of a row and the vector. */
+/* Dot product of a row of A and the vector. */
 static int64_t dot(const integer_plan *p, const char *a, const char *b) {
   int64_t x[BLOCK], y[BLOCK];
   uint64_t sum = 0;
@@ -55,7 +55,7 @@ static int64_t dot(const integer_plan *p, const char *a, const char *b) {
     fold_row(&reduction->fold[FOLD_SUM][COMPUTE_I64], x, n, 0, &part, &none);
     sum += (uint64_t)part.i64;
   }
-  return wrapped(p->product, sum);
+  return integer_wrapped(p->product, sum);
 }
 
 static void product_rows(const void *job, int64_t begin, int64_t end) {
@@ -68,13 +68,13 @@ static void product_rows(const void *job, int64_t begin, int64_t end) {
     if (p->in_floats)
       sum.f64 = p->alpha.f64 * (double)product + (p->has_self ? p->beta.f64 * self.f64 : 0);
     else
-      sum.i64 =
-          wrapped(p->sum, (uint64_t)p->alpha.i64 * (uint64_t)product + (uint64_t)p->beta.i64 * (uint64_t)self.i64);
+      sum.i64 = integer_wrapped(p->sum, (uint64_t)p->alpha.i64 * (uint64_t)product +
+                                            (uint64_t)p->beta.i64 * (uint64_t)self.i64);
     p->store(j->at[OUT] + i * p->out_row, 0, &sum, 1);
   }
 }
 
-static status run(const executor *e, void *const *view, void *scratch) {
+static status integer_product_run(const executor *e, void *const *view, void *scratch) {
   (void)scratch;
   const integer_plan *p = PLAN(e, integer_plan);
   integer_job job = {.plan = p};
@@ -111,5 +111,5 @@ void integer_product_plan(executor *e, const product_plan *of, integer_steps ste
   const uint64_t n = (uint64_t)(p.rows * p.cols);
   executor_cost(e, n * dtype_bytes(of->a.dtype), n * 4);
   *PLAN(e, integer_plan) = p;
-  e->run = run;
+  e->run = integer_product_run;
 }

@@ -1,16 +1,19 @@
+/* Matrix-vector products of integers and booleans, with wrap-around. Called while operators are prepared. */
 #ifndef CANNON_KERNEL_PRODUCT_INTEGER_PRODUCT_H
 #define CANNON_KERNEL_PRODUCT_INTEGER_PRODUCT_H
 
 #include "kernel/product/product.h"
 
-/* What A @ b wraps in, and what alpha times that and beta times self are computed, added and wrapped in: an integer type, a
- * float type, or BOOL, where a sum is whether some term is true. */
+/* dtypes of the two steps of an integer matrix-vector product. `product` is the type that A @ b wraps in. `sum` is the
+ * type in which alpha times that and beta times self are computed, added and wrapped: an integer type, a float type, or
+ * BOOL, where a sum is the logical OR of its terms. */
 typedef struct {
   int product, sum;
 } integer_steps;
 
-/* Plans a product of integers or truth values whose matrices, views and has_self are in *of, which may be the executor's
- * own plan: b is a vector, out and self are columns. alpha and beta, which counts where has_self: NULL is 1. */
+/* Plans out = alpha * (A @ b) + beta * self for integers or booleans. The matrices, views and has_self are taken from
+ * *of, which may be the executor's own plan (it is overwritten): b is a vector, and out and self are columns. A NULL
+ * alpha or beta counts as 1; beta is ignored without has_self. */
 void integer_product_plan(executor *e, const product_plan *of, integer_steps steps, const scalar *alpha,
                           const scalar *beta);
 

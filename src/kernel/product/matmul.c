@@ -1,11 +1,11 @@
-/* Products of matrices and vectors: which arguments are legal, and what they mean as stacks of matrices;
- * kernel/product/product.h does the rest. The private format FRACTAL_NZ is no matter here: a tensor is what its strides
- * say. */
+/* Matmul, Mm, BatchMatMul, Mv and Dot: checks the arguments and describes them as stacks of matrices;
+ * kernel/product/product.h does the rest. The private format FRACTAL_NZ needs no treatment here: a tensor's strides say
+ * how it is stored. */
 #include "kernel/families.h"
 #include "kernel/product/factors.h"
 #include "kernel/product/integer_product.h"
 
-/* Right-hand factors name the matrix that they do not fit. */
+/* Some schemas name the second factor differently, so its name is taken from the schema. */
 status fail_factors(const executor *e, int a_at, const tensor *a, const tensor *b, const char *what) {
   char a_text[SHAPE_TEXT], b_text[SHAPE_TEXT];
   return OP_FAIL("%s has shape %s and %s %s, expected %s", e->op->schema[a_at].name,
@@ -13,8 +13,6 @@ status fail_factors(const executor *e, int a_at, const tensor *a, const tensor *
                  shape_text(b->dims, b->rank, b_text), what);
 }
 
-/* The last two dimensions as matrices; a vector is one row (left) or one column (right). Leading dimensions
- * line up at the right with n_batch_dims of the product; those of 1 are broadcast. */
 void matrices_init(matrices *x, const tensor *t, bool left, int n_batch_dims) {
   const int64_t size = (int64_t)dtype_bytes(t->dtype);
   const int r = t->rank, missing = n_batch_dims - (r - 2);
@@ -28,7 +26,6 @@ void matrices_init(matrices *x, const tensor *t, bool left, int n_batch_dims) {
     x->batch_strides[d] = d < missing || t->dims[d - missing] == 1 ? 0 : t->strides[d - missing] * size;
 }
 
-/* dims of the product's batch: broadcast of both factors'. */
 bool broadcast_batch(const tensor *a, const tensor *b, product_plan *p) {
   const int na = a->rank > 2 ? a->rank - 2 : 0, nb = b->rank > 2 ? b->rank - 2 : 0;
   const int n = p->n_batch_dims = na > nb ? na : nb;
@@ -40,7 +37,6 @@ bool broadcast_batch(const tensor *a, const tensor *b, product_plan *p) {
   return true;
 }
 
-/* The result has no row (column) dimension where the left (right) factor is a vector. */
 void out_matrices(const tensor *out, bool has_rows, bool has_cols, product_plan *p) {
   const int64_t size = (int64_t)dtype_bytes(out->dtype);
   matrices *const x = &p->out;

@@ -1,21 +1,22 @@
-/* Outer products, by the elementwise engine on the vectors broadcast: Ger, and Addr, which adds to a matrix. */
+/* Outer products (Ger), and outer products added to a matrix (Addr). They run as elementwise operations on broadcast
+ * vectors, or as a GEMM of depth 1. */
 #include <stdlib.h>
 
 #include "kernel/elementwise/complex.h"
 #include "kernel/families.h"
 #include "kernel/product/factors.h"
 
-static view column_of(const tensor *t) {
+static view outer_column(const tensor *t) {
   const view v = view_of(t);
   return (view){.rank = 2, .dtype = v.dtype, .dims = {v.dims[0], 1}, .strides = {v.strides[0], 0}};
 }
 
-static view row_of(const tensor *t) {
+static view outer_row(const tensor *t) {
   const view v = view_of(t);
   return (view){.rank = 2, .dtype = v.dtype, .dims = {1, v.dims[0]}, .strides = {0, v.strides[0]}};
 }
 
-/* Both vectors, and out; *common: what is computed in. */
+/* Checks both vectors and out. *common: the dtype to compute in. */
 static status check_outer(const executor *e, const tensor *first, const tensor *second, int at, const tensor *out,
                           const char *out_name, uint64_t allowed, int *common) {
   TRY(op_expect_dtype(first, e->op->schema[at].name, allowed));
@@ -35,14 +36,14 @@ static status expect_cast(int common, const tensor *out, const char *out_name) {
   return ST_OK;
 }
 
-/* Integers wrap in their own type before they go to a wider one. */
+/* Makes integers wrap in the common dtype before they are converted to a wider output. */
 static void wrap_to(elementwise_plan *p, int dtype) {
   if (dtype_class_of(dtype) >= CLASS_FLOAT || dtype == p->dtype[0] || dtype == ACL_INT64) return;
   p->narrow = (int8_t)dtype;
   p->linear = false;
 }
 
-static compute_value value_of(const scalar *s, compute_type compute) {
+static compute_value outer_value(const scalar *s, compute_type compute) {
   switch (compute) {
   case COMPUTE_F32: return (compute_value){.f32 = s ? (float)scalar_real(s) : 1};
   case COMPUTE_F64: return (compute_value){.f64 = s ? scalar_real(s) : 1};
@@ -58,8 +59,8 @@ static status run_ger(const executor *e, void *const *view, void *scratch) {
   return ST_OK;
 }
 
-/* A vector as a matrix whose dimension `dim` it is, the other being 1. */
-static tensor matrix_of(const tensor *vector, int dim) {
+/* A vector viewed as a matrix: `dim` is the vector's dimension, the other one has size 1. */
+static tensor outer_matrix(const tensor *vector, int dim) {
   tensor t = {.dtype = vector->dtype, .rank = 2, .n = vector->n, .dims = {1, 1}};
   t.dims[dim] = vector->dims[0];
   t.strides[dim] = vector->strides[0];
@@ -67,7 +68,7 @@ static tensor matrix_of(const tensor *vector, int dim) {
 }
 
 static status ger_complex(executor *e, const op_arg *a) {
-  const tensor column = matrix_of(a[0].tensor, 0), row = matrix_of(a[1].tensor, 1);
+  const tensor column = outer_matrix(a[0].tensor, 0), row = outer_matrix(a[1].tensor, 1);
   const elementwise_call c = {.out = a[2].tensor, .in = {&column, &row}, .n_inputs = 2, .operand = {2, 0, 1}};
   return complex_prepare(e, EW_mul, &c);
 }
@@ -77,7 +78,7 @@ status prepare_ger(executor *e, const op_arg *a) {
   TRY(check_outer(e, a[0].tensor, a[1].tensor, 0, a[2].tensor, "out", DTYPES_REAL | DTYPES_COMPLEX, &common));
   TRY(expect_cast(common, a[2].tensor, "out"));
   if (dtype_is_complex(a[2].tensor->dtype)) return ger_complex(e, a);
-  const view out = view_of(a[2].tensor), column = column_of(a[0].tensor), row = row_of(a[1].tensor);
+  const view out = view_of(a[2].tensor), column = outer_column(a[0].tensor), row = outer_row(a[1].tensor);
   elementwise_plan *p = PLAN(e, elementwise_plan);
   elementwise_plan_init(p, EW_mul, compute_type_of(common), &out, (const view *const[]){&column, &row}, 2);
   wrap_to(p, common);
@@ -86,7 +87,7 @@ status prepare_ger(executor *e, const op_arg *a) {
   return ST_OK;
 }
 
-/* ---- Addr: floats by a product of depth 1, which rounds once; integers, which wrap, in two steps in place ---------- */
+/* ---- Addr: floats by a GEMM of depth 1, which rounds once; integers, which wrap, by two steps in place ----------- */
 
 static status addr_floats(executor *e, const op_arg *a, const tensor *out, double beta, double alpha) {
   const tensor *self = a[0].tensor;
@@ -106,7 +107,7 @@ static status addr_floats(executor *e, const op_arg *a, const tensor *out, doubl
 
 static status run_addr(const executor *e, void *const *view, void *scratch) {
   (void)scratch;
-  const elementwise_plan *steps = e->heap; /* out = beta * self, out += alpha * vec1 * vec2 */
+  const elementwise_plan *steps = e->heap; /* out = beta * self, then out += alpha * vec1 * vec2 */
   void *const out = view[e->n_operands == 4 ? 3 : 0];
   elementwise_run(&steps[0], (void *const[]){out, view[0]}, e->cost_ns);
   elementwise_run(&steps[1], (void *const[]){out, out, view[1], view[2]}, e->cost_ns);
@@ -119,11 +120,12 @@ static status addr_integers(executor *e, const op_arg *a, const tensor *out, int
   if (!steps) return fail(ST_NO_HOST_MEMORY, "no host memory for the plan of an outer product");
   e->heap = steps;
   const compute_type compute = compute_type_of(common);
-  const view o = view_of(out), s = view_of(a[0].tensor), column = column_of(a[1].tensor), row = row_of(a[2].tensor);
+  const view o = view_of(out), s = view_of(a[0].tensor), column = outer_column(a[1].tensor),
+             row = outer_row(a[2].tensor);
   elementwise_plan_init(&steps[0], EW_muls, compute, &o, (const view *const[]){&s}, 1);
   elementwise_plan_init(&steps[1], EW_addcmul, compute, &o, (const view *const[]){&o, &column, &row}, 3);
-  steps[0].parameter[0] = value_of(beta, compute);
-  steps[1].parameter[0] = value_of(alpha, compute);
+  steps[0].parameter[0] = outer_value(beta, compute);
+  steps[1].parameter[0] = outer_value(alpha, compute);
   wrap_to(&steps[1], common);
   executor_cost(e, (uint64_t)out->n * dtype_bytes(out->dtype) * 3, 0);
   e->run = run_addr;

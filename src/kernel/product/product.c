@@ -1,10 +1,13 @@
+/* Choice of the implementation of a GEMM, distribution of its blocks over threads, and the final step from sums to
+ * out. */
 #include "kernel/product/product.h"
 
 #include "op/parallel.h"
 
-/* ---- phase one --------------------------------------------------------------------------------------------------- */
+/* ---- preparation ------------------------------------------------------------------------------------------------- */
 
-/* A batch of A whose matrices lie one behind the other, all times one B, is one taller A. */
+/* If the matrices of a batch of A are adjacent and all are multiplied by the same B, they are treated as one taller
+ * A. */
 static void fold_batch(product_plan *p) {
   while (p->n_batch_dims > 0) {
     const int d = p->n_batch_dims - 1;
@@ -24,13 +27,14 @@ static void fold_batch(product_plan *p) {
   }
 }
 
-static void transpose(matrices *x) {
+static void product_transpose(matrices *x) {
   const int64_t rows = x->rows, row_stride = x->row_stride;
   x->rows = x->cols, x->row_stride = x->col_stride;
   x->cols = rows, x->col_stride = row_stride;
 }
 
-/* Measured: 64 cubed takes as long either way, 128 x 32 x 128 three quarters. */
+/* Whether splitting float32 into bfloat16 parts is faster. Measured: 64 x 64 x 64 takes as long either way, 128 x 32 x
+ * 128 takes three quarters of the time. */
 static bool pays_to_split(const product_plan *p) {
   enum { LEAST = 16, LEAST_DEPTH = 32 };
   const int64_t m = p->out.rows, n = p->out.cols, k = p->a.cols;
@@ -41,7 +45,7 @@ static bool is_double(const product_plan *p) {
   return p->a.dtype == ACL_DOUBLE || p->b.dtype == ACL_DOUBLE || (p->has_self && p->self.dtype == ACL_DOUBLE);
 }
 
-static tile_type type_of(const product_plan *p) {
+static tile_type product_type_of(const product_plan *p) {
   const int a = p->a.dtype, b = p->b.dtype;
   if (p->made_b) return TILE_F32;
   if (p->finish) return TILE_I8;
@@ -52,25 +56,27 @@ static tile_type type_of(const product_plan *p) {
   return TILE_F32;
 }
 
-/* Few rows by a wide factor that is dense along k: on AMX that one is read fastest on the left, as rows of tiles. */
+/* Small-m GEMM whose wide factor is contiguous along k: on AMX the wide factor is read fastest as the left one, as rows
+ * of tiles. */
 static bool tiles_take_wide(const product_plan *p) {
   const bool wide_b = p->out.rows < p->out.cols;
   const int64_t few = wide_b ? p->out.rows : p->out.cols, wide = wide_b ? p->out.cols : p->out.rows;
   const int64_t along = wide_b ? p->b.row_stride : p->a.col_stride;
-  return few > 1 && wide > FEW_ROWS && along == 2 && type_of(p) == TILE_BF16 && tile_has_amx();
+  return few > 1 && wide > FEW_ROWS && along == 2 && product_type_of(p) == TILE_BF16 && tile_has_amx();
 }
 
-/* out^T = B^T A^T: so that the factor with few rows is on the left, or out is written along its rows. */
+/* Replaces the equation by out^T = B^T A^T if that puts the factor with few rows on the left, or makes out contiguous
+ * along its rows. */
 static void orient(product_plan *p) {
   if (p->made_b || p->finish) return;
   const int64_t m = p->out.rows, n = p->out.cols, size = (int64_t)dtype_bytes(p->out.dtype);
   const bool few = m <= FEW_ROWS || n <= FEW_ROWS;
   const bool swap = few ? tiles_take_wide(p) ? m < n : n < m : p->out.row_stride == size && p->out.col_stride != size;
   if (!swap) return;
-  transpose(&p->a);
-  transpose(&p->b);
-  transpose(&p->out);
-  transpose(&p->self);
+  product_transpose(&p->a);
+  product_transpose(&p->b);
+  product_transpose(&p->out);
+  product_transpose(&p->self);
   const matrices a = p->a;
   p->a = p->b;
   p->b = a;
@@ -83,11 +89,12 @@ static void orient(product_plan *p) {
 }
 
 uint64_t product_cost_ns(tile_type type, int64_t m, int64_t n, int64_t k) {
-  /* Operations per ns, measured on one core of a Granite Rapids at 256 to 4096 cubed; elsewhere they set the order of
-   * magnitude. Below 2^50 whatever the shape. */
+  /* Operations per ns, measured on one core of a Granite Rapids for 256 to 4096 cubed; on other machines they give the
+   * order of magnitude. The result is capped at 2^50 ns for any shape. */
   static const double rate[] = {[TILE_F32] = 160,   [TILE_F64] = 80,  [TILE_I32] = 60,       [TILE_I8] = 3000,
                                 [TILE_BF16] = 1500, [TILE_F16] = 500, [TILE_F32_PARTS] = 350};
-  const double slower = (type == TILE_BF16 || type == TILE_I8) && !tile_has_amx() ? 7 : 1; /* AVX-512's dot products */
+  /* AVX-512's dot-product instructions */
+  const double slower = (type == TILE_BF16 || type == TILE_I8) && !tile_has_amx() ? 7 : 1;
   const double ns = 2.0 * (double)m * (double)n * (double)k / rate[type] * slower;
   return ns < 0x1p50 ? (uint64_t)ns : UINT64_C(1) << 50;
 }
@@ -105,13 +112,13 @@ static status run_product(const executor *e, void *const *view, void *scratch) {
   return product_run(e, PLAN(e, product_plan), view);
 }
 
-static status run_nothing(const executor *e, void *const *view, void *scratch) {
+static status product_run_nothing(const executor *e, void *const *view, void *scratch) {
   (void)e, (void)view, (void)scratch;
   return ST_OK;
 }
 
 void product_choose(product_plan *p) {
-  if (p->beta == 0) p->has_self = false; /* its values do not count, not even NaN */
+  if (p->beta == 0) p->has_self = false; /* values of self do not count then, not even NaN */
   fold_batch(p);
   p->n_batches = 1;
   for (int d = 0; d < p->n_batch_dims; ++d) p->n_batches *= p->batch_dims[d];
@@ -123,7 +130,7 @@ void product_choose(product_plan *p) {
   orient(p);
   p->few_rows =
       p->out.rows <= FEW_ROWS && p->n_terms <= 1 && !is_double(p) && (!p->made_b || p->made_b->few_rows) && !p->finish;
-  p->type = p->few_rows ? TILE_F32 : type_of(p);
+  p->type = p->few_rows ? TILE_F32 : product_type_of(p);
   const double ns = (double)product_cost_ns(p->type, p->out.rows, p->out.cols, p->a.cols) * (double)p->n_batches *
                     (double)(p->n_terms ? p->n_terms : 1);
   p->cost_ns = ns * 32 < 0x1p60 ? (uint64_t)ns : UINT64_C(1) << 55;
@@ -133,21 +140,21 @@ void product_plan_finish(executor *e) {
   product_plan *p = PLAN(e, product_plan);
   product_choose(p);
   if (p->n_batches == 0) {
-    e->run = run_nothing;
+    e->run = product_run_nothing;
     executor_cost(e, 0, 0);
     return;
   }
   e->run = run_product;
-  /* 32 operations are a nanosecond for executor_cost; products have rates of their own. */
+  /* executor_cost assumes 32 operations per nanosecond, so the GEMM's own estimate in ns is multiplied by 32. */
   executor_cost(e, touched_bytes(p), p->cost_ns * 32);
   p->cost_ns = e->cost_ns;
   executor_products(e, (double)p->out.rows * (double)p->out.cols * (double)p->a.cols * (double)p->n_batches *
                            (double)(p->n_terms ? p->n_terms : 1));
 }
 
-/* ---- the task ---------------------------------------------------------------------------------------------------- */
+/* ---- execution --------------------------------------------------------------------------------------------------- */
 
-/* All of it as parts: each product of the batch is cut in row_parts by col_parts. */
+/* The whole batch as independent blocks: each matrix product is cut into row_parts x col_parts. */
 typedef struct {
   const executor *executor;
   const product_plan *plan;
@@ -156,7 +163,7 @@ typedef struct {
   status result;
 } product_job;
 
-static void share(int64_t total, int64_t grain, int64_t t, int64_t n, int64_t *begin, int64_t *count) {
+static void product_share(int64_t total, int64_t grain, int64_t t, int64_t n, int64_t *begin, int64_t *count) {
   int64_t end;
   parallel_share(total, grain, t, n, begin, &end);
   *count = end - *begin;
@@ -167,7 +174,8 @@ static void part_of(const product_job *job, int64_t at, product_part *part) {
   const product_plan *p = job->plan;
   const int64_t per_product = job->row_parts * job->col_parts, cut = at % per_product;
   *part = (product_part){.executor = job->executor, .view = job->view, .plan = p, .out = job->view[p->view_out]};
-  if (p->a.cols > 0) part->a = job->view[p->view_a], part->b = job->view[p->view_b]; /* else they have no address */
+  /* the factors have no address if K is 0 */
+  if (p->a.cols > 0) part->a = job->view[p->view_a], part->b = job->view[p->view_b];
   if (p->has_self) part->self = job->view[p->view_self];
   int64_t batch = part->batch = at / per_product;
   for (int d = p->n_batch_dims - 1; d >= 0; --d) {
@@ -177,8 +185,8 @@ static void part_of(const product_job *job, int64_t at, product_part *part) {
     if (part->self) part->self += i * p->self.batch_strides[d];
     part->out += i * p->out.batch_strides[d];
   }
-  share(p->out.rows, ROW_GRAIN, cut / job->col_parts, job->row_parts, &part->row, &part->rows);
-  share(p->out.cols, COL_GRAIN, cut % job->col_parts, job->col_parts, &part->col, &part->cols);
+  product_share(p->out.rows, ROW_GRAIN, cut / job->col_parts, job->row_parts, &part->row, &part->rows);
+  product_share(p->out.cols, COL_GRAIN, cut % job->col_parts, job->col_parts, &part->col, &part->cols);
 }
 
 static status run_part(const product_part *part) {
@@ -186,8 +194,9 @@ static status run_part(const product_part *part) {
   return !p->few_rows ? product_blocks(part) : p->made_b ? p->made_b->few_rows(part) : product_few_rows(part);
 }
 
-/* Stops early when a part has failed, here or elsewhere, since the result will be discarded. */
-static void run_parts(const void *of, int64_t begin, int64_t end) {
+/* Computes blocks [begin, end). Stops early when a block has failed, on this or another thread, since the result will
+ * be discarded. */
+static void product_run_parts(const void *of, int64_t begin, int64_t end) {
   product_job *job = (product_job *)of;
   for (int64_t at = begin; at < end && __atomic_load_n(&job->result, __ATOMIC_RELAXED) == ST_OK; ++at) {
     product_part part;
@@ -197,7 +206,8 @@ static void run_parts(const void *of, int64_t begin, int64_t end) {
   }
 }
 
-/* Cuts one product for n threads, such that what each must read of both factors is least. */
+/* Cuts each matrix product for n threads such that the number of rows of A and columns of B that a thread reads is
+ * minimal. */
 static void cut_product(product_job *job, int n_threads) {
   const product_plan *p = job->plan;
   double least = 0;
@@ -212,10 +222,11 @@ status product_run(const executor *e, const product_plan *p, void *const *view) 
   product_job job = {.executor = e, .plan = p, .view = view, .row_parts = 1, .col_parts = 1, .result = ST_OK};
   const parallel_team team = parallel_begin(p->cost_ns);
   if (likely(team.n_threads == 1)) {
-    run_parts(&job, 0, p->n_batches);
+    product_run_parts(&job, 0, p->n_batches);
   } else {
-    if (p->n_batches < 8 * team.n_threads) cut_product(&job, team.n_threads); /* else they divide well enough */
-    parallel_ranges(&team, run_parts, &job, p->n_batches * job.row_parts * job.col_parts, 1);
+    /* a large batch divides well enough by itself */
+    if (p->n_batches < 8 * team.n_threads) cut_product(&job, team.n_threads);
+    parallel_ranges(&team, product_run_parts, &job, p->n_batches * job.row_parts * job.col_parts, 1);
   }
   parallel_end(&team);
   return job.result;
@@ -223,11 +234,11 @@ status product_run(const executor *e, const product_plan *p, void *const *view) 
 
 /* ---- out = alpha * sums + beta * self ---------------------------------------------------------------------------- */
 
-static compute_value value_of(compute_type compute, double x) {
+static compute_value product_value(compute_type compute, double x) {
   return compute == COMPUTE_F64 ? (compute_value){.f64 = x} : (compute_value){.f32 = (float)x};
 }
 
-/* Rows of so many columns lie one behind the other. */
+/* Whether rows of `cols` columns are adjacent in memory. */
 static bool rows_touch(const matrices *x, int64_t cols) {
   const int64_t size = (int64_t)dtype_bytes(x->dtype);
   return x->col_stride == size && x->row_stride == cols * size;
@@ -244,7 +255,7 @@ void product_finish(const product_part *part, int64_t row, int64_t rows, int64_t
   }
   const compute_type compute = p->type == TILE_F64 ? COMPUTE_F64 : COMPUTE_F32;
   const int64_t size = (int64_t)tile_c_bytes(p->type);
-  const compute_value alpha = value_of(compute, p->alpha), beta = value_of(compute, p->beta);
+  const compute_value alpha = product_value(compute, p->alpha), beta = product_value(compute, p->beta);
   store_loop *const store = loops->store[p->out.dtype][compute];
   const int64_t most = p->has_self ? CHUNK : INT64_MAX;
   const bool in_a_run = ld == cols && rows_touch(&p->out, cols) && (!p->has_self || rows_touch(&p->self, cols));

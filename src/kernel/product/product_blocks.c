@@ -1,53 +1,62 @@
-/* A product by blocks (tile_gemm.h). B is packed by strips of columns. Where out can hold the sums, all blocks of rows take
- * one slice of K after the other, so that a slice of a strip stays in L2; else a block takes all slices, its sums stay in
- * L2 until they are whole, and the strip is all of K where that fits STRIP_BYTES; 16-bit results are rounded by the last
- * slice's kernel. A factor that the kernel reads as it lies is not packed, or of B only what is left of whole panels.
- * Where floats are not their parts (float_parts_suffice), a block times a slice is multiplied as TILE_F32. */
+/* Cache-blocked GEMM on tile_gemm.h's kernels. B is packed in strips of columns, and K is cut into slices. If out can
+ * hold the sums (it has the accumulator's dtype), all blocks of rows take one slice of K after the other, so that one
+ * slice of a strip stays in L2. Otherwise a block of rows takes all slices and keeps its sums in L2 until they are
+ * complete; the packed strip then covers all of K, where that fits in STRIP_BYTES. 16-bit results are rounded by the
+ * kernel in the last slice. A factor that the kernel can read in place is not packed; of such a B only the columns
+ * beyond a multiple of TILE_GRAIN are. With TILE_F32_PARTS, a block times a slice whose exponents do not allow
+ * splitting (float_parts_suffice) is multiplied as TILE_F32. */
 #include "kernel/engine/scratch.h"
 #include "kernel/product/product.h"
 
 enum {
-  ROWS = 84,                     /* a block of A: a multiple of the vector kernels' rows (14, 6, 4) ... */
-  GROUP_ROWS = 256,              /* ... or of two tiles */
-  GROUP_BLOCK_BYTES = 512 << 10, /* of A: as much as stays in L2 beside what streams past it */
-  DEPTH_BYTES = 4096,  /* a slice of K: deeper than what keeps 32 columns of B in L1, but fewer passes over the sums */
-  FINISHED_ROWS = 128, /* for a plan's finish, such that L2 has them when it reads them: a tenth less time */
-  /* Of groups (tile_groups.c), up to so many columns: on AMX bound by reading A, whose rows are then taken in longer pieces. */
+  /* rows in a block of A: a multiple of the vector kernels' micro-tile rows (14, 6, 4) */
+  ROWS = 84,
+  GROUP_ROWS = 256,              /* rows for AMX and dot-product kernels: a multiple of two tiles */
+  GROUP_BLOCK_BYTES = 512 << 10, /* a block of A: as much as stays in L2 beside the data that streams past it */
+  /* a slice of K: deeper than what keeps 32 columns of B in L1, but with fewer passes over the sums */
+  DEPTH_BYTES = 4096,
+  /* rows if the plan has a finish function: L2 still has the sums when it reads them, which takes a tenth less time */
+  FINISHED_ROWS = 128,
+  /* For AMX and dot-product kernels with at most this many columns: on AMX they are bound by reading A, whose rows are
+   * therefore read in longer runs. */
   NARROW_COLS = 64,
   NARROW_ROWS = 64,
   NARROW_DEPTH = 4096,
-  COLS = 512, /* most of a strip */
+  COLS = 512, /* maximum columns of a strip */
   GROUP_COLS = 4096,
-  GROUP_SUMS_COLS = 1024,  /* where sums are kept apart */
-  PLAIN_COLS = 256,        /* at once, of floats that do not split */
-  MIN_COLS = 128,          /* least */
-  AS_IS_BYTES = 512 << 10, /* of a B that is faster read as it lies than packed; for few rows of any size: */
+  GROUP_SUMS_COLS = 1024, /* maximum columns if sums are kept in a buffer of their own */
+  PLAIN_COLS = 256,       /* columns at once, of floats that cannot be split */
+  MIN_COLS = 128,         /* minimum columns of a strip */
+  /* a B of up to this size is faster read in place than packed; for FEW_ROWS_AS_IS rows or fewer, a B of any size */
+  AS_IS_BYTES = 512 << 10,
   FEW_ROWS_AS_IS = 256,
-  SHALLOW_BYTES = 2048, /* a slice for these: rows of B may be pages apart */
-  SPREAD_COLS = 256, /* from here on, rows of sums are not a multiple of 1 KB apart: they would share few sets of L1 */
-  STRIP_BYTES = 16 << 20, /* in a shared cache */
-  LARGE_OUT = 2 << 20,    /* elements of 16 bits */
+  SHALLOW_BYTES = 2048, /* a slice of K for these: rows of B may be pages apart */
+  /* From this width on, rows of sums are padded: at a multiple of 1 KB apart they would share few sets of L1. */
+  SPREAD_COLS = 256,
+  STRIP_BYTES = 16 << 20, /* size of a packed strip, which stays in a shared cache */
+  LARGE_OUT = 2 << 20,    /* number of 16-bit elements from which on out is written past the caches */
 };
 
 typedef struct {
   const product_part *part;
   tile_type type;
-  int64_t depth, rows, cols;            /* of blocks */
-  int64_t pitch;                        /* of sums */
-  int64_t slices_per_term, n_slices, k; /* slices of all terms */
+  int64_t depth, rows, cols;            /* block sizes */
+  int64_t pitch;                        /* distance of rows of sums, in elements */
+  int64_t slices_per_term, n_slices, k; /* n_slices: over all terms; k: depth of one term */
   int64_t at_once;                      /* slices that a block of out takes before the next block has its turn */
-  bool keeps_strip;                     /* else each block of rows packs its slices of B again */
-  bool a_as_is, b_as_is;                /* not packed */
-  bool direct;                          /* sums are made in out itself */
-  bool rounded;                         /* the last slice's kernel rounds them to out */
+  /* whether packed slices of B are kept; otherwise each block of rows packs them again */
+  bool keeps_strip;
+  bool a_as_is, b_as_is; /* read in place */
+  bool direct;           /* the sums are accumulated in out itself */
+  bool rounded;          /* the kernel rounds them to out in the last slice */
   char *a, *b, *sums, *plain;
-  size_t slice_bytes;          /* of a strip */
-  float_exponents b_exponents; /* of the strip, as far as it was packed */
+  size_t slice_bytes;          /* size of a packed slice of a strip */
+  float_exponents b_exponents; /* exponent range of what is packed of the strip */
 } blocks;
 
-static bool in_groups(tile_type type) { return type >= TILE_I8 && tile_has(type); }
+static bool blocks_use_groups(tile_type type) { return type >= TILE_I8 && tile_has(type); }
 
-/* Even slices: 1025 is not 1024 and 1. */
+/* A block size of at most `most` that divides `total` evenly, so that 1025 is not cut into 1024 and 1. */
 static int64_t even(int64_t total, int64_t most, int64_t grain) {
   if (total <= most) return total;
   const int64_t n = (total + most - 1) / most;
@@ -64,11 +73,13 @@ static bool out_takes_rounded(const product_plan *p) {
   return tile_can_round(p->type, p->out.dtype) && p->alpha == 1 && !p->has_self && p->out.col_stride == 2;
 }
 
-static void choose(blocks *s, const product_part *part) {
+static void blocks_choose(blocks *s, const product_part *part) {
   const product_plan *p = part->plan;
-  const bool groups = in_groups(p->type);
+  const bool groups = blocks_use_groups(p->type);
   *s = (blocks){.part = part, .type = p->type, .k = p->a.cols};
-  const bool narrow = groups && p->out.cols <= NARROW_COLS; /* not the part's: sums must not depend on threads */
+  /* This depends on the whole GEMM rather than this thread's block, since sums must not depend on the number of
+   * threads. */
+  const bool narrow = groups && p->out.cols <= NARROW_COLS;
   const int64_t element = (int64_t)tile_b_bytes(p->type, 64, 64) / (64 * 64);
   const bool shallow = p->out.rows <= FEW_ROWS_AS_IS || p->made_b;
   s->depth = even(s->k,
@@ -88,7 +99,8 @@ static void choose(blocks *s, const product_part *part) {
   const int64_t most = !groups ? COLS : s->direct || s->rounded ? GROUP_COLS : GROUP_SUMS_COLS;
   s->keeps_strip = fits >= MIN_COLS;
   s->cols = even(part->cols, fits < MIN_COLS ? COLS : fits < most ? fits : most, 64);
-  /* Of rows whole pages apart the kernel takes half as many at a time, which a B that comes from far does not stand. */
+  /* If rows of A are a multiple of a page apart, the micro-kernel takes half as many at a time, which is too slow when
+   * B comes from memory. */
   s->a_as_is = (part->rows > FEW_ROWS_AS_IS || p->a.row_stride % 4096 != 0) &&
                tile_takes_a(p->type, p->a.dtype, p->a.row_stride, p->a.col_stride);
   s->b_as_is = !p->made_b && (part->rows <= FEW_ROWS_AS_IS || element * s->k * part->cols <= AS_IS_BYTES) &&
@@ -96,7 +108,7 @@ static void choose(blocks *s, const product_part *part) {
   s->pitch = s->cols < SPREAD_COLS ? s->cols : s->cols + 16;
 }
 
-static status allocate(blocks *s) {
+static status blocks_allocate(blocks *s) {
   const size_t a = s->a_as_is ? 0 : tile_a_bytes(s->type, s->rows, s->depth);
   s->slice_bytes = tile_b_bytes(s->type, s->depth, s->b_as_is ? TILE_GRAIN : s->cols);
   const size_t b = s->slice_bytes * (size_t)(s->keeps_strip ? s->at_once : 1);
@@ -116,7 +128,7 @@ static status allocate(blocks *s) {
 static int64_t slice_begin(const blocks *s, int64_t slice) { return slice % s->slices_per_term * s->depth; }
 static int64_t slice_depth(const blocks *s, int64_t slice) { return smaller(s->depth, s->k - slice_begin(s, slice)); }
 
-/* A factor that is made: some columns at a time, by way of a buffer. */
+/* Packs a B that is computed on the fly, some columns at a time by way of a buffer. */
 static void pack_made_b(const blocks *s, char *to, int64_t row, int64_t rows, int64_t col, int64_t cols) {
   enum { AT_ONCE = 32, MOST = AT_ONCE * (SHALLOW_BYTES / sizeof(float)) };
   float made[MOST];
@@ -139,7 +151,7 @@ static const char *a_of(const blocks *s, int64_t slice, int64_t row) {
          slice_begin(s, slice) * p->a.col_stride;
 }
 
-/* Of a strip's columns so many are read where they lie, and the others packed. */
+/* How many of a strip's columns are read in place; the others are packed. */
 static int64_t as_is_cols(const blocks *s, int64_t cols) {
   const matrices *b = &s->part->plan->b;
   if (!s->b_as_is) return 0;
@@ -172,9 +184,9 @@ static tile_operand get_a(const blocks *s, int64_t slice, int64_t row, int64_t r
 
 typedef struct {
   int64_t row, rows, col, cols;
-} block; /* of out */
+} block; /* a block of out */
 
-/* A block of rows times a slice of a strip, of floats that do not split. */
+/* A block of rows times a slice of a strip, for floats that cannot be split into parts. */
 static void multiply_plain(const blocks *s, int64_t slice, block o, float *c, int64_t ldc) {
   const matrices *a = &s->part->plan->a, *b = &s->part->plan->b;
   const int64_t k = slice_depth(s, slice);
@@ -187,7 +199,7 @@ static void multiply_plain(const blocks *s, int64_t slice, block o, float *c, in
   }
 }
 
-/* The same of any that were packed. */
+/* A block of rows times a packed slice of a strip. */
 static void multiply_packed(const blocks *s, int64_t slice, block o, tile_operand a, float_exponents a_exponents,
                             tile_operand b, char *c, int64_t ldc) {
   const matrices *out = &s->part->plan->out;
@@ -204,7 +216,7 @@ static void multiply_packed(const blocks *s, int64_t slice, block o, tile_operan
     tile_multiply(s->type, o.rows, o.cols, k, a, b, c, ldc, slice > 0);
 }
 
-/* A block of rows times slices of a strip. */
+/* A block of rows times at_once slices of a strip, from slice `begin` on. */
 static void run_block(blocks *s, int64_t begin, block o, bool pack_strip) {
   const matrices *b = &s->part->plan->b;
   const int64_t size = (int64_t)tile_c_bytes(s->type), n = as_is_cols(s, o.cols);
@@ -225,7 +237,7 @@ static void run_block(blocks *s, int64_t begin, block o, bool pack_strip) {
   if (!s->direct && !s->rounded) product_finish(s->part, o.row, o.rows, o.col, o.cols, c, ldc);
 }
 
-/* Nothing to sum. */
+/* K is 0: the sums are 0. */
 static void run_empty(const blocks *s) {
   const product_part *part = s->part;
   for (int64_t i = part->row; i < part->row + part->rows; ++i)
@@ -243,8 +255,8 @@ status product_blocks(const product_part *part) {
     run_empty(&s);
     return ST_OK;
   }
-  choose(&s, part);
-  TRY(allocate(&s));
+  blocks_choose(&s, part);
+  TRY(blocks_allocate(&s));
   const int64_t row_end = part->row + part->rows, col_end = part->col + part->cols;
   for (int64_t col = part->col; col < col_end; col += s.cols)
     for (int64_t slice = 0; slice < s.n_slices; slice += s.at_once) {

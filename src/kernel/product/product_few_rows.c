@@ -1,4 +1,4 @@
-/* Products with at most FEW_ROWS rows: bound by reading B. */
+/* GEMV and small-m GEMM, with at most FEW_ROWS rows. The time is bound by reading B. */
 #include "kernel/engine/level.h"
 #include "kernel/engine/scratch.h"
 #include "kernel/product/few_rows.h"
@@ -7,12 +7,12 @@
 LEVEL_CHOICE(few_rows_loops, few_rows, few_rows_loops)
 
 enum {
-  DOT_CHUNK = 256,    /* columns whose dot products are kept before they are stored */
+  DOT_CHUNK = 256,    /* columns whose dot products are buffered before they are stored */
   AXPY_FLOATS = 8192, /* sums that stay in L1 */
   STAGE_FLOATS = 8 * 512,
 };
 
-static int weight_of(int dtype) {
+static int few_rows_weight_of(int dtype) {
   switch (dtype) {
   case ACL_FLOAT: return WEIGHT_F32;
   case ACL_FLOAT16: return WEIGHT_F16;
@@ -22,7 +22,7 @@ static int weight_of(int dtype) {
   }
 }
 
-/* A as floats. */
+/* A as floats. pitch: in elements. */
 typedef struct {
   const float *at;
   int64_t pitch;
@@ -42,7 +42,7 @@ static bool fetch_a(const product_part *part, rows_of_a *x) {
   return true;
 }
 
-/* Columns of B that are dense along K. */
+/* Columns of B are contiguous along K. */
 static void by_dots(const product_part *part, const rows_of_a *a, int weight) {
   float sums[FEW_ROWS * DOT_CHUNK];
   const product_plan *p = part->plan;
@@ -56,7 +56,7 @@ static void by_dots(const product_part *part, const rows_of_a *a, int weight) {
   }
 }
 
-/* Rows of B that are dense along N. */
+/* Rows of B are contiguous along N. */
 static void by_axpys(const product_part *part, const rows_of_a *a, int weight) {
   float sums[AXPY_FLOATS];
   const product_plan *p = part->plan;
@@ -71,7 +71,8 @@ static void by_axpys(const product_part *part, const rows_of_a *a, int weight) {
   }
 }
 
-/* B in another type, or dense in neither direction: by way of floats in L1, AXPY_DEPTH rows at a time. */
+/* B has another dtype, or is contiguous in neither direction: AXPY_DEPTH rows at a time are converted to floats in
+ * L1. */
 static void by_stage(const product_part *part, const rows_of_a *a) {
   float sums[FEW_ROWS * STAGE_FLOATS / AXPY_DEPTH], stage[STAGE_FLOATS];
   const matrices *b = &part->plan->b;
@@ -94,7 +95,7 @@ static void by_stage(const product_part *part, const rows_of_a *a) {
 status product_few_rows(const product_part *part) {
   const matrices *b = &part->plan->b;
   const int64_t size = (int64_t)dtype_bytes(b->dtype);
-  const int weight = weight_of(b->dtype);
+  const int weight = few_rows_weight_of(b->dtype);
   rows_of_a a;
   if (!fetch_a(part, &a)) return ST_NO_MEMORY;
   if (weight >= 0 && (b->row_stride == size || b->rows <= 1))

@@ -1,4 +1,4 @@
-/* Linear equations: TriangularSolve (op(A) X = self, and a copy of A's triangle) and Inverse, for stacks of matrices. */
+/* aclnnTriangularSolve (op(A) X = self, and optionally a copy of A) and aclnnInverse for stacks of matrices. */
 #include "kernel/product/solve.h"
 
 #include <string.h>
@@ -10,28 +10,28 @@
 
 LEVEL_CHOICE(solve_loops, solve, solve_loops)
 
-/* ---- stacks of matrices, contiguous and back --------------------------------------------------------------------- */
+/* ---- stacks of matrices, copied to contiguous memory and back ---------------------------------------------------- */
 
 enum { MOST_STACKS = 4 };
 
 typedef struct {
-  matrices stack[MOST_STACKS]; /* strides of what is broadcast are 0 */
+  matrices stack[MOST_STACKS]; /* strides of broadcast stacks are 0 */
   int n_batch_dims;
   int64_t batch_dims[MAX_RANK], n_batches;
   triangular_form form;
   bool upper;
-  uint8_t imaginary; /* bytes to the imaginary parts, which are computed with in double; 0: there are none */
+  uint8_t imaginary; /* bytes from a real to its imaginary component, both computed in double; 0 for real dtypes */
   compute_type compute;
 } solve_plan;
 
-/* What a run needs besides: the operands' addresses, and how it went. */
+/* One run of a plan: operand addresses, and where a failure is stored. */
 typedef struct {
   const solve_plan *plan;
   void *const *view;
   status *result;
 } solve_job;
 
-/* Address of the matrix number `batch`; NULL where the operand has no element. */
+/* Address of matrix number `batch`; NULL where the operand has no element. */
 static char *matrix_at(const solve_job *job, int stack, int64_t batch) {
   const solve_plan *p = job->plan;
   char *at = job->view[stack];
@@ -42,7 +42,8 @@ static char *matrix_at(const solve_job *job, int stack, int64_t batch) {
   return at;
 }
 
-/* rows x cols from `col` on, to rows `pitch` bytes apart, in the type t. */
+/* Copies x->rows x cols elements, from column `col` on, to rows that are `pitch` bytes apart, converted to compute type
+ * t. */
 static void load_matrix(const matrices *x, const char *from, compute_type t, char *to, int64_t pitch, int64_t col,
                         int64_t cols) {
   for (int64_t i = 0; i < x->rows; ++i)
@@ -63,7 +64,7 @@ static status run_parallel(const executor *e, void *const *view, range_body *bod
   return result;
 }
 
-static status run_nothing(const executor *e, void *const *view, void *scratch) {
+static status solve_run_nothing(const executor *e, void *const *view, void *scratch) {
   (void)e, (void)view, (void)scratch;
   return ST_OK;
 }
@@ -72,7 +73,8 @@ static status run_nothing(const executor *e, void *const *view, void *scratch) {
 
 enum { SELF, A, X_OUT, M_OUT };
 
-/* One part of A to mOut, if there is one, and its triangle, with zeros beside it, into a. */
+/* Copies the real or imaginary components of A (at `offset`) to mOut, if given, and its triangle, padded with zeros, to
+ * a. */
 static void take_triangle(const solve_job *job, int64_t batch, int64_t offset, char *a) {
   const solve_plan *p = job->plan;
   const int64_t n = p->form.n, size = p->compute == COMPUTE_F64 ? 8 : 4;
@@ -87,7 +89,7 @@ static void take_triangle(const solve_job *job, int64_t batch, int64_t offset, c
   }
 }
 
-/* The unknowns of some columns; x: room for them, part by part. */
+/* Solves for some columns; x: room for them, first all real components, then all imaginary ones. */
 static void solve_columns(const solve_job *job, int64_t batch, int64_t col, int64_t cols, const char *a, char *x) {
   const solve_plan *p = job->plan;
   const int64_t pitch = SOLVE_COLS * (p->compute == COMPUTE_F64 ? 8 : 4), part = p->form.n * pitch;
@@ -125,7 +127,7 @@ static status run_solve(const executor *e, void *const *view, void *scratch) {
   return run_parallel(e, view, solve_range);
 }
 
-/* The dims before the last two of the stacks that are read, broadcast. */
+/* Broadcasts the batch dimensions of the two inputs. */
 static bool broadcast_stacks(const tensor *self, const tensor *a, solve_plan *p) {
   product_plan both;
   if (!broadcast_batch(self, a, &both)) return false;
@@ -181,7 +183,7 @@ status prepare_triangular_solve(executor *e, const op_arg *a) {
   const uint64_t work = (uint64_t)p->n_batches * (uint64_t)(n * n) * (uint64_t)(cols + 4);
   executor_cost(e, (uint64_t)(a[5].tensor->n + p->n_batches * n * n) * 2 * dtype_bytes(self->dtype),
                 p->imaginary ? 4 * work : work);
-  e->run = p->n_batches && n ? run_solve : run_nothing;
+  e->run = p->n_batches && n ? run_solve : solve_run_nothing;
   return ST_OK;
 }
 
@@ -228,6 +230,6 @@ status prepare_inverse(executor *e, const op_arg *a) {
   matrices_init(&p->stack[OUT], out, true, p->n_batch_dims);
   p->form.n = n;
   executor_cost(e, (uint64_t)self->n * 2 * dtype_bytes(self->dtype), (uint64_t)(p->n_batches * n * n * n) * 8);
-  e->run = p->n_batches && n ? run_inverse : run_nothing;
+  e->run = p->n_batches && n ? run_inverse : solve_run_nothing;
   return ST_OK;
 }

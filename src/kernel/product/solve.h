@@ -1,4 +1,5 @@
-/* Inner loops of linear equations, by instruction set level. Matrices are contiguous, row-major. */
+/* Triangular solve and matrix inverse for one instruction set level (engine/level.h). Matrices are contiguous and
+ * row-major. Called by solve.c; the functions have no state. */
 #ifndef CANNON_KERNEL_PRODUCT_SOLVE_H
 #define CANNON_KERNEL_PRODUCT_SOLVE_H
 
@@ -9,18 +10,18 @@ enum { SOLVE_COLS = 64 };
 
 typedef struct {
   int64_t n;
-  bool backwards; /* the last unknown is known first */
+  bool backwards; /* back substitution: the last unknown is found first */
   bool transpose, unit;
 } triangular_form;
 
 typedef struct {
-  /* op(a) x = x in place, by substitution: a [n, n], x [n, SOLVE_COLS], of which `cols` are used and others may change.
-   * [0] float, [1] double. */
+  /* Solves op(a) x = b in place by substitution: x [n, SOLVE_COLS] holds b and receives the solution; a is [n, n]. Only
+   * the first `cols` columns of x are meaningful, the others may be overwritten. [0] float, [1] double. */
   void (*substitute[2])(const triangular_form *f, const void *a, void *x, int64_t cols);
-  /* The same of complex numbers in double: of a and of x all real parts, then all imaginary ones. */
+  /* The same for complex numbers in double. In a and in x all real parts come first, then all imaginary parts. */
   void (*substitute_complex)(const triangular_form *f, const double *a, double *x, int64_t cols);
-  /* a = its inverse, by Gauss and Jordan with row pivots; swaps has room for n. Where there is none, infinities and
-   * NaN. */
+  /* Replaces a by its inverse, by Gauss-Jordan elimination with row pivoting. swaps: scratch for n indices. A singular
+   * matrix gives infinities and NaN. */
   void (*invert)(int64_t n, double *a, int64_t *swaps);
 } solve_loops;
 

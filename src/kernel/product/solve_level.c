@@ -1,4 +1,4 @@
-/* solve.h at one instruction set level (engine/level.h). */
+/* Implementation of solve.h for one instruction set level (engine/level.h). */
 #include "kernel/product/solve.h"
 
 #include <math.h>
@@ -8,7 +8,8 @@
 
 enum { VECTOR_BYTES = 64, TOGETHER = 4 };
 
-/* Some unknowns' rows stay in registers while what is known is taken from them: `vectors` beside each other. */
+/* A row of unknowns, `vectors` vectors wide, stays in registers while the contributions of the known rows are
+ * subtracted. */
 #define SUBSTITUTE(T, name)                                                                                            \
   typedef T name##_vector __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(T)), may_alias));                   \
   INLINE void name##_columns(const triangular_form *f, const T *a, T *x, int vectors) {                                \
@@ -38,8 +39,8 @@ enum { VECTOR_BYTES = 64, TOGETHER = 4 };
 SUBSTITUTE(float, substitute_f32)
 SUBSTITUTE(double, substitute_f64)
 
-/* *r + *i i divided by c + d i by Smith's way, so that nothing overflows halfway. */
-static inline void divide(double *r, double *i, double c, double d) {
+/* *r + *i i divided by c + d i with Smith's algorithm, which avoids overflow of intermediate results. */
+static inline void solve_divide(double *r, double *i, double c, double d) {
   const int by_real = fabs(c) >= fabs(d);
   const double a = *r, b = *i, ratio = by_real ? (c == 0 ? 0 : d / c) : c / d;
   const double divisor = by_real ? c + d * ratio : c * ratio + d;
@@ -63,7 +64,7 @@ static void substitute_complex(const triangular_form *f, const double *a, double
       }
     }
     if (f->unit) continue;
-    for (int64_t j = 0; j < cols; ++j) divide(r + j, s + j, a[i * n + i], a_imaginary[i * n + i]);
+    for (int64_t j = 0; j < cols; ++j) solve_divide(r + j, s + j, a[i * n + i], a_imaginary[i * n + i]);
   }
 }
 

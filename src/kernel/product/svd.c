@@ -1,6 +1,7 @@
-/* Svd by name: stacks of real matrices, x = u diag(sigma) v^T, in double, rounded once. A matrix with fewer rows than columns
- * is taken transposed. Householder's q r, then Jacobi's rotations of r's rows: r = c diag(sigma) v^T, where c is the product
- * of the rotations, so u = q c. */
+/* Svd, called by name (ops/graph.aclop), for stacks of real matrices: x = u diag(sigma) v^T, computed in double and
+ * rounded once. A matrix with fewer rows than columns is transposed first. Householder QR gives x = q r, then one-sided
+ * Jacobi rotates the rows of r until they are orthogonal: r = c diag(sigma) v^T, where c is the product of the
+ * rotations, so u = q c. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,7 @@
 enum { X, SIGMA, U, V, TENSORS };
 
 typedef struct {
-  int64_t m, n, k; /* of the tall matrix: m >= n; k: columns of q, 0 without vectors */
+  int64_t m, n, k; /* sizes of the tall matrix, m >= n; k: columns of q, 0 without vectors */
   int64_t n_matrices, bytes;
   load_loop *load;
   store_loop *store;
@@ -28,13 +29,13 @@ typedef struct {
   status *result;
 } svd_job;
 
-/* The thread's scratch, each row-major. */
+/* The thread's scratch memory; matrices are row-major. */
 typedef struct {
   double *a, *q, *r, *rotations; /* [m, n], [m, k], [n, n], [n, n] */
   double *right, *basis;         /* [n, n] */
   double *sigma, *room;          /* [n], [n + max(n, k)] */
-  int64_t *order;                /* [n]: of rows of r, by sigma */
-  double *moved;                 /* [m, max(n, k)]: on their way from and to the tensors */
+  int64_t *order;                /* [n]: indices of the rows of r, by descending sigma */
+  double *moved;                 /* [m, max(n, k)]: matrices on their way from and to the tensors */
 } svd_scratch;
 
 static bool take_scratch(const svd_plan *p, svd_scratch *s) {
@@ -55,24 +56,25 @@ static bool take_scratch(const svd_plan *p, svd_scratch *s) {
   return true;
 }
 
-static void transpose(double *to, const double *from, int64_t rows, int64_t columns) {
+static void svd_transpose(double *to, const double *from, int64_t rows, int64_t columns) {
   for (int64_t i = 0; i < rows; ++i)
     for (int64_t j = 0; j < columns; ++j) to[j * rows + i] = from[i * columns + j];
 }
 
-/* The tall matrix, divided by its largest element, which is returned: so squares don't overflow. */
+/* Loads the tall matrix divided by its largest magnitude, so that squares do not overflow, and returns that
+ * magnitude. */
 static double load_scaled(const svd_plan *p, const svd_scratch *s, const char *x) {
   const int64_t n = p->m * p->n;
   double most = 0;
   p->load(p->turned ? s->moved : s->a, x, p->bytes, n);
-  if (p->turned) transpose(s->a, s->moved, p->n, p->m);
+  if (p->turned) svd_transpose(s->a, s->moved, p->n, p->m);
   for (int64_t i = 0; i < n; ++i) most = fabs(s->a[i]) > most ? fabs(s->a[i]) : most;
   if (most == 0 || isinf(most)) return 1;
   for (int64_t i = 0; i < n; ++i) s->a[i] /= most;
   return most;
 }
 
-/* NaN first, so that there is an order at all. */
+/* Sorts indices by descending value; NaN comes first, so that the order is total. */
 static void sort_descending(const double *value, int64_t *order, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {
     int64_t at = i;
@@ -98,7 +100,7 @@ static void find_values(const svd_plan *p, const svd_scratch *s) {
   sort_descending(s->sigma, s->order, n);
 }
 
-/* q c, and behind its columns those of q that belong to none of r's. */
+/* Stores q c, followed by the columns of q that belong to no row of r. */
 static void store_left(const svd_plan *p, const svd_scratch *s, char *to) {
   for (int64_t i = 0; i < p->m; ++i) {
     const double *const q = s->q + i * p->k;
@@ -113,7 +115,8 @@ static void store_left(const svd_plan *p, const svd_scratch *s, char *to) {
   p->store(to, p->bytes, s->moved, p->m * p->k);
 }
 
-/* r's rows, made of length 1. Those of nothing but rounding have no direction: they become what is missing of a basis. */
+/* Stores r's rows, normalised to length 1. Rows that consist of rounding errors have no direction; they are replaced by
+ * vectors that complete the basis. */
 static void store_right(const svd_plan *p, const svd_scratch *s, char *to) {
   const int64_t n = p->n;
   const double least = n ? s->sigma[s->order[0]] * (double)n * 0x1p-52 : 0;
@@ -166,7 +169,8 @@ static status expect_output(const executor *e, const op_arg *a, int output, cons
   return op_expect_shape(a[output].tensor, e->op->schema[output].name, dims, n_batch + n_last);
 }
 
-/* x, sigma, u, v, compute_uv, full_matrices. Without vectors, u and v stay as they are. Operands by name are contiguous. */
+/* x, sigma, u, v, compute_uv, full_matrices. Without vectors, u and v stay unchanged. Operands of operators called by
+ * name are contiguous. */
 status prepare_graph_svd(executor *e, const op_arg *a) {
   const tensor *x = a[X].tensor;
   const bool vectors = a[TENSORS].boolean, full = a[TENSORS + 1].boolean;

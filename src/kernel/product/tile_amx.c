@@ -1,4 +1,5 @@
-/* The blocks of tile_groups.c on AMX. Compiled for it; only called after amx_start() has found it. */
+/* The block kernels of tile_groups.c for AMX. The file is compiled with AMX enabled; they are only called after
+ * amx_start() has returned true. */
 #include "kernel/product/tile_kernel.h"
 
 #ifdef __AMX_BF16__
@@ -13,12 +14,12 @@
 #  include "kernel/engine/level.h"
 #  include "kernel/engine/unroll.h"
 
-/* ---- leave of the system ----------------------------------------------------------------------------------------- */
+/* ---- permission from the operating system ------------------------------------------------------------------------ */
 
 static bool ask_for_amx(void) {
   enum { ARCH_REQ_XCOMP_PERM = 0x1023, XFEATURE_XTILEDATA = 18 };
-  enum { EDX_AMX = 1 << 22 | 1 << 24 | 1 << 25 }; /* of leaf 7: bf16, tile, int8 */
-  enum { EAX_1_BF16 = 1 << 5 };                   /* of its second part: AVX-512's conversion to bfloat16 */
+  enum { EDX_AMX = 1 << 22 | 1 << 24 | 1 << 25 }; /* CPUID leaf 7: bf16, tile, int8 */
+  enum { EAX_1_BF16 = 1 << 5 };                   /* CPUID leaf 7, subleaf 1: AVX512_BF16 */
   unsigned eax, ebx, ecx, edx, eax_1, edx_1;
   if (!isa_may_use(LEVEL_AMX) || !__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) ||
       !__get_cpuid_count(7, 1, &eax_1, &ebx, &ecx, &edx_1))
@@ -28,7 +29,7 @@ static bool ask_for_amx(void) {
 }
 
 bool amx_start(void) {
-  static _Atomic signed char known; /* 1: yes, -1: no; several threads may find out at once */
+  static _Atomic signed char known; /* 1: yes, -1: no, 0: not asked yet; several threads may ask at once */
   signed char is = atomic_load_explicit(&known, memory_order_relaxed);
   if (__builtin_expect(is == 0, 0)) {
     is = ask_for_amx() ? 1 : -1;
@@ -39,7 +40,8 @@ bool amx_start(void) {
 
 /* ---- products ---------------------------------------------------------------------------------------------------- */
 
-/* Tiles 0 to 3 are sums: rows 0, 1 by columns 0, 1 in the order 00 01 10 11. 4 and 5 are A's, 6 and 7 B's. */
+/* Tile registers 0 to 3 are sums, for row tiles 0, 1 by column tiles 0, 1 in the order 00 01 10 11. Registers 4 and 5
+ * hold A, 6 and 7 hold B. */
 typedef struct {
   uint8_t palette, start_row, reserved[14];
   uint16_t bytes_per_row[16];
@@ -49,7 +51,7 @@ typedef struct {
 static const tile_config config = {
     .palette = 1, .bytes_per_row = {64, 64, 64, 64, 64, 64, 64, 64}, .rows = {16, 16, 16, 16, 16, 16, 16, 16}};
 
-/* One kind of multiplication for all tiles of A and B that there are: two or one of each. */
+/* One multiply instruction for all tiles of A and B that are present: one or two of each. */
 #  define MULTIPLY(op, two_rows, two_cols)                                                                             \
     do {                                                                                                               \
       op(0, 4, 6);                                                                                                     \
@@ -68,7 +70,8 @@ static const tile_config config = {
       if (two_cols) _tile_loadd(7, b + (parts + (part)) * TILE_BYTES, 64);                                             \
     } while (0)
 
-/* All of k: adds to the sums. Of what is ahead, an eighth of what is read of B is asked for. */
+/* Adds the products over all steps along k to the sums. 1/AHEAD of the bytes that are read of B are prefetched from
+ * `ahead`. */
 INLINE void accumulate_steps(group_type type, bool two_rows, bool two_cols, int64_t steps, const char *a, const char *b,
                              const char *ahead) {
   const int parts = type == GROUPS_F32 ? 3 : type == GROUPS_F16 ? 2 : 1;
@@ -88,7 +91,7 @@ INLINE void accumulate_steps(group_type type, bool two_rows, bool two_cols, int6
       LOAD_B(1);
       MULTIPLY(_tile_dpbf16ps, two_rows, two_cols);
     }
-    if (type == GROUPS_F32) { /* all but low by middle and low by low */
+    if (type == GROUPS_F32) { /* all products except low by middle and low by low */
       LOAD_B(1);
       MULTIPLY(_tile_dpbf16ps, two_rows, two_cols);
       LOAD_B(2);
@@ -105,9 +108,9 @@ INLINE void accumulate_steps(group_type type, bool two_rows, bool two_cols, int6
   }
 }
 
-/* c: two_rows and two_cols of whole tiles. */
-INLINE void block_body(group_type type, bool two_rows, bool two_cols, int64_t steps, const char *a, const char *b,
-                       const char *ahead, char *c, int64_t pitch, bool accumulate) {
+/* c: whole tiles, as many as two_rows and two_cols say. */
+INLINE void amx_block_body(group_type type, bool two_rows, bool two_cols, int64_t steps, const char *a, const char *b,
+                           const char *ahead, char *c, int64_t pitch, bool accumulate) {
   char *const c2 = c + 16 * pitch;
   if (accumulate) {
     _tile_loadd(0, c, pitch);
@@ -131,7 +134,7 @@ INLINE void block_body(group_type type, bool two_rows, bool two_cols, int64_t st
     static void block_##type##_##rows##cols(int64_t steps, const char *a, const char *b, const char *ahead,            \
                                             const int32_t *start, char *c, int64_t pitch, bool accumulate) {           \
       (void)start;                                                                                                     \
-      block_body(type, rows, cols, steps, a, b, ahead, c, pitch, accumulate);                                          \
+      amx_block_body(type, rows, cols, steps, a, b, ahead, c, pitch, accumulate);                                      \
     }
 #  define BLOCKS(type) BLOCK(type, 0, 0) BLOCK(type, 0, 1) BLOCK(type, 1, 0) BLOCK(type, 1, 1)
 #  define LISTED(type) [type] = {{block_##type##_00, block_##type##_01}, {block_##type##_10, block_##type##_11}}
@@ -139,15 +142,16 @@ BLOCKS(GROUPS_BF16)
 BLOCKS(GROUPS_F16)
 BLOCKS(GROUPS_I8)
 BLOCKS(GROUPS_F32)
-static void begin(void) { _tile_loadconfig(&config); } /* each time: others in the process have theirs */
-static void end(void) { _tile_release(); }             /* so that switching threads does not save them */
+/* each time, since other code in the process may use another configuration */
+static void amx_begin(void) { _tile_loadconfig(&config); }
+static void amx_end(void) { _tile_release(); } /* so that a thread switch need not save the tiles */
 
 const group_kernel amx_kernel = {
     .block = {LISTED(GROUPS_BF16), LISTED(GROUPS_F16), LISTED(GROUPS_I8), LISTED(GROUPS_F32)},
-    .begin = begin,
-    .end = end};
+    .begin = amx_begin,
+    .end = amx_end};
 
-#else /* none in this compiler (clang 14 names it otherwise) or processor family */
+#else /* the compiler (clang 14 names it otherwise) or the processor family has no AMX */
 
 bool amx_start(void) { return false; }
 const group_kernel amx_kernel = {0};

@@ -1,5 +1,6 @@
-/* The blocks of tile_groups.c by AVX-512's dot products of groups: bfloat16's two (AVX512_BF16), int8's four
- * (AVX512_VNNI). Compiled for both; a type's blocks are only called where dots_have(type). */
+/* The block kernels of tile_groups.c with AVX-512's dot-product instructions: on pairs of bfloat16 (AVX512_BF16) and on
+ * quads of int8 (AVX512_VNNI). The file is compiled with both enabled; a type's kernels are only called where
+ * dots_have(type). */
 #include "kernel/product/tile_kernel.h"
 
 #ifdef __AVX512BF16__
@@ -11,7 +12,7 @@
 
 #  include "kernel/engine/level.h"
 
-enum { ROWS = 8 }; /* whose sums, of two vectors each, stay in registers */
+enum { ROWS = 8 }; /* rows whose sums, two vectors each, stay in registers */
 
 bool dots_have(group_type type) {
   if (!isa_may_use(LEVEL_DOTS)) return false;
@@ -20,7 +21,8 @@ bool dots_have(group_type type) {
          (type == GROUPS_I8 && __builtin_cpu_supports("avx512vnni"));
 }
 
-/* vpdpbusd takes its first factor as unsigned: B + 128, so the sums start from less. */
+/* vpdpbusd takes its first factor as unsigned. So B + 128 is multiplied, and the sums start from -128 times the row
+ * sums of A. */
 INLINE __m512i load_b(group_type type, const char *b) {
   const __m512i x = _mm512_loadu_si512(b);
   return type == GROUPS_I8 ? _mm512_xor_si512(x, _mm512_set1_epi8((char)0x80)) : x;
@@ -31,13 +33,13 @@ INLINE __m512i add_dots(group_type type, __m512i sum, __m512i a, __m512i b) {
   return _mm512_castps_si512(_mm512_dpbf16_ps(_mm512_castsi512_ps(sum), (__m512bh)a, (__m512bh)b));
 }
 
-INLINE __m512i add_sums(group_type type, __m512i x, __m512i y) {
+INLINE __m512i dots_add_sums(group_type type, __m512i x, __m512i y) {
   if (type == GROUPS_I8) return _mm512_add_epi32(x, y);
   return _mm512_castps_si512(_mm512_add_ps(_mm512_castsi512_ps(x), _mm512_castsi512_ps(y)));
 }
 
-/* -128 times the sums of rows of A. */
-static void start(int64_t steps, const char *a, int64_t a_step, int32_t to[TILE_ROWS]) {
+/* -128 times the row sums of A. */
+static void dots_start(int64_t steps, const char *a, int64_t a_step, int32_t to[TILE_ROWS]) {
   __m512i sum[TILE_ROWS];
   UNROLL for (int i = 0; i < TILE_ROWS; ++i) sum[i] = _mm512_setzero_si512();
   for (int64_t s = 0; s < steps; ++s, a += a_step)
@@ -46,7 +48,7 @@ static void start(int64_t steps, const char *a, int64_t a_step, int32_t to[TILE_
   UNROLL for (int i = 0; i < TILE_ROWS; ++i) to[i] = -_mm512_reduce_add_epi32(sum[i]);
 }
 
-/* ROWS rows of a tile by one or two tiles of B. */
+/* ROWS rows of a tile of A by one or two tiles of B. */
 INLINE void some_rows(group_type type, bool two_cols, int64_t steps, const char *a, int64_t a_step, const char *b,
                       const int32_t *first, char *c, int64_t pitch, bool accumulate) {
   const int vecs = two_cols ? 2 : 1, b_step = vecs * TILE_BYTES;
@@ -63,12 +65,12 @@ INLINE void some_rows(group_type type, bool two_cols, int64_t steps, const char 
     }
   UNROLL for (int i = 0; i < ROWS; ++i) UNROLL for (int v = 0; v < vecs; ++v) {
     char *const to = c + i * pitch + v * 64;
-    _mm512_storeu_si512(to, accumulate ? add_sums(type, sum[i][v], _mm512_loadu_si512(to)) : sum[i][v]);
+    _mm512_storeu_si512(to, accumulate ? dots_add_sums(type, sum[i][v], _mm512_loadu_si512(to)) : sum[i][v]);
   }
 }
 
-INLINE void block_body(group_type type, bool two_rows, bool two_cols, int64_t steps, const char *a, const char *b,
-                       const int32_t *first, char *c, int64_t pitch, bool accumulate) {
+INLINE void dots_block_body(group_type type, bool two_rows, bool two_cols, int64_t steps, const char *a, const char *b,
+                            const int32_t *first, char *c, int64_t pitch, bool accumulate) {
   const int tiles = two_rows ? 2 : 1;
   for (int t = 0; t < tiles; ++t)
     for (int i = 0; i < TILE_ROWS; i += ROWS, c += ROWS * pitch, first += first ? ROWS : 0)
@@ -78,14 +80,14 @@ INLINE void block_body(group_type type, bool two_rows, bool two_cols, int64_t st
 #  define BLOCK(type, rows, cols)                                                                                      \
     static void block_##type##_##rows##cols(int64_t steps, const char *a, const char *b, const char *ahead,            \
                                             const int32_t *first, char *c, int64_t pitch, bool accumulate) {           \
-      (void)ahead; /* the processor's own prefetching keeps up */                                                      \
-      block_body(type, rows, cols, steps, a, b, first, c, pitch, accumulate);                                          \
+      (void)ahead; /* the hardware prefetcher keeps up */                                                              \
+      dots_block_body(type, rows, cols, steps, a, b, first, c, pitch, accumulate);                                     \
     }
 #  define BLOCKS(type) BLOCK(type, 0, 0) BLOCK(type, 0, 1) BLOCK(type, 1, 0) BLOCK(type, 1, 1)
 #  define LISTED(type) [type] = {{block_##type##_00, block_##type##_01}, {block_##type##_10, block_##type##_11}}
 BLOCKS(GROUPS_BF16)
 BLOCKS(GROUPS_I8)
 
-const group_kernel dots_kernel = {.block = {LISTED(GROUPS_BF16), LISTED(GROUPS_I8)}, .start = start};
+const group_kernel dots_kernel = {.block = {LISTED(GROUPS_BF16), LISTED(GROUPS_I8)}, .start = dots_start};
 
 #endif

@@ -1,7 +1,7 @@
-/* Products of elements of 8 and 16 bits, in groups along k that fill 32: bfloat16 and int8 as they are, float16 as a sum of
- * two bfloat16, float32 of three. Packs, and walks the blocks that AMX (tile_amx.c) or AVX-512's dot products (tile_dots.c)
- * multiply.
- * Compiled for AVX-512; bfloat16's instructions are only come by where results of its products are rounded. */
+/* GEMM on VNNI groups, that is, on the elements along k that fill 32 bits: pairs of bfloat16, quads of int8; float16 is
+ * split into two bfloat16 parts, float32 into three. This file packs the operands and walks over blocks, which AMX
+ * (tile_amx.c) or AVX-512's dot-product instructions (tile_dots.c) multiply. It is compiled for AVX-512 with
+ * AVX512_BF16; bfloat16 instructions are only reached where a kernel's results are rounded. */
 #include "kernel/product/tile_kernel.h"
 
 #ifdef __AVX512BF16__
@@ -14,45 +14,47 @@
 #  include "kernel/product/tile_transpose.h"
 
 enum {
-  FAR_BYTES = 512 << 10,  /* of B: beyond, it costs 10 % less to ask for it in time, below 2 % more */
-  PANEL_BYTES = 32 << 10, /* of a span of B: a piece of k, such that it stays in L1 while A streams past */
-  PANEL_ROWS = 256,       /* of A, before the next columns of B have their turn */
+  FAR_BYTES = 512 << 10,  /* size of B: beyond it prefetching saves 10 %, below it costs 2 % */
+  PANEL_BYTES = 32 << 10, /* chunk of k of a span of B that stays in L1 while A streams past */
+  PANEL_ROWS = 256,       /* rows of A that are processed before the next columns of B */
 };
 
-static const group_kernel *kernel_of(group_type type) {
+static const group_kernel *groups_kernel_of(group_type type) {
   return amx_start() ? &amx_kernel : dots_have(type) ? &dots_kernel : NULL;
 }
 
-bool groups_have(group_type type) { return kernel_of(type) != NULL; }
+bool groups_have(group_type type) { return groups_kernel_of(type) != NULL; }
 bool groups_on_amx(void) { return amx_start(); }
 
 /* ---- packing ----------------------------------------------------------------------------------------------------- */
 
-/* Bytes of an element of the source, elements along k of a tile, and tiles per 16 rows (columns): the parts of a float are
- * kept apart. */
+/* Bytes of a source element, elements along k in a tile, and tiles per 16 rows (columns): bfloat16 parts are stored in
+ * separate tiles. */
 static const struct {
   int size, depth, parts;
 } of_type[] = {
     [GROUPS_BF16] = {2, 32, 1}, [GROUPS_F16] = {2, 32, 2}, [GROUPS_I8] = {1, 64, 1}, [GROUPS_F32] = {4, 32, 3}};
 
-static int64_t steps_of(group_type type, int64_t k) { return (k + of_type[type].depth - 1) / of_type[type].depth; }
-
-size_t groups_packed_bytes(group_type type, int64_t width, int64_t k) {
-  return (size_t)((width + TILE_ROWS - 1) / TILE_ROWS * steps_of(type, k) * of_type[type].parts) * TILE_BYTES;
+static int64_t groups_steps_of(group_type type, int64_t k) {
+  return (k + of_type[type].depth - 1) / of_type[type].depth;
 }
 
-INLINE __mmask64 first_bytes(int64_t n) { return n >= 64 ? ~UINT64_C(0) : (UINT64_C(1) << n) - 1; }
+size_t groups_packed_bytes(group_type type, int64_t width, int64_t k) {
+  return (size_t)((width + TILE_ROWS - 1) / TILE_ROWS * groups_steps_of(type, k) * of_type[type].parts) * TILE_BYTES;
+}
 
-/* 16 rows of 64 bytes along k. */
+INLINE __mmask64 groups_first_bytes(int64_t n) { return n >= 64 ? ~UINT64_C(0) : (UINT64_C(1) << n) - 1; }
+
+/* Loads 16 rows of 64 bytes that are contiguous along k. */
 INLINE void load_along(__m512i r[16], const char *from, int64_t across, int width, int bytes) {
-  const __mmask64 mask = first_bytes(bytes);
+  const __mmask64 mask = groups_first_bytes(bytes);
   UNROLL for (int i = 0; i < 16; ++i) r[i] =
       i < width ? _mm512_maskz_loadu_epi8(mask, from + i * across) : _mm512_setzero_si512();
 }
 
-/* 16 groups along k of 16 adjacent elements: the rows of a group interleaved. */
+/* Loads 16 VNNI pairs along k of 16 adjacent elements across, by interleaving the two rows of each pair. */
 INLINE void load_across_16(__m512i r[16], const char *from, int64_t along, int width, int k) {
-  const __mmask32 mask = (__mmask32)first_bytes(2 * width);
+  const __mmask32 mask = (__mmask32)groups_first_bytes(2 * width);
   UNROLL for (int g = 0; g < 16; ++g) {
     __m256i row[2];
     for (int i = 0; i < 2; ++i)
@@ -61,9 +63,10 @@ INLINE void load_across_16(__m512i r[16], const char *from, int64_t along, int w
   }
 }
 
-/* Of bytes: words of four columns, a row in each quarter, change places with one another, then the bytes within them. */
+/* Loads 16 VNNI quads along k of 16 adjacent bytes across. First the 32-bit words (four columns of one row) are
+ * permuted such that the four rows of a column group are in one 128-bit lane, then bytes within each lane. */
 INLINE void load_across_8(__m512i r[16], const char *from, int64_t along, int width, int k) {
-  const __mmask16 mask = (__mmask16)first_bytes(width);
+  const __mmask16 mask = (__mmask16)groups_first_bytes(width);
   const __m512i words = _mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0);
   const __m512i bytes = _mm512_broadcast_i32x4(_mm_set_epi8(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0));
   UNROLL for (int g = 0; g < 16; ++g) {
@@ -77,16 +80,16 @@ INLINE void load_across_8(__m512i r[16], const char *from, int64_t along, int wi
   }
 }
 
-/* Neither direction is dense. */
-static void gather(char *stage, int64_t pitch, const char *from, int64_t across, int64_t along, int size, int width,
-                   int k) {
+/* Copies a tile that is contiguous in neither direction. */
+static void groups_gather(char *stage, int64_t pitch, const char *from, int64_t across, int64_t along, int size,
+                          int width, int k) {
   for (int i = 0; i < width; ++i)
     for (int l = 0; l < k; ++l) memcpy(stage + i * pitch + l * size, from + i * across + l * along, (size_t)size);
 }
 
-/* float16 = high + low, both bfloat16, exactly: 8 bits of the significand in the one, the other 3 in the other. An
- * infinity is split into 1 and infinity: times what an infinity is multiplied by, that sums to the right one. */
-INLINE __m512i split(__m256i half, __m512i *low) {
+/* Splits float16 exactly into high + low, both bfloat16: 8 bits of the significand in the one, the other 3 in the
+ * other. An infinity is split into 1 and infinity, whose products with the other factor sum to the right infinity. */
+INLINE __m512i groups_split_half(__m256i half, __m512i *low) {
   const __m512 x = _mm512_cvtph_ps(half);
   const __m512i bits = _mm512_castps_si512(x), top = _mm512_set1_epi32((int)0xffff0000);
   const __m512i rounded = _mm512_and_si512(_mm512_add_epi32(bits, _mm512_set1_epi32(0x8000)), top);
@@ -98,22 +101,22 @@ INLINE __m512i split(__m256i half, __m512i *low) {
   return _mm512_srli_epi32(_mm512_mask_blend_epi32(odd, rounded, one), 16);
 }
 
-INLINE __m512i split_pairs(__m512i halves, __m512i *low) {
+INLINE __m512i groups_split_halves(__m512i halves, __m512i *low) {
   __m512i low_parts[2], high_parts[2];
-  high_parts[0] = split(_mm512_castsi512_si256(halves), &low_parts[0]);
-  high_parts[1] = split(_mm512_extracti64x4_epi64(halves, 1), &low_parts[1]);
+  high_parts[0] = groups_split_half(_mm512_castsi512_si256(halves), &low_parts[0]);
+  high_parts[1] = groups_split_half(_mm512_extracti64x4_epi64(halves, 1), &low_parts[1]);
   *low = _mm512_inserti64x4(_mm512_castsi256_si512(_mm512_cvtepi32_epi16(low_parts[0])),
                             _mm512_cvtepi32_epi16(low_parts[1]), 1);
   return _mm512_inserti64x4(_mm512_castsi256_si512(_mm512_cvtepi32_epi16(high_parts[0])),
                             _mm512_cvtepi32_epi16(high_parts[1]), 1);
 }
 
-INLINE void store_tile(char *to, __m512i r[16], bool transposed) {
+INLINE void groups_store_tile(char *to, __m512i r[16], bool transposed) {
   if (transposed) transpose_16x16(r);
   UNROLL for (int i = 0; i < 16; ++i) _mm512_storeu_si512(to + i * 64, r[i]);
 }
 
-/* How the source lies: dense along k, dense across it, or neither. */
+/* How the source is stored: contiguous along k, contiguous across k, or neither. */
 typedef enum { ALONG, ACROSS, SCATTERED, N_LAYOUTS } layout;
 
 typedef struct {
@@ -121,7 +124,7 @@ typedef struct {
   int64_t across, along, width, k;
 } group_source;
 
-/* Magnitudes of floats, as integers: the largest, and the least that is not 0, less 1. */
+/* Magnitudes of floats, as integers: the maximum, and the minimum of those that are not 0, less 1. */
 typedef struct {
   __m512i most, least;
 } magnitudes;
@@ -137,7 +140,8 @@ static float_exponents exponents_of(const magnitudes *m) {
   return (float_exponents){.least = least < UINT8_MAX ? (uint8_t)least : UINT8_MAX, .most = (uint8_t)most};
 }
 
-/* float32 = high + middle + low, bfloat16s in the upper halves of words, exactly: 8 bits of the significand in each. */
+/* Splits float32 exactly into high + middle + low, bfloat16 values in the upper halves of words: 8 bits of the
+ * significand in each. */
 INLINE void split_in_three(__m512i x, __m512i part[3]) {
   const __m512i half = _mm512_set1_epi32(0x8000), top = _mm512_set1_epi32((int)0xffff0000);
   UNROLL for (int p = 0; p < 2; ++p) {
@@ -154,14 +158,15 @@ INLINE __m512i upper_halves(__m512i x, __m512i y) {
   return _mm512_permutex2var_epi16(x, odd, y);
 }
 
-/* A row of a tile of each part: 32 floats of a row along k, or 16 columns of two rows across. */
+/* Packs one row of a tile for each of the three parts: 32 floats along k, or 16 columns of two rows across. */
 INLINE void pack_floats_row(layout lies, char *to, const char *from, int64_t along, int width, int k,
                             magnitudes *seen) {
   __m512i x[2], part[2][3];
   for (int i = 0; i < 2; ++i) {
     const int n = lies == ACROSS ? i < k ? width : 0 : k - 16 * i;
     const char *const at = from + (lies == ACROSS ? along : 64) * i;
-    x[i] = n > 0 ? _mm512_maskz_loadu_epi32((__mmask16)first_bytes(n < 16 ? n : 16), at) : _mm512_setzero_si512();
+    x[i] =
+        n > 0 ? _mm512_maskz_loadu_epi32((__mmask16)groups_first_bytes(n < 16 ? n : 16), at) : _mm512_setzero_si512();
     look_at(seen, x[i]);
     split_in_three(x[i], part[i]);
   }
@@ -171,15 +176,15 @@ INLINE void pack_floats_row(layout lies, char *to, const char *from, int64_t alo
                                 : upper_halves(part[0][p], part[1][p]));
 }
 
-INLINE void pack_floats(layout lies, bool is_b, char *to, const char *from, const group_source *s, int width, int k,
-                        magnitudes *seen) {
+INLINE void groups_pack_floats(layout lies, bool is_b, char *to, const char *from, const group_source *s, int width,
+                               int k, magnitudes *seen) {
   _Alignas(64) char stage[2 * TILE_BYTES], rows[3 * TILE_BYTES];
   int64_t across = s->across;
   const bool transposed = is_b != (lies == ACROSS);
   char *const parts = transposed ? rows : to;
   if (lies == SCATTERED) {
     across = 128;
-    gather(stage, across, from, s->across, s->along, 4, width, k);
+    groups_gather(stage, across, from, s->across, s->along, 4, width, k);
     from = stage;
   }
   for (int i = 0; i < TILE_ROWS; ++i)
@@ -190,14 +195,14 @@ INLINE void pack_floats(layout lies, bool is_b, char *to, const char *from, cons
   for (int p = 0; transposed && p < 3; ++p) {
     __m512i r[16];
     UNROLL for (int i = 0; i < 16; ++i) r[i] = _mm512_load_si512(rows + p * TILE_BYTES + i * 64);
-    store_tile(to + p * TILE_BYTES, r, true);
+    groups_store_tile(to + p * TILE_BYTES, r, true);
   }
 }
 
 INLINE void pack_tile(group_type type, layout lies, bool is_b, char *to, const char *from, const group_source *s,
                       int width, int k, magnitudes *seen) {
   if (type == GROUPS_F32) {
-    pack_floats(lies, is_b, to, from, s, width, k, seen);
+    groups_pack_floats(lies, is_b, to, from, s, width, k, seen);
     return;
   }
   const int size = type == GROUPS_I8 ? 1 : 2;
@@ -211,26 +216,26 @@ INLINE void pack_tile(group_type type, layout lies, bool is_b, char *to, const c
       load_across_8(r, from, s->along, width, k);
   } else {
     _Alignas(64) char stage[TILE_BYTES];
-    gather(stage, 64, from, s->across, s->along, size, width, k);
+    groups_gather(stage, 64, from, s->across, s->along, size, width, k);
     load_along(r, stage, 64, width, k * size);
   }
   const bool transposed = is_b != (lies == ACROSS);
   if (type == GROUPS_F16) {
-    UNROLL for (int i = 0; i < 16; ++i) r[i] = split_pairs(r[i], &low[i]);
-    store_tile(to + TILE_BYTES, low, transposed);
+    UNROLL for (int i = 0; i < 16; ++i) r[i] = groups_split_halves(r[i], &low[i]);
+    groups_store_tile(to + TILE_BYTES, low, transposed);
   }
-  store_tile(to, r, transposed);
+  groups_store_tile(to, r, transposed);
 }
 
-/* Where the tile of the rows (columns) from i on is, at a step along k. By spans of two tiles: those of one step lie side by
- * side. */
+/* Address of the tile that starts at row (column) i, at a step along k. A span has two tiles, and those of one step are
+ * adjacent. */
 INLINE char *tile_at(char *packed, const group_source *s, int64_t strip, int64_t tile_bytes, int64_t i, int64_t step) {
   const int64_t span = i / SPAN * SPAN, tiles = s->width - span > TILE_ROWS ? 2 : 1, second = i != span;
   return packed + span / TILE_ROWS * strip + (step * tiles + second) * tile_bytes;
 }
 
-/* Four tiles of bytes at once, 64 rows of 64 that lie across: whole cache lines, since rows that are pages apart share few
- * sets of L1. */
+/* Packs four tiles of bytes at once from 64 rows of 64 bytes across k. Whole cache lines are read at once, since rows
+ * that are pages apart share few sets of L1. */
 INLINE void pack_lines(char *const to[4], const char *from, int64_t along) {
   for (int g = 0; g < 16; ++g, from += 4 * along) {
     __m512i row[4], pair[4], four[4];
@@ -239,12 +244,12 @@ INLINE void pack_lines(char *const to[4], const char *from, int64_t along) {
       pair[2 * i] = _mm512_unpacklo_epi8(row[2 * i], row[2 * i + 1]);
       pair[2 * i + 1] = _mm512_unpackhi_epi8(row[2 * i], row[2 * i + 1]);
     }
-    UNROLL for (int i = 0; i < 2; ++i) { /* lane j has columns 16 j + 4 (2 i) to + 3, or 4 (2 i + 1) */
+    UNROLL for (int i = 0; i < 2; ++i) { /* lane j has columns 16 j + 8 i to 16 j + 8 i + 3, or the next four */
       four[2 * i] = _mm512_unpacklo_epi16(pair[i], pair[2 + i]);
       four[2 * i + 1] = _mm512_unpackhi_epi16(pair[i], pair[2 + i]);
     }
     const __m512i halves[2][2] = {
-        /* lanes 0 and 1, 2 and 3 of the first two, of the others */
+        /* lanes 0 and 1 (then 2 and 3) of the first two vectors, and of the other two */
         {_mm512_shuffle_i32x4(four[0], four[1], 0x44), _mm512_shuffle_i32x4(four[2], four[3], 0x44)},
         {_mm512_shuffle_i32x4(four[0], four[1], 0xee), _mm512_shuffle_i32x4(four[2], four[3], 0xee)}};
     UNROLL for (int i = 0; i < 2; ++i) {
@@ -254,13 +259,13 @@ INLINE void pack_lines(char *const to[4], const char *from, int64_t along) {
   }
 }
 
-/* Where rows of the source run across, several spans are packed together, so that the rows, which may be pages apart, are
- * read in longer pieces. */
+/* If the source is contiguous across k, several spans are packed together, so that its rows, which may be pages apart,
+ * are read in longer runs. */
 INLINE float_exponents pack_tiles(group_type type, layout lies, bool is_b, char *packed, const group_source *s) {
   const int per_tile = type == GROUPS_I8 ? 64 : 32;
   const int tile_bytes = (type == GROUPS_F32 ? 3 : type == GROUPS_F16 ? 2 : 1) * TILE_BYTES;
   const bool lines = type == GROUPS_I8 && lies == ACROSS && is_b;
-  const int64_t strip = steps_of(type, s->k) * tile_bytes, group = lies == ALONG ? SPAN : 8 * SPAN;
+  const int64_t strip = groups_steps_of(type, s->k) * tile_bytes, group = lies == ALONG ? SPAN : 8 * SPAN;
   magnitudes seen = {.most = _mm512_setzero_si512(), .least = _mm512_set1_epi32(-1)};
   for (int64_t begin = 0; begin < s->width; begin += group)
     for (int64_t l = 0; l < s->k; l += per_tile)
@@ -307,26 +312,27 @@ float_exponents groups_pack(group_type type, void *packed, bool is_b, const char
 char *groups_row(group_type type, char *packed, int64_t m, int64_t k, int64_t i, int64_t *step) {
   const int64_t span = i / SPAN * SPAN, in_span = i - span;
   *step = m - span > TILE_ROWS ? 2 * TILE_BYTES : TILE_BYTES;
-  return packed + span / TILE_ROWS * steps_of(type, k) * TILE_BYTES + in_span / TILE_ROWS * TILE_BYTES +
+  return packed + span / TILE_ROWS * groups_steps_of(type, k) * TILE_BYTES + in_span / TILE_ROWS * TILE_BYTES +
          in_span % TILE_ROWS * 64;
 }
 
 /* ---- products ---------------------------------------------------------------------------------------------------- */
 
-/* What a block is added to and where it goes. */
+/* What a block is added to, and where the result is stored. */
 typedef struct {
   char *c;
   int64_t pitch;
   bool accumulate;
-  int dtype; /* of out, which gets the sums rounded; c is then only read */
-  char *out; /* NULL: c gets them */
+  int dtype; /* dtype of out, which receives the rounded sums; c is then only read */
+  char *out; /* NULL: c receives the sums */
   int64_t out_pitch;
-  bool large; /* out, which goes past the caches */
+  bool large; /* out is written with non-temporal stores */
 } destination;
 
-/* 32 sums, of which those in the masks count. bfloat16 by the processor's own rounding: NaN stays one, and denormals, which
- * no kernel makes, would become 0. */
-INLINE void store_sums(const destination *d, int64_t row, int64_t col, const __mmask16 mask[2], __m512i x, __m512i y) {
+/* Stores 32 sums of a row under the masks. bfloat16 is rounded by the processor's instruction: NaN stays NaN; denormals
+ * would become 0, but no kernel produces them. */
+INLINE void groups_store_sums(const destination *d, int64_t row, int64_t col, const __mmask16 mask[2], __m512i x,
+                              __m512i y) {
   uint16_t *const out = (uint16_t *)(void *)(d->out + row * d->out_pitch) + col;
   if (!d->out) {
     _mm512_mask_storeu_epi32(d->c + row * d->pitch + 4 * col, mask[0], x);
@@ -343,36 +349,36 @@ INLINE void store_sums(const destination *d, int64_t row, int64_t col, const __m
   }
 }
 
-INLINE __m512i add_sums(group_type type, __m512i x, __m512i y) {
+INLINE __m512i groups_add_sums(group_type type, __m512i x, __m512i y) {
   return type == GROUPS_I8 ? _mm512_add_epi32(x, y)
                            : _mm512_castps_si512(_mm512_add_ps(_mm512_castsi512_ps(x), _mm512_castsi512_ps(y)));
 }
 
-/* What is multiplied: panels of A and B over the steps of a piece of k, of which B's stays in L1. */
+/* One step of the blocking: panels of A and B over a chunk of k, such that B's panel stays in L1. */
 typedef struct {
   const group_kernel *kernel;
   group_type type;
   const char *a, *b, *ahead;
-  const int32_t *start; /* of the rows; or NULL */
+  const int32_t *start; /* start values of the rows; or NULL */
   int64_t steps;
-  bool first, last; /* piece of k */
+  bool first, last; /* chunk of k */
 } panels;
 
-/* A block that ends within a tile, is to be rounded, or has more pieces: by way of a buffer, where sums of the pieces before
- * are. */
+/* A block that ends within a tile, is rounded, or has several chunks of k goes through a buffer, which holds the sums
+ * of the previous chunks. */
 static void buffered_block(const panels *p, int rows, int cols, float *sum, const destination *d, int64_t row,
                            int64_t col) {
-  const __mmask16 mask[2] = {(__mmask16)first_bytes(cols), (__mmask16)(first_bytes(cols) >> 16)};
+  const __mmask16 mask[2] = {(__mmask16)groups_first_bytes(cols), (__mmask16)(groups_first_bytes(cols) >> 16)};
   p->kernel->block[p->type][rows > TILE_ROWS][cols > TILE_ROWS](p->steps, p->a, p->b, p->ahead, p->start, (char *)sum,
                                                                 SPAN * sizeof *sum, !p->first);
   for (int i = 0; p->last && i < rows; ++i) {
     __m512i x = _mm512_load_si512(sum + i * SPAN), y = _mm512_load_si512(sum + i * SPAN + 16);
     if (d->accumulate) {
       const char *const c = d->c + (row + i) * d->pitch + 4 * col;
-      x = add_sums(p->type, x, _mm512_maskz_loadu_epi32(mask[0], c));
-      y = add_sums(p->type, y, _mm512_maskz_loadu_epi32(mask[1], c + 64));
+      x = groups_add_sums(p->type, x, _mm512_maskz_loadu_epi32(mask[0], c));
+      y = groups_add_sums(p->type, y, _mm512_maskz_loadu_epi32(mask[1], c + 64));
     }
-    store_sums(d, row + i, col, mask, x, y);
+    groups_store_sums(d, row + i, col, mask, x, y);
   }
 }
 
@@ -384,7 +390,7 @@ static void one_block(const panels *p, int rows, int cols, float *sum, const des
         p->steps, p->a, p->b, p->ahead, p->start, d->c + row * d->pitch + 4 * col, d->pitch, d->accumulate);
 }
 
-/* Of the rows of a panel of A: [begin, end). */
+/* Start values for rows [begin, end) of A. */
 static void panel_starts(const group_kernel *kernel, const char *a, int64_t steps, int64_t m, int64_t begin,
                          int64_t end, int32_t *start) {
   for (int64_t i = begin; i < end; i += SPAN) {
@@ -399,14 +405,13 @@ void groups_gemm(group_type type, int64_t m, int64_t n, int64_t k, const char *a
                  bool accumulate, const tile_rounded *to) {
   _Alignas(64) float sums[PANEL_ROWS * SPAN];
   int32_t start[PANEL_ROWS];
-  const int64_t steps = steps_of(type, k), tile_bytes = of_type[type].parts * TILE_BYTES;
+  const int64_t steps = groups_steps_of(type, k), tile_bytes = of_type[type].parts * TILE_BYTES;
   const int64_t most_steps = PANEL_BYTES / (2 * tile_bytes);
-  const int64_t n_pieces =
-      steps ? (steps + most_steps - 1) / most_steps : 1;   /* one, too, where there is nothing to sum */
-  const int64_t piece = (steps + n_pieces - 1) / n_pieces; /* even ones */
+  const int64_t n_pieces = steps ? (steps + most_steps - 1) / most_steps : 1; /* one even where k is 0 */
+  const int64_t piece = (steps + n_pieces - 1) / n_pieces;                    /* chunks of even size */
   const bool far = n / TILE_ROWS * steps * tile_bytes > FAR_BYTES;
   destination d = {.c = c, .pitch = 4 * ldc, .accumulate = accumulate};
-  panels p = {.kernel = kernel_of(type), .type = type};
+  panels p = {.kernel = groups_kernel_of(type), .type = type};
   if (to) d.dtype = to->dtype, d.out = to->at, d.out_pitch = to->pitch, d.large = to->large;
   if (p.kernel->begin) p.kernel->begin();
   const bool starts = type == GROUPS_I8 && p.kernel->start;
@@ -422,7 +427,7 @@ void groups_gemm(group_type type, int64_t m, int64_t n, int64_t k, const char *a
         for (int64_t i = begin; i < end; i += SPAN) {
           const int rows = m - i < SPAN ? (int)(m - i) : SPAN, row_tiles = rows > TILE_ROWS ? 2 : 1;
           p.a = a + (i / TILE_ROWS * steps + step * row_tiles) * tile_bytes;
-          /* What follows in a B that may not be in L2 comes while eight blocks of rows are multiplied by this. */
+          /* The next panel of a B that may not be in L2 is prefetched in the course of AHEAD blocks of rows. */
           const int64_t panel_bytes = p.steps * col_tiles * tile_bytes;
           p.start = starts && p.first ? start + i - begin : NULL;
           p.ahead = far ? p.b + panel_bytes + i / SPAN % AHEAD * (panel_bytes / AHEAD) : p.b;
@@ -434,7 +439,8 @@ void groups_gemm(group_type type, int64_t m, int64_t n, int64_t k, const char *a
   if (p.kernel->end) p.kernel->end();
 }
 
-#else /* no such kernels in this compiler or processor family: tile_has() is false, and nobody comes here */
+/* the compiler or the processor family has no such kernels: tile_has() is false, and these stubs are never called */
+#else
 
 bool groups_have(group_type type) { return (void)type, false; }
 bool groups_on_amx(void) { return false; }

@@ -1,5 +1,5 @@
-/* The kernels of one instruction set level (engine/level.h): float, double and int32. Their micro-tiles leave two
- * vector registers for B and one for an element of A. */
+/* The vector kernels of one instruction set level (engine/level.h) for float, double and int32. ROWS leaves two vector
+ * registers for B and one for an element of A. */
 #include "kernel/engine/level.h"
 #include "kernel/engine/unroll.h"
 #include "kernel/product/tile_kernel.h"
@@ -19,7 +19,7 @@
 #  define EACH_ROWS(X) X(1) X(2) X(3) X(4)
 #endif
 
-/* to[l * step + i] = from[i * stride + l] for 16 words each; rows from `rows` on are 0. */
+/* Transposes 16 x 16 words: to[l * step + i] = from[i * stride + l]. Rows of `from` beyond `rows` count as 0. */
 #if defined(__AVX512F__)
 static void transpose_words(void *to, int64_t step, const void *from, int64_t stride, int64_t rows) {
   __m512i r[16];

@@ -1,17 +1,19 @@
-/* A kernel for one element type, on vectors of the level: included by tile_level.c with
+/* A GEMM kernel for one element type, on the vectors of one instruction set level. tile_level.c includes this file with
  *
- *   T      element type              TILE(name)   its name with the type
- *   LANES  elements of a vector      ROWS         of A in a micro-tile, two vectors wide
+ *   T      element type              TILE(name)   name with the type as a prefix
+ *   LANES  elements of a vector      ROWS         rows of A in a micro-tile, which is two vectors wide
  *
- * The micro-tile's sums stay in registers; FMA because the file is compiled with -ffp-contract=fast. */
+ * The micro-tile's sums stay in registers. The compiler emits FMA since the file is compiled with
+ * -ffp-contract=fast. */
 
 typedef T TILE(vec) __attribute__((vector_size(LANES * sizeof(T))));
 typedef T TILE(loose) __attribute__((vector_size(LANES * sizeof(T)), aligned(sizeof(T)), may_alias));
-/* C is asked for when so many steps are left: it comes while the sums are made, and is still in L1 behind them. */
+/* LATE: C is prefetched when this many steps are left, so that it arrives during the summation and is still in L1 after
+ * it. */
 enum { TILE(COLS) = 2 * LANES, TILE(LATE) = 64 };
 
-/* Rows of A, dense along k, pitch bytes apart. An address per three rows: [p], [p + pitch], [p + 2 pitch]. c: where the
- * sums will go. */
+/* Sums for `rows` rows of A that are contiguous along k and pitch bytes apart. One pointer serves three rows: [p], [p +
+ * pitch], [p + 2 pitch]. c: where the sums will be stored, for prefetching. */
 static inline __attribute__((always_inline)) void TILE(sum_rows)(TILE(vec) sum[ROWS][2], int rows, int vecs, int64_t k,
                                                                  const T *a, int64_t pitch, const T *b, int64_t b_step,
                                                                  T *c, int64_t ldc) {
@@ -65,7 +67,7 @@ static TILE(micro) *const TILE(micros)[2][ROWS] = {{EACH_ROWS(ONE)}, {EACH_ROWS(
 #undef ONE
 #undef TWO
 
-/* The last columns, fewer than a micro-tile's, go through a buffer. */
+/* The last columns, fewer than the width of a micro-tile, go through a buffer. */
 static void TILE(edge)(TILE(micro) * micro, int rows, int64_t cols, int64_t k, const T *a, int64_t pitch, const T *b,
                        int64_t b_step, T *c, int64_t ldc, bool accumulate) {
   _Alignas(64) T sum[ROWS * TILE(COLS)];
@@ -77,9 +79,9 @@ static void TILE(edge)(TILE(micro) * micro, int rows, int64_t cols, int64_t k, c
 static void TILE(gemm)(int64_t m, int64_t n, int64_t k, tile_operand a, tile_operand b, void *c, int64_t ldc,
                        bool accumulate) {
   const int64_t b_step = b.pitch ? b.pitch / (int64_t)sizeof(T) : TILE(COLS);
-  enum { SET_ROWS = 7 }; /* of A whole pages apart: they share a set of L1, of 8 lines at least, with B */
+  enum { SET_ROWS = 7 }; /* rows of A at a page-multiple pitch share one L1 set, of at least 8 lines, with B */
   const int64_t most = a.pitch % 4096 == 0 && SET_ROWS < ROWS ? SET_ROWS : ROWS;
-  /* Divided evenly: few rows at the end would leave the adders waiting for each other. */
+  /* Rows are divided evenly: a last micro-tile of few rows would be bound by the latency of the additions. */
   const int64_t blocks = (m + most - 1) / most, height = (m + blocks - 1) / blocks;
   for (int64_t j = 0; j < n; j += TILE(COLS)) {
     const T *const cols = (const T *)b.at + (b.pitch ? j : j * k);
@@ -111,7 +113,7 @@ static void TILE(pack_across)(void *to, int64_t pitch, int64_t width, const void
     for (int64_t i = 0; i < width; ++i) y[i] = i < rows ? x[i * stride] : 0;
 }
 
-/* Several panels at a time, so that rows, which may be pages apart, are read in longer pieces. */
+/* Several panels at a time, so that rows, which may be pages apart, are read in longer runs. */
 static void TILE(pack_along)(void *to, const void *from, int64_t stride, int64_t n, int64_t k) {
   enum { COLS = TILE(COLS), AT_ONCE = 8 * COLS };
   for (int64_t begin = 0; begin < n; begin += AT_ONCE) {

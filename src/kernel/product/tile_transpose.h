@@ -1,4 +1,4 @@
-/* Transposes 16 vectors of 16 words, in registers. AVX-512. */
+/* Transposes a 16 x 16 matrix of 32-bit words in registers. AVX-512 only. */
 #ifndef CANNON_KERNEL_PRODUCT_TILE_TRANSPOSE_H
 #define CANNON_KERNEL_PRODUCT_TILE_TRANSPOSE_H
 
@@ -10,7 +10,7 @@ static inline __attribute__((always_inline)) void transpose_16x16(__m512i r[16])
     t[i] = _mm512_unpacklo_epi32(r[i], r[i + 1]);
     t[i + 1] = _mm512_unpackhi_epi32(r[i], r[i + 1]);
   }
-  for (int i = 0; i < 16; i += 4) /* columns 4 j + 0 to 3 of rows i to i + 3, j the 128-bit lane */
+  for (int i = 0; i < 16; i += 4) /* columns 4 j to 4 j + 3 of rows i to i + 3, where j is the 128-bit lane */
     for (int h = 0; h < 2; ++h) {
       r[i + 2 * h] = _mm512_unpacklo_epi64(t[i + h], t[i + 2 + h]);
       r[i + 2 * h + 1] = _mm512_unpackhi_epi64(t[i + h], t[i + 2 + h]);

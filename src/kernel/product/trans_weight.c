@@ -1,8 +1,8 @@
-/* TransMatmulWeight lays out a weight as an NPU's matrix unit reads it best; ours read it where it lies, so its private
- * format is the plain one. */
+/* aclnnTransMatmulWeight rearranges a weight to the format that an NPU's matrix unit reads best. Our GEMM reads weights
+ * in place, so its private format is the plain one and the operator does nothing. */
 #include "kernel/families.h"
 
-static status run_nothing(const executor *e, void *const *view, void *scratch) {
+static status trans_weight_run(const executor *e, void *const *view, void *scratch) {
   (void)e, (void)view, (void)scratch;
   return ST_OK;
 }
@@ -14,6 +14,6 @@ status prepare_trans_weight(executor *e, const op_arg *a) {
   EXPECT(t->rank >= 2 && t->rank <= 6, "mmWeightRef has shape %s, expected 2 to 6 dimensions",
          shape_text(t->dims, t->rank, text));
   executor_cost(e, 0, 0);
-  e->run = run_nothing;
+  e->run = trans_weight_run;
   return ST_OK;
 }

@@ -1,7 +1,7 @@
-/* WeightQuantBatchMatmulV2: y = x @ ((weight + offset) * scale) + bias, weight int8 or int4 (or words of eight int4)
- * [K, N]; scale and offset for all, for each column, or for each column and group of rows. With few rows of x, a weight that
- * is dense along K is read where it lies, and scaled by groups of sums; else its numbers are made as floats, block by
- * block. */
+/* aclnnWeightQuantBatchMatmulV2: y = x @ ((weight + offset) * scale) + bias. The weight is int8 or int4 (or int32 words
+ * of eight int4), [K, N]. scale and offset are per tensor, per column, or per column and group of rows. If x has few
+ * rows and the weight is contiguous along K, the weight is read in place and the sum of each group is scaled; otherwise
+ * blocks of the weight are dequantised to floats for the blocked GEMM. */
 #include <stdlib.h>
 
 #include "kernel/engine/scratch.h"
@@ -10,28 +10,28 @@
 
 enum { X, WEIGHT, SCALE, OFFSET, QUANT_SCALE, QUANT_OFFSET, BIAS, GROUP_SIZE, Y, N_VIEWS = 8 };
 
-/* scale or offset: bytes from group to group, from column to column. */
+/* Layout of scale or offset: strides in bytes from group to group and from column to column. */
 typedef struct {
   int dtype;
   int64_t group_stride, col_stride;
 } parameters;
 
 typedef struct {
-  int64_t group, n_groups; /* rows of the weight in one, and how many */
+  int64_t group, n_groups; /* rows of the weight in a group, and number of groups */
   parameters scale, offset;
   bool has_offset, is_int4;
-  int64_t row_stride, col_stride; /* of the weight, in elements */
+  int64_t row_stride, col_stride; /* strides of the weight in elements */
   int first_half;                 /* int4: whether the first element is the high half of its byte */
 } weight_quant;
 
 static const weight_quant *quant_of(const product_part *p) { return p->executor->heap; }
 
-/* n values of a parameter for one column, from group g on. */
+/* Loads n values of a parameter for one column, from group g on. */
 static void load_parameters(const parameters *x, const char *base, int64_t g, int64_t n, int64_t col, float *to) {
   loops->load[x->dtype][COMPUTE_F32](to, base + g * x->group_stride + col * x->col_stride, x->group_stride, n);
 }
 
-/* ---- blocks ------------------------------------------------------------------------------------------------------ */
+/* ---- blocked GEMM ------------------------------------------------------------------------------------------------ */
 
 static float weight_at(const weight_quant *q, const char *weight, int64_t row, int64_t col) {
   const int64_t at = row * q->row_stride + col * q->col_stride;
@@ -41,11 +41,11 @@ static float weight_at(const weight_quant *q, const char *weight, int64_t row, i
   return (float)half;
 }
 
-static void fetch(const product_part *p, float *to, int64_t row, int64_t rows, int64_t col, int64_t cols) {
+static void weight_quant_fetch(const product_part *p, float *to, int64_t row, int64_t rows, int64_t col, int64_t cols) {
   const weight_quant *q = quant_of(p);
   for (int64_t j = 0; j < cols; ++j) {
     float scale = 0, offset = 0;
-    int64_t next = 0; /* row from which the next group's parameters count */
+    int64_t next = 0; /* first row of the next group */
     for (int64_t l = 0; l < rows; ++l) {
       if (l == 0 || row + l == next) {
         const int64_t g = (row + l) / q->group;
@@ -58,9 +58,9 @@ static void fetch(const product_part *p, float *to, int64_t row, int64_t rows, i
   }
 }
 
-/* ---- few rows ---------------------------------------------------------------------------------------------------- */
+/* ---- small-m GEMM ------------------------------------------------------------------------------------------------ */
 
-/* Scratch of one call, in floats. */
+/* Scratch of one call; all are arrays of floats. */
 typedef struct {
   float *x, *x_sums, *scale, *offset, *sums;
   int64_t x_pitch;
@@ -74,7 +74,7 @@ static status make_scratch(const product_part *p, const weight_quant *q, few_row
   const int64_t total = 2 * rows * s->x_pitch + (rows + 2) * q->n_groups + rows * CHUNK;
   s->x = (float *)(void *)scratch_take((size_t)total * sizeof(float));
   if (!s->x) return ST_NO_MEMORY;
-  float *const plain = s->x + rows * s->x_pitch; /* before its pairs are split */
+  float *const plain = s->x + rows * s->x_pitch; /* x before even and odd elements are separated */
   s->x_sums = plain + rows * s->x_pitch;
   s->scale = s->x_sums + rows * q->n_groups;
   s->offset = s->scale + q->n_groups;
@@ -115,9 +115,10 @@ static status run_few_rows(const product_part *p) {
   return ST_OK;
 }
 
-static const made_factor by_blocks = {.fetch = fetch}, by_either = {.fetch = fetch, .few_rows = run_few_rows};
+static const made_factor by_blocks = {.fetch = weight_quant_fetch},
+                         by_either = {.fetch = weight_quant_fetch, .few_rows = run_few_rows};
 
-/* ---- phase one --------------------------------------------------------------------------------------------------- */
+/* ---- preparation ------------------------------------------------------------------------------------------------- */
 
 static status check_parameter(const tensor *t, const char *name, int64_t n_groups, int64_t n, parameters *x) {
   char is[SHAPE_TEXT];
@@ -158,7 +159,7 @@ static status check_bias(const tensor *bias, int64_t n, product_plan *p) {
   return ST_OK;
 }
 
-/* Two elements to a byte: what the executor must know of the weight's place. */
+/* With two elements to a byte, sets the weight's offset and extent in the executor's operand. */
 static status int4_operand(executor *e, const tensor *t, weight_quant *q) {
   operand *o = &e->operands[WEIGHT];
   int64_t last = 0;
@@ -169,8 +170,8 @@ static status int4_operand(executor *e, const tensor *t, weight_quant *q) {
   return ST_OK;
 }
 
-/* Words of eight int4 as the int4 that they are: along the last dimension where there are as many rows of them as columns of
- * x, else along the first. */
+/* Views int32 words as the eight int4 each that they hold: packed along the last dimension if there are as many rows of
+ * words as columns of x, else along the first. */
 static status int4_of_words(const tensor *words, const tensor *x, tensor *t) {
   const int along = words->dims[0] == x->dims[1], across = !along;
   char text[SHAPE_TEXT];
@@ -187,7 +188,7 @@ static status int4_of_words(const tensor *words, const tensor *x, tensor *t) {
   return ST_OK;
 }
 
-static status check_shapes(const op_arg *a, const tensor *weight, int64_t *group) {
+static status weight_quant_check_shapes(const op_arg *a, const tensor *weight, int64_t *group) {
   const tensor *x = a[X].tensor;
   char is[SHAPE_TEXT], other[SHAPE_TEXT];
   EXPECT(x->dims[1] == weight->dims[0], "weight has shape %s and x %s, expected as many rows as x has columns",
@@ -223,7 +224,7 @@ status prepare_weight_quant(executor *e, const op_arg *a) {
     weight = &unpacked;
   }
   *q = (weight_quant){.is_int4 = weight->dtype == ACL_INT4, .has_offset = a[OFFSET].tensor != NULL};
-  TRY(check_shapes(a, weight, &q->group));
+  TRY(weight_quant_check_shapes(a, weight, &q->group));
   const int64_t k = x->dims[1], n = weight->dims[1];
   q->n_groups = (k + q->group - 1) / q->group;
   q->row_stride = weight->strides[0], q->col_stride = weight->strides[1];

@@ -1,5 +1,5 @@
-/* AffineGrid: the grid of a GridSampler, from an affine map of each batch: theta times (x, y, [z,] 1), where x, y and z
- * go from -1 to 1 over the image. In double, rounded once. */
+/* AffineGrid: the grid of a GridSampler from an affine map per batch item, theta times (x, y, [z,] 1), where x, y
+ * and z go from -1 to 1 over the image. Computed in double and rounded once. */
 #include "kernel/engine/rows.h"
 #include "kernel/families.h"
 #include "kernel/move/check.h"
@@ -7,9 +7,9 @@
 enum { TILE = 256, AXES = 3 };
 
 typedef struct {
-  int n_axes; /* 2, 3 */
+  int n_axes; /* 2 or 3 */
   bool align_corners;
-  int64_t dims[1 + AXES]; /* batches, depth (of images 1), height, width */
+  int64_t dims[1 + AXES]; /* batch, depth (1 for images), height, width */
   int64_t to[1 + AXES], to_component;
   int64_t theta_batch, theta_row, theta_column;
   load_loop *load;
@@ -22,13 +22,13 @@ typedef struct {
   char *out;
 } affine_grid_job;
 
-/* Where element i of n is; a single one is at 0. */
-static double base(int64_t i, int64_t n, bool align_corners) {
+/* The coordinate of element i of n. A single element is at 0. */
+static double affine_coordinate(int64_t i, int64_t n, bool align_corners) {
   if (n == 1) return 0;
   return (double)(2 * i + 1 - n) / (double)(align_corners ? n - 1 : n);
 }
 
-/* Rows along the width, of all batches. */
+/* Computes rows along the width, counted over all batch items. */
 static void affine_rows(const void *arg, int64_t begin, int64_t end) {
   const affine_grid_job *j = arg;
   const affine_grid_plan *p = j->plan;
@@ -36,11 +36,11 @@ static void affine_rows(const void *arg, int64_t begin, int64_t end) {
   double x[TILE], tile[TILE], theta[AXES + 1];
   for (; begin < end; ++begin) {
     const int64_t batch = begin / (depth * height), d = begin / height % depth, h = begin % height;
-    const double y = base(h, height, p->align_corners), z = base(d, depth, p->align_corners);
+    const double y = affine_coordinate(h, height, p->align_corners), z = affine_coordinate(d, depth, p->align_corners);
     char *row = j->out + batch * p->to[0] + d * p->to[1] + h * p->to[2];
     for (int64_t w = 0, n; w < width; w += n) {
       n = smaller(TILE, width - w);
-      for (int64_t i = 0; i < n; ++i) x[i] = base(w + i, width, p->align_corners);
+      for (int64_t i = 0; i < n; ++i) x[i] = affine_coordinate(w + i, width, p->align_corners);
       for (int k = 0; k < p->n_axes; ++k) {
         p->load(theta, j->theta + batch * p->theta_batch + k * p->theta_row, p->theta_column, p->n_axes + 1);
         const double rest = theta[1] * y + (p->n_axes == 3 ? theta[2] * z : 0) + theta[p->n_axes];
@@ -61,7 +61,8 @@ static status run_affine_grid(const executor *e, void *const *view, void *scratc
   return ST_OK;
 }
 
-/* theta [N, 2, 3], size (N, C, H, W) and out [N, H, W, 2], or with a third axis. */
+/* Shapes: theta [N, 2, 3], size (N, C, H, W), out [N, H, W, 2]; or with a third axis theta [N, 3, 4], size (N, C, D,
+ * H, W), out [N, D, H, W, 3]. */
 status prepare_affine_grid(executor *e, const op_arg *a) {
   const tensor *theta = a[0].tensor, *out = a[3].tensor;
   const aclIntArray *size = a[1].ints;

@@ -8,7 +8,7 @@ double resample_scale(int64_t in, int64_t out, bool align_corners, double given)
   return given > 0 ? 1 / given : (double)in / (double)out;
 }
 
-static int64_t clamp(int64_t x, int64_t least, int64_t most) { return x < least ? least : x > most ? most : x; }
+static int64_t band_clamp(int64_t x, int64_t least, int64_t most) { return x < least ? least : x > most ? most : x; }
 
 int64_t band_nearest(const band_spec *s, int64_t o) {
   const float scale = (float)s->scale;
@@ -18,7 +18,7 @@ int64_t band_nearest(const band_spec *s, int64_t o) {
   return at < (float)(s->in - 1) ? (int64_t)at : s->in - 1;
 }
 
-/* ---- rows of the matrices: inputs [*first, *first + count) and their weights; returns count -----------------------*/
+/* ---- rows of the matrix: each sets inputs [*first, *first + count) and their weights, and returns count ---------- */
 
 static int64_t average_row(const band_spec *s, int64_t o, int64_t *first, double *divisor) {
   int64_t begin, end;
@@ -30,8 +30,8 @@ static int64_t average_row(const band_spec *s, int64_t o, int64_t *first, double
     begin = o * s->stride - s->pad;
     end = begin + s->kernel < s->in + s->pad ? begin + s->kernel : s->in + s->pad;
     *divisor = (double)(end - begin);
-    begin = clamp(begin, 0, s->in);
-    end = clamp(end, begin, s->in);
+    begin = band_clamp(begin, 0, s->in);
+    end = band_clamp(end, begin, s->in);
     if (!s->count_pad) *divisor = (double)(end - begin);
   }
   if (s->divisor) *divisor = (double)s->divisor;
@@ -39,15 +39,15 @@ static int64_t average_row(const band_spec *s, int64_t o, int64_t *first, double
   return end - begin;
 }
 
-/* Where output o lies among the inputs. */
-static double source_of(const band_spec *s, int64_t o) {
+/* The coordinate of output o among the inputs. */
+static double band_source(const band_spec *s, int64_t o) {
   if (s->align_corners) return s->scale * (double)o;
   return s->scale * ((double)o + 0.5) - 0.5;
 }
 
 static int64_t linear_row(const band_spec *s, int64_t o, int64_t *first, double *w) {
-  const double x = s->in == s->out ? (double)o : fmax(source_of(s, o), 0);
-  *first = clamp((int64_t)x, 0, s->in - 1);
+  const double x = s->in == s->out ? (double)o : fmax(band_source(s, o), 0);
+  *first = band_clamp((int64_t)x, 0, s->in - 1);
   const double lambda = fmin(fmax(x - (double)*first, 0), 1);
   if (*first == s->in - 1) return w[0] = 1, 1;
   w[0] = 1 - lambda;
@@ -55,22 +55,23 @@ static int64_t linear_row(const band_spec *s, int64_t o, int64_t *first, double 
   return 2;
 }
 
-/* Keys' kernel at distance x from the centre; a is -0.75 here, and -0.5 in the antialiased form. */
-static double cubic(double x, double a) {
+/* Keys' cubic convolution kernel at distance x from the centre. a is -0.75 here, and -0.5 in the antialiased form. */
+static double band_cubic(double x, double a) {
   x = fabs(x);
   if (x <= 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
   if (x < 2) return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a;
   return 0;
 }
 
-/* Neighbours beyond the border are the border. */
+/* Inputs beyond the border are replaced by the border element. */
 static int64_t cubic_row(const band_spec *s, int64_t o, int64_t *first, double *w) {
-  const double x = source_of(s, o), floor_x = floor(x);
+  const double x = band_source(s, o), floor_x = floor(x);
   const int64_t at = (int64_t)floor_x;
-  *first = clamp(at - 1, 0, s->in - 1);
+  *first = band_clamp(at - 1, 0, s->in - 1);
   for (int t = 0; t < 4; ++t) w[t] = 0;
-  for (int64_t t = -1; t <= 2; ++t) w[clamp(at + t, 0, s->in - 1) - *first] += cubic(x - floor_x - (double)t, -0.75);
-  return clamp(at + 2, 0, s->in - 1) - *first + 1;
+  for (int64_t t = -1; t <= 2; ++t)
+    w[band_clamp(at + t, 0, s->in - 1) - *first] += band_cubic(x - floor_x - (double)t, -0.75);
+  return band_clamp(at + 2, 0, s->in - 1) - *first + 1;
 }
 
 static double aa_support(const band_spec *s) {
@@ -81,12 +82,12 @@ static double aa_support(const band_spec *s) {
 static int64_t aa_row(const band_spec *s, int64_t o, int64_t *first, double *w) {
   const double support = aa_support(s), shrink = s->scale >= 1 ? 1 / s->scale : 1;
   const double centre = s->scale * ((double)o + 0.5);
-  *first = clamp((int64_t)(centre - support + 0.5), 0, s->in - 1);
-  const int64_t n = clamp((int64_t)(centre + support + 0.5), *first + 1, s->in) - *first;
+  *first = band_clamp((int64_t)(centre - support + 0.5), 0, s->in - 1);
+  const int64_t n = band_clamp((int64_t)(centre + support + 0.5), *first + 1, s->in) - *first;
   double total = 0;
   for (int64_t t = 0; t < n; ++t) {
     const double x = ((double)(t + *first) - centre + 0.5) * shrink;
-    total += w[t] = s->kind == BAND_CUBIC_AA ? cubic(x, -0.5) : fmax(1 - fabs(x), 0);
+    total += w[t] = s->kind == BAND_CUBIC_AA ? band_cubic(x, -0.5) : fmax(1 - fabs(x), 0);
   }
   for (int64_t t = 0; total != 0 && t < n; ++t) w[t] /= total;
   return n;
@@ -94,7 +95,7 @@ static int64_t aa_row(const band_spec *s, int64_t o, int64_t *first, double *w) 
 
 static bool is_average(const band_spec *s) { return s->kind == BAND_WINDOW || s->kind == BAND_ADAPTIVE; }
 
-static int64_t row(const band_spec *s, int64_t o, int64_t *first, double *w) {
+static int64_t band_row(const band_spec *s, int64_t o, int64_t *first, double *w) {
   switch (s->kind) {
   case BAND_IDENTITY: return *first = o, w[0] = 1, 1;
   case BAND_NEAREST:
@@ -111,7 +112,7 @@ static int64_t row(const band_spec *s, int64_t o, int64_t *first, double *w) {
   return n;
 }
 
-/* No row has more. */
+/* An upper bound of the count of every row. */
 static int64_t row_taps(const band_spec *s) {
   int64_t n = 1;
   switch (s->kind) {
@@ -126,21 +127,22 @@ static int64_t row_taps(const band_spec *s) {
   return n < s->in ? n : s->in > 0 ? s->in : 1;
 }
 
-/* ---- making ------------------------------------------------------------------------------------------------------ */
+/* ---- construction ------------------------------------------------------------------------------------------------ */
 
-/* Where the transpose's rows are: from the first output that an input counts in to the last. */
+/* Sets the extents of the transpose's rows: for each input, from the first output that uses it to the last. Returns
+ * the largest count. */
 static int64_t transposed_extents(const band_spec *s, int32_t *first, int32_t *count, double *w) {
   int64_t most = 1;
   for (int64_t i = 0; i < s->in; ++i) count[i] = first[i] = 0;
   for (int64_t o = 0, at; o < s->out; ++o) {
-    const int64_t n = row(s, o, &at, w);
+    const int64_t n = band_row(s, o, &at, w);
     for (int64_t i = at; i < at + n; ++i) {
       if (!count[i]) first[i] = (int32_t)o;
       count[i] = (int32_t)(o + 1) - first[i];
       if (count[i] > most) most = count[i];
     }
   }
-  /* Inputs that count nowhere keep the order. */
+  /* Inputs that no output uses get a `first` that keeps the order. */
   for (int64_t i = 1; i < s->in; ++i)
     if (!count[i]) first[i] = first[i - 1] + (count[i - 1] ? count[i - 1] - 1 : 0);
   return most;
@@ -149,7 +151,7 @@ static int64_t transposed_extents(const band_spec *s, int32_t *first, int32_t *c
 static void fill_transposed(const band_spec *s, band *b, double *w) {
   memset(b->weight, 0, (size_t)(b->out * b->taps) * sizeof *b->weight);
   for (int64_t o = 0, at; o < s->out; ++o) {
-    const int64_t n = row(s, o, &at, w);
+    const int64_t n = band_row(s, o, &at, w);
     for (int64_t t = 0; t < n; ++t) b->weight[(at + t) * b->taps + o - b->first[at + t]] = w[t];
   }
 }
@@ -160,7 +162,7 @@ static void fill_forward(const band_spec *s, band *b) {
       b->count[o] = (int32_t)average_row(s, o, &at, &b->divisor[o]);
     } else {
       double *w = b->weight + o * b->taps;
-      b->count[o] = (int32_t)row(s, o, &at, w);
+      b->count[o] = (int32_t)band_row(s, o, &at, w);
       for (int64_t t = b->count[o]; t < b->taps; ++t) w[t] = 0;
     }
     b->first[o] = (int32_t)at;
@@ -180,8 +182,8 @@ static void fill_typed(band *b, bool is_double) {
     }
 }
 
-/* The pieces of one band in memory; NULL: only their size. */
-static size_t place(band *b, char *memory, bool average, bool typed) {
+/* Places the arrays of a band in memory. Returns their size in bytes; if memory is NULL, the pointers are not valid. */
+static size_t band_place(band *b, char *memory, bool average, bool typed) {
   const size_t n = (size_t)b->out, weights = n * (size_t)b->taps * sizeof(double);
   char *at = memory;
   if (average) {
@@ -227,13 +229,13 @@ status bands_make(executor *e, const band_spec *spec, int n, bool transposed, bo
     } else {
       b[a].taps = row_taps(s);
     }
-    if (!b[a].identity) total += place(&b[a], NULL, is_average(s) && !transposed, a == n - 1);
+    if (!b[a].identity) total += band_place(&b[a], NULL, is_average(s) && !transposed, a == n - 1);
   }
   char *memory = e->heap = total ? malloc(total) : NULL;
   status st = total && !memory ? fail(ST_NO_HOST_MEMORY, "no memory for %zu bytes of weights", total) : ST_OK;
   for (int a = 0; st == ST_OK && a < n; ++a) {
     if (b[a].identity) continue;
-    memory += place(&b[a], memory, is_average(&spec[a]) && !transposed, a == n - 1) / 8 * 8;
+    memory += band_place(&b[a], memory, is_average(&spec[a]) && !transposed, a == n - 1) / 8 * 8;
     if (transposed) {
       transposed_extents(&spec[a], b[a].first, b[a].count, w);
       fill_transposed(&spec[a], &b[a], w);

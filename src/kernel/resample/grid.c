@@ -1,5 +1,5 @@
-/* GridSampler2D, GridSampler3D and their gradients; grid.h says how. Work is shared by planes (of a channel and batch),
- * that of the grid's gradient by rows of the grid. */
+/* The operators GridSampler2D, GridSampler3D and their gradients; see grid.h for the computation. Threads share the
+ * planes (of a channel and batch item); for the grid's gradient, they share the rows of the grid. */
 #include "kernel/resample/grid.h"
 
 #include <stdlib.h>
@@ -12,24 +12,24 @@
 
 LEVEL_CHOICE(points_loops, points, points_loops)
 
-/* Planes of a tensor (batch, channel, [depth,] height, width). */
+/* Strides of a tensor [batch, channel, (depth,) height, width] in bytes. */
 typedef struct {
-  int64_t batch, channel; /* strides in bytes */
+  int64_t batch, channel; /* bytes */
   int64_t stride[GRID_AXES];
 } planes;
 
 typedef struct {
   grid_sampler sampler;
   int64_t n_batches, n_channels;
-  planes in, out; /* of the sampler's direction, also for gradients: input (or its gradient), result (or its) */
-  planes sums;    /* of the input's gradient: itself, or workspace */
+  planes in, out; /* as in the forward pass: the input (or its gradient) and the result (or its gradient) */
+  planes sums;    /* where the input's gradient is summed up: that gradient itself, or workspace */
   int dtype;
-  bool in_scratch; /* sums */
+  bool in_scratch; /* sums are in scratch, at `scratch` */
   uint64_t scratch;
   bool input_gradient, grid_gradient;
-  view in_view, grid_view; /* of the gradients */
+  view in_view, grid_view; /* of the two gradients */
   store_loop *store;
-  load_loop *load; /* of the gradient of the result, to double */
+  load_loop *load; /* loads the gradient of the result as double */
 } grid_plan;
 
 typedef struct {
@@ -44,12 +44,12 @@ static planes planes_of(const view *v) {
   return p;
 }
 
-/* Blocks of the places of one batch, in order. */
+/* At most POINTS_BLOCK elements on one line of the grid of a batch item. grid_next_block goes through them in order. */
 typedef struct {
   int64_t at[GRID_AXES], n;
 } block;
 
-static bool next_block(const grid_sampler *g, block *b) {
+static bool grid_next_block(const grid_sampler *g, block *b) {
   b->at[2] += b->n;
   for (int a = GRID_AXES - 1; a > 0 && b->at[a] == g->out[a]; --a) {
     b->at[a] = 0;
@@ -59,21 +59,22 @@ static bool next_block(const grid_sampler *g, block *b) {
   return b->at[0] < g->out[0];
 }
 
-static int64_t offset_of(const block *b, const int64_t *stride) {
+static int64_t grid_offset(const block *b, const int64_t *stride) {
   return b->at[0] * stride[0] + b->at[1] * stride[1] + b->at[2] * stride[2];
 }
 
-/* Channels [first, end) of a batch: its results, or what the gradients of its results are to the input. */
+/* Channels [first, end) of a batch item: computes the results, or adds the contributions of the results' gradients
+ * to the input's gradient. */
 static void sample_channels(const grid_job *j, int64_t batch, int64_t first, int64_t end) {
   const grid_plan *p = j->plan;
   const grid_sampler *g = &p->sampler;
   const bool backward = p->input_gradient;
   double value[POINTS_BLOCK];
   grid_table table;
-  for (block b = {0}; next_block(g, &b);) {
-    const char *grid = j->grid + batch * g->grid_row[0] + offset_of(&b, g->grid_row + 1);
+  for (block b = {0}; grid_next_block(g, &b);) {
+    const char *grid = j->grid + batch * g->grid_row[0] + grid_offset(&b, g->grid_row + 1);
     grid_table_fill(g, &table, grid, b.n, backward ? p->sums.stride : p->in.stride, false);
-    char *out = j->out + batch * p->out.batch + offset_of(&b, p->out.stride);
+    char *out = j->out + batch * p->out.batch + grid_offset(&b, p->out.stride);
     for (int64_t c = first; c < end; ++c) {
       if (backward) {
         p->load(value, out + c * p->out.channel, p->out.stride[2], b.n);
@@ -97,7 +98,7 @@ static void sample_planes(const void *arg, int64_t begin, int64_t end) {
   }
 }
 
-static status run_forward(const executor *e, void *const *view, void *scratch) {
+static status grid_run_forward(const executor *e, void *const *view, void *scratch) {
   (void)scratch;
   const grid_plan *p = e->heap;
   const grid_job job = {.plan = p, .in = view[0], .grid = view[1], .out = view[2]};
@@ -107,7 +108,7 @@ static status run_forward(const executor *e, void *const *view, void *scratch) {
 
 /* ---- the gradient of the grid ------------------------------------------------------------------------------------ */
 
-/* Rows along the last axis, of all batches. */
+/* Computes rows of the grid's gradient along the last axis, counted over all batch items. */
 static void grid_rows(const void *arg, int64_t begin, int64_t end) {
   const grid_job *j = arg;
   const grid_plan *p = j->plan;
@@ -121,11 +122,11 @@ static void grid_rows(const void *arg, int64_t begin, int64_t end) {
     block b = {.at = {begin % rows / g->out[1], begin % g->out[1]}};
     for (; b.at[2] < g->out[2]; b.at[2] += b.n) {
       b.n = smaller(POINTS_BLOCK, g->out[2] - b.at[2]);
-      grid_table_fill(g, &table, j->grid + batch * g->grid_row[0] + offset_of(&b, g->grid_row + 1), b.n, p->in.stride,
+      grid_table_fill(g, &table, j->grid + batch * g->grid_row[0] + grid_offset(&b, g->grid_row + 1), b.n, p->in.stride,
                       true);
       memset(sum, 0, sizeof sum);
       for (int64_t c = 0; c < p->n_channels; ++c) {
-        p->load(gradient, j->out + batch * p->out.batch + c * p->out.channel + offset_of(&b, p->out.stride),
+        p->load(gradient, j->out + batch * p->out.batch + c * p->out.channel + grid_offset(&b, p->out.stride),
                 p->out.stride[2], b.n);
         for (int a = GRID_AXES - g->n_axes; a < GRID_AXES; ++a) {
           points->blend[p->dtype](value, j->in + batch * p->in.batch + c * p->in.channel, table.offset, table.slope[a],
@@ -141,7 +142,7 @@ static void grid_rows(const void *arg, int64_t begin, int64_t end) {
   }
 }
 
-static status run_backward(const executor *e, void *const *at, void *scratch) {
+static status grid_run_gradients(const executor *e, void *const *at, void *scratch) {
   const grid_plan *p = e->heap;
   const int64_t rows = p->n_batches * p->sampler.out[0] * p->sampler.out[1];
   grid_job job = {.plan = p, .out = at[0], .in = at[1], .grid = at[2], .grid_gradient = at[4]};
@@ -163,7 +164,7 @@ static status run_backward(const executor *e, void *const *at, void *scratch) {
 
 /* ---- arguments --------------------------------------------------------------------------------------------------- */
 
-/* input [N, C, (D,) H, W], grid [N, (D,) H, W, 2 or 3], out [N, C, (D,) H, W]. */
+/* Shapes: input [N, C, (D,) H, W], grid [N, (D,) H, W, 2 or 3], out [N, C, (D,) H, W]. */
 static status expect_shapes(const tensor *in, const tensor *grid, const tensor *out, const char *out_name, int n_axes) {
   char text[SHAPE_TEXT];
   int64_t dims[MAX_RANK];
@@ -182,7 +183,7 @@ static status expect_shapes(const tensor *in, const tensor *grid, const tensor *
   return op_expect_shape(out, out_name, dims, rank);
 }
 
-/* option: interpolationMode, paddingMode, alignCorners. */
+/* option: the arguments interpolationMode, paddingMode, alignCorners. */
 static status plan_sampler(grid_plan *p, const tensor *in, const tensor *grid, const tensor *out,
                            const op_arg *option) {
   const int n_axes = in->rank - 2, first = GRID_AXES - n_axes;
@@ -216,22 +217,22 @@ static status plan_sampler(grid_plan *p, const tensor *in, const tensor *grid, c
   return ST_OK;
 }
 
-static grid_plan *new_plan(executor *e) { return e->heap = malloc(sizeof(grid_plan)); }
+static grid_plan *grid_new_plan(executor *e) { return e->heap = malloc(sizeof(grid_plan)); }
 
 status prepare_grid_sampler(executor *e, const op_arg *a) {
   const tensor *in = a[0].tensor, *out = a[5].tensor;
   EXPECT(in->dtype != ACL_DOUBLE || a[2].integer != GRID_CUBIC,
          "input has dtype DOUBLE, expected FLOAT, FLOAT16 or BF16 where interpolationMode is %d", GRID_CUBIC);
   TRY(expect_shapes(in, a[1].tensor, out, "out", e->op->variant == GRID_SAMPLER_3D ? 3 : 2));
-  grid_plan *p = new_plan(e);
+  grid_plan *p = grid_new_plan(e);
   if (!p) return fail(ST_NO_HOST_MEMORY, "no host memory for a plan");
   TRY(plan_sampler(p, in, a[1].tensor, out, a + 2));
   executor_cost(e, (uint64_t)(in->n + out->n) * dtype_bytes(in->dtype), (uint64_t)out->n * 256);
-  e->run = out->n ? run_forward : run_nothing;
+  e->run = out->n ? grid_run_forward : run_nothing;
   return ST_OK;
 }
 
-/* The gradients that outputMask asks for. */
+/* Plans the gradients that outputMask asks for. */
 static status plan_gradients(executor *e, grid_plan *p, const op_arg *a) {
   const tensor *in = a[1].tensor, *grid = a[2].tensor, *in_gradient = a[7].tensor, *grid_gradient = a[8].tensor;
   const aclBoolArray *mask = a[6].bools;
@@ -258,11 +259,11 @@ static status plan_gradients(executor *e, grid_plan *p, const op_arg *a) {
 status prepare_grid_sampler_backward(executor *e, const op_arg *a) {
   const tensor *gradient = a[0].tensor, *in = a[1].tensor, *grid = a[2].tensor;
   TRY(expect_shapes(in, grid, gradient, "gradOutput", e->op->variant == GRID_SAMPLER_3D_BACKWARD ? 3 : 2));
-  grid_plan *p = new_plan(e);
+  grid_plan *p = grid_new_plan(e);
   if (!p) return fail(ST_NO_HOST_MEMORY, "no host memory for a plan");
   TRY(plan_sampler(p, in, grid, gradient, a + 3));
   TRY(plan_gradients(e, p, a));
   executor_cost(e, (uint64_t)(in->n * 2 + gradient->n) * dtype_bytes(in->dtype), (uint64_t)gradient->n * 512);
-  e->run = in->n + grid->n ? run_backward : run_nothing;
+  e->run = in->n + grid->n ? grid_run_gradients : run_nothing;
   return ST_OK;
 }

@@ -6,23 +6,24 @@
 
 typedef struct {
   int n;
-  int64_t index[GRID_AXIS_TAPS]; /* NO_POINT: outside */
+  int64_t index[GRID_AXIS_TAPS]; /* NO_POINT: outside of the input */
   double weight[GRID_AXIS_TAPS], slope[GRID_AXIS_TAPS];
 } axis_taps;
 
-/* Cubic convolution's parameter (Keys 1981), as images use it. */
+/* Parameter of the cubic convolution kernel (Keys 1981), with the value common for images. */
 static const double CUBIC_A = -0.75;
 
-/* Into the image by its border; *slope becomes 0 where that moves the place. */
-static double clip(double x, int64_t size, double *slope) {
+/* Clamps x to the image. Sets *slope to 0 if that moves the point. */
+static double grid_clip(double x, int64_t size, double *slope) {
   const double most = (double)(size - 1);
   if (x > 0 && x < most) return x;
   *slope = 0;
   return x >= most ? most : x <= 0 ? 0 : x;
 }
 
-/* Into the image by mirrors at its borders: the outermost elements' centres, or their outer edges. */
-static double reflect(double x, int64_t size, bool align_corners, double *slope) {
+/* Reflects x at the borders of the image: at the centres of the outermost elements if align_corners, otherwise at
+ * their outer edges. Updates *slope. */
+static double grid_reflect(double x, int64_t size, bool align_corners, double *slope) {
   const double low = align_corners ? 0 : -0.5, span = (double)(align_corners ? size - 1 : size);
   if (span == 0) {
     *slope = 0;
@@ -39,18 +40,18 @@ static double reflect(double x, int64_t size, bool align_corners, double *slope)
   return span - extra + low;
 }
 
-static double pad(const grid_sampler *g, double x, int64_t size, double *slope) {
+static double grid_pad(const grid_sampler *g, double x, int64_t size, double *slope) {
   if (g->padding == GRID_ZEROS) return x;
-  if (g->padding == GRID_REFLECTION) x = reflect(x, size, g->align_corners, slope);
-  return clip(x, size, slope);
+  if (g->padding == GRID_REFLECTION) x = grid_reflect(x, size, g->align_corners, slope);
+  return grid_clip(x, size, slope);
 }
 
-/* What is no number, or far outside, is outside. */
-static double bounded(double x) { return x > -0x1p31 && x < 0x1p31 ? x : -100; }
+/* Moves NaN and coordinates beyond int32 to a point outside of the image. */
+static double grid_bounded(double x) { return x > -0x1p31 && x < 0x1p31 ? x : -100; }
 
-static int64_t inside(double x, int64_t size) { return x >= 0 && x < (double)size ? (int64_t)x : NO_POINT; }
+static int64_t grid_inside(double x, int64_t size) { return x >= 0 && x < (double)size ? (int64_t)x : NO_POINT; }
 
-static void cubic_taps(const grid_sampler *g, double x, int64_t size, double slope, axis_taps *t) {
+static void grid_cubic_taps(const grid_sampler *g, double x, int64_t size, double slope, axis_taps *t) {
   const double a = CUBIC_A, base = floor(x), f = x - base;
   t->n = 4;
   for (int i = 0; i < 4; ++i) {
@@ -59,12 +60,12 @@ static void cubic_taps(const grid_sampler *g, double x, int64_t size, double slo
     double none = 1;
     t->weight[i] = near ? ((a + 2) * d - (a + 3)) * d * d + 1 : ((a * d - 5 * a) * d + 8 * a) * d - 4 * a;
     t->slope[i] = slope * sign * (near ? (3 * (a + 2) * d - 2 * (a + 3)) * d : (3 * a * d - 10 * a) * d + 8 * a);
-    t->index[i] = inside(bounded(pad(g, base - 1 + i, size, &none)), size);
+    t->index[i] = grid_inside(grid_bounded(grid_pad(g, base - 1 + i, size, &none)), size);
   }
 }
 
-/* Where `at` of the grid is along an axis. */
-static void find_taps(const grid_sampler *g, double at, int64_t size, axis_taps *t) {
+/* Sets the taps along an axis of `size` elements for the grid coordinate `at`. */
+static void grid_find_taps(const grid_sampler *g, double at, int64_t size, axis_taps *t) {
   const double scale = (double)(g->align_corners ? size - 1 : size) / 2, shift = g->align_corners ? 0 : 0.5;
   double slope = scale, x;
   if (g->in_double)
@@ -72,21 +73,23 @@ static void find_taps(const grid_sampler *g, double at, int64_t size, axis_taps 
   else
     x = (double)((float)((float)at + 1.0f) * (float)scale - (float)shift);
   if (g->mode == GRID_CUBIC) {
-    cubic_taps(g, bounded(x), size, slope, t);
+    grid_cubic_taps(g, grid_bounded(x), size, slope, t);
     return;
   }
-  x = bounded(pad(g, x, size, &slope));
+  x = grid_bounded(grid_pad(g, x, size, &slope));
   if (g->mode == GRID_NEAREST) {
-    *t = (axis_taps){.n = 1, .index = {inside(rint(x), size)}, .weight = {1}};
+    *t = (axis_taps){.n = 1, .index = {grid_inside(rint(x), size)}, .weight = {1}};
     return;
   }
   const double base = floor(x), f = x - base;
-  *t = (axis_taps){
-      .n = 2, .index = {inside(base, size), inside(base + 1, size)}, .weight = {1 - f, f}, .slope = {-slope, slope}};
+  *t = (axis_taps){.n = 2,
+                   .index = {grid_inside(base, size), grid_inside(base + 1, size)},
+                   .weight = {1 - f, f},
+                   .slope = {-slope, slope}};
 }
 
-/* Place i of the table: the combinations of the axes' taps. */
-static void combine(grid_table *t, int64_t i, const axis_taps *axis, const int64_t *strides, bool slopes) {
+/* Sets point i of the table to the combinations of the axes' taps. */
+static void grid_combine_taps(grid_table *t, int64_t i, const axis_taps *axis, const int64_t *strides, bool slopes) {
   int tap = 0;
   for (int d = 0; d < axis[0].n; ++d)
     for (int h = 0; h < axis[1].n; ++h)
@@ -113,7 +116,7 @@ void grid_table_fill(const grid_sampler *g, grid_table *t, const char *grid, int
     g->load_grid(at[a], grid + (GRID_AXES - 1 - a) * g->grid_component, g->grid_row[GRID_AXES], n);
   for (int64_t i = 0; i < n; ++i) {
     axis_taps axis[GRID_AXES] = {whole};
-    for (int a = first; a < GRID_AXES; ++a) find_taps(g, at[a][i], g->in[a], &axis[a]);
-    combine(t, i, axis, strides, slopes);
+    for (int a = first; a < GRID_AXES; ++a) grid_find_taps(g, at[a][i], g->in[a], &axis[a]);
+    grid_combine_taps(t, i, axis, strides, slopes);
   }
 }

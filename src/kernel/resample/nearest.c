@@ -1,4 +1,5 @@
-/* UpsampleNearest*: elements are moved as they are, row by row; a row that repeats the one before is copied from it. */
+/* UpsampleNearest*: elements are copied unchanged, row by row. A row that has the same source as the one before is
+ * copied from it. */
 #include <stdlib.h>
 
 #include "kernel/engine/rows.h"
@@ -8,9 +9,9 @@
 typedef struct {
   walk planes;
   band_spec axis[BAND_AXES];
-  int64_t stride[2][BAND_AXES]; /* bytes, of input and output */
-  const int32_t *index;         /* along W */
-  int size;                     /* of an element, bytes */
+  int64_t stride[2][BAND_AXES]; /* bytes, of the input and the output */
+  const int32_t *index;         /* source indices along the width */
+  int size;                     /* bytes of an element */
   bool contiguous_in, contiguous_out;
 } nearest_plan;
 
@@ -19,7 +20,7 @@ typedef struct {
   void *const *view;
 } nearest_job;
 
-static void move_row(const nearest_plan *p, char *to, const char *from) {
+static void nearest_copy_row(const nearest_plan *p, char *to, const char *from) {
   const int64_t n = p->axis[2].out;
   if (p->contiguous_in && p->contiguous_out && p->size <= 8) {
     resample_loops->pick(to, from, p->index, p->size, n);
@@ -29,7 +30,7 @@ static void move_row(const nearest_plan *p, char *to, const char *from) {
   for (int64_t i = 0; i < n; ++i) memcpy(to + i * out, from + p->index[i] * in, (size_t)p->size);
 }
 
-static void move_rows(const void *job, int64_t begin, int64_t end) {
+static void nearest_copy_rows(const void *job, int64_t begin, int64_t end) {
   const nearest_job *j = job;
   const nearest_plan *p = j->plan;
   const int64_t height = p->axis[1].out, rows = p->axis[0].out * height;
@@ -47,7 +48,7 @@ static void move_rows(const void *job, int64_t begin, int64_t end) {
     if (from_before && from == from_before && p->contiguous_out)
       memcpy(to, to_before, (size_t)(p->axis[2].out * p->size));
     else
-      move_row(p, to, from);
+      nearest_copy_row(p, to, from);
     from_before = from;
     to_before = to;
     if ((r + 1) % rows == 0) {
@@ -57,21 +58,21 @@ static void move_rows(const void *job, int64_t begin, int64_t end) {
   }
 }
 
-static status run(const executor *e, void *const *view, void *scratch) {
+static status nearest_run(const executor *e, void *const *view, void *scratch) {
   (void)scratch;
   const nearest_plan *p = PLAN(e, nearest_plan);
   const nearest_job job = {.plan = p, .view = view};
-  rows_parallel(move_rows, &job, p->planes.n * p->axis[0].out * p->axis[1].out, 1, e->cost_ns);
+  rows_parallel(nearest_copy_rows, &job, p->planes.n * p->axis[0].out * p->axis[1].out, 1, e->cost_ns);
   return ST_OK;
 }
 
-static status run_nothing(const executor *e, void *const *view, void *scratch) {
+static status nearest_run_empty(const executor *e, void *const *view, void *scratch) {
   (void)e, (void)view, (void)scratch;
   return ST_OK;
 }
 
 status nearest_prepare(executor *e, const upsample_args *u) {
-  e->run = run_nothing;
+  e->run = nearest_run_empty;
   if (u->out->n == 0) return ST_OK;
   nearest_plan *p = PLAN(e, nearest_plan);
   const view v[2] = {view_of(u->in), view_of(u->out)};
@@ -91,7 +92,7 @@ status nearest_prepare(executor *e, const upsample_args *u) {
   p->size = (int)dtype_bytes(u->in->dtype);
   p->contiguous_in = p->stride[0][2] == p->size || w->in == 1;
   p->contiguous_out = p->stride[1][2] == p->size || w->out == 1;
-  e->run = run;
+  e->run = nearest_run;
   executor_cost(e, (uint64_t)(u->in->n + u->out->n) * (uint64_t)p->size, (uint64_t)u->out->n * 16);
   return ST_OK;
 }

@@ -1,4 +1,4 @@
-/* Compiled once per instruction set level; see loops.h. */
+/* Compiled once per instruction set level; see resample_loops.h. */
 #include "kernel/engine/level.h"
 #include "kernel/engine/loops.h"
 #include "kernel/resample/resample_loops.h"
@@ -20,7 +20,7 @@
       at[r] = rows[r];                                                                                                 \
       w[r] = weight ? (T)weight[r] : 1;                                                                                \
     }                                                                                                                  \
-    switch (n_rows * 4 + !weight * 2 + add) { /* each a loop of its own, without conditions */                         \
+    switch (n_rows * 4 + !weight * 2 + add) { /* a loop without conditions for each case */                            \
       ROWS_CASES(suffix, 1) ROWS_CASES(suffix, 2) ROWS_CASES(suffix, 3) ROWS_CASES(suffix, 4) default : break;         \
     }                                                                                                                  \
   }
@@ -30,7 +30,8 @@
   case R * 4 + 2: rows_of_##suffix(sum, at, w, R, n, true, false); break;                                              \
   case R * 4 + 3: rows_of_##suffix(sum, at, w, R, n, true, true); break;
 
-/* Taps beyond an output's count read its last one and are dropped: what is behind may be infinite. */
+/* Taps beyond an output's count read its first input and are dropped, since the elements behind the last tap may be
+ * infinite. */
 #define FEW(T, suffix)                                                                                                 \
   static inline void few_of_##suffix(T *restrict out, const T *restrict x, const int32_t *restrict first,              \
                                      const int32_t *restrict count, const T *restrict w, int64_t pitch, int taps,      \

@@ -1,4 +1,6 @@
-/* The inner loops of separable operators, by instruction set level (engine/level.h); contiguous data, float or double. */
+/* Inner loops of separable operators and nearest-neighbour upsampling on contiguous data, with one table for each
+ * instruction set level (engine/level.h). Called by separable.c and nearest.c. All functions are pure loops over the
+ * caller's memory, of float (f32) or double (f64). */
 #ifndef CANNON_KERNEL_RESAMPLE_RESAMPLE_LOOPS_H
 #define CANNON_KERNEL_RESAMPLE_RESAMPLE_LOOPS_H
 
@@ -8,14 +10,14 @@
 enum { RESAMPLE_ROWS = 4 };
 
 typedef struct {
-  /* sum[i] = or += the sum over r of weight[r] * rows[r][i]; weight NULL: 1. n_rows <= RESAMPLE_ROWS. */
+  /* sum[i] = or += the sum over r of weight[r] * rows[r][i]. weight NULL: all 1. n_rows <= RESAMPLE_ROWS. */
   void (*rows)(void *sum, const void *const *rows, const double *weight, int n_rows, int64_t n, bool add);
-  /* out[o] = sum over t < count[o] of w[t * pitch + o] * x[first[o] + t - origin]; w NULL: 1. */
+  /* out[o] = the sum over t < count[o] of w[t * pitch + o] * x[first[o] + t - origin]. w NULL: all 1. */
   void (*few)(void *out, const void *x, const int32_t *first, const int32_t *count, const void *w, int64_t pitch,
               int taps, int64_t origin, int64_t n);
-  /* Of x and w; by lanes, as sums are (engine/loops.h). */
+  /* The dot product of x and w, by lanes as the sums of engine/loops.h are. */
   double (*dot)(const void *x, const void *w, int64_t n);
-  /* out[i] /= divisor[i] * scale. */
+  /* out[i] /= divisor[i] * scale */
   void (*divide)(void *out, const double *divisor, double scale, int64_t n);
 } resample_type_loops;
 
@@ -25,6 +27,6 @@ typedef struct {
   void (*pick)(void *out, const void *x, const int32_t *index, int element_bytes, int64_t n);
 } resample_loops_table;
 
-extern const resample_loops_table *resample_loops; /* set before main */
+extern const resample_loops_table *resample_loops; /* chosen before main for this processor (engine/level.h) */
 
 #endif

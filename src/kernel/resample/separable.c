@@ -10,12 +10,12 @@ enum { TILE = 1024, FLUSH_ROWS = 64 };
 
 typedef struct {
   walk planes;                  /* operands: 0 the input, 1 the output */
-  band axis[BAND_AXES];         /* D, H, W */
-  int64_t stride[2][BAND_AXES]; /* bytes, of input and output */
+  band axis[BAND_AXES];         /* depth, height, width */
+  int64_t stride[2][BAND_AXES]; /* bytes, of the input and the output */
   load_loop *load;
   store_loop *store;
-  int8_t element;             /* bytes, as computed */
-  bool direct_in, direct_out; /* rows need no tile */
+  int8_t element;             /* bytes of an element in the type that is computed in */
+  bool direct_in, direct_out; /* rows are read or written in place, without a tile */
   bool is_double;
 } separable_plan;
 
@@ -24,13 +24,13 @@ typedef struct {
   void *const *view;
 } separable_job;
 
-/* One row of the output, and the rows of inputs that make it. */
+/* One row of the output, and the input rows that contribute to it. */
 typedef struct {
   const separable_plan *p;
   const resample_type_loops *loops;
   const char *in; /* the first input row's first element */
   char *out;
-  const double *weight[2]; /* of D and H; NULL: 1 */
+  const double *weight[2]; /* along depth and height; NULL: all 1 */
   int64_t count[2];
   double divisor;
 } row_job;
@@ -40,8 +40,9 @@ typedef struct {
   char sum[TILE * sizeof(double)], total[TILE * sizeof(double)], out[TILE * sizeof(double)];
 } row_tiles;
 
-/* The weighted sum of elements [begin, begin + n) of the input rows: in a tile, or where it is. */
-static const char *combine_rows(const row_job *j, row_tiles *t, int64_t begin, int64_t n) {
+/* Returns the weighted sum of elements [begin, begin + n) of the input rows: in a tile, or in place if it is just
+ * one row. */
+static const char *separable_combine_rows(const row_job *j, row_tiles *t, int64_t begin, int64_t n) {
   const separable_plan *p = j->p;
   const int64_t total = j->count[0] * j->count[1];
   const bool unit = !j->weight[0] && !j->weight[1];
@@ -75,7 +76,7 @@ static const char *combine_rows(const row_job *j, row_tiles *t, int64_t begin, i
   return flushed ? t->total : t->sum;
 }
 
-static double long_sum(const row_job *j, const char *x, const char *w, int64_t n) {
+static double separable_sum(const row_job *j, const char *x, const char *w, int64_t n) {
   double sum = 0;
   const int size = j->p->element;
   for (int64_t i = 0, m; i < n; i += m) {
@@ -90,15 +91,16 @@ static double long_sum(const row_job *j, const char *x, const char *w, int64_t n
   return sum;
 }
 
-static void put(const separable_plan *p, char *to, double value) {
+static void separable_put(const separable_plan *p, char *to, double value) {
   if (p->is_double)
     *(double *)(void *)to = value;
   else
     *(float *)(void *)to = (float)value;
 }
 
-/* Outputs [o, end) of the row from inputs begin and on at x. */
-static void combine_columns(const row_job *j, char *to, const char *x, int64_t begin, int64_t o, int64_t end) {
+/* Computes outputs [o, end) of the row. x: the combined row, from input `begin` on. */
+static void separable_combine_columns(const row_job *j, char *to, const char *x, int64_t begin, int64_t o,
+                                      int64_t end) {
   const separable_plan *p = j->p;
   const band *b = &p->axis[2];
   if (b->taps <= BAND_FEW) {
@@ -108,24 +110,25 @@ static void combine_columns(const row_job *j, char *to, const char *x, int64_t b
   }
   for (int64_t i = o; i < end; ++i) {
     const char *w = b->typed ? (const char *)b->typed + i * b->taps * p->element : NULL;
-    put(p, to + (i - o) * p->element, long_sum(j, x + (b->first[i] - begin) * p->element, w, b->count[i]));
+    separable_put(p, to + (i - o) * p->element,
+                  separable_sum(j, x + (b->first[i] - begin) * p->element, w, b->count[i]));
   }
 }
 
-/* An output whose inputs do not fit a tile. */
-static void wide_column(const row_job *j, row_tiles *t, char *to, int64_t o) {
+/* Computes one output whose inputs do not fit a tile. */
+static void separable_wide_column(const row_job *j, row_tiles *t, char *to, int64_t o) {
   const separable_plan *p = j->p;
   const band *b = &p->axis[2];
   const char *w = b->typed ? (const char *)b->typed + o * b->taps * p->element : NULL;
   double sum = 0;
   for (int64_t i = 0, n; i < b->count[o]; i += n) {
     n = smaller(TILE, b->count[o] - i);
-    sum += long_sum(j, combine_rows(j, t, b->first[o] + i, n), w ? w + i * p->element : NULL, n);
+    sum += separable_sum(j, separable_combine_rows(j, t, b->first[o] + i, n), w ? w + i * p->element : NULL, n);
   }
-  put(p, to, sum);
+  separable_put(p, to, sum);
 }
 
-static void make_row(const row_job *j, row_tiles *t) {
+static void separable_row(const row_job *j, row_tiles *t) {
   const separable_plan *p = j->p;
   const band *b = &p->axis[2];
   const bool tiled = !p->direct_in || j->count[0] * j->count[1] != 1 || j->weight[0] || j->weight[1];
@@ -136,19 +139,19 @@ static void make_row(const row_job *j, row_tiles *t) {
       for (end = o; end < most && b->end[end] - begin <= TILE;) ++end;
     char *to = p->direct_out ? j->out + o * p->element : t->out;
     if (end == o) {
-      wide_column(j, t, to, o);
+      separable_wide_column(j, t, to, o);
       ++end;
     } else {
       const int64_t n = b->end[end - 1] - begin;
-      combine_columns(j, to, combine_rows(j, t, begin, n > 0 ? n : 1), begin, o, end);
+      separable_combine_columns(j, to, separable_combine_rows(j, t, begin, n > 0 ? n : 1), begin, o, end);
     }
     if (b->divisor) j->loops->divide(to, b->divisor + o, j->divisor, end - o);
     if (!p->direct_out) p->store(j->out + o * p->stride[1][2], p->stride[1][2], to, end - o);
   }
 }
 
-/* Rows [begin, end) of all planes. */
-static void make_rows(const void *job, int64_t begin, int64_t end) {
+/* Computes rows [begin, end), counted over all planes. */
+static void separable_rows(const void *job, int64_t begin, int64_t end) {
   const separable_job *s = job;
   const separable_plan *p = s->plan;
   const band *const depth = &p->axis[0], *const height = &p->axis[1];
@@ -170,7 +173,7 @@ static void make_rows(const void *job, int64_t begin, int64_t end) {
       j.weight[a] = b->identity || !b->weight ? NULL : b->weight + at[a] * b->taps;
       if (!b->identity && b->divisor) j.divisor *= b->divisor[at[a]];
     }
-    make_row(&j, &tiles);
+    separable_row(&j, &tiles);
     if (++at[1] < height->out) continue;
     at[1] = 0;
     if (++at[0] < depth->out) continue;
@@ -179,14 +182,14 @@ static void make_rows(const void *job, int64_t begin, int64_t end) {
   }
 }
 
-/* Sums over everything: one row and one output for each plane. */
-static bool is_total(const separable_plan *p) {
+/* Returns whether each plane is one row that is summed up to one output. */
+static bool separable_is_total(const separable_plan *p) {
   const band *const b = &p->axis[2];
   return p->axis[0].identity && p->axis[1].identity && b->out == 1 && !b->weight && p->axis[0].out == 1 &&
          p->axis[1].out == 1;
 }
 
-static void make_totals(const void *job, int64_t begin, int64_t end) {
+static void separable_totals(const void *job, int64_t begin, int64_t end) {
   const separable_job *s = job;
   const separable_plan *p = s->plan;
   const band *const b = &p->axis[2];
@@ -200,33 +203,33 @@ static void make_totals(const void *job, int64_t begin, int64_t end) {
     j.in = c.at[0];
     for (int64_t i = 0, n; i < b->in; i += n) {
       n = smaller(TILE, b->in - i);
-      total += long_sum(&j, combine_rows(&j, &tiles, i, n), NULL, n);
+      total += separable_sum(&j, separable_combine_rows(&j, &tiles, i, n), NULL, n);
     }
     total /= b->divisor ? b->divisor[0] : 1;
     _Alignas(double) char result[sizeof(double)];
-    put(p, result, total);
+    separable_put(p, result, total);
     p->store(c.at[1], 0, result, 1);
   }
 }
 
-static status run(const executor *e, void *const *view, void *scratch) {
+static status separable_run(const executor *e, void *const *view, void *scratch) {
   (void)scratch;
   const separable_plan *p = PLAN(e, separable_plan);
-  /* The operands that the walk has are the first tensor and the last. */
+  /* The walk's operands are the first and the last tensor of the call. */
   void *const at[] = {view[0], view[e->n_operands - 1]};
   const separable_job job = {.plan = p, .view = at};
-  rows_parallel(is_total(p) ? make_totals : make_rows, &job, p->planes.n * p->axis[0].out * p->axis[1].out, 1,
-                e->cost_ns);
+  rows_parallel(separable_is_total(p) ? separable_totals : separable_rows, &job,
+                p->planes.n * p->axis[0].out * p->axis[1].out, 1, e->cost_ns);
   return ST_OK;
 }
 
-static status run_nothing(const executor *e, void *const *view, void *scratch) {
+static status separable_run_empty(const executor *e, void *const *view, void *scratch) {
   (void)e, (void)view, (void)scratch;
   return ST_OK;
 }
 
-/* Averages of everything: the dimensions become one where the input has them in one run. */
-static void merge_axes(band_spec *axis, view *in) {
+/* Averages over whole axes: merges them into the last axis where the input is contiguous across them. */
+static void separable_merge_axes(band_spec *axis, view *in) {
   for (int a = BAND_AXES - 2; a >= 0; --a) {
     const int d = in->rank - BAND_AXES + a;
     const bool whole = axis[2].kind == BAND_ADAPTIVE && axis[2].out == 1 && axis[a].out == 1 &&
@@ -239,8 +242,8 @@ static void merge_axes(band_spec *axis, view *in) {
   }
 }
 
-/* A view with dimensions of 1 before its last n, so that BAND_AXES of them are axes. */
-static void init_with_axes(view *v, const tensor *t, int n) {
+/* A view of t with dimensions of 1 inserted before its last n, so that the last BAND_AXES are the axes. */
+static void separable_view_init(view *v, const tensor *t, int n) {
   view_init(v, t);
   const int more = BAND_AXES - n, keep = v->rank - n;
   for (int d = v->rank - 1; d >= keep; --d) {
@@ -253,16 +256,16 @@ static void init_with_axes(view *v, const tensor *t, int n) {
 
 status separable_prepare(executor *e, const tensor *in, const tensor *out, const band_spec *axis, int n,
                          bool transposed) {
-  e->run = run_nothing;
+  e->run = separable_run_empty;
   if (out->n == 0) return ST_OK;
   separable_plan *p = PLAN(e, separable_plan);
   view v[2];
-  init_with_axes(&v[0], in, n);
-  init_with_axes(&v[1], out, n);
+  separable_view_init(&v[0], in, n);
+  separable_view_init(&v[1], out, n);
   band_spec spec[BAND_AXES];
   for (int a = 0; a < BAND_AXES - n; ++a) spec[a] = (band_spec){.kind = BAND_IDENTITY, .in = 1, .out = 1};
   memcpy(spec + BAND_AXES - n, axis, (size_t)n * sizeof *axis);
-  if (!transposed) merge_axes(spec, &v[0]);
+  if (!transposed) separable_merge_axes(spec, &v[0]);
   p->is_double = in->dtype == ACL_DOUBLE || out->dtype == ACL_DOUBLE;
   TRY(bands_make(e, spec, BAND_AXES, transposed, p->is_double, p->axis));
   for (int k = 0; k < 2; ++k)
@@ -276,7 +279,7 @@ status separable_prepare(executor *e, const tensor *in, const tensor *out, const
   p->direct_out = out->dtype == computed && (p->stride[1][2] == p->element || p->axis[2].out == 1);
   const view *const walked[] = {&v[0], &v[1]};
   walk_init(&p->planes, walked, 2, v[0].rank - BAND_AXES);
-  e->run = run;
+  e->run = separable_run;
   const int64_t taps = p->axis[0].taps * p->axis[1].taps * p->axis[2].in / p->axis[2].out + p->axis[2].taps * 2;
   executor_cost(e, (uint64_t)in->n * dtype_bytes(in->dtype) + (uint64_t)out->n * dtype_bytes(out->dtype),
                 (uint64_t)out->n * (uint64_t)(8 + taps * 4));

@@ -1,5 +1,5 @@
-/* Upsample* and their gradients: bands of weights along each of the last dimensions (separable.h); nearest neighbours
- * are moved, in nearest.c. */
+/* The operators Upsample*, their gradients, and Resize: band matrices along each of the last dimensions
+ * (separable.h); nearest neighbours are copied instead (nearest.c). */
 #include "kernel/resample/upsample.h"
 
 #include <math.h>
@@ -25,7 +25,7 @@ static const mode modes[] = {
     {CUBIC_AA_2D, BAND_CUBIC_AA, 2},
 };
 
-static const mode *mode_of(const op *o) {
+static const mode *upsample_mode(const op *o) {
   int i = 0;
   while (modes[i].variant != o->variant) ++i;
   return &modes[i];
@@ -39,15 +39,16 @@ static status expect_sizes(const aclIntArray *a, const char *name, uint64_t n, i
   return ST_OK;
 }
 
-/* UpsampleBilinear2d goes by the sizes where its scales do not give them: frameworks pass 1 for none. */
+/* UpsampleBilinear2d uses the sizes instead of the scales if the scales do not lead to outputSize: frameworks pass 1
+ * for "not given". */
 static bool scales_give(const double *scale, const int64_t *in, const int64_t *out, int n) {
   bool all = true;
   for (int i = 0; i < n; ++i) all = all && (int64_t)((double)in[i] * scale[i]) == out[i];
   return all;
 }
 
-/* What CANN refuses of the scale along an axis: a negative one, where it has no meaning of its own; one that does not give
- * outputSize. */
+/* Refuses the scales that CANN refuses: a negative one where it has no special meaning, and one that does not lead
+ * to outputSize. */
 static status expect_scale(const op *o, bool backward, double scale, const char *name, int64_t in, int64_t out) {
   const bool linear_1d = !backward && o->variant == LINEAR_1D, cubic = !backward && o->variant == CUBIC_2D;
   const double slack = cubic ? 1e-5 : 0;
@@ -59,11 +60,12 @@ static status expect_scale(const op *o, bool backward, double scale, const char 
   return ST_OK;
 }
 
-/* The arguments in the order of all these operators: a tensor, outputSize, inputSize for gradients, alignCorners where
- * there is a choice, scales (0: not given) where there are any, the result. */
+/* Checks and collects the arguments, which are in the same order for all these operators: a tensor, outputSize,
+ * inputSize (gradients only), alignCorners (if there is a choice), scales (if there are any; 0: not given), the
+ * result. */
 static status upsample_arguments(executor *e, const op_arg *a, bool backward, upsample_args *u) {
   const arg_schema *s = e->op->schema;
-  const mode *m = mode_of(e->op);
+  const mode *m = upsample_mode(e->op);
   int at = 1;
   char text[SHAPE_TEXT];
   *u = (upsample_args){.n_axes = m->n_axes, .in = a[0].tensor, .out = a[e->op->n_args - 1].tensor};
@@ -72,7 +74,7 @@ static status upsample_arguments(executor *e, const op_arg *a, bool backward, up
   TRY(expect_sizes(sizes, "outputSize", (uint64_t)m->n_axes, 1));
   EXPECT(u->in->rank == rank, "%s has shape %s, expected %d dimensions", s[0].name,
          shape_text(u->in->dims, u->in->rank, text), rank);
-  int64_t dims[MAX_RANK]; /* of the side that is not u->in */
+  int64_t dims[MAX_RANK]; /* the shape of the side that is not u->in */
   const int64_t *input = u->in->dims;
   for (int d = 0; d < rank; ++d) dims[d] = d < 2 ? u->in->dims[d] : sizes->value[d - 2];
   if (backward) {
@@ -99,11 +101,11 @@ static status upsample_arguments(executor *e, const op_arg *a, bool backward, up
   return ST_OK;
 }
 
-/* The gradients' schemas have two arrays. */
+/* Only the schemas of gradients have two array arguments. */
 static bool is_backward(const op *o) { return o->schema[2].kind == ARG_INT_ARRAY; }
 
 status prepare_upsample(executor *e, const op_arg *a) {
-  const bool backward = is_backward(e->op), moved = !backward && mode_of(e->op)->kind <= BAND_NEAREST_EXACT;
+  const bool backward = is_backward(e->op), moved = !backward && upsample_mode(e->op)->kind <= BAND_NEAREST_EXACT;
   upsample_args u;
   TRY(upsample_arguments(e, a, backward, &u));
   TRY(op_expect_dtype(u.in, e->op->schema[0].name, moved ? DTYPES_NUMBER : DTYPES_FLOAT));
@@ -111,8 +113,9 @@ status prepare_upsample(executor *e, const op_arg *a) {
   return moved ? nearest_prepare(e, &u) : separable_prepare(e, u.in, u.out, u.axis, u.n_axes, backward);
 }
 
-/* The last two of four dimensions to out's size, as CANN's kernels behind it do: "nearest" takes the input at
- * floor(o * in / out), "bilinear" is UpsampleBilinear2d without aligned corners. scales say what out's shape says. */
+/* Resizes the last two of four dimensions to those of out, as CANN's kernels for Resize do: "nearest" takes the
+ * input at floor(o * in / out); "bilinear" is UpsampleBilinear2d without aligned corners. Of scales, only the size
+ * is checked, since the shape of out determines the rest. */
 status prepare_resize(executor *e, const op_arg *a) {
   const tensor *self = a[0].tensor, *out = a[3].tensor;
   const char *mode = a[2].string;

@@ -1,4 +1,4 @@
-/* The arguments that Upsample* have in common. */
+/* The arguments that the Upsample* operators have in common. Internal to upsample.c and nearest.c. */
 #ifndef CANNON_KERNEL_RESAMPLE_UPSAMPLE_H
 #define CANNON_KERNEL_RESAMPLE_UPSAMPLE_H
 
@@ -7,10 +7,10 @@
 typedef struct {
   const tensor *in, *out;
   int n_axes;
-  band_spec axis[BAND_AXES]; /* always from the operator's input to its output, also for gradients */
+  band_spec axis[BAND_AXES]; /* in the forward direction, also for gradients */
 } upsample_args;
 
-/* UpsampleNearest*: plans the executor; everything is checked. */
+/* Plans the executor for UpsampleNearest*. The caller has checked everything. */
 status nearest_prepare(executor *e, const upsample_args *u);
 
 #endif
