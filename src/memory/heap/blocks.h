@@ -14,15 +14,16 @@
 #include <stdint.h>
 
 #include "base/status.h"
+#include "memory/rules.h"
 
 /* A block as it is found by address. Fields may be read at any time; those of a freed block are stale but harmless. */
 typedef struct {
   _Atomic uintptr_t address;
-  _Atomic uint64_t bytes;     /* as rounded by the rules: what may be accessed; 0: freed */
-  _Atomic uint64_t requested; /* what the caller asked for */
-  _Atomic uint64_t number;    /* 1 for the heap's first allocation */
-  const char *_Atomic call;   /* the CANN function, a string constant */
-  void *_Atomic site;         /* its return address */
+  _Atomic uint64_t bytes;      /* as rounded by the rules: what may be accessed; 0: freed */
+  _Atomic uint64_t requested;  /* what the caller asked for */
+  _Atomic uint64_t number;     /* 1 for the heap's first allocation */
+  void *_Atomic site;          /* the return address of the CANN function that allocated it */
+  _Atomic block_origin origin; /* which function that was, and the kind of its pages (memory/rules.h) */
   /* The rest is the heap's own. */
   bool large;     /* which part of the window */
   uint8_t bucket; /* of thread caches (thread_cache.h); 0: none */

@@ -71,7 +71,7 @@ unsigned heap_index(const heap *h); /* of threads' caches (thread_cache.h) */
 status heap_create(const heap_config *config, heap **out);
 
 /* Hands out `bytes` (already rounded), aligned to the unit. ST_NO_MEMORY with the numbers in words. */
-status heap_alloc(heap *h, uint64_t bytes, uint64_t requested, const char *call, void *site, void **out);
+status heap_alloc(heap *h, uint64_t bytes, uint64_t requested, block_origin origin, void *site, void **out);
 
 /* Frees the block that starts at address; ST_INVALID_VALUE where none does. name is the argument's, site the caller's.
  * While tasks are pending, the block's memory stays what it is and is reused only when those submitted before the free have
@@ -98,7 +98,7 @@ bool heap_join(heap *h, block_id id, block_id after);    /* whether they are nei
 typedef struct {
   uint64_t begun; /* what heap_begin gave when the call began */
   uint64_t bytes, requested;
-  const char *call;
+  block_origin origin;
   void *site;
   int64_t stream;
   bool hit; /* it took no new memory */
@@ -112,7 +112,7 @@ uint16_t heap_pool_of(const heap *h, uintptr_t address);
 
 /* ST_NO_MEMORY, with the numbers and the largest holders in words. bytes: what was made of the request; call: as for
  * heap_alloc, NULL for whole granules. */
-status heap_refuse(heap *h, uint64_t bytes, uint64_t requested, const char *call);
+status heap_refuse(heap *h, uint64_t bytes, uint64_t requested, block_origin origin);
 
 /* In words, the largest live blocks: of a pool, or of all (0). "" where there are none. */
 typedef struct {

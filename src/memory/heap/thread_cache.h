@@ -147,11 +147,11 @@ static inline block_id thread_cache_put_long(thread_cache *t, uint32_t length, b
 }
 
 /* The block becomes the caller's: the fields that say so. */
-static inline void block_begin(heap_block *b, uint64_t number, uint64_t bytes, uint64_t requested, const char *call,
+static inline void block_begin(heap_block *b, uint64_t number, uint64_t bytes, uint64_t requested, block_origin origin,
                                void *site) {
   atomic_store_explicit(&b->requested, requested, memory_order_relaxed);
   atomic_store_explicit(&b->number, number, memory_order_relaxed);
-  atomic_store_explicit(&b->call, call, memory_order_relaxed);
+  atomic_store_explicit(&b->origin, origin, memory_order_relaxed);
   atomic_store_explicit(&b->site, site, memory_order_relaxed);
   atomic_store_explicit(&b->bytes, bytes, memory_order_release);
 }
@@ -166,7 +166,7 @@ static inline uint64_t block_end(heap_block *b, bool shared) {
 
 /* As heap_alloc where the thread has a block of that bucket, and nobody listens to the hooks; else NULL. */
 static inline void *thread_cache_alloc(thread_cache *t, uint64_t bucket, uint64_t bytes, uint64_t requested,
-                                       const char *call, void *site) {
+                                       block_origin origin, void *site) {
   if (!thread_cache_enter(t, THREAD_CACHE_ANY)) return NULL;
   thread_cache_list *const l = &t->list[bucket];
   const uintptr_t address = l->address;
@@ -174,7 +174,7 @@ static inline void *thread_cache_alloc(thread_cache *t, uint64_t bucket, uint64_
   const bool taken = likely(address && number != t->end_number);
   if (likely(taken)) {
     t->next_number = number + 1;
-    block_begin(thread_cache_pop(t, l), number, bytes, requested, call, site);
+    block_begin(thread_cache_pop(t, l), number, bytes, requested, origin, site);
   }
   thread_cache_leave(t);
   return likely(taken) ? (void *)address : NULL; // NOLINT(performance-no-int-to-ptr)
@@ -199,7 +199,7 @@ static inline bool thread_cache_free(thread_cache *t, uintptr_t address) {
 }
 
 /* The same of long blocks too, and where calls are counted; in heap.c, since it takes some more of the heap. */
-void *heap_alloc_kept(thread_cache *t, uint64_t bytes, uint64_t requested, const char *call, void *site);
+void *heap_alloc_kept(thread_cache *t, uint64_t bytes, uint64_t requested, block_origin origin, void *site);
 bool heap_free_kept(thread_cache *t, uintptr_t address);
 
 /* By anybody who holds the heap's lock: from here to open, all caches of the list are the caller's. own: the caller's, or

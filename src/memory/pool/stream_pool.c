@@ -230,7 +230,7 @@ __attribute__((cold)) static status refuse(pool *p, const request *r, uint64_t r
   heap_stats_refuse(&p->stats);
   const uint64_t left = pool_less(p->config.most_bytes, p->shelf.bytes);
   if (store_units(room(p, r), PAGE_SHIFT) << PAGE_SHIFT <= left)
-    return heap_refuse(p->config.heap, room(p, r), requested, alloc_rules[RULE_MALLOC].call[PAGES_SMALL]);
+    return heap_refuse(p->config.heap, room(p, r), requested, origin_of(RULE_MALLOC, PAGES_SMALL));
   heap_largest(p->config.heap, pool_number(p), &holders);
   const uint64_t fits = rule_most(RULE_ROUND_BYTES, left, room(p, r), requested);
   return fail(
@@ -242,7 +242,7 @@ __attribute__((cold)) static status refuse(pool *p, const request *r, uint64_t r
       (uintmax_t)fits, size_in_words(fits).text, holders.words);
 }
 
-status pool_alloc(pool *p, void *stream, uint64_t bytes, uint64_t requested, const char *call, void *site, void **out) {
+status pool_alloc(pool *p, void *stream, uint64_t bytes, uint64_t requested, void *site, void **out) {
   const request r = {.bytes = bytes, .stream = stream};
   status st = ST_OK;
   pthread_mutex_lock(&p->lock);
@@ -254,14 +254,20 @@ status pool_alloc(pool *p, void *stream, uint64_t bytes, uint64_t requested, con
     const bool again = memory_find_room(p->config.device, failures);
     pthread_mutex_lock(&p->lock);
     if (p->state != POOL_LIVE)
-      st = pool_gone(p, call);
+      st = pool_gone(p, p->config.kind);
     else if (again)
       b = obtain_by_all_means(p, &r);
     else
       st = refuse(p, &r, requested);
   }
   if (likely(b)) {
-    const heap_loan loan = {begun, bytes, requested, call, site, number_of(p, stream), p->usage.n_reused > reused};
+    const heap_loan loan = {.begun = begun,
+                            .bytes = bytes,
+                            .requested = requested,
+                            .origin = origin_of(pool_kinds[p->config.kind].rule, PAGES_SMALL),
+                            .site = site,
+                            .stream = number_of(p, stream),
+                            .hit = p->usage.n_reused > reused};
     *out = lend(p, b, stream, &loan);
   }
   pthread_mutex_unlock(&p->lock);
@@ -292,7 +298,9 @@ __attribute__((cold)) static status refuse_free(const pool *p, const void *block
   if (live && live->address != (uintptr_t)block)
     return fail(ST_INVALID_VALUE, "%s is %p, inside the block of %ju bytes at %p, expected a block's start", name,
                 block, (uintmax_t)live->requested, (void *)live->address); // NOLINT(performance-no-int-to-ptr)
-  if (live) return fail(ST_INVALID_VALUE, "%s is %p, a block of %s, expected one of the pool", name, block, live->call);
+  if (live)
+    return fail(ST_INVALID_VALUE, "%s is %p, a block of %s, expected one of the pool", name, block,
+                origin_call(live->origin));
   return fail(ST_INVALID_VALUE, "%s is %p, expected a block of a pool", name, block);
 }
 

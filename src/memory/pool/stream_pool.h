@@ -33,8 +33,11 @@ typedef struct {
   uint64_t cached_bytes; /* what may stay cached at the next synchronisation */
 } pool_policy;
 
+/* The interface that a pool was made by; handles of the other one are foreign to it. */
+typedef enum { POOL_OF_ACL, POOL_OF_CANNON, N_POOL_KINDS } pool_kind;
+
 typedef struct {
-  const char *kind; /* the interface it was made by: handles of others are foreign */
+  pool_kind kind;
   int device;
   heap *heap;
   const pool_order *order;
@@ -53,14 +56,14 @@ typedef struct {
 status pool_create(const pool_config *config, pool **out);
 
 /* The pool that a handle means; ST_INVALID_VALUE for a stale or foreign one. */
-status pool_of(const void *handle, const char *kind, pool **out);
+status pool_of(const void *handle, pool_kind kind, pool **out);
 
 /* The handle ends. Live blocks stay, and the pool with them until the last is freed; with needs_empty they are
  * ST_INVALID_VALUE. */
 status pool_destroy(pool *p, bool needs_empty);
 
 /* A block of `bytes` (already rounded) for what is submitted to the stream from now on. */
-status pool_alloc(pool *p, void *stream, uint64_t bytes, uint64_t requested, const char *call, void *site, void **out);
+status pool_alloc(pool *p, void *stream, uint64_t bytes, uint64_t requested, void *site, void **out);
 
 /* Frees a block of the pool (NULL: of whichever) behind what was submitted to the stream; without one, behind all that was
  * submitted anywhere. name is the argument's. */
