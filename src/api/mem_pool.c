@@ -15,8 +15,6 @@
 
 #define CALLER __builtin_return_address(0)
 
-static const char kind[] = "aclrtMemPoolCreate";
-
 enum { GROWTH_BYTES = HEAP_GRANULE_BYTES };
 static const double MOST_IDLE = 0.3; /* as include/cannon/pool.h has it */
 
@@ -41,7 +39,7 @@ static status check_properties(const aclrtMemPoolProps *p) {
 
 static status find(const void *handle, pool **p) {
   TRY(device_check_child());
-  return pool_of(handle, kind, p);
+  return pool_of(handle, POOL_OF_ACL, p);
 }
 
 static status create(aclrtMemPool *out, const aclrtMemPoolProps *p) {
@@ -51,7 +49,7 @@ static status create(aclrtMemPool *out, const aclrtMemPoolProps *p) {
   const uint64_t granule = HEAP_GRANULE_BYTES, most = p->maxSize ? p->maxSize : device_memory_bytes();
   TRY(device_open(device));
   order_keep();
-  TRY(pool_create(&(pool_config){.kind = kind,
+  TRY(pool_create(&(pool_config){.kind = POOL_OF_ACL,
                                  .device = device,
                                  .heap = memory_heap(device),
                                  .order = &order_of_streams,
@@ -86,7 +84,7 @@ static status allocate(void **ptr, size_t size, aclrtMemPool handle, aclrtStream
   TRY(find(handle, &p));
   TRY(context_stream(stream_handle, &s));
   TRY(memory_round(&alloc_rules[RULE_MALLOC], POLICY_HUGE_FIRST, size, &bytes));
-  return pool_alloc(p, s, bytes, size, "aclrtMemPoolMallocAsync", site, ptr);
+  return pool_alloc(p, s, bytes, size, site, ptr);
 }
 
 aclError aclrtMemPoolMallocAsync(void **ptr, size_t size, aclrtMemPool memPool, aclrtStream stream) {

@@ -42,7 +42,7 @@ static void fault_explain(uintptr_t address) {
         "%d,\ncannon: allocation %ju, by %s called from %s.\n"
         "cannon: only kernels and aclrtMemcpy reach device memory, here as on an NPU.\n",
         (uintmax_t)address, (uintmax_t)(address - b->address), (uintmax_t)b->requested, (uintmax_t)b->address,
-        space_device_of(address), (uintmax_t)b->number, b->call, site);
+        space_device_of(address), (uintmax_t)b->number, origin_call(b->origin), site);
   } else if (space_is_reserved(address)) {
     n = snprintf(text, sizeof text,
                  "cannon: the host accessed the reserved address %#jx, where %s.\n"

@@ -197,7 +197,7 @@ status memory_alloc(int device, const alloc_rule *rule, int policy, uint64_t siz
     h = atomic_load_explicit(slot, memory_order_acquire);
   }
   if (unlikely(rule->freed_by == FREE_DVPP)) expect_kinds();
-  return heap_alloc(h, bytes, size, rule->call[policy_pages(policy, size)], site, out);
+  return heap_alloc(h, bytes, size, origin_of((rule_kind)(rule - alloc_rules), policy_pages(policy, size)), site, out);
 }
 
 static inline heap *memory_heap_of(const void *p) {
@@ -215,12 +215,11 @@ static const struct {
 
 /* Checks that this kind of free is for the block, if there is one at the address. */
 __attribute__((cold)) static status check_freed_by(const heap *h, const void *block, free_kind kind) {
-  page_kind pages;
   const heap_block *b = heap_find(h, (uintptr_t)block);
-  const alloc_rule *rule = b ? rule_of_call(b->call, &pages) : NULL;
+  const alloc_rule *rule = b ? origin_rule(b->origin) : NULL;
   if (!b || (rule ? rule->freed_by : FREE_DEVICE) == kind) return ST_OK;
   return fail(ST_INVALID_VALUE, "%s is %p, a block of %s, expected one of %s (%s frees it)", free_words[kind].name,
-              block, b->call, free_words[kind].from, free_calls[rule ? rule->freed_by : FREE_DEVICE]);
+              block, origin_call(b->origin), free_words[kind].from, free_calls[rule ? rule->freed_by : FREE_DEVICE]);
 }
 
 /* Words why an address outside of the heaps for this kind of free can't be freed. */
@@ -291,8 +290,7 @@ status memory_view(const void *p, uint64_t bytes, unsigned access, const char *n
 }
 
 static page_kind pages_of(const heap_block *b) {
-  page_kind pages;
-  return rule_of_call(b->call, &pages) ? pages : policy_pages(POLICY_HUGE_FIRST, b->requested);
+  return origin_rule(b->origin) ? origin_pages(b->origin) : policy_pages(POLICY_HUGE_FIRST, b->requested);
 }
 
 status memory_holder_of(const void *p, const char *name, memory_holder *out) {

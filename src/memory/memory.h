@@ -59,14 +59,13 @@ static inline void *memory_malloc_kept(int device, int policy, uint64_t size, vo
   thread_cache *t = memory_cache_for(device, policy);
   if (unlikely(!t || size - 1 >= THREAD_CACHE_SMALL)) return NULL;
   const uint64_t bytes = memory_malloc_bytes(size), bucket = ((bytes - 1) >> RULE_DEVICE_UNIT_SHIFT) + 1;
-  return thread_cache_alloc(t, bucket, bytes, size, alloc_rules[RULE_MALLOC].call[PAGES_SMALL], site);
+  return thread_cache_alloc(t, bucket, bytes, size, origin_of(RULE_MALLOC, PAGES_SMALL), site);
 }
 
 static inline void *memory_malloc_kept_long(int device, int policy, uint64_t size, void *site) {
   thread_cache *t = memory_cache_for(device, policy);
   if (!t || size - 1 >= UINT64_C(1) << 47) return NULL;
-  const char *call = alloc_rules[RULE_MALLOC].call[policy_pages(policy, size)];
-  return heap_alloc_kept(t, memory_malloc_bytes(size), size, call, site);
+  return heap_alloc_kept(t, memory_malloc_bytes(size), size, origin_of(RULE_MALLOC, policy_pages(policy, size)), site);
 }
 
 /* The length of the block that a rule makes of a request; ST_INVALID_PARAM for size 0, ST_NO_MEMORY where the length

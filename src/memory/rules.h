@@ -67,13 +67,11 @@ typedef enum { ALLOC_DEVICE, ALLOC_PINNED, ALLOC_MANAGED } alloc_place;
 typedef enum { FREE_DEVICE, FREE_HOST, FREE_DVPP, N_FREE_KINDS } free_kind;
 extern const char *const free_calls[N_FREE_KINDS];
 
-/* heap_block.call points into `call` of the block's rule; the address tells the rule and the kind of pages
- * (rule_of_call). */
 typedef struct {
-  char call[N_PAGE_KINDS][28]; /* CANN's function; the same text for each kind of pages */
-  uint32_t round_bytes;        /* the size is rounded up to a multiple of this power of two */
-  bool slack;                  /* whether the device profile's slack bytes are added, except for giant pages */
-  uint32_t promised_align;     /* documented alignment of the start */
+  const char *call;        /* CANN's function */
+  uint32_t round_bytes;    /* the size is rounded up to a multiple of this power of two */
+  bool slack;              /* whether the device profile's slack bytes are added, except for giant pages */
+  uint32_t promised_align; /* documented alignment of the start */
   alloc_place place;
   free_kind freed_by;
   const char *source;
@@ -92,14 +90,33 @@ typedef enum {
   RULE_DVPP_WITH_CFG,
   RULE_DVPP_MPI,
   RULE_OPERATOR, /* memory that the library takes itself, between the tasks of an operator by name */
-  N_RULES
+  N_RULES,
+  /* Calls whose sizes their own code rounds: they have a name, but no row in alloc_rules. */
+  RULE_MEM_POOL = N_RULES, /* aclrtMemPoolMallocAsync */
+  RULE_CANNON_POOL,        /* cannon_pool_alloc */
+  RULE_PHYSICAL,           /* aclrtMallocPhysical */
+  RULE_OTHER,              /* a caller inside this project: replayed traces, tests */
+  N_RULE_KINDS
 } rule_kind;
 
 extern INTERNAL const alloc_rule alloc_rules[N_RULES];
 
-/* The rule that heap_block.call belongs to, and in *pages the kind of the block's pages; NULL for calls without a
- * rule. */
-const alloc_rule *rule_of_call(const char *call, page_kind *pages);
+/* Where a block comes from: the kind of rule and the kind of the block's pages, in one number. */
+typedef uint32_t block_origin;
+
+static inline block_origin origin_of(rule_kind rule, page_kind pages) {
+  return (block_origin)rule * N_PAGE_KINDS + (block_origin)pages;
+}
+static inline rule_kind origin_kind(block_origin o) { return (rule_kind)(o / N_PAGE_KINDS); }
+static inline page_kind origin_pages(block_origin o) { return (page_kind)(o % N_PAGE_KINDS); }
+
+/* The rule's row; NULL for a kind that has none. */
+static inline const alloc_rule *origin_rule(block_origin o) {
+  return origin_kind(o) < N_RULES ? &alloc_rules[origin_kind(o)] : NULL;
+}
+
+/* The name of the function that allocated the block; a string constant. */
+const char *origin_call(block_origin o);
 
 /* Device blocks start at multiples of 512 bytes, which frameworks that carve up blocks rely on; pinned blocks start on
  * pages, since programs register parts of them. Both alignments are higher than documented. */

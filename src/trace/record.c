@@ -15,7 +15,6 @@
 #include "base/hooks.h"
 #include "base/sync.h"
 #include "base/variables.h"
-#include "memory/rules.h"
 #include "trace/record_code.h"
 
 /* The file grows by this much, which is mapped shared: what was written there outlives the process, however it ends. */
@@ -76,14 +75,8 @@ static void write_record(record *r) {
 
 /* ---- what is recorded -------------------------------------------------------------------------------------------- */
 
-/* Not the program's, and no part of what another allocator would have had to serve. */
-static bool is_own(const hook_block *b) {
-  page_kind pages;
-  return rule_of_call(b->call, &pages) == &alloc_rules[RULE_OPERATOR];
-}
-
 static void on_alloc(const hook_block *b) {
-  if (is_own(b)) return;
+  if (b->is_internal) return; /* another allocator would not have had to serve it */
   write_record(&(record){.kind = RECORD_ALLOC,
                          .device = b->device,
                          .stream = b->stream,
@@ -94,7 +87,7 @@ static void on_alloc(const hook_block *b) {
 
 static void on_free(const hook_block *b, void *site) {
   (void)site;
-  if (is_own(b)) return;
+  if (b->is_internal) return; /* another allocator would not have had to serve it */
   write_record(&(record){.kind = RECORD_FREE, .device = b->device, .stream = b->stream, .number = b->number});
 }
 

@@ -15,16 +15,17 @@
 #include <stdint.h>
 
 #include "base/status.h"
+#include "memory/rules.h"
 
 /* A description of a block. Its table is never moved or freed while the heap lives. Searching threads may read the
  * atomic fields at any time; those of a freed block are stale but harmless. */
 typedef struct {
   _Atomic uintptr_t address;
-  _Atomic uint64_t bytes;     /* as rounded by the rules: how much may be accessed; 0: not live */
-  _Atomic uint64_t requested; /* what the caller asked for */
-  _Atomic uint64_t number;    /* of the allocation; 1 for the heap's first one */
-  const char *_Atomic call;   /* the CANN function that allocated it, a string constant */
-  void *_Atomic site;         /* the return address of that call */
+  _Atomic uint64_t bytes;      /* as rounded by the rules: how much may be accessed; 0: not live */
+  _Atomic uint64_t requested;  /* what the caller asked for */
+  _Atomic uint64_t number;     /* of the allocation; 1 for the heap's first one */
+  void *_Atomic site;          /* the return address of the CANN function that allocated it */
+  _Atomic block_origin origin; /* which function that was, and the kind of the block's pages (memory/rules.h) */
   /* The rest belongs to the heap and changes only under its lock, except for `next` of blocks in a thread's cache. */
   bool large;       /* which part of the window it is in */
   uint8_t bucket;   /* its list in thread caches (thread_cache.h); 0: none */

@@ -189,13 +189,13 @@ static uint64_t next_number(heap *h, thread_cache *t) {
 
 typedef struct {
   uint64_t begun, bytes, requested;
-  const char *call;
+  block_origin origin;
   void *site;
 } request;
 
 /* Makes the block live for the request; returns its address. */
 static void *heap_hand_out(heap *h, thread_cache *t, heap_block *b, const request *r) {
-  block_begin(b, next_number(h, t), r->bytes, r->requested, r->call, r->site);
+  block_begin(b, next_number(h, t), r->bytes, r->requested, r->origin, r->site);
   return (void *)b->address; // NOLINT(performance-no-int-to-ptr)
 }
 
@@ -244,13 +244,13 @@ static void *alloc_locked(heap *h, const request *r) {
   return p;
 }
 
-void *heap_alloc_kept(thread_cache *t, uint64_t bytes, uint64_t requested, const char *call, void *site) {
+void *heap_alloc_kept(thread_cache *t, uint64_t bytes, uint64_t requested, block_origin origin, void *site) {
   heap *h = t->owner;
   const uint64_t begun = heap_stats_shard_begin(t->shard, &t->until_timed);
   if (!thread_cache_enter(t, THREAD_CACHE_CLOSED)) return NULL;
   heap_block *b = take_cached(h, t, bytes);
   if (likely(b)) {
-    block_begin(b, next_number(h, t), bytes, requested, call, site);
+    block_begin(b, next_number(h, t), bytes, requested, origin, site);
     if (t->shard) heap_stats_shard_alloc(h->stats.counters, t->shard, begun, bytes, requested);
     INVARIANT_WALK(heap_cache_is_valid(h, t));
   }
@@ -267,24 +267,25 @@ static bool try_alloc(heap *h, const request *r, void **out) {
 }
 
 __attribute__((noinline)) static status heap_alloc_slowly(heap *h, thread_cache *t, request *r, void **out) {
-  void *p = t ? heap_alloc_kept(t, r->bytes, r->requested, r->call, r->site) : NULL;
+  void *p = t ? heap_alloc_kept(t, r->bytes, r->requested, r->origin, r->site) : NULL;
   if (likely(p)) {
     *out = p;
     return ST_OK;
   }
   r->begun = heap_stats_begin(&h->stats);
   for (unsigned failures = 0; unlikely(!try_alloc(h, r, out)); ++failures)
-    if (!heap_find_room(h, failures)) return heap_refuse(h, r->bytes, r->requested, r->call);
+    if (!heap_find_room(h, failures)) return heap_refuse(h, r->bytes, r->requested, r->origin);
   return ST_OK;
 }
 
-status heap_alloc(heap *h, uint64_t bytes, uint64_t requested, const char *call, void *site, void **out) {
+status heap_alloc(heap *h, uint64_t bytes, uint64_t requested, block_origin origin, void *site, void **out) {
   thread_cache *t = unlikely(hooks_any()) ? NULL : thread_caches[h->index];
   const uint64_t bucket = ((bytes - 1) >> h->config.unit_shift) + 1;
   void *p =
-      likely(t) && bucket <= THREAD_CACHE_UNITS ? thread_cache_alloc(t, bucket, bytes, requested, call, site) : NULL;
+      likely(t) && bucket <= THREAD_CACHE_UNITS ? thread_cache_alloc(t, bucket, bytes, requested, origin, site) : NULL;
   if (unlikely(!p))
-    return heap_alloc_slowly(h, t, &(request){.bytes = bytes, .requested = requested, .call = call, .site = site}, out);
+    return heap_alloc_slowly(h, t, &(request){.bytes = bytes, .requested = requested, .origin = origin, .site = site},
+                             out);
   *out = p;
   return ST_OK;
 }

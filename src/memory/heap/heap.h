@@ -79,9 +79,9 @@ unsigned heap_index(const heap *h);
 status heap_create(const heap_config *config, heap **out);
 
 /* Allocates a block of `bytes` >= 1, which are `requested` bytes as rounded by the rules (rules.h); it is aligned to
- * the unit. call: a string constant that names the CANN function; site: the return address of its caller. ST_NO_MEMORY
- * with a message that has the numbers. */
-status heap_alloc(heap *h, uint64_t bytes, uint64_t requested, const char *call, void *site, void **out);
+ * the unit. origin: the allocating function and the kind of pages; site: the return address of its caller.
+ * ST_NO_MEMORY with a message that has the numbers. */
+status heap_alloc(heap *h, uint64_t bytes, uint64_t requested, block_origin origin, void *site, void **out);
 
 /* Frees the block that starts at the address; ST_INVALID_VALUE where no live block of the heap's own does. name: the
  * argument's, for messages; site: the return address of the freeing call. While tasks are pending, the block's contents
@@ -118,7 +118,7 @@ bool heap_join(heap *h, block_id id, block_id after);
 typedef struct {
   uint64_t begun; /* what heap_begin returned when the call began */
   uint64_t bytes, requested;
-  const char *call;
+  block_origin origin;
   void *site;
   int64_t stream; /* number of the stream for listeners (base/hooks.h) */
   bool hit;       /* whether it took no new memory */
@@ -137,8 +137,8 @@ bool heap_take_back(heap *h, block_id id, uint64_t begun, int64_t stream, void *
 uint16_t heap_pool_of(const heap *h, uintptr_t address);
 
 /* Returns ST_NO_MEMORY with a message that has the numbers and the largest live blocks. bytes: the request as rounded;
- * call: as for heap_alloc, NULL for whole granules. Takes the lock. */
-status heap_refuse(heap *h, uint64_t bytes, uint64_t requested, const char *call);
+ * origin: as for heap_alloc. Takes the lock. */
+status heap_refuse(heap *h, uint64_t bytes, uint64_t requested, block_origin origin);
 
 /* Describes the largest live blocks of a pool, or of all (0), for messages; "" where there are none. Takes the lock. */
 typedef struct {

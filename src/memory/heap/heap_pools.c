@@ -82,7 +82,7 @@ void *heap_lend(heap *h, block_id id, const heap_loan *l) {
   const uint64_t number = heap_new_number(h);
   heap_block *b = blocks_at(&h->blocks, id);
   INVARIANT(b->pool && !b->bytes && l->bytes > 0 && l->bytes <= heap_place_bytes(h, b));
-  block_begin(b, number, l->bytes, l->requested, l->call, l->site);
+  block_begin(b, number, l->bytes, l->requested, l->origin, l->site);
   if (hooks_any()) hooks_alloc(told_in_stream(h, b, l->bytes, l->stream));
   heap_stats_alloc(&h->stats, l->begun, l->bytes, l->requested, l->hit);
   return (void *)b->address; // NOLINT(performance-no-int-to-ptr)

@@ -54,8 +54,15 @@ static inline placement heap_placement(const heap *h, const heap_block *b) {
 }
 
 static inline hook_block heap_hook_block(const heap *h, const heap_block *b, uint64_t bytes) {
-  return (hook_block){h->config.device, b->address, bytes,          b->requested, b->number,
-                      b->call,          b->site,    HOOK_NO_STREAM, false};
+  return (hook_block){.device = h->config.device,
+                      .address = b->address,
+                      .bytes = bytes,
+                      .requested = b->requested,
+                      .number = b->number,
+                      .call = origin_call(b->origin),
+                      .site = b->site,
+                      .stream = HOOK_NO_STREAM,
+                      .is_internal = origin_kind(b->origin) == RULE_OPERATOR};
 }
 
 /* Whether a task is pending that may use a freed block. Needs no lock. */

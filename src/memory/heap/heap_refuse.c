@@ -35,7 +35,7 @@ static void list_largest(heap *h, uint16_t pool, heap_holders *out) {
   for (int i = 0; i < N_HOLDERS && l.block[i] && n < sizeof out->words; ++i)
     n += (size_t)snprintf(out->words + n, sizeof out->words - n, "%s%s (allocation %ju, %s)",
                           i ? ", " : "; largest: ", size_in_words(l.block[i]->requested).text,
-                          (uintmax_t)l.block[i]->number, l.block[i]->call);
+                          (uintmax_t)l.block[i]->number, origin_call(l.block[i]->origin));
 }
 
 void heap_largest(heap *h, uint16_t pool, heap_holders *out) {
@@ -59,10 +59,10 @@ uint64_t heap_held_by_others(const heap *h) { return h->config.device >= 0 ? led
 
 /* The largest request that would be rounded up to at most `fits` bytes, as the refused request was from `requested` to
  * `bytes`. */
-static uint64_t could_ask_for(uint64_t fits, uint64_t bytes, uint64_t requested, const char *call) {
-  page_kind pages = PAGES_SMALL;
-  const alloc_rule *rule = call ? rule_of_call(call, &pages) : NULL;
-  if (!call) return fits - fits % GRANULE_BYTES;
+static uint64_t could_ask_for(uint64_t fits, uint64_t bytes, uint64_t requested, block_origin origin) {
+  const page_kind pages = origin_pages(origin);
+  const alloc_rule *rule = origin_rule(origin);
+  if (origin_kind(origin) == RULE_PHYSICAL) return fits - fits % GRANULE_BYTES;
   if (!rule) return rule_most(1, fits, bytes, requested);
   if (pages == PAGES_SMALL || bytes - requested < 2 * RULE_ROUND_BYTES)
     return rule_most(rule->round_bytes, fits, bytes, requested);
@@ -70,7 +70,7 @@ static uint64_t could_ask_for(uint64_t fits, uint64_t bytes, uint64_t requested,
   return pages == PAGES_HUGE && whole ? whole - 2 * RULE_ROUND_BYTES : whole;
 }
 
-status heap_refuse(heap *h, uint64_t bytes, uint64_t requested, const char *call) {
+status heap_refuse(heap *h, uint64_t bytes, uint64_t requested, block_origin origin) {
   heap_holders holders;
   char busy[256];
   if (h->config.device >= 0 && ledger_is_busy(busy, sizeof busy))
@@ -79,7 +79,7 @@ status heap_refuse(heap *h, uint64_t bytes, uint64_t requested, const char *call
   heap_stats_refuse(&h->stats);
   pthread_mutex_lock(&h->lock);
   list_largest(h, 0, &holders);
-  const uint64_t used = store_used(h->store), fits = could_ask_for(would_fit(h, others), bytes, requested, call);
+  const uint64_t used = store_used(h->store), fits = could_ask_for(would_fit(h, others), bytes, requested, origin);
   pthread_mutex_unlock(&h->lock);
   return fail(
       ST_NO_MEMORY,

@@ -165,12 +165,12 @@ static inline block_id thread_cache_put_long(thread_cache *t, uint32_t length, b
 }
 
 /* Sets the fields that make a block live; bytes last. */
-static inline void block_begin(heap_block *b, uint64_t number, uint64_t bytes, uint64_t requested, const char *call,
+static inline void block_begin(heap_block *b, uint64_t number, uint64_t bytes, uint64_t requested, block_origin origin,
                                void *site) {
   INVARIANT(!b->bytes && bytes > 0 && requested <= bytes && number > 0 && b->n_units);
   atomic_store_explicit(&b->requested, requested, memory_order_relaxed);
   atomic_store_explicit(&b->number, number, memory_order_relaxed);
-  atomic_store_explicit(&b->call, call, memory_order_relaxed);
+  atomic_store_explicit(&b->origin, origin, memory_order_relaxed);
   atomic_store_explicit(&b->site, site, memory_order_relaxed);
   atomic_store_explicit(&b->bytes, bytes, memory_order_release);
 }
@@ -187,7 +187,7 @@ static inline uint64_t block_end(heap_block *b, bool shared) {
 /* As heap_alloc where the thread's cache has a block of that bucket and calls are not counted; else NULL. Nobody
  * listens to the hooks. */
 static inline void *thread_cache_alloc(thread_cache *t, uint64_t bucket, uint64_t bytes, uint64_t requested,
-                                       const char *call, void *site) {
+                                       block_origin origin, void *site) {
   INVARIANT(bucket > 0 && bucket <= THREAD_CACHE_UNITS && (bucket << t->unit_shift) >= bytes);
   if (!thread_cache_enter(t, THREAD_CACHE_ANY)) return NULL;
   thread_cache_list *const l = &t->list[bucket];
@@ -196,7 +196,7 @@ static inline void *thread_cache_alloc(thread_cache *t, uint64_t bucket, uint64_
   const bool taken = likely(address && number != t->end_number);
   if (likely(taken)) {
     t->next_number = number + 1;
-    block_begin(thread_cache_pop(t, l), number, bytes, requested, call, site);
+    block_begin(thread_cache_pop(t, l), number, bytes, requested, origin, site);
   }
   thread_cache_leave(t);
   return likely(taken) ? (void *)address : NULL; // NOLINT(performance-no-int-to-ptr)
@@ -223,7 +223,7 @@ static inline bool thread_cache_free(thread_cache *t, uintptr_t address) {
 
 /* As thread_cache_alloc and thread_cache_free, but also for long blocks, and where calls are counted. Defined in
  * heap.c. */
-void *heap_alloc_kept(thread_cache *t, uint64_t bytes, uint64_t requested, const char *call, void *site);
+void *heap_alloc_kept(thread_cache *t, uint64_t bytes, uint64_t requested, block_origin origin, void *site);
 bool heap_free_kept(thread_cache *t, uintptr_t address);
 
 /* Called under the heap's lock: from thread_cache_close to thread_cache_open, the caller may use all caches of the

@@ -244,7 +244,7 @@ __attribute__((cold)) static status pool_refuse(pool *p, const request *r, uint6
   heap_stats_refuse(&p->stats);
   const uint64_t left = pool_less(p->config.most_bytes, p->shelf.bytes);
   if (store_units(pool_room(p, r), PAGE_SHIFT) << PAGE_SHIFT <= left)
-    return heap_refuse(p->config.heap, pool_room(p, r), requested, alloc_rules[RULE_MALLOC].call[PAGES_SMALL]);
+    return heap_refuse(p->config.heap, pool_room(p, r), requested, origin_of(RULE_MALLOC, PAGES_SMALL));
   heap_largest(p->config.heap, pool_number(p), &holders);
   const uint64_t fits = rule_most(RULE_ROUND_BYTES, left, pool_room(p, r), requested);
   return fail(
@@ -256,7 +256,7 @@ __attribute__((cold)) static status pool_refuse(pool *p, const request *r, uint6
       (uintmax_t)fits, size_in_words(fits).text, holders.words);
 }
 
-status pool_alloc(pool *p, void *stream, uint64_t bytes, uint64_t requested, const char *call, void *site, void **out) {
+status pool_alloc(pool *p, void *stream, uint64_t bytes, uint64_t requested, void *site, void **out) {
   const request r = {.bytes = bytes, .stream = stream};
   status st = ST_OK;
   pthread_mutex_lock(&p->lock);
@@ -269,15 +269,20 @@ status pool_alloc(pool *p, void *stream, uint64_t bytes, uint64_t requested, con
     const bool again = memory_find_room(p->config.device, failures);
     pthread_mutex_lock(&p->lock);
     if (p->state != POOL_LIVE)
-      st = pool_gone(p, call);
+      st = pool_gone(p, p->config.kind);
     else if (again)
       b = obtain_by_all_means(p, &r);
     else
       st = pool_refuse(p, &r, requested);
   }
   if (likely(b)) {
-    const heap_loan loan = {
-        begun, bytes, requested, call, site, pool_stream_number(p, stream), p->usage.n_reused > reused};
+    const heap_loan loan = {.begun = begun,
+                            .bytes = bytes,
+                            .requested = requested,
+                            .origin = origin_of(pool_kinds[p->config.kind].rule, PAGES_SMALL),
+                            .site = site,
+                            .stream = pool_stream_number(p, stream),
+                            .hit = p->usage.n_reused > reused};
     *out = pool_lend(p, b, stream, &loan);
     INVARIANT_WALK(pool_is_valid(p));
   }
@@ -310,7 +315,9 @@ __attribute__((cold)) static status pool_refuse_free(const pool *p, const void *
   if (live && live->address != (uintptr_t)block)
     return fail(ST_INVALID_VALUE, "%s is %p, inside the block of %ju bytes at %p, expected a block's start", name,
                 block, (uintmax_t)live->requested, (void *)live->address); // NOLINT(performance-no-int-to-ptr)
-  if (live) return fail(ST_INVALID_VALUE, "%s is %p, a block of %s, expected one of the pool", name, block, live->call);
+  if (live)
+    return fail(ST_INVALID_VALUE, "%s is %p, a block of %s, expected one of the pool", name, block,
+                origin_call(live->origin));
   return fail(ST_INVALID_VALUE, "%s is %p, expected a block of a pool", name, block);
 }
 

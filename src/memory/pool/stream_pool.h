@@ -37,8 +37,11 @@ typedef struct {
   uint64_t cached_bytes; /* how much may stay cached at a synchronisation */
 } pool_policy;
 
+/* The interface that a pool was made by; handles of the other one are foreign to it. */
+typedef enum { POOL_OF_ACL, POOL_OF_CANNON, N_POOL_KINDS } pool_kind;
+
 typedef struct {
-  const char *kind; /* name of the interface that made it; handles are only valid for that interface */
+  pool_kind kind;
   int device;
   heap *heap; /* the device's */
   const pool_order *order;
@@ -59,15 +62,15 @@ typedef struct {
 status pool_create(const pool_config *config, pool **out);
 
 /* The pool that a handle means; ST_INVALID_VALUE for a stale or foreign one. */
-status pool_of(const void *handle, const char *kind, pool **out);
+status pool_of(const void *handle, pool_kind kind, pool **out);
 
 /* Destroys the handle; the caller must not use it afterwards. Live blocks keep the pool alive until the last one is
  * freed; with needs_empty, nothing is destroyed then, and the result is ST_INVALID_VALUE. */
 status pool_destroy(pool *p, bool needs_empty);
 
 /* Allocates a block of `bytes`, which are `requested` bytes as rounded by the rules, for work that is submitted to the
- * stream from now on. call, site: as for heap_alloc. ST_NO_MEMORY with a message that has the numbers. */
-status pool_alloc(pool *p, void *stream, uint64_t bytes, uint64_t requested, const char *call, void *site, void **out);
+ * stream from now on. site: the caller's return address. ST_NO_MEMORY with a message that has the numbers. */
+status pool_alloc(pool *p, void *stream, uint64_t bytes, uint64_t requested, void *site, void **out);
 
 /* Frees a block of the pool (NULL: of the pool that holds it): it is reused behind the work that was submitted to the
  * stream so far; without a stream, behind all work that was submitted on the device. name: the argument's, for

@@ -35,7 +35,13 @@ uint16_t pool_number(const pool *p);
 pool *pool_numbered(uint16_t number);
 
 /* Returns ST_INVALID_VALUE with a message that the handle is stale or of another kind. */
-status pool_gone(const pool *p, const char *kind);
+status pool_gone(const pool *p, pool_kind kind);
+
+/* The function that makes pools of a kind, and the rule that their blocks have as their origin. */
+extern INTERNAL const struct pool_kind_row {
+  const char *maker;
+  rule_kind rule;
+} pool_kinds[N_POOL_KINDS];
 
 /* All functions below are called under the pool's lock. */
 

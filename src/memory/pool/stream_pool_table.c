@@ -23,8 +23,11 @@ pool *pool_numbered(uint16_t number) {
   return &pools[number - 1];
 }
 
-status pool_gone(const pool *p, const char *kind) {
-  return fail(ST_INVALID_VALUE, "the pool is %p, no pool of %s (destroyed?)", (const void *)p, kind);
+const struct pool_kind_row pool_kinds[N_POOL_KINDS] = {
+    [POOL_OF_ACL] = {"aclrtMemPoolCreate", RULE_MEM_POOL}, [POOL_OF_CANNON] = {"cannon_pool_create", RULE_CANNON_POOL}};
+
+status pool_gone(const pool *p, pool_kind kind) {
+  return fail(ST_INVALID_VALUE, "the pool is %p, no pool of %s (destroyed?)", (const void *)p, pool_kinds[kind].maker);
 }
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
@@ -55,15 +58,16 @@ static status pool_open(pool *p, const pool_config *config) {
   p->fence = NULL;
   p->parked_bytes = p->freed_since_join = 0;
   p->usage = (pool_usage){0};
-  heap_stats_init(&p->stats, NULL, config->kind, 0);
+  heap_stats_init(&p->stats, NULL, pool_kinds[config->kind].maker, 0);
   p->shelf.follow_events = config->policy.follow_events;
   p->shelf.opportunistic = config->policy.opportunistic;
   const uint64_t initial = config->initial_bytes + config->reserve_bytes;
   shelf_block *b = initial ? pool_hold(p, initial) : NULL;
-  if (initial && !b) return heap_refuse(config->heap, initial, initial, config->kind);
+  if (initial && !b)
+    return heap_refuse(config->heap, initial, initial, origin_of(pool_kinds[config->kind].rule, PAGES_SMALL));
   snprintf(name, sizeof name, "pool %u", pool_number(p));
   p->row = trace_pool_open(name, config->device);
-  heap_stats_init(&p->stats, p->row ? &p->row->memory : NULL, config->kind, 0);
+  heap_stats_init(&p->stats, p->row ? &p->row->memory : NULL, pool_kinds[config->kind].maker, 0);
   if (b) shelf_put(&p->shelf, b, free_for_all);
   pool_refill_reserve(p);
   pool_tell_held(p);
@@ -88,10 +92,10 @@ status pool_create(const pool_config *config, pool **out) {
   return st;
 }
 
-status pool_of(const void *handle, const char *kind, pool **out) {
+status pool_of(const void *handle, pool_kind kind, pool **out) {
   const uintptr_t distance = (uintptr_t)handle - (uintptr_t)pools;
   pool *p = &pools[distance / sizeof *p < MAX_POOLS ? distance / sizeof *p : 0];
-  if (distance >= sizeof pools || distance % sizeof *p || p->state != POOL_LIVE || strcmp(p->config.kind, kind) != 0)
+  if (distance >= sizeof pools || distance % sizeof *p || p->state != POOL_LIVE || p->config.kind != kind)
     return pool_gone(handle, kind);
   *out = p;
   return ST_OK;

@@ -40,7 +40,7 @@ static hook_block physical_told(uint32_t id) {
                       .bytes = p->bytes,
                       .requested = p->bytes,
                       .number = p->number,
-                      .call = "aclrtMallocPhysical",
+                      .call = origin_call(origin_of(RULE_PHYSICAL, PAGES_SMALL)),
                       .site = p->site,
                       .stream = HOOK_NO_STREAM,
                       .is_handle = true};
