@@ -197,7 +197,11 @@ status memory_alloc(int device, const alloc_rule *rule, int policy, uint64_t siz
     h = atomic_load_explicit(slot, memory_order_acquire);
   }
   if (unlikely(rule->freed_by == FREE_DVPP)) expect_kinds();
-  return heap_alloc(h, bytes, size, origin_of((rule_kind)(rule - alloc_rules), policy_pages(policy, size)), site, out);
+  const rule_kind kind = (rule_kind)(rule - alloc_rules);
+  const block_origin origin = origin_of(kind, policy_pages(policy, size));
+  if (kind == RULE_MALLOC && memory_cache_for(device, policy))
+    return heap_alloc_uncached(h, bytes, size, origin, site, out); /* the caller has asked memory_malloc_kept_long */
+  return heap_alloc(h, bytes, size, origin, site, out);
 }
 
 static inline heap *memory_heap_of(const void *p) {

@@ -37,7 +37,8 @@ void memory_check_frees(int change);
 
 /* Allocates a block of `size` bytes by a rule, which says on a device, in pinned or in managed memory; device is
  * ignored unless the rule says on a device. policy: CANN's, for the kind of pages. site: the caller's return address,
- * for messages. */
+ * for messages. A caller with aclrtMalloc's rule asks memory_malloc_kept_long before, so that memory_alloc does not ask
+ * the thread's cache again. */
 status memory_alloc(int device, const alloc_rule *rule, int policy, uint64_t size, void *site, void **out);
 
 /* The short cut of aclrtMalloc: the calling thread's cache for allocations on the device; NULL: none may be used.

@@ -266,26 +266,26 @@ static bool try_alloc(heap *h, const request *r, void **out) {
   return p;
 }
 
-__attribute__((noinline)) static status heap_alloc_slowly(heap *h, thread_cache *t, request *r, void **out) {
-  void *p = t ? heap_alloc_kept(t, r->bytes, r->requested, r->origin, r->site) : NULL;
-  if (likely(p)) {
-    *out = p;
-    return ST_OK;
-  }
-  r->begun = heap_stats_begin(&h->stats);
-  for (unsigned failures = 0; unlikely(!try_alloc(h, r, out)); ++failures)
-    if (!heap_find_room(h, failures)) return heap_refuse(h, r->bytes, r->requested, r->origin);
+__attribute__((noinline)) status heap_alloc_uncached(heap *h, uint64_t bytes, uint64_t requested, block_origin origin,
+                                                     void *site, void **out) {
+  const request r = {heap_stats_begin(&h->stats), bytes, requested, origin, site};
+  for (unsigned failures = 0; unlikely(!try_alloc(h, &r, out)); ++failures)
+    if (!heap_find_room(h, failures)) return heap_refuse(h, bytes, requested, origin);
   return ST_OK;
+}
+
+/* Whether heap_alloc_kept may have a block that thread_cache_alloc has not found. */
+static bool is_worth_asking_again(const thread_cache *t, bool small) {
+  return !small || t->shard || t->next_number == t->end_number;
 }
 
 status heap_alloc(heap *h, uint64_t bytes, uint64_t requested, block_origin origin, void *site, void **out) {
   thread_cache *t = unlikely(hooks_any()) ? NULL : thread_caches[h->index];
   const uint64_t bucket = ((bytes - 1) >> h->config.unit_shift) + 1;
-  void *p =
-      likely(t) && bucket <= THREAD_CACHE_UNITS ? thread_cache_alloc(t, bucket, bytes, requested, origin, site) : NULL;
-  if (unlikely(!p))
-    return heap_alloc_slowly(h, t, &(request){.bytes = bytes, .requested = requested, .origin = origin, .site = site},
-                             out);
+  const bool small = bucket <= THREAD_CACHE_UNITS;
+  void *p = likely(t) && small ? thread_cache_alloc(t, bucket, bytes, requested, origin, site) : NULL;
+  if (unlikely(!p) && t && is_worth_asking_again(t, small)) p = heap_alloc_kept(t, bytes, requested, origin, site);
+  if (unlikely(!p)) return heap_alloc_uncached(h, bytes, requested, origin, site, out);
   *out = p;
   return ST_OK;
 }

@@ -83,6 +83,9 @@ status heap_create(const heap_config *config, heap **out);
  * ST_NO_MEMORY with a message that has the numbers. */
 status heap_alloc(heap *h, uint64_t bytes, uint64_t requested, block_origin origin, void *site, void **out);
 
+/* As heap_alloc, but does not ask the thread's cache: for callers that have just done so without success. */
+status heap_alloc_uncached(heap *h, uint64_t bytes, uint64_t requested, block_origin origin, void *site, void **out);
+
 /* Frees the block that starts at the address; ST_INVALID_VALUE where no live block of the heap's own does. name: the
  * argument's, for messages; site: the return address of the freeing call. While tasks are pending, the block's contents
  * stay, and its memory is reused only when the tasks that were submitted before the free have retired, or when an
