@@ -15,7 +15,7 @@ typedef struct {
 
 static struct {
   pthread_rwlock_t lock;
-  intervals ranges; /* of range */
+  intervals ranges; /* items are of type range */
   atomic_bool any;
 } all = {.lock = PTHREAD_RWLOCK_INITIALIZER, .ranges = {.item_bytes = sizeof(range)}};
 

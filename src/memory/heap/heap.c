@@ -5,7 +5,7 @@
 #include "memory/heap/heap_private.h"
 
 status heap_create(const heap_config *config, heap **out) {
-  static _Atomic unsigned n_heaps = 1; /* 0 is no heap's */
+  static _Atomic unsigned n_heaps = 1; /* index 0 means no caches */
   heap *h = aligned_alloc(_Alignof(heap), sizeof *h);
   if (!h) return fail(ST_NO_HOST_MEMORY, "no host memory for the heap of %s", config->name);
   memset(h, 0, sizeof *h);

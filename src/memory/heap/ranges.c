@@ -5,28 +5,28 @@
 
 #include "base/invariant.h"
 
-/* Class of a length n: 16 classes per power of two, exact below 16. */
+/* Lengths are divided into size classes: 16 per power of two, and one for each length below 16. */
 enum { SUB_BITS = 4, SUBS = 1 << SUB_BITS, POWERS = 32 - SUB_BITS + 1, N_CLASSES = POWERS * SUBS };
 
 typedef struct {
   uint32_t start, n;
-  range_id before, after;  /* neighbours on the line, within one added piece */
-  range_id previous, next; /* in the class's list where free; next also chains unused nodes */
+  range_id before, after;  /* neighbours, within one added piece; 0: none */
+  range_id previous, next; /* if free: in the list of its class; next also links unused nodes */
   bool free;
-  uint8_t kind;   /* where free */
-  uint16_t class; /* where free: of n */
+  uint8_t kind;   /* if free */
+  uint16_t class; /* if free: of n */
 } range;
 
-/* The free ranges of a kind, by class. */
+/* The free ranges of a kind, in a list per class. */
 typedef struct {
   uint64_t units;
-  uint32_t powers;       /* bit p: subs[p] is not 0 */
-  uint16_t subs[POWERS]; /* bit s: list[p * SUBS + s] is not empty */
+  uint32_t powers;       /* bit p is set if subs[p] is not 0 */
+  uint16_t subs[POWERS]; /* bit s of subs[p] is set if list[p * SUBS + s] is not empty */
   range_id list[N_CLASSES];
 } index_of_kind;
 
 struct ranges {
-  range *node; /* node[0] stands for none */
+  range *node; /* by range_id; node[0] is not used */
   uint32_t n_nodes, capacity;
   range_id unused;
   uint64_t units, lost_units; /* of all pieces added; of them, taken for ever for want of memory for a node */
@@ -39,7 +39,7 @@ static unsigned ranges_class(uint32_t n) {
   return (top - SUB_BITS + 1) * SUBS + (n >> (top - SUB_BITS)) - SUBS;
 }
 
-/* The first class all of whose members hold n. */
+/* The first class in which every range has at least n units. */
 static unsigned ranges_class_holding(uint32_t n) {
   const unsigned c = ranges_class(n);
   if (n < SUBS) return c;
@@ -78,7 +78,7 @@ static void ranges_list_remove(ranges *r, range_id id) {
   f->units -= node->n;
 }
 
-/* Sees to it that two nodes can be had. May move r->node. */
+/* Makes room for two more nodes, so that ranges_node_new can't fail. May move r->node. False without memory. */
 static bool ranges_reserve_nodes(ranges *r) {
   if (r->n_nodes + 2 <= r->capacity) return true;
   const uint32_t capacity = r->capacity ? 2 * r->capacity : 64;
@@ -105,7 +105,7 @@ static void ranges_node_drop(ranges *r, range_id id) {
   r->unused = id;
 }
 
-/* Cuts `id`, which is off the lists, after n units; the rest, off the lists too. */
+/* Cuts the taken range `id` behind its first n units; returns the rest, which is taken, too. */
 static range_id ranges_split(ranges *r, range_id id, uint32_t n) {
   INVARIANT(!r->node[id].free && n > 0 && n < r->node[id].n);
   const range_id rest = ranges_node_new(r);
@@ -117,7 +117,7 @@ static range_id ranges_split(ranges *r, range_id id, uint32_t n) {
   return rest;
 }
 
-/* Joins `after` to `id`, its neighbour; both are off the lists. */
+/* Joins `after` to its neighbour `id`; both are taken. */
 static void ranges_join_nodes(ranges *r, range_id id, range_id after) {
   range *node = &r->node[id], *gone = &r->node[after];
   INVARIANT(!node->free && !gone->free && node->after == after && gone->before == id);
@@ -150,8 +150,8 @@ bool ranges_add(ranges *r, uint32_t start, uint32_t n, range_kind kind) {
   return true;
 }
 
-/* Of the first few of a list the one with the lowest address: what lives long gathers there, and what is free beyond it
- * is not cut up. */
+/* Chooses, among the first few ranges of a list, the one with the lowest start: so long-lived blocks gather at low
+ * addresses, and the free addresses beyond are not cut up. */
 static range_id ranges_lowest(const ranges *r, range_id id) {
   enum { MOST_LOOKS = 8 };
   range_id best = id;
@@ -160,7 +160,8 @@ static range_id ranges_lowest(const ranges *r, range_id id) {
   return best;
 }
 
-/* A free range of at least n units, or 0: from the lists that hold only such, else from n's own list. */
+/* Finds a free range of at least n units, or 0: in the lists of classes that have only such ranges, else in the list of
+ * n's own class. */
 static range_id ranges_find(const ranges *r, range_kind kind, uint32_t n) {
   const index_of_kind *f = &r->free[kind];
   const unsigned c = ranges_class_holding(n);
@@ -178,7 +179,7 @@ static range_id ranges_find(const ranges *r, range_kind kind, uint32_t n) {
   return 0;
 }
 
-/* The first n units of a free range; 0 without memory. */
+/* Takes the first n units of a free range; 0 without memory. */
 static range_id ranges_take_from(ranges *r, range_id id, uint32_t n, uint32_t *start) {
   const range_kind kind = r->node[id].kind;
   INVARIANT(r->node[id].free && n > 0 && n <= r->node[id].n);
@@ -265,7 +266,7 @@ bool ranges_convert(ranges *r, range_id id, uint32_t start, uint32_t n) {
   return true;
 }
 
-/* One of the highest class among those powers; 0 where there is none. */
+/* A range of the highest class that is not empty, among the given powers of two; 0: there is none. */
 static range_id ranges_highest(const index_of_kind *f, uint32_t powers) {
   if (!powers) return 0;
   const unsigned power = 31 - (unsigned)__builtin_clz(powers);
@@ -303,14 +304,14 @@ uint64_t ranges_free_units(const ranges *r, range_kind kind) { return r->free[ki
 
 /* ---- taking across a border -------------------------------------------------------------------------------------- */
 
-/* A backed range with what would have to be added of the bare one beside it. */
+/* A backed range, a bare range beside it, and the number of bare units that a request would take. */
 typedef struct {
   range_id backed, bare;
   uint32_t n_bare;
 } border;
 
-/* So much of a bare range from its start, or from its end, that n units are in it and it stops at a multiple of the
- * step, or where the range does. n is no more than its length. */
+/* Length of the shortest part at the start, or at the end, of a bare range that has n units and whose inner border is a
+ * multiple of `step`; the whole range where there is no such border. n is at most the range's length. */
 static uint32_t ranges_bare_from_start(const range *bare, uint32_t n, uint32_t step) {
   const uint64_t stop = ((uint64_t)bare->start + n + step - 1) / step * step - bare->start;
   return stop < bare->n ? (uint32_t)stop : bare->n;
@@ -330,7 +331,7 @@ static void ranges_consider_border(const ranges *r, range_id backed, bool follow
   if (!best->backed || n_bare < best->n_bare) *best = (border){backed, bare, n_bare};
 }
 
-/* Looks at some of the longest backed ranges, which are all shorter than n. */
+/* Finds the place that needs the fewest bare units, among some of the longest backed ranges that are shorter than n. */
 static border ranges_find_border(const ranges *r, uint32_t n, uint32_t step) {
   enum { MOST_LOOKS = 16 };
   border best = {0};

@@ -100,7 +100,7 @@ static inline thread_cache_list thread_cache_no_list(unsigned bucket, unsigned u
 static inline bool thread_cache_enter(thread_cache *t, uint8_t states) {
   INVARIANT(!atomic_load_explicit(&t->busy, memory_order_relaxed));
   atomic_store_explicit(&t->busy, true, memory_order_relaxed);
-  atomic_signal_fence(memory_order_seq_cst); /* the processor's part is done by who closes */
+  atomic_signal_fence(memory_order_seq_cst); /* thread_cache_close makes the processor's fence */
   if (likely(!(atomic_load_explicit(&t->state, memory_order_acquire) & states))) return true;
   atomic_store_explicit(&t->busy, false, memory_order_release);
   return false;
