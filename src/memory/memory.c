@@ -7,6 +7,7 @@
 
 #include "base/device_number.h"
 #include "base/hooks.h"
+#include "base/lock.h"
 #include "memory/fault.h"
 #include "memory/host.h"
 #include "memory/pool/stream_pool.h"
@@ -14,7 +15,7 @@
 #include "memory/share/ledger.h"
 #include "trace/stats_write.h"
 
-static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
+static mutex open_lock = MUTEX_INITIALIZER(MEMORY_OPEN);
 static heap *_Atomic device_heaps[SPACE_MAX_DEVICES];
 static heap *_Atomic pinned_heap, *_Atomic managed_heap;
 static const heap_fences *fences;
@@ -52,10 +53,10 @@ static void set_short_cuts(void) {
 }
 
 void memory_check_frees(int change) {
-  pthread_mutex_lock(&open_lock);
+  mutex_lock(&open_lock);
   frees_checked += change;
   set_short_cuts();
-  pthread_mutex_unlock(&open_lock);
+  mutex_unlock(&open_lock);
 }
 
 void memory_forget(void) {
@@ -74,7 +75,7 @@ static uint64_t window_bytes(uint64_t size_bytes) {
 status memory_open_device(int device, uint64_t size_bytes, bool check_host) {
   if (atomic_load_explicit(&device_heaps[device], memory_order_acquire)) return ST_OK;
   TRY(space_check());
-  pthread_mutex_lock(&open_lock);
+  mutex_lock(&open_lock);
   status st = ST_OK;
   if (!atomic_load(&device_heaps[device])) {
     snprintf(device_names[device], sizeof device_names[device], "device %d", device);
@@ -95,7 +96,7 @@ status memory_open_device(int device, uint64_t size_bytes, bool check_host) {
       fault_handler_install();
     }
   }
-  pthread_mutex_unlock(&open_lock);
+  mutex_unlock(&open_lock);
   return st;
 }
 
@@ -108,7 +109,7 @@ __attribute__((noinline)) static status open_on_host(int kind) {
   TRY(space_check());
   if (managed) TRY(space_check_managed());
   stats_file *const stats = trace_is_on() ? trace_stats() : NULL;
-  pthread_mutex_lock(&open_lock);
+  mutex_lock(&open_lock);
   status st = ST_OK;
   if (!atomic_load(slot))
     st = open_heap(slot, &(heap_config){.name = name,
@@ -123,7 +124,7 @@ __attribute__((noinline)) static status open_on_host(int kind) {
                                         .stats = !stats    ? NULL
                                                  : managed ? &stats->managed
                                                            : &stats->pinned});
-  pthread_mutex_unlock(&open_lock);
+  mutex_unlock(&open_lock);
   return st;
 }
 

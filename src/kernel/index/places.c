@@ -1,5 +1,6 @@
 #include "kernel/index/places.h"
 
+#include "base/lock.h"
 #include "base/sync.h"
 #include "kernel/engine/level.h"
 #include "kernel/engine/rows.h"
@@ -421,7 +422,7 @@ status places_run(const places_job *job) {
   int64_t total, grain;
   bad_index first = {.source = -1};
   if (job->p->n == 0 || n_runs(job->p) == 0 || job->p->run == 0) return ST_OK;
-  spinlock lock = 0;
+  spinlock lock = SPINLOCK_INITIALIZER(GATHER_ERROR);
   const shared_job shared = {job, divide(job, &total, &grain), &first, &lock};
   rows_parallel(range, &shared, total, grain, job->cost_ns);
   if (likely(first.source < 0)) return ST_OK;

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/lock.h"
 #include "memory/heap/heap_private.h"
 
 status heap_create(const heap_config *config, heap **out) {
@@ -17,7 +18,7 @@ status heap_create(const heap_config *config, heap **out) {
                               .check_host = config->check_host,
                               .time_calls = config->time_calls};
   h->config = *config;
-  pthread_mutex_init(&h->lock, NULL);
+  mutex_init(&h->lock, LOCK_HEAP);
   status st = ST_OK;
   const bool opened = blocks_open(&h->blocks, config->window, config->window_bytes,
                                   store_large_bytes(config->window_bytes), PAGE_SHIFT, config->unit_shift);
@@ -41,7 +42,7 @@ unsigned heap_index(const heap *h) { return h->index; }
 
 static void end_cache(thread_cache *t) {
   heap *h = t->owner;
-  pthread_mutex_lock(&h->lock);
+  mutex_lock(&h->lock);
   for (thread_cache **at = &h->caches; *at; at = &(*at)->next)
     if (*at == t) {
       *at = t->next;
@@ -49,7 +50,7 @@ static void end_cache(thread_cache *t) {
     }
   heap_empty_cache(h, t);
   heap_stats_close_shard(&h->stats, t->shard);
-  pthread_mutex_unlock(&h->lock);
+  mutex_unlock(&h->lock);
 }
 
 static void expect_sharing(heap *h) {
@@ -239,9 +240,9 @@ void *heap_alloc_kept(thread_cache *t, uint64_t bytes, uint64_t requested, const
 }
 
 static bool try_alloc(heap *h, const request *r, void **out) {
-  pthread_mutex_lock(&h->lock);
+  mutex_lock(&h->lock);
   void *p = alloc_locked(h, r);
-  pthread_mutex_unlock(&h->lock);
+  mutex_unlock(&h->lock);
   if (p) *out = p;
   return p;
 }
@@ -285,10 +286,10 @@ static bool free_locked(heap *h, uint64_t begun, uintptr_t address, void *site) 
 }
 
 __attribute__((noinline)) static void spill(heap *h, thread_cache *t) {
-  pthread_mutex_lock(&h->lock);
+  mutex_lock(&h->lock);
   if (t->full && put_in_depot(h, t->full)) t->full = 0;
   heap_release_over(h, t);
-  pthread_mutex_unlock(&h->lock);
+  mutex_unlock(&h->lock);
 }
 
 /* In a cache that was entered, which this leaves. */
@@ -317,10 +318,10 @@ __attribute__((noinline)) static status free_slowly(heap *h, thread_cache *t, ui
                                                     void *site) {
   if (t && heap_free_kept(t, address)) return ST_OK;
   const uint64_t begun = heap_stats_begin(&h->stats);
-  pthread_mutex_lock(&h->lock);
+  mutex_lock(&h->lock);
   own_cache(h);
   const bool freed = free_locked(h, begun, address, site);
-  pthread_mutex_unlock(&h->lock);
+  mutex_unlock(&h->lock);
   return likely(freed) ? ST_OK : hooks_bad_free(heap_refuse_free(h, address, name), address, site);
 }
 

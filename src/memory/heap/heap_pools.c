@@ -1,21 +1,22 @@
+#include "base/lock.h"
 #include "memory/heap/heap_private.h"
 
 block_id heap_hold(heap *h, uint64_t bytes, uint16_t pool) {
-  pthread_mutex_lock(&h->lock);
+  mutex_lock(&h->lock);
   if (h->parked || h->fence) heap_settle(h);
   bool hit;
   const block_id id = heap_make_by_all_means(h, bytes, pool, &hit);
   heap_count_pages(h);
   if (id) atomic_store_explicit(&blocks_at(&h->blocks, id)->bytes, 0, memory_order_relaxed);
-  pthread_mutex_unlock(&h->lock);
+  mutex_unlock(&h->lock);
   return id;
 }
 
 void heap_let_go(heap *h, block_id id) {
-  pthread_mutex_lock(&h->lock);
+  mutex_lock(&h->lock);
   heap_release(h, id);
   heap_count_pages(h);
-  pthread_mutex_unlock(&h->lock);
+  mutex_unlock(&h->lock);
 }
 
 heap_place heap_place_of(const heap *h, block_id id) {
@@ -30,7 +31,7 @@ block_id heap_cut(heap *h, block_id id, uint64_t bytes) {
   heap_block *b = blocks_at(&h->blocks, id);
   placement p = heap_placement(h, b), q;
   const uint64_t whole = heap_place_bytes(h, b);
-  pthread_mutex_lock(&h->lock);
+  mutex_lock(&h->lock);
   block_id rest = blocks_new(&h->blocks);
   if (rest && store_cut(h->store, &p, (uint32_t)(bytes >> heap_unit_shift(h, b->large)), &q)) {
     blocks_remove(&h->blocks, id, whole);
@@ -40,7 +41,7 @@ block_id heap_cut(heap *h, block_id id, uint64_t bytes) {
     blocks_drop(&h->blocks, rest);
     rest = 0;
   }
-  pthread_mutex_unlock(&h->lock);
+  mutex_unlock(&h->lock);
   return rest;
 }
 
@@ -49,7 +50,7 @@ bool heap_join(heap *h, block_id id, block_id after) {
   placement p = heap_placement(h, b);
   const placement q = heap_placement(h, a);
   const uint64_t bytes = heap_place_bytes(h, b), bytes_after = heap_place_bytes(h, a);
-  pthread_mutex_lock(&h->lock);
+  mutex_lock(&h->lock);
   const bool joined = store_join(h->store, &p, &q);
   if (joined) {
     blocks_remove(&h->blocks, id, bytes);
@@ -57,7 +58,7 @@ bool heap_join(heap *h, block_id id, block_id after) {
     blocks_drop(&h->blocks, after);
     heap_enter(h, id, &p, b->pool);
   }
-  pthread_mutex_unlock(&h->lock);
+  mutex_unlock(&h->lock);
   return joined;
 }
 

@@ -12,6 +12,7 @@
 #include <pthread.h>
 
 #include "base/hooks.h"
+#include "base/lock.h"
 #include "memory/heap/heap.h"
 #include "memory/heap/heap_stats.h"
 #include "memory/heap/store.h"
@@ -28,7 +29,7 @@ struct heap {
   blocks blocks;                /* looked up without the lock */
   _Atomic uint64_t last_number; /* that was given to an allocation, or to a thread for some of its next ones */
   /* The lock guards all below, and changes of blocks. Threads that do without it don't read its cache lines. */
-  _Alignas(64) pthread_mutex_t lock;
+  _Alignas(64) mutex lock;
   store *store;
   thread_cache *caches;
   bool shared;              /* more than one thread frees */

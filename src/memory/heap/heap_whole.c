@@ -1,3 +1,4 @@
+#include "base/lock.h"
 #include "memory/heap/heap_private.h"
 
 /* ---- finding ----------------------------------------------------------------------------------------------------- */
@@ -17,9 +18,9 @@ static void visit_block(const heap_block *b, void *argument) {
 }
 
 void heap_each_block(heap *h, void (*visit)(const hook_block *, void *), void *argument) {
-  pthread_mutex_lock(&h->lock);
+  mutex_lock(&h->lock);
   blocks_each(&h->blocks, visit_block, &(visitor){h, visit, argument});
-  pthread_mutex_unlock(&h->lock);
+  mutex_unlock(&h->lock);
 }
 
 uint64_t heap_new_number(heap *h) { return atomic_fetch_add_explicit(&h->last_number, 1, memory_order_relaxed) + 1; }
@@ -28,7 +29,7 @@ void heap_pieces(heap *h, uintptr_t address, uint64_t bytes, heap_piece *pieces,
   const pages *p = store_pages(h->store);
   uint64_t at = address - h->config.window;
   *n = 0;
-  pthread_mutex_lock(&h->lock);
+  mutex_lock(&h->lock);
   for (uint64_t left = bytes; left;) {
     const uint64_t in_granule = GRANULE_BYTES - at % GRANULE_BYTES, piece = in_granule < left ? in_granule : left;
     const uint64_t offset = pages_offset(p, at);
@@ -40,13 +41,13 @@ void heap_pieces(heap *h, uintptr_t address, uint64_t bytes, heap_piece *pieces,
     at += piece;
     left -= piece;
   }
-  pthread_mutex_unlock(&h->lock);
+  mutex_unlock(&h->lock);
 }
 
 /* ---- the whole --------------------------------------------------------------------------------------------------- */
 
 static bool take_pages(heap *h, uint64_t begun, uint64_t bytes, uint64_t *offset) {
-  pthread_mutex_lock(&h->lock);
+  mutex_lock(&h->lock);
   const uint64_t committed = store_committed(h->store);
   if (h->parked || h->fence) heap_settle(h);
   bool taken = store_take_loose(h->store, bytes, offset);
@@ -59,7 +60,7 @@ static bool take_pages(heap *h, uint64_t begun, uint64_t bytes, uint64_t *offset
     heap_count_pages(h);
     heap_stats_alloc(&h->stats, begun, bytes, bytes, store_committed(h->store) <= committed);
   }
-  pthread_mutex_unlock(&h->lock);
+  mutex_unlock(&h->lock);
   return taken;
 }
 
@@ -72,11 +73,11 @@ status heap_take_pages(heap *h, uint64_t bytes, uint64_t *offset) {
 
 void heap_give_pages(heap *h, uint64_t offset, uint64_t bytes) {
   const uint64_t begun = heap_stats_begin(&h->stats);
-  pthread_mutex_lock(&h->lock);
+  mutex_lock(&h->lock);
   store_give_loose(h->store, offset, bytes);
   heap_count_pages(h);
   heap_stats_free(&h->stats, begun, bytes, bytes);
-  pthread_mutex_unlock(&h->lock);
+  mutex_unlock(&h->lock);
 }
 
 int heap_file(const heap *h) { return pages_file(store_pages(h->store)); }
@@ -89,31 +90,31 @@ static void collect(heap *h) {
 }
 
 void heap_info(heap *h, uint64_t *free_bytes, uint64_t *total_bytes) {
-  pthread_mutex_lock(&h->lock);
+  mutex_lock(&h->lock);
   collect(h);
   const uint64_t used = store_used(h->store);
-  pthread_mutex_unlock(&h->lock);
+  mutex_unlock(&h->lock);
   const uint64_t left = used < h->config.size_bytes ? h->config.size_bytes - used : 0, others = heap_held_by_others(h);
   *total_bytes = h->config.size_bytes;
   *free_bytes = others < left ? left - others : 0;
 }
 
 void heap_measure(heap *h, heap_usage *out) {
-  pthread_mutex_lock(&h->lock);
+  mutex_lock(&h->lock);
   collect(h);
   *out = (heap_usage){.used_bytes = store_used(h->store),
                       .peak_bytes = store_peak(h->store),
                       .committed_bytes = store_committed(h->store),
                       .n_calls = pages_n_calls(store_pages(h->store)),
                       .call_ns = pages_call_ns(store_pages(h->store))};
-  pthread_mutex_unlock(&h->lock);
+  mutex_unlock(&h->lock);
 }
 
 void heap_trim(heap *h, uint64_t keep_bytes) {
-  pthread_mutex_lock(&h->lock);
+  mutex_lock(&h->lock);
   collect(h);
   const uint64_t committed = store_committed(h->store);
   if (committed > keep_bytes) store_trim(h->store, (committed - keep_bytes + PAGE_BYTES - 1) >> PAGE_SHIFT);
   heap_count_pages(h);
-  pthread_mutex_unlock(&h->lock);
+  mutex_unlock(&h->lock);
 }

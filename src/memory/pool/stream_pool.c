@@ -1,3 +1,4 @@
+#include "base/lock.h"
 #include "memory/pool/stream_pool_private.h"
 
 #include "base/hooks.h"
@@ -176,9 +177,9 @@ static shelf_block *reuse_after_wait(pool *p, const request *r) {
   if (!b) return NULL;
   b = fit(p, b, r);
   if (!b) return NULL;
-  pthread_mutex_unlock(&p->lock);
+  mutex_unlock(&p->lock);
   const bool inserted = p->config.order->insert(r->stream, b->point);
-  pthread_mutex_lock(&p->lock);
+  mutex_lock(&p->lock);
   if (!inserted) {
     shelf_put(&p->shelf, b, b->point);
     return NULL;
@@ -245,14 +246,14 @@ __attribute__((cold)) static status refuse(pool *p, const request *r, uint64_t r
 status pool_alloc(pool *p, void *stream, uint64_t bytes, uint64_t requested, const char *call, void *site, void **out) {
   const request r = {.bytes = bytes, .stream = stream};
   status st = ST_OK;
-  pthread_mutex_lock(&p->lock);
+  mutex_lock(&p->lock);
   const uint64_t begun = heap_begin(p->config.heap), reused = p->usage.n_reused;
   shelf_block *b = p->state == POOL_LIVE ? obtain(p, &r) : NULL;
   if (unlikely(!b) && p->state == POOL_LIVE) b = obtain_by_all_means(p, &r);
   for (unsigned failures = 0; unlikely(!b && st == ST_OK); ++failures) { /* other pools' locks are taken */
-    pthread_mutex_unlock(&p->lock);
+    mutex_unlock(&p->lock);
     const bool again = memory_find_room(p->config.device, failures);
-    pthread_mutex_lock(&p->lock);
+    mutex_lock(&p->lock);
     if (p->state != POOL_LIVE)
       st = pool_gone(p, call);
     else if (again)
@@ -264,7 +265,7 @@ status pool_alloc(pool *p, void *stream, uint64_t bytes, uint64_t requested, con
     const heap_loan loan = {begun, bytes, requested, call, site, number_of(p, stream), p->usage.n_reused > reused};
     *out = lend(p, b, stream, &loan);
   }
-  pthread_mutex_unlock(&p->lock);
+  mutex_unlock(&p->lock);
   return st;
 }
 
@@ -323,12 +324,12 @@ status pool_free(pool *p, void *block, void *stream, const char *name, void *sit
   if (!p) p = holder_of(block);
   if (!p) return hooks_bad_free(refuse_free(NULL, block, name), (uintptr_t)block, site);
   if (unlikely(ipc_has_exports())) TRY(ipc_forget((uintptr_t)block, name));
-  pthread_mutex_lock(&p->lock);
+  mutex_lock(&p->lock);
   shelf_block *b = p->state != POOL_NONE ? shelf_find(&p->shelf, (uintptr_t)block) : NULL;
   const status st = b && b->state == SHELF_LIVE ? take_back(p, b, stream, name, site)
                                                 : hooks_bad_free(refuse_free(p, block, name), (uintptr_t)block, site);
   const bool going = p->state == POOL_GOING;
-  pthread_mutex_unlock(&p->lock);
+  mutex_unlock(&p->lock);
   if (going) pools_synchronized(p->config.device);
   return st;
 }

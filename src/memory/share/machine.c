@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "base/variables.h"
 #include "memory/share/file_lock.h"
@@ -28,16 +29,16 @@ enum {
 #define RECORDS_START ((sizeof(machine_file) + 4095) / 4096 * 4096)
 
 static struct {
-  pthread_mutex_t lock; /* held from enter to leave: the file's locks are between processes only */
-  int fd;               /* never closed while the process lives, which would drop its locks */
-  struct stat opened;   /* fd, as long as the program has not closed it, and opened something else */
-  machine_file *file;   /* NULL: alone */
+  mutex lock;         /* held from enter to leave: the file's locks are between processes only */
+  int fd;             /* never closed while the process lives, which would drop its locks */
+  struct stat opened; /* fd, as long as the program has not closed it, and opened something else */
+  machine_file *file; /* NULL: alone */
   uint32_t own;
   bool locked; /* by this process, from enter to leave */
   bool busy;   /* by another, for which the latest machine_enter has waited in vain */
   bool quits;
   char path[PATH_MAX], why[256]; /* why: there is no file, or it is busy */
-} machine = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1, .why = "no device was used before"};
+} machine = {.lock = MUTEX_INITIALIZER(MACHINE), .fd = -1, .why = "no device was used before"};
 
 /* ---- the file's locks -------------------------------------------------------------------------------------------- */
 
@@ -188,7 +189,7 @@ static void warn(const char *hint) {
 }
 
 void machine_join(const char *name) {
-  pthread_mutex_lock(&machine.lock);
+  mutex_lock(&machine.lock);
   if (!machine.file) {
     if (set_path(name)) remove_others_abandoned();
     if (!join()) {
@@ -197,7 +198,7 @@ void machine_join(const char *name) {
       machine.fd = -1;
     }
   }
-  pthread_mutex_unlock(&machine.lock);
+  mutex_unlock(&machine.lock);
 }
 
 /* Who waits to open what is removed here finds it gone (open_locked). */
@@ -225,7 +226,7 @@ static bool is_open(void) {
 }
 
 machine_file *machine_look(void) {
-  pthread_mutex_lock(&machine.lock);
+  mutex_lock(&machine.lock);
   if (!machine.file || is_open()) return machine.file;
   machine.file = NULL;
   machine.fd = -1;
@@ -247,7 +248,7 @@ const char *machine_busy(void) { return machine.busy ? machine.why : NULL; }
 void machine_leave(void) {
   if (machine.locked && machine.file) lock_bytes(machine.fd, F_SETLK, F_UNLCK, WHOLE_BYTE, 1);
   machine.locked = false;
-  pthread_mutex_unlock(&machine.lock);
+  mutex_unlock(&machine.lock);
 }
 
 status machine_refuse(void) {
