@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "api/api.h"
+#include "base/lock.h"
 #include "base/size.h"
 #include "memory/memory.h"
 #include "memory/pool/stream_pool.h"
@@ -130,7 +131,7 @@ static status reset_peak(pool *p, aclrtMemPoolAttr attr, const uint64_t *value) 
 }
 
 /* Attributes are set one at a time. */
-static pthread_mutex_t setting = PTHREAD_MUTEX_INITIALIZER;
+static mutex setting = MUTEX_INITIALIZER(POOL_SETTING);
 
 static status set_attribute_locked(aclrtMemPool handle, aclrtMemPoolAttr attr, void *value) {
   pool *p;
@@ -153,9 +154,9 @@ static status set_attribute_locked(aclrtMemPool handle, aclrtMemPoolAttr attr, v
 }
 
 static status set_attribute(aclrtMemPool handle, aclrtMemPoolAttr attr, void *value) {
-  pthread_mutex_lock(&setting);
+  mutex_lock(&setting);
   const status st = set_attribute_locked(handle, attr, value);
-  pthread_mutex_unlock(&setting);
+  mutex_unlock(&setting);
   return st;
 }
 

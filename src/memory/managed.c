@@ -1,11 +1,11 @@
 #include "memory/managed.h"
 
-#include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/lock.h"
 #include "base/sparse.h"
 #include "memory/memory.h"
 
@@ -19,8 +19,8 @@ typedef struct {
 } page;
 _Static_assert(SPACE_MAX_DEVICES <= 16, "bits of page.devices");
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the table */
-static page *table;                                      /* entry per page of the window; made with the first block */
+static mutex lock = MUTEX_INITIALIZER(MANAGED); /* guards the table */
+static page *table;                             /* entry per page of the window; made with the first block */
 
 /* Blocks are whole pages long, but may start anywhere. A block's pages are counted from its start, so that no two
  * blocks share an entry. */
@@ -43,22 +43,22 @@ static page_range managed_pages_in(const void *p, uint64_t bytes) {
 
 static status open_table(void) {
   status st = ST_OK;
-  pthread_mutex_lock(&lock);
+  mutex_lock(&lock);
   if (!table) {
     table = sparse_new(space.managed_bytes / MANAGED_PAGE_BYTES * sizeof *table);
     if (!table) st = fail(ST_NO_HOST_MEMORY, "no host memory for the table of managed pages");
   }
-  pthread_mutex_unlock(&lock);
+  mutex_unlock(&lock);
   return st;
 }
 
 status managed_alloc(uint64_t bytes, void *site, void **out) {
   TRY(open_table());
   TRY(memory_alloc(-1, &alloc_rules[RULE_MALLOC_MANAGED], POLICY_HUGE_ONLY, bytes, site, out));
-  pthread_mutex_lock(&lock);
+  mutex_lock(&lock);
   const page_range r = managed_pages_in(*out, bytes);
   memset(r.first, 0, r.n * sizeof *r.first);
-  pthread_mutex_unlock(&lock);
+  mutex_unlock(&lock);
   return ST_OK;
 }
 
@@ -120,17 +120,17 @@ static void advise_page(page *g, managed_advice advice, managed_location locatio
 }
 
 void managed_advise(const void *p, uint64_t bytes, managed_advice advice, managed_location location) {
-  pthread_mutex_lock(&lock);
+  mutex_lock(&lock);
   const page_range r = managed_pages_in(p, bytes);
   for (size_t i = 0; i < r.n; ++i) advise_page(&r.first[i], advice, location);
-  pthread_mutex_unlock(&lock);
+  mutex_unlock(&lock);
 }
 
 void managed_note_prefetch(const void *p, uint64_t bytes, managed_location location) {
-  pthread_mutex_lock(&lock);
+  mutex_lock(&lock);
   const page_range r = managed_pages_in(p, bytes);
   for (size_t i = 0; i < r.n; ++i) r.first[i].prefetched = location;
-  pthread_mutex_unlock(&lock);
+  mutex_unlock(&lock);
 }
 
 /* ---- answers ----------------------------------------------------------------------------------------------------- */
@@ -180,7 +180,7 @@ static void list_accessed(page_range r, int32_t *answer, size_t room) {
 }
 
 void managed_answer(const void *p, uint64_t bytes, managed_attribute attribute, int32_t *answer, size_t answer_bytes) {
-  pthread_mutex_lock(&lock);
+  mutex_lock(&lock);
   const page_range r = managed_pages_in(p, bytes);
   switch (attribute) {
   case MANAGED_READ_MOSTLY: *answer = all_read_mostly(r); break;
@@ -192,5 +192,5 @@ void managed_answer(const void *p, uint64_t bytes, managed_attribute attribute, 
   case MANAGED_PREFETCHED_ID: *answer = managed_id_of(managed_common(r, true)); break;
   default: *answer = (int32_t)managed_common(r, true).kind;
   }
-  pthread_mutex_unlock(&lock);
+  mutex_unlock(&lock);
 }

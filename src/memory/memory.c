@@ -1,12 +1,12 @@
 #include "memory/memory.h"
 
 #include <dlfcn.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/device_number.h"
 #include "base/hooks.h"
+#include "base/lock.h"
 #include "memory/fault.h"
 #include "memory/host.h"
 #include "memory/pool/stream_pool.h"
@@ -14,7 +14,7 @@
 #include "memory/share/ledger.h"
 #include "trace/stats_write.h"
 
-static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
+static mutex open_lock = MUTEX_INITIALIZER(MEMORY_OPEN);
 static heap *_Atomic device_heaps[SPACE_MAX_DEVICES];
 static heap *_Atomic pinned_heap, *_Atomic managed_heap;
 static const heap_fences *fences;
@@ -56,11 +56,11 @@ static void set_short_cuts(void) {
 }
 
 void memory_check_frees(int change) {
-  pthread_mutex_lock(&open_lock);
+  mutex_lock(&open_lock);
   frees_checked += change;
   INVARIANT(frees_checked >= 0);
   set_short_cuts();
-  pthread_mutex_unlock(&open_lock);
+  mutex_unlock(&open_lock);
 }
 
 void memory_forget(void) {
@@ -80,7 +80,7 @@ status memory_open_device(int device, uint64_t size_bytes, bool check_host) {
   INVARIANT(device >= 0 && device < SPACE_MAX_DEVICES && size_bytes <= space_stride());
   if (atomic_load_explicit(&device_heaps[device], memory_order_acquire)) return ST_OK;
   TRY(space_check());
-  pthread_mutex_lock(&open_lock);
+  mutex_lock(&open_lock);
   status st = ST_OK;
   if (!atomic_load(&device_heaps[device])) {
     snprintf(device_names[device], sizeof device_names[device], "device %d", device);
@@ -101,7 +101,7 @@ status memory_open_device(int device, uint64_t size_bytes, bool check_host) {
       fault_handler_install();
     }
   }
-  pthread_mutex_unlock(&open_lock);
+  mutex_unlock(&open_lock);
   return st;
 }
 
@@ -114,7 +114,7 @@ __attribute__((noinline)) static status open_on_host(int kind) {
   TRY(space_check());
   if (managed) TRY(space_check_managed());
   stats_file *const stats = trace_is_on() ? trace_stats() : NULL;
-  pthread_mutex_lock(&open_lock);
+  mutex_lock(&open_lock);
   status st = ST_OK;
   if (!atomic_load(slot))
     st = open_heap(slot, &(heap_config){.name = name,
@@ -129,7 +129,7 @@ __attribute__((noinline)) static status open_on_host(int kind) {
                                         .stats = !stats    ? NULL
                                                  : managed ? &stats->managed
                                                            : &stats->pinned});
-  pthread_mutex_unlock(&open_lock);
+  mutex_unlock(&open_lock);
   return st;
 }
 

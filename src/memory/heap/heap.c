@@ -1,8 +1,9 @@
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "memory/heap/heap_private.h"
+
+#include "base/lock.h"
 
 status heap_create(const heap_config *config, heap **out) {
   static _Atomic unsigned n_heaps = 1; /* index 0 means no caches */
@@ -19,7 +20,7 @@ status heap_create(const heap_config *config, heap **out) {
   INVARIANT(config->window % HEAP_GRANULE_BYTES == 0 && config->window_bytes % HEAP_GRANULE_BYTES == 0);
   INVARIANT(config->unit_shift >= 9 && config->unit_shift <= PAGE_SHIFT);
   h->config = *config;
-  pthread_mutex_init(&h->lock, NULL);
+  mutex_init(&h->lock, LOCK_HEAP);
   status st = ST_OK;
   const bool opened = blocks_open(&h->blocks, config->window, config->window_bytes,
                                   store_large_bytes(config->window_bytes), PAGE_SHIFT, config->unit_shift);
@@ -45,7 +46,7 @@ unsigned heap_index(const heap *h) { return h->index; }
 /* Called for a thread's cache when the thread ends. */
 static void end_cache(thread_cache *t) {
   heap *h = t->owner;
-  pthread_mutex_lock(&h->lock);
+  mutex_lock(&h->lock);
   for (thread_cache **at = &h->caches; *at; at = &(*at)->next)
     if (*at == t) {
       *at = t->next;
@@ -55,7 +56,7 @@ static void end_cache(thread_cache *t) {
   heap_empty_cache(h, t);
   INVARIANT_WALK(heap_is_valid(h));
   heap_stats_close_shard(&h->stats, t->shard);
-  pthread_mutex_unlock(&h->lock);
+  mutex_unlock(&h->lock);
 }
 
 /* From now on more than one thread frees blocks, so that frees of one block at the same time are told apart. */
@@ -259,9 +260,9 @@ void *heap_alloc_kept(thread_cache *t, uint64_t bytes, uint64_t requested, block
 }
 
 static bool try_alloc(heap *h, const request *r, void **out) {
-  pthread_mutex_lock(&h->lock);
+  mutex_lock(&h->lock);
   void *p = alloc_locked(h, r);
-  pthread_mutex_unlock(&h->lock);
+  mutex_unlock(&h->lock);
   if (p) *out = p;
   return p;
 }
@@ -308,11 +309,11 @@ static bool free_locked(heap *h, uint64_t begun, uintptr_t address, void *site) 
 
 /* Moves what the thread's cache has no room for to the depot and the store. */
 __attribute__((noinline)) static void heap_spill_cache(heap *h, thread_cache *t) {
-  pthread_mutex_lock(&h->lock);
+  mutex_lock(&h->lock);
   if (t->full && put_in_depot(h, t->full)) t->full = 0;
   heap_release_over(h, t);
   INVARIANT_WALK(heap_is_valid(h) && heap_cache_is_valid(h, t));
-  pthread_mutex_unlock(&h->lock);
+  mutex_unlock(&h->lock);
 }
 
 /* Frees into a cache that was entered, and leaves it. False: no live block of the heap's own starts at the address. */
@@ -342,10 +343,10 @@ __attribute__((noinline)) static status heap_free_slowly(heap *h, thread_cache *
                                                          void *site) {
   if (t && heap_free_kept(t, address)) return ST_OK;
   const uint64_t begun = heap_stats_begin(&h->stats);
-  pthread_mutex_lock(&h->lock);
+  mutex_lock(&h->lock);
   own_cache(h);
   const bool freed = free_locked(h, begun, address, site);
-  pthread_mutex_unlock(&h->lock);
+  mutex_unlock(&h->lock);
   return likely(freed) ? ST_OK : hooks_bad_free(heap_refuse_free(h, address, name), address, site);
 }
 

@@ -1,24 +1,26 @@
 #include "memory/heap/heap_private.h"
 
+#include "base/lock.h"
+
 block_id heap_hold(heap *h, uint64_t bytes, uint16_t pool) {
-  pthread_mutex_lock(&h->lock);
+  mutex_lock(&h->lock);
   if (h->parked || h->fence) heap_settle(h);
   bool hit;
   const block_id id = heap_make_by_all_means(h, bytes, pool, &hit);
   heap_count_pages(h);
   INVARIANT(!id || (!blocks_at(&h->blocks, id)->bytes && blocks_at(&h->blocks, id)->pool == pool));
   INVARIANT_WALK(heap_is_valid(h));
-  pthread_mutex_unlock(&h->lock);
+  mutex_unlock(&h->lock);
   return id;
 }
 
 void heap_let_go(heap *h, block_id id) {
-  pthread_mutex_lock(&h->lock);
+  mutex_lock(&h->lock);
   INVARIANT(blocks_at(&h->blocks, id)->pool && !blocks_at(&h->blocks, id)->bytes);
   heap_release(h, id);
   INVARIANT_WALK(heap_is_valid(h));
   heap_count_pages(h);
-  pthread_mutex_unlock(&h->lock);
+  mutex_unlock(&h->lock);
 }
 
 heap_place heap_place_of(const heap *h, block_id id) {
@@ -36,7 +38,7 @@ block_id heap_cut(heap *h, block_id id, uint64_t bytes) {
   const uint64_t whole = heap_place_bytes(h, b);
   INVARIANT(b->pool && !b->bytes && bytes > 0 && bytes < whole);
   INVARIANT(bytes % (UINT64_C(1) << heap_unit_shift(h, b->large)) == 0);
-  pthread_mutex_lock(&h->lock);
+  mutex_lock(&h->lock);
   block_id rest = blocks_new(&h->blocks);
   if (rest && store_cut(h->store, &p, (uint32_t)(bytes >> heap_unit_shift(h, b->large)), &q)) {
     blocks_remove(&h->blocks, id, whole);
@@ -47,7 +49,7 @@ block_id heap_cut(heap *h, block_id id, uint64_t bytes) {
     rest = 0;
   }
   INVARIANT_WALK(heap_is_valid(h));
-  pthread_mutex_unlock(&h->lock);
+  mutex_unlock(&h->lock);
   return rest;
 }
 
@@ -57,7 +59,7 @@ bool heap_join(heap *h, block_id id, block_id after) {
   const placement q = heap_placement(h, a);
   const uint64_t bytes = heap_place_bytes(h, b), bytes_after = heap_place_bytes(h, a);
   INVARIANT(b->pool && b->pool == a->pool && !b->bytes && !a->bytes);
-  pthread_mutex_lock(&h->lock);
+  mutex_lock(&h->lock);
   const bool joined = store_join(h->store, &p, &q);
   if (joined) {
     blocks_remove(&h->blocks, id, bytes);
@@ -66,7 +68,7 @@ bool heap_join(heap *h, block_id id, block_id after) {
     heap_enter(h, id, &p, b->pool);
     INVARIANT_WALK(heap_is_valid(h));
   }
-  pthread_mutex_unlock(&h->lock);
+  mutex_unlock(&h->lock);
   return joined;
 }
 

@@ -11,10 +11,9 @@
 #ifndef CANNON_MEMORY_HEAP_HEAP_PRIVATE_H
 #define CANNON_MEMORY_HEAP_HEAP_PRIVATE_H
 
-#include <pthread.h>
-
 #include "base/hooks.h"
 #include "base/invariant.h"
+#include "base/lock.h"
 #include "memory/heap/heap.h"
 #include "memory/heap/heap_stats.h"
 #include "memory/heap/store.h"
@@ -32,7 +31,7 @@ struct heap {
   _Atomic uint64_t
       last_number; /* the highest number given to an allocation, or reserved by a thread for its next ones */
   /* The lock guards all below, and changes of blocks. Threads that do without it don't read its cache lines. */
-  _Alignas(64) pthread_mutex_t lock;
+  _Alignas(64) mutex lock;
   store *store;
   thread_cache *caches;     /* of all threads that have one, linked by .next */
   bool shared;              /* whether more than one thread may free */

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/lock.h"
 #include "base/size.h"
 #include "memory/heap/heap_private.h"
 #include "memory/host.h"
@@ -39,9 +40,9 @@ static void list_largest(heap *h, uint16_t pool, heap_holders *out) {
 }
 
 void heap_largest(heap *h, uint16_t pool, heap_holders *out) {
-  pthread_mutex_lock(&h->lock);
+  mutex_lock(&h->lock);
   list_largest(h, pool, out);
-  pthread_mutex_unlock(&h->lock);
+  mutex_unlock(&h->lock);
 }
 
 /* Bytes that one more block could have now. Pages that are partly in use can't be moved to it, and the host may lack
@@ -77,10 +78,10 @@ status heap_refuse(heap *h, uint64_t bytes, uint64_t requested, block_origin ori
     return fail(ST_NO_MEMORY, "size is %ju bytes, which cannot be accounted for: %s", (uintmax_t)requested, busy);
   const uint64_t host = host_available_bytes(), others = heap_held_by_others(h);
   heap_stats_refuse(&h->stats);
-  pthread_mutex_lock(&h->lock);
+  mutex_lock(&h->lock);
   list_largest(h, 0, &holders);
   const uint64_t used = store_used(h->store), fits = could_ask_for(would_fit(h, others), bytes, requested, origin);
-  pthread_mutex_unlock(&h->lock);
+  mutex_unlock(&h->lock);
   return fail(
       ST_NO_MEMORY,
       "size is %ju bytes (%s), more than %s has left: %s of %s are in use here and %s in other processes, the host has "

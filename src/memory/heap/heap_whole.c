@@ -1,5 +1,7 @@
 #include "memory/heap/heap_private.h"
 
+#include "base/lock.h"
+
 /* ---- finding ----------------------------------------------------------------------------------------------------- */
 
 const heap_block *heap_find(const heap *h, uintptr_t address) { return blocks_find(&h->blocks, address); }
@@ -17,9 +19,9 @@ static void visit_block(const heap_block *b, void *argument) {
 }
 
 void heap_each_block(heap *h, void (*visit)(const hook_block *, void *), void *argument) {
-  pthread_mutex_lock(&h->lock);
+  mutex_lock(&h->lock);
   blocks_each(&h->blocks, visit_block, &(visitor){h, visit, argument});
-  pthread_mutex_unlock(&h->lock);
+  mutex_unlock(&h->lock);
 }
 
 uint64_t heap_new_number(heap *h) { return atomic_fetch_add_explicit(&h->last_number, 1, memory_order_relaxed) + 1; }
@@ -28,7 +30,7 @@ void heap_pieces(heap *h, uintptr_t address, uint64_t bytes, heap_piece *pieces,
   const pages *p = store_pages(h->store);
   uint64_t at = address - h->config.window;
   *n = 0;
-  pthread_mutex_lock(&h->lock);
+  mutex_lock(&h->lock);
   INVARIANT(at < h->config.window_bytes && bytes <= h->config.window_bytes - at);
   for (uint64_t left = bytes; left;) {
     const uint64_t in_granule = GRANULE_BYTES - at % GRANULE_BYTES, piece = in_granule < left ? in_granule : left;
@@ -41,7 +43,7 @@ void heap_pieces(heap *h, uintptr_t address, uint64_t bytes, heap_piece *pieces,
     at += piece;
     left -= piece;
   }
-  pthread_mutex_unlock(&h->lock);
+  mutex_unlock(&h->lock);
 }
 
 /* ---- the whole --------------------------------------------------------------------------------------------------- */
@@ -49,7 +51,7 @@ void heap_pieces(heap *h, uintptr_t address, uint64_t bytes, heap_piece *pieces,
 /* Takes the lock. False where there is no room. */
 static bool heap_try_take_pages(heap *h, uint64_t begun, uint64_t bytes, uint64_t *offset) {
   INVARIANT(bytes > 0 && bytes % HEAP_GRANULE_BYTES == 0);
-  pthread_mutex_lock(&h->lock);
+  mutex_lock(&h->lock);
   const uint64_t committed = store_committed(h->store);
   if (h->parked || h->fence) heap_settle(h);
   bool taken = store_take_loose(h->store, bytes, offset);
@@ -63,7 +65,7 @@ static bool heap_try_take_pages(heap *h, uint64_t begun, uint64_t bytes, uint64_
     heap_stats_alloc(&h->stats, begun, bytes, bytes, store_committed(h->store) <= committed);
   }
   INVARIANT_WALK(heap_is_valid(h));
-  pthread_mutex_unlock(&h->lock);
+  mutex_unlock(&h->lock);
   return taken;
 }
 
@@ -76,12 +78,12 @@ status heap_take_pages(heap *h, uint64_t bytes, uint64_t *offset) {
 
 void heap_give_pages(heap *h, uint64_t offset, uint64_t bytes) {
   const uint64_t begun = heap_stats_begin(&h->stats);
-  pthread_mutex_lock(&h->lock);
+  mutex_lock(&h->lock);
   store_give_loose(h->store, offset, bytes);
   INVARIANT_WALK(heap_is_valid(h));
   heap_count_pages(h);
   heap_stats_free(&h->stats, begun, bytes, bytes);
-  pthread_mutex_unlock(&h->lock);
+  mutex_unlock(&h->lock);
 }
 
 int heap_file(const heap *h) { return pages_file(store_pages(h->store)); }
@@ -94,32 +96,32 @@ static void heap_collect(heap *h) {
 }
 
 void heap_info(heap *h, uint64_t *free_bytes, uint64_t *total_bytes) {
-  pthread_mutex_lock(&h->lock);
+  mutex_lock(&h->lock);
   heap_collect(h);
   const uint64_t used = store_used(h->store);
-  pthread_mutex_unlock(&h->lock);
+  mutex_unlock(&h->lock);
   const uint64_t left = used < h->config.size_bytes ? h->config.size_bytes - used : 0, others = heap_held_by_others(h);
   *total_bytes = h->config.size_bytes;
   *free_bytes = others < left ? left - others : 0;
 }
 
 void heap_measure(heap *h, heap_usage *out) {
-  pthread_mutex_lock(&h->lock);
+  mutex_lock(&h->lock);
   heap_collect(h);
   *out = (heap_usage){.used_bytes = store_used(h->store),
                       .peak_bytes = store_peak(h->store),
                       .committed_bytes = store_committed(h->store),
                       .n_calls = pages_n_calls(store_pages(h->store)),
                       .call_ns = pages_call_ns(store_pages(h->store))};
-  pthread_mutex_unlock(&h->lock);
+  mutex_unlock(&h->lock);
 }
 
 void heap_trim(heap *h, uint64_t keep_bytes) {
-  pthread_mutex_lock(&h->lock);
+  mutex_lock(&h->lock);
   heap_collect(h);
   const uint64_t committed = store_committed(h->store);
   if (committed > keep_bytes) store_trim(h->store, (committed - keep_bytes + PAGE_BYTES - 1) >> PAGE_SHIFT);
   INVARIANT_WALK(heap_is_valid(h));
   heap_count_pages(h);
-  pthread_mutex_unlock(&h->lock);
+  mutex_unlock(&h->lock);
 }

@@ -1,7 +1,6 @@
 #include "memory/heap/pages.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 
 #include "base/file.h"
 #include "base/invariant.h"
+#include "base/lock.h"
 #include "base/sparse.h"
 #include "memory/heap/mapping.h"
 #include "memory/heap/ranges.h"
@@ -38,7 +38,7 @@ struct pages {
 static uintptr_t pages_view(const pages *p, uint64_t granule) { return p->config.view + (granule << GRANULE_SHIFT); }
 
 /* The list of all pages with check_host: what one of them has promised is missing for all. */
-static pthread_mutex_t backed_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the list; taken under a heap's */
+static mutex backed_lock = MUTEX_INITIALIZER(BACKED); /* guards the list; taken under a heap's */
 static pages *backed;
 
 static uint64_t pages_n_granules(const pages *p) { return p->config.window_bytes >> GRANULE_SHIFT; }
@@ -71,19 +71,19 @@ static void pages_free(pages *p) {
 
 void pages_destroy(pages *p) {
   if (!p) return;
-  pthread_mutex_lock(&backed_lock);
+  mutex_lock(&backed_lock);
   pages **at = &backed;
   while (*at && *at != p) at = &(*at)->next_backed;
   if (*at) *at = p->next_backed;
-  pthread_mutex_unlock(&backed_lock);
+  mutex_unlock(&backed_lock);
   pages_free(p);
 }
 
 static void enter_backed(pages *p) {
-  pthread_mutex_lock(&backed_lock);
+  mutex_lock(&backed_lock);
   p->next_backed = backed;
   backed = p;
-  pthread_mutex_unlock(&backed_lock);
+  mutex_unlock(&backed_lock);
 }
 
 status pages_create(const pages_config *config, const char *name, pages **out) {
@@ -116,14 +116,14 @@ static uint64_t difference(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
 uint64_t pages_promised(void) {
   uint64_t promised = 0, private = 0;
   struct stat s;
-  pthread_mutex_lock(&backed_lock);
+  mutex_lock(&backed_lock);
   for (const pages *p = backed; p; p = p->next_backed) {
     const uint64_t charged = atomic_load_explicit(&p->charged, memory_order_relaxed) << PAGE_SHIFT;
     if (p->mapping.file < 0)
     private += charged;
     else if (fstat(p->mapping.file, &s) == 0) promised += difference(charged, (uint64_t)s.st_blocks * 512);
   }
-  pthread_mutex_unlock(&backed_lock);
+  mutex_unlock(&backed_lock);
   return promised + (private ? difference(private, host_own_bytes()) : 0);
 }
 

@@ -1,6 +1,7 @@
 #include "memory/pool/stream_pool_private.h"
 
 #include "base/hooks.h"
+#include "base/lock.h"
 #include "base/size.h"
 #include "memory/heap/store.h"
 #include "memory/memory.h"
@@ -188,9 +189,9 @@ static shelf_block *reuse_after_wait(pool *p, const request *r) {
   if (!b) return NULL;
   b = pool_fit(p, b, r);
   if (!b) return NULL;
-  pthread_mutex_unlock(&p->lock);
+  mutex_unlock(&p->lock);
   const bool inserted = p->config.order->insert(r->stream, b->point);
-  pthread_mutex_lock(&p->lock);
+  mutex_lock(&p->lock);
   if (!inserted) {
     shelf_put(&p->shelf, b, b->point);
     return NULL;
@@ -259,15 +260,15 @@ __attribute__((cold)) static status pool_refuse(pool *p, const request *r, uint6
 status pool_alloc(pool *p, void *stream, uint64_t bytes, uint64_t requested, void *site, void **out) {
   const request r = {.bytes = bytes, .stream = stream};
   status st = ST_OK;
-  pthread_mutex_lock(&p->lock);
+  mutex_lock(&p->lock);
   const uint64_t begun = heap_begin(p->config.heap), reused = p->usage.n_reused;
   shelf_block *b = p->state == POOL_LIVE ? pool_obtain(p, &r) : NULL;
   if (unlikely(!b) && p->state == POOL_LIVE) b = obtain_by_all_means(p, &r);
   for (unsigned failures = 0; unlikely(!b && st == ST_OK);
        ++failures) { /* without the lock, since other pools' locks are taken */
-    pthread_mutex_unlock(&p->lock);
+    mutex_unlock(&p->lock);
     const bool again = memory_find_room(p->config.device, failures);
-    pthread_mutex_lock(&p->lock);
+    mutex_lock(&p->lock);
     if (p->state != POOL_LIVE)
       st = pool_gone(p, p->config.kind);
     else if (again)
@@ -286,7 +287,7 @@ status pool_alloc(pool *p, void *stream, uint64_t bytes, uint64_t requested, voi
     *out = pool_lend(p, b, stream, &loan);
     INVARIANT_WALK(pool_is_valid(p));
   }
-  pthread_mutex_unlock(&p->lock);
+  mutex_unlock(&p->lock);
   return st;
 }
 
@@ -350,13 +351,13 @@ status pool_free(pool *p, void *block, void *stream, const char *name, void *sit
   if (!p) p = pool_holder_of(block);
   if (!p) return hooks_bad_free(pool_refuse_free(NULL, block, name), (uintptr_t)block, site);
   if (unlikely(ipc_has_exports())) TRY(ipc_forget((uintptr_t)block, name));
-  pthread_mutex_lock(&p->lock);
+  mutex_lock(&p->lock);
   shelf_block *b = p->state != POOL_NONE ? shelf_find(&p->shelf, (uintptr_t)block) : NULL;
   const status st = b && b->state == SHELF_LIVE
                         ? pool_take_back(p, b, stream, name, site)
                         : hooks_bad_free(pool_refuse_free(p, block, name), (uintptr_t)block, site);
   const bool going = p->state == POOL_GOING;
-  pthread_mutex_unlock(&p->lock);
+  mutex_unlock(&p->lock);
   if (going) pools_synchronized(p->config.device);
   return st;
 }

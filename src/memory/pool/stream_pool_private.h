@@ -4,9 +4,8 @@
 #ifndef CANNON_MEMORY_POOL_STREAM_POOL_PRIVATE_H
 #define CANNON_MEMORY_POOL_STREAM_POOL_PRIVATE_H
 
-#include <pthread.h>
-
 #include "base/invariant.h"
+#include "base/lock.h"
 #include "memory/heap/heap_stats.h"
 #include "memory/pool/shelf.h"
 #include "memory/pool/stream_pool.h"
@@ -16,7 +15,7 @@ typedef enum { POOL_NONE, POOL_LIVE, POOL_GOING } pool_state;
 
 struct pool {
   _Atomic pool_state state; /* changed under both locks */
-  pthread_mutex_t lock;     /* guards what follows */
+  mutex lock;               /* guards what follows */
   pool_config config;
   shelf shelf;
   shelf_block *reserve;      /* NULL: none, or in use */

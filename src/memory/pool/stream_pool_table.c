@@ -1,15 +1,16 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/lock.h"
 #include "memory/memory.h"
 #include "memory/pool/stream_pool_private.h"
 #include "trace/stats_write.h"
 
 enum { MAX_POOLS = 1024 };
 
-static pool pools[MAX_POOLS];
-static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the making and ending of pools */
-static _Atomic unsigned n_slots;                               /* slots that were ever used */
+static pool pools[MAX_POOLS] = {[0 ... MAX_POOLS - 1] = {.lock = MUTEX_INITIALIZER(POOL)}};
+static mutex table_lock = MUTEX_INITIALIZER(POOL_TABLE); /* guards the making and ending of pools */
+static _Atomic unsigned n_slots;                         /* slots that were ever used */
 
 static const pool_point free_for_all;
 
@@ -77,17 +78,17 @@ static status pool_open(pool *p, const pool_config *config) {
 }
 
 status pool_create(const pool_config *config, pool **out) {
-  pthread_mutex_lock(&table_lock);
+  mutex_lock(&table_lock);
   pool *p = pool_free_slot();
   status st;
   if (p) {
-    pthread_mutex_lock(&p->lock);
+    mutex_lock(&p->lock);
     st = pool_open(p, config);
-    pthread_mutex_unlock(&p->lock);
+    mutex_unlock(&p->lock);
   } else {
     st = fail(ST_NO_HOST_MEMORY, "there are %d pools, expected fewer", MAX_POOLS);
   }
-  pthread_mutex_unlock(&table_lock);
+  mutex_unlock(&table_lock);
   if (st == ST_OK) *out = p;
   return st;
 }
@@ -111,34 +112,34 @@ static status pool_check_empty(pool *p) {
 }
 
 status pool_destroy(pool *p, bool needs_empty) {
-  pthread_mutex_lock(&table_lock);
-  pthread_mutex_lock(&p->lock);
+  mutex_lock(&table_lock);
+  mutex_lock(&p->lock);
   status st = p->state == POOL_LIVE ? ST_OK : pool_gone(p, p->config.kind);
   if (st == ST_OK && needs_empty) st = pool_check_empty(p);
   if (st == ST_OK) {
     p->state = POOL_GOING;
     pool_end_if_empty(p);
   }
-  pthread_mutex_unlock(&p->lock);
-  pthread_mutex_unlock(&table_lock);
+  mutex_unlock(&p->lock);
+  mutex_unlock(&table_lock);
   return st;
 }
 
 /* ---- a whole pool ------------------------------------------------------------------------------------------------ */
 
 void pool_trim(pool *p, uint64_t keep_bytes) {
-  pthread_mutex_lock(&p->lock);
+  mutex_lock(&p->lock);
   pool_settle(p);
   shelf_join(&p->shelf);
   shelf_release(&p->shelf, pool_less(p->shelf.bytes, keep_bytes));
   INVARIANT_WALK(pool_is_valid(p));
   pool_tell_held(p);
-  pthread_mutex_unlock(&p->lock);
+  mutex_unlock(&p->lock);
 }
 
 void pool_defragment(pool *p) {
   heap_usage usage;
-  pthread_mutex_lock(&p->lock);
+  mutex_lock(&p->lock);
   pool_settle(p);
   shelf_join(&p->shelf);
   pool_refill_reserve(p);
@@ -148,39 +149,39 @@ void pool_defragment(pool *p) {
   ++p->usage.n_defragments;
   INVARIANT_WALK(pool_is_valid(p));
   pool_tell_held(p);
-  pthread_mutex_unlock(&p->lock);
+  mutex_unlock(&p->lock);
 }
 
 pool_policy pool_get_policy(pool *p) {
-  pthread_mutex_lock(&p->lock);
+  mutex_lock(&p->lock);
   const pool_policy policy = p->config.policy;
-  pthread_mutex_unlock(&p->lock);
+  mutex_unlock(&p->lock);
   return policy;
 }
 
 void pool_set_policy(pool *p, const pool_policy *policy) {
-  pthread_mutex_lock(&p->lock);
+  mutex_lock(&p->lock);
   p->config.policy = *policy;
   p->shelf.follow_events = policy->follow_events;
   p->shelf.opportunistic = policy->opportunistic;
-  pthread_mutex_unlock(&p->lock);
+  mutex_unlock(&p->lock);
 }
 
 void pool_measure(pool *p, pool_usage *out) {
-  pthread_mutex_lock(&p->lock);
+  mutex_lock(&p->lock);
   pool_settle(p);
   *out = p->usage;
   out->held_bytes = p->shelf.bytes;
   out->cached_bytes = p->shelf.cached_bytes + p->parked_bytes;
   out->reserve_bytes = p->reserve ? p->reserve->bytes : 0;
-  pthread_mutex_unlock(&p->lock);
+  mutex_unlock(&p->lock);
 }
 
 void pool_reset_peaks(pool *p, bool used, bool held) {
-  pthread_mutex_lock(&p->lock);
+  mutex_lock(&p->lock);
   if (used) p->usage.used_peak_bytes = p->usage.used_bytes;
   if (held) p->usage.held_peak_bytes = p->shelf.bytes;
-  pthread_mutex_unlock(&p->lock);
+  mutex_unlock(&p->lock);
 }
 
 /* ---- all pools --------------------------------------------------------------------------------------------------- */
@@ -190,16 +191,16 @@ void pools_synchronized(int device) {
     pool *p = &pools[i];
     const pool_state state = p->state;
     if (state == POOL_NONE) continue;
-    if (state == POOL_GOING) pthread_mutex_lock(&table_lock);
-    pthread_mutex_lock(&p->lock);
+    if (state == POOL_GOING) mutex_lock(&table_lock);
+    mutex_lock(&p->lock);
     if (p->config.device == device) {
       if (p->state == POOL_LIVE) pool_keep_within(p);
       INVARIANT_WALK(pool_is_valid(p));
       pool_tell_held(p);
       if (state == POOL_GOING) pool_end_if_empty(p);
     }
-    pthread_mutex_unlock(&p->lock);
-    if (state == POOL_GOING) pthread_mutex_unlock(&table_lock);
+    mutex_unlock(&p->lock);
+    if (state == POOL_GOING) mutex_unlock(&table_lock);
   }
 }
 
@@ -208,14 +209,14 @@ uint64_t pools_relieve(int device) {
   for (unsigned i = 0; i < n_slots; ++i) {
     pool *p = &pools[i];
     if (p->state == POOL_NONE) continue;
-    pthread_mutex_lock(&p->lock);
+    mutex_lock(&p->lock);
     if (p->state != POOL_NONE && p->config.device == device) {
       pool_settle(p);
       relieved += shelf_release(&p->shelf, UINT64_MAX);
       INVARIANT_WALK(pool_is_valid(p));
       pool_tell_held(p);
     }
-    pthread_mutex_unlock(&p->lock);
+    mutex_unlock(&p->lock);
   }
   return relieved;
 }

@@ -1,10 +1,10 @@
 #include "memory/share/ipc.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/invariant.h"
+#include "base/lock.h"
 #include "memory/memory.h"
 #include "memory/share/exchange.h"
 
@@ -16,9 +16,9 @@ typedef struct share {
 } share;
 
 static struct {
-  pthread_mutex_t lock;
+  mutex lock;
   share *first;
-} all = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} all = {.lock = MUTEX_INITIALIZER(IPC)};
 
 _Atomic uint32_t ipc_n_exports;
 
@@ -102,9 +102,9 @@ status ipc_export(const void *p, uint64_t bytes, bool to_all, char key[IPC_KEY_B
     return st;
   }
   exchange_print(s->key, key);
-  pthread_mutex_lock(&all.lock);
+  mutex_lock(&all.lock);
   ipc_add(s);
-  pthread_mutex_unlock(&all.lock);
+  mutex_unlock(&all.lock);
   return ST_OK;
 }
 
@@ -127,13 +127,13 @@ static status end_export(share **at, const char *name) {
 
 status ipc_forget(uintptr_t block, const char *name) {
   status st = ST_OK;
-  pthread_mutex_lock(&all.lock);
+  mutex_lock(&all.lock);
   for (share **at = &all.first; *at && st == ST_OK;)
     if (!(*at)->imported && (*at)->start == block)
       st = end_export(at, name);
     else
       at = &(*at)->next;
-  pthread_mutex_unlock(&all.lock);
+  mutex_unlock(&all.lock);
   return st;
 }
 
@@ -151,9 +151,9 @@ status ipc_import(const char *text, int device, void **out) {
     return st;
   }
   *out = (void *)s->start;
-  pthread_mutex_lock(&all.lock);
+  mutex_lock(&all.lock);
   ipc_add(s);
-  pthread_mutex_unlock(&all.lock);
+  mutex_unlock(&all.lock);
   return ST_OK;
 }
 
@@ -166,12 +166,12 @@ static status end_import(share **at) {
 status ipc_close(const char *text) {
   uint64_t key;
   TRY(ipc_parse_key(text, &key));
-  pthread_mutex_lock(&all.lock);
+  mutex_lock(&all.lock);
   share **imported = ipc_lookup(key, true), **exported = ipc_lookup(key, false);
   const status st =
       *imported   ? end_import(imported)
       : *exported ? end_export(exported, "key")
                   : fail(ST_INVALID_VALUE, "key is '%.64s', neither exported nor imported here (closed before?)", text);
-  pthread_mutex_unlock(&all.lock);
+  mutex_unlock(&all.lock);
   return st;
 }

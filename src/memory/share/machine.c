@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/falloc.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -15,6 +14,7 @@
 
 #include "base/file.h"
 #include "base/invariant.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "base/variables.h"
 #include "memory/share/file_lock.h"
@@ -29,16 +29,16 @@ enum {
 #define RECORDS_START ((sizeof(machine_file) + 4095) / 4096 * 4096)
 
 static struct {
-  pthread_mutex_t lock; /* held from enter to leave: the file's locks are between processes only */
-  int fd;               /* not closed while the process lives: that would drop its locks */
-  struct stat opened;   /* identifies the file, to notice that the program has closed fd and opened something else */
-  machine_file *file;   /* NULL: the process shares nothing */
-  uint32_t own;         /* its place */
-  bool locked;          /* whether this process holds the lock over the file, from enter to leave */
-  bool busy;            /* whether the latest machine_enter has failed to get that lock */
-  bool quits;           /* machine_quit was called */
+  mutex lock;         /* held from enter to leave: the file's locks are between processes only */
+  int fd;             /* not closed while the process lives: that would drop its locks */
+  struct stat opened; /* identifies the file, to notice that the program has closed fd and opened something else */
+  machine_file *file; /* NULL: the process shares nothing */
+  uint32_t own;       /* its place */
+  bool locked;        /* whether this process holds the lock over the file, from enter to leave */
+  bool busy;          /* whether the latest machine_enter has failed to get that lock */
+  bool quits;         /* machine_quit was called */
   char path[PATH_MAX], why[256]; /* why: the reason that there is no file, or that it is busy */
-} machine = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1, .why = "no device was used before"};
+} machine = {.lock = MUTEX_INITIALIZER(MACHINE), .fd = -1, .why = "no device was used before"};
 
 /* ---- the file's locks -------------------------------------------------------------------------------------------- */
 
@@ -192,7 +192,7 @@ static void machine_warn(const char *hint) {
 }
 
 void machine_join(const char *name) {
-  pthread_mutex_lock(&machine.lock);
+  mutex_lock(&machine.lock);
   if (!machine.file) {
     if (machine_set_path(name)) remove_others_abandoned();
     if (!machine_join_file()) {
@@ -201,7 +201,7 @@ void machine_join(const char *name) {
       machine.fd = -1;
     }
   }
-  pthread_mutex_unlock(&machine.lock);
+  mutex_unlock(&machine.lock);
 }
 
 /* A process that waits in open_locked for the file that is removed here notices that. */
@@ -230,7 +230,7 @@ static bool is_open(void) {
 }
 
 machine_file *machine_look(void) {
-  pthread_mutex_lock(&machine.lock);
+  mutex_lock(&machine.lock);
   if (!machine.file || is_open()) return machine.file;
   machine.file = NULL;
   machine.fd = -1;
@@ -252,7 +252,7 @@ const char *machine_busy(void) { return machine.busy ? machine.why : NULL; }
 void machine_leave(void) {
   if (machine.locked && machine.file) lock_bytes(machine.fd, F_SETLK, F_UNLCK, WHOLE_BYTE, 1);
   machine.locked = false;
-  pthread_mutex_unlock(&machine.lock);
+  mutex_unlock(&machine.lock);
 }
 
 status machine_refuse(void) {

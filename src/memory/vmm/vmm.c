@@ -1,7 +1,6 @@
 #include "memory/vmm/vmm.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -9,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/invariant.h"
+#include "base/lock.h"
 #include "base/size.h"
 #include "base/sparse.h"
 #include "memory/memory.h"
@@ -39,14 +39,14 @@ typedef struct lingering {
 enum { MOST_MAPPINGS = 1 << 20 };
 
 static struct {
-  pthread_mutex_t lock;               /* guards all below, and what reservation.h, physical.h and window.h have */
+  mutex lock;                         /* guards all below, and what reservation.h, physical.h and window.h have */
   mapping *mappings;                  /* MOST_MAPPINGS, made at first use; mapping 0 is not used */
   _Atomic uint32_t *_Atomic granules; /* per granule of the window: the mapping there; 0: none */
   uint32_t n_mappings;                /* mappings that were ever used, mapping 0 included */
   uint32_t unused_mapping;            /* list of unused ones, linked by .next */
   lingering *lingering;
   const heap_fences *fences;
-} vmm = {.lock = PTHREAD_MUTEX_INITIALIZER, .n_mappings = 1};
+} vmm = {.lock = MUTEX_INITIALIZER(VMM), .n_mappings = 1};
 
 void vmm_set_fences(const heap_fences *fences) { vmm.fences = fences; }
 
@@ -84,15 +84,15 @@ status vmm_reserve(uint64_t bytes, uint64_t alignment, uintptr_t expected, uintp
                 (uintmax_t)space.vmm_bytes, size_in_words(space.vmm_bytes).text);
   if (alignment < HEAP_GRANULE_BYTES) alignment = HEAP_GRANULE_BYTES;
   *out = expected;
-  pthread_mutex_lock(&vmm.lock);
+  mutex_lock(&vmm.lock);
   status st = open_tables();
   if (st == ST_OK) st = reservation_make(granules_bytes(bytes), alignment, false, out);
-  pthread_mutex_unlock(&vmm.lock);
+  mutex_unlock(&vmm.lock);
   return st;
 }
 
 status vmm_release(uintptr_t start) {
-  pthread_mutex_lock(&vmm.lock);
+  mutex_lock(&vmm.lock);
   status st = ST_OK;
   reservation *r = reservation_of_program(start);
   if (!r || r->at.start != start)
@@ -102,7 +102,7 @@ status vmm_release(uintptr_t start) {
               r->n_mappings);
   else
     reservation_drop(r);
-  pthread_mutex_unlock(&vmm.lock);
+  mutex_unlock(&vmm.lock);
   return st;
 }
 
@@ -118,11 +118,11 @@ static status make_host_file(uint64_t bytes, int *file) {
 
 /* Adds physical memory with these contents; where that fails, they are given back. */
 static status add_physical(const physical *contents, void **handle) {
-  pthread_mutex_lock(&vmm.lock);
+  mutex_lock(&vmm.lock);
   status st = open_tables();
   if (st == ST_OK) st = physical_add(contents, handle);
   if (st != ST_OK) physical_release(contents);
-  pthread_mutex_unlock(&vmm.lock);
+  mutex_unlock(&vmm.lock);
   return st;
 }
 
@@ -145,39 +145,39 @@ status vmm_create(int device, uint64_t bytes, uint64_t granularity, const void *
 }
 
 bool vmm_settle(void) {
-  pthread_mutex_lock(&vmm.lock);
+  mutex_lock(&vmm.lock);
   bool any = vmm_settle_lingering(0, 0);
   any |= physical_settle();
   INVARIANT_WALK(vmm_is_valid());
-  pthread_mutex_unlock(&vmm.lock);
+  mutex_unlock(&vmm.lock);
   return any;
 }
 
 status vmm_drop(void *handle, void *site) {
   uint32_t id;
-  pthread_mutex_lock(&vmm.lock);
+  mutex_lock(&vmm.lock);
   const status st = physical_of(handle, &id);
   if (st == ST_OK) physical_drop(id, site);
   INVARIANT_WALK(vmm_is_valid());
-  pthread_mutex_unlock(&vmm.lock);
+  mutex_unlock(&vmm.lock);
   return st == ST_OK ? st : hooks_bad_free(st, (uintptr_t)handle, site);
 }
 
 void vmm_each_physical(void (*visit)(const hook_block *, void *), void *argument) {
-  pthread_mutex_lock(&vmm.lock);
+  mutex_lock(&vmm.lock);
   physical_each(visit, argument);
-  pthread_mutex_unlock(&vmm.lock);
+  mutex_unlock(&vmm.lock);
 }
 
 status vmm_tag(void *handle, void *tag, int *device) {
   uint32_t id;
-  pthread_mutex_lock(&vmm.lock);
+  mutex_lock(&vmm.lock);
   const status st = physical_of(handle, &id);
   if (st == ST_OK) {
     memcpy(tag, physical_at(id)->tag, EXCHANGE_TAG_BYTES);
     *device = physical_at(id)->device;
   }
-  pthread_mutex_unlock(&vmm.lock);
+  mutex_unlock(&vmm.lock);
   return st;
 }
 
@@ -198,9 +198,9 @@ static status export_locked(void *handle, bool to_all, uint64_t *key) {
 }
 
 status vmm_export(void *handle, bool to_all, uint64_t *key) {
-  pthread_mutex_lock(&vmm.lock);
+  mutex_lock(&vmm.lock);
   const status st = export_locked(handle, to_all, key);
-  pthread_mutex_unlock(&vmm.lock);
+  mutex_unlock(&vmm.lock);
   return st;
 }
 
@@ -243,22 +243,22 @@ status vmm_import_block(uint64_t key, int device, uintptr_t *out) {
   void *handle;
   uint32_t id;
   TRY(vmm_import_as(key, EXCHANGE_BLOCK, device, "key", &handle));
-  pthread_mutex_lock(&vmm.lock);
+  mutex_lock(&vmm.lock);
   status st = physical_of(handle, &id);
   if (st == ST_OK) {
     st = place_block(id, out);
     physical_drop(id, NULL);
     INVARIANT_WALK(vmm_is_valid());
   }
-  pthread_mutex_unlock(&vmm.lock);
+  mutex_unlock(&vmm.lock);
   return st;
 }
 
 status vmm_close_block(uintptr_t start) {
-  pthread_mutex_lock(&vmm.lock);
+  mutex_lock(&vmm.lock);
   const status st = unmap_locked(start);
   if (st == ST_OK) reservation_drop(reservation_of(start));
-  pthread_mutex_unlock(&vmm.lock);
+  mutex_unlock(&vmm.lock);
   return st;
 }
 
@@ -354,13 +354,13 @@ static status map_locked(uintptr_t at, uint32_t of, reservation *in, unsigned ac
 status vmm_map(uintptr_t at, uint64_t bytes, void *handle, unsigned access) {
   uint32_t of;
   reservation *in;
-  pthread_mutex_lock(&vmm.lock);
+  mutex_lock(&vmm.lock);
   status st = physical_of(handle, &of);
   if (st == ST_OK) st = reservation_check(at, bytes, physical_at(of), &in);
   if (st == ST_OK) st = check_free(at, bytes);
   if (st == ST_OK) st = map_locked(at, of, in, access);
   INVARIANT_WALK(vmm_is_valid());
-  pthread_mutex_unlock(&vmm.lock);
+  mutex_unlock(&vmm.lock);
   return st;
 }
 
@@ -404,29 +404,29 @@ static status unmap_locked(uintptr_t at) {
 }
 
 status vmm_unmap(uintptr_t at) {
-  pthread_mutex_lock(&vmm.lock);
+  mutex_lock(&vmm.lock);
   const mapping *m = reservation_of_program(at) ? mapping_at(at) : NULL;
   const status st = m && m->start == at
                         ? unmap_locked(at)
                         : fail(ST_INVALID_VALUE, "virPtr is %p, expected the start of a mapping", (void *)at);
-  pthread_mutex_unlock(&vmm.lock);
+  mutex_unlock(&vmm.lock);
   return st;
 }
 
 status vmm_retain(uintptr_t address, void **handle) {
-  pthread_mutex_lock(&vmm.lock);
+  mutex_lock(&vmm.lock);
   const mapping *m = reservation_of_program(address) ? mapping_at(address) : NULL;
   if (m) *handle = physical_retain(m->physical);
-  pthread_mutex_unlock(&vmm.lock);
+  mutex_unlock(&vmm.lock);
   return m ? ST_OK : fail(ST_INVALID_VALUE, "virPtr is %p, expected an address in a mapping", (void *)address);
 }
 
 status vmm_set_access(uintptr_t at, uint64_t bytes, unsigned access) {
-  pthread_mutex_lock(&vmm.lock);
+  mutex_lock(&vmm.lock);
   mapping *m = reservation_of_program(at) ? (mapping *)(uintptr_t)mapping_at(at) : NULL;
   const bool exact = m && m->start == at && m->bytes == bytes;
   if (exact) atomic_store_explicit(&m->access, access, memory_order_relaxed);
-  pthread_mutex_unlock(&vmm.lock);
+  mutex_unlock(&vmm.lock);
   return exact ? ST_OK
                : fail(ST_INVALID_VALUE, "virPtr is %p and size %ju, expected exactly one mapping", (void *)at,
                       (uintmax_t)bytes);
@@ -447,16 +447,16 @@ int vmm_device_of(uintptr_t address) {
 }
 
 bool vmm_is_reserved(uintptr_t address) {
-  pthread_mutex_lock(&vmm.lock);
+  mutex_lock(&vmm.lock);
   const bool reserved = reservation_of(address);
-  pthread_mutex_unlock(&vmm.lock);
+  mutex_unlock(&vmm.lock);
   return reserved;
 }
 
 bool vmm_is_imported(uintptr_t address) {
-  pthread_mutex_lock(&vmm.lock);
+  mutex_lock(&vmm.lock);
   const bool imported = reservation_of(address) && !reservation_of_program(address);
-  pthread_mutex_unlock(&vmm.lock);
+  mutex_unlock(&vmm.lock);
   return imported;
 }
 
