@@ -33,8 +33,8 @@ static bool heap_depot_is_valid(const heap *h, uint32_t *n_blocks) {
 static bool heap_lists_are_valid(const heap *h, uint32_t *n_blocks) {
   uint32_t parked, closing;
   *n_blocks = 0;
-  if (!heap_list_is_valid(h, h->parked, 0, UINT32_MAX, &parked) ||
-      !heap_list_is_valid(h, h->closing, 0, UINT32_MAX, &closing) || !heap_depot_is_valid(h, n_blocks))
+  if (!heap_list_is_valid(h, h->parked, 0, h->blocks.n_blocks, &parked) ||
+      !heap_list_is_valid(h, h->closing, 0, h->blocks.n_blocks, &closing) || !heap_depot_is_valid(h, n_blocks))
     return false;
   *n_blocks += parked + closing;
   return (h->fence || !h->closing) && (h->config.fences || !(h->parked || h->fence));
