@@ -9,7 +9,7 @@
 enum { MAX_POOLS = 1024 };
 
 static pool pools[MAX_POOLS] = {[0 ... MAX_POOLS - 1] = {.lock = MUTEX_INITIALIZER(POOL)}};
-static mutex table_lock = MUTEX_INITIALIZER(POOL_TABLE); /* guards the making and ending of pools */
+static mutex table_lock = MUTEX_INITIALIZER(POOL_TABLE); /* held while a pool is made or its slot is freed */
 static _Atomic unsigned n_slots;                         /* slots that were ever used */
 
 static const pool_point free_for_all;

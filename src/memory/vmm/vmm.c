@@ -39,7 +39,7 @@ typedef struct lingering {
 enum { MOST_MAPPINGS = 1 << 20 };
 
 static struct {
-  mutex lock;                         /* guards all below, and what reservation.h, physical.h and window.h have */
+  mutex lock;                         /* guards all below and the state of the other files of vmm/ */
   mapping *mappings;                  /* MOST_MAPPINGS, made at first use; mapping 0 is not used */
   _Atomic uint32_t *_Atomic granules; /* per granule of the window: the mapping there; 0: none */
   uint32_t n_mappings;                /* mappings that were ever used, mapping 0 included */
