@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "api/api.h"
+#include "base/lock.h"
 #include "base/size.h"
 #include "memory/memory.h"
 #include "memory/pool/stream_pool.h"
@@ -14,8 +15,6 @@
 #include "runtime/stream_order.h"
 
 #define CALLER __builtin_return_address(0)
-
-static const char kind[] = "aclrtMemPoolCreate";
 
 enum { GROWTH_BYTES = HEAP_GRANULE_BYTES };
 static const double MOST_IDLE = 0.3; /* as include/cannon/pool.h has it */
@@ -41,7 +40,7 @@ static status check_properties(const aclrtMemPoolProps *p) {
 
 static status find(const void *handle, pool **p) {
   TRY(device_check_child());
-  return pool_of(handle, kind, p);
+  return pool_of(handle, POOL_OF_ACL, p);
 }
 
 static status create(aclrtMemPool *out, const aclrtMemPoolProps *p) {
@@ -51,7 +50,7 @@ static status create(aclrtMemPool *out, const aclrtMemPoolProps *p) {
   const uint64_t granule = HEAP_GRANULE_BYTES, most = p->maxSize ? p->maxSize : device_memory_bytes();
   TRY(device_open(device));
   order_keep();
-  TRY(pool_create(&(pool_config){.kind = kind,
+  TRY(pool_create(&(pool_config){.kind = POOL_OF_ACL,
                                  .device = device,
                                  .heap = memory_heap(device),
                                  .order = &order_of_streams,
@@ -86,7 +85,7 @@ static status allocate(void **ptr, size_t size, aclrtMemPool handle, aclrtStream
   TRY(find(handle, &p));
   TRY(context_stream(stream_handle, &s));
   TRY(memory_round(&alloc_rules[RULE_MALLOC], POLICY_HUGE_FIRST, size, &bytes));
-  return pool_alloc(p, s, bytes, size, "aclrtMemPoolMallocAsync", site, ptr);
+  return pool_alloc(p, s, bytes, size, site, ptr);
 }
 
 aclError aclrtMemPoolMallocAsync(void **ptr, size_t size, aclrtMemPool memPool, aclrtStream stream) {
@@ -132,7 +131,7 @@ static status reset_peak(pool *p, aclrtMemPoolAttr attr, const uint64_t *value) 
 }
 
 /* Attributes are set one at a time. */
-static pthread_mutex_t setting = PTHREAD_MUTEX_INITIALIZER;
+static mutex setting = MUTEX_INITIALIZER(POOL_SETTING);
 
 static status set_attribute_locked(aclrtMemPool handle, aclrtMemPoolAttr attr, void *value) {
   pool *p;
@@ -155,9 +154,9 @@ static status set_attribute_locked(aclrtMemPool handle, aclrtMemPoolAttr attr, v
 }
 
 static status set_attribute(aclrtMemPool handle, aclrtMemPoolAttr attr, void *value) {
-  pthread_mutex_lock(&setting);
+  mutex_lock(&setting);
   const status st = set_attribute_locked(handle, attr, value);
-  pthread_mutex_unlock(&setting);
+  mutex_unlock(&setting);
   return st;
 }
 

@@ -218,8 +218,7 @@ aclError aclrtHostMemMapCapabilities(uint32_t deviceId, aclrtHacType hacType, ac
 /* The bit of ACL_RT_MEM_TYPE_... that the address is, or 0. */
 static uint32_t type_of(const void *p) {
   const heap_block *b = memory_device_of(p) >= 0 ? memory_find(p) : NULL;
-  page_kind pages;
-  const alloc_rule *rule = b ? rule_of_call(b->call, &pages) : NULL;
+  const alloc_rule *rule = b ? origin_rule(b->origin) : NULL;
   if (b) return rule && rule->freed_by == FREE_DVPP ? ACL_RT_MEM_TYPE_DVPP : ACL_RT_MEM_TYPE_DEV;
   return space_is_reserved((uintptr_t)p) && vmm_is_reserved((uintptr_t)p) ? ACL_RT_MEM_TYPE_RSVD : 0;
 }

@@ -10,10 +10,6 @@
 #include "runtime/device.h"
 #include "runtime/stream_order.h"
 
-#define CALLER __builtin_return_address(0)
-
-static const char kind[] = "cannon_pool_create";
-
 enum { RESERVE_SHARE = 64 };
 
 static const uint64_t MAX_ALIGNMENT = HEAP_GRANULE_BYTES, MAX_GROWTH = UINT64_C(1) << 30;
@@ -48,7 +44,7 @@ static status check_config(const cannon_pool_config *c) {
 
 static status find(const void *handle, pool **p) {
   TRY(device_check_child());
-  return pool_of(handle, kind, p);
+  return pool_of(handle, POOL_OF_CANNON, p);
 }
 
 static status create(cannon_pool **out, const cannon_pool_config *given) {
@@ -65,7 +61,7 @@ static status create(cannon_pool **out, const cannon_pool_config *given) {
   TRY(device_open(device));
   order_keep();
   const uint64_t reserve = c.initial_bytes / RESERVE_SHARE;
-  TRY(pool_create(&(pool_config){.kind = kind,
+  TRY(pool_create(&(pool_config){.kind = POOL_OF_CANNON,
                                  .device = device,
                                  .heap = memory_heap(device),
                                  .order = &order_of_streams,
@@ -105,7 +101,7 @@ static status allocate(cannon_pool *handle, size_t size, aclrtStream stream_hand
   TRY(find(handle, &p));
   TRY(context_stream(stream_handle, &s));
   TRY(memory_round(&alloc_rules[RULE_MALLOC], POLICY_HUGE_FIRST, size, &bytes));
-  return pool_alloc(p, s, bytes, size, "cannon_pool_alloc", site, block);
+  return pool_alloc(p, s, bytes, size, site, block);
 }
 
 aclError cannon_pool_alloc(cannon_pool *pool, size_t size, aclrtStream stream, void **block) {

@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "base/lock.h"
 #include "base/sanitizer.h"
 #include "base/status.h"
 #include "base/sync.h"
@@ -35,7 +36,7 @@ typedef struct free_object {
 static struct {
   _Alignas(64) spinlock lock;
   free_object *first;
-} depot[N_CACHES];
+} depot[N_CACHES] = {[0 ... N_CACHES - 1] = {.lock = SPINLOCK_INITIALIZER(DEPOT)}};
 
 /* What a thread keeps of a kind: a chain that it takes from and adds to, at most CHAIN long, and a full one or none. Two,
  * so that gets and puts that alternate around the end of a chain trade nothing. */

@@ -5,10 +5,12 @@
 
 #include <pthread.h>
 
+#include "base/lock.h"
+
 /* At file scope, once in a file: a forked child finds the mutex free. For locks whose state is whole between any two
  * stores, and whose holders take no other lock of which that is not true. */
-#define FORK_RENEWS(mutex)                                                                                             \
-  static void renew_lock_(void) { pthread_mutex_init(&(mutex), NULL); }                                                \
+#define FORK_RENEWS(of_parent)                                                                                         \
+  static void renew_lock_(void) { mutex_renew(&(of_parent)); }                                                         \
   __attribute__((constructor)) static void renew_lock_in_children_(void) { pthread_atfork(NULL, NULL, renew_lock_); }
 
 #endif

@@ -4,8 +4,9 @@
 #include <stdlib.h>
 
 #include "base/forks.h"
+#include "base/lock.h"
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the lists */
+static mutex lock = MUTEX_INITIALIZER(HANDLES); /* guards the lists */
 FORK_RENEWS(lock)
 static handle *lists[N_HANDLE_KINDS];
 
@@ -18,25 +19,25 @@ static handle **find(handle_kind kind, const void *pointer) {
 void *handle_new(handle_kind kind, size_t bytes) {
   handle *h = calloc(1, bytes);
   if (!h) return NULL;
-  pthread_mutex_lock(&lock);
+  mutex_lock(&lock);
   h->next = lists[kind];
   lists[kind] = h;
-  pthread_mutex_unlock(&lock);
+  mutex_unlock(&lock);
   return h;
 }
 
 void *handle_live(handle_kind kind, const void *pointer) {
-  pthread_mutex_lock(&lock);
+  mutex_lock(&lock);
   handle *h = pointer ? *find(kind, pointer) : NULL;
-  pthread_mutex_unlock(&lock);
+  mutex_unlock(&lock);
   return h;
 }
 
 bool handle_free(handle_kind kind, const void *pointer) {
-  pthread_mutex_lock(&lock);
+  mutex_lock(&lock);
   handle **link = find(kind, pointer), *h = *link;
   if (h) *link = h->next;
-  pthread_mutex_unlock(&lock);
+  mutex_unlock(&lock);
   free(h);
   return h;
 }

@@ -27,6 +27,7 @@ typedef struct {
   void *site;         /* and its return address */
   int64_t stream;     /* its number on the device, where this is in a stream's order, else HOOK_NO_STREAM */
   bool is_handle;     /* memory without an address (memory/vmm/vmm.h): `address` is its handle */
+  bool is_internal;   /* memory that the library took for itself, which no call of the program asked for */
 } hook_block;
 
 typedef enum {

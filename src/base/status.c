@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/forks.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "trace/stats_write.h"
 
@@ -27,7 +28,7 @@ static _Thread_local thread_words *words_of_thread; /* made by the thread's firs
 
 static pthread_key_t words_key;
 static pthread_once_t words_once = PTHREAD_ONCE_INIT;
-static pthread_mutex_t process_lock = PTHREAD_MUTEX_INITIALIZER; /* guards process_store */
+static mutex process_lock = MUTEX_INITIALIZER(PROCESS_ERROR); /* guards process_store */
 FORK_RENEWS(process_lock)
 static recent_store process_store;
 static _Atomic bool process_scope;
@@ -97,9 +98,9 @@ status error_publish(status code, const char *call) {
   trace_error(call, code, words);
   log_line(LOG_ERROR, "%s", line);
   if (process_scope) {
-    pthread_mutex_lock(&process_lock);
+    mutex_lock(&process_lock);
     prepend(&process_store, line);
-    pthread_mutex_unlock(&process_lock);
+    mutex_unlock(&process_lock);
   } else if (own_words()) {
     prepend(&words_of_thread->recent, line);
   }
@@ -115,9 +116,9 @@ static const char *take(recent_store *store) {
 
 const char *error_recent(void) {
   if (!process_scope) return words_of_thread ? take(&words_of_thread->recent) : NULL;
-  pthread_mutex_lock(&process_lock);
+  mutex_lock(&process_lock);
   const char *text = take(&process_store);
-  pthread_mutex_unlock(&process_lock);
+  mutex_unlock(&process_lock);
   return text;
 }
 

@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -33,27 +32,6 @@ static inline void cpu_relax(void) {
   __asm__ volatile("yield");
 #endif
 }
-
-/* Held for a few stores only, never over a call that can block. With more threads than cores the holder may lose its
- * core, so a waiter gives up its own after a while. */
-typedef _Atomic uint32_t spinlock;
-
-static inline bool spin_trylock(spinlock *lock) {
-  return !atomic_load_explicit(lock, memory_order_relaxed) && !atomic_exchange_explicit(lock, 1, memory_order_acquire);
-}
-
-static inline void spin_lock(spinlock *lock) {
-  for (unsigned tries = 0; !spin_trylock(lock); ++tries)
-    if (tries & 63)
-      cpu_relax();
-    else
-      sched_yield();
-}
-
-static inline void spin_unlock(spinlock *lock) { atomic_store_explicit(lock, 0, memory_order_release); }
-
-/* As spin_unlock, and a full barrier: what the caller reads next is not older than what it wrote before. */
-static inline void spin_unlock_fence(spinlock *lock) { atomic_exchange_explicit(lock, 0, memory_order_seq_cst); }
 
 /* Sleeps while *word is seen, timeout_ns at most (0: for ever). May return early for no reason. */
 static inline void futex_wait(_Atomic uint32_t *word, uint32_t seen, uint64_t timeout_ns) {

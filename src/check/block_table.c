@@ -4,8 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/lock.h"
+
 /* Live blocks by address: open addressing with linear probing, at most half full, closed up on removal. */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards all of this */
+static mutex lock = MUTEX_INITIALIZER(LEAK_BLOCKS); /* guards all of this */
 static live_record *slots;
 static size_t n_slots; /* a power of two, or 0 */
 static freed_record freed[BLOCK_FREED];
@@ -38,7 +40,7 @@ static bool grow(void) {
 }
 
 bool block_table_add(const hook_block *b, void *const frame[], unsigned n_frames, uint64_t now_ns) {
-  pthread_mutex_lock(&lock);
+  mutex_lock(&lock);
   ++counts.n_allocs;
   const bool room = 2 * (counts.n_live + 1) <= n_slots || grow();
   if (room) {
@@ -50,7 +52,7 @@ bool block_table_add(const hook_block *b, void *const frame[], unsigned n_frames
   } else {
     ++counts.n_unknown;
   }
-  pthread_mutex_unlock(&lock);
+  mutex_unlock(&lock);
   return room;
 }
 
@@ -68,7 +70,7 @@ static void close_gap(size_t gap) {
 }
 
 void block_table_remove(const hook_block *b, void *site) {
-  pthread_mutex_lock(&lock);
+  mutex_lock(&lock);
   ++counts.n_frees;
   const size_t i = n_slots ? slot_of(b->address, b->is_handle) : 0;
   if (n_slots && slots[i].address) {
@@ -78,34 +80,34 @@ void block_table_remove(const hook_block *b, void *site) {
   }
   freed[n_freed++ % BLOCK_FREED] =
       (freed_record){b->address, b->is_handle, b->requested, b->number, b->call, b->site, site};
-  pthread_mutex_unlock(&lock);
+  mutex_unlock(&lock);
 }
 
 bool block_table_find_freed(uintptr_t address, freed_record *out) {
   bool found = false;
-  pthread_mutex_lock(&lock);
+  mutex_lock(&lock);
   for (uint64_t back = 1; back <= n_freed && back <= BLOCK_FREED && !found; ++back) {
     const freed_record *r = &freed[(n_freed - back) % BLOCK_FREED];
     found = address - r->address < (r->is_handle ? 1 : r->bytes);
     if (found) *out = *r;
   }
-  pthread_mutex_unlock(&lock);
+  mutex_unlock(&lock);
   return found;
 }
 
 block_counts block_table_counts(void) {
-  pthread_mutex_lock(&lock);
+  mutex_lock(&lock);
   const block_counts now = counts;
-  pthread_mutex_unlock(&lock);
+  mutex_unlock(&lock);
   return now;
 }
 
 live_record *block_table_copy(size_t *n) {
-  pthread_mutex_lock(&lock);
+  mutex_lock(&lock);
   live_record *copy = counts.n_live ? malloc(counts.n_live * sizeof *copy) : NULL;
   *n = 0;
   for (size_t i = 0; copy && i < n_slots; ++i)
     if (slots[i].address) copy[(*n)++] = slots[i];
-  pthread_mutex_unlock(&lock);
+  mutex_unlock(&lock);
   return copy;
 }

@@ -17,6 +17,7 @@
 
 #include "base/file.h"
 #include "base/hooks.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "base/sync.h"
 #include "base/variables.h"
@@ -40,11 +41,11 @@ static struct sigaction previous;
 static _Atomic bool report_wanted, warning_wanted;
 static pthread_once_t thread_once = PTHREAD_ONCE_INIT;
 
-static pthread_mutex_t report_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the file and n_reports; taken first */
+static mutex report_lock = MUTEX_INITIALIZER(LEAK_REPORT); /* guards the file and n_reports; taken first */
 static unsigned n_reports;
 
 /* Held for a copy only: a report asks the loader for names, and the loader runs constructors that may free. */
-static pthread_mutex_t bad_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the below */
+static mutex bad_lock = MUTEX_INITIALIZER(BAD_FREES); /* guards the below */
 static bad_free_record bad_frees[MAX_BAD_FREES];
 static uint64_t n_bad_frees;
 
@@ -77,11 +78,11 @@ static FILE *open_report(const char **why) {
 
 static void write_report(const char *occasion) {
   bad_free_record bad[MAX_BAD_FREES];
-  pthread_mutex_lock(&report_lock);
-  pthread_mutex_lock(&bad_lock);
+  mutex_lock(&report_lock);
+  mutex_lock(&bad_lock);
   const uint64_t n_bad = n_bad_frees;
   memcpy(bad, bad_frees, sizeof bad);
-  pthread_mutex_unlock(&bad_lock);
+  mutex_unlock(&bad_lock);
   tell_report_path();
   const char *why;
   FILE *f = open_report(&why);
@@ -91,7 +92,7 @@ static void write_report(const char *occasion) {
     if (fclose(f)) why = strerror(errno);
   }
   if (why) fprintf(stderr, "cannon: the memory report %s can't be written: %s\n", report_path, why);
-  pthread_mutex_unlock(&report_lock);
+  mutex_unlock(&report_lock);
 }
 
 static void warn_of_many(void) {
@@ -142,9 +143,9 @@ static void on_signal(int number, siginfo_t *info, void *context) {
 static void at_exit(void) {
   if (getpid() != owner) return; /* a forked child has none of this memory */
   warn_of_many();
-  pthread_mutex_lock(&bad_lock);
+  mutex_lock(&bad_lock);
   const bool has_bad_frees = n_bad_frees;
-  pthread_mutex_unlock(&bad_lock);
+  mutex_unlock(&bad_lock);
   if (block_table_counts().n_allocs || has_bad_frees) write_report("at exit");
 }
 
@@ -199,10 +200,10 @@ static void on_bad_free(uintptr_t address, void *site, char *words, size_t bytes
     bad.kind = BAD_FREE_FREED;
   explain(&bad, words, bytes);
   trace_add(&trace_stats()->n_bad_frees, 1);
-  pthread_mutex_lock(&bad_lock);
+  mutex_lock(&bad_lock);
   if (n_bad_frees < MAX_BAD_FREES) bad_frees[n_bad_frees] = bad;
   ++n_bad_frees;
-  pthread_mutex_unlock(&bad_lock);
+  mutex_unlock(&bad_lock);
 }
 
 /* ---- start ------------------------------------------------------------------------------------------------------- */

@@ -105,9 +105,9 @@ static void print_rules(void) {
          PROFILE_DEFAULT_SOC);
   printf("  %-27s %8s %5s %5s %5s  %-29s %s\n", "call", "round", "slack", "start", "given", "freed by", "source");
   for (const alloc_rule *r = alloc_rules; r < alloc_rules + N_RULES; r++)
-    printf("  %-27s %8u %5u %5u %5u  %-29s %s\n", r->call[PAGES_SMALL], r->round_bytes, r->slack ? slack : 0,
-           r->promised_align, 1u << (r->place == ALLOC_DEVICE ? RULE_DEVICE_UNIT_SHIFT : RULE_PINNED_UNIT_SHIFT),
-           free_calls[r->freed_by], r->source);
+    printf("  %-27s %8u %5u %5u %5u  %-29s %s\n", r->call, r->round_bytes, r->slack ? slack : 0, r->promised_align,
+           1u << (r->place == ALLOC_DEVICE ? RULE_DEVICE_UNIT_SHIFT : RULE_PINNED_UNIT_SHIFT), free_calls[r->freed_by],
+           r->source);
   printf("\nPages: by policy; those of no whole pages are huge above %s, small below\n",
          format_bytes(HUGE_FIRST_BYTES));
   for (const page_policy *p = page_policies; p < page_policies + N_POLICIES; p++)

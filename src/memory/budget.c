@@ -5,9 +5,10 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
+#include "base/invariant.h"
 #include "base/variables.h"
 
-enum { USUAL_LIMIT = 65530, PROGRAMS_SHARE = 8 /* one part in so many stays the program's own */ };
+enum { USUAL_LIMIT = 65530, PROGRAMS_SHARE = 8 /* an 8th of the kernel's limit is left to the program */ };
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static uint64_t limit;
@@ -35,6 +36,10 @@ status budget_take(uint64_t n) {
   return ST_OK;
 }
 
-void budget_adjust(int64_t n) { atomic_fetch_add(&used, (uint64_t)n); }
+void budget_adjust(int64_t n) {
+  const uint64_t before = atomic_fetch_add(&used, (uint64_t)n);
+  INVARIANT(n >= 0 || before >= (uint64_t)-n);
+  (void)before;
+}
 
 uint64_t budget_used(void) { return atomic_load(&used); }

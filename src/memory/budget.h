@@ -1,6 +1,7 @@
-/* The kernel's mappings, of which a process may have a limited number (vm.max_map_count, usually 65,530), and which the
- * whole program needs: for threads, libraries, large blocks of malloc. Whoever cuts the library's windows into pieces
- * counts them here, and gets a refusal where the program would otherwise run into the kernel's. Any thread. */
+/* A budget of the kernel's memory mappings. A process may have a limited number of them (vm.max_map_count, usually
+ * 65,530), and the program needs some for threads, libraries and large blocks of malloc. Code that splits the library's
+ * windows into several mappings (heap/mapping.c, vmm/reserved_window.c) counts them here, and is refused before the
+ * whole program runs into the kernel's limit. Thread-safe. */
 #ifndef CANNON_MEMORY_BUDGET_H
 #define CANNON_MEMORY_BUDGET_H
 
@@ -8,13 +9,13 @@
 
 #include "base/status.h"
 
-/* Counts n more mappings; ST_NO_MEMORY, in words, where they are too many. */
+/* Counts n more mappings; ST_NO_MEMORY with a message, and nothing is counted, where they are too many. */
 status budget_take(uint64_t n);
 
-/* Counts n more, or fewer, without asking: taking something away may cut a mapping in two. */
+/* Counts n more or (negative) fewer mappings and never refuses: unmapping a part may cut a mapping in two. */
 void budget_adjust(int64_t n);
 
-/* How many are counted. */
+/* How many mappings are counted now. */
 uint64_t budget_used(void);
 
 #endif

@@ -10,7 +10,7 @@
 
 #include "memory/memory.h"
 
-static struct sigaction previous[2]; /* of SIGSEGV and SIGBUS */
+static struct sigaction previous[2]; /* the handlers of SIGSEGV and SIGBUS that were installed before */
 static const int signals[2] = {SIGSEGV, SIGBUS};
 
 _Thread_local const fault_copy *volatile fault_running_copy;
@@ -27,8 +27,9 @@ void fault_describe_site(void *site, char *text, size_t bytes) {
            (uintmax_t)((uintptr_t)site - base));
 }
 
-/* The program ends right after this, so a formatter that is not async-signal-safe by the letter is worth its words. */
-static void explain(uintptr_t address) {
+/* Explains a host access to device memory. The program ends right afterwards, so snprintf is used although it is not
+ * listed as async-signal-safe. */
+static void fault_explain(uintptr_t address) {
   char text[512], site[192];
   int n;
   const heap_block *b = memory_find((void *)address);
@@ -41,7 +42,7 @@ static void explain(uintptr_t address) {
         "%d,\ncannon: allocation %ju, by %s called from %s.\n"
         "cannon: only kernels and aclrtMemcpy reach device memory, here as on an NPU.\n",
         (uintmax_t)address, (uintmax_t)(address - b->address), (uintmax_t)b->requested, (uintmax_t)b->address,
-        space_device_of(address), (uintmax_t)b->number, b->call, site);
+        space_device_of(address), (uintmax_t)b->number, origin_call(b->origin), site);
   } else if (space_is_reserved(address)) {
     n = snprintf(text, sizeof text,
                  "cannon: the host accessed the reserved address %#jx, where %s.\n"
@@ -59,11 +60,12 @@ static void explain(uintptr_t address) {
 
 /* ---- in copies --------------------------------------------------------------------------------------------------- */
 
+/* Whether the copy accesses the address on the side that begins at `start`. */
 static bool is_inside(uintptr_t address, const void *start, const fault_copy *c, size_t pitch) {
   return start && address - (uintptr_t)start < (c->height - 1) * pitch + c->width;
 }
 
-/* No address at all: x86-64 faults by it without telling it. */
+/* Whether x86-64 can't have such an address: the fault it causes does not report the address. */
 static bool is_non_canonical(uintptr_t address) {
 #if defined(__x86_64__)
   const int64_t top = (int64_t)address >> 47;
@@ -74,7 +76,7 @@ static bool is_non_canonical(uintptr_t address) {
 #endif
 }
 
-/* Whether the faulting access was a write; true where the processor does not tell. */
+/* Whether the faulting access was a write; true where the processor does not report it. */
 static bool is_write(const void *context) {
 #if defined(__x86_64__)
   return ((const ucontext_t *)context)->uc_mcontext.gregs[REG_ERR] & 2;
@@ -90,7 +92,8 @@ static const char *reason_of(const siginfo_t *info, bool no_address) {
   return info->si_code == SEGV_ACCERR ? "its page is protected" : "nothing is mapped there";
 }
 
-/* Whether the fault is that of the copy; `p` is then what the copy could not reach. */
+/* Whether the copy caused the fault; then *to_dst says on which side, and *p is the address that the copy could not
+ * access. */
 static bool find_side(const fault_copy *c, const siginfo_t *info, const void *context, bool *to_dst, uintptr_t *p) {
   const uintptr_t address = (uintptr_t)info->si_addr;
   const bool dst = is_inside(address, c->dst, c, c->dst_pitch), src = is_inside(address, c->src, c, c->src_pitch);
@@ -102,7 +105,7 @@ static bool find_side(const fault_copy *c, const siginfo_t *info, const void *co
   return !address && is_non_canonical(*p);
 }
 
-static void explain_copy(const fault_copy *c, const siginfo_t *info, const void *context) {
+static void fault_explain_copy(const fault_copy *c, const siginfo_t *info, const void *context) {
   char text[512], call[64], from[32] = "";
   bool to_dst;
   uintptr_t p;
@@ -126,8 +129,8 @@ static void explain_copy(const fault_copy *c, const siginfo_t *info, const void 
 
 /* ---- in registered memory ---------------------------------------------------------------------------------------- */
 
-/* By a kernel, or by the program itself. */
-static void explain_registered(const siginfo_t *info) {
+/* Explains a fault in registered host memory, by a kernel or by the program itself. */
+static void fault_explain_registered(const siginfo_t *info) {
   char text[384];
   uintptr_t start;
   uint64_t bytes;
@@ -145,16 +148,16 @@ static void explain_registered(const siginfo_t *info) {
 static void on_fault(int signal_number, siginfo_t *info, void *context) {
   const int i = signal_number == SIGBUS;
   const uintptr_t address = (uintptr_t)info->si_addr;
-  const bool accessed = info->si_code > 0; /* else sent by kill() */
+  const bool accessed = info->si_code > 0; /* else the signal was sent by kill() */
   const bool ours = space_device_of(address) >= 0 || space_is_reserved(address);
   const fault_copy *copy = fault_running_copy;
-  fault_running_copy = NULL; /* the handler that was there first may jump out of the copy */
+  fault_running_copy = NULL; /* the previous handler may jump out of the copy */
   if (ours)
-    explain(address);
+    fault_explain(address);
   else if (copy && accessed)
-    explain_copy(copy, info, context);
+    fault_explain_copy(copy, info, context);
   else if (accessed)
-    explain_registered(info);
+    fault_explain_registered(info);
   if (!ours && previous[i].sa_flags & SA_SIGINFO) {
     previous[i].sa_sigaction(signal_number, info, context);
   } else if (!ours && previous[i].sa_handler != SIG_DFL && previous[i].sa_handler != SIG_IGN) {

@@ -1,6 +1,8 @@
-/* A host access to device memory: it faults at once, since users' addresses have nothing behind them, and the handler
- * here says what was touched before the program ends. Faults elsewhere are passed on to whoever was there first; one in
- * a copy of the library's, by a host pointer of the program's that leads nowhere, after words that say which. */
+/* Explains segmentation faults that come from misused memory. The addresses that a program has for device memory have
+ * nothing mapped there, so a host access faults at once; the handler says what was accessed before the program ends. It
+ * also explains a fault in one of the library's copies, caused by a bad host pointer, and one in registered host
+ * memory. Faults outside of device memory are then passed on to the handler that was installed before. Used by memory.c
+ * and the runtime's copies; calls memory.h. */
 #ifndef CANNON_MEMORY_FAULT_H
 #define CANNON_MEMORY_FAULT_H
 
@@ -10,19 +12,20 @@
 
 #include "base/status.h"
 
-/* A copy of `height` rows of `width` bytes; the pitches are what separates the starts of rows. Flat: height 1. Of one
- * that runs, addresses are as kernels see them. */
+/* A copy of `height` rows of `width` bytes; the pitches are the distances between the starts of rows. A contiguous copy
+ * has height 1. While it runs, its addresses are those that kernels see. */
 typedef struct {
   void *dst;
-  const void *src; /* NULL: a fill */
+  const void *src; /* NULL: dst is filled */
   size_t width, height, dst_pitch, src_pitch;
-  void *site;            /* the caller's return address, for advice */
-  const char *call;      /* the entry point, for words; NULL: a task of a stream */
-  uint32_t stream, task; /* which, where call is NULL */
+  void *site;            /* return address of the call, for advice */
+  const char *call;      /* the entry point, for messages; NULL: a task of a stream */
+  uint32_t stream, task; /* if call is NULL: their numbers */
 } fault_copy;
 
-/* Around each copy: a store each. */
-extern INTERNAL _Thread_local const fault_copy *volatile fault_running_copy; /* NULL: none */
+/* The copy that the thread executes now, for the handler; NULL: none. Set and cleared around each copy, by a store
+ * each. */
+extern INTERNAL _Thread_local const fault_copy *volatile fault_running_copy;
 static inline void fault_copy_begins(const fault_copy *c) {
   fault_running_copy = c;
   atomic_signal_fence(memory_order_seq_cst); /* what c points to is written before the first access that may fault */
@@ -32,9 +35,10 @@ static inline void fault_copy_ends(void) {
   fault_running_copy = NULL;
 }
 
+/* Installs the handler for SIGSEGV and SIGBUS; repeated calls do nothing. */
 void fault_handler_install(void);
 
-/* A code address as "object(symbol+0x12)", for messages. */
+/* Writes a code address as "object(symbol+0x12)" into `text`, for messages. */
 void fault_describe_site(void *site, char *text, size_t bytes);
 
 #endif

@@ -7,7 +7,7 @@
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
-/* False where it is not there: without /proc, or a descriptor for it. */
+/* Reads a line of /proc/meminfo; false without /proc, or without a free descriptor. */
 static bool meminfo(const char *key, uint64_t *bytes) {
   FILE *f = fopen("/proc/meminfo", "re");
   char line[128];
@@ -21,22 +21,22 @@ static bool meminfo(const char *key, uint64_t *bytes) {
   return found;
 }
 
-static uint64_t total(void) {
+static uint64_t host_read_total(void) {
   struct sysinfo s = {0};
   uint64_t bytes;
   if (meminfo("MemTotal", &bytes)) return bytes;
   return sysinfo(&s) ? UINT64_MAX : (uint64_t)s.totalram * s.mem_unit;
 }
 
-/* Without /proc, less than there is: caches of files could be dropped, too. */
-static uint64_t available(void) {
+/* Without /proc the result is too low: the file cache could be dropped, too. */
+static uint64_t host_read_available(void) {
   struct sysinfo s = {0};
   uint64_t bytes;
   if (meminfo("MemAvailable", &bytes)) return bytes;
   return sysinfo(&s) ? UINT64_MAX : ((uint64_t)s.freeram + s.bufferram) * s.mem_unit;
 }
 
-/* The number in a control-group file; UINT64_MAX where there is none ("max", or no such file). */
+/* The number in a control-group file; UINT64_MAX where it has none ("max") or does not exist. */
 static uint64_t cgroup(const char *path) {
   FILE *f = fopen(path, "re");
   uint64_t value = UINT64_MAX;
@@ -56,15 +56,15 @@ static uint64_t cgroup_used(void) {
   return v2 != UINT64_MAX ? v2 : cgroup("/sys/fs/cgroup/memory/memory.usage_in_bytes");
 }
 
-static uint64_t smaller(uint64_t a, uint64_t b) { return a < b ? a : b; }
+static uint64_t host_smaller(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
-uint64_t host_total_bytes(void) { return smaller(total(), cgroup_limit()); }
+uint64_t host_total_bytes(void) { return host_smaller(host_read_total(), cgroup_limit()); }
 
 uint64_t host_available_bytes(void) {
   const uint64_t limit = cgroup_limit();
-  if (limit == UINT64_MAX) return available();
+  if (limit == UINT64_MAX) return host_read_available();
   const uint64_t used = cgroup_used();
-  return smaller(available(), used < limit ? limit - used : 0);
+  return host_smaller(host_read_available(), used < limit ? limit - used : 0);
 }
 
 uint64_t host_own_bytes(void) {

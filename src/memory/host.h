@@ -1,17 +1,18 @@
-/* What the host has: physical memory, as the system and the control group see it. */
+/* Queries how much physical memory the host has, by the system and the process's control group. Thread-safe; calls only
+ * the system. */
 #ifndef CANNON_MEMORY_HOST_H
 #define CANNON_MEMORY_HOST_H
 
 #include <stdint.h>
 
-/* Memory of the machine, or of the control group where that is less. */
+/* Memory of the machine, or the control group's limit where that is less. */
 uint64_t host_total_bytes(void);
 
-/* What can be had now without swapping (MemAvailable, and the control group's limit less its use); some ten
- * microseconds. */
+/* Memory that can be had now without swapping: MemAvailable, or the control group's limit minus its use where that is
+ * less. Takes some ten microseconds. */
 uint64_t host_available_bytes(void);
 
-/* Private memory that this process has touched. */
+/* Bytes of private memory that this process has touched. */
 uint64_t host_own_bytes(void);
 
 #endif

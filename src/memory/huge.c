@@ -14,27 +14,27 @@
 #  define MADV_COLLAPSE 25
 #endif
 
-enum { MOST_REFUSALS = 16 }; /* in a row: then the host is asked no more */
+enum { MOST_REFUSALS = 16 }; /* after so many in a row, the host is not asked any more */
 _Static_assert((int)HUGE_BYTES == (int)GRANULE_BYTES, "a granule is a huge page");
 
-/* Of the granules of all windows: whether the host was asked since there is memory. */
+/* Per granule of all devices' windows: whether the host was asked since the granule has memory. */
 static _Atomic uint8_t asked[(uint64_t)SPACE_MAX_DEVICES << SPACE_STRIDE_SHIFT >> GRANULE_SHIFT];
 static _Atomic unsigned n_refusals;
 
-static uintptr_t base(void) { return space.device_base + space.view_distance; }
-static uint64_t number_of(uintptr_t view) { return (view - base()) >> GRANULE_SHIFT; }
+static uintptr_t huge_base(void) { return space.device_base + space.view_distance; }
+static uint64_t huge_granule_of(uintptr_t view) { return (view - huge_base()) >> GRANULE_SHIFT; }
 static bool is_of_device(uintptr_t view) { return space_device_of(view - space.view_distance) >= 0; }
 
-/* One page must be there, so that there is a table for the host to replace. */
+/* MADV_COLLAPSE needs a page table to replace, so one page is touched first. */
 static bool make_huge(uint64_t granule) {
-  char *const at = (char *)base() + (granule << GRANULE_SHIFT); // NOLINT(performance-no-int-to-ptr)
+  char *const at = (char *)huge_base() + (granule << GRANULE_SHIFT); // NOLINT(performance-no-int-to-ptr)
   return !madvise(at, PAGE_BYTES, MADV_POPULATE_READ) && !madvise(at, HUGE_BYTES, MADV_COLLAPSE);
 }
 
 void huge_before_write(void *view, uint64_t bytes) {
   const uintptr_t start = (uintptr_t)view;
   if (bytes < HUGE_BYTES || !is_of_device(start)) return;
-  const uint64_t first = number_of(start + HUGE_BYTES - 1), end = number_of(start + bytes);
+  const uint64_t first = huge_granule_of(start + HUGE_BYTES - 1), end = huge_granule_of(start + bytes);
   for (uint64_t g = first; g < end; ++g) {
     if (atomic_load_explicit(&asked[g], memory_order_relaxed)) continue;
     if (atomic_load_explicit(&n_refusals, memory_order_relaxed) >= MOST_REFUSALS) return;
@@ -48,14 +48,14 @@ void huge_before_write(void *view, uint64_t bytes) {
 
 void huge_forget(uintptr_t view, uint64_t n) {
   if (!is_of_device(view)) return;
-  for (uint64_t g = number_of(view), end = g + n; g < end; ++g)
+  for (uint64_t g = huge_granule_of(view), end = g + n; g < end; ++g)
     if (atomic_load_explicit(&asked[g], memory_order_relaxed))
       atomic_store_explicit(&asked[g], 0, memory_order_relaxed);
 }
 
 void huge_move(uintptr_t from, uintptr_t to, uint64_t n) {
   if (!is_of_device(from)) return;
-  for (uint64_t a = number_of(from), b = number_of(to), end = a + n; a < end; ++a, ++b) {
+  for (uint64_t a = huge_granule_of(from), b = huge_granule_of(to), end = a + n; a < end; ++a, ++b) {
     const uint8_t was = atomic_load_explicit(&asked[a], memory_order_relaxed);
     if (was != atomic_load_explicit(&asked[b], memory_order_relaxed))
       atomic_store_explicit(&asked[b], was, memory_order_relaxed);

@@ -1,8 +1,9 @@
-/* Disjoint intervals of addresses, in order: a growing array that is searched by bisection. The items are structs of
- * one size whose first member is an `interval`; pointers to them are good until the next insertion or removal. The
- * caller serialises calls.
+/* A set of disjoint address intervals: a growing sorted array, searched by bisection. The items are structs of one size
+ * whose first member is an `interval`; pointers to them are valid until the next insertion or removal. Used by
+ * vmm/reservation.c and registered.c; calls nobody. Not thread-safe: the caller serialises calls.
  *
- * Inserting moves what is behind: right for some thousand intervals; beyond, a tree would be better. */
+ * An insertion moves all items behind it, which is fast enough for some thousand intervals; for more, a tree would be
+ * better. */
 #ifndef CANNON_MEMORY_INTERVALS_H
 #define CANNON_MEMORY_INTERVALS_H
 
@@ -16,7 +17,7 @@ typedef struct {
 } interval;
 
 typedef struct {
-  size_t item_bytes; /* set by the owner; the rest starts as 0 */
+  size_t item_bytes; /* set by the owner; the other fields start as 0 */
   size_t n, capacity;
   char *items;
 } intervals;
@@ -24,16 +25,19 @@ typedef struct {
 /* The item that holds the address, or NULL. */
 void *intervals_find(const intervals *all, uintptr_t address);
 
-/* The first item that touches [start, start + bytes), or NULL. */
+/* The first item that overlaps [start, start + bytes), or NULL. */
 void *intervals_overlap(const intervals *all, uintptr_t start, uint64_t bytes);
 
-/* Adds a copy of *item, which overlaps none; NULL without memory. */
+/* Adds a copy of *item, which is not empty and overlaps none; returns the copy, or NULL without memory. */
 void *intervals_insert(intervals *all, const void *item);
 
 void intervals_remove(intervals *all, void *item);
 
-/* The lowest start of `bytes` free ones within [low, high), a multiple of alignment (a power of two); 0 where there is
- * none. */
+/* The lowest address in [low, high) that is a multiple of alignment, a power of two, and from which `bytes` addresses
+ * are free; 0 where there is none. */
 uintptr_t intervals_gap(const intervals *all, uintptr_t low, uintptr_t high, uint64_t bytes, uint64_t alignment);
+
+/* Only in builds with CANNON_INVARIANTS: whether the items are in order, not empty and disjoint. */
+bool intervals_is_valid(const intervals *all);
 
 #endif

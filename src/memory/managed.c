@@ -1,30 +1,30 @@
 #include "memory/managed.h"
 
-#include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/lock.h"
 #include "base/sparse.h"
 #include "memory/memory.h"
 
-/* What is said of a page; all zero is nothing. */
+/* What is recorded of a page; all zero: nothing. */
 typedef struct {
   managed_location preferred, prefetched;
-  uint64_t nodes;   /* accessed by these, */
-  uint16_t devices; /* these, */
-  bool host;        /* or the host */
+  uint64_t nodes;   /* bit per NUMA node that accesses it */
+  uint16_t devices; /* bit per device that accesses it */
+  bool host;        /* whether the host accesses it */
   bool read_mostly;
 } page;
 _Static_assert(SPACE_MAX_DEVICES <= 16, "bits of page.devices");
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the table */
-static page *table;                                      /* of the window, made with the first block */
+static mutex lock = MUTEX_INITIALIZER(MANAGED); /* guards the table */
+static page *table;                             /* entry per page of the window; made with the first block */
 
-/* Blocks are whole pages long, but may start anywhere: their pages are counted from the start, so that no two blocks share an
- * entry. */
-static page *page_of(const heap_block *b, uintptr_t address) {
+/* Blocks are whole pages long, but may start anywhere. A block's pages are counted from its start, so that no two
+ * blocks share an entry. */
+static page *managed_page_of(const heap_block *b, uintptr_t address) {
   return &table[(b->address - space.managed_base) / MANAGED_PAGE_BYTES + (address - b->address) / MANAGED_PAGE_BYTES];
 }
 
@@ -33,32 +33,32 @@ typedef struct {
   size_t n;
 } page_range;
 
-/* None where the block was freed by another thread just now. */
-static page_range pages_in(const void *p, uint64_t bytes) {
+/* The entries of [p, p + bytes); none where another thread has just freed the block. */
+static page_range managed_pages_in(const void *p, uint64_t bytes) {
   const heap_block *b = memory_find(p);
   if (!b) return (page_range){table, 0};
-  page *first = page_of(b, (uintptr_t)p);
-  return (page_range){first, (size_t)(page_of(b, (uintptr_t)p + bytes - 1) - first) + 1};
+  page *first = managed_page_of(b, (uintptr_t)p);
+  return (page_range){first, (size_t)(managed_page_of(b, (uintptr_t)p + bytes - 1) - first) + 1};
 }
 
 static status open_table(void) {
   status st = ST_OK;
-  pthread_mutex_lock(&lock);
+  mutex_lock(&lock);
   if (!table) {
     table = sparse_new(space.managed_bytes / MANAGED_PAGE_BYTES * sizeof *table);
     if (!table) st = fail(ST_NO_HOST_MEMORY, "no host memory for the table of managed pages");
   }
-  pthread_mutex_unlock(&lock);
+  mutex_unlock(&lock);
   return st;
 }
 
 status managed_alloc(uint64_t bytes, void *site, void **out) {
   TRY(open_table());
   TRY(memory_alloc(-1, &alloc_rules[RULE_MALLOC_MANAGED], POLICY_HUGE_ONLY, bytes, site, out));
-  pthread_mutex_lock(&lock);
-  const page_range r = pages_in(*out, bytes);
+  mutex_lock(&lock);
+  const page_range r = managed_pages_in(*out, bytes);
   memset(r.first, 0, r.n * sizeof *r.first);
-  pthread_mutex_unlock(&lock);
+  mutex_unlock(&lock);
   return ST_OK;
 }
 
@@ -120,17 +120,17 @@ static void advise_page(page *g, managed_advice advice, managed_location locatio
 }
 
 void managed_advise(const void *p, uint64_t bytes, managed_advice advice, managed_location location) {
-  pthread_mutex_lock(&lock);
-  const page_range r = pages_in(p, bytes);
+  mutex_lock(&lock);
+  const page_range r = managed_pages_in(p, bytes);
   for (size_t i = 0; i < r.n; ++i) advise_page(&r.first[i], advice, location);
-  pthread_mutex_unlock(&lock);
+  mutex_unlock(&lock);
 }
 
 void managed_note_prefetch(const void *p, uint64_t bytes, managed_location location) {
-  pthread_mutex_lock(&lock);
-  const page_range r = pages_in(p, bytes);
+  mutex_lock(&lock);
+  const page_range r = managed_pages_in(p, bytes);
   for (size_t i = 0; i < r.n; ++i) r.first[i].prefetched = location;
-  pthread_mutex_unlock(&lock);
+  mutex_unlock(&lock);
 }
 
 /* ---- answers ----------------------------------------------------------------------------------------------------- */
@@ -144,8 +144,8 @@ status managed_check_answer(managed_attribute attribute, size_t bytes) {
               attribute == MANAGED_ACCESSED_BY ? "a multiple of 4" : "4");
 }
 
-/* The location that all of the pages have, or none. */
-static managed_location common(page_range r, bool prefetched) {
+/* The location that all pages have in common, or MANAGED_NOWHERE. */
+static managed_location managed_common(page_range r, bool prefetched) {
   const managed_location first = prefetched ? r.first->prefetched : r.first->preferred;
   for (size_t i = 1; i < r.n; ++i) {
     const managed_location other = prefetched ? r.first[i].prefetched : r.first[i].preferred;
@@ -154,7 +154,7 @@ static managed_location common(page_range r, bool prefetched) {
   return first;
 }
 
-static int32_t id_of(managed_location l) { return l.kind == MANAGED_NOWHERE ? MANAGED_ID_NONE : l.id; }
+static int32_t managed_id_of(managed_location l) { return l.kind == MANAGED_NOWHERE ? MANAGED_ID_NONE : l.id; }
 
 static bool all_read_mostly(page_range r) {
   size_t i = 0;
@@ -162,7 +162,7 @@ static bool all_read_mostly(page_range r) {
   return i == r.n;
 }
 
-/* Who accesses all of the pages, one after the other; the rest of the room says nobody. */
+/* Lists the host, devices and nodes that access all of the pages; the rest of the answer is MANAGED_ID_NONE. */
 static void list_accessed(page_range r, int32_t *answer, size_t room) {
   page all = *r.first;
   for (size_t i = 1; i < r.n; ++i) {
@@ -180,17 +180,17 @@ static void list_accessed(page_range r, int32_t *answer, size_t room) {
 }
 
 void managed_answer(const void *p, uint64_t bytes, managed_attribute attribute, int32_t *answer, size_t answer_bytes) {
-  pthread_mutex_lock(&lock);
-  const page_range r = pages_in(p, bytes);
+  mutex_lock(&lock);
+  const page_range r = managed_pages_in(p, bytes);
   switch (attribute) {
   case MANAGED_READ_MOSTLY: *answer = all_read_mostly(r); break;
   case MANAGED_ACCESSED_BY: list_accessed(r, answer, answer_bytes / sizeof *answer); break;
   case MANAGED_PREFERRED:
-  case MANAGED_PREFERRED_ID: *answer = id_of(common(r, false)); break;
-  case MANAGED_PREFERRED_KIND: *answer = (int32_t)common(r, false).kind; break;
+  case MANAGED_PREFERRED_ID: *answer = managed_id_of(managed_common(r, false)); break;
+  case MANAGED_PREFERRED_KIND: *answer = (int32_t)managed_common(r, false).kind; break;
   case MANAGED_PREFETCHED:
-  case MANAGED_PREFETCHED_ID: *answer = id_of(common(r, true)); break;
-  default: *answer = (int32_t)common(r, true).kind;
+  case MANAGED_PREFETCHED_ID: *answer = managed_id_of(managed_common(r, true)); break;
+  default: *answer = (int32_t)managed_common(r, true).kind;
   }
-  pthread_mutex_unlock(&lock);
+  mutex_unlock(&lock);
 }

@@ -1,6 +1,6 @@
-/* Managed memory: blocks that host and devices reach at one address. Here they lie in host memory, whoever touches
- * them; what the program advises, and where it has prefetched to, is kept for each page of 2 MiB and can be asked
- * for. All calls from any thread. */
+/* Managed memory: blocks that the host and devices access at one address. Here they always lie in host memory; what the
+ * program advises, and where it has prefetched to, is only recorded for each page of 2 MiB and can be queried. Used by
+ * src/api; calls memory.h. Thread-safe. */
 #ifndef CANNON_MEMORY_MANAGED_H
 #define CANNON_MEMORY_MANAGED_H
 
@@ -11,7 +11,7 @@
 
 enum { MANAGED_PAGE_BYTES = 2 << 20, MANAGED_MOST_NODES = 64 };
 
-/* Values of this and the next two are CANN's. */
+/* The values of this enum, of managed_advice and of managed_attribute are CANN's. */
 typedef enum {
   MANAGED_NOWHERE,
   MANAGED_ON_DEVICE,
@@ -47,23 +47,25 @@ typedef enum {
   MANAGED_ATTRIBUTES_END
 } managed_attribute;
 
-/* Answers that are no device or node. */
+/* Ids in answers that are no device or node. */
 enum { MANAGED_ID_HOST = -1, MANAGED_ID_NONE = -2 };
 
-/* A block of whole pages, nothing advised. */
+/* Allocates a block of whole pages without advice. site: the caller's return address. It is freed by memory_free. */
 status managed_alloc(uint64_t bytes, void *site, void **out);
 
-/* [p, p + bytes) lies in one live block; bytes is whole pages where a place is set. name: the range's, for messages. */
+/* Checks that [p, p + bytes) lies in one live managed block. name: the range's, for messages. */
 status managed_check(const void *p, uint64_t bytes, const char *name);
 
-/* Whether it is a place that memory can be at; of the current node, *location becomes that node. */
+/* Checks that memory can be at that location. MANAGED_ON_CURRENT_NODE is replaced by the calling thread's node, and the
+ * id of the host by MANAGED_ID_HOST. name: the argument's. */
 status managed_check_location(managed_location *location, const char *name);
 
-/* Of a checked range, and a checked location where the advice has one. */
+/* Records advice for a checked range, with a checked location where the advice has one; records where it was prefetched
+ * to. */
 void managed_advise(const void *p, uint64_t bytes, managed_advice advice, managed_location location);
 void managed_note_prefetch(const void *p, uint64_t bytes, managed_location location);
 
-/* Whether `bytes` are room for the attribute's answer; the answer for a checked range. */
+/* Checks that an answer of `bytes` is right for the attribute; answers for a checked range. */
 status managed_check_answer(managed_attribute attribute, size_t bytes);
 void managed_answer(const void *p, uint64_t bytes, managed_attribute attribute, int32_t *answer, size_t answer_bytes);
 

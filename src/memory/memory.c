@@ -1,12 +1,12 @@
 #include "memory/memory.h"
 
 #include <dlfcn.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/device_number.h"
 #include "base/hooks.h"
+#include "base/lock.h"
 #include "memory/fault.h"
 #include "memory/host.h"
 #include "memory/pool/stream_pool.h"
@@ -14,14 +14,14 @@
 #include "memory/share/ledger.h"
 #include "trace/stats_write.h"
 
-static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
+static mutex open_lock = MUTEX_INITIALIZER(MEMORY_OPEN);
 static heap *_Atomic device_heaps[SPACE_MAX_DEVICES];
 static heap *_Atomic pinned_heap, *_Atomic managed_heap;
 static const heap_fences *fences;
 uint32_t memory_slack_bytes = RULE_DEFAULT_SLACK_BYTES;
 _Atomic uint8_t memory_alloc_index[SPACE_MAX_DEVICES], memory_free_index[SPACE_MAX_DEVICES];
-static int frees_checked;         /* reasons; under open_lock */
-static _Atomic bool kinds_differ; /* media processing or pools have blocks: frees look whose a block is */
+static int frees_checked;         /* number of reasons to check frees; under open_lock */
+static _Atomic bool kinds_differ; /* media processing or pools have, or had, blocks: frees check what kind a block is */
 static char device_names[SPACE_MAX_DEVICES][16];
 
 void memory_set_fences(const heap_fences *given) {
@@ -31,7 +31,10 @@ void memory_set_fences(const heap_fences *given) {
 
 const heap_fences *memory_fences(void) { return fences; }
 
-heap *memory_heap(int device) { return atomic_load_explicit(&device_heaps[device], memory_order_acquire); }
+heap *memory_heap(int device) {
+  INVARIANT(device >= 0 && device < SPACE_MAX_DEVICES);
+  return atomic_load_explicit(&device_heaps[device], memory_order_acquire);
+}
 
 static status open_heap(heap *_Atomic *slot, const heap_config *config) {
   heap *h;
@@ -40,7 +43,8 @@ static status open_heap(heap *_Atomic *slot, const heap_config *config) {
   return ST_OK;
 }
 
-/* Under the lock. Whatever slack there is, memory.h's short cut for small blocks must stay within their lists. */
+/* Sets memory_alloc_index and memory_free_index, under the lock. The short cut for small blocks in memory.h indexes a
+ * cache's lists without a check, so it is allowed only if small blocks with their slack fit. */
 static void set_short_cuts(void) {
   const bool any = !hooks_any() && THREAD_CACHE_SMALL + memory_slack_bytes <= THREAD_CACHE_UNITS
                                                                                   << RULE_DEVICE_UNIT_SHIFT;
@@ -52,10 +56,11 @@ static void set_short_cuts(void) {
 }
 
 void memory_check_frees(int change) {
-  pthread_mutex_lock(&open_lock);
+  mutex_lock(&open_lock);
   frees_checked += change;
+  INVARIANT(frees_checked >= 0);
   set_short_cuts();
-  pthread_mutex_unlock(&open_lock);
+  mutex_unlock(&open_lock);
 }
 
 void memory_forget(void) {
@@ -72,9 +77,10 @@ static uint64_t window_bytes(uint64_t size_bytes) {
 }
 
 status memory_open_device(int device, uint64_t size_bytes, bool check_host) {
+  INVARIANT(device >= 0 && device < SPACE_MAX_DEVICES && size_bytes <= space_stride());
   if (atomic_load_explicit(&device_heaps[device], memory_order_acquire)) return ST_OK;
   TRY(space_check());
-  pthread_mutex_lock(&open_lock);
+  mutex_lock(&open_lock);
   status st = ST_OK;
   if (!atomic_load(&device_heaps[device])) {
     snprintf(device_names[device], sizeof device_names[device], "device %d", device);
@@ -95,11 +101,11 @@ status memory_open_device(int device, uint64_t size_bytes, bool check_host) {
       fault_handler_install();
     }
   }
-  pthread_mutex_unlock(&open_lock);
+  mutex_unlock(&open_lock);
   return st;
 }
 
-/* Opens a heap of host memory, HOST_PINNED or HOST_MANAGED. */
+/* Creates a heap of host memory, HOST_PINNED or HOST_MANAGED. */
 __attribute__((noinline)) static status open_on_host(int kind) {
   const bool managed = kind == HOST_MANAGED;
   heap *_Atomic *const slot = managed ? &managed_heap : &pinned_heap;
@@ -108,7 +114,7 @@ __attribute__((noinline)) static status open_on_host(int kind) {
   TRY(space_check());
   if (managed) TRY(space_check_managed());
   stats_file *const stats = trace_is_on() ? trace_stats() : NULL;
-  pthread_mutex_lock(&open_lock);
+  mutex_lock(&open_lock);
   status st = ST_OK;
   if (!atomic_load(slot))
     st = open_heap(slot, &(heap_config){.name = name,
@@ -123,7 +129,7 @@ __attribute__((noinline)) static status open_on_host(int kind) {
                                         .stats = !stats    ? NULL
                                                  : managed ? &stats->managed
                                                            : &stats->pinned});
-  pthread_mutex_unlock(&open_lock);
+  mutex_unlock(&open_lock);
   return st;
 }
 
@@ -133,7 +139,7 @@ status memory_new_number(int device, uint64_t *number) {
   return ST_OK;
 }
 
-static heap *_Atomic *slot_of(const alloc_rule *rule, int device) {
+static heap *_Atomic *memory_heap_slot(const alloc_rule *rule, int device) {
   if (likely(rule->place == ALLOC_DEVICE)) return &device_heaps[device];
   return rule->place == ALLOC_PINNED ? &pinned_heap : &managed_heap;
 }
@@ -146,7 +152,7 @@ void memory_give_back(void) {
   }
 }
 
-/* What the host backs elsewhere in this process, and is only kept there. */
+/* Makes all other heaps of the process give their cached memory back to the host. */
 static void trim_others(int device) {
   for (int d = 0; d < SPACE_MAX_DEVICES; ++d)
     if (d != device && memory_heap(d)) heap_trim(memory_heap(d), 0);
@@ -154,8 +160,8 @@ static void trim_others(int device) {
   if (managed_heap && device != HOST_MANAGED) heap_trim(managed_heap, 0);
 }
 
-/* More room for a device's memory, or the host's: what lies idle in pools, and what other devices, or other processes, have
- * let go of, or only keep. */
+/* First takes idle memory from the device's pools and memory that was unmapped or is no longer shared; then the cached
+ * memory of other heaps and of other processes. */
 __attribute__((noinline)) bool memory_find_room(int device, unsigned failures) {
   if (failures > 1) return false;
   if (failures) {
@@ -184,17 +190,21 @@ void memory_expect_pools(void) { expect_kinds(); }
 status memory_alloc(int device, const alloc_rule *rule, int policy, uint64_t size, void *site, void **out) {
   uint64_t bytes;
   TRY(memory_round(rule, policy, size, &bytes));
-  heap *_Atomic *const slot = slot_of(rule, device);
+  heap *_Atomic *const slot = memory_heap_slot(rule, device);
   heap *h = atomic_load_explicit(slot, memory_order_acquire);
   if (unlikely(!h)) {
     TRY(open_on_host(rule->place == ALLOC_MANAGED ? HOST_MANAGED : HOST_PINNED));
     h = atomic_load_explicit(slot, memory_order_acquire);
   }
   if (unlikely(rule->freed_by == FREE_DVPP)) expect_kinds();
-  return heap_alloc(h, bytes, size, rule->call[policy_pages(policy, size)], site, out);
+  const rule_kind kind = (rule_kind)(rule - alloc_rules);
+  const block_origin origin = origin_of(kind, policy_pages(policy, size));
+  if (kind == RULE_MALLOC && memory_cache_for(device, policy))
+    return heap_alloc_uncached(h, bytes, size, origin, site, out); /* the caller has asked memory_malloc_kept_long */
+  return heap_alloc(h, bytes, size, origin, site, out);
 }
 
-static inline heap *heap_of(const void *p) {
+static inline heap *memory_heap_of(const void *p) {
   const int device = space_device_of((uintptr_t)p);
   if (device >= 0) return atomic_load_explicit(&device_heaps[device], memory_order_acquire);
   if (space_is_pinned((uintptr_t)p)) return atomic_load_explicit(&pinned_heap, memory_order_acquire);
@@ -207,18 +217,17 @@ static const struct {
                               [FREE_HOST] = {"hostPtr", "pinned host memory", "aclrtMallocHost"},
                               [FREE_DVPP] = {"devPtr", "device memory", "acldvppMalloc or hi_mpi_dvpp_malloc"}};
 
-/* Whether the block, if it is one, is of those that this kind of free is for. */
+/* Checks that this kind of free is for the block, if there is one at the address. */
 __attribute__((cold)) static status check_freed_by(const heap *h, const void *block, free_kind kind) {
-  page_kind pages;
   const heap_block *b = heap_find(h, (uintptr_t)block);
-  const alloc_rule *rule = b ? rule_of_call(b->call, &pages) : NULL;
+  const alloc_rule *rule = b ? origin_rule(b->origin) : NULL;
   if (!b || (rule ? rule->freed_by : FREE_DEVICE) == kind) return ST_OK;
   return fail(ST_INVALID_VALUE, "%s is %p, a block of %s, expected one of %s (%s frees it)", free_words[kind].name,
-              block, b->call, free_words[kind].from, free_calls[rule ? rule->freed_by : FREE_DEVICE]);
+              block, origin_call(b->origin), free_words[kind].from, free_calls[rule ? rule->freed_by : FREE_DEVICE]);
 }
 
-/* Of an address that is in no heap that this kind of free is for. */
-__attribute__((cold)) static status refuse_free(const void *block, free_kind kind) {
+/* Words why an address outside of the heaps for this kind of free can't be freed. */
+__attribute__((cold)) static status memory_refuse_free(const void *block, free_kind kind) {
   const char *name = free_words[kind].name;
   if (!block) return fail(ST_INVALID_PARAM, "%s is NULL, expected a block", name);
   if (vmm_device_of((uintptr_t)block) >= VMM_HOST)
@@ -230,7 +239,7 @@ __attribute__((cold)) static status refuse_free(const void *block, free_kind kin
 
 status memory_free(void *block, free_kind kind, void *site) {
   const char *name = free_words[kind].name;
-  heap *h = heap_of(block);
+  heap *h = memory_heap_of(block);
   if (likely(h && (kind == FREE_HOST) == space_is_pinned((uintptr_t)block))) {
     if (unlikely(kind == FREE_DVPP ||
                  (kind == FREE_DEVICE && atomic_load_explicit(&kinds_differ, memory_order_relaxed)))) {
@@ -241,7 +250,7 @@ status memory_free(void *block, free_kind kind, void *site) {
     if (unlikely(ipc_has_exports())) TRY(ipc_forget((uintptr_t)block, name));
     return heap_free(h, (uintptr_t)block, name, site);
   }
-  const status st = refuse_free(block, kind);
+  const status st = memory_refuse_free(block, kind);
   return block ? hooks_bad_free(st, (uintptr_t)block, site) : st;
 }
 
@@ -252,7 +261,7 @@ status memory_info(int device, uint64_t *free_bytes, uint64_t *total_bytes) {
 }
 
 const heap_block *memory_find(const void *p) {
-  const heap *h = heap_of(p);
+  const heap *h = memory_heap_of(p);
   return h ? heap_find(h, (uintptr_t)p) : NULL;
 }
 
@@ -285,8 +294,7 @@ status memory_view(const void *p, uint64_t bytes, unsigned access, const char *n
 }
 
 static page_kind pages_of(const heap_block *b) {
-  page_kind pages;
-  return rule_of_call(b->call, &pages) ? pages : policy_pages(POLICY_HUGE_FIRST, b->requested);
+  return origin_rule(b->origin) ? origin_pages(b->origin) : policy_pages(POLICY_HUGE_FIRST, b->requested);
 }
 
 status memory_holder_of(const void *p, const char *name, memory_holder *out) {

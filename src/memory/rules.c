@@ -25,43 +25,40 @@ const char *const free_calls[N_FREE_KINDS] = {
 #define DOCUMENTED(page)  "CANN runtime API documentation, " page
 #define DVPP_SOURCE(page) "CANN application development API, " page
 
-#define CALL(name)                                                                                                     \
-  { name, name, name }
-
 const alloc_rule alloc_rules[N_RULES] = {
-    [RULE_MALLOC] = {CALL("aclrtMalloc"), RULE_ROUND_BYTES, true, 64, ALLOC_DEVICE, FREE_DEVICE,
-                     DOCUMENTED("aclrtMalloc")},
-    [RULE_MALLOC_ALIGN32] = {CALL("aclrtMallocAlign32"), 32, false, 32, ALLOC_DEVICE, FREE_DEVICE,
+    [RULE_MALLOC] = {"aclrtMalloc", RULE_ROUND_BYTES, true, 64, ALLOC_DEVICE, FREE_DEVICE, DOCUMENTED("aclrtMalloc")},
+    [RULE_MALLOC_ALIGN32] = {"aclrtMallocAlign32", 32, false, 32, ALLOC_DEVICE, FREE_DEVICE,
                              DOCUMENTED("aclrtMallocAlign32")},
-    [RULE_MALLOC_CACHED] = {CALL("aclrtMallocCached"), 32, true, 64, ALLOC_DEVICE, FREE_DEVICE,
+    [RULE_MALLOC_CACHED] = {"aclrtMallocCached", 32, true, 64, ALLOC_DEVICE, FREE_DEVICE,
                             DOCUMENTED("aclrtMallocCached")},
-    [RULE_MALLOC_WITH_CFG] = {CALL("aclrtMallocWithCfg"), 32, true, 64, ALLOC_DEVICE, FREE_DEVICE,
+    [RULE_MALLOC_WITH_CFG] = {"aclrtMallocWithCfg", 32, true, 64, ALLOC_DEVICE, FREE_DEVICE,
                               DOCUMENTED("aclrtMallocWithCfg")},
-    [RULE_MALLOC_TASK_SCHEDULER] = {CALL("aclrtMallocForTaskScheduler"), 32, true, 64, ALLOC_DEVICE, FREE_DEVICE,
+    [RULE_MALLOC_TASK_SCHEDULER] = {"aclrtMallocForTaskScheduler", 32, true, 64, ALLOC_DEVICE, FREE_DEVICE,
                                     "no source: as aclrtMalloc, whose arguments it has"},
-    [RULE_MALLOC_HOST] = {CALL("aclrtMallocHost"), 64, false, 64, ALLOC_PINNED, FREE_HOST,
-                          DOCUMENTED("aclrtMallocHost")},
-    [RULE_MALLOC_HOST_WITH_CFG] = {CALL("aclrtMallocHostWithCfg"), 64, false, 64, ALLOC_PINNED, FREE_HOST,
+    [RULE_MALLOC_HOST] = {"aclrtMallocHost", 64, false, 64, ALLOC_PINNED, FREE_HOST, DOCUMENTED("aclrtMallocHost")},
+    [RULE_MALLOC_HOST_WITH_CFG] = {"aclrtMallocHostWithCfg", 64, false, 64, ALLOC_PINNED, FREE_HOST,
                                    DOCUMENTED("aclrtMallocHostWithCfg")},
-    [RULE_MALLOC_MANAGED] = {CALL("aclrtMemAllocManaged"), 2 << 20, false, 64, ALLOC_MANAGED, FREE_DEVICE,
+    [RULE_MALLOC_MANAGED] = {"aclrtMemAllocManaged", 2 << 20, false, 64, ALLOC_MANAGED, FREE_DEVICE,
                              DOCUMENTED("aclrtMemAllocManaged")},
-    [RULE_DVPP] = {CALL("acldvppMalloc"), 32, true, 128, ALLOC_DEVICE, FREE_DVPP, DVPP_SOURCE("acldvppMalloc")},
-    [RULE_DVPP_WITH_CFG] = {CALL("acldvppMallocWithCfg"), 32, true, 128, ALLOC_DEVICE, FREE_DVPP,
+    [RULE_DVPP] = {"acldvppMalloc", 32, true, 128, ALLOC_DEVICE, FREE_DVPP, DVPP_SOURCE("acldvppMalloc")},
+    [RULE_DVPP_WITH_CFG] = {"acldvppMallocWithCfg", 32, true, 128, ALLOC_DEVICE, FREE_DVPP,
                             DVPP_SOURCE("acldvppMalloc")},
-    [RULE_DVPP_MPI] = {CALL("hi_mpi_dvpp_malloc"), 32, true, 128, ALLOC_DEVICE, FREE_DVPP,
-                       DVPP_SOURCE("hi_mpi_dvpp_malloc")},
-    [RULE_OPERATOR] = {CALL("aclopCompileAndExecute"), 32, true, 64, ALLOC_DEVICE, FREE_DEVICE,
-                       "no source: as aclrtMalloc"},
+    [RULE_DVPP_MPI] = {"hi_mpi_dvpp_malloc", 32, true, 128, ALLOC_DEVICE, FREE_DVPP, DVPP_SOURCE("hi_mpi_dvpp_malloc")},
+    [RULE_OPERATOR] = {"aclopCompileAndExecute", 32, true, 64, ALLOC_DEVICE, FREE_DEVICE, "no source: as aclrtMalloc"},
 };
 
-const alloc_rule *rule_of_call(const char *call, page_kind *pages) {
-  const uintptr_t offset = (uintptr_t)call - (uintptr_t)alloc_rules, inside = offset % sizeof alloc_rules[0];
-  if (offset >= sizeof alloc_rules || inside >= sizeof alloc_rules[0].call) return NULL;
-  *pages = (page_kind)(inside / sizeof alloc_rules[0].call[0]);
-  return &alloc_rules[offset / sizeof alloc_rules[0]];
+const char *origin_call(block_origin o) {
+  const alloc_rule *rule = origin_rule(o);
+  if (rule) return rule->call;
+  switch (origin_kind(o)) {
+  case RULE_MEM_POOL: return "aclrtMemPoolMallocAsync";
+  case RULE_CANNON_POOL: return "cannon_pool_alloc";
+  case RULE_PHYSICAL: return "aclrtMallocPhysical";
+  default: return "an internal caller";
+  }
 }
 
-/* 0 where that overflows. */
+/* ALIGN_UP(size, round) + slack; 0 where that overflows. */
 static uint64_t grown(uint64_t size, uint64_t round, uint64_t slack) {
   if (size > UINT64_MAX - (round - 1)) return 0;
   const uint64_t rounded = (size + round - 1) / round * round;

@@ -1,16 +1,17 @@
-/* The address space: where device memory and pinned host memory live, fixed for the life of the process.
+/* The map of the address space: where device memory, pinned and managed host memory and reservations are. It is fixed
+ * for the life of the process. Used everywhere; calls only the system.
  *
- *   device d, what users hold    [device_base + d·stride, + stride)    PROT_NONE, nothing behind it
- *   device d, the kernels' view  the same + view_distance              the memory itself
- *   pinned host memory           [pinned_base, + stride)               ordinary memory, its own view
- *   reservations (memory/vmm/vmm.h)  [vmm_base, + vmm_bytes)               PROT_NONE, as devices' addresses
- *   the kernels' view of them    the same + vmm_distance
- *   managed memory               [managed_base, + managed_bytes)       ordinary memory, its own view
+ *   device d, the user's addresses     [device_base + d·stride, + stride)   PROT_NONE, no memory
+ *   device d, the kernels' view        the same + view_distance             the memory itself
+ *   pinned host memory                 [pinned_base, + stride)              ordinary memory, kernels use it directly
+ *   reservations (memory/vmm/vmm.h)    [vmm_base, + vmm_bytes)              PROT_NONE, no memory
+ *   the kernels' view of reservations  the same + vmm_distance              the mapped memory
+ *   managed memory                     [managed_base, + managed_bytes)      ordinary memory, kernels use it directly
  *
- * So telling what an address is costs a subtraction and a shift, translating it an addition, and nothing is ever
- * switched. The windows are reserved when the library is loaded, which costs addresses only. Reservations and
- * managed memory are where CANN has them, 16 to 24 TiB and 9 to 12 TiB; builds with a sanitizer, which owns parts of
- * the address space, let the kernel choose, ThreadSanitizer's smaller windows. */
+ * So it takes a subtraction and a shift to find out what an address is, and an addition to translate it. The windows
+ * are reserved when the library is loaded, which takes addresses but no memory. Reservations and managed memory are
+ * where CANN has them, at 16 to 24 TiB and 9 to 12 TiB; in builds with ThreadSanitizer, which uses parts of the address
+ * space itself, the windows are smaller and the kernel chooses their places. */
 #ifndef CANNON_MEMORY_SPACE_H
 #define CANNON_MEMORY_SPACE_H
 
@@ -22,19 +23,21 @@
 
 enum {
   SPACE_MAX_DEVICES = 16,
-  SPACE_STRIDE_SHIFT = WITH_TSAN ? 34 : 40, /* 1 TiB; no device is larger */
+  SPACE_STRIDE_SHIFT = WITH_TSAN ? 34 : 40, /* a device's window: 1 TiB; no device is larger */
 };
 
 typedef struct {
-  uintptr_t device_base, pinned_base; /* both 0 where the windows could not be had */
+  uintptr_t device_base, pinned_base; /* both 0 where the kernel refused the windows; so below */
   uintptr_t view_distance;
   uintptr_t vmm_base, vmm_bytes, vmm_distance;
   uintptr_t managed_base, managed_bytes;
 } space_layout;
 
+/* Set before main, constant afterwards. */
 extern INTERNAL space_layout space;
 
-/* ST_NO_MEMORY with the reason where the windows of devices, of reservations, of managed memory could not be had. */
+/* ST_NO_MEMORY with the reason where the windows of devices, of reservations or of managed memory could not be
+ * reserved. */
 status space_check(void);
 status space_check_reservations(void);
 status space_check_managed(void);

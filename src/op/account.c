@@ -1,5 +1,6 @@
 #include "op/account.h"
 
+#include "base/lock.h"
 #include "base/sync.h"
 #include "memory/memory.h"
 #include "runtime/device.h"
@@ -43,7 +44,7 @@ void account_indexed(executor *e, int number, uint64_t n, uint64_t element_bytes
 static struct {
   spinlock lock;
   residency l2;
-} devices[SPACE_MAX_DEVICES];
+} devices[SPACE_MAX_DEVICES] = {[0 ... SPACE_MAX_DEVICES - 1] = {.lock = SPINLOCK_INITIALIZER(ACCOUNT)}};
 
 static uint64_t touch_l2(int device, const void *view, uint64_t bytes) {
   spin_lock(&devices[device].lock);

@@ -6,6 +6,7 @@
 
 #include "acl/acl_op_compiler.h"
 #include "base/forks.h"
+#include "base/lock.h"
 
 enum { N_OPTIONS = ACL_OP_DEBUG_OPTION + 1 };
 
@@ -17,7 +18,7 @@ static const struct {
                       [ACL_OP_DETERMINISTIC] = {{"0", "1"}},
                       [ACL_ALLOW_HF32] = {{"00", "01", "10", "11"}}};
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards options */
+static mutex lock = MUTEX_INITIALIZER(COMPILE_OPTIONS); /* guards options */
 FORK_RENEWS(lock)
 static char *options[N_OPTIONS]; /* NULL: never set */
 
@@ -48,28 +49,28 @@ status compile_option_set(int option, const char *value) {
   TRY(check_value(option, value));
   char *copy = strdup(value);
   if (!copy) return fail(ST_NO_HOST_MEMORY, "no host memory for the value of option %d", option);
-  pthread_mutex_lock(&lock);
+  mutex_lock(&lock);
   char *const old = options[option];
   options[option] = copy;
-  pthread_mutex_unlock(&lock);
+  mutex_unlock(&lock);
   free(old);
   return ST_OK;
 }
 
 status compile_option_size(int option, size_t *bytes) {
   TRY(check_option(option));
-  pthread_mutex_lock(&lock);
+  mutex_lock(&lock);
   *bytes = strlen(value_of(option)) + 1;
-  pthread_mutex_unlock(&lock);
+  mutex_unlock(&lock);
   return ST_OK;
 }
 
 status compile_option_get(int option, char *value, size_t bytes) {
   TRY(check_option(option));
-  pthread_mutex_lock(&lock);
+  mutex_lock(&lock);
   const size_t needed = strlen(value_of(option)) + 1;
   if (needed <= bytes) memcpy(value, value_of(option), needed);
-  pthread_mutex_unlock(&lock);
+  mutex_unlock(&lock);
   return needed <= bytes
              ? ST_OK
              : fail(ST_FAILURE, "length is %zu, expected %zu for the value of option %d", bytes, needed, option);

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "base/lock.h"
 #include "base/log.h"
 #include "base/sync.h"
 #include "op/bank.h"

@@ -69,7 +69,9 @@ static void heap_model_destroy(void *self) {
 static uintptr_t heap_model_alloc(void *self, uint64_t bytes) {
   const uint64_t rounded = rule_bytes(&alloc_rules[RULE_MALLOC], bytes, RULE_DEFAULT_SLACK_BYTES, POLICY_HUGE_FIRST);
   void *block;
-  if (!rounded || heap_alloc(((pool *)self)->heap, rounded, bytes, "replay", NULL, &block) != ST_OK) return 0;
+  if (!rounded ||
+      heap_alloc(((pool *)self)->heap, rounded, bytes, origin_of(RULE_OTHER, PAGES_SMALL), NULL, &block) != ST_OK)
+    return 0;
   return (uintptr_t)block;
 }
 

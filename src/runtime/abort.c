@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/lock.h"
 #include "memory/space.h"
 #include "runtime/context.h"
 
@@ -23,8 +24,8 @@ typedef struct registration {
   abort_callback callback;
 } registration;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the list */
-static registration *registrations;                      /* oldest first */
+static mutex lock = MUTEX_INITIALIZER(ABORT); /* guards the list */
+static registration *registrations;           /* oldest first */
 
 static registration **find(const char *name) {
   registration **link = &registrations;
@@ -54,19 +55,19 @@ static status set(const char *name, const abort_callback *callback) {
 }
 
 status abort_register(const char *name, const abort_callback *callback) {
-  pthread_mutex_lock(&lock);
+  mutex_lock(&lock);
   const status st = set(name, callback);
-  pthread_mutex_unlock(&lock);
+  mutex_unlock(&lock);
   return st;
 }
 
 /* A copy of the n-th: callbacks may register others. */
 static bool nth(size_t n, abort_callback *out) {
-  pthread_mutex_lock(&lock);
+  mutex_lock(&lock);
   const registration *r = registrations;
   while (r && n--) r = r->next;
   if (r) *out = r->callback;
-  pthread_mutex_unlock(&lock);
+  mutex_unlock(&lock);
   return r;
 }
 

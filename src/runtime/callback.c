@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 
+#include "base/lock.h"
 #include "runtime/fpmode.h"
 #include "runtime/scheduler.h"
 
@@ -9,6 +10,7 @@
 
 static status run_host(task *t, stream *s) {
   (void)s;
+  lock_expect_none(NULL);
   t->host.function(t->host.argument);
   fp_enter(); /* whatever the user's code left behind */
   return ST_OK;
@@ -54,7 +56,7 @@ typedef struct mailbox {
   report *first, **last;
 } mailbox;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards all of the three */
+static mutex lock = MUTEX_INITIALIZER(CALLBACK); /* guards all of the three */
 static subscription *subscriptions;
 static mailbox *mailboxes;
 static report *being_called; /* by any thread */
@@ -102,9 +104,9 @@ static status subscribe_locked(uint64_t thread, stream *s) {
 }
 
 status callback_subscribe(uint64_t thread, stream *s) {
-  pthread_mutex_lock(&lock);
+  mutex_lock(&lock);
   const status st = subscribe_locked(thread, s);
-  pthread_mutex_unlock(&lock);
+  mutex_unlock(&lock);
   return st;
 }
 
@@ -135,20 +137,20 @@ static void drop_subscription(subscription **link) {
 }
 
 status callback_unsubscribe(uint64_t thread, stream *s) {
-  pthread_mutex_lock(&lock);
+  mutex_lock(&lock);
   subscription **link = find_subscription(s);
   const bool found = *link && (*link)->thread == thread;
   if (found) drop_subscription(link);
-  pthread_mutex_unlock(&lock);
+  mutex_unlock(&lock);
   return found ? ST_OK
                : fail(ST_THREAD_SUBSCRIBED, "thread %ju is not subscribed for stream %u", (uintmax_t)thread, s->id);
 }
 
 void callback_forget(stream *s) {
-  pthread_mutex_lock(&lock);
+  mutex_lock(&lock);
   subscription **link = find_subscription(s);
   if (*link) drop_subscription(link);
-  pthread_mutex_unlock(&lock);
+  mutex_unlock(&lock);
 }
 
 static status run_callback(task *t, stream *s) {
@@ -156,7 +158,7 @@ static status run_callback(task *t, stream *s) {
   report *r = malloc(sizeof *r);
   if (!r) return fail(ST_NO_HOST_MEMORY, "no host memory for a callback");
   *r = (report){.function = t->host.function, .argument = t->host.argument};
-  pthread_mutex_lock(&lock);
+  mutex_lock(&lock);
   subscription *to = *find_subscription(s);
   mailbox *box = to ? *find_mailbox(to->thread) : NULL;
   if (box) {
@@ -170,7 +172,7 @@ static status run_callback(task *t, stream *s) {
     pthread_cond_signal(&box->arrived);
   }
   const bool blocks = t->host.blocks;
-  pthread_mutex_unlock(&lock);
+  mutex_unlock(&lock);
   if (!box) {
     free(r);
     return fail(ST_NO_CALLBACK_THREAD, "stream %u has no subscribed thread any more", s->id);
@@ -196,7 +198,7 @@ static report *take_back(mailbox *box, const stream *s) {
 static void drop_callback(task *t, stream *s) {
   (void)t;
   report *r = NULL;
-  pthread_mutex_lock(&lock);
+  mutex_lock(&lock);
   for (mailbox **link = &mailboxes; *link; link = &(*link)->next) {
     if (!(r = take_back(*link, s))) continue;
     drop_if_done(link);
@@ -207,7 +209,7 @@ static void drop_callback(task *t, stream *s) {
   if (running) running->blocked = NULL;
   atomic_store(&s->called, false);
   atomic_store(&s->blocked, false);
-  pthread_mutex_unlock(&lock);
+  mutex_unlock(&lock);
   if (r) report_free(r);
   if (running) stream_unref(s);
 }
@@ -215,9 +217,9 @@ static void drop_callback(task *t, stream *s) {
 static const task_kind callback_kind = {.name = "callback", .run = run_callback, .drop = drop_callback, .again = true};
 
 status callback_submit(stream *s, void (*function)(void *), void *argument, bool blocks) {
-  pthread_mutex_lock(&lock);
+  mutex_lock(&lock);
   const bool served = *find_subscription(s);
-  pthread_mutex_unlock(&lock);
+  mutex_unlock(&lock);
   if (!served)
     return fail(ST_NO_CALLBACK_THREAD, "stream %u has no subscribed thread, expected aclrtSubscribeReport before",
                 s->id);
@@ -236,16 +238,15 @@ status callback_submit(stream *s, void (*function)(void *), void *argument, bool
 static bool await_report(mailbox *box, uint64_t deadline_ns) {
   uint64_t end_ns = deadline_ns;
   if (unlikely(scheduler_lacks_threads())) {
-    pthread_mutex_unlock(&lock);
+    mutex_unlock(&lock);
     const bool went_on = scheduler_stand_in(deadline_ns);
-    pthread_mutex_lock(&lock);
+    mutex_lock(&lock);
     if (box->first || !box->n_streams) return true;
     const uint64_t next_ns = now_ns() + (went_on ? 0 : SCHEDULER_TICK_NS);
     if (!end_ns || next_ns < end_ns) end_ns = next_ns;
   }
   const struct timespec end = {(time_t)(end_ns / 1000000000u), (long)(end_ns % 1000000000u)};
-  const int late =
-      end_ns ? pthread_cond_timedwait(&box->arrived, &lock, &end) : pthread_cond_wait(&box->arrived, &lock);
+  const int late = mutex_wait(&lock, &box->arrived, end_ns ? &end : NULL);
   return !late || end_ns != deadline_ns;
 }
 
@@ -273,21 +274,21 @@ static report *receive(uint64_t timeout_ns, status *st) {
 
 /* The user's function has returned. */
 static void finish(report *r) {
-  pthread_mutex_lock(&lock);
+  mutex_lock(&lock);
   report **link = &being_called;
   while (*link != r) link = &(*link)->next;
   *link = r->next;
   if (r->blocked) atomic_store(&r->blocked->called, true);
-  pthread_mutex_unlock(&lock);
+  mutex_unlock(&lock);
   if (r->blocked) stream_unblock(r->blocked);
   report_free(r);
 }
 
 status callback_process(uint64_t timeout_ns) {
   status st = ST_OK;
-  pthread_mutex_lock(&lock);
+  mutex_lock(&lock);
   report *r = receive(timeout_ns, &st);
-  pthread_mutex_unlock(&lock);
+  mutex_unlock(&lock);
   if (!r) return st;
   r->function(r->argument);
   finish(r);

@@ -2,11 +2,12 @@
 
 #include <stdlib.h>
 
+#include "base/lock.h"
 #include "memory/pool/stream_pool.h"
 #include "runtime/capture_lane.h"
 #include "runtime/context.h"
 
-pthread_mutex_t capture_lock = PTHREAD_MUTEX_INITIALIZER;
+mutex capture_lock = MUTEX_INITIALIZER(CAPTURE);
 static capture *captures;
 static uint64_t serials;
 _Atomic int capture_n_active;
@@ -95,7 +96,11 @@ static status begin(stream *s, capture_mode mode) {
   if (s->recording) return fail(ST_STREAM_CAPTURED, "stream %u is being captured already", s->id);
   capture *c = malloc(sizeof *c);
   if (!c) return fail(ST_NO_HOST_MEMORY, "no host memory for a capture");
-  *c = (capture){.next = captures, .serial = ++serials, .mode = mode, .thread = pthread_self()};
+  *c = (capture){.lock = SPINLOCK_INITIALIZER(CAPTURED),
+                 .next = captures,
+                 .serial = ++serials,
+                 .mode = mode,
+                 .thread = pthread_self()};
   status st = graph_new(s, &c->graph);
   if (st == ST_OK && (st = enter(c, s, 0, &c->origin)) != ST_OK) graph_abandon(c->graph);
   if (st != ST_OK) {
@@ -108,9 +113,9 @@ static status begin(stream *s, capture_mode mode) {
 }
 
 status capture_begin(stream *s, capture_mode mode) {
-  pthread_mutex_lock(&capture_lock);
+  mutex_lock(&capture_lock);
   const status st = begin(s, mode);
-  pthread_mutex_unlock(&capture_lock);
+  mutex_unlock(&capture_lock);
   return st;
 }
 
@@ -164,9 +169,9 @@ static status end(stream *s, graph **out) {
 
 status capture_end(stream *s, graph **out) {
   graph *g = NULL;
-  pthread_mutex_lock(&capture_lock);
+  mutex_lock(&capture_lock);
   status st = end(s, &g);
-  pthread_mutex_unlock(&capture_lock);
+  mutex_unlock(&capture_lock);
   if (st == ST_OK) st = graph_finish(g);
   if (st != ST_OK && g) graph_abandon(g);
   *out = st == ST_OK ? g : NULL;
@@ -174,20 +179,20 @@ status capture_end(stream *s, graph **out) {
 }
 
 capture_status capture_info(stream *s, graph **g) {
-  pthread_mutex_lock(&capture_lock);
+  mutex_lock(&capture_lock);
   const capture_lane *l = s->recording;
   const capture_status found = !l ? CAPTURE_NONE : l->capture->invalid ? CAPTURE_INVALIDATED : CAPTURE_ACTIVE;
   *g = l ? l->capture->graph : NULL;
-  pthread_mutex_unlock(&capture_lock);
+  mutex_unlock(&capture_lock);
   return found;
 }
 
 void capture_forget(stream *s) {
   graph *g = NULL;
   graph_update_forget(s);
-  pthread_mutex_lock(&capture_lock);
+  mutex_lock(&capture_lock);
   if (s->recording) g = dissolve(s->recording->capture);
-  pthread_mutex_unlock(&capture_lock);
+  mutex_unlock(&capture_lock);
   if (g) graph_abandon(g);
 }
 
@@ -227,7 +232,7 @@ status capture_check_unsafe(bool async) {
     fail_take();
     return ST_OK;
   }
-  pthread_mutex_lock(&capture_lock);
+  mutex_lock(&capture_lock);
   for (capture *c = captures; c; c = c->next) {
     if (c->graph->context != current || !forbids(c, mode)) continue;
     capture_invalidate(c);
@@ -235,7 +240,7 @@ status capture_check_unsafe(bool async) {
     id = c->origin->stream->id;
   }
   const capture_mode its = by ? by->mode : CAPTURE_RELAXED;
-  pthread_mutex_unlock(&capture_lock);
+  mutex_unlock(&capture_lock);
   if (!by) return ST_OK;
   return fail(async ? ST_CAPTURE_MODE_ASYNC : ST_CAPTURE_MODE,
               "stream %u is being captured in mode %s, and this thread is in mode %s, which forbids %s (and makes the "
@@ -256,33 +261,33 @@ static status refuse(stream *s) {
 
 status capture_refuse_stream(stream *s) {
   if (likely(!capture_records(s))) return ST_OK;
-  pthread_mutex_lock(&capture_lock);
+  mutex_lock(&capture_lock);
   const status st = refuse(s);
-  pthread_mutex_unlock(&capture_lock);
+  mutex_unlock(&capture_lock);
   return st;
 }
 
 status capture_refuse_context(context *c) {
   status st = ST_OK;
   if (likely(!capture_any())) return ST_OK;
-  pthread_mutex_lock(&capture_lock);
+  mutex_lock(&capture_lock);
   for (capture *k = captures; k; k = k->next)
     if (k->graph->context == c) st = refuse(k->origin->stream);
-  pthread_mutex_unlock(&capture_lock);
+  mutex_unlock(&capture_lock);
   return st;
 }
 
 status capture_refuse_event(event *e) {
   status st = ST_OK;
   if (likely(!atomic_load_explicit(&e->captured_by, memory_order_relaxed))) return ST_OK;
-  pthread_mutex_lock(&capture_lock);
+  mutex_lock(&capture_lock);
   capture *c = capture_of_event(e);
   if (c)
     st = capture_spoil(c, fail(ST_EVENT_CAPTURED,
                                "event %u was recorded in a stream that is being captured, so there is nothing to "
                                "wait for or to ask for before aclmdlRICaptureEnd",
                                e->id));
-  pthread_mutex_unlock(&capture_lock);
+  mutex_unlock(&capture_lock);
   return st;
 }
 
@@ -334,12 +339,12 @@ static status group_begin(capture_lane *l) {
 }
 
 status capture_group_begin(stream *s) {
-  pthread_mutex_lock(&capture_lock);
+  mutex_lock(&capture_lock);
   capture_lane *l = s->recording;
   if (l) spin_lock(&l->capture->lock);
   const status st = l ? group_begin(l) : not_captured(s);
   if (l) spin_unlock(&l->capture->lock);
-  pthread_mutex_unlock(&capture_lock);
+  mutex_unlock(&capture_lock);
   return st;
 }
 
@@ -352,12 +357,12 @@ static status group_end(capture_lane *l, graph_group **out) {
 }
 
 status capture_group_end(stream *s, graph_group **out) {
-  pthread_mutex_lock(&capture_lock);
+  mutex_lock(&capture_lock);
   capture_lane *l = s->recording;
   if (l) spin_lock(&l->capture->lock);
   const status st = l ? group_end(l, out) : not_captured(s);
   if (l) spin_unlock(&l->capture->lock);
-  pthread_mutex_unlock(&capture_lock);
+  mutex_unlock(&capture_lock);
   return st;
 }
 
@@ -366,12 +371,12 @@ status capture_group_end(stream *s, graph_group **out) {
 status capture_keep_block(stream *s, void *block, void *site, bool *taken) {
   *taken = false;
   if (likely(!capture_records(s))) return ST_OK;
-  pthread_mutex_lock(&capture_lock);
+  mutex_lock(&capture_lock);
   capture_lane *l = s->recording;
   if (l) spin_lock(&l->capture->lock);
   const status st = l ? graph_keep_block(l->capture->graph, block, site) : ST_OK;
   if (l) spin_unlock(&l->capture->lock);
-  pthread_mutex_unlock(&capture_lock);
+  mutex_unlock(&capture_lock);
   *taken = l && st == ST_OK;
   return st;
 }

@@ -1,4 +1,5 @@
 /* What records of events, and waits for them, mean to captures. */
+#include "base/lock.h"
 #include "runtime/capture.h"
 #include "runtime/capture_lane.h"
 
@@ -58,11 +59,11 @@ static status record(event *e, capture_lane *l, bool outside) {
 }
 
 status capture_record(event *e, stream *s, bool outside, bool *taken) {
-  pthread_mutex_lock(&capture_lock);
+  mutex_lock(&capture_lock);
   capture_lane *l = s->recording;
   *taken = l != NULL;
   const status st = l ? record(e, l, outside) : ST_OK;
-  pthread_mutex_unlock(&capture_lock);
+  mutex_unlock(&capture_lock);
   return st;
 }
 
@@ -94,7 +95,7 @@ static status wait_for_captured(event *e, capture *c, stream *s, uint64_t timeou
 }
 
 status capture_wait(event *e, stream *s, uint64_t timeout_ns, bool outside, bool *taken) {
-  pthread_mutex_lock(&capture_lock);
+  mutex_lock(&capture_lock);
   capture_lane *l = s->recording;
   capture *c = capture_of_event(e);
   status st = ST_OK;
@@ -105,15 +106,15 @@ status capture_wait(event *e, stream *s, uint64_t timeout_ns, bool outside, bool
     st = wait_for_captured(e, c, s, timeout_ns);
   else if (l)
     st = wait_for_other(e, l);
-  pthread_mutex_unlock(&capture_lock);
+  mutex_unlock(&capture_lock);
   return st;
 }
 
 status capture_reset(event *e, stream *s, bool *taken) {
-  pthread_mutex_lock(&capture_lock);
+  mutex_lock(&capture_lock);
   capture_lane *l = s->recording;
   *taken = l != NULL;
   const status st = !l ? ST_OK : e->flags & EVENT_EXTERNAL ? add_outside(l, STEP_RESET, e, 0) : refuse_kind(e);
-  pthread_mutex_unlock(&capture_lock);
+  mutex_unlock(&capture_lock);
   return st;
 }

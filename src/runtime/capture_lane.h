@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 
+#include "base/lock.h"
 #include "runtime/capture.h"
 
 typedef struct capture_lane capture_lane;
@@ -29,7 +30,7 @@ struct capture_lane {
 };
 
 /* Guards the list of captures, and which streams and events are captured. Taken first of all. */
-extern pthread_mutex_t capture_lock;
+extern mutex capture_lock;
 
 /* The capture that has the event's latest record; NULL where none is, or that one is over. The lock is held. */
 capture *capture_of_event(event *e);

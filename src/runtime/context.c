@@ -1,5 +1,6 @@
 #include "runtime/context.h"
 
+#include "base/lock.h"
 #include "runtime/callback.h"
 #include "runtime/capture.h"
 #include "runtime/device.h"
@@ -35,7 +36,7 @@ status context_create(int device, bool primary, context **out) {
   if (!c) return fail(ST_NO_HOST_MEMORY, "no room for another context");
   c->device = device;
   c->primary = primary;
-  pthread_mutex_init(&c->lock, NULL);
+  mutex_init(&c->lock, LOCK_CONTEXT);
   const status st = stream_create(c, 0, 0, &c->default_stream);
   if (st != ST_OK) {
     context_unref(c);
@@ -50,7 +51,7 @@ status context_create(int device, bool primary, context **out) {
 
 void context_unref(context *c) {
   if (!object_unref(&c->o)) return;
-  pthread_mutex_destroy(&c->lock);
+  mutex_destroy(&c->lock);
   object_release(OBJECT_CONTEXT, &c->o);
 }
 
@@ -58,7 +59,7 @@ status context_add_stream(context *c, stream *s) {
   TRY(device_take_stream(c->device));
   s->device = c->device;
   s->id = device_stream_id(c->device);
-  pthread_mutex_lock(&c->lock);
+  mutex_lock(&c->lock);
   const bool closed = c->closed;
   if (!closed) {
     object_ref(&c->o);
@@ -68,7 +69,7 @@ status context_add_stream(context *c, stream *s) {
     if (c->streams) c->streams->previous_in_context = s;
     c->streams = s;
   }
-  pthread_mutex_unlock(&c->lock);
+  mutex_unlock(&c->lock);
   if (closed) {
     device_give_stream(c->device);
     return fail(ST_NO_CONTEXT, "the context (device %d) was destroyed by another thread", c->device);
@@ -89,10 +90,10 @@ void context_remove_stream(stream *s) {
   context *c = s->home;
   stream_close(s);
   capture_forget(s);
-  pthread_mutex_lock(&c->lock);
+  mutex_lock(&c->lock);
   const bool member = s->context == c;
   if (member) unlink_stream(c, s);
-  pthread_mutex_unlock(&c->lock);
+  mutex_unlock(&c->lock);
   if (!member) return;
   callback_forget(s);
   allocator_forget(s);
@@ -103,11 +104,11 @@ void context_remove_stream(stream *s) {
  * needs the lock released and streams come and go meanwhile. The newest older than `serial`. */
 static stream *stream_before(context *c, uint64_t serial) {
   stream *found = NULL;
-  pthread_mutex_lock(&c->lock);
+  mutex_lock(&c->lock);
   for (stream *s = c->streams; s; s = s->next_in_context)
     if (s->o.serial < serial && (!found || s->o.serial > found->o.serial)) found = s;
   if (found) object_ref(&found->o);
-  pthread_mutex_unlock(&c->lock);
+  mutex_unlock(&c->lock);
   return found;
 }
 
@@ -129,9 +130,9 @@ status context_synchronize(context *c, uint64_t timeout_ns) {
 
 void context_destroy(context *c, bool discard) {
   stream *s;
-  pthread_mutex_lock(&c->lock);
+  mutex_lock(&c->lock);
   c->closed = true;
-  pthread_mutex_unlock(&c->lock);
+  mutex_unlock(&c->lock);
   if (!discard)
     for (uint64_t serial = UINT64_MAX; (s = stream_before(c, serial));) {
       serial = s->o.serial;

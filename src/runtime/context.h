@@ -8,6 +8,7 @@
 
 #include <pthread.h>
 
+#include "base/lock.h"
 #include "runtime/object.h"
 #include "runtime/stream.h"
 #include "runtime/thread.h"
@@ -19,7 +20,7 @@ struct context {
   int device;
   bool primary;
   stream *default_stream;
-  pthread_mutex_t lock; /* guards the list of streams, default included, and closed */
+  mutex lock; /* guards the list of streams, default included, and closed */
   stream *streams;
   bool closed;                  /* takes no stream any more: it is being destroyed */
   _Atomic bool stop_on_failure; /* a stream of this context is in mode stop */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/lock.h"
 #include "base/size.h"
 #include "base/variables.h"
 #include "memory/host.h"
@@ -28,11 +29,11 @@ static struct {
 static pthread_once_t machine_once = PTHREAD_ONCE_INIT;
 
 static struct {
-  pthread_mutex_t lock; /* guards count and primary; held over no wait */
+  mutex lock; /* guards count and primary; held over no wait */
   unsigned count;
   context *primary;
   _Atomic uint32_t n_streams, n_stream_ids, n_events;
-} devices[SPACE_MAX_DEVICES] = {[0 ... SPACE_MAX_DEVICES - 1] = {.lock = PTHREAD_MUTEX_INITIALIZER}};
+} devices[SPACE_MAX_DEVICES] = {[0 ... SPACE_MAX_DEVICES - 1] = {.lock = MUTEX_INITIALIZER(DEVICE)}};
 
 static _Atomic int default_device = -1;
 _Atomic bool device_is_child;
@@ -183,22 +184,22 @@ status device_open(int device) {
 status device_set(int device) {
   TRY(device_open(device));
   status st = ST_OK;
-  pthread_mutex_lock(&devices[device].lock);
+  mutex_lock(&devices[device].lock);
   if (!devices[device].primary) st = context_create(device, true, &devices[device].primary);
   if (st == ST_OK) {
     ++devices[device].count;
     thread_set_context(devices[device].primary);
   }
-  pthread_mutex_unlock(&devices[device].lock);
+  mutex_unlock(&devices[device].lock);
   return st;
 }
 
 status device_reset(int device, bool force) {
   TRY(device_check_child());
   TRY(device_check(device, "deviceId"));
-  pthread_mutex_lock(&devices[device].lock);
+  mutex_lock(&devices[device].lock);
   if (!devices[device].count) {
-    pthread_mutex_unlock(&devices[device].lock);
+    mutex_unlock(&devices[device].lock);
     return fail(ST_INVALID_VALUE, "deviceId is %d, which is not set, expected aclrtSetDevice before", device);
   }
   devices[device].count = force ? 0 : devices[device].count - 1;
@@ -207,15 +208,15 @@ status device_reset(int device, bool force) {
     gone = devices[device].primary;
     devices[device].primary = NULL;
   }
-  pthread_mutex_unlock(&devices[device].lock);
+  mutex_unlock(&devices[device].lock);
   if (gone && object_kill(&gone->o)) context_destroy(gone, force);
   return ST_OK;
 }
 
 bool device_has_primary(int device) {
-  pthread_mutex_lock(&devices[device].lock);
+  mutex_lock(&devices[device].lock);
   const bool has = devices[device].primary;
-  pthread_mutex_unlock(&devices[device].lock);
+  mutex_unlock(&devices[device].lock);
   return has;
 }
 

@@ -1,6 +1,7 @@
 #include "runtime/event.h"
 
 #include "base/hooks.h"
+#include "base/lock.h"
 #include "memory/pool/stream_pool.h"
 #include "runtime/abort.h"
 #include "runtime/capture.h"

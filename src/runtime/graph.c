@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/lock.h"
 #include "memory/memory.h"
 #include "memory/pool/stream_pool.h"
 #include "runtime/context.h"
@@ -18,7 +19,7 @@ status graph_new(stream *s, graph **out) {
   uint32_t first;
   graph *g = object_new(OBJECT_GRAPH);
   if (!g) return fail(ST_NO_HOST_MEMORY, "no room for another graph");
-  pthread_mutex_init(&g->lock, NULL);
+  mutex_init(&g->lock, LOCK_GRAPH);
   g->id = (uint32_t)g->o.serial;
   g->context = s->home;
   object_ref(&g->context->o);
@@ -193,10 +194,10 @@ status graph_destroy(graph *g) {
   if (g->capturing) return fail(ST_MODEL_CAPTURED, "graph %u is being captured", g->id);
   for (bool idle = false; !idle;) {
     TRY(settle(g));
-    pthread_mutex_lock(&g->lock);
+    mutex_lock(&g->lock);
     idle = event_is_complete(g->done);
     const bool ours = idle && object_kill(&g->o);
-    pthread_mutex_unlock(&g->lock);
+    mutex_unlock(&g->lock);
     if (idle && !ours) return fail(ST_INVALID_VALUE, "graph %u is being destroyed", g->id);
   }
   close_streams(g);
@@ -236,6 +237,6 @@ void graph_unref(graph *g) {
   free(g->steps);
   free(g->ranges);
   context_unref(g->context);
-  pthread_mutex_destroy(&g->lock);
+  mutex_destroy(&g->lock);
   object_release(OBJECT_GRAPH, &g->o);
 }

@@ -20,6 +20,7 @@
 #include <pthread.h>
 #include <stdio.h>
 
+#include "base/lock.h"
 #include "runtime/stream.h"
 
 typedef struct {
@@ -100,7 +101,7 @@ typedef struct graph {
   graph_range *ranges;
   graph_group *groups;
   graph_block *blocks;
-  pthread_mutex_t lock;  /* held while an execution is submitted; guards the rest */
+  mutex lock;            /* held while an execution is submitted; guards the rest */
   event *done;           /* the latest execution */
   uint64_t last_serial;  /* of the stream of that one */
   stream *home;          /* where graph_execute_alone goes; made when first needed */

@@ -1,6 +1,7 @@
 /* Groups of captured tasks, and their update. */
 #include <stdlib.h>
 
+#include "base/lock.h"
 #include "runtime/graph.h"
 
 /* ---- members ----------------------------------------------------------------------------------------------------- */
@@ -61,7 +62,7 @@ static bool make_member(graph_member *m, task *t) {
   graph_task *moved = aligned_alloc(_Alignof(graph_task), sizeof *moved);
   if (!moved) return false;
   *moved = (graph_task){.refs = 1, .task = *t};
-  *m = (graph_member){.now = moved};
+  *m = (graph_member){.lock = SPINLOCK_INITIALIZER(GROUP), .now = moved};
   t->kind = &graph_member_kind;
   t->member = m;
   return true;

@@ -1,6 +1,7 @@
 /* Executing graphs. */
 #include <stdlib.h>
 
+#include "base/lock.h"
 #include "memory/memory.h"
 #include "runtime/context.h"
 #include "runtime/event.h"
@@ -136,10 +137,10 @@ static status check_context(const graph *g, const context *c) {
 
 status graph_execute(graph *g, stream *s) {
   TRY(check_context(g, s->context));
-  pthread_mutex_lock(&g->lock);
+  mutex_lock(&g->lock);
   status st = check_live(g);
   if (st == ST_OK) st = execute(g, s);
-  pthread_mutex_unlock(&g->lock);
+  mutex_unlock(&g->lock);
   return st;
 }
 
@@ -147,7 +148,7 @@ status graph_execute_alone(graph *g, uint64_t timeout_ns) {
   context *c;
   TRY(context_current(&c));
   TRY(check_context(g, c));
-  pthread_mutex_lock(&g->lock);
+  mutex_lock(&g->lock);
   stream *s = NULL;
   status st = check_live(g);
   if (st == ST_OK && !g->home) st = stream_create(c, 0, 0, &g->home);
@@ -156,7 +157,7 @@ status graph_execute_alone(graph *g, uint64_t timeout_ns) {
     object_ref(&s->o); /* a graph that is destroyed meanwhile takes it along */
     st = execute(g, s);
   }
-  pthread_mutex_unlock(&g->lock);
+  mutex_unlock(&g->lock);
   if (st == ST_OK) st = stream_synchronize(s, timeout_ns);
   if (s) stream_unref(s);
   return st;

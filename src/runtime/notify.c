@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/hooks.h"
+#include "base/lock.h"
 #include "memory/space.h"
 #include "runtime/capture.h"
 #include "runtime/scheduler.h"

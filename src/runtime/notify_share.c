@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/lock.h"
 #include "memory/heap/pages.h"
 #include "memory/share/machine.h"
 #include "runtime/notify.h"
@@ -17,15 +18,15 @@
  * all, of which nothing is there but what was used. */
 enum { MOST_EXPORTS = MACHINE_EXPORTS };
 static struct {
-  pthread_mutex_t lock; /* guards all, and the exported notifies' links; then a notify's lock */
-  int file;             /* + 1; 0: not made yet */
+  mutex lock; /* guards all, and the exported notifies' links; then a notify's lock */
+  int file;   /* + 1; 0: not made yet */
   char *pages;
   struct {
     uint64_t key;
     bool used, ended; /* ended: of a notify that is gone here */
   } page[MOST_EXPORTS];
   notify *first;
-} all = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} all = {.lock = MUTEX_INITIALIZER(NOTIFY_SHARE)};
 
 _Atomic int notify_n_shared_waiting;
 
@@ -114,28 +115,28 @@ static status export(notify *n, bool to_all) {
 }
 
 status notify_export(notify *n, bool to_all, char key[EXCHANGE_TEXT_BYTES]) {
-  pthread_mutex_lock(&all.lock);
+  mutex_lock(&all.lock);
   const status st = export(n, to_all);
   if (st == ST_OK) exchange_print(n->share->key, key);
-  pthread_mutex_unlock(&all.lock);
+  mutex_unlock(&all.lock);
   scheduler_rouse();
   return st;
 }
 
 status notify_allow(notify *n, const int32_t *pids, size_t n_pids) {
-  pthread_mutex_lock(&all.lock);
+  mutex_lock(&all.lock);
   const bool exported = n->share && !n->share->imported;
   const uint64_t key = exported ? n->share->key : 0;
-  pthread_mutex_unlock(&all.lock);
+  mutex_unlock(&all.lock);
   if (exported) return exchange_allow(key, pids, n_pids, "notify");
   return fail(ST_INVALID_VALUE, "notify %u is not exported, expected aclrtNotifyGetExportKey before", n->id);
 }
 
 void notify_look(void) {
   stream *satisfied = NULL;
-  pthread_mutex_lock(&all.lock);
+  mutex_lock(&all.lock);
   for (notify *n = all.first; n; n = n->share->next) satisfied = notify_take_satisfied(n, satisfied);
-  pthread_mutex_unlock(&all.lock);
+  mutex_unlock(&all.lock);
   stream_unblock_all(satisfied);
 }
 
@@ -185,13 +186,13 @@ status notify_import(const char *text, int device, notify **out) {
 /* ---- the end ----------------------------------------------------------------------------------------------------- */
 
 static void withdraw(notify_share *s) {
-  pthread_mutex_lock(&all.lock);
+  mutex_lock(&all.lock);
   *(s->previous ? &s->previous->share->next : &all.first) = s->next;
   if (s->next) s->next->share->previous = s->previous;
   const int i = page_of(s);
   all.page[i].ended = true;
   all.page[i].used = exchange_withdraw(s->key, true); /* while others have it, its page is theirs */
-  pthread_mutex_unlock(&all.lock);
+  mutex_unlock(&all.lock);
 }
 
 void notify_unshare(notify *n) {

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "base/lock.h"
 #include "base/sanitizer.h"
 #include "base/sparse.h"
 #include "base/status.h"
@@ -31,14 +32,14 @@ _Static_assert(sizeof(context) <= 512 && sizeof(stream) <= 512 && sizeof(event) 
 enum { MIN_FREE = 64 };
 
 static struct {
-  pthread_mutex_t lock; /* guards all but base, which is set once */
+  mutex lock; /* guards all but base, which is set once */
   char *_Atomic base;
   size_t n_used; /* slots ever used */
   size_t n_free;
   object *oldest_free, *newest_free;
-} tables[N_OBJECT_KINDS] = {{.lock = PTHREAD_MUTEX_INITIALIZER}, {.lock = PTHREAD_MUTEX_INITIALIZER},
-                            {.lock = PTHREAD_MUTEX_INITIALIZER}, {.lock = PTHREAD_MUTEX_INITIALIZER},
-                            {.lock = PTHREAD_MUTEX_INITIALIZER}, {.lock = PTHREAD_MUTEX_INITIALIZER}};
+} tables[N_OBJECT_KINDS] = {{.lock = MUTEX_INITIALIZER(OBJECT_TABLE)}, {.lock = MUTEX_INITIALIZER(OBJECT_TABLE)},
+                            {.lock = MUTEX_INITIALIZER(OBJECT_TABLE)}, {.lock = MUTEX_INITIALIZER(OBJECT_TABLE)},
+                            {.lock = MUTEX_INITIALIZER(OBJECT_TABLE)}, {.lock = MUTEX_INITIALIZER(OBJECT_TABLE)}};
 
 static _Atomic uint64_t serials;
 
@@ -55,7 +56,7 @@ static char *table_base(object_kind kind) {
 
 void *object_new(object_kind kind) {
   object *o = NULL;
-  pthread_mutex_lock(&tables[kind].lock);
+  mutex_lock(&tables[kind].lock);
   char *base = table_base(kind);
   if (base && (tables[kind].n_free <= MIN_FREE && tables[kind].n_used < kinds[kind].capacity)) {
     o = (object *)(base + slot_bytes(kind) * tables[kind].n_used++);
@@ -67,9 +68,10 @@ void *object_new(object_kind kind) {
     tables[kind].oldest_free = o->next_free;
     --tables[kind].n_free;
   }
-  pthread_mutex_unlock(&tables[kind].lock);
+  mutex_unlock(&tables[kind].lock);
   if (!o) return NULL;
   memset(o + 1, 0, kinds[kind].bytes - sizeof *o);
+  LOCK_SET_RANK(&o->lock, LOCK_OBJECT);
   o->serial = atomic_fetch_add(&serials, 1) + 1;
   atomic_store_explicit(&o->refs, 1, memory_order_release); /* for object_next */
   return o;
@@ -107,10 +109,10 @@ bool object_ref_again(object *o) {
 }
 
 void *object_next(object_kind kind, const void *after) {
-  pthread_mutex_lock(&tables[kind].lock);
+  mutex_lock(&tables[kind].lock);
   char *base = table_base(kind);
   const size_t n = tables[kind].n_used;
-  pthread_mutex_unlock(&tables[kind].lock);
+  mutex_unlock(&tables[kind].lock);
   size_t i = after ? (size_t)((const char *)after - base) / slot_bytes(kind) + 1 : 0;
   for (; i < n; ++i) {
     object *o = (object *)(base + slot_bytes(kind) * i);
@@ -122,12 +124,12 @@ void *object_next(object_kind kind, const void *after) {
 bool object_kill(object *o) { return atomic_exchange_explicit(&o->live, 0, memory_order_acq_rel); }
 
 void object_release(object_kind kind, object *o) {
-  pthread_mutex_lock(&tables[kind].lock);
+  mutex_lock(&tables[kind].lock);
   o->next_free = NULL;
   if (tables[kind].n_free++)
     tables[kind].newest_free->next_free = o;
   else
     tables[kind].oldest_free = o;
   tables[kind].newest_free = o;
-  pthread_mutex_unlock(&tables[kind].lock);
+  mutex_unlock(&tables[kind].lock);
 }

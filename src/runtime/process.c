@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/forks.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "runtime/context.h"
 #include "runtime/device.h"
@@ -23,7 +24,7 @@
 
 enum { MAX_NESTING = 10, MAX_CONFIG_BYTES = 10 << 20 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards count */
+static mutex lock = MUTEX_INITIALIZER(PROCESS); /* guards count */
 FORK_RENEWS(lock)
 static uint64_t count;
 static _Atomic int64_t options[CONTEXT_N_OPTIONS];
@@ -132,7 +133,7 @@ static void forget(void) {
 
 status process_init(const char *config_path) {
   TRY(device_machine_check());
-  pthread_mutex_lock(&lock);
+  mutex_lock(&lock);
   status st = ST_OK;
   if (count)
     st = fail(ST_REPEATED_INIT, "initialised already (%ju times); the first configuration stays", (uintmax_t)count);
@@ -140,17 +141,17 @@ status process_init(const char *config_path) {
     st = configure(config_path, apply);
   if (st == ST_OK) profiler_follow_environment(all_devices());
   if (st == ST_OK || st == ST_REPEATED_INIT) ++count;
-  pthread_mutex_unlock(&lock);
+  mutex_unlock(&lock);
   return st;
 }
 
 status process_finalize(bool all, uint64_t *left) {
-  pthread_mutex_lock(&lock);
+  mutex_lock(&lock);
   const bool was = count;
   if (was) count = all ? 0 : count - 1;
   if (left) *left = count;
   if (was && !count) forget();
-  pthread_mutex_unlock(&lock);
+  mutex_unlock(&lock);
   return was ? ST_OK : fail(ST_REPEATED_FINALISE, "not initialised, expected aclInit before");
 }
 
@@ -163,9 +164,9 @@ static status use_dump(const cJSON *config) {
 }
 
 static status check_initialised(void) {
-  pthread_mutex_lock(&lock);
+  mutex_lock(&lock);
   const bool good = count;
-  pthread_mutex_unlock(&lock);
+  mutex_unlock(&lock);
   return good ? ST_OK : fail(ST_NOT_INITIALISED, "expected aclInit before");
 }
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/lock.h"
 #include "base/log.h"
 #include "base/quota.h"
 #include "base/variables.h"
@@ -21,7 +22,7 @@ enum {
 };
 
 static struct {
-  pthread_mutex_t lock; /* guards the list and the counts of threads */
+  mutex lock; /* guards the list and the counts of threads */
   pthread_cond_t work;
   stream *first, *last;
   _Atomic int n_workers;
@@ -30,7 +31,7 @@ static struct {
   _Atomic bool none_can_start; /* the latest try to start a thread has failed */
   _Atomic uint32_t tick;       /* futex of the ticker */
   _Atomic bool ticker_sleeps;  /* for ever, until scheduler_rouse() */
-} scheduler = {.lock = PTHREAD_MUTEX_INITIALIZER, .work = PTHREAD_COND_INITIALIZER};
+} scheduler = {.lock = MUTEX_INITIALIZER(SCHEDULER), .work = PTHREAD_COND_INITIALIZER};
 
 _Atomic int scheduler_n_listed;
 static _Atomic int n_long, n_long_waiters, n_in_user_code, n_running_workers;
@@ -96,7 +97,7 @@ static void list_remove(stream *s) {
 static bool has_work(stream *s) { return stream_completed(s) < stream_submitted(s); }
 
 static bool is_runnable(stream *s) {
-  return has_work(s) && !stream_is_blocked(s) && !atomic_load_explicit(&s->run_lock, memory_order_relaxed) &&
+  return has_work(s) && !stream_is_blocked(s) && !spin_is_held(&s->run_lock, memory_order_relaxed) &&
          !atomic_load_explicit(&s->wanted, memory_order_relaxed);
 }
 
@@ -165,22 +166,22 @@ static bool start_thread(void *(*body)(void *)) {
 static void *worker(void *unused) {
   (void)unused;
   bool rest = false; /* waiters have the cores: sit out until the ticker's next look */
-  pthread_mutex_lock(&scheduler.lock);
+  mutex_lock(&scheduler.lock);
   for (;;) {
     stream *s;
     while (rest || scheduler.stopped || !(s = pick())) {
       rest = false;
       ++scheduler.n_idle;
-      pthread_cond_wait(&scheduler.work, &scheduler.lock);
+      mutex_wait(&scheduler.lock, &scheduler.work, NULL);
       --scheduler.n_idle;
     }
     atomic_fetch_add(&n_running_workers, 1);
-    pthread_mutex_unlock(&scheduler.lock);
+    mutex_unlock(&scheduler.lock);
     stream_run(s, UINT64_MAX, 0, RUN_AS_WORKER);
     stream_unref(s);
     atomic_fetch_sub(&n_running_workers, 1);
     rest = scheduler_should_yield();
-    pthread_mutex_lock(&scheduler.lock);
+    mutex_lock(&scheduler.lock);
   }
   return NULL;
 }
@@ -199,9 +200,9 @@ static void wake_workers(int n) {
 bool scheduler_kick(stream *s) {
   if (is_runnable(s) && !atomic_exchange(&s->kicked, true)) {
     scheduler_list(s);
-    pthread_mutex_lock(&scheduler.lock);
+    mutex_lock(&scheduler.lock);
     wake_workers(1);
-    pthread_mutex_unlock(&scheduler.lock);
+    mutex_unlock(&scheduler.lock);
   }
   return !lacks_workers();
 }
@@ -256,10 +257,10 @@ static void tick(void) {
   int n_gone = 0;
   if (value_any()) value_look();
   if (atomic_load(&notify_n_shared_waiting)) notify_look();
-  pthread_mutex_lock(&scheduler.lock);
+  mutex_lock(&scheduler.lock);
   const int runnable = look(gone, &n_gone);
   if (runnable) wake_workers(runnable);
-  pthread_mutex_unlock(&scheduler.lock);
+  mutex_unlock(&scheduler.lock);
   while (n_gone) stream_unref(gone[--n_gone]);
 }
 
@@ -270,19 +271,20 @@ static void *ticker(void *unused) {
     /* However it was woken: what workers run is up to chance, and not to the seed. */
     if (scheduler_is_random) clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_sec = RANDOM_TICK_S}, NULL);
     if (!atomic_load(&scheduler.stopped)) tick();
-    pthread_mutex_lock(&scheduler.lock);
+    mutex_lock(&scheduler.lock);
     /* Said first and looked at then, as whoever rouses us writes first and looks then. */
     atomic_store(&scheduler.ticker_sleeps, true);
     const bool sleep = scheduler.stopped || !must_tick();
     if (!sleep) atomic_store(&scheduler.ticker_sleeps, false);
-    pthread_mutex_unlock(&scheduler.lock);
+    mutex_unlock(&scheduler.lock);
+    lock_expect_none(NULL);
     futex_wait(&scheduler.tick, seen, sleep ? 0 : SCHEDULER_TICK_NS);
   }
   return NULL;
 }
 
 void scheduler_list(stream *s) {
-  pthread_mutex_lock(&scheduler.lock);
+  mutex_lock(&scheduler.lock);
   /* listed is set with the lock held: who sees it set relies on a fence that is taken next seeing the stream. */
   if (!atomic_load(&s->listed)) {
     object_ref(&s->o);
@@ -292,7 +294,7 @@ void scheduler_list(stream *s) {
     atomic_store(&s->listed, true);
   }
   if (!scheduler.ticker_started) scheduler.ticker_started = start_thread(ticker);
-  pthread_mutex_unlock(&scheduler.lock);
+  mutex_unlock(&scheduler.lock);
   scheduler_rouse();
 }
 
@@ -326,11 +328,11 @@ static unsigned draw(unsigned n) {
 static stream *pick_any(void) {
   unsigned n = 0;
   stream *chosen = NULL;
-  pthread_mutex_lock(&scheduler.lock);
+  mutex_lock(&scheduler.lock);
   for (stream *s = scheduler.first; s; s = s->next_listed)
     if (is_runnable(s) && draw(++n) == 0) chosen = s; /* each of n so far with the same chance */
   if (chosen) object_ref(&chosen->o);
-  pthread_mutex_unlock(&scheduler.lock);
+  mutex_unlock(&scheduler.lock);
   return chosen;
 }
 
@@ -354,10 +356,10 @@ void scheduler_shuffle(void) {
 
 static void wake_for_all(void) {
   int runnable = 0;
-  pthread_mutex_lock(&scheduler.lock);
+  mutex_lock(&scheduler.lock);
   for (stream *s = scheduler.first; s; s = s->next_listed) runnable += is_runnable(s);
   wake_workers(runnable);
-  pthread_mutex_unlock(&scheduler.lock);
+  mutex_unlock(&scheduler.lock);
 }
 
 /* Runs a few tasks of a stream drawn by lot: whether it went on. */
@@ -380,9 +382,9 @@ bool scheduler_run_others(void) {
 
 bool scheduler_stand_in(uint64_t deadline_ns) {
   if (!atomic_load(&scheduler.stopped) && !atomic_load(&scheduler.ticker_started)) {
-    pthread_mutex_lock(&scheduler.lock);
+    mutex_lock(&scheduler.lock);
     if (!scheduler.ticker_started) scheduler.ticker_started = start_thread(ticker);
-    pthread_mutex_unlock(&scheduler.lock);
+    mutex_unlock(&scheduler.lock);
   }
   tick();
   return run_any(deadline_ns, lacks_workers() ? RUN_AS_STAND_IN : RUN_AS_WAITER);
@@ -401,15 +403,15 @@ typedef struct {
 
 bool scheduler_has_pending(void) {
   bool pending = false;
-  pthread_mutex_lock(&scheduler.lock);
+  mutex_lock(&scheduler.lock);
   for (stream *s = scheduler.first; s && !pending; s = s->next_listed) pending = has_work(s);
-  pthread_mutex_unlock(&scheduler.lock);
+  mutex_unlock(&scheduler.lock);
   return pending;
 }
 
 void *scheduler_fence_take(void) {
   int n = 0;
-  pthread_mutex_lock(&scheduler.lock);
+  mutex_lock(&scheduler.lock);
   /* All of them: which have work may change between the two looks. */
   for (stream *s = scheduler.first; s; s = s->next_listed) ++n;
   fence *f = n ? malloc(sizeof *f + (size_t)n * sizeof f->at[0]) : NULL;
@@ -422,7 +424,7 @@ void *scheduler_fence_take(void) {
       f->at[f->n++].position = stream_submitted(s);
     }
   }
-  pthread_mutex_unlock(&scheduler.lock);
+  mutex_unlock(&scheduler.lock);
   return f;
 }
 
@@ -436,9 +438,9 @@ bool scheduler_fence_passed(void *taken) {
 }
 
 void scheduler_stop(void) {
-  pthread_mutex_lock(&scheduler.lock);
+  mutex_lock(&scheduler.lock);
   scheduler.stopped = true;
   wake_waiters();
-  pthread_mutex_unlock(&scheduler.lock);
+  mutex_unlock(&scheduler.lock);
   while (atomic_load(&n_running_workers) > atomic_load(&n_in_user_code)) sched_yield();
 }

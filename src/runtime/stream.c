@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/hooks.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "memory/pool/stream_pool.h"
 #include "runtime/abort.h"
@@ -295,7 +296,7 @@ static bool spin_for_turn(stream *s, uint64_t target) {
   atomic_fetch_add(&s->wanted, 1);
   for (int i = 0; i < SPIN_TURNS && !turn; ++i) {
     cpu_relax();
-    turn = stream_completed(s) >= target || !atomic_load_explicit(&s->run_lock, memory_order_relaxed);
+    turn = stream_completed(s) >= target || !spin_is_held(&s->run_lock, memory_order_relaxed);
   }
   atomic_fetch_sub(&s->wanted, 1);
   return turn;
@@ -311,11 +312,13 @@ static bool sleep_for(stream *s, uint64_t target, uint64_t deadline_ns, run_resu
   }
   const uint32_t seen = atomic_load(&s->wake);
   /* What happened before we were counted as a sleeper woke nobody. */
-  const bool changed = atomic_load(&s->q.completed) >= target || (found == RUN_BUSY && !atomic_load(&s->run_lock)) ||
+  const bool changed = atomic_load(&s->q.completed) >= target ||
+                       (found == RUN_BUSY && !spin_is_held(&s->run_lock, memory_order_seq_cst)) ||
                        (found == RUN_BLOCKED && !stream_is_blocked(s)) || atomic_load(&s->sleep_target) > target;
   uint64_t most_ns = deadline_ns ? deadline_ns - now : 0;
   /* After the look at `wake`: who ends the library's threads wakes all, and what sleeps later knows of it. */
   if (unlikely(scheduler_lacks_threads()) && (!most_ns || most_ns > SCHEDULER_TICK_NS)) most_ns = SCHEDULER_TICK_NS;
+  lock_expect_none(NULL);
   if (!changed) futex_wait(&s->wake, seen, most_ns);
   atomic_fetch_sub(&s->sleepers, 1);
   return true;
@@ -389,6 +392,7 @@ status stream_create(context *c, uint32_t priority, uint32_t flags, stream **out
   if (!s) return fail(ST_NO_STREAMS, "no stream is left on device %d", c->device);
   s->priority = priority;
   s->flags = flags;
+  spin_init(&s->submit_lock, LOCK_SUBMIT);
   s->sleep_target = UINT64_MAX;
   const status st = context_add_stream(c, s);
   if (st != ST_OK) {

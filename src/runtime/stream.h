@@ -9,6 +9,7 @@
 #ifndef CANNON_RUNTIME_STREAM_H
 #define CANNON_RUNTIME_STREAM_H
 
+#include "base/lock.h"
 #include "base/sync.h"
 #include "runtime/object.h"
 #include "runtime/queue.h"

@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include "base/forks.h"
+#include "base/lock.h"
 
 /* Entries are few and looked up rarely, so lists with one lock serve. */
 typedef struct description {
@@ -17,7 +18,7 @@ typedef struct registration {
   user_allocator allocator;
 } registration;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards both */
+static mutex lock = MUTEX_INITIALIZER(STREAM_ALLOCATOR); /* guards both */
 FORK_RENEWS(lock)
 static description *descriptions;
 static registration *registrations;
@@ -41,28 +42,28 @@ static status stale(const void *handle) {
 void *allocator_describe(void) {
   description *d = calloc(1, sizeof *d);
   if (!d) return NULL;
-  pthread_mutex_lock(&lock);
+  mutex_lock(&lock);
   d->next = descriptions;
   descriptions = d;
-  pthread_mutex_unlock(&lock);
+  mutex_unlock(&lock);
   return d;
 }
 
 status allocator_undescribe(void *handle) {
-  pthread_mutex_lock(&lock);
+  mutex_lock(&lock);
   description **link = find_description(handle), *d = *link;
   if (d) *link = d->next;
-  pthread_mutex_unlock(&lock);
+  mutex_unlock(&lock);
   if (!d) return stale(handle);
   free(d);
   return ST_OK;
 }
 
 status allocator_change(void *handle, void (*change)(user_allocator *a, const void *value), const void *value) {
-  pthread_mutex_lock(&lock);
+  mutex_lock(&lock);
   description *d = *find_description(handle);
   if (d) change(&d->allocator, value);
-  pthread_mutex_unlock(&lock);
+  mutex_unlock(&lock);
   return d ? ST_OK : stale(handle);
 }
 
@@ -91,27 +92,27 @@ static status enter(const stream *s, void *handle) {
 }
 
 status allocator_register(stream *s, void *handle) {
-  pthread_mutex_lock(&lock);
+  mutex_lock(&lock);
   const status st = enter(s, handle);
-  pthread_mutex_unlock(&lock);
+  mutex_unlock(&lock);
   return st;
 }
 
 void allocator_forget(const stream *s) {
-  pthread_mutex_lock(&lock);
+  mutex_lock(&lock);
   registration **link = find_registration(s), *r = *link;
   if (r) *link = r->next;
-  pthread_mutex_unlock(&lock);
+  mutex_unlock(&lock);
   free(r);
 }
 
 status allocator_of(const stream *s, void **handle, user_allocator *out) {
-  pthread_mutex_lock(&lock);
+  mutex_lock(&lock);
   const registration *r = *find_registration(s);
   if (r) {
     *handle = r->handle;
     *out = r->allocator;
   }
-  pthread_mutex_unlock(&lock);
+  mutex_unlock(&lock);
   return r ? ST_OK : fail(ST_INVALID_PARAM, "stream %u has no registered allocator", s->id);
 }

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "base/lock.h"
 #include "runtime/capture.h"
 #include "runtime/context.h"
 
@@ -26,7 +27,7 @@ _Atomic uint64_t order_n_ahead;
 
 static lane lanes[MAX_LANES + 1]; /* from 1 */
 static uint32_t n_lanes;
-static spinlock lanes_lock; /* guards which stream has which lane */
+static spinlock lanes_lock = SPINLOCK_INITIALIZER(VECTOR_CLOCK); /* guards which stream has which lane */
 
 void order_keep(void) { atomic_store(&order_is_kept, true); }
 

@@ -1,13 +1,14 @@
 #include "runtime/value.h"
 
+#include "base/lock.h"
 #include "memory/memory.h"
 #include "runtime/scheduler.h"
 #include "runtime/stream_order.h"
 
 enum { VALUE_COST_NS = 30 };
 
-static spinlock lock;   /* guards the list, and waits_task of the streams in it */
-static stream *waiting; /* chained through next_waiter; each with a reference */
+static spinlock lock = SPINLOCK_INITIALIZER(VALUE_WAITS); /* guards the list, and waits_task of the streams in it */
+static stream *waiting;                                   /* chained through next_waiter; each with a reference */
 _Atomic int value_n_waiting;
 
 static status word_view(void *word, unsigned access, void **view) {

@@ -13,17 +13,18 @@
 
 #include "base/file.h"
 #include "base/forks.h"
+#include "base/lock.h"
 
 enum { FOLDER_MODE = 0750 };
 
 _Atomic unsigned dump_wanted;
 
 static struct {
-  pthread_mutex_t lock; /* guards the rest */
-  bool initialised;     /* by dump_init */
-  bool from_init;       /* aclInit's configuration asks for tensors */
+  mutex lock;       /* guards the rest */
+  bool initialised; /* by dump_init */
+  bool from_init;   /* aclInit's configuration asks for tensors */
   char folder[PATH_MAX + 32];
-} dump = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} dump = {.lock = MUTEX_INITIALIZER(DUMP)};
 FORK_RENEWS(dump.lock)
 
 /* ---- the configuration ------------------------------------------------------------------------------------------- */
@@ -111,17 +112,17 @@ static void apply(const dump_choice *choice) {
 status dump_configure(const cJSON *section, bool from_init) {
   dump_choice choice;
   TRY(read_section(section, &choice));
-  pthread_mutex_lock(&dump.lock);
+  mutex_lock(&dump.lock);
   if (from_init) dump.from_init = choice.tensors;
   apply(&choice);
-  pthread_mutex_unlock(&dump.lock);
+  mutex_unlock(&dump.lock);
   return ST_OK;
 }
 
 bool dump_folder(int device, char path[DUMP_MAX_PATH]) {
-  pthread_mutex_lock(&dump.lock);
+  mutex_lock(&dump.lock);
   const int n = snprintf(path, DUMP_MAX_PATH, "%s", dump.folder);
-  pthread_mutex_unlock(&dump.lock);
+  mutex_unlock(&dump.lock);
   if (n <= 0 || n >= DUMP_MAX_PATH - 8 || !file_make_folder(path, FOLDER_MODE)) return false;
   snprintf(path + n, (size_t)(DUMP_MAX_PATH - n), "/%d", device);
   return file_make_folder(path, FOLDER_MODE);
@@ -130,7 +131,7 @@ bool dump_folder(int device, char path[DUMP_MAX_PATH]) {
 /* ---- its life ---------------------------------------------------------------------------------------------------- */
 
 status dump_init(void) {
-  pthread_mutex_lock(&dump.lock);
+  mutex_lock(&dump.lock);
   status st = ST_OK;
   if (dump.from_init)
     st = fail(ST_DUMP_RUNS, "the configuration of aclInit dumps already");
@@ -138,29 +139,29 @@ status dump_init(void) {
     st = fail(ST_REPEATED_INIT, "initialised already, expected aclmdlFinalizeDump before");
   else
     dump.initialised = true;
-  pthread_mutex_unlock(&dump.lock);
+  mutex_unlock(&dump.lock);
   return st;
 }
 
 status dump_check_init(void) {
-  pthread_mutex_lock(&dump.lock);
+  mutex_lock(&dump.lock);
   const bool good = dump.initialised;
-  pthread_mutex_unlock(&dump.lock);
+  mutex_unlock(&dump.lock);
   return good ? ST_OK : fail(ST_DUMP_NOT_RUNNING, "expected aclmdlInitDump before");
 }
 
 status dump_finalize(void) {
   TRY(dump_check_init());
-  pthread_mutex_lock(&dump.lock);
+  mutex_lock(&dump.lock);
   dump.initialised = false;
   apply(&(dump_choice){0});
-  pthread_mutex_unlock(&dump.lock);
+  mutex_unlock(&dump.lock);
   return ST_OK;
 }
 
 void dump_forget(void) {
-  pthread_mutex_lock(&dump.lock);
+  mutex_lock(&dump.lock);
   dump.initialised = dump.from_init = false;
   apply(&(dump_choice){0});
-  pthread_mutex_unlock(&dump.lock);
+  mutex_unlock(&dump.lock);
 }

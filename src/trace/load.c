@@ -2,6 +2,7 @@
 
 #include <time.h>
 
+#include "base/lock.h"
 #include "base/sync.h"
 #include "trace/stats.h"
 #include "trace/timeline.h"
@@ -18,7 +19,7 @@ static struct {
     uint64_t ended_ns, n_running, starts_ns;
   } unit[LOAD_N_UNITS];
   look_at last;
-} loads[STATS_MAX_DEVICES];
+} loads[STATS_MAX_DEVICES] = {[0 ... STATS_MAX_DEVICES - 1] = {.lock = SPINLOCK_INITIALIZER(LOAD)}};
 
 void load_begin(int device, load_unit unit, uint64_t now_ns) {
   spin_lock(&loads[device].lock);

@@ -7,6 +7,7 @@
 
 #include "base/forks.h"
 #include "base/handles.h"
+#include "base/lock.h"
 
 typedef struct {
   handle h;
@@ -21,7 +22,7 @@ typedef struct range {
   char *message; /* in words: numbers of names are a session's */
 } range;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the list and the last id */
+static mutex lock = MUTEX_INITIALIZER(MARKED_RANGES); /* guards the list and the last id */
 FORK_RENEWS(lock)
 static range *open_ranges; /* latest first */
 static uint64_t last_id;
@@ -77,23 +78,23 @@ status range_start(void *pointer, const char *message, void *stream, uint64_t *i
     free(copy);
     return fail(ST_NO_HOST_MEMORY, "no host memory for a range");
   }
-  pthread_mutex_lock(&lock);
+  mutex_lock(&lock);
   *id = ++last_id;
   *r = (range){.next = open_ranges, .id = *id, .domain = pointer, .stream = stream, .message = copy};
   r->started_ns = timeline_now();
   open_ranges = r;
-  pthread_mutex_unlock(&lock);
+  mutex_unlock(&lock);
   return ST_OK;
 }
 
 /* Takes the open range off the list; NULL where there is none of that id in the domain, or in any. */
 static range *take(const void *pointer, bool any, uint64_t id) {
-  pthread_mutex_lock(&lock);
+  mutex_lock(&lock);
   range **link = &open_ranges;
   while (*link && ((*link)->id != id || (!any && (*link)->domain != pointer))) link = &(*link)->next;
   range *r = *link;
   if (r) *link = r->next;
-  pthread_mutex_unlock(&lock);
+  mutex_unlock(&lock);
   return r;
 }
 

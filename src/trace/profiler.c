@@ -10,26 +10,27 @@
 
 #include "acl/acl_prof.h"
 #include "base/forks.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "trace/profiler_folder.h"
 #include "trace/timeline.h"
 
 static struct {
-  pthread_mutex_t lock; /* guards the rest */
+  mutex lock; /* guards the rest */
   bool open, of_configuration;
   char path[PATH_MAX];                       /* absolute */
   char folder[PROFILER_FOLDER_BYTES];        /* of the session; empty: not made yet */
   uint32_t prepared, started;                /* devices, a bit each */
   profiler_config config[PROFILER_HOST + 1]; /* of those that are started */
   uint64_t limit_bytes;
-} session = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} session = {.lock = MUTEX_INITIALIZER(PROFILER)};
 FORK_RENEWS(session.lock)
 
 #define LOCKED(expression)                                                                                             \
   ({                                                                                                                   \
-    pthread_mutex_lock(&session.lock);                                                                                 \
+    mutex_lock(&session.lock);                                                                                         \
     const status locked_status_ = (expression);                                                                        \
-    pthread_mutex_unlock(&session.lock);                                                                               \
+    mutex_unlock(&session.lock);                                                                                       \
     locked_status_;                                                                                                    \
   })
 
@@ -206,16 +207,16 @@ status profiler_run(const char *path, const profiler_config *c, uint64_t limit_b
 }
 
 void profiler_run_end(void) {
-  pthread_mutex_lock(&session.lock);
+  mutex_lock(&session.lock);
   if (session.of_configuration && finalize() != ST_OK) tell_loss();
   session.of_configuration = false;
-  pthread_mutex_unlock(&session.lock);
+  mutex_unlock(&session.lock);
 }
 
 bool profiler_is_open(void) {
-  pthread_mutex_lock(&session.lock);
+  mutex_lock(&session.lock);
   const bool open = session.open;
-  pthread_mutex_unlock(&session.lock);
+  mutex_unlock(&session.lock);
   return open;
 }
 
@@ -231,14 +232,14 @@ status profiler_parse_limit(const char *text, uint64_t *bytes) {
 }
 
 void profiler_set_limit(uint64_t bytes) {
-  pthread_mutex_lock(&session.lock);
+  mutex_lock(&session.lock);
   session.limit_bytes = bytes;
-  pthread_mutex_unlock(&session.lock);
+  mutex_unlock(&session.lock);
 }
 
 void profiler_close(void) {
   uint64_t n_left_out;
-  pthread_mutex_lock(&session.lock);
+  mutex_lock(&session.lock);
   if (session.open && timeline_flush(&n_left_out) != ST_OK) tell_loss();
-  pthread_mutex_unlock(&session.lock);
+  mutex_unlock(&session.lock);
 }

@@ -13,22 +13,22 @@
 
 #include "base/file.h"
 #include "base/hooks.h"
+#include "base/lock.h"
 #include "base/sync.h"
 #include "base/variables.h"
-#include "memory/rules.h"
 #include "trace/record_code.h"
 
 /* The file grows by this much, which is mapped shared: what was written there outlives the process, however it ends. */
 enum { CHUNK_BYTES = 1 << 20 };
 
 static struct {
-  pthread_mutex_t lock; /* guards the rest; innermost: taken under a heap's lock */
-  int fd;               /* -1: not recording */
-  uint8_t *chunk;       /* maps [chunk_offset, + chunk_bytes) of the file; NULL: none yet */
+  mutex lock;     /* guards the rest; innermost: taken under a heap's lock */
+  int fd;         /* -1: not recording */
+  uint8_t *chunk; /* maps [chunk_offset, + chunk_bytes) of the file; NULL: none yet */
   size_t chunk_offset, chunk_bytes, used;
   uint64_t started_ns; /* of the monotonic clock */
   record_history history;
-} recorder = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1};
+} recorder = {.lock = MUTEX_INITIALIZER(RECORDER), .fd = -1};
 
 /* Records end here; those that are in the file are whole. */
 static void give_up(const char *what, int error) {
@@ -62,7 +62,7 @@ static bool map_next_chunk(void) {
 /* Fields first, the kind that makes them a record last. */
 static void write_record(record *r) {
   uint8_t text[RECORD_MAX_BYTES];
-  pthread_mutex_lock(&recorder.lock);
+  mutex_lock(&recorder.lock);
   if (recorder.fd >= 0 && (recorder.used + RECORD_MAX_BYTES <= recorder.chunk_bytes || map_next_chunk())) {
     r->time_ns = now_ns() - recorder.started_ns;
     const size_t n = record_encode(&recorder.history, r, text);
@@ -71,19 +71,13 @@ static void write_record(record *r) {
     __atomic_store_n(at, text[0], __ATOMIC_RELEASE);
     recorder.used += n;
   }
-  pthread_mutex_unlock(&recorder.lock);
+  mutex_unlock(&recorder.lock);
 }
 
 /* ---- what is recorded -------------------------------------------------------------------------------------------- */
 
-/* Not the program's, and no part of what another allocator would have had to serve. */
-static bool is_own(const hook_block *b) {
-  page_kind pages;
-  return rule_of_call(b->call, &pages) == &alloc_rules[RULE_OPERATOR];
-}
-
 static void on_alloc(const hook_block *b) {
-  if (is_own(b)) return;
+  if (b->is_internal) return; /* another allocator would not have had to serve it */
   write_record(&(record){.kind = RECORD_ALLOC,
                          .device = b->device,
                          .stream = b->stream,
@@ -94,7 +88,7 @@ static void on_alloc(const hook_block *b) {
 
 static void on_free(const hook_block *b, void *site) {
   (void)site;
-  if (is_own(b)) return;
+  if (b->is_internal) return; /* another allocator would not have had to serve it */
   write_record(&(record){.kind = RECORD_FREE, .device = b->device, .stream = b->stream, .number = b->number});
 }
 
@@ -142,7 +136,7 @@ static bool write_header(const char *soc_name, int n_devices) {
 
 /* A forked child has no device, nor the chunk. */
 static void in_child(void) {
-  pthread_mutex_init(&recorder.lock, NULL);
+  mutex_renew(&recorder.lock);
   recorder.fd = -1;
 }
 
@@ -160,7 +154,7 @@ void record_start(const char *soc_name, int n_devices) {
 }
 
 void record_trim(void) {
-  pthread_mutex_lock(&recorder.lock);
+  mutex_lock(&recorder.lock);
   if (recorder.fd >= 0) {
     const size_t end = recorder.chunk_offset + recorder.used;
     recorder.chunk_bytes = 0; /* the next record maps a chunk of its own */
@@ -168,5 +162,5 @@ void record_trim(void) {
     recorder.chunk = NULL;
     if (ftruncate(recorder.fd, (off_t)end)) give_up("it can't be cut to its length", errno);
   }
-  pthread_mutex_unlock(&recorder.lock);
+  mutex_unlock(&recorder.lock);
 }

@@ -6,15 +6,16 @@
 #include <string.h>
 
 #include "base/forks.h"
+#include "base/lock.h"
 #include "trace/shards.h"
 #include "trace/stats_write.h"
 
-static pthread_mutex_t rows_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the making of rows; the last lock of any */
+static mutex rows_lock = MUTEX_INITIALIZER(ROWS); /* guards the making of rows; the last lock of any */
 FORK_RENEWS(rows_lock)
 
 stats_op *trace_row(const char *name) {
   stats_file *s = trace_stats();
-  pthread_mutex_lock(&rows_lock);
+  mutex_lock(&rows_lock);
   const uint32_t n = atomic_load_explicit(&s->n_ops, memory_order_relaxed);
   uint32_t i = 0;
   while (i < n && strncmp(s->ops[i].name, name, sizeof s->ops[i].name - 1) != 0) ++i;
@@ -23,7 +24,7 @@ stats_op *trace_row(const char *name) {
     snprintf(s->ops[i].name, sizeof s->ops[i].name, "%s", i == STATS_MAX_OPS - 1 ? "(others)" : name);
     atomic_store_explicit(&s->n_ops, n + 1, memory_order_release);
   }
-  pthread_mutex_unlock(&rows_lock);
+  mutex_unlock(&rows_lock);
   return &s->ops[i];
 }
 
@@ -31,7 +32,7 @@ void trace_error(const char *call, int code, const char *words) {
   stats_file *s = trace_stats();
   trace_add(&s->n_errors, 1);
   if (!trace_is_on()) return;
-  pthread_mutex_lock(&rows_lock);
+  mutex_lock(&rows_lock);
   const uint32_t n = atomic_load_explicit(&s->n_error_rows, memory_order_relaxed);
   uint32_t i = 0;
   stats_error *row = s->error_rows;
@@ -46,7 +47,7 @@ void trace_error(const char *call, int code, const char *words) {
     atomic_store_explicit(&s->n_error_rows, n + 1, memory_order_release);
   }
   trace_add(&row->count, 1);
-  pthread_mutex_unlock(&rows_lock);
+  mutex_unlock(&rows_lock);
 }
 
 /* The index of a row of n for a new user: one that never had any, then one that is closed, then the last. */
@@ -62,7 +63,7 @@ void trace_error(const char *call, int code, const char *words) {
 stats_pool *trace_pool_open(const char *name, int device) {
   if (!trace_is_on()) return NULL;
   stats_file *s = trace_stats();
-  pthread_mutex_lock(&rows_lock);
+  mutex_lock(&rows_lock);
   const unsigned i = FREE_ROW(s->pools, STATS_MAX_POOLS);
   stats_pool *row = &s->pools[i];
   const bool shared = i == STATS_MAX_POOLS - 1;
@@ -70,7 +71,7 @@ stats_pool *trace_pool_open(const char *name, int device) {
   snprintf(row->name, sizeof row->name, "%s", shared ? "(others)" : name);
   row->device = device;
   atomic_store_explicit(&row->state, STATS_ROW_OPEN, memory_order_release);
-  pthread_mutex_unlock(&rows_lock);
+  mutex_unlock(&rows_lock);
   return row;
 }
 
@@ -85,22 +86,22 @@ stats_shard *trace_shard_open(const stats_heap *heap) {
   while (device < STATS_MAX_DEVICES && stats_heap_of(s, device) != heap) ++device;
   if (device == STATS_MAX_DEVICES) return NULL;
   stats_shard *found = NULL;
-  pthread_mutex_lock(&rows_lock);
+  mutex_lock(&rows_lock);
   for (unsigned i = 0; i < STATS_MAX_SHARDS && !found; ++i)
     if (s->shards[i].state != STATS_ROW_OPEN) found = &s->shards[i];
   if (found) {
     found->device = device;
     atomic_store_explicit(&found->state, STATS_ROW_OPEN, memory_order_release);
   }
-  pthread_mutex_unlock(&rows_lock);
+  mutex_unlock(&rows_lock);
   return found;
 }
 
 void trace_shard_close(stats_shard *shard, stats_heap *heap) {
-  pthread_mutex_lock(&rows_lock);
+  mutex_lock(&rows_lock);
   shard_fold(heap, shard);
   memset(shard, 0, sizeof *shard); /* STATS_ROW_UNUSED */
-  pthread_mutex_unlock(&rows_lock);
+  mutex_unlock(&rows_lock);
 }
 
 /* Under the lock: the number of the stream's row, or of the last one. */
@@ -115,7 +116,7 @@ static unsigned find_stream(const stats_file *s, int device, uint32_t id) {
 stats_stream *trace_stream_row(int device, uint32_t id) {
   if (!trace_is_on()) return NULL;
   stats_file *s = trace_stats();
-  pthread_mutex_lock(&rows_lock);
+  mutex_lock(&rows_lock);
   unsigned i = find_stream(s, device, id);
   stats_stream *row = &s->streams[i];
   if (i == STATS_MAX_STREAMS - 1) {
@@ -127,7 +128,7 @@ stats_stream *trace_stream_row(int device, uint32_t id) {
     row->device = device;
     atomic_store_explicit(&row->state, STATS_ROW_OPEN, memory_order_release);
   }
-  pthread_mutex_unlock(&rows_lock);
+  mutex_unlock(&rows_lock);
   return row;
 }
 
@@ -139,21 +140,21 @@ static void close_stream(stats_stream *row) {
 void trace_stream_end(int device, uint32_t id) {
   if (!trace_is_on()) return;
   stats_file *s = trace_stats();
-  pthread_mutex_lock(&rows_lock);
+  mutex_lock(&rows_lock);
   const unsigned i = find_stream(s, device, id);
   if (i < STATS_MAX_STREAMS - 1) {
     s->streams[i].state = STATS_ROW_ENDED;
     close_stream(&s->streams[i]);
   }
-  pthread_mutex_unlock(&rows_lock);
+  mutex_unlock(&rows_lock);
 }
 
 /* A free that comes between the end's two steps finds the row open or ended; in both cases somebody closes it. */
 void trace_stream_settle(stats_stream *row) {
   if (atomic_load(&row->state) != STATS_ROW_ENDED) return;
-  pthread_mutex_lock(&rows_lock);
+  mutex_lock(&rows_lock);
   close_stream(row);
-  pthread_mutex_unlock(&rows_lock);
+  mutex_unlock(&rows_lock);
 }
 
 /* Under rows_lock. */
@@ -181,9 +182,9 @@ static stats_place place_of(stats_file *s, const void *code) {
 
 stats_place trace_place(const void *code) {
   stats_file *s = trace_stats();
-  pthread_mutex_lock(&rows_lock);
+  mutex_lock(&rows_lock);
   const stats_place place = place_of(s, code);
-  pthread_mutex_unlock(&rows_lock);
+  mutex_unlock(&rows_lock);
   return place;
 }
 
@@ -207,7 +208,7 @@ stats_site *trace_site(const void *code, const char *call) {
   const uint64_t address = code ? (uintptr_t)code : OTHERS; /* 0 marks a row that is not used */
   stats_site *row = probe(s, address);
   if (row && atomic_load_explicit(&row->address, memory_order_acquire) == address) return row;
-  pthread_mutex_lock(&rows_lock);
+  mutex_lock(&rows_lock);
   row = probe(s, address);
   const bool others = !row;
   if (others) row = &s->sites[N_HASHED];
@@ -216,6 +217,6 @@ stats_site *trace_site(const void *code, const char *call) {
     snprintf(row->call, sizeof row->call, "%s", others ? "(others)" : call);
     atomic_store_explicit(&row->address, others ? OTHERS : address, memory_order_release);
   }
-  pthread_mutex_unlock(&rows_lock);
+  mutex_unlock(&rows_lock);
   return row;
 }

@@ -6,6 +6,7 @@
 
 #include "base/forks.h"
 #include "base/handles.h"
+#include "base/lock.h"
 #include "trace/timeline.h"
 
 typedef struct stamp {
@@ -17,7 +18,7 @@ typedef struct stamp {
   uint64_t started_ns; /* of the open span; 0: none */
 } stamp;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the list and the stamps' spans */
+static mutex lock = MUTEX_INITIALIZER(STAMPS); /* guards the list and the stamps' spans */
 FORK_RENEWS(lock)
 static stamp *open_spans; /* latest first */
 static uint32_t last_range;
@@ -68,9 +69,9 @@ static void take_from_list(const stamp *s) {
 }
 
 status stamp_destroy(void *pointer) {
-  pthread_mutex_lock(&lock);
+  mutex_lock(&lock);
   take_from_list(pointer ? handle_live(HANDLE_STAMP, pointer) : NULL);
-  pthread_mutex_unlock(&lock);
+  mutex_unlock(&lock);
   return handle_free(HANDLE_STAMP, pointer) ? ST_OK
                                             : fail(ST_INVALID_PARAM, "stamp is %p, no stamp (destroyed?)", pointer);
 }
@@ -97,7 +98,7 @@ status stamp_mark(void *pointer) {
 static status open_span(void *pointer, uint32_t *id) {
   stamp *s;
   TRY(find(pointer, &s));
-  pthread_mutex_lock(&lock);
+  mutex_lock(&lock);
   const bool was_open = s->started_ns;
   if (!was_open) {
     s->range = id ? *id = ++last_range : 0;
@@ -106,7 +107,7 @@ static status open_span(void *pointer, uint32_t *id) {
     open_spans = s;
     s->started_ns = timeline_now();
   }
-  pthread_mutex_unlock(&lock);
+  mutex_unlock(&lock);
   return was_open ? fail(ST_INVALID_PARAM, "stamp %p is in an open span, expected its end before", pointer) : ST_OK;
 }
 
@@ -115,7 +116,7 @@ static bool close_span(uint32_t range, const char *type) {
   const pid_t thread = gettid();
   uint32_t message = 0;
   uint64_t started_ns = 0;
-  pthread_mutex_lock(&lock);
+  mutex_lock(&lock);
   stamp *s = open_spans;
   while (s && (s->range != range || (!range && s->thread != thread))) s = s->next_open;
   if (s) {
@@ -124,7 +125,7 @@ static bool close_span(uint32_t range, const char *type) {
     take_from_list(s);
     s->started_ns = 0;
   }
-  pthread_mutex_unlock(&lock);
+  mutex_unlock(&lock);
   if (s) record(message, type, range, started_ns, timeline_now());
   return s;
 }

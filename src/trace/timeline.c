@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/lock.h"
 
 enum { MAX_DEVICES = 32, FIRST_SLOTS = 256, BUFFER_BYTES = 1 << 18 };
 
@@ -30,8 +31,8 @@ typedef struct {
 _Atomic uint32_t timeline_wanted;
 
 static struct {
-  pthread_mutex_t lock; /* guards the rest; the last of any */
-  sink *names, *calls;  /* NULL: nothing is recorded */
+  mutex lock;          /* guards the rest; the last of any */
+  sink *names, *calls; /* NULL: nothing is recorded */
   sink *tasks[MAX_DEVICES];
   uint32_t devices;
   name_slot *slots; /* open addressing, a power of two, at most half full */
@@ -39,7 +40,7 @@ static struct {
   uint32_t last_number; /* of all names so far, also of recordings before: who kept one is never misunderstood */
   uint64_t written_bytes, limit_bytes, n_left_out;
   int error; /* errno of the first write that failed */
-} timeline = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} timeline = {.lock = MUTEX_INITIALIZER(TIMELINE)};
 
 uint64_t timeline_now(void) {
   struct timespec t;
@@ -120,9 +121,9 @@ static uint32_t find_or_add(const char *text, size_t bytes) {
 }
 
 uint32_t timeline_name(const char *text, size_t bytes) {
-  pthread_mutex_lock(&timeline.lock);
+  mutex_lock(&timeline.lock);
   const uint32_t number = find_or_add(text, bytes);
-  pthread_mutex_unlock(&timeline.lock);
+  mutex_unlock(&timeline.lock);
   return number;
 }
 
@@ -141,18 +142,18 @@ static void add(timeline_record *r) {
 
 void timeline_add(timeline_record *r) {
   r->thread = (uint32_t)gettid();
-  pthread_mutex_lock(&timeline.lock);
+  mutex_lock(&timeline.lock);
   add(r);
-  pthread_mutex_unlock(&timeline.lock);
+  mutex_unlock(&timeline.lock);
 }
 
 void timeline_call(const char *name, uint64_t start_ns) {
   timeline_record r = {.kind = TIMELINE_CALL, .device = -1, .start_ns = start_ns, .end_ns = timeline_now()};
   r.thread = (uint32_t)gettid();
-  pthread_mutex_lock(&timeline.lock);
+  mutex_lock(&timeline.lock);
   r.name = find_or_add(name, strlen(name));
   if (r.name) add(&r);
-  pthread_mutex_unlock(&timeline.lock);
+  mutex_unlock(&timeline.lock);
 }
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
@@ -208,10 +209,10 @@ static void end(void) {
 }
 
 /* What is buffered is the parent's: the child writes none of it. */
-static void before_fork(void) { pthread_mutex_lock(&timeline.lock); }
-static void in_parent(void) { pthread_mutex_unlock(&timeline.lock); }
+static void before_fork(void) { mutex_lock(&timeline.lock); }
+static void in_parent(void) { mutex_unlock(&timeline.lock); }
 static void in_child(void) {
-  pthread_mutex_init(&timeline.lock, NULL);
+  mutex_renew(&timeline.lock);
   if (timeline.names) timeline.names->used = timeline.calls->used = 0;
   for (int d = 0; d < MAX_DEVICES; ++d)
     if (timeline.tasks[d]) timeline.tasks[d]->used = 0;
@@ -230,53 +231,53 @@ status timeline_open(const char *folder) {
     close_file(&names);
     return st;
   }
-  pthread_mutex_lock(&timeline.lock);
+  mutex_lock(&timeline.lock);
   timeline.names = names;
   timeline.calls = calls;
   timeline.written_bytes = timeline.n_left_out = 0;
   timeline.error = 0;
   const uint32_t first_number = timeline.last_number + 1;
   write_bytes(names, &first_number, sizeof first_number);
-  pthread_mutex_unlock(&timeline.lock);
+  mutex_unlock(&timeline.lock);
   return ST_OK;
 }
 
 status timeline_open_device(const char *folder, int device) {
   sink *f;
   TRY(open_file(folder, "tasks", &f));
-  pthread_mutex_lock(&timeline.lock);
+  mutex_lock(&timeline.lock);
   timeline.tasks[device] = f;
-  pthread_mutex_unlock(&timeline.lock);
+  mutex_unlock(&timeline.lock);
   return ST_OK;
 }
 
 void timeline_want(uint32_t what, uint32_t devices) {
-  pthread_mutex_lock(&timeline.lock);
+  mutex_lock(&timeline.lock);
   timeline.devices = devices;
   set_wanted(what);
-  pthread_mutex_unlock(&timeline.lock);
+  mutex_unlock(&timeline.lock);
 }
 
 void timeline_limit(uint64_t bytes) {
-  pthread_mutex_lock(&timeline.lock);
+  mutex_lock(&timeline.lock);
   timeline.limit_bytes = bytes;
-  pthread_mutex_unlock(&timeline.lock);
+  mutex_unlock(&timeline.lock);
 }
 
 status timeline_flush(uint64_t *n_left_out) {
-  pthread_mutex_lock(&timeline.lock);
+  mutex_lock(&timeline.lock);
   flush(timeline.names);
   flush(timeline.calls);
   for (int d = 0; d < MAX_DEVICES; ++d) flush(timeline.tasks[d]);
   const int error = timeline.error;
   *n_left_out = timeline.n_left_out;
-  pthread_mutex_unlock(&timeline.lock);
+  mutex_unlock(&timeline.lock);
   return error ? fail(ST_WRITE_FILE, "the profiler's files can't be written: %s", strerror(error)) : ST_OK;
 }
 
 void timeline_close(void) {
-  pthread_mutex_lock(&timeline.lock);
+  mutex_lock(&timeline.lock);
   end();
   timeline.limit_bytes = 0;
-  pthread_mutex_unlock(&timeline.lock);
+  mutex_unlock(&timeline.lock);
 }

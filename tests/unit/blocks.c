@@ -78,6 +78,8 @@ static void enter(const part *p, uint64_t unit, uint64_t bytes) {
   entered *e = &m.block[m.n++];
   *e = (entered){blocks_new(&m.t), p->start + (unit << p->shift), bytes, true};
   assert_int_not_equal(e->id, 0);
+  blocks_at(&m.t, e->id)->n_units = (uint32_t)n;
+  blocks_at(&m.t, e->id)->large = p == &m.part[0];
   blocks_enter(&m.t, e->id, e->address, n << p->shift);
   atomic_store(&blocks_at(&m.t, e->id)->bytes, bytes);
   own(p, e, m.n);

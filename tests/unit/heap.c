@@ -167,7 +167,8 @@ static void refusal_names_the_numbers_and_changes_nothing(void **state) {
   const uint64_t sizes[] = {5 * MIB - PAGE_BYTES + 1, 8 * MIB, 32 * MIB, 33 * MIB, UINT64_MAX / 2, UINT64_MAX - 63};
   for (size_t i = 0; i < COUNT(sizes); i++) {
     char number[32];
-    assert_int_equal(heap_alloc(t.h, sizes[i], sizes[i] - 9, "test", NULL, (void **)&got), ST_NO_MEMORY);
+    assert_int_equal(heap_alloc(t.h, sizes[i], sizes[i] - 9, origin_of(RULE_OTHER, PAGES_SMALL), NULL, (void **)&got),
+                     ST_NO_MEMORY);
     assert_ptr_equal(got, &t);
     const char *words = fail_take();
     snprintf(number, sizeof number, " %ju ", (uintmax_t)sizes[i] - 9); /* what was asked for */
@@ -176,7 +177,8 @@ static void refusal_names_the_numbers_and_changes_nothing(void **state) {
     assert_non_null(strstr(words, " 3.00 MiB of 8.00 MiB ")); /* in use */
     assert_non_null(
         strstr(words, "at most 5238775 bytes (5.00 MiB) would fit")); /* whole pages, less what the rules add */
-    assert_non_null(strstr(words, "largest: 3.00 MiB (allocation 1, test), 512 B (allocation 2, test)"));
+    assert_non_null(strstr(
+        words, "largest: 3.00 MiB (allocation 1, an internal caller), 512 B (allocation 2, an internal caller)"));
     assert_int_equal(t.stats.n_refused, i + 1);
     assert_int_equal(free_bytes(&t), left);
     assert_int_equal(t.stats.live_bytes, 3 * MIB + 512);

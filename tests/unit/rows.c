@@ -90,7 +90,8 @@ static void *allocate_and_free(void *failures) {
     void **at = &p[i % 3];
     if (*at) *(int *)failures += heap_free(counted, (uintptr_t)*at, "p", NULL) != ST_OK;
     const uint64_t bytes = 32 + (uint64_t)(i % 5) * 1000;
-    *(int *)failures += heap_alloc(counted, bytes, bytes - 32 + 1, "test", NULL, at) != ST_OK;
+    *(int *)failures +=
+        heap_alloc(counted, bytes, bytes - 32 + 1, origin_of(RULE_OTHER, PAGES_SMALL), NULL, at) != ST_OK;
   }
   pthread_barrier_wait(&together); /* all threads have their own counters */
   pthread_barrier_wait(&together);

@@ -96,19 +96,20 @@ static void tables_are_complete(void **state) {
   (void)state;
   for (int i = 0; i < N_RULES; ++i) {
     const alloc_rule *r = &alloc_rules[i];
-    assert_true(r->call[0][0] && r->source && r->round_bytes && r->promised_align);
+    assert_true(r->call && r->source && r->round_bytes && r->promised_align);
     const uint32_t unit = 1u << (r->place == ALLOC_DEVICE ? RULE_DEVICE_UNIT_SHIFT : RULE_PINNED_UNIT_SHIFT);
     assert_int_equal(unit % r->promised_align, 0); /* the heap's unit satisfies the promised alignment */
     for (page_kind k = 0; k < N_PAGE_KINDS; ++k) {
-      page_kind pages = N_PAGE_KINDS;
-      assert_string_equal(r->call[k], r->call[0]);
-      assert_ptr_equal(rule_of_call(r->call[k], &pages), r);
-      assert_int_equal(pages, k);
+      const block_origin o = origin_of((rule_kind)i, k);
+      assert_ptr_equal(origin_rule(o), r);
+      assert_int_equal(origin_pages(o), k);
+      assert_string_equal(origin_call(o), r->call);
     }
   }
-  page_kind pages;
-  assert_null(rule_of_call("aclrtMalloc", &pages)); /* an equal string at another address is not found */
-  assert_null(rule_of_call(NULL, &pages));
+  for (int i = N_RULES; i < N_RULE_KINDS; ++i) {
+    assert_null(origin_rule(origin_of((rule_kind)i, PAGES_HUGE)));
+    assert_true(origin_call(origin_of((rule_kind)i, PAGES_HUGE))[0]);
+  }
   for (int i = 0; i < N_POLICIES; ++i) assert_true(page_policies[i].name && page_policies[i].source);
   for (int i = 0; i < N_CARVE_USES; ++i) assert_true(carve_rules[i].use && carve_rules[i].source);
 }

@@ -98,7 +98,7 @@ static pool_config config_of_new_heap(void) {
   assert_int_equal(heap_create(&config, &heaps[device]), ST_OK);
   streams_new();
   tasks_pending = fence_out = false;
-  return (pool_config){.kind = "test",
+  return (pool_config){.kind = POOL_OF_CANNON,
                        .device = device,
                        .heap = heaps[device],
                        .order = &fake_order,
@@ -118,7 +118,7 @@ static pool *make(const pool_config *config) {
 
 static char *try_alloc(pool *p, fake_stream *s, uint64_t bytes) {
   void *block = NULL;
-  return pool_alloc(p, s, bytes, bytes, "test", NULL, &block) == ST_OK ? block : NULL;
+  return pool_alloc(p, s, bytes, bytes, NULL, &block) == ST_OK ? block : NULL;
 }
 
 static char *alloc(pool *p, fake_stream *s, uint64_t bytes) {
@@ -361,7 +361,7 @@ static void bad_frees_and_stale_handles_are_told(void **state) {
   pool_config c = config_of_new_heap();
   pool *p = make(&c), *q = make(&c), *found;
   void *plain = NULL;
-  assert_int_equal(heap_alloc(c.heap, 4096, 4096, "test", NULL, &plain), ST_OK);
+  assert_int_equal(heap_alloc(c.heap, 4096, 4096, origin_of(RULE_OTHER, PAGES_SMALL), NULL, &plain), ST_OK);
   char *a = alloc(p, &streams[1], 4096);
   assert_int_equal(pool_free(q, a, &streams[1], "block", NULL), ST_INVALID_VALUE);
   assert_int_equal(pool_free(p, a + 64, &streams[1], "block", NULL), ST_INVALID_VALUE);
@@ -372,12 +372,12 @@ static void bad_frees_and_stale_handles_are_told(void **state) {
   assert_int_equal(pool_free(p, a, &streams[1], "block", NULL), ST_INVALID_VALUE);
   assert_non_null(strstr(fail_take(), "freed before"));
   assert_int_equal(heap_free(c.heap, (uintptr_t)plain, "p", NULL), ST_OK);
-  assert_int_equal(pool_of(p, "test", &found), ST_OK);
-  assert_int_equal(pool_of(p, "another", &found), ST_INVALID_VALUE);
-  assert_int_equal(pool_of((char *)p + 1, "test", &found), ST_INVALID_VALUE);
-  assert_int_equal(pool_of(&found, "test", &found), ST_INVALID_VALUE);
+  assert_int_equal(pool_of(p, POOL_OF_CANNON, &found), ST_OK);
+  assert_int_equal(pool_of(p, POOL_OF_ACL, &found), ST_INVALID_VALUE);
+  assert_int_equal(pool_of((char *)p + 1, POOL_OF_CANNON, &found), ST_INVALID_VALUE);
+  assert_int_equal(pool_of(&found, POOL_OF_CANNON, &found), ST_INVALID_VALUE);
   assert_int_equal(pool_destroy(q, true), ST_OK);
-  assert_int_equal(pool_of(q, "test", &found), ST_INVALID_VALUE);
+  assert_int_equal(pool_of(q, POOL_OF_CANNON, &found), ST_INVALID_VALUE);
   end(p, &c);
 }
 

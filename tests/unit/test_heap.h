@@ -47,7 +47,7 @@ static inline void make_heap(test_heap *t, uint64_t size_bytes, const heap_fence
 
 static inline void *try_alloc(test_heap *t, uint64_t bytes) {
   void *p = NULL;
-  return heap_alloc(t->h, bytes, bytes, "test", NULL, &p) == ST_OK ? p : NULL;
+  return heap_alloc(t->h, bytes, bytes, origin_of(RULE_OTHER, PAGES_SMALL), NULL, &p) == ST_OK ? p : NULL;
 }
 
 static inline char *alloc(test_heap *t, uint64_t bytes) {

@@ -1,6 +1,7 @@
 /* Plans and runs gather and scatter. See places.h for the terms. */
 #include "kernel/index/places.h"
 
+#include "base/lock.h"
 #include "base/sync.h"
 #include "kernel/engine/level.h"
 #include "kernel/engine/rows.h"
@@ -430,7 +431,7 @@ status places_run(const places_job *job) {
   int64_t total, grain;
   bad_index first = {.source = -1};
   if (job->p->n == 0 || n_runs(job->p) == 0 || job->p->run == 0) return ST_OK;
-  spinlock lock = 0;
+  spinlock lock = SPINLOCK_INITIALIZER(GATHER_ERROR);
   const shared_job shared = {job, divide_places(job, &total, &grain), &first, &lock};
   rows_parallel(run_places_range, &shared, total, grain, job->cost_ns);
   if (likely(first.source < 0)) return ST_OK;

@@ -4,6 +4,8 @@
 
 void heap_enter(heap *h, block_id id, const placement *p, uint16_t pool) {
   heap_block *b = blocks_at(&h->blocks, id);
+  INVARIANT(id && store_has(h->store, p) && !b->bytes);
+  INVARIANT(p->offset + ((uint64_t)p->n_units << heap_unit_shift(h, p->large)) <= h->config.window_bytes);
   b->range = p->range;
   b->n_units = p->n_units;
   b->large = p->large;
@@ -26,6 +28,7 @@ block_id heap_make(heap *h, uint64_t bytes, uint16_t pool, bool may_grow) {
 
 void heap_release(heap *h, block_id id) {
   const heap_block *b = blocks_at(&h->blocks, id);
+  INVARIANT(id && !b->bytes && blocks_is_entered(&h->blocks, id));
   blocks_remove(&h->blocks, id, heap_place_bytes(h, b));
   const placement p = heap_placement(h, b);
   store_give(h->store, &p);
@@ -53,9 +56,10 @@ block_id heap_make_by_all_means(heap *h, uint64_t bytes, uint16_t pool, bool *hi
 
 /* ---- waiting for tasks ------------------------------------------------------------------------------------------- */
 
-/* Blocks wait in two lists, so that one fence at a time serves for all: those freed while it is out are covered by the
- * next. */
+/* There is at most one fence at a time, which covers the blocks in the list `closing`. Blocks that are freed meanwhile
+ * wait in `parked` for the next fence. */
 void heap_settle(heap *h) {
+  INVARIANT(h->fence || !h->closing);
   if (h->fence && h->config.fences->passed(h->fence)) {
     h->fence = NULL;
     heap_release_all(h, &h->closing);
@@ -67,6 +71,7 @@ void heap_settle(heap *h) {
   }
   h->fence = h->config.fences->take();
   if (!h->fence) return;
+  INVARIANT(!h->closing);
   h->closing = h->parked;
   h->parked = 0;
 }
@@ -77,6 +82,7 @@ void heap_stop_waiting(heap *h) {
 }
 
 void heap_put_back(heap *h, block_id id) {
+  INVARIANT(id && !blocks_at(&h->blocks, id)->bytes && !blocks_at(&h->blocks, id)->pool);
   if (heap_tasks_pending(h)) {
     blocks_at(&h->blocks, id)->next = h->parked;
     h->parked = id;
@@ -86,7 +92,7 @@ void heap_put_back(heap *h, block_id id) {
   if (h->parked) heap_settle(h);
 }
 
-/* ---- what threads keep ------------------------------------------------------------------------------------------- */
+/* ---- thread caches ----------------------------------------------------------------------------------------------- */
 
 void heap_release_over(heap *h, thread_cache *t) {
   heap_release_all(h, &t->full);
@@ -115,7 +121,12 @@ static void empty_depot(heap *h) {
 
 void heap_empty_caches(heap *h) {
   thread_cache_close(h->caches, thread_caches[h->index]);
-  for (thread_cache *t = h->caches; t; t = t->next) heap_empty_cache(h, t);
+  for (thread_cache *t = h->caches; t; t = t->next) {
+    INVARIANT_WALK(heap_cache_is_valid(h, t));
+    heap_empty_cache(h, t);
+  }
+  INVARIANT_WALK(heap_caches_are_empty(h));
   thread_cache_open(h->caches);
   empty_depot(h);
+  INVARIANT_WALK(heap_is_valid(h));
 }

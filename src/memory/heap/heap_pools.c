@@ -1,25 +1,31 @@
 #include "memory/heap/heap_private.h"
 
+#include "base/lock.h"
+
 block_id heap_hold(heap *h, uint64_t bytes, uint16_t pool) {
-  pthread_mutex_lock(&h->lock);
+  mutex_lock(&h->lock);
   if (h->parked || h->fence) heap_settle(h);
   bool hit;
   const block_id id = heap_make_by_all_means(h, bytes, pool, &hit);
   heap_count_pages(h);
-  if (id) atomic_store_explicit(&blocks_at(&h->blocks, id)->bytes, 0, memory_order_relaxed);
-  pthread_mutex_unlock(&h->lock);
+  INVARIANT(!id || (!blocks_at(&h->blocks, id)->bytes && blocks_at(&h->blocks, id)->pool == pool));
+  INVARIANT_WALK(heap_is_valid(h));
+  mutex_unlock(&h->lock);
   return id;
 }
 
 void heap_let_go(heap *h, block_id id) {
-  pthread_mutex_lock(&h->lock);
+  mutex_lock(&h->lock);
+  INVARIANT(blocks_at(&h->blocks, id)->pool && !blocks_at(&h->blocks, id)->bytes);
   heap_release(h, id);
+  INVARIANT_WALK(heap_is_valid(h));
   heap_count_pages(h);
-  pthread_mutex_unlock(&h->lock);
+  mutex_unlock(&h->lock);
 }
 
 heap_place heap_place_of(const heap *h, block_id id) {
   const heap_block *b = blocks_at(&h->blocks, id);
+  INVARIANT(id && b->pool && b->n_units);
   return (heap_place){.address = b->address,
                       .bytes = heap_place_bytes(h, b),
                       .unit_shift = heap_unit_shift(h, b->large),
@@ -30,7 +36,9 @@ block_id heap_cut(heap *h, block_id id, uint64_t bytes) {
   heap_block *b = blocks_at(&h->blocks, id);
   placement p = heap_placement(h, b), q;
   const uint64_t whole = heap_place_bytes(h, b);
-  pthread_mutex_lock(&h->lock);
+  INVARIANT(b->pool && !b->bytes && bytes > 0 && bytes < whole);
+  INVARIANT(bytes % (UINT64_C(1) << heap_unit_shift(h, b->large)) == 0);
+  mutex_lock(&h->lock);
   block_id rest = blocks_new(&h->blocks);
   if (rest && store_cut(h->store, &p, (uint32_t)(bytes >> heap_unit_shift(h, b->large)), &q)) {
     blocks_remove(&h->blocks, id, whole);
@@ -40,7 +48,8 @@ block_id heap_cut(heap *h, block_id id, uint64_t bytes) {
     blocks_drop(&h->blocks, rest);
     rest = 0;
   }
-  pthread_mutex_unlock(&h->lock);
+  INVARIANT_WALK(heap_is_valid(h));
+  mutex_unlock(&h->lock);
   return rest;
 }
 
@@ -49,22 +58,24 @@ bool heap_join(heap *h, block_id id, block_id after) {
   placement p = heap_placement(h, b);
   const placement q = heap_placement(h, a);
   const uint64_t bytes = heap_place_bytes(h, b), bytes_after = heap_place_bytes(h, a);
-  pthread_mutex_lock(&h->lock);
+  INVARIANT(b->pool && b->pool == a->pool && !b->bytes && !a->bytes);
+  mutex_lock(&h->lock);
   const bool joined = store_join(h->store, &p, &q);
   if (joined) {
     blocks_remove(&h->blocks, id, bytes);
     blocks_remove(&h->blocks, after, bytes_after);
     blocks_drop(&h->blocks, after);
     heap_enter(h, id, &p, b->pool);
+    INVARIANT_WALK(heap_is_valid(h));
   }
-  pthread_mutex_unlock(&h->lock);
+  mutex_unlock(&h->lock);
   return joined;
 }
 
 uint64_t heap_begin(const heap *h) { return heap_stats_begin(&h->stats); }
 
 static hook_block told_in_stream(const heap *h, const heap_block *b, uint64_t bytes, int64_t stream) {
-  hook_block told = heap_told(h, b, bytes);
+  hook_block told = heap_hook_block(h, b, bytes);
   told.stream = stream;
   return told;
 }
@@ -72,7 +83,8 @@ static hook_block told_in_stream(const heap *h, const heap_block *b, uint64_t by
 void *heap_lend(heap *h, block_id id, const heap_loan *l) {
   const uint64_t number = heap_new_number(h);
   heap_block *b = blocks_at(&h->blocks, id);
-  block_begin(b, number, l->bytes, l->requested, l->call, l->site);
+  INVARIANT(b->pool && !b->bytes && l->bytes > 0 && l->bytes <= heap_place_bytes(h, b));
+  block_begin(b, number, l->bytes, l->requested, l->origin, l->site);
   if (hooks_any()) hooks_alloc(told_in_stream(h, b, l->bytes, l->stream));
   heap_stats_alloc(&h->stats, l->begun, l->bytes, l->requested, l->hit);
   return (void *)b->address; // NOLINT(performance-no-int-to-ptr)
@@ -80,6 +92,7 @@ void *heap_lend(heap *h, block_id id, const heap_loan *l) {
 
 bool heap_take_back(heap *h, block_id id, uint64_t begun, int64_t stream, void *site) {
   heap_block *b = blocks_at(&h->blocks, id);
+  INVARIANT(id && b->pool);
   const uint64_t bytes = block_end(b, true);
   if (!bytes) return false;
   if (hooks_any()) hooks_free(told_in_stream(h, b, bytes, stream), site);

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/lock.h"
 #include "base/size.h"
 #include "memory/heap/heap_private.h"
 #include "memory/host.h"
@@ -11,11 +12,11 @@
 enum { N_HOLDERS = 3 };
 
 typedef struct {
-  uint16_t pool; /* 0: any */
+  uint16_t pool; /* number of the pool whose blocks are wanted; 0: all blocks */
   const heap_block *block[N_HOLDERS];
 } largest;
 
-/* Keeps the largest blocks, the largest first. */
+/* Keeps the largest blocks in descending order. */
 static void keep_largest(const heap_block *b, void *argument) {
   largest *l = argument;
   if (l->pool && l->pool != b->pool) return;
@@ -35,17 +36,17 @@ static void list_largest(heap *h, uint16_t pool, heap_holders *out) {
   for (int i = 0; i < N_HOLDERS && l.block[i] && n < sizeof out->words; ++i)
     n += (size_t)snprintf(out->words + n, sizeof out->words - n, "%s%s (allocation %ju, %s)",
                           i ? ", " : "; largest: ", size_in_words(l.block[i]->requested).text,
-                          (uintmax_t)l.block[i]->number, l.block[i]->call);
+                          (uintmax_t)l.block[i]->number, origin_call(l.block[i]->origin));
 }
 
 void heap_largest(heap *h, uint16_t pool, heap_holders *out) {
-  pthread_mutex_lock(&h->lock);
+  mutex_lock(&h->lock);
   list_largest(h, pool, out);
-  pthread_mutex_unlock(&h->lock);
+  mutex_unlock(&h->lock);
 }
 
-/* The most that one block could take now: pages of which anything is in use, and what the host lacks, are out of reach, but
- * what is cached can be used as it is. */
+/* Bytes that one more block could have now. Pages that are partly in use can't be moved to it, and the host may lack
+ * memory for fresh ones, but the longest cached range can be used as it is. */
 static uint64_t would_fit(const heap *h, uint64_t others_bytes) {
   uint64_t longest;
   const uint64_t idle = store_idle(h->store, &longest), size = h->config.size_bytes;
@@ -57,29 +58,30 @@ static uint64_t would_fit(const heap *h, uint64_t others_bytes) {
 
 uint64_t heap_held_by_others(const heap *h) { return h->config.device >= 0 ? ledger_others(h->config.device) : 0; }
 
-/* How much of that a program can ask for, in a request that is rounded as the refused one was. */
-static uint64_t could_ask_for(uint64_t fits, uint64_t bytes, uint64_t requested, const char *call) {
-  page_kind pages = PAGES_SMALL;
-  const alloc_rule *rule = call ? rule_of_call(call, &pages) : NULL;
-  if (!call) return fits - fits % GRANULE_BYTES;
+/* The largest request that would be rounded up to at most `fits` bytes, as the refused request was from `requested` to
+ * `bytes`. */
+static uint64_t could_ask_for(uint64_t fits, uint64_t bytes, uint64_t requested, block_origin origin) {
+  const page_kind pages = origin_pages(origin);
+  const alloc_rule *rule = origin_rule(origin);
+  if (origin_kind(origin) == RULE_PHYSICAL) return fits - fits % GRANULE_BYTES;
   if (!rule) return rule_most(1, fits, bytes, requested);
   if (pages == PAGES_SMALL || bytes - requested < 2 * RULE_ROUND_BYTES)
     return rule_most(rule->round_bytes, fits, bytes, requested);
-  const uint64_t whole = fits - fits % page_bytes[pages]; /* pages of a policy that allows no others */
+  const uint64_t whole = fits - fits % page_bytes[pages]; /* the policy allows only these pages */
   return pages == PAGES_HUGE && whole ? whole - 2 * RULE_ROUND_BYTES : whole;
 }
 
-status heap_refuse(heap *h, uint64_t bytes, uint64_t requested, const char *call) {
+status heap_refuse(heap *h, uint64_t bytes, uint64_t requested, block_origin origin) {
   heap_holders holders;
   char busy[256];
   if (h->config.device >= 0 && ledger_is_busy(busy, sizeof busy))
     return fail(ST_NO_MEMORY, "size is %ju bytes, which cannot be accounted for: %s", (uintmax_t)requested, busy);
   const uint64_t host = host_available_bytes(), others = heap_held_by_others(h);
   heap_stats_refuse(&h->stats);
-  pthread_mutex_lock(&h->lock);
+  mutex_lock(&h->lock);
   list_largest(h, 0, &holders);
-  const uint64_t used = store_used(h->store), fits = could_ask_for(would_fit(h, others), bytes, requested, call);
-  pthread_mutex_unlock(&h->lock);
+  const uint64_t used = store_used(h->store), fits = could_ask_for(would_fit(h, others), bytes, requested, origin);
+  mutex_unlock(&h->lock);
   return fail(
       ST_NO_MEMORY,
       "size is %ju bytes (%s), more than %s has left: %s of %s are in use here and %s in other processes, the host has "

@@ -1,5 +1,7 @@
 #include "memory/heap/heap_private.h"
 
+#include "base/lock.h"
+
 /* ---- finding ----------------------------------------------------------------------------------------------------- */
 
 const heap_block *heap_find(const heap *h, uintptr_t address) { return blocks_find(&h->blocks, address); }
@@ -12,14 +14,14 @@ typedef struct {
 
 static void visit_block(const heap_block *b, void *argument) {
   const visitor *v = argument;
-  const hook_block told = heap_told(v->heap, b, b->bytes);
+  const hook_block told = heap_hook_block(v->heap, b, b->bytes);
   v->visit(&told, v->argument);
 }
 
 void heap_each_block(heap *h, void (*visit)(const hook_block *, void *), void *argument) {
-  pthread_mutex_lock(&h->lock);
+  mutex_lock(&h->lock);
   blocks_each(&h->blocks, visit_block, &(visitor){h, visit, argument});
-  pthread_mutex_unlock(&h->lock);
+  mutex_unlock(&h->lock);
 }
 
 uint64_t heap_new_number(heap *h) { return atomic_fetch_add_explicit(&h->last_number, 1, memory_order_relaxed) + 1; }
@@ -28,7 +30,8 @@ void heap_pieces(heap *h, uintptr_t address, uint64_t bytes, heap_piece *pieces,
   const pages *p = store_pages(h->store);
   uint64_t at = address - h->config.window;
   *n = 0;
-  pthread_mutex_lock(&h->lock);
+  mutex_lock(&h->lock);
+  INVARIANT(at < h->config.window_bytes && bytes <= h->config.window_bytes - at);
   for (uint64_t left = bytes; left;) {
     const uint64_t in_granule = GRANULE_BYTES - at % GRANULE_BYTES, piece = in_granule < left ? in_granule : left;
     const uint64_t offset = pages_offset(p, at);
@@ -40,13 +43,15 @@ void heap_pieces(heap *h, uintptr_t address, uint64_t bytes, heap_piece *pieces,
     at += piece;
     left -= piece;
   }
-  pthread_mutex_unlock(&h->lock);
+  mutex_unlock(&h->lock);
 }
 
 /* ---- the whole --------------------------------------------------------------------------------------------------- */
 
-static bool take_pages(heap *h, uint64_t begun, uint64_t bytes, uint64_t *offset) {
-  pthread_mutex_lock(&h->lock);
+/* Takes the lock. False where there is no room. */
+static bool heap_try_take_pages(heap *h, uint64_t begun, uint64_t bytes, uint64_t *offset) {
+  INVARIANT(bytes > 0 && bytes % HEAP_GRANULE_BYTES == 0);
+  mutex_lock(&h->lock);
   const uint64_t committed = store_committed(h->store);
   if (h->parked || h->fence) heap_settle(h);
   bool taken = store_take_loose(h->store, bytes, offset);
@@ -59,61 +64,64 @@ static bool take_pages(heap *h, uint64_t begun, uint64_t bytes, uint64_t *offset
     heap_count_pages(h);
     heap_stats_alloc(&h->stats, begun, bytes, bytes, store_committed(h->store) <= committed);
   }
-  pthread_mutex_unlock(&h->lock);
+  INVARIANT_WALK(heap_is_valid(h));
+  mutex_unlock(&h->lock);
   return taken;
 }
 
 status heap_take_pages(heap *h, uint64_t bytes, uint64_t *offset) {
   const uint64_t begun = heap_stats_begin(&h->stats);
-  for (unsigned failures = 0; !take_pages(h, begun, bytes, offset); ++failures)
-    if (!heap_find_room(h, failures)) return heap_refuse(h, bytes, bytes, NULL);
+  for (unsigned failures = 0; !heap_try_take_pages(h, begun, bytes, offset); ++failures)
+    if (!heap_find_room(h, failures)) return heap_refuse(h, bytes, bytes, origin_of(RULE_PHYSICAL, PAGES_SMALL));
   return ST_OK;
 }
 
 void heap_give_pages(heap *h, uint64_t offset, uint64_t bytes) {
   const uint64_t begun = heap_stats_begin(&h->stats);
-  pthread_mutex_lock(&h->lock);
+  mutex_lock(&h->lock);
   store_give_loose(h->store, offset, bytes);
+  INVARIANT_WALK(heap_is_valid(h));
   heap_count_pages(h);
   heap_stats_free(&h->stats, begun, bytes, bytes);
-  pthread_mutex_unlock(&h->lock);
+  mutex_unlock(&h->lock);
 }
 
 int heap_file(const heap *h) { return pages_file(store_pages(h->store)); }
 
-/* So that what nobody holds counts as free. */
-static void collect(heap *h) {
+/* Releases all blocks that nobody needs, so that they count as free. */
+static void heap_collect(heap *h) {
   if (h->parked || h->fence) heap_settle(h);
   heap_empty_caches(h);
   heap_count_pages(h);
 }
 
 void heap_info(heap *h, uint64_t *free_bytes, uint64_t *total_bytes) {
-  pthread_mutex_lock(&h->lock);
-  collect(h);
+  mutex_lock(&h->lock);
+  heap_collect(h);
   const uint64_t used = store_used(h->store);
-  pthread_mutex_unlock(&h->lock);
+  mutex_unlock(&h->lock);
   const uint64_t left = used < h->config.size_bytes ? h->config.size_bytes - used : 0, others = heap_held_by_others(h);
   *total_bytes = h->config.size_bytes;
   *free_bytes = others < left ? left - others : 0;
 }
 
 void heap_measure(heap *h, heap_usage *out) {
-  pthread_mutex_lock(&h->lock);
-  collect(h);
+  mutex_lock(&h->lock);
+  heap_collect(h);
   *out = (heap_usage){.used_bytes = store_used(h->store),
                       .peak_bytes = store_peak(h->store),
                       .committed_bytes = store_committed(h->store),
                       .n_calls = pages_n_calls(store_pages(h->store)),
                       .call_ns = pages_call_ns(store_pages(h->store))};
-  pthread_mutex_unlock(&h->lock);
+  mutex_unlock(&h->lock);
 }
 
 void heap_trim(heap *h, uint64_t keep_bytes) {
-  pthread_mutex_lock(&h->lock);
-  collect(h);
+  mutex_lock(&h->lock);
+  heap_collect(h);
   const uint64_t committed = store_committed(h->store);
   if (committed > keep_bytes) store_trim(h->store, (committed - keep_bytes + PAGE_BYTES - 1) >> PAGE_SHIFT);
+  INVARIANT_WALK(heap_is_valid(h));
   heap_count_pages(h);
-  pthread_mutex_unlock(&h->lock);
+  mutex_unlock(&h->lock);
 }

@@ -4,25 +4,27 @@
 #include <linux/falloc.h>
 #include <sys/mman.h>
 
+#include "base/invariant.h"
 #include "base/sparse.h"
 #include "base/sync.h"
 #include "memory/budget.h"
 #include "memory/heap/pages.h"
 
-/* What is moved about takes at most so many of the kernel's mappings (budget.h), so that others find some, too. */
+/* A heap's moved memory takes at most this many of the kernel's mappings (memory/budget.h), so that other users of the
+ * budget find some left. */
 enum { MOST_PIECES = 24000 };
 
-static bool bit(const uint64_t *bits, uint64_t i) { return bits[i / 64] >> i % 64 & 1; }
-static void set_bit(uint64_t *bits, uint64_t i) { bits[i / 64] |= UINT64_C(1) << i % 64; }
-static void clear_bit(uint64_t *bits, uint64_t i) { bits[i / 64] &= ~(UINT64_C(1) << i % 64); }
+static bool mapping_bit(const uint64_t *bits, uint64_t i) { return bits[i / 64] >> i % 64 & 1; }
+static void mapping_set_bit(uint64_t *bits, uint64_t i) { bits[i / 64] |= UINT64_C(1) << i % 64; }
+static void mapping_clear_bit(uint64_t *bits, uint64_t i) { bits[i / 64] &= ~(UINT64_C(1) << i % 64); }
 
-static char *view_of(const mapping *m, uint64_t g) {
+static char *mapping_view(const mapping *m, uint64_t g) {
   return (char *)m->view + (g << GRANULE_SHIFT); // NOLINT(performance-no-int-to-ptr)
 }
 
 /* ---- system calls ------------------------------------------------------------------------------------------------ */
 
-/* The thread's own time: what others do meanwhile is not the call's. */
+/* Measures the thread's CPU time, which other threads do not add to. */
 uint64_t mapping_begin_call(mapping *m) {
   ++m->n_calls;
   return m->time_calls ? thread_ns() : 0;
@@ -32,9 +34,9 @@ void mapping_end_call(mapping *m, uint64_t begun) {
   if (m->time_calls) m->call_ns += thread_ns() - begun;
 }
 
-static bool map(mapping *m, uint64_t g, uint64_t n, uint64_t place) {
+static bool mapping_map(mapping *m, uint64_t g, uint64_t n, uint64_t place) {
   const int protection = PROT_READ | PROT_WRITE, flags = MAP_SHARED | MAP_FIXED | MAP_NORESERVE;
-  void *const at = view_of(m, g);
+  void *const at = mapping_view(m, g);
   const uint64_t bytes = n << GRANULE_SHIFT;
   uint64_t begun = mapping_begin_call(m);
   const bool mapped = mmap(at, bytes, protection, flags, m->file, (off_t)(place << GRANULE_SHIFT)) == at;
@@ -46,13 +48,13 @@ static bool map(mapping *m, uint64_t g, uint64_t n, uint64_t place) {
   return true;
 }
 
-/* The memory keeps its page tables, so nothing is faulted in again: 8 µs for a granule beside 2,500 by mapping it anew.
- * The mapping at `from` stays, without its page tables: at no moment is there none, into whose place another thread's mmap()
- * could come. */
-static bool remap(mapping *m, uint64_t from, uint64_t to, uint64_t n) {
+/* Moves a mapping together with its page tables, so that no page is faulted in again: 8 µs for a granule, where mapping
+ * it anew takes 2,500 µs. MREMAP_DONTUNMAP leaves a mapping without pages at `from`, so that another thread's mmap()
+ * never finds a free address range there. */
+static bool mapping_remap(mapping *m, uint64_t from, uint64_t to, uint64_t n) {
   const int flags = MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP;
   const uint64_t bytes = n << GRANULE_SHIFT, begun = mapping_begin_call(m);
-  const bool moved = mremap(view_of(m, from), bytes, bytes, flags, view_of(m, to)) == view_of(m, to);
+  const bool moved = mremap(mapping_view(m, from), bytes, bytes, flags, mapping_view(m, to)) == mapping_view(m, to);
   mapping_end_call(m, begun);
   return moved;
 }
@@ -65,14 +67,15 @@ void mapping_empty(mapping *m, uint64_t offset, uint64_t n_bytes) {
 
 /* ---- how many mappings there are --------------------------------------------------------------------------------- */
 
-/* Borders at the ends of, and within, a run of n granules. */
+/* Number of borders between mappings at the two ends of the run of n granules from g, and within it. */
 static int64_t borders(const mapping *m, uint64_t g, uint64_t n) {
   int64_t count = 0;
+  INVARIANT(n > 0 && g + n <= m->n_granules);
   for (uint64_t i = g ? g : 1; i <= g + n && i < m->n_granules; ++i) count += m->place[i] != m->place[i - 1];
   return count;
 }
 
-/* How many more there would be if the run were one piece, so far from home. */
+/* How many more borders there would be if the run were mapped in one piece, `away` granules from home. */
 static int64_t borders_added(const mapping *m, uint64_t g, uint64_t n, uint32_t away) {
   const int64_t ends = (g && m->place[g - 1] != away) + (g + n < m->n_granules && m->place[g + n] != away);
   return ends - borders(m, g, n);
@@ -82,46 +85,51 @@ static bool take_budget(mapping *m, int64_t more) {
   if (more > 0 && (m->n_pieces + (uint64_t)more > MOST_PIECES || budget_take((uint64_t)more) != ST_OK)) return false;
   if (more < 0) budget_adjust(more);
   m->n_pieces += (uint64_t)more;
+  INVARIANT(m->n_pieces < m->n_granules);
   return true;
 }
 
 static void give_budget(mapping *m, int64_t more) {
   budget_adjust(-more);
   m->n_pieces -= (uint64_t)more;
+  INVARIANT(m->n_pieces < m->n_granules);
 }
 
 static void note_places(mapping *m, uint64_t g, uint64_t n, uint32_t away) {
   for (uint64_t i = g; i < g + n; ++i) m->place[i] = away;
 }
 
-/* Sends runs without memory home, where the mappings that they were left with are of many pieces. */
-static void tidy(mapping *m) {
+/* Maps runs of granules without memory at home again, where that saves mappings. */
+static void mapping_tidy(mapping *m) {
   for (uint64_t g = 0, end; g < m->n_granules; g = end + 1) {
-    for (end = g; end < m->n_granules && !bit(m->holds, end);) ++end;
+    for (end = g; end < m->n_granules && !mapping_bit(m->holds, end);) ++end;
     if (end == g) continue;
     const int64_t more = borders_added(m, g, end - g, 0);
-    if (more >= 0 || !map(m, g, end - g, g)) continue;
+    if (more >= 0 || !mapping_map(m, g, end - g, g)) continue;
     note_places(m, g, end - g, 0);
     take_budget(m, more);
   }
   m->n_tidied = m->n_pieces;
 }
 
-/* Room in the budget for making the run one piece. What saves mappings is welcome whatever the budget; tidying is put off
- * until it is worth its walk. */
-static bool afford(mapping *m, uint64_t g, uint64_t n, uint32_t away, int64_t *more) {
+/* Takes from the budget what mapping the run in one piece costs: *more mappings, or a negative number, which never
+ * fails. Where the budget is used up, tidies first, but only if enough pieces came since the last time to be worth the
+ * walk. */
+static bool mapping_afford(mapping *m, uint64_t g, uint64_t n, uint32_t away, int64_t *more) {
   *more = borders_added(m, g, n, away);
   if (take_budget(m, *more)) return true;
   if (m->n_pieces < m->n_tidied + m->n_tidied / 8 + 16) return false;
-  tidy(m);
+  mapping_tidy(m);
   *more = borders_added(m, g, n, away);
   return take_budget(m, *more);
 }
 
 /* ---- owning ------------------------------------------------------------------------------------------------------ */
 
-/* The first n free places in a row from `first`, or the longest row where that is longer than the best one so far. */
-static void search(const mapping *m, uint64_t first, uint64_t end, uint64_t n, uint64_t *best, uint64_t *longest) {
+/* Searches the places [first, end) for n free ones in a row. Stores the first such row in *best and *longest, or, where
+ * there is none, the longest row that is longer than *longest was. */
+static void mapping_search(const mapping *m, uint64_t first, uint64_t end, uint64_t n, uint64_t *best,
+                           uint64_t *longest) {
   uint64_t run = 0;
   for (uint64_t i = first; i < end && *longest < n; ++i) {
     if (i % 64 == 0 && m->owned[i / 64] == UINT64_MAX) {
@@ -129,30 +137,34 @@ static void search(const mapping *m, uint64_t first, uint64_t end, uint64_t n, u
       i += 63;
       continue;
     }
-    run = bit(m->owned, i) ? 0 : run + 1;
+    run = mapping_bit(m->owned, i) ? 0 : run + 1;
     if (run <= *longest) continue;
     *longest = run;
     *best = i + 1 - run;
   }
 }
 
-/* Free places in a row, *n at most: from `home`, where all of them are free, or far from the homes of what is used most. */
+/* Finds free places in a row, at most *n of them: from `home` on where all *n are free, else preferably in the second
+ * half of the file, far from the homes of granules that are used most. *n becomes their number; 0 where no place is
+ * free. */
 static uint64_t find_places(const mapping *m, uint64_t home, uint64_t *n) {
   uint64_t best = 0, longest = 0, run = 0;
-  while (run < *n && !bit(m->owned, home + run)) ++run;
+  while (run < *n && !mapping_bit(m->owned, home + run)) ++run;
   if (run == *n) return home;
-  search(m, m->n_granules / 2, m->n_granules, *n, &best, &longest);
-  search(m, 0, m->n_granules / 2, *n, &best, &longest);
+  mapping_search(m, m->n_granules / 2, m->n_granules, *n, &best, &longest);
+  mapping_search(m, 0, m->n_granules / 2, *n, &best, &longest);
   *n = longest;
+  INVARIANT(best + longest <= m->n_granules);
   return best;
 }
 
+/* Maps a prefix of the *n granules from g, whose places others own, to free places. *n becomes its length. */
 static bool own_elsewhere(mapping *m, uint64_t g, uint64_t *n) {
   int64_t more;
   const uint64_t place = find_places(m, g, n);
   const uint32_t away = (uint32_t)(place - g);
-  if (!*n || !afford(m, g, *n, away, &more)) return false;
-  if (!map(m, g, *n, place)) {
+  if (!*n || !mapping_afford(m, g, *n, away, &more)) return false;
+  if (!mapping_map(m, g, *n, place)) {
     give_budget(m, more);
     return false;
   }
@@ -160,28 +172,35 @@ static bool own_elsewhere(mapping *m, uint64_t g, uint64_t *n) {
   return true;
 }
 
-static void own(mapping *m, uint64_t g) {
-  set_bit(m->owned, mapping_place(m, g));
-  set_bit(m->holds, g);
+static void mapping_own_one(mapping *m, uint64_t g) {
+  INVARIANT(g < m->n_granules && !mapping_bit(m->holds, g));
+  INVARIANT(mapping_place(m, g) < m->n_granules && !mapping_bit(m->owned, mapping_place(m, g)));
+  mapping_set_bit(m->owned, mapping_place(m, g));
+  mapping_set_bit(m->holds, g);
 }
 
 void mapping_disown(mapping *m, uint64_t g) {
-  clear_bit(m->owned, mapping_place(m, g));
-  clear_bit(m->holds, g);
+  INVARIANT(g < m->n_granules && mapping_bit(m->holds, g) && mapping_bit(m->owned, mapping_place(m, g)));
+  mapping_clear_bit(m->owned, mapping_place(m, g));
+  mapping_clear_bit(m->holds, g);
 }
 
 bool mapping_own(mapping *m, uint64_t g, uint64_t n) {
+  INVARIANT(m->file >= 0 && n > 0 && g + n <= m->n_granules);
   for (uint64_t i = g, k; i < g + n; i += k) {
     k = 1;
-    if (bit(m->owned, mapping_place(m, i))) { /* a run of such, of which as many as go together */
-      while (i + k < g + n && bit(m->owned, mapping_place(m, i + k))) ++k;
+    if (mapping_bit(
+            m->owned,
+            mapping_place(m, i))) { /* the run of granules whose places others own; own_elsewhere does a prefix of it */
+      while (i + k < g + n && mapping_bit(m->owned, mapping_place(m, i + k))) ++k;
       if (!own_elsewhere(m, i, &k)) {
         while (i-- > g) mapping_disown(m, i);
         return false;
       }
     }
-    for (uint64_t j = i; j < i + k; ++j) own(m, j);
+    for (uint64_t j = i; j < i + k; ++j) mapping_own_one(m, j);
   }
+  INVARIANT_WALK(mapping_is_valid(m));
   return true;
 }
 
@@ -190,18 +209,23 @@ bool mapping_own(mapping *m, uint64_t g, uint64_t n) {
 uint64_t mapping_move(mapping *m, uint64_t from, uint64_t to, uint64_t n) {
   int64_t more;
   uint64_t k = 1;
+  INVARIANT(m->file >= 0 && n > 0 && (from + n <= to || to + n <= from));
+  INVARIANT(from + n <= m->n_granules && to + n <= m->n_granules);
   while (k < n && m->place[from + k] == m->place[from]) ++k;
   const uint32_t away = (uint32_t)(mapping_place(m, from) - to);
-  if (!afford(m, to, k, away, &more)) return 0;
-  if (!remap(m, from, to, k)) {
+  if (!mapping_afford(m, to, k, away, &more)) return 0;
+  if (!mapping_remap(m, from, to, k)) {
     give_budget(m, more);
     return 0;
   }
   note_places(m, to, k, away);
   for (uint64_t i = 0; i < k; ++i) {
-    clear_bit(m->holds, from + i);
-    set_bit(m->holds, to + i);
+    INVARIANT(mapping_bit(m->holds, from + i) && !mapping_bit(m->holds, to + i));
+    INVARIANT(mapping_place(m, from + i) == mapping_place(m, to + i));
+    mapping_clear_bit(m->holds, from + i);
+    mapping_set_bit(m->holds, to + i);
   }
+  INVARIANT_WALK(mapping_is_valid(m));
   return k;
 }
 
@@ -214,7 +238,7 @@ bool mapping_open(mapping *m) {
   m->place = sparse_new(place_bytes(m));
   m->holds = sparse_new(bits_bytes(m));
   m->owned = sparse_new(bits_bytes(m));
-  return m->place && m->holds && m->owned && map(m, 0, m->n_granules, 0);
+  return m->place && m->holds && m->owned && mapping_map(m, 0, m->n_granules, 0);
 }
 
 void mapping_close(mapping *m) {
@@ -222,3 +246,31 @@ void mapping_close(mapping *m) {
   sparse_drop(m->holds, bits_bytes(m));
   sparse_drop(m->owned, bits_bytes(m));
 }
+
+/* ---- invariants -------------------------------------------------------------------------------------------------- */
+
+#ifdef CANNON_INVARIANTS
+
+/* A sum of these over two sets of places is equal only if the sets are, for all practical purposes. */
+static uint64_t mapping_hash(uint64_t place) {
+  const uint64_t x = (place + 1) * 0x9e3779b97f4a7c15u;
+  return (x ^ x >> 29) * 0xbf58476d1ce4e5b9u;
+}
+
+bool mapping_is_valid(const mapping *m) {
+  enum { MOST_RECOUNTED = 1 << 16 };
+  uint64_t held = 0, owned = 0;
+  for (uint64_t i = 0; i < m->n_granules / 64 + 1; ++i) {
+    for (uint64_t bits = m->holds[i]; bits; bits &= bits - 1) {
+      const uint64_t g = i * 64 + (unsigned)__builtin_ctzll(bits);
+      if (g >= m->n_granules || mapping_place(m, g) >= m->n_granules) return false;
+      held += mapping_hash(mapping_place(m, g));
+    }
+    for (uint64_t bits = m->owned[i]; bits; bits &= bits - 1)
+      owned += mapping_hash(i * 64 + (unsigned)__builtin_ctzll(bits));
+  }
+  if (held != owned) return false;
+  return m->n_granules > MOST_RECOUNTED || (uint64_t)borders(m, 0, m->n_granules) == m->n_pieces;
+}
+
+#endif

@@ -1,10 +1,11 @@
-/* Which parts of a numbered line are free: a two-level segregated fit (TLSF) over abstract units, with all of its
- * book-keeping outside of what it manages.
+/* Tracks which parts of a numbered sequence of units are free: a two-level segregated fit (TLSF) whose book-keeping
+ * lies outside of what it manages. Used by store.c for addresses and by pages.c for granules of a file; calls nobody.
  *
- * What is free is of one of two kinds, which the caller gives a meaning: backed units can be used as they are, bare ones
- * need something first. Free neighbours of a kind are one range. Taking and giving cost a constant number of steps whatever
- * the number of ranges. The good fit wastes up to 1/16 of a request in the search, none in the result. The caller
- * serialises calls. */
+ * A free unit is of one of two kinds, which the caller gives a meaning: a backed unit can be used as it is, a bare one
+ * needs preparation first (memory, in store.c). Free neighbours of one kind always form one range. Taking and giving
+ * cost a constant number of steps whatever the number of ranges. A search may pass over ranges that are up to 1/16
+ * longer than the request; what it returns has exactly the requested length. Not thread-safe: the caller serialises
+ * calls. */
 #ifndef CANNON_MEMORY_HEAP_RANGES_H
 #define CANNON_MEMORY_HEAP_RANGES_H
 
@@ -15,50 +16,72 @@ typedef struct ranges ranges;
 
 typedef enum { RANGE_BACKED, RANGE_BARE, N_RANGE_KINDS } range_kind;
 
-/* A range, free or taken; 0 is none. A taken one is valid until it is given back, a free one until the next call. */
+/* A range, free or taken; 0 means none. The id of a taken range is valid until the range is given back, that of a free
+ * one until the next call that changes anything. */
 typedef uint32_t range_id;
 
 ranges *ranges_create(void); /* NULL without memory */
 void ranges_destroy(ranges *r);
 
-/* Adds the free piece [start, start + n), which never coalesces with what was added by another call. False without
- * memory. */
+/* Adds the free piece [start, start + n), n >= 1. It is never merged with pieces that other calls added, even where
+ * they touch. False without memory. */
 bool ranges_add(ranges *r, uint32_t start, uint32_t n, range_kind kind);
 
-/* Takes n >= 1 units of one kind; *start is the first. 0 where no free range of it is long enough, or no memory. */
+/* Takes n >= 1 units of one kind; *start is the first one. Returns 0 where no free range of the kind is long enough, or
+ * without memory. */
 range_id ranges_take(ranges *r, range_kind kind, uint32_t n, uint32_t *start);
 
-/* Takes n >= 1 units, or a few more, at the end of a backed range and the start of the bare one beside it, or the other
- * way round, or all bare: where the fewest bare ones are needed among the longest backed ranges. These, *n_bare from *bare,
- * stop at a multiple of `step` on the line, or where the bare range does. 0 where there is no such place. */
+/* Takes n >= 1 units, or a few more, which are partly or wholly bare: the end of a backed range and the start of the
+ * bare range behind it, or the end of a bare range and the start of the backed range behind it, or only bare units.
+ * Looks at some of the longest backed ranges and chooses the place that needs the fewest bare units. The bare units of
+ * the result are
+ * [*bare, *bare + *n_bare); their border inside of the bare range is a multiple of `step`. Returns 0 where there is no
+ * such place. */
 range_id ranges_take_across(ranges *r, uint32_t n, uint32_t step, uint32_t *bare, uint32_t *n_bare);
 
-/* Cuts a taken range down to its first n units and frees the rest as backed; without memory it stays as it is. */
+/* Shortens a taken range to its first n units and frees the rest as backed. Without memory the range stays as it is. */
 void ranges_shorten(ranges *r, range_id id, uint32_t n);
 
-/* Cuts a taken range after its first n units: the rest, taken too; 0 without memory. And joins it to the one that ends
- * where it starts; false where they are no neighbours. */
+/* Cuts a taken range behind its first n units, 1 <= n < its length. Returns the rest, which is taken, too; 0 without
+ * memory. */
 range_id ranges_cut(ranges *r, range_id id, uint32_t n);
+
+/* Joins the taken range `after` to the taken range `id`, after which `after` is invalid. False, and nothing is changed,
+ * where `after` does not start where `id` ends. */
 bool ranges_join(ranges *r, range_id id, range_id after);
 
-/* Gives a taken range back, as units of that kind. */
+/* Gives a taken range back as units of the kind. */
 void ranges_give(ranges *r, range_id id, range_kind kind);
 
-/* The same, for one of which [bare, bare + n_bare), at one of its ends, is bare; without memory all of it is lost. */
+/* Gives a taken range back of which [bare, bare + n_bare), at one of its ends, is bare and the rest is backed. Without
+ * memory the units stay taken for ever. */
 void ranges_give_mixed(ranges *r, range_id id, uint32_t bare, uint32_t n_bare);
 
-/* Makes [start, start + n) of a free range the other kind. False without memory. */
+/* Changes the kind of [start, start + n), which is part of the free range `id`. False without memory. */
 bool ranges_convert(ranges *r, range_id id, uint32_t start, uint32_t n);
 
-/* Free ranges of a kind from the longest down, up to the class's resolution; 0 at the end. */
+/* Enumerates the free ranges of a kind from the longest down, where ranges of one size class (16 per power of two) come
+ * in any order; 0 at the end. */
 range_id ranges_longest(const ranges *r, range_kind kind);
 range_id ranges_next(const ranges *r, range_id id);
+
+/* The place of a range, free or taken. */
 void ranges_extent(const ranges *r, range_id id, uint32_t *start, uint32_t *n);
 
-/* Whether a free range is between bare ones. */
+/* Whether both neighbours of a free range are bare, or missing. */
 bool ranges_is_island(const ranges *r, range_id id);
 
-/* Units in free ranges of the kind. */
+/* Number of free units of the kind. */
 uint64_t ranges_free_units(const ranges *r, range_kind kind);
+
+/* Only in builds with CANNON_INVARIANTS. ranges_is_valid walks over everything and says whether lists, bitmaps, sums
+ * and neighbours agree. Units that are lost for want of memory (ranges_give_mixed) are not among the taken ones.
+ * ranges_each calls visit for every range in no order, until one returns false; `bare` is false for backed and for
+ * taken ones. */
+bool ranges_is_valid(const ranges *r);
+uint64_t ranges_taken_units(const ranges *r);
+uint64_t ranges_lost_units(const ranges *r);
+bool ranges_is_taken(const ranges *r, range_id id, uint32_t start, uint32_t n);
+bool ranges_each(const ranges *r, bool (*visit)(uint32_t start, uint32_t n, bool bare, const void *), const void *arg);
 
 #endif

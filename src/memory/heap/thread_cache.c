@@ -10,31 +10,33 @@
 
 _Thread_local thread_cache *thread_caches[THREAD_CACHE_HEAPS];
 
-static pthread_key_t at_end; /* its value is not NULL in threads that have caches */
-static bool usable;          /* the kernel has the barrier */
+static pthread_key_t at_end; /* its destructor ends a thread's caches; not NULL in threads that have some */
+static bool usable;          /* whether the kernel has membarrier */
 
-static void end_thread(void *unused) {
+static void thread_cache_end_thread(void *unused) {
   (void)unused;
   for (int i = 0; i < THREAD_CACHE_HEAPS; ++i) {
     thread_cache *t = thread_caches[i];
     if (!t) continue;
+    INVARIANT(!t->busy);
     thread_caches[i] = NULL;
     t->end(t);
     free(t);
   }
 }
 
-static void start(void) {
-  usable = pthread_key_create(&at_end, end_thread) == 0 &&
+static void thread_cache_start(void) {
+  usable = pthread_key_create(&at_end, thread_cache_end_thread) == 0 &&
            syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
 }
 
 thread_cache *thread_cache_make(unsigned heap_index, const thread_cache *model) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
-  pthread_once(&once, start);
+  pthread_once(&once, thread_cache_start);
   if (!usable || !heap_index) return NULL;
   thread_cache *t = aligned_alloc(_Alignof(thread_cache), sizeof *t);
   if (!t) return NULL;
+  INVARIANT(heap_index < THREAD_CACHE_HEAPS && !thread_caches[heap_index]);
   *t = *model;
   for (unsigned i = 0; i <= THREAD_CACHE_UNITS; ++i) t->list[i] = thread_cache_no_list(i, t->unit_shift);
   if (pthread_setspecific(at_end, t)) {
@@ -44,16 +46,18 @@ thread_cache *thread_cache_make(unsigned heap_index, const thread_cache *model) 
   return thread_caches[heap_index] = t;
 }
 
-/* Under the heap's lock, like all changes of the state. */
+/* Sets or clears the state CLOSED, under the heap's lock. */
 static void set_closed(thread_cache *t, uint8_t closed, memory_order order) {
   const uint8_t others = atomic_load_explicit(&t->state, memory_order_relaxed) & (uint8_t)~THREAD_CACHE_CLOSED;
   atomic_store_explicit(&t->state, others | closed, order);
 }
 
 void thread_cache_close(thread_cache *list, const thread_cache *own) {
-  if (!list || (list == own && !list->next)) return; /* its owner is here, not using it */
+  if (!list || (list == own && !list->next))
+    return; /* the only cache is that of the calling thread, which is not using it */
   for (thread_cache *t = list; t; t = t->next) set_closed(t, THREAD_CACHE_CLOSED, memory_order_relaxed);
   syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+  INVARIANT(!own || !own->busy);
   for (thread_cache *t = list; t; t = t->next)
     while (atomic_load_explicit(&t->busy, memory_order_acquire)) sched_yield();
 }

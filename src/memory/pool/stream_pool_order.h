@@ -1,30 +1,32 @@
-/* How a pool learns what comes after what, since it knows no streams: given by the runtime (runtime/stream_order.h). */
+/* The functions by which a pool learns in which order streams execute. Pools know nothing else of streams; the runtime
+ * provides the functions (runtime/stream_order.h). All are thread-safe. */
 #ifndef CANNON_MEMORY_POOL_STREAM_POOL_ORDER_H
 #define CANNON_MEMORY_POOL_STREAM_POOL_ORDER_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A point of a stream: behind everything that was submitted to it up to then. */
+/* A point of a stream: it has passed when everything has retired that was submitted to the stream before the point was
+ * taken. */
 typedef struct {
-  uint32_t lane; /* the stream's; 0: behind nothing, free for all */
+  uint32_t lane; /* identifies the stream; 0: the point has passed for every stream */
   uint64_t stamp;
 } pool_point;
 
-/* What is known of a stream and a point, the weakest first. */
+/* What is known of a stream and a point, from the weakest relation to the strongest. */
 typedef enum {
   POOL_UNORDERED,
   POOL_PASSED,   /* the point happens to have passed by now */
-  POOL_BY_EVENT, /* what is submitted from now on comes after it, by events */
-  POOL_AFTER,    /* the same, by the stream itself, or since the host waited for it or saw it */
+  POOL_BY_EVENT, /* what is submitted to the stream from now on executes after the point, because of events */
+  POOL_AFTER,    /* as before, because it is the same stream, or the host has waited for the point or seen it pass */
 } pool_relation;
 
 typedef struct {
-  bool (*point)(void *stream, pool_point *out);              /* now; false without memory */
-  pool_relation (*relation)(void *stream, pool_point point); /* stream NULL: the host */
-  /* Makes the stream wait; false where that can't be. No lock is held. */
-  bool (*insert)(void *stream, pool_point point);
-  uint32_t (*number)(void *stream); /* as the program knows it */
+  bool (*point)(void *stream, pool_point *out);              /* the stream's present point; false without memory */
+  pool_relation (*relation)(void *stream, pool_point point); /* stream NULL: of the host and the point */
+  bool (*insert)(void *stream, pool_point point);            /* makes the stream wait for the point; false where that is
+                                                                impossible; called without locks */
+  uint32_t (*number)(void *stream);                          /* the stream's number as the program knows it */
 } pool_order;
 
 #endif

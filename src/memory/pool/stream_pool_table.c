@@ -1,29 +1,41 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/lock.h"
 #include "memory/memory.h"
 #include "memory/pool/stream_pool_private.h"
 #include "trace/stats_write.h"
 
 enum { MAX_POOLS = 1024 };
 
-static pool pools[MAX_POOLS];
-static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the making and ending of pools */
-static _Atomic unsigned n_slots;                               /* that were ever used */
+static pool pools[MAX_POOLS] = {[0 ... MAX_POOLS - 1] = {.lock = MUTEX_INITIALIZER(POOL)}};
+static mutex table_lock = MUTEX_INITIALIZER(POOL_TABLE); /* held while a pool is made or its slot is freed */
+static _Atomic unsigned n_slots;                         /* slots that were ever used */
 
 static const pool_point free_for_all;
 
-uint16_t pool_number(const pool *p) { return (uint16_t)(p - pools + 1); }
-pool *pool_numbered(uint16_t number) { return &pools[number - 1]; }
+uint16_t pool_number(const pool *p) {
+  INVARIANT(p >= pools && p < pools + MAX_POOLS);
+  return (uint16_t)(p - pools + 1);
+}
 
-status pool_gone(const pool *p, const char *kind) {
-  return fail(ST_INVALID_VALUE, "the pool is %p, no pool of %s (destroyed?)", (const void *)p, kind);
+pool *pool_numbered(uint16_t number) {
+  INVARIANT(number > 0 && number <= MAX_POOLS);
+  return &pools[number - 1];
+}
+
+const struct pool_kind_row pool_kinds[N_POOL_KINDS] = {
+    [POOL_OF_ACL] = {"aclrtMemPoolCreate", RULE_MEM_POOL}, [POOL_OF_CANNON] = {"cannon_pool_create", RULE_CANNON_POOL}};
+
+status pool_gone(const pool *p, pool_kind kind) {
+  return fail(ST_INVALID_VALUE, "the pool is %p, no pool of %s (destroyed?)", (const void *)p, pool_kinds[kind].maker);
 }
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
-/* A free slot; those used least lately come first, so that stale handles are told. */
-static pool *free_slot(void) {
+/* Finds a free slot. Slots are used in turn, so that a slot is reused as late as possible and stale handles are
+ * recognised. */
+static pool *pool_free_slot(void) {
   static unsigned last = MAX_POOLS - 1;
   for (unsigned i = 1; i <= MAX_POOLS; ++i) {
     pool *p = &pools[(last + i) % MAX_POOLS];
@@ -35,9 +47,11 @@ static pool *free_slot(void) {
   return NULL;
 }
 
-/* Under both locks. */
-static status open(pool *p, const pool_config *config) {
+/* Sets up a pool in a free slot, under both locks. */
+static status pool_open(pool *p, const pool_config *config) {
   char name[32];
+  INVARIANT(p->state == POOL_NONE && !p->shelf.blocks.root);
+  INVARIANT(config->alignment > 0 && (config->alignment & (config->alignment - 1)) == 0);
   memory_expect_pools();
   p->config = *config;
   p->shelf = (shelf){.heap = config->heap, .pool = pool_number(p), .order = config->order};
@@ -45,49 +59,51 @@ static status open(pool *p, const pool_config *config) {
   p->fence = NULL;
   p->parked_bytes = p->freed_since_join = 0;
   p->usage = (pool_usage){0};
-  heap_stats_init(&p->stats, NULL, config->kind, 0);
+  heap_stats_init(&p->stats, NULL, pool_kinds[config->kind].maker, 0);
   p->shelf.follow_events = config->policy.follow_events;
   p->shelf.opportunistic = config->policy.opportunistic;
   const uint64_t initial = config->initial_bytes + config->reserve_bytes;
   shelf_block *b = initial ? pool_hold(p, initial) : NULL;
-  if (initial && !b) return heap_refuse(config->heap, initial, initial, config->kind);
+  if (initial && !b)
+    return heap_refuse(config->heap, initial, initial, origin_of(pool_kinds[config->kind].rule, PAGES_SMALL));
   snprintf(name, sizeof name, "pool %u", pool_number(p));
   p->row = trace_pool_open(name, config->device);
-  heap_stats_init(&p->stats, p->row ? &p->row->memory : NULL, config->kind, 0);
+  heap_stats_init(&p->stats, p->row ? &p->row->memory : NULL, pool_kinds[config->kind].maker, 0);
   if (b) shelf_put(&p->shelf, b, free_for_all);
   pool_refill_reserve(p);
   pool_tell_held(p);
   p->state = POOL_LIVE;
+  INVARIANT(pool_is_valid(p));
   return ST_OK;
 }
 
 status pool_create(const pool_config *config, pool **out) {
-  pthread_mutex_lock(&table_lock);
-  pool *p = free_slot();
+  mutex_lock(&table_lock);
+  pool *p = pool_free_slot();
   status st;
   if (p) {
-    pthread_mutex_lock(&p->lock);
-    st = open(p, config);
-    pthread_mutex_unlock(&p->lock);
+    mutex_lock(&p->lock);
+    st = pool_open(p, config);
+    mutex_unlock(&p->lock);
   } else {
     st = fail(ST_NO_HOST_MEMORY, "there are %d pools, expected fewer", MAX_POOLS);
   }
-  pthread_mutex_unlock(&table_lock);
+  mutex_unlock(&table_lock);
   if (st == ST_OK) *out = p;
   return st;
 }
 
-status pool_of(const void *handle, const char *kind, pool **out) {
+status pool_of(const void *handle, pool_kind kind, pool **out) {
   const uintptr_t distance = (uintptr_t)handle - (uintptr_t)pools;
   pool *p = &pools[distance / sizeof *p < MAX_POOLS ? distance / sizeof *p : 0];
-  if (distance >= sizeof pools || distance % sizeof *p || p->state != POOL_LIVE || strcmp(p->config.kind, kind) != 0)
+  if (distance >= sizeof pools || distance % sizeof *p || p->state != POOL_LIVE || p->config.kind != kind)
     return pool_gone(handle, kind);
   *out = p;
   return ST_OK;
 }
 
-/* Under the pool's lock. */
-static status check_empty(pool *p) {
+/* Refuses a pool that has live blocks; under its lock. */
+static status pool_check_empty(pool *p) {
   heap_holders holders;
   if (!p->usage.n_live) return ST_OK;
   heap_largest(p->config.heap, pool_number(p), &holders);
@@ -96,33 +112,34 @@ static status check_empty(pool *p) {
 }
 
 status pool_destroy(pool *p, bool needs_empty) {
-  pthread_mutex_lock(&table_lock);
-  pthread_mutex_lock(&p->lock);
+  mutex_lock(&table_lock);
+  mutex_lock(&p->lock);
   status st = p->state == POOL_LIVE ? ST_OK : pool_gone(p, p->config.kind);
-  if (st == ST_OK && needs_empty) st = check_empty(p);
+  if (st == ST_OK && needs_empty) st = pool_check_empty(p);
   if (st == ST_OK) {
     p->state = POOL_GOING;
     pool_end_if_empty(p);
   }
-  pthread_mutex_unlock(&p->lock);
-  pthread_mutex_unlock(&table_lock);
+  mutex_unlock(&p->lock);
+  mutex_unlock(&table_lock);
   return st;
 }
 
-/* ---- of the whole ------------------------------------------------------------------------------------------------ */
+/* ---- a whole pool ------------------------------------------------------------------------------------------------ */
 
 void pool_trim(pool *p, uint64_t keep_bytes) {
-  pthread_mutex_lock(&p->lock);
+  mutex_lock(&p->lock);
   pool_settle(p);
   shelf_join(&p->shelf);
   shelf_release(&p->shelf, pool_less(p->shelf.bytes, keep_bytes));
+  INVARIANT_WALK(pool_is_valid(p));
   pool_tell_held(p);
-  pthread_mutex_unlock(&p->lock);
+  mutex_unlock(&p->lock);
 }
 
 void pool_defragment(pool *p) {
   heap_usage usage;
-  pthread_mutex_lock(&p->lock);
+  mutex_lock(&p->lock);
   pool_settle(p);
   shelf_join(&p->shelf);
   pool_refill_reserve(p);
@@ -130,58 +147,60 @@ void pool_defragment(pool *p) {
   heap_measure(p->config.heap, &usage);
   heap_trim(p->config.heap, pool_less(usage.committed_bytes, released));
   ++p->usage.n_defragments;
+  INVARIANT_WALK(pool_is_valid(p));
   pool_tell_held(p);
-  pthread_mutex_unlock(&p->lock);
+  mutex_unlock(&p->lock);
 }
 
 pool_policy pool_get_policy(pool *p) {
-  pthread_mutex_lock(&p->lock);
+  mutex_lock(&p->lock);
   const pool_policy policy = p->config.policy;
-  pthread_mutex_unlock(&p->lock);
+  mutex_unlock(&p->lock);
   return policy;
 }
 
 void pool_set_policy(pool *p, const pool_policy *policy) {
-  pthread_mutex_lock(&p->lock);
+  mutex_lock(&p->lock);
   p->config.policy = *policy;
   p->shelf.follow_events = policy->follow_events;
   p->shelf.opportunistic = policy->opportunistic;
-  pthread_mutex_unlock(&p->lock);
+  mutex_unlock(&p->lock);
 }
 
 void pool_measure(pool *p, pool_usage *out) {
-  pthread_mutex_lock(&p->lock);
+  mutex_lock(&p->lock);
   pool_settle(p);
   *out = p->usage;
   out->held_bytes = p->shelf.bytes;
   out->cached_bytes = p->shelf.cached_bytes + p->parked_bytes;
   out->reserve_bytes = p->reserve ? p->reserve->bytes : 0;
-  pthread_mutex_unlock(&p->lock);
+  mutex_unlock(&p->lock);
 }
 
 void pool_reset_peaks(pool *p, bool used, bool held) {
-  pthread_mutex_lock(&p->lock);
+  mutex_lock(&p->lock);
   if (used) p->usage.used_peak_bytes = p->usage.used_bytes;
   if (held) p->usage.held_peak_bytes = p->shelf.bytes;
-  pthread_mutex_unlock(&p->lock);
+  mutex_unlock(&p->lock);
 }
 
-/* ---- of all pools ------------------------------------------------------------------------------------------------ */
+/* ---- all pools --------------------------------------------------------------------------------------------------- */
 
 void pools_synchronized(int device) {
   for (unsigned i = 0; i < n_slots; ++i) {
     pool *p = &pools[i];
     const pool_state state = p->state;
     if (state == POOL_NONE) continue;
-    if (state == POOL_GOING) pthread_mutex_lock(&table_lock);
-    pthread_mutex_lock(&p->lock);
+    if (state == POOL_GOING) mutex_lock(&table_lock);
+    mutex_lock(&p->lock);
     if (p->config.device == device) {
       if (p->state == POOL_LIVE) pool_keep_within(p);
+      INVARIANT_WALK(pool_is_valid(p));
       pool_tell_held(p);
       if (state == POOL_GOING) pool_end_if_empty(p);
     }
-    pthread_mutex_unlock(&p->lock);
-    if (state == POOL_GOING) pthread_mutex_unlock(&table_lock);
+    mutex_unlock(&p->lock);
+    if (state == POOL_GOING) mutex_unlock(&table_lock);
   }
 }
 
@@ -190,13 +209,14 @@ uint64_t pools_relieve(int device) {
   for (unsigned i = 0; i < n_slots; ++i) {
     pool *p = &pools[i];
     if (p->state == POOL_NONE) continue;
-    pthread_mutex_lock(&p->lock);
+    mutex_lock(&p->lock);
     if (p->state != POOL_NONE && p->config.device == device) {
       pool_settle(p);
       relieved += shelf_release(&p->shelf, UINT64_MAX);
+      INVARIANT_WALK(pool_is_valid(p));
       pool_tell_held(p);
     }
-    pthread_mutex_unlock(&p->lock);
+    mutex_unlock(&p->lock);
   }
   return relieved;
 }

@@ -9,22 +9,22 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/invariant.h"
 #include "memory/share/machine.h"
 
-enum { BITS = 64 }; /* of a word of importers */
+enum { BITS = 64 }; /* bits in a word of machine_export.importers */
 
-/* What is in an export's record; the pieces follow. */
+/* The start of an export's record (machine.h); the pieces follow. */
 typedef struct {
   int32_t kind, device, file;
-  uint64_t filesystem, inode; /* which tell that the file is still the one that was offered */
+  uint64_t filesystem, inode; /* of the offered file, to recognise it */
   uint64_t bytes, n_pieces;
   char tag[EXCHANGE_TAG_BYTES];
   uint32_t to_all, n_allowed;
   int32_t allowed[EXCHANGE_MOST_PIDS];
 } record;
 
-/* ---- keys: serial · MACHINE_EXPORTS + slot
- * ------------------------------------------------------------------------- */
+/* ---- keys: serial * MACHINE_EXPORTS + slot ----------------------------------------------------------------------- */
 
 #define KEY_PREFIX "cannon-"
 
@@ -41,8 +41,8 @@ status exchange_parse(const char *text, const char *from, uint64_t *key) {
   return fail(ST_INVALID_VALUE, "key is '%.64s', expected what %s gave", text, from);
 }
 
-/* The slot of a key that somebody living offers; under the machine's lock. */
-static status slot_of(machine_file *file, uint64_t key, const char *name, uint32_t *slot) {
+/* Finds the slot of a key that a living process offers; under the machine's lock. */
+static status exchange_slot_of(machine_file *file, uint64_t key, const char *name, uint32_t *slot) {
   if (!file) return machine_refuse();
   *slot = (uint32_t)(key % MACHINE_EXPORTS);
   const machine_export *x = &file->exports[*slot];
@@ -55,13 +55,15 @@ static status slot_of(machine_file *file, uint64_t key, const char *name, uint32
   return ST_OK;
 }
 
-static bool is_own(const machine_file *file, uint32_t slot) { return file->exports[slot].owner == machine_own_place(); }
+static bool exchange_is_own(const machine_file *file, uint32_t slot) {
+  return file->exports[slot].owner == machine_own_place();
+}
 
 static bool has_taken(const machine_export *x, uint32_t place) {
   return x->importers[place / BITS] >> place % BITS & 1;
 }
 
-/* The record, if it can be one. */
+/* Reads an export's record and checks its numbers, since the file may be broken. */
 static status read_record(uint32_t slot, record *r) {
   if (machine_read_record(slot, 0, r, sizeof *r) && r->n_allowed <= EXCHANGE_MOST_PIDS && r->n_pieces > 0 &&
       r->n_pieces <= (MACHINE_RECORD_BYTES - sizeof *r) / sizeof(heap_piece))
@@ -73,6 +75,7 @@ static status read_record(uint32_t slot, record *r) {
 
 static status fill_slot(machine_file *file, uint32_t slot, const exchange_item *item, bool to_all) {
   struct stat s;
+  INVARIANT(slot < MACHINE_EXPORTS && item->n_pieces > 0 && item->bytes > 0 && item->file >= 0);
   if (fstat(item->file, &s)) return fail(ST_INTERNAL, "fstat: %s", strerror(errno));
   record r = {.kind = (int32_t)item->kind,
               .device = item->device,
@@ -96,8 +99,8 @@ static status fill_slot(machine_file *file, uint32_t slot, const exchange_item *
   return ST_OK;
 }
 
-/* A slot that is free, or whose exporter is dead. */
-static uint32_t free_slot(const machine_file *file) {
+/* A free slot, else one whose exporter has ended; MACHINE_EXPORTS: none. */
+static uint32_t exchange_free_slot(const machine_file *file) {
   uint32_t slot = 0;
   while (slot < MACHINE_EXPORTS && file->exports[slot].serial) ++slot;
   if (slot < MACHINE_EXPORTS) return slot;
@@ -109,7 +112,7 @@ static uint32_t free_slot(const machine_file *file) {
 status exchange_offer(const exchange_item *item, bool to_all, uint64_t *key) {
   machine_file *file = machine_enter();
   status st = file ? ST_OK : machine_refuse();
-  const uint32_t slot = file ? free_slot(file) : MACHINE_EXPORTS;
+  const uint32_t slot = file ? exchange_free_slot(file) : MACHINE_EXPORTS;
   if (file && slot == MACHINE_EXPORTS)
     st = fail(ST_NO_MEMORY, "%d pieces of memory are exported, expected to export fewer at a time", MACHINE_EXPORTS);
   if (st == ST_OK) st = fill_slot(file, slot, item, to_all);
@@ -124,11 +127,11 @@ static bool is_among(int32_t pid, const int32_t *pids, uint32_t n) {
   return i < n;
 }
 
-static status allow(machine_file *file, uint64_t key, const int32_t *pids, size_t n, const char *name) {
+static status exchange_allow_locked(machine_file *file, uint64_t key, const int32_t *pids, size_t n, const char *name) {
   uint32_t slot;
   record r;
-  TRY(slot_of(file, key, name, &slot));
-  if (!is_own(file, slot))
+  TRY(exchange_slot_of(file, key, name, &slot));
+  if (!exchange_is_own(file, slot))
     return fail(ST_INVALID_VALUE, "%s is %#jx, which another process exported, expected one of this process's", name,
                 (uintmax_t)key);
   TRY(read_record(slot, &r));
@@ -145,7 +148,7 @@ static status allow(machine_file *file, uint64_t key, const int32_t *pids, size_
 }
 
 status exchange_allow(uint64_t key, const int32_t *pids, size_t n, const char *name) {
-  const status st = allow(machine_enter(), key, pids, n, name);
+  const status st = exchange_allow_locked(machine_enter(), key, pids, n, name);
   machine_leave();
   return st;
 }
@@ -173,7 +176,7 @@ static status check_taker(const machine_file *file, uint32_t slot, const record 
   static const char *const kinds[] = {"physical memory", "a block (aclrtIpcMemGetExportKey)",
                                       "a notify (aclrtNotifyGetExportKey)"};
   const int32_t own = getpid();
-  if (is_own(file, slot))
+  if (exchange_is_own(file, slot))
     return fail(ST_INVALID_VALUE, "%s is of this process's own, expected another process to import it", name);
   if (r->kind != (int32_t)kind)
     return fail(ST_INVALID_VALUE, "%s is of %s, expected one of %s", name,
@@ -186,8 +189,8 @@ static status check_taker(const machine_file *file, uint32_t slot, const record 
   return ST_OK;
 }
 
-/* The exporter's file, as a descriptor of this process's. */
-static status open_file(int32_t pid, const record *r, int *file, uint64_t *file_bytes) {
+/* Opens the exporter's file in this process. */
+static status exchange_open_file(int32_t pid, const record *r, int *file, uint64_t *file_bytes) {
   char path[48];
   struct stat s = {0};
   snprintf(path, sizeof path, "/proc/%d/fd/%d", pid, r->file);
@@ -203,7 +206,7 @@ static status open_file(int32_t pid, const record *r, int *file, uint64_t *file_
   return fail(ST_INVALID_VALUE, "the memory of process %d is not where it was (another container's process?)", pid);
 }
 
-/* Pieces are whole pages inside of the file and make up the item. */
+/* Whether the pieces are whole pages inside of the file and add up to the item's length. */
 static bool are_sound(const heap_piece *pieces, size_t n, uint64_t bytes, uint64_t file_bytes) {
   uint64_t sum = 0;
   for (size_t i = 0; i < n; ++i) {
@@ -232,7 +235,7 @@ static status read_item(uint32_t slot, int32_t pid, const record *r, exchange_it
                           .pieces = pieces,
                           .n_pieces = r->n_pieces};
   memcpy(item->tag, r->tag, sizeof item->tag);
-  status st = open_file(pid, r, &item->file, &file_bytes);
+  status st = exchange_open_file(pid, r, &item->file, &file_bytes);
   if (st == ST_OK) {
     st = read_pieces(slot, r, file_bytes, pieces);
     if (st != ST_OK) close(item->file);
@@ -244,11 +247,11 @@ static status read_item(uint32_t slot, int32_t pid, const record *r, exchange_it
   return st;
 }
 
-static status take(machine_file *file, uint64_t key, exchange_kind kind, const char *name, exchange_item *item,
-                   heap_piece **pieces) {
+static status exchange_take_locked(machine_file *file, uint64_t key, exchange_kind kind, const char *name,
+                                   exchange_item *item, heap_piece **pieces) {
   uint32_t slot;
   record r;
-  TRY(slot_of(file, key, name, &slot));
+  TRY(exchange_slot_of(file, key, name, &slot));
   TRY(read_record(slot, &r));
   TRY(check_taker(file, slot, &r, kind, name));
   machine_export *x = &file->exports[slot];
@@ -258,12 +261,12 @@ static status take(machine_file *file, uint64_t key, exchange_kind kind, const c
 }
 
 status exchange_take(uint64_t key, exchange_kind kind, const char *name, exchange_item *item, heap_piece **pieces) {
-  const status st = take(machine_enter(), key, kind, name, item, pieces);
+  const status st = exchange_take_locked(machine_enter(), key, kind, name, item, pieces);
   machine_leave();
   return st;
 }
 
-/* The offer may have gone with its process, and another be in its slot. */
+/* The offer may have ended with its process, and another one may be in its slot. */
 void exchange_drop(uint64_t key) {
   machine_file *file = machine_enter();
   machine_export *x = file ? &file->exports[key % MACHINE_EXPORTS] : NULL;

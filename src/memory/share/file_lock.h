@@ -1,5 +1,6 @@
-/* A lock on a byte of a file, for which a process waits with patience: who holds it may have been stopped, by SIGSTOP
- * or a debugger, and must not stop all others without a word. */
+/* A lock on a byte of a file, for which a process waits for a limited time: its holder may have been stopped, by
+ * SIGSTOP or a debugger, and must not stop all other processes without a message. Used by machine.c; calls only the
+ * system and the log. */
 #ifndef CANNON_MEMORY_SHARE_FILE_LOCK_H
 #define CANNON_MEMORY_SHARE_FILE_LOCK_H
 
@@ -9,17 +10,17 @@
 
 #include "base/status.h"
 
-/* How long a holder, who needs the lock for microseconds, may keep it before it is named on stderr and in the log, and
- * before the wait is given up; milliseconds. Once it was given up, later waits for the same holder last until the
- * former. Tests set others. */
+/* Times in milliseconds. A holder needs the lock for microseconds. After until_words_ms it is named on stderr and in
+ * the log, after until_failure_ms the wait fails. Once a wait for a holder has failed, later waits for the same one
+ * fail after until_words_ms. Tests set other times. */
 typedef struct {
   unsigned until_words_ms, until_failure_ms;
 } file_lock_times;
 extern INTERNAL file_lock_times file_lock_patience;
 
-/* Takes the write lock (fcntl) on the byte. False where it was waited for in vain, and `why` names the process that has
- * it, or where the file takes no lock, and `why` says so. brief: as if a wait was given up before. One thread of a
- * process at a time; path is for words only. */
+/* Takes the write lock (fcntl) on the byte. False after the wait has failed, and `why` names the process that holds the
+ * lock, or where the file can't be locked, and `why` says why. brief: fail after until_words_ms. path: for messages.
+ * Not thread-safe. */
 bool file_lock_wait(int fd, off_t byte, const char *path, bool brief, char *why, size_t why_bytes);
 
 #endif

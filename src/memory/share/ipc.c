@@ -1,48 +1,53 @@
 #include "memory/share/ipc.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/invariant.h"
+#include "base/lock.h"
 #include "memory/memory.h"
 #include "memory/share/exchange.h"
 
 typedef struct share {
   struct share *next;
   uint64_t key;
-  uintptr_t start; /* of the block; of what was imported, here */
+  uintptr_t start; /* of the exported block, or where the imported memory is mapped */
   bool imported;
 } share;
 
 static struct {
-  pthread_mutex_t lock;
+  mutex lock;
   share *first;
-} all = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} all = {.lock = MUTEX_INITIALIZER(IPC)};
 
 _Atomic uint32_t ipc_n_exports;
 
-static status parse(const char *text, uint64_t *key) { return exchange_parse(text, "aclrtIpcMemGetExportKey", key); }
+static status ipc_parse_key(const char *text, uint64_t *key) {
+  return exchange_parse(text, "aclrtIpcMemGetExportKey", key);
+}
 
-/* Under the lock: where the list refers to it. */
-static share **find(uint64_t key, bool imported) {
+/* The link of the list that points to the share with that key; to NULL: there is none. Under the lock. */
+static share **ipc_lookup(uint64_t key, bool imported) {
   share **at = &all.first;
   while (*at && ((*at)->key != key || (*at)->imported != imported)) at = &(*at)->next;
   return at;
 }
 
 static void count_exports(int change) {
+  INVARIANT(change > 0 || atomic_load(&ipc_n_exports) > 0);
   atomic_fetch_add(&ipc_n_exports, (uint32_t)change);
   memory_check_frees(change);
 }
 
-/* Under the lock. */
-static void add(share *s) {
+/* Adds to the list, under the lock. */
+static void ipc_add(share *s) {
   s->next = all.first;
   all.first = s;
   if (!s->imported) count_exports(1);
 }
 
-static void drop(share **at) {
+/* Removes from the list, under the lock. */
+static void ipc_drop(share **at) {
   share *s = *at;
   *at = s->next;
   if (!s->imported) count_exports(-1);
@@ -57,7 +62,7 @@ static share *share_new(void) {
 
 /* ---- the exporter ------------------------------------------------------------------------------------------------ */
 
-static status check_range(const void *p, uint64_t bytes, const heap_block **block) {
+static status ipc_check_range(const void *p, uint64_t bytes, const heap_block **block) {
   if ((uintptr_t)p % PAGE_BYTES)
     return fail(ST_INVALID_VALUE, "devPtr is %p, expected the start of a page of %d bytes", p, PAGE_BYTES);
   if (!bytes) return fail(ST_INVALID_VALUE, "size is 0, expected 1 or more");
@@ -69,6 +74,7 @@ static status check_range(const void *p, uint64_t bytes, const heap_block **bloc
               (uintmax_t)((*block)->bytes - inside), (void *)(*block)->address);
 }
 
+/* Offers the pages of the range, of which the last one may extend beyond it. */
 static status offer_pages(const void *p, uint64_t bytes, bool to_all, uint64_t *key) {
   const int device = space_device_of((uintptr_t)p);
   const uint64_t pages = (bytes + PAGE_BYTES - 1) & -(uint64_t)PAGE_BYTES;
@@ -86,7 +92,7 @@ static status offer_pages(const void *p, uint64_t bytes, bool to_all, uint64_t *
 
 status ipc_export(const void *p, uint64_t bytes, bool to_all, char key[IPC_KEY_BYTES]) {
   const heap_block *block;
-  TRY(check_range(p, bytes, &block));
+  TRY(ipc_check_range(p, bytes, &block));
   share *s = share_new();
   if (!s) return ST_NO_HOST_MEMORY;
   s->start = block->address;
@@ -96,38 +102,38 @@ status ipc_export(const void *p, uint64_t bytes, bool to_all, char key[IPC_KEY_B
     return st;
   }
   exchange_print(s->key, key);
-  pthread_mutex_lock(&all.lock);
-  add(s);
-  pthread_mutex_unlock(&all.lock);
+  mutex_lock(&all.lock);
+  ipc_add(s);
+  mutex_unlock(&all.lock);
   return ST_OK;
 }
 
 status ipc_allow(const char *text, const int32_t *pids, size_t n) {
   uint64_t key;
-  TRY(parse(text, &key));
+  TRY(ipc_parse_key(text, &key));
   return exchange_allow(key, pids, n, "key");
 }
 
-/* Under the lock. */
+/* Ends an export unless a living process has imported it, under the lock. */
 static status end_export(share **at, const char *name) {
   const int32_t pid = exchange_withdraw((*at)->key, false);
   if (pid)
     return fail(ST_INVALID_VALUE,
                 "%s is of memory at %p that process %d has imported, expected it to be closed there before", name,
                 (void *)(*at)->start, pid);
-  drop(at);
+  ipc_drop(at);
   return ST_OK;
 }
 
 status ipc_forget(uintptr_t block, const char *name) {
   status st = ST_OK;
-  pthread_mutex_lock(&all.lock);
+  mutex_lock(&all.lock);
   for (share **at = &all.first; *at && st == ST_OK;)
     if (!(*at)->imported && (*at)->start == block)
       st = end_export(at, name);
     else
       at = &(*at)->next;
-  pthread_mutex_unlock(&all.lock);
+  mutex_unlock(&all.lock);
   return st;
 }
 
@@ -135,7 +141,7 @@ status ipc_forget(uintptr_t block, const char *name) {
 
 status ipc_import(const char *text, int device, void **out) {
   uint64_t key;
-  TRY(parse(text, &key));
+  TRY(ipc_parse_key(text, &key));
   share *s = share_new();
   if (!s) return ST_NO_HOST_MEMORY;
   *s = (share){.key = key, .imported = true};
@@ -145,27 +151,27 @@ status ipc_import(const char *text, int device, void **out) {
     return st;
   }
   *out = (void *)s->start;
-  pthread_mutex_lock(&all.lock);
-  add(s);
-  pthread_mutex_unlock(&all.lock);
+  mutex_lock(&all.lock);
+  ipc_add(s);
+  mutex_unlock(&all.lock);
   return ST_OK;
 }
 
 static status end_import(share **at) {
   TRY(vmm_close_block((*at)->start));
-  drop(at);
+  ipc_drop(at);
   return ST_OK;
 }
 
 status ipc_close(const char *text) {
   uint64_t key;
-  TRY(parse(text, &key));
-  pthread_mutex_lock(&all.lock);
-  share **imported = find(key, true), **exported = find(key, false);
+  TRY(ipc_parse_key(text, &key));
+  mutex_lock(&all.lock);
+  share **imported = ipc_lookup(key, true), **exported = ipc_lookup(key, false);
   const status st =
       *imported   ? end_import(imported)
       : *exported ? end_export(exported, "key")
                   : fail(ST_INVALID_VALUE, "key is '%.64s', neither exported nor imported here (closed before?)", text);
-  pthread_mutex_unlock(&all.lock);
+  mutex_unlock(&all.lock);
   return st;
 }

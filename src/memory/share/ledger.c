@@ -8,26 +8,30 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/invariant.h"
 #include "base/log.h"
 #include "base/sync.h"
 #include "memory/share/machine.h"
 
 enum { PATIENCE_MS = 200 };
 
-static uint64_t own_bytes[SPACE_MAX_DEVICES]; /* by this process's devices; guarded by machine_enter */
+static uint64_t
+    own_bytes[SPACE_MAX_DEVICES]; /* charged by this process, per device; guarded by machine_enter and machine_look */
 static int physical_of[SPACE_MAX_DEVICES] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 
 void ledger_set_devices(const int *physical, int n) {
   for (int d = 0; d < n; ++d) physical_of[d] = physical[d];
 }
 
-static void publish(machine_file *file, int device) {
+/* Writes this process's charge to the file, if there is one. */
+static void ledger_publish(machine_file *file, int device) {
   if (!file) return;
   atomic_store(&file->places[machine_own_place()].charged_bytes[physical_of[device]], own_bytes[device]);
 }
 
-/* Sum of the others' charges: of all, or of the living, whom telling from the dead costs a system call each. The dead
- * may be dropped where the file is locked: else somebody may just have taken the place. */
+/* Sum of the other processes' charges: of all places, or only of those whose processes live, which takes a system call
+ * for each. The charges of dead processes may be cleared only while the file is locked, since a new process may just be
+ * taking the place. */
 enum { SUM_ALL, SUM_LIVING, SUM_AND_DROP };
 static uint64_t sum_others(machine_file *file, int device, int how) {
   uint64_t sum = 0;
@@ -43,25 +47,27 @@ static uint64_t sum_others(machine_file *file, int device, int how) {
   return sum;
 }
 
-static bool fits(uint64_t own, uint64_t others, uint64_t bytes, uint64_t limit) {
+static bool ledger_fits(uint64_t own, uint64_t others, uint64_t bytes, uint64_t limit) {
   return own <= limit && others <= limit - own && bytes <= limit - own - others;
 }
 
 bool ledger_charge(int device, uint64_t bytes, uint64_t limit_bytes) {
   machine_file *file = machine_enter();
   const uint64_t own = own_bytes[device];
-  const bool granted = !machine_busy() && (fits(own, sum_others(file, device, SUM_ALL), bytes, limit_bytes) ||
-                                           fits(own, sum_others(file, device, SUM_AND_DROP), bytes, limit_bytes));
+  const bool granted =
+      !machine_busy() && (ledger_fits(own, sum_others(file, device, SUM_ALL), bytes, limit_bytes) ||
+                          ledger_fits(own, sum_others(file, device, SUM_AND_DROP), bytes, limit_bytes));
   if (granted) own_bytes[device] += bytes;
-  publish(file, device);
+  ledger_publish(file, device);
   machine_leave();
   return granted;
 }
 
 void ledger_return(int device, uint64_t bytes) {
   machine_file *file = machine_look();
+  INVARIANT(own_bytes[device] >= bytes);
   own_bytes[device] -= bytes;
-  publish(file, device);
+  ledger_publish(file, device);
   machine_leave();
 }
 
@@ -81,7 +87,7 @@ uint64_t ledger_others(int device) {
 
 /* ---- caches ------------------------------------------------------------------------------------------------------ */
 
-/* As futex_wait and futex_wake of sync.h, between processes. */
+/* futex_wait and futex_wake of base/sync.h work within a process; these work between processes. */
 static void wait_while(_Atomic uint32_t *word, uint32_t seen, const struct timespec *timeout) {
   syscall(SYS_futex, word, FUTEX_WAIT, seen, timeout, NULL, 0);
 }
@@ -89,7 +95,7 @@ static void wake_all(_Atomic uint32_t *word) { syscall(SYS_futex, word, FUTEX_WA
 
 static void (*give_back)(void);
 
-static void *serve(void *argument) {
+static void *ledger_serve_loop(void *argument) {
   machine_place *own = argument;
   for (uint32_t seen = 0;;) {
     const uint32_t asked = atomic_load(&own->asked);
@@ -105,7 +111,7 @@ static void *serve(void *argument) {
   return NULL;
 }
 
-/* The program's signals are not the thread's to take. */
+/* The thread blocks all signals, so that it handles none of the program's. */
 static void start_serving(machine_place *own) {
   pthread_t thread;
   sigset_t all, before;
@@ -113,7 +119,7 @@ static void start_serving(machine_place *own) {
   atomic_store(&own->answered, 0);
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  const int error = pthread_create(&thread, NULL, serve, own);
+  const int error = pthread_create(&thread, NULL, ledger_serve_loop, own);
   if (!error)
     pthread_detach(thread);
   else
@@ -131,8 +137,8 @@ void ledger_serve(void (*function)(void)) {
   machine_leave();
 }
 
-/* Waits for the answer, until the deadline. */
-static void await(machine_place *place, uint32_t asked, uint64_t deadline_ns) {
+/* Waits until the process has answered, or until the deadline. */
+static void ledger_await(machine_place *place, uint32_t asked, uint64_t deadline_ns) {
   for (uint32_t answered; (int32_t)((answered = atomic_load(&place->answered)) - asked) < 0;) {
     const uint64_t now = now_ns();
     if (now >= deadline_ns) return;
@@ -156,6 +162,6 @@ bool ledger_ask_others(int device) {
   }
   machine_leave();
   const uint64_t deadline_ns = now_ns() + PATIENCE_MS * UINT64_C(1000000);
-  for (uint32_t i = 0; i < n; ++i) await(places[i], asked[i], deadline_ns);
+  for (uint32_t i = 0; i < n; ++i) ledger_await(places[i], asked[i], deadline_ns);
   return any;
 }

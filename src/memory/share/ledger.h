@@ -1,6 +1,7 @@
-/* What the processes of a machine (machine.h) have charged on each device, so that they share its memory as on one.
- * A process that is alone, or has no machine, is held to the limit by itself. All calls from any thread; a charge
- * costs two system calls and is meant per growth, not per allocation. */
+/* Accounts for what all processes of a machine (machine.h) have charged on each device, so that they share a device's
+ * memory as on real hardware. A process that shares no machine is only held to the limit itself. Used by pages.c, the
+ * heap and memory.c; calls machine.h. Thread-safe. A charge takes two system calls, and is made when a heap grows, not
+ * per allocation. */
 #ifndef CANNON_MEMORY_SHARE_LEDGER_H
 #define CANNON_MEMORY_SHARE_LEDGER_H
 
@@ -8,26 +9,30 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* physical[d]: the machine's number of this process's device d. Before the first charge; without, d itself. */
+/* Sets the machine's number physical[d] of this process's device d; d itself by default. Called before the first
+ * charge. */
 void ledger_set_devices(const int *physical, int n);
 
-/* Charges `bytes`, unless all living processes together would then have charged more than the limit, or another
- * process, which may be stopped, keeps the ledger locked for longer than is waited for: false. */
+/* Charges `bytes` on the device. False where all living processes together would have charged more than the limit, or
+ * where another process, which may be stopped, keeps the ledger locked for too long (file_lock.h). */
 bool ledger_charge(int device, uint64_t bytes, uint64_t limit_bytes);
+
+/* Takes back part of a charge. */
 void ledger_return(int device, uint64_t bytes);
 
-/* What the other living processes have charged. */
+/* Bytes that the other living processes have charged. */
 uint64_t ledger_others(int device);
 
-/* Where the latest charge was refused since another process keeps the ledger locked (file_lock.h): says which, in
- * words; else false. */
+/* Whether the latest charge failed because another process keeps the ledger locked (file_lock.h); then `words` says
+ * which one. */
 bool ledger_is_busy(char *words, size_t bytes);
 
-/* From now on a thread of the library's calls give_back when another process needs what this one only keeps. */
+/* Starts a thread that calls give_back whenever another process needs memory that this one only keeps for reuse. */
 void ledger_serve(void (*give_back)(void));
 
-/* Has the others give back what they only keep, and waits for that, at most 200 ms (one of them may be stopped);
- * with no lock held. False where there are none, so that asking for memory again is no use. */
+/* Asks the other processes to give back memory that they only keep, and waits for that, at most 200 ms, since one of
+ * them may be stopped. The caller holds no lock. False where there are no others, so that another attempt to charge
+ * makes no sense. */
 bool ledger_ask_others(int device);
 
 #endif

@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/falloc.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -14,30 +13,32 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/invariant.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "base/variables.h"
 #include "memory/share/file_lock.h"
 
 enum {
-  WHOLE_BYTE = 0, /* of the file: the lock over all of it */
+  WHOLE_BYTE = 0, /* byte of the file with the lock over all of it */
   PLACE_BYTE = MACHINE_PLACE_BYTE,
   OPEN_TRIES = 100,
 };
 
-/* Records begin on a page, so that they can be given back. */
+/* Records begin on a page, so that their memory can be given back. */
 #define RECORDS_START ((sizeof(machine_file) + 4095) / 4096 * 4096)
 
 static struct {
-  pthread_mutex_t lock; /* held from enter to leave: the file's locks are between processes only */
-  int fd;               /* never closed while the process lives, which would drop its locks */
-  struct stat opened;   /* fd, as long as the program has not closed it, and opened something else */
-  machine_file *file;   /* NULL: alone */
-  uint32_t own;
-  bool locked; /* by this process, from enter to leave */
-  bool busy;   /* by another, for which the latest machine_enter has waited in vain */
-  bool quits;
-  char path[PATH_MAX], why[256]; /* why: there is no file, or it is busy */
-} machine = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1, .why = "no device was used before"};
+  mutex lock;         /* held from enter to leave: the file's locks are between processes only */
+  int fd;             /* not closed while the process lives: that would drop its locks */
+  struct stat opened; /* identifies the file, to notice that the program has closed fd and opened something else */
+  machine_file *file; /* NULL: the process shares nothing */
+  uint32_t own;       /* its place */
+  bool locked;        /* whether this process holds the lock over the file, from enter to leave */
+  bool busy;          /* whether the latest machine_enter has failed to get that lock */
+  bool quits;         /* machine_quit was called */
+  char path[PATH_MAX], why[256]; /* why: the reason that there is no file, or that it is busy */
+} machine = {.lock = MUTEX_INITIALIZER(MACHINE), .fd = -1, .why = "no device was used before"};
 
 /* ---- the file's locks -------------------------------------------------------------------------------------------- */
 
@@ -49,7 +50,7 @@ static bool lock_bytes(int fd, int command, short type, off_t first, off_t n) {
   return result == 0;
 }
 
-/* Whether another process holds a lock among these bytes. */
+/* Whether another process holds a lock on any of these bytes. */
 static bool is_locked(int fd, off_t first, off_t n) {
   struct flock l = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = first, .l_len = n};
   return fcntl(fd, F_GETLK, &l) == 0 && l.l_type != F_UNLCK;
@@ -57,14 +58,14 @@ static bool is_locked(int fd, off_t first, off_t n) {
 
 /* ---- joining ----------------------------------------------------------------------------------------------------- */
 
-/* What the files of this user's machines begin with. */
-static void set_prefix(char prefix[32]) { snprintf(prefix, 32, MACHINE_PREFIX "%ju-", (uintmax_t)geteuid()); }
+/* The prefix of the names of this user's files. */
+static void machine_set_prefix(char prefix[32]) { snprintf(prefix, 32, MACHINE_PREFIX "%ju-", (uintmax_t)geteuid()); }
 
-/* Whether that is the default. */
-static bool set_path(const char *name) {
+/* Sets machine.path; returns whether it is the default. */
+static bool machine_set_path(const char *name) {
   const char *given = variable_text(VARIABLE_LEDGER);
   char prefix[32];
-  set_prefix(prefix);
+  machine_set_prefix(prefix);
   if (given)
     snprintf(machine.path, sizeof machine.path, "%s", given);
   else
@@ -72,7 +73,8 @@ static bool set_path(const char *name) {
   return !given;
 }
 
-static bool refuse(const char *reason) {
+/* Notes why the process shares nothing; returns false. */
+static bool machine_note_reason(const char *reason) {
   snprintf(machine.why, sizeof machine.why, "%.128s: %s", machine.path, reason);
   return false;
 }
@@ -85,7 +87,7 @@ static bool is_ours(const struct stat *s) {
   return S_ISREG(s->st_mode) && s->st_uid == geteuid() && !(s->st_mode & 077);
 }
 
-/* Removes a machine's file if nobody lives by it, as the last of its processes would have, had it not been killed. */
+/* Removes a machine's file if no process uses it: its last process was killed and could not remove it. */
 static void remove_abandoned(int folder, const char *name) {
   struct stat named, opened;
   const int fd = openat(folder, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
@@ -97,33 +99,34 @@ static void remove_abandoned(int folder, const char *name) {
   close(fd);
 }
 
-/* Those of machines that nobody may ever start again: of other devices, or sizes. Not this one's, since closing a
- * descriptor of it would drop this process's locks. */
+/* Removes the unused files of other machines, for other devices or memory sizes, which may never be used again. Leaves
+ * out this machine's file: closing a descriptor of it would drop this process's locks. */
 static void remove_others_abandoned(void) {
   char prefix[32];
   const char *own = strrchr(machine.path, '/') + 1;
   DIR *dir = opendir(MACHINE_FOLDER);
-  set_prefix(prefix);
+  machine_set_prefix(prefix);
   for (struct dirent *entry; dir && (entry = readdir(dir));)
     if (!strncmp(entry->d_name, prefix, strlen(prefix)) && strcmp(entry->d_name, own) != 0)
       remove_abandoned(dirfd(dir), entry->d_name);
   if (dir) closedir(dir);
 }
 
-/* Opens the file that the path names, with the lock over it: who removed it in the meantime had that lock. */
+/* Opens the file and takes the lock over it. Repeats that if the file was removed meanwhile, which is done under the
+ * same lock. */
 static bool open_locked(void) {
   struct stat named, *const opened = &machine.opened;
   for (int i = 0; i < OPEN_TRIES; ++i) {
     machine.fd = open(machine.path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
-    if (machine.fd < 0) return refuse(file_error(errno));
-    if (fstat(machine.fd, opened)) return refuse(file_error(errno));
-    if (!is_ours(opened)) return refuse("expected a file that nobody else owns, reads or writes");
+    if (machine.fd < 0) return machine_note_reason(file_error(errno));
+    if (fstat(machine.fd, opened)) return machine_note_reason(file_error(errno));
+    if (!is_ours(opened)) return machine_note_reason("expected a file that nobody else owns, reads or writes");
     if (!file_lock_wait(machine.fd, WHOLE_BYTE, machine.path, false, machine.why, sizeof machine.why)) return false;
     if (stat(machine.path, &named) == 0 && is_same(&named, opened)) return true;
     close(machine.fd);
     machine.fd = -1;
   }
-  return refuse("removed again and again by others");
+  return machine_note_reason("removed again and again by others");
 }
 
 static bool is_sound(void) {
@@ -134,27 +137,28 @@ static bool is_sound(void) {
          head.version == MACHINE_VERSION;
 }
 
-/* Makes an empty file of what may be rubbish, unless somebody lives by it. The pages are there from the start: with the
- * file system full, a store to a mapped one would end the process. Serials begin where no earlier file's went. */
+/* Initialises a file with unknown contents, unless other processes use it. All pages of the mapped part are allocated
+ * now: on a full file system, a store to a missing one would kill the process. Serials begin at the time, in
+ * microseconds, so that they are higher than those of earlier files. */
 static bool make_sound(void) {
   struct timespec now;
   if (is_locked(machine.fd, PLACE_BYTE, MACHINE_PLACES))
-    return refuse("no file of this version, but other processes use it");
+    return machine_note_reason("no file of this version, but other processes use it");
   clock_gettime(CLOCK_REALTIME, &now);
   const machine_head head = {.magic = MACHINE_MAGIC,
                              .version = MACHINE_VERSION,
                              .next_serial = (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000};
-  if (!file_may_have(RECORDS_START)) return refuse(file_error(errno));
+  if (!file_may_have(RECORDS_START)) return machine_note_reason(file_error(errno));
   int error = ftruncate(machine.fd, 0) ? errno : posix_fallocate(machine.fd, 0, (off_t)RECORDS_START);
   if (!error && pwrite(machine.fd, &head, sizeof head, 0) != sizeof head) error = errno;
-  return error ? refuse(file_error(error)) : true;
+  return error ? machine_note_reason(file_error(error)) : true;
 }
 
-/* Takes the first place whose owner is gone, and what it left. */
+/* Takes the first place whose process has ended, and removes what that process has left. */
 static bool take_place(machine_file *file) {
   uint32_t i = 0;
   while (i < MACHINE_PLACES && !lock_bytes(machine.fd, F_SETLK, F_WRLCK, PLACE_BYTE + (off_t)i, 1)) ++i;
-  if (i == MACHINE_PLACES) return refuse("as many processes use it as it has places for, 256");
+  if (i == MACHINE_PLACES) return machine_note_reason("as many processes use it as it has places for, 256");
   for (uint32_t e = 0; e < MACHINE_EXPORTS; ++e) {
     machine_export *x = &file->exports[e];
     if (x->serial && x->owner == i) {
@@ -169,10 +173,10 @@ static bool take_place(machine_file *file) {
   return true;
 }
 
-static bool join(void) {
+static bool machine_join_file(void) {
   if (!open_locked() || (!is_sound() && !make_sound())) return false;
   void *p = mmap(NULL, sizeof(machine_file), PROT_READ | PROT_WRITE, MAP_SHARED, machine.fd, 0);
-  if (p == MAP_FAILED) return refuse(file_error(errno));
+  if (p == MAP_FAILED) return machine_note_reason(file_error(errno));
   madvise(p, sizeof(machine_file), MADV_DONTFORK);
   if (!take_place(p)) {
     munmap(p, sizeof(machine_file));
@@ -182,25 +186,25 @@ static bool join(void) {
   return lock_bytes(machine.fd, F_SETLK, F_UNLCK, WHOLE_BYTE, 1);
 }
 
-static void warn(const char *hint) {
+static void machine_warn(const char *hint) {
   fprintf(stderr, "cannon: warning: this process shares no device memory with others: %s%s\n", machine.why, hint);
   log_line(LOG_WARNING, "this process shares no device memory with others: %s", machine.why);
 }
 
 void machine_join(const char *name) {
-  pthread_mutex_lock(&machine.lock);
+  mutex_lock(&machine.lock);
   if (!machine.file) {
-    if (set_path(name)) remove_others_abandoned();
-    if (!join()) {
-      warn(" (CANNON_LEDGER can name a file elsewhere)");
+    if (machine_set_path(name)) remove_others_abandoned();
+    if (!machine_join_file()) {
+      machine_warn(" (CANNON_LEDGER can name a file elsewhere)");
       if (machine.fd >= 0) close(machine.fd);
       machine.fd = -1;
     }
   }
-  pthread_mutex_unlock(&machine.lock);
+  mutex_unlock(&machine.lock);
 }
 
-/* Who waits to open what is removed here finds it gone (open_locked). */
+/* A process that waits in open_locked for the file that is removed here notices that. */
 void machine_quit(void) {
   machine_look();
   machine.quits = true;
@@ -209,7 +213,7 @@ void machine_quit(void) {
   if (machine.file) {
     if (locked && !is_locked(machine.fd, PLACE_BYTE, MACHINE_PLACES)) unlink(machine.path);
     machine.file = NULL; /* stays mapped: a thread of ledger.c sleeps on it */
-    refuse("the process ends");
+    machine_note_reason("the process ends");
     close(machine.fd);
     machine.fd = -1;
   }
@@ -218,19 +222,20 @@ void machine_quit(void) {
 
 /* ---- inside ------------------------------------------------------------------------------------------------------ */
 
-/* Daemons close descriptors that they know nothing of: then nothing must be done to what has the number now. */
+/* Whether the descriptor is still the file's. Daemons close descriptors that they do not know; another file may have
+ * the number now. */
 static bool is_open(void) {
   struct stat s;
   return fstat(machine.fd, &s) == 0 && is_same(&s, &machine.opened);
 }
 
 machine_file *machine_look(void) {
-  pthread_mutex_lock(&machine.lock);
+  mutex_lock(&machine.lock);
   if (!machine.file || is_open()) return machine.file;
   machine.file = NULL;
   machine.fd = -1;
-  refuse("its descriptor was closed by the program");
-  warn("");
+  machine_note_reason("its descriptor was closed by the program");
+  machine_warn("");
   return NULL;
 }
 
@@ -247,14 +252,17 @@ const char *machine_busy(void) { return machine.busy ? machine.why : NULL; }
 void machine_leave(void) {
   if (machine.locked && machine.file) lock_bytes(machine.fd, F_SETLK, F_UNLCK, WHOLE_BYTE, 1);
   machine.locked = false;
-  pthread_mutex_unlock(&machine.lock);
+  mutex_unlock(&machine.lock);
 }
 
 status machine_refuse(void) {
   return fail(ST_NOT_SUPPORTED, "nothing is shared with other processes: %s", machine.why);
 }
 
-uint32_t machine_own_place(void) { return machine.own; }
+uint32_t machine_own_place(void) {
+  INVARIANT(machine.own < MACHINE_PLACES);
+  return machine.own;
+}
 
 bool machine_is_alive(uint32_t place) {
   return place == machine.own || is_locked(machine.fd, PLACE_BYTE + (off_t)place, 1);
@@ -262,16 +270,17 @@ bool machine_is_alive(uint32_t place) {
 
 static off_t record_at(uint32_t export) { return (off_t)(RECORDS_START + (uint64_t) export * MACHINE_RECORD_BYTES); }
 
-static bool fits(uint64_t from, size_t bytes) {
+static bool machine_record_fits(uint64_t from, size_t bytes) {
   return from <= MACHINE_RECORD_BYTES && bytes <= MACHINE_RECORD_BYTES - from;
 }
 
 bool machine_read_record(uint32_t export, uint64_t from, void *to, size_t bytes) {
-  return fits(from, bytes) && pread(machine.fd, to, bytes, record_at(export) + (off_t)from) == (ssize_t)bytes;
+  return machine_record_fits(from, bytes) &&
+         pread(machine.fd, to, bytes, record_at(export) + (off_t)from) == (ssize_t)bytes;
 }
 
 bool machine_write_record(uint32_t export, uint64_t from, const void *what, size_t bytes) {
-  return fits(from, bytes) && file_may_have((uint64_t)record_at(export) + from + bytes) &&
+  return machine_record_fits(from, bytes) && file_may_have((uint64_t)record_at(export) + from + bytes) &&
          pwrite(machine.fd, what, bytes, record_at(export) + (off_t)from) == (ssize_t)bytes;
 }
 

@@ -1,18 +1,19 @@
-/* What the processes of one simulated machine share: a small file that all of them map. In it:
+/* A simulated machine: a small file that the processes of the machine map and through which they share devices' memory.
+ * Used by ledger.c, exchange.c and the runtime; calls file_lock.h. The file has:
  *
- *   place    of a process: its id, and what it has charged on each device (ledger.h)
- *   export   memory of one process that others may import, found by a key (exchange.h)
- *   record   what an export is, in words and numbers of any length, behind the mapped part
+ *   places    one per process: its id, and what it has charged on each device (ledger.h)
+ *   exports   memory of one process that others may import, found by a key (exchange.h)
+ *   records   the descriptions of exports, of variable length, behind the mapped part of the file
  *
- * A machine is the processes of one user that simulate the same device with the same memory
- * (/dev/shm/cannon-<uid>-<name>), or all those that are given the same file in CANNON_LEDGER. Other machines know
- * nothing of it.
+ * The processes of one user that simulate the same device with the same memory size share a machine
+ * (/dev/shm/cannon-<uid>-<name>), as do all processes that are given the same file in CANNON_LEDGER. Machines do not
+ * interact.
  *
- * A process is alive while it holds the kernel's lock (fcntl) on its place's byte, which goes with it however it
- * ends, and which no forked child inherits: no process id is trusted, nothing has to be cleaned up, and a dead
- * process's place is simply taken again. The lock over the whole file is of the same kind, so that none is ever left
- * locked. The last process to end removes the file; where that was killed, the next to start does, on whichever
- * machine. All calls from any thread. */
+ * A process is alive while it holds the kernel's lock (fcntl) on its place's byte. The kernel releases the lock however
+ * the process ends, and a forked child does not inherit it. So no process id is trusted, nothing has to be cleaned up,
+ * and the place of a dead process is simply taken again. The lock over the whole file is of the same kind, so it is
+ * never left locked. The last process to end removes the file; if that one is killed, the next process of any machine
+ * that starts removes it. Thread-safe. */
 #ifndef CANNON_MEMORY_SHARE_MACHINE_H
 #define CANNON_MEMORY_SHARE_MACHINE_H
 
@@ -24,24 +25,25 @@
 #include "memory/space.h"
 
 enum { MACHINE_VERSION = 1, MACHINE_PLACES = 256, MACHINE_EXPORTS = 2048, MACHINE_RECORD_BYTES = 1 << 20 };
-enum { MACHINE_PLACE_BYTE = 1 };  /* of the file: place 0's lock; the others' follow */
+enum { MACHINE_PLACE_BYTE = 1 };  /* byte of the file with place 0's lock; the other places' bytes follow */
 #define MACHINE_MAGIC 0x4d4e4e43u /* "CNNM" */
 
-/* Where the files are, and what their names begin with. */
+/* The folder of the files, and the prefix of their names. */
 #define MACHINE_FOLDER "/dev/shm"
 #define MACHINE_PREFIX "cannon-"
 
 typedef struct {
   _Atomic int32_t pid;
-  _Atomic uint32_t asked, answered;                  /* times to give back what it only keeps: futexes */
-  _Atomic uint64_t charged_bytes[SPACE_MAX_DEVICES]; /* by physical device; written by its owner, and by who drops it */
+  _Atomic uint32_t asked, answered; /* futexes: how often it was asked to give memory back, and has done so */
+  _Atomic uint64_t
+      charged_bytes[SPACE_MAX_DEVICES]; /* by physical device; written by the process, or when it has ended */
 } machine_place;
 
 typedef struct {
-  uint64_t serial; /* no other export has had it; 0: unused */
-  uint32_t owner;  /* place */
-  uint32_t ended;  /* 1: nobody takes it any more */
-  uint64_t importers[MACHINE_PLACES / 64];
+  uint64_t serial;                         /* unique among all exports; 0: the slot is unused */
+  uint32_t owner;                          /* place of the exporter */
+  uint32_t ended;                          /* 1: no other process may import it any more */
+  uint64_t importers[MACHINE_PLACES / 64]; /* bit per place that has imported it */
 } machine_export;
 
 typedef struct {
@@ -55,36 +57,39 @@ typedef struct {
   machine_export exports[MACHINE_EXPORTS];
 } machine_file;
 
-/* Once, before anything is shared. name: of the machine, where CANNON_LEDGER is not set. Where it fails, the log
- * says so, and the process is alone. */
+/* Joins the machine; called once, before anything is shared. name: the machine's, used unless CANNON_LEDGER is set.
+ * Where that fails, a warning is printed and logged, and the process shares nothing with others. */
 void machine_join(const char *name);
 
-/* Locks the file, or just the other threads out where the process is alone, or another one, which may be stopped, keeps
- * the file locked (file_lock.h): NULL. Then nothing of the library's but the calls below, until machine_leave. */
+/* Locks out the other threads, and, by a lock on the file, the other processes, until machine_leave. Returns NULL, with
+ * only the other threads locked out, where the process shares nothing, or another process, which may be stopped, keeps
+ * the file locked (file_lock.h). Until machine_leave, the caller calls nothing of the library but the functions
+ * below. */
 machine_file *machine_enter(void);
 
-/* As machine_enter, but locks no other process out, and so never waits for one: for what is read, or written by its
- * owner alone. */
+/* As machine_enter, but does not lock out other processes, and so never waits for one: to read, or to write what only
+ * this process writes. */
 machine_file *machine_look(void);
 
-/* Inside: why the latest machine_enter found the file locked, NULL where it did not; words that begin with the path, or
- * the process. */
+/* Between machine_enter or machine_look and machine_leave: if the latest machine_enter found the file locked, a text
+ * that begins with the process or the path; else NULL. */
 const char *machine_busy(void);
 void machine_leave(void);
 
-/* Why the process is alone, or what keeps the file locked, as a failure. */
+/* Returns ST_NOT_SUPPORTED with a message why the process shares nothing, or which process keeps the file locked. */
 status machine_refuse(void);
 
-/* This process's place; whether the process of a place lives. */
+/* This process's place; whether the process of a place is alive. */
 uint32_t machine_own_place(void);
 bool machine_is_alive(uint32_t place);
 
-/* Bytes of an export's record, from its start: false where the file does not have or take them. */
+/* Read and write `bytes` bytes of an export's record at offset `from`; false where the file does not have them, or has
+ * no room for them. machine_drop_record gives the record's memory back. */
 bool machine_read_record(uint32_t export, uint64_t from, void *to, size_t bytes);
 bool machine_write_record(uint32_t export, uint64_t from, const void *what, size_t bytes);
 void machine_drop_record(uint32_t export);
 
-/* At the end of the process. */
+/* Leaves the machine at the end of the process, and removes its file if this was the last process. */
 void machine_quit(void);
 
 #endif

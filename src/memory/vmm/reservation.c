@@ -1,5 +1,6 @@
 #include "memory/vmm/reservation.h"
 
+#include "base/invariant.h"
 #include "memory/space.h"
 #include "memory/vmm/vmm.h"
 
@@ -25,6 +26,8 @@ static status check_expected(uint64_t bytes, uintptr_t expected) {
 }
 
 status reservation_make(uint64_t bytes, uint64_t alignment, bool owned, uintptr_t *out) {
+  INVARIANT(bytes > 0 && bytes % HEAP_GRANULE_BYTES == 0 && alignment % HEAP_GRANULE_BYTES == 0);
+  INVARIANT(*out % HEAP_GRANULE_BYTES == 0);
   if (*out)
     TRY(check_expected(bytes, *out));
   else
@@ -37,7 +40,10 @@ status reservation_make(uint64_t bytes, uint64_t alignment, bool owned, uintptr_
   return fail(ST_NO_HOST_MEMORY, "no host memory for a reservation");
 }
 
-void reservation_drop(reservation *r) { intervals_remove(&all, r); }
+void reservation_drop(reservation *r) {
+  INVARIANT(r && r->n_mappings == 0);
+  intervals_remove(&all, r);
+}
 
 status reservation_check(uintptr_t at, uint64_t bytes, const physical *p, reservation **in) {
   const reservation *r = *in = reservation_of_program(at);
@@ -56,3 +62,21 @@ status reservation_check(uintptr_t at, uint64_t bytes, const physical *p, reserv
                 p->taken ? "another process" : "this process", p->taken ? "this one" : "another");
   return ST_OK;
 }
+
+#ifdef CANNON_INVARIANTS
+
+bool reservation_all_are_valid(uint64_t *n_mappings) {
+  *n_mappings = 0;
+  if (!intervals_is_valid(&all)) return false;
+  uintptr_t at = 0;
+  for (const reservation *r; (r = intervals_overlap(&all, at, UINTPTR_MAX - at)); at = r->at.start + r->at.bytes) {
+    if (r->at.start % HEAP_GRANULE_BYTES || r->at.bytes % HEAP_GRANULE_BYTES || !space_is_reserved(r->at.start) ||
+        r->at.bytes > window_end() - r->at.start)
+      return false;
+    if (r->owned && r->n_mappings > 1) return false;
+    *n_mappings += r->n_mappings;
+  }
+  return true;
+}
+
+#endif

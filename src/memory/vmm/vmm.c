@@ -1,13 +1,14 @@
 #include "memory/vmm/vmm.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/invariant.h"
+#include "base/lock.h"
 #include "base/size.h"
 #include "base/sparse.h"
 #include "memory/memory.h"
@@ -16,7 +17,7 @@
 #include "memory/vmm/reservation.h"
 #include "memory/vmm/reserved_window.h"
 
-/* Read without the lock by vmm_view: what is dropped stays readable. */
+/* Read without the lock by vmm_view and others. Their table is never freed, so a dropped mapping stays readable. */
 typedef struct {
   _Atomic uintptr_t start;
   _Atomic uint64_t bytes;
@@ -25,7 +26,8 @@ typedef struct {
   uint32_t physical, next;
 } mapping;
 
-/* What was unmapped while tasks were pending. */
+/* A mapping that was ended while tasks were pending: its memory stays in the kernels' view until its fence has
+ * passed. */
 typedef struct lingering {
   struct lingering *next;
   uintptr_t start;
@@ -37,23 +39,24 @@ typedef struct lingering {
 enum { MOST_MAPPINGS = 1 << 20 };
 
 static struct {
-  pthread_mutex_t lock;               /* guards all below, and what reservation.h, physical.h and window.h have */
-  mapping *mappings;                  /* MOST_MAPPINGS, made at first use; 0 is none */
-  _Atomic uint32_t *_Atomic granules; /* of the window: the mapping that holds each */
-  uint32_t n_mappings, unused_mapping;
+  mutex lock;                         /* guards all below and the state of the other files of vmm/ */
+  mapping *mappings;                  /* MOST_MAPPINGS, made at first use; mapping 0 is not used */
+  _Atomic uint32_t *_Atomic granules; /* per granule of the window: the mapping there; 0: none */
+  uint32_t n_mappings;                /* mappings that were ever used, mapping 0 included */
+  uint32_t unused_mapping;            /* list of unused ones, linked by .next */
   lingering *lingering;
   const heap_fences *fences;
-} vmm = {.lock = PTHREAD_MUTEX_INITIALIZER, .n_mappings = 1};
+} vmm = {.lock = MUTEX_INITIALIZER(VMM), .n_mappings = 1};
 
 void vmm_set_fences(const heap_fences *fences) { vmm.fences = fences; }
 
-static uint64_t granule_of(uintptr_t address) { return (address - space.vmm_base) >> HEAP_GRANULE_SHIFT; }
+static uint64_t vmm_granule_of(uintptr_t address) { return (address - space.vmm_base) >> HEAP_GRANULE_SHIFT; }
 static uint64_t granules_bytes(uint64_t bytes) {
   return (bytes + HEAP_GRANULE_BYTES - 1) & -(uint64_t)HEAP_GRANULE_BYTES;
 }
 static bool is_granule(uint64_t x) { return x % HEAP_GRANULE_BYTES == 0; }
 
-/* Under the lock. */
+/* Makes the tables at first use; under the lock. */
 static status open_tables(void) {
   if (vmm.granules) return ST_OK;
   TRY(window_open());
@@ -81,15 +84,15 @@ status vmm_reserve(uint64_t bytes, uint64_t alignment, uintptr_t expected, uintp
                 (uintmax_t)space.vmm_bytes, size_in_words(space.vmm_bytes).text);
   if (alignment < HEAP_GRANULE_BYTES) alignment = HEAP_GRANULE_BYTES;
   *out = expected;
-  pthread_mutex_lock(&vmm.lock);
+  mutex_lock(&vmm.lock);
   status st = open_tables();
   if (st == ST_OK) st = reservation_make(granules_bytes(bytes), alignment, false, out);
-  pthread_mutex_unlock(&vmm.lock);
+  mutex_unlock(&vmm.lock);
   return st;
 }
 
 status vmm_release(uintptr_t start) {
-  pthread_mutex_lock(&vmm.lock);
+  mutex_lock(&vmm.lock);
   status st = ST_OK;
   reservation *r = reservation_of_program(start);
   if (!r || r->at.start != start)
@@ -99,13 +102,13 @@ status vmm_release(uintptr_t start) {
               r->n_mappings);
   else
     reservation_drop(r);
-  pthread_mutex_unlock(&vmm.lock);
+  mutex_unlock(&vmm.lock);
   return st;
 }
 
 /* ---- physical memory --------------------------------------------------------------------------------------------- */
 
-static bool settle(uintptr_t start, uint64_t bytes);
+static bool vmm_settle_lingering(uintptr_t start, uint64_t bytes);
 
 static status make_host_file(uint64_t bytes, int *file) {
   *file = file_in_memory("cannon-host", bytes);
@@ -113,13 +116,13 @@ static status make_host_file(uint64_t bytes, int *file) {
   return fail(ST_NO_MEMORY, "size is %ju bytes of host memory: %s", (uintmax_t)bytes, file_error(errno));
 }
 
-/* A handle for the contents, which are given back where it fails. */
+/* Adds physical memory with these contents; where that fails, they are given back. */
 static status add_physical(const physical *contents, void **handle) {
-  pthread_mutex_lock(&vmm.lock);
+  mutex_lock(&vmm.lock);
   status st = open_tables();
   if (st == ST_OK) st = physical_add(contents, handle);
   if (st != ST_OK) physical_release(contents);
-  pthread_mutex_unlock(&vmm.lock);
+  mutex_unlock(&vmm.lock);
   return st;
 }
 
@@ -142,37 +145,39 @@ status vmm_create(int device, uint64_t bytes, uint64_t granularity, const void *
 }
 
 bool vmm_settle(void) {
-  pthread_mutex_lock(&vmm.lock);
-  bool any = settle(0, 0);
+  mutex_lock(&vmm.lock);
+  bool any = vmm_settle_lingering(0, 0);
   any |= physical_settle();
-  pthread_mutex_unlock(&vmm.lock);
+  INVARIANT_WALK(vmm_is_valid());
+  mutex_unlock(&vmm.lock);
   return any;
 }
 
 status vmm_drop(void *handle, void *site) {
   uint32_t id;
-  pthread_mutex_lock(&vmm.lock);
+  mutex_lock(&vmm.lock);
   const status st = physical_of(handle, &id);
   if (st == ST_OK) physical_drop(id, site);
-  pthread_mutex_unlock(&vmm.lock);
+  INVARIANT_WALK(vmm_is_valid());
+  mutex_unlock(&vmm.lock);
   return st == ST_OK ? st : hooks_bad_free(st, (uintptr_t)handle, site);
 }
 
 void vmm_each_physical(void (*visit)(const hook_block *, void *), void *argument) {
-  pthread_mutex_lock(&vmm.lock);
+  mutex_lock(&vmm.lock);
   physical_each(visit, argument);
-  pthread_mutex_unlock(&vmm.lock);
+  mutex_unlock(&vmm.lock);
 }
 
 status vmm_tag(void *handle, void *tag, int *device) {
   uint32_t id;
-  pthread_mutex_lock(&vmm.lock);
+  mutex_lock(&vmm.lock);
   const status st = physical_of(handle, &id);
   if (st == ST_OK) {
     memcpy(tag, physical_at(id)->tag, EXCHANGE_TAG_BYTES);
     *device = physical_at(id)->device;
   }
-  pthread_mutex_unlock(&vmm.lock);
+  mutex_unlock(&vmm.lock);
   return st;
 }
 
@@ -193,13 +198,13 @@ static status export_locked(void *handle, bool to_all, uint64_t *key) {
 }
 
 status vmm_export(void *handle, bool to_all, uint64_t *key) {
-  pthread_mutex_lock(&vmm.lock);
+  mutex_lock(&vmm.lock);
   const status st = export_locked(handle, to_all, key);
-  pthread_mutex_unlock(&vmm.lock);
+  mutex_unlock(&vmm.lock);
   return st;
 }
 
-static status import(uint64_t key, exchange_kind kind, int device, const char *name, void **handle) {
+static status vmm_import_as(uint64_t key, exchange_kind kind, int device, const char *name, void **handle) {
   exchange_item item;
   heap_piece *pieces;
   TRY(exchange_take(key, kind, name, &item, &pieces));
@@ -218,12 +223,13 @@ static status import(uint64_t key, exchange_kind kind, int device, const char *n
 }
 
 status vmm_import(uint64_t key, int device, void **handle) {
-  return import(key, EXCHANGE_PHYSICAL, device, "shareableHandle", handle);
+  return vmm_import_as(key, EXCHANGE_PHYSICAL, device, "shareableHandle", handle);
 }
 
 static status map_locked(uintptr_t at, uint32_t id, reservation *in, unsigned access);
 static status unmap_locked(uintptr_t at);
 
+/* Maps an imported block in a reservation of the library's own. */
 static status place_block(uint32_t id, uintptr_t *out) {
   const uint64_t bytes = granules_bytes(physical_at(id)->bytes);
   *out = 0;
@@ -236,31 +242,33 @@ static status place_block(uint32_t id, uintptr_t *out) {
 status vmm_import_block(uint64_t key, int device, uintptr_t *out) {
   void *handle;
   uint32_t id;
-  TRY(import(key, EXCHANGE_BLOCK, device, "key", &handle));
-  pthread_mutex_lock(&vmm.lock);
+  TRY(vmm_import_as(key, EXCHANGE_BLOCK, device, "key", &handle));
+  mutex_lock(&vmm.lock);
   status st = physical_of(handle, &id);
   if (st == ST_OK) {
     st = place_block(id, out);
     physical_drop(id, NULL);
+    INVARIANT_WALK(vmm_is_valid());
   }
-  pthread_mutex_unlock(&vmm.lock);
+  mutex_unlock(&vmm.lock);
   return st;
 }
 
 status vmm_close_block(uintptr_t start) {
-  pthread_mutex_lock(&vmm.lock);
+  mutex_lock(&vmm.lock);
   const status st = unmap_locked(start);
   if (st == ST_OK) reservation_drop(reservation_of(start));
-  pthread_mutex_unlock(&vmm.lock);
+  mutex_unlock(&vmm.lock);
   return st;
 }
 
 /* ---- mappings ---------------------------------------------------------------------------------------------------- */
 
+/* The mapping that holds the address, or NULL. Lock-free. */
 static const mapping *mapping_at(uintptr_t address) {
   _Atomic uint32_t *granules = atomic_load_explicit(&vmm.granules, memory_order_acquire);
   if (!granules || !space_is_reserved(address)) return NULL;
-  const uint32_t id = atomic_load_explicit(&granules[granule_of(address)], memory_order_acquire);
+  const uint32_t id = atomic_load_explicit(&granules[vmm_granule_of(address)], memory_order_acquire);
   const mapping *m = &vmm.mappings[id];
   const uint64_t inside = address - atomic_load_explicit(&m->start, memory_order_relaxed);
   return id && inside < atomic_load_explicit(&m->bytes, memory_order_relaxed) ? m : NULL;
@@ -268,13 +276,16 @@ static const mapping *mapping_at(uintptr_t address) {
 
 static bool is_host(const mapping *m) { return m->device == VMM_HOST; }
 
-static void mark(uintptr_t at, uint64_t bytes, uint32_t id) {
-  for (uint64_t g = granule_of(at); g < granule_of(at + bytes - 1) + 1; ++g)
+/* Sets the mapping of all granules of a range; 0: none. */
+static void vmm_mark(uintptr_t at, uint64_t bytes, uint32_t id) {
+  for (uint64_t g = vmm_granule_of(at); g < vmm_granule_of(at + bytes - 1) + 1; ++g)
     atomic_store_explicit(&vmm.granules[g], id, memory_order_release);
 }
 
-/* Gives back what no task uses any more; of what is to be replaced, the addresses at once. Whether any memory was. */
-static bool settle(uintptr_t start, uint64_t bytes) {
+/* Ends lingering mappings whose tasks have retired. Those that overlap [start, start + bytes), where something else
+ * will be mapped, are unmapped at once, but their memory is kept until their tasks have retired. Returns whether any
+ * memory was given back. */
+static bool vmm_settle_lingering(uintptr_t start, uint64_t bytes) {
   bool any = false;
   for (lingering **at = &vmm.lingering; *at;) {
     lingering *l = *at;
@@ -314,10 +325,12 @@ static uint32_t mapping_new(void) {
 
 static status map_locked(uintptr_t at, uint32_t of, reservation *in, unsigned access) {
   const physical *p = physical_at(of);
-  settle(at, granules_bytes(p->bytes));
+  vmm_settle_lingering(at, granules_bytes(p->bytes));
   const uint32_t id = mapping_new();
   if (!id) return fail(ST_NO_MEMORY, "%d mappings are live, expected fewer", MOST_MAPPINGS);
   mapping *m = &vmm.mappings[id];
+  INVARIANT(is_granule(at) && at >= in->at.start && granules_bytes(p->bytes) <= in->at.start + in->at.bytes - at);
+  INVARIANT(!mapping_at(at) && access <= (VMM_READ | VMM_WRITE));
   const status st = window_put(at, p->file, physical_pieces(p), p->n_pieces, p->device == VMM_HOST);
   if (st != ST_OK) {
     m->next = vmm.unused_mapping;
@@ -329,29 +342,31 @@ static status map_locked(uintptr_t at, uint32_t of, reservation *in, unsigned ac
   atomic_store_explicit(&m->bytes, p->bytes, memory_order_relaxed);
   atomic_store_explicit(&m->access, access, memory_order_relaxed);
   atomic_store_explicit(&m->device, p->device, memory_order_relaxed);
-  mark(at, p->bytes, id);
+  vmm_mark(at, p->bytes, id);
   physical_map(of);
   in->device = p->device;
   in->imported = p->taken;
   ++in->n_mappings;
+  INVARIANT(mapping_at(at) == m && mapping_at(at + p->bytes - 1) == m);
   return ST_OK;
 }
 
 status vmm_map(uintptr_t at, uint64_t bytes, void *handle, unsigned access) {
   uint32_t of;
   reservation *in;
-  pthread_mutex_lock(&vmm.lock);
+  mutex_lock(&vmm.lock);
   status st = physical_of(handle, &of);
   if (st == ST_OK) st = reservation_check(at, bytes, physical_at(of), &in);
   if (st == ST_OK) st = check_free(at, bytes);
   if (st == ST_OK) st = map_locked(at, of, in, access);
-  pthread_mutex_unlock(&vmm.lock);
+  INVARIANT_WALK(vmm_is_valid());
+  mutex_unlock(&vmm.lock);
   return st;
 }
 
-/* Notes that the mapping's memory is to be taken from under its addresses once the pending tasks are done; *noted is
- * false where none is pending. Changes nothing where it fails. */
-static status linger(uintptr_t at, const mapping *m, bool *noted) {
+/* If tasks are pending, notes that the mapping's memory is to be unmapped after they have retired; *noted says whether.
+ * Changes nothing where it fails. */
+static status vmm_linger(uintptr_t at, const mapping *m, bool *noted) {
   *noted = vmm.fences && vmm.fences->pending();
   if (!*noted) return ST_OK;
   lingering *l = malloc(sizeof *l);
@@ -369,10 +384,11 @@ static status linger(uintptr_t at, const mapping *m, bool *noted) {
 
 static status unmap_locked(uintptr_t at) {
   mapping *m = (mapping *)(uintptr_t)mapping_at(at);
-  settle(0, 0);
+  INVARIANT(m && m->start == at && reservation_of(at) && reservation_of(at)->n_mappings);
+  vmm_settle_lingering(0, 0);
   bool noted;
-  TRY(linger(at, m, &noted));
-  mark(at, m->bytes, 0);
+  TRY(vmm_linger(at, m, &noted));
+  vmm_mark(at, m->bytes, 0);
   if (noted) {
     if (is_host(m)) window_hide_from_host(at, m->bytes);
     physical_unmap_later(m->physical);
@@ -383,33 +399,34 @@ static status unmap_locked(uintptr_t at) {
   --reservation_of(at)->n_mappings;
   m->next = vmm.unused_mapping;
   vmm.unused_mapping = (uint32_t)(m - vmm.mappings);
+  INVARIANT_WALK(vmm_is_valid());
   return ST_OK;
 }
 
 status vmm_unmap(uintptr_t at) {
-  pthread_mutex_lock(&vmm.lock);
+  mutex_lock(&vmm.lock);
   const mapping *m = reservation_of_program(at) ? mapping_at(at) : NULL;
   const status st = m && m->start == at
                         ? unmap_locked(at)
                         : fail(ST_INVALID_VALUE, "virPtr is %p, expected the start of a mapping", (void *)at);
-  pthread_mutex_unlock(&vmm.lock);
+  mutex_unlock(&vmm.lock);
   return st;
 }
 
 status vmm_retain(uintptr_t address, void **handle) {
-  pthread_mutex_lock(&vmm.lock);
+  mutex_lock(&vmm.lock);
   const mapping *m = reservation_of_program(address) ? mapping_at(address) : NULL;
   if (m) *handle = physical_retain(m->physical);
-  pthread_mutex_unlock(&vmm.lock);
+  mutex_unlock(&vmm.lock);
   return m ? ST_OK : fail(ST_INVALID_VALUE, "virPtr is %p, expected an address in a mapping", (void *)address);
 }
 
 status vmm_set_access(uintptr_t at, uint64_t bytes, unsigned access) {
-  pthread_mutex_lock(&vmm.lock);
+  mutex_lock(&vmm.lock);
   mapping *m = reservation_of_program(at) ? (mapping *)(uintptr_t)mapping_at(at) : NULL;
   const bool exact = m && m->start == at && m->bytes == bytes;
   if (exact) atomic_store_explicit(&m->access, access, memory_order_relaxed);
-  pthread_mutex_unlock(&vmm.lock);
+  mutex_unlock(&vmm.lock);
   return exact ? ST_OK
                : fail(ST_INVALID_VALUE, "virPtr is %p and size %ju, expected exactly one mapping", (void *)at,
                       (uintmax_t)bytes);
@@ -430,16 +447,16 @@ int vmm_device_of(uintptr_t address) {
 }
 
 bool vmm_is_reserved(uintptr_t address) {
-  pthread_mutex_lock(&vmm.lock);
+  mutex_lock(&vmm.lock);
   const bool reserved = reservation_of(address);
-  pthread_mutex_unlock(&vmm.lock);
+  mutex_unlock(&vmm.lock);
   return reserved;
 }
 
 bool vmm_is_imported(uintptr_t address) {
-  pthread_mutex_lock(&vmm.lock);
+  mutex_lock(&vmm.lock);
   const bool imported = reservation_of(address) && !reservation_of_program(address);
-  pthread_mutex_unlock(&vmm.lock);
+  mutex_unlock(&vmm.lock);
   return imported;
 }
 
@@ -460,8 +477,8 @@ bool vmm_is_same(uintptr_t a, uintptr_t b, uint64_t bytes) {
          bytes <= atomic_load_explicit(&m->bytes, memory_order_relaxed) - inside;
 }
 
-__attribute__((cold)) static status refuse(uintptr_t address, uintptr_t at, const mapping *m, unsigned access,
-                                           const char *name) {
+__attribute__((cold)) static status vmm_refuse_view(uintptr_t address, uintptr_t at, const mapping *m, unsigned access,
+                                                    const char *name) {
   if (!m)
     return fail(ST_INVALID_VALUE, "%s: at %p (range from %p) nothing is mapped, expected memory", name, (void *)at,
                 (void *)address);
@@ -474,9 +491,46 @@ status vmm_view(uintptr_t address, uint64_t bytes, unsigned access, const char *
   do {
     const mapping *m = mapping_at(at);
     if (unlikely(!m || (atomic_load_explicit(&m->access, memory_order_relaxed) & access) != access))
-      return refuse(address, at, m, access, name);
+      return vmm_refuse_view(address, at, m, access, name);
     at = atomic_load_explicit(&m->start, memory_order_relaxed) + atomic_load_explicit(&m->bytes, memory_order_relaxed);
   } while (at - address < bytes);
   *view = (void *)(address + space.vmm_distance);
   return ST_OK;
 }
+
+/* ---- invariants -------------------------------------------------------------------------------------------------- */
+
+#ifdef CANNON_INVARIANTS
+
+/* A mapping's granules lead to it, it lies in a reservation, and its memory is live. */
+static bool vmm_mapping_is_valid(uint32_t id) {
+  const mapping *m = &vmm.mappings[id];
+  const reservation *r = reservation_of(m->start);
+  for (uint64_t g = vmm_granule_of(m->start); g <= vmm_granule_of(m->start + m->bytes - 1); ++g)
+    if (vmm.granules[g] != id) return false;
+  if (!r || m->bytes > r->at.start + r->at.bytes - m->start || m->access > (VMM_READ | VMM_WRITE)) return false;
+  const physical *p = physical_at(m->physical);
+  return p->held > 0 && p->bytes == m->bytes && p->device == m->device && r->device == m->device &&
+         r->imported == !!p->taken;
+}
+
+bool vmm_is_valid(void) {
+  uint64_t n_live = 0, n_in_reservations, n_unused = 0, n_lingering = 0;
+  physical_sums sums;
+  if (!vmm.granules) return true;
+  for (uint32_t id = vmm.unused_mapping; id; id = vmm.mappings[id].next)
+    if (id >= vmm.n_mappings || ++n_unused >= vmm.n_mappings) return false;
+  for (uint32_t id = 1; id < vmm.n_mappings; ++id) {
+    const mapping *m = &vmm.mappings[id];
+    if (!space_is_reserved(m->start) || vmm.granules[vmm_granule_of(m->start)] != id) continue; /* unused */
+    if (!vmm_mapping_is_valid(id)) return false;
+    ++n_live;
+  }
+  for (const lingering *l = vmm.lingering; l; l = l->next, ++n_lingering)
+    if (!l->fence || !physical_at(l->physical)->refs) return false;
+  return n_live + n_unused + 1 == vmm.n_mappings && reservation_all_are_valid(&n_in_reservations) &&
+         n_in_reservations == n_live && physical_is_valid(&sums) && sums.held == sums.handles + n_live &&
+         sums.refs == sums.held + n_lingering;
+}
+
+#endif
