@@ -1,5 +1,5 @@
 /* What the bank decides, given measured times: no clock, no threads. */
-#include "op/bank.h"
+#include "runtime/bank.h"
 
 #include "unit.h"
 

@@ -1,7 +1,7 @@
 /* Plans of attention as they run: sequences, where keys are, units of work on threads. */
 #include "kernel/attention/attention.h"
 
-#include "op/parallel.h"
+#include "runtime/parallel.h"
 
 /* ---- blocks ------------------------------------------------------------------------------------------------------ */
 

@@ -3,7 +3,7 @@
 
 #include "kernel/conv/correlate_phase.h"
 #include "kernel/engine/rows.h"
-#include "op/parallel.h"
+#include "runtime/parallel.h"
 
 enum {
   LEAST_CHANNELS = 16,         /* summed over, for words of two to be worth it */

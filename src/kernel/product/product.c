@@ -1,6 +1,6 @@
 #include "kernel/product/product.h"
 
-#include "op/parallel.h"
+#include "runtime/parallel.h"
 
 /* ---- phase one --------------------------------------------------------------------------------------------------- */
 

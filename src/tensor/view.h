@@ -1,6 +1,6 @@
 /* Views: tensors as kernels walk them. */
-#ifndef CANNON_OP_VIEW_H
-#define CANNON_OP_VIEW_H
+#ifndef CANNON_TENSOR_VIEW_H
+#define CANNON_TENSOR_VIEW_H
 
 #include "tensor/tensor.h"
 

@@ -7,8 +7,8 @@
  *   debt     how long loops must run within the limit, 16 times what was lost and more, before it doubles again
  *
  * Plain arithmetic on measured times: no clock, no locks. parallel.c guards it by the team's lock. */
-#ifndef CANNON_OP_BANK_H
-#define CANNON_OP_BANK_H
+#ifndef CANNON_RUNTIME_BANK_H
+#define CANNON_RUNTIME_BANK_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -6,11 +6,11 @@
  *                   others have begun, so a thread that is given no processor keeps nobody waiting.
  *
  * The size of a team is bounded by OMP_NUM_THREADS, affinity, control groups' quotas, and by what teams have won and
- * lost lately (op/bank.h). Which thread runs a part is up to chance, so results must not depend on it, nor on how many
+ * lost lately (runtime/bank.h). Which thread runs a part is up to chance, so results must not depend on it, nor on how many
  * threads or parts there are. The first loop that needs a thread starts it; where the host refuses, there are fewer.
  * Threads look for the next loop for a little while and then sleep. A forked child has none and starts its own. */
-#ifndef CANNON_OP_PARALLEL_H
-#define CANNON_OP_PARALLEL_H
+#ifndef CANNON_RUNTIME_PARALLEL_H
+#define CANNON_RUNTIME_PARALLEL_H
 
 #include <stdbool.h>
 #include <stdint.h>

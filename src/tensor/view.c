@@ -1,4 +1,4 @@
-#include "op/view.h"
+#include "tensor/view.h"
 
 void view_init(view *v, const tensor *t) {
   const int64_t bytes = (int64_t)dtype_bytes(t->dtype);

@@ -1,4 +1,4 @@
-#include "op/bank.h"
+#include "runtime/bank.h"
 
 enum {
   CREDIT_NS = 30 * 1000 * 1000, /* wins of a second or less, on a machine that was quiet until now */

@@ -1,4 +1,4 @@
-#include "op/parallel.h"
+#include "runtime/parallel.h"
 
 #include <assert.h>
 #include <pthread.h>
@@ -6,7 +6,7 @@
 
 #include "base/log.h"
 #include "base/sync.h"
-#include "op/bank.h"
+#include "runtime/bank.h"
 #include "runtime/scheduler.h"
 
 _Static_assert((int)PARALLEL_LEAST_NS == (int)SCHEDULER_LONG_NS, "a loop that is worth a team is a long task");
