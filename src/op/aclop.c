@@ -45,7 +45,7 @@ typedef struct {
 
 static int compare_names(const void *name, const void *entry) { return strcmp(name, ((const aclop *)entry)->op.name); }
 
-static aclop *find(const char *name) {
+static aclop *aclop_find(const char *name) {
   return bsearch(name, aclop_table, aclop_count, sizeof aclop_table[0], compare_names);
 }
 
@@ -54,7 +54,7 @@ static aclop *find(const char *name) {
 static bool is_absent(const aclop_operand *o) { return o->desc->dtype == ACL_DT_UNDEFINED; }
 
 /* The description as a tensor: dims of the origin, and how it lies. */
-static status describe(tensor *t, const aclop_operand *o, const char *name) {
+static status aclop_describe(tensor *t, const aclop_operand *o, const char *name) {
   const tensor_desc *d = o->desc;
   const desc_shape *storage = desc_storage_shape(d);
   const int format = desc_storage_format(d);
@@ -90,7 +90,7 @@ static void make_plain(tensor *t) {
   memcpy(t->storage_dims, t->dims, sizeof t->dims);
 }
 
-static void stage(binding *b, int index, stage_kind kind) {
+static void aclop_stage(binding *b, int index, stage_kind kind) {
   const tensor *t = &b->tensors[index];
   staged *g = &b->staged[b->n_staged++];
   *g = (staged){.stored = *t,
@@ -113,7 +113,7 @@ static status bind_host(binding *b, int index, const arg_schema *s) {
   EXPECT(!b->o->any_format && format_is_plain(t->format), "%s lies in host memory in format %s, expected a plain one",
          s->name, format_name(t->format));
   EXPECT(!t->n || t->data, "the data of %s are NULL, expected %jd elements", s->name, (intmax_t)t->n);
-  if (t->n) stage(b, index, HOST_INPUT);
+  if (t->n) aclop_stage(b, index, HOST_INPUT);
   make_plain(&b->tensors[index]);
   return ST_OK;
 }
@@ -129,7 +129,7 @@ static status bind_tensor(binding *b, const arg_schema *s, const aclop_operand *
   tensor *t = &b->tensors[index];
   const aclop_operand at = host_operand(o);
   const bool on_host = at.desc->placement != ACL_MEMTYPE_DEVICE || o->desc->constant;
-  TRY(describe(t, &at, s->name));
+  TRY(aclop_describe(t, &at, s->name));
   *arg = (op_arg){.tensor = t};
   if (on_host) return bind_host(b, index, s);
   TRY(check_memory(t, s, o->bytes));
@@ -137,7 +137,7 @@ static status bind_tensor(binding *b, const arg_schema *s, const aclop_operand *
     return ST_OK;
   storage_layout layout;
   TRY(storage_layout_of(t, s->name, &layout));
-  if (!storage_layout_is_origin(&layout)) stage(b, index, s->flags & ARG_WRITTEN ? BLOCKED_OUTPUT : BLOCKED_INPUT);
+  if (!storage_layout_is_origin(&layout)) aclop_stage(b, index, s->flags & ARG_WRITTEN ? BLOCKED_OUTPUT : BLOCKED_INPUT);
   make_plain(t);
   return ST_OK;
 }
@@ -270,7 +270,7 @@ static status take_memory(const binding *b, stream *s, uint64_t bytes, piece *p)
   return capture_keep_block(s, p->block, b->call->site, &p->is_kept);
 }
 
-static void give_back(const binding *b, const piece *p) {
+static void aclop_give_back(const binding *b, const piece *p) {
   if (p->block && !p->is_kept) (void)memory_free(p->block, FREE_DEVICE, b->call->site);
 }
 
@@ -288,10 +288,10 @@ static status prepare_conversion(const staged *g, const tensor *plain, executor 
   const op_arg arg[] = {{.tensor = from}, {.tensor = to}, {.string = ""}, {.string = ""},
                         {.integer = 1},   {.integer = 0}, {.integer = 0}};
   uint64_t unused;
-  return op_prepare(&find("TransData")->op, arg, &unused, e);
+  return op_prepare(&aclop_find("TransData")->op, arg, &unused, e);
 }
 
-static status prepare(binding *b, tasks *t) {
+static status aclop_prepare(binding *b, tasks *t) {
   uint64_t workspace_bytes;
   TRY(take_memory(b, t->stream, b->staged_bytes, &t->staging));
   for (int i = 0; i < b->n_staged; ++i) {
@@ -311,7 +311,7 @@ static status launch(op *o, executor **e, void *workspace, void *stream) {
 
 static status launch_conversions(const binding *b, tasks *t, stage_kind kind, void *stream) {
   for (int i = 0; i < b->n_staged; ++i)
-    if (b->staged[i].kind == kind) TRY(launch(&find("TransData")->op, &t->conversion[i], NULL, stream));
+    if (b->staged[i].kind == kind) TRY(launch(&aclop_find("TransData")->op, &t->conversion[i], NULL, stream));
   return ST_OK;
 }
 
@@ -325,15 +325,15 @@ static void clean_up(const binding *b, tasks *t) {
   if (t->main) executor_unref(t->main);
   for (int i = 0; i < b->n_staged; ++i)
     if (t->conversion[i]) executor_unref(t->conversion[i]);
-  give_back(b, &t->staging);
-  give_back(b, &t->workspace);
+  aclop_give_back(b, &t->staging);
+  aclop_give_back(b, &t->workspace);
 }
 
 static status bind_and_launch(binding *b, void *handle) {
   tasks t = {0};
   TRY(context_stream(handle, &t.stream));
   TRY(bind(b));
-  status st = prepare(b, &t);
+  status st = aclop_prepare(b, &t);
   if (st == ST_OK) st = launch_all(b, &t, handle);
   char words[400];
   if (st != ST_OK) snprintf(words, sizeof words, "%s", fail_take());
@@ -342,7 +342,7 @@ static status bind_and_launch(binding *b, void *handle) {
 }
 
 status aclop_execute(const aclop_call *c, void *stream) {
-  binding b = {.call = c, .o = find(c->name)};
+  binding b = {.call = c, .o = aclop_find(c->name)};
   if (!b.o) return fail(c->refusal, "there is no operator %.64s", c->name);
   const status st = bind_and_launch(&b, stream);
   if (likely(st == ST_OK)) return ST_OK;

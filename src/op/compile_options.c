@@ -39,7 +39,7 @@ static status check_value(int option, const char *value) {
 }
 
 /* Under the lock. */
-static const char *value_of(int option) {
+static const char *compile_option_value(int option) {
   return options[option] ? options[option] : option == ACL_OP_JIT_COMPILE ? "disable" : "";
 }
 
@@ -59,7 +59,7 @@ status compile_option_set(int option, const char *value) {
 status compile_option_size(int option, size_t *bytes) {
   TRY(check_option(option));
   pthread_mutex_lock(&lock);
-  *bytes = strlen(value_of(option)) + 1;
+  *bytes = strlen(compile_option_value(option)) + 1;
   pthread_mutex_unlock(&lock);
   return ST_OK;
 }
@@ -67,8 +67,8 @@ status compile_option_size(int option, size_t *bytes) {
 status compile_option_get(int option, char *value, size_t bytes) {
   TRY(check_option(option));
   pthread_mutex_lock(&lock);
-  const size_t needed = strlen(value_of(option)) + 1;
-  if (needed <= bytes) memcpy(value, value_of(option), needed);
+  const size_t needed = strlen(compile_option_value(option)) + 1;
+  if (needed <= bytes) memcpy(value, compile_option_value(option), needed);
   pthread_mutex_unlock(&lock);
   return needed <= bytes
              ? ST_OK

@@ -72,7 +72,7 @@ struct aclOpExecutor {
 };
 
 /* An operand's tensor among the arguments of the call; NULL where it is absent. */
-static inline const tensor *operand_tensor(const executor *e, const operand *p, const op_arg *a) {
+static inline const tensor *executor_tensor(const executor *e, const operand *p, const op_arg *a) {
   const op_arg *arg = &a[p->argument];
   return e->op->schema[p->argument].kind == ARG_TENSOR ? arg->tensor : arg->tensors->value[p->list_index];
 }
@@ -103,5 +103,8 @@ void executor_cost(executor *e, uint64_t bytes, uint64_t operations);
 void executor_products(executor *e, double multiply_adds);
 
 void executor_unref(executor *e);
+
+/* Whether the parts of a prepared executor agree (base/invariant.h). */
+bool executor_is_valid(const executor *e);
 
 #endif

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/invariant.h"
 #include "memory/huge.h"
 #include "memory/memory.h"
 #include "op/account.h"
@@ -16,7 +17,7 @@ enum { INLINE_VIEWS = sizeof((task *)0)->launch.view / sizeof(void *) };
 
 /* Views that do not fit into the task are in an array whose address is then view[0]: the executor's own, or, where
  * that could serve several launches at once or is too small, one of the launch. */
-static void **views_of(task *t) {
+static void **launch_views(task *t) {
   return t->launch.executor->n_operands <= INLINE_VIEWS ? t->launch.view : t->launch.view[0];
 }
 
@@ -36,10 +37,11 @@ __attribute__((noinline)) static void ask_for_huge_pages(const executor *e, void
 
 __attribute__((always_inline)) static inline status run_executor(task *t, stream *s) {
   const executor *e = t->launch.executor;
-  if (unlikely(e->has_granules)) ask_for_huge_pages(e, views_of(t), t->launch.scratch);
-  status st = likely(!trace_is_on()) ? e->run(e, views_of(t), t->launch.scratch)
-                                     : account_run(e, views_of(t), t->launch.scratch);
-  if (unlikely(e->dumped) && st == ST_OK) dump_launch(e, views_of(t), t, s);
+  INVARIANT(executor_is_valid(e) && !t->launch.scratch == !e->workspace_bytes);
+  if (unlikely(e->has_granules)) ask_for_huge_pages(e, launch_views(t), t->launch.scratch);
+  status st = likely(!trace_is_on()) ? e->run(e, launch_views(t), t->launch.scratch)
+                                     : account_run(e, launch_views(t), t->launch.scratch);
+  if (unlikely(e->dumped) && st == ST_OK) tensor_dump_launch(e, launch_views(t), t, s);
   if (unlikely(st != ST_OK)) {
     char words[400];
     snprintf(words, sizeof words, "%s", fail_take());
@@ -70,15 +72,15 @@ static void describe_launch(const task *t, task_words *words) {
 /* In a graph, which keeps the executor. */
 static status run_again(task *t, stream *s) { return run_executor(t, s); }
 
-static unsigned access_of(const operand *p) {
+static unsigned operand_access(const operand *p) {
   return (p->flags & ARG_READ ? VMM_READ : 0) | (p->flags & ARG_WRITTEN ? VMM_WRITE : 0);
 }
 
 static void launch_uses(const task *t, task_use *tell, void *argument) {
   const executor *e = t->launch.executor;
-  void *const *view = views_of((task *)t);
+  void *const *view = launch_views((task *)t);
   for (int i = 0; i < e->n_operands; ++i)
-    if (view[i]) tell(argument, view[i], e->operands[i].extent_bytes, access_of(&e->operands[i]));
+    if (view[i]) tell(argument, view[i], e->operands[i].extent_bytes, operand_access(&e->operands[i]));
   if (t->launch.scratch) tell(argument, t->launch.scratch, e->workspace_bytes, VMM_READ | VMM_WRITE);
 }
 
@@ -105,7 +107,7 @@ static status translate(const executor *e, void **view) {
     const operand *p = &e->operands[i];
     view[i] = NULL;
     if (likely(p->extent_bytes))
-      TRY(operand_view((const char *)p->data + p->offset_bytes, p->extent_bytes, access_of(p), p->name, &view[i]));
+      TRY(operand_view((const char *)p->data + p->offset_bytes, p->extent_bytes, operand_access(p), p->name, &view[i]));
   }
   return ST_OK;
 }
@@ -149,6 +151,7 @@ status op_launch(op *o, void *workspace, uint64_t workspace_bytes, executor *e, 
     if (view != inline_views && view != e->own_views) free(view);
     return st;
   }
+  INVARIANT(executor_is_valid(e) && !scratch == !e->workspace_bytes);
   t->cost_ns = e->cost_ns;
   t->launch.executor = e;
   t->launch.scratch = scratch;

@@ -45,7 +45,7 @@ static void print_tensors(line *l, const executor *e, const op_arg *a, uint8_t f
   bool any = false;
   for (const operand *p = e->operands; p < e->operands + e->n_operands; ++p) {
     if (!(p->flags & flag)) continue;
-    const tensor *t = operand_tensor(e, p, a);
+    const tensor *t = executor_tensor(e, p, a);
     if (any) print(l, ";");
     if (t) print_one(l, t);
     any = true;

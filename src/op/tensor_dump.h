@@ -11,9 +11,9 @@
 #include "runtime/task.h"
 
 /* In phase one, where dump_wants(): copies of the tensors of the call into e->tensors. */
-__attribute__((cold)) status dump_prepare(executor *e, const op_arg *a);
+__attribute__((cold)) status tensor_dump_prepare(executor *e, const op_arg *a);
 
 /* After the run. A file that can't be written is told in the log only. */
-__attribute__((cold)) void dump_launch(const executor *e, void *const *view, const task *t, const stream *s);
+__attribute__((cold)) void tensor_dump_launch(const executor *e, void *const *view, const task *t, const stream *s);
 
 #endif

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/invariant.h"
 #include "memory/space.h"
 #include "runtime/context.h"
 
@@ -26,14 +27,14 @@ typedef struct registration {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the list */
 static registration *registrations;                      /* oldest first */
 
-static registration **find(const char *name) {
+static registration **abort_find(const char *name) {
   registration **link = &registrations;
   while (*link && strcmp((*link)->name, name) != 0) link = &(*link)->next;
   return link;
 }
 
-static status set(const char *name, const abort_callback *callback) {
-  registration **link = find(name), *old = *link;
+static status abort_set_callback(const char *name, const abort_callback *callback) {
+  registration **link = abort_find(name), *old = *link;
   if (callback && old) return fail(ST_INVALID_VALUE, "regName is %s, which is registered already", name);
   if (callback) {
     registration *added = malloc(sizeof *added);
@@ -55,7 +56,7 @@ static status set(const char *name, const abort_callback *callback) {
 
 status abort_register(const char *name, const abort_callback *callback) {
   pthread_mutex_lock(&lock);
-  const status st = set(name, callback);
+  const status st = abort_set_callback(name, callback);
   pthread_mutex_unlock(&lock);
   return st;
 }
@@ -91,7 +92,7 @@ static status call_all(int device, abort_stage stage, uint64_t deadline_ns) {
 static bool is_of(stream *s, int device) { return atomic_load(&s->context) && s->device == device; }
 
 /* All at once: a dropped record ends waits, behind which nothing may run. */
-static void drop_all(int device) {
+static void abort_drop_all(int device) {
   for (stream *s = NULL; (s = object_next(OBJECT_STREAM, s)); stream_unref(s))
     if (is_of(s, device)) stream_drop_submitted(s);
 }
@@ -125,8 +126,8 @@ static bool has_streams(int device) {
   return found;
 }
 
-static status run(int device, uint32_t timeout_ms, uint64_t deadline_ns) {
-  drop_all(device);
+static status abort_run(int device, uint32_t timeout_ms, uint64_t deadline_ns) {
+  abort_drop_all(device);
   TRY(call_all(device, ABORT_BEFORE, deadline_ns));
   TRY(drain_all(device, timeout_ms, deadline_ns));
   TRY(call_all(device, ABORT_AFTER, deadline_ns));
@@ -135,12 +136,14 @@ static status run(int device, uint32_t timeout_ms, uint64_t deadline_ns) {
 }
 
 status abort_device(int device, uint32_t timeout_ms) {
+  INVARIANT(device >= 0 && device < SPACE_MAX_DEVICES);
   const uint32_t bit = UINT32_C(1) << device;
   if (timeout_ms > ABORT_MAX_MS)
     return fail(ST_INVALID_VALUE, "timeout is %u ms, expected at most %d", timeout_ms, ABORT_MAX_MS);
   if (!has_streams(device)) return fail(ST_NO_CONTEXT, "device %d has no context, expected aclrtSetDevice", device);
   if (atomic_fetch_or(&abort_running, bit) & bit) return abort_refuse(device);
-  const status st = run(device, timeout_ms, timeout_ms ? now_ns() + timeout_ms * UINT64_C(1000000) : 0);
+  const status st = abort_run(device, timeout_ms, timeout_ms ? now_ns() + timeout_ms * UINT64_C(1000000) : 0);
+  INVARIANT(abort_is_running(device));
   atomic_fetch_and(&abort_running, ~bit);
   for (stream *s = NULL; (s = object_next(OBJECT_STREAM, s)); stream_unref(s))
     if (is_of(s, device)) stream_divert_anew(s);

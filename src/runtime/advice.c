@@ -24,7 +24,7 @@ static bool is_new(stats_advice_kind kind, void *site) {
   return false;
 }
 
-void advise(stats_advice_kind kind, void *site) {
+void advice_give(stats_advice_kind kind, void *site) {
   const bool log = log_wanted(LOG_WARNING), count = trace_is_on();
   if (!log && !count) return;
   char where[sizeof((stats_advice *)0)->first_site];

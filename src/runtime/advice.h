@@ -6,6 +6,6 @@
 #include "trace/stats.h"
 
 /* site: the return address of the call that is slow. */
-__attribute__((cold)) void advise(stats_advice_kind kind, void *site);
+__attribute__((cold)) void advice_give(stats_advice_kind kind, void *site);
 
 #endif

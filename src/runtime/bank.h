@@ -33,4 +33,7 @@ void bank_settle(bank *b, int n_threads, uint64_t won_ns, uint64_t lost_ns);
 /* A loop, within the limit, took this long. */
 void bank_pass(bank *b, uint64_t ns);
 
+/* Whether the account's numbers are within their bounds (base/invariant.h). */
+bool bank_is_valid(const bank *b);
+
 #endif

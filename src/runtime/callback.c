@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 
+#include "base/invariant.h"
 #include "runtime/fpmode.h"
 #include "runtime/scheduler.h"
 
@@ -10,7 +11,7 @@
 static status run_host(task *t, stream *s) {
   (void)s;
   t->host.function(t->host.argument);
-  fp_enter(); /* whatever the user's code left behind */
+  fp_mode_enter(); /* whatever the user's code left behind */
   return ST_OK;
 }
 
@@ -71,6 +72,27 @@ static mailbox **find_mailbox(uint64_t thread) {
   return link;
 }
 
+#ifdef CANNON_INVARIANTS
+static bool mailbox_is_valid(const mailbox *box) {
+  unsigned n_streams = 0;
+  for (const subscription *p = subscriptions; p; p = p->next)
+    if (p->thread == box->thread && (++n_streams, p->stream->device != box->device)) return false;
+  report *const *last = &box->first;
+  for (; *last; last = &(*last)->next)
+    if (!(*last)->function || ((*last)->blocked && !atomic_load(&(*last)->blocked->o.refs))) return false;
+  return n_streams == box->n_streams && last == (report *const *)box->last && (n_streams || box->first || box->in_use);
+}
+
+/* Each subscribed thread has one mailbox, and each mailbox has a subscription, a report, or a thread that looks at it. */
+bool callbacks_are_valid(void) {
+  for (const subscription *p = subscriptions; p; p = p->next)
+    if (!*find_mailbox(p->thread)) return false;
+  for (mailbox *box = mailboxes; box; box = box->next)
+    if (*find_mailbox(box->thread) != box || !mailbox_is_valid(box)) return false;
+  return true;
+}
+#endif
+
 static mailbox *new_mailbox(uint64_t thread, int device) {
   mailbox *box = malloc(sizeof *box);
   if (!box) return NULL;
@@ -98,6 +120,7 @@ static status subscribe_locked(uint64_t thread, stream *s) {
   *added = (subscription){.next = subscriptions, .thread = thread, .stream = s};
   subscriptions = added;
   ++box->n_streams;
+  INVARIANT_WALK(callbacks_are_valid());
   return ST_OK;
 }
 
@@ -130,8 +153,10 @@ static void drop_subscription(subscription **link) {
   mailbox **box_link = find_mailbox(gone->thread);
   *link = gone->next;
   free(gone);
+  INVARIANT(*box_link && (*box_link)->n_streams);
   --(*box_link)->n_streams;
   drop_if_done(box_link);
+  INVARIANT_WALK(callbacks_are_valid());
 }
 
 status callback_unsubscribe(uint64_t thread, stream *s) {
@@ -156,6 +181,7 @@ static status run_callback(task *t, stream *s) {
   report *r = malloc(sizeof *r);
   if (!r) return fail(ST_NO_HOST_MEMORY, "no host memory for a callback");
   *r = (report){.function = t->host.function, .argument = t->host.argument};
+  stream_await_unblock(s);
   pthread_mutex_lock(&lock);
   subscription *to = *find_subscription(s);
   mailbox *box = to ? *find_mailbox(to->thread) : NULL;
@@ -169,6 +195,7 @@ static status run_callback(task *t, stream *s) {
     box->last = &r->next;
     pthread_cond_signal(&box->arrived);
   }
+  INVARIANT_WALK(callbacks_are_valid());
   const bool blocks = t->host.blocks;
   pthread_mutex_unlock(&lock);
   if (!box) {
@@ -184,7 +211,7 @@ static void report_free(report *r) {
 }
 
 /* Takes what blocks the stream out of a mailbox: NULL where nothing in it does. */
-static report *take_back(mailbox *box, const stream *s) {
+static report *callback_take_back(mailbox *box, const stream *s) {
   report **link = &box->first;
   while (*link && (*link)->blocked != s) link = &(*link)->next;
   report *r = *link;
@@ -198,7 +225,7 @@ static void drop_callback(task *t, stream *s) {
   report *r = NULL;
   pthread_mutex_lock(&lock);
   for (mailbox **link = &mailboxes; *link; link = &(*link)->next) {
-    if (!(r = take_back(*link, s))) continue;
+    if (!(r = callback_take_back(*link, s))) continue;
     drop_if_done(link);
     break;
   }
@@ -272,12 +299,15 @@ static report *receive(uint64_t timeout_ns, status *st) {
 }
 
 /* The user's function has returned. */
-static void finish(report *r) {
+static void callback_finish(report *r) {
   pthread_mutex_lock(&lock);
   report **link = &being_called;
   while (*link != r) link = &(*link)->next;
   *link = r->next;
-  if (r->blocked) atomic_store(&r->blocked->called, true);
+  if (r->blocked) {
+    atomic_store(&r->blocked->called, true);
+    atomic_store(&r->blocked->released, true);
+  }
   pthread_mutex_unlock(&lock);
   if (r->blocked) stream_unblock(r->blocked);
   report_free(r);
@@ -290,6 +320,6 @@ status callback_process(uint64_t timeout_ns) {
   pthread_mutex_unlock(&lock);
   if (!r) return st;
   r->function(r->argument);
-  finish(r);
+  callback_finish(r);
   return ST_OK;
 }

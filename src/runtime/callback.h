@@ -22,4 +22,7 @@ status callback_process(uint64_t timeout_ns);
 /* The stream has left its context, and is about to go. */
 void callback_forget(stream *s);
 
+/* Whether subscriptions, mailboxes and callbacks agree (base/invariant.h); the caller holds the lock that guards them. */
+bool callbacks_are_valid(void);
+
 #endif

@@ -26,6 +26,10 @@ status capture_end(stream *s, graph **out);
 /* *g: the graph in the making, NULL where there is none. */
 capture_status capture_info(stream *s, graph **g);
 
+/* Whether the captures under way, their streams and their graphs agree (base/invariant.h); the caller holds the list's
+ * lock, and no capture's own. */
+bool captures_are_valid(void);
+
 /* Sets the calling thread's mode to *mode, which gets what it was; CAPTURE_GLOBAL at first. */
 status capture_exchange_mode(capture_mode *mode);
 

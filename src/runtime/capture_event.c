@@ -1,4 +1,5 @@
 /* What records of events, and waits for them, mean to captures. */
+#include "base/invariant.h"
 #include "runtime/capture.h"
 #include "runtime/capture_lane.h"
 
@@ -14,6 +15,7 @@ static bool is_used_outside(const graph *g, const event *e) {
 /* The capture's own lock is held. */
 static status add_locked(capture_lane *l, graph_step step, const char *what, uint32_t *number) {
   graph *g = l->capture->graph;
+  INVARIANT(atomic_load(&l->capture->lock) && g->capturing && step.kind >= STEP_RECORD);
   TRY(capture_check_group(l, false, what));
   if (step.sync.outside && is_used_outside(g, step.sync.event))
     return fail(ST_INVALID_VALUE, "event %u is used with the flag EXTERNAL in this capture already, expected once",
@@ -46,7 +48,7 @@ static status refuse_kind(const event *e) {
               e->id);
 }
 
-static status record(event *e, capture_lane *l, bool outside) {
+static status capture_record_locked(event *e, capture_lane *l, bool outside) {
   uint32_t number;
   if (outside || e->flags & EVENT_EXTERNAL) return add_outside(l, STEP_RECORD, e, 0);
   if (e->kind != EVENT_EX) return refuse_kind(e);
@@ -61,7 +63,8 @@ status capture_record(event *e, stream *s, bool outside, bool *taken) {
   pthread_mutex_lock(&capture_lock);
   capture_lane *l = s->recording;
   *taken = l != NULL;
-  const status st = l ? record(e, l, outside) : ST_OK;
+  const status st = l ? capture_record_locked(e, l, outside) : ST_OK;
+  INVARIANT_WALK(captures_are_valid());
   pthread_mutex_unlock(&capture_lock);
   return st;
 }
@@ -105,6 +108,7 @@ status capture_wait(event *e, stream *s, uint64_t timeout_ns, bool outside, bool
     st = wait_for_captured(e, c, s, timeout_ns);
   else if (l)
     st = wait_for_other(e, l);
+  INVARIANT_WALK(captures_are_valid());
   pthread_mutex_unlock(&capture_lock);
   return st;
 }
@@ -114,6 +118,7 @@ status capture_reset(event *e, stream *s, bool *taken) {
   capture_lane *l = s->recording;
   *taken = l != NULL;
   const status st = !l ? ST_OK : e->flags & EVENT_EXTERNAL ? add_outside(l, STEP_RESET, e, 0) : refuse_kind(e);
+  INVARIANT_WALK(captures_are_valid());
   pthread_mutex_unlock(&capture_lock);
   return st;
 }

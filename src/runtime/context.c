@@ -1,10 +1,26 @@
 #include "runtime/context.h"
 
+#include "base/invariant.h"
 #include "runtime/callback.h"
 #include "runtime/capture.h"
 #include "runtime/device.h"
 #include "runtime/stream_allocator.h"
 #include "trace/stats_write.h"
+
+#ifdef CANNON_INVARIANTS
+/* The list is linked both ways, its streams are the context's, and the default one is among them until it is removed. */
+bool context_is_valid(const context *c) {
+  const stream *previous = NULL;
+  bool has_default = !c->default_stream;
+  for (const stream *s = c->streams; s; previous = s, s = s->next_in_context) {
+    if (s->previous_in_context != previous || s->home != c || atomic_load(&s->context) != c || s->device != c->device)
+      return false;
+    if (!atomic_load(&s->o.refs) || s->next_in_context == s) return false;
+    if (s == c->default_stream) has_default = true;
+  }
+  return atomic_load(&c->o.refs) >= 1 && (has_default || c->closed);
+}
+#endif
 
 status context_find(context **out) {
   const int device = device_default();
@@ -41,6 +57,7 @@ status context_create(int device, bool primary, context **out) {
     context_unref(c);
     return st;
   }
+  INVARIANT(c->default_stream->home == c && c->default_stream->device == device);
   object_publish(&c->default_stream->o);
   object_publish(&c->o);
   trace_add(&trace_stats()->n_contexts, 1);
@@ -50,11 +67,13 @@ status context_create(int device, bool primary, context **out) {
 
 void context_unref(context *c) {
   if (!object_unref(&c->o)) return;
+  INVARIANT(!c->streams); /* each had a reference */
   pthread_mutex_destroy(&c->lock);
   object_release(OBJECT_CONTEXT, &c->o);
 }
 
 status context_add_stream(context *c, stream *s) {
+  INVARIANT(!s->home && !object_is_live(&s->o));
   TRY(device_take_stream(c->device));
   s->device = c->device;
   s->id = device_stream_id(c->device);
@@ -68,6 +87,7 @@ status context_add_stream(context *c, stream *s) {
     if (c->streams) c->streams->previous_in_context = s;
     c->streams = s;
   }
+  INVARIANT_WALK(context_is_valid(c));
   pthread_mutex_unlock(&c->lock);
   if (closed) {
     device_give_stream(c->device);
@@ -92,6 +112,7 @@ void context_remove_stream(stream *s) {
   pthread_mutex_lock(&c->lock);
   const bool member = s->context == c;
   if (member) unlink_stream(c, s);
+  INVARIANT_WALK(context_is_valid(c));
   pthread_mutex_unlock(&c->lock);
   if (!member) return;
   callback_forget(s);
@@ -130,6 +151,7 @@ status context_synchronize(context *c, uint64_t timeout_ns) {
 void context_destroy(context *c, bool discard) {
   stream *s;
   pthread_mutex_lock(&c->lock);
+  INVARIANT(!object_is_live(&c->o) && !c->closed);
   c->closed = true;
   pthread_mutex_unlock(&c->lock);
   if (!discard)
@@ -145,6 +167,7 @@ void context_destroy(context *c, bool discard) {
     stream_unref(s);
     if (ours) stream_unref(s);
   }
+  INVARIANT(!c->streams);
   context_unref(c);
 }
 

@@ -58,6 +58,9 @@ status context_create(int device, bool primary, context **out);
 void context_destroy(context *c, bool discard);
 void context_unref(context *c);
 
+/* Whether the context and its list of streams agree (base/invariant.h); the caller holds the lock. */
+bool context_is_valid(const context *c);
+
 /* HELD_CONTEXT c = NULL: a variable that drops its reference at the end of its scope. */
 static inline void context_drop(context **c) {
   if (*c) context_unref(*c);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/invariant.h"
 #include "base/size.h"
 #include "base/variables.h"
 #include "memory/host.h"
@@ -48,6 +49,7 @@ static void keep_visible(const char *list) {
     if (*end != ',') break;
     list = end + 1;
   }
+  INVARIANT(count <= machine.n_devices);
   machine.n_devices = count;
 }
 
@@ -126,13 +128,13 @@ status device_check(int64_t device, const char *name) {
 /* ---- the process ------------------------------------------------------------------------------------------------- */
 
 /* The child of a fork has none of the threads and no device memory: it may run on and exit, but not use a device. */
-static void in_child(void) {
+static void device_in_child(void) {
   atomic_store(&device_is_child, true);
   thread_forget();
   memory_forget();
 }
 
-static void at_exit(void) {
+static void device_at_exit(void) {
   if (atomic_load(&device_is_child)) return;
   scheduler_stop();
   memory_list_leaks(trace_stats());
@@ -156,8 +158,8 @@ static void process_start(void) {
   memory_set_fences(&fences);
   join_machine();
   memory_slack_bytes = (uint32_t)machine.profile->alloc_extra_bytes;
-  pthread_atfork(NULL, NULL, in_child);
-  atexit(at_exit);
+  pthread_atfork(NULL, NULL, device_in_child);
+  atexit(device_at_exit);
   stats_file *s = trace_stats();
   snprintf(s->soc_name, sizeof s->soc_name, "%s", machine.profile->soc_name);
   for (int d = 0; d < machine.n_devices; ++d) atomic_store(&s->physical[d], machine.physical[d]);
@@ -189,6 +191,7 @@ status device_set(int device) {
     ++devices[device].count;
     thread_set_context(devices[device].primary);
   }
+  INVARIANT(!devices[device].count == !devices[device].primary);
   pthread_mutex_unlock(&devices[device].lock);
   return st;
 }
@@ -207,7 +210,9 @@ status device_reset(int device, bool force) {
     gone = devices[device].primary;
     devices[device].primary = NULL;
   }
+  INVARIANT(!devices[device].count == !devices[device].primary);
   pthread_mutex_unlock(&devices[device].lock);
+  INVARIANT(!gone || (gone->primary && gone->device == device));
   if (gone && object_kill(&gone->o)) context_destroy(gone, force);
   return ST_OK;
 }
@@ -229,7 +234,10 @@ status device_take_stream(int device) {
   return fail(ST_NO_STREAMS, "device %d has %u streams, which is its limit", device, most);
 }
 
-void device_give_stream(int device) { atomic_fetch_sub(&devices[device].n_streams, 1); }
+void device_give_stream(int device) {
+  const uint32_t before = atomic_fetch_sub(&devices[device].n_streams, 1);
+  INVARIANT(before >= 1);
+}
 
 status device_take_event(int device) {
   enum { MOST = 65536 }; /* as CANN's documentation says of A2 and A3 */
@@ -238,6 +246,9 @@ status device_take_event(int device) {
   return fail(ST_NO_EVENTS, "device %d has %d events, which is its limit", device, MOST);
 }
 
-void device_give_event(int device) { atomic_fetch_sub(&devices[device].n_events, 1); }
+void device_give_event(int device) {
+  const uint32_t before = atomic_fetch_sub(&devices[device].n_events, 1);
+  INVARIANT(before >= 1);
+}
 
 uint32_t device_stream_id(int device) { return atomic_fetch_add(&devices[device].n_stream_ids, 1); }

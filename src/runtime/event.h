@@ -38,6 +38,9 @@ status event_create(context *c, event_kind kind, uint32_t flags, event **out);
 
 void event_unref(event *e);
 
+/* Whether the event's parts agree (base/invariant.h); the caller holds its lock. */
+bool event_is_valid(const event *e);
+
 /* HELD_EVENT e = NULL: a variable that drops its reference at the end of its scope. */
 static inline void event_drop(event **e) {
   if (*e) event_unref(*e);

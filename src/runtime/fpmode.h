@@ -9,24 +9,24 @@
 #  include <xmmintrin.h>
 typedef uint32_t fp_mode;
 enum { FP_DEFAULT = 0x1f80, FP_STICKY = 0x3f }; /* the low bits only record exceptions */
-static inline fp_mode fp_enter(void) {
+static inline fp_mode fp_mode_enter(void) {
   const fp_mode old = _mm_getcsr();
   if ((old & ~(fp_mode)FP_STICKY) != FP_DEFAULT) _mm_setcsr(FP_DEFAULT);
   return old;
 }
-static inline void fp_leave(fp_mode old) {
+static inline void fp_mode_leave(fp_mode old) {
   if ((old & ~(fp_mode)FP_STICKY) != FP_DEFAULT) _mm_setcsr(old);
 }
 #else
 #  include <fenv.h>
 typedef fenv_t fp_mode;
-static inline fp_mode fp_enter(void) {
+static inline fp_mode fp_mode_enter(void) {
   fp_mode old;
   fegetenv(&old);
   fesetenv(FE_DFL_ENV);
   return old;
 }
-static inline void fp_leave(fp_mode old) { fesetenv(&old); }
+static inline void fp_mode_leave(fp_mode old) { fesetenv(&old); }
 #endif
 
 #endif

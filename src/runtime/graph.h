@@ -166,6 +166,10 @@ static inline void graph_group_drop(graph_group **group) {
 #define HELD_GRAPH __attribute__((cleanup(graph_drop))) graph *
 #define HELD_GROUP __attribute__((cleanup(graph_group_drop))) graph_group *
 
+/* Whether the graph's parts agree (base/invariant.h). The caller holds what guards it: while it is built, its capture's
+ * locks; then, of a live graph, its own. */
+bool graph_is_valid(const graph *g);
+
 /* One line for the graph, one for each step and task. */
 status graph_print(graph *g, FILE *out);
 

@@ -1,12 +1,15 @@
 /* Groups of captured tasks, and their update. */
 #include <stdlib.h>
 
+#include "base/invariant.h"
 #include "runtime/graph.h"
 
 /* ---- members ----------------------------------------------------------------------------------------------------- */
 
 void graph_task_unref(graph_task *t) {
-  if (atomic_fetch_sub(&t->refs, 1) != 1) return;
+  const uint32_t before = atomic_fetch_sub(&t->refs, 1);
+  INVARIANT(before >= 1);
+  if (before != 1) return;
   if (t->task.kind->release) t->task.kind->release(&t->task);
   free(t);
 }
@@ -14,6 +17,7 @@ void graph_task_unref(graph_task *t) {
 static graph_task *current(graph_member *m) {
   spin_lock(&m->lock);
   graph_task *now = m->now;
+  INVARIANT(now && atomic_load(&now->refs) >= 1);
   atomic_fetch_add(&now->refs, 1);
   spin_unlock(&m->lock);
   return now;
@@ -99,6 +103,7 @@ static status run_update(task *t, stream *s) {
   graph_member *m = t->update.member;
   spin_lock(&m->lock);
   graph_task *old = m->now;
+  INVARIANT(old && t->update.becomes && old != t->update.becomes);
   m->now = t->update.becomes;
   spin_unlock(&m->lock);
   graph_task_unref(old);
@@ -120,7 +125,7 @@ static status no_update(const stream *s) {
 }
 
 /* Makes the update the stream's. */
-static status enter(stream *s, struct graph_update *update) {
+static status graph_update_enter(stream *s, struct graph_update *update) {
   spin_lock(&s->submit_lock);
   const bool captured = s->recording, closed = s->closed, updates = s->update, can = !updates && !captured && !closed;
   if (can) {
@@ -153,7 +158,7 @@ status graph_update_begin(graph_group *group, stream *s) {
     st = fail(ST_GROUP_STATUS, "the group is being updated by another stream");
   else {
     *update = (struct graph_update){.group = group};
-    st = enter(s, update);
+    st = graph_update_enter(s, update);
     if (st == ST_OK) return ST_OK;
     atomic_store(&group->updating, false);
   }
@@ -175,6 +180,8 @@ status graph_update_admit(stream *s, const task_kind *kind) {
 
 void graph_update_take(stream *s, task *t) {
   struct graph_update *update = s->update;
+  INVARIANT(atomic_load(&s->submit_lock) && update->fresh && update->n_replaced < update->group->n_members);
+  INVARIANT(t->kind->is_operator && t->kind->captured);
   graph_task *becomes = update->fresh;
   *becomes = (graph_task){.refs = 1, .task = *t};
   becomes->task.kind = t->kind->captured;
@@ -187,7 +194,7 @@ void graph_update_take(stream *s, task *t) {
 }
 
 /* The stream's update, which is over; or NULL. */
-static struct graph_update *end(stream *s) {
+static struct graph_update *graph_update_leave(stream *s) {
   spin_lock(&s->submit_lock);
   struct graph_update *update = s->update;
   s->update = NULL;
@@ -197,17 +204,18 @@ static struct graph_update *end(stream *s) {
 }
 
 /* The group can be updated by others again. */
-static void give_up(struct graph_update *update) {
+static void graph_update_give_up(struct graph_update *update) {
+  INVARIANT(atomic_load(&update->group->updating) && update->n_replaced <= update->group->n_members);
   atomic_store(&update->group->updating, false);
   graph_unref(update->group->graph);
   free(update);
 }
 
 status graph_update_end(stream *s) {
-  struct graph_update *update = end(s);
+  struct graph_update *update = graph_update_leave(s);
   if (!update) return no_update(s);
   const uint32_t n = update->group->n_members, n_replaced = update->n_replaced;
-  give_up(update);
+  graph_update_give_up(update);
   if (n_replaced == n) return ST_OK;
   return fail(ST_GROUP_STATUS, "%u of the group's %u tasks were updated, expected all", n_replaced, n);
 }
@@ -221,6 +229,6 @@ bool graph_updates(stream *s) {
 
 /* Keeps the words of a failure that the caller is about to return. */
 void graph_update_forget(stream *s) {
-  struct graph_update *update = end(s);
-  if (update) give_up(update);
+  struct graph_update *update = graph_update_leave(s);
+  if (update) graph_update_give_up(update);
 }

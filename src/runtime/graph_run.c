@@ -1,6 +1,7 @@
 /* Executing graphs. */
 #include <stdlib.h>
 
+#include "base/invariant.h"
 #include "memory/memory.h"
 #include "runtime/context.h"
 #include "runtime/event.h"
@@ -13,12 +14,14 @@ enum { TURN_NS = 5 * 1000 }; /* of play, until it looks whether others want the 
 
 static status run_play(task *t, stream *s) {
   graph *g = t->play.graph;
+  INVARIANT(!g->capturing && t->play.next < t->play.end);
   int64_t left_ns = TURN_NS;
   uint32_t next = t->play.next;
   while (next < t->play.end && left_ns > 0) {
     task *played = &t->play.tasks[next++];
     left_ns -= played->cost_ns;
     const status st = task_run(played, s);
+    INVARIANT(st != TASK_BLOCKED && st != TASK_GOES_ON); /* such tasks are copied, not played */
     if (likely(st == ST_OK)) continue;
     stream_keep_failure(s, played, st);
     left_ns = 0; /* which may have stopped the context */
@@ -53,6 +56,7 @@ static const task_kind collect_kind = {.name = "graph", .run = run_collect, .dro
 static status submit_play(graph *g, const graph_step *p, stream *s) {
   task *t;
   TRY(stream_new_task(s, &play_kind, &t));
+  INVARIANT(p->tasks.first < p->tasks.end && p->tasks.end <= g->lanes[p->lane].n_tasks);
   object_ref(&g->o);
   t->cost_ns = p->tasks.cost_ns;
   t->play.graph = g;
@@ -115,7 +119,9 @@ static status submit_all(graph *g, stream *s) {
 }
 
 /* The lock is held. What was submitted before a failure stays so. */
-static status execute(graph *g, stream *s) {
+static status graph_execute_locked(graph *g, stream *s) {
+  INVARIANT(!g->capturing && object_is_live(&g->o) && s->home == g->context);
+  INVARIANT_WALK(graph_is_valid(g));
   TRY(graph_check_ranges(g));
   const status st = submit_all(g, s);
   g->last_serial = s->o.serial;
@@ -138,7 +144,7 @@ status graph_execute(graph *g, stream *s) {
   TRY(check_context(g, s->context));
   pthread_mutex_lock(&g->lock);
   status st = check_live(g);
-  if (st == ST_OK) st = execute(g, s);
+  if (st == ST_OK) st = graph_execute_locked(g, s);
   pthread_mutex_unlock(&g->lock);
   return st;
 }
@@ -154,7 +160,7 @@ status graph_execute_alone(graph *g, uint64_t timeout_ns) {
   if (st == ST_OK) {
     s = g->home;
     object_ref(&s->o); /* a graph that is destroyed meanwhile takes it along */
-    st = execute(g, s);
+    st = graph_execute_locked(g, s);
   }
   pthread_mutex_unlock(&g->lock);
   if (st == ST_OK) st = stream_synchronize(s, timeout_ns);
@@ -182,6 +188,7 @@ static void add_range(void *argument, const void *view, uint64_t bytes, unsigned
     l->range = more;
     l->room = room;
   }
+  INVARIANT(l->n < l->room && start + bytes > start);
   l->range[l->n++] = (graph_range){start, start + bytes, access};
 }
 
@@ -224,14 +231,14 @@ status graph_collect_ranges(graph *g) {
   return l.no_memory ? fail(ST_NO_HOST_MEMORY, "no host memory for what graph %u uses", g->id) : ST_OK;
 }
 
-static status check_range(uintptr_t start, uint64_t bytes, unsigned access) {
+static status graph_check_range(uintptr_t start, uint64_t bytes, unsigned access) {
   void *view;
   return memory_view((const void *)start, bytes, access, "modelRI, memory that a captured task uses", &view);
 }
 
 status graph_check_ranges(const graph *g) {
   for (const graph_range *r = g->ranges; r < g->ranges + g->n_ranges; ++r)
-    TRY(check_range(r->start, r->end - r->start, r->access));
+    TRY(graph_check_range(r->start, r->end - r->start, r->access));
   return ST_OK;
 }
 
@@ -239,7 +246,7 @@ static void check_use(void *argument, const void *view, uint64_t bytes, unsigned
   status *st = argument;
   const uintptr_t start = memory_address_of_view(view);
   if (*st == ST_OK && bytes && memory_place_of((void *)start) != PLACE_PAGEABLE)
-    *st = check_range(start, bytes, access);
+    *st = graph_check_range(start, bytes, access);
 }
 
 status graph_check_task(const task *t) {

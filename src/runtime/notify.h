@@ -36,6 +36,9 @@ status notify_create(int device, bool counts, notify **out);
 
 void notify_unref(notify *n);
 
+/* Whether the notify's parts agree (base/invariant.h); the caller holds its lock. */
+bool notify_is_valid(const notify *n);
+
 /* HELD_NOTIFY n = NULL: a variable that drops its reference at the end of its scope. */
 static inline void notify_drop(notify **n) {
   if (*n) notify_unref(*n);

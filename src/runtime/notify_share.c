@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/invariant.h"
 #include "memory/heap/pages.h"
 #include "memory/share/machine.h"
 #include "runtime/notify.h"
@@ -57,7 +58,7 @@ static int free_page(void) {
   return i < MOST_EXPORTS ? i : -1;
 }
 
-static int page_of(const notify_share *s) { return (int)(((char *)s->word - all.pages) / PAGE_BYTES); }
+static int notify_page_of(const notify_share *s) { return (int)(((char *)s->word - all.pages) / PAGE_BYTES); }
 
 static status offer(int device, bool to_all, notify_share *s) {
   TRY(make_file());
@@ -124,6 +125,7 @@ status notify_export(notify *n, bool to_all, char key[EXCHANGE_TEXT_BYTES]) {
 
 status notify_allow(notify *n, const int32_t *pids, size_t n_pids) {
   pthread_mutex_lock(&all.lock);
+  INVARIANT(!n->share || n->share->key);
   const bool exported = n->share && !n->share->imported;
   const uint64_t key = exported ? n->share->key : 0;
   pthread_mutex_unlock(&all.lock);
@@ -188,7 +190,8 @@ static void withdraw(notify_share *s) {
   pthread_mutex_lock(&all.lock);
   *(s->previous ? &s->previous->share->next : &all.first) = s->next;
   if (s->next) s->next->share->previous = s->previous;
-  const int i = page_of(s);
+  const int i = notify_page_of(s);
+  INVARIANT(i >= 0 && i < MOST_EXPORTS && all.page[i].used && all.page[i].key == s->key);
   all.page[i].ended = true;
   all.page[i].used = exchange_withdraw(s->key, true); /* while others have it, its page is theirs */
   pthread_mutex_unlock(&all.lock);

@@ -53,8 +53,28 @@ static char *table_base(object_kind kind) {
   return base;
 }
 
+#ifdef CANNON_INVARIANTS
+static bool object_is_slot(object_kind kind, const object *o) {
+  const char *base = atomic_load(&tables[kind].base);
+  const size_t distance = (size_t)((const char *)o - base);
+  return base && distance < tables[kind].n_used * slot_bytes(kind) && distance % slot_bytes(kind) == 0;
+}
+
+/* The free slots are a list of n_free used ones, to which no reference and no handle is left. */
+bool object_table_is_valid(object_kind kind) {
+  size_t n = 0;
+  const object *last = NULL;
+  if (tables[kind].n_used > kinds[kind].capacity || tables[kind].n_free > tables[kind].n_used) return false;
+  for (const object *o = tables[kind].n_free ? tables[kind].oldest_free : NULL; o; last = o, o = o->next_free)
+    if (++n > tables[kind].n_free || !object_is_slot(kind, o) || !o->serial || atomic_load(&o->refs) || object_is_live(o))
+      return false;
+  return n == tables[kind].n_free && (!n || last == tables[kind].newest_free);
+}
+#endif
+
 void *object_new(object_kind kind) {
   object *o = NULL;
+  INVARIANT(kind < N_OBJECT_KINDS);
   pthread_mutex_lock(&tables[kind].lock);
   char *base = table_base(kind);
   if (base && (tables[kind].n_free <= MIN_FREE && tables[kind].n_used < kinds[kind].capacity)) {
@@ -67,6 +87,8 @@ void *object_new(object_kind kind) {
     tables[kind].oldest_free = o->next_free;
     --tables[kind].n_free;
   }
+  INVARIANT(!o || (object_is_slot(kind, o) && !atomic_load(&o->refs) && !object_is_live(o)));
+  INVARIANT_WALK(object_table_is_valid(kind));
   pthread_mutex_unlock(&tables[kind].lock);
   if (!o) return NULL;
   memset(o + 1, 0, kinds[kind].bytes - sizeof *o);
@@ -75,7 +97,7 @@ void *object_new(object_kind kind) {
   return o;
 }
 
-static void unref(object_kind kind, object *o) {
+static void object_unref_kind(object_kind kind, object *o) {
   switch (kind) {
   case OBJECT_CONTEXT: context_unref((context *)o); break;
   case OBJECT_STREAM: stream_unref((stream *)o); break;
@@ -94,7 +116,7 @@ void *object_acquire(object_kind kind, const void *handle) {
   object *o = (object *)(uintptr_t)handle;
   if (!object_is_live(o) || !object_ref_again(o)) return NULL;
   if (likely(object_is_live(o))) return o; /* as the reference began: a destroyer drops its own after it has killed */
-  unref(kind, o);
+  object_unref_kind(kind, o);
   return NULL;
 }
 
@@ -122,6 +144,7 @@ void *object_next(object_kind kind, const void *after) {
 bool object_kill(object *o) { return atomic_exchange_explicit(&o->live, 0, memory_order_acq_rel); }
 
 void object_release(object_kind kind, object *o) {
+  INVARIANT(!atomic_load(&o->refs) && !object_is_live(o));
   pthread_mutex_lock(&tables[kind].lock);
   o->next_free = NULL;
   if (tables[kind].n_free++)
@@ -129,5 +152,6 @@ void object_release(object_kind kind, object *o) {
   else
     tables[kind].oldest_free = o;
   tables[kind].newest_free = o;
+  INVARIANT_WALK(object_table_is_valid(kind));
   pthread_mutex_unlock(&tables[kind].lock);
 }

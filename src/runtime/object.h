@@ -18,6 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/invariant.h"
 #include "base/status.h"
 #include "base/sync.h"
 
@@ -46,7 +47,11 @@ typedef struct object {
 void *object_new(object_kind kind);
 
 /* Makes the complete object one that a handle can mean. */
-static inline void object_publish(object *o) { atomic_store_explicit(&o->live, 1, memory_order_release); }
+static inline void object_publish(object *o) {
+  INVARIANT(o->serial && atomic_load_explicit(&o->refs, memory_order_relaxed) >= 1);
+  INVARIANT(!atomic_load_explicit(&o->live, memory_order_relaxed));
+  atomic_store_explicit(&o->live, 1, memory_order_release);
+}
 
 /* The object of a handle, with a reference; NULL unless the handle is that of a live one. */
 void *object_acquire(object_kind kind, const void *handle);
@@ -62,10 +67,17 @@ bool object_kill(object *o);
 bool object_ref_again(object *o);
 
 /* A further reference, by someone who has one. */
-static inline void object_ref(object *o) { atomic_fetch_add_explicit(&o->refs, 1, memory_order_relaxed); }
+static inline void object_ref(object *o) {
+  const uint32_t before = atomic_fetch_add_explicit(&o->refs, 1, memory_order_relaxed);
+  INVARIANT(before >= 1 && before < UINT32_MAX);
+}
 
 /* Drops a reference; true for the last one: the caller cleans up and calls object_release. */
-static inline bool object_unref(object *o) { return atomic_fetch_sub_explicit(&o->refs, 1, memory_order_acq_rel) == 1; }
+static inline bool object_unref(object *o) {
+  const uint32_t before = atomic_fetch_sub_explicit(&o->refs, 1, memory_order_acq_rel);
+  INVARIANT(before >= 1);
+  return before == 1;
+}
 
 /* The next object behind `after` (NULL: the first) that has references, with a further one; NULL at the end. Objects
  * that are made or released meanwhile may be left out. */
@@ -73,5 +85,8 @@ void *object_next(object_kind kind, const void *after);
 
 /* Frees the slot. */
 void object_release(object_kind kind, object *o);
+
+/* Whether the kind's table agrees with itself: see base/invariant.h. The caller holds its lock, or is the only thread. */
+bool object_table_is_valid(object_kind kind);
 
 #endif

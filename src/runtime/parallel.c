@@ -1,9 +1,9 @@
 #include "runtime/parallel.h"
 
-#include <assert.h>
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "base/invariant.h"
 #include "base/log.h"
 #include "base/sync.h"
 #include "runtime/bank.h"
@@ -74,12 +74,14 @@ static bool take_part(int from, int thread, int64_t *part) {
 }
 
 static void finish_part(void) {
-  if (atomic_fetch_sub(&team.unfinished, 1) == 1 && atomic_load(&team.caller_sleeps)) futex_wake(&team.unfinished, 1);
+  const uint32_t before = atomic_fetch_sub(&team.unfinished, 1);
+  INVARIANT(before >= 1);
+  if (before == 1 && atomic_load(&team.caller_sleeps)) futex_wake(&team.unfinished, 1);
 }
 
 /* Runs all parts that can be had, the thread's own first, since their memory may be in its caches. Returns how many.
  * The caller, who has a `longest`, learns how long its longest one took. */
-static uint32_t run_parts(int thread, uint64_t *longest) {
+static uint32_t parallel_run_chunks(int thread, uint64_t *longest) {
   uint32_t n_run = 0;
   uint64_t last = longest ? now_ns() : 0;
   const int n_threads = atomic_load_explicit(&team.n_threads, memory_order_relaxed);
@@ -142,7 +144,7 @@ static void *thread_main(void *number) {
   uint64_t spin_ns = THREAD_SPIN_NS;
   for (;;) {
     const uint32_t seen = atomic_load(&team.calls);
-    const bool had_part = run_parts(thread, NULL) > 0;
+    const bool had_part = parallel_run_chunks(thread, NULL) > 0;
     if (had_part && sees_call(seen, &spin_ns)) continue;
     atomic_store(asleep, 1);
     while (atomic_load(&team.calls) == seen && atomic_load(asleep)) futex_wait(asleep, 1, 0);
@@ -153,10 +155,11 @@ static void *thread_main(void *number) {
 }
 
 /* The parent's threads are not the child's. Whoever forked runs no loop now, but another thread may have. */
-static void in_child(void) {
+static void parallel_in_child(void) {
   spin_unlock(&team.lock);
   team.n_started = 0;
   team.refused = false;
+  atomic_store(&team.unfinished, 0);
   for (int t = 0; t < MOST_THREADS; ++t) {
     atomic_store(&team.at[t].share, 0);
     atomic_store(&team.at[t].asleep, 0);
@@ -165,7 +168,7 @@ static void in_child(void) {
 
 /* Starts what is missing; returns how many of n there are. */
 static int start_threads(int n) {
-  if (!team.watches_forks && pthread_atfork(NULL, NULL, in_child)) return 1;
+  if (!team.watches_forks && pthread_atfork(NULL, NULL, parallel_in_child)) return 1;
   team.watches_forks = true;
   if (!team.n_started) team.n_started = 1;
   for (; team.n_started < n && !team.refused; ++team.n_started) {
@@ -213,17 +216,21 @@ parallel_team parallel_take(uint64_t cost_ns) {
   t.n_threads = bank_threads(&team.bank, t.n_threads);
   if (t.n_threads > 1) t.n_threads = start_threads(t.n_threads);
   t.begin_ns = now_ns();
+  INVARIANT(t.n_threads >= 1 && t.n_threads <= MOST_THREADS);
   if (cost_ns < WAKE_NS && t.begin_ns - team.end_ns > THREAD_SPIN_NS) t.n_threads = awake_threads(t.n_threads);
   return t;
 }
 
 void parallel_give(const parallel_team *t) {
+  INVARIANT(t->is_held && atomic_load_explicit(&team.lock, memory_order_relaxed));
+  INVARIANT(!atomic_load_explicit(&team.unfinished, memory_order_relaxed));
   team.end_ns = now_ns();
   bank_pass(&team.bank, team.end_ns - t->begin_ns);
   spin_unlock(&team.lock);
 }
 
-static void publish(int n_threads, int64_t n_parts) {
+static void parallel_publish(int n_threads, int64_t n_parts) {
+  INVARIANT(n_threads > 1 && n_threads <= team.n_started && !atomic_load(&team.unfinished));
   atomic_store_explicit(&team.n_threads, n_threads, memory_order_relaxed);
   atomic_store_explicit(&team.spin_ns, bank_trusts(&team.bank) ? THREAD_SPIN_NS : BUSY_SPIN_NS, memory_order_relaxed);
   atomic_store_explicit(&team.unfinished, (uint32_t)n_parts, memory_order_relaxed);
@@ -243,7 +250,8 @@ static void publish(int n_threads, int64_t n_parts) {
  * shortened training steps of torch_npu by 14 %. */
 void parallel_run(const parallel_team *t, parallel_body *body, const void *job, int64_t n_parts) {
   const int n_threads = t->n_threads < n_parts ? t->n_threads : (int)n_parts;
-  assert(n_parts < MOST_PARTS);
+  INVARIANT(n_parts >= 0 && n_parts < MOST_PARTS);
+  INVARIANT(n_threads <= 1 || (t->is_held && atomic_load_explicit(&team.lock, memory_order_relaxed)));
   if (n_threads <= 1) {
     for (int64_t part = 0; part < n_parts; ++part) body(job, part, 0);
     return;
@@ -251,12 +259,13 @@ void parallel_run(const parallel_team *t, parallel_body *body, const void *job, 
   team.body = body;
   team.job = job;
   const uint64_t begin = now_ns();
-  publish(n_threads, n_parts);
+  parallel_publish(n_threads, n_parts);
   const uint64_t published = now_ns();
   uint64_t longest = 0;
-  const uint32_t n_run = run_parts(0, &longest);
+  const uint32_t n_run = parallel_run_chunks(0, &longest);
   const uint64_t alone = now_ns();
   wait_for_others();
+  INVARIANT(n_run <= n_parts);
   const uint64_t end = now_ns();
   const uint64_t part_ns = n_run > 1 ? (alone - published - longest) / (n_run - 1) : t->cost_ns / (uint64_t)n_parts;
   bank_settle(&team.bank, n_threads, part_ns * ((uint64_t)n_parts - n_run), published - begin + end - alone);
@@ -268,18 +277,20 @@ typedef struct {
   int64_t total, grain, n_parts;
 } ranges;
 
-static void run_range(const void *job, int64_t part, int thread) {
+static void parallel_run_range(const void *job, int64_t part, int thread) {
   (void)thread;
   const ranges *r = job;
   int64_t begin, end;
   parallel_share(r->total, r->grain, part, r->n_parts, &begin, &end);
+  INVARIANT(begin >= 0 && begin <= end && end <= r->total);
   if (begin < end) r->body(r->job, begin, end);
 }
 
 void parallel_ranges(const parallel_team *t, parallel_range *body, const void *job, int64_t total, int64_t grain) {
+  INVARIANT(grain >= 1 && total >= 0 && t->n_threads >= 1);
   const int64_t grains = (total + grain - 1) / grain, worth = (int64_t)(t->cost_ns / PART_NS);
   int64_t n_parts = (int64_t)t->n_threads * PARTS_PER_THREAD;
   if (n_parts > worth) n_parts = worth > t->n_threads ? worth / t->n_threads * t->n_threads : t->n_threads;
   if (n_parts > grains) n_parts = grains;
-  parallel_run(t, run_range, &(ranges){body, job, total, grain, n_parts}, n_parts);
+  parallel_run(t, parallel_run_range, &(ranges){body, job, total, grain, n_parts}, n_parts);
 }

@@ -70,7 +70,7 @@ static status check_nesting(const cJSON *node, int objects, int arrays) {
 }
 
 /* A whole number, as such or as a string; anything else is an error. What an int can't hold becomes its nearer end. */
-static status number_of(const cJSON *node, const char *name, int *value) {
+static status process_number_of(const cJSON *node, const char *name, int *value) {
   const char *text = cJSON_GetStringValue(node);
   char *end = NULL;
   double number = cJSON_IsNumber(node) ? node->valuedouble : NAN;
@@ -86,19 +86,19 @@ static status number_of(const cJSON *node, const char *name, int *value) {
 static uint32_t all_devices(void) { return (UINT32_C(1) << device_count()) - 1; }
 
 /* Keys that mean something here; others (queue and stack sizes) are accepted and mean nothing. */
-static status apply(const cJSON *config) {
+static status process_apply(const cJSON *config) {
   int device, mode = 0;
   if (!cJSON_IsObject(config)) return fail(ST_CONFIG_PARSE, "the configuration is no JSON object");
   TRY(check_nesting(config, 0, 0));
   const cJSON *scope = cJSON_GetObjectItem(config, "err_msg_mode");
   const cJSON *chosen = cJSON_GetObjectItem(config, "defaultDevice");
   const cJSON *number = cJSON_GetObjectItem(chosen, "default_device");
-  if (scope) TRY(number_of(scope, "err_msg_mode", &mode));
+  if (scope) TRY(process_number_of(scope, "err_msg_mode", &mode));
   if (mode != 0 && mode != 1)
     return fail(ST_CONFIG_ATTRIBUTE, "err_msg_mode is %d, expected 0 (thread) or 1 (process)", mode);
   if (chosen && !number) return fail(ST_CONFIG_ATTRIBUTE, "defaultDevice has no default_device");
   if (number) {
-    TRY(number_of(number, "default_device", &device));
+    TRY(process_number_of(number, "default_device", &device));
     TRY(device_check(device, "default_device"));
   }
   TRY(dump_configure(cJSON_GetObjectItem(config, "dump"), true));
@@ -137,7 +137,7 @@ status process_init(const char *config_path) {
   if (count)
     st = fail(ST_REPEATED_INIT, "initialised already (%ju times); the first configuration stays", (uintmax_t)count);
   else if (config_path)
-    st = configure(config_path, apply);
+    st = configure(config_path, process_apply);
   if (st == ST_OK) profiler_follow_environment(all_devices());
   if (st == ST_OK || st == ST_REPEATED_INIT) ++count;
   pthread_mutex_unlock(&lock);

@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "base/invariant.h"
 #include "runtime/task.h"
 
 enum { SEGMENT_TASKS = 127 };
@@ -48,6 +49,7 @@ static inline task *queue_slot(queue *q) {
 }
 
 static inline void queue_push(queue *q) {
+  INVARIANT(q->tail && q->tail_index < SEGMENT_TASKS && q->tail->tasks[q->tail_index].kind);
   ++q->tail_index;
   const uint64_t n = atomic_load_explicit(&q->submitted, memory_order_relaxed) + 1;
   atomic_store_explicit(&q->submitted, n, memory_order_release);
@@ -55,9 +57,11 @@ static inline void queue_push(queue *q) {
 
 /* The task at position q->next, which must be below submitted. */
 static inline task *queue_front(queue *q) {
+  INVARIANT(q->next < atomic_load_explicit(&q->submitted, memory_order_acquire));
   if (unlikely(q->head_index == SEGMENT_TASKS)) {
     segment *drained = q->head;
     q->head = drained->next;
+    INVARIANT(q->head);
     q->head_index = 0;
     free(atomic_exchange_explicit(&q->spare, drained, memory_order_release));
   }
@@ -65,14 +69,54 @@ static inline task *queue_front(queue *q) {
 }
 
 static inline void queue_pop(queue *q) {
+  INVARIANT(q->head_index < SEGMENT_TASKS);
   ++q->head_index;
   ++q->next;
 }
 
 /* Only when the queue is empty and nobody uses it any more. */
 static inline void queue_free(queue *q) {
-  free(q->head);
+  INVARIANT(q->next == atomic_load_explicit(&q->submitted, memory_order_relaxed));
+  for (segment *s = q->head, *next; s; s = next) { /* two where a slot was taken last that was not pushed */
+    next = s->next;
+    free(s);
+  }
   free(q->spare);
+}
+
+/* ---- whether the parts of a queue agree: see base/invariant.h ---------------------------------------------------- */
+
+/* What producers write; the caller is one. Segments are full but for the last, so positions tell indices in it. */
+static inline bool queue_producer_is_valid(const queue *q) {
+  const uint64_t completed = atomic_load(&q->completed), submitted = atomic_load(&q->submitted);
+  if (!q->tail) return !submitted && !q->tail_index;
+  return completed <= submitted && q->tail_index <= SEGMENT_TASKS && q->tail_index <= submitted &&
+         (submitted - q->tail_index) % SEGMENT_TASKS == 0 && !q->tail->next;
+}
+
+/* What consumers write, and the submitted tasks; the caller is a consumer. */
+static inline bool queue_consumer_is_valid(const queue *q) {
+  const uint64_t completed = atomic_load(&q->completed), submitted = atomic_load(&q->submitted);
+  if (completed > q->next || q->next > submitted || q->head_index > SEGMENT_TASKS || q->head_index > q->next) return false;
+  if ((q->next - q->head_index) % SEGMENT_TASKS) return false;
+  const segment *s = q->head;
+  uint32_t i = q->head_index;
+  for (uint64_t position = q->next; position < submitted; ++position, ++i) {
+    if (i == SEGMENT_TASKS) {
+      s = s->next;
+      i = 0;
+    }
+    if (!s || !s->tasks[i].kind || s->tasks[i].id != (uint32_t)position) return false;
+  }
+  return true;
+}
+
+/* The whole queue, which nobody uses meanwhile. */
+static inline bool queue_is_valid(const queue *q) {
+  if (!queue_producer_is_valid(q) || !queue_consumer_is_valid(q) || !q->head != !q->tail) return false;
+  const segment *s = q->head;
+  while (s && s != q->tail) s = s == atomic_load(&q->spare) ? NULL : s->next;
+  return s == q->tail && (!s || s != atomic_load(&q->spare));
 }
 
 #endif

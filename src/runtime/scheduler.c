@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/invariant.h"
 #include "base/log.h"
 #include "base/quota.h"
 #include "base/variables.h"
@@ -64,8 +65,12 @@ void scheduler_enter_long(bool as_waiter, bool user_code) {
 
 void scheduler_leave_long(bool as_waiter, bool user_code) {
   if (as_waiter && user_code) return;
-  atomic_fetch_sub(user_code ? &n_in_user_code : &n_long, 1);
-  if (as_waiter) atomic_fetch_sub(&n_long_waiters, 1);
+  const int before = atomic_fetch_sub(user_code ? &n_in_user_code : &n_long, 1);
+  INVARIANT(before >= 1);
+  if (as_waiter) {
+    const int waiters = atomic_fetch_sub(&n_long_waiters, 1);
+    INVARIANT(waiters >= 1);
+  }
 }
 
 bool scheduler_lacks_threads(void) {
@@ -81,17 +86,29 @@ static bool lacks_workers(void) {
 
 /* ---- the list ---------------------------------------------------------------------------------------------------- */
 
-static void list_push(stream *s) {
+static void scheduler_list_push(stream *s) {
   s->next_listed = NULL;
   s->previous_listed = scheduler.last;
   *(scheduler.last ? &scheduler.last->next_listed : &scheduler.first) = s;
   scheduler.last = s;
 }
 
-static void list_remove(stream *s) {
+static void scheduler_list_remove(stream *s) {
   *(s->previous_listed ? &s->previous_listed->next_listed : &scheduler.first) = s->next_listed;
   *(s->next_listed ? &s->next_listed->previous_listed : &scheduler.last) = s->previous_listed;
 }
+
+#ifdef CANNON_INVARIANTS
+/* The list is linked both ways, and has exactly the streams that are marked so, each with a reference. */
+bool scheduler_is_valid(void) {
+  int n = 0;
+  const stream *previous = NULL;
+  for (const stream *s = scheduler.first; s; previous = s, s = s->next_listed, ++n)
+    if (s->previous_listed != previous || !atomic_load(&s->listed) || !atomic_load(&s->o.refs)) return false;
+  return scheduler.last == previous && n == atomic_load(&scheduler_n_listed) && scheduler.n_idle >= 0 &&
+         scheduler.n_idle <= atomic_load(&scheduler.n_workers) && atomic_load(&scheduler.n_workers) <= MAX_WORKERS;
+}
+#endif
 
 static bool has_work(stream *s) { return stream_completed(s) < stream_submitted(s); }
 
@@ -104,8 +121,8 @@ static bool is_runnable(stream *s) {
 static stream *pick(void) {
   for (stream *s = scheduler.first; s; s = s->next_listed) {
     if (!is_runnable(s)) continue;
-    list_remove(s);
-    list_push(s);
+    scheduler_list_remove(s);
+    scheduler_list_push(s);
     object_ref(&s->o);
     return s;
   }
@@ -153,7 +170,7 @@ int scheduler_start_thread(void *(*body)(void *), void *argument) {
 }
 
 /* A worker or the ticker; the lock is held. */
-static bool start_thread(void *(*body)(void *)) {
+static bool scheduler_start_helper(void *(*body)(void *)) {
   const int error = scheduler_start_thread(body, NULL);
   if (error)
     tell_none_can_start(error);
@@ -178,7 +195,8 @@ static void *worker(void *unused) {
     pthread_mutex_unlock(&scheduler.lock);
     stream_run(s, UINT64_MAX, 0, RUN_AS_WORKER);
     stream_unref(s);
-    atomic_fetch_sub(&n_running_workers, 1);
+    const int running = atomic_fetch_sub(&n_running_workers, 1);
+    INVARIANT(running >= 1);
     rest = scheduler_should_yield();
     pthread_mutex_lock(&scheduler.lock);
   }
@@ -190,7 +208,7 @@ static void wake_workers(int n) {
   for (int idle = scheduler.n_idle; n > 0 && idle > 0; --n, --idle) pthread_cond_signal(&scheduler.work);
   const int useful = scheduler_n_cores() + atomic_load(&n_in_user_code);
   while (n-- > 0 && scheduler.n_workers < useful && scheduler.n_workers < MAX_WORKERS && !scheduler.stopped)
-    if (start_thread(worker))
+    if (scheduler_start_helper(worker))
       ++scheduler.n_workers;
     else
       break;
@@ -208,14 +226,15 @@ bool scheduler_kick(stream *s) {
 
 /* Takes a stream that has been idle off the list. A submission that still saw it listed is seen here: both sides write
  * first and look then, with a full barrier between. True where it went. */
-static bool unlist(stream *s) {
+static bool scheduler_unlist(stream *s) {
   atomic_store(&s->listed, false);
   if (has_work(s)) {
     atomic_store(&s->listed, true);
     return false;
   }
-  list_remove(s);
-  atomic_fetch_sub(&scheduler_n_listed, 1);
+  scheduler_list_remove(s);
+  const int before = atomic_fetch_sub(&scheduler_n_listed, 1);
+  INVARIANT(before >= 1);
   return true;
 }
 
@@ -223,7 +242,7 @@ enum { MAX_GONE = 64 };
 
 /* One look at everything listed; returns how many streams wait for a worker. Streams that leave the list are handed
  * back, since dropping their reference may free them. */
-static int look(stream *gone[MAX_GONE], int *n_gone) {
+static int scheduler_look(stream *gone[MAX_GONE], int *n_gone) {
   int runnable = 0;
   for (stream *s = scheduler.first, *next; s; s = next) {
     next = s->next_listed;
@@ -232,12 +251,14 @@ static int look(stream *gone[MAX_GONE], int *n_gone) {
     if (is_runnable(s)) {
       ++runnable;
     } else if (submitted == s->idle_seen && !has_work(s)) {
-      if (++s->idle_ticks >= IDLE_TICKS && *n_gone < MAX_GONE && unlist(s)) gone[(*n_gone)++] = s;
+      if (++s->idle_ticks >= IDLE_TICKS && *n_gone < MAX_GONE && scheduler_unlist(s)) gone[(*n_gone)++] = s;
       continue;
     }
     s->idle_seen = submitted;
     s->idle_ticks = 0;
   }
+  INVARIANT(*n_gone <= MAX_GONE);
+  INVARIANT_WALK(scheduler_is_valid());
   return runnable;
 }
 
@@ -257,7 +278,7 @@ static void tick(void) {
   if (value_any()) value_look();
   if (atomic_load(&notify_n_shared_waiting)) notify_look();
   pthread_mutex_lock(&scheduler.lock);
-  const int runnable = look(gone, &n_gone);
+  const int runnable = scheduler_look(gone, &n_gone);
   if (runnable) wake_workers(runnable);
   pthread_mutex_unlock(&scheduler.lock);
   while (n_gone) stream_unref(gone[--n_gone]);
@@ -287,11 +308,12 @@ void scheduler_list(stream *s) {
   if (!atomic_load(&s->listed)) {
     object_ref(&s->o);
     s->idle_ticks = 0;
-    list_push(s);
+    scheduler_list_push(s);
     atomic_fetch_add(&scheduler_n_listed, 1);
     atomic_store(&s->listed, true);
   }
-  if (!scheduler.ticker_started) scheduler.ticker_started = start_thread(ticker);
+  INVARIANT_WALK(scheduler_is_valid());
+  if (!scheduler.ticker_started) scheduler.ticker_started = scheduler_start_helper(ticker);
   pthread_mutex_unlock(&scheduler.lock);
   scheduler_rouse();
 }
@@ -315,7 +337,8 @@ __attribute__((constructor)) static void read_seed(void) {
 }
 
 /* A number below n (splitmix64). */
-static unsigned draw(unsigned n) {
+static unsigned scheduler_random(unsigned n) {
+  INVARIANT(n);
   uint64_t z = atomic_fetch_add(&lot, 0x9e3779b97f4a7c15u) + 0x9e3779b97f4a7c15u;
   z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
   z = (z ^ z >> 27) * 0x94d049bb133111ebu;
@@ -328,7 +351,7 @@ static stream *pick_any(void) {
   stream *chosen = NULL;
   pthread_mutex_lock(&scheduler.lock);
   for (stream *s = scheduler.first; s; s = s->next_listed)
-    if (is_runnable(s) && draw(++n) == 0) chosen = s; /* each of n so far with the same chance */
+    if (is_runnable(s) && scheduler_random(++n) == 0) chosen = s; /* each of n so far with the same chance */
   if (chosen) object_ref(&chosen->o);
   pthread_mutex_unlock(&scheduler.lock);
   return chosen;
@@ -341,13 +364,13 @@ void scheduler_shuffle(void) {
   enum { MOST_TURNS = 4, CALLS_PER_PACE = 8 };
   enum { IDLE, SLOW, FAST, N_PACES };
   static _Atomic unsigned pace;
-  if (draw(CALLS_PER_PACE) == 0) atomic_store(&pace, draw(N_PACES));
+  if (scheduler_random(CALLS_PER_PACE) == 0) atomic_store(&pace, scheduler_random(N_PACES));
   const unsigned now = atomic_load(&pace);
-  if (now == IDLE || (now == SLOW && draw(4))) return;
-  for (unsigned turns = draw(MOST_TURNS + 1); turns--;) {
+  if (now == IDLE || (now == SLOW && scheduler_random(4))) return;
+  for (unsigned turns = scheduler_random(MOST_TURNS + 1); turns--;) {
     stream *s = pick_any();
     if (!s) return;
-    stream_run(s, stream_completed(s) + 1 + draw(MOST_TASKS), 0, RUN_AS_WAITER);
+    stream_run(s, stream_completed(s) + 1 + scheduler_random(MOST_TASKS), 0, RUN_AS_WAITER);
     stream_unref(s);
   }
 }
@@ -365,7 +388,7 @@ static bool run_any(uint64_t deadline_ns, run_mode mode) {
   stream *s = pick_any();
   if (!s) return false;
   const uint64_t before = stream_completed(s);
-  stream_run(s, before + 1 + draw(MOST_TASKS), deadline_ns, mode);
+  stream_run(s, before + 1 + scheduler_random(MOST_TASKS), deadline_ns, mode);
   const bool went_on = stream_completed(s) > before || atomic_load(&s->blocked);
   if (!went_on) scheduler_kick(s); /* user code: for a worker */
   stream_unref(s);
@@ -381,7 +404,7 @@ bool scheduler_run_others(void) {
 bool scheduler_stand_in(uint64_t deadline_ns) {
   if (!atomic_load(&scheduler.stopped) && !atomic_load(&scheduler.ticker_started)) {
     pthread_mutex_lock(&scheduler.lock);
-    if (!scheduler.ticker_started) scheduler.ticker_started = start_thread(ticker);
+    if (!scheduler.ticker_started) scheduler.ticker_started = scheduler_start_helper(ticker);
     pthread_mutex_unlock(&scheduler.lock);
   }
   tick();
@@ -417,6 +440,7 @@ void *scheduler_fence_take(void) {
     f->n = 0;
     for (stream *s = scheduler.first; s; s = s->next_listed) {
       if (!has_work(s)) continue;
+      INVARIANT(f->n < n);
       object_ref(&s->o);
       f->at[f->n].stream = s;
       f->at[f->n++].position = stream_submitted(s);
@@ -428,6 +452,7 @@ void *scheduler_fence_take(void) {
 
 bool scheduler_fence_passed(void *taken) {
   fence *f = taken;
+  INVARIANT(f->n >= 0);
   while (f->n && stream_completed(f->at[f->n - 1].stream) >= f->at[f->n - 1].position)
     stream_unref(f->at[--f->n].stream);
   if (f->n) return false;

@@ -85,4 +85,7 @@ bool scheduler_fence_passed(void *fence);
  * is still waited for then, by exit handlers and destructors of the program's, is run by who waits. */
 void scheduler_stop(void);
 
+/* Whether the list of streams and the counts of threads agree (base/invariant.h); the caller holds the lock. */
+bool scheduler_is_valid(void);
+
 #endif

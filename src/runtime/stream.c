@@ -26,6 +26,41 @@ enum {
 };
 static const uint64_t ALL_TASKS = UINT64_MAX; /* as dropped_below: of a stream that goes */
 
+/* ---- invariants -------------------------------------------------------------------------------------------------- */
+
+#ifdef CANNON_INVARIANTS
+static bool stream_home_is_valid(const stream *s) {
+  const context *c = atomic_load(&s->context);
+  return !s->home || ((!c || c == s->home) && s->device == s->home->device);
+}
+
+bool stream_submission_is_valid(const stream *s) {
+  const bool diverted = s->closed || s->recording || s->update || scheduler_is_random;
+  const uint64_t retired_ns = atomic_load(&s->retired_cost_ns);
+  return atomic_load(&s->submit_lock) && queue_producer_is_valid(&s->q) && (!diverted || s->diverted) &&
+         !(s->recording && s->update) && retired_ns <= atomic_load(&s->submitted_cost_ns) && stream_home_is_valid(s);
+}
+
+/* A stream that is blocked, waits for an event or has a deadline has the task that does so at its front. blocked is
+ * read first: others only end it, after they have taken the stream off the list of those that wait. */
+bool stream_running_is_valid(const stream *s) {
+  const bool blocked = atomic_load(&s->blocked);
+  const uint64_t deadline_ns = atomic_load(&s->wait_deadline_ns);
+  const bool waits = blocked || atomic_load(&s->waits_for) || deadline_ns;
+  return atomic_load(&s->run_lock) && queue_consumer_is_valid(&s->q) &&
+         (!waits || s->q.next < atomic_load(&s->q.submitted)) &&
+         (!atomic_load(&s->waits_for) || blocked || deadline_ns) &&
+         atomic_load(&s->kept_below) <= atomic_load(&s->dropped_below) && stream_home_is_valid(s);
+}
+
+bool stream_is_valid(const stream *s) {
+  const bool waits = atomic_load(&s->blocked) || atomic_load(&s->waits_for);
+  return queue_is_valid(&s->q) && !(s->recording && s->update) && (!waits || s->q.next < s->q.submitted) &&
+         atomic_load(&s->retired_cost_ns) <= atomic_load(&s->submitted_cost_ns) &&
+         atomic_load(&s->kept_below) <= atomic_load(&s->dropped_below) && stream_home_is_valid(s);
+}
+#endif
+
 /* ---- submission -------------------------------------------------------------------------------------------------- */
 
 static uint64_t pending_cost(stream *s) {
@@ -40,6 +75,7 @@ bool stream_is_diverted(const stream *s) {
 void stream_divert_anew(stream *s) {
   spin_lock(&s->submit_lock);
   s->diverted = stream_is_diverted(s);
+  INVARIANT_WALK(stream_submission_is_valid(s));
   spin_unlock(&s->submit_lock);
 }
 
@@ -61,6 +97,8 @@ status stream_new_task(stream *s, const task_kind *kind, task **out) {
     if (st != ST_OK) spin_unlock(&s->submit_lock);
     if (st != ST_OK) return st;
   }
+  INVARIANT(kind->run && (uintptr_t)t % sizeof *t == 0);
+  INVARIANT(!s->closed);
   t->kind = kind;
   *out = t;
   return ST_OK;
@@ -68,18 +106,22 @@ status stream_new_task(stream *s, const task_kind *kind, task **out) {
 
 /* The slot becomes a task of the queue. */
 static inline void enqueue(stream *s, task *t) {
+  INVARIANT(atomic_load(&s->submit_lock) && !s->closed);
+  INVARIANT(t == &s->q.tail->tasks[s->q.tail_index]);
   const uint64_t recorded_ns = timeline_wants(TIMELINE_WANTS_TASKS) ? timeline_now() : 0;
   const uint64_t cost = t->cost_ns;
   const uint32_t id = t->id = (uint32_t)atomic_load_explicit(&s->q.submitted, memory_order_relaxed);
   atomic_store_explicit(&s->submitted_cost_ns, atomic_load_explicit(&s->submitted_cost_ns, memory_order_relaxed) + cost,
                         memory_order_relaxed);
   queue_push(&s->q);
+  INVARIANT_WALK(stream_submission_is_valid(s));
   spin_unlock_fence(&s->submit_lock); /* against scheduler_unlist: it looks at submitted after it clears listed */
   if (unlikely(!atomic_load_explicit(&s->listed, memory_order_relaxed))) scheduler_list(s);
   if (unlikely(recorded_ns)) task_record_submission(s, id, recorded_ns);
 }
 
 __attribute__((noinline)) static void submit_diverted(stream *s, task *t) {
+  INVARIANT(atomic_load(&s->submit_lock) && !(s->recording && s->update));
   if (s->recording) {
     capture_take(s, t); /* the slot was only lent: it serves the next task */
     spin_unlock(&s->submit_lock);
@@ -102,6 +144,7 @@ void stream_submit(stream *s, task *t) {
 /* ---- running ----------------------------------------------------------------------------------------------------- */
 
 void stream_keep_failure(stream *s, const task *t, status st) {
+  INVARIANT(st != ST_OK && st != TASK_BLOCKED && st != TASK_GOES_ON);
   const char *words = fail_take();
   log_line(LOG_ERROR, "stream %u, task %u (%s) failed with %d: %s", s->id, t->id, t->kind->name, st, words);
   status none = ST_OK;
@@ -144,7 +187,10 @@ static status run_front(stream *s, task *t, run_mode mode) {
   return st;
 }
 
-static void publish(stream *s, uint64_t retired_ns) {
+static void stream_publish(stream *s, uint64_t retired_ns) {
+  INVARIANT(atomic_load_explicit(&s->run_lock, memory_order_relaxed));
+  INVARIANT(atomic_load_explicit(&s->q.completed, memory_order_relaxed) <= s->q.next);
+  INVARIANT(s->q.next <= stream_submitted(s));
   atomic_store_explicit(&s->q.completed, s->q.next, memory_order_release);
   atomic_store_explicit(&s->retired_cost_ns,
                         atomic_load_explicit(&s->retired_cost_ns, memory_order_relaxed) + retired_ns,
@@ -208,16 +254,18 @@ static run_result run_batch(stream *s, uint64_t target, uint64_t deadline_ns, ru
       }
       stream_keep_failure(s, t, st);
     }
+    INVARIANT(t->cost_ns == cost);
+    INVARIANT(!atomic_load_explicit(&s->blocked, memory_order_relaxed)); /* which drop() ends */
     retired_ns += cost;
     queue_pop(q);
     if (cost > PUBLISH_NS || ++unpublished == PUBLISH_TASKS) {
-      publish(s, retired_ns);
+      stream_publish(s, retired_ns);
       retired_ns = unpublished = 0;
       if (sleeper_is_served(s)) stream_wake(s);
     }
     if (mode == RUN_AS_WORKER && must_step_aside(s)) break;
   }
-  publish(s, retired_ns);
+  stream_publish(s, retired_ns);
   return result;
 }
 
@@ -225,9 +273,11 @@ run_result stream_run(stream *s, uint64_t target, uint64_t deadline_ns, run_mode
   for (;;) {
     if (!spin_trylock(&s->run_lock)) return RUN_BUSY;
     atomic_store_explicit(&s->kicked, false, memory_order_relaxed);
-    const fp_mode fp = fp_enter();
+    const fp_mode fp = fp_mode_enter();
     const run_result result = run_batch(s, target, deadline_ns, mode);
-    fp_leave(fp);
+    fp_mode_leave(fp);
+    INVARIANT(result != RUN_LEFT || mode != RUN_AS_WORKER);
+    INVARIANT_WALK(stream_running_is_valid(s));
     spin_unlock_fence(&s->run_lock); /* against sleep_for: it looks at completed after it counts itself a sleeper */
     if (unlikely(atomic_load_explicit(&s->sleepers, memory_order_relaxed))) {
       const bool left_over = mode != RUN_AS_WORKER && stream_completed(s) < stream_submitted(s);
@@ -246,6 +296,7 @@ uint64_t stream_drop_submitted(stream *s) {
   const uint64_t position = stream_submitted(s);
   if (stream_completed(s) < position && atomic_load(&s->dropped_below) < position)
     atomic_store(&s->dropped_below, position);
+  INVARIANT_WALK(stream_submission_is_valid(s));
   spin_unlock_fence(&s->submit_lock); /* against stream_run: it looks at dropped_below after it has let the lock go */
   scheduler_rouse();
   return position;
@@ -253,6 +304,7 @@ uint64_t stream_drop_submitted(stream *s) {
 
 void stream_unblock(stream *s) {
   atomic_store(&s->blocked, false);
+  atomic_store(&s->released, false);
   scheduler_rouse();
   if (atomic_load(&s->sleepers))
     stream_wake(s);
@@ -262,6 +314,7 @@ void stream_unblock(stream *s) {
 
 void stream_unblock_all(stream *first) {
   while (first) {
+    INVARIANT(atomic_load(&first->o.refs) >= 1 && atomic_load(&first->released) && first->next_waiter != first);
     stream *next = first->next_waiter; /* read before the stream can wait, or go, again */
     stream_unblock(first);
     stream_unref(first);
@@ -272,7 +325,7 @@ void stream_unblock_all(stream *first) {
 /* ---- waiting ----------------------------------------------------------------------------------------------------- */
 
 /* Runs s towards target, and where it is blocked what it waits for, and so on. */
-static run_result advance(stream *s, uint64_t target, uint64_t deadline_ns, unsigned depth) {
+static run_result stream_advance(stream *s, uint64_t target, uint64_t deadline_ns, unsigned depth) {
   if (unlikely(scheduler_is_random)) scheduler_shuffle();
   for (;;) {
     run_result result = stream_run(s, target, deadline_ns, RUN_AS_WAITER);
@@ -283,7 +336,7 @@ static run_result advance(stream *s, uint64_t target, uint64_t deadline_ns, unsi
     stream *source = event_source_of_wait(s, &position);
     if (!source) return result;
     const run_result there =
-        stream_completed(source) < position ? advance(source, position, deadline_ns, depth + 1) : RUN_DONE;
+        stream_completed(source) < position ? stream_advance(source, position, deadline_ns, depth + 1) : RUN_DONE;
     stream_unref(source);
     if (there != RUN_DONE || atomic_load(&s->blocked)) return result;
   }
@@ -297,7 +350,8 @@ static bool spin_for_turn(stream *s, uint64_t target) {
     cpu_relax();
     turn = stream_completed(s) >= target || !atomic_load_explicit(&s->run_lock, memory_order_relaxed);
   }
-  atomic_fetch_sub(&s->wanted, 1);
+  const uint32_t n_wanted = atomic_fetch_sub(&s->wanted, 1);
+  INVARIANT(n_wanted >= 1);
   return turn;
 }
 
@@ -317,15 +371,17 @@ static bool sleep_for(stream *s, uint64_t target, uint64_t deadline_ns, run_resu
   /* After the look at `wake`: who ends the library's threads wakes all, and what sleeps later knows of it. */
   if (unlikely(scheduler_lacks_threads()) && (!most_ns || most_ns > SCHEDULER_TICK_NS)) most_ns = SCHEDULER_TICK_NS;
   if (!changed) futex_wait(&s->wake, seen, most_ns);
-  atomic_fetch_sub(&s->sleepers, 1);
+  const uint32_t n_sleepers = atomic_fetch_sub(&s->sleepers, 1);
+  INVARIANT(n_sleepers >= 1);
   return true;
 }
 
 status stream_wait(stream *s, uint64_t target, uint64_t timeout_ns) {
   if (stream_completed(s) >= target) return ST_OK;
+  INVARIANT(atomic_load(&s->o.refs) >= 1);
   const uint64_t deadline_ns = timeout_ns ? now_ns() + timeout_ns : 0;
   for (;;) {
-    const run_result result = advance(s, target, deadline_ns, 0);
+    const run_result result = stream_advance(s, target, deadline_ns, 0);
     if (stream_completed(s) >= target) break;
     if (result == RUN_BUSY && spin_for_turn(s, target)) continue;
     if (unlikely(scheduler_lacks_threads()) && scheduler_stand_in(deadline_ns)) continue;
@@ -360,7 +416,7 @@ status stream_synchronize(stream *s, uint64_t timeout_ns) {
     return fail(ST_INVALID_VALUE, "stream %u was destroyed by force while it was waited for, and tasks were dropped",
                 s->id);
   hooks_tell_step(HOOK_STREAM_DONE, s->device, s->id, 0);
-  if (unlikely(atomic_load_explicit(&order_is_kept, memory_order_relaxed))) {
+  if (order_is_wanted()) {
     order_saw_stream(s, target);
     pools_synchronized(s->device);
   }
@@ -373,7 +429,7 @@ status stream_synchronize(stream *s, uint64_t timeout_ns) {
 bool stream_is_idle(stream *s) {
   const uint64_t target = stream_submitted(s);
   if (stream_completed(s) >= target) {
-    if (unlikely(atomic_load_explicit(&order_is_kept, memory_order_relaxed))) order_saw_stream(s, target);
+    if (order_is_wanted()) order_saw_stream(s, target);
     hooks_tell_step(HOOK_STREAM_DONE, s->device, s->id, 0);
     return true;
   }
@@ -396,6 +452,7 @@ status stream_create(context *c, uint32_t priority, uint32_t flags, stream **out
     return st;
   }
   trace_add(&trace_stats()->n_streams, 1);
+  INVARIANT(s->home == c && stream_is_valid(s));
   hooks_tell_step(HOOK_STREAM_CREATED, s->device, s->id, 0);
   *out = s;
   return ST_OK;
@@ -404,6 +461,7 @@ status stream_create(context *c, uint32_t priority, uint32_t flags, stream **out
 void stream_close(stream *s) {
   spin_lock(&s->submit_lock);
   s->closed = s->diverted = true;
+  INVARIANT_WALK(stream_submission_is_valid(s));
   spin_unlock(&s->submit_lock);
 }
 
@@ -430,11 +488,15 @@ void stream_destroy(stream *s, bool discard) {
 
 void stream_unref(stream *s) {
   if (!object_unref(&s->o)) return;
+  INVARIANT(!s->recording && !s->update && !atomic_load(&s->listed));
+  INVARIANT(!atomic_load(&s->run_lock) && !atomic_load(&s->submit_lock) && !atomic_load(&s->sleepers));
+  INVARIANT_WALK(stream_is_valid(s));
   while (s->q.next < stream_submitted(s)) {
     task *t = queue_front(&s->q);
     if (t->kind->drop) t->kind->drop(t, s);
     queue_pop(&s->q);
   }
+  INVARIANT(!atomic_load(&s->waits_for));
   queue_free(&s->q);
   free(s->error_text);
   free(s->clock);

@@ -36,6 +36,7 @@ struct stream {
   /* Written by the runner. */
   _Alignas(64) spinlock run_lock;
   _Atomic bool blocked;           /* the task at the front waits; stream_unblock() ends it */
+  _Atomic bool released;          /* taken off a list of waiters, by who is about to call stream_unblock() */
   _Atomic bool called;            /* the callback that the front waits for has returned */
   _Atomic uint64_t dropped_below; /* tasks at positions below this are dropped instead of run, ... */
   _Atomic uint64_t kept_below;    /* ... but not those below this, which a device would have begun */
@@ -113,8 +114,15 @@ void stream_wake(stream *s);
 /* Ends the blocked state: the front task runs again. */
 void stream_unblock(stream *s);
 
-/* Of streams chained through next_waiter, whose references go. */
+/* Unblocks streams that are chained through next_waiter, and were marked as released when they were taken off their list
+ * of waiters. Drops the reference that comes with each. */
 void stream_unblock_all(stream *first);
+
+/* For the runner, before the stream may wait again: until whoever released it has called stream_unblock(). It may be at it
+ * still when the wait was dropped or timed out meanwhile. No lock but the run lock is held. */
+static inline void stream_await_unblock(const stream *s) {
+  while (unlikely(atomic_load(&s->released))) sched_yield();
+}
 
 /* Who runs: workers take everything but step aside for waiters; waiters run no user code and stop at `target`; where
  * no worker will come they run all that starts before the deadline. */
@@ -153,5 +161,11 @@ void stream_discard(stream *s);
  * killed by the caller (object_kill), unless it was never published; the caller's reference goes. */
 void stream_destroy(stream *s, bool discard);
 void stream_unref(stream *s);
+
+/* Whether the stream's parts agree (base/invariant.h): what submissions write, for a caller with submit_lock; what its
+ * runner writes, for a caller with the run lock; all of it, which nobody else uses. */
+bool stream_submission_is_valid(const stream *s);
+bool stream_running_is_valid(const stream *s);
+bool stream_is_valid(const stream *s);
 
 #endif

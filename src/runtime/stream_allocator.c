@@ -67,7 +67,7 @@ status allocator_change(void *handle, void (*change)(user_allocator *a, const vo
 }
 
 /* Under the lock. */
-static status enter(const stream *s, void *handle) {
+static status allocator_enter(const stream *s, void *handle) {
   const description *d = *find_description(handle);
   if (!d) return stale(handle);
   if (!atomic_load(&s->context)) return fail(ST_INVALID_VALUE, "stream %u was destroyed by another thread", s->id);
@@ -92,7 +92,7 @@ static status enter(const stream *s, void *handle) {
 
 status allocator_register(stream *s, void *handle) {
   pthread_mutex_lock(&lock);
-  const status st = enter(s, handle);
+  const status st = allocator_enter(s, handle);
   pthread_mutex_unlock(&lock);
   return st;
 }

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "base/invariant.h"
 #include "runtime/capture.h"
 #include "runtime/context.h"
 
@@ -44,6 +45,17 @@ static void raise(_Atomic uint64_t *stamp, uint64_t to) {
 
 /* ---- lanes ------------------------------------------------------------------------------------------------------- */
 
+#ifdef CANNON_INVARIANTS
+bool order_lanes_are_valid(void) {
+  if (n_lanes > MAX_LANES) return false;
+  for (uint32_t i = 1; i <= n_lanes; ++i) {
+    const stream *s = lanes[i].stream;
+    if (s && (atomic_load(&s->lane) != i || s->lane_base != lanes[i].base || !atomic_load(&s->o.refs))) return false;
+  }
+  return true;
+}
+#endif
+
 /* Frees the lane of a stream that was destroyed and has done all: that stream, whose reference is the caller's now. */
 static stream *free_a_lane(void) {
   stream *gone = NULL;
@@ -56,6 +68,7 @@ static stream *free_a_lane(void) {
     lanes[i].stream = NULL;
     gone = s;
   }
+  INVARIANT_WALK(order_lanes_are_valid());
   spin_unlock(&lanes_lock);
   return gone;
 }
@@ -67,7 +80,7 @@ static uint32_t first_free_lane(void) {
 }
 
 /* 0: there are too many. */
-static uint32_t lane_of(stream *s) {
+static uint32_t order_lane_of(stream *s) {
   uint32_t own = atomic_load_explicit(&s->lane, memory_order_acquire);
   if (likely(own)) return own;
   for (stream *gone; (gone = free_a_lane());) stream_unref(gone);
@@ -80,16 +93,21 @@ static uint32_t lane_of(stream *s) {
     s->lane_base = lanes[own].base;
     atomic_store_explicit(&s->lane, own, memory_order_release);
   }
+  INVARIANT_WALK(order_lanes_are_valid());
   spin_unlock(&lanes_lock);
   return own;
 }
 
 /* Of a stream that has a lane. */
-static uint64_t stamp_of(const stream *s, uint64_t position) { return s->lane_base + position; }
+static uint64_t stamp_of(const stream *s, uint64_t position) {
+  INVARIANT(s->lane_base);
+  return s->lane_base + position;
+}
 
 /* ---- clocks ------------------------------------------------------------------------------------------------------ */
 
 static void take_over(order_clock *to, const order_clock *from) {
+  INVARIANT(to->n <= CLOCK_LANES && from->n <= CLOCK_LANES);
   for (; to->n < from->n; ++to->n) to->at[to->n] = 0;
   for (uint32_t i = 0; i < from->n; ++i)
     if (to->at[i] < from->at[i]) to->at[i] = from->at[i];
@@ -97,6 +115,7 @@ static void take_over(order_clock *to, const order_clock *from) {
 
 void order_record(order_clock *to, stream *s) {
   const order_clock *own = s->clock;
+  INVARIANT(atomic_load(&s->submit_lock));
   const uint32_t l = atomic_load_explicit(&s->lane, memory_order_acquire);
   if (!to) return;
   to->n = 0;
@@ -107,12 +126,13 @@ void order_record(order_clock *to, stream *s) {
 }
 
 void order_wait(const order_clock *clock, stream *s) {
+  INVARIANT(atomic_load(&s->submit_lock));
   if (clock && s->clock) take_over(s->clock, clock);
 }
 
 /* ---- what the host knows ----------------------------------------------------------------------------------------- */
 
-static void saw(const order_clock *clock) {
+static void order_saw(const order_clock *clock) {
   for (uint32_t i = 0; clock && i < clock->n; ++i) raise(&lanes[i + 1].seen, clock->at[i]);
 }
 
@@ -121,17 +141,17 @@ void order_saw_stream(stream *s, uint64_t position) {
   if (l) raise(&lanes[l].seen, stamp_of(s, position));
   spin_lock(&s->submit_lock);
   /* What was submitted since may have waited for more than the host has. */
-  if (atomic_load_explicit(&s->q.submitted, memory_order_relaxed) == position) saw(s->clock);
+  if (atomic_load_explicit(&s->q.submitted, memory_order_relaxed) == position) order_saw(s->clock);
   spin_unlock(&s->submit_lock);
 }
 
-void order_saw_event(event *e) { saw(e->clock); }
+void order_saw_event(event *e) { order_saw(e->clock); }
 
 /* ---- for pools --------------------------------------------------------------------------------------------------- */
 
 static bool take_point(void *stream_of_free, pool_point *out) {
   stream *s = stream_of_free;
-  const uint32_t l = lane_of(s);
+  const uint32_t l = order_lane_of(s);
   *out = (pool_point){l, l ? stamp_of(s, stream_submitted(s)) : 0};
   return l;
 }
@@ -165,7 +185,7 @@ static pool_relation relation(void *of_stream, pool_point p) {
 }
 
 /* The lane's stream, with a reference, where the point is one of its; NULL: it has gone. */
-static stream *source_of(pool_point p) {
+static stream *order_source_of(pool_point p) {
   spin_lock(&lanes_lock);
   stream *s = p.stamp >= atomic_load(&lanes[p.lane].base) ? lanes[p.lane].stream : NULL;
   if (s) object_ref(&s->o);
@@ -174,8 +194,8 @@ static stream *source_of(pool_point p) {
 }
 
 /* Waits for all that was submitted to the other stream up to now. */
-static bool insert(void *of_stream, pool_point p) {
-  stream *s = of_stream, *source = p.lane ? source_of(p) : NULL;
+static bool order_insert(void *of_stream, pool_point p) {
+  stream *s = of_stream, *source = p.lane ? order_source_of(p) : NULL;
   if (!source) return true;
   const bool inserted =
       !atomic_load(&order_n_ahead) && atomic_load(&source->context) && event_order(source, s) == ST_OK;
@@ -183,6 +203,6 @@ static bool insert(void *of_stream, pool_point p) {
   return inserted;
 }
 
-static uint32_t number(void *of_stream) { return ((const stream *)of_stream)->id; }
+static uint32_t order_number(void *of_stream) { return ((const stream *)of_stream)->id; }
 
-const pool_order order_of_streams = {.point = take_point, .relation = relation, .insert = insert, .number = number};
+const pool_order order_of_streams = {.point = take_point, .relation = relation, .insert = order_insert, .number = order_number};

@@ -37,6 +37,14 @@ void order_wait(const order_clock *clock, stream *s);
 void order_saw_stream(stream *s, uint64_t position);
 void order_saw_event(event *e);
 
+/* Whether lanes and streams agree (base/invariant.h); the caller holds the lock of the lanes. */
+bool order_lanes_are_valid(void);
+
+/* Whether order is kept, as it is from the first pool on. */
+static inline bool order_is_wanted(void) {
+  return unlikely(atomic_load_explicit(&order_is_kept, memory_order_relaxed));
+}
+
 /* Waits that may have been submitted before what ends them: for a record still to come, a notify or a value. While there is one, a
  * wait of our own could close a circle. */
 extern _Atomic uint64_t order_n_ahead;

@@ -13,6 +13,7 @@ __attribute__((cold)) void task_record_submission(const stream *s, uint32_t id, 
 __attribute__((cold, noinline)) status task_run_recorded(task *t, stream *s);
 
 static inline status task_run(task *t, stream *s) {
+  INVARIANT(atomic_load_explicit(&s->run_lock, memory_order_relaxed)); /* one runner at a time */
   return timeline_wants(TIMELINE_WANTS_TASKS | TIMELINE_WANTS_LOAD) ? task_run_recorded(t, s) : t->kind->run(t, s);
 }
 

@@ -30,6 +30,9 @@ void thread_drop_stream(const stream *s);
 /* In the child of a fork: forgets everything, without touching objects that threads may have been about to change. */
 void thread_forget(void);
 
+/* Whether the calling thread's holdings agree (base/invariant.h). */
+bool thread_is_valid(void);
+
 static inline stream **thread_place(const void *handle) {
   return &thread_own.streams[((uintptr_t)handle >> STREAM_SLOT_SHIFT) % THREAD_STREAMS];
 }

@@ -1,5 +1,6 @@
 #include "runtime/value.h"
 
+#include "base/invariant.h"
 #include "memory/memory.h"
 #include "runtime/scheduler.h"
 #include "runtime/stream_order.h"
@@ -46,7 +47,7 @@ status value_write(void *word, uint64_t value, stream *s) {
 
 /* ---- wait -------------------------------------------------------------------------------------------------------- */
 
-static bool holds(const task *t) {
+static bool value_holds(const task *t) {
   const uint64_t seen = __atomic_load_n(t->value.word, __ATOMIC_ACQUIRE), value = t->value.value;
   switch ((value_condition)t->value.condition) {
   case VALUE_GEQ: return (int64_t)(seen - value) >= 0;
@@ -57,16 +58,28 @@ static bool holds(const task *t) {
   }
 }
 
+#ifdef CANNON_INVARIANTS
+bool value_list_is_valid(void) {
+  int n = 0;
+  for (const stream *s = waiting; s; s = s->next_waiter, ++n)
+    if (!atomic_load(&s->o.refs) || !s->waits_task || s->waits_task->value.condition >= N_VALUE_CONDITIONS ||
+        (uintptr_t)s->waits_task->value.word % sizeof(uint64_t) || s->next_waiter == s)
+      return false;
+  return n == atomic_load(&value_n_waiting);
+}
+#endif
+
 /* Takes the streams whose condition holds, or (only not NULL) that one, off the list; the lock is held. */
-static stream *take(const stream *only) {
+static stream *value_take(const stream *only) {
   stream *taken = NULL, **link = &waiting;
   while (*link) {
     stream *s = *link;
-    if (only ? s != only : !holds(s->waits_task)) {
+    if (only ? s != only : !value_holds(s->waits_task)) {
       link = &s->next_waiter;
       continue;
     }
     *link = s->next_waiter;
+    if (!only) atomic_store(&s->released, true);
     s->next_waiter = taken;
     taken = s;
     atomic_fetch_sub_explicit(&value_n_waiting, 1, memory_order_relaxed);
@@ -76,33 +89,38 @@ static stream *take(const stream *only) {
 
 void value_look(void) {
   spin_lock(&lock);
-  stream *taken = take(NULL);
+  stream *taken = value_take(NULL);
+  INVARIANT_WALK(value_list_is_valid());
   spin_unlock(&lock);
   stream_unblock_all(taken);
 }
 
-static status run_wait(task *t, stream *s) {
-  if (holds(t)) {
+static status value_run_wait(task *t, stream *s) {
+  if (value_holds(t)) {
     atomic_fetch_sub(&order_n_ahead, 1);
     return ST_OK;
   }
+  stream_await_unblock(s);
   spin_lock(&lock);
+  INVARIANT(!atomic_load(&s->waits_for) && atomic_load(&s->run_lock));
   object_ref(&s->o);
   atomic_store(&s->blocked, true);
   s->waits_task = t;
   s->next_waiter = waiting;
   waiting = s;
   atomic_fetch_add_explicit(&value_n_waiting, 1, memory_order_relaxed);
+  INVARIANT_WALK(value_list_is_valid());
   spin_unlock(&lock);
   scheduler_rouse();
   return TASK_BLOCKED;
 }
 
-static void drop_wait(task *t, stream *s) {
+static void value_drop_wait(task *t, stream *s) {
   (void)t;
   atomic_fetch_sub(&order_n_ahead, 1);
   spin_lock(&lock);
-  stream *taken = take(s);
+  stream *taken = value_take(s);
+  INVARIANT_WALK(value_list_is_valid());
   spin_unlock(&lock);
   atomic_store(&s->blocked, false);
   if (taken) stream_unref(taken);
@@ -124,8 +142,8 @@ static void wait_uses(const task *t, task_use *tell, void *argument) {
 }
 
 static const task_kind wait_kind = {.name = "value wait",
-                                    .run = run_wait,
-                                    .drop = drop_wait,
+                                    .run = value_run_wait,
+                                    .drop = value_drop_wait,
                                     .again = true,
                                     .copied = count_wait,
                                     .release = discount_wait,

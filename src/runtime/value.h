@@ -25,4 +25,7 @@ static inline bool value_any(void) { return atomic_load_explicit(&value_n_waitin
 /* Unblocks the streams whose condition holds now. No lock is held. */
 __attribute__((cold)) void value_look(void);
 
+/* Whether the list of waiting streams agrees with their state (base/invariant.h); the caller holds its lock. */
+bool value_list_is_valid(void);
+
 #endif

@@ -22,19 +22,19 @@ static const struct {
                {ACL_FORMAT_FRACTAL_NZ, "FRACTAL_NZ", "cnyx"}};
 enum { N_FORMATS = sizeof formats / sizeof formats[0], N_PLAIN = 8 };
 
-static int find(int format) {
+static int format_find(int format) {
   int i = 0;
   while (i < N_FORMATS && formats[i].format != format) ++i;
   return i;
 }
 
-bool format_is_plain(int format) { return find(format) < N_PLAIN; }
+bool format_is_plain(int format) { return format_find(format) < N_PLAIN; }
 
-const char *format_name(int format) { return find(format) < N_FORMATS ? formats[find(format)].name : "an unknown one"; }
+const char *format_name(int format) { return format_find(format) < N_FORMATS ? formats[format_find(format)].name : "an unknown one"; }
 
 const char *format_axes(int format, int rank) {
   static const char *const by_rank[] = {"", "C", "CH", "CHW", "NCHW", "NCDHW"};
-  const int i = find(format);
+  const int i = format_find(format);
   if (i < N_PLAIN && formats[i].parts && strlen(formats[i].parts) == (size_t)rank) return formats[i].parts;
   return rank <= 5 ? by_rank[rank] : NULL;
 }
@@ -57,7 +57,7 @@ static status check_elements(const tensor *t, const char *name, int64_t expected
 
 /* The storage's letters where they are the origin's in another order, else the origin's: row-major as it is. */
 static const char *plain_order(const tensor *t, const char *axes) {
-  const char *order = formats[find(t->format)].parts;
+  const char *order = formats[format_find(t->format)].parts;
   if (!order || !axes || t->origin_format == ACL_FORMAT_ND || strlen(order) != (size_t)t->rank ||
       t->storage_rank != t->rank)
     return axes;
@@ -83,7 +83,7 @@ static storage_axis *axis_of(storage_layout *l, const char *axes, char letter, s
   return at ? &l->axis[at - axes] : missing;
 }
 
-static int64_t blocks_of(int64_t n, int64_t block) { return (n + block - 1) / block; }
+static int64_t format_blocks(int64_t n, int64_t block) { return (n + block - 1) / block; }
 
 /* The axes from the innermost part outwards. */
 static int64_t blocked_layout(storage_layout *l, const char *axes, const char *parts, int64_t cube, int64_t rows) {
@@ -99,7 +99,7 @@ static int64_t blocked_layout(storage_layout *l, const char *axes, const char *p
       step *= a->block;
     } else {
       a->outer = step;
-      step *= of_channels ? blocks_of(a->dim, cube) : of_rows ? blocks_of(a->dim, rows) : a->dim;
+      step *= of_channels ? format_blocks(a->dim, cube) : of_rows ? format_blocks(a->dim, rows) : a->dim;
     }
   }
   return step;
@@ -119,7 +119,7 @@ static status matrices_layout(const tensor *t, storage_layout *l, const char *pa
 }
 
 status storage_layout_of(const tensor *t, const char *name, storage_layout *l) {
-  const int i = find(t->format);
+  const int i = format_find(t->format);
   char text[SHAPE_TEXT];
   *l = (storage_layout){.rank = t->rank, .axes = format_axes(t->origin_format, t->rank), .n_storage = t->n};
   for (int d = 0; d < t->rank; ++d) l->axis[d].dim = t->dims[d];

@@ -14,6 +14,9 @@ void tensor_free(tensor *t);
 void tensor_hold(tensor *t);
 void tensor_release(tensor *t);
 
+/* Whether the fields of a tensor agree (base/invariant.h). */
+bool tensor_is_valid(const tensor *t);
+
 /* Whether the view is row-major without gaps, by its dims and strides. */
 bool tensor_is_contiguous(const tensor *t);
 
