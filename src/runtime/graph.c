@@ -138,8 +138,9 @@ status graph_reserve(graph *g, uint32_t lane) {
 /* What the lane has had since its last step becomes one, that plays it; there is room. */
 static void end_run(graph *g, uint32_t lane) {
   graph_lane *l = &g->lanes[lane];
-  INVARIANT(g->n_steps < g->step_room && l->n_stepped <= l->n_tasks);
+  INVARIANT(l->n_stepped <= l->n_tasks);
   if (l->n_stepped == l->n_tasks) return;
+  INVARIANT(g->n_steps < g->step_room);
   const uint32_t cost = l->cost_ns < TASK_COST_UNKNOWN ? (uint32_t)l->cost_ns : TASK_COST_UNKNOWN - 1;
   g->steps[g->n_steps++] = (graph_step){.kind = STEP_PLAY, .lane = lane, .tasks = {l->n_stepped, l->n_tasks, cost}};
   l->n_stepped = l->n_tasks;
