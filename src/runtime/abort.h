@@ -1,9 +1,9 @@
-/* Aborting the tasks of a device (aclrtDeviceTaskAbort), for a program that starts over: queued tasks are dropped, running
- * tasks are waited for.
+/* Aborting the tasks of a device (aclrtDeviceTaskAbort), for a program that starts over: queued tasks are dropped,
+ * running tasks are waited for.
  *
  * During an abort the device's streams take no tasks and cannot be waited for (ST_DEVICE_ABORT). For that, streams are
- * diverted as they are for a capture, so that submissions cost nothing more at other times. A dropped task is done as any
- * other: threads that wait for it, and memory that it used, are free again.
+ * diverted as they are for a capture, so that submissions cost nothing more at other times. A dropped task is done as
+ * any other: threads that wait for it, and memory that it used, are free again.
  *
  * Called by src/api, stream.c and event.c. Thread-safe. */
 #ifndef CANNON_RUNTIME_ABORT_H
@@ -20,16 +20,16 @@ enum { ABORT_MAX_MS = 36 * 60 * 1000 };
 
 typedef enum { ABORT_BEFORE, ABORT_AFTER } abort_stage;
 
-/* A user function, and a function that knows its type and calls it. timeout_ms: the time left for the abort; 0: no limit. A
- * result other than 0 ends the abort. */
+/* A user function, and a function that knows its type and calls it. timeout_ms: the time left for the abort; 0: no
+ * limit. A result other than 0 ends the abort. */
 typedef struct {
   void (*function)(void);
   int32_t (*call)(void (*function)(void), int32_t device, abort_stage stage, uint32_t timeout_ms, void *argument);
   void *argument;
 } abort_callback;
 
-/* Registers a function, by a name, that each abort calls before and after; callback NULL: removes the name's. A name can be
- * registered once at a time. */
+/* Registers a function, by a name, that each abort calls before and after; callback NULL: removes the name's. A name
+ * can be registered once at a time. */
 status abort_register(const char *name, const abort_callback *callback);
 
 /* Drops the queued tasks of the device's streams, waits for those that run, and forgets the failures of earlier tasks.

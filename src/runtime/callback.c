@@ -83,7 +83,8 @@ static bool mailbox_is_valid(const mailbox *box) {
   return n_streams == box->n_streams && last == (report *const *)box->last && (n_streams || box->first || box->in_use);
 }
 
-/* Each subscribed thread has one mailbox, and each mailbox has a subscription, a report, or a thread that looks at it. */
+/* Each subscribed thread has one mailbox, and each mailbox has a subscription, a report, or a thread that looks at
+ * it. */
 bool callbacks_are_valid(void) {
   for (const subscription *p = subscriptions; p; p = p->next)
     if (!*find_mailbox(p->thread)) return false;

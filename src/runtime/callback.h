@@ -1,6 +1,6 @@
 /* User functions in streams: host functions (aclrtLaunchHostFunc), which a library thread calls, and callbacks
- * (aclrtLaunchCallback), which a thread of the user's calls that is subscribed for the stream and inside callback_process().
- * Called by src/api and context.c. Thread-safe. */
+ * (aclrtLaunchCallback), which a thread of the user's calls that is subscribed for the stream and inside
+ * callback_process(). Called by src/api and context.c. Thread-safe. */
 #ifndef CANNON_RUNTIME_CALLBACK_H
 #define CANNON_RUNTIME_CALLBACK_H
 
@@ -8,16 +8,16 @@
 
 status host_function_submit(stream *s, void (*function)(void *), void *argument);
 
-/* Subscribes a thread for a stream, or ends that. thread: the numeric value of its pthread_t. A thread can serve several
- * streams, all of one device; a stream has one thread. */
+/* Subscribes a thread for a stream, or ends that. thread: the numeric value of its pthread_t. A thread can serve
+ * several streams, all of one device; a stream has one thread. */
 status callback_subscribe(uint64_t thread, stream *s);
 status callback_unsubscribe(uint64_t thread, stream *s);
 
 /* Submits a callback for the stream's thread. blocks: later tasks of the stream wait until it has returned. */
 status callback_submit(stream *s, void (*function)(void *), void *argument, bool blocks);
 
-/* Calls one callback that has arrived for the calling thread, and waits for it first. ST_REPORT_TIMEOUT after timeout_ns
- * (0: no limit), ST_THREAD_SUBSCRIBED if the thread is not subscribed. */
+/* Calls one callback that has arrived for the calling thread, and waits for it first. ST_REPORT_TIMEOUT after
+ * timeout_ns (0: no limit), ST_THREAD_SUBSCRIBED if the thread is not subscribed. */
 status callback_process(uint64_t timeout_ns);
 
 /* Ends the stream's subscription. It has been removed from its context, so that no new one can come. */

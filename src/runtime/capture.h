@@ -1,16 +1,18 @@
-/* Stream capture: tasks that are submitted to a stream between begin and end are put into a graph (graph.h) and not run.
+/* Stream capture: tasks that are submitted to a stream between begin and end are put into a graph (graph.h) and not
+ * run.
  *
- *   capture   exists from begin to end, in a list with one lock. It begins in one stream, its origin. A stream that waits for
- *             an event recorded in a captured stream joins the capture, and must be joined back by another event
- *   mode      which calls a capture forbids: synchronous copies and fills, and copies of pageable host memory. Each thread
- *             has a mode too, which says whether captures of other threads, or its own, may forbid it such calls
+ *   capture   exists from begin to end, in a list with one lock. It begins in one stream, its origin. A stream that
+ *             waits for an event recorded in a captured stream joins the capture, and must be joined back by another
+ *             event
+ *   mode      which calls a capture forbids: synchronous copies and fills, and copies of pageable host memory. Each
+ *             thread has a mode too, which says whether captures of other threads, or its own, may forbid it such calls
  *   invalid   state of a capture after a forbidden call: the capture goes on, but its end fails
  *
- * While nothing is captured, a submission costs one branch on the stream's `diverted`, and a call that may be forbidden one
- * on capture_n_active.
+ * While nothing is captured, a submission costs one branch on the stream's `diverted`, and a call that may be forbidden
+ * one on capture_n_active.
  *
- * Called by src/api, src/op, and the files of src/runtime that submit tasks. Thread-safe. Lock order: capture_lock, which
- * guards the list, a stream's submit_lock, a capture's own lock. */
+ * Called by src/api, src/op, and the files of src/runtime that submit tasks. Thread-safe. Lock order: capture_lock,
+ * which guards the list, a stream's submit_lock, a capture's own lock. */
 #ifndef CANNON_RUNTIME_CAPTURE_H
 #define CANNON_RUNTIME_CAPTURE_H
 
@@ -24,15 +26,17 @@ typedef enum { CAPTURE_NONE, CAPTURE_ACTIVE, CAPTURE_INVALIDATED } capture_statu
 /* Begins a capture with s as its origin. */
 status capture_begin(stream *s, capture_mode mode);
 
-/* Ends the capture whose origin is s. *out: the graph, whose reference is the caller's. On failure the capture is over too and
- * its graph is freed, unless the failure is ST_STREAM_NOT_CAPTURED, ST_CAPTURE_UNMATCHED or ST_CAPTURE_THREAD. */
+/* Ends the capture whose origin is s. *out: the graph, whose reference is the caller's. On failure the capture is over
+ * too and its graph is freed, unless the failure is ST_STREAM_NOT_CAPTURED, ST_CAPTURE_UNMATCHED or
+ * ST_CAPTURE_THREAD. */
 status capture_end(stream *s, graph **out);
 
-/* The state of the capture that s belongs to, and its unfinished graph in *g (without a reference; NULL if there is none). */
+/* The state of the capture that s belongs to, and its unfinished graph in *g (without a reference; NULL if there is
+ * none). */
 capture_status capture_info(stream *s, graph **g);
 
-/* Whether all captures, their streams and their graphs are consistent (base/invariant.h). The caller holds capture_lock, and
- * no capture's own lock. */
+/* Whether all captures, their streams and their graphs are consistent (base/invariant.h). The caller holds
+ * capture_lock, and no capture's own lock. */
 bool captures_are_valid(void);
 
 /* Exchanges the calling thread's mode, at first CAPTURE_GLOBAL, with *mode. */
@@ -42,7 +46,7 @@ status capture_exchange_mode(capture_mode *mode);
 status capture_group_begin(stream *s);
 status capture_group_end(stream *s, graph_group **out);
 
-/* ---- calls that a capture forbids: they fail, and make the captures that forbid them invalid ---------------------- */
+/* ---- calls that a capture forbids: they fail and make that capture invalid --------------------------------------- */
 
 /* The number of captures. */
 extern _Atomic int capture_n_active;
@@ -61,9 +65,9 @@ status capture_refuse_context(context *c);
 
 /* ---- events ------------------------------------------------------------------------------------------------------ */
 
-/* Add a record, wait or reset to the capture that it belongs to. *taken: whether there is such a capture; if not, the caller
- * submits an ordinary task. outside: the flag EXTERNAL of aclrtRecordEventWithFlag was given, for an event that streams
- * outside of the graph record or wait for during an execution. */
+/* Add a record, wait or reset to the capture that it belongs to. *taken: whether there is such a capture; if not, the
+ * caller submits an ordinary task. outside: the flag EXTERNAL of aclrtRecordEventWithFlag was given, for an event that
+ * streams outside of the graph record or wait for during an execution. */
 status capture_record(event *e, stream *s, bool outside, bool *taken);
 status capture_wait(event *e, stream *s, uint64_t timeout_ns, bool outside, bool *taken);
 status capture_reset(event *e, stream *s, bool *taken);
@@ -75,8 +79,9 @@ static inline bool capture_records(const stream *s) {
   return unlikely(atomic_load_explicit(&s->recording, memory_order_relaxed) != NULL);
 }
 
-/* For a captured stream whose submit_lock is held: whether a task of the kind can be captured, and reserves room for it; then
- * puts a copy of the task into the graph. The capture's own lock is held from a successful first call to the second. */
+/* For a captured stream whose submit_lock is held: whether a task of the kind can be captured, and reserves room for
+ * it; then puts a copy of the task into the graph. The capture's own lock is held from a successful first call to the
+ * second. */
 status capture_admit(stream *s, const task_kind *kind);
 void capture_take(stream *s, const task *t);
 
@@ -87,8 +92,8 @@ void capture_forget(stream *s);
  * *taken: whether s is captured. */
 status capture_free_block(stream *s, void *block, void *site, bool *taken);
 
-/* Likewise for a block of device memory that the library has allocated for a task of a captured stream. Called before the task
- * is submitted. */
+/* Likewise for a block of device memory that the library has allocated for a task of a captured stream. Called before
+ * the task is submitted. */
 status capture_keep_block(stream *s, void *block, void *site, bool *taken);
 
 #endif

@@ -3,8 +3,8 @@
 #include "runtime/capture.h"
 #include "runtime/capture_lane.h"
 
-/* Whether the capture has the event with the flag EXTERNAL already. Those that were made with that flag may be used again
- * and again, as they are reset. */
+/* Whether the capture has the event with the flag EXTERNAL already. Those that were made with that flag may be used
+ * again and again, as they are reset. */
 static bool is_used_outside(const graph *g, const event *e) {
   if (e->flags & EVENT_EXTERNAL) return false;
   for (const graph_step *p = g->steps; p < g->steps + g->n_steps; ++p)

@@ -8,7 +8,8 @@
 #include "trace/stats_write.h"
 
 #ifdef CANNON_INVARIANTS
-/* The list is linked both ways, its streams are the context's, and the default one is among them until it is removed. */
+/* The list is linked both ways, its streams are the context's, and the default one is among them until it is
+ * removed. */
 bool context_is_valid(const context *c) {
   const stream *previous = NULL;
   bool has_default = !c->default_stream;

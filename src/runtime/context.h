@@ -1,9 +1,9 @@
 /* Contexts, and the current context of a thread.
  *
- * A context belongs to a device and has streams: a default stream, and those that the user creates in it. Each device has
- * at most one primary context, which the first aclrtSetDevice creates and the last aclrtResetDevice destroys; explicit
- * contexts are created and destroyed by the user. Contexts do not own memory. When a context is destroyed, the handles of
- * its streams stay valid so that they can be destroyed.
+ * A context belongs to a device and has streams: a default stream, and those that the user creates in it. Each device
+ * has at most one primary context, which the first aclrtSetDevice creates and the last aclrtResetDevice destroys;
+ * explicit contexts are created and destroyed by the user. Contexts do not own memory. When a context is destroyed, the
+ * handles of its streams stay valid so that they can be destroyed.
  *
  * Called by src/api, src/op and the other files of src/runtime. All functions are thread-safe. */
 #ifndef CANNON_RUNTIME_CONTEXT_H
@@ -17,8 +17,8 @@
 
 enum { CONTEXT_N_OPTIONS = 3 }; /* aclSysParamOpt: deterministic, debug kernel, strong consistency */
 
-/* Lives as an object of object.h does; each of its streams has a reference to it. What has no lock named is set when the
- * context is created. */
+/* Lives as an object of object.h does; each of its streams has a reference to it. What has no lock named is set when
+ * the context is created. */
 struct context {
   object o;
   int device;
@@ -28,7 +28,8 @@ struct context {
   stream *streams;
   bool closed;                  /* the context is being destroyed: no stream can be added any more */
   _Atomic bool stop_on_failure; /* a stream of this context is in mode STREAM_FAIL_STOP */
-  _Atomic status stopped;       /* the failure that stopped the context; only an abort of the device's tasks resets it */
+  _Atomic status stopped;       /* the failure that stopped the context; only an abort of the device's tasks resets
+                                   it */
   _Atomic int64_t option[CONTEXT_N_OPTIONS];
   _Atomic uint32_t option_set; /* bit i: option[i] was set */
 };
@@ -58,8 +59,8 @@ status context_stream(void *handle, stream **out);
 /* Creates and publishes a context with its default stream. primary: only device.c creates primary contexts. */
 status context_create(int device, bool primary, context **out);
 
-/* Waits for the tasks of the context's streams, or with `discard` drops them; destroys the default stream; leaves the other
- * streams without a context. The caller has killed the handle; its reference is dropped. */
+/* Waits for the tasks of the context's streams, or with `discard` drops them; destroys the default stream; leaves the
+ * other streams without a context. The caller has killed the handle; its reference is dropped. */
 void context_destroy(context *c, bool discard);
 void context_unref(context *c);
 

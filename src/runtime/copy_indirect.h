@@ -1,5 +1,5 @@
-/* Copies within a device whose parameters are in device memory and are read when the task runs. Parameters that are wrong then
- * make the task fail. Called by src/api. Thread-safe. */
+/* Copies within a device whose parameters are in device memory and are read when the task runs. Parameters that are
+ * wrong then make the task fail. Called by src/api. Thread-safe. */
 #ifndef CANNON_RUNTIME_COPY_INDIRECT_H
 #define CANNON_RUNTIME_COPY_INDIRECT_H
 
@@ -15,8 +15,8 @@ typedef struct {
 } copy_by_pointers;
 status copy_indirect_in_stream(const copy_by_pointers *c, stream *s);
 
-/* A description is written to device memory, at a multiple of its size. It is that of a copy, or with dst NULL that of memory
- * to be prefetched into the cache. The second function submits the copy. */
+/* A description is written to device memory, at a multiple of its size. It is that of a copy, or with dst NULL that of
+ * memory to be prefetched into the cache. The second function submits the copy. */
 enum { COPY_DESCRIPTION_BYTES = 64 };
 status copy_describe(void *description, void *dst, const void *src, size_t bytes);
 status copy_described_in_stream(const void *description, stream *s);

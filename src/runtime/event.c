@@ -33,7 +33,8 @@ void event_unref(event *e) {
 
 /* ---- record ------------------------------------------------------------------------------------------------------ */
 
-/* The record of this generation where it was not reached yet. Older ones that are open are few: those of other streams. */
+/* The record of this generation where it was not reached yet. Older ones that are open are few: those of other
+ * streams. */
 static task *open_record(const event *e, uint64_t generation) {
   task *t = e->first_open;
   while (t && t->sync.generation < generation) t = t->sync.next;
@@ -230,8 +231,8 @@ static bool must_wait(event *e, stream *s, uint64_t generation) {
   return wait;
 }
 
-/* Takes s off the list of waiters; false where a record came first, or s never waited. Counts the wait as done where it is
- * over by that: when it was dropped in any case, else when it leaves the list. */
+/* Takes s off the list of waiters; false where a record came first, or s never waited. Counts the wait as done where it
+ * is over by that: when it was dropped in any case, else when it leaves the list. */
 static bool event_leave(event *e, stream *s, bool dropped) {
   spin_lock(&e->o.lock);
   stream **link = &e->waiters;

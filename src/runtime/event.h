@@ -1,9 +1,9 @@
 /* Events: marks that are recorded in one stream and that other streams, or the host, wait for.
  *
- * Each record of an event has a generation: a number from 1, in the order of submission. Records in one stream are reached
- * in that order, records in several streams in any order, so those not reached yet ("open") are kept in a list. A wait is
- * for one generation, the latest one when it was submitted. Where the three functions of CANN that create events differ,
- * event_kind and the flags say how.
+ * Each record of an event has a generation: a number from 1, in the order of submission. Records in one stream are
+ * reached in that order, records in several streams in any order, so those not reached yet ("open") are kept in a list.
+ * A wait is for one generation, the latest one when it was submitted. Where the three functions of CANN that create
+ * events differ, event_kind and the flags say how.
  *
  * Called by src/api and the other files of src/runtime. Thread-safe. */
 #ifndef CANNON_RUNTIME_EVENT_H
@@ -11,7 +11,8 @@
 
 #include "runtime/stream.h"
 
-/* The values of ACL_EVENT_SYNC and so on; and the functions that create events: aclrtCreateEvent, ...WithFlag, ...ExWithFlag. */
+/* The values of ACL_EVENT_SYNC and so on; and the functions that create events: aclrtCreateEvent, ...WithFlag,
+ * ...ExWithFlag. */
 enum { EVENT_SYNC = 1, EVENT_PROGRESS = 2, EVENT_TIME_LINE = 8, EVENT_EXTERNAL = 0x20 };
 typedef enum { EVENT_PLAIN, EVENT_WITH_FLAG, EVENT_EX } event_kind;
 
@@ -32,8 +33,8 @@ struct event {
   uint64_t time_ns;              /* when the latest completed record was reached; 0: none was */
   stream *waiters;               /* blocked streams, chained through next_waiter, each with a reference */
   order_clock *_Atomic clock;    /* of the latest record (stream_order.h) */
-  _Atomic uint64_t captured_by;  /* serial of the capture that has the latest record; 0, or that of a capture which is over:
-                                    none. capture*.c guard it, and the step, by capture_lock */
+  _Atomic uint64_t captured_by;  /* serial of the capture that has the latest record; 0, or that of a capture which is
+                                    over: none. capture*.c guard it, and the step, by capture_lock */
   uint32_t captured_step;
   uint8_t record_use, wait_use; /* how its records and waits were made so far: EVENT_USE_... */
 };
@@ -52,36 +53,37 @@ static inline void event_drop(event **e) {
 }
 #define HELD_EVENT __attribute__((cleanup(event_drop))) event *
 
-/* The flag that aclrtRecordEventWithFlag or aclrtStreamWaitEventWithFlag was first given for an event: later calls must give
- * the same. */
+/* The flag that aclrtRecordEventWithFlag or aclrtStreamWaitEventWithFlag was first given for an event: later calls must
+ * give the same. */
 enum { EVENT_USE_NONE, EVENT_USE_DEFAULT, EVENT_USE_OUTSIDE };
 
-/* Submit the three tasks; or add steps to a graph, if s is being captured or (event_wait) joins a capture by it. The caller
- * has checked that e and s are of the same context. timeout_ns 0: no limit. */
+/* Submit the three tasks; or add steps to a graph, if s is being captured or (event_wait) joins a capture by it. The
+ * caller has checked that e and s are of the same context. timeout_ns 0: no limit. */
 status event_record(event *e, stream *s);
 status event_reset(event *e, stream *s);
 status event_wait(event *e, stream *s, uint64_t timeout_ns);
 
-/* Submit a record or a wait as executions of graphs do, which are never captured. ST_STREAM_CAPTURED if s is captured. */
+/* Submit a record or a wait as executions of graphs do, which are never captured. ST_STREAM_CAPTURED if s is
+ * captured. */
 status event_submit_record(event *e, stream *s);
 status event_submit_wait(event *e, stream *s, uint64_t timeout_ns);
 
-/* Makes tasks that are submitted to s from now on run after all tasks submitted to source so far. ST_STREAM_CAPTURED if one
- * of the streams is being captured. */
+/* Makes tasks that are submitted to s from now on run after all tasks submitted to source so far. ST_STREAM_CAPTURED if
+ * one of the streams is being captured. */
 status event_order(stream *source, stream *s);
 
 /* Whether the event was ever recorded outside of captures. */
 bool event_was_recorded(event *e);
 
-/* Waits on the host until the latest record is reached; returns at once if there is none. Returns and takes the failure that
- * the record's stream has kept. ST_EVENT_TIMEOUT; timeout_ns 0: no limit. */
+/* Waits on the host until the latest record is reached; returns at once if there is none. Returns and takes the failure
+ * that the record's stream has kept. ST_EVENT_TIMEOUT; timeout_ns 0: no limit. */
 status event_synchronize(event *e, uint64_t timeout_ns);
 
 /* As event_synchronize(), but leaves failures of tasks to others. */
 status event_reach(event *e, uint64_t timeout_ns);
 
-/* Whether the latest record was reached; of an event without records, whether it is of kind EVENT_EX. If not, sees to it that
- * the record's stream is run. */
+/* Whether the latest record was reached; of an event without records, whether it is of kind EVENT_EX. If not, sees to
+ * it that the record's stream is run. */
 bool event_is_complete(event *e);
 
 /* Whether all waits submitted so far are over: passed, timed out, or dropped. */
@@ -90,8 +92,8 @@ bool event_waits_are_complete(event *e);
 /* When the latest completed record was reached, in nanoseconds of CLOCK_MONOTONIC; 0 if none was. */
 uint64_t event_time_ns(event *e);
 
-/* If s is blocked and waits for an event: the stream whose record will end the wait, with a reference, and the position behind
- * that record. NULL if no such record has been submitted. */
+/* If s is blocked and waits for an event: the stream whose record will end the wait, with a reference, and the position
+ * behind that record. NULL if no such record has been submitted. */
 stream *event_source_of_wait(stream *s, uint64_t *position);
 
 #endif

@@ -1,20 +1,21 @@
 /* Graphs: tasks that were captured from streams (capture.h) and can be executed any number of times.
  *
  *   graph   the object behind a handle: has all of the following, and the events between its lanes
- *   lane    the tasks of one captured stream, in order. The first lane is executed in the stream that the caller gives, each
- *           other lane in a stream that belongs to the graph
- *   step    what an execution submits, in the order of capture: one task that runs ("plays") a sequence of a lane's tasks
- *           where they are stored, a copy of a single task (of those that block or run user code), or a record, wait or
- *           reset of an event
+ *   lane    the tasks of one captured stream, in order. The first lane is executed in the stream that the caller gives,
+ *           each other lane in a stream that belongs to the graph
+ *   step    what an execution submits, in the order of capture: one task that runs ("plays") a sequence of a lane's
+ *           tasks where they are stored, a copy of a single task (of those that block or run user code), or a record,
+ *           wait or reset of an event
  *   range   memory that the tasks use. It is checked before each execution, since the program may have freed it
- *   group   tasks whose parameters can be replaced, also while the graph is executed; they are read when a task is reached
+ *   group   tasks whose parameters can be replaced, also while the graph is executed; they are read when a task is
+ *           reached
  *   member  a task of a group
  *
  * So an execution submits a task for each step, not for each captured task, and events between lanes are ordinary ones.
  * Executions of one graph never overlap, whatever streams they are in: each waits for the one before.
  *
- * A graph is built by one capture, under that one's locks, until graph_finish(). From then on all functions are thread-safe.
- * Lock order: graph.lock, submit_lock, event.lock. Called by capture*.c, stream.c and src/api. */
+ * A graph is built by one capture, under that one's locks, until graph_finish(). From then on all functions are
+ * thread-safe. Lock order: graph.lock, submit_lock, event.lock. Called by capture*.c, stream.c and src/api. */
 #ifndef CANNON_RUNTIME_GRAPH_H
 #define CANNON_RUNTIME_GRAPH_H
 
@@ -26,7 +27,8 @@
 /* Fields change while the graph is built, and then no more. */
 typedef struct {
   stream *stream;           /* which the lane is executed in; NULL in the first lane */
-  event *end;               /* recorded behind the lane's tasks, for an execution in another stream; NULL in the first lane */
+  event *end;               /* recorded behind the lane's tasks, for an execution in another stream; NULL in the first
+                               lane */
   uint32_t id, priority;    /* of the captured stream */
   task *tasks;              /* a task's id is its index */
   uint32_t n_tasks, n_room; /* n_room: how many are allocated */
@@ -64,8 +66,8 @@ typedef struct {
   unsigned access;      /* VMM_READ or VMM_WRITE, or both */
 } graph_range;
 
-/* The parameters of a member. An update replaces them, while the member may be running with the old ones: each of both has a
- * reference. */
+/* The parameters of a member. An update replaces them, while the member may be running with the old ones: each of both
+ * has a reference. */
 typedef struct graph_task {
   _Atomic uint32_t refs;
   task task; /* of a kind that a graph keeps (task_kind.captured) */
@@ -85,8 +87,9 @@ typedef struct graph_group {
   graph_member *members;
 } graph_group;
 
-/* Memory that only the graph's tasks use: a block of a pool that was freed in a captured stream, or one that the library
- * allocated for an operator. Freed with the graph. site: the return address of the call, for the memory debugger. */
+/* Memory that only the graph's tasks use: a block of a pool that was freed in a captured stream, or one that the
+ * library allocated for an operator. Freed with the graph. site: the return address of the call, for the memory
+ * debugger. */
 typedef struct graph_block {
   struct graph_block *next;
   void *block, *site;
@@ -136,9 +139,9 @@ status graph_add_group(graph *g, uint32_t lane, uint32_t first, graph_group **ou
 /* Makes the graph own a block of a pool or of device memory. */
 status graph_keep_block(graph *g, void *block, void *site);
 
-/* Called when nothing is added any more. Checks that the first lane waits for all that the other lanes do: returns NO_STEP, or
- * the number of a step that no later step of the first lane waits for. Waits at the end of a lane, which change nothing, are
- * left out. */
+/* Called when nothing is added any more. Checks that the first lane waits for all that the other lanes do: returns
+ * NO_STEP, or the number of a step that no later step of the first lane waits for. Waits at the end of a lane, which
+ * change nothing, are left out. */
 uint32_t graph_find_unjoined(graph *g);
 
 /* Creates the streams and events that executions need. From now on the graph can be executed. */
@@ -149,21 +152,23 @@ void graph_abandon(graph *g);
 
 /* ---- use --------------------------------------------------------------------------------------------------------- */
 
-/* Submits one execution to s, which must be of the graph's context and not captured. ST_INVALID_VALUE if memory that the tasks
- * use was freed. */
+/* Submits one execution to s, which must be of the graph's context and not captured. ST_INVALID_VALUE if memory that
+ * the tasks use was freed. */
 status graph_execute(graph *g, stream *s);
 
-/* Executes the graph in a stream of its own and waits. Returns the first failure of its tasks. timeout_ns 0: no limit. */
+/* Executes the graph in a stream of its own and waits. Returns the first failure of its tasks. timeout_ns 0: no
+ * limit. */
 status graph_execute_alone(graph *g, uint64_t timeout_ns);
 
-/* Destroys the graph's handle; the caller has a reference of its own, which it keeps. Waits for executions for as long as they
- * make progress: ST_MODEL_RUNNING after two seconds without. */
+/* Destroys the graph's handle; the caller has a reference of its own, which it keeps. Waits for executions for as long
+ * as they make progress: ST_MODEL_RUNNING after two seconds without. */
 status graph_destroy(graph *g);
 
 void graph_unref(graph *g);
 void graph_group_unref(graph_group *group);
 
-/* HELD_GRAPH g = NULL and HELD_GROUP group = NULL declare variables that drop their reference at the end of their scope. */
+/* HELD_GRAPH g = NULL and HELD_GROUP group = NULL declare variables that drop their reference at the end of their
+ * scope. */
 static inline void graph_drop(graph **g) {
   if (*g) graph_unref(*g);
 }
@@ -173,8 +178,8 @@ static inline void graph_group_drop(graph_group **group) {
 #define HELD_GRAPH __attribute__((cleanup(graph_drop))) graph *
 #define HELD_GROUP __attribute__((cleanup(graph_group_drop))) graph_group *
 
-/* Whether the graph is consistent (base/invariant.h). The caller holds the locks that guard it: those of its capture while it
- * is built, then its own. */
+/* Whether the graph is consistent (base/invariant.h). The caller holds the locks that guard it: those of its capture
+ * while it is built, then its own. */
 bool graph_is_valid(const graph *g);
 
 /* Prints one line for the graph, and one for each step and task. */
@@ -199,14 +204,14 @@ void graph_free_groups(graph *g);
 
 /* ---- updates: operators submitted to a stream replace the members of a group ------------------------------------- */
 
-/* Begin and end an update: in between, each operator that is submitted to the stream replaces the group's next member, at the
- * time when the stream reaches it. ST_GROUP_STATUS if the stream or the group is being updated already; at the end, if the
- * stream updates no group, or not all members were replaced. */
+/* Begin and end an update: in between, each operator that is submitted to the stream replaces the group's next member,
+ * at the time when the stream reaches it. ST_GROUP_STATUS if the stream or the group is being updated already; at the
+ * end, if the stream updates no group, or not all members were replaced. */
 status graph_update_begin(graph_group *group, stream *s);
 status graph_update_end(stream *s);
 
-/* For stream.c, with the submit_lock of a stream that updates a group held: whether a task of the kind can replace a member;
- * then turns the submitted task into one that does so. */
+/* For stream.c, with the submit_lock of a stream that updates a group held: whether a task of the kind can replace a
+ * member; then turns the submitted task into one that does so. */
 status graph_update_admit(stream *s, const task_kind *kind);
 void graph_update_take(stream *s, task *t);
 

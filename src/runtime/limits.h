@@ -7,9 +7,9 @@
 
 #include "runtime/stream.h"
 
-/* Set, return and reset the limits of a device and of a stream. type: LIMIT_CUBE_CORES or LIMIT_VECTOR_CORES (stream.h), as in
- * aclrtDevResLimitType. A limit is 1 to the number of the device's cores. If none is set, a stream has its device's limit, and
- * a device the number of its cores. */
+/* Set, return and reset the limits of a device and of a stream. type: LIMIT_CUBE_CORES or LIMIT_VECTOR_CORES
+ * (stream.h), as in aclrtDevResLimitType. A limit is 1 to the number of the device's cores. If none is set, a stream
+ * has its device's limit, and a device the number of its cores. */
 status limits_set_device_cores(int device, int type, uint32_t cores);
 status limits_device_cores(int device, int type, uint32_t *cores);
 status limits_reset_device_cores(int device);
@@ -23,8 +23,8 @@ void limits_use_stream(const stream *s);
 /* The limit that operators launched by this thread have. device: that of the thread's context. */
 status limits_thread_cores(int device, int type, uint32_t *cores);
 
-/* Sets and returns how long an operator may run, in microseconds. The time is rounded up to steps of 2^32 ns, 1 to 254 of them
- * (1091 s); 0 means the maximum. The first function returns the time that is in force then. */
+/* Sets and returns how long an operator may run, in microseconds. The time is rounded up to steps of 2^32 ns, 1 to 254
+ * of them (1091 s); 0 means the maximum. The first function returns the time that is in force then. */
 uint64_t limits_set_operator_time_us(uint64_t time_us);
 uint64_t limits_operator_time_us(void);
 

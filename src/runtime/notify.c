@@ -173,8 +173,8 @@ static const task_kind record_kind = {.name = "notify record",
                                       .copied = notify_keep,
                                       .release = notify_let_go};
 
-/* Whether a task of this stream goes on with an order that was kept so far; both are locked. What is captured is executed
- * any number of times, by any stream. */
+/* Whether a task of this stream goes on with an order that was kept so far; both are locked. What is captured is
+ * executed any number of times, by any stream. */
 static bool in_order(notify *n, uint64_t *only, stream *s) {
   if (!*only) *only = s->o.serial;
   if (capture_records(s) || *only != s->o.serial) n->unordered = true;
@@ -215,7 +215,8 @@ static status notify_run_wait(task *t, stream *s) {
   spin_lock(&n->o.lock);
   const bool was_there = deadline && notify_leave(n, s), passes = notify_holds(n, t), late = deadline && now_ns() >= deadline;
   if (passes && t->notify.clears) notify_set_number(n, 0);
-  if (passes && t->notify.clears && n->waiters) satisfied = notify_take_satisfied_locked(n, NULL); /* those that want 0 */
+  if (passes && t->notify.clears && n->waiters) satisfied = notify_take_satisfied_locked(n, NULL); /* those that want
+                                                                                                      0 */
   if (!passes && !late) notify_enter(n, s, t);
   INVARIANT_WALK(notify_is_valid(n));
   spin_unlock(&n->o.lock);

@@ -1,8 +1,8 @@
-/* Notifies: numbers on a device that streams change and wait for. A binary notify is 0 or 1: a record sets it to 1, a wait
- * passes when it is 1 and sets it to 0. A count notify has 32 bits; its records and waits have several modes.
+/* Notifies: numbers on a device that streams change and wait for. A binary notify is 0 or 1: a record sets it to 1, a
+ * wait passes when it is 1 and sets it to 0. A count notify has 32 bits; its records and waits have several modes.
  *
- * Waiting is a state of the stream. Whoever makes the condition of a wait hold unblocks the stream. Its front task then runs
- * again: it passes, or blocks again if another wait has changed the number first.
+ * Waiting is a state of the stream. Whoever makes the condition of a wait hold unblocks the stream. Its front task then
+ * runs again: it passes, or blocks again if another wait has changed the number first.
  *
  * Called by src/api, and notify_share.c and the scheduler. Thread-safe. */
 #ifndef CANNON_RUNTIME_NOTIFY_H
@@ -20,8 +20,8 @@ struct notify {
   uint32_t value;              /* unless it is shared */
   notify_share *_Atomic share; /* of a notify that is shared between processes: the number is there; else NULL */
   stream *waiters;             /* blocked streams, chained through next_waiter, each with a reference */
-  /* A binary notify passes order on (stream_order.h) as long as one stream records it and one waits for it: then the n-th
-   * wait comes after the n-th record, even if records in between were lost (recorded twice before a wait). */
+  /* A binary notify passes order on (stream_order.h) as long as one stream records it and one waits for it: then the
+   * n-th wait comes after the n-th record, even if records in between were lost (recorded twice before a wait). */
   uint64_t recorder, waiter;   /* serials of these streams; 0: none yet */
   bool unordered;              /* it does not, or not any more */
   uint64_t n_records, n_waits; /* that were submitted */
@@ -55,13 +55,13 @@ stream *notify_take_satisfied(notify *n, stream *satisfied);
 /* Sets the number to 0, at once. */
 void notify_clear(notify *n);
 
-/* Submit a record or a wait. A notify of another process can't be waited for. The task of a wait that times out fails with
- * ST_WAIT_TIMEOUT; timeout_ns 0: no limit. */
+/* Submit a record or a wait. A notify of another process can't be waited for. The task of a wait that times out fails
+ * with ST_WAIT_TIMEOUT; timeout_ns 0: no limit. */
 status notify_record(notify *n, int mode, uint32_t value, stream *s);
 status notify_wait(notify *n, int mode, uint32_t value, bool clears, uint64_t timeout_ns, stream *s);
 
-/* The number of streams that wait for a notify. Since it is not known which stream will record one, a thread that waits for
- * such a stream sees to it that all others run (scheduler_run_others()). */
+/* The number of streams that wait for a notify. Since it is not known which stream will record one, a thread that waits
+ * for such a stream sees to it that all others run (scheduler_run_others()). */
 extern _Atomic int notify_n_waiting;
 static inline bool notify_any(void) { return atomic_load_explicit(&notify_n_waiting, memory_order_relaxed); }
 

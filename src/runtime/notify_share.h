@@ -1,6 +1,7 @@
-/* Notifies between processes: the number of an exported notify lives in a page of memory that importing processes map. Only
- * the exporter can wait for it. It gets no message when another process records, so the scheduler's ticker looks at the
- * numbers while streams wait for exported notifies. Called by src/api, notify.c and the scheduler. Thread-safe. */
+/* Notifies between processes: the number of an exported notify lives in a page of memory that importing processes map.
+ * Only the exporter can wait for it. It gets no message when another process records, so the scheduler's ticker looks
+ * at the numbers while streams wait for exported notifies. Called by src/api, notify.c and the scheduler.
+ * Thread-safe. */
 #ifndef CANNON_RUNTIME_NOTIFY_SHARE_H
 #define CANNON_RUNTIME_NOTIFY_SHARE_H
 
@@ -13,8 +14,8 @@
 
 typedef struct notify notify;
 
-/* The part of a notify that is shared. It belongs to the notify, and is guarded by the lock of notify_share.c; the word is
- * atomic. */
+/* The part of a notify that is shared. It belongs to the notify, and is guarded by the lock of notify_share.c; the word
+ * is atomic. */
 typedef struct notify_share {
   _Atomic uint32_t *word;
   uint64_t key;
@@ -22,8 +23,8 @@ typedef struct notify_share {
   notify *next, *previous; /* in the list of exported notifies */
 } notify_share;
 
-/* Exports a binary notify and writes its key, the same one each time. to_all: any process may import it, else only those of
- * notify_allow(). ST_INVALID_VALUE if to_all is not as in the first call, or the notify was imported. */
+/* Exports a binary notify and writes its key, the same one each time. to_all: any process may import it, else only
+ * those of notify_allow(). ST_INVALID_VALUE if to_all is not as in the first call, or the notify was imported. */
 status notify_export(notify *n, bool to_all, char key[EXCHANGE_TEXT_BYTES]);
 status notify_allow(notify *n, const int32_t *pids, size_t n_pids);
 

@@ -12,9 +12,9 @@
 #include "runtime/notify.h"
 #include "runtime/stream.h"
 
-/* Capacity: CANN's limits per device (1984 streams, 65536 events, 8192 notifies) times 16 devices, and room for destroyed objects
- * that tasks still hold. The memory is committed as slots are first used. A slot is a power of two, so that checking a
- * handle takes no division. */
+/* Capacity: CANN's limits per device (1984 streams, 65536 events, 8192 notifies) times 16 devices, and room for
+ * destroyed objects that tasks still hold. The memory is committed as slots are first used. A slot is a power of two,
+ * so that checking a handle takes no division. */
 static const struct {
   size_t bytes, capacity;
   unsigned shift;

@@ -1,6 +1,6 @@
-/* Handles and reference counts. Contexts, streams, events, notifies, graphs and groups of tasks are slots of a table, one
- * table for each kind, so that a stale or foreign pointer can be told from a live handle without reading what it points
- * to. The slot that has been free for longest is reused first, and each use of a slot gets a new serial number.
+/* Handles and reference counts. Contexts, streams, events, notifies, graphs and groups of tasks are slots of a table,
+ * one table for each kind, so that a stale or foreign pointer can be told from a live handle without reading what it
+ * points to. The slot that has been free for longest is reused first, and each use of a slot gets a new serial number.
  *
  * The life of an object:
  *
@@ -14,7 +14,8 @@
  * anything but the object's header (by object_acquire(); of streams and contexts the thread already holds one, see
  * thread.h). So the object keeps its meaning until the call is over, whatever other threads destroy meanwhile.
  *
- * All functions are thread-safe. They call nothing but base/, other than object_acquire(), which may release an object. */
+ * All functions are thread-safe. They call nothing but base/, other than object_acquire(), which may release an
+ * object. */
 #ifndef CANNON_RUNTIME_OBJECT_H
 #define CANNON_RUNTIME_OBJECT_H
 
@@ -64,11 +65,12 @@ void *object_acquire(object_kind kind, const void *handle);
 /* Whether the handle of the object is still valid. The caller has a reference. */
 static inline bool object_is_live(const object *o) { return atomic_load_explicit(&o->live, memory_order_acquire); }
 
-/* Makes the handle stale. False if it was stale already: another thread destroys the object then. Drops no reference. */
+/* Makes the handle stale. False if it was stale already: another thread destroys the object then. Drops no
+ * reference. */
 bool object_kill(object *o);
 
-/* Takes a reference without having one. False if the object was released. The slot may have been reused for another object
- * by then, so the caller must check afterwards that it has the right one. */
+/* Takes a reference without having one. False if the object was released. The slot may have been reused for another
+ * object by then, so the caller must check afterwards that it has the right one. */
 bool object_ref_again(object *o);
 
 /* Takes a further reference. The caller has one. */
@@ -84,8 +86,9 @@ static inline bool object_unref(object *o) {
   return before == 1;
 }
 
-/* Iterates over the objects of a kind that have references, published or not: the next one behind `after` (NULL: the first)
- * with a further reference, or NULL at the end. Objects that are created or released meanwhile may be left out. */
+/* Iterates over the objects of a kind that have references, published or not: the next one behind `after` (NULL: the
+ * first) with a further reference, or NULL at the end. Objects that are created or released meanwhile may be left
+ * out. */
 void *object_next(object_kind kind, const void *after);
 
 /* Gives the slot back to the table. No reference is left. */

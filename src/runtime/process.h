@@ -1,16 +1,16 @@
-/* Initialisation of the library (aclInit), which is counted, its configuration, and options of the process. Called by src/api.
- * Thread-safe. */
+/* Initialisation of the library (aclInit), which is counted, its configuration, and options of the process. Called by
+ * src/api. Thread-safe. */
 #ifndef CANNON_RUNTIME_PROCESS_H
 #define CANNON_RUNTIME_PROCESS_H
 
 #include "base/status.h"
 
-/* Reads the JSON configuration (NULL: none). ST_REPEATED_INIT if the library is initialised already: the call counts, but the
- * first configuration stays in force. */
+/* Reads the JSON configuration (NULL: none). ST_REPEATED_INIT if the library is initialised already: the call counts,
+ * but the first configuration stays in force. */
 status process_init(const char *config_path);
 
-/* Undoes one process_init(), or with `all` each of them; *left of them remain (left may be NULL). When none remains, the
- * configuration is forgotten. ST_REPEATED_FINALISE if the library is not initialised. */
+/* Undoes one process_init(), or with `all` each of them; *left of them remain (left may be NULL). When none remains,
+ * the configuration is forgotten. ST_REPEATED_FINALISE if the library is not initialised. */
 status process_finalize(bool all, uint64_t *left);
 
 /* aclmdlInitDump, aclmdlSetDump and aclmdlFinalizeDump (trace/dump_config.h). ST_NOT_INITIALISED before aclInit. */

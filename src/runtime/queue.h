@@ -1,8 +1,8 @@
 /* The queue of a stream: tasks in order, in a chain of segments. Used by stream.c only.
  *
  * A position counts the tasks of the queue from 0. Producers hold the stream's submit lock, consumers its run lock; a
- * producer and a consumer share only `submitted` and `completed`, and need no common lock. One drained segment is kept for
- * the producers, so that a stream in steady state allocates nothing. A queue that was never used has no segment. */
+ * producer and a consumer share only `submitted` and `completed`, and need no common lock. One drained segment is kept
+ * for the producers, so that a stream in steady state allocates nothing. A queue that was never used has no segment. */
 #ifndef CANNON_RUNTIME_QUEUE_H
 #define CANNON_RUNTIME_QUEUE_H
 
@@ -26,15 +26,17 @@ typedef struct {
   segment *tail;
   uint32_t tail_index;
   /* Written by consumers. */
-  _Alignas(64) _Atomic uint64_t completed; /* tasks at positions below this are done; stored once for a batch of tasks */
-  uint64_t next;                           /* position of the front, the first task that is not done; only for consumers */
+  _Alignas(64) _Atomic uint64_t completed; /* tasks at positions below this are done; stored once for a batch of
+                                              tasks */
+  uint64_t next;                           /* position of the front, the first task that is not done; only for
+                                              consumers */
   segment *head;
   uint32_t head_index;
   segment *_Atomic spare; /* a drained segment, or NULL; exchanged by both sides */
 } queue;
 
-/* The slot of the next task, which the producer fills and then pushes. Until it is pushed, the same slot is returned again.
- * NULL if there is no host memory. */
+/* The slot of the next task, which the producer fills and then pushes. Until it is pushed, the same slot is returned
+ * again. NULL if there is no host memory. */
 static inline task *queue_slot(queue *q) {
   if (unlikely(!q->tail || q->tail_index == SEGMENT_TASKS)) {
     segment *fresh = atomic_exchange_explicit(&q->spare, NULL, memory_order_acquire);
@@ -91,8 +93,8 @@ static inline void queue_free(queue *q) {
 
 /* ---- checks of invariants (base/invariant.h) --------------------------------------------------------------------- */
 
-/* Checks what producers write. The caller is a producer. All segments but the last are full, so that the index in the last
- * one follows from the position. */
+/* Checks what producers write. The caller is a producer. All segments but the last are full, so that the index in the
+ * last one follows from the position. */
 static inline bool queue_producer_is_valid(const queue *q) {
   const uint64_t completed = atomic_load(&q->completed), submitted = atomic_load(&q->submitted);
   if (!q->tail) return !submitted && !q->tail_index;

@@ -1,14 +1,15 @@
 /* The roofline model: a lower bound of the time that an operator takes on a device, from the device's profile.
  *
- * Data passes several tiers of a device's memory before it is computed on, each with a bandwidth of its own. Transfers in all
- * tiers and the computation overlap, so the time is the latency of the farthest tier plus the time of the slowest one:
+ * Data passes several tiers of a device's memory before it is computed on, each with a bandwidth of its own. Transfers
+ * in all tiers and the computation overlap, so the time is the latency of the farthest tier plus the time of the
+ * slowest one:
  *
  *   host link   operands in pinned, registered or managed host memory
  *   HBM or DDR  operands that are not in L2
  *   L2          all operands
  *   UB          all operands of vector operators, which compute one operation for each element of the largest operand
- *   L1, L0      factors of matrix products, for the cube units: a block of results that fills L0C reads the rows of each
- *               factor once from L1, and a tile of 16 x 16 results reads them from L0
+ *   L1, L0      factors of matrix products, for the cube units: a block of results that fills L0C reads the rows of
+ *               each factor once from L1, and a tile of 16 x 16 results reads them from L0
  *
  * The model is for comparing plans and for finding what bounds them, not for predicting times (devices/README.md). Pure
  * functions, called by op/account.c and the command-line tool. */

@@ -1,5 +1,5 @@
-/* A task: what a stream does at one position of its queue. It has 64 bytes and is built in a slot of the queue. It owns a
- * reference to each object it refers to (an executor, an event), from its submission until it was run or dropped.
+/* A task: what a stream does at one position of its queue. It has 64 bytes and is built in a slot of the queue. It owns
+ * a reference to each object it refers to (an executor, an event), from its submission until it was run or dropped.
  *
  * Each file that submits tasks defines kinds of them (task_kind); stream.c runs them, and graph*.c keeps copies. */
 #ifndef CANNON_RUNTIME_TASK_H
@@ -31,28 +31,30 @@ typedef struct {
 
 typedef struct task_kind task_kind;
 
-/* Is called for each range of memory that a task reads or writes. view: the address as kernels see it (memory/memory.h);
- * access: VMM_READ, VMM_WRITE. */
+/* Is called for each range of memory that a task reads or writes. view: the address as kernels see it
+ * (memory/memory.h); access: VMM_READ, VMM_WRITE. */
 typedef void task_use(void *argument, const void *view, uint64_t bytes, unsigned access);
 
 struct task_kind {
   const char *name; /* for messages and profiles */
   status (*run)(task *t, stream *s);
-  void (*drop)(task *t, stream *s); /* called instead of run() for a task that is dropped; NULL: there is nothing to release.
-                                       Ends the blocked state that an earlier run() has begun */
+  void (*drop)(task *t, stream *s); /* called instead of run() for a task that is dropped; NULL: there is nothing to
+                                       release. Ends the blocked state that an earlier run() has begun */
   void (*describe)(const task *t, task_words *words); /* called before run(); NULL: the name is all there is to say */
-  bool user_code; /* runs a function of the user's: on library threads only, as it may wait for locks that a thread holds
-                     which waits for the stream */
+  bool user_code; /* runs a function of the user's: on library threads only, as it may wait for locks that a thread
+                     holds which waits for the stream */
   bool control;   /* only orders other tasks (events): not dropped in a context that a failure has stopped */
   /* For graphs (graph.h). */
   bool is_operator;          /* may be in a group of tasks that can be updated */
   bool again;                /* the graph submits a copy of the task at each execution */
-  const task_kind *captured; /* if not `again`: the kind of the task that the graph keeps and plays. Its run() may be called
-                                any number of times and releases nothing. NULL for kinds that graphs treat by themselves
-                                (events), and for tasks that cannot be captured */
+  const task_kind *captured; /* if not `again`: the kind of the task that the graph keeps and plays. Its run() may be
+                                called any number of times and releases nothing. NULL for kinds that graphs treat by
+                                themselves (events), and for tasks that cannot be captured */
   void (*copied)(task *t);   /* a copy was made for one more run(): takes its references; NULL: it needs none */
-  void (*release)(task *t);  /* the graph is freed: drops the references of the task that it kept; NULL: there are none */
-  void (*uses)(const task *t, task_use *tell, void *argument); /* calls tell() for the task's memory; NULL: it has none */
+  void (*release)(task *t);  /* the graph is freed: drops the references of the task that it kept; NULL: there are
+                                none */
+  void (*uses)(const task *t, task_use *tell, void *argument); /* calls tell() for the task's memory; NULL: it has
+                                                                  none */
 };
 
 struct task {

@@ -1,7 +1,7 @@
-/* Words of device memory that streams write and wait for (aclrtValueWrite, aclrtValueWait). Waiting is a state of the stream,
- * not of a thread: while the condition does not hold, the stream is blocked. Anything may change the word, so the conditions
- * are checked again after each batch of tasks and at each tick of the scheduler. Called by src/api, stream.c and the
- * scheduler. Thread-safe. */
+/* Words of device memory that streams write and wait for (aclrtValueWrite, aclrtValueWait). Waiting is a state of the
+ * stream, not of a thread: while the condition does not hold, the stream is blocked. Anything may change the word, so
+ * the conditions are checked again after each batch of tasks and at each tick of the scheduler. Called by src/api,
+ * stream.c and the scheduler. Thread-safe. */
 #ifndef CANNON_RUNTIME_VALUE_H
 #define CANNON_RUNTIME_VALUE_H
 

@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-/* What the dims of a storage are, outermost first: an axis of its own (N C D H W), blocks of channels or of outputs (c, n),
- * and places in a block of them (x, y). In matrices, channels are columns and outputs are rows. */
+/* What the dims of a storage are, outermost first: an axis of its own (N C D H W), blocks of channels or of outputs (c,
+ * n), and places in a block of them (x, y). In matrices, channels are columns and outputs are rows. */
 static const struct {
   int format;
   const char *name, *parts;

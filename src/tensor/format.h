@@ -8,8 +8,9 @@
  *   FRACTAL_Z FRACTAL_Z_3D                 weights: channels and outputs cut: [(D) C1 H W, N1, N0, C0]
  *   FRACTAL_NZ                             the last two dims cut: [..., N1, M1, M0, N0]
  *
- * The sizes of blocks are the storage's last dims. Axes are those of the origin, in its order; where its letters are not
- * those of an image (ND, or fewer dims), dims are C, CH, CHW, NCHW and NCDHW by their number, as torch_npu has them. */
+ * The sizes of blocks are the storage's last dims. Axes are those of the origin, in its order; where its letters are
+ * not those of an image (ND, or fewer dims), dims are C, CH, CHW, NCHW and NCDHW by their number, as torch_npu has
+ * them. */
 #ifndef CANNON_TENSOR_FORMAT_H
 #define CANNON_TENSOR_FORMAT_H
 
@@ -38,8 +39,8 @@ const char *format_axes(int format, int rank);
 /* "FRACTAL_Z", or "format 99". */
 const char *format_name(int format);
 
-/* Of a tensor with an origin format. ST_OP_INVALID for a format that is not known here, and for dims of the storage that do
- * not hold the origin's. */
+/* Of a tensor with an origin format. ST_OP_INVALID for a format that is not known here, and for dims of the storage
+ * that do not hold the origin's. */
 status storage_layout_of(const tensor *t, const char *name, storage_layout *l);
 
 /* Row-major in the order of the origin's axes: the tensor lies as its dims say. */

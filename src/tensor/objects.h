@@ -26,8 +26,8 @@ void tensor_set_shape(tensor *t, const int64_t *dims, int rank);
 scalar *scalar_new(const void *value, int dtype);
 void scalar_free(scalar *s);
 
-/* An array or a list: its magic, its size, and behind a header of so many bytes a copy of `size` elements. One allocation,
- * which free() gives back. NULL after fail(). */
+/* An array or a list: its magic, its size, and behind a header of so many bytes a copy of `size` elements. One
+ * allocation, which free() gives back. NULL after fail(). */
 void *array_new(uint32_t magic, size_t header, const void *value, uint64_t size, size_t element);
 
 #endif

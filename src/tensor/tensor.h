@@ -1,7 +1,8 @@
 /* The aclnn objects: tensors, scalars, arrays and lists. What a caller sees as opaque handles.
  *
  * A tensor is a description: a view (dims, strides, offset, in elements) of a storage at `data`. It owns no memory of
- * the device. Operators copy what they need in phase one. Not thread-safe for writes; distinct objects may be used from any threads. */
+ * the device. Operators copy what they need in phase one. Not thread-safe for writes; distinct objects may be used from
+ * any threads. */
 #ifndef CANNON_TENSOR_TENSOR_H
 #define CANNON_TENSOR_TENSOR_H
 

@@ -21,8 +21,8 @@ void view_init(view *v, const tensor *t);
 view view_of(const tensor *t);
 int64_t view_elements(const view *v);
 
-/* Of complex numbers the real parts, of any others themselves. What takes the parts one by one, as sums do, runs twice over
- * such views, the second time part_bytes further. */
+/* Of complex numbers the real parts, of any others themselves. What takes the parts one by one, as sums do, runs twice
+ * over such views, the second time part_bytes further. */
 view view_of_parts(const tensor *t);
 static inline view parts_view(const view *v) {
   view parts = *v;
