@@ -39,7 +39,7 @@ void account_indexed(executor *e, int number, uint64_t n, uint64_t element_bytes
 
 /* ---- the device's time ------------------------------------------------------------------------------------------- */
 
-/* What the L2 of each device holds, by the kernels' addresses, in the order in which tasks run. */
+/* The content of each device's L2 cache, by the addresses that kernels use, as tasks run one after the other. */
 static struct {
   spinlock lock;
   residency l2;
@@ -57,7 +57,7 @@ void account_prefetch(const void *view, uint64_t bytes) {
   if (device >= 0) (void)touch_l2(device, view, bytes);
 }
 
-/* Reads and writes of an operand count once each. */
+/* An operand that is read and written passes memory twice. */
 static unsigned n_passes(const operand *p) { return !!(p->flags & ARG_READ) + !!(p->flags & ARG_WRITTEN); }
 
 static void count_elided(stats_direction direction, uint64_t bytes) {

@@ -13,32 +13,33 @@
 
 enum { MAX_ARGS = 48, MAX_TENSORS = 32, MAX_HOST_LISTS = 4, MAX_LIST = 32 };
 
-/* An operand that the operator gets from elsewhere: without blocks, or in the device's memory. */
+/* Why an operand is staged, that is, passed to the operator in other memory: its format is blocked, or it is in host
+ * memory. */
 typedef enum { BLOCKED_INPUT, BLOCKED_OUTPUT, HOST_INPUT } stage_kind;
 
 typedef struct {
-  tensor stored; /* as it lies */
-  int index;     /* among the operator's tensors */
+  tensor stored; /* the operand as the call describes it */
+  int index;     /* in binding.tensors */
   stage_kind kind;
-  uint64_t offset, bytes; /* of its plain copy */
+  uint64_t offset, bytes; /* of its plain copy, in the staging memory */
 } staged;
 
 typedef struct {
   const aclop_call *call;
   aclop *o;
   op_arg arg[MAX_ARGS];
-  tensor tensors[MAX_TENSORS]; /* in the order of the schema; absent ones keep their place */
+  tensor tensors[MAX_TENSORS]; /* in the order of the schema; absent ones keep their index */
   int n_tensors, n_staged, n_lists;
   staged staged[MAX_TENSORS];
   union {
     aclIntArray array;
     char room[sizeof(aclIntArray) + MAX_LIST * sizeof(int64_t)];
-  } lists[MAX_HOST_LISTS]; /* read on the host */
+  } lists[MAX_HOST_LISTS]; /* operands that the schema has as a list of integers, read on the host */
   uint64_t staged_bytes;
   union {
     aclTensorList array;
     char room[sizeof(aclTensorList) + MAX_TENSORS * sizeof(aclTensor *)];
-  } members; /* of the inputs that are a list */
+  } members; /* the inputs that the schema has as a list of tensors */
 } binding;
 
 /* ---- the table --------------------------------------------------------------------------------------------------- */
@@ -53,7 +54,7 @@ static aclop *aclop_find(const char *name) {
 
 static bool is_absent(const aclop_operand *o) { return o->desc->dtype == ACL_DT_UNDEFINED; }
 
-/* The description as a tensor: dims of the origin, and how it lies. */
+/* Makes a tensor of a description: with the dims of the origin, and the format of the storage. */
 static status aclop_describe(tensor *t, const aclop_operand *o, const char *name) {
   const tensor_desc *d = o->desc;
   const desc_shape *storage = desc_storage_shape(d);
@@ -75,7 +76,7 @@ static status aclop_describe(tensor *t, const aclop_operand *o, const char *name
   return ST_OK;
 }
 
-/* The operand's memory is there, so that nothing is queued where it is not. */
+/* Checks that the operand's memory is allocated, before any task is queued. */
 static status check_memory(const tensor *t, const arg_schema *s, size_t bytes) {
   void *view;
   const unsigned access = s->flags & ARG_WRITTEN ? VMM_WRITE : VMM_READ;
@@ -83,7 +84,7 @@ static status check_memory(const tensor *t, const arg_schema *s, size_t bytes) {
   return OP_FAIL("%s", strdupa(fail_take()));
 }
 
-/* Without blocks: row-major, and nothing but its origin. */
+/* Makes the tensor row-major in the format of its origin. */
 static void make_plain(tensor *t) {
   t->format = t->origin_format;
   t->storage_rank = t->rank;
@@ -101,12 +102,12 @@ static void aclop_stage(binding *b, int index, stage_kind kind) {
   b->staged_bytes += (g->bytes + 511) / 512 * 512;
 }
 
-/* A constant's bytes are its data. */
+/* The operand, with the bytes of the constant as its data if its description has one. */
 static aclop_operand host_operand(const aclop_operand *o) {
   return o->desc->constant ? (aclop_operand){o->desc, o->desc->constant, o->desc->constant_bytes} : *o;
 }
 
-/* Read when the call is made: numbers that clients give to operators as operands. */
+/* Binds an operand in host memory, such as a number that a client passes. It is read during the call. */
 static status bind_host(binding *b, int index, const arg_schema *s) {
   const tensor *t = &b->tensors[index];
   EXPECT(!(s->flags & ARG_WRITTEN), "%s lies in host memory, expected memory of a device", s->name);
@@ -142,7 +143,7 @@ static status bind_tensor(binding *b, const arg_schema *s, const aclop_operand *
   return ST_OK;
 }
 
-/* Of all inputs that are left. */
+/* Binds all remaining inputs as a list of tensors. */
 static status bind_tensors(binding *b, const arg_schema *s, const aclop_operand *o, int n, op_arg *arg) {
   aclTensorList *list = &b->members.array;
   list->magic = MAGIC_TENSOR_LIST;
@@ -207,7 +208,8 @@ static status bind_attribute(const binding *b, int i, op_arg *arg) {
   return ST_OK;
 }
 
-/* Names that begin with "_" are for the engine, and mean nothing here. */
+/* Fails for attributes that the operator does not have. Names that begin with "_" are for the graph engine and
+ * ignored. */
 static status check_names(const binding *b) {
   for (const attr_value *v = b->call->attributes ? b->call->attributes->first : NULL; v; v = v->next) {
     bool known = v->name[0] == '_';
@@ -248,12 +250,12 @@ static status bind(binding *b) {
 
 typedef struct {
   void *block;  /* NULL: none */
-  bool is_kept; /* of a graph that is being captured, whose tasks use it as long as it lives */
+  bool is_kept; /* it belongs to a graph that is being captured, and is freed with that */
 } piece;
 
 typedef struct {
   stream *stream;
-  executor *main, *conversion[MAX_TENSORS]; /* NULL where there is none, and once they are queued */
+  executor *main, *conversion[MAX_TENSORS]; /* NULL: there is none, or it was queued */
   piece staging, workspace;
 } tasks;
 
@@ -277,7 +279,7 @@ static void aclop_give_back(const binding *b, const piece *p) {
 static status copy_from_host(const staged *g, void *to) {
   void *view;
   TRY(memory_view(to, g->bytes, VMM_WRITE, "staging", &view));
-  memcpy(view, g->stored.data, g->bytes); /* a new block: no task reads it yet */
+  memcpy(view, g->stored.data, g->bytes); /* a new block, which no task reads yet */
   return ST_OK;
 }
 

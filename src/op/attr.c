@@ -44,7 +44,7 @@ const attr_value *attributes_find(const attributes *a, const char *name) {
   return v;
 }
 
-/* Takes over the memory that the value owns, also on failure. */
+/* Adds or replaces a value. Takes over the memory that belongs to the value, also on failure. */
 static status attributes_put(attributes *a, const char *name, attr_kind kind, op_arg value) {
   const size_t length = strlen(name) + 1;
   attr_value *v = malloc(sizeof *v + length);

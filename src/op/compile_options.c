@@ -9,7 +9,8 @@
 
 enum { N_OPTIONS = ACL_OP_DEBUG_OPTION + 1 };
 
-/* Options that have a few values by name; others take any text. torch_npu sets ACL_PRECISION_MODE to "". */
+/* The values of options that have a fixed set of them. Others take any text: torch_npu sets ACL_PRECISION_MODE to
+ * "". */
 static const struct {
   const char *values[5];
 } named[N_OPTIONS] = {[ACL_OP_COMPILER_CACHE_MODE] = {{"disable", "enable", "force"}},
@@ -38,7 +39,7 @@ static status check_value(int option, const char *value) {
   return fail(ST_INVALID_PARAM, "value of option %d is \"%.64s\", expected one of %s", option, value, list);
 }
 
-/* Under the lock. */
+/* The lock is held. */
 static const char *compile_option_value(int option) {
   return options[option] ? options[option] : option == ACL_OP_JIT_COMPILE ? "disable" : "";
 }

@@ -1,5 +1,6 @@
-/* Phase two: addresses are taken, checked and translated, and a task is queued that runs the executor. What is taken
- * here belongs to the launch, so an executor may be given other addresses while it is still queued. */
+/* Phase two: reads, checks and translates the addresses, and queues a task that runs the executor. The translated
+ * addresses belong to the launch, so a repeatable executor may be given other addresses while the launch is still
+ * queued. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -15,8 +16,8 @@
 
 enum { INLINE_VIEWS = sizeof((task *)0)->launch.view / sizeof(void *) };
 
-/* Views that do not fit into the task are in an array whose address is then view[0]: the executor's own, or, where
- * that could serve several launches at once or is too small, one of the launch. */
+/* The translated addresses. If they do not fit into the task, view[0] is the address of an array of them: own_views of
+ * the executor, or one allocated for the launch if that is too small, or several launches may need it at once. */
 static void **launch_views(task *t) {
   return t->launch.executor->n_operands <= INLINE_VIEWS ? t->launch.view : t->launch.view[0];
 }
@@ -69,7 +70,7 @@ static void describe_launch(const task *t, task_words *words) {
                         .bytes = e->touched_bytes};
 }
 
-/* In a graph, which keeps the executor. */
+/* run() of a task in a graph: the graph keeps the executor. */
 static status run_again(task *t, stream *s) { return run_executor(t, s); }
 
 static unsigned operand_access(const operand *p) {
@@ -93,7 +94,7 @@ static const task_kind launch_kind = {.name = "operator",
                                       .is_operator = true,
                                       .captured = &captured_launch};
 
-/* memory_view's failures are, here, those of an argument. */
+/* As memory_view(), but a failure is that of an operator's argument. */
 static status operand_view(const void *p, uint64_t bytes, unsigned access, const char *name, void **view) {
   const status st = memory_view(p, bytes, access, name, view);
   if (likely(st == ST_OK)) return st;

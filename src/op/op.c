@@ -29,12 +29,12 @@ static status check_members(const char *name, const aclTensorList *list) {
   return ST_OK;
 }
 
-/* Objects are there (unless optional), and are what they should be; counts the tensors. */
+/* Checks that each object is given, unless it is optional, and of its type. *n_operands: the number of tensors. */
 static status check_objects(const op *o, const op_arg *a, uint64_t *n_operands) {
   uint64_t n = 0;
   for (int i = 0; i < o->n_args; ++i) {
     const arg_schema *s = &o->schema[i];
-    if (s->kind > ARG_FLOAT_ARRAY) continue; /* operators check strings themselves */
+    if (s->kind > ARG_FLOAT_ARRAY) continue; /* a value; or a string, which operators check */
     const uint32_t *object = a[i].pointer;
     if (unlikely(!object)) {
       if (!(s->flags & ARG_OPTIONAL)) return fail(ST_OP_NULL, "%s is NULL, expected an object", s->name);
@@ -130,7 +130,7 @@ bool executor_is_valid(const executor *e) {
 
 void executor_unref(executor *e) {
   INVARIANT(e->magic == MAGIC_EXECUTOR && atomic_load_explicit(&e->refs, memory_order_relaxed) >= 1);
-  /* The sole owner needs no locked instruction. */
+  /* With the only reference, no locked instruction is needed. */
   if (atomic_load_explicit(&e->refs, memory_order_acquire) != 1 &&
       atomic_fetch_sub_explicit(&e->refs, 1, memory_order_acq_rel) != 1)
     return;
@@ -169,7 +169,7 @@ status op_prepare(op *o, const op_arg *a, uint64_t *workspace_bytes, executor **
 
 /* ---- for prepare functions --------------------------------------------------------------------------------------- */
 
-/* Pieces are laid one behind the other in the order of the calls; each starts at a multiple of 64. */
+/* Pieces follow each other in the order of the calls, each at a multiple of 64. */
 static uint64_t workspace_add(executor *e, uint64_t *part, uint64_t bytes) {
   const uint64_t offset = e->workspace.copies + e->workspace.intermediates + e->workspace.partials;
   INVARIANT(!e->launched && offset % 64 == 0 && bytes < UINT64_MAX - offset - 63);
@@ -193,7 +193,8 @@ int executor_result(executor *e, const tensor *t) {
 
 void executor_cost(executor *e, uint64_t bytes, uint64_t operations) {
   enum { L2_BYTES = 1 << 20, L3_BYTES = 64 << 20, OPERATIONS_PER_NS = 32 };
-  const uint64_t rate = bytes <= L2_BYTES ? 96 : bytes <= L3_BYTES ? 28 : 14; /* bytes/ns: measured by adding floats */
+  const uint64_t rate = bytes <= L2_BYTES ? 96 : bytes <= L3_BYTES ? 28 : 14; /* bytes/ns, measured with additions of
+                                                                                 floats */
   const uint64_t ns = 30 + bytes / rate + operations / OPERATIONS_PER_NS;
   e->touched_bytes = bytes;
   e->cost_ns = ns < UINT32_MAX ? (uint32_t)ns : UINT32_MAX - 1;

@@ -23,7 +23,7 @@ static void print_shape(line *l, const tensor *t) {
 }
 
 static void print_dtype(line *l, const tensor *t) {
-  print(l, "%s", t->dtype == ACL_BF16 ? "DT_BF16" : dtype_name(t->dtype)); /* as CANN's tools write it */
+  print(l, "%s", t->dtype == ACL_BF16 ? "DT_BF16" : dtype_name(t->dtype)); /* its name in CANN's tools */
 }
 
 static void print_format(line *l, const tensor *t) {
@@ -39,7 +39,7 @@ static void print_format(line *l, const tensor *t) {
     print(l, "%d", f);
 }
 
-/* One field: of each tensor with the flag what print_one says, with semicolons between. */
+/* Prints one field: print_one() for each tensor that has the flag, separated by semicolons. */
 static void print_tensors(line *l, const executor *e, const op_arg *a, uint8_t flag,
                           void (*print_one)(line *, const tensor *)) {
   bool any = false;

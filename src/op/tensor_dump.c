@@ -74,7 +74,7 @@ static void put_field(message *m, unsigned field, const void *bytes, size_t n) {
   dump_put(m, bytes, n);
 }
 
-/* toolkit.dump.OutputDataType of a dtype; those that differ in number from aclDataType. */
+/* The value of toolkit.dump.OutputDataType for a dtype, which has other numbers than aclDataType. */
 static unsigned dump_dtype(int dtype) {
   static const uint8_t numbers[] = {
       [ACL_FLOAT] = 1,   [ACL_FLOAT16] = 2,    [ACL_INT8] = 3,       [ACL_UINT8] = 4,  [ACL_INT16] = 5,
@@ -85,7 +85,8 @@ static unsigned dump_dtype(int dtype) {
   return dtype >= 0 && dtype < (int)sizeof numbers ? numbers[dtype] : 0;
 }
 
-/* Numbers of fields: of an input and of an output of DumpData, and in them of the size. */
+/* For inputs and for outputs: the flag of an operand, and the numbers of the field in DumpData and of the size in
+ * that. */
 static const struct { uint8_t flag, field, size_field; } sides[] = {{ARG_READ, 4, 5}, {ARG_WRITTEN, 3, 6}};
 enum { N_SIDES = 2, VERSION = 1, DUMP_TIME = 2, OP_NAME = 6, DATA_TYPE = 1, FORMAT = 2, SHAPE = 3, DIM = 1 };
 
@@ -120,7 +121,7 @@ static void put_launch(message *m, const executor *e, uint64_t time_us) {
 
 /* ---- the file ---------------------------------------------------------------------------------------------------- */
 
-/* The view's elements in the order of its shape. */
+/* Writes the elements of the view in the order of its shape, without gaps. */
 static void write_elements(FILE *f, const dumped_tensor *t, const char *view) {
   const size_t bytes = dtype_bytes(t->dtype);
   int64_t at[MAX_RANK] = {0}, offset = 0;

@@ -10,7 +10,7 @@
 #include "base/cache.h"
 #include "base/invariant.h"
 
-/* Beyond any memory, and far from overflow in sums of eight such terms. */
+/* More than any memory holds, and small enough for a sum of eight such terms not to overflow. */
 static const int64_t MAX_ELEMENTS = INT64_C(1) << 56;
 
 const char *shape_text(const int64_t *dims, int rank, char *text) {
@@ -78,7 +78,7 @@ status tensor_init(tensor *t, const int64_t *dims, uint64_t rank, int dtype, con
   int64_t n, unused;
   TRY(check_dims("viewDims", dims, rank, &n));
   TRY(check_strides(dims, strides, rank));
-  /* Clients compute the storage of an empty view as they do any other's, and may arrive below 0. */
+  /* For an empty view, clients may compute storage dims below 0, since they treat it as any other view. */
   TRY(n ? check_dims("storageDims", storage_dims, storage_rank, &unused)
         : tensor_check_rank("storageDims", storage_dims, storage_rank));
   if (offset < 0 || offset > MAX_ELEMENTS)
@@ -122,7 +122,7 @@ void tensor_hold(tensor *t) {
 
 void tensor_release(tensor *t) {
   INVARIANT(atomic_load_explicit(&t->refs, memory_order_relaxed) >= 1);
-  /* The sole owner needs no locked instruction. */
+  /* With the only reference, no locked instruction is needed. */
   if (atomic_load_explicit(&t->refs, memory_order_acquire) != 1 &&
       atomic_fetch_sub_explicit(&t->refs, 1, memory_order_acq_rel) != 1)
     return;

@@ -14,7 +14,7 @@ void view_init(view *v, const tensor *t) {
 }
 
 view view_of(const tensor *t) {
-  view v; /* not cleared beyond its rank */
+  view v; /* dims beyond the rank stay uninitialised */
   view_init(&v, t);
   return v;
 }
