@@ -25,7 +25,7 @@ typedef struct registration {
 } registration;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the list */
-static registration *registrations;                      /* oldest first */
+static registration *registrations;                      /* the oldest one first */
 
 static registration **abort_find(const char *name) {
   registration **link = &registrations;
@@ -61,7 +61,7 @@ status abort_register(const char *name, const abort_callback *callback) {
   return st;
 }
 
-/* A copy of the n-th: callbacks may register others. */
+/* Copies the n-th callback. No lock is held while it is called, as callbacks may register others. */
 static bool nth(size_t n, abort_callback *out) {
   pthread_mutex_lock(&lock);
   const registration *r = registrations;
@@ -91,13 +91,14 @@ static status call_all(int device, abort_stage stage, uint64_t deadline_ns) {
 
 static bool is_of(stream *s, int device) { return atomic_load(&s->context) && s->device == device; }
 
-/* All at once: a dropped record ends waits, behind which nothing may run. */
+/* Marks the tasks of all streams before any of them is run: a dropped record ends waits, and no task behind these may
+ * run. */
 static void abort_drop_all(int device) {
   for (stream *s = NULL; (s = object_next(OBJECT_STREAM, s)); stream_unref(s))
     if (is_of(s, device)) stream_drop_submitted(s);
 }
 
-/* Until everything is done; what can be dropped is so where the time is over, too. */
+/* Waits until all tasks are done. After the deadline it still drops what can be dropped at once. */
 static status drain_all(int device, uint32_t timeout_ms, uint64_t deadline_ns) {
   uint32_t late = 0, n_late = 0;
   for (stream *s = NULL; (s = object_next(OBJECT_STREAM, s)); stream_unref(s)) {

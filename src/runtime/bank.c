@@ -3,10 +3,10 @@
 #include "base/invariant.h"
 
 enum {
-  CREDIT_NS = 30 * 1000 * 1000, /* wins of a second or less, on a machine that was quiet until now */
-  STAKE_NS = 200 * 1000,        /* a team whose threads must be woken starts with losses */
-  TRUST_NS = 1000 * 1000,       /* a hundred short loops */
-  DEBT_PER_LOSS = 16,           /* so 6 % are lost at most */
+  CREDIT_NS = 30 * 1000 * 1000, /* what teams win in at most a second on a quiet machine */
+  STAKE_NS = 200 * 1000,        /* losses below this are ignored: a team whose threads must be woken starts with some */
+  TRUST_NS = 1000 * 1000,       /* what a hundred short loops win */
+  DEBT_PER_LOSS = 16,           /* so that at most 6 % are lost */
   MOST_STRIKES = 3,             /* losses in a row, each of which doubles the debt */
   MOST_NS = 1000 * 1000 * 1000,
   NO_LIMIT_FROM = 256,

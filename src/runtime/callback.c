@@ -11,7 +11,7 @@
 static status run_host(task *t, stream *s) {
   (void)s;
   t->host.function(t->host.argument);
-  fp_mode_enter(); /* whatever the user's code left behind */
+  fp_mode_enter(); /* the user's code may have changed the mode */
   return ST_OK;
 }
 
@@ -29,28 +29,30 @@ status host_function_submit(stream *s, void (*function)(void *), void *argument)
 
 /* ---- callbacks --------------------------------------------------------------------------------------------------- */
 
-/* A callback that has been reached and has not returned. */
+/* A callback that its stream has reached and that has not returned. In a mailbox, then in the list of those being
+ * called. */
 typedef struct report {
   struct report *next;
   void (*function)(void *);
   void *argument;
-  stream *blocked; /* to be unblocked afterwards, with a reference; or NULL; guarded by the lock */
+  stream *blocked; /* the stream to unblock afterwards, with a reference; or NULL. Guarded by the lock */
 } report;
 
-/* A subscription. Entries are few and short-lived, so one list with one lock serves. */
+/* A subscription. There are few, and they change rarely, so that a list with one lock is sufficient. */
 typedef struct subscription {
   struct subscription *next;
   uint64_t thread;
-  stream *stream; /* of a context: callback_forget removes the entry after the stream has left it */
+  stream *stream; /* without a reference: callback_forget() removes the entry when the stream is destroyed */
 } subscription;
 
-/* What has arrived for a thread. */
+/* The callbacks that have arrived for a thread. There is one for each thread that is subscribed or still has
+ * callbacks. */
 typedef struct mailbox {
   struct mailbox *next;
   uint64_t thread;
   int device;
   unsigned n_streams;
-  bool in_use; /* the thread waits in callback_process, which then removes an abandoned mailbox */
+  bool in_use; /* the thread waits in callback_process(), which frees the mailbox if it is not needed any more */
   pthread_cond_t arrived;
   report *first, **last;
 } mailbox;
@@ -58,7 +60,7 @@ typedef struct mailbox {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards all of the three */
 static subscription *subscriptions;
 static mailbox *mailboxes;
-static report *being_called; /* by any thread */
+static report *being_called; /* the list of callbacks that threads are calling now */
 
 static subscription **find_subscription(const stream *s) {
   subscription **link = &subscriptions;
@@ -139,7 +141,7 @@ static void drop_mailbox(mailbox **link) {
   free(gone);
 }
 
-/* A mailbox that nothing will come to goes, at once or with whoever waits for it. */
+/* Frees a mailbox to which no callback will come any more, or leaves that to the thread that waits for it. */
 static void drop_if_done(mailbox **link) {
   mailbox *box = *link;
   if (box->n_streams || box->first) return;
@@ -211,7 +213,7 @@ static void report_free(report *r) {
   free(r);
 }
 
-/* Takes what blocks the stream out of a mailbox: NULL where nothing in it does. */
+/* Takes the callback that blocks the stream out of a mailbox; NULL if there is none in it. */
 static report *callback_take_back(mailbox *box, const stream *s) {
   report **link = &box->first;
   while (*link && (*link)->blocked != s) link = &(*link)->next;
@@ -220,7 +222,7 @@ static report *callback_take_back(mailbox *box, const stream *s) {
   return r;
 }
 
-/* A user's function that was reached is not called any more; one that runs goes on, and unblocks nothing. */
+/* A callback that waits in a mailbox is not called any more. One that is being called goes on, but unblocks nothing. */
 static void drop_callback(task *t, stream *s) {
   (void)t;
   report *r = NULL;
@@ -259,8 +261,8 @@ status callback_submit(stream *s, void (*function)(void *), void *argument, bool
   return ST_OK;
 }
 
-/* Waits for what arrives, until the deadline (0: for ever); false where it has passed. The lock is held, but not while
- * the thread runs, for lack of the library's own, what the callbacks come from. */
+/* Waits for a callback until the deadline (0: none); false when that has passed. The lock is held on entry and return.
+ * If the library lacks threads, it is released while this thread runs the streams that callbacks come from. */
 static bool await_report(mailbox *box, uint64_t deadline_ns) {
   uint64_t end_ns = deadline_ns;
   if (unlikely(scheduler_lacks_threads())) {
@@ -277,7 +279,8 @@ static bool await_report(mailbox *box, uint64_t deadline_ns) {
   return !late || end_ns != deadline_ns;
 }
 
-/* The first report for the thread, now among those being called; NULL and a status where none comes. */
+/* Moves the first callback for the thread to the list of those being called and returns it; NULL, and *st, if none
+ * comes. The lock is held. */
 static report *receive(uint64_t timeout_ns, status *st) {
   const uint64_t thread = (uint64_t)pthread_self(), deadline_ns = timeout_ns ? now_ns() + timeout_ns : 0;
   mailbox **link = find_mailbox(thread), *box = *link;
@@ -299,7 +302,7 @@ static report *receive(uint64_t timeout_ns, status *st) {
   return being_called = r;
 }
 
-/* The user's function has returned. */
+/* Called when the user function has returned. */
 static void callback_finish(report *r) {
   pthread_mutex_lock(&lock);
   report **link = &being_called;

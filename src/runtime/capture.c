@@ -25,7 +25,7 @@ capture *capture_of_event(event *e) {
 /* ---- invariants -------------------------------------------------------------------------------------------------- */
 
 #ifdef CANNON_INVARIANTS
-/* Each lane records its own stream, which nothing else does; the origin, lane 0, is among them. */
+/* Each lane records its own stream, for which no other lane does; the origin is lane 0. */
 static bool capture_lanes_are_valid(const capture *c) {
   bool has_origin = false, has_grouped = !c->grouped;
   for (const capture_lane *l = c->lanes; l; l = l->next) {
@@ -56,7 +56,7 @@ bool captures_are_valid(void) {
 
 /* ---- streams ----------------------------------------------------------------------------------------------------- */
 
-/* From now on the stream's tasks go to the lane. */
+/* Makes the tasks that are submitted to the stream from now on go to a new lane. */
 static status capture_enter(capture *c, stream *s, uint32_t number, capture_lane **out) {
   capture_lane *l = malloc(sizeof *l);
   if (!l) return fail(ST_NO_HOST_MEMORY, "no host memory for the capture of stream %u", s->id);
@@ -81,7 +81,7 @@ static status capture_enter(capture *c, stream *s, uint32_t number, capture_lane
   return ST_OK;
 }
 
-/* From now on no task goes to the capture's graph. */
+/* Ends that for all streams of the capture. */
 static void leave_all(capture *c) {
   for (capture_lane *l = c->lanes; l; l = l->next) {
     INVARIANT(l->capture == c);
@@ -101,7 +101,7 @@ static void free_lanes(capture *c) {
   }
 }
 
-/* The capture is over; its graph is the caller's. */
+/* Frees the capture, and returns its graph with the reference. */
 static graph *dissolve(capture *c) {
   capture **link = &captures;
   while (*link != c) link = &(*link)->next;
@@ -166,7 +166,7 @@ static status is_invalid(const capture *c) {
               c->origin->stream->id);
 }
 
-/* Whether what was captured makes a graph, to which nothing is added any more. */
+/* Checks that the captured tasks make a complete graph. Nothing is added to it any more. */
 static status capture_check_complete(capture *c) {
   if (c->invalid) return is_invalid(c);
   if (c->grouped)
@@ -234,7 +234,8 @@ void capture_forget(stream *s) {
 
 /* ---- what is forbidden ------------------------------------------------------------------------------------------- */
 
-/* A thread's mode is its value of a key: the library's own variables of threads must stay few. */
+/* A thread's mode is a value of pthread_setspecific(), as the library's thread-local variables must stay few
+ * (CMakeLists.txt). */
 static pthread_key_t mode_key;
 static pthread_once_t mode_once = PTHREAD_ONCE_INIT;
 static void capture_make_mode_key(void) { pthread_key_create(&mode_key, NULL); }
@@ -252,7 +253,7 @@ status capture_exchange_mode(capture_mode *mode) {
   return ST_OK;
 }
 
-/* Whether the capture forbids unsafe calls to this thread, where that is in such a mode. */
+/* Whether the capture forbids unsafe calls to the calling thread. mode: that of the thread. */
 static bool forbids(const capture *c, capture_mode mode) {
   const bool own = pthread_equal(c->thread, pthread_self());
   if (mode == CAPTURE_RELAXED || c->mode == CAPTURE_RELAXED) return false;
@@ -285,7 +286,7 @@ status capture_check_unsafe(bool async) {
               async ? "copies of memory that is not pinned" : "synchronous copies and fills");
 }
 
-/* Invalidates what captures the stream: ST_STREAM_CAPTURED. */
+/* If the stream is captured, fails and makes the capture invalid. capture_lock is held. */
 static status capture_refuse(stream *s) {
   if (!s->recording) return ST_OK;
   capture_invalidate(s->recording->capture);

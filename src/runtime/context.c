@@ -8,8 +8,8 @@
 #include "trace/stats_write.h"
 
 #ifdef CANNON_INVARIANTS
-/* The list is linked both ways, its streams are the context's, and the default one is among them until it is
- * removed. */
+/* The list is linked in both directions, its streams are those of the context, and the default stream is among them
+ * until the context is destroyed. */
 bool context_is_valid(const context *c) {
   const stream *previous = NULL;
   bool has_default = !c->default_stream;
@@ -94,11 +94,11 @@ status context_add_stream(context *c, stream *s) {
     device_give_stream(c->device);
     return fail(ST_NO_CONTEXT, "the context (device %d) was destroyed by another thread", c->device);
   }
-  stream_divert_anew(s); /* an abort that did not see the stream is seen by it */
+  stream_divert_anew(s); /* an abort that came before the stream was in the list is seen here */
   return ST_OK;
 }
 
-/* The list's lock is held. */
+/* c->lock is held. */
 static void unlink_stream(context *c, stream *s) {
   *(s->previous_in_context ? &s->previous_in_context->next_in_context : &c->streams) = s->next_in_context;
   if (s->next_in_context) s->next_in_context->previous_in_context = s->previous_in_context;
@@ -121,8 +121,9 @@ void context_remove_stream(stream *s) {
   device_give_stream(s->device);
 }
 
-/* The context's streams are walked from the newest to the oldest, with a reference to the one at hand, since waiting
- * needs the lock released and streams come and go meanwhile. The newest older than `serial`. */
+/* For iterating over the streams of a context from the newest to the oldest, although waiting for one needs the lock
+ * released and streams are created and destroyed meanwhile: the newest stream that is older than `serial`, with a
+ * reference. */
 static stream *stream_before(context *c, uint64_t serial) {
   stream *found = NULL;
   pthread_mutex_lock(&c->lock);

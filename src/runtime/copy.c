@@ -20,14 +20,14 @@ uint32_t copy_cost_ns(size_t bytes) {
   return ns < TASK_COST_UNKNOWN ? (uint32_t)ns : TASK_COST_UNKNOWN - 1;
 }
 
-/* Bytes from the first to behind the last. */
+/* The number of bytes from the first to the end of the last row. */
 static size_t span(size_t width, size_t height, size_t pitch) { return height ? (height - 1) * pitch + width : 0; }
 
-/* Where the copying thread reaches the memory; *place says what it is. */
+/* Checks the range and finds its address for the thread that copies (*view), and what memory it is. */
 static status resolve(const void *p, size_t bytes, unsigned access, const char *name, memory_place *place,
                       void **view) {
   *place = memory_place_of(p);
-  /* Registered in part only: as a whole it is not pinned. */
+  /* If only a part of the range is registered, the range does not count as pinned. */
   if (*place == PLACE_PINNED && unlikely(!memory_find(p)) && !space_is_reserved((uintptr_t)p) &&
       !registered_holds((uintptr_t)p, bytes, REGISTERED_PINNED))
     *place = PLACE_PAGEABLE;
@@ -52,12 +52,12 @@ static status copy_check_kind(copy_kind kind, memory_place dst, memory_place src
   return ST_OK;
 }
 
-/* What prepare found out. */
+/* The result of copy_prepare(). */
 typedef struct {
   memory_place dst, src;
-  bool pageable;   /* one side is ordinary memory */
-  bool needless;   /* from memory to itself */
-  bool misaligned; /* a device's address is no multiple of FAST_ALIGNMENT */
+  bool pageable;   /* one side is pageable host memory */
+  bool needless;   /* the range is copied onto itself */
+  bool misaligned; /* a device address is no multiple of FAST_ALIGNMENT */
 } copy_facts;
 
 static void copy_count(const copy_shape *c, const copy_facts *facts) {
@@ -85,7 +85,7 @@ static bool is_same_memory(const copy_shape *c) {
   return dst == src || vmm_is_same(dst, src, span(c->width, c->height, c->dst_pitch));
 }
 
-/* Checks the copy and replaces its addresses by views. */
+/* Checks the copy and replaces its addresses by those for the thread that copies. */
 static status copy_prepare(copy_shape *c, copy_kind kind, copy_facts *facts) {
   const void *const user_dst = c->dst, *const user_src = c->src;
   facts->needless = is_same_memory(c);
@@ -109,7 +109,7 @@ status copy_check(const copy_shape *shape, copy_kind kind) {
   return copy_prepare(&c, kind, &facts);
 }
 
-/* memmove: blocks of one buffer may overlap. */
+/* Copies with memmove(), as source and destination may overlap. */
 static void copy_move_rows(const copy_shape *c) {
   char *dst = c->dst;
   const char *src = c->src;
@@ -166,7 +166,7 @@ static status run_fill(task *t, stream *s) {
   return ST_OK;
 }
 
-/* Where the system can't (before Linux 5.14), the pages come as they are touched. */
+/* Before Linux 5.14 this does nothing, and the pages are populated when they are touched. */
 static status run_prefetch(task *t, stream *s) {
   (void)s;
   const uintptr_t start = (uintptr_t)t->set.dst & -(uintptr_t)PAGE_BYTES;
@@ -185,7 +185,7 @@ static memory_place place_of_view(const void *view) {
   return memory_place_of((const void *)memory_address_of_view(view));
 }
 
-/* Each run counts as a copy, where the capture did not. */
+/* Each run counts as a copy in the statistics; capturing it did not. */
 static status run_captured_copy(task *t, stream *s) {
   if (unlikely(trace_is_on())) {
     const copy_shape c = {.width = t->copy.width, .height = t->copy.height};
@@ -220,7 +220,8 @@ static const task_kind fill_task = {
 static const task_kind prefetch_task = {
     .name = "prefetch", .run = run_prefetch, .captured = &prefetch_task, .uses = prefetch_uses};
 
-/* The caller's ordinary memory is free for other use when the call returns; not where the task was captured. */
+/* Waits for the task if one side is pageable memory, which the caller may reuse after the call; not if it was
+ * captured. */
 static status wait_if_pageable(bool pageable, stream *s) {
   return pageable && !capture_records(s) ? stream_wait(s, stream_submitted(s), 0) : ST_OK;
 }

@@ -21,10 +21,10 @@
 static struct {
   const device_profile *profile;
   int n_devices;
-  int physical[SPACE_MAX_DEVICES]; /* the machine's number of each device */
+  int physical[SPACE_MAX_DEVICES]; /* the number of each device on the machine, before ASCEND_RT_VISIBLE_DEVICES */
   uint64_t memory_bytes;
   bool check_host;
-  variable_words wrong; /* which variable, where that is why there are no devices; else empty */
+  variable_words wrong; /* a message about the variable that is why there are no devices; else empty */
 } machine;
 static pthread_once_t machine_once = PTHREAD_ONCE_INIT;
 
@@ -38,8 +38,8 @@ static struct {
 static _Atomic int default_device = -1;
 _Atomic bool device_is_child;
 
-/* Keeps the devices of the list: numbers below n_devices, ascending, separated by commas; parsing stops at anything
- * else. */
+/* Keeps the devices of ASCEND_RT_VISIBLE_DEVICES: numbers below n_devices, ascending, separated by commas. Parsing
+ * stops at anything else. */
 static void keep_visible(const char *list) {
   int count = 0, last = -1;
   while (isdigit((unsigned char)*list)) {
@@ -54,7 +54,7 @@ static void keep_visible(const char *list) {
   machine.n_devices = count;
 }
 
-/* The memory of each device: CANNON_MEM in whole granules, or the profile's as far as the host has it. */
+/* The memory of each device in whole granules: CANNON_MEM, or that of the profile, but at most 80 % of the host's. */
 static uint64_t memory_wanted(uint64_t host) {
   const uint64_t device = profile_memory_bytes(machine.profile), granule = HEAP_GRANULE_BYTES;
   uint64_t wanted = device < host / 10 * 8 ? device : host / 10 * 8;
@@ -64,7 +64,7 @@ static uint64_t memory_wanted(uint64_t host) {
   return wanted / granule * granule;
 }
 
-/* A wrong value of a variable that describes the devices means that there are no devices; machine.wrong says so. */
+/* If a variable that describes the devices has a wrong value, there are no devices, and machine.wrong says why. */
 static void read_machine(void) {
   static const variable deciding[] = {VARIABLE_DEVICE, VARIABLE_DEVICES, VARIABLE_MEM};
   const char *name = variable_text(VARIABLE_DEVICE), *visible = getenv("ASCEND_RT_VISIBLE_DEVICES");
@@ -128,7 +128,7 @@ status device_check(int64_t device, const char *name) {
 
 /* ---- the process ------------------------------------------------------------------------------------------------- */
 
-/* The child of a fork has none of the threads and no device memory: it may run on and exit, but not use a device. */
+/* The child of a fork has none of the threads and no device memory. It may go on and exit, but not use a device. */
 static void device_in_child(void) {
   atomic_store(&device_is_child, true);
   thread_forget();
@@ -241,7 +241,7 @@ void device_give_stream(int device) {
 }
 
 status device_take_event(int device) {
-  enum { MOST = 65536 }; /* as CANN's documentation says of A2 and A3 */
+  enum { MOST = 65536 }; /* the limit of A2 and A3 in CANN's documentation */
   if (atomic_fetch_add(&devices[device].n_events, 1) < MOST) return ST_OK;
   atomic_fetch_sub(&devices[device].n_events, 1);
   return fail(ST_NO_EVENTS, "device %d has %d events, which is its limit", device, MOST);

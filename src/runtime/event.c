@@ -33,7 +33,7 @@ void event_unref(event *e) {
 
 /* ---- record ------------------------------------------------------------------------------------------------------ */
 
-/* The record of this generation where it was not reached yet. Older ones that are open are few: those of other
+/* The record of this generation if it is open, else NULL. There are few older ones that are open: those of other
  * streams. */
 static task *open_record(const event *e, uint64_t generation) {
   task *t = e->first_open;
@@ -41,8 +41,8 @@ static task *open_record(const event *e, uint64_t generation) {
   return t && t->sync.generation == generation ? t : NULL;
 }
 
-/* Whether a wait for this generation is over; 0 waits for nothing. A generation that was undone is as good as the next
- * one that is reached. */
+/* Whether a wait for this generation is over; generation 0 waits for nothing. A wait for a generation that was undone
+ * is over when any later one is reached. */
 static bool event_is_over(const event *e, uint64_t generation) {
   if (!generation) return true;
   if (generation <= e->reset_floor) return e->completed > e->reset_floor;
@@ -73,7 +73,7 @@ bool event_is_valid(const event *e) {
 }
 #endif
 
-/* Takes the streams whose wait is over off the list, chained through next_waiter. Each entry has a reference. */
+/* Takes the streams whose wait is over off the list of waiters and returns them as a chain, each with its reference. */
 static stream *event_take_satisfied(event *e) {
   stream *satisfied = NULL, **link = &e->waiters;
   while (*link) {
@@ -129,7 +129,7 @@ static void drop_sync(task *t, stream *s) {
   event_unref(t->sync.event);
 }
 
-/* A record that is dropped still completes: what waits for it must not hang. */
+/* A record that is dropped completes as well, since streams that wait for it must not hang. */
 static void event_drop_record(task *t, stream *s) { event_run_record(t, s); }
 
 static const task_kind record_kind = {.name = "event record", .run = event_run_record, .drop = event_drop_record, .control = true};
@@ -137,7 +137,7 @@ static const task_kind record_kind = {.name = "event record", .run = event_run_r
 status event_submit_record(event *e, stream *s) {
   task *t;
   if (order_is_wanted()) order_prepare(&e->clock);
-  hooks_tell_step(HOOK_EVENT_RECORDED, s->device, s->id, e->id); /* in vain where the next line fails: orders nothing */
+  hooks_tell_step(HOOK_EVENT_RECORDED, s->device, s->id, e->id); /* has no effect if the next line fails */
   TRY(stream_new_task(s, &record_kind, &t));
   object_ref(&e->o);
   t->cost_ns = CONTROL_COST_NS;
@@ -167,15 +167,16 @@ status event_record(event *e, stream *s) {
 
 /* ---- reset ------------------------------------------------------------------------------------------------------- */
 
-/* Undoes what was recorded before the reset was submitted, or ended a wait since: on a device the wait before a reset
- * passes with a record that the host submits after both. Records beyond that are not lost. */
+/* Undoes all generations that were recorded before the reset was submitted, and those that have ended a wait since: on
+ * a device, a wait in front of the reset passes by a record that the host submits after both. Later records are
+ * kept. */
 static status run_reset(task *t, stream *s) {
   (void)s;
   event *e = t->sync.event;
   spin_lock(&e->o.lock);
   const uint64_t undone = e->consumed > t->sync.generation ? e->consumed : t->sync.generation;
   if (e->reset_floor < undone) e->reset_floor = undone;
-  /* Where another stream's later record was reached before, it is what waits for undone generations now wait for. */
+  /* If a later record, in another stream, was reached already, waits for generations that are undone now are over. */
   stream *satisfied = e->waiters ? event_take_satisfied(e) : NULL;
   INVARIANT_WALK(event_is_valid(e));
   spin_unlock(&e->o.lock);
@@ -208,7 +209,7 @@ status event_reset(event *e, stream *s) {
 
 /* ---- wait -------------------------------------------------------------------------------------------------------- */
 
-/* Enters s into the event's waiters unless the wait is over. */
+/* Blocks s and puts it into the event's list of waiters, unless its wait is over. */
 static bool must_wait(event *e, stream *s, uint64_t generation) {
   stream_await_unblock(s);
   spin_lock(&e->o.lock);
@@ -231,8 +232,8 @@ static bool must_wait(event *e, stream *s, uint64_t generation) {
   return wait;
 }
 
-/* Takes s off the list of waiters; false where a record came first, or s never waited. Counts the wait as done where it
- * is over by that: when it was dropped in any case, else when it leaves the list. */
+/* Takes s off the list of waiters; false if a record has done so, or s was never there. Counts the wait as over if it
+ * was dropped, or s was on the list. */
 static bool event_leave(event *e, stream *s, bool dropped) {
   spin_lock(&e->o.lock);
   stream **link = &e->waiters;
@@ -249,7 +250,7 @@ static bool event_leave(event *e, stream *s, bool dropped) {
   return found;
 }
 
-/* The wait is over: passed, dropped, or timed out. */
+/* Drops the references of a wait that is over: it has passed, timed out, or was dropped. */
 static void event_end_wait(task *t) {
   if (t->sync.ahead) atomic_fetch_sub(&order_n_ahead, 1);
   event_unref(t->sync.event);
@@ -272,7 +273,7 @@ static status event_run_wait(task *t, stream *s) {
   return ST_OK;
 }
 
-/* A stream that is destroyed while it waits leaves the event's list here. */
+/* Here a stream leaves the list of waiters if its tasks are dropped while it waits. */
 static void event_drop_wait(task *t, stream *s) {
   event_leave(t->sync.event, s, true);
   atomic_store(&s->blocked, false);
@@ -289,7 +290,7 @@ status event_submit_wait(event *e, stream *s, uint64_t timeout_ns) {
   spin_lock(&e->o.lock);
   ++e->n_waits;
   if (e->kind == EVENT_EX)
-    t->sync.generation = e->submitted; /* what was captured by now; nothing yet: does not wait */
+    t->sync.generation = e->submitted; /* the latest record so far; if there is none, it passes */
   else
     t->sync.generation = e->recorded ? e->submitted : e->submitted + 1;
   t->sync.ahead = t->sync.generation > e->submitted;
@@ -331,8 +332,8 @@ bool event_was_recorded(event *e) {
   return recorded;
 }
 
-/* An open record's stream, with a reference, and the position behind it; the event's lock is held, so that the task is
- * still in its queue. NULL where the stream has been let go, and is about to drop the record. */
+/* The stream of an open record, with a reference, and the position behind the record. The event's lock is held, so that
+ * the task is still in its queue. NULL if the stream has lost its last reference and is about to drop the record. */
 static stream *event_record_source(const task *t, uint64_t *position) {
   *position = t->sync.position;
   return object_ref_again(&t->sync.stream->o) ? t->sync.stream : NULL;
@@ -342,10 +343,10 @@ stream *event_source_of_wait(stream *s, uint64_t *position) {
   event *e = atomic_load(&s->waits_for);
   if (!e) return NULL;
   stream *source = NULL;
-  spin_lock(&e->o.lock); /* the slot of a freed event still has its lock; the next line finds out */
+  spin_lock(&e->o.lock); /* if the event was freed meanwhile, its slot still has the lock, and the next line notices */
   if (atomic_load(&s->waits_for) == e) {
     const task *t = open_record(e, s->waits_generation);
-    /* An undone generation: whichever record comes next. */
+    /* If the generation was undone, any record that is reached next ends the wait. */
     if (!t && s->waits_generation <= e->reset_floor) t = e->first_open;
     if (t) source = event_record_source(t, position);
   }
@@ -355,7 +356,7 @@ stream *event_source_of_wait(stream *s, uint64_t *position) {
 
 /* ---- on the host ------------------------------------------------------------------------------------------------- */
 
-/* The stream of the latest record, with a reference; NULL where there is none to wait for. */
+/* The stream of the latest record, with a reference; NULL if that was reached, or there is none. */
 static stream *pending_source(event *e, uint64_t *position) {
   stream *source = NULL;
   spin_lock(&e->o.lock);
@@ -365,7 +366,7 @@ static stream *pending_source(event *e, uint64_t *position) {
   return source;
 }
 
-/* What the host knows now that it has waited for the latest record, if there was no other since. */
+/* Tells stream_order.c that the latest record was reached, if it was. */
 static void event_saw(event *e) {
   if (!order_is_wanted()) return;
   spin_lock(&e->o.lock);
@@ -373,7 +374,7 @@ static void event_saw(event *e) {
   spin_unlock(&e->o.lock);
 }
 
-/* *source: the stream that was waited for, with a reference; NULL where there was none to wait for. */
+/* event_reach(). *source: the stream that was waited for, with a reference; NULL if there was nothing to wait for. */
 static status reach(event *e, uint64_t timeout_ns, stream **source) {
   uint64_t position;
   *source = NULL;
