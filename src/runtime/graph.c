@@ -26,7 +26,7 @@ static bool graph_lane_is_valid(const graph *g, uint32_t lane) {
   return l->n_stepped == l->n_tasks && !lane == !l->stream && !lane == !l->end;
 }
 
-/* A wait inside of the graph is for a record before it, which knows of it. */
+/* A wait that is not for an outside event is for an earlier record step, which is marked as waited for. */
 static bool graph_sync_is_valid(const graph *g, uint32_t i) {
   const graph_step *p = &g->steps[i];
   const event *e = p->sync.event;
@@ -38,7 +38,7 @@ static bool graph_sync_is_valid(const graph *g, uint32_t i) {
   return record->kind == STEP_RECORD && record->sync.waited && (g->capturing || e == record->sync.event);
 }
 
-/* The steps of each lane have its tasks, in order, up to n_stepped. */
+/* The steps of a lane have the tasks from 0 to n_stepped - 1, in order. */
 static bool graph_steps_are_valid(const graph *g) {
   uint32_t stepped[g->n_lanes];
   memset(stepped, 0, sizeof stepped);
@@ -110,7 +110,7 @@ status graph_add_lane(graph *g, stream *s, uint32_t *lane) {
   return ST_OK;
 }
 
-/* Room for one more step, and before it or at the end for one that plays what each lane has had since its last. */
+/* Reserves room for one more step, and for one for each lane that plays the tasks which are in no step yet. */
 static status reserve_steps(graph *g) {
   if (g->n_steps + g->n_lanes + 1 <= g->step_room) return ST_OK;
   const uint32_t room = g->step_room * 2 + g->n_lanes + 8;
@@ -135,7 +135,7 @@ status graph_reserve(graph *g, uint32_t lane) {
   return ST_OK;
 }
 
-/* What the lane has had since its last step becomes one, that plays it; there is room. */
+/* Makes a step that plays the tasks of the lane which are in no step yet. Room is reserved. */
 static void end_run(graph *g, uint32_t lane) {
   graph_lane *l = &g->lanes[lane];
   INVARIANT(l->n_stepped <= l->n_tasks);
@@ -187,7 +187,8 @@ status graph_keep_block(graph *g, void *block, void *site) {
   return ST_OK;
 }
 
-/* Backwards: a lane comes back up to a record that is waited for in a lane that comes back. */
+/* Goes through the steps backwards: a lane is joined ("comes back") in front of each record for which a joined lane
+ * waits. */
 uint32_t graph_find_unjoined(graph *g) {
   INVARIANT(g->capturing);
   for (uint32_t lane = 0; lane < g->n_lanes; ++lane) end_run(g, lane);
@@ -204,7 +205,7 @@ uint32_t graph_find_unjoined(graph *g) {
   return NO_STEP;
 }
 
-/* For its executions; and a record that is waited for gets an event of the graph's own, which its waits share. */
+/* Creates the events that executions need, and one for each record that is waited for, which its waits share. */
 static status make_events(graph *g) {
   TRY(event_create(g->context, EVENT_EX, EVENT_SYNC, &g->done));
   for (uint32_t lane = 1; lane < g->n_lanes; ++lane)
@@ -238,7 +239,7 @@ static void graph_close_stream(stream **slot) {
   if (s) stream_destroy(s, true);
 }
 
-/* Its own streams, which have nothing left to do unless they were cut off from what they wait for. */
+/* Destroys the graph's own streams. They have no tasks left, unless the tasks that they wait for were dropped. */
 static void close_streams(graph *g) {
   for (uint32_t lane = 1; lane < g->n_lanes; ++lane) graph_close_stream(&g->lanes[lane].stream);
   graph_close_stream(&g->home);
@@ -251,10 +252,10 @@ void graph_abandon(graph *g) {
   graph_unref(g);
 }
 
-/* For how long executions may stand still before they are taken for stuck. CANN gives up after ten seconds. */
+/* How long executions may make no progress before graph_destroy() gives up. CANN gives up after ten seconds. */
 static const uint64_t PATIENCE_NS = UINT64_C(2) * 1000000000;
 
-/* Waits until all executions that were submitted are over. */
+/* Waits until all submitted executions are over. */
 static status graph_settle(graph *g) {
   for (uint64_t seen = atomic_load(&g->pace);;) {
     const status st = event_reach(g->done, PATIENCE_NS);

@@ -1,4 +1,4 @@
-/* Groups of captured tasks, and their update. */
+/* Groups of captured tasks, and updates of groups. */
 #include <stdlib.h>
 
 #include "base/invariant.h"
@@ -60,7 +60,7 @@ void graph_close_groups(graph *g) {
   for (graph_group *group = g->groups; group; group = group->next) object_kill(&group->o);
 }
 
-/* Moves the task to a place of its own. */
+/* Moves the task out of its lane into a graph_task, and leaves a task that runs the member. */
 static bool make_member(graph_member *m, task *t) {
   graph_task *moved = aligned_alloc(_Alignof(graph_task), sizeof *moved);
   if (!moved) return false;
@@ -77,7 +77,7 @@ status graph_add_group(graph *g, uint32_t lane, uint32_t first, graph_group **ou
   if (!group) return fail(ST_NO_HOST_MEMORY, "no room for another group of tasks");
   group->graph = g;
   group->next = g->groups;
-  g->groups = group; /* which frees it, whatever comes */
+  g->groups = group; /* from now on the graph frees it */
   group->members = malloc((n + 1) * sizeof *group->members);
   while (group->members && group->n_members < n &&
          make_member(&group->members[group->n_members], &g->lanes[lane].tasks[first + group->n_members]))
@@ -93,9 +93,9 @@ status graph_add_group(graph *g, uint32_t lane, uint32_t first, graph_group **ou
 /* ---- update ------------------------------------------------------------------------------------------------------ */
 
 struct graph_update {
-  graph_group *group; /* whose graph this has a reference to */
+  graph_group *group; /* the update has a reference to its graph */
   uint32_t n_replaced;
-  graph_task *fresh; /* admitted, about to be taken */
+  graph_task *fresh; /* allocated by graph_update_admit() for graph_update_take() */
 };
 
 static status run_update(task *t, stream *s) {
@@ -124,7 +124,7 @@ static status no_update(const stream *s) {
   return fail(ST_GROUP_STATUS, "stream %u updates no group, expected aclmdlRICaptureTaskUpdateBegin before", s->id);
 }
 
-/* Makes the update the stream's. */
+/* Makes the stream update the group. */
 static status graph_update_enter(stream *s, struct graph_update *update) {
   spin_lock(&s->submit_lock);
   const bool captured = s->recording, closed = s->closed, updates = s->update, can = !updates && !captured && !closed;
@@ -139,8 +139,8 @@ static status graph_update_enter(stream *s, struct graph_update *update) {
   return fail(ST_GROUP_STATUS, "stream %u is updating a group already", s->id);
 }
 
-/* A reference to the group's graph, unless that is being destroyed. The group is live as long as its graph has the
- * reference that its handle has, so a live group says that the slot was its graph's when the reference was taken. */
+/* Takes a reference to the group's graph, unless that is being destroyed. A group is live only as long as its graph is,
+ * so if the group is live after the reference was taken, the slot was still that of its graph. */
 static bool take_graph(graph_group *group) {
   if (!object_ref_again(&group->graph->o)) return false;
   if (object_is_live(&group->o)) return true;
@@ -193,7 +193,7 @@ void graph_update_take(stream *s, task *t) {
   t->update.becomes = becomes;
 }
 
-/* The stream's update, which is over; or NULL. */
+/* Ends the stream's update and returns it; NULL if there was none. */
 static struct graph_update *graph_update_leave(stream *s) {
   spin_lock(&s->submit_lock);
   struct graph_update *update = s->update;
@@ -203,7 +203,7 @@ static struct graph_update *graph_update_leave(stream *s) {
   return update;
 }
 
-/* The group can be updated by others again. */
+/* Frees the update; the group can be updated again. */
 static void graph_update_give_up(struct graph_update *update) {
   INVARIANT(atomic_load(&update->group->updating) && update->n_replaced <= update->group->n_members);
   atomic_store(&update->group->updating, false);
@@ -227,7 +227,7 @@ bool graph_updates(stream *s) {
   return updates;
 }
 
-/* Keeps the words of a failure that the caller is about to return. */
+/* Calls no fail(), since the caller may be about to return a failure with its message. */
 void graph_update_forget(stream *s) {
   struct graph_update *update = graph_update_leave(s);
   if (update) graph_update_give_up(update);

@@ -10,7 +10,7 @@ static _Atomic uint32_t device_cores[SPACE_MAX_DEVICES][N_CORE_LIMITS]; /* 0: no
 static _Atomic uint64_t operator_time_steps = TIME_STEPS;
 static _Thread_local struct {
   const stream *stream;
-  uint64_t serial; /* a slot may have been reused since */
+  uint64_t serial; /* by which a slot is recognised that was reused since */
 } used;
 
 static status limits_check_type(int type) {

@@ -74,7 +74,7 @@ static bool notify_holds(const notify *n, const task *t) {
 }
 
 #ifdef CANNON_INVARIANTS
-/* Other processes change a shared number without a look at who waits here. */
+/* The number of a shared notify may change at any time, without a check of conditions. */
 bool notify_is_valid(const notify *n) {
   int n_waiters = 0;
   for (const stream *s = n->waiters; s; s = s->next_waiter, ++n_waiters) {
@@ -92,7 +92,7 @@ static void count_waiting(const notify *n, int change) {
   if (n->share) atomic_fetch_add(&notify_n_shared_waiting, change);
 }
 
-/* notify_take_satisfied; the lock is held. */
+/* As notify_take_satisfied(); the lock is held. */
 static stream *notify_take_satisfied_locked(notify *n, stream *satisfied) {
   stream **link = &n->waiters;
   while (*link) {
@@ -129,7 +129,7 @@ static void notify_set(notify *n, int mode, uint32_t value) {
 
 void notify_clear(notify *n) { notify_set(n, RECORD_SET, 0); }
 
-/* Takes s off the list, where it is still there; the lock is held. The reference is the caller's then. */
+/* Takes s off the list if it is there; the list's reference is the caller's then. The lock is held. */
 static bool notify_leave(notify *n, stream *s) {
   for (stream **link = &n->waiters; *link; link = &(*link)->next_waiter) {
     if (*link != s) continue;
@@ -162,7 +162,7 @@ static status notify_run_record(task *t, stream *s) {
   return ST_OK;
 }
 
-/* What waits for a record that is dropped must not hang. */
+/* A record that is dropped has its effect as well, since streams that wait for it must not hang. */
 static void notify_drop_record(task *t, stream *s) { notify_run_record(t, s); }
 
 static const task_kind record_kind = {.name = "notify record",
@@ -173,8 +173,8 @@ static const task_kind record_kind = {.name = "notify record",
                                       .copied = notify_keep,
                                       .release = notify_let_go};
 
-/* Whether a task of this stream goes on with an order that was kept so far; both are locked. What is captured is
- * executed any number of times, by any stream. */
+/* Whether the notify still passes order on after a task of stream s. `only` is the one stream that records it, or waits
+ * for it, so far. Tasks in graphs end it, since they run any number of times, in any stream. Both locks are held. */
 static bool in_order(notify *n, uint64_t *only, stream *s) {
   if (!*only) *only = s->o.serial;
   if (capture_records(s) || *only != s->o.serial) n->unordered = true;
@@ -184,7 +184,7 @@ static bool in_order(notify *n, uint64_t *only, stream *s) {
 status notify_record(notify *n, int mode, uint32_t value, stream *s) {
   task *t;
   if (order_is_wanted()) order_prepare(&n->clock);
-  hooks_tell_step(HOOK_EVENT_RECORDED, s->device, s->id, n->id); /* in vain where the wait is not told */
+  hooks_tell_step(HOOK_EVENT_RECORDED, s->device, s->id, n->id); /* has no effect unless the wait is told too */
   TRY(stream_new_task(s, &record_kind, &t));
   t->cost_ns = NOTIFY_COST_NS;
   t->notify.notify = n;
@@ -214,9 +214,10 @@ static status notify_run_wait(task *t, stream *s) {
   stream_await_unblock(s);
   spin_lock(&n->o.lock);
   const bool was_there = deadline && notify_leave(n, s), passes = notify_holds(n, t), late = deadline && now_ns() >= deadline;
-  if (passes && t->notify.clears) notify_set_number(n, 0);
-  if (passes && t->notify.clears && n->waiters) satisfied = notify_take_satisfied_locked(n, NULL); /* those that want
-                                                                                                      0 */
+  if (passes && t->notify.clears) {
+    notify_set_number(n, 0);
+    if (n->waiters) satisfied = notify_take_satisfied_locked(n, NULL); /* whose condition holds for 0 */
+  }
   if (!passes && !late) notify_enter(n, s, t);
   INVARIANT_WALK(notify_is_valid(n));
   spin_unlock(&n->o.lock);
@@ -268,7 +269,8 @@ status notify_wait(notify *n, int mode, uint32_t value, bool clears, uint64_t ti
   keep_wait(t);
   spin_lock(&n->o.lock);
   ++n->n_waits;
-  /* After the latest record: where that is the n-th. One that is late passes without its record. */
+  /* The n-th wait comes after the latest record if that is the n-th. A wait that times out passes without its
+   * record. */
   if (timeout_ns) n->unordered = true;
   const bool ordered = in_order(n, &n->waiter, s) && n->n_waits == n->n_records;
   if (ordered && order_is_wanted()) order_wait(n->clock, s);

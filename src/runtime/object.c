@@ -12,9 +12,9 @@
 #include "runtime/notify.h"
 #include "runtime/stream.h"
 
-/* Capacity: CANN's limits per device (1984 streams, 65536 events, 8192 notifies) times 16 devices, and room for
- * destroyed objects that tasks still hold. The memory is committed as slots are first used. A slot is a power of two,
- * so that checking a handle takes no division. */
+/* The capacity is CANN's limits per device (1984 streams, 65536 events, 8192 notifies) times 16 devices, and more for
+ * destroyed objects that tasks still hold. Memory is committed when slots are first used. The size of a slot is a power
+ * of two, so that checking a handle needs no division. */
 static const struct {
   size_t bytes, capacity;
   unsigned shift;
@@ -27,13 +27,13 @@ _Static_assert(sizeof(context) <= 512 && sizeof(stream) <= 512 && sizeof(event) 
                    sizeof(graph_group) <= 128 && sizeof(notify) <= 128,
                "kinds[].shift");
 
-/* Slots are reused only when this many others were freed after them, so that stale handles are found. */
+/* A slot is reused only after so many others were freed later, so that stale handles are recognised. */
 enum { MIN_FREE = 64 };
 
 static struct {
   pthread_mutex_t lock; /* guards all but base, which is set once */
   char *_Atomic base;
-  size_t n_used; /* slots ever used */
+  size_t n_used; /* slots that were used at least once */
   size_t n_free;
   object *oldest_free, *newest_free;
 } tables[N_OBJECT_KINDS] = {{.lock = PTHREAD_MUTEX_INITIALIZER}, {.lock = PTHREAD_MUTEX_INITIALIZER},
@@ -60,7 +60,7 @@ static bool object_is_slot(object_kind kind, const object *o) {
   return base && distance < tables[kind].n_used * slot_bytes(kind) && distance % slot_bytes(kind) == 0;
 }
 
-/* The free slots are a list of n_free used ones, to which no reference and no handle is left. */
+/* The list of free slots has n_free different slots, without references and valid handles. */
 bool object_table_is_valid(object_kind kind) {
   size_t n = 0;
   const object *last = NULL;
@@ -80,7 +80,7 @@ void *object_new(object_kind kind) {
   if (base && (tables[kind].n_free <= MIN_FREE && tables[kind].n_used < kinds[kind].capacity)) {
     o = (object *)(base + slot_bytes(kind) * tables[kind].n_used++);
 #if WITH_ASAN
-    __lsan_register_root_region(o, slot_bytes(kind)); /* it would not look for pointers in here */
+    __lsan_register_root_region(o, slot_bytes(kind)); /* LeakSanitizer does not look for pointers in mmap()ed memory */
 #endif
   } else if (base && tables[kind].n_free) {
     o = tables[kind].oldest_free;
@@ -93,7 +93,7 @@ void *object_new(object_kind kind) {
   if (!o) return NULL;
   memset(o + 1, 0, kinds[kind].bytes - sizeof *o);
   o->serial = atomic_fetch_add(&serials, 1) + 1;
-  atomic_store_explicit(&o->refs, 1, memory_order_release); /* for object_next */
+  atomic_store_explicit(&o->refs, 1, memory_order_release); /* object_next() may see it */
   return o;
 }
 
@@ -115,7 +115,8 @@ void *object_acquire(object_kind kind, const void *handle) {
   if (unlikely(!base || distance >= slot * kinds[kind].capacity || distance & (slot - 1))) return NULL;
   object *o = (object *)(uintptr_t)handle;
   if (!object_is_live(o) || !object_ref_again(o)) return NULL;
-  if (likely(object_is_live(o))) return o; /* as the reference began: a destroyer drops its own after it has killed */
+  if (likely(object_is_live(o))) return o; /* so it was live when the reference was taken: a thread that destroys drops
+                                              its reference after object_kill() */
   object_unref_kind(kind, o);
   return NULL;
 }

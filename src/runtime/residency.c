@@ -24,7 +24,7 @@ static void remove_at(residency *r, int i) {
   memmove(&r->range[i], &r->range[i + 1], (size_t)(--r->n - i) * sizeof r->range[0]);
 }
 
-/* Where the table is full, the oldest is forgotten. */
+/* If the table is full, the least recently used range is forgotten. */
 static void insert_at(residency *r, int i, uintptr_t start, uintptr_t end) {
   if (r->n == RESIDENCY_RANGES) {
     remove_at(r, 0);
@@ -36,7 +36,7 @@ static void insert_at(residency *r, int i, uintptr_t start, uintptr_t end) {
   r->bytes += end - start;
 }
 
-/* Takes [start, end) out; what a range has on either side of it stays, as old as it was. Returns how much there was. */
+/* Removes [start, end). What a range has on either side stays, at its place in the order. Returns the removed bytes. */
 static uint64_t residency_remove(residency *r, uintptr_t start, uintptr_t end) {
   uint64_t held = 0;
   for (int i = r->n - 1; i >= 0; --i) {
