@@ -138,7 +138,8 @@ static status bind_tensor(binding *b, const arg_schema *s, const aclop_operand *
     return ST_OK;
   storage_layout layout;
   TRY(storage_layout_of(t, s->name, &layout));
-  if (!storage_layout_is_origin(&layout)) aclop_stage(b, index, s->flags & ARG_WRITTEN ? BLOCKED_OUTPUT : BLOCKED_INPUT);
+  if (!storage_layout_is_origin(&layout))
+    aclop_stage(b, index, s->flags & ARG_WRITTEN ? BLOCKED_OUTPUT : BLOCKED_INPUT);
   make_plain(t);
   return ST_OK;
 }

@@ -17,7 +17,7 @@ typedef struct capture {
   capture_mode mode;
   pthread_t thread; /* which began it */
   _Atomic bool invalid;
-  spinlock lock; /* guards the unfinished graph, grouped and group_first */
+  spinlock lock;                /* guards the unfinished graph, grouped and group_first */
   capture_lane *lanes, *origin; /* one for each captured stream; that of the first */
   capture_lane *grouped;        /* the lane that has an open group; NULL: none */
   uint32_t group_first;         /* the index in its lane of the group's first task */
@@ -27,7 +27,7 @@ typedef struct capture {
 struct capture_lane {
   capture_lane *next;
   capture *capture;
-  stream *stream; /* with a reference */
+  stream *stream;  /* with a reference */
   uint32_t number; /* of the graph's lane */
 };
 

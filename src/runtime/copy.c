@@ -133,13 +133,13 @@ status copy_now(const copy_shape *shape, copy_kind kind) {
 
 static status copy_task_run(task *t, stream *s) {
   copy_move_rows(&(copy_shape){.dst = t->copy.dst,
-                          .src = t->copy.src,
-                          .width = t->copy.width,
-                          .height = t->copy.height,
-                          .dst_pitch = t->copy.dst_pitch,
-                          .src_pitch = t->copy.src_pitch,
-                          .stream = s->id,
-                          .task = t->id});
+                               .src = t->copy.src,
+                               .width = t->copy.width,
+                               .height = t->copy.height,
+                               .dst_pitch = t->copy.dst_pitch,
+                               .src_pitch = t->copy.src_pitch,
+                               .stream = s->id,
+                               .task = t->id});
   return ST_OK;
 }
 
@@ -162,7 +162,7 @@ static void fill_view(uint32_t pattern, const copy_shape *c) {
 
 static status run_fill(task *t, stream *s) {
   fill_view(t->set.pattern,
-       &(copy_shape){.dst = t->set.dst, .width = t->set.bytes, .height = 1, .stream = s->id, .task = t->id});
+            &(copy_shape){.dst = t->set.dst, .width = t->set.bytes, .height = 1, .stream = s->id, .task = t->id});
   return ST_OK;
 }
 

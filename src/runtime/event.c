@@ -62,7 +62,8 @@ static bool event_open_is_valid(const event *e) {
 
 static bool event_waiters_are_valid(const event *e) {
   for (const stream *s = e->waiters; s; s = s->next_waiter)
-    if (atomic_load(&s->waits_for) != e || !atomic_load(&s->o.refs) || event_is_over(e, s->waits_generation)) return false;
+    if (atomic_load(&s->waits_for) != e || !atomic_load(&s->o.refs) || event_is_over(e, s->waits_generation))
+      return false;
   return true;
 }
 
@@ -132,7 +133,8 @@ static void drop_sync(task *t, stream *s) {
 /* A record that is dropped completes as well, since streams that wait for it must not hang. */
 static void event_drop_record(task *t, stream *s) { event_run_record(t, s); }
 
-static const task_kind record_kind = {.name = "event record", .run = event_run_record, .drop = event_drop_record, .control = true};
+static const task_kind record_kind = {
+    .name = "event record", .run = event_run_record, .drop = event_drop_record, .control = true};
 
 status event_submit_record(event *e, stream *s) {
   task *t;

@@ -24,16 +24,16 @@ struct event {
   event_kind kind;
   uint32_t flags, id;
   /* o.lock guards the following fields, and the waits_* fields of the streams that wait for the event. */
-  bool recorded;                 /* in the order of submission: it was recorded, and not reset since */
-  uint64_t submitted, completed; /* generations: of the latest record, and the highest one that was reached */
-  task *first_open, *last_open;  /* open records, by generation */
-  uint64_t consumed;             /* the highest generation that ended a wait */
-  uint64_t reset_floor;          /* generations up to this were undone by a reset that was reached */
+  bool recorded;                  /* in the order of submission: it was recorded, and not reset since */
+  uint64_t submitted, completed;  /* generations: of the latest record, and the highest one that was reached */
+  task *first_open, *last_open;   /* open records, by generation */
+  uint64_t consumed;              /* the highest generation that ended a wait */
+  uint64_t reset_floor;           /* generations up to this were undone by a reset that was reached */
   uint64_t n_waits, n_waits_done; /* tasks that wait: submitted, and over */
-  uint64_t time_ns;              /* when the latest completed record was reached; 0: none was */
-  stream *waiters;               /* blocked streams, chained through next_waiter, each with a reference */
-  order_clock *_Atomic clock;    /* of the latest record (stream_order.h) */
-  _Atomic uint64_t captured_by;  /* serial of the capture that has the latest record; 0, or that of a capture which is
+  uint64_t time_ns;               /* when the latest completed record was reached; 0: none was */
+  stream *waiters;                /* blocked streams, chained through next_waiter, each with a reference */
+  order_clock *_Atomic clock;     /* of the latest record (stream_order.h) */
+  _Atomic uint64_t captured_by;   /* serial of the capture that has the latest record; 0, or that of a capture which is
                                     over: none. capture*.c guard it, and the step, by capture_lock */
   uint32_t captured_step;
   uint8_t record_use, wait_use; /* how its records and waits were made so far: EVENT_USE_... */

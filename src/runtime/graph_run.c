@@ -10,7 +10,9 @@
 
 /* ---- tasks ------------------------------------------------------------------------------------------------------- */
 
-enum { TURN_NS = 5 * 1000 }; /* how long a task plays before the stream looks whether it is wanted otherwise, or its
+enum {
+  TURN_NS = 5 * 1000
+}; /* how long a task plays before the stream looks whether it is wanted otherwise, or its
                                 tasks were dropped */
 
 static status run_play(task *t, stream *s) {

@@ -213,7 +213,8 @@ static status notify_run_wait(task *t, stream *s) {
   stream *satisfied = NULL;
   stream_await_unblock(s);
   spin_lock(&n->o.lock);
-  const bool was_there = deadline && notify_leave(n, s), passes = notify_holds(n, t), late = deadline && now_ns() >= deadline;
+  const bool was_there = deadline && notify_leave(n, s), passes = notify_holds(n, t),
+             late = deadline && now_ns() >= deadline;
   if (passes && t->notify.clears) {
     notify_set_number(n, 0);
     if (n->waiters) satisfied = notify_take_satisfied_locked(n, NULL); /* whose condition holds for 0 */
@@ -251,8 +252,12 @@ static void keep_wait(task *t) {
   atomic_fetch_add(&order_n_ahead, 1);
 }
 
-static const task_kind wait_kind = {
-    .name = "notify wait", .run = notify_run_wait, .drop = notify_drop_wait, .again = true, .copied = keep_wait, .release = notify_end_wait};
+static const task_kind wait_kind = {.name = "notify wait",
+                                    .run = notify_run_wait,
+                                    .drop = notify_drop_wait,
+                                    .again = true,
+                                    .copied = keep_wait,
+                                    .release = notify_end_wait};
 
 status notify_wait(notify *n, int mode, uint32_t value, bool clears, uint64_t timeout_ns, stream *s) {
   task *t;

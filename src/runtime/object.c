@@ -66,7 +66,8 @@ bool object_table_is_valid(object_kind kind) {
   const object *last = NULL;
   if (tables[kind].n_used > kinds[kind].capacity || tables[kind].n_free > tables[kind].n_used) return false;
   for (const object *o = tables[kind].n_free ? tables[kind].oldest_free : NULL; o; last = o, o = o->next_free)
-    if (++n > tables[kind].n_free || !object_is_slot(kind, o) || !o->serial || atomic_load(&o->refs) || object_is_live(o))
+    if (++n > tables[kind].n_free || !object_is_slot(kind, o) || !o->serial || atomic_load(&o->refs) ||
+        object_is_live(o))
       return false;
   return n == tables[kind].n_free && (!n || last == tables[kind].newest_free);
 }
@@ -115,7 +116,8 @@ void *object_acquire(object_kind kind, const void *handle) {
   if (unlikely(!base || distance >= slot * kinds[kind].capacity || distance & (slot - 1))) return NULL;
   object *o = (object *)(uintptr_t)handle;
   if (!object_is_live(o) || !object_ref_again(o)) return NULL;
-  if (likely(object_is_live(o))) return o; /* so it was live when the reference was taken: a thread that destroys drops
+  if (likely(object_is_live(o)))
+    return o; /* so it was live when the reference was taken: a thread that destroys drops
                                               its reference after object_kill() */
   object_unref_kind(kind, o);
   return NULL;

@@ -18,8 +18,8 @@ enum {
   /* How long a thread spins for the next loop, and the caller for the last chunks of others, before it sleeps.
    * Gradients of convolutions, which are loops with other work in between, take 2 % longer with 200 us. */
   THREAD_SPIN_NS = 500 * 1000,
-  BUSY_SPIN_NS = 20 * 1000, /* while the bank does not trust teams */
-  YIELD_NS = 20 * 1000,     /* a spinning thread yields its processor after this time, and whenever it has spun for
+  BUSY_SPIN_NS = 20 * 1000,  /* while the bank does not trust teams */
+  YIELD_NS = 20 * 1000,      /* a spinning thread yields its processor after this time, and whenever it has spun for
                                twice as long */
   PREEMPTED_NS = 100 * 1000, /* so much between two looks at the clock shows that the thread had no processor */
   SPIN_GROWTH = 16,          /* after so many loops, a thread that had lost its processor spins as long as before */

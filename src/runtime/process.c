@@ -127,7 +127,8 @@ static void forget(void) {
   device_set_default(-1);
   error_scope_process(false);
   dump_forget();
-  if (!atomic_load(&device_is_child)) profiler_run_end(); /* in a forked child, the session and its files belong to the
+  if (!atomic_load(&device_is_child))
+    profiler_run_end(); /* in a forked child, the session and its files belong to the
                                                              parent */
 }
 

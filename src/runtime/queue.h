@@ -105,7 +105,8 @@ static inline bool queue_producer_is_valid(const queue *q) {
 /* Checks what consumers write, and each task that is pushed and not done. The caller is a consumer. */
 static inline bool queue_consumer_is_valid(const queue *q) {
   const uint64_t completed = atomic_load(&q->completed), submitted = atomic_load(&q->submitted);
-  if (completed > q->next || q->next > submitted || q->head_index > SEGMENT_TASKS || q->head_index > q->next) return false;
+  if (completed > q->next || q->next > submitted || q->head_index > SEGMENT_TASKS || q->head_index > q->next)
+    return false;
   if ((q->next - q->head_index) % SEGMENT_TASKS) return false;
   const segment *s = q->head;
   uint32_t i = q->head_index;

@@ -354,7 +354,8 @@ static stream *pick_any(void) {
   stream *chosen = NULL;
   pthread_mutex_lock(&scheduler.lock);
   for (stream *s = scheduler.first; s; s = s->next_listed)
-    if (is_runnable(s) && scheduler_random(++n) == 0) chosen = s; /* each of the n streams so far with the same
+    if (is_runnable(s) && scheduler_random(++n) == 0)
+      chosen = s; /* each of the n streams so far with the same
                                                                      probability */
   if (chosen) object_ref(&chosen->o);
   pthread_mutex_unlock(&scheduler.lock);

@@ -18,13 +18,14 @@
 #include "trace/stats_write.h"
 
 enum {
-  KICK_NS = 200 * 1000,  /* pending work that is worth waking a worker for (waking: 24 to 39 us) */
-  PUBLISH_NS = 5 * 1000, /* a task this long is published by itself */
-  PUBLISH_TASKS = 64,    /* else this many at a time */
-  SPIN_TURNS = 1000,     /* about 20 us of looking for a turn before sleeping, which costs as much */
-  MAX_DEPENDENCIES = 32, /* streams that a waiter follows from event to event before it leaves them to workers */
+  KICK_NS = 200 * 1000,  /* pending work that is worth waking a worker for, which takes 24 to 39 us */
+  PUBLISH_NS = 5 * 1000, /* `completed` is stored after each task of this length, ... */
+  PUBLISH_TASKS = 64,    /* ... and after so many shorter ones */
+  SPIN_TURNS = 1000,     /* about 20 us of spinning for the run lock before sleeping, which costs as much */
+  MAX_DEPENDENCIES = 32, /* how many streams a waiting thread follows from event to event before it leaves them to
+                            workers */
 };
-static const uint64_t ALL_TASKS = UINT64_MAX; /* as dropped_below: of a stream that goes */
+static const uint64_t ALL_TASKS = UINT64_MAX; /* the value of dropped_below in a stream that was discarded */
 
 /* ---- invariants -------------------------------------------------------------------------------------------------- */
 
@@ -41,8 +42,8 @@ bool stream_submission_is_valid(const stream *s) {
          !(s->recording && s->update) && retired_ns <= atomic_load(&s->submitted_cost_ns) && stream_home_is_valid(s);
 }
 
-/* A stream that is blocked, waits for an event or has a deadline has the task that does so at its front. blocked is
- * read first: others only end it, after they have taken the stream off the list of those that wait. */
+/* If the stream is blocked, waits for an event or has a deadline, its front task does. `blocked` is read first: other
+ * threads end the blocked state after they have taken the stream off the list of waiters. */
 bool stream_running_is_valid(const stream *s) {
   const bool blocked = atomic_load(&s->blocked);
   const uint64_t deadline_ns = atomic_load(&s->wait_deadline_ns);
@@ -79,8 +80,8 @@ void stream_divert_anew(stream *s) {
   spin_unlock(&s->submit_lock);
 }
 
-/* Whether there is a slot, and the stream and the device take tasks. Where the slot is lent to a capture or an update,
- * whether that takes tasks of the kind. */
+/* Checks that there is a slot and that the stream and the device take tasks; if the task is for a capture or an update,
+ * that this takes tasks of the kind. submit_lock is held. */
 __attribute__((cold)) static status admit(stream *s, const task *slot, const task_kind *kind) {
   if (!slot) return fail(ST_NO_HOST_MEMORY, "no host memory for the queue of stream %u", s->id);
   if (s->closed) return fail(ST_INVALID_VALUE, "stream %u was destroyed by another thread during this call", s->id);
@@ -104,7 +105,7 @@ status stream_new_task(stream *s, const task_kind *kind, task **out) {
   return ST_OK;
 }
 
-/* The slot becomes a task of the queue. */
+/* Makes the slot a task of the queue, and releases submit_lock. */
 static inline void enqueue(stream *s, task *t) {
   INVARIANT(atomic_load(&s->submit_lock) && !s->closed);
   INVARIANT(t == &s->q.tail->tasks[s->q.tail_index]);
@@ -115,7 +116,7 @@ static inline void enqueue(stream *s, task *t) {
                         memory_order_relaxed);
   queue_push(&s->q);
   INVARIANT_WALK(stream_submission_is_valid(s));
-  spin_unlock_fence(&s->submit_lock); /* against scheduler_unlist: it looks at submitted after it clears listed */
+  spin_unlock_fence(&s->submit_lock); /* scheduler_unlist() clears `listed` and then reads `submitted` */
   if (unlikely(!atomic_load_explicit(&s->listed, memory_order_relaxed))) scheduler_list(s);
   if (unlikely(recorded_ns)) task_record_submission(s, id, recorded_ns);
 }
@@ -123,7 +124,7 @@ static inline void enqueue(stream *s, task *t) {
 __attribute__((noinline)) static void submit_diverted(stream *s, task *t) {
   INVARIANT(atomic_load(&s->submit_lock) && !(s->recording && s->update));
   if (s->recording) {
-    capture_take(s, t); /* the slot was only lent: it serves the next task */
+    capture_take(s, t); /* which copies the task: the slot is used for the next one */
     spin_unlock(&s->submit_lock);
     return;
   }
@@ -153,10 +154,10 @@ void stream_keep_failure(stream *s, const task *t, status st) {
   if (c) context_task_failed(c, st);
 }
 
-/* Decides whether the front task of a stream whose tasks are dropped is dropped too. When a stream is discarded, a
- * device would already have begun the tasks that the scheduler here has left to a waiter: those whose cost stays below
- * what a worker is woken for. These still run, until one of them waits (which is dropped as well), or up to the first
- * user function or long task, which is the last that runs. */
+/* Decides whether the front task, which is below dropped_below, is dropped. When a stream is discarded, a device would
+ * already have begun the tasks that the scheduler has left to waiting threads here: those whose estimated times add up
+ * to less than what a worker is woken for. They still run, until one of them waits (which is dropped too), or including
+ * the first user function or long task. The run lock is held. */
 __attribute__((noinline, cold)) static bool is_dropped(stream *s, const task *front) {
   if (atomic_load_explicit(&s->dropped_below, memory_order_relaxed) != ALL_TASKS) return true;
   if (atomic_load(&s->blocked)) s->begun_ns = KICK_NS;
@@ -167,12 +168,12 @@ __attribute__((noinline, cold)) static bool is_dropped(stream *s, const task *fr
   return false;
 }
 
-/* Whether the front task is to be dropped; the run lock is held. */
+/* Whether the front task is to be dropped. The run lock is held. */
 static inline bool front_is_dropped(stream *s, const task *front) {
   return unlikely(s->q.next < atomic_load_explicit(&s->dropped_below, memory_order_relaxed)) && is_dropped(s, front);
 }
 
-/* Runs or drops the front task. TASK_BLOCKED leaves it where it is. */
+/* Runs or drops the front task. The caller pops it, unless the result is TASK_BLOCKED or TASK_GOES_ON. */
 static status run_front(stream *s, task *t, run_mode mode) {
   if (front_is_dropped(s, t) || (unlikely(context_is_stopped(s->context)) && !t->kind->control)) {
     if (t->kind->drop) t->kind->drop(t, s);
@@ -182,7 +183,7 @@ static status run_front(stream *s, task *t, run_mode mode) {
   scheduler_enter_long(mode != RUN_AS_WORKER, t->kind->user_code);
   const status st = task_run(t, s);
   scheduler_leave_long(mode != RUN_AS_WORKER, t->kind->user_code);
-  /* Where the stream was discarded meanwhile, what is behind this task had not begun. */
+  /* If the stream was discarded meanwhile, a device would not have begun the tasks behind this one. */
   if (unlikely(atomic_load_explicit(&s->dropped_below, memory_order_relaxed) == ALL_TASKS)) s->begun_ns = KICK_NS;
   return st;
 }
@@ -207,18 +208,18 @@ static bool sleeper_is_served(stream *s) {
   return atomic_load(&s->sleepers) && atomic_load(&s->q.completed) >= atomic_load(&s->sleep_target);
 }
 
-/* Whether a worker should leave the stream to a waiter, or the cores to others. */
+/* Whether a worker should leave the stream to a waiting thread, or its core to others. */
 static bool must_step_aside(stream *s) {
   return atomic_load_explicit(&s->wanted, memory_order_relaxed) || scheduler_should_yield();
 }
 
-/* Whether a thread that waits leaves the task to a worker. */
+/* Whether a waiting thread leaves the task to a worker, or a stand-in has reached its deadline. */
 static bool must_leave(const task *t, uint64_t deadline_ns, run_mode mode) {
   if (mode == RUN_AS_STAND_IN) return deadline_ns && now_ns() >= deadline_ns;
   return t->kind->user_code || (deadline_ns && now_ns() + t->cost_ns > deadline_ns);
 }
 
-/* Runs tasks below target; the run lock is held. */
+/* Runs tasks at positions below target. The run lock is held. */
 static run_result run_batch(stream *s, uint64_t target, uint64_t deadline_ns, run_mode mode) {
   queue *q = &s->q;
   run_result result = RUN_DONE;
@@ -255,7 +256,7 @@ static run_result run_batch(stream *s, uint64_t target, uint64_t deadline_ns, ru
       stream_keep_failure(s, t, st);
     }
     INVARIANT(t->cost_ns == cost);
-    INVARIANT(!atomic_load_explicit(&s->blocked, memory_order_relaxed)); /* which drop() ends */
+    INVARIANT(!atomic_load_explicit(&s->blocked, memory_order_relaxed)); /* drop() ends the blocked state */
     retired_ns += cost;
     queue_pop(q);
     if (cost > PUBLISH_NS || ++unpublished == PUBLISH_TASKS) {
@@ -278,13 +279,14 @@ run_result stream_run(stream *s, uint64_t target, uint64_t deadline_ns, run_mode
     fp_mode_leave(fp);
     INVARIANT(result != RUN_LEFT || mode != RUN_AS_WORKER);
     INVARIANT_WALK(stream_running_is_valid(s));
-    spin_unlock_fence(&s->run_lock); /* against sleep_for: it looks at completed after it counts itself a sleeper */
+    spin_unlock_fence(&s->run_lock); /* sleep_for() counts itself as a sleeper and then reads `completed` */
     if (unlikely(atomic_load_explicit(&s->sleepers, memory_order_relaxed))) {
       const bool left_over = mode != RUN_AS_WORKER && stream_completed(s) < stream_submitted(s);
       if (left_over || sleeper_is_served(s)) stream_wake(s);
     }
     if (unlikely(value_any())) value_look();
-    /* Unblocked, or to be dropped, between the look and the release of the lock, when whoever did it found it taken. */
+    /* The stream was unblocked, or its task is to be dropped, since the check above, by a thread that found the lock
+     * taken. */
     if (unlikely(result == RUN_BLOCKED && !stream_is_blocked(s))) continue;
     return result;
   }
@@ -297,7 +299,7 @@ uint64_t stream_drop_submitted(stream *s) {
   if (stream_completed(s) < position && atomic_load(&s->dropped_below) < position)
     atomic_store(&s->dropped_below, position);
   INVARIANT_WALK(stream_submission_is_valid(s));
-  spin_unlock_fence(&s->submit_lock); /* against stream_run: it looks at dropped_below after it has let the lock go */
+  spin_unlock_fence(&s->submit_lock); /* stream_run() releases its lock and then reads dropped_below */
   scheduler_rouse();
   return position;
 }
@@ -315,7 +317,7 @@ void stream_unblock(stream *s) {
 void stream_unblock_all(stream *first) {
   while (first) {
     INVARIANT(atomic_load(&first->o.refs) >= 1 && atomic_load(&first->released) && first->next_waiter != first);
-    stream *next = first->next_waiter; /* read before the stream can wait, or go, again */
+    stream *next = first->next_waiter; /* read now, since the stream may wait again, or be freed, after the next line */
     stream_unblock(first);
     stream_unref(first);
     first = next;
@@ -324,7 +326,7 @@ void stream_unblock_all(stream *first) {
 
 /* ---- waiting ----------------------------------------------------------------------------------------------------- */
 
-/* Runs s towards target, and where it is blocked what it waits for, and so on. */
+/* Runs s up to target. If it is blocked, runs the stream that it waits for, and so on. */
 static run_result stream_advance(stream *s, uint64_t target, uint64_t deadline_ns, unsigned depth) {
   if (unlikely(scheduler_is_random)) scheduler_shuffle();
   for (;;) {
@@ -342,7 +344,7 @@ static run_result stream_advance(stream *s, uint64_t target, uint64_t deadline_n
   }
 }
 
-/* Looks for a while whether the target is reached or the run lock free; workers that run s step aside for it. */
+/* Spins until the target is reached or the run lock is free, or for some time. A worker that runs s steps aside. */
 static bool spin_for_turn(stream *s, uint64_t target) {
   bool turn = false;
   atomic_fetch_add(&s->wanted, 1);
@@ -355,7 +357,8 @@ static bool spin_for_turn(stream *s, uint64_t target) {
   return turn;
 }
 
-/* Sleeps until something changed for a waiter that found `found`; false where the time is over. */
+/* Sleeps until something changes for a thread whose last attempt to run s had the result `found`. False if the deadline
+ * has passed. */
 static bool sleep_for(stream *s, uint64_t target, uint64_t deadline_ns, run_result found) {
   const uint64_t now = deadline_ns ? now_ns() : 0;
   if (deadline_ns && now >= deadline_ns) return false;
@@ -364,11 +367,12 @@ static bool sleep_for(stream *s, uint64_t target, uint64_t deadline_ns, run_resu
   while (target < lowest && !atomic_compare_exchange_weak(&s->sleep_target, &lowest, target)) {
   }
   const uint32_t seen = atomic_load(&s->wake);
-  /* What happened before we were counted as a sleeper woke nobody. */
+  /* A change before this thread counted as a sleeper has woken nobody. */
   const bool changed = atomic_load(&s->q.completed) >= target || (found == RUN_BUSY && !atomic_load(&s->run_lock)) ||
                        (found == RUN_BLOCKED && !stream_is_blocked(s)) || atomic_load(&s->sleep_target) > target;
   uint64_t most_ns = deadline_ns ? deadline_ns - now : 0;
-  /* After the look at `wake`: who ends the library's threads wakes all, and what sleeps later knows of it. */
+  /* Checked after `wake` was read: a thread that ends the library's threads first says so and then wakes all
+   * sleepers. */
   if (unlikely(scheduler_lacks_threads()) && (!most_ns || most_ns > SCHEDULER_TICK_NS)) most_ns = SCHEDULER_TICK_NS;
   if (!changed) futex_wait(&s->wake, seen, most_ns);
   const uint32_t n_sleepers = atomic_fetch_sub(&s->sleepers, 1);
@@ -468,7 +472,7 @@ void stream_close(stream *s) {
 void stream_discard(stream *s) {
   stream_close(s);
   atomic_store(&s->dropped_below, ALL_TASKS);
-  /* Where somebody else runs, that one does and drops the rest; what takes long, or is the user's, is for a worker. */
+  /* If another thread runs the stream, it does this. Long tasks and user functions are left to a worker. */
   if (stream_run(s, UINT64_MAX, now_ns() + KICK_NS, RUN_AS_WAITER) == RUN_LEFT && !scheduler_kick(s))
     stream_run(s, UINT64_MAX, 0, RUN_AS_STAND_IN);
 }

@@ -4,7 +4,7 @@
 
 #include "base/forks.h"
 
-/* Entries are few and looked up rarely, so lists with one lock serve. */
+/* There are few entries, which are rarely looked up, so that lists with one lock are sufficient. */
 typedef struct description {
   struct description *next;
   user_allocator allocator;
@@ -66,7 +66,7 @@ status allocator_change(void *handle, void (*change)(user_allocator *a, const vo
   return d ? ST_OK : stale(handle);
 }
 
-/* Under the lock. */
+/* Registers a copy of the description for the stream. The lock is held. */
 static status allocator_enter(const stream *s, void *handle) {
   const description *d = *find_description(handle);
   if (!d) return stale(handle);

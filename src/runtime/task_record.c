@@ -16,13 +16,13 @@ void task_record_submission(const stream *s, uint32_t id, uint64_t start_ns) {
   timeline_add(&r);
 }
 
-/* Where a device would run it; LOAD_N_UNITS: on neither. */
+/* The unit on which a device would run a task of this type; LOAD_N_UNITS: none. */
 static load_unit task_unit(const char *type) {
   if (strcmp(type, "cube") == 0) return LOAD_CUBE;
   return strcmp(type, "vector") == 0 ? LOAD_VECTOR : LOAD_N_UNITS;
 }
 
-/* Runs it, noting when it began and ended. */
+/* Runs the task, and sets the times of the record. */
 static status run_timed(task *t, stream *s, const char *type, timeline_record *r) {
   const int device = s->device;
   const load_unit unit = timeline_wants(TIMELINE_WANTS_LOAD) ? task_unit(type) : LOAD_N_UNITS;
@@ -36,7 +36,7 @@ static status run_timed(task *t, stream *s, const char *type, timeline_record *r
 
 status task_run_recorded(task *t, stream *s) {
   task_words words = {.name = t->kind->name, .type = t->kind->name};
-  if (t->kind->describe) t->kind->describe(t, &words); /* now: run releases what the task refers to */
+  if (t->kind->describe) t->kind->describe(t, &words); /* before run(), which releases what the task refers to */
   timeline_record r = record_of(TIMELINE_TASK, s, t->id, 0);
   const bool recorded = timeline_wants(TIMELINE_WANTS_TASKS);
   if (recorded) {
@@ -67,7 +67,7 @@ status task_record_point(timeline_record *r, stream *s) {
   t->cost_ns = POINT_COST_NS;
   r->device = s->device;
   r->stream = s->id;
-  r->task = (uint32_t)atomic_load_explicit(&s->q.submitted, memory_order_relaxed); /* the id that it gets */
+  r->task = (uint32_t)atomic_load_explicit(&s->q.submitted, memory_order_relaxed); /* the task's id */
   r->start_ns = r->end_ns = timeline_now();
   stream_submit(s, t);
   timeline_add(r);

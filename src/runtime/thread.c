@@ -22,7 +22,7 @@ bool thread_is_valid(void) {
 
 static void thread_drop_all(void *unused) {
   (void)unused;
-  thread_own.ends = false; /* what other destructors look up later is dropped by another call of this one */
+  thread_own.ends = false; /* if another destructor looks up a stream later, this one is called again */
   for (int i = 0; i < THREAD_STREAMS; ++i) {
     stream *s = thread_own.streams[i];
     thread_own.streams[i] = NULL;
@@ -33,7 +33,7 @@ static void thread_drop_all(void *unused) {
 
 static void thread_make_key(void) { pthread_key_create(&at_end, thread_drop_all); }
 
-/* A thread for which this fails for want of memory leaves a few slots of objects in use. */
+/* Sees to it that the references are dropped when the thread ends. If this fails for lack of memory, they never are. */
 static void expect_end(void) {
   if (thread_own.ends) return;
   pthread_once(&once, thread_make_key);

@@ -17,9 +17,9 @@ typedef struct stream stream;
 enum { THREAD_STREAMS = 4 };
 
 typedef struct {
-  context *context; /* with a reference; NULL: none was set */
+  context *context;                /* with a reference; NULL: none was set */
   stream *streams[THREAD_STREAMS]; /* with references, or NULL */
-  bool ends; /* a destructor is registered, which drops them when the thread ends */
+  bool ends;                       /* a destructor is registered, which drops them when the thread ends */
 } thread_holdings;
 extern INTERNAL _Thread_local thread_holdings thread_own;
 

@@ -8,7 +8,7 @@
 enum { VALUE_COST_NS = 30 };
 
 static spinlock lock;   /* guards the list, and waits_task of the streams in it */
-static stream *waiting; /* chained through next_waiter; each with a reference */
+static stream *waiting; /* blocked streams, chained through next_waiter, each with a reference */
 _Atomic int value_n_waiting;
 
 static status word_view(void *word, unsigned access, void **view) {
@@ -69,7 +69,8 @@ bool value_list_is_valid(void) {
 }
 #endif
 
-/* Takes the streams whose condition holds, or (only not NULL) that one, off the list; the lock is held. */
+/* Takes streams off the list and returns them as a chain: the stream `only`, or if that is NULL, those whose condition
+ * holds, which are marked as released. The lock is held. */
 static stream *value_take(const stream *only) {
   stream *taken = NULL, **link = &waiting;
   while (*link) {
@@ -126,7 +127,7 @@ static void value_drop_wait(task *t, stream *s) {
   if (taken) stream_unref(taken);
 }
 
-/* A graph that holds a wait counts as one that is about to. */
+/* A wait counts from its submission, and one in a graph as long as the graph exists. */
 static void count_wait(task *t) {
   (void)t;
   atomic_fetch_add(&order_n_ahead, 1);

@@ -31,7 +31,9 @@ static int format_find(int format) {
 
 bool format_is_plain(int format) { return format_find(format) < N_PLAIN; }
 
-const char *format_name(int format) { return format_find(format) < N_FORMATS ? formats[format_find(format)].name : "an unknown one"; }
+const char *format_name(int format) {
+  return format_find(format) < N_FORMATS ? formats[format_find(format)].name : "an unknown one";
+}
 
 const char *format_axes(int format, int rank) {
   static const char *const by_rank[] = {"", "C", "CH", "CHW", "NCHW", "NCDHW"};

@@ -141,8 +141,9 @@ static void check_finds_what_is_out_of_bounds(void **state) {
   assert_true(bank_is_valid(&b));
   bank_settle(&b, 4, 0, 3 * MS);
   assert_true(bank_is_valid(&b));
-  const bank wrong[] = {{.limit = -1},           {.limit = 1 << 20},      {.limit = 1, .strikes = 100}, {.strikes = -1},
-                        {.balance_ns = -1000 * MS}, {.balance_ns = 1000 * MS}, {.debt_ns = 1}};
+  const bank wrong[] = {{.limit = -1},   {.limit = 1 << 20},         {.limit = 1, .strikes = 100},
+                        {.strikes = -1}, {.balance_ns = -1000 * MS}, {.balance_ns = 1000 * MS},
+                        {.debt_ns = 1}};
   for (size_t i = 0; i < COUNT(wrong); ++i) assert_false(bank_is_valid(&wrong[i]));
 }
 #endif
@@ -159,7 +160,7 @@ int main(void) {
       cmocka_unit_test(debts_are_bounded),
       cmocka_unit_test(total_loss_is_bounded),
       cmocka_unit_test(larger_teams_shrink_by_halves_and_grow_again),
-  #ifdef CANNON_INVARIANTS
+#ifdef CANNON_INVARIANTS
       cmocka_unit_test(check_finds_what_is_out_of_bounds),
 #endif
   };

@@ -1,5 +1,5 @@
-/* A stream's queue: order over segments, that it allocates nothing once it is warm and frees all, and that its checks find
- * what does not agree. */
+/* A stream's queue: order over segments, that it allocates nothing once it is warm and frees all, and that its checks
+ * find what does not agree. */
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -179,8 +179,8 @@ static void producer_and_consumer_share_it(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(tasks_come_out_in_order),        cmocka_unit_test(unused_queue_has_nothing),
-      cmocka_unit_test(warm_queue_allocates_nothing),   cmocka_unit_test(burst_is_given_back),
+      cmocka_unit_test(tasks_come_out_in_order),           cmocka_unit_test(unused_queue_has_nothing),
+      cmocka_unit_test(warm_queue_allocates_nothing),      cmocka_unit_test(burst_is_given_back),
       cmocka_unit_test(slot_that_was_not_pushed_is_freed), cmocka_unit_test(checks_find_what_does_not_agree),
       cmocka_unit_test(producer_and_consumer_share_it),
   };

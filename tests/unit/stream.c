@@ -469,8 +469,8 @@ static void *record_and_wait(void *arg) {
   return (void *)(intptr_t)stream_synchronize(a->s, 0);
 }
 
-/* A record has taken two streams off the event's list, and is about to unblock them when the second one's wait is dropped
- * and it comes to another: that one is not ended by it. */
+/* A record has taken two streams off the event's list, and is about to unblock them when the second one's wait is
+ * dropped and it comes to another: that one is not ended by it. */
 static void late_unblock_ends_no_other_wait(void **state) {
   (void)state;
   stream *first = stream_new(), *second = stream_new(), *recorder = stream_new();
@@ -618,7 +618,8 @@ static void list_checks_find_what_does_not_agree(void **state) {
   FINDS(context_is_valid(the_context), the_context->default_stream, (stream *)the_context);
   pthread_mutex_unlock(&the_context->lock);
   assert_true(thread_is_valid());
-  FINDS(thread_is_valid(), thread_own.streams[0], thread_place(s) == &thread_own.streams[0] ? (stream *)((char *)s + 512) : s);
+  FINDS(thread_is_valid(), thread_own.streams[0],
+        thread_place(s) == &thread_own.streams[0] ? (stream *)((char *)s + 512) : s);
   stream_destroy(s, false);
 }
 
