@@ -53,13 +53,14 @@ static char *table_base(object_kind kind) {
   return base;
 }
 
-#ifdef CANNON_INVARIANTS
+/* For invariants: whether o is a slot of the table that was used. */
 static bool object_is_slot(object_kind kind, const object *o) {
   const char *base = atomic_load(&tables[kind].base);
   const size_t distance = (size_t)((const char *)o - base);
   return base && distance < tables[kind].n_used * slot_bytes(kind) && distance % slot_bytes(kind) == 0;
 }
 
+#ifdef CANNON_INVARIANTS
 /* The list of free slots has n_free different slots, without references and valid handles. */
 bool object_table_is_valid(object_kind kind) {
   size_t n = 0;
