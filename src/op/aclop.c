@@ -13,8 +13,8 @@
 
 enum { MAX_ARGS = 48, MAX_TENSORS = 32, MAX_HOST_LISTS = 4, MAX_LIST = 32 };
 
-/* Why an operand is staged, that is, passed to the operator in other memory: its format is blocked, or it is in host
- * memory. */
+/* Why an operand is staged, that is, passed to the operator in other memory: its format is
+ * blocked, or it is in host memory. */
 typedef enum { BLOCKED_INPUT, BLOCKED_OUTPUT, HOST_INPUT } stage_kind;
 
 typedef struct {
@@ -209,8 +209,8 @@ static status bind_attribute(const binding *b, int i, op_arg *arg) {
   return ST_OK;
 }
 
-/* Fails for attributes that the operator does not have. Names that begin with "_" are for the graph engine and
- * ignored. */
+/* Fails for attributes that the operator does not have. Names that begin with "_" are for the
+ * graph engine and ignored. */
 static status check_names(const binding *b) {
   for (const attr_value *v = b->call->attributes ? b->call->attributes->first : NULL; v; v = v->next) {
     bool known = v->name[0] == '_';

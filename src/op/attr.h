@@ -1,6 +1,6 @@
-/* Attributes (aclopAttr): named values for operators that are called by name. Setting a name again replaces its value.
- * Values are stored as the operator arguments that they become. Called by src/api and aclop.c. Not thread-safe for
- * writes. */
+/* Attributes (aclopAttr): named values for operators that are called by name. Setting a name again replaces
+ * its value. Values are stored as the operator arguments that they become. Called by src/api and aclop.c.
+ * Not thread-safe for writes. */
 #ifndef CANNON_OP_ATTR_H
 #define CANNON_OP_ATTR_H
 

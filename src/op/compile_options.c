@@ -9,8 +9,8 @@
 
 enum { N_OPTIONS = ACL_OP_DEBUG_OPTION + 1 };
 
-/* The values of options that have a fixed set of them. Others take any text: torch_npu sets ACL_PRECISION_MODE to
- * "". */
+/* The values of options that have a fixed set of them. Others take any text: torch_npu sets
+ * ACL_PRECISION_MODE to "". */
 static const struct {
   const char *values[5];
 } named[N_OPTIONS] = {[ACL_OP_COMPILER_CACHE_MODE] = {{"disable", "enable", "force"}},

@@ -89,15 +89,15 @@ static inline const tensor *executor_tensor(const executor *e, const operand *p,
     (type *)(void *)(e)->plan;                                                                                         \
   })
 
-/* Add a piece to the workspace, for one of three uses; return its offset in the scratch memory that run() gets. For
- * prepare functions only. */
+/* Add a piece to the workspace, for one of three uses; return its offset in the scratch memory that run() gets.
+ * For prepare functions only. */
 uint64_t workspace_copy(executor *e, uint64_t bytes);
 uint64_t workspace_intermediate(executor *e, uint64_t bytes);
 uint64_t workspace_partial(executor *e, uint64_t bytes);
 
-/* Declares that run() will call tensor_set_shape() for this output, whose shape depends on the data; the program reads
- * it after waiting (aclGetViewShape). Returns its index in results[]. For prepare functions, up to EXECUTOR_RESULTS
- * times. */
+/* Declares that run() will call tensor_set_shape() for this output, whose shape depends on the data; the
+ * program reads it after waiting (aclGetViewShape). Returns its index in results[]. For prepare functions, up
+ * to EXECUTOR_RESULTS times. */
 int executor_result(executor *e, const tensor *t);
 
 /* Sets cost_ns, the estimated time on one core, from the bytes moved and the operations: 14 bytes per nanosecond (28 or

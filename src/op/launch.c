@@ -1,6 +1,6 @@
-/* Phase two: reads, checks and translates the addresses, and queues a task that runs the executor. The translated
- * addresses belong to the launch, so a repeatable executor may be given other addresses while the launch is still
- * queued. */
+/* Phase two: reads, checks and translates the addresses, and queues a task that runs the executor. The
+ * translated addresses belong to the launch, so a repeatable executor may be given other addresses while
+ * the launch is still queued. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -127,7 +127,7 @@ static status translate_scratch(const executor *e, void *workspace, uint64_t byt
 static status check_executor(const op *o, const executor *e) {
   if (!e) return fail(ST_OP_NULL, "executor is NULL, expected that of %sGetWorkspaceSize", o->function);
   if (e->magic != MAGIC_EXECUTOR)
-    return OP_FAIL("executor %p is none (launched or destroyed before?)", (const void *)e);
+    return OP_FAIL("executor %p is no valid executor (launched or destroyed before?)", (const void *)e);
   if (e->op != o)
     return OP_FAIL("executor %p is of %s, expected that of %sGetWorkspaceSize", (const void *)e, e->op->function,
                    o->function);

@@ -74,8 +74,8 @@ typedef struct op {
 /* Phase one. *out: an executor, which belongs to the caller until it is launched. ST_OP_NULL, ST_OP_INVALID. */
 status op_prepare(op *o, const op_arg *a, uint64_t *workspace_bytes, executor **out);
 
-/* Phase two. stream: a handle; NULL: the default stream of the current context. Consumes the executor on success,
- * unless it is repeatable. */
+/* Phase two. stream: a handle; NULL: the default stream of the current context. Consumes the executor on
+ * success, unless it is repeatable. */
 status op_launch(op *o, void *workspace, uint64_t workspace_bytes, executor *e, void *stream);
 
 /* ---- for prepare functions: checks that fail with ST_OP_INVALID and name the argument ---------------------------- */

@@ -85,8 +85,8 @@ static unsigned dump_dtype(int dtype) {
   return dtype >= 0 && dtype < (int)sizeof numbers ? numbers[dtype] : 0;
 }
 
-/* For inputs and for outputs: the flag of an operand, and the numbers of the field in DumpData and of the size in
- * that. */
+/* For inputs and for outputs: the flag of an operand, and the numbers of the field in
+ * DumpData and of the size in that. */
 static const struct { uint8_t flag, field, size_field; } sides[] = {{ARG_READ, 4, 5}, {ARG_WRITTEN, 3, 6}};
 enum { N_SIDES = 2, VERSION = 1, DUMP_TIME = 2, OP_NAME = 6, DATA_TYPE = 1, FORMAT = 2, SHAPE = 3, DIM = 1 };
 

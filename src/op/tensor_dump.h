@@ -2,9 +2,9 @@
  *
  *   <dump_path>/<time of aclmdlSetDump>/<device>/<operator>.aclnn<operator>.<task>.<stream>.<microseconds since 1970>
  *
- * in the form that CANN's tools read: the length of a message (8 bytes), the message, which is a toolkit.dump.DumpData
- * in protobuf's encoding, then the bytes of the tensors, inputs first, each contiguous. Called by op.c and launch.c.
- * Thread-safe. */
+ * in the form that CANN's tools read: the length of a message (8 bytes), the message, which is a
+ * toolkit.dump.DumpData in protobuf's encoding, then the bytes of the tensors, inputs first, each contiguous. Called
+ * by op.c and launch.c. Thread-safe. */
 #ifndef CANNON_OP_TENSOR_DUMP_H
 #define CANNON_OP_TENSOR_DUMP_H
 

@@ -12,7 +12,8 @@ _Static_assert(SPACE_MAX_DEVICES <= 32, "a bit for each");
 _Atomic uint32_t abort_running;
 
 status abort_refuse(int device) {
-  return fail(ST_DEVICE_ABORT, "the tasks of device %d are being aborted, expected this after aclrtDeviceTaskAbort",
+  return fail(ST_DEVICE_ABORT,
+              "the tasks of device %d are being aborted, expected this call after aclrtDeviceTaskAbort has returned",
               device);
 }
 
@@ -91,8 +92,8 @@ static status call_all(int device, abort_stage stage, uint64_t deadline_ns) {
 
 static bool is_of(stream *s, int device) { return atomic_load(&s->context) && s->device == device; }
 
-/* Marks the tasks of all streams before any of them is run: a dropped record ends waits, and no task behind these may
- * run. */
+/* Marks the tasks of all streams before any of them is run: a dropped record ends waits, and no
+ * task behind these may run. */
 static void abort_drop_all(int device) {
   for (stream *s = NULL; (s = object_next(OBJECT_STREAM, s)); stream_unref(s))
     if (is_of(s, device)) stream_drop_submitted(s);

@@ -1,6 +1,6 @@
-/* Advice about calls that are correct but slow on a device. Each kind is counted in the statistics (trace/stats.h), and
- * logged at level warning once for each call site. Costs nothing while neither is read. Called by copy.c.
- * Thread-safe. */
+/* Advice about calls that are correct but slow on a device. Each kind is counted in the statistics
+ * (trace/stats.h), and logged at level warning once for each call site. Costs nothing while neither is read.
+ * Called by copy.c. Thread-safe. */
 #ifndef CANNON_RUNTIME_ADVICE_H
 #define CANNON_RUNTIME_ADVICE_H
 

@@ -29,8 +29,8 @@ status host_function_submit(stream *s, void (*function)(void *), void *argument)
 
 /* ---- callbacks --------------------------------------------------------------------------------------------------- */
 
-/* A callback that its stream has reached and that has not returned. In a mailbox, then in the list of those being
- * called. */
+/* A callback that its stream has reached and that has not returned. In a mailbox, then in the
+ * list of those being called. */
 typedef struct report {
   struct report *next;
   void (*function)(void *);
@@ -45,8 +45,8 @@ typedef struct subscription {
   stream *stream; /* without a reference: callback_forget() removes the entry when the stream is destroyed */
 } subscription;
 
-/* The callbacks that have arrived for a thread. There is one for each thread that is subscribed or still has
- * callbacks. */
+/* The callbacks that have arrived for a thread. There is one for each thread that is
+ * subscribed or still has callbacks. */
 typedef struct mailbox {
   struct mailbox *next;
   uint64_t thread;
@@ -85,8 +85,8 @@ static bool mailbox_is_valid(const mailbox *box) {
   return n_streams == box->n_streams && last == (report *const *)box->last && (n_streams || box->first || box->in_use);
 }
 
-/* Each subscribed thread has one mailbox, and each mailbox has a subscription, a report, or a thread that looks at
- * it. */
+/* Each subscribed thread has one mailbox, and each mailbox has a subscription, a report, or
+ * a thread that looks at it. */
 bool callbacks_are_valid(void) {
   for (const subscription *p = subscriptions; p; p = p->next)
     if (!*find_mailbox(p->thread)) return false;
@@ -279,8 +279,8 @@ static bool await_report(mailbox *box, uint64_t deadline_ns) {
   return !late || end_ns != deadline_ns;
 }
 
-/* Moves the first callback for the thread to the list of those being called and returns it; NULL, and *st, if none
- * comes. The lock is held. */
+/* Moves the first callback for the thread to the list of those being called and returns it; NULL, and *st, if
+ * none comes. The lock is held. */
 static report *receive(uint64_t timeout_ns, status *st) {
   const uint64_t thread = (uint64_t)pthread_self(), deadline_ns = timeout_ns ? now_ns() + timeout_ns : 0;
   mailbox **link = find_mailbox(thread), *box = *link;

@@ -234,8 +234,8 @@ void capture_forget(stream *s) {
 
 /* ---- what is forbidden ------------------------------------------------------------------------------------------- */
 
-/* A thread's mode is a value of pthread_setspecific(), as the library's thread-local variables must stay few
- * (CMakeLists.txt). */
+/* A thread's mode is a value of pthread_setspecific(), as the library's thread-local variables must
+ * stay few (CMakeLists.txt). */
 static pthread_key_t mode_key;
 static pthread_once_t mode_once = PTHREAD_ONCE_INIT;
 static void capture_make_mode_key(void) { pthread_key_create(&mode_key, NULL); }

@@ -26,13 +26,13 @@ typedef enum { CAPTURE_NONE, CAPTURE_ACTIVE, CAPTURE_INVALIDATED } capture_statu
 /* Begins a capture with s as its origin. */
 status capture_begin(stream *s, capture_mode mode);
 
-/* Ends the capture whose origin is s. *out: the graph, whose reference is the caller's. On failure the capture is over
- * too and its graph is freed, unless the failure is ST_STREAM_NOT_CAPTURED, ST_CAPTURE_UNMATCHED or
- * ST_CAPTURE_THREAD. */
+/* Ends the capture whose origin is s. *out: the graph, whose reference is the caller's. On failure the
+ * capture is over too and its graph is freed, unless the failure is ST_STREAM_NOT_CAPTURED,
+ * ST_CAPTURE_UNMATCHED or ST_CAPTURE_THREAD. */
 status capture_end(stream *s, graph **out);
 
-/* The state of the capture that s belongs to, and its unfinished graph in *g (without a reference; NULL if there is
- * none). */
+/* The state of the capture that s belongs to, and its unfinished graph in *g (without a
+ * reference; NULL if there is none). */
 capture_status capture_info(stream *s, graph **g);
 
 /* Whether all captures, their streams and their graphs are consistent (base/invariant.h). The caller holds
@@ -79,9 +79,9 @@ static inline bool capture_records(const stream *s) {
   return unlikely(atomic_load_explicit(&s->recording, memory_order_relaxed) != NULL);
 }
 
-/* For a captured stream whose submit_lock is held: whether a task of the kind can be captured, and reserves room for
- * it; then puts a copy of the task into the graph. The capture's own lock is held from a successful first call to the
- * second. */
+/* For a captured stream whose submit_lock is held: whether a task of the kind can be captured, and reserves
+ * room for it; then puts a copy of the task into the graph. The capture's own lock is held from a successful
+ * first call to the second. */
 status capture_admit(stream *s, const task_kind *kind);
 void capture_take(stream *s, const task *t);
 
@@ -92,8 +92,8 @@ void capture_forget(stream *s);
  * *taken: whether s is captured. */
 status capture_free_block(stream *s, void *block, void *site, bool *taken);
 
-/* Likewise for a block of device memory that the library has allocated for a task of a captured stream. Called before
- * the task is submitted. */
+/* Likewise for a block of device memory that the library has allocated for a task of a captured stream. Called
+ * before the task is submitted. */
 status capture_keep_block(stream *s, void *block, void *site, bool *taken);
 
 #endif

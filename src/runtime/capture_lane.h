@@ -8,8 +8,8 @@
 
 typedef struct capture_lane capture_lane;
 
-/* A capture, in the list that capture_lock guards; freed at its end. Fields without a lock named are guarded by that,
- * too. */
+/* A capture, in the list that capture_lock guards; freed at its end. Fields without a lock named
+ * are guarded by that, too. */
 typedef struct capture {
   struct capture *next;
   uint64_t serial; /* from 1, unique in the process */

@@ -121,9 +121,9 @@ void context_remove_stream(stream *s) {
   device_give_stream(s->device);
 }
 
-/* For iterating over the streams of a context from the newest to the oldest, although waiting for one needs the lock
- * released and streams are created and destroyed meanwhile: the newest stream that is older than `serial`, with a
- * reference. */
+/* For iterating over the streams of a context from the newest to the oldest, although waiting for one needs
+ * the lock released and streams are created and destroyed meanwhile: the newest stream that is older than
+ * `serial`, with a reference. */
 static stream *stream_before(context *c, uint64_t serial) {
   stream *found = NULL;
   pthread_mutex_lock(&c->lock);

@@ -17,8 +17,8 @@
 
 enum { CONTEXT_N_OPTIONS = 3 }; /* aclSysParamOpt: deterministic, debug kernel, strong consistency */
 
-/* Lives as an object of object.h does; each of its streams has a reference to it. What has no lock named is set when
- * the context is created. */
+/* Lives as an object of object.h does; each of its streams has a reference to it. What has no lock named is set
+ * when the context is created. */
 struct context {
   object o;
   int device;

@@ -220,8 +220,8 @@ static const task_kind fill_task = {
 static const task_kind prefetch_task = {
     .name = "prefetch", .run = run_prefetch, .captured = &prefetch_task, .uses = prefetch_uses};
 
-/* Waits for the task if one side is pageable memory, which the caller may reuse after the call; not if it was
- * captured. */
+/* Waits for the task if one side is pageable memory, which the caller may reuse after the
+ * call; not if it was captured. */
 static status wait_if_pageable(bool pageable, stream *s) {
   return pageable && !capture_records(s) ? stream_wait(s, stream_submitted(s), 0) : ST_OK;
 }

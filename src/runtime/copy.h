@@ -12,8 +12,8 @@
 /* A copy of `height` rows of `width` bytes, at user addresses. */
 typedef fault_copy copy_shape;
 
-/* The direction that the caller names, which is only checked, since the addresses determine it. Values of
- * aclrtMemcpyKind. */
+/* The direction that the caller names, which is only checked, since the addresses determine it.
+ * Values of aclrtMemcpyKind. */
 typedef enum { COPY_H2H, COPY_H2D, COPY_D2H, COPY_D2D, COPY_BY_ADDRESS } copy_kind;
 
 /* Copies before it returns; waits for no stream. A copy of a range onto itself is counted and left out. */

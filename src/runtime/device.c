@@ -38,8 +38,8 @@ static struct {
 static _Atomic int default_device = -1;
 _Atomic bool device_is_child;
 
-/* Keeps the devices of ASCEND_RT_VISIBLE_DEVICES: numbers below n_devices, ascending, separated by commas. Parsing
- * stops at anything else. */
+/* Keeps the devices of ASCEND_RT_VISIBLE_DEVICES: numbers below n_devices, ascending, separated by commas.
+ * Parsing stops at anything else. */
 static void keep_visible(const char *list) {
   int count = 0, last = -1;
   while (isdigit((unsigned char)*list)) {

@@ -10,8 +10,8 @@
 #include "runtime/context.h"
 #include "runtime/profile.h"
 
-/* ST_INVALID_DEVICE, with a message that names it, if the value of one of these variables is wrong: there are no
- * devices then. */
+/* ST_INVALID_DEVICE, with a message that names it, if the value of one of these variables is wrong:
+ * there are no devices then. */
 status device_machine_check(void);
 
 /* The number of visible devices; the profile, and the memory in bytes, that each of them has. */
@@ -22,15 +22,15 @@ uint64_t device_memory_bytes(void);
 /* ST_INVALID_DEVICE unless 0 <= device < device_count(). name: of the argument, for the message. */
 status device_check(int64_t device, const char *name);
 
-/* Checks the device and opens its memory, unless that is open. The first call of the process starts what the library
- * needs. */
+/* Checks the device and opens its memory, unless that is open. The first call of the process
+ * starts what the library needs. */
 status device_open(int device);
 
 /* Makes the device's primary context the calling thread's, and creates it first if there is none. Counts the call. */
 status device_set(int device);
 
-/* Undoes one device_set(); the last call destroys the primary context. force: destroys it whatever the count, and drops
- * its queued tasks. */
+/* Undoes one device_set(); the last call destroys the primary context. force: destroys it whatever the count,
+ * and drops its queued tasks. */
 status device_reset(int device, bool force);
 
 bool device_has_primary(int device);
@@ -39,8 +39,8 @@ bool device_has_primary(int device);
 int device_default(void);
 void device_set_default(int device);
 
-/* Count the streams of a device, up to the profile's limit (ST_NO_STREAMS); and number them in the order of
- * creation. */
+/* Count the streams of a device, up to the profile's limit (ST_NO_STREAMS); and number them
+ * in the order of creation. */
 status device_take_stream(int device);
 void device_give_stream(int device);
 uint32_t device_stream_id(int device);

@@ -33,8 +33,8 @@ void event_unref(event *e) {
 
 /* ---- record ------------------------------------------------------------------------------------------------------ */
 
-/* The record of this generation if it is open, else NULL. There are few older ones that are open: those of other
- * streams. */
+/* The record of this generation if it is open, else NULL. There are few older ones that are
+ * open: those of other streams. */
 static task *open_record(const event *e, uint64_t generation) {
   task *t = e->first_open;
   while (t && t->sync.generation < generation) t = t->sync.next;
@@ -169,9 +169,9 @@ status event_record(event *e, stream *s) {
 
 /* ---- reset ------------------------------------------------------------------------------------------------------- */
 
-/* Undoes all generations that were recorded before the reset was submitted, and those that have ended a wait since: on
- * a device, a wait in front of the reset passes by a record that the host submits after both. Later records are
- * kept. */
+/* Undoes all generations that were recorded before the reset was submitted, and those that have ended a
+ * wait since: on a device, a wait in front of the reset passes by a record that the host submits after
+ * both. Later records are kept. */
 static status run_reset(task *t, stream *s) {
   (void)s;
   event *e = t->sync.event;

@@ -11,8 +11,8 @@
 
 #include "runtime/stream.h"
 
-/* The values of ACL_EVENT_SYNC and so on; and the functions that create events: aclrtCreateEvent, ...WithFlag,
- * ...ExWithFlag. */
+/* The values of ACL_EVENT_SYNC and so on; and the functions that create events: aclrtCreateEvent,
+ * ...WithFlag, ...ExWithFlag. */
 enum { EVENT_SYNC = 1, EVENT_PROGRESS = 2, EVENT_TIME_LINE = 8, EVENT_EXTERNAL = 0x20 };
 typedef enum { EVENT_PLAIN, EVENT_WITH_FLAG, EVENT_EX } event_kind;
 
@@ -53,8 +53,8 @@ static inline void event_drop(event **e) {
 }
 #define HELD_EVENT __attribute__((cleanup(event_drop))) event *
 
-/* The flag that aclrtRecordEventWithFlag or aclrtStreamWaitEventWithFlag was first given for an event: later calls must
- * give the same. */
+/* The flag that aclrtRecordEventWithFlag or aclrtStreamWaitEventWithFlag was first given for an event: later
+ * calls must give the same. */
 enum { EVENT_USE_NONE, EVENT_USE_DEFAULT, EVENT_USE_OUTSIDE };
 
 /* Submit the three tasks; or add steps to a graph, if s is being captured or (event_wait) joins a capture by it. The
@@ -63,8 +63,8 @@ status event_record(event *e, stream *s);
 status event_reset(event *e, stream *s);
 status event_wait(event *e, stream *s, uint64_t timeout_ns);
 
-/* Submit a record or a wait as executions of graphs do, which are never captured. ST_STREAM_CAPTURED if s is
- * captured. */
+/* Submit a record or a wait as executions of graphs do, which are never captured.
+ * ST_STREAM_CAPTURED if s is captured. */
 status event_submit_record(event *e, stream *s);
 status event_submit_wait(event *e, stream *s, uint64_t timeout_ns);
 

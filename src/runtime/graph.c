@@ -187,8 +187,8 @@ status graph_keep_block(graph *g, void *block, void *site) {
   return ST_OK;
 }
 
-/* Goes through the steps backwards: a lane is joined ("comes back") in front of each record for which a joined lane
- * waits. */
+/* Goes through the steps backwards: a lane is joined ("comes back") in front of each record for
+ * which a joined lane waits. */
 uint32_t graph_find_unjoined(graph *g) {
   INVARIANT(g->capturing);
   for (uint32_t lane = 0; lane < g->n_lanes; ++lane) end_run(g, lane);
@@ -261,7 +261,7 @@ static status graph_settle(graph *g) {
     const status st = event_reach(g->done, PATIENCE_NS);
     if (st != ST_EVENT_TIMEOUT) return st;
     const uint64_t now = atomic_load(&g->pace);
-    if (now == seen) return fail(ST_MODEL_RUNNING, "graph %u is being executed, and does not go on", g->id);
+    if (now == seen) return fail(ST_MODEL_RUNNING, "graph %u is being executed and makes no progress", g->id);
     seen = now;
   }
 }

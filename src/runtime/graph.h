@@ -27,8 +27,7 @@
 /* Fields change while the graph is built, and then no more. */
 typedef struct {
   stream *stream;           /* which the lane is executed in; NULL in the first lane */
-  event *end;               /* recorded behind the lane's tasks, for an execution in another stream; NULL in the first
-                               lane */
+  event *end;               /* recorded for an execution in another stream; NULL in the first lane */
   uint32_t id, priority;    /* of the captured stream */
   task *tasks;              /* a task's id is its index */
   uint32_t n_tasks, n_room; /* n_room: how many are allocated */
@@ -66,8 +65,8 @@ typedef struct {
   unsigned access;      /* VMM_READ or VMM_WRITE, or both */
 } graph_range;
 
-/* The parameters of a member. An update replaces them, while the member may be running with the old ones: each of both
- * has a reference. */
+/* The parameters of a member. An update replaces them, while the member may be running with the old ones:
+ * each of both has a reference. */
 typedef struct graph_task {
   _Atomic uint32_t refs;
   task task; /* of a kind that a graph keeps (task_kind.captured) */
@@ -87,9 +86,9 @@ typedef struct graph_group {
   graph_member *members;
 } graph_group;
 
-/* Memory that only the graph's tasks use: a block of a pool that was freed in a captured stream, or one that the
- * library allocated for an operator. Freed with the graph. site: the return address of the call, for the memory
- * debugger. */
+/* Memory that only the graph's tasks use: a block of a pool that was freed in a captured stream, or one
+ * that the library allocated for an operator. Freed with the graph. site: the return address of the
+ * call, for the memory debugger. */
 typedef struct graph_block {
   struct graph_block *next;
   void *block, *site;
@@ -152,12 +151,12 @@ void graph_abandon(graph *g);
 
 /* ---- use --------------------------------------------------------------------------------------------------------- */
 
-/* Submits one execution to s, which must be of the graph's context and not captured. ST_INVALID_VALUE if memory that
- * the tasks use was freed. */
+/* Submits one execution to s, which must be of the graph's context and not captured. ST_INVALID_VALUE if memory
+ * that the tasks use was freed. */
 status graph_execute(graph *g, stream *s);
 
-/* Executes the graph in a stream of its own and waits. Returns the first failure of its tasks. timeout_ns 0: no
- * limit. */
+/* Executes the graph in a stream of its own and waits. Returns the first failure of its
+ * tasks. timeout_ns 0: no limit. */
 status graph_execute_alone(graph *g, uint64_t timeout_ns);
 
 /* Destroys the graph's handle; the caller has a reference of its own, which it keeps. Waits for executions for as long
@@ -167,8 +166,8 @@ status graph_destroy(graph *g);
 void graph_unref(graph *g);
 void graph_group_unref(graph_group *group);
 
-/* HELD_GRAPH g = NULL and HELD_GROUP group = NULL declare variables that drop their reference at the end of their
- * scope. */
+/* HELD_GRAPH g = NULL and HELD_GROUP group = NULL declare variables that drop their reference
+ * at the end of their scope. */
 static inline void graph_drop(graph **g) {
   if (*g) graph_unref(*g);
 }

@@ -103,9 +103,9 @@ static status submit_step(graph *g, const graph_step *p, stream *s) {
   return ST_OK;
 }
 
-/* Makes the execution come after the one before. In the same stream it does so anyway. In another one, s waits for that
- * execution's lanes as well as for `done`: its stream may have been dropped, and with it the record of `done`, while
- * the lanes go on. */
+/* Makes the execution come after the one before. In the same stream it does so anyway. In another one, s waits for
+ * that execution's lanes as well as for `done`: its stream may have been dropped, and with it the record of
+ * `done`, while the lanes go on. */
 static status submit_order(graph *g, stream *s) {
   if (g->last_serial == s->o.serial) return ST_OK;
   for (graph_lane *l = g->lanes + 1; l < g->lanes + g->n_lanes; ++l) {

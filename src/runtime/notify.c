@@ -274,8 +274,8 @@ status notify_wait(notify *n, int mode, uint32_t value, bool clears, uint64_t ti
   keep_wait(t);
   spin_lock(&n->o.lock);
   ++n->n_waits;
-  /* The n-th wait comes after the latest record if that is the n-th. A wait that times out passes without its
-   * record. */
+  /* The n-th wait comes after the latest record if that is the n-th. A wait that times out
+   * passes without its record. */
   if (timeout_ns) n->unordered = true;
   const bool ordered = in_order(n, &n->waiter, s) && n->n_waits == n->n_records;
   if (ordered && order_is_wanted()) order_wait(n->clock, s);

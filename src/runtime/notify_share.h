@@ -1,7 +1,7 @@
-/* Notifies between processes: the number of an exported notify lives in a page of memory that importing processes map.
- * Only the exporter can wait for it. It gets no message when another process records, so the scheduler's ticker looks
- * at the numbers while streams wait for exported notifies. Called by src/api, notify.c and the scheduler.
- * Thread-safe. */
+/* Notifies between processes: the number of an exported notify lives in a page of memory that importing
+ * processes map. Only the exporter can wait for it. It gets no message when another process records, so the
+ * scheduler's ticker looks at the numbers while streams wait for exported notifies. Called by src/api, notify.c
+ * and the scheduler. Thread-safe. */
 #ifndef CANNON_RUNTIME_NOTIFY_SHARE_H
 #define CANNON_RUNTIME_NOTIFY_SHARE_H
 
@@ -14,8 +14,8 @@
 
 typedef struct notify notify;
 
-/* The part of a notify that is shared. It belongs to the notify, and is guarded by the lock of notify_share.c; the word
- * is atomic. */
+/* The part of a notify that is shared. It belongs to the notify, and is guarded by the lock of
+ * notify_share.c; the word is atomic. */
 typedef struct notify_share {
   _Atomic uint32_t *word;
   uint64_t key;

@@ -14,8 +14,8 @@
  * anything but the object's header (by object_acquire(); of streams and contexts the thread already holds one, see
  * thread.h). So the object keeps its meaning until the call is over, whatever other threads destroy meanwhile.
  *
- * All functions are thread-safe. They call nothing but base/, other than object_acquire(), which may release an
- * object. */
+ * All functions are thread-safe. They call nothing but base/, other than object_acquire(),
+ * which may release an object. */
 #ifndef CANNON_RUNTIME_OBJECT_H
 #define CANNON_RUNTIME_OBJECT_H
 
@@ -65,8 +65,8 @@ void *object_acquire(object_kind kind, const void *handle);
 /* Whether the handle of the object is still valid. The caller has a reference. */
 static inline bool object_is_live(const object *o) { return atomic_load_explicit(&o->live, memory_order_acquire); }
 
-/* Makes the handle stale. False if it was stale already: another thread destroys the object then. Drops no
- * reference. */
+/* Makes the handle stale. False if it was stale already: another thread destroys the object
+ * then. Drops no reference. */
 bool object_kill(object *o);
 
 /* Takes a reference without having one. False if the object was released. The slot may have been reused for another
@@ -86,16 +86,16 @@ static inline bool object_unref(object *o) {
   return before == 1;
 }
 
-/* Iterates over the objects of a kind that have references, published or not: the next one behind `after` (NULL: the
- * first) with a further reference, or NULL at the end. Objects that are created or released meanwhile may be left
- * out. */
+/* Iterates over the objects of a kind that have references, published or not: the next one behind `after`
+ * (NULL: the first) with a further reference, or NULL at the end. Objects that are created or released
+ * meanwhile may be left out. */
 void *object_next(object_kind kind, const void *after);
 
 /* Gives the slot back to the table. No reference is left. */
 void object_release(object_kind kind, object *o);
 
-/* Whether the table of the kind is consistent (see base/invariant.h). The caller holds the table's lock, or is the only
- * thread. */
+/* Whether the table of the kind is consistent (see base/invariant.h). The caller holds the table's
+ * lock, or is the only thread. */
 bool object_table_is_valid(object_kind kind);
 
 #endif

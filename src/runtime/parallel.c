@@ -124,9 +124,9 @@ static void wait_for_others(void) {
 
 /* ---- threads ----------------------------------------------------------------------------------------------------- */
 
-/* Spins for up to *spin_ns until a loop newer than number `seen` is published; whether one was. A thread that loses its
- * processor meanwhile does not spin the next times, since others need the processor, and then a little longer each
- * time. */
+/* Spins for up to *spin_ns until a loop newer than number `seen` is published; whether one was. A thread
+ * that loses its processor meanwhile does not spin the next times, since others need the processor, and then
+ * a little longer each time. */
 static bool sees_call(uint32_t seen, uint64_t *spin_ns) {
   const uint64_t begin = now_ns(), allowed = atomic_load_explicit(&team.spin_ns, memory_order_relaxed);
   uint64_t yielded = 0;

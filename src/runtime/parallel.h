@@ -51,8 +51,8 @@ void parallel_run(const parallel_team *team, parallel_body *body, const void *jo
 /* Divides [0, total) at multiples of grain into ranges and calls body(job, begin, end) for each. */
 void parallel_ranges(const parallel_team *team, parallel_range *body, const void *job, int64_t total, int64_t grain);
 
-/* The maximum number of threads that a loop of cost_ns gets, for workspace that each thread needs. Always the same for
- * the same cost. */
+/* The maximum number of threads that a loop of cost_ns gets, for workspace that each thread needs. Always
+ * the same for the same cost. */
 int parallel_most(uint64_t cost_ns);
 
 /* The range [*begin, *end) of `total` items that chunk t of n has, with bounds at multiples of grain. */

@@ -1,5 +1,5 @@
-/* Initialisation of the library (aclInit), which is counted, its configuration, and options of the process. Called by
- * src/api. Thread-safe. */
+/* Initialisation of the library (aclInit), which is counted, its configuration, and options of the process.
+ * Called by src/api. Thread-safe. */
 #ifndef CANNON_RUNTIME_PROCESS_H
 #define CANNON_RUNTIME_PROCESS_H
 

@@ -224,9 +224,9 @@ bool scheduler_kick(stream *s) {
   return !lacks_workers();
 }
 
-/* Takes a stream that has been idle off the list; true if it did. A concurrent submission that still saw the stream
- * listed is noticed here: each side first writes and then reads what the other writes, with a full barrier in
- * between. */
+/* Takes a stream that has been idle off the list; true if it did. A concurrent submission that still
+ * saw the stream listed is noticed here: each side first writes and then reads what the other writes,
+ * with a full barrier in between. */
 static bool scheduler_unlist(stream *s) {
   atomic_store(&s->listed, false);
   if (has_work(s)) {
@@ -263,9 +263,9 @@ static int scheduler_look(stream *gone[MAX_GONE], int *n_gone) {
   return runnable;
 }
 
-/* Whether something may change without a call of scheduler_rouse(): a value that is waited for, or a stream that runs,
- * can run, is about to leave the list, or waits with a deadline. Streams that wait only for events are unblocked by
- * these. */
+/* Whether something may change without a call of scheduler_rouse(): a value that is waited for, or a stream
+ * that runs, can run, is about to leave the list, or waits with a deadline. Streams that wait only for
+ * events are unblocked by these. */
 static bool must_tick(void) {
   if (value_any() || atomic_load(&notify_n_shared_waiting)) return true;
   for (stream *s = scheduler.first; s; s = s->next_listed)
@@ -294,8 +294,8 @@ static void *ticker(void *unused) {
     if (scheduler_is_random) clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_sec = RANDOM_TICK_S}, NULL);
     if (!atomic_load(&scheduler.stopped)) tick();
     pthread_mutex_lock(&scheduler.lock);
-    /* Sets the flag first and then looks, as a thread that calls scheduler_rouse() first writes and then reads the
-     * flag. */
+    /* Sets the flag first and then looks, as a thread that calls scheduler_rouse() first
+     * writes and then reads the flag. */
     atomic_store(&scheduler.ticker_sleeps, true);
     const bool sleep = scheduler.stopped || !must_tick();
     if (!sleep) atomic_store(&scheduler.ticker_sleeps, false);

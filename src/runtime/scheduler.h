@@ -52,13 +52,13 @@ bool scheduler_lacks_threads(void);
  * stream made progress. No lock is held. */
 bool scheduler_stand_in(uint64_t deadline_ns);
 
-/* For a thread that waits for a stream which waits for a value or a notify: any other stream may change that, so it
- * sees to it that all of them run. In random mode it runs some tasks of one itself; true if that made progress. No lock
- * is held. */
+/* For a thread that waits for a stream which waits for a value or a notify: any other stream may change that, so
+ * it sees to it that all of them run. In random mode it runs some tasks of one itself; true if that made
+ * progress. No lock is held. */
 bool scheduler_run_others(void);
 
-/* Whether random mode is on; and what it does at each submission: it runs some tasks of streams chosen at random, or
- * none. No lock is held. */
+/* Whether random mode is on; and what it does at each submission: it runs some tasks of streams chosen at random,
+ * or none. No lock is held. */
 extern bool scheduler_is_random;
 void scheduler_shuffle(void);
 
@@ -66,15 +66,15 @@ void scheduler_shuffle(void);
 void scheduler_enter_long(bool as_waiter, bool user_code);
 void scheduler_leave_long(bool as_waiter, bool user_code);
 
-/* Whether threads that wait for streams run long tasks on all cores, or the process ends: a worker then stops between
- * two tasks. */
+/* Whether threads that wait for streams run long tasks on all cores, or the process ends: a worker
+ * then stops between two tasks. */
 bool scheduler_should_yield(void);
 
 /* The number of long tasks that all threads run now, without user code. */
 int scheduler_n_long(void);
 
-/* The number of processors that affinity and the control groups' quotas leave to this process, read at the first
- * call. */
+/* The number of processors that affinity and the control groups' quotas leave to this
+ * process, read at the first call. */
 int scheduler_n_cores(void);
 
 /* Starts a detached library thread. Signals are blocked in it, since they are for the program's own threads. Returns 0
@@ -94,8 +94,8 @@ bool scheduler_fence_passed(void *fence);
  * program) run it themselves. */
 void scheduler_stop(void);
 
-/* Whether the list of streams and the counts of threads are consistent (base/invariant.h). The caller holds the
- * lock. */
+/* Whether the list of streams and the counts of threads are consistent (base/invariant.h).
+ * The caller holds the lock. */
 bool scheduler_is_valid(void);
 
 #endif

@@ -285,8 +285,8 @@ run_result stream_run(stream *s, uint64_t target, uint64_t deadline_ns, run_mode
       if (left_over || sleeper_is_served(s)) stream_wake(s);
     }
     if (unlikely(value_any())) value_look();
-    /* The stream was unblocked, or its task is to be dropped, since the check above, by a thread that found the lock
-     * taken. */
+    /* The stream was unblocked, or its task is to be dropped, since the check above, by a thread
+     * that found the lock taken. */
     if (unlikely(result == RUN_BLOCKED && !stream_is_blocked(s))) continue;
     return result;
   }
@@ -357,8 +357,8 @@ static bool spin_for_turn(stream *s, uint64_t target) {
   return turn;
 }
 
-/* Sleeps until something changes for a thread whose last attempt to run s had the result `found`. False if the deadline
- * has passed. */
+/* Sleeps until something changes for a thread whose last attempt to run s had the result `found`. False
+ * if the deadline has passed. */
 static bool sleep_for(stream *s, uint64_t target, uint64_t deadline_ns, run_result found) {
   const uint64_t now = deadline_ns ? now_ns() : 0;
   if (deadline_ns && now >= deadline_ns) return false;
@@ -371,8 +371,8 @@ static bool sleep_for(stream *s, uint64_t target, uint64_t deadline_ns, run_resu
   const bool changed = atomic_load(&s->q.completed) >= target || (found == RUN_BUSY && !atomic_load(&s->run_lock)) ||
                        (found == RUN_BLOCKED && !stream_is_blocked(s)) || atomic_load(&s->sleep_target) > target;
   uint64_t most_ns = deadline_ns ? deadline_ns - now : 0;
-  /* Checked after `wake` was read: a thread that ends the library's threads first says so and then wakes all
-   * sleepers. */
+  /* Checked after `wake` was read: a thread that ends the library's threads first says so
+   * and then wakes all sleepers. */
   if (unlikely(scheduler_lacks_threads()) && (!most_ns || most_ns > SCHEDULER_TICK_NS)) most_ns = SCHEDULER_TICK_NS;
   if (!changed) futex_wait(&s->wake, seen, most_ns);
   const uint32_t n_sleepers = atomic_fetch_sub(&s->sleepers, 1);

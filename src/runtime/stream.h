@@ -5,9 +5,9 @@
  * Waiting for an event, a notify or a value is a state of the stream ("blocked"), not of a thread. Handing work to
  * another thread costs 24 to 39 microseconds, so short tasks are left to the thread that waits.
  *
- * All functions are thread-safe. Lock order: context.lock, submit_lock, event.lock, the scheduler's lock. The run lock
- * is only ever tried, never waited for. While a task runs, its runner holds the run lock and no other lock of the
- * library. */
+ * All functions are thread-safe. Lock order: context.lock, submit_lock, event.lock, the scheduler's lock. The
+ * run lock is only ever tried, never waited for. While a task runs, its runner holds the run lock and no
+ * other lock of the library. */
 #ifndef CANNON_RUNTIME_STREAM_H
 #define CANNON_RUNTIME_STREAM_H
 
@@ -39,19 +39,16 @@ struct stream {
   /* Written by the runner, with the run lock held, unless said otherwise. */
   _Alignas(64) spinlock run_lock;
   _Atomic bool blocked;           /* the front task waits for something; ended by any thread, with stream_unblock() */
-  _Atomic bool released;          /* a thread has taken the stream off a list of waiters and will call
-                                     stream_unblock() */
+  _Atomic bool released;          /* was taken off a list of waiters, by a thread that will call stream_unblock() */
   _Atomic bool called;            /* the callback that the front task waits for has returned; set by callback.c */
-  _Atomic uint64_t dropped_below; /* tasks at positions below this are dropped instead of run, ... (written by any
-                                     thread) */
+  _Atomic uint64_t dropped_below; /* tasks at positions below this (set by any thread) are dropped and not run, ... */
   _Atomic uint64_t kept_below;    /* ... but not those below this, which a device would have begun already */
   uint64_t begun_ns;              /* the estimated time of the tasks below kept_below */
   _Atomic status error;           /* the first failure since the last synchronisation, and its message (malloc'ed) */
   char *_Atomic error_text;
   _Atomic uint64_t retired_cost_ns; /* the part of submitted_cost_ns that is done */
   /* Between the runner and the threads that wait for the stream. */
-  _Atomic uint32_t wanted;       /* number of waiting threads that would take the run lock at once: workers step
-                                    aside */
+  _Atomic uint32_t wanted;       /* number of threads that want the run lock now: workers step aside */
   _Atomic uint32_t sleepers;     /* number of waiting threads that sleep on the futex `wake` */
   _Atomic uint32_t wake;         /* grows with each wake-up */
   _Atomic uint64_t sleep_target; /* lowest position that a sleeping thread waits for */
@@ -72,8 +69,8 @@ struct stream {
   _Atomic bool fail_mode_set;
   _Atomic uint32_t core_limit[N_CORE_LIMITS]; /* of limits.c; 0: none is set */
   _Atomic uint32_t overflow_watch;            /* 0 or 1 */
-  /* Of stream_order.c. lane and lane_base are set once, under its lock; the clock's content is guarded by
-   * submit_lock. */
+  /* Of stream_order.c. lane and lane_base are set once, under its lock; the clock's content
+   * is guarded by submit_lock. */
   _Atomic uint32_t lane;
   uint64_t lane_base;
   order_clock *_Atomic clock;
@@ -91,8 +88,8 @@ void stream_submit(stream *s, task *t);
 /* What `diverted` should be. submit_lock is held. */
 bool stream_is_diverted(const stream *s);
 
-/* Keeps the failure of a task, with the message of fail(), for the next synchronisation, and logs it. For the
- * runner. */
+/* Keeps the failure of a task, with the message of fail(), for the next synchronisation,
+ * and logs it. For the runner. */
 __attribute__((cold)) void stream_keep_failure(stream *s, const task *t, status st);
 
 /* Waits until all tasks at positions below `target` are done; runs tasks itself where it may. timeout_ns 0: no limit.
@@ -104,8 +101,8 @@ status stream_wait(stream *s, uint64_t target, uint64_t timeout_ns);
 /* Waits for all tasks submitted so far, then returns the first failure of a task since the last such call. */
 status stream_synchronize(stream *s, uint64_t timeout_ns);
 
-/* Returns the first failure of a task since the last call, with its message, and forgets it. ST_OK if there was
- * none. */
+/* Returns the first failure of a task since the last call, with its message, and forgets
+ * it. ST_OK if there was none. */
 __attribute__((cold)) status stream_take_failure(stream *s);
 void stream_forget_failure(stream *s);
 
@@ -136,9 +133,9 @@ static inline void stream_await_unblock(const stream *s) {
   while (unlikely(atomic_load(&s->released))) sched_yield();
 }
 
-/* Who runs the stream. Workers run all tasks, but step aside for waiting threads. Waiting threads run no user code and
- * stop at `target`. Where no worker will come, they stand in for one: they run all tasks that start before the
- * deadline. */
+/* Who runs the stream. Workers run all tasks, but step aside for waiting threads. Waiting threads run no
+ * user code and stop at `target`. Where no worker will come, they stand in for one: they run all tasks that
+ * start before the deadline. */
 typedef enum { RUN_AS_WORKER, RUN_AS_WAITER, RUN_AS_STAND_IN } run_mode;
 typedef enum {
   RUN_DONE,    /* the target is reached, there are no more tasks, or a worker has stepped aside */
@@ -164,8 +161,8 @@ static inline bool stream_is_blocked(stream *s) {
   return atomic_load(&s->blocked) && stream_completed(s) >= atomic_load(&s->dropped_below);
 }
 
-/* Creates a stream with one reference, not published. ST_NO_STREAMS, or ST_NO_CONTEXT if the context is being
- * destroyed. */
+/* Creates a stream with one reference, not published. ST_NO_STREAMS, or ST_NO_CONTEXT if the
+ * context is being destroyed. */
 status stream_create(context *c, uint32_t priority, uint32_t flags, stream **out);
 
 /* Makes the stream refuse further tasks: threads that have looked up its handle before get ST_INVALID_VALUE. */

@@ -16,8 +16,8 @@ struct order_clock {
   uint64_t at[CLOCK_LANES];
 };
 
-/* The stamps of the lane's stream are base + position. Stamps below base are those of former streams, which are
- * gone. */
+/* The stamps of the lane's stream are base + position. Stamps below base are those of
+ * former streams, which are gone. */
 typedef struct {
   stream *_Atomic stream; /* with a reference; NULL: the lane is free */
   _Atomic uint64_t base, seen;

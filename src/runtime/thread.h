@@ -23,15 +23,15 @@ typedef struct {
 } thread_holdings;
 extern INTERNAL _Thread_local thread_holdings thread_own;
 
-/* Makes c the thread's context; NULL: none. The caller has a reference, and keeps it. The reference to the former
- * context is dropped. */
+/* Makes c the thread's context; NULL: none. The caller has a reference, and keeps it. The reference to the
+ * former context is dropped. */
 void thread_set_context(context *c);
 
 /* Drops the thread's reference to a stream that it has destroyed, if it holds one. */
 void thread_drop_stream(const stream *s);
 
-/* For the child of a fork: forgets the references without touching the objects, which other threads may have been
- * changing. */
+/* For the child of a fork: forgets the references without touching the objects, which other
+ * threads may have been changing. */
 void thread_forget(void);
 
 /* Whether the calling thread's references are consistent (base/invariant.h). */

@@ -91,8 +91,8 @@ static inline uint16_t bf16_from_float(float f) {
   return (uint16_t)(f != f ? (bits >> 16 | 0x40) : rounded);
 }
 
-/* Rounds a double to float by "round to odd". Rounding the result again, to half precision, gives the correctly rounded
- * double. */
+/* Rounds a double to float by "round to odd". Rounding the result again, to half precision, gives the
+ * correctly rounded double. */
 static inline float float_to_odd(double d) {
   const float f = (float)d;
   uint32_t bits = bits_of_float(f);

@@ -2,9 +2,9 @@
 
 #include <string.h>
 
-/* The meaning of the dims of a storage, outermost first: a whole axis (N C D H W), the index of a block of channels (c)
- * or of outputs (n), and the position in such a block (x, y). Of matrices, columns count as channels and rows as
- * outputs. */
+/* The meaning of the dims of a storage, outermost first: a whole axis (N C D H W), the index of a block of
+ * channels (c) or of outputs (n), and the position in such a block (x, y). Of matrices, columns count as
+ * channels and rows as outputs. */
 static const struct {
   int format;
   const char *name, *parts;
@@ -58,8 +58,8 @@ static status check_elements(const tensor *t, const char *name, int64_t expected
 
 /* ---- plain ------------------------------------------------------------------------------------------------------- */
 
-/* The storage's letters if they are those of the origin in another order; else the origin's, as for a row-major
- * tensor. */
+/* The storage's letters if they are those of the origin in another order; else the origin's,
+ * as for a row-major tensor. */
 static const char *plain_order(const tensor *t, const char *axes) {
   const char *order = formats[format_find(t->format)].parts;
   if (!order || !axes || t->origin_format == ACL_FORMAT_ND || strlen(order) != (size_t)t->rank ||

@@ -1,5 +1,5 @@
-/* Views: the dimensions and byte strides that kernels use to iterate over an operand. Called by kernels. Pure
- * functions. */
+/* Views: the dimensions and byte strides that kernels use to iterate over an operand. Called
+ * by kernels. Pure functions. */
 #ifndef CANNON_TENSOR_VIEW_H
 #define CANNON_TENSOR_VIEW_H
 
@@ -21,9 +21,9 @@ void view_init(view *v, const tensor *t);
 view view_of(const tensor *t);
 int64_t view_elements(const view *v);
 
-/* The view of the real parts of complex numbers; of any other type, of the numbers. Kernels that treat real and
- * imaginary parts separately, as sums do, run a second time over such views with addresses that are part_bytes()
- * larger. */
+/* The view of the real parts of complex numbers; of any other type, of the numbers. Kernels that treat
+ * real and imaginary parts separately, as sums do, run a second time over such views with addresses
+ * that are part_bytes() larger. */
 view view_of_parts(const tensor *t);
 static inline view parts_view(const view *v) {
   view parts = *v;
