@@ -228,7 +228,7 @@ void capture_forget(stream *s) {
   if (s->recording) g = dissolve(s->recording->capture);
   INVARIANT_WALK(captures_are_valid());
   pthread_mutex_unlock(&capture_lock);
-  INVARIANT(!s->recording && !s->update);
+  INVARIANT(!s->recording); /* the stream is closed, so no new capture can begin */
   if (g) graph_abandon(g);
 }
 
